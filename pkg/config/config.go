@@ -1,0 +1,131 @@
+// Package config reads ZINO.toml. One Go value, Default, holds every key with
+// its default; the shipped ZINO.toml shows the same, and a test holds both
+// together. The package knows keys and their positions in the file, and
+// nothing of what a service does with them.
+package config
+
+// Config is everything that can be configured. Paths are absolute after Load.
+type Config struct {
+	// File is the file that was read, empty if there was none, and Dir the
+	// directory that relative paths are relative to.
+	File string `toml:"-"`
+	Dir  string `toml:"-"`
+	// Warnings are remarks for the log, each a line with its place.
+	Warnings []string `toml:"-"`
+
+	Provider        string  `toml:"provider"`          // "", "auto", "openai" or "offline"
+	Model           string  `toml:"model"`             // means [service] model
+	MaxTokens       int     `toml:"max_tokens"`        // limit of one answer; 0: the provider's own
+	Temperature     float64 `toml:"temperature"`       // means [agent] temperature
+	ToolTimeoutSecs float64 `toml:"tool_timeout_secs"` // means [exc] timeout
+
+	Daemon  Daemon  `toml:"daemon"`
+	Agent   Agent   `toml:"agent"`
+	Rtr     Rtr     `toml:"rtr"`
+	API     API     `toml:"api"`
+	Service Service `toml:"service"`
+	Agr     Agr     `toml:"agr"`
+	Tools   Catalog `toml:"tools"`
+	Skills  Catalog `toml:"skills"`
+	Sys     Sys     `toml:"sys"`
+	Exc     Exc     `toml:"exc"`
+	Mem     Mem     `toml:"mem"`
+	Ctx     Ctx     `toml:"ctx"`
+	Logging Logging `toml:"logging"`
+}
+
+// Daemon configures the entrance.
+type Daemon struct {
+	Socket string `toml:"socket"`
+}
+
+// Agent holds how the model is asked.
+type Agent struct {
+	Temperature   float64 `toml:"temperature"`
+	TopP          float64 `toml:"top_p"`
+	MaxIterations int     `toml:"max_iterations"`
+}
+
+// Rtr configures the router.
+type Rtr struct {
+	Socket       string  `toml:"socket"`
+	Streaming    bool    `toml:"streaming"`
+	StallTimeout float64 `toml:"stall_timeout"` // seconds without a byte before a stream is given up
+}
+
+// API is the provider's endpoint.
+type API struct {
+	BaseURL string `toml:"base_url"`
+	Key     string `toml:"key"`
+}
+
+// Service holds the model's identifier; the section's name is the specification's.
+type Service struct {
+	Model string `toml:"model"`
+}
+
+// Agr configures the agent's loop.
+type Agr struct {
+	Socket            string `toml:"socket"`
+	MaxIterations     int    `toml:"max_iterations"`
+	SessionIterations int    `toml:"session_iterations"`
+}
+
+// Catalog is a directory of tool or skill definitions.
+type Catalog struct {
+	Dir string `toml:"dir"`
+}
+
+// Sys configures the system prompt.
+type Sys struct {
+	Socket      string `toml:"socket"`
+	Template    string `toml:"template"`
+	Personality string `toml:"personality"`
+	SoftMemory  string `toml:"soft_memory"` // used while mem has none
+}
+
+// Exc configures the executor.
+type Exc struct {
+	Socket    string   `toml:"socket"`
+	Timeout   float64  `toml:"timeout"`    // seconds; 0: none
+	OutputMax int      `toml:"output_max"` // bytes of stdout and of stderr
+	PassEnv   []string `toml:"pass_env"`   // variables that executed code may see although they look like secrets
+}
+
+// Mem configures the memory.
+type Mem struct {
+	Socket     string `toml:"socket"`
+	DataDir    string `toml:"data_dir"`
+	Durability string `toml:"durability"` // "fsync" or "os"
+}
+
+// Ctx configures the context.
+type Ctx struct {
+	Socket         string `toml:"socket"`
+	HistoryLimit   int    `toml:"history_limit"`
+	HardMemoryTopK int    `toml:"hard_memory_top_k"`
+}
+
+// Logging configures the log.
+type Logging struct {
+	Level string `toml:"level"`
+}
+
+// Default is the configuration of an empty file.
+func Default() *Config {
+	return &Config{
+		Temperature:     0.7,
+		ToolTimeoutSecs: 30,
+		Daemon:          Daemon{Socket: "/run/zino/daemon.sock"},
+		Agent:           Agent{Temperature: 0.7, TopP: 1.0, MaxIterations: 5},
+		Rtr:             Rtr{Socket: "/run/zino/rtr.sock", Streaming: true, StallTimeout: 60},
+		Agr:             Agr{Socket: "/run/zino/agr.sock", MaxIterations: 5, SessionIterations: 200},
+		Tools:           Catalog{Dir: "tools"},
+		Skills:          Catalog{Dir: "skills"},
+		Sys:             Sys{Socket: "/run/zino/sys.sock", Template: "SYSTEM.md"},
+		Exc:             Exc{Socket: "/run/zino/exc.sock", Timeout: 30, OutputMax: 1 << 20, PassEnv: []string{}},
+		Mem:             Mem{Socket: "/run/zino/mem.sock", DataDir: "data/mem", Durability: "fsync"},
+		Ctx:             Ctx{Socket: "/run/zino/ctx.sock", HistoryLimit: 50, HardMemoryTopK: 3},
+		Logging:         Logging{Level: "INFO"},
+	}
+}

@@ -1,0 +1,24 @@
+package proto
+
+// AgrRun runs the agent's loop: ask the model, carry out the tool calls and
+// tasks in its answer, and go round until it asks for none. The collected
+// answer and done carry the number of iterations.
+var AgrRun = textMethod[Run]("agr", "run", "result")
+
+// Run is an assembled prompt for the agent.
+type Run struct {
+	// Messages are the whole prompt in OpenAI's form: system, context, user.
+	Messages Raw `json:"messages"`
+	// Temperature is the sampling temperature, 0 to 2.
+	Temperature float64 `json:"temperature"`
+	// TopP is the nucleus sampling parameter, above 0 to 1.
+	TopP float64 `json:"top_p"`
+	// MaxIterations limits the inferences of the main loop. Absent: the
+	// configured limit. Zero or less: no inference at all.
+	MaxIterations *int `json:"max_iterations,omitzero"`
+	// Stream asks for chunks as they come.
+	Stream bool `json:"stream,omitzero"`
+}
+
+// Streaming reports whether the caller asked for chunks.
+func (r Run) Streaming() bool { return r.Stream }

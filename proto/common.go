@@ -1,0 +1,110 @@
+package proto
+
+// Every service answers these.
+var (
+	// Ping asks whether the service is there.
+	Ping = method[PingRequest, Pong]("*", "ping", "pong")
+	// Describe asks for the service's methods with their schemas.
+	Describe = method[DescribeRequest, Description]("*", "describe", "description")
+	// GetStats asks for the service's counters.
+	GetStats = method[StatsRequest, Stats]("*", "stats", "stats")
+)
+
+// Meta travels in a request under the one reserved key "meta". All of it is
+// optional, and old clients never send it.
+type Meta struct {
+	// Trace is an identifier of up to 64 letters, digits, '-' or '_' that all
+	// hops of one request share in their logs. The first hop makes one up.
+	Trace string `json:"trace,omitzero"`
+	// DeadlineMS is the time left for the answer in milliseconds, 1 to
+	// 86400000. Each hop passes on what remains.
+	DeadlineMS int64 `json:"deadline_ms,omitzero"`
+	// Keepalive asks for a {"type":"keepalive"} packet every 10 s until the
+	// terminal packet.
+	Keepalive bool `json:"keepalive,omitzero"`
+}
+
+// PingRequest has no fields.
+type PingRequest struct{}
+
+// Pong says who answered.
+type Pong struct {
+	// Service is the service's short name, such as "mem".
+	Service string `json:"service,omitzero"`
+	// Version is the program's version.
+	Version string `json:"version,omitzero"`
+	// Proto is the number of the contract that the service speaks.
+	Proto int `json:"proto,omitzero"`
+	// UptimeS is the time since the service started, in whole seconds.
+	UptimeS int64 `json:"uptime_s"`
+}
+
+// DescribeRequest has no fields.
+type DescribeRequest struct{}
+
+// Description lists what a service answers.
+type Description struct {
+	// Service is the service's short name.
+	Service string `json:"service"`
+	// Proto is the number of the contract.
+	Proto int `json:"proto"`
+	// Methods are the methods in the order of declaration.
+	Methods []MethodDescription `json:"methods"`
+}
+
+// MethodDescription is one method of a service.
+type MethodDescription struct {
+	// Type is the request's "type".
+	Type string `json:"type"`
+	// Reply is the "type" of the answer: for a text method, of the collected one.
+	Reply string `json:"reply"`
+	// Kind is "call", "text" or "events".
+	Kind string `json:"kind"`
+	// Doc is the method's reference text.
+	Doc string `json:"doc"`
+	// Request is the JSON schema of the request without "type" and "meta".
+	Request Raw `json:"request"`
+	// Response is the JSON schema of the reply without "type".
+	Response Raw `json:"response"`
+}
+
+// StatsRequest has no fields.
+type StatsRequest struct{}
+
+// Stats are a service's counters since it started.
+type Stats struct {
+	// Service is the service's short name.
+	Service string `json:"service"`
+	// UptimeS is the time since the start, in whole seconds.
+	UptimeS int64 `json:"uptime_s"`
+	// Requests counts the requests taken, pings not included.
+	Requests int64 `json:"requests"`
+	// Errors counts the requests that ended in an error.
+	Errors int64 `json:"errors"`
+	// InFlight is the number of requests being worked on, this one not included.
+	InFlight int64 `json:"in_flight"`
+	// Connections is the number of open connections.
+	Connections int64 `json:"connections"`
+	// HeapBytes is the live heap in bytes.
+	HeapBytes int64 `json:"heap_bytes"`
+	// Problems are things a person should mend, such as a broken skill file.
+	// Each is one line: what it is, where, and what to do.
+	Problems []string `json:"problems"`
+	// Info is more that the service says of itself, as names and values.
+	Info map[string]string `json:"info,omitzero"`
+}
+
+// Empty is a reply that has nothing to say beyond its type.
+type Empty struct{}
+
+// Text is the answer of a text method. Collected, it is one packet of the
+// method's reply type. Streamed, the text goes out as packets
+// {"type":"chunk","delta":…} and {"type":"done","full_text":…} ends them, with
+// the text under full_text in place of content.
+type Text struct {
+	// Content is the whole text.
+	Content string `json:"content"`
+	// Iterations is the number of inferences of the agent's main loop, where
+	// an agent answered.
+	Iterations *int `json:"iterations,omitzero"`
+}

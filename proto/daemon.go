@@ -1,0 +1,36 @@
+package proto
+
+// Methods of the daemon, the entrance for clients.
+var (
+	// DaemonChat takes a message and answers it: prompt, agent, history. The
+	// request has no "type".
+	DaemonChat = textMethod[Chat]("daemon", "", "response")
+	// DaemonForward passes a request on to another service and that service's
+	// answer back, packet by packet. Only what people need is on its list:
+	// ping, describe and stats of all, capabilities of rtr and exc, get of sys,
+	// histories, memories and soft memory of mem.
+	DaemonForward = method[Forward, Empty]("daemon", "forward", "")
+)
+
+// Chat is a message to the assistant.
+type Chat struct {
+	// Message is the user's text. White space around it is dropped; a blank
+	// one is answered with the error "Empty message.".
+	Message string `json:"message,omitzero"`
+	// ChannelID names the history that the turn belongs to. Without it nothing
+	// is remembered.
+	ChannelID string `json:"channel_id,omitzero"`
+	// Stream asks for chunks as they come.
+	Stream bool `json:"stream,omitzero"`
+}
+
+// Streaming reports whether the caller asked for chunks.
+func (c Chat) Streaming() bool { return c.Stream }
+
+// Forward is a request for another service.
+type Forward struct {
+	// Service is the short name of the service: daemon, rtr, agr, sys, exc, mem or ctx.
+	Service string `json:"service"`
+	// Request is the whole request for it, an object with its "type".
+	Request Raw `json:"request"`
+}

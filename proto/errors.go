@@ -1,0 +1,65 @@
+package proto
+
+// Code classifies an error for programs. The list only grows.
+type Code string
+
+// The codes.
+const (
+	CodeInvalid     Code = "invalid"     // the request is malformed: change it
+	CodeUnknown     Code = "unknown"     // no such message type
+	CodeNotFound    Code = "not_found"   // the thing asked for does not exist
+	CodeUnavailable Code = "unavailable" // something that is needed cannot be reached or is not set up
+	CodeTimeout     Code = "timeout"     // no answer in time
+	CodeCanceled    Code = "canceled"    // the caller hung up or asked to stop
+	CodeDenied      Code = "denied"      // the caller may not do this
+	CodeTooLarge    Code = "too_large"   // over a limit: 16 MiB - 1 for a packet
+	CodeBusy        Code = "busy"        // try again later
+	CodeBudget      Code = "budget"      // a spending limit is reached
+	CodeInternal    Code = "internal"    // the service failed
+)
+
+// Error is the packet {"type":"error",…} that ends a failed request, and the
+// Go error on both sides of the socket. Two of them match under errors.Is when
+// the target has no message and the codes are equal, so that
+// errors.Is(err, ErrNotFound) holds across any number of hops.
+type Error struct {
+	// Message says what happened, where, and what to do.
+	Message string `json:"message"`
+	// Code classifies the error.
+	Code Code `json:"code,omitzero"`
+	// Service is where the error arose.
+	Service string `json:"service,omitzero"`
+	// Status is the HTTP status of a provider's answer, where there was one.
+	Status int `json:"status,omitzero"`
+	// Details are a provider's own words, where they say more than Message.
+	Details string `json:"details,omitzero"`
+}
+
+// Sentinels for errors.Is, one for each code.
+var (
+	ErrInvalid     = &Error{Code: CodeInvalid}
+	ErrUnknown     = &Error{Code: CodeUnknown}
+	ErrNotFound    = &Error{Code: CodeNotFound}
+	ErrUnavailable = &Error{Code: CodeUnavailable}
+	ErrTimeout     = &Error{Code: CodeTimeout}
+	ErrCanceled    = &Error{Code: CodeCanceled}
+	ErrDenied      = &Error{Code: CodeDenied}
+	ErrTooLarge    = &Error{Code: CodeTooLarge}
+	ErrBusy        = &Error{Code: CodeBusy}
+	ErrBudget      = &Error{Code: CodeBudget}
+	ErrInternal    = &Error{Code: CodeInternal}
+)
+
+// Error returns the message, or the code where there is none.
+func (e *Error) Error() string {
+	if e.Message == "" {
+		return string(e.Code)
+	}
+	return e.Message
+}
+
+// Is reports whether target is the sentinel of e's code.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Message == "" && t.Code == e.Code
+}

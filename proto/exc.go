@@ -1,0 +1,72 @@
+package proto
+
+// Methods of exc, which runs code.
+var (
+	// ExcExecute runs code and answers when everything it started is gone.
+	ExcExecute = method[Execute, Result]("exc", "execute", "result")
+	// ExcValidate has the executor's static analysis look at code.
+	ExcValidate = method[Validate, Validation]("exc", "validate", "validation")
+	// ExcCapabilities asks for the executors.
+	ExcCapabilities = method[CapabilitiesRequest, ExecutorCapabilities]("exc", "capabilities", "capabilities")
+)
+
+// Execute is code to run.
+type Execute struct {
+	// Executor is the name of an executor, such as "bash".
+	Executor string `json:"executor"`
+	// Code is the program's text. Empty code is run as well.
+	Code string `json:"code"`
+}
+
+// Result is what a run of code came to. A program that failed is a result,
+// not an error.
+type Result struct {
+	// ExitCode is the exit status: 0 to 255, -N for death by signal N, -1 for
+	// an unknown executor, a missing command or a timeout.
+	ExitCode int `json:"exit_code"`
+	// Stdout is the standard output, bad UTF-8 as U+FFFD, up to
+	// [exc] output_max bytes: beyond it head and tail stay.
+	Stdout string `json:"stdout"`
+	// Stderr is the standard error, likewise.
+	Stderr string `json:"stderr"`
+	// TimedOut is true if the time limit ended the run.
+	TimedOut bool `json:"timed_out,omitzero"`
+	// Truncated is true if the middle of an output was left out.
+	Truncated bool `json:"truncated,omitzero"`
+}
+
+// Validate is code to look at.
+type Validate struct {
+	// Executor is the name of an executor.
+	Executor string `json:"executor"`
+	// Code is the program's text.
+	Code string `json:"code"`
+}
+
+// Validation is the verdict of static analysis.
+type Validation struct {
+	// OK is true if nothing was found, or if no analyser is configured or installed.
+	OK bool `json:"ok"`
+	// Errors are the analyser's words.
+	Errors string `json:"errors"`
+}
+
+// ExecutorCapabilities lists the executors.
+type ExecutorCapabilities struct {
+	// Executors are the executors by name.
+	Executors map[string]Executor `json:"executors"`
+	// Timeout is the time limit of a run in seconds.
+	Timeout float64 `json:"timeout"`
+}
+
+// Executor is one way to run code.
+type Executor struct {
+	// Command is the program that is given the file with the code.
+	Command string `json:"command"`
+	// FileExtension is the extension of that file, with its dot.
+	FileExtension string `json:"file_extension"`
+	// StaticAnalysis is the analyser's program, null where there is none.
+	StaticAnalysis *string `json:"static_analysis"`
+	// HasValidator is true if the analyser is installed.
+	HasValidator bool `json:"has_validator"`
+}

@@ -1,0 +1,8 @@
+package proto
+
+// Changelog has one dated line per change of the contract; the number of lines
+// is Version. Changes only add: a method is replaced by a new type, never
+// altered.
+var Changelog = []string{
+	"1  2026-11-21  the services of the specification; meta, error codes, describe, stats, forward, keepalive",
+}
