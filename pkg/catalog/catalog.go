@@ -1,0 +1,118 @@
+// Package catalog keeps the definitions in the directories tools/ and skills/
+// as one immutable snapshot and reads them again when the files change.
+//
+// Nothing that lies in these directories can stop a service: a file that
+// cannot be used is skipped, logged once and listed in [Snapshot.Problems].
+package catalog
+
+import (
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"reflect"
+	"sync"
+	"sync/atomic"
+)
+
+// Catalog watches a directory of tools and one of skills.
+type Catalog struct {
+	log     *slog.Logger
+	current atomic.Pointer[Snapshot]
+	watch   *watch
+
+	mu        sync.Mutex // held while reading; never by Snapshot
+	tools     source
+	skills    source
+	logged    map[string]bool
+	listeners []func(*Snapshot)
+}
+
+// Open reads both directories and watches them until Close. An empty path
+// means no directory; a directory that does not exist is empty, and is noticed
+// when it appears. It is an error if a directory is there but cannot be read.
+func Open(toolsDir, skillsDir string, log *slog.Logger) (*Catalog, error) {
+	c := &Catalog{log: log, tools: source{dir: clean(toolsDir)}, skills: source{dir: clean(skillsDir)}}
+	for section, dir := range map[string]string{"tools": c.tools.dir, "skills": c.skills.dir} {
+		if _, err := list(dir); err != nil {
+			return nil, fmt.Errorf("[%s] dir %s: %w: make it readable or set another one", section, dir, reason(err))
+		}
+	}
+	c.current.Store(&Snapshot{})
+	// The watch comes first, so that no change between reading and watching is missed.
+	c.watch = newWatch(c, log)
+	c.Reload()
+	go c.watch.run()
+	return c, nil
+}
+
+// clean keeps the empty path, which means no directory, empty.
+func clean(dir string) string {
+	if dir == "" {
+		return ""
+	}
+	return filepath.Clean(dir)
+}
+
+// Snapshot returns the definitions as last read. It takes no lock.
+func (c *Catalog) Snapshot() *Snapshot { return c.current.Load() }
+
+// Reload reads both directories now and returns what is there.
+func (c *Catalog) Reload() *Snapshot {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.load()
+}
+
+// OnChange has fn called with every snapshot that differs from the one before.
+// The calls come one at a time; fn must not call Reload, OnChange or Close.
+func (c *Catalog) OnChange(fn func(*Snapshot)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.listeners = append(c.listeners, fn)
+}
+
+// Close stops watching. The last snapshot stays usable.
+func (c *Catalog) Close() error { return c.watch.close() }
+
+// refresh reads the directories if a look at them shows that it is needed.
+func (c *Catalog) refresh() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tools.changed() || c.skills.changed() {
+		c.load()
+	}
+}
+
+// load reads everything and publishes it. The caller holds c.mu.
+func (c *Catalog) load() *Snapshot {
+	next := &Snapshot{}
+	var problems []problem
+	collect(&c.tools, &next.Tools, parseTool, &problems)
+	collect(&c.skills, &next.Skills, parseSkill, &problems)
+	for _, p := range problems {
+		next.Problems = append(next.Problems, p.String())
+	}
+	c.report(problems)
+	old := c.current.Load()
+	if reflect.DeepEqual(old, next) {
+		return old
+	}
+	c.current.Store(next)
+	for _, fn := range c.listeners {
+		fn(next)
+	}
+	return next
+}
+
+// report logs the problems that were not there at the last reading.
+func (c *Catalog) report(problems []problem) {
+	now := make(map[string]bool, len(problems))
+	for _, p := range problems {
+		line := p.String()
+		now[line] = true
+		if !c.logged[line] {
+			c.log.Warn("definition skipped", "file", p.path, "line", p.line, "column", p.column, "reason", p.reason)
+		}
+	}
+	c.logged = now
+}
