@@ -1,0 +1,93 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+
+	"zino/pkg/wire"
+	"zino/proto"
+)
+
+// Call makes a request that is answered with one packet. An answer of type
+// error is returned as a *proto.Error.
+func Call[Req, Rep any](ctx context.Context, c *Client, m proto.Method[Req, Rep], req Req) (Rep, error) {
+	var rep Rep
+	err := c.do(ctx, exchange{requestOf(ctx, m, req), func(in *wire.Reader, payload []byte) (bool, error) {
+		typ, err := c.typeOf(payload)
+		switch {
+		case err != nil || typ == "keepalive":
+			return false, err
+		case typ == "error":
+			return true, errorOf(payload)
+		}
+		return true, wire.DecodeReply(in.Detach(payload), &rep)
+	}})
+	return rep, err
+}
+
+// Relay sends request, a whole packet, and passes the packets of the answer to
+// out as they are, the terminal one included. Whatever fails after the first
+// one is an error that the caller must not answer with a second packet.
+func Relay(ctx context.Context, c *Client, request []byte, terminal func(typ string) bool, out *Out) error {
+	build := func(b []byte) ([]byte, error) { return wire.AppendFrame(b, request) }
+	return c.do(ctx, exchange{build, func(in *wire.Reader, payload []byte) (bool, error) {
+		typ, err := c.typeOf(payload)
+		if err != nil || typ == "keepalive" {
+			return false, err
+		}
+		if terminal(typ) {
+			return true, out.last(payload)
+		}
+		err = out.Frame(payload)
+		return false, flushUnless(in.Ready(), out, err)
+	}})
+}
+
+// CallEvents makes a request that is answered with typed packets and hands each
+// to event, payload and all, until the terminal one: the method's reply type.
+// The payload is valid during the call only.
+func CallEvents[Req, Rep any](ctx context.Context, c *Client, m proto.Method[Req, Rep], req Req, event func(typ string, payload []byte) error) (Rep, error) {
+	var rep Rep
+	err := c.do(ctx, exchange{requestOf(ctx, m, req), func(in *wire.Reader, payload []byte) (bool, error) {
+		typ, err := c.typeOf(payload)
+		switch {
+		case err != nil || typ == "keepalive":
+			return false, err
+		case typ == "error":
+			return true, errorOf(payload)
+		case typ == m.Reply:
+			return true, wire.DecodeReply(in.Detach(payload), &rep)
+		}
+		return false, event(typ, payload)
+	}})
+	return rep, err
+}
+
+// requestOf returns the function that appends the request's frame.
+func requestOf[Req, Rep any](ctx context.Context, m proto.Method[Req, Rep], req Req) func([]byte) ([]byte, error) {
+	return func(b []byte) ([]byte, error) {
+		start := len(b)
+		b, err := wire.AppendRequest(wire.Begin(b), m.Type, req, metaOf(ctx))
+		if err != nil {
+			return b, err
+		}
+		return b, wire.End(b, start)
+	}
+}
+
+// typeOf reads the type of an answer's packet.
+func (c *Client) typeOf(payload []byte) (string, error) {
+	typ, _, err := wire.Type(payload)
+	if err != nil {
+		return "", fmt.Errorf("%s answered with something that is not a packet: %w", c.Service, err)
+	}
+	return typ, nil
+}
+
+func errorOf(payload []byte) error {
+	e := &proto.Error{}
+	if err := wire.DecodeReply(payload, e); err != nil {
+		return err
+	}
+	return e
+}

@@ -1,0 +1,189 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"zino/pkg/wire"
+	"zino/proto"
+)
+
+// stallLimit is how long a peer may take from the first byte of a frame to its
+// last.
+const stallLimit = 30 * time.Second
+
+// conn is one client's connection: requests are answered one after the other.
+type conn struct {
+	s    *Server
+	nc   net.Conn
+	in   *wire.Reader
+	hup  *hangup
+	out  []byte // write buffer, kept between requests
+	busy atomic.Bool
+	peer peer
+}
+
+func newConn(s *Server, nc net.Conn) *conn {
+	return &conn{s: s, nc: nc, in: wire.NewReader(nc), hup: newHangup(nc), peer: peer{nc: nc}}
+}
+
+// wake ends the wait for a next request; a request that has begun goes on.
+func (c *conn) wake() {
+	if !c.busy.Load() {
+		c.nc.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// serve answers requests until the peer is done, misbehaves, or the server
+// drains.
+func (c *conn) serve() {
+	defer c.nc.Close()
+	for {
+		payload, err := c.next()
+		if errors.Is(err, wire.ErrTooLarge) {
+			c.refuse(&proto.Error{Code: proto.CodeTooLarge, Message: "Request " + err.Error() + "."})
+			return
+		}
+		if err != nil {
+			return
+		}
+		if err := c.answer(payload); err != nil {
+			return
+		}
+		poison(payload)
+	}
+}
+
+// next waits for a request and reads it. Nothing limits the wait between two
+// requests; one that has begun must arrive within stallLimit.
+func (c *conn) next() ([]byte, error) {
+	c.busy.Store(false)
+	if c.s.draining.Load() {
+		c.nc.SetReadDeadline(time.Unix(1, 0)) // what has arrived is still answered
+	}
+	if err := c.in.Wait(); err != nil {
+		return nil, err
+	}
+	c.busy.Store(true)
+	if !c.in.Ready() {
+		c.nc.SetReadDeadline(time.Now().Add(stallLimit))
+		defer c.nc.SetReadDeadline(time.Time{})
+	}
+	return c.in.Next()
+}
+
+func (c *conn) answer(payload []byte) error {
+	if wire.IsPing(payload) {
+		c.out = wire.AppendPong(c.out[:0], c.s.pong, int64(time.Since(c.s.started)/time.Second))
+		_, err := c.nc.Write(c.out)
+		return err
+	}
+	typ, metaText, err := wire.Type(payload)
+	meta, metaErr := readMeta(metaText)
+	if err = errors.Join(err, metaErr); err != nil {
+		return c.refuse(invalid(err))
+	}
+	h, ok := c.s.handlers[typ]
+	if !ok {
+		return c.refuse(&proto.Error{Code: proto.CodeUnknown, Message: "Unknown message type: " + typ})
+	}
+	return c.run(typ, meta, h, payload)
+}
+
+// refuse answers a request that no handler sees.
+func (c *conn) refuse(e *proto.Error) error {
+	c.s.failures.Add(1)
+	c.s.log.Info("request refused", "error", e.Message, "uid", c.peer.uid())
+	out := &Out{nc: c.nc, ctx: c.s.ctx, buf: c.out[:0]}
+	return out.end("error", packet(c.s.service, "", e))
+}
+
+// run carries out one request and sees to it that exactly one terminal packet
+// ends it.
+func (c *conn) run(typ string, meta proto.Meta, h handler, payload []byte) error {
+	started := time.Now()
+	c.s.inFlight.Add(1)
+	ctx, cancel := requestContext(c.s.ctx, meta)
+	stopWatch := c.hup.watch(cancel)
+	out := &Out{nc: c.nc, ctx: ctx, buf: c.out[:0]}
+	stopKeepalive := func() bool { return true }
+	if meta.Keepalive {
+		stopKeepalive = out.keepAlive()
+	}
+	err := c.protect(func() error { return h(ctx, payload, out) })
+	if err != nil {
+		err = c.fail(typ, out, err)
+	}
+	stopKeepalive()
+	stopWatch()
+	cancel()
+	c.out = out.buf[:0]
+	c.s.inFlight.Add(-1)
+	c.s.record(ctx, typ, started, err, &c.peer)
+	return out.err
+}
+
+// fail sends err as the terminal packet.
+func (c *conn) fail(typ string, out *Out, err error) error {
+	e := packet(c.s.service, typ, err)
+	if sendErr := out.end("error", e); sendErr != nil {
+		return sendErr
+	}
+	return e
+}
+
+// protect turns a panic into an error, so that the client gets its packet.
+func (c *conn) protect(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.s.log.Error("panic", "value", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("the service failed; its log says more")
+		}
+	}()
+	return f()
+}
+
+// record counts and logs a request that has ended.
+func (s *Server) record(ctx context.Context, typ string, started time.Time, err error, p *peer) {
+	s.requests.Add(1)
+	if err != nil {
+		s.failures.Add(1)
+	}
+	level := slog.LevelInfo
+	if quiet[typ] {
+		level = slog.LevelDebug
+	}
+	if !s.log.Enabled(ctx, level) {
+		return
+	}
+	attrs := []slog.Attr{slog.String("type", typ), slog.Duration("duration", time.Since(started)),
+		slog.String("trace", Trace(ctx)), slog.Int("uid", p.uid())}
+	if err != nil {
+		attrs = append(attrs, slog.String("error", err.Error()))
+	}
+	s.log.LogAttrs(ctx, level, "request", attrs...)
+}
+
+// quiet are the types that would drown the log.
+var quiet = map[string]bool{"ping": true, "describe": true, "stats": true, "capabilities": true}
+
+// poison overwrites a payload that a handler must no longer look at. Only tests
+// with the race detector pay for it.
+func poison(payload []byte) {
+	if !poisoning {
+		return
+	}
+	for i := range payload {
+		payload[i] = 0xdb
+	}
+}
+
+// timedOut reports an error of an exceeded read deadline.
+func timedOut(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }

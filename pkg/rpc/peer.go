@@ -1,0 +1,96 @@
+package rpc
+
+import (
+	"context"
+	"net"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// peer is who is at the other end of a connection.
+type peer struct {
+	nc    net.Conn
+	known bool
+	id    int
+}
+
+// uid is the peer's user as the kernel knows it, -1 where it does not. It is
+// looked up once.
+func (p *peer) uid() int {
+	if p.known {
+		return p.id
+	}
+	p.known, p.id = true, -1
+	control(p.nc, func(fd int) {
+		if cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			p.id = int(cred.Uid)
+		}
+	})
+	return p.id
+}
+
+// control runs f on the descriptor of nc, if it has one.
+func control(nc net.Conn, f func(fd int)) {
+	sc, ok := nc.(syscall.Conn)
+	if !ok {
+		return
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return
+	}
+	raw.Control(func(fd uintptr) { f(int(fd)) })
+}
+
+// hangup watches a connection for its full close while a request runs. It
+// reads nothing, so requests sent ahead stay where they are; and it tells a
+// client that only shut down its sending side from one that has gone, because
+// the kernel sets POLLHUP for the latter only.
+type hangup struct {
+	nc  net.Conn
+	raw syscall.RawConn
+}
+
+func newHangup(nc net.Conn) *hangup {
+	h := &hangup{nc: nc}
+	if sc, ok := nc.(syscall.Conn); ok {
+		h.raw, _ = sc.SyscallConn() // without one nothing is watched
+	}
+	return h
+}
+
+// watch calls gone when the peer hangs up, until stop is called.
+func (h *hangup) watch(gone context.CancelFunc) (stop func()) {
+	if h.raw == nil {
+		return func() {}
+	}
+	h.nc.SetReadDeadline(time.Time{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// Read parks the goroutine until the next change of the socket; an
+		// error is the deadline that stop sets.
+		if h.raw.Read(func(fd uintptr) bool { return hungUp(int(fd)) }) == nil {
+			gone()
+		}
+	}()
+	return func() {
+		h.nc.SetReadDeadline(time.Unix(1, 0))
+		<-done
+		h.nc.SetReadDeadline(time.Time{})
+	}
+}
+
+func hungUp(fd int) bool { return polled(fd, 0)&(unix.POLLHUP|unix.POLLERR|unix.POLLNVAL) != 0 }
+
+// polled asks for the state of fd without waiting.
+func polled(fd int, events int16) int16 {
+	fds := []unix.PollFd{{Fd: int32(fd), Events: events}}
+	for {
+		if _, err := unix.Poll(fds, 0); err != unix.EINTR {
+			return fds[0].Revents
+		}
+	}
+}

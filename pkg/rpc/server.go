@@ -1,0 +1,161 @@
+// Package rpc answers and makes requests over Unix sockets: one packet in, the
+// packets of its answer out, and nothing else on that connection meanwhile. A
+// connection is the request in flight, and closing it cancels the work behind
+// it through every hop. Concurrency in Zino lives here.
+package rpc
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"zino/pkg/wire"
+	"zino/proto"
+)
+
+// Build is the program's version, set by the linker.
+var Build = "dev"
+
+// handler answers one request whose payload has been read. It sends the
+// terminal packet itself unless it returns an error.
+type handler func(ctx context.Context, payload []byte, out *Out) error
+
+// Server answers the requests of one service on any number of listeners.
+type Server struct {
+	service  string
+	log      *slog.Logger
+	handlers map[string]handler
+	onStats  []func(*proto.Stats)
+	started  time.Time
+	pong     []byte
+
+	ctx      context.Context // of all requests; cancelled when draining takes too long
+	cancel   context.CancelFunc
+	draining atomic.Bool
+
+	mu        sync.Mutex
+	listeners map[net.Listener]bool
+	conns     map[*conn]bool
+	wg        sync.WaitGroup
+
+	requests, failures, inFlight atomic.Int64
+}
+
+// NewServer returns a server for the service of that short name, which answers
+// ping, describe and stats.
+func NewServer(service string, log *slog.Logger) *Server {
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Server{
+		service: service, log: log, handlers: map[string]handler{}, started: time.Now(),
+		pong: wire.PongHead(service, Build, proto.Version), ctx: ctx, cancel: cancel,
+		listeners: map[net.Listener]bool{}, conns: map[*conn]bool{},
+	}
+	handleCommon(s)
+	return s
+}
+
+// Serve accepts connections on l until Shutdown. The error is nil after it.
+func (s *Server) Serve(l net.Listener) error {
+	if !s.track(l) {
+		return l.Close()
+	}
+	for {
+		nc, err := l.Accept()
+		switch {
+		case err == nil:
+			s.start(nc)
+		case s.draining.Load():
+			return nil
+		case temporary(err):
+			s.log.Warn("accept failed, trying again", "error", err)
+			s.pause(100 * time.Millisecond)
+		default:
+			return err
+		}
+	}
+}
+
+// temporary reports an error that passes, such as too many open files.
+func temporary(err error) bool {
+	var t interface{ Temporary() bool }
+	return errors.As(err, &t) && t.Temporary()
+}
+
+func (s *Server) pause(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-s.ctx.Done():
+	}
+}
+
+func (s *Server) track(l net.Listener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listeners[l] = true
+	return !s.draining.Load()
+}
+
+func (s *Server) start(nc net.Conn) {
+	c := newConn(s, nc)
+	s.mu.Lock()
+	s.conns[c] = true
+	s.wg.Add(1)
+	s.mu.Unlock()
+	go func() {
+		defer s.wg.Done()
+		c.serve()
+		s.mu.Lock()
+		delete(s.conns, c)
+		s.mu.Unlock()
+	}()
+}
+
+// Shutdown stops accepting, lets the requests in flight finish until ctx is
+// done, then cancels them, and returns when all have ended.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.draining.Store(true)
+	s.closeListeners()
+	s.mu.Lock()
+	for c := range s.conns {
+		c.wake()
+	}
+	s.mu.Unlock()
+	done := make(chan struct{})
+	go func() { s.wg.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	s.cancel()
+	return s.abandon(done)
+}
+
+// abandon gives cancelled requests a moment to answer, then hangs up.
+func (s *Server) abandon(done <-chan struct{}) error {
+	select {
+	case <-done:
+	case <-time.After(2 * time.Second):
+		s.mu.Lock()
+		for c := range s.conns {
+			c.nc.Close()
+		}
+		s.mu.Unlock()
+		<-done
+	}
+	return context.DeadlineExceeded
+}
+
+func (s *Server) closeListeners() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l := range s.listeners {
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			s.log.Warn("cannot close a listener", "error", err)
+		}
+	}
+}

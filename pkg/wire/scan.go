@@ -1,0 +1,198 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+)
+
+// errSyntax is the reason given for JSON that cannot be read at all.
+var errSyntax = errors.New("malformed JSON")
+
+// fields walks the members of a JSON object without decoding them. It checks
+// the structure of the object itself; the text of a value is only delimited,
+// by brackets and quotes, and checked by whoever reads it.
+type fields struct {
+	b    []byte
+	i    int
+	open bool // a member has been read: a comma comes next
+	err  error
+}
+
+// object starts a walk over b, which must hold one object and nothing else.
+func object(b []byte) fields {
+	f := fields{b: b, i: space(b, 0)}
+	if f.i >= len(b) {
+		f.err = errors.New("empty packet: expected a JSON object")
+	} else if b[f.i] != '{' {
+		f.err = errors.New("expected a JSON object")
+	}
+	f.i++
+	return f
+}
+
+// next returns the next member: its key without quotes and its value's text.
+// ok is false at the end or at an error.
+func (f *fields) next() (key, value []byte, ok bool) {
+	if f.err != nil {
+		return nil, nil, false
+	}
+	f.i = space(f.b, f.i)
+	if f.at('}') {
+		f.finish()
+		return nil, nil, false
+	}
+	if f.open && !f.take(',') {
+		return f.fail()
+	}
+	f.open = true
+	f.i = space(f.b, f.i)
+	key, ok = f.key()
+	if !ok || !f.take(':') {
+		return f.fail()
+	}
+	start := space(f.b, f.i)
+	end, ok := skip(f.b, start)
+	if !ok {
+		return f.fail()
+	}
+	f.i = space(f.b, end)
+	return key, f.b[start:end], true
+}
+
+func (f *fields) key() ([]byte, bool) {
+	if !f.at('"') {
+		return nil, false
+	}
+	end, ok := skipString(f.b, f.i)
+	if !ok {
+		return nil, false
+	}
+	raw := f.b[f.i:end]
+	f.i = space(f.b, end)
+	if text := raw[1 : len(raw)-1]; run(text) == len(text) {
+		return text, true
+	}
+	return unquote(nil, raw)
+}
+
+// finish checks that nothing but space follows the closing brace.
+func (f *fields) finish() {
+	if space(f.b, f.i+1) != len(f.b) {
+		f.err = fmt.Errorf("%w: text after the object", errSyntax)
+	}
+}
+
+func (f *fields) fail() (key, value []byte, ok bool) {
+	if f.err = errSyntax; json.Valid(f.b) {
+		f.err = errors.New("expected a JSON object")
+	}
+	return nil, nil, false
+}
+
+func (f *fields) at(c byte) bool { return f.i < len(f.b) && f.b[f.i] == c }
+
+func (f *fields) take(c byte) bool {
+	ok := f.at(c)
+	f.i++
+	return ok
+}
+
+// space returns the first index from i on that is not white space.
+func space(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// skip returns the index just behind the value that starts at i.
+func skip(b []byte, i int) (int, bool) {
+	if i >= len(b) {
+		return i, false
+	}
+	switch b[i] {
+	case '"':
+		return skipString(b, i)
+	case '{', '[':
+		return skipNested(b, i)
+	}
+	start := i
+	for i < len(b) && !delimiter[b[i]] {
+		i++
+	}
+	return i, i > start
+}
+
+// skipNested jumps from string to string and counts brackets between them.
+func skipNested(b []byte, i int) (int, bool) {
+	for depth := 0; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			end, ok := skipString(b, i)
+			if !ok {
+				return end, false
+			}
+			i = end - 1
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1, true
+			}
+		}
+	}
+	return i, false
+}
+
+// skipString returns the index behind the closing quote of the string at i.
+func skipString(b []byte, i int) (int, bool) {
+	for i++; ; {
+		j := bytes.IndexByte(b[i:], '"')
+		if j < 0 {
+			return len(b), false
+		}
+		i += j + 1
+		if !escaped(b, i-1) {
+			return i, true
+		}
+	}
+}
+
+// escaped reports whether the quote at i follows an odd number of backslashes.
+func escaped(b []byte, i int) bool {
+	n := 0
+	for i > 0 && b[i-1] == '\\' {
+		n, i = n+1, i-1
+	}
+	return n%2 == 1
+}
+
+var delimiter = [256]bool{',': true, ':': true, '}': true, ']': true, '{': true, '[': true,
+	'"': true, ' ': true, '\n': true, '\t': true, '\r': true}
+
+// valid reports whether b is well-formed JSON in valid UTF-8.
+func valid(b []byte) bool { return utf8.Valid(b) && json.Valid(b) }
+
+// Elements returns the elements of a JSON array as they stand in raw, which is
+// checked completely: well-formed JSON, valid UTF-8, a list.
+func Elements(raw []byte) ([]json.RawMessage, error) {
+	if !valid(raw) {
+		return nil, errSyntax
+	}
+	i := space(raw, 0)
+	if raw[i] != '[' {
+		return nil, fmt.Errorf("expected a list, found %s", describe(raw[i:]))
+	}
+	list := []json.RawMessage{}
+	for i = space(raw, i+1); raw[i] != ']'; i = space(raw, i) {
+		end, _ := skip(raw, i) // cannot fail: the text is valid
+		list = append(list, json.RawMessage(raw[i:end]))
+		if i = space(raw, end); raw[i] == ',' {
+			i++
+		}
+	}
+	return list, nil
+}
