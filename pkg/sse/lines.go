@@ -1,0 +1,126 @@
+package sse
+
+import (
+	"bytes"
+	"io"
+)
+
+const (
+	firstBuffer = 4 << 10
+	keptBuffer  = 256 << 10 // a larger buffer is given back when it is empty
+	maxIdle     = 100       // reads of nothing in a row
+)
+
+// lines cuts a stream into lines. A CR ends a line at once; whether a LF
+// follows is looked at when the next line is wanted, so that a server that
+// ends lines with CR alone is never waited for.
+type lines struct {
+	src     io.Reader
+	buf     []byte
+	pos     int   // start of what has not been returned
+	seen    int   // bytes from pos that hold no line end
+	skipLF  bool  // the last line ended in CR
+	started bool  // the first line is through, with its byte order mark
+	err     error // of the source, kept until the buffer is used up
+}
+
+// next returns the next line without its end. It is valid until the next call.
+func (l *lines) next() ([]byte, error) {
+	for {
+		l.dropLF()
+		if line, ok := l.cut(); ok {
+			return l.unmark(line), nil
+		}
+		if len(l.buf)-l.pos >= MaxEvent {
+			return nil, ErrTooLong
+		}
+		if l.err != nil {
+			return l.rest()
+		}
+		l.fill()
+	}
+}
+
+// cut takes a complete line from the buffer.
+func (l *lines) cut() ([]byte, bool) {
+	held := l.buf[l.pos:]
+	fresh := held[l.seen:]
+	end := bytes.IndexByte(fresh, '\n')
+	if end >= 0 {
+		fresh = fresh[:end]
+	}
+	if cr := bytes.IndexByte(fresh, '\r'); cr >= 0 {
+		end = cr
+	}
+	if end < 0 {
+		l.seen = len(held)
+		return nil, false
+	}
+	end += l.seen
+	l.skipLF = held[end] == '\r'
+	l.pos += end + 1
+	l.seen = 0
+	return held[:end], true
+}
+
+// rest returns what stands behind the last line end, then the source's error.
+func (l *lines) rest() ([]byte, error) {
+	line := l.unmark(l.buf[l.pos:])
+	l.pos, l.seen = len(l.buf), 0
+	if len(line) == 0 {
+		return nil, l.err
+	}
+	return line, nil
+}
+
+// dropLF drops the LF of a CRLF whose CR ended the last line.
+func (l *lines) dropLF() {
+	if !l.skipLF || l.pos == len(l.buf) {
+		return
+	}
+	l.skipLF = false
+	if l.buf[l.pos] == '\n' {
+		l.pos++
+	}
+}
+
+// unmark drops the byte order mark of the stream's first line.
+func (l *lines) unmark(line []byte) []byte {
+	if l.started {
+		return line
+	}
+	l.started = true
+	return bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
+}
+
+// fill reads once from the source, after making room.
+func (l *lines) fill() {
+	if l.pos == len(l.buf) {
+		l.buf, l.pos = l.buf[:0], 0
+		if cap(l.buf) > keptBuffer {
+			l.buf = nil
+		}
+	}
+	if len(l.buf) == cap(l.buf) {
+		l.room()
+	}
+	for range maxIdle {
+		n, err := l.src.Read(l.buf[len(l.buf):cap(l.buf)])
+		l.buf = l.buf[:len(l.buf)+n]
+		if l.err = err; n > 0 || err != nil {
+			return
+		}
+	}
+	l.err = io.ErrNoProgress
+}
+
+// room moves what is held to the front of a buffer that has space behind it.
+func (l *lines) room() {
+	held := l.buf[l.pos:]
+	if l.pos < cap(l.buf)/2 || cap(l.buf) == 0 {
+		l.buf = append(make([]byte, 0, max(firstBuffer, 2*cap(l.buf))), held...)
+	} else {
+		l.buf = l.buf[:copy(l.buf, held)]
+	}
+	l.pos = 0
+}
