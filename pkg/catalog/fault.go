@@ -20,8 +20,10 @@ type fault struct {
 
 func (f *fault) Error() string { return f.reason }
 
-// decode reads the JSON object in data into v.
+// decode reads the JSON object in data into v. A byte order mark is passed
+// over, as some editors write one.
 func decode(data []byte, v any) error {
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if at := badUTF8(data); at >= 0 {
 		return &fault{at, "is not UTF-8"}
 	}

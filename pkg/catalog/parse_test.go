@@ -1,0 +1,150 @@
+package catalog
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestParseTool(t *testing.T) {
+	for _, c := range []struct {
+		name, file, data string
+		want             Tool
+	}{
+		{"minimal", "bash.json", `{"meta":{"executor":"bash","file_extension":".sh","static_analysis":"shellcheck"}}`,
+			Tool{Name: "bash", Executor: "bash", FileExtension: ".sh", StaticAnalysis: "shellcheck"}},
+		{"null analysis", "sh.json", `{"meta":{"static_analysis":null}}`, Tool{Name: "sh", Executor: "sh"}},
+		{"nothing at all", "perl.json", `{}`, Tool{Name: "perl", Executor: "perl"}},
+		{"stem differs", "python.json", `{"meta":{"executor":"python3"}}`, Tool{Name: "python", Executor: "python3"}},
+		{"empty executor", "lua.json", `{"meta":{"executor":""}}`, Tool{Name: "lua", Executor: "lua"}},
+		{"null meta", "lua.json", `{"meta":null}`, Tool{Name: "lua", Executor: "lua"}},
+		{"byte order mark and unknown keys", "x.json", "\ufeff{\"description\":\"d\",\"parameters\":{}}",
+			Tool{Name: "x", Executor: "x", Description: "d"}},
+		{"dots in the name", "a.b.json", `{}`, Tool{Name: "a.b", Executor: "a.b"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.want.File = c.file
+			got, err := parseTool(c.file, []byte(c.data))
+			if err != nil || got != c.want {
+				t.Errorf("got %+v, %v, want %+v", got, err, c.want)
+			}
+		})
+	}
+}
+
+func TestParseSkill(t *testing.T) {
+	data := `{"meta":{"file_extension":".sh"},"description":"looks at disks",
+		"interpreter":[{"role":"system","content":"i"}],
+		"fabricator":[{"role":"user","content":"<tool_call> \u00e9", "name": "n", "x":{"y": [1]}}]}`
+	got, err := parseSkill("disk.json", []byte(data))
+	want := Skill{
+		File: "disk.json", Name: "disk", Executor: "bash", FileExtension: ".sh", Description: "looks at disks",
+		Interpreter: []Message{{"system", "i", []byte(`{"role":"system","content":"i"}`)}},
+		Fabricator: []Message{{"user", "<tool_call> é",
+			[]byte(`{"role":"user","content":"<tool_call> \u00e9","name":"n","x":{"y":[1]}}`)}},
+	}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
+	}
+}
+
+// TestFaults holds reason and place of what is wrong with a file.
+func TestFaults(t *testing.T) {
+	for _, c := range []struct {
+		name, data string
+		line, col  int
+		reason     string
+	}{
+		{"empty", "", 1, 1, "is empty"},
+		{"white space", " \n\n", 1, 1, "is empty"},
+		{"null", "\n null", 2, 2, "is not a JSON object"},
+		{"list", "[]", 1, 1, "is not a JSON object"},
+		{"text", `"x"`, 1, 1, "is not a JSON object"},
+		{"cut off", "{\n \"meta\": {", 2, 10, "unexpected end of JSON input"},
+		{"comma", "{\n  \"meta\": {},\n}", 3, 1, "invalid character '}'"},
+		{"column counts characters", `{"é": x}`, 1, 7, "invalid character 'x'"},
+		{"rest", "{}\n{}", 2, 1, "after top-level value"},
+		{"not UTF-8", "{\n\"meta\":\"\xff\"}", 2, 9, "is not UTF-8"},
+		{"number for text", "{\"meta\":{\n\"executor\":5}}", 2, 12, "meta.executor: must be a string, not number"},
+		{"list for an object", "{\n\"meta\":[]}", 2, 8, "meta: must be an object, not array"},
+		{"object for a list", "{\n\"fabricator\":{}}", 2, 14, "fabricator: must be a list, not object"},
+		{"message not an object", "{\"fabricator\":[\n5]}", 2, 1, "fabricator[0]: is not an object"},
+		{"null message", "{\"fabricator\":[\nnull]}", 2, 1, "fabricator[0]: is not an object"},
+		{"no role", "{\"interpreter\":[{\"role\":\"user\",\"content\":\"\"},\n{\"content\":\"x\"}]}", 2, 1, `interpreter[1]: has no text under "role"`},
+		{"role in capitals", "{\"interpreter\":[\n{\"Role\":\"user\",\"content\":\"x\"}]}", 2, 1, `interpreter[0]: has no text under "role"`},
+		{"content is a list", "{\"fabricator\":[\n{\"role\":\"user\",\"content\":[]}]}", 2, 1, `fabricator[0]: has no text under "content"`},
+		{"content is null", "{\"fabricator\":[\n{\"role\":\"user\",\"content\":null}]}", 2, 1, `fabricator[0]: has no text under "content"`},
+		{"line break in the executor", `{"meta":{"executor":"a\nb"}}`, 0, 0, "has characters that cannot be shown"},
+		{"extension leads elsewhere", `{"meta":{"file_extension":"/../../x"}}`, 0, 0, "must not contain a slash"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := parseSkill("x.json", []byte(c.data))
+			if err == nil {
+				t.Fatal("no error")
+			}
+			p := newProblem("/s/x.json", []byte(c.data), err)
+			if p.line != c.line || p.column != c.col || !strings.Contains(p.reason, c.reason) {
+				t.Errorf("got %d:%d %q, want %d:%d %q", p.line, p.column, p.reason, c.line, c.col, c.reason)
+			}
+		})
+	}
+}
+
+func TestProblemIsOneLine(t *testing.T) {
+	p := newProblem("/s/a\nb.json", nil, &fault{0, "bad\x1b[31m"})
+	if got, want := p.String(), "/s/a?b.json:1:1: bad?[31m (skipped; mend or remove it)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestFileNameNotUTF8(t *testing.T) {
+	if _, err := parseTool("a\xff.json", []byte(`{}`)); err == nil {
+		t.Error("a name that is not UTF-8 was taken")
+	}
+}
+
+// FuzzParse: whatever a file holds, it gives either a definition that can be
+// used as it is or a problem with a place inside the file.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		`{}`, `{"meta":{"executor":"bash","file_extension":".sh","static_analysis":null}}`,
+		`{"interpreter":[{"role":"system","content":"\ud800"}],"fabricator":[{"role":"user","content":"a","x":1}]}`,
+		`{"fabricator":"fabricator"}`, "{\"meta\":\n5}", "\ufeff{}", "{\"a\":\"\xff\"}", `[`, `{"fabricator":[{}]}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if tool, err := parseTool("x.json", data); err == nil && tool.Executor == "" {
+			t.Error("a tool without executor")
+		}
+		skill, err := parseSkill("x.json", data)
+		if err != nil {
+			checkPlace(t, data, err)
+			return
+		}
+		for _, m := range append(skill.Interpreter, skill.Fabricator...) {
+			checkMessage(t, m)
+		}
+	})
+}
+
+func checkPlace(t *testing.T, data []byte, err error) {
+	p := newProblem("x.json", data, err)
+	if p.reason == "" || p.line > 1+bytes.Count(data, []byte("\n")) {
+		t.Errorf("problem %+v", p)
+	}
+	var f *fault
+	if errors.As(err, &f) && (p.line < 1 || p.column < 1) {
+		t.Errorf("a fault without a place: %+v", p)
+	}
+}
+
+func checkMessage(t *testing.T, m Message) {
+	var again struct{ Role, Content string }
+	if err := json.Unmarshal(m.Raw, &again); err != nil || bytes.ContainsAny(m.Raw, "\n") {
+		t.Errorf("raw message %q: %v", m.Raw, err)
+	}
+}
