@@ -113,7 +113,7 @@ func TestCall(t *testing.T) {
 	defer c.Close()
 	for _, size := range []int{1, 5000, 3 << 20} {
 		h, err := rpc.Call(t.Context(), c, proto.MemGetHistory, proto.GetHistory{ChannelID: "a", Limit: size})
-		if err != nil || len(h.Messages) != size+29 {
+		if err != nil || len(h.Messages) != size+30 {
 			t.Fatalf("size %d: got %d bytes, error %v", size, len(h.Messages), err)
 		}
 	}

@@ -1,0 +1,143 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestParse(t *testing.T) {
+	for _, test := range []struct{ name, text, service, want string }{
+		{"typo in an own section", "[exc]\ntimeot = 3\n", "exc", `Z:2:1: unknown key "exc.timeot": the nearest one is "exc.timeout"`},
+		{"inline table", "exc = { timeot = 3 }\n", "exc", `Z:1:9: unknown key "exc.timeot": the nearest one is "exc.timeout"`},
+		{"wrong type", "[exc]\ntimeout = \"x\"\n", "exc", "Z:2:11: "},
+		{"broken", "[exc\n", "exc", "Z:1:"},
+		{"duplicate", "model = \"a\"\nmodel = \"b\"\n", "rtr", "Z:2:1: "},
+		{"range", "\n[agent]\n  temperature = 3\n", "daemon", "Z:3:3: agent.temperature must be from 0 to 2"},
+		{"nan", "[exc]\ntimeout = nan\n", "exc", "Z:2:1: exc.timeout must be"},
+		{"level", "[logging]\nlevel = \"loud\"\n", "mem", "Z:2:1: logging.level must be"},
+		{"durability", "[mem]\ndurability = \"maybe\"\n", "mem", "Z:2:1: mem.durability must be"},
+		{"provider", "provider = \"acme\"\n", "rtr", "Z:1:1: provider must be"},
+		{"url", "[api]\nbase_url = \"localhost:80\"\n", "rtr", "Z:2:1: api.base_url must be"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := Parse([]byte(test.text), "Z", "/d", test.service)
+			if err == nil || !strings.HasPrefix(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("error = %v, want one line that begins with %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	for text, want := range map[string]string{
+		"[exc]\ntimeot = 3\n":  `Z:2:1: unknown key "exc.timeot"`,
+		"[exd]\ntimeout = 3\n": `Z:1:2: unknown section "exd": the nearest one is "exc"`,
+		"modle = \"x\"\n":      `Z:1:1: unknown key "modle": the nearest one is "model"`,
+		"[agent]\nmax_iterations = 3\n[agr]\nmax_iterations = 4\n": "set only one of them",
+	} {
+		c, err := Parse([]byte(text), "Z", "/d", "mem")
+		if err != nil || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], want) {
+			t.Errorf("%q: warnings %q, error %v; want one with %q", text, c.Warnings, err, want)
+		}
+	}
+}
+
+func TestSettle(t *testing.T) {
+	for _, test := range []struct {
+		name, text string
+		ok         func(*Config) bool
+	}{
+		{"defaults", "", func(c *Config) bool {
+			return c.Agent.Temperature == 0.7 && c.Exc.Timeout == 30 && c.Agr.MaxIterations == 5 && len(c.Warnings) == 0
+		}},
+		{"top level", "model = \"m\"\ntemperature = 0\ntool_timeout_secs = 0", func(c *Config) bool {
+			return c.Service.Model == "m" && c.Agent.Temperature == 0 && c.Exc.Timeout == 0
+		}},
+		{"sections win", "model = \"m\"\ntemperature = 1\n[service]\nmodel = \"n\"\n[agent]\ntemperature = 0.5", func(c *Config) bool {
+			return c.Service.Model == "n" && c.Agent.Temperature == 0.5
+		}},
+		{"agent stands for both", "[agent]\nmax_iterations = 9", func(c *Config) bool { return c.Agr.MaxIterations == 9 }},
+		{"agr stands for both", "[agr]\nmax_iterations = 9", func(c *Config) bool { return c.Agent.MaxIterations == 9 }},
+		{"paths", "[mem]\ndata_dir = \"x/../y\"\n[sys]\ntemplate = \"/abs\"", func(c *Config) bool {
+			return c.Mem.DataDir == "/d/y" && c.Sys.Template == "/abs" && c.Tools.Dir == "/d/tools"
+		}},
+		{"a fraction", "[exc]\ntimeout = 0.5", func(c *Config) bool { return c.Exc.Timeout == 0.5 }},
+	} {
+		c, err := Parse([]byte(test.text), "Z", "/d", "mem")
+		if err != nil || !test.ok(c) {
+			t.Errorf("%s: %+v, error %v", test.name, c, err)
+		}
+	}
+}
+
+// TestShipped holds the shipped file and the defaults together: as it stands it
+// sets nothing but the provider, and uncommented it shows every key at its default.
+func TestShipped(t *testing.T) {
+	data, err := os.ReadFile("../../ZINO.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(line, "#"); ok && !strings.HasPrefix(rest, " ") {
+			line = rest
+		}
+		lines = append(lines, line)
+	}
+	text := strings.Join(lines, "")
+	c, err := Parse([]byte(text), "ZINO.toml", "/d", "daemon")
+	if err != nil || len(c.Warnings) > 0 {
+		t.Fatalf("uncommented: %v, warnings %q", err, c.Warnings)
+	}
+	set, err := keysOf([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range known {
+		if !set.has(name) {
+			t.Errorf("ZINO.toml does not show %s", name)
+		}
+	}
+	want := Default()
+	want.Provider = "auto"
+	want.File, want.Dir = "ZINO.toml", "/d"
+	want.absolute()
+	if got := dump(t, c); got != dump(t, want) {
+		t.Errorf("uncommented ZINO.toml differs from the defaults:\n%s\nwant\n%s", got, dump(t, want))
+	}
+}
+
+func TestLoad(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := Load(filepath.Join(dir, "none.toml"), "mem"); err == nil || !strings.Contains(err.Error(), "none.toml") {
+		t.Errorf("missing file: error = %v", err)
+	}
+	path := filepath.Join(dir, "z.toml")
+	if err := os.WriteFile(path, []byte("[api]\nkey = \"k\"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(path, "rtr")
+	if err != nil || len(c.Warnings) != 1 || strings.Contains(c.Warnings[0], `"k"`) {
+		t.Errorf("readable key: warnings %q, error %v", c.Warnings, err)
+	}
+	if c.Mem.DataDir != filepath.Join(dir, "data/mem") {
+		t.Errorf("data_dir = %s, want it beside the file", c.Mem.DataDir)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"", "[exc]\ntimeout = 3", "a.b.c = {d=[1,{e=2}]}", "[[x]]\ny=1", "\"exc\".timeout=1", "[exc]\ntimeout=1e400"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := Parse(data, "Z", "/d", "exc")
+		if err == nil && (c.Exc.Timeout < 0 || c.Exc.OutputMax < 1024) {
+			t.Errorf("accepted %+v", c.Exc)
+		}
+		if err != nil && strings.Contains(err.Error(), "\n") {
+			t.Errorf("an error of several lines: %q", err)
+		}
+	})
+}

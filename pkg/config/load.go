@@ -1,0 +1,160 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// FileName is the configuration's name where nobody names one.
+const FileName = "ZINO.toml"
+
+// Find returns the file that a service reads: the one named by its flag, else
+// by $ZINO_CONFIG, else ZINO.toml in the working directory if there is one.
+func Find(flag string) (path string, err error) {
+	if flag == "" {
+		flag = os.Getenv("ZINO_CONFIG")
+	}
+	if flag != "" {
+		return flag, nil
+	}
+	if _, err := os.Stat(FileName); errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	return FileName, nil
+}
+
+// Load reads the file at path for a service; with an empty path the defaults
+// are all there is. An unknown key in a section of the service's own is an
+// error, elsewhere a warning. Every error is one line with its place.
+func Load(path, service string) (*Config, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("the working directory is gone: %w", err)
+	}
+	var data []byte
+	if path != "" {
+		if path, err = filepath.Abs(path); err != nil {
+			return nil, err
+		}
+		if data, err = os.ReadFile(path); err != nil {
+			return nil, fmt.Errorf("cannot read the configuration: %w", err)
+		}
+		dir = filepath.Dir(path)
+	}
+	c, err := Parse(data, path, dir, service)
+	if err == nil && path != "" {
+		c.warnOfReaders(path)
+	}
+	return c, err
+}
+
+// Parse is Load for a text that has been read: file is its name in messages,
+// and relative paths are relative to dir.
+func Parse(data []byte, file, dir, service string) (*Config, error) {
+	c := Default()
+	c.File, c.Dir = file, dir
+	set, err := keysOf(data)
+	if err == nil {
+		err = toml.Unmarshal(data, c)
+	}
+	if err != nil {
+		return nil, place(file, err)
+	}
+	for _, key := range set {
+		if err := key.unknown(); err != nil && key.ownedBy(service) {
+			return nil, fmt.Errorf("%s:%d:%d: %w", file, key.line, key.column, err)
+		} else if err != nil {
+			c.Warnings = append(c.Warnings, fmt.Sprintf("%s:%d:%d: %v", file, key.line, key.column, err))
+		}
+	}
+	c.settle(set)
+	if err := c.check(file, set); err != nil {
+		return nil, err
+	}
+	c.absolute()
+	return c, nil
+}
+
+// place puts file, line and column in front of a parser's error.
+func place(file string, err error) error {
+	if e, ok := errors.AsType[*toml.DecodeError](err); ok {
+		line, column := e.Position()
+		return fmt.Errorf("%s:%d:%d: %s", file, line, column, strings.TrimPrefix(e.Error(), "toml: "))
+	}
+	return fmt.Errorf("%s: %w", file, err)
+}
+
+// settle gives effect to keys that mean the same: a section's key wins over
+// the top-level one, and either limit of iterations stands for both.
+func (c *Config) settle(set keys) {
+	if !set.has("service.model") {
+		c.Service.Model = c.Model
+	}
+	if !set.has("agent.temperature") {
+		c.Agent.Temperature = c.Temperature
+	}
+	if !set.has("exc.timeout") {
+		c.Exc.Timeout = c.ToolTimeoutSecs
+	}
+	switch agent, agr := set.has("agent.max_iterations"), set.has("agr.max_iterations"); {
+	case agent && !agr:
+		c.Agr.MaxIterations = c.Agent.MaxIterations
+	case agr && !agent:
+		c.Agent.MaxIterations = c.Agr.MaxIterations
+	case c.Agent.MaxIterations != c.Agr.MaxIterations:
+		c.Warnings = append(c.Warnings, fmt.Sprintf("%s: [agent] max_iterations = %d is what the prompt says, [agr] max_iterations = %d what the loop does: set only one of them",
+			c.File, c.Agent.MaxIterations, c.Agr.MaxIterations))
+	}
+}
+
+// absolute makes every path absolute. The defaults are relative as well.
+func (c *Config) absolute() {
+	for _, path := range []*string{&c.Daemon.Socket, &c.Rtr.Socket, &c.Agr.Socket, &c.Sys.Socket, &c.Exc.Socket,
+		&c.Mem.Socket, &c.Ctx.Socket, &c.Tools.Dir, &c.Skills.Dir, &c.Sys.Template, &c.Mem.DataDir} {
+		if *path != "" && !filepath.IsAbs(*path) {
+			*path = filepath.Join(c.Dir, *path)
+		}
+	}
+}
+
+// warnOfReaders says so if others can read a key that stands in the file.
+func (c *Config) warnOfReaders(path string) {
+	info, err := os.Stat(path)
+	if err == nil && c.API.Key != "" && info.Mode().Perm()&0o044 != 0 {
+		c.Warnings = append(c.Warnings, fmt.Sprintf("%s holds [api] key and can be read by others: chmod 600 %s", path, path))
+	}
+}
+
+// Socket returns the socket of the service of that short name.
+func (c *Config) Socket(service string) string { return *c.SocketOf(service) }
+
+// SocketOf returns the place of a service's socket, for a constellation that
+// has its own directory.
+func (c *Config) SocketOf(service string) *string {
+	switch service {
+	case "daemon":
+		return &c.Daemon.Socket
+	case "rtr":
+		return &c.Rtr.Socket
+	case "agr":
+		return &c.Agr.Socket
+	case "sys":
+		return &c.Sys.Socket
+	case "exc":
+		return &c.Exc.Socket
+	case "mem":
+		return &c.Mem.Socket
+	case "ctx":
+		return &c.Ctx.Socket
+	}
+	panic("config: no service " + service)
+}
+
+// Services are the short names of the services, in the order in which a
+// message meets them.
+var Services = []string{"daemon", "sys", "ctx", "mem", "agr", "rtr", "exc"}
