@@ -1,0 +1,40 @@
+package sys
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"zino/pkg/catalog"
+)
+
+// render replaces every %%NAME%% whose name is in values. It is a single
+// pass: what stands in a value is not looked at again.
+func render(template string, values map[string]string) string {
+	pairs := make([]string, 0, 2*len(values))
+	for name, value := range values {
+		pairs = append(pairs, "%%"+name+"%%", value)
+	}
+	return strings.NewReplacer(pairs...).Replace(template)
+}
+
+const noneLoaded = "  (none loaded)"
+
+// toolLines lists the functions that a model can call.
+func toolLines(s *catalog.Snapshot) string {
+	var lines []string
+	for _, t := range s.Executors() {
+		lines = append(lines, fmt.Sprintf(`  - "%s": %s executor`, t.FunctionName(), t.Executor))
+	}
+	return cmp.Or(strings.Join(lines, "\n"), noneLoaded)
+}
+
+// skillLines lists the skills that a model can delegate to.
+func skillLines(s *catalog.Snapshot) string {
+	var lines []string
+	for _, k := range s.Skills {
+		analysis := cmp.Or(k.StaticAnalysis, "none")
+		lines = append(lines, fmt.Sprintf(`  - "%s": %s executor, static analysis: %s`, k.Name, k.Executor, analysis))
+	}
+	return cmp.Or(strings.Join(lines, "\n"), noneLoaded)
+}
