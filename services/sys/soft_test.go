@@ -1,0 +1,256 @@
+package sys
+
+import (
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+// TestOneSoftMemory: mem's and the prompt's are one thing, both ways and after
+// restarts.
+func TestOneSoftMemory(t *testing.T) {
+	b := newBench(t, "%%SOFT_MEMORIES%%")
+	b.startMem()
+	b.start()
+	b.want("")
+	b.mem.put("told mem")
+	b.want("told mem")
+	if got, err := b.set("told sys"); got != "told sys" || err != nil {
+		t.Errorf("set: %q, %v", got, err)
+	}
+	if got := b.mem.stored(); got != "told sys" {
+		t.Errorf("mem has %q", got)
+	}
+	b.mem.put("told mem again")
+	if got, err := b.reload(); got != "told mem again" || err != nil {
+		t.Errorf("reload: %q, %v", got, err)
+	}
+	b.stop()
+	b.start()
+	b.want("told mem again")
+}
+
+func TestInitialSoftMemory(t *testing.T) {
+	b := newBench(t, "%%SOFT_MEMORIES%%")
+	b.cfg.Sys.SoftMemory = "initial"
+	stopMem := b.startMem()
+	b.start()
+	b.want("initial")
+	b.mem.put("stored")
+	b.want("stored")
+	stopMem()
+	b.want("stored")
+	b.startMem()
+	b.mem.put("")
+	b.want("")
+	if b.mem.stored() != "" {
+		t.Error("the configured text was written to mem")
+	}
+}
+
+func TestSetClears(t *testing.T) {
+	b := newBench(t, "%%SOFT_MEMORIES%%")
+	b.cfg.Sys.SoftMemory = "initial"
+	b.startMem()
+	b.start()
+	if got, err := b.set(""); got != "" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	b.want("")
+}
+
+// TestWrongType goes past the typed client: the content must be a string.
+func TestWrongType(t *testing.T) {
+	b := newBench(t, "%%SOFT_MEMORIES%%")
+	b.startMem()
+	b.start()
+	if _, err := b.set("kept"); err != nil {
+		t.Fatal(err)
+	}
+	for _, content := range []string{`5`, `["x"]`, `{}`, `true`} {
+		type raw struct {
+			Content proto.Raw `json:"content"`
+		}
+		m := proto.Method[raw, proto.SystemPrompt]{Service: "sys", Type: "set_soft_memory", Reply: "system_prompt"}
+		_, err := rpc.Call(t.Context(), b.client, m, raw{proto.Raw(content)})
+		if e, ok := err.(*proto.Error); !ok || e.Code != proto.CodeInvalid {
+			t.Errorf("content %s: %v, want invalid", content, err)
+		}
+	}
+	b.want("kept")
+	if b.mem.stored() != "kept" {
+		t.Errorf("mem has %q", b.mem.stored())
+	}
+}
+
+// TestHandOver: a text that is set while mem is away is used at once and is in
+// mem when that is back, without anybody asking.
+func TestHandOver(t *testing.T) {
+	b := newBench(t, "%%SOFT_MEMORIES%%")
+	b.mem.put("one")
+	stopMem := b.startMem()
+	b.start()
+	b.want("one")
+	stopMem()
+	for _, text := range []string{"two", "three"} {
+		if got, err := b.set(text); got != text || err != nil {
+			t.Fatalf("set %s: %q, %v", text, got, err)
+		}
+	}
+	b.want("three")
+	if got := b.stats().Info["soft_memory"]; got != "to be handed over to mem" {
+		t.Errorf("state %q", got)
+	}
+	b.startMem()
+	await(t, "handing over", func() bool { return b.mem.stored() == "three" })
+	b.mem.put("four")
+	await(t, "mem's word counting again", func() bool { return b.get() == "four" })
+}
+
+func TestHandOverWithNextPrompt(t *testing.T) {
+	b := newBench(t, "%%SOFT_MEMORIES%%")
+	b.start()
+	if _, err := b.set("new"); err != nil {
+		t.Fatal(err)
+	}
+	b.startMem()
+	await(t, "handing over", func() bool { b.want("new"); return b.mem.stored() == "new" })
+}
+
+func TestHandOverWhenClosing(t *testing.T) {
+	b := newBench(t, "%%SOFT_MEMORIES%%")
+	b.start()
+	if _, err := b.set("new"); err != nil {
+		t.Fatal(err)
+	}
+	b.startMem()
+	must(t, b.service.Close())
+	if got := b.mem.stored(); got != "new" {
+		t.Errorf("mem has %q", got)
+	}
+	must(t, b.service.Close())
+}
+
+func TestCloseSaysWhatIsLost(t *testing.T) {
+	b := newBench(t, "")
+	b.start()
+	if _, err := b.set("secret"); err != nil {
+		t.Fatal(err)
+	}
+	err := b.service.Close()
+	if err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestMemRefuses: a mem that answers with an error is not away.
+func TestMemRefuses(t *testing.T) {
+	b := newBench(t, "%%SOFT_MEMORIES%%")
+	b.mem.put("old")
+	b.mem.refuse = &proto.Error{Code: proto.CodeInternal, Message: "mem set_soft: no space left on device"}
+	b.startMem()
+	b.start()
+	_, err := b.set("new")
+	if err == nil || !strings.Contains(err.Error(), "no space left on device") {
+		t.Errorf("got %v", err)
+	}
+	b.want("old")
+}
+
+// TestMemHangs: a mem that accepts and says nothing delays a prompt, but does
+// not hold it.
+func TestMemHangs(t *testing.T) {
+	b := newBench(t, "%%SOFT_MEMORIES%%")
+	b.mem.put("known")
+	b.startMem()
+	b.start()
+	b.want("known")
+	hang := make(chan struct{})
+	b.mem.mu.Lock()
+	b.mem.hang = hang
+	b.mem.mu.Unlock()
+	b.mem.put("new")
+	b.want("known")
+	if got := b.stats().Info["soft_memory"]; got != "as last known: mem cannot be reached" {
+		t.Errorf("state %q", got)
+	}
+	close(hang)
+	b.want("new")
+}
+
+// TestMemHangsUp: a mem that dies in the middle of an answer is away.
+func TestMemHangsUp(t *testing.T) {
+	b := newBench(t, "%%SOFT_MEMORIES%%")
+	l, err := net.Listen("unix", filepath.Join(b.dir, "m"))
+	must(t, err)
+	var accepting sync.WaitGroup
+	accepting.Go(func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			nc.Close()
+		}
+	})
+	b.start()
+	if got, err := b.set("new"); got != "new" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	must(t, l.Close())
+	accepting.Wait()
+	b.startMem()
+	await(t, "handing over", func() bool { return b.mem.stored() == "new" })
+}
+
+// TestStaleAnswer: an answer that was asked for before something newer was
+// known changes nothing.
+func TestStaleAnswer(t *testing.T) {
+	s := &softMemory{}
+	s.asked = 2
+	s.apply(2, "newer")
+	s.apply(1, "older")
+	if s.text() != "newer" {
+		t.Errorf("got %q", s.text())
+	}
+	s.supersede()
+	s.apply(2, "asked before a store")
+	if s.text() != "newer" {
+		t.Errorf("got %q", s.text())
+	}
+	s.pending = true
+	s.apply(9, "while one waits")
+	if s.text() != "newer" {
+		t.Errorf("got %q", s.text())
+	}
+}
+
+// TestManySetters: whoever comes last, prompt and mem agree in the end.
+func TestManySetters(t *testing.T) {
+	b := newBench(t, "%%SOFT_MEMORIES%%")
+	stopMem := b.startMem()
+	b.start()
+	var callers sync.WaitGroup
+	for i := range 4 {
+		callers.Go(func() {
+			for j := range 20 {
+				if _, err := b.set(fmt.Sprint(i, j)); err != nil {
+					t.Error(err)
+				}
+				if b.get() == "" {
+					t.Error("an empty prompt")
+				}
+			}
+		})
+	}
+	stopMem()
+	b.startMem()
+	callers.Wait()
+	await(t, "agreement", func() bool { return b.mem.stored() != "" && b.mem.stored() == b.get() })
+}
