@@ -6,7 +6,7 @@ var (
 	// request has no "type".
 	DaemonChat = textMethod[Chat]("daemon", "", "response")
 	// DaemonForward passes a request on to another service and that service's
-	// answer back, packet by packet. Only what people need is on its list:
+	// answer back as it is. Only what people need is on its list:
 	// ping, describe and stats of all, capabilities of rtr and exc, get of sys,
 	// histories, memories and soft memory of mem.
 	DaemonForward = method[Forward, Empty]("daemon", "forward", "")

@@ -26,20 +26,16 @@ func Call[Req, Rep any](ctx context.Context, c *Client, m proto.Method[Req, Rep]
 }
 
 // Relay sends request, a whole packet, and passes the packets of the answer to
-// out as they are, the terminal one included. Whatever fails after the first
-// one is an error that the caller must not answer with a second packet.
-func Relay(ctx context.Context, c *Client, request []byte, terminal func(typ string) bool, out *Out) error {
+// out as they are, up to the terminal one. It is for methods that answer with
+// one packet; keepalives are the caller's own.
+func Relay(ctx context.Context, c *Client, request []byte, out *Out) error {
 	build := func(b []byte) ([]byte, error) { return wire.AppendFrame(b, request) }
-	return c.do(ctx, exchange{build, func(in *wire.Reader, payload []byte) (bool, error) {
+	return c.do(ctx, exchange{build, func(_ *wire.Reader, payload []byte) (bool, error) {
 		typ, err := c.typeOf(payload)
 		if err != nil || typ == "keepalive" {
 			return false, err
 		}
-		if terminal(typ) {
-			return true, out.last(payload)
-		}
-		err = out.Frame(payload)
-		return false, flushUnless(in.Ready(), out, err)
+		return true, out.last(payload)
 	}})
 }
 

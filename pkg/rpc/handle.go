@@ -60,17 +60,14 @@ func HandleEvents[Req, Rep any](s *Server, m proto.Method[Req, Rep], fn func(con
 }
 
 // HandleRelay registers fn for a method whose answer is another service's, sent
-// packet by packet with Out.Frame, the terminal one included.
+// passed on with Relay.
 func HandleRelay[Req, Rep any](s *Server, m proto.Method[Req, Rep], fn func(context.Context, Req, *Out) error) {
 	s.handle(m.Type, func(ctx context.Context, payload []byte, out *Out) error {
 		var req Req
 		if err := wire.Decode(payload, &req); err != nil {
 			return invalid(err)
 		}
-		if err := fn(ctx, req, out); err != nil {
-			return err
-		}
-		return out.Flush()
+		return fn(ctx, req, out)
 	})
 }
 

@@ -42,6 +42,15 @@ func Type(payload []byte) (typ string, meta []byte, err error) {
 	return typ, meta, f.err
 }
 
+// RequestType is Type for a packet inside a packet: all of it is checked.
+func RequestType(payload []byte) (string, error) {
+	if !valid(payload) {
+		return "", errSyntax
+	}
+	typ, _, err := Type(payload)
+	return typ, err
+}
+
 func decodeObject(raw []byte, v reflect.Value, strict bool) error {
 	info := structOf(v.Type())
 	var seen uint64

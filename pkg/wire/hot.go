@@ -12,6 +12,7 @@ import (
 const (
 	chunkHead = `{"type":"chunk","delta":"`
 	chunkTail = `"}`
+	maxPing   = 64 // a ping longer than this takes the general way
 )
 
 // AppendChunk appends the frame {"type":"chunk","delta":…}.
@@ -47,6 +48,9 @@ func IsChunk(payload []byte) bool {
 
 // IsPing reports whether payload is a ping with nothing besides its type.
 func IsPing(payload []byte) bool {
+	if len(payload) > maxPing {
+		return false
+	}
 	f := object(payload)
 	key, value, ok := f.next()
 	if !ok || string(key) != "type" || string(value) != `"ping"` {

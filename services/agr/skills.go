@@ -1,0 +1,108 @@
+package agr
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"zino/pkg/catalog"
+	"zino/pkg/rpc"
+	"zino/pkg/wire"
+	"zino/proto"
+)
+
+// task carries out a <task> block: the interpreter understands the request, the
+// fabricator writes the code, and exc runs it.
+func (t *turn) task(body []byte) string {
+	skillName, request, err := parseTask(body)
+	if err != nil {
+		return "Malformed task JSON: " + err.Error()
+	}
+	skill, ok := t.s.cat.Snapshot().Skill(skillName)
+	if !ok {
+		return fmt.Sprintf("Error: Unknown skill '%s'", printable(skillName, 200))
+	}
+	if strings.TrimSpace(request) == "" {
+		return "Error: Empty task request."
+	}
+	result, err := t.pipeline(skill, request)
+	if err != nil {
+		return "Skill pipeline error: " + err.Error()
+	}
+	return result
+}
+
+func parseTask(body []byte) (skill, request string, err error) {
+	fields, err := object(body)
+	if err != nil {
+		return "", "", err
+	}
+	if skill, err = text(fields, "skill"); err != nil {
+		return "", "", err
+	}
+	request, err = text(fields, "request")
+	return skill, request, err
+}
+
+func (t *turn) pipeline(skill catalog.Skill, request string) (string, error) {
+	understood, err := t.ask(skill.Interpreter, request)
+	if err != nil {
+		return "", fmt.Errorf("interpreter: %w", err)
+	}
+	reply, err := t.ask(skill.Fabricator, "REQUEST [KCR] "+understood)
+	if err != nil {
+		return "", fmt.Errorf("fabricator: %w", err)
+	}
+	code := unfence(reply)
+	if strings.TrimSpace(code) == "" {
+		return "", errors.New("the fabricator wrote no code")
+	}
+	return t.execute(skill.Executor, code)
+}
+
+// ask has the model answer a skill's messages and one more of the user's.
+func (t *turn) ask(messages []catalog.Message, user string) (string, error) {
+	list := proto.Raw("[")
+	for _, m := range messages {
+		list = append(append(list, m.Raw...), ',')
+	}
+	list = append(wire.AppendString(append(list, `{"role":"user","content":`...), user), "}]"...)
+	req := proto.Infer{Messages: list, Temperature: t.req.Temperature, TopP: t.req.TopP}
+	reply, err := rpc.CallText(t.ctx, t.s.rtr, proto.RtrInfer, req, t.out)
+	return reply.Content, err
+}
+
+// unfence returns the content of a reply that is one fenced code block as a
+// whole (CommonMark's backticks and tildes), and any other reply as it is.
+func unfence(reply string) string {
+	lines := strings.SplitAfter(strings.TrimSpace(reply), "\n")
+	fence := fenceOf(lines[0])
+	if fence == "" || len(lines) < 2 || strings.Contains(strings.TrimLeft(lines[0], fence[:1]), fence[:1]) {
+		return reply
+	}
+	for i, line := range lines[1:] {
+		if closes(line, fence) {
+			if i+2 == len(lines) {
+				return strings.Join(lines[1:len(lines)-1], "")
+			}
+			return reply // the block ends before the reply does
+		}
+	}
+	return reply
+}
+
+// fenceOf returns the run of three or more backticks or tildes at the start.
+func fenceOf(line string) string {
+	for _, c := range []string{"`", "~"} {
+		if n := len(line) - len(strings.TrimLeft(line, c)); n >= 3 {
+			return line[:n]
+		}
+	}
+	return ""
+}
+
+// closes reports whether a line ends the block that fence opened.
+func closes(line, fence string) bool {
+	line = strings.TrimSpace(line)
+	return len(line) >= len(fence) && strings.Trim(line, fence[:1]) == ""
+}

@@ -1,0 +1,118 @@
+package agr
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+// toolCall carries out a <tool_call> block. Whatever is wrong with the call is
+// a result that the model reads, never the end of the turn.
+func (t *turn) toolCall(body []byte) string {
+	name, arguments, err := parseCall(body)
+	if err != nil {
+		return "Malformed tool_call JSON: " + err.Error()
+	}
+	tool, ok := t.s.cat.Snapshot().Function(name)
+	if !ok {
+		return fmt.Sprintf("Error: Unknown tool function '%s'", printable(name, 200))
+	}
+	code, err := codeOf(arguments)
+	if err != nil {
+		return "Malformed tool_call JSON: " + err.Error()
+	}
+	if strings.TrimSpace(code) == "" {
+		return "Error: Empty code block."
+	}
+	result, err := t.execute(tool.Executor, code)
+	if err != nil {
+		return "Error: " + err.Error()
+	}
+	return result
+}
+
+// parseCall reads {"name": …, "arguments": …}.
+func parseCall(body []byte) (name string, arguments json.RawMessage, err error) {
+	call, err := object(body)
+	if err != nil {
+		return "", nil, err
+	}
+	name, err = text(call, "name")
+	return name, call["arguments"], err
+}
+
+// codeOf finds the code in a call's arguments: an object, or a string that
+// holds one, as some models write it.
+func codeOf(arguments json.RawMessage) (string, error) {
+	if len(arguments) == 0 || string(arguments) == "null" {
+		return "", nil
+	}
+	var quoted string
+	if json.Unmarshal(arguments, &quoted) == nil {
+		arguments = json.RawMessage(quoted)
+	}
+	fields, err := object(arguments)
+	if err != nil {
+		return "", fmt.Errorf("arguments: %w", err)
+	}
+	return text(fields, "code")
+}
+
+// object decodes one JSON object with its keys as they are.
+func object(body []byte) (map[string]json.RawMessage, error) {
+	body = bytes.TrimSpace(body)
+	if len(body) == 0 {
+		return nil, errors.New("the block is empty")
+	}
+	if json.Valid(body) && body[0] != '{' {
+		return nil, errors.New("expected an object")
+	}
+	var fields map[string]json.RawMessage
+	err := json.Unmarshal(body, &fields)
+	return fields, err
+}
+
+// text returns a field that must be a string if it is there.
+func text(fields map[string]json.RawMessage, name string) (string, error) {
+	raw, ok := fields[name]
+	if !ok || string(raw) == "null" {
+		return "", nil
+	}
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return "", fmt.Errorf("%s must be a string", name)
+	}
+	return s, nil
+}
+
+// execute has exc run code and words the result for the model.
+func (t *turn) execute(executor, code string) (string, error) {
+	r, err := rpc.Call(t.ctx, t.s.exc, proto.ExcExecute, proto.Execute{Executor: executor, Code: code})
+	if err != nil {
+		return "", err
+	}
+	return resultText(r), nil
+}
+
+// resultText is what a model sees of a run.
+func resultText(r proto.Result) string {
+	var parts []string
+	if r.Stdout != "" {
+		parts = append(parts, r.Stdout)
+	}
+	if r.Stderr != "" {
+		parts = append(parts, "[stderr]\n"+r.Stderr)
+	}
+	if r.ExitCode != 0 {
+		parts = append(parts, fmt.Sprintf("[exit code: %d]", r.ExitCode))
+	}
+	if len(parts) == 0 {
+		return "(no output)"
+	}
+	return strings.Join(parts, "\n")
+}

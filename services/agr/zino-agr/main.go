@@ -1,0 +1,22 @@
+// Command zino-agr is the agent's loop as a process. It depends on rtr, exc
+// and the directories of tools and skills.
+package main
+
+import (
+	"zino/pkg/catalog"
+	"zino/pkg/rpc"
+	"zino/pkg/service"
+	"zino/services/agr"
+)
+
+func main() {
+	cfg, log := service.Start("agr")
+	cat, err := catalog.Open(cfg.Tools.Dir, cfg.Skills.Dir, log)
+	service.Fail("agr", err)
+	s := rpc.NewServer("agr", log)
+	a := agr.New(cfg, cat, log)
+	a.Register(s)
+	err = service.Serve(s, "agr", cfg.Agr.Socket, log)
+	service.Fail("agr", err)
+	service.Fail("agr", a.Close())
+}
