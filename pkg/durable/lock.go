@@ -1,0 +1,118 @@
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// acquire opens the file if need be and locks it against other processes. It
+// reports false if there is no file and none is to be created. The file that
+// is locked is the one that bears the name now: between opening and locking
+// another process may have removed or replaced it.
+func (a *Array) acquire(create bool) (bool, error) {
+	for {
+		if a.f == nil {
+			if err := a.open(create); errors.Is(err, fs.ErrNotExist) && !create {
+				return false, nil
+			} else if err != nil {
+				return false, err
+			}
+		}
+		if err := flock(a.f, syscall.LOCK_EX); err != nil {
+			a.drop()
+			return false, fmt.Errorf("lock %s: %w", a.name, err)
+		}
+		current, err := a.current()
+		if current || err != nil {
+			return current, err
+		}
+		a.drop()
+	}
+}
+
+func (a *Array) open(create bool) error {
+	flags := os.O_RDWR
+	if create {
+		flags |= os.O_CREATE
+	}
+	f, err := a.root.OpenFile(a.name, flags|syscall.O_NONBLOCK, FileMode)
+	if err != nil {
+		return err
+	}
+	fi, err := f.Stat()
+	if err == nil && !fi.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", a.name)
+	}
+	// Files of other programs may be open to all; these are private.
+	if err == nil && fi.Mode().Perm()&0o077 != 0 {
+		err = f.Chmod(fi.Mode().Perm() & 0o700)
+	}
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	a.f = f
+	return nil
+}
+
+// current reports whether the open file still bears the name.
+func (a *Array) current() (bool, error) {
+	named, err := a.root.Stat(a.name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		a.drop()
+		return false, err
+	}
+	ours, err := a.f.Stat()
+	if err != nil {
+		a.drop()
+		return false, err
+	}
+	return os.SameFile(named, ours), nil
+}
+
+// release unlocks the file. One that was made for an append which did not come
+// about goes away again.
+func (a *Array) release(created bool) error {
+	a.salvaged, a.broken = nil, nil
+	if a.f == nil {
+		return nil
+	}
+	if created && a.tip.known && a.tip.size == 0 {
+		defer a.drop()
+		return a.root.Remove(a.name)
+	}
+	return flock(a.f, syscall.LOCK_UN)
+}
+
+// drop forgets the open file; closing it ends the lock. Whatever bears the name
+// next is another file, until it is known better.
+func (a *Array) drop() {
+	if a.f != nil {
+		_ = a.f.Close() // nothing can be lost: what had to be on disk was synced
+	}
+	a.f = nil
+	a.tip.known = false
+	a.gen++
+	a.salvaged, a.broken = nil, nil
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		if err := syscall.Flock(int(f.Fd()), how); err != syscall.EINTR {
+			return err
+		}
+	}
+}
+
+func fdatasync(f *os.File) error {
+	for {
+		if err := syscall.Fdatasync(int(f.Fd())); err != syscall.EINTR {
+			return err
+		}
+	}
+}
