@@ -1,0 +1,146 @@
+// Package exc runs code. Each run gets a private file for its code, an
+// environment without secrets, and a supervisor: a copy of this program that
+// is the parent of all that the code starts and leaves nothing of it behind,
+// not even when this process is killed.
+package exc
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"zino/pkg/catalog"
+	"zino/pkg/config"
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+const (
+	// validateLimit is the time that static analysis may take.
+	validateLimit = 15 * time.Second
+	// reviewDelay is how long a run lasts before its code is analysed beside it.
+	reviewDelay = 20 * time.Millisecond
+	// reviewsMax is how many analyses may run beside executions.
+	reviewsMax = 2
+)
+
+// Service runs code for the executors of a catalog.
+type Service struct {
+	catalog       *catalog.Catalog
+	log           *slog.Logger
+	timeout       float64 // seconds, as configured
+	limit         time.Duration
+	validateLimit time.Duration
+	reviewDelay   time.Duration
+	outputMax     int
+	passEnv       []string
+	files         *workspace
+	reviews       chan struct{} // one place for each review under way
+
+	ctx    context.Context // done when the service closes
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	closed  bool
+	running sync.WaitGroup
+}
+
+// New makes the service. The program's main must have called Supervise.
+func New(cfg config.Exc, cat *catalog.Catalog, log *slog.Logger) (*Service, error) {
+	if !hooked.Load() {
+		return nil, fmt.Errorf("exc.Supervise must be the first call of this program's main")
+	}
+	files, err := openWorkspace(temporary(), log)
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{
+		catalog: cat, log: log, files: files,
+		timeout: cfg.Timeout, limit: time.Duration(cfg.Timeout * float64(time.Second)), validateLimit: validateLimit, reviewDelay: reviewDelay,
+		outputMax: cfg.OutputMax, passEnv: cfg.PassEnv,
+		reviews: make(chan struct{}, reviewsMax),
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if asRoot() {
+		log.Warn(rootWarning)
+	}
+	return s, nil
+}
+
+// Register adds the methods of exc to s.
+func (s *Service) Register(r *rpc.Server) {
+	rpc.Handle(r, proto.ExcExecute, s.execute)
+	rpc.Handle(r, proto.ExcValidate, s.validate)
+	rpc.Handle(r, proto.ExcCapabilities, s.capabilities)
+	r.OnStats(s.stats)
+}
+
+// Close stops what still runs, waits until it is gone, and removes all files.
+func (s *Service) Close() error {
+	s.mu.Lock()
+	first := !s.closed
+	s.closed = true
+	s.mu.Unlock()
+	s.cancel()
+	s.running.Wait()
+	if first {
+		s.files.close()
+	}
+	return nil
+}
+
+// enter admits work, which ends with leave. The context returned is also done
+// when the service closes.
+func (s *Service) enter(ctx context.Context) (working context.Context, leave func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, nil, &proto.Error{Code: proto.CodeUnavailable, Message: "exc is stopping: try again"}
+	}
+	s.running.Add(1)
+	working, cancel := context.WithCancel(ctx)
+	detach := context.AfterFunc(s.ctx, cancel)
+	return working, func() { detach(); cancel(); s.running.Done() }, nil
+}
+
+// capabilities lists the executors.
+func (s *Service) capabilities(context.Context, proto.CapabilitiesRequest) (proto.ExecutorCapabilities, error) {
+	reply := proto.ExecutorCapabilities{Executors: map[string]proto.Executor{}, Timeout: s.timeout}
+	for _, tool := range s.catalog.Snapshot().Executors() {
+		e := proto.Executor{Command: tool.Executor, FileExtension: tool.FileExtension}
+		if tool.StaticAnalysis != "" {
+			e.StaticAnalysis = &tool.StaticAnalysis
+			_, _, e.HasValidator = analyser(tool)
+		}
+		reply.Executors[tool.Executor] = e
+	}
+	return reply, nil
+}
+
+const rootWarning = "exc runs code as root: start Zino as an ordinary user"
+
+func asRoot() bool { return os.Geteuid() == 0 }
+
+// stats adds what people should know to the counters.
+func (s *Service) stats(st *proto.Stats) {
+	snapshot := s.catalog.Snapshot()
+	st.Problems = append(st.Problems, snapshot.Problems...)
+	if asRoot() {
+		st.Problems = append(st.Problems, rootWarning)
+	}
+	var names []string
+	for _, tool := range snapshot.Executors() {
+		names = append(names, tool.Executor)
+		if _, err := locate(tool.Executor); err != nil {
+			st.Problems = append(st.Problems, fmt.Sprintf("%s: command %s not found: install it or remove the file", tool.File, tool.Executor))
+		}
+	}
+	if st.Info == nil {
+		st.Info = map[string]string{}
+	}
+	st.Info["executors"] = strings.Join(names, ", ")
+}

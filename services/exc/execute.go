@@ -1,0 +1,82 @@
+package exc
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"zino/proto"
+)
+
+// execute runs code. Whatever becomes of it is a result: only a caller that
+// hung up, and a host that cannot start anything, make an error.
+func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result, error) {
+	tool, ok := s.catalog.Snapshot().Executor(req.Executor)
+	if !ok {
+		return refused(unknownExecutor(req.Executor)), nil
+	}
+	path, err := locate(tool.Executor)
+	if err != nil {
+		return refused("Command not found: " + tool.Executor), nil
+	}
+	ctx, leave, err := s.enter(ctx)
+	if err != nil {
+		return proto.Result{}, err
+	}
+	defer leave()
+	file, remove, err := s.files.place(req.Code, tool.FileExtension)
+	if err != nil {
+		return proto.Result{}, err
+	}
+	defer remove()
+	p, err := startProcess(s.job(tool.Executor, file), path)
+	if err != nil {
+		return proto.Result{}, cannotStart(err)
+	}
+	over := s.review(ctx, tool, file, remove)
+	o, err := p.wait(ctx, s.limit)
+	over()
+	if err != nil {
+		return proto.Result{}, err
+	}
+	return s.result(o, tool.Executor), nil
+}
+
+// job is the run of a command in a fresh environment.
+func (s *Service) job(argv ...string) job {
+	return job{argv: argv, env: environ(os.Environ(), s.passEnv), grace: stopGrace, outputMax: s.outputMax}
+}
+
+// result words an outcome for the caller.
+func (s *Service) result(o outcome, command string) proto.Result {
+	r := proto.Result{ExitCode: o.exitCode(), Stdout: o.stdout, Stderr: o.stderr, Truncated: o.truncated}
+	if o.timedOut {
+		r.ExitCode, r.TimedOut = -1, true
+		r.Stderr = withLine(r.Stderr, "Execution timed out after "+strconv.FormatFloat(s.timeout, 'f', -1, 64)+"s.")
+	} else if why := o.complaint(command); why != "" {
+		r.Stderr = withLine(r.Stderr, why)
+	}
+	return r
+}
+
+// withLine adds a last line to text.
+func withLine(text, line string) string {
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	return text + line
+}
+
+func unknownExecutor(name string) string { return "Unknown executor: " + name }
+
+// refused is the result of code that did not run.
+func refused(why string) proto.Result {
+	return proto.Result{ExitCode: -1, Stderr: why}
+}
+
+// cannotStart is the error of a host that has no process or file to spare.
+func cannotStart(err error) error {
+	return &proto.Error{Code: proto.CodeBusy, Message: fmt.Sprintf("exc cannot start a process: %v: try again, or raise the limits", err)}
+}

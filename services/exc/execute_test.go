@@ -1,0 +1,185 @@
+package exc
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"zino/pkg/config"
+	"zino/proto"
+)
+
+// run executes code and expects an answer.
+func (s *service) run(t testing.TB, executor, code string) proto.Result {
+	t.Helper()
+	r, err := s.execute(t.Context(), proto.Execute{Executor: executor, Code: code})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// workspaces lists what the service keeps on disk for runs.
+func (s *service) workspaces() []string {
+	found, _ := filepath.Glob(filepath.Join(s.dir, workspacePrefix+"*", "*"))
+	return found
+}
+
+func TestExecute(t *testing.T) {
+	s := newService(t, nil, nil)
+	tests := []struct {
+		name, executor, code string
+		want                 proto.Result
+	}{
+		{"output", "bash", "echo out; echo err >&2", proto.Result{Stdout: "out\n", Stderr: "err\n"}},
+		{"nothing", "bash", "", proto.Result{}},
+		{"status", "bash", "printf x; exit 255", proto.Result{ExitCode: 255, Stdout: "x"}},
+		{"python", "python3", "import sys; print(sys.argv[1:]); sys.exit(3)", proto.Result{ExitCode: 3, Stdout: "[]\n"}},
+		{"signal", "bash", "echo so far; kill -9 $$", proto.Result{ExitCode: -9, Stdout: "so far\n"}},
+		{"terminated", "bash", "kill -TERM $$", proto.Result{ExitCode: -15}},
+		{"no input", "bash", "cat; echo $?", proto.Result{Stdout: "0\n"}},
+		{"bad UTF-8", "bash", `printf 'a\xff\xe2\x82b'`, proto.Result{Stdout: "a\uFFFD\uFFFDb"}},
+		{"markup", "bash", "echo '<tool_call>&'", proto.Result{Stdout: "<tool_call>&\n"}},
+		{"extension", "bash", `echo "${0##*/}"`, proto.Result{Stdout: "code.sh\n"}},
+		{"private file", "bash", `stat -c %a "$0" "${0%/*}" "${0%/*/*}"`, proto.Result{Stdout: "600\n700\n700\n"}},
+		{"files", "bash", `for f in /proc/$$/fd/*; do readlink "$f" | sed 's/:.*//'; done`,
+			proto.Result{Stdout: "/dev/null\npipe\npipe\nFILE\n"}},
+		{"own session", "bash", `read -r _ _ _ _ group session _ </proc/$$/stat; [ $group = $$ ] && [ $session = $$ ]`, proto.Result{}},
+		{"no executor", "cobol", "x", proto.Result{ExitCode: -1, Stderr: "Unknown executor: cobol"}},
+		{"no name", "", "x", proto.Result{ExitCode: -1, Stderr: "Unknown executor: "}},
+		{"no command", "zino-no-such-command", "x", proto.Result{ExitCode: -1, Stderr: "Command not found: zino-no-such-command"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := s.run(t, tt.executor, tt.code)
+			got.Stdout = strings.Replace(got.Stdout, s.files.dir, "FILE", 1)
+			if i := strings.Index(got.Stdout, "FILE/"); i >= 0 {
+				_, rest, _ := strings.Cut(got.Stdout[i:], "\n")
+				got.Stdout = got.Stdout[:i] + "FILE\n" + rest
+			}
+			if got != tt.want {
+				t.Errorf("got %+v\nwant %+v", got, tt.want)
+			}
+			if left := s.workspaces(); tt.executor == "bash" && len(left) > 0 {
+				t.Errorf("left on disk: %v", left)
+			}
+		})
+	}
+}
+
+// brokenProgram makes a file that is executable and no program.
+func brokenProgram(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "broken")
+	if err := os.WriteFile(file, []byte{0, 1, 2}, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestExecuteProgramThatCannotStart(t *testing.T) {
+	program := brokenProgram(t)
+	s := newService(t, nil, map[string]string{"broken.json": fmt.Sprintf(`{"meta":{"executor":%q}}`, program)})
+	want := proto.Result{ExitCode: -1, Stderr: "Cannot start " + program + ": exec format error"}
+	if got := s.run(t, program, "x"); got != want {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+}
+
+func TestExecuteTimeout(t *testing.T) {
+	tests := []struct {
+		name, code     string
+		stdout, stderr string
+	}{
+		{"silent", "sleep 1000", "", "Execution timed out after 0.3s."},
+		{"output so far", "echo so far; printf 'part' >&2; sleep 1000", "so far\n", "part\nExecution timed out after 0.3s."},
+		{"deaf to SIGTERM", "trap '' TERM; echo deaf; while :; do sleep 1000; done", "deaf\n", "Execution timed out after 0.3s."},
+		{"last words", "trap 'echo bye; exit 7' TERM; sleep 1000 & wait", "bye\n", "Execution timed out after 0.3s."},
+		{"stopped", "kill -STOP $$", "", "Execution timed out after 0.3s."},
+		{"stops its supervisor", "kill -STOP $PPID; sleep 1000", "", "Execution timed out after 0.3s."},
+	}
+	marked := mark(t)
+	s := newService(t, func(c *config.Exc) { c.Timeout = 0.3 }, nil)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := s.run(t, "bash", tt.code)
+			want := proto.Result{ExitCode: -1, TimedOut: true, Stdout: tt.stdout, Stderr: tt.stderr}
+			if got != want {
+				t.Errorf("got %+v\nwant %+v", got, want)
+			}
+			if left := marked(); len(left) > 0 {
+				t.Errorf("still there: %q", left)
+			}
+		})
+	}
+}
+
+func TestExecuteWithoutTimeout(t *testing.T) {
+	s := newService(t, func(c *config.Exc) { c.Timeout = 0 }, nil)
+	if got, want := s.run(t, "bash", "sleep 0.1; echo done"), (proto.Result{Stdout: "done\n"}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestExecuteFlood(t *testing.T) {
+	s := newService(t, nil, nil)
+	r := s.run(t, "bash", "echo first; head -c 100000000 /dev/zero | tr '\\0' x; echo last; yes err | head -c 50000000 >&2; echo end >&2")
+	if r.ExitCode != 0 || !r.Truncated {
+		t.Errorf("exit code %d, truncated %v", r.ExitCode, r.Truncated)
+	}
+	left := 100000000 + len("first\nlast\n") - 1<<20
+	note := fmt.Sprintf("\n[%d bytes left out]\n", left)
+	if n := len(r.Stdout); n != 1<<20+len(note) || strings.Count(r.Stdout, note) != 1 {
+		t.Errorf("stdout has %d bytes, or lacks %q", n, note)
+	}
+	if !strings.HasPrefix(r.Stdout, "first\nxxx") || !strings.HasSuffix(r.Stdout, "xxxlast\n") {
+		t.Error("stdout lost its head or tail")
+	}
+	if !strings.HasPrefix(r.Stderr, "err\n") || !strings.HasSuffix(r.Stderr, "err\nend\n") {
+		t.Error("stderr lost its head or tail")
+	}
+}
+
+func TestExecuteFitsPacket(t *testing.T) {
+	s := newService(t, func(c *config.Exc) { c.OutputMax = 6 << 20 }, nil)
+	r := s.run(t, "bash", "head -c 4000000 /dev/zero")
+	if !r.Truncated || escapedLen(r.Stdout) > packetRoom || len(r.Stdout) < 1<<20 {
+		t.Errorf("truncated %v: %d bytes, %d in a packet", r.Truncated, len(r.Stdout), escapedLen(r.Stdout))
+	}
+}
+
+func TestExecuteMany(t *testing.T) {
+	marked := mark(t)
+	s := newService(t, nil, nil)
+	var all sync.WaitGroup
+	for i := range 40 {
+		all.Go(func() {
+			r, err := s.execute(context.Background(), proto.Execute{Executor: "bash", Code: fmt.Sprintf("sleep 1000 & echo %d; exit %d", i, i)})
+			if want := (proto.Result{ExitCode: i, Stdout: fmt.Sprintf("%d\n", i)}); err != nil || r != want {
+				t.Errorf("got %+v, %v, want %+v", r, err, want)
+			}
+		})
+	}
+	all.Wait()
+	if left := marked(); len(left) > 0 {
+		t.Errorf("still there: %q", left)
+	}
+	if left := s.workspaces(); len(left) > 0 {
+		t.Errorf("left on disk: %v", left)
+	}
+}
+
+func TestExecuteEnvironment(t *testing.T) {
+	for _, name := range []string{"LLM_API_KEY", "MY_TOKEN", "KEEP_TOKEN", "NOTIFY_SOCKET", "ZINO_CONFIG", "GODEBUG", "HARMLESS"} {
+		t.Setenv(name, "value")
+	}
+	s := newService(t, func(c *config.Exc) { c.PassEnv = []string{"KEEP_TOKEN"} }, nil)
+	r := s.run(t, "bash", "env | grep '=value$' | sort")
+	if want := "GODEBUG=value\nHARMLESS=value\nKEEP_TOKEN=value\n"; r.Stdout != want || r.Stderr != "" {
+		t.Errorf("got %q, %q, want %q", r.Stdout, r.Stderr, want)
+	}
+}

@@ -1,0 +1,114 @@
+package exc
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+const (
+	// stopGrace is the time between SIGTERM and SIGKILL.
+	stopGrace = 100 * time.Millisecond
+	// stopLimit is how long a stopped run is waited for. It passes only if the
+	// kernel cannot kill a process, such as one that waits for a dead disk, or
+	// may not, such as one of another user.
+	stopLimit = 10 * time.Second
+	// packetRoom is what the outputs may take in a reply, whose cap is 16 MiB.
+	packetRoom = 15 << 20
+)
+
+// errUnkillable says that processes of a run are left that cannot be killed.
+var errUnkillable = errors.New("processes of the run cannot be killed: look for those in state D, or of other users")
+
+// job is a command to run.
+type job struct {
+	argv      []string // the command's name and its arguments
+	env       []string
+	limit     time.Duration // 0: none
+	grace     time.Duration // between SIGTERM and SIGKILL at the limit
+	nice      int
+	outputMax int // bytes kept of each output
+}
+
+// outcome is what a job came to.
+type outcome struct {
+	report
+	stdout, stderr string
+	truncated      bool
+	timedOut       bool
+}
+
+// wait waits until p and all that it started are gone: by themselves, at the
+// limit, or because ctx is done, which is then the error.
+func (p *process) wait(ctx context.Context, limit time.Duration) (outcome, error) {
+	var expired <-chan time.Time
+	if limit > 0 {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		expired = timer.C
+	}
+	select {
+	case r := <-p.done:
+		return p.outcome(r, false), nil
+	case <-expired:
+		r, err := p.halt()
+		if err != nil {
+			return outcome{}, err
+		}
+		return p.outcome(r, true), nil
+	case <-ctx.Done():
+		if _, err := p.halt(); err != nil {
+			return outcome{}, err
+		}
+		return outcome{}, ctx.Err()
+	}
+}
+
+// halt stops p and waits for its report.
+func (p *process) halt() (report, error) {
+	p.stop()
+	select {
+	case r := <-p.done:
+		return r, nil
+	case <-time.After(stopLimit):
+		return report{}, errUnkillable
+	}
+}
+
+// outcome puts together what p came to. The outputs may together fill one
+// packet at most: control characters take six bytes there.
+func (p *process) outcome(r report, timedOut bool) outcome {
+	o := outcome{report: r, timedOut: timedOut}
+	for limit := p.outputMax; ; limit /= 2 {
+		var cutOut, cutErr bool
+		o.stdout, cutOut = p.stdout.text(limit)
+		o.stderr, cutErr = p.stderr.text(limit)
+		o.truncated = cutOut || cutErr
+		if escapedLen(o.stdout)+escapedLen(o.stderr) <= packetRoom {
+			return o
+		}
+	}
+}
+
+// complaint says why a command that came to no end of its own did not, and is
+// empty for one that did.
+func (o outcome) complaint(command string) string {
+	switch o.verdict {
+	case unstarted:
+		return "Cannot start " + command + ": " + syscall.Errno(o.number).Error()
+	case lost:
+		return "The supervisor of this run was killed, and " + command + " with it."
+	}
+	return ""
+}
+
+// locate finds a command as a shell would.
+func locate(command string) (string, error) {
+	path, err := exec.LookPath(command)
+	if errors.Is(err, exec.ErrDot) {
+		err = nil // a PATH with relative directories is the user's decision
+	}
+	return path, err
+}

@@ -1,0 +1,215 @@
+package exc
+
+import (
+	"math"
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// superviseArg is the hidden first argument of a supervisor.
+	superviseArg = "--zino-exc-supervise"
+	// superviseName is what a supervisor is called in lists of processes.
+	superviseName = "zino-exc-run"
+	// envMark stands before each variable meant for the command, which keeps
+	// the supervisor's own Go runtime from obeying it (GODEBUG, GOGC).
+	envMark = "+"
+
+	lifelineFD = 3 // its end of file means: stop the command
+	statusFD   = 4 // takes the report
+)
+
+// hooked is set once Supervise was called: without it, runs would start
+// ordinary copies of this program.
+var hooked atomic.Bool
+
+// Supervise must be the first call of main in every program that runs code,
+// TestMain included. It returns at once, except in the copies of the program
+// that exc starts as supervisors: there it does the supervisor's work and
+// never returns.
+func Supervise() {
+	hooked.Store(true)
+	if len(os.Args) < 6 || os.Args[1] != superviseArg {
+		return
+	}
+	supervise(os.Args[2:])
+	os.Exit(0)
+}
+
+// supervisor runs one command and leaves nothing of it behind. One goroutine
+// reaps, the other kills.
+type supervisor struct {
+	grace time.Duration // between SIGTERM and SIGKILL
+	stop  chan struct{} // closed when exc wants an end, or is gone
+	ended chan struct{} // closed when the command has ended
+}
+
+// supervise is a supervisor's life: args are the grace in milliseconds, the
+// nice value, and the command's path and arguments.
+func supervise(args []string) {
+	runtime.LockOSThread() // the death signal of the command is tied to this thread
+	s := &supervisor{stop: make(chan struct{}), ended: make(chan struct{})}
+	s.settle(args)
+	go s.watch()
+	pid, err := start(args[2], args[3:])
+	if err != nil {
+		tell(endLine(unstarted, errno(err)))
+		return
+	}
+	tell(startLine(pid))
+	silence()
+	go s.guard()
+	go s.kill()
+	tell(endOf(s.reap(pid)))
+}
+
+// settle makes this process fit for its work.
+func (s *supervisor) settle(args []string) {
+	closeOnExec()
+	if grace, err := strconv.Atoi(args[0]); err == nil {
+		s.grace = time.Duration(grace) * time.Millisecond
+	}
+	if nice, err := strconv.Atoi(args[1]); err == nil && nice > 0 {
+		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, nice) // a courtesy, not a need
+	}
+	// It cannot fail on a kernel that has it (Linux 3.4).
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+}
+
+// closeOnExec keeps all files but the standard ones from the command: those of
+// the supervisor, and those that exc itself was started with.
+func closeOnExec() {
+	if unix.CloseRange(lifelineFD, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) == nil {
+		return
+	}
+	// Before Linux 5.11 one by one. There may be thousands; all are listed here.
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		unix.CloseOnExec(lifelineFD)
+		unix.CloseOnExec(statusFD)
+	}
+	for _, e := range entries {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd >= lifelineFD {
+			unix.CloseOnExec(fd)
+		}
+	}
+}
+
+// guard makes this process outlive all signals but SIGKILL: only the lifeline
+// ends it. It comes after the command's start, which must not wait for it.
+func (s *supervisor) guard() {
+	// Caught, not ignored: what is ignored stays so in children.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
+	_ = os.WriteFile("/proc/self/comm", []byte(superviseName), 0) // for people; nothing depends on it
+}
+
+// watch waits for exc to want an end, or to die.
+func (s *supervisor) watch() {
+	var b [1]byte
+	for {
+		if _, err := syscall.Read(lifelineFD, b[:]); err != syscall.EINTR {
+			close(s.stop)
+			return
+		}
+	}
+}
+
+// reap collects every process that ends below this one until none is left, and
+// returns the command's status. While the command lives it waits; then it
+// first looks whether anything is left that the killer must be woken for.
+func (s *supervisor) reap(command int) syscall.WaitStatus {
+	var end, ws syscall.WaitStatus
+	options := unix.WALL
+	for over := false; ; {
+		pid, err := syscall.Wait4(-1, &ws, options, nil)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil:
+			return end // ECHILD: no child, and so no descendant either
+		case pid == command:
+			end, over = ws, true
+			options |= unix.WNOHANG
+		case pid == 0 && over:
+			over = false
+			options &^= unix.WNOHANG
+			close(s.ended)
+		}
+	}
+}
+
+// kill ends all descendants, once the command has ended by itself or must. It
+// goes on until reap finds none left and the process exits: a pass can miss
+// one that is just being born.
+func (s *supervisor) kill() {
+	self := os.Getpid()
+	select {
+	case <-s.ended:
+	case <-s.stop:
+		signalDescendants(self, syscall.SIGTERM)
+		time.Sleep(s.grace)
+	}
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		signalDescendants(self, syscall.SIGKILL)
+		time.Sleep(pause)
+	}
+}
+
+// start starts the command in a session of its own with this process's three
+// standard files. It dies should this process be killed.
+func start(path string, argv []string) (int, error) {
+	return syscall.ForkExec(path, argv, &syscall.ProcAttr{
+		Env:   commandEnv(os.Environ()),
+		Files: []uintptr{0, 1, 2},
+		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+	})
+}
+
+// commandEnv is the part of env that is meant for the command.
+func commandEnv(env []string) []string {
+	var own []string
+	for _, entry := range env {
+		if rest, ok := strings.CutPrefix(entry, envMark); ok {
+			own = append(own, rest)
+		}
+	}
+	return own
+}
+
+// supervisorEnv is the environment of a supervisor whose command gets env.
+func supervisorEnv(env []string) []string {
+	marked := []string{"GOMAXPROCS=1", "GOGC=off"}
+	for _, entry := range env {
+		marked = append(marked, envMark+entry)
+	}
+	return marked
+}
+
+// silence points standard output and error, which are the command's, away from
+// here: exc sees their end when the command's last process is gone.
+func silence() {
+	for fd := 1; fd <= 2; fd++ {
+		_ = unix.Dup3(0, fd, 0) // fails only for numbers that are not open
+	}
+}
+
+// tell writes a line of the report. If it cannot be written, exc is gone and
+// nobody is left to tell.
+func tell(line string) {
+	_, _ = syscall.Write(statusFD, []byte(line))
+}
+
+// errno is the system's number of an error, 0 if it has none.
+func errno(err error) int {
+	if n, ok := err.(syscall.Errno); ok {
+		return int(n)
+	}
+	return 0
+}

@@ -1,0 +1,124 @@
+package exc
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"zino/pkg/catalog"
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+// reviewNice keeps analyses that nobody waits for out of the way of runs.
+const reviewNice = 15
+
+// validate has static analysis look at code.
+func (s *Service) validate(ctx context.Context, req proto.Validate) (proto.Validation, error) {
+	tool, ok := s.catalog.Snapshot().Executor(req.Executor)
+	if !ok {
+		return proto.Validation{Errors: unknownExecutor(req.Executor)}, nil
+	}
+	ctx, leave, err := s.enter(ctx)
+	if err != nil {
+		return proto.Validation{}, err
+	}
+	defer leave()
+	file, remove, err := s.files.place(req.Code, tool.FileExtension)
+	if err != nil {
+		return proto.Validation{}, err
+	}
+	defer remove()
+	return s.analyse(ctx, tool, file, 0)
+}
+
+// analyser is the command that looks at a tool's code and where its program
+// is, if there is one and it is installed.
+func analyser(tool catalog.Tool) (argv []string, path string, ok bool) {
+	argv = strings.Fields(tool.StaticAnalysis)
+	if len(argv) == 0 {
+		return nil, "", false
+	}
+	path, err := locate(argv[0])
+	return argv, path, err == nil
+}
+
+// analyse runs a tool's analyser on a file. Without one all code is good.
+func (s *Service) analyse(ctx context.Context, tool catalog.Tool, file string, nice int) (proto.Validation, error) {
+	argv, path, ok := analyser(tool)
+	if !ok {
+		return proto.Validation{OK: true}, nil
+	}
+	j := s.job(append(argv, file)...)
+	j.grace, j.nice = 0, nice // an analyser has nothing to put in order
+	p, err := startProcess(j, path)
+	if err != nil {
+		return proto.Validation{}, cannotStart(err)
+	}
+	o, err := p.wait(ctx, s.validateLimit)
+	if err != nil {
+		return proto.Validation{}, err
+	}
+	return verdictOf(o, argv[0]), nil
+}
+
+// verdictOf words what an analyser came to.
+func verdictOf(o outcome, command string) proto.Validation {
+	if o.timedOut {
+		return proto.Validation{Errors: "Validation timed out."}
+	}
+	if why := o.complaint(command); why != "" {
+		return proto.Validation{Errors: why}
+	}
+	both := strings.TrimSpace(withLine(o.stdout, o.stderr))
+	return proto.Validation{OK: o.exitCode() == 0, Errors: both}
+}
+
+// review has code analysed beside its run, for a warning in the log. It never
+// delays the run and is over with it: over gives it up and waits for nothing.
+// Most runs are done before an analyser has begun to read, so it starts only
+// beside those that take a moment. At its end it clears away what the analyser
+// may have written meanwhile.
+func (s *Service) review(ctx context.Context, tool catalog.Tool, file string, remove func()) (over func()) {
+	if tool.StaticAnalysis == "" {
+		return func() {}
+	}
+	ctx, over = context.WithCancel(ctx)
+	s.running.Go(func() { // the run is counted too, so the service is not closed yet
+		select {
+		case <-time.After(s.reviewDelay):
+			s.reviewNow(ctx, tool, file, remove)
+		case <-ctx.Done():
+		}
+	})
+	return over
+}
+
+// reviewNow does the analysis, unless enough others are under way.
+func (s *Service) reviewNow(ctx context.Context, tool catalog.Tool, file string, remove func()) {
+	select {
+	case s.reviews <- struct{}{}:
+		defer func() { <-s.reviews }()
+	default:
+		return
+	}
+	v, err := s.analyse(ctx, tool, file, reviewNice)
+	if ctx.Err() != nil {
+		remove()
+		return
+	}
+	s.note(tool, rpc.Trace(ctx), v, err)
+}
+
+// note logs what a review found. The analyser's words quote the code, which
+// only the debug log may show.
+func (s *Service) note(tool catalog.Tool, trace string, v proto.Validation, err error) {
+	log := s.log.With("executor", tool.Executor, "analyser", tool.StaticAnalysis, "trace", trace)
+	switch {
+	case err != nil:
+		log.Warn("no static analysis of executed code", "error", err)
+	case !v.OK:
+		log.Warn("static analysis objects to executed code", "lines", strings.Count(v.Errors, "\n")+1)
+		log.Debug("static analysis", "errors", v.Errors)
+	}
+}

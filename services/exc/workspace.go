@@ -1,0 +1,196 @@
+package exc
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// workspacePrefix begins the names of workspaces.
+const workspacePrefix = "zino-exc-"
+
+// workspace is a private directory that holds the code of runs, each in a
+// directory of its own. The process holds a lock on it for its life, by which
+// a later one can tell whether the owner is dead.
+type workspace struct {
+	parent string
+	log    *slog.Logger
+
+	mu   sync.Mutex
+	dir  string
+	lock *os.File
+	next int
+}
+
+// openWorkspace makes a workspace in parent and removes those that dead
+// processes left there.
+func openWorkspace(parent string, log *slog.Logger) (*workspace, error) {
+	parent, err := filepath.Abs(parent)
+	if err != nil {
+		return nil, err
+	}
+	w := &workspace{parent: parent, log: log}
+	w.sweep()
+	if err := w.create(); err != nil {
+		return nil, fmt.Errorf("no private directory for code: %w: set TMPDIR to a directory that can be written", err)
+	}
+	return w, nil
+}
+
+// temporary is the directory for workspaces: the service's own under systemd.
+func temporary() string {
+	if own, _, _ := strings.Cut(os.Getenv("RUNTIME_DIRECTORY"), ":"); own != "" {
+		return own
+	}
+	return os.TempDir()
+}
+
+// create makes the directory and locks it. A sweep may take a new directory
+// for a dead one until it is locked: then the next attempt counts.
+func (w *workspace) create() error {
+	for {
+		dir, err := os.MkdirTemp(w.parent, workspacePrefix)
+		if err != nil {
+			return err
+		}
+		lock, err := lockDir(dir, unix.LOCK_EX)
+		if err == nil && same(dir, lock) {
+			closeAll(w.lock)
+			w.dir, w.lock = dir, lock
+			return nil
+		}
+		closeAll(lock)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return errors.Join(err, os.Remove(dir))
+		}
+	}
+}
+
+// lockDir opens a directory of ours and locks it.
+func lockDir(dir string, how int) (*os.File, error) {
+	f, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(int(f.Fd()), &st); err == nil && int(st.Uid) != os.Geteuid() {
+		err = fs.ErrPermission
+	}
+	if err == nil {
+		err = unix.Flock(int(f.Fd()), how)
+	}
+	if err != nil {
+		closeAll(f)
+		return nil, err
+	}
+	return f, nil
+}
+
+// same reports whether dir still leads to the open directory f.
+func same(dir string, f *os.File) bool {
+	there, err := os.Lstat(dir)
+	if err != nil {
+		return false
+	}
+	opened, err := f.Stat()
+	return err == nil && os.SameFile(there, opened)
+}
+
+// sweep removes the workspaces of dead processes of this user. What cannot be
+// looked at belongs to others.
+func (w *workspace) sweep() {
+	entries, err := os.ReadDir(w.parent)
+	if err != nil {
+		w.log.Warn("cannot look for left-over code", "error", err)
+		return
+	}
+	for _, e := range entries {
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), workspacePrefix) {
+			continue
+		}
+		dir := filepath.Join(w.parent, e.Name())
+		lock, err := lockDir(dir, unix.LOCK_EX|unix.LOCK_NB)
+		if err != nil {
+			continue // in use, or not ours
+		}
+		w.remove(dir)
+		closeAll(lock)
+	}
+}
+
+// place writes code to a file whose name ends in ext, in a directory of its
+// own that remove takes away again.
+func (w *workspace) place(code, ext string) (file string, remove func(), err error) {
+	dir, err := w.newDir()
+	if err != nil {
+		return "", nil, fmt.Errorf("no place for the code: %w", err)
+	}
+	remove = func() { w.remove(dir) }
+	file = filepath.Join(dir, "code"+ext)
+	if filepath.Dir(file) != dir {
+		remove()
+		return "", nil, fmt.Errorf("file extension %q leads out of the directory: correct the definition in tools/", ext)
+	}
+	if err := writeNew(file, code); err != nil {
+		remove()
+		return "", nil, fmt.Errorf("cannot write the code: %w", err)
+	}
+	return file, remove, nil
+}
+
+// newDir makes a directory for a run. If the workspace is gone, because
+// something cleared the host's temporary files, it is made anew.
+func (w *workspace) newDir() (string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for recreated := false; ; {
+		w.next++
+		dir := filepath.Join(w.dir, strconv.Itoa(w.next))
+		err := os.Mkdir(dir, 0o700)
+		switch {
+		case err == nil:
+			return dir, nil
+		case errors.Is(err, fs.ErrExist): // somebody's: take the next number
+		case errors.Is(err, fs.ErrNotExist) && !recreated:
+			recreated = true
+			if err := w.create(); err != nil {
+				return "", err
+			}
+		default:
+			return "", err
+		}
+	}
+}
+
+// writeNew writes a file that must not exist yet and that only we can read.
+func writeNew(file, text string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+// remove takes a directory away with all that code put there.
+func (w *workspace) remove(dir string) {
+	if err := os.RemoveAll(dir); err != nil {
+		w.log.Warn("left-over code cannot be removed: remove it by hand", "error", err)
+	}
+}
+
+// close takes the workspace away.
+func (w *workspace) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.remove(w.dir)
+	closeAll(w.lock)
+}

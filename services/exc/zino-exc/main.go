@@ -1,0 +1,26 @@
+// Command zino-exc is the executor as a process. It depends on the directory
+// of tools, and on itself: its copies are the supervisors of what runs.
+package main
+
+import (
+	"zino/pkg/catalog"
+	"zino/pkg/rpc"
+	"zino/pkg/service"
+	"zino/services/exc"
+)
+
+func main() {
+	exc.Supervise()
+	cfg, log := service.Start("exc")
+	cat, err := catalog.Open(cfg.Tools.Dir, "", log)
+	service.Fail("exc", err)
+	x, err := exc.New(cfg.Exc, cat, log)
+	service.Fail("exc", err)
+	s := rpc.NewServer("exc", log)
+	x.Register(s)
+	err = service.Serve(s, "exc", cfg.Exc.Socket, log)
+	closed := x.Close() // before the end by an error, too: nothing may stay behind
+	service.Fail("exc", err)
+	service.Fail("exc", closed)
+	service.Fail("exc", cat.Close())
+}
