@@ -18,6 +18,8 @@ type Run struct {
 	MaxIterations *int `json:"max_iterations,omitzero"`
 	// Stream asks for chunks as they come.
 	Stream bool `json:"stream,omitzero"`
+	// NeedModel is passed on to rtr.
+	NeedModel bool `json:"need_model,omitzero"`
 }
 
 // Streaming reports whether the caller asked for chunks.

@@ -22,6 +22,9 @@ type Chat struct {
 	ChannelID string `json:"channel_id,omitzero"`
 	// Stream asks for chunks as they come.
 	Stream bool `json:"stream,omitzero"`
+	// NeedModel makes it an error if no model can be asked and the offline
+	// provider would answer in its place.
+	NeedModel bool `json:"need_model,omitzero"`
 }
 
 // Streaming reports whether the caller asked for chunks.

@@ -25,6 +25,9 @@ type RouterCapabilities struct {
 	// Found is true if the endpoint was not configured but found answering on
 	// this host.
 	Found bool `json:"found,omitzero"`
+	// Fallback is true if provider "auto" found no model, so that the offline
+	// provider answers.
+	Fallback bool `json:"fallback,omitzero"`
 	// Problem says why no model can be asked, and what to set.
 	Problem string `json:"problem,omitzero"`
 }
@@ -40,6 +43,9 @@ type Infer struct {
 	// Stream asks for chunks as they come. Where streaming is off the answer
 	// is collected all the same.
 	Stream bool `json:"stream"`
+	// NeedModel makes it an error if provider "auto" found no model and the
+	// offline provider would answer in its place.
+	NeedModel bool `json:"need_model,omitzero"`
 }
 
 // Streaming reports whether the caller asked for chunks.

@@ -13,6 +13,8 @@ type Config struct {
 	// Warnings are remarks for the log, each a line with its place.
 	Warnings []string `toml:"-"`
 
+	set keys // what the file sets
+
 	Provider        string  `toml:"provider"`          // "", "auto", "openai" or "offline"
 	Model           string  `toml:"model"`             // means [service] model
 	MaxTokens       int     `toml:"max_tokens"`        // limit of one answer; 0: the provider's own

@@ -72,6 +72,7 @@ func Parse(data []byte, file, dir, service string) (*Config, error) {
 			c.Warnings = append(c.Warnings, fmt.Sprintf("%s:%d:%d: %v", file, key.line, key.column, err))
 		}
 	}
+	c.set = set
 	c.settle(set)
 	if err := c.check(file, set); err != nil {
 		return nil, err
@@ -128,6 +129,22 @@ func (c *Config) warnOfReaders(path string) {
 	if err == nil && c.API.Key != "" && info.Mode().Perm()&0o044 != 0 {
 		c.Warnings = append(c.Warnings, fmt.Sprintf("%s holds [api] key and can be read by others: chmod 600 %s", path, path))
 	}
+}
+
+// IsSet reports whether the file sets the key of that dotted name.
+func (c *Config) IsSet(name string) bool { return c.set.has(name) }
+
+// Write writes the configuration, all keys at their values, to a new file at
+// path that only its owner can read. The provider's key is left out: it belongs
+// into rtr's environment.
+func (c *Config) Write(path string) error {
+	public := *c
+	public.API.Key = ""
+	text, err := toml.Marshal(&public)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o600)
 }
 
 // Socket returns the socket of the service of that short name.

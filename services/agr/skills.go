@@ -67,7 +67,7 @@ func (t *turn) ask(messages []catalog.Message, user string) (string, error) {
 		list = append(append(list, m.Raw...), ',')
 	}
 	list = append(wire.AppendString(append(list, `{"role":"user","content":`...), user), "}]"...)
-	req := proto.Infer{Messages: list, Temperature: t.req.Temperature, TopP: t.req.TopP}
+	req := proto.Infer{Messages: list, Temperature: t.req.Temperature, TopP: t.req.TopP, NeedModel: t.req.NeedModel}
 	reply, err := rpc.CallText(t.ctx, t.s.rtr, proto.RtrInfer, req, t.out)
 	return reply.Content, err
 }

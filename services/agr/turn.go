@@ -22,7 +22,7 @@ type turn struct {
 // infer has the model continue messages and carries out the blocks as they are
 // completed. A collected answer goes the same way, in one piece.
 func (t *turn) infer(messages proto.Raw) error {
-	req := proto.Infer{Messages: messages, Temperature: t.req.Temperature, TopP: t.req.TopP, Stream: t.req.Stream}
+	req := proto.Infer{Messages: messages, Temperature: t.req.Temperature, TopP: t.req.TopP, Stream: t.req.Stream, NeedModel: t.req.NeedModel}
 	whole, err := rpc.CallText(t.ctx, t.s.rtr, proto.RtrInfer, req, t)
 	if err == nil && !t.req.Stream {
 		err = t.Text([]byte(whole.Content))

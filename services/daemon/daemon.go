@@ -55,7 +55,7 @@ func (s *Service) chat(ctx context.Context, req proto.Chat, out *rpc.Out) (proto
 	if message == "" {
 		return proto.Text{}, &proto.Error{Code: proto.CodeInvalid, Message: "Empty message."}
 	}
-	text, err := s.dispatch(ctx, s.prompt(ctx, req.ChannelID, message), req.Stream, out)
+	text, err := s.dispatch(ctx, s.prompt(ctx, req.ChannelID, message), req, out)
 	if err != nil {
 		return proto.Text{}, err
 	}
@@ -70,16 +70,16 @@ func (s *Service) chat(ctx context.Context, req proto.Chat, out *rpc.Out) (proto
 
 // dispatch has the agent answer, or the model itself where no agent can be
 // reached. Once the agent was reached its error is the answer.
-func (s *Service) dispatch(ctx context.Context, messages proto.Raw, stream bool, out *rpc.Out) (proto.Text, error) {
+func (s *Service) dispatch(ctx context.Context, messages proto.Raw, req proto.Chat, out *rpc.Out) (proto.Text, error) {
 	limit := s.cfg.Agr.MaxIterations
 	run := proto.Run{Messages: messages, Temperature: s.cfg.Agent.Temperature, TopP: s.cfg.Agent.TopP,
-		MaxIterations: &limit, Stream: stream}
+		MaxIterations: &limit, Stream: req.Stream, NeedModel: req.NeedModel}
 	text, err := rpc.CallText(ctx, s.agr, proto.AgrRun, run, out)
 	if !errors.Is(err, rpc.ErrConnect) {
 		return text, err
 	}
 	s.log.Warn("no agent, asking the model directly", "error", err, "trace", rpc.Trace(ctx))
-	infer := proto.Infer{Messages: messages, Temperature: run.Temperature, TopP: run.TopP, Stream: stream}
+	infer := proto.Infer{Messages: messages, Temperature: run.Temperature, TopP: run.TopP, Stream: req.Stream, NeedModel: req.NeedModel}
 	return rpc.CallText(ctx, s.rtr, proto.RtrInfer, infer, out)
 }
 

@@ -1,0 +1,131 @@
+// Package supervise keeps a set of programs running: it hands each the
+// listening socket that it holds for it, starts one again that dies, and ends
+// all of them together. It is what systemd does for the host, for one user and
+// one terminal; it knows no service.
+package supervise
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	firstPause = 100 * time.Millisecond // before a program that died is started again
+	longPause  = 5 * time.Second        // the pause doubles up to this
+	steady     = 10 * time.Second       // a program that ran this long starts with the first pause again
+	grace      = 25 * time.Second       // between SIGTERM and SIGKILL: longer than a service's drain
+)
+
+// Program is one process to keep running.
+type Program struct {
+	Name   string       // also the name under which the socket is handed over
+	Path   string       // the executable
+	Args   []string     // arguments without the program's name
+	Env    []string     // the whole environment
+	Socket net.Listener // stays open while the program is down, so that nobody is refused
+}
+
+// Set is a running set of programs.
+type Set struct {
+	log    *slog.Logger
+	output io.Writer
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	spawns chan spawn
+}
+
+// spawn asks the one thread that starts processes for a new one.
+type spawn struct {
+	cmd  *exec.Cmd
+	done chan error
+}
+
+// Start starts the programs. Their standard error goes to output, one Write a
+// piece. A program that cannot be started at all is tried again like one that
+// died, and the log says so.
+func Start(programs []Program, output io.Writer, log *slog.Logger) *Set {
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Set{log: log, output: output, cancel: cancel, spawns: make(chan spawn)}
+	go s.spawner()
+	for _, p := range programs {
+		s.wg.Add(1)
+		go func() {
+			defer s.wg.Done()
+			s.keep(ctx, p)
+		}()
+	}
+	return s
+}
+
+// Stop ends all programs, SIGTERM first, and returns when they are gone.
+func (s *Set) Stop() {
+	s.cancel()
+	s.wg.Wait()
+	close(s.spawns)
+}
+
+// keep runs p again and again until ctx is done.
+func (s *Set) keep(ctx context.Context, p Program) {
+	pause := firstPause
+	for {
+		started := time.Now()
+		err := s.run(ctx, p)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(started) > steady {
+			pause = firstPause
+		}
+		s.log.Warn("a service ended and is started again", "name", p.Name, "error", err, "pause", pause.String())
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+		pause = min(2*pause, longPause)
+	}
+}
+
+// run starts p and waits for its end.
+func (s *Set) run(ctx context.Context, p Program) error {
+	socket, err := p.file()
+	if err != nil {
+		return err
+	}
+	defer socket.Close()
+	cmd := exec.CommandContext(ctx, p.Path, p.Args...)
+	cmd.Env = append(p.Env[:len(p.Env):len(p.Env)], "LISTEN_FDS=1", "LISTEN_FDNAMES="+p.Name)
+	cmd.ExtraFiles = []*os.File{socket} // descriptor 3, where socket activation looks
+	cmd.Stderr = s.output
+	// A group of its own keeps the terminal's Ctrl-C away; the death signal
+	// keeps a service from outliving us, whatever ends us.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = grace
+	if err := s.start(cmd); err != nil {
+		return err
+	}
+	return cmd.Wait()
+}
+
+func (p Program) file() (*os.File, error) {
+	l, ok := p.Socket.(interface{ File() (*os.File, error) })
+	if !ok {
+		return nil, fmt.Errorf("the socket of %s has no descriptor to hand over", p.Name)
+	}
+	return l.File()
+}
+
+func (s *Set) start(cmd *exec.Cmd) error {
+	request := spawn{cmd, make(chan error, 1)}
+	s.spawns <- request
+	return <-request.done
+}

@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"zino/pkg/config"
+)
+
+// brought is a constellation that this run brought along. A keeper process
+// holds it; the pipe to the keeper is its lifeline: when this process ends,
+// however it ends, the keeper takes the services and their directory down.
+type brought struct {
+	cfg      *config.Config
+	dir      string
+	keeper   *exec.Cmd
+	lifeline io.Closer
+}
+
+// answers reports whether somebody listens on a socket.
+func answers(socket string) bool {
+	nc, err := net.DialTimeout("unix", socket, time.Second)
+	if err != nil {
+		return false
+	}
+	nc.Close()
+	return true
+}
+
+// bring starts a private constellation and returns when its sockets are open.
+func (a *app) bring(cfg *config.Config) (*brought, error) {
+	for _, warning := range cfg.Warnings {
+		a.say("Warning: %s", warning)
+	}
+	dir, err := privateDir()
+	if err != nil {
+		return nil, err
+	}
+	b := &brought{cfg: cfg, dir: dir}
+	for _, name := range config.Services {
+		*cfg.SocketOf(name) = filepath.Join(dir, name+".sock")
+	}
+	a.writable(cfg, dir)
+	if err = cfg.Write(filepath.Join(dir, config.FileName)); err == nil {
+		err = b.start(a)
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return b, nil
+}
+
+// privateDir makes a fresh directory for one run's sockets, mode 0700.
+func privateDir() (string, error) {
+	parent := os.Getenv("XDG_RUNTIME_DIR")
+	if parent == "" || len(parent) > 60 { // a socket's path holds 107 bytes
+		parent = os.TempDir()
+	}
+	dir, err := os.MkdirTemp(parent, "zino-")
+	if err != nil {
+		return "", fmt.Errorf("no place for the sockets of this run: %w", err)
+	}
+	return dir, nil
+}
+
+// writable sees that there is a place for what must last. Without one the run
+// goes on, and nothing is kept.
+func (a *app) writable(cfg *config.Config, dir string) {
+	err := os.MkdirAll(cfg.Mem.DataDir, 0o700)
+	if err == nil {
+		var probe *os.File
+		if probe, err = os.CreateTemp(cfg.Mem.DataDir, ".probe-"); err == nil {
+			probe.Close()
+			err = os.Remove(probe.Name())
+		}
+	}
+	if err != nil {
+		a.say("Warning: nothing is kept of this run: %v", err)
+		cfg.Mem.DataDir = filepath.Join(dir, "data")
+	}
+}
+
+// start runs the keeper. Its standard input is the lifeline, and a line on its
+// standard output says that the sockets are open.
+func (b *brought) start(a *app) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	b.keeper = exec.Command(exe, "up", "--private", b.dir)
+	b.keeper.Env = keeperEnv(b.cfg)
+	b.keeper.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for us alone
+	var said strings.Builder
+	b.keeper.Stderr = &said
+	if b.lifeline, err = b.keeper.StdinPipe(); err != nil {
+		return err
+	}
+	ready, err := b.keeper.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := b.keeper.Start(); err != nil {
+		return fmt.Errorf("cannot start the services: %w", err)
+	}
+	if _, err := bufio.NewReader(ready).ReadString('\n'); err != nil {
+		b.keeper.Wait()
+		return errors.New(strings.TrimPrefix(strings.TrimSpace(said.String()), "zino: "))
+	}
+	return nil
+}
+
+// keeperEnv is the caller's environment. A key that stands in the configuration
+// travels in the variable that rtr alone will be given.
+func keeperEnv(cfg *config.Config) []string {
+	env := os.Environ()
+	if cfg.API.Key != "" {
+		env = append(env, "LLM_API_KEY="+cfg.API.Key)
+	}
+	if os.Getenv("ZINO_LOG_LEVEL") == "" {
+		env = append(env, "ZINO_LOG_LEVEL=WARN")
+	}
+	return env
+}
+
+// stop takes the constellation down and waits until nothing is left of it.
+func (b *brought) stop() {
+	b.lifeline.Close()
+	b.keeper.Wait()     // its status says nothing that matters any more
+	os.RemoveAll(b.dir) // only there if the keeper was killed
+}

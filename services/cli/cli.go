@@ -1,0 +1,169 @@
+// Package cli is the command zino: it sends a request to the daemon, shows what
+// comes back, and knows no provider and no tool. Where no daemon answers it
+// brings a constellation of its own along for the run.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"zino/pkg/rpc"
+)
+
+// Exit statuses.
+const (
+	exitOK          = 0
+	exitError       = 1
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+// usageError is a mistake on the command line: status 2.
+type usageError struct{ error }
+
+// errInterrupted ends a run that the user interrupted: status 130.
+var errInterrupted = errors.New("interrupted")
+
+// errQuiet ends a run with status 1 when everything has been said already.
+var errQuiet = errors.New("")
+
+// app is one run of the command.
+type app struct {
+	in       *os.File
+	out, err *os.File
+
+	config  string // --config
+	socket  string // --socket
+	channel string
+	stream  bool
+	private string // the directory of a constellation brought along: a hidden flag
+}
+
+// Main runs the command and returns its exit status.
+func Main(args []string, in, out, err *os.File) int {
+	a := &app{in: in, out: out, err: err}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C leaves at once
+	cmd := a.root()
+	cmd.SetArgs(normalize(args))
+	return a.status(cmd.ExecuteContext(ctx))
+}
+
+// normalize spells -ch, the specification's short form of --channel, in a way
+// that the flag parser does not take for -c h.
+func normalize(args []string) []string {
+	list := make([]string, 0, len(args))
+	for i, arg := range args {
+		if arg == "--" {
+			return append(list, args[i:]...)
+		}
+		if rest, ok := strings.CutPrefix(arg, "-ch"); ok && (rest == "" || rest[0] == '=') {
+			arg = "--channel" + rest
+		}
+		list = append(list, arg)
+	}
+	return list
+}
+
+// status words an error, if there is one, and returns the exit status.
+func (a *app) status(err error) int {
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errInterrupted):
+		return exitInterrupted
+	case errors.As(err, &usage):
+		fmt.Fprintf(a.err, "zino: %s\n", oneLine(err))
+		return exitUsage
+	case err != errQuiet:
+		fmt.Fprintf(a.err, "zino: %s\n", oneLine(err))
+	}
+	return exitError
+}
+
+// oneLine is an error's text without anything that a terminal would act on.
+func oneLine(err error) string {
+	return strings.TrimSpace(strings.ReplaceAll(visible(err.Error()), "\n", " "))
+}
+
+const long = `Zino is an AI agent that belongs to the host.
+
+  zino "message"     answer one message
+  zino               chat: each line is a turn; Ctrl-D leaves
+  zino up            keep a constellation of services running
+  zino status        which services run, and what is wrong
+  zino describe mem  what a service can be asked
+
+Where no daemon answers, zino starts the services beside it for the time of
+the run. A model is connected with [api] base_url in the configuration, or
+with LLM_API_KEY or OPENAI_API_KEY in the environment.`
+
+// root is the command without a subcommand: a message or a chat.
+func (a *app) root() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "zino [message]",
+		Short: "an AI agent that belongs to the host", Long: long,
+		Version:       rpc.Build,
+		SilenceErrors: true, SilenceUsage: true,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return a.chat(cmd.Context())
+			}
+			if err := a.checkWord(cmd, args); err != nil {
+				return err
+			}
+			return a.message(cmd.Context(), strings.Join(args, " "))
+		},
+	}
+	cmd.SetOut(a.out)
+	cmd.SetErr(a.err)
+	cmd.SetVersionTemplate("zino {{.Version}}\n")
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w; try zino --help", err)}
+	})
+	flags := cmd.PersistentFlags()
+	flags.StringVarP(&a.config, "config", "c", "", "configuration `FILE`, trusted whole (default $ZINO_CONFIG)")
+	flags.StringVar(&a.socket, "socket", "", "the daemon's `SOCKET`")
+	cmd.Flags().BoolVarP(&a.stream, "stream", "s", false, "print the answer as it comes")
+	cmd.Flags().StringVar(&a.channel, "channel", "", "`NAME` of the history that the message belongs to (also -ch)")
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	cmd.AddCommand(a.upCommand(), a.statusCommand(), a.describeCommand())
+	return cmd
+}
+
+// checkWord refuses a single bare word, which is more likely a mistyped command
+// than a message.
+func (a *app) checkWord(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 || cmd.ArgsLenAtDash() == 0 || a.stream || cmd.Flags().Changed("channel") || strings.ContainsAny(args[0], " \t\n") {
+		return nil
+	}
+	cmd.SuggestionsMinimumDistance = len(args[0]) + 10 // the nearest one, however far
+	hint := ""
+	if nearest := cmd.SuggestionsFor(args[0]); len(nearest) > 0 {
+		hint = fmt.Sprintf("the nearest one is %q; ", nearest[0])
+	}
+	return usageError{fmt.Errorf("unknown command %q: %sto send it as a message, type: zino -- %s", args[0], hint, args[0])}
+}
+
+// noArgs refuses arguments with status 2.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("zino %s takes no arguments, but was given %q; try zino %s --help", cmd.Name(), args[0], cmd.Name())}
+	}
+	return nil
+}
+
+// say prints a line for the person on stderr.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintln(a.err, visible(fmt.Sprintf(format, args...)))
+}

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+)
+
+// printer writes the assistant's text: exactly one newline ends a turn, and on
+// a terminal no character reaches it that it would act on.
+type printer struct {
+	w        io.Writer
+	terminal bool
+	wrote    bool
+	newlines int // held back until something follows them
+}
+
+// Text prints one piece of text.
+func (p *printer) Text(delta []byte) error {
+	if p.terminal {
+		delta = []byte(visible(string(delta)))
+	}
+	body := bytes.TrimRight(delta, "\n")
+	if len(body) == 0 {
+		p.newlines += len(delta)
+		return nil
+	}
+	out := append(bytes.Repeat([]byte("\n"), p.newlines), body...)
+	p.newlines, p.wrote = len(delta)-len(body), true
+	_, err := p.w.Write(out)
+	return err
+}
+
+// Flush has nothing to do: every piece is written at once.
+func (p *printer) Flush() error { return nil }
+
+// end closes a turn's text with its one newline.
+func (p *printer) end() error {
+	if !p.wrote {
+		return nil
+	}
+	p.newlines, p.wrote = 0, false
+	_, err := fmt.Fprintln(p.w)
+	return err
+}
+
+// visible shows what a terminal would act on: control characters other than
+// newline and tab, and the characters that turn the direction of writing.
+func visible(s string) string {
+	if !strings.ContainsFunc(s, harmful) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case !harmful(r):
+			b.WriteRune(r)
+		case r < 0x20:
+			b.WriteString("^" + string('@'+r))
+		default:
+			fmt.Fprintf(&b, "\\u%04x", r)
+		}
+	}
+	return b.String()
+}
+
+func harmful(r rune) bool {
+	return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
+}

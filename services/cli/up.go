@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"zino/pkg/config"
+	"zino/pkg/service"
+	"zino/pkg/supervise"
+)
+
+const upLong = `Keep a constellation of services running for one user, in the foreground.
+
+The sockets lie in $XDG_RUNTIME_DIR/zino, or where the configuration that you
+name puts them. A service that dies is started again. Logs go to stderr; Ctrl-C
+stops everything.`
+
+func (a *app) upCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "up", Short: "keep a constellation of services running", Long: upLong, Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.private != "" {
+				return a.keepPrivate(cmd.Context())
+			}
+			return a.up(cmd.Context())
+		}}
+	cmd.Flags().StringVar(&a.private, "private", "", "the directory of a constellation that was brought along")
+	cmd.Flags().MarkHidden("private") // cannot fail: the flag exists
+	return cmd
+}
+
+// up runs the user's own constellation until it is interrupted.
+func (a *app) up(ctx context.Context) error {
+	cfg, err := a.settings()
+	if err != nil {
+		return err
+	}
+	dir, err := runtimeDir()
+	if err != nil {
+		return err
+	}
+	for _, name := range config.Services {
+		if !cfg.IsSet(name + ".socket") {
+			*cfg.SocketOf(name) = filepath.Join(dir, name+".sock")
+		}
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("cannot make the directory of the sockets: %w", err)
+	}
+	log := service.Logger(a.err, "up", cfg.Logging.Level)
+	for _, warning := range cfg.Warnings {
+		log.Warn(warning)
+	}
+	if cfg.Provider == "" && a.modelSet(cfg) != nil {
+		cfg.Provider = "auto"
+	}
+	c, err := open(cfg, filepath.Join(dir, "up.toml"))
+	if err != nil {
+		return err
+	}
+	set := supervise.Start(c.programs, a.err, log)
+	a.say("zino: up, %d services, sockets in %s; Ctrl-C stops", len(c.programs), filepath.Dir(cfg.Daemon.Socket))
+	<-ctx.Done()
+	set.Stop()
+	return c.close()
+}
+
+// keepPrivate is the keeper of a constellation that another process brought
+// along: it ends when that process does, and leaves nothing behind.
+func (a *app) keepPrivate(ctx context.Context) error {
+	cfg, err := config.Load(filepath.Join(a.private, config.FileName), "cli")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(a.private)
+	logs, closeLogs := a.privateLog()
+	defer closeLogs()
+	c, err := open(cfg, cfg.File)
+	if err != nil {
+		return err
+	}
+	set := supervise.Start(c.programs, logs, service.Logger(logs, "up", cfg.Logging.Level))
+	fmt.Fprintln(a.out, "ready")
+	lifeline := make(chan struct{})
+	go func() { io.Copy(io.Discard, a.in); close(lifeline) }()
+	select {
+	case <-lifeline:
+	case <-ctx.Done():
+	}
+	set.Stop()
+	return c.close()
+}
+
+// privateLog is where the services of a private constellation log. Where there
+// is no place for a log there is none.
+func (a *app) privateLog() (io.Writer, func() error) {
+	const limit = 1 << 20
+	f, err := supervise.OpenLog(filepath.Join(baseDir(), "log", "zino.log"), limit)
+	if err != nil {
+		return io.Discard, func() error { return nil }
+	}
+	return f, f.Close
+}
+
+// constellation is what a supervisor holds: open sockets, and the programs to
+// run behind them.
+type constellation struct {
+	file     string // the configuration that the services read
+	sockets  []net.Listener
+	programs []supervise.Program
+}
+
+// open listens on every socket and prepares the programs, which read file.
+func open(cfg *config.Config, file string) (c *constellation, err error) {
+	c = &constellation{file: file}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.close())
+		}
+	}()
+	exe, err := os.Executable()
+	if err != nil {
+		return c, err
+	}
+	for _, name := range config.Services {
+		path := filepath.Join(filepath.Dir(exe), "zino-"+name)
+		if _, err := os.Stat(path); err != nil {
+			c.file = ""
+			return c, fmt.Errorf("the service zino-%s is missing: it belongs beside %s; build all with: make build", name, exe)
+		}
+		l, err := service.Listen(cfg.Socket(name))
+		if err != nil {
+			c.file = ""
+			return c, err
+		}
+		c.sockets = append(c.sockets, l)
+		c.programs = append(c.programs, supervise.Program{Name: name, Path: path, Args: []string{"--config", file},
+			Env: environment(name, cfg), Socket: l})
+	}
+	return c, cfg.Write(file)
+}
+
+// close gives the sockets up and removes the services' configuration.
+func (c *constellation) close() error {
+	var errs []error
+	for _, l := range c.sockets {
+		errs = append(errs, l.Close())
+	}
+	if c.file != "" {
+		errs = append(errs, os.Remove(c.file))
+	}
+	return errors.Join(errs...)
+}
+
+// providerKeys are the variables that hold keys of providers: rtr's alone.
+var providerKeys = []string{"LLM_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY"}
+
+// environment is the caller's, and keys go to rtr only.
+func environment(name string, cfg *config.Config) []string {
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		key, _, _ := strings.Cut(v, "=")
+		return key == "ZINO_CONFIG" || strings.HasPrefix(key, "LISTEN_") || name != "rtr" && slices.Contains(providerKeys, key)
+	})
+	if name == "rtr" && cfg.API.Key != "" {
+		env = append(env, "LLM_API_KEY="+cfg.API.Key)
+	}
+	return env
+}

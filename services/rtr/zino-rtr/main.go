@@ -1,0 +1,20 @@
+// Command zino-rtr routes inferences to a model. It alone holds the provider's
+// key and speaks to the network.
+package main
+
+import (
+	"zino/pkg/rpc"
+	"zino/pkg/service"
+	"zino/services/rtr"
+)
+
+func main() {
+	cfg, log := service.Start("rtr")
+	r, err := rtr.New(cfg, log)
+	service.Fail("rtr", err)
+	s := rpc.NewServer("rtr", log)
+	r.Register(s)
+	err = service.Serve(s, "rtr", cfg.Rtr.Socket, log)
+	service.Fail("rtr", err)
+	service.Fail("rtr", r.Close())
+}
