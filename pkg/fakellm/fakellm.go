@@ -77,6 +77,8 @@ type Server struct {
 type Request struct {
 	// Method and Path are the HTTP method and path.
 	Method, Path string
+	// From is the client's address: equal for requests on one connection.
+	From string
 	// Header are all header lines.
 	Header http.Header
 	// Body is the whole body.

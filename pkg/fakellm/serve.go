@@ -74,7 +74,7 @@ func (s *Server) serveChat(w http.ResponseWriter, r *http.Request) {
 	defer stop()
 	var req body
 	bad := json.Unmarshal(raw, &req)
-	turn, ok := s.take(&Request{r.Method, r.URL.Path, r.Header, raw, gone}, req.lastText())
+	turn, ok := s.take(&Request{r.Method, r.URL.Path, r.RemoteAddr, r.Header, raw, gone}, req.lastText())
 	c := chat{ctx: r.Context(), server: s, w: w, hungUp: hungUp, turn: turn, model: req.Model, stream: req.Stream,
 		usage: req.StreamOptions.IncludeUsage, prompt: len(raw)}
 	switch {
@@ -110,7 +110,7 @@ func (s *Server) serveModels(w http.ResponseWriter, r *http.Request) {
 	for i, id := range s.models {
 		list[i] = model{id, "model", "fakellm"}
 	}
-	s.record(&Request{Method: r.Method, Path: r.URL.Path, Header: r.Header, Gone: make(chan struct{})})
+	s.record(&Request{Method: r.Method, Path: r.URL.Path, From: r.RemoteAddr, Header: r.Header, Gone: make(chan struct{})})
 	s.mu.Unlock()
 	writeJSON(w, map[string]any{"object": "list", "data": list})
 }
