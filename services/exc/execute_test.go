@@ -95,27 +95,38 @@ func TestExecuteTimeout(t *testing.T) {
 		name, code     string
 		stdout, stderr string
 	}{
-		{"silent", "sleep 1000", "", "Execution timed out after 0.3s."},
-		{"output so far", "echo so far; printf 'part' >&2; sleep 1000", "so far\n", "part\nExecution timed out after 0.3s."},
-		{"deaf to SIGTERM", "trap '' TERM; echo deaf; while :; do sleep 1000; done", "deaf\n", "Execution timed out after 0.3s."},
-		{"last words", "trap 'echo bye; exit 7' TERM; sleep 1000 & wait", "bye\n", "Execution timed out after 0.3s."},
-		{"stopped", "kill -STOP $$", "", "Execution timed out after 0.3s."},
-		{"stops its supervisor", "kill -STOP $PPID; sleep 1000", "", "Execution timed out after 0.3s."},
+		{"daemons", daemonic(), "", "Execution timed out after 1.5s."},
+		{"output so far", "echo so far; printf 'part' >&2; sleep 1000", "so far\n", "part\nExecution timed out after 1.5s."},
+		{"deaf to SIGTERM", "trap '' TERM; echo deaf; while :; do sleep 1000; done", "deaf\n", "Execution timed out after 1.5s."},
+		{"last words", "trap 'echo bye; exit 7' TERM; sleep 1000 & wait", "bye\n", "Execution timed out after 1.5s."},
+		{"stopped", "kill -STOP $$", "", "Execution timed out after 1.5s."},
+		{"stops its supervisor", "kill -STOP $PPID; sleep 1000", "", "Execution timed out after 1.5s."},
 	}
 	marked := mark(t)
-	s := newService(t, func(c *config.Exc) { c.Timeout = 0.3 }, nil)
+	s := newService(t, func(c *config.Exc) { c.Timeout = 1.5 }, nil)
+	var all sync.WaitGroup
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got := s.run(t, "bash", tt.code)
+		all.Go(func() {
+			got, err := s.execute(context.Background(), proto.Execute{Executor: "bash", Code: tt.code})
 			want := proto.Result{ExitCode: -1, TimedOut: true, Stdout: tt.stdout, Stderr: tt.stderr}
-			if got != want {
-				t.Errorf("got %+v\nwant %+v", got, want)
-			}
-			if left := marked(); len(left) > 0 {
-				t.Errorf("still there: %q", left)
+			if err != nil || got != want {
+				t.Errorf("%s: got %+v, %v\nwant %+v", tt.name, got, err, want)
 			}
 		})
 	}
+	all.Wait()
+	if left := marked(); len(left) > 0 {
+		t.Errorf("still there: %q", left)
+	}
+}
+
+// daemonic starts every kind of daemon and stays.
+func daemonic() string {
+	code := "export UP=/dev/null\n"
+	for _, start := range daemons {
+		code += start + "\n"
+	}
+	return code + "sleep 1000"
 }
 
 func TestExecuteWithoutTimeout(t *testing.T) {

@@ -88,12 +88,16 @@ func trimPartialEnd(p []byte) []byte {
 	return p
 }
 
-// trimPartialStart cuts off the rest of a character whose beginning is gone.
+// trimPartialStart cuts off the rest of a character whose beginning is gone:
+// at most three bytes. More of that kind are no text anyway.
 func trimPartialStart(p []byte) []byte {
-	for i := 0; i < len(p) && i < utf8.UTFMax; i++ {
+	for i := range min(len(p), utf8.UTFMax) {
 		if utf8.RuneStart(p[i]) {
 			return p[i:]
 		}
+	}
+	if len(p) < utf8.UTFMax {
+		return nil
 	}
 	return p
 }

@@ -1,0 +1,56 @@
+package exc
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestWithheld(t *testing.T) {
+	secret := []string{
+		"LLM_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "openai_api_key", "APIKEY",
+		"GITHUB_TOKEN", "HF_TOKEN", "TOKEN", "NPM_AUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN", "GH_PAT",
+		"AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN", "GOOGLE_APPLICATION_CREDENTIALS",
+		"CLIENT_SECRET", "SECRET", "SECRET_KEY_BASE", "DB_PASSWORD", "PGPASSWORD", "MYSQL_PWD", "SMTP_PASS",
+		"SIGNING_KEY", "SSH_PRIVATE_KEY", "GPG_PASSPHRASE", "SENTRY_DSN", "DATABASE_URL", "REGISTRY_AUTH",
+	}
+	own := []string{
+		"CREDENTIALS_DIRECTORY", "NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES",
+		"WATCHDOG_USEC", "WATCHDOG_PID", "ZINO_CONFIG", "ZINO_LOG_LEVEL", "INVOCATION_ID",
+		"JOURNAL_STREAM", "RUNTIME_DIRECTORY",
+	}
+	free := []string{
+		"PATH", "HOME", "USER", "SHELL", "LANG", "LC_ALL", "TERM", "TMPDIR", "PWD", "OLDPWD", "EDITOR",
+		"SSH_AUTH_SOCK", "DISPLAY", "XDG_RUNTIME_DIR", "GOPATH", "PYTHONPATH", "HTTPS_PROXY",
+		"MAX_TOKENS", "TOKENIZERS_PARALLELISM", "KEYBOARD", "MONKEY", "PASSAGE", "SSH_ASKPASS",
+	}
+	for _, name := range slices.Concat(secret, own) {
+		if !withheld(name) {
+			t.Errorf("%s is let through", name)
+		}
+	}
+	for _, name := range free {
+		if withheld(name) {
+			t.Errorf("%s is withheld", name)
+		}
+	}
+}
+
+func TestEnviron(t *testing.T) {
+	env := []string{"PATH=/bin", "A_TOKEN=1", "a_token=2", "EMPTY=", "EQUALS=a=b", "nonsense", "=x", "ZINO_X=1"}
+	tests := []struct {
+		pass []string
+		want []string
+	}{
+		{nil, []string{"PATH=/bin", "EMPTY=", "EQUALS=a=b"}},
+		{[]string{"A_TOKEN"}, []string{"PATH=/bin", "A_TOKEN=1", "EMPTY=", "EQUALS=a=b"}},
+		{[]string{"ZINO_X", "a_token", "absent"}, []string{"PATH=/bin", "a_token=2", "EMPTY=", "EQUALS=a=b", "ZINO_X=1"}},
+	}
+	for _, tt := range tests {
+		if got := environ(env, tt.pass); !slices.Equal(got, tt.want) {
+			t.Errorf("pass %q: got %q, want %q", tt.pass, got, tt.want)
+		}
+	}
+	if got := environ(nil, nil); got == nil || len(got) != 0 {
+		t.Errorf("nothing became %#v", got) // nil would mean: inherit all
+	}
+}

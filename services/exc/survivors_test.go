@@ -1,0 +1,159 @@
+package exc
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"zino/pkg/config"
+	"zino/proto"
+)
+
+// daemons are ways to start a process that outlives its script. Each says
+// "up" in the file $UP once it is where it wants to be, and the script waits.
+var daemons = map[string]string{
+	"background":  `(touch "$UP"; exec sleep 1000) &`,
+	"silent":      `(touch "$UP"; exec sleep 1000) >/dev/null 2>&1 </dev/null &`,
+	"setsid":      `setsid bash -c 'touch "$UP"; exec sleep 1000' &`,
+	"double fork": `(setsid bash -c '(touch "$UP"; exec sleep 1000) & exit' &)`,
+	"deaf":        `setsid bash -c 'trap "" TERM HUP INT; touch "$UP"; while :; do sleep 1000; done' &`,
+	"changed":     `setsid bash -c 'cd /; exec -a harmless bash -c "touch $UP; sleep 1000; :"' &`,
+	"tree":        `for i in 1 2 3; do (for j in 1 2 3; do (sleep 1000; :) & done; setsid sleep 1000 & wait) & done; touch "$UP"`,
+	"respawning":  `respawn() { trap 'respawn & exit' TERM; touch "$UP"; sleep 1000 & wait; }; respawn &`,
+}
+
+// waitUp is a script's wait for its daemon.
+const waitUp = "\nwhile [ ! -e \"$UP\" ]; do sleep 0.01; done\n"
+
+// upFile has executed code say that it is up, in a file of the test's own.
+func upFile(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(shortDir(t), "up")
+	t.Setenv("UP", file)
+	return file
+}
+
+func TestNothingSurvivesTheReply(t *testing.T) {
+	for name, code := range daemons {
+		t.Run(name, func(t *testing.T) {
+			marked := mark(t)
+			upFile(t)
+			s := newService(t, nil, nil)
+			want := proto.Result{ExitCode: 5, Stdout: "end\n"}
+			if got := s.run(t, "bash", code+waitUp+"echo end; exit 5"); got != want {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+			if left := marked(); len(left) > 0 {
+				t.Errorf("still there: %q", left)
+			}
+		})
+	}
+}
+
+func TestNothingSurvivesTheCaller(t *testing.T) {
+	for name, code := range daemons {
+		t.Run(name, func(t *testing.T) {
+			marked := mark(t)
+			up := upFile(t)
+			s := newService(t, nil, nil)
+			ctx, hangUp := context.WithCancel(t.Context())
+			defer hangUp()
+			ended := make(chan error)
+			go func() {
+				_, err := s.execute(ctx, proto.Execute{Executor: "bash", Code: code + waitUp + "sleep 1000"})
+				ended <- err
+			}()
+			eventually(t, func() bool { return exists(up) })
+			hangUp()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v", err)
+			}
+			if left := append(marked(), s.workspaces()...); len(left) > 0 {
+				t.Errorf("still there: %q", left)
+			}
+		})
+	}
+}
+
+func TestNothingSurvivesClose(t *testing.T) {
+	marked := mark(t)
+	up := upFile(t)
+	s := newService(t, nil, nil)
+	ended := make(chan error)
+	go func() {
+		_, err := s.execute(context.Background(), proto.Execute{Executor: "bash", Code: daemons["setsid"] + waitUp + "sleep 1000"})
+		ended <- err
+	}()
+	eventually(t, func() bool { return exists(up) })
+	if err := errors.Join(s.Close(), s.Close()); err != nil {
+		t.Error(err)
+	}
+	if left := marked(); len(left) > 0 || exists(s.files.dir) {
+		t.Errorf("still there: %q, files: %v", left, exists(s.files.dir))
+	}
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the run ended with %v", err)
+	}
+	if _, err := s.execute(t.Context(), proto.Execute{Executor: "bash"}); !errors.Is(err, proto.ErrUnavailable) {
+		t.Errorf("a run after Close: %v", err)
+	}
+}
+
+func TestNoZombies(t *testing.T) {
+	s := newService(t, nil, nil)
+	for range 5 {
+		s.run(t, "bash", "(sleep 0 &) & exit 3")
+	}
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil || len(stats) == 0 {
+		t.Fatalf("%d processes, %v", len(stats), err)
+	}
+	for _, file := range stats {
+		stat, err := os.ReadFile(file)
+		if err != nil {
+			continue // gone meanwhile
+		}
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		if parent, ok := parentOf(stat); ok && parent == os.Getpid() && strings.HasPrefix(rest, "Z") {
+			t.Errorf("a zombie: %s", stat)
+		}
+	}
+}
+
+// Code that kills its supervisor is killed with it, and gets a result.
+func TestSupervisorKilled(t *testing.T) {
+	marked := mark(t)
+	s := newService(t, nil, nil)
+	r := s.run(t, "bash", "sleep 1000 & echo before; kill -9 $PPID; sleep 1000")
+	want := proto.Result{ExitCode: -1, Stdout: "before\n", Stderr: "The supervisor of this run was killed, and bash with it."}
+	if r != want {
+		t.Errorf("got %+v", r)
+	}
+	eventually(t, func() bool { return len(marked()) == 0 })
+}
+
+// A supervisor takes no orders but from exc.
+func TestSupervisorIgnoresSignals(t *testing.T) {
+	s := newService(t, nil, nil)
+	code := `until grep -q zino-exc-run /proc/$PPID/comm; do :; done
+		for s in TERM INT HUP QUIT USR1; do kill -$s $PPID; done; echo on`
+	if r := s.run(t, "bash", code); r != (proto.Result{Stdout: "on\n"}) {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// A crowd of processes that fork as fast as they can is caught.
+func TestForkingCrowd(t *testing.T) {
+	marked := mark(t)
+	s := newService(t, func(c *config.Exc) { c.Timeout = 0.3 }, nil)
+	code := "crowd() { crowd & }; for i in 1 2 3 4; do crowd & done; sleep 1000"
+	if r := s.run(t, "bash", code); !r.TimedOut {
+		t.Errorf("got %+v", r)
+	}
+	if left := marked(); len(left) > 0 {
+		t.Errorf("%d still there", len(left))
+	}
+}

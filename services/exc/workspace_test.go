@@ -1,0 +1,174 @@
+package exc
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func openTestWorkspace(t *testing.T, parent string) *workspace {
+	t.Helper()
+	w, err := openWorkspace(parent, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.close)
+	return w
+}
+
+func TestWorkspacePlace(t *testing.T) {
+	w := openTestWorkspace(t, t.TempDir())
+	file, remove, err := w.place("echo hi", ".sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil || string(text) != "echo hi" || !strings.HasSuffix(file, "/code.sh") {
+		t.Errorf("%s holds %q, %v", file, text, err)
+	}
+	other, removeOther, err := w.place("", "")
+	if err != nil || filepath.Dir(other) == filepath.Dir(file) {
+		t.Errorf("a second place: %s, %v", other, err)
+	}
+	if err := os.MkdirAll(filepath.Join(filepath.Dir(file), "__pycache__", "more"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	remove()
+	removeOther()
+	remove() // again does no harm
+	if entries, err := os.ReadDir(w.dir); err != nil || len(entries) > 0 {
+		t.Errorf("left: %v, %v", entries, err)
+	}
+}
+
+func TestWorkspaceRefusesExtension(t *testing.T) {
+	w := openTestWorkspace(t, t.TempDir())
+	for _, ext := range []string{"/x", "/../../x", "/.."} {
+		if file, _, err := w.place("x", ext); err == nil {
+			t.Errorf("%q led to %s", ext, file)
+		}
+	}
+	if entries, err := os.ReadDir(w.dir); err != nil || len(entries) > 0 {
+		t.Errorf("left: %v, %v", entries, err)
+	}
+}
+
+// Whoever clears the host's temporary files does not stop the service.
+func TestWorkspaceComesBack(t *testing.T) {
+	parent := t.TempDir()
+	w := openTestWorkspace(t, parent)
+	old := w.dir
+	if err := os.RemoveAll(old); err != nil {
+		t.Fatal(err)
+	}
+	file, _, err := w.place("x", "")
+	if err != nil || !exists(file) || w.dir == old {
+		t.Errorf("got %s, %v", file, err)
+	}
+	other := openTestWorkspace(t, parent)
+	if !exists(file) || other.dir == w.dir {
+		t.Error("the new directory is not locked")
+	}
+	if err := os.RemoveAll(parent); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := w.place("x", ""); err == nil {
+		t.Error("a place without a parent directory")
+	}
+}
+
+func TestWorkspaceSweep(t *testing.T) {
+	parent := t.TempDir()
+	for _, name := range []string{workspacePrefix + "dead/1", "other/1"} {
+		if err := os.MkdirAll(filepath.Join(parent, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	target := t.TempDir()
+	if err := os.Symlink(target, filepath.Join(parent, workspacePrefix+"link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeNew(filepath.Join(parent, workspacePrefix+"file"), ""); err != nil {
+		t.Fatal(err)
+	}
+	living := openTestWorkspace(t, parent)
+	openTestWorkspace(t, parent)
+	for name, want := range map[string]bool{
+		workspacePrefix + "dead": false, workspacePrefix + "link": true, workspacePrefix + "file": true, "other/1": true,
+		filepath.Base(living.dir): true,
+	} {
+		if exists(filepath.Join(parent, name)) != want {
+			t.Errorf("%s is there: %v", name, !want)
+		}
+	}
+	if !exists(target) {
+		t.Error("a link was followed")
+	}
+}
+
+// Services that start at the same moment leave each other's directories alone.
+func TestWorkspaceRace(t *testing.T) {
+	parent := t.TempDir()
+	var all sync.WaitGroup
+	made := make(chan *workspace, 20)
+	for range cap(made) {
+		all.Go(func() {
+			w, err := openWorkspace(parent, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			made <- w
+		})
+	}
+	all.Wait()
+	close(made)
+	for w := range made {
+		if !exists(w.dir) {
+			t.Errorf("%s was swept away", w.dir)
+		}
+		w.close()
+	}
+	if left, err := os.ReadDir(parent); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+func TestLockDirOfAnother(t *testing.T) {
+	if os.Geteuid() != 0 {
+		if _, err := lockDir("/", unix.LOCK_SH|unix.LOCK_NB); err == nil {
+			t.Error("locked a directory of another user")
+		}
+		return
+	}
+	dir := t.TempDir()
+	if err := os.Chown(dir, 12345, -1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lockDir(dir, unix.LOCK_EX|unix.LOCK_NB); err == nil {
+		t.Error("locked a directory of another user")
+	}
+}
+
+func TestTemporary(t *testing.T) {
+	tests := []struct{ runtime, tmp, want string }{
+		{"/run/zino", "/x", "/run/zino"},
+		{"/run/a:/run/b", "/x", "/run/a"},
+		{"", "/x", "/x"},
+	}
+	for _, tt := range tests {
+		t.Setenv("RUNTIME_DIRECTORY", tt.runtime)
+		t.Setenv("TMPDIR", tt.tmp)
+		if got := temporary(); got != tt.want {
+			t.Errorf("%q, %q: got %q, want %q", tt.runtime, tt.tmp, got, tt.want)
+		}
+	}
+	if _, err := openWorkspace("/nonexistent/dir", slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "TMPDIR") {
+		t.Errorf("got %v", err)
+	}
+}
