@@ -81,13 +81,13 @@ func dotted(it unstable.Iterator) string {
 // Keys below an unknown section are passed over: the section was remarked on.
 func (k key) unknown() error {
 	if k.section {
-		return fmt.Errorf("unknown section %q: the nearest one is %q", k.name, nearest(k.name, sections()))
+		return fmt.Errorf("unknown section %q: the nearest one is %q", k.name, Nearest(k.name, sections()))
 	}
 	section, _, inSection := strings.Cut(k.name, ".")
 	if slices.Contains(known, k.name) || inSection && !knownSection(section+".") {
 		return nil
 	}
-	return fmt.Errorf("unknown key %q: the nearest one is %q", k.name, nearest(k.name, siblings(section+".")))
+	return fmt.Errorf("unknown key %q: the nearest one is %q", k.name, Nearest(k.name, siblings(section+".")))
 }
 
 // ownedBy reports whether a mistake in k concerns the service.
@@ -147,8 +147,9 @@ func siblings(prefix string) []string {
 	return slices.DeleteFunc(slices.Clone(known), func(name string) bool { return !strings.HasPrefix(name, prefix) })
 }
 
-// nearest returns the candidate with the smallest edit distance to name.
-func nearest(name string, candidates []string) string {
+// Nearest returns the candidate with the smallest edit distance to name: what a
+// person who mistyped it may have meant. There must be at least one.
+func Nearest(name string, candidates []string) string {
 	return slices.MinFunc(candidates, func(a, b string) int { return distance(name, a) - distance(name, b) })
 }
 

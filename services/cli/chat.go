@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -18,13 +17,14 @@ import (
 
 // chat reads lines and answers each as a turn, until the input ends. Its turns
 // share a history of their own that is cleared at the end.
-func (a *app) chat(ctx context.Context) error {
+func (a *app) chat() error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
 	cfg, err := a.settings()
 	if err != nil {
 		return err
 	}
-	terminal := isTerminal(a.in)
-	if a.modelSet(cfg) != nil && terminal {
+	if a.modelSet(cfg) != nil && isTerminal(a.in) {
 		cfg.Provider = "auto"
 	}
 	if err := a.modelSet(cfg); err != nil && !a.running(cfg, false) {
@@ -36,18 +36,18 @@ func (a *app) chat(ctx context.Context) error {
 	}
 	defer d.close()
 	a.greet(a.introduce(ctx, d))
-	channel := "chat-" + strings.ToLower(rand.Text())
-	defer a.forget(d, channel)
-	lines := a.reader(terminal)
-	defer lines.close()
-	return a.converse(ctx, d, lines, proto.Chat{ChannelID: channel, Stream: isTerminal(a.out)})
+	req := proto.Chat{ChannelID: "chat-" + strings.ToLower(rand.Text()), Stream: isTerminal(a.out)}
+	defer a.forget(d, req.ChannelID)
+	next, leave := a.reader()
+	defer leave()
+	return a.converse(ctx, d, next, req)
 }
 
-// converse answers line after line. A turn that fails or is interrupted does
-// not end the chat.
-func (a *app) converse(ctx context.Context, d *daemon, lines lines, req proto.Chat) error {
+// converse answers line after line. On a terminal neither a turn that fails
+// nor one that is interrupted ends the chat.
+func (a *app) converse(ctx context.Context, d *daemon, next func() (string, error), req proto.Chat) error {
 	for {
-		line, err := lines.next(ctx)
+		line, err := await(ctx, next)
 		switch text := strings.TrimSpace(line); {
 		case errors.Is(err, io.EOF) && text == "", text == ":q", text == "/quit":
 			return nil
@@ -57,25 +57,34 @@ func (a *app) converse(ctx context.Context, d *daemon, lines lines, req proto.Ch
 			continue
 		}
 		req.Message = line
-		if err := a.interruptible(d, req); err != nil {
+		err = a.interruptible(ctx, d, req)
+		switch {
+		case errors.Is(err, errInterrupted) && (ctx.Err() != nil || !isTerminal(a.in)):
 			return err
-		}
-		if ctx.Err() != nil && !isTerminal(a.in) {
-			return errInterrupted
+		case err != nil && !errors.Is(err, errInterrupted):
+			a.say("Error: %s", oneLine(err))
 		}
 	}
 }
 
-// interruptible runs one turn that Ctrl-C ends without ending the chat.
-func (a *app) interruptible(d *daemon, req proto.Chat) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	context.AfterFunc(ctx, stop)
-	err := a.turn(ctx, d, req)
-	if err != nil && !errors.Is(err, errInterrupted) {
-		fmt.Fprintf(a.err, "Error: %s\n", oneLine(err))
+// await is next, unless the process is told to end while it waits.
+func await(ctx context.Context, next func() (string, error)) (line string, err error) {
+	done := make(chan struct{})
+	go func() { line, err = next(); close(done) }()
+	select {
+	case <-done:
+		return line, err
+	case <-ctx.Done():
+		return "", errInterrupted
 	}
-	return nil
+}
+
+// interruptible runs one turn that Ctrl-C ends.
+func (a *app) interruptible(ctx context.Context, d *daemon, req proto.Chat) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C leaves at once
+	return a.turn(ctx, d, req)
 }
 
 // greet says how to connect a model where there is none.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"zino/pkg/config"
 	"zino/pkg/rpc"
 )
 
@@ -117,7 +118,7 @@ func (a *app) root() *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return a.chat(cmd.Context())
+				return a.chat()
 			}
 			if err := a.checkWord(cmd, args); err != nil {
 				return err
@@ -147,12 +148,12 @@ func (a *app) checkWord(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 || cmd.ArgsLenAtDash() == 0 || a.stream || cmd.Flags().Changed("channel") || strings.ContainsAny(args[0], " \t\n") {
 		return nil
 	}
-	cmd.SuggestionsMinimumDistance = len(args[0]) + 10 // the nearest one, however far
-	hint := ""
-	if nearest := cmd.SuggestionsFor(args[0]); len(nearest) > 0 {
-		hint = fmt.Sprintf("the nearest one is %q; ", nearest[0])
+	var names []string
+	for _, sub := range cmd.Commands() {
+		names = append(names, sub.Name())
 	}
-	return usageError{fmt.Errorf("unknown command %q: %sto send it as a message, type: zino -- %s", args[0], hint, args[0])}
+	return usageError{fmt.Errorf("unknown command %q: the nearest one is %q; to send it as a message, type: zino -- %s",
+		args[0], config.Nearest(args[0], names), args[0])}
 }
 
 // noArgs refuses arguments with status 2.

@@ -2,8 +2,8 @@ package cli
 
 import (
 	"bufio"
-	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -11,44 +11,33 @@ import (
 	"golang.org/x/term"
 )
 
-// lines gives the turns of a chat one after the other.
-type lines interface {
-	// next returns the next turn, io.EOF at the end of the input.
-	next(ctx context.Context) (string, error)
-	close()
-}
-
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-func (a *app) reader(terminal bool) lines {
-	if !terminal {
-		return &pipeLines{r: bufio.NewReader(a.in)}
+// reader returns what gives the turns of a chat one after the other, io.EOF at
+// the end, and what must be called in the end.
+func (a *app) reader() (next func() (string, error), leave func()) {
+	if isTerminal(a.in) {
+		l := newTerminalLines(a.in, a.err)
+		return l.next, l.leave
 	}
-	return newTerminalLines(a.in, a.err)
+	r := bufio.NewReader(a.in)
+	return func() (string, error) {
+		line, err := r.ReadString('\n')
+		return strings.TrimRight(line, "\r\n"), err
+	}, func() {}
 }
-
-// pipeLines reads a file or a pipe: each line is a turn, of any length.
-type pipeLines struct{ r *bufio.Reader }
-
-func (p *pipeLines) next(ctx context.Context) (string, error) {
-	if ctx.Err() != nil {
-		return "", errInterrupted
-	}
-	line, err := p.r.ReadString('\n')
-	return strings.TrimRight(line, "\r\n"), err
-}
-
-func (p *pipeLines) close() {}
 
 // terminalLines edits lines on a terminal. The terminal is raw only while a
 // line is being edited, so that Ctrl-C is a signal during a turn.
 type terminalLines struct {
-	in *os.File
-	t  *term.Terminal
+	in, out *os.File
+	t       *term.Terminal
+	cooked  *term.State // as the terminal was found; nil if it cannot be read
 }
 
 func newTerminalLines(in, out *os.File) *terminalLines {
-	l := &terminalLines{in: in}
+	l := &terminalLines{in: in, out: out}
+	l.cooked, _ = term.GetState(int(in.Fd())) // without it next will say what is wrong
 	l.t = term.NewTerminal(struct {
 		io.Reader
 		io.Writer
@@ -58,7 +47,7 @@ func newTerminalLines(in, out *os.File) *terminalLines {
 
 // next returns what was typed. Several lines that are pasted together, and
 // lines that end in a backslash, make one turn.
-func (l *terminalLines) next(context.Context) (string, error) {
+func (l *terminalLines) next() (string, error) {
 	state, err := term.MakeRaw(int(l.in.Fd()))
 	if err != nil {
 		return "", err
@@ -87,7 +76,14 @@ func (l *terminalLines) next(context.Context) (string, error) {
 	}
 }
 
-func (l *terminalLines) close() {}
+// leave gives the terminal back as it was found, on a new line, even while
+// next is still waiting.
+func (l *terminalLines) leave() {
+	if l.cooked != nil {
+		term.Restore(int(l.in.Fd()), l.cooked)
+	}
+	fmt.Fprintln(l.out)
+}
 
 const (
 	ctrlC = 0x03
