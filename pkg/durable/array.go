@@ -19,6 +19,9 @@ type Options struct {
 	// Report, if set, is told what was done to a file that was not as it
 	// should be. It is called with the file locked and must not use the Array.
 	Report func(Event)
+	// IsElement, if set, tells what is an element from other objects, such as
+	// parts of a lost element, where they are searched behind a damaged place.
+	IsElement func(object []byte) bool
 }
 
 // Array is a JSON array in a file that grows at its end. The file need not

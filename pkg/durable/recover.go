@@ -20,7 +20,7 @@ func (a *Array) recover() error {
 	if err != nil {
 		return err
 	}
-	s := salvage(data)
+	s := salvage(data, a.opt.IsElement)
 	e := Event{Kind: Damaged, Elements: len(s.elems)}
 	switch {
 	case s.valid:
@@ -109,14 +109,14 @@ type salvaged struct {
 
 // salvage reads the elements of an array as far as it is unbroken, and behind
 // that every object that can be found.
-func salvage(data []byte) salvaged {
+func salvage(data []byte, is func([]byte) bool) salvaged {
 	s := unbroken(data)
 	if s.valid {
 		return s
 	}
 	rest := data[s.end:]
 	if s.dangling = len(bytes.Trim(rest, " \t\r\n,[]\x00")) == 0; !s.dangling {
-		s.elems = append(s.elems, objects(rest)...)
+		s.elems = append(s.elems, objects(rest, is)...)
 	}
 	return s
 }
@@ -141,9 +141,10 @@ func unbroken(data []byte) (s salvaged) {
 	return s
 }
 
-// objects returns the JSON objects in data that are followed by what can
-// follow an element. The work is bounded, since every brace may begin one.
-func objects(data []byte) (elems [][]byte) {
+// objects returns the JSON objects in data that are elements by their looks and
+// are followed by what can follow one. The work is bounded, since every brace
+// may begin one.
+func objects(data []byte, is func([]byte) bool) (elems [][]byte) {
 	budget := 64*len(data) + 1<<20
 	for budget > 0 {
 		i := bytes.IndexByte(data, '{')
@@ -156,7 +157,7 @@ func objects(data []byte) (elems [][]byte) {
 		var elem json.RawMessage
 		err := dec.Decode(&elem)
 		budget -= len(data) - r.Len()
-		if err != nil || !delimited(data[dec.InputOffset():]) {
+		if err != nil || !delimited(data[dec.InputOffset():]) || is != nil && !is(elem) {
 			data = data[1:]
 			continue
 		}

@@ -142,6 +142,15 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
+// TestDamagedParts does not take parts of a lost element for elements.
+func TestDamagedParts(t *testing.T) {
+	a, _, _ := newArray(t, "[\n{\"e\":[{\"p\":1}]},\n{\"e\":[{\"p\":2},{\"p\":3}],\n{\"e\":[{\"p\":4}]}\n]")
+	a.opt.IsElement = func(b []byte) bool { return bytes.HasPrefix(b, []byte(`{"e"`)) }
+	if got, want := all(t, a), `{"e":[{"p":1}]} {"e":[{"p":4}]}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 // TestDamageBehindTheWindow has damage that the end of the file does not show.
 func TestDamageBehindTheWindow(t *testing.T) {
 	text := string(layOut(elems(0, 5000)))

@@ -1,0 +1,212 @@
+package mem
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"zino/pkg/config"
+	"zino/pkg/rpc"
+)
+
+// TestMain lets the test binary stand in for another process: see child.
+func TestMain(m *testing.M) {
+	if role := os.Getenv("MEM_CHILD"); role != "" {
+		if err := children[role](os.Getenv("MEM_DIR")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// server is a mem on a socket of its own, and a client that speaks bytes.
+type server struct {
+	t    testing.TB
+	s    *Service
+	dir  string // the data directory
+	path string // the socket
+	nc   net.Conn
+	log  *syncBuffer
+}
+
+// newDir returns a short directory: socket paths must not exceed 108 bytes.
+func newDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "z")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// start serves the data directory; an empty name makes a fresh one.
+func start(t testing.TB, data string) *server {
+	t.Helper()
+	dir := newDir(t)
+	if data == "" {
+		data = filepath.Join(dir, "data", "mem")
+	}
+	m := &server{t: t, dir: data, path: filepath.Join(dir, "s"), log: &syncBuffer{}}
+	log := slog.New(slog.NewTextHandler(m.log, nil))
+	var err error
+	if m.s, err = Open(config.Mem{DataDir: data, Durability: "os"}, log); err != nil {
+		t.Fatal(err)
+	}
+	srv := rpc.NewServer("mem", log)
+	m.s.Register(srv)
+	l, err := net.Listen("unix", m.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	t.Cleanup(func() {
+		if m.nc != nil {
+			m.nc.Close()
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		srv.Shutdown(ctx)
+		if err := <-served; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+		if err := m.s.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return m
+}
+
+// ask sends a request and returns the reply's text.
+func (m *server) ask(request string) string {
+	m.t.Helper()
+	if m.nc == nil {
+		nc, err := net.Dial("unix", m.path)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		m.nc = nc
+	}
+	frame := append(binary.BigEndian.AppendUint32(nil, uint32(len(request))), request...)
+	if _, err := m.nc.Write(frame); err != nil {
+		m.t.Fatal(err)
+	}
+	var head [4]byte
+	if _, err := io.ReadFull(m.nc, head[:]); err != nil {
+		m.t.Fatal(err)
+	}
+	body := make([]byte, binary.BigEndian.Uint32(head[:]))
+	if _, err := io.ReadFull(m.nc, body); err != nil {
+		m.t.Fatal(err)
+	}
+	return string(body)
+}
+
+// want asks and holds the reply against the one expected, byte for byte.
+func (m *server) want(request, reply string) {
+	m.t.Helper()
+	if got := m.ask(request); got != reply {
+		m.t.Errorf("%.200s\ngot  %.400s\nwant %.400s", request, got, reply)
+	}
+}
+
+// wantError asks and expects an error of a code whose message has these words.
+func (m *server) wantError(request, code string, words ...string) {
+	m.t.Helper()
+	reply := m.ask(request)
+	var e struct{ Type, Code, Message string }
+	if err := json.Unmarshal([]byte(reply), &e); err != nil {
+		m.t.Fatal(err)
+	}
+	if e.Type != "error" || e.Code != code || strings.Contains(e.Message, "\n") {
+		m.t.Errorf("%.200s\ngot %.400s\nwant an error %q", request, reply, code)
+	}
+	for _, w := range words {
+		if !strings.Contains(e.Message, w) {
+			m.t.Errorf("%.200s\nthe message %q does not say %q", request, e.Message, w)
+		}
+	}
+}
+
+func (m *server) file(name string) string { return filepath.Join(m.dir, name) }
+
+func (m *server) read(name string) string {
+	m.t.Helper()
+	data, err := os.ReadFile(m.file(name))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return string(data)
+}
+
+func (m *server) write(name, text string) {
+	m.t.Helper()
+	if err := os.WriteFile(m.file(name), []byte(text), 0o644); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// problems are what the stats show.
+func (m *server) problems() []string {
+	m.t.Helper()
+	var st struct{ Problems []string }
+	if err := json.Unmarshal([]byte(m.ask(`{"type":"stats"}`)), &st); err != nil {
+		m.t.Fatal(err)
+	}
+	return st.Problems
+}
+
+const ok = `{"type":"ok"}`
+
+// hist is the reply to get_history with these messages.
+func hist(messages ...string) string {
+	return `{"type":"history","messages":[` + strings.Join(messages, ",") + `]}`
+}
+
+func msg(content string) string { return `{"role":"user","content":` + quoted(content) + `}` }
+
+// get and put are requests for a channel.
+func get(id string) string { return fmt.Sprintf(`{"type":"get_history","channel_id":%s}`, quoted(id)) }
+func put(id string, messages ...string) string {
+	return fmt.Sprintf(`{"type":"append_history","channel_id":%s,"messages":[%s]}`, quoted(id), strings.Join(messages, ","))
+}
+
+func quoted(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// syncBuffer is a log that a test reads while it is written.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}

@@ -1,0 +1,138 @@
+// Package mem is the memory: histories of channels, hard memories that are
+// found by their words, and the soft memory, a text in the system prompt. All
+// of it lies in files that people can read:
+//
+//	channels/ID.json     a JSON array of messages per channel, one a line
+//	hard_memories.json   a JSON array of {"messages","tag",…}, one a line
+//	soft_memory.txt      the text, byte for byte
+//
+// A request that stores something is answered when it is on disk. Several
+// processes may work in one data directory.
+package mem
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+
+	"zino/pkg/config"
+	"zino/pkg/durable"
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+// Service answers the methods of proto/mem.go from one data directory.
+type Service struct {
+	cfg       config.Mem
+	root      *os.Root // the data directory
+	channels  *os.Root // its channels/
+	problems  *problems
+	histories *histories
+	memories  *memories
+}
+
+// Open makes the data directory if need be and reads the hard memories in it.
+func Open(cfg config.Mem, log *slog.Logger) (*Service, error) {
+	if cfg.Durability != "fsync" && cfg.Durability != "os" {
+		return nil, fmt.Errorf(`[mem] durability = %q: it must be "fsync" or "os"`, cfg.Durability)
+	}
+	s := &Service{cfg: cfg, problems: newProblems(log)}
+	if err := s.openDirs(); err != nil {
+		return nil, fmt.Errorf("[mem] data_dir %s: %w", cfg.DataDir, err)
+	}
+	noSync := cfg.Durability == "os"
+	s.histories = newHistories(s.channels, s.problems, noSync)
+	s.memories = newMemories(s.root, s.problems, noSync)
+	if err := s.memories.refresh(); err != nil {
+		log.Error(err.Error()) // the histories can be served all the same
+	}
+	return s, nil
+}
+
+// openDirs opens the directories. An older channels directory may be open to
+// others and is closed to them; the data directory may have been given to us
+// with the permissions that somebody wanted.
+func (s *Service) openDirs() (err error) {
+	if err := os.MkdirAll(s.cfg.DataDir, durable.DirMode); err != nil {
+		return err
+	}
+	if s.root, err = os.OpenRoot(s.cfg.DataDir); err != nil {
+		return err
+	}
+	if err := s.root.Mkdir("channels", durable.DirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return errors.Join(err, s.root.Close())
+	}
+	if s.channels, err = s.root.OpenRoot("channels"); err != nil {
+		return errors.Join(err, s.root.Close())
+	}
+	fi, err := s.channels.Stat(".")
+	if err == nil && fi.Mode().Perm()&0o077 != 0 {
+		err = s.channels.Chmod(".", fi.Mode().Perm()&durable.DirMode)
+	}
+	if err == nil {
+		err = durable.SyncDir(s.root)
+	}
+	if err != nil {
+		return errors.Join(err, s.channels.Close(), s.root.Close())
+	}
+	return nil
+}
+
+// Register has srv answer mem's methods, and show in its stats what is wrong
+// with the files.
+func (s *Service) Register(srv *rpc.Server) {
+	rpc.Handle(srv, proto.MemGetHistory, s.getHistory)
+	rpc.Handle(srv, proto.MemAppendHistory, s.appendHistory)
+	rpc.Handle(srv, proto.MemClearHistory, s.clearHistory)
+	rpc.Handle(srv, proto.MemSearchHard, s.searchHard)
+	rpc.Handle(srv, proto.MemStoreHard, s.storeHard)
+	rpc.Handle(srv, proto.MemGetSoft, s.getSoft)
+	rpc.Handle(srv, proto.MemSetSoft, s.setSoft)
+	srv.OnStats(s.stats)
+}
+
+// Close closes the files. Everything that was answered is on disk before.
+func (s *Service) Close() error {
+	s.histories.close()
+	s.memories.entries.Close()
+	return errors.Join(s.channels.Close(), s.root.Close())
+}
+
+func (s *Service) stats(st *proto.Stats) {
+	if err := s.memories.refresh(); err != nil {
+		st.Problems = append(st.Problems, err.Error())
+	}
+	st.Problems = append(st.Problems, s.problems.list()...)
+	if st.Info == nil {
+		st.Info = map[string]string{}
+	}
+	st.Info["data_dir"] = s.cfg.DataDir
+	st.Info["durability"] = s.cfg.Durability
+	st.Info["hard_memories"] = strconv.Itoa(s.memories.count())
+}
+
+// fileError words an error about a file: what it belongs to, the cause, and
+// what to do about a full disk. It is one line.
+func fileError(what, file string, err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = path.Err
+	}
+	hint := ""
+	if isFull(err) {
+		hint = "; nothing of this was stored and what was there is intact: free some disk space and try again"
+	}
+	return &lineError{strings.ReplaceAll(fmt.Sprintf("%s: %s: %v%s", what, file, err, hint), "\n", "; "), err}
+}
+
+type lineError struct {
+	text  string
+	cause error
+}
+
+func (e *lineError) Error() string { return e.text }
+func (e *lineError) Unwrap() error { return e.cause }

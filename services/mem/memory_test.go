@@ -1,0 +1,250 @@
+package mem
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+func store(tag string, messages ...string) string {
+	return fmt.Sprintf(`{"type":"store_hard","messages":[%s],"tag":%s}`, strings.Join(messages, ","), quoted(tag))
+}
+
+func search(query string) string { return `{"type":"search_hard","query":` + quoted(query) + `}` }
+
+func stored(id int) string { return fmt.Sprintf(`{"type":"ok","id":%d}`, id) }
+
+// found is the reply with these results, each a list of messages and a score.
+func found(results ...string) string {
+	return `{"type":"hard_memories","results":[` + strings.Join(results, ",") + `]}`
+}
+
+func result(score string, messages ...string) string {
+	return `{"messages":[` + strings.Join(messages, ",") + `],"score":` + score + `}`
+}
+
+func TestStoreAndSearch(t *testing.T) {
+	m := start(t, "")
+	m.want(search("anything"), found())
+	tea, bread := msg("likes green tea"), `{"role":"user","content":"<b>bread</b>","x":1}`
+	m.want(store("", tea), stored(0))
+	m.want(search("likes green tea"), found(result("1", tea)))
+	m.want(search("GREEN"), found(result("0.5774", tea)))
+	m.want(store("kitchen", bread, tea), stored(1))
+	m.want(store("", msg("c")), stored(2))
+	m.want(search("kitchen"), found(result("0.3892", bread, tea)))
+	for _, blank := range []string{"", "  \t", "?!", "nothing of that"} {
+		m.want(search(blank), found())
+	}
+	for k, n := range map[string]int{"0": 0, "-1": 0, "1": 1, "2": 2, "99": 2, `"1"`: 1, "null": 2} {
+		reply := m.ask(fmt.Sprintf(`{"type":"search_hard","query":"tea","top_k":%s}`, k))
+		if got := strings.Count(reply, "score"); got != n {
+			t.Errorf("top_k %s: %s", k, reply)
+		}
+	}
+	for i := range 5 {
+		m.want(store("", msg(fmt.Sprint("tea number ", i))), stored(3+i))
+	}
+	if reply := m.ask(search("tea")); strings.Count(reply, "score") != 3 || strings.Index(reply, "number 4") > strings.Index(reply, "number 3") {
+		t.Errorf("without top_k, ties latest first: %s", reply)
+	}
+	var entries []struct {
+		Messages []json.RawMessage
+		Tag      string
+	}
+	if err := json.Unmarshal([]byte(m.read(hardFile)), &entries); err != nil || len(entries) != 8 || entries[1].Tag != "kitchen" || string(entries[1].Messages[0]) != bread {
+		t.Errorf("the file has %v, %v", entries, err)
+	}
+}
+
+func TestStoreInvalid(t *testing.T) {
+	m := start(t, "")
+	for _, bad := range []string{`"x"`, `null`, `{}`, `[null]`, `["x"]`, `[{"role":"user","content":null}]`, `[{"role":"user","content":7}]`, `[` + msg("a") + `,{"role":"user"}]`} {
+		m.wantError(`{"type":"store_hard","messages":`+bad+`}`, "invalid", "messages")
+	}
+	m.wantError(`{"type":"store_hard"}`, "invalid", "messages")
+	m.wantError(`{"type":"store_hard","messages":[],"tag":7}`, "invalid", "tag")
+	m.wantError(`{"type":"search_hard"}`, "invalid", "query")
+	m.wantError(`{"type":"search_hard","query":"x","top_k":"three"}`, "invalid", "top_k")
+	if _, err := os.Stat(m.file(hardFile)); !os.IsNotExist(err) {
+		t.Errorf("something was stored: %v", err)
+	}
+	m.want(store("", msg("a")), stored(0))
+}
+
+func TestDuplicates(t *testing.T) {
+	m := start(t, "")
+	a := `{"role":"user","content":"a","n":1.0}`
+	m.want(store("", a), stored(0))
+	m.want(store("t", a), stored(1))
+	for _, same := range []string{a, `{ "content": "a", "n": 1.0,` + "\n" + `"role": "user" }`, `{"role":"user","content":"\u0061","n":1.0}`} {
+		m.want(store("", same), stored(0))
+		m.want(store("t", same), stored(1))
+		m.want(`{"type":"store_hard","messages":[`+same+`]}`, stored(0))
+	}
+	for i, other := range []string{`{"role":"user","content":"a"}`, `{"role":"user","content":"a","n":1}`, `{"role":"user","content":"a ","n":1.0}`, `{"role":"User","content":"a","n":1.0}`, a + "," + a} {
+		m.want(store("", other), stored(2+i))
+	}
+	b := start(t, m.dir) // after a restart
+	b.want(store("t", a), stored(1))
+	if n := strings.Count(m.read(hardFile), `"messages"`); n != 7 {
+		t.Errorf("%d entries in the file", n)
+	}
+}
+
+// TestStoresTogether stores the same memories from many sides at once: ids are
+// positions, each is stored once.
+func TestStoresTogether(t *testing.T) {
+	servers := []*server{start(t, "")}
+	servers = append(servers, start(t, servers[0].dir))
+	ids := make([][]int, 8)
+	var wg sync.WaitGroup
+	for w := range ids {
+		c := &rpc.Client{Service: "mem", Path: servers[w%2].path}
+		defer c.Close()
+		wg.Go(func() {
+			for i := range 25 {
+				rep, err := rpc.Call(t.Context(), c, proto.MemStoreHard, proto.StoreHard{Messages: proto.Raw("[" + msg(fmt.Sprint("memory ", i)) + "]")})
+				if err != nil {
+					t.Error(err)
+				}
+				ids[w] = append(ids[w], rep.ID)
+			}
+		})
+	}
+	wg.Wait()
+	var entries []struct{ Messages []struct{ Content string } }
+	if err := json.Unmarshal([]byte(servers[0].read(hardFile)), &entries); err != nil || len(entries) != 25 {
+		t.Fatalf("%d entries, %v", len(entries), err)
+	}
+	for w := range ids {
+		for i, id := range ids[w] {
+			if got, want := entries[id].Messages[0].Content, fmt.Sprint("memory ", i); got != want {
+				t.Errorf("id %d is %q, want %q", id, got, want)
+			}
+		}
+	}
+}
+
+// TestForeignMemories reads a file as another program left it.
+func TestForeignMemories(t *testing.T) {
+	m := start(t, "")
+	m.write(hardFile, `[
+  {"messages": [{"role": "user", "content": "zero apple"}], "tag": null, "source": "import"},
+  {"messages": [{"role": "user", "content": null}], "tag": "apple"},
+  null,
+  {"messages": [{"role": "user", "content": "three apple"}]},
+  "apple",
+  {"messages": [{"role": "user", "content": "five apple \ud800"}], "tag": 5},
+  {"messages": [{"role": "user", "content": "six apple \ud800"}], "tag": "x"}
+]`)
+	reply := m.ask(`{"type":"search_hard","query":"apple","top_k":10}`)
+	for word, there := range map[string]bool{"zero": true, "three": true, `six apple \ufffd`: true, "five": false, "null": false, "ud800": false} {
+		if strings.Contains(reply, word) != there {
+			t.Errorf("%q found: %v\n%s", word, !there, reply)
+		}
+	}
+	m.want(store("", msg("new")), stored(7))
+	m.want(store("", `{"role":"user","content":"three apple"}`), stored(3))
+	p := strings.Join(m.problems(), "\n")
+	if !strings.Contains(p, hardFile+": entry 1 is left out") || !strings.Contains(p, "2 more") || !strings.Contains(m.log.String(), "entry 1 is left out") {
+		t.Errorf("problems %q\nlog %s", p, m.log)
+	}
+	if text := m.read(hardFile); !strings.Contains(text, `"source":"import"`) && !strings.Contains(text, `"source": "import"`) || !json.Valid([]byte(text)) {
+		t.Errorf("the file is now %s", text)
+	}
+
+	// Somebody mends it by hand, then removes it.
+	m.write(hardFile, `[{"messages":[{"role":"user","content":"pear"}]}]`)
+	m.want(search("pear apple"), found(result("0.5085", msg("pear"))))
+	if p := m.problems(); len(p) != 0 {
+		t.Errorf("problems %q", p)
+	}
+	if err := os.Remove(m.file(hardFile)); err != nil {
+		t.Fatal(err)
+	}
+	m.want(search("pear"), found())
+	m.want(store("", msg("again")), stored(0))
+}
+
+func TestDamagedMemories(t *testing.T) {
+	m := start(t, "")
+	m.want(store("", msg("first apple")), stored(0))
+	m.want(store("", msg("second apple")), stored(1))
+	text := m.read(hardFile)
+	m.write(hardFile, text[:len(text)-40])
+	if reply := m.ask(search("apple")); !strings.Contains(reply, "first") || strings.Contains(reply, "second") {
+		t.Errorf("from a torn file: %s", reply)
+	}
+	m.want(store("", msg("third apple")), stored(1))
+	if p := m.problems(); len(p) != 1 || !strings.Contains(p[0], hardFile+".damaged-1") {
+		t.Errorf("problems %q", p)
+	}
+	again := start(t, m.dir)
+	if reply := again.ask(search("third")); !strings.Contains(reply, "third") {
+		t.Errorf("after a restart: %s", reply)
+	}
+}
+
+// TestUnreadableMemories keeps the histories going when the memories cannot be read.
+func TestUnreadableMemories(t *testing.T) {
+	dir := newDir(t)
+	if err := os.Mkdir(dir+"/"+hardFile, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	m := start(t, dir)
+	m.want(put("c", msg("a")), ok)
+	m.want(get("c"), hist(msg("a")))
+	m.wantError(search("x"), "internal", hardFile)
+	m.wantError(store("", msg("x")), "internal", hardFile)
+	if p := m.problems(); len(p) != 1 || !strings.Contains(p[0], hardFile) {
+		t.Errorf("problems %q", p)
+	}
+}
+
+func TestSearchTooLarge(t *testing.T) {
+	m := start(t, "")
+	m.s.memories.replyMax = 20_000
+	for i := range 3 {
+		m.want(store("", msg(fmt.Sprint("needle ", i, strings.Repeat(" ", 8000)))), stored(i))
+	}
+	m.wantError(search("needle"), "too_large", "top_k", "limit")
+	if reply := m.ask(`{"type":"search_hard","query":"needle","top_k":2}`); !strings.HasPrefix(reply, `{"type":"hard_memories"`) {
+		t.Errorf("two of them: %.200s", reply)
+	}
+}
+
+// TestRestart finds after a restart what it found before, with equal scores.
+func TestRestart(t *testing.T) {
+	m := start(t, "")
+	for i := range 40 {
+		m.want(store(fmt.Sprint("tag", i%3), msg(strings.Repeat(fmt.Sprint("word", i%7, " "), i%5+1)+fmt.Sprint("n", i))), stored(i))
+	}
+	again := start(t, m.dir)
+	for _, q := range []string{"word1", "tag2 word3", "n17 word3"} {
+		again.want(search(q), m.ask(search(q)))
+	}
+	var st struct{ Info map[string]string }
+	if err := json.Unmarshal([]byte(again.ask(`{"type":"stats"}`)), &st); err != nil || st.Info["hard_memories"] != "40" {
+		t.Errorf("stats %v, %v", st, err)
+	}
+}
+
+func TestScoreOnTheWire(t *testing.T) {
+	m := start(t, "")
+	m.want(store("", msg("alpha beta gamma delta epsilon zeta")), stored(0))
+	var rep struct{ Results []struct{ Score float64 } }
+	if err := json.Unmarshal([]byte(m.ask(search("alpha"))), &rep); err != nil || len(rep.Results) != 1 {
+		t.Fatal(rep, err)
+	}
+	if got, want := rep.Results[0].Score, math.Round(1/math.Sqrt(6)*1e4)/1e4; got != want {
+		t.Errorf("score %v, want %v", got, want)
+	}
+}

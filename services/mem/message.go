@@ -1,0 +1,146 @@
+package mem
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"zino/pkg/wire"
+)
+
+// message is what every stored message has; other keys are kept as they are.
+type message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// parseMessages reads a list of messages: objects with a string role and a
+// string content. Nothing of a list with another element in it is taken. The
+// texts are copies, cleaned: see clean.
+func parseMessages(raw []byte) (texts [][]byte, parsed []message, err error) {
+	if len(raw) == 0 {
+		return nil, nil, nil
+	}
+	list, err := wire.Elements(raw)
+	if err != nil {
+		return nil, nil, fmt.Errorf("messages: %w", err)
+	}
+	for i, elem := range list {
+		text := clean(elem)
+		m, err := parseMessage(text)
+		if err != nil {
+			return nil, nil, fmt.Errorf("messages[%d]: %w; a message is an object with a string role and a string content", i, err)
+		}
+		texts, parsed = append(texts, text), append(parsed, m)
+	}
+	return texts, parsed, nil
+}
+
+func parseMessage(text []byte) (m message, err error) {
+	if err := wire.Decode(text, &m); err != nil {
+		return m, err
+	}
+	// A second "content" that is null counts as absent there, but other
+	// readers of the file would see null.
+	if bytes.Contains(text, []byte("null")) {
+		var last map[string]json.RawMessage
+		if err := json.Unmarshal(text, &last); err != nil {
+			return m, err
+		}
+		if string(last["role"]) == "null" || string(last["content"]) == "null" {
+			return m, errors.New("role or content is null")
+		}
+	}
+	return m, nil
+}
+
+func isMessage(text []byte) bool {
+	_, err := parseMessage(text)
+	return err == nil
+}
+
+// clean returns a copy of a JSON text that every reader can take: in one line,
+// in valid UTF-8, and with U+FFFD in the place of lone surrogates. All else is
+// as it was given.
+func clean(text []byte) []byte {
+	text = bytes.ToValidUTF8(text, []byte("\ufffd")) // a copy
+	if bytes.ContainsAny(text, "\r\n") {
+		var line bytes.Buffer
+		if json.Compact(&line, text) == nil {
+			text = line.Bytes()
+		}
+	}
+	mendSurrogates(text)
+	return text
+}
+
+// mendSurrogates replaces escapes of lone surrogates. The replacement is an
+// escape of the same length.
+func mendSurrogates(text []byte) {
+	for i := 0; ; {
+		j := bytes.IndexByte(text[i:], '\\')
+		if j < 0 {
+			return
+		}
+		i += j
+		r := escaped(text[i:])
+		switch {
+		case r < 0:
+			i += 2 // some other escape: its second character may be a backslash
+		case r >= 0xD800 && r < 0xDC00 && isLow(escaped(text[i+6:])):
+			i += 12
+		default:
+			if r >= 0xD800 && r < 0xE000 {
+				copy(text[i:], `\ufffd`)
+			}
+			i += 6
+		}
+		if i >= len(text) {
+			return
+		}
+	}
+}
+
+// escaped is the code unit of the escape \uXXXX at the start of text, or -1.
+func escaped(text []byte) int {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return -1
+	}
+	n := 0
+	for _, c := range text[2:6] {
+		switch {
+		case c >= '0' && c <= '9':
+			n = n<<4 | int(c-'0')
+		case c >= 'a' && c <= 'f':
+			n = n<<4 | int(c-'a'+10)
+		case c >= 'A' && c <= 'F':
+			n = n<<4 | int(c-'A'+10)
+		default:
+			return -1
+		}
+	}
+	return n
+}
+
+func isLow(r int) bool { return r >= 0xDC00 && r < 0xE000 }
+
+// listOf is a JSON list of these elements.
+func listOf(elems [][]byte) []byte {
+	return slices.Concat([]byte("["), bytes.Join(elems, []byte(",")), []byte("]"))
+}
+
+// quote is a name as it stands in errors, shortened if it is very long.
+func quote(id string) string {
+	const limit = 80
+	if len(id) <= limit {
+		return fmt.Sprintf("%q", id)
+	}
+	cut := limit
+	for !utf8.RuneStart(id[cut]) {
+		cut--
+	}
+	return fmt.Sprintf("%q…", id[:cut])
+}

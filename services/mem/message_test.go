@@ -1,0 +1,50 @@
+package mem
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestQuote(t *testing.T) {
+	for id, want := range map[string]string{
+		"a\n":                    `"a\n"`,
+		strings.Repeat("a", 80):  `"` + strings.Repeat("a", 80) + `"`,
+		strings.Repeat("a", 81):  `"` + strings.Repeat("a", 80) + `"…`,
+		strings.Repeat("日", 100): `"` + strings.Repeat("日", 26) + `"…`,
+	} {
+		if got := quote(id); got != want {
+			t.Errorf("%.20q: %s, want %s", id, got, want)
+		}
+	}
+}
+
+// FuzzMessages holds for any text: what is taken is one valid line that is
+// taken again unchanged, and means the same.
+func FuzzMessages(f *testing.F) {
+	for _, s := range []string{`[]`, `[{"role":"user","content":"a"}]`, "[{\"role\":\"u\",\n\"content\":\"\\ud800\\\\ud800\"}]", `[{"role":"u","content":"\ud83d\ude00","x":[{}]}]`, `[null]`, `{}`, `[{"role":"u","content":"\\"}]`, `[{"role":"u","content":"\ud83d\`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		texts, parsed, err := parseMessages(raw)
+		if err != nil {
+			return
+		}
+		var want []map[string]any
+		if len(raw) > 0 && json.Unmarshal(raw, &want) != nil || len(want) != len(texts) {
+			t.Fatalf("%q was taken as %q", raw, texts)
+		}
+		for i, text := range texts {
+			if !json.Valid(text) || !utf8.Valid(text) || strings.ContainsAny(string(text), "\r\n") {
+				t.Fatalf("stored would be %q", text)
+			}
+			if content, ok := want[i]["content"].(string); !ok || content != parsed[i].Content {
+				t.Fatalf("the content of %q is %q", text, parsed[i].Content)
+			}
+			if again := clean(text); string(again) != string(text) {
+				t.Fatalf("%q becomes %q", text, again)
+			}
+		}
+	})
+}

@@ -1,0 +1,90 @@
+package mem
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"zino/pkg/config"
+	"zino/proto"
+)
+
+// children are what the test binary does in the place of another process, in
+// the directory that it is given.
+var children = map[string]func(dir string) error{"full": fillDisk}
+
+// TestDiskFull runs fillDisk in a mount namespace of its own, where it can
+// have a small disk that goes away with it.
+func TestDiskFull(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), "MEM_CHILD=full", "MEM_DIR="+newDir(t))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	if os.Geteuid() != 0 {
+		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+	}
+	out, err := cmd.CombinedOutput()
+	if errors.Is(err, syscall.EPERM) || strings.Contains(string(out), "mount: operation not permitted") {
+		t.Skipf("this system lets us mount no small disk (%v); pkg/durable tests writes cut short", err)
+	}
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+func fillDisk(dir string) error {
+	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("mount: %w", err)
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=128k"); err != nil {
+		return fmt.Errorf("mount: %w", err)
+	}
+	s, err := Open(config.Mem{DataDir: dir, Durability: "fsync"}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	big := proto.Raw("[" + msg(strings.Repeat("x", 20_000)) + "]")
+	for _, store := range []func() error{
+		func() error {
+			_, err := s.appendHistory(nil, proto.AppendHistory{ChannelID: "kitchen", Messages: big})
+			return err
+		},
+		func() error {
+			_, err := s.storeHard(nil, proto.StoreHard{Messages: big})
+			return err
+		},
+		func() error {
+			_, err := s.setSoft(nil, proto.SetSoft{Content: strings.Repeat("s", 100_000)})
+			return err
+		},
+	} {
+		for range 20 {
+			if err = store(); err != nil {
+				break
+			}
+		}
+		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "no space left on device") || strings.Contains(err.Error(), "\n") {
+			return fmt.Errorf("on a full disk: %w", err)
+		}
+		fmt.Println(err)
+	}
+	h, err := s.getHistory(nil, proto.GetHistory{ChannelID: "kitchen"})
+	if n := strings.Count(string(h.Messages), "role"); err != nil || n < 3 {
+		return fmt.Errorf("%d messages, %w", n, err)
+	}
+	if _, err := s.clearHistory(nil, proto.ClearHistory{ChannelID: "kitchen"}); err != nil {
+		return err
+	}
+	_, err = s.appendHistory(nil, proto.AppendHistory{ChannelID: "kitchen", Messages: big})
+	return err
+}
