@@ -49,23 +49,34 @@ func (s *Service) forget(ctx context.Context, b *backend) {
 func (s *Service) decide(ctx context.Context) *backend {
 	switch {
 	case s.set.provider == "offline":
-		return offlineBackend(true)
+		return offlineBackend(false)
 	case s.set.base != nil:
 		return s.configured(ctx)
 	case s.set.provider == "auto":
 		if b := s.probe(ctx); b != nil {
 			return b
 		}
-		return offlineBackend(false)
+		return offlineBackend(true)
 	case s.set.provider == "openai":
 		return s.noBackend("openai", "provider = \"openai\" without an endpoint: "+howToConnect)
 	}
 	return s.noBackend("", "no model is connected: "+howToConnect+", or provider = \"auto\" or \"offline\"")
 }
 
-func offlineBackend(forGood bool) *backend {
-	caps := proto.RouterCapabilities{Provider: "offline"}
-	return &backend{caps: caps, infer: answerOffline, forGood: forGood}
+// offlineBackend is the offline provider: chosen, or the fallback of auto,
+// which is not for good and not for callers who need a model.
+func offlineBackend(fallback bool) *backend {
+	infer := answerOffline
+	if fallback {
+		infer = func(ctx context.Context, in proto.Infer, sink rpc.Sink) (string, error) {
+			if in.NeedModel {
+				return "", &proto.Error{Code: proto.CodeUnavailable, Message: "no model is connected and none answers on this host: " +
+					howToConnect + ", start a model server on loopback, or set provider = \"offline\""}
+			}
+			return answerOffline(ctx, in, sink)
+		}
+	}
+	return &backend{caps: proto.RouterCapabilities{Provider: "offline", Fallback: fallback}, infer: infer, forGood: !fallback}
 }
 
 // noBackend is what answers where no model can be asked.

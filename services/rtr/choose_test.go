@@ -38,7 +38,7 @@ func TestDecide(t *testing.T) {
 			want: proto.RouterCapabilities{Provider: "openai", Model: "m", Endpoint: "http://10.0.0.1/v1"}},
 		{name: "auto with a key", set: func(c *config.Config) { c.Provider, c.API.Key = "auto", "k1" }, key: "k1",
 			want: proto.RouterCapabilities{Provider: "openai", Model: "m", Endpoint: openAI}},
-		{name: "auto with nothing", set: func(c *config.Config) { c.Provider = "auto" }, want: proto.RouterCapabilities{Provider: "offline"}},
+		{name: "auto with nothing", set: func(c *config.Config) { c.Provider = "auto" }, want: proto.RouterCapabilities{Provider: "offline", Fallback: true}},
 		{name: "offline in spite of a key", set: func(c *config.Config) { c.Provider, c.API.Key = "offline", "k1" }, key: "k1", want: proto.RouterCapabilities{Provider: "offline"}},
 		{name: "default model", set: func(c *config.Config) { c.API.Key, c.Service.Model = "k1", "" }, key: "k1",
 			want: proto.RouterCapabilities{Provider: "openai", Model: defaultModel, Endpoint: openAI}},
@@ -143,6 +143,22 @@ func TestProbeAgain(t *testing.T) {
 	}
 	if text, err := r.infer(t.Context(), ask("hi", false), &chunks{}); err != nil || !strings.Contains(text, "no AI") {
 		t.Errorf("after it has gone: got %q, %v", text, err)
+	}
+}
+
+// TestNeedModel holds that whoever needs a model gets the offline provider only
+// where it was chosen.
+func TestNeedModel(t *testing.T) {
+	in := ask("run date", true)
+	in.NeedModel = true
+	r := start(t, func(c *config.Config) { c.Provider = "auto" })
+	_, err := r.infer(t.Context(), in, &chunks{})
+	if e := failure(t, err); e.Code != proto.CodeUnavailable || !strings.Contains(e.Message, "[api] base_url") || !strings.Contains(e.Message, "OPENAI_API_KEY") {
+		t.Errorf("got %+v", *e)
+	}
+	r = start(t, func(c *config.Config) { c.Provider = "offline" })
+	if text, err := r.infer(t.Context(), in, &chunks{}); err != nil || !strings.Contains(text, "<tool_call>") {
+		t.Errorf("offline by choice: got %q, %v", text, err)
 	}
 }
 
