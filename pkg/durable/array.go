@@ -36,6 +36,7 @@ type Array struct {
 
 	mu  sync.Mutex // held for a whole View or Update, guards what follows
 	f   *os.File
+	now fs.FileInfo // of f, since it was locked
 	tip tip
 	gen uint64 // grows whenever the file is no continuation of what it was
 

@@ -72,6 +72,7 @@ func (a *Array) current() (bool, error) {
 		a.drop()
 		return false, err
 	}
+	a.now = ours
 	return os.SameFile(named, ours), nil
 }
 

@@ -17,12 +17,8 @@ const (
 // nothing has changed and the last line if something was appended. A file that
 // does not end as it should is recovered.
 func (a *Array) refresh() error {
-	fi, err := a.f.Stat()
-	if err != nil {
-		return err
-	}
-	size, old := fi.Size(), a.tip
-	if old.known && size == old.size && fi.ModTime().Equal(old.mtime) {
+	size, old := a.now.Size(), a.tip
+	if old.known && size == old.size && a.now.ModTime().Equal(old.mtime) {
 		return nil
 	}
 	if grown, err := a.grown(size); err != nil {

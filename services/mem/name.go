@@ -19,11 +19,8 @@ const (
 	headMax  = 100 // bytes of a long id that its name shows
 )
 
-var (
-	plainID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,200}$`)
-	// escapedID matches what escape makes of ids that are not plain.
-	escapedID = regexp.MustCompile(`^(?:[A-Za-z0-9_-]|%[0-9A-F]{2})*(?:%~.*)?$`)
-)
+// escapedID matches what escape makes of ids that are not plain.
+var escapedID = regexp.MustCompile(`^(?:[A-Za-z0-9_-]|%[0-9A-F]{2})*(?:%~.*)?$`)
 
 // channelFile is where the history of a channel lies.
 type channelFile struct {
@@ -37,7 +34,7 @@ type channelFile struct {
 // distinct names. One that is too long for a name is cut, with a hash and a
 // file beside it that holds the whole id; that file decides.
 func fileOf(root *os.Root, id string) (channelFile, error) {
-	if plainID.MatchString(id) {
+	if isPlainID(id) {
 		return channelFile{name: id + ".json"}, nil
 	}
 	f := channelFile{legacy: legacyName(id)}
@@ -114,6 +111,16 @@ func escape(id string) string {
 		}
 	}
 	return b.String()
+}
+
+// isPlainID reports whether an id is its own name.
+func isPlainID(id string) bool {
+	for i := range len(id) {
+		if !isPlain(id[i]) {
+			return false
+		}
+	}
+	return len(id) > 0 && len(id) <= plainMax
 }
 
 func isPlain(c byte) bool {

@@ -74,7 +74,7 @@ func (p *problems) reporter(root *os.Root, prefix string) func(durable.Event) {
 		e.Name = prefix + name
 		switch {
 		case e.Err != nil:
-			p.set("file "+e.Name, e.String(), nil)
+			p.set("file "+e.Name, e.String(), changed(root, name))
 		case e.Kind == durable.Damaged:
 			e.Kept = prefix + kept
 			p.set("file "+e.Name, e.String(), func() bool {
@@ -85,6 +85,19 @@ func (p *problems) reporter(root *os.Root, prefix string) func(durable.Event) {
 			p.set("file "+e.Name, "", nil)
 			p.log.Info(e.String())
 		}
+	}
+}
+
+// changed returns a function that tells whether the named file is another one
+// than now, or gone.
+func changed(root *os.Root, name string) func() bool {
+	then, err := root.Lstat(name)
+	return func() bool {
+		now, nowErr := root.Lstat(name)
+		if err != nil || nowErr != nil {
+			return nowErr == nil || errors.Is(nowErr, fs.ErrNotExist)
+		}
+		return now.Size() != then.Size() || !now.ModTime().Equal(then.ModTime())
 	}
 }
 
