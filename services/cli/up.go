@@ -70,7 +70,9 @@ func (a *app) up(ctx context.Context) error {
 	a.say("zino: up, %d services, sockets in %s; Ctrl-C stops", len(c.programs), filepath.Dir(cfg.Daemon.Socket))
 	<-ctx.Done()
 	set.Stop()
-	return c.close()
+	err = c.close()
+	os.Remove(dir) // stays if something else lies in it
+	return err
 }
 
 // keepPrivate is the keeper of a constellation that another process brought
