@@ -120,7 +120,7 @@ func (p *Parser) hold(text []byte) []byte {
 // candidate returns the tag that the held characters and c begin, -1 if none.
 func (p *Parser) candidate(c byte) int {
 	for i, tag := range tags {
-		if tag.open[p.held] == c && (p.held <= 2 || i == p.block) {
+		if (p.held <= 2 || i == p.block) && tag.open[p.held] == c {
 			return i
 		}
 	}
