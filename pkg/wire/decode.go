@@ -45,7 +45,7 @@ func Type(payload []byte) (typ string, meta []byte, err error) {
 // RequestType is Type for a packet inside a packet: all of it is checked.
 func RequestType(payload []byte) (string, error) {
 	if !valid(payload) {
-		return "", errSyntax
+		return "", malformed(payload)
 	}
 	typ, _, err := Type(payload)
 	return typ, err
@@ -59,7 +59,7 @@ func decodeObject(raw []byte, v reflect.Value, strict bool) error {
 		i, known := info.index[string(key)]
 		if !known {
 			if !valid(value) {
-				return fmt.Errorf("field %q: %w", key, errSyntax)
+				return fmt.Errorf("field %q: %w", key, malformed(value))
 			}
 			continue
 		}
@@ -209,7 +209,7 @@ func integer(raw []byte) (int64, error) {
 
 func wrong(want string, raw []byte) error {
 	if !valid(raw) {
-		return errSyntax
+		return malformed(raw)
 	}
 	return fmt.Errorf("expected %s, found %s", want, describe(raw))
 }

@@ -8,8 +8,19 @@ import (
 	"unicode/utf8"
 )
 
-// errSyntax is the reason given for JSON that cannot be read at all.
-var errSyntax = errors.New("malformed JSON")
+// The reasons given for text that cannot be read at all.
+var (
+	errSyntax = errors.New("malformed JSON")
+	errUTF8   = errors.New("not valid UTF-8")
+)
+
+// malformed is the reason why b, which is not valid, cannot be read.
+func malformed(b []byte) error {
+	if !utf8.Valid(b) {
+		return errUTF8
+	}
+	return errSyntax
+}
 
 // fields walks the members of a JSON object without decoding them. It checks
 // the structure of the object itself; the text of a value is only delimited,
@@ -86,9 +97,7 @@ func (f *fields) finish() {
 }
 
 func (f *fields) fail() (key, value []byte, ok bool) {
-	if f.err = errSyntax; json.Valid(f.b) {
-		f.err = errors.New("expected a JSON object")
-	}
+	f.err = malformed(f.b)
 	return nil, nil, false
 }
 
@@ -180,7 +189,7 @@ func valid(b []byte) bool { return utf8.Valid(b) && json.Valid(b) }
 // checked completely: well-formed JSON, valid UTF-8, a list.
 func Elements(raw []byte) ([]json.RawMessage, error) {
 	if !valid(raw) {
-		return nil, errSyntax
+		return nil, malformed(raw)
 	}
 	i := space(raw, 0)
 	if raw[i] != '[' {

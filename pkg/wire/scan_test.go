@@ -1,0 +1,156 @@
+package wire
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestElements(t *testing.T) {
+	for raw, want := range map[string][]string{
+		`[]`:                         {},
+		" [ ] ":                      {},
+		`[1]`:                        {"1"},
+		`[1,"a",null,true]`:          {"1", `"a"`, "null", "true"},
+		" [ 1 , [2,3] , {} ]":        {"1", "[2,3]", "{}"},
+		`["a,b]","\"]",""]`:          {`"a,b]"`, `"\"]"`, `""`},
+		`[{"a":[1,{"b":2}]},-1.5e3]`: {`{"a":[1,{"b":2}]}`, "-1.5e3"},
+		"[\n\t1\r,\n2\n]":            {"1", "2"},
+	} {
+		got, err := Elements([]byte(raw))
+		if err != nil || len(got) != len(want) {
+			t.Errorf("Elements(%s) = %s, %v", raw, got, err)
+			continue
+		}
+		for i := range want {
+			if string(got[i]) != want[i] {
+				t.Errorf("Elements(%s)[%d] = %s, want %s", raw, i, got[i], want[i])
+			}
+		}
+	}
+}
+
+func TestElementsRefuses(t *testing.T) {
+	for raw, want := range map[string]string{
+		``:            "malformed JSON",
+		`[`:           "malformed JSON",
+		`[1,]`:        "malformed JSON",
+		`[1 2]`:       "malformed JSON",
+		`[1]x`:        "malformed JSON",
+		`[tru]`:       "malformed JSON",
+		"[\"\xff\"]":  "not valid UTF-8",
+		`{}`:          "expected a list, found an object",
+		` "[]"`:       "expected a list, found a string",
+		`1`:           "expected a list, found a number",
+		`null`:        "expected a list, found null",
+		`true`:        "expected a list, found true or false",
+		`[[1,2],[3,]`: "malformed JSON",
+	} {
+		if got, err := Elements([]byte(raw)); err == nil || err.Error() != want {
+			t.Errorf("Elements(%q) = %s, %v, want %q", raw, got, err, want)
+		}
+	}
+}
+
+func FuzzElements(f *testing.F) {
+	for _, raw := range []string{`[]`, `[1,"a",[null,{}],true]`, `["\"",",]"]`, " [ 1 , 2 ] ", `[1,]`, "[\"\xff\"]", `{"a":[]}`} {
+		f.Add([]byte(raw))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var want []json.RawMessage
+		good := utf8.Valid(raw) && json.Unmarshal(raw, &want) == nil && want != nil
+		got, err := Elements(raw)
+		if (err == nil) != good || len(got) != len(want) && good {
+			t.Fatalf("Elements(%q) = %q, %v; encoding/json: %q", raw, got, err, want)
+		}
+		for i := range got {
+			if string(got[i]) != string(want[i]) {
+				t.Fatalf("Elements(%q)[%d] = %q, want %q", raw, i, got[i], want[i])
+			}
+		}
+	})
+}
+
+func TestType(t *testing.T) {
+	for payload, want := range map[string]struct{ typ, meta string }{
+		`{}`:                                  {"", ""},
+		`{"type":"ping"}`:                     {"ping", ""},
+		"\n{ \"type\" : \"ping\" } ":          {"ping", ""},
+		`{"type":null}`:                       {"", ""},
+		`{"Type":"ping","TYPE":"x"}`:          {"", ""},
+		`{"type":"a","type":"b"}`:             {"b", ""},
+		`{"type":"\u0061"}`:                   {"a", ""},
+		`{"t\u0079pe":"a"}`:                   {"a", ""},
+		`{"meta":{"trace":"x"},"type":"a"}`:   {"a", `{"trace":"x"}`},
+		`{"a":{"type":"inner"},"b":["type"]}`: {"", ""},
+		`{"a":"}\"{","type":"a"}`:             {"a", ""},
+	} {
+		typ, meta, err := Type([]byte(payload))
+		if err != nil || typ != want.typ || string(meta) != want.meta {
+			t.Errorf("Type(%s) = %q, %s, %v", payload, typ, meta, err)
+		}
+	}
+}
+
+func TestTypeRefuses(t *testing.T) {
+	for payload, want := range map[string]string{
+		``:                       "empty packet: expected a JSON object",
+		" \n":                    "empty packet: expected a JSON object",
+		`[]`:                     "expected a JSON object",
+		`"type"`:                 "expected a JSON object",
+		`null`:                   "expected a JSON object",
+		"\ufeff{}":               "expected a JSON object",
+		`{`:                      "malformed JSON",
+		`{"type"}`:               "malformed JSON",
+		`{"type":}`:              "malformed JSON",
+		`{"type":"a",}`:          "malformed JSON",
+		`{,"type":"a"}`:          "malformed JSON",
+		`{"type":"a" "b":1}`:     "malformed JSON",
+		`{type:"a"}`:             "malformed JSON",
+		`{'type':"a"}`:           "malformed JSON",
+		`{"type":"a`:             "malformed JSON",
+		`{"type":"a"}}`:          "malformed JSON: text after the object",
+		`{"type":"a"}{}`:         "malformed JSON: text after the object",
+		"{\"a\xff\":1}":          "not valid UTF-8",
+		`{"type":5}`:             `field "type": expected a string, found a number`,
+		`{"type":["a"]}`:         `field "type": expected a string, found a list`,
+		`{"type":true}`:          `field "type": expected a string, found true or false`,
+		`{"type":{"type":"a"}}`:  `field "type": expected a string, found an object`,
+		"{\"type\":\"\xff\"}":    `field "type": not valid UTF-8`,
+		`{"type":"\x"}`:          `field "type": malformed JSON`,
+		`{"type":tru}`:           `field "type": malformed JSON`,
+		`{"a":[1,{"b":2]`:        "malformed JSON",
+		`{"a":"` + "\n" + `"x"}`: "malformed JSON",
+	} {
+		if typ, _, err := Type([]byte(payload)); err == nil || err.Error() != want {
+			t.Errorf("Type(%q) = %q, %v, want %q", payload, typ, err, want)
+		}
+	}
+}
+
+// TestRequestType holds that all of an inner packet is checked, not only what
+// the walk comes by.
+func TestRequestType(t *testing.T) {
+	if typ, err := RequestType([]byte(`{"type":"get","x":[1,2]}`)); typ != "get" || err != nil {
+		t.Errorf("RequestType = %q, %v", typ, err)
+	}
+	for _, payload := range []string{``, `{"type":"get","x":tru}`, `{"type":"get","x":[1,}]}`, "{\"type\":\"get\",\"x\":\"\xff\"}", `[]`} {
+		if typ, err := RequestType([]byte(payload)); err == nil {
+			t.Errorf("RequestType(%q) = %q", payload, typ)
+		}
+	}
+}
+
+// TestDeepNesting walks what a recursive parser would need a deep stack for.
+func TestDeepNesting(t *testing.T) {
+	const depth = 1 << 20
+	payload := `{"type":"a","x":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}`
+	if typ, _, err := Type([]byte(payload)); typ != "a" || err != nil {
+		t.Errorf("Type = %q, %v", typ, err)
+	}
+	var v struct{}
+	if err := Decode([]byte(payload), &v); err == nil {
+		t.Error("a value nested deeper than encoding/json reads was accepted")
+	}
+}

@@ -1,0 +1,110 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// marshal is what encoding/json writes with SetEscapeHTML(false).
+func marshal(t testing.TB, v any) string {
+	t.Helper()
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSuffix(buf.String(), "\n")
+}
+
+// texts are strings with something in them that needs care.
+var texts = []string{
+	"", "plain", `"quoted"`, `back\slash`, "\b\f\n\r\t", "\x00\x01\x1f\x7f", "<tool_call> & </tool_call>",
+	"päß 你好 \U0001f600", "\u2028\u2029", "\ufffd", "bad \xff\xfe utf-8", "cut \xe2\x82", "surrogate in bytes \xed\xa0\x80",
+	strings.Repeat("long ", 1000) + "\n",
+}
+
+func TestAppendString(t *testing.T) {
+	for _, s := range texts {
+		want := marshal(t, s)
+		if got := string(AppendString([]byte("kept"), s)); got != "kept"+want {
+			t.Errorf("AppendString(%q) = %s, want %s", s, got, want)
+		}
+		if got := string(AppendString(nil, []byte(s))); got != want {
+			t.Errorf("AppendString([]byte(%q)) = %s, want %s", s, got, want)
+		}
+	}
+}
+
+func TestUnquote(t *testing.T) {
+	for raw, want := range map[string]string{
+		`""`:                        "",
+		`"a"`:                       "a",
+		`"\"\\\/\b\f\n\r\t"`:        "\"\\/\b\f\n\r\t",
+		`"\u0041\u00e9\u20AC"`:      "Aé€",
+		`"\ud83d\ude00"`:            "\U0001f600",
+		`"\uD83D\uDE00"`:            "\U0001f600",
+		`"\ud83d"`:                  "\ufffd",
+		`"\ude00"`:                  "\ufffd",
+		`"\ud83dx"`:                 "\ufffdx",
+		`"\ud83d\ud83d\ude00"`:      "\ufffd\U0001f600",
+		`"\ud83d\n"`:                "\ufffd\n",
+		"\"\u2028 \x7f\"":           "\u2028 \x7f",
+		`"<\u003c` + "\U0001f600\"": "<<\U0001f600",
+	} {
+		got, ok := unquote([]byte("kept "), []byte(raw))
+		if !ok || string(got) != "kept "+want {
+			t.Errorf("unquote(%s) = %q, %v, want %q", raw, got, ok, want)
+		}
+	}
+}
+
+func TestUnquoteRefuses(t *testing.T) {
+	for _, raw := range []string{
+		``, `"`, `a`, `a"`, `"a`, `"a"b"`, `"\"`, `"\x"`, `"\u"`, `"\u12"`, `"\u123"`, `"\u123g"`, `"\u+123"`, `"\U0041"`,
+		"\"\n\"", "\"\x00\"", "\"\xff\"", "\"\xe2\x82\"", "\"\xed\xa0\x80\"", `'a'`, `1`, `null`,
+	} {
+		if got, ok := unquote(nil, []byte(raw)); ok {
+			t.Errorf("unquote(%q) = %q", raw, got)
+		}
+	}
+}
+
+// FuzzAppendString holds that our encoder writes the bytes of encoding/json.
+func FuzzAppendString(f *testing.F) {
+	for _, s := range texts {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got, want := string(AppendString(nil, s)), marshal(t, s)
+		if got != want {
+			t.Fatalf("AppendString(%q) = %s, want %s", s, got, want)
+		}
+		back, ok := unquote(nil, []byte(got))
+		if !ok || utf8.ValidString(s) && string(back) != s {
+			t.Fatalf("%q came back as %q, %v", s, back, ok)
+		}
+	})
+}
+
+// FuzzUnquote holds that our decoder reads what encoding/json reads, and
+// refuses bad UTF-8 besides.
+func FuzzUnquote(f *testing.F) {
+	for _, s := range texts {
+		f.Add(marshal(f, s))
+	}
+	f.Add(`"\ud83d\ude00\ud83d"`)
+	f.Add("\"\\u00\xff00\"")
+	f.Add(` "space around" `)
+	f.Fuzz(func(t *testing.T, raw string) {
+		var want string
+		good := strings.HasPrefix(raw, `"`) && strings.HasSuffix(raw, `"`) && utf8.ValidString(raw) && json.Unmarshal([]byte(raw), &want) == nil
+		got, ok := unquote(nil, []byte(raw))
+		if ok != good || ok && string(got) != want {
+			t.Fatalf("unquote(%q) = %q, %v; encoding/json: %q, %v", raw, got, ok, want, good)
+		}
+	})
+}
