@@ -73,7 +73,7 @@ func (c *conn) next() ([]byte, error) {
 	}
 	c.busy.Store(true)
 	if !c.in.Ready() {
-		c.nc.SetReadDeadline(time.Now().Add(stallLimit))
+		c.nc.SetReadDeadline(time.Now().Add(c.s.stall))
 		defer c.nc.SetReadDeadline(time.Time{})
 	}
 	return c.in.Next()
@@ -115,7 +115,7 @@ func (c *conn) run(typ string, meta proto.Meta, h handler, payload []byte) error
 	out := &Out{nc: c.nc, ctx: ctx, buf: c.out[:0]}
 	stopKeepalive := func() bool { return true }
 	if meta.Keepalive {
-		stopKeepalive = out.keepAlive()
+		stopKeepalive = out.keepAlive(c.s.keepalive)
 	}
 	err := c.protect(func() error { return h(ctx, payload, out) })
 	if err != nil {

@@ -127,10 +127,12 @@ func (o *Out) last(payload []byte) error {
 	return o.write()
 }
 
-// keepAlive sends keepalives until the returned function is called.
-func (o *Out) keepAlive() (stop func() bool) {
+// keepAlive sends a keepalive after every pause of that length until the returned function is called.
+func (o *Out) keepAlive(every time.Duration) (stop func() bool) {
+	o.mu.Lock() // the first keepalive waits until timer is set
+	defer o.mu.Unlock()
 	var timer *time.Timer
-	timer = time.AfterFunc(keepaliveEvery, func() {
+	timer = time.AfterFunc(every, func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		if o.ended || o.err != nil {
@@ -138,7 +140,7 @@ func (o *Out) keepAlive() (stop func() bool) {
 		}
 		o.buf, _ = wire.AppendFrame(o.buf, []byte(keepalivePacket)) // cannot fail: it is small
 		o.write()                                                   // a failure stays in o.err
-		timer.Reset(keepaliveEvery)
+		timer.Reset(every)
 	})
 	return timer.Stop
 }

@@ -33,6 +33,9 @@ type Server struct {
 	started  time.Time
 	pong     []byte
 
+	stall     time.Duration // limit for the arrival of a frame that has begun
+	keepalive time.Duration // between two keepalives
+
 	ctx      context.Context // of all requests; cancelled when draining takes too long
 	cancel   context.CancelFunc
 	draining atomic.Bool
@@ -52,6 +55,7 @@ func NewServer(service string, log *slog.Logger) *Server {
 	s := &Server{
 		service: service, log: log, handlers: map[string]handler{}, started: time.Now(),
 		pong: wire.PongHead(service, Build, proto.Version), ctx: ctx, cancel: cancel,
+		stall: stallLimit, keepalive: keepaliveEvery,
 		listeners: map[net.Listener]bool{}, conns: map[*conn]bool{},
 	}
 	handleCommon(s)
