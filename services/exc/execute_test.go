@@ -48,7 +48,7 @@ func TestExecute(t *testing.T) {
 		{"private file", "bash", `stat -c %a "$0" "${0%/*}" "${0%/*/*}"`, proto.Result{Stdout: "600\n700\n700\n"}},
 		{"files", "bash", `for f in /proc/$$/fd/*; do readlink "$f" | sed 's/:.*//'; done`,
 			proto.Result{Stdout: "/dev/null\npipe\npipe\nFILE\n"}},
-		{"own session", "bash", `read -r _ _ _ _ group session _ </proc/$$/stat; [ $group = $$ ] && [ $session = $$ ]`, proto.Result{}},
+		{"own session", "bash", `read -r _ _ _ _ group session _ </proc/$$/stat; [ $group = $$ ] && [ $session = $PPID ]`, proto.Result{}},
 		{"no executor", "cobol", "x", proto.Result{ExitCode: -1, Stderr: "Unknown executor: cobol"}},
 		{"no name", "", "x", proto.Result{ExitCode: -1, Stderr: "Unknown executor: "}},
 		{"no command", "zino-no-such-command", "x", proto.Result{ExitCode: -1, Stderr: "Command not found: zino-no-such-command"}},

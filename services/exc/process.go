@@ -58,7 +58,7 @@ func supervisorOf(j job, path string, ends *pipes) *exec.Cmd {
 		Stdout:      ends.stdoutW,
 		Stderr:      ends.stderrW,
 		ExtraFiles:  []*os.File{ends.lifelineR, ends.statusW},
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true}, // out of reach of a terminal's signals
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true}, // a session for the command, without a terminal
 	}
 }
 
@@ -70,10 +70,10 @@ func (p *process) follow() {
 	p.pipes.limitReads(time.Now().Add(drainLimit))
 	text, _ := io.ReadAll(io.LimitReader(p.pipes.statusR, 256)) // cut short by an error, it is judged as it is
 	r := parseReport(string(text))
-	if r.verdict == lost && r.pid > 0 {
+	if r.verdict == lost {
 		// The command killed its supervisor and was killed with it. What it
-		// left can be found only as far as it stayed in the command's group.
-		_ = syscall.Kill(-r.pid, syscall.SIGKILL)
+		// left can be found only as far as it stayed in their session.
+		killSession(p.supervisor.Process.Pid)
 	}
 	p.drained.Wait()
 	p.pipes.closeOurs()

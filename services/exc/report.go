@@ -17,19 +17,16 @@ const (
 	lost      verdict = ""       // nobody knows: the supervisor was killed
 )
 
-// report is what a supervisor tells exc: a line with the command's process
-// number when it has started, and a line with its end when all is over.
+// report is what a supervisor tells exc when all is over, in one line.
 type report struct {
-	pid     int
 	verdict verdict
 	number  int
 }
 
-// startLine and endLine are the two lines of a report.
-func startLine(pid int) string             { return fmt.Sprintf("pid %d\n", pid) }
+// endLine is a report as a line.
 func endLine(v verdict, number int) string { return fmt.Sprintf("%s %d\n", v, number) }
 
-// endOf is the end line for a command's wait status.
+// endOf is the report for a command's wait status.
 func endOf(ws syscall.WaitStatus) string {
 	if ws.Signaled() {
 		return endLine(signaled, int(ws.Signal()))
@@ -37,8 +34,8 @@ func endOf(ws syscall.WaitStatus) string {
 	return endLine(exited, ws.ExitStatus())
 }
 
-// parseReport reads a supervisor's lines. Lines that make no sense are passed
-// over: without an end line the verdict is lost.
+// parseReport reads a supervisor's line. Lines that make no sense are passed
+// over: without a good one the verdict is lost.
 func parseReport(text string) report {
 	var r report
 	for line := range strings.Lines(text) {
@@ -49,9 +46,7 @@ func parseReport(text string) report {
 		}
 		switch v := verdict(word); v {
 		case exited, signaled, unstarted:
-			r.verdict, r.number = v, int(n)
-		case "pid":
-			r.pid = int(n)
+			r = report{v, int(n)}
 		}
 	}
 	return r

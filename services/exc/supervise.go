@@ -64,7 +64,6 @@ func supervise(args []string) {
 		tell(endLine(unstarted, errno(err)))
 		return
 	}
-	tell(startLine(pid))
 	silence()
 	go s.guard()
 	go s.kill()
@@ -87,17 +86,20 @@ func (s *supervisor) settle(args []string) {
 // closeOnExec keeps all files but the standard ones from the command: those of
 // the supervisor, and those that exc itself was started with.
 func closeOnExec() {
-	if unix.CloseRange(lifelineFD, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) == nil {
-		return
+	if unix.CloseRange(lifelineFD, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) != nil {
+		closeEachOnExec(lifelineFD) // before Linux 5.11
 	}
-	// Before Linux 5.11 one by one. There may be thousands; all are listed here.
+}
+
+// closeEachOnExec marks the open files from that number on one by one.
+func closeEachOnExec(from int) {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		unix.CloseOnExec(lifelineFD)
 		unix.CloseOnExec(statusFD)
 	}
 	for _, e := range entries {
-		if fd, err := strconv.Atoi(e.Name()); err == nil && fd >= lifelineFD {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd >= from {
 			unix.CloseOnExec(fd)
 		}
 	}
@@ -162,13 +164,13 @@ func (s *supervisor) kill() {
 	}
 }
 
-// start starts the command in a session of its own with this process's three
-// standard files. It dies should this process be killed.
+// start starts the command in a group of its own, in the session that exc made
+// for this process, and with its three standard files. It dies should this process be killed.
 func start(path string, argv []string) (int, error) {
 	return syscall.ForkExec(path, argv, &syscall.ProcAttr{
 		Env:   commandEnv(os.Environ()),
 		Files: []uintptr{0, 1, 2},
-		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	})
 }
 
