@@ -1,0 +1,324 @@
+package agr
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"zino/pkg/catalog"
+	"zino/pkg/config"
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+// patience ends a test that would wait for ever.
+const patience = 20 * time.Second
+
+// bench is an agent over a fake rtr and a fake exc, all on real sockets.
+type bench struct {
+	t    *testing.T
+	cfg  *config.Config
+	path string // the agent's socket
+	rtr  *router
+	exc  *executor
+}
+
+var files = map[string]string{
+	"tools/bash.json":    `{"meta":{"executor":"bash","file_extension":".sh"}}`,
+	"tools/python.json":  `{"meta":{"executor":"python3","file_extension":".py"}}`,
+	"skills/disk.json":   `{"interpreter":[{"role":"system","content":"restate <it>"},{"role":"user","content":"e","name":"kept"}],"fabricator":[{"role":"system","content":"write"}]}`,
+	"skills/snake.json":  `{"meta":{"executor":"python3"},"interpreter":[],"fabricator":[]}`,
+	"skills/broken.json": `{"meta":`,
+}
+
+// newBench starts everything. Replies of the router come from script, in order.
+func newBench(t *testing.T, script ...reply) *bench {
+	t.Helper()
+	return startBench(t, func(*config.Config) {}, script...)
+}
+
+// startBench is newBench with a configuration that adjust has changed.
+func startBench(t *testing.T, adjust func(*config.Config), script ...reply) *bench {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "z")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	for name, content := range files {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg := config.Default()
+	cfg.Rtr.Socket, cfg.Exc.Socket = filepath.Join(dir, "rtr"), filepath.Join(dir, "exc")
+	adjust(cfg)
+	b := &bench{t: t, cfg: cfg, path: filepath.Join(dir, "agr"), rtr: &router{script: script}, exc: &executor{}}
+	log := slog.New(slog.DiscardHandler)
+	serve(t, "rtr", cfg.Rtr.Socket, b.rtr.register)
+	serve(t, "exc", cfg.Exc.Socket, b.exc.register)
+	cat, err := catalog.Open(filepath.Join(dir, "tools"), filepath.Join(dir, "skills"), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(cfg, cat, log)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	serve(t, "agr", b.path, s.Register)
+	return b
+}
+
+// serve runs a service on path until the test ends.
+func serve(t *testing.T, name, path string, register func(*rpc.Server)) *rpc.Server {
+	t.Helper()
+	s := rpc.NewServer(name, slog.New(slog.DiscardHandler))
+	register(s)
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := errors.Join(s.Shutdown(ctx), <-served); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	})
+	return s
+}
+
+// reply answers one inference.
+type reply func(ctx context.Context, req proto.Infer, out *rpc.Out) (proto.Text, error)
+
+// router is a fake rtr: it records requests and plays a script.
+type router struct {
+	mu       sync.Mutex
+	script   []reply
+	requests []proto.Infer
+}
+
+func (r *router) register(s *rpc.Server) { rpc.HandleText(s, proto.RtrInfer, r.infer) }
+
+func (r *router) infer(ctx context.Context, req proto.Infer, out *rpc.Out) (proto.Text, error) {
+	r.mu.Lock()
+	n := len(r.requests)
+	req.Messages = bytes.Clone(req.Messages) // it lies in the connection's buffer
+	r.requests = append(r.requests, req)
+	script := r.script
+	r.mu.Unlock()
+	if n >= len(script) {
+		return proto.Text{}, fmt.Errorf("no reply for inference %d", n+1)
+	}
+	return script[n](ctx, req, out)
+}
+
+// asked returns the requests so far.
+func (r *router) asked() []proto.Infer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.requests[:len(r.requests):len(r.requests)]
+}
+
+// says replies with the pieces, each in a packet of its own if a stream is
+// wanted.
+func says(pieces ...string) reply {
+	return func(_ context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
+		for _, piece := range pieces {
+			if err := errors.Join(out.Text([]byte(piece)), out.Flush()); err != nil {
+				return proto.Text{}, err
+			}
+		}
+		return proto.Text{Content: strings.Join(pieces, "")}, nil
+	}
+}
+
+// executor is a fake exc: it records code and answers with result, or as run
+// says.
+type executor struct {
+	mu     sync.Mutex
+	ran    []proto.Execute
+	result proto.Result
+	run    func(ctx context.Context, req proto.Execute) (proto.Result, error)
+}
+
+func (e *executor) register(s *rpc.Server) { rpc.Handle(s, proto.ExcExecute, e.execute) }
+
+func (e *executor) execute(ctx context.Context, req proto.Execute) (proto.Result, error) {
+	e.mu.Lock()
+	e.ran = append(e.ran, req)
+	run, result := e.run, e.result
+	e.mu.Unlock()
+	if run != nil {
+		return run(ctx, req)
+	}
+	return result, nil
+}
+
+// code returns what has been executed, each as executor:code.
+func (e *executor) code() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var all []string
+	for _, x := range e.ran {
+		all = append(all, x.Executor+":"+x.Code)
+	}
+	return all
+}
+
+// packet is any packet of an answer.
+type packet struct {
+	Type, Delta, Content, Message, Code, Service, Details string
+
+	FullText   string `json:"full_text"`
+	Iterations *int
+	Status     int
+	raw        string
+}
+
+// caller is a client that speaks bytes.
+type caller struct {
+	t  *testing.T
+	nc *net.UnixConn
+}
+
+func (b *bench) dial() *caller {
+	b.t.Helper()
+	nc, err := net.Dial("unix", b.path)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { nc.Close() })
+	nc.SetDeadline(time.Now().Add(patience))
+	return &caller{b.t, nc.(*net.UnixConn)}
+}
+
+func (c *caller) send(payload string) {
+	c.t.Helper()
+	frame := append(binary.BigEndian.AppendUint32(nil, uint32(len(payload))), payload...)
+	if _, err := c.nc.Write(frame); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// next reads one packet; the end of the stream has an empty type.
+func (c *caller) next() (p packet) {
+	c.t.Helper()
+	var head [4]byte
+	if _, err := io.ReadFull(c.nc, head[:]); err == io.EOF {
+		return p
+	} else if err != nil {
+		c.t.Fatal(err)
+	}
+	body := make([]byte, binary.BigEndian.Uint32(head[:]))
+	if _, err := io.ReadFull(c.nc, body); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := json.Unmarshal(body, &p); err != nil {
+		c.t.Fatalf("%s: %v", body, err)
+	}
+	p.raw = string(body)
+	return p
+}
+
+// read reads text chunks until the streamed text ends with mark.
+func (c *caller) read(mark string) (text string) {
+	c.t.Helper()
+	for !strings.HasSuffix(text, mark) {
+		p := c.next()
+		if p.Type != "chunk" {
+			c.t.Fatalf("waiting for %q after %q: got %s", mark, text, p.raw)
+		}
+		text += p.Delta
+	}
+	return text
+}
+
+// finish reads up to the terminal packet and returns it with the text that was
+// streamed before. Nothing may follow: the next packet is the pong of a ping.
+func (c *caller) finish() (streamed string, last packet) {
+	c.t.Helper()
+	for last = c.next(); last.Type == "chunk"; last = c.next() {
+		streamed += last.Delta
+	}
+	c.send(`{"type":"ping"}`)
+	if p := c.next(); p.Type != "pong" {
+		c.t.Errorf("after the terminal packet %s came %s", last.raw, p.raw)
+	}
+	return streamed, last
+}
+
+const question = `[{"role":"user","content":"hi"}]`
+
+// request is a run of messages.
+func request(messages string, more string) string {
+	return `{"type":"run","messages":` + messages + `,"temperature":0.3,"top_p":0.9` + more + `}`
+}
+
+// ask sends one request and reads its answer.
+func (b *bench) ask(payload string) (streamed string, last packet) {
+	b.t.Helper()
+	c := b.dial()
+	c.send(payload)
+	return c.finish()
+}
+
+// text is the whole text of a terminal packet.
+func (p packet) text() string { return p.Content + p.FullText }
+
+func (p packet) iterations() int {
+	if p.Iterations == nil {
+		return -1
+	}
+	return *p.Iterations
+}
+
+// wait waits for ch to be closed or to deliver.
+func wait[T any](t *testing.T, ch <-chan T, what string) {
+	t.Helper()
+	select {
+	case <-ch:
+	case <-time.After(patience):
+		t.Fatalf("waited in vain for %s", what)
+	}
+}
+
+// idle waits until the agent works on nothing.
+func (b *bench) idle() {
+	b.t.Helper()
+	c := b.dial()
+	for busy := true; busy; {
+		c.send(`{"type":"stats"}`)
+		p := c.next()
+		var stats struct {
+			InFlight int `json:"in_flight"`
+		}
+		if err := json.Unmarshal([]byte(p.raw), &stats); err != nil || p.Type != "stats" {
+			b.t.Fatalf("%s: %v", p.raw, err)
+		}
+		busy = stats.InFlight > 0
+	}
+}
+
+// modes runs f for collected and streamed requests; more is the field to add.
+func modes(t *testing.T, f func(t *testing.T, stream bool, more string)) {
+	t.Run("collected", func(t *testing.T) { f(t, false, "") })
+	t.Run("streaming", func(t *testing.T) { f(t, true, `,"stream":true`) })
+}
