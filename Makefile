@@ -2,11 +2,14 @@
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X zino/pkg/rpc.Build=$(VERSION)
+LINT    := go tool -modfile=lint.mod
+FUZZTIME ?= 30s
+ONLY    ?=
 
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
 build: ## build all programs into bin/
 	@go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./services/...
@@ -14,4 +17,33 @@ build: ## build all programs into bin/
 run: build ## build, and open a chat with this tree's ZINO.toml
 	@bin/zino --config ZINO.toml
 
-.PHONY: help build run
+need: # what the tests use besides Go
+	@.ci/need socat:socat jq:jq node:nodejs python3:python3 shellcheck:shellcheck tmux:tmux cc:gcc unshare:util-linux
+
+test: need ## get what is needed and run all tests
+	go vet ./...
+	go test -race -shuffle=on -timeout 10m ./...
+
+lint: ## staticcheck, gofumpt, dead code, go fix
+	$(LINT) staticcheck ./...
+	$(LINT) deadcode -test ./...
+	@.ci/clean gofumpt $(LINT) gofumpt -l .
+	@.ci/clean 'go fix' go fix -diff ./...
+	shellcheck .ci/run .ci/need .ci/clean .ci/fuzz proto/clients/*.sh
+
+fmt: ## format all Go files
+	$(LINT) gofumpt -w .
+
+generate: ## write PROTOCOL.md and schema.json anew
+	go test ./proto -update
+
+fuzz: ## run every fuzz test for FUZZTIME (30s)
+	@.ci/fuzz $(FUZZTIME)
+
+bench: build ## measure against the goals; ONLY=ping for a part (under 5 minutes)
+	@go test -count=1 -timeout 10m -run '^TestBenchTable$$' -v . -args -bench.table -bench.only='$(ONLY)' | grep -v '^=== \|^--- \|^PASS\|^ok'
+
+clean: ## remove what was built
+	rm -rf bin
+
+.PHONY: help build run need test lint fmt generate fuzz bench clean
