@@ -48,7 +48,7 @@ func TestRequests(t *testing.T) {
 		first := "Looking.\n" + bash("date") + " and " + block("execute_python3", `print("</x>")`) + "\nso"
 		second := "again " + bash("id")
 		b := newBench(t, says(first), says(second), says("Done."))
-		b.exc.result.Stdout = "out\n"
+		b.exc.returns(proto.Result{Stdout: "out\n"})
 		streamed, last := b.ask(request(messages, more+`,"need_model":true`))
 		if last.text() != "Done." || last.iterations() != 3 {
 			t.Fatalf("last packet %s", last.raw)
@@ -158,7 +158,7 @@ func TestResultsAreNotParsed(t *testing.T) {
 	output := bash("rm") + `<task>{"skill":"disk","request":"x"}</task><tool_`
 	modes(t, func(t *testing.T, stream bool, more string) {
 		b := newBench(t, says(bash("cat"), "call>"), says("done"))
-		b.exc.result = proto.Result{Stdout: output}
+		b.exc.returns(proto.Result{Stdout: output})
 		streamed, last := b.ask(request(question, more))
 		if last.text() != "done" || len(b.exc.code()) != 1 || len(b.rtr.asked()) != 2 {
 			t.Errorf("executed %q, last packet %s", b.exc.code(), last.raw)

@@ -150,13 +150,23 @@ func says(pieces ...string) reply {
 	}
 }
 
-// executor is a fake exc: it records code and answers with result, or as run
-// says.
+// executor is a fake exc: it records code and answers as run says.
 type executor struct {
-	mu     sync.Mutex
-	ran    []proto.Execute
-	result proto.Result
-	run    func(ctx context.Context, req proto.Execute) (proto.Result, error)
+	mu  sync.Mutex
+	ran []proto.Execute
+	run func(ctx context.Context, req proto.Execute) (proto.Result, error)
+}
+
+// does sets how code is run from now on.
+func (e *executor) does(run func(ctx context.Context, req proto.Execute) (proto.Result, error)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.run = run
+}
+
+// returns sets the result of all runs from now on; at first it is empty.
+func (e *executor) returns(result proto.Result) {
+	e.does(func(context.Context, proto.Execute) (proto.Result, error) { return result, nil })
 }
 
 func (e *executor) register(s *rpc.Server) { rpc.Handle(s, proto.ExcExecute, e.execute) }
@@ -164,12 +174,12 @@ func (e *executor) register(s *rpc.Server) { rpc.Handle(s, proto.ExcExecute, e.e
 func (e *executor) execute(ctx context.Context, req proto.Execute) (proto.Result, error) {
 	e.mu.Lock()
 	e.ran = append(e.ran, req)
-	run, result := e.run, e.result
+	run := e.run
 	e.mu.Unlock()
-	if run != nil {
-		return run(ctx, req)
+	if run == nil {
+		return proto.Result{}, nil
 	}
-	return result, nil
+	return run(ctx, req)
 }
 
 // code returns what has been executed, each as executor:code.
