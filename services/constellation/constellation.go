@@ -1,0 +1,123 @@
+// Package constellation is all of Zino's services in one process, over the
+// sockets of a configuration: what tests need of a whole Zino, without
+// building and supervising programs.
+package constellation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"zino/pkg/catalog"
+	"zino/pkg/config"
+	"zino/pkg/rpc"
+	"zino/pkg/service"
+	"zino/services/agr"
+	assemble "zino/services/ctx"
+	"zino/services/daemon"
+	"zino/services/exc"
+	"zino/services/mem"
+	"zino/services/rtr"
+	"zino/services/sys"
+)
+
+// drainLimit is how long a service's requests in flight may go on at the end.
+const drainLimit = 2 * time.Second
+
+// Constellation is a set of services that are running.
+type Constellation struct {
+	cfg     *config.Config
+	log     *slog.Logger
+	catalog *catalog.Catalog
+	mem     *rpc.Client // of those who are given one
+	closers []func() error
+}
+
+// member is a service as its main uses it.
+type member interface {
+	Register(*rpc.Server)
+	Close() error
+}
+
+// Start starts every service on the socket that cfg names for it. The
+// program's main, or TestMain, must have called exc.Supervise.
+func Start(cfg *config.Config, log *slog.Logger) (*Constellation, error) {
+	cat, err := catalog.Open(cfg.Tools.Dir, cfg.Skills.Dir, log)
+	if err != nil {
+		return nil, err
+	}
+	c := &Constellation{cfg: cfg, log: log, catalog: cat, mem: &rpc.Client{Service: "mem", Path: cfg.Mem.Socket}}
+	c.onClose(cat.Close)
+	c.onClose(func() error { c.mem.Close(); return nil })
+	// Whoever is asked by others comes first, and goes last.
+	for _, name := range []string{"mem", "exc", "rtr", "sys", "ctx", "agr", "daemon"} {
+		m, err := c.open(name)
+		if err == nil {
+			err = c.serve(name, m)
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: %w", name, err), c.Close())
+		}
+	}
+	return c, nil
+}
+
+// open makes the service of that name as its main does.
+func (c *Constellation) open(name string) (member, error) {
+	log := c.logger(name)
+	switch name {
+	case "mem":
+		return mem.Open(c.cfg.Mem, log)
+	case "exc":
+		return exc.New(c.cfg.Exc, c.catalog, log)
+	case "rtr":
+		return rtr.New(c.cfg, log)
+	case "sys":
+		return sys.New(c.cfg, c.catalog, c.mem, log)
+	case "ctx":
+		return assemble.New(c.cfg, c.catalog, c.mem, log), nil
+	case "agr":
+		return agr.New(c.cfg, c.catalog, log), nil
+	}
+	return daemon.New(c.cfg, log), nil
+}
+
+func (c *Constellation) logger(name string) *slog.Logger { return c.log.With("service", name) }
+
+// serve has the service answer on its socket until Close.
+func (c *Constellation) serve(name string, m member) error {
+	c.onClose(m.Close)
+	s := rpc.NewServer(name, c.logger(name))
+	m.Register(s)
+	if _, err := service.ListenAndServe(s, name, c.cfg.Socket(name)); err != nil {
+		return err
+	}
+	c.onClose(func() error { return shutDown(s) })
+	return nil
+}
+
+// shutDown drains a server. Requests that take too long are cancelled, which
+// is nothing that the caller of Close could mend.
+func shutDown(s *rpc.Server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return nil
+}
+
+func (c *Constellation) onClose(f func() error) { c.closers = append(c.closers, f) }
+
+// Close stops the services, the last one started first. Their sockets go away.
+func (c *Constellation) Close() error {
+	var err error
+	for _, f := range slices.Backward(c.closers) {
+		err = errors.Join(err, f())
+	}
+	c.closers = nil
+	return err
+}
