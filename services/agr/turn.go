@@ -22,6 +22,9 @@ type turn struct {
 // infer has the model continue messages and carries out the blocks as they are
 // completed. A collected answer goes the same way, in one piece.
 func (t *turn) infer(messages proto.Raw) error {
+	if err := t.out.Flush(); err != nil { // the reader sees the last results while the model thinks
+		return err
+	}
 	req := proto.Infer{Messages: messages, Temperature: t.req.Temperature, TopP: t.req.TopP, Stream: t.req.Stream, NeedModel: t.req.NeedModel}
 	whole, err := rpc.CallText(t.ctx, t.s.rtr, proto.RtrInfer, req, t)
 	if err == nil && !t.req.Stream {
