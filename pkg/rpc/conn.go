@@ -92,7 +92,7 @@ func (c *conn) answer(payload []byte) error {
 	}
 	h, ok := c.s.handlers[typ]
 	if !ok {
-		return c.refuse(&proto.Error{Code: proto.CodeUnknown, Message: "Unknown message type: " + typ})
+		return c.refuse(unknown(typ, payload))
 	}
 	return c.run(typ, meta, h, payload)
 }

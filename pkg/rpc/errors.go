@@ -80,3 +80,12 @@ func code(err error) proto.Code {
 func invalid(err error) *proto.Error {
 	return &proto.Error{Code: proto.CodeInvalid, Message: "Invalid request: " + err.Error()}
 }
+
+// unknown is the answer to a type that nobody handles. No handler has read the
+// values of such a request: if they are malformed, that is the answer.
+func unknown(typ string, payload []byte) *proto.Error {
+	if _, err := wire.RequestType(payload); err != nil {
+		return invalid(err)
+	}
+	return &proto.Error{Code: proto.CodeUnknown, Message: "Unknown message type: " + typ}
+}
