@@ -1,0 +1,106 @@
+package zino_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"zino/pkg/config"
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+// benchExec runs `true` with sh through exc, and compares the CPU time of
+// everything that takes part with that of vfork, exec and wait in C.
+func benchExec(b *bench) ([]line, error) {
+	vfork, err := b.program("vfork.c")
+	if err != nil {
+		return nil, err
+	}
+	tools := b.path("tools")
+	if err := os.MkdirAll(tools, 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(tools, "sh.json"), []byte(`{"meta":{"executor":"sh"}}`), 0o600); err != nil {
+		return nil, err
+	}
+	c, err := b.constellation(true, func(cfg *config.Config) { cfg.Tools.Dir = tools }, nil, "exc")
+	defer c.stop()
+	if err != nil {
+		return nil, err
+	}
+	var floors, cpus, ratios, walls []float64
+	for range 8 {
+		floor, err := b.vforked(vfork, 50)
+		if err != nil {
+			return nil, err
+		}
+		cpu, wall, err := executed(c.processes["exc"], 50)
+		if err != nil {
+			return nil, err
+		}
+		floors, cpus, ratios, walls = append(floors, floor), append(cpus, cpu), append(ratios, cpu/floor), append(walls, wall)
+	}
+	return []line{
+		{name: "sh -c true through exc, CPU", measured: median(cpus), floor: median(floors), ratio: median(ratios), goals: []goal{ratioAtMost(1.6)},
+			note: "exc and all below it; this goal holds where exc uses cgroup v2"},
+		{name: "sh -c true through exc, in all", measured: median(walls), goals: []goal{atMost(8e6)}, note: "wall time, request to reply; this goal holds without cgroup v2"},
+	}, nil
+}
+
+func (b *bench) vforked(program string, n int) (float64, error) {
+	var out strings.Builder
+	cmd := exec.Command(program, strconv.Itoa(n))
+	cmd.Stdout, cmd.Stderr = &out, b.log
+	if err := start(cmd, true); err != nil {
+		return 0, err
+	}
+	if err := cmd.Wait(); err != nil {
+		return 0, err
+	}
+	return strconv.ParseFloat(strings.TrimSpace(out.String()), 64)
+}
+
+// executed runs `true` n times and returns CPU and wall time of one run.
+func executed(exc *process, n int) (cpu, wall float64, err error) {
+	c := &rpc.Client{Service: "exc", Path: exc.path}
+	defer c.Close()
+	before, err := cpuWithChildren(exc.pid())
+	if err != nil {
+		return 0, 0, err
+	}
+	began := time.Now()
+	for range n {
+		r, err := rpc.Call(context.Background(), c, proto.ExcExecute, proto.Execute{Executor: "sh", Code: "true"})
+		if err != nil || r.ExitCode != 0 {
+			return 0, 0, fmt.Errorf("exit code %d, %s: %w", r.ExitCode, r.Stderr, err)
+		}
+	}
+	elapsed := time.Since(began)
+	after, err := cpuWithChildren(exc.pid())
+	return (after - before) / float64(n), float64(elapsed) / float64(n), err
+}
+
+// cpuWithChildren is a process's CPU time and that of its children that have
+// ended, in nanoseconds.
+func cpuWithChildren(pid int) (float64, error) {
+	own, err := cpuOf(pid)
+	if err != nil {
+		return 0, err
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(rest)
+	user, err1 := strconv.ParseFloat(fields[13], 64)
+	system, err2 := strconv.ParseFloat(fields[14], 64)
+	return own + (user+system)*1e7, errors.Join(err1, err2) // ticks of 10 ms
+}

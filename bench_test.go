@@ -1,0 +1,206 @@
+// Package zino_test looks at the program as a whole, from outside.
+package zino_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	benchTable = flag.Bool("bench.table", false, "measure everything and print the table (make bench)")
+	benchOnly  = flag.String("bench.only", "", "with -bench.table: only rows whose name holds this")
+)
+
+// row is a part of the table. Some rows share their measurements, so one may
+// give several lines.
+type row struct {
+	name  string // what -bench.only looks at
+	cheap bool   // needs no programs but those in testdata and takes milliseconds: part of every test run
+	run   func(*bench) ([]line, error)
+}
+
+// table is all that is measured, in the order in which it is printed.
+var table = []row{
+	{"ping", true, benchPing},
+	{"ping allocs", true, benchPingAllocs},
+	{"chunk codec", true, benchChunk},
+	{"forward 100 KB", true, benchForward},
+	{"forward 100 KB through agr", false, benchForwardProcess},
+	{"3 hops burst", false, benchBurst},
+	{"3 hops paced", false, benchPaced},
+	{"3 hops cold first chunk", false, benchFirstChunk},
+	{"parser", true, benchParser},
+	{"cli start", false, benchCLIStart},
+	{"service start", false, benchServiceStart},
+	{"idle memory", false, benchIdleMemory},
+	{"exec sh -c true", false, benchExec},
+	{"append_history", false, benchAppend},
+	{"whole turn", false, benchTurn},
+}
+
+// TestBenchTable prints the table of goals when it is asked for it. In an
+// ordinary test run it measures the cheap rows just long enough to know that
+// they can be measured.
+func TestBenchTable(t *testing.T) {
+	b := newBench(t)
+	const layout = "%-52s %12s %12s %8s  %-18s %-8s %s\n"
+	if *benchTable {
+		b.printf(layout, "WHAT", "MEASURED", "FLOOR", "RATIO", "GOAL", "", "")
+	}
+	met, all := 0, 0
+	for _, r := range table {
+		if b.smoke && !r.cheap || !strings.Contains(r.name, *benchOnly) {
+			continue
+		}
+		lines, err := r.run(b)
+		if err != nil {
+			lines = append(lines, line{name: r.name, missing: fmt.Errorf("%w (%s)", err, b.lastWords())})
+		}
+		for _, l := range lines {
+			all++
+			if l.met() {
+				met++
+			}
+			if b.smoke {
+				b.check(l)
+			} else {
+				b.printf(layout, l.columns()...)
+			}
+		}
+	}
+	if all == 0 {
+		t.Fatalf("no row of the table has %q in its name", *benchOnly)
+	}
+	b.printf("%d of %d goals met\n", met, all)
+}
+
+func (b *bench) printf(format string, args ...any) {
+	if *benchTable {
+		fmt.Fprintf(os.Stdout, format, args...)
+	}
+}
+
+// check fails the test for a line that holds no numbers.
+func (b *bench) check(l line) {
+	if l.missing != nil || l.measured < 0 || l.unit != allocs && l.measured == 0 {
+		b.t.Errorf("%s: not measured: %v, %v", l.name, l.measured, l.missing)
+	}
+}
+
+// line is one line of the table.
+type line struct {
+	name            string
+	unit            unit
+	measured, floor float64
+	ratio           float64
+	goals           []goal
+	note            string // what was measured
+	missing         error  // why nothing was
+}
+
+// goal is one condition of a line.
+type goal struct {
+	ratio   bool // about the ratio, not the measured value
+	atLeast bool
+	limit   float64
+}
+
+func atMost(v float64) goal       { return goal{limit: v} }
+func ratioAtMost(r float64) goal  { return goal{ratio: true, limit: r} }
+func ratioAtLeast(r float64) goal { return goal{ratio: true, atLeast: true, limit: r} }
+
+func (l line) met() bool {
+	return l.missing == nil && !slices.ContainsFunc(l.goals, func(g goal) bool { return !g.metBy(l) })
+}
+
+func (g goal) metBy(l line) bool {
+	v := l.measured
+	if g.ratio {
+		v = l.ratio
+	}
+	return v <= g.limit && !g.atLeast || v >= g.limit && g.atLeast
+}
+
+func (g goal) text(u unit) string {
+	sign, limit := "<= ", u.text(g.limit)
+	if g.atLeast {
+		sign = ">= "
+	}
+	if g.ratio {
+		limit = fmt.Sprintf("%gx", g.limit)
+	}
+	return sign + limit
+}
+
+func (l line) columns() []any {
+	if l.missing != nil {
+		return []any{l.name, "-", "-", "-", "-", "missed", "not measured: " + l.missing.Error()}
+	}
+	floor, ratio, verdict := "-", "-", "missed"
+	if l.floor > 0 {
+		floor = l.unit.text(l.floor)
+	}
+	if l.ratio > 0 {
+		ratio = fmt.Sprintf("%.2fx", l.ratio)
+	}
+	if l.met() {
+		verdict = "met"
+	}
+	var goals []string
+	for _, g := range l.goals {
+		goals = append(goals, g.text(l.unit))
+	}
+	return []any{l.name, l.unit.text(l.measured), floor, ratio, strings.Join(goals, ", "), verdict, l.note}
+}
+
+// unit says how numbers are written.
+type unit int
+
+const (
+	nanoseconds unit = iota
+	megabytes
+	allocs
+)
+
+func (u unit) text(v float64) string {
+	switch {
+	case u == allocs:
+		return fmt.Sprintf("%.4g allocs", v)
+	case u == megabytes:
+		return fmt.Sprintf("%.4g MB", v/1e6)
+	case v >= 1e6:
+		return fmt.Sprintf("%.4g ms", v/1e6)
+	case v >= 1e3:
+		return fmt.Sprintf("%.4g us", v/1e3)
+	}
+	return fmt.Sprintf("%.3g ns", v)
+}
+
+// errNoCompiler is why a floor in C is missing.
+var errNoCompiler = errors.New("there is no C compiler (gcc) for the floor")
+
+// TestBenchVerdicts holds the table's judgement: what was not measured is
+// never met, and a limit belongs to what meets it.
+func TestBenchVerdicts(t *testing.T) {
+	for _, c := range []struct {
+		l    line
+		want bool
+	}{
+		{line{measured: 10, goals: []goal{atMost(10)}}, true},
+		{line{measured: 11, goals: []goal{atMost(10)}}, false},
+		{line{ratio: 1.2, goals: []goal{ratioAtMost(1.1)}}, false},
+		{line{ratio: 0.5, goals: []goal{ratioAtLeast(0.4)}}, true},
+		{line{ratio: 0.3, goals: []goal{ratioAtLeast(0.4)}}, false},
+		{line{measured: 1, ratio: 3, goals: []goal{atMost(2), ratioAtMost(2)}}, false},
+		{line{measured: 1, goals: []goal{atMost(2)}, missing: errNoCompiler}, false},
+	} {
+		if got := c.l.met(); got != c.want {
+			t.Errorf("%+v: met = %v", c.l, got)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package zino_test
+
+import (
+	"bytes"
+	"io"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"zino/pkg/wire"
+	"zino/proto"
+)
+
+// timed is the CPU time of one call of f in nanoseconds: the median of rounds
+// of n calls. The thread's own clock is used, so neither other processes nor
+// other goroutines count.
+func timed(rounds, n int, f func()) float64 {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var list []float64
+	for range rounds {
+		started := threadCPU()
+		for range n {
+			f()
+		}
+		list = append(list, float64(threadCPU()-started)/float64(n))
+	}
+	return median(list)
+}
+
+// threadCPU is the CPU time of this thread in nanoseconds.
+func threadCPU() int64 {
+	var ts unix.Timespec
+	unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts) // cannot fail: every kernel has it
+	return ts.Nano()
+}
+
+// benchChunk encodes and decodes a chunk of 30 bytes.
+func benchChunk(b *bench) ([]line, error) {
+	delta := []byte("a piece of text of thirty byte")
+	frame, err := wire.AppendChunk(nil, delta)
+	if err != nil {
+		return nil, err
+	}
+	payload, out, scratch := frame[4:], make([]byte, 0, 256), make([]byte, 0, 256)
+	encode := func() { out, err = wire.AppendChunk(out[:0], delta) }
+	decode := func() {
+		if _, ok := wire.ChunkDelta(payload, scratch); !ok {
+			err = io.ErrUnexpectedEOF
+		}
+	}
+	floor := timed(b.scale(100), 10000, func() { out = append(out[:0], frame...) })
+	lines := []line{
+		{name: "encode a 30-byte chunk", measured: timed(b.scale(100), 10000, encode), floor: floor, goals: []goal{atMost(30)}, note: "floor: a copy of the frame"},
+		{name: "decode a 30-byte chunk", measured: timed(b.scale(100), 10000, decode), floor: floor, goals: []goal{atMost(130)}},
+	}
+	for i := range lines {
+		lines[i].ratio = lines[i].measured / floor
+	}
+	count, allocErr := allocations(10000, func() error { encode(); decode(); return err })
+	return append(lines, line{name: "encode and decode a chunk, allocations", unit: allocs, measured: count, goals: []goal{atMost(0)}}), allocErr
+}
+
+// conversation is a list of messages of 2 KB and about size bytes in all: words,
+// and code with quotes and line breaks.
+func conversation(size int) proto.Raw {
+	list := []byte("[")
+	text := strings.Repeat("The bread is in the oven, and the soup will be ready in a while.\n\tfmt.Println(\"ready\", n)\n", 22)
+	for len(list) < size {
+		if len(list) > 1 {
+			list = append(list, ',')
+		}
+		list = append(wire.AppendString(append(list, `{"role":"user","content":`...), text), '}')
+	}
+	return append(list, ']')
+}
+
+// benchForward is a relay's work on a request without its sockets: take it out
+// of its frame, decode it, and frame a request to the next hop with the same
+// messages.
+func benchForward(b *bench) ([]line, error) {
+	var err error
+	messages := conversation(100 << 10)
+	request, err := wire.AppendObject(nil, "run", proto.Run{Messages: messages, Temperature: 0.7, TopP: 1, Stream: true})
+	if err != nil {
+		return nil, err
+	}
+	frame, err := wire.AppendFrame(nil, request)
+	if err != nil {
+		return nil, err
+	}
+	source, out := bytes.NewReader(frame), []byte(nil)
+	in := wire.NewReader(source)
+	forward := func() {
+		source.Reset(frame)
+		out, err = forwardOnce(in, out[:0])
+	}
+	forward()
+	if err != nil {
+		return nil, err
+	}
+	copied := make([]byte, len(frame))
+	floor := timed(b.scale(100), 100, func() { copy(copied, frame); copy(copied, frame) })
+	cpu := timed(b.scale(100), 100, forward)
+	return []line{{name: "forward a request with 100 KB of messages", measured: cpu, floor: floor, ratio: cpu / floor, goals: []goal{atMost(25e3)},
+		note: "read, decode, encode, without sockets; floor: two copies"}}, err
+}
+
+func forwardOnce(in *wire.Reader, out []byte) ([]byte, error) {
+	payload, err := in.Next()
+	if err != nil {
+		return out, err
+	}
+	if _, _, err := wire.Type(payload); err != nil {
+		return out, err
+	}
+	var run proto.Run
+	if err := wire.Decode(payload, &run); err != nil {
+		return out, err
+	}
+	out, err = wire.AppendRequest(wire.Begin(out), "infer", proto.Infer{Messages: run.Messages, Temperature: run.Temperature, TopP: run.TopP, Stream: run.Stream}, proto.Meta{Trace: "0123456789abcdef"})
+	if err != nil {
+		return out, err
+	}
+	return out, wire.End(out, 0)
+}
+
+// benchForwardProcess is the same in the agent's process, sockets included.
+func benchForwardProcess(b *bench) ([]line, error) {
+	peer, err := b.program("peer")
+	if err != nil {
+		return nil, err
+	}
+	c, err := b.constellation(true, nil, map[string][]string{"rtr": {peer, "source"}}, "agr", "rtr")
+	defer c.stop()
+	if err != nil {
+		return nil, err
+	}
+	big := conversation(100 << 10)
+	side := func(messages proto.Raw) (side, error) {
+		messages = append(messages[:len(messages)-1:len(messages)-1], `,{"role":"user","content":"burst 1"}]`...)
+		request, err := wire.AppendObject(nil, "run", proto.Run{Messages: messages, Temperature: 0.7, TopP: 1})
+		return side{Kind: "raw", Path: c.processes["agr"].path, Request: string(request), PIDs: c.pids("agr")}, err
+	}
+	small, err := side(proto.Raw(`[{"role":"user","content":"hello"}]`))
+	if err != nil {
+		return nil, err
+	}
+	large, err := side(big)
+	if err != nil {
+		return nil, err
+	}
+	r, err := ask[pairResult](b, true, "pair", pairTask{20, 200, small, large})
+	return []line{{name: "forward 100 KB through zino-agr, added CPU", measured: r.B.Server - r.A.Server, goals: []goal{atMost(25e3)},
+		note: "its CPU with 100 KB of messages less that with 100 bytes: 200 KB through the kernel included"}}, err
+}

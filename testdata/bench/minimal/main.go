@@ -1,0 +1,47 @@
+// Command minimal is the least that a service in Go can be: it takes the
+// socket handed over as descriptor 3 and answers every frame with a pong. It
+// is the floor under the services' start and memory.
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+)
+
+const pong = "\x00\x00\x00\x0f" + `{"type":"pong"}`
+
+func main() {
+	if err := serve(os.NewFile(3, "socket")); err != nil {
+		fmt.Fprintln(os.Stderr, "minimal:", err)
+		os.Exit(1)
+	}
+}
+
+func serve(socket *os.File) error {
+	l, err := net.FileListener(socket)
+	if err != nil {
+		return err
+	}
+	for {
+		nc, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		go answer(nc)
+	}
+}
+
+// answer takes each read for a frame: the benchmark sends one at a time.
+func answer(nc net.Conn) {
+	defer nc.Close()
+	buf := make([]byte, 4096)
+	for {
+		if _, err := nc.Read(buf); err != nil {
+			return
+		}
+		if _, err := nc.Write([]byte(pong)); err != nil {
+			return
+		}
+	}
+}

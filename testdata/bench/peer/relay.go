@@ -1,0 +1,50 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+)
+
+// relay passes bytes between its socket and the one that $TARGET names, and
+// looks at none of them: the floor under a hop.
+func relay() error {
+	l, err := listener()
+	if err != nil {
+		return err
+	}
+	for {
+		nc, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		next, err := net.Dial("unix", os.Getenv("TARGET"))
+		if err != nil {
+			return errors.Join(err, nc.Close())
+		}
+		go carry(next, nc)
+		go carry(nc, next)
+	}
+}
+
+// carry copies by hand what io.Copy would hand to the kernel.
+func carry(to, from net.Conn) {
+	defer to.Close()
+	buf := make([]byte, 4096)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			if _, err := to.Write(buf[:n]); err != nil {
+				return // the other direction ends by itself
+			}
+		}
+		if err != nil {
+			if err != io.EOF && !errors.Is(err, net.ErrClosed) {
+				fmt.Fprintln(os.Stderr, "peer relay:", err)
+			}
+			return
+		}
+	}
+}
