@@ -81,7 +81,7 @@ func (s *textStream) slowChunk(payload []byte) error {
 	var chunk struct {
 		Delta string `json:"delta"`
 	}
-	if err := wire.Decode(payload, &chunk); err != nil {
+	if err := wire.DecodeReply(payload, &chunk); err != nil {
 		return err
 	}
 	if !s.streaming {
