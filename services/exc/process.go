@@ -50,7 +50,7 @@ func startProcess(j job, path string) (*process, error) {
 
 // supervisorOf describes the supervisor's process; supervise reads its arguments.
 func supervisorOf(j job, path string, ends *pipes) *exec.Cmd {
-	args := []string{superviseName, superviseArg, strconv.FormatInt(j.grace.Milliseconds(), 10), strconv.Itoa(j.nice), path}
+	args := []string{superviseName, superviseArg, strconv.FormatInt(j.grace.Milliseconds(), 10), path}
 	return &exec.Cmd{
 		Path:        "/proc/self/exe", // this very program, even if its file was replaced
 		Args:        append(args, j.argv...),

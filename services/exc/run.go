@@ -26,10 +26,8 @@ var errUnkillable = errors.New("processes of the run cannot be killed: look for 
 type job struct {
 	argv      []string // the command's name and its arguments
 	env       []string
-	limit     time.Duration // 0: none
 	grace     time.Duration // between SIGTERM and SIGKILL at the limit
-	nice      int
-	outputMax int // bytes kept of each output
+	outputMax int           // bytes kept of each output
 }
 
 // outcome is what a job came to.

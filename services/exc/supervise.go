@@ -37,7 +37,7 @@ var hooked atomic.Bool
 // never returns.
 func Supervise() {
 	hooked.Store(true)
-	if len(os.Args) < 6 || os.Args[1] != superviseArg {
+	if len(os.Args) < 5 || os.Args[1] != superviseArg {
 		return
 	}
 	supervise(os.Args[2:])
@@ -52,14 +52,14 @@ type supervisor struct {
 	ended chan struct{} // closed when the command has ended
 }
 
-// supervise is a supervisor's life: args are the grace in milliseconds, the
-// nice value, and the command's path and arguments.
+// supervise is a supervisor's life: args are the grace in milliseconds and the
+// command's path and arguments.
 func supervise(args []string) {
 	runtime.LockOSThread() // the death signal of the command is tied to this thread
 	s := &supervisor{stop: make(chan struct{}), ended: make(chan struct{})}
 	s.settle(args)
 	go s.watch()
-	pid, err := start(args[2], args[3:])
+	pid, err := start(args[1], args[2:])
 	if err != nil {
 		tell(endLine(unstarted, errno(err)))
 		return
@@ -75,9 +75,6 @@ func (s *supervisor) settle(args []string) {
 	closeOnExec()
 	if grace, err := strconv.Atoi(args[0]); err == nil {
 		s.grace = time.Duration(grace) * time.Millisecond
-	}
-	if nice, err := strconv.Atoi(args[1]); err == nil && nice > 0 {
-		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, nice) // a courtesy, not a need
 	}
 	// It cannot fail on a kernel that has it (Linux 3.4).
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

@@ -10,9 +10,6 @@ import (
 	"zino/proto"
 )
 
-// reviewNice keeps analyses that nobody waits for out of the way of runs.
-const reviewNice = 15
-
 // validate has static analysis look at code.
 func (s *Service) validate(ctx context.Context, req proto.Validate) (proto.Validation, error) {
 	tool, ok := s.catalog.Snapshot().Executor(req.Executor)
@@ -29,7 +26,7 @@ func (s *Service) validate(ctx context.Context, req proto.Validate) (proto.Valid
 		return proto.Validation{}, err
 	}
 	defer remove()
-	return s.analyse(ctx, tool, file, 0)
+	return s.analyse(ctx, tool, file)
 }
 
 // analyser is the command that looks at a tool's code and where its program
@@ -44,13 +41,13 @@ func analyser(tool catalog.Tool) (argv []string, path string, ok bool) {
 }
 
 // analyse runs a tool's analyser on a file. Without one all code is good.
-func (s *Service) analyse(ctx context.Context, tool catalog.Tool, file string, nice int) (proto.Validation, error) {
+func (s *Service) analyse(ctx context.Context, tool catalog.Tool, file string) (proto.Validation, error) {
 	argv, path, ok := analyser(tool)
 	if !ok {
 		return proto.Validation{OK: true}, nil
 	}
 	j := s.job(append(argv, file)...)
-	j.grace, j.nice = 0, nice // an analyser has nothing to put in order
+	j.grace = 0 // an analyser has nothing to put in order
 	p, err := startProcess(j, path)
 	if err != nil {
 		return proto.Validation{}, cannotStart(err)
@@ -102,7 +99,7 @@ func (s *Service) reviewNow(ctx context.Context, tool catalog.Tool, file string,
 	default:
 		return
 	}
-	v, err := s.analyse(ctx, tool, file, reviewNice)
+	v, err := s.analyse(ctx, tool, file)
 	if ctx.Err() != nil {
 		remove()
 		return

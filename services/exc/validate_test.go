@@ -113,7 +113,6 @@ func TestReviewWarns(t *testing.T) {
 		eventually(t, func() bool {
 			return strings.Contains(s.log.String(), "level=WARN msg=\"static analysis objects to executed code\"")
 		})
-		writeTools(t, filepath.Dir(up), nil)
 		if err := writeNew(up, ""); err != nil {
 			t.Error(err)
 		}
