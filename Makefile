@@ -12,7 +12,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
 build: ## build all programs into bin/
-	@go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./services/...
+	@CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./services/...
 
 run: build ## build, and open a chat with this tree's ZINO.toml
 	@bin/zino --config ZINO.toml
