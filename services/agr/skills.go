@@ -77,8 +77,8 @@ func (t *turn) ask(messages []catalog.Message, user string) (string, error) {
 func unfence(reply string) string {
 	lines := strings.SplitAfter(strings.TrimSpace(reply), "\n")
 	fence := fenceOf(lines[0])
-	if fence == "" || len(lines) < 2 || strings.Contains(strings.TrimLeft(lines[0], fence[:1]), fence[:1]) {
-		return reply
+	if fence == "" || len(lines) < 2 || fence[0] == '`' && strings.Contains(lines[0][len(fence):], "`") {
+		return reply // the words behind backticks hold none: that would be code in a line
 	}
 	for i, line := range lines[1:] {
 		if closes(line, fence) {
@@ -101,8 +101,10 @@ func fenceOf(line string) string {
 	return ""
 }
 
-// closes reports whether a line ends the block that fence opened.
+// closes reports whether a line ends the block that fence opened. Indented by
+// more than three spaces it is a line of the code.
 func closes(line, fence string) bool {
-	line = strings.TrimSpace(line)
+	indent := len(line) - len(strings.TrimLeft(line, " "))
+	line = strings.TrimRight(line[min(indent, 3):], " \t\r\n")
 	return len(line) >= len(fence) && strings.Trim(line, fence[:1]) == ""
 }
