@@ -33,6 +33,7 @@ type bench struct {
 	path string // the agent's socket
 	rtr  *router
 	exc  *executor
+	cat  *catalog.Catalog
 }
 
 var files = map[string]string{
@@ -74,6 +75,7 @@ func startBench(t *testing.T, adjust func(*config.Config), script ...reply) *ben
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.cat = cat
 	s := New(cfg, cat, log)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
