@@ -8,7 +8,7 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"zino/pkg/wire"
@@ -26,8 +26,10 @@ type conn struct {
 	in   *wire.Reader
 	hup  *hangup
 	out  []byte // write buffer, kept between requests
-	busy atomic.Bool
 	peer peer
+
+	mu   sync.Mutex
+	busy bool // a request has begun
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -36,8 +38,29 @@ func newConn(s *Server, nc net.Conn) *conn {
 
 // wake ends the wait for a next request; a request that has begun goes on.
 func (c *conn) wake() {
-	if !c.busy.Load() {
-		c.nc.SetReadDeadline(time.Unix(1, 0))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.busy {
+		c.nc.SetReadDeadline(time.Unix(1, 0)) // what has arrived is still answered
+	}
+}
+
+// begin marks the beginning of a request, which has no deadline yet, and rest
+// its end: from then on a drain ends the connection.
+func (c *conn) begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.busy = true; c.s.draining.Load() {
+		c.nc.SetReadDeadline(time.Time{})
+	}
+}
+
+func (c *conn) rest() {
+	c.mu.Lock()
+	c.busy = false
+	c.mu.Unlock()
+	if c.s.draining.Load() {
+		c.wake()
 	}
 }
 
@@ -64,14 +87,11 @@ func (c *conn) serve() {
 // next waits for a request and reads it. Nothing limits the wait between two
 // requests; one that has begun must arrive within stallLimit.
 func (c *conn) next() ([]byte, error) {
-	c.busy.Store(false)
-	if c.s.draining.Load() {
-		c.nc.SetReadDeadline(time.Unix(1, 0)) // what has arrived is still answered
-	}
+	c.rest()
 	if err := c.in.Wait(); err != nil {
 		return nil, err
 	}
-	c.busy.Store(true)
+	c.begin()
 	if !c.in.Ready() {
 		c.nc.SetReadDeadline(time.Now().Add(c.s.stall))
 		defer c.nc.SetReadDeadline(time.Time{})

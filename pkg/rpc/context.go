@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"zino/pkg/wire"
@@ -51,7 +52,7 @@ func plainName(s string) bool {
 // requestContext is the context that a handler gets.
 func requestContext(parent context.Context, meta proto.Meta) (context.Context, context.CancelFunc) {
 	if meta.Trace == "" {
-		meta.Trace = fmt.Sprintf("%016x", rand.Uint64())
+		meta.Trace = strconv.FormatUint(rand.Uint64()|1<<63, 16) // 16 digits
 	}
 	ctx := context.WithValue(parent, traceKey{}, meta.Trace)
 	if meta.DeadlineMS > 0 {

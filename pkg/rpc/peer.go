@@ -44,6 +44,10 @@ func control(nc net.Conn, f func(fd int)) {
 	raw.Control(func(fd uintptr) { f(int(fd)) })
 }
 
+// watchAfter is how long a request runs before its connection is watched: most
+// have been answered by then, and to watch costs more than to answer.
+const watchAfter = 2 * time.Millisecond
+
 // hangup watches a connection for its full close while a request runs. It
 // reads nothing, so requests sent ahead stay where they are; and it tells a
 // client that only shut down its sending side from one that has gone, because
@@ -61,22 +65,25 @@ func newHangup(nc net.Conn) *hangup {
 	return h
 }
 
-// watch calls gone when the peer hangs up, until stop is called.
+// watch calls gone when the peer hangs up, until stop is called. The
+// connection has no read deadline.
 func (h *hangup) watch(gone context.CancelFunc) (stop func()) {
 	if h.raw == nil {
 		return func() {}
 	}
-	h.nc.SetReadDeadline(time.Time{})
 	done := make(chan struct{})
-	go func() {
+	timer := time.AfterFunc(watchAfter, func() {
 		defer close(done)
 		// Read parks the goroutine until the next change of the socket; an
 		// error is the deadline that stop sets.
 		if h.raw.Read(func(fd uintptr) bool { return hungUp(int(fd)) }) == nil {
 			gone()
 		}
-	}()
+	})
 	return func() {
+		if timer.Stop() {
+			return
+		}
 		h.nc.SetReadDeadline(time.Unix(1, 0))
 		<-done
 		h.nc.SetReadDeadline(time.Time{})
