@@ -63,7 +63,11 @@ func CallEvents[Req, Rep any](ctx context.Context, c *Client, m proto.Method[Req
 func requestOf[Req, Rep any](ctx context.Context, m proto.Method[Req, Rep], req Req) func([]byte) ([]byte, error) {
 	return func(b []byte) ([]byte, error) {
 		start := len(b)
-		b, err := wire.AppendRequest(wire.Begin(b), m.Type, req, metaOf(ctx))
+		var meta proto.Meta
+		if m.Type != proto.Ping.Type { // a bare ping is answered on the spot
+			meta = metaOf(ctx)
+		}
+		b, err := wire.AppendRequest(wire.Begin(b), m.Type, req, meta)
 		if err != nil {
 			return b, err
 		}

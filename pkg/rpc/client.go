@@ -37,10 +37,11 @@ type Client struct {
 
 // clientConn is a connection with what is needed to use it again.
 type clientConn struct {
-	nc   net.Conn
-	in   *wire.Reader
-	out  []byte
-	kept bool // it has carried a request before
+	nc    net.Conn
+	in    *wire.Reader
+	out   []byte
+	quiet func() bool // nothing has arrived and the peer has not hung up
+	until time.Time   // the deadline of reads and writes
 }
 
 // Close closes the connections that are kept.
@@ -72,12 +73,19 @@ func (c *Client) take(ctx context.Context) (*clientConn, error) {
 	}
 }
 
-// quiet reports that nothing has arrived and the peer has not hung up: a kept
-// connection on which anything happened is of no use.
-func (cc *clientConn) quiet() bool {
-	ok := false
-	control(cc.nc, func(fd int) { ok = polled(fd, unix.POLLIN|unix.POLLRDHUP) == 0 })
-	return ok
+// probe returns a function that looks whether nothing happened on a kept
+// connection: one on which anything did is of no use.
+func probe(nc net.Conn) (quiet func() bool) {
+	sc, ok := nc.(syscall.Conn)
+	if !ok {
+		return func() bool { return false }
+	}
+	raw, err := sc.SyscallConn()
+	look := func(fd uintptr) { ok = polled(int(fd), unix.POLLIN|unix.POLLRDHUP) == 0 }
+	return func() bool {
+		ok = false
+		return err == nil && raw.Control(look) == nil && ok
+	}
 }
 
 func (c *Client) dial(ctx context.Context) (*clientConn, error) {
@@ -89,12 +97,11 @@ func (c *Client) dial(ctx context.Context) (*clientConn, error) {
 		}
 		return nil, &connectError{c.Service, err}
 	}
-	return &clientConn{nc: nc, in: wire.NewReader(nc)}, nil
+	return &clientConn{nc: nc, in: wire.NewReader(nc), quiet: probe(nc)}, nil
 }
 
 // put keeps a connection whose answer was read to the end.
 func (c *Client) put(cc *clientConn) {
-	cc.kept = true
 	if cap(cc.out) > 2*coalesce {
 		cc.out = nil
 	}
@@ -189,7 +196,7 @@ func (c *Client) talk(cc *clientConn, packet func(*wire.Reader, []byte) (bool, e
 }
 
 func (c *Client) send(cc *clientConn) error {
-	cc.nc.SetWriteDeadline(time.Now().Add(c.silence()))
+	c.allow(cc)
 	_, err := cc.nc.Write(cc.out)
 	if err != nil && !notTaken(err) {
 		return c.explain(err, false)
@@ -200,9 +207,19 @@ func (c *Client) send(cc *clientConn) error {
 // receive reads one packet, waiting for at most the limit of silence.
 func (c *Client) receive(cc *clientConn) ([]byte, error) {
 	if !cc.in.Ready() {
-		cc.nc.SetReadDeadline(time.Now().Add(c.silence()))
+		c.allow(cc)
 	}
 	return cc.in.Next()
+}
+
+// allow gives the peer the limit of silence from now on, or a little more: a
+// deadline is set anew only when it has come a sixteenth of the limit closer.
+func (c *Client) allow(cc *clientConn) {
+	limit, now := c.silence(), time.Now()
+	if cc.until.Sub(now) < limit {
+		cc.until = now.Add(limit + limit/16)
+		cc.nc.SetDeadline(cc.until)
+	}
 }
 
 func (c *Client) silence() time.Duration {
