@@ -33,18 +33,22 @@ func (t *turn) infer(messages proto.Raw) error {
 	if err == nil {
 		err = t.apply(t.parser.End())
 	}
-	if err != nil && t.ctx.Err() == nil {
+	if err != nil {
 		return t.fail(err)
 	}
-	return err
+	return nil
 }
 
-// fail sends what was held back and words the error, which follows it.
+// fail sends what was held back and words the error, which follows it. The end
+// of the turn itself is not the provider's doing.
 func (t *turn) fail(err error) error {
 	for _, e := range t.parser.End() {
-		if sendErr := t.out.Text(e.Body); sendErr != nil {
+		if sendErr := t.out.Text(e.Body); sendErr != nil && t.ctx.Err() == nil {
 			return sendErr
 		}
+	}
+	if t.ctx.Err() != nil {
+		return err
 	}
 	return providerError(err)
 }
