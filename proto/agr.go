@@ -2,7 +2,9 @@ package proto
 
 // AgrRun runs the agent's loop: ask the model, carry out the tool calls and
 // tasks in its answer, and go round until it asks for none. The collected
-// answer and done carry the number of iterations.
+// answer and done carry the number of iterations. A tool that failed is part of
+// the text, not an error; an error of the model's provider is passed on with
+// its code, status and details.
 var AgrRun = textMethod[Run]("agr", "run", "result")
 
 // Run is an assembled prompt for the agent.
@@ -18,7 +20,7 @@ type Run struct {
 	MaxIterations *int `json:"max_iterations,omitzero"`
 	// Stream asks for chunks as they come.
 	Stream bool `json:"stream,omitzero"`
-	// NeedModel is passed on to rtr.
+	// NeedModel makes it an error if no model can be asked: see infer of rtr.
 	NeedModel bool `json:"need_model,omitzero"`
 }
 

@@ -31,7 +31,7 @@ type Error struct {
 	Service string `json:"service,omitzero"`
 	// Status is the HTTP status of a provider's answer, where there was one.
 	Status int `json:"status,omitzero"`
-	// Details are a provider's own words, where they say more than Message.
+	// Details are a provider's own words, where they say more than the message.
 	Details string `json:"details,omitzero"`
 }
 

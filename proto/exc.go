@@ -2,7 +2,9 @@ package proto
 
 // Methods of exc, which runs code.
 var (
-	// ExcExecute runs code and answers when everything it started is gone.
+	// ExcExecute runs code and answers when everything it started is gone. Code
+	// that fails, an unknown executor and a timeout are results, not errors.
+	// The error busy says that no process could be started.
 	ExcExecute = method[Execute, Result]("exc", "execute", "result")
 	// ExcValidate has the executor's static analysis look at code.
 	ExcValidate = method[Validate, Validation]("exc", "validate", "validation")
@@ -47,7 +49,7 @@ type Validate struct {
 type Validation struct {
 	// OK is true if nothing was found, or if no analyser is configured or installed.
 	OK bool `json:"ok"`
-	// Errors are the analyser's words.
+	// Errors are the analyser's words, trimmed; empty where it had none.
 	Errors string `json:"errors"`
 }
 
@@ -55,7 +57,7 @@ type Validation struct {
 type ExecutorCapabilities struct {
 	// Executors are the executors by name.
 	Executors map[string]Executor `json:"executors"`
-	// Timeout is the time limit of a run in seconds.
+	// Timeout is the time limit of a run in seconds, 0 for none.
 	Timeout float64 `json:"timeout"`
 }
 

@@ -2,14 +2,17 @@ package proto
 
 // Methods of mem, which keeps what must last.
 var (
-	// MemGetHistory asks for a channel's history.
+	// MemGetHistory asks for a channel's history. A channel that is not known
+	// has an empty one. A history that does not fit into one packet is the error
+	// too_large: ask with a limit.
 	MemGetHistory = method[GetHistory, History]("mem", "get_history", "history")
 	// MemAppendHistory adds messages to a channel's history. It is answered
-	// when they are on disk.
+	// when they are on disk. If one of them is not valid nothing is stored.
 	MemAppendHistory = method[AppendHistory, Empty]("mem", "append_history", "ok")
-	// MemClearHistory deletes a channel's history.
+	// MemClearHistory deletes a channel's history, if there is one.
 	MemClearHistory = method[ClearHistory, Empty]("mem", "clear_history", "ok")
-	// MemSearchHard finds the hard memories nearest to a query.
+	// MemSearchHard finds the hard memories nearest to a query. A query without
+	// words finds none.
 	MemSearchHard = method[SearchHard, HardMemories]("mem", "search_hard", "hard_memories")
 	// MemStoreHard stores a hard memory. An exact duplicate of a stored one
 	// returns the first one's id.
@@ -22,7 +25,7 @@ var (
 
 // GetHistory names a channel.
 type GetHistory struct {
-	// ChannelID is the channel; any text that is not empty.
+	// ChannelID is the channel, any text; without it the answer is an error.
 	ChannelID string `json:"channel_id,omitzero"`
 	// Limit asks for the last N messages only; zero or less: for all.
 	Limit int `json:"limit,omitzero"`
@@ -36,7 +39,7 @@ type History struct {
 
 // AppendHistory carries messages for a channel.
 type AppendHistory struct {
-	// ChannelID is the channel; any text that is not empty.
+	// ChannelID is the channel, any text; without it the answer is an error.
 	ChannelID string `json:"channel_id,omitzero"`
 	// Messages are objects with a string role and a string content; other keys
 	// are kept.
@@ -45,7 +48,7 @@ type AppendHistory struct {
 
 // ClearHistory names a channel.
 type ClearHistory struct {
-	// ChannelID is the channel; any text that is not empty.
+	// ChannelID is the channel, any text; without it the answer is an error.
 	ChannelID string `json:"channel_id,omitzero"`
 }
 
@@ -59,7 +62,8 @@ type SearchHard struct {
 
 // HardMemories are search results, best first.
 type HardMemories struct {
-	// Results have a score above 0; ties stand most recent first.
+	// Results are the memories with a score above 0, best first; ties stand most
+	// recent first.
 	Results []HardMemory `json:"results"`
 }
 
@@ -75,7 +79,7 @@ type HardMemory struct {
 type StoreHard struct {
 	// Messages are objects with a string role and a string content.
 	Messages Raw `json:"messages"`
-	// Tag is searched like the messages' contents.
+	// Tag is a text that is searched like the messages' contents.
 	Tag string `json:"tag,omitzero"`
 }
 
@@ -96,6 +100,6 @@ type SoftMemory struct {
 
 // SetSoft carries a new soft memory.
 type SetSoft struct {
-	// Content is the text; absent or empty clears it.
+	// Content is the text, kept byte for byte; absent or empty clears it.
 	Content string `json:"content,omitzero"`
 }

@@ -41,9 +41,12 @@ type Method[Req, Rep any] struct {
 
 // Info is a method without its Go types, for description and documentation.
 type Info struct {
-	Service, Type, Reply string
-	Kind                 Kind
-	Request, Response    reflect.Type
+	Service  string       // the service that answers, "*" for all
+	Type     string       // the request's "type"
+	Reply    string       // the reply's "type"
+	Kind     Kind         // how it answers
+	Request  reflect.Type // the request's struct
+	Response reflect.Type // the reply's struct
 }
 
 var methods []Info

@@ -4,7 +4,8 @@ package proto
 var (
 	// RtrCapabilities asks what the router is connected to.
 	RtrCapabilities = method[CapabilitiesRequest, RouterCapabilities]("rtr", "capabilities", "capabilities")
-	// RtrInfer has the model continue a conversation.
+	// RtrInfer has the model continue a conversation. The error unavailable says
+	// what to set where no model can be asked.
 	RtrInfer = textMethod[Infer]("rtr", "infer", "response")
 )
 

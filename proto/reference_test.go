@@ -1,0 +1,157 @@
+package proto_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"text/template"
+
+	"zino/proto"
+)
+
+// roles introduce the services.
+var roles = map[string]string{
+	"*":      "What every service answers.",
+	"daemon": "The entrance for clients. It takes a message, has the prompt assembled and the agent answer, and stores the turn.",
+	"sys":    "Keeps the system prompt: a template with the tools, the skills and the soft memory in it.",
+	"ctx":    "Assembles what stands between the system prompt and the user's message.",
+	"mem":    "Keeps histories of channels, hard memories and the soft memory in files.",
+	"agr":    "The agent's loop: asks the model and carries out what it asks for.",
+	"rtr":    "Routes inferences to a language model. It alone holds the provider's key.",
+	"exc":    "Runs code.",
+}
+
+// section is one service in the reference.
+type section struct {
+	Name, Role string
+	Methods    []entry
+}
+
+// entry is one method in the reference.
+type entry struct {
+	Type, Reply, Kind, Doc string
+	Examples               []exampleText
+	Request, Response      []row
+	Errors                 []errorText
+}
+
+// row describes one field.
+type row struct{ Name, Type, Given, Doc string }
+
+type exampleText struct {
+	Request string
+	Replies []string
+}
+
+type errorText struct{ Message, Code string }
+
+// reference renders PROTOCOL.md from its template.
+func (s *source) reference(t *testing.T, list []proto.Description) []byte {
+	t.Helper()
+	tmpl, err := template.New("PROTOCOL.md.tmpl").ParseFiles("testdata/PROTOCOL.md.tmpl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var buf bytes.Buffer
+	err = tmpl.Execute(&buf, map[string]any{
+		"Version": proto.Version, "Changelog": proto.Changelog, "Codes": s.codes, "Sections": sections(t, list),
+		"Meta": rows(s.schemaOf(t, metaType), "", false), "Error": rows(s.schemaOf(t, errorType), "", true),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+// sections are the common methods, once, and then each service with its own.
+func sections(t *testing.T, list []proto.Description) []section {
+	t.Helper()
+	examples, errors := readExamples(t), errorTexts(t)
+	common := 0
+	for _, m := range proto.Methods() {
+		if m.Service == "*" {
+			common++
+		}
+	}
+	sectionOf := func(service string, methods []proto.MethodDescription) section {
+		out := section{Name: service, Role: roles[service]}
+		if out.Role == "" {
+			t.Errorf("the service %s has no entry in roles", service)
+		}
+		for _, m := range methods {
+			out.Methods = append(out.Methods, entryOf(t, m, examples[[2]string{service, m.Type}], errors[[2]string{service, m.Type}]))
+		}
+		return out
+	}
+	all := []section{sectionOf("*", list[0].Methods[:common])}
+	for _, d := range list {
+		all = append(all, sectionOf(d.Service, d.Methods[common:]))
+	}
+	return all
+}
+
+func entryOf(t *testing.T, m proto.MethodDescription, examples []exampleText, errors []errorText) entry {
+	t.Helper()
+	if len(examples) == 0 {
+		t.Errorf("the method %q has no example in testdata/examples.jsonl", m.Type)
+	}
+	return entry{Type: m.Type, Reply: m.Reply, Kind: m.Kind, Doc: oneLine(m.Doc), Examples: examples, Errors: errors,
+		Request: rows(parseSchema(t, m.Request), "", false), Response: rows(parseSchema(t, m.Response), "", true)}
+}
+
+func parseSchema(t *testing.T, raw []byte) *schema {
+	t.Helper()
+	s := &schema{}
+	if err := json.Unmarshal(raw, s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// rows are the fields of an object, those of inner objects after their own.
+func rows(s *schema, prefix string, reply bool) (list []row) {
+	for _, name := range s.PropertyOrder {
+		p := s.Properties[name]
+		list = append(list, row{prefix + name, typeText(p), givenText(slices.Contains(s.Required, name), reply), strings.ReplaceAll(p.Description, "|", `\|`)})
+		switch {
+		case p.Items != nil:
+			list = append(list, rows(p.Items, prefix+name+"[].", reply)...)
+		case p.AdditionalProperties != nil:
+			list = append(list, rows(p.AdditionalProperties, prefix+name+".*.", reply)...)
+		default:
+			list = append(list, rows(p, prefix+name+".", reply)...)
+		}
+	}
+	return list
+}
+
+func givenText(required, reply bool) string {
+	switch {
+	case required && reply:
+		return "always"
+	case required:
+		return "required"
+	}
+	return "optional"
+}
+
+// typeText names a type in words.
+func typeText(s *schema) string {
+	if list, ok := s.Type.([]any); ok {
+		var names []string
+		for _, name := range list {
+			names = append(names, fmt.Sprint(name))
+		}
+		return strings.Join(names, " or ")
+	}
+	switch {
+	case s.Items != nil:
+		return "array of " + typeText(s.Items)
+	case s.AdditionalProperties != nil:
+		return "object of " + typeText(s.AdditionalProperties)
+	}
+	return fmt.Sprint(s.Type)
+}

@@ -1,0 +1,100 @@
+package constellation_test
+
+import (
+	"bytes"
+	"context"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// clients are the small clients in other languages, with the program that
+// runs each.
+var clients = []struct{ file, program, pkg string }{
+	{"zino.py", "python3", "python3"},
+	{"zino.mjs", "node", "nodejs"},
+	{"zino.sh", "socat", "socat"},
+}
+
+// runClient runs one of proto/clients with a socket and a request.
+func runClient(t *testing.T, file, socket, request string) (stdout, stderr string, ok bool) {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("../../proto/clients", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, socket, request)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err = cmd.Run()
+	if ctx.Err() != nil {
+		t.Fatalf("%s %s did not end: %s%s", file, request, out.String(), errs.String())
+	}
+	return out.String(), errs.String(), err == nil
+}
+
+// TestClients has every client make the same requests. What they print is what
+// came over the socket, packet by packet.
+func TestClients(t *testing.T) {
+	cfg := start(t)
+	long := strings.Repeat("äöü <b> ", 10_000)
+	requests := []struct {
+		socket, request string
+		want            string // the last line
+		ok              bool
+	}{
+		{cfg.Mem.Socket, `{"type":"append_history","channel_id":"ä","messages":[{"role":"user","content":"` + long + `"}]}`, `{"type":"ok"}`, true},
+		{cfg.Mem.Socket, `{"type":"get_history","channel_id":"ä","limit":1}`, `{"type":"history","messages":[{"role":"user","content":"` + long + `"}]}`, true},
+		{cfg.Mem.Socket, `{"type":"get_history"}`, `{"type":"error","message":"channel_id required","code":"invalid","service":"mem"}`, false},
+		{cfg.Daemon.Socket, `{"message":"run printf 'a b\\n%%\\n'"}`, `{"type":"response","content":"a b\n%\n[offline, no AI]"}`, true},
+		{cfg.Daemon.Socket, `{`, `{"type":"error","message":"Invalid request: malformed JSON","code":"invalid","service":"daemon"}`, false},
+	}
+	for _, client := range clients {
+		t.Run(client.file, func(t *testing.T) {
+			if _, err := exec.LookPath(client.program); err != nil {
+				t.Fatalf("%s is needed for this test: install it (Debian's package %s)", client.program, client.pkg)
+			}
+			for _, r := range requests {
+				stdout, stderr, ok := runClient(t, client.file, r.socket, r.request)
+				if stdout != r.want+"\n" || ok != r.ok || stderr != "" {
+					t.Errorf("%.60s: %.200q, ended well: %v, %q", r.request, stdout, ok, stderr)
+				}
+			}
+			checkStream(t, client.file, cfg.Daemon.Socket)
+		})
+	}
+}
+
+// checkStream has a client stream an answer with a tool call in it.
+func checkStream(t *testing.T, file, socket string) {
+	t.Helper()
+	stdout, stderr, ok := runClient(t, file, socket, `{"message":"run echo streamed","stream":true}`)
+	lines := strings.Split(strings.TrimSuffix(stdout, "\n"), "\n")
+	last := len(lines) - 1
+	for _, line := range lines[:last] {
+		if !strings.HasPrefix(line, `{"type":"chunk","delta":"`) || !strings.HasSuffix(line, `"}`) {
+			t.Errorf("not a chunk: %s", line)
+		}
+	}
+	if !ok || stderr != "" || last < 1 || !strings.HasPrefix(lines[last], `{"type":"done","full_text":`) {
+		t.Errorf("streamed: %q, ended well: %v, %q", stdout, ok, stderr)
+	}
+	if !strings.Contains(stdout, `<tool_response>\nstreamed\n`) {
+		t.Errorf("the tool's result is not in the stream: %s", stdout)
+	}
+}
+
+// TestClientsWithoutService holds that a client does not end well, and says
+// why, where nobody listens.
+func TestClientsWithoutService(t *testing.T) {
+	cfg := newConfig(t)
+	for _, client := range clients {
+		stdout, stderr, ok := runClient(t, client.file, cfg.Daemon.Socket, `{"type":"ping"}`)
+		if ok || stdout != "" || !strings.Contains(stderr, cfg.Daemon.Socket) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: %q, ended well: %v, %q", client.file, stdout, ok, stderr)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package constellation_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+)
+
+// TestExamples holds the examples of PROTOCOL.md against the real services:
+// the answers have the shape that is printed.
+func TestExamples(t *testing.T) {
+	cfg := start(t)
+	f, err := os.Open("../../proto/testdata/examples.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		var example struct {
+			Service string
+			Request json.RawMessage
+			Replies []json.RawMessage
+		}
+		if err := json.Unmarshal(lines.Bytes(), &example); err != nil {
+			t.Fatal(err)
+		}
+		if example.Service == "*" {
+			example.Service = "mem"
+		}
+		packets := ask(t, cfg.Socket(example.Service), string(example.Request))
+		got, want := packets[len(packets)-1], string(example.Replies[len(example.Replies)-1])
+		if err := sameShape(want, got); err != nil {
+			t.Errorf("%s: got %s, printed %s: %v", example.Request, got, want, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mayLack are keys that an answer has with some configurations only.
+var mayLack = map[string]bool{"endpoint": true}
+
+// sameShape compares the type and the kinds of all values that are printed.
+func sameShape(want, got string) error {
+	var w, g map[string]any
+	if err := json.Unmarshal([]byte(want), &w); err != nil {
+		return err
+	}
+	if err := json.Unmarshal([]byte(got), &g); err != nil {
+		return err
+	}
+	if w["type"] != g["type"] {
+		return fmt.Errorf("the type is %v", g["type"])
+	}
+	for key, value := range w {
+		if _, ok := g[key]; !ok && mayLack[key] {
+			continue
+		}
+		if a, b := fmt.Sprintf("%T", value), fmt.Sprintf("%T", g[key]); a != b {
+			return fmt.Errorf("%s is %s and not %s", key, b, a)
+		}
+	}
+	return nil
+}
