@@ -34,6 +34,8 @@ type bench struct {
 	rtr  *router
 	exc  *executor
 	cat  *catalog.Catalog
+
+	server *rpc.Server // the agent's
 }
 
 var files = map[string]string{
@@ -82,7 +84,7 @@ func startBench(t *testing.T, adjust func(*config.Config), script ...reply) *ben
 			t.Error(err)
 		}
 	})
-	serve(t, "agr", b.path, s.Register)
+	b.server = serve(t, "agr", b.path, s.Register)
 	return b
 }
 

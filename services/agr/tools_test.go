@@ -134,6 +134,23 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// TestLongNames: a name is shown whole up to 200 bytes, and then cut between
+// two characters.
+func TestLongNames(t *testing.T) {
+	_, result := results(t)
+	for name, shown := range map[string]string{
+		strings.Repeat("x", 200): strings.Repeat("x", 200), strings.Repeat("x", 201): strings.Repeat("x", 200) + "…",
+		"x" + strings.Repeat("é", 150): "x" + strings.Repeat("é", 99) + "…",
+	} {
+		if got := result(block(name, "x")); got != "Error: Unknown tool function '"+shown+"'" {
+			t.Errorf("got %q", got)
+		}
+		if got := result(delegate(name, "x")); got != "Error: Unknown skill '"+shown+"'" {
+			t.Errorf("got %q", got)
+		}
+	}
+}
+
 // TestMalformed: results that say what is wrong, with nothing executed.
 func TestMalformed(t *testing.T) {
 	b, result := results(t)
