@@ -62,8 +62,7 @@ func (s *source) describeMethod(t *testing.T, m proto.Info) proto.MethodDescript
 func (s *source) schemaOf(t *testing.T, typ reflect.Type) *schema {
 	t.Helper()
 	out := &schema{Description: oneLine(s.types[typ.Name()]), Type: "object", Properties: map[string]*schema{}}
-	for i := range typ.NumField() {
-		field := typ.Field(i)
+	for field := range typ.Fields() {
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name == "" {
 			t.Errorf("%s.%s has no JSON name", typ.Name(), field.Name)

@@ -26,20 +26,44 @@ func DecodeReply(payload []byte, v any) error {
 }
 
 // Type returns the "type" of a packet, empty if it is absent or null, and the
-// text of its "meta". The whole structure of the object is checked.
+// text of its "meta". The structure of the object is checked as far as both
+// stand: AppendRequest puts them first, so that a long list behind them is
+// walked once, by Decode, which checks the rest.
 func Type(payload []byte) (typ string, meta []byte, err error) {
 	f := object(payload)
 	for key, value, ok := f.next(); ok; key, value, ok = f.next() {
 		switch string(key) {
 		case "type":
-			if err := decodeInto(value, reflect.ValueOf(&typ).Elem(), true); err != nil {
-				return "", nil, fmt.Errorf("field %q: %w", "type", err)
+			if typ, err = typeIn(value); err != nil {
+				return "", nil, err
 			}
 		case "meta":
 			meta = value
 		}
+		if typ != "" && meta != nil {
+			return typ, meta, nil
+		}
 	}
 	return typ, meta, f.err
+}
+
+// ReplyType returns the "type" of an answer. The object is checked as far as
+// that, and as a whole if there is none.
+func ReplyType(payload []byte) (typ string, err error) {
+	f := object(payload)
+	for key, value, ok := f.next(); ok; key, value, ok = f.next() {
+		if string(key) == "type" {
+			return typeIn(value)
+		}
+	}
+	return "", f.err
+}
+
+func typeIn(value []byte) (typ string, err error) {
+	if err = decodeInto(value, reflect.ValueOf(&typ).Elem(), true); err != nil {
+		return "", fmt.Errorf("field %q: %w", "type", err)
+	}
+	return typ, nil
 }
 
 // RequestType is Type for a packet inside a packet: all of it is checked.

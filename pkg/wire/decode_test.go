@@ -31,8 +31,6 @@ type sample struct {
 	Hidden string             `json:"-"`
 }
 
-func ptr[T any](v T) *T { return &v }
-
 func TestDecode(t *testing.T) {
 	for _, c := range []struct {
 		payload string
@@ -46,12 +44,12 @@ func TestDecode(t *testing.T) {
 		{`{"text":"x","int":-2,"long":9223372036854775807}`, sample{Text: "x", Int: -2, Long: 1<<63 - 1}},
 		{`{"text":"x","int":2.0,"long":1e3}`, sample{Text: "x", Int: 2, Long: 1000}},
 		{`{"text":"x","int":"2","long":" -9223372036854775808 "}`, sample{Text: "x", Int: 2, Long: -1 << 63}},
-		{`{"text":"x","int":"2.0","ptr":"1e2"}`, sample{Text: "x", Int: 2, Ptr: ptr(100)}},
+		{`{"text":"x","int":"2.0","ptr":"1e2"}`, sample{Text: "x", Int: 2, Ptr: new(100)}},
 		{`{"text":"x","float":0.25}`, sample{Text: "x", Float: 0.25}},
 		{`{"text":"x","float":"0.25"}`, sample{Text: "x", Float: 0.25}},
 		{`{"text":"x","float":"\u0030.5"}`, sample{Text: "x", Float: 0.5}},
 		{`{"text":"x","float":1e-400}`, sample{Text: "x"}},
-		{`{"text":"x","ptr":0,"name":""}`, sample{Text: "x", Ptr: ptr(0), Name: ptr("")}},
+		{`{"text":"x","ptr":0,"name":""}`, sample{Text: "x", Ptr: new(0), Name: new("")}},
 		{`{"text":"x","ptr":null,"name":null,"raw":null,"list":null,"one":null,"flag":null,"int":null}`, sample{Text: "x"}},
 		{`{"text":"x","raw":[1, {"a":"]"}]}`, sample{Text: "x", Raw: json.RawMessage(`[1, {"a":"]"}]`)}},
 		{`{"text":"x","raw":"r"}`, sample{Text: "x", Raw: json.RawMessage(`"r"`)}},

@@ -14,26 +14,33 @@ import (
 // "type":typ (left out when typ is empty). Fields of type json.RawMessage go
 // out as they are; other text is never HTML-escaped, and a list is never null.
 func AppendObject(b []byte, typ string, v any) ([]byte, error) {
-	b = append(b, '{')
-	if typ != "" {
-		b = append(AppendString(append(b, `"type":`...), typ), ',')
+	b, err := appendFields(appendType(b, typ), reflect.Indirect(reflect.ValueOf(v)))
+	return closeObject(b), err
+}
+
+// AppendRequest is AppendObject with one more field, "meta", behind the type
+// unless meta is zero.
+func AppendRequest(b []byte, typ string, v, meta any) ([]byte, error) {
+	b = appendType(b, typ)
+	if !reflect.ValueOf(meta).IsZero() {
+		var err error
+		if b, err = AppendObject(append(b, `"meta":`...), "", meta); err != nil {
+			return b, err
+		}
+		b = append(b, ',')
 	}
 	b, err := appendFields(b, reflect.Indirect(reflect.ValueOf(v)))
 	return closeObject(b), err
 }
 
-// AppendRequest is AppendObject with one more field, "meta", at the end unless
-// meta is zero.
-func AppendRequest(b []byte, typ string, v, meta any) ([]byte, error) {
-	b, err := AppendObject(b, typ, v)
-	if err != nil || reflect.ValueOf(meta).IsZero() {
-		return b, err
+// appendType appends the beginning of an object, up to the comma behind its
+// type.
+func appendType(b []byte, typ string) []byte {
+	b = append(b, '{')
+	if typ == "" {
+		return b
 	}
-	if b = b[:len(b)-1]; b[len(b)-1] != '{' {
-		b = append(b, ',')
-	}
-	b, err = AppendObject(append(b, `"meta":`...), "", meta)
-	return append(b, '}'), err
+	return append(AppendString(append(b, `"type":`...), typ), ',')
 }
 
 // closeObject puts the brace in the place of a last comma, if there is one.

@@ -33,7 +33,7 @@ func TestAppendObject(t *testing.T) {
 		{"", inner{A: "<x>"}, `{"a":"<x>"}`},
 		{"t", &inner{A: "p", B: -1}, `{"type":"t","a":"p","b":-1}`},
 		{"t", sample{Text: "x"}, `{"type":"t","text":"x"}`},
-		{"t", sample{Ptr: ptr(0), Name: ptr("")}, `{"type":"t","text":"","ptr":0,"name":""}`},
+		{"t", sample{Ptr: new(0), Name: new("")}, `{"type":"t","text":"","ptr":0,"name":""}`},
 		{"t", sample{List: []string{}, Raw: json.RawMessage{}, Map: map[string]string{}}, `{"type":"t","text":"","raw":[],"list":[],"map":{}}`},
 		{"t", sample{Raw: json.RawMessage(`[ {"k": 1} ]`)}, `{"type":"t","text":"","raw":[ {"k": 1} ]}`},
 		{"t", sample{Inners: []inner{{"1", 0}, {"2", 3}}, Hidden: "h"}, `{"type":"t","text":"","inners":[{"a":"1"},{"a":"2","b":3}]}`},
@@ -59,7 +59,7 @@ func TestAppendObjectAgrees(t *testing.T) {
 	for _, s := range texts {
 		for _, v := range []any{
 			required{s, true, -1, 1 << 60, 0.1, &s, []string{s, ""}, inner{s, 7}, map[string]float64{s: 1e21, "z": -1e-7}},
-			sample{Text: s, Flag: true, Int: 1, Long: math.MinInt64, Float: math.MaxFloat64, Ptr: ptr(1), Name: &s, List: []string{s},
+			sample{Text: s, Flag: true, Int: 1, Long: math.MinInt64, Float: math.MaxFloat64, Ptr: new(1), Name: &s, List: []string{s},
 				Inners: []inner{{s, 1}}, Map: map[string]string{"b": s, "a": ""}, Kinds: map[string]inner{"k": {A: s}}},
 		} {
 			got, err := AppendObject(nil, "", v)
@@ -97,8 +97,8 @@ func TestAppendRequest(t *testing.T) {
 		{"get", struct{}{}, meta{}, `{"type":"get"}`},
 		{"get", struct{}{}, meta{Alive: true}, `{"type":"get","meta":{"keepalive":true}}`},
 		{"", struct{}{}, meta{Trace: "a"}, `{"meta":{"trace":"a"}}`},
-		{"", inner{A: "x"}, meta{Trace: "a"}, `{"a":"x","meta":{"trace":"a"}}`},
-		{"get", sample{Raw: json.RawMessage(`{}`)}, meta{"a", true}, `{"type":"get","text":"","raw":{},"meta":{"trace":"a","keepalive":true}}`},
+		{"", inner{A: "x"}, meta{Trace: "a"}, `{"meta":{"trace":"a"},"a":"x"}`},
+		{"get", sample{Raw: json.RawMessage(`{}`)}, meta{"a", true}, `{"type":"get","meta":{"trace":"a","keepalive":true},"text":"","raw":{}}`},
 	} {
 		got, err := AppendRequest(nil, c.typ, c.v, c.meta)
 		if err != nil || string(got) != c.want {
@@ -112,7 +112,7 @@ func TestAppendRequest(t *testing.T) {
 
 // TestRoundTrip holds that what is written is read as it was.
 func TestRoundTrip(t *testing.T) {
-	want := sample{Text: "a\u2028\"<b>", Flag: true, Int: -3, Long: 1<<63 - 1, Float: 0.1, Ptr: ptr(0), Name: ptr("n"),
+	want := sample{Text: "a\u2028\"<b>", Flag: true, Int: -3, Long: 1<<63 - 1, Float: 0.1, Ptr: new(0), Name: new("n"),
 		Raw: json.RawMessage(`[{"x":1}]`), List: []string{"", "b"}, Inners: []inner{{"a", 1}}, One: inner{A: "o"},
 		Map: map[string]string{"k": "v"}, Kinds: map[string]inner{"k": {A: "i"}}, Sums: map[string]float64{"s": 2.5}}
 	payload, err := AppendObject(nil, "t", want)

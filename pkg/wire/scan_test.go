@@ -129,6 +129,35 @@ func TestTypeRefuses(t *testing.T) {
 	}
 }
 
+// TestTypeStops holds that what stands behind type and meta is left to Decode,
+// and that Decode does not let it pass.
+func TestTypeStops(t *testing.T) {
+	for _, payload := range []string{`{"type":"a","meta":{},"x":}`, `{"meta":{},"type":"a","x":[}`, `{"type":"a","meta":{}}}`} {
+		if typ, meta, err := Type([]byte(payload)); typ != "a" || string(meta) != "{}" || err != nil {
+			t.Errorf("Type(%s) = %q, %s, %v", payload, typ, meta, err)
+		}
+		if typ, err := ReplyType([]byte(payload)); typ != "a" || err != nil {
+			t.Errorf("ReplyType(%s) = %q, %v", payload, typ, err)
+		}
+		if err := Decode([]byte(payload), &struct{}{}); err == nil {
+			t.Errorf("Decode let %s pass", payload)
+		}
+	}
+}
+
+func TestReplyType(t *testing.T) {
+	for payload, want := range map[string]string{`{"type":"a"}`: "a", `{"x":[1,2],"type":"a"}`: "a", `{"type":null}`: "", `{}`: "", `{"a":1}`: ""} {
+		if typ, err := ReplyType([]byte(payload)); typ != want || err != nil {
+			t.Errorf("ReplyType(%s) = %q, %v", payload, typ, err)
+		}
+	}
+	for _, payload := range []string{``, `[]`, `{"a":1`, `{"type":5}`, `{"x":1}{}`} {
+		if typ, err := ReplyType([]byte(payload)); err == nil {
+			t.Errorf("ReplyType(%q) = %q", payload, typ)
+		}
+	}
+}
+
 // TestRequestType holds that all of an inner packet is checked, not only what
 // the walk comes by.
 func TestRequestType(t *testing.T) {

@@ -51,11 +51,11 @@ func newConfig(t testing.TB) *config.Config {
 			t.Fatal(err)
 		}
 	}
-	text := "provider = \"offline\"\n"
+	text := []byte("provider = \"offline\"\n")
 	for _, name := range config.Services {
-		text += fmt.Sprintf("[%s]\nsocket = %q\n", name, name+".sock")
+		text = fmt.Appendf(text, "[%s]\nsocket = %q\n", name, name+".sock")
 	}
-	cfg, err := config.Parse([]byte(text), "ZINO.toml", dir, "")
+	cfg, err := config.Parse(text, "ZINO.toml", dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -143,7 +143,7 @@ func (v vector) replay(nc *net.UnixConn) error {
 // match reads the next packet, with the chunks before it, and holds it against
 // what is expected.
 func (v vector) match(nc net.Conn, want map[string]any) (packet string, err error) {
-	streamed := ""
+	var streamed strings.Builder
 	for {
 		if packet, err = receive(nc); err != nil {
 			return "", err
@@ -153,11 +153,12 @@ func (v vector) match(nc net.Conn, want map[string]any) (packet string, err erro
 			return "", fmt.Errorf("%q: %w", packet, err)
 		}
 		if v.Stream && got["type"] == "chunk" {
-			streamed += got["delta"].(string)
+			delta, _ := got["delta"].(string)
+			streamed.WriteString(delta)
 			continue
 		}
-		if got["type"] == "done" && got["full_text"] != streamed {
-			return "", fmt.Errorf("the chunks are %q and the end %s", streamed, packet)
+		if got["type"] == "done" && got["full_text"] != streamed.String() {
+			return "", fmt.Errorf("the chunks are %q and the end %s", streamed.String(), packet)
 		}
 		return packet, matchObject(want, got, packet)
 	}
