@@ -76,13 +76,16 @@ func conversation(size int) proto.Raw {
 	return append(list, ']')
 }
 
+// relayed is what one service tells the next.
+var relayed = proto.Meta{Trace: "0123456789abcdef", Keepalive: true}
+
 // benchForward is a relay's work on a request without its sockets: take it out
 // of its frame, decode it, and frame a request to the next hop with the same
 // messages.
 func benchForward(b *bench) ([]line, error) {
 	var err error
 	messages := conversation(100 << 10)
-	request, err := wire.AppendObject(nil, "run", proto.Run{Messages: messages, Temperature: 0.7, TopP: 1, Stream: true})
+	request, err := wire.AppendRequest(nil, "run", proto.Run{Messages: messages, Temperature: 0.7, TopP: 1, Stream: true}, relayed)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +122,7 @@ func forwardOnce(in *wire.Reader, out []byte) ([]byte, error) {
 	if err := wire.Decode(payload, &run); err != nil {
 		return out, err
 	}
-	out, err = wire.AppendRequest(wire.Begin(out), "infer", proto.Infer{Messages: run.Messages, Temperature: run.Temperature, TopP: run.TopP, Stream: run.Stream}, proto.Meta{Trace: "0123456789abcdef"})
+	out, err = wire.AppendRequest(wire.Begin(out), "infer", proto.Infer{Messages: run.Messages, Temperature: run.Temperature, TopP: run.TopP, Stream: run.Stream}, relayed)
 	if err != nil {
 		return out, err
 	}
@@ -140,7 +143,7 @@ func benchForwardProcess(b *bench) ([]line, error) {
 	big := conversation(100 << 10)
 	side := func(messages proto.Raw) (side, error) {
 		messages = append(messages[:len(messages)-1:len(messages)-1], `,{"role":"user","content":"burst 1"}]`...)
-		request, err := wire.AppendObject(nil, "run", proto.Run{Messages: messages, Temperature: 0.7, TopP: 1})
+		request, err := wire.AppendRequest(nil, "run", proto.Run{Messages: messages, Temperature: 0.7, TopP: 1}, relayed)
 		return side{Kind: "raw", Path: c.processes["agr"].path, Request: string(request), PIDs: c.pids("agr")}, err
 	}
 	small, err := side(proto.Raw(`[{"role":"user","content":"hello"}]`))

@@ -20,7 +20,7 @@ func Call[Req, Rep any](ctx context.Context, c *Client, m proto.Method[Req, Rep]
 		case typ == "error":
 			return true, errorOf(payload)
 		}
-		return true, wire.DecodeReply(in.Detach(payload), &rep)
+		return true, c.decode(in.Detach(payload), &rep)
 	}})
 	return rep, err
 }
@@ -31,7 +31,7 @@ func Call[Req, Rep any](ctx context.Context, c *Client, m proto.Method[Req, Rep]
 func Relay(ctx context.Context, c *Client, request []byte, out *Out) error {
 	build := func(b []byte) ([]byte, error) { return wire.AppendFrame(b, request) }
 	return c.do(ctx, exchange{build, func(_ *wire.Reader, payload []byte) (bool, error) {
-		typ, err := c.typeOf(payload)
+		typ, err := c.typeIn(payload)
 		if err != nil || typ == "keepalive" {
 			return false, err
 		}
@@ -45,14 +45,14 @@ func Relay(ctx context.Context, c *Client, request []byte, out *Out) error {
 func CallEvents[Req, Rep any](ctx context.Context, c *Client, m proto.Method[Req, Rep], req Req, event func(typ string, payload []byte) error) (Rep, error) {
 	var rep Rep
 	err := c.do(ctx, exchange{requestOf(ctx, m, req), func(in *wire.Reader, payload []byte) (bool, error) {
-		typ, err := c.typeOf(payload)
+		typ, err := c.typeIn(payload)
 		switch {
 		case err != nil || typ == "keepalive":
 			return false, err
 		case typ == "error":
 			return true, errorOf(payload)
 		case typ == m.Reply:
-			return true, wire.DecodeReply(in.Detach(payload), &rep)
+			return true, c.decode(in.Detach(payload), &rep)
 		}
 		return false, event(typ, payload)
 	}})
@@ -75,13 +75,29 @@ func requestOf[Req, Rep any](ctx context.Context, m proto.Method[Req, Rep], req 
 	}
 }
 
-// typeOf reads the type of an answer's packet.
+// typeOf reads the type of an answer's packet that will be decoded, typeIn that
+// of one that is passed on.
 func (c *Client) typeOf(payload []byte) (string, error) {
+	typ, err := wire.ReplyType(payload)
+	return typ, c.noPacket(err)
+}
+
+func (c *Client) typeIn(payload []byte) (string, error) {
 	typ, _, err := wire.Type(payload)
+	return typ, c.noPacket(err)
+}
+
+// decode reads an answer.
+func (c *Client) decode(payload []byte, rep any) error {
+	return c.noPacket(wire.DecodeReply(payload, rep))
+}
+
+// noPacket words an error of the codec.
+func (c *Client) noPacket(err error) error {
 	if err != nil {
-		return "", fmt.Errorf("%s answered with something that is not a packet: %w", c.Service, err)
+		return fmt.Errorf("%s answered with something that is not a packet: %w", c.Service, err)
 	}
-	return typ, nil
+	return nil
 }
 
 func errorOf(payload []byte) error {

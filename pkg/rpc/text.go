@@ -93,14 +93,14 @@ func (s *textStream) slowChunk(payload []byte) error {
 
 func (s *textStream) done(payload []byte) error {
 	var done textDone
-	err := wire.DecodeReply(payload, &done)
+	err := s.c.decode(payload, &done)
 	s.text = proto.Text{Content: done.FullText, Iterations: done.Iterations}
 	return err
 }
 
 // whole takes an answer that came in one piece.
 func (s *textStream) whole(payload []byte) error {
-	if err := wire.DecodeReply(payload, &s.text); err != nil || !s.streaming || s.streamed {
+	if err := s.c.decode(payload, &s.text); err != nil || !s.streaming || s.streamed {
 		return err
 	}
 	if err := s.sink.Text([]byte(s.text.Content)); err != nil {
