@@ -108,19 +108,17 @@ var owned = map[string][]string{
 
 // known are the names of all keys.
 var known = func() (names []string) {
-	t := reflect.TypeFor[Config]()
-	for i := range t.NumField() {
-		name := t.Field(i).Tag.Get("toml")
-		if name == "-" {
-			continue
-		}
-		if section := t.Field(i).Type; section.Kind() == reflect.Struct {
-			for j := range section.NumField() {
-				names = append(names, name+"."+section.Field(j).Tag.Get("toml"))
+	for field := range reflect.TypeFor[Config]().Fields() {
+		name := field.Tag.Get("toml")
+		switch {
+		case name == "" || name == "-": // not of the file
+		case field.Type.Kind() == reflect.Struct:
+			for key := range field.Type.Fields() {
+				names = append(names, name+"."+key.Tag.Get("toml"))
 			}
-			continue
+		default:
+			names = append(names, name)
 		}
-		names = append(names, name)
 	}
 	return names
 }()
