@@ -3,6 +3,7 @@ package daemon
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"time"
 
 	"zino/pkg/rpc"
@@ -35,16 +36,39 @@ func (s *Service) systemPrompt(ctx context.Context) string {
 	reply, err := rpc.Call(ctx, s.sys, proto.SysGet, proto.GetPrompt{})
 	if err != nil {
 		s.log.Warn("no system prompt in this turn", "error", err, "trace", rpc.Trace(ctx))
+		return ""
 	}
 	return reply.Content
 }
 
 func (s *Service) context(ctx context.Context, channel, message string) proto.Raw {
 	reply, err := rpc.Call(ctx, s.ctx, proto.CtxBuild, proto.Build{ChannelID: channel, UserMessage: message})
+	if err == nil {
+		err = checkMessages(reply.Messages)
+	}
 	if err != nil {
 		s.log.Warn("no context in this turn", "error", err, "trace", rpc.Trace(ctx))
+		return nil
 	}
 	return reply.Messages
+}
+
+// checkMessages says why a list is none of messages. One that is broken would
+// take the whole prompt with it, so it is looked at before it is joined.
+func checkMessages(list proto.Raw) error {
+	if list == nil {
+		return nil // the answer had none
+	}
+	elements, err := wire.Elements(list)
+	if err != nil {
+		return fmt.Errorf("field %q: %w", "messages", err)
+	}
+	for i, element := range elements {
+		if element[0] != '{' {
+			return fmt.Errorf("field %q: element %d is not an object", "messages", i)
+		}
+	}
+	return nil
 }
 
 // appendMessage adds one message to an unfinished list, which may be nil.
@@ -54,10 +78,11 @@ func appendMessage(list proto.Raw, role, content string) proto.Raw {
 	return append(list, '}')
 }
 
-// appendElements adds the elements of a whole list as they stand.
+// appendElements adds the elements of a whole list as they stand: a list that
+// checkMessages has passed, or none.
 func appendElements(list, elements proto.Raw) proto.Raw {
 	elements = bytes.TrimSpace(elements)
-	if len(elements) < 2 || elements[0] != '[' || elements[len(elements)-1] != ']' {
+	if len(elements) == 0 {
 		return list
 	}
 	if elements = bytes.TrimSpace(elements[1 : len(elements)-1]); len(elements) == 0 {
