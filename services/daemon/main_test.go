@@ -1,0 +1,344 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"zino/pkg/config"
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+// patience ends a test that would wait for ever.
+const patience = 20 * time.Second
+
+// neighbours are what the fake services do. Each is a real server on a real
+// socket; one whose function is nil does not exist.
+type neighbours struct {
+	sys    func(context.Context, proto.GetPrompt, *rpc.Out) error
+	ctx    func(context.Context, proto.Build, *rpc.Out) error
+	mem    func(context.Context, proto.AppendHistory) (proto.Empty, error)
+	agr    func(context.Context, proto.Run, *rpc.Out) (proto.Text, error)
+	rtr    func(context.Context, proto.Infer, *rpc.Out) (proto.Text, error)
+	more   func(service string, s *rpc.Server) // registers more methods
+	config func(*config.Config)
+}
+
+// all are neighbours that answer: a prompt, one line of history, and text.
+func all() neighbours {
+	return neighbours{
+		sys:    answers[proto.GetPrompt](`{"type":"system_prompt","content":"Be <brief>."}`),
+		ctx:    answers[proto.Build](`{"type":"context","messages":[ {"role":"user","content":"old"} ]}`),
+		mem:    func(context.Context, proto.AppendHistory) (proto.Empty, error) { return proto.Empty{}, nil },
+		agr:    agent("The ", "answer."),
+		rtr:    model("The ", "model."),
+		more:   func(string, *rpc.Server) {},
+		config: func(*config.Config) {},
+	}
+}
+
+// answers answers with one packet, or hangs up where it is empty.
+func answers[Req any](packet string) func(context.Context, Req, *rpc.Out) error {
+	return func(_ context.Context, _ Req, out *rpc.Out) error {
+		return errors.Join(out.Frame([]byte(packet)), out.Flush())
+	}
+}
+
+// agent answers with pieces of text, after three iterations.
+func agent(pieces ...string) func(context.Context, proto.Run, *rpc.Out) (proto.Text, error) {
+	return func(_ context.Context, _ proto.Run, out *rpc.Out) (proto.Text, error) {
+		n := 3
+		text, err := say(out, pieces)
+		text.Iterations = &n
+		return text, err
+	}
+}
+
+// model answers with pieces of text.
+func model(pieces ...string) func(context.Context, proto.Infer, *rpc.Out) (proto.Text, error) {
+	return func(_ context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) { return say(out, pieces) }
+}
+
+func say(out *rpc.Out, pieces []string) (proto.Text, error) {
+	for _, piece := range pieces {
+		if err := errors.Join(out.Text([]byte(piece)), out.Flush()); err != nil {
+			return proto.Text{}, err
+		}
+	}
+	return proto.Text{Content: strings.Join(pieces, "")}, nil
+}
+
+// bench is a daemon with its neighbours and what they have seen.
+type bench struct {
+	t      *testing.T
+	cfg    *config.Config
+	log    *records
+	runs   recorder[proto.Run]
+	infers recorder[proto.Infer]
+	builds recorder[proto.Build]
+	stored recorder[proto.AppendHistory]
+}
+
+// recorder keeps requests.
+type recorder[T any] struct {
+	mu  sync.Mutex
+	all []T
+}
+
+func (r *recorder[T]) add(v T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, v)
+}
+
+func (r *recorder[T]) list() []T {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.all)
+}
+
+// records is a log to look at.
+type records struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (r *records) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.Write(p)
+}
+
+func (r *records) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.String()
+}
+
+func newBench(t *testing.T, n neighbours) *bench {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "z")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	b := &bench{t: t, cfg: config.Default(), log: &records{}}
+	for _, name := range config.Services {
+		*b.cfg.SocketOf(name) = filepath.Join(dir, name)
+	}
+	n.config(b.cfg)
+	b.start(n)
+	s := New(b.cfg, slog.New(slog.NewTextHandler(b.log, nil)))
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	b.serve("daemon", s.Register)
+	return b
+}
+
+// start runs the neighbours that exist. Raw fields are copied: they lie in the
+// connection's buffer.
+func (b *bench) start(n neighbours) {
+	b.t.Helper()
+	more := func(service string, register func(*rpc.Server)) {
+		b.t.Helper()
+		b.serve(service, func(s *rpc.Server) { register(s); n.more(service, s) })
+	}
+	if n.sys != nil {
+		more("sys", func(s *rpc.Server) { rpc.HandleRelay(s, proto.SysGet, n.sys) })
+	}
+	if n.ctx != nil {
+		more("ctx", func(s *rpc.Server) { rpc.HandleRelay(s, proto.CtxBuild, seen(&b.builds, n.ctx)) })
+	}
+	if n.mem != nil {
+		more("mem", func(s *rpc.Server) {
+			rpc.Handle(s, proto.MemAppendHistory, func(ctx context.Context, req proto.AppendHistory) (proto.Empty, error) {
+				req.Messages = bytes.Clone(req.Messages)
+				empty, err := n.mem(ctx, req)
+				b.stored.add(req)
+				return empty, err
+			})
+		})
+	}
+	if n.agr != nil {
+		more("agr", func(s *rpc.Server) {
+			rpc.HandleText(s, proto.AgrRun, func(ctx context.Context, req proto.Run, out *rpc.Out) (proto.Text, error) {
+				req.Messages = bytes.Clone(req.Messages)
+				b.runs.add(req)
+				return n.agr(ctx, req, out)
+			})
+		})
+	}
+	if n.rtr != nil {
+		more("rtr", func(s *rpc.Server) {
+			rpc.HandleText(s, proto.RtrInfer, func(ctx context.Context, req proto.Infer, out *rpc.Out) (proto.Text, error) {
+				req.Messages = bytes.Clone(req.Messages)
+				b.infers.add(req)
+				return n.rtr(ctx, req, out)
+			})
+		})
+	}
+}
+
+// seen records the requests of a handler.
+func seen[T any](r *recorder[T], f func(context.Context, T, *rpc.Out) error) func(context.Context, T, *rpc.Out) error {
+	return func(ctx context.Context, req T, out *rpc.Out) error {
+		r.add(req)
+		return f(ctx, req, out)
+	}
+}
+
+// serve runs a service until the test ends.
+func (b *bench) serve(name string, register func(*rpc.Server)) {
+	b.t.Helper()
+	s := rpc.NewServer(name, slog.New(slog.DiscardHandler))
+	register(s)
+	l, err := net.Listen("unix", b.cfg.Socket(name))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	b.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := errors.Join(s.Shutdown(ctx), <-served); err != nil {
+			b.t.Errorf("%s: %v", name, err)
+		}
+	})
+}
+
+// packet is any packet of an answer.
+type packet struct {
+	Type, Delta, Content, Message, Code, Service string
+
+	FullText   string `json:"full_text"`
+	Iterations *int
+	raw        string
+}
+
+func (p packet) text() string { return p.Content + p.FullText }
+
+// caller is a client that speaks bytes.
+type caller struct {
+	t  *testing.T
+	nc *net.UnixConn
+}
+
+func (b *bench) dial() *caller {
+	b.t.Helper()
+	nc, err := net.Dial("unix", b.cfg.Daemon.Socket)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { nc.Close() })
+	nc.SetDeadline(time.Now().Add(patience))
+	return &caller{b.t, nc.(*net.UnixConn)}
+}
+
+func (c *caller) send(payload string) {
+	c.t.Helper()
+	frame := append(binary.BigEndian.AppendUint32(nil, uint32(len(payload))), payload...)
+	if _, err := c.nc.Write(frame); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// next reads one packet; the end of the stream has an empty type.
+func (c *caller) next() (p packet) {
+	c.t.Helper()
+	var head [4]byte
+	if _, err := io.ReadFull(c.nc, head[:]); err == io.EOF {
+		return p
+	} else if err != nil {
+		c.t.Fatal(err)
+	}
+	body := make([]byte, binary.BigEndian.Uint32(head[:]))
+	if _, err := io.ReadFull(c.nc, body); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := json.Unmarshal(body, &p); err != nil {
+		c.t.Fatalf("%s: %v", body, err)
+	}
+	p.raw = string(body)
+	return p
+}
+
+// finish reads up to the terminal packet and returns it with the text that was
+// streamed before. Nothing may follow: the next packet is the pong of a ping.
+func (c *caller) finish() (streamed string, last packet) {
+	c.t.Helper()
+	for last = c.next(); last.Type == "chunk"; last = c.next() {
+		streamed += last.Delta
+	}
+	c.send(`{"type":"ping"}`)
+	if p := c.next(); p.Type != "pong" {
+		c.t.Errorf("after the terminal packet %s came %s", last.raw, p.raw)
+	}
+	return streamed, last
+}
+
+// ask sends one request and reads its answer.
+func (b *bench) ask(payload string) (streamed string, last packet) {
+	b.t.Helper()
+	c := b.dial()
+	c.send(payload)
+	return c.finish()
+}
+
+// wait waits for ch to be closed or to deliver.
+func wait[T any](t *testing.T, ch <-chan T, what string) {
+	t.Helper()
+	select {
+	case <-ch:
+	case <-time.After(patience):
+		t.Fatalf("waited in vain for %s", what)
+	}
+}
+
+// until waits for ch, or for the end of the request.
+func until(ctx context.Context, ch <-chan struct{}) error {
+	select {
+	case <-ch:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// idle waits until the daemon works on nothing.
+func (b *bench) idle() {
+	b.t.Helper()
+	c := b.dial()
+	for busy := true; busy; {
+		c.send(`{"type":"stats"}`)
+		var stats struct {
+			InFlight int `json:"in_flight"`
+		}
+		if p := c.next(); json.Unmarshal([]byte(p.raw), &stats) != nil || p.Type != "stats" {
+			b.t.Fatalf("stats: %s", p.raw)
+		}
+		busy = stats.InFlight > 0
+	}
+}
+
+// modes runs f for collected and streamed requests; more is the field to add.
+func modes(t *testing.T, f func(t *testing.T, stream bool, more string)) {
+	t.Run("collected", func(t *testing.T) { f(t, false, "") })
+	t.Run("streaming", func(t *testing.T) { f(t, true, `,"stream":true`) })
+}
