@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/binary"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -14,6 +15,11 @@ func AppendString[T string | []byte](b []byte, s T) []byte {
 	b = append(b, '"')
 	start := 0
 	for i := 0; i < len(s); {
+		if t := s[i:]; len(t) >= 8 && plainWord(uint64(t[0])|uint64(t[1])<<8|uint64(t[2])<<16|uint64(t[3])<<24|
+			uint64(t[4])<<32|uint64(t[5])<<40|uint64(t[6])<<48|uint64(t[7])<<56) {
+			i += 8
+			continue
+		}
 		if c := s[i]; c < utf8.RuneSelf {
 			if plain[c] {
 				i++
@@ -41,6 +47,18 @@ var plain = func() (t [utf8.RuneSelf]bool) {
 	}
 	return t
 }()
+
+// plainWord reports whether eight bytes that were loaded as one number are all
+// plain: none is below a blank, a quote, a backslash, or above ASCII. Most text
+// is a long run of such bytes.
+func plainWord(w uint64) bool {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	quote, backslash := w^ones*'"', w^ones*'\\'
+	below := (w - ones*' ') &^ w
+	found := (quote - ones) &^ quote // the top bit of a byte that is zero, or of one behind it
+	found |= (backslash - ones) &^ backslash
+	return (below|found|w)&tops == 0
+}
 
 func appendEscape(b []byte, c byte) []byte {
 	switch c {
@@ -91,6 +109,10 @@ func unquote(b, raw []byte) ([]byte, bool) {
 func run(s []byte) int {
 	i := 0
 	for i < len(s) {
+		if i+8 <= len(s) && plainWord(binary.LittleEndian.Uint64(s[i:])) {
+			i += 8
+			continue
+		}
 		if s[i] < utf8.RuneSelf {
 			if !plain[s[i]] {
 				return i

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -35,6 +36,22 @@ func TestAppendString(t *testing.T) {
 		}
 		if got := string(AppendString(nil, []byte(s))); got != want {
 			t.Errorf("AppendString([]byte(%q)) = %s, want %s", s, got, want)
+		}
+	}
+}
+
+// TestPlainWord tries every byte in every place, with neighbours that could lend
+// it a bit.
+func TestPlainWord(t *testing.T) {
+	for c := range 256 {
+		for i := range 8 {
+			for _, neighbour := range []byte{' ', '!', '#', '[', ']', 0x7f} {
+				word := bytes.Repeat([]byte{neighbour}, 8)
+				word[i] = byte(c)
+				if got, want := plainWord(binary.LittleEndian.Uint64(word)), c < utf8.RuneSelf && plain[c]; got != want {
+					t.Errorf("plainWord(%q) = %v", word, got)
+				}
+			}
 		}
 	}
 }
