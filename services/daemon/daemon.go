@@ -60,6 +60,9 @@ func (s *Service) chat(ctx context.Context, req proto.Chat, out *rpc.Out) (proto
 		return proto.Text{}, err
 	}
 	if req.ChannelID != "" && text.Content != "" {
+		if err := out.Flush(); err != nil { // the reader has the text while mem works
+			s.log.Debug("the caller left before the turn was stored", "error", err, "trace", rpc.Trace(ctx))
+		}
 		s.store(ctx, req.ChannelID, message, text.Content)
 	}
 	if !req.Stream {
