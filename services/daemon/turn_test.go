@@ -1,0 +1,373 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+// TestAnswers: the packets of both forms, to the letter.
+func TestAnswers(t *testing.T) {
+	b := newBench(t, all())
+	if _, last := b.ask(`{"message":"hi"}`); last.raw != `{"type":"response","content":"The answer."}` {
+		t.Errorf("collected: %s", last.raw)
+	}
+	c := b.dial()
+	c.send(`{"message":"hi","stream":true}`)
+	for _, want := range []string{`{"type":"chunk","delta":"The "}`, `{"type":"chunk","delta":"answer."}`, `{"type":"done","full_text":"The answer.","iterations":3}`} {
+		if p := c.next(); p.raw != want {
+			t.Errorf("got %s, want %s", p.raw, want)
+		}
+	}
+}
+
+// TestStoredBeforeTheEnd: whoever has read the last packet finds the turn. The
+// fake mem keeps it only when it is about to answer.
+func TestStoredBeforeTheEnd(t *testing.T) {
+	modes(t, func(t *testing.T, _ bool, more string) {
+		n := all()
+		n.agr = agent("<b>\"é\"\n")
+		b := newBench(t, n)
+		b.ask(`{"message":" hi ","channel_id":"kitchen/é"` + more + `}`)
+		stored := b.stored.list()
+		want := `[` + hi + `,{"role":"assistant","content":"<b>\"é\"\n"}]`
+		if len(stored) != 1 || stored[0].ChannelID != "kitchen/é" || string(stored[0].Messages) != want {
+			t.Errorf("stored %s", stored)
+		}
+	})
+}
+
+// TestNoEndBeforeStored: while mem works on the turn, the text is there and the
+// last packet is not.
+func TestNoEndBeforeStored(t *testing.T) {
+	storing, finish := make(chan struct{}), make(chan struct{})
+	var storedFirst atomic.Bool
+	n := all()
+	n.mem = func(ctx context.Context, _ proto.AppendHistory) (proto.Empty, error) {
+		close(storing)
+		err := until(ctx, finish)
+		storedFirst.Store(true)
+		return proto.Empty{}, err
+	}
+	b := newBench(t, n)
+	c := b.dial()
+	c.send(`{"message":"hi","channel_id":"a","stream":true}`)
+	wait(t, storing, "the turn to be stored")
+	for text := ""; text != "The answer."; {
+		text += c.next().Delta
+	}
+	ended := make(chan packet, 1)
+	go func() { ended <- c.next() }()
+	b.ask(`{"type":"ping"}`) // the daemon goes on meanwhile
+	select {
+	case p := <-ended:
+		t.Fatalf("before the turn was stored: %s", p.raw)
+	default:
+	}
+	close(finish)
+	if p := <-ended; p.Type != "done" || !storedFirst.Load() {
+		t.Errorf("the end is %s, stored: %v", p.raw, storedFirst.Load())
+	}
+}
+
+// TestNotStored: errors, empty answers and turns without a channel leave no
+// trace in a history.
+func TestNotStored(t *testing.T) {
+	fails := func(_ context.Context, _ proto.Run, out *rpc.Out) (proto.Text, error) {
+		_, err := say(out, []string{"half"})
+		return proto.Text{Content: "half"}, errors.Join(err, errors.New("cut"))
+	}
+	for _, c := range []struct {
+		name, request, last string
+		agr                 func(context.Context, proto.Run, *rpc.Out) (proto.Text, error)
+	}{
+		{"no channel", `{"message":"hi"`, "response", agent("x")},
+		{"null channel", `{"message":"hi","channel_id":null`, "response", agent("x")},
+		{"empty channel", `{"message":"hi","channel_id":""`, "response", agent("x")},
+		{"empty answer", `{"message":"hi","channel_id":"a"`, "response", agent("")},
+		{"error", `{"message":"hi","channel_id":"a"`, "error", fails},
+		{"empty message", `{"message":" ","channel_id":"a"`, "error", agent("x")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			modes(t, func(t *testing.T, stream bool, more string) {
+				n := all()
+				n.agr = c.agr
+				b := newBench(t, n)
+				_, last := b.ask(c.request + more + `}`)
+				if want := map[bool]string{true: "done"}[stream && c.last == "response"]; last.Type != c.last && last.Type != want {
+					t.Errorf("last packet %s", last.raw)
+				}
+				if stored := b.stored.list(); len(stored) > 0 {
+					t.Errorf("stored %s", stored)
+				}
+			})
+		})
+	}
+}
+
+// TestNotStorable: a mem that fails or is away costs the history, not the
+// answer.
+func TestNotStorable(t *testing.T) {
+	for name, mem := range map[string]func(context.Context, proto.AppendHistory) (proto.Empty, error){
+		"away": nil,
+		"fails": func(context.Context, proto.AppendHistory) (proto.Empty, error) {
+			return proto.Empty{}, errors.New("disk full")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			modes(t, func(t *testing.T, _ bool, more string) {
+				n := all()
+				n.mem = mem
+				n.agr = agent("secret words")
+				b := newBench(t, n)
+				_, last := b.ask(`{"message":"hi","channel_id":"a"` + more + `}`)
+				if last.text() != "secret words" || last.Type == "error" {
+					t.Errorf("last packet %s", last.raw)
+				}
+				if log := b.log.String(); !strings.Contains(log, "could not be stored") || strings.Contains(log, "secret words") {
+					t.Errorf("the log says %s", log)
+				}
+			})
+		})
+	}
+}
+
+// TestChannelsAtOnce: turns on one channel are stored whole, in the order in
+// which they ended.
+func TestChannelsAtOnce(t *testing.T) {
+	const turns = 6
+	begun := make(chan struct{})
+	goOn := [turns]chan struct{}{}
+	n := all()
+	n.agr = func(ctx context.Context, req proto.Run, _ *rpc.Out) (proto.Text, error) {
+		var i int
+		text := string(req.Messages[strings.LastIndex(string(req.Messages), `"turn `):])
+		if _, err := fmt.Sscanf(text, `"turn %d"`, &i); err != nil {
+			return proto.Text{}, err
+		}
+		begun <- struct{}{}
+		return proto.Text{Content: fmt.Sprintf("answer %d", i)}, until(ctx, goOn[i])
+	}
+	b := newBench(t, n)
+	callers := make([]*caller, turns)
+	for i := range callers {
+		goOn[i] = make(chan struct{})
+		callers[i] = b.dial()
+		callers[i].send(fmt.Sprintf(`{"message":"turn %d","channel_id":"a"}`, i))
+	}
+	for range turns {
+		wait(t, begun, "all turns to be under way")
+	}
+	for i := range turns {
+		last := turns - 1 - i
+		close(goOn[last])
+		if _, p := callers[last].finish(); p.text() != fmt.Sprintf("answer %d", last) {
+			t.Errorf("turn %d: %s", last, p.raw)
+		}
+	}
+	for i, stored := range b.stored.list() {
+		want := fmt.Sprintf(`[{"role":"user","content":"turn %d"},{"role":"assistant","content":"answer %[1]d"}]`, turns-1-i)
+		if string(stored.Messages) != want {
+			t.Errorf("stored %s, want %s", stored.Messages, want)
+		}
+	}
+}
+
+// TestFallback: without an agent the model answers, in the form asked for, and
+// the turn is stored.
+func TestFallback(t *testing.T) {
+	modes(t, func(t *testing.T, stream bool, more string) {
+		n := all()
+		n.agr = nil
+		b := newBench(t, n)
+		streamed, last := b.ask(`{"message":"hi","channel_id":"a","need_model":true` + more + `}`)
+		want := `{"type":"response","content":"The model."}`
+		if stream {
+			want = `{"type":"done","full_text":"The model."}`
+		}
+		if last.raw != want || stream != (streamed == "The model.") {
+			t.Errorf("streamed %q, then %s", streamed, last.raw)
+		}
+		infer := b.infers.list()[0]
+		if string(infer.Messages) != "["+system+","+old+","+hi+"]" || infer.Temperature != 0.7 || infer.TopP != 1 || infer.Stream != stream || !infer.NeedModel {
+			t.Errorf("rtr is asked %+v", infer)
+		}
+		if len(b.stored.list()) != 1 {
+			t.Error("the turn is not stored")
+		}
+	})
+}
+
+// TestNobody: nothing reachable is one error that names rtr.
+func TestNobody(t *testing.T) {
+	modes(t, func(t *testing.T, _ bool, more string) {
+		n := all()
+		n.agr, n.rtr = nil, nil
+		b := newBench(t, n)
+		streamed, last := b.ask(`{"message":"hi","channel_id":"a"` + more + `}`)
+		if last.Type != "error" || !strings.HasPrefix(last.Message, "Could not connect to rtr: ") || last.Code != "unavailable" || streamed != "" {
+			t.Errorf("streamed %q, then %s", streamed, last.raw)
+		}
+		if len(b.stored.list()) > 0 {
+			t.Error("the error is stored")
+		}
+	})
+}
+
+// TestNoSecondAnswer: once the agent was reached its error is the answer, word
+// for word, even one about a connection.
+func TestNoSecondAnswer(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"worded", &proto.Error{Code: proto.CodeBudget, Message: "Agentic runtime error: rtr error: <M>", Service: "rtr", Status: 429, Details: "d"},
+			`{"type":"error","message":"Agentic runtime error: rtr error: <M>","code":"budget","service":"rtr","status":429,"details":"d"}`},
+		{"about a connection", &proto.Error{Code: proto.CodeUnavailable, Message: "Could not connect to rtr: gone", Service: "agr"},
+			`{"type":"error","message":"Could not connect to rtr: gone","code":"unavailable","service":"agr"}`},
+		{"any other", errors.New("it broke"), `{"type":"error","message":"agr run: it broke","code":"internal","service":"agr"}`},
+	} {
+		for _, partial := range []string{"", "half an"} {
+			t.Run(c.name+" after "+partial, func(t *testing.T) {
+				modes(t, func(t *testing.T, stream bool, more string) {
+					n := all()
+					n.agr = func(_ context.Context, _ proto.Run, out *rpc.Out) (proto.Text, error) {
+						if err := out.Text([]byte(partial)); err != nil {
+							return proto.Text{}, err
+						}
+						return proto.Text{}, c.err
+					}
+					b := newBench(t, n)
+					streamed, last := b.ask(`{"message":"hi","channel_id":"a"` + more + `}`)
+					if last.raw != c.want || stream && streamed != partial {
+						t.Errorf("streamed %q, then %s", streamed, last.raw)
+					}
+					if len(b.infers.list())+len(b.stored.list()) > 0 {
+						t.Error("rtr was asked, or the error was stored")
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestAgentHangsUp: an agent that took the request and went away is an error,
+// and no reason to ask anybody else.
+func TestAgentHangsUp(t *testing.T) {
+	const chunk = "\x00\x00\x00\x1e" + `{"type":"chunk","delta":"ha<"}`
+	for _, answer := range []string{"", chunk, chunk + "\x00\x00\x00\x02[]", chunk + "\xff\xff\xff\xff"} {
+		n := all()
+		n.agr = nil
+		b := newBench(t, n)
+		rude(t, b.cfg.Agr.Socket, answer)
+		streamed, last := b.ask(`{"message":"hi","channel_id":"a","stream":true}`)
+		if last.Type != "error" || last.Message == "" || answer != "" && streamed != "ha<" {
+			t.Errorf("%q: streamed %q, then %s", answer, streamed, last.raw)
+		}
+		if len(b.infers.list())+len(b.stored.list()) > 0 {
+			t.Errorf("%q: rtr was asked, or the error was stored", answer)
+		}
+	}
+}
+
+// rude answers the first request on path with bytes and hangs up.
+func rude(t *testing.T, path, answer string) {
+	t.Helper()
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		nc, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer nc.Close()
+		if n, err := nc.Read(make([]byte, 4096)); n == 0 || err != nil {
+			t.Errorf("read %d bytes, %v", n, err)
+		}
+		if _, err := nc.Write([]byte(answer)); err != nil {
+			t.Error(err)
+		}
+	}()
+}
+
+// TestStaleSocket: a socket file that nobody listens on counts as no agent.
+func TestStaleSocket(t *testing.T) {
+	n := all()
+	n.agr = nil
+	b := newBench(t, n)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: b.cfg.Agr.Socket, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(b.cfg.Agr.Socket); err != nil {
+		t.Fatal(err)
+	}
+	if _, last := b.ask(`{"message":"hi"}`); last.text() != "The model." {
+		t.Errorf("last packet %s", last.raw)
+	}
+}
+
+// TestAgentAnswersWhole: a caller that asked for a stream gets chunk and done
+// whoever answers in one piece, the agent or the model.
+func TestAgentAnswersWhole(t *testing.T) {
+	for _, c := range []struct{ name, done string }{
+		{"agr", `{"type":"done","full_text":"whole <b>","iterations":2}`}, {"rtr", `{"type":"done","full_text":"whole <b>"}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := all()
+			n.rtr = func(_ context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
+				out.Collect()
+				return proto.Text{Content: "whole <b>"}, nil
+			}
+			n.agr = func(ctx context.Context, _ proto.Run, out *rpc.Out) (proto.Text, error) {
+				text, err := n.rtr(ctx, proto.Infer{}, out)
+				two := 2
+				text.Iterations = &two
+				return text, err
+			}
+			if c.name == "rtr" {
+				n.agr = nil
+			}
+			b := newBench(t, n)
+			if streamed, last := b.ask(`{"message":"hi","stream":true}`); streamed != "whole <b>" || last.raw != c.done {
+				t.Errorf("streamed %q, then %s", streamed, last.raw)
+			}
+		})
+	}
+}
+
+// TestBig: a message of 5 MB and an answer of 5 MB pass through and are stored.
+func TestBig(t *testing.T) {
+	big := strings.Repeat("0123456789abcdef", 5<<20/16)
+	modes(t, func(t *testing.T, stream bool, more string) {
+		n := all()
+		n.agr = agent(big, "!")
+		b := newBench(t, n)
+		streamed, last := b.ask(`{"message":"` + big + `","channel_id":"a"` + more + `}`)
+		if last.text() != big+"!" || stream && streamed != big+"!" {
+			t.Errorf("streamed %d bytes, then %d", len(streamed), len(last.text()))
+		}
+		if got := string(b.runs.list()[0].Messages); got != "["+system+","+old+`,{"role":"user","content":"`+big+`"}]` {
+			t.Errorf("the agent has %d bytes", len(got))
+		}
+		if got := string(b.stored.list()[0].Messages); got != `[{"role":"user","content":"`+big+`"},{"role":"assistant","content":"`+big+`!"}]` {
+			t.Errorf("mem has %d bytes", len(got))
+		}
+	})
+}
