@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -16,53 +17,64 @@ import (
 // listen returns the listener that was handed over for the service of that
 // name, or opens the socket at path itself.
 func listen(name, path string) (net.Listener, error) {
-	passed, err := handedOver()
+	files, err := handedOver()
 	if err != nil {
 		return nil, err
 	}
-	for _, key := range []string{name, "zino-" + name + ".socket", name + ".sock"} {
-		if ls := passed[key]; len(ls) > 0 {
-			return ls[0], nil
+	if len(files) == 0 {
+		return Listen(path)
+	}
+	defer func() {
+		for _, f := range files {
+			f.Close()
 		}
+	}()
+	f, err := pick(name, files)
+	if err != nil {
+		return nil, err
 	}
-	for key, ls := range passed {
-		return nil, fmt.Errorf("%d sockets were handed over, the first named %q, none named %q: see FileDescriptorName= of the socket unit", len(ls), key, name)
+	l, err := net.FileListener(f) // which leaves the socket's file to whoever made it
+	if err != nil {
+		return nil, fmt.Errorf("what was handed over for %s is not a listening socket: %w", name, err)
 	}
-	return Listen(path)
+	if _, ok := l.(*net.UnixListener); !ok {
+		l.Close()
+		return nil, fmt.Errorf("what was handed over for %s is a %s socket, not a Unix one", name, l.Addr().Network())
+	}
+	return l, nil
 }
 
-// handedOver takes the listeners that the parent passed, by name. A Go parent
-// cannot know the child's pid before it starts it: where LISTEN_PID is absent
-// we are the ones that are meant.
-func handedOver() (map[string][]net.Listener, error) {
-	if os.Getenv("LISTEN_FDS") == "" {
+// handedOver takes the descriptors that the parent passed. A Go parent cannot
+// know the child's pid before it starts it: where LISTEN_PID is absent we are
+// the ones that are meant.
+func handedOver() ([]*os.File, error) {
+	count := os.Getenv("LISTEN_FDS")
+	if count == "" {
 		return nil, nil
+	}
+	if n, err := strconv.Atoi(count); err != nil || n < 0 || n > 1000 {
+		return nil, fmt.Errorf("LISTEN_FDS=%q does not say how many sockets were handed over", count)
 	}
 	if os.Getenv("LISTEN_PID") == "" {
 		os.Setenv("LISTEN_PID", strconv.Itoa(os.Getpid()))
 	}
-	defer func() {
-		for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
-			os.Unsetenv(name)
-		}
-	}()
-	ls, err := activation.ListenersWithNames()
-	if err != nil {
-		return nil, fmt.Errorf("cannot take the sockets handed over: %w", err)
-	}
-	for _, list := range ls {
-		for _, l := range list {
-			keep(l)
-		}
-	}
-	return ls, nil
+	return activation.Files(true), nil
 }
 
-// keep leaves the socket's file to whoever made it.
-func keep(l net.Listener) {
-	if unix, ok := l.(*net.UnixListener); ok {
-		unix.SetUnlinkOnClose(false)
+// pick finds the service's socket among what was handed over: by its name, or
+// the only one if it has none.
+func pick(name string, files []*os.File) (*os.File, error) {
+	names := make([]string, len(files))
+	for i, f := range files {
+		if f.Name() == name || f.Name() == "zino-"+name+".socket" || f.Name() == name+".sock" {
+			return f, nil
+		}
+		names[i] = strconv.Quote(f.Name())
 	}
+	if len(files) == 1 && (files[0].Name() == "LISTEN_FD_3" || files[0].Name() == "unknown") {
+		return files[0], nil
+	}
+	return nil, fmt.Errorf("the sockets handed over are named %s, none %q: see FileDescriptorName= of the socket unit", strings.Join(names, ", "), name)
 }
 
 // Listen opens a Unix socket at path, mode 0660, and makes its directory. A

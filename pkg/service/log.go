@@ -1,25 +1,40 @@
 package service
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"strings"
+	"syscall"
 )
 
-// Logger returns the log of a service: text on w, with the service's name. The
-// level is $ZINO_LOG_LEVEL, else the configured one, else INFO. Under systemd
-// the journal has the time already, so it is left out.
+// Logger returns the log of a program: text on w, with the program's name. The
+// level is $ZINO_LOG_LEVEL, else the configured one, else INFO. Where w is the
+// journal, which has the time already, the time is left out.
 func Logger(w io.Writer, name, configured string) *slog.Logger {
-	level := configured
-	if env := os.Getenv("ZINO_LOG_LEVEL"); env != "" {
-		level = env
-	}
-	options := &slog.HandlerOptions{Level: levelOf(level)}
-	if os.Getenv("JOURNAL_STREAM") != "" {
+	return newLogger(w, name, level(configured))
+}
+
+func newLogger(w io.Writer, name string, level slog.Leveler) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	if isJournal(w) {
 		options.ReplaceAttr = withoutTime
 	}
 	return slog.New(slog.NewTextHandler(w, options)).With("service", name)
+}
+
+// isJournal reports whether w is the stream that systemd connected to the
+// journal. The variable alone does not say so: whatever such a process starts
+// inherits it.
+func isJournal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || os.Getenv("JOURNAL_STREAM") == "" {
+		return false
+	}
+	var stat syscall.Stat_t
+	err := syscall.Fstat(int(f.Fd()), &stat)
+	return err == nil && os.Getenv("JOURNAL_STREAM") == fmt.Sprintf("%d:%d", stat.Dev, stat.Ino)
 }
 
 func withoutTime(groups []string, a slog.Attr) slog.Attr {
@@ -29,15 +44,26 @@ func withoutTime(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// levelOf reads a level's name, Python's included; what it does not know is INFO.
-func levelOf(name string) slog.Level {
+// level is what $ZINO_LOG_LEVEL says, or else the configuration.
+func level(configured string) slog.Level {
+	if level, ok := levelOf(os.Getenv("ZINO_LOG_LEVEL")); ok {
+		return level
+	}
+	level, _ := levelOf(configured) // INFO where it says nothing
+	return level
+}
+
+// levelOf reads a level's name, Python's included.
+func levelOf(name string) (level slog.Level, ok bool) {
 	switch strings.ToUpper(strings.TrimSpace(name)) {
 	case "DEBUG":
-		return slog.LevelDebug
+		return slog.LevelDebug, true
+	case "INFO":
+		return slog.LevelInfo, true
 	case "WARN", "WARNING":
-		return slog.LevelWarn
+		return slog.LevelWarn, true
 	case "ERROR", "CRITICAL":
-		return slog.LevelError
+		return slog.LevelError, true
 	}
-	return slog.LevelInfo
+	return slog.LevelInfo, false
 }

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -49,19 +50,30 @@ func Start(name string) (*config.Config, *slog.Logger) {
 		fmt.Println(program, rpc.Build)
 		os.Exit(0)
 	}
-	path, err := config.Find(file)
+	cfg, err := load(name, file)
 	if err != nil {
 		exit(1, program, err)
 	}
-	cfg, err := config.Load(path, name)
-	if err != nil {
-		exit(1, program, err)
+	return cfg, openLog(name, file, cfg)
+}
+
+// openLog opens the log, whose level SIGHUP can change, and logs what is odd
+// about the configuration.
+func openLog(name, file string, cfg *config.Config) *slog.Logger {
+	var current slog.LevelVar
+	current.Set(level(cfg.Logging.Level))
+	log := newLogger(os.Stderr, name, &current)
+	OnReload(func(cfg *config.Config) { current.Set(level(cfg.Logging.Level)) })
+	reloadOnHangup(name, file, log)
+	if env := os.Getenv("ZINO_LOG_LEVEL"); env != "" {
+		if _, ok := levelOf(env); !ok {
+			log.Warn("ZINO_LOG_LEVEL is none of DEBUG, INFO, WARN, ERROR: not used", "value", env)
+		}
 	}
-	log := Logger(os.Stderr, name, cfg.Logging.Level)
 	for _, warning := range cfg.Warnings {
 		log.Warn(warning)
 	}
-	return cfg, log
+	return log
 }
 
 const usage = `Usage: %[1]s [--config PATH]
@@ -76,7 +88,7 @@ the one that systemd or "zino up" hands over.
 
 // exit ends the process with one line on stderr.
 func exit(status int, program string, err error) {
-	fmt.Fprintf(os.Stderr, "%s: %v\n", program, err)
+	fmt.Fprintf(os.Stderr, "%s: %s\n", program, strings.ReplaceAll(err.Error(), "\n", "; "))
 	os.Exit(status)
 }
 
@@ -90,12 +102,12 @@ func Fail(name string, err error) {
 // Serve answers requests on the service's socket until SIGTERM or SIGINT, then
 // drains. The socket at path is used unless one was handed over.
 func Serve(s *rpc.Server, name, path string, log *slog.Logger) error {
+	signals, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
 	l, err := listen(name, path)
 	if err != nil {
 		return err
 	}
-	signals, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	log.Info("listening", "socket", l.Addr().String(), "version", rpc.Build)
@@ -135,15 +147,10 @@ func watchdog(ctx context.Context, name, path string, log *slog.Logger) {
 	if err != nil || every <= 0 {
 		return
 	}
-	self := &rpc.Client{Service: name, Path: path}
-	defer self.Close()
 	tick := time.NewTicker(every / 2)
 	defer tick.Stop()
 	for {
-		ping, cancel := context.WithTimeout(ctx, every/2)
-		_, err := rpc.Call(ping, self, proto.Ping, proto.PingRequest{})
-		cancel()
-		if err == nil {
+		if err := ping(ctx, name, path, every/2); err == nil {
 			notify(log, daemon.SdNotifyWatchdog)
 		} else if ctx.Err() == nil {
 			log.Error("no answer on the own socket", "error", err)
@@ -154,6 +161,17 @@ func watchdog(ctx context.Context, name, path string, log *slog.Logger) {
 			return
 		}
 	}
+}
+
+// ping asks as a caller would that comes for the first time: a connection that
+// is kept says nothing of a server that accepts no more.
+func ping(ctx context.Context, name, path string, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	self := &rpc.Client{Service: name, Path: path}
+	defer self.Close()
+	_, err := rpc.Call(ctx, self, proto.Ping, proto.PingRequest{})
+	return err
 }
 
 // ListenAndServe is Serve in this process without signals, for tests and for

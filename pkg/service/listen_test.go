@@ -1,0 +1,152 @@
+package service
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestListen(t *testing.T) {
+	path := filepath.Join(shortDir(t), "a", "b", "mem.sock")
+	l, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o660 || info.Mode()&os.ModeSocket == 0 {
+		t.Errorf("mode %v, want a socket with 0660", info.Mode())
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(path); !os.IsNotExist(err) {
+		t.Errorf("the socket's file is still there: %v", err)
+	}
+}
+
+// TestListenStale takes the place of a process that was killed, and of no
+// other file.
+func TestListenStale(t *testing.T) {
+	path := filepath.Join(shortDir(t), "mem.sock")
+	dead, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.(*net.UnixListener).SetUnlinkOnClose(false)
+	if err := dead.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Listen(path)
+	if err != nil {
+		t.Fatalf("a stale socket stays in the way: %v", err)
+	}
+	defer l.Close()
+	nc, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc.Close()
+}
+
+func TestListenRefuses(t *testing.T) {
+	dir := shortDir(t)
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("kept"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	live := filepath.Join(dir, "live")
+	l, err := Listen(live)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, test := range []struct{ name, path, want string }{
+		{"a file", file, file + " exists and is not a socket: remove it or name another path"},
+		{"a link", link, link + " exists and is not a socket: remove it or name another path"},
+		{"a directory", dir, dir + " exists and is not a socket: remove it or name another path"},
+		{"a live socket", live, "another process is listening on " + live + ": stop it first, or name another socket"},
+		{"a long path", dir + "/" + strings.Repeat("x", 107-len(dir)), "the socket's path is longer than the 107 bytes that the system allows: " + dir},
+		{"below a file", filepath.Join(file, "x"), "cannot make the socket's directory: "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l, err := Listen(test.path)
+			if err == nil {
+				l.Close()
+				t.Fatal("no error")
+			}
+			if !strings.HasPrefix(err.Error(), test.want) {
+				t.Errorf("got  %v\nwant %s", err, test.want)
+			}
+		})
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != "kept" {
+		t.Errorf("the file in the way was touched: %q, %v", text, err)
+	}
+}
+
+// TestListenLongest uses the longest path that there can be.
+func TestListenLongest(t *testing.T) {
+	dir := shortDir(t)
+	l, err := Listen(dir + "/" + strings.Repeat("x", 106-len(dir)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+}
+
+// TestListenRace has many take over one stale socket: one gets it.
+func TestListenRace(t *testing.T) {
+	path := filepath.Join(shortDir(t), "mem.sock")
+	dead, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.(*net.UnixListener).SetUnlinkOnClose(false)
+	dead.Close()
+	const rivals = 16
+	got := make(chan net.Listener, rivals)
+	for range rivals {
+		go func() {
+			l, err := Listen(path)
+			if err != nil && !strings.Contains(err.Error(), "another process is listening") {
+				t.Errorf("a rival's error: %v", err)
+			}
+			got <- l
+		}()
+	}
+	winners := 0
+	for range rivals {
+		if l := <-got; l != nil {
+			defer l.Close()
+			winners++
+		}
+	}
+	if winners != 1 {
+		t.Errorf("%d listen on one socket", winners)
+	}
+}
+
+// TestSecondInstance starts a service twice: the second ends, the first goes on.
+func TestSecondInstance(t *testing.T) {
+	first := serve(t)
+	second := command(t, first.Dir, socketOnly).start()
+	if status := second.status(); status != 1 {
+		t.Errorf("status %d, want 1", status)
+	}
+	oneLine(t, second.said.String())
+	if want := "zino-mem: another process is listening on " + first.socket; !strings.HasPrefix(second.said.String(), want) {
+		t.Errorf("said %q, want %s …", second.said, want)
+	}
+	if err := call(first.socket, holdRequest{}); err != nil {
+		t.Errorf("the first does not answer any more: %v", err)
+	}
+}
