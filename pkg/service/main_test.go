@@ -104,7 +104,8 @@ func command(t *testing.T, dir, text string, args ...string) *child {
 	}
 	c := &child{Cmd: exec.Command(os.Args[0], args...), t: t, said: &output{}, ended: make(chan struct{}), socket: filepath.Join(dir, "mem.sock")}
 	c.Dir, c.Stderr = dir, c.said
-	c.Env = append(os.Environ(), serveEnv+"=1", "ZINO_CONFIG=")
+	// The race detector would have each child wait for a second at its end.
+	c.Env = append(os.Environ(), serveEnv+"=1", "ZINO_CONFIG=", "GORACE=atexit_sleep_ms=0")
 	return c
 }
 
