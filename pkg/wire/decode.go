@@ -68,7 +68,7 @@ func typeIn(value []byte) (typ string, err error) {
 
 // RequestType is Type for a packet inside a packet: all of it is checked.
 func RequestType(payload []byte) (string, error) {
-	if !valid(payload) {
+	if !Valid(payload) {
 		return "", malformed(payload)
 	}
 	typ, _, err := Type(payload)
@@ -82,7 +82,7 @@ func decodeObject(raw []byte, v reflect.Value, strict bool) error {
 	for key, value, ok := f.next(); ok; key, value, ok = f.next() {
 		i, known := info.index[string(key)]
 		if !known {
-			if !valid(value) {
+			if !Valid(value) {
 				return fmt.Errorf("field %q: %w", key, malformed(value))
 			}
 			continue
@@ -232,7 +232,7 @@ func integer(raw []byte) (int64, error) {
 }
 
 func wrong(want string, raw []byte) error {
-	if !valid(raw) {
+	if !Valid(raw) {
 		return malformed(raw)
 	}
 	return fmt.Errorf("expected %s, found %s", want, describe(raw))

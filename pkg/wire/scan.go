@@ -182,13 +182,10 @@ func escaped(b []byte, i int) bool {
 var delimiter = [256]bool{',': true, ':': true, '}': true, ']': true, '{': true, '[': true,
 	'"': true, ' ': true, '\n': true, '\t': true, '\r': true}
 
-// valid reports whether b is well-formed JSON in valid UTF-8.
-func valid(b []byte) bool { return utf8.Valid(b) && json.Valid(b) }
-
 // Elements returns the elements of a JSON array as they stand in raw, which is
 // checked completely: well-formed JSON, valid UTF-8, a list.
 func Elements(raw []byte) ([]json.RawMessage, error) {
-	if !valid(raw) {
+	if !Valid(raw) {
 		return nil, malformed(raw)
 	}
 	i := space(raw, 0)
