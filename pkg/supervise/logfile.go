@@ -42,33 +42,34 @@ func (l *LogFile) open() error {
 	return nil
 }
 
-// Write appends b, after putting a full file aside.
+// Write appends b, after putting a full file aside. A file that cannot be put
+// aside goes on growing: that is better than losing what happens.
 func (l *LogFile) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.f == nil {
+		return 0, os.ErrClosed
+	}
 	if l.size > 0 && l.size+int64(len(b)) > l.limit {
-		if err := l.rotate(); err != nil {
-			return 0, err
-		}
+		l.rotate()
 	}
 	n, err := l.f.Write(b)
 	l.size += int64(n)
 	return n, err
 }
 
-func (l *LogFile) rotate() error {
-	if err := os.Rename(l.path, l.path+".1"); err != nil {
-		return err
+func (l *LogFile) rotate() {
+	full := l.f
+	if os.Rename(l.path, l.path+".1") == nil && l.open() == nil {
+		full.Close() // everything has been written
 	}
-	if err := l.f.Close(); err != nil {
-		return err
-	}
-	return l.open()
 }
 
 // Close closes the file.
 func (l *LogFile) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.f.Close()
+	f := l.f
+	l.f = nil
+	return f.Close()
 }

@@ -37,9 +37,12 @@ type Program struct {
 type Set struct {
 	log    *slog.Logger
 	output io.Writer
+	grace  time.Duration
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	spawns chan spawn
+
+	stopped sync.Once
 }
 
 // spawn asks the one thread that starts processes for a new one.
@@ -52,8 +55,12 @@ type spawn struct {
 // piece. A program that cannot be started at all is tried again like one that
 // died, and the log says so.
 func Start(programs []Program, output io.Writer, log *slog.Logger) *Set {
+	return start(programs, output, log, grace)
+}
+
+func start(programs []Program, output io.Writer, log *slog.Logger, grace time.Duration) *Set {
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &Set{log: log, output: output, cancel: cancel, spawns: make(chan spawn)}
+	s := &Set{log: log, output: output, grace: grace, cancel: cancel, spawns: make(chan spawn)}
 	go s.spawner()
 	for _, p := range programs {
 		s.wg.Add(1)
@@ -65,33 +72,40 @@ func Start(programs []Program, output io.Writer, log *slog.Logger) *Set {
 	return s
 }
 
-// Stop ends all programs, SIGTERM first, and returns when they are gone.
+// Stop ends all programs, SIGTERM first, and returns when they are gone. A
+// second call does nothing.
 func (s *Set) Stop() {
 	s.cancel()
 	s.wg.Wait()
-	close(s.spawns)
+	s.stopped.Do(func() { close(s.spawns) })
 }
 
 // keep runs p again and again until ctx is done.
 func (s *Set) keep(ctx context.Context, p Program) {
-	pause := firstPause
+	pause := time.Duration(0)
 	for {
 		started := time.Now()
 		err := s.run(ctx, p)
 		if ctx.Err() != nil {
 			return
 		}
-		if time.Since(started) > steady {
-			pause = firstPause
-		}
+		pause = nextPause(pause, time.Since(started))
 		s.log.Warn("a service ended and is started again", "name", p.Name, "error", err, "pause", pause.String())
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
 			return
 		}
-		pause = min(2*pause, longPause)
 	}
+}
+
+// nextPause is how long to wait after a program's death, given the pause
+// before and how long the program lived.
+func nextPause(last, lived time.Duration) time.Duration {
+	if last == 0 || lived > steady {
+		return firstPause
+	}
+	return min(2*last, longPause)
 }
 
 // run starts p and waits for its end.
@@ -104,13 +118,17 @@ func (s *Set) run(ctx context.Context, p Program) error {
 	cmd := exec.CommandContext(ctx, p.Path, p.Args...)
 	cmd.Env = append(p.Env[:len(p.Env):len(p.Env)], "LISTEN_FDS=1", "LISTEN_FDNAMES="+p.Name)
 	cmd.ExtraFiles = []*os.File{socket} // descriptor 3, where socket activation looks
-	cmd.Stderr = s.output
+	wait, err := s.listenTo(cmd)
+	if err != nil {
+		return err
+	}
+	defer wait()
 	// A group of its own keeps the terminal's Ctrl-C away; the death signal
 	// keeps a service from outliving us, whatever ends us.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = grace
-	if err := s.start(cmd); err != nil {
+	cmd.WaitDelay = s.grace
+	if err := s.spawn(cmd); err != nil {
 		return err
 	}
 	return cmd.Wait()
@@ -124,7 +142,7 @@ func (p Program) file() (*os.File, error) {
 	return l.File()
 }
 
-func (s *Set) start(cmd *exec.Cmd) error {
+func (s *Set) spawn(cmd *exec.Cmd) error {
 	request := spawn{cmd, make(chan error, 1)}
 	s.spawns <- request
 	return <-request.done

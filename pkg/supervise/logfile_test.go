@@ -1,0 +1,141 @@
+package supervise
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+func openLog(t *testing.T, path string, limit int64) *LogFile {
+	t.Helper()
+	l, err := OpenLog(path, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func write(t *testing.T, l *LogFile, text string) {
+	t.Helper()
+	if n, err := l.Write([]byte(text)); err != nil || n != len(text) {
+		t.Fatalf("Write(%q) = %d, %v", text, n, err)
+	}
+}
+
+func holds(t *testing.T, path, want string) {
+	t.Helper()
+	if got, err := os.ReadFile(path); err != nil || string(got) != want {
+		t.Errorf("%s holds %q, %v; want %q", filepath.Base(path), got, err, want)
+	}
+}
+
+func TestLogFile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "log")
+	path := filepath.Join(dir, "zino.log")
+	l := openLog(t, path, 10)
+	for name, mode := range map[string]os.FileMode{path: 0o600, dir: 0o700} {
+		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%s: %v, %v; want %v", name, info.Mode(), err, mode)
+		}
+	}
+	write(t, l, "12345")
+	write(t, l, "67890") // full to the byte
+	holds(t, path, "1234567890")
+	write(t, l, "a")
+	holds(t, path, "a")
+	holds(t, path+".1", "1234567890")
+	write(t, l, strings.Repeat("b", 30)) // longer than a file may be
+	holds(t, path, strings.Repeat("b", 30))
+	holds(t, path+".1", "a")
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Write([]byte("late")); err == nil {
+		t.Error("a closed log takes text")
+	}
+
+	again := openLog(t, path, 40) // appends, and knows how much there is
+	defer again.Close()
+	write(t, again, "0123456789")
+	holds(t, path, strings.Repeat("b", 30)+"0123456789")
+	write(t, again, "c")
+	holds(t, path, "c")
+}
+
+// TestLogFileStays goes on where a full file cannot be put aside.
+func TestLogFileStays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "zino.log")
+	if err := os.MkdirAll(filepath.Join(path+".1", "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l := openLog(t, path, 4)
+	defer l.Close()
+	write(t, l, "1234")
+	write(t, l, "5678")
+	holds(t, path, "12345678")
+}
+
+// TestLogFileRemoved goes on where somebody took the directory away.
+func TestLogFileRemoved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "log")
+	l := openLog(t, filepath.Join(dir, "zino.log"), 4)
+	defer l.Close()
+	write(t, l, "1234")
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	write(t, l, "5678")
+	write(t, l, "9")
+}
+
+// TestLogFileCrowd has many write at once: no line is lost or torn.
+func TestLogFileCrowd(t *testing.T) {
+	const writers, lines = 8, 50
+	path := filepath.Join(t.TempDir(), "zino.log")
+	l := openLog(t, path, writers*lines*8/2+8) // put aside once
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			for i := range lines {
+				fmt.Fprintf(l, "w%d l%03d\n", w, i)
+			}
+		})
+	}
+	wg.Wait()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var all string
+	for _, name := range []string{path + ".1", path} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all += string(text)
+	}
+	for w := range writers {
+		for i := range lines {
+			if line := fmt.Sprintf("w%d l%03d\n", w, i); strings.Count(all, line) != 1 {
+				t.Fatalf("%q is there %d times", line, strings.Count(all, line))
+			}
+		}
+	}
+}
+
+func TestOpenLogFails(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		filepath.Join(dir, "file", "zino.log"): "cannot make the log's directory: ",
+		dir:                                    "cannot open the log: ",
+	} {
+		if _, err := OpenLog(path, 10); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", path, err, want)
+		}
+	}
+}

@@ -1,0 +1,231 @@
+package supervise
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// modeEnv makes the test binary one of the processes below.
+const modeEnv = "SUPERVISE_TEST_MODE"
+
+// patience ends a test that waits for something which never comes.
+const patience = 20 * time.Second
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(modeEnv) {
+	case "":
+		os.Exit(m.Run())
+	case "stubborn":
+		signal.Ignore(syscall.SIGTERM)
+		answer()
+	case "answer":
+		answer()
+	case "supervisor":
+		superviseOne(os.Args[1])
+	case "leashed":
+		io.Copy(io.Discard, os.Stdin) // until the test lets go
+	case "brief":
+		os.Exit(3)
+	}
+}
+
+// answer carries out commands that come over the socket handed over, one a
+// connection.
+func answer() {
+	l, err := net.FileListener(os.NewFile(3, "socket"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	for {
+		nc, err := l.Accept()
+		if err != nil {
+			os.Exit(1)
+		}
+		command, err := bufio.NewReader(nc).ReadString('\n')
+		if err != nil {
+			nc.Close()
+			continue
+		}
+		fmt.Fprint(nc, obey(strings.TrimSpace(command)))
+		nc.Close()
+	}
+}
+
+func obey(command string) string {
+	word, rest, _ := strings.Cut(command, " ")
+	switch word {
+	case "say":
+		if _, err := fmt.Fprintln(os.Stderr, rest); err != nil {
+			return err.Error()
+		}
+	case "breed": // a child that holds our standard error; rest is its leash
+		leash, err := os.Open(rest)
+		if err != nil {
+			return err.Error()
+		}
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = []string{modeEnv + "=leashed"}
+		cmd.Stdin, cmd.Stderr = leash, os.Stderr
+		if err := cmd.Start(); err != nil {
+			return err.Error()
+		}
+	case "env":
+		return os.Getenv("LISTEN_FDS") + " " + os.Getenv("LISTEN_FDNAMES")
+	}
+	return fmt.Sprintf("%d %d", os.Getpid(), syscall.Getpgrp())
+}
+
+// superviseOne keeps one program running until it is killed, and says so when
+// Ctrl-C reaches it.
+func superviseOne(socket string) {
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt)
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	Start([]Program{program("answer", l)}, os.Stderr, slog.New(slog.DiscardHandler))
+	fmt.Println("ready")
+	for range interrupts {
+		fmt.Println("interrupted")
+	}
+}
+
+// program is the test binary in one of its modes.
+func program(mode string, l net.Listener) Program {
+	return Program{Name: mode, Path: os.Args[0], Env: append(os.Environ(), modeEnv+"="+mode, "GORACE=atexit_sleep_ms=0"), Socket: l}
+}
+
+// text is a log that is read while it is written.
+type text struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *text) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *text) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// says waits until the log holds all words.
+func (l *text) says(t *testing.T, words ...string) {
+	t.Helper()
+	for _, word := range words {
+		until(t, word, func() bool { return strings.Contains(l.String(), word) })
+	}
+}
+
+// run starts a set of one program, which is stopped with the test.
+func run(t *testing.T, p Program, output io.Writer, grace time.Duration) (*Set, *text) {
+	t.Helper()
+	log := &text{}
+	s := start([]Program{p}, output, slog.New(slog.NewTextHandler(log, nil)), grace)
+	t.Cleanup(s.Stop)
+	return s, log
+}
+
+// listener is a socket in a short directory.
+func listener(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("unix", filepath.Join(shortDir(t), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "z")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// ask sends a command and returns the answer, empty if there is none.
+func ask(t *testing.T, socket, command string) string {
+	t.Helper()
+	nc, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatalf("refused: %v", err)
+	}
+	defer nc.Close()
+	if err := nc.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintln(nc, command); err != nil {
+		return ""
+	}
+	reply, err := io.ReadAll(nc)
+	if err != nil {
+		return ""
+	}
+	return string(reply)
+}
+
+// who is the pid and the process group of the program behind a socket.
+func who(t *testing.T, socket string) (pid, group int) {
+	t.Helper()
+	reply := ask(t, socket, "who")
+	first, second, _ := strings.Cut(reply, " ")
+	pid, err := strconv.Atoi(first)
+	if err != nil {
+		t.Fatalf("answered %q", reply)
+	}
+	if group, err = strconv.Atoi(second); err != nil {
+		t.Fatalf("answered %q", reply)
+	}
+	return pid, group
+}
+
+func until(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(patience); !condition(); {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+// gone reports that there is no such process, or only its remains.
+func gone(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || bytes.Contains(stat, []byte(") Z "))
+}
+
+func kill(t *testing.T, pid int, signal syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(pid, signal); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,182 @@
+package supervise
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestRestart kills a program: its socket stays open, and the request that
+// came meanwhile is answered by the next process.
+func TestRestart(t *testing.T) {
+	l := listener(t)
+	socket := l.Addr().String()
+	_, log := run(t, program("answer", l), &text{}, time.Hour)
+	before, _ := who(t, socket)
+	for range 2 {
+		kill(t, before, syscall.SIGKILL)
+		until(t, "the process is gone", func() bool { return gone(before) })
+		after, _ := who(t, socket) // fails if the connection is refused
+		if after == before {
+			t.Fatal("the same process answered")
+		}
+		before = after
+	}
+	log.says(t, "signal: killed", "name=answer", "pause=100ms", "pause=200ms")
+}
+
+// TestBackOff starts a program that ends at once again after longer and longer
+// pauses, and one that cannot be started as well.
+func TestBackOff(t *testing.T) {
+	missing := program("answer", listener(t))
+	missing.Path = "/nowhere/zino-mem"
+	deaf := program("answer", nil)
+	for name, test := range map[string]struct {
+		program Program
+		why     string
+	}{
+		"ends at once":      {program("brief", listener(t)), "exit status 3"},
+		"cannot be started": {missing, "no such file or directory"},
+		"has no socket":     {deaf, "the socket of answer has no descriptor to hand over"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, log := run(t, test.program, &text{}, time.Hour)
+			log.says(t, test.why, "pause=100ms", "pause=200ms", "pause=400ms")
+			s.Stop() // in the middle of a pause
+			said := log.String()
+			if s.Stop(); log.String() != said {
+				t.Error("it goes on after Stop")
+			}
+		})
+	}
+}
+
+// TestPause holds the longest pause, and the return to the shortest.
+func TestPause(t *testing.T) {
+	pause := time.Duration(0)
+	for _, want := range []time.Duration{100, 200, 400, 800, 1600, 3200, 5000, 5000} {
+		if pause = nextPause(pause, time.Second); pause != want*time.Millisecond {
+			t.Errorf("a pause of %v, want %v ms", pause, int(want))
+		}
+	}
+	if pause = nextPause(pause, steady+time.Second); pause != firstPause {
+		t.Errorf("after a long life the pause is %v", pause)
+	}
+}
+
+// TestStop ends all programs, also one that does not listen to SIGTERM.
+func TestStop(t *testing.T) {
+	sockets := []net.Listener{listener(t), listener(t)}
+	programs := []Program{program("answer", sockets[0]), program("stubborn", sockets[1])}
+	s := start(programs, &text{}, slog.New(slog.DiscardHandler), 50*time.Millisecond)
+	defer s.Stop()
+	var pids []int
+	for _, l := range sockets {
+		pid, _ := who(t, l.Addr().String())
+		pids = append(pids, pid)
+	}
+	s.Stop()
+	for i, pid := range pids {
+		if !gone(pid) {
+			t.Errorf("%s is still there", programs[i].Name)
+		}
+	}
+}
+
+// TestStopHung ends a program that has been stopped by a signal.
+func TestStopHung(t *testing.T) {
+	l := listener(t)
+	s, _ := run(t, program("answer", l), &text{}, 50*time.Millisecond)
+	pid, _ := who(t, l.Addr().String())
+	kill(t, pid, syscall.SIGSTOP)
+	s.Stop()
+	if !gone(pid) {
+		t.Error("it is still there")
+	}
+}
+
+// TestHandOver holds what a program is given.
+func TestHandOver(t *testing.T) {
+	l := listener(t)
+	run(t, program("answer", l), &text{}, time.Hour)
+	if got := ask(t, l.Addr().String(), "env"); got != "1 answer" {
+		t.Errorf("LISTEN_FDS and LISTEN_FDNAMES are %q", got)
+	}
+}
+
+// TestGrandchild holds that a grandchild which keeps the standard error open
+// delays neither the next start nor the end.
+func TestGrandchild(t *testing.T) {
+	l := listener(t)
+	socket := l.Addr().String()
+	path := filepath.Join(shortDir(t), "leash")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	leash, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leash.Close()
+	s, _ := run(t, program("answer", l), &text{}, time.Hour)
+	pid, _ := who(t, socket)
+	if reply := ask(t, socket, "breed "+path); !strings.HasPrefix(reply, strconv.Itoa(pid)) {
+		t.Fatalf("no grandchild: %s", reply)
+	}
+	kill(t, pid, syscall.SIGKILL)
+	after, _ := who(t, socket)
+	if after == pid {
+		t.Error("the same process answered")
+	}
+	s.Stop()
+}
+
+// broken is a log on a full disk.
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+// TestOutput writes what a program says, and lets it live where that fails.
+func TestOutput(t *testing.T) {
+	l := listener(t)
+	output := &text{}
+	run(t, program("answer", l), output, time.Hour)
+	ask(t, l.Addr().String(), "say one two")
+	output.says(t, "one two\n")
+}
+
+func TestOutputFails(t *testing.T) {
+	l := listener(t)
+	socket := l.Addr().String()
+	run(t, program("answer", l), broken{}, time.Hour)
+	pid, _ := who(t, socket)
+	for range 5 {
+		if reply := ask(t, socket, "say something"); !strings.HasPrefix(reply, strconv.Itoa(pid)) {
+			t.Fatalf("answered %q, want %d", reply, pid)
+		}
+	}
+}
+
+// TestOutputFile hands a file over as it is.
+func TestOutputFile(t *testing.T) {
+	l := listener(t)
+	path := filepath.Join(shortDir(t), "log")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	run(t, program("answer", l), f, time.Hour)
+	ask(t, l.Addr().String(), "say into the file")
+	if got, err := os.ReadFile(path); err != nil || string(got) != "into the file\n" {
+		t.Errorf("the file holds %q, %v", got, err)
+	}
+}
