@@ -62,6 +62,22 @@ func TestWholeAnswerToAStream(t *testing.T) {
 	}
 }
 
+// TestDoneWithoutChunks: a peer that sends the text with done only loses none.
+func TestDoneWithoutChunks(t *testing.T) {
+	path := raw(t, func(_ int, nc *net.UnixConn) {
+		if take(nc) == nil {
+			nc.Write(frame(`{"type":"done","full_text":"late"}`))
+		}
+	})
+	c := &rpc.Client{Service: "rtr", Path: path}
+	defer c.Close()
+	var got sink
+	text, err := rpc.CallText(t.Context(), c, proto.RtrInfer, proto.Infer{Stream: true}, &got)
+	if err != nil || text.Content != "late" || got.String() != "late" {
+		t.Errorf("%q, streamed %q, %v", text.Content, got.String(), err)
+	}
+}
+
 func TestErrorAfterChunks(t *testing.T) {
 	path, _ := start(t, "rtr", func(s *rpc.Server) {
 		rpc.HandleText(s, proto.RtrInfer, func(_ context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {

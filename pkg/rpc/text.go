@@ -95,12 +95,17 @@ func (s *textStream) done(payload []byte) error {
 	var done textDone
 	err := s.c.decode(payload, &done)
 	s.text = proto.Text{Content: done.FullText, Iterations: done.Iterations}
-	return err
+	return s.unstreamed(err)
 }
 
 // whole takes an answer that came in one piece.
 func (s *textStream) whole(payload []byte) error {
-	if err := s.c.decode(payload, &s.text); err != nil || !s.streaming || s.streamed {
+	return s.unstreamed(s.c.decode(payload, &s.text))
+}
+
+// unstreamed hands text to the sink that was to come as a stream and did not.
+func (s *textStream) unstreamed(err error) error {
+	if err != nil || !s.streaming || s.streamed || s.text.Content == "" {
 		return err
 	}
 	if err := s.sink.Text([]byte(s.text.Content)); err != nil {

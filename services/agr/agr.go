@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"unicode/utf8"
 
 	"zino/pkg/catalog"
 	"zino/pkg/config"
@@ -137,15 +136,4 @@ func providerError(err error) error {
 	e := *origin
 	e.Message = "Agentic runtime error: " + words
 	return &e
-}
-
-// printable is s cut to at most n bytes between two characters, for messages.
-func printable(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
 }

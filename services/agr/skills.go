@@ -20,7 +20,7 @@ func (t *turn) task(body []byte) string {
 	}
 	skill, ok := t.s.cat.Snapshot().Skill(skillName)
 	if !ok {
-		return fmt.Sprintf("Error: Unknown skill '%s'", printable(skillName, 200))
+		return fmt.Sprintf("Error: Unknown skill '%s'", skillName)
 	}
 	if strings.TrimSpace(request) == "" {
 		return "Error: Empty task request."

@@ -20,7 +20,7 @@ func (t *turn) toolCall(body []byte) string {
 	}
 	tool, ok := t.s.cat.Snapshot().Function(name)
 	if !ok {
-		return fmt.Sprintf("Error: Unknown tool function '%s'", printable(name, 200))
+		return fmt.Sprintf("Error: Unknown tool function '%s'", name)
 	}
 	code, err := codeOf(arguments)
 	if err != nil {
