@@ -32,7 +32,7 @@ func relay() error {
 // carry copies by hand what io.Copy would hand to the kernel.
 func carry(to, from net.Conn) {
 	defer to.Close()
-	buf := make([]byte, 4096)
+	buf := make([]byte, 256<<10)
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
