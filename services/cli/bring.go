@@ -61,15 +61,18 @@ func (a *app) bring(cfg *config.Config) (*brought, error) {
 
 // privateDir makes a fresh directory for one run's sockets, mode 0700.
 func privateDir() (string, error) {
-	parent := os.Getenv("XDG_RUNTIME_DIR")
-	if parent == "" || len(parent) > 60 { // a socket's path holds 107 bytes
-		parent = os.TempDir()
+	var errs error
+	for _, parent := range []string{os.Getenv("XDG_RUNTIME_DIR"), os.TempDir(), "/tmp"} {
+		if parent == "" || len(parent) > 60 { // a socket's path holds 107 bytes
+			continue
+		}
+		dir, err := os.MkdirTemp(absolute(parent), "zino-")
+		if err == nil {
+			return dir, nil
+		}
+		errs = errors.Join(errs, err)
 	}
-	dir, err := os.MkdirTemp(parent, "zino-")
-	if err != nil {
-		return "", fmt.Errorf("no place for the sockets of this run: %w", err)
-	}
-	return dir, nil
+	return "", fmt.Errorf("no place for the sockets of this run; set XDG_RUNTIME_DIR to a directory of your own: %w", errs)
 }
 
 // writable sees that there is a place for what must last. Without one the run
@@ -112,8 +115,11 @@ func (b *brought) start(a *app) error {
 		return fmt.Errorf("cannot start the services: %w", err)
 	}
 	if _, err := bufio.NewReader(ready).ReadString('\n'); err != nil {
-		b.keeper.Wait()
-		return errors.New(strings.TrimPrefix(strings.TrimSpace(said.String()), "zino: "))
+		why := b.keeper.Wait()
+		if text := strings.TrimPrefix(strings.TrimSpace(said.String()), "zino: "); text != "" {
+			why = errors.New(text)
+		}
+		return fmt.Errorf("cannot start the services: %w", why)
 	}
 	return nil
 }

@@ -36,6 +36,7 @@ func (a *app) chat() error {
 	}
 	defer d.close()
 	a.greet(a.introduce(ctx, d))
+	a.compare(ctx, d)
 	req := proto.Chat{ChannelID: "chat-" + strings.ToLower(rand.Text()), Stream: isTerminal(a.out)}
 	defer a.forget(d, req.ChannelID)
 	next, leave := a.reader()
@@ -67,13 +68,23 @@ func (a *app) converse(ctx context.Context, d *daemon, next func() (string, erro
 	}
 }
 
-// await is next, unless the process is told to end while it waits.
-func await(ctx context.Context, next func() (string, error)) (line string, err error) {
-	done := make(chan struct{})
-	go func() { line, err = next(); close(done) }()
+// await is next, unless the process is told to end while it waits. On a
+// terminal Ctrl-C is a key meanwhile; the signal may still come from elsewhere.
+func await(ctx context.Context, next func() (string, error)) (string, error) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	type result struct {
+		line string
+		err  error
+	}
+	read := make(chan result, 1)
+	go func() {
+		line, err := next()
+		read <- result{line, err}
+	}()
 	select {
-	case <-done:
-		return line, err
+	case r := <-read:
+		return r.line, r.err
 	case <-ctx.Done():
 		return "", errInterrupted
 	}

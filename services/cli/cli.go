@@ -50,12 +50,17 @@ type app struct {
 // Main runs the command and returns its exit status.
 func Main(args []string, in, out, err *os.File) int {
 	a := &app{in: in, out: out, err: err}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C leaves at once
 	cmd := a.root()
 	cmd.SetArgs(normalize(args))
-	return a.status(cmd.ExecuteContext(ctx))
+	return a.status(cmd.ExecuteContext(context.Background()))
+}
+
+// untilSignal is ctx until somebody wants the run to end. A second signal ends
+// it at once.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }
 
 // normalize spells -ch, the specification's short form of --channel, in a way
@@ -123,7 +128,9 @@ func (a *app) root() *cobra.Command {
 			if err := a.checkWord(cmd, args); err != nil {
 				return err
 			}
-			return a.message(cmd.Context(), strings.Join(args, " "))
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			return a.message(ctx, strings.Join(args, " "))
 		},
 	}
 	cmd.SetOut(a.out)
@@ -139,21 +146,41 @@ func (a *app) root() *cobra.Command {
 	cmd.Flags().StringVar(&a.channel, "channel", "", "`NAME` of the history that the message belongs to (also -ch)")
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.AddCommand(a.upCommand(), a.statusCommand(), a.describeCommand())
+	cmd.SetHelpCommand(helpCommand())
 	return cmd
+}
+
+// helpCommand is cobra's, except that a command that does not exist is a
+// mistake and not an answer.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{Use: "help [command]", Short: "help about a command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, _, err := cmd.Root().Find(args)
+			if err != nil || len(args) > 0 && about == cmd.Root() {
+				return usageError{fmt.Errorf("there is no command %q: the nearest one is %q", args[0], nearest(cmd.Root(), args[0]))}
+			}
+			return about.Help()
+		}}
+}
+
+// nearest is the command that a mistyped word may have meant.
+func nearest(root *cobra.Command, word string) string {
+	var names []string
+	for _, sub := range root.Commands() {
+		names = append(names, sub.Name())
+	}
+	return config.Nearest(word, names)
 }
 
 // checkWord refuses a single bare word, which is more likely a mistyped command
 // than a message.
 func (a *app) checkWord(cmd *cobra.Command, args []string) error {
-	if len(args) > 1 || cmd.ArgsLenAtDash() == 0 || a.stream || cmd.Flags().Changed("channel") || strings.ContainsAny(args[0], " \t\n") {
+	bare := len(args) == 1 && args[0] != "" && !strings.ContainsAny(args[0], " \t\n")
+	if !bare || cmd.ArgsLenAtDash() == 0 || a.stream || cmd.Flags().Changed("channel") {
 		return nil
 	}
-	var names []string
-	for _, sub := range cmd.Commands() {
-		names = append(names, sub.Name())
-	}
 	return usageError{fmt.Errorf("unknown command %q: the nearest one is %q; to send it as a message, type: zino -- %s",
-		args[0], config.Nearest(args[0], names), args[0])}
+		args[0], nearest(cmd, args[0]), args[0])}
 }
 
 // noArgs refuses arguments with status 2.

@@ -17,7 +17,7 @@ func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 // the end, and what must be called in the end.
 func (a *app) reader() (next func() (string, error), leave func()) {
 	if isTerminal(a.in) {
-		l := newTerminalLines(a.in, a.err)
+		l := newTerminalLines(a.in, a.screen())
 		return l.next, l.leave
 	}
 	r := bufio.NewReader(a.in)
@@ -27,26 +27,38 @@ func (a *app) reader() (next func() (string, error), leave func()) {
 	}, func() {}
 }
 
+// screen is where lines are edited: standard error, or the terminal itself if
+// that goes elsewhere. Standard output belongs to the assistant.
+func (a *app) screen() *os.File {
+	if isTerminal(a.err) {
+		return a.err
+	}
+	if tty, err := os.OpenFile("/dev/tty", os.O_WRONLY, 0); err == nil {
+		return tty
+	}
+	return a.err
+}
+
 // terminalLines edits lines on a terminal. The terminal is raw only while a
 // line is being edited, so that Ctrl-C is a signal during a turn.
 type terminalLines struct {
 	in, out *os.File
+	keys    keys
 	t       *term.Terminal
 	cooked  *term.State // as the terminal was found; nil if it cannot be read
 }
 
 func newTerminalLines(in, out *os.File) *terminalLines {
-	l := &terminalLines{in: in, out: out}
+	l := &terminalLines{in: in, out: out, keys: keys{r: in}}
 	l.cooked, _ = term.GetState(int(in.Fd())) // without it next will say what is wrong
 	l.t = term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{&keys{r: in}, out}, "> ")
+	}{&l.keys, out}, "> ")
 	return l
 }
 
-// next returns what was typed. Several lines that are pasted together, and
-// lines that end in a backslash, make one turn.
+// next returns what was typed for one turn.
 func (l *terminalLines) next() (string, error) {
 	state, err := term.MakeRaw(int(l.in.Fd()))
 	if err != nil {
@@ -58,21 +70,31 @@ func (l *terminalLines) next() (string, error) {
 	}
 	l.t.SetBracketedPasteMode(true)
 	defer l.t.SetBracketedPasteMode(false)
+	return l.turn()
+}
+
+// turn reads lines up to one that ends the turn: a line that ends in a
+// backslash does not, nor does one inside of a paste. Ctrl-C takes back all.
+func (l *terminalLines) turn() (string, error) {
 	var turn strings.Builder
 	for {
 		line, err := l.t.ReadLine()
-		pasted := errors.Is(err, term.ErrPasteIndicator)
-		if err != nil && !pasted {
+		if l.keys.cleared {
+			turn.Reset()
+			l.keys.cleared = false
+		}
+		if err != nil && !errors.Is(err, term.ErrPasteIndicator) {
 			return turn.String() + line, err
 		}
 		rest, continued := strings.CutSuffix(line, `\`)
-		if !continued && !pasted {
+		switch {
+		case l.keys.pasting:
+			turn.WriteString(line + "\n")
+		case continued:
+			turn.WriteString(rest + "\n")
+		default:
 			return turn.String() + line, nil
 		}
-		if pasted {
-			rest = line
-		}
-		turn.WriteString(rest + "\n")
 	}
 }
 
@@ -82,41 +104,6 @@ func (l *terminalLines) leave() {
 	if l.cooked != nil {
 		term.Restore(int(l.in.Fd()), l.cooked)
 	}
+	l.t.SetBracketedPasteMode(false)
 	fmt.Fprintln(l.out)
-}
-
-const (
-	ctrlC = 0x03
-	ctrlE = 0x05 // to the end of the line
-	ctrlU = 0x15 // clear the line
-)
-
-// keys is the keyboard: Ctrl-C clears the line, and twice in a row it leaves.
-type keys struct {
-	r       io.Reader
-	pending []byte
-	struck  bool // the last key was Ctrl-C
-}
-
-func (k *keys) Read(b []byte) (int, error) {
-	if len(k.pending) == 0 {
-		buf := make([]byte, 256)
-		n, err := k.r.Read(buf)
-		if n == 0 {
-			return 0, err
-		}
-		for _, c := range buf[:n] {
-			if c != ctrlC {
-				k.pending, k.struck = append(k.pending, c), false
-				continue
-			}
-			if k.struck {
-				return 0, io.EOF
-			}
-			k.pending, k.struck = append(k.pending, ctrlE, ctrlU), true
-		}
-	}
-	n := copy(b, k.pending)
-	k.pending = k.pending[n:]
-	return n, nil
 }

@@ -16,18 +16,32 @@ func (a *app) message(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	if err := a.modelSet(cfg); err != nil && a.socket == "" && !a.running(cfg, true) {
+	req := proto.Chat{Message: text, ChannelID: a.channel, Stream: a.stream, NeedModel: true}
+	for _, p := range a.places(cfg, true) {
+		err := a.ask(ctx, at(p), req)
+		if !errors.Is(err, rpc.ErrConnect) || p.socket == a.socket {
+			return err
+		}
+	}
+	if err := a.modelSet(cfg); err != nil {
 		return err
 	}
-	d, err := a.connect(cfg, true)
+	d, err := a.bringDaemon(cfg)
 	if err != nil {
 		return err
 	}
+	return a.ask(ctx, d, req)
+}
+
+// ask has one daemon answer one message. A daemon that the user named is sent
+// nothing else.
+func (a *app) ask(ctx context.Context, d *daemon, req proto.Chat) error {
 	defer d.close()
 	if !d.named {
 		a.introduce(ctx, d)
+		a.compare(ctx, d)
 	}
-	return a.turn(ctx, d, proto.Chat{Message: text, ChannelID: a.channel, Stream: a.stream, NeedModel: true})
+	return a.turn(ctx, d, req)
 }
 
 // turn sends one request and prints its answer.
@@ -40,7 +54,7 @@ func (a *app) turn(ctx context.Context, d *daemon, req proto.Chat) error {
 	if endErr := p.end(); err == nil {
 		err = endErr
 	}
-	if ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil {
 		a.say("^C Interrupted.")
 		return errInterrupted
 	}
@@ -68,10 +82,18 @@ func (d *daemon) close() {
 // the command line is used or fails.
 func (a *app) connect(cfg *config.Config, plain bool) (*daemon, error) {
 	for _, p := range a.places(cfg, plain) {
-		if answers(p.socket) || p.socket == a.socket {
-			return &daemon{client: &rpc.Client{Service: "daemon", Path: p.socket}, named: p.named}, nil
+		if p.socket == a.socket || answers(p.socket) {
+			return at(p), nil
 		}
 	}
+	return a.bringDaemon(cfg)
+}
+
+func at(p place) *daemon {
+	return &daemon{client: &rpc.Client{Service: "daemon", Path: p.socket}, named: p.named}
+}
+
+func (a *app) bringDaemon(cfg *config.Config) (*daemon, error) {
 	own, err := a.bring(cfg)
 	if err != nil {
 		return nil, err
@@ -100,4 +122,18 @@ func (a *app) introduce(ctx context.Context, d *daemon) proto.RouterCapabilities
 		a.say("Using %s at %s, found on this host.", c.Model, c.Endpoint)
 	}
 	return c
+}
+
+// compare warns of a daemon from another version: one that was started before
+// an upgrade, most likely.
+func (a *app) compare(ctx context.Context, d *daemon) {
+	if d.own != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	pong, err := rpc.Call(ctx, d.client, proto.Ping, proto.PingRequest{})
+	if err == nil && pong.Version != "" && pong.Version != rpc.Build {
+		a.say("Warning: the daemon is version %s and zino is version %s: restart the services (zino up, or systemctl restart zino.target)", pong.Version, rpc.Build)
+	}
 }

@@ -11,8 +11,9 @@ import (
 	"zino/pkg/config"
 )
 
-// hostSocket is the daemon of the host's own installation.
-const hostSocket = "/run/zino/daemon.sock"
+// hostSocket is the daemon of the host's own installation. Tests put another
+// in its place.
+var hostSocket = "/run/zino/daemon.sock"
 
 // place is a socket where a daemon may listen.
 type place struct {
@@ -49,6 +50,12 @@ func runtimeDir() (string, error) {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
 		return filepath.Join(dir, "zino"), nil
 	}
+	return ownTempDir()
+}
+
+// ownTempDir is the user's place where there is neither a runtime directory
+// nor a home. It need not be there yet.
+func ownTempDir() (string, error) {
 	dir := filepath.Join(os.TempDir(), "zino-"+strconv.Itoa(os.Getuid()))
 	info, err := os.Lstat(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -58,26 +65,27 @@ func runtimeDir() (string, error) {
 		return "", err
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || !ok || int(stat.Uid) != os.Getuid() || info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("%s is not a directory that only you can use (mode 0700): remove it, or set XDG_RUNTIME_DIR", dir)
+		return "", fmt.Errorf("%s is not a directory that only you can use (mode 0700): remove it, or set XDG_RUNTIME_DIR and HOME", dir)
 	}
 	return dir, nil
 }
 
 // baseDir is where the user's files live. ZDX_HOME is the name of the earlier
 // program's variable.
-func baseDir() string {
+func baseDir() (string, error) {
 	for _, name := range []string{"ZINO_HOME", "ZDX_HOME"} {
 		if dir := os.Getenv(name); dir != "" {
-			return absolute(dir)
+			return absolute(dir), nil
 		}
 	}
 	if dir := os.Getenv("XDG_CONFIG_HOME"); dir != "" {
-		return absolute(filepath.Join(dir, "zino"))
+		return absolute(filepath.Join(dir, "zino")), nil
 	}
 	if home := os.Getenv("HOME"); home != "" {
-		return absolute(filepath.Join(home, ".config", "zino"))
+		return absolute(filepath.Join(home, ".config", "zino")), nil
 	}
-	return filepath.Join(os.TempDir(), "zino-"+strconv.Itoa(os.Getuid()), "home")
+	dir, err := ownTempDir()
+	return filepath.Join(dir, "home"), err
 }
 
 func absolute(path string) string {

@@ -2,9 +2,11 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"zino/pkg/config"
 )
@@ -19,9 +21,15 @@ func (a *app) settings() (*config.Config, error) {
 		}
 		return config.Load(path, "cli")
 	}
-	base := baseDir()
+	base, err := baseDir()
+	if err != nil {
+		return nil, err
+	}
 	path := filepath.Join(base, "config.toml")
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(path); err != nil {
+		if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+			a.say("Warning: your configuration cannot be reached and is not used: %v", err)
+		}
 		path = ""
 	}
 	cfg, err := config.Load(path, "cli")
@@ -77,13 +85,11 @@ func (a *app) borrow(cfg *config.Config) error {
 	if err != nil {
 		return nil // without a current directory nothing lies in it
 	}
-	data, err := os.ReadFile(filepath.Join(dir, config.FileName))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	local, err := config.Parse(data, filepath.Join(dir, config.FileName), dir, "cli")
+	local, err := readLocal(dir)
 	if err != nil {
-		a.say("Warning: not used: %v", err)
+		a.say("Warning: %s here is not used: %v", config.FileName, err)
+	}
+	if local == nil {
 		return nil
 	}
 	if !cfg.IsSet("model") && !cfg.IsSet("service.model") && local.Service.Model != "" {
@@ -92,22 +98,52 @@ func (a *app) borrow(cfg *config.Config) error {
 	if !cfg.IsSet("sys.personality") && local.IsSet("sys.personality") {
 		cfg.Sys.Personality = local.Sys.Personality
 	}
-	if !cfg.IsSet("sys.template") && local.IsSet("sys.template") && inside(dir, local.Sys.Template) {
-		cfg.Sys.Template = local.Sys.Template
+	if !cfg.IsSet("sys.template") && local.IsSet("sys.template") {
+		if template, ok := inside(dir, local.Sys.Template); ok {
+			cfg.Sys.Template = template
+		} else {
+			a.say("Warning: [sys] template of %s here is not used: %s is not a file inside this directory", config.FileName, local.Sys.Template)
+		}
 	}
 	return nil
 }
 
-// inside reports whether path, links followed, lies below dir.
-func inside(dir, path string) bool {
+// readLocal reads the ZINO.toml in dir, nil if there is none. Whoever can put a
+// file there must not be able to stop the run with a pipe or a giant.
+func readLocal(dir string) (*config.Config, error) {
+	const limit = 1 << 20
+	path := filepath.Join(dir, config.FileName)
+	info, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > limit {
+		return nil, fmt.Errorf("it is not a file of at most %d bytes", limit)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return config.Parse(data, path, dir, "cli")
+}
+
+// inside returns path with its links followed, if that is a file below dir.
+func inside(dir, path string) (string, bool) {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
-		return false
+		return "", false
 	}
 	path, err = filepath.EvalSymlinks(path)
 	if err != nil {
-		return false
+		return "", false
+	}
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return "", false
 	}
 	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel)
+	return path, err == nil && filepath.IsLocal(rel)
 }

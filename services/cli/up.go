@@ -7,9 +7,11 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -27,10 +29,12 @@ stops everything.`
 func (a *app) upCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "up", Short: "keep a constellation of services running", Long: upLong, Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
 			if a.private != "" {
-				return a.keepPrivate(cmd.Context())
+				return a.keepPrivate(ctx)
 			}
-			return a.up(cmd.Context())
+			return a.up(ctx)
 		}}
 	cmd.Flags().StringVar(&a.private, "private", "", "the directory of a constellation that was brought along")
 	cmd.Flags().MarkHidden("private") // cannot fail: the flag exists
@@ -55,6 +59,9 @@ func (a *app) up(ctx context.Context) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("cannot make the directory of the sockets: %w", err)
 	}
+	if _, err := runtimeDir(); err != nil { // somebody else was faster
+		return err
+	}
 	log := service.Logger(a.err, "up", cfg.Logging.Level)
 	for _, warning := range cfg.Warnings {
 		log.Warn(warning)
@@ -78,11 +85,14 @@ func (a *app) up(ctx context.Context) error {
 // keepPrivate is the keeper of a constellation that another process brought
 // along: it ends when that process does, and leaves nothing behind.
 func (a *app) keepPrivate(ctx context.Context) error {
+	defer os.RemoveAll(a.private)
+	// Who brought us may be gone when we say something: that is no reason to
+	// die before everything has been taken down.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	cfg, err := config.Load(filepath.Join(a.private, config.FileName), "cli")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(a.private)
 	logs, closeLogs := a.privateLog()
 	defer closeLogs()
 	c, err := open(cfg, cfg.File)
@@ -105,9 +115,14 @@ func (a *app) keepPrivate(ctx context.Context) error {
 // is no place for a log there is none.
 func (a *app) privateLog() (io.Writer, func() error) {
 	const limit = 1 << 20
-	f, err := supervise.OpenLog(filepath.Join(baseDir(), "log", "zino.log"), limit)
+	nothing := func() error { return nil }
+	base, err := baseDir()
 	if err != nil {
-		return io.Discard, func() error { return nil }
+		return io.Discard, nothing
+	}
+	f, err := supervise.OpenLog(filepath.Join(base, "log", "zino.log"), limit)
+	if err != nil {
+		return io.Discard, nothing
 	}
 	return f, f.Close
 }
@@ -165,11 +180,13 @@ func (c *constellation) close() error {
 // providerKeys are the variables that hold keys of providers: rtr's alone.
 var providerKeys = []string{"LLM_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY"}
 
-// environment is the caller's, and keys go to rtr only.
+// environment is the caller's without what its own supervisor told it; keys go
+// to rtr only.
 func environment(name string, cfg *config.Config) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		key, _, _ := strings.Cut(v, "=")
-		return key == "ZINO_CONFIG" || strings.HasPrefix(key, "LISTEN_") || name != "rtr" && slices.Contains(providerKeys, key)
+		return key == "ZINO_CONFIG" || key == "NOTIFY_SOCKET" || strings.HasPrefix(key, "LISTEN_") || strings.HasPrefix(key, "WATCHDOG_") ||
+			name != "rtr" && slices.Contains(providerKeys, key)
 	})
 	if name == "rtr" && cfg.API.Key != "" {
 		env = append(env, "LLM_API_KEY="+cfg.API.Key)

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestNormalize(t *testing.T) {
+	for _, test := range []struct{ args, want string }{
+		{"", ""},
+		{"-ch kitchen hello you", "--channel kitchen hello you"},
+		{"-ch=kitchen hello", "--channel=kitchen hello"},
+		{"-ch= hello", "--channel= hello"},
+		{"--channel=x -c f", "--channel=x -c f"},
+		{"-c hx -chx", "-c hx -chx"},
+		{"-- -ch kitchen", "-- -ch kitchen"},
+		{"-ch a -- -ch b", "--channel a -- -ch b"},
+	} {
+		if got := strings.Join(normalize(strings.Fields(test.args)), " "); got != test.want {
+			t.Errorf("%q becomes %q, want %q", test.args, got, test.want)
+		}
+	}
+}
+
+// TestMessageArguments sends what stands on the command line.
+func TestMessageArguments(t *testing.T) {
+	for _, test := range []struct {
+		args             []string
+		message, channel string
+		stream           bool
+	}{
+		{[]string{"hello", "you"}, "hello you", "", false},
+		{[]string{"one line"}, "one line", "", false},
+		{[]string{"--", "hello"}, "hello", "", false},
+		{[]string{"--", "-x", "--stream"}, "-x --stream", "", false},
+		{[]string{"--", "status"}, "status", "", false},
+		{[]string{"-s", "hello"}, "hello", "", true},
+		{[]string{"hello", "--stream"}, "hello", "", true},
+		{[]string{"-ch", "kitchen", "hello"}, "hello", "kitchen", false},
+		{[]string{"-ch=kitchen", "hello", "you"}, "hello you", "kitchen", false},
+		{[]string{"--channel=kitchen", "hello"}, "hello", "kitchen", false},
+		{[]string{"two\nlines"}, "two\nlines", "", false},
+	} {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, "")
+			status, out, said := run(t, newWorld(t).command(append([]string{"--socket", f.socket}, test.args...)...), "")
+			if status != 0 || out != "echo: "+test.message+"\n" || said != "" {
+				t.Errorf("status %d, printed %q, said %q", status, out, said)
+			}
+			if n := len(f.requests()); n != 1 {
+				t.Fatalf("%d requests", n)
+			}
+			if got := f.requests()[0]; got.Message != test.message || got.ChannelID != test.channel || got.Stream != test.stream || !got.NeedModel {
+				t.Errorf("sent %+v", got)
+			}
+		})
+	}
+}
+
+// TestMistakes end with status 2 and one line, and nothing is sent.
+func TestMistakes(t *testing.T) {
+	f := newFake(t, "")
+	defer func() {
+		if len(f.messages()) > 0 {
+			t.Errorf("sent %q", f.messages())
+		}
+	}()
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"hello"}, `zino: unknown command "hello": the nearest one is "help"; to send it as a message, type: zino -- hello`},
+		{[]string{"stauts"}, `zino: unknown command "stauts": the nearest one is "status"; to send it as a message, type: zino -- stauts`},
+		{[]string{"--nope", "a", "b"}, "zino: unknown flag: --nope; try zino --help"},
+		{[]string{"-x"}, "zino: unknown shorthand flag: 'x' in -x; try zino --help"},
+		{[]string{"a", "b", "--channel"}, "zino: flag needs an argument: --channel; try zino --help"},
+		{[]string{"a", "b", "-ch"}, "zino: flag needs an argument: --channel; try zino --help"},
+		{[]string{"status", "-s"}, "zino: unknown shorthand flag: 's' in -s; try zino --help"},
+		{[]string{"status", "now"}, `zino: zino status takes no arguments, but was given "now"; try zino status --help`},
+		{[]string{"up", "now"}, `zino: zino up takes no arguments, but was given "now"; try zino up --help`},
+		{[]string{"describe"}, "zino: name one service: daemon, sys, ctx, mem, agr, rtr, exc"},
+		{[]string{"describe", "mem", "rtr"}, "zino: name one service: daemon, sys, ctx, mem, agr, rtr, exc"},
+		{[]string{"help", "nothing"}, `zino: there is no command "nothing": the nearest one is `},
+	} {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			status, out, said := run(t, newWorld(t).command(append([]string{"--socket", f.socket}, test.args...)...), "")
+			if status != exitUsage || out != "" || strings.Count(said, "\n") != 1 || !strings.HasPrefix(said, test.want) {
+				t.Errorf("status %d, printed %q, said %q", status, out, said)
+			}
+		})
+	}
+}
+
+// TestHelp goes to standard output, whatever stands in the way.
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {"-h"}, {"help"}, {"up", "--help"}, {"help", "status"}, {"--version"}} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			t.Parallel()
+			status, out, said := run(t, newWorld(t).command(args...), "")
+			if status != 0 || out == "" || said != "" {
+				t.Errorf("status %d, printed %q, said %q", status, out, said)
+			}
+			if strings.Contains(out, "--private") {
+				t.Error("a hidden flag is shown")
+			}
+		})
+	}
+}
+
+// TestEnvironment holds that keys go to rtr only, and nothing to anybody that
+// was meant for this process.
+func TestEnvironment(t *testing.T) {
+	for _, name := range providerKeys {
+		t.Setenv(name, "sk-secret")
+	}
+	for _, name := range []string{"NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "WATCHDOG_USEC", "ZINO_CONFIG"} {
+		t.Setenv(name, "1")
+	}
+	t.Setenv("OWN_VARIABLE", "kept")
+	for _, service := range []string{"mem", "rtr"} {
+		env := environment(service, cfgOf(t, ""))
+		secrets := slices.ContainsFunc(env, func(v string) bool { return strings.Contains(v, "sk-secret") })
+		if secrets != (service == "rtr") {
+			t.Errorf("%s: keys are there: %v", service, secrets)
+		}
+		if !slices.Contains(env, "OWN_VARIABLE=kept") {
+			t.Errorf("%s: the caller's variable is missing", service)
+		}
+		for _, v := range env {
+			for _, prefix := range []string{"NOTIFY_", "LISTEN_", "WATCHDOG_", "ZINO_CONFIG="} {
+				if strings.HasPrefix(v, prefix) {
+					t.Errorf("%s: %s", service, v)
+				}
+			}
+		}
+	}
+	if env := environment("rtr", cfgOf(t, "[api]\nkey = \"from the file\"\n")); env[len(env)-1] != "LLM_API_KEY=from the file" {
+		t.Errorf("the last is %s", env[len(env)-1])
+	}
+}

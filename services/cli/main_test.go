@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+// mainEnv makes the test binary the command zino.
+const mainEnv = "CLI_TEST_MAIN"
+
+// deadline ends a test that waits for something which never comes.
+const deadline = 20 * time.Second
+
+func TestMain(m *testing.M) {
+	if os.Getenv(mainEnv) != "" {
+		if version := os.Getenv("CLI_TEST_VERSION"); version != "" {
+			rpc.Build = version
+		}
+		if socket := os.Getenv("CLI_TEST_HOST"); socket != "" {
+			hostSocket = socket
+		}
+		os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// fake is a daemon with what stands behind it.
+type fake struct {
+	socket string
+
+	mu      sync.Mutex
+	heard   []proto.Chat
+	cleared []string
+	ended   chan error // why turns that wait were ended
+}
+
+// newFake answers "echo: MESSAGE"; some messages mean something else, see chat.
+func newFake(t *testing.T, path string) *fake {
+	t.Helper()
+	if path == "" {
+		path = filepath.Join(shortDir(t), "d")
+	}
+	f := &fake{socket: path, ended: make(chan error, 16)}
+	others := filepath.Join(shortDir(t), "o")
+	for _, service := range []string{"daemon", "others"} {
+		s := rpc.NewServer(service, slog.New(slog.DiscardHandler))
+		path := others
+		if service == "daemon" {
+			path = f.socket
+			rpc.HandleText(s, proto.DaemonChat, f.chat)
+			rpc.HandleRelay(s, proto.DaemonForward, func(ctx context.Context, req proto.Forward, out *rpc.Out) error {
+				c := &rpc.Client{Service: req.Service, Path: others}
+				defer c.Close()
+				return rpc.Relay(ctx, c, req.Request, out)
+			})
+		}
+		rpc.Handle(s, proto.RtrCapabilities, func(context.Context, proto.CapabilitiesRequest) (proto.RouterCapabilities, error) {
+			return proto.RouterCapabilities{Streaming: true, Model: "fake", Provider: "openai"}, nil
+		})
+		rpc.Handle(s, proto.MemClearHistory, f.clear)
+		l, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go s.Serve(l)
+		t.Cleanup(func() {
+			at, cancel := context.WithCancel(context.Background())
+			cancel()
+			s.Shutdown(at) // cancelled at once: what still runs is of no interest
+		})
+	}
+	return f
+}
+
+func (f *fake) chat(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Text, error) {
+	f.mu.Lock()
+	f.heard = append(f.heard, req)
+	f.mu.Unlock()
+	switch message := strings.TrimSpace(req.Message); {
+	case message == "":
+		return proto.Text{}, &proto.Error{Code: proto.CodeInvalid, Message: "Empty message."}
+	case message == "fail":
+		return proto.Text{}, &proto.Error{Code: proto.CodeInternal, Message: "this\nfails \x1b[31m"}
+	case message == "nothing":
+		return proto.Text{}, nil
+	case message == "wait":
+		out.Text([]byte("so far"))
+		out.Flush()
+		<-ctx.Done()
+		f.ended <- ctx.Err()
+		return proto.Text{}, ctx.Err()
+	case message == "flood":
+		for ctx.Err() == nil {
+			if err := out.Text(bytes.Repeat([]byte("flood\n"), 1000)); err != nil {
+				break
+			}
+		}
+		f.ended <- context.Canceled
+		return proto.Text{}, context.Canceled
+	}
+	return proto.Text{Content: "echo: " + req.Message}, out.Text([]byte("echo: " + req.Message))
+}
+
+func (f *fake) clear(_ context.Context, req proto.ClearHistory) (proto.Empty, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cleared = append(f.cleared, req.ChannelID)
+	return proto.Empty{}, nil
+}
+
+// requests lists what has been asked of the daemon.
+func (f *fake) requests() []proto.Chat {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.heard)
+}
+
+// messages lists what has been said to the daemon.
+func (f *fake) messages() (list []string) {
+	for _, req := range f.requests() {
+		list = append(list, req.Message)
+	}
+	return list
+}
+
+// waiting returns when a turn that waits has begun.
+func (f *fake) waiting(t *testing.T, n int) {
+	t.Helper()
+	until(t, "the turn has begun", func() bool { return len(f.messages()) >= n })
+}
+
+// world is the environment of a command: a home and a runtime directory.
+type world struct{ home, runtime, cwd string }
+
+func newWorld(t *testing.T) world {
+	t.Helper()
+	dir := shortDir(t)
+	w := world{filepath.Join(dir, "h"), filepath.Join(dir, "r"), filepath.Join(dir, "w")}
+	for _, d := range []string{w.home, w.runtime, w.cwd} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+// command is zino in that world. Nothing of the tester's own comes through.
+func (w world) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Dir = w.cwd
+	cmd.Env = []string{mainEnv + "=1", "GORACE=atexit_sleep_ms=0", "PATH=" + os.Getenv("PATH"), "TERM=xterm",
+		"HOME=" + w.home, "XDG_RUNTIME_DIR=" + w.runtime, "CLI_TEST_HOST=" + w.runtime + "/host.sock"}
+	return cmd
+}
+
+// run runs the command to its end.
+func run(t *testing.T, cmd *exec.Cmd, input string) (status int, out, errors string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &stdout, &stderr
+	cmd.WaitDelay = deadline
+	err := cmd.Run()
+	if _, ok := err.(*exec.ExitError); err != nil && !ok {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()
+}
+
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "z")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func until(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.After(deadline); !condition(); {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}

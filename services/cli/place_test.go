@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"zino/pkg/config"
+)
+
+// cfgOf parses a configuration.
+func cfgOf(t *testing.T, text string) *config.Config {
+	t.Helper()
+	cfg, err := config.Parse([]byte(text), "own.toml", "/own", "cli")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// TestPlaces holds where a daemon is looked for, and in which order.
+func TestPlaces(t *testing.T) {
+	const socket = "[daemon]\nsocket = \"d.sock\"\n"
+	for _, test := range []struct {
+		name, flag, config, text string
+		plain, chat              string
+	}{
+		{"nothing named", "", "", "", "/run/user/7/zino/daemon.sock /run/zino/daemon.sock", "/run/user/7/zino/daemon.sock"},
+		{"a socket", "/a.sock", "own.toml", socket, "/a.sock!", "/a.sock!"},
+		{"a configuration with a socket", "", "own.toml", socket, "/own/d.sock!", "/own/d.sock!"},
+		{"a configuration without", "", "own.toml", "", "/run/zino/daemon.sock", ""},
+		{"the user's own file with a socket", "", "", socket, "/own/d.sock!", "/own/d.sock!"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Setenv("XDG_RUNTIME_DIR", "/run/user/7")
+			t.Setenv("ZINO_CONFIG", "")
+			a := &app{socket: test.flag, config: test.config}
+			cfg := cfgOf(t, test.text)
+			for plain, want := range map[bool]string{true: test.plain, false: test.chat} {
+				var got []string
+				for _, p := range a.places(cfg, plain) {
+					if p.named {
+						p.socket += "!"
+					}
+					got = append(got, p.socket)
+				}
+				if strings.Join(got, " ") != want {
+					t.Errorf("plain %v: %q, want %q", plain, got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestRuntimeDir refuses a directory that somebody else could have made.
+func TestRuntimeDir(t *testing.T) {
+	tmp := shortDir(t)
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	t.Setenv("TMPDIR", tmp)
+	own := filepath.Join(tmp, "zino-"+strconv.Itoa(os.Getuid()))
+	for _, test := range []struct {
+		name string
+		make func() error
+		ok   bool
+	}{
+		{"none yet", func() error { return nil }, true},
+		{"a directory", func() error { return os.Mkdir(own, 0o700) }, true},
+		{"open to all", func() error { return mkdir(own, 0o777) }, false},
+		{"readable by the group", func() error { return mkdir(own, 0o750) }, false},
+		{"a file", func() error { return os.WriteFile(own, nil, 0o600) }, false},
+		{"a link", func() error { return os.Symlink(shortDir(t), own) }, false},
+		{"a dangling link", func() error { return os.Symlink(filepath.Join(tmp, "none"), own) }, false},
+		{"foreign", func() error { return foreign(t, own) }, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if err := test.make(); err != nil {
+				t.Fatal(err)
+			}
+			defer os.RemoveAll(own)
+			dir, err := runtimeDir()
+			if test.ok != (err == nil) {
+				t.Fatalf("%v", err)
+			}
+			if test.ok && dir != own {
+				t.Errorf("%s, want %s", dir, own)
+			}
+			if want := own + " is not a directory that only you can use (mode 0700): remove it, or set XDG_RUNTIME_DIR and HOME"; err != nil && err.Error() != want {
+				t.Errorf("%v\nwant %s", err, want)
+			}
+			t.Setenv("ZINO_HOME", "")
+			t.Setenv("ZDX_HOME", "")
+			t.Setenv("XDG_CONFIG_HOME", "")
+			t.Setenv("HOME", "")
+			if base, err := baseDir(); test.ok != (err == nil) || test.ok && base != filepath.Join(own, "home") {
+				t.Errorf("without a home the base is %s, %v", base, err)
+			}
+		})
+	}
+}
+
+func mkdir(dir string, mode os.FileMode) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	return os.Chmod(dir, mode)
+}
+
+// foreign makes a directory of another user's, or a stand-in where only root
+// could: a link to one that belongs to root.
+func foreign(t *testing.T, dir string) error {
+	t.Helper()
+	if os.Getuid() != 0 {
+		return os.Symlink("/", dir)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	return os.Chown(dir, 12345, 12345)
+}
+
+func TestBaseDir(t *testing.T) {
+	for _, test := range []struct{ home, old, xdg, user, want string }{
+		{"/a", "/b", "/c", "/d", "/a"},
+		{"", "/b", "/c", "/d", "/b"},
+		{"", "", "/c", "/d", "/c/zino"},
+		{"", "", "", "/d", "/d/.config/zino"},
+	} {
+		t.Setenv("ZINO_HOME", test.home)
+		t.Setenv("ZDX_HOME", test.old)
+		t.Setenv("XDG_CONFIG_HOME", test.xdg)
+		t.Setenv("HOME", test.user)
+		if got, err := baseDir(); got != test.want || err != nil {
+			t.Errorf("%+v: %s, %v", test, got, err)
+		}
+	}
+}
+
+// TestPrivateDir falls back where the runtime directory is of no use.
+func TestPrivateDir(t *testing.T) {
+	tmp := shortDir(t)
+	t.Setenv("TMPDIR", tmp)
+	for _, runtime := range []string{"", filepath.Join(tmp, "none"), "/dev/null", filepath.Join(tmp, strings.Repeat("x", 80))} {
+		t.Setenv("XDG_RUNTIME_DIR", runtime)
+		dir, err := privateDir()
+		if err != nil || filepath.Dir(dir) != tmp {
+			t.Errorf("%q: %s, %v", runtime, dir, err)
+			continue
+		}
+		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("%s: %v, %v", dir, info.Mode(), err)
+		}
+	}
+}
