@@ -48,8 +48,10 @@ func benchExec(b *bench) ([]line, error) {
 		floors, cpus, ratios, walls = append(floors, floor), append(cpus, cpu), append(ratios, cpu/floor), append(walls, wall)
 	}
 	return []line{
-		{name: "sh -c true through exc, CPU", measured: median(cpus), floor: median(floors), ratio: median(ratios), goals: []goal{ratioAtMost(1.6)},
-			note: "exc and all below it; this goal holds where exc uses cgroup v2"},
+		{
+			name: "sh -c true through exc, CPU", measured: median(cpus), floor: median(floors), ratio: median(ratios), goals: []goal{ratioAtMost(1.6)},
+			note: "exc and all below it; this goal holds where exc uses cgroup v2",
+		},
 		{name: "sh -c true through exc, in all", measured: median(walls), goals: []goal{atMost(8e6)}, note: "wall time, request to reply; this goal holds without cgroup v2"},
 	}, nil
 }

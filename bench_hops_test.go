@@ -94,9 +94,11 @@ func benchBurst(b *bench) ([]line, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []line{{name: "3 hops, burst of 100k chunks, CPU per chunk in all", measured: medianOf(through, streamResult.total),
+	return []line{{
+		name: "3 hops, burst of 100k chunks, CPU per chunk in all", measured: medianOf(through, streamResult.total),
 		floor: medianOf(direct, streamResult.total), ratio: ratioOf(through, direct, streamResult.total),
-		goals: []goal{atMost(2000), ratioAtMost(2)}, note: chain}}, nil
+		goals: []goal{atMost(2000), ratioAtMost(2)}, note: chain,
+	}}, nil
 }
 
 // benchPaced sends a chunk a millisecond. The floor is the same way through
@@ -136,10 +138,14 @@ func benchPaced(b *bench) ([]line, error) {
 	latency := func(r streamResult) float64 { return r.Latency / 3 }
 	relays := func(r streamResult) float64 { return r.relays() / float64(r.Chunks) / 2 }
 	return []line{
-		{name: "3 hops, a chunk a millisecond, p50 per hop", measured: medianOf(ours, latency), floor: medianOf(raw, latency), ratio: ratioOf(ours, raw, latency),
-			goals: []goal{atMost(15e3)}, note: chain + "; a third of the time from source to client; floor: raw relays in Go"},
-		{name: "3 hops, a chunk a millisecond, CPU per hop", measured: medianOf(ours, relays), floor: medianOf(raw, relays), ratio: ratioOf(ours, raw, relays),
-			goals: []goal{atMost(20e3)}, note: "mean of zino-daemon and zino-agr"},
+		{
+			name: "3 hops, a chunk a millisecond, p50 per hop", measured: medianOf(ours, latency), floor: medianOf(raw, latency), ratio: ratioOf(ours, raw, latency),
+			goals: []goal{atMost(15e3)}, note: chain + "; a third of the time from source to client; floor: raw relays in Go",
+		},
+		{
+			name: "3 hops, a chunk a millisecond, CPU per hop", measured: medianOf(ours, relays), floor: medianOf(raw, relays), ratio: ratioOf(ours, raw, relays),
+			goals: []goal{atMost(20e3)}, note: "mean of zino-daemon and zino-agr",
+		},
 	}, nil
 }
 
@@ -180,6 +186,8 @@ func benchFirstChunk(b *bench) ([]line, error) {
 	for i := range through {
 		added = append(added, through[i].First-direct[i].First)
 	}
-	return []line{{name: "first chunk through 3 cold hops, added", measured: median(added), floor: medianOf(direct, first), goals: []goal{atMost(0.4e6)},
-		note: "new processes each time, wall time; floor: no hop"}}, nil
+	return []line{{
+		name: "first chunk through 3 cold hops, added", measured: median(added), floor: medianOf(direct, first), goals: []goal{atMost(0.4e6)},
+		note: "new processes each time, wall time; floor: no hop",
+	}}, nil
 }

@@ -61,8 +61,10 @@ func appendUnsynced(b *bench) ([]line, error) {
 	ping.Request = pingRequest
 	p, err := ask[pairResult](b, true, "pair", pairTask{20, 100, ping, to("short")})
 	return []line{
-		{name: "append_history, not synced, CPU of mem", measured: p.B.Server, floor: p.A.Server, ratio: p.B.Server / p.A.Server, goals: []goal{atMost(10e3)},
-			note: "a history of 100 messages, the socket included; floor: a ping of mem, so the rest is the append"},
+		{
+			name: "append_history, not synced, CPU of mem", measured: p.B.Server, floor: p.A.Server, ratio: p.B.Server / p.A.Server, goals: []goal{atMost(10e3)},
+			note: "a history of 100 messages, the socket included; floor: a ping of mem, so the rest is the append",
+		},
 		{name: "append_history, 1M messages over 100", measured: r.B.Server, floor: r.A.Server, ratio: r.B.Server / r.A.Server, goals: []goal{ratioAtMost(1.1)}},
 	}, err
 }

@@ -68,8 +68,10 @@ func benchPing(b *bench) ([]line, error) {
 		{"ping, new connection over a warm ping", side{"raw", service.path, pingRequest, []int{service.pid()}, 0}, "dial", 500, 3.0, note},
 		{"ping, new connection, rpc.Call over a warm one", side{"call", service.path, pingRequest, []int{service.pid()}, 0}, "callnew", 500, 3.0, note},
 	} {
-		r, err := ask[pairResult](b, true, "pair", pairTask{b.scale(40), b.scale(c.n), c.a,
-			side{c.kind, service.path, pingRequest, []int{service.pid()}, 0}})
+		r, err := ask[pairResult](b, true, "pair", pairTask{
+			b.scale(40), b.scale(c.n), c.a,
+			side{c.kind, service.path, pingRequest, []int{service.pid()}, 0},
+		})
 		if err != nil {
 			return lines, err
 		}

@@ -49,8 +49,10 @@ func benchCLIStart(b *bench) ([]line, error) {
 		zinos, clients = append(zinos, z.wall), append(clients, c.wall)
 		ratios, cpuRatios = append(ratios, z.wall/c.wall), append(cpuRatios, z.cpu/c.cpu)
 	}
-	return []line{{name: "zino MESSAGE, start to first byte on the socket", measured: median(zinos), floor: median(clients), ratio: median(ratios),
-		goals: []goal{ratioAtMost(2.5), atMost(3e6)}, note: fmt.Sprintf("wall time; CPU time %.2fx; floor: static C client", median(cpuRatios))}}, nil
+	return []line{{
+		name: "zino MESSAGE, start to first byte on the socket", measured: median(zinos), floor: median(clients), ratio: median(ratios),
+		goals: []goal{ratioAtMost(2.5), atMost(3e6)}, note: fmt.Sprintf("wall time; CPU time %.2fx; floor: static C client", median(cpuRatios)),
+	}}, nil
 }
 
 // firstByte starts cmd and waits for the first byte from it on l. A connection
@@ -116,8 +118,10 @@ func benchServiceStart(b *bench) ([]line, error) {
 		together = append(together, t)
 	}
 	return []line{
-		{name: "one service, exec to first pong", measured: worst, floor: median(floor), ratio: worst / median(floor), goals: []goal{atMost(4e6)},
-			note: "wall time, socket handed over; the slowest: " + slowest + "; floor: a minimal Go service"},
+		{
+			name: "one service, exec to first pong", measured: worst, floor: median(floor), ratio: worst / median(floor), goals: []goal{atMost(4e6)},
+			note: "wall time, socket handed over; the slowest: " + slowest + "; floor: a minimal Go service",
+		},
 		{name: fmt.Sprintf("all %d services, exec to last pong", len(config.Services)), measured: median(together), goals: []goal{atMost(20e6)}, note: "wall time, all started at once"},
 	}, nil
 }
@@ -218,8 +222,10 @@ func benchIdleMemory(b *bench) ([]line, error) {
 	}
 	n := float64(len(config.Services))
 	return []line{
-		{name: fmt.Sprintf("idle constellation of %d, PSS in all", len(config.Services)), unit: megabytes, measured: sum, floor: n * least, ratio: sum / n / least,
-			goals: []goal{atMost(35e6)}, note: strings.Join(parts, ", ") + "; floor: as many minimal Go services"},
+		{
+			name: fmt.Sprintf("idle constellation of %d, PSS in all", len(config.Services)), unit: megabytes, measured: sum, floor: n * least, ratio: sum / n / least,
+			goals: []goal{atMost(35e6)}, note: strings.Join(parts, ", ") + "; floor: as many minimal Go services",
+		},
 		{name: "the largest service without heavy libraries, PSS", unit: megabytes, measured: largest, floor: least, ratio: largest / least, goals: []goal{atMost(4e6)}, note: "all but rtr"},
 	}, nil
 }

@@ -107,8 +107,10 @@ func benchForward(b *bench) ([]line, error) {
 	copied := make([]byte, len(frame))
 	floor := timed(b.scale(100), 100, func() { copy(copied, frame); copy(copied, frame) })
 	cpu := timed(b.scale(100), 100, forward)
-	return []line{{name: "forward a request with 100 KB of messages", measured: cpu, floor: floor, ratio: cpu / floor, goals: []goal{atMost(25e3)},
-		note: "read, decode, encode, without sockets; floor: two copies"}}, err
+	return []line{{
+		name: "forward a request with 100 KB of messages", measured: cpu, floor: floor, ratio: cpu / floor, goals: []goal{atMost(25e3)},
+		note: "read, decode, encode, without sockets; floor: two copies",
+	}}, err
 }
 
 func forwardOnce(in *wire.Reader, out []byte) ([]byte, error) {
@@ -170,8 +172,10 @@ func (b *bench) added(p *process, request func(proto.Raw) ([]byte, error)) (floa
 	if err := errors.Join(errLarge, errSmall); err != nil {
 		return 0, err
 	}
-	r, err := ask[pairResult](b, true, "pair", pairTask{20, 200,
+	r, err := ask[pairResult](b, true, "pair", pairTask{
+		20, 200,
 		side{Kind: "raw", Path: p.path, PIDs: []int{p.pid()}, Request: string(small)},
-		side{Kind: "raw", Path: p.path, PIDs: []int{p.pid()}, Request: string(large)}})
+		side{Kind: "raw", Path: p.path, PIDs: []int{p.pid()}, Request: string(large)},
+	})
 	return r.B.Server - r.A.Server, err
 }

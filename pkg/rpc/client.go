@@ -233,11 +233,15 @@ func (c *Client) silence() time.Duration {
 func (c *Client) explain(err error, answered bool) error {
 	switch {
 	case timedOut(err):
-		return &proto.Error{Code: proto.CodeTimeout, Service: c.Service,
-			Message: fmt.Sprintf("%s said nothing for %v", c.Service, c.silence())}
+		return &proto.Error{
+			Code: proto.CodeTimeout, Service: c.Service,
+			Message: fmt.Sprintf("%s said nothing for %v", c.Service, c.silence()),
+		}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), answered && notTaken(err):
-		return &proto.Error{Code: proto.CodeUnavailable, Service: c.Service,
-			Message: c.Service + " hung up before its answer was complete"}
+		return &proto.Error{
+			Code: proto.CodeUnavailable, Service: c.Service,
+			Message: c.Service + " hung up before its answer was complete",
+		}
 	case notTaken(err):
 		return err
 	}

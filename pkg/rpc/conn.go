@@ -183,8 +183,10 @@ func (s *Server) record(ctx context.Context, typ string, started time.Time, err 
 	if !s.log.Enabled(ctx, level) {
 		return
 	}
-	attrs := []slog.Attr{slog.String("type", typ), slog.Duration("duration", time.Since(started)),
-		slog.String("trace", Trace(ctx)), slog.Int("uid", p.uid())}
+	attrs := []slog.Attr{
+		slog.String("type", typ), slog.Duration("duration", time.Since(started)),
+		slog.String("trace", Trace(ctx)), slog.Int("uid", p.uid()),
+	}
 	if err != nil {
 		attrs = append(attrs, slog.String("error", err.Error()))
 	}

@@ -103,8 +103,10 @@ func (s *Server) stats(context.Context, proto.StatsRequest) (proto.Stats, error)
 	s.mu.Lock()
 	connections := int64(len(s.conns))
 	s.mu.Unlock()
-	stats := proto.Stats{Service: s.service, UptimeS: s.uptime(), Requests: s.requests.Load(), Errors: s.failures.Load(),
-		InFlight: s.inFlight.Load() - 1, Connections: connections, HeapBytes: heapBytes(), Problems: []string{}}
+	stats := proto.Stats{
+		Service: s.service, UptimeS: s.uptime(), Requests: s.requests.Load(), Errors: s.failures.Load(),
+		InFlight: s.inFlight.Load() - 1, Connections: connections, HeapBytes: heapBytes(), Problems: []string{},
+	}
 	for _, fn := range s.onStats {
 		fn(&stats)
 	}

@@ -14,8 +14,10 @@ import (
 // TestRelay passes a stream through a daemon: the packets arrive as they were
 // sent, blanks and escapes included, and end with one terminal packet.
 func TestRelay(t *testing.T) {
-	packets := []string{`{"type":"chunk","delta":"a\u0062"}`, `{"type":"chunk","delta":""}`, `{"type": "chunk", "delta": "c<d"}`,
-		`{"type":"done","full_text":"abc<d","iterations":2,"more":1}`}
+	packets := []string{
+		`{"type":"chunk","delta":"a\u0062"}`, `{"type":"chunk","delta":""}`, `{"type": "chunk", "delta": "c<d"}`,
+		`{"type":"done","full_text":"abc<d","iterations":2,"more":1}`,
+	}
 	far := raw(t, func(_ int, nc *net.UnixConn) {
 		if take(nc) == nil {
 			for _, p := range packets {

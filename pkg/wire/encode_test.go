@@ -59,8 +59,10 @@ func TestAppendObjectAgrees(t *testing.T) {
 	for _, s := range texts {
 		for _, v := range []any{
 			required{s, true, -1, 1 << 60, 0.1, &s, []string{s, ""}, inner{s, 7}, map[string]float64{s: 1e21, "z": -1e-7}},
-			sample{Text: s, Flag: true, Int: 1, Long: math.MinInt64, Float: math.MaxFloat64, Ptr: new(1), Name: &s, List: []string{s},
-				Inners: []inner{{s, 1}}, Map: map[string]string{"b": s, "a": ""}, Kinds: map[string]inner{"k": {A: s}}},
+			sample{
+				Text: s, Flag: true, Int: 1, Long: math.MinInt64, Float: math.MaxFloat64, Ptr: new(1), Name: &s, List: []string{s},
+				Inners: []inner{{s, 1}}, Map: map[string]string{"b": s, "a": ""}, Kinds: map[string]inner{"k": {A: s}},
+			},
 		} {
 			got, err := AppendObject(nil, "", v)
 			if want := marshal(t, v); err != nil || string(got) != want {
@@ -72,7 +74,8 @@ func TestAppendObjectAgrees(t *testing.T) {
 
 func TestAppendObjectRefuses(t *testing.T) {
 	for _, v := range []any{
-		sample{Float: math.NaN()}, sample{Sums: map[string]float64{"x": math.Inf(1)}},
+		sample{Float: math.NaN()},
+		sample{Sums: map[string]float64{"x": math.Inf(1)}},
 		struct {
 			List []float64 `json:"list"`
 		}{[]float64{math.NaN()}},
@@ -112,9 +115,11 @@ func TestAppendRequest(t *testing.T) {
 
 // TestRoundTrip holds that what is written is read as it was.
 func TestRoundTrip(t *testing.T) {
-	want := sample{Text: "a\u2028\"<b>", Flag: true, Int: -3, Long: 1<<63 - 1, Float: 0.1, Ptr: new(0), Name: new("n"),
+	want := sample{
+		Text: "a\u2028\"<b>", Flag: true, Int: -3, Long: 1<<63 - 1, Float: 0.1, Ptr: new(0), Name: new("n"),
 		Raw: json.RawMessage(`[{"x":1}]`), List: []string{"", "b"}, Inners: []inner{{"a", 1}}, One: inner{A: "o"},
-		Map: map[string]string{"k": "v"}, Kinds: map[string]inner{"k": {A: "i"}}, Sums: map[string]float64{"s": 2.5}}
+		Map: map[string]string{"k": "v"}, Kinds: map[string]inner{"k": {A: "i"}}, Sums: map[string]float64{"s": 2.5},
+	}
 	payload, err := AppendObject(nil, "t", want)
 	if err != nil {
 		t.Fatal(err)

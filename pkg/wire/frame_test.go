@@ -37,8 +37,10 @@ func readAll(r *Reader) (payloads []string, err error) {
 }
 
 // sizes are payload lengths around every limit inside the reader.
-var sizes = []int{0, 1, 4, bufferSize - headerSize - 1, bufferSize - headerSize, bufferSize - headerSize + 1,
-	bufferSize, 3 * bufferSize, keepSize - 1, keepSize + 1, firstAlloc, firstAlloc + 1}
+var sizes = []int{
+	0, 1, 4, bufferSize - headerSize - 1, bufferSize - headerSize, bufferSize - headerSize + 1,
+	bufferSize, 3 * bufferSize, keepSize - 1, keepSize + 1, firstAlloc, firstAlloc + 1,
+}
 
 func payloadsOf(sizes []int) (payloads []string) {
 	for i, n := range sizes {

@@ -179,8 +179,10 @@ func escaped(b []byte, i int) bool {
 	return n%2 == 1
 }
 
-var delimiter = [256]bool{',': true, ':': true, '}': true, ']': true, '{': true, '[': true,
-	'"': true, ' ': true, '\n': true, '\t': true, '\r': true}
+var delimiter = [256]bool{
+	',': true, ':': true, '}': true, ']': true, '{': true, '[': true,
+	'"': true, ' ': true, '\n': true, '\t': true, '\r': true,
+}
 
 // Elements returns the elements of a JSON array as they stand in raw, which is
 // checked completely: well-formed JSON, valid UTF-8, a list.

@@ -12,12 +12,11 @@ import (
 const pong = "\x00\x00\x00\x0f" + `{"type":"pong"}`
 
 func main() {
-	if err := serve(os.NewFile(3, "socket")); err != nil {
-		fmt.Fprintln(os.Stderr, "minimal:", err)
-		os.Exit(1)
-	}
+	fmt.Fprintln(os.Stderr, "minimal:", serve(os.NewFile(3, "socket")))
+	os.Exit(1)
 }
 
+// serve answers until something fails.
 func serve(socket *os.File) error {
 	l, err := net.FileListener(socket)
 	if err != nil {

@@ -83,8 +83,10 @@ func middle(costs []cost) cost {
 		}
 		return median(list)
 	}
-	return cost{of(func(c cost) float64 { return c.CPU }), of(func(c cost) float64 { return c.Server }),
-		of(func(c cost) float64 { return c.Wall }), of(func(c cost) float64 { return c.Allocs })}
+	return cost{
+		of(func(c cost) float64 { return c.CPU }), of(func(c cost) float64 { return c.Server }),
+		of(func(c cost) float64 { return c.Wall }), of(func(c cost) float64 { return c.Allocs }),
+	}
 }
 
 func median(list []float64) float64 {
@@ -110,8 +112,10 @@ func (s side) batch(ops []func() error, n int) (cost, error) {
 	mallocs = allocated() - mallocs
 	client2, server2, err := s.clocks()
 	errs = append(errs, err)
-	return cost{CPU: (client2 - client + server2 - server) / total, Server: (server2 - server) / total,
-		Wall: float64(wall) / total, Allocs: float64(mallocs) / total}, errors.Join(errs...)
+	return cost{
+		CPU: (client2 - client + server2 - server) / total, Server: (server2 - server) / total,
+		Wall: float64(wall) / total, Allocs: float64(mallocs) / total,
+	}, errors.Join(errs...)
 }
 
 func repeat(op func() error, n int) error {

@@ -57,8 +57,10 @@ func stream() error {
 	for i := range others {
 		others[i] = others2[i] - others[i]
 	}
-	return found(streamResult{Chunks: s.chunks, CPU: client2 - client, Others: others,
-		First: float64(s.first - s.began), Wall: wall, Latency: s.latency()})
+	return found(streamResult{
+		Chunks: s.chunks, CPU: client2 - client, Others: others,
+		First: float64(s.first - s.began), Wall: wall, Latency: s.latency(),
+	})
 }
 
 // ask sends one request and takes its stream.
