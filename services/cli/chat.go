@@ -41,14 +41,20 @@ func (a *app) chat() error {
 	defer a.forget(d, req.ChannelID)
 	next, leave := a.reader()
 	defer leave()
-	return a.converse(ctx, d, next, req)
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt)
+	defer signal.Stop(interrupts)
+	return a.converse(ctx, d, req, next, interrupts)
 }
 
 // converse answers line after line. On a terminal neither a turn that fails
 // nor one that is interrupted ends the chat.
-func (a *app) converse(ctx context.Context, d *daemon, next func() (string, error), req proto.Chat) error {
+func (a *app) converse(ctx context.Context, d *daemon, req proto.Chat, next func() (string, error), interrupts chan os.Signal) error {
 	for {
-		line, err := await(ctx, next)
+		if isTerminal(a.in) {
+			forgetOne(interrupts) // it was meant for the turn that had just ended
+		}
+		line, err := await(ctx, next, interrupts)
 		switch text := strings.TrimSpace(line); {
 		case errors.Is(err, io.EOF) && text == "", text == ":q", text == "/quit":
 			return nil
@@ -58,7 +64,7 @@ func (a *app) converse(ctx context.Context, d *daemon, next func() (string, erro
 			continue
 		}
 		req.Message = line
-		err = a.interruptible(ctx, d, req)
+		err = a.interruptible(ctx, d, req, interrupts)
 		switch {
 		case errors.Is(err, errInterrupted) && (ctx.Err() != nil || !isTerminal(a.in)):
 			return err
@@ -68,11 +74,16 @@ func (a *app) converse(ctx context.Context, d *daemon, next func() (string, erro
 	}
 }
 
-// await is next, unless the process is told to end while it waits. On a
-// terminal Ctrl-C is a key meanwhile; the signal may still come from elsewhere.
-func await(ctx context.Context, next func() (string, error)) (string, error) {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
-	defer stop()
+func forgetOne(interrupts chan os.Signal) {
+	select {
+	case <-interrupts:
+	default:
+	}
+}
+
+// await is next, unless somebody wants an end while it waits. On a terminal
+// Ctrl-C is a key meanwhile; the signal may still come from elsewhere.
+func await(ctx context.Context, next func() (string, error), interrupts chan os.Signal) (string, error) {
 	type result struct {
 		line string
 		err  error
@@ -85,16 +96,25 @@ func await(ctx context.Context, next func() (string, error)) (string, error) {
 	select {
 	case r := <-read:
 		return r.line, r.err
+	case <-interrupts:
 	case <-ctx.Done():
-		return "", errInterrupted
 	}
+	return "", errInterrupted
 }
 
 // interruptible runs one turn that Ctrl-C ends.
-func (a *app) interruptible(ctx context.Context, d *daemon, req proto.Chat) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C leaves at once
+func (a *app) interruptible(ctx context.Context, d *daemon, req proto.Chat, interrupts chan os.Signal) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-interrupts:
+			signal.Stop(interrupts) // a second Ctrl-C leaves at once
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	defer signal.Notify(interrupts, os.Interrupt)
 	return a.turn(ctx, d, req)
 }
 

@@ -1,0 +1,226 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestOneShotErrors end with status 1 and one line.
+func TestOneShotErrors(t *testing.T) {
+	f := newFake(t, "")
+	for _, test := range []struct{ name, message, said string }{
+		{"an error", "fail", "zino: this fails ^[[31m\n"},
+		{"a blank message", "", "zino: Empty message.\n"},
+		{"blanks", " \n ", "zino: Empty message.\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			status, out, said := run(t, newWorld(t).command("--socket", f.socket, "-s", test.message), "")
+			if status != 1 || out != "" || said != test.said {
+				t.Errorf("status %d, printed %q, said %q; want %q", status, out, said, test.said)
+			}
+		})
+	}
+	status, out, said := run(t, newWorld(t).command("--socket", f.socket, "-s", "nothing"), "")
+	if status != 0 || out != "" || said != "" {
+		t.Errorf("an empty answer: status %d, printed %q, said %q", status, out, said)
+	}
+}
+
+// TestOneShotInterrupted ends with 130, whichever signal it is, and takes the
+// turn along. What had come stays, with its newline.
+func TestOneShotInterrupted(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, "")
+			cmd := newWorld(t).command("--socket", f.socket, "--stream", "wait")
+			var out, said bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, &said
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer cmd.Process.Kill()
+			f.waiting(t, 1)
+			if err := cmd.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+			cmd.Wait()
+			if status := cmd.ProcessState.ExitCode(); status != exitInterrupted {
+				t.Errorf("status %d, want 130", status)
+			}
+			if said.String() != "^C Interrupted.\n" || out.String() != "" && out.String() != "so far\n" {
+				t.Errorf("printed %q, said %q", &out, &said)
+			}
+			<-f.ended
+		})
+	}
+}
+
+// TestOneShotHead ends when nobody reads its output any more.
+func TestOneShotHead(t *testing.T) {
+	f := newFake(t, "")
+	cmd := newWorld(t).command("--socket", f.socket, "--stream", "flood")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout = w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	w.Close()
+	if _, err := io.ReadFull(r, make([]byte, 100)); err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	if err := cmd.Wait(); err == nil {
+		t.Error("status 0, though the output was lost")
+	}
+	<-f.ended
+}
+
+// TestOneShotFull tells of a disk that takes no more.
+func TestOneShotFull(t *testing.T) {
+	f := newFake(t, "")
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	cmd := newWorld(t).command("--socket", f.socket, "hello you")
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = full, &said
+	if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() != 1 {
+		t.Errorf("%v", err)
+	}
+	if !strings.Contains(said.String(), "no space left on device") || strings.Count(said.String(), "\n") != 1 {
+		t.Errorf("said %q", &said)
+	}
+}
+
+// TestOneRequest is answered by a daemon that takes one connection, reads one
+// frame and answers it: nothing else may come to a socket that the user named.
+func TestOneRequest(t *testing.T) {
+	for _, named := range []string{"--socket", "--config"} {
+		t.Run(named, func(t *testing.T) {
+			w := newWorld(t)
+			l, err := net.Listen("unix", filepath.Join(w.cwd, "d"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			if err := os.WriteFile(filepath.Join(w.cwd, "own.toml"), []byte("[daemon]\nsocket = \"d\"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			heard := make(chan string, 1)
+			go func() {
+				nc, err := l.Accept()
+				if err != nil {
+					return
+				}
+				defer nc.Close()
+				heard <- answerOnce(nc, `{"type":"response","content":"fine"}`)
+			}()
+			value := map[string]string{"--socket": "d", "--config": "own.toml"}[named]
+			status, out, said := run(t, w.command(named, value, "hello", "you"), "")
+			if status != 0 || out != "fine\n" || said != "" {
+				t.Errorf("status %d, printed %q, said %q", status, out, said)
+			}
+			if got := <-heard; !strings.Contains(got, `"message":"hello you"`) {
+				t.Errorf("heard %s", got)
+			}
+		})
+	}
+}
+
+func answerOnce(nc net.Conn, reply string) string {
+	nc.SetDeadline(time.Now().Add(deadline))
+	var head [4]byte
+	if _, err := io.ReadFull(nc, head[:]); err != nil {
+		return err.Error()
+	}
+	body := make([]byte, binary.BigEndian.Uint32(head[:]))
+	if _, err := io.ReadFull(nc, body); err != nil {
+		return err.Error()
+	}
+	nc.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(reply))), reply...))
+	return string(body)
+}
+
+// TestWhichDaemon asks the user's own before the host's, the host's for plain
+// messages only, and warns of another version.
+func TestWhichDaemon(t *testing.T) {
+	w := newWorld(t)
+	host := newFake(t, filepath.Join(w.runtime, "host.sock"))
+	plain := func(want *fake) {
+		t.Helper()
+		before := len(want.messages())
+		status, out, said := run(t, w.command("hello", "you"), "")
+		if status != 0 || out != "echo: hello you\n" || said != "" || len(want.messages()) != before+1 {
+			t.Errorf("status %d, printed %q, said %q, heard %q", status, out, said, want.messages())
+		}
+	}
+	plain(host)
+	if status, _, said := run(t, w.command(), "hello\n"); status != 1 || !strings.Contains(said, "no model is connected") {
+		t.Errorf("a chat: status %d, said %q; want none with the host's daemon", status, said)
+	}
+	if err := os.Mkdir(filepath.Join(w.runtime, "zino"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	own := newFake(t, filepath.Join(w.runtime, "zino", "daemon.sock"))
+	plain(own)
+	if status, out, _ := run(t, w.command(), "hello\n"); status != 0 || out != "echo: hello\n" {
+		t.Errorf("a chat: status %d, printed %q", status, out)
+	}
+
+	cmd := w.command("hello", "you")
+	cmd.Env = append(cmd.Env, "CLI_TEST_VERSION=v9")
+	status, out, said := run(t, cmd, "")
+	const warning = "Warning: the daemon is version dev and zino is version v9: restart the services (zino up, or systemctl restart zino.target)\n"
+	if status != 0 || out != "echo: hello you\n" || said != warning {
+		t.Errorf("another version: status %d, printed %q, said %q", status, out, said)
+	}
+	cmd = w.command("--socket", own.socket, "hello", "you")
+	cmd.Env = append(cmd.Env, "CLI_TEST_VERSION=v9")
+	if _, _, said := run(t, cmd, ""); said != "" {
+		t.Errorf("a socket that was named: said %q", said)
+	}
+}
+
+// TestNoDaemon says what to do, and brings nothing along that was not asked for.
+func TestNoDaemon(t *testing.T) {
+	w := newWorld(t)
+	status, out, said := run(t, w.command("--socket", "none.sock", "hello", "you"), "")
+	if status != 1 || out != "" || !strings.HasPrefix(said, "zino: Could not connect to daemon: ") || !strings.HasSuffix(said, "; is the daemon running? try: zino status\n") {
+		t.Errorf("status %d, printed %q, said %q", status, out, said)
+	}
+	status, _, said = run(t, w.command("hello", "you"), "")
+	const want = "zino: no model is connected: set LLM_API_KEY or OPENAI_API_KEY, or [api] base_url in the configuration; "
+	if status != 1 || !strings.HasPrefix(said, want) || strings.Count(said, "\n") != 1 {
+		t.Errorf("status %d, said %q", status, said)
+	}
+}
+
+// TestNoServices names the binary that is missing and leaves nothing behind.
+func TestNoServices(t *testing.T) {
+	w := newWorld(t)
+	cmd := w.command("hello", "you")
+	cmd.Env = append(cmd.Env, "LLM_API_KEY=sk-secret")
+	status, out, said := run(t, cmd, "")
+	if status != 1 || out != "" || !strings.HasPrefix(said, "zino: cannot start the services: the service zino-daemon is missing: it belongs beside ") ||
+		strings.Count(said, "\n") != 1 || strings.Contains(said, "sk-secret") {
+		t.Errorf("status %d, printed %q, said %q", status, out, said)
+	}
+	if left, err := os.ReadDir(w.runtime); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}

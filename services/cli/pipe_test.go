@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestPipeChat answers line after line, goes on after errors, and ends well.
+func TestPipeChat(t *testing.T) {
+	for _, test := range []struct {
+		name, input, out, said string
+		messages               []string
+	}{
+		{"nothing", "", "", "", nil},
+		{"lines", "one\ntwo\n", "echo: one\necho: two\n", "", []string{"one", "two"}},
+		{"no newline at the end", "one\ntwo", "echo: one\necho: two\n", "", []string{"one", "two"}},
+		{"blank lines", "\n \t\none\n\r\n\n", "echo: one\n", "", []string{"one"}},
+		{"carriage returns", "one\r\ntwo\r\n", "echo: one\necho: two\n", "", []string{"one", "two"}},
+		{"an error", "one\nfail\ntwo\n", "echo: one\necho: two\n", "Error: this fails ^[[31m\n", []string{"one", "fail", "two"}},
+		{"an empty answer", "nothing\none\n", "echo: one\n", "", []string{"nothing", "one"}},
+		{":q", "one\n:q\ntwo\n", "echo: one\n", "", []string{"one"}},
+		{"/quit", " /quit \ntwo\n", "", "", nil},
+		{"no continuation", "one\\\ntwo\n", "echo: one\\\necho: two\n", "", []string{"one\\", "two"}},
+		{"a long line", strings.Repeat("x", 200_000) + "\n", "echo: " + strings.Repeat("x", 200_000) + "\n", "", []string{strings.Repeat("x", 200_000)}},
+		{"no commands", "status\nhelp\n", "echo: status\necho: help\n", "", []string{"status", "help"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, "")
+			status, out, said := run(t, newWorld(t).command("--socket", f.socket), test.input)
+			if status != 0 || out != test.out || said != test.said {
+				t.Errorf("status %d, printed %.80q, said %q", status, out, said)
+			}
+			if got := f.messages(); !slices.Equal(got, test.messages) {
+				t.Errorf("sent %.80q", got)
+			}
+			requests := f.requests()
+			for _, req := range requests {
+				if req.ChannelID == "" || req.ChannelID != requests[0].ChannelID || req.Stream {
+					t.Errorf("sent %.80q on channel %q, stream %v", req.Message, req.ChannelID, req.Stream)
+				}
+			}
+			if len(requests) > 0 && !slices.Equal(f.cleared, []string{requests[0].ChannelID}) {
+				t.Errorf("cleared %q", f.cleared)
+			}
+		})
+	}
+}
+
+// pipeChat is a chat whose lines the test writes.
+func pipeChat(t *testing.T, f *fake) (cmd *exec.Cmd, in io.WriteCloser, out, said *bytes.Buffer) {
+	t.Helper()
+	cmd = newWorld(t).command("--socket", f.socket)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, said = &bytes.Buffer{}, &bytes.Buffer{}
+	cmd.Stdout, cmd.Stderr = out, said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() })
+	return cmd, in, out, said
+}
+
+// TestPipeChatSignals end the chat with 130, between turns and in one.
+func TestPipeChatSignals(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		for _, line := range []string{"one", "wait"} {
+			t.Run(signal.String()+" at "+line, func(t *testing.T) {
+				t.Parallel()
+				f := newFake(t, "")
+				cmd, in, _, said := pipeChat(t, f)
+				io.WriteString(in, line+"\n")
+				f.waiting(t, 1)
+				if line == "one" { // a second turn that has been answered means: waiting for the third
+					io.WriteString(in, "fail\n")
+					f.waiting(t, 2)
+				}
+				if err := cmd.Process.Signal(signal); err != nil {
+					t.Fatal(err)
+				}
+				cmd.Wait()
+				if status := cmd.ProcessState.ExitCode(); status != exitInterrupted {
+					t.Errorf("status %d, want 130; said %q", status, said)
+				}
+				if line == "wait" && said.String() != "^C Interrupted.\n" {
+					t.Errorf("said %q", said)
+				}
+				if channel := f.requests()[0].ChannelID; !slices.Equal(f.cleared, []string{channel}) {
+					t.Errorf("cleared %q, want %q", f.cleared, channel)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal is a pseudo-terminal with a process on it.
+type terminal struct {
+	t        *testing.T
+	keyboard *os.File // the master: what is written to it is typed
+	tty      *os.File // the slave, kept open so that its state can be read
+	cmd      *exec.Cmd
+	ended    chan struct{}
+
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// onTerminal starts a command whose standard streams are a terminal.
+func onTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
+	t.Helper()
+	x := newTerminal(t)
+	cmd.Stdin, cmd.Stdout = x.tty, x.tty
+	if cmd.Stderr == nil {
+		cmd.Stderr = x.tty
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	x.cmd = cmd
+	go func() { cmd.Wait(); close(x.ended) }()
+	t.Cleanup(func() {
+		cmd.Process.Kill() // an error: it has ended
+		<-x.ended
+	})
+	return x
+}
+
+func newTerminal(t *testing.T) *terminal {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { master.Close() })
+	raw, err := master.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var number int
+	err = raw.Control(func(fd uintptr) {
+		if err = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); err == nil {
+			number, err = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tty, err := os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tty.Close() })
+	x := &terminal{t: t, keyboard: master, tty: tty, ended: make(chan struct{})}
+	go x.watch()
+	return x
+}
+
+func (x *terminal) watch() {
+	b := make([]byte, 4096)
+	for {
+		n, err := x.keyboard.Read(b)
+		if err != nil {
+			return
+		}
+		x.mu.Lock()
+		x.text.Write(b[:n])
+		x.mu.Unlock()
+	}
+}
+
+// screen is all that has been written to the terminal.
+func (x *terminal) screen() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.text.String()
+}
+
+// shows waits until text is on the screen.
+func (x *terminal) shows(text string) {
+	x.t.Helper()
+	until(x.t, strconv.Quote(text)+" on the screen", func() bool { return strings.Contains(x.screen(), text) })
+}
+
+// prompts waits for the nth prompt, and until the keyboard is in use.
+func (x *terminal) prompts(n int) {
+	x.t.Helper()
+	until(x.t, "prompt "+strconv.Itoa(n), func() bool { return strings.Count(x.screen(), "\x1b[?2004h") >= n && !x.cooked() })
+}
+
+func (x *terminal) types(keys string) {
+	x.t.Helper()
+	if _, err := x.keyboard.WriteString(keys); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// cooked reports whether the terminal is as a shell wants it.
+func (x *terminal) cooked() bool {
+	state, err := unix.IoctlGetTermios(int(x.tty.Fd()), unix.TCGETS)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return state.Lflag&unix.ECHO != 0 && state.Lflag&unix.ICANON != 0 && state.Lflag&unix.ISIG != 0
+}
+
+// ends waits for the end: the terminal must be given back.
+func (x *terminal) ends(status int) {
+	x.t.Helper()
+	until(x.t, "the end", func() bool {
+		select {
+		case <-x.ended:
+			return true
+		default:
+			return false
+		}
+	})
+	if got := x.cmd.ProcessState.ExitCode(); got != status {
+		x.t.Errorf("status %d, want %d", got, status)
+	}
+	if !x.cooked() {
+		x.t.Error("the terminal is still raw")
+	}
+	if screen := x.screen(); strings.LastIndex(screen, "\x1b[?2004l") < strings.LastIndex(screen, "\x1b[?2004h") {
+		x.t.Error("bracketed paste is still on")
+	}
+}

@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"zino/proto"
+)
+
+// chatOn starts a chat with a fake daemon on a terminal.
+func chatOn(t *testing.T) (*terminal, *fake) {
+	t.Helper()
+	f := newFake(t, "")
+	x := onTerminal(t, newWorld(t).command("--socket", f.socket))
+	x.prompts(1)
+	return x, f
+}
+
+func TestTerminalChat(t *testing.T) {
+	t.Parallel()
+	x, f := chatOn(t)
+	x.types("one\r")
+	x.shows("echo: one")
+	x.prompts(2)
+	x.types("\r\r") // blank lines are no turns
+	x.types("tvo\x7f\x7fwo\\\r")
+	x.types("lines\r")
+	x.shows("echo: two\r\nlines")
+	x.types("\x1b[200~three\rpasted\rlines\x1b[201~\r")
+	x.shows("echo: three\r\npasted\r\nlines")
+	x.types("fail\r") // an error ends nothing
+	x.shows("Error: this fails ^[[31m")
+	x.types(":q\r")
+	x.ends(0)
+	if want := []string{"one", "two\nlines", "three\npasted\nlines", "fail"}; !slices.Equal(f.messages(), want) {
+		t.Errorf("sent %q, want %q", f.messages(), want)
+	}
+	channel := f.requests()[0].ChannelID
+	for _, req := range f.requests() {
+		if !req.Stream || req.ChannelID != channel {
+			t.Errorf("sent %+v, channel %s", req, channel)
+		}
+	}
+	if !slices.Equal(f.cleared, []string{channel}) {
+		t.Errorf("cleared %q", f.cleared)
+	}
+}
+
+// TestTerminalLeave ends the chat in each of the ways there are.
+func TestTerminalLeave(t *testing.T) {
+	for name, keys := range map[string]string{":q": ":q\r", "/quit": "/quit\r", "Ctrl-D": "\x04", "Ctrl-C twice": "half\x03\x03"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x, f := chatOn(t)
+			x.types(keys)
+			x.ends(0)
+			if len(f.messages()) > 0 {
+				t.Errorf("sent %q", f.messages())
+			}
+		})
+	}
+}
+
+// TestTerminalClear takes a line back with Ctrl-C and goes on.
+func TestTerminalClear(t *testing.T) {
+	t.Parallel()
+	x, f := chatOn(t)
+	x.types("wrong\x03right\r")
+	x.shows("echo: right")
+	x.types("\x04")
+	x.ends(0)
+	if !slices.Equal(f.messages(), []string{"right"}) {
+		t.Errorf("sent %q", f.messages())
+	}
+}
+
+// TestTerminalInterrupt ends a turn with Ctrl-C, and the chat goes on.
+func TestTerminalInterrupt(t *testing.T) {
+	t.Parallel()
+	x, f := chatOn(t)
+	for n := range 2 {
+		x.types("wait\r")
+		f.waiting(t, n+1)
+		until(t, "the turn has begun to answer", func() bool { return strings.Count(x.screen(), "so far") > n })
+		x.types("\x03")
+		<-f.ended
+		x.prompts(n + 2)
+	}
+	if n := strings.Count(x.screen(), "\r\n^C Interrupted.\r\n"); n != 2 {
+		t.Errorf("told of %d interruptions in %q", n, x.screen())
+	}
+	x.types("one\r")
+	x.shows("echo: one")
+	x.types("\x04")
+	x.ends(0)
+}
+
+// TestTerminalSignals gives the terminal back, at the prompt and in a turn.
+func TestTerminalSignals(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+		for _, where := range []string{"prompt", "turn"} {
+			t.Run(signal.String()+" "+where, func(t *testing.T) {
+				t.Parallel()
+				x, f := chatOn(t)
+				x.types("half a line")
+				x.shows("half a line")
+				if where == "turn" {
+					x.types("\x03wait\r")
+					f.waiting(t, 1)
+				}
+				if err := x.cmd.Process.Signal(signal); err != nil {
+					t.Fatal(err)
+				}
+				x.ends(exitInterrupted)
+				if where == "turn" {
+					<-f.ended
+				}
+			})
+		}
+	}
+	t.Run("interrupt from elsewhere at the prompt", func(t *testing.T) {
+		t.Parallel()
+		x, _ := chatOn(t)
+		if err := x.cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		x.ends(exitInterrupted)
+	})
+}
+
+// TestTerminalRaw holds that a terminal gets no control characters, and that
+// output which goes elsewhere is what was said, with no prompt in it.
+func TestTerminalRaw(t *testing.T) {
+	t.Parallel()
+	x, f := chatOn(t)
+	x.types("\x1b[200~a\u009b31mb\u202ec\x1b[201~\r")
+	x.shows(`echo: a\u009b31mb\u202ec`)
+	x.types("\x04")
+	x.ends(0)
+	if !slices.Equal(f.messages(), []string{"a\u009b31mb\u202ec"}) {
+		t.Errorf("sent %q", f.messages())
+	}
+}
+
+// TestTerminalRedirected edits on the terminal though stdout and stderr are files.
+func TestTerminalRedirected(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, "")
+	cmd := newWorld(t).command("--socket", f.socket)
+	dir := shortDir(t)
+	said, err := os.Create(filepath.Join(dir, "said"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	cmd.Stderr = said
+	x := onTerminal(t, cmd)
+	x.prompts(1)
+	x.types("one\r")
+	x.shows("> one")
+	x.shows("echo: one")
+	x.types("fail\r")
+	x.prompts(3)
+	x.types("\x04")
+	x.ends(0)
+	text, err := os.ReadFile(said.Name())
+	if err != nil || string(text) != "Error: this fails ^[[31m\n" {
+		t.Errorf("stderr holds %q, %v", text, err)
+	}
+}
+
+// TestTerminalGreeting tells in three lines how to connect a model.
+func TestTerminalGreeting(t *testing.T) {
+	var out bytes.Buffer
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &app{err: w}
+	a.greet(capabilities("openai", false))
+	a.greet(capabilities("offline", true))
+	w.Close()
+	if _, err := io.Copy(&out, r); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(out.String(), "\n"); n != 3 || !strings.Contains(out.String(), "LLM_API_KEY") || !strings.Contains(out.String(), "base_url") {
+		t.Errorf("%d lines: %s", n, &out)
+	}
+}
+
+func capabilities(provider string, fallback bool) proto.RouterCapabilities {
+	return proto.RouterCapabilities{Provider: provider, Fallback: fallback}
+}
