@@ -90,7 +90,7 @@ func TestHandedOverRefused(t *testing.T) {
 	}{
 		{"other names", []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=rtr:exc"}, `zino-mem: the sockets handed over are named "rtr", "exc", none "mem": see FileDescriptorName= of the socket unit`},
 		{"the only one has another name", []string{"LISTEN_FDS=1", "LISTEN_FDNAMES=rtr"}, `zino-mem: the sockets handed over are named "rtr", none "mem"`},
-		{"two without names", []string{"LISTEN_FDS=2"}, `zino-mem: the sockets handed over are named "LISTEN_FD_3", "LISTEN_FD_4", none "mem"`},
+		{"two without names", []string{"LISTEN_FDS=2"}, `zino-mem: the sockets handed over are named "unknown", "unknown", none "mem"`},
 		{"no number", []string{"LISTEN_FDS=many"}, `zino-mem: LISTEN_FDS="many" does not say how many sockets were handed over`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/coreos/go-systemd/v22/activation"
 )
 
 // listen returns the listener that was handed over for the service of that
@@ -44,21 +42,42 @@ func listen(name, path string) (net.Listener, error) {
 	return l, nil
 }
 
-// handedOver takes the descriptors that the parent passed. A Go parent cannot
-// know the child's pid before it starts it: where LISTEN_PID is absent we are
-// the ones that are meant.
+// firstFD is the first descriptor that a parent hands over: sd_listen_fds(3).
+const firstFD = 3
+
+// handedOver takes the descriptors that the parent passed (the protocol of
+// sd_listen_fds(3); go-systemd's package for it would bring all of TLS into
+// every service's memory). A Go parent cannot know the child's pid before it
+// starts it: where LISTEN_PID is absent we are the ones that are meant.
 func handedOver() ([]*os.File, error) {
-	count := os.Getenv("LISTEN_FDS")
-	if count == "" {
+	count, pid, names := take("LISTEN_FDS"), take("LISTEN_PID"), strings.Split(take("LISTEN_FDNAMES"), ":")
+	if count == "" || pid != "" && pid != strconv.Itoa(os.Getpid()) {
 		return nil, nil
 	}
-	if n, err := strconv.Atoi(count); err != nil || n < 0 || n > 1000 {
+	n, err := strconv.Atoi(count)
+	if err != nil || n < 0 || n > 1000 {
 		return nil, fmt.Errorf("LISTEN_FDS=%q does not say how many sockets were handed over", count)
 	}
-	if os.Getenv("LISTEN_PID") == "" {
-		os.Setenv("LISTEN_PID", strconv.Itoa(os.Getpid()))
+	files := make([]*os.File, n)
+	for i := range files {
+		name := unnamed
+		if i < len(names) && names[i] != "" {
+			name = names[i]
+		}
+		syscall.CloseOnExec(firstFD + i)
+		files[i] = os.NewFile(uintptr(firstFD+i), name)
 	}
-	return activation.Files(true), nil
+	return files, nil
+}
+
+// unnamed is what systemd calls a socket that has no name.
+const unnamed = "unknown"
+
+// take reads a variable that is meant for this process only, and unsets it.
+func take(name string) string {
+	value := os.Getenv(name)
+	os.Unsetenv(name)
+	return value
 }
 
 // pick finds the service's socket among what was handed over: by its name, or
@@ -71,7 +90,7 @@ func pick(name string, files []*os.File) (*os.File, error) {
 		}
 		names[i] = strconv.Quote(f.Name())
 	}
-	if len(files) == 1 && (files[0].Name() == "LISTEN_FD_3" || files[0].Name() == "unknown") {
+	if len(files) == 1 && files[0].Name() == unnamed {
 		return files[0], nil
 	}
 	return nil, fmt.Errorf("the sockets handed over are named %s, none %q: see FileDescriptorName= of the socket unit", strings.Join(names, ", "), name)
