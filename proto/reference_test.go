@@ -98,8 +98,10 @@ func entryOf(t *testing.T, m proto.MethodDescription, examples []exampleText, er
 	if len(examples) == 0 {
 		t.Errorf("the method %q has no example in testdata/examples.jsonl", m.Type)
 	}
-	return entry{Type: m.Type, Reply: m.Reply, Kind: m.Kind, Doc: oneLine(m.Doc), Examples: examples, Errors: errors,
-		Request: rows(parseSchema(t, m.Request), "", false), Response: rows(parseSchema(t, m.Response), "", true)}
+	return entry{
+		Type: m.Type, Reply: m.Reply, Kind: m.Kind, Doc: oneLine(m.Doc), Examples: examples, Errors: errors,
+		Request: rows(parseSchema(t, m.Request), "", false), Response: rows(parseSchema(t, m.Response), "", true),
+	}
 }
 
 func parseSchema(t *testing.T, raw []byte) *schema {

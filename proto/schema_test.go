@@ -54,8 +54,10 @@ func (s *source) describeMethod(t *testing.T, m proto.Info) proto.MethodDescript
 	if doc == "" {
 		t.Errorf("the method %s %q has no comment", m.Service, m.Type)
 	}
-	return proto.MethodDescription{Type: m.Type, Reply: m.Reply, Kind: string(m.Kind), Doc: doc,
-		Request: compact(t, s.schemaOf(t, m.Request)), Response: compact(t, s.schemaOf(t, m.Response))}
+	return proto.MethodDescription{
+		Type: m.Type, Reply: m.Reply, Kind: string(m.Kind), Doc: doc,
+		Request: compact(t, s.schemaOf(t, m.Request)), Response: compact(t, s.schemaOf(t, m.Response)),
+	}
 }
 
 // schemaOf makes the schema of a struct.
@@ -107,8 +109,10 @@ func (s *source) schemaOfValue(t *testing.T, typ reflect.Type, name string, requ
 	case reflect.Map:
 		return &schema{Type: "object", AdditionalProperties: s.schemaOfValue(t, typ.Elem(), name, required)}
 	}
-	kinds := map[reflect.Kind]string{reflect.String: "string", reflect.Bool: "boolean",
-		reflect.Int: "integer", reflect.Int64: "integer", reflect.Float64: "number"}
+	kinds := map[reflect.Kind]string{
+		reflect.String: "string", reflect.Bool: "boolean",
+		reflect.Int: "integer", reflect.Int64: "integer", reflect.Float64: "number",
+	}
 	if kinds[typ.Kind()] == "" {
 		t.Errorf("field %q: a %s has no schema", name, typ)
 	}

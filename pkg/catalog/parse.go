@@ -74,8 +74,10 @@ func stem(file string) string { return strings.TrimSuffix(file, suffix) }
 // file out of its directory.
 func checkNames(name, executor, extension, analysis string) error {
 	for _, n := range []struct{ what, text string }{
-		{"file name", name}, {"meta.executor", executor},
-		{"meta.file_extension", extension}, {"meta.static_analysis", analysis},
+		{"file name", name},
+		{"meta.executor", executor},
+		{"meta.file_extension", extension},
+		{"meta.static_analysis", analysis},
 	} {
 		if !utf8.ValidString(n.text) || strings.ContainsFunc(n.text, unicode.IsControl) {
 			return fmt.Errorf("%s %q: has characters that cannot be shown", n.what, n.text)

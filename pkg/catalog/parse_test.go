@@ -14,15 +14,19 @@ func TestParseTool(t *testing.T) {
 		name, file, data string
 		want             Tool
 	}{
-		{"minimal", "bash.json", `{"meta":{"executor":"bash","file_extension":".sh","static_analysis":"shellcheck"}}`,
-			Tool{Name: "bash", Executor: "bash", FileExtension: ".sh", StaticAnalysis: "shellcheck"}},
+		{
+			"minimal", "bash.json", `{"meta":{"executor":"bash","file_extension":".sh","static_analysis":"shellcheck"}}`,
+			Tool{Name: "bash", Executor: "bash", FileExtension: ".sh", StaticAnalysis: "shellcheck"},
+		},
 		{"null analysis", "sh.json", `{"meta":{"static_analysis":null}}`, Tool{Name: "sh", Executor: "sh"}},
 		{"nothing at all", "perl.json", `{}`, Tool{Name: "perl", Executor: "perl"}},
 		{"stem differs", "python.json", `{"meta":{"executor":"python3"}}`, Tool{Name: "python", Executor: "python3"}},
 		{"empty executor", "lua.json", `{"meta":{"executor":""}}`, Tool{Name: "lua", Executor: "lua"}},
 		{"null meta", "lua.json", `{"meta":null}`, Tool{Name: "lua", Executor: "lua"}},
-		{"byte order mark and unknown keys", "x.json", "\ufeff{\"description\":\"d\",\"parameters\":{}}",
-			Tool{Name: "x", Executor: "x", Description: "d"}},
+		{
+			"byte order mark and unknown keys", "x.json", "\ufeff{\"description\":\"d\",\"parameters\":{}}",
+			Tool{Name: "x", Executor: "x", Description: "d"},
+		},
 		{"dots in the name", "a.b.json", `{}`, Tool{Name: "a.b", Executor: "a.b"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -43,8 +47,10 @@ func TestParseSkill(t *testing.T) {
 	want := Skill{
 		File: "disk.json", Name: "disk", Executor: "bash", FileExtension: ".sh", Description: "looks at disks",
 		Interpreter: []Message{{"system", "i", []byte(`{"role":"system","content":"i"}`)}},
-		Fabricator: []Message{{"user", "<tool_call> é",
-			[]byte(`{"role":"user","content":"<tool_call> \u00e9","name":"n","x":{"y":[1]}}`)}},
+		Fabricator: []Message{{
+			"user", "<tool_call> é",
+			[]byte(`{"role":"user","content":"<tool_call> \u00e9","name":"n","x":{"y":[1]}}`),
+		}},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v\nwant %+v", got, err, want)

@@ -23,8 +23,13 @@ func TestLookups(t *testing.T) {
 		function string
 		file     string
 	}{
-		{"execute_bash", "a.json"}, {"execute_python3", "b.json"},
-		{"execute_b", ""}, {"bash", ""}, {"execute_", ""}, {"Execute_bash", ""}, {"", ""},
+		{"execute_bash", "a.json"},
+		{"execute_python3", "b.json"},
+		{"execute_b", ""},
+		{"bash", ""},
+		{"execute_", ""},
+		{"Execute_bash", ""},
+		{"", ""},
 	} {
 		tool, ok := s.Function(c.function)
 		if tool.File != c.file || ok != (c.file != "") {

@@ -115,8 +115,10 @@ func (c *Config) settle(set keys) {
 
 // absolute makes every path absolute. The defaults are relative as well.
 func (c *Config) absolute() {
-	for _, path := range []*string{&c.Daemon.Socket, &c.Rtr.Socket, &c.Agr.Socket, &c.Sys.Socket, &c.Exc.Socket,
-		&c.Mem.Socket, &c.Ctx.Socket, &c.Tools.Dir, &c.Skills.Dir, &c.Sys.Template, &c.Mem.DataDir} {
+	for _, path := range []*string{
+		&c.Daemon.Socket, &c.Rtr.Socket, &c.Agr.Socket, &c.Sys.Socket, &c.Exc.Socket,
+		&c.Mem.Socket, &c.Ctx.Socket, &c.Tools.Dir, &c.Skills.Dir, &c.Sys.Template, &c.Mem.DataDir,
+	} {
 		if *path != "" && !filepath.IsAbs(*path) {
 			*path = filepath.Join(c.Dir, *path)
 		}

@@ -50,10 +50,14 @@ func (c *chat) answerWhole() {
 		c.end()
 		return
 	}
-	writeJSON(c.w, object{"id": "chatcmpl-fake", "object": "chat.completion", "created": 0, "model": c.model,
-		"choices": []object{{"index": 0, "finish_reason": "stop",
-			"message": object{"role": "assistant", "content": c.turn.text()}}},
-		"usage": c.tokens()})
+	writeJSON(c.w, object{
+		"id": "chatcmpl-fake", "object": "chat.completion", "created": 0, "model": c.model,
+		"choices": []object{{
+			"index": 0, "finish_reason": "stop",
+			"message": object{"role": "assistant", "content": c.turn.text()},
+		}},
+		"usage": c.tokens(),
+	})
 }
 
 // answerStream sends the turn as events.

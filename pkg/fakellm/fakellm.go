@@ -103,8 +103,10 @@ func Listen(addr string, script ...Turn) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{URL: "http://" + l.Addr().String() + "/v1", closed: make(chan struct{}), turns: slices.Clone(script),
-		models: []string{"fake-model"}, arrived: make(chan struct{}), gates: map[string]chan struct{}{}}
+	s := &Server{
+		URL: "http://" + l.Addr().String() + "/v1", closed: make(chan struct{}), turns: slices.Clone(script),
+		models: []string{"fake-model"}, arrived: make(chan struct{}), gates: map[string]chan struct{}{},
+	}
 	s.http = &http.Server{Handler: s.routes()}
 	s.serving.Go(func() {
 		if err := s.http.Serve(l); err != http.ErrServerClosed {

@@ -13,8 +13,10 @@ import (
 // ask posts a chat request and returns the response with its body open.
 func ask(t *testing.T, ctx context.Context, s *Server, stream bool, text string) *http.Response {
 	t.Helper()
-	body, err := json.Marshal(map[string]any{"model": "m", "stream": stream, "stream_options": map[string]any{"include_usage": true},
-		"messages": []any{map[string]string{"role": "user", "content": text}}})
+	body, err := json.Marshal(map[string]any{
+		"model": "m", "stream": stream, "stream_options": map[string]any{"include_usage": true},
+		"messages": []any{map[string]string{"role": "user", "content": text}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,8 +54,10 @@ func TestStream(t *testing.T) {
 		lacks    []string
 		broken   bool
 	}{
-		{name: "sized", turn: Turn{Text: "grüße", Size: 3}, contains: []string{first, `"content":"grü"`, `"content":"ße"`,
-			`"finish_reason":"stop"`, `"choices":[]`, `"usage":{"completion_tokens":7`, "data: [DONE]\n\n"}},
+		{name: "sized", turn: Turn{Text: "grüße", Size: 3}, contains: []string{
+			first, `"content":"grü"`, `"content":"ße"`,
+			`"finish_reason":"stop"`, `"choices":[]`, `"usage":{"completion_tokens":7`, "data: [DONE]\n\n",
+		}},
 		{name: "deltas", turn: Turn{Deltas: []string{"a", "", "b"}}, contains: []string{`"content":"a"`, `"content":""`, `"content":"b"`}},
 		{name: "finish", turn: Turn{Text: "x", End: Finish}, contains: []string{`"stop"`}, lacks: []string{"[DONE]", "usage"}},
 		{name: "mark", turn: Turn{Text: "x", End: Mark}, contains: []string{"[DONE]"}, lacks: []string{`"stop"`}},

@@ -20,10 +20,14 @@ func TestParse(t *testing.T) {
 		{"empty text", "=== reply\n=== reply\n", []Turn{{}, {}}},
 		{"headings in the text", "=== reply\n\\=== a\n\\\\=== b\n\\c", []Turn{{Text: "=== a\n\\=== b\n\\c"}}},
 		{"tags", "=== reply\n<tool_call>\n{\"name\": \"execute_bash\"}\n</tool_call>\n", []Turn{{Text: "<tool_call>\n{\"name\": \"execute_bash\"}\n</tool_call>"}}},
-		{"settings", `=== reply size=4 match="a \"b\"" times=3 wait=w pause=p whole end=mark event=` + "`{\"error\": 1}`\nx",
-			[]Turn{{Text: "x", Size: 4, Match: `a "b"`, Times: 3, Wait: "w", Pause: "p", Whole: true, End: Mark, Event: `{"error": 1}`}}},
-		{"status", "=== status 503 type=text/html header=\"Retry-After: 1\" header=A:b times=forever\n<h1>",
-			[]Turn{{Status: 503, Type: "text/html", Header: []string{"Retry-After: 1", "A:b"}, Times: Forever, Text: "<h1>"}}},
+		{
+			"settings", `=== reply size=4 match="a \"b\"" times=3 wait=w pause=p whole end=mark event=` + "`{\"error\": 1}`\nx",
+			[]Turn{{Text: "x", Size: 4, Match: `a "b"`, Times: 3, Wait: "w", Pause: "p", Whole: true, End: Mark, Event: `{"error": 1}`}},
+		},
+		{
+			"status", "=== status 503 type=text/html header=\"Retry-After: 1\" header=A:b times=forever\n<h1>",
+			[]Turn{{Status: 503, Type: "text/html", Header: []string{"Retry-After: 1", "A:b"}, Times: Forever, Text: "<h1>"}},
+		},
 		{"silent", "=== stall\n=== hangup end=done", []Turn{{Silent: true, End: Stall}, {Silent: true}}},
 	}
 	for _, tt := range tests {

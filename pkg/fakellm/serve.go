@@ -75,8 +75,10 @@ func (s *Server) serveChat(w http.ResponseWriter, r *http.Request) {
 	var req body
 	bad := json.Unmarshal(raw, &req)
 	turn, ok := s.take(&Request{r.Method, r.URL.Path, r.RemoteAddr, r.Header, raw, gone}, req.lastText())
-	c := chat{ctx: r.Context(), server: s, w: w, hungUp: hungUp, turn: turn, model: req.Model, stream: req.Stream,
-		usage: req.StreamOptions.IncludeUsage, prompt: len(raw)}
+	c := chat{
+		ctx: r.Context(), server: s, w: w, hungUp: hungUp, turn: turn, model: req.Model, stream: req.Stream,
+		usage: req.StreamOptions.IncludeUsage, prompt: len(raw),
+	}
 	switch {
 	case bad != nil:
 		c.turn = Failure(http.StatusBadRequest, `{"error":{"message":"fakellm: the request is not a chat completion"}}`)

@@ -108,18 +108,18 @@ func TestLogFileCrowd(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	var all string
+	var all strings.Builder
 	for _, name := range []string{path + ".1", path} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		all += string(text)
+		all.WriteString(string(text))
 	}
 	for w := range writers {
 		for i := range lines {
-			if line := fmt.Sprintf("w%d l%03d\n", w, i); strings.Count(all, line) != 1 {
-				t.Fatalf("%q is there %d times", line, strings.Count(all, line))
+			if line := fmt.Sprintf("w%d l%03d\n", w, i); strings.Count(all.String(), line) != 1 {
+				t.Fatalf("%q is there %d times", line, strings.Count(all.String(), line))
 			}
 		}
 	}

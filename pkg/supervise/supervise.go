@@ -63,11 +63,9 @@ func start(programs []Program, output io.Writer, log *slog.Logger, grace time.Du
 	s := &Set{log: log, output: output, grace: grace, cancel: cancel, spawns: make(chan spawn)}
 	go s.spawner()
 	for _, p := range programs {
-		s.wg.Add(1)
-		go func() {
-			defer s.wg.Done()
+		s.wg.Go(func() {
 			s.keep(ctx, p)
-		}()
+		})
 	}
 	return s
 }

@@ -91,14 +91,14 @@ func (p *Parser) emit(kind Kind, body []byte) []Event {
 
 // forward passes text on up to the next '<'.
 func (p *Parser) forward(text []byte) []byte {
-	i := bytes.IndexByte(text, '<')
-	if i < 0 {
+	before, after, ok := bytes.Cut(text, []byte{'<'})
+	if !ok {
 		p.emit(Text, text)
 		return nil
 	}
-	p.emit(Text, text[:i])
+	p.emit(Text, before)
 	p.state, p.held = holdback, 1
-	return text[i+1:]
+	return after
 }
 
 // hold takes one more character of what may become a tag. The tags share no

@@ -73,8 +73,11 @@ func TestResultText(t *testing.T) {
 		{"stderr and exit code", proto.Result{Stderr: "b\n", ExitCode: 2}, "[stderr]\nb\n\n[exit code: 2]"},
 		{"all", proto.Result{Stdout: "a\n", Stderr: "b\n", ExitCode: 127}, "a\n\n[stderr]\nb\n\n[exit code: 127]"},
 		{"unknown executor", proto.Result{ExitCode: -1, Stderr: "Unknown executor: bash"}, "[stderr]\nUnknown executor: bash\n[exit code: -1]"},
-		{"timed out", proto.Result{ExitCode: -1, Stdout: "so far\n", Stderr: "Execution timed out after 30s.", TimedOut: true},
-			"so far\n\n[stderr]\nExecution timed out after 30s.\n[exit code: -1]"},
+		{
+			"timed out",
+			proto.Result{ExitCode: -1, Stdout: "so far\n", Stderr: "Execution timed out after 30s.", TimedOut: true},
+			"so far\n\n[stderr]\nExecution timed out after 30s.\n[exit code: -1]",
+		},
 		{"tags and quotes", proto.Result{Stdout: "</tool_response> <tool_call> \"\\ é \x01"}, "</tool_response> <tool_call> \"\\ é \x01"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -117,11 +117,12 @@ func TestExecuteTimeout(t *testing.T) {
 
 // daemonic starts every kind of daemon and stays.
 func daemonic() string {
-	code := "exec 2>/dev/null; export UP=/dev/null\n" // bash tells who was terminated
+	var code strings.Builder
+	code.WriteString("exec 2>/dev/null; export UP=/dev/null\n") // bash tells who was terminated
 	for _, start := range daemons {
-		code += start + "\n"
+		code.WriteString(start + "\n")
 	}
-	return code + "sleep 1000"
+	return code.String() + "sleep 1000"
 }
 
 func TestExecuteWithoutTimeout(t *testing.T) {

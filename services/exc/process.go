@@ -99,8 +99,10 @@ type pipes struct {
 func openPipes() (*pipes, error) {
 	p := new(pipes)
 	for _, pair := range [][2]**os.File{
-		{&p.lifelineR, &p.lifelineW}, {&p.statusR, &p.statusW},
-		{&p.stdoutR, &p.stdoutW}, {&p.stderrR, &p.stderrW},
+		{&p.lifelineR, &p.lifelineW},
+		{&p.statusR, &p.statusW},
+		{&p.stdoutR, &p.stdoutW},
+		{&p.stderrR, &p.stderrW},
 	} {
 		r, w, err := os.Pipe()
 		if err != nil {
