@@ -172,7 +172,9 @@ func (c *constellation) close() error {
 		errs = append(errs, l.Close())
 	}
 	if c.file != "" {
-		errs = append(errs, os.Remove(c.file))
+		if err := os.Remove(c.file); !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"zino/pkg/config"
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+// serveAs has a service answer what every service does, and tell problems.
+func serveAs(t *testing.T, name, socket string, problems ...string) {
+	t.Helper()
+	s := rpc.NewServer(name, slog.New(slog.DiscardHandler))
+	s.OnStats(func(stats *proto.Stats) { stats.Problems = append(stats.Problems, problems...) })
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Serve(l)
+	t.Cleanup(func() { s.Shutdown(context.Background()) })
+}
+
+// silent has a socket accept and never answer.
+func silent(t *testing.T, socket string) {
+	t.Helper()
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	dir := filepath.Join(w.runtime, "zino")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const problem = "skills/x.json:2: broken\x1b[31m"
+	for _, name := range config.Services {
+		socket := filepath.Join(dir, name+".sock")
+		switch name {
+		case "mem", "exc": // two that hang take no longer than one
+			silent(t, socket)
+		case "rtr":
+		case "agr", "ctx":
+			serveAs(t, name, socket, problem)
+		default:
+			serveAs(t, name, socket)
+		}
+	}
+	status, out, said := run(t, w.command("status"), "")
+	if status != 1 || said != "4 of 7 services are up.\n" {
+		t.Errorf("status %d, said %q", status, said)
+	}
+	for _, want := range []string{
+		`(?m)^SERVICE +STATE +VERSION +UPTIME +SOCKET +PROBLEMS$`,
+		`(?m)^daemon +up +dev +\d+s +` + dir + `/daemon.sock +0$`,
+		`(?m)^agr +up +dev +\d+s +\S+ +1$`,
+		`(?m)^mem +silent +- +- +\S+ +1$`,
+		`(?m)^exc +silent +- +- +\S+ +1$`,
+		`(?m)^rtr +down +- +- +\S+ +0$`,
+		`(?m)^ctx, agr: skills/x.json:2: broken\^\[\[31m$`,
+		`(?m)^mem, exc: no answer within 800ms$`,
+	} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("no line %s in:\n%s", want, out)
+		}
+	}
+	if n := strings.Count(out, "\n"); n != 1+7+2 {
+		t.Errorf("%d lines:\n%s", n, out)
+	}
+}
+
+// TestStatusWhere asks the user's own constellation, a named one, the host's.
+func TestStatusWhere(t *testing.T) {
+	w := newWorld(t)
+	named := filepath.Join(w.cwd, "own.toml")
+	text := ""
+	for _, name := range config.Services {
+		text += "[" + name + "]\nsocket = \"" + name + ".sock\"\n"
+		serveAs(t, name, filepath.Join(w.cwd, name+".sock"))
+	}
+	if err := os.WriteFile(named, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, out, said := run(t, w.command("status", "--config", named), "")
+	if status != 0 || said != "" || strings.Count(out, " up ") != 7 {
+		t.Errorf("status %d, said %q, printed:\n%s", status, said, out)
+	}
+	status, out, said = run(t, w.command("status"), "")
+	if status != 1 || said != "Nothing is running. Start a constellation with: zino up\n" || strings.Count(out, " down ") != 7 {
+		t.Errorf("status %d, said %q, printed:\n%s", status, said, out)
+	}
+	if left, err := os.ReadDir(w.runtime); err != nil || len(left) > 0 {
+		t.Errorf("it left %v, %v", left, err)
+	}
+}
+
+// TestDescribe knows what a service can be asked without one running.
+func TestDescribe(t *testing.T) {
+	w := newWorld(t)
+	for name, want := range map[string][]string{
+		"mem":    {"search_hard -> hard_memories  (call)\n", "    -> query (string", "    <- "},
+		"daemon": {"(no type) -> response  (text)\n", "forward -> ", "ping -> pong"},
+	} {
+		status, known, said := run(t, w.command("describe", name), "")
+		if status != 0 || said != "" {
+			t.Errorf("status %d, said %q", status, said)
+		}
+		for _, text := range want {
+			if !strings.Contains(known, text) {
+				t.Errorf("no %q in the description of %s:\n%s", text, name, known)
+			}
+		}
+	}
+	status, _, said := run(t, w.command("--socket", "none", "describe", "mem"), "")
+	if status != 1 || !strings.HasPrefix(said, "zino: Could not connect to daemon: ") {
+		t.Errorf("no daemon: status %d, said %q", status, said)
+	}
+}
