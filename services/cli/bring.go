@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -23,7 +25,7 @@ type brought struct {
 	cfg      *config.Config
 	dir      string
 	keeper   *exec.Cmd
-	lifeline io.Closer
+	lifeline io.WriteCloser
 }
 
 // answers reports whether somebody listens on a socket.
@@ -50,27 +52,26 @@ func (a *app) bring(cfg *config.Config) (*brought, error) {
 		*cfg.SocketOf(name) = filepath.Join(dir, name+".sock")
 	}
 	a.writable(cfg, dir)
-	if err = cfg.Write(filepath.Join(dir, config.FileName)); err == nil {
-		err = b.start(a)
-	}
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+	if err := b.start(); err != nil {
+		return nil, fmt.Errorf("cannot start the services: %w", err)
 	}
 	return b, nil
 }
 
-// privateDir makes a fresh directory for one run's sockets, mode 0700.
+// privateDir names a directory for one run's sockets. The keeper makes it: what
+// this process made would stay if it were killed before there is a keeper.
 func privateDir() (string, error) {
 	var errs error
 	for _, parent := range []string{os.Getenv("XDG_RUNTIME_DIR"), os.TempDir(), "/tmp"} {
 		if parent == "" || len(parent) > 60 { // a socket's path holds 107 bytes
 			continue
 		}
-		dir, err := os.MkdirTemp(absolute(parent), "zino-")
+		const writeAndSearch = 2 | 1
+		err := syscall.Access(parent+"/.", writeAndSearch)
 		if err == nil {
-			return dir, nil
+			return filepath.Join(absolute(parent), "zino-"+strings.ToLower(rand.Text())[:12]), nil
 		}
-		errs = errors.Join(errs, err)
+		errs = errors.Join(errs, fmt.Errorf("%s: %w", parent, err))
 	}
 	return "", fmt.Errorf("no place for the sockets of this run; set XDG_RUNTIME_DIR to a directory of your own: %w", errs)
 }
@@ -92,9 +93,10 @@ func (a *app) writable(cfg *config.Config, dir string) {
 	}
 }
 
-// start runs the keeper. Its standard input is the lifeline, and a line on its
-// standard output says that the sockets are open.
-func (b *brought) start(a *app) error {
+// start runs the keeper. Its standard input is the lifeline: the keeper makes
+// the directory and says so, a line tells it that the configuration lies there,
+// and another line of its own says that the sockets are open.
+func (b *brought) start() error {
 	exe, err := os.Executable()
 	if err != nil {
 		return err
@@ -107,21 +109,37 @@ func (b *brought) start(a *app) error {
 	if b.lifeline, err = b.keeper.StdinPipe(); err != nil {
 		return err
 	}
-	ready, err := b.keeper.StdoutPipe()
+	out, err := b.keeper.StdoutPipe()
 	if err != nil {
 		return err
 	}
 	if err := b.keeper.Start(); err != nil {
-		return fmt.Errorf("cannot start the services: %w", err)
+		return err
 	}
-	if _, err := bufio.NewReader(ready).ReadString('\n'); err != nil {
+	if err := b.agree(bufio.NewReader(out)); err != nil {
+		b.lifeline.Close()
 		why := b.keeper.Wait()
 		if text := strings.TrimPrefix(strings.TrimSpace(said.String()), "zino: "); text != "" {
 			why = errors.New(text)
 		}
-		return fmt.Errorf("cannot start the services: %w", why)
+		return cmp.Or(why, err)
 	}
 	return nil
+}
+
+// agree hands the configuration over and waits for the sockets.
+func (b *brought) agree(keeper *bufio.Reader) error {
+	if _, err := keeper.ReadString('\n'); err != nil {
+		return err
+	}
+	if err := b.cfg.Write(filepath.Join(b.dir, config.FileName)); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(b.lifeline, "\n"); err != nil {
+		return err
+	}
+	_, err := keeper.ReadString('\n')
+	return err
 }
 
 // keeperEnv is the caller's environment. A key that stands in the configuration

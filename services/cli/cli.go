@@ -153,14 +153,16 @@ func (a *app) root() *cobra.Command {
 // helpCommand is cobra's, except that a command that does not exist is a
 // mistake and not an answer.
 func helpCommand() *cobra.Command {
-	return &cobra.Command{Use: "help [command]", Short: "help about a command",
+	return &cobra.Command{
+		Use: "help [command]", Short: "help about a command",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			about, _, err := cmd.Root().Find(args)
 			if err != nil || len(args) > 0 && about == cmd.Root() {
 				return usageError{fmt.Errorf("there is no command %q: the nearest one is %q", args[0], nearest(cmd.Root(), args[0]))}
 			}
 			return about.Help()
-		}}
+		},
+	}
 }
 
 // nearest is the command that a mistyped word may have meant.

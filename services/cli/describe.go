@@ -18,14 +18,16 @@ const describeLong = `Print what a service can be asked: its methods with the fi
 reply. A running service is asked; else this program's own knowledge is shown.`
 
 func (a *app) describeCommand() *cobra.Command {
-	return &cobra.Command{Use: "describe SERVICE", Short: "what a service can be asked", Long: describeLong,
+	return &cobra.Command{
+		Use: "describe SERVICE", Short: "what a service can be asked", Long: describeLong,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(config.Services, args[0]) {
 				return usageError{fmt.Errorf("name one service: %s", strings.Join(config.Services, ", "))}
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.describe(cmd.Context(), args[0]) }}
+		RunE: func(cmd *cobra.Command, args []string) error { return a.describe(cmd.Context(), args[0]) },
+	}
 }
 
 func (a *app) describe(ctx context.Context, service string) error {

@@ -62,8 +62,10 @@ func TestKeys(t *testing.T) {
 		{"pasted, then Ctrl-C", on + "one\rtwo" + off + "\x03three\r", []string{"three"}},
 		{"pasted, then two turns", on + "one\rtwo" + off + "\rthree\r", []string{"one\ntwo", "three"}},
 		{"many letters", strings.Repeat("é", 3000) + "\r", []string{strings.Repeat("é", 3000)}},
-		{"a long paste", on + strings.Repeat("0123456789\r", 2000) + strings.Repeat("x", 9000) + off + "\r",
-			[]string{strings.Repeat("0123456789\n", 2000) + strings.Repeat("x", 9000)}},
+		{
+			"a long paste", on + strings.Repeat("0123456789\r", 2000) + strings.Repeat("x", 9000) + off + "\r",
+			[]string{strings.Repeat("0123456789\n", 2000) + strings.Repeat("x", 9000)},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for name, r := range map[string]io.Reader{

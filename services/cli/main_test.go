@@ -161,8 +161,10 @@ func newWorld(t *testing.T) world {
 func (w world) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Dir = w.cwd
-	cmd.Env = []string{mainEnv + "=1", "GORACE=atexit_sleep_ms=0", "PATH=" + os.Getenv("PATH"), "TERM=xterm",
-		"HOME=" + w.home, "XDG_RUNTIME_DIR=" + w.runtime, "CLI_TEST_HOST=" + w.runtime + "/host.sock"}
+	cmd.Env = []string{
+		mainEnv + "=1", "GORACE=atexit_sleep_ms=0", "PATH=" + os.Getenv("PATH"), "TERM=xterm",
+		"HOME=" + w.home, "XDG_RUNTIME_DIR=" + w.runtime, "CLI_TEST_HOST=" + w.runtime + "/host.sock",
+	}
 	return cmd
 }
 

@@ -24,8 +24,10 @@ uptimes, sockets and problems. The exit status is 1 unless all of them are up.
 Nothing is started.`
 
 func (a *app) statusCommand() *cobra.Command {
-	return &cobra.Command{Use: "status", Short: "which services run, and what is wrong", Long: statusLong, Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.showStatus(cmd.Context()) }}
+	return &cobra.Command{
+		Use: "status", Short: "which services run, and what is wrong", Long: statusLong, Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.showStatus(cmd.Context()) },
+	}
 }
 
 // report is what one service says of itself.

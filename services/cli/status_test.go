@@ -85,12 +85,12 @@ func TestStatus(t *testing.T) {
 func TestStatusWhere(t *testing.T) {
 	w := newWorld(t)
 	named := filepath.Join(w.cwd, "own.toml")
-	text := ""
+	var text strings.Builder
 	for _, name := range config.Services {
-		text += "[" + name + "]\nsocket = \"" + name + ".sock\"\n"
+		text.WriteString("[" + name + "]\nsocket = \"" + name + ".sock\"\n")
 		serveAs(t, name, filepath.Join(w.cwd, name+".sock"))
 	}
-	if err := os.WriteFile(named, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(named, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	status, out, said := run(t, w.command("status", "--config", named), "")

@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -27,7 +24,8 @@ name puts them. A service that dies is started again. Logs go to stderr; Ctrl-C
 stops everything.`
 
 func (a *app) upCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "up", Short: "keep a constellation of services running", Long: upLong, Args: noArgs,
+	cmd := &cobra.Command{
+		Use: "up", Short: "keep a constellation of services running", Long: upLong, Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
@@ -35,7 +33,8 @@ func (a *app) upCommand() *cobra.Command {
 				return a.keepPrivate(ctx)
 			}
 			return a.up(ctx)
-		}}
+		},
+	}
 	cmd.Flags().StringVar(&a.private, "private", "", "the directory of a constellation that was brought along")
 	cmd.Flags().MarkHidden("private") // cannot fail: the flag exists
 	return cmd
@@ -82,51 +81,6 @@ func (a *app) up(ctx context.Context) error {
 	return err
 }
 
-// keepPrivate is the keeper of a constellation that another process brought
-// along: it ends when that process does, and leaves nothing behind.
-func (a *app) keepPrivate(ctx context.Context) error {
-	defer os.RemoveAll(a.private)
-	// Who brought us may be gone when we say something: that is no reason to
-	// die before everything has been taken down.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	cfg, err := config.Load(filepath.Join(a.private, config.FileName), "cli")
-	if err != nil {
-		return err
-	}
-	logs, closeLogs := a.privateLog()
-	defer closeLogs()
-	c, err := open(cfg, cfg.File)
-	if err != nil {
-		return err
-	}
-	set := supervise.Start(c.programs, logs, service.Logger(logs, "up", cfg.Logging.Level))
-	fmt.Fprintln(a.out, "ready")
-	lifeline := make(chan struct{})
-	go func() { io.Copy(io.Discard, a.in); close(lifeline) }()
-	select {
-	case <-lifeline:
-	case <-ctx.Done():
-	}
-	set.Stop()
-	return c.close()
-}
-
-// privateLog is where the services of a private constellation log. Where there
-// is no place for a log there is none.
-func (a *app) privateLog() (io.Writer, func() error) {
-	const limit = 1 << 20
-	nothing := func() error { return nil }
-	base, err := baseDir()
-	if err != nil {
-		return io.Discard, nothing
-	}
-	f, err := supervise.OpenLog(filepath.Join(base, "log", "zino.log"), limit)
-	if err != nil {
-		return io.Discard, nothing
-	}
-	return f, f.Close
-}
-
 // constellation is what a supervisor holds: open sockets, and the programs to
 // run behind them.
 type constellation struct {
@@ -159,8 +113,10 @@ func open(cfg *config.Config, file string) (c *constellation, err error) {
 			return c, err
 		}
 		c.sockets = append(c.sockets, l)
-		c.programs = append(c.programs, supervise.Program{Name: name, Path: path, Args: []string{"--config", file},
-			Env: environment(name, cfg), Socket: l})
+		c.programs = append(c.programs, supervise.Program{
+			Name: name, Path: path, Args: []string{"--config", file},
+			Env: environment(name, cfg), Socket: l,
+		})
 	}
 	return c, cfg.Write(file)
 }

@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestKeeperAlone starts a keeper whose client has been killed already, at each
+// point of their talk: it leaves nothing behind.
+func TestKeeperAlone(t *testing.T) {
+	for _, test := range []struct {
+		name, input string
+		status      int
+		out, said   string
+	}{
+		{"before the configuration", "", 0, "made\n", ""},
+		{"in the middle of a line", "x", 0, "made\n", ""},
+		{"without a configuration", "\n", 1, "made\n", "zino: cannot read the configuration: "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			status, out, said := run(t, w.command("up", "--private", filepath.Join(w.runtime, "zino-x")), test.input)
+			if status != test.status || out != test.out || !strings.HasPrefix(said, test.said) || test.said == "" && said != "" {
+				t.Errorf("status %d, printed %q, said %q", status, out, said)
+			}
+			if left, err := os.ReadDir(w.runtime); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// TestKeeperUnheard has nobody read what the keeper says.
+func TestKeeperUnheard(t *testing.T) {
+	w := newWorld(t)
+	cmd := w.command("up", "--private", filepath.Join(w.runtime, "zino-x"))
+	r, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	cmd.Stdout, cmd.Stderr, cmd.Stdin = out, out, strings.NewReader("\n")
+	if err := cmd.Run(); err == nil || cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled() {
+		t.Errorf("it ended with %v, want status 1 for want of a configuration", err)
+	}
+	out.Close()
+	if left, err := os.ReadDir(w.runtime); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestKeeperForeign does not touch what lay there before.
+func TestKeeperForeign(t *testing.T) {
+	w := newWorld(t)
+	file := filepath.Join(w.runtime, "zino-x", "kept")
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, out, said := run(t, w.command("up", "--private", filepath.Dir(file)), "\n")
+	if status != 1 || out != "" || !strings.HasPrefix(said, "zino: no place for the sockets of this run: ") {
+		t.Errorf("status %d, printed %q, said %q", status, out, said)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
+	}
+}
