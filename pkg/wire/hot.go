@@ -31,7 +31,7 @@ func ChunkDelta(payload, scratch []byte) (delta []byte, ok bool) {
 		return nil, false
 	}
 	text := payload[len(chunkHead) : len(payload)-len(chunkTail)]
-	if run(text) == len(text) {
+	if verbatim(text) {
 		return text, true
 	}
 	quoted := payload[len(chunkHead)-1 : len(payload)-1]

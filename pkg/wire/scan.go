@@ -83,7 +83,7 @@ func (f *fields) key() ([]byte, bool) {
 	}
 	raw := f.b[f.i:end]
 	f.i = space(f.b, end)
-	if text := raw[1 : len(raw)-1]; run(text) == len(text) {
+	if text := raw[1 : len(raw)-1]; verbatim(text) {
 		return text, true
 	}
 	return unquote(nil, raw)

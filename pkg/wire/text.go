@@ -2,6 +2,8 @@ package wire
 
 import (
 	"encoding/binary"
+	"math/bits"
+	"slices"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -49,15 +51,20 @@ var plain = func() (t [utf8.RuneSelf]bool) {
 }()
 
 // plainWord reports whether eight bytes that were loaded as one number are all
-// plain: none is below a blank, a quote, a backslash, or above ASCII. Most text
-// is a long run of such bytes.
-func plainWord(w uint64) bool {
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
+// plain. Most text is a long run of such bytes.
+func plainWord(w uint64) bool { return (special(w)|w)&tops == 0 }
+
+const ones, tops = 0x0101010101010101, 0x8080808080808080
+
+// special looks at eight bytes at once for a quote, a backslash, or a byte
+// below a blank. The lowest bit that is set is the top bit of the first one;
+// the bits of the bytes behind it mean nothing.
+func special(w uint64) uint64 {
 	quote, backslash := w^ones*'"', w^ones*'\\'
-	below := (w - ones*' ') &^ w
-	found := (quote - ones) &^ quote // the top bit of a byte that is zero, or of one behind it
+	found := (w - ones*' ') &^ w
+	found |= (quote - ones) &^ quote // the top bit of a byte that is zero, or of one behind it
 	found |= (backslash - ones) &^ backslash
-	return (below|found|w)&tops == 0
+	return found & tops
 }
 
 func appendEscape(b []byte, c byte) []byte {
@@ -86,10 +93,11 @@ func appendRune(b []byte, r rune) []byte {
 // lone surrogate becomes U+FFFD. It is false for anything that is not a valid
 // JSON string in valid UTF-8.
 func unquote(b, raw []byte) ([]byte, bool) {
-	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
+	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' || !utf8.Valid(raw) {
 		return b, false
 	}
 	raw = raw[1 : len(raw)-1]
+	b = slices.Grow(b, len(raw)) // no escape is shorter than what it stands for
 	for i := 0; i < len(raw); {
 		n := run(raw[i:])
 		b = append(b, raw[i:i+n]...)
@@ -105,26 +113,20 @@ func unquote(b, raw []byte) ([]byte, bool) {
 	return b, true
 }
 
-// run is the length of the plain text at the start of s.
+// verbatim reports whether s stands in a JSON string as it is.
+func verbatim(s []byte) bool { return run(s) == len(s) && utf8.Valid(s) }
+
+// run is the length of the text at the start of s up to the first quote,
+// backslash or control character. It does not look for bad UTF-8.
 func run(s []byte) int {
 	i := 0
-	for i < len(s) {
-		if i+8 <= len(s) && plainWord(binary.LittleEndian.Uint64(s[i:])) {
-			i += 8
-			continue
+	for ; i+8 <= len(s); i += 8 {
+		if found := special(binary.LittleEndian.Uint64(s[i:])); found != 0 {
+			return i + bits.TrailingZeros64(found)/8
 		}
-		if s[i] < utf8.RuneSelf {
-			if !plain[s[i]] {
-				return i
-			}
-			i++
-			continue
-		}
-		_, size := utf8.DecodeRune(s[i:])
-		if size == 1 {
-			return i
-		}
-		i += size
+	}
+	for i < len(s) && (s[i] >= utf8.RuneSelf || plain[s[i]]) {
+		i++
 	}
 	return i
 }

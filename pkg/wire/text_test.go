@@ -56,6 +56,23 @@ func TestPlainWord(t *testing.T) {
 	}
 }
 
+// TestRun puts every byte in every place of a text that is longer than a word.
+func TestRun(t *testing.T) {
+	for c := range 256 {
+		for i := range 20 {
+			text := []byte("twenty bytes of ümläu")[:20]
+			text[i] = byte(c)
+			want := i
+			if c >= ' ' && c != '"' && c != '\\' {
+				want = len(text)
+			}
+			if got := run(text); got != want {
+				t.Errorf("run(%q) = %d, want %d", text, got, want)
+			}
+		}
+	}
+}
+
 func TestUnquote(t *testing.T) {
 	for raw, want := range map[string]string{
 		`""`:                        "",

@@ -1,6 +1,9 @@
 package wire
 
-import "bytes"
+import (
+	"bytes"
+	"unicode/utf8"
+)
 
 // maxDepth is how deep lists and objects may lie in each other: encoding/json's
 // limit, which readers of what we pass on may have.
@@ -11,7 +14,7 @@ const maxDepth = 10000
 // are checked at several places of a turn.
 func Valid(b []byte) bool {
 	end, ok := value(b, space(b, 0), 0)
-	return ok && space(b, end) == len(b)
+	return ok && space(b, end) == len(b) && utf8.Valid(b)
 }
 
 // value checks the value that starts at i, at a depth, and returns the index
@@ -84,7 +87,7 @@ func str(b []byte, i int) (int, bool) {
 			if i += n; n == 0 {
 				return i, false
 			}
-		default: // a control character, or bad UTF-8
+		default: // a control character
 			return i, false
 		}
 	}
