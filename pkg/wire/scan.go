@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"unicode/utf8"
 )
 
@@ -203,4 +204,16 @@ func Elements(raw []byte) ([]json.RawMessage, error) {
 		}
 	}
 	return list, nil
+}
+
+// Members walks the members of a JSON object that is known to be valid, such as
+// one that Elements returned: their keys without quotes and escapes, and their
+// values as they stand. Of anything else it may find none or a part.
+func Members(raw []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		f := object(raw)
+		for key, value, ok := f.next(); ok && yield(key, value); {
+			key, value, ok = f.next()
+		}
+	}
 }

@@ -72,6 +72,32 @@ func FuzzElements(f *testing.F) {
 	})
 }
 
+// FuzzMembers holds that the members of a valid object are those that
+// encoding/json finds, and that nothing breaks on other text.
+func FuzzMembers(f *testing.F) {
+	for _, raw := range []string{`{}`, ` {"a":1,"a":[2,{"b":"}"}] , "\u0062" : null } `, `{"a"`, `[1]`, `{"a":1}x`} {
+		f.Add([]byte(raw))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		got := map[string]string{}
+		for key, value := range Members(raw) {
+			got[string(key)] = string(value)
+		}
+		var want map[string]json.RawMessage
+		if !Valid(raw) || json.Unmarshal(raw, &want) != nil {
+			return
+		}
+		if len(got) != len(want) {
+			t.Fatalf("Members(%q) found %d, encoding/json %d", raw, len(got), len(want))
+		}
+		for key, value := range want {
+			if got[key] != string(value) {
+				t.Fatalf("Members(%q): %q is %s, want %s", raw, key, got[key], value)
+			}
+		}
+	})
+}
+
 func TestType(t *testing.T) {
 	for payload, want := range map[string]struct{ typ, meta string }{
 		`{}`:                                  {"", ""},

@@ -178,7 +178,7 @@ func TestRequest(t *testing.T) {
 
 // compact takes the blanks out that the tests have between tokens.
 func compact(s string) string {
-	return strings.NewReplacer("}, {", "},{", "}  ] ", "}]", "\n", "").Replace(s)
+	return strings.NewReplacer("}, {", "},{", "}  ,{", "},{", "\n", "").Replace(s)
 }
 
 // TestMessagesVerbatim holds that messages cross socket and router unchanged.
@@ -197,6 +197,23 @@ func TestMessagesVerbatim(t *testing.T) {
 	}
 }
 
+// TestMessageErrors holds which words a list is refused with, and that keys
+// have one case.
+func TestMessageErrors(t *testing.T) {
+	const noList = "Invalid request: messages must be a list of objects, each with a string role"
+	for messages, want := range map[string]string{
+		`null`: noList, `{}`: noList, `[7]`: noList, `[[]]`: noList, `[{"role":7}]`: noList, `[{}`: noList,
+		`[null]`:                                     "Invalid request: messages[0] has no string role",
+		`[{"role":"user"},{"Role":"user"}]`:          "Invalid request: messages[1] has no string role",
+		`[{"role":"user","role":null}]`:              "Invalid request: messages[0] has no string role",
+		"[{\"role\":\"user\",\"content\":\"\xff\"}]": "Invalid request: messages are not UTF-8",
+	} {
+		if _, err := readMessages(proto.Raw(messages)); err == nil || err.Error() != want {
+			t.Errorf("%s: got %v, want %s", messages, err, want)
+		}
+	}
+}
+
 func TestInvalidMessages(t *testing.T) {
 	r, llm := openaiRouter(t)
 	for _, messages := range []string{`{}`, `"x"`, `7`, `[7]`, `["a"]`, `[[]]`, `[null]`, `[{}]`, `[{"role":null}]`, `[{"role":7}]`, `[{"role":"user",}]`, `[{"role":"user"} {"role":"user"}]`} {
@@ -208,7 +225,7 @@ func TestInvalidMessages(t *testing.T) {
 	if n := len(llm.Requests()); n != 0 {
 		t.Errorf("the provider got %d requests", n)
 	}
-	if err := checkMessages(proto.Raw("[{\"role\":\"user\",\"content\":\"\xff\"}]")); !errors.Is(err, proto.ErrInvalid) {
+	if _, err := readMessages(proto.Raw("[{\"role\":\"user\",\"content\":\"\xff\"}]")); !errors.Is(err, proto.ErrInvalid) {
 		t.Errorf("bad UTF-8: got %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package rtr
 
 import (
+	"encoding/json"
 	"net/url"
 	"strings"
 	"testing"
@@ -58,20 +59,21 @@ func FuzzMessages(f *testing.F) {
 	f.Add([]byte(`[null]`))
 	t := traits{needsUser: true}
 	f.Fuzz(func(tt *testing.T, raw []byte) {
-		if checkMessages(raw) != nil {
-			return
-		}
 		before, err := readMessages(raw)
 		if err != nil {
-			tt.Fatal(err)
+			return
+		}
+		if !json.Valid(raw) || !utf8.Valid(raw) {
+			tt.Fatalf("%q passed", raw)
 		}
 		after, err := readMessages(mendSurrogates(raw))
 		if err != nil || len(after) != len(before) {
 			tt.Fatalf("mended: %d messages of %d, %v", len(after), len(before), err)
 		}
 		for i := range after {
-			if after[i].Content != before[i].Content || *after[i].Role != *before[i].Role {
-				tt.Fatalf("mended: %q became %q", before[i].Content, after[i].Content)
+			var role string
+			if err := json.Unmarshal(before[i].role, &role); err != nil || after[i].text() != before[i].text() || !after[i].is(role) {
+				tt.Fatalf("mended: %q became %q, %v", before[i].text(), after[i].text(), err)
 			}
 		}
 		completed, err := readMessages(t.complete(raw))

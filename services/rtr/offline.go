@@ -64,11 +64,11 @@ func offlineReply(list []message, streamed bool) string {
 // lastTurn returns what the user said last and what the assistant has said since.
 func lastTurn(list []message) (ask, since string) {
 	for _, m := range list {
-		switch *m.Role {
-		case "user":
-			ask, since = strings.TrimSpace(string(m.Content)), ""
-		case "assistant":
-			since += string(m.Content)
+		switch {
+		case m.is("user"):
+			ask, since = strings.TrimSpace(m.text()), ""
+		case m.is("assistant"):
+			since += m.text()
 		}
 	}
 	return ask, since

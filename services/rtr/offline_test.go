@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"zino/pkg/config"
+	"zino/pkg/wire"
 	"zino/proto"
 )
 
@@ -13,7 +14,7 @@ import (
 func conversation(pairs ...string) []message {
 	var list []message
 	for i := 0; i < len(pairs); i += 2 {
-		list = append(list, message{Role: &pairs[i], Content: content(pairs[i+1])})
+		list = append(list, message{role: wire.AppendString(nil, pairs[i]), content: wire.AppendString(nil, pairs[i+1])})
 	}
 	return list
 }

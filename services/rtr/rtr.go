@@ -82,7 +82,7 @@ func (s *Service) capabilities(ctx context.Context, _ proto.CapabilitiesRequest)
 }
 
 func (s *Service) infer(ctx context.Context, in proto.Infer, out *rpc.Out) (proto.Text, error) {
-	if err := checkMessages(in.Messages); err != nil {
+	if _, err := readMessages(in.Messages); err != nil {
 		return proto.Text{}, err
 	}
 	if !s.set.streaming {

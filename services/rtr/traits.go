@@ -2,7 +2,6 @@ package rtr
 
 import (
 	"bytes"
-	"encoding/json"
 	"net/url"
 	"strings"
 )
@@ -67,12 +66,11 @@ func (t traits) complete(raw []byte) []byte {
 	if !t.needsUser {
 		return raw
 	}
-	var list []json.RawMessage
-	if json.Unmarshal(raw, &list) != nil || len(list) == 0 {
+	list, err := readMessages(raw)
+	if err != nil || len(list) == 0 {
 		return raw
 	}
-	var last message
-	if json.Unmarshal(list[len(list)-1], &last) != nil || *last.Role != "assistant" || last.callsTools() {
+	if last := list[len(list)-1]; !last.is("assistant") || last.callsTools() {
 		return raw
 	}
 	head := bytes.TrimRight(raw, " \t\r\n")
