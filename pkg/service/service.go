@@ -79,7 +79,8 @@ func openLog(name, file string, cfg *config.Config) *slog.Logger {
 const usage = `Usage: %[1]s [--config PATH]
 
 One of Zino's services. It listens on the socket that ZINO.toml names, or on
-the one that systemd or "zino up" hands over.
+the one that systemd or "zino up" hands over. SIGTERM lets requests in flight
+finish; SIGHUP reads the configuration again, for the log's level.
 
   -c, --config PATH  configuration (default: $ZINO_CONFIG, else ./ZINO.toml)
       --version      print the version
