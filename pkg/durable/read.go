@@ -3,6 +3,8 @@ package durable
 import (
 	"bytes"
 	"encoding/json"
+
+	"zino/pkg/wire"
 )
 
 // Last returns the last n elements, or all if n is 0 or less: see Array.Last.
@@ -34,7 +36,13 @@ func (a *Array) last(n int, limit int64) (elems [][]byte, ok bool, err error) {
 	}
 	end, window := a.tip.end, int64(firstWindow)
 	most := 2*limit + firstWindow
+	if n <= 0 {
+		window = end
+	}
 	for {
+		if limit > 0 {
+			window = min(window, most)
+		}
 		start := max(0, end-window)
 		data, err := a.read(start, end)
 		if err != nil {
@@ -52,10 +60,18 @@ func (a *Array) last(n int, limit int64) (elems [][]byte, ok bool, err error) {
 		if limit > 0 && window >= most {
 			return nil, false, ErrTooLarge
 		}
-		if window *= windowGrow; limit > 0 {
-			window = min(window, most)
-		}
+		window = wider(window, len(rows), n)
 	}
+}
+
+// wider is the window to look for n elements in when the last one held fewer:
+// a quarter more than they take if they are as long as those that it held.
+func wider(window int64, held, n int) int64 {
+	wide := window * windowGrow
+	if held == 0 {
+		return wide
+	}
+	return int64(min(float64(wide), 1.25*float64(window)*float64(n)/float64(held)))
 }
 
 // Since returns the elements behind a mark and a mark behind them. all is true
@@ -139,12 +155,15 @@ func split(data []byte, head bool) ([][]byte, bool) {
 
 func wellFormed(rows [][]byte) bool {
 	for _, row := range rows {
-		if !json.Valid(row) {
+		if !valid(row) {
 			return false
 		}
 	}
 	return true
 }
+
+// valid is json.Valid, in less time for what is in valid UTF-8.
+func valid(text []byte) bool { return wire.Valid(text) || json.Valid(text) }
 
 // fit keeps the last n elements and holds them against the limit.
 func fit(elems [][]byte, n int, limit int64) ([][]byte, error) {

@@ -2,7 +2,6 @@ package durable
 
 import (
 	"bytes"
-	"encoding/json"
 	"io"
 )
 
@@ -88,7 +87,7 @@ func readTip(data []byte, start int64) (t tip, more, ok bool) {
 	if c := before[len(before)-1]; c != ',' && c != '[' {
 		return t, false, false
 	}
-	return t, false, json.Valid(body[i+1:])
+	return t, false, valid(body[i+1:])
 }
 
 // settle makes t the known end of the file, with the size and time of now.
