@@ -113,10 +113,12 @@ func (h *histories) last(id string, n int) (elems [][]byte, err error) {
 	return elems, err
 }
 
+// messagesIn returns the messages among elements of a file, which are valid
+// JSON, and which it may write to.
 func messagesIn(elems [][]byte) [][]byte {
 	good := make([][]byte, 0, len(elems))
 	for _, e := range elems {
-		if e = clean(e); isMessage(e) {
+		if e = tidy(e); hasMessage(e) {
 			good = append(good, e)
 		}
 	}

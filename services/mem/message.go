@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"unicode/utf8"
 
 	"zino/pkg/wire"
@@ -57,17 +56,40 @@ func parseMessage(text []byte) (m message, err error) {
 	return m, nil
 }
 
-func isMessage(text []byte) bool {
-	_, err := parseMessage(text)
-	return err == nil
+func isMessage(text []byte) bool { return wire.Valid(text) && hasMessage(text) }
+
+// hasMessage is isMessage for text that is valid: parseMessage without reading
+// what the message says.
+func hasMessage(text []byte) bool {
+	var role, content []byte // the last ones, where there are several
+	for key, value := range wire.Members(text) {
+		isRole := string(key) == "role"
+		if !isRole && string(key) != "content" {
+			continue
+		}
+		if value[0] != '"' && string(value) != "null" {
+			return false
+		}
+		if isRole {
+			role = value
+		} else {
+			content = value
+		}
+	}
+	return len(role) > 0 && role[0] == '"' && len(content) > 0 && content[0] == '"'
 }
 
-// clean returns a copy of a JSON text that every reader can take: in one line,
-// in valid UTF-8, and with U+FFFD in the place of lone surrogates. All else is
-// as it was given.
-func clean(text []byte) []byte {
-	text = bytes.ToValidUTF8(text, []byte("\ufffd")) // a copy
-	if bytes.ContainsAny(text, "\r\n") {
+// clean returns a copy of a JSON text that every reader can take: see tidy.
+func clean(text []byte) []byte { return tidy(bytes.Clone(text)) }
+
+// tidy makes a JSON text one that every reader can take: in one line, in valid
+// UTF-8, and with U+FFFD in the place of lone surrogates. All else is as it was
+// given. It may write to text.
+func tidy(text []byte) []byte {
+	if !utf8.Valid(text) {
+		text = bytes.ToValidUTF8(text, []byte("\ufffd"))
+	}
+	if bytes.IndexByte(text, '\n') >= 0 || bytes.IndexByte(text, '\r') >= 0 {
 		var line bytes.Buffer
 		if json.Compact(&line, text) == nil {
 			text = line.Bytes()
@@ -129,7 +151,18 @@ func isLow(r int) bool { return r >= 0xDC00 && r < 0xE000 }
 
 // listOf is a JSON list of these elements.
 func listOf(elems [][]byte) []byte {
-	return slices.Concat([]byte("["), bytes.Join(elems, []byte(",")), []byte("]"))
+	size := len("[]") + len(elems)
+	for _, e := range elems {
+		size += len(e)
+	}
+	list := append(make([]byte, 0, size), '[')
+	for i, e := range elems {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, e...)
+	}
+	return append(list, ']')
 }
 
 // quote is a name as it stands in errors, shortened if it is very long.

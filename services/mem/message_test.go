@@ -21,12 +21,19 @@ func TestQuote(t *testing.T) {
 }
 
 // FuzzMessages holds for any text: what is taken is one valid line that is
-// taken again unchanged, and means the same.
+// taken again unchanged, and means the same; and that both ways to tell a
+// message agree.
 func FuzzMessages(f *testing.F) {
 	for _, s := range []string{`[]`, `[{"role":"user","content":"a"}]`, "[{\"role\":\"u\",\n\"content\":\"\\ud800\\\\ud800\"}]", `[{"role":"u","content":"\ud83d\ude00","x":[{}]}]`, `[null]`, `{}`, `[{"role":"u","content":"\\"}]`, `[{"role":"u","content":"\ud83d\`} {
 		f.Add([]byte(s))
 	}
+	for _, s := range []string{`{"role":"u","content":"a","role":null}`, `{"role":null,"content":"a","role":"u"}`, `{"role":1,"content":"a","role":"u"}`, `{"Role":"u","content":"a"}`, `{"role":"u","cont\u0065nt":"a","x":null}`} {
+		f.Add([]byte(s))
+	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
+		if _, err := parseMessage(raw); isMessage(raw) != (err == nil) {
+			t.Fatalf("%q: a message is %v, but %v", raw, isMessage(raw), err)
+		}
 		texts, parsed, err := parseMessages(raw)
 		if err != nil {
 			return
