@@ -92,9 +92,7 @@ func TestTerminalInterrupt(t *testing.T) {
 		<-f.ended
 		x.prompts(n + 2)
 	}
-	if n := strings.Count(x.screen(), "\r\n^C Interrupted.\r\n"); n != 2 {
-		t.Errorf("told of %d interruptions in %q", n, x.screen())
-	}
+	until(t, "two interruptions are told of", func() bool { return strings.Count(x.screen(), "\r\n^C Interrupted.\r\n") == 2 })
 	x.types("one\r")
 	x.shows("echo: one")
 	x.types("\x04")
