@@ -1,5 +1,5 @@
 // Package zino_test holds what concerns the whole tree: end-to-end scripts on
-// the real binaries (testdata/script), the rules of imports, and the benchmark.
+// the real binaries (testdata/script), and the rules of imports.
 package zino_test
 
 import (

@@ -1,5 +1,6 @@
-// Package zino_test looks at the program as a whole, from outside.
-package zino_test
+// Package bench_test measures the program from outside against its goals: the
+// table that make bench prints. Floors lie in testdata.
+package bench_test
 
 import (
 	"errors"

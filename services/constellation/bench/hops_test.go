@@ -1,6 +1,6 @@
-package zino_test
+package bench_test
 
-// streamTask and streamResult are testdata/bench/peer's.
+// streamTask and streamResult are testdata/peer's.
 type streamTask struct {
 	Path          string
 	Daemon        bool

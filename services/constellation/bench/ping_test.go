@@ -1,4 +1,4 @@
-package zino_test
+package bench_test
 
 import (
 	"log/slog"
@@ -11,7 +11,7 @@ import (
 
 const pingRequest = `{"type":"ping"}`
 
-// side, pairTask and pairResult are testdata/bench/peer's.
+// side, pairTask and pairResult are testdata/peer's.
 type side struct {
 	Kind, Path, Request string
 	PIDs                []int

@@ -1,4 +1,4 @@
-package zino_test
+package bench_test
 
 import (
 	"context"
@@ -73,9 +73,9 @@ func (b *bench) program(name string) (string, error) {
 	if err, done := b.built[name]; done {
 		return out, err
 	}
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, "./testdata/bench/"+name)
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, "./testdata/"+name)
 	if base, ok := strings.CutSuffix(name, ".c"); ok {
-		cmd = exec.Command("gcc", "-O2", "-static", "-o", out, "testdata/bench/"+base+".c")
+		cmd = exec.Command("gcc", "-O2", "-static", "-o", out, "testdata/"+base+".c")
 	}
 	text, err := cmd.CombinedOutput()
 	if errors.Is(err, exec.ErrNotFound) {
@@ -89,7 +89,7 @@ func (b *bench) program(name string) (string, error) {
 
 // binary is one of the programs that make build makes.
 func (b *bench) binary(name string) (string, error) {
-	path, err := filepath.Abs(filepath.Join("bin", name))
+	path, err := filepath.Abs(filepath.Join("../../../bin", name))
 	if err != nil {
 		return "", err
 	}
@@ -171,7 +171,7 @@ func start(cmd *exec.Cmd, pin bool) error {
 	return errors.Join(cmd.Start(), unix.SchedSetaffinity(0, &all))
 }
 
-// ask runs a client of testdata/bench/peer with a task.
+// ask runs a client of testdata/peer with a task.
 func ask[Result any](b *bench, pin bool, command string, task any) (Result, error) {
 	var result Result
 	program, err := b.program("peer")
@@ -215,7 +215,7 @@ func (b *bench) constellation(pin bool, settings func(*config.Config), replaced 
 	if err != nil {
 		return nil, err
 	}
-	root, err := os.Getwd()
+	root, err := filepath.Abs("../../..")
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package zino_test
+package bench_test
 
 import (
 	"bufio"
