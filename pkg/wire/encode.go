@@ -67,12 +67,16 @@ func appendFields(b []byte, v reflect.Value) ([]byte, error) {
 	return b, nil
 }
 
+// roomBehind is made behind a raw field for the rest of the packet: a long text
+// would be copied once more for a few bytes behind it.
+const roomBehind = 256
+
 func appendValue(b []byte, v reflect.Value) ([]byte, error) {
 	if v.Type() == rawType {
 		if v.Len() == 0 {
 			return append(b, "[]"...), nil
 		}
-		return append(b, v.Bytes()...), nil
+		return append(slices.Grow(b, v.Len()+roomBehind), v.Bytes()...), nil
 	}
 	switch v.Kind() {
 	case reflect.String:

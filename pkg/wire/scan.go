@@ -188,22 +188,37 @@ var delimiter = [256]bool{
 // Elements returns the elements of a JSON array as they stand in raw, which is
 // checked completely: well-formed JSON, valid UTF-8, a list.
 func Elements(raw []byte) ([]json.RawMessage, error) {
+	i := space(raw, 0)
+	if list, end, ok := elements(raw, i); ok && space(raw, end) == len(raw) && utf8.Valid(raw) {
+		return list, nil
+	}
 	if !Valid(raw) {
 		return nil, malformed(raw)
 	}
-	i := space(raw, 0)
-	if raw[i] != '[' {
-		return nil, fmt.Errorf("expected a list, found %s", describe(raw[i:]))
+	return nil, fmt.Errorf("expected a list, found %s", describe(raw[i:]))
+}
+
+// elements finds the elements of the list whose bracket stands at i while it
+// checks them, and returns the index behind the list.
+func elements(b []byte, i int) (list []json.RawMessage, end int, ok bool) {
+	list = []json.RawMessage{}
+	if i >= len(b) || b[i] != '[' {
+		return nil, i, false
 	}
-	list := []json.RawMessage{}
-	for i = space(raw, i+1); raw[i] != ']'; i = space(raw, i) {
-		end, _ := skip(raw, i) // cannot fail: the text is valid
-		list = append(list, json.RawMessage(raw[i:end]))
-		if i = space(raw, end); raw[i] == ',' {
-			i++
+	if i = space(b, i+1); i < len(b) && b[i] == ']' {
+		return list, i + 1, true
+	}
+	for {
+		end, ok := value(b, i, 1)
+		if !ok {
+			return nil, end, false
 		}
+		list = append(list, json.RawMessage(b[i:end]))
+		if i = space(b, end); i >= len(b) || b[i] != ',' {
+			return list, i + 1, i < len(b) && b[i] == ']'
+		}
+		i = space(b, i+1)
 	}
-	return list, nil
 }
 
 // Members walks the members of a JSON object that is known to be valid, such as
