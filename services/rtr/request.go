@@ -123,29 +123,32 @@ const roomAround = 512
 // mendSurrogates replaces each escaped surrogate that has no partner by U+FFFD:
 // some providers fail on them. raw is valid JSON.
 func mendSurrogates(raw []byte) []byte {
-	if !bytes.Contains(raw, []byte(`\ud`)) && !bytes.Contains(raw, []byte(`\uD`)) {
+	var out []byte
+	done := 0 // where what is not in out yet begins
+	for i := escape(raw, 0); i < len(raw); i = escape(raw, i) {
+		switch half := surrogate(raw[i:]); {
+		case half == 0:
+			i += 2
+		case half == 'h' && surrogate(raw[i+6:]) == 'l':
+			i += 12
+		default:
+			out = append(append(out, raw[done:i]...), `\ufffd`...)
+			i += 6
+			done = i
+		}
+	}
+	if done == 0 {
 		return raw
 	}
-	out := make([]byte, 0, len(raw))
-	for i := 0; i < len(raw); {
-		if raw[i] != '\\' {
-			out = append(out, raw[i])
-			i++
-			continue
-		}
-		n := 2
-		switch high := surrogate(raw[i:]); {
-		case high == 'h' && surrogate(raw[i+6:]) == 'l':
-			n = 12
-		case high != 0:
-			out = append(out, `\ufffd`...)
-			i += 6
-			continue
-		}
-		out = append(out, raw[i:i+n]...)
-		i += n
+	return append(out, raw[done:]...)
+}
+
+// escape returns the index of the first escape from i on.
+func escape(raw []byte, i int) int {
+	if n := bytes.IndexByte(raw[i:], '\\'); n >= 0 {
+		return i + n
 	}
-	return out
+	return len(raw)
 }
 
 // surrogate tells what the escape at the start of b is: 'h' for a high
