@@ -86,7 +86,7 @@ func writeLine(buf *bytes.Buffer, elem []byte) error {
 	if len(elem) < 2 || elem[0] != '{' || elem[len(elem)-1] != '}' {
 		return errors.New("an element must be a JSON object")
 	}
-	if !bytes.ContainsAny(elem, "\r\n") {
+	if bytes.IndexByte(elem, '\n') < 0 && bytes.IndexByte(elem, '\r') < 0 {
 		buf.Write(elem)
 		return nil
 	}
