@@ -1,6 +1,7 @@
 package mem
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -56,15 +57,15 @@ func fillDisk(dir string) error {
 	big := proto.Raw("[" + msg(strings.Repeat("x", 20_000)) + "]")
 	for _, store := range []func() error{
 		func() error {
-			_, err := s.appendHistory(nil, proto.AppendHistory{ChannelID: "kitchen", Messages: big})
+			_, err := s.appendHistory(context.Background(), proto.AppendHistory{ChannelID: "kitchen", Messages: big})
 			return err
 		},
 		func() error {
-			_, err := s.storeHard(nil, proto.StoreHard{Messages: big})
+			_, err := s.storeHard(context.Background(), proto.StoreHard{Messages: big})
 			return err
 		},
 		func() error {
-			_, err := s.setSoft(nil, proto.SetSoft{Content: strings.Repeat("s", 100_000)})
+			_, err := s.setSoft(context.Background(), proto.SetSoft{Content: strings.Repeat("s", 100_000)})
 			return err
 		},
 	} {
@@ -78,13 +79,13 @@ func fillDisk(dir string) error {
 		}
 		fmt.Println(err)
 	}
-	h, err := s.getHistory(nil, proto.GetHistory{ChannelID: "kitchen"})
+	h, err := s.getHistory(context.Background(), proto.GetHistory{ChannelID: "kitchen"})
 	if n := strings.Count(string(h.Messages), "role"); err != nil || n < 3 {
 		return fmt.Errorf("%d messages, %w", n, err)
 	}
-	if _, err := s.clearHistory(nil, proto.ClearHistory{ChannelID: "kitchen"}); err != nil {
+	if _, err := s.clearHistory(context.Background(), proto.ClearHistory{ChannelID: "kitchen"}); err != nil {
 		return err
 	}
-	_, err = s.appendHistory(nil, proto.AppendHistory{ChannelID: "kitchen", Messages: big})
+	_, err = s.appendHistory(context.Background(), proto.AppendHistory{ChannelID: "kitchen", Messages: big})
 	return err
 }
