@@ -41,7 +41,7 @@ fuzz: ## run every fuzz test for FUZZTIME (30s)
 	@.ci/fuzz $(FUZZTIME)
 
 bench: build ## measure against the goals; ONLY=ping for a part
-	@cd services/constellation/bench && go test -count=1 -timeout 10m -run '^TestBenchTable$$' . -args -bench.table -bench.only='$(ONLY)'
+	@cd services/constellation/bench && go test -count=1 -timeout 10m -run '^TestBenchTable$$' -args -bench.table -bench.only='$(ONLY)'
 
 clean: ## remove what was built
 	rm -rf bin

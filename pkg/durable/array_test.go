@@ -74,8 +74,15 @@ func TestLastLimit(t *testing.T) {
 		limit int64
 		ok    bool
 	}{
-		{1, 50_000, true}, {1, 49_999, false}, {2, 150_001, true}, {2, 150_000, false},
-		{0, 250_002, true}, {0, 250_001, false}, {3, 1000, false}, {0, 1, false}, {0, 0, true},
+		{1, 50_000, true},
+		{1, 49_999, false},
+		{2, 150_001, true},
+		{2, 150_000, false},
+		{0, 250_002, true},
+		{0, 250_001, false},
+		{3, 1000, false},
+		{0, 1, false},
+		{0, 0, true},
 	} {
 		list, err := a.Last(c.n, c.limit)
 		if c.ok != (err == nil) || !c.ok && !errors.Is(err, ErrTooLarge) {

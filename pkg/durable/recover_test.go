@@ -200,8 +200,10 @@ func TestDamagedAndFull(t *testing.T) {
 // FuzzArray reads any file at all: what is a valid array keeps its elements,
 // anything else is made one, and an append then works.
 func FuzzArray(f *testing.F) {
-	for _, s := range []string{"", "[]", "[1,2]", "[\n{\"a\":1}\n]", "[\n{\"a\":1},\n{\"b", "{\"a\":1}\n{\"b\":2}", "[\n{},\n\n]", "[{}\v\n]",
-		"[\n{\"a\":\n1},\n{\"b\":2}\n]", "\x00\x00]", "\ufeff[{}]", "[\n[\n{}\n]\n]", "[\n{}\n]\n{}\n]", "[{\"a\":\"\xff\"}]", "[\n{},\n\x00{}\n]", "[\n]\n]", "[\n1,\n]"} {
+	for _, s := range []string{
+		"", "[]", "[1,2]", "[\n{\"a\":1}\n]", "[\n{\"a\":1},\n{\"b", "{\"a\":1}\n{\"b\":2}", "[\n{},\n\n]", "[{}\v\n]",
+		"[\n{\"a\":\n1},\n{\"b\":2}\n]", "\x00\x00]", "\ufeff[{}]", "[\n[\n{}\n]\n]", "[\n{}\n]\n{}\n]", "[{\"a\":\"\xff\"}]", "[\n{},\n\x00{}\n]", "[\n]\n]", "[\n1,\n]",
+	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

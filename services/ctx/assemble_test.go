@@ -82,10 +82,14 @@ func TestPartsThatFail(t *testing.T) {
 		{"history", func(m *fakeMem) {
 			m.history = func(context.Context) (proto.History, error) { return proto.History{}, broken }
 		}, `[{"role":"user","content":"e"},{"role":"user","content":"m"}]`, "the history"},
-		{"history is no list", func(m *fakeMem) { m.history = history(`{"role":"user"}`) },
-			`[{"role":"user","content":"e"},{"role":"user","content":"m"}]`, "not a list"},
-		{"one memory is no list", func(m *fakeMem) { m.memories = memories(`"x"`, `[{"role":"user","content":"m"}]`) },
-			`[{"role":"user","content":"e"},{"role":"user","content":"m"},{"role":"user","content":"h"}]`, "a hard memory"},
+		{
+			"history is no list", func(m *fakeMem) { m.history = history(`{"role":"user"}`) },
+			`[{"role":"user","content":"e"},{"role":"user","content":"m"}]`, "not a list",
+		},
+		{
+			"one memory is no list", func(m *fakeMem) { m.memories = memories(`"x"`, `[{"role":"user","content":"m"}]`) },
+			`[{"role":"user","content":"e"},{"role":"user","content":"m"},{"role":"user","content":"h"}]`, "a hard memory",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t)

@@ -75,8 +75,10 @@ func (s *Service) chat(ctx context.Context, req proto.Chat, out *rpc.Out) (proto
 // reached. Once the agent was reached its error is the answer.
 func (s *Service) dispatch(ctx context.Context, messages proto.Raw, req proto.Chat, out *rpc.Out) (proto.Text, error) {
 	limit := s.cfg.Agr.MaxIterations
-	run := proto.Run{Messages: messages, Temperature: s.cfg.Agent.Temperature, TopP: s.cfg.Agent.TopP,
-		MaxIterations: &limit, Stream: req.Stream, NeedModel: req.NeedModel}
+	run := proto.Run{
+		Messages: messages, Temperature: s.cfg.Agent.Temperature, TopP: s.cfg.Agent.TopP,
+		MaxIterations: &limit, Stream: req.Stream, NeedModel: req.NeedModel,
+	}
 	text, err := rpc.CallText(ctx, s.agr, proto.AgrRun, run, out)
 	if !errors.Is(err, rpc.ErrConnect) {
 		return text, err

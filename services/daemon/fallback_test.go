@@ -61,10 +61,14 @@ func TestNoSecondAnswer(t *testing.T) {
 		err  error
 		want string
 	}{
-		{"worded", &proto.Error{Code: proto.CodeBudget, Message: "Agentic runtime error: rtr error: <M>", Service: "rtr", Status: 429, Details: "d"},
-			`{"type":"error","message":"Agentic runtime error: rtr error: <M>","code":"budget","service":"rtr","status":429,"details":"d"}`},
-		{"about a connection", &proto.Error{Code: proto.CodeUnavailable, Message: "Could not connect to rtr: gone", Service: "agr"},
-			`{"type":"error","message":"Could not connect to rtr: gone","code":"unavailable","service":"agr"}`},
+		{
+			"worded", &proto.Error{Code: proto.CodeBudget, Message: "Agentic runtime error: rtr error: <M>", Service: "rtr", Status: 429, Details: "d"},
+			`{"type":"error","message":"Agentic runtime error: rtr error: <M>","code":"budget","service":"rtr","status":429,"details":"d"}`,
+		},
+		{
+			"about a connection", &proto.Error{Code: proto.CodeUnavailable, Message: "Could not connect to rtr: gone", Service: "agr"},
+			`{"type":"error","message":"Could not connect to rtr: gone","code":"unavailable","service":"agr"}`,
+		},
 		{"any other", errors.New("it broke"), `{"type":"error","message":"agr run: it broke","code":"internal","service":"agr"}`},
 	} {
 		for _, partial := range []string{"", "half an"} {

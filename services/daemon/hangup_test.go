@@ -112,13 +112,13 @@ func TestHalfClose(t *testing.T) {
 		if err := c.nc.CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
-		var streamed string
+		var streamed strings.Builder
 		p := c.next()
 		for ; p.Type == "chunk"; p = c.next() {
-			streamed += p.Delta
+			streamed.WriteString(p.Delta)
 		}
-		if p.text() != "The answer." || stream && streamed != "The answer." || len(b.stored.list()) != 1 {
-			t.Errorf("streamed %q, then %s", streamed, p.raw)
+		if p.text() != "The answer." || stream && streamed.String() != "The answer." || len(b.stored.list()) != 1 {
+			t.Errorf("streamed %q, then %s", streamed.String(), p.raw)
 		}
 		if end := c.next(); end.Type != "" {
 			t.Errorf("after the terminal packet: %s", end.raw)

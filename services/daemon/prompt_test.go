@@ -22,9 +22,11 @@ const (
 func TestAssembly(t *testing.T) {
 	for _, c := range []struct{ name, sys, ctx, want string }{
 		{"all", `{"type":"system_prompt","content":"Be <brief>."}`, `{"type":"context","messages":[` + old + `]}`, "[" + system + "," + old + "," + hi + "]"},
-		{"more context", `{"type":"system_prompt","content":"Be <brief>."}`,
+		{
+			"more context", `{"type":"system_prompt","content":"Be <brief>."}`,
 			`{"type":"context","messages":[ {"role":"a", "x":[1, {}]} ,` + "\n" + old + ` ]}`,
-			"[" + system + `,{"role":"a", "x":[1, {}]} ,` + "\n" + old + "," + hi + "]"},
+			"[" + system + `,{"role":"a", "x":[1, {}]} ,` + "\n" + old + "," + hi + "]",
+		},
 		{"no system prompt", `{"type":"system_prompt","content":""}`, `{"type":"context","messages":[` + old + `]}`, "[" + old + "," + hi + "]"},
 		{"null system prompt", `{"type":"system_prompt","content":null}`, `{"type":"context","messages":[` + old + `]}`, "[" + old + "," + hi + "]"},
 		{"no context", `{"type":"system_prompt","content":"Be <brief>."}`, `{"type":"context","messages":[ ]}`, "[" + system + "," + hi + "]"},
@@ -48,8 +50,10 @@ func TestAssembly(t *testing.T) {
 // TestPartsLeftOut: a service that is away, fails or talks nonsense costs its
 // part of the prompt and nothing else, and the log says so.
 func TestPartsLeftOut(t *testing.T) {
-	sysGarbage := map[string]func(context.Context, proto.GetPrompt, *rpc.Out) error{"away": nil,
-		"fails": func(context.Context, proto.GetPrompt, *rpc.Out) error { return errors.New("no template") }}
+	sysGarbage := map[string]func(context.Context, proto.GetPrompt, *rpc.Out) error{
+		"away":  nil,
+		"fails": func(context.Context, proto.GetPrompt, *rpc.Out) error { return errors.New("no template") },
+	}
 	for _, packet := range []string{``, `x`, `[]`, `{`, `{"type":"system_prompt","content":5}`, `{"type":"system_prompt","content":["x"]}`, `{"type":"system_prompt","content":"x","content":5}`, `{"type":"error","message":"no"}`, "{\"type\":\"system_prompt\",\"content\":\"\xff\"}"} {
 		sysGarbage[packet] = answers[proto.GetPrompt](packet)
 	}
@@ -60,8 +64,10 @@ func TestPartsLeftOut(t *testing.T) {
 			leftOut(t, n, "["+old+","+hi+"]", "no system prompt in this turn")
 		})
 	}
-	ctxGarbage := map[string]func(context.Context, proto.Build, *rpc.Out) error{"away": nil,
-		"fails": func(context.Context, proto.Build, *rpc.Out) error { return errors.New("no history") }}
+	ctxGarbage := map[string]func(context.Context, proto.Build, *rpc.Out) error{
+		"away":  nil,
+		"fails": func(context.Context, proto.Build, *rpc.Out) error { return errors.New("no history") },
+	}
 	for _, messages := range []string{`{}`, `"x"`, `5`, `true`, `[1]`, `["x"]`, `[null]`, `[[]]`, `[x]`, `[{}x{}]`, `[{"role":"user"},]`, `[{"role":"user" "content":"x"}]`, `[{"role":user}]`, "[{\"role\":\"\xff\"}]", `[}`, `[{},5]`} {
 		ctxGarbage[messages] = answers[proto.Build](`{"type":"context","messages":` + messages + `}`)
 	}
@@ -122,7 +128,10 @@ func TestSideBySide(t *testing.T) {
 // TestTrimming: the message is trimmed for everybody, and escaped for nobody.
 func TestTrimming(t *testing.T) {
 	for _, c := range []struct{ message, want string }{
-		{"hi", "hi"}, {" \t\r\n hi \n\v", "hi"}, {"\u00a0\u2003hi\u3000", "hi"}, {"a  b\n c", "a  b\n c"},
+		{"hi", "hi"},
+		{" \t\r\n hi \n\v", "hi"},
+		{"\u00a0\u2003hi\u3000", "hi"},
+		{"a  b\n c", "a  b\n c"},
 		{"<tool_call> & \"q\" \\ \x01 é 𝄞", "<tool_call> & \"q\" \\ \x01 é 𝄞"},
 	} {
 		b := newBench(t, all())

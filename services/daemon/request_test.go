@@ -15,7 +15,11 @@ func TestBadRequests(t *testing.T) {
 	b := newBench(t, all())
 	const empty = "Empty message."
 	for _, c := range []struct{ payload, message string }{
-		{`{}`, empty}, {`{"message":null}`, empty}, {`{"message":""}`, empty}, {`{"message":" \t\n\u00a0"}`, empty}, {`{"stream":true}`, empty},
+		{`{}`, empty},
+		{`{"message":null}`, empty},
+		{`{"message":""}`, empty},
+		{`{"message":" \t\n\u00a0"}`, empty},
+		{`{"stream":true}`, empty},
 		{`{"message":5}`, `Invalid request: field "message": expected a string, found a number`},
 		{`{"message":["hi"]}`, `Invalid request: field "message": expected a string, found a list`},
 		{`{"message":{"a":1}}`, `Invalid request: field "message": expected a string, found an object`},

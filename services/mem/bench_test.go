@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"zino/pkg/config"
@@ -74,9 +75,9 @@ func BenchmarkIndex(b *testing.B) {
 // text has words whose frequencies fall like those of a language.
 func text(rng *rand.Rand, n int) string {
 	z := rand.NewZipf(rng, 1.1, 10, 50_000)
-	s := ""
+	var s strings.Builder
 	for range n {
-		s += fmt.Sprintf("word%d ", z.Uint64())
+		s.WriteString(fmt.Sprintf("word%d ", z.Uint64()))
 	}
-	return s
+	return s.String()
 }

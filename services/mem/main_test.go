@@ -181,6 +181,7 @@ func msg(content string) string { return `{"role":"user","content":` + quoted(co
 
 // get and put are requests for a channel.
 func get(id string) string { return fmt.Sprintf(`{"type":"get_history","channel_id":%s}`, quoted(id)) }
+
 func put(id string, messages ...string) string {
 	return fmt.Sprintf(`{"type":"append_history","channel_id":%s,"messages":[%s]}`, quoted(id), strings.Join(messages, ","))
 }

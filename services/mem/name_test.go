@@ -40,8 +40,10 @@ func TestChannelFiles(t *testing.T) {
 func TestDistinctChannels(t *testing.T) {
 	m := start(t, "")
 	long := strings.Repeat("y", 5000)
-	ids := []string{"a b", "a_b", "a%20b", "a%2520b", "a/b", "a\\b", "A b", "a b ", " a b", "a.b", "a\u0000b", "é", "e\u0301", "日本", long, long + "y", long[:201],
-		strings.Repeat(" ", 67), strings.Repeat(" ", 68), strings.Repeat("日", 90), strings.Repeat("日", 91), "con", "CON", "a%~b", "%", "%%", "-", "\ufffd"}
+	ids := []string{
+		"a b", "a_b", "a%20b", "a%2520b", "a/b", "a\\b", "A b", "a b ", " a b", "a.b", "a\u0000b", "é", "e\u0301", "日本", long, long + "y", long[:201],
+		strings.Repeat(" ", 67), strings.Repeat(" ", 68), strings.Repeat("日", 90), strings.Repeat("日", 91), "con", "CON", "a%~b", "%", "%%", "-", "\ufffd",
+	}
 	for _, id := range ids {
 		m.want(get(id), hist())
 		m.want(put(id, msg(id)), ok)

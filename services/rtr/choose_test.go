@@ -24,26 +24,44 @@ func TestDecide(t *testing.T) {
 		noProblem string // does not
 	}{
 		{name: "nothing", set: func(*config.Config) {}, problem: "[api] base_url", noProblem: "ANTHROPIC", want: proto.RouterCapabilities{Model: "m"}},
-		{name: "openai without an endpoint", set: func(c *config.Config) { c.Provider = "openai" }, problem: "OPENAI_API_KEY",
-			want: proto.RouterCapabilities{Provider: "openai", Model: "m"}},
-		{name: "key", set: func(c *config.Config) { c.API.Key = " k1 " }, key: "k1",
-			want: proto.RouterCapabilities{Provider: "openai", Model: "m", Endpoint: openAI}},
-		{name: "first variable", set: func(*config.Config) {}, env: map[string]string{"LLM_API_KEY": "test-a", "OPENAI_API_KEY": "test-b"}, key: "test-a",
-			want: proto.RouterCapabilities{Provider: "openai", Model: "m", Endpoint: openAI}},
-		{name: "second variable", set: func(*config.Config) {}, env: map[string]string{"OPENAI_API_KEY": "test-b"}, key: "test-b",
-			want: proto.RouterCapabilities{Provider: "openai", Model: "m", Endpoint: openAI}},
-		{name: "the file's key wins", set: func(c *config.Config) { c.API.Key = "k1" }, env: map[string]string{"LLM_API_KEY": "test-a"}, key: "k1",
-			want: proto.RouterCapabilities{Provider: "openai", Model: "m", Endpoint: openAI}},
-		{name: "base without a key", set: func(c *config.Config) { c.API.BaseURL = "http://u:p@10.0.0.1/v1/" },
-			want: proto.RouterCapabilities{Provider: "openai", Model: "m", Endpoint: "http://10.0.0.1/v1"}},
-		{name: "auto with a key", set: func(c *config.Config) { c.Provider, c.API.Key = "auto", "k1" }, key: "k1",
-			want: proto.RouterCapabilities{Provider: "openai", Model: "m", Endpoint: openAI}},
+		{
+			name: "openai without an endpoint", set: func(c *config.Config) { c.Provider = "openai" }, problem: "OPENAI_API_KEY",
+			want: proto.RouterCapabilities{Provider: "openai", Model: "m"},
+		},
+		{
+			name: "key", set: func(c *config.Config) { c.API.Key = " k1 " }, key: "k1",
+			want: proto.RouterCapabilities{Provider: "openai", Model: "m", Endpoint: openAI},
+		},
+		{
+			name: "first variable", set: func(*config.Config) {}, env: map[string]string{"LLM_API_KEY": "test-a", "OPENAI_API_KEY": "test-b"}, key: "test-a",
+			want: proto.RouterCapabilities{Provider: "openai", Model: "m", Endpoint: openAI},
+		},
+		{
+			name: "second variable", set: func(*config.Config) {}, env: map[string]string{"OPENAI_API_KEY": "test-b"}, key: "test-b",
+			want: proto.RouterCapabilities{Provider: "openai", Model: "m", Endpoint: openAI},
+		},
+		{
+			name: "the file's key wins", set: func(c *config.Config) { c.API.Key = "k1" }, env: map[string]string{"LLM_API_KEY": "test-a"}, key: "k1",
+			want: proto.RouterCapabilities{Provider: "openai", Model: "m", Endpoint: openAI},
+		},
+		{
+			name: "base without a key", set: func(c *config.Config) { c.API.BaseURL = "http://u:p@10.0.0.1/v1/" },
+			want: proto.RouterCapabilities{Provider: "openai", Model: "m", Endpoint: "http://10.0.0.1/v1"},
+		},
+		{
+			name: "auto with a key", set: func(c *config.Config) { c.Provider, c.API.Key = "auto", "k1" }, key: "k1",
+			want: proto.RouterCapabilities{Provider: "openai", Model: "m", Endpoint: openAI},
+		},
 		{name: "auto with nothing", set: func(c *config.Config) { c.Provider = "auto" }, want: proto.RouterCapabilities{Provider: "offline", Fallback: true}},
 		{name: "offline in spite of a key", set: func(c *config.Config) { c.Provider, c.API.Key = "offline", "k1" }, key: "k1", want: proto.RouterCapabilities{Provider: "offline"}},
-		{name: "default model", set: func(c *config.Config) { c.API.Key, c.Service.Model = "k1", "" }, key: "k1",
-			want: proto.RouterCapabilities{Provider: "openai", Model: defaultModel, Endpoint: openAI}},
-		{name: "no model", set: func(c *config.Config) { c.API.BaseURL, c.Service.Model = "https://gateway.example/v1", "" }, problem: "[service] model",
-			want: proto.RouterCapabilities{Provider: "openai", Endpoint: "https://gateway.example/v1"}},
+		{
+			name: "default model", set: func(c *config.Config) { c.API.Key, c.Service.Model = "k1", "" }, key: "k1",
+			want: proto.RouterCapabilities{Provider: "openai", Model: defaultModel, Endpoint: openAI},
+		},
+		{
+			name: "no model", set: func(c *config.Config) { c.API.BaseURL, c.Service.Model = "https://gateway.example/v1", "" }, problem: "[service] model",
+			want: proto.RouterCapabilities{Provider: "openai", Endpoint: "https://gateway.example/v1"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -220,7 +238,12 @@ func TestPickModel(t *testing.T) {
 		{`{"object":"list","data":[{"id":"a"},{"id":"b"}]}`, "a"},
 		{`{"data":[{"id":""},{"id":7}]}`, ""},
 		{`{"data":[{"id":"text-embedding"},{"id":"b"}]}`, "b"},
-		{`{"data":[]}`, ""}, {`{"models":["a"]}`, ""}, {`[]`, ""}, {`<html>`, ""}, {``, ""}, {`{"data":"a"}`, ""},
+		{`{"data":[]}`, ""},
+		{`{"models":["a"]}`, ""},
+		{`[]`, ""},
+		{`<html>`, ""},
+		{``, ""},
+		{`{"data":"a"}`, ""},
 	} {
 		if got, err := pickModel([]byte(tt.in)); got != tt.want || (err == nil) != (tt.want != "") {
 			t.Errorf("%s: got %q, %v", tt.in, got, err)

@@ -38,8 +38,10 @@ type endpoint struct {
 func newEndpoint(client *http.Client, set settings) *endpoint {
 	shown := *set.base
 	shown.User = nil
-	e := &endpoint{client: client, base: set.base.String(), name: shown.String(), key: set.key, model: set.model,
-		maxTokens: set.maxTokens, stall: set.stall, mask: newMask(set.key, set.base.User)}
+	e := &endpoint{
+		client: client, base: set.base.String(), name: shown.String(), key: set.key, model: set.model,
+		maxTokens: set.maxTokens, stall: set.stall, mask: newMask(set.key, set.base.User),
+	}
 	if e.model == "" && set.base.String() == openAI {
 		e.model = defaultModel
 	}
@@ -71,8 +73,10 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 		return nil
 	}
 	to := url.URL{Scheme: req.URL.Scheme, Host: req.URL.Host, Path: strings.TrimSuffix(req.URL.Path, "/chat/completions")}
-	return &proto.Error{Code: proto.CodeUnavailable, Status: req.Response.StatusCode,
-		Message: "the provider redirects to " + oneLine(to.String(), 300) + ", which is not followed: if that is right, set [api] base_url to it"}
+	return &proto.Error{
+		Code: proto.CodeUnavailable, Status: req.Response.StatusCode,
+		Message: "the provider redirects to " + oneLine(to.String(), 300) + ", which is not followed: if that is right, set [api] base_url to it",
+	}
 }
 
 // authorize adds the key, if there is one.

@@ -130,13 +130,17 @@ func (e *endpoint) unusable(what string) error {
 
 // garbled is the error of an event that is not JSON.
 func (e *endpoint) garbled(data []byte) error {
-	return &proto.Error{Code: proto.CodeUnavailable, Message: "the provider sent data that is not JSON, or not in the form of a completion",
-		Details: e.plain(data)}
+	return &proto.Error{
+		Code: proto.CodeUnavailable, Message: "the provider sent data that is not JSON, or not in the form of a completion",
+		Details: e.plain(data),
+	}
 }
 
 func (e *endpoint) cut() error {
-	return &proto.Error{Code: proto.CodeUnavailable,
-		Message: "the provider's stream ended before the answer was complete (no finish_reason and no [DONE]): try again"}
+	return &proto.Error{
+		Code:    proto.CodeUnavailable,
+		Message: "the provider's stream ended before the answer was complete (no finish_reason and no [DONE]): try again",
+	}
 }
 
 func (e *endpoint) tooLarge() error {

@@ -30,8 +30,10 @@ var faults = []struct {
 	status  int
 	details string // stands in the details
 }{
-	{"401", fakellm.Failure(401, `{"error":{"message":"Incorrect API key provided: `+quotedKey+`","type":"invalid_request_error","code":"invalid_api_key"}}`),
-		"", "HTTP 401: Incorrect API key provided: [hidden]", proto.CodeDenied, 401, `"code":"invalid_api_key"`},
+	{
+		"401", fakellm.Failure(401, `{"error":{"message":"Incorrect API key provided: `+quotedKey+`","type":"invalid_request_error","code":"invalid_api_key"}}`),
+		"", "HTTP 401: Incorrect API key provided: [hidden]", proto.CodeDenied, 401, `"code":"invalid_api_key"`,
+	},
 	{"403 as text", fakellm.Failure(403, `{"error":"no access for Bearer `+quotedKey+`"}`), "", "HTTP 403: no access for Bearer [hidden]", proto.CodeDenied, 403, "Check [api] key"},
 	{"404", fakellm.Failure(404, `{"error":{"message":"model 'm' not found"}}`), "", "HTTP 404: model 'm' not found", proto.CodeNotFound, 404, "[service] model"},
 	{"429", fakellm.Failure(429, `{"error":{"message":"slow\n\u001b[31mdown\u0007"}}`), "", "HTTP 429: slow [31mdown", proto.CodeBusy, 429, ""},
@@ -45,8 +47,12 @@ var faults = []struct {
 	{"web page with status 200", fakellm.Turn{Status: 200, Type: "text/html", Text: "\n <!doctype html><p>Welcome"}, "", "http://127.0.0.1:", proto.CodeUnavailable, 0, ""},
 	{"empty", stream(""), "", "http://127.0.0.1:", proto.CodeUnavailable, 0, ""},
 	{"plain text", stream("Hello, I am a server.\n"), "", "http://127.0.0.1:", proto.CodeUnavailable, 0, ""},
-	{"redirect to another host", fakellm.Turn{Status: 307, Header: []string{"Location: http://localhost:9/v1/chat/completions?k=v"}}, "",
-		"the provider redirects to http://localhost:9/v1, which is not followed", proto.CodeUnavailable, 307, ""},
+	{
+		"redirect to another host",
+		fakellm.Turn{Status: 307, Header: []string{"Location: http://localhost:9/v1/chat/completions?k=v"}},
+		"",
+		"the provider redirects to http://localhost:9/v1, which is not followed", proto.CodeUnavailable, 307, "",
+	},
 	{"redirect that drops the question", fakellm.Turn{Status: 302, Header: []string{"Location: /v1/models"}}, "", "the provider redirects to", proto.CodeUnavailable, 302, ""},
 	{"hangs up at once", fakellm.Turn{Silent: true, End: fakellm.Hangup}, "", "the connection to the model at", proto.CodeUnavailable, 0, ""},
 

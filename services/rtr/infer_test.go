@@ -144,22 +144,46 @@ func TestRequest(t *testing.T) {
 		in                proto.Infer
 		want              string // the body
 	}{
-		{"as it came", "http://h/v1", "m", 0, proto.Infer{Messages: proto.Raw(messages), Temperature: 0, TopP: 0.5, Stream: true},
-			`{"messages":` + messages + `,"model":"m","stream":true,"stream_options":{"include_usage":true},"temperature":0,"top_p":0.5}`},
-		{"collected, limited", "http://h/v1", "m", 100, proto.Infer{Messages: proto.Raw(`[]`), Temperature: 0.7, TopP: 1},
-			`{"max_tokens":100,"messages":[],"model":"m","stream":false,"temperature":0.7,"top_p":1}`},
-		{"openai", openAI, "gpt-4.1", 100, proto.Infer{Messages: proto.Raw(`[]`), Temperature: 0.7, TopP: 1},
-			`{"max_completion_tokens":100,"messages":[],"model":"gpt-4.1","stream":false,"temperature":0.7,"top_p":1}`},
-		{"openai, reasoning", openAI, defaultModel, 0, proto.Infer{Messages: proto.Raw(`[]`), Temperature: 0.7, TopP: 1},
-			`{"messages":[],"model":"gpt-6-luna","stream":false}`},
-		{"claude continues", "https://gateway/v1", "anthropic/claude-x", 0, proto.Infer{Messages: proto.Raw(`[{"role":"assistant","content":"a"}  ] `), TopP: 1},
-			`{"messages":[{"role":"assistant","content":"a"},{"role":"user","content":"Continue."}],"model":"anthropic/claude-x","stream":false,"temperature":0}`},
-		{"claude after a user", "https://gateway/v1", "claude-x", 0, proto.Infer{Messages: proto.Raw(`[{"role":"user","content":"a"}]`), TopP: 0.9},
-			`{"messages":[{"role":"user","content":"a"}],"model":"claude-x","stream":false,"temperature":0,"top_p":0.9}`},
-		{"mistral", "https://api.mistral.ai/v1", "m", 0, proto.Infer{Messages: proto.Raw(`[{"role":"assistant","content":"","tool_calls":null}]`), TopP: 1, Stream: true},
-			`{"messages":[{"role":"assistant","content":"","tool_calls":null},{"role":"user","content":"Continue."}],"model":"m","stream":true,"temperature":0,"top_p":1}`},
-		{"surrogates", "http://h/v1", "m", 0, proto.Infer{Messages: proto.Raw(`[{"role":"user","content":"\ud83c\udf0d \ud800 \udc00\\ud800\uD83Cx\ud800\ud83c\udf0d"}]`)},
-			`{"messages":[{"role":"user","content":"\ud83c\udf0d \ufffd \ufffd\\ud800\ufffdx\ufffd\ud83c\udf0d"}],"model":"m","stream":false,"temperature":0,"top_p":0}`},
+		{
+			"as it came", "http://h/v1", "m", 0,
+			proto.Infer{Messages: proto.Raw(messages), Temperature: 0, TopP: 0.5, Stream: true},
+			`{"messages":` + messages + `,"model":"m","stream":true,"stream_options":{"include_usage":true},"temperature":0,"top_p":0.5}`,
+		},
+		{
+			"collected, limited", "http://h/v1", "m", 100,
+			proto.Infer{Messages: proto.Raw(`[]`), Temperature: 0.7, TopP: 1},
+			`{"max_tokens":100,"messages":[],"model":"m","stream":false,"temperature":0.7,"top_p":1}`,
+		},
+		{
+			"openai", openAI, "gpt-4.1", 100,
+			proto.Infer{Messages: proto.Raw(`[]`), Temperature: 0.7, TopP: 1},
+			`{"max_completion_tokens":100,"messages":[],"model":"gpt-4.1","stream":false,"temperature":0.7,"top_p":1}`,
+		},
+		{
+			"openai, reasoning", openAI, defaultModel, 0,
+			proto.Infer{Messages: proto.Raw(`[]`), Temperature: 0.7, TopP: 1},
+			`{"messages":[],"model":"gpt-6-luna","stream":false}`,
+		},
+		{
+			"claude continues", "https://gateway/v1", "anthropic/claude-x", 0,
+			proto.Infer{Messages: proto.Raw(`[{"role":"assistant","content":"a"}  ] `), TopP: 1},
+			`{"messages":[{"role":"assistant","content":"a"},{"role":"user","content":"Continue."}],"model":"anthropic/claude-x","stream":false,"temperature":0}`,
+		},
+		{
+			"claude after a user", "https://gateway/v1", "claude-x", 0,
+			proto.Infer{Messages: proto.Raw(`[{"role":"user","content":"a"}]`), TopP: 0.9},
+			`{"messages":[{"role":"user","content":"a"}],"model":"claude-x","stream":false,"temperature":0,"top_p":0.9}`,
+		},
+		{
+			"mistral", "https://api.mistral.ai/v1", "m", 0,
+			proto.Infer{Messages: proto.Raw(`[{"role":"assistant","content":"","tool_calls":null}]`), TopP: 1, Stream: true},
+			`{"messages":[{"role":"assistant","content":"","tool_calls":null},{"role":"user","content":"Continue."}],"model":"m","stream":true,"temperature":0,"top_p":1}`,
+		},
+		{
+			"surrogates", "http://h/v1", "m", 0,
+			proto.Infer{Messages: proto.Raw(`[{"role":"user","content":"\ud83c\udf0d \ud800 \udc00\\ud800\uD83Cx\ud800\ud83c\udf0d"}]`)},
+			`{"messages":[{"role":"user","content":"\ud83c\udf0d \ufffd \ufffd\\ud800\ufffdx\ufffd\ud83c\udf0d"}],"model":"m","stream":false,"temperature":0,"top_p":0}`,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

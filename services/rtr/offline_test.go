@@ -87,8 +87,10 @@ func TestOfflineClosing(t *testing.T) {
 		{"a line", "Sat Nov 21\n", "Sat Nov 21\n[offline, no AI]", "[offline, no AI] Result: Sat Nov 21"},
 		{"lines", "a\nb\n", "a\nb\n[offline, no AI]", "[offline, no AI] The output stands above."},
 		{"nothing", "(no output)", "(no output)\n[offline, no AI]", "[offline, no AI] Result: (no output)"},
-		{"tags", "<tool_call>\n{}\n</tool_call>\n<task>x</task>\n<tool_response>\nz\n</tool_response>\n",
-			"< tool_call>\n{}\n< /tool_call>\n< task>x< /task>\n< tool_response>\nz\n< /tool_response>\n[offline, no AI]", "[offline, no AI] The output stands above."},
+		{
+			"tags", "<tool_call>\n{}\n</tool_call>\n<task>x</task>\n<tool_response>\nz\n</tool_response>\n",
+			"< tool_call>\n{}\n< /tool_call>\n< task>x< /task>\n< tool_response>\nz\n< /tool_response>\n[offline, no AI]", "[offline, no AI] The output stands above.",
+		},
 		{"one tag", "<task>", "< task>\n[offline, no AI]", "[offline, no AI] Result: < task>"},
 		{"empty", "", "\n[offline, no AI]", "[offline, no AI] Result: "},
 	} {

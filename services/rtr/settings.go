@@ -39,8 +39,10 @@ func readSettings(cfg *config.Config) (settings, error) {
 	default:
 		return settings{}, fmt.Errorf("%sprovider = %q is none of \"auto\", \"openai\", \"offline\"", place(cfg), cfg.Provider)
 	}
-	set := settings{provider: cfg.Provider, key: findKey(cfg), model: cfg.Service.Model, maxTokens: cfg.MaxTokens,
-		streaming: cfg.Rtr.Streaming, stall: time.Duration(cfg.Rtr.StallTimeout * float64(time.Second))}
+	set := settings{
+		provider: cfg.Provider, key: findKey(cfg), model: cfg.Service.Model, maxTokens: cfg.MaxTokens,
+		streaming: cfg.Rtr.Streaming, stall: time.Duration(cfg.Rtr.StallTimeout * float64(time.Second)),
+	}
 	if strings.ContainsFunc(set.key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return settings{}, fmt.Errorf("%sthe key for the model's provider has a character that no key has, such as a space: check [api] key, LLM_API_KEY and OPENAI_API_KEY", place(cfg))
 	}

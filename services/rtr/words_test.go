@@ -24,7 +24,13 @@ func TestComplaint(t *testing.T) {
 		{`{"detail":[{"msg":"m","type":"missing"}]}`, "m", 0},
 		{`[{"error":{"message":"m","code":429}}]`, "m", 429},
 		{`{"error":{"error":{"error":"deep"}}}`, "deep", 0},
-		{`{"error":[]}`, "", 0}, {`[]`, "", 0}, {`{}`, "", 0}, {`7`, "", 0}, {`null`, "", 0}, {`<html>`, "", 0}, {``, "", 0},
+		{`{"error":[]}`, "", 0},
+		{`[]`, "", 0},
+		{`{}`, "", 0},
+		{`7`, "", 0},
+		{`null`, "", 0},
+		{`<html>`, "", 0},
+		{``, "", 0},
 		{`"  text "`, "text", 0},
 	} {
 		if message, status := complaint([]byte(tt.in)); message != tt.message || status != tt.status {
@@ -35,9 +41,17 @@ func TestComplaint(t *testing.T) {
 
 func TestContent(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
-		{`null`, ""}, {`""`, ""}, {`"a\u00fc\n"`, "aü\n"}, {`7`, ""}, {`{"text":"a"}`, ""}, {`[]`, ""}, {`true`, ""},
+		{`null`, ""},
+		{`""`, ""},
+		{`"a\u00fc\n"`, "aü\n"},
+		{`7`, ""},
+		{`{"text":"a"}`, ""},
+		{`[]`, ""},
+		{`true`, ""},
 		{`[{"type":"text","text":"a"},{"type":"image_url","image_url":{}},{"type":"text","text":"b"}]`, "ab"},
-		{`[{"text":null},{"text":7}]`, ""}, {`["a"]`, ""}, {`"\ud800"`, "\uFFFD"},
+		{`[{"text":null},{"text":7}]`, ""},
+		{`["a"]`, ""},
+		{`"\ud800"`, "\uFFFD"},
 	} {
 		var got content
 		if err := json.Unmarshal([]byte(tt.in), &got); err != nil || string(got) != tt.want {
@@ -87,8 +101,18 @@ func TestComplete(t *testing.T) {
 
 func TestCommand(t *testing.T) {
 	for _, tt := range []struct{ in, word, rest string }{
-		{"run date", "run", "date"}, {"RUN  a  b ", "run", "a  b"}, {"run\n\tx\ny", "run", "x\ny"}, {"python 1", "python", "1"},
-		{"tour", "tour", ""}, {"Tour ", "tour", ""}, {"tour me", "", ""}, {"run", "", ""}, {"python \n", "", ""}, {"", "", ""}, {"date", "", ""}, {"rundate x", "", ""},
+		{"run date", "run", "date"},
+		{"RUN  a  b ", "run", "a  b"},
+		{"run\n\tx\ny", "run", "x\ny"},
+		{"python 1", "python", "1"},
+		{"tour", "tour", ""},
+		{"Tour ", "tour", ""},
+		{"tour me", "", ""},
+		{"run", "", ""},
+		{"python \n", "", ""},
+		{"", "", ""},
+		{"date", "", ""},
+		{"rundate x", "", ""},
 	} {
 		if word, rest := command(tt.in); word != tt.word || rest != tt.rest {
 			t.Errorf("%q: got %q, %q; want %q, %q", tt.in, word, rest, tt.word, tt.rest)
