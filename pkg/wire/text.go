@@ -172,7 +172,7 @@ func unescapeUnicode(b, s []byte) ([]byte, int) {
 	return utf8.AppendRune(b, utf8.RuneError), 6
 }
 
-// hex4 reads the escape \uXXXX at the start of s.
+// hex4 reads the escape \uHHHH at the start of s.
 func hex4(s []byte) (rune, bool) {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return 0, false

@@ -126,7 +126,7 @@ func mendSurrogates(text []byte) {
 	}
 }
 
-// escaped is the code unit of the escape \uXXXX at the start of text, or -1.
+// escaped is the code unit of the escape \uHHHH at the start of text, or -1.
 func escaped(text []byte) int {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return -1
