@@ -108,9 +108,16 @@ func (c *chat) write(text string) {
 		err = http.NewResponseController(c.w).Flush()
 	}
 	if err != nil {
-		c.hungUp()
-		panic(http.ErrAbortHandler)
+		c.abandon()
 	}
+}
+
+// abandon ends the handler of a client that is gone. It marks the request
+// itself: whoever wakes on the context can be earlier than the context's own
+// function, and takes that function back by ending.
+func (c *chat) abandon() {
+	c.hungUp()
+	panic(http.ErrAbortHandler)
 }
 
 // tokens counts bytes, so that numbers are the same in every run.
@@ -130,7 +137,7 @@ func (c *chat) wait(gate string) {
 	select {
 	case <-open:
 	case <-c.ctx.Done():
-		panic(http.ErrAbortHandler)
+		c.abandon()
 	case <-c.server.closed:
 		panic(http.ErrAbortHandler)
 	}
@@ -142,6 +149,7 @@ func (c *chat) end() {
 	case Stall:
 		select {
 		case <-c.ctx.Done():
+			c.abandon()
 		case <-c.server.closed:
 		}
 		panic(http.ErrAbortHandler)
