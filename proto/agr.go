@@ -22,6 +22,16 @@ type Run struct {
 	Stream bool `json:"stream,omitzero"`
 	// NeedModel makes it an error if no model can be asked: see infer of rtr.
 	NeedModel bool `json:"need_model,omitzero"`
+	// SessionID is the terminal session that the turn belongs to. With it the
+	// model's native tools are used where it has them, and the usage is counted
+	// for the session.
+	SessionID string `json:"session_id,omitzero"`
+	// Provider is asked in place of the configured one: see infer of rtr.
+	Provider string `json:"provider,omitzero"`
+	// Model is asked in place of the configured one.
+	Model string `json:"model,omitzero"`
+	// MaxTokens limits each answer, in tokens.
+	MaxTokens int `json:"max_tokens,omitzero"`
 }
 
 // Streaming reports whether the caller asked for chunks.

@@ -107,4 +107,30 @@ type Text struct {
 	// Iterations is the number of inferences of the agent's main loop, where
 	// an agent answered.
 	Iterations *int `json:"iterations,omitzero"`
+	// ToolCalls are the calls that the model asks for, in OpenAI's form:
+	// {"id","type":"function","function":{"name","arguments":"a JSON text"}}.
+	ToolCalls Raw `json:"tool_calls,omitzero"`
+	// State is opaque: an assistant message of these calls that goes back in
+	// the same turn carries it unchanged under "reasoning_state".
+	State Raw `json:"reasoning_state,omitzero"`
+	// StopReason is why the model stopped: "stop", "tool_calls", "length" (cut
+	// by the token limit), "refusal", "filter", or a word of the provider's.
+	StopReason string `json:"stop_reason,omitzero"`
+	// Usage is what the answer took; absent if the provider did not tell.
+	Usage *Usage `json:"usage,omitzero"`
+	// Provider and Model are who answered.
+	Provider string `json:"provider,omitzero"`
+	// Model is the identifier of the model that answered.
+	Model string `json:"model,omitzero"`
+}
+
+// Notice is a remark for the person in front, for callers that asked for
+// events. Its packet has the type "notice".
+type Notice struct {
+	// Kind is "retry", "fallback", "wait" or another word for programs.
+	Kind string `json:"kind"`
+	// Text is the remark: one line.
+	Text string `json:"text"`
+	// WaitMS is how long the work pauses, in milliseconds.
+	WaitMS int64 `json:"wait_ms,omitzero"`
 }

@@ -6,7 +6,13 @@ var (
 	RtrCapabilities = method[CapabilitiesRequest, RouterCapabilities]("rtr", "capabilities", "capabilities")
 	// RtrInfer has the model continue a conversation. The error unavailable says
 	// what to set where no model can be asked.
+	// Text comes as chunks; with events also as packets of type reasoning and
+	// notice between them. The terminal packet tells the usage, why the model
+	// stopped, and what tools it asks for. The error budget names the limit that
+	// is reached and when it ends.
 	RtrInfer = textMethod[Infer]("rtr", "infer", "response")
+	// RtrUsage sums what was used, and says what is left of the budgets.
+	RtrUsage = method[UsageRequest, UsageReport]("rtr", "usage", "usage_report")
 )
 
 // CapabilitiesRequest has no fields.
@@ -18,9 +24,13 @@ type RouterCapabilities struct {
 	Streaming bool `json:"streaming"`
 	// Model is the configured model, or the one that was found.
 	Model string `json:"model"`
-	// Provider is the kind of provider: "openai" for any OpenAI-compatible
-	// endpoint, "offline" for none.
+	// Provider is the kind of provider: "anthropic", "openai" (OpenAI and any
+	// OpenAI-compatible endpoint), "gemini", "openrouter", "ollama", or
+	// "offline" for none.
 	Provider string `json:"provider,omitzero"`
+	// NativeTools is true if the model is called with tools in the provider's
+	// own form; false where tools go as text.
+	NativeTools bool `json:"native_tools,omitzero"`
 	// Endpoint is the provider's base URL without credentials.
 	Endpoint string `json:"endpoint,omitzero"`
 	// Found is true if the endpoint was not configured but found answering on
@@ -47,7 +57,102 @@ type Infer struct {
 	// NeedModel makes it an error if provider "auto" found no model and the
 	// offline provider would answer in its place.
 	NeedModel bool `json:"need_model,omitzero"`
+	// Tools are the functions that the model may call, each
+	// {"type":"function","function":{"name","description","parameters"}}.
+	// A model without native tools ignores them: see native_tools of
+	// capabilities.
+	Tools Raw `json:"tools,omitzero"`
+	// Provider and Model are asked in place of the configured ones: a kind of
+	// provider as in capabilities, and the model's identifier there.
+	Provider string `json:"provider,omitzero"`
+	// Model is the model's identifier.
+	Model string `json:"model,omitzero"`
+	// MaxTokens limits the answer, in tokens; absent or 0: the configured limit,
+	// else the provider's default.
+	MaxTokens int `json:"max_tokens,omitzero"`
+	// System is a system prompt in front of the messages.
+	System string `json:"system,omitzero"`
+	// SessionID is the session that the usage is counted for.
+	SessionID string `json:"session_id,omitzero"`
+	// Events asks for packets of type reasoning (text of the model's reasoning:
+	// {"text"}) and notice (a Notice) between the chunks. It implies stream.
+	Events bool `json:"events,omitzero"`
 }
 
 // Streaming reports whether the caller asked for chunks.
-func (i Infer) Streaming() bool { return i.Stream }
+func (i Infer) Streaming() bool { return i.Stream || i.Events }
+
+// Reasoning is a piece of the model's reasoning, for callers that asked for
+// events. Its packet has the type "reasoning".
+type Reasoning struct {
+	// Text is the piece.
+	Text string `json:"text"`
+}
+
+// Usage is what a model's answer took. Every token is counted once.
+type Usage struct {
+	// InputTokens are the tokens of the prompt, those from and to the
+	// provider's cache included.
+	InputTokens int64 `json:"input_tokens"`
+	// OutputTokens are the tokens of the answer, its reasoning included.
+	OutputTokens int64 `json:"output_tokens"`
+	// CacheReadTokens are the input tokens that came from the cache.
+	CacheReadTokens int64 `json:"cache_read_tokens,omitzero"`
+	// CacheWriteTokens are the input tokens that were written to the cache.
+	CacheWriteTokens int64 `json:"cache_write_tokens,omitzero"`
+	// ReasoningTokens are the output tokens of the reasoning.
+	ReasoningTokens int64 `json:"reasoning_tokens,omitzero"`
+	// CostUSD is the cost in US dollars, told by the provider or computed from
+	// the configured prices. Absent: unknown.
+	CostUSD *float64 `json:"cost_usd,omitzero"`
+}
+
+// UsageRequest chooses what is summed.
+type UsageRequest struct {
+	// By is what rows are for: "day" (the default), "model" or "session".
+	By string `json:"by,omitzero"`
+	// Since is the first local day, as YYYY-MM-DD. Absent: all there is.
+	Since string `json:"since,omitzero"`
+	// SessionID restricts the sums to one session.
+	SessionID string `json:"session_id,omitzero"`
+}
+
+// UsageReport is what was used.
+type UsageReport struct {
+	// Rows are the sums: days and sessions newest first, models by tokens.
+	Rows []UsageRow `json:"rows"`
+	// Total is the sum of the rows; its key is "total".
+	Total UsageRow `json:"total"`
+	// Budgets are the configured limits.
+	Budgets []BudgetState `json:"budgets"`
+}
+
+// UsageRow is the sum for one day, model or session.
+type UsageRow struct {
+	// Key is the day as YYYY-MM-DD, "provider/model", or the session's id, "-"
+	// for requests without one.
+	Key string `json:"key"`
+	// Requests counts the requests to providers.
+	Requests int64 `json:"requests"`
+	// Usage is the sum. Its cost is the sum of the known ones, absent if none
+	// is known.
+	Usage Usage `json:"usage"`
+	// Unpriced counts the requests whose cost is unknown.
+	Unpriced int64 `json:"unpriced,omitzero"`
+}
+
+// BudgetState is one limit and where it stands.
+type BudgetState struct {
+	// Name is the limit's key: usd_per_day, tokens_per_day, usd_per_session or
+	// tokens_per_session.
+	Name string `json:"name"`
+	// Limit, Spent and Reserved are in US dollars or tokens, as Name says.
+	// Reserved is for requests under way, and for those whose end nobody saw.
+	Limit float64 `json:"limit"`
+	// Spent is what was used of the limit.
+	Spent float64 `json:"spent"`
+	// Reserved is what requests under way may still use.
+	Reserved float64 `json:"reserved"`
+	// Ends is when the limit starts anew, in RFC 3339; absent for a session's.
+	Ends string `json:"ends,omitzero"`
+}

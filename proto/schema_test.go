@@ -32,6 +32,10 @@ var rawSchemas = map[string]schema{
 	"messages": {Type: "array", Items: &schema{Type: "object"}},
 	"request":  {Type: "object"},
 	"response": {Type: "object"},
+
+	"tools":           {Type: "array", Items: &schema{Type: "object"}},
+	"tool_calls":      {Type: "array", Items: &schema{Type: "object"}},
+	"reasoning_state": {Type: "object"},
 }
 
 // describe makes what the service of that name answers to describe.
