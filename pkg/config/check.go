@@ -31,10 +31,12 @@ func (c *Config) check(file string, set keys) error {
 	return nil
 }
 
-func (c *Config) rules() []rule {
+func (c *Config) rules() []rule { return append(c.keyRules(), c.tableRules()...) }
+
+func (c *Config) keyRules() []rule {
 	seconds := "a number of seconds, 0 to 86400 (0: no limit)"
 	return []rule{
-		{"provider", slices.Contains([]string{"", "auto", "openai", "offline"}, c.Provider), `"auto", "openai" or "offline"`},
+		{"provider", c.Provider == "" || c.Provider == "auto" || c.Provider == "offline" || isProvider(c.Provider), `"auto", "offline", ` + providers()},
 		{"max_tokens", c.MaxTokens >= 0, "0 or more"},
 		{"temperature", within(c.Temperature, 0, 2), "from 0 to 2"},
 		{"tool_timeout_secs", within(c.ToolTimeoutSecs, 0, 86400), seconds},
@@ -42,12 +44,59 @@ func (c *Config) rules() []rule {
 		{"agent.top_p", within(c.Agent.TopP, 0, 1), "from 0 to 1"},
 		{"rtr.stall_timeout", within(c.Rtr.StallTimeout, 0, 86400), seconds},
 		{"api.base_url", isURL(c.API.BaseURL), "an http or https URL such as http://127.0.0.1:8080/v1"},
+		{"anthropic_base_url", isURL(c.AnthropicBaseURL), "an http or https URL such as https://api.anthropic.com"},
+		{"openai_base_url", isURL(c.OpenAIBaseURL), "an http or https URL such as https://api.openai.com/v1"},
+		{"gemini_base_url", isURL(c.GeminiBaseURL), "an http or https URL such as https://generativelanguage.googleapis.com"},
+		{"openrouter_base_url", isURL(c.OpenRouterBaseURL), "an http or https URL such as https://openrouter.ai/api/v1"},
+		{"budget.usd_per_day", within(c.Budget.USDPerDay, 0, 1e9), "US dollars, 0 (no limit) or more"},
+		{"budget.usd_per_session", within(c.Budget.USDPerSession, 0, 1e9), "US dollars, 0 (no limit) or more"},
+		{"budget.tokens_per_day", c.Budget.TokensPerDay >= 0, "0 (no limit) or more"},
+		{"budget.tokens_per_session", c.Budget.TokensPerSession >= 0, "0 (no limit) or more"},
 		{"exc.timeout", within(c.Exc.Timeout, 0, 86400), seconds},
 		{"exc.output_max", c.Exc.OutputMax >= 1024 && c.Exc.OutputMax <= 7<<20, "from 1024 to 7340032 bytes"},
 		{"mem.durability", slices.Contains([]string{"fsync", "os"}, c.Mem.Durability), `"fsync" or "os"`},
 		{"logging.level", isLevel(c.Logging.Level), `"DEBUG", "INFO", "WARN" or "ERROR"`},
 	}
 }
+
+// tableRules are the rules for the entries of arrays of tables.
+func (c *Config) tableRules() (rules []rule) {
+	for _, f := range c.Rtr.Fallback {
+		rules = append(rules, rule{"rtr.fallback.provider", isProvider(f.Provider), providers()})
+	}
+	for _, l := range c.Rtr.Limit {
+		rules = append(
+			rules,
+			rule{"rtr.limit.provider", isProvider(l.Provider), providers()},
+			rule{"rtr.limit.concurrent", l.Concurrent >= 0, "0 (no limit) or more"},
+			rule{"rtr.limit.requests_per_minute", l.RequestsPerMinute >= 0, "0 (no limit) or more"},
+		)
+	}
+	for _, m := range c.Rtr.Model {
+		rules = append(rules, m.rules()...)
+	}
+	return rules
+}
+
+func (m Model) rules() []rule {
+	rules := []rule{
+		{"rtr.model.name", m.Name != "", "given: a model's identifier, in which '*' stands for any characters"},
+		{"rtr.model.provider", m.Provider == "" || isProvider(m.Provider), providers()},
+		{"rtr.model.tools", slices.Contains([]string{"", "native", "text"}, m.Tools), `"native" or "text"`},
+		{"rtr.model.context", m.Context >= 0, "0 (as the server has it) or more"},
+	}
+	for _, refused := range m.Refuses {
+		rules = append(rules, rule{"rtr.model.refuses", slices.Contains(Refusable, refused), "of " + strings.Join(Refusable, ", ")})
+	}
+	for key, price := range map[string]*float64{"input": m.Input, "output": m.Output, "cache_read": m.CacheRead, "cache_write": m.CacheWrite} {
+		rules = append(rules, rule{"rtr.model." + key, price == nil || within(*price, 0, 1e6), "US dollars per million tokens, 0 or more"})
+	}
+	return rules
+}
+
+func isProvider(name string) bool { return slices.Contains(Providers, name) }
+
+func providers() string { return `"` + strings.Join(Providers, `", "`) + `"` }
 
 func within(v, low, high float64) bool { return !math.IsNaN(v) && v >= low && v <= high }
 

@@ -15,16 +15,21 @@ type Config struct {
 
 	set keys // what the file sets
 
-	Provider        string  `toml:"provider"`          // "", "auto", "openai" or "offline"
-	Model           string  `toml:"model"`             // means [service] model
-	MaxTokens       int     `toml:"max_tokens"`        // limit of one answer; 0: the provider's own
-	Temperature     float64 `toml:"temperature"`       // means [agent] temperature
-	ToolTimeoutSecs float64 `toml:"tool_timeout_secs"` // means [exc] timeout
+	Provider          string  `toml:"provider"`            // one of Providers, "auto", "offline", or empty
+	Model             string  `toml:"model"`               // means [service] model
+	MaxTokens         int     `toml:"max_tokens"`          // limit of one answer; 0: the provider's default
+	Temperature       float64 `toml:"temperature"`         // means [agent] temperature
+	ToolTimeoutSecs   float64 `toml:"tool_timeout_secs"`   // means [exc] timeout
+	AnthropicBaseURL  string  `toml:"anthropic_base_url"`  // empty: Anthropic's own; so for the next three
+	OpenAIBaseURL     string  `toml:"openai_base_url"`     //
+	GeminiBaseURL     string  `toml:"gemini_base_url"`     //
+	OpenRouterBaseURL string  `toml:"openrouter_base_url"` //
 
 	Daemon  Daemon  `toml:"daemon"`
 	Agent   Agent   `toml:"agent"`
 	Rtr     Rtr     `toml:"rtr"`
 	API     API     `toml:"api"`
+	Budget  Budget  `toml:"budget"`
 	Service Service `toml:"service"`
 	Agr     Agr     `toml:"agr"`
 	Tools   Catalog `toml:"tools"`
@@ -48,29 +53,16 @@ type Agent struct {
 	MaxIterations int     `toml:"max_iterations"`
 }
 
-// Rtr configures the router.
-type Rtr struct {
-	Socket       string  `toml:"socket"`
-	Streaming    bool    `toml:"streaming"`
-	StallTimeout float64 `toml:"stall_timeout"` // seconds without a byte before a stream is given up
-}
-
-// API is the provider's endpoint.
-type API struct {
-	BaseURL string `toml:"base_url"`
-	Key     string `toml:"key"`
-}
-
-// Service holds the model's identifier; the section's name is the specification's.
-type Service struct {
-	Model string `toml:"model"`
-}
-
 // Agr configures the agent's loop.
 type Agr struct {
 	Socket            string `toml:"socket"`
 	MaxIterations     int    `toml:"max_iterations"`
 	SessionIterations int    `toml:"session_iterations"`
+}
+
+// Service holds the model's identifier; the section's name is the specification's.
+type Service struct {
+	Model string `toml:"model"`
 }
 
 // Catalog is a directory of tool or skill definitions.
@@ -120,7 +112,7 @@ func Default() *Config {
 		ToolTimeoutSecs: 30,
 		Daemon:          Daemon{Socket: "/run/zino/daemon.sock"},
 		Agent:           Agent{Temperature: 0.7, TopP: 1.0, MaxIterations: 5},
-		Rtr:             Rtr{Socket: "/run/zino/rtr.sock", Streaming: true, StallTimeout: 60},
+		Rtr:             Rtr{Socket: "/run/zino/rtr.sock", DataDir: "data/rtr", Streaming: true, StallTimeout: 60},
 		Agr:             Agr{Socket: "/run/zino/agr.sock", MaxIterations: 5, SessionIterations: 200},
 		Tools:           Catalog{Dir: "tools"},
 		Skills:          Catalog{Dir: "skills"},

@@ -52,6 +52,13 @@ func keysOf(data []byte) (keys, error) {
 
 // flatten lists a key, or the keys inside an inline table.
 func flatten(p *unstable.Parser, name string, at unstable.Iterator, value *unstable.Node) keys {
+	if tables := tablesIn(value); tables != nil {
+		var set keys
+		for _, table := range tables {
+			set = append(set, flatten(p, name, at, table)...)
+		}
+		return set
+	}
 	if value.Kind != unstable.InlineTable {
 		at.Next()
 		return keys{keyAt(p, name, at.Node())}
@@ -62,6 +69,19 @@ func flatten(p *unstable.Parser, name string, at unstable.Iterator, value *unsta
 		set = append(set, flatten(p, name+"."+dotted(node.Key()), node.Key(), node.Value())...)
 	}
 	return set
+}
+
+// tablesIn returns the inline tables of an array of them, nil for anything else.
+func tablesIn(value *unstable.Node) (tables []*unstable.Node) {
+	if value.Kind != unstable.Array {
+		return nil
+	}
+	for inner := value.Children(); inner.Next(); {
+		if node := inner.Node(); node.Kind == unstable.InlineTable {
+			tables = append(tables, node)
+		}
+	}
+	return tables
 }
 
 func keyAt(p *unstable.Parser, name string, node *unstable.Node) key {
@@ -84,8 +104,8 @@ func (k key) unknown() error {
 		return fmt.Errorf("unknown section %q: the nearest one is %q", k.name, Nearest(k.name, sections()))
 	}
 	section, _, inSection := strings.Cut(k.name, ".")
-	if slices.Contains(known, k.name) || inSection && !knownSection(section+".") {
-		return nil
+	if slices.Contains(known, k.name) || inSection && !knownSection(section+".") || knownSection(k.name+".") {
+		return nil // the last: a section written as a value, such as an empty list of tables
 	}
 	return fmt.Errorf("unknown key %q: the nearest one is %q", k.name, Nearest(k.name, siblings(section+".")))
 }
@@ -99,7 +119,7 @@ func (k key) ownedBy(service string) bool {
 // owned are the sections of a service besides the one that bears its name.
 var owned = map[string][]string{
 	"daemon": {"agent"},
-	"rtr":    {"api", "service"},
+	"rtr":    {"api", "service", "budget"},
 	"agr":    {"tools", "skills"},
 	"sys":    {"tools", "skills"},
 	"exc":    {"tools"},
@@ -107,21 +127,27 @@ var owned = map[string][]string{
 }
 
 // known are the names of all keys.
-var known = func() (names []string) {
-	for field := range reflect.TypeFor[Config]().Fields() {
+var known = namesIn(reflect.TypeFor[Config](), "")
+
+// namesIn lists the keys of a struct, those of its sections and of its arrays
+// of tables included.
+func namesIn(typ reflect.Type, prefix string) (names []string) {
+	for field := range typ.Fields() {
 		name := field.Tag.Get("toml")
+		inner := field.Type
+		if inner.Kind() == reflect.Slice {
+			inner = inner.Elem()
+		}
 		switch {
 		case name == "" || name == "-": // not of the file
-		case field.Type.Kind() == reflect.Struct:
-			for key := range field.Type.Fields() {
-				names = append(names, name+"."+key.Tag.Get("toml"))
-			}
+		case inner.Kind() == reflect.Struct:
+			names = append(names, namesIn(inner, prefix+name+".")...)
 		default:
-			names = append(names, name)
+			names = append(names, prefix+name)
 		}
 	}
 	return names
-}()
+}
 
 func knownSection(prefix string) bool {
 	return slices.ContainsFunc(known, func(name string) bool { return strings.HasPrefix(name, prefix) })
@@ -130,8 +156,8 @@ func knownSection(prefix string) bool {
 // sections are the names of all sections.
 func sections() (names []string) {
 	for _, name := range known {
-		if section, _, ok := strings.Cut(name, "."); ok && !slices.Contains(names, section) {
-			names = append(names, section)
+		if i := strings.LastIndexByte(name, '.'); i >= 0 && !slices.Contains(names, name[:i]) {
+			names = append(names, name[:i])
 		}
 	}
 	return names

@@ -1,0 +1,62 @@
+package config
+
+// Providers are the kinds of provider that rtr can speak to.
+var Providers = []string{"anthropic", "openai", "gemini", "openrouter", "ollama"}
+
+// Rtr configures the router.
+type Rtr struct {
+	Socket       string     `toml:"socket"`
+	DataDir      string     `toml:"data_dir"`      // where usage.jsonl is kept
+	Streaming    bool       `toml:"streaming"`     //
+	StallTimeout float64    `toml:"stall_timeout"` // seconds without a byte before a stream is given up; 0: none
+	Fallback     []Fallback `toml:"fallback"`
+	Limit        []Limit    `toml:"limit"`
+	Model        []Model    `toml:"model"`
+}
+
+// Fallback is a model to be asked, in order, when those before it cannot answer.
+type Fallback struct {
+	Provider string `toml:"provider"` // one of Providers
+	Model    string `toml:"model"`    // empty: the provider's default
+}
+
+// Limit is how often a provider is asked, by all callers together.
+type Limit struct {
+	Provider          string `toml:"provider"`            // one of Providers
+	Concurrent        int    `toml:"concurrent"`          // requests at once; 0: no limit
+	RequestsPerMinute int    `toml:"requests_per_minute"` // in any 60 s; 0: no limit
+}
+
+// Model says what is known of models beyond what rtr knows by itself. The first
+// entry that matches a provider and model decides, key by key.
+type Model struct {
+	Name           string   `toml:"name"`             // identifier; '*' stands for any characters
+	Provider       string   `toml:"provider"`         // empty: any
+	Tools          string   `toml:"tools"`            // "native" or "text"; empty: as known
+	Refuses        []string `toml:"refuses"`          // of Refusable
+	MaxTokensField string   `toml:"max_tokens_field"` // name of the parameter that limits an answer
+	Context        int      `toml:"context"`          // tokens; what Ollama is asked to hold
+	Input          *float64 `toml:"input"`            // US dollars per million tokens; absent: unknown
+	Output         *float64 `toml:"output"`           //
+	CacheRead      *float64 `toml:"cache_read"`       // absent: as input
+	CacheWrite     *float64 `toml:"cache_write"`      // absent: as input
+}
+
+// Refusable are what a model may refuse: parameters of a request, and an
+// assistant's message as the last one.
+var Refusable = []string{"temperature", "top_p", "stream_options", "assistant_last"}
+
+// API is the provider's endpoint.
+type API struct {
+	BaseURL string `toml:"base_url"`
+	Key     string `toml:"key"`
+	KeyFile string `toml:"key_file"`
+}
+
+// Budget limits what is spent; 0 is no limit. Days are local ones.
+type Budget struct {
+	USDPerDay        float64 `toml:"usd_per_day"`
+	TokensPerDay     int64   `toml:"tokens_per_day"`
+	USDPerSession    float64 `toml:"usd_per_session"`
+	TokensPerSession int64   `toml:"tokens_per_session"`
+}
