@@ -54,7 +54,9 @@ func (o *Out) Frame(payload []byte) error {
 	return o.add(func(b []byte) ([]byte, error) { return wire.AppendFrame(b, payload) })
 }
 
-// Event sends one packet of an events method at once.
+// Event sends one typed packet at once, in order with the chunks before and
+// behind it. Between the chunks of a text it goes to callers that asked for
+// events only: the others may not know it.
 func (o *Out) Event(typ string, v any) error {
 	if err := o.add(func(b []byte) ([]byte, error) { return appendPacket(b, typ, v) }); err != nil {
 		return err
@@ -154,16 +156,23 @@ func appendPacket(b []byte, typ string, v any) ([]byte, error) {
 	return b, wire.End(b, start)
 }
 
-// textDone is the terminal packet of a streamed text.
+// textDone is the terminal packet of a streamed text: proto.Text, field by
+// field, with the text under the name that it has there.
 type textDone struct {
-	FullText   string `json:"full_text"`
-	Iterations *int   `json:"iterations,omitzero"`
+	Content    string       `json:"full_text"`
+	Iterations *int         `json:"iterations,omitzero"`
+	ToolCalls  proto.Raw    `json:"tool_calls,omitzero"`
+	State      proto.Raw    `json:"reasoning_state,omitzero"`
+	StopReason string       `json:"stop_reason,omitzero"`
+	Usage      *proto.Usage `json:"usage,omitzero"`
+	Provider   string       `json:"provider,omitzero"`
+	Model      string       `json:"model,omitzero"`
 }
 
 // endText ends a text method in the form that the caller is waiting for.
 func (o *Out) endText(reply string, text proto.Text) error {
 	if o.stream {
-		return o.end("done", textDone{text.Content, text.Iterations})
+		return o.end("done", textDone(text))
 	}
 	return o.end(reply, text)
 }

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"errors"
 
 	"zino/pkg/wire"
 	"zino/proto"
@@ -14,13 +15,24 @@ type Sink interface {
 	Flush() error
 }
 
+// EventSink is a Sink that also takes the other packets of an answer, such as
+// those of type notice, in their places between the chunks. The payload is the
+// whole packet, well-formed JSON, and valid only during the call.
+type EventSink interface {
+	Sink
+	Event(typ string, payload []byte) error
+}
+
 // CallText makes a request that is answered with text. Streamed text goes to
 // sink as it comes; text that comes whole goes there in one piece if a stream
-// was asked for. When sink is an Out, chunks pass through undecoded. The whole
-// text is returned in every case.
+// was asked for. When sink is an Out, chunks pass through undecoded. Packets of
+// other types go to a sink that is an EventSink and are skipped otherwise: the
+// answer ends with the method's reply type, done or error only. The whole text
+// is returned in every case, its raw fields as they came and unchecked.
 func CallText[Req interface{ Streaming() bool }](ctx context.Context, c *Client, m proto.Method[Req, proto.Text], req Req, sink Sink) (proto.Text, error) {
-	s := textStream{c: c, sink: sink, streaming: req.Streaming()}
+	s := textStream{c: c, reply: m.Reply, sink: sink, streaming: req.Streaming()}
 	s.relay, _ = sink.(*Out)
+	s.events, _ = sink.(EventSink)
 	err := c.do(ctx, exchange{requestOf(ctx, m, req), s.packet})
 	return s.text, err
 }
@@ -28,8 +40,10 @@ func CallText[Req interface{ Streaming() bool }](ctx context.Context, c *Client,
 // textStream takes the packets of one text answer.
 type textStream struct {
 	c         *Client
+	reply     string // the type of an answer in one piece
 	sink      Sink
-	relay     *Out // the sink, if chunks may pass as they are
+	relay     *Out      // the sink, if chunks may pass as they are
+	events    EventSink // the sink, if it takes other packets
 	streaming bool
 	streamed  bool // a chunk has come
 	scratch   []byte
@@ -46,17 +60,33 @@ func (s *textStream) packet(in *wire.Reader, payload []byte) (done bool, err err
 		return false, err
 	}
 	switch typ {
-	case "keepalive":
-		return false, nil
-	case "chunk":
-		err := s.slowChunk(payload)
-		return false, flushUnless(in.Ready(), s.sink, err)
 	case "error":
 		return true, errorOf(payload)
 	case "done":
 		return true, s.done(in.Detach(payload))
+	case s.reply:
+		return true, s.whole(in.Detach(payload))
 	}
-	return true, s.whole(in.Detach(payload))
+	err = s.between(typ, payload)
+	return false, flushUnless(in.Ready() || s.sink == nil, s.sink, err)
+}
+
+// between takes a packet that is neither the end nor a chunk in our own form.
+func (s *textStream) between(typ string, payload []byte) error {
+	switch {
+	case typ == "":
+		return s.c.noPacket(errors.New("it has no type"))
+	case typ == "keepalive":
+		return nil
+	case typ == "chunk":
+		return s.slowChunk(payload)
+	case s.events == nil:
+		return nil
+	}
+	if _, err := wire.RequestType(payload); err != nil { // the sink may pass it on
+		return s.c.noPacket(err)
+	}
+	return s.events.Event(typ, payload)
 }
 
 // chunk passes on a chunk in our own form.
@@ -94,7 +124,7 @@ func (s *textStream) slowChunk(payload []byte) error {
 func (s *textStream) done(payload []byte) error {
 	var done textDone
 	err := s.c.decode(payload, &done)
-	s.text = proto.Text{Content: done.FullText, Iterations: done.Iterations}
+	s.text = proto.Text(done)
 	return s.unstreamed(err)
 }
 
