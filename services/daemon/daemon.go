@@ -65,10 +65,17 @@ func (s *Service) chat(ctx context.Context, req proto.Chat, out *rpc.Out) (proto
 		}
 		s.store(ctx, req.ChannelID, message, text.Content)
 	}
-	if !req.Stream {
-		text.Iterations = nil // the collected answer is content and nothing else
+	return plain(text, req.Stream), nil
+}
+
+// plain is what clients see of an answer: the collected one is content and
+// nothing else, the streamed one has the iterations. What rtr says of itself
+// where it answers in the agent's place is no part of either.
+func plain(text proto.Text, stream bool) proto.Text {
+	if !stream {
+		return proto.Text{Content: text.Content}
 	}
-	return text, nil
+	return proto.Text{Content: text.Content, Iterations: text.Iterations}
 }
 
 // dispatch has the agent answer, or the model itself where no agent can be

@@ -37,6 +37,28 @@ func TestFallback(t *testing.T) {
 	})
 }
 
+// TestPlainShape: clients see text and nothing of what rtr says about it.
+func TestPlainShape(t *testing.T) {
+	modes(t, func(t *testing.T, stream bool, more string) {
+		n := all()
+		n.agr = nil
+		n.rtr = func(_ context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
+			text, err := say(out, []string{"The model."})
+			text.Usage, text.Provider, text.Model = &proto.Usage{InputTokens: 5, OutputTokens: 7}, "openai", "m"
+			text.ToolCalls, text.State, text.StopReason = proto.Raw(`[]`), proto.Raw(`{}`), "stop"
+			return text, err
+		}
+		b := newBench(t, n)
+		want := `{"type":"response","content":"The model."}`
+		if stream {
+			want = `{"type":"done","full_text":"The model."}`
+		}
+		if _, last := b.ask(`{"message":"hi"` + more + `}`); last.raw != want {
+			t.Errorf("got %s, want %s", last.raw, want)
+		}
+	})
+}
+
 // TestNobody: nothing reachable is one error that names rtr.
 func TestNobody(t *testing.T) {
 	modes(t, func(t *testing.T, _ bool, more string) {
