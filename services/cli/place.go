@@ -1,14 +1,11 @@
 package cli
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"syscall"
 
 	"zino/pkg/config"
+	keystore "zino/pkg/keys" // the type keys is the keyboard
 )
 
 // hostSocket is the daemon of the host's own installation. Tests put another
@@ -50,43 +47,11 @@ func runtimeDir() (string, error) {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
 		return filepath.Join(dir, "zino"), nil
 	}
-	return ownTempDir()
+	return keystore.TempDir()
 }
 
-// ownTempDir is the user's place where there is neither a runtime directory
-// nor a home. It need not be there yet.
-func ownTempDir() (string, error) {
-	dir := filepath.Join(os.TempDir(), "zino-"+strconv.Itoa(os.Getuid()))
-	info, err := os.Lstat(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return dir, nil
-	}
-	if err != nil {
-		return "", err
-	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || !ok || int(stat.Uid) != os.Getuid() || info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("%s is not a directory that only you can use (mode 0700): remove it, or set XDG_RUNTIME_DIR and HOME", dir)
-	}
-	return dir, nil
-}
-
-// baseDir is where the user's files live. ZDX_HOME is the name of the earlier
-// program's variable.
-func baseDir() (string, error) {
-	for _, name := range []string{"ZINO_HOME", "ZDX_HOME"} {
-		if dir := os.Getenv(name); dir != "" {
-			return absolute(dir), nil
-		}
-	}
-	if dir := os.Getenv("XDG_CONFIG_HOME"); dir != "" {
-		return absolute(filepath.Join(dir, "zino")), nil
-	}
-	if home := os.Getenv("HOME"); home != "" {
-		return absolute(filepath.Join(home, ".config", "zino")), nil
-	}
-	dir, err := ownTempDir()
-	return filepath.Join(dir, "home"), err
-}
+// baseDir is where the user's files live.
+func baseDir() (string, error) { return keystore.Base(os.Getenv) }
 
 func absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
