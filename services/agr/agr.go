@@ -1,11 +1,15 @@
 // Package agr is the agent's loop: it asks the model, carries out the blocks
 // that the answer holds, puts the results where the blocks stand, and asks
 // again until an answer holds none. It runs nothing and holds no key itself.
+//
+// A turn of a terminal session also offers the same tools in the providers' own
+// form. Blocks in the text are carried out where they stand, while the answer
+// comes; native calls after its end, in the order given. Their results follow
+// the answer as messages of their own.
 package agr
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,27 +17,28 @@ import (
 	"zino/pkg/catalog"
 	"zino/pkg/config"
 	"zino/pkg/rpc"
-	"zino/pkg/wire"
 	"zino/proto"
 )
 
 // Service answers run.
 type Service struct {
-	limit int
-	cat   *catalog.Catalog
-	rtr   *rpc.Client
-	exc   *rpc.Client
-	log   *slog.Logger
+	limit        int // inferences of a plain run
+	sessionLimit int // inferences of a session's turn
+	cat          *catalog.Catalog
+	rtr          *rpc.Client
+	exc          *rpc.Client
+	log          *slog.Logger
 }
 
 // New returns the agent over its neighbours and the catalog.
 func New(cfg *config.Config, cat *catalog.Catalog, log *slog.Logger) *Service {
 	return &Service{
-		limit: cfg.Agr.MaxIterations,
-		cat:   cat,
-		rtr:   &rpc.Client{Service: "rtr", Path: cfg.Rtr.Socket},
-		exc:   &rpc.Client{Service: "exc", Path: cfg.Exc.Socket},
-		log:   log,
+		limit:        cfg.Agr.MaxIterations,
+		sessionLimit: cfg.Agr.SessionIterations,
+		cat:          cat,
+		rtr:          &rpc.Client{Service: "rtr", Path: cfg.Rtr.Socket},
+		exc:          &rpc.Client{Service: "exc", Path: cfg.Exc.Socket},
+		log:          log,
 	}
 }
 
@@ -54,72 +59,39 @@ func (s *Service) Close() error {
 
 // run is the loop. Its text is that of the last inference, with results.
 func (s *Service) run(ctx context.Context, req proto.Run, out *rpc.Out) (proto.Text, error) {
-	limit := s.limit
-	if req.MaxIterations != nil {
-		limit = *req.MaxIterations
-	}
+	limit := s.limitOf(req)
 	if limit <= 0 || !isList(req.Messages) {
 		_, err := elements(req.Messages)
-		return answer(nil, 0), err
+		return proto.Text{Iterations: new(int)}, err
+	}
+	session, err := s.sessionOf(req)
+	if err != nil {
+		return proto.Text{}, err
 	}
 	messages := req.Messages
 	for n := 1; ; n++ {
-		t := &turn{s: s, ctx: ctx, req: req, out: out}
+		t := &turn{s: s, ctx: ctx, req: req, out: out, session: session}
 		if err := t.infer(messages); err != nil {
 			return proto.Text{}, err
 		}
 		if !t.interrupted || n >= limit {
-			return answer(t.text, n), nil
+			return t.answer(n)
 		}
-		var err error
-		if messages, err = appendMessage(messages, "assistant", t.text); err != nil {
+		if messages, err = t.goOn(messages); err != nil {
 			return proto.Text{}, err
 		}
 	}
 }
 
-func answer(text []byte, iterations int) proto.Text {
-	return proto.Text{Content: string(text), Iterations: &iterations}
-}
-
-// elements checks a list of messages that nobody else will look at.
-func elements(messages proto.Raw) ([]json.RawMessage, error) {
-	list, err := wire.Elements(messages)
-	if err != nil {
-		return nil, &proto.Error{Code: proto.CodeInvalid, Message: fmt.Sprintf("Invalid request: field %q: %v", "messages", err)}
+// limitOf is how many inferences the main loop may take.
+func (s *Service) limitOf(req proto.Run) int {
+	switch {
+	case req.MaxIterations != nil:
+		return *req.MaxIterations
+	case req.SessionID != "":
+		return s.sessionLimit
 	}
-	return list, nil
-}
-
-// appendMessage returns messages with one more at the end. The list itself is
-// copied, never decoded.
-func appendMessage(messages proto.Raw, role string, content []byte) (proto.Raw, error) {
-	end := len(messages) - 1
-	for end >= 0 && messages[end] != ']' {
-		end--
-	}
-	if end < 0 || messages[0] != '[' {
-		return nil, &proto.Error{Code: proto.CodeInvalid, Message: `Invalid request: field "messages": expected a list`}
-	}
-	list := append(make(proto.Raw, 0, len(messages)+len(content)+len(content)/8+64), messages[:end]...)
-	if !empty(list) {
-		list = append(list, ',')
-	}
-	list = wire.AppendString(append(list, `{"role":`...), role)
-	list = wire.AppendString(append(list, `,"content":`...), content)
-	return append(list, "}]"...), nil
-}
-
-func isList(raw proto.Raw) bool { return len(raw) > 0 && raw[0] == '[' }
-
-// empty reports whether a list without its closing bracket holds nothing.
-func empty(list []byte) bool {
-	for _, c := range list[1:] {
-		if c != ' ' && c != '\n' && c != '\t' && c != '\r' {
-			return false
-		}
-	}
-	return true
+	return s.limit
 }
 
 // providerError words an error of the router. What the provider said stays at

@@ -8,14 +8,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"zino/proto"
 )
 
 // packet is any packet of an answer.
 type packet struct {
 	Type, Delta, Content, Message, Code, Service, Details string
+	Provider, Model                                       string
 
 	FullText   string `json:"full_text"`
 	Iterations *int
+	StopReason string `json:"stop_reason"`
+	Usage      *proto.Usage
 	Status     int
 	raw        string
 }

@@ -121,7 +121,7 @@ func (r *router) register(s *rpc.Server) { rpc.HandleText(s, proto.RtrInfer, r.i
 func (r *router) infer(ctx context.Context, req proto.Infer, out *rpc.Out) (proto.Text, error) {
 	r.mu.Lock()
 	n := len(r.requests)
-	req.Messages = bytes.Clone(req.Messages) // it lies in the connection's buffer
+	req.Messages, req.Tools = bytes.Clone(req.Messages), bytes.Clone(req.Tools) // they lie in the connection's buffer
 	r.requests = append(r.requests, req)
 	script := r.script
 	r.mu.Unlock()

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"zino/pkg/catalog"
-	"zino/pkg/rpc"
 	"zino/pkg/wire"
 	"zino/proto"
 )
@@ -45,11 +44,11 @@ func parseTask(body []byte) (skill, request string, err error) {
 }
 
 func (t *turn) pipeline(skill catalog.Skill, request string) (string, error) {
-	understood, err := t.ask(skill.Interpreter, request)
+	understood, err := t.consult(skill.Interpreter, request)
 	if err != nil {
 		return "", fmt.Errorf("interpreter: %w", err)
 	}
-	reply, err := t.ask(skill.Fabricator, "REQUEST [KCR] "+understood)
+	reply, err := t.consult(skill.Fabricator, "REQUEST [KCR] "+understood)
 	if err != nil {
 		return "", fmt.Errorf("fabricator: %w", err)
 	}
@@ -60,15 +59,14 @@ func (t *turn) pipeline(skill catalog.Skill, request string) (string, error) {
 	return t.execute(skill.Executor, code)
 }
 
-// ask has the model answer a skill's messages and one more of the user's.
-func (t *turn) ask(messages []catalog.Message, user string) (string, error) {
+// consult has the model answer a skill's messages and one more of the user's.
+func (t *turn) consult(messages []catalog.Message, user string) (string, error) {
 	list := proto.Raw("[")
 	for _, m := range messages {
 		list = append(append(list, m.Raw...), ',')
 	}
 	list = append(wire.AppendString(append(list, `{"role":"user","content":`...), user), "}]"...)
-	req := proto.Infer{Messages: list, Temperature: t.req.Temperature, TopP: t.req.TopP, NeedModel: t.req.NeedModel}
-	reply, err := rpc.CallText(t.ctx, t.s.rtr, proto.RtrInfer, req, t.out)
+	reply, err := t.ask(proto.Infer{Messages: list}, t.out)
 	return reply.Content, err
 }
 

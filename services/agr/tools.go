@@ -11,13 +11,18 @@ import (
 	"zino/proto"
 )
 
-// toolCall carries out a <tool_call> block. Whatever is wrong with the call is
-// a result that the model reads, never the end of the turn.
+// toolCall carries out a <tool_call> block.
 func (t *turn) toolCall(body []byte) string {
 	name, arguments, err := parseCall(body)
 	if err != nil {
 		return "Malformed tool_call JSON: " + err.Error()
 	}
+	return t.function(name, arguments)
+}
+
+// function carries out the call of a function. Whatever is wrong with the call
+// is a result that the model reads, never the end of the turn.
+func (t *turn) function(name string, arguments json.RawMessage) string {
 	tool, ok := t.s.cat.Snapshot().Function(name)
 	if !ok {
 		return fmt.Sprintf("Error: Unknown tool function '%s'", name)

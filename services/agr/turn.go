@@ -16,7 +16,11 @@ type turn struct {
 	parser Parser
 
 	text        []byte // what the model wrote, with the results in their places
-	interrupted bool   // there was a block
+	interrupted bool   // there was a block, or a native call
+
+	session *session   // nil in a plain run
+	end     proto.Text // a session's: the end of the answer as the router gave it
+	calls   []call     // a session's: the native calls
 }
 
 // infer has the model continue messages and carries out the blocks as they are
@@ -25,13 +29,19 @@ func (t *turn) infer(messages proto.Raw) error {
 	if err := t.out.Flush(); err != nil { // the reader sees the last results while the model thinks
 		return err
 	}
-	req := proto.Infer{Messages: messages, Temperature: t.req.Temperature, TopP: t.req.TopP, Stream: t.req.Stream, NeedModel: t.req.NeedModel}
-	whole, err := rpc.CallText(t.ctx, t.s.rtr, proto.RtrInfer, req, t)
+	req := proto.Infer{Messages: messages, Stream: t.req.Stream}
+	if t.session != nil {
+		req.Tools = t.session.tools
+	}
+	whole, err := t.ask(req, t)
 	if err == nil && !t.req.Stream {
 		err = t.Text([]byte(whole.Content))
 	}
 	if err == nil {
 		err = t.apply(t.parser.End())
+	}
+	if err == nil {
+		err = t.takeCalls(whole)
 	}
 	if err != nil {
 		return t.fail(err)

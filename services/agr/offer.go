@@ -1,0 +1,96 @@
+package agr
+
+import (
+	"cmp"
+	"regexp"
+	"strings"
+
+	"zino/pkg/catalog"
+	"zino/pkg/wire"
+	"zino/proto"
+)
+
+// taskFunction is the native form of a <task> block.
+const taskFunction = "task"
+
+// nativeName is what every provider takes for a function's name. A tool of
+// another name is left to the text: one such name would spoil the whole request.
+var nativeName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// function is a function in the form that providers want it described.
+type function struct {
+	Name        string     `json:"name"`
+	Description string     `json:"description"`
+	Parameters  parameters `json:"parameters"`
+}
+
+type parameters struct {
+	Type       string              `json:"type"`
+	Properties map[string]property `json:"properties"`
+	Required   []string            `json:"required"`
+}
+
+type property struct {
+	Type        string   `json:"type"`
+	Description string   `json:"description"`
+	Enum        []string `json:"enum,omitzero"`
+}
+
+// offer lists the functions for what the catalog has: one for each executor,
+// and one for the skills. nil means that there are none.
+func offer(snapshot *catalog.Snapshot) (proto.Raw, error) {
+	var functions []function
+	for _, tool := range snapshot.Executors() {
+		if nativeName.MatchString(tool.FunctionName()) {
+			functions = append(functions, executeFunction(tool))
+		}
+	}
+	if len(snapshot.Skills) > 0 {
+		functions = append(functions, skillsFunction(snapshot.Skills))
+	}
+	if len(functions) == 0 {
+		return nil, nil
+	}
+	list := proto.Raw{'['}
+	for i, f := range functions {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		var err error
+		if list, err = wire.AppendObject(list, "function", struct {
+			Function function `json:"function"`
+		}{f}); err != nil {
+			return nil, err
+		}
+	}
+	return append(list, ']'), nil
+}
+
+func executeFunction(tool catalog.Tool) function {
+	return function{
+		Name:        tool.FunctionName(),
+		Description: cmp.Or(tool.Description, tool.Executor+" executor: runs code and returns its output"),
+		Parameters: parameters{"object", map[string]property{
+			"code": {Type: "string", Description: "The whole code. It is run from a file, without input."},
+		}, []string{"code"}},
+	}
+}
+
+func skillsFunction(skills []catalog.Skill) function {
+	description := "The skill."
+	names := make([]string, len(skills))
+	for i, skill := range skills {
+		names[i] = skill.Name
+		if skill.Description != "" {
+			description += "\n" + skill.Name + ": " + strings.TrimSpace(skill.Description)
+		}
+	}
+	return function{
+		Name:        taskFunction,
+		Description: "Hands a request to a skill, which writes code for it, runs it and returns its output.",
+		Parameters: parameters{"object", map[string]property{
+			"skill":   {Type: "string", Description: description, Enum: names},
+			"request": {Type: "string", Description: "What is to be done, in plain words."},
+		}, []string{"skill", "request"}},
+	}
+}
