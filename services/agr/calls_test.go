@@ -61,6 +61,7 @@ func calling(text, state string, calls ...string) string {
 // and each has its result in the next request. Calls and reasoning state go
 // back as they came, and earlier messages stay as they are.
 func TestNativeCalls(t *testing.T) {
+	t.Parallel()
 	const messages = `[ {"role":"system","content":"a\u003cb", "x":[1, 2]},` + "\n" + `{"content":"é","role":"user"} ]`
 	const state = `{ "signature" : ["\u003c", 1.0, 1e2] }`
 	odd := `{ "type":"function", "extra_content":{"n": 1.50, "s":"\u003c"}, "function":{"arguments":"{\"code\":\"<b>\"}","name":"execute_python3"}, "id":"b" }`
@@ -137,6 +138,7 @@ func TestTextBeforeCalls(t *testing.T) {
 // TestIdentifiers: whatever identifiers the calls come with, in the next request
 // each has one of its own and exactly one result.
 func TestIdentifiers(t *testing.T) {
+	t.Parallel()
 	made := regexp.MustCompile(`^[A-Z0-9]{9}$`)
 	without := func(id string) string {
 		return `{` + id + `"type":"function","x":"\u003c","function":{"name":"execute_bash","arguments":"{\"code\":\"1\"}"}}`

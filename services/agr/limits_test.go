@@ -14,6 +14,7 @@ import (
 // TestSessionLimits: where the limit comes from; and that a turn which needs
 // more ends with an error, the last calls not carried out.
 func TestSessionLimits(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, max  string
 		configured int
@@ -46,6 +47,7 @@ func TestSessionLimits(t *testing.T) {
 // TestAtTheLimit: an answer that asks for nothing is an answer, even the last
 // that was allowed. Blocks in the text count like calls.
 func TestAtTheLimit(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		script []reply

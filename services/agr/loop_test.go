@@ -172,6 +172,7 @@ func TestResultsAreNotParsed(t *testing.T) {
 // TestBig: a conversation of 5 MB goes out, twice, and an answer of 5 MB comes
 // back. Collected, 1 MB is enough: the way is the same.
 func TestBig(t *testing.T) {
+	t.Parallel()
 	modes(t, func(t *testing.T, stream bool, more string) {
 		size := map[bool]int{true: 5 << 10, false: 1 << 10}[stream]
 		big := strings.Repeat(strings.Repeat("0123456789abcdef", 64)+"\n", size)

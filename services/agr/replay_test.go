@@ -27,6 +27,7 @@ func TestEarlierMessages(t *testing.T) {
 // TestReasoningState: it goes back with the calls that it came with, and with
 // nothing else.
 func TestReasoningState(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, state, want string }{
 		{"none", "", ""},
 		{"null", "null", ""},
@@ -55,6 +56,7 @@ func TestReasoningState(t *testing.T) {
 // TestBrokenRouter: calls or a state that cannot be read are rtr's fault and end
 // the turn, before anything is carried out.
 func TestBrokenRouter(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ calls, state, says string }{
 		{`{}`, ``, "tool_calls"},
 		{`"x"`, ``, "tool_calls"},

@@ -50,6 +50,7 @@ func TestSessionRequests(t *testing.T) {
 // for are not carried out, and the answer says nothing of its making. A model
 // that was asked for is asked all the same.
 func TestPlainRuns(t *testing.T) {
+	t.Parallel()
 	modes(t, func(t *testing.T, stream bool, more string) {
 		full := proto.Text{Content: "a " + bash("x"), ToolCalls: callList(nativeBash("a", "native")), State: proto.Raw(`{"s":1}`), StopReason: "tool_calls", Provider: "openai", Model: "m"}
 		end := full
@@ -78,6 +79,7 @@ func TestPlainRuns(t *testing.T) {
 // TestUsage: the answer of a session's turn has the usage of all its inferences,
 // and who gave the last one and why it ended.
 func TestUsage(t *testing.T) {
+	t.Parallel()
 	task := proto.Text{ToolCalls: callList(native("a", "task", `{"skill":"disk","request":"x"}`)), StopReason: "tool_calls", Provider: "one", Model: "m-1"}
 	skill := proto.Text{Content: "code", StopReason: "length", Provider: "two", Model: "m-2"}
 	end := proto.Text{Content: "Done.", StopReason: "stop", Provider: "three", Model: "m-3"}
@@ -127,6 +129,7 @@ func TestUsage(t *testing.T) {
 // TestStopReasons: the calls say whether the turn goes on, whatever the reason
 // to stop. Of an answer that was cut, a call counts if it came whole.
 func TestStopReasons(t *testing.T) {
+	t.Parallel()
 	whole, cut, begun := nativeBash("a", "x"), native("b", "execute_bash", `{"code":"rm -r`), native("c", "execute_bash", "")
 	for _, c := range []struct {
 		reason string
