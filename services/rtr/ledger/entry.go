@@ -1,0 +1,182 @@
+package ledger
+
+import (
+	"math"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"zino/pkg/wire"
+	"zino/proto"
+)
+
+const (
+	// most is the highest number of tokens or nanodollars that a line is
+	// believed to mean: 9 million dollars. Every integer up to it is exact in
+	// a float64.
+	most = 1 << 53
+	// longestName is what is kept of a session's, provider's or model's name,
+	// in bytes. Clients choose them, and a line must not grow without bound.
+	longestName = 256
+	// longestLine is the length in bytes from which a line is not read: no
+	// line that was written here comes near it.
+	longestLine = 64 << 10
+)
+
+// entry is a line of the file. See the package's comment for its kinds.
+type entry struct {
+	Time       string   `json:"time"` // RFC 3339
+	ID         string   `json:"id"`
+	Session    string   `json:"session,omitzero"`
+	Provider   string   `json:"provider,omitzero"`
+	Model      string   `json:"model,omitzero"`
+	Reserved   *amount  `json:"reserved,omitzero"`
+	Unknown    bool     `json:"unknown,omitzero"`
+	Canceled   bool     `json:"canceled,omitzero"`
+	Input      *int64   `json:"input_tokens,omitzero"`
+	Output     *int64   `json:"output_tokens,omitzero"`
+	CacheRead  int64    `json:"cache_read_tokens,omitzero"`
+	CacheWrite int64    `json:"cache_write_tokens,omitzero"`
+	Reasoning  int64    `json:"reasoning_tokens,omitzero"`
+	Cost       *float64 `json:"cost_usd,omitzero"`
+
+	at time.Time // Time
+}
+
+// amount is what a request may use at most.
+type amount struct {
+	Tokens int64   `json:"tokens"`
+	USD    float64 `json:"usd"`
+}
+
+// kind is what a line tells.
+type kind int
+
+const (
+	senseless  kind = iota
+	reserves        // a request begins
+	settles         // it ended, and this is what it used
+	ends            // it ended, and nobody knows what it used
+	withdrawal      // it never reached the provider
+)
+
+func (e *entry) kind() kind {
+	used := e.Input != nil && e.Output != nil
+	switch {
+	case e.Canceled && !e.Unknown && !used && e.Reserved == nil:
+		return withdrawal
+	case e.Canceled, used && (e.Unknown || e.Reserved != nil):
+		return senseless
+	case used:
+		return settles
+	case e.Reserved != nil && e.Unknown:
+		return ends
+	case e.Reserved != nil:
+		return reserves
+	}
+	return senseless
+}
+
+// parse reads a line. It reports false for one that means nothing here, such
+// as half a line or one with a negative number.
+func parse(line []byte) (e entry, ok bool) {
+	if len(line) >= longestLine || wire.Decode(line, &e) != nil || e.kind() == senseless || !e.plausible() {
+		return e, false
+	}
+	var err error
+	e.at, err = time.Parse(time.RFC3339, e.Time)
+	return e, err == nil
+}
+
+func (e *entry) plausible() bool {
+	for _, n := range []*int64{e.Input, e.Output, &e.CacheRead, &e.CacheWrite, &e.Reasoning} {
+		if n != nil && (*n < 0 || *n > most) {
+			return false
+		}
+	}
+	if r := e.Reserved; r != nil && (r.Tokens < 0 || r.Tokens > most || !payable(r.USD)) {
+		return false
+	}
+	return e.Cost == nil || payable(*e.Cost)
+}
+
+// payable reports whether usd is a sum of money that somebody may have spent.
+func payable(usd float64) bool { return usd >= 0 && usd*1e9 <= most }
+
+// text is the line, with its end.
+func (e *entry) text() ([]byte, error) {
+	line, err := wire.AppendObject(nil, "", e)
+	return append(line, '\n'), err
+}
+
+// use makes e the line of a request that used u.
+func (e *entry) use(u *proto.Usage) {
+	input, output := counted(u.InputTokens), counted(u.OutputTokens)
+	e.Input, e.Output = &input, &output
+	e.CacheRead, e.CacheWrite, e.Reasoning = counted(u.CacheReadTokens), counted(u.CacheWriteTokens), counted(u.ReasoningTokens)
+	if u.CostUSD != nil && payable(*u.CostUSD) {
+		e.Cost = u.CostUSD
+	}
+}
+
+// usage is what the line says of tokens.
+func (e *entry) usage() proto.Usage {
+	return proto.Usage{
+		InputTokens: *e.Input, OutputTokens: *e.Output,
+		CacheReadTokens: e.CacheRead, CacheWriteTokens: e.CacheWrite, ReasoningTokens: e.Reasoning,
+	}
+}
+
+func counted(tokens int64) int64 { return min(max(tokens, 0), most) }
+
+// sum is what the request counts for against a budget: what it used, or what
+// was reserved for it.
+func (e *entry) sum() sum {
+	if e.Reserved != nil {
+		return sum{e.Reserved.Tokens, nano(e.Reserved.USD)}
+	}
+	s := sum{}
+	if e.Input != nil && e.Output != nil {
+		s.tokens = *e.Input + *e.Output
+	}
+	if e.Cost != nil {
+		s.nano = nano(*e.Cost)
+	}
+	return s
+}
+
+// sum is an amount of tokens and of money. Money is counted in whole
+// nanodollars, so that sums do not depend on their order.
+type sum struct{ tokens, nano int64 }
+
+func (s *sum) add(t sum) { s.tokens, s.nano = plus(s.tokens, t.tokens), plus(s.nano, t.nano) }
+
+func (s *sum) sub(t sum) { s.tokens, s.nano = s.tokens-t.tokens, s.nano-t.nano }
+
+// plus adds two numbers from 0 on, as far as they go.
+func plus(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// nano is an amount of US dollars in whole nanodollars, at most the highest
+// that is counted.
+func nano(usd float64) int64 { return int64(min(math.Round(usd*1e9), most)) }
+
+// usd is an amount of nanodollars in US dollars.
+func usd(nano int64) float64 { return float64(nano) / 1e9 }
+
+// named is a name as it stands in a line.
+func named(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= longestName {
+		return s
+	}
+	cut := longestName
+	for !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut]
+}
