@@ -146,6 +146,7 @@ func (a *app) root() *cobra.Command {
 	cmd.Flags().StringVar(&a.channel, "channel", "", "`NAME` of the history that the message belongs to (also -ch)")
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.AddCommand(a.upCommand(), a.statusCommand(), a.describeCommand())
+	cmd.AddCommand(a.authCommand())
 	cmd.SetHelpCommand(helpCommand())
 	return cmd
 }

@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"zino/pkg/config"
+	keystore "zino/pkg/keys" // the type keys is the keyboard
+)
+
+const authLong = `Manage the keys of model providers: anthropic, openai, gemini, openrouter.
+
+A key is looked for in [api] key of the configuration, in the unit's systemd
+credentials, in [api] key_file, in the environment (such as OPENAI_API_KEY), and
+last in your store. These commands change the store alone: a directory that only
+you can use, encrypted with systemd-creds where that works. They say where a key
+is kept and in what form. No service need be running.`
+
+func (a *app) authCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "auth", Short: "the keys of model providers", Long: authLong,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			what := "name one of"
+			if len(args) > 0 { // the word is not repeated: it may be a key
+				what = "there is no such command; there are"
+			}
+			return usageError{fmt.Errorf("zino auth: %s: set, list, logout, login; try zino auth --help", what)}
+		},
+	}
+	cmd.AddCommand(
+		a.accountCommand("set", "keep a key: from a prompt, or the first line of standard input", a.authSet),
+		a.authListCommand(),
+		a.accountCommand("logout", "remove a key that was kept", a.authLogout),
+		a.accountCommand("login", "get a key in the browser (openrouter)", a.authLogin),
+	)
+	return cmd
+}
+
+// accountCommand is a command with a provider for its only argument.
+func (a *app) accountCommand(name, short string, run func(context.Context, keystore.Account) error) *cobra.Command {
+	return &cobra.Command{
+		Use: name + " PROVIDER", Short: short, Long: authLong,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			account, err := accountOf(name, args)
+			if err != nil {
+				return usageError{err}
+			}
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			err = run(ctx, account)
+			if err != nil && ctx.Err() != nil {
+				return errInterrupted
+			}
+			return err
+		},
+	}
+}
+
+// accountOf finds the provider that the arguments name. What is wrong is not
+// repeated: somebody may have put a key there.
+func accountOf(command string, args []string) (keystore.Account, error) {
+	var names []string
+	for _, account := range keystore.Accounts() {
+		names = append(names, account.Name)
+	}
+	all := strings.Join(names, ", ")
+	switch {
+	case len(args) == 0:
+		return keystore.Account{}, fmt.Errorf("zino auth %s: name one provider: %s", command, all)
+	case len(args) > 1:
+		return keystore.Account{}, fmt.Errorf("zino auth %s takes a provider and nothing more: a key goes into the prompt or standard input, never on the command line", command)
+	}
+	account, ok := keystore.Find(args[0])
+	if !ok {
+		return account, fmt.Errorf("zino auth %s: there is no such provider; the nearest one is %q (there are: %s)", command, config.Nearest(args[0], names), all)
+	}
+	return account, nil
+}
+
+// keep puts a key into the store and says how it is kept there.
+func (a *app) keep(ctx context.Context, account keystore.Account, key string) error {
+	store, err := keystore.OpenUser(os.Getenv)
+	if err != nil {
+		return err
+	}
+	how, err := store.Set(ctx, account.Name, key)
+	if err != nil {
+		return err
+	}
+	a.say("The key of %s is kept %s.", account.Name, how)
+	if _, from, _ := keystore.Lookup(ctx, account, "", os.Getenv, nil); from.Kind != "" { // an error is about that one
+		a.say("Note: the one in %s %s comes before it.", from.Kind, from.Place)
+	}
+	return nil
+}
+
+func (a *app) authLogout(ctx context.Context, account keystore.Account) error {
+	store, err := keystore.OpenUser(os.Getenv)
+	if err != nil {
+		return err
+	}
+	found, err := store.Delete(account.Name)
+	if err != nil {
+		return err
+	}
+	if found {
+		a.say("The key of %s is removed from %s. It stays valid until you revoke it: %s", account.Name, store.Dir(), account.Page)
+	} else {
+		a.say("There was no key of %s in %s.", account.Name, store.Dir())
+	}
+	if _, from, _ := keystore.Lookup(ctx, account, "", os.Getenv, nil); from.Kind != "" { // an error is about that one
+		a.say("Note: there is still one in %s %s.", from.Kind, from.Place)
+	}
+	return nil
+}
+
+func (a *app) authListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "where each provider's key comes from", Long: authLong,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{errors.New("zino auth list takes no arguments; try zino auth --help")}
+			}
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			err := a.authList(ctx)
+			if ctx.Err() != nil {
+				return errInterrupted
+			}
+			return err
+		},
+	}
+}
+
+// authList prints a table without any part of a key. Keys that cannot be used
+// are told of below it.
+func (a *app) authList(ctx context.Context) error {
+	store, err := keystore.OpenUser(os.Getenv)
+	if err != nil {
+		return err
+	}
+	var problems []error
+	entries, err := store.List()
+	if err != nil {
+		store, problems = nil, append(problems, err) // once, not for each account
+	}
+	stored := map[string]string{}
+	for _, e := range entries {
+		stored[e.Name] = "not encrypted, " + e.Path
+		if e.Encrypted {
+			stored[e.Name] = "encrypted, " + e.Path
+		}
+	}
+	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "PROVIDER\tKEY FROM\tSTORED")
+	for _, account := range keystore.Accounts() {
+		_, from, err := keystore.Lookup(ctx, account, "", os.Getenv, store)
+		if err != nil {
+			problems = append(problems, err)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", account.Name, visible(origin(from, err)), visible(cmp.Or(stored[account.Name], "-")))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, problem := range problems {
+		a.say("zino: %s", oneLine(problem))
+	}
+	if len(problems) > 0 {
+		return errQuiet
+	}
+	return nil
+}
+
+// origin words where a key comes from.
+func origin(from keystore.Source, err error) string {
+	text := "none"
+	switch from.Kind {
+	case "":
+	case "store":
+		text = "store"
+	default:
+		text = from.Kind + " " + from.Place
+	}
+	if err != nil {
+		return "unusable: " + text
+	}
+	return text
+}

@@ -1,0 +1,334 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// secretKey must not be seen where it does not belong.
+const secretKey = "sk-secret-0123456789"
+
+// auth is zino auth in that world. Unless the test says otherwise nothing
+// encrypts there, so that a key that was kept can be seen.
+func (w world) auth(args ...string) *exec.Cmd {
+	cmd := w.command(append([]string{"auth"}, args...)...)
+	return with(cmd, "PATH="+w.cwd)
+}
+
+// with adds to the environment of a command.
+func with(cmd *exec.Cmd, env ...string) *exec.Cmd {
+	cmd.Env = append(cmd.Env, env...)
+	return cmd
+}
+
+// store is where keys are kept in that world.
+func (w world) store() string { return filepath.Join(w.home, ".config", "zino", "keys") }
+
+// kept is what lies in the store, NAME=CONTENT each.
+func (w world) kept(t *testing.T) string {
+	t.Helper()
+	var list []string
+	entries, err := os.ReadDir(w.store())
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(w.store(), e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, e.Name()+"="+strings.TrimSpace(string(data)))
+	}
+	return strings.Join(list, " ")
+}
+
+// holders lists the files in that world that hold a text.
+func (w world) holders(t *testing.T, text string) (list []string) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Dir(w.home), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if strings.Contains(string(data), text) {
+			list = append(list, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// keep puts a file into the store.
+func (w world) keep(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(w.store(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(w.store(), name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAuthMistakes end with status 2 and one line. What was typed in a wrong
+// place may be a key: it is not repeated.
+func TestAuthMistakes(t *testing.T) {
+	const all = "(there are: anthropic, openai, gemini, openrouter)\n"
+	for _, test := range []struct{ args, want string }{
+		{"", "zino: zino auth: name one of: set, list, logout, login; try zino auth --help\n"},
+		{secretKey, "zino: zino auth: there is no such command; there are: set, list, logout, login; try zino auth --help\n"},
+		{"sett openai", "zino: zino auth: there is no such command; there are: set, list, logout, login; try zino auth --help\n"},
+		{"set", "zino: zino auth set: name one provider: anthropic, openai, gemini, openrouter\n"},
+		{"set opnai", `zino: zino auth set: there is no such provider; the nearest one is "openai" ` + all},
+		{"logout geminy", `zino: zino auth logout: there is no such provider; the nearest one is "gemini" ` + all},
+		{"login openroute", `zino: zino auth login: there is no such provider; the nearest one is "openrouter" ` + all},
+		{"set openai " + secretKey, "zino: zino auth set takes a provider and nothing more: a key goes into the prompt or standard input, never on the command line\n"},
+		{"set openai --key=" + secretKey, "zino: unknown flag: --key; try zino --help\n"},
+		{"list " + secretKey, "zino: zino auth list takes no arguments; try zino auth --help\n"},
+		{"login anthropic", "zino: anthropic: API key only: zino auth set anthropic (get one at https://console.anthropic.com/settings/keys)\n"},
+		{"login openai", "zino: openai: API key only: zino auth set openai (get one at https://platform.openai.com/api-keys)\n"},
+		{"login gemini", "zino: gemini: API key only: zino auth set gemini (get one at https://aistudio.google.com/apikey)\n"},
+	} {
+		t.Run(strings.ReplaceAll(test.args, secretKey, "KEY"), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			status, out, said := run(t, w.auth(strings.Fields(test.args)...), secretKey)
+			if status != exitUsage || out != "" || said != test.want {
+				t.Errorf("status %d, printed %q, said %q\nwant %q", status, out, said, test.want)
+			}
+			if w.kept(t) != "" {
+				t.Errorf("kept %s", w.kept(t))
+			}
+		})
+	}
+}
+
+// TestAuthSetInput takes the first line of standard input.
+func TestAuthSetInput(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, input := range []string{secretKey, secretKey + "\n", "  " + secretKey + "\r\nsecond line\n"} {
+		status, out, said := run(t, w.auth("set", "openai"), input)
+		want := "The key of openai is kept in " + w.store() + "/openai, readable by you only, not encrypted (systemd-creds is not installed).\n"
+		if status != 0 || out != "" || said != want || w.kept(t) != "openai="+secretKey {
+			t.Errorf("status %d, printed %q, said %q; kept %s", status, out, said, w.kept(t))
+		}
+	}
+	for input, want := range map[string]string{
+		"":                              "zino: no key was given, and nothing was changed: zino auth set openai reads it",
+		"\n" + secretKey:                "zino: no key was given, and nothing was changed: zino auth set openai reads it",
+		secretKey + " x\n":              "zino: this is no key: it has a blank",
+		strings.Repeat("k", 10*1024):    "zino: this is no key: it is longer",
+		strings.Repeat("k", maxTyped*2): "zino: this is no key: it is longer",
+	} {
+		status, out, said := run(t, w.auth("set", "openai"), input)
+		if status != exitError || out != "" || !strings.HasPrefix(said, want) || strings.Contains(said, secretKey) || w.kept(t) != "openai="+secretKey {
+			t.Errorf("status %d, printed %q, said %q; kept %s", status, out, said, w.kept(t))
+		}
+	}
+}
+
+// TestAuthSetEncrypted keeps nothing that can be read.
+func TestAuthSetEncrypted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tool := "#!/bin/sh\necho \"$*\" >>" + w.home + "/log\nexec tr a-zA-Z n-za-mN-ZA-M\n"
+	if err := os.WriteFile(filepath.Join(w.cwd, "systemd-creds"), []byte(tool), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := "PATH=" + w.cwd + ":" + os.Getenv("PATH")
+	status, out, said := run(t, with(w.auth("set", "gemini"), path, "GEMINI_API_KEY=other"), secretKey)
+	want := "The key of gemini is kept encrypted with systemd-creds in " + w.store() + "/gemini.cred.\nNote: the one in environment GEMINI_API_KEY comes before it.\n"
+	if status != 0 || out != "" || said != want {
+		t.Errorf("status %d, printed %q, said %q", status, out, said)
+	}
+	if list := w.holders(t, secretKey); len(list) > 0 {
+		t.Errorf("the key is in %v", list)
+	}
+	status, out, said = run(t, with(w.auth("list"), path), "")
+	if status != 0 || !strings.Contains(out, "gemini      store     encrypted, "+w.store()+"/gemini.cred\n") || said != "" {
+		t.Errorf("status %d, printed %q, said %q", status, out, said)
+	}
+}
+
+// TestAuthPrompt shows nothing of what is typed, and gives the terminal back.
+func TestAuthPrompt(t *testing.T) {
+	for _, test := range []struct {
+		name, keys string
+		signal     os.Signal
+		status     int
+		kept, says string
+	}{
+		{"typed", secretKey + "\r", nil, 0, "openai=" + secretKey, "is kept in "},
+		{"mended", "xx\x7f\x7f" + secretKey + "\r", nil, 0, "openai=" + secretKey, "is kept in "},
+		{"nothing", "\r", nil, exitError, "", "no key was given"},
+		{"Ctrl-D", "\x04", nil, exitError, "", "no key was given"},
+		{"Ctrl-C", "sk-half\x03", nil, exitInterrupted, "", ""},
+		{"an interrupt from elsewhere", "", os.Interrupt, exitInterrupted, "", ""},
+		{"terminated", "", syscall.SIGTERM, exitInterrupted, "", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			x := onTerminal(t, w.auth("set", "openai"))
+			x.shows("Get a key of openai at https://platform.openai.com/api-keys")
+			x.shows("Key of openai (it is not shown): ")
+			x.types(test.keys)
+			if test.signal != nil {
+				if err := x.cmd.Process.Signal(test.signal); err != nil {
+					t.Fatal(err)
+				}
+			}
+			x.leaves(test.status)
+			x.shows(test.says)
+			if strings.Contains(x.screen(), "sk-") || w.kept(t) != test.kept {
+				t.Errorf("kept %q, on the screen: %q", w.kept(t), x.screen())
+			}
+		})
+	}
+}
+
+// leaves waits for the end of a program that edits no lines: the terminal must
+// be given back.
+func (x *terminal) leaves(status int) {
+	x.t.Helper()
+	until(x.t, "the end", func() bool {
+		select {
+		case <-x.ended:
+			return true
+		default:
+			return false
+		}
+	})
+	if got := x.cmd.ProcessState.ExitCode(); got != status {
+		x.t.Errorf("status %d, want %d; on the screen: %q", got, status, x.screen())
+	}
+	if !x.cooked() {
+		x.t.Error("the terminal is still raw")
+	}
+}
+
+// TestAuthInterrupted ends while it waits for a pipe.
+func TestAuthInterrupted(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	a := &app{in: r}
+	if line, err := a.firstLine(ctx); line != "" || !errors.Is(err, errInterrupted) {
+		t.Errorf("%q, %v", line, err)
+	}
+	w.Close() // ends what still reads
+	r.Close()
+}
+
+// TestAuthList shows where keys come from and nothing of them.
+func TestAuthList(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.keep(t, "anthropic", secretKey+"-a\n")
+	w.keep(t, "openai", secretKey+"-b\n")
+	if err := os.WriteFile(filepath.Join(w.runtime, "zino-gemini"), []byte(secretKey), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"OPENAI_API_KEY=" + secretKey + "-c", "CREDENTIALS_DIRECTORY=" + w.runtime}
+	status, out, said := run(t, with(w.auth("list"), env...), "")
+	for _, want := range []string{
+		"PROVIDER KEY FROM STORED",
+		"anthropic store not encrypted, " + w.store() + "/anthropic",
+		"openai environment OPENAI_API_KEY not encrypted, " + w.store() + "/openai",
+		"gemini credential " + w.runtime + "/zino-gemini -",
+		"openrouter none -",
+	} {
+		if !strings.Contains(fields(out), want+"\n") {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+	if status != 0 || said != "" || strings.Contains(out, "sk-") {
+		t.Errorf("status %d, printed %q, said %q", status, out, said)
+	}
+}
+
+// fields makes all columns one blank wide.
+func fields(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(strings.Join(strings.Fields(line), " ") + "\n")
+	}
+	return b.String()
+}
+
+// TestAuthListProblems tells of keys that cannot be used, each once.
+func TestAuthListProblems(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.keep(t, "openai", secretKey+" more\n")
+	status, out, said := run(t, with(w.auth("list"), "GEMINI_API_KEY="+secretKey+"\x1b[31m"), "")
+	for _, want := range []string{"openai unusable: store not encrypted, " + w.store() + "/openai\n", "gemini unusable: environment GEMINI_API_KEY -\n", "anthropic none -\n"} {
+		if !strings.Contains(fields(out), want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+	if status != exitError || strings.Count(said, "\n") != 2 || !strings.Contains(said, "zino: gemini's key: GEMINI_API_KEY holds no key: ") || strings.Contains(out+said, "sk-") {
+		t.Errorf("status %d, printed %q, said %q", status, out, said)
+	}
+	if err := os.Chmod(w.store(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	status, out, said = run(t, w.auth("list"), "")
+	want := "zino: " + w.store() + ", where keys are kept, is open to other users: chmod 700 " + w.store() + "\n"
+	if status != exitError || said != want || !strings.Contains(fields(out), "openai none -\n") {
+		t.Errorf("status %d, printed %q, said %q", status, out, said)
+	}
+	for _, command := range []string{"set", "logout"} {
+		if status, out, said = run(t, w.auth(command, "openai"), secretKey); status != exitError || out != "" || said != want {
+			t.Errorf("%s: status %d, printed %q, said %q", command, status, out, said)
+		}
+	}
+}
+
+func TestAuthLogout(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.keep(t, "openai", secretKey)
+	w.keep(t, "openai.cred", "what was there before")
+	w.keep(t, "gemini", "another")
+	for _, want := range []string{
+		"The key of openai is removed from " + w.store() + ". It stays valid until you revoke it: https://platform.openai.com/api-keys\n",
+		"There was no key of openai in " + w.store() + ".\n",
+	} {
+		status, out, said := run(t, w.auth("logout", "openai"), "")
+		if status != 0 || out != "" || said != want || w.kept(t) != "gemini=another" {
+			t.Errorf("status %d, printed %q, said %q; kept %s", status, out, said, w.kept(t))
+		}
+	}
+	for _, value := range []string{secretKey, "no key at all"} {
+		status, _, said := run(t, with(w.auth("logout", "openai"), "OPENAI_API_KEY="+value), "")
+		if status != 0 || !strings.HasSuffix(said, "\nNote: there is still one in environment OPENAI_API_KEY.\n") || strings.Contains(said, value) {
+			t.Errorf("status %d, said %q", status, said)
+		}
+	}
+}
+
+// TestAuthNoPlace has a home that cannot be used.
+func TestAuthNoPlace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, args := range [][]string{{"set", "openai"}, {"list"}, {"logout", "openai"}} {
+		status, out, said := run(t, with(w.auth(args...), "ZINO_HOME=/dev/null"), secretKey)
+		if status != exitError || strings.Count(said, "\n") != 1 || !strings.HasPrefix(said, "zino: cannot ") || strings.Contains(out+said, secretKey) {
+			t.Errorf("%v: status %d, printed %q, said %q", args, status, out, said)
+		}
+	}
+}
