@@ -108,6 +108,7 @@ const long = `Zino is an AI agent that belongs to the host.
   zino up            keep a constellation of services running
   zino status        which services run, and what is wrong
   zino describe mem  what a service can be asked
+  zino usage         what was used of models, and what it cost
 
 Where no daemon answers, zino starts the services beside it for the time of
 the run. A model is connected with [api] base_url in the configuration, or
@@ -145,7 +146,7 @@ func (a *app) root() *cobra.Command {
 	cmd.Flags().BoolVarP(&a.stream, "stream", "s", false, "print the answer as it comes")
 	cmd.Flags().StringVar(&a.channel, "channel", "", "`NAME` of the history that the message belongs to (also -ch)")
 	cmd.CompletionOptions.DisableDefaultCmd = true
-	cmd.AddCommand(a.upCommand(), a.statusCommand(), a.describeCommand())
+	cmd.AddCommand(a.upCommand(), a.statusCommand(), a.describeCommand(), a.usageCommand())
 	cmd.AddCommand(a.authCommand())
 	cmd.SetHelpCommand(helpCommand())
 	return cmd

@@ -14,7 +14,7 @@ import (
 // besides what every service answers.
 var forwardable = map[string][]string{
 	"daemon": {},
-	"rtr":    {"capabilities"},
+	"rtr":    {"capabilities", "usage"},
 	"agr":    {},
 	"sys":    {"get"},
 	"exc":    {"capabilities"},

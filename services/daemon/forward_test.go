@@ -19,7 +19,7 @@ func forward(service, request string) string {
 // openMethods are those that clients may use, besides what all services answer.
 var openMethods = map[string][]string{
 	"daemon": nil, "agr": nil, "ctx": nil,
-	"rtr": {"capabilities"},
+	"rtr": {"capabilities", "usage"},
 	"exc": {"capabilities"},
 	"sys": {"get"},
 	"mem": {"get_history", "append_history", "clear_history", "search_hard", "store_hard", "get_soft", "set_soft"},

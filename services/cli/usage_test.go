@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+// usageRouter is a daemon that passes on what is asked of one router.
+type usageRouter struct {
+	socket string
+	report proto.UsageReport
+	fails  error
+
+	mu    sync.Mutex
+	asked []proto.UsageRequest
+}
+
+func newUsageRouter(t *testing.T, report proto.UsageReport, fails error) *usageRouter {
+	t.Helper()
+	dir := shortDir(t)
+	r := &usageRouter{socket: filepath.Join(dir, "d"), report: report, fails: fails}
+	rtr := rpc.NewServer("rtr", slog.New(slog.DiscardHandler))
+	rpc.Handle(rtr, proto.RtrUsage, r.usage)
+	serveOn(t, rtr, filepath.Join(dir, "rtr"))
+	daemon := rpc.NewServer("daemon", slog.New(slog.DiscardHandler))
+	rpc.HandleRelay(daemon, proto.DaemonForward, func(ctx context.Context, req proto.Forward, out *rpc.Out) error {
+		c := &rpc.Client{Service: req.Service, Path: filepath.Join(dir, req.Service)}
+		defer c.Close()
+		return rpc.Relay(ctx, c, req.Request, out)
+	})
+	serveOn(t, daemon, r.socket)
+	return r
+}
+
+func serveOn(t *testing.T, s *rpc.Server, socket string) {
+	t.Helper()
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Serve(l)
+	t.Cleanup(func() { s.Shutdown(context.Background()) })
+}
+
+func (r *usageRouter) usage(_ context.Context, req proto.UsageRequest) (proto.UsageReport, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked = append(r.asked, req)
+	return r.report, r.fails
+}
+
+func (r *usageRouter) requests() []proto.UsageRequest {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asked
+}
+
+// usageRow is a row of 5 requests.
+func usageRow(key string, tokens, unpriced int64, cost *float64) proto.UsageRow {
+	return proto.UsageRow{Key: key, Requests: 5, Unpriced: unpriced, Usage: proto.Usage{
+		InputTokens: tokens, OutputTokens: tokens / 10, CacheReadTokens: tokens / 2, CostUSD: cost,
+	}}
+}
+
+var someUsage = proto.UsageReport{
+	Rows: []proto.UsageRow{
+		usageRow("2026-11-22", 0, 0, new(0.0)),
+		usageRow("2026-11-21", 123456789, 0, new(1234.56789)),
+		usageRow("2026-11-20", 100, 0, new(0.00001)),
+		usageRow("2026-11-19", 100, 2, new(0.01)),
+		usageRow("2026-11-18", 100, 5, nil),
+		usageRow("\x1b[31mred\nline ü", 10, 0, new(0.0123)),
+	},
+	Total: usageRow("total", 123457099, 7, new(1234.59)),
+	Budgets: []proto.BudgetState{
+		{Name: "usd_per_day", Limit: 5, Spent: 4.98, Reserved: 0.00002, Ends: "2026-11-23T00:00:00+01:00"},
+		{Name: "tokens_per_day", Limit: 1e9, Spent: 123456, Ends: "2026-11-23T00:00:00+01:00"},
+		{Name: "tokens_per_session", Limit: 1000, Spent: 12, Reserved: 30},
+	},
+}
+
+const someTable = `KEY               REQUESTS      INPUT    CACHED    OUTPUT           COST
+2026-11-22               5          0         0         0        $0.0000
+2026-11-21               5  123456789  61728394  12345678     $1234.5679
+2026-11-20               5        100        50        10       <$0.0001
+2026-11-19               5        100        50        10     >= $0.0100
+2026-11-18               5        100        50        10        unknown
+^[[31mred line ü         5         10         5         1        $0.0123
+total                    5  123457099  61728549  12345709  >= $1234.5900
+
+BUDGET                SPENT  RESERVED       LIMIT                       ENDS
+usd_per_day         $4.9800  <$0.0001     $5.0000  2026-11-23T00:00:00+01:00
+tokens_per_day       123456         0  1000000000  2026-11-23T00:00:00+01:00
+`
+
+func TestUsage(t *testing.T) {
+	r := newUsageRouter(t, someUsage, nil)
+	for _, test := range []struct {
+		args []string
+		want string
+		req  proto.UsageRequest
+	}{
+		{nil, "tokens_per_session        -         -        1000           with the session\n", proto.UsageRequest{By: "day"}},
+		{
+			[]string{"--by", "session", "--since=2026-11-01", "--session", "a b"},
+			"tokens_per_session       12        30        1000           with the session\n",
+			proto.UsageRequest{By: "session", Since: "2026-11-01", SessionID: "a b"},
+		},
+	} {
+		status, out, said := run(t, newWorld(t).command(append([]string{"--socket", r.socket, "usage"}, test.args...)...), "")
+		if status != 0 || said != "" || out != someTable+test.want {
+			t.Errorf("status %d, said %q, printed\n%swant\n%s", status, said, out, someTable+test.want)
+		}
+		if asked := r.requests(); asked[len(asked)-1] != test.req {
+			t.Errorf("asked for %+v", asked[len(asked)-1])
+		}
+	}
+}
+
+func TestUsageJSON(t *testing.T) {
+	r := newUsageRouter(t, someUsage, nil)
+	status, out, said := run(t, newWorld(t).command("--socket", r.socket, "usage", "--json"), "")
+	var got proto.UsageReport
+	if err := json.Unmarshal([]byte(out), &got); err != nil || status != 0 || said != "" || strings.Count(out, "\n") != 1 {
+		t.Fatalf("status %d, said %q, printed %q: %v", status, said, out, err)
+	}
+	if len(got.Rows) != 6 || got.Total.Requests != 5 || *got.Rows[1].Usage.CostUSD != 1234.56789 || got.Budgets[1].Spent != 123456 {
+		t.Errorf("printed %s", out)
+	}
+}
+
+func TestUsageEmpty(t *testing.T) {
+	for want, budgets := range map[string][]proto.BudgetState{
+		"No usage recorded.\n": nil,
+		"No usage recorded.\n\nBUDGET        SPENT  RESERVED    LIMIT  ENDS\nusd_per_day  $0.0000  $0.5000  $1.0000  then\n": {{Name: "usd_per_day", Limit: 1, Reserved: 0.5, Ends: "then"}},
+	} {
+		r := newUsageRouter(t, proto.UsageReport{Total: proto.UsageRow{Key: "total"}, Budgets: budgets}, nil)
+		status, out, said := run(t, newWorld(t).command("--socket", r.socket, "usage"), "")
+		if status != 0 || said != "" || strings.Join(strings.Fields(out), " ") != strings.Join(strings.Fields(want), " ") {
+			t.Errorf("status %d, said %q, printed %q, want %q", status, said, out, want)
+		}
+	}
+}
+
+// TestUsageMistakes: nothing is asked.
+func TestUsageMistakes(t *testing.T) {
+	r := newUsageRouter(t, someUsage, nil)
+	for _, test := range []struct{ args, want string }{
+		{"usage now", `zino: zino usage takes no arguments, but was given "now"; try zino usage --help`},
+		{"usage --by year", `zino: --by "year" is none of day, model, session`},
+		{"usage --since yesterday", `zino: --since "yesterday" is not a day, such as 2026-11-21`},
+		{"usage --since 2026-02-30", `zino: --since "2026-02-30" is not a day, such as 2026-11-21`},
+		{"usage --until x", "zino: unknown flag: --until; try zino --help"},
+		{"usage --by", "zino: flag needs an argument: --by; try zino --help"},
+		{"usgae", `zino: unknown command "usgae": the nearest one is "usage"; to send it as a message, type: zino -- usgae`},
+	} {
+		status, out, said := run(t, newWorld(t).command(append([]string{"--socket", r.socket}, strings.Fields(test.args)...)...), "")
+		if status != exitUsage || out != "" || said != test.want+"\n" {
+			t.Errorf("%s: status %d, printed %q, said %q", test.args, status, out, said)
+		}
+	}
+	if len(r.requests()) > 0 {
+		t.Errorf("asked for %+v", r.requests())
+	}
+}
+
+func TestUsageFails(t *testing.T) {
+	r := newUsageRouter(t, someUsage, &proto.Error{Code: proto.CodeInternal, Message: "the file\nis \x1b[31m gone"})
+	status, out, said := run(t, newWorld(t).command("--socket", r.socket, "usage"), "")
+	if status != 1 || out != "" || said != "zino: the file is ^[[31m gone\n" {
+		t.Errorf("status %d, printed %q, said %q", status, out, said)
+	}
+	status, out, said = run(t, newWorld(t).command("--socket", r.socket+"none", "usage"), "")
+	if status != 1 || out != "" || !strings.HasPrefix(said, "zino: Could not connect to daemon: ") || !strings.HasSuffix(said, "; is the daemon running? try: zino status\n") {
+		t.Errorf("no daemon: status %d, printed %q, said %q", status, out, said)
+	}
+}
+
+// TestUsageOwn asks the user's own constellation where there is one.
+func TestUsageOwn(t *testing.T) {
+	w, r := newWorld(t), newUsageRouter(t, proto.UsageReport{}, nil)
+	if err := os.Mkdir(filepath.Join(w.runtime, "zino"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(r.socket, filepath.Join(w.runtime, "zino", "daemon.sock")); err != nil {
+		t.Fatal(err)
+	}
+	if status, out, said := run(t, w.command("usage"), ""); status != 0 || out != "No usage recorded.\n" || said != "" {
+		t.Errorf("status %d, printed %q, said %q", status, out, said)
+	}
+}
+
+func TestUsageHelp(t *testing.T) {
+	status, out, said := run(t, newWorld(t).command("usage", "--help"), "")
+	for _, want := range []string{"--by day, model or session", "--since DAY", "--session ID", "--json", "  zino usage --by model --since 2026-11-01\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the help does not say %q", want)
+		}
+	}
+	if status != 0 || said != "" {
+		t.Errorf("status %d, said %q", status, said)
+	}
+}
