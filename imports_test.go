@@ -12,7 +12,7 @@ import (
 var entrances = map[string][]string{
 	"github.com/pelletier/go-toml":      {"zino/pkg/config"},
 	"github.com/fsnotify/fsnotify":      {"zino/pkg/catalog"},
-	"github.com/sashabaranov/go-openai": {"zino/services/rtr"},
+	"github.com/sashabaranov/go-openai": {"zino/services/rtr/provider"},
 	"github.com/coreos/go-systemd":      {"zino/pkg/service"},
 	"github.com/google/renameio":        {"zino/pkg/durable"},
 	"github.com/spf13/cobra":            {"zino/services/cli"},
@@ -75,10 +75,16 @@ func refusedOurs(from, imported string) string {
 		return "a package knows no service"
 	case strings.HasPrefix(from, "zino/services/constellation"), !strings.HasPrefix(imported, "zino/services/"):
 		return ""
-	case strings.HasPrefix(from, imported+"/"):
-		return "" // a binary and its package
+	case serviceOf(from) == serviceOf(imported):
+		return "" // a service's binary and packages are its own business
 	}
 	return "services speak over sockets"
+}
+
+// serviceOf is the service that a package belongs to.
+func serviceOf(path string) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(path, "zino/services/"), "/")
+	return name
 }
 
 // TestRefused shows that the rules above can fail.
@@ -99,7 +105,11 @@ func TestRefused(t *testing.T) {
 		{"zino/services/mem/zino-mem", "zino/services/mem", false},
 		{"zino/services/constellation", "zino/services/mem", false},
 		{"zino/services/agr", "github.com/sashabaranov/go-openai", true},
-		{"zino/services/rtr", "github.com/sashabaranov/go-openai", false},
+		{"zino/services/rtr", "github.com/sashabaranov/go-openai", true},
+		{"zino/services/rtr/provider", "github.com/sashabaranov/go-openai", false},
+		{"zino/services/rtr", "zino/services/rtr/provider", false},
+		{"zino/services/rtr/provider", "zino/services/rtr/limit", false},
+		{"zino/services/agr", "zino/services/rtr/provider", true},
 		{"zino/services/rtr", "example.com/left/pad", true},
 	} {
 		if got := refused(test.from, test.imported) != ""; got != test.refused {

@@ -232,3 +232,23 @@ func Members(raw []byte) iter.Seq2[[]byte, []byte] {
 		}
 	}
 }
+
+// Items walks the elements of a JSON list that is known to be valid, as Members
+// does those of an object.
+func Items(raw []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		i := space(raw, 0)
+		if i == len(raw) || raw[i] != '[' {
+			return
+		}
+		for i = space(raw, i+1); i < len(raw) && raw[i] != ']'; {
+			end, ok := skip(raw, i)
+			if !ok || !yield(raw[i:end]) {
+				return
+			}
+			if i = space(raw, end); i < len(raw) && raw[i] == ',' {
+				i = space(raw, i+1)
+			}
+		}
+	}
+}

@@ -209,3 +209,34 @@ func TestDeepNesting(t *testing.T) {
 		t.Error("a value nested deeper than encoding/json reads was accepted")
 	}
 }
+
+// TestItems holds that Items walks just the elements of a list, and nothing of
+// anything else.
+func TestItems(t *testing.T) {
+	for _, raw := range []string{
+		`[]`, ` [ ] `, `[1]`, `[1,"a,]", {"b":[1,2]} ,[[]] , null]`, `["\"],"]`, "[\n1 ,\t2 ]", `{}`, `{"a":1}`, `"x"`, `7`, `null`,
+	} {
+		want, err := Elements([]byte(raw))
+		if err != nil {
+			want = nil
+		}
+		var got []json.RawMessage
+		for item := range Items([]byte(raw)) {
+			got = append(got, item)
+		}
+		if len(got) != len(want) {
+			t.Errorf("%s: got %q, want %q", raw, got, want)
+			continue
+		}
+		for i := range got {
+			if string(got[i]) != string(want[i]) {
+				t.Errorf("%s: element %d is %s, want %s", raw, i, got[i], want[i])
+			}
+		}
+	}
+	for _, broken := range []string{``, `[`, `[,`, `[1`, `[1 2]`, `[:]`, `["a`, `[{]`} {
+		for range Items([]byte(broken)) { // it ends, whatever it finds
+			continue
+		}
+	}
+}

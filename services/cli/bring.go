@@ -147,7 +147,7 @@ func (b *brought) agree(keeper *bufio.Reader) error {
 func keeperEnv(cfg *config.Config) []string {
 	env := os.Environ()
 	if cfg.API.Key != "" {
-		env = append(env, "LLM_API_KEY="+cfg.API.Key)
+		env = append(env, "ZINO_API_KEY="+cfg.API.Key)
 	}
 	if os.Getenv("ZINO_LOG_LEVEL") == "" {
 		env = append(env, "ZINO_LOG_LEVEL=WARN")

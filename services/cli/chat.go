@@ -7,11 +7,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"zino/pkg/config"
+	keystore "zino/pkg/keys"
 	"zino/proto"
 )
 
@@ -124,7 +126,7 @@ func (a *app) greet(c proto.RouterCapabilities) {
 		return
 	}
 	a.say("No model is connected: the offline provider answers (no AI). To connect one:")
-	a.say("  set [api] base_url and key in the configuration, or LLM_API_KEY or OPENAI_API_KEY in the environment,")
+	a.say("  set ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY or OPENROUTER_API_KEY, or run zino auth set PROVIDER, or zino auth login openrouter;")
 	a.say("  or start a model server on this host (Ollama, llama.cpp, LM Studio, vLLM). For now: run COMMAND, python CODE, tour.")
 }
 
@@ -137,11 +139,29 @@ func (a *app) forget(d *daemon, channel string) {
 	}
 }
 
-// modelSet is an error that says how to connect a model if the configuration
-// and the environment name none.
+// modelSet is an error that says how to connect a model if neither the
+// configuration nor the environment nor the user's keys name one.
 func (a *app) modelSet(cfg *config.Config) error {
-	if cfg.Provider != "" || cfg.API.BaseURL != "" || cfg.API.Key != "" || os.Getenv("LLM_API_KEY") != "" || os.Getenv("OPENAI_API_KEY") != "" {
+	if cfg.Provider != "" || cfg.API.BaseURL != "" || cfg.API.Key != "" || cfg.API.KeyFile != "" || cfg.OpenAIBaseURL != "" || keyGiven() {
 		return nil
 	}
-	return errors.New(`no model is connected: set LLM_API_KEY or OPENAI_API_KEY, or [api] base_url in the configuration; provider = "auto" looks for a model server on this host, provider = "offline" does without`)
+	return errors.New("no model is connected: set ANTHROPIC_API_KEY (or OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY), " +
+		"run `zino auth set PROVIDER` or `zino auth login openrouter`, or set [api] base_url in the configuration; " +
+		`provider = "auto" looks for a model server on this host, provider = "offline" does without`)
+}
+
+// keyGiven reports whether the environment or the user's store has a key, or
+// says where a model is. rtr decides what is made of it.
+func keyGiven() bool {
+	for _, name := range slices.Concat(providerKeys, []string{"OPENAI_BASE_URL"}) {
+		if strings.TrimSpace(os.Getenv(name)) != "" {
+			return true
+		}
+	}
+	store, err := keystore.OpenUser(os.Getenv)
+	if err != nil {
+		return false
+	}
+	list, err := store.List()
+	return err != nil || len(list) > 0 // rtr says what is wrong with it
 }

@@ -111,8 +111,9 @@ const long = `Zino is an AI agent that belongs to the host.
   zino usage         what was used of models, and what it cost
 
 Where no daemon answers, zino starts the services beside it for the time of
-the run. A model is connected with [api] base_url in the configuration, or
-with LLM_API_KEY or OPENAI_API_KEY in the environment.`
+the run. A model is connected with ANTHROPIC_API_KEY, OPENAI_API_KEY,
+GEMINI_API_KEY or OPENROUTER_API_KEY in the environment, with zino auth, or
+with [api] base_url in the configuration.`
 
 // root is the command without a subcommand: a message or a chat.
 func (a *app) root() *cobra.Command {

@@ -136,7 +136,7 @@ func (c *constellation) close() error {
 }
 
 // providerKeys are the variables that hold keys of providers: rtr's alone.
-var providerKeys = []string{"LLM_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY"}
+var providerKeys = []string{"ZINO_API_KEY", "LLM_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY"}
 
 // environment is the caller's without what its own supervisor told it; keys go
 // to rtr only.
@@ -147,7 +147,7 @@ func environment(name string, cfg *config.Config) []string {
 			name != "rtr" && slices.Contains(providerKeys, key)
 	})
 	if name == "rtr" && cfg.API.Key != "" {
-		env = append(env, "LLM_API_KEY="+cfg.API.Key)
+		env = append(env, "ZINO_API_KEY="+cfg.API.Key)
 	}
 	return env
 }

@@ -4,108 +4,283 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
+	"slices"
 
-	"zino/pkg/rpc"
+	"zino/pkg/keys"
 	"zino/proto"
+	"zino/services/rtr/ledger"
+	"zino/services/rtr/limit"
+	"zino/services/rtr/provider"
 )
 
-// backend returns the provider in use, and decides on one first if need be.
-// What was found for good is kept; a search that found nothing is repeated
-// when somebody asks again, as a model server may have been started since.
-func (s *Service) backend(ctx context.Context) (*backend, error) {
-	select {
-	case <-s.deciding:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+// target is a model at a provider: whom to ask.
+type target struct {
+	caps      proto.RouterCapabilities
+	infer     provider.Func
+	ep        *provider.Endpoint
+	maxTokens int // limit of an answer where neither request nor configuration has one
+	traits    provider.Traits
+	context   int
+	price     *ledger.Price
+	limiter   *limit.Limiter
+	unknown   bool // it is Ollama's, and what the model can do has not been asked
+	forGood   bool // it need not be decided again
+}
+
+// wish is what a request says about whom to ask; empty is as configured.
+type wish struct{ provider, model string }
+
+// target returns whom to ask, and decides on it first if need be. What was
+// found for good is kept until the user's keys change; a search that found
+// nothing is repeated when somebody asks again, as a model server may have been
+// started since.
+func (s *Service) target(ctx context.Context, w wish) (*target, error) {
+	if err := s.turn(ctx); err != nil {
+		return nil, err
 	}
-	defer func() { s.deciding <- struct{}{} }()
-	if s.chosen != nil && s.chosen.forGood {
-		return s.chosen, nil
+	defer s.endTurn()
+	if stamp := s.stamp(); stamp != s.stamped {
+		clear(s.chosen)
+		s.stamped = stamp
 	}
-	b := s.decide(ctx)
+	had := s.chosen[w]
+	if had != nil && had.forGood {
+		return had, nil
+	}
+	t := s.decide(ctx, w)
 	if err := ctx.Err(); err != nil {
 		return nil, err // what was found then is not to be trusted
 	}
-	if s.chosen == nil || s.chosen.caps != b.caps {
-		s.log.Info("model", "provider", b.caps.Provider, "model", b.caps.Model, "endpoint", b.caps.Endpoint, "found", b.caps.Found, "problem", b.caps.Problem)
+	if had == nil || had.caps != t.caps {
+		s.log.Info("model", "provider", t.caps.Provider, "model", t.caps.Model, "endpoint", t.caps.Endpoint, "found", t.caps.Found, "problem", t.caps.Problem)
 	}
-	s.chosen = b
-	return b, nil
+	s.chosen[w] = t
+	return t, nil
 }
 
-// forget has the next request decide again, if b is still what is in use.
-func (s *Service) forget(ctx context.Context, b *backend) {
+// turn waits until nobody else decides.
+func (s *Service) turn(ctx context.Context) error {
 	select {
 	case <-s.deciding:
+		return nil
 	case <-ctx.Done():
-		return
-	}
-	defer func() { s.deciding <- struct{}{} }()
-	if s.chosen == b {
-		s.chosen = nil
+		return ctx.Err()
 	}
 }
 
-func (s *Service) decide(ctx context.Context) *backend {
+func (s *Service) endTurn() { s.deciding <- struct{}{} }
+
+// stamp changes when a key was set or removed.
+func (s *Service) stamp() string {
+	if s.set.store == nil {
+		return ""
+	}
+	return s.set.store.Stamp()
+}
+
+// forget has the next request decide again.
+func (s *Service) forget(ctx context.Context, t *target) {
+	if s.turn(ctx) != nil {
+		return // the caller has gone; the next one will see the same fault
+	}
+	defer s.endTurn()
+	for w, have := range s.chosen {
+		if have == t {
+			delete(s.chosen, w)
+		}
+	}
+}
+
+// decide finds whom a wish means.
+func (s *Service) decide(ctx context.Context, w wish) *target {
+	first := w.provider == "" || w.provider == s.set.provider
+	if first {
+		if w.provider = s.set.provider; w.model == "" {
+			w.model = s.set.model
+		}
+	}
+	switch w.provider {
+	case "offline":
+		return offlineTarget(false)
+	case "", "auto":
+		return s.unnamed(ctx, w)
+	case "openai":
+		if first && s.set.base != nil {
+			return s.generic(ctx, w)
+		}
+	}
+	v, ok := vendorOf(w.provider)
+	if !ok {
+		return s.noTarget(w, fmt.Sprintf("there is no provider %q: it is one of anthropic, openai, gemini, openrouter, ollama, offline", w.provider))
+	}
+	return s.named(ctx, v, w, first)
+}
+
+// unnamed is the provider where none is named: the endpoint that is configured,
+// else the first whose key is there, else a model server on this host, else
+// none.
+func (s *Service) unnamed(ctx context.Context, w wish) *target {
+	openAI, _ := vendorOf("openai")
 	switch {
-	case s.set.provider == "offline":
-		return offlineBackend(false)
 	case s.set.base != nil:
-		return s.configured(ctx)
-	case s.set.provider == "auto":
-		if b := s.probe(ctx); b != nil {
-			return b
-		}
-		return offlineBackend(true)
-	case s.set.provider == "openai":
-		return s.noBackend("openai", "provider = \"openai\" without an endpoint: "+howToConnect)
+		return s.generic(ctx, w)
+	case s.set.key != "" || s.set.keyFile != "" || s.set.getenv("LLM_API_KEY") != "":
+		return s.named(ctx, openAI, w, true)
 	}
-	return s.noBackend("", "no model is connected: "+howToConnect+", or provider = \"auto\" or \"offline\"")
-}
-
-// offlineBackend is the offline provider: chosen, or the fallback of auto,
-// which is not for good and not for callers who need a model.
-func offlineBackend(fallback bool) *backend {
-	infer := answerOffline
-	if fallback {
-		infer = func(ctx context.Context, in proto.Infer, sink rpc.Sink) (string, error) {
-			if in.NeedModel {
-				return "", &proto.Error{Code: proto.CodeUnavailable, Message: "no model is connected and none answers on this host: " +
-					howToConnect + ", start a model server on loopback, or set provider = \"offline\""}
-			}
-			return answerOffline(ctx, in, sink)
+	for _, v := range vendors {
+		account, ok := keys.Find(v.name)
+		if !ok {
+			continue
+		}
+		if key, _, err := s.secretFor(account, false, true); err != nil || key != "" {
+			return s.named(ctx, v, w, false)
 		}
 	}
-	return &backend{caps: proto.RouterCapabilities{Provider: "offline", Fallback: fallback}, infer: infer, forGood: !fallback}
+	if s.set.bases["openai"] != nil {
+		return s.named(ctx, openAI, w, true)
+	}
+	if s.set.provider != "auto" {
+		return s.noTarget(w, "no model is connected: "+howToConnect+`, or provider = "auto" or "offline"`)
+	}
+	if t := s.probe(ctx, w); t != nil {
+		return t
+	}
+	return offlineTarget(true)
 }
 
-// noBackend is what answers where no model can be asked.
-func (s *Service) noBackend(name, problem string) *backend {
-	refuse := func(context.Context, proto.Infer, rpc.Sink) (string, error) {
-		return "", &proto.Error{Code: proto.CodeUnavailable, Message: problem}
+// named is a provider that is known by its name.
+func (s *Service) named(ctx context.Context, v vendor, w wish, first bool) *target {
+	if w.model == "" {
+		w.model = v.model
 	}
-	return &backend{caps: proto.RouterCapabilities{Provider: name, Model: s.set.model, Problem: problem}, infer: refuse, forGood: true}
+	w.provider = v.name
+	base := s.set.bases[v.name]
+	if base == nil && v.name == "ollama" && first {
+		base = s.set.base
+	}
+	if base == nil {
+		base, _ = url.Parse(v.base) // ours are valid
+	}
+	account, takesKey := keys.Find(v.name)
+	key, hint := "", "no key"
+	if takesKey {
+		var err error
+		if key, _, err = s.secretFor(account, first, true); err != nil {
+			return s.noTarget(w, err.Error())
+		}
+		hint = keyHint(account)
+		if key == "" && !isLoopback(base) {
+			return s.noTarget(w, v.name+" has no key: set "+hint)
+		}
+	}
+	ep := s.endpoint(v.name, base, key)
+	ep.KeyHint, ep.BaseHint = hint, v.baseHint
+	t := s.newTarget(v, ep, w.model, true)
+	if v.name == "ollama" {
+		return s.ollama(ctx, t)
+	}
+	return t
 }
 
-// configured is the endpoint of the settings. Where no model is set, OpenAI has
-// a default, and a server on this host or network is asked what it has.
-func (s *Service) configured(ctx context.Context) *backend {
-	e := newEndpoint(s.client, s.set)
-	caps := proto.RouterCapabilities{Provider: "openai", Model: e.model, Endpoint: e.name}
-	if e.model != "" {
-		return &backend{caps: caps, infer: e.infer, forGood: true}
+// generic is the OpenAI-compatible endpoint of [api] base_url. Where no model
+// is set, OpenAI has a default, and a server on this host or network is asked
+// what it has.
+func (s *Service) generic(ctx context.Context, w wish) *target {
+	w.provider = "openai"
+	account, _ := keys.Find("openai")
+	key, _, err := s.secretFor(account, true, s.set.base.Hostname() == "api.openai.com")
+	if err != nil {
+		return s.noTarget(w, err.Error())
 	}
-	var err error
-	if isLocal(s.set.base) {
-		e.model, err = e.firstModel(ctx)
-	} else {
+	v, _ := vendorOf("openai")
+	v.maxTokens = 0
+	ep := s.endpoint(v.name, s.set.base, key)
+	ep.KeyHint, ep.BaseHint = keyHint(account), "[api] base_url"
+	switch {
+	case w.model != "":
+	case s.set.base.Hostname() == "api.openai.com":
+		w.model = v.model
+	case isLocal(s.set.base):
+		w.model, err = ep.FirstModel(ctx)
+	default:
 		err = errors.New("no model is set: set [service] model")
 	}
 	if err != nil {
-		b := s.noBackend("openai", fmt.Sprintf("%s: %v", e.name, err))
-		b.caps.Endpoint, b.forGood = e.name, false
-		return b
+		t := s.noTarget(w, fmt.Sprintf("%s: %v", ep.Name, err))
+		t.caps.Endpoint, t.forGood = ep.Name, false
+		return t
 	}
-	caps.Model = e.model
-	return &backend{caps: caps, infer: e.infer, forGood: true}
+	return s.newTarget(v, ep, w.model, false)
+}
+
+// ollama completes a target at Ollama, which is asked for a model if none is set.
+func (s *Service) ollama(ctx context.Context, t *target) *target {
+	t.unknown = true
+	if t.caps.Model != "" {
+		return t
+	}
+	model, err := provider.OllamaModels(ctx, t.ep)
+	if err != nil {
+		none := s.noTarget(wish{"ollama", ""}, fmt.Sprintf("%s: %v", t.ep.Name, err))
+		none.caps.Endpoint, none.forGood = t.ep.Name, false
+		return none
+	}
+	v, _ := vendorOf("ollama")
+	t = s.newTarget(v, t.ep, model, true)
+	t.unknown = true
+	return t
+}
+
+// newTarget puts together what is known of a model.
+func (s *Service) newTarget(v vendor, ep *provider.Endpoint, model string, named bool) *target {
+	t := &target{
+		caps:  proto.RouterCapabilities{Provider: v.name, Model: model, Endpoint: ep.Name},
+		infer: v.infer, ep: ep, maxTokens: v.maxTokens, limiter: s.limiter(v.name), forGood: true,
+		traits: provider.TraitsOf(named, ep.Base, model),
+	}
+	s.adjust(t)
+	return t
+}
+
+// endpoint is a place to ask, which tells the provider's limiter what its
+// answers say about limits.
+func (s *Service) endpoint(name string, base *url.URL, key string) *provider.Endpoint {
+	ep := provider.NewEndpoint(s.client, base, key, s.set.stall)
+	ep.Observe = s.limiter(name).Observe
+	return ep
+}
+
+// noTarget is what answers where no model can be asked.
+func (s *Service) noTarget(w wish, problem string) *target {
+	refuse := func(context.Context, *provider.Endpoint, *provider.Request, provider.Sink) error {
+		return &proto.Error{Code: proto.CodeUnavailable, Message: problem}
+	}
+	return &target{caps: proto.RouterCapabilities{Provider: w.provider, Model: w.model, Problem: problem}, infer: refuse}
+}
+
+// offlineTarget is the offline provider: chosen, or the fallback of auto, which
+// is not for good.
+func offlineTarget(fallback bool) *target {
+	return &target{caps: proto.RouterCapabilities{Provider: "offline", Fallback: fallback}, infer: answerOffline, forGood: !fallback}
+}
+
+// remote reports whether a provider is asked at all.
+func (t *target) remote() bool { return t.ep != nil }
+
+// limiter returns the limiter of a provider, which all of its callers share.
+func (s *Service) limiter(name string) *limit.Limiter { return s.limiters[name] }
+
+// fallbacks are whom to ask when the configured provider cannot answer. A
+// request that names its own provider or model has none.
+func (s *Service) fallbacks(w wish) (list []wish) {
+	if w != (wish{}) {
+		return nil
+	}
+	for _, f := range s.set.fallback {
+		if next := (wish{f.Provider, f.Model}); !slices.Contains(list, next) {
+			list = append(list, next)
+		}
+	}
+	return list
 }

@@ -5,8 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"zino/pkg/rpc"
-	"zino/proto"
+	"zino/services/rtr/provider"
 )
 
 // The provider "offline" is no model and uses no network. It reads the last
@@ -23,22 +22,21 @@ import (
 
 const sign = "[offline, no AI] "
 
-const offlineHelp = sign + "No model is connected: set [api] base_url or [api] key (or LLM_API_KEY or OPENAI_API_KEY in the environment), " +
-	"or start a model server on loopback. Without one there are: run COMMAND, python CODE, tour."
+const offlineHelp = sign + "No model is connected: " + howToConnect + ", or start a model server on loopback. " +
+	"Without one there are: run COMMAND, python CODE, tour."
 
 // answerOffline is the provider "offline".
-func answerOffline(_ context.Context, in proto.Infer, sink rpc.Sink) (string, error) {
-	list, err := readMessages(in.Messages)
-	if err != nil {
-		return "", err
+func answerOffline(_ context.Context, _ *provider.Endpoint, req *provider.Request, sink provider.Sink) error {
+	text := offlineReply(req.Messages, req.Stream)
+	if err := sink.Event(provider.Event{Kind: provider.Text, Delta: []byte(text)}); err != nil {
+		return err
 	}
-	text := offlineReply(list, in.Stream)
-	return text, sink.Text([]byte(text))
+	return sink.Event(provider.Event{Kind: provider.Finish, Reason: "stop"})
 }
 
 // offlineReply is the whole of the provider: what it says depends on nothing
 // but the conversation and on whether it is streamed.
-func offlineReply(list []message, streamed bool) string {
+func offlineReply(list []provider.Message, streamed bool) string {
 	ask, since := lastTurn(list)
 	if request, ok := strings.CutPrefix(ask, kcr); ok {
 		return fabricate(request)
@@ -62,13 +60,13 @@ func offlineReply(list []message, streamed bool) string {
 }
 
 // lastTurn returns what the user said last and what the assistant has said since.
-func lastTurn(list []message) (ask, since string) {
+func lastTurn(list []provider.Message) (ask, since string) {
 	for _, m := range list {
 		switch {
-		case m.is("user"):
-			ask, since = strings.TrimSpace(m.text()), ""
-		case m.is("assistant"):
-			since += m.text()
+		case m.Role == "user":
+			ask, since = strings.TrimSpace(m.Text), ""
+		case m.Role == "assistant":
+			since += m.Text
 		}
 	}
 	return ask, since

@@ -25,8 +25,8 @@ func carryOut(reply, tool, task string) string {
 	return strings.Replace(reply, "</tool_call>", "</tool_call>\n<tool_response>\n"+tool+"\n</tool_response>\n", 1)
 }
 
-// call decodes the one block of a kind in a reply.
-func call(t *testing.T, reply, tag string, v any) {
+// blockIn decodes the one block of a kind in a reply.
+func blockIn(t *testing.T, reply, tag string, v any) {
 	t.Helper()
 	_, rest, ok := strings.Cut(reply, "<"+tag+">\n")
 	raw, after, ok2 := strings.Cut(rest, "\n</"+tag+">")
@@ -54,7 +54,7 @@ func TestOfflineCommands(t *testing.T) {
 		for _, streamed := range []bool{true, false} {
 			reply := offlineReply(conversation("system", "s", "user", "run old", "assistant", "x", "user", tt.ask), streamed)
 			var block toolBlock
-			call(t, reply, "tool_call", &block)
+			blockIn(t, reply, "tool_call", &block)
 			if block.Name != tt.name || len(block.Arguments) != 1 || block.Arguments["code"] != tt.code {
 				t.Errorf("%q: got %+v", tt.ask, block)
 			}
@@ -112,8 +112,8 @@ func TestOfflineTour(t *testing.T) {
 	reply := offlineReply(list, true)
 	var tool toolBlock
 	var task struct{ Skill, Request string }
-	call(t, reply, "tool_call", &tool)
-	call(t, reply, "task", &task)
+	blockIn(t, reply, "tool_call", &tool)
+	blockIn(t, reply, "task", &task)
 	if tool.Name != "execute_bash" || tool.Arguments["code"] == "" || task.Skill != "bash" {
 		t.Errorf("got %+v and %+v", tool, task)
 	}
@@ -185,7 +185,7 @@ func FuzzOffline(f *testing.F) {
 			return
 		}
 		var block toolBlock
-		call(t, reply, "tool_call", &block)
+		blockIn(t, reply, "tool_call", &block)
 		if strings.ToValidUTF8(code, "") == code && block.Arguments["code"] != strings.TrimSpace(code) {
 			t.Fatalf("%q became %q", code, block.Arguments["code"])
 		}

@@ -7,17 +7,20 @@ import (
 	"sync"
 	"time"
 
-	"zino/proto"
+	"zino/services/rtr/provider"
 )
 
-// localServers are where model servers listen by default, in the order in
-// which they are preferred: Ollama, llama.cpp, LM Studio, vLLM. Only literal
-// loopback addresses belong here: a name could lead anywhere.
-var localServers = []string{
-	"http://127.0.0.1:11434/v1",
-	"http://127.0.0.1:8080/v1",
-	"http://127.0.0.1:1234/v1",
-	"http://127.0.0.1:8000/v1",
+// server is a place where a model server listens by default.
+type server struct{ provider, base string }
+
+// localServers are in the order in which they are preferred: Ollama, llama.cpp,
+// LM Studio, vLLM. Only literal loopback addresses belong here: a name could
+// lead anywhere.
+var localServers = []server{
+	{"ollama", "http://127.0.0.1:11434"},
+	{"openai", "http://127.0.0.1:8080/v1"},
+	{"openai", "http://127.0.0.1:1234/v1"},
+	{"openai", "http://127.0.0.1:8000/v1"},
 }
 
 const probeTime = 300 * time.Millisecond
@@ -26,41 +29,47 @@ const probeTime = 300 * time.Millisecond
 // without any word of a conversation, and takes the first in order that has
 // one. Anything else may listen on those ports, so only an answer that is a
 // list of models counts.
-func (s *Service) probe(ctx context.Context) *backend {
+func (s *Service) probe(ctx context.Context, w wish) *target {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	found := make([]*backend, len(s.probes))
+	found := make([]*target, len(s.probes))
 	var probing sync.WaitGroup
-	for i, base := range s.probes {
-		probing.Go(func() { found[i] = s.probeOne(ctx, base) })
+	for i, at := range s.probes {
+		probing.Go(func() { found[i] = s.probeOne(ctx, at, w.model) })
 	}
 	probing.Wait()
-	for _, b := range found {
-		if b != nil {
-			return b
+	for _, t := range found {
+		if t != nil {
+			return t
 		}
 	}
 	return nil
 }
 
-func (s *Service) probeOne(ctx context.Context, base string) *backend {
-	u, err := url.Parse(base)
+func (s *Service) probeOne(ctx context.Context, at server, model string) *target {
+	u, err := url.Parse(at.base)
 	if err != nil || !isLoopback(u) {
 		return nil
 	}
-	set := s.set
-	set.base, set.key = u, ""
-	e := newEndpoint(s.client, set)
-	first, err := e.firstModel(ctx)
+	v, _ := vendorOf(at.provider)
+	v.maxTokens = 0
+	ep := s.endpoint(v.name, u, "")
+	ep.BaseHint = "[api] base_url"
+	ask := ep.FirstModel
+	if v.name == "ollama" {
+		ask = func(ctx context.Context) (string, error) { return provider.OllamaModels(ctx, ep) }
+	}
+	has, err := ask(ctx)
 	if err != nil {
-		s.log.Debug("no model server", "endpoint", base, "error", err)
+		s.log.Debug("no model server", "endpoint", at.base, "error", err)
 		return nil
 	}
-	if e.model == "" {
-		e.model = first
+	if model == "" {
+		model = has
 	}
-	caps := proto.RouterCapabilities{Provider: "openai", Model: e.model, Endpoint: e.name, Found: true}
-	return &backend{caps: caps, infer: e.infer, forGood: true}
+	t := s.newTarget(v, ep, model, v.name == "ollama")
+	t.caps.Found, t.unknown = true, v.name == "ollama"
+	return t
 }
 
 // isLoopback reports whether a URL's host is a literal loopback address.

@@ -1,28 +1,34 @@
-// Package rtr is the router to language models: it alone holds the provider's
-// key and talks to the network. It takes a conversation in OpenAI's form and
-// answers with the model's text, whole or streamed.
+// Package rtr is the router to language models: it alone holds the providers'
+// keys and talks to the network. It takes a conversation in OpenAI's form and
+// answers with the model's text and the tools that it calls, whole or streamed.
 //
-// What answers is decided by the configuration's provider:
+// Who answers is decided by the configuration's provider, or by the request's:
 //
-//	openai    any OpenAI-compatible endpoint
+//	anthropic, openai, gemini, openrouter, ollama
+//	          the provider of that name (vendors.go); openai is also any
+//	          OpenAI-compatible endpoint, which [api] base_url names
 //	offline   no model at all: a small reader of plain commands (offline.go)
-//	auto      the endpoint that is configured; else a model server that is
-//	          found on loopback (probe.go); else offline
-//	(unset)   the endpoint that is configured; else an error that says what to set
+//	auto      as with none; else a model server that is found on loopback
+//	          (probe.go); else offline
+//	(none)    [api] base_url; else the provider whose key is there; else an
+//	          error that says what to set
 //
-// An endpoint is configured by [api] base_url, or by a key alone for OpenAI's
-// own. The key is [api] key, else LLM_API_KEY, else OPENAI_API_KEY.
+// How wires differ is the business of the package provider, how often a
+// provider is asked that of limit, and what it costs that of ledger.
 package rtr
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"zino/pkg/config"
 	"zino/pkg/rpc"
 	"zino/proto"
+	"zino/services/rtr/ledger"
+	"zino/services/rtr/limit"
+	"zino/services/rtr/provider"
 )
 
 // Service answers the methods of rtr.
@@ -30,20 +36,17 @@ type Service struct {
 	log      *slog.Logger
 	set      settings
 	client   *http.Client
-	probes   []string      // base URLs of the model servers that auto looks for
-	deciding chan struct{} // holds one token: whoever has it may look at and set chosen
-	chosen   *backend      // nil while it is not decided, or not for good
-}
+	probes   []server // the model servers that auto looks for
+	limiters map[string]*limit.Limiter
+	books    *ledger.Ledger // nil if they cannot be kept, and need not be
+	unkept   error          // why a budget cannot be kept
+	pause    func(context.Context, time.Duration) error
+	life     context.Context // ends with Close
+	stop     context.CancelFunc
 
-// provider has a model continue a conversation: text goes to sink as it comes
-// and is returned as a whole. Whether a stream is wanted is in the request.
-type provider func(ctx context.Context, in proto.Infer, sink rpc.Sink) (string, error)
-
-// backend is a decided provider.
-type backend struct {
-	caps    proto.RouterCapabilities
-	infer   provider
-	forGood bool // it need not be decided again
+	deciding chan struct{} // holds one token: whoever has it may touch what follows
+	chosen   map[wish]*target
+	stamped  string // of the user's keys, when chosen was made
 }
 
 // New returns a Service for a configuration and the keys in the environment.
@@ -53,67 +56,106 @@ func New(cfg *config.Config, log *slog.Logger) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{log: log, set: set, client: newClient(), probes: localServers, deciding: make(chan struct{}, 1)}
+	s := &Service{
+		log: log, set: set, client: provider.NewClient(), probes: localServers, limiters: map[string]*limit.Limiter{},
+		pause: pause, deciding: make(chan struct{}, 1), chosen: map[wish]*target{},
+	}
+	for _, v := range vendors {
+		l := config.Limit{}
+		for _, configured := range cfg.Rtr.Limit {
+			if configured.Provider == v.name {
+				l = configured
+			}
+		}
+		s.limiters[v.name] = limit.New(l.Concurrent, l.RequestsPerMinute, nil)
+	}
+	s.openBooks(cfg)
+	s.life, s.stop = context.WithCancel(context.Background())
 	s.deciding <- struct{}{}
 	return s, nil
+}
+
+// openBooks opens the ledger. Without a budget the books may be missing; with
+// one, nothing is asked without them.
+func (s *Service) openBooks(cfg *config.Config) {
+	b := cfg.Budget
+	limits := ledger.Limits{USDPerDay: b.USDPerDay, USDPerSession: b.USDPerSession, TokensPerDay: b.TokensPerDay, TokensPerSession: b.TokensPerSession}
+	var err error
+	if s.books, err = ledger.Open(cfg.Rtr.DataDir, limits, time.Now, s.log); err == nil {
+		return
+	}
+	s.log.Warn("what is used is not recorded", "error", err)
+	if limits != (ledger.Limits{}) {
+		s.unkept = &proto.Error{Code: proto.CodeUnavailable, Message: "the budget cannot be kept, so no model is asked: " + err.Error()}
+	}
 }
 
 // Register adds the methods to a server.
 func (s *Service) Register(server *rpc.Server) {
 	rpc.Handle(server, proto.RtrCapabilities, s.capabilities)
 	rpc.HandleText(server, proto.RtrInfer, s.infer)
+	rpc.Handle(server, proto.RtrUsage, s.usage)
 	server.OnStats(s.stats)
 }
 
-// Close lets go of connections that are kept for the next request.
+// Close lets go of connections that are kept for the next request, and of the
+// books.
 func (s *Service) Close() error {
+	s.stop()
 	s.client.CloseIdleConnections()
-	return nil
+	if s.books == nil {
+		return nil
+	}
+	return s.books.Close()
 }
 
 func (s *Service) capabilities(ctx context.Context, _ proto.CapabilitiesRequest) (proto.RouterCapabilities, error) {
-	b, err := s.backend(ctx)
+	t, err := s.target(ctx, wish{})
 	if err != nil {
 		return proto.RouterCapabilities{}, err
 	}
-	caps := b.caps
+	caps := t.caps
 	caps.Streaming = s.set.streaming
 	return caps, nil
 }
 
-func (s *Service) infer(ctx context.Context, in proto.Infer, out *rpc.Out) (proto.Text, error) {
-	if _, err := readMessages(in.Messages); err != nil {
-		return proto.Text{}, err
+func (s *Service) usage(ctx context.Context, req proto.UsageRequest) (proto.UsageReport, error) {
+	if s.books == nil {
+		return proto.UsageReport{}, &proto.Error{Code: proto.CodeUnavailable, Message: "what is used is not recorded: the log of zino-rtr says why"}
 	}
-	if !s.set.streaming {
-		out.Collect()
-	}
-	in.Stream = out.Streaming()
-	b, err := s.backend(ctx)
-	if err != nil {
-		return proto.Text{}, err
-	}
-	text, err := b.infer(ctx, in, out)
-	if b.caps.Found && errors.Is(err, proto.ErrUnavailable) {
-		s.forget(ctx, b) // the server may have gone: look again next time
-	}
-	return proto.Text{Content: text}, err
+	return s.books.Report(ctx, req)
 }
 
 // stats shows what is decided, without deciding.
 func (s *Service) stats(stats *proto.Stats) {
+	if s.unkept != nil {
+		stats.Problems = append(stats.Problems, s.unkept.Error())
+	}
 	select {
 	case <-s.deciding:
 	default:
 		return // somebody is looking at this moment
 	}
-	defer func() { s.deciding <- struct{}{} }()
-	if s.chosen == nil {
+	defer s.endTurn()
+	t := s.chosen[wish{}]
+	if t == nil {
 		return
 	}
-	if caps := s.chosen.caps; caps.Problem != "" {
-		stats.Problems = append(stats.Problems, caps.Problem)
+	if t.caps.Problem != "" {
+		stats.Problems = append(stats.Problems, t.caps.Problem)
 	} else {
-		stats.Info = map[string]string{"provider": caps.Provider, "model": caps.Model, "endpoint": caps.Endpoint}
+		stats.Info = map[string]string{"provider": t.caps.Provider, "model": t.caps.Model, "endpoint": t.caps.Endpoint}
+	}
+}
+
+// pause waits, or returns the context's error.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

@@ -8,56 +8,101 @@ import (
 	"time"
 
 	"zino/pkg/config"
+	"zino/pkg/keys"
 )
-
-// openAI is the endpoint that a key without a base URL means, and defaultModel
-// the model asked for there when none is configured: the cheapest of its
-// current ones, as any choice of ours should cost little.
-const (
-	openAI       = "https://api.openai.com/v1"
-	defaultModel = "gpt-6-luna"
-)
-
-// howToConnect names what a person can set.
-const howToConnect = "set [api] base_url, or [api] key (or LLM_API_KEY or OPENAI_API_KEY in the environment)"
 
 // settings are the parts of the configuration and of the environment that
 // decide how models are asked.
 type settings struct {
 	provider  string
-	base      *url.URL // nil if no endpoint is configured
-	key       string
+	base      *url.URL // [api] base_url, nil if there is none
+	key       string   // [api] key
+	keyFile   string
 	model     string
 	maxTokens int
 	streaming bool
 	stall     time.Duration // 0: no limit
+	bases     map[string]*url.URL
+	fallback  []config.Fallback
+	known     []config.Model
+	getenv    func(string) string
+	store     *keys.Store // nil if the user has no place for one
 }
 
 func readSettings(cfg *config.Config) (settings, error) {
-	switch cfg.Provider {
-	case "", "auto", "openai", "offline":
-	default:
-		return settings{}, fmt.Errorf("%sprovider = %q is none of \"auto\", \"openai\", \"offline\"", place(cfg), cfg.Provider)
-	}
 	set := settings{
-		provider: cfg.Provider, key: findKey(cfg), model: cfg.Service.Model, maxTokens: cfg.MaxTokens,
+		provider: cfg.Provider, keyFile: cfg.API.KeyFile, model: cfg.Service.Model, maxTokens: cfg.MaxTokens,
 		streaming: cfg.Rtr.Streaming, stall: time.Duration(cfg.Rtr.StallTimeout * float64(time.Second)),
+		bases: map[string]*url.URL{}, fallback: cfg.Rtr.Fallback, known: cfg.Rtr.Model, getenv: os.Getenv,
 	}
-	if strings.ContainsFunc(set.key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return settings{}, fmt.Errorf("%sthe key for the model's provider has a character that no key has, such as a space: check [api] key, LLM_API_KEY and OPENAI_API_KEY", place(cfg))
-	}
-	base := strings.TrimRight(strings.TrimSpace(cfg.API.BaseURL), "/")
-	if base == "" && set.key != "" {
-		base = openAI
-	}
-	if base == "" {
-		return set, nil
+	key := cfg.API.Key
+	if key == "" {
+		key = os.Getenv("ZINO_API_KEY") // [api] key, as the CLI hands it on
 	}
 	var err error
-	if set.base, err = parseBase(base); err != nil {
+	if set.key, err = keys.Clean(key); err != nil && strings.TrimSpace(key) != "" {
+		return settings{}, fmt.Errorf("%s[api] key: %w", place(cfg), err)
+	}
+	if set.base, err = parseBase(cfg.API.BaseURL); err != nil {
 		return settings{}, fmt.Errorf("%s[api] base_url: %w", place(cfg), err)
 	}
-	return set, nil
+	if set.store, err = keys.OpenUser(os.Getenv); err != nil {
+		set.store = nil // without a home there is no store
+	}
+	return set, set.readBases(cfg)
+}
+
+// readBases finds where each provider is: the environment's word, else the
+// configuration's, else its own address. What is empty counts as not set.
+func (set *settings) readBases(cfg *config.Config) error {
+	for _, p := range []struct{ name, key, variable, configured string }{
+		{"anthropic", "anthropic_base_url", "ANTHROPIC_BASE_URL", cfg.AnthropicBaseURL},
+		{"openai", "openai_base_url", "OPENAI_BASE_URL", cfg.OpenAIBaseURL},
+		{"gemini", "gemini_base_url", "GEMINI_BASE_URL", cfg.GeminiBaseURL},
+		{"openrouter", "openrouter_base_url", "OPENROUTER_BASE_URL", cfg.OpenRouterBaseURL},
+		{"ollama", "", "OLLAMA_HOST", ""},
+	} {
+		from, value := p.variable, strings.TrimSpace(os.Getenv(p.variable))
+		if value == "" {
+			from, value = place(cfg)+p.key, p.configured
+		} else if p.name == "ollama" {
+			value = ollamaHost(value)
+		}
+		base, err := parseBase(value)
+		if err != nil {
+			return fmt.Errorf("%s: %w", from, err)
+		}
+		if base != nil {
+			set.bases[p.name] = base
+		}
+	}
+	return nil
+}
+
+// ollamaHost makes a URL of what OLLAMA_HOST may be: a URL, host:port, a host
+// or :port. 0.0.0.0 is what the server listens on; it answers on loopback.
+func ollamaHost(value string) string {
+	if !strings.Contains(value, "://") {
+		value = "http://" + value
+	}
+	u, err := url.Parse(value)
+	if err != nil {
+		return value
+	}
+	host, port := u.Hostname(), u.Port()
+	if host == "" || host == "0.0.0.0" || host == "::" {
+		host = "127.0.0.1"
+	}
+	if port == "" && u.Scheme == "http" {
+		port = "11434"
+	}
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if u.Host = host; port != "" {
+		u.Host += ":" + port
+	}
+	return u.String()
 }
 
 // place is the beginning of an error about the configuration.
@@ -68,19 +113,13 @@ func place(cfg *config.Config) string {
 	return cfg.File + ": "
 }
 
-// findKey returns the first key that is set. An empty one counts as not set.
-func findKey(cfg *config.Config) string {
-	for _, key := range []string{cfg.API.Key, os.Getenv("LLM_API_KEY"), os.Getenv("OPENAI_API_KEY")} {
-		if key = strings.TrimSpace(key); key != "" {
-			return key
-		}
-	}
-	return ""
-}
-
-// parseBase checks a base URL. Its errors do not repeat it, as it may hold a
-// password.
+// parseBase checks a base URL; an empty one is nil. Its errors do not repeat
+// it, as it may hold a password.
 func parseBase(base string) (*url.URL, error) {
+	base = strings.TrimRight(strings.TrimSpace(base), "/")
+	if base == "" {
+		return nil, nil
+	}
 	u, err := url.Parse(base)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
@@ -89,4 +128,28 @@ func parseBase(base string) (*url.URL, error) {
 		return nil, fmt.Errorf("a base URL has no '?' and no '#'; paths such as /chat/completions are added to it")
 	}
 	return u, nil
+}
+
+// secretFor finds the key of a provider. What the configuration says of a key,
+// and LLM_API_KEY, is for the provider that is asked first, and for no other.
+func (s *Service) secretFor(account keys.Account, first, ours bool) (string, keys.Source, error) {
+	if first && s.set.key != "" {
+		return s.set.key, keys.Source{Kind: "configuration", Place: "[api] key"}, nil
+	}
+	getenv, file, store := s.set.getenv, "", s.set.store
+	if first {
+		file = s.set.keyFile
+	}
+	if !ours {
+		store = nil // a key that was stored for OpenAI goes to OpenAI only
+	}
+	if first && account.Name == "openai" {
+		getenv = func(name string) string {
+			if key := strings.TrimSpace(s.set.getenv("LLM_API_KEY")); name == account.Variable && key != "" {
+				return key
+			}
+			return s.set.getenv(name)
+		}
+	}
+	return keys.Lookup(s.life, account, file, getenv, store)
 }

@@ -36,6 +36,8 @@ var table = []row{
 	{"3 hops paced", false, benchPaced},
 	{"3 hops cold first chunk", false, benchFirstChunk},
 	{"parser", true, benchParser},
+	{"providers", true, benchProviders},
+	{"open streams", false, benchStreams},
 	{"cli start", false, benchCLIStart},
 	{"service start", false, benchServiceStart},
 	{"idle memory", false, benchIdleMemory},

@@ -1,0 +1,122 @@
+package rtr
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"zino/pkg/config"
+	"zino/services/rtr/ledger"
+	"zino/services/rtr/provider"
+)
+
+// adjust gives effect to what the configuration knows of the target's model.
+// For each key the first entry that matches and has it decides.
+func (s *Service) adjust(t *target) {
+	var price config.Model
+	tools, field, refuses := "", "", []string(nil)
+	for _, m := range s.set.known {
+		if m.Provider != "" && m.Provider != t.caps.Provider || !matches(m.Name, t.caps.Model) {
+			continue
+		}
+		tools, field = first(tools, m.Tools), first(field, m.MaxTokensField)
+		if refuses == nil {
+			refuses = m.Refuses
+		}
+		if t.context == 0 {
+			t.context = m.Context
+		}
+		price.Input, price.Output = firstPrice(price.Input, m.Input), firstPrice(price.Output, m.Output)
+		price.CacheRead, price.CacheWrite = firstPrice(price.CacheRead, m.CacheRead), firstPrice(price.CacheWrite, m.CacheWrite)
+	}
+	if tools != "" {
+		t.traits.TextTools = tools == "text"
+	}
+	if field != "" {
+		t.traits.MaxTokensField = field
+	}
+	if refuses != nil {
+		t.traits.NoTemperature, t.traits.NoTopP = slices.Contains(refuses, "temperature"), slices.Contains(refuses, "top_p")
+		t.traits.NoStreamOptions, t.traits.NoAssistantLast = slices.Contains(refuses, "stream_options"), slices.Contains(refuses, "assistant_last")
+	}
+	t.caps.NativeTools = !t.traits.TextTools
+	t.price = priceOf(price, t)
+}
+
+// matches reports whether a pattern, in which '*' stands for any characters, is
+// that of a model.
+func matches(pattern, model string) bool {
+	head, rest, starred := strings.Cut(pattern, "*")
+	if !starred {
+		return pattern == model
+	}
+	model, ok := strings.CutPrefix(model, head)
+	for ok && strings.Contains(rest, "*") {
+		var middle string
+		middle, rest, _ = strings.Cut(rest, "*")
+		_, model, ok = strings.Cut(model, middle)
+	}
+	return ok && strings.HasSuffix(model, rest)
+}
+
+func first(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func firstPrice(a, b *float64) *float64 {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// priceOf returns a model's price, nil if it is not known. What costs nothing
+// without any table is what runs on one's own Ollama, and what OpenRouter calls
+// free.
+func priceOf(m config.Model, t *target) *ledger.Price {
+	if m.Input != nil && m.Output != nil {
+		p := &ledger.Price{Input: *m.Input, Output: *m.Output, CacheRead: *m.Input, CacheWrite: *m.Input}
+		if m.CacheRead != nil {
+			p.CacheRead = *m.CacheRead
+		}
+		if m.CacheWrite != nil {
+			p.CacheWrite = *m.CacheWrite
+		}
+		return p
+	}
+	own := t.caps.Provider == "ollama" && !strings.HasSuffix(t.caps.Model, "cloud") // Ollama's word for models that it passes on
+	if own || t.caps.Provider == "openrouter" && strings.HasSuffix(t.caps.Model, ":free") {
+		return &ledger.Price{}
+	}
+	return nil
+}
+
+// learn asks Ollama, once, what the target's model can do. A server that does
+// not say is asked with tools as text and with its own length of context.
+func (s *Service) learn(ctx context.Context, t *target) *target {
+	if !t.unknown {
+		return t
+	}
+	learned := *t
+	length, tools, err := provider.OllamaModel(ctx, t.ep, t.caps.Model)
+	if err != nil {
+		s.log.Debug("nothing is known of the model", "model", t.caps.Model, "error", err)
+	}
+	learned.unknown, learned.context, learned.traits.TextTools = err != nil, 0, err != nil || !tools
+	s.adjust(&learned)
+	if learned.context == 0 {
+		learned.context = length
+	}
+	if s.turn(ctx) == nil {
+		for w, have := range s.chosen {
+			if have == t {
+				s.chosen[w] = &learned
+			}
+		}
+		s.endTurn()
+	}
+	return &learned
+}

@@ -1,0 +1,158 @@
+package provider
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"zino/pkg/sse"
+	"zino/pkg/wire"
+)
+
+// endMark is the data of the event that ends a stream.
+const endMark = "[DONE]"
+
+// events are the events of an answer as the provider sent them.
+type events struct {
+	x     *exchange
+	in    *sse.Reader // nil for an answer that came whole
+	body  []byte      // the whole answer, until it is taken
+	parts [][]byte    // what is left of events that came as one
+	name  string      // that they came under
+	cut   bool        // the input ended in the last of them
+	any   bool        // an event has come
+	done  bool        // the end mark [DONE] has come, or the answer came whole
+}
+
+// open looks at the beginning of the answer and not at its content type, which
+// is wrong too often, to tell a stream from JSON and from a web page. JSON is
+// an answer only where no stream was asked for.
+func (x *exchange) open() (*events, error) {
+	in := bufio.NewReader(x)
+	first, err := firstByte(in)
+	if err != nil && err != io.EOF {
+		return nil, x.broken(err)
+	}
+	switch first {
+	case '{', '[':
+		return x.openWhole(in)
+	case '<':
+		return nil, x.webPage(in)
+	}
+	return &events{x: x, in: sse.NewReader(in)}, nil
+}
+
+// firstByte returns the first byte that is neither white space nor part of a
+// byte order mark, and leaves it to be read. What is dropped means nothing in
+// a stream or in JSON.
+func firstByte(in *bufio.Reader) (byte, error) {
+	for {
+		c, err := in.ReadByte()
+		if err != nil {
+			return 0, err
+		}
+		if !bytes.ContainsRune([]byte(" \t\r\n"), rune(c)) && c != 0xEF && c != 0xBB && c != 0xBF {
+			return c, in.UnreadByte()
+		}
+	}
+}
+
+// openWhole reads an answer that is one JSON value.
+func (x *exchange) openWhole(in io.Reader) (*events, error) {
+	body, err := io.ReadAll(io.LimitReader(in, sse.MaxEvent+1))
+	switch {
+	case err != nil:
+		return nil, x.broken(err)
+	case len(body) > sse.MaxEvent:
+		return nil, x.tooLarge()
+	case !json.Valid(body):
+		return nil, x.garbled("answered with JSON that is broken or cut off", body)
+	case x.stream:
+		return nil, x.notStreamed(body)
+	}
+	return &events{x: x, body: body, any: true}, nil
+}
+
+// next returns the data of the next event and the name that the event has. It
+// returns io.EOF at the end, of which done says whether it was marked.
+func (ev *events) next() (name string, data []byte, err error) {
+	if ev.in == nil {
+		data, ev.body, ev.done = ev.body, nil, true
+		if data == nil {
+			return "", nil, io.EOF
+		}
+		return "", data, nil
+	}
+	for {
+		name, data, cut, err := ev.piece()
+		switch {
+		case err != nil:
+			return "", nil, err
+		case len(data) == 0:
+			continue
+		case string(data) == endMark:
+			ev.done, ev.any = true, true
+			return "", nil, io.EOF
+		case cut && !json.Valid(data):
+			continue // the end of the input follows and is reported as such
+		}
+		ev.any = true
+		return name, data, nil
+	}
+}
+
+// piece returns the next event, or the next of those that came as one. cut is
+// true if the input ended in it.
+func (ev *events) piece() (name string, data []byte, cut bool, err error) {
+	if len(ev.parts) == 0 {
+		event, err := ev.in.Next()
+		if err != nil {
+			return "", nil, false, err
+		}
+		ev.name, ev.cut = event.Name, event.Cut
+		data = bytes.TrimSpace(event.Data)
+		if ev.parts = separate(data, ev.cut); ev.parts == nil {
+			return ev.name, data, ev.cut, nil
+		}
+	}
+	data, ev.parts = ev.parts[0], ev.parts[1:]
+	return ev.name, bytes.TrimSpace(data), ev.cut && len(ev.parts) == 0, nil
+}
+
+// separate takes events apart that came without a blank line between them: the
+// standard joins their lines, which makes no JSON of them. It returns nil for
+// data that is one event. Of a cut one the last line may be anything.
+func separate(data []byte, cut bool) [][]byte {
+	if bytes.IndexByte(data, '\n') < 0 || wire.Valid(data) {
+		return nil
+	}
+	lines := bytes.Split(data, []byte("\n"))
+	for i, line := range lines {
+		line = bytes.TrimSpace(line)
+		if len(line) > 0 && string(line) != endMark && !(cut && i == len(lines)-1) && !wire.Valid(line) {
+			return nil
+		}
+	}
+	return lines
+}
+
+// judge decides what the end of the events means: an answer is complete when
+// it is finished or the end mark came. What goes wrong after that is nobody's
+// concern, unless the caller has gone.
+func (ev *events) judge(finished bool, err error) error {
+	x := ev.x
+	switch {
+	case x.caller.Err() != nil:
+		return x.caller.Err()
+	case finished || errors.Is(err, io.EOF) && ev.done:
+		x.whole = ev.done
+		return nil
+	case errors.Is(err, io.EOF) && !ev.any:
+		return x.unusable("answered with nothing that is a model's answer")
+	case errors.Is(err, io.EOF):
+		return x.cut()
+	}
+	return x.broken(err)
+}

@@ -1,0 +1,30 @@
+package provider
+
+import (
+	"context"
+	"strings"
+	"testing"
+)
+
+// discard is a sink that counts.
+type discard struct{ n int }
+
+func (d *discard) Event(e Event) error { d.n += len(e.Delta); return nil }
+func (d *discard) Flush() error        { return nil }
+
+// BenchmarkOpenAIStream tells the time and allocations per token.
+func BenchmarkOpenAIStream(b *testing.B) {
+	const tokens = 10000
+	line := `data: {"id":"chatcmpl-123","object":"chat.completion.chunk","created":1694268190,"model":"gpt-6-luna","system_fingerprint":"fp_44709d6fcb","choices":[{"index":0,"delta":{"content":" token"},"logprobs":null,"finish_reason":null}]}` + "\n\n"
+	stream := strings.Repeat(line, tokens) + `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"
+	b.SetBytes(int64(len(stream)))
+	b.ReportAllocs()
+	for b.Loop() {
+		ep, _ := endpointFor(b, strings.NewReader(stream))
+		var d discard
+		if err := OpenAI(context.Background(), ep, ask(b, nil), &d); err != nil || d.n != 6*tokens {
+			b.Fatal(err, d.n)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/tokens, "ns/token")
+}

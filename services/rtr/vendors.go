@@ -1,0 +1,47 @@
+package rtr
+
+import (
+	"zino/pkg/keys"
+	"zino/services/rtr/provider"
+)
+
+// vendor is a kind of provider.
+type vendor struct {
+	name      string
+	infer     provider.Func
+	base      string // where it is, if nothing else is said
+	model     string // asked for where none is configured: a current one that is not dear
+	maxTokens int    // limit of an answer where none is configured; 0: the provider's own
+	baseHint  string // what to set for another address
+}
+
+// vendors are all kinds, in the order in which their keys are looked for.
+var vendors = []vendor{
+	{"anthropic", provider.Anthropic, "https://api.anthropic.com", "claude-sonnet-5-5", 16384, "ANTHROPIC_BASE_URL and anthropic_base_url"},
+	{"openai", provider.OpenAI, "https://api.openai.com/v1", "gpt-6-luna", 16384, "OPENAI_BASE_URL and openai_base_url"},
+	{"gemini", provider.Gemini, "https://generativelanguage.googleapis.com", "gemini-flash-latest", 16384, "GEMINI_BASE_URL and gemini_base_url"},
+	{"openrouter", provider.OpenRouter, "https://openrouter.ai/api/v1", "openrouter/auto", 8192, "OPENROUTER_BASE_URL and openrouter_base_url"},
+	{"ollama", provider.Ollama, "http://127.0.0.1:11434", "", 0, "OLLAMA_HOST"},
+}
+
+func vendorOf(name string) (vendor, bool) {
+	for _, v := range vendors {
+		if v.name == name {
+			return v, true
+		}
+	}
+	return vendor{}, false
+}
+
+// howToConnect names what a person can set.
+const howToConnect = "set ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY or OPENROUTER_API_KEY, run `zino auth set PROVIDER` or `zino auth login openrouter`, " +
+	"or set [api] base_url (and key) to an OpenAI-compatible server"
+
+// keyHint says what to set for a provider's key.
+func keyHint(a keys.Account) string {
+	hint := a.Variable
+	if a.Name == "openai" {
+		hint = "[api] key, LLM_API_KEY or OPENAI_API_KEY"
+	}
+	return hint + ", or run `zino auth set " + a.Name + "` (keys: " + a.Page + ")"
+}
