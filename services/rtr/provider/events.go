@@ -26,11 +26,15 @@ type events struct {
 	done  bool        // the end mark [DONE] has come, or the answer came whole
 }
 
+// headSize is the buffer for the look at the beginning: later reads are larger
+// and pass it by, so that a stream has one buffer and not two.
+const headSize = 256
+
 // open looks at the beginning of the answer and not at its content type, which
 // is wrong too often, to tell a stream from JSON and from a web page. JSON is
 // an answer only where no stream was asked for.
 func (x *exchange) open() (*events, error) {
-	in := bufio.NewReader(x)
+	in := bufio.NewReaderSize(x, headSize)
 	first, err := firstByte(in)
 	if err != nil && err != io.EOF {
 		return nil, x.broken(err)
