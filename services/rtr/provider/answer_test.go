@@ -21,7 +21,9 @@ func answerOf(list ...Event) *Answer {
 
 func piece(kind Kind, text string) Event { return Event{Kind: kind, Delta: []byte(text)} }
 
-func callStart(i int, id, name string) Event { return Event{Kind: ToolStart, Index: i, ID: id, Name: name} }
+func callStart(i int, id, name string) Event {
+	return Event{Kind: ToolStart, Index: i, ID: id, Name: name}
+}
 
 func callArgs(i int, text string) Event { return Event{Kind: ToolArgs, Index: i, Delta: []byte(text)} }
 

@@ -2,23 +2,32 @@ package provider
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 
 	"zino/pkg/wire"
 )
 
-// callList keeps the tool calls of a stream apart. A fragment belongs to the
-// call of its index; servers that omit or repeat the index tell calls apart by
-// a new id, and one that has neither goes on with the last call.
+// callList keeps the tool calls of a stream apart. A piece belongs to the call
+// of its index; servers that omit or repeat the index tell calls apart by a new
+// id or name, and a piece that has none of them goes on with the last call.
 type callList struct {
 	calls []wireCall
 }
 
-// wireCall is a call as the wire numbers it.
+// wireCall is a call as the wire tells it.
 type wireCall struct {
 	index string // the wire's, "" for none
 	id    string
+	name  string
+	whole bool            // its arguments came in one piece
 	extra json.RawMessage // members that are not of the form, such as signatures
+}
+
+// callPiece is an element of the list tool_calls.
+type callPiece struct {
+	index, id, name, args string
+	extra                 []byte
 }
 
 // take reads the list tool_calls of a delta or message.
@@ -28,57 +37,79 @@ func (l *callList) take(x *exchange, raw []byte) error {
 		return x.unparsed(raw)
 	}
 	for _, element := range list {
-		if err := l.fragment(x, element); err != nil {
+		if err := l.add(x, readPiece(element)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *callList) fragment(x *exchange, raw []byte) error {
-	var index, id, name, args string
-	var extra []byte
+func readPiece(raw []byte) (p callPiece) {
 	for key, value := range wire.Members(raw) {
 		switch string(key) {
 		case "index":
-			index = string(value)
+			p.index = string(value)
 		case "id":
-			id = text(value)
+			p.id = text(value)
 		case "function":
-			name, args = readFunction(value)
+			p.name, p.args = readFunction(value)
 		case "type":
 		default:
-			extra = appendMember(extra, key, value)
+			p.extra = appendMember(p.extra, key, value)
 		}
 	}
-	i, fresh := l.find(index, id, name)
-	if fresh {
-		if err := x.emit(Event{Kind: ToolStart, Index: i, ID: id, Name: name}); err != nil {
-			return err
-		}
-	}
-	if extra != nil {
-		l.calls[i].extra = append(extra, '}')
-	}
-	if args == "" {
-		return nil
-	}
-	return x.emit(Event{Kind: ToolArgs, Index: i, Delta: []byte(args)})
+	return p
 }
 
-// find returns the call that a fragment belongs to, and whether it is a new one.
-func (l *callList) find(index, id, name string) (i int, fresh bool) {
+// add hands on what a piece tells. A call begins when its name is known.
+func (l *callList) add(x *exchange, p callPiece) error {
+	i := l.find(p)
+	if i == maxCalls {
+		return x.garbled(fmt.Sprintf("calls more than %d tools at once", maxCalls), []byte(p.name))
+	}
+	c := &l.calls[i]
+	if c.id == "" {
+		c.id = p.id
+	}
+	if c.name == "" && p.name != "" {
+		c.name = p.name
+		if err := x.emit(Event{Kind: ToolStart, Index: i, ID: c.id, Name: c.name}); err != nil {
+			return err
+		}
+		c.whole = len(p.args) > 0 && p.args[0] == '{' && wire.Valid([]byte(p.args))
+	}
+	if p.extra != nil {
+		c.extra = append(p.extra, '}')
+	}
+	if p.args == "" {
+		return nil
+	}
+	return x.emit(Event{Kind: ToolArgs, Index: i, Delta: []byte(p.args)})
+}
+
+// find returns the call that a piece belongs to, which may be a new one.
+func (l *callList) find(p callPiece) int {
 	for i := len(l.calls) - 1; i >= 0; i-- {
-		c := &l.calls[i]
-		if c.index == index && (id == "" || c.id == "" || c.id == id) && !(index == "" && id == "" && name != "") {
-			return i, false
+		if l.calls[i].takes(p) {
+			return i
 		}
 	}
-	if index == "" && id == "" && name == "" && len(l.calls) > 0 {
-		return len(l.calls) - 1, false
+	if p.index == "" && p.id == "" && p.name == "" && len(l.calls) > 0 {
+		return len(l.calls) - 1
 	}
-	l.calls = append(l.calls, wireCall{index: index, id: id})
-	return len(l.calls) - 1, true
+	l.calls = append(l.calls, wireCall{index: p.index})
+	return len(l.calls) - 1
+}
+
+// takes reports whether a piece goes on with the call. One that has a name and
+// no id begins another where there is no index, and where the index stands for
+// all calls and each comes whole.
+func (c *wireCall) takes(p callPiece) bool {
+	if c.index != p.index || p.id != "" && c.id != "" && c.id != p.id {
+		return false
+	}
+	named := p.id == "" && p.name != "" && c.name != ""
+	return !named || p.index != "" && !c.whole
 }
 
 // appendMember adds a member to an object under way.
