@@ -3,20 +3,26 @@ package fakellm
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
+	"strings"
 )
 
 type object = map[string]any
 
 // answer carries the turn out.
 func (c *chat) answer() {
-	c.wait(c.turn.Wait)
+	streamed := c.stream && !c.Whole
+	if c.has(ErrorBody) || c.has(ErrorEvent) && !streamed {
+		c.Status, c.Text = http.StatusOK, encode(c.wire.failure(http.StatusServiceUnavailable, errorText))
+	}
+	c.wait(c.Wait)
 	c.header()
 	switch {
-	case c.turn.Silent:
+	case c.Silent:
 		c.end()
-	case c.turn.Status != 0:
+	case c.Status != 0:
 		c.answerStatus()
-	case c.stream && !c.turn.Whole:
+	case streamed:
 		c.answerStream()
 	default:
 		c.answerWhole()
@@ -25,105 +31,108 @@ func (c *chat) answer() {
 
 // answerStatus sends the turn's text as the body that it is.
 func (c *chat) answerStatus() {
-	typ := c.turn.Type
+	typ := c.Type
 	if typ == "" {
 		typ = "application/json"
 	}
 	c.w.Header().Set("Content-Type", typ)
-	c.w.WriteHeader(c.turn.Status)
-	for text := c.turn.Text; text != ""; {
+	c.w.WriteHeader(c.Status)
+	for text := c.Text; text != ""; {
 		n := len(text)
-		if c.turn.Size > 0 {
-			n = min(n, c.turn.Size)
+		if c.Size > 0 {
+			n = min(n, c.Size)
 		}
 		c.write(text[:n])
 		text = text[n:]
 	}
-	c.wait(c.turn.Pause)
+	c.wait(c.Pause)
 	c.end()
 }
 
 // answerWhole sends a collected completion.
 func (c *chat) answerWhole() {
-	c.wait(c.turn.Pause)
-	if c.turn.End == Stall || c.turn.End == Hangup {
+	c.wait(c.Pause)
+	if c.End == Stall || c.End == Hangup {
 		c.end()
 		return
 	}
-	writeJSON(c.w, object{
-		"id": "chatcmpl-fake", "object": "chat.completion", "created": 0, "model": c.model,
-		"choices": []object{{
-			"index": 0, "finish_reason": "stop",
-			"message": object{"role": "assistant", "content": c.turn.text()},
-		}},
-		"usage": c.tokens(),
-	})
+	status, body := c.wire.whole(c.reply)
+	text := c.frameWhole(body)
+	c.w.Header().Set("Content-Type", "application/json")
+	if !c.has(Comments) {
+		c.w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	}
+	c.w.WriteHeader(status)
+	if c.has(Comments) {
+		c.pester(c.lineEnds("\n\n"))
+	}
+	c.write(text)
 }
 
 // answerStream sends the turn as events.
 func (c *chat) answerStream() {
-	c.w.Header().Set("Content-Type", "text/event-stream")
-	c.choice(object{"role": "assistant", "content": ""}, nil)
-	for _, delta := range c.turn.deltas() {
-		c.choice(object{"content": delta}, nil)
+	c.w.Header().Set("Content-Type", c.wire.contentType())
+	if c.has(BOM) {
+		c.write(bom)
 	}
-	if c.turn.Event != "" {
-		c.event(c.turn.Event)
+	parts := c.wire.stream(c.reply)
+	for _, e := range parts.body {
+		c.send(e)
+		if c.has(Unknown) {
+			c.send(c.wire.unknown(c.reply, e)...)
+		}
 	}
-	c.wait(c.turn.Pause)
-	if c.turn.End == Done || c.turn.End == Finish {
-		c.choice(object{}, "stop")
+	c.send(c.extra()...)
+	if c.has(Comments) {
+		c.pester(c.comment())
 	}
-	if c.turn.End == Done && c.usage {
-		c.chunk([]object{}, c.tokens())
+	c.wait(c.Pause)
+	if c.End == Done || c.End == Finish {
+		c.send(parts.finish...)
 	}
-	if c.turn.End == Done || c.turn.End == Mark {
-		c.event("[DONE]")
+	if c.End == Done {
+		c.send(parts.usage...)
+	}
+	if c.End == Done || c.End == Mark {
+		c.send(parts.mark...)
 	}
 	c.end()
 }
 
-func (c *chat) choice(delta object, finish any) {
-	c.chunk([]object{{"index": 0, "delta": delta, "finish_reason": finish}}, nil)
+// extra returns the events after the text that no model would send.
+func (c *chat) extra() (list []event) {
+	if c.Event != "" {
+		list = append(list, c.named(c.Event))
+	}
+	if c.has(BadJSON) {
+		list = append(list, event{data: brokenJSON})
+	}
+	if c.has(ErrorEvent) {
+		failure := c.wire.failure(http.StatusServiceUnavailable, errorText)
+		if c.router { // where the error comes with a choice
+			failure["choices"] = []object{openaiChoice(object{"content": ""}, "error")}
+		}
+		list = append(list, c.named(encode(failure)))
+	}
+	return list
 }
 
-func (c *chat) chunk(choices []object, usage object) {
-	chunk := object{"id": "chatcmpl-fake", "object": "chat.completion.chunk", "created": 0, "model": c.model, "choices": choices}
-	if usage != nil {
-		chunk["usage"] = usage
+// named makes an event of data, named after its type where the wire does so.
+func (c *chat) named(data string) event {
+	var in struct {
+		Type string `json:"type"`
 	}
-	data, err := json.Marshal(chunk)
-	if err != nil {
-		panic(err) // strings and numbers always encode
+	if !c.wire.named || json.Unmarshal([]byte(data), &in) != nil {
+		return event{data: data}
 	}
-	c.event(string(data))
+	return event{in.Type, data}
 }
 
-func (c *chat) event(data string) { c.write("data: " + data + "\n\n") }
-
-// write sends text at once; a client that is gone ends the handler.
-func (c *chat) write(text string) {
-	_, err := c.w.Write([]byte(text))
-	if err == nil {
-		err = http.NewResponseController(c.w).Flush()
+// pester sends text until the client hangs up.
+func (c *chat) pester(text string) {
+	for {
+		c.write(text)
 	}
-	if err != nil {
-		c.abandon()
-	}
-}
-
-// abandon ends the handler of a client that is gone. It marks the request
-// itself: whoever wakes on the context can be earlier than the context's own
-// function, and takes that function back by ending.
-func (c *chat) abandon() {
-	c.hungUp()
-	panic(http.ErrAbortHandler)
-}
-
-// tokens counts bytes, so that numbers are the same in every run.
-func (c *chat) tokens() object {
-	n := len(c.turn.text())
-	return object{"prompt_tokens": c.prompt, "completion_tokens": n, "total_tokens": c.prompt + n}
 }
 
 // wait waits at a gate; a client that goes ends the handler.
@@ -145,7 +154,7 @@ func (c *chat) wait(gate string) {
 
 // end is what comes after the last byte.
 func (c *chat) end() {
-	switch c.turn.End {
+	switch c.End {
 	case Stall:
 		select {
 		case <-c.ctx.Done():
@@ -156,4 +165,73 @@ func (c *chat) end() {
 	case Hangup:
 		panic(http.ErrAbortHandler)
 	}
+}
+
+// abandon ends the handler of a client that is gone. It marks the request
+// itself: whoever wakes on the context can be earlier than the context's own
+// function, and takes that function back by ending.
+func (c *chat) abandon() {
+	c.hungUp()
+	panic(http.ErrAbortHandler)
+}
+
+// pieces returns the deltas of a reply's text, with those that faults add. A
+// reply with anything else has no empty one.
+func (r reply) pieces() []string {
+	list := r.deltas()
+	if r.text() == "" && (r.Reasoning != "" || len(r.Calls) > 0) {
+		list = nil
+	}
+	if r.has(LongLine) {
+		list = append(list, longMark)
+	}
+	if r.has(BadUTF8) {
+		list = append(list, "bad "+badMark)
+	}
+	return list
+}
+
+// content returns the whole text of a reply.
+func (r reply) content() string { return strings.Join(r.pieces(), "") }
+
+// fragments returns the pieces in which a call's arguments are streamed.
+func (r reply) fragments(c Call) []string {
+	if c.Whole {
+		return []string{c.Args}
+	}
+	return r.cut(c.Args)
+}
+
+// tokens returns the usage, and whether it is to be reported. Unless the script
+// says it, bytes are counted, so that numbers are the same in every run.
+func (r reply) tokens() (Usage, bool) {
+	if r.Usage != nil {
+		return *r.Usage, !r.NoUsage
+	}
+	n := len(r.text()) + len(r.Reasoning)
+	for _, call := range r.Calls {
+		n += len(call.Args)
+	}
+	return Usage{In: r.prompt, Out: n, Reasoning: len(r.Reasoning)}, !r.NoUsage
+}
+
+// reason returns the finish reason of a wire that has its own words for these
+// ends: no more to say, a call, the limit of tokens, content that is refused.
+func (r reply) reason(stop, call, length, refused string) string {
+	switch r.Finish {
+	case "":
+		if len(r.Calls) > 0 {
+			return call
+		}
+		return stop
+	case "stop":
+		return stop
+	case "tool_calls":
+		return call
+	case "length":
+		return length
+	case "content_filter":
+		return refused
+	}
+	return r.Finish
 }

@@ -1,54 +1,9 @@
-// Package fakellm is a scripted provider of language models: a real HTTP
-// server that speaks the OpenAI wire (chat completions whole and streamed, and
-// the list of models), answers from a script, and records what it was asked.
-// It has no randomness and never sleeps: it waits only at gates that a test
-// opens.
-//
-// A script is a list of turns. A request takes the first turn that is left and
-// whose match, if it has one, stands in the text of the request's last message.
-// A request for which no turn is left is answered with status 500.
-//
-// Scripts are Go values or text:
-//
-//	# a comment; blank lines between turns are free
-//	=== reply size=4 match="weather"
-//	The text, up to the next line that begins with three equals signs,
-//	without its last newline. A line of the text that begins so is
-//	written with a backslash in front.
-//	=== status 429 type=application/json header="Retry-After: 2"
-//	{"error":{"message":"slow down"}}
-//	=== reply end=cut
-//	This stream ends early.
-//
-// The kinds of turn:
-//
-//	reply        the text is the model's answer, streamed or whole as asked
-//	status CODE  the text is the body of an HTTP answer, sent as it stands
-//	stall        nothing is sent until the client hangs up
-//	hangup       the connection is closed without an answer
-//
-// Settings, all optional, as key=value or key="Go string" behind the kind:
-//
-//	match=TEXT   only for a request whose last message holds TEXT
-//	times=N      the turn is taken N times, or "forever"; once if absent
-//	wait=NAME    first wait until the gate NAME is opened
-//	pause=NAME   wait at the gate NAME after the text
-//	size=N       cut a reply into deltas of N characters, a body into writes of N bytes
-//	whole        reply: answer with JSON even if a stream was asked for
-//	event=JSON   reply: one more event with this data after the text
-//	type=TYPE    status: the content type, application/json if absent
-//	header=LINE  one more header line of the answer
-//	end=HOW      how a reply ends (below); a body knows cut, stall and hangup
-//
-// Ends: done (finish reason, usage and [DONE], the default), finish (finish
-// reason, then end of input), mark (no finish reason, only [DONE]), cut (end of
-// input in the middle), stall (nothing more until the client hangs up), hangup
-// (the connection breaks).
 package fakellm
 
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"slices"
@@ -57,26 +12,32 @@ import (
 
 // Server is a running provider.
 type Server struct {
-	// URL is the base URL for clients; it ends in /v1.
+	// URL is the base URL for clients of the OpenAI wire; it ends in /v1.
 	URL string
+	// Host is the base URL without a path, for clients of the other wires.
+	Host string
 
 	http    *http.Server
 	closed  chan struct{}
 	closing sync.Once
 	serving sync.WaitGroup
 
-	mu       sync.Mutex
-	turns    []Turn
-	models   []string
-	requests []*Request
-	arrived  chan struct{} // closed and replaced when a request comes
-	gates    map[string]chan struct{}
+	mu              sync.Mutex
+	turns           []Turn
+	models          []string
+	abilities       []string
+	requests        []*Request
+	calls, thoughts int           // handed out so far, for their numbers
+	arrived         chan struct{} // closed and replaced when a request comes
+	gates           map[string]chan struct{}
 }
 
 // Request is a request as it came.
 type Request struct {
 	// Method and Path are the HTTP method and path.
 	Method, Path string
+	// Query is the query of the URL as it came, without the question mark.
+	Query string
 	// From is the client's address: equal for requests on one connection.
 	From string
 	// Header are all header lines.
@@ -103,9 +64,11 @@ func Listen(addr string, script ...Turn) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	host := "http://" + l.Addr().String()
 	s := &Server{
-		URL: "http://" + l.Addr().String() + "/v1", closed: make(chan struct{}), turns: slices.Clone(script),
-		models: []string{"fake-model"}, arrived: make(chan struct{}), gates: map[string]chan struct{}{},
+		URL: host + "/v1", Host: host, closed: make(chan struct{}), turns: slices.Clone(script),
+		models: []string{"fake-model"}, abilities: []string{"completion", "tools"},
+		arrived: make(chan struct{}), gates: map[string]chan struct{}{},
 	}
 	s.http = &http.Server{Handler: s.routes()}
 	s.serving.Go(func() {
@@ -145,11 +108,19 @@ func (s *Server) Add(turns ...Turn) {
 	s.turns = append(s.turns, turns...)
 }
 
-// SetModels sets what the list of models holds; at first it is fake-model.
+// SetModels sets what the lists of models hold; at first it is fake-model.
 func (s *Server) SetModels(ids ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.models = ids
+}
+
+// SetCapabilities sets what Ollama's /api/show says of every model; at first it
+// is completion and tools.
+func (s *Server) SetCapabilities(names ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.abilities = names
 }
 
 // Open opens a gate, for good.
@@ -204,7 +175,7 @@ func (s *Server) Wait(ctx context.Context, n int) (*Request, error) {
 }
 
 // take records a request and takes a turn for the text of its last message.
-func (s *Server) take(req *Request, text string) (Turn, bool) {
+func (s *Server) take(req *Request, text string) (t Turn, signature string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.record(req)
@@ -219,9 +190,26 @@ func (s *Server) take(req *Request, text string) (Turn, bool) {
 		case t.Times >= 0:
 			s.turns = slices.Delete(s.turns, i, i+1)
 		}
-		return t, true
+		t = t.settled()
+		return t, s.number(t), true
 	}
-	return Turn{}, false
+	return Turn{}, "", false
+}
+
+// number gives the turn's calls ids that no other call has, and returns a
+// signature for its reasoning. mu is held; the calls are the turn's own.
+func (s *Server) number(t Turn) (signature string) {
+	for i := range t.Calls {
+		s.calls++
+		if call := &t.Calls[i]; call.ID == "" && !call.NoID {
+			call.ID = fmt.Sprintf("call_%d", s.calls)
+		}
+	}
+	if t.Reasoning != "" {
+		s.thoughts++
+		signature = fmt.Sprintf("sig-%d", s.thoughts)
+	}
+	return signature
 }
 
 // record adds a request to the list; mu is held.

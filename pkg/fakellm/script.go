@@ -7,7 +7,11 @@ import (
 	"strings"
 )
 
-const heading = "==="
+// What begins a line that is not text.
+const (
+	heading = "==="
+	calling = "@call"
+)
 
 // Load reads a script from a file.
 func Load(path string) ([]Turn, error) {
@@ -42,6 +46,10 @@ func Parse(text string) ([]Turn, error) {
 				return nil, fmt.Errorf("%d: %w", i+1, err)
 			}
 			turns = append(turns, turn)
+		case len(turns) > 0 && strings.HasPrefix(line, calling):
+			if err := turns[len(turns)-1].addCall(line[len(calling):]); err != nil {
+				return nil, fmt.Errorf("%d: %w", i+1, err)
+			}
 		case len(turns) > 0:
 			body = append(body, unquoteLine(line))
 		case strings.TrimSpace(line) != "" && !strings.HasPrefix(line, "#"):
@@ -52,12 +60,62 @@ func Parse(text string) ([]Turn, error) {
 	return turns, nil
 }
 
-// unquoteLine drops the backslash of a line of text that looks like a heading.
+// unquoteLine drops the backslash of a line of text that looks like a heading
+// or a call.
 func unquoteLine(line string) string {
-	if rest := strings.TrimLeft(line, `\`); rest != line && strings.HasPrefix(rest, heading) {
+	rest := strings.TrimLeft(line, `\`)
+	if rest != line && (strings.HasPrefix(rest, heading) || strings.HasPrefix(rest, calling)) {
 		return line[1:]
 	}
 	return line
+}
+
+// addCall takes the rest of a line that begins with @call.
+func (t *Turn) addCall(rest string) error {
+	if t.Status != 0 || t.Silent {
+		return fmt.Errorf("a call in a turn that is no reply; a line of text is written \\%s", calling)
+	}
+	name, after := cutWord(rest)
+	if name == "" || strings.ContainsAny(name, `{="`) || strings.HasPrefix(rest, name) {
+		return fmt.Errorf("a call is %s NAME ARGUMENTS; a line of text is written \\%[1]s", calling)
+	}
+	rest = after
+	call := Call{Name: name}
+	for {
+		word, after := cutWord(rest)
+		if !call.set(word) {
+			call.Args = strings.TrimSpace(rest)
+			t.Calls = append(t.Calls, call)
+			return nil
+		}
+		rest = after
+	}
+}
+
+// set takes one setting of a call; false if the word is none.
+func (c *Call) set(word string) bool {
+	switch key, value, _ := strings.Cut(word, "="); key {
+	case "id":
+		c.ID = value
+	case "noid":
+		c.NoID = true
+	case "noindex":
+		c.NoIndex = true
+	case "whole":
+		c.Whole = true
+	default:
+		return false
+	}
+	return true
+}
+
+// cutWord cuts off the first word.
+func cutWord(s string) (word, rest string) {
+	s = strings.TrimLeft(s, " \t\r")
+	if n := strings.IndexAny(s, " \t\r"); n >= 0 {
+		return s[:n], s[n:]
+	}
+	return s, ""
 }
 
 func parseHeading(rest string) (Turn, error) {
@@ -97,56 +155,6 @@ func parseKind(words []string) (Turn, []string, error) {
 	default:
 		return Turn{}, nil, fmt.Errorf("unknown kind of turn %q: reply, status, stall or hangup", kind)
 	}
-}
-
-// set takes one setting of a heading.
-func (t *Turn) set(key, value string) (err error) {
-	switch key {
-	case "match":
-		t.Match = value
-	case "wait":
-		t.Wait = value
-	case "pause":
-		t.Pause = value
-	case "whole":
-		t.Whole = true
-	case "event":
-		t.Event = value
-	case "type":
-		t.Type = value
-	case "header":
-		t.Header = append(t.Header, value)
-	case "size":
-		t.Size, err = strconv.Atoi(value)
-	case "times":
-		t.Times, err = parseTimes(value)
-	case "end":
-		t.End, err = parseEnd(value)
-	default:
-		err = fmt.Errorf("unknown setting %q", key)
-	}
-	return err
-}
-
-func parseTimes(value string) (int, error) {
-	if value == "forever" {
-		return Forever, nil
-	}
-	n, err := strconv.Atoi(value)
-	if err != nil || n < 1 {
-		return 0, fmt.Errorf("times=%s: neither a number from 1 nor forever", value)
-	}
-	return n, nil
-}
-
-func parseEnd(value string) (End, error) {
-	switch end := End(value); end {
-	case "done":
-		return Done, nil
-	case Finish, Mark, Cut, Stall, Hangup:
-		return end, nil
-	}
-	return "", fmt.Errorf("end=%s: none of done, finish, mark, cut, stall, hangup", value)
 }
 
 // splitWords cuts at spaces, except in a Go string that a word ends with.

@@ -28,6 +28,25 @@ func TestParse(t *testing.T) {
 			"status", "=== status 503 type=text/html header=\"Retry-After: 1\" header=A:b times=forever\n<h1>",
 			[]Turn{{Status: 503, Type: "text/html", Header: []string{"Retry-After: 1", "A:b"}, Times: Forever, Text: "<h1>"}},
 		},
+		{
+			"reply of a model", "=== reply reasoning=\"a b\" reasoning_key=reasoning finish=length usage=9,8,7,1,6 cost=0.01 bytes=3\nx",
+			[]Turn{{
+				Text: "x", Reasoning: "a b", ReasoningKey: "reasoning", Finish: "length", Cost: "0.01", Bytes: 3,
+				Usage: &Usage{In: 9, Out: 8, CacheRead: 7, CacheWrite: 1, Reasoning: 6},
+			}},
+		},
+		{"no usage", "=== reply nousage usage=0,0\nx", []Turn{{Text: "x", NoUsage: true, Usage: &Usage{}}}},
+		{"faults", "=== reply fault=crlf,bom fault=unknown redirect=http://h/", []Turn{{Faults: []Fault{CRLF, BOM, Unknown}, Redirect: "http://h/"}}},
+		{
+			"calls", "=== reply\nLet me\n@call read {\"a\": \"b  c\"} \nlook.\n@call\t f noid whole noindex id=x=y {\"broken\n@call g\r\n@call h id text whole",
+			[]Turn{{Text: "Let me\nlook.", Calls: []Call{
+				{Name: "read", Args: `{"a": "b  c"}`},
+				{Name: "f", ID: "x=y", NoID: true, Whole: true, NoIndex: true, Args: `{"broken`},
+				{Name: "g"},
+				{Name: "h", Args: "text whole"},
+			}}},
+		},
+		{"calls in the text", "=== reply\n\\@call f {}\n\\\\@call\n @call f", []Turn{{Text: "@call f {}\n\\@call\n @call f"}}},
 		{"silent", "=== stall\n=== hangup end=done", []Turn{{Silent: true, End: Stall}, {Silent: true}}},
 	}
 	for _, tt := range tests {
@@ -53,6 +72,23 @@ func TestParseErrors(t *testing.T) {
 		{"=== reply end=never", "end=never"},
 		{"=== reply colour=red", `unknown setting "colour"`},
 		{`=== reply match="a`, "without its end"},
+		{"=== reply bytes=0", "bytes=0"},
+		{"=== reply fault=crlf,none", "fault=none"},
+		{"=== reply reasoning_key=x", "reasoning_key=x"},
+		{"=== reply usage=1", "usage=1: not"},
+		{"=== reply usage=1,2,3,4,5,6", "not IN,OUT"},
+		{"=== reply usage=1,-2", "not IN,OUT"},
+		{"=== reply usage=1,x", "not IN,OUT"},
+		{"=== reply usage=3,1,2,2", "IN counts the cached"},
+		{"=== reply usage=3,1,0,0,2", "OUT those of the reasoning"},
+		{"=== reply cost=cheap", "cost=cheap"},
+		{"=== reply cost=", "cost="},
+		{"=== reply\nx\n@call", "3: a call is @call NAME"},
+		{"=== reply\n@call {}", "2: a call is @call NAME"},
+		{"=== reply\n@call id=x f {}", "2: a call is @call NAME"},
+		{"=== reply\n@callback f", "2: a call is @call NAME"},
+		{"=== status 200\n@call f {}", "2: a call in a turn that is no reply"},
+		{"=== stall\n@call f {}", "2: a call in a turn that is no reply"},
 	}
 	for _, tt := range tests {
 		if _, err := Parse(tt.in); err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -87,6 +123,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("=== reply size=4 match=\"a b\"\nhello\n=== status 500\n{}\n")
 	f.Add("\\=== x\n\\\\\n===")
 	f.Add("=== reply event=`{}` end=cut")
+	f.Add("=== reply usage=1,2 fault=bom\n@call f id=x noid {\"a\n\\@call")
 	f.Fuzz(func(t *testing.T, text string) {
 		if turns, err := Parse(text); err == nil {
 			for _, turn := range turns {
@@ -97,7 +134,7 @@ func FuzzParse(f *testing.F) {
 		}
 		var script strings.Builder
 		for line := range strings.SplitSeq(text, "\n") {
-			if strings.HasPrefix(strings.TrimLeft(line, `\`), heading) {
+			if rest := strings.TrimLeft(line, `\`); strings.HasPrefix(rest, heading) || strings.HasPrefix(rest, calling) {
 				line = `\` + line
 			}
 			script.WriteString(line + "\n")

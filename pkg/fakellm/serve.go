@@ -9,35 +9,77 @@ import (
 	"sync"
 )
 
-// chat is what a turn needs of a request, and where its answer goes.
+// asked is what a wire reads from a request.
+type asked struct {
+	model  string
+	stream bool
+	counts bool   // the answer is to carry the usage
+	router bool   // OpenRouter's address
+	last   string // text of the last message
+}
+
+// reply is a turn that a wire has to word, and what it needs for that.
+type reply struct {
+	Turn
+	asked
+	signature string // of the reasoning
+	prompt    int    // the request's size in bytes
+}
+
+// dialect is one provider's wire.
+type dialect struct {
+	// read understands a request; the error says what a client did wrong.
+	read func(r *http.Request, raw []byte) (asked, error)
+	// stream and whole word a reply.
+	stream func(reply) flow
+	whole  func(reply) (status int, body object)
+	// failure words an error of the provider.
+	failure func(status int, message string) object
+	// unknown are events that nobody knows, for behind the given one.
+	unknown func(reply, event) []event
+	// lines is true for JSON in lines, false for events.
+	lines bool
+	// named is true if an event carries its type in a line of its own.
+	named bool
+}
+
+// flow is a streamed answer in its parts.
+type flow struct {
+	body   []event // all up to the end of the text and the calls
+	finish []event // the finish reason
+	usage  []event
+	mark   []event // the end mark
+}
+
+// event is one event of a streamed answer.
+type event struct {
+	name string // in a line of its own, unless empty
+	data any    // an object, or text as it stands
+}
+
+// chat is a request with the turn that answers it.
 type chat struct {
+	reply
+	wire   *dialect
 	ctx    context.Context
 	server *Server
 	w      http.ResponseWriter
 	hungUp func() // marks the request as one whose client has gone
-	turn   Turn
-	model  string
-	stream bool
-	usage  bool // the last chunk is to carry the usage
-	prompt int  // the prompt's size for the usage: its bytes
-}
-
-// body is the part of a request that decides the answer.
-type body struct {
-	Model    string `json:"model"`
-	Stream   bool   `json:"stream"`
-	Messages []struct {
-		Content json.RawMessage `json:"content"`
-	} `json:"messages"`
-	StreamOptions struct {
-		IncludeUsage bool `json:"include_usage"`
-	} `json:"stream_options"`
 }
 
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/chat/completions", s.count(s.serveChat))
-	mux.HandleFunc("GET /v1/models", s.count(s.serveModels))
+	for _, base := range []string{"/v1", "/api/v1", "/v1beta/openai"} {
+		mux.HandleFunc("POST "+base+"/chat/completions", s.chats(&openai))
+		mux.HandleFunc("GET "+base+"/models", s.lists(s.openaiModels))
+	}
+	mux.HandleFunc("POST /v1/messages", s.chats(&anthropic))
+	mux.HandleFunc("POST /v1beta/models/{call}", s.chats(&gemini))
+	mux.HandleFunc("GET /v1beta/models", s.lists(s.geminiModels))
+	mux.HandleFunc("POST /api/chat", s.chats(&ollama))
+	mux.HandleFunc("GET /api/tags", s.lists(s.ollamaTags))
+	mux.HandleFunc("GET /api/version", s.lists(s.ollamaVersion))
+	mux.HandleFunc("POST /api/show", s.lists(s.ollamaShow))
 	mux.HandleFunc("POST /open/{gate}", func(w http.ResponseWriter, r *http.Request) { s.Open(r.PathValue("gate")) })
 	mux.HandleFunc("GET /requests", s.serveRequests)
 	return mux
@@ -58,63 +100,45 @@ func (s *Server) count(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-func (s *Server) serveChat(w http.ResponseWriter, r *http.Request) {
-	raw, err := io.ReadAll(r.Body)
-	if err != nil {
-		return // the client is gone
-	}
-	gone := make(chan struct{})
-	hungUp := sync.OnceFunc(func() {
-		if !s.isClosed() {
-			close(gone)
+// chats answers from the script on a wire.
+func (s *Server) chats(wire *dialect) http.HandlerFunc {
+	return s.count(func(w http.ResponseWriter, r *http.Request) {
+		raw, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the client is gone
 		}
+		gone := make(chan struct{})
+		hungUp := sync.OnceFunc(func() {
+			if !s.isClosed() {
+				close(gone)
+			}
+		})
+		// The context also ends when this function returns; stop comes first then.
+		stop := context.AfterFunc(r.Context(), hungUp)
+		defer stop()
+		c := chat{wire: wire, ctx: r.Context(), server: s, w: w, hungUp: hungUp}
+		c.reply = s.choose(wire, r, raw, gone)
+		c.answer()
 	})
-	// The context also ends when this function returns; stop comes first then.
-	stop := context.AfterFunc(r.Context(), hungUp)
-	defer stop()
-	var req body
-	bad := json.Unmarshal(raw, &req)
-	turn, ok := s.take(&Request{r.Method, r.URL.Path, r.RemoteAddr, r.Header, raw, gone}, req.lastText())
-	c := chat{
-		ctx: r.Context(), server: s, w: w, hungUp: hungUp, turn: turn, model: req.Model, stream: req.Stream,
-		usage: req.StreamOptions.IncludeUsage, prompt: len(raw),
-	}
-	switch {
-	case bad != nil:
-		c.turn = Failure(http.StatusBadRequest, `{"error":{"message":"fakellm: the request is not a chat completion"}}`)
-	case !ok:
-		c.turn = Failure(http.StatusInternalServerError, `{"error":{"message":"fakellm: the script has no turn for this request"}}`)
-	}
-	c.answer()
 }
 
-// lastText is the text of the last message; content in parts counts as its JSON.
-func (b body) lastText() string {
-	if len(b.Messages) == 0 {
-		return ""
+// choose records a request and finds the turn that answers it.
+func (s *Server) choose(wire *dialect, r *http.Request, raw []byte, gone <-chan struct{}) reply {
+	in, bad := wire.read(r, raw)
+	turn, signature, ok := s.take(received(r, raw, gone), in.last)
+	if bad == nil && ok {
+		return reply{turn, in, signature, len(raw)}
 	}
-	raw := b.Messages[len(b.Messages)-1].Content
-	var text string
-	if json.Unmarshal(raw, &text) != nil {
-		return string(raw)
+	status, message := http.StatusInternalServerError, "the script has no turn for this request"
+	if bad != nil {
+		status, message = http.StatusBadRequest, bad.Error()
 	}
-	return text
+	turn = Failure(status, encode(wire.failure(status, "fakellm: "+message)))
+	return reply{Turn: turn, asked: in}
 }
 
-func (s *Server) serveModels(w http.ResponseWriter, r *http.Request) {
-	type model struct {
-		ID      string `json:"id"`
-		Object  string `json:"object"`
-		OwnedBy string `json:"owned_by"`
-	}
-	s.mu.Lock()
-	list := make([]model, len(s.models))
-	for i, id := range s.models {
-		list[i] = model{id, "model", "fakellm"}
-	}
-	s.record(&Request{Method: r.Method, Path: r.URL.Path, From: r.RemoteAddr, Header: r.Header, Gone: make(chan struct{})})
-	s.mu.Unlock()
-	writeJSON(w, map[string]any{"object": "list", "data": list})
+func received(r *http.Request, raw []byte, gone <-chan struct{}) *Request {
+	return &Request{r.Method, r.URL.Path, r.URL.RawQuery, r.RemoteAddr, r.Header, raw, gone}
 }
 
 // serveRequests shows what was recorded, for scripts that run the binary.
@@ -122,13 +146,14 @@ func (s *Server) serveRequests(w http.ResponseWriter, r *http.Request) {
 	type request struct {
 		Method string          `json:"method"`
 		Path   string          `json:"path"`
+		Query  string          `json:"query,omitzero"`
 		Header http.Header     `json:"header"`
 		Body   json.RawMessage `json:"body"`
 		Gone   bool            `json:"gone"`
 	}
 	list := []request{}
 	for _, req := range s.Requests() {
-		out := request{req.Method, req.Path, req.Header, req.Body, req.IsGone()}
+		out := request{req.Method, req.Path, req.Query, req.Header, req.Body, req.IsGone()}
 		if !json.Valid(out.Body) {
 			out.Body = json.RawMessage("null")
 		}
@@ -149,15 +174,13 @@ func (r *Request) IsGone() bool {
 
 func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	if _, err := io.WriteString(w, encodeLine(v)); err != nil {
 		panic(http.ErrAbortHandler) // the client is gone
 	}
 }
 
 func (c *chat) header() {
-	for _, line := range c.turn.Header {
+	for _, line := range c.Header {
 		name, value, _ := strings.Cut(line, ":")
 		c.w.Header().Set(name, strings.TrimSpace(value))
 	}
