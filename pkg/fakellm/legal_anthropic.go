@@ -1,0 +1,253 @@
+package fakellm
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Bounds of Anthropic's wire.
+const (
+	maxBreakpoints = 4    // cache_control in a request
+	minBudget      = 1024 // tokens of thinking
+)
+
+// plainID is what tools' names and calls' ids are made of.
+var plainID = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
+
+type anthropicRequest struct {
+	Model     string             `json:"model"`
+	MaxTokens int                `json:"max_tokens"`
+	System    json.RawMessage    `json:"system"`
+	Messages  []anthropicMessage `json:"messages"`
+	Tools     []struct {
+		Name         string          `json:"name"`
+		InputSchema  json.RawMessage `json:"input_schema"`
+		CacheControl json.RawMessage `json:"cache_control"`
+	} `json:"tools"`
+	Thinking struct {
+		Type         string `json:"type"`
+		BudgetTokens int    `json:"budget_tokens"`
+	} `json:"thinking"`
+	CacheControl json.RawMessage `json:"cache_control"`
+}
+
+type anthropicMessage struct {
+	Role    string          `json:"role"`
+	Content json.RawMessage `json:"content"`
+}
+
+type anthropicBlock struct {
+	Type         string          `json:"type"`
+	Text         string          `json:"text"`
+	ID           string          `json:"id"`
+	Name         string          `json:"name"`
+	Input        json.RawMessage `json:"input"`
+	ToolUseID    string          `json:"tool_use_id"`
+	Content      json.RawMessage `json:"content"`
+	Signature    string          `json:"signature"`
+	Data         string          `json:"data"`
+	CacheControl json.RawMessage `json:"cache_control"`
+}
+
+func legalAnthropic(r *Request) error {
+	var in anthropicRequest
+	if err := decodeBody(r.Body, &in); err != nil {
+		return err
+	}
+	switch {
+	case r.Header.Get("Anthropic-Version") == "":
+		return errors.New("header anthropic-version: missing")
+	case in.Model == "":
+		return errors.New("model: missing")
+	case in.MaxTokens <= 0:
+		return errors.New("max_tokens: missing")
+	case in.Thinking.Type == "enabled" && (in.Thinking.BudgetTokens < minBudget || in.Thinking.BudgetTokens >= in.MaxTokens):
+		return fmt.Errorf("thinking: budget_tokens is not from %d to below max_tokens", minBudget)
+	}
+	if err := in.tools(); err != nil {
+		return err
+	}
+	return in.messages()
+}
+
+func (in *anthropicRequest) tools() error {
+	var names []string
+	for i, t := range in.Tools {
+		if !plainID.MatchString(t.Name) || !isObject(t.InputSchema) {
+			return fmt.Errorf("tools[%d]: needs a plain name, and an object as input_schema", i)
+		}
+		names = append(names, t.Name)
+	}
+	return distinct(names)
+}
+
+// messages checks the messages, and what is counted over the whole request.
+func (in *anthropicRequest) messages() error {
+	prompt, err := contentBlocks(in.System)
+	if err != nil {
+		return fmt.Errorf("system: %w", err)
+	}
+	marked := in.marked() + breakpoints(prompt)
+	list := make([]said, len(in.Messages))
+	var last []anthropicBlock // of the assistant
+	for i, m := range in.Messages {
+		blocks, s, err := m.said()
+		if err != nil {
+			return fmt.Errorf("messages[%d]: %w", i, err)
+		}
+		list[i] = s
+		marked += breakpoints(blocks)
+		if m.Role == assistant {
+			last = blocks
+		}
+	}
+	if marked > maxBreakpoints {
+		return fmt.Errorf("cache_control: %d of them, above %d", marked, maxBreakpoints)
+	}
+	if err := cmp.Or(ordered(list), alternating(list), distinctCalls(list)); err != nil {
+		return err
+	}
+	return in.keepsThinking(list, last)
+}
+
+// marked counts the breakpoints outside of blocks.
+func (in *anthropicRequest) marked() (n int) {
+	if !absent(in.CacheControl) {
+		n++
+	}
+	for _, t := range in.Tools {
+		if !absent(t.CacheControl) {
+			n++
+		}
+	}
+	return n
+}
+
+func breakpoints(blocks []anthropicBlock) (n int) {
+	for _, b := range blocks {
+		if !absent(b.CacheControl) {
+			n++
+		}
+	}
+	return n
+}
+
+// keepsThinking holds that with thinking a turn's reasoning comes back with the
+// results of its calls.
+func (in *anthropicRequest) keepsThinking(list []said, last []anthropicBlock) error {
+	if in.Thinking.Type != "enabled" || len(list) == 0 || len(list[len(list)-1].results) == 0 {
+		return nil
+	}
+	if !strings.HasSuffix(last[0].Type, "thinking") {
+		return errors.New("messages: with thinking, the message with the last calls does not begin with a thinking block")
+	}
+	return nil
+}
+
+// distinctCalls holds that no two calls of a conversation have one id.
+func distinctCalls(list []said) error {
+	var ids []string
+	for i, m := range list {
+		for _, call := range m.calls {
+			if slices.Contains(ids, call.id) {
+				return fmt.Errorf("messages[%d]: a second call with the id %s", i, call.id)
+			}
+			ids = append(ids, call.id)
+		}
+	}
+	return nil
+}
+
+// contentBlocks reads a content; text counts as a block. No text in it may be
+// blank.
+func contentBlocks(raw json.RawMessage) ([]anthropicBlock, error) {
+	if absent(raw) {
+		return nil, nil
+	}
+	var blocks []anthropicBlock
+	if isText(raw) {
+		blocks = []anthropicBlock{{Type: "text", Text: plain(raw)}}
+	} else if err := json.Unmarshal(raw, &blocks); err != nil {
+		return nil, errors.New("content: neither text nor blocks")
+	}
+	for i, b := range blocks {
+		if b.Type == "text" && strings.TrimSpace(b.Text) == "" {
+			return nil, fmt.Errorf("content[%d]: blank text", i)
+		}
+	}
+	return blocks, nil
+}
+
+// said checks a message by itself.
+func (m anthropicMessage) said() ([]anthropicBlock, said, error) {
+	if m.Role != user && m.Role != assistant {
+		return nil, said{}, fmt.Errorf("unknown role %q", m.Role)
+	}
+	blocks, err := contentBlocks(m.Content)
+	if err == nil && len(blocks) == 0 {
+		err = errors.New("content: empty")
+	}
+	if err != nil {
+		return nil, said{}, err
+	}
+	out, err := saidBlocks(m.Role, blocks)
+	return blocks, out, err
+}
+
+// saidBlocks checks the blocks of a message.
+func saidBlocks(role string, blocks []anthropicBlock) (said, error) {
+	out := said{role: role}
+	for i, b := range blocks {
+		switch err := b.check(role); {
+		case err != nil:
+			return out, fmt.Errorf("content[%d]: %w", i, err)
+		case b.Type == "tool_use":
+			out.calls = append(out.calls, ref{id: b.ID, name: b.Name})
+		case b.Type == "tool_result" && len(out.results) < i:
+			return out, fmt.Errorf("content[%d]: a result behind something else", i)
+		case b.Type == "tool_result":
+			out.results = append(out.results, ref{id: b.ToolUseID})
+		}
+	}
+	return out, nil
+}
+
+// check checks a block by itself.
+func (b anthropicBlock) check(role string) error {
+	of := ""
+	switch b.Type {
+	case "text":
+		return nil
+	case "image", "document":
+		of = user
+	case "tool_use":
+		of = assistant
+		if !plainID.MatchString(b.ID) || !plainID.MatchString(b.Name) || !isObject(b.Input) {
+			return errors.New("tool_use needs a plain id and name, and an object as input")
+		}
+	case "tool_result":
+		of = user
+		if b.ToolUseID == "" {
+			return errors.New("a result without tool_use_id")
+		}
+		if _, err := contentBlocks(b.Content); err != nil && !isText(b.Content) {
+			return err
+		}
+	case "thinking", "redacted_thinking":
+		of = assistant
+		if b.Signature+b.Data == "" || !absent(b.CacheControl) {
+			return fmt.Errorf("%s needs its signature or data, and no cache_control", b.Type)
+		}
+	default:
+		return fmt.Errorf("unknown type %q", b.Type)
+	}
+	if role != of {
+		return fmt.Errorf("%s in a message of the role %s", b.Type, role)
+	}
+	return nil
+}

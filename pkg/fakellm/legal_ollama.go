@@ -1,0 +1,74 @@
+package fakellm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+type ollamaMessage struct {
+	Role      string  `json:"role"`
+	Content   *string `json:"content"`
+	ToolCalls []struct {
+		ID       string `json:"id"`
+		Function struct {
+			Name      string          `json:"name"`
+			Arguments json.RawMessage `json:"arguments"`
+		} `json:"function"`
+	} `json:"tool_calls"`
+	ToolName   string `json:"tool_name"`
+	ToolCallID string `json:"tool_call_id"`
+}
+
+func legalOllama(r *Request) error {
+	var in struct {
+		Model    string          `json:"model"`
+		Messages []ollamaMessage `json:"messages"`
+		Tools    *[]functionTool `json:"tools"`
+	}
+	if err := decodeBody(r.Body, &in); err != nil {
+		return err
+	}
+	if in.Model == "" {
+		return errors.New("model: missing")
+	}
+	list := make([]said, len(in.Messages))
+	for i, m := range in.Messages {
+		var err error
+		if list[i], err = m.said(); err != nil {
+			return fmt.Errorf("messages[%d]: %w", i, err)
+		}
+	}
+	if err := legalTools(in.Tools); err != nil {
+		return err
+	}
+	return ordered(list)
+}
+
+// said checks a message by itself.
+func (m ollamaMessage) said() (said, error) {
+	out := said{role: m.Role}
+	switch m.Role {
+	case system, user, assistant:
+	case tool:
+		if m.ToolName == "" && m.ToolCallID == "" {
+			return out, errors.New("a result with neither tool_name nor tool_call_id")
+		}
+		out.results = []ref{{id: m.ToolCallID, name: m.ToolName, loose: true}}
+	default:
+		return out, fmt.Errorf("unknown role %q", m.Role)
+	}
+	if m.Content == nil && len(m.ToolCalls) == 0 {
+		return out, errors.New("content: missing")
+	}
+	if m.Role != assistant && len(m.ToolCalls) > 0 {
+		return out, fmt.Errorf("tool_calls in a message of the role %s", m.Role)
+	}
+	for i, call := range m.ToolCalls {
+		if call.Function.Name == "" || !isObject(call.Function.Arguments) {
+			return out, fmt.Errorf("tool_calls[%d]: needs a name, and an object as arguments", i)
+		}
+		out.calls = append(out.calls, ref{id: call.ID, name: call.Function.Name})
+	}
+	return out, nil
+}

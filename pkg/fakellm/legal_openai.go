@@ -1,0 +1,139 @@
+package fakellm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+type openaiMessage struct {
+	Role      string          `json:"role"`
+	Content   json.RawMessage `json:"content"`
+	ToolCalls *[]struct {
+		ID       string `json:"id"`
+		Type     string `json:"type"`
+		Function struct {
+			Name      string `json:"name"`
+			Arguments string `json:"arguments"`
+		} `json:"function"`
+	} `json:"tool_calls"`
+	ToolCallID string `json:"tool_call_id"`
+}
+
+func legalOpenAI(r *Request) error {
+	var in struct {
+		Model    string          `json:"model"`
+		Messages []openaiMessage `json:"messages"`
+		Tools    *[]functionTool `json:"tools"`
+	}
+	if err := decodeBody(r.Body, &in); err != nil {
+		return err
+	}
+	if in.Model == "" {
+		return errors.New("model: missing")
+	}
+	list := make([]said, len(in.Messages))
+	for i, m := range in.Messages {
+		var err error
+		if list[i], err = m.said(); err != nil {
+			return fmt.Errorf("messages[%d]: %w", i, err)
+		}
+	}
+	if in.Tools != nil && len(*in.Tools) == 0 {
+		return errors.New("tools: an empty list")
+	}
+	if err := legalTools(in.Tools); err != nil {
+		return err
+	}
+	return ordered(list)
+}
+
+// functionTool is a tool as OpenAI and Ollama take it.
+type functionTool struct {
+	Type     string `json:"type"`
+	Function struct {
+		Name string `json:"name"`
+	} `json:"function"`
+}
+
+func legalTools(tools *[]functionTool) error {
+	if tools == nil {
+		return nil
+	}
+	var names []string
+	for i, t := range *tools {
+		if t.Type != "function" {
+			return fmt.Errorf("tools[%d]: the type is not function", i)
+		}
+		names = append(names, t.Function.Name)
+	}
+	return distinct(names)
+}
+
+// said checks a message by itself.
+func (m openaiMessage) said() (said, error) {
+	out := said{role: m.Role}
+	switch m.Role {
+	case system, "developer":
+		out.role = system
+	case user:
+	case assistant:
+		return m.assistant()
+	case tool:
+		if m.ToolCallID == "" {
+			return out, errors.New("a result without tool_call_id")
+		}
+		out.results = []ref{{id: m.ToolCallID}}
+	default:
+		return out, fmt.Errorf("unknown role %q", m.Role)
+	}
+	if m.ToolCalls != nil {
+		return out, fmt.Errorf("tool_calls in a message of the role %s", m.Role)
+	}
+	if m.Role != tool && m.ToolCallID != "" {
+		return out, fmt.Errorf("tool_call_id in a message of the role %s", m.Role)
+	}
+	return out, m.content()
+}
+
+func (m openaiMessage) assistant() (said, error) {
+	out := said{role: assistant}
+	if m.ToolCalls == nil {
+		return out, m.content()
+	}
+	if len(*m.ToolCalls) == 0 {
+		return out, errors.New("tool_calls: an empty list")
+	}
+	for i, call := range *m.ToolCalls {
+		// Servers that render templates parse the arguments, so they must be JSON.
+		args := json.RawMessage(call.Function.Arguments)
+		if call.ID == "" || call.Type != "function" || call.Function.Name == "" || !json.Valid(args) || !isObject(args) {
+			return out, fmt.Errorf("tool_calls[%d]: needs an id, the type function, a name, and a JSON object as arguments", i)
+		}
+		out.calls = append(out.calls, ref{id: call.ID, name: call.Function.Name})
+	}
+	if absent(m.Content) {
+		return out, nil
+	}
+	return out, m.content()
+}
+
+// content holds that there is a text or parts.
+func (m openaiMessage) content() error {
+	if isText(m.Content) {
+		return nil
+	}
+	var parts []struct {
+		Type string  `json:"type"`
+		Text *string `json:"text"`
+	}
+	if absent(m.Content) || json.Unmarshal(m.Content, &parts) != nil || len(parts) == 0 {
+		return errors.New("content: neither text nor parts")
+	}
+	for i, p := range parts {
+		if p.Type == "" || (p.Type == "text") != (p.Text != nil) {
+			return fmt.Errorf("content[%d]: needs a type, and text if that is its type", i)
+		}
+	}
+	return nil
+}
