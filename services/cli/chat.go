@@ -126,8 +126,8 @@ func (a *app) greet(c proto.RouterCapabilities) {
 		return
 	}
 	a.say("No model is connected: the offline provider answers (no AI). To connect one:")
-	a.say("  set ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY or OPENROUTER_API_KEY, or run zino auth set PROVIDER, or zino auth login openrouter;")
-	a.say("  or start a model server on this host (Ollama, llama.cpp, LM Studio, vLLM). For now: run COMMAND, python CODE, tour.")
+	a.say("  zino auth login openrouter; zino auth set PROVIDER; ANTHROPIC_API_KEY (or OPENAI_, GEMINI_, OPENROUTER_API_KEY) in the environment;")
+	a.say("  [api] base_url; or a model server on this host (Ollama, llama.cpp, LM Studio, vLLM). For now: run COMMAND, python CODE, tour.")
 }
 
 // forget clears the chat's history.

@@ -136,7 +136,7 @@ func TestEnvironment(t *testing.T) {
 			}
 		}
 	}
-	if env := environment("rtr", cfgOf(t, "[api]\nkey = \"from the file\"\n")); env[len(env)-1] != "LLM_API_KEY=from the file" {
+	if env := environment("rtr", cfgOf(t, "[api]\nkey = \"from the file\"\n")); env[len(env)-1] != "ZINO_API_KEY=from the file" {
 		t.Errorf("the last is %s", env[len(env)-1])
 	}
 }

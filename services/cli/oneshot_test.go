@@ -204,7 +204,7 @@ func TestNoDaemon(t *testing.T) {
 		t.Errorf("status %d, printed %q, said %q", status, out, said)
 	}
 	status, _, said = run(t, w.command("hello", "you"), "")
-	const want = "zino: no model is connected: set LLM_API_KEY or OPENAI_API_KEY, or [api] base_url in the configuration; "
+	const want = "zino: no model is connected: set ANTHROPIC_API_KEY (or OPENAI_API_KEY, "
 	if status != 1 || !strings.HasPrefix(said, want) || strings.Count(said, "\n") != 1 {
 		t.Errorf("status %d, said %q", status, said)
 	}

@@ -187,7 +187,7 @@ func TestTerminalGreeting(t *testing.T) {
 	if _, err := io.Copy(&out, r); err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(out.String(), "\n"); n != 3 || !strings.Contains(out.String(), "LLM_API_KEY") || !strings.Contains(out.String(), "base_url") {
+	if n := strings.Count(out.String(), "\n"); n != 3 || !strings.Contains(out.String(), "ANTHROPIC_API_KEY") || !strings.Contains(out.String(), "base_url") {
 		t.Errorf("%d lines: %s", n, &out)
 	}
 }

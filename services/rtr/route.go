@@ -41,11 +41,10 @@ func (s *Service) infer(ctx context.Context, in proto.Infer, out *rpc.Out) (prot
 			break
 		}
 		c.notice(proto.Notice{Kind: "fallback", Text: fmt.Sprintf("%s; asking %s instead", firstLine(err), strings.TrimSpace(next.provider+" "+next.model))})
-		var again error
-		if text, again = c.ask(next); again != nil && next == (wish{}) {
-			again = err
-		}
-		err = again
+		text, err = c.ask(next)
+	}
+	if f, ok := errors.AsType[*provider.Fault](err); ok {
+		err = errors.Unwrap(f) // in its own words, without a chain
 	}
 	return text, err
 }
