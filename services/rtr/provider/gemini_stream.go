@@ -1,0 +1,277 @@
+package provider
+
+import (
+	"fmt"
+
+	"zino/pkg/wire"
+	"zino/proto"
+	"zino/services/rtr/limit"
+)
+
+// geminiAnswer reads a stream of responses, each of them whole: the parts that
+// are new, and the usage so far.
+type geminiAnswer struct {
+	x        *exchange
+	events   *events
+	parts    partList
+	calls    int
+	usage    proto.Usage
+	finished bool // a finish reason has come
+	reason   string
+	scratch  []byte
+}
+
+// read reads the answer to its end. Each response has the usage so far; what is
+// told is the last one, of a broken answer too: its tokens are paid for.
+func (a *geminiAnswer) read() error {
+	err := a.readEvents()
+	if a.usage.InputTokens+a.usage.OutputTokens > 0 {
+		if told := a.x.emit(Event{Kind: Used, Usage: &a.usage}); err == nil {
+			err = told
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return a.end()
+}
+
+// readEvents reads on behind the finish reason: the usage may follow it.
+func (a *geminiAnswer) readEvents() error {
+	for {
+		name, data, err := a.events.next()
+		switch {
+		case err != nil:
+			return a.events.judge(a.finished, err)
+		case name == "error":
+			err = a.x.failed(data)
+		default:
+			err = a.take(data)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// end gives the last events of a complete answer.
+func (a *geminiAnswer) end() error {
+	if a.calls > 0 && a.parts.signed {
+		state := newState("gemini", a.x.req.Model, a.parts.list())
+		if err := a.x.emit(Event{Kind: State, Delta: state}); err != nil {
+			return err
+		}
+	}
+	if a.calls > 0 && a.reason == "stop" {
+		a.reason = "tool_calls" // Gemini has no word for it
+	}
+	return a.x.emit(Event{Kind: Finish, Reason: a.reason})
+}
+
+// take reads one response.
+func (a *geminiAnswer) take(raw []byte) error {
+	if !wire.Valid(raw) || raw[0] != '{' && raw[0] != '[' {
+		return a.x.unparsed(raw)
+	}
+	if raw[0] == '[' {
+		return a.each(raw, a.take) // the form that responses have without alt=sse
+	}
+	var candidates, feedback []byte
+	for key, value := range wire.Members(raw) {
+		switch string(key) {
+		case "error":
+			if says(value) {
+				return a.x.failed(raw)
+			}
+		case "candidates":
+			candidates = value
+		case "usageMetadata":
+			a.readUsage(value)
+		case "promptFeedback":
+			feedback = value
+		}
+	}
+	if len(candidates) > 2 {
+		return a.each(candidates, a.candidate)
+	}
+	return a.blocked(feedback)
+}
+
+// each reads the elements of a list; null is an empty one.
+func (a *geminiAnswer) each(raw []byte, read func([]byte) error) error {
+	if string(raw) == "null" {
+		return nil
+	}
+	list, err := wire.Elements(raw)
+	if err != nil {
+		return a.x.unparsed(raw)
+	}
+	for _, element := range list {
+		if err := read(element); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// candidate reads the first of the candidates; another is none that we asked
+// for.
+func (a *geminiAnswer) candidate(raw []byte) error {
+	var content, reason, message []byte
+	for key, value := range wire.Members(raw) {
+		switch string(key) {
+		case "index":
+			if string(value) != "0" && string(value) != "null" {
+				return nil
+			}
+		case "content":
+			content = value
+		case "finishReason":
+			reason = value
+		case "finishMessage":
+			message = value
+		}
+	}
+	for key, value := range wire.Members(content) {
+		if string(key) == "parts" {
+			if err := a.each(value, a.part); err != nil {
+				return err
+			}
+		}
+	}
+	return a.finish(text(reason), text(message))
+}
+
+// part reads a part. Of those that are neither text nor a call nothing is said,
+// but they go back with the others.
+func (a *geminiAnswer) part(raw []byte) error {
+	var said, call []byte
+	thought, signed, members := false, false, 0
+	for key, value := range wire.Members(raw) {
+		members++
+		switch string(key) {
+		case "text":
+			said = value
+		case "thought":
+			thought = string(value) == "true"
+		case "thoughtSignature":
+			signed = len(value) > 2
+		case "functionCall":
+			call = value
+		}
+	}
+	isText := len(said) > 2 && said[0] == '"'
+	switch bare := members == 1 || members == 2 && thought; {
+	case len(said) > 0 && bare && isText:
+		a.parts.text(said, thought)
+	case members > 0 && !(len(said) > 0 && bare):
+		a.parts.whole(raw, signed || thought)
+	}
+	if len(a.parts.b) > MaxAnswer {
+		return a.x.tooLarge()
+	}
+	if call != nil {
+		return a.call(call)
+	}
+	if !isText {
+		return nil
+	}
+	kind := Text
+	if thought {
+		kind = Reasoning
+	}
+	a.scratch = appendContent(a.scratch[:0], said)
+	return a.x.emit(Event{Kind: kind, Delta: a.scratch})
+}
+
+// call reads a call, which comes whole. Arguments in pieces come only to those
+// who ask for them; what is pieced together wrongly must not be run.
+func (a *geminiAnswer) call(raw []byte) error {
+	for key, value := range wire.Members(raw) {
+		if string(key) == "partialArgs" && says(value) || string(key) == "willContinue" && string(value) == "true" {
+			return a.x.garbled("sent the arguments of a call in pieces, which nobody asked for", raw)
+		}
+	}
+	c := geminiCall(raw)
+	if c.Name == "" {
+		return nil
+	}
+	if err := a.x.emit(Event{Kind: ToolStart, Index: a.calls, ID: c.ID, Name: c.Name}); err != nil {
+		return err
+	}
+	a.calls++
+	if c.Args == "" {
+		return nil
+	}
+	return a.x.emit(Event{Kind: ToolArgs, Index: a.calls - 1, Delta: []byte(c.Args)})
+}
+
+// finish takes a finish reason, and what Gemini says of it.
+func (a *geminiAnswer) finish(reason, message string) error {
+	switch reason {
+	case "", "FINISH_REASON_UNSPECIFIED":
+		return nil
+	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE",
+		"MALFORMED_RESPONSE", "NO_IMAGE", "IMAGE_OTHER", "CONTINUATION", "OTHER":
+		return a.stopped(reason, message)
+	case "LANGUAGE", "MODEL_ARMOR", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION":
+		reason = "SAFETY"
+	}
+	a.finished, a.reason = true, stopReason(reason)
+	a.x.hurry()
+	return nil
+}
+
+// stopped is the error of an answer that Gemini itself calls a failure.
+func (a *geminiAnswer) stopped(reason, message string) error {
+	if message != "" {
+		reason += ": " + message
+	}
+	return fault(limit.Stop, proto.CodeUnavailable, kindAPI,
+		fmt.Sprintf("the model failed in the middle of its answer (%s): try again, or take another model", a.x.mask.text(reason, maxMessage)))
+}
+
+// blocked is the error of a prompt that Gemini does not answer, if feedback
+// says so. It stands in place of candidates.
+func (a *geminiAnswer) blocked(feedback []byte) error {
+	var reason, message string
+	for key, value := range wire.Members(feedback) {
+		switch string(key) {
+		case "blockReason":
+			reason = text(value)
+		case "blockReasonMessage":
+			message = text(value)
+		}
+	}
+	if reason == "" || reason == "BLOCKED_REASON_UNSPECIFIED" {
+		return nil
+	}
+	if message != "" {
+		reason += ": " + message
+	}
+	return fault(limit.Stop, proto.CodeDenied, kindAPI,
+		fmt.Sprintf("the provider blocked the prompt (%s): change what is asked, or take another model", a.x.mask.text(reason, maxMessage)))
+}
+
+// readUsage reads the usage so far. The tokens of thoughts are counted beside
+// the candidates', those from the cache among the prompt's.
+func (a *geminiAnswer) readUsage(raw []byte) {
+	var prompt, tools, said, thoughts, cached int64
+	for key, value := range wire.Members(raw) {
+		switch string(key) {
+		case "promptTokenCount":
+			setTokens(&prompt, value)
+		case "toolUsePromptTokenCount":
+			setTokens(&tools, value)
+		case "candidatesTokenCount":
+			setTokens(&said, value)
+		case "thoughtsTokenCount":
+			setTokens(&thoughts, value)
+		case "cachedContentTokenCount":
+			setTokens(&cached, value)
+		}
+	}
+	if prompt+tools+said+thoughts > 0 {
+		a.usage = proto.Usage{InputTokens: prompt + tools, OutputTokens: said + thoughts, CacheReadTokens: cached, ReasoningTokens: thoughts}
+	}
+}
