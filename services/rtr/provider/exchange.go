@@ -39,7 +39,8 @@ type exchange struct {
 	sink   Sink
 	limit  time.Duration // without a byte; 0: none
 	timer  *time.Timer   // cancels after limit; runs only while the provider is waited for
-	heard  time.Time     // when the last event came
+	asked  time.Time     // when waiting began
+	silent time.Duration // for which the provider was waited for since the last event
 	unsaid int64         // bytes since then
 	resp   *http.Response
 	whole  bool // the answer has been read to its end mark
@@ -77,10 +78,9 @@ func (x *exchange) send(req *http.Request) error {
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(x.body)), nil }
 	req.Body = io.NopCloser(bytes.NewReader(x.body))
 	identify(req)
-	x.heard = time.Now()
 	x.await()
 	resp, err := x.Client.Do(req)
-	x.timer.Stop()
+	x.arrived()
 	if err != nil {
 		return x.explain(err)
 	}
@@ -96,14 +96,21 @@ func (x *exchange) send(req *http.Request) error {
 
 // await starts the clock for the provider's next byte.
 func (x *exchange) await() {
+	x.asked = time.Now()
 	if x.limit <= 0 {
 		return
 	}
 	left := x.limit
 	if x.stream {
-		left = min(left, max(time.Until(x.heard.Add(x.limit*silentFactor)), time.Millisecond))
+		left = min(left, max(x.limit*silentFactor-x.silent, time.Millisecond))
 	}
 	x.timer.Reset(left)
+}
+
+// arrived stops the clock.
+func (x *exchange) arrived() {
+	x.timer.Stop()
+	x.silent += time.Since(x.asked)
 }
 
 // Read reads from the provider. What has come so far goes to the caller first;
@@ -117,7 +124,7 @@ func (x *exchange) Read(p []byte) (int, error) {
 	}
 	x.await()
 	n, err := x.resp.Body.Read(p)
-	x.timer.Stop()
+	x.arrived()
 	x.unsaid += int64(n)
 	if err != nil && err != io.EOF {
 		err = x.explain(err)
@@ -130,7 +137,7 @@ func (x *exchange) emit(e Event) error {
 	if x.size += len(e.Delta); x.size > MaxAnswer {
 		return x.tooLarge()
 	}
-	x.heard, x.unsaid = time.Now(), 0
+	x.silent, x.unsaid = 0, 0
 	return x.sink.Event(e)
 }
 
@@ -138,7 +145,7 @@ func (x *exchange) emit(e Event) error {
 func (x *exchange) readRefusal() error {
 	x.await()
 	body, err := io.ReadAll(io.LimitReader(x.resp.Body, maxRefusal))
-	x.timer.Stop()
+	x.arrived()
 	if err != nil && x.caller.Err() != nil {
 		return x.caller.Err()
 	}

@@ -60,7 +60,7 @@ func (x *exchange) explain(err error) error {
 	switch {
 	case x.caller.Err() != nil:
 		return x.caller.Err()
-	case context.Cause(x.ctx) == errStalled && time.Since(x.heard) > x.limit*(silentFactor-1) && x.unsaid > 0:
+	case context.Cause(x.ctx) == errStalled && x.silent > x.limit*(silentFactor-1) && x.unsaid > 0:
 		return fault(limit.Stop, proto.CodeTimeout, kindTimeout, fmt.Sprintf(
 			"the model at %s sent no part of an answer for %gs, only comments: try again, or raise [rtr] stall_timeout", x.Name, (x.limit*silentFactor).Seconds()))
 	case context.Cause(x.ctx) == errStalled:
