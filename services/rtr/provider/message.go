@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,6 +33,26 @@ type Message struct {
 // Call is one call of a tool. Args is the JSON text that the model wrote; it
 // may be no JSON at all.
 type Call struct{ ID, Name, Args string }
+
+// whole reports whether the arguments are a JSON object: what every provider
+// takes back.
+func (c Call) whole() bool {
+	args := []byte(c.Args)
+	return len(args) > 0 && args[0] == '{' && wire.Valid(args)
+}
+
+// object is the arguments as a JSON object. None at all are an empty one, and
+// what is no object stands as text in one, so that the model sees what it wrote.
+func (c Call) object() []byte {
+	args := bytes.TrimSpace([]byte(c.Args))
+	switch {
+	case len(args) == 0:
+		return []byte("{}")
+	case args[0] == '{' && wire.Valid(args):
+		return args
+	}
+	return append(wire.AppendString([]byte(`{"_malformed":`), c.Args), '}')
+}
 
 func invalid(format string, args ...any) error {
 	return &proto.Error{Code: proto.CodeInvalid, Message: "Invalid request: " + fmt.Sprintf(format, args...)}

@@ -98,3 +98,27 @@ func FuzzMessages(f *testing.F) {
 		}
 	})
 }
+
+// TestMalformedArguments holds that a call goes back with arguments that are an
+// object, whatever the model wrote, and that all else stays as it came.
+func TestMalformedArguments(t *testing.T) {
+	const before = `[{"role":"assistant","content":"x","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":`
+	const after = `}},{"id":"2","type":"function","function":{"name":"g","arguments":"{\"a\": 1}"}}],"more":1},{"role":"tool","tool_call_id":"1","content":"r"},{"role":"tool","tool_call_id":"2","content":"r"}]`
+	for _, tt := range []struct{ args, want string }{
+		{`"{}"`, `"{}"`},
+		{`" {\"a\" : 1}"`, `"{\"a\" : 1}"`},
+		{`""`, `"{}"`},
+		{`null`, `"{}"`},
+		{`"{\"a\":"`, `"{\"_malformed\":\"{\\\"a\\\":\"}"`},
+		{`"[1]"`, `"{\"_malformed\":\"[1]\"}"`},
+	} {
+		raw := before + tt.args + after
+		list, err := ReadMessages(proto.Raw(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(completionMessages(&Request{Raw: json.RawMessage(raw), Messages: list}, "openai")); got != before+tt.want+after {
+			t.Errorf("%s: got %s", tt.args, got)
+		}
+	}
+}

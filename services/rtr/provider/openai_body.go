@@ -3,6 +3,7 @@ package provider
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 
 	"zino/pkg/wire"
@@ -91,7 +92,7 @@ func unchanged(came, list []Message) bool {
 		return false
 	}
 	for _, m := range list {
-		if len(m.State) > 0 || len(m.Raw) == 0 {
+		if len(m.State) > 0 || len(m.Raw) == 0 || !m.sound() {
 			return false
 		}
 	}
@@ -103,7 +104,7 @@ func appendMessage(b []byte, m Message, name, model string) []byte {
 		b = append(b, ',')
 	}
 	switch {
-	case len(m.Raw) > 0 && len(m.State) == 0:
+	case len(m.Raw) > 0 && len(m.State) == 0 && m.sound():
 		return append(b, m.Raw...)
 	case len(m.Raw) > 0:
 		return appendWithState(b, m, stateOf(m, name, model))
@@ -133,7 +134,7 @@ func appendWithState(b []byte, m Message, state []byte) []byte {
 		switch string(key) {
 		case "reasoning_state":
 		case "tool_calls":
-			object = appendMember(object, key, withExtras(value, calls))
+			object = appendMember(object, key, withExtras(value, m.Calls, calls))
 		default:
 			object = appendMember(object, key, value)
 		}
@@ -144,21 +145,22 @@ func appendWithState(b []byte, m Message, state []byte) []byte {
 	return append(append(b, object...), '}')
 }
 
-// withExtras adds to each call the members that the state has for its place.
-func withExtras(calls, extras []byte) []byte {
-	list, err := wire.Elements(calls)
-	if err != nil || len(extras) == 0 {
-		return calls
-	}
+// sound reports whether a message can go out as it came: servers that put it
+// through a template fail at arguments that are no object.
+func (m Message) sound() bool {
+	return !slices.ContainsFunc(m.Calls, func(c Call) bool { return !c.whole() })
+}
+
+// withExtras adds to each call the members that the state has for its place,
+// and makes objects of all arguments.
+func withExtras(raw []byte, calls []Call, extras []byte) []byte {
 	b := []byte("[")
-	for i, call := range list {
+	i := 0
+	for element := range wire.Items(raw) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		var object []byte
-		for key, value := range wire.Members(call) {
-			object = appendMember(object, key, value)
-		}
+		object := appendCallMembers(nil, element, calls[i])
 		for place, members := range wire.Members(extras) {
 			if string(place) == strconv.Itoa(i) {
 				for key, value := range wire.Members(members) {
@@ -167,8 +169,21 @@ func withExtras(calls, extras []byte) []byte {
 			}
 		}
 		b = append(append(b, object...), '}')
+		i++
 	}
 	return append(b, ']')
+}
+
+func appendCallMembers(object, raw []byte, c Call) []byte {
+	for key, value := range wire.Members(raw) {
+		if string(key) == "function" && !c.whole() {
+			value = wire.AppendString([]byte(`{"name":`), c.Name)
+			value = wire.AppendString(append(value, `,"arguments":`...), c.object()) // a text, on this wire
+			value = append(value, '}')
+		}
+		object = appendMember(object, key, value)
+	}
+	return object
 }
 
 func completionTools(tools []Tool) json.RawMessage {
