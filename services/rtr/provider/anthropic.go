@@ -1,0 +1,54 @@
+package provider
+
+import (
+	"context"
+	"net/http"
+	"strings"
+)
+
+const (
+	// anthropicVersion is the version of the wire, which every request names.
+	anthropicVersion = "2023-06-01"
+	// anthropicTokens is the limit of an answer where the caller has none: the
+	// wire demands one.
+	anthropicTokens = 4096
+)
+
+// Anthropic is the wire of Anthropic's Messages. The provider is always asked
+// for a stream, whether or not the caller wants one: a whole answer says
+// nothing until its end, and proxies cut such connections. Source:
+// platform.claude.com/docs/en/api/messages and
+// platform.claude.com/docs/en/build-with-claude/streaming.
+func Anthropic(ctx context.Context, ep *Endpoint, req *Request, sink Sink) error {
+	body, err := anthropicBody(req)
+	if err != nil {
+		return err
+	}
+	at := *ep
+	at.Base = anthropicBase(ep.Base)
+	x := at.begin(ctx, req, body, true, sink)
+	defer x.end()
+	if err := x.post("/v1/messages", at.anthropicHeader); err != nil {
+		return err
+	}
+	events, err := x.open()
+	if err != nil {
+		return err
+	}
+	answer := anthropicAnswer{x: x, events: events}
+	return answer.read()
+}
+
+// anthropicBase is a base URL without the version, with or without which people
+// write it.
+func anthropicBase(base string) string {
+	return strings.TrimSuffix(strings.TrimRight(base, "/"), "/v1")
+}
+
+func (ep *Endpoint) anthropicHeader(h http.Header) {
+	h.Set("Accept", "text/event-stream")
+	h.Set("Anthropic-Version", anthropicVersion)
+	if ep.Key != "" {
+		h.Set("X-Api-Key", ep.Key)
+	}
+}

@@ -1,0 +1,105 @@
+package provider
+
+import (
+	"encoding/json"
+	"strings"
+
+	"zino/pkg/wire"
+)
+
+// anthropicRequest is the body of a request.
+type anthropicRequest struct {
+	Model       string          `json:"model"`
+	MaxTokens   int             `json:"max_tokens"`
+	Stream      bool            `json:"stream"`
+	Temperature *float64        `json:"temperature,omitzero"`
+	TopP        *float64        `json:"top_p,omitzero"`
+	System      json.RawMessage `json:"system,omitzero"`
+	Tools       json.RawMessage `json:"tools,omitzero"`
+	Messages    json.RawMessage `json:"messages"`
+}
+
+// cacheMark has the provider keep all of the prompt up to the block that
+// carries it. A request has three of them (four are allowed): the tools and the
+// system prompt stay the same in a session, and the messages in a turn's loop
+// grow at their end.
+const cacheMark = `,"cache_control":{"type":"ephemeral"}}`
+
+// anthropicBody writes the body of a request. The same conversation with more
+// at its end gives the same bytes up to that end, or nothing would be found in
+// the provider's cache.
+func anthropicBody(req *Request) ([]byte, error) {
+	system, messages := split(legal(req.Messages))
+	r := anthropicRequest{Model: req.Model, MaxTokens: req.MaxTokens, Stream: true}
+	if r.MaxTokens <= 0 {
+		r.MaxTokens = anthropicTokens
+	}
+	temperature, topP := req.Traits.sampling(req)
+	r.Temperature, r.TopP = toOne(temperature), toOne(topP)
+	if strings.TrimSpace(system) != "" {
+		text := wire.AppendString([]byte(`[{"type":"text","text":`), system)
+		r.System = append(append(text, cacheMark...), ']')
+	}
+	r.Tools = anthropicTools(req.Tools)
+	r.Messages = anthropicMessages(messages, req.Model)
+	body, err := wire.AppendObject(make([]byte, 0, len(r.Messages)+len(r.Tools)+len(r.System)+roomAround), "", r)
+	if err != nil {
+		return nil, invalid("%v", err)
+	}
+	return mendSurrogates(body), nil
+}
+
+// toOne bounds a parameter to what the wire takes, 0 to 1: OpenAI's temperature
+// goes up to 2.
+func toOne(v *float64) *float64 {
+	if v == nil {
+		return nil
+	}
+	bounded := min(max(*v, 0), 1)
+	return &bounded
+}
+
+func anthropicTools(tools []Tool) json.RawMessage {
+	if len(tools) == 0 {
+		return nil
+	}
+	b := []byte("[")
+	for i, t := range tools {
+		if i > 0 {
+			b = append(b, "},"...)
+		}
+		b = wire.AppendString(append(b, `{"name":`...), t.Name)
+		if t.Description != "" {
+			b = wire.AppendString(append(b, `,"description":`...), t.Description)
+		}
+		b = appendSchema(append(b, `,"input_schema":`...), t.Parameters)
+	}
+	return append(append(b, cacheMark...), ']')
+}
+
+// appendSchema appends the schema of a tool's parameters. The wire refuses one
+// that does not say that it is an object's.
+func appendSchema(b []byte, schema json.RawMessage) []byte {
+	object := appendMember(nil, []byte("type"), []byte(`"object"`))
+	for key, value := range wire.Members(schema) {
+		if string(key) == "type" {
+			return append(b, schema...)
+		}
+		object = appendMember(object, key, value)
+	}
+	return append(append(b, object...), '}')
+}
+
+// anthropicMessages writes the messages of a legal conversation without its
+// system prompt.
+func anthropicMessages(list []Message, model string) json.RawMessage {
+	c := anthropicChat{b: []byte("["), model: model, used: map[string]int{}}
+	for _, m := range list {
+		c.add(m)
+	}
+	if c.role != "user" {
+		c.text("user", continuation)
+	}
+	last := len(c.b) - 1 // the brace of the last block
+	return append(append(c.b[:last], cacheMark...), "]}]"...)
+}
