@@ -191,7 +191,7 @@ func (c *call) requestFor(t *target) provider.Request {
 
 // leastAnswer is how short an answer may be made for a budget, in tokens, where
 // nobody has said how long it may be.
-const leastAnswer = 256
+const leastAnswer = 16
 
 // reserve takes what the request may cost out of the budget.
 func (c *call) reserve(t *target, req *provider.Request) (*ledger.Reservation, error) {
