@@ -170,7 +170,7 @@ func (s *Service) named(ctx context.Context, v vendor, w wish, first bool) *targ
 			return s.noTarget(w, err.Error())
 		}
 		hint = keyHint(account)
-		if key == "" && !isLoopback(base) {
+		if key == "" && !isLocal(base) {
 			return s.noTarget(w, v.name+" has no key: set "+hint)
 		}
 	}

@@ -1,252 +1,199 @@
 package rtr
 
 import (
-	"errors"
-	"log/slog"
-	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"zino/pkg/config"
-	"zino/pkg/fakellm"
-	"zino/pkg/rpc"
+	"zino/pkg/keys"
 	"zino/proto"
 )
 
-func TestDecide(t *testing.T) {
-	tests := []struct {
-		name      string
-		set       func(*config.Config)
-		env       map[string]string
-		want      proto.RouterCapabilities
-		key       string
-		problem   string // stands in the problem
-		noProblem string // does not
-	}{
-		{name: "nothing", set: func(*config.Config) {}, problem: "[api] base_url", noProblem: "ANTHROPIC", want: proto.RouterCapabilities{Model: "m"}},
-		{
-			name: "openai without an endpoint", set: func(c *config.Config) { c.Provider = "openai" }, problem: "OPENAI_API_KEY",
-			want: proto.RouterCapabilities{Provider: "openai", Model: "m"},
-		},
-		{
-			name: "key", set: func(c *config.Config) { c.API.Key = " k1 " }, key: "k1",
-			want: proto.RouterCapabilities{Provider: "openai", Model: "m", Endpoint: openAI},
-		},
-		{
-			name: "first variable", set: func(*config.Config) {}, env: map[string]string{"LLM_API_KEY": "test-a", "OPENAI_API_KEY": "test-b"}, key: "test-a",
-			want: proto.RouterCapabilities{Provider: "openai", Model: "m", Endpoint: openAI},
-		},
-		{
-			name: "second variable", set: func(*config.Config) {}, env: map[string]string{"OPENAI_API_KEY": "test-b"}, key: "test-b",
-			want: proto.RouterCapabilities{Provider: "openai", Model: "m", Endpoint: openAI},
-		},
-		{
-			name: "the file's key wins", set: func(c *config.Config) { c.API.Key = "k1" }, env: map[string]string{"LLM_API_KEY": "test-a"}, key: "k1",
-			want: proto.RouterCapabilities{Provider: "openai", Model: "m", Endpoint: openAI},
-		},
-		{
-			name: "base without a key", set: func(c *config.Config) { c.API.BaseURL = "http://u:p@10.0.0.1/v1/" },
-			want: proto.RouterCapabilities{Provider: "openai", Model: "m", Endpoint: "http://10.0.0.1/v1"},
-		},
-		{
-			name: "auto with a key", set: func(c *config.Config) { c.Provider, c.API.Key = "auto", "k1" }, key: "k1",
-			want: proto.RouterCapabilities{Provider: "openai", Model: "m", Endpoint: openAI},
-		},
-		{name: "auto with nothing", set: func(c *config.Config) { c.Provider = "auto" }, want: proto.RouterCapabilities{Provider: "offline", Fallback: true}},
-		{name: "offline in spite of a key", set: func(c *config.Config) { c.Provider, c.API.Key = "offline", "k1" }, key: "k1", want: proto.RouterCapabilities{Provider: "offline"}},
-		{
-			name: "default model", set: func(c *config.Config) { c.API.Key, c.Service.Model = "k1", "" }, key: "k1",
-			want: proto.RouterCapabilities{Provider: "openai", Model: defaultModel, Endpoint: openAI},
-		},
-		{
-			name: "no model", set: func(c *config.Config) { c.API.BaseURL, c.Service.Model = "https://gateway.example/v1", "" }, problem: "[service] model",
-			want: proto.RouterCapabilities{Provider: "openai", Endpoint: "https://gateway.example/v1"},
-		},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			for name, value := range tt.env {
-				t.Setenv(name, value)
-			}
-			r := start(t, tt.set)
-			got := r.caps(t)
-			if !strings.Contains(got.Problem, tt.problem) || (got.Problem == "") != (tt.problem == "") || tt.noProblem != "" && strings.Contains(got.Problem, tt.noProblem) {
-				t.Errorf("problem %q, want %q in it", got.Problem, tt.problem)
-			}
-			problem := got.Problem
-			got.Problem, got.Streaming = "", false
-			if got != tt.want || r.set.key != tt.key {
-				t.Errorf("got %+v with key %q, want %+v with %q", got, r.set.key, tt.want, tt.key)
-			}
-			if problem == "" {
-				return
-			}
-			_, err := r.infer(t.Context(), ask("hi", true), &chunks{})
-			if e := failure(t, err); e.Code != proto.CodeUnavailable || e.Message != problem {
-				t.Errorf("infer: got %+v", *e)
-			}
-		})
-	}
+// choice is what decides on a provider, and the decision.
+type choice struct {
+	name     string
+	set      func(*config.Config)
+	env      map[string]string
+	stored   map[string]string // keys in the store, by account
+	unit     map[string]string // credentials of the unit, by file
+	file     string            // what is in the file that key_file names, if there is one
+	provider string
+	model    string // "m" if empty, none if "-"
+	endpoint string
+	key      string
+	problem  string // stands in the problem; empty: there is none
 }
 
-func TestNewRefuses(t *testing.T) {
-	for _, tt := range []struct {
-		name, want string
-		set        func(*config.Config)
-	}{
-		{"provider", `f.toml: provider = "opnai" is none of "auto", "openai", "offline"`, func(c *config.Config) { c.Provider = "opnai" }},
-		{"no scheme", "f.toml: [api] base_url: not a URL", func(c *config.Config) { c.API.BaseURL = "user:s3cret@host/v1" }},
-		{"other scheme", "[api] base_url: not a URL", func(c *config.Config) { c.API.BaseURL = "ftp://host" }},
-		{"query", "[api] base_url: a base URL has no '?'", func(c *config.Config) { c.API.BaseURL = "https://host/v1?key=s3cret" }},
-		{"key", "[api] key", func(c *config.Config) { c.API.Key = "s3cret one" }},
-	} {
-		cfg := config.Default()
-		cfg.File = "f.toml"
-		tt.set(cfg)
-		_, err := New(cfg, slog.New(slog.DiscardHandler))
-		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
-		}
+func (c choice) start(t *testing.T) *router {
+	t.Helper()
+	alone(t)
+	t.Setenv("PATH", "") // so that nothing encrypts the store
+	for name, value := range c.env {
+		t.Setenv(name, value)
 	}
-}
-
-// TestProbe holds that a model server on loopback is found, is sent no key and
-// no word before, and is named.
-func TestProbe(t *testing.T) {
-	page := fakellm.New() // a server whose list of models is not one
-	page.SetModels()
-	defer page.Close()
-	llm := fakellm.New(fakellm.Turn{Text: "found", Times: fakellm.Forever})
-	defer llm.Close()
-	llm.SetModels("nomic-embed-text", "bad\x1bname", "small-model")
-	r := start(t, func(c *config.Config) { c.Provider, c.Service.Model = "auto", "" })
-	r.probes = []string{"http://127.0.0.1:1/v1", page.URL, llm.URL, "http://example.com/v1"}
-	want := proto.RouterCapabilities{Streaming: true, Provider: "openai", Model: "small-model", Endpoint: llm.URL, Found: true}
-	if got := r.caps(t); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
+	store, err := keys.OpenUser(os.Getenv)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if text, err := r.infer(t.Context(), ask("hi", true), &chunks{}); err != nil || text != "found" {
-		t.Errorf("got %q, %v", text, err)
-	}
-	requests := llm.Requests()
-	if len(requests) != 2 || requests[0].Method != "GET" || !strings.Contains(string(requests[1].Body), `"model":"small-model"`) {
-		t.Errorf("the server got %d requests", len(requests))
-	}
-	for _, req := range requests {
-		if auth := req.Header.Get("Authorization"); auth != "" {
-			t.Errorf("%s %s with %q", req.Method, req.Path, auth)
-		}
-	}
-	if !strings.Contains(r.log.String(), llm.URL) {
-		t.Error("the log does not name the server")
-	}
-}
-
-// TestProbeAgain holds that a server that comes later is found, and one that
-// has gone is not asked for ever.
-func TestProbeAgain(t *testing.T) {
-	r := start(t, func(c *config.Config) { c.Provider = "auto" })
-	if text, err := r.infer(t.Context(), ask("hi", false), &chunks{}); err != nil || !strings.Contains(text, "no AI") {
-		t.Errorf("with no server: got %q, %v", text, err)
-	}
-	llm := fakellm.New(fakellm.Reply("hello"))
-	defer llm.Close()
-	r.probes = []string{llm.URL} // between two requests nothing reads it
-	if text, err := r.infer(t.Context(), ask("hi", false), &chunks{}); err != nil || text != "hello" {
-		t.Errorf("with a server: got %q, %v", text, err)
-	}
-	llm.Close()
-	if _, err := r.infer(t.Context(), ask("hi", false), &chunks{}); !errors.Is(err, proto.ErrUnavailable) {
-		t.Errorf("as it goes: got %v", err)
-	}
-	if text, err := r.infer(t.Context(), ask("hi", false), &chunks{}); err != nil || !strings.Contains(text, "no AI") {
-		t.Errorf("after it has gone: got %q, %v", text, err)
-	}
-}
-
-// TestNeedModel holds that whoever needs a model gets the offline provider only
-// where it was chosen.
-func TestNeedModel(t *testing.T) {
-	in := ask("run date", true)
-	in.NeedModel = true
-	r := start(t, func(c *config.Config) { c.Provider = "auto" })
-	_, err := r.infer(t.Context(), in, &chunks{})
-	if e := failure(t, err); e.Code != proto.CodeUnavailable || !strings.Contains(e.Message, "[api] base_url") || !strings.Contains(e.Message, "OPENAI_API_KEY") {
-		t.Errorf("got %+v", *e)
-	}
-	r = start(t, func(c *config.Config) { c.Provider = "offline" })
-	if text, err := r.infer(t.Context(), in, &chunks{}); err != nil || !strings.Contains(text, "<tool_call>") {
-		t.Errorf("offline by choice: got %q, %v", text, err)
-	}
-}
-
-// TestLocalModel holds that a configured server of one's own is asked for its
-// model when none is set, with its key.
-func TestLocalModel(t *testing.T) {
-	llm := fakellm.New(fakellm.Reply("hello"))
-	defer llm.Close()
-	llm.SetModels()
-	r := start(t, func(c *config.Config) { c.API.BaseURL, c.API.Key, c.Service.Model = llm.URL, testKey, "" })
-	if caps := r.caps(t); !strings.Contains(caps.Problem, "[service] model") || caps.Endpoint != llm.URL {
-		t.Errorf("without a model: got %+v", caps)
-	}
-	llm.SetModels("its-model")
-	if text, err := r.infer(t.Context(), ask("hi", false), &chunks{}); err != nil || text != "hello" {
-		t.Errorf("got %q, %v", text, err)
-	}
-	if caps := r.caps(t); caps.Model != "its-model" || caps.Found || caps.Problem != "" {
-		t.Errorf("got %+v", caps)
-	}
-	if auth := llm.Requests()[0].Header.Get("Authorization"); auth != "Bearer "+testKey {
-		t.Errorf("asked for models with %q", auth)
-	}
-	noSecret(t, "the log", r.log.String())
-}
-
-func TestStats(t *testing.T) {
-	r := start(t, func(*config.Config) {})
-	stats := func() proto.Stats {
-		s, err := rpc.Call(t.Context(), r.client, proto.GetStats, proto.StatsRequest{})
-		if err != nil {
+	for name, key := range c.stored {
+		if _, err := store.Set(t.Context(), name, key); err != nil {
 			t.Fatal(err)
 		}
-		return s
 	}
-	if s := stats(); len(s.Problems) != 0 {
-		t.Errorf("before anything is decided: %q", s.Problems)
+	if c.unit != nil {
+		dir := t.TempDir()
+		t.Setenv("CREDENTIALS_DIRECTORY", dir)
+		for name, key := range c.unit {
+			write(t, filepath.Join(dir, name), key)
+		}
 	}
-	r.caps(t)
-	if s := stats(); len(s.Problems) != 1 || !strings.Contains(s.Problems[0], "base_url") {
-		t.Errorf("without a model: %q", s.Problems)
+	return start(t, func(cfg *config.Config) {
+		if c.file != "" {
+			cfg.API.KeyFile = filepath.Join(t.TempDir(), "key")
+			write(t, cfg.API.KeyFile, c.file)
+		}
+		if c.set != nil {
+			c.set(cfg)
+		}
+	})
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 
-func TestLocal(t *testing.T) {
-	for raw, want := range map[string]bool{
-		"http://127.0.0.1:8080/v1": true, "http://[::1]/v1": true, "http://localhost:1/v1": true, "http://192.168.1.7/v1": true,
-		"http://10.1.2.3/v1": true, "https://api.openai.com/v1": false, "http://8.8.8.8/v1": false, "http://localhost.example/v1": false,
-	} {
-		u, err := url.Parse(raw)
-		if err != nil || isLocal(u) != want {
-			t.Errorf("%s: got %v, %v", raw, !want, err)
+func (c choice) check(t *testing.T) {
+	r := c.start(t)
+	caps := r.caps(t)
+	switch {
+	case c.model == "-" || c.provider == "offline":
+		c.model = ""
+	case c.model == "":
+		c.model = "m"
+	}
+	if caps.Provider != c.provider || caps.Model != c.model || caps.Endpoint != c.endpoint || (caps.Problem == "") != (c.problem == "") || !strings.Contains(caps.Problem, c.problem) {
+		t.Errorf("got %+v", caps)
+	}
+	chosen, err := r.target(t.Context(), wish{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key := ""; chosen.ep != nil {
+		if key = chosen.ep.Key; key != c.key {
+			t.Errorf("asked with the key %q, want %q", key, c.key)
 		}
+	}
+	for _, key := range c.env {
+		if strings.HasPrefix(key, "k-") && strings.Contains(caps.Problem+r.log.String(), key) {
+			t.Errorf("the key %s shows", key)
+		}
+	}
+	if c.problem == "" {
+		return
+	}
+	_, err = r.infer(t.Context(), ask("hi", true), &chunks{})
+	if e := failure(t, err); e.Code != proto.CodeUnavailable || e.Message != caps.Problem {
+		t.Errorf("infer: got %+v", *e)
 	}
 }
 
-func TestPickModel(t *testing.T) {
-	for _, tt := range []struct{ in, want string }{
-		{`{"object":"list","data":[{"id":"a"},{"id":"b"}]}`, "a"},
-		{`{"data":[{"id":""},{"id":7}]}`, ""},
-		{`{"data":[{"id":"text-embedding"},{"id":"b"}]}`, "b"},
-		{`{"data":[]}`, ""},
-		{`{"models":["a"]}`, ""},
-		{`[]`, ""},
-		{`<html>`, ""},
-		{``, ""},
-		{`{"data":"a"}`, ""},
+const (
+	anthropicURL  = "https://api.anthropic.com"
+	openAIURL     = "https://api.openai.com/v1"
+	geminiURL     = "https://generativelanguage.googleapis.com"
+	openRouterURL = "https://openrouter.ai/api/v1"
+	ollamaURL     = "http://127.0.0.1:11434"
+	lanURL        = "http://10.0.0.1/v1"
+)
+
+func named(name string) func(*config.Config) {
+	return func(c *config.Config) { c.Provider = name }
+}
+
+func apiKey(key string) func(*config.Config) {
+	return func(c *config.Config) { c.API.Key = key }
+}
+
+func apiBase(base string) func(*config.Config) {
+	return func(c *config.Config) { c.API.BaseURL = base }
+}
+
+var (
+	allKeys = map[string]string{"ANTHROPIC_API_KEY": "k-a", "OPENAI_API_KEY": "k-o", "GEMINI_API_KEY": "k-g", "OPENROUTER_API_KEY": "k-r"}
+	openAIs = map[string]string{"LLM_API_KEY": "k-l", "OPENAI_API_KEY": "k-o"}
+)
+
+// TestUnnamed holds who is asked where no provider is named.
+func TestUnnamed(t *testing.T) {
+	noModel := func(c *config.Config) { c.Service.Model = "" }
+	for _, tt := range []choice{
+		{name: "nothing", problem: "ANTHROPIC_API_KEY"},
+		{name: "nothing, in other words", problem: "[api] base_url"},
+		{name: "all keys", env: allKeys, provider: "anthropic", endpoint: anthropicURL, key: "k-a"},
+		{name: "no anthropic", env: map[string]string{"OPENAI_API_KEY": "k-o", "GEMINI_API_KEY": "k-g"}, provider: "openai", endpoint: openAIURL, key: "k-o"},
+		{name: "gemini", env: map[string]string{"GEMINI_API_KEY": "k-g", "OPENROUTER_API_KEY": "k-r"}, provider: "gemini", endpoint: geminiURL, key: "k-g"},
+		{name: "openrouter", env: map[string]string{"OPENROUTER_API_KEY": " k-r\n", "GEMINI_API_KEY": " "}, provider: "openrouter", endpoint: openRouterURL, key: "k-r"},
+		{name: "anthropic's model", set: noModel, env: map[string]string{"ANTHROPIC_API_KEY": "k-a"}, provider: "anthropic", model: "claude-sonnet-5-5", endpoint: anthropicURL, key: "k-a"},
+		{name: "openai's model", set: noModel, env: openAIs, provider: "openai", model: "gpt-6-luna", endpoint: openAIURL, key: "k-l"},
+		{name: "gemini's model", set: noModel, env: map[string]string{"GEMINI_API_KEY": "k-g"}, provider: "gemini", model: "gemini-flash-latest", endpoint: geminiURL, key: "k-g"},
+		{name: "openrouter's model", set: noModel, env: map[string]string{"OPENROUTER_API_KEY": "k-r"}, provider: "openrouter", model: "openrouter/auto", endpoint: openRouterURL, key: "k-r"},
+		{name: "the store", stored: map[string]string{"gemini": "k-s"}, provider: "gemini", endpoint: geminiURL, key: "k-s"},
+		{name: "the order is that of the providers", stored: map[string]string{"gemini": "k-s"}, env: map[string]string{"OPENROUTER_API_KEY": "k-r"}, provider: "gemini", endpoint: geminiURL, key: "k-s"},
+		{name: "a credential", unit: map[string]string{"zino-openrouter": "k-u\n"}, provider: "openrouter", endpoint: openRouterURL, key: "k-u"},
+		{name: "a key without a name", set: apiKey(" k-1 "), env: allKeys, provider: "openai", endpoint: openAIURL, key: "k-1"},
+		{name: "the CLI's word for it", env: map[string]string{"ZINO_API_KEY": "k-z", "OPENAI_API_KEY": "k-o"}, provider: "openai", endpoint: openAIURL, key: "k-z"},
+		{name: "a file without a name", file: "k-f\n", env: allKeys, provider: "openai", endpoint: openAIURL, key: "k-f"},
+		{name: "the variable of all", env: map[string]string{"LLM_API_KEY": "k-l", "ANTHROPIC_API_KEY": "k-a"}, provider: "openai", endpoint: openAIURL, key: "k-l"},
+		{name: "a base URL, no key", set: apiBase("http://u:p@10.0.0.1/v1/"), provider: "openai", endpoint: lanURL},
+		{name: "a base URL before all keys", set: apiBase(lanURL), env: allKeys, provider: "openai", endpoint: lanURL, key: "k-o"},
+		{name: "a stored key is for its own provider", set: apiBase(lanURL), stored: map[string]string{"openai": "k-s"}, provider: "openai", endpoint: lanURL},
+		{name: "unless that is meant", set: apiBase(openAIURL), stored: map[string]string{"openai": "k-s"}, provider: "openai", endpoint: openAIURL, key: "k-s"},
+		{name: "another server's model", set: func(c *config.Config) { c.API.BaseURL, c.Service.Model = "https://gateway.example/v1", "" }, provider: "openai", model: "-", endpoint: "https://gateway.example/v1", problem: "[service] model"},
+		{name: "the variable of a server, no key", env: map[string]string{"OPENAI_BASE_URL": "http://localhost:9/v1"}, provider: "openai", endpoint: "http://localhost:9/v1"},
+		{name: "auto with a key", set: named("auto"), env: allKeys, provider: "anthropic", endpoint: anthropicURL, key: "k-a"},
+		{name: "auto with a base URL", set: func(c *config.Config) { c.Provider, c.API.BaseURL = "auto", lanURL }, provider: "openai", endpoint: lanURL},
+		{name: "auto with nothing", set: named("auto"), provider: "offline"},
+		{name: "offline in spite of keys", set: named("offline"), env: allKeys, provider: "offline"},
+		{name: "what is there and is no key", env: map[string]string{"ANTHROPIC_API_KEY": "k- a", "OPENAI_API_KEY": "k-o"}, provider: "anthropic", problem: "ANTHROPIC_API_KEY"},
 	} {
-		if got, err := pickModel([]byte(tt.in)); got != tt.want || (err == nil) != (tt.want != "") {
-			t.Errorf("%s: got %q, %v", tt.in, got, err)
-		}
+		t.Run(tt.name, tt.check)
+	}
+}
+
+// TestNamed holds where a provider that is named is asked, and with which key.
+func TestNamed(t *testing.T) {
+	both := func(name, key string) func(*config.Config) {
+		return func(c *config.Config) { c.Provider, c.API.Key = name, key }
+	}
+	all := choice{env: allKeys, stored: map[string]string{"gemini": "k-s"}, unit: map[string]string{"zino-gemini": "k-u"}, file: "k-f", set: both("gemini", "k-1"), provider: "gemini", endpoint: geminiURL}
+	configured, credential, file, variable, store := all, all, all, all, all
+	configured.name, configured.key = "all five: the configuration's", "k-1"
+	credential.name, credential.set, credential.key = "four: the unit's", named("gemini"), "k-u"
+	file.name, file.set, file.unit, file.key = "three: the file's", named("gemini"), nil, "k-f"
+	variable.name, variable.set, variable.unit, variable.file, variable.key = "two: the environment's", named("gemini"), nil, "", "k-g"
+	store.name, store.set, store.unit, store.file, store.env, store.key = "one: the store's", named("gemini"), nil, "", nil, "k-s"
+	for _, tt := range []choice{
+		configured, credential, file, variable, store,
+		{name: "anthropic without a key", set: named("anthropic"), env: map[string]string{"OPENAI_API_KEY": "k-o"}, provider: "anthropic", problem: "set ANTHROPIC_API_KEY, or run `zino auth set anthropic`"},
+		{name: "gemini without a key", set: named("gemini"), provider: "gemini", problem: "aistudio.google.com"},
+		{name: "openai without a key", set: named("openai"), env: map[string]string{"ANTHROPIC_API_KEY": "k-a"}, provider: "openai", problem: "OPENAI_API_KEY"},
+		{name: "a key for who is named", set: both("anthropic", "k-1"), provider: "anthropic", endpoint: anthropicURL, key: "k-1"},
+		{name: "an address for OpenAI's wire", set: func(c *config.Config) { c.Provider, c.API.BaseURL = "openai", lanURL }, env: map[string]string{"OPENAI_BASE_URL": "http://10.0.0.2/v1"}, provider: "openai", endpoint: lanURL},
+		{name: "it is not for others", set: func(c *config.Config) { c.Provider, c.API.BaseURL = "anthropic", lanURL }, env: allKeys, provider: "anthropic", endpoint: anthropicURL, key: "k-a"},
+		{name: "the variable of all is OpenAI's", set: named("openrouter"), env: map[string]string{"LLM_API_KEY": "k-l"}, provider: "openrouter", problem: "OPENROUTER_API_KEY"},
+		{name: "no key for one's own server", set: func(c *config.Config) { c.Provider, c.AnthropicBaseURL = "anthropic", "http://127.0.0.1:9" }, provider: "anthropic", endpoint: "http://127.0.0.1:9"},
+		{name: "a file that is not there", set: func(c *config.Config) { c.Provider, c.API.KeyFile = "gemini", "/nowhere/key" }, provider: "gemini", problem: "/nowhere/key"},
+		{name: "a credential that is no key", set: named("gemini"), unit: map[string]string{"zino-gemini": "k- u"}, provider: "gemini", problem: "zino-gemini"},
+		{name: "ollama", set: named("ollama"), env: allKeys, provider: "ollama", endpoint: ollamaURL},
+		{name: "ollama elsewhere", set: func(c *config.Config) { c.Provider, c.API.BaseURL = "ollama", "http://10.0.0.9:1" }, provider: "ollama", endpoint: "http://10.0.0.9:1"},
+		{name: "its variable first", set: func(c *config.Config) { c.Provider, c.API.BaseURL = "ollama", "http://10.0.0.9:1" }, env: map[string]string{"OLLAMA_HOST": "10.0.0.8"}, provider: "ollama", endpoint: "http://10.0.0.8:11434"},
+		{name: "nobody's name", set: named("opnai"), provider: "opnai", problem: `there is no provider "opnai"`},
+	} {
+		t.Run(tt.name, tt.check)
 	}
 }

@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,24 +24,68 @@ import (
 // testKey holds characters that JSON and URLs write in other ways.
 const testKey = `sk-te"st/0123+45\6789`
 
-// router is a Service behind a real socket.
+// quotedKey is testKey inside a JSON string.
+const quotedKey = `sk-te\"st/0123+45\\6789`
+
+// variables are those of the environment that say something to a router.
+var variables = []string{
+	"ZINO_API_KEY", "LLM_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "OLLAMA_HOST",
+	"ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "GEMINI_BASE_URL", "OPENROUTER_BASE_URL", "CREDENTIALS_DIRECTORY", "ZDX_HOME", "XDG_CONFIG_HOME",
+}
+
+// alone takes away what the host's environment says, once in a test: what the
+// test sets thereafter stays.
+func alone(t *testing.T) {
+	t.Helper()
+	if os.Getenv("ZINO_TEST_ALONE") == t.Name() {
+		return
+	}
+	for _, name := range variables {
+		t.Setenv(name, "")
+	}
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("ZINO_HOME", home)
+	t.Setenv("ZINO_TEST_ALONE", t.Name())
+}
+
+// router is a Service behind a real socket. Its pauses before a request is
+// made again take no time, and its own clock goes on by them.
 type router struct {
 	*Service
 	client *rpc.Client
 	log    *lockedBuffer
+	close  func() // before the test ends; the socket is served on
+
+	mu     sync.Mutex
+	pauses []time.Duration
 }
 
-// start serves a router with the given configuration and no keys in its
-// environment but those that the test has set with t.Setenv before.
+// now is a clock in which the pauses were waited for.
+func (r *router) now() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	for _, d := range r.pauses {
+		now = now.Add(d)
+	}
+	return now
+}
+
+func (r *router) paused() []time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.pauses)
+}
+
+// start serves a router with the given configuration, and with nothing in its
+// environment but what the test has set after calling alone.
 func start(t *testing.T, change func(*config.Config)) *router {
 	t.Helper()
-	for _, name := range []string{"LLM_API_KEY", "OPENAI_API_KEY"} {
-		if !strings.HasPrefix(os.Getenv(name), "test-") {
-			t.Setenv(name, "")
-		}
-	}
+	alone(t)
 	cfg := config.Default()
 	cfg.Service.Model = "m"
+	cfg.Rtr.DataDir = t.TempDir()
 	change(cfg)
 	log := &lockedBuffer{}
 	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -50,18 +93,25 @@ func start(t *testing.T, change func(*config.Config)) *router {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r := &router{Service: s, log: log}
 	s.probes = nil
+	s.pause = func(ctx context.Context, d time.Duration) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.pauses = append(r.pauses, d)
+		return ctx.Err()
+	}
 	server := rpc.NewServer("rtr", logger)
 	s.Register(server)
-	path := listen(t, server)
-	client := &rpc.Client{Service: "rtr", Path: path}
-	t.Cleanup(func() {
-		client.Close()
+	r.client = &rpc.Client{Service: "rtr", Path: listen(t, server)}
+	r.close = sync.OnceFunc(func() {
+		r.client.Close()
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return &router{s, client, log}
+	t.Cleanup(r.close)
+	return r
 }
 
 func listen(t *testing.T, server *rpc.Server) (path string) {
@@ -106,9 +156,12 @@ func openaiRouter(t *testing.T, script ...fakellm.Turn) (*router, *fakellm.Serve
 // chunks is a sink that keeps what comes.
 type chunks struct {
 	list    []string
+	events  []string // other packets
 	onChunk func()
+	onEvent func()
 }
 
+// Text keeps a chunk.
 func (c *chunks) Text(delta []byte) error {
 	c.list = append(c.list, string(delta))
 	if c.onChunk != nil {
@@ -117,6 +170,16 @@ func (c *chunks) Text(delta []byte) error {
 	return nil
 }
 
+// Event keeps another packet.
+func (c *chunks) Event(_ string, payload []byte) error {
+	c.events = append(c.events, string(payload))
+	if c.onEvent != nil {
+		c.onEvent()
+	}
+	return nil
+}
+
+// Flush has nothing to do.
 func (c *chunks) Flush() error { return nil }
 
 func (c *chunks) text() string { return strings.Join(c.list, "") }
@@ -127,8 +190,13 @@ func ask(text string, stream bool) proto.Infer {
 
 // infer asks the router over its socket.
 func (r *router) infer(ctx context.Context, in proto.Infer, sink *chunks) (string, error) {
-	text, err := rpc.CallText(ctx, r.client, proto.RtrInfer, in, sink)
+	text, err := r.answer(ctx, in, sink)
 	return text.Content, err
+}
+
+// answer is infer with all that belongs to the answer.
+func (r *router) answer(ctx context.Context, in proto.Infer, sink *chunks) (proto.Text, error) {
+	return rpc.CallText(ctx, r.client, proto.RtrInfer, in, sink)
 }
 
 func (r *router) caps(t *testing.T) proto.RouterCapabilities {
@@ -138,6 +206,11 @@ func (r *router) caps(t *testing.T) proto.RouterCapabilities {
 		t.Fatal(err)
 	}
 	return caps
+}
+
+func (r *router) report(t *testing.T, req proto.UsageRequest) (proto.UsageReport, error) {
+	t.Helper()
+	return rpc.Call(t.Context(), r.client, proto.RtrUsage, req)
 }
 
 // failure returns the error that crossed the socket.
@@ -177,20 +250,3 @@ func (b *lockedBuffer) String() string {
 	defer b.mu.Unlock()
 	return b.buf.String()
 }
-
-// answering is an endpoint whose answers come from a function instead of the
-// network, for tests of many answers.
-func answering(body func() io.Reader) *endpoint {
-	u, err := parseBase("http://127.0.0.1:9/v1")
-	if err != nil {
-		panic(err)
-	}
-	client := &http.Client{Transport: roundTrip(func(req *http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(body()), Request: req}, nil
-	})}
-	return newEndpoint(client, settings{base: u, key: testKey, model: "m"})
-}
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

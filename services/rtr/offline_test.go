@@ -6,15 +6,15 @@ import (
 	"testing"
 
 	"zino/pkg/config"
-	"zino/pkg/wire"
 	"zino/proto"
+	"zino/services/rtr/provider"
 )
 
 // conversation makes messages of role and content in turn.
-func conversation(pairs ...string) []message {
-	var list []message
+func conversation(pairs ...string) []provider.Message {
+	var list []provider.Message
 	for i := 0; i < len(pairs); i += 2 {
-		list = append(list, message{role: wire.AppendString(nil, pairs[i]), content: wire.AppendString(nil, pairs[i+1])})
+		list = append(list, provider.Message{Role: pairs[i], Text: pairs[i+1]})
 	}
 	return list
 }
@@ -68,12 +68,12 @@ func TestOfflineCommands(t *testing.T) {
 func TestOfflineHelp(t *testing.T) {
 	for _, ask := range []string{"hello", "", "run", "running late", "python", "tour of Paris", "tourist", "REQUEST"} {
 		reply := offlineReply(conversation("user", ask), false)
-		for _, want := range []string{"no AI", "[api] base_url", "[api] key", "LLM_API_KEY", "OPENAI_API_KEY", "loopback"} {
+		for _, want := range []string{"no AI", "[api] base_url", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "zino auth set", "loopback"} {
 			if !strings.Contains(reply, want) {
 				t.Errorf("%q: %q lacks %q", ask, reply, want)
 			}
 		}
-		if strings.ContainsAny(reply, "\n<") || strings.Contains(reply, "ANTHROPIC") {
+		if strings.ContainsAny(reply, "\n<") {
 			t.Errorf("%q: got %q", ask, reply)
 		}
 	}
@@ -199,4 +199,25 @@ func FuzzOffline(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestCommand(t *testing.T) {
+	for _, tt := range []struct{ in, word, rest string }{
+		{"run date", "run", "date"},
+		{"RUN  a  b ", "run", "a  b"},
+		{"run\n\tx\ny", "run", "x\ny"},
+		{"python 1", "python", "1"},
+		{"tour", "tour", ""},
+		{"Tour ", "tour", ""},
+		{"tour me", "", ""},
+		{"run", "", ""},
+		{"python \n", "", ""},
+		{"", "", ""},
+		{"date", "", ""},
+		{"rundate x", "", ""},
+	} {
+		if word, rest := command(tt.in); word != tt.word || rest != tt.rest {
+			t.Errorf("%q: got %q, %q; want %q, %q", tt.in, word, rest, tt.word, tt.rest)
+		}
+	}
 }
