@@ -2,6 +2,7 @@ package rtr
 
 import (
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"strings"
@@ -82,22 +83,26 @@ func (set *settings) readBases(cfg *config.Config) error {
 // ollamaHost makes a URL of what OLLAMA_HOST may be: a URL, host:port, a host
 // or :port. 0.0.0.0 is what the server listens on; it answers on loopback.
 func ollamaHost(value string) string {
+	port := "" // a URL has its scheme's
 	if !strings.Contains(value, "://") {
-		value = "http://" + value
+		if ip := net.ParseIP(value); ip != nil && ip.To4() == nil {
+			value = "[" + value + "]"
+		}
+		value, port = "http://"+value, "11434"
 	}
 	u, err := url.Parse(value)
 	if err != nil {
 		return value
 	}
-	host, port := u.Hostname(), u.Port()
+	host := u.Hostname()
 	if host == "" || host == "0.0.0.0" || host == "::" {
 		host = "127.0.0.1"
 	}
-	if port == "" && u.Scheme == "http" {
-		port = "11434"
-	}
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
+	}
+	if u.Port() != "" {
+		port = u.Port()
 	}
 	if u.Host = host; port != "" {
 		u.Host += ":" + port
