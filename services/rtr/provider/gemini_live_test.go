@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,10 +34,11 @@ var wires = []struct {
 }{{"gemini", Gemini}, {"ollama", Ollama}}
 
 // TestLive holds, over real connections, that an answer comes as it was
-// scripted, and that a second request can follow on the connection.
+// scripted, and that connections are used again: at once where the end of the
+// body was read, else as soon as it has been read in the background.
 func TestLive(t *testing.T) {
 	script := fakellm.Turn{
-		Reasoning: "It needs the clock.", Deltas: []string{"Grü", "ße 🌍", "\n\"now\""}, Times: 2,
+		Reasoning: "It needs the clock.", Deltas: []string{"Grü", "ße 🌍", "\n\"now\""}, Times: fakellm.Forever,
 		Calls: []fakellm.Call{{Name: "bash", Args: `{"code":"date"}`}, {Name: "clock", Args: "{}"}},
 		Usage: &fakellm.Usage{In: 120, Out: 30, CacheRead: 100, Reasoning: 12},
 	}
@@ -45,7 +47,10 @@ func TestLive(t *testing.T) {
 			server := fakellm.New(script)
 			defer server.Close()
 			ep := endpointAt(t, server.Host)
-			for range 2 {
+			for range 100 {
+				if n := connections(server); n < len(server.Requests()) {
+					break
+				}
 				var g gathered
 				if err := tt.infer(context.Background(), ep, ask(t, nil), &g); err != nil {
 					t.Fatal(err)
@@ -59,14 +64,23 @@ func TestLive(t *testing.T) {
 				}
 			}
 			requests := server.Requests()
-			if requests[0].From != requests[1].From {
-				t.Error("the second request came on a connection of its own")
+			if n := connections(server); n == len(requests) || n > 1 && tt.name == "gemini" {
+				t.Errorf("%d requests came on %d connections", len(requests), n)
 			}
 			if err := requests[0].Legal(); err != nil {
 				t.Error(err)
 			}
 		})
 	}
+}
+
+// connections is the number of connections on which requests came.
+func connections(server *fakellm.Server) int {
+	from := map[string]bool{}
+	for _, r := range server.Requests() {
+		from[r.From] = true
+	}
+	return len(from)
 }
 
 // TestLiveLoop goes through a turn with two rounds of calls, and holds that
@@ -114,14 +128,17 @@ func TestLiveLoop(t *testing.T) {
 func TestLiveFaults(t *testing.T) {
 	want := map[fakellm.Fault]string{
 		fakellm.HTML: "with a web page", fakellm.JSON: "JSON where a stream", fakellm.ErrorEvent: "reports: fakellm: the model failed",
-		fakellm.ErrorBody: "reports: fakellm: the model failed", fakellm.Comments: "no part of an answer", fakellm.OpenArgs: "(MALFORMED_FUNCTION_CALL)",
+		fakellm.ErrorBody: "reports: fakellm: the model failed", fakellm.Comments: "sent no", fakellm.OpenArgs: "(MALFORMED_FUNCTION_CALL)",
 		fakellm.BadJSON: "not JSON", fakellm.BadUTF8: "not JSON", fakellm.NoFinish: "ended before", fakellm.EmptyFinish: "ended before",
 	}
 	others := map[fakellm.Fault]string{
 		fakellm.JSON: "", fakellm.EmptyFinish: "", fakellm.OpenArgs: "reports: error parsing tool call",
 	}
+	faults := slices.DeleteFunc(fakellm.Faults(), func(f fakellm.Fault) bool {
+		return f == fakellm.LongLine // takes long, and both readers have tests of their own for it
+	})
 	for _, tt := range wires {
-		for _, fault := range fakellm.Faults() {
+		for _, fault := range faults {
 			wanted := want[fault]
 			if other, ok := others[fault]; ok && tt.name == "ollama" {
 				wanted = other
@@ -131,7 +148,7 @@ func TestLiveFaults(t *testing.T) {
 				defer server.Close()
 				ep := endpointAt(t, server.Host)
 				if fault == fakellm.Comments {
-					ep.Stall = 50 * time.Millisecond // they come faster than that
+					ep.Stall = 20 * time.Millisecond
 				}
 				var g gathered
 				err := tt.infer(context.Background(), ep, ask(t, nil), &g)
@@ -187,16 +204,21 @@ func TestLiveGone(t *testing.T) {
 }
 
 // TestLiveStall holds that a provider that goes silent is not waited for
-// without end, save where the answer is complete.
+// without end, and that what it said before is not lost.
 func TestLiveStall(t *testing.T) {
 	for _, tt := range wires {
-		server := fakellm.New(fakellm.Turn{Text: "a", End: fakellm.Stall})
-		ep := endpointAt(t, server.Host)
-		ep.Stall = 50 * time.Millisecond
-		var g gathered
-		err := tt.infer(context.Background(), ep, ask(t, nil), &g)
-		if e, ok := errors.AsType[*proto.Error](err); !ok || e.Code != proto.CodeTimeout || g.Text() != "a" {
-			t.Errorf("%s: got %v after %q", tt.name, err, g.Text())
+		server := fakellm.New(fakellm.Turn{Text: "a", End: fakellm.Stall, Times: fakellm.Forever})
+		ep, text := endpointAt(t, server.Host), ""
+		for ep.Stall = 40 * time.Millisecond; text == "" && ep.Stall < time.Minute; ep.Stall *= 4 { // on a busy machine even "a" can take long
+			var g gathered
+			err := tt.infer(context.Background(), ep, ask(t, nil), &g)
+			if e, ok := errors.AsType[*proto.Error](err); !ok || e.Code != proto.CodeTimeout {
+				t.Errorf("%s: got %v", tt.name, err)
+			}
+			text = g.Text()
+		}
+		if text != "a" {
+			t.Errorf("%s: got %q", tt.name, text)
 		}
 		server.Close()
 	}

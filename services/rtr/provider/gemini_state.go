@@ -17,47 +17,84 @@ type partList struct {
 	signed bool   // a part has a signature or is a thought: the list must go back
 }
 
-// text adds a text without a signature, a JSON string.
-func (p *partList) text(value []byte, thought bool) {
-	inner := value[1 : len(value)-1]
-	if p.open && p.thinks == thought {
-		p.b = append(p.b, inner...)
-		return
-	}
-	p.next()
-	p.open, p.thinks = true, thought
-	if p.b = append(p.b, '{'); thought {
-		p.signed = true
-		p.b = append(p.b, `"thought":true,`...)
-	}
-	p.b = append(append(p.b, `"text":"`...), inner...)
+// geminiPart is a part of an answer.
+type geminiPart struct {
+	text, call []byte // the values of text and functionCall, nil for none
+	thought    bool
+	signed     bool
+	members    int
 }
 
-// whole adds a part as it stands.
-func (p *partList) whole(raw []byte, signed bool) {
-	p.next()
-	p.b = append(p.b, raw...)
-	p.signed = p.signed || signed
+func readGeminiPart(raw []byte) (p geminiPart) {
+	for key, value := range wire.Members(raw) {
+		p.members++
+		switch string(key) {
+		case "text":
+			p.text = value
+		case "thought":
+			p.thought = string(value) == "true"
+		case "thoughtSignature":
+			p.signed = len(value) > 2
+		case "functionCall":
+			p.call = value
+		}
+	}
+	return p
+}
+
+// add adds a part. One that has nothing but an empty text is left out: Gemini
+// sends it, and does not take it back.
+func (l *partList) add(raw []byte, p geminiPart) {
+	bare := p.text != nil && (p.members == 1 || p.members == 2 && p.thought)
+	switch {
+	case bare && len(p.text) > 2 && p.text[0] == '"':
+		l.text(p.text[1:len(p.text)-1], p.thought)
+	case p.members > 0 && !bare:
+		l.next()
+		l.b = append(l.b, raw...)
+		l.signed = l.signed || p.signed || p.thought
+	}
+}
+
+// text adds a text without a signature, as it stands in its quotes.
+func (l *partList) text(inner []byte, thought bool) {
+	if l.open && l.thinks == thought {
+		l.b = append(l.b, inner...)
+		return
+	}
+	l.next()
+	l.open, l.thinks = true, thought
+	if l.b = append(l.b, '{'); thought {
+		l.signed = true
+		l.b = append(l.b, `"thought":true,`...)
+	}
+	l.b = append(append(l.b, `"text":"`...), inner...)
 }
 
 // next ends the part under way.
-func (p *partList) next() {
-	if p.open {
-		p.b, p.open = append(p.b, `"}`...), false
+func (l *partList) next() {
+	if l.open {
+		l.b, l.open = append(l.b, `"}`...), false
 	}
-	if len(p.b) == 0 {
-		p.b = append(p.b, '[')
+	if len(l.b) == 0 {
+		l.b = append(l.b, '[')
 	} else {
-		p.b = append(p.b, ',')
+		l.b = append(l.b, ',')
 	}
 }
 
-// list ends the list, which has a part.
-func (p *partList) list() []byte {
-	if p.open {
-		p.b, p.open = append(p.b, `"}`...), false
+// list ends the list, which has a part, and makes it one line: whoever stores it
+// may have one record a line. The line ends stand between JSON's tokens.
+func (l *partList) list() []byte {
+	if l.open {
+		l.b, l.open = append(l.b, `"}`...), false
 	}
-	return append(p.b, ']')
+	for i, c := range l.b {
+		if c == '\n' || c == '\r' {
+			l.b[i] = ' '
+		}
+	}
+	return append(l.b, ']')
 }
 
 // geminiKept takes kept parts apart, and returns their calls with the ids that

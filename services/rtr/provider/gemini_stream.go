@@ -15,8 +15,8 @@ type geminiAnswer struct {
 	events   *events
 	parts    partList
 	calls    int
-	usage    proto.Usage
-	finished bool // a finish reason has come
+	usage    []byte // the last usageMetadata
+	finished bool   // a finish reason has come
 	reason   string
 	scratch  []byte
 }
@@ -25,8 +25,8 @@ type geminiAnswer struct {
 // told is the last one, of a broken answer too: its tokens are paid for.
 func (a *geminiAnswer) read() error {
 	err := a.readEvents()
-	if a.usage.InputTokens+a.usage.OutputTokens > 0 {
-		if told := a.x.emit(Event{Kind: Used, Usage: &a.usage}); err == nil {
+	if usage := geminiUsage(a.usage); usage != nil {
+		if told := a.x.emit(Event{Kind: Used, Usage: usage}); err == nil {
 			err = told
 		}
 	}
@@ -73,8 +73,8 @@ func (a *geminiAnswer) take(raw []byte) error {
 	if !wire.Valid(raw) || raw[0] != '{' && raw[0] != '[' {
 		return a.x.unparsed(raw)
 	}
-	if raw[0] == '[' {
-		return a.each(raw, a.take) // the form that responses have without alt=sse
+	if raw[0] == '[' { // the form that responses have without alt=sse
+		return a.takeAll(raw)
 	}
 	var candidates, feedback []byte
 	for key, value := range wire.Members(raw) {
@@ -86,33 +86,42 @@ func (a *geminiAnswer) take(raw []byte) error {
 		case "candidates":
 			candidates = value
 		case "usageMetadata":
-			a.readUsage(value)
+			a.usage = append(a.usage[:0], value...)
 		case "promptFeedback":
 			feedback = value
 		}
 	}
-	if len(candidates) > 2 {
-		return a.each(candidates, a.candidate)
+	if !isList(candidates) {
+		return a.x.unparsed(raw)
+	}
+	any := false
+	for candidate := range wire.Items(candidates) {
+		any = true
+		if err := a.candidate(candidate); err != nil {
+			return err
+		}
+	}
+	if any {
+		return nil
 	}
 	return a.blocked(feedback)
 }
 
-// each reads the elements of a list; null is an empty one.
-func (a *geminiAnswer) each(raw []byte, read func([]byte) error) error {
-	if string(raw) == "null" {
-		return nil
-	}
-	list, err := wire.Elements(raw)
-	if err != nil {
-		return a.x.unparsed(raw)
-	}
-	for _, element := range list {
-		if err := read(element); err != nil {
+func (a *geminiAnswer) takeAll(raw []byte) error {
+	for response := range wire.Items(raw) {
+		if response[0] != '{' {
+			return a.x.unparsed(raw)
+		}
+		if err := a.take(response); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// isList reports whether a member is a list; one that is not there and null are
+// empty ones.
+func isList(raw []byte) bool { return len(raw) == 0 || raw[0] == '[' || string(raw) == "null" }
 
 // candidate reads the first of the candidates; another is none that we asked
 // for.
@@ -132,12 +141,17 @@ func (a *geminiAnswer) candidate(raw []byte) error {
 			message = value
 		}
 	}
-	for key, value := range wire.Members(content) {
-		if string(key) == "parts" {
-			if err := a.each(value, a.part); err != nil {
-				return err
-			}
+	parts := memberOf(content, "parts")
+	if !isList(parts) {
+		return a.x.unparsed(raw)
+	}
+	for part := range wire.Items(parts) {
+		if err := a.part(part); err != nil {
+			return err
 		}
+	}
+	if reason == nil {
+		return nil
 	}
 	return a.finish(text(reason), text(message))
 }
@@ -145,42 +159,22 @@ func (a *geminiAnswer) candidate(raw []byte) error {
 // part reads a part. Of those that are neither text nor a call nothing is said,
 // but they go back with the others.
 func (a *geminiAnswer) part(raw []byte) error {
-	var said, call []byte
-	thought, signed, members := false, false, 0
-	for key, value := range wire.Members(raw) {
-		members++
-		switch string(key) {
-		case "text":
-			said = value
-		case "thought":
-			thought = string(value) == "true"
-		case "thoughtSignature":
-			signed = len(value) > 2
-		case "functionCall":
-			call = value
-		}
-	}
-	isText := len(said) > 2 && said[0] == '"'
-	switch bare := members == 1 || members == 2 && thought; {
-	case len(said) > 0 && bare && isText:
-		a.parts.text(said, thought)
-	case members > 0 && !(len(said) > 0 && bare):
-		a.parts.whole(raw, signed || thought)
-	}
+	p := readGeminiPart(raw)
+	a.parts.add(raw, p)
 	if len(a.parts.b) > MaxAnswer {
 		return a.x.tooLarge()
 	}
-	if call != nil {
-		return a.call(call)
-	}
-	if !isText {
+	switch {
+	case p.call != nil:
+		return a.call(p.call)
+	case len(p.text) <= 2 || p.text[0] != '"':
 		return nil
 	}
 	kind := Text
-	if thought {
+	if p.thought {
 		kind = Reasoning
 	}
-	a.scratch = appendContent(a.scratch[:0], said)
+	a.scratch = appendContent(a.scratch[:0], p.text)
 	return a.x.emit(Event{Kind: kind, Delta: a.scratch})
 }
 
@@ -253,9 +247,10 @@ func (a *geminiAnswer) blocked(feedback []byte) error {
 		fmt.Sprintf("the provider blocked the prompt (%s): change what is asked, or take another model", a.x.mask.text(reason, maxMessage)))
 }
 
-// readUsage reads the usage so far. The tokens of thoughts are counted beside
-// the candidates', those from the cache among the prompt's.
-func (a *geminiAnswer) readUsage(raw []byte) {
+// geminiUsage reads a usageMetadata, nil for one that says nothing. The tokens
+// of thoughts are counted beside the candidates', those from the cache among the
+// prompt's.
+func geminiUsage(raw []byte) *proto.Usage {
 	var prompt, tools, said, thoughts, cached int64
 	for key, value := range wire.Members(raw) {
 		switch string(key) {
@@ -271,7 +266,8 @@ func (a *geminiAnswer) readUsage(raw []byte) {
 			setTokens(&cached, value)
 		}
 	}
-	if prompt+tools+said+thoughts > 0 {
-		a.usage = proto.Usage{InputTokens: prompt + tools, OutputTokens: said + thoughts, CacheReadTokens: cached, ReasoningTokens: thoughts}
+	if prompt+tools+said+thoughts == 0 {
+		return nil
 	}
+	return &proto.Usage{InputTokens: prompt + tools, OutputTokens: said + thoughts, CacheReadTokens: cached, ReasoningTokens: thoughts}
 }

@@ -3,9 +3,13 @@ package provider
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"zino/proto"
 	"zino/services/rtr/limit"
@@ -18,12 +22,11 @@ func geminiEvents(list ...string) string {
 
 // geParts is a response with parts, and geStop the last one, without any.
 func geParts(parts string) string {
-	return `{"candidates":[{"content":{"parts":[` + parts + `],"role":"model"},"index":0}],` +
-		`"usageMetadata":{"promptTokenCount":10,"totalTokenCount":10},"modelVersion":"gemini-3-flash","responseId":"x1"}`
+	return `{"candidates":[{"content":{"parts":[` + parts + `]}}],"usageMetadata":{"promptTokenCount":10}}`
 }
 
 const (
-	geStop = `{"candidates":[{"content":{"parts":[{"text":""}],"role":"model"},"finishReason":"STOP","index":0}],` +
+	geStop = `{"candidates":[{"content":{"parts":[{"text":""}],"role":"model"},"finishReason":"STOP","index":0}],"modelVersion":"gemini-3-flash",` +
 		`"usageMetadata":{"promptTokenCount":100,"cachedContentTokenCount":60,"candidatesTokenCount":12,"toolUsePromptTokenCount":5,"thoughtsTokenCount":30,"totalTokenCount":147}}`
 	geUsed   = `used {"input_tokens":105,"output_tokens":42,"cache_read_tokens":60,"reasoning_tokens":30}`
 	geUsed10 = `used {"input_tokens":10,"output_tokens":0}`
@@ -62,9 +65,25 @@ func TestGeminiForms(t *testing.T) {
 		"split":          strings.ReplaceAll(plain, `{"content"`, "\ndata: {\"content\""),
 		"without blanks": strings.ReplaceAll(plain, "\n\n", "\n") + "\n",
 		"in one list":    "data: [" + strings.Join(geTools, ",") + "]\n\n",
+		"several lines":  strings.ReplaceAll(plain, `{"functionCall"`, "\ndata: {\ndata: \"functionCall\""),
 		"end mark":       plain + "data: [DONE]\n\n",
 	} {
-		t.Run(name, func(t *testing.T) { everyWay(t, Gemini, ask(t, nil), stream, geToolsWant, "") })
+		want := slices.Clone(geToolsWant)
+		if name == "several lines" { // they are joined by blanks in what is kept
+			want[6] = strings.ReplaceAll(want[6], `{"functionCall"`, `{ "functionCall"`)
+		}
+		t.Run(name, func(t *testing.T) { completeTwoWays(t, Gemini, stream, want) })
+	}
+	everyWay(t, Gemini, ask(t, nil), geminiEvents(geTools...), geToolsWant, "")
+}
+
+// completeTwoWays is everyWay for a long stream: it is fed whole and byte by byte.
+func completeTwoWays(t *testing.T, infer Func, stream string, want []string) {
+	t.Helper()
+	for how, body := range map[string]io.Reader{"whole": strings.NewReader(stream), "byte by byte": byteByByte(stream)} {
+		if got, err := outcome(t, infer, ask(t, nil), body); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: got\n%s\n%v", how, strings.Join(got, "\n"), err)
+		}
 	}
 }
 
@@ -87,19 +106,23 @@ func TestGeminiAnswers(t *testing.T) {
 		{"no state without calls", []string{geParts(`{"text":"a","thoughtSignature":"c2ln"}`), geStop}, []string{"text 0 a", geUsed, "finish stop"}},
 		{"no state without signatures", []string{geParts(`{"text":"a"},` + call), geStop}, append([]string{"text 0 a"}, append(calling, "finish tool_calls")...)},
 		{
-			"a signature on text", []string{geParts(`{"text":"a"}`), geParts(`{"text":"b","thoughtSignature":"c2ln"}`), geParts(`{"text":"c"},` + call), geStop},
+			"a signature on text",
+			[]string{geParts(`{"text":"a"}`), geParts(`{"text":"b","thoughtSignature":"c2ln"}`), geParts(`{"text":"c"},` + call), geStop},
 			append([]string{"text 0 abc"}, append(calling, state(`{"text":"a"},{"text":"b","thoughtSignature":"c2ln"},{"text":"c"},`+call), "finish tool_calls")...),
 		},
 		{
-			"a signature on no text", []string{geParts(call), geParts(`{"text":"","thoughtSignature":"c2ln"}`), geStop},
+			"a signature on no text",
+			[]string{geParts(call), geParts(`{"text":"","thoughtSignature":"c2ln"}`), geStop},
 			append(calling, state(call+`,{"text":"","thoughtSignature":"c2ln"}`), "finish tool_calls"),
 		},
 		{
-			"what is left out", []string{geParts(`{"text":""},{"text":"","thought":true},{"text":null},{},null,5,` + signed), geStop},
+			"what is left out",
+			[]string{geParts(`{"text":""},{"text":"","thought":true},{"text":null},{},null,5,` + signed), geStop},
 			append(calling, state(signed), "finish tool_calls"),
 		},
 		{
-			"other parts", []string{geParts(`{"inlineData":{"data":"AA=="}},{"text":"a","partMetadata":{}},{"thought":false,"text":"b"},` + signed), geStop},
+			"other parts",
+			[]string{geParts(`{"inlineData":{"data":"AA=="}},{"text":"a","partMetadata":{}},{"thought":false,"text":"b"},` + signed), geStop},
 			append([]string{"text 0 ab"}, append(calling, state(`{"inlineData":{"data":"AA=="}},{"text":"a","partMetadata":{}},{"thought":false,"text":"b"},`+signed), "finish tool_calls")...),
 		},
 		{"a call without a name", []string{geParts(`{"functionCall":{}},{"functionCall":{"name":"","args":{}}},{"functionCall":null}`), geStop}, []string{geUsed, "finish stop"}},
@@ -108,7 +131,7 @@ func TestGeminiAnswers(t *testing.T) {
 		{"nothing", []string{`{}`, `{"candidates":null,"promptFeedback":null,"error":null}`, `{"candidates":[]}`, `{"candidates":[{"content":null,"finishReason":null}]}`, `{"candidates":[{"content":{"parts":null}}]}`, geStop}, []string{geUsed, "finish stop"}},
 		{"feedback that blocks nothing", []string{`{"promptFeedback":{"safetyRatings":[]}}`, `{"promptFeedback":{"blockReason":"BLOCKED_REASON_UNSPECIFIED"}}`, geStop}, []string{geUsed, "finish stop"}},
 	} {
-		t.Run(tt.name, func(t *testing.T) { everyWay(t, Gemini, ask(t, nil), geminiEvents(tt.events...), tt.want, "") })
+		t.Run(tt.name, func(t *testing.T) { completeTwoWays(t, Gemini, geminiEvents(tt.events...), tt.want) })
 	}
 }
 
@@ -155,6 +178,8 @@ func TestGeminiFaults(t *testing.T) {
 		{"a call of nothing", geminiEvents(hello, `{"candidates":[{"finishReason":"UNEXPECTED_TOOL_CALL"}]}`), said, "(UNEXPECTED_TOOL_CALL)", limit.Stop},
 		{"a call in pieces", geminiEvents(hello, geParts(`{"functionCall":{"name":"f","willContinue":true}}`)), said, "arguments of a call in pieces", limit.Stop},
 		{"more pieces", geminiEvents(hello, geParts(`{"functionCall":{"partialArgs":[{"jsonPath":"$.x","stringValue":"a"}]}}`)), said, "arguments of a call in pieces", limit.Stop},
+		{"lists in lists", geminiEvents(hello, "[["+geStop+"]]"), said, "not JSON", limit.Stop},
+		{"blocked beside null", geminiEvents(`{"candidates":null,"promptFeedback":{"blockReason":"JAILBREAK"}}`), nil, "blocked the prompt (JAILBREAK)", limit.Stop},
 		{"a blocked prompt", geminiEvents(`{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT"},"usageMetadata":{"promptTokenCount":10}}`), []string{geUsed10}, "blocked the prompt (PROHIBITED_CONTENT)", limit.Stop},
 		{"and why", geminiEvents(`{"promptFeedback":{"blockReason":"SAFETY","blockReasonMessage":"It is ` + quotedKey + `"}}`), nil, "blocked the prompt (SAFETY: It is [hidden])", limit.Stop},
 	} {
@@ -260,21 +285,48 @@ func TestGeminiUnusable(t *testing.T) {
 	}
 }
 
-// sameHowever holds that how a stream is cut into reads changes neither the
-// events nor the error.
-func sameHowever(t *testing.T, infer Func, raw string, at uint) []string {
+// readBare reads an answer without HTTP around it, whose goroutines make fuzzing
+// slow.
+func readBare(t *testing.T, read func(*exchange) error, stream io.Reader) ([]string, error) {
 	t.Helper()
-	n := int(at % uint(len(raw)+1))
-	want, wantErr := outcome(t, infer, ask(t, nil), strings.NewReader(raw))
+	var g gathered
+	ep, _ := endpointFor(t)
+	x := ep.begin(t.Context(), ask(t, nil), nil, true, &g)
+	defer x.detach()
+	defer x.close()
+	x.resp = &http.Response{Body: io.NopCloser(stream)}
+	err := read(x)
+	return g.words, err
+}
+
+// sameHowever holds that how a stream is cut into reads changes neither the
+// events nor the error, and that only a complete answer ends with a finish.
+func sameHowever(t *testing.T, read func(*exchange) error, stream string, at uint) []string {
+	t.Helper()
+	n := int(at % uint(len(stream)+1))
+	want, wantErr := readBare(t, read, strings.NewReader(stream))
 	for how, body := range map[string]io.Reader{
-		"byte by byte": byteByByte(raw), "in two": io.MultiReader(strings.NewReader(raw[:n]), strings.NewReader(raw[n:])),
+		"byte by byte": byteByByte(stream), "in two": io.MultiReader(strings.NewReader(stream[:n]), strings.NewReader(stream[n:])),
+		"at the end": iotest.DataErrReader(strings.NewReader(stream)),
 	} {
-		got, err := outcome(t, infer, ask(t, nil), body)
-		if strings.Join(got, "\n") != strings.Join(want, "\n") || (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() {
-			t.Fatalf("%s: got %q, %v; whole %q, %v", how, got, err, want, wantErr)
+		got, err := readBare(t, read, body)
+		if !slices.Equal(got, want) || fmt.Sprint(err) != fmt.Sprint(wantErr) {
+			t.Fatalf("%s: got\n%q, %v\nand whole\n%q, %v", how, got, err, want, wantErr)
 		}
 	}
+	finished := len(want) > 0 && strings.HasPrefix(want[len(want)-1], "finish ")
+	if finished != (wantErr == nil) {
+		t.Fatalf("got %q and the error %v", want, wantErr)
+	}
 	return want
+}
+
+func readGemini(x *exchange) (err error) {
+	answer := geminiAnswer{x: x}
+	if answer.events, err = x.open(); err != nil {
+		return err
+	}
+	return answer.read()
 }
 
 // FuzzGeminiStream holds that no stream makes the reader fail in another way
@@ -285,8 +337,7 @@ func FuzzGeminiStream(f *testing.F) {
 	f.Add("data: ["+geTools[0]+","+geStop+"]\n\ndata: {\"error\":{}}\n\n", uint(33))
 	f.Add("data: {\"promptFeedback\":{\"blockReason\":\"SAFETY\"}}\n\n", uint(3))
 	f.Add("\xef\xbb\xbf<html>", uint(1))
-	f.Fuzz(func(t *testing.T, raw string, at uint) {
-		words := sameHowever(t, Gemini, raw, at)
-		handedBack(t, words, geminiBody)
+	f.Fuzz(func(t *testing.T, stream string, at uint) {
+		handedBack(t, sameHowever(t, readGemini, stream, at), geminiBody)
 	})
 }

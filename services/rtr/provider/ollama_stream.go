@@ -187,10 +187,7 @@ func (a *ollamaAnswer) message(raw []byte) error {
 	if err := a.say(Text, content); err != nil {
 		return err
 	}
-	if len(calls) > 2 && calls[0] == '[' {
-		return a.callList(calls)
-	}
-	return nil
+	return a.callList(calls)
 }
 
 // say hands on a text, if there is any.
@@ -207,11 +204,7 @@ func (a *ollamaAnswer) say(kind Kind, value []byte) error {
 
 // callList reads calls, each of which comes whole.
 func (a *ollamaAnswer) callList(raw []byte) error {
-	list, err := wire.Elements(raw)
-	if err != nil {
-		return a.x.unparsed(raw)
-	}
-	for _, element := range list {
+	for element := range wire.Items(raw) {
 		name, args := readFunction(memberOf(element, "function"))
 		if name == "" {
 			continue

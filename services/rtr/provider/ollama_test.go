@@ -40,26 +40,26 @@ func TestOllamaForms(t *testing.T) {
 		"plain": olTools, "CRLF": strings.ReplaceAll(olTools, "\n", "\r\n"), "BOM": "\xef\xbb\xbf" + olTools, "blank lines": "\n \r\n" + strings.ReplaceAll(olTools, "\n", "\n\n\t\n"),
 		"no last end": strings.TrimSpace(olTools), "blanks": strings.ReplaceAll(olTools, `{"model"`, ` { "model"`),
 		"unknown lines": strings.ReplaceAll(olTools, "\n", "\n"+`{"future":{"a":1}}`+"\n"), "what follows the end": olTools + "no JSON\n",
-		"long lines": strings.ReplaceAll(olTools, `"done":`, `"pad":"`+strings.Repeat("x", 3000)+`","done":`),
+		"long lines": strings.ReplaceAll(olTools, `"done":`, `"pad":"`+strings.Repeat("x", 20_000)+`","done":`),
 	} {
-		t.Run(name, func(t *testing.T) { everyWay(t, Ollama, ask(t, nil), stream, olToolsWant, "") })
+		t.Run(name, func(t *testing.T) { completeTwoWays(t, Ollama, stream, olToolsWant) })
 	}
+	everyWay(t, Ollama, ask(t, nil), olTools, olToolsWant, "")
 }
 
 // TestOllamaVeryLongLine holds that a line may be longer than any buffer.
 func TestOllamaVeryLongLine(t *testing.T) {
-	long := strings.Repeat("grün ", 1<<20)
+	long := strings.Repeat("grün ", 1<<17)
 	got, err := outcome(t, Ollama, ask(t, nil), strings.NewReader(olLine(`"content":"`+long+`"`)+olDone))
 	if err != nil || len(got) != 3 || got[0] != "text 0 "+long {
 		t.Errorf("got %d words, %v", len(got), err)
 	}
-	_, err = outcome(t, Ollama, ask(t, nil), strings.NewReader(olLine(`"content":"a"`)+`{"a":"`+strings.Repeat("x", 17<<20)))
-	if e, ok := errors.AsType[*proto.Error](err); !ok || e.Code != proto.CodeTooLarge {
-		t.Errorf("got %v", err)
-	}
-	_, err = outcome(t, Ollama, ask(t, nil), strings.NewReader("{\n"+strings.Repeat(" ", 17<<20)))
-	if e, ok := errors.AsType[*proto.Error](err); !ok || e.Code != proto.CodeTooLarge {
-		t.Errorf("got %v", err)
+	endless := strings.Repeat(" ", 17<<20)
+	for _, stream := range []string{olLine(`"content":"a"`) + "{" + endless, "{\n" + endless} {
+		_, err = outcome(t, Ollama, ask(t, nil), strings.NewReader(stream))
+		if e, ok := errors.AsType[*proto.Error](err); !ok || e.Code != proto.CodeTooLarge {
+			t.Errorf("got %v", err)
+		}
 	}
 }
 
@@ -82,7 +82,7 @@ func TestOllamaAnswers(t *testing.T) {
 			`{"message":null,"error":null,"done":null,"eval_count":-1}` + "\n" + olDone, []string{"tool 0  f", olUsed, "finish tool_calls"}},
 		{"arguments that are none", olLine(`"tool_calls":[{"function":{"name":"f","arguments":"oh \"no\""}},{"function":{"name":"g","arguments":[1]}}]`) + olDone, []string{"tool 0  f", `args 0 oh "no"`, "tool 1  g", olUsed, "finish tool_calls"}},
 	} {
-		t.Run(tt.name, func(t *testing.T) { everyWay(t, Ollama, ask(t, nil), tt.stream, tt.want, "") })
+		t.Run(tt.name, func(t *testing.T) { completeTwoWays(t, Ollama, tt.stream, tt.want) })
 	}
 }
 
@@ -149,8 +149,11 @@ func FuzzOllamaStream(f *testing.F) {
 	f.Add(olLine(`"content":"a"`)+`{"error":"x"}`, uint(200))
 	f.Add("{\n\"message\":{\"content\":\"a\"},\n\"done\":true}", uint(3))
 	f.Add("{\"message\":{\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":\"[\"}}]}}\n{\"done\":true", uint(60))
-	f.Fuzz(func(t *testing.T, raw string, at uint) {
-		words := sameHowever(t, Ollama, raw, at)
-		handedBack(t, words, ollamaBody)
+	f.Fuzz(func(t *testing.T, stream string, at uint) {
+		read := func(x *exchange) error {
+			answer := ollamaAnswer{x: x}
+			return answer.read()
+		}
+		handedBack(t, sameHowever(t, read, stream, at), ollamaBody)
 	})
 }
