@@ -130,7 +130,7 @@ func (c *chat) named(data string) event {
 
 // pester sends text until the client hangs up.
 func (c *chat) pester(text string) {
-	for {
+	for text = strings.Repeat(text, 1+1024/len(text)); ; { // in larger writes, as a flood comes
 		c.write(text)
 	}
 }

@@ -14,15 +14,17 @@ import (
 // everything is a text with every field, and its packet behind type and text.
 func everything() (text proto.Text, rest string) {
 	n, cost := 2, 0.25
-	return proto.Text{
+	text = proto.Text{
 		Content: "one <two>", Iterations: &n,
 		ToolCalls:  proto.Raw(`[ {"id":"a","x":1.0} ]`),
 		State:      proto.Raw(`{"s": "\u003c"}`),
 		StopReason: "tool_calls",
 		Usage:      &proto.Usage{InputTokens: 5, OutputTokens: 7, CacheReadTokens: 3, CostUSD: &cost},
 		Provider:   "anthropic", Model: "m",
-	}, `,"iterations":2,"tool_calls":[ {"id":"a","x":1.0} ],"reasoning_state":{"s": "\u003c"},"stop_reason":"tool_calls",` +
+	}
+	rest = `,"iterations":2,"tool_calls":[ {"id":"a","x":1.0} ],"reasoning_state":{"s": "\u003c"},"stop_reason":"tool_calls",` +
 		`"usage":{"input_tokens":5,"output_tokens":7,"cache_read_tokens":3,"cost_usd":0.25},"provider":"anthropic","model":"m"}`
+	return text, rest
 }
 
 // TestWholeText: the terminal packet carries every field in both forms, raw

@@ -138,7 +138,7 @@ func decodeInto(raw []byte, v reflect.Value, strict bool) error {
 func decodeScalar(raw []byte, v reflect.Value) error {
 	switch v.Kind() {
 	case reflect.String:
-		text, ok := unquote(nil, raw)
+		text, ok := Unquote(nil, raw)
 		if !ok {
 			return wrong("a string", raw)
 		}
@@ -198,7 +198,7 @@ func decodeMap(raw []byte, v reflect.Value, strict bool) error {
 // number reads a JSON number, or a string that holds one.
 func number(raw []byte) (float64, error) {
 	text := string(raw)
-	if unquoted, ok := unquote(nil, raw); ok {
+	if unquoted, ok := Unquote(nil, raw); ok {
 		text = strings.TrimSpace(string(unquoted))
 	}
 	n, err := strconv.ParseFloat(text, 64)

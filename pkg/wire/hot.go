@@ -38,7 +38,7 @@ func ChunkDelta(payload, scratch []byte) (delta []byte, ok bool) {
 	if end, ok := skipString(quoted, 0); !ok || end != len(quoted) {
 		return nil, false // the last quote is not the end of the delta
 	}
-	return unquote(scratch[:0], quoted)
+	return Unquote(scratch[:0], quoted)
 }
 
 // IsChunk reports whether payload begins as AppendChunk writes it.

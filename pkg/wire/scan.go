@@ -87,7 +87,7 @@ func (f *fields) key() ([]byte, bool) {
 	if text := raw[1 : len(raw)-1]; verbatim(text) {
 		return text, true
 	}
-	return unquote(nil, raw)
+	return Unquote(nil, raw)
 }
 
 // finish checks that nothing but space follows the closing brace.

@@ -89,10 +89,10 @@ func appendRune(b []byte, r rune) []byte {
 	return append(b, '\\', 'u', hexDigits[r>>12], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 }
 
-// unquote appends the text of the JSON string raw, quotes included, to b. A
-// lone surrogate becomes U+FFFD. It is false for anything that is not a valid
-// JSON string in valid UTF-8.
-func unquote(b, raw []byte) ([]byte, bool) {
+// Unquote appends the text of a JSON string, quotes included, to b. A lone
+// surrogate becomes U+FFFD. It is false for anything that is not a valid JSON
+// string in valid UTF-8.
+func Unquote(b, raw []byte) ([]byte, bool) {
 	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' || !utf8.Valid(raw) {
 		return b, false
 	}

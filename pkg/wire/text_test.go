@@ -89,9 +89,9 @@ func TestUnquote(t *testing.T) {
 		"\"\u2028 \x7f\"":           "\u2028 \x7f",
 		`"<\u003c` + "\U0001f600\"": "<<\U0001f600",
 	} {
-		got, ok := unquote([]byte("kept "), []byte(raw))
+		got, ok := Unquote([]byte("kept "), []byte(raw))
 		if !ok || string(got) != "kept "+want {
-			t.Errorf("unquote(%s) = %q, %v, want %q", raw, got, ok, want)
+			t.Errorf("Unquote(%s) = %q, %v, want %q", raw, got, ok, want)
 		}
 	}
 }
@@ -101,8 +101,8 @@ func TestUnquoteRefuses(t *testing.T) {
 		``, `"`, `a`, `a"`, `"a`, `"a"b"`, `"\"`, `"\x"`, `"\u"`, `"\u12"`, `"\u123"`, `"\u123g"`, `"\u+123"`, `"\U0041"`,
 		"\"\n\"", "\"\x00\"", "\"\xff\"", "\"\xe2\x82\"", "\"\xed\xa0\x80\"", `'a'`, `1`, `null`,
 	} {
-		if got, ok := unquote(nil, []byte(raw)); ok {
-			t.Errorf("unquote(%q) = %q", raw, got)
+		if got, ok := Unquote(nil, []byte(raw)); ok {
+			t.Errorf("Unquote(%q) = %q", raw, got)
 		}
 	}
 }
@@ -117,7 +117,7 @@ func FuzzAppendString(f *testing.F) {
 		if got != want {
 			t.Fatalf("AppendString(%q) = %s, want %s", s, got, want)
 		}
-		back, ok := unquote(nil, []byte(got))
+		back, ok := Unquote(nil, []byte(got))
 		if !ok || utf8.ValidString(s) && string(back) != s {
 			t.Fatalf("%q came back as %q, %v", s, back, ok)
 		}
@@ -136,9 +136,9 @@ func FuzzUnquote(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw string) {
 		var want string
 		good := strings.HasPrefix(raw, `"`) && strings.HasSuffix(raw, `"`) && utf8.ValidString(raw) && json.Unmarshal([]byte(raw), &want) == nil
-		got, ok := unquote(nil, []byte(raw))
+		got, ok := Unquote(nil, []byte(raw))
 		if ok != good || ok && string(got) != want {
-			t.Fatalf("unquote(%q) = %q, %v; encoding/json: %q, %v", raw, got, ok, want, good)
+			t.Fatalf("Unquote(%q) = %q, %v; encoding/json: %q, %v", raw, got, ok, want, good)
 		}
 	})
 }

@@ -79,7 +79,10 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) < 5 && req.Method == from.Method && req.URL.Scheme == from.URL.Scheme && req.URL.Host == from.URL.Host {
 		return nil
 	}
-	to := url.URL{Scheme: req.URL.Scheme, Host: req.URL.Host, Path: strings.TrimSuffix(req.URL.Path, "/chat/completions")}
+	to := url.URL{Scheme: req.URL.Scheme, Host: req.URL.Host, Path: req.URL.Path}
+	for _, ours := range []string{"/chat/completions", "/v1/messages", "/api/chat", "/v1beta/"} {
+		to.Path, _, _ = strings.Cut(to.Path, ours)
+	}
 	return &proto.Error{
 		Code: proto.CodeUnavailable, Kind: kindHTTP, Status: req.Response.StatusCode,
 		Message: "the provider redirects to " + oneLine(to.String(), 300) + ", which is not followed: if that is right, set the base URL to it",

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	maxRefusal = 64 << 10        // bytes that are read of an error's body
-	graceTime  = 2 * time.Second // for what follows a finish reason: usage, [DONE]
-	drainTime  = time.Second     // for the end of a body, so that its connection can be used again
-	maxSilence = 2 * sse.MaxEvent
+	maxRefusal = 64 << 10             // bytes that are read of an error's body
+	graceTime  = 2 * time.Second      // for what follows a finish reason: usage, [DONE]
+	drainTime  = time.Second          // for the end of a body, so that its connection can be used again
+	maxSilence = sse.MaxEvent + 1<<20 // bytes without an event: no event is larger
 )
 
 var (
@@ -43,8 +43,9 @@ type exchange struct {
 	silent time.Duration // for which the provider was waited for since the last event
 	unsaid int64         // bytes since then
 	resp   *http.Response
-	whole  bool // the answer has been read to its end mark
-	size   int  // bytes of the events so far
+	whole  bool   // the answer has been read to its end mark
+	size   int    // bytes of the events so far
+	remedy string // what to do if it cannot stream
 }
 
 // begin prepares an exchange. Its context is not derived from the caller's, so
@@ -134,7 +135,10 @@ func (x *exchange) Read(p []byte) (int, error) {
 
 // emit hands on an event.
 func (x *exchange) emit(e Event) error {
-	if x.size += len(e.Delta); x.size > MaxAnswer {
+	if e.Kind != State { // it repeats what was counted
+		x.size += len(e.Delta)
+	}
+	if x.size > MaxAnswer {
 		return x.tooLarge()
 	}
 	x.silent, x.unsaid = 0, 0

@@ -196,16 +196,20 @@ func (ep *Endpoint) failed(data []byte) *Fault {
 }
 
 // notStreamed is the error of JSON in place of a stream.
-func (ep *Endpoint) notStreamed(body []byte) *Fault {
+func (x *exchange) notStreamed(body []byte) *Fault {
 	var v struct {
 		Error json.RawMessage `json:"error"`
 		Kind  string          `json:"object"`
 	}
 	if json.Unmarshal(body, &v) != nil || says(v.Error) || v.Kind == "error" {
-		return ep.failed(body)
+		return x.failed(body)
 	}
-	f := fault(limit.Stop, proto.CodeUnavailable, kindParse, ep.Name+" answered with JSON where a stream was asked for: set [rtr] streaming = false if it cannot stream")
-	f.Details = ep.plain(body)
+	remedy := x.remedy
+	if remedy == "" {
+		remedy = "check " + x.BaseHint
+	}
+	f := fault(limit.Stop, proto.CodeUnavailable, kindParse, x.Name+" answered with JSON where a stream was asked for: "+remedy)
+	f.Details = x.plain(body)
 	return f
 }
 

@@ -109,11 +109,11 @@ func readMessage(element []byte) (m Message, role json.RawMessage) {
 
 // text is a JSON string's value, empty for anything else.
 func text(raw []byte) string {
-	var s string
-	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
+	s, ok := wire.Unquote(nil, raw)
+	if !ok {
 		return ""
 	}
-	return s
+	return string(s)
 }
 
 // contentOf is text in the forms that messages have: a string, null, or a list

@@ -22,6 +22,7 @@ func completions(ctx context.Context, ep *Endpoint, req *Request, name string, s
 	}
 	x := ep.begin(ctx, req, body, req.Stream, sink)
 	defer x.end()
+	x.remedy = "set [rtr] streaming = false if it cannot stream"
 	c := &carrier{exchange: x}
 	config := openai.DefaultConfig(ep.Key)
 	config.BaseURL, config.HTTPClient = ep.Base, c

@@ -189,22 +189,10 @@ func (c *completion) emitText(kind Kind, value []byte) error {
 
 // appendContent appends a content's text.
 func appendContent(b, value []byte) []byte {
-	if value[0] == '"' {
-		if plain := value[1 : len(value)-1]; isPlain(plain) {
-			return append(b, plain...)
-		}
+	if out, ok := wire.Unquote(b, value); ok {
+		return out
 	}
 	return append(b, contentOf(value)...)
-}
-
-// isPlain reports whether a JSON string's inside has no escapes.
-func isPlain(s []byte) bool {
-	for _, c := range s {
-		if c == '\\' {
-			return false
-		}
-	}
-	return true
 }
 
 // usage reads OpenAI's usage: prompt_tokens includes what came from the cache.
