@@ -1,6 +1,7 @@
 package rtr
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,7 +81,7 @@ func (c *call) mayFallBack(err error) bool {
 	if f, ok := errors.AsType[*provider.Fault](err); ok {
 		return f.Status != 400 && f.Status != 413 && f.Status != 422
 	}
-	return errors.Is(err, proto.ErrUnavailable)
+	return errors.Is(err, proto.ErrUnavailable) || errors.Is(err, proto.ErrBusy)
 }
 
 // ask has one target answer, in as many attempts as are sensible.
@@ -130,6 +131,9 @@ func exhausted(f *provider.Fault, attempts int, wait time.Duration) error {
 	return f.With(&told)
 }
 
+// longWait is a wait for a provider that is reported, and not sat out.
+const longWait = 30 * time.Second
+
 // attempt asks a target once.
 func (c *call) attempt(t *target) (proto.Text, error) {
 	if !t.remote() {
@@ -137,6 +141,10 @@ func (c *call) attempt(t *target) (proto.Text, error) {
 	}
 	if c.s.unkept != nil {
 		return proto.Text{}, c.s.unkept
+	}
+	if _, _, until := t.limiter.Waiting(); time.Until(until) > longWait {
+		return proto.Text{}, &proto.Error{Code: proto.CodeBusy, Message: fmt.Sprintf(
+			"%s asks not to be asked before %s: try again then", t.caps.Provider, until.Local().Format("15:04:05"))}
 	}
 	release, err := t.limiter.Acquire(c.ctx, func(wait time.Duration) {
 		c.notice(proto.Notice{Kind: "wait", WaitMS: wait.Milliseconds(), Text: "waiting until " + t.caps.Provider + " may be asked" + about(wait)})
@@ -189,9 +197,11 @@ func (c *call) requestFor(t *target) provider.Request {
 	return req
 }
 
-// leastAnswer is how short an answer may be made for a budget, in tokens, where
-// nobody has said how long it may be.
-const leastAnswer = 16
+// How long an answer is, in tokens, where nobody has said how long it may be.
+const (
+	leastAnswer = 16    // it may be made as short for a budget
+	usualAnswer = 16384 // so much is reserved where the provider has no limit
+)
 
 // reserve takes what the request may cost out of the budget.
 func (c *call) reserve(t *target, req *provider.Request) (*ledger.Reservation, error) {
@@ -207,10 +217,10 @@ func (c *call) reserve(t *target, req *provider.Request) (*ledger.Reservation, e
 		Price: t.price, Told: t.caps.Provider == "openrouter",
 	}
 	if req.MaxTokens == 0 {
-		ask.Output, ask.Least = int64(t.maxTokens), leastAnswer
+		ask.Output, ask.Least = cmp.Or(int64(t.maxTokens), usualAnswer), leastAnswer
 	}
 	r, err := c.s.books.Reserve(c.ctx, ask)
-	if err == nil {
+	if err == nil && (r.Output < ask.Output || req.MaxTokens+t.maxTokens > 0) {
 		req.MaxTokens = int(r.Output)
 	}
 	return r, err

@@ -39,7 +39,8 @@ type Endpoint struct {
 	KeyHint, BaseHint string
 	// Stall is how long the provider may be silent; 0: without a limit.
 	Stall time.Duration
-	// Observe, if not nil, is told the status and header of every answer.
+	// Observe, if not nil, is told the status and header of every answer, save
+	// of those that say to come back another day.
 	Observe func(status int, header http.Header)
 
 	mask mask

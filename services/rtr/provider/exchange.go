@@ -10,6 +10,7 @@ import (
 
 	"zino/pkg/sse"
 	"zino/proto"
+	"zino/services/rtr/limit"
 )
 
 const (
@@ -86,13 +87,17 @@ func (x *exchange) send(req *http.Request) error {
 		return x.explain(err)
 	}
 	x.resp = resp
-	if x.Observe != nil {
-		x.Observe(resp.StatusCode, resp.Header)
-	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return x.readRefusal()
 	}
+	x.observe()
 	return nil
+}
+
+func (x *exchange) observe() {
+	if x.Observe != nil {
+		x.Observe(x.resp.StatusCode, x.resp.Header)
+	}
 }
 
 // await starts the clock for the provider's next byte.
@@ -153,7 +158,11 @@ func (x *exchange) readRefusal() error {
 	if err != nil && x.caller.Err() != nil {
 		return x.caller.Err()
 	}
-	return x.refused(x.resp.StatusCode, x.resp.Header, body) // with as much of its words as came
+	f := x.refused(x.resp.StatusCode, x.resp.Header, body) // with as much of its words as came
+	if f.Verdict.Class != limit.WaitLong {
+		x.observe() // a quota of the day concerns this model or key, and no waiting helps
+	}
+	return f
 }
 
 // hurry is called when the answer is complete: what may follow is welcome, but
