@@ -55,7 +55,8 @@ type router struct {
 	*Service
 	client *rpc.Client
 	log    *lockedBuffer
-	close  func() // before the test ends; the socket is served on
+	lossy  bool   // the books cannot be written
+	close  func() // as a test's end does; the socket is served on
 
 	mu     sync.Mutex
 	pauses []time.Duration
@@ -106,8 +107,8 @@ func start(t *testing.T, change func(*config.Config)) *router {
 	r.client = &rpc.Client{Service: "rtr", Path: listen(t, server)}
 	r.close = sync.OnceFunc(func() {
 		r.client.Close()
-		if err := s.Close(); err != nil {
-			t.Error(err)
+		if err := s.Close(); (err != nil) != r.lossy {
+			t.Errorf("Close: %v", err)
 		}
 	})
 	t.Cleanup(r.close)
@@ -211,6 +212,20 @@ func (r *router) caps(t *testing.T) proto.RouterCapabilities {
 func (r *router) report(t *testing.T, req proto.UsageRequest) (proto.UsageReport, error) {
 	t.Helper()
 	return rpc.Call(t.Context(), r.client, proto.RtrUsage, req)
+}
+
+// quiet returns when no request is worked on any more.
+func (r *router) quiet(t *testing.T) {
+	t.Helper()
+	for {
+		stats, err := rpc.Call(t.Context(), r.client, proto.GetStats, proto.StatsRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stats.InFlight == 0 {
+			return
+		}
+	}
 }
 
 // failure returns the error that crossed the socket.
