@@ -36,6 +36,7 @@ var olToolsWant = []string{
 // TestOllamaForms holds that the same events are read from every form that a
 // stream may have.
 func TestOllamaForms(t *testing.T) {
+	t.Parallel()
 	for name, stream := range map[string]string{
 		"plain": olTools, "CRLF": strings.ReplaceAll(olTools, "\n", "\r\n"), "BOM": "\xef\xbb\xbf" + olTools, "blank lines": "\n \r\n" + strings.ReplaceAll(olTools, "\n", "\n\n\t\n"),
 		"no last end": strings.TrimSpace(olTools), "blanks": strings.ReplaceAll(olTools, `{"model"`, ` { "model"`),
@@ -49,6 +50,7 @@ func TestOllamaForms(t *testing.T) {
 
 // TestOllamaVeryLongLine holds that a line may be longer than any buffer.
 func TestOllamaVeryLongLine(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("grün ", 1<<17)
 	got, err := outcome(t, Ollama, ask(t, nil), strings.NewReader(olLine(`"content":"`+long+`"`)+olDone))
 	if err != nil || len(got) != 3 || got[0] != "text 0 "+long {
@@ -89,6 +91,7 @@ func TestOllamaAnswers(t *testing.T) {
 // TestOllamaFaults holds that what is no complete answer is an error, that what
 // came before it is not lost, and what may be done about it.
 func TestOllamaFaults(t *testing.T) {
+	t.Parallel()
 	hello, said := olLine(`"content":"a"`), []string{"text 0 a"}
 	for _, tt := range []struct {
 		name, stream string
