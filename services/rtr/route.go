@@ -131,8 +131,23 @@ func exhausted(f *provider.Fault, attempts int, wait time.Duration) error {
 	return f.With(&told)
 }
 
-// longWait is a wait for a provider that is reported, and not sat out.
-const longWait = 30 * time.Second
+// patience is how long a provider that wants a pause is waited for; more is
+// reported, and not sat out.
+const patience = 30 * time.Second
+
+// longWait is the error of a provider that wants a long pause. A minute may be
+// that of our own limit, which is waited for.
+func (c *call) longWait(t *target) error {
+	longest := patience
+	if c.s.minutely[t.caps.Provider] {
+		longest = time.Minute
+	}
+	if _, _, until := t.limiter.Waiting(); time.Until(until) > longest {
+		return &proto.Error{Code: proto.CodeBusy, Message: fmt.Sprintf(
+			"%s asks not to be asked before %s: try again then", t.caps.Provider, until.Local().Format("15:04:05"))}
+	}
+	return nil
+}
 
 // attempt asks a target once.
 func (c *call) attempt(t *target) (proto.Text, error) {
@@ -142,9 +157,8 @@ func (c *call) attempt(t *target) (proto.Text, error) {
 	if c.s.unkept != nil {
 		return proto.Text{}, c.s.unkept
 	}
-	if _, _, until := t.limiter.Waiting(); time.Until(until) > longWait {
-		return proto.Text{}, &proto.Error{Code: proto.CodeBusy, Message: fmt.Sprintf(
-			"%s asks not to be asked before %s: try again then", t.caps.Provider, until.Local().Format("15:04:05"))}
+	if err := c.longWait(t); err != nil {
+		return proto.Text{}, err
 	}
 	release, err := t.limiter.Acquire(c.ctx, func(wait time.Duration) {
 		c.notice(proto.Notice{Kind: "wait", WaitMS: wait.Milliseconds(), Text: "waiting until " + t.caps.Provider + " may be asked" + about(wait)})

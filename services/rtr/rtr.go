@@ -38,8 +38,9 @@ type Service struct {
 	client   *http.Client
 	probes   []server // the model servers that auto looks for
 	limiters map[string]*limit.Limiter
-	books    *ledger.Ledger // nil if they cannot be kept, and need not be
-	unkept   error          // why a budget cannot be kept
+	minutely map[string]bool // the providers that may be asked so often a minute
+	books    *ledger.Ledger  // nil if they cannot be kept, and need not be
+	unkept   error           // why a budget cannot be kept
 	pause    func(context.Context, time.Duration) error
 	life     context.Context // ends with Close
 	stop     context.CancelFunc
@@ -58,7 +59,7 @@ func New(cfg *config.Config, log *slog.Logger) (*Service, error) {
 	}
 	s := &Service{
 		log: log, set: set, client: provider.NewClient(), probes: localServers, limiters: map[string]*limit.Limiter{},
-		pause: pause, deciding: make(chan struct{}, 1), chosen: map[wish]*target{},
+		minutely: map[string]bool{}, pause: pause, deciding: make(chan struct{}, 1), chosen: map[wish]*target{},
 	}
 	for _, v := range vendors {
 		l := config.Limit{}
@@ -67,6 +68,7 @@ func New(cfg *config.Config, log *slog.Logger) (*Service, error) {
 				l = configured
 			}
 		}
+		s.minutely[v.name] = l.RequestsPerMinute > 0
 		s.limiters[v.name] = limit.New(l.Concurrent, l.RequestsPerMinute, nil)
 	}
 	s.openBooks(cfg)
@@ -114,7 +116,7 @@ func (s *Service) capabilities(ctx context.Context, _ proto.CapabilitiesRequest)
 	if err != nil {
 		return proto.RouterCapabilities{}, err
 	}
-	caps := t.caps
+	caps := s.learn(ctx, t).caps // whether its tools are native has to be asked
 	caps.Streaming = s.set.streaming
 	return caps, nil
 }
