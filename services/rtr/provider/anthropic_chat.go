@@ -68,7 +68,7 @@ func (c *anthropicChat) assistant(m Message) {
 		c.begin("assistant")
 		c.b = wire.AppendString(append(c.b, `{"type":"tool_use","id":`...), id)
 		c.b = wire.AppendString(append(c.b, `,"name":`...), plainName(call.Name))
-		c.b = append(anthropicInput(append(c.b, `,"input":`...), call.Args), '}')
+		c.b = append(append(append(c.b, `,"input":`...), call.object()...), '}')
 	}
 }
 
@@ -157,19 +157,6 @@ func plainName(s string) string {
 		return '_'
 	}, s)
 	return plain[:min(len(plain), maxPlain)]
-}
-
-// anthropicInput appends a call's arguments, which the wire wants as an object.
-// A text that is none goes as the object's one member, so that the model sees
-// what it wrote and what the tool's error is about.
-func anthropicInput(b []byte, args string) []byte {
-	switch args = strings.TrimSpace(args); {
-	case args == "":
-		return append(b, "{}"...)
-	case args[0] == '{' && wire.Valid([]byte(args)):
-		return append(b, args...)
-	}
-	return append(wire.AppendString(append(b, `{"_malformed":`...), args), '}')
 }
 
 // result adds the result of the next of the calls. The wire takes no blank one

@@ -64,7 +64,7 @@ func (b *anthropicBlock) appendTo(out []byte) []byte {
 // partValue is a part in JSON.
 func partValue(part int, text []byte) []byte {
 	if part == partInput {
-		return flat(anthropicInput(nil, string(text)))
+		return flat(Call{Args: string(text)}.object())
 	}
 	return wire.AppendString(nil, text)
 }

@@ -82,6 +82,27 @@ func (x *exchange) openWhole(in io.Reader) (*events, error) {
 // next returns the data of the next event and the name that the event has. It
 // returns io.EOF at the end, of which done says whether it was marked.
 func (ev *events) next() (name string, data []byte, err error) {
+	for {
+		if len(ev.parts) > 0 {
+			data, ev.parts = ev.parts[0], ev.parts[1:]
+		} else if name, data, err = ev.read(); err != nil {
+			return "", nil, err
+		}
+		if string(data) == "[DONE]" {
+			ev.done, ev.any = true, true
+			return "", nil, io.EOF
+		}
+		if len(data) > 0 {
+			ev.any = true
+			return name, data, nil
+		}
+	}
+}
+
+// read reads the next event of the stream, or the whole answer; what has no
+// data, or was cut off in the middle, is empty. After that comes the end of
+// the input, and is reported as such.
+func (ev *events) read() (name string, data []byte, err error) {
 	if ev.in == nil {
 		data, ev.body, ev.done = ev.body, nil, true
 		if data == nil {
@@ -89,58 +110,37 @@ func (ev *events) next() (name string, data []byte, err error) {
 		}
 		return "", data, nil
 	}
-	for {
-		name, data, cut, err := ev.piece()
-		switch {
-		case err != nil:
-			return "", nil, err
-		case len(data) == 0:
-			continue
-		case string(data) == endMark:
-			ev.done, ev.any = true, true
-			return "", nil, io.EOF
-		case cut && !json.Valid(data):
-			continue // the end of the input follows and is reported as such
-		}
-		ev.any = true
-		return name, data, nil
+	event, err := ev.in.Next()
+	if err != nil {
+		return "", nil, err
 	}
+	return event.Name, ev.separate(bytes.TrimSpace(event.Data), event.Cut), nil
 }
 
-// piece returns the next event, or the next of those that came as one. cut is
-// true if the input ended in it.
-func (ev *events) piece() (name string, data []byte, cut bool, err error) {
-	if len(ev.parts) == 0 {
-		event, err := ev.in.Next()
-		if err != nil {
-			return "", nil, false, err
-		}
-		ev.name, ev.cut = event.Name, event.Cut
-		data = bytes.TrimSpace(event.Data)
-		if ev.parts = separate(data, ev.cut); ev.parts == nil {
-			return ev.name, data, ev.cut, nil
-		}
-	}
-	data, ev.parts = ev.parts[0], ev.parts[1:]
-	return ev.name, bytes.TrimSpace(data), ev.cut && len(ev.parts) == 0, nil
-}
-
-// separate takes events apart that came without a blank line between them: the
-// standard joins their lines, which makes no JSON of them. It returns nil for
-// data that is one event. Of a cut one the last line may be anything.
-func separate(data []byte, cut bool) [][]byte {
-	if bytes.IndexByte(data, '\n') < 0 || wire.Valid(data) {
-		return nil
+// separate keeps apart events that came without a blank line between them: the
+// standard joins their lines, which makes no JSON of them.
+func (ev *events) separate(data []byte, cut bool) []byte {
+	if bytes.IndexByte(data, '\n') < 0 && !cut || isEvent(data) {
+		return data
 	}
 	lines := bytes.Split(data, []byte("\n"))
+	if last := len(lines) - 1; cut && !isEvent(bytes.TrimSpace(lines[last])) {
+		lines = lines[:last]
+	}
 	for i, line := range lines {
-		line = bytes.TrimSpace(line)
-		if len(line) > 0 && string(line) != endMark && !(cut && i == len(lines)-1) && !wire.Valid(line) {
-			return nil
+		if lines[i] = bytes.TrimSpace(line); len(lines[i]) > 0 && !isEvent(lines[i]) {
+			return data
 		}
 	}
-	return lines
+	if len(lines) == 0 {
+		return nil
+	}
+	ev.parts = lines[1:]
+	return lines[0]
 }
+
+// isEvent reports whether data is that of one event.
+func isEvent(data []byte) bool { return string(data) == "[DONE]" || wire.Valid(data) }
 
 // judge decides what the end of the events means: an answer is complete when
 // it is finished or the end mark came. What goes wrong after that is nobody's

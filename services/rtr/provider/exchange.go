@@ -46,6 +46,7 @@ type exchange struct {
 	resp   *http.Response
 	whole  bool   // the answer has been read to its end mark
 	size   int    // bytes of the events so far
+	slow   bool   // no byte comes before the model is loaded and has read the prompt
 	remedy string // what to do if it cannot stream
 }
 
@@ -106,11 +107,19 @@ func (x *exchange) await() {
 	if x.limit <= 0 {
 		return
 	}
-	left := x.limit
+	left := x.patience()
 	if x.stream {
 		left = min(left, max(x.limit*silentFactor-x.silent, time.Millisecond))
 	}
 	x.timer.Reset(left)
+}
+
+// patience is how long the next byte is waited for.
+func (x *exchange) patience() time.Duration {
+	if x.slow && x.resp == nil {
+		return x.limit * silentFactor
+	}
+	return x.limit
 }
 
 // arrived stops the clock.

@@ -65,7 +65,7 @@ func (x *exchange) explain(err error) error {
 			"the model at %s sent no part of an answer for %gs, only comments: try again, or raise [rtr] stall_timeout", x.Name, (x.limit*silentFactor).Seconds()))
 	case context.Cause(x.ctx) == errStalled:
 		return fault(limit.Stop, proto.CodeTimeout, kindTimeout, fmt.Sprintf(
-			"the model at %s sent nothing for %gs: try again, or raise [rtr] stall_timeout", x.Name, x.limit.Seconds()))
+			"the model at %s sent nothing for %gs: try again, or raise [rtr] stall_timeout", x.Name, x.patience().Seconds()))
 	}
 	return x.unreachable(err)
 }
@@ -141,6 +141,9 @@ func (ep *Endpoint) refusal(status int, body []byte) *proto.Error {
 	out := &proto.Error{Code: codeOf(status), Kind: kindHTTP, Status: status, Message: fmt.Sprintf("HTTP %d: %s", status, message)}
 	if raw == message {
 		raw = ""
+	}
+	if bytes.Contains(body, []byte("API_KEY_INVALID")) { // how Gemini says 401
+		status = http.StatusUnauthorized
 	}
 	out.Details = strings.TrimSpace(ep.hint(status) + raw)
 	return out

@@ -130,7 +130,7 @@ func (w *contentWriter) answer(m Message) {
 	for i, c := range w.open {
 		w.part("model")
 		b := append(appendGeminiName(append(w.b, `{"functionCall":{`...), c), `,"args":`...)
-		b = append(append(b, objectArgs(c.Args)...), '}')
+		b = append(append(b, c.object()...), '}')
 		if i == 0 && wantsSignature(w.model) {
 			b = append(b, unsigned...)
 		}
@@ -186,20 +186,6 @@ func sendable(calls []Call) []Call {
 		}
 	}
 	return out
-}
-
-// objectArgs makes an object of a call's arguments, for wires that take nothing
-// else. A text that is none goes as the object's one member, so that the model
-// sees what it wrote and what the tool's error is about.
-func objectArgs(args string) []byte {
-	raw := []byte(strings.TrimSpace(args))
-	switch {
-	case len(raw) == 0:
-		return []byte("{}")
-	case raw[0] == '{' && wire.Valid(raw):
-		return raw
-	}
-	return append(wire.AppendString([]byte(`{"_malformed":`), raw), '}')
 }
 
 // isEnvelope reports whether a tool's result is an object with a member "ok",

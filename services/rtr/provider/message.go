@@ -51,7 +51,7 @@ func (c Call) object() []byte {
 	case args[0] == '{' && wire.Valid(args):
 		return args
 	}
-	return append(wire.AppendString([]byte(`{"_malformed":`), c.Args), '}')
+	return append(wire.AppendString([]byte(`{"_malformed":`), args), '}')
 }
 
 func invalid(format string, args ...any) error {
@@ -109,6 +109,9 @@ func readMessage(element []byte) (m Message, role json.RawMessage) {
 
 // text is a JSON string's value, empty for anything else.
 func text(raw []byte) string {
+	if len(raw) < 3 {
+		return ""
+	}
 	s, ok := wire.Unquote(nil, raw)
 	if !ok {
 		return ""

@@ -25,6 +25,7 @@ func Ollama(ctx context.Context, ep *Endpoint, req *Request, sink Sink) error {
 		return err
 	}
 	x := ep.at(ollamaBase(ep.Base)).begin(ctx, req, body, true, sink)
+	x.slow = true
 	defer x.end()
 	if err := x.post("/api/chat", x.bearer); err != nil {
 		return err

@@ -106,7 +106,7 @@ func (w *ollamaWriter) answer(m Message) {
 			w.b = append(wire.AppendString(append(w.b, `"id":`...), c.ID), ',')
 		}
 		w.b = wire.AppendString(append(w.b, `"function":{"name":`...), c.Name)
-		w.b = append(append(append(w.b, `,"arguments":`...), objectArgs(c.Args)...), "}}"...)
+		w.b = append(append(append(w.b, `,"arguments":`...), c.object()...), "}}"...)
 	}
 	w.b = append(w.b, ']')
 }

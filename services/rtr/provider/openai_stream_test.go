@@ -179,3 +179,15 @@ func FuzzAnswer(f *testing.F) {
 		noSecret(t, "the error", fault.Message+fault.Details)
 	})
 }
+
+// TestNoBlankLines holds that events without blank lines between them are told
+// apart, also where the input ends without one, and in its middle.
+func TestNoBlankLines(t *testing.T) {
+	const hel, lo, end = `data: {"choices":[{"delta":{"content":"hel"}}]}` + "\n", `data: {"choices":[{"delta":{"content":"lo"}}]}` + "\n", `data: {"choices":[{"delta":{},"finish_reason":"stop"}]}` + "\n"
+	for _, stream := range []string{
+		hel + lo + end + "data: [DONE]\n", hel + lo + end + "data: [DONE]", hel + "\n" + lo + end + "data: [DONE]\n\n", hel + lo + end, hel + lo + end[:len(end)-1], hel + lo + end + `data: {"choi`,
+	} {
+		everyWay(t, OpenAI, ask(t, nil), stream, []string{"text 0 hello", "finish stop"}, "")
+	}
+	everyWay(t, OpenAI, ask(t, nil), hel+lo+`data: {"choi`, []string{"text 0 hello"}, "ended before")
+}
