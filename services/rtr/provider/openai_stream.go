@@ -18,6 +18,9 @@ type completion struct {
 	finished bool // a finish reason has come, or the whole message
 	reason   string
 	scratch  []byte
+	news     []byte // the text of the event under way
+	more     bool   // it has more news than that
+	template template
 }
 
 func (c *completion) read() error {
@@ -53,9 +56,27 @@ func (c *completion) end() error {
 // event has a delta. Events without a choice are usage, or what the future
 // brings.
 func (c *completion) take(raw []byte) error {
+	if piece, ok := c.template.read(c.scratch[:0], raw); ok {
+		c.scratch = piece
+		return c.speak(piece)
+	}
 	if raw[0] != '{' || !wire.Valid(raw) {
 		return c.x.unparsed(raw)
 	}
+	c.news, c.more = nil, false
+	if err := c.members(raw); err != nil {
+		return err
+	}
+	if c.events.in == nil && !c.finished {
+		return c.x.failed(raw)
+	}
+	if !c.more {
+		c.template.learn(raw, c.news)
+	}
+	return nil
+}
+
+func (c *completion) members(raw []byte) error {
 	for key, value := range wire.Members(raw) {
 		var err error
 		switch string(key) {
@@ -75,9 +96,6 @@ func (c *completion) take(raw []byte) error {
 		if err != nil {
 			return err
 		}
-	}
-	if c.events.in == nil && !c.finished {
-		return c.x.failed(raw)
 	}
 	return nil
 }
@@ -122,7 +140,7 @@ func (c *completion) choice(event, raw []byte) error {
 		return c.x.failed(event)
 	}
 	if word != "" || whole {
-		c.finished, c.reason = true, stopReason(word)
+		c.finished, c.reason, c.more = true, stopReason(word), true
 		c.x.hurry()
 	}
 	return nil
@@ -143,15 +161,19 @@ func (c *completion) said(raw []byte, whole bool) error {
 				return err
 			}
 		case "reasoning_details":
+			c.more = true
 			c.extras.details(value)
 		case "tool_calls":
 			calls = value
 		}
 	}
-	if len(content) == 0 || string(content) == "null" || string(content) == `""` {
+	c.more = c.more || c.news != nil || !isNothing(refusal) || !isNothing(calls)
+	c.news = content
+	if isNothing(content) {
 		content = refusal
 	}
-	if err := c.emitText(Text, content); err != nil {
+	c.scratch = appendContent(c.scratch[:0], content)
+	if err := c.speak(c.scratch); err != nil {
 		return err
 	}
 	if len(calls) > 0 && calls[0] == '[' {
@@ -165,7 +187,7 @@ func (c *completion) reasoning(key string, value []byte) error {
 	if c.extras.field != "" && c.extras.field != key || string(value) == "null" {
 		return nil
 	}
-	c.extras.field = key
+	c.extras.field, c.more = key, true
 	piece := contentOf(value)
 	c.extras.reasoning = append(c.extras.reasoning, piece...)
 	if piece == "" {
@@ -174,17 +196,17 @@ func (c *completion) reasoning(key string, value []byte) error {
 	return c.x.emit(Event{Kind: Reasoning, Delta: []byte(piece)})
 }
 
-// emitText hands on a content, if there is any.
-func (c *completion) emitText(kind Kind, value []byte) error {
-	if len(value) < 3 && string(value) != `""` || string(value) == "null" || string(value) == `""` {
-		return nil
-	}
-	piece := appendContent(c.scratch[:0], value)
-	c.scratch = piece
+// isNothing reports whether a member is absent or says nothing.
+func isNothing(value []byte) bool {
+	return len(value) == 0 || string(value) == "null" || string(value) == `""`
+}
+
+// speak hands on a piece of text, if there is any.
+func (c *completion) speak(piece []byte) error {
 	if len(piece) == 0 {
 		return nil
 	}
-	return c.x.emit(Event{Kind: kind, Delta: piece})
+	return c.x.emit(Event{Kind: Text, Delta: piece})
 }
 
 // appendContent appends a content's text.
@@ -219,6 +241,7 @@ func (c *completion) usage(raw []byte) error {
 	if c.name == "openrouter" && v.Cost != nil && *v.Cost >= 0 {
 		u.CostUSD = v.Cost
 	}
+	c.more = true
 	return c.x.emit(Event{Kind: Used, Usage: u})
 }
 
