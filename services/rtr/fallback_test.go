@@ -65,6 +65,7 @@ func TestFallback(t *testing.T) {
 		{"no such model", refused(404), fakellm.Reply("2"), [3]int{1, 1, 0}, "openrouter x/y"},
 		{"a spending limit", refused(402), fakellm.Reply("2"), [3]int{1, 1, 0}, "openrouter x/y"},
 		{"too long a wait", refused(429, "Retry-After: 900"), fakellm.Reply("2"), [3]int{1, 1, 0}, "openrouter x/y"},
+		{"a pause that others have to wait for", refused(429, "Retry-After: 50"), fakellm.Reply("2"), [3]int{1, 1, 0}, "openrouter x/y"},
 		{"down for good", ever(refused(500)), ever(refused(503)), [3]int{5, 5, 1}, "gemini gemini-flash-latest"},
 		{"a web page, then a cut", fakellm.Turn{Faults: []fakellm.Fault{fakellm.HTML}}, ever(stream("data: {}\n\n")), [3]int{1, 5, 1}, "gemini gemini-flash-latest"},
 	} {
