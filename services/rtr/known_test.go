@@ -139,3 +139,24 @@ func TestProbeOllama(t *testing.T) {
 		t.Errorf("asked at %s with %s", last.Path, last.Body)
 	}
 }
+
+// TestOllamaModel holds that a configured Ollama is asked for its model when
+// none is set, until it has one.
+func TestOllamaModel(t *testing.T) {
+	alone(t)
+	llm := fakellm.New(fakellm.Reply("x"))
+	defer llm.Close()
+	llm.SetModels()
+	t.Setenv("OLLAMA_HOST", llm.Host)
+	r := start(t, func(c *config.Config) { c.Provider, c.Service.Model = "ollama", "" })
+	if caps := r.caps(t); caps.Endpoint != llm.Host || !strings.Contains(caps.Problem, llm.Host) || !strings.Contains(caps.Problem, "no model") {
+		t.Errorf("without a model: got %+v", caps)
+	}
+	llm.SetModels("its-model")
+	if caps := r.caps(t); caps.Model != "its-model" || caps.Provider != "ollama" || caps.Found || caps.Problem != "" || !caps.NativeTools {
+		t.Errorf("with one: got %+v", caps)
+	}
+	if text, err := r.answer(t.Context(), ask("hi", false), &chunks{}); err != nil || text.Content != "x" || text.Model != "its-model" {
+		t.Errorf("got %+v, %v", text, err)
+	}
+}
