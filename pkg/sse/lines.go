@@ -6,7 +6,8 @@ import (
 )
 
 const (
-	firstBuffer = 4 << 10
+	firstBuffer = 512       // a stream that comes token by token needs no more
+	burstBuffer = 4 << 10   // what one that comes faster gets
 	keptBuffer  = 256 << 10 // a larger buffer is given back when it is empty
 	maxIdle     = 100       // reads of nothing in a row
 )
@@ -19,6 +20,7 @@ type lines struct {
 	buf     []byte
 	pos     int   // start of what has not been returned
 	seen    int   // bytes from pos that hold no line end
+	full    bool  // the last read used all of its room: more is at hand
 	skipLF  bool  // the last line ended in CR
 	started bool  // the first line is through, with its byte order mark
 	err     error // of the source, kept until the buffer is used up
@@ -97,8 +99,11 @@ func (l *lines) unmark(line []byte) []byte {
 func (l *lines) fill() {
 	if l.pos == len(l.buf) {
 		l.buf, l.pos = l.buf[:0], 0
-		if cap(l.buf) > keptBuffer {
+		switch size := cap(l.buf); {
+		case size > keptBuffer:
 			l.buf = nil
+		case l.full && size < burstBuffer:
+			l.buf = make([]byte, 0, 2*size)
 		}
 	}
 	if len(l.buf) == cap(l.buf) {
@@ -107,6 +112,7 @@ func (l *lines) fill() {
 	for range maxIdle {
 		n, err := l.src.Read(l.buf[len(l.buf):cap(l.buf)])
 		l.buf = l.buf[:len(l.buf)+n]
+		l.full = len(l.buf) == cap(l.buf)
 		if l.err = err; n > 0 || err != nil {
 			return
 		}

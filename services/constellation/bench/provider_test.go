@@ -22,7 +22,8 @@ import (
 const tokensOfStream = 2000
 
 // wires are streams in the shape of each provider's, with a piece of text for a
-// token and the end that the wire wants.
+// token and the end that the wire wants. Gemini puts several tokens into an
+// event.
 var wires = []struct {
 	name            string
 	infer           provider.Func
@@ -44,7 +45,7 @@ var wires = []struct {
 	},
 	{
 		"gemini", provider.Gemini, "",
-		`data: {"candidates":[{"content":{"parts":[{"text":" bread"}],"role":"model"},"index":0}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":5,"totalTokenCount":14},"modelVersion":"gemini-flash"}` + "\n\n",
+		`data: {"candidates":[{"content":{"parts":[{"text":" bread bread bread bread"}],"role":"model"},"index":0}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":5,"totalTokenCount":14},"modelVersion":"gemini-flash"}` + "\n\n",
 		`data: {"candidates":[{"content":{"parts":[{"text":""}],"role":"model"},"finishReason":"STOP","index":0}]}` + "\n\n",
 	},
 	{
@@ -136,7 +137,7 @@ func (c *counting) Flush() error { return nil }
 // same bytes.
 func benchProviders(b *bench) (lines []line, err error) {
 	for _, w := range wires {
-		s := &canned{body: []byte(w.begin + strings.Repeat(w.say, tokensOfStream) + w.end)}
+		s := &canned{body: []byte(w.begin + strings.Repeat(w.say, tokensOfStream/strings.Count(w.say, " bread")) + w.end)}
 		if s.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 			return lines, err
 		}

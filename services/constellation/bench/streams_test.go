@@ -21,7 +21,7 @@ const streamsAtOnce = 200
 func benchStreams(b *bench) ([]line, error) {
 	n := streamsAtOnce
 	turn := fakellm.Turn{Text: strings.Repeat("The bread is in the oven. ", 40), Size: 30, Pause: "all are open", Times: fakellm.Forever}
-	llm := fakellm.New(turn)
+	llm := fakellm.New(fakellm.Turn{Match: "warm", Text: "yes"}, turn)
 	defer llm.Close()
 	c, err := b.constellation(false, func(cfg *config.Config) {
 		cfg.Provider, cfg.API.BaseURL, cfg.Service.Model = "openai", llm.URL, "fake-model"
@@ -30,12 +30,16 @@ func benchStreams(b *bench) ([]line, error) {
 	if err != nil {
 		return nil, err
 	}
+	s := &openStreams{client: &rpc.Client{Service: "rtr", Path: c.cfg.Rtr.Socket}, want: turn.Text}
+	defer s.client.Close()
+	// The first stream of all touches the program's pages that every one needs.
+	if _, err := rpc.CallText(context.Background(), s.client, proto.RtrInfer, question("Are you warm?"), sinkFunc(func([]byte) {})); err != nil {
+		return nil, err
+	}
 	before, err := pss(c.processes["rtr"].pid())
 	if err != nil {
 		return nil, err
 	}
-	s := &openStreams{client: &rpc.Client{Service: "rtr", Path: c.cfg.Rtr.Socket}, want: turn.Text}
-	defer s.client.Close()
 	s.start(n)
 	if err := s.awaitOpen(); err != nil {
 		return nil, err
@@ -75,8 +79,7 @@ func (s *openStreams) start(n int) {
 					opened()
 				}
 			})
-			req := proto.Infer{Messages: proto.Raw(`[{"role":"user","content":"Where is the bread?"}]`), TopP: 1, Stream: true}
-			text, err := rpc.CallText(context.Background(), s.client, proto.RtrInfer, req, sink)
+			text, err := rpc.CallText(context.Background(), s.client, proto.RtrInfer, question("Where is the bread?"), sink)
 			if err == nil && text.Content != s.want {
 				err = fmt.Errorf("an answer of %d bytes", len(text.Content))
 			}
@@ -85,6 +88,11 @@ func (s *openStreams) start(n int) {
 			}
 		})
 	}
+}
+
+// question asks for a stream.
+func question(text string) proto.Infer {
+	return proto.Infer{Messages: proto.Raw(`[{"role":"user","content":"` + text + `"}]`), TopP: 1, Stream: true}
 }
 
 func (s *openStreams) fail(err error) {

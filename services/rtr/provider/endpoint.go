@@ -13,6 +13,9 @@ import (
 
 const (
 	connectTime = 10 * time.Second
+	// bufferSize of a connection, in bytes: a router has many streams open, and
+	// what is larger passes the buffer by.
+	bufferSize = 512
 	// wholeFactor is how many times longer an answer that comes in one piece
 	// may take than a stream may pause: no byte of it comes while the model
 	// writes.
@@ -69,6 +72,8 @@ func NewClient() *http.Client {
 		MaxIdleConnsPerHost: 8,
 		ForceAttemptHTTP2:   true,
 		DisableCompression:  true, // a compressed stream would come in lumps
+		ReadBufferSize:      bufferSize,
+		WriteBufferSize:     bufferSize,
 	}
 	return &http.Client{Transport: transport, CheckRedirect: checkRedirect}
 }

@@ -78,8 +78,9 @@ func (x *exchange) post(path string, header func(http.Header)) error {
 // send sends the request with our body and waits for the answer's head.
 func (x *exchange) send(req *http.Request) error {
 	req.ContentLength = int64(len(x.body))
-	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(x.body)), nil }
-	req.Body = io.NopCloser(bytes.NewReader(x.body))
+	body := x.body
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	req.Body = io.NopCloser(bytes.NewReader(body))
 	identify(req)
 	x.await()
 	resp, err := x.Client.Do(req)
@@ -88,6 +89,7 @@ func (x *exchange) send(req *http.Request) error {
 		return x.explain(err)
 	}
 	x.resp = resp
+	x.body, resp.Request = nil, nil // a long conversation need not stay while the answer comes
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return x.readRefusal()
 	}
