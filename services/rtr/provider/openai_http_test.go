@@ -39,10 +39,12 @@ func TestTooLarge(t *testing.T) {
 		{"one event in many lines", strings.NewReader(strings.Repeat("data: "+strings.Repeat("x", 1<<20)+"\n", 17))},
 		{"a whole answer", io.MultiReader(strings.NewReader(`{"choices":[`), strings.NewReader(strings.Repeat(" ", 17<<20)))},
 	} {
-		ep, _ := endpointFor(t, tt.body)
-		if text, f := answered(t, ep, false); f == nil || f.Code != proto.CodeTooLarge || f.Verdict.Class != limit.Stop || len(text) > MaxAnswer {
-			t.Errorf("%s: got %d bytes, %v", tt.name, len(text), f)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			ep, _ := endpointFor(t, tt.body)
+			if text, f := answered(t, ep, false); f == nil || f.Code != proto.CodeTooLarge || f.Verdict.Class != limit.Stop || len(text) > MaxAnswer {
+				t.Errorf("got %d bytes, %v", len(text), f)
+			}
+		})
 	}
 }
 
