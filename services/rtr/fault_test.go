@@ -29,7 +29,8 @@ func TestFaults(t *testing.T) {
 	}{
 		{
 			"401", fakellm.Failure(401, `{"error":{"message":"Incorrect API key provided: `+quotedKey+`","code":"invalid_api_key"}}`), "", "HTTP 401: Incorrect API key provided: [hidden]",
-			proto.Error{Code: proto.CodeDenied, Kind: "http_status", Status: 401, Details: "[api] key, LLM_API_KEY or OPENAI_API_KEY, or run `zino auth set openai`"}, 1,
+			proto.Error{Code: proto.CodeDenied, Kind: "http_status", Status: 401, Details: "[api] key, LLM_API_KEY or OPENAI_API_KEY, or run `zino auth set openai`"},
+			1,
 		},
 		{"404", fakellm.Failure(404, `{"error":{"message":"no model m"}}`), "", "HTTP 404: no model m", proto.Error{Code: proto.CodeNotFound, Kind: "http_status", Status: 404, Details: "[service] model (m)"}, 1},
 		{"400", fakellm.Failure(400, `{"error":{"message":"bad"}}`), "", "HTTP 400: bad", proto.Error{Code: proto.CodeInvalid, Kind: "http_status", Status: 400}, 1},

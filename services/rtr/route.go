@@ -37,17 +37,31 @@ func (s *Service) infer(ctx context.Context, in proto.Infer, out *rpc.Out) (prot
 	c.req.Stream = out.Streaming()
 	w := wish{in.Provider, in.Model}
 	text, err := c.ask(w)
+	var before []string
 	for _, next := range s.fallbacks(w) {
 		if !c.mayFallBack(err) {
 			break
 		}
+		before = append(before, firstLine(err))
 		c.notice(proto.Notice{Kind: "fallback", Text: fmt.Sprintf("%s; asking %s instead", firstLine(err), strings.TrimSpace(next.provider+" "+next.model))})
 		text, err = c.ask(next)
 	}
-	if f, ok := errors.AsType[*provider.Fault](err); ok {
-		err = errors.Unwrap(f) // in its own words, without a chain
+	return text, inFull(err, before)
+}
+
+// inFull is an error in the words for the caller, with those of the models that
+// were asked before the last one.
+func inFull(err error, before []string) error {
+	told, ok := errors.AsType[*proto.Error](err)
+	if !ok {
+		return err
 	}
-	return text, err
+	if len(before) == 0 {
+		return told // without a chain
+	}
+	all := *told
+	all.Message = strings.Join(append(before, told.Message), "; then ")
+	return &all
 }
 
 // read validates the request.
@@ -219,12 +233,6 @@ const (
 
 // reserve takes what the request may cost out of the budget.
 func (c *call) reserve(t *target, req *provider.Request) (*ledger.Reservation, error) {
-	if c.s.books == nil {
-		if req.MaxTokens == 0 {
-			req.MaxTokens = t.maxTokens
-		}
-		return nil, nil
-	}
 	ask := ledger.Ask{
 		Session: c.in.SessionID, Provider: t.caps.Provider, Model: t.caps.Model,
 		Input: int64(len(req.Raw)+len(c.in.Tools)) / bytesPerToken, Output: int64(req.MaxTokens),
@@ -247,9 +255,6 @@ const bytesPerToken = 4
 // settle records what was used. A provider bills nothing for a request that it
 // refused; what one that broke off has billed is known only if it has told.
 func (c *call) settle(r *ledger.Reservation, text *proto.Text, err error) error {
-	if r == nil {
-		return err
-	}
 	f, failed := errors.AsType[*provider.Fault](err)
 	switch {
 	case failed && (f.Unsent || f.Header != nil):
@@ -259,11 +264,17 @@ func (c *call) settle(r *ledger.Reservation, text *proto.Text, err error) error 
 		// counted by the provider at the end only.
 		text.Usage.OutputTokens = max(text.Usage.OutputTokens, int64(c.answer.Size())/bytesPerToken)
 		_ = r.Settle(text.Usage)
+	case err != nil:
+		_ = r.Abandon(int64(c.answer.Size())/bytesPerToken*2 + unseenTokens)
 	default:
 		_ = r.Settle(text.Usage)
 	}
 	return err
 }
+
+// unseenTokens is what a model may have written, roughly, of which nothing had
+// come when its answer was given up.
+const unseenTokens = 256
 
 // Event takes an event of the answer and passes on what the caller wants.
 func (c *call) Event(e provider.Event) error {

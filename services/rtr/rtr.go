@@ -39,7 +39,7 @@ type Service struct {
 	probes   []server // the model servers that auto looks for
 	limiters map[string]*limit.Limiter
 	minutely map[string]bool // the providers that may be asked so often a minute
-	books    *ledger.Ledger  // nil if they cannot be kept, and need not be
+	books    *ledger.Ledger  // nil if there is a budget that cannot be kept
 	unkept   error           // why a budget cannot be kept
 	pause    func(context.Context, time.Duration) error
 	life     context.Context // ends with Close
@@ -77,18 +77,15 @@ func New(cfg *config.Config, log *slog.Logger) (*Service, error) {
 	return s, nil
 }
 
-// openBooks opens the ledger. Without a budget the books may be missing; with
-// one, nothing is asked without them.
+// openBooks opens the ledger. Without a budget it may be impossible to keep;
+// with one, nothing is asked then.
 func (s *Service) openBooks(cfg *config.Config) {
 	b := cfg.Budget
 	limits := ledger.Limits{USDPerDay: b.USDPerDay, USDPerSession: b.USDPerSession, TokensPerDay: b.TokensPerDay, TokensPerSession: b.TokensPerSession}
 	var err error
-	if s.books, err = ledger.Open(cfg.Rtr.DataDir, limits, time.Now, s.log); err == nil {
-		return
-	}
-	s.log.Warn("what is used is not recorded", "error", err)
-	if limits != (ledger.Limits{}) {
+	if s.books, err = ledger.Open(cfg.Rtr.DataDir, limits, time.Now, s.log); err != nil {
 		s.unkept = &proto.Error{Code: proto.CodeUnavailable, Message: "the budget cannot be kept, so no model is asked: " + err.Error()}
+		s.log.Error(s.unkept.Error())
 	}
 }
 
@@ -108,7 +105,10 @@ func (s *Service) Close() error {
 	if s.books == nil {
 		return nil
 	}
-	return s.books.Close()
+	if err := s.books.Close(); err != nil {
+		s.log.Warn("usage is not recorded", "error", err) // no reason to end in failure
+	}
+	return nil
 }
 
 func (s *Service) capabilities(ctx context.Context, _ proto.CapabilitiesRequest) (proto.RouterCapabilities, error) {
@@ -123,7 +123,7 @@ func (s *Service) capabilities(ctx context.Context, _ proto.CapabilitiesRequest)
 
 func (s *Service) usage(ctx context.Context, req proto.UsageRequest) (proto.UsageReport, error) {
 	if s.books == nil {
-		return proto.UsageReport{}, &proto.Error{Code: proto.CodeUnavailable, Message: "what is used is not recorded: the log of zino-rtr says why"}
+		return proto.UsageReport{}, s.unkept
 	}
 	return s.books.Report(ctx, req)
 }

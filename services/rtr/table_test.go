@@ -45,7 +45,7 @@ var misfortunes = []misfortune{
 	{name: "error in the stream", turn: faultTurn(fakellm.ErrorEvent), want: "the model failed", text: bread},
 	{name: "error as a body with 200", turn: faultTurn(fakellm.ErrorBody), want: "the model failed"},
 	{name: "endless comments", turn: faultTurn(fakellm.Comments), want: "no part of an answer", text: bread, code: proto.CodeUnavailable},
-	{name: "a line of 10 MB", turn: faultTurn(fakellm.LongLine), fine: true},
+	{name: "a line of 10 MB", turn: faultTurn(fakellm.LongLine), fine: true, only: "anthropic"},
 	{name: "characters cut", turn: faultTurn(fakellm.CutChar), fine: true},
 	{name: "arguments never close", turn: faultTurn(fakellm.OpenArgs), text: bread},
 	{name: "an event that is not JSON", turn: faultTurn(fakellm.BadJSON), want: "not JSON", text: bread, code: proto.CodeUnavailable},

@@ -37,11 +37,13 @@ func TestSettlements(t *testing.T) {
 		tokens float64
 		money  float64
 	}{
-		"less":    {func(r *Reservation) error { return r.Settle(used(10, 5)) }, 15, 15e-6},
-		"more":    {func(r *Reservation) error { return r.Settle(used(100, 5)) }, 105, 105e-6},
-		"nothing": {func(r *Reservation) error { return r.Settle(&proto.Usage{}) }, 0, 0},
-		"unknown": {func(r *Reservation) error { return r.Settle(nil) }, 30, 30e-6},
-		"cancel":  {(*Reservation).Cancel, 0, 0},
+		"less":          {func(r *Reservation) error { return r.Settle(used(10, 5)) }, 15, 15e-6},
+		"more":          {func(r *Reservation) error { return r.Settle(used(100, 5)) }, 105, 105e-6},
+		"nothing":       {func(r *Reservation) error { return r.Settle(&proto.Usage{}) }, 0, 0},
+		"unknown":       {func(r *Reservation) error { return r.Settle(nil) }, 30, 30e-6},
+		"given up":      {func(r *Reservation) error { return r.Abandon(5) }, 15, 15e-6},
+		"given up late": {func(r *Reservation) error { return r.Abandon(500) }, 30, 30e-6},
+		"cancel":        {(*Reservation).Cancel, 0, 0},
 		"told": {func(r *Reservation) error {
 			u := used(10, 5)
 			u.CostUSD = new(0.5)

@@ -22,7 +22,8 @@
 //
 // A reservation ends with the line of the same id. Until then it counts in
 // full, and it counts so for ever if its process died: the money may be spent.
-// What is unknown counts as much as was reserved for it.
+// What is unknown counts as much as its last line says: what was reserved, or
+// an estimate of what a provider had done when its answer was given up.
 //
 // Several processes may keep one file. A reservation is checked and written
 // under a lock on it, after what others appended has been read, so the sums

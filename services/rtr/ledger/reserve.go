@@ -32,6 +32,7 @@ type Reservation struct {
 
 	l      *Ledger
 	line   entry // what all of its lines have
+	ask    Ask
 	held   amount
 	price  *Price
 	told   bool
@@ -140,9 +141,23 @@ func refused(ctx context.Context, err error) error {
 
 // hold sets the amount that the request may take, and its time.
 func (r *Reservation) hold(a *Ask) {
-	s := a.sum(r.Output)
-	r.held = amount{min(s.tokens, most), usd(min(s.nano, most))}
+	r.ask, r.held = *a, amountOf(a.sum(r.Output))
 	r.line.Time = r.line.at.Format(time.RFC3339)
+}
+
+func amountOf(s sum) amount { return amount{min(s.tokens, most), usd(min(s.nano, most))} }
+
+// Abandon ends a request whose answer was given up in the middle, so that
+// nobody knows what it used: the prompt and that many tokens of the answer
+// count as spent, at most what was reserved.
+func (r *Reservation) Abandon(output int64) error {
+	if r.Output > 0 {
+		output = min(output, r.Output)
+	}
+	if !r.ended.Load() {
+		r.held = amountOf(r.ask.sum(counted(output)))
+	}
+	return r.Settle(nil)
 }
 
 // Settle records what the request used, and fills in what it cost if its

@@ -18,6 +18,8 @@ type Answer struct {
 	usage *proto.Usage
 	stop  string
 	state json.RawMessage
+
+	reasoned int // bytes of the reasoning
 }
 
 // pending is a tool call under way.
@@ -32,6 +34,8 @@ func (a *Answer) Event(e Event) {
 	switch e.Kind {
 	case Text:
 		a.text.Write(e.Delta)
+	case Reasoning:
+		a.reasoned += len(e.Delta)
 	case ToolStart:
 		c := a.call(e.Index)
 		c.id, c.name = e.ID, e.Name
@@ -64,9 +68,9 @@ func (a *Answer) call(i int) *pending {
 // Text is the answer's text so far.
 func (a *Answer) Text() string { return a.text.String() }
 
-// Size is the number of bytes of text and arguments so far.
+// Size is the number of bytes of text, reasoning and arguments so far.
 func (a *Answer) Size() int {
-	n := a.text.Len()
+	n := a.text.Len() + a.reasoned
 	for i := range a.calls {
 		n += len(a.calls[i].args)
 	}

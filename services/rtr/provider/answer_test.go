@@ -31,7 +31,7 @@ func TestAnswer(t *testing.T) {
 	usage := &proto.Usage{InputTokens: 1, OutputTokens: 2}
 	a := answerOf(piece(Text, "a"), piece(Reasoning, "not"), piece(Text, "b"), callStart(0, "1", "f"), callArgs(0, `{"x":`), callStart(1, "2", "g"), callArgs(0, `1}`),
 		Event{Kind: Used, Usage: usage}, piece(State, `{"s":1}`), Event{Kind: Finish, Reason: "stop"})
-	if a.Text() != "ab" || a.Size() != 9 || a.Usage() != usage {
+	if a.Text() != "ab" || a.Size() != 12 || a.Usage() != usage {
 		t.Errorf("got %q, %d bytes, %v", a.Text(), a.Size(), a.Usage())
 	}
 	got, err := a.Finished()

@@ -75,15 +75,16 @@ func nextMessages(t *testing.T, answer proto.Text) string {
 	if len(answer.ToolCalls) == 0 {
 		return ""
 	}
-	out := `,{"role":"assistant","content":"` + answer.Content + `","tool_calls":` + string(answer.ToolCalls)
+	var out strings.Builder
+	out.WriteString(`,{"role":"assistant","content":"` + answer.Content + `","tool_calls":` + string(answer.ToolCalls))
 	if len(answer.State) > 0 {
-		out += `,"reasoning_state":` + string(answer.State)
+		out.WriteString(`,"reasoning_state":` + string(answer.State))
 	}
-	out += "}"
+	out.WriteString("}")
 	for i, call := range readCalls(answer.ToolCalls) {
-		out += `,{"role":"tool","tool_call_id":"` + call.ID + `","content":"result ` + string(rune('1'+i)) + `"}`
+		out.WriteString(`,{"role":"tool","tool_call_id":"` + call.ID + `","content":"result ` + string(rune('1'+i)) + `"}`)
 	}
-	return out
+	return out.String()
 }
 
 // TestAnthropicFaults holds what becomes of answers with something wrong.

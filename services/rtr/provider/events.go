@@ -20,8 +20,6 @@ type events struct {
 	in    *sse.Reader // nil for an answer that came whole
 	body  []byte      // the whole answer, until it is taken
 	parts [][]byte    // what is left of events that came as one
-	name  string      // that they came under
-	cut   bool        // the input ended in the last of them
 	any   bool        // an event has come
 	done  bool        // the end mark [DONE] has come, or the answer came whole
 }
@@ -88,7 +86,7 @@ func (ev *events) next() (name string, data []byte, err error) {
 		} else if name, data, err = ev.read(); err != nil {
 			return "", nil, err
 		}
-		if string(data) == "[DONE]" {
+		if string(data) == endMark {
 			ev.done, ev.any = true, true
 			return "", nil, io.EOF
 		}
@@ -140,7 +138,7 @@ func (ev *events) separate(data []byte, cut bool) []byte {
 }
 
 // isEvent reports whether data is that of one event.
-func isEvent(data []byte) bool { return string(data) == "[DONE]" || wire.Valid(data) }
+func isEvent(data []byte) bool { return string(data) == endMark || wire.Valid(data) }
 
 // judge decides what the end of the events means: an answer is complete when
 // it is finished or the end mark came. What goes wrong after that is nobody's

@@ -77,7 +77,8 @@ var wrongAnywhere = []wrong{
 	{"empty", streamed(""), "", "http://127.0.0.1:", proto.CodeUnavailable, kindParse, 0, "", limit.Stop},
 	{"plain text", streamed("Hello, I am a server.\n"), "", "http://127.0.0.1:", proto.CodeUnavailable, kindParse, 0, "", limit.Stop},
 	{
-		"redirect to another host", fakellm.Turn{Status: 307, Header: []string{"Location: http://localhost:9/v1/chat/completions?k=v"}},
+		"redirect to another host",
+		fakellm.Turn{Status: 307, Header: []string{"Location: http://localhost:9/v1/chat/completions?k=v"}},
 		"", "the provider redirects to http://localhost:9/v1, which is not followed", proto.CodeUnavailable, kindHTTP, 307, "", limit.Stop,
 	},
 	{"redirect that drops the question", fakellm.Turn{Status: 302, Header: []string{"Location: /v1/models"}}, "", "the provider redirects to", proto.CodeUnavailable, kindHTTP, 302, "", limit.Stop},

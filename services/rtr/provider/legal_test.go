@@ -40,7 +40,7 @@ func sketch(list []Message) string {
 func drawn(t *testing.T, words string) []Message {
 	t.Helper()
 	var parts []string
-	for _, w := range strings.Fields(words) {
+	for w := range strings.FieldsSeq(words) {
 		part := map[byte]string{
 			's': `{"role":"system","content":"s"}`, 'u': `{"role":"user","content":"u"}`,
 			'a': `{"role":"assistant","content":"a"}`, '-': `{"role":"assistant","content":""}`,

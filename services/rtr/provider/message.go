@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"zino/pkg/wire"
@@ -129,15 +130,15 @@ func contentOf(raw []byte) string {
 	if err != nil {
 		return ""
 	}
-	var all string
+	var all strings.Builder
 	for _, part := range parts {
 		for key, value := range wire.Members(part) {
 			if string(key) == "text" {
-				all += text(value)
+				all.WriteString(text(value))
 			}
 		}
 	}
-	return all
+	return all.String()
 }
 
 // readCalls reads tool calls in OpenAI's form. Arguments that are an object

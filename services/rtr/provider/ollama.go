@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -116,12 +117,7 @@ func (s *ollamaShown) tools() bool {
 	if s.Capabilities == nil {
 		return strings.Contains(s.Template, ".Tools")
 	}
-	for _, c := range s.Capabilities {
-		if c == "tools" {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(s.Capabilities, "tools")
 }
 
 // context is num_ctx of the Modelfile, which its author chose, else the

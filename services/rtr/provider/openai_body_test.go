@@ -41,48 +41,59 @@ func TestCompletionBody(t *testing.T) {
 		want       string
 	}{
 		{
-			"as it came", "http://h/v1", Request{Model: "m", Raw: []byte(messages), TopP: 0.5, Stream: true},
+			"as it came", "http://h/v1",
+			Request{Model: "m", Raw: []byte(messages), TopP: 0.5, Stream: true},
 			`{"messages":` + messages + `,"model":"m","stream":true,"stream_options":{"include_usage":true},"temperature":0,"top_p":0.5}`,
 		},
 		{
-			"collected, limited", "http://h/v1", Request{Model: "m", Raw: []byte(empty), Temperature: 0.7, TopP: 1, MaxTokens: 100},
+			"collected, limited", "http://h/v1",
+			Request{Model: "m", Raw: []byte(empty), Temperature: 0.7, TopP: 1, MaxTokens: 100},
 			`{"max_tokens":100,"messages":[],"model":"m","stream":false,"temperature":0.7,"top_p":1}`,
 		},
 		{
-			"openai", openAIBase, Request{Model: "gpt-4.1", Raw: []byte(empty), Temperature: 0.7, TopP: 1, MaxTokens: 100},
+			"openai", openAIBase,
+			Request{Model: "gpt-4.1", Raw: []byte(empty), Temperature: 0.7, TopP: 1, MaxTokens: 100},
 			`{"max_completion_tokens":100,"messages":[],"model":"gpt-4.1","stream":false,"temperature":0.7,"top_p":1}`,
 		},
 		{
-			"openai, reasoning", openAIBase, Request{Model: "gpt-6-luna", Raw: []byte(empty), Temperature: 0.7, TopP: 1},
+			"openai, reasoning", openAIBase,
+			Request{Model: "gpt-6-luna", Raw: []byte(empty), Temperature: 0.7, TopP: 1},
 			`{"messages":[],"model":"gpt-6-luna","stream":false}`,
 		},
 		{
-			"openai, reasoning with tools", openAIBase, Request{Model: "gpt-6-luna", Raw: []byte(empty), Tools: tool},
+			"openai, reasoning with tools", openAIBase,
+			Request{Model: "gpt-6-luna", Raw: []byte(empty), Tools: tool},
 			`{"messages":[],"model":"gpt-6-luna","reasoning_effort":"none","stream":false,` + toolJSON + `}`,
 		},
 		{
-			"tools", "http://h/v1", Request{Model: "m", Raw: []byte(empty), TopP: 1, Tools: tool},
+			"tools", "http://h/v1",
+			Request{Model: "m", Raw: []byte(empty), TopP: 1, Tools: tool},
 			`{"messages":[],"model":"m","stream":false,"temperature":0,` + toolJSON + `,"top_p":1}`,
 		},
 		{
-			"openrouter", "https://openrouter.ai/api/v1", Request{Model: "x/m", Raw: []byte(empty), TopP: 1},
+			"openrouter", "https://openrouter.ai/api/v1",
+			Request{Model: "x/m", Raw: []byte(empty), TopP: 1},
 			`{"messages":[],"model":"x/m","stream":false,"temperature":0,"top_p":1,"usage":{"include":true}}`,
 		},
 		{
-			"claude continues", "https://gateway/v1", Request{Model: "anthropic/claude-x", Raw: []byte(`[{"role":"assistant","content":"a"}  ] `), TopP: 1},
+			"claude continues", "https://gateway/v1",
+			Request{Model: "anthropic/claude-x", Raw: []byte(`[{"role":"assistant","content":"a"}  ] `), TopP: 1},
 			`{"messages":[{"role":"assistant","content":"a"},{"role":"user","content":"Continue."}],"model":"anthropic/claude-x","stream":false,"temperature":0}`,
 		},
 		{
-			"claude after a user", "https://gateway/v1", Request{Model: "claude-x", Raw: []byte(user), TopP: 0.9},
+			"claude after a user", "https://gateway/v1",
+			Request{Model: "claude-x", Raw: []byte(user), TopP: 0.9},
 			`{"messages":` + user + `,"model":"claude-x","stream":false,"temperature":0}`,
 		},
 		{"a new claude", "https://gateway/v1", Request{Model: "claude-opus-4.8", Raw: []byte(user), TopP: 0.9}, `{"messages":` + user + `,"model":"claude-opus-4.8","stream":false}`},
 		{
-			"mistral", "https://api.mistral.ai/v1", Request{Model: "m", Raw: []byte(`[{"role":"assistant","content":"b","tool_calls":null}]`), TopP: 1, Stream: true},
+			"mistral", "https://api.mistral.ai/v1",
+			Request{Model: "m", Raw: []byte(`[{"role":"assistant","content":"b","tool_calls":null}]`), TopP: 1, Stream: true},
 			`{"messages":[{"role":"assistant","content":"b","tool_calls":null},{"role":"user","content":"Continue."}],"model":"m","stream":true,"temperature":0,"top_p":1}`,
 		},
 		{
-			"surrogates", "http://h/v1", Request{Model: "m", Raw: []byte(`[{"role":"user","content":"\ud83c\udf0d \ud800 \udc00\\ud800\uD83Cx\ud800\ud83c\udf0d"}]`)},
+			"surrogates", "http://h/v1",
+			Request{Model: "m", Raw: []byte(`[{"role":"user","content":"\ud83c\udf0d \ud800 \udc00\\ud800\uD83Cx\ud800\ud83c\udf0d"}]`)},
 			`{"messages":[{"role":"user","content":"\ud83c\udf0d \ufffd \ufffd\\ud800\ufffdx\ufffd\ud83c\udf0d"}],"model":"m","stream":false,"temperature":0,"top_p":0}`,
 		},
 	} {

@@ -19,14 +19,16 @@ func TestCalls(t *testing.T) {
 		want   []string
 	}{
 		{
-			"fragments, as OpenAI sends them", []string{
+			"fragments, as OpenAI sends them",
+			[]string{
 				toolDelta(`{"index":0,"id":"1","type":"function","function":{"name":"f","arguments":""}}`),
 				toolDelta(`{"index":0,"function":{"arguments":"{\"a"}}`), toolDelta(`{"index":0,"function":{"arguments":"\":1}"}}`),
 			},
 			[]string{"tool 0 1 f", `args 0 {"a":1}`},
 		},
 		{
-			"two, their fragments mixed", []string{
+			"two, their fragments mixed",
+			[]string{
 				toolDelta(`{"index":0,"id":"1","function":{"name":"f"}}`, `{"index":1,"id":"2","function":{"name":"g"}}`),
 				toolDelta(`{"index":1,"function":{"arguments":"{\"b\":"}}`, `{"index":0,"function":{"arguments":"{}"}}`, `{"index":1,"function":{"arguments":"2}"}}`),
 			},
@@ -34,49 +36,59 @@ func TestCalls(t *testing.T) {
 		},
 		{"whole", []string{toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"{\"a\":1}"}}`)}, []string{"tool 0 1 f", `args 0 {"a":1}`}},
 		{
-			"two whole ones in an event", []string{toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"{}"}}`, `{"index":1,"id":"2","function":{"name":"g","arguments":"{}"}}`)},
+			"two whole ones in an event",
+			[]string{toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"{}"}}`, `{"index":1,"id":"2","function":{"name":"g","arguments":"{}"}}`)},
 			[]string{"tool 0 1 f", "args 0 {}", "tool 1 2 g", "args 1 {}"},
 		},
 		{
-			"whole, the index omitted", []string{toolDelta(`{"id":"1","function":{"name":"f","arguments":"{}"}}`), toolDelta(`{"id":"2","function":{"name":"g","arguments":"{}"}}`)},
+			"whole, the index omitted",
+			[]string{toolDelta(`{"id":"1","function":{"name":"f","arguments":"{}"}}`), toolDelta(`{"id":"2","function":{"name":"g","arguments":"{}"}}`)},
 			[]string{"tool 0 1 f", "args 0 {}", "tool 1 2 g", "args 1 {}"},
 		},
 		{
-			"fragments, the index omitted", []string{
+			"fragments, the index omitted",
+			[]string{
 				toolDelta(`{"id":"1","function":{"name":"f","arguments":"{"}}`), toolDelta(`{"function":{"arguments":"}"}}`),
 				toolDelta(`{"id":"2","function":{"name":"g","arguments":"{"}}`), toolDelta(`{"id":"2","function":{"arguments":"}"}}`),
 			},
 			[]string{"tool 0 1 f", "args 0 {}", "tool 1 2 g", "args 1 {}"},
 		},
 		{
-			"the index omitted in later fragments", []string{toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"{"}}`), toolDelta(`{"function":{"arguments":"}"}}`)},
+			"the index omitted in later fragments",
+			[]string{toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"{"}}`), toolDelta(`{"function":{"arguments":"}"}}`)},
 			[]string{"tool 0 1 f", "args 0 {}"},
 		},
 		{
-			"the same index for all", []string{
+			"the same index for all",
+			[]string{
 				toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"{"}}`), toolDelta(`{"index":0,"function":{"arguments":"}"}}`),
 				toolDelta(`{"index":0,"id":"2","function":{"name":"g","arguments":"{"}}`), toolDelta(`{"index":0,"function":{"arguments":"}"}}`),
 			},
 			[]string{"tool 0 1 f", "args 0 {}", "tool 1 2 g", "args 1 {}"},
 		},
 		{
-			"the same index for all, and no ids", []string{toolDelta(`{"index":0,"id":"","function":{"name":"f","arguments":"{\"a\":1}"}}`, `{"index":0,"id":"","function":{"name":"f","arguments":"{}"}}`)},
+			"the same index for all, and no ids",
+			[]string{toolDelta(`{"index":0,"id":"","function":{"name":"f","arguments":"{\"a\":1}"}}`, `{"index":0,"id":"","function":{"name":"f","arguments":"{}"}}`)},
 			[]string{"tool 0  f", `args 0 {"a":1}`, "tool 1  f", "args 1 {}"},
 		},
 		{
-			"neither index nor id", []string{toolDelta(`{"function":{"name":"f","arguments":"{}"}}`, `{"function":{"name":"g","arguments":"{}"}}`)},
+			"neither index nor id",
+			[]string{toolDelta(`{"function":{"name":"f","arguments":"{}"}}`, `{"function":{"name":"g","arguments":"{}"}}`)},
 			[]string{"tool 0  f", "args 0 {}", "tool 1  g", "args 1 {}"},
 		},
 		{
-			"no ids", []string{toolDelta(`{"index":0,"function":{"name":"f","arguments":"{"}}`), toolDelta(`{"index":0,"function":{"arguments":"}"}}`), toolDelta(`{"index":1,"function":{"name":"g","arguments":"{}"}}`)},
+			"no ids",
+			[]string{toolDelta(`{"index":0,"function":{"name":"f","arguments":"{"}}`), toolDelta(`{"index":0,"function":{"arguments":"}"}}`), toolDelta(`{"index":1,"function":{"name":"g","arguments":"{}"}}`)},
 			[]string{"tool 0  f", "args 0 {}", "tool 1  g", "args 1 {}"},
 		},
 		{
-			"id and name in every fragment", []string{toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"{\"a\":"}}`), toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"1}"}}`)},
+			"id and name in every fragment",
+			[]string{toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"{\"a\":"}}`), toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":"1}"}}`)},
 			[]string{"tool 0 1 f", `args 0 {"a":1}`},
 		},
 		{
-			"the name after the id", []string{toolDelta(`{"index":0,"id":"1","type":"function"}`), toolDelta(`{"index":0,"function":{"name":"f","arguments":"{}"}}`)},
+			"the name after the id",
+			[]string{toolDelta(`{"index":0,"id":"1","type":"function"}`), toolDelta(`{"index":0,"function":{"name":"f","arguments":"{}"}}`)},
 			[]string{"tool 0 1 f", "args 0 {}"},
 		},
 		{"arguments as an object", []string{toolDelta(`{"index":0,"id":"1","function":{"name":"f","arguments":{"a": [1]}}}`)}, []string{"tool 0 1 f", `args 0 {"a": [1]}`}},
