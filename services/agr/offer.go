@@ -77,19 +77,20 @@ func executeFunction(tool catalog.Tool) function {
 }
 
 func skillsFunction(skills []catalog.Skill) function {
-	description := "The skill."
+	var description strings.Builder
+	description.WriteString("The skill.")
 	names := make([]string, len(skills))
 	for i, skill := range skills {
 		names[i] = skill.Name
 		if skill.Description != "" {
-			description += "\n" + skill.Name + ": " + strings.TrimSpace(skill.Description)
+			description.WriteString("\n" + skill.Name + ": " + strings.TrimSpace(skill.Description))
 		}
 	}
 	return function{
 		Name:        taskFunction,
 		Description: "Hands a request to a skill, which writes code for it, runs it and returns its output.",
 		Parameters: parameters{"object", map[string]property{
-			"skill":   {Type: "string", Description: description, Enum: names},
+			"skill":   {Type: "string", Description: description.String(), Enum: names},
 			"request": {Type: "string", Description: "What is to be done, in plain words."},
 		}, []string{"skill", "request"}},
 	}
