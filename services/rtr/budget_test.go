@@ -160,18 +160,18 @@ func TestBudgetUnpriced(t *testing.T) {
 }
 
 // TestBudgetShortens holds that answers of which nobody has said how long they
-// may be get a usual share of the budget beside each other, and what is left of
-// it in the end; and that a server without a limit is told none before.
+// may be get a usual share of the budget beside each other, and of what is left of
+// it, half at a time, in the end; and that a server without a limit is told none before.
 func TestBudgetShortens(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		set  func(*config.Config)
 		want []int // max_tokens of the requests
 	}{
-		{"OpenAI", tokensPerDay(40000), []int{16384, 16384, 7208}},
+		{"OpenAI", tokensPerDay(40000), []int{16384, 16384, 3604}},
 		{"a server of one's own", func(c *config.Config) {
 			c.API.BaseURL, c.Budget.TokensPerDay = os.Getenv("OPENAI_BASE_URL"), 40000
-		}, []int{0, 0, 7208}},
+		}, []int{0, 0, 3604}},
 		{"no budget", tokensPerDay(0), []int{16384, 16384, 16384}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

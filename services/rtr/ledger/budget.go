@@ -96,7 +96,8 @@ func (a *Ask) sum(output int64) sum {
 }
 
 // grant decides how long the answer may be: what was asked for, or what the
-// limits leave of it; 0 if nothing sets a bound.
+// limits leave of it, half of that if it may be lowered; 0 if nothing sets a
+// bound.
 func grant(limits []limit, a *Ask) (int64, error) {
 	granted, least := a.Output, a.Output
 	if granted == 0 {
@@ -109,6 +110,9 @@ func grant(limits []limit, a *Ask) (int64, error) {
 		room := l.room(a)
 		if room < least {
 			return 0, l.refusal(a.sum(least))
+		}
+		if a.Least > 0 && room < granted {
+			room = max(least, room/2) // the other half is for those who ask meanwhile
 		}
 		granted = min(granted, room)
 	}

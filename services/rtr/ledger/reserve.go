@@ -19,7 +19,7 @@ type Ask struct {
 	Model    string // the model's identifier there
 	Input    int64  // estimated tokens of the prompt
 	Output   int64  // the most tokens of the answer; 0: no bound is known
-	Least    int64  // Output may be lowered to this where the budget leaves less; 0: it may not
+	Least    int64  // Output may be lowered to this, and to half of what the budget leaves; 0: it may not
 	Price    *Price // nil: unknown
 	Told     bool   // the provider tells the cost itself
 }
