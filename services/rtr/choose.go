@@ -5,28 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 
 	"zino/pkg/keys"
-	"zino/proto"
-	"zino/services/rtr/ledger"
-	"zino/services/rtr/limit"
 	"zino/services/rtr/provider"
 )
-
-// target is a model at a provider: whom to ask.
-type target struct {
-	caps      proto.RouterCapabilities
-	infer     provider.Func
-	ep        *provider.Endpoint
-	maxTokens int // limit of an answer where neither request nor configuration has one
-	traits    provider.Traits
-	context   int
-	price     *ledger.Price
-	limiter   *limit.Limiter
-	unknown   bool // it is Ollama's, and what the model can do has not been asked
-	forGood   bool // it need not be decided again
-}
 
 // wish is what a request says about whom to ask; empty is as configured.
 type wish struct{ provider, model string }
@@ -230,57 +212,4 @@ func (s *Service) ollama(ctx context.Context, t *target) *target {
 	t = s.newTarget(v, t.ep, model, true)
 	t.unknown = true
 	return t
-}
-
-// newTarget puts together what is known of a model.
-func (s *Service) newTarget(v vendor, ep *provider.Endpoint, model string, named bool) *target {
-	t := &target{
-		caps:  proto.RouterCapabilities{Provider: v.name, Model: model, Endpoint: ep.Name},
-		infer: v.infer, ep: ep, maxTokens: v.maxTokens, limiter: s.limiter(v.name), forGood: true,
-		traits: provider.TraitsOf(named, ep.Base, model),
-	}
-	s.adjust(t)
-	return t
-}
-
-// endpoint is a place to ask, which tells the provider's limiter what its
-// answers say about limits.
-func (s *Service) endpoint(name string, base *url.URL, key string) *provider.Endpoint {
-	ep := provider.NewEndpoint(s.client, base, key, s.set.stall)
-	ep.Observe = s.limiter(name).Observe
-	return ep
-}
-
-// noTarget is what answers where no model can be asked.
-func (s *Service) noTarget(w wish, problem string) *target {
-	refuse := func(context.Context, *provider.Endpoint, *provider.Request, provider.Sink) error {
-		return &proto.Error{Code: proto.CodeUnavailable, Message: problem}
-	}
-	return &target{caps: proto.RouterCapabilities{Provider: w.provider, Model: w.model, Problem: problem}, infer: refuse}
-}
-
-// offlineTarget is the offline provider: chosen, or the fallback of auto, which
-// is not for good.
-func offlineTarget(fallback bool) *target {
-	return &target{caps: proto.RouterCapabilities{Provider: "offline", Fallback: fallback}, infer: answerOffline, forGood: !fallback}
-}
-
-// remote reports whether a provider is asked at all.
-func (t *target) remote() bool { return t.ep != nil }
-
-// limiter returns the limiter of a provider, which all of its callers share.
-func (s *Service) limiter(name string) *limit.Limiter { return s.limiters[name] }
-
-// fallbacks are whom to ask when the configured provider cannot answer. A
-// request that names its own provider or model has none.
-func (s *Service) fallbacks(w wish) (list []wish) {
-	if w != (wish{}) {
-		return nil
-	}
-	for _, f := range s.set.fallback {
-		if next := (wish{f.Provider, f.Model}); !slices.Contains(list, next) {
-			list = append(list, next)
-		}
-	}
-	return list
 }
