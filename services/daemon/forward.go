@@ -18,8 +18,11 @@ var forwardable = map[string][]string{
 	"agr":    {},
 	"sys":    {"get"},
 	"exc":    {"capabilities"},
-	"mem":    {"get_history", "append_history", "clear_history", "search_hard", "store_hard", "get_soft", "set_soft"},
-	"ctx":    {},
+	"mem": {
+		"get_history", "append_history", "clear_history", "list_channels", "get_soft", "set_soft",
+		"search_hard", "store_hard", "list_hard", "get_hard", "update_hard", "delete_hard",
+	},
+	"ctx": {},
 }
 
 // common is what every service answers.

@@ -22,7 +22,10 @@ var openMethods = map[string][]string{
 	"rtr": {"capabilities", "usage"},
 	"exc": {"capabilities"},
 	"sys": {"get"},
-	"mem": {"get_history", "append_history", "clear_history", "search_hard", "store_hard", "get_soft", "set_soft"},
+	"mem": {
+		"get_history", "append_history", "clear_history", "list_channels", "get_soft", "set_soft",
+		"search_hard", "store_hard", "list_hard", "get_hard", "update_hard", "delete_hard",
+	},
 }
 
 // closedMethods are those that they may not use.
@@ -33,7 +36,7 @@ var closedMethods = map[string][]string{
 	"rtr":    {"infer"},
 	"exc":    {"execute", "validate"},
 	"sys":    {"reload", "set_soft_memory"},
-	"mem":    {"Get_history", "get_history ", "nope"},
+	"mem":    {"Get_history", "get_history ", "hard", "nope"},
 }
 
 // TestForwardList: the packets of services that are away tell what the daemon
