@@ -23,7 +23,14 @@ type header struct {
 	} `json:"meta"`
 }
 
-type toolFile struct{ header }
+// toolFile has keys that only built-in tools use as they stand: whatever an
+// executor's file holds under them says nothing.
+type toolFile struct {
+	header
+	Builtin    string          `json:"builtin"`
+	Name       json.RawMessage `json:"name"`
+	Parameters json.RawMessage `json:"parameters"`
+}
 
 type skillFile struct {
 	header
@@ -36,6 +43,9 @@ func parseTool(file string, data []byte) (Tool, error) {
 	var f toolFile
 	if err := decode(data, &f); err != nil {
 		return Tool{}, err
+	}
+	if f.Builtin != "" {
+		return parseBuiltin(file, data, f)
 	}
 	m := f.Meta
 	t := Tool{

@@ -27,12 +27,14 @@ func TestParseTool(t *testing.T) {
 			"byte order mark and unknown keys", "x.json", "\ufeff{\"description\":\"d\",\"parameters\":{}}",
 			Tool{Name: "x", Executor: "x", Description: "d"},
 		},
+		{"keys of built-in tools, of any kind", "x.json", `{"name":5,"parameters":[],"builtin":null}`, Tool{Name: "x", Executor: "x"}},
+		{"no built-in tool", "x.json", `{"name":"y","parameters":{"type":"object"},"builtin":""}`, Tool{Name: "x", Executor: "x"}},
 		{"dots in the name", "a.b.json", `{}`, Tool{Name: "a.b", Executor: "a.b"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.want.File = c.file
 			got, err := parseTool(c.file, []byte(c.data))
-			if err != nil || got != c.want {
+			if err != nil || !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got %+v, %v, want %+v", got, err, c.want)
 			}
 		})
@@ -119,12 +121,16 @@ func FuzzParse(f *testing.F) {
 		`{}`, `{"meta":{"executor":"bash","file_extension":".sh","static_analysis":null}}`,
 		`{"interpreter":[{"role":"system","content":"\ud800"}],"fabricator":[{"role":"user","content":"a","x":1}]}`,
 		`{"fabricator":"fabricator"}`, "{\"meta\":\n5}", "\ufeff{}", "{\"a\":\"\xff\"}", `[`, `{"fabricator":[{}]}`,
+		`{"name":"note","description":"d","parameters":{"type":"object","properties":{}},"builtin":"remember"}`,
+		"\ufeff{\"name\":{\"builtin\":1},\n \"Builtin\":\"recall\"}", `{"builtin":"recall","parameters":{"type":1}}`, `{"builtin":"x","builtin":"y"}`,
 	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if tool, err := parseTool("x.json", data); err == nil && tool.Executor == "" {
-			t.Error("a tool without executor")
+		if tool, err := parseTool("x.json", data); err != nil {
+			checkPlace(t, data, err)
+		} else {
+			checkTool(t, tool)
 		}
 		skill, err := parseSkill("x.json", data)
 		if err != nil {
@@ -135,6 +141,16 @@ func FuzzParse(f *testing.F) {
 			checkMessage(t, m)
 		}
 	})
+}
+
+func checkTool(t *testing.T, tool Tool) {
+	if (tool.Builtin == "") == (tool.Executor == "") || tool.FunctionName() == "" {
+		t.Errorf("tool %+v", tool)
+	}
+	var schema struct{ Type string }
+	if err := json.Unmarshal(tool.Parameters, &schema); tool.Builtin != "" && (err != nil || schema.Type != "object") {
+		t.Errorf("parameters %s: %v", tool.Parameters, err)
+	}
 }
 
 func checkPlace(t *testing.T, data []byte, err error) {

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"slices"
-	"strings"
 
 	"zino/proto"
 )
@@ -19,18 +18,30 @@ type Snapshot struct {
 	Problems []string
 }
 
-// Tool is a way to run code, from a file in tools/.
+// Tool is what a model can call, from a file in tools/: a way to run code, or
+// something that is built into the agent.
 type Tool struct {
 	File           string // name of the file, such as "python3.json"
-	Name           string // the file's stem
-	Executor       string // program that runs the code; the stem where the file names none
+	Name           string // the file's stem; of a built-in tool the name in the file, if it has one
+	Executor       string // program that runs the code; the stem where the file names none; empty for a built-in tool
 	FileExtension  string // extension of the file that the code is written to
 	StaticAnalysis string // program that checks the code; empty for none
 	Description    string // what the tool is good for, in the words of the file
+	// Builtin is what carries the calls out: [Remember], [Recall], or empty for
+	// an executor.
+	Builtin string
+	// Parameters is the JSON Schema of a built-in tool's arguments, without
+	// white space: always one of type "object".
+	Parameters proto.Raw
 }
 
 // FunctionName is the name that a model calls the tool by.
-func (t Tool) FunctionName() string { return functionPrefix + t.Executor }
+func (t Tool) FunctionName() string {
+	if t.Builtin != "" {
+		return t.Name
+	}
+	return functionPrefix + t.Executor
+}
 
 // Skill is a recipe for a kind of task, from a file in skills/.
 type Skill struct {
@@ -59,21 +70,18 @@ const functionPrefix = "execute_"
 
 // Executor finds the tool of an executor: the first in file order.
 func (s *Snapshot) Executor(name string) (Tool, bool) {
+	return s.Function(functionPrefix + name)
+}
+
+// Function finds a tool by the name that a model calls: execute_<executor>, or
+// that of a built-in tool. It is the first in file order.
+func (s *Snapshot) Function(name string) (Tool, bool) {
 	for _, t := range s.Tools {
-		if t.Executor == name {
+		if t.FunctionName() == name {
 			return t, true
 		}
 	}
 	return Tool{}, false
-}
-
-// Function finds a tool by the name that a model calls, execute_<executor>.
-func (s *Snapshot) Function(name string) (Tool, bool) {
-	executor, ok := strings.CutPrefix(name, functionPrefix)
-	if !ok {
-		return Tool{}, false
-	}
-	return s.Executor(executor)
 }
 
 // Skill finds a skill by its name.
@@ -88,12 +96,22 @@ func (s *Snapshot) Skill(name string) (Skill, bool) {
 
 // Executors returns one tool for every executor, in file order.
 func (s *Snapshot) Executors() []Tool {
-	distinct := make([]Tool, 0, len(s.Tools))
+	return s.distinct(func(t Tool) bool { return t.Builtin == "" })
+}
+
+// Builtins returns one tool for every name of a built-in tool, in file order.
+func (s *Snapshot) Builtins() []Tool {
+	return s.distinct(func(t Tool) bool { return t.Builtin != "" })
+}
+
+// distinct returns the tools of a kind, the first one of every name.
+func (s *Snapshot) distinct(kind func(Tool) bool) []Tool {
+	list := make([]Tool, 0, len(s.Tools))
 	for _, t := range s.Tools {
-		known := func(d Tool) bool { return d.Executor == t.Executor }
-		if !slices.ContainsFunc(distinct, known) {
-			distinct = append(distinct, t)
+		known := func(d Tool) bool { return d.FunctionName() == t.FunctionName() }
+		if kind(t) && !slices.ContainsFunc(list, known) {
+			list = append(list, t)
 		}
 	}
-	return distinct
+	return list
 }
