@@ -20,13 +20,29 @@ func render(template string, values map[string]string) string {
 
 const noneLoaded = "  (none loaded)"
 
-// toolLines lists the functions that a model can call.
+// toolLines lists the functions that a model can call: the executors, and
+// behind them what is built in.
 func toolLines(s *catalog.Snapshot) string {
 	var lines []string
 	for _, t := range s.Executors() {
 		lines = append(lines, fmt.Sprintf(`  - "%s": %s executor`, t.FunctionName(), t.Executor))
 	}
+	for _, t := range s.Builtins() {
+		lines = append(lines, fmt.Sprintf(`  - "%s": %s`, t.FunctionName(), cmp.Or(firstSentence(t.Description), "built-in tool")))
+	}
 	return cmp.Or(strings.Join(lines, "\n"), noneLoaded)
+}
+
+// firstSentence returns a text up to the first full stop that a blank follows,
+// as one line.
+func firstSentence(text string) string {
+	line := strings.Join(strings.Fields(text), " ")
+	for i, r := range line {
+		if strings.ContainsRune(".!?", r) && strings.HasPrefix(line[i+1:], " ") {
+			return line[:i+1]
+		}
+	}
+	return line
 }
 
 // skillLines lists the skills that a model can delegate to.

@@ -50,6 +50,30 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// TestBuiltinLines: a tool that is no executor has its description's first
+// sentence, whatever comes before it among the files.
+func TestBuiltinLines(t *testing.T) {
+	for _, c := range []struct{ name, description, want string }{
+		{"one sentence", "Finds things.", "Finds things."},
+		{"no full stop", "finds things", "finds things"},
+		{"two", "Finds things. Slowly.", "Finds things."},
+		{"a question", "Lost it? Find it.", "Lost it?"},
+		{"dots inside", "Reads a.txt and 1.5. Then stops.", "Reads a.txt and 1.5."},
+		{"lines", " Finds\n  things!\nAll of them.", "Finds things!"},
+		{"letters of other scripts", "Sucht für ä. Ende.", "Sucht für ä."},
+		{"none", " \n", "built-in tool"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &catalog.Snapshot{Tools: []catalog.Tool{
+				{Name: "recall", Builtin: catalog.Recall, Description: c.description}, {Name: "sh", Executor: "bash", Description: "Runs. It."},
+			}}
+			if got, want := toolLines(s), "  - \"execute_bash\": bash executor\n  - \"recall\": "+c.want; got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
+}
+
 // FuzzRender holds render against a plain scan from left to right.
 func FuzzRender(f *testing.F) {
 	f.Add("a %%PERSONALITY%% b %%SOFT_MEMORIES%%", "%%SOFT_MEMORIES%%", "%%")

@@ -125,7 +125,7 @@ func (s *Service) stats(stats *proto.Stats) {
 	if stats.Info == nil {
 		stats.Info = map[string]string{}
 	}
-	stats.Info["tools"] = strconv.Itoa(len(snapshot.Executors()))
+	stats.Info["tools"] = strconv.Itoa(len(snapshot.Executors()) + len(snapshot.Builtins()))
 	stats.Info["skills"] = strconv.Itoa(len(snapshot.Skills))
 	stats.Info["soft_memory"] = s.soft.state()
 	s.mu.Lock()
