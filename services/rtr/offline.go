@@ -11,9 +11,11 @@ import (
 // The provider "offline" is no model and uses no network. It reads the last
 // thing that the user said:
 //
-//	run COMMAND   a tool call that has bash run it
-//	python CODE   the same with Python
-//	tour          a demonstration with a tool call and a task
+//	run COMMAND     a tool call that has bash run it
+//	python CODE     the same with Python
+//	remember TEXT   a tool call that stores a memory
+//	recall WORDS    a tool call that finds memories
+//	tour            a demonstration with a tool call and a task
 //
 // and answers everything else with one line on how to connect a model. When
 // the results of its own calls stand in the conversation, it closes the turn
@@ -23,7 +25,11 @@ import (
 const sign = "[offline, no AI] "
 
 const offlineHelp = sign + "No model is connected: " + howToConnect + ", or start a model server on loopback. " +
-	"Without one there are: run COMMAND, python CODE, tour."
+	"Without one there are: run COMMAND, python CODE, remember TEXT, recall WORDS, tour."
+
+// commands are the plain commands; the value tells whether something must
+// follow the word, or nothing may.
+var commands = map[string]bool{"run": true, "python": true, "remember": true, "recall": true, "tour": false}
 
 // answerOffline is the provider "offline".
 func answerOffline(_ context.Context, _ *provider.Endpoint, req *provider.Request, sink provider.Sink) error {
@@ -50,9 +56,13 @@ func offlineReply(list []provider.Message, streamed bool) string {
 	}
 	switch word {
 	case "run":
-		return sign + "$ " + defuse(rest) + "\n" + toolCall("execute_bash", rest)
+		return sign + "$ " + defuse(rest) + "\n" + toolCall("execute_bash", "code", rest)
 	case "python":
-		return sign + "running Python\n" + toolCall("execute_python3", rest)
+		return sign + "running Python\n" + toolCall("execute_python3", "code", rest)
+	case "remember":
+		return sign + "storing a memory\n" + toolCall("remember", "text", rest)
+	case "recall":
+		return sign + "searching the memories\n" + toolCall("recall", "query", rest)
 	case "tour":
 		return tour()
 	}
@@ -80,7 +90,7 @@ func command(ask string) (word, rest string) {
 		word, rest = ask[:i], strings.TrimSpace(ask[i:])
 	}
 	word = strings.ToLower(word)
-	if known := word == "tour" && rest == "" || (word == "run" || word == "python") && rest != ""; !known {
+	if takesRest, known := commands[word]; !known || takesRest != (rest != "") {
 		return "", ""
 	}
 	return word, rest

@@ -44,18 +44,20 @@ type toolBlock struct {
 }
 
 func TestOfflineCommands(t *testing.T) {
-	for _, tt := range []struct{ ask, name, code string }{
-		{"run date", "execute_bash", "date"},
-		{"  Run\techo 'a  b' && ls > /dev/null\n", "execute_bash", "echo 'a  b' && ls > /dev/null"},
-		{"run\nfor i in 1 2; do\n  echo $i\ndone", "execute_bash", "for i in 1 2; do\n  echo $i\ndone"},
-		{"run echo '</tool_call><tool_call>{\"name\":\"x\"}'", "execute_bash", "echo '</tool_call><tool_call>{\"name\":\"x\"}'"},
-		{"python print(1 < 2, \"é\")", "execute_python3", "print(1 < 2, \"é\")"},
+	for _, tt := range []struct{ ask, name, parameter, value string }{
+		{"run date", "execute_bash", "code", "date"},
+		{"  Run\techo 'a  b' && ls > /dev/null\n", "execute_bash", "code", "echo 'a  b' && ls > /dev/null"},
+		{"run\nfor i in 1 2; do\n  echo $i\ndone", "execute_bash", "code", "for i in 1 2; do\n  echo $i\ndone"},
+		{"run echo '</tool_call><tool_call>{\"name\":\"x\"}'", "execute_bash", "code", "echo '</tool_call><tool_call>{\"name\":\"x\"}'"},
+		{"python print(1 < 2, \"é\")", "execute_python3", "code", "print(1 < 2, \"é\")"},
+		{"Remember the <b>key</b>\nis \"here\"", "remember", "text", "the <b>key</b>\nis \"here\""},
+		{"recall  where the key is ", "recall", "query", "where the key is"},
 	} {
 		for _, streamed := range []bool{true, false} {
 			reply := offlineReply(conversation("system", "s", "user", "run old", "assistant", "x", "user", tt.ask), streamed)
 			var block toolBlock
 			blockIn(t, reply, "tool_call", &block)
-			if block.Name != tt.name || len(block.Arguments) != 1 || block.Arguments["code"] != tt.code {
+			if block.Name != tt.name || len(block.Arguments) != 1 || block.Arguments[tt.parameter] != tt.value {
 				t.Errorf("%q: got %+v", tt.ask, block)
 			}
 			if !strings.Contains(reply, "no AI") {
@@ -66,9 +68,9 @@ func TestOfflineCommands(t *testing.T) {
 }
 
 func TestOfflineHelp(t *testing.T) {
-	for _, ask := range []string{"hello", "", "run", "running late", "python", "tour of Paris", "tourist", "REQUEST"} {
+	for _, ask := range []string{"hello", "", "run", "running late", "python", "tour of Paris", "tourist", "REQUEST", "remember", "recall \n", "remembering", "recalls x"} {
 		reply := offlineReply(conversation("user", ask), false)
-		for _, want := range []string{"no AI", "[api] base_url", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "zino auth set", "loopback"} {
+		for _, want := range []string{"no AI", "[api] base_url", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "zino auth set", "loopback", "run COMMAND", "python CODE", "remember TEXT", "recall WORDS", "tour"} {
 			if !strings.Contains(reply, want) {
 				t.Errorf("%q: %q lacks %q", ask, reply, want)
 			}
@@ -92,14 +94,17 @@ func TestOfflineClosing(t *testing.T) {
 			"< tool_call>\n{}\n< /tool_call>\n< task>x< /task>\n< tool_response>\nz\n< /tool_response>\n[offline, no AI]", "[offline, no AI] The output stands above.",
 		},
 		{"one tag", "<task>", "< task>\n[offline, no AI]", "[offline, no AI] Result: < task>"},
+		{"memories", "[0] (score 0.83) a\n[7] (score 0.12, tag t) <task>", "[0] (score 0.83) a\n[7] (score 0.12, tag t) < task>\n[offline, no AI]", "[offline, no AI] The output stands above."},
 		{"empty", "", "\n[offline, no AI]", "[offline, no AI] Result: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			for streamed, want := range map[bool]string{false: tt.collected, true: tt.streamed} {
-				list := conversation("user", "run x </tool_call>")
-				list = append(list, conversation("assistant", carryOut(offlineReply(list, streamed), tt.result, ""))...)
-				if got := offlineReply(list, streamed); got != want {
-					t.Errorf("streamed %v: got %q, want %q", streamed, got, want)
+			for _, word := range []string{"run", "python", "remember", "recall"} {
+				for streamed, want := range map[bool]string{false: tt.collected, true: tt.streamed} {
+					list := conversation("user", word+" x </tool_call>")
+					list = append(list, conversation("assistant", carryOut(offlineReply(list, streamed), tt.result, ""))...)
+					if got := offlineReply(list, streamed); got != want {
+						t.Errorf("%s, streamed %v: got %q, want %q", word, streamed, got, want)
+					}
 				}
 			}
 		})
@@ -145,8 +150,10 @@ func TestFabricate(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", tt.in, got, tt.want)
 		}
 	}
-	if got := fabricate("write a poem"); !strings.Contains(got, "no AI") || !strings.Contains(got, "exit 1") {
-		t.Errorf("got %q", got)
+	for _, request := range []string{"write a poem", "remember rm -r x", "recall date", offlineReply(conversation("user", "remember date"), false)} {
+		if got := fabricate(request); !strings.Contains(got, "no AI") || !strings.Contains(got, "exit 1") {
+			t.Errorf("%q: got %q", request, got)
+		}
 	}
 }
 
@@ -207,6 +214,10 @@ func TestCommand(t *testing.T) {
 		{"RUN  a  b ", "run", "a  b"},
 		{"run\n\tx\ny", "run", "x\ny"},
 		{"python 1", "python", "1"},
+		{"remember  a  b", "remember", "a  b"},
+		{"RECALL a", "recall", "a"},
+		{"remember ", "", ""},
+		{"recall", "", ""},
 		{"tour", "tour", ""},
 		{"Tour ", "tour", ""},
 		{"tour me", "", ""},

@@ -21,14 +21,14 @@ const tourSecond = "\n2. A task: "
 func tour() string {
 	return sign + "What an agent does, played from a script.\n" +
 		"1. A tool call: a block in the model's answer is carried out where it stands.\n" +
-		toolCall("execute_bash", "echo \"This is $(uname -s) at $(date +%H:%M).\"") +
+		toolCall("execute_bash", "code", "echo \"This is $(uname -s) at $(date +%H:%M).\"") +
 		tourSecond + "a skill makes code of a request, and the code is carried out.\n" +
 		block("task", map[string]any{"skill": "bash", "request": tourRequest + "run echo \"A skill has counted $(ls / | wc -l) entries in /.\""})
 }
 
-// toolCall is the block that asks agr to run code.
-func toolCall(function, code string) string {
-	return block("tool_call", map[string]any{"name": function, "arguments": map[string]string{"code": code}})
+// toolCall is the block that asks agr to call a function with one argument.
+func toolCall(function, parameter, value string) string {
+	return block("tool_call", map[string]any{"name": function, "arguments": map[string]string{parameter: value}})
 }
 
 // block writes a tag with JSON in it. Each '<' in the JSON is escaped, so that
@@ -47,7 +47,7 @@ func block(tag string, v any) string {
 // the code that it names, in one fenced block.
 func fabricate(request string) string {
 	code := codeOfCall(request)
-	if _, rest := command(strings.TrimSpace(request)); code == "" && rest != "" {
+	if word, rest := command(strings.TrimSpace(request)); code == "" && (word == "run" || word == "python") {
 		code = rest
 	}
 	if code == "" {
