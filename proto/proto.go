@@ -14,7 +14,7 @@ import (
 
 // Version is the number of this contract. It counts the lines of Changelog:
 // changes only ever add.
-const Version = 2
+const Version = 3
 
 // Kind says how a method answers.
 type Kind string
@@ -62,6 +62,11 @@ func method[Req, Rep any](service, typ, reply string) Method[Req, Rep] {
 // textMethod declares a method that answers with text, whole or streamed.
 func textMethod[Req any](service, typ, reply string) Method[Req, Text] {
 	return declare[Req, Text](service, typ, reply, KindText)
+}
+
+// eventsMethod declares a method that answers with typed packets.
+func eventsMethod[Req, Rep any](service, typ, reply string) Method[Req, Rep] {
+	return declare[Req, Rep](service, typ, reply, KindEvents)
 }
 
 func declare[Req, Rep any](service, typ, reply string, kind Kind) Method[Req, Rep] {

@@ -18,7 +18,7 @@ var roles = map[string]string{
 	"daemon": "The entrance for clients. It takes a message, has the prompt assembled and the agent answer, and stores the turn.",
 	"sys":    "Keeps the system prompt: a template with the tools, the skills and the soft memory in it.",
 	"ctx":    "Assembles what stands between the system prompt and the user's message.",
-	"mem":    "Keeps histories of channels, hard memories and the soft memory in files.",
+	"mem":    "Keeps histories of channels, hard memories, the soft memory and the terminal agent's sessions in files.",
 	"agr":    "The agent's loop: asks the model and carries out what it asks for.",
 	"rtr":    "Routes inferences to a language model. It alone holds the provider's key.",
 	"exc":    "Runs code.",

@@ -32,6 +32,8 @@ var rawSchemas = map[string]schema{
 	"messages": {Type: "array", Items: &schema{Type: "object"}},
 	"request":  {Type: "object"},
 	"response": {Type: "object"},
+	"events":   {Type: "array", Items: &schema{Type: "object"}},
+	"header":   {Type: "object"},
 
 	"tools":           {Type: "array", Items: &schema{Type: "object"}},
 	"tool_calls":      {Type: "array", Items: &schema{Type: "object"}},

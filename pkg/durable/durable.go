@@ -1,6 +1,7 @@
 // Package durable keeps files that must survive crashes, full disks and other
 // writers. It replaces a file atomically (Replace), and it appends to a JSON
-// array in a file (Array) at a cost that does not depend on the array's length.
+// array in a file (Array) and to a file of JSON lines (Lines) at a cost that
+// does not depend on their length.
 //
 // An array lies in its file as a real JSON array with one element per line:
 //
@@ -13,7 +14,8 @@
 // after one fdatasync. Whatever a crash leaves of that write is mended when
 // the file is next used, and nothing that was acknowledged is lost. Several
 // processes may use one directory: every access holds a lock on the file and
-// first picks up what others have appended.
+// first picks up what others have appended. A Hold is a lock for work that takes
+// longer than that.
 package durable
 
 import (

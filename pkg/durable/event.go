@@ -14,14 +14,16 @@ const (
 	// Damaged: the file is no valid array. What could be read of it was
 	// written anew, and the damaged file is kept aside.
 	Damaged Kind = "damaged"
+	// Cut: the last line was no whole one and was taken off; it is kept aside.
+	Cut Kind = "cut"
 )
 
 // Event tells the owner of a file what was done to it, for the log.
 type Event struct {
 	Kind     Kind
 	Name     string // the file
-	Kept     string // Damaged: the name under which the damaged file is kept
-	Elements int    // the elements that are served
+	Kept     string // the name under which the damaged file, or the piece of it, is kept
+	Elements int    // the elements that are served; not told of Lines
 	Err      error  // what was read could not be written back; the file is as it was
 }
 
@@ -29,6 +31,8 @@ type Event struct {
 func (e Event) String() string {
 	var s string
 	switch e.Kind {
+	case Cut:
+		return fmt.Sprintf("%s: its last line was cut off in the middle of a write and is taken off; the piece is kept as %s: look at it, then delete it", e.Name, e.Kept)
 	case Damaged:
 		s = fmt.Sprintf("%s is damaged: %d of its entries could be read and are served", e.Name, e.Elements)
 	case Converted:

@@ -38,23 +38,45 @@ func (a *Array) open(create bool) error {
 	if create {
 		flags |= os.O_CREATE
 	}
-	f, err := a.root.OpenFile(a.name, flags|syscall.O_NONBLOCK, FileMode)
+	f, err := openPrivate(a.root, a.name, flags)
 	if err != nil {
 		return err
 	}
-	fi, err := f.Stat()
-	if err == nil && !fi.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", a.name)
+	a.f = f
+	return nil
+}
+
+// openPrivate opens a file to write it, and closes it to others: files of other
+// programs may be open to all, these are private.
+func openPrivate(root *os.Root, name string, flags int) (*os.File, error) {
+	f, err := openRegular(root, name, flags)
+	if err != nil {
+		return nil, err
 	}
-	// Files of other programs may be open to all; these are private.
+	fi, err := f.Stat()
 	if err == nil && fi.Mode().Perm()&0o077 != 0 {
 		err = f.Chmod(fi.Mode().Perm() & 0o700)
 	}
 	if err != nil {
-		return errors.Join(err, f.Close())
+		return nil, errors.Join(err, f.Close())
 	}
-	a.f = f
-	return nil
+	return f, nil
+}
+
+// openRegular opens what must be a file; a pipe does not hold it up.
+func openRegular(root *os.Root, name string, flags int) (*os.File, error) {
+	f, err := root.OpenFile(name, flags|syscall.O_NONBLOCK, FileMode)
+	if err != nil {
+		return nil, err
+	}
+	fi, err := f.Stat()
+	if err == nil && !fi.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", name)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // current reports whether the open file still bears the name.

@@ -1,10 +1,11 @@
 // Package mem is the memory: histories of channels, hard memories that are
-// found by their words, and the soft memory, a text in the system prompt. All
-// of it lies in files that people can read:
+// found by their words, the soft memory, a text in the system prompt, and the
+// sessions of the terminal agent. All of it lies in files that people can read:
 //
 //	channels/ID.json     a JSON array of messages per channel, one a line
 //	hard_memories.json   a JSON array of {"messages","tag",…}, one a line
 //	soft_memory.txt      the text, byte for byte
+//	sessions/ID.jsonl    the events of a terminal session, one a line
 //
 // A request that stores something is answered when it is on disk. Several
 // processes may work in one data directory.
@@ -33,6 +34,7 @@ type Service struct {
 	problems  *problems
 	histories *histories
 	memories  *memories
+	sessions  *sessions
 }
 
 // Open makes the data directory if need be and reads the hard memories in it.
@@ -47,6 +49,7 @@ func Open(cfg config.Mem, log *slog.Logger) (*Service, error) {
 	noSync := cfg.Durability == "os"
 	s.histories = newHistories(s.channels, s.problems, noSync)
 	s.memories = newMemories(s.root, s.problems, noSync)
+	s.sessions = newSessions(cfg, s.problems)
 	if err := s.memories.refresh(); err != nil {
 		log.Error(err.Error()) // the histories can be served all the same
 	}
@@ -92,6 +95,7 @@ func (s *Service) Register(srv *rpc.Server) {
 	rpc.Handle(srv, proto.MemStoreHard, s.storeHard)
 	rpc.Handle(srv, proto.MemGetSoft, s.getSoft)
 	rpc.Handle(srv, proto.MemSetSoft, s.setSoft)
+	s.sessions.register(srv)
 	srv.OnStats(s.stats)
 }
 
@@ -99,7 +103,7 @@ func (s *Service) Register(srv *rpc.Server) {
 func (s *Service) Close() error {
 	s.histories.close()
 	s.memories.entries.Close()
-	return errors.Join(s.channels.Close(), s.root.Close())
+	return errors.Join(s.sessions.close(), s.channels.Close(), s.root.Close())
 }
 
 func (s *Service) stats(st *proto.Stats) {
@@ -112,6 +116,7 @@ func (s *Service) stats(st *proto.Stats) {
 	}
 	st.Info["data_dir"] = s.cfg.DataDir
 	st.Info["durability"] = s.cfg.Durability
+	st.Info["sessions_dir"] = s.sessions.dir
 	st.Info["hard_memories"] = strconv.Itoa(s.memories.count())
 }
 

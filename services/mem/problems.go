@@ -67,7 +67,7 @@ func (p *problems) list() []string {
 }
 
 // reporter takes the events of the files in root, which are called prefix+name
-// to people. A damaged file is a problem as long as the kept one is there.
+// to people. A damaged file is a problem as long as what was kept of it is there.
 func (p *problems) reporter(root *os.Root, prefix string) func(durable.Event) {
 	return func(e durable.Event) {
 		name, kept := e.Name, e.Kept
@@ -75,7 +75,7 @@ func (p *problems) reporter(root *os.Root, prefix string) func(durable.Event) {
 		switch {
 		case e.Err != nil:
 			p.set("file "+e.Name, e.String(), changed(root, name))
-		case e.Kind == durable.Damaged:
+		case e.Kind == durable.Damaged, e.Kind == durable.Cut:
 			e.Kept = prefix + kept
 			p.set("file "+e.Name, e.String(), func() bool {
 				_, err := root.Lstat(kept)

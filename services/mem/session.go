@@ -1,0 +1,169 @@
+package mem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"zino/pkg/config"
+	"zino/pkg/durable"
+	"zino/pkg/rpc"
+	"zino/pkg/wire"
+	"zino/proto"
+	"zino/services/mem/session"
+)
+
+// sessions is the store of sessions. Its directory is made and opened when it is
+// first needed: histories and memories do not depend on it.
+type sessions struct {
+	dir      string
+	noSync   bool
+	problems *problems
+
+	mu    sync.Mutex
+	store *session.Store
+}
+
+func newSessions(cfg config.Mem, p *problems) *sessions {
+	return &sessions{dir: sessionsDir(cfg), noSync: cfg.Durability == "os", problems: p}
+}
+
+// sessionsDir is where the sessions are.
+func sessionsDir(cfg config.Mem) string { return filepath.Join(cfg.DataDir, "sessions") }
+
+// open returns the store. If the directory cannot be used now the next request
+// tries again.
+func (s *sessions) open() (*session.Store, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.store != nil {
+		return s.store, nil
+	}
+	root, err := openPrivateDir(s.dir)
+	if err != nil {
+		return nil, fileError("sessions", s.dir, err)
+	}
+	prefix := filepath.Base(s.dir) + "/"
+	s.store = session.New(root, session.Options{
+		NoSync: s.noSync, Report: s.problems.reporter(root, prefix),
+		Skipped: func(file string, lines int) {
+			s.problems.set("skipped "+prefix+file, skippedLines(prefix+file, lines), changed(root, file))
+		},
+	})
+	return s.store, nil
+}
+
+func skippedLines(file string, n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s: %d lines are left out, since they are no JSON objects: mend or delete them", file, n)
+}
+
+// openPrivateDir opens a directory that nobody else may look into, and makes it
+// if need be.
+func openPrivateDir(dir string) (*os.Root, error) {
+	if err := os.MkdirAll(dir, durable.DirMode); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	fi, err := root.Stat(".")
+	if err == nil && fi.Mode().Perm()&0o077 != 0 {
+		err = root.Chmod(".", fi.Mode().Perm()&durable.DirMode)
+	}
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	return root, nil
+}
+
+func (s *sessions) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.store == nil {
+		return nil
+	}
+	return s.store.Close()
+}
+
+// register has srv answer the methods of proto/session.go.
+func (s *sessions) register(srv *rpc.Server) {
+	rpc.Handle(srv, proto.MemCreateSession, s.create)
+	rpc.Handle(srv, proto.MemAppendSession, s.append)
+	rpc.Handle(srv, proto.MemReadSession, onStore(s, (*session.Store).Read))
+	rpc.Handle(srv, proto.MemListSessions, onStore(s, (*session.Store).List))
+	rpc.Handle(srv, proto.MemFindSession, onStore(s, (*session.Store).Find))
+	rpc.Handle(srv, proto.MemSearchSessions, onStore(s, (*session.Store).Search))
+	rpc.Handle(srv, proto.MemForkSession, onStore(s, (*session.Store).Fork))
+	rpc.Handle(srv, proto.MemExportSession, onStore(s, (*session.Store).Export))
+	rpc.Handle(srv, proto.MemRemoveSession, onStore(s, (*session.Store).Remove))
+	rpc.Handle(srv, proto.MemGetMessages, onStore(s, (*session.Store).Messages))
+	rpc.HandleEvents(srv, proto.MemHoldSession, s.hold)
+}
+
+// onStore makes a handler of a method of the store.
+func onStore[Req, Rep any](s *sessions, fn func(*session.Store, context.Context, Req) (Rep, error)) func(context.Context, Req) (Rep, error) {
+	return func(ctx context.Context, req Req) (rep Rep, err error) {
+		store, err := s.open()
+		if err != nil {
+			return rep, err
+		}
+		return fn(store, ctx, req)
+	}
+}
+
+func (s *sessions) create(ctx context.Context, req proto.CreateSession) (proto.SessionPlace, error) {
+	header, err := cleanHeader(req.Header)
+	if err != nil {
+		return proto.SessionPlace{}, err
+	}
+	req.Header = header
+	return onStore(s, (*session.Store).Create)(ctx, req)
+}
+
+func (s *sessions) append(ctx context.Context, req proto.AppendSession) (proto.SessionPlace, error) {
+	header, err := cleanHeader(req.Header)
+	if err != nil {
+		return proto.SessionPlace{}, err
+	}
+	events, err := wire.Elements(req.Events)
+	if err != nil {
+		return proto.SessionPlace{}, invalid(fmt.Errorf("events: %w", err))
+	}
+	for i, event := range events {
+		events[i] = clean(event)
+	}
+	store, err := s.open()
+	if err != nil {
+		return proto.SessionPlace{}, err
+	}
+	req.Header = header
+	return store.Append(ctx, req, events)
+}
+
+// cleanHeader makes a header one that every reader can take, if it is JSON.
+func cleanHeader(raw proto.Raw) (proto.Raw, error) {
+	if len(raw) > 0 && !wire.Valid(raw) {
+		return nil, invalid(errors.New("header: expected an object"))
+	}
+	return clean(raw), nil
+}
+
+// hold answers until the caller hangs up.
+func (s *sessions) hold(ctx context.Context, req proto.HoldSession, out *rpc.Out) (proto.SessionName, error) {
+	name := proto.SessionName{SessionID: req.SessionID}
+	store, err := s.open()
+	if err != nil {
+		return name, err
+	}
+	err = store.Hold(ctx, req.SessionID,
+		func() error { return out.Event("waiting", proto.SessionWaiting{SessionID: req.SessionID}) },
+		func(held proto.SessionHeld) error { return out.Event("held", held) })
+	return name, err
+}

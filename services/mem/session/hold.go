@@ -1,0 +1,97 @@
+package session
+
+import (
+	"context"
+
+	"zino/pkg/durable"
+	"zino/pkg/wire"
+	"zino/proto"
+)
+
+// lostResult stands for the result of a call whose turn died before it came.
+const lostResult = `{"ok":false,"error":{"code":"interrupted","message":"The call was interrupted and its result was lost."}}`
+
+// Hold locks a session for a turn and gives the calls that an earlier turn left
+// without a result one that says so. waiting is called once if somebody else
+// has the lock, held as soon as it is there. Then the lock ends with ctx, and
+// Hold returns nil.
+func (s *Store) Hold(ctx context.Context, id string, waiting func() error, held func(proto.SessionHeld) error) (err error) {
+	if err := checkID(id); err != nil {
+		return err
+	}
+	lock, err := durable.AwaitHold(ctx, s.root, id+lockEnd, waiting)
+	if err != nil {
+		return s.wrong(id, err)
+	}
+	defer func() {
+		if released := lock.Release(); released != nil {
+			err = s.wrong(id, released)
+		}
+	}()
+	state, err := s.mend(ctx, id)
+	if err == nil {
+		err = held(state)
+	}
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// mend closes the calls of a session that nobody works on.
+func (s *Store) mend(ctx context.Context, id string) (proto.SessionHeld, error) {
+	held := proto.SessionHeld{SessionID: id}
+	err := s.writable(ctx, id, true)
+	if err != nil {
+		return held, err
+	}
+	d, err := s.look(ctx, id)
+	if isGone(err) {
+		return held, nil
+	}
+	if err != nil {
+		return held, err
+	}
+	held.Next, held.Mended = d.End, len(d.Open)
+	if held.Mended == 0 {
+		return held, nil
+	}
+	var lines [][]byte
+	for _, use := range d.Open {
+		lines = append(lines, s.lost(use.ID))
+	}
+	held.Next, err = s.append(ctx, id, false, nil, lines)
+	return held, err
+}
+
+// lost is the result of a call that was lost, as an event.
+func (s *Store) lost(id string) []byte {
+	line := wire.AppendString([]byte(`{"type":"tool_result","tool_use_id":`), id)
+	line = append(line, `,"output":`+lostResult+`,"ok":false,"synthetic":true,"ts":"`...)
+	return append(append(line, s.now()...), `"}`...)
+}
+
+// Remove deletes the session that an id or its beginning names, unless a turn
+// holds it.
+func (s *Store) Remove(_ context.Context, req proto.RemoveSession) (_ proto.SessionName, err error) {
+	id, err := s.resolve(req.SessionID)
+	if err != nil {
+		return proto.SessionName{}, err
+	}
+	lock, err := durable.TryHold(s.root, id+lockEnd)
+	if err != nil {
+		return proto.SessionName{}, s.wrong(id, err)
+	}
+	if lock == nil {
+		return proto.SessionName{}, &proto.Error{Code: proto.CodeBusy, Message: "A turn is under way on session " + quote(id) + ". Wait for its end, or interrupt it."}
+	}
+	err = s.lines(id).Remove()
+	if err == nil {
+		err = s.forget(id)
+	}
+	if released := lock.Release(); err == nil {
+		err = released
+	}
+	return proto.SessionName{SessionID: id}, s.wrong(id, err)
+}

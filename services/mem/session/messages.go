@@ -1,0 +1,45 @@
+package session
+
+import (
+	"context"
+	"fmt"
+
+	"zino/pkg/durable"
+	"zino/proto"
+)
+
+// Messages gives a session as messages for a model. The file stays as it is.
+func (s *Store) Messages(ctx context.Context, req proto.GetMessages) (proto.SessionMessages, error) {
+	reply := proto.SessionMessages{}
+	if err := checkID(req.SessionID); err != nil {
+		return reply, err
+	}
+	d, err := s.look(ctx, req.SessionID)
+	if err == nil {
+		err = d.known(req.SessionID)
+	}
+	if err != nil {
+		return reply, err
+	}
+	var c conversation
+	r := s.reader(ctx, req.SessionID)
+	for line, err := range r.events(0, req.Until) {
+		if err != nil {
+			return reply, err
+		}
+		e := read(line.Text)
+		if c.add(&e); c.size > readRoom {
+			return reply, tooLong(req.SessionID)
+		}
+	}
+	r.tell(req.Until == 0)
+	reply.Messages, reply.Count, reply.Next = c.list(), c.count, r.at
+	if len(reply.Messages) > readRoom {
+		return reply, tooLong(req.SessionID)
+	}
+	return reply, nil
+}
+
+func tooLong(id string) error {
+	return &proto.Error{Code: proto.CodeTooLarge, Message: fmt.Sprintf("Session %s is larger than a request can be (%d MiB). Go on in a new one: zino handoff --from-session %s --goal \"…\".", quote(id), durable.MaxLine>>20+1, id)}
+}
