@@ -8,8 +8,9 @@ var (
 	// DaemonForward passes a request on to another service and that service's
 	// answer back as it is. Only what people need is on its list:
 	// ping, describe and stats of all, capabilities of rtr and exc, get of sys,
-	// histories, memories and soft memory of mem. Anything else is the error
-	// denied.
+	// histories, memories, soft memory and sessions of mem; of the sessions what
+	// lists, reads, searches, exports, forks and removes them. Anything else is
+	// the error denied.
 	DaemonForward = method[Forward, Empty]("daemon", "forward", "")
 )
 

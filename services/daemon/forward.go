@@ -21,6 +21,7 @@ var forwardable = map[string][]string{
 	"mem": {
 		"get_history", "append_history", "clear_history", "list_channels", "get_soft", "set_soft",
 		"search_hard", "store_hard", "list_hard", "get_hard", "update_hard", "delete_hard",
+		"list_sessions", "find_session", "read_session", "search_sessions", "export_session", "fork_session", "remove_session",
 	},
 	"ctx": {},
 }

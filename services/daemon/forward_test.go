@@ -25,6 +25,7 @@ var openMethods = map[string][]string{
 	"mem": {
 		"get_history", "append_history", "clear_history", "list_channels", "get_soft", "set_soft",
 		"search_hard", "store_hard", "list_hard", "get_hard", "update_hard", "delete_hard",
+		"list_sessions", "find_session", "read_session", "search_sessions", "export_session", "fork_session", "remove_session",
 	},
 }
 
@@ -36,7 +37,7 @@ var closedMethods = map[string][]string{
 	"rtr":    {"infer"},
 	"exc":    {"execute", "validate"},
 	"sys":    {"reload", "set_soft_memory"},
-	"mem":    {"Get_history", "get_history ", "hard", "nope"},
+	"mem":    {"Get_history", "get_history ", "hard", "nope", "create_session", "append_session", "get_messages", "hold_session"},
 }
 
 // TestForwardList: the packets of services that are away tell what the daemon
