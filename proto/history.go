@@ -7,4 +7,5 @@ var Changelog = []string{
 	"1  2026-11-21  the services of the specification; meta, error codes, describe, stats, forward, keepalive",
 	"2  2026-11-21  infer: tools, provider, model, max_tokens, system, session_id, events; answers with usage, stop_reason, tool_calls; usage of rtr",
 	"3  2026-11-21  sessions of mem: create, append, read, list, find, search, fork, export, remove, messages, hold",
+	"4  2026-11-21  mem: list, get, update and delete hard memories, list channels; filters, min_score and explain of search_hard",
 }
