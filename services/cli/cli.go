@@ -109,6 +109,8 @@ const long = `Zino is an AI agent that belongs to the host.
   zino status        which services run, and what is wrong
   zino describe mem  what a service can be asked
   zino usage         what was used of models, and what it cost
+  zino memory        what is remembered: add, search, list, mend, export
+  zino channels      the histories of channels: list, show, clear
 
 Where no daemon answers, zino starts the services beside it for the time of
 the run. A model is connected with ANTHROPIC_API_KEY, OPENAI_API_KEY,
@@ -148,7 +150,7 @@ func (a *app) root() *cobra.Command {
 	cmd.Flags().StringVar(&a.channel, "channel", "", "`NAME` of the history that the message belongs to (also -ch)")
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.AddCommand(a.upCommand(), a.statusCommand(), a.describeCommand(), a.usageCommand())
-	cmd.AddCommand(a.authCommand())
+	cmd.AddCommand(a.authCommand(), a.memoryCommand(), a.channelsCommand())
 	cmd.SetHelpCommand(helpCommand())
 	return cmd
 }

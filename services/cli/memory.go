@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"zino/pkg/config"
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+const memoryLong = `Keep, find and mend what Zino remembers.
+
+A memory is a short text that is found by its words: those nearest to a message
+are shown to the model with it. Each has an id, a number that stays its own. The
+soft memory is one text that stands in every system prompt. Nothing is ever
+forgotten on its own.`
+
+func (a *app) memoryCommand() *cobra.Command {
+	cmd := group("memory", "what is remembered: add, search, list, mend, export", memoryLong)
+	cmd.AddCommand(
+		a.memoryAddCommand(), a.memorySearchCommand(), a.memoryListCommand(), a.memoryShowCommand(),
+		a.memoryEditCommand(), a.memoryRemoveCommand(), a.memoryExportCommand(), a.memoryImportCommand(),
+		a.softCommand(),
+	)
+	return cmd
+}
+
+// group is a command that only holds others.
+func group(name, short, long string) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Short: short, Long: long,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var names []string
+			for _, sub := range cmd.Commands() {
+				names = append(names, sub.Name())
+			}
+			if len(args) == 0 {
+				return mistake(cmd, "name one of: %s", strings.Join(names, ", "))
+			}
+			return mistake(cmd, "there is no command %q: the nearest one is %q", args[0], config.Nearest(args[0], names))
+		},
+	}
+}
+
+// mistake is an error on a subcommand's line: status 2.
+func mistake(cmd *cobra.Command, format string, args ...any) error {
+	return usageError{fmt.Errorf("%s: %s; try %[1]s --help", cmd.CommandPath(), fmt.Sprintf(format, args...))}
+}
+
+// without refuses arguments.
+func without(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return mistake(cmd, "it takes no arguments, but was given %q", args[0])
+	}
+	return nil
+}
+
+// withMem has do ask mem, through the daemon that is running or one that is
+// brought along: what is remembered outlives both.
+func (a *app) withMem(cmd *cobra.Command, do func(context.Context, *daemon) error) error {
+	return guarded(cmd.Context(), func(ctx context.Context) error {
+		d, err := a.openMem(ctx)
+		if err != nil {
+			return err
+		}
+		defer d.close()
+		return do(ctx, d)
+	})
+}
+
+// guarded runs do until a signal ends it, and words its error.
+func guarded(ctx context.Context, do func(context.Context) error) error {
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	err := do(ctx)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return errInterrupted
+	case errors.Is(err, rpc.ErrConnect):
+		return fmt.Errorf("%w; is the daemon running? try: zino status", err)
+	}
+	return err
+}
+
+// openMem connects with a daemon. One that could keep nothing is of no use.
+func (a *app) openMem(ctx context.Context) (*daemon, error) {
+	cfg, err := a.settings()
+	if err != nil {
+		return nil, err
+	}
+	d, err := a.connect(cfg, true)
+	if err != nil {
+		return nil, err
+	}
+	if d.own != nil && strings.HasPrefix(d.own.cfg.Mem.DataDir, d.own.dir) {
+		d.close()
+		return nil, errors.New("there is no place for memories: set ZINO_HOME, or [mem] data_dir, to a directory that you can write to")
+	}
+	if !d.named {
+		a.compare(ctx, d)
+	}
+	return d, nil
+}
+
+// tellShared says that what is about to be stored can be read by others.
+func (a *app) tellShared(d *daemon) {
+	if d.client.Path == hostSocket {
+		a.say("Note: this is the host's memory, shared by all who may use it. For one of your own: zino up")
+	}
+}
+
+// memoryFilter chooses memories by what is known of them.
+type memoryFilter struct{ tag, channel, since, until string }
+
+func (f *memoryFilter) flags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.tag, "tag", "", "only those with just this `TAG`")
+	flags.StringVar(&f.channel, "channel", "", "only those that come from the channel `ID`")
+	flags.StringVar(&f.since, "since", "", "only those stored at or after `TIME`: YYYY-MM-DD, or RFC 3339")
+	flags.StringVar(&f.until, "until", "", "only those stored before `TIME`")
+}
+
+// settle turns days into times: they are the caller's days, not the service's.
+func (f *memoryFilter) settle(cmd *cobra.Command) error {
+	for name, text := range map[string]*string{"since": &f.since, "until": &f.until} {
+		day, err := time.ParseInLocation(time.DateOnly, *text, time.Local)
+		if err == nil {
+			*text = day.Format(time.RFC3339)
+		}
+		if _, err := time.Parse(time.RFC3339, *text); err != nil && *text != "" {
+			return mistake(cmd, "--%s %q is not a time, such as 2026-11-21 or 2026-11-21T14:03:07Z", name, *text)
+		}
+	}
+	return nil
+}
+
+// memoryID reads an id.
+func memoryID(cmd *cobra.Command, text string) (int, error) {
+	id, err := strconv.Atoi(text)
+	if err != nil || id < 0 {
+		return 0, mistake(cmd, "%q is not the id of a memory, which is a number", text)
+	}
+	return id, nil
+}
+
+// oneMemoryID reads the id that is a command's only argument.
+func oneMemoryID(cmd *cobra.Command, args []string) (int, error) {
+	if len(args) != 1 {
+		return 0, mistake(cmd, "name one memory by its id")
+	}
+	return memoryID(cmd, args[0])
+}
+
+// noMemory words the error of a request about one memory.
+func noMemory(id int, err error) error {
+	if errors.Is(err, proto.ErrNotFound) {
+		return fmt.Errorf("there is no memory %d; zino memory list shows those there are", id)
+	}
+	return err
+}
