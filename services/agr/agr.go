@@ -1,6 +1,7 @@
 // Package agr is the agent's loop: it asks the model, carries out the blocks
 // that the answer holds, puts the results where the blocks stand, and asks
-// again until an answer holds none. It runs nothing and holds no key itself.
+// again until an answer holds none. It runs nothing and holds no key itself:
+// code is run by exc, and what is to be remembered is kept by mem.
 //
 // A turn of a terminal session also offers the same tools in the providers' own
 // form. Blocks in the text are carried out where they stand, while the answer
@@ -27,6 +28,7 @@ type Service struct {
 	cat          *catalog.Catalog
 	rtr          *rpc.Client
 	exc          *rpc.Client
+	mem          *rpc.Client
 	log          *slog.Logger
 }
 
@@ -38,6 +40,7 @@ func New(cfg *config.Config, cat *catalog.Catalog, log *slog.Logger) *Service {
 		cat:          cat,
 		rtr:          &rpc.Client{Service: "rtr", Path: cfg.Rtr.Socket},
 		exc:          &rpc.Client{Service: "exc", Path: cfg.Exc.Socket},
+		mem:          &rpc.Client{Service: "mem", Path: cfg.Mem.Socket},
 		log:          log,
 	}
 }
@@ -54,6 +57,7 @@ func (s *Service) Register(srv *rpc.Server) {
 func (s *Service) Close() error {
 	s.rtr.Close()
 	s.exc.Close()
+	s.mem.Close()
 	return s.cat.Close()
 }
 

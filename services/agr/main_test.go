@@ -23,13 +23,15 @@ import (
 // patience ends a test that would wait for ever.
 const patience = 20 * time.Second
 
-// bench is an agent over a fake rtr and a fake exc, all on real sockets.
+// bench is an agent over a fake rtr, a fake exc and a fake mem, all on real
+// sockets.
 type bench struct {
 	t    *testing.T
 	cfg  *config.Config
 	path string // the agent's socket
 	rtr  *router
 	exc  *executor
+	mem  *memory
 	cat  *catalog.Catalog
 
 	server *rpc.Server // the agent's
@@ -52,11 +54,7 @@ func newBench(t *testing.T, script ...reply) *bench {
 // startBench is newBench with a configuration that adjust has changed.
 func startBench(t *testing.T, adjust func(*config.Config), script ...reply) *bench {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "z")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := shortDir(t)
 	for name, content := range files {
 		path := filepath.Join(dir, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content), 0o600)); err != nil {
@@ -64,12 +62,13 @@ func startBench(t *testing.T, adjust func(*config.Config), script ...reply) *ben
 		}
 	}
 	cfg := config.Default()
-	cfg.Rtr.Socket, cfg.Exc.Socket = filepath.Join(dir, "rtr"), filepath.Join(dir, "exc")
+	cfg.Rtr.Socket, cfg.Exc.Socket, cfg.Mem.Socket = filepath.Join(dir, "rtr"), filepath.Join(dir, "exc"), filepath.Join(dir, "mem")
 	adjust(cfg)
-	b := &bench{t: t, cfg: cfg, path: filepath.Join(dir, "agr"), rtr: &router{script: script}, exc: &executor{}}
+	b := &bench{t: t, cfg: cfg, path: filepath.Join(dir, "agr"), rtr: &router{script: script}, exc: &executor{}, mem: &memory{}}
 	log := slog.New(slog.DiscardHandler)
 	serve(t, "rtr", cfg.Rtr.Socket, b.rtr.register)
 	serve(t, "exc", cfg.Exc.Socket, b.exc.register)
+	serve(t, "mem", cfg.Mem.Socket, b.mem.register)
 	cat, err := catalog.Open(filepath.Join(dir, "tools"), filepath.Join(dir, "skills"), log)
 	if err != nil {
 		t.Fatal(err)
@@ -85,8 +84,19 @@ func startBench(t *testing.T, adjust func(*config.Config), script ...reply) *ben
 	return b
 }
 
+// shortDir is a directory that leaves room for a socket's name.
+func shortDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "z")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
 // serve runs a service on path until the test ends.
-func serve(t *testing.T, name, path string, register func(*rpc.Server)) *rpc.Server {
+func serve(t testing.TB, name, path string, register func(*rpc.Server)) *rpc.Server {
 	t.Helper()
 	s := rpc.NewServer(name, slog.New(slog.DiscardHandler))
 	register(s)

@@ -2,6 +2,7 @@ package agr
 
 import (
 	"cmp"
+	"errors"
 	"regexp"
 	"strings"
 
@@ -19,9 +20,9 @@ var nativeName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // function is a function in the form that providers want it described.
 type function struct {
-	Name        string     `json:"name"`
-	Description string     `json:"description"`
-	Parameters  parameters `json:"parameters"`
+	Name        string    `json:"name"`
+	Description string    `json:"description"`
+	Parameters  proto.Raw `json:"parameters"` // a JSON Schema
 }
 
 type parameters struct {
@@ -36,27 +37,18 @@ type property struct {
 	Enum        []string `json:"enum,omitzero"`
 }
 
-// offer lists the functions for what the catalog has: one for each executor,
-// and one for the skills. nil means that there are none.
+// offer lists the functions for what the catalog has: one for each executor
+// and each built-in tool, and one for the skills. nil means that there are none.
 func offer(snapshot *catalog.Snapshot) (proto.Raw, error) {
-	var functions []function
-	for _, tool := range snapshot.Executors() {
-		if nativeName.MatchString(tool.FunctionName()) {
-			functions = append(functions, executeFunction(tool))
-		}
-	}
-	if len(snapshot.Skills) > 0 {
-		functions = append(functions, skillsFunction(snapshot.Skills))
-	}
-	if len(functions) == 0 {
-		return nil, nil
+	functions, err := functionsOf(snapshot)
+	if len(functions) == 0 || err != nil {
+		return nil, err
 	}
 	list := proto.Raw{'['}
 	for i, f := range functions {
 		if i > 0 {
 			list = append(list, ',')
 		}
-		var err error
 		if list, err = wire.AppendObject(list, "function", struct {
 			Function function `json:"function"`
 		}{f}); err != nil {
@@ -66,17 +58,32 @@ func offer(snapshot *catalog.Snapshot) (proto.Raw, error) {
 	return append(list, ']'), nil
 }
 
-func executeFunction(tool catalog.Tool) function {
-	return function{
-		Name:        tool.FunctionName(),
-		Description: cmp.Or(tool.Description, tool.Executor+" executor: runs code and returns its output"),
-		Parameters: parameters{"object", map[string]property{
-			"code": {Type: "string", Description: "The whole code. It is run from a file, without input."},
-		}, []string{"code"}},
+func functionsOf(snapshot *catalog.Snapshot) (list []function, err error) {
+	add := func(f function, parametersErr error) {
+		list, err = append(list, f), errors.Join(err, parametersErr)
 	}
+	for _, tool := range snapshot.Executors() {
+		if nativeName.MatchString(tool.FunctionName()) {
+			add(executeFunction(tool))
+		}
+	}
+	for _, tool := range snapshot.Builtins() {
+		add(function{tool.FunctionName(), cmp.Or(tool.Description, "built-in tool: "+tool.Builtin), tool.Parameters}, nil)
+	}
+	if len(snapshot.Skills) > 0 {
+		add(skillsFunction(snapshot.Skills))
+	}
+	return list, err
 }
 
-func skillsFunction(skills []catalog.Skill) function {
+func executeFunction(tool catalog.Tool) (function, error) {
+	schema, err := wire.AppendObject(nil, "", parameters{"object", map[string]property{
+		"code": {Type: "string", Description: "The whole code. It is run from a file, without input."},
+	}, []string{"code"}})
+	return function{tool.FunctionName(), cmp.Or(tool.Description, tool.Executor+" executor: runs code and returns its output"), schema}, err
+}
+
+func skillsFunction(skills []catalog.Skill) (function, error) {
 	var description strings.Builder
 	description.WriteString("The skill.")
 	names := make([]string, len(skills))
@@ -86,12 +93,9 @@ func skillsFunction(skills []catalog.Skill) function {
 			description.WriteString("\n" + skill.Name + ": " + strings.TrimSpace(skill.Description))
 		}
 	}
-	return function{
-		Name:        taskFunction,
-		Description: "Hands a request to a skill, which writes code for it, runs it and returns its output.",
-		Parameters: parameters{"object", map[string]property{
-			"skill":   {Type: "string", Description: description.String(), Enum: names},
-			"request": {Type: "string", Description: "What is to be done, in plain words."},
-		}, []string{"skill", "request"}},
-	}
+	schema, err := wire.AppendObject(nil, "", parameters{"object", map[string]property{
+		"skill":   {Type: "string", Description: description.String(), Enum: names},
+		"request": {Type: "string", Description: "What is to be done, in plain words."},
+	}, []string{"skill", "request"}})
+	return function{taskFunction, "Hands a request to a skill, which writes code for it, runs it and returns its output.", schema}, err
 }

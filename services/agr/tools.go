@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"zino/pkg/catalog"
 	"zino/pkg/rpc"
 	"zino/proto"
 )
@@ -15,7 +16,7 @@ import (
 func (t *turn) toolCall(body []byte) string {
 	name, arguments, err := parseCall(body)
 	if err != nil {
-		return "Malformed tool_call JSON: " + err.Error()
+		return malformedCall(err)
 	}
 	return t.function(name, arguments)
 }
@@ -27,18 +28,38 @@ func (t *turn) function(name string, arguments json.RawMessage) string {
 	if !ok {
 		return fmt.Sprintf("Error: Unknown tool function '%s'", name)
 	}
-	code, err := codeOf(arguments)
+	fields, err := argumentsOf(arguments)
 	if err != nil {
-		return "Malformed tool_call JSON: " + err.Error()
+		return malformedCall(err)
+	}
+	switch tool.Builtin {
+	case catalog.Remember:
+		return t.remember(fields)
+	case catalog.Recall:
+		return t.recall(fields)
+	}
+	return t.runCode(tool.Executor, fields)
+}
+
+// runCode carries out the call of an executor.
+func (t *turn) runCode(executor string, fields map[string]json.RawMessage) string {
+	code, err := text(fields, "code")
+	if err != nil {
+		return malformedCall(err)
 	}
 	if strings.TrimSpace(code) == "" {
 		return "Error: Empty code block."
 	}
-	result, err := t.execute(tool.Executor, code)
+	result, err := t.execute(executor, code)
 	if err != nil {
 		return "Error: " + err.Error()
 	}
 	return result
+}
+
+// malformedCall words what is wrong with a call, as one line.
+func malformedCall(err error) string {
+	return "Malformed tool_call JSON: " + strings.ReplaceAll(err.Error(), "\n", "; ")
 }
 
 // parseCall reads {"name": …, "arguments": …}.
@@ -51,11 +72,11 @@ func parseCall(body []byte) (name string, arguments json.RawMessage, err error) 
 	return name, call["arguments"], err
 }
 
-// codeOf finds the code in a call's arguments: an object, or a string that
-// holds one, as some models write it.
-func codeOf(arguments json.RawMessage) (string, error) {
+// argumentsOf reads a call's arguments: an object, or a string that holds one,
+// as some models write it. Without arguments there are no fields.
+func argumentsOf(arguments json.RawMessage) (map[string]json.RawMessage, error) {
 	if len(arguments) == 0 || string(arguments) == "null" {
-		return "", nil
+		return nil, nil
 	}
 	var quoted string
 	if json.Unmarshal(arguments, &quoted) == nil {
@@ -63,9 +84,9 @@ func codeOf(arguments json.RawMessage) (string, error) {
 	}
 	fields, err := object(arguments)
 	if err != nil {
-		return "", fmt.Errorf("arguments: %w", err)
+		return nil, fmt.Errorf("arguments: %w", err)
 	}
-	return text(fields, "code")
+	return fields, nil
 }
 
 // object decodes one JSON object with its keys as they are.

@@ -210,8 +210,8 @@ func FuzzCall(f *testing.F) {
 			t.Fatalf("%q: name %q, error %v", body, name, err)
 		}
 		if err == nil {
-			if code, err := codeOf(arguments); err != nil && code != "" {
-				t.Errorf("%q: both code %q and error %v", arguments, code, err)
+			if fields, err := argumentsOf(arguments); err != nil && fields != nil {
+				t.Errorf("%q: both fields %q and error %v", arguments, fields, err)
 			}
 		}
 	})
