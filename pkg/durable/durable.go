@@ -69,10 +69,10 @@ func SyncDir(root *os.Root) error {
 // file's data is copied.
 func keepAside(root *os.Root, name string, data []byte) (string, error) {
 	for n := 1; ; n++ {
-		kept := fmt.Sprintf("%s.damaged-%d", name, n)
+		kept := fmt.Sprintf("%s%s%d", name, damaged, n)
 		err := root.Link(name, kept)
 		if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EPERM) {
-			err = copyAside(root, kept, data)
+			err = copyAside(root, kept, data, true)
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return kept, err
@@ -81,13 +81,22 @@ func keepAside(root *os.Root, name string, data []byte) (string, error) {
 }
 
 // IsKept reports whether name is that of a damaged file that was kept aside.
-func IsKept(name string) bool { return strings.Contains(name, ".damaged-") }
+func IsKept(name string) bool { return strings.Contains(name, damaged) }
 
-func copyAside(root *os.Root, name string, data []byte) error {
+// damaged comes behind a file's name, and before a number, in the names of what
+// is kept of it.
+const damaged = ".damaged-"
+
+// copyAside writes a file that must not be there, and has it on disk if sync is
+// set.
+func copyAside(root *os.Root, name string, data []byte, sync bool) error {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, FileMode)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
-	return errors.Join(err, f.Sync(), f.Close())
+	if sync {
+		err = errors.Join(err, f.Sync())
+	}
+	return errors.Join(err, f.Close())
 }

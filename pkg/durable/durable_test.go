@@ -46,10 +46,10 @@ func TestKeepAside(t *testing.T) {
 			t.Errorf("%s holds %q", want, got)
 		}
 	}
-	if err := copyAside(root, "copy", []byte("damaged")); err != nil {
+	if err := copyAside(root, "copy", []byte("damaged"), true); err != nil {
 		t.Fatal(err)
 	}
-	if err := copyAside(root, "copy", nil); !errors.Is(err, os.ErrExist) {
+	if err := copyAside(root, "copy", nil, false); !errors.Is(err, os.ErrExist) {
 		t.Errorf("a copy was overwritten: %v", err)
 	}
 }

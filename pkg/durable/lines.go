@@ -79,7 +79,7 @@ func (l *Lines) removeKept() error {
 	}
 	names, err := dir.Readdirnames(-1)
 	for _, name := range names {
-		if err == nil && strings.HasPrefix(name, l.name) && IsKept(name[len(l.name):]) {
+		if err == nil && strings.HasPrefix(name, l.name+damaged) {
 			err = l.root.Remove(name)
 		}
 	}

@@ -130,8 +130,8 @@ func (p *Pen) keep(end int64) (string, error) {
 		return "", nil
 	}
 	for n := 1; ; n++ {
-		kept := fmt.Sprintf("%s.damaged-%d", p.l.name, n)
-		if err := copyAside(p.l.root, kept, piece); !errors.Is(err, fs.ErrExist) {
+		kept := fmt.Sprintf("%s%s%d", p.l.name, damaged, n)
+		if err := copyAside(p.l.root, kept, piece, !p.l.opt.NoSync); !errors.Is(err, fs.ErrExist) {
 			return kept, err
 		}
 	}
