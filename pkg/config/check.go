@@ -55,6 +55,9 @@ func (c *Config) keyRules() []rule {
 		{"exc.timeout", within(c.Exc.Timeout, 0, 86400), seconds},
 		{"exc.output_max", c.Exc.OutputMax >= 1024 && c.Exc.OutputMax <= 7<<20, "from 1024 to 7340032 bytes"},
 		{"mem.durability", slices.Contains([]string{"fsync", "os"}, c.Mem.Durability), `"fsync" or "os"`},
+		{"ctx.examples_tokens", c.Ctx.ExamplesTokens >= 0, "0 (no limit) or more"},
+		{"ctx.memories_tokens", c.Ctx.MemoriesTokens >= 0, "0 (no limit) or more"},
+		{"ctx.history_tokens", c.Ctx.HistoryTokens >= 0, "0 (no limit) or more"},
 		{"logging.level", isLevel(c.Logging.Level), `"DEBUG", "INFO", "WARN" or "ERROR"`},
 	}
 }

@@ -93,11 +93,15 @@ type Mem struct {
 	Durability string `toml:"durability"` // "fsync" or "os"
 }
 
-// Ctx configures the context.
+// Ctx configures the context. Its budgets are estimates: a token is taken for
+// four bytes of the messages as JSON; 0 is no limit.
 type Ctx struct {
 	Socket         string `toml:"socket"`
-	HistoryLimit   int    `toml:"history_limit"`
-	HardMemoryTopK int    `toml:"hard_memory_top_k"`
+	HistoryLimit   int    `toml:"history_limit"`     // messages; 0: all
+	HardMemoryTopK int    `toml:"hard_memory_top_k"` // 0: none
+	ExamplesTokens int    `toml:"examples_tokens"`
+	MemoriesTokens int    `toml:"memories_tokens"`
+	HistoryTokens  int    `toml:"history_tokens"`
 }
 
 // Logging configures the log.
@@ -119,7 +123,10 @@ func Default() *Config {
 		Sys:             Sys{Socket: "/run/zino/sys.sock", Template: "SYSTEM.md"},
 		Exc:             Exc{Socket: "/run/zino/exc.sock", Timeout: 30, OutputMax: 1 << 20, PassEnv: []string{}},
 		Mem:             Mem{Socket: "/run/zino/mem.sock", DataDir: "data/mem", Durability: "fsync"},
-		Ctx:             Ctx{Socket: "/run/zino/ctx.sock", HistoryLimit: 50, HardMemoryTopK: 3},
-		Logging:         Logging{Level: "INFO"},
+		Ctx: Ctx{
+			Socket: "/run/zino/ctx.sock", HistoryLimit: 50, HardMemoryTopK: 3,
+			ExamplesTokens: 8000, MemoriesTokens: 8000, HistoryTokens: 32000,
+		},
+		Logging: Logging{Level: "INFO"},
 	}
 }

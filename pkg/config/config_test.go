@@ -18,6 +18,7 @@ func TestParse(t *testing.T) {
 		{"nan", "[exc]\ntimeout = nan\n", "exc", "Z:2:1: exc.timeout must be"},
 		{"level", "[logging]\nlevel = \"loud\"\n", "mem", "Z:2:1: logging.level must be"},
 		{"durability", "[mem]\ndurability = \"maybe\"\n", "mem", "Z:2:1: mem.durability must be"},
+		{"budget of a context", "[ctx]\nhistory_tokens = -1\n", "ctx", "Z:2:1: ctx.history_tokens must be 0 (no limit) or more"},
 		{"provider", "provider = \"acme\"\n", "rtr", "Z:1:1: provider must be"},
 		{"url", "[api]\nbase_url = \"localhost:80\"\n", "rtr", "Z:2:1: api.base_url must be"},
 	} {

@@ -2,15 +2,15 @@
 // the system prompt and the user's message. It is named for what it does, as
 // a package ctx would shadow every context.
 //
-// The messages of a history are never decoded here: the lists that mem answers
-// with are joined as they are.
+// Each part has a budget of tokens. Where it is not reached the lists that mem
+// answers with are joined as they are: a long history costs a copy, and a look at
+// its roles and contents if memories stand beside it.
 package assemble
 
 import (
 	"context"
 	"log/slog"
 	"strconv"
-	"strings"
 	"sync/atomic"
 
 	"zino/pkg/catalog"
@@ -24,9 +24,11 @@ type Service struct {
 	cat          *catalog.Catalog
 	mem          *rpc.Client
 	log          *slog.Logger
-	historyLimit int
-	topK         int
+	historyLimit int // messages; 0 or less: all
+	topK         int // memories; 0 or less: none
 	examples     atomic.Pointer[examples]
+
+	exampleBudget, memoryBudget, historyBudget budget
 }
 
 // New returns the service. Everything it needs to know changes under it: the
@@ -35,6 +37,9 @@ func New(cfg *config.Config, cat *catalog.Catalog, mem *rpc.Client, log *slog.Lo
 	return &Service{
 		cat: cat, mem: mem, log: log,
 		historyLimit: cfg.Ctx.HistoryLimit, topK: cfg.Ctx.HardMemoryTopK,
+		exampleBudget: budget(cfg.Ctx.ExamplesTokens),
+		memoryBudget:  budget(cfg.Ctx.MemoriesTokens),
+		historyBudget: budget(cfg.Ctx.HistoryTokens),
 	}
 }
 
@@ -47,47 +52,17 @@ func (s *Service) Register(server *rpc.Server) {
 // Close has nothing to end: catalog and client belong to whoever made them.
 func (s *Service) Close() error { return nil }
 
-// build joins skill examples, hard memories and history. What mem cannot give
-// is left out.
+// build joins skill examples, hard memories and history, each within its
+// budget. What mem cannot give is left out. Memories are asked for first, and
+// chosen when it is known which history they stand beside.
 func (s *Service) build(ctx context.Context, req proto.Build) (proto.Context, error) {
+	found := s.search(ctx, req.UserMessage)
+	recent := s.history(ctx, req.ChannelID)
 	var list joined
-	list.addElements(s.current().elements)
-	s.addMemories(ctx, &list, req.UserMessage)
-	s.addHistory(ctx, &list, req.ChannelID)
+	list.add(s.current().elements)
+	s.addMemories(ctx, &list, found, recent)
+	list.add(recent.elements)
 	return proto.Context{Messages: list.array()}, ctx.Err()
-}
-
-// addMemories adds the hard memories nearest to the message, best first.
-func (s *Service) addMemories(ctx context.Context, list *joined, message string) {
-	if s.topK <= 0 || strings.TrimSpace(message) == "" {
-		return
-	}
-	query := proto.SearchHard{Query: message, TopK: &s.topK}
-	found, err := rpc.Call(ctx, s.mem, proto.MemSearchHard, query)
-	if err != nil {
-		s.without(ctx, "hard memories", err)
-		return
-	}
-	for _, memory := range found.Results {
-		if err := list.addArray(memory.Messages); err != nil {
-			s.without(ctx, "a hard memory", err)
-		}
-	}
-}
-
-// addHistory adds the end of a channel's history.
-func (s *Service) addHistory(ctx context.Context, list *joined, channel string) {
-	if channel == "" {
-		return
-	}
-	query := proto.GetHistory{ChannelID: channel, Limit: max(0, s.historyLimit)}
-	history, err := rpc.Call(ctx, s.mem, proto.MemGetHistory, query)
-	if err == nil {
-		err = list.addArray(history.Messages)
-	}
-	if err != nil {
-		s.without(ctx, "the history", err)
-	}
 }
 
 // without logs which part a context goes without, unless it is for nobody.
@@ -97,10 +72,15 @@ func (s *Service) without(ctx context.Context, part string, err error) {
 	}
 }
 
-// stats adds how many example messages each context begins with.
+// stats adds how many example messages each context begins with, and which
+// skills are missing.
 func (s *Service) stats(stats *proto.Stats) {
 	if stats.Info == nil {
 		stats.Info = map[string]string{}
 	}
-	stats.Info["example_messages"] = strconv.Itoa(s.current().count)
+	e := s.current()
+	stats.Info["example_messages"] = strconv.Itoa(e.count)
+	if len(e.left) > 0 {
+		stats.Problems = append(stats.Problems, e.problem(s.exampleBudget))
+	}
 }

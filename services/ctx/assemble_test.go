@@ -204,16 +204,3 @@ func messageOf(t *testing.T, text string) string {
 	}
 	return string(list)
 }
-
-func BenchmarkBuild100KB(b *testing.B) {
-	element := `{"role":"user","content":"` + strings.Repeat("x", 1000) + `"}`
-	list := proto.Raw("[" + strings.TrimSuffix(strings.Repeat(element+",", 100), ",") + "]")
-	b.SetBytes(int64(len(list)))
-	for b.Loop() {
-		var j joined
-		if err := j.addArray(list); err != nil {
-			b.Fatal(err)
-		}
-		j.array()
-	}
-}

@@ -52,6 +52,7 @@ type fakeMem struct {
 	asked    []string
 	memories func(ctx context.Context) (proto.HardMemories, error)
 	history  func(ctx context.Context) (proto.History, error)
+	limited  func(ctx context.Context, limit int) (proto.History, error) // in place of history, if set
 }
 
 func (m *fakeMem) note(format string, args ...any) {
@@ -68,6 +69,9 @@ func (m *fakeMem) server() *rpc.Server {
 	})
 	rpc.Handle(s, proto.MemGetHistory, func(ctx context.Context, req proto.GetHistory) (proto.History, error) {
 		m.note("history %q %d", req.ChannelID, req.Limit)
+		if m.limited != nil {
+			return m.limited(ctx, req.Limit)
+		}
 		return m.history(ctx)
 	})
 	return s
@@ -87,12 +91,13 @@ func history(list string) func(context.Context) (proto.History, error) {
 
 // bench is a ctx over real sockets with a mem beside it.
 type bench struct {
-	t      *testing.T
-	dir    string
-	cfg    *config.Config
-	mem    *fakeMem
-	log    bytes.Buffer
-	client *rpc.Client
+	t       *testing.T
+	dir     string
+	cfg     *config.Config
+	mem     *fakeMem
+	log     bytes.Buffer
+	service *Service
+	client  *rpc.Client
 }
 
 func newBench(t *testing.T) *bench {
@@ -116,10 +121,10 @@ func (b *bench) start() {
 	cat, err := catalog.Open("", b.dir, slog.New(slog.DiscardHandler))
 	must(b.t, err)
 	mem := &rpc.Client{Service: "mem", Path: filepath.Join(b.dir, "m")}
-	service := New(b.cfg, cat, mem, slog.New(slog.NewTextHandler(&b.log, nil)))
-	b.t.Cleanup(func() { must(b.t, service.Close()); mem.Close(); must(b.t, cat.Close()) })
+	b.service = New(b.cfg, cat, mem, slog.New(slog.NewTextHandler(&b.log, nil)))
+	b.t.Cleanup(func() { must(b.t, b.service.Close()); mem.Close(); must(b.t, cat.Close()) })
 	server := rpc.NewServer("ctx", slog.New(slog.DiscardHandler))
-	service.Register(server)
+	b.service.Register(server)
 	serve(b.t, filepath.Join(b.dir, "c"), server)
 	b.client = &rpc.Client{Service: "ctx", Path: filepath.Join(b.dir, "c")}
 	b.t.Cleanup(b.client.Close)
