@@ -73,8 +73,8 @@ func (a *app) runEditor(ctx context.Context, path string) error {
 	return nil
 }
 
-// editorFor is the user's editor on a file. It may be a name, or a line for the
-// shell.
+// editorFor is the user's editor on a file: a name with options, or a line for
+// the shell, which must outlive a Ctrl-C as the editor does.
 func editorFor(ctx context.Context, path string) (string, *exec.Cmd) {
 	name := "vi"
 	for _, variable := range []string{"EDITOR", "VISUAL"} {
@@ -82,10 +82,11 @@ func editorFor(ctx context.Context, path string) (string, *exec.Cmd) {
 			name = value
 		}
 	}
-	if strings.ContainsAny(name, " \t\n|&;<>()$`\\\"'*?[#~=%") {
-		return name, exec.CommandContext(ctx, "sh", "-c", name+` "$@"`, "sh", path)
+	if strings.ContainsAny(name, "\n|&;<>()$`\\\"'*?[#~=%") {
+		return name, exec.CommandContext(ctx, "sh", "-c", "trap : INT; "+name+` "$@"`, "sh", path)
 	}
-	return name, exec.CommandContext(ctx, name, path)
+	words := append(strings.Fields(name), path)
+	return name, exec.CommandContext(ctx, words[0], words[1:]...)
 }
 
 // draft is a text in a file, for an editor. Nobody else can read it.
