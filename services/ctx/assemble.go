@@ -54,8 +54,12 @@ func (s *Service) Close() error { return nil }
 
 // build joins skill examples, hard memories and history, each within its
 // budget. What mem cannot give is left out. Memories are asked for first, and
-// chosen when it is known which history they stand beside.
+// chosen when it is known which history they stand beside. A session is a
+// context of its own.
 func (s *Service) build(ctx context.Context, req proto.Build) (proto.Context, error) {
+	if req.SessionID != "" {
+		return s.session(ctx, req)
+	}
 	found := s.search(ctx, req.UserMessage)
 	recent := s.history(ctx, req.ChannelID)
 	var list joined

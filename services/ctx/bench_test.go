@@ -52,6 +52,7 @@ type fakeMem struct {
 	asked    []string
 	memories func(ctx context.Context) (proto.HardMemories, error)
 	history  func(ctx context.Context) (proto.History, error)
+	session  func(ctx context.Context) (proto.SessionMessages, error)
 	limited  func(ctx context.Context, limit int) (proto.History, error) // in place of history, if set
 }
 
@@ -74,6 +75,10 @@ func (m *fakeMem) server() *rpc.Server {
 		}
 		return m.history(ctx)
 	})
+	rpc.Handle(s, proto.MemGetMessages, func(ctx context.Context, req proto.GetMessages) (proto.SessionMessages, error) {
+		m.note("session %q %d", req.SessionID, req.Until)
+		return m.session(ctx)
+	})
 	return s
 }
 
@@ -87,6 +92,12 @@ func memories(lists ...string) func(context.Context) (proto.HardMemories, error)
 
 func history(list string) func(context.Context) (proto.History, error) {
 	return func(context.Context) (proto.History, error) { return proto.History{Messages: proto.Raw(list)}, nil }
+}
+
+func session(list string) func(context.Context) (proto.SessionMessages, error) {
+	return func(context.Context) (proto.SessionMessages, error) {
+		return proto.SessionMessages{Messages: proto.Raw(list)}, nil
+	}
 }
 
 // bench is a ctx over real sockets with a mem beside it.
