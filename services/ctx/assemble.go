@@ -2,9 +2,10 @@
 // the system prompt and the user's message. It is named for what it does, as
 // a package ctx would shadow every context.
 //
-// Each part has a budget of tokens. Where it is not reached the lists that mem
-// answers with are joined as they are: a long history costs a copy, and a look at
-// its roles and contents if memories stand beside it.
+// Each part of a channel's context has a budget of tokens. Where it is not
+// reached the lists that mem answers with are joined as they are: a long history
+// costs a copy, and a look at its roles and contents if memories stand beside it.
+// A session is passed on whole.
 package assemble
 
 import (
