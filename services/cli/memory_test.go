@@ -26,7 +26,6 @@ type fakeMem struct {
 	soft      string
 	histories map[string]string
 	searched  []proto.SearchHard
-	listed    []proto.ListHard
 	stored    []proto.StoreHard
 	fails     error // the next store
 }
@@ -136,7 +135,6 @@ func (m *fakeMem) search(req proto.SearchHard) (found proto.HardMemories, err er
 }
 
 func (m *fakeMem) list(req proto.ListHard) (page proto.HardList, err error) {
-	m.listed = append(m.listed, req)
 	if req.Limit > m.most {
 		return page, proto.ErrTooLarge
 	}
