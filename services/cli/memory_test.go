@@ -21,6 +21,8 @@ type fakeMem struct {
 	socket string
 	most   int // items of a page, larger pages are too large
 
+	endless bool // every page says that the same one comes next
+
 	mu        sync.Mutex
 	items     []*proto.HardItem // by id, nil for an empty place
 	soft      string
@@ -137,6 +139,9 @@ func (m *fakeMem) search(req proto.SearchHard) (found proto.HardMemories, err er
 func (m *fakeMem) list(req proto.ListHard) (page proto.HardList, err error) {
 	if req.Limit > m.most {
 		return page, proto.ErrTooLarge
+	}
+	if m.endless {
+		return proto.HardList{Items: []proto.HardItem{*m.items[0]}, Next: new(1)}, nil
 	}
 	top := len(m.items)
 	if req.Before != nil {
