@@ -1,10 +1,7 @@
 package mem
 
 import (
-	"fmt"
 	"log/slog"
-	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"zino/pkg/config"
@@ -49,35 +46,4 @@ func BenchmarkGetHistory(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-}
-
-// BenchmarkIndex searches with three words, of which one is frequent, and adds.
-func BenchmarkIndex(b *testing.B) {
-	for _, n := range []int{1000, 10_000, 100_000} {
-		rng := rand.New(rand.NewPCG(1, 2))
-		x := newIndex()
-		for range n {
-			x.add(text(rng, 20))
-		}
-		b.Run(fmt.Sprintf("search/n=%d", n), func(b *testing.B) {
-			for b.Loop() {
-				x.search(text(rng, 3), 3)
-			}
-		})
-		b.Run(fmt.Sprintf("add/n=%d", n), func(b *testing.B) {
-			for b.Loop() {
-				x.add(text(rng, 20))
-			}
-		})
-	}
-}
-
-// text has words whose frequencies fall like those of a language.
-func text(rng *rand.Rand, n int) string {
-	z := rand.NewZipf(rng, 1.1, 10, 50_000)
-	var s strings.Builder
-	for range n {
-		s.WriteString(fmt.Sprintf("word%d ", z.Uint64()))
-	}
-	return s.String()
 }

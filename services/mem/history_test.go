@@ -112,7 +112,7 @@ func TestHistoryRoom(t *testing.T) {
 
 // TestFrameRoom holds the room for lists against what surrounds them.
 func TestFrameRoom(t *testing.T) {
-	for _, packet := range []string{hist(), found()} {
+	for _, packet := range []string{hist(), replyOf()} {
 		if n := len(packet) + frameRoom - len("[]"); n > 1<<24-1 {
 			t.Errorf("%s with a full list has %d bytes", packet, n)
 		}

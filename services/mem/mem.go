@@ -12,6 +12,7 @@
 package mem
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,6 +25,7 @@ import (
 	"zino/pkg/durable"
 	"zino/pkg/rpc"
 	"zino/proto"
+	"zino/services/mem/store"
 )
 
 // Service answers the methods of proto/mem.go from one data directory.
@@ -33,7 +35,8 @@ type Service struct {
 	channels  *os.Root // its channels/
 	problems  *problems
 	histories *histories
-	memories  *memories
+	memories  store.Store
+	room      int // bytes of a list in a reply
 	sessions  *sessions
 }
 
@@ -48,11 +51,9 @@ func Open(cfg config.Mem, log *slog.Logger) (*Service, error) {
 	}
 	noSync := cfg.Durability == "os"
 	s.histories = newHistories(s.channels, s.problems, noSync)
-	s.memories = newMemories(s.root, s.problems, noSync)
+	s.room = frameRoom
 	s.sessions = newSessions(cfg, s.problems)
-	if err := s.memories.refresh(); err != nil {
-		log.Error(err.Error()) // the histories can be served all the same
-	}
+	s.memories = openMemories(s.root, s.problems, noSync)
 	return s, nil
 }
 
@@ -93,6 +94,11 @@ func (s *Service) Register(srv *rpc.Server) {
 	rpc.Handle(srv, proto.MemClearHistory, s.clearHistory)
 	rpc.Handle(srv, proto.MemSearchHard, s.searchHard)
 	rpc.Handle(srv, proto.MemStoreHard, s.storeHard)
+	rpc.Handle(srv, proto.MemListHard, s.listHard)
+	rpc.Handle(srv, proto.MemGetHard, s.getHard)
+	rpc.Handle(srv, proto.MemUpdateHard, s.updateHard)
+	rpc.Handle(srv, proto.MemDeleteHard, s.deleteHard)
+	rpc.Handle(srv, proto.MemListChannels, s.listChannels)
 	rpc.Handle(srv, proto.MemGetSoft, s.getSoft)
 	rpc.Handle(srv, proto.MemSetSoft, s.setSoft)
 	s.sessions.register(srv)
@@ -102,13 +108,13 @@ func (s *Service) Register(srv *rpc.Server) {
 // Close closes the files. Everything that was answered is on disk before.
 func (s *Service) Close() error {
 	s.histories.close()
-	s.memories.entries.Close()
-	return errors.Join(s.sessions.close(), s.channels.Close(), s.root.Close())
+	return errors.Join(s.memories.Close(), s.sessions.close(), s.channels.Close(), s.root.Close())
 }
 
 func (s *Service) stats(st *proto.Stats) {
-	if err := s.memories.refresh(); err != nil {
-		st.Problems = append(st.Problems, err.Error())
+	hard, err := s.memories.Len(context.Background())
+	if err != nil {
+		st.Problems = append(st.Problems, hardError(err).Error())
 	}
 	st.Problems = append(st.Problems, s.problems.list()...)
 	if st.Info == nil {
@@ -117,7 +123,7 @@ func (s *Service) stats(st *proto.Stats) {
 	st.Info["data_dir"] = s.cfg.DataDir
 	st.Info["durability"] = s.cfg.Durability
 	st.Info["sessions_dir"] = s.sessions.dir
-	st.Info["hard_memories"] = strconv.Itoa(s.memories.count())
+	st.Info["hard_memories"] = strconv.Itoa(hard)
 }
 
 // fileError words an error about a file: what it belongs to, the cause, and

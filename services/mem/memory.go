@@ -1,263 +1,296 @@
 package mem
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/json"
-	"fmt"
+	"errors"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"zino/pkg/durable"
-	"zino/pkg/wire"
-	"zino/proto"
+	"zino/services/mem/store"
 )
 
 const hardFile = "hard_memories.json"
 
-// memories are the hard memories: the entries of a file, and an index of them
-// that is brought up to date before it is used.
+// memories are the hard memories in a file: the embedded store.Store. Whatever
+// is asked is answered from a catalog that is first brought up to date with
+// the file, so that several processes may share it.
 type memories struct {
+	root     *os.Root
 	entries  *durable.Array
 	problems *problems
-	replyMax int // bytes of the results in a reply
-	stores   durable.Group[*storing]
+	log      *slog.Logger
+	now      func() time.Time
+	changes  durable.Group[*change]
+	work     sync.WaitGroup
+	least    int // elements from which on a snapshot is worth its place
 
-	mu       sync.Mutex // guards what follows; taken with the file locked, never the other way round
-	mark     durable.Mark
-	index    *index
-	messages [][]byte            // by id: the list as it is sent, nil for an empty place
-	ids      map[fingerprint]int // the first memory with these messages and this tag
-	skipped  []string            // what is wrong with the entries that were left out
+	turn   sync.Mutex // held to bring the catalog up to date; before the file's lock
+	mark   durable.Mark
+	saving bool // a snapshot is being written
+
+	mu      sync.RWMutex // held for moments; after the file's lock
+	catalog *catalog
+	seen    durable.Look // the file when the catalog was brought up to date
+	ready   bool         // the file has been read once
+	closed  bool
 }
 
-// storing is a memory on its way to the file.
-type storing struct {
-	entry
-	id int
-}
+var _ store.Store = (*memories)(nil)
 
-func newMemories(root *os.Root, p *problems, noSync bool) *memories {
-	m := &memories{problems: p, replyMax: frameRoom}
-	m.entries = durable.NewArray(root, hardFile, durable.Options{NoSync: noSync, Report: p.reporter(root, ""), IsElement: isEntry})
-	m.reset()
+// openMemories begins to read the memories of a directory.
+func openMemories(root *os.Root, p *problems, noSync bool) *memories {
+	m := &memories{root: root, problems: p, log: p.log, now: time.Now, least: snapshotLeast, catalog: newCatalog(nil)}
+	m.entries = durable.NewArray(root, hardFile, durable.Options{NoSync: noSync, Report: p.reporter(root, ""), IsElement: isElement})
+	m.work.Go(func() {
+		if err := m.refresh(); err != nil && !errors.Is(err, errClosed) {
+			m.log.Error(fileError("hard memories", hardFile, err).Error()) // the histories can be served all the same
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.ready = true
+	})
 	return m
 }
 
-func (s *Service) searchHard(_ context.Context, req proto.SearchHard) (proto.HardMemories, error) {
-	k := 3
-	if req.TopK != nil {
-		k = *req.TopK
-	}
-	results, err := s.memories.search(req.Query, k)
-	return proto.HardMemories{Results: results}, err
-}
+var errClosed = errors.New("the memories were closed")
 
-func (s *Service) storeHard(_ context.Context, req proto.StoreHard) (proto.Stored, error) {
-	texts, parsed, err := parseMessages(req.Messages)
-	if err != nil {
-		return proto.Stored{}, invalid(err)
-	}
-	st := &storing{entry: newEntry(texts, parsed, req.Tag)}
-	err = s.memories.stores.Do(st, s.memories.commit)
-	if err != nil {
-		return proto.Stored{}, fileError("hard memories", hardFile, err)
-	}
-	return proto.Stored{ID: st.id}, nil
-}
-
-// search brings the index up to date and asks it.
-func (m *memories) search(query string, k int) ([]proto.HardMemory, error) {
-	results := []proto.HardMemory{}
-	if k <= 0 || strings.TrimSpace(query) == "" {
-		return results, nil
-	}
-	if err := m.refresh(); err != nil {
-		return results, err
-	}
+// Close waits for what is under way.
+func (m *memories) Close() error {
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	m.work.Wait()
+	m.turn.Lock()
+	defer m.turn.Unlock()
+	m.entries.Close()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	size := 0
-	for _, h := range m.index.search(query, k) {
-		text := m.messages[h.doc]
-		// The messages are surrounded by {"messages":…,"score":0.1234}.
-		if size += len(text) + 32; size > m.replyMax {
-			return nil, &proto.Error{Code: proto.CodeTooLarge, Message: "the memories found are larger than one reply can be (its limit is 16 MiB): ask for fewer with top_k"}
-		}
-		results = append(results, proto.HardMemory{Messages: text, Score: h.score})
+	if m.catalog.file == nil {
+		return nil
 	}
-	return results, nil
+	err := m.catalog.file.Close()
+	m.catalog, m.mark, m.seen = newCatalog(nil), durable.Mark{}, durable.Look{}
+	return err
 }
 
-// refresh reads what the file has that the index has not.
+// Len is the number of memories.
+func (m *memories) Len(context.Context) (n int, err error) {
+	err = m.reading(func(c *catalog) { n = c.index.Len() }, nil)
+	return n, err
+}
+
+// Get reads a memory.
+func (m *memories) Get(_ context.Context, id int) (found store.Memory, err error) {
+	var r ref
+	there := false
+	err = m.reading(func(c *catalog) {
+		if there = c.has(id); there {
+			r = c.ref(id)
+		}
+	}, func() error {
+		if !there {
+			return store.ErrNotFound
+		}
+		found, err = r.memory()
+		return err
+	})
+	return found, err
+}
+
+// reading has pick choose from the catalog, up to date and under its lock, and
+// read read what was chosen, without it. Should the file turn out to have been
+// changed under our feet, both are called again.
+func (m *memories) reading(pick func(*catalog), read func() error) error {
+	for try := 0; ; try++ {
+		if err := m.refresh(); err != nil {
+			return err
+		}
+		m.mu.RLock()
+		pick(m.catalog)
+		m.mu.RUnlock()
+		if read == nil {
+			return nil
+		}
+		if err := read(); !errors.Is(err, errMoved) || try == attempts {
+			return err
+		}
+		m.forget()
+	}
+}
+
+// attempts limits how often a file is read anew that others do not leave alone.
+const attempts = 3
+
+// forget has the file read anew.
+func (m *memories) forget() {
+	m.turn.Lock()
+	defer m.turn.Unlock()
+	m.mark = durable.Mark{}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seen = durable.Look{}
+}
+
+// memory reads what the catalog does not hold.
+func (r ref) memory() (store.Memory, error) {
+	line, err := r.read()
+	if err != nil {
+		return store.Memory{}, err
+	}
+	e, err := parseElement(line)
+	if err != nil {
+		return store.Memory{}, errMoved
+	}
+	found := store.Memory{ID: r.id, Messages: e.messages, Tag: e.tag, Channel: e.channel, Session: e.session}
+	if e.created != noTime {
+		found.Created = time.Unix(e.created, 0).UTC()
+	}
+	return found, nil
+}
+
+// refresh reads what the file has that the catalog has not. It takes no lock on
+// the file if that looks as it did.
 func (m *memories) refresh() error {
-	if err := m.entries.View(m.readNew); err != nil {
-		return fileError("hard memories", hardFile, err)
+	m.mu.RLock()
+	seen := m.seen
+	m.mu.RUnlock()
+	if m.entries.Looks(seen) {
+		return nil
 	}
-	return nil
+	m.turn.Lock()
+	defer m.turn.Unlock()
+	return m.catchUp()
 }
 
-// commit stores several memories with one write. What is there already, or
-// stands twice among them, is not stored again.
-func (m *memories) commit(list []*storing) error {
-	return m.entries.Update(func(t *durable.Tx) error {
-		if err := m.readNew(t); err != nil {
+// catchUp reads as far as the file goes now. The reading, which takes seconds
+// for a large file, does not hold its lock.
+func (m *memories) catchUp() error {
+	for try := 0; ; try++ {
+		var p piece
+		err := m.entries.View(func(t *durable.Tx) (err error) {
+			p, err = m.piece(t)
+			return err
+		})
+		if err == nil {
+			err = m.takeIn(p)
+		}
+		if !errors.Is(err, durable.ErrLayout) || try == attempts {
 			return err
 		}
-		if err := t.Append(m.number(list)); err != nil {
+		if err := m.entries.View(func(t *durable.Tx) error { return m.recover(t, p) }); err != nil {
 			return err
 		}
-		// What was appended is read back like anybody else's: one way in.
-		return m.readNew(t)
+	}
+}
+
+// recover puts right a file that a piece could not be read of, unless it is
+// another one by now.
+func (m *memories) recover(t *durable.Tx, p piece) error {
+	now, err := t.Span(p.Next)
+	if err != nil || now.All {
+		return err
+	}
+	return t.Recover()
+}
+
+// catchUpLocked is catchUp with the file locked.
+func (m *memories) catchUpLocked(t *durable.Tx) error {
+	for try := 0; ; try++ {
+		p, err := m.piece(t)
+		if err == nil {
+			err = m.takeIn(p)
+		}
+		if !errors.Is(err, durable.ErrLayout) || try == attempts {
+			return err
+		}
+		if err := t.Recover(); err != nil {
+			return err
+		}
+	}
+}
+
+// piece is what is to be read next.
+type piece struct {
+	durable.Span
+	file *os.File
+}
+
+// piece finds what the catalog has not. What it opens takeIn closes.
+func (m *memories) piece(t *durable.Tx) (p piece, err error) {
+	if p.Span, err = t.Span(m.mark); err != nil {
+		return p, err
+	}
+	if p.file = m.catalog.file; p.To > 0 && (p.All || p.file == nil) {
+		p.file, err = t.Open()
+	}
+	return p, err
+}
+
+// takeIn reads a piece into the catalog, or a whole file into a new one that
+// takes its place.
+func (m *memories) takeIn(p piece) error {
+	c := m.catalog
+	if p.All {
+		c = newCatalog(nil)
+		if p.To > 0 {
+			c = m.restore(p)
+			p.From = c.end
+		}
+	}
+	if err := m.walk(c, p); err != nil {
+		m.mark = durable.Mark{} // c may have a part of the piece
+		if p.file != m.catalog.file && p.file != nil {
+			err = errors.Join(err, p.file.Close())
+		}
+		return err
+	}
+	return m.install(c, p)
+}
+
+// walk takes in the elements of a piece one by one: a search need not wait for
+// all of them.
+func (m *memories) walk(c *catalog, p piece) error {
+	for _, line := range p.Salvaged {
+		c.take(parse(line, -1))
+	}
+	if p.From >= p.To {
+		return nil
+	}
+	return durable.Walk(p.file, p.Span, func(elem []byte, at int64) error {
+		next := parse(elem, at)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.closed && !m.ready {
+			return errClosed
+		}
+		c.take(next)
+		c.end = at + int64(len(elem))
+		return nil
 	})
 }
 
-// number gives ids to memories that are to be stored, and returns the lines of
-// those that are new.
-func (m *memories) number(list []*storing) (lines [][]byte) {
+// install makes c, which has taken in a piece, the catalog.
+func (m *memories) install(c *catalog, p piece) error {
+	m.mark = p.Next
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	added := map[fingerprint]int{}
-	for _, st := range list {
-		key := st.fingerprint()
-		id, known := m.ids[key]
-		if !known {
-			id, known = added[key]
-		}
-		if !known {
-			id = len(m.messages) + len(lines)
-			added[key] = id
-			lines = append(lines, st.line(time.Now()))
-		}
-		st.id = id
+	old := m.catalog.file
+	c.file, c.end = p.file, p.To
+	if p.To == 0 {
+		c.file = nil
 	}
-	return lines
+	m.catalog, m.seen = c, p.Seen
+	m.mu.Unlock()
+	m.problems.set("skipped "+hardFile, c.problem(), nil)
+	m.save()
+	if old == nil || old == c.file {
+		return nil
+	}
+	return old.Close()
 }
 
-// readNew takes in the entries that were appended since the last time, or all
-// of them if the file is another one.
-func (m *memories) readNew(t *durable.Tx) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	lines, mark, all, err := t.Since(m.mark)
-	if err != nil {
-		return err
-	}
-	if all {
-		m.reset()
-	}
-	m.mark = mark
-	for _, line := range lines {
-		m.take(line)
-	}
-	m.problems.set("skipped "+hardFile, some(m.skipped), nil)
-	return nil
-}
-
-// some is the first of several lines, with the number of the others.
-func some(lines []string) string {
-	switch len(lines) {
-	case 0:
-		return ""
-	case 1:
-		return lines[0]
-	}
-	return fmt.Sprintf("%s (and %d more)", lines[0], len(lines)-1)
-}
-
-func (m *memories) reset() {
-	m.index, m.messages, m.ids, m.skipped = newIndex(), nil, map[fingerprint]int{}, nil
-}
-
-// take gives a line of the file the next id. What is no memory keeps its place
-// and cannot be found; null is the place of a deleted one.
-func (m *memories) take(line []byte) {
-	id := len(m.messages)
-	e, err := parseEntry(clean(line))
-	if err != nil {
-		m.index.skip()
-		m.messages = append(m.messages, nil)
-		if string(line) != "null" {
-			m.skipped = append(m.skipped, fmt.Sprintf("%s: entry %d is left out: %v: mend or delete it", hardFile, id, err))
-		}
-		return
-	}
-	m.index.add(e.text)
-	m.messages = append(m.messages, e.messages)
-	key := e.fingerprint()
-	if _, known := m.ids[key]; !known {
-		m.ids[key] = id
-	}
-}
-
-func (m *memories) count() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.index.live
-}
-
-// entry is a hard memory.
-type entry struct {
-	messages []byte // the list of messages
-	tag      string
-	text     string // what is searched: the contents, then the tag
-}
-
-// fingerprint tells memories apart: two with the same messages and the same
-// tag are one, in whatever order their keys stand.
-type fingerprint [16]byte
-
-func newEntry(texts [][]byte, parsed []message, tag string) entry {
-	var text strings.Builder
-	for _, m := range parsed {
-		text.WriteString(m.Content)
-		text.WriteByte(' ')
-	}
-	text.WriteString(tag)
-	return entry{messages: listOf(texts), tag: tag, text: text.String()}
-}
-
-// parseEntry reads a line of the file. It may have more keys.
-func parseEntry(line []byte) (entry, error) {
-	var stored struct {
-		Messages json.RawMessage `json:"messages"`
-		Tag      string          `json:"tag,omitzero"`
-	}
-	if err := wire.Decode(line, &stored); err != nil {
-		return entry{}, err
-	}
-	texts, parsed, err := parseMessages(stored.Messages)
-	return newEntry(texts, parsed, stored.Tag), err
-}
-
-func isEntry(line []byte) bool {
-	_, err := parseEntry(line)
-	return err == nil
-}
-
-// line is the entry as it is stored.
-func (e entry) line(now time.Time) []byte {
-	b := append([]byte(`{"messages":`), e.messages...)
-	b = wire.AppendString(append(b, `,"tag":`...), e.tag)
-	b = append(b, `,"time":"`...)
-	return append(now.UTC().AppendFormat(b, time.RFC3339), `"}`...)
-}
-
-func (e entry) fingerprint() fingerprint {
-	h := sha256.New()
-	fmt.Fprintf(h, "%q", e.tag)
-	dec := json.NewDecoder(bytes.NewReader(e.messages))
-	dec.UseNumber()
-	var value any
-	err := dec.Decode(&value)
-	if err == nil {
-		err = json.NewEncoder(h).Encode(value) // keys come sorted
-	}
-	if err != nil { // deeper than Go decodes: then the text itself
-		h.Write(e.messages)
-	}
-	return fingerprint(h.Sum(nil)[:16])
-}
+// isBlank reports whether a query has nothing to search for.
+func isBlank(query string) bool { return strings.TrimSpace(query) == "" }

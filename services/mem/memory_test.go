@@ -13,7 +13,7 @@ import (
 	"zino/proto"
 )
 
-func store(tag string, messages ...string) string {
+func keep(tag string, messages ...string) string {
 	return fmt.Sprintf(`{"type":"store_hard","messages":[%s],"tag":%s}`, strings.Join(messages, ","), quoted(tag))
 }
 
@@ -21,27 +21,30 @@ func search(query string) string { return `{"type":"search_hard","query":` + quo
 
 func stored(id int) string { return fmt.Sprintf(`{"type":"ok","id":%d}`, id) }
 
-// found is the reply with these results, each a list of messages and a score.
-func found(results ...string) string {
+// replyOf is the reply with these results, see result.
+func replyOf(results ...string) string {
 	return `{"type":"hard_memories","results":[` + strings.Join(results, ",") + `]}`
 }
 
-func result(score string, messages ...string) string {
-	return `{"messages":[` + strings.Join(messages, ",") + `],"score":` + score + `}`
+func result(id int, tag, score string, messages ...string) string {
+	if tag != "" {
+		tag = `,"tag":` + quoted(tag)
+	}
+	return fmt.Sprintf(`{"messages":[%s],"score":%s,"id":%d%s}`, strings.Join(messages, ","), score, id, tag)
 }
 
 func TestStoreAndSearch(t *testing.T) {
 	m := start(t, "")
-	m.want(search("anything"), found())
+	m.want(search("anything"), replyOf())
 	tea, bread := msg("likes green tea"), `{"role":"user","content":"<b>bread</b>","x":1}`
-	m.want(store("", tea), stored(0))
-	m.want(search("likes green tea"), found(result("1", tea)))
-	m.want(search("GREEN"), found(result("0.5774", tea)))
-	m.want(store("kitchen", bread, tea), stored(1))
-	m.want(store("", msg("c")), stored(2))
-	m.want(search("kitchen"), found(result("0.3892", bread, tea)))
+	m.want(keep("", tea), stored(0))
+	m.want(search("likes green tea"), replyOf(result(0, "", "1", tea)))
+	m.want(search("GREEN"), replyOf(result(0, "", "0.5774", tea)))
+	m.want(keep("kitchen", bread, tea), stored(1))
+	m.want(keep("", msg("c")), stored(2))
+	m.want(search("kitchen"), replyOf(result(1, "kitchen", "0.3892", bread, tea)))
 	for _, blank := range []string{"", "  \t", "?!", "nothing of that"} {
-		m.want(search(blank), found())
+		m.want(search(blank), replyOf())
 	}
 	for k, n := range map[string]int{"0": 0, "-1": 0, "1": 1, "2": 2, "99": 2, `"1"`: 1, "null": 2} {
 		reply := m.ask(fmt.Sprintf(`{"type":"search_hard","query":"tea","top_k":%s}`, k))
@@ -50,7 +53,7 @@ func TestStoreAndSearch(t *testing.T) {
 		}
 	}
 	for i := range 5 {
-		m.want(store("", msg(fmt.Sprint("tea number ", i))), stored(3+i))
+		m.want(keep("", msg(fmt.Sprint("tea number ", i))), stored(3+i))
 	}
 	if reply := m.ask(search("tea")); strings.Count(reply, "score") != 3 || strings.Index(reply, "number 4") > strings.Index(reply, "number 3") {
 		t.Errorf("without top_k, ties latest first: %s", reply)
@@ -76,24 +79,24 @@ func TestStoreInvalid(t *testing.T) {
 	if _, err := os.Stat(m.file(hardFile)); !os.IsNotExist(err) {
 		t.Errorf("something was stored: %v", err)
 	}
-	m.want(store("", msg("a")), stored(0))
+	m.want(keep("", msg("a")), stored(0))
 }
 
 func TestDuplicates(t *testing.T) {
 	m := start(t, "")
 	a := `{"role":"user","content":"a","n":1.0}`
-	m.want(store("", a), stored(0))
-	m.want(store("t", a), stored(1))
+	m.want(keep("", a), stored(0))
+	m.want(keep("t", a), stored(1))
 	for _, same := range []string{a, `{ "content": "a", "n": 1.0,` + "\n" + `"role": "user" }`, `{"role":"user","content":"\u0061","n":1.0}`} {
-		m.want(store("", same), stored(0))
-		m.want(store("t", same), stored(1))
+		m.want(keep("", same), stored(0))
+		m.want(keep("t", same), stored(1))
 		m.want(`{"type":"store_hard","messages":[`+same+`]}`, stored(0))
 	}
 	for i, other := range []string{`{"role":"user","content":"a"}`, `{"role":"user","content":"a","n":1}`, `{"role":"user","content":"a ","n":1.0}`, `{"role":"User","content":"a","n":1.0}`, a + "," + a} {
-		m.want(store("", other), stored(2+i))
+		m.want(keep("", other), stored(2+i))
 	}
 	b := start(t, m.dir) // after a restart
-	b.want(store("t", a), stored(1))
+	b.want(keep("t", a), stored(1))
 	if n := strings.Count(m.read(hardFile), `"messages"`); n != 7 {
 		t.Errorf("%d entries in the file", n)
 	}
@@ -151,8 +154,8 @@ func TestForeignMemories(t *testing.T) {
 			t.Errorf("%q found: %v\n%s", word, !there, reply)
 		}
 	}
-	m.want(store("", msg("new")), stored(7))
-	m.want(store("", `{"role":"user","content":"three apple"}`), stored(3))
+	m.want(keep("", msg("new")), stored(7))
+	m.want(keep("", `{"role":"user","content":"three apple"}`), stored(3))
 	p := strings.Join(m.problems(), "\n")
 	if !strings.Contains(p, hardFile+": entry 1 is left out") || !strings.Contains(p, "2 more") || !strings.Contains(m.log.String(), "entry 1 is left out") {
 		t.Errorf("problems %q\nlog %s", p, m.log)
@@ -163,27 +166,27 @@ func TestForeignMemories(t *testing.T) {
 
 	// Somebody mends it by hand, then removes it.
 	m.write(hardFile, `[{"messages":[{"role":"user","content":"pear"}]}]`)
-	m.want(search("pear apple"), found(result("0.5085", msg("pear"))))
+	m.want(search("pear apple"), replyOf(result(0, "", "0.5085", msg("pear"))))
 	if p := m.problems(); len(p) != 0 {
 		t.Errorf("problems %q", p)
 	}
 	if err := os.Remove(m.file(hardFile)); err != nil {
 		t.Fatal(err)
 	}
-	m.want(search("pear"), found())
-	m.want(store("", msg("again")), stored(0))
+	m.want(search("pear"), replyOf())
+	m.want(keep("", msg("again")), stored(0))
 }
 
 func TestDamagedMemories(t *testing.T) {
 	m := start(t, "")
-	m.want(store("", msg("first apple")), stored(0))
-	m.want(store("", msg("second apple")), stored(1))
+	m.want(keep("", msg("first apple")), stored(0))
+	m.want(keep("", msg("second apple")), stored(1))
 	text := m.read(hardFile)
 	m.write(hardFile, text[:len(text)-40])
 	if reply := m.ask(search("apple")); !strings.Contains(reply, "first") || strings.Contains(reply, "second") {
 		t.Errorf("from a torn file: %s", reply)
 	}
-	m.want(store("", msg("third apple")), stored(1))
+	m.want(keep("", msg("third apple")), stored(1))
 	if p := m.problems(); len(p) != 1 || !strings.Contains(p[0], hardFile+".damaged-1") {
 		t.Errorf("problems %q", p)
 	}
@@ -203,7 +206,7 @@ func TestUnreadableMemories(t *testing.T) {
 	m.want(put("c", msg("a")), ok)
 	m.want(get("c"), hist(msg("a")))
 	m.wantError(search("x"), "internal", hardFile)
-	m.wantError(store("", msg("x")), "internal", hardFile)
+	m.wantError(keep("", msg("x")), "internal", hardFile)
 	if p := m.problems(); len(p) != 1 || !strings.Contains(p[0], hardFile) {
 		t.Errorf("problems %q", p)
 	}
@@ -211,9 +214,9 @@ func TestUnreadableMemories(t *testing.T) {
 
 func TestSearchTooLarge(t *testing.T) {
 	m := start(t, "")
-	m.s.memories.replyMax = 20_000
+	m.s.room = 20_000
 	for i := range 3 {
-		m.want(store("", msg(fmt.Sprint("needle ", i, strings.Repeat(" ", 8000)))), stored(i))
+		m.want(keep("", msg(fmt.Sprint("needle ", i, strings.Repeat(" ", 8000)))), stored(i))
 	}
 	m.wantError(search("needle"), "too_large", "top_k", "limit")
 	if reply := m.ask(`{"type":"search_hard","query":"needle","top_k":2}`); !strings.HasPrefix(reply, `{"type":"hard_memories"`) {
@@ -225,7 +228,7 @@ func TestSearchTooLarge(t *testing.T) {
 func TestRestart(t *testing.T) {
 	m := start(t, "")
 	for i := range 40 {
-		m.want(store(fmt.Sprint("tag", i%3), msg(strings.Repeat(fmt.Sprint("word", i%7, " "), i%5+1)+fmt.Sprint("n", i))), stored(i))
+		m.want(keep(fmt.Sprint("tag", i%3), msg(strings.Repeat(fmt.Sprint("word", i%7, " "), i%5+1)+fmt.Sprint("n", i))), stored(i))
 	}
 	again := start(t, m.dir)
 	for _, q := range []string{"word1", "tag2 word3", "n17 word3"} {
@@ -239,7 +242,7 @@ func TestRestart(t *testing.T) {
 
 func TestScoreOnTheWire(t *testing.T) {
 	m := start(t, "")
-	m.want(store("", msg("alpha beta gamma delta epsilon zeta")), stored(0))
+	m.want(keep("", msg("alpha beta gamma delta epsilon zeta")), stored(0))
 	var rep struct{ Results []struct{ Score float64 } }
 	if err := json.Unmarshal([]byte(m.ask(search("alpha"))), &rep); err != nil || len(rep.Results) != 1 {
 		t.Fatal(rep, err)

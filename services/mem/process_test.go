@@ -17,7 +17,7 @@ import (
 
 // children are what the test binary does in the place of another process, in
 // the directory that it is given.
-var children = map[string]func(dir string) error{"full": fillDisk}
+var children = map[string]func(dir string) error{"full": fillDisk, "changer": changeForEver}
 
 // TestDiskFull runs fillDisk in a mount namespace of its own, where it can
 // have a small disk that goes away with it.

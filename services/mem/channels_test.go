@@ -1,0 +1,95 @@
+package mem
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// channels asks for the channels and returns their ids.
+func (m *server) channels() (ids []string) {
+	m.t.Helper()
+	var rep struct {
+		Channels []struct {
+			ChannelID string `json:"channel_id"`
+			Bytes     int64
+			Updated   time.Time
+		}
+	}
+	if err := json.Unmarshal([]byte(m.ask(`{"type":"list_channels"}`)), &rep); err != nil {
+		m.t.Fatal(err)
+	}
+	for i, c := range rep.Channels {
+		ids = append(ids, c.ChannelID)
+		if c.Bytes <= 0 || c.Updated.IsZero() || i > 0 && c.Updated.After(rep.Channels[i-1].Updated) {
+			m.t.Errorf("channel %+v", c)
+		}
+	}
+	return ids
+}
+
+func TestListChannels(t *testing.T) {
+	m := start(t, "")
+	m.want(`{"type":"list_channels"}`, `{"type":"channels","channels":[]}`)
+	want := []string{"kitchen", "#home/../x", "% 41", "%41", "ä☎", strings.Repeat("long ", 200), strings.Repeat("x", 250), ".", "a.json", "\x00"}
+	for i, id := range want {
+		m.want(put(id, msg("a")), ok)
+		f, err := fileOf(m.s.channels, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := time.Date(2026, 1, 1, 0, 0, 0, len(want)-i, time.UTC) // the first is the newest
+		if err := os.Chtimes(m.file("channels/"+f.name), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := m.channels(); !slices.Equal(got, want) {
+		t.Errorf("channels %q,\nwant %q", got, want)
+	}
+	m.want(`{"type":"clear_history","channel_id":"kitchen"}`, ok)
+	if got := m.channels(); !slices.Equal(got, want[1:]) {
+		t.Errorf("without the one that was cleared: %q", got)
+	}
+}
+
+// TestListForeignChannels looks at what else may lie in the directory.
+func TestListForeignChannels(t *testing.T) {
+	m := start(t, "")
+	history := "[\n" + msg("a") + "\n]"
+	for name, text := range map[string]string{
+		"#old style.json":  history, // as a program writes it that does not escape
+		"100%.json":        history,
+		"empty.json":       "[]",
+		"none.json":        "",
+		"x.json.damaged-1": history,
+		"notes.txt":        "x",
+		".json":            history,
+		"%FF.json":         history, // no channel has such an id
+		"%~0123.json":      history, // of a long id, which is lost
+		"both ways.json":   history,
+		"both%20ways.json": history,
+		"%ZZ.json":         history,
+	} {
+		m.write("channels/"+name, text)
+	}
+	if err := os.Mkdir(m.file("channels/dir.json"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	got := m.channels()
+	slices.Sort(got)
+	if want := []string{"#old style", "%ZZ", "100%", "both ways"}; !slices.Equal(got, want) {
+		t.Errorf("channels %q, want %q", got, want)
+	}
+	for _, id := range got {
+		m.want(get(id), hist(msg("a")))
+	}
+	if err := os.RemoveAll(m.file("channels")); err != nil {
+		t.Fatal(err)
+	}
+	if reply := m.ask(`{"type":"list_channels"}`); !strings.Contains(reply, "channels") {
+		t.Errorf("without the directory: %s", reply)
+	}
+}

@@ -1,0 +1,179 @@
+package mem
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"zino/pkg/wire"
+)
+
+// element is what an element of the file of hard memories says: a memory, or
+// what became of an earlier one.
+//
+//	{"messages":[…],"tag":"…","time":"…"}
+//	{"id":0,"updated":"…","messages":[…],"tag":"…","time":"…"}
+//	{"id":0,"deleted":true,"time":"…"}
+//
+// A memory's id is the number of memories before it, so an element that
+// changes one takes none. What other programs mean by "id" is their business:
+// only together with one of the other two keys it names a memory of ours.
+type element struct {
+	kind kind
+	id   int // of the memory that is changed
+	entry
+}
+
+type kind int
+
+const (
+	isMemory kind = iota
+	isUpdate
+	isDeletion
+)
+
+// entry is a hard memory.
+type entry struct {
+	messages         []byte // the list of messages
+	tag              string
+	channel, session string // where it comes from
+	created          int64  // in seconds since 1970, or noTime
+	text             string // what is searched: the contents, then the tag
+}
+
+// noTime stands for a time that is not known.
+const noTime = -1 << 63
+
+// fingerprint tells memories apart: two with the same messages and the same
+// tag are one, in whatever order their keys stand.
+type fingerprint [16]byte
+
+// newEntry checks a list of messages. The entry shares nothing with raw.
+func newEntry(raw []byte, tag string) (entry, error) {
+	texts, parsed, err := parseMessages(raw)
+	var text strings.Builder
+	for _, m := range parsed {
+		text.WriteString(m.Content)
+		text.WriteByte(' ')
+	}
+	text.WriteString(tag)
+	return entry{messages: listOf(texts), tag: tag, created: noTime, text: text.String()}, err
+}
+
+// parseElement reads an element, which is valid JSON. It may have more keys.
+func parseElement(line []byte) (element, error) {
+	var stored struct {
+		Messages json.RawMessage `json:"messages,omitzero"`
+		Tag      string          `json:"tag,omitzero"`
+		ID       json.RawMessage `json:"id,omitzero"`
+		Deleted  json.RawMessage `json:"deleted,omitzero"`
+		Updated  json.RawMessage `json:"updated,omitzero"`
+		Channel  json.RawMessage `json:"channel_id,omitzero"`
+		Session  json.RawMessage `json:"session_id,omitzero"`
+		Time     json.RawMessage `json:"time,omitzero"`
+	}
+	if err := wire.Decode(clean(line), &stored); err != nil {
+		return element{}, err
+	}
+	e := element{id: -1}
+	if id, err := strconv.Atoi(string(stored.ID)); err == nil && id >= 0 {
+		e.id = id
+	}
+	switch {
+	case e.id >= 0 && string(stored.Deleted) == "true":
+		e.kind = isDeletion
+		return e, nil
+	case e.id >= 0 && textIn(stored.Updated) != "":
+		e.kind = isUpdate
+	}
+	if stored.Messages == nil {
+		return e, errors.New("it has no messages")
+	}
+	var err error
+	if e.entry, err = newEntry(stored.Messages, stored.Tag); err != nil {
+		return e, err
+	}
+	e.channel, e.session, e.created = textIn(stored.Channel), textIn(stored.Session), timeIn(stored.Time)
+	return e, nil
+}
+
+func isElement(line []byte) bool {
+	_, err := parseElement(line)
+	return err == nil
+}
+
+// textIn is the text of a JSON string, "" of anything else.
+func textIn(raw []byte) string {
+	text, _ := wire.Unquote(nil, raw)
+	return string(text)
+}
+
+// timeIn is the time that a JSON string tells, in seconds since 1970.
+func timeIn(raw []byte) int64 {
+	t, err := time.Parse(time.RFC3339, textIn(raw))
+	if err != nil {
+		return noTime
+	}
+	return t.Unix()
+}
+
+// line is a new memory as it is stored.
+func (e entry) line() []byte {
+	b := e.appendSaid([]byte("{"))
+	if e.channel != "" {
+		b = wire.AppendString(append(b, `,"channel_id":`...), e.channel)
+	}
+	if e.session != "" {
+		b = wire.AppendString(append(b, `,"session_id":`...), e.session)
+	}
+	b = append(b, `,"time":"`...)
+	return append(time.Unix(e.created, 0).UTC().AppendFormat(b, time.RFC3339), `"}`...)
+}
+
+// appendSaid appends the members that tell what the memory says.
+func (e entry) appendSaid(b []byte) []byte {
+	b = append(append(b, `"messages":`...), e.messages...)
+	return wire.AppendString(append(b, `,"tag":`...), e.tag)
+}
+
+// updateLine is the element that has e take the place of what the element old
+// says of memory id. What else old holds stays.
+func (e entry) updateLine(id int, old []byte, now time.Time) []byte {
+	b := fmt.Appendf(nil, `{"id":%d,"updated":"%s",`, id, now.UTC().Format(time.RFC3339))
+	b = e.appendSaid(b)
+	for key, value := range wire.Members(old) {
+		switch string(key) {
+		case "id", "updated", "deleted", "messages", "tag":
+		default:
+			b = wire.AppendString(append(b, ','), key)
+			b = append(append(b, ':'), value...)
+		}
+	}
+	return append(b, '}')
+}
+
+// deletionLine is the element that deletes memory id.
+func deletionLine(id int, now time.Time) []byte {
+	return fmt.Appendf(nil, `{"id":%d,"deleted":true,"time":"%s"}`, id, now.UTC().Format(time.RFC3339))
+}
+
+func (e entry) fingerprint() fingerprint {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q", e.tag)
+	dec := json.NewDecoder(bytes.NewReader(e.messages))
+	dec.UseNumber()
+	var value any
+	err := dec.Decode(&value)
+	if err == nil {
+		err = json.NewEncoder(h).Encode(value) // keys come sorted
+	}
+	if err != nil { // deeper than Go decodes: then the text itself
+		h.Write(e.messages)
+	}
+	return fingerprint(h.Sum(nil)[:16])
+}

@@ -1,0 +1,155 @@
+package mem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"zino/proto"
+	"zino/services/mem/store"
+)
+
+func (s *Service) searchHard(ctx context.Context, req proto.SearchHard) (proto.HardMemories, error) {
+	q := store.Query{Text: req.Query, K: 3, MinScore: req.MinScore, Explain: req.Explain, Room: s.room}
+	if req.TopK != nil {
+		q.K = *req.TopK
+	}
+	var err error
+	if q.Filter, err = filter(req.Tag, req.ChannelID, req.Since, req.Until); err != nil {
+		return proto.HardMemories{}, err
+	}
+	if !(req.MinScore >= 0 && req.MinScore <= 1) {
+		return proto.HardMemories{}, invalid(errors.New("min_score must be from 0 to 1"))
+	}
+	found, err := s.memories.Search(ctx, q)
+	if errors.Is(err, store.ErrTooLarge) {
+		return proto.HardMemories{}, &proto.Error{Code: proto.CodeTooLarge, Message: "the memories found are larger than one reply can be (its limit is 16 MiB): ask for fewer with top_k"}
+	}
+	rep := proto.HardMemories{Results: []proto.HardMemory{}}
+	for _, r := range found {
+		rep.Results = append(rep.Results, told(r))
+	}
+	return rep, hardError(err)
+}
+
+func told(r store.Result) proto.HardMemory {
+	h := proto.HardMemory{Messages: r.Messages, Score: r.Score, ID: &r.ID, Tag: r.Tag}
+	for _, w := range r.Words {
+		h.Words = append(h.Words, proto.WordShare{Word: w.Word, Share: w.Share})
+	}
+	return h
+}
+
+func (s *Service) storeHard(ctx context.Context, req proto.StoreHard) (proto.Stored, error) {
+	if _, _, err := parseMessages(req.Messages); err != nil {
+		return proto.Stored{}, invalid(err)
+	}
+	id, err := s.memories.Put(ctx, store.Memory{Messages: req.Messages, Tag: req.Tag, Channel: req.ChannelID, Session: req.SessionID})
+	return proto.Stored{ID: id}, hardError(err)
+}
+
+func (s *Service) getHard(ctx context.Context, req proto.GetHard) (proto.HardItem, error) {
+	m, err := s.memories.Get(ctx, req.ID)
+	if err != nil {
+		return proto.HardItem{}, s.hardErrorOf(req.ID, err)
+	}
+	return item(m), nil
+}
+
+func (s *Service) updateHard(ctx context.Context, req proto.UpdateHard) (proto.Empty, error) {
+	if _, _, err := parseMessages(req.Messages); err != nil {
+		return proto.Empty{}, invalid(err)
+	}
+	err := s.memories.Update(ctx, req.ID, store.Change{Messages: req.Messages, Tag: req.Tag})
+	return proto.Empty{}, s.hardErrorOf(req.ID, err)
+}
+
+func (s *Service) deleteHard(ctx context.Context, req proto.DeleteHard) (proto.Empty, error) {
+	return proto.Empty{}, s.hardErrorOf(req.ID, s.memories.Delete(ctx, req.ID))
+}
+
+// Memories in a page of a list, if the request names no number, and at most.
+const (
+	pageUsual = 100
+	pageMost  = 1000
+)
+
+func (s *Service) listHard(ctx context.Context, req proto.ListHard) (proto.HardList, error) {
+	list := proto.HardList{Items: []proto.HardItem{}}
+	f, err := filter(req.Tag, req.ChannelID, req.Since, req.Until)
+	if err != nil {
+		return list, err
+	}
+	f.Before = req.Before
+	limit := min(req.Limit, pageMost)
+	if limit <= 0 {
+		limit = pageUsual
+	}
+	size := 0
+	for m, err := range s.memories.Scan(ctx, f) {
+		if err != nil {
+			return list, hardError(err)
+		}
+		size += len(m.Messages) + len(m.Tag) + len(m.Channel) + len(m.Session) + 2*around
+		if n := len(list.Items); n == limit || n > 0 && size > s.room {
+			list.Next = &list.Items[n-1].ID
+			break
+		}
+		list.Items = append(list.Items, item(m))
+	}
+	return list, nil
+}
+
+func item(m store.Memory) proto.HardItem {
+	i := proto.HardItem{ID: m.ID, Messages: m.Messages, Tag: m.Tag, ChannelID: m.Channel, SessionID: m.Session}
+	if !m.Created.IsZero() {
+		i.Created = m.Created.UTC().Format(time.RFC3339)
+	}
+	return i
+}
+
+// filter checks what a request restricts to.
+func filter(tag, channel, since, until string) (f store.Filter, err error) {
+	f = store.Filter{Tag: tag, Channel: channel}
+	if f.Since, err = moment("since", since); err == nil {
+		f.Until, err = moment("until", until)
+	}
+	return f, err
+}
+
+// moment reads a time in RFC 3339, or a day, which stands for its first moment
+// here.
+func moment(key, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		t, err = time.ParseInLocation(time.DateOnly, text, time.Local)
+	}
+	if err != nil {
+		return t, invalid(fmt.Errorf("%s must be a time like 2026-11-21T14:03:07Z or a day like 2026-11-21", key))
+	}
+	return t, nil
+}
+
+// hardErrorOf words an error about a memory.
+func (s *Service) hardErrorOf(id int, err error) error {
+	var twin *store.DuplicateError
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return &proto.Error{Code: proto.CodeNotFound, Message: fmt.Sprintf("there is no memory %d", id)}
+	case errors.As(err, &twin):
+		return invalid(fmt.Errorf("memory %d says the same already: delete memory %d instead", twin.ID, id))
+	}
+	return hardError(err)
+}
+
+// hardError words an error about the file.
+func hardError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fileError("hard memories", hardFile, err)
+}

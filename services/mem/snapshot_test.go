@@ -1,0 +1,235 @@
+package mem
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"zino/services/mem/store"
+)
+
+// logged opens memories whose snapshots begin with one element, with their log.
+func logged(t *testing.T, dir string) (*memories, *syncBuffer) {
+	t.Helper()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { root.Close() })
+	log := &syncBuffer{}
+	m := openMemories(root, newProblems(slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))), true)
+	if _, err := m.Len(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.turn.Lock()
+	defer m.turn.Unlock()
+	m.least = 1
+	return m, log
+}
+
+// snapped makes a directory with memories and a snapshot of most of them.
+func snapped(t *testing.T) string {
+	t.Helper()
+	dir := newDir(t)
+	m, _ := logged(t, dir)
+	for i := range 40 {
+		v := store.Memory{Messages: said(fmt.Sprintf("memory %d of %s", i, strings.Repeat("tea ", i))), Tag: fmt.Sprint("t", i%3), Channel: fmt.Sprint("c", i%2)}
+		if _, err := m.Put(t.Context(), v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.Update(t.Context(), 3, store.Change{Messages: said("a plum")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Delete(t.Context(), 5); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// answers is all that the memories of a directory answer to some questions.
+func answers(t *testing.T, m *memories) string {
+	t.Helper()
+	var b strings.Builder
+	for _, q := range []string{"tea", "memory 7", "plum", "t2", "of"} {
+		for _, channel := range []string{"", "c1"} {
+			list, err := m.Search(t.Context(), store.Query{Text: q, K: 100, Explain: true, Filter: store.Filter{Channel: channel}})
+			fmt.Fprintln(&b, q, list, err)
+		}
+	}
+	for v, err := range m.Scan(t.Context(), store.Filter{Tag: "t1"}) {
+		fmt.Fprintln(&b, v, err)
+	}
+	fmt.Fprintln(&b, m.catalog.elements, m.catalog.twins, len(m.catalog.first), m.catalog.names.list)
+	return b.String()
+}
+
+func TestSnapshot(t *testing.T) {
+	dir := snapped(t)
+	m, log := logged(t, dir)
+	defer m.Close()
+	if m.catalog.saved < 30 || strings.Contains(log.String(), "snapshot") {
+		t.Errorf("%d elements came from the snapshot; log %s", m.catalog.saved, log)
+	}
+	fresh := newDir(t)
+	if err := os.WriteFile(filepath.Join(fresh, hardFile), []byte(fileIn(t, dir)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := answers(t, m), answers(t, openStore(t, fresh)); got != want {
+		t.Errorf("with the snapshot\n%s\nand without\n%s", got, want)
+	}
+	id, err := m.Put(t.Context(), store.Memory{Messages: said("one more")})
+	if err != nil || id != 40 {
+		t.Errorf("id %d, %v", id, err)
+	}
+	names, err := os.ReadDir(dir)
+	for _, n := range names {
+		if n.Name() != hardFile && n.Name() != snapshotFile && n.Name() != snapshotLock && n.Name() != snapshotNew {
+			t.Errorf("there is a file %s", n.Name())
+		}
+	}
+	if fi, statErr := os.Stat(filepath.Join(dir, snapshotFile)); err != nil || statErr != nil || fi.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v %v", err, statErr, fi)
+	}
+}
+
+// TestBadSnapshots starts with snapshots that must not be used: each answer is
+// as without, and the log says why.
+func TestBadSnapshots(t *testing.T) {
+	for what, spoil := range map[string]func(snapshot, memories []byte) ([]byte, []byte){
+		"empty":         func(s, m []byte) ([]byte, []byte) { return nil, m },
+		"cut":           func(s, m []byte) ([]byte, []byte) { return s[:len(s)/2], m },
+		"cut early":     func(s, m []byte) ([]byte, []byte) { return s[:len(snapshotMagic)+3], m },
+		"longer":        func(s, m []byte) ([]byte, []byte) { return append(s, 0), m },
+		"a bit":         func(s, m []byte) ([]byte, []byte) { s[len(s)-20] ^= 1; return s, m },
+		"an early bit":  func(s, m []byte) ([]byte, []byte) { s[len(snapshotMagic)+60] ^= 1; return s, m },
+		"its length":    func(s, m []byte) ([]byte, []byte) { s[len(snapshotMagic)] = 0x7f; return s, m },
+		"other version": func(s, m []byte) ([]byte, []byte) { s[len(snapshotMagic)-2]++; return s, m },
+		"changed memories": func(s, m []byte) ([]byte, []byte) {
+			return s, bytes.Replace(m, []byte("memory 7 of"), []byte("memory 8 or"), 1)
+		},
+		"fewer memories": func(s, m []byte) ([]byte, []byte) {
+			return s, append(m[: len(m)/2 : len(m)/2][:bytes.LastIndex(m[:len(m)/2], []byte(",\n"))], "\n]"...)
+		},
+		"another beginning": func(s, m []byte) ([]byte, []byte) { return s, append([]byte(" "), m...) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir, fresh := snapped(t), newDir(t)
+			name := filepath.Join(dir, snapshotFile)
+			snapshot, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			snapshot, text := spoil(snapshot, []byte(fileIn(t, dir)))
+			for file, data := range map[string][]byte{name: snapshot, filepath.Join(dir, hardFile): text, filepath.Join(fresh, hardFile): text} {
+				if err := os.WriteFile(file, data, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			m, log := logged(t, dir)
+			defer m.Close()
+			if m.catalog.saved != 0 || !strings.Contains(log.String(), "is not used") || strings.Contains(log.String(), "level=WARN") {
+				t.Errorf("%d elements came from the snapshot; log %s", m.catalog.saved, log)
+			}
+			if got, want := answers(t, m), answers(t, openStore(t, fresh)); got != want {
+				t.Errorf("with the snapshot\n%s\nand without\n%s", got, want)
+			}
+		})
+	}
+}
+
+// TestSnapshotGrowth writes a snapshot only when there is a tenth more.
+func TestSnapshotGrowth(t *testing.T) {
+	dir := newDir(t)
+	m, _ := logged(t, dir)
+	defer m.Close()
+	m.least = 20
+	last, writes := os.FileInfo(nil), 0
+	for i := range 60 {
+		if _, err := m.Put(t.Context(), store.Memory{Messages: said(fmt.Sprint(i))}); err != nil {
+			t.Fatal(err)
+		}
+		m.work.Wait()
+		fi, err := os.Stat(filepath.Join(dir, snapshotFile))
+		if i < 19 && err == nil {
+			t.Fatalf("a snapshot of %d memories", i+1)
+		}
+		if err == nil && (last == nil || !os.SameFile(fi, last)) {
+			last = fi
+			writes++
+		}
+	}
+	if writes < 8 || writes > 13 {
+		t.Errorf("%d snapshots of 20 to 60 memories", writes)
+	}
+}
+
+// TestSnapshotElsewhere cannot be written: that is no error.
+func TestSnapshotElsewhere(t *testing.T) {
+	dir := newDir(t)
+	if err := os.Mkdir(filepath.Join(dir, snapshotNew), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	m, log := logged(t, dir)
+	defer m.Close()
+	if _, err := m.Put(t.Context(), store.Memory{Messages: said("a")}); err != nil {
+		t.Error(err)
+	}
+	m.work.Wait()
+	if !strings.Contains(log.String(), "no snapshot") || strings.Contains(log.String(), "level=WARN") {
+		t.Errorf("log %s", log)
+	}
+}
+
+// FuzzHead reads any head of a snapshot without a panic, and what it takes is
+// written again as it was.
+func FuzzHead(f *testing.F) {
+	c := newCatalog(nil)
+	for i, line := range []string{`{"messages":[{"role":"user","content":"a"}],"tag":"t","time":"2026-01-01T00:00:00Z"}`, `null`, `7`, `{"messages":[],"channel_id":"c"}`} {
+		c.take(parse([]byte(line), int64(10*i)))
+	}
+	c.end = 50
+	f.Add(c.appendHead(nil, make([]byte, 32)))
+	f.Add([]byte{})
+	f.Add(make([]byte, 40))
+	f.Fuzz(func(t *testing.T, head []byte) {
+		c, print, err := parseHead(head)
+		if err != nil {
+			return
+		}
+		again := c.appendHead(nil, print)
+		if d, _, err := parseHead(again); err != nil || !bytes.Equal(d.appendHead(nil, print), again) {
+			t.Errorf("%x is written as %x, which is read with %v", head, again, err)
+		}
+	})
+}
+
+// FuzzElement reads any element; what we write of it is read as the same.
+func FuzzElement(f *testing.F) {
+	for _, s := range []string{
+		`{"messages":[{"role":"user","content":"a"}],"tag":"t","channel_id":"c","session_id":"s","time":"2026-01-01T00:00:00Z","x":1}`,
+		`{"id":0,"updated":"2026-01-01T00:00:00Z","messages":[]}`, `{"id":3,"deleted":true}`, `{"id":-1,"deleted":true}`, `null`, `{"messages":[{"role":"user","content":"\ud800"}]}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		e, err := parseElement(line)
+		if err != nil || e.kind == isDeletion {
+			return
+		}
+		if e.created == noTime {
+			e.created = 0
+		}
+		again, err := parseElement(e.line())
+		if err != nil || again.fingerprint() != e.fingerprint() || again.text != e.text || again.channel != e.channel {
+			t.Fatalf("%q is written as %q: %v", line, e.line(), err)
+		}
+	})
+}

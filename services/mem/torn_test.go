@@ -1,0 +1,280 @@
+package mem
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"zino/services/mem/store"
+)
+
+func said(text string) []byte { return []byte("[" + msg(text) + "]") }
+
+// states are what the memories say, in the order of their ids.
+func states(t *testing.T, dir string) string {
+	t.Helper()
+	m := openStore(t, dir)
+	var list []string
+	for v, err := range m.Scan(t.Context(), store.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, fmt.Sprintf("%d %s %s", v.ID, v.Messages, v.Tag))
+	}
+	return strings.Join(list, "\n")
+}
+
+// TestTornChanges cuts the write of an update and of a deletion at every byte,
+// with nothing, what was there before, or zeros behind it. What was there
+// before must be there, and the change as a whole or not at all.
+func TestTornChanges(t *testing.T) {
+	changes := map[string]func(m *memories) error{
+		"update": func(m *memories) error {
+			return m.Update(t.Context(), 1, store.Change{Messages: said("new ] } words"), Tag: new(string)})
+		},
+		"delete": func(m *memories) error { return m.Delete(t.Context(), 1) },
+		"store": func(m *memories) error {
+			_, err := m.Put(t.Context(), store.Memory{Messages: said("more")})
+			return err
+		},
+	}
+	for what, change := range changes {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			tearChange(t, change)
+		})
+	}
+}
+
+func tearChange(t *testing.T, change func(m *memories) error) {
+	before, after := writtenBy(t, change)
+	old, done := statesOf(t, before), statesOf(t, after)
+	if old == done {
+		t.Fatal("nothing changed")
+	}
+	cases, whole := 0, 0
+	for cut := len(before) - len("\n]"); cut <= len(after); cut++ {
+		tails := map[string]bool{"": true, before[min(cut, len(before)):]: true, strings.Repeat("\x00", len(after)-cut): true}
+		for tail := range tails {
+			got := statesOf(t, after[:cut]+tail)
+			if cases++; got == done {
+				whole++
+			}
+			if got != old && got != done {
+				t.Fatalf("cut at %d of %d, then %q: the memories are\n%s\nwant\n%s\nor\n%s", cut, len(after), tail, got, old, done)
+			}
+		}
+	}
+	t.Logf("%d torn writes: %d with the change, %d without it, nothing else lost", cases, whole, cases-whole)
+}
+
+// writtenBy is the file before and after a change.
+func writtenBy(t *testing.T, change func(m *memories) error) (before, after string) {
+	t.Helper()
+	dir := newDir(t)
+	m := openStore(t, dir)
+	for _, text := range []string{"zero", "one [ {", "two"} {
+		if _, err := m.Put(t.Context(), store.Memory{Messages: said(text), Tag: "tag"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before = fileIn(t, dir)
+	if err := change(m); err != nil {
+		t.Fatal(err)
+	}
+	return before, fileIn(t, dir)
+}
+
+func fileIn(t *testing.T, dir string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, hardFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// statesOf are the states of a file.
+func statesOf(t *testing.T, text string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "z")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.WriteFile(filepath.Join(dir, hardFile), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return states(t, dir)
+}
+
+// changeForEver stores, updates and deletes at random and tells each change
+// before it is begun and when it is acknowledged, until it is killed.
+func changeForEver(dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	m := openMemories(root, quiet(), true)
+	m.turn.Lock()
+	m.least = 50 // so that snapshots are cut off as well
+	m.turn.Unlock()
+	var ours []int
+	for i := 0; ; i++ {
+		text := fmt.Sprintf("memory %d of %d %s", i, os.Getpid(), strings.Repeat("x", rand.IntN(400)))
+		id, what := -1, "store"
+		if n := rand.IntN(4); len(ours) > 0 && n > 1 {
+			at := rand.IntN(len(ours))
+			id, what = ours[at], []string{"update", "delete"}[n-2]
+			if what == "delete" {
+				ours = append(ours[:at], ours[at+1:]...)
+			}
+		}
+		fmt.Println("begin", what, id, text)
+		switch what {
+		case "store":
+			id, err = m.Put(context.Background(), store.Memory{Messages: said(text)})
+			ours = append(ours, id)
+		case "update":
+			err = m.Update(context.Background(), id, store.Change{Messages: said(text)})
+		case "delete":
+			err = m.Delete(context.Background(), id)
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Println("done", what, id, text)
+	}
+}
+
+// killRounds is how often TestKilledChanges kills.
+const killRounds = 200
+
+// ledger is what processes had said before they were killed.
+type ledger struct {
+	mu           sync.Mutex
+	known        map[int]string // id to what it says, "" if it was deleted
+	doubtful     map[int]string // what may have been done to one that was not acknowledged
+	acknowledged int
+}
+
+// note takes down the lines that one process wrote.
+func (l *ledger) note(t *testing.T, lines []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, line := range lines {
+		state, rest, _ := strings.Cut(line, " ")
+		what, rest, _ := strings.Cut(rest, " ")
+		number, text, _ := strings.Cut(rest, " ")
+		id, err := strconv.Atoi(number)
+		if err != nil {
+			t.Error(err)
+		}
+		if what == "delete" {
+			text = ""
+		}
+		switch {
+		case state == "done":
+			l.known[id] = text
+			l.acknowledged++
+		case i == len(lines)-1 && what != "store":
+			l.doubtful[id] = text
+		}
+	}
+}
+
+// TestKilledChanges kills processes that change one file, again and again.
+// What they had said to be done must be so.
+func TestKilledChanges(t *testing.T) {
+	t.Parallel()
+	dir := newDir(t)
+	l := ledger{known: map[int]string{}, doubtful: map[int]string{}}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range killRounds / 4 {
+				l.note(t, killChanger(t, dir, 1+rand.IntN(12)))
+			}
+		})
+	}
+	wg.Wait()
+	m := openStore(t, dir)
+	found, lost := 0, 0
+	for id, text := range l.known {
+		got, err := m.Get(t.Context(), id)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			t.Fatal(err)
+		}
+		maybe, isDoubtful := l.doubtful[id]
+		if says(got) == text || isDoubtful && says(got) == maybe {
+			found++
+			continue
+		}
+		lost++
+		t.Errorf("memory %d says %.60q, want %.60q", id, says(got), text)
+	}
+	t.Logf("%d kills, %d changes acknowledged, %d memories found as they should be, %d lost", killRounds, l.acknowledged, found, lost)
+	if l.acknowledged < killRounds {
+		t.Errorf("only %d changes were acknowledged", l.acknowledged)
+	}
+}
+
+// says is the text of a memory with one message.
+func says(v store.Memory) string {
+	texts, parsed, err := parseMessages(v.Messages)
+	if err != nil || len(texts) == 0 {
+		return ""
+	}
+	return parsed[0].Content
+}
+
+// killChanger runs a process, kills it after it has told of n changes and
+// returns the whole lines that it wrote.
+func killChanger(t *testing.T, dir string, n int) (lines []string) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), "MEM_CHILD=changer", "MEM_DIR="+dir)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	r := bufio.NewReader(out)
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			if err != io.EOF {
+				t.Error(err)
+			}
+			break
+		}
+		if lines = append(lines, strings.TrimSuffix(line, "\n")); len(lines) == 2*n {
+			if err := cmd.Process.Kill(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != -1 {
+		t.Errorf("the process ended by itself: %v", err)
+	}
+	return lines
+}
