@@ -1,0 +1,65 @@
+package index
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// decompose prints, for the letters in the ranges that the tables are for,
+// the small letter and what is left of it without its marks.
+const decompose = `
+import unicodedata as u
+def small(c):
+    c = c.upper() if len(c.upper()) == 1 else c
+    return c.lower() if len(c.lower()) == 1 else c
+for a, b in ((0xc0, 0x530), (0x600, 0x700), (0x1e00, 0x2000)):
+    for i in range(a, b):
+        c = chr(i)
+        d = u.normalize('NFD', small(c))
+        if u.category(c)[0] == 'L' and len(d) > 1 and all(u.category(m)[0] == 'M' for m in d[1:]):
+            print('%x %x' % (i, ord(d[0])))
+`
+
+// TestAccents holds the tables against the decompositions of Unicode, as
+// another program has them.
+func TestAccents(t *testing.T) {
+	out, err := exec.Command("python3", "-c", decompose).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if len(lines) < 700 {
+		t.Fatalf("only %d letters", len(lines))
+	}
+	for _, line := range lines {
+		var r, base rune
+		if _, err := fmt.Sscanf(line, "%x %x", &r, &base); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(appendFolded(nil, r)); got != string(appendFolded(nil, base)) {
+			t.Errorf("%q (%U) is folded to %q, want %q", r, r, got, base)
+		}
+	}
+}
+
+// TestFoldKeeps shows that letters without accents stay what they are, or
+// become their small form.
+func TestFoldKeeps(t *testing.T) {
+	for r := rune(0x370); r < 0x2E80; r++ {
+		if !unicode.IsLetter(r) {
+			continue
+		}
+		got := []rune(string(appendFolded(nil, r)))
+		if r != 'ẞ' && len(got) != 1 || !unicode.IsLetter(got[0]) {
+			t.Errorf("%q (%U) is folded to %q", r, r, string(got))
+		}
+	}
+	for r := rune(0xC0); r < 0x250; r++ {
+		if got := string(appendFolded(nil, r)); unicode.IsLetter(r) && got == "" {
+			t.Errorf("%q (%U) is folded to nothing", r, r)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package index
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The marks of voiced sounds, as characters that follow another.
+const (
+	voicedMark     = '\u3099'
+	halfVoicedMark = '\u309a'
+)
+
+// ideographic reports whether r belongs to Chinese or Japanese. The marks for
+// long vowels and voiced sounds are shared by scripts and have none of their own.
+func ideographic(r rune) bool {
+	switch r {
+	case 'ー', voicedMark, halfVoicedMark:
+		return true
+	}
+	return r >= 0x2E80 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana)
+}
+
+// ideogram takes a Chinese or Japanese character.
+func (s *splitter) ideogram(r rune, from, to int) {
+	if r != voicedMark && r != halfVoicedMark {
+		s.run = append(s.run, ideogram{r, from, to})
+		return
+	}
+	if n := len(s.run); n > 0 {
+		s.run[n-1].char = voiced(s.run[n-1].char, r)
+		s.run[n-1].to = to
+	}
+}
+
+// endRun emits the pairs of a run.
+func (s *splitter) endRun() {
+	if len(s.run) == 1 {
+		s.emitRun(s.run)
+	}
+	for i := 1; i < len(s.run); i++ {
+		s.emitRun(s.run[i-1 : i+1])
+	}
+	s.run = s.run[:0]
+}
+
+func (s *splitter) emitRun(run []ideogram) {
+	s.pair = s.pair[:0]
+	for _, c := range run {
+		s.pair = utf8.AppendRune(s.pair, c.char)
+	}
+	s.emit(word{folded: s.pair, from: run[0].from, to: run[len(run)-1].to})
+}
+
+// voiced is the one character for r with a mark behind it; r itself if there
+// is none.
+func voiced(r, mark rune) rune {
+	const (
+		katakana   = 'ア' - 'あ'
+		voiceable  = "かきくけこさしすせそたちつてとはひふへほゝ"
+		halfVoiced = "はひふへほ"
+	)
+	base := r
+	if r >= 'ァ' && r <= 'ヽ' {
+		base -= katakana
+	}
+	switch {
+	case mark == voicedMark && base == 'う':
+		return r - base + 'ゔ'
+	case mark == voicedMark && strings.ContainsRune(voiceable, base):
+		return r + 1
+	case mark == halfVoicedMark && strings.ContainsRune(halfVoiced, base):
+		return r + 2
+	}
+	return r
+}
+
+// halfWidth holds the katakana of which U+FF66 to U+FF9D are narrow forms.
+var halfWidth = []rune("ヲァィゥェォャュョッーアイウエオカキクケコサシスセソタチツテトナニヌネノハヒフヘホマミムメモヤユヨラリルレロワン")
+
+// narrowed maps the wide forms of ASCII and the narrow forms of katakana to
+// the usual ones.
+func narrowed(r rune) rune {
+	switch {
+	case r < 0xFF01 || r > 0xFF9F:
+		return r
+	case r <= 0xFF5E:
+		return r - 0xFF01 + '!'
+	case r == 0xFF9E:
+		return voicedMark
+	case r == 0xFF9F:
+		return halfVoicedMark
+	case r >= 0xFF66:
+		return halfWidth[r-0xFF66]
+	}
+	return r
+}

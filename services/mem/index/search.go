@@ -1,0 +1,228 @@
+package index
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Query says what to search.
+type Query struct {
+	Text     string
+	K        int     // hits at most; 0 and less give none
+	MinScore float64 // what has a lower score is no hit
+	// Match, if set, tells which documents may be hits. It may be asked more
+	// than once for an id, and is not asked for those that cannot be hits.
+	Match func(id int) bool
+}
+
+// Hit is a document that was found.
+type Hit struct {
+	ID    int
+	Score float64 // above 0 to 1
+}
+
+// Search returns the best documents, best first, of those with equal scores
+// the one with the largest id first. A query without words finds nothing.
+func (x *Index) Search(q Query) []Hit {
+	v := x.vector(q.Text)
+	if q.K <= 0 || len(v.parts) == 0 {
+		return nil
+	}
+	s := search{x: x, q: q, vector: v, scratch: x.pool.Get().(*scratch)}
+	s.begin()
+	hits := s.rank(s.gather())
+	x.pool.Put(s.scratch)
+	return hits
+}
+
+// search is a search under way. It walks the lists of the query's terms, from
+// the shortest to the longest, adds up what each gives to the documents in
+// it, and stops as soon as the long lists cannot change who the best are.
+type search struct {
+	x *Index
+	q Query
+	vector
+	*scratch
+	floor float64 // the K-th best document has this score or a better one
+	read  int     // posts since the floor was raised
+}
+
+// scratch is what a search needs in memory. All of dots is 0 between searches.
+type scratch struct {
+	dots    []float64 // by id: the dot product as far as it is known, times the document's length
+	reached []uint32  // documents whose dots are not 0
+	order   []part
+	rests   []float64 // by place in order: what the terms from there on can at most add to a score
+	best    top
+	bounds  []bound
+}
+
+// bound is the best score that a document can have.
+type bound struct {
+	id    uint32
+	score float64
+}
+
+// slack is added where a bound is compared: for rounding.
+const slack = 1e-9
+
+func (s *search) begin() {
+	if missing := len(s.x.docs) - len(s.dots); missing > 0 {
+		s.dots = append(s.dots, make([]float64, missing)...)
+	}
+	s.order = append(s.order[:0], s.parts...)
+	slices.SortFunc(s.order, func(a, b part) int { return s.df(a) - s.df(b) })
+	s.limit()
+	s.floor, s.read = max(s.q.MinScore, 0), 0
+}
+
+func (s *search) df(p part) int { return len(s.x.terms[p.number].posts) }
+
+// limit finds the rests: the length of that part of the query, because the
+// vector of a document has the length 1.
+func (s *search) limit() {
+	s.rests = slices.Grow(s.rests[:0], len(s.order))[:len(s.order)]
+	sum := 0.0
+	for i := len(s.order) - 1; i >= 0; i-- {
+		sum += s.order[i].size * s.order[i].size
+		s.rests[i] = math.Sqrt(sum)
+	}
+}
+
+// gather leaves the documents that can be hits in reached. It returns what
+// the terms that it did not need can at most add to their scores.
+func (s *search) gather() (rest float64) {
+	closed := false // no document can be a hit that was not reached
+	for i, p := range s.order {
+		if rest = s.rests[i]; s.read+s.df(p) >= len(s.reached) {
+			s.raise()
+			closed = rest+slack < s.floor
+			if closed {
+				s.prune(rest)
+			}
+			if closed && len(s.reached)*costOfScore <= s.df(p) {
+				return rest
+			}
+		}
+		if closed {
+			s.deepen(p)
+		} else {
+			s.reach(p)
+		}
+	}
+	s.raise()
+	s.prune(0)
+	return 0
+}
+
+// costOfScore is how many posts can be read in the time that one exact score
+// takes.
+const costOfScore = 50
+
+// reach adds a term's part to the documents that have it.
+func (s *search) reach(p part) {
+	factor := p.size * p.idf
+	s.read += s.df(p)
+	for _, post := range s.x.terms[p.number].posts {
+		id := post.key()
+		if s.dots[id] == 0 {
+			s.reached = append(s.reached, id)
+		}
+		s.dots[id] += factor * s.x.weight(id, p.number, post.count())
+	}
+}
+
+// deepen does so for documents that were reached before.
+func (s *search) deepen(p part) {
+	factor := p.size * p.idf
+	s.read += s.df(p)
+	for _, post := range s.x.terms[p.number].posts {
+		if id := post.key(); s.dots[id] != 0 {
+			s.dots[id] += factor * s.x.weight(id, p.number, post.count())
+		}
+	}
+}
+
+// cosine is the part of a document's score that is known, within 1-drift and
+// 1+drift of it.
+func (s *search) cosine(id uint32) float64 {
+	return s.dots[id] / math.Sqrt(s.x.norms[id].square(s.level))
+}
+
+// above reports whether cosine is above a score, which is not below 0. It is
+// cheaper.
+func (s *search) above(id uint32, score float64) bool {
+	dot := s.dots[id]
+	return dot > 0 && dot*dot > score*score*s.x.norms[id].square(s.level)
+}
+
+// matches asks whether a document may be a hit. One that may not is not asked
+// for again.
+func (s *search) matches(id uint32) bool {
+	if s.q.Match == nil || s.q.Match(int(id)) {
+		return true
+	}
+	s.dots[id] = math.Inf(-1)
+	return false
+}
+
+// raise raises the floor to what is known by now.
+func (s *search) raise() {
+	s.best, s.read = s.best[:0], 0
+	floor := s.floor / (1 - drift)
+	for _, id := range s.reached {
+		if !s.above(id, floor) || !s.matches(id) {
+			continue
+		}
+		s.best.offer(Hit{int(id), s.cosine(id) * (1 - drift)}, s.q.K)
+		if len(s.best) == s.q.K {
+			s.floor = max(s.floor, s.best[0].Score)
+			floor = s.floor / (1 - drift)
+		}
+	}
+}
+
+// prune drops the documents that cannot be hits. Terms that are not added yet
+// add rest at most.
+func (s *search) prune(rest float64) {
+	least := (s.floor - rest - slack) / (1 + drift)
+	if least <= 0 {
+		return
+	}
+	kept := s.reached[:0]
+	for _, id := range s.reached {
+		if s.above(id, least) {
+			kept = append(kept, id)
+		} else {
+			s.dots[id] = 0
+		}
+	}
+	s.reached = kept
+}
+
+// rank computes the scores of the documents that were reached, those with the
+// best bounds first, until no other can be among the best.
+func (s *search) rank(rest float64) []Hit {
+	s.bounds = s.bounds[:0]
+	for _, id := range s.reached {
+		if s.dots[id] > 0 && s.matches(id) {
+			s.bounds = append(s.bounds, bound{id, s.cosine(id)*(1+drift) + rest + slack})
+		}
+		s.dots[id] = 0
+	}
+	s.reached = s.reached[:0]
+	slices.SortFunc(s.bounds, func(a, b bound) int { return cmp.Compare(b.score, a.score) })
+	s.best = s.best[:0]
+	for _, b := range s.bounds {
+		if len(s.best) == s.q.K && b.score < s.best[0].Score {
+			break
+		}
+		if h := (Hit{int(b.id), s.x.score(&s.vector, b.id)}); h.Score >= s.q.MinScore {
+			s.best.offer(h, s.q.K)
+		}
+	}
+	hits := slices.Clone(s.best)
+	slices.SortFunc(hits, compareHits)
+	return hits
+}
