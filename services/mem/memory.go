@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -50,8 +51,12 @@ func openMemories(root *os.Root, p *problems, noSync bool) *memories {
 			m.log.Error(fileError("hard memories", hardFile, err).Error()) // the histories can be served all the same
 		}
 		m.mu.Lock()
-		defer m.mu.Unlock()
 		m.ready = true
+		many := m.catalog.elements >= snapshotLeast
+		m.mu.Unlock()
+		if many {
+			debug.FreeOSMemory() // what the reading took is not needed again
+		}
 	})
 	return m
 }
@@ -163,6 +168,9 @@ func (m *memories) refresh() error {
 	}
 	m.turn.Lock()
 	defer m.turn.Unlock()
+	if m.entries.Looks(m.seen) { // while we waited somebody else has read it
+		return nil
+	}
 	return m.catchUp()
 }
 

@@ -120,6 +120,7 @@ func (m *memories) save() {
 		m.turn.Lock()
 		defer m.turn.Unlock()
 		m.saving, c.saved = false, n // after an error the next attempt waits as long
+		m.save()                     // it may have grown meanwhile
 	})
 }
 

@@ -25,6 +25,7 @@ func logged(t *testing.T, dir string) (*memories, *syncBuffer) {
 	if _, err := m.Len(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	m.work.Wait()
 	m.turn.Lock()
 	defer m.turn.Unlock()
 	m.least = 1
@@ -42,6 +43,12 @@ func snapped(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
+	m.work.Wait()
+	m.turn.Lock()
+	m.catalog.saved = 0
+	m.save()
+	m.turn.Unlock()
+	m.work.Wait()
 	if err := m.Update(t.Context(), 3, store.Change{Messages: said("a plum")}); err != nil {
 		t.Fatal(err)
 	}

@@ -248,7 +248,7 @@ func killChanger(t *testing.T, dir string, n int) (lines []string) {
 		return nil
 	}
 	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), "MEM_CHILD=changer", "MEM_DIR="+dir)
+	cmd.Env = append(os.Environ(), "MEM_CHILD=changer", "MEM_DIR="+dir, "GOMAXPROCS=1")
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()

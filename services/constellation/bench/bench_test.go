@@ -43,6 +43,8 @@ var table = []row{
 	{"idle memory", false, benchIdleMemory},
 	{"exec sh -c true", false, benchExec},
 	{"append_history", false, benchAppend},
+	{"get_history", false, benchLastMessages},
+	{"hard memories", false, benchMemories},
 	{"whole turn", false, benchTurn},
 }
 
