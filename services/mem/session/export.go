@@ -49,7 +49,7 @@ func (s *Store) Export(ctx context.Context, req proto.ExportSession) (proto.Sess
 	if err != nil {
 		return proto.SessionText{}, err
 	}
-	p := page{skip: req.Skip, place: req.From}
+	p := page{room: s.part, skip: req.Skip, place: req.From}
 	if req.From == 0 {
 		p.add(f.head(id), 0)
 	}
@@ -90,6 +90,7 @@ func (p *page) fill(f format, r *reader, from int64) error {
 // page is an answer that is being filled. Where it is full, place and given tell
 // where the next one begins.
 type page struct {
+	room  int // bytes that the text may have
 	text  strings.Builder
 	skip  int64 // bytes that earlier answers held of what is at the first place
 	place int64 // of what was added last
@@ -108,7 +109,7 @@ func (p *page) add(text string, place int64) {
 	skipped := min(max(p.skip, 0), int64(len(text)))
 	p.skip -= skipped
 	text = text[skipped:]
-	n := min(len(text), exportRoom-p.text.Len())
+	n := min(len(text), p.room-p.text.Len())
 	if p.full = n < len(text); p.full {
 		n = split(text, n)
 	}

@@ -13,7 +13,7 @@ func markdown(e *event, _ []byte, _ bool) string {
 	case e.kind == meta:
 		return began(e)
 	case e.spoken():
-		return said(e)
+		return spoken(e)
 	case e.kind == toolUse:
 		return "### Call of " + oneLine(str(e.name)) + "\n\n" + fenced(e.input)
 	case e.kind == toolResult && string(e.ok) == "false":
@@ -37,7 +37,7 @@ func began(e *event) string {
 	return text
 }
 
-func said(e *event) string {
+func spoken(e *event) string {
 	who := "Assistant"
 	if isUser(e.role) {
 		who = "User"

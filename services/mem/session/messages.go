@@ -28,13 +28,13 @@ func (s *Store) Messages(ctx context.Context, req proto.GetMessages) (proto.Sess
 			return reply, err
 		}
 		e := read(line.Text)
-		if c.add(&e); c.size > readRoom {
+		if c.add(&e); c.size > s.room {
 			return reply, tooLong(req.SessionID)
 		}
 	}
 	r.tell(req.Until == 0)
 	reply.Messages, reply.Count, reply.Next = c.list(), c.count, r.at
-	if len(reply.Messages) > readRoom {
+	if len(reply.Messages) > s.room {
 		return reply, tooLong(req.SessionID)
 	}
 	return reply, nil

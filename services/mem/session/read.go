@@ -27,7 +27,7 @@ func (s *Store) Read(ctx context.Context, req proto.ReadSession) (proto.SessionE
 		if err != nil {
 			return reply, err
 		}
-		if reply.More = req.Limit > 0 && n == req.Limit || n > 0 && len(events)+len(line.Text)+1 > readRoom; reply.More {
+		if reply.More = req.Limit > 0 && n == req.Limit || n > 0 && len(events)+1+len(line.Text) > s.room; reply.More {
 			break
 		}
 		if n > 0 {

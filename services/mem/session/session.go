@@ -61,6 +61,8 @@ type Options struct {
 type Store struct {
 	root *os.Root
 	opt  Options
+	room int // bytes of the events in a packet
+	part int // bytes of the text in one
 
 	mu      sync.Mutex
 	digests map[string]digest // by id; nil until the index has been read
@@ -72,7 +74,7 @@ func New(root *os.Root, opt Options) *Store {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	return &Store{root: root, opt: opt}
+	return &Store{root: root, opt: opt, room: readRoom, part: exportRoom}
 }
 
 // Close closes the directory. Everything that was answered is on disk before.

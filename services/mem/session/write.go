@@ -168,7 +168,7 @@ func unbroken(line []byte) []byte {
 	return bytes.ReplaceAll(line, []byte("\u2029"), []byte(`\u2029`))
 }
 
-// origin is where a fork is from.
+// origin is where a fork is from, and up to which place unless that is 0.
 type origin struct {
 	id    string
 	until int64
@@ -179,7 +179,10 @@ func (s *Store) header(given []byte, from *origin) ([]byte, error) {
 	line := []byte(`{"type":"meta","schema_version":` + strconv.Itoa(schema) + `,"ts":"` + s.now() + `"`)
 	if from != nil {
 		line = wire.AppendString(append(line, `,"forked_from":{"session_id":`...), from.id)
-		line = append(fmt.Appendf(line, `,"until":%d`, from.until), '}')
+		if from.until > 0 {
+			line = fmt.Appendf(line, `,"until":%d`, from.until)
+		}
+		line = append(line, '}')
 	}
 	if len(given) > 0 && string(given) != "null" && (!isObject(given) || !wire.Valid(given)) {
 		return nil, invalid("header: expected an object")

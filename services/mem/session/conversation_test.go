@@ -1,0 +1,324 @@
+package session
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"zino/pkg/fakellm"
+	"zino/pkg/wire"
+	"zino/proto"
+)
+
+// short writes messages as "u text", "a text [call name args] {state}" and
+// "t call content", parted by " | ".
+func short(t testing.TB, messages []byte) string {
+	t.Helper()
+	var list []struct {
+		Role      string  `json:"role"`
+		Content   *string `json:"content"`
+		ToolCalls []struct {
+			ID       string `json:"id"`
+			Function struct{ Name, Arguments string }
+		} `json:"tool_calls"`
+		ToolCallID string          `json:"tool_call_id"`
+		State      json.RawMessage `json:"reasoning_state"`
+	}
+	if err := json.Unmarshal(messages, &list); err != nil {
+		t.Fatalf("%v: %s", err, messages)
+	}
+	var all []string
+	for _, m := range list {
+		words := []string{m.Role[:1]}
+		if m.ToolCallID != "" {
+			words = append(words, m.ToolCallID)
+		}
+		if m.Content != nil {
+			words = append(words, strings.ReplaceAll(*m.Content, "\n\n", " / "))
+		}
+		for _, c := range m.ToolCalls {
+			words = append(words, fmt.Sprintf("[%s %s %s]", c.ID, c.Function.Name, c.Function.Arguments))
+		}
+		all = append(all, strings.Join(append(words, string(m.State)), " "))
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(strings.Join(all, "| "), " |", " |"), lostResult, "LOST")
+}
+
+// legal holds messages against what providers take.
+func legal(messages []byte) error {
+	if string(messages) == "[]" {
+		return nil
+	}
+	r := fakellm.Request{Path: "/v1/chat/completions", Body: []byte(`{"model":"m","messages":` + string(messages) + `}`)}
+	return r.Legal()
+}
+
+func converse(events ...string) []byte {
+	var c conversation
+	for _, line := range events {
+		e := read([]byte(line))
+		c.add(&e)
+	}
+	return c.list()
+}
+
+// with adds a key to an event.
+func with(event, key, value string) string {
+	return strings.TrimSuffix(event, "}") + `,"` + key + `":` + value + "}"
+}
+
+func TestConversation(t *testing.T) {
+	const call = `read {"path":"a"}]`
+	for name, c := range map[string]struct {
+		events []string
+		want   string
+	}{
+		"nothing":       {nil, ""},
+		"only a head":   {[]string{head, `{"type":"notice","text":"x"}`, `{"type":"usage"}`, `{}`, interrupt}, ""},
+		"a question":    {[]string{head, user("hi")}, "u hi "},
+		"two turns":     {[]string{user("a"), says("b"), user("c"), says("d")}, "u a | a b | u c | a d "},
+		"a call":        {[]string{user("q"), says("so"), use("1"), result("1"), says("done")}, `u q | a so [1 ` + call + ` | t 1 {"ok":true} | a done `},
+		"a bare call":   {[]string{user("q"), use("1"), result("1")}, `u q | a [1 ` + call + ` | t 1 {"ok":true} `},
+		"two at once":   {[]string{user("q"), use("1"), use("2"), result("2"), result("1")}, `u q | a [1 ` + call + ` [2 ` + call + ` | t 1 {"ok":true} | t 2 {"ok":true} `},
+		"two in turn":   {[]string{user("q"), use("1"), result("1"), use("2"), result("2")}, `u q | a [1 ` + call + ` | t 1 {"ok":true} | a [2 ` + call + ` | t 2 {"ok":true} `},
+		"late result":   {[]string{user("q"), use("1"), use("2"), result("1"), use("3"), result("2"), result("3")}, `u q | a [1 ` + call + ` [2 ` + call + ` | t 1 {"ok":true} | t 2 {"ok":true} | a [3 ` + call + ` | t 3 {"ok":true} `},
+		"text behind":   {[]string{user("q"), use("1"), says("wait"), result("1")}, `u q | a wait [1 ` + call + ` | t 1 {"ok":true} `},
+		"ids used anew": {[]string{user("q"), use("1"), result("1"), use("1"), result("1")}, `u q | a [1 ` + call + ` | t 1 {"ok":true} | a [1 ` + call + ` | t 1 {"ok":true} `},
+
+		"orphan at the end":     {[]string{user("q"), use("1")}, `u q | a [1 ` + call + ` | t 1 LOST `},
+		"orphan, then the user": {[]string{user("q"), use("1"), user("on")}, `u q | a [1 ` + call + ` | t 1 LOST | u on `},
+		"orphan, then text":     {[]string{user("q"), use("1"), says("x"), user("on")}, `u q | a x [1 ` + call + ` | t 1 LOST | u on `},
+		"one of two orphaned":   {[]string{user("q"), use("1"), use("2"), result("2"), says("x")}, `u q | a [1 ` + call + ` [2 ` + call + ` | t 1 LOST | t 2 {"ok":true} | a x `},
+		"orphan at the start":   {[]string{use("1"), user("q")}, `u ` + beginMark + ` | a [1 ` + call + ` | t 1 LOST | u q `},
+		"mended at the end":     {[]string{user("q"), use("1"), user("on"), result("1")}, `u q | a [1 ` + call + ` | t 1 {"ok":true} | u on `},
+		"an id twice, orphans":  {[]string{user("q"), use("1"), use("1")}, `u q | a [1 ` + call + ` | t 1 LOST | a [1 ` + call + ` | t 1 LOST `},
+		"an id twice":           {[]string{user("q"), use("1"), use("1"), `{"type":"tool_result","tool_use_id":"1","output":"b"}`, `{"type":"tool_result","tool_use_id":"1","output":"a"}`}, `u q | a [1 ` + call + ` | t 1 a | a [1 ` + call + ` | t 1 b `},
+
+		"result without a call": {[]string{user("q"), result("9"), says("x")}, "u q | a x "},
+		"result first":          {[]string{result("9"), user("q")}, "u q "},
+		"result before a call":  {[]string{user("q"), result("1"), use("1")}, `u q | a [1 ` + call + ` | t 1 LOST `},
+		"result twice":          {[]string{user("q"), use("1"), result("1"), result("1"), says("x")}, `u q | a [1 ` + call + ` | t 1 {"ok":true} | a x `},
+		"calls without names":   {[]string{user("q"), `{"type":"tool_use","id":"1"}`, `{"type":"tool_use","name":"x"}`, `{"type":"tool_use","id":7,"name":"x"}`, result("1")}, "u q "},
+
+		"in a row":          {[]string{user("a"), user("b"), says("c"), says("d")}, "u a / b | a c / d "},
+		"blank":             {[]string{user(""), user(" \n"), says("\t"), user("q"), says("")}, "u q "},
+		"assistant first":   {[]string{says("hello"), user("q")}, "u " + beginMark + " | a hello | u q "},
+		"other roles":       {[]string{`{"type":"message","role":"system","text":"x"}`, user("q"), `{"type":"message","text":"y"}`}, "u q "},
+		"text of any kind":  {[]string{`{"type":"message","role":"user","text":["x"]}`, user("\"\\\u2028\ud7ff<&>")}, "u \"\\\u2028\ud7ff<&> "},
+		"lone surrogate":    {[]string{`{"type":"message","role":"user","text":"a\ud800b"}`}, "u a\ufffdb "},
+		"escaped type":      {[]string{`{"type":"mess\u0061ge","role":"us\u0065r","text":"q"}`}, "u q "},
+		"a key given twice": {[]string{`{"type":"x","type":"message","role":"user","text":"a","text":"b"}`}, "u b "},
+
+		"cut":                  {[]string{user("q"), with(says("half"), "partial", "true")}, "u q | a half / " + cutMark + " "},
+		"cut, and said so":     {[]string{user("q"), with(says("half"), "partial", "true"), interrupt, user("on")}, "u q | a half / " + cutMark + " | u on "},
+		"only said so":         {[]string{user("q"), says("half"), interrupt, user("on")}, "u q | a half / " + cutMark + " | u on "},
+		"cut before a word":    {[]string{user("q"), interrupt, user("on")}, "u q / on "},
+		"cut during a call":    {[]string{user("q"), says("so"), use("1"), interrupt}, `u q | a so [1 ` + call + ` | t 1 LOST `},
+		"cut, then another":    {[]string{user("q"), with(says("half"), "partial", "true"), says("again")}, "u q | a half / " + cutMark + " / again "},
+		"the user is not cut":  {[]string{with(user("q"), "partial", "true"), interrupt}, "u q "},
+		"partial is a boolean": {[]string{user("q"), with(says("x"), "partial", `"true"`)}, "u q | a x "},
+
+		"state":                  {[]string{user("q"), says("so"), with(use("1"), "reasoning_state", `{"k":1}`), result("1")}, `u q | a so [1 ` + call + ` {"k":1}| t 1 {"ok":true} `},
+		"state on the text":      {[]string{user("q"), with(says("so"), "reasoning_state", `{"k":1}`), use("1"), result("1")}, `u q | a so [1 ` + call + ` {"k":1}| t 1 {"ok":true} `},
+		"the same state twice":   {[]string{user("q"), with(use("1"), "reasoning_state", `{"k":1}`), with(use("2"), "reasoning_state", `{"k":1}`)}, `u q | a [1 ` + call + ` [2 ` + call + ` {"k":1}| t 1 LOST | t 2 LOST `},
+		"two states in one":      {[]string{user("q"), with(use("1"), "reasoning_state", `{"k":1}`), with(use("2"), "reasoning_state", `{"k":2}`)}, `u q | a [1 ` + call + ` [2 ` + call + ` | t 1 LOST | t 2 LOST `},
+		"states of two answers":  {[]string{user("q"), with(use("1"), "reasoning_state", `{"k":1}`), result("1"), with(use("2"), "reasoning_state", `{"k":2}`)}, `u q | a [1 ` + call + ` {"k":1}| t 1 {"ok":true} | a [2 ` + call + ` {"k":2}| t 2 LOST `},
+		"state of a part":        {[]string{user("q"), with(says("a"), "reasoning_state", `{"k":1}`), says("b")}, "u q | a a / b "},
+		"state of what was cut":  {[]string{user("q"), with(with(says("a"), "reasoning_state", `{"k":1}`), "partial", "true")}, "u q | a a / " + cutMark + " "},
+		"state of no kind":       {[]string{user("q"), with(says("a"), "reasoning_state", `"x"`), user("r"), with(says("b"), "reasoning_state", "null")}, "u q | a a | u r | a b "},
+		"the user has no state":  {[]string{with(user("q"), "reasoning_state", `{"k":1}`)}, "u q "},
+		"state without anything": {[]string{user("q"), with(says(""), "reasoning_state", `{"k":1}`)}, "u q "},
+
+		"input of no kind": {[]string{user("q"), `{"type":"tool_use","id":"1","name":"x"}`, `{"type":"tool_use","id":"2","name":"x","input":null}`, `{"type":"tool_use","id":"3","name":"x","input":"{"}`, `{"type":"tool_use","id":"4","name":"x","input":[1]}`}, `u q | a [1 x {}] [2 x {}] [3 x {"_malformed":"{"}] [4 x {"_malformed":[1]}] | t 1 LOST | t 2 LOST | t 3 LOST | t 4 LOST `},
+		"outputs":          {[]string{user("q"), use("1"), use("2"), use("3"), use("4"), use("5"), `{"type":"tool_result","tool_use_id":"1","output":"a\nb"}`, `{"type":"tool_result","tool_use_id":"2","output":[1, 2]}`, `{"type":"tool_result","tool_use_id":"3","ok":true}`, `{"type":"tool_result","tool_use_id":"4","output":null}`, `{"type":"tool_result","tool_use_id":"5","output":""}`}, `u q | a [1 ` + call + ` [2 ` + call + ` [3 ` + call + ` [4 ` + call + ` [5 ` + call + " | t 1 a\nb | t 2 [1, 2] | t 3 {\"ok\":true} | t 4 {\"ok\":false} | t 5  "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			messages := converse(c.events...)
+			if got := short(t, messages); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+			if err := legal(messages); err != nil {
+				t.Errorf("%v in %s", err, messages)
+			}
+		})
+	}
+}
+
+// TestConversationForm holds the exact form of messages.
+func TestConversationForm(t *testing.T) {
+	got := string(converse(user("<q>"), with(says("so"), "reasoning_state", `{"provider":"p"}`), use("1"), use("2"), result("1"), result("2")))
+	call := func(id string) string {
+		return `{"id":"` + id + `","type":"function","function":{"name":"read","arguments":"{\"path\":\"a\"}"}}`
+	}
+	want := `[{"role":"user","content":"<q>"},{"role":"assistant","content":"so","tool_calls":[` + call("1") + `,` + call("2") + `],"reasoning_state":{"provider":"p"}},` +
+		`{"role":"tool","tool_call_id":"1","content":"{\"ok\":true}"},{"role":"tool","tool_call_id":"2","content":"{\"ok\":true}"}]`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestOrphans loses every choice of results of a session with calls in all
+// places; what is mended then must stay as it was sent.
+func TestOrphans(t *testing.T) {
+	whole := []string{user("q"), says("so"), use("1"), use("2"), result("2"), result("1"), use("3"), result("3"), says("x"), user("r"), use("4"), use("1"), result("4"), result("1"), says("y")}
+	var results []int
+	for i, e := range whole {
+		if strings.Contains(e, "tool_result") {
+			results = append(results, i)
+		}
+	}
+	for lost := range 1 << len(results) {
+		gone := map[int]bool{}
+		for bit, i := range results {
+			gone[i] = lost>>bit&1 == 1
+		}
+		for end := range len(whole) + 1 {
+			checkOrphans(t, whole[:end], gone)
+		}
+	}
+}
+
+func checkOrphans(t *testing.T, whole []string, gone map[int]bool) {
+	t.Helper()
+	var left []string
+	var d digest
+	for i, e := range whole {
+		if !gone[i] {
+			left = append(left, e)
+			d.take([]byte(e))
+		}
+	}
+	before := converse(left...)
+	if err := legal(before); err != nil {
+		t.Fatalf("%v in %s", err, before)
+	}
+	if n := strings.Count(string(before), "The call was interrupted"); n != len(d.Open) {
+		t.Fatalf("%d results were made up, %d are missing: %v", n, len(d.Open), left)
+	}
+	for _, o := range d.Open {
+		left = append(left, `{"type":"tool_result","tool_use_id":"`+o.ID+`","output":`+lostResult+`,"ok":false}`)
+	}
+	if after := converse(left...); string(after) != string(before) {
+		t.Fatalf("before\n%s\nmended\n%s", before, after)
+	}
+}
+
+// TestConversationLong holds that the work grows with the session, not faster.
+func TestConversationLong(t *testing.T) {
+	var c conversation
+	for i := range 20_000 {
+		for _, line := range []string{user("question"), use(fmt.Sprint(i)), result(fmt.Sprint(i)), says("answer")} {
+			e := read([]byte(line))
+			c.add(&e)
+		}
+	}
+	for range 20_000 {
+		e := read([]byte(user("and more of it, in one piece")))
+		c.add(&e)
+	}
+	list := c.list()
+	if c.count != 60_000 || len(c.open) != 0 || legal(list) != nil || cap(list) > 2*len(list)+1024 {
+		t.Errorf("%d messages, %d open, %d bytes in %d", c.count, len(c.open), len(list), cap(list))
+	}
+}
+
+func TestMessages(t *testing.T) {
+	b := newBench(t, "")
+	one := b.put("s", user("q"))
+	two := b.put("s", use("1"), result("1"))
+	end := b.put("s", says("x"))
+	before := b.file("s")
+	for until, want := range map[int64]string{
+		0: `u q | a [1 read {"path":"a"}] | t 1 {"ok":true} | a x `, end: `u q | a [1 read {"path":"a"}] | t 1 {"ok":true} | a x `,
+		one: "u q ", two: `u q | a [1 read {"path":"a"}] | t 1 {"ok":true} `,
+	} {
+		reply, err := b.Messages(t.Context(), proto.GetMessages{SessionID: "s", Until: until})
+		if err != nil || short(t, reply.Messages) != want || until > 0 && reply.Next != until || until == 0 && reply.Next != end || reply.Count != strings.Count(want, "u ")+strings.Count(want, "x") {
+			t.Errorf("until %d: %s, %d messages to %d, %v", until, reply.Messages, reply.Count, reply.Next, err)
+		}
+	}
+	b.writeText("rough", "x\n"+user("q")+"\n{\"type\":\"message\"\n"+use("1")+"\n"+says("a")[:20])
+	reply, err := b.Messages(t.Context(), proto.GetMessages{SessionID: "rough"})
+	if err != nil || short(t, reply.Messages) != `u q | a [1 read {"path":"a"}] | t 1 LOST ` || b.skipped["rough.jsonl"] != 2 {
+		t.Errorf("%s, %v, skipped %v", reply.Messages, err, b.skipped)
+	}
+	b.writeText("empty", "")
+	if reply, err := b.Messages(t.Context(), proto.GetMessages{SessionID: "empty"}); err != nil || string(reply.Messages) != "[]" {
+		t.Errorf("an empty one: %s, %v", reply.Messages, err)
+	}
+	if b.file("s") != before {
+		t.Errorf("the file became %s", b.file("s"))
+	}
+	for _, until := range []int64{1, one - 1, end + 1} {
+		_, err := b.Messages(t.Context(), proto.GetMessages{SessionID: "s", Until: until})
+		wantError(t, err, proto.ErrInvalid, "no line begins")
+	}
+	b.write("newer", strings.Replace(head, ":1,", ":2,", 1))
+	_, err = b.Messages(t.Context(), proto.GetMessages{SessionID: "newer"})
+	wantError(t, err, proto.ErrInvalid, "schema 2", "newer")
+}
+
+func TestMessagesRoom(t *testing.T) {
+	b := newBench(t, "")
+	b.room = 1000
+	for _, text := range []string{strings.Repeat("x", 1001), strings.Repeat("\x01", 500)} {
+		b.write("s", head, user(text))
+		_, err := b.Messages(t.Context(), proto.GetMessages{SessionID: "s"})
+		wantError(t, err, proto.ErrTooLarge, `"s"`, "zino handoff --from-session s")
+	}
+}
+
+// FuzzConversation makes messages of any lines at all: they must be legal, and
+// stay the same when what was lost is made up for.
+func FuzzConversation(f *testing.F) {
+	f.Add(strings.Join([]string{head, user("q"), says("so"), use("1"), use("2"), result("2"), interrupt, user("r")}, "\n"))
+	f.Add(strings.Join([]string{use("1"), use("1"), result("1"), result("1"), says("x"), use("1")}, "\n"))
+	f.Add(strings.Join([]string{with(says("half"), "partial", "true"), interrupt, with(use("1"), "reasoning_state", `{"a":[]}`), with(use("1"), "input", `"{"`)}, "\n"))
+	f.Add(`{"type":"tool_use","id":"a","name":"b","input":{"a":1}` + "\n" + `{"type":"tool_result","tool_use_id":"a","output":{"x":}`)
+	f.Add(`{"type":"message","role":"user","text":"\ud800\u2028"}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		var c conversation
+		var d digest
+		var lines []string
+		for line := range strings.Lines(text) {
+			line = strings.TrimSpace(strings.ToValidUTF8(line, "\ufffd"))
+			if !wire.Valid([]byte(line)) || line[0] != '{' {
+				continue
+			}
+			lines = append(lines, line)
+			e := read([]byte(line))
+			c.add(&e)
+			d.take([]byte(line))
+		}
+		list := c.list()
+		if err := legal(list); err != nil || !wire.Valid(list) {
+			t.Fatalf("%v in %s", err, list)
+		}
+		if len(d.Open) != len(c.open) {
+			t.Fatalf("%d calls are open, the digest says %d", len(c.open), len(d.Open))
+		}
+		for _, o := range d.Open {
+			lines = append(lines, `{"type":"tool_result","output":`+lostResult+`,"tool_use_id":`+quoted(o.ID)+`}`)
+		}
+		if mended := converse(lines...); string(mended) != string(list) {
+			t.Fatalf("mended\n%s\nbefore\n%s", mended, list)
+		}
+	})
+}
+
+// TestRandomConversations tries sessions that no fuzzer comes by.
+func TestRandomConversations(t *testing.T) {
+	for seed := range uint64(2000) {
+		rnd := rand.New(rand.NewPCG(seed, 0))
+		var lines []string
+		for range rnd.IntN(30) {
+			id := fmt.Sprint(rnd.IntN(4))
+			lines = append(lines, []string{user("u"), says("a"), use(id), use(id), result(id), result(id), interrupt, user(" "), with(says("p"), "partial", "true"), with(use(id), "reasoning_state", `{"s":`+id+`}`)}[rnd.IntN(10)])
+		}
+		if list := converse(lines...); legal(list) != nil {
+			t.Fatalf("seed %d: %v\n%s\n%s", seed, legal(list), list, strings.Join(lines, "\n"))
+		}
+	}
+}

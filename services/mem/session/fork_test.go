@@ -1,0 +1,115 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"zino/proto"
+)
+
+// forked is the first line of a copy.
+func forked(id string, until int64, more string) string {
+	at := ""
+	if until > 0 {
+		at = fmt.Sprintf(`,"until":%d`, until)
+	}
+	return strings.TrimSuffix(head, "}") + fmt.Sprintf(`,"forked_from":{"session_id":%q%s}%s}`, id, at, more)
+}
+
+func TestFork(t *testing.T) {
+	b := newBench(t, "")
+	first := strings.TrimSuffix(head, "}") + `,"root":"/a"}`
+	raw := strings.Replace(user("one"), "one", "one\u2028", 1)
+	b.write("source", first, raw, "rubbish", use("1"), strings.Replace(user("yes"), "yes", "a\xff", 1))
+	one := int64(len(first) + len(raw) + 2)
+	two := one + int64(len("rubbish")+len(use("1"))+2)
+	before := b.file("source")
+	all := []string{user("one\u2028"), use("1"), user("a\ufffd")}
+	for until, events := range map[int64][]string{0: all, int64(len(before)): all, one: all[:1], two: all[:2], int64(len(first)) + 1: {}} {
+		place, err := b.Fork(t.Context(), proto.ForkSession{SessionID: "sou", Until: until})
+		want := strings.Join(append([]string{forked("source", until, `,"root":"/a"`)}, events...), "\n") + "\n"
+		if err != nil || !isID(place.SessionID) || place.Next != int64(len(want)) {
+			t.Fatalf("%+v, %v", place, err)
+		}
+		if got := b.file(place.SessionID); got != want {
+			t.Errorf("until %d:\n%s\nwant\n%s", until, got, want)
+		}
+		if sum, err := b.Find(t.Context(), proto.FindSession{SessionID: place.SessionID}); err != nil || sum.ForkedFrom != "source" {
+			t.Errorf("%+v, %v", sum, err)
+		}
+	}
+	if got := b.file("source"); got != before {
+		t.Errorf("the source became %s", got)
+	}
+}
+
+func TestForkNames(t *testing.T) {
+	b := newBench(t, "")
+	b.write("bare", user("x"))
+	if _, err := b.Fork(t.Context(), proto.ForkSession{SessionID: "bare", NewID: "copy"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.file("copy"); got != forked("bare", 0, "")+"\n"+user("x")+"\n" {
+		t.Errorf("the copy is %s", got)
+	}
+	if _, err := b.Fork(t.Context(), proto.ForkSession{SessionID: "copy", NewID: "second"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.file("second"); got != forked("copy", 0, "")+"\n"+user("x")+"\n" {
+		t.Errorf("the copy of the copy is %s", got)
+	}
+	b.writeText("empty", "")
+	if _, err := b.Fork(t.Context(), proto.ForkSession{SessionID: "empty", NewID: "none"}); err != nil || b.file("none") != forked("empty", 0, "")+"\n" {
+		t.Errorf("of an empty one: %v", err)
+	}
+	for _, id := range []string{"copy", "bare"} {
+		_, err := b.Fork(t.Context(), proto.ForkSession{SessionID: "bare", NewID: id})
+		wantError(t, err, proto.ErrInvalid, "already")
+	}
+}
+
+// TestForkFails has no half copies left.
+func TestForkFails(t *testing.T) {
+	b := newBench(t, "")
+	b.fill("s", 100)
+	size := int64(len(b.file("s")))
+	for _, until := range []int64{1, int64(len(head)), size - 1, size + 1, 1 << 60} {
+		_, err := b.Fork(t.Context(), proto.ForkSession{SessionID: "s", Until: until, NewID: "copy"})
+		wantError(t, err, proto.ErrInvalid, `session "s"`, "no line begins")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.Fork(ctx, proto.ForkSession{SessionID: "s", NewID: "copy"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller that left: %v", err)
+	}
+	if err := os.Mkdir(b.path("dir"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Fork(t.Context(), proto.ForkSession{SessionID: "dir", NewID: "copy"}); err == nil {
+		t.Error("a directory was copied")
+	}
+	if got := b.files(); got != "dir.jsonl s.jsonl" {
+		t.Errorf("files %s", got)
+	}
+}
+
+// TestForkLong copies more than is written at once.
+func TestForkLong(t *testing.T) {
+	b := newBench(t, "")
+	lines := []string{head}
+	for i := range 30 {
+		lines = append(lines, user(fmt.Sprint(i, strings.Repeat("x", forkPiece/10))))
+	}
+	b.write("s", lines...)
+	if _, err := b.Fork(t.Context(), proto.ForkSession{SessionID: "s", NewID: "copy"}); err != nil {
+		t.Fatal(err)
+	}
+	lines[0] = forked("s", 0, "")
+	if b.file("copy") != strings.Join(lines, "\n")+"\n" {
+		t.Error("the copy is another one")
+	}
+}

@@ -1,0 +1,284 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"zino/proto"
+)
+
+// touch sets the time at which a session changed last, in minutes after now.
+func (b *bench) touch(id string, minutes int) {
+	b.t.Helper()
+	at, err := time.Parse(time.RFC3339, now)
+	if err == nil {
+		at = at.Add(time.Duration(minutes) * time.Minute)
+		err = os.Chtimes(b.path(id), at, at)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) list(limit int) proto.SessionList {
+	b.t.Helper()
+	list, err := b.List(b.t.Context(), proto.ListSessions{Limit: limit})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return list
+}
+
+func ids(list proto.SessionList) string {
+	var all []string
+	for _, s := range list.Sessions {
+		all = append(all, s.SessionID)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestList(t *testing.T) {
+	b := newBench(t, "")
+	if list := b.list(0); list.Sessions == nil || len(list.Sessions) != 0 || list.Total != 0 {
+		t.Errorf("an empty directory: %+v", list)
+	}
+	b.put("first", user("how  long\n\x1b[31mdoes it take?"), use("1"), result("1"), says("long"), user("then go"))
+	b.put("second", says("I begin"), user(strings.Repeat("ü", 100)))
+	b.write("third", `{"type":"message","role":"user","text":"bare","ts":"2020-02-03T04:05:06+01:00"}`)
+	b.put("fourth")
+	for i, id := range []string{"first", "second", "third", "fourth"} {
+		b.touch(id, i)
+	}
+	for _, other := range []string{"notes.txt", "bad name.jsonl", ".hidden.jsonl", "x.jsonl.damaged-1", "y.lock"} {
+		if err := os.WriteFile(filepath.Join(b.dir, other), []byte("{}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []proto.SessionSummary{
+		{SessionID: "fourth", Created: now, Updated: "2026-11-21T14:06:07Z", Messages: 0},
+		{SessionID: "third", Created: "2020-02-03T03:05:06Z", Updated: "2026-11-21T14:05:07Z", Messages: 1, Text: "bare"},
+		{SessionID: "second", Created: now, Updated: "2026-11-21T14:04:07Z", Messages: 2, Text: strings.Repeat("ü", 79) + "…"},
+		{SessionID: "first", Created: now, Updated: now, Messages: 3, Text: "how long [31mdoes it take?"},
+	}
+	for range 2 { // the second time nothing is read
+		list := b.list(0)
+		for i, got := range list.Sessions {
+			want[i].Bytes = int64(len(b.file(got.SessionID)))
+			if got != want[i] {
+				t.Errorf("got  %+v\nwant %+v", got, want[i])
+			}
+		}
+		if list.Total != 4 || len(list.Sessions) != 4 {
+			t.Errorf("%d of %d", len(list.Sessions), list.Total)
+		}
+	}
+	if list := b.list(2); ids(list) != "fourth third" || list.Total != 4 {
+		t.Errorf("two of them: %+v", list)
+	}
+	if sum, err := b.Find(t.Context(), proto.FindSession{}); err != nil || sum != want[0] {
+		t.Errorf("the latest: %+v, %v", sum, err)
+	}
+	if sum, err := b.Find(t.Context(), proto.FindSession{SessionID: "se"}); err != nil || sum != want[2] {
+		t.Errorf("found: %+v, %v", sum, err)
+	}
+}
+
+// TestListProblem shows a file that cannot be read, and goes on.
+func TestListProblem(t *testing.T) {
+	b := newBench(t, "")
+	b.put("good", user("x"))
+	b.put("pipe")
+	if os.Geteuid() != 0 {
+		if err := os.Chmod(b.path("pipe"), 0); err != nil {
+			t.Fatal(err)
+		}
+		sum, err := b.Find(t.Context(), proto.FindSession{SessionID: "pipe"})
+		if err != nil || !strings.Contains(sum.Problem, "permission denied") {
+			t.Errorf("%+v, %v", sum, err)
+		}
+	}
+	if err := os.Remove(b.path("pipe")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(b.path("pipe"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	sum, err := b.Find(t.Context(), proto.FindSession{SessionID: "pipe"})
+	if err != nil || !strings.Contains(sum.Problem, "not a regular file") {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	if list := b.list(0); ids(list) != "good" {
+		t.Errorf("listed %s", ids(list))
+	}
+}
+
+// TestListFollows has a list notice whatever happens to the files.
+func TestListFollows(t *testing.T) {
+	b := newBench(t, "")
+	count := func() string {
+		var all []string
+		for _, s := range b.list(0).Sessions {
+			all = append(all, fmt.Sprintf("%s:%d:%s", s.SessionID, s.Messages, s.Text))
+		}
+		return strings.Join(all, " ")
+	}
+	other := newBench(t, b.dir)
+	for i, step := range []struct {
+		change func()
+		want   string
+	}{
+		{func() { b.put("s", user("one")) }, "s:1:one"},
+		{func() { b.put("s", says("two")) }, "s:2:one"},
+		{func() { other.put("s", user("three")) }, "s:3:one"},
+		{func() { b.write("s", head, user("new")) }, "s:1:new"},
+		{func() { b.write("s", strings.Repeat(" ", 300), head, user("longer"), says("x")) }, "s:2:longer"},
+		{func() { b.writeText("s", b.file("s")+user("no break")) }, "s:3:longer"},
+		{func() { b.put("s", user("on")) }, "s:4:longer"},
+		{func() { b.writeText("s", "") }, "s:0:"},
+		{func() { other.put("s", user("again")) }, "s:1:again"},
+		{func() { os.Rename(b.path("s"), b.path("t")) }, "t:1:again"},
+		{func() { os.Remove(b.path("t")) }, ""},
+	} {
+		step.change()
+		for _, id := range []string{"s", "t"} {
+			if _, err := os.Stat(b.path(id)); err == nil {
+				b.touch(id, i) // a file system's clock may stand still in between
+			}
+		}
+		if got := count(); got != step.want {
+			t.Errorf("step %d: %s, want %s", i, got, step.want)
+		}
+	}
+}
+
+// TestIndex has a list use what an earlier process found out, as far as it is
+// still true, and do without.
+func TestIndex(t *testing.T) {
+	b := newBench(t, "")
+	for _, id := range []string{"a", "b", "c"} {
+		b.put(id, user("text of "+id))
+	}
+	want := fmt.Sprint(b.list(0))
+	path := filepath.Join(b.dir, indexFile)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fi, err := os.Stat(path); err != nil || fi.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", fi.Mode(), err)
+	}
+	// That it is used can be seen by what it says.
+	lie := strings.ReplaceAll(string(data), "text of b", "a lie")
+	if err := os.WriteFile(path, []byte(lie), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(newBench(t, b.dir).list(0)); got != strings.Replace(want, "text of b", "a lie", 1) {
+		t.Errorf("the index was not used: %s", got)
+	}
+	for what, text := range map[string]string{
+		"none": "", "no JSON": "{", "null": "null", "a list": "[]", "cut": string(data[:len(data)/2]),
+		"another version": strings.Replace(string(data), `"version":1`, `"version":99`, 1),
+		"impossible":      strings.NewReplacer(`"end":`, `"end":9`, "text of", "lie of").Replace(string(data)),
+		"other files":     strings.NewReplacer(`"size":`, `"size":1`, "text of", "lie of", `"print":"`, `"print":"AAAA`).Replace(string(data)),
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(newBench(t, b.dir).list(0)); got != want {
+			t.Errorf("%s: %s\nwant %s", what, got, want)
+		}
+	}
+	// What is gone is gone from there too.
+	again := newBench(t, b.dir)
+	if _, err := again.Remove(t.Context(), proto.RemoveSession{SessionID: "b"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(b.path("c")); err != nil {
+		t.Fatal(err)
+	}
+	again.list(0)
+	data, err = os.ReadFile(path)
+	if err != nil || !json.Valid(data) || !strings.Contains(string(data), "text of a") || strings.Contains(string(data), "of b") || strings.Contains(string(data), "of c") {
+		t.Errorf("the index is %s, %v", data, err)
+	}
+}
+
+// TestListThousand lists a thousand sessions, and then reads none of them.
+func TestListThousand(t *testing.T) {
+	b := newBench(t, "")
+	const n = 1000
+	for i := range n {
+		b.write(fmt.Sprintf("s%04d", i), head, user(fmt.Sprint("question ", i)), says("answer"))
+		b.touch(fmt.Sprintf("s%04d", i), i%500)
+	}
+	list := b.list(0)
+	if list.Total != n || len(list.Sessions) != n || list.Sessions[0].SessionID != "s0499" || list.Sessions[1].SessionID != "s0999" || list.Sessions[n-1].SessionID != "s0500" {
+		t.Errorf("%d of %d, first %v", len(list.Sessions), list.Total, list.Sessions[:2])
+	}
+	// Another process knows them all without opening a file: what stands in one
+	// that has the same size and time is not seen.
+	at, text := "s0042", b.file("s0042")
+	b.writeText(at, strings.Replace(text, "question", "QUESTION", 1))
+	b.touch(at, 42)
+	again := newBench(t, b.dir).list(0)
+	if fmt.Sprint(again) != fmt.Sprint(list) {
+		t.Error("the files were read again")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.List(ctx, proto.ListSessions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller that left: %v", err)
+	}
+}
+
+// TestListRoom lists more than fits into a packet.
+func TestListRoom(t *testing.T) {
+	b := newBench(t, "")
+	b.digests = map[string]digest{}
+	long := strings.Repeat("n", 190)
+	for i := range 20 {
+		id := fmt.Sprintf("%s%02d", long, i)
+		b.put(id)
+		info, err := os.Lstat(b.path(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.digests[id] = digest{Size: info.Size(), MTime: info.ModTime().UnixNano(), Text: strings.Repeat("x", listRoom/60)}
+	}
+	if list := b.list(0); list.Total != 20 || len(list.Sessions) >= 20 || len(list.Sessions) < 5 {
+		t.Errorf("%d of %d", len(list.Sessions), list.Total)
+	}
+}
+
+// FuzzIndex takes any file for an index: what it says may be wrong, but for the
+// place of nothing and the name of no file.
+func FuzzIndex(f *testing.F) {
+	f.Add([]byte(`{"version":1,"sessions":{"a":{"size":10,"mtime":1,"end":10,"print":"eA==","schema":1,"events":1,"messages":1,"open":[{"id":"x"}]}}}`))
+	f.Add([]byte(`{"version":1,"sessions":{"../a":{},"b":{"end":-1},"c":{"size":1,"end":2},"d":{"messages":-1},"e":null}}`))
+	f.Add([]byte(`{"version":1,"sessions":null}`))
+	f.Add([]byte(`[]`))
+	b := newBench(f, "")
+	b.write("a", head, user("x"))
+	want := fmt.Sprint(b.list(0))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for id, d := range parseIndex(data) {
+			if !isID(id) || d.End < 0 || d.End > d.Size || d.Messages < 0 {
+				t.Fatalf("%q: %+v", id, d)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(b.dir, indexFile), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		// Only an index that knows the file's size, time and end is believed.
+		if got := fmt.Sprint(newBench(t, b.dir).list(0)); got != want {
+			t.Fatalf("%s\nwant %s", got, want)
+		}
+	})
+}

@@ -1,0 +1,156 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"zino/pkg/durable"
+	"zino/pkg/wire"
+	"zino/proto"
+)
+
+// fill writes a session of n events by hand and returns them.
+func (b *bench) fill(id string, n int) []string {
+	b.t.Helper()
+	lines := make([]string, n)
+	for i := range lines {
+		switch i % 4 {
+		case 0:
+			lines[i] = timed(user(fmt.Sprint("question ", i)))
+		case 1:
+			lines[i] = timed(use(fmt.Sprint(i)))
+		case 2:
+			lines[i] = timed(result(fmt.Sprint(i - 1)))
+		case 3:
+			lines[i] = timed(says(fmt.Sprint("answer ", i)))
+		}
+	}
+	b.write(id, append([]string{head}, lines...)...)
+	return append([]string{head}, lines...)
+}
+
+// pages reads a session in pages and returns its events and the number of pages.
+func (b *bench) pages(id string, limit int) (events []string, n int) {
+	b.t.Helper()
+	req := proto.ReadSession{SessionID: id, Limit: limit}
+	for {
+		reply, err := b.Read(b.t.Context(), req)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		list, err := wire.Elements(reply.Events)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		for _, e := range list {
+			events = append(events, string(e))
+		}
+		n++
+		if !reply.More {
+			return events, n
+		}
+		req.From = reply.Next
+	}
+}
+
+func TestReadPages(t *testing.T) {
+	b := newBench(t, "")
+	want := b.fill("s", 10_000)
+	for limit, pages := range map[int]int{0: 1, 999: 11, 10_000: 2} {
+		if got, n := b.pages("s", limit); strings.Join(got, "\n") != strings.Join(want, "\n") || n != pages {
+			t.Errorf("limit %d: %d events in %d pages, want %d", limit, len(got), n, pages)
+		}
+	}
+}
+
+// TestReadOn follows a session as it grows: what was read is not read again.
+func TestReadOn(t *testing.T) {
+	b := newBench(t, "")
+	next := b.put("s", user("0"))
+	for i := range 5 {
+		end := b.put("s", user(fmt.Sprint(i)))
+		reply, err := b.Read(t.Context(), proto.ReadSession{SessionID: "s", From: next})
+		if err != nil || string(reply.Events) != "["+timed(user(fmt.Sprint(i)))+"]" || reply.Next != end || reply.More {
+			t.Errorf("%s to %d, %v, %v", reply.Events, reply.Next, reply.More, err)
+		}
+		next = end
+	}
+	reply, err := b.Read(t.Context(), proto.ReadSession{SessionID: "s", From: next})
+	if err != nil || string(reply.Events) != "[]" || reply.Next != next {
+		t.Errorf("at the end: %s to %d, %v", reply.Events, reply.Next, err)
+	}
+	for _, place := range []int64{-1, 1, next - 2, next + 1, 1 << 60} {
+		_, err := b.Read(t.Context(), proto.ReadSession{SessionID: "s", From: place})
+		wantError(t, err, proto.ErrInvalid, `session "s"`, "no line begins at this place")
+	}
+}
+
+// TestReadRoom has pages as full as they may be.
+func TestReadRoom(t *testing.T) {
+	b := newBench(t, "")
+	long := func(n int) string { return `{"t":"` + strings.Repeat("x", n-len(`{"t":""}`)) + `"}` }
+	b.write("s", long(100), long(98), long(100), long(99), long(5000), "{}")
+	b.room = len(`[`) + 100 + len(`,`) + 98
+	got, n := b.pages("s", 0)
+	want := strings.Split(strings.TrimSpace(b.file("s")), "\n")
+	if n != 5 || strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("%d events in %d pages", len(got), n)
+	}
+}
+
+// TestPacketRoom holds the room for events against what surrounds them.
+func TestPacketRoom(t *testing.T) {
+	for typ, reply := range map[string]any{
+		"session_events": proto.SessionEvents{SessionID: strings.Repeat("ü", idMax/2), Events: proto.Raw("[]"), Next: 1 << 62, More: true, Skipped: 1 << 62},
+		"messages":       proto.SessionMessages{Messages: proto.Raw("[]"), Count: 1 << 62, Next: 1 << 62},
+	} {
+		packet, err := wire.AppendObject(nil, typ, reply)
+		if err != nil || len(packet)+readRoom > wire.MaxPayload || durable.MaxLine+len("[]") > readRoom {
+			t.Errorf("%s: %d bytes around the events, %v", typ, len(packet), err)
+		}
+	}
+}
+
+func TestReadSkips(t *testing.T) {
+	b := newBench(t, "")
+	b.write("s", "rubbish", head, "more", "", user("a"), "{", user("b"))
+	for limit, want := range map[int]string{0: "3 false", 1: "1 true", 2: "2 true", 3: "3 false"} {
+		reply, err := b.Read(t.Context(), proto.ReadSession{SessionID: "s", Limit: limit})
+		if got := fmt.Sprint(reply.Skipped, reply.More); got != want || err != nil {
+			t.Errorf("limit %d: %s, %v", limit, got, err)
+		}
+	}
+	b.write("s", head)
+	if b.read("s"); b.skipped["s.jsonl"] != 0 {
+		t.Errorf("skipped %v", b.skipped)
+	}
+}
+
+func TestReadErrors(t *testing.T) {
+	b := newBench(t, "")
+	if err := os.Mkdir(b.path("dir"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc/hostname", b.path("link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"dir", "link"} {
+		_, err := b.Read(t.Context(), proto.ReadSession{SessionID: id})
+		if err == nil || errors.Is(err, proto.ErrNotFound) || !strings.Contains(err.Error(), b.path(id)) {
+			t.Errorf("%s: %v", id, err)
+		}
+		if _, err := b.add(proto.AppendSession{SessionID: id, Create: true}, user("x")); err == nil {
+			t.Errorf("%s: appended", id)
+		}
+	}
+	b.fill("s", 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.Read(ctx, proto.ReadSession{SessionID: "s"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller that left: %v", err)
+	}
+}

@@ -1,0 +1,109 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"zino/proto"
+)
+
+func (b *bench) search(query string, limit int) []proto.SessionHit {
+	b.t.Helper()
+	hits, err := b.Search(b.t.Context(), proto.SearchSessions{Query: query, Limit: limit})
+	if err != nil || hits.Results == nil {
+		b.t.Fatalf("%v, %v", hits, err)
+	}
+	return hits.Results
+}
+
+func TestSearch(t *testing.T) {
+	b := newBench(t, "")
+	b.put("bread", user("How long does\nBread rise?"), says("Two hours."), use("1"), `{"type":"tool_result","tool_use_id":"1","output":"secret word"}`)
+	b.put("cake", user("A cake with STRAẞE and Öl"), says("No bread in it."))
+	b.put("empty")
+	b.write("foreign", "rubbish bread", `{"type":"note","text":"bread"}`, `{"type":"message","role":"system","text":"bread"}`, user("日本語のパン"))
+	for i, id := range []string{"bread", "cake", "empty", "foreign"} {
+		b.touch(id, i)
+	}
+	for query, want := range map[string]string{
+		"": "", "  \n": "", "bread": "cake bread", "BREAD": "cake bread", "bread rise": "bread", "hours bread": "bread", "bread cake": "cake",
+		"read": "cake bread", "rise cake": "", "strasse": "cake", "öl": "cake", "ÖL": "cake", "secret": "", "rubbish": "", "語のパ": "foreign", "?": "bread", "type": "",
+	} {
+		var got []string
+		for _, hit := range b.search(query, 0) {
+			got = append(got, hit.SessionID)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q finds %v, want %s", query, got, want)
+		}
+	}
+	want := proto.SessionHit{SessionID: "bread", Updated: now, Role: "user", Excerpt: "How long does Bread rise?"}
+	if got := b.search("long rise two", 0); len(got) != 1 || got[0] != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if got := b.search("bread", 1); len(got) != 1 || got[0].SessionID != "cake" || got[0].Role != "assistant" {
+		t.Errorf("one of them: %+v", got)
+	}
+	_, err := b.Search(t.Context(), proto.SearchSessions{Query: strings.Repeat("w ", wordsMax+1)})
+	wantError(t, err, proto.ErrInvalid, "64 words")
+}
+
+func TestSearchLimit(t *testing.T) {
+	b := newBench(t, "")
+	for i := range 30 {
+		b.put(fmt.Sprint("s", i), user("bread"))
+	}
+	for limit, want := range map[int]int{0: hitsUsual, -1: hitsUsual, 5: 5, 1 << 40: 30} {
+		if got := len(b.search("bread", limit)); got != want {
+			t.Errorf("limit %d: %d", limit, got)
+		}
+	}
+	if err := os.Mkdir(b.path("dir"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.Search(ctx, proto.SearchSessions{Query: "nowhere"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller that left: %v", err)
+	}
+}
+
+func TestExcerpt(t *testing.T) {
+	for _, c := range []struct{ text, word, want string }{
+		{"short", "short", "short"},
+		{"a\tb\x1b[2Jc\u0085d", "c", "a b [2Jc d"},
+		{strings.Repeat("ä ", 50) + "word" + strings.Repeat(" ö", 100), "word", "…" + strings.Repeat("ä ", 30) + "word" + strings.Repeat(" ö", 58) + "…"},
+		{strings.Repeat("ẞ", 10) + "word", "word", strings.Repeat("ẞ", 10) + "word"},
+		{strings.Repeat("ß", 100) + "word", "word", "…" + strings.Repeat("ß", 60) + "word"},
+	} {
+		folded := string(fold(nil, c.text))
+		if got := excerpt(c.text, strings.Index(folded, c.word)); got != c.want {
+			t.Errorf("%q: %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
+func FuzzExcerpt(f *testing.F) {
+	f.Add("How long does bread rise?", "BREAD")
+	f.Add(strings.Repeat("ẞİ\x00\u2028", 100)+"x", "x")
+	f.Add("\xff\xfe", "\xff")
+	f.Fuzz(func(t *testing.T, text, word string) {
+		text = strings.ToValidUTF8(text, "\ufffd")
+		at := strings.Index(string(fold(nil, text)), string(fold(nil, word)))
+		if at < 0 {
+			return
+		}
+		got := excerpt(text, at)
+		if !utf8.ValidString(got) || utf8.RuneCountInString(got) > 3*around+2 || strings.ContainsAny(got, "\n\r\x1b\x00") {
+			t.Fatalf("%q around %q: %q", text, word, got)
+		}
+		if short := beginning(text, textMax); !utf8.ValidString(short) || utf8.RuneCountInString(short) > textMax || strings.ContainsAny(short, "\n\r\x1b\x00") {
+			t.Fatalf("the beginning of %q: %q", text, short)
+		}
+	})
+}
