@@ -8,5 +8,5 @@ var Changelog = []string{
 	"2  2026-11-21  infer: tools, provider, model, max_tokens, system, session_id, events; answers with usage, stop_reason, tool_calls; usage of rtr",
 	"3  2026-11-21  sessions of mem: create, append, read, list, find, search, fork, export, remove, messages, hold",
 	"4  2026-11-21  mem: list, get, update and delete hard memories, list channels; filters, min_score and explain of search_hard",
-	"5  2026-11-21  ctx: build with session_id and context_tokens; budgets",
+	"5  2026-11-21  ctx: build with session_id and context_tokens; budgets; created of store_hard",
 }

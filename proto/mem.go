@@ -127,6 +127,9 @@ type StoreHard struct {
 	ChannelID string `json:"channel_id,omitzero"`
 	// SessionID is the session that the memory comes from.
 	SessionID string `json:"session_id,omitzero"`
+	// Created is when it was stored first, in RFC 3339, for a memory that was
+	// exported; absent: now.
+	Created string `json:"created,omitzero"`
 }
 
 // Stored names a stored memory.

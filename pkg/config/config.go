@@ -88,9 +88,10 @@ type Exc struct {
 
 // Mem configures the memory.
 type Mem struct {
-	Socket     string `toml:"socket"`
-	DataDir    string `toml:"data_dir"`
-	Durability string `toml:"durability"` // "fsync" or "os"
+	Socket      string `toml:"socket"`
+	DataDir     string `toml:"data_dir"`
+	SessionsDir string `toml:"sessions_dir"` // empty: sessions below DataDir
+	Durability  string `toml:"durability"`   // "fsync" or "os"
 }
 
 // Ctx configures the context. Its budgets are estimates: a token is taken for

@@ -19,7 +19,7 @@ const memoryImportLong = `Read memories as zino memory export writes them, JSON 
 where they have one, a tag, a channel_id and a session_id, one a line, from a file
 or from standard input (-). What is remembered already is not stored twice. A line
 that is not understood is told of and left out: the exit status is 1 then. The
-memories get new ids, and count as stored now.`
+memories get new ids and keep their times.`
 
 func (a *app) memoryImportCommand() *cobra.Command {
 	return &cobra.Command{
@@ -125,8 +125,8 @@ func (m *importing) store(ctx context.Context, line string, end error) (refused,
 	return nil, nil
 }
 
-// parseMemory reads a line of an export. Its id and its time belong to the place
-// that it comes from.
+// parseMemory reads a line of an export. Its id belongs to the place that it
+// comes from.
 func parseMemory(line string) (req proto.StoreHard, err error) {
 	if err := wire.Decode([]byte(line), &req); err != nil {
 		return req, err

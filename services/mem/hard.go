@@ -45,7 +45,12 @@ func (s *Service) storeHard(ctx context.Context, req proto.StoreHard) (proto.Sto
 	if _, _, err := parseMessages(req.Messages); err != nil {
 		return proto.Stored{}, invalid(err)
 	}
-	id, err := s.memories.Put(ctx, store.Memory{Messages: req.Messages, Tag: req.Tag, Channel: req.ChannelID, Session: req.SessionID})
+	created, err := moment("created", req.Created)
+	if err != nil {
+		return proto.Stored{}, err
+	}
+	m := store.Memory{Messages: req.Messages, Tag: req.Tag, Channel: req.ChannelID, Session: req.SessionID, Created: created}
+	id, err := s.memories.Put(ctx, m)
 	return proto.Stored{ID: id}, hardError(err)
 }
 

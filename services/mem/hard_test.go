@@ -209,3 +209,14 @@ func TestRewrittenUnderway(t *testing.T) {
 		t.Errorf("found: %s", reply)
 	}
 }
+
+// TestStoreCreated holds that an imported memory keeps its time, and that a
+// time that is none is refused.
+func TestStoreCreated(t *testing.T) {
+	m := start(t, "")
+	m.want(`{"type":"store_hard","messages":[`+msg("old")+`],"created":"2020-02-29T23:30:00+01:00"}`, stored(0))
+	if item := m.ask(`{"type":"get_hard","id":0}`); !strings.Contains(item, `"created":"2020-02-29T22:30:00Z"`) {
+		t.Errorf("get_hard: %s", item)
+	}
+	m.wantError(`{"type":"store_hard","messages":[`+msg("other")+`],"created":"yesterday"}`, "invalid", "created must be a time")
+}

@@ -32,7 +32,12 @@ func newSessions(cfg config.Mem, p *problems) *sessions {
 }
 
 // sessionsDir is where the sessions are.
-func sessionsDir(cfg config.Mem) string { return filepath.Join(cfg.DataDir, "sessions") }
+func sessionsDir(cfg config.Mem) string {
+	if cfg.SessionsDir != "" {
+		return cfg.SessionsDir
+	}
+	return filepath.Join(cfg.DataDir, "sessions")
+}
 
 // open returns the store. If the directory cannot be used now the next request
 // tries again.
