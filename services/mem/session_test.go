@@ -72,7 +72,7 @@ func TestSessions(t *testing.T) {
 	for request, words := range map[string]string{
 		`{"type":"list_sessions"}`:                          `"forked_from":"s"`,
 		`{"type":"list_sessions","limit":"1"}`:              `"total":3}`,
-		`{"type":"find_session","session_id":"c"}`:          `{"type":"session_summary","session_id":"copy",`,
+		`{"type":"find_session","session_id":"co"}`:         `{"type":"session_summary","session_id":"copy",`,
 		`{"type":"search_sessions","query":"ELL"}`:          `{"session_id":"s",`,
 		about("get_messages", "s", ""):                      `"messages":[{"role":"user","content":"hello\n\nhello"}],"count":2,`,
 		about("export_session", "copy", `,"format":"md"`):   `"content":"# Session copy\n\nBegun `,
