@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"unicode/utf8"
 
 	"zino/pkg/wire"
 )
@@ -114,4 +115,9 @@ func isObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }
 func isTrue(raw []byte) bool   { return string(raw) == "true" }
 
 // served is a line as it is given to readers, who need valid UTF-8.
-func served(line []byte) []byte { return bytes.ToValidUTF8(line, []byte("\ufffd")) }
+func served(line []byte) []byte {
+	if utf8.Valid(line) {
+		return line
+	}
+	return bytes.ToValidUTF8(line, []byte("\ufffd"))
+}

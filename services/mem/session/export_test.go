@@ -129,7 +129,7 @@ func TestExportRoom(t *testing.T) {
 // TestExportParts has texts of several parts, some of them of one event.
 func TestExportParts(t *testing.T) {
 	b := newBench(t, "")
-	b.part = 5000
+	b.part = 4999
 	long := func(c string, n int) string { return user(strings.Repeat(c, n)) }
 	lines := []string{head, user("a"), long("ü", b.part), long("b", b.part/2), long("\u4e16x", b.part/2+7), user("c"), long("<", b.part-200), user("d")}
 	b.write("s", lines...)
@@ -175,6 +175,18 @@ func TestLongestRun(t *testing.T) {
 	for text, want := range map[string]int{"": 0, "a": 0, "`": 1, "a``b`": 2, "```": 3, "`a```": 3} {
 		if got := longestRun(text, '`'); got != want {
 			t.Errorf("%q: %d", text, got)
+		}
+	}
+}
+
+func TestSplit(t *testing.T) {
+	long := strings.Repeat("ü", unsplit)
+	for _, c := range []struct {
+		text    string
+		n, want int
+	}{{long[:unsplit], 10, 0}, {long, 10, 10}, {long, 11, 10}, {long, 1, 0}, {long, 0, 0}} {
+		if got := split(c.text, c.n); got != c.want {
+			t.Errorf("%d bytes at %d: %d, want %d", len(c.text), c.n, got, c.want)
 		}
 	}
 }

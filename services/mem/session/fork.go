@@ -24,6 +24,9 @@ func (s *Store) Fork(ctx context.Context, req proto.ForkSession) (proto.SessionP
 	if err := checkID(reply.SessionID); err != nil {
 		return reply, err
 	}
+	if reply.SessionID == id { // which would be locked against itself
+		return reply, taken(id)
+	}
 	c := &copying{s: s, ctx: ctx, from: origin{id, req.Until}}
 	reply.Next, err = s.make(reply.SessionID, c.run)
 	return reply, err

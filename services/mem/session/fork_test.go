@@ -66,8 +66,8 @@ func TestForkNames(t *testing.T) {
 	if _, err := b.Fork(t.Context(), proto.ForkSession{SessionID: "empty", NewID: "none"}); err != nil || b.file("none") != forked("empty", 0, "")+"\n" {
 		t.Errorf("of an empty one: %v", err)
 	}
-	for _, id := range []string{"copy", "bare"} {
-		_, err := b.Fork(t.Context(), proto.ForkSession{SessionID: "bare", NewID: id})
+	for _, names := range [][2]string{{"bare", "copy"}, {"bare", "bare"}, {"empty", "empty"}, {"emp", "empty"}} {
+		_, err := b.Fork(t.Context(), proto.ForkSession{SessionID: names[0], NewID: names[1]})
 		wantError(t, err, proto.ErrInvalid, "already")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 
 	"zino/pkg/durable"
 )
@@ -31,9 +32,7 @@ func (s *Store) loadIndex() {
 	if err != nil {
 		return
 	}
-	for id, d := range parseIndex(data) {
-		s.digests[id] = d
-	}
+	maps.Copy(s.digests, parseIndex(data))
 }
 
 func parseIndex(data []byte) map[string]digest {

@@ -37,7 +37,7 @@ func (s *Store) make(id string, fill func(*durable.Pen) error) (next int64, err 
 	l := s.lines(id)
 	err = l.Update(true, func(p *durable.Pen) error {
 		if p.End() > 0 {
-			return invalid("There is a session %s already. Choose another name.", quote(id))
+			return taken(id)
 		}
 		ours = true
 		err := fill(p)
@@ -50,6 +50,10 @@ func (s *Store) make(id string, fill func(*durable.Pen) error) (next int64, err 
 		}
 	}
 	return next, s.wrong(id, err)
+}
+
+func taken(id string) error {
+	return invalid("There is a session %s already. Choose another name.", quote(id))
 }
 
 // Append adds events to the session of the request, or to a new one if that is

@@ -136,6 +136,7 @@ func TestForeignFiles(t *testing.T) {
 		"notes":             {"buy milk\nand bread\n", 0, 2, "is no session"},
 		"a JSON array":      {`[{"role":"user","content":"x"}]` + "\n", 0, 1, "is no session"},
 		"of a newer zino":   {strings.Replace(head, ":1,", ":2,", 1) + "\n", 1, 0, "schema 2"},
+		"a late head":       {user("x") + "\n" + strings.Replace(head, ":1,", ":2,", 1) + "\n", 2, 0, ""},
 		"of an odd version": {strings.Replace(head, ":1,", `:"two",`, 1) + "\n", 1, 0, ""},
 	} {
 		t.Run(what, func(t *testing.T) {

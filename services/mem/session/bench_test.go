@@ -1,0 +1,94 @@
+package session
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"zino/proto"
+)
+
+var speech = strings.Repeat("How long does the bread with walnuts take in the oven? ", 10)
+
+// session writes a session of n events of a few hundred bytes.
+func (b *bench) session(id string, n int) {
+	b.t.Helper()
+	lines := []string{head}
+	for i := range n / 4 {
+		lines = append(lines, user(speech), use(fmt.Sprint(i)), strings.Replace(result(fmt.Sprint(i)), `"ok":true}`, `"ok":true,"data":`+quoted(speech)+`}`, 1), says(speech))
+	}
+	b.write(id, lines...)
+}
+
+// BenchmarkAppend appends an event to sessions of different lengths: the cost
+// must not depend on that.
+func BenchmarkAppend(b *testing.B) {
+	for _, n := range []int{100, 100_000} {
+		b.Run(fmt.Sprintf("events=%d", n), func(b *testing.B) {
+			s := newBench(b, "")
+			s.session("s", n)
+			s.put("s", user("x"))
+			b.ReportAllocs()
+			for b.Loop() {
+				s.put("s", user(speech))
+			}
+		})
+	}
+}
+
+// BenchmarkMessages makes the messages of a session of 10,000 events.
+func BenchmarkMessages(b *testing.B) {
+	s := newBench(b, "")
+	s.session("s", 10_000)
+	b.SetBytes(int64(len(s.file("s"))))
+	b.ReportAllocs()
+	for b.Loop() {
+		s.messages("s")
+	}
+}
+
+// BenchmarkHold takes a session that another process has worked on.
+func BenchmarkHold(b *testing.B) {
+	s := newBench(b, "")
+	s.session("s", 10_000)
+	for b.Loop() {
+		if err := s.hold("s", s.alone()).release(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkList lists 1000 sessions of 400 kB: for the first time, with the index
+// that an earlier process left, and once more.
+func BenchmarkList(b *testing.B) {
+	s := newBench(b, "")
+	for i := range 1000 {
+		s.session(fmt.Sprint("s", i), 800)
+	}
+	b.Run("first", func(b *testing.B) {
+		for b.Loop() {
+			if err := os.RemoveAll(s.dir + "/" + indexFile); err != nil {
+				b.Fatal(err)
+			}
+			newBench(b, s.dir).list(0)
+		}
+	})
+	b.Run("next process", func(b *testing.B) {
+		for b.Loop() {
+			newBench(b, s.dir).list(0)
+		}
+	})
+	b.Run("again", func(b *testing.B) {
+		for b.Loop() {
+			s.list(0)
+		}
+	})
+	b.Run("search", func(b *testing.B) {
+		for b.Loop() {
+			if hits, err := s.Search(b.Context(), proto.SearchSessions{Query: "nowhere walnuts"}); err != nil || len(hits.Results) > 0 {
+				b.Fatal(len(hits.Results), err)
+			}
+		}
+	})
+}
