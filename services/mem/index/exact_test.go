@@ -30,6 +30,12 @@ func (p *pair) put(id int, text string) {
 	p.texts[id] = text
 }
 
+func (p *pair) drop(id int) bool {
+	delete(p.naive, id)
+	delete(p.texts, id)
+	return p.Delete(id)
+}
+
 // step changes something: mostly it adds.
 func (p *pair) step() {
 	switch p.rng.IntN(10) {
@@ -38,11 +44,9 @@ func (p *pair) step() {
 	case 1:
 		id := p.rng.IntN(p.ids + 2)
 		_, there := p.naive[id]
-		if p.Delete(id) != there {
-			panic(fmt.Sprint("deleted ", id, there))
+		if p.drop(id) != there {
+			panic(fmt.Sprintf("document %d was deleted, or not, and was there: %t", id, there))
 		}
-		delete(p.naive, id)
-		delete(p.texts, id)
 	case 2: // a hole, and a text that is there already
 		p.ids += p.rng.IntN(3)
 		p.put(p.ids, p.texts[p.rng.IntN(p.ids+1)])
@@ -128,8 +132,7 @@ func TestExactMany(t *testing.T) {
 	}
 	for id := range p.ids { // and back to a few
 		if id%20 != 0 {
-			p.Delete(id)
-			delete(p.naive, id)
+			p.drop(id)
 		}
 	}
 	p.bounds(t)
@@ -181,30 +184,72 @@ func byCachedLength(p *pair, q Query) []Hit {
 	return hits
 }
 
-// TestTies has scores that are equal but come from other sums.
-func TestTies(t *testing.T) {
-	x := New()
+// TestWorstBounds has terms whose cached part is off by as much as it may be,
+// one above and one below, and documents whose scores are closer than that.
+func TestWorstBounds(t *testing.T) {
+	p := newPair(7)
+	heavy := func(id int, word string) string { return strings.Repeat(word+" ", 40+id*7%50) }
 	for id := range 300 {
-		x.Put(id, fmt.Sprintf("fox a%d b%d %c%d", id, id, 'a'+id%2, id)) // one of the rare words twice
-		if id%3 == 0 {
-			x.Put(id, "fox") // the best
-		}
+		p.put(id, "needle upper lower "+heavy(id, [...]string{"upper", "lower"}[id%2]))
 	}
-	var want []int
-	for _, best := range []bool{true, false} {
-		for id := 299; id >= 0; id-- {
-			if (id%3 == 0) == best {
-				want = append(want, id)
+	for round := range 12 {
+		for i := range p.terms {
+			t := &p.terms[i]
+			t.cached = t.log
+			if sign := float64(1 - 2*(round%2)); t.name == "upper" {
+				t.cached += drift * sign
+			} else if t.name == "lower" {
+				t.cached -= drift * sign
 			}
 		}
-	}
-	for k := 1; k <= 300; k += 7 {
-		var got []int
-		for _, h := range x.Search(Query{Text: "fox", K: k}) {
-			got = append(got, h.ID)
+		for id := range p.docs {
+			p.norms[id] = p.norm(uint32(id))
 		}
-		if !slices.Equal(got, want[:k]) {
-			t.Fatalf("the best %d are %v, want %v", k, got, want[:k])
+		p.bounds(t)
+		q := Query{Text: "needle", K: 1 + round*5}
+		check(t, p.Search(q), p.naive.scores(q.Text), q)
+	}
+}
+
+// TestRestDecides has few documents with the rare word of a query, so that the
+// lists of the others are not read, and those decide.
+func TestRestDecides(t *testing.T) {
+	p := newPair(3)
+	for id := range 1500 {
+		text := "often0 often1 often2 often3 other0 other1 other2 other3"
+		if id%100 == 0 {
+			text = "rare"
+			for i := range 4 {
+				text += strings.Repeat(fmt.Sprintf(" often%d", i), p.rng.IntN(4)) + strings.Repeat(fmt.Sprintf(" other%d", i), p.rng.IntN(4))
+			}
+		}
+		p.put(id, text)
+	}
+	for k := 1; k <= 16; k++ {
+		q := Query{Text: "rare often0 often1 often2 often3", K: k}
+		check(t, p.Search(q), p.naive.scores(q.Text), q)
+	}
+}
+
+// TestTies has scores that are equal but come from sums in another order.
+func TestTies(t *testing.T) {
+	x := New()
+	rng := rand.New(rand.NewPCG(2, 2))
+	for id := range 300 {
+		var text strings.Builder
+		text.WriteString("fox")
+		for i, n := range rng.Perm(20) {
+			text.WriteString(strings.Repeat(fmt.Sprintf(" w%dx%d", id, i), n))
+		}
+		x.Put(id, text.String())
+	}
+	hits := x.Search(Query{Text: "fox", K: 300})
+	if !slices.IsSortedFunc(hits, func(a, b Hit) int { return b.ID - a.ID }) || hits[0].Score != hits[299].Score {
+		t.Errorf("the equal hits are %v", hits)
+	}
+	for k := 1; k <= 300; k += 13 {
+		if got := x.Search(Query{Text: "fox", K: k}); !slices.Equal(got, hits[:k]) {
+			t.Fatalf("the best %d are %v, want %v", k, got, hits[:k])
 		}
 	}
 }

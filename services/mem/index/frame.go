@@ -60,7 +60,7 @@ func readBody(r io.Reader, stamp []byte) ([]byte, error) {
 	if v := f.number(); f.err == nil && v != version {
 		return nil, fmt.Errorf("%w (version %d, not %d)", ErrStale, v, version)
 	}
-	if s := f.bytes(min(f.number(), longestStamp)); f.err == nil && !bytes.Equal(s, stamp) {
+	if s := f.bytes(f.number()); f.err == nil && !bytes.Equal(s, stamp) {
 		return nil, ErrStale
 	}
 	body := f.bytes(f.number())

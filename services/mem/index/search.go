@@ -50,7 +50,7 @@ type search struct {
 
 // scratch is what a search needs in memory. All of dots is 0 between searches.
 type scratch struct {
-	dots    []float64 // by id: the dot product as far as it is known, times the document's length
+	dots    []float64 // by id: the score as far as it is known, times the length of the document
 	reached []uint32  // documents whose dots are not 0
 	order   []part
 	rests   []float64 // by place in order: what the terms from there on can at most add to a score
@@ -170,6 +170,9 @@ func (s *search) matches(id uint32) bool {
 // raise raises the floor to what is known by now.
 func (s *search) raise() {
 	s.best, s.read = s.best[:0], 0
+	if len(s.reached) < s.q.K {
+		return
+	}
 	floor := s.floor / (1 - drift)
 	for _, id := range s.reached {
 		if !s.above(id, floor) || !s.matches(id) {
@@ -212,7 +215,9 @@ func (s *search) rank(rest float64) []Hit {
 		s.dots[id] = 0
 	}
 	s.reached = s.reached[:0]
-	slices.SortFunc(s.bounds, func(a, b bound) int { return cmp.Compare(b.score, a.score) })
+	if len(s.bounds) > s.q.K {
+		slices.SortFunc(s.bounds, func(a, b bound) int { return cmp.Compare(b.score, a.score) })
+	}
 	s.best = s.best[:0]
 	for _, b := range s.bounds {
 		if len(s.best) == s.q.K && b.score < s.best[0].Score {

@@ -21,11 +21,15 @@ func snapshot(t testing.TB, x *Index, stamp string) []byte {
 	return b.Bytes()
 }
 
-// worn is an index that has seen all kinds of changes.
+// worn is an index that has seen all kinds of changes, and lacks documents and
+// terms that it had.
 func worn() *pair {
 	p := newPair(8)
 	for range 300 {
 		p.step()
+	}
+	for id := range p.ids / 2 {
+		p.drop(id)
 	}
 	return p
 }
@@ -34,6 +38,9 @@ func worn() *pair {
 // further changes.
 func TestSnapshot(t *testing.T) {
 	p := worn()
+	if len(p.free) == 0 || len(p.large) == 0 {
+		t.Fatal("the index lacks no term, or has no large count")
+	}
 	b := snapshot(t, p.Index, "state 1")
 	x, err := Restore(bytes.NewReader(b), []byte("state 1"))
 	if err != nil {

@@ -1,35 +1,44 @@
 package index
 
-import (
-	"cmp"
-	"container/heap"
-)
+import "cmp"
 
 // compareHits orders hits best first.
 func compareHits(a, b Hit) int {
 	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.ID, a.ID))
 }
 
-// top is a heap of the best hits with the worst of them in front.
+// top holds the best hits. When there are as many as are wanted it is a heap
+// with the worst of them in front.
 type top []Hit
-
-func (t top) Len() int           { return len(t) }
-func (t top) Less(i, j int) bool { return compareHits(t[i], t[j]) > 0 }
-func (t top) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
-func (t *top) Push(h any)        { *t = append(*t, h.(Hit)) }
-func (t *top) Pop() any {
-	last := len(*t) - 1
-	h := (*t)[last]
-	*t = (*t)[:last]
-	return h
-}
 
 // offer keeps h if it is among the k best so far.
 func (t *top) offer(h Hit, k int) {
-	if len(*t) < k {
-		heap.Push(t, h)
-	} else if compareHits(h, (*t)[0]) < 0 {
+	switch {
+	case len(*t) < k:
+		if *t = append(*t, h); len(*t) == k {
+			for i := k/2 - 1; i >= 0; i-- {
+				t.sink(i)
+			}
+		}
+	case compareHits(h, (*t)[0]) < 0:
 		(*t)[0] = h
-		heap.Fix(t, 0)
+		t.sink(0)
+	}
+}
+
+// sink moves the hit at i below those that are worse.
+func (t top) sink(i int) {
+	for {
+		worst := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(t); child++ {
+			if compareHits(t[child], t[worst]) > 0 {
+				worst = child
+			}
+		}
+		if worst == i {
+			return
+		}
+		t[i], t[worst] = t[worst], t[i]
+		i = worst
 	}
 }

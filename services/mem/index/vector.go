@@ -8,9 +8,8 @@ import (
 
 // vector is a query. Its length is 1.
 type vector struct {
-	parts   []part  // of the terms that documents have, by number
-	level   float64 // of the index
-	unknown bool    // the query has terms that no document has
+	parts []part  // of the terms that documents have, by number
+	level float64 // of the index
 }
 
 // part is a term of a query.
@@ -36,7 +35,7 @@ func (x *Index) vector(text string) vector {
 		sum += p.size * p.size
 	}
 	length := math.Sqrt(sum)
-	v.unknown, v.parts = known < len(v.parts), v.parts[:known]
+	v.parts = v.parts[:known]
 	for i := range v.parts {
 		v.parts[i].size /= length
 	}
@@ -98,11 +97,11 @@ func (x *Index) score(v *vector, id uint32) float64 {
 	return max(grain, min(s, 1))
 }
 
-// matches reports whether query and document have the same terms in the same
-// proportion.
+// matches reports whether query and document have the same known terms in the
+// same proportion. An unknown one keeps a score well below 1.
 func (x *Index) matches(v *vector, id uint32) bool {
 	doc := x.docs[id]
-	if v.unknown || len(doc) != len(v.parts) {
+	if len(doc) != len(v.parts) {
 		return false
 	}
 	ratio := 0.0

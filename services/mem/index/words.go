@@ -132,7 +132,7 @@ func (s *splitter) letter(r rune) {
 	before := len(s.word.folded)
 	s.word.folded = appendFolded(s.word.folded, r)
 	for _, c := range s.word.folded[before:] {
-		s.word.plain = s.word.plain && c >= 'a' && c <= 'z'
+		s.word.plain = s.word.plain && c < utf8.RuneSelf
 	}
 }
 
