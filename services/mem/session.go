@@ -162,13 +162,13 @@ func cleanHeader(raw proto.Raw) (proto.Raw, error) {
 
 // hold answers until the caller hangs up.
 func (s *sessions) hold(ctx context.Context, req proto.HoldSession, out *rpc.Out) (proto.SessionName, error) {
-	name := proto.SessionName{SessionID: req.SessionID}
+	name := proto.SessionName(req)
 	store, err := s.open()
 	if err != nil {
 		return name, err
 	}
 	err = store.Hold(ctx, req.SessionID,
-		func() error { return out.Event("waiting", proto.SessionWaiting{SessionID: req.SessionID}) },
+		func() error { return out.Event("waiting", proto.SessionWaiting(req)) },
 		func(held proto.SessionHeld) error { return out.Event("held", held) })
 	return name, err
 }

@@ -136,8 +136,6 @@ func at(text string) time.Time {
 	return t
 }
 
-func ptr[T any](v T) *T { return &v }
-
 var storing = []check{
 	{"ids are positions", func(s *subject) { s.puts("a", "b", "c") }},
 	{"nothing is there at first", func(s *subject) {
@@ -297,18 +295,18 @@ var changing = []check{
 	{"an update keeps the rest", func(s *subject) {
 		s.keep(store.Memory{Messages: said("a"), Tag: "t", Channel: "c", Session: "s", Created: at("2026-03-04T05:06:07Z")})
 		s.ok(s.Update(s.Context(), 0, store.Change{Messages: said("b")}))
-		s.ok(s.Update(s.Context(), 0, store.Change{Tag: ptr("u")}))
+		s.ok(s.Update(s.Context(), 0, store.Change{Tag: new("u")}))
 		got, err := s.Get(s.Context(), 0)
 		s.ok(err)
 		s.same("memory", fmt.Sprintf("%s %s %s %s %s", got.Messages, got.Tag, got.Channel, got.Session, got.Created.UTC()), fmt.Sprintf("%s u c s %s", said("b"), at("2026-03-04T05:06:07Z")))
-		s.ok(s.Update(s.Context(), 0, store.Change{Tag: ptr("")}))
+		s.ok(s.Update(s.Context(), 0, store.Change{Tag: new("")}))
 		got, err = s.Get(s.Context(), 0)
 		s.ok(err)
 		s.same("tag", got.Tag, "")
 	}},
 	{"an update to the same changes nothing", func(s *subject) {
 		s.puts("a")
-		s.ok(s.Update(s.Context(), 0, store.Change{Messages: said("a"), Tag: ptr("")}))
+		s.ok(s.Update(s.Context(), 0, store.Change{Messages: said("a"), Tag: new("")}))
 		s.ok(s.Update(s.Context(), 0, store.Change{}))
 		s.finds("a", 0)
 	}},
@@ -404,8 +402,8 @@ var filtering = []check{
 	{"since", filtered(store.Filter{Since: at("2026-01-02T00:00:00Z")}, 3, 2, 0)},
 	{"until", filtered(store.Filter{Until: at("2026-01-02T00:00:00Z")}, 1)},
 	{"since and until", filtered(store.Filter{Since: at("2026-01-02T01:00:00+01:00"), Until: at("2026-01-03T00:00:01Z")}, 2, 0)},
-	{"before an id", filtered(store.Filter{Before: ptr(2)}, 1, 0)},
-	{"before the first id", filtered(store.Filter{Before: ptr(0)})},
+	{"before an id", filtered(store.Filter{Before: new(2)}, 1, 0)},
+	{"before the first id", filtered(store.Filter{Before: new(0)})},
 	{"by a minimal score", func(s *subject) {
 		s.puts("tea", "tea milk", "tea milk sugar honey")
 		all := s.search(store.Query{Text: "tea"})
@@ -417,7 +415,7 @@ var filtering = []check{
 	}},
 	{"a filter sees updates", func(s *subject) {
 		kept(s)
-		s.ok(s.Update(s.Context(), 0, store.Change{Tag: ptr("work")}))
+		s.ok(s.Update(s.Context(), 0, store.Change{Tag: new("work")}))
 		s.same("scan", s.scanned(store.Filter{Tag: "work"}), []int{1, 0})
 		s.same("scan", s.scanned(store.Filter{Tag: "home"}), []int{2})
 	}},
@@ -469,7 +467,7 @@ var sharing = []check{
 	{"all is there after a restart", func(s *subject) {
 		s.puts("apple", "pear", "plum", "cherry")
 		s.ok(s.Delete(s.Context(), 1))
-		s.ok(s.Update(s.Context(), 2, store.Change{Messages: said("mango"), Tag: ptr("t")}))
+		s.ok(s.Update(s.Context(), 2, store.Change{Messages: said("mango"), Tag: new("t")}))
 		queries := []string{"apple", "pear", "plum", "mango", "t", "cherry apple"}
 		var before []string
 		for _, q := range queries {
