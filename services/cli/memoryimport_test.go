@@ -145,8 +145,12 @@ func TestMemoryImportInterrupted(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != exitInterrupted || said.String() != "1 added, 0 known already, 0 refused\n" {
+	// Whether mem's answer to the line was heard before the signal is chance.
+	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != exitInterrupted {
 		t.Errorf("%v, said %q", err, &said)
+	}
+	if added := strings.TrimLeft(said.String(), "01"); added != " added, 0 known already, 0 refused\n" {
+		t.Errorf("said %q", &said)
 	}
 }
 
