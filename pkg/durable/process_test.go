@@ -15,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"zino/pkg/smalldisk"
 )
 
 // children are what the test binary does in the place of another process, in
@@ -221,26 +223,12 @@ func TestWriteFails(t *testing.T) {
 // have a small disk that goes away with it.
 func TestDiskFull(t *testing.T) {
 	cmd := child(t, "full", t.TempDir())
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
-	if os.Geteuid() != 0 {
-		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
-	}
-	out, err := cmd.CombinedOutput()
-	if errors.Is(err, syscall.EPERM) || strings.Contains(string(out), "mount: operation not permitted") {
-		t.Skipf("this system lets us mount no small disk (%v); TestWriteFails covers short writes", err)
-	}
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	smalldisk.Run(t, cmd)
 }
 
 func fillDisk(dir string) error {
-	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("mount: %w", err)
-	}
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
-		return fmt.Errorf("mount: %w", err)
+	if err := smalldisk.Mount(dir, "size=64k", 0); err != nil {
+		return err
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -154,7 +154,7 @@ func TestShippedTools(t *testing.T) {
 				t.Errorf("got %+v, %v", r, err)
 			}
 			if _, err := exec.LookPath(tt.analyser); err != nil {
-				t.Skipf("%s is not installed: its use is not tested", tt.analyser)
+				t.Fatalf("%s is not installed: make need gets it", tt.analyser)
 			}
 			for code, ok := range map[string]bool{tt.good: true, tt.bad: false} {
 				v, err := s.validate(t.Context(), proto.Validate{Executor: tt.executor, Code: code})

@@ -151,7 +151,7 @@ func TestFormat(t *testing.T) {
 	}
 	jq, err := exec.LookPath("jq")
 	if err != nil {
-		t.Skip("there is no jq here")
+		t.Fatal("jq is not installed: make need gets it")
 	}
 	out, err := exec.Command(jq, "-c", `map([.id,.deleted,.messages[0].content?])`, m.file(hardFile)).CombinedOutput()
 	if want := `[[null,null,"a"],[null,null,"b"],[null,null,"c"],[1,null,"B"],[0,true,null]]`; err != nil || strings.TrimSpace(string(out)) != want {

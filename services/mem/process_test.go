@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"zino/pkg/config"
+	"zino/pkg/smalldisk"
 	"zino/proto"
 )
 
@@ -28,26 +29,12 @@ func TestDiskFull(t *testing.T) {
 	}
 	cmd := exec.Command(exe)
 	cmd.Env = append(os.Environ(), "MEM_CHILD=full", "MEM_DIR="+newDir(t))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
-	if os.Geteuid() != 0 {
-		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
-	}
-	out, err := cmd.CombinedOutput()
-	if errors.Is(err, syscall.EPERM) || strings.Contains(string(out), "mount: operation not permitted") {
-		t.Skipf("this system lets us mount no small disk (%v); pkg/durable tests writes cut short", err)
-	}
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	smalldisk.Run(t, cmd)
 }
 
 func fillDisk(dir string) error {
-	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("mount: %w", err)
-	}
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=128k"); err != nil {
-		return fmt.Errorf("mount: %w", err)
+	if err := smalldisk.Mount(dir, "size=128k", 0); err != nil {
+		return err
 	}
 	s, err := Open(config.Mem{DataDir: dir, Durability: "fsync"}, slog.New(slog.DiscardHandler))
 	if err != nil {

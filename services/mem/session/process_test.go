@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"zino/pkg/smalldisk"
 	"zino/proto"
 )
 
@@ -260,29 +261,7 @@ func checkTurns(t *testing.T, dir string) {
 func inNamespace(t *testing.T, role string) {
 	t.Helper()
 	cmd := child(t, role, t.TempDir())
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
-	if os.Geteuid() != 0 {
-		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
-	}
-	out, err := cmd.CombinedOutput()
-	if errors.Is(err, syscall.EPERM) || strings.Contains(string(out), "mount: operation not permitted") {
-		t.Skipf("this system lets us mount no disk (%v)", err)
-	}
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-}
-
-func mountDisk(dir, options string, flags uintptr) error {
-	err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
-	if err == nil {
-		err = syscall.Mount("tmpfs", dir, "tmpfs", flags, options)
-	}
-	if err != nil {
-		return fmt.Errorf("mount: %w", err)
-	}
-	return nil
+	smalldisk.Run(t, cmd)
 }
 
 func TestDiskFull(t *testing.T) { inNamespace(t, "full") }
@@ -290,7 +269,7 @@ func TestDiskFull(t *testing.T) { inNamespace(t, "full") }
 // fillDisk appends and copies until the disk is full: each error says so, and
 // nothing that was acknowledged is lost.
 func fillDisk(dir string) error {
-	if err := mountDisk(dir, "size=128k", 0); err != nil {
+	if err := smalldisk.Mount(dir, "size=128k", 0); err != nil {
 		return err
 	}
 	s, err := openStore(dir)
@@ -325,7 +304,7 @@ func TestReadOnly(t *testing.T) { inNamespace(t, "fixed") }
 // readOnly uses sessions that cannot be written: they can be read all the same,
 // and what would change them is an error that says why.
 func readOnly(dir string) error {
-	if err := mountDisk(dir, "size=128k", 0); err != nil {
+	if err := smalldisk.Mount(dir, "size=128k", 0); err != nil {
 		return err
 	}
 	s, err := openStore(dir)

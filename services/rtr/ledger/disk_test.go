@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"zino/pkg/smalldisk"
 	"zino/proto"
 )
 
@@ -130,28 +131,14 @@ func cutSettlement(dir string, room int) error {
 // small disk that goes away with it.
 func TestDisk(t *testing.T) {
 	cmd := child(t, "disk", t.TempDir())
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
-	if os.Geteuid() != 0 {
-		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
-	}
-	out, err := cmd.CombinedOutput()
-	if errors.Is(err, syscall.EPERM) || strings.Contains(string(out), "mount: operation not permitted") {
-		t.Skipf("this system lets us mount no small disk (%v); TestDiskFull and TestPlaceGoes cover writes that fail", err)
-	}
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	smalldisk.Run(t, cmd)
 }
 
 // fillDisk spends until the disk is full, and then has a disk that cannot be
 // written at all.
 func fillDisk(dir string) error {
-	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("mount: %w", err)
-	}
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=32k"); err != nil {
-		return fmt.Errorf("mount: %w", err)
+	if err := smalldisk.Mount(dir, "size=32k", 0); err != nil {
+		return err
 	}
 	limited, err := openChild(dir, Limits{TokensPerDay: 1e9})
 	if err != nil {
