@@ -20,30 +20,7 @@ type ollamaMessage struct {
 	ToolCallID string `json:"tool_call_id"`
 }
 
-func legalOllama(r *Request) error {
-	var in struct {
-		Model    string          `json:"model"`
-		Messages []ollamaMessage `json:"messages"`
-		Tools    *[]functionTool `json:"tools"`
-	}
-	if err := decodeBody(r.Body, &in); err != nil {
-		return err
-	}
-	if in.Model == "" {
-		return errors.New("model: missing")
-	}
-	list := make([]said, len(in.Messages))
-	for i, m := range in.Messages {
-		var err error
-		if list[i], err = m.said(); err != nil {
-			return fmt.Errorf("messages[%d]: %w", i, err)
-		}
-	}
-	if err := legalTools(in.Tools); err != nil {
-		return err
-	}
-	return ordered(list)
-}
+func legalOllama(r *Request) error { return legalChat[ollamaMessage](r) }
 
 // said checks a message by itself.
 func (m ollamaMessage) said() (said, error) {

@@ -22,8 +22,23 @@ type openaiMessage struct {
 
 func legalOpenAI(r *Request) error {
 	var in struct {
+		Tools *[]functionTool `json:"tools"`
+	}
+	if err := decodeBody(r.Body, &in); err != nil {
+		return err
+	}
+	if in.Tools != nil && len(*in.Tools) == 0 {
+		return errors.New("tools: an empty list")
+	}
+	return legalChat[openaiMessage](r)
+}
+
+// legalChat judges a request of a wire with a list of messages that can be
+// looked at one by one.
+func legalChat[M interface{ said() (said, error) }](r *Request) error {
+	var in struct {
 		Model    string          `json:"model"`
-		Messages []openaiMessage `json:"messages"`
+		Messages []M             `json:"messages"`
 		Tools    *[]functionTool `json:"tools"`
 	}
 	if err := decodeBody(r.Body, &in); err != nil {
@@ -38,9 +53,6 @@ func legalOpenAI(r *Request) error {
 		if list[i], err = m.said(); err != nil {
 			return fmt.Errorf("messages[%d]: %w", i, err)
 		}
-	}
-	if in.Tools != nil && len(*in.Tools) == 0 {
-		return errors.New("tools: an empty list")
 	}
 	if err := legalTools(in.Tools); err != nil {
 		return err
