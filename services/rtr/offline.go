@@ -74,9 +74,9 @@ func lastTurn(list []provider.Message) (ask, since string) {
 	for _, m := range list {
 		switch {
 		case m.Role == "user":
-			ask, since = strings.TrimSpace(m.Text), ""
+			ask, since = strings.TrimSpace(m.Said()), ""
 		case m.Role == "assistant":
-			since += m.Text
+			since += m.Said()
 		}
 	}
 	return ask, since

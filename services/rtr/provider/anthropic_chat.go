@@ -27,7 +27,7 @@ func (c *anthropicChat) add(m Message) {
 	case "tool":
 		c.result(m)
 	default:
-		c.text("user", m.Text)
+		c.text("user", m.Said())
 	}
 }
 
@@ -61,7 +61,7 @@ func (c *anthropicChat) assistant(m Message) {
 	if c.verbatim(m) {
 		return
 	}
-	c.text("assistant", m.Text)
+	c.text("assistant", m.Said())
 	for _, call := range m.Calls {
 		id := c.id(call.ID)
 		c.open = append(c.open, id)
@@ -164,7 +164,7 @@ func plainName(s string) string {
 func (c *anthropicChat) result(m Message) {
 	id := c.open[0]
 	c.open = c.open[1:]
-	content := m.Text
+	content := m.Said()
 	if strings.TrimSpace(content) == "" {
 		content = "(no output)"
 	}

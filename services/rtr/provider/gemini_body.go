@@ -79,7 +79,7 @@ func geminiContents(list []Message, model string) json.RawMessage {
 		case "tool":
 			w.result(m)
 		default:
-			w.text("user", m.Text)
+			w.text("user", m.Said())
 		}
 	}
 	if w.role != "user" {
@@ -125,7 +125,7 @@ func (w *contentWriter) answer(m Message) {
 		w.open = calls
 		return
 	}
-	w.text("model", m.Text)
+	w.text("model", m.Said())
 	w.open = sendable(m.Calls)
 	for i, c := range w.open {
 		w.part("model")
@@ -154,10 +154,10 @@ func (w *contentWriter) result(m Message) {
 	w.part("user")
 	b := append(appendGeminiName(append(w.b, `{"functionResponse":{`...), w.open[0]), `,"response":`...)
 	w.open = w.open[1:]
-	if isEnvelope(m.Text) {
-		b = append(b, m.Text...)
+	if isEnvelope(m.Said()) {
+		b = append(b, m.Said()...)
 	} else {
-		b = append(wire.AppendString(append(b, `{"result":`...), m.Text), '}')
+		b = append(wire.AppendString(append(b, `{"result":`...), m.Said()), '}')
 	}
 	w.b = append(b, "}}"...)
 }

@@ -66,7 +66,7 @@ func bodyHolds(t *testing.T, raw []byte, path string, body func(*Request) ([]byt
 		t.Fatalf("again: %s, %v", again, err)
 	}
 	for _, m := range list {
-		if said := wire.AppendString(nil, m.Text); m.Role == "user" && !bytes.Contains(got, said) && m.Text != "" {
+		if said := wire.AppendString(nil, m.Said()); m.Role == "user" && !bytes.Contains(got, said) && m.Said() != "" {
 			t.Fatalf("%s is not in %s", said, got)
 		}
 	}

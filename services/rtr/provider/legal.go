@@ -31,7 +31,7 @@ func legal(list []Message) []Message {
 			}
 			out = append(append(out, m), resultsFor(m.Calls, list[i+1:i+1+results])...)
 			i += results
-		case m.Role != "assistant" || m.Text != "" || len(m.State) > 0:
+		case m.Role != "assistant" || !m.silent() || len(m.State) > 0:
 			out = append(out, m)
 		}
 	}
@@ -51,7 +51,7 @@ func isLegal(list []Message) bool {
 		case len(open) > 0:
 			return false
 		case m.Role == "assistant":
-			if open = m.Calls; len(open) == 0 && m.Text == "" && len(m.State) == 0 {
+			if open = m.Calls; len(open) == 0 && m.silent() && len(m.State) == 0 {
 				return false
 			}
 		}
@@ -80,7 +80,7 @@ func resultsFor(calls []Call, results []Message) (out []Message) {
 // the user's: most wires have no place for it.
 func split(list []Message) (system string, rest []Message) {
 	for len(list) > 0 && list[0].Role == "system" {
-		system = joined(system, list[0].Text)
+		system = joined(system, list[0].Said())
 		list = list[1:]
 	}
 	rest = make([]Message, 0, len(list)+2)
@@ -122,7 +122,7 @@ func AsText(list []Message) []Message {
 
 // spoken is a message's text with its calls and their results.
 func spoken(m Message, results []Message) string {
-	b := []byte(m.Text)
+	b := []byte(m.Said())
 	for i, c := range m.Calls {
 		args := []byte(c.Args)
 		if !wire.Valid(args) {
@@ -131,7 +131,7 @@ func spoken(m Message, results []Message) string {
 		b = wire.AppendString(append(b, "<tool_call>\n{\"name\":"...), c.Name)
 		b = append(append(b, `,"arguments":`...), args...)
 		b = append(b, "}\n</tool_call>\n<tool_response>\n"...)
-		b = append(append(b, results[i].Text...), "\n</tool_response>\n"...)
+		b = append(append(b, results[i].Said()...), "\n</tool_response>\n"...)
 	}
 	return string(b)
 }

@@ -15,7 +15,7 @@ func sketch(list []Message) string {
 	var words []string
 	for _, m := range list {
 		switch {
-		case m.Role == "tool" && m.Text == lost:
+		case m.Role == "tool" && m.Said() == lost:
 			words = append(words, "l"+m.CallID)
 		case m.Role == "tool":
 			words = append(words, "t"+m.CallID)
@@ -25,9 +25,9 @@ func sketch(list []Message) string {
 				ids = append(ids, c.ID)
 			}
 			words = append(words, "c"+strings.Join(ids, ","))
-		case m.Role == "assistant" && m.Text == "":
+		case m.Role == "assistant" && m.Said() == "":
 			words = append(words, "-")
-		case m.Text == continuation:
+		case m.Said() == continuation:
 			words = append(words, "go")
 		default:
 			words = append(words, m.Role[:1])

@@ -17,7 +17,8 @@ type Message struct {
 	// Role is "system", "user", "assistant" or "tool"; "developer" is read as
 	// "system".
 	Role string
-	// Text is the content. Parts that are no text are left out.
+	// Text is what a message says that did not come but was made; Said tells
+	// what any message says.
 	Text string
 	// Calls are the tools that an assistant's message calls.
 	Calls []Call
@@ -27,8 +28,24 @@ type Message struct {
 	Failed bool
 	// State is what the provider gave to be handed back: see StateOf.
 	State json.RawMessage
-	// Raw is the whole message as it came.
-	Raw json.RawMessage
+	// Raw is the whole message as it came, and content a part of it.
+	Raw     json.RawMessage
+	content []byte
+}
+
+// Said is the content's text. Parts that are no text are left out. It is read
+// when it is asked for: where messages go out as they came, nobody does.
+func (m Message) Said() string {
+	if m.Text != "" {
+		return m.Text
+	}
+	return contentOf(m.content)
+}
+
+// silent reports whether a message says nothing.
+func (m Message) silent() bool {
+	plain := len(m.content) > 2 && m.content[0] == '"' // a string that is not empty
+	return m.Text == "" && !plain && contentOf(m.content) == ""
 }
 
 // Call is one call of a tool. Args is the JSON text that the model wrote; it
@@ -92,7 +109,7 @@ func readMessage(element []byte) (m Message, role json.RawMessage) {
 			role = value
 			m.Role = text(value)
 		case "content":
-			m.Text = contentOf(value)
+			m.content = value
 		case "tool_calls":
 			m.Calls = readCalls(value)
 		case "tool_call_id":
@@ -104,7 +121,7 @@ func readMessage(element []byte) (m Message, role json.RawMessage) {
 	if m.Role == "developer" {
 		m.Role = "system"
 	}
-	m.Failed = m.Role == "tool" && saysFailed(m.Text)
+	m.Failed = m.Role == "tool" && saysFailed(m.Said())
 	return m, role
 }
 

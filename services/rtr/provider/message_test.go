@@ -18,7 +18,8 @@ func TestReadMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range list {
-		list[i].Raw = nil
+		list[i].Text = list[i].Said()
+		list[i].Raw, list[i].content = nil, nil
 	}
 	want := []Message{
 		{Role: "system", Text: "ab"},
@@ -86,8 +87,8 @@ func FuzzMessages(f *testing.F) {
 			t.Fatalf("mended: %d messages of %d, %v", len(after), len(before), err)
 		}
 		for i := range after {
-			if after[i].Text != before[i].Text || after[i].Role != before[i].Role {
-				t.Fatalf("mended: %q became %q", before[i].Text, after[i].Text)
+			if after[i].Said() != before[i].Said() || after[i].Role != before[i].Role {
+				t.Fatalf("mended: %q became %q", before[i].Said(), after[i].Said())
 			}
 		}
 		req := &Request{Model: "m", Raw: raw, Messages: before, Traits: Traits{NoAssistantLast: true}}

@@ -46,13 +46,13 @@ func ollamaMessages(req *Request) json.RawMessage {
 	for _, m := range list {
 		switch m.Role {
 		case "system":
-			w.message("system", m.Text)
+			w.message("system", m.Said())
 		case "assistant":
 			w.answer(m)
 		case "tool":
 			w.result(m)
 		default:
-			w.user(m.Text)
+			w.user(m.Said())
 		}
 	}
 	if !w.begun || req.Traits.NoAssistantLast && endsWithAssistant(list) {
@@ -89,7 +89,7 @@ func (w *ollamaWriter) answer(m Message) {
 	if !w.begun {
 		w.user(continuation)
 	}
-	w.message("assistant", m.Text)
+	w.message("assistant", m.Said())
 	if w.calls = sendable(m.Calls); len(w.calls) == 0 {
 		return
 	}
@@ -116,7 +116,7 @@ func (w *ollamaWriter) answer(m Message) {
 func (w *ollamaWriter) result(m Message) {
 	c := w.calls[0]
 	w.calls = w.calls[1:]
-	w.message("tool", m.Text)
+	w.message("tool", m.Said())
 	w.b = wire.AppendString(append(w.b, `,"tool_name":`...), c.Name)
 	if c.ID != "" {
 		w.b = wire.AppendString(append(w.b, `,"tool_call_id":`...), c.ID)

@@ -112,7 +112,7 @@ func appendMessage(b []byte, m Message, name, model string) []byte {
 	if m.CallID != "" {
 		b = wire.AppendString(append(b, `,"tool_call_id":`...), m.CallID)
 	}
-	b = wire.AppendString(append(b, `,"content":`...), m.Text)
+	b = wire.AppendString(append(b, `,"content":`...), m.Said())
 	return append(b, '}')
 }
 
