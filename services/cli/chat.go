@@ -127,7 +127,7 @@ func (a *app) greet(c proto.RouterCapabilities) {
 	}
 	a.say("No model is connected: the offline provider answers (no AI). To connect one:")
 	a.say("  zino auth login openrouter; zino auth set PROVIDER; ANTHROPIC_API_KEY (or OPENAI_, GEMINI_, OPENROUTER_API_KEY) in the environment;")
-	a.say("  [api] base_url; or a model server on this host (Ollama, llama.cpp, LM Studio, vLLM). For now: run COMMAND, python CODE, remember TEXT, recall WORDS, tour.")
+	a.say("  [api] base_url; or a model server on this host (Ollama, llama.cpp, LM Studio, vLLM). For now: run, python, remember, recall, tour.")
 }
 
 // forget clears the chat's history.
