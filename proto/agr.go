@@ -5,7 +5,21 @@ package proto
 // answer and done carry the number of iterations. A tool that failed is part of
 // the text, not an error; an error of the model's provider is passed on with
 // its code, status and details.
+// In a turn of a session every call, native or in the text, has an envelope as
+// its result: see ToolFinished.
 var AgrRun = textMethod[Run]("agr", "run", "result")
+
+// AgrTools asks for the tools that a turn of a session offers to the model.
+var AgrTools = method[ToolsRequest, Tools]("agr", "tools", "tools")
+
+// ToolsRequest has no fields.
+type ToolsRequest struct{}
+
+// Tools are functions that a model may call.
+type Tools struct {
+	// Tools are the functions as infer of rtr takes them.
+	Tools Raw `json:"tools"`
+}
 
 // Run is an assembled prompt for the agent.
 type Run struct {
@@ -32,7 +46,13 @@ type Run struct {
 	Model string `json:"model,omitzero"`
 	// MaxTokens limits each answer, in tokens.
 	MaxTokens int `json:"max_tokens,omitzero"`
+	// Root is the directory that the tools work in, an absolute path; absent: the
+	// one that exc was started in.
+	Root string `json:"root,omitzero"`
+	// Events asks for typed packets in place of chunks: see Events. It implies
+	// stream.
+	Events bool `json:"events,omitzero"`
 }
 
 // Streaming reports whether the caller asked for chunks.
-func (r Run) Streaming() bool { return r.Stream }
+func (r Run) Streaming() bool { return r.Stream || r.Events }

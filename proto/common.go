@@ -127,7 +127,8 @@ type Text struct {
 // Notice is a remark for the person in front, for callers that asked for
 // events. Its packet has the type "notice".
 type Notice struct {
-	// Kind is "retry", "fallback", "wait" or another word for programs.
+	// Kind is "retry", "fallback", "wait", "warning", "agents" (the files that
+	// were loaded), "limit" or another word for programs.
 	Kind string `json:"kind"`
 	// Text is the remark: one line.
 	Text string `json:"text"`

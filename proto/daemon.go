@@ -12,6 +12,14 @@ var (
 	// lists, reads, searches, exports, forks and removes them. Anything else is
 	// the error denied.
 	DaemonForward = method[Forward, Empty]("daemon", "forward", "")
+	// DaemonContext tells what a turn of a session would send to the model, with
+	// sizes. Nothing is asked and nothing is stored.
+	DaemonContext = method[Preview, ContextReport]("daemon", "context", "context_report")
+	// DaemonHandoff makes of a session what somebody needs to go on with a goal
+	// in a new one: a bundle in Markdown, to be edited before it is used. The
+	// model drafts it; what it leaves out, and everything if offline is set, is
+	// taken from the session's events. Nothing is stored.
+	DaemonHandoff = method[Handoff, HandoffBundle]("daemon", "handoff", "handoff_bundle")
 )
 
 // Chat is a message to the assistant.
@@ -27,10 +35,94 @@ type Chat struct {
 	// NeedModel makes it an error if no model can be asked and the offline
 	// provider would answer in its place.
 	NeedModel bool `json:"need_model,omitzero"`
+	// SessionID makes the message a turn of that terminal session, which need not
+	// exist yet: an id of letters, digits, '.', '_' and '-'. Turns of a session
+	// follow each other. Everything is stored as it happens, before it is passed
+	// on, so that nothing the caller saw is lost. channel_id has no meaning then.
+	SessionID string `json:"session_id,omitzero"`
+	// Root is the directory that the tools work in, an absolute path, and whose
+	// AGENTS.md belong to the prompt; absent: none.
+	Root string `json:"root,omitzero"`
+	// SystemPrompt takes the place of the configured one for this turn; empty:
+	// there is none but the template.
+	SystemPrompt *string `json:"system_prompt,omitzero"`
+	// Provider is asked in place of the configured one: see infer of rtr.
+	Provider string `json:"provider,omitzero"`
+	// Model is asked in place of the configured one.
+	Model string `json:"model,omitzero"`
+	// MaxTokens limits each answer, in tokens.
+	MaxTokens int `json:"max_tokens,omitzero"`
+	// NoSave has nothing of the turn stored. The session's earlier turns are sent
+	// all the same.
+	NoSave bool `json:"no_save,omitzero"`
+	// Events asks for typed packets in place of chunks: see Events. It implies
+	// stream.
+	Events bool `json:"events,omitzero"`
 }
 
 // Streaming reports whether the caller asked for chunks.
-func (c Chat) Streaming() bool { return c.Stream }
+func (c Chat) Streaming() bool { return c.Stream || c.Events }
+
+// Preview is a turn that is not to be run. Its fields are those of a message.
+type Preview struct {
+	// SessionID is the session; absent: a new one.
+	SessionID string `json:"session_id,omitzero"`
+	// Root is the directory that the tools would work in.
+	Root string `json:"root,omitzero"`
+	// SystemPrompt takes the place of the configured one.
+	SystemPrompt *string `json:"system_prompt,omitzero"`
+}
+
+// ContextReport is what a turn would send.
+type ContextReport struct {
+	// Parts are the parts in the order in which they are sent.
+	Parts []ContextPart `json:"parts"`
+	// Tokens is the sum. Tokens are estimated: four bytes are taken for one.
+	Tokens int64 `json:"tokens"`
+	// Warnings are remarks, such as on a file that cannot be read.
+	Warnings []string `json:"warnings,omitzero"`
+}
+
+// ContextPart is one part of what a turn would send.
+type ContextPart struct {
+	// Name says what it is: "system prompt", the path of an AGENTS.md, "tools" or
+	// "messages".
+	Name string `json:"name"`
+	// Tokens is its size, estimated.
+	Tokens int64 `json:"tokens"`
+	// Content is the part as it is sent: a text, or JSON.
+	Content string `json:"content"`
+}
+
+// Handoff asks for a bundle.
+type Handoff struct {
+	// Goal is what is to be done next, in the user's words.
+	Goal string `json:"goal"`
+	// SessionID is the session that the bundle is made of, or the beginning of
+	// its id; absent: the one that changed last.
+	SessionID string `json:"session_id,omitzero"`
+	// Root is the directory that the paths in the bundle are relative to.
+	Root string `json:"root,omitzero"`
+	// Offline has the bundle made of the events alone, without a model.
+	Offline bool `json:"offline,omitzero"`
+	// Provider is asked in place of the configured one: see infer of rtr.
+	Provider string `json:"provider,omitzero"`
+	// Model is asked in place of the configured one.
+	Model string `json:"model,omitzero"`
+	// MaxTokens limits the model's answer, in tokens.
+	MaxTokens int `json:"max_tokens,omitzero"`
+}
+
+// HandoffBundle is what a new session starts with.
+type HandoffBundle struct {
+	// SessionID is the whole id of the session that it was made of.
+	SessionID string `json:"session_id"`
+	// Content is the bundle in Markdown, with the sections Goal, Starter prompt,
+	// Relevant files, Open tasks and Repro commands.
+	Content string `json:"content"`
+	// Filled names the sections that the model left out or garbled.
+	Filled []string `json:"filled,omitzero"`
+}
 
 // Forward is a request for another service.
 type Forward struct {

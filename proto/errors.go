@@ -29,9 +29,10 @@ type Error struct {
 	Code Code `json:"code,omitzero"`
 	// Service is where the error arose.
 	Service string `json:"service,omitzero"`
-	// Kind says what went wrong with a provider: "http_status" (Status says
+	// Kind says what went wrong. With a provider: "http_status" (Status says
 	// which), "timeout", "parse" (its data is not what it should be) or
-	// "api_error" (it reports an error, or cannot be reached).
+	// "api_error" (it reports an error, or cannot be reached). With a session
+	// that cannot be read or stored: "session".
 	Kind string `json:"kind,omitzero"`
 	// Status is the HTTP status of a provider's answer, where there was one.
 	Status int `json:"status,omitzero"`

@@ -10,7 +10,47 @@ var (
 	ExcValidate = method[Validate, Validation]("exc", "validate", "validation")
 	// ExcCapabilities asks for the executors.
 	ExcCapabilities = method[CapabilitiesRequest, ExecutorCapabilities]("exc", "capabilities", "capabilities")
+	// ExcCall carries out a call of one of the tools read, write, edit and bash.
+	// Whatever becomes of it is a result: an unknown tool, malformed input, a
+	// file that is not there. Packets of type tool_output stand before the
+	// answer if events were asked for. Calls that change the same file follow
+	// each other.
+	ExcCall = eventsMethod[Call, CallResult]("exc", "call", "call_result")
 )
+
+// Call is a call of a tool.
+//
+//   - read {path}: the file's text, up to 51200 bytes of it
+//   - write {path, content}: makes the file, or replaces what is in it
+//   - edit {path, old, new, expected_replacements = 1}: replaces a text
+//   - bash {command}: runs it with sh -c, without input
+//
+// A relative path is relative to the root.
+type Call struct {
+	// Tool is the tool's name.
+	Tool string `json:"tool"`
+	// Input are its arguments. What is no object is a malformed call.
+	Input Raw `json:"input,omitzero"`
+	// Root is the directory to work in, an absolute path; absent: the one that
+	// exc was started in.
+	Root string `json:"root,omitzero"`
+	// OutputBytes is how many bytes of standard output, and of standard error,
+	// the result of bash holds: beyond it head and tail, with a line between them
+	// that says how much was left out and in which file all of it is. Absent or
+	// 0: [exc] output_max.
+	OutputBytes int `json:"output_bytes,omitzero"`
+	// Events asks for packets of type tool_output while bash runs.
+	Events bool `json:"events,omitzero"`
+}
+
+// CallResult is what a call came to.
+type CallResult struct {
+	// Result is {"ok":true,"data":{…}} or {"ok":false,"error":{"code","message"}}.
+	Result Raw `json:"result"`
+	// Diff is what write and edit changed, as a unified diff of up to 64 KiB.
+	// Absent if nothing changed, or if the files are too large to be compared.
+	Diff string `json:"diff,omitzero"`
+}
 
 // Execute is code to run.
 type Execute struct {
@@ -18,6 +58,9 @@ type Execute struct {
 	Executor string `json:"executor"`
 	// Code is the program's text. Empty code is run as well.
 	Code string `json:"code"`
+	// Root is the directory to run it in, an absolute path; absent: the one that
+	// exc was started in.
+	Root string `json:"root,omitzero"`
 }
 
 // Result is what a run of code came to. A program that failed is a result,

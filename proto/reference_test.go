@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -58,6 +59,7 @@ func (s *source) reference(t *testing.T, list []proto.Description) []byte {
 	var buf bytes.Buffer
 	err = tmpl.Execute(&buf, map[string]any{
 		"Version": proto.Version, "Changelog": proto.Changelog, "Codes": s.codes, "Sections": sections(t, list),
+		"EventsVersion": proto.EventsVersion, "Events": s.events(t),
 		"Meta": rows(s.schemaOf(t, metaType), "", false), "Error": rows(s.schemaOf(t, errorType), "", true),
 	})
 	if err != nil {
@@ -91,6 +93,21 @@ func sections(t *testing.T, list []proto.Description) []section {
 		all = append(all, sectionOf(d.Service, d.Methods[common:]))
 	}
 	return all
+}
+
+// events are the packets of a turn as they are printed, the header of --format
+// json in front.
+func (s *source) events(t *testing.T) (list []entry) {
+	t.Helper()
+	all := append([]proto.Event{{Type: "header", Fields: reflect.TypeFor[proto.EventsHeader]()}}, proto.Events()...)
+	for _, e := range all {
+		doc := s.types[e.Fields.Name()]
+		if doc == "" {
+			t.Errorf("the event %s has no comment", e.Type)
+		}
+		list = append(list, entry{Type: e.Type, Doc: oneLine(doc), Response: rows(s.schemaOf(t, e.Fields), "", true)})
+	}
+	return list
 }
 
 func entryOf(t *testing.T, m proto.MethodDescription, examples []exampleText, errors []errorText) entry {

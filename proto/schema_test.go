@@ -35,6 +35,9 @@ var rawSchemas = map[string]schema{
 	"events":   {Type: "array", Items: &schema{Type: "object"}},
 	"header":   {Type: "object"},
 
+	"input":  {},
+	"result": {Type: "object"},
+
 	"tools":           {Type: "array", Items: &schema{Type: "object"}},
 	"tool_calls":      {Type: "array", Items: &schema{Type: "object"}},
 	"reasoning_state": {Type: "object"},

@@ -2,7 +2,10 @@ package proto
 
 // Methods of sys, the keeper of the system prompt.
 var (
-	// SysGet asks for the system prompt as it stands.
+	// SysGet asks for the system prompt as it stands: the configured
+	// system_prompt_file, else system_prompt, else the template; then, for a
+	// root, the AGENTS.md files that belong to it, read anew each time. A
+	// system_prompt_file that cannot be read is the error invalid.
 	SysGet = method[GetPrompt, SystemPrompt]("sys", "get", "system_prompt")
 	// SysReload reads template, tools and skills from disk again. If the new
 	// prompt cannot be built the old one stays and the answer is an error.
@@ -11,8 +14,15 @@ var (
 	SysSetSoftMemory = method[SetSoftMemory, SystemPrompt]("sys", "set_soft_memory", "system_prompt")
 )
 
-// GetPrompt has no fields.
-type GetPrompt struct{}
+// GetPrompt asks for a prompt.
+type GetPrompt struct {
+	// Root is the directory whose AGENTS.md are added, an absolute path: those of
+	// the user's base directory, then, if the root is in the user's home, of
+	// the home and all directories down to the root, and that of the root.
+	Root string `json:"root,omitzero"`
+	// SystemPrompt takes the place of the configured one; empty: the template.
+	SystemPrompt *string `json:"system_prompt,omitzero"`
+}
 
 // ReloadPrompt has no fields.
 type ReloadPrompt struct{}
@@ -27,4 +37,17 @@ type SetSoftMemory struct {
 type SystemPrompt struct {
 	// Content is the text; empty where there is no template.
 	Content string `json:"content"`
+	// Files are the AGENTS.md files that stand in it, in their order. They take
+	// up the end of the text.
+	Files []PromptFile `json:"files,omitzero"`
+	// Warnings are remarks on files that were left out or cut, a line each.
+	Warnings []string `json:"warnings,omitzero"`
+}
+
+// PromptFile is a file in a system prompt.
+type PromptFile struct {
+	// Path is the file's absolute path.
+	Path string `json:"path"`
+	// Bytes is how much of it stands in the prompt, with its heading.
+	Bytes int64 `json:"bytes"`
 }

@@ -54,6 +54,7 @@ func (c *Config) keyRules() []rule {
 		{"budget.tokens_per_session", c.Budget.TokensPerSession >= 0, "0 (no limit) or more"},
 		{"exc.timeout", within(c.Exc.Timeout, 0, 86400), seconds},
 		{"exc.output_max", c.Exc.OutputMax >= 1024 && c.Exc.OutputMax <= 7<<20, "from 1024 to 7340032 bytes"},
+		{"agr.tool_output_bytes", c.Agr.ToolOutputBytes >= 1024 && c.Agr.ToolOutputBytes <= 7<<20, "from 1024 to 7340032 bytes"},
 		{"mem.durability", slices.Contains([]string{"fsync", "os"}, c.Mem.Durability), `"fsync" or "os"`},
 		{"ctx.examples_tokens", c.Ctx.ExamplesTokens >= 0, "0 (no limit) or more"},
 		{"ctx.memories_tokens", c.Ctx.MemoriesTokens >= 0, "0 (no limit) or more"},

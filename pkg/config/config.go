@@ -20,6 +20,8 @@ type Config struct {
 	MaxTokens         int     `toml:"max_tokens"`          // limit of one answer; 0: the provider's default
 	Temperature       float64 `toml:"temperature"`         // means [agent] temperature
 	ToolTimeoutSecs   float64 `toml:"tool_timeout_secs"`   // means [exc] timeout
+	SystemPrompt      string  `toml:"system_prompt"`       // in the template's place; empty: none
+	SystemPromptFile  string  `toml:"system_prompt_file"`  // a file that holds it, and wins
 	AnthropicBaseURL  string  `toml:"anthropic_base_url"`  // empty: Anthropic's own; so for the next three
 	OpenAIBaseURL     string  `toml:"openai_base_url"`     //
 	GeminiBaseURL     string  `toml:"gemini_base_url"`     //
@@ -58,6 +60,7 @@ type Agr struct {
 	Socket            string `toml:"socket"`
 	MaxIterations     int    `toml:"max_iterations"`
 	SessionIterations int    `toml:"session_iterations"`
+	ToolOutputBytes   int    `toml:"tool_output_bytes"` // of each output of a command, for the model
 }
 
 // Service holds the model's identifier; the section's name is the specification's.
@@ -118,7 +121,7 @@ func Default() *Config {
 		Daemon:          Daemon{Socket: "/run/zino/daemon.sock"},
 		Agent:           Agent{Temperature: 0.7, TopP: 1.0, MaxIterations: 5},
 		Rtr:             Rtr{Socket: "/run/zino/rtr.sock", DataDir: "data/rtr", Streaming: true, StallTimeout: 60},
-		Agr:             Agr{Socket: "/run/zino/agr.sock", MaxIterations: 5, SessionIterations: 200},
+		Agr:             Agr{Socket: "/run/zino/agr.sock", MaxIterations: 5, SessionIterations: 200, ToolOutputBytes: 256 << 10},
 		Tools:           Catalog{Dir: "tools"},
 		Skills:          Catalog{Dir: "skills"},
 		Sys:             Sys{Socket: "/run/zino/sys.sock", Template: "SYSTEM.md"},

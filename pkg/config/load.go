@@ -117,7 +117,7 @@ func (c *Config) settle(set keys) {
 func (c *Config) absolute() {
 	for _, path := range []*string{
 		&c.Daemon.Socket, &c.Rtr.Socket, &c.Agr.Socket, &c.Sys.Socket, &c.Exc.Socket,
-		&c.Mem.Socket, &c.Ctx.Socket, &c.Tools.Dir, &c.Skills.Dir, &c.Sys.Template, &c.Mem.DataDir, &c.Mem.SessionsDir, &c.Rtr.DataDir, &c.API.KeyFile,
+		&c.Mem.Socket, &c.Ctx.Socket, &c.Tools.Dir, &c.Skills.Dir, &c.Sys.Template, &c.Mem.DataDir, &c.Mem.SessionsDir, &c.Rtr.DataDir, &c.API.KeyFile, &c.SystemPromptFile,
 	} {
 		if *path != "" && !filepath.IsAbs(*path) {
 			*path = filepath.Join(c.Dir, *path)

@@ -54,11 +54,16 @@ func (o *Out) Frame(payload []byte) error {
 	return o.add(func(b []byte) ([]byte, error) { return wire.AppendFrame(b, payload) })
 }
 
+// Packet sends one typed packet, soon: Flush says when. See Event.
+func (o *Out) Packet(typ string, v any) error {
+	return o.add(func(b []byte) ([]byte, error) { return appendPacket(b, typ, v) })
+}
+
 // Event sends one typed packet at once, in order with the chunks before and
 // behind it. Between the chunks of a text it goes to callers that asked for
 // events only: the others may not know it.
 func (o *Out) Event(typ string, v any) error {
-	if err := o.add(func(b []byte) ([]byte, error) { return appendPacket(b, typ, v) }); err != nil {
+	if err := o.Packet(typ, v); err != nil {
 		return err
 	}
 	return o.Flush()

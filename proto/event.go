@@ -1,0 +1,149 @@
+package proto
+
+import "reflect"
+
+// EventsVersion is the number of the list of events below. It is what the first
+// line of `--format json` names; a line that changes or goes counts it up, one
+// that is added does not.
+const EventsVersion = 1
+
+// Event is a kind of packet that stands between a request with events: true
+// and its terminal packet, in the place of chunks.
+type Event struct {
+	Type   string       // the packet's "type"
+	Fields reflect.Type // the struct of its other fields
+}
+
+// Types of events. A turn is a run of inferences; each brings deltas, a final
+// text if there is any, the calls that it asks for, and its usage. Then the
+// calls are carried out: those that change nothing side by side, all others in
+// the order given.
+const (
+	TypeAssistantDelta = "assistant_delta"
+	TypeAssistantFinal = "assistant_final"
+	TypeReasoning      = "reasoning"
+	TypeToolRequested  = "tool_requested"
+	TypeToolStarted    = "tool_started"
+	TypeToolOutput     = "tool_output"
+	TypeToolFinished   = "tool_finished"
+	TypeUsage          = "usage"
+	TypeNotice         = "notice"
+	TypeInterrupted    = "interrupted"
+)
+
+var events = []Event{
+	{TypeAssistantDelta, reflect.TypeFor[AssistantDelta]()},
+	{TypeAssistantFinal, reflect.TypeFor[AssistantFinal]()},
+	{TypeReasoning, reflect.TypeFor[Reasoning]()},
+	{TypeToolRequested, reflect.TypeFor[ToolRequested]()},
+	{TypeToolStarted, reflect.TypeFor[ToolStarted]()},
+	{TypeToolOutput, reflect.TypeFor[ToolOutput]()},
+	{TypeToolFinished, reflect.TypeFor[ToolFinished]()},
+	{TypeUsage, reflect.TypeFor[InferenceUsage]()},
+	{TypeNotice, reflect.TypeFor[Notice]()},
+	{TypeInterrupted, reflect.TypeFor[Interrupted]()},
+}
+
+// Events lists the kinds of events in the order of a turn.
+func Events() []Event { return events }
+
+// AssistantDelta is a piece of the assistant's text as it comes.
+type AssistantDelta struct {
+	// Text is the piece.
+	Text string `json:"text"`
+}
+
+// AssistantFinal is the whole text of one inference, when it is complete. An
+// inference without text has none.
+type AssistantFinal struct {
+	// Text is the text, without tags of tool calls.
+	Text string `json:"text"`
+	// State is opaque: what the model's provider wants back with this answer.
+	State Raw `json:"reasoning_state,omitzero"`
+}
+
+// ToolRequested says that the model asks for a tool.
+type ToolRequested struct {
+	// ID is the call's identifier; no other call of the answer has it.
+	ID string `json:"id"`
+	// Name is the tool's name.
+	Name string `json:"name"`
+	// Input are the arguments, an object. What the model wrote that is none
+	// stands in it as a text under "_malformed".
+	Input Raw `json:"input"`
+	// State is as in assistant_final, on the first call of an answer that has no
+	// text.
+	State Raw `json:"reasoning_state,omitzero"`
+}
+
+// ToolStarted says that a call is being carried out.
+type ToolStarted struct {
+	// ID is the call's identifier.
+	ID string `json:"id"`
+	// Name is the tool's name.
+	Name string `json:"name"`
+}
+
+// ToolOutput is something that a tool prints while it runs, for people to see
+// that it goes on. The result has all of it.
+type ToolOutput struct {
+	// ID is the call's identifier; absent in an answer of exc.
+	ID string `json:"id,omitzero"`
+	// Text is up to 4 KiB of standard output and standard error, at most ten
+	// times a second.
+	Text string `json:"text"`
+	// LeftOut counts the bytes in front of it that were too many to be shown.
+	LeftOut int64 `json:"left_out,omitzero"`
+}
+
+// ToolFinished is a tool's result.
+type ToolFinished struct {
+	// ID is the call's identifier.
+	ID string `json:"id"`
+	// Name is the tool's name.
+	Name string `json:"name"`
+	// Result is what the model is given: {"ok":true,"data":{…}} or
+	// {"ok":false,"error":{"code","message"}}.
+	Result Raw `json:"result"`
+	// DurationMS is the time that the call took, in milliseconds.
+	DurationMS int64 `json:"duration_ms"`
+	// Diff is what the call changed in a file, as a unified diff. The model is
+	// not given it.
+	Diff string `json:"diff,omitzero"`
+}
+
+// InferenceUsage is what one inference took.
+type InferenceUsage struct {
+	// InputTokens and the others are as in usage of infer.
+	InputTokens int64 `json:"input_tokens"`
+	// OutputTokens are the tokens of the answer, its reasoning included.
+	OutputTokens int64 `json:"output_tokens"`
+	// CacheReadTokens are the input tokens that came from the cache.
+	CacheReadTokens int64 `json:"cache_read_tokens,omitzero"`
+	// CacheWriteTokens are the input tokens that were written to the cache.
+	CacheWriteTokens int64 `json:"cache_write_tokens,omitzero"`
+	// ReasoningTokens are the output tokens of the reasoning.
+	ReasoningTokens int64 `json:"reasoning_tokens,omitzero"`
+	// CostUSD is the cost in US dollars; absent: unknown.
+	CostUSD *float64 `json:"cost_usd,omitzero"`
+	// Provider and Model are who answered.
+	Provider string `json:"provider,omitzero"`
+	// Model is the identifier of the model that answered.
+	Model string `json:"model,omitzero"`
+}
+
+// Interrupted says that the turn was ended before its time. The error canceled
+// follows.
+type Interrupted struct{}
+
+// EventsHeader is the first line of what `zino --format json` prints; its type
+// is "header". The events of one turn or several follow, a line each, and the
+// terminal packet of each turn.
+type EventsHeader struct {
+	// Schema is "zino.events".
+	Schema string `json:"schema"`
+	// Version is the number of the list of events.
+	Version int `json:"version"`
+	// SessionID is the session that the turns are stored in; absent: none.
+	SessionID string `json:"session_id,omitzero"`
+}
