@@ -17,6 +17,16 @@ import (
 	"zino/proto"
 )
 
+// resume is a chat on a session: the one that id names or begins, a new one of
+// that name, or, where id is empty, the one that changed last.
+func (a *app) resume(ctx context.Context, id string) error {
+	if id != "" && !isSessionID(id) {
+		return usageError{notSession(id)}
+	}
+	a.agent, a.session, a.latest = true, id, id == ""
+	return a.chat()
+}
+
 // chat reads lines and answers each as a turn, until the input ends. Its turns
 // share a history of their own that is cleared at the end.
 func (a *app) chat() error {

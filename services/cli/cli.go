@@ -45,12 +45,15 @@ type app struct {
 	channel string
 	stream  bool
 	private string // the directory of a constellation brought along: a hidden flag
+
+	options
+	agent bool // errors are worded as those of a turn: Error [kind]: message
 }
 
 // Main runs the command and returns its exit status.
 func Main(args []string, in, out, err *os.File) int {
 	a := &app{in: in, out: out, err: err}
-	cmd := a.root()
+	cmd := a.command()
 	cmd.SetArgs(normalize(args))
 	return a.status(cmd.ExecuteContext(context.Background()))
 }
@@ -117,14 +120,16 @@ the run. A model is connected with ANTHROPIC_API_KEY, OPENAI_API_KEY,
 GEMINI_API_KEY or OPENROUTER_API_KEY in the environment, with zino auth, or
 with [api] base_url in the configuration.`
 
-// root is the command without a subcommand: a message or a chat.
-func (a *app) root() *cobra.Command {
+// command is the command without a subcommand, a message or a chat, with all
+// others below it.
+func (a *app) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "zino [message]",
 		Short: "an AI agent that belongs to the host", Long: long,
 		Version:       rpc.Build,
 		SilenceErrors: true, SilenceUsage: true,
-		Args: cobra.ArbitraryArgs,
+		Args:              cobra.ArbitraryArgs,
+		PersistentPreRunE: a.checkOptions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return a.chat()
@@ -146,11 +151,13 @@ func (a *app) root() *cobra.Command {
 	flags := cmd.PersistentFlags()
 	flags.StringVarP(&a.config, "config", "c", "", "configuration `FILE`, trusted whole (default $ZINO_CONFIG)")
 	flags.StringVar(&a.socket, "socket", "", "the daemon's `SOCKET`")
+	a.optionFlags(cmd)
 	cmd.Flags().BoolVarP(&a.stream, "stream", "s", false, "print the answer as it comes")
 	cmd.Flags().StringVar(&a.channel, "channel", "", "`NAME` of the history that the message belongs to (also -ch)")
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.AddCommand(a.upCommand(), a.statusCommand(), a.describeCommand(), a.usageCommand())
 	cmd.AddCommand(a.authCommand(), a.memoryCommand(), a.channelsCommand())
+	// Sessions, config, context, handoff, completions and man pages go here.
 	cmd.SetHelpCommand(helpCommand())
 	return cmd
 }

@@ -64,6 +64,17 @@ func (a *app) turn(ctx context.Context, d *daemon, req proto.Chat) error {
 	return err
 }
 
+// open reads the configuration and connects with a daemon. plain admits the
+// host's, whose tools cannot see the caller's files. The caller closes it.
+func (a *app) open(plain bool) (*daemon, *config.Config, error) {
+	cfg, err := a.settings()
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := a.connect(cfg, plain)
+	return d, cfg, err
+}
+
 // daemon is the daemon that this run talks to.
 type daemon struct {
 	client *rpc.Client

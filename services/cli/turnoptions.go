@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+)
+
+// options are the flags that say how a turn goes. They may stand before or
+// behind any command.
+type options struct {
+	root            string // --root; see rootDir
+	systemPrompt    string // --system-prompt; holds only if systemPromptSet
+	systemPromptSet bool
+	session         string // --session: an id, the beginning of one, or a new name
+	noSave          bool
+	provider        string
+	model           string
+	maxTokens       int
+	format          string // "text" or "json"
+	reasoning       bool
+	host            bool // the host's daemon is asked, and no other
+	latest          bool // the session that changed last is resumed
+}
+
+// Values of --format.
+const (
+	formatText = "text"
+	formatJSON = "json"
+)
+
+// optionFlags declares them for cmd and all commands below it.
+func (a *app) optionFlags(cmd *cobra.Command) {
+	flags := cmd.PersistentFlags()
+	flags.StringVar(&a.root, "root", ".", "`DIR` that the tools work in and whose AGENTS.md hold")
+	flags.StringVar(&a.systemPrompt, "system-prompt", "", "`TEXT` in place of the configured system prompt; empty for none")
+	flags.StringVar(&a.session, "session", "", "`ID` of the session to go on with: also its beginning, or a new name")
+	flags.BoolVar(&a.noSave, "no-save", false, "keep nothing of what is said")
+	flags.StringVar(&a.provider, "provider", "", "`NAME` of the model's provider: anthropic, openai, gemini, openrouter, offline")
+	flags.StringVar(&a.model, "model", "", "`NAME` of the model")
+	flags.IntVar(&a.maxTokens, "max-tokens", 0, "limit of each answer, `N` tokens (default the provider's)")
+	flags.StringVar(&a.format, "format", formatText, "what standard output holds: `text or json`, one event a line")
+	flags.BoolVar(&a.reasoning, "reasoning", false, "show the model's reasoning on standard error")
+	flags.BoolVar(&a.host, "host", false, "ask the host's daemon, whose tools cannot see your files")
+}
+
+// checkOptions refuses values that no command could make sense of.
+func (a *app) checkOptions(cmd *cobra.Command, args []string) error {
+	a.agent = speaks(cmd, args)
+	flags := cmd.Root().PersistentFlags() // a command may have flags of the same names
+	a.systemPromptSet = flags.Changed("system-prompt")
+	switch {
+	case a.format != formatText && a.format != formatJSON:
+		return usageError{fmt.Errorf("--format %q is neither text nor json", a.format)}
+	case a.maxTokens < 0 || a.maxTokens == 0 && flags.Changed("max-tokens"):
+		return usageError{fmt.Errorf("--max-tokens %d is not a number of tokens, 1 or more", a.maxTokens)}
+	case a.host && a.socket != "":
+		return usageError{fmt.Errorf("--host and --socket name two daemons: choose one")}
+	case a.session == "" && !flags.Changed("session"):
+	case !isSessionID(a.session):
+		return usageError{notSession(a.session)}
+	}
+	if flags.Changed("root") {
+		_, err := a.rootDir()
+		return err
+	}
+	return nil
+}
+
+// speaks reports whether a command has the agent work: its errors are told as
+// those of a turn.
+func speaks(cmd *cobra.Command, args []string) bool {
+	if !cmd.HasParent() {
+		return len(args) == 0
+	}
+	return cmd.Name() == "exec" || cmd.Name() == "resume"
+}
+
+// rootDir is the absolute path of --root, which must be a directory. The host's
+// daemon is sent none: it cannot see the caller's files.
+func (a *app) rootDir() (string, error) {
+	if a.host {
+		return "", nil
+	}
+	dir, err := filepath.Abs(a.root)
+	if err != nil {
+		return "", usageError{fmt.Errorf("--root %s: the working directory is gone: %w", a.root, err)}
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return "", usageError{fmt.Errorf("--root: %w", err)}
+	}
+	if !info.IsDir() {
+		return "", usageError{fmt.Errorf("--root: %s is not a directory", dir)}
+	}
+	return dir, nil
+}
+
+// isSessionID reports whether id can be a session's id: a file's name and
+// nothing else, as mem has it.
+func isSessionID(id string) bool {
+	const limit = 200 // bytes
+	if id == "" || len(id) > limit || !utf8.ValidString(id) || id[0] == '.' || id[0] == '-' {
+		return false
+	}
+	return !strings.ContainsFunc(id, func(r rune) bool {
+		return r != '.' && r != '_' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)
+	})
+}
+
+func notSession(id string) error {
+	return fmt.Errorf("%q is no name for a session: it may have letters, digits, '.', '_' and '-', and begins with a letter, a digit or '_'", id)
+}
