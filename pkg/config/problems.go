@@ -1,0 +1,295 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
+)
+
+// Problems lists the mistakes in the file at path, each a line
+// "FILE:LINE:COLUMN: …", in the order of the file, and beside them what would
+// only be remarked on. An unknown key is a mistake in whatever section it
+// stands. Behind an error of syntax nothing can be told of the file. An error
+// is returned if the file cannot be read.
+func Problems(path string) (problems, warnings []string, err error) {
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, nil, err
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot read the configuration: %w", err)
+	}
+	f := &faults{c: Default(), file: path, dir: filepath.Dir(path)}
+	if f.find(data) {
+		f.readable("system_prompt_file", f.c.SystemPromptFile)
+		f.c.warnOfReaders(path)
+	}
+	return f.lines(), f.c.Warnings, nil
+}
+
+// faults are the mistakes that were found in a file.
+type faults struct {
+	c         *Config // what the file says, without values that do not fit
+	file, dir string
+	set       keys
+	spans     []span
+	list      []fault
+}
+
+// fault is one mistake. Without a line it is in the file as a whole.
+type fault struct {
+	line, column int
+	text         string
+}
+
+// span is an expression of the file: a key with its value, or a table's header.
+type span struct {
+	key                // the key, or the table's name
+	header, array bool // it is a table's header, of an array of tables
+}
+
+// find looks for all mistakes. It reports whether the file could be taken apart.
+func (f *faults) find(data []byte) bool {
+	set, err := keysOf(data)
+	if err != nil {
+		f.list = append(f.list, fault{text: place(f.file, err).Error()})
+		return false
+	}
+	f.set, f.spans = set, spansOf(data)
+	for _, k := range set {
+		if err := k.unknown(); err != nil {
+			f.add(k, err.Error())
+		}
+	}
+	f.decode(data)
+	f.c.set = set
+	f.c.settle(set)
+	f.check()
+	f.c.absolute()
+	return true
+}
+
+func (f *faults) add(k key, text string) {
+	f.list = append(f.list, fault{k.line, k.column, text})
+}
+
+// lines are the mistakes as text, each once.
+func (f *faults) lines() (lines []string) {
+	slices.SortStableFunc(f.list, func(a, b fault) int {
+		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column), cmp.Compare(a.text, b.text))
+	})
+	for _, p := range slices.Compact(f.list) {
+		switch {
+		case p.line > 0:
+			lines = append(lines, fmt.Sprintf("%s:%d:%d: %s", f.file, p.line, p.column, p.text))
+		case strings.HasPrefix(p.text, f.file+":"):
+			lines = append(lines, p.text)
+		default:
+			lines = append(lines, f.file+": "+p.text)
+		}
+	}
+	return lines
+}
+
+// spansOf lists the expressions of a file that can be parsed.
+func spansOf(data []byte) (spans []span) {
+	p := unstable.Parser{}
+	p.Reset(data)
+	for p.NextExpression() {
+		switch e := p.Expression(); e.Kind {
+		case unstable.Table, unstable.ArrayTable:
+			spans = append(spans, span{key: keyAt(&p, dotted(e.Key()), e.Child()), header: true, array: e.Kind == unstable.ArrayTable})
+		case unstable.KeyValue:
+			at := e.Key()
+			at.Next()
+			spans = append(spans, span{key: keyAt(&p, dotted(e.Key()), at.Node())})
+		}
+	}
+	return spans
+}
+
+// decode reads the values. The decoder stops at the first one that does not
+// fit: that one is noted and blanked out, and all is read again.
+func (f *faults) decode(data []byte) {
+	data = slices.Clone(data)
+	for range len(f.spans) + 1 {
+		c := Default()
+		c.File, c.Dir = f.file, f.dir
+		f.c = c
+		err := toml.Unmarshal(data, c)
+		if err == nil {
+			return
+		}
+		e, ok := errors.AsType[*toml.DecodeError](err)
+		if !ok {
+			f.list = append(f.list, fault{text: strings.TrimPrefix(err.Error(), "toml: ")})
+			return
+		}
+		line, column := e.Position()
+		if !slices.ContainsFunc(f.list, func(p fault) bool { return p.line == line }) {
+			f.list = append(f.list, fault{line, column, f.misfit(line, column, e)})
+		}
+		f.blank(data, line)
+	}
+}
+
+// misfit says what a value should have been.
+func (f *faults) misfit(line, column int, e *toml.DecodeError) string {
+	name := ""
+	for _, k := range f.set {
+		if k.line < line || k.line == line && k.column <= column {
+			name = k.name
+		}
+	}
+	if want := wanted(reflect.TypeFor[Config](), name); want != "" {
+		return name + " must be " + want
+	}
+	return strings.TrimPrefix(e.Error(), "toml: ")
+}
+
+// wanted says in words of what type a key's value is, "" if there is no such key.
+func wanted(typ reflect.Type, name string) string {
+	first, rest, more := strings.Cut(name, ".")
+	for field := range typ.Fields() {
+		if field.Tag.Get("toml") != first {
+			continue
+		}
+		inner := field.Type
+		if inner.Kind() == reflect.Slice && inner.Elem().Kind() == reflect.Struct {
+			inner = inner.Elem()
+		}
+		if more && inner.Kind() == reflect.Struct {
+			return wanted(inner, rest)
+		}
+		return words(field.Type)
+	}
+	return ""
+}
+
+func words(typ reflect.Type) string {
+	switch typ.Kind() {
+	case reflect.Pointer:
+		return words(typ.Elem())
+	case reflect.String:
+		return `text in quotes, such as "x"`
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int64:
+		return "a whole number"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Struct:
+		return "a section"
+	}
+	if typ.Elem().Kind() == reflect.Struct {
+		return "a list of tables"
+	}
+	return `a list of texts, such as ["x", "y"]`
+}
+
+// blank takes the expression that holds a line out of data, of a table all that
+// is below its header. Lines stay where they are.
+func (f *faults) blank(data []byte, line int) {
+	from, to := 1, 1<<62
+	header := false
+	for _, s := range f.spans {
+		if s.line <= line {
+			from, header = s.line, s.header
+		} else if !header || s.header {
+			to = s.line
+			break
+		}
+	}
+	at := 1
+	for i, c := range data {
+		if c == '\n' {
+			at++
+		} else if at >= from && at < to {
+			data[i] = ' '
+		}
+	}
+}
+
+// check notes the values that no service could work with.
+func (f *faults) check() {
+	for _, r := range f.c.keyRules() {
+		if !r.ok {
+			f.add(f.at(r.key, span{}), r.must())
+		}
+	}
+	for i, entry := range f.c.Rtr.Fallback {
+		f.checkEntry("rtr.fallback", i, Rtr{Fallback: []Fallback{entry}})
+	}
+	for i, entry := range f.c.Rtr.Limit {
+		f.checkEntry("rtr.limit", i, Rtr{Limit: []Limit{entry}})
+	}
+	for i, entry := range f.c.Rtr.Model {
+		f.checkEntry("rtr.model", i, Rtr{Model: []Model{entry}})
+	}
+}
+
+// checkEntry checks entry i of an array of tables, which alone stands in rtr.
+func (f *faults) checkEntry(array string, i int, rtr Rtr) {
+	var header span
+	for _, s := range f.spans {
+		if s.array && s.name == array {
+			if i--; i < 0 {
+				header = s
+				break
+			}
+		}
+	}
+	for _, r := range (&Config{Rtr: rtr}).tableRules() {
+		if !r.ok {
+			f.add(f.at(r.key, header), r.must())
+		}
+	}
+}
+
+func (r rule) must() string { return r.key + " must be " + r.want }
+
+// at is where a key is set: below a header if one is given, and at the header
+// if it is not set there.
+func (f *faults) at(name string, header span) key {
+	end := 1 << 62
+	for _, s := range f.spans {
+		if s.header && s.line > header.line && header.line > 0 {
+			end = s.line
+			break
+		}
+	}
+	for _, k := range f.set {
+		if k.name == name && k.line >= header.line && k.line < end {
+			return k
+		}
+	}
+	return header.key
+}
+
+// readable notes that a file which the configuration names cannot be read.
+func (f *faults) readable(name, path string) {
+	if path == "" {
+		return
+	}
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a file", path)
+	}
+	if err == nil {
+		var file *os.File
+		if file, err = os.Open(path); err == nil {
+			err = file.Close()
+		}
+	}
+	if err != nil {
+		f.add(f.at(name, span{}), fmt.Sprintf("%s cannot be read: %v", name, err))
+	}
+}
