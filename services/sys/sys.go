@@ -1,6 +1,8 @@
 // Package sys keeps the system prompt: a template in which placeholders stand
 // for the personality, the tools and skills that are there, and the soft
-// memory. The soft memory itself lies in mem.
+// memory. The soft memory itself lies in mem. A prompt of the user's can stand
+// in the template's place, and the AGENTS.md files of a directory follow it
+// (prompt.go).
 package sys
 
 import (
@@ -21,6 +23,7 @@ type Service struct {
 	cat           *catalog.Catalog
 	personality   string
 	maxIterations int
+	configured    configured
 	soft          *softMemory
 
 	mu       sync.Mutex
@@ -41,7 +44,7 @@ type source struct {
 func New(cfg *config.Config, cat *catalog.Catalog, mem *rpc.Client, log *slog.Logger) (*Service, error) {
 	s := &Service{
 		cat: cat, personality: cfg.Sys.Personality, maxIterations: cfg.Agent.MaxIterations,
-		template: template{path: cfg.Sys.Template, log: log},
+		configured: newConfigured(cfg), template: template{path: cfg.Sys.Template, log: log},
 	}
 	if err := s.readTemplate(); err != nil {
 		return nil, fmt.Errorf("%w: mend it or set [sys] template", err)
@@ -61,12 +64,13 @@ func (s *Service) Register(server *rpc.Server) {
 // Close makes a last attempt to hand a new soft memory over to mem.
 func (s *Service) Close() error { return s.soft.close() }
 
-func (s *Service) get(ctx context.Context, _ proto.GetPrompt) (proto.SystemPrompt, error) {
+// fromTemplate returns the prompt that the template gives now.
+func (s *Service) fromTemplate(ctx context.Context) string {
 	s.soft.refresh(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.template.refresh()
-	return s.build(), nil
+	return s.build()
 }
 
 func (s *Service) reload(ctx context.Context, _ proto.ReloadPrompt) (proto.SystemPrompt, error) {
@@ -75,17 +79,20 @@ func (s *Service) reload(ctx context.Context, _ proto.ReloadPrompt) (proto.Syste
 		return proto.SystemPrompt{}, fmt.Errorf("%w: the old prompt stays; mend the file and reload", err)
 	}
 	s.cat.Reload()
-	return s.current(), nil
+	return s.current()
 }
 
 func (s *Service) setSoftMemory(ctx context.Context, req proto.SetSoftMemory) (proto.SystemPrompt, error) {
 	if err := s.readTemplate(); err != nil {
 		return proto.SystemPrompt{}, fmt.Errorf("%w: the old soft memory stays; mend the file and set it again", err)
 	}
+	if _, err := s.current(); err != nil {
+		return proto.SystemPrompt{}, err // before anything is changed
+	}
 	if err := s.soft.set(ctx, req.Content); err != nil {
 		return proto.SystemPrompt{}, fmt.Errorf("mem did not take it, the old one stays: %w", err)
 	}
-	return s.current(), nil
+	return s.current()
 }
 
 func (s *Service) readTemplate() error {
@@ -95,14 +102,20 @@ func (s *Service) readTemplate() error {
 	return s.template.failed
 }
 
-func (s *Service) current() proto.SystemPrompt {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.build()
+// current is the prompt that get gives to whoever asks for nothing in
+// particular, with the template as it was last read.
+func (s *Service) current() (proto.SystemPrompt, error) {
+	text, ok, err := s.configured.prompt()
+	if !ok && err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		text = s.build()
+	}
+	return proto.SystemPrompt{Content: text}, err
 }
 
 // build returns the prompt of what is in memory. The caller holds s.mu.
-func (s *Service) build() proto.SystemPrompt {
+func (s *Service) build() string {
 	now := source{s.template.text, s.cat.Snapshot(), s.soft.text()}
 	if now != s.source {
 		s.source = now
@@ -114,7 +127,7 @@ func (s *Service) build() proto.SystemPrompt {
 			"SOFT_MEMORIES":  now.soft,
 		})
 	}
-	return proto.SystemPrompt{Content: s.prompt}
+	return s.prompt
 }
 
 // stats adds what a person should mend: skipped definitions and a template
@@ -128,6 +141,9 @@ func (s *Service) stats(stats *proto.Stats) {
 	stats.Info["tools"] = strconv.Itoa(len(snapshot.Executors()) + len(snapshot.Builtins()))
 	stats.Info["skills"] = strconv.Itoa(len(snapshot.Skills))
 	stats.Info["soft_memory"] = s.soft.state()
+	if _, _, err := s.configured.prompt(); err != nil {
+		stats.Problems = append(stats.Problems, err.Error())
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if failed := s.template.failed; failed != nil {

@@ -8,7 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-	"unicode/utf8"
+
+	"zino/services/sys/textfile"
 )
 
 const (
@@ -39,7 +40,7 @@ func (t *template) read() {
 	t.info, t.fresh = info, info != nil && younger(info, settled)
 	var text string
 	if err == nil && info != nil {
-		text, err = content(t.path, info)
+		text, err = content(t.path)
 	}
 	if err != nil {
 		t.fail(fmt.Errorf("template %s: %w", t.path, err))
@@ -94,23 +95,17 @@ func same(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && a.Mode() == b.Mode()
 }
 
-func content(path string, info fs.FileInfo) (string, error) {
+// content reads the template; one that was deleted since it was looked at is
+// empty.
+func content(path string) (string, error) {
+	text, size, err := textfile.Head(path, maxTemplate)
 	switch {
-	case info.IsDir():
-		return "", errors.New("is a directory")
-	case !info.Mode().IsRegular():
-		return "", errors.New("is not a regular file")
-	case info.Size() > maxTemplate:
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case err == nil && size > maxTemplate:
 		return "", fmt.Errorf("is larger than %d bytes", maxTemplate)
 	}
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) { // deleted since it was looked at
-		return "", nil
-	}
-	if err == nil && !utf8.Valid(data) {
-		err = errors.New("is not UTF-8")
-	}
-	return string(data), reason(err)
+	return text, err
 }
 
 // reason drops the path that os puts into its errors.

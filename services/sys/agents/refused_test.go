@@ -1,0 +1,132 @@
+package agents
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"zino/proto"
+)
+
+// TestLeftOut: a file that cannot be read is a line, and the others are read.
+func TestLeftOut(t *testing.T) {
+	for want, spoil := range map[string]func(t *testing.T, path string){
+		"is a directory":                   func(t *testing.T, path string) { must(t, os.Mkdir(path, 0o700)) },
+		"too many levels of symbolic link": func(t *testing.T, path string) { must(t, os.Symlink(name, path)) },
+		"is a link to nothing":             func(t *testing.T, path string) { must(t, os.Symlink("gone", path)) },
+		"is not UTF-8":                     func(t *testing.T, path string) { must(t, os.WriteFile(path, []byte("\xff"), 0o600)) },
+		"is not a regular file":            func(t *testing.T, path string) { must(t, syscall.Mkfifo(path, 0o600)) },
+	} {
+		t.Run(want, func(t *testing.T) {
+			tr := newTree(t, "home/AGENTS.md", "h", "home/p/q/AGENTS.md", "q", "home/l", "-> p")
+			spoil(t, tr.at("home/p/AGENTS.md"))
+			found := tr.gather("home/p/q")
+			if got := tr.names(found); !slices.Equal(got, []string{"home/AGENTS.md", "home/p/q/AGENTS.md"}) {
+				t.Errorf("got %q", got)
+			}
+			if len(found.Warnings) != 1 || !strings.HasPrefix(found.Warnings[0], tr.at("home/p/AGENTS.md")+": left out, "+want) || !strings.HasSuffix(found.Warnings[0], ": mend or remove it") {
+				t.Errorf("got %q", found.Warnings)
+			}
+		})
+	}
+}
+
+// asNobody calls f with the rights of somebody who is not root.
+func asNobody(t *testing.T, f func()) {
+	t.Helper()
+	if os.Getuid() == 0 {
+		runtime.LockOSThread() // the user of a file system's calls is the thread's
+		defer runtime.UnlockOSThread()
+		must(t, syscall.Setfsuid(65534))
+		defer func() { must(t, syscall.Setfsuid(0)) }()
+	}
+	f()
+}
+
+// TestDenied: what the user may not read, or not even see, is a warning.
+func TestDenied(t *testing.T) {
+	tr := newTree(t, "home/AGENTS.md", "h", "home/p/AGENTS.md", "secret", "base/AGENTS.md", "hidden")
+	for _, dir := range []string{".", "..", "home", "home/p"} {
+		must(t, os.Chmod(tr.at(dir), 0o755))
+	}
+	must(t, os.Chmod(tr.at("home/p/AGENTS.md"), 0))
+	must(t, os.Chmod(tr.at("base"), 0))
+	t.Cleanup(func() { must(t, os.Chmod(tr.at("base"), 0o700)) })
+	var found Context
+	var err error
+	asNobody(t, func() { found, err = Gather(Places{Base: tr.at("base"), Home: tr.at("home"), Root: tr.at("home/p")}) })
+	must(t, err)
+	tr.check(found)
+	if got := tr.names(found); !slices.Equal(got, []string{"home/AGENTS.md"}) {
+		t.Errorf("got %q", got)
+	}
+	if len(found.Warnings) != 2 || !strings.Contains(found.Warnings[0], "base/AGENTS.md: left out, permission denied") || !strings.Contains(found.Warnings[1], "p/AGENTS.md: left out, permission denied") {
+		t.Errorf("got %q", found.Warnings)
+	}
+}
+
+// TestHarmlessPaths: the name of a directory that somebody has made cannot
+// write a line of its own.
+func TestHarmlessPaths(t *testing.T) {
+	const evil = "home/a\n## b\x1b[31m\u202e\u2028\xff"
+	tr := newTree(t, evil+"/q/AGENTS.md", "q", evil+"/AGENTS.md/", "", "home/字 \u3000é/AGENTS.md", "fine")
+	found := tr.gather(evil + "/q")
+	want := filepath.Join(tr.dir, "home/a\uFFFD## b\uFFFD[31m\uFFFD\uFFFD\uFFFD/AGENTS.md") + ": left out, is a directory: mend or remove it"
+	if len(found.Warnings) != 1 || found.Warnings[0] != want {
+		t.Errorf("got %q, want %q", found.Warnings, want)
+	}
+	if len(found.Files) != 1 || strings.ContainsAny(found.Files[0].Path, "\n\x1b\u202e\u2028") || strings.Count(found.Text, "\n## ") != 1 {
+		t.Errorf("got %q, %+v", found.Text, found.Files)
+	}
+	if got := tr.names(tr.gather("home/字 \u3000é")); !slices.Equal(got, []string{"home/字 \u3000é/AGENTS.md"}) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestBadRoot: a root that cannot be worked in is an error that names it.
+func TestBadRoot(t *testing.T) {
+	tr := newTree(t, "file", "x", "loop", "-> loop", "dangling", "-> gone", "base/AGENTS.md", "b")
+	for root, want := range map[string]string{
+		tr.at("gone"):      tr.at("gone") + " cannot be used, no such file or directory",
+		tr.at("file"):      tr.at("file") + " cannot be used, not a directory",
+		tr.at("loop"):      tr.at("loop") + " cannot be used, ",
+		tr.at("dangling"):  tr.at("dangling") + " cannot be used, no such file or directory",
+		"home":             "home cannot be used, not an absolute path",
+		tr.at("a\x00b"):    "a\uFFFDb cannot be used, invalid argument",
+		tr.at("a\x1b[31m"): "a\uFFFD[31m cannot be used, no such file or directory",
+	} {
+		found, err := Gather(Places{Base: tr.at("base"), Home: tr.at("home"), Root: root})
+		e, ok := errors.AsType[*proto.Error](err)
+		if !ok || e.Code != proto.CodeInvalid || !strings.Contains(e.Message, want) || found.Text != "" {
+			t.Errorf("%q: got %v, %+v", root, err, found)
+		}
+	}
+}
+
+// TestNoPlaces: without a base or a home, and with a home that is none, the
+// root's own file is read.
+func TestNoPlaces(t *testing.T) {
+	tr := newTree(t, "p/AGENTS.md", "p", "file", "x")
+	for _, p := range []Places{
+		{},
+		{Base: tr.at("gone"), Home: tr.at("gone")},
+		{Home: "p"},
+		{Home: tr.at("p/q")},
+	} {
+		p.Root = tr.at("p")
+		found, err := Gather(p)
+		must(t, err)
+		if got := tr.names(found); !slices.Equal(got, []string{"p/AGENTS.md"}) || len(found.Warnings) > 0 {
+			t.Errorf("%+v: got %q, %q", p, got, found.Warnings)
+		}
+	}
+	found, err := Gather(Places{Base: tr.at("file"), Root: tr.at("p")})
+	if err != nil || len(found.Warnings) != 1 || !strings.Contains(found.Warnings[0], "not a directory") {
+		t.Errorf("a base that is a file: got %+v, %v", found, err)
+	}
+}

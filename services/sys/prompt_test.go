@@ -1,0 +1,187 @@
+package sys
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+// ask asks for a prompt with fields.
+func (b *bench) ask(req proto.GetPrompt) (proto.SystemPrompt, error) {
+	return rpc.Call(b.t.Context(), b.client, proto.SysGet, req)
+}
+
+// home gives the process a home and a base of the test's own, and returns a
+// root in that home.
+func (b *bench) home() (root string) {
+	b.t.Helper()
+	b.t.Setenv("HOME", filepath.Join(b.dir, "home"))
+	b.t.Setenv("ZINO_HOME", filepath.Join(b.dir, "base"))
+	b.t.Setenv("ZDX_HOME", "")
+	root = filepath.Join(b.dir, "home", "p")
+	must(b.t, os.MkdirAll(root, 0o700))
+	must(b.t, os.Mkdir(filepath.Join(b.dir, "base"), 0o700))
+	return root
+}
+
+// TestBase holds what a prompt begins with.
+func TestBase(t *testing.T) {
+	const none = "\x00"
+	for _, tt := range []struct {
+		name, prompt, file, template string
+		given                        *string
+		want                         string
+	}{
+		{"the template", "", none, "T %%PERSONALITY%%", nil, "T dry"},
+		{"system_prompt", "S %%PERSONALITY%%", none, "T", nil, "S %%PERSONALITY%%"},
+		{"the file wins", "S", "\ufeffF\n", "T", nil, "F\n"},
+		{"an empty file wins", "S", "", "T", nil, ""},
+		{"the caller's", "S", "F", "T", new("C"), "C"},
+		{"the caller's empty one is the template", "S", "F", "T %%PERSONALITY%%", new(""), "T dry"},
+		{"the caller's empty one without a template", "S", "F", "", new(""), ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, tt.template)
+			b.cfg.Sys.Personality, b.cfg.SystemPrompt = "dry", tt.prompt
+			if tt.file != none {
+				b.cfg.SystemPromptFile = filepath.Join(b.dir, "prompt")
+				write(t, b.cfg.SystemPromptFile, tt.file)
+			}
+			b.startMem()
+			b.start()
+			reply, err := b.ask(proto.GetPrompt{SystemPrompt: tt.given})
+			if err != nil || reply.Content != tt.want || reply.Files != nil || reply.Warnings != nil {
+				t.Errorf("got %+v, %v, want %q", reply, err, tt.want)
+			}
+		})
+	}
+}
+
+// TestPromptFileIsFresh: an edit is in the next prompt, whoever asks for it.
+func TestPromptFileIsFresh(t *testing.T) {
+	b := newBench(t, "T")
+	b.cfg.SystemPromptFile = filepath.Join(b.dir, "prompt")
+	write(t, b.cfg.SystemPromptFile, "one")
+	b.startMem()
+	b.start()
+	b.want("one")
+	write(t, b.cfg.SystemPromptFile, "two")
+	b.want("two")
+	if got, err := b.reload(); got != "two" || err != nil {
+		t.Errorf("reload: %q, %v", got, err)
+	}
+	if got, err := b.set("soft"); got != "two" || err != nil || b.mem.stored() != "soft" {
+		t.Errorf("set_soft_memory: %q, %v", got, err)
+	}
+}
+
+// TestBadPromptFile: a file that was named and cannot be sent is an error that
+// says which and what to do, and nothing is changed.
+func TestBadPromptFile(t *testing.T) {
+	for want, spoil := range map[string]func(t *testing.T, path string){
+		"no such file or directory: create it": func(t *testing.T, path string) {},
+		"is a directory: mend it":              func(t *testing.T, path string) { must(t, os.Mkdir(path, 0o700)) },
+		"is not a regular file: mend it":       func(t *testing.T, path string) { must(t, syscall.Mkfifo(path, 0o600)) },
+		"is not UTF-8: mend it":                func(t *testing.T, path string) { write(t, path, "\xff") },
+		"too many levels":                      func(t *testing.T, path string) { must(t, os.Symlink("prompt", path)) },
+		"is larger than 4194304 bytes": func(t *testing.T, path string) {
+			write(t, path, "")
+			must(t, os.Truncate(path, maxTemplate+1))
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			b := newBench(t, "T")
+			b.cfg.File = "/etc/z.toml"
+			b.cfg.SystemPrompt, b.cfg.SystemPromptFile = "S", filepath.Join(b.dir, "prompt")
+			spoil(t, b.cfg.SystemPromptFile)
+			b.startMem()
+			b.start()
+			_, err := b.ask(proto.GetPrompt{})
+			e, ok := errors.AsType[*proto.Error](err)
+			if !ok || e.Code != proto.CodeInvalid || !strings.HasPrefix(e.Message, "system_prompt_file "+b.cfg.SystemPromptFile+": ") || !strings.Contains(e.Message, want) ||
+				!strings.HasSuffix(e.Message, ", or change or remove the key system_prompt_file in /etc/z.toml") {
+				t.Errorf("got %v", err)
+			}
+			if _, err := b.set("soft"); !errors.Is(err, proto.ErrInvalid) || b.mem.stored() != "" {
+				t.Errorf("set_soft_memory: %v, mem has %q", err, b.mem.stored())
+			}
+			if p := b.stats().Problems; len(p) != 1 || p[0] != e.Message {
+				t.Errorf("problems: %q", p)
+			}
+			if reply, err := b.ask(proto.GetPrompt{SystemPrompt: new("C")}); err != nil || reply.Content != "C" {
+				t.Errorf("with the caller's: %+v, %v", reply, err)
+			}
+		})
+	}
+}
+
+// TestProjectContext holds how the files follow the prompt.
+func TestProjectContext(t *testing.T) {
+	for _, tt := range []struct{ name, template, before string }{
+		{"a blank line between", "Be brief.", "Be brief.\n\n"},
+		{"no more than one", "Be brief.\n\n\n", "Be brief.\n\n"},
+		{"no prompt", "", ""},
+		{"a blank prompt", " \n", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, tt.template)
+			root := b.home()
+			b.startMem()
+			b.start()
+			if reply, err := b.ask(proto.GetPrompt{Root: root}); err != nil || reply.Content != tt.template || len(reply.Files) != 0 {
+				t.Errorf("without files: got %+v, %v", reply, err)
+			}
+			path := filepath.Join(root, "AGENTS.md")
+			write(t, path, "Use tabs.\n")
+			write(t, filepath.Join(b.dir, "base", "AGENTS.md"), "Speak up.")
+			must(t, os.Mkdir(filepath.Join(b.dir, "home", "AGENTS.md"), 0o700))
+			reply, err := b.ask(proto.GetPrompt{Root: root})
+			must(t, err)
+			project := "# Project Context\n\n## " + filepath.Join(b.dir, "base/AGENTS.md") + "\n\nSpeak up.\n\n## " + path + "\n\nUse tabs."
+			if reply.Content != tt.before+project {
+				t.Errorf("got %q", reply.Content)
+			}
+			if len(reply.Files) != 2 || reply.Files[1].Path != path || reply.Files[0].Bytes+reply.Files[1].Bytes != int64(len(project)) {
+				t.Errorf("got %+v", reply.Files)
+			}
+			if len(reply.Warnings) != 1 || !strings.Contains(reply.Warnings[0], "is a directory") {
+				t.Errorf("got %q", reply.Warnings)
+			}
+			b.want(tt.template) // nobody asked for a root
+		})
+	}
+}
+
+func TestUnknownRoot(t *testing.T) {
+	b := newBench(t, "T")
+	b.startMem()
+	b.start()
+	gone := filepath.Join(b.dir, "gone")
+	if _, err := b.ask(proto.GetPrompt{Root: gone}); !errors.Is(err, proto.ErrInvalid) || !strings.Contains(err.Error(), gone) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestNoBase: a place for the user's own files that could be anybody's is not
+// read, and the root's file is.
+func TestNoBase(t *testing.T) {
+	b := newBench(t, "T")
+	root := b.home()
+	for name, value := range map[string]string{"ZINO_HOME": "", "XDG_CONFIG_HOME": "", "HOME": "", "TMPDIR": filepath.Join(b.dir, "f")} {
+		t.Setenv(name, value)
+	}
+	write(t, filepath.Join(b.dir, "f"), "no directory")
+	write(t, filepath.Join(root, "AGENTS.md"), "x")
+	b.startMem()
+	b.start()
+	reply, err := b.ask(proto.GetPrompt{Root: root})
+	if err != nil || len(reply.Files) != 1 || len(reply.Warnings) != 1 || !strings.HasPrefix(reply.Warnings[0], "no AGENTS.md of your own is read: ") {
+		t.Errorf("got %+v, %v", reply, err)
+	}
+}

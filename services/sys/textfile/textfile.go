@@ -1,0 +1,97 @@
+// Package textfile reads files that people write for a model. Nothing that a
+// path may lead to makes it hang, or take more memory than it was allowed.
+package textfile
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+	"unicode/utf8"
+)
+
+// Errors of files that cannot be a text, beside the system's own.
+var (
+	ErrDirectory  = errors.New("is a directory")
+	ErrNotRegular = errors.New("is not a regular file")
+	ErrNotUTF8    = errors.New("is not UTF-8")
+)
+
+// Mark is the byte order mark, which some editors put in front of a text in
+// UTF-8.
+const Mark = "\uFEFF"
+
+// Head returns the beginning of a file, cut after at most limit bytes, between
+// two characters, and how many bytes the file has. Errors do not repeat the
+// path; a file that is not there is fs.ErrNotExist.
+func Head(path string, limit int) (text string, size int64, err error) {
+	data, size, err := read(path, limit+1)
+	if err != nil {
+		return "", 0, reason(err)
+	}
+	if data = cut(data, limit); !utf8.Valid(data) {
+		return "", 0, ErrNotUTF8
+	}
+	return string(data), size, nil
+}
+
+// read returns up to limit bytes of a regular file, and its size.
+func read(path string, limit int) (data []byte, size int64, err error) {
+	info, err := os.Stat(path)
+	if err == nil {
+		err = regular(info) // before it is opened: opening can have effects, too
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	// What stands there may have changed since: a pipe is not waited for.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close() // nothing was written
+	if info, err = f.Stat(); err == nil {
+		err = regular(info)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	data, err = io.ReadAll(io.LimitReader(f, int64(limit)))
+	size = int64(len(data))
+	if len(data) == limit {
+		size = max(size, info.Size())
+	}
+	return data, size, err
+}
+
+func regular(info fs.FileInfo) error {
+	switch {
+	case info.IsDir():
+		return ErrDirectory
+	case !info.Mode().IsRegular():
+		return ErrNotRegular
+	}
+	return nil
+}
+
+// cut shortens data to limit bytes, or to a few less where those end inside a
+// character.
+func cut(data []byte, limit int) []byte {
+	if len(data) <= limit {
+		return data
+	}
+	end := limit
+	for end > 0 && limit-end < utf8.UTFMax-1 && !utf8.RuneStart(data[end]) {
+		end--
+	}
+	return data[:end]
+}
+
+// reason drops the path that os puts into its errors.
+func reason(err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Err
+	}
+	return err
+}
