@@ -1,5 +1,7 @@
 // Package daemon is the entrance: it takes a message, has the prompt assembled,
-// has the agent answer, and sees that what must last is stored.
+// has the agent answer, and sees that what must last is stored: of a plain
+// message the exchange when it is over, of a session's turn everything as it
+// happens.
 package daemon
 
 import (
@@ -39,6 +41,7 @@ func New(cfg *config.Config, log *slog.Logger) *Service {
 func (s *Service) Register(srv *rpc.Server) {
 	rpc.HandleText(srv, proto.DaemonChat, s.chat)
 	rpc.HandleRelay(srv, proto.DaemonForward, s.forward)
+	rpc.Handle(srv, proto.DaemonContext, s.preview)
 }
 
 // Close ends the connections to other services.
@@ -49,50 +52,91 @@ func (s *Service) Close() error {
 	return nil
 }
 
-// chat is one turn. The answer goes out after the turn has been stored.
+// chat is one turn: of a session, or a plain one.
 func (s *Service) chat(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Text, error) {
-	message := strings.TrimSpace(req.Message)
-	if message == "" {
-		return proto.Text{}, &proto.Error{Code: proto.CodeInvalid, Message: "Empty message."}
+	req.Message = strings.TrimSpace(req.Message)
+	if err := check(req); err != nil {
+		return proto.Text{}, err
 	}
-	text, err := s.dispatch(ctx, s.prompt(ctx, req.ChannelID, message), req, out)
+	if req.SessionID != "" {
+		return s.session(ctx, req, out)
+	}
+	text, err := s.plain(ctx, req, out)
+	if err != nil && req.Events {
+		return proto.Text{}, s.parting(ctx, out, req.Events, ending(ctx, err))
+	}
+	return text, err
+}
+
+// plain answers a message outside of sessions. The answer goes out after the
+// turn has been stored.
+func (s *Service) plain(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Text, error) {
+	messages, err := s.prompt(ctx, req, out)
 	if err != nil {
 		return proto.Text{}, err
 	}
-	if req.ChannelID != "" && text.Content != "" {
+	text, err := s.dispatch(ctx, messages, req, out)
+	if err != nil {
+		return proto.Text{}, err
+	}
+	if req.ChannelID != "" && text.Content != "" && !req.NoSave {
 		if err := out.Flush(); err != nil { // the reader has the text while mem works
 			s.log.Debug("the caller left before the turn was stored", "error", err, "trace", rpc.Trace(ctx))
 		}
-		s.store(ctx, req.ChannelID, message, text.Content)
+		s.store(ctx, req.ChannelID, req.Message, text.Content)
 	}
-	return plain(text, req.Stream), nil
+	return shape(text, req), nil
 }
 
-// plain is what clients see of an answer: the collected one is content and
-// nothing else, the streamed one has the iterations. What rtr says of itself
-// where it answers in the agent's place is no part of either.
-func plain(text proto.Text, stream bool) proto.Text {
-	if !stream {
-		return proto.Text{Content: text.Content}
+// shape is what clients see of an answer: the collected one is content and
+// nothing else, the streamed one has the iterations. What the model says of
+// itself is for those who asked for events, and its calls are for nobody.
+func shape(text proto.Text, req proto.Chat) proto.Text {
+	text.ToolCalls, text.State = nil, nil
+	switch {
+	case req.Events:
+		return text
+	case req.Stream:
+		return proto.Text{Content: text.Content, Iterations: text.Iterations}
 	}
-	return proto.Text{Content: text.Content, Iterations: text.Iterations}
+	return proto.Text{Content: text.Content}
 }
 
 // dispatch has the agent answer, or the model itself where no agent can be
 // reached. Once the agent was reached its error is the answer.
 func (s *Service) dispatch(ctx context.Context, messages proto.Raw, req proto.Chat, out *rpc.Out) (proto.Text, error) {
-	limit := s.cfg.Agr.MaxIterations
-	run := proto.Run{
-		Messages: messages, Temperature: s.cfg.Agent.Temperature, TopP: s.cfg.Agent.TopP,
-		MaxIterations: &limit, Stream: req.Stream, NeedModel: req.NeedModel,
+	if !req.Events {
+		return s.ask(ctx, messages, req, out)
 	}
-	text, err := rpc.CallText(ctx, s.agr, proto.AgrRun, run, out)
+	r := &relay{out: out, events: true}
+	text, err := s.ask(ctx, messages, req, r)
+	if err != nil {
+		return text, err
+	}
+	return text, r.end()
+}
+
+func (s *Service) ask(ctx context.Context, messages proto.Raw, req proto.Chat, sink rpc.Sink) (proto.Text, error) {
+	run := s.runOf(req, messages, s.cfg.Agr.MaxIterations)
+	text, err := rpc.CallText(ctx, s.agr, proto.AgrRun, run, sink)
 	if !errors.Is(err, rpc.ErrConnect) {
 		return text, err
 	}
 	s.log.Warn("no agent, asking the model directly", "error", err, "trace", rpc.Trace(ctx))
-	infer := proto.Infer{Messages: messages, Temperature: run.Temperature, TopP: run.TopP, Stream: req.Stream, NeedModel: req.NeedModel}
-	return rpc.CallText(ctx, s.rtr, proto.RtrInfer, infer, out)
+	infer := proto.Infer{
+		Messages: messages, Temperature: run.Temperature, TopP: run.TopP, Stream: run.Stream, NeedModel: run.NeedModel,
+		Provider: run.Provider, Model: run.Model, MaxTokens: run.MaxTokens, Events: run.Events,
+	}
+	return rpc.CallText(ctx, s.rtr, proto.RtrInfer, infer, sink)
+}
+
+// runOf is the agent's part of a request.
+func (s *Service) runOf(req proto.Chat, messages proto.Raw, limit int) proto.Run {
+	return proto.Run{
+		Messages: messages, Temperature: s.cfg.Agent.Temperature, TopP: s.cfg.Agent.TopP,
+		MaxIterations: &limit, Stream: req.Stream, NeedModel: req.NeedModel, SessionID: req.SessionID,
+		Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens, Root: req.Root, Events: req.Events,
+	}
 }
 
 // store keeps the exchange. A turn whose answer is there is stored even if the

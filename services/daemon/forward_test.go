@@ -31,11 +31,11 @@ var openMethods = map[string][]string{
 
 // closedMethods are those that they may not use.
 var closedMethods = map[string][]string{
-	"daemon": {"forward", "chat", ""},
-	"agr":    {"run"},
+	"daemon": {"forward", "chat", "", "context", "handoff"},
+	"agr":    {"run", "tools"},
 	"ctx":    {"build"},
 	"rtr":    {"infer"},
-	"exc":    {"execute", "validate"},
+	"exc":    {"execute", "validate", "call"},
 	"sys":    {"reload", "set_soft_memory"},
 	"mem":    {"Get_history", "get_history ", "hard", "nope", "create_session", "append_session", "get_messages", "hold_session"},
 }

@@ -85,8 +85,10 @@ type bench struct {
 	log    *records
 	runs   recorder[proto.Run]
 	infers recorder[proto.Infer]
+	gets   recorder[proto.GetPrompt]
 	builds recorder[proto.Build]
 	stored recorder[proto.AppendHistory]
+	daemon *rpc.Server
 }
 
 // recorder keeps requests.
@@ -144,7 +146,7 @@ func newBench(t *testing.T, n neighbours) *bench {
 			t.Error(err)
 		}
 	})
-	b.serve("daemon", s.Register)
+	b.daemon = b.serve("daemon", s.Register)
 	return b
 }
 
@@ -157,7 +159,7 @@ func (b *bench) start(n neighbours) {
 		b.serve(service, func(s *rpc.Server) { register(s); n.more(service, s) })
 	}
 	if n.sys != nil {
-		more("sys", func(s *rpc.Server) { rpc.HandleRelay(s, proto.SysGet, n.sys) })
+		more("sys", func(s *rpc.Server) { rpc.HandleRelay(s, proto.SysGet, seen(&b.gets, n.sys)) })
 	}
 	if n.ctx != nil {
 		more("ctx", func(s *rpc.Server) { rpc.HandleRelay(s, proto.CtxBuild, seen(&b.builds, n.ctx)) })
@@ -201,7 +203,7 @@ func seen[T any](r *recorder[T], f func(context.Context, T, *rpc.Out) error) fun
 }
 
 // serve runs a service until the test ends.
-func (b *bench) serve(name string, register func(*rpc.Server)) {
+func (b *bench) serve(name string, register func(*rpc.Server)) *rpc.Server {
 	b.t.Helper()
 	s := rpc.NewServer(name, slog.New(slog.DiscardHandler))
 	register(s)
@@ -218,4 +220,5 @@ func (b *bench) serve(name string, register func(*rpc.Server)) {
 			b.t.Errorf("%s: %v", name, err)
 		}
 	})
+	return s
 }

@@ -3,7 +3,9 @@ package daemon
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"zino/pkg/rpc"
@@ -15,42 +17,100 @@ import (
 // on without it.
 const partLimit = 10 * time.Second
 
-// prompt assembles the list [system?, …context, user]. sys and ctx are asked
-// side by side; a part that cannot be had is left out, and the log says so.
-func (s *Service) prompt(ctx context.Context, channel, message string) proto.Raw {
+// parts are what stands in front of the user's message, or why it is not there.
+type parts struct {
+	system proto.SystemPrompt
+	sysErr error
+	middle proto.Raw // a list of messages, or nil
+	ctxErr error
+}
+
+// parts asks sys and ctx side by side. Without a build ctx is not asked.
+func (s *Service) parts(ctx context.Context, get proto.GetPrompt, build *proto.Build) parts {
 	ctx, cancel := context.WithTimeout(ctx, partLimit)
 	defer cancel()
-	system := make(chan string, 1)
-	go func() { system <- s.systemPrompt(ctx) }()
-	middle := s.context(ctx, channel, message)
-
-	var list proto.Raw
-	if text := <-system; text != "" {
-		list = appendMessage(list, "system", text)
+	var p parts
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		p.system, p.sysErr = rpc.Call(ctx, s.sys, proto.SysGet, get)
+	}()
+	if build != nil {
+		p.middle, p.ctxErr = s.context(ctx, *build)
 	}
-	list = appendElements(list, middle)
-	return closeList(appendMessage(list, "user", message))
+	<-asked
+	if p.sysErr != nil {
+		p.system = proto.SystemPrompt{} // half an answer is none
+	}
+	return p
 }
 
-func (s *Service) systemPrompt(ctx context.Context) string {
-	reply, err := rpc.Call(ctx, s.sys, proto.SysGet, proto.GetPrompt{})
-	if err != nil {
-		s.log.Warn("no system prompt in this turn", "error", err, "trace", rpc.Trace(ctx))
-		return ""
-	}
-	return reply.Content
-}
-
-func (s *Service) context(ctx context.Context, channel, message string) proto.Raw {
-	reply, err := rpc.Call(ctx, s.ctx, proto.CtxBuild, proto.Build{ChannelID: channel, UserMessage: message})
+func (s *Service) context(ctx context.Context, build proto.Build) (proto.Raw, error) {
+	reply, err := rpc.Call(ctx, s.ctx, proto.CtxBuild, build)
 	if err == nil {
 		err = checkMessages(reply.Messages)
 	}
 	if err != nil {
-		s.log.Warn("no context in this turn", "error", err, "trace", rpc.Trace(ctx))
-		return nil
+		return nil, err
 	}
-	return reply.Messages
+	return reply.Messages, nil
+}
+
+// promptOf is the part of a request that sys answers.
+func promptOf(req proto.Chat) proto.GetPrompt {
+	return proto.GetPrompt{Root: req.Root, SystemPrompt: req.SystemPrompt}
+}
+
+// list is the prompt [system?, …context, user].
+func (p parts) list(message string) proto.Raw {
+	var list proto.Raw
+	if p.system.Content != "" {
+		list = appendMessage(list, "system", p.system.Content)
+	}
+	list = appendElements(list, p.middle)
+	return closeList(appendMessage(list, "user", message))
+}
+
+// prompt assembles the prompt of a plain message. A part that cannot be had is
+// left out, and the log says so; but a system prompt that somebody has named and
+// that cannot be read is an error.
+func (s *Service) prompt(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Raw, error) {
+	p := s.parts(ctx, promptOf(req), &proto.Build{ChannelID: req.ChannelID, UserMessage: req.Message})
+	if errors.Is(p.sysErr, proto.ErrInvalid) {
+		return nil, p.sysErr
+	}
+	if p.sysErr != nil {
+		s.log.Warn("no system prompt in this turn", "error", p.sysErr, "trace", rpc.Trace(ctx))
+	}
+	if p.ctxErr != nil {
+		s.log.Warn("no context in this turn", "error", p.ctxErr, "trace", rpc.Trace(ctx))
+	}
+	if req.Events {
+		if err := announce(out, p.system); err != nil {
+			return nil, err
+		}
+	}
+	return p.list(req.Message), nil
+}
+
+// announce tells the caller what sys remarks, and which files it has read.
+func announce(out *rpc.Out, p proto.SystemPrompt) error {
+	for _, warning := range p.Warnings {
+		if err := out.Packet("notice", proto.Notice{Kind: "warning", Text: warning}); err != nil {
+			return sent(err)
+		}
+	}
+	if len(p.Files) > 0 {
+		var paths []string
+		for _, file := range p.Files {
+			paths = append(paths, file.Path)
+		}
+		text := "Loaded AGENTS.md from: " + strings.Join(paths, ", ")
+		if err := out.Packet("notice", proto.Notice{Kind: "agents", Text: text}); err != nil {
+			return sent(err)
+		}
+	}
+	return sent(out.Flush())
 }
 
 // checkMessages says why a list is none of messages. One that is broken would

@@ -1,0 +1,78 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"zino/pkg/rpc"
+	"zino/pkg/wire"
+	"zino/proto"
+)
+
+// recordLimit is how long mem may take for events of a session.
+const recordLimit = 10 * time.Second
+
+// record stores what happens in a turn in the session's file. A nil one stores
+// nothing.
+type record struct {
+	turn context.Context // the lock's
+	mem  *rpc.Client
+	id   string
+	log  *slog.Logger
+	mute bool // mem did not answer: nothing more is asked of it
+}
+
+// begin stores the user's line, in a new session if it is the first one.
+func (r *record) begin(root, message string) error {
+	if r == nil {
+		return nil
+	}
+	list, err := appendEvent(nil, "message", spoken{Role: "user", Text: message})
+	if err != nil {
+		return err
+	}
+	req := proto.AppendSession{Events: list, Create: true}
+	if root != "" {
+		req.Header = append(wire.AppendString([]byte(`{"root":`), root), '}')
+	}
+	return r.store(req)
+}
+
+// add stores events, an unfinished list, if there are any.
+func (r *record) add(list proto.Raw, err error) error {
+	if r == nil || list == nil || err != nil {
+		return err
+	}
+	return r.store(proto.AppendSession{Events: list})
+}
+
+// end stores how a turn ended before its time, and the text up to there.
+func (r *record) end(text []byte, e *proto.Error) {
+	if r == nil || r.mute {
+		return
+	}
+	if err := r.add(ended(text, e)); err != nil {
+		r.log.Error("the end of a turn could not be stored", "session", r.id, "error", err, "trace", rpc.Trace(r.turn))
+	}
+}
+
+// store has mem append the unfinished list in req, and returns when it is on
+// disk. A caller who leaves does not stop that: nobody would know then whether
+// it is stored. With the lock gone nothing is stored, as it could fall into
+// another turn.
+func (r *record) store(req proto.AppendSession) error {
+	if lost := lockLost(r.turn); lost != nil {
+		return lost
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turn), recordLimit)
+	defer cancel()
+	req.SessionID, req.Events = r.id, closeList(req.Events)
+	_, err := rpc.Call(ctx, r.mem, proto.MemAppendSession, req)
+	if err == nil {
+		return nil
+	}
+	r.mute = errors.Is(err, proto.ErrUnavailable) || errors.Is(err, proto.ErrTimeout) || errors.Is(err, context.DeadlineExceeded)
+	return sessionError(err)
+}
