@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+const contextLong = `Print what a message would send to the model before its own words: the system
+prompt, the AGENTS.md of --root, the tools, and with --session what was said
+before. First a table with the sizes in tokens, which are estimated, then each
+part. Nothing is asked of a model. With --format json each line is a part.`
+
+func (a *app) contextCommand() *cobra.Command {
+	summary := false
+	cmd := &cobra.Command{
+		Use: "context", Short: "what would be sent to the model, with sizes", Long: contextLong,
+		Example: "  zino context --summary\n  zino context --session 550e | less",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			root, err := a.rootDir()
+			if err != nil {
+				return err
+			}
+			req := proto.Preview{SessionID: a.session, Root: root}
+			if a.systemPromptSet {
+				req.SystemPrompt = &a.systemPrompt
+			}
+			return a.withDaemon(cmd, func(ctx context.Context, d *daemon) error { return a.context(ctx, d, req, summary) })
+		},
+	}
+	cmd.Flags().BoolVar(&summary, "summary", false, "print the table only")
+	return cmd
+}
+
+func (a *app) context(ctx context.Context, d *daemon, req proto.Preview, summary bool) error {
+	report, err := rpc.Call(ctx, d.client, proto.DaemonContext, req)
+	if err != nil {
+		return err
+	}
+	for _, warning := range report.Warnings {
+		a.say("Warning: %s", strings.TrimPrefix(warning, "Warning: "))
+	}
+	return a.print(func(w io.Writer) error {
+		if a.format == formatJSON {
+			return printParts(w, report.Parts, summary)
+		}
+		if isTerminal(a.out) {
+			w = visibly{w}
+		}
+		return printContext(w, report, summary)
+	})
+}
+
+// printParts prints the parts as JSON, for a summary without what is in them.
+func printParts(w io.Writer, parts []proto.ContextPart, summary bool) error {
+	for _, part := range parts {
+		if summary {
+			part.Content = ""
+		}
+		if err := printJSON(w, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printContext(w io.Writer, report proto.ContextReport, summary bool) error {
+	rows := [][]string{{"PART", "TOKENS"}}
+	for _, part := range report.Parts {
+		rows = append(rows, []string{part.Name, count(part.Tokens)})
+	}
+	rows = append(rows, []string{"total", count(report.Tokens)})
+	if _, err := io.WriteString(w, table(rows)); err != nil || summary {
+		return err
+	}
+	for _, part := range report.Parts {
+		content := strings.TrimRight(part.Content, "\n")
+		if _, err := fmt.Fprintf(w, "\n--- %s (%d tokens) ---\n%s\n", flat(part.Name), part.Tokens, content); err != nil {
+			return err
+		}
+	}
+	return nil
+}

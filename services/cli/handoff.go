@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+const handoffLong = `Make of a session what somebody needs to go on with a goal in a new one: the
+goal, a prompt to start with, the files that matter, what is left to be done, and
+commands that show where things stand. The model drafts it; with --offline it is
+made of what the session did, without any model. Read and edit it before use:
+nothing but the bundle is written.`
+
+func (a *app) handoffCommand() *cobra.Command {
+	var req proto.Handoff
+	var from, out string
+	cmd := &cobra.Command{
+		Use: "handoff --goal GOAL", Short: "what a new session needs to go on with a goal", Long: handoffLong,
+		Example: "  zino handoff --goal 'finish the migration' --out handoff.md\n  zino handoff --goal 'write the tests' --from-session 550e --offline",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			req.SessionID = cmp.Or(from, a.session)
+			if strings.TrimSpace(req.Goal) == "" {
+				return mistake(cmd, "say with --goal what is to be done next")
+			}
+			if req.SessionID != "" {
+				if err := checkSession(cmd, req.SessionID); err != nil {
+					return err
+				}
+			}
+			if req.Root, err = a.rootDir(); err != nil {
+				return err
+			}
+			req.Provider, req.Model, req.MaxTokens = a.provider, a.model, a.maxTokens
+			return a.withDaemon(cmd, func(ctx context.Context, d *daemon) error { return a.handoff(ctx, d, req, out) })
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&req.Goal, "goal", "", "what is to be done next, in your words: `GOAL`")
+	flags.StringVar(&from, "from-session", "", "the session to go on from: its `ID` or the beginning of it (default the latest)")
+	flags.StringVarP(&out, "out", "o", "", "`PATH` of the file to write (default standard output)")
+	flags.BoolVar(&req.Offline, "offline", false, "ask no model: make it of what the session did")
+	return cmd
+}
+
+func (a *app) handoff(ctx context.Context, d *daemon, req proto.Handoff, out string) error {
+	bundle, err := rpc.Call(ctx, d.client, proto.DaemonHandoff, req)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		a.say("^C Interrupted.")
+		return errInterrupted
+	case errors.Is(err, proto.ErrUnavailable) && !req.Offline && !strings.Contains(err.Error(), "--offline"):
+		return fmt.Errorf("%w; zino handoff --offline makes the bundle without a model", err)
+	case err != nil:
+		return err
+	}
+	if len(bundle.Filled) > 0 && !req.Offline {
+		a.say("Warning: the model left out, or garbled: %s. What stands there is taken from the session.", strings.Join(bundle.Filled, ", "))
+	}
+	return a.printBundle(bundle.Content, out)
+}
+
+// printBundle writes the bundle to a file or to standard output.
+func (a *app) printBundle(content, out string) error {
+	content = strings.TrimRight(content, "\n") + "\n"
+	if out == "" || out == "-" {
+		if isTerminal(a.out) {
+			content = visible(content)
+		}
+		_, err := io.WriteString(a.out, content)
+		return err
+	}
+	const usual = 0o644
+	err := writeOut(out, usual, func(w io.Writer) error {
+		_, err := io.WriteString(w, content)
+		return err
+	})
+	if err == nil {
+		a.say("The handoff is in %s", out)
+	}
+	return err
+}
