@@ -83,11 +83,12 @@ func (c *call) requestFor(t *target) provider.Request {
 	if req.MaxTokens == 0 {
 		req.MaxTokens = c.s.set.maxTokens
 	}
+	described := req.Tools
 	if t.traits.TextTools {
 		req.Tools = nil
 	}
 	if len(req.Tools) == 0 {
-		req.Messages = provider.AsText(req.Messages)
+		req.Messages = provider.WithTextTools(provider.AsText(req.Messages), described)
 	}
 	return req
 }

@@ -105,7 +105,7 @@ func TestCalls(t *testing.T) {
 // providers that are known by name, and those that the configuration says.
 func TestToolsDropped(t *testing.T) {
 	const came = `[{"role":"user","content":"hi"},{"role":"assistant","content":"so","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"n\":1}"}}]},{"role":"tool","tool_call_id":"1","content":"42"}]`
-	const told = `[{"role":"user","content":"hi"},{"role":"assistant","content":"so<tool_call>\n{\"name\":\"f\",\"arguments\":{\"n\":1}}\n</tool_call>\n<tool_response>\n42\n</tool_response>\n"}]`
+	const told = `{"role":"user","content":"hi"},{"role":"assistant","content":"so<tool_call>\n{\"name\":\"f\",\"arguments\":{\"n\":1}}\n</tool_call>\n<tool_response>\n42\n</tool_response>\n"}]`
 	tools := func(rules ...config.Model) func(*config.Config) {
 		return func(c *config.Config) { c.Rtr.Model = rules }
 	}
@@ -144,10 +144,48 @@ func TestToolsDropped(t *testing.T) {
 			if !tt.native {
 				wantMessages, wantTools = told, ""
 			}
-			if string(body.Messages) != wantMessages || string(body.Tools) != wantTools {
+			messages := string(body.Messages)
+			if !tt.native {
+				messages = withoutLesson(t, messages)
+			}
+			if messages != wantMessages || string(body.Tools) != wantTools {
 				t.Errorf("asked with %s and %s", body.Messages, body.Tools)
 			}
 		})
+	}
+}
+
+// withoutLesson takes the description of oneTool off the front of messages.
+func withoutLesson(t *testing.T, messages string) string {
+	t.Helper()
+	lesson, rest, ok := strings.Cut(messages, `"},`)
+	if !ok || !strings.HasPrefix(lesson, `[{"role":"system","content":"`) || !strings.HasSuffix(lesson, `\n- f: does it {\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"integer\"}}}`) {
+		t.Errorf("no description of the tool in %s", messages)
+	}
+	return rest
+}
+
+// TestTextTools holds that a model without native tools is taught the form of a
+// call behind its system prompt, on every wire, and that a request without
+// tools is what it was.
+func TestTextTools(t *testing.T) {
+	for _, wire := range wireNames {
+		for _, tools := range []proto.Raw{oneTool, nil} {
+			llm := fakellm.New(fakellm.Reply("x"))
+			r := onWire(t, wire, llm.Host, func(c *config.Config) { c.Rtr.Model = []config.Model{{Name: "*", Tools: "text"}} })
+			in := ask("hi", true)
+			in.System, in.Tools = "Be brief.", tools
+			if text, err := r.infer(t.Context(), in, &chunks{}); err != nil || text != "x" {
+				t.Errorf("%s: got %q, %v", wire, text, err)
+			}
+			requests := llm.Requests()
+			last := requests[len(requests)-1]
+			taught := strings.Contains(string(last.Body), `Be brief.\n\n# Tools\n`) && strings.Contains(string(last.Body), `\n- f: does it {`)
+			if err := last.Legal(); err != nil || taught != (tools != nil) || strings.Contains(string(last.Body), `"tools"`) {
+				t.Errorf("%s: asked with %s, %v", wire, last.Body, err)
+			}
+			llm.Close()
+		}
 	}
 }
 
