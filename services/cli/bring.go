@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ import (
 type brought struct {
 	cfg      *config.Config
 	dir      string
+	passing  bool // its sessions lie in dir and go with it
 	keeper   *exec.Cmd
 	lifeline io.WriteCloser
 }
@@ -39,20 +41,24 @@ func answers(socket string) bool {
 }
 
 // bring starts a private constellation and returns when its sockets are open.
-func (a *app) bring(cfg *config.Config) (*brought, error) {
-	for _, warning := range cfg.Warnings {
+// With secret, its sessions go when it goes.
+func (a *app) bring(ctx context.Context, given *config.Config, secret bool) (*brought, error) {
+	for _, warning := range given.Warnings {
 		a.say("Warning: %s", warning)
 	}
 	dir, err := privateDir()
 	if err != nil {
 		return nil, err
 	}
-	b := &brought{cfg: cfg, dir: dir}
+	cfg := *given // a run may bring several along, one after the other
+	b := &brought{cfg: &cfg, dir: dir}
 	for _, name := range config.Services {
 		*cfg.SocketOf(name) = filepath.Join(dir, name+".sock")
 	}
-	a.writable(cfg, dir)
-	if err := b.start(); err != nil {
+	if b.passing = !a.writable(&cfg, dir) || secret; b.passing {
+		cfg.Mem.SessionsDir = filepath.Join(dir, "sessions")
+	}
+	if err := b.start(ctx); err != nil {
 		return nil, fmt.Errorf("cannot start the services: %w", err)
 	}
 	return b, nil
@@ -76,27 +82,34 @@ func privateDir() (string, error) {
 	return "", fmt.Errorf("no place for the sockets of this run; set XDG_RUNTIME_DIR to a directory of your own: %w", errs)
 }
 
-// writable sees that there is a place for what must last. Without one the run
+// writable sees that there are places for what must last. Without them the run
 // goes on, and nothing is kept.
-func (a *app) writable(cfg *config.Config, dir string) {
-	err := os.MkdirAll(cfg.Mem.DataDir, 0o700)
-	if err == nil {
-		var probe *os.File
-		if probe, err = os.CreateTemp(cfg.Mem.DataDir, ".probe-"); err == nil {
-			probe.Close()
-			err = os.Remove(probe.Name())
-		}
-	}
+func (a *app) writable(cfg *config.Config, dir string) bool {
+	err := cmp.Or(probe(cfg.Mem.DataDir), probe(cfg.Mem.SessionsDir))
 	if err != nil {
 		a.say("Warning: nothing is kept of this run: %v", err)
 		cfg.Mem.DataDir = filepath.Join(dir, "data")
 	}
+	return err == nil
+}
+
+// probe makes a directory, and sees that files can be made in it.
+func probe(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".probe-")
+	if err != nil {
+		return err
+	}
+	f.Close()
+	return os.Remove(f.Name())
 }
 
 // start runs the keeper. Its standard input is the lifeline: the keeper makes
 // the directory and says so, a line tells it that the configuration lies there,
 // and another line of its own says that the sockets are open.
-func (b *brought) start() error {
+func (b *brought) start(ctx context.Context) error {
 	exe, err := os.Executable()
 	if err != nil {
 		return err
@@ -116,6 +129,8 @@ func (b *brought) start() error {
 	if err := b.keeper.Start(); err != nil {
 		return err
 	}
+	hurry := context.AfterFunc(ctx, func() { b.lifeline.Close() }) // the keeper leaves then
+	defer hurry()
 	if err := b.agree(bufio.NewReader(out)); err != nil {
 		b.lifeline.Close()
 		why := b.keeper.Wait()

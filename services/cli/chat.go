@@ -2,8 +2,8 @@ package cli
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -14,6 +14,7 @@ import (
 
 	"zino/pkg/config"
 	keystore "zino/pkg/keys"
+	"zino/pkg/rpc"
 	"zino/proto"
 )
 
@@ -24,49 +25,123 @@ func (a *app) resume(ctx context.Context, id string) error {
 		return usageError{notSession(id)}
 	}
 	a.agent, a.session, a.latest = true, id, id == ""
-	return a.chat()
+	return a.chat(ctx)
 }
 
-// chat reads lines and answers each as a turn, until the input ends. Its turns
-// share a history of their own that is cleared at the end.
-func (a *app) chat() error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP)
+// chat is a conversation: lines, each answered as a turn of one session.
+type chat struct {
+	*app
+	cfg        *config.Config
+	d          *daemon
+	req        proto.Chat // what all turns have in common
+	show       show
+	interrupts chan os.Signal
+	fleeting   bool // nothing is kept: the session goes with the chat
+}
+
+// chat reads lines and answers each, until the input ends.
+func (a *app) chat(ctx context.Context) error {
+	hearPipe()
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	cfg, err := a.settings()
+	c := &chat{app: a, show: a.shower(), interrupts: make(chan os.Signal, 1), fleeting: a.noSave}
+	signal.Notify(c.interrupts, os.Interrupt)
+	defer signal.Stop(c.interrupts)
+	err := c.interruptible(ctx, c.prepare)
+	if c.d != nil {
+		defer func() { c.d.close() }()
+	}
+	if err != nil {
+		return c.broken(err)
+	}
+	defer c.leave()
+	next, restore := a.reader()
+	defer restore()
+	return c.converse(ctx, next)
+}
+
+// broken words the end of a chat that has not begun.
+func (c *chat) broken(err error) error {
+	if errors.Is(err, errInterrupted) {
+		c.say("^C Interrupted.")
+	}
+	return err
+}
+
+// prepare reads the settings, and finds daemon and session.
+func (c *chat) prepare(ctx context.Context) (err error) {
+	if c.req, err = c.request(); err != nil {
+		return err
+	}
+	c.req.NeedModel = false // the offline provider may do
+	if c.cfg, err = c.settings(); err != nil {
+		return err
+	}
+	if isTerminal(c.in) && c.modelSet(c.cfg) != nil {
+		c.cfg.Provider = "auto"
+	}
+	if err := c.attach(ctx); err != nil {
+		return err
+	}
+	if !c.d.named {
+		c.greet(c.introduce(ctx, c.d))
+		c.compare(ctx, c.d)
+	}
+	id, messages, err := c.sessionOf(ctx, c.d)
+	if err != nil {
+		return c.asked(err)
+	}
+	c.tellLoaded(messages)
+	if c.req.SessionID = id; c.noSave && messages > 0 {
+		if err := c.fork(ctx); err != nil {
+			return err
+		}
+	}
+	header := c.req.SessionID
+	if c.fleeting {
+		header = ""
+	}
+	return outputError(c.show.begin(header))
+}
+
+// asked words an error of a request that is no turn.
+func (c *chat) asked(err error) error {
+	if errors.Is(err, rpc.ErrConnect) {
+		return fmt.Errorf("%w; is the daemon running? try: zino status", err)
+	}
+	return err
+}
+
+// attach finds a daemon. A chat of which nothing is to be kept, and which is
+// not about a session that is there, gets a constellation of its own: whatever
+// ends the chat, its session ends with that.
+func (c *chat) attach(ctx context.Context) error {
+	secret := c.noSave && c.session == "" && !c.latest && c.socket == "" && !c.host && !c.cfg.IsSet("daemon.socket")
+	d, err := c.reach(ctx, c.cfg, secret)
 	if err != nil {
 		return err
 	}
-	if a.modelSet(cfg) != nil && isTerminal(a.in) {
-		cfg.Provider = "auto"
-	}
-	if err := a.modelSet(cfg); err != nil && !a.running(cfg, false) {
-		return err
-	}
-	d, err := a.connect(cfg, false)
-	if err != nil {
-		return err
-	}
-	defer d.close()
-	a.greet(a.introduce(ctx, d))
-	a.compare(ctx, d)
-	req := proto.Chat{ChannelID: "chat-" + strings.ToLower(rand.Text()), Stream: isTerminal(a.out)}
-	defer a.forget(d, req.ChannelID)
-	next, leave := a.reader()
-	defer leave()
-	interrupts := make(chan os.Signal, 1)
-	signal.Notify(interrupts, os.Interrupt)
-	defer signal.Stop(interrupts)
-	return a.converse(ctx, d, req, next, interrupts)
+	c.d = d
+	c.fleeting = c.fleeting || d.own != nil && d.own.passing
+	return nil
+}
+
+// fork goes on with a copy of the session, which is removed in the end.
+func (c *chat) fork(ctx context.Context) error {
+	copied, err := forward(ctx, c.d, "mem", proto.MemForkSession, proto.ForkSession{SessionID: c.req.SessionID})
+	c.req.SessionID = copied.SessionID
+	return err
 }
 
 // converse answers line after line. On a terminal neither a turn that fails
 // nor one that is interrupted ends the chat.
-func (a *app) converse(ctx context.Context, d *daemon, req proto.Chat, next func() (string, error), interrupts chan os.Signal) error {
+func (c *chat) converse(ctx context.Context, next func() (string, error)) error {
+	terminal := isTerminal(c.in)
 	for {
-		if isTerminal(a.in) {
-			forgetOne(interrupts) // it was meant for the turn that had just ended
+		if terminal {
+			forgetOne(c.interrupts) // it was meant for the turn that had just ended
 		}
-		line, err := await(ctx, next, interrupts)
+		line, err := await(ctx, next, c.interrupts)
 		switch text := strings.TrimSpace(line); {
 		case errors.Is(err, io.EOF) && text == "", text == ":q", text == "/quit":
 			return nil
@@ -74,16 +149,42 @@ func (a *app) converse(ctx context.Context, d *daemon, req proto.Chat, next func
 			return err
 		case text == "":
 			continue
+		case text == "/help":
+			c.say(chatHelp)
+			continue
 		}
-		req.Message = line
-		err = a.interruptible(ctx, d, req, interrupts)
+		err = c.interruptible(ctx, func(ctx context.Context) error { return c.answer(ctx, line) })
 		switch {
-		case errors.Is(err, errInterrupted) && (ctx.Err() != nil || !isTerminal(a.in)):
+		case errors.Is(err, errInterrupted) && (ctx.Err() != nil || !terminal), errors.Is(err, errLost):
 			return err
-		case err != nil && !errors.Is(err, errInterrupted):
-			a.say("Error: %s", oneLine(err))
+		case err != nil && !errors.Is(err, errInterrupted) && !errors.Is(err, errQuiet):
+			fmt.Fprint(c.err, errorText(err))
 		}
 	}
+}
+
+const chatHelp = `  a line ending in \ goes on in the next; a paste of several lines is one message
+  Ctrl-C   stop the answer; at the prompt: clear the line, twice: leave
+  :q       leave (also /quit and Ctrl-D)
+  /help    this list`
+
+// answer has one line answered. A daemon that has gone since the last turn is
+// looked for, or brought along, once more.
+func (c *chat) answer(ctx context.Context, line string) error {
+	c.req.Message = line
+	err := c.play(ctx, c.d, c.req, c.show)
+	if !errors.Is(err, rpc.ErrConnect) || c.d.named {
+		return err
+	}
+	old := c.d
+	if err := c.attach(ctx); err != nil {
+		return err
+	}
+	old.close()
+	if old.own != nil {
+		c.say("Warning: the services had ended and were started again%s", map[bool]string{true: ": what was said before is lost"}[old.own.passing])
+	}
+	return c.play(ctx, c.d, c.req, c.show)
 }
 
 func forgetOne(interrupts chan os.Signal) {
@@ -114,20 +215,24 @@ func await(ctx context.Context, next func() (string, error), interrupts chan os.
 	return "", errInterrupted
 }
 
-// interruptible runs one turn that Ctrl-C ends.
-func (a *app) interruptible(ctx context.Context, d *daemon, req proto.Chat, interrupts chan os.Signal) error {
+// interruptible runs what Ctrl-C ends.
+func (c *chat) interruptible(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
 		select {
-		case <-interrupts:
-			signal.Stop(interrupts) // a second Ctrl-C leaves at once
+		case <-c.interrupts:
+			signal.Stop(c.interrupts) // a second Ctrl-C leaves at once
 			cancel()
 		case <-ctx.Done():
 		}
 	}()
-	defer signal.Notify(interrupts, os.Interrupt)
-	return a.turn(ctx, d, req)
+	defer signal.Notify(c.interrupts, os.Interrupt)
+	err := do(ctx)
+	if err != nil && ctx.Err() != nil {
+		return errInterrupted
+	}
+	return err
 }
 
 // greet says how to connect a model where there is none.
@@ -140,19 +245,50 @@ func (a *app) greet(c proto.RouterCapabilities) {
 	a.say("  [api] base_url; or a model server on this host (Ollama, llama.cpp, LM Studio, vLLM). For now: run, python, remember, recall, tour.")
 }
 
-// forget clears the chat's history.
-func (a *app) forget(d *daemon, channel string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+// leave says how to go on with the session, or removes it.
+func (c *chat) leave() {
+	if c.d.own != nil && c.d.own.passing {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
 	defer cancel()
-	if _, err := forward(ctx, d, "mem", proto.MemClearHistory, proto.ClearHistory{ChannelID: channel}); err != nil {
-		a.say("Warning: the chat's history stays in channel %s: %v", channel, err)
+	if c.fleeting {
+		if err := c.remove(ctx); err != nil && !errors.Is(err, proto.ErrNotFound) {
+			c.say("Warning: the session stays: %v; try: zino sessions rm %s", err, c.req.SessionID)
+		}
+		return
+	}
+	if !isTerminal(c.in) {
+		return
+	}
+	if _, err := forward(ctx, c.d, "mem", proto.MemFindSession, proto.FindSession{SessionID: c.req.SessionID}); err == nil {
+		c.say("To go on: zino sessions resume %s", shortID(c.req.SessionID))
+	}
+}
+
+// leaveLimit is how long the last request of a chat may take.
+const leaveLimit = 5 * time.Second
+
+// remove deletes the session. A turn that was interrupted may hold it for a
+// moment yet.
+func (c *chat) remove(ctx context.Context) error {
+	for {
+		_, err := forward(ctx, c.d, "mem", proto.MemRemoveSession, proto.RemoveSession{SessionID: c.req.SessionID})
+		if !errors.Is(err, proto.ErrBusy) {
+			return err
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return err
+		}
 	}
 }
 
 // modelSet is an error that says how to connect a model if neither the
 // configuration nor the environment nor the user's keys name one.
 func (a *app) modelSet(cfg *config.Config) error {
-	if cfg.Provider != "" || cfg.API.BaseURL != "" || cfg.API.Key != "" || cfg.API.KeyFile != "" || cfg.OpenAIBaseURL != "" || keyGiven() {
+	if a.provider != "" || cfg.Provider != "" || cfg.API.BaseURL != "" || cfg.API.Key != "" || cfg.API.KeyFile != "" || cfg.OpenAIBaseURL != "" || keyGiven() {
 		return nil
 	}
 	return errors.New("no model is connected: set ANTHROPIC_API_KEY (or OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY), " +

@@ -91,10 +91,10 @@ func (a *app) status(err error) int {
 	case errors.Is(err, errInterrupted):
 		return exitInterrupted
 	case errors.As(err, &usage):
-		fmt.Fprintf(a.err, "zino: %s\n", oneLine(err))
+		a.complain(err)
 		return exitUsage
-	case err != errQuiet:
-		fmt.Fprintf(a.err, "zino: %s\n", oneLine(err))
+	case err != errQuiet && err != errLost:
+		a.complain(err)
 	}
 	return exitError
 }
@@ -132,7 +132,7 @@ func (a *app) command() *cobra.Command {
 		PersistentPreRunE: a.checkOptions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return a.chat()
+				return a.chat(cmd.Context())
 			}
 			if err := a.checkWord(cmd, args); err != nil {
 				return err
@@ -157,7 +157,8 @@ func (a *app) command() *cobra.Command {
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.AddCommand(a.upCommand(), a.statusCommand(), a.describeCommand(), a.usageCommand())
 	cmd.AddCommand(a.authCommand(), a.memoryCommand(), a.channelsCommand())
-	// Sessions, config, context, handoff, completions and man pages go here.
+	cmd.AddCommand(a.execCommand())
+	cmd.AddCommand(a.sessionsCommand(), a.configCommand(), a.contextCommand(), a.handoffCommand())
 	cmd.SetHelpCommand(helpCommand())
 	return cmd
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"os"
@@ -41,10 +42,12 @@ func TestMain(m *testing.M) {
 type fake struct {
 	socket string
 
-	mu      sync.Mutex
-	heard   []proto.Chat
-	cleared []string
-	ended   chan error // why turns that wait were ended
+	mu       sync.Mutex
+	heard    []proto.Chat
+	sessions map[string]int // messages of those there are
+	removed  []string
+	script   func(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Text, error) // answers "play"
+	ended    chan error                                                                 // why turns that wait were ended
 }
 
 // newFake answers "echo: MESSAGE"; some messages mean something else, see chat.
@@ -53,7 +56,7 @@ func newFake(t *testing.T, path string) *fake {
 	if path == "" {
 		path = filepath.Join(shortDir(t), "d")
 	}
-	f := &fake{socket: path, ended: make(chan error, 16)}
+	f := &fake{socket: path, sessions: map[string]int{}, ended: make(chan error, 16)}
 	others := filepath.Join(shortDir(t), "o")
 	for _, service := range []string{"daemon", "others"} {
 		s := rpc.NewServer(service, slog.New(slog.DiscardHandler))
@@ -70,7 +73,9 @@ func newFake(t *testing.T, path string) *fake {
 		rpc.Handle(s, proto.RtrCapabilities, func(context.Context, proto.CapabilitiesRequest) (proto.RouterCapabilities, error) {
 			return proto.RouterCapabilities{Streaming: true, Model: "fake", Provider: "openai"}, nil
 		})
-		rpc.Handle(s, proto.MemClearHistory, f.clear)
+		rpc.Handle(s, proto.MemFindSession, f.find)
+		rpc.Handle(s, proto.MemForkSession, f.fork)
+		rpc.Handle(s, proto.MemRemoveSession, f.remove)
 		l, err := net.Listen("unix", path)
 		if err != nil {
 			t.Fatal(err)
@@ -88,6 +93,9 @@ func newFake(t *testing.T, path string) *fake {
 func (f *fake) chat(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Text, error) {
 	f.mu.Lock()
 	f.heard = append(f.heard, req)
+	if req.SessionID != "" && !req.NoSave {
+		f.sessions[req.SessionID] += 2
+	}
 	f.mu.Unlock()
 	switch message := strings.TrimSpace(req.Message); {
 	case message == "":
@@ -96,29 +104,63 @@ func (f *fake) chat(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Te
 		return proto.Text{}, &proto.Error{Code: proto.CodeInternal, Message: "this\nfails \x1b[31m"}
 	case message == "nothing":
 		return proto.Text{}, nil
+	case message == "play":
+		return f.script(ctx, req, out)
 	case message == "wait":
-		out.Text([]byte("so far"))
-		out.Flush()
+		delta(req, out, "so far")
 		<-ctx.Done()
 		f.ended <- ctx.Err()
 		return proto.Text{}, ctx.Err()
 	case message == "flood":
-		for ctx.Err() == nil {
-			if err := out.Text(bytes.Repeat([]byte("flood\n"), 1000)); err != nil {
-				break
-			}
+		for ctx.Err() == nil && delta(req, out, strings.Repeat("flood\n", 1000)) == nil {
 		}
 		f.ended <- context.Canceled
 		return proto.Text{}, context.Canceled
 	}
-	return proto.Text{Content: "echo: " + req.Message}, out.Text([]byte("echo: " + req.Message))
+	return proto.Text{Content: "echo: " + req.Message}, delta(req, out, "echo: "+req.Message)
 }
 
-func (f *fake) clear(_ context.Context, req proto.ClearHistory) (proto.Empty, error) {
+// delta sends a piece of the answer in the form that was asked for.
+func delta(req proto.Chat, out *rpc.Out, text string) error {
+	if req.Events {
+		return out.Event(proto.TypeAssistantDelta, proto.AssistantDelta{Text: text})
+	}
+	return errors.Join(out.Text([]byte(text)), out.Flush())
+}
+
+func (f *fake) find(_ context.Context, req proto.FindSession) (proto.SessionSummary, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.cleared = append(f.cleared, req.ChannelID)
-	return proto.Empty{}, nil
+	var found []string
+	for id := range f.sessions {
+		if strings.HasPrefix(id, req.SessionID) {
+			found = append(found, id)
+		}
+	}
+	switch n, ok := f.sessions[req.SessionID]; {
+	case ok:
+		return proto.SessionSummary{SessionID: req.SessionID, Messages: n}, nil
+	case len(found) == 0:
+		return proto.SessionSummary{}, &proto.Error{Code: proto.CodeNotFound, Message: "No sessions found."}
+	case len(found) > 1:
+		return proto.SessionSummary{}, &proto.Error{Code: proto.CodeInvalid, Message: "Several sessions begin with that."}
+	}
+	return proto.SessionSummary{SessionID: found[0], Messages: f.sessions[found[0]]}, nil
+}
+
+func (f *fake) fork(_ context.Context, req proto.ForkSession) (proto.SessionPlace, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sessions["copy"] = f.sessions[req.SessionID]
+	return proto.SessionPlace{SessionID: "copy"}, nil
+}
+
+func (f *fake) remove(_ context.Context, req proto.RemoveSession) (proto.SessionName, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.removed = append(f.removed, req.SessionID)
+	delete(f.sessions, req.SessionID)
+	return proto.SessionName(req), nil
 }
 
 // requests lists what has been asked of the daemon.

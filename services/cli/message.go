@@ -16,17 +16,20 @@ func (a *app) message(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	req := proto.Chat{Message: text, ChannelID: a.channel, Stream: a.stream, NeedModel: true}
+	req := proto.Chat{
+		Message: text, ChannelID: a.channel, Stream: a.stream, NeedModel: true,
+		Provider: a.provider, Model: a.model, MaxTokens: a.maxTokens,
+	}
 	for _, p := range a.places(cfg, true) {
 		err := a.ask(ctx, at(p), req)
-		if !errors.Is(err, rpc.ErrConnect) || p.socket == a.socket {
+		if !errors.Is(err, rpc.ErrConnect) || p.only {
 			return err
 		}
 	}
 	if err := a.modelSet(cfg); err != nil {
 		return err
 	}
-	d, err := a.bringDaemon(cfg)
+	d, err := a.bringDaemon(ctx, cfg, false)
 	if err != nil {
 		return err
 	}
@@ -77,9 +80,10 @@ func (a *app) open(plain bool) (*daemon, *config.Config, error) {
 
 // daemon is the daemon that this run talks to.
 type daemon struct {
-	client *rpc.Client
-	named  bool
-	own    *brought // the constellation behind it, if this run brought it along
+	client  *rpc.Client
+	named   bool
+	version string   // if it has told
+	own     *brought // the constellation behind it, if this run brought it along
 }
 
 func (d *daemon) close() {
@@ -92,20 +96,58 @@ func (d *daemon) close() {
 // connect finds a daemon, or brings one along. A socket that the user named on
 // the command line is used or fails.
 func (a *app) connect(cfg *config.Config, plain bool) (*daemon, error) {
-	for _, p := range a.places(cfg, plain) {
-		if p.socket == a.socket || answers(p.socket) {
-			return at(p), nil
+	ctx := context.Background()
+	if d := a.find(ctx, cfg, plain); d != nil {
+		return d, nil
+	}
+	return a.bringDaemon(ctx, cfg, false)
+}
+
+// reach is connect for a turn, which needs a model. With secret, the sessions
+// of a constellation that is brought along go with it.
+func (a *app) reach(ctx context.Context, cfg *config.Config, secret bool) (*daemon, error) {
+	if !secret {
+		if d := a.find(ctx, cfg, false); d != nil {
+			return d, nil
 		}
 	}
-	return a.bringDaemon(cfg)
+	if err := a.modelSet(cfg); err != nil {
+		return nil, err
+	}
+	return a.bringDaemon(ctx, cfg, secret)
+}
+
+// find returns the first daemon that is there, nil if none is.
+func (a *app) find(ctx context.Context, cfg *config.Config, plain bool) *daemon {
+	for _, p := range a.places(cfg, plain) {
+		d := at(p)
+		switch {
+		case p.only, p.named && answers(p.socket):
+			return d
+		case p.named:
+		case !errors.Is(d.greet(ctx), rpc.ErrConnect): // one that is slow is there
+			return d
+		}
+	}
+	return nil
 }
 
 func at(p place) *daemon {
 	return &daemon{client: &rpc.Client{Service: "daemon", Path: p.socket}, named: p.named}
 }
 
-func (a *app) bringDaemon(cfg *config.Config) (*daemon, error) {
-	own, err := a.bring(cfg)
+// greet asks for the daemon's version. The connection is kept for the request
+// that follows.
+func (d *daemon) greet(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	pong, err := rpc.Call(ctx, d.client, proto.Ping, proto.PingRequest{})
+	d.version = pong.Version
+	return err
+}
+
+func (a *app) bringDaemon(ctx context.Context, cfg *config.Config, secret bool) (*daemon, error) {
+	own, err := a.bring(ctx, cfg, secret)
 	if err != nil {
 		return nil, err
 	}
@@ -141,10 +183,10 @@ func (a *app) compare(ctx context.Context, d *daemon) {
 	if d.own != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	pong, err := rpc.Call(ctx, d.client, proto.Ping, proto.PingRequest{})
-	if err == nil && pong.Version != "" && pong.Version != rpc.Build {
-		a.say("Warning: the daemon is version %s and zino is version %s: restart the services (zino up, or systemctl restart zino.target)", pong.Version, rpc.Build)
+	if d.version == "" && d.greet(ctx) != nil {
+		return // what is wrong will be said by who needs it
+	}
+	if d.version != "" && d.version != rpc.Build {
+		a.say("Warning: the daemon is version %s and zino is version %s: restart the services (zino up, or systemctl restart zino.target)", d.version, rpc.Build)
 	}
 }

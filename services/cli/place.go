@@ -16,23 +16,26 @@ var hostSocket = "/run/zino/daemon.sock"
 type place struct {
 	socket string
 	named  bool // the user named it: nothing is asked there but what was asked for
+	only   bool // on the command line: it is used or fails
 }
 
 // places lists where to look for a daemon, in order. The host's daemon serves
 // plain messages only: its tools cannot see the caller's files.
 func (a *app) places(cfg *config.Config, plain bool) []place {
-	if a.socket != "" {
-		return []place{{a.socket, true}}
-	}
-	if cfg.IsSet("daemon.socket") {
-		return []place{{cfg.Daemon.Socket, true}}
+	switch {
+	case a.socket != "":
+		return []place{{a.socket, true, true}}
+	case a.host:
+		return []place{{hostSocket, false, true}}
+	case cfg.IsSet("daemon.socket"):
+		return []place{{cfg.Daemon.Socket, true, false}}
 	}
 	var list []place
 	if dir, err := runtimeDir(); err == nil && !a.named() {
-		list = append(list, place{filepath.Join(dir, "daemon.sock"), false})
+		list = append(list, place{socket: filepath.Join(dir, "daemon.sock")})
 	}
 	if plain {
-		list = append(list, place{hostSocket, false})
+		list = append(list, place{socket: hostSocket})
 	}
 	return list
 }

@@ -25,24 +25,29 @@ func TestPlaces(t *testing.T) {
 	const socket = "[daemon]\nsocket = \"d.sock\"\n"
 	for _, test := range []struct {
 		name, flag, config, text string
+		host                     bool
 		plain, chat              string
 	}{
-		{"nothing named", "", "", "", "/run/user/7/zino/daemon.sock /run/zino/daemon.sock", "/run/user/7/zino/daemon.sock"},
-		{"a socket", "/a.sock", "own.toml", socket, "/a.sock!", "/a.sock!"},
-		{"a configuration with a socket", "", "own.toml", socket, "/own/d.sock!", "/own/d.sock!"},
-		{"a configuration without", "", "own.toml", "", "/run/zino/daemon.sock", ""},
-		{"the user's own file with a socket", "", "", socket, "/own/d.sock!", "/own/d.sock!"},
+		{"nothing named", "", "", "", false, "/run/user/7/zino/daemon.sock /run/zino/daemon.sock", "/run/user/7/zino/daemon.sock"},
+		{"a socket", "/a.sock", "own.toml", socket, false, "/a.sock!?", "/a.sock!?"},
+		{"a configuration with a socket", "", "own.toml", socket, false, "/own/d.sock!", "/own/d.sock!"},
+		{"a configuration without", "", "own.toml", "", false, "/run/zino/daemon.sock", ""},
+		{"the host's", "", "own.toml", socket, true, "/run/zino/daemon.sock?", "/run/zino/daemon.sock?"},
+		{"the user's own file with a socket", "", "", socket, false, "/own/d.sock!", "/own/d.sock!"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Setenv("XDG_RUNTIME_DIR", "/run/user/7")
 			t.Setenv("ZINO_CONFIG", "")
-			a := &app{socket: test.flag, config: test.config}
+			a := &app{socket: test.flag, config: test.config, options: options{host: test.host}}
 			cfg := cfgOf(t, test.text)
 			for plain, want := range map[bool]string{true: test.plain, false: test.chat} {
 				var got []string
 				for _, p := range a.places(cfg, plain) {
 					if p.named {
 						p.socket += "!"
+					}
+					if p.only {
+						p.socket += "?"
 					}
 					got = append(got, p.socket)
 				}

@@ -8,11 +8,12 @@ import (
 	"unicode"
 )
 
-// printer writes the assistant's text: exactly one newline ends a turn, and on
+// printer writes text that comes in pieces: exactly one newline ends it, and on
 // a terminal no character reaches it that it would act on.
 type printer struct {
 	w        io.Writer
 	terminal bool
+	dim      bool
 	wrote    bool
 	newlines int // held back until something follows them
 }
@@ -23,12 +24,16 @@ func (p *printer) Text(delta []byte) error {
 		delta = []byte(visible(string(delta)))
 	}
 	body := bytes.TrimRight(delta, "\n")
+	trailing := len(delta) - len(body)
 	if len(body) == 0 {
-		p.newlines += len(delta)
+		p.newlines += trailing
 		return nil
 	}
+	if p.dim {
+		body = []byte(dimmed(string(body)))
+	}
 	out := append(bytes.Repeat([]byte("\n"), p.newlines), body...)
-	p.newlines, p.wrote = len(delta)-len(body), true
+	p.newlines, p.wrote = trailing, true
 	_, err := p.w.Write(out)
 	return err
 }

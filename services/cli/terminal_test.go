@@ -35,21 +35,19 @@ func TestTerminalChat(t *testing.T) {
 	x.types("\x1b[200~three\rpasted\rlines\x1b[201~\r")
 	x.shows("echo: three\r\npasted\r\nlines")
 	x.types("fail\r") // an error ends nothing
-	x.shows("Error: this fails ^[[31m")
+	x.shows("Error [internal]: this fails ^[[31m")
 	x.types(":q\r")
 	x.ends(0)
 	if want := []string{"one", "two\nlines", "three\npasted\nlines", "fail"}; !slices.Equal(f.messages(), want) {
 		t.Errorf("sent %q, want %q", f.messages(), want)
 	}
-	channel := f.requests()[0].ChannelID
+	session := f.requests()[0].SessionID
 	for _, req := range f.requests() {
-		if !req.Stream || req.ChannelID != channel {
-			t.Errorf("sent %+v, channel %s", req, channel)
+		if !req.Events || req.SessionID != session || req.ChannelID != "" {
+			t.Errorf("sent %+v, session %s", req, session)
 		}
 	}
-	if !slices.Equal(f.cleared, []string{channel}) {
-		t.Errorf("cleared %q", f.cleared)
-	}
+	x.shows("To go on: zino sessions resume " + session[:8] + "\r\n")
 }
 
 // TestTerminalLeave ends the chat in each of the ways there are.
@@ -168,7 +166,7 @@ func TestTerminalRedirected(t *testing.T) {
 	x.types("\x04")
 	x.ends(0)
 	text, err := os.ReadFile(said.Name())
-	if err != nil || string(text) != "Error: this fails ^[[31m\n" {
+	if err != nil || !strings.HasPrefix(string(text), "Error [internal]: this fails ^[[31m\nTo go on: ") || strings.Count(string(text), "\n") != 2 {
 		t.Errorf("stderr holds %q, %v", text, err)
 	}
 }

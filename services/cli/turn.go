@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+// turnEnd is the packet done of a turn with events.
+type turnEnd struct {
+	Text       string       `json:"full_text"`
+	Iterations *int         `json:"iterations,omitzero"`
+	StopReason string       `json:"stop_reason,omitzero"`
+	Usage      *proto.Usage `json:"usage,omitzero"`
+	Provider   string       `json:"provider,omitzero"`
+	Model      string       `json:"model,omitzero"`
+}
+
+// turnEvents is a chat request whose answer are events.
+var turnEvents = proto.Method[proto.Chat, turnEnd]{Service: "daemon", Type: proto.DaemonChat.Type, Reply: "done"}
+
+// now is the clock of what is shown.
+var now = time.Now
+
+// fancy reports whether a terminal may be given colours and moving lines.
+func fancy() bool { return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" }
+
+// shower returns what shows the turns of this run.
+func (a *app) shower() show {
+	if a.format == formatJSON {
+		return &jsonLines{w: a.out, terminal: isTerminal(a.out)}
+	}
+	return a.texts()
+}
+
+// request is the part of every turn's request that flags decide.
+func (a *app) request() (proto.Chat, error) {
+	root, err := a.rootDir()
+	req := proto.Chat{
+		Root: root, Provider: a.provider, Model: a.model, MaxTokens: a.maxTokens, NeedModel: true, Events: true,
+	}
+	if a.systemPromptSet {
+		req.SystemPrompt = &a.systemPrompt
+	}
+	return req, err
+}
+
+// play has the daemon answer one turn and shows what comes. The error is one
+// that has still to be told; errQuiet says that it has been.
+func (a *app) play(ctx context.Context, d *daemon, req proto.Chat, s show) error {
+	if t, ok := s.(*texts); ok {
+		t.status.begin()
+	}
+	done, err := rpc.CallEvents(ctx, d.client, turnEvents, req, s.event)
+	if err != nil && ctx.Err() != nil {
+		err = errInterrupted
+	}
+	told, writing := s.end(done, err)
+	switch {
+	case lost(err), lost(writing):
+		return errLost
+	case errors.Is(err, errInterrupted):
+		a.say("^C Interrupted.")
+		return err
+	case errors.Is(err, rpc.ErrConnect):
+		return fmt.Errorf("%w; is the daemon running? try: zino status", err)
+	case writing != nil && (told || err == nil):
+		return writing
+	case told && err != nil:
+		return errQuiet
+	}
+	return err
+}
+
+// errLost ends a run whose output nobody reads any more: nobody wants to hear of
+// that either.
+var errLost = errors.New("standard output was closed")
+
+// lost reports that an error says so.
+func lost(err error) bool {
+	_, ok := errors.AsType[*fs.PathError](err) // of a file: a socket's is another
+	return ok && errors.Is(err, syscall.EPIPE)
+}
+
+// hearPipe makes a write to a pipe that nobody reads an error. By default it
+// would end the process before it could take its services down.
+func hearPipe() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
