@@ -34,6 +34,8 @@ func TestMain(m *testing.M) {
 		answer()
 	case "answer":
 		answer()
+	case "asking":
+		askAtEnd(os.Args[1])
 	case "supervisor":
 		superviseOne(os.Args[1])
 	case "leashed":
@@ -64,6 +66,22 @@ func answer() {
 		fmt.Fprint(nc, obey(strings.TrimSpace(command)))
 		nc.Close()
 	}
+}
+
+// askAtEnd asks its neighbour before it ends, and tells what it was answered.
+func askAtEnd(neighbour string) {
+	terms := make(chan os.Signal, 1)
+	signal.Notify(terms, syscall.SIGTERM)
+	fmt.Fprintln(os.Stderr, "asking is up")
+	<-terms
+	nc, err := net.Dial("unix", neighbour)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "refused:", err)
+		return
+	}
+	fmt.Fprintln(nc, "who")
+	reply, err := io.ReadAll(nc)
+	fmt.Fprintf(os.Stderr, "answered %s, error %v\n", reply, err)
 }
 
 func obey(command string) string {

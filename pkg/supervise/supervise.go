@@ -31,6 +31,7 @@ type Program struct {
 	Args   []string     // arguments without the program's name
 	Env    []string     // the whole environment
 	Socket net.Listener // stays open while the program is down, so that nobody is refused
+	First  bool         // it is the first to be stopped: at its end it needs the others
 }
 
 // Set is a running set of programs.
@@ -38,11 +39,17 @@ type Set struct {
 	log    *slog.Logger
 	output io.Writer
 	grace  time.Duration
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
+	stages [2]stage // in the order in which they are stopped
 	spawns chan spawn
 
 	stopped sync.Once
+}
+
+// stage are programs that are stopped together.
+type stage struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
 }
 
 // spawn asks the one thread that starts processes for a new one.
@@ -59,22 +66,29 @@ func Start(programs []Program, output io.Writer, log *slog.Logger) *Set {
 }
 
 func start(programs []Program, output io.Writer, log *slog.Logger, grace time.Duration) *Set {
-	ctx, cancel := context.WithCancel(context.Background())
-	s := &Set{log: log, output: output, grace: grace, cancel: cancel, spawns: make(chan spawn)}
+	s := &Set{log: log, output: output, grace: grace, spawns: make(chan spawn)}
+	for i := range s.stages {
+		s.stages[i].ctx, s.stages[i].cancel = context.WithCancel(context.Background())
+	}
 	go s.spawner()
 	for _, p := range programs {
-		s.wg.Go(func() {
-			s.keep(ctx, p)
-		})
+		at := &s.stages[1]
+		if p.First {
+			at = &s.stages[0]
+		}
+		at.wg.Go(func() { s.keep(at.ctx, p) })
 	}
 	return s
 }
 
-// Stop ends all programs, SIGTERM first, and returns when they are gone. A
-// second call does nothing.
+// Stop ends all programs, SIGTERM first, and returns when they are gone. The
+// others are left alone until those that are First have ended. A second call
+// does nothing.
 func (s *Set) Stop() {
-	s.cancel()
-	s.wg.Wait()
+	for i := range s.stages {
+		s.stages[i].cancel()
+		s.stages[i].wg.Wait()
+	}
 	s.stopped.Do(func() { close(s.spawns) })
 }
 

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -88,6 +89,23 @@ func TestStop(t *testing.T) {
 		if !gone(pid) {
 			t.Errorf("%s is still there", programs[i].Name)
 		}
+	}
+}
+
+// TestStopOrder stops a program that needs another at its end before that one.
+func TestStopOrder(t *testing.T) {
+	neighbour := listener(t)
+	output := &text{}
+	first := program("asking", listener(t))
+	first.Args, first.First = []string{neighbour.Addr().String()}, true
+	s := start([]Program{program("answer", neighbour), first}, output, slog.New(slog.DiscardHandler), time.Hour)
+	t.Cleanup(s.Stop)
+	output.says(t, "asking is up")
+	pid, group := who(t, neighbour.Addr().String())
+	s.Stop()
+	output.says(t, fmt.Sprintf("answered %d %d, error <nil>", pid, group))
+	if !gone(pid) {
+		t.Error("the other is still there")
 	}
 }
 

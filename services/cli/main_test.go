@@ -47,7 +47,7 @@ type fake struct {
 	sessions map[string]int // messages of those there are
 	removed  []string
 	script   func(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Text, error) // answers "play"
-	ended    chan error                                                                 // why turns that wait were ended
+	ended    chan error                                                                  // why turns that wait were ended
 }
 
 // newFake answers "echo: MESSAGE"; some messages mean something else, see chat.

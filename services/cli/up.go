@@ -116,6 +116,7 @@ func open(cfg *config.Config, file string) (c *constellation, err error) {
 		c.programs = append(c.programs, supervise.Program{
 			Name: name, Path: path, Args: []string{"--config", file},
 			Env: environment(name, cfg), Socket: l,
+			First: name == "daemon", // the end of a turn is stored by mem
 		})
 	}
 	return c, cfg.Write(file)
