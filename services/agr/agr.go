@@ -3,10 +3,10 @@
 // again until an answer holds none. It runs nothing and holds no key itself:
 // code is run by exc, and what is to be remembered is kept by mem.
 //
-// A turn of a terminal session also offers the same tools in the providers' own
-// form. Blocks in the text are carried out where they stand, while the answer
-// comes; native calls after its end, in the order given. Their results follow
-// the answer as messages of their own.
+// A turn of a terminal session offers tools in the providers' own form. Blocks in
+// its text are calls like native ones: all of them are carried out after the end
+// of the answer, in the order given, and their results follow it as messages of
+// their own.
 package agr
 
 import (
@@ -19,12 +19,14 @@ import (
 	"zino/pkg/config"
 	"zino/pkg/rpc"
 	"zino/proto"
+	"zino/services/agr/toolbox"
 )
 
-// Service answers run.
+// Service answers run and tools.
 type Service struct {
 	limit        int // inferences of a plain run
 	sessionLimit int // inferences of a session's turn
+	outputBytes  int // what bash may print into a result of a session
 	cat          *catalog.Catalog
 	rtr          *rpc.Client
 	exc          *rpc.Client
@@ -37,6 +39,7 @@ func New(cfg *config.Config, cat *catalog.Catalog, log *slog.Logger) *Service {
 	return &Service{
 		limit:        cfg.Agr.MaxIterations,
 		sessionLimit: cfg.Agr.SessionIterations,
+		outputBytes:  cfg.Agr.ToolOutputBytes,
 		cat:          cat,
 		rtr:          &rpc.Client{Service: "rtr", Path: cfg.Rtr.Socket},
 		exc:          &rpc.Client{Service: "exc", Path: cfg.Exc.Socket},
@@ -48,6 +51,7 @@ func New(cfg *config.Config, cat *catalog.Catalog, log *slog.Logger) *Service {
 // Register adds the service's methods to s.
 func (s *Service) Register(srv *rpc.Server) {
 	rpc.HandleText(srv, proto.AgrRun, s.run)
+	rpc.Handle(srv, proto.AgrTools, s.tools)
 	srv.OnStats(func(stats *proto.Stats) {
 		stats.Problems = append(stats.Problems, s.cat.Snapshot().Problems...)
 	})
@@ -68,23 +72,25 @@ func (s *Service) run(ctx context.Context, req proto.Run, out *rpc.Out) (proto.T
 		_, err := elements(req.Messages)
 		return proto.Text{Iterations: new(int)}, err
 	}
-	session, err := s.sessionOf(req)
-	if err != nil {
-		return proto.Text{}, err
-	}
-	messages := req.Messages
+	session, messages := s.sessionOf(req), req.Messages
 	for n := 1; ; n++ {
-		t := &turn{s: s, ctx: ctx, req: req, out: out, session: session}
-		if err := t.infer(messages); err != nil {
-			return proto.Text{}, err
-		}
-		if !t.interrupted || n >= limit {
+		t := &turn{s: s, ctx: ctx, req: req, last: n >= limit, out: out, session: session}
+		err := t.infer(messages)
+		if err == nil && (!t.interrupted || t.last) {
 			return t.answer(n)
 		}
-		if messages, err = t.goOn(messages); err != nil {
+		if err == nil {
+			messages, err = t.goOn(messages)
+		}
+		if err != nil {
 			return proto.Text{}, err
 		}
 	}
+}
+
+// tools answers with what a session's turn offers now.
+func (s *Service) tools(context.Context, proto.ToolsRequest) (proto.Tools, error) {
+	return proto.Tools{Tools: toolbox.Offer(s.cat.Snapshot())}, nil
 }
 
 // limitOf is how many inferences the main loop may take.

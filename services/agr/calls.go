@@ -1,6 +1,7 @@
 package agr
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -12,33 +13,46 @@ import (
 	"zino/proto"
 )
 
-// call is a native call: one that stands beside the model's text.
+// call is a call of a function: a native one, which stands beside the model's
+// text, or a block that stood in it.
 type call struct {
 	raw       proto.Raw // as it goes back to the model
 	id        string    // no other call of the answer has it
 	name      string
 	arguments proto.Raw // what the model wrote, an object if all is well; empty for nothing
-	result    string
+	input     proto.Raw // the arguments as an object, for those who are told of the call
+	fault     *fault    // why it cannot be carried out, if it is malformed as a whole
+	block     bool      // it was a block
+	result    proto.Raw
 }
 
-// takeCalls keeps the calls of a session's answer. They alone say whether the
-// loop goes on: which stop reason comes with them depends on the provider. Cut
-// by the token limit, an answer without one whole call is what it says; asked
-// again, the model would most likely be cut again.
+// takeCalls keeps the calls of a session's answer, those in its text first. They
+// alone say whether the loop goes on: which stop reason comes with them depends
+// on the provider. Cut by the token limit, an answer without one whole call is
+// what it says; asked again, the model would most likely be cut again.
 func (t *turn) takeCalls(answer proto.Text) error {
 	if t.session == nil {
 		return nil
 	}
-	t.end = answer
-	calls, err := readCalls(answer.ToolCalls)
+	native, err := readCalls(answer.ToolCalls)
 	if err == nil && len(answer.State) > 0 && !wire.Valid(answer.State) {
 		err = errors.New("the field reasoning_state of its answer is malformed")
 	}
-	if err != nil || answer.StopReason == "length" && !slices.ContainsFunc(calls, call.whole) {
+	if err != nil {
 		return err
 	}
-	t.calls = calls
-	t.interrupted = t.interrupted || len(calls) > 0
+	t.end = answer
+	if t.calls = append(t.calls, native...); answer.StopReason == "length" && !slices.ContainsFunc(t.calls, call.whole) {
+		t.calls, t.end.State = nil, nil // the state is that of the calls
+	}
+	taken := map[string]bool{}
+	for i := range t.calls {
+		t.calls[i].identify(taken)
+	}
+	t.interrupted = len(t.calls) > 0
+	if t.interrupted && len(bytes.TrimSpace(t.text)) == 0 {
+		t.text = nil // the white space around blocks
+	}
 	return nil
 }
 
@@ -52,12 +66,10 @@ func readCalls(list proto.Raw) ([]call, error) {
 		return nil, fmt.Errorf("the field tool_calls of its answer: %w", err)
 	}
 	calls := make([]call, len(all))
-	taken := map[string]bool{}
 	for i, raw := range all {
 		if calls[i], err = readCall(raw); err != nil {
 			return nil, fmt.Errorf("the field tool_calls of its answer: element %d: %w", i, err)
 		}
-		calls[i].identify(taken)
 	}
 	return calls, nil
 }
@@ -71,7 +83,13 @@ func readCall(raw proto.Raw) (call, error) {
 		} `json:"function"`
 	}
 	err := wire.DecodeReply(raw, &wanted)
-	return call{raw: raw, id: wanted.ID, name: wanted.Function.Name, arguments: unquoted(wanted.Function.Arguments)}, err
+	c := call{raw: raw, id: wanted.ID, name: wanted.Function.Name, arguments: unquoted(wanted.Function.Arguments)}
+	c.input = inputOf(c.arguments)
+	if c.name == "" { // no provider takes it back
+		c.name, c.fault = unnamed, malformedCall(errNoName).fault
+		c.raw = withID(c.written(), c.id)
+	}
+	return c, err
 }
 
 // unquoted is the text that a JSON string holds. Anything else stays: some
@@ -88,7 +106,7 @@ func unquoted(arguments proto.Raw) proto.Raw {
 // before it: a result must belong to one call. Nine letters and digits are an
 // identifier to every provider.
 func (c *call) identify(taken map[string]bool) {
-	if c.id == "" || taken[c.id] {
+	for c.id == "" || taken[c.id] {
 		c.id = rand.Text()[:9]
 		c.raw = withID(c.raw, c.id)
 	}
@@ -107,39 +125,8 @@ func withID(raw proto.Raw, id string) proto.Raw {
 	return append(b, '}')
 }
 
-// whole reports whether the arguments have come to their end.
-func (c call) whole() bool { return len(c.arguments) > 0 && wire.Valid(c.arguments) }
-
-// goOn carries out the native calls and returns the conversation with this
-// answer at its end, for the next inference. The calls run one after the other:
-// what one of them changes, the next may rely on.
-func (t *turn) goOn(messages proto.Raw) (proto.Raw, error) {
-	if len(t.calls) == 0 {
-		return appendMessage(messages, "assistant", t.text)
-	}
-	if err := t.out.Flush(); err != nil { // the reader sees the text while the tools run
-		return nil, err
-	}
-	for i, c := range t.calls {
-		t.calls[i].result = t.native(c)
-		if err := t.ctx.Err(); err != nil {
-			return nil, err
-		}
-	}
-	return t.appendCalls(messages)
-}
-
-// native carries out one call and returns its result. Whatever is wrong with
-// the call is a result as well.
-func (t *turn) native(c call) string {
-	if c.name != taskFunction || len(t.s.cat.Snapshot().Skills) == 0 {
-		return t.function(c.name, c.arguments)
-	}
-	if len(c.arguments) == 0 {
-		return t.task([]byte("{}"))
-	}
-	return t.task(c.arguments)
-}
+// whole reports whether the call has come to its end.
+func (c call) whole() bool { return c.block || len(c.arguments) > 0 && wire.Valid(c.arguments) }
 
 // appendCalls returns messages with the answer, its calls and their results at
 // the end, each call with the one result that is its own. The reasoning state
@@ -162,7 +149,7 @@ func (t *turn) appendCalls(messages proto.Raw) (proto.Raw, error) {
 	}
 	list = append(list, '}')
 	for _, c := range t.calls {
-		list = append(appendContent(append(list, ','), "tool", c.result), `,"tool_call_id":`...)
+		list = append(appendContent(append(list, ','), "tool", []byte(c.result)), `,"tool_call_id":`...)
 		list = append(wire.AppendString(list, c.id), '}')
 	}
 	return append(list, ']'), nil

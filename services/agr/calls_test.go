@@ -82,33 +82,12 @@ func TestNativeCalls(t *testing.T) {
 		}
 		base := strings.TrimSuffix(messages, "]")
 		one := base + "," + calling("Look. ", state, nativeBash("a", "date"), odd, delegated) +
-			"," + result("a", "<date>\n") + "," + result("b", "<<b>>\n") + "," + result("c", "<df>\n")
-		two := one + "," + calling("", "", nativeBash("a", "id")) + "," + result("a", "<id>\n")
+			"," + result("a", ran("<date>\n")) + "," + result("b", ran("<<b>>\n")) + "," + result("c", ran("<df>\n"))
+		two := one + "," + calling("", "", nativeBash("a", "id")) + "," + result("a", ran("<id>\n"))
 		for i, want := range map[int]string{0: messages, 3: one + "]", 4: two + "]"} {
 			if got := string(b.rtr.asked()[i].Messages); got != want {
 				t.Errorf("inference %d\n got %s\nwant %s", i+1, got, want)
 			}
-		}
-	})
-}
-
-// TestTagsAndCalls: blocks are carried out first, where they stand in the text,
-// and calls after the end of the answer.
-func TestTagsAndCalls(t *testing.T) {
-	modes(t, func(t *testing.T, stream bool, more string) {
-		text := "One " + bash("tag") + " two <ta"
-		b := newBench(t, asks(text, nativeBash("x", "call")), says("Done."))
-		b.exc.returns(proto.Result{Stdout: "out"})
-		streamed, last := b.ask(request(question, more+inSession))
-		if want := "One " + response("out") + " two <taDone."; stream && streamed != want {
-			t.Errorf("streamed %q, want %q", streamed, want)
-		}
-		if got := b.exc.code(); last.text() != "Done." || !slices.Equal(got, []string{"bash:tag", "bash:call"}) {
-			t.Errorf("executed %q, last packet %s", got, last.raw)
-		}
-		want := strings.TrimSuffix(question, "]") + "," + calling("One "+bash("tag")+response("out")+" two <ta", "", nativeBash("x", "call")) + "," + result("x", "out") + "]"
-		if got := string(b.rtr.asked()[1].Messages); got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	})
 }
@@ -194,7 +173,7 @@ func paired(t *testing.T, req proto.Infer, n int) (ids []string) {
 	}
 	for i, c := range messages[0].ToolCalls {
 		r := messages[i+1]
-		if r.Role != "tool" || r.ToolCallID != c.ID || c.ID == "" || slices.Contains(ids, c.ID) || r.Content != fmt.Sprint("result ", i+1) {
+		if r.Role != "tool" || r.ToolCallID != c.ID || c.ID == "" || slices.Contains(ids, c.ID) || r.Content != ran(fmt.Sprint("result ", i+1)) {
 			t.Errorf("call %d has the id %q, its result is %+v", i, c.ID, r)
 		}
 		if c.X != "<" || c.Function.Name != "execute_bash" || c.Function.Arguments != `{"code":"1"}` {

@@ -19,23 +19,23 @@ const (
 
 // remember carries out a call of the built-in tool of that name: it stores a
 // text as a hard memory.
-func (t *turn) remember(fields map[string]json.RawMessage) string {
+func (t *turn) remember(fields map[string]json.RawMessage) outcome {
 	content, err := text(fields, "text")
 	tag, tagErr := text(fields, "tag")
 	if err := errors.Join(err, tagErr); err != nil {
 		return malformedCall(err)
 	}
 	if content = strings.TrimSpace(content); content == "" {
-		return "Error: Empty text."
+		return refused("Empty text.")
 	}
 	id, known, err := t.store(content, strings.TrimSpace(tag))
 	switch {
 	case err != nil:
-		return "Error: " + err.Error()
+		return failed(err)
 	case known:
-		return fmt.Sprintf("Known already as memory %d.", id)
+		return outcome{text: fmt.Sprintf("Known already as memory %d.", id)}
 	}
-	return fmt.Sprintf("Remembered as memory %d.", id)
+	return outcome{text: fmt.Sprintf("Remembered as memory %d.", id)}
 }
 
 // store has mem store a text, and reports whether it had it before: ids only
@@ -68,7 +68,7 @@ func (t *turn) newestMemory() (int, error) {
 
 // recall carries out a call of the built-in tool of that name: it shows the
 // hard memories nearest to a query, one a line.
-func (t *turn) recall(fields map[string]json.RawMessage) string {
+func (t *turn) recall(fields map[string]json.RawMessage) outcome {
 	query, err := text(fields, "query")
 	tag, tagErr := text(fields, "tag")
 	k, countErr := count(fields, "top_k", recalled, maxRecalled)
@@ -76,20 +76,20 @@ func (t *turn) recall(fields map[string]json.RawMessage) string {
 		return malformedCall(err)
 	}
 	if strings.TrimSpace(query) == "" {
-		return "Error: Empty query."
+		return refused("Empty query.")
 	}
 	found, err := rpc.Call(t.ctx, t.s.mem, proto.MemSearchHard, proto.SearchHard{Query: query, TopK: &k, Tag: strings.TrimSpace(tag)})
 	if err != nil {
-		return "Error: " + err.Error()
+		return failed(err)
 	}
 	if len(found.Results) == 0 {
-		return "No memories found."
+		return outcome{text: "No memories found."}
 	}
 	lines := make([]string, len(found.Results))
 	for i, m := range found.Results {
 		lines[i] = memoryLine(m)
 	}
-	return strings.Join(lines, "\n")
+	return outcome{text: strings.Join(lines, "\n")}
 }
 
 // memoryLine is what a model sees of a memory.

@@ -9,6 +9,7 @@ import (
 
 	"zino/pkg/rpc"
 	"zino/proto"
+	"zino/services/agr/toolbox"
 )
 
 func TestRemember(t *testing.T) {
@@ -139,18 +140,12 @@ func TestNativeMemory(t *testing.T) {
 			t.Fatalf("last packet %s", last.raw)
 		}
 		asked := b.rtr.asked()
-		want := `{"type":"function","function":{"name":"recall","description":"built-in tool: recall","parameters":{"type":"object","properties":{}}}},` +
-			`{"type":"function","function":{"name":"remember","description":"keeps <it>","parameters":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}}},` +
-			taskJSON("The skill.", `["disk","snake"]`) + `]`
-		if got := string(asked[0].Tools); !strings.HasSuffix(got, "}},"+want) || !json.Valid(asked[0].Tools) {
-			t.Errorf("offered %s\nwant at the end %s", got, want)
+		if got, want := string(asked[0].Tools), string(toolbox.Offer(b.cat.Snapshot())); got != want || !strings.Contains(got, `"name":"recall"`) || !strings.Contains(got, "keeps <it>") {
+			t.Errorf("offered %s\nwant %s", got, want)
 		}
-		var messages []struct{ Content string }
-		if err := json.Unmarshal(asked[1].Messages, &messages); err != nil || len(messages) != 5 {
-			t.Fatalf("%s: %v", asked[1].Messages, err)
-		}
-		for i, want := range []string{"Remembered as memory 7.", "[7] (score 1.00) x", "Error: Empty query."} {
-			if got := messages[2+i].Content; got != want {
+		for i, got := range toolResults(t, asked[1]) {
+			want := []string{"Remembered as memory 7.", "[7] (score 1.00) x", `invalid_input: The field "query" is missing.`}[i]
+			if brief(t, got) != want {
 				t.Errorf("result %d is %q, want %q", i, got, want)
 			}
 		}
@@ -177,10 +172,10 @@ func FuzzArguments(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if got := tr.remember(fields); !begins(got, "Remembered as memory ", "Known already as memory ", "Error: Empty text.", "Malformed tool_call JSON: ") {
+		if got := tr.remember(fields).plain(); !begins(got, "Remembered as memory ", "Known already as memory ", "Error: Empty text.", "Malformed tool_call JSON: ") {
 			t.Errorf("remember %q: %q", arguments, got)
 		}
-		if got := tr.recall(fields); !begins(got, "No memories found.", "Error: Empty query.", "Malformed tool_call JSON: ") {
+		if got := tr.recall(fields).plain(); !begins(got, "No memories found.", "Error: Empty query.", "Malformed tool_call JSON: ") {
 			t.Errorf("recall %q: %q", arguments, got)
 		}
 		if kept := m.kept(); len(kept) > 0 {

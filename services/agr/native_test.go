@@ -22,32 +22,32 @@ func TestNativeResults(t *testing.T) {
 		{"an object", `{"id":"a","function":{"name":"execute_bash","arguments":{"code":"x"}}}`, "ran", "bash:x"},
 		{"quoted twice", native("a", "execute_bash", `"{\"code\":\"x\"}"`), "ran", "bash:x"},
 
-		{"nothing", native("a", "execute_bash", ``), "Error: Empty code block.", ""},
-		{"blanks", native("a", "execute_bash", " \n"), "Error: Empty code block.", ""},
-		{"an empty object", native("a", "execute_bash", `{}`), "Error: Empty code block.", ""},
-		{"null in a string", native("a", "execute_bash", `null`), "Error: Empty code block.", ""},
-		{"null", `{"id":"a","function":{"name":"execute_bash","arguments":null}}`, "Error: Empty code block.", ""},
-		{"no arguments", `{"id":"a","function":{"name":"execute_bash"}}`, "Error: Empty code block.", ""},
-		{"blank code", native("a", "execute_bash", `{"code":" \n"}`), "Error: Empty code block.", ""},
-		{"code of another name", native("a", "execute_bash", `{"command":"x"}`), "Error: Empty code block.", ""},
+		{"nothing", native("a", "execute_bash", ``), `invalid_input: The field "code" is missing.`, ""},
+		{"blanks", native("a", "execute_bash", " \n"), `invalid_input: The field "code" is missing.`, ""},
+		{"an empty object", native("a", "execute_bash", `{}`), `invalid_input: The field "code" is missing.`, ""},
+		{"null in a string", native("a", "execute_bash", `null`), `invalid_input: The field "code" is missing.`, ""},
+		{"null", `{"id":"a","function":{"name":"execute_bash","arguments":null}}`, `invalid_input: The field "code" is missing.`, ""},
+		{"no arguments", `{"id":"a","function":{"name":"execute_bash"}}`, `invalid_input: The field "code" is missing.`, ""},
+		{"blank code", native("a", "execute_bash", `{"code":" \n"}`), "invalid_input: Empty code block.", ""},
+		{"code of another name", native("a", "execute_bash", `{"command":"x"}`), `invalid_input: The field "code" is missing.`, ""},
 
-		{"unknown function", native("a", "read_file", `{"code":"x"}`), "Error: Unknown tool function 'read_file'", ""},
-		{"the name is checked first", native("a", "bash", `{`), "Error: Unknown tool function 'bash'", ""},
-		{"no name", `{"id":"a","function":{"arguments":"{}"}}`, "Error: Unknown tool function ''", ""},
-		{"no function", `{"id":"a"}`, "Error: Unknown tool function ''", ""},
-		{"null function", `{"id":"a","function":null}`, "Error: Unknown tool function ''", ""},
+		{"unknown function", native("a", "read_file", `{"code":"x"}`), "unknown_tool: There is no tool 'read_file'. There are: read, write, edit, bash, execute_python3, task.", ""},
+		{"the name is checked first", native("a", "Bash", `{`), "unknown_tool: There is no tool 'Bash'. There are: read, write, edit, bash, execute_python3, task.", ""},
+		{"no name", `{"id":"a","function":{"arguments":"{}"}}`, `invalid_input: Malformed tool_call JSON: the field "name" is missing`, ""},
+		{"no function", `{"id":"a"}`, `invalid_input: Malformed tool_call JSON: the field "name" is missing`, ""},
+		{"null function", `{"id":"a","function":null}`, `invalid_input: Malformed tool_call JSON: the field "name" is missing`, ""},
 
-		{"cut", native("a", "execute_bash", `{"code":"x`), "Malformed tool_call JSON: …", ""},
-		{"plain text", native("a", "execute_bash", `ls -la`), "Malformed tool_call JSON: …", ""},
-		{"a list", native("a", "execute_bash", `["x"]`), "Malformed tool_call JSON: …", ""},
-		{"code that is a list", native("a", "execute_bash", `{"code":["x"]}`), "Malformed tool_call JSON: …", ""},
+		{"cut", native("a", "execute_bash", `{"code":"x`), "invalid_input: Malformed tool_call JSON: …", ""},
+		{"plain text", native("a", "execute_bash", `ls -la`), "invalid_input: Malformed tool_call JSON: …", ""},
+		{"a list", native("a", "execute_bash", `["x"]`), "invalid_input: Malformed tool_call JSON: …", ""},
+		{"code that is a list", native("a", "execute_bash", `{"code":["x"]}`), "invalid_input: Malformed tool_call JSON: …", ""},
 
-		{"an unknown skill", native("a", "task", `{"skill":"nope","request":"x"}`), "Error: Unknown skill 'nope'", ""},
-		{"a task of nothing", native("a", "task", ``), "Error: Unknown skill ''", ""},
-		{"an empty task", native("a", "task", `{}`), "Error: Unknown skill ''", ""},
-		{"no request", native("a", "task", `{"skill":"disk"}`), "Error: Empty task request.", ""},
-		{"a malformed task", native("a", "task", `{"skill":`), "Malformed task JSON: …", ""},
-		{"a skill that is a number", native("a", "task", `{"skill":1}`), "Malformed task JSON: …", ""},
+		{"an unknown skill", native("a", "task", `{"skill":"nope","request":"x"}`), "invalid_input: Unknown skill 'nope'", ""},
+		{"a task of nothing", native("a", "task", ``), `invalid_input: The field "skill" is missing.`, ""},
+		{"an empty task", native("a", "task", `{}`), `invalid_input: The field "skill" is missing.`, ""},
+		{"no request", native("a", "task", `{"skill":"disk"}`), `invalid_input: The field "request" is missing.`, ""},
+		{"a malformed task", native("a", "task", `{"skill":`), "invalid_input: Malformed task JSON: …", ""},
+		{"a skill that is a number", native("a", "task", `{"skill":1,"request":"x"}`), "invalid_input: Malformed task JSON: …", ""},
 	}
 	var calls, codes []string
 	for _, c := range cases {
@@ -64,12 +64,12 @@ func TestNativeResults(t *testing.T) {
 	if got := b.exc.code(); !slices.Equal(got, codes) {
 		t.Errorf("executed %q, want %q", got, codes)
 	}
-	var messages []struct{ Content string }
-	if err := json.Unmarshal(b.rtr.asked()[1].Messages, &messages); err != nil || len(messages) != len(cases)+2 {
-		t.Fatalf("%s: %v", b.rtr.asked()[1].Messages, err)
+	all := toolResults(t, b.rtr.asked()[1])
+	if len(all) != len(cases) {
+		t.Fatalf("%d results", len(all))
 	}
 	for i, c := range cases {
-		got := messages[i+2].Content
+		got := brief(t, all[i])
 		beginning, open := strings.CutSuffix(c.want, "…")
 		if !open && got != c.want || open && !reads(got, beginning) {
 			t.Errorf("%s: the model sees %q, want %q", c.name, got, c.want)
@@ -84,7 +84,7 @@ func TestNoExecutorForCalls(t *testing.T) {
 	if _, last := b.ask(request(question, inSession)); last.text() != "sorry" || last.iterations() != 2 {
 		t.Errorf("last packet %s", last.raw)
 	}
-	if got, err := lastMessage(b.rtr.asked()[1]); err != nil || !strings.HasPrefix(got, "Error: Could not connect to exc: ") {
+	if got, err := lastMessage(b.rtr.asked()[1]); err != nil || !strings.HasPrefix(brief(t, got), "unavailable: Could not connect to exc: ") {
 		t.Errorf("the model sees %q, %v", got, err)
 	}
 }

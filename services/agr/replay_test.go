@@ -17,9 +17,9 @@ func TestEarlierMessages(t *testing.T) {
 	if _, last := b.ask(request(strange, inSession)); last.text() != "Done." {
 		t.Fatalf("last packet %s", last.raw)
 	}
-	want := strings.TrimSuffix(strange, "]") + "," + calling("one", "", nativeBash("a", "x")) + "," + result("a", "(no output)") +
-		"," + assistant("two "+bash("y")+response("(no output)")) + "," + calling("three", "", nativeBash("b", "z")) + "," + result("b", "(no output)") + "]"
-	if got := string(b.rtr.asked()[3].Messages); got != want {
+	want := strings.TrimSuffix(strange, "]") + "," + calling("one", "", nativeBash("a", "x")) + "," + result("a", ran("")) +
+		"," + calling("two ", "", nativeBash("", "y")) + "," + result("", ran("")) + "," + calling("three", "", nativeBash("b", "z")) + "," + result("b", ran("")) + "]"
+	if got := nameless(b.rtr.asked()[3].Messages); got != want {
 		t.Errorf("got %d bytes, ending\n%s, want\n%s", len(got), got[max(0, len(got)-600):], want[len(want)-600:])
 	}
 }
@@ -44,8 +44,8 @@ func TestReasoningState(t *testing.T) {
 				b := newBench(t, replies(proto.Text{ToolCalls: callList(nativeBash("a", "x")), State: state}),
 					replies(proto.Text{Content: bash("y"), State: proto.Raw(`{"of":"text"}`)}), says("Done."))
 				b.ask(request(question, more+inSession))
-				want := strings.TrimSuffix(question, "]") + "," + calling("", c.want, nativeBash("a", "x")) + "," + result("a", "(no output)") + "," + assistant(bash("y")+response("(no output)")) + "]"
-				if got := string(b.rtr.asked()[2].Messages); got != want {
+				want := strings.TrimSuffix(question, "]") + "," + calling("", c.want, nativeBash("a", "x")) + "," + result("a", ran("")) + "," + calling("", `{"of":"text"}`, nativeBash("", "y")) + "," + result("", ran("")) + "]"
+				if got := nameless(b.rtr.asked()[2].Messages); got != want {
 					t.Errorf("got  %.500s\nwant %.500s", got, want)
 				}
 			})

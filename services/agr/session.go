@@ -5,21 +5,21 @@ import (
 
 	"zino/pkg/rpc"
 	"zino/proto"
+	"zino/services/agr/toolbox"
 )
 
 // session is what the inferences of a session's turn have in common. Plain
 // runs have none.
 type session struct {
-	tools proto.Raw    // what the model is offered; nil for nothing
+	tools proto.Raw    // what the model is offered
 	usage *proto.Usage // of the inferences so far; nil while none has told
 }
 
-func (s *Service) sessionOf(req proto.Run) (*session, error) {
+func (s *Service) sessionOf(req proto.Run) *session {
 	if req.SessionID == "" {
-		return nil, nil
+		return nil
 	}
-	tools, err := offer(s.cat.Snapshot())
-	return &session{tools: tools}, err
+	return &session{tools: toolbox.Offer(s.cat.Snapshot())}
 }
 
 // count adds what one inference took, as far as that is known. The cost is the
@@ -58,15 +58,15 @@ func (t *turn) ask(req proto.Infer, sink rpc.Sink) (proto.Text, error) {
 
 // answer is the terminal packet of a run that ends with this inference. A plain
 // run that reached its limit has the results of the last blocks in its text. In
-// a session that is an error, as the model has not seen these results, and
-// native calls have not been carried out at all.
+// a session that is an error: no inference would see the results of the last
+// calls, so they are not carried out, and nobody has been told of them.
 func (t *turn) answer(iterations int) (proto.Text, error) {
 	text := proto.Text{Content: string(t.text), Iterations: &iterations}
 	if t.session == nil {
 		return text, nil
 	}
 	if t.interrupted {
-		return proto.Text{}, limitReached(iterations)
+		return proto.Text{}, t.limitReached(iterations)
 	}
 	text.StopReason, text.Provider, text.Model = t.end.StopReason, t.end.Provider, t.end.Model
 	text.Usage = t.session.usage
@@ -75,7 +75,11 @@ func (t *turn) answer(iterations int) (proto.Text, error) {
 
 // limitReached has the code of things over a limit: nothing has failed, and to
 // try the same again later would not help.
-func limitReached(limit int) error {
+func (t *turn) limitReached(limit int) error {
+	notice := proto.Notice{Kind: "limit", Text: fmt.Sprintf("The limit of %d inferences is reached; what the last answer asked for was not carried out.", limit)}
+	if err := t.report(proto.TypeNotice, notice); err != nil {
+		return err
+	}
 	return &proto.Error{Code: proto.CodeTooLarge, Message: fmt.Sprintf(
 		"The turn has reached its limit of %d inferences and the model still asks for tools: tell it to go on, or raise session_iterations in [agr].", limit)}
 }

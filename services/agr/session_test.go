@@ -160,7 +160,7 @@ func TestStopReasons(t *testing.T) {
 			if last.text() != "Done." || last.StopReason != "stop" || !slices.Equal(b.exc.code(), []string{"bash:x"}) {
 				t.Errorf("executed %q, last packet %s", b.exc.code(), last.raw)
 			}
-			base := strings.TrimSuffix(question, "]") + "," + calling("text", "", c.calls...) + "," + result("a", "(no output)")
+			base := strings.TrimSuffix(question, "]") + "," + calling("text", "", c.calls...) + "," + result("a", ran(""))
 			if got := string(b.rtr.asked()[1].Messages); !strings.HasPrefix(got, base) || strings.Count(got, `"role":"tool"`) != len(c.calls) {
 				t.Errorf("the model sees %s", got)
 			}

@@ -1,6 +1,7 @@
 package agr
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,51 +11,52 @@ import (
 	"zino/proto"
 )
 
-// task carries out a <task> block: the interpreter understands the request, the
-// fabricator writes the code, and exc runs it.
-func (t *turn) task(body []byte) string {
-	skillName, request, err := parseTask(body)
+// task carries out a <task> block of a plain run.
+func (t *turn) task(body []byte) outcome {
+	fields, err := object(body)
 	if err != nil {
-		return "Malformed task JSON: " + err.Error()
+		return malformedTask(err)
+	}
+	return t.delegate(fields)
+}
+
+// delegate hands a request to a skill: the interpreter understands it, the
+// fabricator writes the code, and exc runs it.
+func (t *turn) delegate(fields map[string]json.RawMessage) outcome {
+	skillName, err := text(fields, "skill")
+	if err != nil {
+		return malformedTask(err)
+	}
+	request, err := text(fields, "request")
+	if err != nil {
+		return malformedTask(err)
 	}
 	skill, ok := t.s.cat.Snapshot().Skill(skillName)
 	if !ok {
-		return fmt.Sprintf("Error: Unknown skill '%s'", skillName)
+		return refused(fmt.Sprintf("Unknown skill '%s'", skillName))
 	}
 	if strings.TrimSpace(request) == "" {
-		return "Error: Empty task request."
+		return refused("Empty task request.")
 	}
 	result, err := t.pipeline(skill, request)
 	if err != nil {
-		return "Skill pipeline error: " + err.Error()
+		return outcome{fault: &fault{codeOf(err), "Skill pipeline error: " + err.Error(), true}}
 	}
-	return result
+	return outcome{ran: &result}
 }
 
-func parseTask(body []byte) (skill, request string, err error) {
-	fields, err := object(body)
-	if err != nil {
-		return "", "", err
-	}
-	if skill, err = text(fields, "skill"); err != nil {
-		return "", "", err
-	}
-	request, err = text(fields, "request")
-	return skill, request, err
-}
-
-func (t *turn) pipeline(skill catalog.Skill, request string) (string, error) {
+func (t *turn) pipeline(skill catalog.Skill, request string) (proto.Result, error) {
 	understood, err := t.consult(skill.Interpreter, request)
 	if err != nil {
-		return "", fmt.Errorf("interpreter: %w", err)
+		return proto.Result{}, fmt.Errorf("interpreter: %w", err)
 	}
 	reply, err := t.consult(skill.Fabricator, "REQUEST [KCR] "+understood)
 	if err != nil {
-		return "", fmt.Errorf("fabricator: %w", err)
+		return proto.Result{}, fmt.Errorf("fabricator: %w", err)
 	}
 	code := unfence(reply)
 	if strings.TrimSpace(code) == "" {
-		return "", errors.New("the fabricator wrote no code")
+		return proto.Result{}, errors.New("the fabricator wrote no code")
 	}
 	return t.execute(skill.Executor, code)
 }
@@ -66,8 +68,11 @@ func (t *turn) consult(messages []catalog.Message, user string) (string, error) 
 		list = append(append(list, m.Raw...), ',')
 	}
 	list = append(wire.AppendString(append(list, `{"role":"user","content":`...), user), "}]"...)
-	reply, err := t.ask(proto.Infer{Messages: list}, t.out)
-	return reply.Content, err
+	reply, err := t.ask(proto.Infer{Messages: list, Events: t.req.Events}, aside{t})
+	if err != nil {
+		return "", err
+	}
+	return reply.Content, t.tellUsage(reply)
 }
 
 // unfence returns the content of a reply that is one fenced code block as a

@@ -12,26 +12,26 @@ import (
 	"zino/proto"
 )
 
-// toolCall carries out a <tool_call> block.
-func (t *turn) toolCall(body []byte) string {
+// toolCall carries out a <tool_call> block of a plain run.
+func (t *turn) toolCall(body []byte) outcome {
 	name, arguments, err := parseCall(body)
 	if err != nil {
 		return malformedCall(err)
 	}
-	return t.function(name, arguments)
-}
-
-// function carries out the call of a function. Whatever is wrong with the call
-// is a result that the model reads, never the end of the turn.
-func (t *turn) function(name string, arguments json.RawMessage) string {
 	tool, ok := t.s.cat.Snapshot().Function(name)
 	if !ok {
-		return fmt.Sprintf("Error: Unknown tool function '%s'", name)
+		return unknownFunction(name)
 	}
 	fields, err := argumentsOf(arguments)
 	if err != nil {
 		return malformedCall(err)
 	}
+	return t.use(tool, fields)
+}
+
+// use carries out a call of a tool that has a file. Whatever is wrong with the
+// call is a result that the model reads, never the end of the turn.
+func (t *turn) use(tool catalog.Tool, fields map[string]json.RawMessage) outcome {
 	switch tool.Builtin {
 	case catalog.Remember:
 		return t.remember(fields)
@@ -42,24 +42,19 @@ func (t *turn) function(name string, arguments json.RawMessage) string {
 }
 
 // runCode carries out the call of an executor.
-func (t *turn) runCode(executor string, fields map[string]json.RawMessage) string {
+func (t *turn) runCode(executor string, fields map[string]json.RawMessage) outcome {
 	code, err := text(fields, "code")
 	if err != nil {
 		return malformedCall(err)
 	}
 	if strings.TrimSpace(code) == "" {
-		return "Error: Empty code block."
+		return refused("Empty code block.")
 	}
 	result, err := t.execute(executor, code)
 	if err != nil {
-		return "Error: " + err.Error()
+		return failed(err)
 	}
-	return result
-}
-
-// malformedCall words what is wrong with a call, as one line.
-func malformedCall(err error) string {
-	return "Malformed tool_call JSON: " + strings.ReplaceAll(err.Error(), "\n", "; ")
+	return outcome{ran: &result}
 }
 
 // parseCall reads {"name": …, "arguments": …}.
@@ -116,13 +111,9 @@ func text(fields map[string]json.RawMessage, name string) (string, error) {
 	return s, nil
 }
 
-// execute has exc run code and words the result for the model.
-func (t *turn) execute(executor, code string) (string, error) {
-	r, err := rpc.Call(t.ctx, t.s.exc, proto.ExcExecute, proto.Execute{Executor: executor, Code: code})
-	if err != nil {
-		return "", err
-	}
-	return resultText(r), nil
+// execute has exc run code.
+func (t *turn) execute(executor, code string) (proto.Result, error) {
+	return rpc.Call(t.ctx, t.s.exc, proto.ExcExecute, proto.Execute{Executor: executor, Code: code, Root: t.req.Root})
 }
 
 // resultText is what a model sees of a run.
