@@ -37,13 +37,17 @@ as it is stored.`,
 func (a *app) sessionsShow(ctx context.Context, d *daemon, id string) error {
 	w := bufio.NewWriter(a.out)
 	t := &transcript{w: w, calls: map[string]string{}, unknown: map[string]int{}}
-	skipped := 0
-	err := sessionPieces(ctx, d, id, func(piece proto.SessionEvents) error {
-		id, skipped = piece.SessionID, skipped+piece.Skipped
+	summary, err := forward(ctx, d, "mem", proto.MemFindSession, proto.FindSession{SessionID: id})
+	if err != nil {
+		return err
+	}
+	skipped, end := 0, int64(0)
+	err = sessionPieces(ctx, d, summary.SessionID, func(piece proto.SessionEvents) error {
+		skipped, end = skipped+piece.Skipped, piece.Next
 		if a.format == formatJSON {
 			return printItems(w, piece.Events)
 		}
-		if err := t.head(id); err != nil {
+		if err := t.head(piece.SessionID); err != nil {
 			return err
 		}
 		for event := range wire.Items(piece.Events) {
@@ -56,8 +60,11 @@ func (a *app) sessionsShow(ctx context.Context, d *daemon, id string) error {
 	if flushErr := w.Flush(); err == nil {
 		err = flushErr
 	}
-	a.remark(t, id, skipped)
-	return err
+	if err != nil {
+		return err
+	}
+	a.remark(t, summary.SessionID, skipped, summary.Bytes-end)
+	return nil
 }
 
 // sessionPieces hands a session's events to each, a piece at a time.
@@ -74,23 +81,28 @@ func sessionPieces(ctx context.Context, d *daemon, id string, each func(proto.Se
 		if piece.Next <= req.From {
 			return errors.New("the session does not end: is the daemon of another version? try: zino status")
 		}
-		req.SessionID, req.From = piece.SessionID, piece.Next
+		req.From = piece.Next
 	}
 }
 
-// remark tells what of a session was not shown.
-func (a *app) remark(t *transcript, id string, skipped int) {
+// remark tells what of a session was not shown: lines that are no events, and
+// bytes of a last line that is not whole, as a crash leaves it.
+func (a *app) remark(t *transcript, id string, skipped int, torn int64) {
 	if skipped > 0 {
-		a.say("Warning: %d of the file's lines are no events, and were left out", skipped)
+		a.say("Warning: lines of the file that are no events were left out: %d", skipped)
+	}
+	if torn > 1 { // one byte is an empty line
+		a.say("Warning: the last line of the file is not whole and was left out: %d bytes", torn)
 	}
 	if t.broken > 0 {
-		a.say("Warning: %d events lack something, and were left out: zino sessions show %s --format json prints all", t.broken, id)
+		a.say("Warning: events that lack something were left out: %d; zino sessions show %s --format json prints them", t.broken, id)
 	}
-	if len(t.unknown) > 0 {
-		var types []string
-		for _, typ := range slices.Sorted(maps.Keys(t.unknown)) {
-			types = append(types, fmt.Sprintf("%s (%d)", cut(visible(typ), cellMax), t.unknown[typ]))
-		}
-		a.say("Warning: events of unknown types were left out: %s", strings.Join(types, ", "))
+	if len(t.unknown) == 0 {
+		return
 	}
+	var types []string
+	for _, typ := range slices.Sorted(maps.Keys(t.unknown)) {
+		types = append(types, fmt.Sprintf("%s (%d)", cut(flat(typ), cellMax), t.unknown[typ]))
+	}
+	a.say("Warning: events of types that are not known here were left out: %s", strings.Join(types, ", "))
 }
