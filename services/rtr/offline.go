@@ -20,12 +20,15 @@ import (
 // and answers everything else with one line on how to connect a model. When
 // the results of its own calls stand in the conversation, it closes the turn
 // with them, and writes no further tags. In the pipeline of a skill it plays
-// both parts (skill.go).
+// both parts (skill.go). In a turn of a session its calls are native ones, and
+// there are more of them (offline_session.go).
 
 const sign = "[offline, no AI] "
 
-const offlineHelp = sign + "No model is connected: " + howToConnect + ", or start a model server on loopback. " +
-	"Without one there are: run COMMAND, python CODE, remember TEXT, recall WORDS, tour."
+const (
+	notConnected = sign + "No model is connected: " + howToConnect + ", or start a model server on loopback. Without one there are: "
+	offlineHelp  = notConnected + "run COMMAND, python CODE, remember TEXT, recall WORDS, tour."
+)
 
 // commands are the plain commands; the value tells whether something must
 // follow the word, or nothing may.
@@ -33,6 +36,9 @@ var commands = map[string]bool{"run": true, "python": true, "remember": true, "r
 
 // answerOffline is the provider "offline".
 func answerOffline(_ context.Context, _ *provider.Endpoint, req *provider.Request, sink provider.Sink) error {
+	if inSession(req.Tools) {
+		return sessionReply(req).send(sink)
+	}
 	text := offlineReply(req.Messages, req.Stream)
 	if err := sink.Event(provider.Event{Kind: provider.Text, Delta: []byte(text)}); err != nil {
 		return err
@@ -85,15 +91,20 @@ func lastTurn(list []provider.Message) (ask, since string) {
 // command cuts a plain command into its word and the rest; the word is empty
 // where there is none.
 func command(ask string) (word, rest string) {
-	word, rest = ask, ""
-	if i := strings.IndexAny(ask, " \t\n"); i >= 0 {
-		word, rest = ask[:i], strings.TrimSpace(ask[i:])
-	}
+	word, rest = cutWord(ask)
 	word = strings.ToLower(word)
 	if takesRest, known := commands[word]; !known || takesRest != (rest != "") {
 		return "", ""
 	}
 	return word, rest
+}
+
+// cutWord cuts a text behind its first word.
+func cutWord(text string) (word, rest string) {
+	if i := strings.IndexAny(text, " \t\n"); i >= 0 {
+		return text[:i], strings.TrimSpace(text[i:])
+	}
+	return text, ""
 }
 
 // closing ends a turn. Whoever has the answer whole sees nothing but this text,

@@ -17,13 +17,18 @@ const tourRequest = "offline tour: "
 // tourSecond begins the second part of the tour.
 const tourSecond = "\n2. A task: "
 
+const (
+	tourCommand = `echo "This is $(uname -s) at $(date +%H:%M)."`
+	tourTask    = tourRequest + `run echo "A skill has counted $(ls / | wc -l) entries in /."`
+)
+
 // tour is a demonstration with one real tool call and one real task.
 func tour() string {
 	return sign + "What an agent does, played from a script.\n" +
 		"1. A tool call: a block in the model's answer is carried out where it stands.\n" +
-		toolCall("execute_bash", "code", "echo \"This is $(uname -s) at $(date +%H:%M).\"") +
+		toolCall("execute_bash", "code", tourCommand) +
 		tourSecond + "a skill makes code of a request, and the code is carried out.\n" +
-		block("task", map[string]any{"skill": "bash", "request": tourRequest + "run echo \"A skill has counted $(ls / | wc -l) entries in /.\""})
+		block("task", map[string]any{"skill": "bash", "request": tourTask})
 }
 
 // toolCall is the block that asks agr to call a function with one argument.
