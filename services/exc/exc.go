@@ -1,7 +1,8 @@
-// Package exc runs code. Each run gets a private file for its code, an
-// environment without secrets, and a supervisor: a copy of this program that
-// is the parent of all that the code starts and leaves nothing of it behind,
-// not even when this process is killed.
+// Package exc runs code and carries out the tools read, write, edit and bash.
+// Each run gets a private file for its code, an environment without secrets,
+// and a supervisor: a copy of this program that is the parent of all that the
+// code starts and leaves nothing of it behind, not even when this process is
+// killed.
 package exc
 
 import (
@@ -17,6 +18,7 @@ import (
 	"zino/pkg/config"
 	"zino/pkg/rpc"
 	"zino/proto"
+	"zino/services/exc/files"
 )
 
 const (
@@ -39,6 +41,8 @@ type Service struct {
 	outputMax     int
 	passEnv       []string
 	files         *workspace
+	outputs       *outputs      // of commands, where they are too long for a result
+	tools         *files.Files  // read, write and edit
 	reviews       chan struct{} // one place for each review under way
 
 	ctx    context.Context // done when the service closes
@@ -54,12 +58,12 @@ func New(cfg config.Exc, cat *catalog.Catalog, log *slog.Logger) (*Service, erro
 	if !hooked.Load() {
 		return nil, fmt.Errorf("exc.Supervise must be the first call of this program's main")
 	}
-	files, err := openWorkspace(temporary(), log)
+	space, err := openWorkspace(temporary(), log)
 	if err != nil {
 		return nil, err
 	}
 	s := &Service{
-		catalog: cat, log: log, files: files,
+		catalog: cat, log: log, files: space, outputs: newOutputs(space), tools: files.New(),
 		timeout: cfg.Timeout, limit: time.Duration(cfg.Timeout * float64(time.Second)), validateLimit: validateLimit, reviewDelay: reviewDelay,
 		outputMax: cfg.OutputMax, passEnv: cfg.PassEnv,
 		reviews: make(chan struct{}, reviewsMax),
@@ -76,6 +80,7 @@ func (s *Service) Register(r *rpc.Server) {
 	rpc.Handle(r, proto.ExcExecute, s.execute)
 	rpc.Handle(r, proto.ExcValidate, s.validate)
 	rpc.Handle(r, proto.ExcCapabilities, s.capabilities)
+	rpc.HandleEvents(r, proto.ExcCall, s.call)
 	r.OnStats(s.stats)
 }
 

@@ -26,12 +26,19 @@ func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result,
 		return proto.Result{}, err
 	}
 	defer leave()
+	if err := s.reach(ctx, req.Root); err != nil {
+		return refused(err.Error()), ctx.Err()
+	}
 	file, remove, err := s.files.place(req.Code, tool.FileExtension)
 	if err != nil {
 		return proto.Result{}, err
 	}
 	defer remove()
-	p, err := startProcess(s.job(tool.Executor, file), path)
+	j := s.job(tool.Executor, file)
+	if req.Root != "" {
+		j = j.in(req.Root)
+	}
+	p, err := startProcess(j, path)
 	if err != nil {
 		return proto.Result{}, cannotStart(err)
 	}
@@ -42,6 +49,15 @@ func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result,
 		return proto.Result{}, err
 	}
 	return s.result(o, tool.Executor), nil
+}
+
+// reach is the error for a directory to run in that is of no use.
+func (s *Service) reach(ctx context.Context, root string) error {
+	if root == "" {
+		return nil
+	}
+	_, err := await(ctx, s.limit, func(context.Context) (string, error) { return directory(root) })
+	return err
 }
 
 // job is the run of a command in a fresh environment.

@@ -16,6 +16,9 @@ type capture struct {
 	tailMax    int
 	next       int   // where the ring is written next, and so its oldest byte
 	total      int64 // bytes that came
+
+	// note, if set, adds what there is to say where bytes were left out.
+	note func() string
 }
 
 // newCapture makes a capture that keeps up to limit bytes.
@@ -55,24 +58,36 @@ func (c *capture) writeTail(p []byte) {
 // text is what came as valid UTF-8, and whether the middle was left out. No
 // more than limit bytes of what came are in it.
 func (c *capture) text(limit int) (string, bool) {
-	kept := append(c.head[:len(c.head):len(c.head)], c.tail[c.next:]...)
-	kept = append(kept, c.tail[:c.next]...)
+	kept := c.kept()
 	if c.total <= int64(min(len(kept), limit)) {
 		return decode(kept), false
 	}
 	half := min(limit, len(kept)) / 2
 	head := trimPartialEnd(kept[:min(limit, len(kept))-half])
 	tail := trimPartialStart(kept[len(kept)-half:])
-	return join(decode(head), decode(tail), c.total-int64(len(head)+len(tail))), true
+	return join(decode(head), decode(tail), c.total-int64(len(head)+len(tail)), c.remark()), true
+}
+
+// kept is the head and behind it the tail.
+func (c *capture) kept() []byte {
+	kept := append(c.head[:len(c.head):len(c.head)], c.tail[c.next:]...)
+	return append(kept, c.tail[:c.next]...)
+}
+
+func (c *capture) remark() string {
+	if c.note == nil {
+		return ""
+	}
+	return c.note()
 }
 
 // join puts a line about the n bytes left out between head and tail.
-func join(head, tail string, n int64) string {
+func join(head, tail string, n int64, remark string) string {
 	newline := ""
 	if head != "" && !strings.HasSuffix(head, "\n") {
 		newline = "\n"
 	}
-	return fmt.Sprintf("%s%s[%d bytes left out]\n%s", head, newline, n, tail)
+	return fmt.Sprintf("%s%s[%d bytes left out%s]\n%s", head, newline, n, remark, tail)
 }
 
 // trimPartialEnd cuts off a character that p holds only the beginning of.
@@ -135,14 +150,14 @@ func brokenLen(p []byte) int {
 // buffers holds the read buffers of runs.
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
-// drain reads r to its end into c. An error ends it like the end: the reader
-// is given a deadline once all writers ought to be gone.
-func drain(c *capture, r io.Reader) {
+// drain reads r to its end into w, which never fails. An error ends it like the
+// end: the reader is given a deadline once all writers ought to be gone.
+func drain(w io.Writer, r io.Reader) {
 	buf := buffers.Get().(*[32 << 10]byte)
 	defer buffers.Put(buf)
 	for {
 		n, err := r.Read(buf[:])
-		c.Write(buf[:n])
+		_, _ = w.Write(buf[:n])
 		if err != nil {
 			return
 		}

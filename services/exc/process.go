@@ -42,8 +42,9 @@ func startProcess(j job, path string) (*process, error) {
 		ends.closeOurs()
 		return nil, err
 	}
-	p.drained.Go(func() { drain(p.stdout, ends.stdoutR) })
-	p.drained.Go(func() { drain(p.stderr, ends.stderrR) })
+	stdout, stderr := j.writer("stdout", p.stdout), j.writer("stderr", p.stderr)
+	p.drained.Go(func() { drain(stdout, ends.stdoutR) })
+	p.drained.Go(func() { drain(stderr, ends.stderrR) })
 	go p.follow()
 	return p, nil
 }
@@ -55,6 +56,7 @@ func supervisorOf(j job, path string, ends *pipes) *exec.Cmd {
 		Path:        "/proc/self/exe", // this very program, even if its file was replaced
 		Args:        append(args, j.argv...),
 		Env:         supervisorEnv(j.env),
+		Dir:         j.dir, // which the command inherits
 		Stdout:      ends.stdoutW,
 		Stderr:      ends.stderrW,
 		ExtraFiles:  []*os.File{ends.lifelineR, ends.statusW},

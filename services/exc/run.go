@@ -3,7 +3,10 @@ package exc
 import (
 	"context"
 	"errors"
+	"io"
 	"os/exec"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -26,8 +29,27 @@ var errUnkillable = errors.New("processes of the run cannot be killed: look for 
 type job struct {
 	argv      []string // the command's name and its arguments
 	env       []string
+	dir       string        // to run in; empty: that of this process
 	grace     time.Duration // between SIGTERM and SIGKILL at the limit
 	outputMax int           // bytes kept of each output
+	// tap, if set, gives what an output is written to in place of its capture,
+	// and must pass it on to that.
+	tap func(name string, c *capture) io.Writer
+}
+
+// writer takes the output of that name, which c captures.
+func (j job) writer(name string, c *capture) io.Writer {
+	if j.tap == nil {
+		return c
+	}
+	return j.tap(name, c)
+}
+
+// in has the job run in a directory.
+func (j job) in(dir string) job {
+	j.dir = dir
+	j.env = append(slices.DeleteFunc(j.env, func(entry string) bool { return strings.HasPrefix(entry, "PWD=") }), "PWD="+dir)
+	return j
 }
 
 // outcome is what a job came to.

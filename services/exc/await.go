@@ -1,0 +1,71 @@
+package exc
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"zino/services/exc/files"
+)
+
+// answer is what an operation on the file system came to.
+type answer[T any] struct {
+	value T
+	err   error
+	panic string
+}
+
+// await carries out an operation on the file system, which may never answer: a
+// dead network disk cannot be interrupted. When the time limit of tools has
+// passed the operation is left to itself. When ctx is done, which is then the
+// error, it is still given some time to bring to an end what it has begun.
+func await[T any](ctx context.Context, limit time.Duration, op func(context.Context) (T, error)) (value T, err error) {
+	within, cancel := ctx, context.CancelFunc(func() {})
+	if limit > 0 {
+		within, cancel = context.WithTimeout(ctx, limit)
+	}
+	defer cancel()
+	done := make(chan answer[T], 1)
+	go func() { done <- attempt(within, op) }()
+	select {
+	case a := <-done:
+		return a.result(ctx)
+	case <-within.Done():
+	}
+	patience := time.Duration(0)
+	if ctx.Err() != nil {
+		patience = stopLimit
+	}
+	select {
+	case a := <-done:
+		return a.result(ctx)
+	case <-time.After(patience):
+	}
+	if ctx.Err() != nil {
+		return value, ctx.Err()
+	}
+	return value, &files.Error{Code: files.Timeout, Message: fmt.Sprintf("The file system did not answer within %v. What was to be done may still be done later: look before you try again.", limit)}
+}
+
+// attempt runs op. A panic is for the goroutine that waits.
+func attempt[T any](ctx context.Context, op func(context.Context) (T, error)) (a answer[T]) {
+	defer func() {
+		if p := recover(); p != nil {
+			a.panic = fmt.Sprintf("%v\n%s", p, debug.Stack())
+		}
+	}()
+	a.value, a.err = op(ctx)
+	return a
+}
+
+// result is what op returned, unless ctx is done.
+func (a answer[T]) result(ctx context.Context) (T, error) {
+	if a.panic != "" {
+		panic(a.panic)
+	}
+	if a.err != nil && ctx.Err() != nil {
+		return a.value, ctx.Err()
+	}
+	return a.value, a.err
+}

@@ -1,0 +1,99 @@
+package exc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"zino/proto"
+	"zino/services/exc/files"
+)
+
+// shell is the program that runs the commands of the tool bash.
+const shell = "sh"
+
+// bashData is what bash brings.
+type bashData struct {
+	Stdout    string `json:"stdout"`             // bad UTF-8 as U+FFFD
+	Stderr    string `json:"stderr"`             // likewise
+	ExitCode  int    `json:"exit_code"`          // the exit status, -N for death by signal N, -1 for a timeout
+	TimedOut  bool   `json:"timed_out"`          // the time limit ended the command
+	Truncated bool   `json:"truncated,omitzero"` // the middle of an output was left out
+}
+
+// bash carries out a call of bash, {command}.
+func (s *Service) bash(ctx context.Context, req proto.Call, shown *live) (files.Reply, error) {
+	command, err := commandOf(req.Input)
+	if err != nil {
+		return files.Reply{}, err
+	}
+	dir, err := await(ctx, s.limit, func(context.Context) (string, error) { return directory(req.Root) })
+	if err != nil {
+		return files.Reply{}, err
+	}
+	j := s.job(shell, "-c", command).in(dir)
+	if req.OutputBytes > 0 {
+		j.outputMax = min(req.OutputBytes, packetRoom)
+	}
+	return s.runShell(ctx, j, shown)
+}
+
+// commandOf reads the input of bash.
+func commandOf(input []byte) (string, error) {
+	var in struct {
+		Command string `json:"command"`
+	}
+	if err := files.Decode(input, &in); err != nil {
+		return "", err
+	}
+	if strings.ContainsRune(in.Command, 0) {
+		return "", &files.Error{Code: files.InvalidInput, Message: "The command holds a NUL character."}
+	}
+	return in.Command, nil
+}
+
+// runShell runs j, shows what it prints, and keeps outputs that are too long.
+func (s *Service) runShell(ctx context.Context, j job, shown *live) (files.Reply, error) {
+	path, err := locate(shell)
+	if err != nil {
+		return files.Reply{}, noShell(err)
+	}
+	var whole []*spill
+	j.tap = func(name string, c *capture) io.Writer {
+		whole = append(whole, newSpill(s.outputs, name, c, j.outputMax))
+		if shown == nil {
+			return whole[len(whole)-1]
+		}
+		return io.MultiWriter(whole[len(whole)-1], shown.stream())
+	}
+	p, err := startProcess(j, path)
+	if err != nil {
+		return files.Reply{}, noShell(err)
+	}
+	o, err := p.wait(ctx, s.limit)
+	if errors.Is(err, errUnkillable) {
+		return files.Reply{}, err // what is left may still write
+	}
+	for _, w := range whole {
+		w.end(err == nil)
+	}
+	if err != nil {
+		return files.Reply{}, err
+	}
+	return s.shellReply(o)
+}
+
+// shellReply words an outcome for the model.
+func (s *Service) shellReply(o outcome) (files.Reply, error) {
+	if o.verdict == unstarted {
+		return files.Reply{}, &files.Error{Code: codeExec, Message: o.complaint(shell)}
+	}
+	r := s.result(o, shell)
+	return files.Reply{Data: bashData{r.Stdout, r.Stderr, r.ExitCode, r.TimedOut, r.Truncated}}, nil
+}
+
+// noShell is the error of a shell that cannot be started.
+func noShell(err error) error {
+	return &files.Error{Code: codeExec, Message: "Cannot start " + shell + ": " + err.Error()}
+}

@@ -1,0 +1,140 @@
+package files
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/aymanbagabas/go-udiff"
+)
+
+const (
+	compareMax   = 1 << 20  // bytes of a text that is compared
+	diffMax      = 64 << 10 // bytes of a diff
+	contextLines = 3        // unchanged lines around a change
+	changesMax   = 500      // replacements whose places are used for a diff
+)
+
+// nowhere is how diffs call a file that is not there.
+const nowhere = "/dev/null"
+
+// label is how diffs call the file: its path from the root if it lies there.
+func (t target) label(root string) string {
+	name := t.path
+	if real, err := filepath.EvalSymlinks(root); err == nil {
+		if rel, err := filepath.Rel(real, t.path); err == nil && filepath.IsLocal(rel) {
+			name = rel
+		}
+	}
+	if strings.ContainsFunc(name, unicode.IsControl) {
+		return strconv.Quote(name)
+	}
+	return name
+}
+
+// compare is the diff of a file that was replaced.
+func compare(label string, before former, after string) string {
+	if !before.known || len(after) > compareMax || !isText(before.text) || !isText(after) {
+		return ""
+	}
+	from := label
+	if before.none {
+		from = nowhere
+	}
+	return render(from, label, before.text, udiff.Lines(before.text, after), 0)
+}
+
+// isText reports whether people can read it.
+func isText(text string) bool { return badByte(text) < 0 && strings.IndexByte(text, 0) < 0 }
+
+// compareEdit is the diff of a file in which a text was replaced. Only the part
+// with the changes is looked at.
+func compareEdit(label, before string, in editInput) string {
+	if in.Old == in.New || !isText(before) || !isText(in.New) {
+		return ""
+	}
+	if *in.Expected > changesMax {
+		after := strings.ReplaceAll(before, in.Old, in.New)
+		return compare(label, former{text: before, known: len(before) <= compareMax}, after)
+	}
+	start := linesBack(before, strings.Index(before, in.Old), contextLines)
+	last := strings.LastIndex(before, in.Old) // may overlap the last one replaced, and ends behind it
+	end := linesOn(before, last+len(in.Old), contextLines)
+	if end-start > compareMax || len(in.New) > compareMax {
+		return ""
+	}
+	part := before[start:end]
+	return render(label, label, part, in.changes(part), strings.Count(before[:start], "\n"))
+}
+
+// changes are the replacements in text, each cut down to the lines that differ.
+func (in editInput) changes(text string) []udiff.Edit {
+	inside := udiff.Lines(in.Old, in.New)
+	var all []udiff.Edit
+	for at := 0; ; {
+		i := strings.Index(text[at:], in.Old)
+		if i < 0 {
+			return all
+		}
+		for _, e := range inside {
+			all = append(all, udiff.Edit{Start: at + i + e.Start, End: at + i + e.End, New: e.New})
+		}
+		at += i + len(in.Old)
+	}
+}
+
+// linesBack is the beginning of the line that stands n lines before offset i.
+func linesBack(text string, i, n int) int {
+	for range n + 1 {
+		i = strings.LastIndexByte(text[:max(i, 0)], '\n')
+	}
+	return i + 1
+}
+
+// linesOn is the end of the line that stands n lines behind offset i.
+func linesOn(text string, i, n int) int {
+	for range n + 1 {
+		next := strings.IndexByte(text[i:], '\n')
+		if next < 0 {
+			return len(text)
+		}
+		i += next + 1
+	}
+	return i
+}
+
+// render is the unified diff of edits to text, which begins skipped lines into
+// its file. The numbers of lines behind a change are counted here: udiff's miss
+// those between two changes that share a hunk.
+func render(from, to, text string, edits []udiff.Edit, skipped int) string {
+	u, err := udiff.ToUnifiedDiff(from, to, text, edits, contextLines)
+	if err != nil || len(u.Hunks) == 0 {
+		return "" // edits in order cannot fail, and a diff is no reason to
+	}
+	grown := 0
+	for _, h := range u.Hunks {
+		h.FromLine += skipped
+		h.ToLine = h.FromLine + grown
+		for _, line := range h.Lines {
+			switch line.Kind {
+			case udiff.Insert:
+				grown++
+			case udiff.Delete:
+				grown--
+			}
+		}
+	}
+	return shorten(u.String())
+}
+
+// shorten cuts a diff that is too long at the end of a line.
+func shorten(diff string) string {
+	if len(diff) <= diffMax {
+		return diff
+	}
+	kept := diff[:strings.LastIndexByte(diff[:diffMax-64], '\n')+1]
+	n := strings.Count(diff[len(kept):], "\n")
+	return fmt.Sprintf("%s[%d more lines left out]\n", kept, n)
+}
