@@ -82,7 +82,7 @@ func printContext(w io.Writer, report proto.ContextReport, summary bool) error {
 	}
 	for _, part := range report.Parts {
 		content := strings.TrimRight(part.Content, "\n")
-		if _, err := fmt.Fprintf(w, "\n--- %s (%d tokens) ---\n%s\n", flat(part.Name), part.Tokens, content); err != nil {
+		if _, err := fmt.Fprintf(w, "\n--- %s (%d tokens) ---\n%s\n", inLine(part.Name), part.Tokens, content); err != nil {
 			return err
 		}
 	}

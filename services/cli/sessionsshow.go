@@ -102,7 +102,7 @@ func (a *app) remark(t *transcript, id string, skipped int, torn int64) {
 	}
 	var types []string
 	for _, typ := range slices.Sorted(maps.Keys(t.unknown)) {
-		types = append(types, fmt.Sprintf("%s (%d)", cut(flat(typ), cellMax), t.unknown[typ]))
+		types = append(types, fmt.Sprintf("%s (%d)", cut(inLine(typ), cellMax), t.unknown[typ]))
 	}
 	a.say("Warning: events of types that are not known here were left out: %s", strings.Join(types, ", "))
 }

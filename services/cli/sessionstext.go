@@ -58,7 +58,7 @@ func (t *transcript) block(line string, texts ...string) error {
 
 // print prints a line, and texts below it.
 func (t *transcript) print(line string, texts ...string) error {
-	line = flat(line)
+	line = inLine(line)
 	for _, text := range texts {
 		text = visible(strings.Trim(text, "\n"))
 		line += "\n  " + strings.ReplaceAll(text, "\n", "\n  ")
@@ -167,9 +167,4 @@ func (t *transcript) usage(raw []byte) error {
 		line += ", " + u.Model
 	}
 	return t.block(line)
-}
-
-// flat is a text in one line that a terminal does nothing with.
-func flat(text string) string {
-	return visible(strings.NewReplacer("\n", " ", "\t", " ").Replace(text))
 }

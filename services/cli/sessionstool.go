@@ -30,7 +30,7 @@ func argumentOf(value []byte) string {
 	if text, ok := wire.Unquote(nil, value); ok {
 		return strconv.Quote(cut(string(text), valueCells))
 	}
-	return cut(flat(string(value)), valueCells)
+	return cut(inLine(string(value)), valueCells)
 }
 
 // result prints how a call ended, and the beginning of what it gave.
