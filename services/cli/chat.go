@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -55,9 +56,25 @@ func (a *app) chat(ctx context.Context) error {
 		return c.broken(err)
 	}
 	defer c.leave()
-	next, restore := a.reader()
+	next, restore := a.reader(c.past())
 	defer restore()
 	return c.converse(ctx, next)
+}
+
+// past is what was typed in earlier chats.
+func (c *chat) past() *lineHistory {
+	if c.fleeting || !isTerminal(c.in) {
+		return &lineHistory{}
+	}
+	base, err := baseDir()
+	if err != nil {
+		return &lineHistory{} // what that means has been said: nothing is kept
+	}
+	past, err := openHistory(filepath.Join(base, "chat_history"))
+	if err != nil {
+		c.say("Warning: what was typed in earlier chats is not there: %v", err)
+	}
+	return past
 }
 
 // broken words the end of a chat that has not begun.

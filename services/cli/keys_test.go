@@ -13,13 +13,15 @@ import (
 
 // typed runs a line editor over keys and returns the turns and the end.
 func typed(r io.Reader) (turns []string, end error) {
-	l := &terminalLines{keys: keys{r: r}}
+	l := &terminalLines{keys: keys{r: r}, past: &lineHistory{}}
 	l.t = term.NewTerminal(struct {
 		io.Reader
 		io.Writer
 	}{&l.keys, io.Discard}, "> ")
+	l.t.History = l.past
 	for {
 		turn, err := l.turn()
+		l.past.add(turn) // nowhere: it cannot fail
 		if err != nil {
 			if turn != "" {
 				turns = append(turns, turn)
@@ -41,6 +43,8 @@ func TestKeys(t *testing.T) {
 		{"editing", "on\x7fne\x01X\x05Y\r", []string{"XoneY"}},
 		{"arrow keys", "ac\x1b[Db\r", []string{"abc"}},
 		{"history", "one\r\x1b[A\r", []string{"one", "one"}},
+		{"history of several lines", "a\\\rb\r\x1b[A\x7fc\r", []string{"a\nb", "a\nc"}},
+		{"history is text otherwise", "a⏎b\r\x1b[A\r", []string{"a⏎b", "a⏎b"}},
 		{"Ctrl-D", "one\r\x04two\r", []string{"one"}},
 		{"Ctrl-D in a line", "ab\x02\x04\r", []string{"a"}},
 		{"Ctrl-C clears", "wrong\x03right\r", []string{"right"}},

@@ -15,16 +15,27 @@ func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 // reader returns what gives the turns of a chat one after the other, io.EOF at
 // the end, and what must be called in the end.
-func (a *app) reader() (next func() (string, error), leave func()) {
+func (a *app) reader(past *lineHistory) (next func() (string, error), leave func()) {
 	if isTerminal(a.in) {
-		l := newTerminalLines(a.in, a.screen())
-		return l.next, l.leave
+		l := newTerminalLines(a.in, a.screen(), past)
+		return func() (string, error) { return a.remembering(l) }, l.leave
 	}
 	r := bufio.NewReader(a.in)
 	return func() (string, error) {
 		line, err := r.ReadString('\n')
 		return strings.TrimRight(line, "\r\n"), err
 	}, func() {}
+}
+
+// remembering reads a turn and remembers it. A turn that cannot be written down
+// is one all the same.
+func (a *app) remembering(l *terminalLines) (string, error) {
+	turn, err := l.next()
+	if lost := l.past.add(turn); lost != nil {
+		a.say("Warning: what you type is not kept for the next chat: %v", lost)
+		l.past.path = ""
+	}
+	return turn, err
 }
 
 // screen is where lines are edited: standard error, or the terminal itself if
@@ -45,16 +56,18 @@ type terminalLines struct {
 	in, out *os.File
 	keys    keys
 	t       *term.Terminal
+	past    *lineHistory
 	cooked  *term.State // as the terminal was found; nil if it cannot be read
 }
 
-func newTerminalLines(in, out *os.File) *terminalLines {
-	l := &terminalLines{in: in, out: out, keys: keys{r: in}}
+func newTerminalLines(in, out *os.File, past *lineHistory) *terminalLines {
+	l := &terminalLines{in: in, out: out, keys: keys{r: in}, past: past}
 	l.cooked, _ = term.GetState(int(in.Fd())) // without it next will say what is wrong
 	l.t = term.NewTerminal(struct {
 		io.Reader
 		io.Writer
 	}{&l.keys, out}, "> ")
+	l.t.History = past
 	return l
 }
 
@@ -77,6 +90,7 @@ func (l *terminalLines) next() (string, error) {
 // backslash does not, nor does one inside of a paste. Ctrl-C takes back all.
 func (l *terminalLines) turn() (string, error) {
 	var turn strings.Builder
+	l.past.recalled = false
 	for {
 		line, err := l.t.ReadLine()
 		if l.keys.cleared {
@@ -86,6 +100,7 @@ func (l *terminalLines) turn() (string, error) {
 		if err != nil && !errors.Is(err, term.ErrPasteIndicator) {
 			return turn.String() + line, err
 		}
+		line = l.past.typed(line)
 		rest, continued := strings.CutSuffix(line, `\`)
 		switch {
 		case l.keys.pasting:

@@ -29,13 +29,17 @@ func TestTerminalChat(t *testing.T) {
 	x.shows("echo: one")
 	x.prompts(2)
 	x.types("\r\r") // blank lines are no turns
+	x.prompts(4)
 	x.types("tvo\x7f\x7fwo\\\r")
 	x.types("lines\r")
 	x.shows("echo: two\r\nlines")
+	x.prompts(5)
 	x.types("\x1b[200~three\rpasted\rlines\x1b[201~\r")
 	x.shows("echo: three\r\npasted\r\nlines")
+	x.prompts(6)
 	x.types("fail\r") // an error ends nothing
 	x.shows("Error [internal]: this fails ^[[31m")
+	x.prompts(7)
 	x.types(":q\r")
 	x.ends(0)
 	if want := []string{"one", "two\nlines", "three\npasted\nlines", "fail"}; !slices.Equal(f.messages(), want) {
@@ -71,6 +75,7 @@ func TestTerminalClear(t *testing.T) {
 	x, f := chatOn(t)
 	x.types("wrong\x03right\r")
 	x.shows("echo: right")
+	x.prompts(2)
 	x.types("\x04")
 	x.ends(0)
 	if !slices.Equal(f.messages(), []string{"right"}) {
@@ -93,6 +98,7 @@ func TestTerminalInterrupt(t *testing.T) {
 	until(t, "two interruptions are told of", func() bool { return strings.Count(x.screen(), "\r\n^C Interrupted.\r\n") == 2 })
 	x.types("one\r")
 	x.shows("echo: one")
+	x.prompts(4)
 	x.types("\x04")
 	x.ends(0)
 }
@@ -137,6 +143,7 @@ func TestTerminalRaw(t *testing.T) {
 	x, f := chatOn(t)
 	x.types("\x1b[200~a\u009b31mb\u202ec\x1b[201~\r")
 	x.shows(`echo: a\u009b31mb\u202ec`)
+	x.prompts(2)
 	x.types("\x04")
 	x.ends(0)
 	if !slices.Equal(f.messages(), []string{"a\u009b31mb\u202ec"}) {
@@ -161,6 +168,7 @@ func TestTerminalRedirected(t *testing.T) {
 	x.types("one\r")
 	x.shows("> one")
 	x.shows("echo: one")
+	x.prompts(2)
 	x.types("fail\r")
 	x.prompts(3)
 	x.types("\x04")
