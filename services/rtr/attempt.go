@@ -38,6 +38,10 @@ func (c *call) attempt(t *target) (proto.Text, error) {
 	if c.s.unkept != nil {
 		return proto.Text{}, c.s.unkept
 	}
+	req := c.requestFor(t)
+	if err := c.fits(t, &req); err != nil {
+		return proto.Text{}, err
+	}
 	if err := c.longWait(t); err != nil {
 		return proto.Text{}, err
 	}
@@ -48,13 +52,12 @@ func (c *call) attempt(t *target) (proto.Text, error) {
 		return proto.Text{}, err
 	}
 	defer release()
-	req := c.requestFor(t)
 	reserved, err := c.reserve(t, &req)
 	if err != nil {
 		return proto.Text{}, err
 	}
 	text, err := c.exchange(t, req)
-	return text, c.settle(reserved, &text, err)
+	return text, c.advised(c.settle(reserved, &text, err))
 }
 
 // exchange makes the request and gathers the answer.

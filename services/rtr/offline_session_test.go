@@ -36,13 +36,14 @@ func answered(ask string, results ...string) []provider.Message {
 	return list
 }
 
-// spoken writes a reply as its text and, behind bars, its calls.
+// String writes a reply as its text and, behind bars, its calls.
 func (r reply) String() string {
-	s := r.text
+	var s strings.Builder
+	s.WriteString(r.text)
 	for _, c := range r.calls {
-		s += " | " + c.tool + " " + string(c.arguments())
+		s.WriteString(" | " + c.tool + " " + string(c.arguments()))
 	}
-	return s
+	return s.String()
 }
 
 func TestSessionCommands(t *testing.T) {

@@ -91,7 +91,7 @@ func (c *call) mayFallBack(err error) bool {
 		return false
 	}
 	if f, ok := errors.AsType[*provider.Fault](err); ok {
-		return f.Status != 400 && f.Status != 413 && f.Status != 422
+		return !f.TooLong && f.Status != 400 && f.Status != 413 && f.Status != 422
 	}
 	return errors.Is(err, proto.ErrUnavailable) || errors.Is(err, proto.ErrBusy)
 }

@@ -41,6 +41,9 @@ type Fault struct {
 	Verdict limit.Verdict
 	// Header are the header lines of an answer with an error's status.
 	Header http.Header
+	// TooLong is true if the provider says that the conversation does not fit
+	// the model.
+	TooLong bool
 	// Unsent is true if the request cannot have reached the model.
 	Unsent bool
 }
@@ -122,7 +125,7 @@ func (x *exchange) refused(status int, header http.Header, body []byte) *Fault {
 	if status == http.StatusNotFound && x.req != nil {
 		f.Details = strings.TrimSpace(fmt.Sprintf("Check %s (%s) and [service] model (%s). %s", x.BaseHint, x.Name, oneLine(x.req.Model, 200), f.Details))
 	}
-	return f
+	return f.judgeLength(status, body)
 }
 
 func (ep *Endpoint) refusal(status int, body []byte) *proto.Error {
@@ -195,7 +198,7 @@ func (ep *Endpoint) failed(data []byte) *Fault {
 		f.Details = ""
 	}
 	f.Message = "the provider reports: " + message
-	return f
+	return f.judgeLength(0, data)
 }
 
 // notStreamed is the error of JSON in place of a stream.
