@@ -35,7 +35,6 @@ type fakeSessions struct {
 	handoffs []proto.Handoff
 	report   proto.ContextReport
 	bundle   proto.HandoffBundle
-	waits    bool // a handoff does not end on its own
 	waiting  chan struct{}
 }
 
@@ -203,7 +202,7 @@ func (f *fakeSessions) context(req proto.Preview) (proto.ContextReport, error) {
 }
 
 func (f *fakeSessions) handoff(ctx context.Context, req proto.Handoff) (proto.HandoffBundle, error) {
-	if f.waits {
+	if req.Goal == "wait" { // until the caller hangs up
 		f.waiting <- struct{}{}
 		<-ctx.Done()
 		return proto.HandoffBundle{}, ctx.Err()

@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"zino/proto"
+)
+
+const someBundle = "# Handoff\n\n## Goal\n\nfinish \x1b[2J\n"
+
+func newFakeHandoff(t *testing.T) *fakeSessions {
+	t.Helper()
+	f := newFakeSessions(t, "abc")
+	f.with(func() { f.bundle = proto.HandoffBundle{SessionID: "abc", Content: someBundle} })
+	return f
+}
+
+func TestHandoff(t *testing.T) {
+	t.Parallel()
+	f := newFakeHandoff(t)
+	f.expect(t, "handoff --goal finish", 0, someBundle, "")
+	f.expect(t, "handoff --goal finish --out -", 0, someBundle, "")
+	f.with(func() { f.bundle.Content, f.bundle.Filled = "text\n\n\n", []string{"Open tasks", "Relevant files"} })
+	const remark = "Warning: the model left out, or garbled: Open tasks, Relevant files. What stands there is taken from the session.\n"
+	f.expect(t, "handoff --goal finish", 0, "text\n", remark)
+	f.expect(t, "handoff --goal finish --offline", 0, "text\n", "")
+	path := filepath.Join(shortDir(t), "h.md")
+	f.expect(t, "handoff --goal finish -o "+path, 0, "", remark+"The handoff is in "+path+"\n")
+	if data, err := os.ReadFile(path); err != nil || string(data) != "text\n" {
+		t.Errorf("the file holds %q, %v", data, err)
+	}
+	f.expect(t, "handoff --goal finish -o "+path+"/x", 1, "", remark+"zino: open "+path+"/x: not a directory\n")
+}
+
+// TestHandoffRequest says what the daemon is asked for.
+func TestHandoffRequest(t *testing.T) {
+	t.Parallel()
+	f := newFakeHandoff(t)
+	for _, test := range []struct {
+		args []string
+		want proto.Handoff
+	}{
+		{nil, proto.Handoff{Root: "."}},
+		{[]string{"--from-session", "ab", "--session", "x", "--offline", "--root=.."}, proto.Handoff{SessionID: "ab", Offline: true, Root: ".."}},
+		{[]string{"--session", "x", "--provider", "openai", "--model", "m", "--max-tokens", "9"}, proto.Handoff{SessionID: "x", Provider: "openai", Model: "m", MaxTokens: 9, Root: "."}},
+	} {
+		w := newWorld(t)
+		cmd := w.command(append([]string{"--socket", f.socket, "handoff", "--goal", " the  goal\n"}, test.args...)...)
+		if status, _, said := run(t, cmd, ""); status != 0 {
+			t.Errorf("%q: status %d, said %q", test.args, status, said)
+		}
+		test.want.Goal, test.want.Root = " the  goal\n", filepath.Join(w.cwd, test.want.Root)
+		var got proto.Handoff
+		f.with(func() { got = f.handoffs[len(f.handoffs)-1] })
+		if !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%q: asked for %+v, want %+v", test.args, got, test.want)
+		}
+	}
+}
+
+func TestHandoffFails(t *testing.T) {
+	t.Parallel()
+	f := newFakeHandoff(t)
+	for _, test := range []struct {
+		code          proto.Code
+		message, want string
+	}{
+		{proto.CodeNotFound, "No sessions found.", "zino: No sessions found.\n"},
+		{proto.CodeUnavailable, "no model is connected", "zino: no model is connected; zino handoff --offline makes the bundle without a model\n"},
+		{proto.CodeUnavailable, "no model: try --offline", "zino: no model: try --offline\n"},
+		{proto.CodeInternal, "HTTP 500: \x1b", "zino: HTTP 500: ^[\n"},
+	} {
+		f.with(func() { f.fails = &proto.Error{Code: test.code, Message: test.message} })
+		f.expect(t, "handoff --goal x", 1, "", test.want)
+	}
+	f.expect(t, "handoff --goal x --offline", 1, "", "zino: HTTP 500: ^[\n")
+}
+
+// TestHandoffMistakes: nothing is asked.
+func TestHandoffMistakes(t *testing.T) {
+	t.Parallel()
+	f := newFakeHandoff(t)
+	const goal = "zino: zino handoff: say with --goal what is to be done next; try zino handoff --help\n"
+	f.expect(t, "handoff", 2, "", goal)
+	f.expect(t, "handoff --goal=", 2, "", goal)
+	f.expect(t, "handoff finish it", 2, "", "zino: zino handoff takes no arguments, but was given \"finish\"; try zino handoff --help\n")
+	_, _, said := run(t, f.command(t, "handoff", "--goal", "x", "--from-session", "../../x"), "")
+	if !strings.HasPrefix(said, `zino: zino handoff: "../../x" is no name for a session: `) {
+		t.Errorf("a path: said %q", said)
+	}
+	f.with(func() {
+		if len(f.handoffs) > 0 {
+			t.Errorf("asked for %+v", f.handoffs)
+		}
+	})
+}
+
+// TestHandoffInterrupt ends with status 130 and leaves no file.
+func TestHandoffInterrupt(t *testing.T) {
+	t.Parallel()
+	f := newFakeHandoff(t)
+	dir := shortDir(t)
+	cmd := f.command(t, "handoff", "--goal", "wait", "--out", filepath.Join(dir, "h.md"))
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-f.waiting
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitInterrupted || said.String() != "^C Interrupted.\n" {
+		t.Errorf("%v, status %d, said %q", err, cmd.ProcessState.ExitCode(), said.String())
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
