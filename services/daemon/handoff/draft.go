@@ -64,12 +64,12 @@ func same(text, goal string) bool {
 
 // starter is the prompt in a section. One that does not have the goal gets it.
 func (d draft) starter(text string) (starter string, ok bool) {
-	text = strings.TrimSpace(d.f.withoutRoot(visible(unfenced(text))))
+	text = d.f.portable(unfenced(text))
 	if text == "" || isNone(text) || len(text) > starterBytes {
 		return "", false
 	}
-	if !strings.Contains(oneLine(text), oneLine(d.goal)) {
-		text = d.goal + "\n\n" + text
+	if goal := d.f.portable(d.goal); !strings.Contains(oneLine(text), oneLine(goal)) {
+		text = goal + "\n\n" + text
 	}
 	return text, true
 }
@@ -77,6 +77,9 @@ func (d draft) starter(text string) (starter string, ok bool) {
 // files are the files that a section lists, but for those that the model can not
 // know.
 func (d draft) files(text string) (list []string, ok bool) {
+	if isNone(text) {
+		return nil, true
+	}
 	for _, item := range items(text) {
 		path := d.f.relative(pathOf(item.text))
 		known := strings.Contains(d.seen, filepath.Base(path))
@@ -87,18 +90,21 @@ func (d draft) files(text string) (list []string, ok bool) {
 			list = append(list, path)
 		}
 	}
-	return list, len(list) > 0 || isNone(text)
+	return list, len(list) > 0
 }
 
 // tasks are the tasks in a section that are not done.
 func (d draft) tasks(text string) (list []string, ok bool) {
+	if isNone(text) {
+		return nil, true
+	}
 	for _, item := range items(text) {
 		task := clip(d.f.withoutRoot(oneLine(item.text)), taskBytes)
 		if task != "" && !item.done && len(list) < tasksMax {
 			list = append(list, task)
 		}
 	}
-	return list, len(list) > 0 || isNone(text)
+	return list, len(list) > 0
 }
 
 // script are the commands in a section.

@@ -20,15 +20,20 @@ func (f *facts) bundle(goal string) bundle {
 	return bundle{goal, f.starter(goal), f.files(), f.tasks(), f.script()}
 }
 
+// portable is a text as it can be used elsewhere: visible, and without the root.
+func (f *facts) portable(text string) string {
+	return strings.TrimSpace(f.withoutRoot(visible(text)))
+}
+
 // quote is a wish in one line.
 func (f *facts) quote(wish string) string {
-	return clip(visible(f.withoutRoot(oneLine(wish))), wishClip)
+	return clip(f.portable(oneLine(wish)), wishClip)
 }
 
 // starter is a prompt for a session that knows nothing of the old one.
 func (f *facts) starter(goal string) string {
 	var b strings.Builder
-	b.WriteString(goal)
+	b.WriteString(f.portable(goal))
 	if f.first == "" {
 		return b.String()
 	}
@@ -68,7 +73,7 @@ func writeFiles(b *strings.Builder, title string, r recent) {
 func (f *facts) tasks() []string {
 	var list []string
 	if wish := f.wished(); wish != "" && f.end != "" {
-		list = append(list, fmt.Sprintf("Finish the last request, %s: %s", visible(f.withoutRoot(f.end)), f.quote(wish)))
+		list = append(list, fmt.Sprintf("Finish the last request, %s: %s", f.portable(f.end), f.quote(wish)))
 	}
 	for _, n := range f.open.list {
 		list = append(list, strings.ToUpper(n.note[:1])+n.note[1:]+": "+n.text)
