@@ -42,6 +42,7 @@ func (s *Service) Register(srv *rpc.Server) {
 	rpc.HandleText(srv, proto.DaemonChat, s.chat)
 	rpc.HandleRelay(srv, proto.DaemonForward, s.forward)
 	rpc.Handle(srv, proto.DaemonContext, s.preview)
+	rpc.Handle(srv, proto.DaemonHandoff, s.handoff)
 }
 
 // Close ends the connections to other services.

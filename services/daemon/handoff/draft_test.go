@@ -51,12 +51,26 @@ func TestDraft(t *testing.T) {
 func TestDraftFilled(t *testing.T) {
 	fromEvents := factsOf("/w/p", user("go"), did("edit", "a.go", fine), did("read", "/etc/x", fine), ran("make", fine), assistant("done")).bundle("ship it")
 	for _, c := range []struct{ section, text string }{
-		{starterSection, ""}, {starterSection, "None."}, {starterSection, "```\n```"}, {starterSection, strings.Repeat("long ", starterBytes)},
-		{filesSection, ""}, {filesSection, "- /home/me/x"}, {filesSection, "- unheard.go\n- ../main.go\n- /w/x/main.go"}, {filesSection, "- ."}, {filesSection, "- main.go\x1b[2J"},
-		{tasksSection, ""}, {tasksSection, "- [x] done"}, {tasksSection, "- [ ]\n-\n"},
-		{commandsSection, ""}, {commandsSection, "```sh\n# nothing\n```"}, {commandsSection, "```sh\necho 'a\n```"}, {commandsSection, "```sh\na\x1b[2J\n```"},
-		{commandsSection, "```json\n{}\n```"}, {commandsSection, "```sh\n" + strings.Repeat("ls\n", scriptLines+1) + "```"},
-		{commandsSection, "```sh\n" + strings.Repeat("l", scriptBytes+1) + "\n```"}, {commandsSection, "```sh\ncd x\ncat /w/p/a.go\n```"},
+		{starterSection, ""},
+		{starterSection, "None."},
+		{starterSection, "```\n```"},
+		{starterSection, strings.Repeat("long ", starterBytes)},
+		{filesSection, ""},
+		{filesSection, "- /home/me/x"},
+		{filesSection, "- unheard.go\n- ../main.go\n- /w/x/main.go"},
+		{filesSection, "- ."},
+		{filesSection, "- main.go\x1b[2J"},
+		{tasksSection, ""},
+		{tasksSection, "- [x] done"},
+		{tasksSection, "- [ ]\n-\n"},
+		{commandsSection, ""},
+		{commandsSection, "```sh\n# nothing\n```"},
+		{commandsSection, "```sh\necho 'a\n```"},
+		{commandsSection, "```sh\na\x1b[2J\n```"},
+		{commandsSection, "```json\n{}\n```"},
+		{commandsSection, "```sh\n" + strings.Repeat("ls\n", scriptLines+1) + "```"},
+		{commandsSection, "```sh\n" + strings.Repeat("l", scriptBytes+1) + "\n```"},
+		{commandsSection, "```sh\ncd x\ncat /w/p/a.go\n```"},
 	} {
 		t.Run(c.section, func(t *testing.T) {
 			b, filled := drafted(with(c.section, c.text))
