@@ -28,7 +28,7 @@ func (r *relay) Text(delta []byte) error {
 	}
 	r.text = append(r.text, delta...)
 	if r.events {
-		return sent(r.out.Packet(proto.TypeAssistantDelta, proto.AssistantDelta{Text: string(delta)}))
+		return sent(r.out.Delta(delta))
 	}
 	return sent(r.out.Text(delta))
 }
@@ -65,18 +65,25 @@ func (r *relay) keep(typ string, payload []byte) error {
 	return r.record.add(kept(typ, payload))
 }
 
-// delta gathers a piece of text. It is looked for by hand: there are thousands.
+// delta takes a piece of text, and passes it on to callers who read text.
 func (r *relay) delta(payload []byte) error {
 	known := len(r.text)
-	for key, value := range wire.Members(payload) {
-		if string(key) == "text" {
-			r.text, _ = wire.Unquote(r.text[:known], value) // what is no text has none
-		}
-	}
+	r.gather(payload)
 	if r.events {
 		return nil
 	}
 	return sent(r.out.Text(r.text[known:]))
+}
+
+// gather adds a piece to the text. It is looked for by hand, as there are
+// thousands. What is no text has none.
+func (r *relay) gather(payload []byte) {
+	known := len(r.text)
+	for key, value := range wire.Members(payload) {
+		if string(key) == "text" {
+			r.text, _ = wire.Unquote(r.text[:known], value)
+		}
+	}
 }
 
 // end makes a whole text of one whose end nobody has told.

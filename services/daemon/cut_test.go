@@ -1,0 +1,318 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"zino/proto"
+)
+
+// cable is a socket in front of another one, which can be cut at any moment as
+// the death of a process would.
+type cable struct {
+	l     net.Listener
+	mu    sync.Mutex
+	ends  []net.Conn
+	isCut bool
+	wg    sync.WaitGroup
+}
+
+// newCable moves a service's socket behind a cable.
+func newCable(t *testing.T, path string) *cable {
+	t.Helper()
+	if err := os.Rename(path, path+"-"); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cable{l: l}
+	c.wg.Go(func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.connect(nc, path+"-")
+		}
+	})
+	t.Cleanup(c.cut)
+	return c
+}
+
+// connect passes bytes on in both directions until one end closes.
+func (c *cable) connect(near net.Conn, path string) {
+	far, err := net.Dial("unix", path)
+	if err != nil {
+		near.Close()
+		return
+	}
+	c.mu.Lock()
+	c.ends = append(c.ends, near, far)
+	if c.isCut {
+		near.Close()
+		far.Close()
+	}
+	c.mu.Unlock()
+	pass := func(to, from net.Conn) {
+		io.Copy(to, from) // an end that closes ends both
+		to.Close()
+		from.Close()
+	}
+	c.wg.Go(func() { pass(far, near) })
+	c.wg.Go(func() { pass(near, far) })
+}
+
+// cut ends all connections and takes no new ones.
+func (c *cable) cut() {
+	c.l.Close()
+	c.mu.Lock()
+	c.isCut = true
+	for _, end := range c.ends {
+		end.Close()
+	}
+	c.mu.Unlock()
+	c.wg.Wait()
+}
+
+// places are the steps of a turn, by how many packets the agent has said.
+var places = len(wholeTurn) + 1
+
+// stops is a script that says place packets of a whole turn, has what happens
+// there happen, and goes on as far as it is heard.
+func stops(place int, happen func(ctx context.Context)) agentScript {
+	return func(ctx context.Context, say func(...string) error) (proto.Text, error) {
+		if err := say(wholeTurn[:place]...); err != nil {
+			return proto.Text{}, err
+		}
+		happen(ctx)
+		if err := say(wholeTurn[place:]...); err != nil {
+			return proto.Text{}, err
+		}
+		return ends(), nil
+	}
+}
+
+// storedBy is what has to be stored of the first n packets, with the text that
+// is not whole.
+func storedBy(n int) (stored []string) {
+	stored = []string{storedUser}
+	partial := ""
+	for _, p := range wholeTurn[:n] {
+		switch p {
+		case deltaA:
+			partial += "Let <me> "
+		case deltaB:
+			partial += "look!"
+		case deltaC:
+			partial += "Done."
+		case finalA, finalC:
+			partial = ""
+			stored = append(stored, map[string]string{finalA: storedA, finalC: storedC}[p])
+		case requested:
+			stored = append(stored, storedCall)
+		case usageA:
+			stored = append(stored, usageA)
+		case finished:
+			stored = append(stored, storedDone)
+		}
+	}
+	if partial != "" {
+		stored = append(stored, `{"type":"message","role":"assistant","text":"`+partial+`","partial":true}`)
+	}
+	return stored
+}
+
+// heard waits until the caller has n packets of the turn.
+func (c *caller) heard(n int) (packets []packet) {
+	c.t.Helper()
+	for range n {
+		packets = append(packets, c.next())
+	}
+	return packets
+}
+
+// TestNeighbourDies: each neighbour dies at every step of a turn. The caller has
+// one end, and whatever he saw of the conversation is stored, unless it is mem
+// that died: then what it had.
+func TestNeighbourDies(t *testing.T) {
+	for _, name := range []string{"sys", "ctx", "mem", "agr"} {
+		t.Run(name, func(t *testing.T) {
+			for place := range places {
+				dies(t, name, place)
+			}
+		})
+	}
+}
+
+func dies(t *testing.T, name string, place int) {
+	t.Helper()
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	b := newSessionBench(t, all(), stops(place, func(context.Context) { close(reached); <-goOn }))
+	neighbour := newCable(t, b.cfg.Socket(name))
+	c := b.dial()
+	c.send(turnPayload)
+	packets := c.heard(place)
+	wait(t, reached, "the step")
+	neighbour.cut()
+	var rest []packet
+	if name == "sys" || name == "ctx" { // their work is done
+		close(goOn)
+		rest = c.rest()
+	} else {
+		rest = c.rest()
+		close(goOn)
+	}
+	same(t, "packets", raws(append(packets, rest[:len(rest)-1]...))[:place], wholeTurn[:place])
+	last, stored := rest[len(rest)-1], b.trail.stored()
+	switch name {
+	case "agr":
+		same(t, "stored", stored, append(storedBy(place), `{"type":"error","message":"agr hung up before its answer was complete","code":"unavailable"}`))
+		if last.raw != `{"type":"error","message":"agr hung up before its answer was complete","code":"unavailable","service":"agr"}` {
+			t.Errorf("the end is %s", last.raw)
+		}
+	case "mem":
+		want := storedBy(place)
+		if strings.Contains(want[len(want)-1], `"partial"`) {
+			want = want[:len(want)-1]
+		}
+		same(t, "stored", stored, want)
+		if last.Type != "error" || !strings.Contains(last.raw, `"kind":"session"`) || !strings.Contains(last.Message, `The lock on session "s-1" was lost in the middle of the turn: mem hung up`) {
+			t.Errorf("the end is %s", last.raw)
+		}
+	default:
+		same(t, "stored", stored, storedBy(places-1))
+		if last.Type != "done" {
+			t.Errorf("the end is %s", last.raw)
+		}
+	}
+}
+
+// TestCallerLeaves: the caller hangs up at every step. The agent is cancelled,
+// the session says how the turn ended, and the lock is let go.
+func TestCallerLeaves(t *testing.T) {
+	for place := range places {
+		for _, more := range []string{`,"events":true`, `,"stream":true`, ``} {
+			cancelled := make(chan struct{})
+			reached := make(chan struct{})
+			b := newSessionBench(t, all(), stops(place, func(ctx context.Context) {
+				close(reached)
+				<-ctx.Done()
+				close(cancelled)
+			}))
+			c := b.dial()
+			c.send(`{"message":"hi <you>","session_id":"s-1"` + more + `}`)
+			wait(t, reached, "the step")
+			eventually(t, "everything to arrive", func() bool {
+				return len(b.trail.stored()) >= len(storedBy(place))-partials(place)
+			})
+			if more == `,"events":true` {
+				c.heard(place)
+			}
+			c.nc.Close()
+			wait(t, cancelled, "the agent to be cancelled")
+			b.idle()
+			eventually(t, "the lock", func() bool { return b.trail.has("released") })
+			want := append(storedBy(place), storedBreak)
+			if got := b.trail.stored(); more != `,"events":true` { // what lies in the agent's pipe may be lost, and no more
+				got, want = without(got, "partial"), without(want, "partial")
+				same(t, "stored", got, want)
+			} else {
+				same(t, "stored", got, want)
+			}
+			steps := b.trail.list()
+			if last := steps[len(steps)-1]; last != "released" && last != "agr cancelled" {
+				t.Errorf("after the lock: %s", steps)
+			}
+		}
+	}
+}
+
+// partials is 1 if the text up to a place is not whole.
+func partials(place int) int {
+	all := storedBy(place)
+	return len(all) - len(without(all, "partial"))
+}
+
+func without(events []string, word string) (rest []string) {
+	for _, event := range events {
+		if !strings.Contains(event, `"`+word+`":true`) {
+			rest = append(rest, event)
+		}
+	}
+	return rest
+}
+
+// TestServiceStops: a daemon that has to stop says so to the caller, and to the
+// session before.
+func TestServiceStops(t *testing.T) {
+	for _, place := range []int{0, 2, 3, 6, len(wholeTurn)} {
+		reached := make(chan struct{})
+		b := newSessionBench(t, all(), stops(place, func(ctx context.Context) { close(reached); <-ctx.Done() }))
+		c := b.dial()
+		c.send(turnPayload)
+		wait(t, reached, "the step")
+		c.heard(place)
+		now, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := b.daemon.Shutdown(now); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("shutdown: %v", err)
+		}
+		same(t, "stored", b.trail.stored(), append(storedBy(place), storedBreak))
+		if p := c.next(); p.raw != `{"type":"interrupted"}` {
+			t.Errorf("then %s", p.raw)
+		}
+		if p := c.next(); p.raw != interruptedLast {
+			t.Errorf("the end is %s", p.raw)
+		}
+		if p := c.next(); p.Type != "" {
+			t.Errorf("after the end: %s", p.raw)
+		}
+	}
+}
+
+// TestLeavesBeforeTheLine: a caller who leaves before the user's line is stored
+// leaves nothing behind.
+func TestLeavesBeforeTheLine(t *testing.T) {
+	for _, name := range []string{"sys", "ctx", "hold"} {
+		t.Run(name, func(t *testing.T) {
+			n, block := all(), newBlocked()
+			switch name {
+			case "sys":
+				n.sys = blockedPacket[proto.GetPrompt](block)
+			case "ctx":
+				n.ctx = blockedPacket[proto.Build](block)
+			}
+			b := newSessionBench(t, n, whole)
+			c := b.dial()
+			if name == "hold" {
+				b.mem.lock("s-1") <- struct{}{} // somebody else's turn
+				c.send(turnPayload)
+				if p := c.next(); p.raw != waitNotice {
+					t.Errorf("first %s", p.raw)
+				}
+			} else {
+				c.send(turnPayload)
+				wait(t, block.begun, "the work to begin")
+			}
+			c.nc.Close()
+			if name == "hold" {
+				eventually(t, "the wait to be given up", func() bool { return b.trail.has("given up") })
+			} else {
+				wait(t, block.cancelled, "the work to be cancelled")
+				eventually(t, "the lock to be let go", func() bool { return b.trail.has("released") })
+			}
+			b.idle()
+			if b.trail.has("agr") || len(b.trail.stored()) > 0 {
+				t.Errorf("steps %s", b.trail.list())
+			}
+		})
+	}
+}

@@ -1,0 +1,258 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+// trail is what happened, in its order.
+type trail struct {
+	mu    sync.Mutex
+	steps []string
+}
+
+func (t *trail) add(step string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.steps = append(t.steps, step)
+}
+
+func (t *trail) list() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.steps)
+}
+
+// has reports whether a step has been made.
+func (t *trail) has(step string) bool { return slices.Contains(t.list(), step) }
+
+// stored are the events that mem has, in their order.
+func (t *trail) stored() (events []string) {
+	for _, step := range t.list() {
+		if event, ok := strings.CutPrefix(step, "store "); ok {
+			events = append(events, event)
+		}
+	}
+	return events
+}
+
+// fakeMem keeps sessions as far as turns see it: the lock and the events.
+type fakeMem struct {
+	trail *trail
+	fail  func(event string) error                // says whether an event can be stored
+	hold  func(id string) error                   // says whether a session can be locked
+	slow  func(ctx context.Context, event string) // is waited for before an event is stored
+
+	mu     sync.Mutex
+	locks  map[string]chan struct{} // each is filled while a turn has it
+	heads  []string                 // session, create and header of every request
+	events map[string][]string      // of every session
+}
+
+func newFakeMem(trail *trail) *fakeMem {
+	return &fakeMem{
+		trail: trail, locks: map[string]chan struct{}{}, events: map[string][]string{},
+		fail: func(string) error { return nil }, hold: func(string) error { return nil }, slow: func(context.Context, string) {},
+	}
+}
+
+func (m *fakeMem) register(s *rpc.Server) {
+	rpc.HandleEvents(s, proto.MemHoldSession, m.holdSession)
+	rpc.Handle(s, proto.MemAppendSession, m.appendSession)
+}
+
+func (m *fakeMem) lock(id string) chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.locks[id] == nil {
+		m.locks[id] = make(chan struct{}, 1)
+	}
+	return m.locks[id]
+}
+
+// of are the events of a session.
+func (m *fakeMem) of(id string) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.events[id])
+}
+
+func (m *fakeMem) holdSession(ctx context.Context, req proto.HoldSession, out *rpc.Out) (proto.SessionName, error) {
+	name := proto.SessionName(req)
+	m.trail.add("hold")
+	if err := m.hold(req.SessionID); err != nil {
+		return name, err
+	}
+	lock := m.lock(req.SessionID)
+	select {
+	case lock <- struct{}{}:
+	default:
+		if err := out.Event("waiting", proto.SessionWaiting(req)); err != nil {
+			return name, err
+		}
+		select {
+		case lock <- struct{}{}:
+		case <-ctx.Done():
+			m.trail.add("given up")
+			return name, ctx.Err()
+		}
+	}
+	defer func() { <-lock }()
+	m.trail.add("held")
+	if err := out.Event("held", proto.SessionHeld{SessionID: req.SessionID}); err != nil {
+		return name, err
+	}
+	<-ctx.Done()
+	m.trail.add("released")
+	return name, nil
+}
+
+func (m *fakeMem) appendSession(ctx context.Context, req proto.AppendSession) (place proto.SessionPlace, err error) {
+	var events []json.RawMessage
+	if err := json.Unmarshal(req.Events, &events); err != nil {
+		return place, err
+	}
+	for _, event := range events {
+		err = errors.Join(err, m.fail(string(event)))
+	}
+	if err != nil {
+		var e *proto.Error
+		errors.As(err, &e)
+		return place, e
+	}
+	m.slow(ctx, string(req.Events))
+	head := req.SessionID
+	if req.Create {
+		head += " create"
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.heads = append(m.heads, head+string(req.Header))
+	for _, event := range events {
+		m.events[req.SessionID] = append(m.events[req.SessionID], string(event))
+		m.trail.add("store " + string(event))
+	}
+	return place, nil
+}
+
+// sessionBench is a daemon with a mem that keeps sessions, and the trail of all.
+type sessionBench struct {
+	*bench
+	trail *trail
+	mem   *fakeMem
+}
+
+// agentScript is an agent that says packets of events and then ends.
+type agentScript func(ctx context.Context, say func(packets ...string) error) (proto.Text, error)
+
+func newSessionBench(t *testing.T, n neighbours, script agentScript) *sessionBench {
+	t.Helper()
+	b := &sessionBench{trail: &trail{}}
+	b.mem = newFakeMem(b.trail)
+	more := n.more
+	n.more = func(service string, s *rpc.Server) {
+		more(service, s)
+		if service == "mem" {
+			b.mem.register(s)
+		}
+	}
+	n.agr = b.scripted(script)
+	if sys := n.sys; sys != nil {
+		n.sys = func(ctx context.Context, req proto.GetPrompt, out *rpc.Out) error {
+			b.trail.add("sys")
+			return sys(ctx, req, out)
+		}
+	}
+	if build := n.ctx; build != nil {
+		n.ctx = func(ctx context.Context, req proto.Build, out *rpc.Out) error {
+			b.trail.add("ctx")
+			return build(ctx, req, out)
+		}
+	}
+	b.bench = newBench(t, n)
+	return b
+}
+
+// scripted plays a script.
+func (b *sessionBench) scripted(script agentScript) func(context.Context, proto.Run, *rpc.Out) (proto.Text, error) {
+	if script == nil {
+		return nil
+	}
+	return func(ctx context.Context, _ proto.Run, out *rpc.Out) (proto.Text, error) {
+		b.trail.add("agr")
+		text, err := script(ctx, func(packets ...string) error {
+			var errs []error
+			for _, p := range packets {
+				errs = append(errs, out.Frame([]byte(p)))
+			}
+			return errors.Join(append(errs, out.Flush())...)
+		})
+		if ctx.Err() != nil {
+			b.trail.add("agr cancelled")
+		}
+		return text, err
+	}
+}
+
+// turn asks for a turn with events and returns all packets up to the end.
+func (b *sessionBench) turn(payload string) []packet {
+	b.t.Helper()
+	c := b.dial()
+	c.send(payload)
+	return c.rest()
+}
+
+// rest reads up to the terminal packet, and sees that nothing follows.
+func (c *caller) rest() (packets []packet) {
+	c.t.Helper()
+	for {
+		p := c.next()
+		packets = append(packets, p)
+		switch p.Type {
+		case "":
+			return packets
+		case "done", "response", "error":
+			c.send(`{"type":"ping"}`)
+			if after := c.next(); after.Type != "pong" {
+				c.t.Errorf("after the terminal packet %s came %s", p.raw, after.raw)
+			}
+			return packets
+		}
+	}
+}
+
+// raws are packets as they came.
+func raws(packets []packet) (all []string) {
+	for _, p := range packets {
+		all = append(all, p.raw)
+	}
+	return all
+}
+
+// eventually waits for a condition that nothing announces.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for begun := time.Now(); !ok(); runtime.Gosched() {
+		if time.Since(begun) > patience {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// same compares two lists of texts.
+func same(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s:\n got %s\nwant %s", what, strings.Join(got, "\n     "), strings.Join(want, "\n     "))
+	}
+}
