@@ -106,7 +106,7 @@ func (c *chat) prepare(ctx context.Context) (err error) {
 	}
 	id, messages, err := c.sessionOf(ctx, c.d)
 	if err != nil {
-		return c.asked(err)
+		return unreachable(err)
 	}
 	c.tellLoaded(messages)
 	if c.req.SessionID = id; c.noSave && messages > 0 {
@@ -119,14 +119,6 @@ func (c *chat) prepare(ctx context.Context) (err error) {
 		header = ""
 	}
 	return outputError(c.show.begin(header))
-}
-
-// asked words an error of a request that is no turn.
-func (c *chat) asked(err error) error {
-	if errors.Is(err, rpc.ErrConnect) {
-		return fmt.Errorf("%w; is the daemon running? try: zino status", err)
-	}
-	return err
 }
 
 // attach finds a daemon. A chat of which nothing is to be kept, and which is

@@ -145,7 +145,8 @@ func (a *app) command() *cobra.Command {
 	cmd.SetOut(a.out)
 	cmd.SetErr(a.err)
 	cmd.SetVersionTemplate("zino {{.Version}}\n")
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		a.agent = cmd.HasParent() && speaks(cmd, nil)
 		return usageError{fmt.Errorf("%w; try zino --help", err)}
 	})
 	flags := cmd.PersistentFlags()
@@ -158,8 +159,9 @@ func (a *app) command() *cobra.Command {
 	cmd.AddCommand(a.upCommand(), a.statusCommand(), a.describeCommand(), a.usageCommand())
 	cmd.AddCommand(a.authCommand(), a.memoryCommand(), a.channelsCommand())
 	cmd.AddCommand(a.execCommand())
-	cmd.AddCommand(a.sessionsCommand(), a.configCommand(), a.contextCommand(), a.handoffCommand())
+	cmd.AddCommand(a.sessionsCommand(), a.configCommand(), a.contextCommand(), a.handoffCommand(), a.completionCommand())
 	cmd.SetHelpCommand(helpCommand())
+	a.complete(cmd)
 	return cmd
 }
 

@@ -19,7 +19,11 @@ turn is kept as a session, see zino sessions, unless --no-save is given.`
 func (a *app) execCommand() *cobra.Command {
 	var prompt string
 	cmd := &cobra.Command{
-		Use: "exec -p PROMPT", Short: "run one prompt and leave", Long: execLong, Args: noArgs,
+		Use: "exec -p PROMPT", Short: "run one prompt and leave", Long: execLong,
+		Args: func(cmd *cobra.Command, args []string) error {
+			a.agent = true
+			return noArgs(cmd, args)
+		},
 		Example: "  zino exec -p 'what does this do?' <main.go\n  git diff | zino exec -p 'write a commit message' --no-save",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if strings.TrimSpace(prompt) == "" {
@@ -69,7 +73,7 @@ func (a *app) exec(ctx context.Context, prompt string) error {
 	}
 	id, messages, err := a.sessionOf(ctx, d)
 	if err != nil {
-		return err
+		return unreachable(err)
 	}
 	a.tellLoaded(messages)
 	req.SessionID, req.NoSave = id, a.noSave

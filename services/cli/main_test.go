@@ -96,6 +96,7 @@ func (f *fake) chat(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Te
 	if req.SessionID != "" && !req.NoSave {
 		f.sessions[req.SessionID] += 2
 	}
+	script := f.script
 	f.mu.Unlock()
 	switch message := strings.TrimSpace(req.Message); {
 	case message == "":
@@ -105,7 +106,7 @@ func (f *fake) chat(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Te
 	case message == "nothing":
 		return proto.Text{}, nil
 	case message == "play":
-		return f.script(ctx, req, out)
+		return script(ctx, req, out)
 	case message == "wait":
 		delta(req, out, "so far")
 		<-ctx.Done()
@@ -118,6 +119,20 @@ func (f *fake) chat(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Te
 		return proto.Text{}, context.Canceled
 	}
 	return proto.Text{Content: "echo: " + req.Message}, delta(req, out, "echo: "+req.Message)
+}
+
+// plays sets the answer to "play".
+func (f *fake) plays(script func(context.Context, proto.Chat, *rpc.Out) (proto.Text, error)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.script = script
+}
+
+// has sets the sessions that there are.
+func (f *fake) has(sessions map[string]int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sessions = sessions
 }
 
 // delta sends a piece of the answer in the form that was asked for.

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"zino/pkg/config"
 	"zino/pkg/rpc"
@@ -61,10 +60,7 @@ func (a *app) turn(ctx context.Context, d *daemon, req proto.Chat) error {
 		a.say("^C Interrupted.")
 		return errInterrupted
 	}
-	if errors.Is(err, rpc.ErrConnect) {
-		return fmt.Errorf("%w; is the daemon running? try: zino status", err)
-	}
-	return err
+	return unreachable(err)
 }
 
 // open reads the configuration and connects with a daemon. plain admits the

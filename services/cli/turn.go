@@ -71,11 +71,19 @@ func (a *app) play(ctx context.Context, d *daemon, req proto.Chat, s show) error
 		a.say("^C Interrupted.")
 		return err
 	case errors.Is(err, rpc.ErrConnect):
-		return fmt.Errorf("%w; is the daemon running? try: zino status", err)
+		return unreachable(err)
 	case writing != nil && (told || err == nil):
 		return writing
 	case told && err != nil:
 		return errQuiet
+	}
+	return err
+}
+
+// unreachable says what to do if there is no daemon.
+func unreachable(err error) error {
+	if errors.Is(err, rpc.ErrConnect) {
+		return fmt.Errorf("%w; is the daemon running? try: zino status", err)
 	}
 	return err
 }

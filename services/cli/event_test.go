@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+// playing answers with these packets, and then in the given way.
+func playing(text proto.Text, err error, packets ...string) func(context.Context, proto.Chat, *rpc.Out) (proto.Text, error) {
+	return func(_ context.Context, _ proto.Chat, out *rpc.Out) (proto.Text, error) {
+		for _, p := range packets {
+			if err := out.Frame([]byte(p)); err != nil {
+				return proto.Text{}, err
+			}
+		}
+		return text, err
+	}
+}
+
+// Packets of the tests below.
+const (
+	say1      = `{"type":"assistant_delta","text":"one "}`
+	say2      = `{"type":"assistant_delta","text":"two\n"}`
+	final     = `{"type":"assistant_final","text":"one two\n"}`
+	wantsBash = `{"type":"tool_requested","id":"a","name":"bash","input":{"command":"ls \"x\"\n\u001b[31m","timeout":5}}`
+	starts    = `{"type":"tool_started","id":"a","name":"bash"}`
+	prints    = `{"type":"tool_output","id":"a","text":"line\n"}`
+	ends      = `{"type":"tool_finished","id":"a","name":"bash","result":{"ok":true,"data":{"stdout":"","exit_code":3}},"duration_ms":120}`
+	used      = `{"type":"usage","input_tokens":5,"output_tokens":7,"cost_usd":0.5}`
+)
+
+func finished(tool, result string) string {
+	return `{"type":"tool_finished","id":"a","name":"` + tool + `","duration_ms":3,"result":` + result + `}`
+}
+
+func wants(tool, input string) string {
+	return `{"type":"tool_requested","id":"a","name":"` + tool + `","input":` + input + `}`
+}
+
+func notice(kind, text string) string {
+	return `{"type":"notice","kind":"` + kind + `","text":"` + text + `"}`
+}
+
+// TestEvents holds what is printed of a turn, and where.
+func TestEvents(t *testing.T) {
+	long := strings.Repeat("é", 300)
+	for _, test := range []struct {
+		name      string
+		packets   []string
+		text      proto.Text
+		out, said string
+	}{
+		{"nothing", nil, proto.Text{}, "", ""},
+		{"a daemon that knows no events", nil, proto.Text{Content: "whole\n\n"}, "whole\n", ""},
+		{"deltas", []string{say1, say2, final}, proto.Text{Content: "one two\n"}, "one two\n", ""},
+		{"deltas without an end", []string{say1}, proto.Text{Content: "one "}, "one \n", ""},
+		{"a final text alone", []string{final}, proto.Text{Content: "one two"}, "one two\n", ""},
+		{"two inferences", []string{say1, say2, final, wantsBash, starts, ends, say1, final}, proto.Text{}, "one two\none \n", "Tool requested: bash command=\"ls \\\"x\\\"\\n\\x1b[31m\"\nDone. (0.12s)\nTool finished: bash exit=3\n"},
+		{"an inference without text", []string{wantsBash, used, starts, prints, ends, say1, final, used}, proto.Text{}, "one \n", "Tool requested: bash command=\"ls \\\"x\\\"\\n\\x1b[31m\"\nDone. (0.12s)\nTool finished: bash exit=3\n"},
+		{"a time-out", []string{finished("bash", `{"ok":true,"data":{"exit_code":-1,"timed_out":true}}`)}, proto.Text{}, "", "Done. (0.00s)\nTool finished: bash timed_out=true\n"},
+		{"a failure", []string{finished("edit", `{"ok":false,"error":{"code":"old_not_found","message":"not\nfound"}}`)}, proto.Text{}, "", "Done. (0.00s)\nTool failed: edit old_not_found: not found\n"},
+		{"a failure that says nothing", []string{finished("e\\u001bdit", `{"ok":false}`)}, proto.Text{}, "", "Done. (0.00s)\nTool failed: e^[dit failed: \n"},
+		{"a result of another form", []string{finished("x", `"text"`)}, proto.Text{}, "", "Done. (0.00s)\n"},
+		{"a tool that says nothing", []string{finished("read", `{"ok":true,"data":{"path":"/a","content":"…"}}`)}, proto.Text{}, "", "Done. (0.00s)\n"},
+		{"paths", []string{wants("read", `{"path":"a b"}`), wants("write", `{"content":"long","path":"/x\u202e"}`), wants("edit", `{"old":"a","path":"p","new":"b"}`)}, proto.Text{}, "", "Tool requested: read path=\"a b\"\nTool requested: write path=\"/x\\u202e\"\nTool requested: edit path=\"p\"\n"},
+		{"other tools", []string{wants("recall", `{"query":"a","n":3,"deep":{"x":[1]}}`), wants("none", `{}`), wants("odd", `{"a\nb":null}`)}, proto.Text{}, "", "Tool requested: recall query=\"a\" n=3 deep={\"x\":[1]}\nTool requested: none\nTool requested: odd a b=null\n"},
+		{"malformed arguments", []string{wants("bash", `{"_malformed":"{\"comm"}`)}, proto.Text{}, "", "Tool requested: bash _malformed=\"{\\\"comm\"\n"},
+		{"a long command", []string{wants("bash", `{"command":"`+long+`"}`)}, proto.Text{}, "", "Tool requested: bash command=\"" + long[:2*199] + "…\"\n"},
+		{"a diff", []string{strings.Replace(finished("edit", `{"ok":true,"data":{}}`), `"id"`, `"diff":"--- a\n+++ b\n@@ -1 +1 @@\n-\u001bx\n+y\n","id"`, 1)}, proto.Text{}, "", "Done. (0.00s)\n--- a\n+++ b\n@@ -1 +1 @@\n-^[x\n+y\n"},
+		{"notices", []string{notice("retry", "HTTP 529: again in 1 s"), notice("warning", "x is cut"), notice("wait", "a\\nb"), notice("agents", "Loaded AGENTS.md from: /a"), notice("agents", "Loaded AGENTS.md from: /a"), notice("agents", "Loaded AGENTS.md from: /b")}, proto.Text{}, "", "HTTP 529: again in 1 s\nWarning: x is cut\na b\nLoaded AGENTS.md from: /a\nLoaded AGENTS.md from: /b\n"},
+		{"reasoning that nobody asked for", []string{`{"type":"reasoning","text":"hm"}`, say1}, proto.Text{}, "one \n", ""},
+		{"unknown events", []string{`{"type":"future","x":1}`, `{"type":"interrupted"}`, say1}, proto.Text{}, "one \n", ""},
+		{"cut", []string{say1}, proto.Text{StopReason: "length"}, "one \n", "Warning: the answer was cut: it reached the limit of tokens for one answer; see --max-tokens\n"},
+		{"refused", nil, proto.Text{StopReason: "refusal"}, "", "Warning: the model broke off: refusal\n"},
+		{"control characters", []string{`{"type":"assistant_delta","text":"a\u001b[31mb\r\n\u202e"}`}, proto.Text{}, "a\x1b[31mb\r\n\u202e\n", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, "")
+			f.plays(playing(test.text, nil, test.packets...))
+			status, out, said := run(t, newWorld(t).command("--socket", f.socket, "exec", "-p", "play"), "")
+			if status != 0 || out != test.out || said != test.said {
+				t.Errorf("status %d, printed %q, said %q\nwant %q and %q", status, out, said, test.out, test.said)
+			}
+		})
+	}
+}
+
+// TestEventErrors holds how the errors of a turn are told, after what had come.
+func TestEventErrors(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		err  proto.Error
+		said string
+	}{
+		{"an HTTP status", proto.Error{Kind: "http_status", Status: 401, Message: "HTTP 401: bad key", Details: "{\n  \"x\": \"\x1b\"\n}\n"}, "Error [http_status]: HTTP 401: bad key\n  Details: {\n             \"x\": \"^[\"\n           }\n"},
+		{"a session", proto.Error{Kind: "session", Code: proto.CodeInternal, Message: "mem append_session: no space"}, "Error [session]: mem append_session: no space\n"},
+		{"no kind", proto.Error{Code: proto.CodeInternal, Message: "a\nb"}, "Error [internal]: a b\n"},
+		{"an invalid request", proto.Error{Code: proto.CodeInvalid, Message: "no such file"}, "Error [usage]: no such file\n"},
+		{"an unknown kind", proto.Error{Kind: "x\x1b", Code: proto.CodeTimeout, Message: "late"}, "Error [timeout]: late\n"},
+		{"canceled by the service", proto.Error{Code: proto.CodeCanceled, Message: "the service stops"}, "Error [internal]: the service stops\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, "")
+			f.plays(playing(proto.Text{}, &test.err, say1))
+			status, out, said := run(t, newWorld(t).command("--socket", f.socket, "exec", "-p", "play"), "")
+			if status != 1 || out != "one \n" || said != test.said {
+				t.Errorf("status %d, printed %q, said %q, want %q", status, out, said, test.said)
+			}
+			status, out, said = run(t, newWorld(t).command("--socket", f.socket, "--format", "json", "exec", "-p", "play"), "")
+			lines := strings.Split(strings.TrimSpace(out), "\n")
+			var last struct{ Type, Message, Kind string }
+			if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil {
+				t.Fatal(err)
+			}
+			if status != 1 || said != "" || len(lines) != 3 || last.Type != "error" || !strings.Contains(last.Message, test.err.Message) || !strings.Contains(test.said, last.Kind) {
+				t.Errorf("as JSON: status %d, printed %s, said %q", status, out, said)
+			}
+		})
+	}
+}
+
+// TestEventsJSON passes the packets on as they came, between header and end.
+func TestEventsJSON(t *testing.T) {
+	f := newFake(t, "")
+	iterations := 2
+	f.plays(playing(proto.Text{Content: "one", Iterations: &iterations, StopReason: "stop"}, nil,
+		say1, `{"type": "future","x":[1,  2],`+"\n"+`"text":"<b>"}`, wantsBash, used))
+	status, out, said := run(t, newWorld(t).command("exec", "-p", "play", "--format=json", "--session=notes", "--socket", f.socket), "")
+	want := `{"type":"header","schema":"zino.events","version":1,"session_id":"notes"}` + "\n" + say1 + "\n" +
+		`{"type":"future","x":[1,2],"text":"<b>"}` + "\n" + wantsBash + "\n" + used + "\n" +
+		`{"type":"done","full_text":"one","iterations":2,"stop_reason":"stop"}` + "\n"
+	if status != 0 || out != want || said != "" {
+		t.Errorf("status %d, said %q, printed\n%swant\n%s", status, said, out, want)
+	}
+	status, out, said = run(t, newWorld(t).command("--no-save", "--format=json", "--socket", f.socket), "one\nfail\n\none\n")
+	want = `{"type":"header","schema":"zino.events","version":1}` + "\n" +
+		`{"type":"assistant_delta","text":"echo: one"}` + "\n" + `{"type":"done","full_text":"echo: one"}` + "\n" +
+		`{"type":"error","message":"this\nfails \u001b[31m","code":"internal","service":"daemon","kind":"internal"}` + "\n" +
+		`{"type":"assistant_delta","text":"echo: one"}` + "\n" + `{"type":"done","full_text":"echo: one"}` + "\n"
+	if status != 0 || out != want || said != "" {
+		t.Errorf("a chat: status %d, said %q, printed\n%swant\n%s", status, said, out, want)
+	}
+}
+
+// TestEventsBroken ends a turn whose packets are none.
+func TestEventsBroken(t *testing.T) {
+	for _, packet := range []string{`{"type":"assistant_delta","text":5}`, `{"type":"notice","text":[}`, `{"type":""`} {
+		f := newFake(t, "")
+		f.plays(playing(proto.Text{Content: "late"}, nil, packet))
+		status, out, said := run(t, newWorld(t).command("--socket", f.socket, "exec", "-p", "play"), "")
+		if status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: ") || strings.Count(said, "\n") != 1 {
+			t.Errorf("%s: status %d, printed %q, said %q", packet, status, out, said)
+		}
+	}
+}
+
+// FuzzEvents holds that no packet can make the terminal do anything, and that
+// none but broken ones ends a turn.
+func FuzzEvents(f *testing.F) {
+	for _, seed := range []string{say1, final, wantsBash, starts, prints, ends, used, notice("warning", "x"), wants("x", `[1,"\u001b"]`), finished("x", `{"ok":false,"error":{"code":"\u0007"}}`)} {
+		var head struct{ Type string }
+		if err := json.Unmarshal([]byte(seed), &head); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(head.Type, []byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, typ string, payload []byte) {
+		var out, said strings.Builder
+		x := &texts{out: printer{w: &out, terminal: true}, thoughts: printer{w: &said, terminal: true}, err: &said, status: still(), reasoning: true}
+		x.event(typ, payload) // may refuse it
+		x.end(turnEnd{}, nil)
+		if got := out.String() + said.String(); strings.ContainsFunc(got, harmful) {
+			t.Errorf("%s %s prints %q", typ, payload, got)
+		}
+	})
+}

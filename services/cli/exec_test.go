@@ -1,0 +1,332 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"zino/proto"
+)
+
+// TestExecRequest holds what flags become in the request, wherever they stand.
+func TestExecRequest(t *testing.T) {
+	w, none := newWorld(t), ""
+	for _, test := range []struct {
+		name, args string
+		want       proto.Chat
+	}{
+		{"nothing", "exec -p hello", proto.Chat{Message: "hello", Root: w.cwd}},
+		{"before", "--root / --model m --provider p --max-tokens 5 --no-save --session x.1 exec --prompt hello", proto.Chat{Message: "hello", Root: "/", Model: "m", Provider: "p", MaxTokens: 5, NoSave: true, SessionID: "x.1"}},
+		{"behind", "exec --prompt=hello --root=.. --session known --system-prompt=", proto.Chat{Message: "hello", Root: w.cwd[:len(w.cwd)-2], SessionID: "known-and-more", SystemPrompt: &none}},
+		{"its own name before", "--session known-and exec -p hello", proto.Chat{Message: "hello", Root: w.cwd, SessionID: "known-and-more"}},
+		{"a name that several begin with", "--session twin exec -p hello", proto.Chat{Message: "hello", Root: w.cwd, SessionID: "twin"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, "")
+			f.has(map[string]int{"known-and-more": 0, "twin1": 3, "twin2": 3, "ab1": 1, "ab2": 1})
+			status, out, said := run(t, w.command(append([]string{"--socket", f.socket}, strings.Fields(test.args)...)...), "")
+			if status != 0 || out != "echo: hello\n" || said != "" {
+				t.Errorf("status %d, printed %q, said %q", status, out, said)
+			}
+			got := f.requests()[0]
+			if test.want.SessionID == "" {
+				if !uuid.MatchString(got.SessionID) {
+					t.Errorf("the session is %q", got.SessionID)
+				}
+				got.SessionID = ""
+			}
+			if (got.SystemPrompt == nil) != (test.want.SystemPrompt == nil) || got.SystemPrompt != nil && *got.SystemPrompt != *test.want.SystemPrompt {
+				t.Errorf("the system prompt is %v", got.SystemPrompt)
+			}
+			test.want.Events, test.want.NeedModel, got.SystemPrompt, test.want.SystemPrompt = true, true, nil, nil
+			if got != test.want {
+				t.Errorf("sent %+v\nwant %+v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestExecSession tells what a session brings along.
+func TestExecSession(t *testing.T) {
+	f := newFake(t, "")
+	f.has(map[string]int{"notes": 4, "ab1": 1, "ab2": 1})
+	status, _, said := run(t, newWorld(t).command("--socket", f.socket, "--session", "notes", "exec", "-p", "hello"), "")
+	if status != 0 || said != "Loaded 4 previous messages\n" {
+		t.Errorf("status %d, said %q", status, said)
+	}
+	status, out, said := run(t, newWorld(t).command("--socket", f.socket, "--session", "ab", "exec", "-p", "hello"), "")
+	if status != 1 || out != "" || said != "Error [session]: Several sessions begin with that.\n" || len(f.messages()) != 1 {
+		t.Errorf("the beginning of several: status %d, printed %q, said %q", status, out, said)
+	}
+}
+
+// TestExecMistakes end with status 2 and one line, and nothing is sent.
+func TestExecMistakes(t *testing.T) {
+	f := newFake(t, "")
+	for _, test := range []struct{ args, said string }{
+		{"exec", "Error [usage]: zino exec needs a prompt: zino exec -p TEXT; try zino exec --help\n"},
+		{"exec -p", "Error [usage]: flag needs an argument: 'p' in -p; try zino --help\n"},
+		{"exec -p \t", "Error [usage]: zino exec needs a prompt: "},
+		{"exec -p x more", `Error [usage]: zino exec takes no arguments, but was given "more"`},
+		{"exec -p x --nope", "Error [usage]: unknown flag: --nope; "},
+		{"exec -p x --format xml", `Error [usage]: --format "xml" is neither text nor json`},
+		{"exec -p x --max-tokens 0", "Error [usage]: --max-tokens 0 is not a number of tokens"},
+		{"exec -p x --max-tokens -1", "Error [usage]: --max-tokens -1 is not"},
+		{"exec -p x --root /dev/null", "Error [usage]: --root: /dev/null is not a directory\n"},
+		{"exec -p x --root none", "Error [usage]: --root: stat "},
+		{"exec -p x --host", "Error [usage]: --host and --socket name two daemons: choose one\n"},
+		{"exec -p x --session ../../x", `Error [usage]: "../../x" is no name for a session: `},
+		{"exec -p x --session .hidden", `Error [usage]: ".hidden" is no name`},
+		{"exec -p x --session a/b", `Error [usage]: "a/b" is no name`},
+		{"exec -p x --session=", `Error [usage]: "" is no name`},
+		{"--session ../x", `Error [usage]: "../x" is no name`},
+		{"--format yaml two words", `zino: --format "yaml" is neither`},
+		{"sessions resume ../x", "Error [usage]: "},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			t.Parallel()
+			status, out, said := run(t, newWorld(t).command(append([]string{"--socket", f.socket}, strings.Split(test.args, " ")...)...), "")
+			if status != exitUsage || out != "" || strings.Count(said, "\n") != 1 || !strings.HasPrefix(said, test.said) {
+				t.Errorf("status %d, printed %q, said %q", status, out, said)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		if len(f.messages()) > 0 {
+			t.Errorf("sent %q", f.messages())
+		}
+	})
+}
+
+// TestExecInput appends what comes on standard input.
+func TestExecInput(t *testing.T) {
+	for _, test := range []struct{ name, input, want, said string }{
+		{"text", "a\nb\n", "look\n\na\nb", ""},
+		{"nothing", "", "look", ""},
+		{"blanks", " \n\n", "look", ""},
+		{"binary", "a\x00b", "", "Error [usage]: standard input: it is binary: byte 1 is NUL; give text\n"},
+		{"not UTF-8", "a\xe9b", "", "Error [usage]: standard input: it is not UTF-8 text; convert it first, with iconv\n"},
+		{"an image", "\x89PNG\r\n\x1a\n\x00", "", "Error [usage]: standard input: Images are not taken yet: give text\n"},
+		{"too much", strings.Repeat("x", inputMax+1), "", "Error [usage]: standard input: it has more than 8 MiB: "},
+		{"control characters", "a\x1b[31m\r\n", "look\n\na\x1b[31m", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, "")
+			status, _, said := run(t, newWorld(t).command("--socket", f.socket, "exec", "-p", "look"), test.input)
+			if (status == 0) != (test.said == "") || !strings.HasPrefix(said, test.said) || test.said == "" && said != "" {
+				t.Errorf("status %d, said %q", status, said)
+			}
+			if got := strings.Join(f.messages(), "|"); strings.TrimSpace(got) != test.want {
+				t.Errorf("sent %.100q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// TestExecInputKinds reads what can have something to say only.
+func TestExecInputKinds(t *testing.T) {
+	dir := shortDir(t)
+	write(t, dir+"/file", "from a file")
+	for path, want := range map[string]string{"/dev/null": "", dir: "", dir + "/file": "from a file"} {
+		in, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := (&app{in: in}).input(t.Context())
+		if got != want || err != nil {
+			t.Errorf("%s: %q, %v", path, got, err)
+		}
+		in.Close()
+		if got, err := (&app{in: in}).input(t.Context()); got != "" || err != nil {
+			t.Errorf("closed: %q, %v", got, err)
+		}
+	}
+}
+
+// TestReadInput waits for the first byte as long as it is told to, and for the
+// rest as long as it takes.
+func TestReadInput(t *testing.T) {
+	patience := make(chan time.Time)
+	r, w := io.Pipe()
+	defer w.Close()
+	go func() { patience <- time.Time{} }()
+	if got, err := readInput(t.Context(), r, patience); !errors.Is(err, errSilent) || got != "" {
+		t.Errorf("silence: %q, %v", got, err)
+	}
+	r, w = io.Pipe()
+	go func() {
+		w.Write([]byte("one "))
+		select {
+		case patience <- time.Time{}:
+			t.Error("patience counts after the first byte")
+		default:
+		}
+		w.Write([]byte("two"))
+		w.Close()
+	}()
+	if got, err := readInput(t.Context(), r, nil); err != nil || got != "one two" {
+		t.Errorf("%q, %v", got, err)
+	}
+	r, w = io.Pipe()
+	w.CloseWithError(errors.New("input/output error"))
+	if _, err := readInput(t.Context(), r, nil); err == nil || err.Error() != "input/output error" {
+		t.Errorf("%v", err)
+	}
+	for _, first := range []string{"", "x"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		r, w = io.Pipe()
+		go func() {
+			w.Write([]byte(first))
+			cancel()
+		}()
+		if _, err := readInput(ctx, r, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("interrupted: %v", err)
+		}
+		w.Close()
+	}
+}
+
+// TestExecInterrupted ends with 130, whichever signal it is, and takes the turn
+// along, in JSON too.
+func TestExecInterrupted(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		for format, want := range map[string]string{"text": "so far\n", "json": `{"type":"interrupted"}` + "\n" + `{"type":"error","message":"Interrupted.","code":"canceled"}` + "\n"} {
+			t.Run(signal.String()+" "+format, func(t *testing.T) {
+				t.Parallel()
+				f := newFake(t, "")
+				cmd := newWorld(t).command("--socket", f.socket, "exec", "-p", "wait", "--format", format)
+				var out, said bytes.Buffer
+				cmd.Stdout, cmd.Stderr = &out, &said
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				defer cmd.Process.Kill()
+				f.waiting(t, 1)
+				if err := cmd.Process.Signal(signal); err != nil {
+					t.Fatal(err)
+				}
+				cmd.Wait()
+				<-f.ended
+				if status := cmd.ProcessState.ExitCode(); status != exitInterrupted || said.String() != "^C Interrupted.\n" {
+					t.Errorf("status %d, want 130; said %q", status, &said)
+				}
+				if got := out.String(); got != "" && !strings.HasSuffix(got, want) {
+					t.Errorf("printed %q", got)
+				}
+			})
+		}
+	}
+}
+
+// TestExecInterruptedReading ends while nothing comes on standard input.
+func TestExecInterruptedReading(t *testing.T) {
+	f := newFake(t, "")
+	cmd := newWorld(t).command("--socket", f.socket, "exec", "-p", "look")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	if _, err := in.Write(make([]byte, 1<<17)); err != nil { // more than a pipe holds: it is being read
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	if status := cmd.ProcessState.ExitCode(); status != exitInterrupted || said.String() != "^C Interrupted.\n" || len(f.messages()) > 0 {
+		t.Errorf("status %d, said %q, sent %d messages", status, &said, len(f.messages()))
+	}
+}
+
+// TestExecHead ends quietly when nobody reads its output any more.
+func TestExecHead(t *testing.T) {
+	for _, format := range []string{"text", "json"} {
+		f := newFake(t, "")
+		cmd := newWorld(t).command("--socket", f.socket, "exec", "-p", "flood", "--format", format)
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said bytes.Buffer
+		cmd.Stdout, cmd.Stderr = w, &said
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		w.Close()
+		if _, err := io.ReadFull(r, make([]byte, 100)); err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+		cmd.Wait()
+		<-f.ended
+		if status := cmd.ProcessState.ExitCode(); status != exitError || said.String() != "" {
+			t.Errorf("%s: status %d, said %q", format, status, &said)
+		}
+	}
+}
+
+// TestExecFull tells of a disk that takes no more.
+func TestExecFull(t *testing.T) {
+	for _, args := range [][]string{{"exec", "-p", "hello"}, {"exec", "-p", "hello", "--format", "json"}} {
+		f := newFake(t, "")
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer full.Close()
+		cmd := newWorld(t).command(append(args, "--socket", f.socket)...)
+		var said bytes.Buffer
+		cmd.Stdout, cmd.Stderr = full, &said
+		if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() != exitError || !strings.HasSuffix(said.String(), "no space left on device\n") || strings.Count(said.String(), "\n") != 1 {
+			t.Errorf("%v: %v, said %q", args, err, &said)
+		}
+	}
+}
+
+// TestExecNoDaemon says what is missing, and what to do.
+func TestExecNoDaemon(t *testing.T) {
+	status, out, said := run(t, newWorld(t).command("exec", "-p", "hello"), "")
+	if status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: no model is connected: set ANTHROPIC_API_KEY ") || strings.Count(said, "\n") != 1 {
+		t.Errorf("status %d, said %q", status, said)
+	}
+	for _, flag := range []string{"--socket=none.sock", "--host"} {
+		status, out, said = run(t, newWorld(t).command("exec", "-p", "hello", flag), "")
+		if status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: Could not connect to daemon: ") || !strings.HasSuffix(said, "; is the daemon running? try: zino status\n") {
+			t.Errorf("%s: status %d, said %q", flag, status, said)
+		}
+	}
+}
+
+// TestExecHost sends no root to the host's daemon, and nothing elsewhere.
+func TestExecHost(t *testing.T) {
+	w := newWorld(t)
+	f := newFake(t, w.runtime+"/host.sock")
+	status, out, said := run(t, w.command("exec", "--host", "-p", "hello", "--root", "/"), "")
+	if status != 0 || out != "echo: hello\n" || said != "" || f.requests()[0].Root != "" {
+		t.Errorf("status %d, printed %q, said %q, sent %+v", status, out, said, f.requests())
+	}
+}
+
+// TestPlainOptions has the plain form ask the model that is named.
+func TestPlainOptions(t *testing.T) {
+	f := newFake(t, "")
+	status, out, _ := run(t, newWorld(t).command("--socket", f.socket, "--model", "m", "hello", "you", "--provider=p", "--max-tokens=9"), "")
+	want := proto.Chat{Message: "hello you", NeedModel: true, Model: "m", Provider: "p", MaxTokens: 9}
+	if got := f.requests(); status != 0 || out != "echo: hello you\n" || len(got) != 1 || got[0] != want {
+		t.Errorf("status %d, printed %q, sent %+v", status, out, got)
+	}
+}

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"zino/proto"
+)
+
+// still is an indicator that is not drawn.
+func still() *indicator {
+	return &indicator{width: func() int { return 80 }, now: time.Now}
+}
+
+// drawing returns an indicator that the test draws, its screen and its clock.
+func drawing(width *int) (*indicator, *strings.Builder, *time.Time) {
+	at, screen := time.Unix(1000, 0), &strings.Builder{}
+	n := &indicator{w: screen, width: func() int { return *width }, now: func() time.Time { return at }, began: at, what: "waiting"}
+	return n, screen, &at
+}
+
+// drawn draws and returns what was written for it.
+func drawn(n *indicator, screen *strings.Builder) string {
+	screen.Reset()
+	n.draw()
+	return screen.String()
+}
+
+// TestIndicator says how long, for what, and how much came, in one line.
+func TestIndicator(t *testing.T) {
+	width := 80
+	n, screen, at := drawing(&width)
+	shows := func(want string) {
+		t.Helper()
+		if got := drawn(n, screen); got != want {
+			t.Errorf("drew %q, want %q", got, want)
+		}
+	}
+	shows("\r\x1b[K[0s] waiting")
+	shows("") // nothing is new
+	*at = at.Add(3 * time.Second)
+	n.tokens, n.coming = 1500, 400
+	shows("\r\x1b[K[3s] waiting, 1.6k tokens")
+	*at = at.Add(2 * time.Minute)
+	n.what, n.last, n.tokens = "bash", "ok  \x1b pkg", 2_500_000
+	shows("\r\x1b[K[2m03s] bash, 2.5M tokens: ok  \x1b pkg")
+	width = 20
+	n.last = "日本語のテスト"
+	shows("\r\x1b[K[2m03s] bash, 2.5M…")
+	width = 1
+	shows("\r\x1b[K[2m03s] bash, 2.5M tokens: 日本語のテスト")
+	n.print(func() bool { return true })
+	shows("") // text stands there
+	n.print(func() bool { return false })
+	width, n.tokens, n.coming, n.dim = 20, 0, 0, true
+	shows("\r\x1b[K\x1b[2m[2m03s] bash: 日本…\x1b[0m")
+	screen.Reset()
+	n.end()
+	if screen.String() != "\r\x1b[K" {
+		t.Errorf("the end wrote %q", screen)
+	}
+}
+
+// TestIndicatorAway is gone before anything is printed.
+func TestIndicatorAway(t *testing.T) {
+	width := 40
+	n, screen, _ := drawing(&width)
+	x := &texts{out: printer{w: screen}, thoughts: printer{w: screen}, err: screen, status: n, shared: true}
+	for _, test := range []struct {
+		name, want string
+		do         func() error
+	}{
+		{"a line", "\r\x1b[Ka\n", func() error { return x.line("a") }},
+		{"text", "\r\x1b[Kone", func() error { return x.text("one") }},
+		{"a line in the middle of text", "\nb\n", func() error { return x.line("b") }},
+		{"text goes on", "\r\x1b[K two", func() error { return x.text(" two") }},
+		{"the end of text", "\n", func() error { x.streamed = true; return x.final(proto.AssistantFinal{Text: "one two"}) }},
+		{"a tool's output", "", func() error { return x.output(proto.ToolOutput{Text: "x\ny\n"}) }},
+		{"a tool's end", "\r\x1b[KDone. (0.00s)\n", func() error { return x.finished(proto.ToolFinished{Result: proto.Raw(`{"ok":true}`)}) }},
+		{"the end", "\r\x1b[K", func() error { x.spoke = true; _, err := x.end(turnEnd{}, nil); return err }},
+	} {
+		n.draw()
+		screen.Reset()
+		if err := test.do(); err != nil || screen.String() != test.want {
+			t.Errorf("%s: wrote %q, %v, want %q", test.name, screen, err, test.want)
+		}
+	}
+}
+
+func TestLastLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "\n\n": "", "a\nb\n": "b", "10%\r20%\r": "20%", "a\n \t\n": "a", "x\ty": "x y", "\x1b[32mok\n": "^[[32mok",
+	} {
+		if got := lastLine(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestDiffColours colours what is added, taken away and located.
+func TestDiffColours(t *testing.T) {
+	const diff = "--- a\n+++ b\n@@ -1,2 +1,2 @@\n same\n-old\x1b\n+new\n"
+	want := "--- a\n+++ b\n\x1b[36m@@ -1,2 +1,2 @@\x1b[0m\n same\n\x1b[31m-old^[\x1b[0m\n\x1b[32m+new\x1b[0m\n"
+	if got := diffLines(diff, true); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := diffLines("", true) + diffLines("\n", false); got != "" {
+		t.Errorf("nothing is shown as %q", got)
+	}
+}
