@@ -49,6 +49,15 @@ func (o *Out) Text(delta []byte) error {
 	return o.add(func(b []byte) ([]byte, error) { return wire.AppendChunk(b, delta) })
 }
 
+// Delta sends an assistant_delta to a caller that asked for events, soon: Flush
+// says when. Empty ones are skipped.
+func (o *Out) Delta(text []byte) error {
+	if len(text) == 0 {
+		return o.ctx.Err()
+	}
+	return o.add(func(b []byte) ([]byte, error) { return wire.AppendDelta(b, text) })
+}
+
 // Frame passes on a packet as another service sent it.
 func (o *Out) Frame(payload []byte) error {
 	return o.add(func(b []byte) ([]byte, error) { return wire.AppendFrame(b, payload) })

@@ -55,6 +55,10 @@ func (s *textStream) packet(in *wire.Reader, payload []byte) (done bool, err err
 		err := s.chunk(payload)
 		return false, flushUnless(in.Ready(), s.sink, err)
 	}
+	if s.events != nil && s.plainDelta(payload) {
+		err := s.events.Event(proto.TypeAssistantDelta, payload)
+		return false, flushUnless(in.Ready(), s.sink, err)
+	}
 	typ, err := s.c.typeOf(payload)
 	if err != nil {
 		return false, err
@@ -69,6 +73,13 @@ func (s *textStream) packet(in *wire.Reader, payload []byte) (done bool, err err
 	}
 	err = s.between(typ, payload)
 	return false, flushUnless(in.Ready() || s.sink == nil, s.sink, err)
+}
+
+// plainDelta reports whether a packet is an assistant_delta in our own form,
+// which flow by the thousand: it is known to be well-formed then.
+func (s *textStream) plainDelta(payload []byte) bool {
+	_, ok := wire.DeltaText(payload, s.room())
+	return ok
 }
 
 // between takes a packet that is neither the end nor a chunk in our own form.
@@ -95,15 +106,20 @@ func (s *textStream) chunk(payload []byte) error {
 		s.streamed = true
 		return s.relay.Frame(payload)
 	}
-	if s.scratch == nil {
-		s.scratch = make([]byte, 0, 512)
-	}
-	delta, ok := wire.ChunkDelta(payload, s.scratch)
+	delta, ok := wire.ChunkDelta(payload, s.room())
 	if !ok {
 		return s.slowChunk(payload)
 	}
 	s.streamed = true
 	return s.sink.Text(delta)
+}
+
+// room is where texts are put that do not lie in their packet as they are.
+func (s *textStream) room() []byte {
+	if s.scratch == nil {
+		s.scratch = make([]byte, 0, 512)
+	}
+	return s.scratch
 }
 
 // slowChunk takes a chunk in any other form, such as one with blanks.

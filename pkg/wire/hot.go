@@ -11,15 +11,27 @@ import (
 
 const (
 	chunkHead = `{"type":"chunk","delta":"`
-	chunkTail = `"}`
+	deltaHead = `{"type":"assistant_delta","text":"`
+	textTail  = `"}`
 	maxPing   = 64 // a ping longer than this takes the general way
 )
 
 // AppendChunk appends the frame {"type":"chunk","delta":…}.
 func AppendChunk[T string | []byte](b []byte, delta T) ([]byte, error) {
+	return appendText(b, chunkHead, delta)
+}
+
+// AppendDelta appends the frame {"type":"assistant_delta","text":…}.
+func AppendDelta[T string | []byte](b []byte, delta T) ([]byte, error) {
+	return appendText(b, deltaHead, delta)
+}
+
+// appendText appends the frame of a packet that begins with head and ends with
+// text.
+func appendText[T string | []byte](b []byte, head string, text T) ([]byte, error) {
 	start := len(b)
-	b = append(Begin(b), chunkHead[:len(chunkHead)-1]...)
-	b = append(AppendString(b, delta), '}')
+	b = append(Begin(b), head[:len(head)-1]...)
+	b = append(AppendString(b, text), '}')
 	return b, End(b, start)
 }
 
@@ -27,14 +39,23 @@ func AppendChunk[T string | []byte](b []byte, delta T) ([]byte, error) {
 // The text lies in the payload where it can, else it is appended to
 // scratch[:0]. ok is false for anything else: use the general codec then.
 func ChunkDelta(payload, scratch []byte) (delta []byte, ok bool) {
-	if !IsChunk(payload) || !bytes.HasSuffix(payload, []byte(chunkTail)) || len(payload) < len(chunkHead)+len(chunkTail) {
+	return textOf(payload, chunkHead, scratch)
+}
+
+// DeltaText is ChunkDelta for what AppendDelta writes.
+func DeltaText(payload, scratch []byte) (delta []byte, ok bool) {
+	return textOf(payload, deltaHead, scratch)
+}
+
+func textOf(payload []byte, head string, scratch []byte) (text []byte, ok bool) {
+	if !begins(payload, head) || !bytes.HasSuffix(payload, []byte(textTail)) || len(payload) < len(head)+len(textTail) {
 		return nil, false
 	}
-	text := payload[len(chunkHead) : len(payload)-len(chunkTail)]
+	text = payload[len(head) : len(payload)-len(textTail)]
 	if verbatim(text) {
 		return text, true
 	}
-	quoted := payload[len(chunkHead)-1 : len(payload)-1]
+	quoted := payload[len(head)-1 : len(payload)-1]
 	if end, ok := skipString(quoted, 0); !ok || end != len(quoted) {
 		return nil, false // the last quote is not the end of the delta
 	}
@@ -42,8 +63,10 @@ func ChunkDelta(payload, scratch []byte) (delta []byte, ok bool) {
 }
 
 // IsChunk reports whether payload begins as AppendChunk writes it.
-func IsChunk(payload []byte) bool {
-	return len(payload) > len(chunkHead) && string(payload[:len(chunkHead)]) == chunkHead
+func IsChunk(payload []byte) bool { return begins(payload, chunkHead) }
+
+func begins(payload []byte, head string) bool {
+	return len(payload) > len(head) && string(payload[:len(head)]) == head
 }
 
 // IsPing reports whether payload is a ping with nothing besides its type.

@@ -13,6 +13,10 @@ type chunk struct {
 	Delta string `json:"delta"`
 }
 
+type assistantDelta struct {
+	Text string `json:"text"`
+}
+
 type pong struct {
 	Service string `json:"service"`
 	Version string `json:"version"`
@@ -33,6 +37,33 @@ func TestAppendChunk(t *testing.T) {
 	}
 	if _, err := AppendChunk(nil, strings.Repeat("x", MaxPayload)); err == nil {
 		t.Error("a chunk above the limit was accepted")
+	}
+}
+
+// TestDelta holds that the hand-written form of an event's text is that of the
+// general codec, there and back.
+func TestDelta(t *testing.T) {
+	for _, text := range texts {
+		want, err := AppendObject(nil, "assistant_delta", assistantDelta{text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		frame, err := AppendDelta(nil, text)
+		if err != nil || string(frame) != string(frames(t, string(want))) {
+			t.Errorf("AppendDelta(%q) = %q, %v, want %q", text, frame, err, want)
+		}
+		got, ok := DeltaText(want, nil)
+		if !ok || string(got) != string([]rune(text)) {
+			t.Errorf("DeltaText(%q) = %q, %v", want, got, ok)
+		}
+		if _, ok := ChunkDelta(want, nil); ok {
+			t.Errorf("%q is no chunk", want)
+		}
+	}
+	for _, payload := range []string{``, `{"type":"assistant_delta","text":"a"b"}`, `{"type":"assistant_delta","text":"a","x":1}`, `{"type":"chunk","delta":"a"}`, "{\"type\":\"assistant_delta\",\"text\":\"\xff\"}"} {
+		if got, ok := DeltaText([]byte(payload), nil); ok {
+			t.Errorf("DeltaText(%q) = %q", payload, got)
+		}
 	}
 }
 

@@ -14,7 +14,9 @@ import (
 // tellText passes on a piece of the model's text, soon: Flush says when.
 func (t *turn) tellText(text []byte) error {
 	if t.req.Events {
-		return t.gather(proto.TypeAssistantDelta, proto.AssistantDelta{Text: string(text)})
+		t.telling.Lock()
+		defer t.telling.Unlock()
+		return t.out.Delta(text)
 	}
 	return t.out.Text(text)
 }

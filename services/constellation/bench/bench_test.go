@@ -46,6 +46,9 @@ var table = []row{
 	{"get_history", false, benchLastMessages},
 	{"hard memories", false, benchMemories},
 	{"whole turn", false, benchTurn},
+	{"session deltas", false, benchDeltas},
+	{"session resumed", false, benchResume},
+	{"session first token", false, benchFirstToken},
 }
 
 // TestBenchTable prints the table of goals when it is asked for it. In an

@@ -1,0 +1,270 @@
+package bench_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"strings"
+	"time"
+
+	"zino/pkg/config"
+	"zino/pkg/fakellm"
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+// A turn of a session goes through all services, and its events through
+// zino-rtr, zino-agr, zino-daemon and, where it is told, zino.
+
+// smallDeltas is how many pieces the long answer comes in.
+const smallDeltas = 5000
+
+// sessionWorld is a constellation with a provider of the given turns.
+func (b *bench) sessionWorld(turns ...fakellm.Turn) (*constellation, *fakellm.Server, error) {
+	llm := fakellm.New(turns...)
+	c, err := b.constellation(true, func(cfg *config.Config) {
+		cfg.Provider, cfg.API.BaseURL, cfg.Service.Model = "openai", llm.URL, "fake-model"
+	}, nil, config.Services...)
+	return c, llm, err
+}
+
+func leave(c *constellation, llm *fakellm.Server) {
+	c.stop()
+	llm.Close()
+}
+
+// benchDeltas takes the CPU time of long answers: many small deltas, and one
+// large one.
+func benchDeltas(b *bench) ([]line, error) {
+	many := strings.Repeat("crust", smallDeltas)
+	c, llm, err := b.sessionWorld(
+		fakellm.Turn{Match: "many", Text: many, Size: 5, Bytes: 16 << 10, Times: fakellm.Forever},
+		fakellm.Turn{Match: "large", Text: strings.Repeat("A loaf of bread. ", 2<<20/17), Times: fakellm.Forever},
+		fakellm.Turn{Text: "yes", Times: fakellm.Forever},
+	)
+	defer leave(c, llm)
+	if err != nil {
+		return nil, err
+	}
+	_, parts, err := b.sessionCPU(c, "many", 10)
+	if err != nil {
+		return nil, err
+	}
+	relay := (parts["daemon"] + parts["agr"]) / 2 / smallDeltas
+	large, largeParts, err := b.sessionCPU(c, "large", 5)
+	if err != nil {
+		return nil, err
+	}
+	return []line{
+		{
+			name: "5,000 small deltas as events, CPU per delta and hop", measured: relay, goals: []goal{atMost(2e3)},
+			note: fmt.Sprintf("mean of zino-agr and zino-daemon; a turn: %s", shares(parts)),
+		},
+		{name: "one delta of 2 MB, CPU of all services", measured: large, note: shares(largeParts)},
+	}, nil
+}
+
+func shares(parts map[string]float64) string {
+	var list []string
+	for _, name := range config.Services {
+		list = append(list, fmt.Sprintf("%s %.0f", name, parts[name]/1e3))
+	}
+	return strings.Join(list, ", ") + " us"
+}
+
+// sessionCPU has n turns of as many sessions answered and returns the median
+// CPU time of all services, and of each.
+func (b *bench) sessionCPU(c *constellation, message string, n int) (float64, map[string]float64, error) {
+	client := &rpc.Client{Service: "daemon", Path: c.cfg.Daemon.Socket}
+	defer client.Close()
+	var sums []float64
+	times := map[string][]float64{}
+	for i := range n {
+		before, err := c.clocks()
+		if err != nil {
+			return 0, nil, err
+		}
+		req := proto.Chat{Message: message, SessionID: fmt.Sprintf("%s-%d", strings.Fields(message)[0], i), Events: true}
+		if _, err := rpc.CallText(context.Background(), client, proto.DaemonChat, req, sinkFunc(func([]byte) {})); err != nil {
+			return 0, nil, err
+		}
+		after, err := c.clocks()
+		if err != nil {
+			return 0, nil, err
+		}
+		sum := 0.0
+		for name := range after {
+			times[name] = append(times[name], after[name]-before[name])
+			sum += after[name] - before[name]
+		}
+		sums = append(sums, sum)
+	}
+	parts := map[string]float64{}
+	for name, list := range times {
+		parts[name] = median(list)
+	}
+	return median(sums), parts, nil
+}
+
+// longSession is how many events the session has that is resumed.
+const longSession = 10000
+
+// benchResume takes up a session of 10,000 events: the time until the provider
+// is asked, over reading and decoding its lines once.
+func benchResume(b *bench) ([]line, error) {
+	c, llm, err := b.sessionWorld(fakellm.Turn{Text: "yes", Times: fakellm.Forever})
+	defer leave(c, llm)
+	if err != nil {
+		return nil, err
+	}
+	lines, err := fillSession(c, "long")
+	if err != nil {
+		return nil, err
+	}
+	client := &rpc.Client{Service: "daemon", Path: c.cfg.Daemon.Socket}
+	defer client.Close()
+	var walls, floors []float64
+	for range 8 {
+		n, begin := len(llm.Requests()), time.Now()
+		asked := make(chan error, 1)
+		go func() {
+			_, err := rpc.CallText(context.Background(), client, proto.DaemonChat, proto.Chat{Message: "Go on.", SessionID: "long", Events: true}, sinkFunc(func([]byte) {}))
+			asked <- err
+		}()
+		if _, err := llm.Wait(context.Background(), n+1); err != nil {
+			return nil, err
+		}
+		walls = append(walls, float64(time.Since(begin)))
+		if err := <-asked; err != nil {
+			return nil, err
+		}
+		floors = append(floors, decodeAll(lines))
+	}
+	wall, floor := median(walls), median(floors)
+	return []line{{
+		name: "a session of 10,000 events resumed, until the provider is asked", measured: wall, floor: floor, ratio: wall / floor,
+		note: fmt.Sprintf("wall time; %.1f MB; floor: its lines decoded once", float64(len(lines))/1e6),
+	}}, nil
+}
+
+// fillSession stores a long session of questions, calls and results.
+func fillSession(c *constellation, id string) ([]byte, error) {
+	mem := &rpc.Client{Service: "mem", Path: c.cfg.Mem.Socket}
+	defer mem.Close()
+	var all []byte
+	for i := 0; i < longSession; i += 500 {
+		var events []byte
+		for n := i; n < i+500; n += 4 {
+			events = fmt.Appendf(events, `,{"type":"message","role":"user","text":"Question %d: where is the bread?"}`, n)
+			events = fmt.Appendf(events, `,{"type":"tool_use","id":"call_%d","name":"bash","input":{"command":"ls oven %d"}}`, n, n)
+			events = fmt.Appendf(events, `,{"type":"tool_result","tool_use_id":"call_%d","output":{"ok":true,"data":{"stdout":"bread\n","stderr":"","exit_code":0,"timed_out":false}},"ok":true}`, n)
+			events = fmt.Appendf(events, `,{"type":"message","role":"assistant","text":"It is in the oven, as %d loaves were before."}`, n)
+		}
+		all = append(all, bytes.ReplaceAll(events[1:], []byte(`},{"type"`), []byte("}\n{\"type\""))...)
+		all = append(all, '\n')
+		events[0] = '['
+		req := proto.AppendSession{SessionID: id, Create: true, Events: append(events, ']')}
+		if _, err := rpc.Call(context.Background(), mem, proto.MemAppendSession, req); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func decodeAll(lines []byte) float64 {
+	begin := time.Now()
+	for line := range bytes.Lines(lines) {
+		var event map[string]json.RawMessage
+		if err := json.Unmarshal(line, &event); err != nil {
+			panic(err)
+		}
+	}
+	return float64(time.Since(begin))
+}
+
+// benchFirstToken takes the time from the provider's first token to standard
+// output of zino exec, less what a plain HTTP client needs.
+func benchFirstToken(b *bench) ([]line, error) {
+	const rounds = 30
+	var turns []fakellm.Turn
+	for i := range 2 * rounds {
+		turns = append(turns, fakellm.Turn{Text: strings.Repeat("bread ", 20), Size: 6, Wait: fmt.Sprint(i)})
+	}
+	c, llm, err := b.sessionWorld(turns...)
+	defer leave(c, llm)
+	if err != nil {
+		return nil, err
+	}
+	zino, err := b.binary("zino")
+	if err != nil {
+		return nil, err
+	}
+	var through, plain []float64
+	for i := range rounds {
+		cmd := exec.Command(zino, "--socket", c.cfg.Daemon.Socket, "exec", "-p", "Where is the bread?")
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			return nil, err
+		}
+		cmd.Stderr = b.log
+		if err := start(cmd, false); err != nil {
+			return nil, err
+		}
+		wall, err := firstToken(llm, 2*i, out)
+		if err = errors.Join(err, cmd.Wait()); err != nil {
+			return nil, err
+		}
+		through = append(through, wall)
+		if wall, err = plainToken(llm, 2*i+1); err != nil {
+			return nil, err
+		}
+		plain = append(plain, wall)
+	}
+	added := median(through) - median(plain)
+	return []line{{
+		name: "zino exec, first token from provider to stdout, added", measured: added, floor: median(plain), goals: []goal{atMost(400e3)},
+		note: "wall time through zino-rtr, zino-agr, zino-daemon and zino; floor: an HTTP client",
+	}}, nil
+}
+
+// firstToken opens the gate of a request that waits and takes the time to the
+// first byte of out, which it reads to its end.
+func firstToken(llm *fakellm.Server, n int, out io.Reader) (float64, error) {
+	if _, err := llm.Wait(context.Background(), n+1); err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	llm.Open(fmt.Sprint(n))
+	var one [1]byte
+	_, err := io.ReadFull(out, one[:])
+	wall := float64(time.Since(begin))
+	_, rest := io.Copy(io.Discard, out)
+	return wall, errors.Join(err, rest)
+}
+
+func plainToken(llm *fakellm.Server, n int) (float64, error) {
+	type answer struct {
+		wall float64
+		err  error
+	}
+	came := make(chan answer, 1)
+	body := llm.Requests()[n-1].Body
+	r, w := io.Pipe()
+	go func() {
+		wall, err := firstToken(llm, n, r)
+		came <- answer{wall, err}
+	}()
+	res, err := http.Post(llm.URL+"/chat/completions", "application/json", bytes.NewReader(body))
+	if err == nil {
+		_, err = io.Copy(w, res.Body)
+		err = errors.Join(err, res.Body.Close())
+	}
+	w.CloseWithError(err) // nil: the end
+	a := <-came
+	return a.wall, errors.Join(a.err, err)
+}
