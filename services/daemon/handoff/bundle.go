@@ -16,6 +16,13 @@ var sectionNames = []string{goalSection, starterSection, filesSection, tasksSect
 // none is what a section says that has nothing in it.
 const none = "None known."
 
+// bundle is what is handed on. What is empty in it is not known.
+type bundle struct {
+	goal, starter string
+	files, tasks  []string
+	commands      string
+}
+
 // markdown renders a bundle. The goal is in it as the user wrote it; everything
 // else is made visible.
 func (b bundle) markdown() string {

@@ -40,6 +40,7 @@ func TestWithoutRoot(t *testing.T) {
 		"": "", "/w/p": ".", "/w/p/": "./", "see /w/p/a and /w/p.": "see ./a and ./.", "`/w/p/a`": "`./a`", "(/w/p)": "(.)",
 		"/w/px /w/p.go /w/p-a /w/p_": "/w/px /w/p.go /w/p-a /w/p_", "/mnt/w/p /w//w/p": "/mnt/w/p /w//w/p",
 		"PATH=/w/p/bin:/w/p/sbin": "PATH=./bin:./sbin", "--out=/w/p -L/w/p": "--out=. -L.", "file:///w/p": "file:///w/p",
+		"/w/p/w/p/x": "./w/p/x", "/mnt/w/p/w/p": "/mnt/w/p/w/p", "/w/pw/w/p /w/p": "/w/pw/w/p .",
 		"/w/p\n/w/p": ".\n.", "/w/pé": "/w/pé", "\"/w/p\"": "\".\"",
 	} {
 		p := places{root: "/w/p"}

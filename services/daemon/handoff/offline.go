@@ -5,13 +5,6 @@ import (
 	"strings"
 )
 
-// bundle is what is handed on. What is empty in it is not known.
-type bundle struct {
-	goal, starter string
-	files, tasks  []string
-	commands      string
-}
-
 // wishClip is how much of a wish is quoted, in bytes.
 const wishClip = 400
 

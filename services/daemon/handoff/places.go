@@ -70,29 +70,35 @@ func (p places) withoutRoot(text string) string {
 		return text
 	}
 	var b strings.Builder
+	done := 0
 	for {
-		i := strings.Index(text, p.root)
+		i := strings.Index(text[done:], p.root)
 		if i < 0 {
-			b.WriteString(text)
+			b.WriteString(text[done:])
 			return b.String()
 		}
-		end := i + len(p.root)
-		b.WriteString(text[:i])
-		switch {
-		case !beginsPath(text[:i]) || !endsName(text[end:]):
-			b.WriteString(p.root)
-		case strings.HasPrefix(text[end:], "."):
-			b.WriteString("./") // ".." would be another place
-		default:
-			b.WriteString(".")
-		}
-		text = text[end:]
+		start, end := done+i, done+i+len(p.root)
+		b.WriteString(text[done:start])
+		b.WriteString(p.standIn(text[:start], text[end:]))
+		done = end
 	}
+}
+
+// standIn is what takes the place of the root between two texts.
+func (p places) standIn(before, after string) string {
+	switch {
+	case !beginsPath(before) || !endsName(after):
+		return p.root
+	case strings.HasPrefix(after, "."):
+		return "./" // ".." would be another place
+	}
+	return "."
 }
 
 // beginsPath reports whether a path can begin behind a text: it does not go on
 // with one, but may stand right behind a flag, as in -I/usr/include.
 func beginsPath(before string) bool {
+	before = before[max(0, len(before)-pathMax):] // no further back, however long the text is
 	word := before[strings.LastIndexFunc(before, func(r rune) bool { return !inPath(r) })+1:]
 	return word == "" || word[0] == '-' && !strings.Contains(word, "/")
 }
