@@ -50,12 +50,16 @@ func (e *executor) execute(ctx context.Context, req proto.Execute) (proto.Result
 	return run(ctx, req)
 }
 
-// code returns what has been executed, each as executor:code.
-func (e *executor) code() []string {
+// runs returns what has been executed.
+func (e *executor) runs() []proto.Execute {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var all []string
-	for _, x := range e.ran {
+	return slices.Clone(e.ran)
+}
+
+// code returns what has been executed, each as executor:code.
+func (e *executor) code() (all []string) {
+	for _, x := range e.runs() {
 		all = append(all, x.Executor+":"+x.Code)
 	}
 	return all

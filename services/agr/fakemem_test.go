@@ -20,7 +20,7 @@ type memory struct {
 	mu      sync.Mutex
 	stored  []proto.StoreHard
 	queries []proto.SearchHard
-	found   func(ctx context.Context) (proto.HardMemories, error)
+	found   func(ctx context.Context, req proto.SearchHard) (proto.HardMemories, error)
 	refuse  error // what storing and listing end with
 }
 
@@ -64,14 +64,21 @@ func (m *memory) search(ctx context.Context, req proto.SearchHard) (proto.HardMe
 	if found == nil {
 		return proto.HardMemories{Results: []proto.HardMemory{}}, nil
 	}
-	return found(ctx)
+	return found(ctx, req)
 }
 
 // finds sets what every search finds from now on.
 func (m *memory) finds(results ...proto.HardMemory) {
+	m.searches(func(context.Context, proto.SearchHard) (proto.HardMemories, error) {
+		return proto.HardMemories{Results: results}, nil
+	})
+}
+
+// searches sets how searches end from now on.
+func (m *memory) searches(found func(ctx context.Context, req proto.SearchHard) (proto.HardMemories, error)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.found = func(context.Context) (proto.HardMemories, error) { return proto.HardMemories{Results: results}, nil }
+	m.found = found
 }
 
 // kept returns what has been stored.

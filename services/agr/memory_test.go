@@ -78,7 +78,7 @@ func TestOldMem(t *testing.T) {
 func TestMemoryErrors(t *testing.T) {
 	b, result := memories(t)
 	full := &proto.Error{Code: proto.CodeInternal, Message: "the disk is full"}
-	b.mem.refuse, b.mem.found = full, func(context.Context) (proto.HardMemories, error) { return proto.HardMemories{}, full }
+	b.mem.refuse, b.mem.found = full, func(context.Context, proto.SearchHard) (proto.HardMemories, error) { return proto.HardMemories{}, full }
 	for _, call := range []string{storing, searching} {
 		if got := result(call); got != "Error: the disk is full" {
 			t.Errorf("%s: got %q", call, got)

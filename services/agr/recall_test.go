@@ -98,7 +98,9 @@ func TestHangUpDuringRecall(t *testing.T) {
 	n := newBlocked()
 	b := newBench(t, says(`<tool_call>{"name":"recall","arguments":{"query":"x"}}</tool_call>`), says("never"))
 	b.remembering()
-	b.mem.found = func(ctx context.Context) (proto.HardMemories, error) { return proto.HardMemories{}, n.wait(ctx) }
+	b.mem.found = func(ctx context.Context, _ proto.SearchHard) (proto.HardMemories, error) {
+		return proto.HardMemories{}, n.wait(ctx)
+	}
 	b.leave(request(question, ""), n)
 	if asked := len(b.rtr.asked()); asked != 1 {
 		t.Errorf("%d inferences", asked)

@@ -1,0 +1,253 @@
+package agr
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"zino/pkg/config"
+	"zino/pkg/rpc"
+	"zino/proto"
+	"zino/services/agr/toolbox"
+)
+
+// told makes a request one with events.
+const told = `,"events":true`
+
+var durations = regexp.MustCompile(`"duration_ms":\d+`)
+
+// watch sends one request and returns the packets of its answer, the terminal
+// one last. Durations and made-up identifiers are left out of them.
+func (b *bench) watch(payload string) []string {
+	b.t.Helper()
+	c := b.dial()
+	c.send(payload)
+	return c.rest()
+}
+
+// rest are the packets up to the terminal one, behind which nothing follows.
+func (c *caller) rest() (packets []string) {
+	c.t.Helper()
+	for {
+		p := c.next()
+		packets = append(packets, durations.ReplaceAllString(nameless([]byte(p.raw)), `"duration_ms":0`))
+		switch p.Type {
+		case "done", "error", "result", "":
+			c.send(`{"type":"ping"}`)
+			if p := c.next(); p.Type != "pong" {
+				c.t.Errorf("after the terminal packet came %s", p.raw)
+			}
+			return packets
+		}
+	}
+}
+
+// compare holds packets against those that are wanted.
+func compare(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) || got[i] != want[i] {
+			t.Fatalf("packet %d\n got %.400s\nwant %.400s\nall:\n%s", i+1, strings.Join(got[min(i, len(got)):min(i+1, len(got))], ""),
+				strings.Join(want[min(i, len(want)):min(i+1, len(want))], ""), strings.Join(got, "\n"))
+		}
+	}
+}
+
+func delta(text string) string {
+	return `{"type":"assistant_delta","text":` + quote(text) + `}`
+}
+
+func final(text string) string {
+	return `{"type":"assistant_final","text":` + quote(text) + `}`
+}
+
+func requested(id, name, input string) string {
+	return `{"type":"tool_requested","id":` + quote(id) + `,"name":` + quote(name) + `,"input":` + input + `}`
+}
+
+func begun(id, name string) string {
+	return `{"type":"tool_started","id":` + quote(id) + `,"name":` + quote(name) + `}`
+}
+
+func finished(id, name, result string) string {
+	return `{"type":"tool_finished","id":` + quote(id) + `,"name":` + quote(name) + `,"result":` + result + `,"duration_ms":0}`
+}
+
+// remarks replies with text between packets of other kinds.
+func remarks(text proto.Text) reply {
+	return func(_ context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
+		err := errors.Join(
+			out.Event(proto.TypeNotice, proto.Notice{Kind: "retry", Text: "once more", WaitMS: 5}),
+			out.Event(proto.TypeReasoning, proto.Reasoning{Text: "hm"}),
+			out.Frame([]byte(`{"type":"keepalive"}`)), out.Frame([]byte(`{"type":"novelty"}`)), emit(out, text.Content))
+		return text, err
+	}
+}
+
+const (
+	retrying  = `{"type":"notice","kind":"retry","text":"once more","wait_ms":5}`
+	reasoning = `{"type":"reasoning","text":"hm"}`
+)
+
+// TestEvents: every packet of a turn with several tools, in its place.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	cost := 0.5
+	first := proto.Text{
+		Content: "Look. ", State: proto.Raw(`{"s":1}`), StopReason: "tool_calls", Provider: "anthropic", Model: "m",
+		Usage:     &proto.Usage{InputTokens: 10, OutputTokens: 2, CacheReadTokens: 3, CacheWriteTokens: 4, ReasoningTokens: 1, CostUSD: &cost},
+		ToolCalls: callList(native("a", "bash", `{"command":"ls"}`), native("b", "edit", `{"path":"p"}`), nativeBash("c", "x")),
+	}
+	b := newBench(t, remarks(first), says("Do", "ne."))
+	b.exc.returns(proto.Result{Stdout: "out"})
+	b.exc.carries(func(_ context.Context, req proto.Call, out *rpc.Out) (proto.CallResult, error) {
+		if req.Tool == "edit" {
+			return proto.CallResult{Result: toolbox.Failed("old_not_found", "no"), Diff: "-a\n+b\n"}, nil
+		}
+		return proto.CallResult{Result: toolbox.Ran(proto.Result{Stdout: "f"})}, errors.Join(
+			out.Event(proto.TypeToolOutput, proto.ToolOutput{Text: "f", LeftOut: 7}), out.Event("novelty", proto.Empty{}), out.Event(proto.TypeToolOutput, proto.ToolOutput{Text: "g"}))
+	})
+	got := b.watch(request(question, told+inSession))
+	compare(t, got,
+		retrying, reasoning, delta("Look. "),
+		`{"type":"assistant_final","text":"Look. ","reasoning_state":{"s":1}}`,
+		requested("a", "bash", `{"command":"ls"}`), requested("b", "edit", `{"path":"p"}`), requested("c", "execute_bash", `{"code":"x"}`),
+		`{"type":"usage","input_tokens":10,"output_tokens":2,"cache_read_tokens":3,"cache_write_tokens":4,"reasoning_tokens":1,"cost_usd":0.5,"provider":"anthropic","model":"m"}`,
+		begun("a", "bash"), `{"type":"tool_output","id":"a","text":"f","left_out":7}`, `{"type":"tool_output","id":"a","text":"g"}`, finished("a", "bash", ran("f")),
+		begun("b", "edit"), `{"type":"tool_finished","id":"b","name":"edit","result":{"ok":false,"error":{"code":"old_not_found","message":"no"}},"duration_ms":0,"diff":"-a\n+b\n"}`,
+		begun("c", "execute_bash"), finished("c", "execute_bash", ran("out")),
+		delta("Do"), delta("ne."), final("Done."),
+		`{"type":"done","full_text":"Done.","iterations":2,"usage":{"input_tokens":10,"output_tokens":2,"cache_read_tokens":3,"cache_write_tokens":4,"reasoning_tokens":1,"cost_usd":0.5}}`,
+	)
+	for i, req := range b.rtr.asked() {
+		if !req.Events || req.Stream {
+			t.Errorf("inference %d is asked with events %v, stream %v", i+1, req.Events, req.Stream)
+		}
+	}
+	want := []string{ran("f"), `{"ok":false,"error":{"code":"old_not_found","message":"no"}}`, ran("out")}
+	if results := toolResults(t, b.rtr.asked()[1]); !slices.Equal(results, want) {
+		t.Errorf("the model sees %q", results)
+	}
+}
+
+// TestStateWithoutText: where there is no text, the first call has the state.
+// White space around blocks is no text.
+func TestStateWithoutText(t *testing.T) {
+	t.Parallel()
+	b := newBench(t,
+		replies(proto.Text{ToolCalls: callList(native("a", "read", `{}`), native("b", "read", `{}`)), State: proto.Raw(`[1]`)}),
+		replies(proto.Text{Content: "\n" + bash("x") + "\n", State: proto.Raw(`[2]`)}),
+		replies(proto.Text{Content: "Done.", State: proto.Raw(`[3]`)}))
+	var got []string
+	for _, packet := range b.watch(request(question, told+inSession)) {
+		if strings.Contains(packet, "requested") || strings.Contains(packet, "final") {
+			got = append(got, packet)
+		}
+	}
+	compare(t, got,
+		`{"type":"tool_requested","id":"a","name":"read","input":{},"reasoning_state":[1]}`, requested("b", "read", "{}"),
+		`{"type":"tool_requested","id":"","name":"execute_bash","input":{"code":"x"},"reasoning_state":[2]}`,
+		`{"type":"assistant_final","text":"Done.","reasoning_state":[3]}`)
+}
+
+// TestPlainEvents: a plain run with events asks the model as ever, and its calls
+// are told as a session's are.
+func TestPlainEvents(t *testing.T) {
+	t.Parallel()
+	answer := "a " + bash("1") + " b " + block("nope", "x") + "<task>{}</task><tool_call>["
+	script := []reply{says("a ", bash("1"), " b "+block("nope", "x")+"<task>{}</task><tool_", "call>["), costing(proto.Text{Content: "Done.", Provider: "p"}, 1, 2)}
+	b, quiet := newBench(t, script...), newBench(t, script...)
+	b.exc.returns(proto.Result{Stdout: "out"})
+	quiet.exc.returns(proto.Result{Stdout: "out"})
+	got := b.watch(request(question, told))
+	_, last := quiet.ask(request(question, `,"stream":true`))
+	compare(t, got,
+		delta("a "), requested("", "execute_bash", `{"code":"1"}`), begun("", "execute_bash"), finished("", "execute_bash", ran("out")),
+		delta(" b "), requested("", "nope", `{"code":"x"}`), begun("", "nope"), finished("", "nope", string(toolbox.Failed("unknown_tool", "Unknown tool function 'nope'"))),
+		requested("", "task", `{}`), begun("", "task"), finished("", "task", string(toolbox.Failed("invalid_input", "Unknown skill ''"))),
+		delta("<tool_call>["), final("a  b <tool_call>["),
+		delta("Done."), final("Done."), `{"type":"usage","input_tokens":1,"output_tokens":2,"cache_read_tokens":1,"cache_write_tokens":2,"reasoning_tokens":3,"provider":"p"}`,
+		last.raw)
+	for i, want := range quiet.rtr.asked() {
+		if req := b.rtr.asked()[i]; string(req.Messages) != string(want.Messages) || req.Tools != nil {
+			t.Errorf("inference %d of %s\n got %s\nwant %s", i+1, answer, req.Messages, want.Messages)
+		}
+	}
+}
+
+// TestPacedEvents: the reader has each piece before the model writes on. A
+// bracket that may begin a tag comes with what follows it.
+func TestPacedEvents(t *testing.T) {
+	t.Parallel()
+	goOn := make(chan struct{})
+	b := newBench(t, func(ctx context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
+		for _, piece := range []string{"one ", "two <", "b>"} {
+			if err := errors.Join(emit(out, piece), until(ctx, goOn)); err != nil {
+				return proto.Text{}, err
+			}
+		}
+		return proto.Text{Content: "one two <b>"}, nil
+	})
+	c := b.dial()
+	c.send(request(question, told+inSession))
+	for _, visible := range [][]string{{"one "}, {"two "}, {"<", "b>"}} {
+		for _, text := range visible {
+			if p := c.next(); p.raw != delta(text) {
+				t.Fatalf("got %s, want %q", p.raw, text)
+			}
+		}
+		goOn <- struct{}{}
+	}
+	compare(t, c.rest(), final("one two <b>"), `{"type":"done","full_text":"one two <b>","iterations":1}`)
+}
+
+// TestEventsOfSkills: the inferences of a skill are counted, their notices are
+// passed on, and their text is nobody's business.
+func TestEventsOfSkills(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, asks("", native("a", "task", `{"skill":"disk","request":"x"}`)), remarks(proto.Text{Content: "understood"}),
+		costing(proto.Text{Content: "code", Model: "m"}, 5, 6), says("Done."))
+	b.exc.returns(proto.Result{Stdout: "90%"})
+	compare(t, b.watch(request(question, told+inSession)),
+		requested("a", "task", `{"skill":"disk","request":"x"}`), begun("a", "task"), retrying,
+		`{"type":"usage","input_tokens":5,"output_tokens":6,"cache_read_tokens":1,"cache_write_tokens":2,"reasoning_tokens":3,"model":"m"}`,
+		finished("a", "task", ran("90%")), delta("Done."), final("Done."),
+		`{"type":"done","full_text":"Done.","iterations":2,"usage":{"input_tokens":5,"output_tokens":6,"cache_read_tokens":1,"cache_write_tokens":2,"reasoning_tokens":3}}`)
+}
+
+// TestEventsAtTheLimit: what the last answer said is told, and that the limit is
+// reached; of its calls, which are not carried out, nothing is.
+func TestEventsAtTheLimit(t *testing.T) {
+	t.Parallel()
+	b := startBench(t, func(cfg *config.Config) { cfg.Agr.SessionIterations = 2 },
+		asks("one", nativeBash("a", "x")), replies(proto.Text{Content: "two" + bash("y"), ToolCalls: callList(nativeBash("b", "z")), State: proto.Raw(`[1]`)}))
+	got := b.watch(request(question, told+inSession))
+	compare(t, got[:len(got)-1],
+		delta("one"), final("one"), requested("a", "execute_bash", `{"code":"x"}`), begun("a", "execute_bash"), finished("a", "execute_bash", ran("")),
+		delta("two"), final("two"),
+		`{"type":"notice","kind":"limit","text":"The limit of 2 inferences is reached; what the last answer asked for was not carried out."}`)
+	if last := got[len(got)-1]; !strings.HasPrefix(last, `{"type":"error","message":"The turn has reached its limit of 2 inferences`) || !strings.Contains(last, `"too_large"`) {
+		t.Errorf("last packet %s", last)
+	}
+	if got := b.exc.code(); !slices.Equal(got, []string{"bash:x"}) {
+		t.Errorf("executed %q", got)
+	}
+}
+
+// TestErrorAfterEvents: what was held back is told before the error.
+func TestErrorAfterEvents(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{inSession, ""} {
+		b := newBench(t, func(_ context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
+			if err := errors.Join(emit(out, "par"), emit(out, "tial <task>{")); err != nil {
+				return proto.Text{}, err
+			}
+			return proto.Text{}, &proto.Error{Code: proto.CodeBusy, Message: "cut", Kind: "http_status", Status: 529}
+		})
+		compare(t, b.watch(request(question, told+mode)), delta("par"), delta("tial "), delta("<task>{"),
+			`{"type":"error","message":"Agentic runtime error: rtr error: cut","code":"busy","service":"rtr","kind":"http_status","status":529}`)
+	}
+}
