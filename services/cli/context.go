@@ -28,11 +28,18 @@ func (a *app) contextCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			req := proto.Preview{SessionID: a.session, Root: root}
+			req := proto.Preview{Root: root}
 			if a.systemPromptSet {
 				req.SystemPrompt = &a.systemPrompt
 			}
-			return a.withDaemon(cmd, func(ctx context.Context, d *daemon) error { return a.context(ctx, d, req, summary) })
+			return a.withDaemon(cmd, func(ctx context.Context, d *daemon) (err error) {
+				if a.session != "" {
+					if req.SessionID, _, err = a.sessionOf(ctx, d); err != nil {
+						return err
+					}
+				}
+				return a.context(ctx, d, req, summary)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&summary, "summary", false, "print the table only")

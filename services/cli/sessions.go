@@ -64,16 +64,36 @@ last. Where there is none of that name it is begun. --root and the AGENTS.md of
 now hold, not those of then.`,
 		Example: "  zino sessions resume\n  zino sessions resume 550e",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			find := oneSession
 			if len(args) == 0 {
-				return a.resume(cmd.Context(), "")
+				find = a.latestSession
 			}
-			id, err := oneSession(cmd, args)
+			id, err := find(cmd, args)
 			if err != nil {
 				return err
 			}
 			return a.resume(cmd.Context(), id)
 		},
 	}
+}
+
+// latestSession is the id of the session that changed last. That there is none
+// is said before a model is looked for.
+func (a *app) latestSession(cmd *cobra.Command, _ []string) (id string, err error) {
+	err = guarded(cmd.Context(), func(ctx context.Context) error {
+		d, _, err := a.open(false)
+		if err != nil {
+			return err
+		}
+		defer d.close()
+		found, err := forward(ctx, d, "mem", proto.MemFindSession, proto.FindSession{})
+		if errors.Is(err, proto.ErrNotFound) {
+			return &proto.Error{Code: proto.CodeNotFound, Kind: "session", Message: "No sessions found to resume"}
+		}
+		id = found.SessionID
+		return err
+	})
+	return id, err
 }
 
 func (a *app) sessionsForkCommand() *cobra.Command {

@@ -111,6 +111,9 @@ func (f *fakeSessions) listed(req proto.ListSessions) (proto.SessionList, error)
 
 func (f *fakeSessions) find(req proto.FindSession) (found proto.SessionSummary, err error) {
 	n := 0
+	if req.SessionID == "" && len(f.list) > 0 {
+		return f.list[0], nil
+	}
 	for _, s := range f.list {
 		if s.SessionID == req.SessionID {
 			return s, nil
@@ -271,6 +274,17 @@ func TestSessionsResumeMistakes(t *testing.T) {
 		if status != exitUsage || out != "" || !strings.Contains(said, want) || strings.Count(said, "\n") != 1 {
 			t.Errorf("%s: status %d, printed %q, said %q", args, status, out, said)
 		}
+	}
+}
+
+// TestSessionsResumeNone says that there is nothing to go on with before it asks
+// for a model.
+func TestSessionsResumeNone(t *testing.T) {
+	t.Parallel()
+	newFakeSessions(t).expect(t, "sessions resume", 1, "", "Error [session]: No sessions found to resume\n")
+	status, out, said := run(t, newWorld(t).command("--socket", "none", "sessions", "resume"), "")
+	if status != 1 || out != "" || !strings.Contains(said, "Could not connect to daemon: ") || strings.Count(said, "\n") != 1 {
+		t.Errorf("no daemon: status %d, printed %q, said %q", status, out, said)
 	}
 }
 

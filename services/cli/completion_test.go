@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// script is the completions for a shell, in a file, with a directory of
+// programs in which this one is called zino.
+func script(t *testing.T, shell string) (file, bin string) {
+	t.Helper()
+	status, text, said := run(t, newWorld(t).command("completion", shell), "")
+	if status != 0 || said != "" {
+		t.Fatalf("status %d, said %q", status, said)
+	}
+	dir := shortDir(t)
+	file, bin = filepath.Join(dir, "_zino"), filepath.Join(dir, "bin")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	self, err := filepath.Abs(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(bin, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self, filepath.Join(bin, "zino")); err != nil {
+		t.Fatal(err)
+	}
+	return file, bin
+}
+
+// shell is a command line for a shell in a world where zino can be called.
+func shellIn(t *testing.T, w world, bin string, line ...string) *exec.Cmd {
+	t.Helper()
+	cmd := w.command()
+	path, err := exec.LookPath(line[0])
+	if err != nil {
+		t.Fatalf("%v: install it, or run make need", err)
+	}
+	cmd.Path, cmd.Args = path, line
+	cmd.Env = append(cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"), "TZ=UTC", "TERM=dumb", "PS1=ready> ")
+	return cmd
+}
+
+// TestCompletionSyntax has each shell read its script.
+func TestCompletionSyntax(t *testing.T) {
+	t.Parallel()
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		file, bin := script(t, shell)
+		if status, out, said := run(t, shellIn(t, newWorld(t), bin, shell, "-n", file), ""); status != 0 || out+said != "" {
+			t.Errorf("%s: status %d, %s%s", shell, status, out, said)
+		}
+	}
+}
+
+// TestCompletionBash presses Tab in a shell that has no completions but these.
+func TestCompletionBash(t *testing.T) {
+	t.Parallel()
+	file, bin := script(t, "bash")
+	w, f := newWorld(t), newFakeSessions(t, "550e8400", "7c1a", "7d")
+	w.daemon(t, f.socket)
+	x := onTerminal(t, shellIn(t, w, bin, "bash", "--noprofile", "--norc", "-i"))
+	for _, line := range []string{"bind 'set enable-bracketed-paste off'", "source " + file, "alias z=zino"} {
+		x.types(line + "\r")
+	}
+	for _, test := range []struct{ typed, shown string }{
+		{"zino sessi\t", "zino sessions "},
+		{"zino sessions sh\t", "zino sessions show "},
+		{"zino sessions show 5\t", "zino sessions show 550e8400 "},
+		{"zino sessions rm 550e8400 7c\t", "zino sessions rm 550e8400 7c1a "},
+		{"zino --session 7\t\t", "(words of 7d)"},
+		{"zino --session=5\t", "zino --session=550e8400 "},
+		{"zino --provider openr\t", "zino --provider openrouter "},
+		{"zino exec --format=j\t", "zino exec --format=json "},
+		{"zino sessions export 7c1a --format m\t", "zino sessions export 7c1a --format md "},
+		{"zino usage --by mo\t", "zino usage --by model "},
+		{"zino auth set g\t", "zino auth set gemini "},
+	} {
+		x.types(test.typed)
+		x.shows(test.shown)
+		x.types("\x15\x0b") // the line is taken back
+	}
+	x.types("exit\r")
+	<-x.ended
+}
+
+// TestCompletionZsh presses Tab as well.
+func TestCompletionZsh(t *testing.T) {
+	t.Parallel()
+	file, bin := script(t, "zsh")
+	w, f := newWorld(t), newFakeSessions(t, "550e8400", "7c1a")
+	w.daemon(t, f.socket)
+	cmd := shellIn(t, w, bin, "zsh", "-f", "-i")
+	cmd.Env = append(cmd.Env, "TERM=xterm")
+	x := onTerminal(t, cmd)
+	x.types("fpath=(" + filepath.Dir(file) + " $fpath); autoload -U compinit && compinit -D -u && print loaded $_comps[zino]\r")
+	x.shows("loaded _zino")
+	for _, test := range []struct{ typed, shown string }{
+		{"echo a; zino sessi\t", "sessions"},
+		{"zino sessions show 5\t", "550e8400"},
+		{"zino --format j\t", "json"},
+	} {
+		x.types(test.typed)
+		x.shows(test.shown)
+		x.types("\x15")
+	}
+	x.types("exit\r")
+	<-x.ended
+}
+
+// TestCompletionFish asks the shell what it would show.
+func TestCompletionFish(t *testing.T) {
+	t.Parallel()
+	file, bin := script(t, "fish")
+	w, f := newWorld(t), newFakeSessions(t, "550e8400", "7c1a")
+	w.daemon(t, f.socket)
+	for _, test := range []struct{ line, want string }{
+		{"zino sessi", "sessions\tearlier conversations: list, show, resume, search, export, fork, rm\n"},
+		{"zino sessions show ", "7c1a\twords of 7c1a\n550e8400\twords of 550e8400\n"},
+		{"zino sessions fork 7c1a ", ""},
+		{"zino --format=", "--format=json\n--format=text\n"},
+		{"zino describe r", "rtr\n"},
+	} {
+		status, out, said := run(t, shellIn(t, w, bin, "fish", "--no-config", "-c", "source "+file+"; complete -C "+"'"+test.line+"'"), "")
+		if status != 0 || out != test.want || said != "" {
+			t.Errorf("%s: status %d, printed %q, said %q, want %q", test.line, status, out, said, test.want)
+		}
+	}
+}
+
+// TestCompletionQuiet: where no daemon answers none is started, and where one
+// fails nothing is said.
+func TestCompletionQuiet(t *testing.T) {
+	t.Parallel()
+	f := newFakeSessions(t, "abc")
+	f.with(func() { f.fails = os.ErrPermission })
+	w := newWorld(t)
+	if err := os.WriteFile(filepath.Join(w.home, "bad.toml"), []byte("[api\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"__complete", "sessions", "show", ""},
+		{"__complete", "--socket", f.socket, "sessions", "show", ""},
+		{"__complete", "--socket", "none", "--session", ""},
+		{"__complete", "--config", filepath.Join(w.home, "bad.toml"), "sessions", "rm", ""},
+	} {
+		status, out, said := run(t, w.command(args...), "")
+		if status != 0 || out != ":36\n" || said != "Completion ended with directive: ShellCompDirectiveNoFileComp, ShellCompDirectiveKeepOrder\n" {
+			t.Errorf("%q: status %d, printed %q, said %q", args, status, out, said)
+		}
+	}
+	if left, err := os.ReadDir(w.runtime); err != nil || len(left) > 0 {
+		t.Errorf("made: %v, %v", left, err)
+	}
+}
+
+// TestCompletionForeign: the words of a session come from anywhere.
+func TestCompletionForeign(t *testing.T) {
+	t.Parallel()
+	f := newFakeSessions(t)
+	f.add("abc", "\x1b[2J\ttab\nline\u202e "+strings.Repeat("long ", 100))
+	_, out, _ := run(t, f.command(t, "__complete", "--session", ""), "")
+	if out != "abc\t^[[2J tab line\\u202e long long long lon…\n:36\n" {
+		t.Errorf("printed %q", out)
+	}
+}
+
+// TestCompletionHelp says how to install it.
+func TestCompletionHelp(t *testing.T) {
+	t.Parallel()
+	for shell, want := range map[string]string{
+		"bash": "~/.local/share/bash-completion/completions/zino", "zsh": "fpath+=~/.zfunc", "fish": "~/.config/fish/completions/zino.fish",
+	} {
+		status, out, said := run(t, newWorld(t).command("completion", shell, "--help"), "")
+		if status != 0 || said != "" || !strings.Contains(out, want) {
+			t.Errorf("%s: status %d, said %q, printed %s", shell, status, said, out)
+		}
+	}
+	status, out, said := run(t, newWorld(t).command("completion"), "")
+	if status != exitUsage || out != "" || said != "zino: zino completion: name one of: bash, fish, zsh; try zino completion --help\n" {
+		t.Errorf("no shell: status %d, printed %q, said %q", status, out, said)
+	}
+	status, out, said = run(t, newWorld(t).command("completion", "tcsh"), "")
+	if status != exitUsage || out != "" || !strings.Contains(said, `there is no command "tcsh"`) {
+		t.Errorf("another shell: status %d, printed %q, said %q", status, out, said)
+	}
+}
