@@ -10,4 +10,5 @@ var Changelog = []string{
 	"4  2026-11-21  mem: list, get, update and delete hard memories, list channels; filters, min_score and explain of search_hard",
 	"5  2026-11-21  ctx: build with session_id and context_tokens; budgets; created of store_hard",
 	"6  2026-11-21  turns of the terminal agent: session_id, root, system_prompt, events and more of the daemon's chat and of run; context and handoff; tools of agr; call of exc; root of execute and of sys get",
+	"7  2026-11-21  the file REPL: pages, eval, watch, attach, result, events and started of repl",
 }

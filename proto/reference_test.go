@@ -23,6 +23,7 @@ var roles = map[string]string{
 	"agr":    "The agent's loop: asks the model and carries out what it asks for.",
 	"rtr":    "Routes inferences to a language model. It alone holds the provider's key.",
 	"exc":    "Runs code.",
+	"repl":   "The file REPL: live pages and programs, each with a Markdown file of what was run in it.",
 }
 
 // section is one service in the reference.

@@ -31,7 +31,7 @@ func (c *Config) check(file string, set keys) error {
 	return nil
 }
 
-func (c *Config) rules() []rule { return append(c.keyRules(), c.tableRules()...) }
+func (c *Config) rules() []rule { return slices.Concat(c.keyRules(), c.Repl.rules(), c.tableRules()) }
 
 func (c *Config) keyRules() []rule {
 	seconds := "a number of seconds, 0 to 86400 (0: no limit)"

@@ -40,6 +40,7 @@ type Config struct {
 	Exc     Exc     `toml:"exc"`
 	Mem     Mem     `toml:"mem"`
 	Ctx     Ctx     `toml:"ctx"`
+	Repl    Repl    `toml:"repl"`
 	Logging Logging `toml:"logging"`
 }
 
@@ -131,6 +132,7 @@ func Default() *Config {
 			Socket: "/run/zino/ctx.sock", HistoryLimit: 50, HardMemoryTopK: 3,
 			ExamplesTokens: 8000, MemoriesTokens: 8000, HistoryTokens: 32000,
 		},
+		Repl:    defaultRepl(),
 		Logging: Logging{Level: "INFO"},
 	}
 }
