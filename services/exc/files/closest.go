@@ -11,7 +11,7 @@ const (
 	closestMax = 3       // lines shown
 	searchMax  = 4 << 20 // bytes of a file searched for close lines
 	lineMax    = 200     // bytes of a line compared and shown
-	closeness  = 0.5     // similarity of what is worth showing
+	closeness  = 0.45    // similarity of what is worth showing
 )
 
 // advice says what a model may have meant by a text that is not in the file.
@@ -88,39 +88,57 @@ func beginning(line string) string {
 	return line[:wholeCharacters([]byte(line[:lineMax]))]
 }
 
-// matcher measures how like lines are to one: by the pairs of neighbouring
-// bytes that they share (Dice's coefficient), whatever the space around.
+// matcher measures how like lines are to one, whatever the space around them
+// and the case: by the pairs of neighbouring bytes that they share. A line that
+// nearly holds the one wanted is like it, too.
 type matcher struct {
+	exact  string
 	wanted string
-	pairs  map[[2]byte]int
-	seen   map[[2]byte]int // of the line under comparison
+	pairs  [1 << 16]uint16 // how often each pair is in the line wanted
 }
 
 func newMatcher(wanted string) *matcher {
-	m := &matcher{strings.TrimSpace(beginning(wanted)), map[[2]byte]int{}, map[[2]byte]int{}}
+	exact := strings.TrimSpace(beginning(wanted))
+	m := &matcher{exact: exact, wanted: strings.ToLower(exact)}
 	for i := range len(m.wanted) - 1 {
-		m.pairs[[2]byte{m.wanted[i], m.wanted[i+1]}]++
+		m.pairs[pair(m.wanted, i)]++
 	}
 	return m
 }
 
+// pair is the number of the pair that begins at i.
+func pair(line string, i int) int { return int(line[i])<<8 | int(line[i+1]) }
+
 // similarity is between 0 and 1.
 func (m *matcher) similarity(line string) float64 {
 	line = strings.TrimSpace(line)
-	if line == m.wanted && line != "" {
+	if line == m.exact && line != "" {
 		return 1
 	}
-	if len(line) < 2 || len(m.wanted) < 2 {
+	if line = strings.ToLower(line); len(line) < 2 || len(m.wanted) < 2 {
 		return 0
 	}
-	clear(m.seen)
-	shared := 0
+	shared := float64(m.shared(line))
+	dice := 2 * shared / float64(len(line)+len(m.wanted)-2)
+	if held := shared / float64(len(m.wanted)-1); held >= 0.75 {
+		return 0.9 * max(dice, held)
+	}
+	return 0.9 * dice
+}
+
+// shared counts the pairs of the line wanted that line has, each as often as
+// both have it.
+func (m *matcher) shared(line string) int {
+	var room [2 * lineMax]uint16
+	taken := room[:0]
 	for i := range len(line) - 1 {
-		pair := [2]byte{line[i], line[i+1]}
-		if m.seen[pair] < m.pairs[pair] {
-			m.seen[pair]++
-			shared++
+		if p := pair(line, i); m.pairs[p] > 0 {
+			m.pairs[p]--
+			taken = append(taken, uint16(p))
 		}
 	}
-	return 2 * float64(shared) / float64(len(line)+len(m.wanted)-2)
+	for _, p := range taken {
+		m.pairs[p]++
+	}
+	return len(taken)
 }

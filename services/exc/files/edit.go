@@ -40,8 +40,13 @@ func (f *Files) Edit(ctx context.Context, root string, input []byte) (Reply, err
 	if err != nil {
 		return Reply{}, err
 	}
+	return persist(path, func() (Reply, error) { return f.edit(ctx, root, path, in) })
+}
+
+// persist makes attempts until one is not disturbed by somebody else.
+func persist(path string, attempt func() (Reply, error)) (Reply, error) {
 	for range attempts {
-		reply, err := f.edit(ctx, root, path, in)
+		reply, err := attempt()
 		if !errors.Is(err, errReplaced) {
 			return reply, err
 		}

@@ -1,0 +1,161 @@
+package files
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestEdit(t *testing.T) {
+	tests := []struct {
+		name, before, old, new string
+		expected               any
+		after                  string
+		replaced               int64
+	}{
+		{"one", "a b c", "b", "B", nil, "a B c", 1},
+		{"said to be one", "a b c", "b", "B", 1, "a B c", 1},
+		{"null is absent", "a b c", "b", "B", literal("null"), "a B c", 1},
+		{"number in a string", "b b", "b", "B", "2", "B B", 2},
+		{"number with a fraction of 0", "b b", "b", "B", literal("2.0"), "B B", 2},
+		{"not overlapping", "aaaaa", "aa", "b", 2, "bba", 2},
+		{"removed", "a b c", " b", "", nil, "a c", 1},
+		{"all of it", "abc", "abc", "", nil, "", 1},
+		{"new contains old", "a", "a", "aaa", nil, "aaa", 1},
+		{"nothing new", "a b", "b", "b", nil, "a b", 1},
+		{"lines", "one\ntwo\nthree\n", "two\nthree", "2\n3", nil, "one\n2\n3\n", 1},
+		{"CRLF stays", "one\r\ntwo\r\n", "two", "2", nil, "one\r\n2\r\n", 1},
+		{"CRLF meant", "one\r\ntwo\r\n", "one\r\n", "", nil, "two\r\n", 1},
+		{"no newline at the end", "one\ntwo", "two", "2", nil, "one\n2", 1},
+		{"BOM stays", "\ufeffone", "one", "1", nil, "\ufeff1", 1},
+		{"separators stay", "a\u2028b\u0085c\x0bd", "b", "B", nil, "a\u2028B\u0085c\x0bd", 1},
+		{"characters", "äöü", "ö", "€", nil, "ä€ü", 1},
+		{"composed is not decomposed", "e\u0301 \u00e9", "\u00e9", "e", nil, "e\u0301 e", 1},
+		{"no pattern", "a.c abc $1", "a.c", `$1\1`, nil, `$1\1 abc $1`, 1},
+		{"NUL", "a\x00b", "\x00", "-", nil, "a-b", 1},
+	}
+	dir := place(t)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := put(t, dir, "file", tt.before)
+			a := args{"path": "file", "old": tt.old, "new": tt.new, "unknown": []int{1}}
+			if tt.expected != nil {
+				a["expected_replacements"] = tt.expected
+			}
+			got := must(t, New().Edit, dir, a)
+			if got.Data != (Edited{path, tt.replaced}) || holds(t, path) != tt.after {
+				t.Errorf("got %+v, the file holds %q", got, holds(t, path))
+			}
+		})
+	}
+}
+
+// literal is a value as it stands in JSON.
+type literal string
+
+// MarshalJSON is the value itself.
+func (l literal) MarshalJSON() ([]byte, error) { return []byte(l), nil }
+
+func TestEditErrors(t *testing.T) {
+	dir := place(t)
+	path := put(t, dir, "file", "one two\ntwo three\n")
+	put(t, dir, "latin1", "na\xefve")
+	if err := os.Truncate(put(t, dir, "huge", "x"), EditMax+1); err != nil {
+		t.Fatal(err)
+	}
+	put(t, dir, "many", strings.Repeat("x", 1000))
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, to := range map[string]string{"loop": "loop", "nowhere": "gone"} {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tests := []struct {
+		name          string
+		a             args
+		code, message string
+	}{
+		{"not there", args{"path": "gone", "old": "x"}, PathError, "File not found: " + dir + "/gone"},
+		{"link to nothing", args{"path": "nowhere", "old": "x"}, PathError, "File not found"},
+		{"links in a circle", args{"path": "loop", "old": "x"}, PathError, "symbolic links"},
+		{"in a file", args{"path": "file/x", "old": "x"}, PathError, "not a directory"},
+		{"directory", args{"path": ".", "old": "x"}, ReadError, "is a directory"},
+		{"pipe", args{"path": "pipe", "old": "x"}, ReadError, "is a named pipe"},
+		{"no text", args{"path": "latin1", "old": "v"}, ReadError, "byte 0xef at offset 2 is not UTF-8"},
+		{"too large", args{"path": "huge", "old": "x"}, ReadError, "larger than the 64 MiB"},
+		{"grows too large", args{"path": "many", "old": "x", "new": strings.Repeat("y", EditMax/1000+1), "expected_replacements": 1000}, WriteError, "would become larger"},
+		{"empty", args{"path": "file", "old": ""}, InvalidInput, "old is empty"},
+		{"none expected", args{"path": "file", "old": "two", "expected_replacements": 0}, InvalidInput, "expected_replacements is 0"},
+		{"fewer than none", args{"path": "file", "old": "two", "expected_replacements": -1}, InvalidInput, "must be 1 or more"},
+		{"not found", args{"path": "file", "old": "four"}, OldNotFound, "old was not found in " + path + " (0 occurrences)"},
+		{"not found, many expected", args{"path": "file", "old": "four", "expected_replacements": 3}, OldNotFound, "0 occurrences"},
+		{"other case", args{"path": "file", "old": "One"}, OldNotFound, "1: one two"},
+		{"too many", args{"path": "file", "old": "two"}, CountMismatch, "old was found 2 times in " + path + ", expected 1: in lines 1, 2. Give more of the text around it, or set expected_replacements to 2"},
+		{"too few", args{"path": "file", "old": "three", "expected_replacements": 2}, CountMismatch, "found 1 times in " + path + ", expected 2: in line 2"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.a["new"] == nil {
+				tt.a["new"] = "new"
+			}
+			if got := refused(t, New().Edit, dir, tt.a, tt.code); !strings.Contains(got, tt.message) {
+				t.Errorf("got %q, want %q", got, tt.message)
+			}
+			if got := holds(t, path); got != "one two\ntwo three\n" {
+				t.Errorf("the file holds %q", got)
+			}
+		})
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	tests := []struct{ text, old, want string }{
+		{"x", "x", "in line 1"},
+		{"a\nx\nb\nx", "x", "in lines 2, 4"},
+		{"a\nb\na\nb\n", "a\nb\n", "in lines 1, 3"},
+		{strings.Repeat("x\n", 10), "x", "in lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10"},
+		{strings.Repeat("x\n", 11), "x", "in lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …"},
+	}
+	for _, tt := range tests {
+		if got := places(tt.text, tt.old); got != tt.want {
+			t.Errorf("%q in %q: got %q", tt.old, tt.text, got)
+		}
+	}
+}
+
+// Whatever stands in the file: an edit replaces as strings.ReplaceAll does, or
+// is an error that leaves the file alone.
+func FuzzEdit(f *testing.F) {
+	f.Add("one two one", "one", "1", 2)
+	f.Add("aaaa", "aa", "a", 2)
+	f.Add("line\r\n\tother\n", "\tother", "", 1)
+	f.Add("bad \xff byte", "bad", "good", 1)
+	f.Add("", "", "", 0)
+	f.Add("a\nb\nc", "b\n", "b\n\nb\n", 1)
+	dir := place(f)
+	f.Fuzz(func(t *testing.T, before, old, new string, expected int) {
+		if !utf8.ValidString(old) || !utf8.ValidString(new) {
+			return // JSON cannot say that
+		}
+		path := put(t, dir, "file", before)
+		a := args{"path": "file", "old": old, "new": new, "expected_replacements": expected}
+		reply, err := New().Edit(context.Background(), dir, a.input())
+		possible := utf8.ValidString(before) && old != "" && expected > 0 && strings.Count(before, old) == expected
+		want := before
+		if possible {
+			want = strings.ReplaceAll(before, old, new)
+		}
+		if (err == nil) != possible || holds(t, path) != want || names(t, dir) != "file" {
+			t.Errorf("%q: got %+v, %v, the file holds %q, want %q", before, reply, err, holds(t, path), want)
+		}
+		if isText(before) && isText(want) && len(before) < 2000 {
+			checkDiff(t, reply.Diff, before, want)
+		}
+	})
+}

@@ -1,0 +1,218 @@
+package files
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// read calls read and expects success.
+func read(t testing.TB, root, path string) Content {
+	t.Helper()
+	return must(t, New().Read, root, args{"path": path}).Data.(Content)
+}
+
+func TestRead(t *testing.T) {
+	dir := place(t)
+	long := strings.Repeat("0123456789", ReadMax/10)
+	tests := []struct{ name, content string }{
+		{"plain", "one\ntwo\n"},
+		{"empty", ""},
+		{"no newline", "a"},
+		{"CRLF and BOM", "\ufeffone\r\ntwo\r\n"},
+		{"full", long},
+		{"characters", "äöü € 𝄞 \uFFFD\n"},
+		{"new\nline", "x"},
+		{"it's a \"name\"", "x"},
+		{".hidden", "x"},
+		{"ünïcödé", "x"},
+	}
+	for _, tt := range tests {
+		path := put(t, dir, tt.name, tt.content)
+		want := Content{Path: path, Content: tt.content, Bytes: int64(len(tt.content))}
+		for _, asked := range []string{path, tt.name, "./" + tt.name, dir + "//./" + tt.name} {
+			if got := read(t, dir, asked); got != want {
+				t.Errorf("%q: got %+v", asked, got)
+			}
+		}
+	}
+}
+
+func TestReadCut(t *testing.T) {
+	dir := place(t)
+	tests := []struct {
+		name, content string
+		kept          int
+	}{
+		{"one more", strings.Repeat("x", ReadMax+1), ReadMax},
+		{"two bytes", strings.Repeat("x", ReadMax-1) + strings.Repeat("ä", 9), ReadMax - 1},
+		{"three bytes", strings.Repeat("x", ReadMax-2) + "€€€", ReadMax - 2},
+		{"four bytes", strings.Repeat("x", ReadMax-3) + "𝄞𝄞", ReadMax - 3},
+		{"just fits", strings.Repeat("x", ReadMax-4) + "𝄞𝄞", ReadMax},
+		{"bad behind", strings.Repeat("x", ReadMax) + "\xff\x00", ReadMax},
+	}
+	for _, tt := range tests {
+		path := put(t, dir, tt.name, tt.content)
+		got := read(t, dir, tt.name)
+		notice := fmt.Sprintf("Left out: the last %d bytes. Read the rest with bash: tail -c +%d '%s'", len(tt.content)-tt.kept, tt.kept+1, path)
+		if !strings.Contains(tt.name, " ") {
+			notice = strings.ReplaceAll(notice, "'", "")
+		}
+		if got != (Content{path, tt.content[:tt.kept], true, int64(len(tt.content)), notice}) {
+			t.Errorf("%s: got %d bytes of %d, truncated %v, %q", tt.name, len(got.Content), got.Bytes, got.Truncated, got.Notice)
+		}
+	}
+}
+
+// What the notice says brings the rest, to the byte.
+func TestReadNotice(t *testing.T) {
+	content := strings.Repeat("x", ReadMax-1) + "€ and the rest\n"
+	dir := place(t)
+	for _, name := range []string{"plain.txt", "it's a\n\"name\" $(here)"} {
+		put(t, dir, name, content)
+		got := read(t, dir, name)
+		_, command, _ := strings.Cut(got.Notice, "with bash: ")
+		rest, err := exec.Command("sh", "-c", command).Output()
+		if err != nil || got.Content+string(rest) != content {
+			t.Errorf("%q brings %q, %v", got.Notice, rest, err)
+		}
+	}
+}
+
+// A file of any size costs what is read of it.
+func TestReadLarge(t *testing.T) {
+	dir := place(t)
+	path := put(t, dir, "large", strings.Repeat("x", ReadMax+10))
+	if err := os.Truncate(path, 100<<30); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, dir, path); got.Bytes != 100<<30 || len(got.Content) != ReadMax {
+		t.Errorf("got %d of %d bytes", len(got.Content), got.Bytes)
+	}
+	if got := read(t, dir, "/proc/self/status"); got.Bytes != int64(len(got.Content)) || got.Bytes == 0 || got.Truncated {
+		t.Errorf("a file without a size: %+v", got)
+	}
+}
+
+func TestReadThroughLinks(t *testing.T) {
+	dir := place(t)
+	path := put(t, dir, "file", "x")
+	for name, to := range map[string]string{"link": "file", "second": dir + "/link", "here": "."} {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "a/b"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(dir, "a/b"), filepath.Join(dir, "deep")); err != nil {
+		t.Fatal(err)
+	}
+	for _, asked := range []string{"link", "second", "here/here/link", "deep/../../file"} {
+		if got := read(t, dir, asked); got.Path != path || got.Content != "x" {
+			t.Errorf("%s: got %+v", asked, got)
+		}
+	}
+}
+
+func TestReadErrors(t *testing.T) {
+	dir := place(t)
+	put(t, dir, "file", "x")
+	put(t, dir, "latin1", "na\xefve\n")
+	put(t, dir, "zero", "\x7fELF\x00")
+	put(t, dir, "half", "abc\xe2\x82")
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", filepath.Join(dir, "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for name, to := range map[string]string{"loop": "pool", "pool": "loop", "nowhere": "gone"} {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tests := []struct{ path, code, message string }{
+		{"gone", "ENOENT", "File not found: " + dir + "/gone"},
+		{"gone/file", "ENOENT", "File not found"},
+		{"nowhere", "ENOENT", "File not found"},
+		{"file/x", "ENOTDIR", "not a directory"},
+		{"file/", "ENOTDIR", "not a directory"},
+		{".", "EISDIR", "is a directory: list it with bash: ls -la " + dir},
+		{"/", "EISDIR", "/ is a directory"},
+		{"loop", "ELOOP", "symbolic links"},
+		{strings.Repeat("x", 300), "ENAMETOOLONG", "name too long"},
+		{"pipe", NotRegular, dir + "/pipe is a named pipe"},
+		{"socket", NotRegular, dir + "/socket is a socket"},
+		{"/dev/zero", NotRegular, "/dev/zero is a device"},
+		{"latin1", NotText, "byte 0xef at offset 2 is not UTF-8. Look at it with bash: od -c " + dir + "/latin1"},
+		{"zero", NotText, "a NUL byte at offset 4"},
+		{"half", NotText, "byte 0xe2 at offset 3"},
+		{"", InvalidInput, "empty"},
+		{"a\x00b", InvalidInput, "NUL"},
+	}
+	for _, tt := range tests {
+		if got := refused(t, New().Read, dir, args{"path": tt.path}, tt.code); !strings.Contains(got, tt.message) {
+			t.Errorf("%q: got %q, want %q", tt.path, got, tt.message)
+		}
+	}
+}
+
+func TestReadWithoutRights(t *testing.T) {
+	dir := place(t)
+	path := put(t, dir, "secret", "x")
+	if err := os.Chmod(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	asOther(t, func() {
+		if got, err := New().Read(t.Context(), dir, args{"path": "secret"}.input()); errorCode(err) != "EACCES" {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	})
+}
+
+// errorCode is the code of an error, empty if it has none.
+func errorCode(err error) string {
+	if e, ok := err.(*Error); ok {
+		return e.Code
+	}
+	return ""
+}
+
+// A file that goes away between the look at it and its opening is not found.
+func TestReadVanished(t *testing.T) {
+	dir := place(t)
+	stop, done := make(chan struct{}), make(chan struct{})
+	path := filepath.Join(dir, "file")
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = os.WriteFile(path, []byte("whole"), 0o600)
+				_ = os.Remove(path)
+			}
+		}
+	}()
+	for range 2000 {
+		reply, err := New().Read(context.Background(), dir, []byte(`{"path":"file"}`))
+		if err != nil && errorCode(err) != "ENOENT" {
+			t.Fatalf("got %v", err)
+		}
+		if c, ok := reply.Data.(Content); err == nil && (!ok || c.Content != "whole" && c.Content != "") {
+			t.Fatalf("got %+v", reply)
+		}
+	}
+	close(stop)
+	<-done
+}
