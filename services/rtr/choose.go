@@ -11,7 +11,10 @@ import (
 )
 
 // wish is what a request says about whom to ask; empty is as configured.
-type wish struct{ provider, model string }
+type wish struct {
+	provider, model string
+	fallback        bool // it is asked because another failed, so it is another
+}
 
 // target returns whom to ask, and decides on it first if need be. What was
 // found for good is kept until the user's keys change; a search that found
@@ -74,8 +77,14 @@ func (s *Service) forget(ctx context.Context, t *target) {
 	}
 }
 
-// decide finds whom a wish means.
+// decide finds whom a wish means. Who would be asked without it is asked as
+// configured, by whatever name the wish has for it.
 func (s *Service) decide(ctx context.Context, w wish) *target {
+	if !s.names() && !w.fallback {
+		if v, _, ok := s.implied(); ok && w.provider == v.name {
+			w.provider = s.set.provider
+		}
+	}
 	first := w.provider == "" || w.provider == s.set.provider
 	if first {
 		if w.provider = s.set.provider; w.model == "" {
@@ -85,8 +94,10 @@ func (s *Service) decide(ctx context.Context, w wish) *target {
 	switch w.provider {
 	case "offline":
 		return offlineTarget(false)
-	case "", "auto":
+	case "":
 		return s.unnamed(ctx, w)
+	case "auto":
+		return s.auto(ctx, w)
 	case "openai":
 		if first && s.set.base != nil {
 			return s.generic(ctx, w)
@@ -94,41 +105,9 @@ func (s *Service) decide(ctx context.Context, w wish) *target {
 	}
 	v, ok := vendorOf(w.provider)
 	if !ok {
-		return s.noTarget(w, fmt.Sprintf("there is no provider %q: it is one of anthropic, openai, gemini, openrouter, ollama, offline", w.provider))
+		return s.noTarget(w, unknownProvider(w.provider))
 	}
 	return s.named(ctx, v, w, first)
-}
-
-// unnamed is the provider where none is named: the endpoint that is configured,
-// else the first whose key is there, else a model server on this host, else
-// none.
-func (s *Service) unnamed(ctx context.Context, w wish) *target {
-	openAI, _ := vendorOf("openai")
-	switch {
-	case s.set.base != nil:
-		return s.generic(ctx, w)
-	case s.set.key != "" || s.set.keyFile != "" || s.set.getenv("LLM_API_KEY") != "":
-		return s.named(ctx, openAI, w, true)
-	}
-	for _, v := range vendors {
-		account, ok := keys.Find(v.name)
-		if !ok {
-			continue
-		}
-		if key, _, err := s.secretFor(account, false, true); err != nil || key != "" {
-			return s.named(ctx, v, w, false)
-		}
-	}
-	if s.set.bases["openai"] != nil {
-		return s.named(ctx, openAI, w, true)
-	}
-	if s.set.provider != "auto" {
-		return s.noTarget(w, "no model is connected: "+howToConnect+`, or provider = "auto" or "offline"`)
-	}
-	if t := s.probe(ctx, w); t != nil {
-		return t
-	}
-	return offlineTarget(true)
 }
 
 // named is a provider that is known by its name.
@@ -151,7 +130,7 @@ func (s *Service) named(ctx context.Context, v vendor, w wish, first bool) *targ
 		if key, _, err = s.secretFor(account, first, true); err != nil {
 			return s.noTarget(w, err.Error())
 		}
-		hint = keyHint(account)
+		hint = keyHint(account, first)
 		if key == "" && !isLocal(base) {
 			return s.noTarget(w, v.name+" has no key: set "+hint)
 		}
@@ -178,7 +157,7 @@ func (s *Service) generic(ctx context.Context, w wish) *target {
 	v, _ := vendorOf("openai")
 	v.maxTokens = 0
 	ep := s.endpoint(v.name, s.set.base, key)
-	ep.KeyHint, ep.BaseHint = keyHint(account), "[api] base_url"
+	ep.KeyHint, ep.BaseHint = keyHint(account, true), "[api] base_url"
 	switch {
 	case w.model != "":
 	case s.set.base.Hostname() == "api.openai.com":
@@ -204,7 +183,7 @@ func (s *Service) ollama(ctx context.Context, t *target) *target {
 	}
 	model, err := provider.OllamaModels(ctx, t.ep)
 	if err != nil {
-		none := s.noTarget(wish{"ollama", ""}, fmt.Sprintf("%s: %v", t.ep.Name, err))
+		none := s.noTarget(wish{provider: "ollama"}, fmt.Sprintf("%s: %v", t.ep.Name, err))
 		none.caps.Endpoint, none.forGood = t.ep.Name, false
 		return none
 	}

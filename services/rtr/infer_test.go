@@ -225,7 +225,7 @@ func TestRequestRefused(t *testing.T) {
 		{"max_tokens", `field "max_tokens"`, proto.CodeInvalid, func(in *proto.Infer) { in.MaxTokens = -1 }},
 		{"tools", "tools must be a list", proto.CodeInvalid, func(in *proto.Infer) { in.Tools = proto.Raw(`{}`) }},
 		{"a tool", "tools[0] has no function", proto.CodeInvalid, func(in *proto.Infer) { in.Tools = proto.Raw(`[{}]`) }},
-		{"provider", `there is no provider "gpt"`, proto.CodeUnavailable, func(in *proto.Infer) { in.Provider = "gpt" }},
+		{"provider", `there is no provider "gpt": it is one of`, proto.CodeInvalid, func(in *proto.Infer) { in.Provider = "gpt" }},
 		{"provider without a key", "ANTHROPIC_API_KEY", proto.CodeUnavailable, func(in *proto.Infer) { in.Provider = "anthropic" }},
 	} {
 		in := ask("hi", true)

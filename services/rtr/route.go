@@ -33,7 +33,7 @@ func (s *Service) infer(ctx context.Context, in proto.Infer, out *rpc.Out) (prot
 		out.Collect()
 	}
 	c.req.Stream = out.Streaming()
-	w := wish{in.Provider, in.Model}
+	w := wish{provider: in.Provider, model: in.Model}
 	text, err := c.ask(w)
 	var before []string
 	for _, next := range s.fallbacks(w) {
@@ -78,8 +78,11 @@ func (c *call) read() (err error) {
 	}
 	c.req.Raw, c.req.Temperature, c.req.TopP = raw, c.in.Temperature, c.in.TopP
 	c.req.Tools, err = provider.ReadTools(c.in.Tools)
-	if c.in.MaxTokens < 0 {
+	switch {
+	case c.in.MaxTokens < 0:
 		return &proto.Error{Code: proto.CodeInvalid, Message: `Invalid request: field "max_tokens": expected 0 or more`}
+	case !isProvider(c.in.Provider):
+		return &proto.Error{Code: proto.CodeInvalid, Message: unknownProvider(c.in.Provider)}
 	}
 	return err
 }
@@ -104,7 +107,7 @@ func (c *call) ask(w wish) (proto.Text, error) {
 	}
 	if t.caps.Fallback && c.in.NeedModel {
 		return proto.Text{}, &proto.Error{Code: proto.CodeUnavailable, Message: "no model is connected and none answers on this host: " +
-			howToConnect + ", start a model server on loopback, or set provider = \"offline\""}
+			connectFully() + ", start a model server on loopback, or set provider = \"offline\""}
 	}
 	t = c.s.learn(c.ctx, t)
 	backoff := limit.NewBackoff(nil)

@@ -71,7 +71,7 @@ func (s *Service) fallbacks(w wish) (list []wish) {
 		return nil
 	}
 	for _, f := range s.set.fallback {
-		if next := (wish{f.Provider, f.Model}); !slices.Contains(list, next) {
+		if next := (wish{f.Provider, f.Model, true}); !slices.Contains(list, next) {
 			list = append(list, next)
 		}
 	}

@@ -1,6 +1,9 @@
 package rtr
 
 import (
+	"fmt"
+	"strings"
+
 	"zino/pkg/keys"
 	"zino/services/rtr/provider"
 )
@@ -37,10 +40,32 @@ func vendorOf(name string) (vendor, bool) {
 const howToConnect = "set ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY or OPENROUTER_API_KEY, run `zino auth set PROVIDER` or `zino auth login openrouter`, " +
 	"or set [api] base_url (and key) to an OpenAI-compatible server"
 
-// keyHint says what to set for a provider's key.
-func keyHint(a keys.Account) string {
+// connectFully is howToConnect with the pages where the keys are made, for
+// those who cannot go on without a model.
+func connectFully() string {
+	text := howToConnect
+	for _, a := range keys.Accounts() {
+		text = strings.Replace(text, a.Variable, a.Variable+" ("+a.Page+")", 1)
+	}
+	return text
+}
+
+// unknownProvider says which providers there are.
+func unknownProvider(name string) string {
+	return fmt.Sprintf("there is no provider %.60q: it is one of anthropic, openai, gemini, openrouter, ollama, offline, auto", name)
+}
+
+// isProvider reports whether a request may name a provider so.
+func isProvider(name string) bool {
+	_, ok := vendorOf(name)
+	return ok || name == "" || name == "auto" || name == "offline"
+}
+
+// keyHint says what to set for a provider's key. What [api] and LLM_API_KEY say
+// is for the provider that is configured.
+func keyHint(a keys.Account, configured bool) string {
 	hint := a.Variable
-	if a.Name == "openai" {
+	if a.Name == "openai" && configured {
 		hint = "[api] key, LLM_API_KEY or OPENAI_API_KEY"
 	}
 	return hint + ", or run `zino auth set " + a.Name + "` (keys: " + a.Page + ")"
