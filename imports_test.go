@@ -19,6 +19,7 @@ var entrances = map[string][]string{
 	"github.com/google/renameio":          {"zino/pkg/durable"},
 	"github.com/spf13/cobra":              {"zino/services/cli"},
 	"github.com/aymanbagabas/go-udiff":    {"zino/services/exc/files"},
+	"github.com/spf13/pflag":              {"zino/services/cli"}, // a part of cobra
 	"golang.org/x/term":                   {"zino/services/cli"},
 	"golang.org/x/sys":                    {"zino/pkg/durable", "zino/pkg/rpc", "zino/services/exc"},
 	"github.com/google/jsonschema-go":     {},

@@ -8,11 +8,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"zino/pkg/config"
+	"zino/proto"
 	"zino/services/constellation"
 	"zino/services/exc"
 )
@@ -122,8 +124,15 @@ func ask(t testing.TB, path, payload string) (packets []string) {
 		if err != nil {
 			t.Fatalf("%s: after %d packets: %v", payload, len(packets), err)
 		}
-		if packets = append(packets, packet); !strings.HasPrefix(packet, `{"type":"chunk"`) {
+		if packets = append(packets, packet); !between(packet) {
 			return packets
 		}
 	}
+}
+
+// between reports whether a packet stands before the terminal one: a chunk, or
+// an event of a turn.
+func between(packet string) bool {
+	is := func(typ string) bool { return strings.HasPrefix(packet, `{"type":"`+typ+`"`) }
+	return is("chunk") || slices.ContainsFunc(proto.Events(), func(e proto.Event) bool { return is(e.Type) })
 }
