@@ -15,9 +15,9 @@ const kindSession = "session"
 // errGone marks the error of a packet that could not be sent: the caller left.
 var errGone = errors.New("the caller is gone")
 
-// sent marks the error of a packet for the caller.
+// sent marks the error of a packet for the caller, unless it is not his doing.
 func sent(err error) error {
-	if err == nil || errors.Is(err, wire.ErrTooLarge) {
+	if err == nil || errors.Is(err, wire.ErrTooLarge) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	return errors.Join(errGone, err)

@@ -29,11 +29,15 @@ func (s *Service) hold(ctx context.Context, id string, waiting func() error) (*l
 		defer close(l.ended)
 		end(l.keep(holding, s.mem, id))
 	}()
-	if err := l.await(waiting); err != nil {
-		l.release()
-		return nil, err
+	err := l.await(waiting)
+	if err == nil {
+		return l, nil
 	}
-	return l, nil
+	l.release()
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("the lock on session %q did not come in time: %w", id, err)
+	}
+	return nil, err
 }
 
 // keep holds the connection and returns why it ended.

@@ -156,3 +156,31 @@ func TestReleased(t *testing.T) {
 		same(t, "stored", b.trail.stored(), map[bool][]string{true: {storedUser}}[held])
 	}
 }
+
+// TestSessionDeadline: a deadline that passes is an error of that code, in the
+// session too if the turn had begun.
+func TestSessionDeadline(t *testing.T) {
+	const payload = `{"message":"hi <you>","session_id":"s-1","events":true,"meta":{"deadline_ms":300}}`
+	b := newSessionBench(t, all(), func(ctx context.Context, say func(...string) error) (proto.Text, error) {
+		if err := say(deltaA, deltaB); err != nil {
+			return proto.Text{}, err
+		}
+		<-ctx.Done()
+		return proto.Text{}, ctx.Err()
+	})
+	packets := b.turn(payload)
+	last := packets[len(packets)-1]
+	if last.Type != "error" || last.Code != "timeout" { // whoever noticed first says it
+		t.Errorf("the end is %s", last.raw)
+	}
+	if stored := b.trail.stored(); len(stored) > 0 && !strings.HasSuffix(stored[len(stored)-1], `"code":"timeout"}`) {
+		t.Errorf("stored %s", stored)
+	}
+	eventually(t, "the lock to be let go", func() bool { return len(b.mem.lock("s-1")) == 0 })
+	b.mem.lock("s-1") <- struct{}{}
+	packets = b.turn(payload)
+	last = packets[len(packets)-1]
+	if want := `{"type":"error","message":"the lock on session \"s-1\" did not come in time: context deadline exceeded","code":"timeout","service":"daemon"}`; last.raw != want {
+		t.Errorf("the end is %s", last.raw)
+	}
+}
