@@ -59,8 +59,8 @@ type Infer struct {
 	NeedModel bool `json:"need_model,omitzero"`
 	// Tools are the functions that the model may call, each
 	// {"type":"function","function":{"name","description","parameters"}}.
-	// A model without native tools ignores them: see native_tools of
-	// capabilities.
+	// To a model without native tools they are described in the system prompt,
+	// and it calls them by blocks in its text: see native_tools of capabilities.
 	Tools Raw `json:"tools,omitzero"`
 	// Provider and Model are asked in place of the configured ones: a kind of
 	// provider as in capabilities, and the model's identifier there.
