@@ -18,7 +18,7 @@ run: build ## build, and open a chat with this tree's ZINO.toml
 	@bin/zino --config ZINO.toml
 
 need: # what the tests use besides Go
-	@.ci/need socat:socat jq:jq node:nodejs python3:python3 shellcheck:shellcheck tmux:tmux cc:gcc unshare:util-linux
+	@.ci/need socat:socat jq:jq node:nodejs python3:python3 shellcheck:shellcheck tmux:tmux cc:gcc unshare:util-linux zsh:zsh fish:fish
 
 test: need ## get what is needed and run all tests
 	go vet ./...
@@ -34,8 +34,9 @@ lint: ## staticcheck, gofumpt, dead code, go fix
 fmt: ## format all Go files
 	$(LINT) gofumpt -w .
 
-generate: ## write PROTOCOL.md and schema.json anew
+generate: ## write PROTOCOL.md, schema.json and the man pages anew
 	go test ./proto -update
+	go test ./services/cli -run '^TestMan$$' -update
 
 fuzz: ## run every fuzz test for FUZZTIME (30s)
 	@.ci/fuzz $(FUZZTIME)
