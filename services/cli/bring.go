@@ -95,6 +95,9 @@ func (a *app) writable(cfg *config.Config, dir string) bool {
 
 // probe makes a directory, and sees that files can be made in it.
 func probe(dir string) error {
+	if dir == "" {
+		return nil // it lies in another
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ func TestEventErrors(t *testing.T) {
 		err  proto.Error
 		said string
 	}{
-		{"an HTTP status", proto.Error{Kind: "http_status", Status: 401, Message: "HTTP 401: bad key", Details: "{\n  \"x\": \"\x1b\"\n}\n"}, "Error [http_status]: HTTP 401: bad key\n  Details: {\n             \"x\": \"^[\"\n           }\n"},
+		{"an HTTP status", proto.Error{Kind: "http_status", Status: 401, Message: "Agentic runtime error: rtr error: HTTP 401: bad key", Details: "{\n  \"x\": \"\x1b\"\n}\n"}, "Error [http_status]: HTTP 401: bad key\n  Details: {\n             \"x\": \"^[\"\n           }\n"},
 		{"a session", proto.Error{Kind: "session", Code: proto.CodeInternal, Message: "mem append_session: no space"}, "Error [session]: mem append_session: no space\n"},
 		{"no kind", proto.Error{Code: proto.CodeInternal, Message: "a\nb"}, "Error [internal]: a b\n"},
 		{"an invalid request", proto.Error{Code: proto.CodeInvalid, Message: "no such file"}, "Error [usage]: no such file\n"},

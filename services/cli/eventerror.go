@@ -36,7 +36,11 @@ func kindOf(err error) string {
 // errorText is an error as a turn tells it: one line, and the provider's own
 // words below it.
 func errorText(err error) string {
-	text := fmt.Sprintf("Error [%s]: %s\n", kindOf(err), oneLine(err))
+	message := oneLine(err)
+	for _, hop := range []string{"Agentic runtime error: ", "rtr error: "} { // on its way from the provider
+		message = strings.TrimPrefix(message, hop)
+	}
+	text := fmt.Sprintf("Error [%s]: %s\n", kindOf(err), message)
 	e, ok := errors.AsType[*proto.Error](err)
 	if !ok || strings.TrimSpace(e.Details) == "" {
 		return text

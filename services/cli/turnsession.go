@@ -54,9 +54,10 @@ func shortID(id string) string {
 	return id
 }
 
-// tellLoaded says what a session brings along.
+// tellLoaded says what a session brings along. A program sees the messages that
+// it asks for.
 func (a *app) tellLoaded(messages int) {
-	if messages > 0 {
+	if messages > 0 && a.format == formatText {
 		a.say("Loaded %d previous messages", messages)
 	}
 }
