@@ -22,6 +22,8 @@ var entrances = map[string][]string{
 	"github.com/spf13/pflag":              {"zino/services/cli"}, // a part of cobra
 	"golang.org/x/term":                   {"zino/services/cli"},
 	"golang.org/x/sys":                    {"zino/pkg/durable", "zino/pkg/rpc", "zino/services/exc"},
+	"github.com/coder/websocket":          {"zino/services/repl/web"},
+	"github.com/chromedp":                 {}, // a browser for tests
 	"github.com/google/jsonschema-go":     {},
 	"github.com/rogpeppe/go-internal":     {},
 }
