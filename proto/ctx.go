@@ -3,8 +3,8 @@ package proto
 // CtxBuild assembles what stands between the system prompt and the user's
 // message: skill examples, hard memories, history, each within the budget that
 // [ctx] sets; or a session's messages whole. A part that cannot be had is left
-// out and is no error. A session that no longer fits the model is the error
-// too_large.
+// out and is no error; but a session whose messages cannot be had is, and one
+// that no longer fits the model is the error too_large.
 var CtxBuild = method[Build, Context]("ctx", "build", "context")
 
 // Build asks for the context of a message.

@@ -59,7 +59,7 @@ func chain(service, typ string, err error) *proto.Error {
 	}
 	out := &proto.Error{Message: name + ": " + err.Error(), Code: code(err)}
 	if origin, ok := errors.AsType[*proto.Error](err); ok {
-		out.Code, out.Service, out.Status, out.Details = origin.Code, origin.Service, origin.Status, origin.Details
+		out.Code, out.Service, out.Kind, out.Status, out.Details = origin.Code, origin.Service, origin.Kind, origin.Status, origin.Details
 	}
 	return out
 }

@@ -17,20 +17,17 @@ import (
 func (s *Service) session(ctx context.Context, req proto.Build) (proto.Context, error) {
 	var list joined
 	reply, err := rpc.Call(ctx, s.mem, proto.MemGetMessages, proto.GetMessages{SessionID: req.SessionID})
-	switch {
-	case errors.Is(err, proto.ErrTooLarge), errors.Is(err, proto.ErrInvalid):
-		return proto.Context{}, err // mem says what to do
-	case errors.Is(err, proto.ErrNotFound): // it begins with this turn
-	default:
-		var inner []byte
-		if err == nil {
-			inner, err = elements(reply.Messages)
-		}
-		if err != nil {
-			s.without(ctx, "the session's messages", err)
-		}
-		list.add(inner)
+	if errors.Is(err, proto.ErrNotFound) { // it begins with this turn
+		return proto.Context{Messages: list.array()}, nil
 	}
+	if err != nil {
+		return proto.Context{}, err // a turn without what came before it would do harm
+	}
+	inner, err := elements(reply.Messages)
+	if err != nil {
+		return proto.Context{}, err
+	}
+	list.add(inner)
 	if err := fits(req, list.size()); err != nil {
 		return proto.Context{}, err
 	}
