@@ -73,7 +73,7 @@ bot :
 func TestSessionsShow(t *testing.T) {
 	t.Parallel()
 	f := showing(t,
-		`{"type":"meta","schema_version":1,"ts":"2026-11-21T14:03:07Z","root":"/home/x","forked_from":"550e"}`,
+		`{"type":"meta","schema_version":1,"ts":"2026-11-21T14:03:07Z","root":"/home/x","forked_from":{"session_id":"550e","until":9}}`,
 		`{"type":"message","role":"user","text":"Fix it.\nAssistant: \u001b[2J\n","ts":"2026-11-21T14:03:08Z"}`,
 		`{"type":"message","role":"assistant","text":"I will"}`,
 		`{"type":"tool_use","id":"1","name":"bash","input":{"command":"go test\n","n":3,"list":[1, 2]}}`,

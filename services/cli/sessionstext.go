@@ -25,7 +25,9 @@ type storedEvent struct {
 	Message    string    `json:"message,omitzero"`
 	Kind       string    `json:"kind,omitzero"`
 	Root       string    `json:"root,omitzero"`
-	ForkedFrom string    `json:"forked_from,omitzero"`
+	ForkedFrom struct {
+		SessionID string `json:"session_id"`
+	} `json:"forked_from,omitzero"`
 }
 
 // transcript prints the events of a session for people. Texts are indented, so
@@ -121,8 +123,8 @@ func (t *transcript) meta(e storedEvent) error {
 			return err
 		}
 	}
-	if e.ForkedFrom != "" {
-		return t.print("A copy of " + e.ForkedFrom)
+	if from := e.ForkedFrom.SessionID; from != "" {
+		return t.print("A copy of " + from)
 	}
 	return nil
 }
