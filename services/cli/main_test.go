@@ -47,6 +47,7 @@ type fake struct {
 	sessions map[string]int // messages of those there are
 	removed  []string
 	script   func(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Text, error) // answers "play"
+	stop     []func()
 	ended    chan error                                                                  // why turns that wait were ended
 }
 
@@ -81,12 +82,13 @@ func newFake(t *testing.T, path string) *fake {
 			t.Fatal(err)
 		}
 		go s.Serve(l)
-		t.Cleanup(func() {
+		f.stop = append(f.stop, func() {
 			at, cancel := context.WithCancel(context.Background())
 			cancel()
 			s.Shutdown(at) // cancelled at once: what still runs is of no interest
 		})
 	}
+	t.Cleanup(f.die)
 	return f
 }
 
@@ -119,6 +121,13 @@ func (f *fake) chat(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Te
 		return proto.Text{}, context.Canceled
 	}
 	return proto.Text{Content: "echo: " + req.Message}, delta(req, out, "echo: "+req.Message)
+}
+
+// die ends the daemon. A second call does nothing.
+func (f *fake) die() {
+	for _, stop := range f.stop {
+		stop()
+	}
 }
 
 // plays sets the answer to "play".

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,21 +30,27 @@ type terminal struct {
 func onTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	t.Helper()
 	x := newTerminal(t)
+	x.start(cmd)
+	return x
+}
+
+// start runs a command on the terminal.
+func (x *terminal) start(cmd *exec.Cmd) {
+	x.t.Helper()
 	cmd.Stdin, cmd.Stdout = x.tty, x.tty
 	if cmd.Stderr == nil {
 		cmd.Stderr = x.tty
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		x.t.Fatal(err)
 	}
 	x.cmd = cmd
 	go func() { cmd.Wait(); close(x.ended) }()
-	t.Cleanup(func() {
+	x.t.Cleanup(func() {
 		cmd.Process.Kill() // an error: it has ended
 		<-x.ended
 	})
-	return x
 }
 
 func newTerminal(t *testing.T) *terminal {
@@ -100,6 +107,48 @@ func (x *terminal) screen() string {
 func (x *terminal) shows(text string) {
 	x.t.Helper()
 	until(x.t, strconv.Quote(text)+" on the screen", func() bool { return strings.Contains(x.screen(), text) })
+}
+
+// resize gives the terminal so many columns.
+func (x *terminal) resize(columns uint16) {
+	x.t.Helper()
+	raw, err := x.keyboard.SyscallConn()
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	control := raw.Control(func(fd uintptr) {
+		err = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns})
+	})
+	if control != nil || err != nil {
+		x.t.Fatal(control, err)
+	}
+}
+
+// rows is what a person sees on a screen of so many columns.
+func rows(written string, columns int) (rows []string) {
+	var row []rune
+	column := 0
+	for i := 0; i < len(written); {
+		r, size := utf8.DecodeRuneInString(written[i:])
+		switch {
+		case strings.HasPrefix(written[i:], "\x1b[K"):
+			row, size = row[:min(column, len(row))], 3
+		case r == '\x1b': // a colour, or a mode
+			size = strings.IndexAny(written[i:], "mhl") + 1
+		case r == '\r':
+			column = 0
+		case r == '\n':
+			rows, row = append(rows, string(row)), nil
+		default:
+			if column == columns {
+				rows, row, column = append(rows, string(row)), nil, 0
+			}
+			row = append(row[:min(column, len(row))], append([]rune{r}, row[min(column+1, len(row)):]...)...)
+			column++
+		}
+		i += size
+	}
+	return append(rows, string(row))
 }
 
 // prompts waits for the nth prompt, and until the keyboard is in use.

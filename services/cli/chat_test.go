@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestChatSession holds on which session a chat goes on, and what is left of it.
+func TestChatSession(t *testing.T) {
+	known := map[string]int{"3f2a-1": 4, "notes": 2, "notes2": 1}
+	for _, test := range []struct {
+		name, args string
+		session    string // that the turn is sent on
+		said       string
+		removed    []string
+	}{
+		{"a new one by name", "--session mine", "mine", "", nil},
+		{"one that is there", "--session notes", "notes", "Loaded 2 previous messages\n", nil},
+		{"resumed", "sessions resume 3f2a", "3f2a-1", "Loaded 4 previous messages\n", nil},
+		{"resumed, but there is none", "sessions resume 77", "77", "", nil},
+		{"nothing kept", "--no-save --session mine", "mine", "", []string{"mine"}},
+		{"a copy", "--no-save sessions resume notes", "copy", "Loaded 2 previous messages\n", []string{"copy"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, "")
+			f.has(map[string]int{"3f2a-1": known["3f2a-1"], "notes": known["notes"], "notes2": known["notes2"]})
+			cmd := newWorld(t).command(append(strings.Fields(test.args), "--socket", f.socket)...)
+			status, out, said := run(t, cmd, "hello\nhello\n")
+			if status != 0 || out != "echo: hello\necho: hello\n" || said != test.said {
+				t.Errorf("status %d, printed %q, said %q", status, out, said)
+			}
+			for _, req := range f.requests() {
+				if req.SessionID != test.session || req.NoSave {
+					t.Errorf("sent %+v", req)
+				}
+			}
+			if !slices.Equal(f.removed, test.removed) {
+				t.Errorf("removed %q, want %q", f.removed, test.removed)
+			}
+		})
+	}
+}
+
+// TestChatNotBegun ends with one line where there is no session or no daemon.
+func TestChatNotBegun(t *testing.T) {
+	f := newFake(t, "")
+	f.has(map[string]int{"ab1": 1, "ab2": 1})
+	empty := newFake(t, "")
+	for _, test := range []struct {
+		name, args string
+		status     int
+		said       string
+	}{
+		{"nothing to resume", "sessions resume --socket " + empty.socket, 1, "Error [session]: No sessions found to resume\n"},
+		{"several", "sessions resume ab --socket " + f.socket, 1, "Error [session]: Several sessions begin with that.\n"},
+		{"no daemon", "--session x --socket none", 1, "Error [internal]: Could not connect to daemon: "},
+		{"no model", "", 1, "Error [internal]: no model is connected: "},
+		{"no directory", "--root none --socket " + f.socket, 2, "Error [usage]: --root: "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			status, out, said := run(t, newWorld(t).command(strings.Fields(test.args)...), "hello\n")
+			if status != test.status || out != "" || !strings.HasPrefix(said, test.said) || strings.Count(said, "\n") != 1 {
+				t.Errorf("status %d, printed %q, said %q", status, out, said)
+			}
+		})
+	}
+}
+
+// TestChatHelp lists the few commands on standard error.
+func TestChatHelp(t *testing.T) {
+	f := newFake(t, "")
+	status, out, said := run(t, newWorld(t).command("--socket", f.socket), "/help\n/helper\n")
+	if status != 0 || out != "echo: /helper\n" || !strings.Contains(said, ":q") || !strings.Contains(said, `in \ goes on`) {
+		t.Errorf("status %d, printed %q, said %q", status, out, said)
+	}
+}
+
+// TestChatDaemonGone says what is wrong while there is no daemon, and goes on
+// when there is one again.
+func TestChatDaemonGone(t *testing.T) {
+	w := newWorld(t)
+	socket := filepath.Join(w.runtime, "zino", "daemon.sock")
+	if err := os.Mkdir(filepath.Dir(socket), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	first := newFake(t, socket)
+	cmd := w.command()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := shortDir(t)
+	said, err := os.Create(filepath.Join(dir, "said"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	cmd.Stderr = said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	io.WriteString(in, "one\n")
+	first.waiting(t, 1)
+	first.die()
+	io.WriteString(in, "two\n")
+	until(t, "the error", func() bool {
+		text, err := os.ReadFile(said.Name())
+		return err == nil && strings.Contains(string(text), "Error [internal]: no model is connected: ")
+	})
+	second := newFake(t, socket)
+	io.WriteString(in, "three\n")
+	second.waiting(t, 1)
+	in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if got := second.requests(); got[0].Message != "three" || got[0].SessionID != first.requests()[0].SessionID {
+		t.Errorf("sent %+v", got)
+	}
+}

@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+// stepping is a script that waits for the test between its parts.
+func stepping(parts ...[]string) (script func(context.Context, proto.Chat, *rpc.Out) (proto.Text, error), next chan struct{}) {
+	next = make(chan struct{})
+	return func(ctx context.Context, _ proto.Chat, out *rpc.Out) (proto.Text, error) {
+		for _, part := range parts {
+			for _, packet := range part {
+				if err := out.Frame([]byte(packet)); err != nil {
+					return proto.Text{}, err
+				}
+			}
+			if err := out.Flush(); err != nil {
+				return proto.Text{}, err
+			}
+			select {
+			case <-next:
+			case <-ctx.Done():
+				return proto.Text{}, ctx.Err()
+			}
+		}
+		return proto.Text{Content: "x"}, nil
+	}, next
+}
+
+// execOn runs a script on a terminal of so many columns.
+func execOn(t *testing.T, columns uint16, env string, args []string, parts ...[]string) (x *terminal, next chan struct{}) {
+	t.Helper()
+	f := newFake(t, "")
+	script, next := stepping(parts...)
+	f.plays(script)
+	cmd := newWorld(t).command(append([]string{"--socket", f.socket, "exec", "-p", "play"}, args...)...)
+	cmd.Env = append(cmd.Env, env)
+	x = newTerminal(t)
+	x.resize(columns)
+	x.start(cmd)
+	return x, next
+}
+
+// left waits for the end and compares what is left on the screen.
+func (x *terminal) left(columns int, want ...string) {
+	x.t.Helper()
+	<-x.ended
+	x.shows(want[len(want)-1]) // what was written last may be under way
+	until(x.t, "the last newline", func() bool { return strings.HasSuffix(x.screen(), "\n") })
+	if got := rows(x.screen(), columns); !slices.Equal(got, append(want, "")) {
+		x.t.Errorf("the screen holds\n%s\nwritten as %q", strings.Join(got, "\n"), x.screen())
+	}
+}
+
+// TestScreenNarrow shows a turn on a terminal of twenty columns: the indicator
+// never takes more than a row, and nothing of it is left.
+func TestScreenNarrow(t *testing.T) {
+	t.Parallel()
+	const long = `{"type":"tool_output","id":"a","text":"compiling a very long name of a package\n"}`
+	x, next := execOn(t, 20, "", nil,
+		[]string{wants("bash", `{"command":"make"}`), starts},
+		[]string{long},
+		[]string{ends, say1},
+		[]string{say2, final, used})
+	x.shows("] bash")
+	next <- struct{}{}
+	x.shows("] bash: comp")
+	for _, line := range strings.Split(x.screen(), "\r") {
+		if at := strings.Index(line, "] bash"); at >= 0 && cells(strings.NewReplacer("\x1b[K", "", dim, "", plain, "").Replace(line)) > 19 {
+			t.Errorf("drew %q", line)
+		}
+	}
+	next <- struct{}{}
+	x.shows("one ")
+	next <- struct{}{}
+	next <- struct{}{}
+	x.left(20,
+		"Tool requested: bash", " command=\"make\"", "Done. (0.12s)", "Tool finished: bash ", "exit=3",
+		"one two", "5 tokens in, 7 out, ", "$0.5000")
+}
+
+// TestScreenResized draws in the width that the terminal has now.
+func TestScreenResized(t *testing.T) {
+	t.Parallel()
+	output := func(text string) string { return `{"type":"tool_output","id":"a","text":"` + text + `"}` }
+	x, next := execOn(t, 60, "", nil, []string{starts, output("0123456789012345678901234567890")}, []string{output("abcdefghijklmnopqrstuvwxyz")}, []string{say1})
+	x.shows("] bash: 0123456789012345678901234567890")
+	x.resize(20)
+	next <- struct{}{}
+	x.shows("] bash: abcdef")
+	if strings.Contains(x.screen(), "abcdefghijk") {
+		t.Errorf("too wide: %q", x.screen())
+	}
+	next <- struct{}{}
+	x.shows("one ")
+	next <- struct{}{}
+	<-x.ended
+}
+
+// TestScreenPlain writes nothing but text where colours are not wanted.
+func TestScreenPlain(t *testing.T) {
+	for _, env := range []string{"NO_COLOR=1", "TERM=dumb"} {
+		t.Run(env, func(t *testing.T) {
+			t.Parallel()
+			x, next := execOn(t, 80, env, []string{"--reasoning"},
+				[]string{`{"type":"reasoning","text":"hm\u001b["}`, wantsBash, starts, prints},
+				[]string{strings.Replace(ends, `"id"`, `"diff":"-a\n+b\n","id"`, 1), say1, used})
+			x.shows("Tool requested")
+			next <- struct{}{}
+			next <- struct{}{}
+			x.left(80, "hm^[[", `Tool requested: bash command="ls \"x\"\n\x1b[31m"`, "Done. (0.12s)", "Tool finished: bash exit=3", "-a", "+b", "one ", "5 tokens in, 7 out, $0.5000")
+			if strings.Contains(x.screen(), "\x1b") {
+				t.Errorf("written as %q", x.screen())
+			}
+		})
+	}
+}
+
+// TestScreenReasoning is dimmed, on lines of its own.
+func TestScreenReasoning(t *testing.T) {
+	t.Parallel()
+	thought := func(text string) string { return `{"type":"reasoning","text":"` + text + `"}` }
+	x, next := execOn(t, 80, "", []string{"--reasoning"}, []string{thought("so "), thought("it is\\n"), say1, final, thought("again"), notice("retry", "once more"), say2})
+	next <- struct{}{}
+	x.left(80, "so it is", "one ", "again", "once more", "two")
+	if !strings.Contains(x.screen(), "\x1b[2mso \x1b[0m") {
+		t.Errorf("written as %q", x.screen())
+	}
+}
