@@ -13,6 +13,10 @@ import (
 	"zino/proto"
 )
 
+// tabPatience is how long who presses Tab waits for ids of sessions. Tests are
+// run on machines that have much else to do, and wait longer.
+var tabPatience = patience
+
 // complete says what may stand where, for all commands below root. Where it
 // says nothing of a flag, files are completed.
 func (a *app) complete(root *cobra.Command) {
@@ -98,7 +102,7 @@ func (a *app) someSession(cmd *cobra.Command, args []string, word string) (ids [
 		most  = 200
 		words = 40 // cells
 	)
-	ctx, cancel := context.WithTimeout(cmd.Context(), patience)
+	ctx, cancel := context.WithTimeout(cmd.Context(), tabPatience)
 	defer cancel()
 	for _, s := range a.sessionsNow(ctx, most) {
 		if strings.HasPrefix(s.SessionID, word) && !slices.Contains(args, s.SessionID) {
