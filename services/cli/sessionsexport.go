@@ -21,8 +21,8 @@ func (a *app) sessionsExportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "export ID", Short: "write a session as Markdown or JSON",
 		Long: `Write all of a session: as Markdown for people, or as one JSON object with its
-events as they are stored. It goes to standard output, or into a file that only
-you can read.`,
+events as they are stored. It goes to standard output, or into a file, which only
+you can read if it is new.`,
 		Example: "  zino sessions export 550e --out session.md\n  zino sessions export 550e --format json | jq '.events | length'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := oneSession(cmd, args)
