@@ -104,12 +104,12 @@ func (c *chat) prepare(ctx context.Context) (err error) {
 		c.greet(c.introduce(ctx, c.d))
 		c.compare(ctx, c.d)
 	}
-	id, messages, err := c.sessionOf(ctx, c.d)
+	id, known, err := c.sessionOf(ctx, c.d)
 	if err != nil {
 		return unreachable(err)
 	}
-	c.tellLoaded(messages)
-	if c.req.SessionID = id; c.noSave && messages > 0 {
+	c.tellLoaded(known)
+	if c.req.SessionID = id; c.noSave && known != nil {
 		if err := c.fork(ctx); err != nil {
 			return err
 		}
@@ -262,7 +262,7 @@ func (c *chat) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
 	defer cancel()
 	if c.fleeting {
-		if err := c.remove(ctx); err != nil && !errors.Is(err, proto.ErrNotFound) {
+		if err := c.remove(ctx); err != nil && !errors.Is(err, proto.ErrNotFound) && !errors.Is(err, proto.ErrInvalid) {
 			c.say("Warning: the session stays: %v; try: zino sessions rm %s", err, c.req.SessionID)
 		}
 		return
@@ -270,7 +270,7 @@ func (c *chat) leave() {
 	if !isTerminal(c.in) {
 		return
 	}
-	if _, err := forward(ctx, c.d, "mem", proto.MemFindSession, proto.FindSession{SessionID: c.req.SessionID}); err == nil {
+	if there, err := c.stored(ctx); there && err == nil {
 		c.say("To go on: zino sessions resume %s", shortID(c.req.SessionID))
 	}
 }
@@ -278,9 +278,19 @@ func (c *chat) leave() {
 // leaveLimit is how long the last request of a chat may take.
 const leaveLimit = 5 * time.Second
 
+// stored reports whether there is a session of just this id: mem takes the
+// beginnings of others for it.
+func (c *chat) stored(ctx context.Context) (bool, error) {
+	found, err := forward(ctx, c.d, "mem", proto.MemFindSession, proto.FindSession{SessionID: c.req.SessionID})
+	return found.SessionID == c.req.SessionID, err
+}
+
 // remove deletes the session. A turn that was interrupted may hold it for a
 // moment yet.
 func (c *chat) remove(ctx context.Context) error {
+	if there, err := c.stored(ctx); !there {
+		return err
+	}
 	for {
 		_, err := forward(ctx, c.d, "mem", proto.MemRemoveSession, proto.RemoveSession{SessionID: c.req.SessionID})
 		if !errors.Is(err, proto.ErrBusy) {

@@ -108,6 +108,8 @@ const long = `Zino is an AI agent that belongs to the host.
 
   zino "message"     answer one message
   zino               chat: each line is a turn; Ctrl-D leaves
+  zino exec -p TEXT  run one prompt, with what comes on standard input
+  zino sessions      earlier conversations: list, show, resume, search
   zino up            keep a constellation of services running
   zino status        which services run, and what is wrong
   zino describe mem  what a service can be asked

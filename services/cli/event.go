@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"zino/pkg/wire"
@@ -15,6 +16,8 @@ type show interface {
 	// begin is called before the first turn, when the session is known; empty:
 	// nothing is kept.
 	begin(session string) error
+	// turn is called when one begins.
+	turn()
 	// event takes a packet between request and end. It is valid during the call.
 	event(typ string, payload []byte) error
 	// end takes the end of a turn: what the daemon said, or why there is no
@@ -32,6 +35,7 @@ type texts struct {
 	colour    bool
 	terminal  bool // standard error is one
 	shared    bool // standard output is the same one
+	mixed     bool // what standard output is given may stand on it
 	reasoning bool // it is shown
 
 	streamed bool // the inference's text came in deltas
@@ -46,6 +50,7 @@ func (a *app) texts() *texts {
 	t := &texts{err: a.err, terminal: isTerminal(a.err), reasoning: a.reasoning}
 	t.colour = t.terminal && fancy()
 	t.shared = t.terminal && isTerminal(a.out)
+	t.mixed = t.shared || isPipe(a.out)
 	t.out = printer{w: a.out, terminal: isTerminal(a.out)}
 	t.thoughts = printer{w: a.err, terminal: true, dim: t.colour}
 	t.status = &indicator{width: func() int { return cellsOf(a.err) }, now: now, dim: t.colour}
@@ -56,6 +61,15 @@ func (a *app) texts() *texts {
 }
 
 func (t *texts) begin(string) error { return nil }
+
+func (t *texts) turn() { t.status.begin() }
+
+// isPipe reports whether f leads to another program, which may write what it is
+// given to the terminal.
+func isPipe(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0
+}
 
 // event shows one packet.
 func (t *texts) event(typ string, payload []byte) error {
@@ -108,7 +122,7 @@ func (t *texts) text(text string) (err error) {
 }
 
 // midLine reports whether the cursor of the terminal stands behind text.
-func (t *texts) midLine() bool { return t.thoughts.wrote || t.shared && t.out.wrote }
+func (t *texts) midLine() bool { return t.thoughts.wrote || t.mixed && t.out.wrote }
 
 // final ends an inference's text: the next one begins on a line of its own.
 func (t *texts) final(e proto.AssistantFinal) error {

@@ -71,11 +71,11 @@ func (a *app) exec(ctx context.Context, prompt string) error {
 		a.introduce(ctx, d)
 		a.compare(ctx, d)
 	}
-	id, messages, err := a.sessionOf(ctx, d)
+	id, known, err := a.sessionOf(ctx, d)
 	if err != nil {
 		return unreachable(err)
 	}
-	a.tellLoaded(messages)
+	a.tellLoaded(known)
 	req.SessionID, req.NoSave = id, a.noSave
 	s := a.shower()
 	if err := s.begin(a.kept(id)); err != nil {

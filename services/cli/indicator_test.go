@@ -66,7 +66,7 @@ func TestIndicator(t *testing.T) {
 func TestIndicatorAway(t *testing.T) {
 	width := 40
 	n, screen, _ := drawing(&width)
-	x := &texts{out: printer{w: screen}, thoughts: printer{w: screen}, err: screen, status: n, shared: true}
+	x := &texts{out: printer{w: screen}, thoughts: printer{w: screen}, err: screen, status: n, shared: true, mixed: true}
 	for _, test := range []struct {
 		name, want string
 		do         func() error

@@ -22,6 +22,8 @@ func (j *jsonLines) begin(session string) error {
 	return j.packet("header", proto.EventsHeader{Schema: "zino.events", Version: proto.EventsVersion, SessionID: session})
 }
 
+func (j *jsonLines) turn() {}
+
 // event passes a packet on as it came.
 func (j *jsonLines) event(_ string, payload []byte) error {
 	if !wire.Valid(payload) {

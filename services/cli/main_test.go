@@ -48,7 +48,7 @@ type fake struct {
 	removed  []string
 	script   func(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Text, error) // answers "play"
 	stop     []func()
-	ended    chan error                                                                  // why turns that wait were ended
+	ended    chan error // why turns that wait were ended
 }
 
 // newFake answers "echo: MESSAGE"; some messages mean something else, see chat.

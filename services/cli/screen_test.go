@@ -71,8 +71,8 @@ func TestScreenNarrow(t *testing.T) {
 	x.shows("] bash")
 	next <- struct{}{}
 	x.shows("] bash: comp")
-	for _, line := range strings.Split(x.screen(), "\r") {
-		if at := strings.Index(line, "] bash"); at >= 0 && cells(strings.NewReplacer("\x1b[K", "", dim, "", plain, "").Replace(line)) > 19 {
+	for line := range strings.SplitSeq(x.screen(), "\r") {
+		if found := strings.Contains(line, "] bash"); found && cells(strings.NewReplacer("\x1b[K", "", dim, "", plain, "").Replace(line)) > 19 {
 			t.Errorf("drew %q", line)
 		}
 	}

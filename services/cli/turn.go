@@ -56,9 +56,7 @@ func (a *app) request() (proto.Chat, error) {
 // play has the daemon answer one turn and shows what comes. The error is one
 // that has still to be told; errQuiet says that it has been.
 func (a *app) play(ctx context.Context, d *daemon, req proto.Chat, s show) error {
-	if t, ok := s.(*texts); ok {
-		t.status.begin()
-	}
+	s.turn()
 	done, err := rpc.CallEvents(ctx, d.client, turnEvents, req, s.event)
 	if err != nil && ctx.Err() != nil {
 		err = errInterrupted

@@ -19,24 +19,24 @@ func newSessionID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// sessionOf is the session of this run and how many messages it has: the one
-// that the user named, or a new one.
-func (a *app) sessionOf(ctx context.Context, d *daemon) (id string, messages int, err error) {
+// sessionOf is the session of this run: the one that the user named, or a new
+// one. known is what there is of it already, nothing if that is nothing.
+func (a *app) sessionOf(ctx context.Context, d *daemon) (id string, known *proto.SessionSummary, err error) {
 	if a.session == "" && !a.latest {
-		return newSessionID(), 0, nil
+		return newSessionID(), nil, nil
 	}
 	found, err := forward(ctx, d, "mem", proto.MemFindSession, proto.FindSession{SessionID: a.session})
 	switch {
 	case err == nil:
-		return found.SessionID, found.Messages, nil
+		return found.SessionID, &found, nil
 	case a.latest && errors.Is(err, proto.ErrNotFound):
-		return "", 0, &proto.Error{Code: proto.CodeNotFound, Kind: "session", Message: "No sessions found to resume"}
+		return "", nil, &proto.Error{Code: proto.CodeNotFound, Kind: "session", Message: "No sessions found to resume"}
 	case errors.Is(err, proto.ErrNotFound), errors.Is(err, proto.ErrInvalid) && !likeUUID(a.session):
-		return a.session, 0, nil
+		return a.session, nil, nil
 	case errors.Is(err, proto.ErrInvalid):
-		return "", 0, &proto.Error{Code: proto.CodeInvalid, Kind: "session", Message: err.Error()}
+		return "", nil, &proto.Error{Code: proto.CodeInvalid, Kind: "session", Message: err.Error()}
 	}
-	return "", 0, err
+	return "", nil, err
 }
 
 // likeUUID reports whether id may be the beginning of a UUID. One that several
@@ -56,8 +56,8 @@ func shortID(id string) string {
 
 // tellLoaded says what a session brings along. A program sees the messages that
 // it asks for.
-func (a *app) tellLoaded(messages int) {
-	if messages > 0 && a.format == formatText {
-		a.say("Loaded %d previous messages", messages)
+func (a *app) tellLoaded(known *proto.SessionSummary) {
+	if known != nil && known.Messages > 0 && a.format == formatText {
+		a.say("Loaded %d previous messages", known.Messages)
 	}
 }
