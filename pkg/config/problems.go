@@ -174,6 +174,7 @@ func wanted(typ reflect.Type, name string) string {
 	return ""
 }
 
+// words says in words what values a type has, "" if no key has that type.
 func words(typ reflect.Type) string {
 	switch typ.Kind() {
 	case reflect.Pointer:
@@ -188,11 +189,13 @@ func words(typ reflect.Type) string {
 		return "a number"
 	case reflect.Struct:
 		return "a section"
+	case reflect.Slice:
+		if typ.Elem().Kind() == reflect.Struct {
+			return "a list of tables"
+		}
+		return `a list of texts, such as ["x", "y"]`
 	}
-	if typ.Elem().Kind() == reflect.Struct {
-		return "a list of tables"
-	}
-	return `a list of texts, such as ["x", "y"]`
+	return ""
 }
 
 // blank takes the expression that holds a line out of data, of a table all that
