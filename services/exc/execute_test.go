@@ -109,6 +109,13 @@ func TestExecuteTimeout(t *testing.T) {
 			}
 		})
 	}
+	all.Go(func() {
+		got, err := s.carryOut(context.Background(), call("bash", s.dir, in{"command": "echo so far; setsid sleep 1000 & sleep 1000"}), nil)
+		want := bashData{ExitCode: -1, TimedOut: true, Stdout: "so far\n", Stderr: "Execution timed out after 1.5s."}
+		if err != nil || got.Data != want {
+			t.Errorf("bash: got %+v, %v", got, err)
+		}
+	})
 	all.Wait()
 	if left := marked(); len(left) > 0 {
 		t.Errorf("still there: %q", left)

@@ -49,6 +49,9 @@ var errnoNames = map[syscall.Errno]string{
 // unreadable is the error of read for what the system said about path.
 func unreadable(err error, path string) error {
 	code := ReadError
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		code = Timeout
+	}
 	if errno, ok := errors.AsType[syscall.Errno](err); ok && errnoNames[errno] != "" {
 		code = errnoNames[errno]
 	}

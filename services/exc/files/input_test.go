@@ -108,7 +108,7 @@ func TestUnreadable(t *testing.T) {
 		{&os.PathError{Op: "read", Path: "/x", Err: syscall.EIO}, "EIO", "/x: input/output error"},
 		{syscall.EMFILE, "EMFILE", "/x: too many open files"},
 		{syscall.EXDEV, ReadError, "/x: invalid cross-device link"},
-		{os.ErrDeadlineExceeded, ReadError, "/x: i/o timeout"},
+		{os.ErrDeadlineExceeded, Timeout, "/x: i/o timeout"},
 		{&os.LinkError{Op: "rename", Old: "/t", New: "/x", Err: syscall.EACCES}, "EACCES", "/x: permission denied"},
 		{os.NewSyscallError("setxattr", syscall.ENOSPC), ReadError, "/x: no space left on device"},
 	}

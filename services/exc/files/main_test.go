@@ -83,7 +83,11 @@ func place(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() {
+		if err := errors.Join(os.Chmod(dir, 0o755), os.RemoveAll(dir)); err != nil {
+			t.Error(err)
+		}
+	})
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		t.Fatal(err)
 	}
