@@ -75,10 +75,9 @@ func TestChatNotBegun(t *testing.T) {
 // TestChatRemovesItsOwn leaves other sessions alone that have a name like its
 // own, and one that was there before.
 func TestChatRemovesItsOwn(t *testing.T) {
-	f := newFake(t, "")
-	f.has(map[string]int{"notes": 0, "notes2": 1})
 	for args, removed := range map[string][]string{"--session note": nil, "--session notes": {"copy"}} {
-		f.removed = nil
+		f := newFake(t, "")
+		f.has(map[string]int{"notes": 0, "notes2": 1})
 		status, _, said := run(t, newWorld(t).command(append(strings.Fields(args), "--no-save", "--socket", f.socket)...), "")
 		if status != 0 || said != "" || !slices.Equal(f.removed, removed) {
 			t.Errorf("%s: status %d, said %q, removed %q", args, status, said, f.removed)
