@@ -19,6 +19,9 @@ type queue struct {
 
 // take waits until the file is free, or ctx done, which is then the error.
 func (l *locks) take(ctx context.Context, id identity) (release func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err // also where the file is free: nobody waits for the change
+	}
 	l.mu.Lock()
 	q := l.held[id]
 	if q == nil {

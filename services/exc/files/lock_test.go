@@ -134,6 +134,8 @@ func TestWaitForFile(t *testing.T) {
 		t.Error("it was changed all the same")
 	}
 	release()
+	reply, err = f.Write(ctx, dir, args{"path": "file", "content": "new"}.input())
+	expect(t, reply, err, Timeout) // although nobody has the file any more
 	if must(t, f.Write, dir, args{"path": "file", "content": "new"}); len(f.locks.held) > 0 {
 		t.Errorf("%d locks are left", len(f.locks.held))
 	}
