@@ -80,7 +80,7 @@ func (c *chat) past() *lineHistory {
 // broken words the end of a chat that has not begun.
 func (c *chat) broken(err error) error {
 	if errors.Is(err, errInterrupted) {
-		c.say("^C Interrupted.")
+		c.interrupted()
 	}
 	return err
 }

@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -136,7 +137,7 @@ func (a *app) command() *cobra.Command {
 			if len(args) == 0 {
 				return a.chat(cmd.Context())
 			}
-			if err := a.checkWord(cmd, args); err != nil {
+			if err := cmp.Or(a.checkWord(cmd, args), a.checkPlain(cmd)); err != nil {
 				return err
 			}
 			ctx, stop := untilSignal(cmd.Context())

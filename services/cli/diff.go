@@ -1,6 +1,9 @@
 package cli
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // What a terminal takes for colours.
 const (
@@ -20,18 +23,22 @@ func diffLines(diff string, colour bool) string {
 	if diff == "" {
 		return ""
 	}
-	if !colour {
-		return diff + "\n"
-	}
+	lines := strings.Split(diff, "\n")
 	var b strings.Builder
-	for line := range strings.SplitSeq(diff, "\n") {
-		if c := diffColour(line); c != "" {
+	for _, line := range lines[:min(diffMax, len(lines))] {
+		if c := diffColour(line); c != "" && colour {
 			line = c + line + plain
 		}
 		b.WriteString(line + "\n")
 	}
+	if left := len(lines) - diffMax; left > 0 {
+		fmt.Fprintf(&b, "… %d more lines of the diff\n", left)
+	}
 	return b.String()
 }
+
+// diffMax is how many lines of a diff are shown.
+const diffMax = 200
 
 // diffColour is the colour of a diff's line, empty for none.
 func diffColour(line string) string {

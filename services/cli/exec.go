@@ -34,7 +34,7 @@ func (a *app) execCommand() *cobra.Command {
 			hearPipe()
 			err := a.exec(ctx, prompt)
 			if err != nil && ctx.Err() != nil && !errors.Is(err, errInterrupted) {
-				a.say("^C Interrupted.")
+				a.interrupted()
 				return errInterrupted
 			}
 			return err

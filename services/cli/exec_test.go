@@ -88,6 +88,8 @@ func TestExecMistakes(t *testing.T) {
 		{"exec -p x --session=", `Error [usage]: "" is no name`},
 		{"--session ../x", `Error [usage]: "../x" is no name`},
 		{"--format yaml two words", `zino: --format "yaml" is neither`},
+		{"--session x two words", `zino: --session is for zino exec -p TEXT and for chats, not for a plain message`},
+		{"two words --format json", `zino: --format is for`},
 		{"sessions resume ../x", "Error [usage]: "},
 	} {
 		t.Run(test.args, func(t *testing.T) {

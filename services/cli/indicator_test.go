@@ -105,6 +105,10 @@ func TestDiffColours(t *testing.T) {
 	if got := diffLines(diff, true); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	many := strings.Repeat("+x\n", diffMax+2)
+	if got := diffLines(many, false); got != many[:3*diffMax]+"… 2 more lines of the diff\n" {
+		t.Errorf("a long diff ends with %q", got[len(got)-60:])
+	}
 	if got := diffLines("", true) + diffLines("\n", false); got != "" {
 		t.Errorf("nothing is shown as %q", got)
 	}

@@ -95,7 +95,7 @@ func TestTerminalInterrupt(t *testing.T) {
 		<-f.ended
 		x.prompts(n + 2)
 	}
-	until(t, "two interruptions are told of", func() bool { return strings.Count(x.screen(), "\r\n^C Interrupted.\r\n") == 2 })
+	until(t, "two interruptions are told of", func() bool { return strings.Count(x.screen(), "\r\n\r^C Interrupted.\r\n") == 2 })
 	x.types("one\r")
 	x.shows("echo: one")
 	x.prompts(4)

@@ -66,7 +66,7 @@ func (a *app) play(ctx context.Context, d *daemon, req proto.Chat, s show) error
 	case lost(err), lost(writing):
 		return errLost
 	case errors.Is(err, errInterrupted):
-		a.say("^C Interrupted.")
+		a.interrupted()
 		return err
 	case errors.Is(err, rpc.ErrConnect):
 		return unreachable(err)
@@ -76,6 +76,15 @@ func (a *app) play(ctx context.Context, d *daemon, req proto.Chat, s show) error
 		return errQuiet
 	}
 	return err
+}
+
+// interrupted says so. A terminal may have shown the key already: that is
+// written over.
+func (a *app) interrupted() {
+	if isTerminal(a.err) {
+		fmt.Fprint(a.err, "\r")
+	}
+	a.say("^C Interrupted.")
 }
 
 // unreachable says what to do if there is no daemon.

@@ -72,6 +72,17 @@ func (a *app) checkOptions(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// checkPlain refuses what a plain message does not take: it would be sent as if
+// the flag were not there.
+func (a *app) checkPlain(cmd *cobra.Command) error {
+	for _, name := range []string{"root", "session", "system-prompt", "format", "reasoning"} {
+		if cmd.PersistentFlags().Changed(name) {
+			return usageError{fmt.Errorf("--%s is for zino exec -p TEXT and for chats, not for a plain message", name)}
+		}
+	}
+	return nil
+}
+
 // speaks reports whether a command has the agent work: its errors are told as
 // those of a turn.
 func speaks(cmd *cobra.Command, args []string) bool {
