@@ -21,6 +21,7 @@ func Run(t testing.TB, cmd *exec.Cmd) {
 	if os.Geteuid() != 0 {
 		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}} // without, no file can be made there
 	}
 	out, err := cmd.CombinedOutput()
 	switch {
