@@ -8,13 +8,10 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"zino/pkg/config"
-	keystore "zino/pkg/keys"
 	"zino/pkg/rpc"
 	"zino/proto"
 )
@@ -242,91 +239,4 @@ func (c *chat) interruptible(ctx context.Context, do func(context.Context) error
 		return errInterrupted
 	}
 	return err
-}
-
-// greet says how to connect a model where there is none.
-func (a *app) greet(c proto.RouterCapabilities) {
-	if !c.Fallback && c.Provider != "offline" {
-		return
-	}
-	a.say("No model is connected: the offline provider answers (no AI). To connect one:")
-	a.say("  zino auth login openrouter; zino auth set PROVIDER; ANTHROPIC_API_KEY (or OPENAI_, GEMINI_, OPENROUTER_API_KEY) in the environment;")
-	a.say("  [api] base_url; or a model server on this host (Ollama, llama.cpp, LM Studio, vLLM). For now: run, python, remember, recall, tour.")
-}
-
-// leave says how to go on with the session, or removes it.
-func (c *chat) leave() {
-	if c.d.own != nil && c.d.own.passing {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
-	defer cancel()
-	if c.fleeting {
-		if err := c.remove(ctx); err != nil && !errors.Is(err, proto.ErrNotFound) && !errors.Is(err, proto.ErrInvalid) {
-			c.say("Warning: the session stays: %v; try: zino sessions rm %s", err, c.req.SessionID)
-		}
-		return
-	}
-	if !isTerminal(c.in) {
-		return
-	}
-	if there, err := c.stored(ctx); there && err == nil {
-		c.say("To go on: zino sessions resume %s", shortID(c.req.SessionID))
-	}
-}
-
-// leaveLimit is how long the last request of a chat may take.
-const leaveLimit = 5 * time.Second
-
-// stored reports whether there is a session of just this id: mem takes the
-// beginnings of others for it.
-func (c *chat) stored(ctx context.Context) (bool, error) {
-	found, err := forward(ctx, c.d, "mem", proto.MemFindSession, proto.FindSession{SessionID: c.req.SessionID})
-	return found.SessionID == c.req.SessionID, err
-}
-
-// remove deletes the session. A turn that was interrupted may hold it for a
-// moment yet.
-func (c *chat) remove(ctx context.Context) error {
-	if there, err := c.stored(ctx); !there {
-		return err
-	}
-	for {
-		_, err := forward(ctx, c.d, "mem", proto.MemRemoveSession, proto.RemoveSession{SessionID: c.req.SessionID})
-		if !errors.Is(err, proto.ErrBusy) {
-			return err
-		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-ctx.Done():
-			return err
-		}
-	}
-}
-
-// modelSet is an error that says how to connect a model if neither the
-// configuration nor the environment nor the user's keys name one.
-func (a *app) modelSet(cfg *config.Config) error {
-	if a.provider != "" || cfg.Provider != "" || cfg.API.BaseURL != "" || cfg.API.Key != "" || cfg.API.KeyFile != "" || cfg.OpenAIBaseURL != "" || keyGiven() {
-		return nil
-	}
-	return errors.New("no model is connected: set ANTHROPIC_API_KEY (or OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY; " +
-		"Anthropic's keys: https://console.anthropic.com/settings/keys), run `zino auth set PROVIDER` or `zino auth login openrouter`, or set [api] base_url in the configuration; " +
-		`provider = "auto" looks for a model server on this host, provider = "offline" does without`)
-}
-
-// keyGiven reports whether the environment or the user's store has a key, or
-// says where a model is. rtr decides what is made of it.
-func keyGiven() bool {
-	for _, name := range slices.Concat(providerKeys, []string{"OPENAI_BASE_URL"}) {
-		if strings.TrimSpace(os.Getenv(name)) != "" {
-			return true
-		}
-	}
-	store, err := keystore.OpenUser(os.Getenv)
-	if err != nil {
-		return false
-	}
-	list, err := store.List()
-	return err != nil || len(list) > 0 // rtr says what is wrong with it
 }

@@ -152,12 +152,7 @@ func (a *app) command() *cobra.Command {
 		a.agent = cmd.HasParent() && speaks(cmd, nil)
 		return usageError{fmt.Errorf("%w; try zino --help", err)}
 	})
-	flags := cmd.PersistentFlags()
-	flags.StringVarP(&a.config, "config", "c", "", "configuration `FILE`, trusted whole (default $ZINO_CONFIG)")
-	flags.StringVar(&a.socket, "socket", "", "the daemon's `SOCKET`")
-	a.optionFlags(cmd)
-	cmd.Flags().BoolVarP(&a.stream, "stream", "s", false, "print the answer as it comes")
-	cmd.Flags().StringVar(&a.channel, "channel", "", "`NAME` of the history that the message belongs to (also -ch)")
+	a.flags(cmd)
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.AddCommand(a.upCommand(), a.statusCommand(), a.describeCommand(), a.usageCommand())
 	cmd.AddCommand(a.authCommand(), a.memoryCommand(), a.channelsCommand())
@@ -166,6 +161,16 @@ func (a *app) command() *cobra.Command {
 	cmd.SetHelpCommand(helpCommand())
 	a.complete(cmd)
 	return cmd
+}
+
+// flags declares the flags of all commands, and those of a plain message.
+func (a *app) flags(cmd *cobra.Command) {
+	flags := cmd.PersistentFlags()
+	flags.StringVarP(&a.config, "config", "c", "", "configuration `FILE`, trusted whole (default $ZINO_CONFIG)")
+	flags.StringVar(&a.socket, "socket", "", "the daemon's `SOCKET`")
+	a.optionFlags(cmd)
+	cmd.Flags().BoolVarP(&a.stream, "stream", "s", false, "print the answer as it comes")
+	cmd.Flags().StringVar(&a.channel, "channel", "", "`NAME` of the history that the message belongs to (also -ch)")
 }
 
 // helpCommand is cobra's, except that a command that does not exist is a

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -197,27 +196,6 @@ func (t *texts) finished(e proto.ToolFinished) error {
 	return nil
 }
 
-// used counts the tokens of an inference that has ended.
-func (t *texts) used(e proto.InferenceUsage) error {
-	t.usage.InputTokens += e.InputTokens
-	t.usage.OutputTokens += e.OutputTokens
-	t.usage.CostUSD = sumOf(t.usage.CostUSD, e.CostUSD)
-	t.status.change(func() { t.status.tokens, t.status.coming = t.usage.OutputTokens, 0 })
-	return nil
-}
-
-// sumOf adds costs, of which either may be unknown.
-func sumOf(a, b *float64) *float64 {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	}
-	sum := *a + *b
-	return &sum
-}
-
 // notice prints a remark. Which AGENTS.md hold is told once, and again if they
 // change.
 func (t *texts) notice(e proto.Notice) error {
@@ -231,39 +209,4 @@ func (t *texts) notice(e proto.Notice) error {
 		text = "Warning: " + text
 	}
 	return t.line(text)
-}
-
-// end closes the turn's text and says what there is to say of it.
-func (t *texts) end(done turnEnd, err error) (told bool, writing error) {
-	t.status.end()
-	if !t.spoke { // a daemon that knows no events
-		writing = t.text(done.Text)
-	}
-	writing = errors.Join(writing, t.endText())
-	switch {
-	case err != nil:
-	case done.StopReason == "length":
-		t.line("Warning: the answer was cut: it reached the limit of tokens for one answer; see --max-tokens")
-	case done.StopReason == "refusal", done.StopReason == "filter":
-		t.line("Warning: the model broke off: " + done.StopReason)
-	}
-	if done.Usage != nil {
-		t.usage = *done.Usage
-	}
-	if t.terminal && t.usage != (proto.Usage{}) {
-		t.usageLine()
-	}
-	t.usage, t.tools, t.spoke = proto.Usage{}, 0, false
-	return false, writing
-}
-
-func (t *texts) usageLine() {
-	line := fmt.Sprintf("%s tokens in, %s out", count(t.usage.InputTokens), count(t.usage.OutputTokens))
-	if t.usage.CostUSD != nil {
-		line += ", " + dollars(*t.usage.CostUSD)
-	}
-	if t.colour {
-		line = dimmed(line)
-	}
-	fmt.Fprintln(t.err, line)
 }

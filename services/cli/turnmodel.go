@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+
+	"zino/pkg/config"
+	keystore "zino/pkg/keys"
+	"zino/proto"
+)
+
+// greet says how to connect a model where there is none.
+func (a *app) greet(c proto.RouterCapabilities) {
+	if !c.Fallback && c.Provider != "offline" {
+		return
+	}
+	a.say("No model is connected: the offline provider answers (no AI). To connect one:")
+	a.say("  zino auth login openrouter; zino auth set PROVIDER; ANTHROPIC_API_KEY (or OPENAI_, GEMINI_, OPENROUTER_API_KEY) in the environment;")
+	a.say("  [api] base_url; or a model server on this host (Ollama, llama.cpp, LM Studio, vLLM). For now: run, python, remember, recall, tour.")
+}
+
+// modelSet is an error that says how to connect a model if neither the
+// configuration nor the environment nor the user's keys name one.
+func (a *app) modelSet(cfg *config.Config) error {
+	if a.provider != "" || cfg.Provider != "" || cfg.API.BaseURL != "" || cfg.API.Key != "" || cfg.API.KeyFile != "" || cfg.OpenAIBaseURL != "" || keyGiven() {
+		return nil
+	}
+	return errors.New("no model is connected: set ANTHROPIC_API_KEY (or OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY; " +
+		"Anthropic's keys: https://console.anthropic.com/settings/keys), run `zino auth set PROVIDER` or `zino auth login openrouter`, or set [api] base_url in the configuration; " +
+		`provider = "auto" looks for a model server on this host, provider = "offline" does without`)
+}
+
+// keyGiven reports whether the environment or the user's store has a key, or
+// says where a model is. rtr decides what is made of it.
+func keyGiven() bool {
+	for _, name := range slices.Concat(providerKeys, []string{"OPENAI_BASE_URL"}) {
+		if strings.TrimSpace(os.Getenv(name)) != "" {
+			return true
+		}
+	}
+	store, err := keystore.OpenUser(os.Getenv)
+	if err != nil {
+		return false
+	}
+	list, err := store.List()
+	return err != nil || len(list) > 0 // rtr says what is wrong with it
+}
