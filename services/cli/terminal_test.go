@@ -201,3 +201,32 @@ func TestTerminalGreeting(t *testing.T) {
 func capabilities(provider string, fallback bool) proto.RouterCapabilities {
 	return proto.RouterCapabilities{Provider: provider, Fallback: fallback}
 }
+
+// TestTerminalHistory recalls what was typed in the chat before, unless nothing
+// was to be kept of it.
+func TestTerminalHistory(t *testing.T) {
+	t.Parallel()
+	f, w := newFake(t, ""), newWorld(t)
+	for _, chat := range []struct {
+		args, keys, shows string
+	}{
+		{"", "a\\\rb\r", "echo: a\r\nb"},
+		{"--no-save", "secret\r", "echo: secret"},
+		{"", "\x1b[A\r", "echo: a\r\nb"},
+	} {
+		x := onTerminal(t, w.command(append(strings.Fields(chat.args), "--socket", f.socket)...))
+		x.prompts(1)
+		x.types(chat.keys)
+		x.shows(chat.shows)
+		x.prompts(2)
+		x.types("\x04")
+		x.ends(0)
+	}
+	text, err := os.ReadFile(filepath.Join(w.home, ".config", "zino", "chat_history"))
+	if err != nil || string(text) != "\"a\\nb\"\n" {
+		t.Errorf("the file holds %q, %v", text, err)
+	}
+	if len(f.removed) != 1 || len(f.messages()) != 3 {
+		t.Errorf("removed %q, sent %q", f.removed, f.messages())
+	}
+}
