@@ -107,16 +107,22 @@ func oneLine(err error) string {
 
 const long = `Zino is an AI agent that belongs to the host.
 
-  zino "message"     answer one message
   zino               chat: each line is a turn; Ctrl-D leaves
   zino exec -p TEXT  run one prompt, with what comes on standard input
-  zino sessions      earlier conversations: list, show, resume, search
-  zino up            keep a constellation of services running
-  zino status        which services run, and what is wrong
-  zino describe mem  what a service can be asked
+  zino sessions      earlier conversations: list, show, resume, search, export
+  zino handoff       what a new session needs to go on with a goal
+  zino context       what would be sent to the model, with sizes
+  zino "message"     answer one message, without session and files
+
+  zino auth          connect a model: set a key, log in
+  zino config        your configuration: path, init, check
   zino usage         what was used of models, and what it cost
   zino memory        what is remembered: add, search, list, mend, export
   zino channels      the histories of channels: list, show, clear
+
+  zino up            keep a constellation of services running
+  zino status        which services run, and what is wrong
+  zino describe mem  what a service can be asked
 
 Where no daemon answers, zino starts the services beside it for the time of
 the run. A model is connected with ANTHROPIC_API_KEY, OPENAI_API_KEY,

@@ -45,7 +45,7 @@ func (t *texts) end(done turnEnd, err error) (told bool, writing error) {
 	if done.Usage != nil {
 		t.usage = *done.Usage
 	}
-	if t.terminal && t.usage != (proto.Usage{}) {
+	if t.terminal && t.usage != (proto.Usage{}) && !errors.Is(err, errInterrupted) {
 		t.usageLine()
 	}
 	t.usage, t.tools, t.spoke = proto.Usage{}, 0, false

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/term"
 )
@@ -58,6 +59,7 @@ type terminalLines struct {
 	t       *term.Terminal
 	past    *lineHistory
 	cooked  *term.State // as the terminal was found; nil if it cannot be read
+	midLine atomic.Bool // the cursor stands in a line that has not been entered
 }
 
 func newTerminalLines(in, out *os.File, past *lineHistory) *terminalLines {
@@ -83,7 +85,10 @@ func (l *terminalLines) next() (string, error) {
 	}
 	l.t.SetBracketedPasteMode(true)
 	defer l.t.SetBracketedPasteMode(false)
-	return l.turn()
+	l.midLine.Store(true)
+	turn, err := l.turn()
+	l.midLine.Store(err != nil)
+	return turn, err
 }
 
 // turn reads lines up to one that ends the turn: a line that ends in a
@@ -120,5 +125,7 @@ func (l *terminalLines) leave() {
 		term.Restore(int(l.in.Fd()), l.cooked)
 	}
 	l.t.SetBracketedPasteMode(false)
-	fmt.Fprintln(l.out)
+	if l.midLine.Load() {
+		fmt.Fprintln(l.out)
+	}
 }

@@ -41,10 +41,10 @@ func (a *app) optionFlags(cmd *cobra.Command) {
 	flags.StringVar(&a.systemPrompt, "system-prompt", "", "`TEXT` in place of the configured system prompt; empty for none")
 	flags.StringVar(&a.session, "session", "", "`ID` of the session to go on with: also its beginning, or a new name")
 	flags.BoolVar(&a.noSave, "no-save", false, "keep nothing of what is said")
-	flags.StringVar(&a.provider, "provider", "", "`NAME` of the model's provider: anthropic, openai, gemini, openrouter, offline")
+	flags.StringVar(&a.provider, "provider", "", "`NAME` of the provider: anthropic, openai, gemini, openrouter, ollama, offline, auto")
 	flags.StringVar(&a.model, "model", "", "`NAME` of the model")
 	flags.IntVar(&a.maxTokens, "max-tokens", 0, "limit of each answer, `N` tokens (default the provider's)")
-	flags.StringVar(&a.format, "format", formatText, "what standard output holds: `text or json`, one event a line")
+	flags.StringVar(&a.format, "format", formatText, "`FORM` of standard output: text, or json, one event a line")
 	flags.BoolVar(&a.reasoning, "reasoning", false, "show the model's reasoning on standard error")
 	flags.BoolVar(&a.host, "host", false, "ask the host's daemon, whose tools cannot see your files")
 }
