@@ -10,18 +10,29 @@ import (
 // and the like, so that it cannot work on a terminal or show itself in another
 // order. Line feeds and tabs stay; bytes that are no UTF-8 become U+FFFD.
 func escape(s string) string {
-	if !strings.ContainsFunc(s, hostile) && utf8.ValidString(s) {
-		return s
+	text, _ := escapeUpTo(s, 12*len(s)) // no character grows that much
+	return text
+}
+
+// escapeUpTo escapes as much of a text as fits into so many bytes, and tells how
+// many bytes of the text are left out.
+func escapeUpTo(s string, limit int) (text string, left int) {
+	if len(s) <= limit && !strings.ContainsFunc(s, hostile) && utf8.ValidString(s) {
+		return s, 0
 	}
-	var b strings.Builder
-	for _, r := range s {
+	b := make([]byte, 0, min(len(s), limit))
+	for i, r := range s {
+		n := len(b)
 		if hostile(r) {
-			fmt.Fprintf(&b, `\u%04x`, r)
-			continue
+			b = fmt.Appendf(b, `\u%04x`, r)
+		} else {
+			b = utf8.AppendRune(b, r)
 		}
-		b.WriteRune(r)
+		if len(b) > limit {
+			return string(b[:n]), len(s) - i
+		}
 	}
-	return b.String()
+	return string(b), 0
 }
 
 // hostile reports whether a character is to be escaped.
@@ -38,19 +49,4 @@ func hostile(r rune) bool {
 // oneLine is a foreign text that has to stand in one line.
 func oneLine(s string) string {
 	return strings.NewReplacer("\n", `\n`, "\t", " ").Replace(escape(s))
-}
-
-// cut is a text of at most n bytes, cut between characters, and how much of it
-// is left out.
-func cut(s string, n int) (string, int) {
-	if len(s) <= n {
-		return s, 0
-	}
-	for i := n; i > n-utf8.UTFMax && i > 0; i-- {
-		if utf8.RuneStart(s[i]) {
-			n = i
-			break
-		}
-	}
-	return s[:n], len(s) - n
 }

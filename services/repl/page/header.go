@@ -43,6 +43,18 @@ func (o *Options) request(text []byte) (h header, ok bool) {
 	return h, true
 }
 
+// agentName is who asks if nobody says.
+const agentName = "agent"
+
+// agent makes a name that can stand in a header.
+func (o *Options) agent(name string) string {
+	name, _ = escapeUpTo(strings.ReplaceAll(oneLine(name), "*", ""), 80)
+	if name = strings.TrimSpace(name); name == "" || o.isSelf(name) {
+		return agentName
+	}
+	return name
+}
+
 // isSelf reports whether a name is this page's.
 func (o *Options) isSelf(name string) bool {
 	return strings.EqualFold(name, o.full()) || strings.EqualFold(name, o.Name)

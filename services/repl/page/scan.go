@@ -18,12 +18,12 @@ type Scan struct {
 }
 
 // context is how many bytes before the boundary are looked at, to find it again.
-const context = 1024
+const context = 16 << 10
 
 // Scan reads a log from its head to its end. Memory does not depend on its
 // length. The error is the reader's.
 func (p *Page) Scan(r io.Reader) (*Scan, error) {
-	s := newScanner(&p.o)
+	s := newScanner(p)
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := r.Read(buf)
@@ -39,6 +39,7 @@ func (p *Page) Scan(r io.Reader) (*Scan, error) {
 
 // scanner goes through a log's lines. Places are -1 where there is none.
 type scanner struct {
+	p    *Page
 	o    *Options
 	scan Scan
 
@@ -47,17 +48,19 @@ type scanner struct {
 	pos  int64
 	cr   bool // the last byte was a CR, which may be half a line end
 
-	fence  fence
-	safe   int64 // the last place outside of fences
+	fence fence
+	safe  int64 // the last place outside of fences
 
 	footer  int64 // the last one with no mark below it
 	request int64 // the first exact header behind the last mark
 	shown   int64 // the last announcement, if no other mark is below it
 	running bool  // it has a placeholder
+	own     int64 // the announcement of the page's current job
+	ownHead int64 // its header
 }
 
-func newScanner(o *Options) *scanner {
-	return &scanner{o: o, footer: -1, request: -1, shown: -1}
+func newScanner(p *Page) *scanner {
+	return &scanner{p: p, o: &p.o, footer: -1, request: -1, shown: -1, own: -1, ownHead: -1}
 }
 
 // write takes the next bytes.
@@ -120,6 +123,14 @@ func (s *scanner) take() {
 
 // plain takes a line outside of fences.
 func (s *scanner) plain(text []byte) {
+	if j := s.p.run; j != nil {
+		switch string(bytes.TrimRight(text, " \t")) {
+		case j.ann:
+			s.own = s.at
+		case j.line:
+			s.ownHead = s.at
+		}
+	}
 	if s.o.isFooter(text) {
 		s.footer = s.at
 		return
@@ -164,6 +175,12 @@ func (s *scanner) close() *Scan {
 
 func (s *scanner) begin() int64 {
 	switch {
+	case s.ownHead >= 0 && s.ownHead < s.own:
+		return s.ownHead
+	case s.own >= 0:
+		return s.own
+	case s.ownHead >= 0:
+		return s.ownHead
 	case s.footer >= 0 && s.request >= 0:
 		return min(s.footer, s.request)
 	case s.footer >= 0:

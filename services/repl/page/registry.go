@@ -1,0 +1,72 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Entry is a page as the registry shows it.
+type Entry struct {
+	Name  string // its whole name, from Page.Name
+	URL   string // where it is; shown without query, fragment and user
+	Last  time.Time
+	State string // from Page.State
+	Live  bool
+}
+
+// pagesMax is how many pages the registry shows.
+const pagesMax = 100
+
+// registryHead is the registry's title and guide.
+const registryHead = `# Connected pages:
+> Master registry of connected pages and their states. Do not edit it; open a page's log in debug/ to run code against that page.
+
+`
+
+// Registry is the text of debug.md: live pages first, by name, then those that
+// are gone, the latest first. At most 100 pages are shown, the others counted.
+func Registry(entries []Entry) []byte {
+	entries = slices.SortedStableFunc(slices.Values(entries), before)
+	out := []byte(registryHead)
+	for _, e := range entries[:min(len(entries), pagesMax)] {
+		out = fmt.Appendf(out, "* %s (%s) last %s state: %s\n", oneLine(e.Name), place(e.URL), e.Last.Format(time.TimeOnly), oneLine(e.State))
+	}
+	if n := len(entries) - pagesMax; n > 0 {
+		out = fmt.Appendf(out, "* ... and %d more\n", n)
+	}
+	return out
+}
+
+func before(a, b Entry) int {
+	switch {
+	case a.Live && !b.Live:
+		return -1
+	case b.Live && !a.Live:
+		return 1
+	case a.Live:
+		return strings.Compare(a.Name, b.Name)
+	}
+	return cmp.Or(b.Last.Compare(a.Last), strings.Compare(a.Name, b.Name))
+}
+
+// urlMax is how much of a URL is shown, in bytes.
+const urlMax = 200
+
+// place is a URL without what may be secret or long.
+func place(raw string) string {
+	if u, err := url.Parse(raw); err == nil {
+		u.User, u.RawQuery, u.Fragment, u.ForceQuery = nil, "", "", false
+		raw = u.String()
+	} else if i := strings.IndexAny(raw, "?#"); i >= 0 {
+		raw = raw[:i]
+	}
+	short, left := escapeUpTo(oneLine(raw), urlMax)
+	if left > 0 {
+		short += "..."
+	}
+	return short
+}

@@ -1,0 +1,241 @@
+package page
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// world is what is around a page: a file, a clock and a realm. It does what the
+// service does, and holds after each step what must hold always.
+type world struct {
+	t        testing.TB
+	page     *Page
+	file     []byte
+	exists   bool
+	mod      time.Time
+	now      time.Time
+	held     bool
+	log      []string
+	kept     map[string]string
+	given    map[string]bool // jobs given out
+	job      string          // the last one
+	looked   int             // bytes of the tails that were looked at
+	writes   int
+	scans    int
+	cautious bool // hold the balance of fences too
+}
+
+// dawn is when each world begins.
+var dawn = time.Date(2026, 3, 4, 22, 52, 47, 0, time.UTC)
+
+func newWorld(t testing.TB, o Options) *world {
+	t.Helper()
+	if o.Name == "" {
+		o.Name, o.ID, o.Epoch = "index-7-zen", "1a2b", "E"
+	}
+	return &world{t: t, page: New(o), now: dawn, kept: map[string]string{}, given: map[string]bool{}}
+}
+
+// view is the file's end from a place on.
+func (w *world) view(from int64, scan *Scan) View {
+	if w.held {
+		return View{Held: true}
+	}
+	from = min(from, int64(len(w.file)))
+	w.looked += len(w.file) - int(from)
+	return View{Tail: w.file[from:], Offset: from, ModTime: w.mod, Missing: !w.exists, Scan: scan}
+}
+
+// apply applies an event and writes what comes of it.
+func (w *world) apply(e Event) {
+	w.t.Helper()
+	v := w.view(w.page.From(), nil)
+	for range 4 {
+		frozen := bytes.Clone(v.Tail)
+		next, edit, effects := w.page.Apply(v, e)
+		if !bytes.Equal(frozen, v.Tail) {
+			w.t.Fatal("the view was changed")
+		}
+		switch edit.Need {
+		case Nothing:
+			w.commit(v, e, next, edit, effects)
+			return
+		case More:
+			v = w.view(edit.From, nil)
+		case Head:
+			v = w.scan()
+		}
+	}
+	w.t.Fatalf("%T is never content with the view", e)
+}
+
+// scan reads the file from its head.
+func (w *world) scan() View {
+	w.scans++
+	scan, err := w.page.Scan(bytes.NewReader(w.file))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.view(scan.From, scan)
+}
+
+// commit takes over what a step came to.
+func (w *world) commit(v View, e Event, next *Page, edit Edit, effects []Effect) {
+	w.t.Helper()
+	if again, edit2, effects2 := w.page.Apply(v, e); fmt.Sprint(edit2, effects2, again.Wake(), again.State()) != fmt.Sprint(edit, effects, next.Wake(), next.State()) {
+		w.t.Fatalf("%T has another outcome the second time", e)
+	}
+	before := w.file
+	if edit.Changed {
+		if edit.From > int64(len(w.file)) || v.Held {
+			w.t.Fatalf("edit at %d of %d bytes, held %v", edit.From, len(w.file), v.Held)
+		}
+		w.file = slices.Concat(w.file[:edit.From], edit.Text)
+		w.exists, w.mod = true, w.now
+		w.writes++
+	}
+	w.page = next
+	w.check(before, e)
+	for _, f := range effects {
+		w.effect(f)
+	}
+}
+
+// check holds what must hold after each step.
+func (w *world) check(before []byte, e Event) {
+	w.t.Helper()
+	if n := min(int64(len(before)), w.page.Settled()); w.page.run == nil && n > int64(len(w.file)) {
+		w.t.Fatalf("%T: settled up to %d of %d bytes", e, n, len(w.file))
+	}
+	if !w.page.Wake().IsZero() && w.page.Wake().Before(w.now) {
+		w.t.Fatalf("%T: wakes in the past", e)
+	}
+}
+
+// effect notes an effect, and plays the realm's part.
+func (w *world) effect(e Effect) {
+	w.t.Helper()
+	switch e := e.(type) {
+	case Run:
+		if w.given[e.Job] {
+			w.t.Fatalf("%s was given out twice", e.Job)
+		}
+		w.given[e.Job], w.job = true, e.Job
+		w.note("run %s for %s: %s %q %q", e.Job, e.Agent, e.Lang, e.Info, e.Code)
+	case Cancel:
+		w.note("cancel %s", e.Job)
+	case Done:
+		answer := e.Value
+		if !e.OK {
+			answer = e.Error
+		}
+		w.note("done %q key=%s ok=%v json=%v reason=%s background=%d %s: %s", e.Job, e.Key, e.OK, e.JSON, e.Reason, len(e.Background), span(e.Duration), brief(answer))
+	case Unknown:
+		w.note("unknown %s", e.Job)
+	case Keep:
+		w.kept[e.File] = e.Body
+		w.note("keep %s: %d bytes", e.File, len(e.Body))
+	case State:
+		w.note("state %s", e.State)
+	case Log:
+		w.note("log %s", e.Text)
+	}
+}
+
+func brief(s string) string {
+	if len(s) > 100 {
+		return fmt.Sprintf("%q and %d bytes", s[:60], len(s)-60)
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+func (w *world) note(format string, args ...any) {
+	w.log = append(w.log, w.now.Format(time.TimeOnly)+" "+fmt.Sprintf(format, args...))
+}
+
+// pass lets time go by; Ticks come when they are due.
+func (w *world) pass(d time.Duration) {
+	w.t.Helper()
+	end := w.now.Add(d)
+	for n := 0; ; n++ {
+		wake := w.page.Wake()
+		if wake.IsZero() || wake.After(end) {
+			break
+		}
+		if n > 1000 {
+			w.t.Fatal("it never rests")
+		}
+		w.now = wake
+		w.apply(Tick{w.now})
+	}
+	w.now = end
+}
+
+// save makes the file what an editor makes it, unannounced.
+func (w *world) save(text []byte) {
+	w.file, w.exists, w.mod = bytes.Clone(text), true, w.now
+}
+
+// changed lets the debounce time go by and tells the page.
+func (w *world) changed() {
+	w.t.Helper()
+	w.pass(150 * time.Millisecond)
+	w.apply(Changed{w.now})
+}
+
+func (w *world) append(text string) {
+	w.t.Helper()
+	w.save(append(bytes.Clone(w.file), text...))
+	w.changed()
+}
+
+func (w *world) start() {
+	w.t.Helper()
+	w.apply(Start{w.now})
+	w.apply(Connected{w.now})
+}
+
+// answer answers the job that was given out last.
+func (w *world) answer(after time.Duration, value string) {
+	w.t.Helper()
+	w.apply(Started{w.now, w.job})
+	w.pass(after)
+	w.apply(Result{At: w.now, Job: w.job, OK: true, JSON: true, Value: value})
+}
+
+// footers are the places of the lines that are footers, outside of fences.
+func (w *world) footers() (places []int) {
+	for at, state := range parts(w.file, 0) {
+		if state.part == outside && w.page.o.isFooter(state.text) {
+			places = append(places, at.from)
+		}
+	}
+	return places
+}
+
+// rests holds what must hold when all is done and nobody writes.
+func (w *world) rests() {
+	w.t.Helper()
+	f := w.footers()
+	if len(f) != 1 {
+		w.t.Fatalf("%d footers:\n%s", len(f), w.file)
+	}
+	if l := lineAt(w.file, f[0]); !isBlank(w.file[l.next:]) {
+		w.t.Fatalf("the footer is not the last line:\n%s", w.file)
+	}
+	if before := w.file[:f[0]]; !endsBlank(before) {
+		w.t.Fatalf("no blank line above the footer:\n%s", w.file)
+	}
+}
+
+// has holds that the file contains a text.
+func (w *world) has(text string) {
+	w.t.Helper()
+	if !strings.Contains(string(w.file), text) {
+		w.t.Fatalf("the file lacks %q:\n%s", text, w.file)
+	}
+}
