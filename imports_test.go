@@ -11,7 +11,7 @@ import (
 // A module that is not listed may not be used at all.
 var entrances = map[string][]string{
 	"github.com/pelletier/go-toml":        {"zino/pkg/config"},
-	"github.com/fsnotify/fsnotify":        {"zino/pkg/catalog"},
+	"github.com/fsnotify/fsnotify":        {"zino/pkg/catalog", "zino/services/repl"},
 	"github.com/sashabaranov/go-openai":   {"zino/services/rtr/provider"},
 	"github.com/blevesearch/snowballstem": {"zino/services/mem/index"},
 	"github.com/james-bowman/nlp":         {}, // the oracle of tests
@@ -21,7 +21,7 @@ var entrances = map[string][]string{
 	"github.com/aymanbagabas/go-udiff":    {"zino/services/exc/files"},
 	"github.com/spf13/pflag":              {"zino/services/cli"}, // a part of cobra
 	"golang.org/x/term":                   {"zino/services/cli"},
-	"golang.org/x/sys":                    {"zino/pkg/durable", "zino/pkg/rpc", "zino/services/exc"},
+	"golang.org/x/sys":                    {"zino/pkg/durable", "zino/pkg/rpc", "zino/services/exc", "zino/services/repl/tail"},
 	"github.com/coder/websocket":          {"zino/services/repl/web"},
 	"github.com/chromedp":                 {}, // a browser for tests
 	"github.com/google/jsonschema-go":     {},

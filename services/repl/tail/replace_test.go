@@ -1,0 +1,304 @@
+package tail
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestReplace(t *testing.T) {
+	const before = "history\nfooter\nrequest\n"
+	for name, c := range map[string]struct {
+		from int64
+		text string
+		want string
+	}{
+		"longer":       {8, "request\nexecuting (0s)\n", "history\nrequest\nexecuting (0s)\n"},
+		"shorter":      {8, "x\n", "history\nx\n"},
+		"as long":      {15, "REQUEST\n", "history\nfooter\nREQUEST\n"},
+		"appended":     {23, "more\n", before + "more\n"},
+		"cut":          {8, "", "history\n"},
+		"the same":     {8, "footer\nrequest\n", before},
+		"whole":        {0, "all new, and longer than it was\n", "all new, and longer than it was\n"},
+		"emptied":      {0, "", ""},
+		"same begin":   {8, "footer\nrequired\n", "history\nfooter\nrequired\n"},
+		"binary":       {8, "\xff\x00\r\n", "history\n\xff\x00\r\n"},
+		"much longer":  {8, strings.Repeat("line\n", 50_000), "history\n" + strings.Repeat("line\n", 50_000)},
+		"same, longer": {8, "footer\nrequest\n\n", before + "\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, dir := newDir(t)
+			path := filepath.Join(dir, "f")
+			write(t, path, before)
+			inode := view(t, d, 0).Stamp.ino
+			after, err := d.Replace("f", view(t, d, c.from), c.from, []byte(c.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := content(t, path); got != c.want {
+				t.Errorf("got %.200q, want %.200q", got, c.want)
+			}
+			if string(after.Bytes) != c.text || after.Offset != c.from || after.Stamp != view(t, d, 0).Stamp || after.Stamp.ino != inode {
+				t.Errorf("the view afterwards: %+v", after)
+			}
+		})
+	}
+}
+
+func TestReplaceMissing(t *testing.T) {
+	d, dir := newDir(t)
+	after, err := d.Replace("f", View{Missing: true}, 0, []byte("new\n"))
+	if err != nil || string(after.Bytes) != "new\n" || content(t, filepath.Join(dir, "f")) != "new\n" {
+		t.Errorf("%+v, %v", after, err)
+	}
+	if _, err := d.Replace("f", View{Missing: true}, 0, []byte("again\n")); !errors.Is(err, ErrChanged) {
+		t.Errorf("it has appeared meanwhile: %v", err)
+	}
+	if _, err := d.Replace("no/f", View{Missing: true}, 0, nil); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no directory: %v", err)
+	}
+	if _, err := d.Replace("g", View{Bytes: []byte("x")}, 0, nil); !errors.Is(err, ErrChanged) {
+		t.Errorf("it has gone meanwhile: %v", err)
+	}
+	if _, err := d.Replace("f", view(t, d, 2), 1, nil); err == nil {
+		t.Error("a place before the view")
+	}
+	if _, err := d.Replace("f", view(t, d, 2), 5, nil); err == nil {
+		t.Error("a place behind the end")
+	}
+}
+
+// TestCompared: what others did before the comparison stops the edit.
+func TestCompared(t *testing.T) {
+	for name, change := range map[string]func(t *testing.T, path string){
+		"appended":  func(t *testing.T, path string) { add(t, path, "more\n") },
+		"rewritten": func(t *testing.T, path string) { write(t, path, "history\nother, and of its own length\n") },
+		"same size": func(t *testing.T, path string) { write(t, path, "history\nFOOTER\n") },
+		"truncated": func(t *testing.T, path string) { write(t, path, "") },
+		"shortened": func(t *testing.T, path string) { write(t, path, "history\nfoo") },
+		"removed": func(t *testing.T, path string) {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, dir := newDir(t)
+			path := filepath.Join(dir, "f")
+			write(t, path, "history\nfooter\n")
+			v := view(t, d, 8)
+			change(t, path)
+			before, errBefore := os.ReadFile(path)
+			if _, err := d.Replace("f", v, 8, []byte("reply\nfooter\n")); !errors.Is(err, ErrChanged) {
+				t.Errorf("the error is %v", err)
+			}
+			if after, err := os.ReadFile(path); string(after) != string(before) || (err == nil) != (errBefore == nil) {
+				t.Errorf("%q became %q", before, after)
+			}
+		})
+	}
+}
+
+// add appends as "echo >>" does. It runs in goroutines too.
+func add(t *testing.T, path, text string) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	if _, err := f.WriteString(text); err != nil {
+		t.Error(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBetween: another program writes in the moment between our comparison and
+// our write. Whether it opens the file only now or had it open all the time, what
+// it writes is there at the end.
+func TestBetween(t *testing.T) {
+	const user = "> **me** to page\n```js\n1\n```\n"
+	texts := map[string]string{
+		"longer": "history\nreply\nfooter, which has moved down\n", "shorter": "history\nr\n", "as long": "history\nFOOTER\n",
+	}
+	for name, text := range texts {
+		t.Run("appended, "+name, func(t *testing.T) {
+			between(t, text, false, func(t *testing.T, path string, f *os.File) { add(t, path, user) }, user)
+		})
+		t.Run("rewritten, "+name, func(t *testing.T) {
+			between(t, text, false, func(t *testing.T, path string, f *os.File) { write(t, path, user) }, user)
+		})
+		t.Run("appended by one who had it open, "+name, func(t *testing.T) {
+			between(t, text, true, func(t *testing.T, path string, f *os.File) {
+				if _, err := f.WriteString(user); err != nil {
+					t.Error(err)
+				}
+			}, user)
+		})
+		t.Run("replaced, "+name, func(t *testing.T) {
+			between(t, text, false, func(t *testing.T, path string, f *os.File) {
+				write(t, path+"~", user)
+				if err := os.Rename(path+"~", path); err != nil {
+					t.Error(err)
+				}
+			}, user)
+		})
+	}
+}
+
+// between replaces the end of a file while save is at it, and looks for the
+// user's text and for that of the edit, if it was carried out.
+func between(t *testing.T, text string, open bool, save func(*testing.T, string, *os.File), user string) {
+	d, dir := newDir(t)
+	path := filepath.Join(dir, "f")
+	write(t, path, "history\nfooter\n")
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if !open {
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	saved := make(chan bool)
+	d.between = func() {
+		started := make(chan bool)
+		go func() { close(started); save(t, path, f); close(saved) }()
+		<-started
+		if open {
+			<-saved // it is not held up, so it does write in between
+		}
+	}
+	_, err = d.Replace("f", view(t, d, 0), 0, []byte(text))
+	<-saved
+	if err != nil && !errors.Is(err, ErrChanged) {
+		t.Fatal(err)
+	}
+	got := content(t, path)
+	if strings.Count(got, user) != 1 {
+		t.Errorf("after %v: what the user wrote is there %d times: %q", err, strings.Count(got, user), got)
+	}
+	if open && err != nil && got != "history\nfooter\n"+user {
+		t.Errorf("an edit that was given up left %q", got)
+	}
+}
+
+// TestFull: when the disk is full, what was there stays.
+func TestFull(t *testing.T) {
+	d, dir := newDir(t)
+	path := filepath.Join(dir, "f")
+	write(t, path, "history\nfooter\n")
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	// A limit of the process on the size of files would stop other tests' too;
+	// a seal of a file in memory stops only this one's growth.
+	sealed := sealedCopy(t, f)
+	defer sealed.Close()
+	e := edit{f: sealed, at: 8, old: []byte("footer\n"), text: []byte("request\nand more of it\n")}
+	if err := e.put(); err == nil {
+		t.Error("the file has grown")
+	}
+	got := make([]byte, 100)
+	n, _ := sealed.ReadAt(got, 0)
+	if string(got[:n]) != "history\nfooter\n" {
+		t.Errorf("it is %q", got[:n])
+	}
+	if v := view(t, d, 0); string(v.Bytes) != "history\nfooter\n" {
+		t.Errorf("the file is %q", v.Bytes)
+	}
+}
+
+// sealedCopy is a copy of a file that cannot grow.
+func sealedCopy(t *testing.T, f *os.File) *os.File {
+	t.Helper()
+	fd, err := unix.MemfdCreate("full", unix.MFD_ALLOW_SEALING|unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed := os.NewFile(uintptr(fd), "full")
+	if _, err := sealed.ReadFrom(f); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.FcntlInt(sealed.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_GROW); err != nil {
+		t.Fatal(err)
+	}
+	return sealed
+}
+
+// TestRace appends from several goroutines, each time opening the file, while its
+// end is replaced: every line is there at the end.
+func TestRace(t *testing.T) {
+	d, dir := newDir(t)
+	path := filepath.Join(dir, "f")
+	write(t, path, "footer\n")
+	const writers, lines = 4, 150
+	done := make(chan bool, writers)
+	for w := range writers {
+		go func() {
+			for i := range lines {
+				add(t, path, fmt.Sprintf("<%d.%d>\n", w, i))
+			}
+			done <- true
+		}()
+	}
+	replaced := 0
+	for running := writers; running > 0; {
+		select {
+		case <-done:
+			running--
+		default:
+		}
+		v := view(t, d, 0)
+		text := strings.TrimPrefix(string(v.Bytes), "footer\n")
+		text = strings.TrimRight(strings.ReplaceAll(text, "footer\n", ""), "=\n") + "\n" + strings.Repeat("=", rand.IntN(30)) + "\nfooter\n"
+		switch _, err := d.Replace("f", v, 0, []byte(text)); {
+		case err == nil:
+			replaced++
+		case !errors.Is(err, ErrChanged):
+			t.Fatal(err)
+		}
+	}
+	got := content(t, path)
+	for w := range writers {
+		for i := range lines {
+			if line := fmt.Sprintf("<%d.%d>\n", w, i); strings.Count(got, line) != 1 {
+				t.Errorf("%q is there %d times", line, strings.Count(got, line))
+			}
+		}
+	}
+	if replaced == 0 {
+		t.Error("no edit came through")
+	}
+}
+
+// FuzzReplace: whatever the old end and the new one are, the new one is there.
+func FuzzReplace(f *testing.F) {
+	f.Add("history\n", "footer\n", "reply\nfooter\n")
+	f.Add("", "", "x")
+	f.Add("a", "bcd", "")
+	f.Add("a", "bcd", "bc")
+	f.Fuzz(func(t *testing.T, history, before, after string) {
+		d, dir := newDir(t)
+		path := filepath.Join(dir, "f")
+		write(t, path, history+before)
+		from := int64(len(history))
+		if _, err := d.Replace("f", view(t, d, from), from, []byte(after)); err != nil {
+			t.Fatal(err)
+		}
+		if got := content(t, path); got != history+after {
+			t.Errorf("%q, %q -> %q: %q", history, before, after, got)
+		}
+	})
+}
