@@ -1,0 +1,151 @@
+package repl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"zino/proto"
+	"zino/services/repl/page"
+)
+
+// timeoutMax bounds the timeout of a request.
+const timeoutMax = 24 * time.Hour
+
+// waiting is a caller of eval. answer has room for one outcome.
+type waiting struct {
+	agent  string
+	answer chan result
+}
+
+type result struct {
+	proto.Evaluated
+	err error
+}
+
+func (w *waiting) fail(err error) { w.answer <- result{err: err} }
+
+// Eval runs code in a realm and waits for what comes of it. When ctx ends nobody
+// waits any more, but the code is run nevertheless.
+func (s *Service) Eval(ctx context.Context, req proto.Eval) (proto.Evaluated, error) {
+	if err := checkEval(req); err != nil {
+		return proto.Evaluated{}, err
+	}
+	t, err := s.connected(req.Page)
+	if err != nil {
+		return proto.Evaluated{}, err
+	}
+	if !s.work.begin() {
+		return proto.Evaluated{}, unavailable()
+	}
+	defer s.work.end()
+	w, err := t.ask(req)
+	if err != nil {
+		return proto.Evaluated{}, err
+	}
+	select {
+	case r := <-w.answer:
+		return r.Evaluated, r.err
+	case <-ctx.Done():
+		return proto.Evaluated{}, ctx.Err()
+	}
+}
+
+func checkEval(req proto.Eval) error {
+	field, why := "", ""
+	switch {
+	case strings.TrimSpace(req.Code) == "":
+		field, why = "code", "there is none"
+	case req.TimeoutMS < 0 || req.TimeoutMS > timeoutMax.Milliseconds():
+		field, why = "timeout_ms", fmt.Sprintf("it is 0 to %d", timeoutMax.Milliseconds())
+	default:
+		return nil
+	}
+	return &proto.Error{Code: proto.CodeInvalid, Message: fmt.Sprintf("Invalid request: field %q: %s", field, why)}
+}
+
+// ask hands code to the page.
+func (t *transcript) ask(req proto.Eval) (*waiting, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.closed:
+		return nil, unavailable()
+	case t.realm == nil:
+		return nil, notConnected(req.Page)
+	}
+	w := &waiting{agent: req.Agent, answer: make(chan result, 1)}
+	if w.agent == "" {
+		w.agent = "agent"
+	}
+	key := random(8)
+	t.evals[key] = w
+	t.apply(page.Eval{
+		At: time.Now(), Key: key, Agent: req.Agent, Code: req.Code, Timeout: time.Duration(req.TimeoutMS) * time.Millisecond,
+	})
+	return w, nil
+}
+
+// evaluated is an outcome as a caller gets it.
+func evaluated(e page.Done, file string) result {
+	if e.Reason == "busy" {
+		return result{err: &proto.Error{Code: proto.CodeBusy, Message: e.Error + ". Try again later."}}
+	}
+	r := proto.Evaluated{
+		OK: e.OK, Value: e.Value, Error: e.Error, Background: []proto.RealmEvent{},
+		DurationMS: e.Duration.Milliseconds(), File: file,
+	}
+	if e.OK {
+		r.Kind = "text"
+		if e.JSON {
+			r.Kind = "json"
+		}
+	}
+	for _, c := range e.Background {
+		r.Background = append(r.Background, realmEvent(c))
+	}
+	return result{Evaluated: r}
+}
+
+// realmEvent is captured, turned round.
+func realmEvent(c page.Captured) proto.RealmEvent {
+	kind, _, _ := strings.Cut(c.Type, ".")
+	if kind != "console" {
+		kind = c.Type
+	}
+	return proto.RealmEvent{Type: kind, Level: c.Level, Source: c.Type, Message: c.Message, Stack: c.Stack}
+}
+
+// connected is the transcript of the one connected page that is meant: by its
+// name with its id, by its id, or by a name that it alone has.
+func (s *Service) connected(name string) (*transcript, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.live[name]; r != nil {
+		return r.t, nil
+	}
+	if t := s.transcripts[name]; t != nil && t.status.live {
+		return t, nil
+	}
+	var found []string
+	var one *transcript
+	for _, r := range s.live {
+		if r.attached.Name == name {
+			one, found = r.t, append(found, r.t.base)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, notConnected(name)
+	case 1:
+		return one, nil
+	}
+	slices.Sort(found)
+	return nil, &proto.Error{Code: proto.CodeInvalid, Message: fmt.Sprintf("%d pages are called %q. Say which one: %s", len(found), name, strings.Join(found, ", "))}
+}
+
+func notConnected(name string) *proto.Error {
+	return &proto.Error{Code: proto.CodeNotFound, Message: fmt.Sprintf("No page %.100q is connected. debug.md lists those that are.", name)}
+}
