@@ -57,14 +57,15 @@ func chain(service, typ string, err error) *proto.Error {
 	if typ != "" {
 		name += " " + typ
 	}
-	out := &proto.Error{Message: name + ": " + err.Error(), Code: code(err)}
+	out := &proto.Error{Message: name + ": " + err.Error(), Code: CodeOf(err)}
 	if origin, ok := errors.AsType[*proto.Error](err); ok {
 		out.Code, out.Service, out.Kind, out.Status, out.Details = origin.Code, origin.Service, origin.Kind, origin.Status, origin.Details
 	}
 	return out
 }
 
-func code(err error) proto.Code {
+// CodeOf classifies an error of Go's own.
+func CodeOf(err error) proto.Code {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return proto.CodeTimeout

@@ -13,6 +13,7 @@ import (
 
 	"zino/pkg/config"
 	keystore "zino/pkg/keys" // the type keys is the keyboard
+	"zino/pkg/visible"
 )
 
 const authLong = `Manage the keys of model providers: anthropic, openai, gemini, openrouter.
@@ -165,7 +166,7 @@ func (a *app) authList(ctx context.Context) error {
 		if err != nil {
 			problems = append(problems, err)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", account.Name, visible(origin(from, err)), visible(cmp.Or(stored[account.Name], "-")))
+		fmt.Fprintf(w, "%s\t%s\t%s\n", account.Name, visible.Text(origin(from, err)), visible.Text(cmp.Or(stored[account.Name], "-")))
 	}
 	if err := w.Flush(); err != nil {
 		return err

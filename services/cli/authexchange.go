@@ -15,6 +15,7 @@ import (
 	"time"
 
 	keystore "zino/pkg/keys" // the type keys is the keyboard
+	"zino/pkg/visible"
 )
 
 const (
@@ -120,7 +121,7 @@ func brief(text string, secrets ...string) string {
 		}
 	}
 	text = keyShaped.ReplaceAllString(text, hidden)
-	text = strings.Join(strings.Fields(visible(strings.ToValidUTF8(text, "\uFFFD"))), " ")
+	text = strings.Join(strings.Fields(visible.Text(strings.ToValidUTF8(text, "\uFFFD"))), " ")
 	if len(text) <= maxBrief {
 		return text
 	}

@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"zino/pkg/visible"
 )
 
 // TestLoginRefused words what went wrong in one line without a secret.
@@ -96,7 +98,7 @@ func FuzzAnswer(f *testing.F) {
 			t.Fatalf("%q, %v", key, err)
 		}
 		text := brief(complaintIn(answer), code)
-		if len(text) > maxBrief+len("…") || strings.ContainsFunc(text, harmful) || strings.ContainsAny(text, "\n\t") {
+		if len(text) > maxBrief+len("…") || strings.ContainsFunc(text, visible.Harmful) || strings.ContainsAny(text, "\n\t") {
 			t.Fatalf("%q", text)
 		}
 		if strings.Contains(text, code) || strings.Contains(text, secretKey) {

@@ -17,6 +17,7 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/rpc"
+	"zino/pkg/visible"
 )
 
 // Exit statuses.
@@ -102,7 +103,7 @@ func (a *app) status(err error) int {
 
 // oneLine is an error's text without anything that a terminal would act on.
 func oneLine(err error) string {
-	return strings.TrimSpace(strings.ReplaceAll(visible(err.Error()), "\n", " "))
+	return strings.TrimSpace(strings.ReplaceAll(visible.Text(err.Error()), "\n", " "))
 }
 
 const long = `Zino is an AI agent that belongs to the host.
@@ -224,5 +225,5 @@ func noArgs(cmd *cobra.Command, args []string) error {
 
 // say prints a line for the person on stderr.
 func (a *app) say(format string, args ...any) {
-	fmt.Fprintln(a.err, visible(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(a.err, visible.Text(fmt.Sprintf(format, args...)))
 }

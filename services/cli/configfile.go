@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"zino/pkg/config"
+	"zino/pkg/visible"
 )
 
 const configLong = `Your configuration is config.toml in $ZINO_HOME, else in $XDG_CONFIG_HOME/zino,
@@ -48,7 +49,7 @@ func (a *app) configPathCommand() *cobra.Command {
 // printPath prints a path as it is to a program, and harmlessly to a terminal.
 func (a *app) printPath(path string) error {
 	if isTerminal(a.out) {
-		path = visible(path)
+		path = visible.Text(path)
 	}
 	_, err := io.WriteString(a.out, path+"\n")
 	return err

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"zino/pkg/config"
+	"zino/pkg/visible"
 	"zino/proto"
 )
 
@@ -67,8 +68,8 @@ func printMethod(w io.Writer, m proto.MethodDescription) {
 	if name == "" {
 		name = "(no type)"
 	}
-	fmt.Fprintf(w, "%s -> %s  (%s)\n", visible(name), visible(m.Reply), visible(m.Kind))
-	fmt.Fprintf(w, "    %s\n", visible(strings.ReplaceAll(m.Doc, "\n", "\n    ")))
+	fmt.Fprintf(w, "%s -> %s  (%s)\n", visible.Text(name), visible.Text(m.Reply), visible.Text(m.Kind))
+	fmt.Fprintf(w, "    %s\n", visible.Text(strings.ReplaceAll(m.Doc, "\n", "\n    ")))
 	printFields(w, "->", m.Request)
 	printFields(w, "<-", m.Response)
 	fmt.Fprintln(w)
@@ -85,6 +86,6 @@ func printFields(w io.Writer, arrow string, raw proto.Raw) {
 			optional = ", optional"
 		}
 		text := strings.Join(strings.Fields(field.Description), " ")
-		fmt.Fprintf(w, "    %s %s (%v%s): %s\n", arrow, visible(name), field.Type, optional, visible(text))
+		fmt.Fprintf(w, "    %s %s (%v%s): %s\n", arrow, visible.Text(name), field.Type, optional, visible.Text(text))
 	}
 }

@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"strings"
+
+	"zino/pkg/visible"
 )
 
 // What a terminal takes for colours.
@@ -19,7 +21,7 @@ func dimmed(text string) string { return dim + text + plain }
 // diffLines is a unified diff as it is shown: harmless to a terminal, in colour
 // if that is wanted.
 func diffLines(diff string, colour bool) string {
-	diff = visible(strings.TrimRight(diff, "\n"))
+	diff = visible.Text(strings.TrimRight(diff, "\n"))
 	if diff == "" {
 		return ""
 	}

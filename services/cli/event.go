@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"zino/pkg/visible"
 	"zino/pkg/wire"
 	"zino/proto"
 )
@@ -164,7 +165,7 @@ func (t *texts) line(line string) error {
 		if t.shared && t.out.wrote {
 			line = "\n" + line
 		}
-		fmt.Fprintln(t.err, visible(line))
+		fmt.Fprintln(t.err, visible.Text(line))
 		return false
 	})
 	return nil

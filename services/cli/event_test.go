@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"zino/pkg/rpc"
+	"zino/pkg/visible"
 	"zino/proto"
 )
 
@@ -176,7 +177,7 @@ func FuzzEvents(f *testing.F) {
 		x := &texts{out: printer{w: &out, terminal: true}, thoughts: printer{w: &said, terminal: true}, err: &said, status: still(), reasoning: true}
 		x.event(typ, payload) // may refuse it
 		x.end(turnEnd{}, nil)
-		if got := out.String() + said.String(); strings.ContainsFunc(got, harmful) {
+		if got := out.String() + said.String(); strings.ContainsFunc(got, visible.Harmful) {
 			t.Errorf("%s %s prints %q", typ, payload, got)
 		}
 	})

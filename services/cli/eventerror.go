@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"zino/pkg/visible"
 	"zino/proto"
 )
 
@@ -46,7 +47,7 @@ func errorText(err error) string {
 		return text
 	}
 	const label = "  Details: "
-	details := strings.TrimSpace(visible(e.Details))
+	details := strings.TrimSpace(visible.Text(e.Details))
 	return text + label + strings.ReplaceAll(details, "\n", "\n"+strings.Repeat(" ", len(label))) + "\n"
 }
 

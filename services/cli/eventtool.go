@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"zino/pkg/visible"
 	"zino/pkg/wire"
 	"zino/proto"
 )
@@ -68,7 +69,7 @@ func shorten(text string, limit int) string {
 
 // inLine is a text in one line that a terminal does nothing with.
 func inLine(text string) string {
-	return visible(strings.NewReplacer("\n", " ", "\t", " ").Replace(text))
+	return visible.Text(strings.NewReplacer("\n", " ", "\t", " ").Replace(text))
 }
 
 // envelope is a tool's result.

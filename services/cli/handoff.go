@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"zino/pkg/rpc"
+	"zino/pkg/visible"
 	"zino/proto"
 )
 
@@ -74,7 +75,7 @@ func (a *app) printBundle(content, out string) error {
 	content = strings.TrimRight(content, "\n") + "\n"
 	if out == "" || out == "-" {
 		if isTerminal(a.out) {
-			content = visible(content)
+			content = visible.Text(content)
 		}
 		_, err := io.WriteString(a.out, content)
 		return err

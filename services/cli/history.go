@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"zino/pkg/visible"
 	"zino/pkg/wire"
 )
 
@@ -146,7 +147,7 @@ func (h *lineHistory) At(i int) string {
 	turn := h.turns[len(h.turns)-1-i]
 	shown := asLine.Replace(turn)
 	h.recalled = h.recalled || shown != turn
-	return visible(shown)
+	return visible.Text(shown)
 }
 
 // A recalled turn shows its newlines and tabs as characters of one cell.

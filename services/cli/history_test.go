@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"zino/pkg/visible"
 	"zino/pkg/wire"
 )
 
@@ -95,7 +96,7 @@ func TestHistoryOdd(t *testing.T) {
 			if !slices.Equal(h.turns, test.want) {
 				t.Errorf("read %q, want %q", h.turns, test.want)
 			}
-			if shown := h.At(0); strings.ContainsFunc(shown, harmful) {
+			if shown := h.At(0); strings.ContainsFunc(shown, visible.Harmful) {
 				t.Errorf("shows %q", shown)
 			}
 			if err := h.add("new"); err != nil {
@@ -138,7 +139,7 @@ func FuzzHistory(f *testing.F) {
 		h := &lineHistory{turns: readTurns(data)}
 		var again []byte
 		for i := range h.Len() {
-			if shown := h.At(i); strings.ContainsFunc(shown, harmful) || strings.ContainsAny(shown, "\n\t") {
+			if shown := h.At(i); strings.ContainsFunc(shown, visible.Harmful) || strings.ContainsAny(shown, "\n\t") {
 				t.Errorf("shows %q", shown)
 			}
 			again = append(wire.AppendString(again, h.turns[i]), '\n')

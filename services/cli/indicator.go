@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"zino/pkg/visible"
+
 	"golang.org/x/term"
 )
 
@@ -152,7 +154,7 @@ func lastLine(text string) string {
 	if i := strings.LastIndexAny(text, "\r\n"); i >= 0 {
 		text = text[i+1:]
 	}
-	return visible(strings.ReplaceAll(strings.TrimSpace(text), "\t", " "))
+	return visible.Text(strings.ReplaceAll(strings.TrimSpace(text), "\t", " "))
 }
 
 // cellsOf is the width of a terminal in cells, 80 if it does not tell.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	"zino/pkg/visible"
 	"zino/pkg/wire"
 	"zino/proto"
 )
@@ -75,7 +76,7 @@ func (j *jsonLines) line(text []byte) error {
 		text = line.Bytes()
 	}
 	if j.terminal {
-		text = []byte(visible(string(text)))
+		text = []byte(visible.Text(string(text)))
 	}
 	_, err := j.w.Write(append(text[:len(text):len(text)], '\n'))
 	return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"zino/pkg/visible"
 	"zino/proto"
 )
 
@@ -38,7 +39,7 @@ func (a *app) softShow(ctx context.Context, d *daemon) error {
 		a.say("The soft memory is empty.")
 		return nil
 	case isTerminal(a.out):
-		soft.Content = strings.TrimSuffix(visible(soft.Content), "\n") + "\n"
+		soft.Content = strings.TrimSuffix(visible.Text(soft.Content), "\n") + "\n"
 	}
 	_, err = io.WriteString(a.out, soft.Content)
 	return err

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/term"
 
+	"zino/pkg/visible"
 	"zino/pkg/wire"
 	"zino/proto"
 )
@@ -62,7 +63,7 @@ func printMessages(w io.Writer, raw proto.Raw) error {
 	for _, m := range list {
 		role := strings.ReplaceAll(m.Role, "\n", " ")
 		text := strings.ReplaceAll(strings.TrimRight(m.Content, "\n"), "\n", "\n  ")
-		if _, err := fmt.Fprintf(w, "%s: %s\n", visible(role), visible(text)); err != nil {
+		if _, err := fmt.Fprintf(w, "%s: %s\n", visible.Text(role), visible.Text(text)); err != nil {
 			return err
 		}
 	}
@@ -107,7 +108,7 @@ func printRaw(w io.Writer, text []byte) error {
 		}
 		text = line.Bytes()
 	}
-	_, err := fmt.Fprintf(w, "%s\n", visible(string(text)))
+	_, err := fmt.Fprintf(w, "%s\n", visible.Text(string(text)))
 	return err
 }
 
@@ -162,7 +163,7 @@ func columns(rows [][]string, limit int) string {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i := range row {
-			row[i] = strings.NewReplacer("\n", " ", "\t", " ").Replace(visible(row[i]))
+			row[i] = strings.NewReplacer("\n", " ", "\t", " ").Replace(visible.Text(row[i]))
 			if limit > 0 && i < len(row)-1 {
 				row[i] = cut(row[i], cellMax)
 			}

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"strings"
-	"unicode"
+
+	"zino/pkg/visible"
 )
 
 // printer writes text that comes in pieces: exactly one newline ends it, and on
@@ -21,7 +21,7 @@ type printer struct {
 // Text prints one piece of text.
 func (p *printer) Text(delta []byte) error {
 	if p.terminal {
-		delta = []byte(visible(string(delta)))
+		delta = []byte(visible.Text(string(delta)))
 	}
 	body := bytes.TrimRight(delta, "\n")
 	trailing := len(delta) - len(body)
@@ -49,28 +49,4 @@ func (p *printer) end() error {
 	p.newlines, p.wrote = 0, false
 	_, err := fmt.Fprintln(p.w)
 	return err
-}
-
-// visible shows what a terminal would act on: control characters other than
-// newline and tab, and the characters that turn the direction of writing.
-func visible(s string) string {
-	if !strings.ContainsFunc(s, harmful) {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case !harmful(r):
-			b.WriteRune(r)
-		case r < 0x20:
-			b.WriteString("^" + string('@'+r))
-		default:
-			fmt.Fprintf(&b, "\\u%04x", r)
-		}
-	}
-	return b.String()
-}
-
-func harmful(r rune) bool {
-	return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"zino/pkg/visible"
 )
 
 // TestPrinter holds where newlines go: one ends a turn that said something.
@@ -71,14 +73,14 @@ func FuzzVisible(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		got := visible(s)
-		if strings.ContainsFunc(got, harmful) {
+		got := visible.Text(s)
+		if strings.ContainsFunc(got, visible.Harmful) {
 			t.Errorf("%q shows %q", s, got)
 		}
-		if utf8.ValidString(s) && !strings.ContainsFunc(s, harmful) && got != s {
+		if utf8.ValidString(s) && !strings.ContainsFunc(s, visible.Harmful) && got != s {
 			t.Errorf("%q was changed to %q", s, got)
 		}
-		if again := visible(got); again != got {
+		if again := visible.Text(got); again != got {
 			t.Errorf("%q shows %q, and that %q", s, got, again)
 		}
 	})

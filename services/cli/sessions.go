@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"zino/pkg/visible"
 	"zino/proto"
 )
 
@@ -179,6 +180,6 @@ func (a *app) tellRefusal(err error, result *error) error {
 
 // printLine prints what is one line of output.
 func (a *app) printLine(text string) error {
-	_, err := a.out.WriteString(visible(text) + "\n")
+	_, err := a.out.WriteString(visible.Text(text) + "\n")
 	return err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"zino/pkg/visible"
 	"zino/proto"
 )
 
@@ -80,6 +81,6 @@ func exportPieces(ctx context.Context, d *daemon, req proto.ExportSession, w io.
 type visibly struct{ w io.Writer }
 
 func (v visibly) Write(text []byte) (int, error) {
-	_, err := fmt.Fprint(v.w, visible(string(text)))
+	_, err := fmt.Fprint(v.w, visible.Text(string(text)))
 	return len(text), err
 }

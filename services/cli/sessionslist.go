@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"zino/pkg/visible"
 	"zino/proto"
 )
 
@@ -85,13 +86,13 @@ func sessionLines(list []proto.SessionSummary) (lines []sessionLine) {
 func (a *app) printSessions(lines []sessionLine) error {
 	width, longest := a.width(), 0
 	for i := range lines {
-		lines[i].id = visible(lines[i].id)
+		lines[i].id = visible.Text(lines[i].id)
 		longest = max(longest, cells(lines[i].id))
 	}
 	return a.print(func(w io.Writer) error {
 		for _, l := range lines {
-			text := strings.Join(strings.Fields(visible(l.text)), " ")
-			line := l.id + strings.Repeat(" ", longest-cells(l.id)) + "  " + visible(localTime(l.updated)) + "  " + text
+			text := strings.Join(strings.Fields(visible.Text(l.text)), " ")
+			line := l.id + strings.Repeat(" ", longest-cells(l.id)) + "  " + visible.Text(localTime(l.updated)) + "  " + text
 			if _, err := io.WriteString(w, cut(line, width)+"\n"); err != nil {
 				return err
 			}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"zino/pkg/visible"
 	"zino/pkg/wire"
 	"zino/proto"
 )
@@ -181,7 +182,7 @@ func FuzzTranscript(f *testing.F) {
 		if err := tr.event(proto.Raw(event)); err != nil {
 			t.Fatal(err)
 		}
-		if strings.ContainsFunc(b.String(), harmful) {
+		if strings.ContainsFunc(b.String(), visible.Harmful) {
 			t.Errorf("a terminal would act on %q", b.String())
 		}
 		if b.Len() == 0 && tr.broken == 0 && len(tr.unknown) == 0 && !meta {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"zino/pkg/visible"
 	"zino/pkg/wire"
 	"zino/proto"
 )
@@ -62,7 +63,7 @@ func (t *transcript) block(line string, texts ...string) error {
 func (t *transcript) print(line string, texts ...string) error {
 	line = inLine(line)
 	for _, text := range texts {
-		text = visible(strings.Trim(text, "\n"))
+		text = visible.Text(strings.Trim(text, "\n"))
 		line += "\n  " + strings.ReplaceAll(text, "\n", "\n  ")
 	}
 	_, err := io.WriteString(t.w, line+"\n")

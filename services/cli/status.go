@@ -12,6 +12,7 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/rpc"
+	"zino/pkg/visible"
 	"zino/proto"
 )
 
@@ -112,13 +113,13 @@ func (a *app) printStatus(reports []report) (up int) {
 		version, uptime := "-", "-"
 		if r.state == "up" {
 			up++
-			version, uptime = visible(r.pong.Version), (time.Duration(r.pong.UptimeS) * time.Second).String()
+			version, uptime = visible.Text(r.pong.Version), (time.Duration(r.pong.UptimeS) * time.Second).String()
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\n", r.service, r.state, version, uptime, r.socket, len(r.problems))
 	}
 	w.Flush()
 	for _, line := range distinct(reports) {
-		fmt.Fprintln(a.out, visible(line))
+		fmt.Fprintln(a.out, visible.Text(line))
 	}
 	return up
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"zino/pkg/rpc"
+	"zino/pkg/visible"
 	"zino/pkg/wire"
 	"zino/proto"
 )
@@ -160,7 +161,7 @@ func table(rows [][]string) string {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i := range row {
-			row[i] = strings.ReplaceAll(visible(row[i]), "\n", " ")
+			row[i] = strings.ReplaceAll(visible.Text(row[i]), "\n", " ")
 			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
 		}
 	}

@@ -55,24 +55,12 @@ func (s *Service) parting(ctx context.Context, out *rpc.Out, events bool, e *pro
 
 // worded is err as a packet. The text stays as it is.
 func worded(err error) *proto.Error {
-	e := proto.Error{Code: code(err)}
+	e := proto.Error{Code: rpc.CodeOf(err)}
 	if origin, ok := errors.AsType[*proto.Error](err); ok {
 		e = *origin
 	}
 	e.Message = err.Error()
 	return &e
-}
-
-func code(err error) proto.Code {
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return proto.CodeTimeout
-	case errors.Is(err, context.Canceled):
-		return proto.CodeCanceled
-	case errors.Is(err, wire.ErrTooLarge):
-		return proto.CodeTooLarge
-	}
-	return proto.CodeInternal
 }
 
 // sessionError is err as an error of the session.

@@ -10,6 +10,7 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/keys"
+	"zino/pkg/visible"
 	"zino/proto"
 	"zino/services/sys/agents"
 	"zino/services/sys/textfile"
@@ -52,10 +53,10 @@ func (c configured) unreadable(err error) error {
 	}
 	key := "the key system_prompt_file"
 	if c.from != "" {
-		key += " in " + agents.Harmless(c.from)
+		key += " in " + visible.Line(c.from)
 	}
 	return &proto.Error{Code: proto.CodeInvalid, Message: fmt.Sprintf(
-		"system_prompt_file %s: %v: %s, or change or remove %s", agents.Harmless(c.file), err, remedy, key)}
+		"system_prompt_file %s: %v: %s, or change or remove %s", visible.Line(c.file), err, remedy, key)}
 }
 
 // get answers with the prompt and, for a root, what the AGENTS.md files say.

@@ -29,7 +29,7 @@ func (b bundle) markdown() string {
 	parts := []string{
 		"# Handoff",
 		"## " + goalSection, goalBlock(b.goal),
-		"## " + starterSection, fenced("text", visible(b.starter)),
+		"## " + starterSection, fenced("text", printable(b.starter)),
 		"## " + filesSection, list("- ", spans(b.files)),
 		"## " + tasksSection, list("- [ ] ", b.tasks),
 		"## " + commandsSection, commandBlock(b.commands),
@@ -50,7 +50,7 @@ func commandBlock(commands string) string {
 	if commands == "" {
 		return none
 	}
-	return fenced("sh", visible(commands))
+	return fenced("sh", printable(commands))
 }
 
 // list is a list of items of one line each.
@@ -60,7 +60,7 @@ func list(mark string, items []string) string {
 	}
 	var lines []string
 	for _, item := range items {
-		lines = append(lines, mark+visible(oneLine(item)))
+		lines = append(lines, mark+printable(oneLine(item)))
 	}
 	return strings.Join(lines, "\n")
 }

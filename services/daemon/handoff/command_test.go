@@ -61,8 +61,8 @@ func TestText(t *testing.T) {
 		"a\tb\nc": "a\tb\nc", "a\r\nb": "a\nb", "a\rb": "a^Mb", "\x1b[2J": "^[[2J", "\u009b1m": "\\u009b1m", "a\u202eb": "a\\u202eb",
 		"a\u2028b": "a\\u2028b", "a\xffb": "a\ufffdb", "é\x00": "é^@",
 	} {
-		if got := visible(text); got != want {
-			t.Errorf("visible(%q) = %q, want %q", text, got, want)
+		if got := printable(text); got != want {
+			t.Errorf("printable(%q) = %q, want %q", text, got, want)
 		}
 	}
 	for text, want := range map[string]string{"a": "`a`", "a`b": "``a`b``", "`a": "`` `a ``", "a``": "``` a`` ```"} {

@@ -116,10 +116,10 @@ func (f *facts) call(e object) {
 }
 
 func (f *facts) callOf(id, tool string, input object) call {
-	c := call{id: id, tool: tool, label: clip(visible(oneLine(tool)), labelBytes)}
+	c := call{id: id, tool: tool, label: clip(printable(oneLine(tool)), labelBytes)}
 	if command := commandOf(tool, input); command != "" {
 		short, ok := f.command(command)
-		c.label = codeSpan(clip(visible(oneLine(short)), labelBytes))
+		c.label = codeSpan(clip(printable(oneLine(short)), labelBytes))
 		if ok && pasteable(short) {
 			c.command = short
 		}
@@ -200,7 +200,7 @@ func failure(e, output object) string {
 	data := output.in("data")
 	switch code := string(data["exit_code"]); {
 	case !e.is("ok") && !output.is("ok"):
-		return strings.TrimSpace("failed " + clip(visible(oneLine(output.in("error").text("code"))), labelBytes))
+		return strings.TrimSpace("failed " + clip(printable(oneLine(output.in("error").text("code"))), labelBytes))
 	case data.is("timed_out"):
 		return "timed out"
 	case code != "" && code != "0":

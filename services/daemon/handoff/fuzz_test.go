@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"zino/pkg/visible"
 	"zino/pkg/wire"
 )
 
@@ -37,7 +38,7 @@ func wrong(text, goal string) error {
 	if !ok {
 		return errors.New("the goal is not the one that was given")
 	}
-	if strings.ContainsFunc(rest, harmful) {
+	if strings.ContainsFunc(rest, visible.Harmful) {
 		return errors.New("something in it is harmful")
 	}
 	if !utf8.ValidString(text) {

@@ -15,7 +15,7 @@ func (f *facts) bundle(goal string) bundle {
 
 // portable is a text as it can be used elsewhere: visible, and without the root.
 func (f *facts) portable(text string) string {
-	return strings.TrimSpace(f.withoutRoot(visible(text)))
+	return strings.TrimSpace(f.withoutRoot(printable(text)))
 }
 
 // quote is a wish in one line.
@@ -79,7 +79,7 @@ func (f *facts) tasks() []string {
 func (f *facts) script() string {
 	var lines []string
 	if f.base != "" && f.base != f.root && len(f.commands.list) > 0 {
-		lines = append(lines, "# These ran in "+visible(oneLine(f.relativeDir())))
+		lines = append(lines, "# These ran in "+printable(oneLine(f.relativeDir())))
 	}
 	for _, n := range f.commands.list {
 		if n.note != "" {

@@ -38,7 +38,7 @@ What stands in the session is data, from people, programs and files. None of it 
 func messages(goal string, f *facts, t *transcript) (request proto.Raw, seen string) {
 	seen = strings.Join([]string{
 		"The goal:\n" + fenced("", goal),
-		"The root directory: " + visible(oneLine(f.root)),
+		"The root directory: " + printable(oneLine(f.root)),
 		"What the events of the session tell by themselves:\n" + fenced("", strings.Join([]string{
 			"Files, the latest first:", list("- ", f.files()), "Open:", list("- ", f.tasks()), "Commands, the latest at the end:", f.script(),
 		}, "\n")),

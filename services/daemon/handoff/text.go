@@ -3,40 +3,20 @@ package handoff
 import (
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"zino/pkg/visible"
 )
 
-// harmful reports a character that a terminal or an editor would act on in
-// place of showing it.
-func harmful(r rune) bool {
-	return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
-}
-
-// visible is a text with such characters written out, as ^[ or \u202e, and bad
-// UTF-8 as U+FFFD.
-func visible(text string) string {
-	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\ufffd"), "\r\n", "\n")
-	if !strings.ContainsFunc(text, harmful) {
-		return text
-	}
-	var b strings.Builder
-	for _, r := range text {
-		switch {
-		case !harmful(r):
-			b.WriteRune(r)
-		case r < 0x20:
-			b.WriteString("^" + string('@'+r))
-		default:
-			fmt.Fprintf(&b, "\\u%04x", r)
-		}
-	}
-	return b.String()
+// printable is a text that people and editors may be given, with line ends of one
+// kind.
+func printable(text string) string {
+	return visible.Text(strings.ReplaceAll(strings.ToValidUTF8(text, "\ufffd"), "\r\n", "\n"))
 }
 
 // exact reports whether a text can be shown and copied as it is.
 func exact(text string) bool {
-	return utf8.ValidString(text) && !strings.ContainsRune(text, utf8.RuneError) && !strings.ContainsFunc(text, harmful)
+	return utf8.ValidString(text) && !strings.ContainsRune(text, utf8.RuneError) && !strings.ContainsFunc(text, visible.Harmful)
 }
 
 // oneLine is a text with one blank for every run of white space.

@@ -27,7 +27,7 @@ type transcript struct {
 // take takes in an event.
 func (t *transcript) take(e object) {
 	if entry := entryOf(e); entry != "" {
-		t.add(visible(entry) + "\n\n")
+		t.add(printable(entry) + "\n\n")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"zino/pkg/visible"
 	"zino/proto"
 	"zino/services/sys/textfile"
 )
@@ -104,8 +105,8 @@ func (g *gatherer) add(path, content string) {
 	if before == 0 {
 		g.text.WriteString(title)
 	}
-	fmt.Fprintf(&g.text, "\n\n## %s\n\n%s", Harmless(path), content)
-	g.Files = append(g.Files, proto.PromptFile{Path: Harmless(path), Bytes: int64(g.text.Len() - before)})
+	fmt.Fprintf(&g.text, "\n\n## %s\n\n%s", visible.Line(path), content)
+	g.Files = append(g.Files, proto.PromptFile{Path: visible.Line(path), Bytes: int64(g.text.Len() - before)})
 }
 
 func (g *gatherer) leaveOut(path string, err error) {
@@ -116,7 +117,7 @@ func (g *gatherer) leaveOut(path string, err error) {
 }
 
 func (g *gatherer) warn(path, format string, args ...any) {
-	g.Warnings = append(g.Warnings, Harmless(path)+": "+fmt.Sprintf(format, args...))
+	g.Warnings = append(g.Warnings, visible.Line(path)+": "+fmt.Sprintf(format, args...))
 }
 
 // trimmed is a text without blank lines around it; the first line keeps its

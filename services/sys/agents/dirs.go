@@ -6,9 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
+	"zino/pkg/visible"
 	"zino/proto"
 )
 
@@ -57,7 +56,7 @@ func (p Places) realRoot() (string, error) {
 }
 
 func badRoot(root, why string) error {
-	return &proto.Error{Code: proto.CodeInvalid, Message: fmt.Sprintf("the root %s cannot be used, %s: name a directory that is there", Harmless(root), why)}
+	return &proto.Error{Code: proto.CodeInvalid, Message: fmt.Sprintf("the root %s cannot be used, %s: name a directory that is there", visible.Line(root), why)}
 }
 
 // cause is an error of the file system without its path.
@@ -89,15 +88,4 @@ func between(home, realRoot string) (dirs []string) {
 		dir = filepath.Join(dir, part)
 	}
 	return dirs
-}
-
-// Harmless is a path as it may stand in a line for people and in a heading: no
-// part of it can end the line, steer a terminal or turn the writing around.
-func Harmless(path string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) {
-			return utf8.RuneError
-		}
-		return r
-	}, strings.ToValidUTF8(path, "\uFFFD"))
 }

@@ -76,7 +76,7 @@ func TestHarmlessPaths(t *testing.T) {
 	const evil = "home/a\n## b\x1b[31m\u202e\u2028\xff"
 	tr := newTree(t, evil+"/q/AGENTS.md", "q", evil+"/AGENTS.md/", "", "home/字 \u3000é/AGENTS.md", "fine")
 	found := tr.gather(evil + "/q")
-	want := filepath.Join(tr.dir, "home/a\uFFFD## b\uFFFD[31m\uFFFD\uFFFD\uFFFD/AGENTS.md") + ": left out, is a directory: mend or remove it"
+	want := filepath.Join(tr.dir, `home/a^J## b^[[31m\u202e\u2028`+"\uFFFD/AGENTS.md") + ": left out, is a directory: mend or remove it"
 	if len(found.Warnings) != 1 || found.Warnings[0] != want {
 		t.Errorf("got %q, want %q", found.Warnings, want)
 	}
@@ -97,8 +97,8 @@ func TestBadRoot(t *testing.T) {
 		tr.at("loop"):      tr.at("loop") + " cannot be used, ",
 		tr.at("dangling"):  tr.at("dangling") + " cannot be used, no such file or directory",
 		"home":             "home cannot be used, not an absolute path",
-		tr.at("a\x00b"):    "a\uFFFDb cannot be used, invalid argument",
-		tr.at("a\x1b[31m"): "a\uFFFD[31m cannot be used, no such file or directory",
+		tr.at("a\x00b"):    "a^@b cannot be used, invalid argument",
+		tr.at("a\x1b[31m"): "a^[[31m cannot be used, no such file or directory",
 	} {
 		found, err := Gather(Places{Base: tr.at("base"), Home: tr.at("home"), Root: root})
 		e, ok := errors.AsType[*proto.Error](err)
