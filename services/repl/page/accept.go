@@ -20,7 +20,7 @@ func (s *step) accept(l *layout, c chunk) {
 	from := len(out)
 	out = s.head(out, l, c, &j)
 	b := c.blocks[0]
-	out = closeLine(append(out, s.text[c.from:b.next]...), s.eol)
+	out = closeLine(l.strip(out, c.from, b.next), s.eol)
 	j.raw = string(s.text[c.from:c.last(s.text)])
 	j.used = min(b.next-c.from, len(j.raw))
 	s.learn(&j, &b, s.text)

@@ -53,9 +53,9 @@ func (s *step) known() (found, need bool) {
 	if i := s.start(); i <= len(s.text) && bytes.HasSuffix(s.text[:i], s.anchor.bytes) {
 		return true, false
 	}
-	if i := bytes.LastIndex(s.text, s.anchor.bytes); i >= 0 {
+	if i := s.moved(); i >= 0 {
 		s.suspect = true
-		s.anchor.end = s.view.Offset + int64(i+n)
+		s.setAnchor(s.text, i)
 		return true, false
 	}
 	if from = max(0, from-reach); s.view.Offset > from {
@@ -63,6 +63,24 @@ func (s *step) known() (found, need bool) {
 		return false, true
 	}
 	return false, false
+}
+
+// moved finds where the anchor ends in a text that was edited above: the last place
+// that has all of it, or the only one that has its end.
+func (s *step) moved() int {
+	a := s.anchor.bytes
+	if i := bytes.LastIndex(s.text, a); i >= 0 {
+		return i + len(a)
+	}
+	for _, n := range [...]int{4 * anchorMin, anchorMin} {
+		if n < len(a) {
+			end := a[len(a)-n:]
+			if i := bytes.Index(s.text, end); i >= 0 && i == bytes.LastIndex(s.text, end) {
+				return i + n
+			}
+		}
+	}
+	return -1
 }
 
 // cold finds out where to begin in a file that is not known, or not any more.
@@ -81,6 +99,7 @@ func (s *step) cold() bool {
 	if scan.orphan {
 		s.effect(Log{s.File() + ": below the last footer stands a reply; what is between them is taken as history and not run"})
 	}
+	s.fresh = s.fresh || !s.seen
 	s.eol, s.seen, s.suspect = scan.eol, true, true
 	s.setAnchor(s.text, int(scan.boundary-s.view.Offset))
 	s.watch(s.text[s.start():])

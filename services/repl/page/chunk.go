@@ -12,7 +12,7 @@ func (l *layout) chunk() (c chunk, ok bool) {
 	if c, ok = l.early(); ok || len(l.footers) == 0 {
 		return c, ok
 	}
-	for i := afterBlanks(l.text, l.below()); i < len(l.text); i = c.to {
+	for i := l.begin(); i < len(l.text); i = c.to {
 		c = chunk{from: i, to: len(l.text)}
 		for _, h := range l.heads {
 			if h.from == i {
@@ -27,6 +27,19 @@ func (l *layout) chunk() (c chunk, ok bool) {
 		}
 	}
 	return chunk{}, false
+}
+
+// begin is where the text below the footer begins, but for blank lines and more
+// footers.
+func (l *layout) begin() int {
+	i := l.below()
+	for _, f := range l.footers {
+		if f.from <= i {
+			i = max(i, f.next)
+		}
+		i = afterBlanks(l.text, i)
+	}
+	return i
 }
 
 // early is a request above the footer: only an exact header makes it one.

@@ -18,7 +18,7 @@ func (s *step) blank() bool {
 	if !first && !s.quiet() {
 		return false
 	}
-	if s.seen, s.suspect = true, false; s.view.Missing {
+	if s.seen, s.suspect, s.fresh = true, false, false; s.view.Missing {
 		s.eol = "\n"
 	}
 	s.text = append(closeLine(bytes.Clone(s.text), s.eol), s.title()...)
@@ -47,6 +47,6 @@ func (s *step) again() {
 		j.done = string(s.codeBlock(append([]byte(j.line), s.eol...), j.code))
 	}
 	s.setAnchor(s.text, len(s.text))
-	j.req, j.rest = j.done, ""
+	j.req, j.rest, j.gap = j.done, "", 0
 	s.text = slices.Concat(s.text, []byte(j.done), []byte(j.pieces()), []byte(s.eol))
 }

@@ -20,7 +20,7 @@ func (s *step) idle() bool {
 		s.request(l, c)
 		return true
 	case s.suspect && l.open < 0 && s.ready():
-		s.suspect = false
+		s.suspect, s.fresh = false, false
 	}
 	switch {
 	case len(s.queue) > 0:
@@ -39,7 +39,7 @@ func (s *step) request(l *layout, c chunk) {
 	if s.suspect && s.restore(l, c) {
 		return
 	}
-	s.suspect = false
+	s.suspect, s.fresh = false, false
 	if c.foreign(&s.o) {
 		s.refuse(l, c, "not run: the request is addressed to "+oneLine(c.head.page)+", and this is "+s.o.full()+".")
 		return

@@ -17,11 +17,12 @@ func (s *step) interrupted(l *layout) bool {
 		return false
 	}
 	ph, seconds, ok := s.placeholder(ann.next)
-	if !ok || !s.ready() {
+	reply, known := s.answered(string(bytes.TrimRight(ann.of(s.text), " \t")))
+	if !ok || !known && !s.fresh || !s.ready() {
 		return false
 	}
 	out := bytes.Clone(s.text[:l.from])
-	if reply, ok := s.answered(string(bytes.TrimRight(ann.of(s.text), " \t"))); ok {
+	if known {
 		out = append(out, reply...)
 	} else {
 		out = s.broken(out, agent, seconds)

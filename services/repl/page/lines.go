@@ -90,8 +90,16 @@ func closeLine(b []byte, eol string) []byte {
 
 // closeParagraph makes the last line of b a blank one, unless it is.
 func closeParagraph(b []byte, eol string) []byte {
-	if b = closeLine(b, eol); endsBlank(b) {
-		return b
+	for b = closeLine(b, eol); !endsBlank(b); {
+		b = append(b, eol...) // twice, if a CR and this LF become one line end
 	}
-	return append(b, eol...)
+	return b
+}
+
+// isLine reports whether b is cut between two lines at n.
+func isLine(b []byte, n int) bool {
+	if n == 0 || n == len(b) {
+		return true
+	}
+	return hasEnd(b[:n]) && (b[n-1] != '\r' || b[n] != '\n')
 }

@@ -37,7 +37,7 @@ func (o Options) defaults() Options {
 	if o.Footer == "" {
 		o.Footer = "> Write code in a fenced " + o.speech() + " block below to execute against this page."
 	}
-	o.Footer = oneLine(strings.TrimRight(o.Footer, " \t\r\n"))
+	o.Footer = "> " + strings.TrimPrefix(oneLine(strings.TrimSpace(o.Footer)), "> ")
 	for _, d := range []struct {
 		value *time.Duration
 		usual time.Duration

@@ -9,6 +9,7 @@ type Page struct {
 	// The file.
 	seen    bool // it has been read
 	suspect bool // it may be an older copy: what is behind the anchor is compared with the past
+	fresh   bool // suspect, and it was read for the first time
 	anchor  anchor
 	eol     string    // of the service's own lines
 	sum     digest    // of what stands behind the anchor

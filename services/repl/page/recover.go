@@ -22,14 +22,15 @@ func (s *step) recover() (at int) {
 	return at
 }
 
-// own finds the last line outside of fences that is the one given.
+// own finds the first line outside of fences that is the one given. What the user
+// copies comes behind it.
 func (s *step) own(from int, want string) (found line, ok bool) {
 	for at, state := range parts(s.text, from) {
 		if state.part == outside && string(bytes.TrimRight(state.text, " \t")) == want {
-			found, ok = at, true
+			return at, true
 		}
 	}
-	return found, ok
+	return found, false
 }
 
 func (s *step) byAnnouncement() int {
@@ -154,7 +155,7 @@ func (s *step) disrupted() bool {
 	out := s.note(bytes.Clone(s.text[:at]), "The request of "+oneLine(j.agent)+" at "+j.asked+" was removed from the file while it was at work.")
 	out = closeParagraph(out, s.eol)
 	s.text = append(out[:len(out):len(out)], l.strip(nil, at, len(s.text))...)
-	j.rest, j.edited, j.raw = "", false, ""
+	j.rest, j.gap, j.edited, j.raw = "", 0, false, ""
 	s.effect(Log{s.File() + ": " + text})
 	s.complete(len(out))
 	return true

@@ -13,10 +13,12 @@ func (s *step) running() bool {
 	if !sure {
 		return false
 	}
+	if at < 0 {
+		return s.disrupted()
+	}
+	s.suspect, s.fresh = false, false
 	j := s.run
 	switch {
-	case at < 0:
-		return s.disrupted()
 	case j.edited && !j.given && j.outcome == nil:
 		s.withdraw()
 		return true
@@ -121,9 +123,10 @@ func (s *step) complete(at int) {
 	s.run = nil
 	if !isBlank(rest) {
 		out = append(join(out, rest, s.eol), rest...)
-		rest = nil
+	} else if len(rest) >= j.gap {
+		follow = whole[j.gap:] // the blank line was for what follows the placeholder
 	}
-	s.settleAt(out, append(rest, follow...))
+	s.settleAt(out, follow)
 }
 
 // split tells how much of what follows a reply belongs to the chunk: what did
@@ -131,7 +134,7 @@ func (s *step) complete(at int) {
 func (s *step) split(out, follow []byte) (whole []byte, n int) {
 	j := s.run
 	switch {
-	case bytes.HasPrefix(follow, []byte(j.rest)):
+	case bytes.HasPrefix(follow, []byte(j.rest)) && isLine(follow, len(j.rest)):
 		return follow, len(j.rest)
 	case j.k == j.n:
 		return follow, 0
@@ -139,9 +142,9 @@ func (s *step) split(out, follow []byte) (whole []byte, n int) {
 	text := slices.Concat(closeLine(out, s.eol), follow)
 	start := len(text) - len(follow)
 	l := s.layoutOf(text, start)
-	end := len(text)
+	end := l.above()
 	if l.open >= 0 {
-		end = l.open
+		end = min(end, l.open)
 	}
 	for _, h := range l.heads {
 		if h.exact() && h.from < end {

@@ -51,7 +51,7 @@ type scanner struct {
 	fence fence
 	safe  int64 // the last place outside of fences
 
-	footer  int64 // the last one with no mark below it
+	footer  int64 // the first behind the last mark
 	request int64 // the first exact header behind the last mark
 	shown   int64 // the last announcement, if no other mark is below it
 	running bool  // it has a placeholder
@@ -132,7 +132,9 @@ func (s *scanner) plain(text []byte) {
 		}
 	}
 	if s.o.isFooter(text) {
-		s.footer = s.at
+		if s.footer < 0 {
+			s.footer = s.at
+		}
 		return
 	}
 	switch kind, _ := s.o.mark(text); kind {

@@ -12,21 +12,20 @@ import (
 // world is what is around a page: a file, a clock and a realm. It does what the
 // service does, and holds after each step what must hold always.
 type world struct {
-	t        testing.TB
-	page     *Page
-	file     []byte
-	exists   bool
-	mod      time.Time
-	now      time.Time
-	held     bool
-	log      []string
-	kept     map[string]string
-	given    map[string]bool // jobs given out
-	job      string          // the last one
-	looked   int             // bytes of the tails that were looked at
-	writes   int
-	scans    int
-	cautious bool // hold the balance of fences too
+	t      testing.TB
+	page   *Page
+	file   []byte
+	exists bool
+	mod    time.Time
+	now    time.Time
+	held   bool
+	log    []string
+	kept   map[string]string
+	given  map[string]bool // jobs given out
+	job    string          // the last one
+	looked int             // bytes of the tails that were looked at
+	writes int
+	scans  int
 }
 
 // dawn is when each world begins.
@@ -93,6 +92,9 @@ func (w *world) commit(v View, e Event, next *Page, edit Edit, effects []Effect)
 	if edit.Changed {
 		if edit.From > int64(len(w.file)) || v.Held {
 			w.t.Fatalf("edit at %d of %d bytes, held %v", edit.From, len(w.file), v.Held)
+		}
+		if settled := w.page.Settled(); bytes.HasSuffix(w.file[:min(len(w.file), int(settled))], w.page.anchor.bytes) && len(w.page.anchor.bytes) >= anchorMin && edit.From < settled {
+			w.t.Fatalf("%T: edit at %d, and all was settled up to %d", e, edit.From, settled)
 		}
 		w.file = slices.Concat(w.file[:edit.From], edit.Text)
 		w.exists, w.mod = true, w.now
