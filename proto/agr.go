@@ -49,6 +49,12 @@ type Run struct {
 	// Root is the directory that the tools work in, an absolute path; absent: the
 	// one that exc was started in.
 	Root string `json:"root,omitzero"`
+	// Sandbox is the level of confinement for what the model has run: see execute
+	// of exc.
+	Sandbox string `json:"sandbox,omitzero"`
+	// Network is whether confined code may use the network; absent: as
+	// configured.
+	Network *bool `json:"network,omitzero"`
 	// Events asks for typed packets in place of chunks: see Events. It implies
 	// stream.
 	Events bool `json:"events,omitzero"`

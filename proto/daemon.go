@@ -55,6 +55,12 @@ type Chat struct {
 	// NoSave has nothing of the turn stored. The session's earlier turns are sent
 	// all the same.
 	NoSave bool `json:"no_save,omitzero"`
+	// Sandbox is the level of confinement for what the model has run: see execute
+	// of exc.
+	Sandbox string `json:"sandbox,omitzero"`
+	// Network is whether confined code may use the network; absent: as
+	// configured.
+	Network *bool `json:"network,omitzero"`
 	// Events asks for typed packets in place of chunks: see Events. It implies
 	// stream.
 	Events bool `json:"events,omitzero"`

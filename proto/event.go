@@ -107,6 +107,8 @@ type ToolFinished struct {
 	Result Raw `json:"result"`
 	// DurationMS is the time that the call took, in milliseconds.
 	DurationMS int64 `json:"duration_ms"`
+	// Confinement is how the call was run, where exc told.
+	Confinement *Confinement `json:"confinement,omitzero"`
 	// Diff is what the call changed in a file, as a unified diff. The model is
 	// not given it.
 	Diff string `json:"diff,omitzero"`

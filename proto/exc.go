@@ -41,6 +41,11 @@ type Call struct {
 	OutputBytes int `json:"output_bytes,omitzero"`
 	// Events asks for packets of type tool_output while bash runs.
 	Events bool `json:"events,omitzero"`
+	// Sandbox and Network are as in execute. They hold for files too: nothing is
+	// written with read-only, and only below the root with workspace-write.
+	Sandbox string `json:"sandbox,omitzero"`
+	// Network is whether confined code may use the network.
+	Network *bool `json:"network,omitzero"`
 }
 
 // CallResult is what a call came to.
@@ -50,6 +55,8 @@ type CallResult struct {
 	// Diff is what write and edit changed, as a unified diff of up to 64 KiB.
 	// Absent if nothing changed, or if the files are too large to be compared.
 	Diff string `json:"diff,omitzero"`
+	// Confinement is how it was run.
+	Confinement *Confinement `json:"confinement,omitzero"`
 }
 
 // Execute is code to run.
@@ -61,6 +68,13 @@ type Execute struct {
 	// Root is the directory to run it in, an absolute path; absent: the one that
 	// exc was started in.
 	Root string `json:"root,omitzero"`
+	// Sandbox is the level of confinement: "off", "read-only", "workspace-write"
+	// or "unit"; absent: as configured. A level that is not to be had here is the
+	// error unavailable, which says why: it is never lowered.
+	Sandbox string `json:"sandbox,omitzero"`
+	// Network is whether confined code may use the network; absent: as
+	// configured. Without confinement it always may.
+	Network *bool `json:"network,omitzero"`
 }
 
 // Result is what a run of code came to. A program that failed is a result,
@@ -78,6 +92,30 @@ type Result struct {
 	TimedOut bool `json:"timed_out,omitzero"`
 	// Truncated is true if the middle of an output was left out.
 	Truncated bool `json:"truncated,omitzero"`
+	// Confinement is how it was run; absent if it was not run.
+	Confinement *Confinement `json:"confinement,omitzero"`
+}
+
+// Confinement is how code was run, and what it took, as far as the host tells.
+type Confinement struct {
+	// Sandbox is the level that was reached.
+	Sandbox string `json:"sandbox"`
+	// Network is true if the code could use the network.
+	Network bool `json:"network"`
+	// Means are what enforced it, such as "cgroup", "landlock", "seccomp",
+	// "namespaces" or "unit".
+	Means []string `json:"means"`
+	// Unlimited names limits that are configured and that this host cannot
+	// enforce, such as "memory".
+	Unlimited []string `json:"unlimited,omitzero"`
+	// CPUMS is the CPU time of the code and all that it started, in milliseconds;
+	// absent: unknown.
+	CPUMS *int64 `json:"cpu_ms,omitzero"`
+	// PeakBytes is the most memory that they had at a time; absent: unknown.
+	PeakBytes *int64 `json:"peak_bytes,omitzero"`
+	// Limit names the limit that ended the run: "memory", "tasks", "time" or
+	// "output"; absent: none did.
+	Limit string `json:"limit,omitzero"`
 }
 
 // Validate is code to look at.
