@@ -119,4 +119,3 @@ func (s *Service) kept(dir string) (highest int) {
 func (s *Service) debounce() time.Duration {
 	return time.Duration(s.cfg.DebounceMS) * time.Millisecond
 }
-

@@ -34,7 +34,7 @@ type Service struct {
 	wg     sync.WaitGroup // of the watcher and the registry
 	work   work           // callers that wait for an answer, and jobs that are out
 
-	mu          sync.Mutex // is taken last, and never held while files are read or written
+	mu          sync.Mutex             // is taken last, and never held while files are read or written
 	transcripts map[string]*transcript // by base name
 	live        map[string]*Realm      // by id
 	watchers    map[*subscriber]bool

@@ -1,0 +1,209 @@
+package adapters
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"zino/pkg/config"
+	"zino/pkg/rpc"
+	"zino/proto"
+	"zino/services/repl"
+)
+
+// bench is a service on a socket and a program that is attached to it.
+type bench struct {
+	t      testing.TB
+	dir    string
+	socket string
+	client *rpc.Client
+	stop   func()
+	err    output
+}
+
+// newBench starts a service in a short directory: socket paths are limited.
+func newBench(t testing.TB) *bench {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "z")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	b := &bench{t: t, dir: dir, socket: filepath.Join(dir, "s")}
+	b.client = &rpc.Client{Service: "repl", Path: b.socket}
+	t.Cleanup(b.client.Close)
+	b.start()
+	t.Cleanup(func() { b.stop() })
+	return b
+}
+
+// start serves until stop is called.
+func (b *bench) start() {
+	b.t.Helper()
+	cfg := config.Default().Repl
+	cfg.Dir = b.dir
+	log := slog.New(slog.DiscardHandler)
+	s, err := repl.New(cfg, log)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	srv := rpc.NewServer("repl", log)
+	s.Register(srv)
+	l, err := net.Listen("unix", b.socket)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	b.stop = func() {
+		if err := s.Close(); err != nil {
+			b.t.Error(err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := srv.Shutdown(ctx); err != nil {
+			b.t.Error(err)
+		}
+		if err := <-served; err != nil {
+			b.t.Error(err)
+		}
+		b.stop = func() {}
+	}
+}
+
+// script writes a file for a runtime.
+func (b *bench) script(name, text string) string {
+	b.t.Helper()
+	path := filepath.Join(b.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	return path
+}
+
+// run starts a program, which ends with the test.
+func (b *bench) run(name string, arguments ...string) *exec.Cmd {
+	b.t.Helper()
+	cmd := exec.Command(name, arguments...)
+	cmd.Env = append(os.Environ(), "ZINO_REPL_SOCKET="+b.socket, "HOME="+b.dir, "PYTHONDONTWRITEBYTECODE=1")
+	cmd.Stdout, cmd.Stderr = &b.err, &b.err
+	if err := cmd.Start(); err != nil {
+		b.t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	b.t.Cleanup(func() {
+		cmd.Process.Kill()
+		<-ended
+		if b.t.Failed() {
+			b.t.Logf("%s says %s", name, b.err.String())
+		}
+	})
+	return cmd
+}
+
+func (b *bench) pages() []proto.Page {
+	b.t.Helper()
+	pages, err := rpc.Call(b.t.Context(), b.client, proto.ReplPages, proto.PagesRequest{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return pages.Pages
+}
+
+// page awaits the one page that is attached.
+func (b *bench) page() proto.Page {
+	b.t.Helper()
+	for {
+		if pages := b.pages(); len(pages) == 1 {
+			return pages[0]
+		}
+		pause()
+	}
+}
+
+// gone awaits that no page is attached any more.
+func (b *bench) gone() {
+	b.t.Helper()
+	for len(b.pages()) > 0 {
+		pause()
+	}
+}
+
+// eval runs code in the page.
+func (b *bench) eval(code string) proto.Evaluated {
+	b.t.Helper()
+	r, err := rpc.Call(b.t.Context(), b.client, proto.ReplEval, proto.Eval{Page: b.page().ID, Code: code})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return r
+}
+
+// has awaits words in the page's file.
+func (b *bench) has(words ...string) {
+	b.t.Helper()
+	file := filepath.Join(b.dir, b.page().File)
+	for {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		missing := false
+		for _, w := range words {
+			missing = missing || !strings.Contains(string(text), w)
+		}
+		if !missing {
+			return
+		}
+		pause()
+	}
+}
+
+var tick = time.NewTicker(5 * time.Millisecond)
+
+// pause is the distance between two looks.
+func pause() { <-tick.C }
+
+// step is code and what is to come of it.
+type step struct{ code, kind, value string }
+
+// follow runs steps one after the other. The kind "error" expects the value in the
+// error's text.
+func (b *bench) follow(steps []step) {
+	b.t.Helper()
+	for _, s := range steps {
+		r := b.eval(s.code)
+		switch {
+		case s.kind == "error" && (r.OK || !strings.Contains(r.Error, s.value)),
+			s.kind != "error" && (!r.OK || r.Kind != s.kind || r.Value != s.value):
+			b.t.Errorf("%s\ngot  %+v\nwant %s %q", s.code, r, s.kind, s.value)
+		}
+	}
+}
+
+// output is what a program writes.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}

@@ -1,0 +1,185 @@
+#!/usr/bin/env node
+// Makes a running Node.js program (18 or later) a page of Zino's file REPL: code
+// written into its Markdown file, debug/<name>-<id>.md, is run in the program, and
+// the answer is written below it.
+//
+// usage: node zino_repl.mjs [--name NAME] [--socket PATH] [SCRIPT [ARGUMENT...]]
+//    or: import { attach } from "./zino_repl.mjs"; const page = attach({ name: "shop" });
+//
+// The first form runs SCRIPT and stays until it is interrupted. An attached program
+// ends when it would have ended without; page.close() detaches it. Code runs in the
+// global scope: var, let, const, class and functions stay for the next block. In a
+// block with a top-level await they do not; assign to globalThis.x there, and the
+// block's value is that of its return. console.log, info, warn and error and errors
+// that nobody caught are shown in the file too; the latter do not end the program.
+// The socket is $ZINO_REPL_SOCKET, or zino/repl.sock in $XDG_RUNTIME_DIR or in /run.
+import fs from "node:fs";
+import { createRequire } from "node:module";
+import net from "node:net";
+import path from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import util from "node:util";
+import vm from "node:vm";
+
+const MAX = 2 << 20; // characters of a value; a packet must stay below 16 MiB
+const ROOM = 1 << 20; // characters of the events of one packet
+const AsyncFunction = (async () => {}).constructor;
+
+// compile chooses the form of code without running any of it: a script, whose last
+// value counts; an object literal; or the body of an async function.
+function compile(code) {
+  const attempt = (make) => { try { return make(); } catch (e) { if (e?.name !== "SyntaxError") throw e; } };
+  const options = { filename: "zino" };
+  if (/\bimport\s*\(/.test(code)) options.importModuleDynamically = vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER; // which warns
+  const script = (text, lineOffset = 0) => () => new vm.Script(text, { ...options, lineOffset });
+  const whole = attempt(script(code));
+  const literal = /^\s*\{/.test(code) && attempt(() => new Function(`return ${code.trim()}`)) && attempt(script(`(${code}\n)`));
+  if (literal || whole) return literal || whole;
+  if (!attempt(() => new AsyncFunction(code))) return script(code)(); // throws what is wrong with it
+  if (attempt(() => new AsyncFunction(`return (${code}\n)`))) return script(`(async () => (${code}\n))()`)();
+  return script(`(async () => {\n${code}\n})()`, -1)();
+}
+
+// plain reports whether JSON can say all that v is, without running code of its own.
+function plain(v, room = { left: 100_000 }, above = []) {
+  if (v === null || typeof v === "boolean" || typeof v === "string") return --room.left > 0;
+  if (typeof v === "number") return Number.isFinite(v) && !Object.is(v, -0) && --room.left > 0;
+  if (typeof v !== "object" || util.types.isProxy(v) || above.length > 50 || above.includes(v)) return false;
+  const kind = Object.getPrototypeOf(v), keys = Reflect.ownKeys(v);
+  if (kind !== Object.prototype && kind !== null && kind !== Array.prototype) return false;
+  if ("toJSON" in v || Array.isArray(v) && keys.length !== v.length + 1) return false;
+  return keys.every((k) => Array.isArray(v) && k === "length" ||
+    typeof k === "string" && plain(Object.getOwnPropertyDescriptor(v, k).value, room, [...above, v]));
+}
+
+const cut = (s, max = MAX) => s.length <= max ? s : `${s.slice(0, max)}\n... (${s.length - max} more characters left out) ...`;
+const inspect = (v) => {
+  try { return util.inspect(v, { customInspect: false, depth: 4, maxArrayLength: 100, maxStringLength: 10_000 }); } catch { return `[${typeof v}]`; }
+};
+
+// serialise is a value as the body of a reply: JSON or text.
+function serialise(v) {
+  if (typeof v === "string") return { kind: "text", value: cut(v) };
+  const json = plain(v) ? JSON.stringify(v) : "";
+  return json && json.length <= MAX ? { kind: "json", value: json } : { kind: "text", value: cut(inspect(v)) };
+}
+
+// trace is an error as text.
+const trace = (e) => cut(util.types.isNativeError(e) && typeof e.stack === "string" ? e.stack : inspect(e));
+
+function defaultSocket() {
+  const own = path.join(process.env.XDG_RUNTIME_DIR ?? "/nonexistent", "zino/repl.sock");
+  return process.env.ZINO_REPL_SOCKET || (fs.existsSync(own) ? own : "/run/zino/repl.sock");
+}
+
+// frames calls each with the packets that arrive on a connection.
+function frames(connection, each) {
+  let received = Buffer.alloc(0);
+  connection.on("data", (data) => {
+    received = Buffer.concat([received, data]);
+    while (received.length >= 4 && received.length >= 4 + received.readUInt32BE()) {
+      const end = 4 + received.readUInt32BE(), text = received.toString("utf8", 4, end);
+      received = received.subarray(end);
+      each(JSON.parse(text));
+    }
+  });
+}
+
+function frame(packet) {
+  const payload = Buffer.from(JSON.stringify(packet)), head = Buffer.alloc(4);
+  head.writeUInt32BE(payload.length);
+  return Buffer.concat([head, payload]);
+}
+
+// attach connects this program, and connects it again when the connection is lost.
+export function attach({ name = path.basename(process.argv[1] ?? "node"), socket = defaultSocket(), keep = false } = {}) {
+  let self = {}, closed = false, jobs, answers, timer, wait = 200, batch = [], dropped = 0, room = ROOM;
+  const rest = (connection) => (keep ? connection : connection.unref());
+  const send = (packet) => {
+    if (!self.nonce) return;
+    if (!answers || answers.destroyed) {
+      answers = rest(net.connect(socket)).on("error", () => {}); // the attach connection finds out as well
+      frames(answers, () => {}); // nothing can be done about a refusal
+    }
+    answers.write(frame({ id: self.id, nonce: self.nonce, ...packet }));
+  };
+  const flush = () => {
+    timer = undefined;
+    if (dropped) batch.push({ type: "adapter", message: `${dropped} more events were left out` });
+    send({ type: "events", events: batch });
+    batch = []; dropped = 0; room = ROOM;
+  };
+  const capture = (event) => {
+    room -= event.message.length + (event.stack?.length ?? 0) + 100;
+    if (room < 0) { dropped++; return; }
+    batch.push(event);
+    timer ??= rest(setTimeout(flush, 50));
+  };
+  const run = async ({ job, code, timeout_ms: timeout }) => {
+    let result;
+    try {
+      const value = compile(code).runInThisContext({ timeout });
+      result = { ok: true, ...serialise(util.types.isPromise(value) ? await value : value) }; // await looks for a "then" in all else
+    } catch (e) {
+      result = { ok: false, error: trace(e) };
+    }
+    if (batch.length) { clearTimeout(timer); flush(); } // what came before the answer stands with it
+    send({ type: "result", job, ...result });
+  };
+  const take = (packet) => {
+    if (packet.type === "attached") { self = packet; wait = 200; }
+    if (packet.type === "job") run(packet);
+    if (packet.type === "error") process.stderr.write(`zino_repl: ${packet.message}\n`);
+  };
+  const connect = () => {
+    jobs = rest(net.connect(socket, () => jobs.write(frame({ type: "attach", name, lang: "js", kind: "program", id: self.id, nonce: self.nonce }))));
+    frames(jobs, take);
+    jobs.on("error", () => {}).on("close", () => {
+      if (!closed) rest(setTimeout(connect, wait));
+      wait = Math.min(wait * 2, 5000);
+    });
+  };
+  const original = {};
+  for (const level of ["log", "info", "warn", "error"]) {
+    original[level] = console[level];
+    console[level] = (...values) => {
+      original[level].apply(console, values);
+      capture({ type: "console", level, message: cut(values.map((v) => serialise(v).value).join(" "), 10_000) });
+    };
+  }
+  const uncaught = (type) => (e) => {
+    process.stderr.write(`${trace(e)}\n`);
+    capture({ type, level: "error", message: cut(String(util.types.isNativeError(e) ? e.message : inspect(e)), 10_000), stack: cut(trace(e), 10_000) });
+  };
+  const handlers = { uncaughtException: uncaught("uncaughtException"), unhandledRejection: uncaught("unhandledrejection") };
+  for (const [event, handler] of Object.entries(handlers)) process.on(event, handler);
+  connect();
+  return {
+    close() {
+      closed = true;
+      Object.assign(console, original);
+      for (const [event, handler] of Object.entries(handlers)) process.off(event, handler);
+      jobs.destroy();
+      answers?.destroy();
+    },
+  };
+}
+
+if (process.argv[1] && fs.realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  const settings = { keep: true }, rest = process.argv.slice(2);
+  while (rest[0]?.startsWith("--")) {
+    const key = rest.shift().slice(2);
+    if (!["name", "socket"].includes(key) || !rest.length) {
+      console.error("usage: node zino_repl.mjs [--name NAME] [--socket PATH] [SCRIPT [ARGUMENT...]]");
+      process.exit(2);
+    }
+    settings[key] = rest.shift();
+  }
+  if (rest[0]) settings.name ??= path.basename(rest[0]);
+  attach({ name: "node", ...settings });
+  globalThis.require ??= createRequire(path.join(process.cwd(), "x.js"));
+  if (rest[0]) {
+    process.argv.splice(1, process.argv.length, path.resolve(rest[0]), ...rest.slice(1));
+    await import(pathToFileURL(process.argv[1]));
+  }
+}

@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+"""Makes a running Python program a page of Zino's file REPL: code written into its
+Markdown file, debug/<name>-<id>.md, is run in the program, and the answer is written
+below it. Standard library only, Python 3.8 or later.
+
+usage: python3 zino_repl.py [--name NAME] [--socket PATH] [SCRIPT [ARGUMENT...]]
+   or: import zino_repl; page = zino_repl.attach(name="shop", names=globals())
+
+The first form runs SCRIPT as __main__ and stays until it is interrupted. An attached
+program ends when it would have ended without; page.close() detaches it. Code runs in
+a thread of its own, in the namespace "names" (__main__ unless given), and its names
+stay for the next block. The answer is the value of a last expression; await works.
+What is printed, what is logged, and errors that nobody caught are shown in the file
+too. The socket is $ZINO_REPL_SOCKET, or zino/repl.sock in $XDG_RUNTIME_DIR or in /run.
+"""
+import ast
+import asyncio
+import inspect
+import json
+import linecache
+import logging
+import math
+import os
+import socket as sockets
+import struct
+import sys
+import threading
+import time
+import traceback
+import types
+
+MAX = 2 << 20  # characters of a value; a packet must stay below 16 MiB
+EVENTS = 300  # events that wait at most
+
+
+def cut(text, limit=MAX):
+    return text if len(text) <= limit else f"{text[:limit]}\n... ({len(text) - limit} more characters left out) ..."
+
+
+def plain(value, depth=0):
+    """Whether JSON can say all that value is, without running code of its own."""
+    if type(value) is list:
+        return depth < 50 and len(value) < 100_000 and all(plain(v, depth + 1) for v in value)
+    if type(value) is dict:
+        return depth < 50 and all(type(k) is str and plain(v, depth + 1) for k, v in value.items())
+    return type(value) in (bool, int, str) or depth > 0 and value is None or type(value) is float and math.isfinite(value)
+
+
+def serialise(value):
+    """A value as the body of a reply: JSON or text."""
+    try:
+        if type(value) is not str and plain(value) and len(text := json.dumps(value, ensure_ascii=False)) <= MAX:
+            return {"kind": "json", "value": text}
+        return {"kind": "text", "value": cut(value if type(value) is str else repr(value))}
+    except BaseException as error:  # a __repr__ may do anything
+        return {"kind": "text", "value": f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"}
+
+
+def default_socket():
+    own = os.path.join(os.environ.get("XDG_RUNTIME_DIR") or "/nonexistent", "zino/repl.sock")
+    return os.environ.get("ZINO_REPL_SOCKET") or (own if os.path.exists(own) else "/run/zino/repl.sock")
+
+
+def send(connection, packet):
+    payload = json.dumps(packet, ensure_ascii=False).encode(errors="replace")
+    connection.sendall(struct.pack(">I", len(payload)) + payload)
+
+
+def receive(connection):
+    def exactly(n):
+        data = b""
+        while len(data) < n:
+            if not (more := connection.recv(n - len(data))):
+                raise ConnectionError("the service hung up")
+            data += more
+        return data
+    return json.loads(exactly(struct.unpack(">I", exactly(4))[0]))
+
+
+class Tee:
+    """Standard output that is shown in the file as well, line by line."""
+
+    def __init__(self, page, stream):
+        self.page, self.stream, self.line = page, stream, ""
+
+    def write(self, text):
+        written = self.stream.write(text)
+        *lines, self.line = (self.line + text).split("\n")
+        for line in lines:
+            self.page.capture("print", "log", line)
+        if len(self.line) > 10_000:
+            self.rest()
+        return written
+
+    def rest(self):
+        line, self.line = self.line, ""
+        if line:
+            self.page.capture("print", "log", line)
+
+    def __getattr__(self, name):
+        return getattr(self.stream, name)
+
+
+class Page(logging.Handler):
+    """This program as a page of the REPL."""
+
+    def __init__(self, name, names, path):
+        super().__init__()
+        self.name, self.names, self.path, self.me = name, names, path, {}
+        self.closed, self.blocks, self.jobs, self.answers = False, 0, None, None
+        self.guard, self.events, self.dropped, self.news = threading.RLock(), [], 0, threading.Event()
+        self.hooks = sys.excepthook, threading.excepthook
+        sys.excepthook = lambda *error: (self.uncaught(*error), self.hooks[0](*error))
+        threading.excepthook = lambda args: (self.uncaught(*args[:3]), self.hooks[1](args))
+        sys.stdout = self.tee = Tee(self, sys.stdout)
+        logging.getLogger().addHandler(self)
+        for work in self.attach, self.report:
+            threading.Thread(target=work, name="zino_repl", daemon=True).start()
+
+    def close(self):
+        self.closed = True
+        sys.stdout, (sys.excepthook, threading.excepthook) = self.tee.stream, self.hooks
+        logging.getLogger().removeHandler(self)
+        for connection in self.jobs, self.answers:
+            if connection:
+                connection.shutdown(sockets.SHUT_RDWR)
+
+    def connect(self):
+        connection = sockets.socket(sockets.AF_UNIX)
+        connection.connect(self.path)
+        return connection
+
+    def attach(self):
+        """Takes jobs, and connects again when the connection is lost."""
+        wait = 0.2
+        while not self.closed:
+            try:
+                with self.connect() as self.jobs:
+                    me = {key: self.me[key] for key in ("id", "nonce") if key in self.me}
+                    send(self.jobs, {"type": "attach", "name": self.name, "lang": "python", "kind": "program", **me})
+                    while packet := receive(self.jobs):
+                        if packet["type"] == "attached":
+                            self.me, wait = packet, 0.2
+                        elif packet["type"] == "job":
+                            self.tell(type="result", job=packet["job"], **self.run(packet["code"]))
+                        elif packet["type"] == "error":
+                            sys.stderr.write(f"zino_repl: {packet['message']}\n")
+            except (OSError, ValueError):
+                pass
+            if not self.closed:
+                time.sleep(wait)
+            wait = min(wait * 2, 5)
+
+    def run(self, code):
+        self.blocks += 1
+        name = f"<zino {self.blocks}>"
+        linecache.cache[name] = (len(code), None, code.splitlines(True), name)  # for tracebacks
+        try:
+            *body, last = ast.parse(code, name).body or [ast.Pass()]
+            if not isinstance(last, ast.Expr):
+                body, last = [*body, last], None
+            self.evaluate(ast.Module(body, []), name, "exec")
+            return {"ok": True, **serialise(last and self.evaluate(ast.Expression(last.value), name, "eval"))}
+        except BaseException as error:
+            own = error.__traceback__
+            while own and not own.tb_frame.f_code.co_filename.startswith("<zino"):
+                own = own.tb_next
+            return {"ok": False, "error": cut("".join(traceback.format_exception(type(error), error, own)).rstrip())}
+
+    def evaluate(self, tree, name, mode):
+        code = compile(tree, name, mode, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        value = eval(code, self.names)
+        return asyncio.run(value) if code.co_flags & inspect.CO_COROUTINE else value
+
+    def capture(self, kind, level, message, stack=""):
+        with self.guard:
+            if len(self.events) >= EVENTS:
+                self.dropped += 1
+                return
+            event = {"type": kind, "level": level, "message": cut(message, 5_000), "stack": cut(stack, 5_000)}
+            self.events.append(event)
+        self.news.set()
+
+    def uncaught(self, kind, error, trace):
+        stack = "".join(traceback.format_exception(kind, error, trace)).rstrip()
+        self.capture("uncaught", "error", f"{kind.__name__}: {error}", stack)
+
+    def emit(self, record):
+        level = "error" if record.levelno >= 40 else "warn" if record.levelno >= 30 else "info"
+        self.capture(f"logging.{record.name}", level, self.format(record))
+        if logging.getLogger().handlers == [self] and record.levelno >= logging.lastResort.level:
+            logging.lastResort.handle(record)  # as without this handler
+
+    def report(self):
+        """Sends what was captured, in batches."""
+        while not self.closed:
+            self.news.wait()
+            time.sleep(0.05)
+            self.tell()
+
+    def tell(self, **packet):
+        """Sends what was captured, and an answer behind it."""
+        with self.guard:
+            if packet:
+                self.tee.rest()
+            self.news.clear()
+            events, self.events = self.events, []
+            if self.dropped:
+                events.append({"type": "adapter", "message": f"{self.dropped} more events were left out"})
+                self.dropped = 0
+            for answer in ([{"type": "events", "events": events}] if events else []) + ([packet] if packet else []):
+                self.send({"id": self.me.get("id", ""), "nonce": self.me.get("nonce", ""), **answer})
+
+    def send(self, packet):
+        for _ in range(2):  # a connection that was kept may be dead: then once more
+            try:
+                self.answers = self.answers or self.connect()
+                send(self.answers, packet)
+                return receive(self.answers)
+            except (OSError, ValueError):
+                self.answers = None
+
+
+def attach(name=None, names=None, socket=None):
+    """Makes this program a page. Names are those that code sees; socket is a path."""
+    main = sys.modules["__main__"]
+    name = name or os.path.basename(getattr(main, "__file__", "") or "python")
+    return Page(name, main.__dict__ if names is None else names, socket or default_socket())
+
+
+def command(arguments):
+    settings = {}
+    while arguments and arguments[0].startswith("--"):
+        key = arguments.pop(0)[2:]
+        if key not in ("name", "socket") or not arguments:
+            sys.exit("usage: python3 zino_repl.py [--name NAME] [--socket PATH] [SCRIPT [ARGUMENT...]]")
+        settings[key] = arguments.pop(0)
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    settings.setdefault("name", os.path.basename(arguments[0]) if arguments else "python")
+    attach(names=main.__dict__, **settings)
+    if arguments:
+        main.__file__, sys.argv, sys.path[0] = arguments[0], arguments, os.path.dirname(os.path.abspath(arguments[0]))
+        try:
+            with open(arguments[0], "rb") as script:
+                exec(compile(script.read(), arguments[0], "exec"), main.__dict__)
+        except Exception:
+            sys.excepthook(*sys.exc_info())
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    try:
+        command(sys.argv[1:])
+    except KeyboardInterrupt:
+        pass
