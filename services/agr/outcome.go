@@ -14,11 +14,12 @@ import (
 // forms, one for the text of a plain run and one for sessions and events.
 type outcome struct {
 	fault  *fault
-	result proto.Raw     // of one of exc's tools, in the form of sessions
+	result proto.Raw     // of a tool of exc's or for pages, in the form of sessions
 	ran    *proto.Result // of code
 	text   string        // of any other tool
 
-	diff string // what was changed in a file
+	diff     string             // what was changed in a file
+	confined *proto.Confinement // how it was run
 }
 
 // plain is what the model is given in the text of a plain run.
@@ -87,8 +88,9 @@ func unknownFunction(name string) outcome {
 	return outcome{fault: &fault{toolbox.UnknownTool, fmt.Sprintf("Unknown tool function '%s'", name), false}}
 }
 
-// unknownTool is the outcome in a session.
-func unknownTool(name string, snapshot *catalog.Snapshot) outcome {
-	message := fmt.Sprintf("There is no tool '%s'. There are: %s.", name, strings.Join(toolbox.Names(snapshot), ", "))
+// unknownTool is the outcome in a session, whose tools may include those for
+// pages.
+func unknownTool(name string, snapshot *catalog.Snapshot, pages bool) outcome {
+	message := fmt.Sprintf("There is no tool '%s'. There are: %s.", name, strings.Join(toolbox.Names(snapshot, pages), ", "))
 	return outcome{fault: &fault{toolbox.UnknownTool, message, false}}
 }

@@ -36,6 +36,9 @@ func (t *turn) performAll() error {
 }
 
 func (t *turn) changesNothing(c call) bool {
+	if t.forPages(c) {
+		return c.name == toolbox.PageList
+	}
 	tool, ok := t.s.cat.Snapshot().Function(c.name)
 	return c.name == toolbox.Read || ok && !toolbox.Own(c.name) && tool.Builtin == catalog.Recall
 }
@@ -70,13 +73,13 @@ func (t *turn) perform(c *call) error {
 // outcomeOf carries out one call of a session. The name is looked at first.
 func (t *turn) outcomeOf(c *call) outcome {
 	snapshot := t.s.cat.Snapshot()
-	own, task := toolbox.Own(c.name), c.name == toolbox.Task && len(snapshot.Skills) > 0
+	own, pages, task := toolbox.Own(c.name), t.forPages(*c), c.name == toolbox.Task && len(snapshot.Skills) > 0
 	tool, known := snapshot.Function(c.name)
 	switch {
 	case c.fault != nil:
 		return outcome{fault: c.fault}
-	case !own && !task && !known:
-		return unknownTool(c.name, snapshot)
+	case !own && !pages && !task && !known:
+		return unknownTool(c.name, snapshot, t.session.pages)
 	}
 	fields, err := argumentsOf(c.arguments)
 	switch {
@@ -86,6 +89,8 @@ func (t *turn) outcomeOf(c *call) outcome {
 		return malformedCall(err)
 	case own:
 		return t.callExc(c)
+	case pages:
+		return t.usePages(c.name, fields)
 	}
 	if missing, ok := lacks(fields, required(tool, task)); ok {
 		return refused(fmt.Sprintf("The field %q is missing.", missing))
@@ -122,7 +127,10 @@ func lacks(fields map[string]json.RawMessage, names []string) (missing string, o
 
 // callExc has exc carry out one of its own tools.
 func (t *turn) callExc(c *call) outcome {
-	req := proto.Call{Tool: c.name, Input: c.input, Root: t.req.Root, OutputBytes: t.s.outputBytes, Events: t.req.Events}
+	req := proto.Call{
+		Tool: c.name, Input: c.input, Root: t.req.Root, Sandbox: t.req.Sandbox, Network: t.req.Network,
+		OutputBytes: t.s.outputBytes, Events: t.req.Events,
+	}
 	answer, err := rpc.CallEvents(t.ctx, t.s.exc, proto.ExcCall, req, func(typ string, payload []byte) error {
 		return t.tellOutput(c.id, typ, payload)
 	})
@@ -132,7 +140,7 @@ func (t *turn) callExc(c *call) outcome {
 	if err != nil {
 		return failed(err)
 	}
-	return outcome{result: answer.Result, diff: answer.Diff}
+	return outcome{result: answer.Result, diff: answer.Diff, confined: answer.Confinement}
 }
 
 // tellOutput passes on what a tool prints, with the call that it belongs to.

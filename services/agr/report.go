@@ -118,6 +118,6 @@ func (t *turn) tellCall(c call, do func() outcome) (outcome, error) {
 		return outcome{}, err
 	}
 	return o, t.report(proto.TypeToolFinished, proto.ToolFinished{
-		ID: c.id, Name: c.name, Result: o.envelope(), DurationMS: time.Since(started).Milliseconds(), Diff: o.diff,
+		ID: c.id, Name: c.name, Result: o.envelope(), DurationMS: time.Since(started).Milliseconds(), Diff: o.diff, Confinement: o.confined,
 	})
 }

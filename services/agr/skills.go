@@ -42,7 +42,7 @@ func (t *turn) delegate(fields map[string]json.RawMessage) outcome {
 	if err != nil {
 		return outcome{fault: &fault{codeOf(err), "Skill pipeline error: " + err.Error(), true}}
 	}
-	return outcome{ran: &result}
+	return outcome{ran: &result, confined: result.Confinement}
 }
 
 func (t *turn) pipeline(skill catalog.Skill, request string) (proto.Result, error) {

@@ -54,7 +54,7 @@ func (t *turn) runCode(executor string, fields map[string]json.RawMessage) outco
 	if err != nil {
 		return failed(err)
 	}
-	return outcome{ran: &result}
+	return outcome{ran: &result, confined: result.Confinement}
 }
 
 // parseCall reads {"name": …, "arguments": …}.
@@ -113,7 +113,9 @@ func text(fields map[string]json.RawMessage, name string) (string, error) {
 
 // execute has exc run code.
 func (t *turn) execute(executor, code string) (proto.Result, error) {
-	return rpc.Call(t.ctx, t.s.exc, proto.ExcExecute, proto.Execute{Executor: executor, Code: code, Root: t.req.Root})
+	return rpc.Call(t.ctx, t.s.exc, proto.ExcExecute, proto.Execute{
+		Executor: executor, Code: code, Root: t.req.Root, Sandbox: t.req.Sandbox, Network: t.req.Network,
+	})
 }
 
 // resultText is what a model sees of a run.

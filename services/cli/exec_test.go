@@ -24,6 +24,7 @@ func TestExecRequest(t *testing.T) {
 		{"nothing", "exec -p hello", proto.Chat{Message: "hello", Root: w.cwd}},
 		{"before", "--root / --model m --provider p --max-tokens 5 --no-save --session x.1 exec --prompt hello", proto.Chat{Message: "hello", Root: "/", Model: "m", Provider: "p", MaxTokens: 5, NoSave: true, SessionID: "x.1"}},
 		{"behind", "exec --prompt=hello --root=.. --session known --system-prompt=", proto.Chat{Message: "hello", Root: w.cwd[:len(w.cwd)-2], SessionID: "known-and-more", SystemPrompt: &none}},
+		{"confined", "--sandbox read-only exec -p hello --network=false", proto.Chat{Message: "hello", Root: w.cwd, Sandbox: "read-only", Network: new(false)}},
 		{"its own name before", "--session known-and exec -p hello", proto.Chat{Message: "hello", Root: w.cwd, SessionID: "known-and-more"}},
 		{"a name that several begin with", "--session twin exec -p hello", proto.Chat{Message: "hello", Root: w.cwd, SessionID: "twin"}},
 	} {
@@ -45,7 +46,11 @@ func TestExecRequest(t *testing.T) {
 			if (got.SystemPrompt == nil) != (test.want.SystemPrompt == nil) || got.SystemPrompt != nil && *got.SystemPrompt != *test.want.SystemPrompt {
 				t.Errorf("the system prompt is %v", got.SystemPrompt)
 			}
+			if (got.Network == nil) != (test.want.Network == nil) || got.Network != nil && *got.Network != *test.want.Network {
+				t.Errorf("network is %v", got.Network)
+			}
 			test.want.Events, test.want.NeedModel, got.SystemPrompt, test.want.SystemPrompt = true, true, nil, nil
+			got.Network, test.want.Network = nil, nil
 			if got != test.want {
 				t.Errorf("sent %+v\nwant %+v", got, test.want)
 			}
@@ -76,6 +81,7 @@ func TestExecMistakes(t *testing.T) {
 		{"exec -p \t", "Error [usage]: zino exec needs a prompt: "},
 		{"exec -p x more", `Error [usage]: zino exec takes no arguments, but was given "more"`},
 		{"exec -p x --nope", "Error [usage]: unknown flag: --nope; "},
+		{"exec -p x --sandbox tight", `Error [usage]: --sandbox "tight" is none of off, read-only, workspace-write, unit`},
 		{"exec -p x --format xml", `Error [usage]: --format "xml" is neither text nor json`},
 		{"exec -p x --max-tokens 0", "Error [usage]: --max-tokens 0 is not a number of tokens"},
 		{"exec -p x --max-tokens -1", "Error [usage]: --max-tokens -1 is not"},

@@ -47,6 +47,10 @@ func (a *app) request() (proto.Chat, error) {
 	req := proto.Chat{
 		Root: root, Provider: a.provider, Model: a.model, MaxTokens: a.maxTokens, NeedModel: true, Events: true,
 	}
+	req.Sandbox = a.sandbox
+	if a.networkSet {
+		req.Network = &a.network
+	}
 	if a.systemPromptSet {
 		req.SystemPrompt = &a.systemPrompt
 	}

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	"zino/pkg/config"
 )
 
 // options are the flags that say how a turn goes. They may stand before or
@@ -25,6 +28,9 @@ type options struct {
 	format          string // "text" or "json"
 	reasoning       bool
 	host            bool // the host's daemon is asked, and no other
+	sandbox         string
+	network         bool // --network; holds only if networkSet
+	networkSet      bool
 	latest          bool // the session that changed last is resumed
 }
 
@@ -46,6 +52,8 @@ func (a *app) optionFlags(cmd *cobra.Command) {
 	flags.IntVar(&a.maxTokens, "max-tokens", 0, "limit of each answer, `N` tokens (default the provider's)")
 	flags.StringVar(&a.format, "format", formatText, "`FORM` of standard output: text, or json, one event a line")
 	flags.BoolVar(&a.reasoning, "reasoning", false, "show the model's reasoning on standard error")
+	flags.StringVar(&a.sandbox, "sandbox", "", "`LEVEL` of confinement for what the model runs: off, read-only, workspace-write, unit")
+	flags.BoolVar(&a.network, "network", false, "let confined code use the network")
 	flags.BoolVar(&a.host, "host", false, "ask the host's daemon, whose tools cannot see your files")
 }
 
@@ -53,12 +61,14 @@ func (a *app) optionFlags(cmd *cobra.Command) {
 func (a *app) checkOptions(cmd *cobra.Command, args []string) error {
 	a.agent = speaks(cmd, args)
 	flags := cmd.Root().PersistentFlags() // a command may have flags of the same names
-	a.systemPromptSet = flags.Changed("system-prompt")
+	a.systemPromptSet, a.networkSet = flags.Changed("system-prompt"), flags.Changed("network")
 	switch {
 	case a.format != formatText && a.format != formatJSON:
 		return usageError{fmt.Errorf("--format %q is neither text nor json", a.format)}
 	case a.maxTokens < 0 || a.maxTokens == 0 && flags.Changed("max-tokens"):
 		return usageError{fmt.Errorf("--max-tokens %d is not a number of tokens, 1 or more", a.maxTokens)}
+	case a.sandbox != "" && !slices.Contains(config.Sandboxes, a.sandbox):
+		return usageError{fmt.Errorf("--sandbox %q is none of %s", a.sandbox, strings.Join(config.Sandboxes, ", "))}
 	case a.host && a.socket != "":
 		return usageError{fmt.Errorf("--host and --socket name two daemons: choose one")}
 	case a.session == "" && !flags.Changed("session"):
@@ -75,7 +85,7 @@ func (a *app) checkOptions(cmd *cobra.Command, args []string) error {
 // checkPlain refuses what a plain message does not take: it would be sent as if
 // the flag were not there.
 func (a *app) checkPlain(cmd *cobra.Command) error {
-	for _, name := range []string{"root", "session", "system-prompt", "format", "reasoning"} {
+	for _, name := range []string{"root", "session", "system-prompt", "format", "reasoning", "sandbox", "network"} {
 		if cmd.PersistentFlags().Changed(name) {
 			return usageError{fmt.Errorf("--%s is for zino exec -p TEXT and for chats, not for a plain message", name)}
 		}

@@ -137,6 +137,7 @@ func (s *Service) runOf(req proto.Chat, messages proto.Raw, limit int) proto.Run
 		Messages: messages, Temperature: s.cfg.Agent.Temperature, TopP: s.cfg.Agent.TopP,
 		MaxIterations: &limit, Stream: req.Stream, NeedModel: req.NeedModel, SessionID: req.SessionID,
 		Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens, Root: req.Root, Events: req.Events,
+		Sandbox: req.Sandbox, Network: req.Network,
 	}
 }
 
