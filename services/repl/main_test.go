@@ -58,7 +58,7 @@ func newBench(t testing.TB, dir string, change ...func(*config.Repl)) *bench {
 	}
 	b := &bench{t: t, dir: dir, log: &syncBuffer{}}
 	var err error
-	if b.Service, err = New(cfg, slog.New(slog.NewTextHandler(b.log, nil))); err != nil {
+	if b.Service, err = New(cfg, quiet(b.log)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.stop)
@@ -274,3 +274,6 @@ const fence = "```"
 
 // js is a block of code.
 func js(code string) string { return fence + "js\n" + code + "\n" + fence + "\n" }
+
+// quiet is a logger for the test to look at.
+func quiet(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }

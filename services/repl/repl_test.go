@@ -10,6 +10,7 @@ import (
 // TestExchange: what is written below the footer is run once, and the reply
 // stands below it; the same for what a program asks.
 func TestExchange(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "")
 	f := b.realm(proto.Attach{Name: "Index - 7 Zen", URL: "http://localhost:8302/?a=b"})
 	file := f.Attached().File

@@ -1,0 +1,218 @@
+package repl
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"zino/proto"
+	"zino/services/repl/page"
+)
+
+// TestNames: whatever a page calls itself, its file is one in debug/.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "")
+	for name, want := range map[string]string{
+		"Index - 7 Zen":           "index-7-zen",
+		"../../etc/passwd":        "etc-passwd",
+		"/":                       "page",
+		"..":                      "page",
+		"a\x00b\nc\x1b[31m":       "a-b-c-31m",
+		"🙂🙂":                      "page",
+		"Grüße, 🌍!":               "gr-e",
+		strings.Repeat("x", 300):  strings.Repeat("x", 80),
+		strings.Repeat("a ", 150): strings.Repeat("a-", 39) + "a",
+		"":                        "page",
+		"debug.md":                "debug-md",
+		"\xff\xfe":                "page",
+	} {
+		a := b.realm(proto.Attach{Name: name}).Attached()
+		if a.Name != want || a.File != "debug/"+want+"-"+a.ID+".md" || !page.IsShortID(a.ID) || len(a.Nonce) < 16 {
+			t.Errorf("%.40q: %+v, want %q", name, a, want)
+		}
+		if text := b.file(a.File); !strings.HasPrefix(text, "# "+want+"-"+a.ID+"\n> ") || !strings.HasSuffix(text, "\n"+b.cfg.Footer+"\n") {
+			t.Errorf("%.40q: its file is %q", name, text)
+		}
+	}
+	entries, err := os.ReadDir(b.dir)
+	if err != nil || len(entries) > 2 { // debug, debug.md
+		t.Errorf("the directory has %v, %v", entries, err)
+	}
+}
+
+// TestIdentity: no two live realms share an id, and one that comes back keeps its.
+func TestIdentity(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "")
+	one := b.realm(proto.Attach{Name: "a", ID: "1a2b", Nonce: "n1"})
+	if a := one.Attached(); a.ID != "1a2b" || a.Nonce != "n1" || a.File != "debug/a-1a2b.md" {
+		t.Fatalf("a new page: %+v", a)
+	}
+	two := b.realm(proto.Attach{Name: "a", ID: "1a2b", Nonce: "n2"})
+	if a := two.Attached(); a.ID == "1a2b" || a.Nonce != "n2" || a.File == one.Attached().File {
+		t.Errorf("a copy of a live page: %+v", a)
+	}
+	if a := b.realm(proto.Attach{Name: "a", ID: "1a2b"}).Attached(); a.ID == "1a2b" || a.Nonce == "" {
+		t.Errorf("a copy without a nonce: %+v", a)
+	}
+	for _, id := range []string{"", "abc", "1a2b3c4d5", "1A2B", "12-4", "../x", "zzzz"} {
+		if a := b.realm(proto.Attach{Name: "a", ID: id, Nonce: strings.Repeat("n", 200)}).Attached(); a.ID == id || !page.IsShortID(a.ID) || len(a.Nonce) > 128 {
+			t.Errorf("the id %q, which is not well-formed: %+v", id, a)
+		}
+	}
+	one.leave()
+	for _, nonce := range []string{"n1", "n3"} { // reconnected, and loaded anew
+		again := b.realm(proto.Attach{Name: "a", ID: "1a2b", Nonce: nonce})
+		if a := again.Attached(); a.ID != "1a2b" || a.File != "debug/a-1a2b.md" || a.Nonce != nonce {
+			t.Errorf("back with nonce %s: %+v", nonce, a)
+		}
+		again.leave()
+	}
+}
+
+// TestTakeover: a realm that comes back before its old connection was found dead
+// takes its place.
+func TestTakeover(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "")
+	old := b.silent(proto.Attach{Name: "a", ID: "1a2b", Nonce: "n"})
+	file := old.Attached().File
+	b.add(file, js("1"))
+	job := old.job(0)
+	again := b.realm(proto.Attach{Name: "a", ID: "1a2b", Nonce: "n"})
+	<-old.done
+	text := b.settled(file, 1)
+	if !strings.Contains(text, "page closed or reloaded") {
+		t.Errorf("the job that was out: %s", text)
+	}
+	if err := again.answer(job.Job, "1"); !errors.Is(err, proto.ErrUnknown) {
+		t.Errorf("its answer: %v", err)
+	}
+	old.Close() // the transport notices at last
+	b.add(file, js("2"))
+	b.settled(file, 2)
+	if got := again.code(); len(got) != 1 {
+		t.Errorf("it ran %q", got)
+	}
+}
+
+// TestSameName: pages of one name have files of their own, and the name alone
+// names none of them.
+func TestSameName(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "")
+	one, two := b.realm(proto.Attach{Name: "Twin"}), b.realm(proto.Attach{Name: "Twin"})
+	for _, f := range []*fake{one, two} {
+		a := f.Attached()
+		for _, name := range []string{a.ID, "twin-" + a.ID} {
+			if r, err := b.Eval(t.Context(), proto.Eval{Page: name, Code: name}); err != nil || r.File != a.File {
+				t.Errorf("%s: %+v, %v", name, r, err)
+			}
+		}
+		if got := f.code(); len(got) != 2 {
+			t.Errorf("%s ran %q", a.ID, got)
+		}
+	}
+	_, err := b.Eval(t.Context(), proto.Eval{Page: "twin", Code: "1"})
+	if !errors.Is(err, proto.ErrInvalid) || !strings.Contains(err.Error(), "twin-"+one.Attached().ID) {
+		t.Errorf("the name of both: %v", err)
+	}
+	two.leave()
+	if r, err := b.Eval(t.Context(), proto.Eval{Page: "twin", Code: "1"}); err != nil || r.File != one.Attached().File {
+		t.Errorf("the name of one: %+v, %v", r, err)
+	}
+}
+
+// TestDescription: what a realm says of itself is made harmless.
+func TestDescription(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "")
+	b.realm(proto.Attach{Name: "b", URL: "http://me:secret@localhost:8302/a b?token=x#y", Lang: "Python\n", Kind: "shared\tworker\x1b"})
+	b.realm(proto.Attach{Name: "a", URL: "http://[bad\n"})
+	pages, err := b.Pages(t.Context(), proto.PagesRequest{})
+	if err != nil || len(pages.Pages) != 2 {
+		t.Fatalf("%+v, %v", pages, err)
+	}
+	a, c := pages.Pages[0], pages.Pages[1]
+	if a.Name != "a" || a.URL != "" || a.Lang != "js" || a.Kind != "page" || a.State != "idle" || a.LastSeen == "" {
+		t.Errorf("%+v", a)
+	}
+	if c.URL != "http://localhost:8302/a%20b" || c.Lang != "python" || c.Kind != "sharedworker" {
+		t.Errorf("%+v", c)
+	}
+	if text := b.file(c.File); strings.Contains(text, b.cfg.Footer) || !strings.Contains(text, "fenced Python block") {
+		t.Errorf("a page that runs Python: %s", text)
+	}
+}
+
+// TestCrowd: the number of live pages is bounded, and that of those remembered.
+func TestCrowd(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "")
+	var all []*Realm
+	for i := range liveMax {
+		r, err := b.Connect(proto.Attach{Name: fmt.Sprint("page ", i)})
+		must(t, err)
+		all = append(all, r)
+	}
+	if _, err := b.Connect(proto.Attach{Name: "one more"}); !errors.Is(err, proto.ErrBusy) {
+		t.Errorf("one too many: %v", err)
+	}
+	for _, r := range all {
+		r.Close()
+	}
+	b.realm(proto.Attach{Name: "last"})
+	if n := len(b.all()); n > goneMax+1 {
+		t.Errorf("%d are remembered", n)
+	}
+}
+
+// TestClosed: a service that was closed says so, and lets realms go.
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "")
+	f := b.realm(proto.Attach{Name: "a"})
+	must(t, b.Close())
+	<-f.done
+	if _, _, err := f.Next(t.Context()); !errors.Is(err, io.EOF) {
+		t.Errorf("Next: %v", err)
+	}
+	if _, err := b.Connect(proto.Attach{Name: "b"}); !errors.Is(err, proto.ErrUnavailable) {
+		t.Errorf("Connect: %v", err)
+	}
+	if _, err := b.Eval(t.Context(), proto.Eval{Page: "a", Code: "1"}); err == nil {
+		t.Error("Eval was taken")
+	}
+	if err := f.answer("x", "1"); err == nil {
+		t.Error("a result was taken")
+	}
+}
+
+// TestDirectory: where there is no directory, or another service works in it, the
+// service does not start, and says why.
+func TestDirectory(t *testing.T) {
+	t.Parallel()
+	dir := newDir(t)
+	b := newBench(t, dir)
+	if _, err := New(settings(dir), b.Service.log); err == nil || !strings.Contains(err.Error(), "another process") {
+		t.Errorf("two services: %v", err)
+	}
+	if _, err := New(settings(filepath.Join(dir, "none")), b.Service.log); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no directory: %v", err)
+	}
+	for name, lay := range map[string]func(path string) error{
+		"file": func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"link": func(path string) error { return os.Symlink(dir, path) },
+	} {
+		other := newDir(t)
+		must(t, lay(filepath.Join(other, "debug")))
+		if _, err := New(settings(other), b.Service.log); err == nil || !strings.Contains(err.Error(), "not a directory") {
+			t.Errorf("a %s in the place of debug/: %v", name, err)
+		}
+	}
+}
