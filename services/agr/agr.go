@@ -1,7 +1,8 @@
 // Package agr is the agent's loop: it asks the model, carries out the blocks
 // that the answer holds, puts the results where the blocks stand, and asks
 // again until an answer holds none. It runs nothing and holds no key itself:
-// code is run by exc, and what is to be remembered is kept by mem.
+// code is run by exc, what is to be remembered is kept by mem, and live pages are
+// reached through repl, where one runs.
 //
 // A turn of a terminal session offers tools in the providers' own form. Blocks in
 // its text are calls like native ones: all of them are carried out after the end
@@ -31,6 +32,7 @@ type Service struct {
 	rtr          *rpc.Client
 	exc          *rpc.Client
 	mem          *rpc.Client
+	repl         *rpc.Client
 	log          *slog.Logger
 }
 
@@ -44,6 +46,7 @@ func New(cfg *config.Config, cat *catalog.Catalog, log *slog.Logger) *Service {
 		rtr:          &rpc.Client{Service: "rtr", Path: cfg.Rtr.Socket},
 		exc:          &rpc.Client{Service: "exc", Path: cfg.Exc.Socket},
 		mem:          &rpc.Client{Service: "mem", Path: cfg.Mem.Socket},
+		repl:         &rpc.Client{Service: "repl", Path: cfg.Repl.Socket},
 		log:          log,
 	}
 }
@@ -62,6 +65,7 @@ func (s *Service) Close() error {
 	s.rtr.Close()
 	s.exc.Close()
 	s.mem.Close()
+	s.repl.Close()
 	return s.cat.Close()
 }
 
@@ -72,7 +76,7 @@ func (s *Service) run(ctx context.Context, req proto.Run, out *rpc.Out) (proto.T
 		_, err := elements(req.Messages)
 		return proto.Text{Iterations: new(int)}, err
 	}
-	session, messages := s.sessionOf(req), req.Messages
+	session, messages := s.sessionOf(ctx, req), req.Messages
 	for n := 1; ; n++ {
 		t := &turn{s: s, ctx: ctx, req: req, last: n >= limit, out: out, session: session}
 		err := t.infer(messages)
@@ -89,8 +93,8 @@ func (s *Service) run(ctx context.Context, req proto.Run, out *rpc.Out) (proto.T
 }
 
 // tools answers with what a session's turn offers now.
-func (s *Service) tools(context.Context, proto.ToolsRequest) (proto.Tools, error) {
-	return proto.Tools{Tools: toolbox.Offer(s.cat.Snapshot())}, nil
+func (s *Service) tools(ctx context.Context, _ proto.ToolsRequest) (proto.Tools, error) {
+	return proto.Tools{Tools: toolbox.Offer(s.cat.Snapshot(), s.hasPages(ctx))}, nil
 }
 
 // limitOf is how many inferences the main loop may take.

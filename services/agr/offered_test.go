@@ -15,7 +15,7 @@ import (
 func TestOffered(t *testing.T) {
 	b := newBench(t, says("one"), says("two"))
 	dir := filepath.Dir(b.path)
-	wants := []string{string(toolbox.Offer(b.cat.Snapshot()))}
+	wants := []string{string(toolbox.Offer(b.cat.Snapshot(), false))}
 	b.ask(request(question, inSession))
 	if err := os.WriteFile(filepath.Join(dir, "tools", "perl.json"), []byte(`{"description":"the \"pearl\""}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -23,7 +23,7 @@ func TestOffered(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "skills")); err != nil {
 		t.Fatal(err)
 	}
-	wants = append(wants, string(toolbox.Offer(b.cat.Reload())))
+	wants = append(wants, string(toolbox.Offer(b.cat.Reload(), false)))
 	if wants[0] == wants[1] {
 		t.Fatal("nothing has changed")
 	}
@@ -74,7 +74,7 @@ func TestHiddenNames(t *testing.T) {
 	if got := toolResults(t, asked[1]); len(got) != 1 || brief(t, got[0]) != "from exc" {
 		t.Errorf("the session's model sees %q", got)
 	}
-	if got := string(asked[0].Tools); got != string(toolbox.Offer(b.cat.Snapshot())) {
+	if got := string(asked[0].Tools); got != string(toolbox.Offer(b.cat.Snapshot(), false)) {
 		t.Errorf("offered %s", got)
 	}
 	if got, err := lastMessage(asked[3]); err != nil || got != `<tool_call>{"name":"read","arguments":{"query":"x"}}</tool_call>`+response("No memories found.") {

@@ -1,6 +1,7 @@
 package agr
 
 import (
+	"context"
 	"fmt"
 
 	"zino/pkg/rpc"
@@ -12,14 +13,16 @@ import (
 // runs have none.
 type session struct {
 	tools proto.Raw    // what the model is offered
+	pages bool         // the tools for live pages are among them
 	usage *proto.Usage // of the inferences so far; nil while none has told
 }
 
-func (s *Service) sessionOf(req proto.Run) *session {
+func (s *Service) sessionOf(ctx context.Context, req proto.Run) *session {
 	if req.SessionID == "" {
 		return nil
 	}
-	return &session{tools: toolbox.Offer(s.cat.Snapshot())}
+	pages := s.hasPages(ctx)
+	return &session{tools: toolbox.Offer(s.cat.Snapshot(), pages), pages: pages}
 }
 
 // count adds what one inference took, as far as that is known. The cost is the

@@ -15,26 +15,29 @@ import (
 // the whole request.
 var native = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// Names lists the functions of a turn.
-func Names(snapshot *catalog.Snapshot) []string {
+// Names lists the functions of a turn. pages says that there is a file REPL.
+func Names(snapshot *catalog.Snapshot, pages bool) []string {
 	var names []string
-	for _, f := range functions(snapshot) {
+	for _, f := range functions(snapshot, pages) {
 		names = append(names, f.Name)
 	}
 	return names
 }
 
 // functions are what the model is offered.
-func functions(snapshot *catalog.Snapshot) []function {
+func functions(snapshot *catalog.Snapshot, pages bool) []function {
 	list := slices.Clone(own)
+	if pages {
+		list = append(list, ofPages...)
+	}
 	for _, tool := range snapshot.Executors() {
 		if native.MatchString(tool.FunctionName()) && !shell(tool) {
 			list = append(list, execute(tool))
 		}
 	}
 	for _, tool := range snapshot.Builtins() {
-		if !Own(tool.FunctionName()) {
-			list = append(list, function{tool.FunctionName(), cmp.Or(tool.Description, "built-in tool: "+tool.Builtin), tool.Parameters})
+		if name := tool.FunctionName(); !Own(name) && (!pages || !OfPages(name)) {
+			list = append(list, function{name, cmp.Or(tool.Description, "built-in tool: "+tool.Builtin), tool.Parameters})
 		}
 	}
 	if len(snapshot.Skills) > 0 {

@@ -63,8 +63,8 @@ func TestOffer(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := string(Offer(&c.snapshot))
-			rest, ok := strings.CutPrefix(got, strings.TrimSuffix(string(Offer(&catalog.Snapshot{})), "]"))
+			got := string(Offer(&c.snapshot, false))
+			rest, ok := strings.CutPrefix(got, strings.TrimSuffix(string(Offer(&catalog.Snapshot{}, false)), "]"))
 			if want := strings.TrimSuffix(","+c.want, ","); !ok || strings.TrimSuffix(rest, "]") != want {
 				t.Errorf("got  %s\nwant the four, %s", got, want)
 			}
@@ -78,7 +78,7 @@ func TestOffer(t *testing.T) {
 // TestOwn: the four tools come first and are complete: every parameter that is
 // required is described. They cost little, for every turn has them.
 func TestOwn(t *testing.T) {
-	raw := Offer(&catalog.Snapshot{})
+	raw := Offer(&catalog.Snapshot{}, false)
 	if tokens := len(raw) / 4; tokens >= 500 {
 		t.Errorf("%d tokens", tokens)
 	}
@@ -126,7 +126,7 @@ func TestNames(t *testing.T) {
 	got := Names(&catalog.Snapshot{
 		Tools:  []catalog.Tool{{Executor: "bash"}, {Executor: "perl"}, {Name: "recall", Builtin: "recall"}},
 		Skills: []catalog.Skill{{Name: "disk"}},
-	})
+	}, false)
 	if want := []string{"read", "write", "edit", "bash", "execute_perl", "recall", "task"}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}

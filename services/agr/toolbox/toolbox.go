@@ -2,8 +2,9 @@
 // in which the model is given results.
 //
 // Four tools are always there and are carried out by exc: read, write, edit and
-// bash. Behind them stand those that the catalog has: executors, built-in tools,
-// and one function for all skills.
+// bash. Behind them stand those for live pages, where a file REPL runs, and those
+// that the catalog has: executors, built-in tools, and one function for all
+// skills.
 package toolbox
 
 import (
@@ -21,6 +22,9 @@ const (
 	Edit  = "edit"  // replaces a text in a file
 	Bash  = "bash"  // runs a command
 	Task  = "task"  // hands a request to a skill, as a <task> block does
+
+	PageList = "page_list" // lists the live pages of the file REPL
+	PageEval = "page_eval" // runs code in one of them
 )
 
 // Own reports whether a function is one of the four that are always there. A
@@ -103,10 +107,11 @@ var own = []function{
 	},
 }
 
-// Offer lists the functions of a turn in the form that infer of rtr takes.
-func Offer(snapshot *catalog.Snapshot) proto.Raw {
+// Offer lists the functions of a turn in the form that infer of rtr takes. pages
+// says that there is a file REPL.
+func Offer(snapshot *catalog.Snapshot, pages bool) proto.Raw {
 	list := proto.Raw{'['}
-	for i, f := range functions(snapshot) {
+	for i, f := range functions(snapshot, pages) {
 		if i > 0 {
 			list = append(list, ',')
 		}
