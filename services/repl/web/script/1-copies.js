@@ -1,0 +1,19 @@
+// The page may replace any of these at any time, so they are copied first. For
+// the same reason nothing here iterates: no spread, no for-of; and lists and
+// packets are bare, without a prototype that could bring a setter or a toJSON.
+const G = globalThis, mark = Symbol.for("zino");
+if (G[mark]) return;
+G[mark] = true;
+const { apply, getOwnPropertyDescriptor: slot, getPrototypeOf: proto, ownKeys } = Reflect;
+const { parse, stringify } = JSON, { hasOwn, is, setPrototypeOf: setProto, prototype: { isPrototypeOf } } = Object, { isFinite } = Number, { setTimeout, Date, console, document: doc } = G;
+const { isArray, prototype: { includes: within, join, shift } } = Array, { prototype: promise } = Promise, { toString: source } = Function.prototype;
+const { includes, indexOf, lastIndexOf, slice, trim, trimEnd } = String.prototype;
+const call = (f, self, ...args) => apply(f, self, args);
+const tried = (f, self, ...args) => { try { return apply(f, self, args); } catch {} };
+const bare = () => setProto([], null);
+const has = (s, part) => call(includes, s, part);
+const sub = (s, from, to) => call(slice, s, from, to);
+const short = (s, n) => s.length > n ? sub(s, 0, n) + "… (" + (s.length - n) + " more characters)" : s;
+const getter = (o, key) => { for (; o; o = proto(o)) { const d = slot(o, key); if (d) return d.get; } };
+const brand = (kind, key) => getter(kind?.prototype, key);
+const { addEventListener: on } = G.EventTarget.prototype, listen = (target, type, f) => call(on, target, type, f);

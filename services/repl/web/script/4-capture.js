@@ -1,0 +1,40 @@
+// Events wait in a queue, the oldest going first when there are too many.
+let queue = bare(), held = 0, lost = 0, timer, inside;
+const sizeOf = e => e.message.length + e.stack.length;
+const keep = (type, level, message, stack = "") => {
+  const e = { __proto__: null, type, level, ts: sub(call(toTimeString, new Date()), 0, 8), message: short(message, 1 << 14), stack };
+  for (queue[queue.length] = e, held += sizeOf(e); queue.length > 100 || held > 1 << 18; lost++) held -= sizeOf(call(shift, queue));
+  timer ||= setTimeout(flush, 200);
+};
+
+// message puts the arguments of a console call together, formats included.
+const message = args => {
+  const text = v => typeof v === "string" ? v : show(v).value;
+  let out = args.length ? text(args[0]) : "", i = 1;
+  for (let at = typeof args[0] === "string" ? -1 : out.length; i < args.length && (at = call(indexOf, out, "%", at + 1)) >= 0;) {
+    const c = out[at + 1];
+    if (!c || !has("sdifoOc", c)) continue;
+    const value = c === "c" ? "" : text(args[i]);
+    out = sub(out, 0, at) + value + sub(out, at + 2);
+    at += value.length - 1, i++;
+  }
+  for (; i < args.length; i++) out += " " + text(args[i]);
+  return out;
+};
+
+const capture = level => {
+  const original = console[level];
+  console[level] = function (...args) {
+    if (!inside) {
+      inside = true;
+      tried(() => keep("console", level, message(args)));
+      inside = false;
+    }
+    return apply(original, this, args);
+  };
+};
+capture("log"), capture("info"), capture("warn"), capture("error");
+
+const caught = (type, e, message) => keep(type, "error", message, tried(isError, 0, e) ? short(failure(e), 1 << 13) : "");
+listen(G, "error", e => caught("window.onerror", e.error, e.message + " (" + e.filename + ":" + e.lineno + ")"));
+listen(G, "unhandledrejection", e => caught("unhandledrejection", e.reason, failure(e.reason)));

@@ -1,0 +1,67 @@
+const { WebSocket, fetch, location: place } = G, { send, close } = WebSocket.prototype, data = brand(G.MessageEvent, "data");
+let live, socket, id, name, left, key = "zino", wait = 100, storage, { token } = zino;
+let nonce = G.crypto.getRandomValues(new Uint32Array(4)).join("");
+
+// The id is kept under a key that names the frame. A copy of the tab copies it
+// too; "left" says that the load with that nonce has gone, so this is no copy.
+tried(() => {
+  for (let w = doc && G; w && w !== w.parent; w = w.parent) {
+    let i = 0;
+    while (i < w.parent.length && w.parent[i] !== w) i++;
+    key += "." + i;
+  }
+  storage = doc && G.sessionStorage;
+  const old = storage.getItem(key).split(" ");
+  id = old[0], left = old[2] && old[1];
+});
+const save = how => id && tried(() => storage.setItem(key, id + " " + nonce + how));
+
+const put = (type, packet) => tried(send, socket, stringify({ __proto__: null, type, id, nonce, ...packet }));
+const kind = doc ? (G.parent === G ? "page" : "frame") : G.SharedWorkerGlobalScope ? "shared worker" : "worker";
+const hello = () => {
+  name ||= doc?.title || G.name || sub(place.pathname, 1) || kind;
+  put("hello", { name, url: place.href, kind, left });
+};
+
+const flush = () => {
+  timer = 0;
+  if (!live || !queue.length) return;
+  if (lost) keep("console", "warn", lost + " earlier events were not kept");
+  put("events", { events: queue });
+  queue = bare(), held = lost = 0;
+};
+
+const receive = ({ type, id: given, job, code }) => {
+  if (type === "welcome") {
+    id = given, left = "", wait = 100, live = true;
+    save(""), flush();
+  }
+  if (type !== "job") return;
+  put("started", { job });
+  run(code, job, (ok, it) => {
+    const out = ok ? show(it, 12, 2e4, 1 << 20) : { error: short(failure(it), 1 << 20) };
+    flush();
+    put("result", { job, ok, ...out });
+  });
+};
+
+const open = () => {
+  socket = new WebSocket(zino.socket, ["zino", token]);
+  listen(socket, "open", hello);
+  listen(socket, "message", e => receive(parse(call(data, e))));
+  listen(socket, "close", () => { live = false, again(); });
+};
+
+// again connects anew, with the token that the script has by now.
+const again = () => setTimeout(async () => {
+  try {
+    const script = await fetch(zino.script, { cache: "no-store" });
+    token = /"token":"(\w+)"/.exec(await script.text())[1];
+    open();
+  } catch { again(); }
+}, wait = wait < 5000 ? wait * 2 : wait);
+
+listen(G, "pagehide", () => { save(" left"), tried(close, socket); });
+// The title has not been read yet where the script stands first in the page.
+const begin = () => socket || tried(open);
+if (doc?.readyState === "loading") listen(doc, "DOMContentLoaded", begin), setTimeout(begin, 2000); else begin();

@@ -1,0 +1,76 @@
+"use strict";
+// The list of what is connected, kept up to date over a WebSocket.
+const list = document.getElementById("pages"), summary = document.getElementById("summary");
+let token = document.body.dataset.token, wait = 250;
+
+// put changes a text only if it is another, so that what is selected stays so.
+const put = (item, name, text) => {
+  const part = item.querySelector("." + name);
+  if (part.textContent !== text) part.textContent = text;
+};
+
+const makeItem = id => {
+  const item = document.createElement("li");
+  item.dataset.id = id;
+  const name = document.createElement("div");
+  for (const [tag, part] of [["strong", "name"], ["span", "kind"]]) {
+    const e = document.createElement(tag);
+    e.className = part;
+    name.append(e, " ");
+  }
+  item.append(name);
+  for (const [tag, part] of [["div", "state"], ["code", "file"], ["div", "url"], ["div", "seen"]]) {
+    const e = document.createElement(tag);
+    e.className = part;
+    item.append(e);
+  }
+  return item;
+};
+
+const show = pages => {
+  const old = new Map([...list.children].map(item => [item.dataset.id, item]));
+  let before = list.firstChild;
+  for (const page of pages) {
+    const item = old.get(page.id) ?? makeItem(page.id);
+    old.delete(page.id);
+    put(item, "name", page.name + "-" + page.id);
+    put(item, "kind", page.kind === "page" ? "" : page.kind);
+    put(item, "state", page.state);
+    put(item, "file", page.file);
+    put(item, "url", page.url ?? "");
+    put(item, "seen", "last heard of at " + new Date(page.last_seen).toLocaleTimeString());
+    if (item === before) before = before.nextSibling; else list.insertBefore(item, before);
+  }
+  for (const item of old.values()) item.remove();
+  say(pages.length === 0 ? "No page is connected." : pages.length === 1 ? "One page is connected." : pages.length + " pages are connected.");
+};
+
+const say = text => { if (summary.textContent !== text) summary.textContent = text; };
+
+const open = () => {
+  const socket = new WebSocket("ws://" + location.host + "/zino/live", ["zino", token]);
+  socket.onmessage = e => { wait = 250; show(JSON.parse(e.data).pages); };
+  socket.onclose = () => { say("The service does not answer. Trying again…"); setTimeout(again, wait); };
+};
+
+// again connects anew. After a start of the service the token is another one.
+const again = async () => {
+  wait = Math.min(wait * 2, 5000);
+  try {
+    const page = await (await fetch(location.pathname, { cache: "no-store" })).text();
+    token = new DOMParser().parseFromString(page, "text/html").body.dataset.token;
+    open();
+  } catch {
+    setTimeout(again, wait);
+  }
+};
+
+for (const button of document.querySelectorAll("[data-copy]")) {
+  button.onclick = async () => {
+    const field = document.getElementById(button.dataset.copy);
+    field.select();
+    await navigator.clipboard?.writeText(field.value);
+    button.textContent = "Copied";
+  };
+}
+open();

@@ -1,0 +1,126 @@
+import test from "node:test";
+import assert from "node:assert/strict";
+import { World, script } from "./world.mjs";
+
+const page = { readyState: "complete", title: "Index - 7 Zen" };
+const storage = (held = {}) => ({ held, getItem(key) { return this.held[key] ?? null; }, setItem(key, value) { this.held[key] = String(value); } });
+
+test("the hello of a page", () => {
+  const w = new World({ document: page, storage: storage() });
+  assert.deepEqual(w.sockets.map(([, url, protocols]) => [url, [...protocols]]), [["ws://127.0.0.1:8302/zino/ws", ["zino", "first"]]]);
+  const [hello] = w.packets;
+  assert.match(hello.nonce, /^\d{16,}$/);
+  assert.deepEqual(hello, { type: "hello", nonce: hello.nonce, name: "Index - 7 Zen", url: "http://127.0.0.1:8302/app.html?secret", kind: "page" });
+});
+
+test("the hello of workers", () => {
+  assert.deepEqual([new World().packets[0]].map(({ kind, name }) => [kind, name]), [["worker", "app.html"]]);
+  assert.equal(new World({ before: "globalThis.SharedWorkerGlobalScope = class {}; globalThis.name = 'hub'" }).packets[0].name, "hub");
+  assert.equal(new World({ before: "globalThis.SharedWorkerGlobalScope = class {}" }).packets[0].kind, "shared worker");
+});
+
+test("a page that is being read is waited for, for its title", () => {
+  const heard = {};
+  const document = { readyState: "loading", title: "", addEventListener: 0 };
+  const w = new World({ document, welcome: false, before: `EventTarget.prototype.addEventListener = (old => function (type, f) {
+    if (type === "DOMContentLoaded") globalThis.loaded = f; else old.call(this, type, f) })(EventTarget.prototype.addEventListener)` });
+  assert.deepEqual([w.sockets, heard], [[], {}]);
+  document.title = "read";
+  w.run("loaded()");
+  w.tick();
+  assert.equal(w.sockets.length, 1, "and the timer opens no second one");
+  w.welcome();
+  assert.equal(w.packets[0].name, "read");
+});
+
+test("a page that is never read to its end connects all the same", () => {
+  const w = new World({ document: { ...page, readyState: "loading" }, welcome: false });
+  assert.equal(w.sockets.length, 0);
+  assert.equal(w.timers[0].ms, 2000);
+  w.tick();
+  assert.equal(w.sockets.length, 1);
+});
+
+test("the id is kept over a reload, with the nonce of the load that has gone", () => {
+  const kept = storage();
+  const first = new World({ document: page, storage: kept });
+  const { nonce } = first.packets[0];
+  assert.deepEqual(kept.held, { zino: "1a2b " + nonce });
+  const copy = new World({ document: page, storage: storage({ ...kept.held }), welcome: false });
+  copy.fire("open");
+  assert.equal(copy.packets[0].id, "1a2b");
+  assert.equal(copy.packets[0].left, undefined, "a copy of the tab has no word that the page is gone");
+  assert.notEqual(copy.packets[0].nonce, nonce);
+  first.run("fire(null, 'pagehide')");
+  assert.equal(first.closedBy, "page");
+  const again = new World({ document: page, storage: kept });
+  assert.deepEqual([again.packets[0].id, again.packets[0].left], ["1a2b", nonce]);
+});
+
+test("storage that throws or holds nonsense", () => {
+  for (const getItem of [() => { throw new Error("denied"); }, () => "nonsense", () => "", () => null]) {
+    const w = new World({ document: page, storage: { getItem, setItem() { throw new Error("full"); } } });
+    assert.equal(w.of("hello").length, 1);
+  }
+});
+
+test("frames have keys of their own", () => {
+  const kept = storage();
+  new World({ document: page, storage: kept, before: `
+    globalThis.parent = {length: 2, 0: {}, 1: globalThis}; parent.parent = {length: 1, 0: parent}; parent.parent.parent = parent.parent` });
+  assert.deepEqual(Object.keys(kept.held), ["zino.1.0"]);
+});
+
+test("a connection that is lost is made anew with the script's new token", async () => {
+  const w = new World();
+  const before = w.packets[0];
+  w.fire("close");
+  w.tick(); // nobody answers
+  await new Promise(setImmediate);
+  w.answer = () => Promise.resolve({ text: () => Promise.resolve(script.replace('"token":"first"', '"token":"second"')) });
+  w.tick();
+  await new Promise(setImmediate);
+  assert.deepEqual(w.fetched, ["http://127.0.0.1:8302/zino.js", "http://127.0.0.1:8302/zino.js"]);
+  assert.deepEqual([...w.sockets[1][2]], ["zino", "second"]);
+  w.welcome("1a2b");
+  assert.deepEqual(w.packets.at(-1), { ...before, id: "1a2b", left: "" });
+  assert.equal(await w.value("1"), "json 1");
+});
+
+test("attempts become rarer, up to five seconds and a little", async () => {
+  const w = new World();
+  const waits = [];
+  w.fire("close");
+  for (let i = 0; i < 12; i++) {
+    waits.push(w.timers.at(-1).ms);
+    w.tick();
+    await new Promise(setImmediate);
+  }
+  assert.equal(waits[0], 200);
+  assert.ok(waits.every((ms, i) => i === 0 || ms >= waits[i - 1]) && waits.at(-1) <= 10000, waits.join());
+});
+
+test("a script that is there twice connects once", () => {
+  const w = new World();
+  w.load();
+  assert.equal(w.sockets.length, 1);
+});
+
+test("a page that takes everything away keeps working", async () => {
+  const w = new World({ document: page, storage: storage() });
+  w.run(`{ const keys = Reflect.ownKeys, define = Object.defineProperty, Fault = Error, top = Array.prototype, all = [];
+  for (const o of [JSON, Math, Reflect, Object, Promise, Promise.prototype, Array, Array.prototype, String.prototype, Function.prototype, Map.prototype, Set.prototype,
+      Date.prototype, RegExp.prototype, Number, Error.prototype, console, WebSocket.prototype, MessageEvent.prototype, EventTarget.prototype, Symbol.prototype])
+    for (const key of keys(o)) if (key !== "constructor" && key !== "prototype") all[all.length] = {o, key};
+  for (let i = 0; i < all.length; i++) {
+    const {o, key} = all[i];
+    try { define(o, key, {get() { throw Fault("taken") }, set() { throw Fault("taken") }, configurable: true}); } catch {}
+  }
+  for (let i = 0; i < 5; i++) define(top, i, {set() { throw Fault("taken") }, configurable: true});
+  globalThis.JSON = globalThis.Promise = globalThis.Array = globalThis.WebSocket = globalThis.setTimeout = globalThis.fetch = globalThis.console = undefined;
+  globalThis.Reflect = globalThis.Object = globalThis.String = globalThis.Date = globalThis.eval = undefined; }`);
+  for (const [code, want] of [
+    ["1 + 1", "json 2"], ["({a: [1, {b: 2}]})", 'json {"a":[1,{"b":2}]}'], ["let s = 'x'; s + 1", "text x1"], ["const r = await 3; r", "json 3"],
+    ["(async () => 4)()", "json 4"], ["throw 5", "error Uncaught 5"],
+  ]) assert.equal(await w.value(code), want, code);
+});

@@ -1,0 +1,62 @@
+// Command zino-repl keeps a Markdown file for every live page, in which people,
+// editors and models run code in it. Pages connect to it over HTTP, from this
+// host only; it depends on no other service.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"zino/pkg/rpc"
+	"zino/pkg/service"
+	"zino/services/repl"
+	"zino/services/repl/web"
+)
+
+// drainLimit is how long code may go on running after SIGTERM. It is less than
+// what the connections of the socket have: those of realms end with it.
+const drainLimit = 15 * time.Second
+
+func main() {
+	cfg, log := service.Start("repl")
+	r, err := repl.New(cfg.Repl, log)
+	service.Fail("repl", err)
+	pages, err := web.New(cfg.Repl, r, log)
+	service.Fail("repl", err)
+	l, err := listen(cfg.Repl.HTTP)
+	service.Fail("repl", err)
+	log.Info("listening", "http", "http://"+l.Addr().String()+"/")
+	go func() { service.Fail("repl", pages.Serve(l)) }()
+	go drain(r, log)
+	s := rpc.NewServer("repl", log)
+	r.Register(s)
+	err = service.Serve(s, "repl", cfg.Repl.Socket, log)
+	service.Fail("repl", errors.Join(err, pages.Close(), r.Close()))
+}
+
+func listen(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		err = fmt.Errorf("%w; set another port in ZINO.toml under [repl] http", err)
+	}
+	return l, err
+}
+
+// drain ends the service when the process is told to end, as soon as nothing
+// runs any more: realms would stay for as long as they are let.
+func drain(r *repl.Service, log *slog.Logger) {
+	signals, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	<-signals.Done()
+	stop() // a second signal ends the process at once
+	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
+	defer cancel()
+	if err := r.Drain(ctx); err != nil {
+		log.Error("the REPL could not be closed", "error", err)
+	}
+}
