@@ -63,6 +63,7 @@ func startBench(t *testing.T, adjust func(*config.Config), script ...reply) *ben
 	}
 	cfg := config.Default()
 	cfg.Rtr.Socket, cfg.Exc.Socket, cfg.Mem.Socket = filepath.Join(dir, "rtr"), filepath.Join(dir, "exc"), filepath.Join(dir, "mem")
+	cfg.Repl.Socket = filepath.Join(dir, "repl") // where nobody listens unless the test says so
 	adjust(cfg)
 	b := &bench{t: t, cfg: cfg, path: filepath.Join(dir, "agr"), rtr: &router{script: script}, exc: &executor{}, mem: &memory{}}
 	log := slog.New(slog.DiscardHandler)
