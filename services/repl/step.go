@@ -16,6 +16,8 @@ const (
 	triesMax = 3
 	// needsMax bounds how often a page may ask to see more for one event.
 	needsMax = 8
+	// scanFrom is how long a log may be that is read as a whole.
+	scanFrom = 256 << 10
 )
 
 // outcome is what an event comes to.
@@ -75,7 +77,10 @@ func (t *transcript) hold(e page.Event) []page.Effect {
 
 // try reads, applies and writes, once.
 func (t *transcript) try(e page.Event) (outcome, error) {
-	from, scan := t.page.From(), (*page.Scan)(nil)
+	from, scan, err := t.begin()
+	if err != nil {
+		return outcome{}, err
+	}
 	for range needsMax {
 		v, err := t.s.dir.Read(t.file, from)
 		if err != nil {
@@ -98,6 +103,22 @@ func (t *transcript) try(e page.Event) (outcome, error) {
 		}
 	}
 	return outcome{}, fmt.Errorf("%s: its end cannot be found", t.file)
+}
+
+// begin is where to read from: where the page says, or, of a long log that it has
+// not seen yet, where its tail begins. Such a log is gone through without keeping it.
+func (t *transcript) begin() (from int64, scan *page.Scan, err error) {
+	if from = t.page.From(); from > 0 {
+		return from, nil, nil
+	}
+	stamp, err := t.s.dir.Stat(t.file)
+	if err != nil || stamp.Size() <= scanFrom {
+		return 0, nil, nil // reading reports the error
+	}
+	if scan, err = t.scan(); err != nil {
+		return 0, nil, err
+	}
+	return scan.From, scan, nil
 }
 
 // write carries out an edit.

@@ -1,0 +1,128 @@
+package repl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"zino/proto"
+)
+
+// watching collects what is reported until the test ends.
+func (b *bench) watching(page string) (packets chan string, stop func() error) {
+	b.t.Helper()
+	ctx, cancel := context.WithCancel(b.t.Context())
+	packets = make(chan string, 1000)
+	ended := make(chan error, 1)
+	b.Service.mu.Lock()
+	before := len(b.Service.watchers)
+	b.Service.mu.Unlock()
+	go func() {
+		ended <- b.Watch(ctx, proto.WatchPages{Page: page}, func(typ string, packet any) error {
+			switch p := packet.(type) {
+			case proto.Page:
+				packets <- fmt.Sprintf("%s %s %s", typ, p.Name, p.State)
+			case proto.Exchange:
+				packets <- fmt.Sprintf("%s %s %s %v", typ, p.Page[:1], p.Agent, p.OK)
+			}
+			return nil
+		})
+	}()
+	eventually(func() bool {
+		b.Service.mu.Lock()
+		defer b.Service.mu.Unlock()
+		return len(b.Service.watchers) > before
+	})
+	return packets, func() error { cancel(); return <-ended }
+}
+
+// TestWatch: connections, states and exchanges are reported, of all pages or of one.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "")
+	all, stopAll := b.watching("")
+	one := b.silent(proto.Attach{Name: "one"})
+	only, stopOnly := b.watching("one")
+	two := b.silent(proto.Attach{Name: "two"})
+	want := func(packets chan string, list ...string) {
+		t.Helper()
+		for _, w := range list {
+			if got := <-packets; got != w {
+				t.Errorf("got %q, want %q", got, w)
+			}
+		}
+	}
+	want(all, "page one idle", "page two idle")
+	for _, f := range []*fake{two, one} {
+		b.add(f.Attached().File, js("1"))
+		must(t, f.answer(f.job(0).Job, "1"))
+		name := f.Attached().Name
+		want(all, "page "+name+" executing")
+		if got := <-all; got[:len("page one completed (")] != "page "+name+" completed (" {
+			t.Errorf("got %q", got)
+		}
+		want(all, "exchange "+name[:1]+" agent true")
+	}
+	one.leave()
+	want(all, "page one gone")
+	want(only, "page one executing")
+	<-only
+	want(only, "exchange o agent true", "page one gone")
+	must(t, stopAll())
+	must(t, stopOnly())
+	if err := b.Watch(t.Context(), proto.WatchPages{Page: "nobody"}, nil); !errors.Is(err, proto.ErrNotFound) {
+		t.Errorf("a page that is not there: %v", err)
+	}
+}
+
+// TestWatchSlow: who does not read is turned out and holds nobody up.
+func TestWatchSlow(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "")
+	f := b.realm(proto.Attach{Name: "a"})
+	hold, entered := make(chan bool), make(chan bool, 1)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- b.Watch(t.Context(), proto.WatchPages{}, func(string, any) error {
+			entered <- true
+			<-hold
+			return nil
+		})
+	}()
+	eventually(func() bool {
+		b.publish(f.t, "page", proto.Page{})
+		return len(entered) > 0
+	})
+	for range behindMax + 1 {
+		b.publish(f.t, "page", proto.Page{})
+	}
+	close(hold)
+	if err := <-ended; !errors.Is(err, proto.ErrBusy) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestWatchFails: an error of the one who watches ends it.
+func TestWatchFails(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "")
+	gone := errors.New("gone")
+	ended := make(chan error, 1)
+	go func() {
+		ended <- b.Watch(t.Context(), proto.WatchPages{}, func(string, any) error { return gone })
+	}()
+	f := b.realm(proto.Attach{Name: "a"})
+	for {
+		b.publish(f.t, "page", proto.Page{})
+		select {
+		case err := <-ended:
+			if !errors.Is(err, gone) {
+				t.Errorf("the error is %v", err)
+			}
+			return
+		default:
+			pause()
+		}
+	}
+}
