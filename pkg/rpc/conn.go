@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"zino/pkg/wire"
 	"zino/proto"
 )
@@ -27,13 +29,16 @@ type conn struct {
 	hup  *hangup
 	out  []byte // write buffer, kept between requests
 	peer peer
+	own  bool // the other end is this process
 
 	mu   sync.Mutex
 	busy bool // a request has begun
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	return &conn{s: s, nc: nc, in: wire.NewReader(nc), hup: newHangup(nc), peer: peer{nc: nc}}
+	c := &conn{s: s, nc: nc, in: wire.NewReader(nc), hup: newHangup(nc), peer: peer{nc: nc}}
+	c.own = c.peer.pid() == s.pid
+	return c
 }
 
 // wake ends the wait for a next request; a request that has begun goes on.
@@ -56,6 +61,7 @@ func (c *conn) begin() {
 }
 
 func (c *conn) rest() {
+	c.used()
 	c.mu.Lock()
 	c.busy = false
 	c.mu.Unlock()
@@ -88,7 +94,7 @@ func (c *conn) serve() {
 // requests; one that has begun must arrive within stallLimit.
 func (c *conn) next() ([]byte, error) {
 	c.rest()
-	if err := c.in.Wait(); err != nil {
+	if err := c.in.Wait(); err != nil && !c.arrived(err) {
 		return nil, err
 	}
 	c.begin()
@@ -97,6 +103,16 @@ func (c *conn) next() ([]byte, error) {
 		defer c.nc.SetReadDeadline(time.Time{})
 	}
 	return c.in.Next()
+}
+
+// arrived reports whether a request came in the moment in which the wait for it
+// was ended.
+func (c *conn) arrived(err error) bool {
+	came := false
+	if timedOut(err) {
+		control(c.nc, func(fd int) { came = polled(fd, unix.POLLIN)&unix.POLLIN != 0 })
+	}
+	return came
 }
 
 func (c *conn) answer(payload []byte) error {

@@ -5,6 +5,15 @@ import "time"
 // SetLimits shortens the limits of a server that has not started yet.
 func (s *Server) SetLimits(stall, keepalive time.Duration) { s.stall, s.keepalive = stall, keepalive }
 
+// SetClock gives the log of refusals another clock.
+func (s *Server) SetClock(now func() time.Time) { s.refusals.now = now }
+
+// CountOwn has the server take this process for any other.
+func (s *Server) CountOwn() { s.pid = -2 }
+
+// Refused is the number of connections that were refused and are still open.
+func (s *Server) Refused() int { return int(s.refusals.open.Load()) }
+
 // Idle returns the number of connections that the client keeps.
 func (c *Client) Idle() int {
 	c.mu.Lock()

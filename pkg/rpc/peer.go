@@ -5,6 +5,7 @@ import (
 	"net"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,22 +14,53 @@ import (
 type peer struct {
 	nc    net.Conn
 	known bool
-	id    int
+	cred  unix.Ucred
 }
 
-// uid is the peer's user as the kernel knows it, -1 where it does not. It is
-// looked up once.
-func (p *peer) uid() int {
+// nobody is what the kernel's answer begins as: no user has these.
+var nobody = unix.Ucred{Pid: -1, Uid: ^uint32(0), Gid: ^uint32(0)}
+
+// look asks the kernel who it is, once.
+func (p *peer) look() unix.Ucred {
 	if p.known {
-		return p.id
+		return p.cred
 	}
-	p.known, p.id = true, -1
+	p.known, p.cred = true, nobody
 	control(p.nc, func(fd int) {
 		if cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-			p.id = int(cred.Uid)
+			p.cred = *cred
 		}
 	})
-	return p.id
+	return p.cred
+}
+
+// uid is the peer's user as the kernel knows it, -1 where it does not; gid is
+// its group and pid its process.
+func (p *peer) uid() int { return int(int32(p.look().Uid)) }
+func (p *peer) gid() int { return int(int32(p.look().Gid)) }
+func (p *peer) pid() int { return int(p.look().Pid) }
+
+// groups are the peer's further groups. The slice is nil where the kernel does
+// not tell.
+func (p *peer) groups() (list []uint32) {
+	control(p.nc, func(fd int) {
+		list = peerGroups(fd, make([]uint32, 64))
+	})
+	return list
+}
+
+// peerGroups asks for SO_PEERGROUPS, for which x/sys has a number and no more.
+func peerGroups(fd int, list []uint32) []uint32 {
+	size := uint32(4 * len(list))
+	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_PEERGROUPS,
+		uintptr(unsafe.Pointer(unsafe.SliceData(list))), uintptr(unsafe.Pointer(&size)), 0)
+	switch {
+	case errno == 0:
+		return list[:size/4]
+	case errno == unix.ERANGE && int(size/4) > len(list):
+		return peerGroups(fd, make([]uint32, size/4))
+	}
+	return nil
 }
 
 // control runs f on the descriptor of nc, if it has one.

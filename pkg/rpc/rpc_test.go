@@ -153,3 +153,35 @@ func TestPing(t *testing.T) {
 		}
 	}
 }
+
+// serveOn serves s on a socket of its own until the test ends.
+func serveOn(t *testing.T, s *rpc.Server) (path string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "z")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	path = filepath.Join(dir, "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Serve(l)
+	t.Cleanup(func() { s.Shutdown(context.Background()) })
+	return path
+}
+
+// until waits for a condition.
+func until(t *testing.T, condition func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(20 * time.Second); !condition(); {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal("waited in vain")
+		}
+	}
+}

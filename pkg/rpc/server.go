@@ -9,6 +9,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,9 +37,18 @@ type Server struct {
 	stall     time.Duration // limit for the arrival of a frame that has begun
 	keepalive time.Duration // between two keepalives
 
-	ctx      context.Context // of all requests; cancelled when draining takes too long
-	cancel   context.CancelFunc
-	draining atomic.Bool
+	ctx       context.Context // of all requests; cancelled when draining takes too long
+	cancel    context.CancelFunc
+	draining  atomic.Bool
+	drainOnce sync.Once
+	drained   chan struct{} // closed when draining begins
+
+	callers   *Callers // nil: everybody
+	refusals  refusals
+	pid       int          // our own process: what it asks itself is no use of the service
+	used      atomic.Int64 // when the service was last used, in nanoseconds after started
+	keepWhile []func() bool
+	gate      sync.RWMutex // held for reading while a connection is accepted
 
 	mu        sync.Mutex
 	listeners map[net.Listener]bool
@@ -57,6 +67,7 @@ func NewServer(service string, log *slog.Logger) *Server {
 		pong: wire.PongHead(service, Build, proto.Version), ctx: ctx, cancel: cancel,
 		stall: stallLimit, keepalive: keepaliveEvery,
 		listeners: map[net.Listener]bool{}, conns: map[*conn]bool{},
+		drained: make(chan struct{}), pid: os.Getpid(), refusals: refusals{now: time.Now},
 	}
 	handleCommon(s)
 	return s
@@ -68,12 +79,12 @@ func (s *Server) Serve(l net.Listener) error {
 		return l.Close()
 	}
 	for {
-		nc, err := l.Accept()
+		err := s.accept(l)
 		switch {
 		case err == nil:
-			s.start(nc)
 		case s.draining.Load():
 			return nil
+		case timedOut(err): // Retire looked and went on
 		case temporary(err):
 			s.log.Warn("accept failed, trying again", "error", err)
 			s.pause(100 * time.Millisecond)
@@ -81,6 +92,21 @@ func (s *Server) Serve(l net.Listener) error {
 			return err
 		}
 	}
+}
+
+// accept takes one connection. Retire waits for its end, so that whatever was
+// accepted is also known.
+func (s *Server) accept(l net.Listener) error {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	if s.draining.Load() {
+		return net.ErrClosed
+	}
+	nc, err := l.Accept()
+	if err == nil {
+		s.start(nc)
+	}
+	return err
 }
 
 // temporary reports an error that passes, such as too many open files.
@@ -105,13 +131,21 @@ func (s *Server) track(l net.Listener) bool {
 
 func (s *Server) start(nc net.Conn) {
 	c := newConn(s, nc)
+	admitted := s.admits(&c.peer)
+	if admitted {
+		c.used()
+	}
 	s.mu.Lock()
 	s.conns[c] = true
 	s.wg.Add(1)
 	s.mu.Unlock()
 	go func() {
 		defer s.wg.Done()
-		c.serve()
+		if admitted {
+			c.serve()
+		} else {
+			s.turnAway(c)
+		}
 		s.mu.Lock()
 		delete(s.conns, c)
 		s.mu.Unlock()
@@ -122,6 +156,7 @@ func (s *Server) start(nc net.Conn) {
 // done, then cancels them, and returns when all have ended.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.draining.Store(true)
+	s.drainOnce.Do(func() { close(s.drained) })
 	s.closeListeners()
 	s.mu.Lock()
 	for c := range s.conns {
@@ -138,6 +173,11 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.cancel()
 	return s.abandon(done)
 }
+
+// Draining is closed when Shutdown begins. A handler that only waits for its
+// caller to hang up ends then: nothing is worked on that a drain should wait
+// for.
+func (s *Server) Draining() <-chan struct{} { return s.drained }
 
 // abandon gives cancelled requests a moment to answer, then hangs up.
 func (s *Server) abandon(done <-chan struct{}) error {

@@ -1,0 +1,257 @@
+package rpc_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+// somebody is who connects: nil is this process.
+type somebody struct {
+	uid, gid int
+	groups   []uint32
+}
+
+// dialAs connects as somebody. The kernel knows the thread that connects, so
+// the thread alone becomes somebody else, and ends with its goroutine.
+func dialAs(t *testing.T, who *somebody, path string) net.Conn {
+	t.Helper()
+	type dialled struct {
+		nc  net.Conn
+		err error
+	}
+	done := make(chan dialled)
+	go func() {
+		runtime.LockOSThread()
+		if who != nil {
+			if err := become(*who); err != nil {
+				done <- dialled{nil, err}
+				return
+			}
+		}
+		nc, err := net.Dial("unix", path)
+		done <- dialled{nc, err}
+	}()
+	d := <-done
+	if d.err != nil {
+		t.Fatal(d.err)
+	}
+	t.Cleanup(func() { d.nc.Close() })
+	d.nc.SetDeadline(time.Now().Add(20 * time.Second))
+	return d.nc
+}
+
+func become(who somebody) error {
+	for _, call := range []struct{ number, a, b, c uintptr }{
+		{syscall.SYS_SETGROUPS, uintptr(len(who.groups)), uintptr(unsafe.Pointer(unsafe.SliceData(who.groups))), 0},
+		{syscall.SYS_SETRESGID, uintptr(who.gid), uintptr(who.gid), uintptr(who.gid)},
+		{syscall.SYS_SETRESUID, uintptr(who.uid), uintptr(who.uid), uintptr(who.uid)},
+	} {
+		if _, _, errno := syscall.RawSyscall(call.number, call.a, call.b, call.c); errno != 0 {
+			return errno
+		}
+	}
+	return nil
+}
+
+// open makes a server's socket one that every user can connect to.
+func open(t *testing.T, path string) {
+	t.Helper()
+	if err := errors.Join(os.Chmod(filepath.Dir(path), 0o755), os.Chmod(path, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func many(n int) (groups []uint32) {
+	for i := range n {
+		groups = append(groups, uint32(70000+i))
+	}
+	return groups
+}
+
+const (
+	pingPacket = `{"type":"ping"}`
+	pongPacket = `{"type":"pong","service":"mem","version":"dev","proto":`
+)
+
+// TestOnly answers callers and nobody else. Only root can be somebody else: any
+// other user shows it with what it is.
+func TestOnly(t *testing.T) {
+	me := os.Geteuid()
+	type test struct {
+		name    string
+		who     *somebody
+		callers rpc.Callers
+		ok      bool
+	}
+	tests := []test{
+		{"nobody may, who is told of", nil, rpc.Callers{}, false},
+		{"by uid", nil, rpc.Callers{UIDs: []int{me + 1, me}}, true},
+		{"by another's uid", nil, rpc.Callers{UIDs: []int{me + 1}}, false},
+		{"by group", nil, rpc.Callers{GIDs: []int{os.Getegid()}}, true},
+		{"by another group", nil, rpc.Callers{GIDs: []int{69999}}, false},
+	}
+	if me == 0 {
+		tests = append(tests,
+			test{"another user", &somebody{4001, 4001, nil}, rpc.Callers{UIDs: []int{4001}}, true},
+			test{"root does not stand for all", &somebody{4001, 0, nil}, rpc.Callers{UIDs: []int{0}}, false},
+			test{"a further group", &somebody{4001, 4001, []uint32{7, 8}}, rpc.Callers{GIDs: []int{8}}, true},
+			test{"none of the groups", &somebody{4001, 4001, []uint32{7, 8}}, rpc.Callers{GIDs: []int{9}}, false},
+			test{"the last of very many groups", &somebody{4001, 4001, many(1000)}, rpc.Callers{GIDs: []int{70999}}, true},
+			test{"none of very many groups", &somebody{4001, 4001, many(1000)}, rpc.Callers{GIDs: []int{71000}}, false},
+			test{"no further group", &somebody{4001, 4001, []uint32{}}, rpc.Callers{GIDs: []int{0}}, false},
+			test{"a user who cannot be seen", &somebody{65534, 65534, nil}, rpc.Callers{UIDs: []int{4001}}, false},
+		)
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			test.callers.Text = "those"
+			path, _ := start(t, "mem", func(s *rpc.Server) { s.Only(test.callers) })
+			open(t, path)
+			nc := dialAs(t, test.who, path)
+			if test.ok {
+				send(t, nc, pingPacket)
+				if got := receive(t, nc); !strings.HasPrefix(got, pongPacket) {
+					t.Errorf("got %s", got)
+				}
+				return
+			}
+			refused(t, nc, test.who, path)
+		})
+	}
+}
+
+// refused sees that a connection has its one packet, asked or not, and its end.
+func refused(t *testing.T, nc net.Conn, who *somebody, path string) {
+	t.Helper()
+	uid, hint := os.Geteuid(), ""
+	if who != nil {
+		uid = who.uid
+	}
+	if uid == 65534 {
+		hint = " (nobody, or a user whom this service cannot see: PrivateUsers=yes in its unit hides them)"
+	}
+	want := fmt.Sprintf(`{"type":"error","message":"uid %d%s may not call mem on %s. Those who may: those","code":"denied","service":"mem"}`, uid, hint, path)
+	if got := receive(t, nc); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got := receive(t, nc); got != "" {
+		t.Errorf("and then %s", got)
+	}
+	send(t, nc, pingPacket) // it is still taken, and not answered
+	if got := receive(t, nc); got != "" {
+		t.Errorf("an answer after the refusal: %s", got)
+	}
+}
+
+// TestOnlyClient is what a client of ours makes of it: an error that says who
+// may, not one of a broken connection, however much it sends.
+func TestOnlyClient(t *testing.T) {
+	path, _ := start(t, "mem", func(s *rpc.Server) { s.Only(rpc.Callers{Text: "root"}) })
+	c := &rpc.Client{Service: "mem", Path: path}
+	defer c.Close()
+	for _, size := range []int{1, 1 << 10, 15 << 20} {
+		_, err := rpc.Call(t.Context(), c, proto.MemSetSoft, proto.SetSoft{Content: strings.Repeat("x", size)})
+		if !errors.Is(err, proto.ErrDenied) || !strings.HasSuffix(err.Error(), "Those who may: root") {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}
+
+// TestOnlyMany refuses a crowd, of which only some are waited for.
+func TestOnlyMany(t *testing.T) {
+	path, s := start(t, "mem", func(s *rpc.Server) { s.Only(rpc.Callers{Text: "root"}) })
+	var wg sync.WaitGroup
+	for range 100 {
+		wg.Go(func() {
+			nc, err := net.Dial("unix", path)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			t.Cleanup(func() { nc.Close() })
+			nc.SetDeadline(time.Now().Add(20 * time.Second))
+			if _, err := nc.Read(make([]byte, 4)); err != nil {
+				t.Errorf("no answer: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	until(t, func() bool { return s.Refused() <= 32 })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		t.Errorf("those who were refused hold the drain up: %v", err)
+	}
+	if n := s.Refused(); n != 0 {
+		t.Errorf("%d are still open", n)
+	}
+}
+
+// TestOnlyLog writes a line a minute, with the number of refusals.
+func TestOnlyLog(t *testing.T) {
+	var mu sync.Mutex
+	now := time.Unix(1000, 0)
+	clock := func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		return now
+	}
+	var log bytes.Buffer
+	s := rpc.NewServer("mem", slog.New(slog.NewTextHandler(&log, nil)))
+	s.Only(rpc.Callers{Text: "root"})
+	s.SetClock(clock)
+	path := serveOn(t, s)
+	for range 3 {
+		receive(t, dial(t, path))
+	}
+	mu.Lock()
+	now = now.Add(time.Minute)
+	mu.Unlock()
+	receive(t, dial(t, path))
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	text := log.String()
+	if strings.Count(text, "caller refused") != 2 || !strings.Contains(text, "refused=1\n") || !strings.Contains(text, "refused=3\n") {
+		t.Errorf("the log:\n%s", text)
+	}
+	if want := fmt.Sprintf("uid=%d pid=%d", os.Geteuid(), os.Getpid()); strings.Count(text, want) != 2 {
+		t.Errorf("no %s in the log:\n%s", want, text)
+	}
+}
+
+// TestOnlyUnknown refuses peers of whom the kernel says nothing.
+func TestOnlyUnknown(t *testing.T) {
+	s := rpc.NewServer("mem", slog.New(slog.DiscardHandler))
+	s.Only(rpc.Callers{UIDs: []int{0, os.Geteuid()}, GIDs: []int{0, os.Getegid()}, Text: "root"})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Serve(l)
+	t.Cleanup(func() { s.Shutdown(context.Background()) })
+	nc, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if got := receive(t, nc); !strings.Contains(got, `"message":"uid -1 (the kernel does not say who it is) may not call mem`) {
+		t.Errorf("got %s", got)
+	}
+}
