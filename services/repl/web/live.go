@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/coder/websocket"
@@ -17,12 +18,13 @@ const (
 // live sends the list of realms whenever it has changed, until ctx ends or the
 // browser hangs up.
 func (s *Server) live(ctx context.Context, c *websocket.Conn) error {
-	ctx, cancel := context.WithCancel(c.CloseRead(ctx))
+	ctx = c.CloseRead(ctx)
+	watching, cancel := context.WithCancel(ctx)
 	changed := make(chan struct{}, 1)
 	watched := make(chan error, 1)
 	go func() {
 		defer cancel()
-		watched <- s.service.Watch(ctx, proto.WatchPages{}, func(string, any) error {
+		watched <- s.service.Watch(watching, proto.WatchPages{}, func(string, any) error {
 			select {
 			case changed <- struct{}{}:
 			default: // it is known already
@@ -30,15 +32,14 @@ func (s *Server) live(ctx context.Context, c *websocket.Conn) error {
 			return nil
 		})
 	}()
-	err := s.sendLists(ctx, c, changed)
+	err := s.sendLists(ctx, watching, c, changed)
 	cancel()
-	if err == nil {
-		err = <-watched
-	}
-	return err
+	return errors.Join(err, <-watched)
 }
 
-func (s *Server) sendLists(ctx context.Context, c *websocket.Conn, changed <-chan struct{}) error {
+// sendLists sends the list until watching ends. What is being sent then is sent
+// to its end: ctx cuts the socket.
+func (s *Server) sendLists(ctx, watching context.Context, c *websocket.Conn, changed <-chan struct{}) error {
 	for {
 		pages, err := s.service.Pages(ctx, proto.PagesRequest{})
 		if err != nil {
@@ -47,7 +48,7 @@ func (s *Server) sendLists(ctx context.Context, c *websocket.Conn, changed <-cha
 		if err := write(ctx, c, "pages", pages); err != nil {
 			return err
 		}
-		if !wait(ctx, time.After(listPause), nil) || !wait(ctx, time.After(listEvery), changed) {
+		if !wait(watching, time.After(listPause), nil) || !wait(watching, time.After(listEvery), changed) {
 			return nil
 		}
 	}

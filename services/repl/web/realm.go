@@ -45,14 +45,16 @@ func (s *Server) realm(ctx context.Context, c *websocket.Conn) error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	sent := make(chan error, 1)
+	sent := make(chan struct{})
 	go func() {
-		defer cancel() // ends the reading
-		sent <- p.send(ctx)
+		defer close(sent)
+		farewell(c, p.send(ctx)) // ends the reading, too
 	}()
 	err = s.read(ctx, p)
+	farewell(c, err) // before ctx ends: that cuts the socket
 	cancel()
-	return errors.Join(err, <-sent)
+	<-sent
+	return err
 }
 
 // hello waits for a page's first words and connects it.
@@ -106,12 +108,12 @@ func (s *Server) leave(p *page) {
 	}
 }
 
-// send passes on what the service has for the page.
+// send passes on what the service has for the page, until either is gone.
 func (p *page) send(ctx context.Context) error {
 	for {
 		typ, packet, err := p.realm.Next(ctx)
 		if err != nil {
-			return nil // the page or the service is gone
+			return err
 		}
 		if err := write(ctx, p.conn, typ, packet); err != nil {
 			return err

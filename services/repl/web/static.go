@@ -51,6 +51,9 @@ var errSlash = errors.New("a directory")
 // find opens the file that an address stands for: for a directory's, its
 // index.html.
 func (s *static) find(address string) (*os.File, fs.FileInfo, error) {
+	if strings.Contains(address, "//") { // a redirect to it would lead to another host
+		return nil, nil, fs.ErrNotExist
+	}
 	name, isDir := strings.CutSuffix(address, "/")
 	name = strings.TrimPrefix(name, "/")
 	if isDir {

@@ -1,0 +1,343 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"zino/proto"
+)
+
+// peer is a page without a browser.
+type peer struct {
+	b     *bench
+	conn  *websocket.Conn
+	id    string
+	nonce string
+	file  string
+}
+
+// dial opens a socket with the token.
+func (b *bench) dial(path string) *websocket.Conn {
+	b.t.Helper()
+	c, _, err := websocket.Dial(b.t.Context(), "ws://"+b.addr+path, &websocket.DialOptions{
+		Subprotocols: []string{protocol, b.token}, HTTPHeader: http.Header{"Origin": {"http://" + b.addr}},
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { c.CloseNow() })
+	c.SetReadLimit(packetMax)
+	return c
+}
+
+// hello connects a page and reads its welcome.
+func (b *bench) hello(fields string) *peer {
+	b.t.Helper()
+	p := &peer{b: b, conn: b.dial(socketPath)}
+	p.say(`{"type":"hello","name":"app",` + fields + `}`)
+	welcome := p.hear()
+	if welcome["type"] != "welcome" {
+		b.t.Fatalf("hello %s: %v", fields, welcome)
+	}
+	p.id, p.nonce, p.file = welcome["id"].(string), welcome["nonce"].(string), welcome["file"].(string)
+	return p
+}
+
+func (p *peer) say(text string) {
+	p.b.t.Helper()
+	if err := p.conn.Write(p.b.t.Context(), websocket.MessageText, []byte(text)); err != nil {
+		p.b.t.Fatal(err)
+	}
+}
+
+// tell says something with the page's id and nonce.
+func (p *peer) tell(typ, fields string) {
+	p.b.t.Helper()
+	p.say(`{"type":"` + typ + `","id":"` + p.id + `","nonce":"` + p.nonce + `",` + fields + `}`)
+}
+
+func (p *peer) hear() map[string]any {
+	p.b.t.Helper()
+	ctx, cancel := context.WithTimeout(p.b.t.Context(), 30*time.Second)
+	defer cancel()
+	_, text, err := p.conn.Read(ctx)
+	if err != nil {
+		p.b.t.Fatal(err)
+	}
+	var packet map[string]any
+	if err := json.Unmarshal(text, &packet); err != nil {
+		p.b.t.Fatal(err)
+	}
+	return packet
+}
+
+// closed waits for the socket's end and returns its code and reason.
+func (p *peer) closed() (websocket.StatusCode, string) {
+	p.b.t.Helper()
+	ctx, cancel := context.WithTimeout(p.b.t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		_, _, err := p.conn.Read(ctx)
+		if end, ok := errors.AsType[websocket.CloseError](err); ok {
+			return end.Code, end.Reason
+		}
+		if err != nil {
+			return -1, err.Error()
+		}
+	}
+}
+
+// eval runs code in the page while answer speaks for it.
+func (p *peer) eval(code string, answer func(job string)) proto.Evaluated {
+	p.b.t.Helper()
+	type outcome struct {
+		result proto.Evaluated
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		result, err := p.b.service.Eval(p.b.t.Context(), proto.Eval{Page: p.id, Code: code})
+		done <- outcome{result, err}
+	}()
+	packet := p.hear()
+	if packet["type"] != "job" || packet["code"] != code {
+		p.b.t.Fatalf("instead of a job: %v", packet)
+	}
+	answer(packet["job"].(string))
+	got := <-done
+	if got.err != nil {
+		p.b.t.Fatal(got.err)
+	}
+	return got.result
+}
+
+// pages is how many realms there are.
+func (b *bench) pages() []proto.Page {
+	b.t.Helper()
+	pages, err := b.service.Pages(b.t.Context(), proto.PagesRequest{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return pages.Pages
+}
+
+func TestSocket(t *testing.T) {
+	b := newBench(t)
+	p := b.hello(`"nonce":"n1","url":"http://` + b.addr + `/app.html","kind":"frame"`)
+	if pages := b.pages(); len(pages) != 1 || pages[0].ID != p.id || pages[0].Kind != "frame" || p.nonce != "n1" {
+		t.Errorf("pages %+v, welcome %+v", pages, p)
+	}
+	got := p.eval("12+13", func(job string) {
+		p.tell("started", `"job":"`+job+`"`)
+		p.tell("events", `"events":[{"type":"console","level":"log","message":"hi"}]`)
+		p.tell("result", `"job":"`+job+`","ok":true,"kind":"json","value":"25"`)
+	})
+	if !got.OK || got.Value != "25" || got.Kind != "json" || len(got.Background) != 1 || got.Background[0].Message != "hi" {
+		t.Errorf("evaluated: %+v", got)
+	}
+	for range 3 {
+		if packet := p.hear(); packet["type"] != "ok" {
+			t.Errorf("answered %v", packet)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(b.dir, p.file))
+	if err != nil || !strings.Contains(string(text), "```JSON\n25\n```") {
+		t.Errorf("the file: %v\n%s", err, text)
+	}
+}
+
+// TestSocketText: what JavaScript calls a string need not be Unicode.
+func TestSocketText(t *testing.T) {
+	b := newBench(t)
+	p := b.hello(`"nonce":"n"`)
+	got := p.eval("x", func(job string) {
+		p.tell("result", `"job":"`+job+`","ok":true,"kind":"text","value":"a\ud800b\u0000\u001b"`)
+	})
+	if !got.OK || !strings.HasPrefix(got.Value, "a") || !strings.Contains(got.Value, "b") {
+		t.Errorf("evaluated: %+v, heard %v", got, p.hear())
+	}
+}
+
+// TestSocketErrors: what is wrong with a packet is answered, and the page stays.
+func TestSocketErrors(t *testing.T) {
+	b := newBench(t)
+	p := b.hello(`"nonce":"n"`)
+	for fields, code := range map[string]string{
+		`result:"job":"none","ok":true`: "unknown", `started:"job":"none"`: "unknown", `result:"job":{},"ok":true`: "invalid", `result:"ok":true`: "invalid",
+		`events:"events":7`: "invalid", `nothing:"x":1`: "unknown", `attach:"name":"x"`: "unknown", `eval:"page":"x","code":"1"`: "unknown",
+	} {
+		typ, rest, _ := strings.Cut(fields, ":")
+		p.tell(typ, rest)
+		if got := p.hear(); got["type"] != "error" || got["code"] != code {
+			if typ != "started" || got["type"] != "ok" {
+				t.Errorf("%s: %v, want %s", fields, got, code)
+			}
+		}
+	}
+	if len(b.pages()) != 1 {
+		t.Error("the page is gone")
+	}
+}
+
+// TestSocketFaults: what no page of ours would say ends the socket.
+func TestSocketFaults(t *testing.T) {
+	b := newBench(t)
+	for _, test := range []struct{ name, text, want string }{
+		{"no hello", `{"type":"result","id":"1a2b","nonce":"n","job":"1","ok":true}`, "hello"},
+		{"no JSON", "hello", "hello"},
+		{"no type", `{"name":"x"}`, "hello"},
+		{"no name", `{"type":"hello"}`, "name"},
+		{"a name that is none", `{"type":"hello","name":{}}`, "name"},
+	} {
+		p := &peer{b: b, conn: b.dial(socketPath)}
+		p.say(test.text)
+		if code, reason := p.closed(); code != websocket.StatusPolicyViolation || !strings.Contains(reason, test.want) {
+			t.Errorf("%s: closed with %d %q", test.name, code, reason)
+		}
+	}
+	for _, text := range []string{
+		`{"type":"events","id":"ID","nonce":"other","events":[]}`, `{"type":"events","id":"ffff","nonce":"n","events":[]}`,
+		`{"type":"events","nonce":"n","events":[]}`, `{"type":"events","id":"ID","events":[]}`, `[]`, `{`, "",
+	} {
+		p := b.hello(`"nonce":"n"`)
+		p.say(strings.Replace(text, "ID", p.id, 1))
+		if code, _ := p.closed(); code != websocket.StatusPolicyViolation {
+			t.Errorf("%s: closed with %d", text, code)
+		}
+	}
+	p := b.hello(`"nonce":"n"`)
+	if err := p.conn.Write(t.Context(), websocket.MessageBinary, []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	if code, reason := p.closed(); code != websocket.StatusPolicyViolation || !strings.Contains(reason, "text") {
+		t.Errorf("bytes: closed with %d %q", code, reason)
+	}
+	b.until("all are gone", func() bool { return len(b.pages()) == 0 })
+}
+
+// TestSocketLimits: packets that are too large end the socket, not the service.
+func TestSocketLimits(t *testing.T) {
+	b := newBench(t)
+	p := &peer{b: b, conn: b.dial(socketPath)}
+	p.say(`{"type":"hello","name":"` + strings.Repeat("x", helloMax) + `"}`)
+	if code, _ := p.closed(); code != websocket.StatusMessageTooBig {
+		t.Errorf("a long hello: closed with %d", code)
+	}
+	p = b.hello(`"nonce":"n"`)
+	// The socket may be closed before all of it is written.
+	_ = p.conn.Write(t.Context(), websocket.MessageText, make([]byte, packetMax+1))
+	if code, _ := p.closed(); code == websocket.StatusNormalClosure {
+		t.Errorf("a long packet: closed with %d", code)
+	}
+	b.until("it is gone", func() bool { return len(b.pages()) == 0 })
+	b.hello(`"nonce":"n"`)
+}
+
+// TestSocketGone: the page that goes fails what runs in it, at once.
+func TestSocketGone(t *testing.T) {
+	b := newBench(t)
+	p := b.hello(`"nonce":"n"`)
+	got := p.eval("forever", func(string) { p.conn.CloseNow() })
+	if got.OK || !strings.Contains(got.Error, "page closed or reloaded") {
+		t.Errorf("evaluated: %+v", got)
+	}
+}
+
+// TestIdentity: who keeps the id, and who gets another.
+func TestIdentity(t *testing.T) {
+	b := newBench(t)
+	first := b.hello(`"nonce":"one"`)
+	ask := `"id":"` + first.id + `","nonce":`
+	if copied := b.hello(ask + `"two"`); copied.id == first.id {
+		t.Error("a copy of the tab has the same id")
+	}
+	if forged := b.hello(ask + `"three","left":"guess"`); forged.id == first.id {
+		t.Error("a page that does not know the nonce took the id over")
+	}
+	again := b.hello(ask + `"one"`)
+	if code, _ := first.closed(); again.id != first.id || code == websocket.StatusNormalClosure {
+		t.Errorf("the same page over a new socket is %s, not %s", again.id, first.id)
+	}
+	reloaded := b.hello(ask + `"four","left":"one"`)
+	if _, reason := again.closed(); reloaded.id != first.id || reloaded.nonce != "four" {
+		t.Errorf("the page after a reload is %s, not %s: %s", reloaded.id, first.id, reason)
+	}
+	if err := reloaded.conn.CloseNow(); err != nil {
+		t.Fatal(err)
+	}
+	b.until("it is gone", func() bool { return len(b.pages()) == 2 })
+	if later := b.hello(ask + `"five"`); later.id != first.id {
+		t.Errorf("a page that comes back is %s, not %s", later.id, first.id)
+	}
+}
+
+// TestSocketsMax: there is a bound, and room again when one has gone.
+func TestSocketsMax(t *testing.T) {
+	b := newBench(t)
+	b.mu.Lock()
+	b.open = socketsMax - 1
+	b.mu.Unlock()
+	last := b.hello(`"nonce":"n"`)
+	_, res, err := websocket.Dial(t.Context(), "ws://"+b.addr+socketPath, &websocket.DialOptions{
+		Subprotocols: []string{protocol, b.token}, HTTPHeader: http.Header{"Origin": {"http://" + b.addr}},
+	})
+	if err == nil || res.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("one too many: %v %v", res, err)
+	}
+	if err := last.conn.CloseNow(); err != nil {
+		t.Fatal(err)
+	}
+	b.until("there is room", func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.open == socketsMax-1 })
+	b.hello(`"nonce":"n"`)
+}
+
+// TestSocketEnd: sockets end with the service, and with the server.
+func TestSocketEnd(t *testing.T) {
+	b := newBench(t)
+	p, l := b.hello(`"nonce":"n"`), &peer{b: b, conn: b.dial(livePath)}
+	if got := l.hear(); got["type"] != "pages" {
+		t.Errorf("live: %v", got)
+	}
+	if err := b.service.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if code, _ := p.closed(); code != websocket.StatusGoingAway {
+		t.Errorf("closed with %d", code)
+	}
+	if code, _ := l.closed(); code != websocket.StatusGoingAway {
+		t.Errorf("live closed with %d", code)
+	}
+	late := &peer{b: b, conn: b.dial(socketPath)}
+	late.say(`{"type":"hello","name":"late"}`)
+	if code, reason := late.closed(); code != websocket.StatusTryAgainLater || reason == "" {
+		t.Errorf("late: closed with %d %q", code, reason)
+	}
+}
+
+// TestLive: the list comes when it changes.
+func TestLive(t *testing.T) {
+	b := newBench(t)
+	l := &peer{b: b, conn: b.dial(livePath)}
+	if got := l.hear()["pages"].([]any); len(got) != 0 {
+		t.Errorf("pages %v", got)
+	}
+	p := b.hello(`"nonce":"n"`)
+	b.until("the list has the page", func() bool { return len(l.hear()["pages"].([]any)) == 1 })
+	if err := p.conn.CloseNow(); err != nil {
+		t.Fatal(err)
+	}
+	b.until("the list is empty", func() bool { return len(l.hear()["pages"].([]any)) == 0 })
+	if err := l.conn.CloseNow(); err != nil {
+		t.Fatal(err)
+	}
+	b.until("nothing is left", func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.open == 0 })
+}

@@ -1,0 +1,176 @@
+package web
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"zino/pkg/config"
+)
+
+// serving has a directory served that holds the REPL's own, as a project does.
+func serving(cfg *config.Repl) { cfg.Serve = cfg.Dir }
+
+// TestStatic: what of a directory can be had, and how.
+func TestStatic(t *testing.T) {
+	b := newBench(t, serving)
+	for name, text := range map[string]string{
+		"index.html": "<title>home</title>", "app.JS": "1", "a b/é.txt": "text", "sub/index.html": "<p>sub", "sub/x.css": "p{}", "x.wasm": "w", "notes": "<script>1</script>",
+		"page.htm": "<p>", "x.md": "# x", "x.map": "{}", "x.ts": "1", "x.json": "{}", "empty/x": "", "debugger/x.txt": "d", "node_modules/debug/index.js": "2",
+		".env": "SECRET", ".git/config": "SECRET", "sub/.env": "SECRET", "debug.md": "SECRET", "debug/app-1a2b.md": "SECRET", "sub/index.html.d/x": "1",
+	} {
+		b.write(name, text)
+	}
+	for path, want := range map[string]string{
+		"/": "200 text/html; charset=utf-8", "/index.html": "200 text/html; charset=utf-8", "/app.JS": "200 text/javascript; charset=utf-8",
+		"/a%20b/%C3%A9.txt": "200 text/plain; charset=utf-8", "/sub/": "200 text/html; charset=utf-8", "/sub/x.css": "200 text/css; charset=utf-8",
+		"/x.wasm": "200 application/wasm", "/notes": "200 application/octet-stream", "/page.htm": "200 text/html; charset=utf-8", "/x.md": "200 text/plain; charset=utf-8",
+		"/x.map": "200 application/json", "/x.ts": "200 text/plain; charset=utf-8", "/x.json": "200 application/json", "/debugger/x.txt": "200 text/plain; charset=utf-8",
+		"/node_modules/debug/index.js": "200 text/javascript; charset=utf-8",
+		"/sub":                         "302 /sub/", "/a%20b": "302 /a%20b/", "/zino": "302 /zino/",
+		"/none": "404", "/empty/": "404", "/index.html/": "404", "/sub/x.css/x": "404", "/sub/index.html.d/": "404",
+		"/.env": "404", "/.git/config": "404", "/.git/": "404", "/.git": "404", "/sub/.env": "404", "/%2eenv": "404",
+		"/debug.md": "404", "/debug/app-1a2b.md": "404", "/debug": "404", "/debug/": "404", "/DEBUG/app-1a2b.md": "404", "/Debug.md": "404", "/sub/../debug.md": "404",
+		"/../": "404", "/..": "404", "/sub/../../x": "404", "/%2e%2e/x": "404", "/..%2fx": "404", "/sub/%2e%2e/index.html": "404", "/./index.html": "404",
+		"//": "404", "//index.html": "404", "//evil.example/": "404", "//evil.example": "404", "/sub//x.css": "404", "/sub\\x.css": "404", "/x%00.css": "404", "/\\evil.example": "404",
+		"/zino/none": "404", "/zino.js/": "404", "/" + strings.Repeat("x", 5000): "404",
+	} {
+		res := b.request("GET", path, nil)
+		got := res.Status[:3]
+		switch res.StatusCode {
+		case http.StatusOK:
+			got += " " + res.Header.Get("Content-Type")
+		case http.StatusFound:
+			got += " " + res.Header.Get("Location")
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+		if text, err := io.ReadAll(res.Body); err != nil || strings.Contains(string(text), "SECRET") {
+			t.Errorf("%s: %q, %v", path, text, err)
+		}
+		b.hardened(path, res)
+	}
+	if got := b.get("/"); got != tag+"<title>home</title>" {
+		t.Errorf("the page is %q", got)
+	}
+	if got := b.get("/notes"); got != "<script>1</script>" {
+		t.Errorf("what is no page is %q", got)
+	}
+}
+
+// TestStaticLinks: a symbolic link is followed to where its target could be
+// asked for itself.
+func TestStaticLinks(t *testing.T) {
+	b := newBench(t, func(cfg *config.Repl) { cfg.Serve = filepath.Join(cfg.Dir, "site") }, func(cfg *config.Repl) {
+		if err := os.Mkdir(cfg.Serve, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	})
+	b.write("site/lib/x.js", "1")
+	b.write("site/.env", "SECRET")
+	b.write("outside.txt", "SECRET")
+	b.write("debug/app-1a2b.md", "SECRET")
+	for link, target := range map[string]string{
+		"in.js": "lib/x.js", "dir": "lib", "env": ".env", "out": "../outside.txt", "up": "..", "abs": filepath.Join(b.dir, "outside.txt"), "etc": "/etc/passwd",
+		"log.md": "../debug/app-1a2b.md", "logs": "../debug", "loop": "loop", "gone": "nowhere", "far": "lib/../../outside.txt",
+	} {
+		if err := os.Symlink(target, filepath.Join(b.dir, "site", link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]int{
+		"/in.js": 200, "/dir/x.js": 200, "/env": 404, "/out": 404, "/up/outside.txt": 404, "/up": 404, "/abs": 404, "/etc": 404,
+		"/log.md": 404, "/logs/app-1a2b.md": 404, "/loop": 404, "/gone": 404, "/far": 404,
+	} {
+		if res := b.request("GET", path, nil); res.StatusCode != want {
+			t.Errorf("%s: %d, want %d", path, res.StatusCode, want)
+		}
+	}
+}
+
+// TestStaticLogs: the logs are not served where they lie deeper in what is.
+func TestStaticLogs(t *testing.T) {
+	b := newBench(t, func(cfg *config.Repl) {
+		cfg.Serve, cfg.Dir = cfg.Dir, filepath.Join(cfg.Dir, "project")
+		if err := os.Mkdir(cfg.Dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink("project", filepath.Join(cfg.Serve, "alias")); err != nil {
+			t.Fatal(err)
+		}
+	})
+	b.write("project/debug/x-1a2b.md", "SECRET")
+	b.write("project/x.txt", "x")
+	b.write("other/debug/x.md", "x")
+	for path, want := range map[string]int{
+		"/project/x.txt": 200, "/alias/x.txt": 200, "/other/debug/x.md": 200,
+		"/project/debug.md": 404, "/project/debug/x-1a2b.md": 404, "/alias/debug/x-1a2b.md": 404, "/alias/debug.md": 404, "/project/debug": 404,
+	} {
+		if res := b.request("GET", path, nil); res.StatusCode != want {
+			t.Errorf("%s: %d, want %d", path, res.StatusCode, want)
+		}
+	}
+}
+
+// TestStaticPipe: what is no file is not waited for.
+func TestStaticPipe(t *testing.T) {
+	b := newBench(t, serving)
+	if err := syscall.Mkfifo(filepath.Join(b.dir, "pipe.html"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.write("device/index.html/x", "")
+	for _, path := range []string{"/pipe.html", "/device/"} {
+		if res := b.request("GET", path, nil); res.StatusCode != 404 {
+			t.Errorf("%s: %d", path, res.StatusCode)
+		}
+	}
+}
+
+// TestStaticHTML: pages in other encodings, very long ones, and parts of one.
+func TestStaticHTML(t *testing.T) {
+	b := newBench(t, serving)
+	b.write("latin.html", "<title>caf\xe9</title>")
+	b.write("wide.html", "\xff\xfe<\x00p\x00>\x00")
+	b.write("long.html", "<p>"+strings.Repeat("x", htmlMax))
+	if res := b.request("GET", "/latin.html", nil); res.Header.Get("Content-Type") != "text/html" {
+		t.Errorf("type %q", res.Header.Get("Content-Type"))
+	}
+	if got := b.get("/latin.html"); got != tag+"<title>caf\xe9</title>" {
+		t.Errorf("got %q", got)
+	}
+	if got := b.get("/wide.html"); got != "\xff\xfe<\x00p\x00>\x00" {
+		t.Errorf("got %q", got)
+	}
+	if got := b.get("/long.html"); len(got) != htmlMax+3 {
+		t.Errorf("got %d bytes", len(got))
+	}
+	res := b.request("GET", "/latin.html", map[string]string{"Range": "bytes=1-6"})
+	if text, err := io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusPartialContent || string(text) != "script" {
+		t.Errorf("a part: %d %q %v", res.StatusCode, text, err)
+	}
+}
+
+// TestNothingServed: without a directory there are our own pages only.
+func TestNothingServed(t *testing.T) {
+	b := newBench(t)
+	b.write("index.html", "x")
+	for path, want := range map[string]int{"/index.html": 404, "/debug.md": 404, "/": 302, "/favicon.ico": 404} {
+		if res := b.request("GET", path, nil); res.StatusCode != want {
+			t.Errorf("%s: %d, want %d", path, res.StatusCode, want)
+		}
+	}
+}
+
+// TestServeMissing: a directory that is not there is an error at the start.
+func TestServeMissing(t *testing.T) {
+	b := newBench(t)
+	b.cfg.Serve = filepath.Join(b.dir, "none")
+	if _, err := New(b.cfg, b.service, b.Server.log); err == nil || !strings.Contains(err.Error(), "[repl] serve") {
+		t.Errorf("New: %v", err)
+	}
+}
