@@ -121,6 +121,10 @@ const long = `Zino is an AI agent that belongs to the host.
   zino memory        what is remembered: add, search, list, mend, export
   zino channels      the histories of channels: list, show, clear
 
+  zino repl          run code in live pages through Markdown files
+  zino pages         the pages that are connected
+  zino eval          run code in one of them
+
   zino up            keep a constellation of services running
   zino status        which services run, and what is wrong
   zino describe mem  what a service can be asked
@@ -163,7 +167,7 @@ func (a *app) command() *cobra.Command {
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.AddCommand(a.upCommand(), a.statusCommand(), a.describeCommand(), a.usageCommand())
 	cmd.AddCommand(a.authCommand(), a.memoryCommand(), a.channelsCommand())
-	cmd.AddCommand(a.execCommand())
+	cmd.AddCommand(a.execCommand(), a.replCommand(), a.pagesCommand(), a.evalCommand())
 	cmd.AddCommand(a.sessionsCommand(), a.configCommand(), a.contextCommand(), a.handoffCommand(), a.completionCommand())
 	cmd.SetHelpCommand(helpCommand())
 	a.complete(cmd)

@@ -119,7 +119,7 @@ func TestEnvironment(t *testing.T) {
 		t.Setenv(name, "1")
 	}
 	t.Setenv("OWN_VARIABLE", "kept")
-	for _, service := range []string{"mem", "rtr"} {
+	for _, service := range []string{"mem", "rtr", "repl"} {
 		env := environment(service, cfgOf(t, ""))
 		secrets := slices.ContainsFunc(env, func(v string) bool { return strings.Contains(v, "sk-secret") })
 		if secrets != (service == "rtr") {

@@ -21,10 +21,10 @@ var tabPatience = patience
 // says nothing of a flag, files are completed.
 func (a *app) complete(root *cobra.Command) {
 	flags := map[string]cobra.CompletionFunc{
-		"session": a.someSession, "from-session": a.someSession, "root": directories,
+		"session": a.someSession, "from-session": a.someSession, "root": directories, "dir": directories, "serve": directories,
 		"provider": fixed(append([]string{"auto", "offline"}, config.Providers...)), "format": fixed([]string{formatText, formatJSON}), "by": fixed(usageBy),
 	}
-	for _, name := range []string{"goal", "prompt", "model", "system-prompt", "channel", "max-tokens", "tag", "since", "until", "limit"} {
+	for _, name := range []string{"goal", "prompt", "model", "system-prompt", "channel", "max-tokens", "tag", "timeout", "agent", "http", "since", "until", "limit"} {
 		flags[name] = cobra.NoFileCompletions
 	}
 	every(root, func(cmd *cobra.Command) {
@@ -63,6 +63,8 @@ func (a *app) arguments(cmd *cobra.Command) cobra.CompletionFunc {
 		return first(fixed(names))
 	case "auth login":
 		return first(fixed([]string{"openrouter"}))
+	case "eval":
+		return first(a.somePage)
 	case "memory import", "memory export":
 		return nil // files
 	}

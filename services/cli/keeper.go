@@ -41,7 +41,7 @@ func (a *app) serve(ctx context.Context, lifeline io.Reader) error {
 	}
 	logs, closeLogs := a.privateLog()
 	defer closeLogs()
-	c, err := open(cfg, cfg.File)
+	c, err := open(cfg, cfg.File, config.Services)
 	if err != nil {
 		return err
 	}

@@ -274,6 +274,14 @@ The socket of the user's own services.
 .I /run/zino/daemon.sock
 The socket of the host's services.
 .TP
+.IR debug.md ", " debug/
+Where
+.B zino repl
+or
+.B zino up
+was started: the live pages, and a file for each. See
+.BR zino\-repl (1).
+.TP
 .I ZINO.toml
 In the current directory: its model, personality and template are used, and
 nothing else of it.

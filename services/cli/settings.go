@@ -19,7 +19,12 @@ func (a *app) settings() (*config.Config, error) {
 		if err != nil {
 			return nil, err
 		}
-		return config.Load(path, "cli")
+		cfg, err := config.Load(path, "cli")
+		if err != nil {
+			return nil, err
+		}
+		settleRepl(cfg)
+		return cfg, nil
 	}
 	base, err := baseDir()
 	if err != nil {
@@ -37,6 +42,7 @@ func (a *app) settings() (*config.Config, error) {
 		return nil, err
 	}
 	a.settle(cfg, base)
+	settleRepl(cfg)
 	return cfg, a.borrow(cfg)
 }
 
@@ -45,7 +51,7 @@ func (a *app) settings() (*config.Config, error) {
 // directory.
 func (a *app) settle(cfg *config.Config, base string) {
 	for key, path := range map[string]*string{
-		"mem.data_dir": &cfg.Mem.DataDir, "rtr.data_dir": &cfg.Rtr.DataDir, "mem.sessions_dir": &cfg.Mem.SessionsDir, "tools.dir": &cfg.Tools.Dir, "skills.dir": &cfg.Skills.Dir, "sys.template": &cfg.Sys.Template, "repl.dir": &cfg.Repl.Dir,
+		"mem.data_dir": &cfg.Mem.DataDir, "rtr.data_dir": &cfg.Rtr.DataDir, "mem.sessions_dir": &cfg.Mem.SessionsDir, "tools.dir": &cfg.Tools.Dir, "skills.dir": &cfg.Skills.Dir, "sys.template": &cfg.Sys.Template,
 	} {
 		if cfg.IsSet(key) {
 			continue
@@ -55,8 +61,6 @@ func (a *app) settle(cfg *config.Config, base string) {
 			*path = filepath.Join(base, "data", strings.TrimSuffix(key, ".data_dir"))
 		case "mem.sessions_dir":
 			*path = filepath.Join(base, "sessions")
-		case "repl.dir":
-			*path = absolute(".") // pages belong to what one works on
 		case "sys.template":
 			*path = filepath.Join(base, "SYSTEM.md")
 		default:

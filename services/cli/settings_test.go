@@ -89,6 +89,7 @@ func TestSettingsOfAClone(t *testing.T) {
 	want.Service.Model, want.Sys.Personality, want.Sys.Template = "local-model", "a pirate", filepath.Join(w.cwd, "prompt.md")
 	want.Mem.DataDir, want.Rtr.DataDir = filepath.Join(base, "data", "mem"), filepath.Join(base, "data", "rtr")
 	want.Mem.SessionsDir, want.Repl.Dir = filepath.Join(base, "sessions"), w.cwd
+	want.Repl.Socket = filepath.Join(w.runtime, "zino", "repl.sock")
 	want.Tools.Dir, want.Skills.Dir = cfg.Tools.Dir, cfg.Skills.Dir // of the installation, held elsewhere
 	if got, want := marshal(t, cfg), marshal(t, want); got != want {
 		t.Errorf("settings:\n%s\nwant:\n%s", got, want)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -44,9 +46,10 @@ func (a *app) showStatus(ctx context.Context) error {
 		return err
 	}
 	a.locate(cfg)
-	reports := make([]report, len(config.Services))
+	services := a.shownServices(cfg)
+	reports := make([]report, len(services))
 	var wg sync.WaitGroup
-	for i, name := range config.Services {
+	for i, name := range services {
 		wg.Go(func() { reports[i] = inspect(ctx, name, cfg.Socket(name)) })
 	}
 	wg.Wait()
@@ -60,6 +63,18 @@ func (a *app) showStatus(ctx context.Context) error {
 		a.say("%d of %d services are up.", up, len(reports))
 	}
 	return errQuiet
+}
+
+// shownServices are those of every constellation, and the file REPL where there
+// is one.
+func (a *app) shownServices(cfg *config.Config) []string {
+	for _, socket := range a.replSockets(cfg) {
+		if _, err := os.Lstat(socket); err == nil {
+			cfg.Repl.Socket = socket
+			return append(slices.Clone(config.Services), "repl")
+		}
+	}
+	return config.Services
 }
 
 // locate turns the sockets of cfg to the constellation that is running: the

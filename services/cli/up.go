@@ -20,8 +20,9 @@ import (
 const upLong = `Keep a constellation of services running for one user, in the foreground.
 
 The sockets lie in $XDG_RUNTIME_DIR/zino, or where the configuration that you
-name puts them. A service that dies is started again. Logs go to stderr; Ctrl-C
-stops everything.`
+name puts them. The file REPL runs with them, see zino repl: its files are those
+of the directory that this is started in. A service that dies is started again.
+Logs go to stderr; Ctrl-C stops everything.`
 
 func (a *app) upCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -55,10 +56,7 @@ func (a *app) up(ctx context.Context) error {
 			*cfg.SocketOf(name) = filepath.Join(dir, name+".sock")
 		}
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("cannot make the directory of the sockets: %w", err)
-	}
-	if _, err := runtimeDir(); err != nil { // somebody else was faster
+	if err := makeRuntimeDir(dir); err != nil {
 		return err
 	}
 	log := service.Logger(a.err, "up", cfg.Logging.Level)
@@ -68,7 +66,13 @@ func (a *app) up(ctx context.Context) error {
 	if cfg.Provider == "" && a.modelSet(cfg) != nil {
 		cfg.Provider = "auto"
 	}
-	c, err := open(cfg, filepath.Join(dir, "up.toml"))
+	services := config.Services
+	if why := readyRepl(cfg); why == nil {
+		services = append(slices.Clone(services), "repl")
+	} else {
+		log.Warn("the file REPL is not started", "reason", why)
+	}
+	c, err := open(cfg, filepath.Join(dir, "up.toml"), services)
 	if err != nil {
 		return err
 	}
@@ -81,6 +85,15 @@ func (a *app) up(ctx context.Context) error {
 	return err
 }
 
+// makeRuntimeDir makes the directory of the user's sockets.
+func makeRuntimeDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("cannot make the directory of the sockets: %w", err)
+	}
+	_, err := runtimeDir() // somebody else may have been faster
+	return err
+}
+
 // constellation is what a supervisor holds: open sockets, and the programs to
 // run behind them.
 type constellation struct {
@@ -89,8 +102,9 @@ type constellation struct {
 	programs []supervise.Program
 }
 
-// open listens on every socket and prepares the programs, which read file.
-func open(cfg *config.Config, file string) (c *constellation, err error) {
+// open listens on the sockets of services and prepares their programs, which
+// read file.
+func open(cfg *config.Config, file string, services []string) (c *constellation, err error) {
 	c = &constellation{file: file}
 	defer func() {
 		if err != nil {
@@ -101,7 +115,7 @@ func open(cfg *config.Config, file string) (c *constellation, err error) {
 	if err != nil {
 		return c, err
 	}
-	for _, name := range config.Services {
+	for _, name := range services {
 		path := filepath.Join(filepath.Dir(exe), "zino-"+name)
 		if _, err := os.Stat(path); err != nil {
 			c.file = ""
