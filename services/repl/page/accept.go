@@ -3,7 +3,6 @@ package page
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
@@ -18,12 +17,10 @@ func (s *step) accept(l *layout, c chunk) {
 	}
 	s.setAnchor(out, len(out))
 	from := len(out)
-	out = s.head(out, l, c, &j)
 	b := c.blocks[0]
+	s.learn(&j, &b, s.text, out)
+	out = s.head(out, l, c, &j)
 	out = closeLine(l.strip(out, c.from, b.next), s.eol)
-	j.raw = string(s.text[c.from:c.last(s.text)])
-	j.used = min(b.next-c.from, len(j.raw))
-	s.learn(&j, &b, s.text)
 	j.req = string(out[from:])
 	j.done = j.req
 	s.announce(out, j, l.strip(nil, b.next, c.to), l.strip(nil, c.to, len(s.text)))
@@ -32,13 +29,17 @@ func (s *step) accept(l *layout, c chunk) {
 // head appends a header to a chunk that has none, or learns from the one it has.
 func (s *step) head(out []byte, l *layout, c chunk, j *job) []byte {
 	if h := c.head; h != nil {
-		j.line, j.agent = strings.TrimRight(string(h.of(s.text)), " \t"), h.name
+		j.line, j.agent = strings.TrimPrefix(strings.TrimRight(string(h.of(s.text)), " \t"), bom), h.name
 		if h.time != "" {
 			j.asked = h.time
 		}
 		return out
 	}
-	j.line = s.headline(j)
+	if j.line = s.headline(j); j.before != nil {
+		if j.line = j.before.line; j.line == s.put {
+			return out // it goes on
+		}
+	}
 	out = append(append(out, j.line...), s.eol...)
 	if !l.fenced(c.from) {
 		out = append(out, s.eol...)
@@ -51,10 +52,13 @@ func (s *step) headline(j *job) string {
 	return fmt.Sprintf("> **%s** to %s at %s", j.agent, s.o.full(), j.asked)
 }
 
-// learn makes a block's code the job's.
-func (s *step) learn(j *job, b *block, text []byte) {
+// learn makes a block's code the job's, and finds out if that was answered before.
+func (s *step) learn(j *job, b *block, text, above []byte) {
 	j.code = string(b.text(text))
-	j.codes = append(slices.Clip(j.codes), sumOf(j.code))
+	j.before = nil
+	if e, ok := s.answered(sumOf(j.code), above); ok {
+		j.before = &e
+	}
 	_, j.info = label(b.info)
 }
 
@@ -62,7 +66,9 @@ func (s *step) learn(j *job, b *block, text []byte) {
 // blank line before what follows.
 func (s *step) announce(out []byte, j job, rest, follow []byte) {
 	shown := s.begin(j)
-	out = append(append(out, shown.pieces()...), s.eol...)
+	if j.before == nil {
+		out = append(append(out, shown.pieces()...), s.eol...)
+	}
 	n := len(out)
 	out = join(out, append(rest, follow...), s.eol)
 	shown.gap = len(out) - n

@@ -32,10 +32,21 @@ func (s *step) find() bool {
 			return false
 		case found:
 			s.watch(s.text[s.start():])
-			return true
+			return !s.nearsighted()
 		}
 	}
 	return s.cold()
+}
+
+// nearsighted asks for more of the text above, if it has to be compared with the
+// past.
+func (s *step) nearsighted() bool {
+	from := max(0, s.anchor.end-reach)
+	if !s.suspect || len(s.past) == 0 || s.view.Offset <= from {
+		return false
+	}
+	s.edit = Edit{Need: More, From: from}
+	return true
 }
 
 // known finds the anchor: at its place, or where the text was moved to when the
@@ -53,9 +64,9 @@ func (s *step) known() (found, need bool) {
 	if i := s.start(); i <= len(s.text) && bytes.HasSuffix(s.text[:i], s.anchor.bytes) {
 		return true, false
 	}
-	if i := s.moved(); i >= 0 {
+	if i := bytes.LastIndex(s.text, s.anchor.bytes); i >= 0 {
 		s.suspect = true
-		s.setAnchor(s.text, i)
+		s.setAnchor(s.text, i+n)
 		return true, false
 	}
 	if from = max(0, from-reach); s.view.Offset > from {
@@ -63,24 +74,6 @@ func (s *step) known() (found, need bool) {
 		return false, true
 	}
 	return false, false
-}
-
-// moved finds where the anchor ends in a text that was edited above: the last place
-// that has all of it, or the only one that has its end.
-func (s *step) moved() int {
-	a := s.anchor.bytes
-	if i := bytes.LastIndex(s.text, a); i >= 0 {
-		return i + len(a)
-	}
-	for _, n := range [...]int{4 * anchorMin, anchorMin} {
-		if n < len(a) {
-			end := a[len(a)-n:]
-			if i := bytes.Index(s.text, end); i >= 0 && i == bytes.LastIndex(s.text, end) {
-				return i + n
-			}
-		}
-	}
-	return -1
 }
 
 // cold finds out where to begin in a file that is not known, or not any more.

@@ -42,10 +42,11 @@ func (l *layout) begin() int {
 	return i
 }
 
-// early is a request above the footer: only an exact header makes it one.
+// early is a request above the footer: only an exact header behind the last reply
+// makes it one.
 func (l *layout) early() (c chunk, ok bool) {
 	for _, h := range l.heads {
-		if h.from >= l.above() || !h.exact() || !l.o.isSelf(h.page) {
+		if h.from >= l.above() || h.from < l.marked || !h.exact() || !l.o.isSelf(h.page) {
 			continue
 		}
 		c = chunk{from: h.from, to: l.next(h), head: &h}
@@ -68,12 +69,6 @@ func (l *layout) next(h head) int {
 
 // foreign reports whether a chunk is for another page.
 func (c *chunk) foreign(o *Options) bool { return c.head != nil && !o.isSelf(c.head.page) }
-
-// last is where the chunk's last block ends, without its line end.
-func (c *chunk) last(text []byte) int {
-	b := c.blocks[len(c.blocks)-1]
-	return b.from + len(trimEnd(text[b.from:b.next]))
-}
 
 // pending is where the first header stands between two places that would make a
 // request of code below it, or the second place.

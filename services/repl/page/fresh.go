@@ -27,7 +27,7 @@ func (s *step) blank() bool {
 		s.text = s.foot(s.text, nil)
 		return true
 	}
-	s.again()
+	s.anew()
 	return true
 }
 
@@ -37,8 +37,8 @@ func (s *step) title() string {
 		s.o.full(), s.eol, s.o.speech(), s.eol, s.eol)
 }
 
-// again writes the exchange at work into a file that has lost it.
-func (s *step) again() {
+// anew writes the exchange at work into a file that has lost it.
+func (s *step) anew() {
 	if !s.view.Missing {
 		s.text = closeParagraph(s.note(s.text, "The file was emptied while a request was at work. What stood in it before is not known here."), s.eol)
 	}

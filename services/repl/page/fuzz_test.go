@@ -132,7 +132,7 @@ func (w *writer) act(op, arg byte) {
 
 // insert edits the file's beginning, which is settled.
 func (w *writer) insert(arg byte) {
-	if len(w.file) > 0 && w.exists && !w.held {
+	if len(w.file) > 0 && w.exists && !w.held && !w.wild { // what is forged counts when the head of a short file changes
 		l := lineAt(w.file, 0)
 		w.save(slices.Concat(w.file[:l.next], []byte(strings.Repeat("edited ", int(arg)%4)+"\n"), w.file[l.next:]))
 		w.changed()
@@ -210,7 +210,7 @@ func moves(seed uint64, n int) []byte {
 
 // TestWriter does the same with many made-up lives.
 func TestWriter(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range uint64(400) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := &writer{world: newWorld(t, Options{}), wild: seed%3 == 0}
 			w.live(moves(seed, 30+int(seed%5)*40))

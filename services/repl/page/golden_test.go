@@ -184,13 +184,15 @@ func (p *player) editor(w []string) {
 		p.save(bytes.Replace(p.file, []byte(p.text(w[1])), []byte(p.text(w[2])), 1))
 		p.changed()
 	case "crlf":
-		p.save(bytes.ReplaceAll(p.file, []byte("\n"), []byte("\r\n")))
+		p.save(bytes.ReplaceAll(bytes.ReplaceAll(p.file, []byte("\r\n"), []byte("\n")), []byte("\n"), []byte("\r\n")))
 		p.changed()
 	case "rm":
 		p.file, p.exists = nil, false
 		p.changed()
 	case "copy":
 		p.copy = bytes.Clone(p.file)
+	case "copysed": // the copy is changed
+		p.copy = bytes.Replace(p.copy, []byte(p.text(w[1])), []byte(p.text(w[2])), 1)
 	case "paste": // the copy, with something behind it
 		p.save(append(bytes.Clone(p.copy), p.text(w[1])...))
 		p.changed()

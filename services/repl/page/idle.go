@@ -36,10 +36,6 @@ func (s *step) idle() bool {
 
 // request does what is to be done with a chunk that has code in it.
 func (s *step) request(l *layout, c chunk) {
-	if s.suspect && s.restore(l, c) {
-		return
-	}
-	s.suspect, s.fresh = false, false
 	if c.foreign(&s.o) {
 		s.refuse(l, c, "not run: the request is addressed to "+oneLine(c.head.page)+", and this is "+s.o.full()+".")
 		return

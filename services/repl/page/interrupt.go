@@ -17,7 +17,7 @@ func (s *step) interrupted(l *layout) bool {
 		return false
 	}
 	ph, seconds, ok := s.placeholder(ann.next)
-	reply, known := s.answered(string(bytes.TrimRight(ann.of(s.text), " \t")))
+	reply, known := s.announced(string(bytes.TrimRight(ann.of(s.text), " \t")))
 	if !ok || !known && !s.fresh || !s.ready() {
 		return false
 	}
@@ -48,16 +48,6 @@ func (s *step) placeholder(from int) (at line, seconds string, ok bool) {
 // isOmission reports whether a line stands for background that is left out.
 func isOmission(text []byte) bool {
 	return bytes.HasPrefix(text, []byte("... (")) && bytes.HasSuffix(text, []byte(" more background events omitted) ..."))
-}
-
-// answered is the reply that stood where the announcement stands again.
-func (s *step) answered(ann string) (reply string, ok bool) {
-	for _, e := range s.past {
-		if e.ann == ann && e.reply != "" {
-			return e.reply, true
-		}
-	}
-	return "", false
 }
 
 // broken appends the reply to a request that was interrupted.

@@ -18,13 +18,9 @@ type job struct {
 	timeout time.Duration
 
 	n, k int    // how many blocks the chunk has; which one this is, from 1
-	raw  string // the chunk up to its last block as the user wrote it, "" for an Eval
-	used int    // how much of raw is before this block's end
 	done string // the exchange from its header up to this block's end, "" if it is too long
-
-	codes []digest // of the chunk's blocks so far
-	rest  string   // what follows the placeholder in the file and belongs to the chunk
-	gap   int      // how much of that is a blank line of the service's
+	rest string // what follows the placeholder in the file and belongs to the chunk
+	gap  int    // how much of that is a blank line of the service's
 
 	// The region between anchor and rest.
 	req   string // up to the announcement
@@ -38,10 +34,12 @@ type job struct {
 	bgAt     time.Time // when background was first shown
 
 	given   bool
+	givenAt time.Time
 	sent    time.Time // the first Started
 	started time.Time // the last one
 	outcome *outcome
-	edited  bool // what the file shows is not what was given out
+	edited  bool      // what the file shows is not what was given out
+	before  *exchange // the block was answered before, and this is put back
 }
 
 // outcome is how a job ended.
@@ -82,20 +80,13 @@ func (j *job) deadline() time.Time {
 
 // took is how long a job has been running.
 func (j *job) took(now time.Time) time.Duration {
-	if j.started.IsZero() {
-		return now.Sub(j.accepted)
+	switch {
+	case !j.started.IsZero():
+		return now.Sub(j.started)
+	case j.given:
+		return now.Sub(j.givenAt)
 	}
-	return now.Sub(j.started)
-}
-
-// advance goes to the next block, which ends so many bytes behind the reply.
-func (j *job) advance(n int, same bool, blocks int) {
-	if j.k++; same {
-		j.used = min(j.used+n-j.gap, len(j.raw))
-	} else {
-		j.raw = "" // what the user wrote is not known any more
-	}
-	j.n = j.k + blocks - 1
+	return now.Sub(j.accepted)
 }
 
 // extend adds to what is remembered of the exchange, unless that is too much.
@@ -127,6 +118,10 @@ func (s *step) begin(j job) *job {
 	j.accepted, j.given, j.outcome, j.edited = s.now, false, nil, false
 	j.sent, j.started, j.bgAt = time.Time{}, time.Time{}, time.Time{}
 	s.run = &j
+	if j.before != nil {
+		j.outcome = &outcome{ok: true}
+		return &j
+	}
 	if len(j.code) > codeMax {
 		s.conclude(outcome{body: fmt.Sprintf("not run: the block has %d bytes, and %d is the most", len(j.code), codeMax)})
 	}
@@ -144,7 +139,7 @@ func (s *step) give() {
 		return
 	}
 	j := s.change()
-	j.given = true
+	j.given, j.givenAt = true, s.now
 	code := strings.ToValidUTF8(j.code, "\ufffd")
 	s.effect(Run{Job: j.id, Agent: j.agent, Code: code, Lang: s.o.Lang, Info: j.info, Timeout: j.timeout})
 }
@@ -182,7 +177,7 @@ func (s *step) fail(reason, text string) {
 
 func (j *job) sentAt() time.Time {
 	if j.sent.IsZero() {
-		return j.accepted
+		return j.givenAt
 	}
 	return j.sent
 }

@@ -14,6 +14,7 @@ type layout struct {
 	heads   []head
 	blocks  []block // closed ones
 	open    int     // where a fence begins that is not closed, or -1
+	marked  int     // where the last line above the footer ends that the service may have written
 }
 
 // head is a line that may be the header of a request.
@@ -75,6 +76,8 @@ func parts(text []byte, from int) iter.Seq2[line, state] {
 func (l *layout) plain(at line, text []byte) {
 	if l.o.isFooter(text) {
 		l.footers = append(l.footers, at)
+	} else if kind, _ := l.o.mark(text); kind != noMark && len(l.footers) == 0 {
+		l.marked = at.next
 	} else if h, ok := l.o.request(text); ok {
 		l.heads = append(l.heads, head{at, h})
 	}

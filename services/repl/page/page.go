@@ -13,7 +13,8 @@ type Page struct {
 	anchor  anchor
 	eol     string    // of the service's own lines
 	sum     digest    // of what stands behind the anchor
-	since   time.Time // when that changed last, but for what the service did
+	told    digest    // the same when it was last said to be at rest
+	since   time.Time // when it changed last, but for what the service did
 	written time.Time // when the service wrote last
 
 	// The work.

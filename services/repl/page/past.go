@@ -3,102 +3,90 @@ package page
 import (
 	"bytes"
 	"crypto/sha256"
-	"slices"
 	"strings"
 )
 
-// exchange is a request that was answered, as far as it is needed when an editor
+// exchange is a block that was answered, as far as it is needed when an editor
 // saves an older copy of the file over it.
 type exchange struct {
-	ann, reply string   // of a block; reply is "" if it is too long
-	raw, whole string   // what the user wrote, and what became of it; "" but for a chunk's last block
-	codes      []digest // of the chunk's blocks, likewise
+	code  digest
+	line  string // the request's header
+	ann   string // the announcement
+	title string // the reply's header
+	reply string // "" if it is too long
 }
 
 const (
-	pastMax  = 16
-	replyMax = 64 << 10 // of the replies remembered, in bytes
+	pastMax  = 64
+	replyMax = 64 << 10 // of a reply that is remembered, in bytes
+	pastSize = 1 << 20  // of all of them
 )
 
-// sumOf is a code's digest. Line ends make no difference.
+// sumOf is a code's digest. What its lines end with makes no difference, and the
+// end of the last one none at all.
 func sumOf(code string) digest {
-	return sha256.Sum256([]byte(strings.ReplaceAll(code, "\r\n", "\n")))
+	return sha256.Sum256([]byte(strings.TrimSuffix(strings.ReplaceAll(code, "\r\n", "\n"), "\n")))
 }
 
-// remember keeps a block's reply, and at the chunk's end the exchange.
-func (s *step) remember(j *job, reply string, end bool) {
-	e := exchange{ann: j.ann, reply: reply}
+// remember keeps a reply. The oldest are forgotten.
+func (s *step) remember(reply string) {
+	j := s.run
+	e := exchange{code: sumOf(j.code), line: j.line, ann: j.ann, reply: reply}
+	e.title, _, _ = strings.Cut(reply, s.eol)
 	if len(reply) > replyMax {
 		e.reply = ""
 	}
-	if end {
-		e.codes = j.codes
-		if whole := j.done + reply; j.raw != "" && j.done != "" && len(whole) <= replyMax {
-			e.raw, e.whole = j.raw, whole
+	past, size := []exchange{e}, len(e.reply)
+	for i := len(s.past) - 1; i >= 0 && len(past) < pastMax; i-- {
+		older := s.past[i]
+		if size += len(older.reply); size > pastSize {
+			older.reply = ""
+		}
+		past = append([]exchange{older}, past...)
+	}
+	s.past = past
+}
+
+// answered finds a block's exchange that is not in the text above it, although it
+// was: the block comes from an older copy of the file.
+func (s *step) answered(code digest, above []byte) (e exchange, ok bool) {
+	if !s.suspect {
+		return e, false
+	}
+	for _, e = range s.past {
+		if e.code == code && bytes.Count(above, []byte(e.title)) < s.titled(e.title) {
+			return e, true
 		}
 	}
-	s.past = slices.Clone(lastOf(append(s.past[:len(s.past):len(s.past)], e), pastMax))
+	return exchange{}, false
 }
 
-// title is the first line of an exchange's last reply, which no other has.
-func (e *exchange) title() string {
-	line, _, _ := strings.Cut(e.reply, "\n")
-	return line
-}
-
-// missing reports whether the end of an exchange is not in a text.
-func (s *step) missing(e *exchange, text []byte) bool {
-	title, n := e.title(), 0
-	for i := range s.past {
-		if s.past[i].title() == title {
+// titled is how many exchanges have a reply with this header.
+func (s *step) titled(title string) (n int) {
+	for _, e := range s.past {
+		if e.title == title {
 			n++
 		}
 	}
-	return title == "" || bytes.Count(text, []byte(title)) < n
+	return n
 }
 
-// replay appends the exchanges that a text begins with the requests of, each
-// where its request was, and returns what is left of the text.
-func (s *step) replay(out, text []byte) (after, rest []byte, n int) {
-	above := out
-	for i := range s.past {
-		e := &s.past[i]
-		j := afterBlanks(text, 0)
-		if e.raw == "" || !bytes.HasPrefix(text[j:], []byte(e.raw)) || !s.missing(e, above) {
-			continue
-		}
-		tail := text[j+len(e.raw):]
-		if k := lineEnd(tail); k > 0 || len(tail) == 0 {
-			out = append(closeParagraph(append(out, text[:j]...), s.eol), e.whole...)
-			text, n = tail[k:], n+1
+// announced finds the reply that stood where an announcement stands again.
+func (s *step) announced(ann string) (reply string, ok bool) {
+	for _, e := range s.past {
+		if e.ann == ann && e.reply != "" {
+			return e.reply, true
 		}
 	}
-	return out, text, n
+	return "", false
 }
 
-// restore puts exchanges back that an editor wrote an older copy over. They are
-// not run again.
-func (s *step) restore(l *layout, c chunk) bool {
-	out := l.strip(bytes.Clone(s.text[:l.from]), l.from, c.from)
-	out, rest, n := s.replay(out, l.strip(nil, c.from, len(s.text)))
-	if n > 0 {
-		s.settleAt(out, rest)
-		s.effect(Log{s.File() + ": an older copy was written over answered requests; they were put back and not run again"})
-		return true
+// again is what is written below a block that is not run again: its reply, or if
+// that was too long to be remembered, a note.
+func (s *step) again(out []byte, e exchange) []byte {
+	s.effect(Log{s.File() + ": an older copy was written over an answered request; it is not run again"})
+	if e.reply != "" {
+		return append(out, e.reply...)
 	}
-	for i := range s.past {
-		if e := &s.past[i]; len(e.codes) > 0 && slices.Equal(e.codes, s.sums(c)) && s.missing(e, s.text[:c.from]) {
-			s.refuse(l, c, "not run: this was answered before, and an older copy of the file was written over the answer. Write it once more below to run it again.")
-			return true
-		}
-	}
-	return false
-}
-
-// sums are the digests of a chunk's blocks.
-func (s *step) sums(c chunk) (sums []digest) {
-	for _, b := range c.blocks {
-		sums = append(sums, sumOf(string(b.text(s.text))))
-	}
-	return sums
+	return s.note(out, "not run again: this was answered ("+strings.TrimPrefix(e.title, "> ")+"), and an older copy of the file was written over the answer.")
 }

@@ -6,20 +6,192 @@ import (
 	"strings"
 )
 
-// recover finds the current job in a text that was edited: by its announcement,
-// by its request's header, or by what the user wrote. It takes out what the
-// service had written below the request and tells where, or -1.
+// recover finds the current job in a text that was edited: by its code, by its
+// announcement, or by its request's header. It takes out what the service had
+// written below the request and tells where, or -1.
 func (s *step) recover() (at int) {
-	if at = s.byAnnouncement(); at < 0 {
-		at = s.byHeader()
+	hint := s.cutPieces()
+	at = s.byCode(hint)
+	if s.change().edited = at < 0; at < 0 {
+		at = s.byAnnouncement(hint)
 	}
 	if at < 0 {
-		at = s.byCopy()
+		at = s.byHeader()
 	}
 	if at >= 0 {
-		s.change().req = string(closeLine(bytes.Clone(s.text[s.start():at]), s.eol))
+		l := s.layout() // while a job is at work there is no footer
+		head := l.strip(nil, 0, at)
+		s.text, at = append(head[:len(head):len(head)], l.strip(nil, at, len(s.text))...), len(head)
+		s.run.req = string(closeLine(bytes.Clone(s.text[s.start():at]), s.eol))
 	}
 	return at
+}
+
+// cutPieces takes out what the service had written, if it is as it was, and tells
+// where that was. It goes even if a fence above it is open now.
+func (s *step) cutPieces() int {
+	pieces := []byte(s.run.pieces())
+	at := s.start() + bytes.Index(s.text[s.start():], pieces)
+	if at < s.start() || !hasEnd(s.text[:at]) {
+		return -1
+	}
+	end := at + len(pieces)
+	s.cut(at, end+lineEnd(s.text[end:]))
+	return at
+}
+
+// byCode finds the block that was given out. If older requests stand above it
+// that have lost their replies, those are put back.
+func (s *step) byCode(hint int) int {
+	l := s.layout()
+	blocks := l.code(l.from, len(s.text))
+	k := s.pick(blocks, hint)
+	if k < 0 {
+		return -1
+	}
+	out, pos := s.rebuild(l, blocks[:k], blocks[k])
+	out = closeLine(l.strip(out, pos, blocks[k].next), s.eol)
+	at := len(out)
+	s.text = l.strip(out, blocks[k].next, len(s.text))
+	if hint < 0 {
+		s.cutAnnouncement(at)
+	}
+	return at
+}
+
+// pick is the block with the job's code: where the service had written below it,
+// or the first that has no reply.
+func (s *step) pick(blocks []block, hint int) int {
+	found := -1
+	for i, b := range blocks {
+		switch {
+		case sumOf(string(b.text(s.text))) != sumOf(s.run.code) || s.replied(b.next):
+		case b.next == hint:
+			return i
+		case found < 0:
+			found = i
+		}
+	}
+	return found
+}
+
+// replied reports whether a reply stands at a place.
+func (s *step) replied(i int) bool {
+	kind, _ := s.o.mark(lineAt(s.text, i).of(s.text))
+	return kind == replies
+}
+
+// rebuild writes the text up to the last block, with the replies and headers that
+// an older copy of the file does not have. It tells how far it got.
+func (s *step) rebuild(l *layout, blocks []block, last block) (out []byte, pos int) {
+	out, pos = bytes.Clone(s.text[:l.from]), l.from
+	for _, b := range blocks {
+		e, ok := s.answered(sumOf(string(b.text(s.text))), slices.Concat(out, s.text[pos:b.from]))
+		if !ok || s.replied(b.next) {
+			continue
+		}
+		out, pos = s.headed(out, l, pos, b.from, e.line)
+		out = s.again(closeLine(l.strip(out, pos, b.next), s.eol), e)
+		pos = s.afterShown(b.next)
+		out = join(out, s.text[pos:], s.eol)
+	}
+	return s.headed(out, l, pos, last.from, s.run.line)
+}
+
+// headed writes the text from a place up to a request below the footer, and the
+// request's header, if an older copy of the file does not have that.
+func (s *step) headed(out []byte, l *layout, pos, to int, want string) (after []byte, place int) {
+	if len(l.footers) == 0 || l.below() > to {
+		return out, pos
+	}
+	for _, h := range l.heads {
+		if h.from >= pos && h.from < to && strings.TrimRight(string(h.of(s.text)), " \t") == want {
+			return out, pos
+		}
+	}
+	i := max(pos, min(l.begin(), to))
+	i = min(afterBlanks(s.text, i), to)
+	out = closeParagraph(l.strip(out, pos, i), s.eol)
+	out = append(append(out, want...), s.eol...)
+	if !l.fenced(i) {
+		out = append(out, s.eol...)
+	}
+	return out, i
+}
+
+// afterShown is where an announcement and what belongs to it end that stand at a
+// place, or the place itself.
+func (s *step) afterShown(i int) int {
+	if kind, _ := s.o.mark(lineAt(s.text, i).of(s.text)); kind != announces {
+		return i
+	}
+	if ph, _, ok := s.placeholder(lineAt(s.text, i).next); ok {
+		return ph.next
+	}
+	return i
+}
+
+// byAnnouncement takes the place of the announcement, whatever stands above it
+// now, unless that was answered before.
+func (s *step) byAnnouncement(hint int) int {
+	at := hint
+	if at < 0 {
+		l, ok := s.own(s.start(), s.run.ann)
+		if !ok {
+			return -1
+		}
+		at = l.from
+		s.cutAnnouncement(at)
+	}
+	l := s.layout()
+	if blocks := l.code(l.from, at); len(blocks) > 0 && s.old(blocks[len(blocks)-1]) {
+		return -1
+	}
+	if s.layoutOf(s.text[:at], l.from).open >= 0 {
+		return -1
+	}
+	return at
+}
+
+// old reports whether a block was answered before.
+func (s *step) old(b block) bool {
+	_, ok := s.answered(sumOf(string(b.text(s.text))), s.text[:b.from])
+	return ok
+}
+
+// byHeader takes the place below the first block behind the request's header and
+// the replies there, or below those if there is no block.
+func (s *step) byHeader() int {
+	head, ok := s.own(s.start(), s.run.line)
+	if !ok {
+		return -1
+	}
+	at := head.next
+	for l, state := range parts(s.text, head.next) {
+		if kind, _ := s.o.mark(state.text); state.part == outside && kind == replies {
+			at = s.afterReply(l.next)
+		}
+	}
+	for _, b := range s.layoutOf(s.text, head.from).code(at, len(s.text)) {
+		if !s.old(b) {
+			at = b.next
+		} else if at == head.next {
+			return -1
+		}
+		break
+	}
+	s.cutShown(at)
+	return at
+}
+
+// afterReply is where the blocks of a reply end that begin at a place.
+func (s *step) afterReply(i int) int {
+	for at, state := range parts(s.text, i) {
+		if state.part == outside && !isOmission(state.text) {
+			return at.from
+		}
+	}
+	return len(s.text)
 }
 
 // own finds the first line outside of fences that is the one given. What the user
@@ -33,84 +205,17 @@ func (s *step) own(from int, want string) (found line, ok bool) {
 	return found, false
 }
 
-func (s *step) byAnnouncement() int {
-	at, ok := s.own(s.start(), s.run.ann)
-	if !ok {
-		return -1
-	}
-	s.cut(at.from, at.next)
-	s.cutShown(at.from)
-	s.compare(at.from)
-	return at.from
-}
-
-// compare notes whether the block above a place is the one that was given out.
-func (s *step) compare(at int) {
-	s.change().edited = true
-	blocks := s.layout().code(s.start(), at)
-	if len(blocks) == 0 {
-		return
-	}
-	b := blocks[len(blocks)-1]
-	s.run.edited = !isBlank(s.text[b.next:at]) || sumOf(string(b.text(s.text))) != sumOf(s.run.code)
-}
-
-// byHeader puts the announcement back below the request whose header is there.
-func (s *step) byHeader() int {
-	head, ok := s.own(s.start(), s.run.line)
-	if !ok {
-		return -1
-	}
-	at, edited := s.blockBelow(head)
-	s.change().edited = edited
-	s.cutShown(at)
-	return at
-}
-
-// blockBelow is where the job's block ends below its header: the first with its
-// code, else the first.
-func (s *step) blockBelow(head line) (at int, edited bool) {
-	from := head.next
-	for l, state := range parts(s.text, head.next) {
-		if kind, _ := s.o.mark(state.text); state.part == outside && kind == replies {
-			from = l.next // of an earlier block
-		}
-	}
-	blocks := s.layoutOf(s.text, head.from).code(from, len(s.text))
-	for _, b := range blocks {
-		if sumOf(string(b.text(s.text))) == sumOf(s.run.code) {
-			return b.next, false
-		}
-	}
-	if len(blocks) > 0 {
-		return blocks[0].next, true
-	}
-	return from, true
-}
-
-// byCopy puts the whole exchange back where an older copy of the file has what
-// the user wrote.
-func (s *step) byCopy() int {
-	j, l := s.run, s.layout()
-	if len(l.footers) == 0 || j.raw == "" || j.done == "" {
-		return -1
-	}
-	out := l.strip(bytes.Clone(s.text[:l.from]), l.from, l.below())
-	out, rest, _ := s.replay(out, l.strip(nil, l.below(), len(s.text)))
-	i := afterBlanks(rest, 0)
-	if !bytes.HasPrefix(rest[i:], []byte(j.raw)) {
-		return -1
-	}
-	out = closeParagraph(append(out, rest[:i]...), s.eol)
-	s.setAnchor(out, len(out))
-	out = append(out, j.done...)
-	rest = rest[i+j.used:]
-	s.text = slices.Concat(out, rest[lineEnd(rest):])
-	return len(out)
-}
-
 // cut takes the text between two places out.
 func (s *step) cut(from, to int) { s.text = slices.Concat(s.text[:from], s.text[to:]) }
+
+// cutAnnouncement takes the announcement out, if it stands at a place, and what
+// belongs to it.
+func (s *step) cutAnnouncement(at int) {
+	if l := lineAt(s.text, at); string(bytes.TrimRight(l.of(s.text), " \t")) == s.run.ann {
+		s.cut(at, l.next)
+	}
+	s.cutShown(at)
+}
 
 // cutShown takes out the background that was shown, if it stands at a place, and
 // the placeholder, wherever it stands behind that.
@@ -135,28 +240,4 @@ func sameLines(text []byte, at int, want string) int {
 		i = l.next
 	}
 	return i
-}
-
-// disrupted ends a job of which nothing can be found in the file any more. It
-// leaves a note, and the reply if there is one.
-func (s *step) disrupted() bool {
-	if !s.quiet() {
-		return false
-	}
-	const text = "disrupted: the request was removed from the file while it was at work"
-	if s.run.outcome == nil {
-		s.fail(reasonLost, text)
-	}
-	j, l := s.change(), s.layout()
-	at := l.above()
-	if len(l.footers) == 0 && l.open >= 0 {
-		at = l.open
-	}
-	out := s.note(bytes.Clone(s.text[:at]), "The request of "+oneLine(j.agent)+" at "+j.asked+" was removed from the file while it was at work.")
-	out = closeParagraph(out, s.eol)
-	s.text = append(out[:len(out):len(out)], l.strip(nil, at, len(s.text))...)
-	j.rest, j.gap, j.edited, j.raw = "", 0, false, ""
-	s.effect(Log{s.File() + ": " + text})
-	s.complete(len(out))
-	return true
 }

@@ -16,7 +16,6 @@ func (s *step) running() bool {
 	if at < 0 {
 		return s.disrupted()
 	}
-	s.suspect, s.fresh = false, false
 	j := s.run
 	switch {
 	case j.edited && !j.given && j.outcome == nil:
@@ -36,6 +35,9 @@ func (s *step) running() bool {
 // may be about to change once more, it is not sure.
 func (s *step) locate() (at int, sure bool) {
 	j, i := s.run, s.start()
+	if j.before != nil {
+		return i + len(j.req), true // in this very step
+	}
 	if rest, ok := bytes.CutPrefix(s.text[i:], []byte(j.req)); ok {
 		if rest, ok = bytes.CutPrefix(rest, []byte(j.pieces())); ok {
 			at = i + len(j.req)
@@ -46,6 +48,7 @@ func (s *step) locate() (at int, sure bool) {
 	if !s.ready() {
 		return 0, false
 	}
+	s.suspect = true
 	return s.recover(), true
 }
 
@@ -105,9 +108,14 @@ func (s *step) complete(at int) {
 	j := s.run
 	out := closeLine(bytes.Clone(s.text[:at]), s.eol)
 	from := len(out)
+	if j.before != nil {
+		s.run, s.put = nil, j.before.line
+		s.settleAt(s.again(out, *j.before), s.text[at+j.gap:])
+		return
+	}
 	out = s.reply(out)
 	s.bg = backlog{}
-	reply := string(out[from:])
+	s.remember(string(out[from:]))
 	if j.edited {
 		out = s.note(out, "The code above was changed after it had been given to the page. The reply is to the code as it was then.")
 	}
@@ -119,14 +127,16 @@ func (s *step) complete(at int) {
 	if j.k < j.n && j.outcome.reason != "" {
 		out = s.note(out, fmt.Sprintf("%d of %d not run: the blocks below are left as they are.", j.n-j.k, j.n))
 	}
-	s.remember(j, reply, true)
 	s.run = nil
 	if !isBlank(rest) {
-		out = append(join(out, rest, s.eol), rest...)
-	} else if len(rest) >= j.gap {
-		follow = whole[j.gap:] // the blank line was for what follows the placeholder
+		s.settleAt(append(join(out, rest, s.eol), rest...), follow)
+		return
 	}
-	s.settleAt(out, follow)
+	gap := lineEnd(rest) // one blank line is the reply's
+	if gap > 0 && j.gap == 0 {
+		out = append(out, rest[:gap]...)
+	}
+	s.settleAt(out, whole[gap:])
 }
 
 // split tells how much of what follows a reply belongs to the chunk: what did
@@ -157,7 +167,7 @@ func (s *step) split(out, follow []byte) (whole []byte, n int) {
 // proceed begins the next block of a chunk, if there is one. The reply to the
 // last one is the end of out, from a place on.
 func (s *step) proceed(out []byte, from int, rest, follow []byte) bool {
-	j, reply := *s.run, string(out[from:])
+	j := *s.run
 	out = join(out, slices.Concat(rest, follow), s.eol)
 	text := slices.Concat(out, rest, follow)
 	begin := len(out)
@@ -165,11 +175,11 @@ func (s *step) proceed(out []byte, from int, rest, follow []byte) bool {
 	if len(blocks) == 0 {
 		return false
 	}
-	s.remember(&j, reply, false)
 	s.setAnchor(out, begin)
 	b := blocks[0]
-	j.advance(b.next-begin, string(rest) == j.rest, len(blocks))
-	s.learn(&j, &b, text)
+	j.k++
+	j.n = j.k + len(blocks) - 1
+	s.learn(&j, &b, text, out)
 	out = closeLine(append(out, text[begin:b.next]...), s.eol)
 	j.req = string(out[begin:])
 	j.extend(string(out[from:]))

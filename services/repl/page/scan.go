@@ -18,7 +18,7 @@ type Scan struct {
 }
 
 // context is how many bytes before the boundary are looked at, to find it again.
-const context = 16 << 10
+const context = reach
 
 // Scan reads a log from its head to its end. Memory does not depend on its
 // length. The error is the reader's.

@@ -15,6 +15,7 @@ type step struct {
 	now   time.Time
 
 	text []byte // the file from view.Offset on, as it is to be
+	put  string // the header of the exchange that was put back last
 
 	edit    Edit
 	effects []Effect
@@ -45,13 +46,7 @@ func (s *step) due(t time.Time) bool {
 
 // ready reports whether the text was complete when it was read: somebody said so,
 // or it has not changed for a while.
-func (s *step) ready() bool {
-	switch s.event.(type) {
-	case Changed, Start:
-		return true
-	}
-	return s.due(s.since.Add(s.o.Debounce))
-}
+func (s *step) ready() bool { return s.told == s.sum || s.due(s.since.Add(s.o.Debounce)) }
 
 // quiet reports whether the text has not changed for so long that it can be taken
 // as final.
@@ -61,6 +56,10 @@ func (s *step) quiet() bool { return s.due(s.since.Add(s.o.Quiet)) }
 func (s *step) watch(text []byte) {
 	if sum := digest(sha256.Sum256(text)); sum != s.sum || s.since.IsZero() {
 		s.sum, s.since = sum, s.now
+	}
+	switch s.event.(type) {
+	case Changed, Start:
+		s.told = s.sum
 	}
 }
 
@@ -101,7 +100,11 @@ func (s *step) finish() {
 	}
 	s.edit = Edit{Changed: true, From: s.view.Offset + int64(n), Text: s.text[n:]}
 	s.written = s.now
-	s.sum = sha256.Sum256(s.text[s.start():])
+	sum := digest(sha256.Sum256(s.text[s.start():]))
+	if s.told == s.sum {
+		s.told = sum
+	}
+	s.sum = sum
 }
 
 // samePrefix is how many bytes two texts have in common at their beginning.

@@ -13,7 +13,7 @@ const queueMax = 16
 func (s *step) take() {
 	switch e := s.event.(type) {
 	case Connected:
-		s.live, s.last = true, ""
+		s.live = true
 	case Gone:
 		s.gone()
 	case Started:
@@ -36,10 +36,6 @@ func (s *step) gone() {
 	s.live = false
 	if j := s.run; j != nil && j.given && j.outcome == nil {
 		s.fail(reasonGone, "page closed or reloaded: the request was not answered")
-		return
-	}
-	if s.run == nil {
-		s.last = ""
 	}
 }
 
