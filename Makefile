@@ -30,6 +30,7 @@ lint: ## staticcheck, gofumpt, dead code, go fix
 	@.ci/clean gofumpt $(LINT) gofumpt -l .
 	@.ci/clean 'go fix' go fix -diff ./...
 	shellcheck .ci/run .ci/need .ci/clean .ci/fuzz proto/clients/*.sh
+	shellcheck -x deploy/install deploy/uninstall deploy/deb deploy/hostconfig deploy/*.sh deploy/box/*
 
 fmt: ## format all Go files
 	$(LINT) gofumpt -w .
@@ -44,7 +45,16 @@ fuzz: ## run every fuzz test for FUZZTIME (30s)
 bench: build ## measure against the goals; ONLY=ping for a part
 	@cd services/constellation/bench && go test -count=1 -timeout 10m -run '^TestBenchTable$$' -args -bench.table -bench.only='$(ONLY)'
 
+install: build ## install for the host (as root) or for you; PREFIX, DESTDIR
+	@deploy/install
+
+uninstall: ## remove that again; PURGE=yes: what it kept, too
+	@deploy/uninstall
+
+deb: build ## build the Debian package
+	@deploy/deb '$(VERSION)'
+
 clean: ## remove what was built
 	rm -rf bin
 
-.PHONY: help build run need test lint fmt generate fuzz bench clean
+.PHONY: help build run need test lint fmt generate fuzz bench install uninstall deb clean

@@ -1,0 +1,15 @@
+# Where an installation's files go: prefix, units, userunits, and system, which
+# is "yes" for one of the host's. Read by bash.
+# shellcheck shell=bash disable=SC2034 # those that read it use them
+
+system=
+if [ -n "${DESTDIR-}" ] || [ "$(id -u)" = 0 ]; then
+	system=yes
+	prefix=${PREFIX:-/usr/local}
+	userunits=$prefix/lib/systemd/user
+else
+	prefix=${PREFIX:-$HOME/.local}
+	userunits=${XDG_DATA_HOME:-$HOME/.local/share}/systemd/user
+fi
+share=$prefix/share/zino
+installed=$share/installed
