@@ -49,6 +49,8 @@ var table = []row{
 	{"session deltas", false, benchDeltas},
 	{"session resumed", false, benchResume},
 	{"session first token", false, benchFirstToken},
+	{"repl", false, benchRepl},
+	{"repl pages", false, benchReplPages},
 }
 
 // TestBenchTable prints the table of goals when it is asked for it. In an

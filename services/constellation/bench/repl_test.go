@@ -1,0 +1,224 @@
+package bench_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"zino/pkg/config"
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+// replWorld is zino-repl with realms of this process.
+type replWorld struct {
+	dir    string
+	p      *process
+	client *rpc.Client
+	leave  context.CancelFunc
+}
+
+// repl starts zino-repl with its defaults, in a directory of its own.
+func (b *bench) repl() (*replWorld, error) {
+	program, err := b.binary("zino-repl")
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(b.dir, "r")
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free
+	if err != nil {
+		return nil, err
+	}
+	if err := l.Close(); err != nil {
+		return nil, err
+	}
+	cfg := config.Default()
+	cfg.Repl.Dir, cfg.Repl.HTTP, cfg.Repl.Socket = filepath.Join(dir, "work"), l.Addr().String(), filepath.Join(dir, "repl.sock")
+	cfg.File = filepath.Join(dir, config.FileName)
+	if err := errors.Join(os.Mkdir(cfg.Repl.Dir, 0o700), cfg.Write(cfg.File)); err != nil {
+		return nil, err
+	}
+	w := &replWorld{dir: cfg.Repl.Dir, client: &rpc.Client{Service: "repl", Path: cfg.Repl.Socket}}
+	if w.p, err = b.serveAt(false, cfg.Repl.Socket, "repl", program, "--config", cfg.File); err != nil {
+		return nil, err
+	}
+	_, err = rpc.Call(context.Background(), w.client, proto.Ping, proto.PingRequest{})
+	return w, err
+}
+
+func (w *replWorld) stop() {
+	if w.leave != nil {
+		w.leave()
+	}
+	w.client.Close()
+	w.p.stop()
+}
+
+// attach connects n realms that answer every job with 2, and returns their files.
+func (w *replWorld) attach(n int) (files []string, err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	w.leave = cancel
+	attached := make(chan proto.Attached)
+	for i := range n {
+		go func() {
+			var me proto.Attached
+			rpc.CallEvents(ctx, w.client, proto.ReplAttach, proto.Attach{Name: fmt.Sprintf("page %d", i)}, func(typ string, payload []byte) error {
+				if typ == "attached" {
+					err := json.Unmarshal(payload, &me)
+					attached <- me
+					return err
+				}
+				var job proto.Job
+				if err := json.Unmarshal(payload, &job); err != nil || typ != "job" {
+					return err
+				}
+				_, err := rpc.Call(ctx, w.client, proto.ReplResult, proto.JobResult{ID: me.ID, Nonce: me.Nonce, Job: job.Job, OK: true, Kind: "json", Value: "2"})
+				return err
+			}) // ends with ctx
+		}()
+	}
+	for range n {
+		select {
+		case me := <-attached:
+			files = append(files, filepath.Join(w.dir, me.File))
+		case <-time.After(20 * time.Second):
+			return nil, errors.New("a realm was not attached")
+		}
+	}
+	return files, nil
+}
+
+// benchRepl takes the time from a save to the reply below it, with an empty log
+// and with a long one, and what many pages take.
+func benchRepl(b *bench) ([]line, error) {
+	w, err := b.repl()
+	if err != nil {
+		return nil, err
+	}
+	defer w.stop()
+	files, err := w.attach(1)
+	if err != nil {
+		return nil, err
+	}
+	const debounce = 150e6 // nanoseconds, the default
+	empty, err := saves(files[0], 8)
+	if err != nil {
+		return nil, err
+	}
+	if err := lengthen(files[0], 10<<20); err != nil {
+		return nil, err
+	}
+	long, err := saves(files[0], 8)
+	if err != nil {
+		return nil, err
+	}
+	idle, err := idleCPU(w)
+	if err != nil {
+		return nil, err
+	}
+	return []line{
+		{name: "repl, save to reply", measured: empty, floor: debounce, goals: []goal{atMost(debounce + 30e6)}, note: "wall time; floor: the debounce"},
+		{name: "repl, save to reply, a log of 10 MB", measured: long, floor: debounce, goals: []goal{atMost(debounce + 50e6)}, note: "wall time; floor: the debounce"},
+		{name: "repl, idle for 5 s, CPU a second", measured: idle, goals: []goal{atMost(1e6)}, note: "one page, a log of 10 MB"},
+	}, nil
+}
+
+// saves appends requests to a log, one after the other, and takes the time until
+// each is answered.
+func saves(file string, n int) (float64, error) {
+	const reply = "```JSON\n2\n```"
+	var times []float64
+	for range n {
+		before, err := tailOf(file)
+		if err != nil {
+			return 0, err
+		}
+		begin := time.Now()
+		if err := appendTo(file, "```js\n1+1\n```\n"); err != nil {
+			return 0, err
+		}
+		for answered := false; !answered; {
+			if time.Since(begin) > 10*time.Second {
+				return 0, fmt.Errorf("no reply in %s", file)
+			}
+			now, err := tailOf(file)
+			if err != nil {
+				return 0, err
+			}
+			answered = strings.Count(now, reply) > strings.Count(before, reply)
+			time.Sleep(time.Millisecond)
+		}
+		times = append(times, float64(time.Since(begin)))
+	}
+	return median(times), nil
+}
+
+func appendTo(file, text string) error {
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+// tailOf is the last 64 KiB of a file.
+func tailOf(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-64<<10), 64<<10))
+	return string(text), err
+}
+
+// lengthen puts history in front of what a log's file holds.
+func lengthen(file string, bytesMore int) error {
+	old, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	exchange := []byte("> **agent** to page-0 at 10:00:00\n```js\n1+1\n```\n> **page-0** to agent at 10:00:00 (1ms)\n```JSON\n3\n```\n\n")
+	return os.WriteFile(file, append(bytes.Repeat(exchange, bytesMore/len(exchange)), old...), 0o600)
+}
+
+// idleCPU is the CPU time that the service takes in a second of rest.
+func idleCPU(w *replWorld) (float64, error) {
+	before, err := cpuOf(w.p.pid())
+	if err != nil {
+		return 0, err
+	}
+	time.Sleep(5 * time.Second)
+	after, err := cpuOf(w.p.pid())
+	return (after - before) / 5, err
+}
+
+// benchReplPages takes the memory of a service with 200 pages.
+func benchReplPages(b *bench) ([]line, error) {
+	w, err := b.repl()
+	if err != nil {
+		return nil, err
+	}
+	defer w.stop()
+	if _, err := w.attach(200); err != nil {
+		return nil, err
+	}
+	with, err := pss(w.p.pid())
+	return []line{{name: "repl, 200 pages, PSS", unit: megabytes, measured: with, goals: []goal{atMost(40e6)}, note: "over repl.sock"}}, err
+}
