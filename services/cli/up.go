@@ -25,46 +25,37 @@ of the directory that this is started in. A service that dies is started again.
 Logs go to stderr; Ctrl-C stops everything.`
 
 func (a *app) upCommand() *cobra.Command {
+	var file string
 	cmd := &cobra.Command{
 		Use: "up", Short: "keep a constellation of services running", Long: upLong, Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			if a.private != "" {
+			switch {
+			case a.private != "":
 				return a.keepPrivate(ctx)
+			case file != "":
+				return a.writeUp(file)
 			}
 			return a.up(ctx)
 		},
 	}
 	cmd.Flags().StringVar(&a.private, "private", "", "the directory of a constellation that was brought along")
+	cmd.Flags().StringVar(&file, "write", "", "only write the configuration of the services to this file, for units that start them")
 	cmd.Flags().MarkHidden("private") // cannot fail: the flag exists
+	cmd.Flags().MarkHidden("write")
 	return cmd
 }
 
 // up runs the user's own constellation until it is interrupted.
 func (a *app) up(ctx context.Context) error {
-	cfg, err := a.settings()
+	cfg, dir, err := a.ownConstellation()
 	if err != nil {
-		return err
-	}
-	dir, err := runtimeDir()
-	if err != nil {
-		return err
-	}
-	for _, name := range config.Services {
-		if !cfg.IsSet(name + ".socket") {
-			*cfg.SocketOf(name) = filepath.Join(dir, name+".sock")
-		}
-	}
-	if err := makeRuntimeDir(dir); err != nil {
 		return err
 	}
 	log := service.Logger(a.err, "up", cfg.Logging.Level)
 	for _, warning := range cfg.Warnings {
 		log.Warn(warning)
-	}
-	if cfg.Provider == "" && a.modelSet(cfg) != nil {
-		cfg.Provider = "auto"
 	}
 	services := config.Services
 	if why := readyRepl(cfg); why == nil {

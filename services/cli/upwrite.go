@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"path/filepath"
+
+	"zino/pkg/config"
+)
+
+// ownConstellation is the configuration of the user's own constellation, and
+// the directory of its sockets, which is there afterwards.
+func (a *app) ownConstellation() (cfg *config.Config, dir string, err error) {
+	if cfg, err = a.settings(); err != nil {
+		return nil, "", err
+	}
+	if dir, err = runtimeDir(); err != nil {
+		return nil, "", err
+	}
+	for _, name := range config.Services {
+		if !cfg.IsSet(name + ".socket") {
+			*cfg.SocketOf(name) = filepath.Join(dir, name+".sock")
+		}
+	}
+	if err := makeRuntimeDir(dir); err != nil {
+		return nil, "", err
+	}
+	if cfg.Provider == "" && a.modelSet(cfg) != nil {
+		cfg.Provider = "auto"
+	}
+	return cfg, dir, nil
+}
+
+// writeUp writes the configuration that the services of the user's own
+// constellation read to a file, for a supervisor that is not zino.
+func (a *app) writeUp(file string) error {
+	cfg, _, err := a.ownConstellation()
+	if err != nil {
+		return err
+	}
+	for _, warning := range cfg.Warnings {
+		a.say("Warning: %s", warning)
+	}
+	if cfg.API.Key != "" {
+		a.say("Warning: [api] key is not given to services that systemd starts; keep the key with: zino auth set openai")
+	}
+	return cfg.Write(file)
+}

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"zino/pkg/config"
+)
+
+// TestUpWrite writes what `zino up` would have its services read: the user's
+// keys, the sockets of this login, and no key of a provider.
+func TestUpWrite(t *testing.T) {
+	t.Parallel()
+	const model = "model = \"m1\"\n"
+	for _, test := range []struct {
+		name, file, said string
+		check            func(w world, c *config.Config) (got, want string)
+	}{
+		{
+			"sockets", model, "",
+			func(w world, c *config.Config) (string, string) {
+				return c.Daemon.Socket + " " + c.Mem.Socket + " " + c.Repl.Socket,
+					w.runtime + "/zino/daemon.sock " + w.runtime + "/zino/mem.sock " + w.runtime + "/zino/repl.sock"
+			},
+		},
+		{
+			"a socket of one's own", "[mem]\nsocket = \"/nowhere/m.sock\"\n", "",
+			func(_ world, c *config.Config) (string, string) { return c.Mem.Socket, "/nowhere/m.sock" },
+		},
+		{
+			"model and data", model, "",
+			func(w world, c *config.Config) (string, string) {
+				return c.Service.Model + " " + c.Mem.DataDir, "m1 " + w.home + "/.config/zino/data/mem"
+			},
+		},
+		{
+			"without a model", "", "",
+			func(_ world, c *config.Config) (string, string) { return c.Provider, "auto" },
+		},
+		{
+			"a key in the file", "[api]\nkey = \"sk-1\"\n",
+			"Warning: [api] key is not given to services that systemd starts; keep the key with: zino auth set openai\n",
+			func(_ world, c *config.Config) (string, string) { return c.API.Key, "" },
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			base := filepath.Join(w.home, ".config", "zino")
+			if err := os.MkdirAll(base, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(base, "config.toml"), []byte(test.file), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(w.runtime, "zino", "mem.toml")
+			status, out, said := run(t, w.command("up", "--write", file), "")
+			if status != 0 || out != "" || said != test.said {
+				t.Fatalf("status %d, said %q, printed %q", status, said, out)
+			}
+			cfg, err := config.Load(file, "mem")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := test.check(w, cfg); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+			if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("the file: %v, %v", info, err)
+			}
+		})
+	}
+}
+
+// TestUpWriteFails with one line that says why, and starts nothing.
+func TestUpWriteFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for file, want := range map[string]string{
+		"/nowhere/x.toml": "no such file or directory",
+		w.cwd:             "is a directory",
+	} {
+		status, out, said := run(t, w.command("up", "--write", file), "")
+		if status != 1 || out != "" || strings.Count(said, "\n") != 1 || !strings.Contains(said, want) {
+			t.Errorf("%s: status %d, said %q, printed %q", file, status, said, out)
+		}
+	}
+}
