@@ -69,13 +69,14 @@ const show = (value, depth = 5, count = 300, size = 1 << 14) => {
   });
   const record = (v, pad) => {
     const name = tried(() => slot(slot(proto(v), "constructor").value, "name").value);
+    const seen = { __proto__: null };
     return list((typeof name !== "string" || name === "Object" ? "" : odd(name + " ")) + "{", "}", pad, add => {
       // What the browser's objects hold is in getters of their prototypes.
       for (let o = v; o && (o === v || proto(o)); o = proto(o)) {
         const keys = ownKeys(o);
         for (let i = 0; i < keys.length; i++) {
           const d = slot(o, keys[i]);
-          if (d?.enumerable && (o === v || native(d.get))) add(() => walk(keys[i]) + ":" + property(v, d, pad));
+          if (d?.enumerable && (o === v || native(d.get)) && !seen[keys[i]]) seen[keys[i]] = add(() => walk(keys[i]) + ":" + property(v, d, pad));
         }
       }
     });

@@ -1,9 +1,8 @@
 // Events wait in a queue, the oldest going first when there are too many.
-let queue = bare(), held = 0, lost = 0, timer, inside;
-const sizeOf = e => e.message.length + e.stack.length;
+let queue = bare(), lost = 0, timer, inside;
 const keep = (type, level, message, stack = "") => {
-  const e = { __proto__: null, type, level, ts: sub(call(toTimeString, new Date()), 0, 8), message: short(message, 1 << 14), stack };
-  for (queue[queue.length] = e, held += sizeOf(e); queue.length > 100 || held > 1 << 18; lost++) held -= sizeOf(call(shift, queue));
+  queue[queue.length] = { __proto__: null, type, level, ts: sub(call(toTimeString, new Date()), 0, 8), message: short(message, 1 << 14), stack };
+  if (queue.length > 100) call(shift, queue), lost++;
   timer ||= setTimeout(flush, 200);
 };
 
@@ -35,6 +34,9 @@ const capture = level => {
 };
 capture("log"), capture("info"), capture("warn"), capture("error");
 
-const caught = (type, e, message) => keep(type, "error", message, tried(isError, 0, e) ? short(failure(e), 1 << 13) : "");
+const caught = (type, e, message) => {
+  const stack = tried(isError, 0, e) ? failure(e) : "";
+  keep(type, "error", stack ? sub(stack, 0, call(indexOf, stack + "\n", "\n")) : message, short(stack, 1 << 13));
+};
 listen(G, "error", e => caught("window.onerror", e.error, e.message + " (" + e.filename + ":" + e.lineno + ")"));
 listen(G, "unhandledrejection", e => caught("unhandledrejection", e.reason, failure(e.reason)));

@@ -26,9 +26,9 @@ const hello = () => {
 const flush = () => {
   timer = 0;
   if (!live || !queue.length) return;
-  if (lost) keep("console", "warn", lost + " earlier events were not kept");
+  if (lost) keep("console", "warn", lost + 1 + " earlier events were not kept");
   put("events", { events: queue });
-  queue = bare(), held = lost = 0;
+  queue = bare(), lost = 0;
 };
 
 const receive = ({ type, id: given, job, code }) => {
