@@ -1,0 +1,233 @@
+package cgroup
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// openTree opens this host's tree. Where there is none, the error must say why:
+// that is what is tested then.
+func openTree(t *testing.T) (*Tree, bool) {
+	t.Helper()
+	tree, err := Open()
+	if err != nil {
+		if err.Error() == "" {
+			t.Error("no reason is given")
+		}
+		t.Logf("NO CONTROL GROUPS HERE: %v", err)
+		return nil, false
+	}
+	t.Cleanup(func() {
+		if err := tree.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return tree, true
+}
+
+// newGroup makes a group that the test removes.
+func newGroup(t *testing.T, tree *Tree, l Limits) *Group {
+	t.Helper()
+	g, err := tree.New(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// in starts a command in a group.
+func in(t *testing.T, g *Group, script string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", script)
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(g.File().Fd())}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
+func TestGroupEndsAll(t *testing.T) {
+	tree, ok := openTree(t)
+	if !ok {
+		return
+	}
+	for name, end := range map[string]func(g *Group) error{
+		"kill":    (*Group).Kill,
+		"kill at": func(g *Group) error { return KillAt(int(g.File().Fd())) },
+		"remove":  func(g *Group) error { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGroup(t, tree, Limits{})
+			cmd := in(t, g, "trap '' TERM HUP INT; setsid sleep 1000 & (setsid sleep 1000 &) ; sleep 1000; :")
+			dir := g.dir
+			killed := make(chan error, 1)
+			go func() {
+				err := end(g)
+				if name == "remove" {
+					err = g.Remove()
+				}
+				killed <- err
+			}()
+			_ = cmd.Wait() // it was killed
+			if err := <-killed; err != nil {
+				t.Error(err)
+			}
+			if name != "remove" {
+				if err := g.Remove(); err != nil {
+					t.Error(err)
+				}
+			}
+			if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s is still there: %v", dir, err)
+			}
+		})
+	}
+}
+
+func TestUsage(t *testing.T) {
+	tree, ok := openTree(t)
+	if !ok {
+		return
+	}
+	g := newGroup(t, tree, Limits{})
+	if err := in(t, g, "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done").Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if u := g.Usage(); u.CPU <= 0 || u.OutOfMemory != 0 || u.TasksDenied != 0 {
+		t.Errorf("got %+v", u)
+	}
+	if err := g.Remove(); err != nil {
+		t.Error(err)
+	}
+	if u := g.Usage(); u != (Usage{Peak: -1}) {
+		t.Errorf("of a group that is gone: %+v", u)
+	}
+}
+
+// Each limit is enforced, or it is named as one that is not.
+func TestLimits(t *testing.T) {
+	tree, ok := openTree(t)
+	if !ok {
+		return
+	}
+	all := Limits{Memory: 32 << 20, Tasks: 8, CPU: 0.5}
+	unlimited := tree.Unlimited(all)
+	t.Logf("NOT ENFORCED HERE: %q", unlimited)
+	g := newGroup(t, tree, all)
+	defer func() {
+		if err := g.Remove(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for name, file := range map[string]string{Memory: "memory.max", Tasks: "pids.max", CPU: "cpu.max"} {
+		set := words(g.dir, file)
+		if enforced := !slices.Contains(unlimited, name); enforced != (len(set) > 0 && set[0] != "max") {
+			t.Errorf("%s: enforced %v, %s is %q", name, enforced, file, set)
+		}
+	}
+	cmd := in(t, g, "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 0.2 & done 2>/dev/null; wait")
+	_ = cmd.Wait() // a shell that cannot fork fails
+	if denied := g.Usage().TasksDenied > 0; denied == slices.Contains(unlimited, Tasks) {
+		t.Errorf("12 processes were denied: %v, not enforced: %q", denied, unlimited)
+	}
+}
+
+func TestUnlimitedNamesOnlyWhatIsAskedFor(t *testing.T) {
+	tree, ok := openTree(t)
+	if !ok {
+		return
+	}
+	if got := tree.Unlimited(Limits{}); len(got) > 0 {
+		t.Errorf("got %q", got)
+	}
+	if got := (Limits{Memory: 1, Tasks: 1, CPU: 1}).Names(); !slices.Equal(got, []string{Memory, Tasks, CPU}) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// What a dead process left is ended and removed; what a living one has stays.
+func TestSweep(t *testing.T) {
+	tree, ok := openTree(t)
+	if !ok {
+		return
+	}
+	living := newGroup(t, tree, Limits{})
+	dead, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := newGroup(t, dead, Limits{})
+	cmd := in(t, left, "setsid sleep 1000; :")
+	if err := errors.Join(left.File().Close(), dead.lock.Close()); err != nil { // as if it had been killed
+		t.Fatal(err)
+	}
+	swept := make(chan error, 1)
+	go func() {
+		_, err := Open()
+		swept <- err
+	}()
+	_ = cmd.Wait() // it was killed
+	if err := <-swept; err != nil {
+		t.Error(err)
+	}
+	if alive(dead.dir) || !alive(living.dir) {
+		t.Errorf("the dead's is there: %v, the living's: %v", alive(dead.dir), alive(living.dir))
+	}
+	if err := living.Remove(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A tree that somebody removed is made anew; groups in groups are removed.
+func TestTreeRemovedMeanwhile(t *testing.T) {
+	tree, ok := openTree(t)
+	if !ok {
+		return
+	}
+	g := newGroup(t, tree, Limits{})
+	if err := os.Mkdir(filepath.Join(g.dir, "inner"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(g.Remove(), os.Remove(tree.dir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := newGroup(t, tree, Limits{}).Remove(); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(tree.Close(), tree.Close()); err != nil {
+		t.Errorf("closed twice: %v", err)
+	}
+}
+
+func TestSweepLeavesWhatIsLocked(t *testing.T) {
+	home := t.TempDir()
+	dir := filepath.Join(home, prefix+"1-x")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(dir)
+	if err == nil {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sweep(home); err != nil || !alive(dir) {
+		t.Errorf("locked: %v, there: %v", err, alive(dir))
+	}
+	f.Close()
+	if err := sweep(home); err != nil || alive(dir) {
+		t.Errorf("free: %v, there: %v", err, alive(dir))
+	}
+	if err := sweep(filepath.Join(home, "gone")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no home: %v", err)
+	}
+}

@@ -1,0 +1,166 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// removeLimit is how long a group is waited for to become empty.
+const removeLimit = 2 * time.Second
+
+// period is the time over which the kernel counts the use of processors, in
+// microseconds: its own default.
+const period = 100_000
+
+// Group is the group of one run.
+type Group struct {
+	dir  string
+	file *os.File
+}
+
+// Usage is what a group has taken.
+type Usage struct {
+	CPU         time.Duration
+	Peak        int64 // bytes of memory at a time; -1: unknown
+	OutOfMemory int64 // processes that the kernel ended for the limit of memory
+	TasksDenied int64 // processes and threads that the limit of tasks prevented
+}
+
+func open(dir string) (*Group, error) {
+	f, err := os.Open(dir)
+	return &Group{dir, f}, err
+}
+
+// File is the group's directory. As SysProcAttr.CgroupFD it has a process begin
+// its life in the group. It stays the group's.
+func (g *Group) File() *os.File { return g.file }
+
+// limit sets the limits that are enforced here.
+func (g *Group) limit(l Limits, enforced map[string]bool) error {
+	var errs []error
+	set := func(name string, wanted bool, file, value string) {
+		if wanted && enforced[name] {
+			errs = append(errs, write(g.dir, file, value))
+		}
+	}
+	set(Memory, l.Memory > 0, "memory.max", strconv.FormatInt(l.Memory, 10))
+	set(Tasks, l.Tasks > 0, "pids.max", strconv.Itoa(l.Tasks))
+	set(CPU, l.CPU > 0, "cpu.max", fmt.Sprintf("%d %d", max(1000, int64(l.CPU*period)), period))
+	if l.Memory > 0 && enforced[Memory] {
+		// Without swap the file is not there.
+		if err := write(g.dir, "memory.swap.max", "0"); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Kill ends all processes of the group, also those that are being born.
+func (g *Group) Kill() error { return write(g.dir, "cgroup.kill", "1") }
+
+// KillAt is Kill for whoever has just the descriptor of a group's directory.
+func KillAt(fd int) error {
+	file, err := unix.Openat(fd, "cgroup.kill", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(file)
+	_, err = unix.Write(file, []byte("1"))
+	return err
+}
+
+// Usage reads what the group has taken so far.
+func (g *Group) Usage() Usage {
+	stat, memory, tasks := g.numbers("cpu.stat"), g.numbers("memory.events"), g.numbers("pids.events")
+	u := Usage{
+		CPU:  time.Duration(stat["usage_usec"]) * time.Microsecond,
+		Peak: -1, OutOfMemory: memory["oom_kill"], TasksDenied: tasks["max"],
+	}
+	if peak := words(g.dir, "memory.peak"); len(peak) == 1 {
+		if n, err := strconv.ParseInt(peak[0], 10, 64); err == nil {
+			u.Peak = n
+		}
+	}
+	return u
+}
+
+// numbers reads a file of the group, none if it is not there.
+func (g *Group) numbers(file string) map[string]int64 {
+	text, err := os.ReadFile(filepath.Join(g.dir, file))
+	if err != nil {
+		return nil
+	}
+	return parseNumbers(string(text))
+}
+
+// parseNumbers reads lines of a name and a number each.
+func parseNumbers(text string) map[string]int64 {
+	numbers := map[string]int64{}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		if n, err := strconv.ParseInt(value, 10, 64); err == nil && n >= 0 && name != "" {
+			numbers[name] = n
+		}
+	}
+	return numbers
+}
+
+// Remove ends what is left in the group and removes it.
+func (g *Group) Remove() error {
+	return errors.Join(remove(g.dir), g.file.Close())
+}
+
+// remove removes a group with all that is in it.
+func remove(dir string) error {
+	err := os.Remove(dir)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := write(dir, "cgroup.kill", "1"); err != nil {
+		return err
+	}
+	if err := awaitEmpty(dir, removeLimit); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	errs := []error{err}
+	for _, e := range entries {
+		if e.IsDir() { // code that is not confined can make groups
+			errs = append(errs, remove(filepath.Join(dir, e.Name())))
+		}
+	}
+	return errors.Join(append(errs, os.Remove(dir))...)
+}
+
+// awaitEmpty waits until a group holds no process.
+func awaitEmpty(dir string, limit time.Duration) error {
+	events, err := os.Open(filepath.Join(dir, "cgroup.events"))
+	if err != nil {
+		return err
+	}
+	defer events.Close()
+	for end := time.Now().Add(limit); ; {
+		var text [256]byte
+		n, err := events.ReadAt(text[:], 0)
+		if n == 0 {
+			return err
+		}
+		if parseNumbers(string(text[:n]))["populated"] == 0 {
+			return nil
+		}
+		if !time.Now().Before(end) {
+			return fmt.Errorf("%s: its processes cannot be killed: look for those in state D", dir)
+		}
+		change := []unix.PollFd{{Fd: int32(events.Fd()), Events: unix.POLLPRI}}
+		// The kernel marks the file at each change; what it says is read anew anyway.
+		_, _ = unix.Poll(change, int(time.Until(end).Milliseconds())+1)
+	}
+}
