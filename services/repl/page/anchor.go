@@ -26,7 +26,7 @@ func (s *step) setAnchor(text []byte, i int) {
 // find finds where the file is settled. Otherwise it says what it needs, or there
 // is nothing to be done.
 func (s *step) find() bool {
-	if s.seen {
+	if s.seen && s.view.Scan == nil {
 		switch found, need := s.known(); {
 		case need:
 			return false

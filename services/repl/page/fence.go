@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -105,10 +106,5 @@ func runs(info, lang string) bool {
 	if first == "" || first == lang {
 		return true
 	}
-	for _, l := range labels[lang] {
-		if l == first {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(labels[lang], first)
 }

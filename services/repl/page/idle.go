@@ -43,9 +43,10 @@ func (s *step) request(l *layout, c chunk) {
 	s.accept(l, c)
 }
 
-// tidy reports whether the footer is there and nothing stands below it.
+// tidy reports whether the footer is there, below a blank line, and nothing stands
+// below it.
 func (l *layout) tidy() bool {
-	return len(l.footers) == 1 && isBlank(l.text[l.below():]) && hasEnd(l.text)
+	return len(l.footers) == 1 && isBlank(l.text[l.below():]) && hasEnd(l.text) && endsBlank(l.text[:l.above()])
 }
 
 // tidy puts the footer below text that does not run, once that is final.

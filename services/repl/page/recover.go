@@ -172,13 +172,13 @@ func (s *step) byHeader() int {
 			at = s.afterReply(l.next)
 		}
 	}
-	for _, b := range s.layoutOf(s.text, head.from).code(at, len(s.text)) {
-		if !s.old(b) {
-			at = b.next
-		} else if at == head.next {
-			return -1
-		}
-		break
+	blocks := s.layoutOf(s.text, head.from).code(at, len(s.text))
+	switch {
+	case len(blocks) == 0:
+	case !s.old(blocks[0]):
+		at = blocks[0].next
+	case at == head.next:
+		return -1
 	}
 	s.cutShown(at)
 	return at
@@ -232,7 +232,7 @@ func (s *step) cutShown(at int) {
 // the ones given; else the place itself. Line ends make no difference.
 func sameLines(text []byte, at int, want string) int {
 	i := at
-	for _, w := range strings.Split(strings.TrimSuffix(want, "\n"), "\n") {
+	for w := range strings.SplitSeq(strings.TrimSuffix(want, "\n"), "\n") {
 		l := lineAt(text, i)
 		if want == "" || string(text[l.from:l.end]) != strings.TrimSuffix(w, "\r") {
 			return at

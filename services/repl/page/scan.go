@@ -48,8 +48,9 @@ type scanner struct {
 	pos  int64
 	cr   bool // the last byte was a CR, which may be half a line end
 
-	fence fence
-	safe  int64 // the last place outside of fences
+	fence  fence
+	safe   int64 // the last place outside of fences
+	inside bool  // the state before the last line
 
 	footer  int64 // the first behind the last mark
 	request int64 // the first exact header behind the last mark
@@ -110,6 +111,7 @@ func (s *scanner) take() {
 		s.scan.utf16 = isUTF16(text)
 		text = bytes.TrimPrefix(text, []byte(bom))
 	}
+	s.inside = s.fence.char != 0
 	switch s.fence.step(text) {
 	case outside:
 		s.safe = s.at
@@ -164,8 +166,11 @@ func (s *scanner) close() *Scan {
 		s.cr = false
 		s.ended("\n")
 	}
-	if len(s.line) > 0 {
+	if safe := s.safe; len(s.line) > 0 {
 		s.take()
+		if s.fence.char == 0 && s.inside {
+			s.safe = safe // the line that closes it may grow
+		}
 	}
 	if s.scan.eol == "" {
 		s.scan.eol = "\n"
