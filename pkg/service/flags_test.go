@@ -58,6 +58,8 @@ func TestFlagsRefused(t *testing.T) {
 		{"unknown flag", []string{"--nope"}, "", 2, "zino-mem: flag provided but not defined: -nope; try zino-mem --help"},
 		{"no value", []string{"--config"}, "", 2, "zino-mem: flag needs an argument: -config; try zino-mem --help"},
 		{"an argument", []string{"-c", "ZINO.toml", "start"}, "", 2, `zino-mem: unexpected argument "start"; try zino-mem --help`},
+		{"no time", []string{"--idle-exit", "soon"}, "", 2, `zino-mem: invalid value "soon" for flag -idle-exit: parse error; try zino-mem --help`},
+		{"a time that has passed", []string{"--idle-exit", "-1s"}, "", 2, "zino-mem: --idle-exit -1s: it must not be negative; try zino-mem --help"},
 		{"no such file", []string{"-c", "missing.toml"}, "", 1, "zino-mem: cannot read the configuration: open "},
 		{"no TOML", []string{"-c", "ZINO.toml"}, "[mem", 1, "zino-mem: "},
 		{"an own key mistyped", []string{"-c", "ZINO.toml"}, "[mem]\nsokcet = 1\n", 1, "zino-mem: "},

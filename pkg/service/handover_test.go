@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -58,6 +59,10 @@ func TestHandedOver(t *testing.T) {
 		{"by the file's name", []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=x:mem.sock"}, 1},
 		{"the only one, no names", []string{"LISTEN_FDS=1"}, 0},
 		{"the only one, called unknown", []string{"LISTEN_FDS=1", "LISTEN_FDNAMES=unknown"}, 0},
+		{"the first of two that have its name", []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=mem:mem"}, 0},
+		{"the second of them", []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=mem:mem.sock"}, 1},
+		{"beside one that it takes itself", []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=http:mem"}, 1},
+		{"one that it takes itself", []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=http:mem"}, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -143,6 +148,44 @@ func TestHandedOverTCP(t *testing.T) {
 	}
 	if want := "zino-mem: what was handed over for mem is a tcp socket, not a Unix one\n"; c.said.String() != want {
 		t.Errorf("said %q, want %q", c.said, want)
+	}
+}
+
+// TestHandedOverPid is handed a socket as systemd does it: with the pid.
+func TestHandedOverPid(t *testing.T) {
+	p := newParent(t, "a")
+	c := p.command(t, "LISTEN_FDS=1", "LISTEN_FDNAMES=mem")
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Path, c.Args = sh, append([]string{"sh", "-c", `LISTEN_PID=$$ exec "$@"`, "sh"}, c.Args...)
+	c.start().listening()
+	if err := call(p.paths[0], holdRequest{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestInheritedNone is nil where nothing has that name, and tells what is
+// wrong with what was handed over.
+func TestInheritedNone(t *testing.T) {
+	if l, err := Inherited("http"); l != nil || err != nil {
+		t.Errorf("%v, %v", l, err)
+	}
+	p := newParent(t)
+	f, err := os.Create(filepath.Join(p.dir, "plain"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p.files = []*os.File{f}
+	c := p.command(t, "LISTEN_FDS=1", "LISTEN_FDNAMES=http").start()
+	if status := c.status(); status != 1 {
+		t.Errorf("status %d, want 1", status)
+	}
+	oneLine(t, c.said.String())
+	if !strings.HasPrefix(c.said.String(), "zino-mem: what was handed over for http is not a listening socket: ") {
+		t.Errorf("said %q", c.said)
 	}
 }
 

@@ -6,95 +6,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 )
-
-// listen returns the listener that was handed over for the service of that
-// name, or opens the socket at path itself.
-func listen(name, path string) (net.Listener, error) {
-	files, err := handedOver()
-	if err != nil {
-		return nil, err
-	}
-	if len(files) == 0 {
-		return Listen(path)
-	}
-	defer func() {
-		for _, f := range files {
-			f.Close()
-		}
-	}()
-	f, err := pick(name, files)
-	if err != nil {
-		return nil, err
-	}
-	l, err := net.FileListener(f) // which leaves the socket's file to whoever made it
-	if err != nil {
-		return nil, fmt.Errorf("what was handed over for %s is not a listening socket: %w", name, err)
-	}
-	if _, ok := l.(*net.UnixListener); !ok {
-		l.Close()
-		return nil, fmt.Errorf("what was handed over for %s is a %s socket, not a Unix one", name, l.Addr().Network())
-	}
-	return l, nil
-}
-
-// firstFD is the first descriptor that a parent hands over: sd_listen_fds(3).
-const firstFD = 3
-
-// handedOver takes the descriptors that the parent passed (the protocol of
-// sd_listen_fds(3); go-systemd's package for it would bring all of TLS into
-// every service's memory). A Go parent cannot know the child's pid before it
-// starts it: where LISTEN_PID is absent we are the ones that are meant.
-func handedOver() ([]*os.File, error) {
-	count, pid, names := take("LISTEN_FDS"), take("LISTEN_PID"), strings.Split(take("LISTEN_FDNAMES"), ":")
-	if count == "" || pid != "" && pid != strconv.Itoa(os.Getpid()) {
-		return nil, nil
-	}
-	n, err := strconv.Atoi(count)
-	if err != nil || n < 0 || n > 1000 {
-		return nil, fmt.Errorf("LISTEN_FDS=%q does not say how many sockets were handed over", count)
-	}
-	files := make([]*os.File, n)
-	for i := range files {
-		name := unnamed
-		if i < len(names) && names[i] != "" {
-			name = names[i]
-		}
-		syscall.CloseOnExec(firstFD + i)
-		files[i] = os.NewFile(uintptr(firstFD+i), name)
-	}
-	return files, nil
-}
-
-// unnamed is what systemd calls a socket that has no name.
-const unnamed = "unknown"
-
-// take reads a variable that is meant for this process only, and unsets it.
-func take(name string) string {
-	value := os.Getenv(name)
-	os.Unsetenv(name)
-	return value
-}
-
-// pick finds the service's socket among what was handed over: by its name, or
-// the only one if it has none.
-func pick(name string, files []*os.File) (*os.File, error) {
-	names := make([]string, len(files))
-	for i, f := range files {
-		if f.Name() == name || f.Name() == "zino-"+name+".socket" || f.Name() == name+".sock" {
-			return f, nil
-		}
-		names[i] = strconv.Quote(f.Name())
-	}
-	if len(files) == 1 && files[0].Name() == unnamed {
-		return files[0], nil
-	}
-	return nil, fmt.Errorf("the sockets handed over are named %s, none %q: see FileDescriptorName= of the socket unit", strings.Join(names, ", "), name)
-}
 
 // Listen opens a Unix socket at path, mode 0660, and makes its directory. A
 // socket on which another process answers is an error; a stale one is removed.

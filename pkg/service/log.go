@@ -9,19 +9,22 @@ import (
 	"syscall"
 )
 
-// Logger returns the log of a program: text on w, with the program's name. The
-// level is $ZINO_LOG_LEVEL, else the configured one, else INFO. Where w is the
-// journal, which has the time already, the time is left out.
+// Logger returns the log of a program: fields in the journal where w is the
+// stream that leads there, else text on w, with the program's name. The level
+// is $ZINO_LOG_LEVEL, else the configured one, else INFO.
 func Logger(w io.Writer, name, configured string) *slog.Logger {
 	return newLogger(w, name, level(configured))
 }
 
 func newLogger(w io.Writer, name string, level slog.Leveler) *slog.Logger {
-	options := &slog.HandlerOptions{Level: level}
+	var handler slog.Handler = slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})
 	if isJournal(w) {
-		options.ReplaceAttr = withoutTime
+		// Where the journal takes no fields, it takes the text, without the time
+		// that it notes itself.
+		text := slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: withoutTime})
+		handler = newJournal(journalSocket, "zino-"+name, text)
 	}
-	return slog.New(slog.NewTextHandler(w, options)).With("service", name)
+	return slog.New(handler).With("service", name)
 }
 
 // isJournal reports whether w is the stream that systemd connected to the

@@ -29,7 +29,8 @@ const patience = 20 * time.Second
 var hold = proto.Method[holdRequest, holdReply]{Service: "mem", Type: "hold", Reply: "held"}
 
 type holdRequest struct {
-	Gate string `json:"gate"`
+	Gate  string `json:"gate"`
+	Stuck bool   `json:"stuck"` // with what the stats need as well
 }
 
 type holdReply struct {
@@ -41,11 +42,30 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	cfg, log := Start("mem")
+	second, err := Inherited("http")
+	Fail("mem", err)
+	if second != nil {
+		go newHolder(log).Serve(second)
+	}
+	Fail("mem", Serve(newHolder(log), "mem", cfg.Mem.Socket, log))
+}
+
+// newHolder is a service with the method hold.
+func newHolder(log *slog.Logger) *rpc.Server {
 	s := rpc.NewServer("mem", log)
+	var state sync.Mutex
 	rpc.Handle(s, hold, func(ctx context.Context, req holdRequest) (holdReply, error) {
+		if req.Stuck {
+			state.Lock()
+			defer state.Unlock()
+		}
 		return holdReply{os.Environ()}, wait(ctx, req.Gate)
 	})
-	Fail("mem", Serve(s, "mem", cfg.Mem.Socket, log))
+	s.OnStats(func(*proto.Stats) {
+		state.Lock()
+		defer state.Unlock()
+	})
+	return s
 }
 
 func wait(ctx context.Context, gate string) error {
@@ -170,13 +190,23 @@ type held struct {
 // holdOne sends a request and returns when it has arrived.
 func holdOne(t *testing.T, socket string) *held {
 	t.Helper()
+	return holdWith(t, socket, holdRequest{})
+}
+
+// holdWith sends req, does what comes then, and returns when it has arrived.
+func holdWith(t *testing.T, socket string, req holdRequest, then ...func()) *held {
+	t.Helper()
 	l, err := net.Listen("unix", filepath.Join(shortDir(t), "g"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
 	h := &held{answer: make(chan error, 1)}
-	go func() { h.answer <- call(socket, holdRequest{Gate: l.Addr().String()}) }()
+	req.Gate = l.Addr().String()
+	go func() { h.answer <- call(socket, req) }()
+	for _, do := range then {
+		do()
+	}
 	if err := l.(*net.UnixListener).SetDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}

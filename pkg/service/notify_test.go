@@ -129,10 +129,10 @@ func TestWatchdog(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", s.path)
 	t.Setenv("WATCHDOG_USEC", "100000")
 	done := make(chan struct{})
-	go func() { watchdog(t.Context(), "mem", l.Addr().String(), discard()); close(done) }()
+	go func() { newWatchdog("mem", l.Addr().String(), discard()).watch(t.Context()); close(done) }()
 	t.Cleanup(func() { <-done }) // after the context of the test has ended
 
-	answerPing(t, l)
+	answer(t, l, pong, stats)
 	if told := s.next(); told != "WATCHDOG=1" {
 		t.Fatalf("told %q", told)
 	}
@@ -140,14 +140,22 @@ func TestWatchdog(t *testing.T) {
 		nc := accept(t, l)
 		defer nc.Close()
 	}
+	for range 3 {
+		answer(t, l, pong) // and no stats
+	}
 	if told := s.rest(); len(told) > 0 {
 		t.Errorf("a service that hangs is fed: %q", told)
 	}
 	for answered := false; !answered; { // those that were given up come first
-		answerPing(t, l)
+		answer(t, l, pong, `{"type":"error","message":"no stats here","code":"unknown"}`)
 		answered = len(s.rest()) > 0
 	}
 }
+
+const (
+	pong  = `{"type":"pong","service":"mem","version":"dev","proto":1,"uptime_s":0}`
+	stats = `{"type":"stats","service":"mem","uptime_s":0,"requests":0,"errors":0,"in_flight":0,"connections":1,"heap_bytes":0,"problems":[]}`
+)
 
 func accept(t *testing.T, l net.Listener) net.Conn {
 	t.Helper()
@@ -161,18 +169,90 @@ func accept(t *testing.T, l net.Listener) net.Conn {
 	return nc
 }
 
-func answerPing(t *testing.T, l net.Listener) {
+// answer accepts a connection and answers its requests with the packets.
+func answer(t *testing.T, l net.Listener, packets ...string) {
 	t.Helper()
 	nc := accept(t, l)
-	defer nc.Close()
-	if _, err := wire.NewReader(nc).Next(); err != nil {
-		return // it was given up meanwhile
+	t.Cleanup(func() { nc.Close() })
+	in := wire.NewReader(nc)
+	for _, packet := range packets {
+		if _, err := in.Next(); err != nil {
+			return // it was given up meanwhile
+		}
+		frame, err := wire.AppendFrame(nil, []byte(packet))
+		if err != nil {
+			t.Fatal(err)
+		}
+		nc.Write(frame) // an error: it was given up meanwhile
 	}
-	frame, err := wire.AppendFrame(nil, []byte(`{"type":"pong","service":"mem","version":"dev","proto":1,"uptime_s":0}`))
-	if err != nil {
-		t.Fatal(err)
+}
+
+// TestWatchdogStuck does not feed the watchdog of a process whose handlers are
+// stuck, although it accepts and answers pings.
+func TestWatchdogStuck(t *testing.T) {
+	s := newSupervisor(t)
+	c := command(t, shortDir(t), socketOnly)
+	c.Env = append(c.Env, "NOTIFY_SOCKET="+s.path, "WATCHDOG_USEC=200000")
+	c.start()
+	for _, want := range []string{"READY=1", "WATCHDOG=1"} {
+		if told := s.next(); told != want {
+			t.Fatalf("told %q, want %q", told, want)
+		}
 	}
-	nc.Write(frame) // an error: it was given up meanwhile
+	h := holdWith(t, c.socket, holdRequest{Stuck: true})
+	c.says("no answer on the own socket")
+	s.rest()
+	until(t, "it is asked again, in vain", func() bool { return strings.Count(c.said.String(), "no answer") > 2 })
+	if told := s.rest(); len(told) > 0 {
+		t.Errorf("a service that hangs is fed: %q", told)
+	}
+	h.gate.Close()
+	if told := s.next(); told != "WATCHDOG=1" {
+		t.Errorf("told %q when it went on", told)
+	}
+}
+
+// TestWatchdogDrain feeds the watchdog of a process that is ending.
+func TestWatchdogDrain(t *testing.T) {
+	s := newSupervisor(t)
+	c := command(t, shortDir(t), socketOnly)
+	c.Env = append(c.Env, "NOTIFY_SOCKET="+s.path, "WATCHDOG_USEC=50000")
+	c.start().listening()
+	h := holdOne(t, c.socket)
+	c.signal(syscall.SIGTERM)
+	for s.next() != "STOPPING=1" {
+	}
+	for range 3 {
+		if told := s.next(); told != "WATCHDOG=1" {
+			t.Errorf("told %q", told)
+		}
+	}
+	h.gate.Close()
+	if status := c.status(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+}
+
+// TestNotifyReload says when the configuration is read again, and when that is
+// over, whatever came of it.
+func TestNotifyReload(t *testing.T) {
+	s := newSupervisor(t)
+	c := command(t, shortDir(t), socketOnly)
+	c.Env = append(c.Env, "NOTIFY_SOCKET="+s.path)
+	c.start().listening()
+	if told := s.next(); told != "READY=1" {
+		t.Fatalf("told %q", told)
+	}
+	for _, text := range []string{socketOnly, "[mem\n"} {
+		rewrite(t, filepath.Join(c.Dir, "ZINO.toml"), text)
+		c.signal(syscall.SIGHUP)
+		if told := s.next(); !strings.HasPrefix(told, "RELOADING=1\nMONOTONIC_USEC=") {
+			t.Errorf("told %q", told)
+		}
+		if told := s.next(); told != "READY=1" {
+			t.Errorf("told %q at the end", told)
+		}
+	}
 }
 
 // TestWatchdogOfAnother is not for this process, or not wanted at all.
@@ -190,7 +270,7 @@ func TestWatchdogOfAnother(t *testing.T) {
 			if env[1] == "" {
 				os.Unsetenv("WATCHDOG_PID")
 			}
-			watchdog(t.Context(), "mem", "/nowhere", discard()) // returns
+			newWatchdog("mem", "/nowhere", discard()).watch(t.Context()) // returns
 			if told := s.rest(); len(told) > 0 {
 				t.Errorf("told %q", told)
 			}
@@ -205,7 +285,7 @@ func TestListenAndServe(t *testing.T) {
 	if _, err := ListenAndServe(server, "mem", path); err != nil {
 		t.Fatal(err)
 	}
-	if err := ping(t.Context(), "mem", path, patience); err != nil {
+	if err := (watchdog{"mem", path, 2 * patience, discard()}).ask(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if err := server.Shutdown(t.Context()); err != nil {

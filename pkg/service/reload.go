@@ -4,8 +4,11 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
+
+	"github.com/coreos/go-systemd/v22/daemon"
 
 	"zino/pkg/config"
 )
@@ -34,8 +37,15 @@ func reloadOnHangup(name, flag string, log *slog.Logger) {
 	signal.Notify(hangups, syscall.SIGHUP)
 	go func() {
 		for range hangups {
+			told := ready.Load()
+			if told { // "reloading" is followed by "ready", whatever comes of it
+				notify(log, daemon.SdNotifyReloading+"\n"+strings.TrimSpace(daemon.SdNotifyMonotonicUsec()))
+			}
 			if err := reload(name, flag, log); err != nil {
 				log.Error("the configuration stays as it was", "error", err)
+			}
+			if told {
+				notify(log, daemon.SdNotifyReady)
 			}
 		}
 	}()

@@ -1,13 +1,11 @@
 // Package service is the life of a process: flags, log, sockets, readiness,
-// watchdog, drain. It knows that services exist and nothing of what they do.
+// callers, watchdog, drain, and the end of one that nobody uses. It knows that
+// services exist and nothing of what they do.
 package service
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -20,41 +18,22 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/rpc"
-	"zino/proto"
 )
 
 // drainLimit is how long requests in flight may go on after SIGTERM.
 const drainLimit = 20 * time.Second
 
-// Start reads the flags --config/-c and --version of the service of that short
-// name, its configuration, and opens its log. What cannot go on ends the
-// process: status 1 for the configuration, 2 for the flags.
+// Start reads the flags of the service of that short name, which --help lists,
+// and its configuration, and opens its log. What cannot go on ends the process:
+// status 1 for the configuration, 2 for the flags.
 func Start(name string) (*config.Config, *slog.Logger) {
 	program := "zino-" + name
-	flags := flag.NewFlagSet(program, flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	var file string
-	flags.StringVar(&file, "config", "", "")
-	flags.StringVar(&file, "c", "", "")
-	version := flags.Bool("version", false, "")
-	err := flags.Parse(os.Args[1:])
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Printf(usage, program)
-		os.Exit(0)
-	case err != nil:
-		exit(2, program, fmt.Errorf("%w; try %s --help", err, program))
-	case flags.NArg() > 0:
-		exit(2, program, fmt.Errorf("unexpected argument %q; try %s --help", flags.Arg(0), program))
-	case *version:
-		fmt.Println(program, rpc.Build)
-		os.Exit(0)
-	}
-	cfg, err := load(name, file)
+	asked = readFlags(program, os.Args[1:])
+	cfg, err := load(name, asked.config)
 	if err != nil {
 		exit(1, program, err)
 	}
-	return cfg, openLog(name, file, cfg)
+	return cfg, openLog(name, asked.config, cfg)
 }
 
 // openLog opens the log, whose level SIGHUP can change, and logs what is odd
@@ -76,17 +55,6 @@ func openLog(name, file string, cfg *config.Config) *slog.Logger {
 	return log
 }
 
-const usage = `Usage: %[1]s [--config PATH]
-
-One of Zino's services. It listens on the socket that ZINO.toml names, or on
-the one that systemd or "zino up" hands over. SIGTERM lets requests in flight
-finish; SIGHUP reads the configuration again, for the log's level.
-
-  -c, --config PATH  configuration (default: $ZINO_CONFIG, else ./ZINO.toml)
-      --version      print the version
-  -h, --help         print this
-`
-
 // exit ends the process with one line on stderr.
 func exit(status int, program string, err error) {
 	fmt.Fprintf(os.Stderr, "%s: %s\n", program, strings.ReplaceAll(err.Error(), "\n", "; "))
@@ -100,33 +68,45 @@ func Fail(name string, err error) {
 	}
 }
 
-// Serve answers requests on the service's socket until SIGTERM or SIGINT, then
-// drains. The socket at path is used unless one was handed over.
+// Serve answers requests on the service's socket until SIGTERM or SIGINT, or
+// until nobody has used it for as long as --idle-exit says, then drains. The
+// socket at path is used unless others were handed over.
 func Serve(s *rpc.Server, name, path string, log *slog.Logger) error {
 	signals, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	l, err := listen(name, path)
+	listeners, handed, err := listen(name, path)
 	if err != nil {
 		return err
 	}
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }()
-	log.Info("listening", "socket", l.Addr().String(), "version", rpc.Build)
+	callersOf(asked.callers).apply(s, log)
+	served := make(chan error, len(listeners))
+	for _, l := range listeners {
+		go func() { served <- s.Serve(l) }()
+		log.Info("listening", "socket", l.Addr().String(), "version", rpc.Build)
+	}
+	ready.Store(true)
 	notify(log, daemon.SdNotifyReady)
-	go watchdog(signals, name, l.Addr().String(), log)
+	dog := newWatchdog(name, listeners[0].Addr().String(), log)
+	go dog.watch(signals)
 	select {
-	case err := <-served:
-		return err
+	case err := <-served: // nil where it accepts no more because it is idle
+		if err != nil {
+			return err
+		}
+	case <-whenIdle(signals, s, asked.idleExit, handed, log):
 	case <-signals.Done():
 	}
 	stop() // a second signal ends the process at once
 	notify(log, daemon.SdNotifyStopping)
-	return drain(s, log)
+	return drain(s, dog, log)
 }
 
-func drain(s *rpc.Server, log *slog.Logger) error {
+func drain(s *rpc.Server, dog watchdog, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
 	defer cancel()
+	feeding, enough := context.WithCancel(context.Background())
+	defer enough()
+	go dog.drain(feeding)
 	if err := s.Shutdown(ctx); err != nil {
 		log.Warn("requests were cancelled at the end of the drain", "limit", drainLimit.String())
 	}
@@ -134,55 +114,17 @@ func drain(s *rpc.Server, log *slog.Logger) error {
 	return nil
 }
 
-// notify tells the supervisor, if there is one.
-func notify(log *slog.Logger, state string) {
-	if _, err := daemon.SdNotify(false, state); err != nil {
-		log.Warn("the supervisor cannot be told", "state", state, "error", err)
-	}
-}
-
-// watchdog feeds the supervisor's watchdog as long as the service answers a
-// ping on its own socket: a process that lives but hangs is not fed.
-func watchdog(ctx context.Context, name, path string, log *slog.Logger) {
-	every, err := daemon.SdWatchdogEnabled(true)
-	if err != nil || every <= 0 {
-		return
-	}
-	tick := time.NewTicker(every / 2)
-	defer tick.Stop()
-	for {
-		if err := ping(ctx, name, path, every/2); err == nil {
-			notify(log, daemon.SdNotifyWatchdog)
-		} else if ctx.Err() == nil {
-			log.Error("no answer on the own socket", "error", err)
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// ping asks as a caller would that comes for the first time: a connection that
-// is kept says nothing of a server that accepts no more.
-func ping(ctx context.Context, name, path string, limit time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	self := &rpc.Client{Service: name, Path: path}
-	defer self.Close()
-	_, err := rpc.Call(ctx, self, proto.Ping, proto.PingRequest{})
-	return err
-}
-
 // ListenAndServe is Serve in this process without signals, for tests and for
 // several services in one process: it returns when the listener fails or the
-// server is shut down.
+// server is shut down. Only root and this process's own user may call.
 func ListenAndServe(s *rpc.Server, name, path string) (net.Listener, error) {
-	l, err := listen(name, path)
+	listeners, _, err := listen(name, path)
 	if err != nil {
 		return nil, err
 	}
-	go s.Serve(l)
-	return l, nil
+	s.Only(callersOf("").Callers)
+	for _, l := range listeners {
+		go s.Serve(l)
+	}
+	return listeners[0], nil
 }
