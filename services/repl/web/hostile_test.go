@@ -1,0 +1,89 @@
+package web
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"zino/pkg/config"
+)
+
+// quote is a text as JavaScript.
+func quote(s string) string {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// attacks are what a page of another origin can try. Each is an expression that
+// tells what came of it.
+var attacks = map[string]string{
+	"script":       `new Promise(r => { const s = document.createElement("script"); s.src = base + "/zino.js"; s.onload = () => r("loaded"); s.onerror = () => r("refused"); document.head.append(s) })`,
+	"cors script":  `new Promise(r => { const s = document.createElement("script"); s.crossOrigin = ""; s.src = base + "/zino.js"; s.onload = () => r("loaded"); s.onerror = () => r("refused"); document.head.append(s) })`,
+	"module":       `import(base + "/zino.js").then(() => "loaded", () => "refused")`,
+	"fetch":        `fetch(base + "/zino.js").then(r => r.text()).then(() => "read", () => "refused")`,
+	"opaque":       `fetch(base + "/zino.js", {mode: "no-cors"}).then(r => r.text()).then(t => t ? "read" : "refused", () => "refused")`,
+	"file":         `fetch(base + "/app.html").then(r => r.text()).then(() => "read", () => "refused")`,
+	"log":          `fetch(base + "/debug.md").then(r => r.text()).then(() => "read", () => "refused")`,
+	"status":       `fetch(base + "/zino/").then(r => r.text()).then(() => "read", () => "refused")`,
+	"post":         `fetch(base + "/zino.js", {method: "POST", body: "x"}).then(r => r.text()).then(() => "read", () => "refused")`,
+	"socket":       `new Promise(r => { const s = new WebSocket(base.replace("http", "ws") + "/zino/ws", ["zino", token]); s.onopen = () => r("connected"); s.onclose = () => r("refused") })`,
+	"live socket":  `new Promise(r => { const s = new WebSocket(base.replace("http", "ws") + "/zino/live", ["zino", token]); s.onopen = () => r("connected"); s.onclose = () => r("refused") })`,
+	"worker":       `new Promise(r => { try { const w = new Worker(URL.createObjectURL(new Blob(["importScripts(" + JSON.stringify(base + "/zino.js") + "); postMessage(1)"]))); w.onmessage = () => r("loaded"); w.onerror = () => r("refused") } catch { r("refused") } })`,
+	"sandbox":      `new Promise(r => { onmessage = e => r(e.data); const f = document.createElement("iframe"); f.sandbox = "allow-scripts"; f.srcdoc = "<script>const s = new WebSocket(" + JSON.stringify(base.replace("http", "ws") + "/zino/ws") + ", ['zino', '" + token + "']); s.onopen = () => parent.postMessage('connected', '*'); s.onclose = () => parent.postMessage('refused', '*')</scr" + "ipt>"; document.body.append(f) })`,
+	"image":        `new Promise(r => { const i = new Image(); i.onload = () => r("measured"); i.onerror = () => r("refused"); i.src = base + "/pixel.svg" })`,
+	"framed":       `new Promise(r => { const f = document.createElement("iframe"); f.onload = () => { try { r(f.contentDocument ? "read" : "refused") } catch { r("refused") } }; f.src = base + "/zino/"; document.body.append(f) })`,
+	"frame's name": `new Promise(r => { const f = document.createElement("iframe"); f.onload = () => { try { r(f.contentWindow.document.title || "refused") } catch { r("refused") } }; f.src = base + "/app.html"; document.body.append(f) })`,
+}
+
+// TestHostile: a page of another origin learns nothing and connects to nothing,
+// be it on another port or another site, even if it knows the token.
+func TestHostile(t *testing.T) {
+	b := newSite(t, map[string]string{"app.html": app, "pixel.svg": `<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"/>`}, func(cfg *config.Repl) {
+		cfg.Origins = []string{"http://127.0.0.1:1"}
+	})
+	port := b.elsewhere(html("<!doctype html><title>Hostile</title><body>"))
+	for _, host := range []string{"127.0.0.1", "localhost"} {
+		v := b.browse("http://" + host + ":" + port + "/")
+		js[bool](v, "(globalThis.base = "+quote(b.url(""))+", globalThis.token = "+quote(b.token)+", true)")
+		var all strings.Builder
+		for name, attack := range attacks {
+			all.WriteString(attack + `.then(got => [` + quote(name) + `, got]),`)
+		}
+		for name, got := range js[map[string]string](v, "Promise.all(["+all.String()+"]).then(Object.fromEntries)") {
+			if got != "refused" {
+				t.Errorf("%s from %s: %s", name, host, got)
+			}
+		}
+	}
+	for _, page := range b.pages() {
+		if !strings.HasPrefix(page.URL, b.url("/app.html")) { // the frame, which has its own origin
+			t.Errorf("connected: %+v", page)
+		}
+	}
+}
+
+// TestHostileName: a name that is made to point at this host is not served.
+func TestHostileName(t *testing.T) {
+	b := newSite(t, map[string]string{"app.html": app})
+	_, port, _ := strings.Cut(b.addr, ":")
+	v := b.browse("http://evil.localhost:" + port + "/app.html") // browsers take it for this host
+	if got := js[string](v, "document.body.textContent"); !strings.Contains(got, "This host is not served here") {
+		t.Errorf("the page says %q", got)
+	}
+	if len(b.pages()) != 0 {
+		t.Errorf("connected: %+v", b.pages())
+	}
+}
+
+// TestHostileFile: a page of a file has no origin, and does not connect.
+func TestHostileFile(t *testing.T) {
+	b := newBench(t)
+	b.write("local.html", `<title>Local</title><script crossorigin src="`+b.url("/zino.js")+`" onerror="refused = true"></script><script src="`+b.url("/zino.js")+`" onerror="refusedToo = true"></script>`)
+	v := b.browse("file://" + b.dir + "/local.html")
+	if !js[bool](v, "refused && refusedToo") || len(b.pages()) != 0 {
+		t.Errorf("connected: %+v", b.pages())
+	}
+}
