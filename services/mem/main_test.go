@@ -36,6 +36,7 @@ func TestMain(m *testing.M) {
 type server struct {
 	t    testing.TB
 	s    *Service
+	srv  *rpc.Server
 	dir  string // the data directory
 	path string // the socket
 	nc   net.Conn
@@ -67,6 +68,7 @@ func start(t testing.TB, data string) *server {
 		t.Fatal(err)
 	}
 	srv := rpc.NewServer("mem", log)
+	m.srv = srv
 	m.s.Register(srv)
 	l, err := net.Listen("unix", m.path)
 	if err != nil {

@@ -109,7 +109,7 @@ func (s *sessions) register(srv *rpc.Server) {
 	rpc.Handle(srv, proto.MemExportSession, onStore(s, (*session.Store).Export))
 	rpc.Handle(srv, proto.MemRemoveSession, onStore(s, (*session.Store).Remove))
 	rpc.Handle(srv, proto.MemGetMessages, onStore(s, (*session.Store).Messages))
-	rpc.HandleEvents(srv, proto.MemHoldSession, s.hold)
+	rpc.HandleEvents(srv, proto.MemHoldSession, s.holder(srv.Draining()))
 }
 
 // onStore makes a handler of a method of the store.
@@ -160,15 +160,34 @@ func cleanHeader(raw proto.Raw) (proto.Raw, error) {
 	return clean(raw), nil
 }
 
-// hold answers until the caller hangs up.
-func (s *sessions) hold(ctx context.Context, req proto.HoldSession, out *rpc.Out) (proto.SessionName, error) {
-	name := proto.SessionName(req)
+// holder answers until the caller hangs up or the service begins to stop: a turn
+// may last long, and nothing here needs to be waited for.
+func (s *sessions) holder(stopping <-chan struct{}) func(context.Context, proto.HoldSession, *rpc.Out) (proto.SessionName, error) {
+	return func(ctx context.Context, req proto.HoldSession, out *rpc.Out) (proto.SessionName, error) {
+		holding, letGo := context.WithCancel(ctx)
+		defer letGo()
+		go func() {
+			select {
+			case <-stopping:
+				letGo()
+			case <-holding.Done():
+			}
+		}()
+		err := s.hold(holding, req, out)
+		if errors.Is(err, context.Canceled) && ctx.Err() == nil {
+			err = nil // it stops, and the caller was still waiting for the lock
+		}
+		return proto.SessionName(req), err
+	}
+}
+
+// hold holds a session for as long as ctx lasts.
+func (s *sessions) hold(ctx context.Context, req proto.HoldSession, out *rpc.Out) error {
 	store, err := s.open()
 	if err != nil {
-		return name, err
+		return err
 	}
-	err = store.Hold(ctx, req.SessionID,
+	return store.Hold(ctx, req.SessionID,
 		func() error { return out.Event("waiting", proto.SessionWaiting(req)) },
 		func(held proto.SessionHeld) error { return out.Event("held", held) })
-	return name, err
 }

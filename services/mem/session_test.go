@@ -278,3 +278,41 @@ func TestSessionFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestHoldStopping lets go of the lock as soon as the service stops, and of
+// those who wait for it: nothing holds the end up.
+func TestHoldStopping(t *testing.T) {
+	m := start(t, "")
+	client := &rpc.Client{Service: "mem", Path: m.path}
+	t.Cleanup(client.Close)
+	told, ended := make(chan string, 4), make(chan error, 2)
+	hold := func() {
+		_, err := rpc.CallEvents(t.Context(), client, proto.MemHoldSession, proto.HoldSession{SessionID: "s"}, func(typ string, _ []byte) error {
+			told <- typ
+			return nil
+		})
+		ended <- err
+	}
+	for _, want := range []string{"held", "waiting"} {
+		go hold()
+		if typ := <-told; typ != want {
+			t.Fatalf("told %q, want %q", typ, want)
+		}
+	}
+	if err := m.srv.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for range 2 {
+		if err := <-ended; err != nil {
+			t.Errorf("a hold ends with %v", err)
+		}
+	}
+	for len(told) > 0 { // the one who waited may have had the lock for a moment
+		if typ := <-told; typ != "held" {
+			t.Errorf("told %q", typ)
+		}
+	}
+	if _, err := os.Stat(m.file("sessions/s.lock")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the lock is still there: %v", err)
+	}
+}

@@ -133,6 +133,7 @@ type bench struct {
 	mem     *fakeMem
 	client  *rpc.Client
 	service *Service
+	server  *rpc.Server
 	stop    func() // ends sys
 }
 
@@ -164,6 +165,7 @@ func (b *bench) start() {
 	b.service, err = New(b.cfg, cat, mem, quiet())
 	must(b.t, err)
 	server := rpc.NewServer("sys", quiet())
+	b.server = server
 	b.service.Register(server)
 	stop := serve(b.t, filepath.Join(b.dir, "s"), server)
 	b.client = &rpc.Client{Service: "sys", Path: filepath.Join(b.dir, "s")}

@@ -74,6 +74,13 @@ func (s *softMemory) state() string {
 	return "as in mem"
 }
 
+// unsaved reports whether there is a text that mem does not have yet.
+func (s *softMemory) unsaved() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pending
+}
+
 // set stores text in mem. Where mem cannot be reached it is handed over later;
 // where mem refuses it, that is the error and nothing changes.
 func (s *softMemory) set(ctx context.Context, text string) error {

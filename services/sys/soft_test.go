@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"zino/pkg/rpc"
 	"zino/proto"
@@ -106,6 +107,9 @@ func TestHandOver(t *testing.T) {
 	b.want("three")
 	if got := b.stats().Info["soft_memory"]; got != "to be handed over to mem" {
 		t.Errorf("state %q", got)
+	}
+	if wait := b.server.Retire(time.Nanosecond); wait != time.Nanosecond {
+		t.Errorf("it may end with a text that mem does not have: %v", wait)
 	}
 	b.startMem()
 	await(t, "handing over", func() bool { return b.mem.stored() == "three" })

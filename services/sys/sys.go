@@ -59,6 +59,7 @@ func (s *Service) Register(server *rpc.Server) {
 	rpc.Handle(server, proto.SysReload, s.reload)
 	rpc.Handle(server, proto.SysSetSoftMemory, s.setSoftMemory)
 	server.OnStats(s.stats)
+	server.KeepWhile(s.soft.unsaved)
 }
 
 // Close makes a last attempt to hand a new soft memory over to mem.
