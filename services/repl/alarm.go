@@ -9,6 +9,9 @@ import (
 // debounce times.
 const restlessMax = 10
 
+// breath is the least time between two rings, whatever a page asks for.
+const breath = time.Millisecond
+
 // alarm calls a function when a transcript has something to do: when the time
 // comes that its page asked for, or when its file has changed and was left alone
 // for the debounce time since.
@@ -78,11 +81,12 @@ func (a *alarm) arrange() {
 		return
 	}
 	a.set = next
+	wait := max(time.Until(next), breath)
 	if a.timer == nil {
-		a.timer = time.AfterFunc(time.Until(next), a.goOff)
+		a.timer = time.AfterFunc(wait, a.goOff)
 		return
 	}
-	a.timer.Reset(time.Until(next))
+	a.timer.Reset(wait)
 }
 
 func (a *alarm) goOff() {

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	liveMax  = 500 // realms at a time
+	liveMax  = 300 // realms at a time
 	goneMax  = 200 // transcripts kept in memory without a realm
 	wordMax  = 32  // bytes of a language or a kind
 	urlMax   = 2000
@@ -27,6 +27,10 @@ const (
 func (s *Service) Connect(a proto.Attach) (*Realm, error) {
 	r := s.newRealm(a)
 	old, err := s.admit(r)
+	for errors.Is(err, errTaken) {
+		r.spare = s.spareID(r.attached.Name)
+		old, err = s.admit(r)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +49,7 @@ func (s *Service) Connect(a proto.Attach) (*Realm, error) {
 func (s *Service) newRealm(a proto.Attach) *Realm {
 	r := &Realm{
 		s: s, url: plainURL(a.URL), lang: word(a.Lang, "js"), kind: word(a.Kind, "page"),
-		ended: make(chan struct{}), wake: make(chan struct{}, 1),
+		ended: make(chan struct{}), wake: make(chan struct{}, 1), spare: s.spareID(page.Sanitize(a.Name)),
 	}
 	r.attached = proto.Attached{ID: a.ID, Name: page.Sanitize(a.Name), Nonce: a.Nonce}
 	if a.Nonce == "" || len(a.Nonce) > nonceMax {
@@ -53,6 +57,9 @@ func (s *Service) newRealm(a proto.Attach) *Realm {
 	}
 	return r
 }
+
+// errTaken: another realm was quicker to take an id.
+var errTaken = errors.New("the id is taken")
 
 // admit gives a realm its id and its transcript, and returns the one that it
 // takes the place of.
@@ -69,7 +76,10 @@ func (s *Service) admit(r *Realm) (old *Realm, err error) {
 		return nil, &proto.Error{Code: proto.CodeBusy, Message: "Too many pages are connected. Close some of them."}
 	}
 	if !page.IsShortID(r.attached.ID) {
-		r.attached.ID = s.newID(r.attached.Name)
+		if s.live[r.spare] != nil {
+			return nil, errTaken
+		}
+		r.attached.ID = r.spare
 	}
 	r.t = s.transcript(r.attached.Name, r.attached.ID, r.lang)
 	r.attached.File = r.t.file
@@ -78,11 +88,15 @@ func (s *Service) admit(r *Realm) (old *Realm, err error) {
 	return old, nil
 }
 
-// newID is an id that nobody has, and no log either. mu is held.
-func (s *Service) newID(name string) string {
+// spareID is an id that nobody has, and no log either: of four digits, if there is
+// one to be found.
+func (s *Service) spareID(name string) string {
 	for length := 4; ; length = min(length+1, 8) {
 		id := random(4)[:length]
-		if s.live[id] != nil || s.transcripts[name+"-"+id] != nil {
+		s.mu.Lock()
+		taken := s.live[id] != nil || s.transcripts[name+"-"+id] != nil
+		s.mu.Unlock()
+		if taken {
 			continue
 		}
 		if _, err := s.dir.Stat(logName(name + "-" + id)); errors.Is(err, fs.ErrNotExist) || length == 8 {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode"
 
 	"zino/proto"
 	"zino/services/repl/page"
@@ -215,4 +216,26 @@ func TestDirectory(t *testing.T) {
 			t.Errorf("a %s in the place of debug/: %v", name, err)
 		}
 	}
+}
+
+// FuzzAttach: whatever a realm says of itself, what is made of it is harmless.
+func FuzzAttach(f *testing.F) {
+	f.Add("Index - 7 Zen", "http://localhost:8302/?a=b#c", "js", "page", "1a2b", "nonce")
+	f.Add("../..", "javascript:\x1b[0m", "\n", "\xff", "../a", "")
+	f.Add("🙂", "http://[::1", "C++", "shared worker", "1A2B", strings.Repeat("n", 500))
+	b := newBench(f, "")
+	f.Fuzz(func(t *testing.T, name, url, lang, kind, id, nonce string) {
+		r, err := b.Connect(proto.Attach{Name: name, URL: url, Lang: lang, Kind: kind, ID: id, Nonce: nonce})
+		must(t, err)
+		defer r.Close()
+		a := r.Attached()
+		if a.File != "debug/"+a.Name+"-"+a.ID+".md" || !page.IsShortID(a.ID) || a.Name != page.Sanitize(a.Name) || a.Nonce == "" || len(a.Nonce) > nonceMax {
+			t.Errorf("%+v", a)
+		}
+		for _, shown := range []string{r.url, r.lang, r.kind} {
+			if strings.ContainsFunc(shown, func(c rune) bool { return !unicode.IsPrint(c) }) || len(shown) > 3*urlMax {
+				t.Errorf("%q is shown", shown)
+			}
+		}
+	})
 }

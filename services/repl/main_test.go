@@ -57,12 +57,20 @@ func newBench(t testing.TB, dir string, change ...func(*config.Repl)) *bench {
 		f(&cfg)
 	}
 	b := &bench{t: t, dir: dir, log: &syncBuffer{}}
-	var err error
-	if b.Service, err = New(cfg, quiet(b.log)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(b.stop)
+	b.open(cfg)
+	b.run(newNotifier(cfg.Dir, b.Service.log))
 	return b
+}
+
+// open makes a service that looks at all files often, and does not run yet.
+func (b *bench) open(cfg config.Repl) {
+	b.t.Helper()
+	var err error
+	if b.Service, err = open(cfg, quiet(b.log)); err != nil {
+		b.t.Fatal(err)
+	}
+	b.watch.every = 200 * time.Millisecond
+	b.t.Cleanup(b.stop)
 }
 
 func (b *bench) stop() {

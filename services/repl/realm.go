@@ -16,6 +16,7 @@ type Realm struct {
 	t               *transcript
 	attached        proto.Attached
 	url, lang, kind string
+	spare           string // an id, should it need one
 
 	once  sync.Once
 	ended chan struct{}

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"strings"
-	"time"
 
 	"zino/services/repl/page"
 )
@@ -36,7 +35,7 @@ func (s *Service) markInterrupted() {
 		t.status.kind = "" // nobody has come for it yet
 		s.transcripts[t.base] = t
 		t.mu.Lock()
-		t.apply(page.Start{At: time.Now()})
+		t.open()
 		t.mu.Unlock()
 	}
 }

@@ -144,11 +144,8 @@ func TestOwnWrites(t *testing.T) {
 func TestWithoutNotification(t *testing.T) {
 	t.Parallel()
 	b := &bench{t: t, dir: newDir(t), log: &syncBuffer{}}
-	var err error
-	b.Service, err = open(settings(b.dir), quiet(b.log))
-	must(t, err)
+	b.open(settings(b.dir))
 	b.run(&notifier{log: b.Service.log})
-	t.Cleanup(b.stop)
 	file := b.realm(proto.Attach{Name: "a"}).Attached().File
 	b.add(file, js("1"))
 	b.settled(file, 1)

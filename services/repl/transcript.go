@@ -23,7 +23,7 @@ type transcript struct {
 	announced, fault string // the last state and the last trouble that were told
 
 	mu     sync.Mutex // is held while the file is read and written
-	page   *page.Page
+	page   *page.Page // nil: nobody has come for it yet
 	known  known
 	realm  *Realm // nil: gone
 	given  []given
@@ -65,8 +65,15 @@ func newTranscript(s *Service, name, id, lang string) *transcript {
 	}
 	t.alarm = newAlarm(t.due, s.debounce())
 	t.status = status{state: "idle", seen: time.Now()}
-	t.page = page.New(t.options())
 	return t
+}
+
+// open makes the page, unless it is there. mu is held.
+func (t *transcript) open() {
+	if t.page == nil {
+		t.page = page.New(t.options())
+		t.apply(page.Start{At: time.Now()})
+	}
 }
 
 // options are the page's.
@@ -104,9 +111,7 @@ func (t *transcript) connect(r *Realm) error {
 		return unavailable()
 	}
 	t.s.heard(t, func(s *status) { s.url, s.kind, s.live = r.url, r.kind, true })
-	if t.known == (known{}) {
-		t.apply(page.Start{At: time.Now()})
-	}
+	t.open()
 	if t.realm != nil { // its end is under way
 		t.apply(page.Gone{At: time.Now()})
 	}
@@ -143,7 +148,7 @@ func (t *transcript) started(r *Realm, job string) {
 func (t *transcript) due() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed {
+	if t.closed || t.page == nil {
 		return
 	}
 	if t.alarm.changed() && !t.s.work.draining() && (t.realm != nil || !t.page.Wake().IsZero()) {

@@ -72,14 +72,17 @@ func (n *notifier) channels() (<-chan fsnotify.Event, <-chan error) {
 }
 
 // watcher tells transcripts that their files may have changed.
-type watcher struct{ s *Service }
+type watcher struct {
+	s     *Service
+	every time.Duration // between two looks at all files
+}
 
-func newWatcher(s *Service) *watcher { return &watcher{s} }
+func newWatcher(s *Service) *watcher { return &watcher{s, checkEvery} }
 
 // run passes on notifications until the service is closed.
 func (w *watcher) run(n *notifier) {
 	events, errs := n.channels()
-	tick := time.NewTicker(checkEvery)
+	tick := time.NewTicker(w.every)
 	defer tick.Stop()
 	for {
 		select {
@@ -119,7 +122,7 @@ func (w *watcher) touch(file string) {
 
 // check looks at all files from time to time.
 func (w *watcher) check() {
-	tick := time.NewTicker(checkEvery)
+	tick := time.NewTicker(w.every)
 	defer tick.Stop()
 	for {
 		select {

@@ -9,6 +9,7 @@ import (
 const fence = "```"
 
 func TestNode(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.run("node", "zino_repl.mjs", "--name", "My Shop")
 	p := b.page()
@@ -59,6 +60,7 @@ func TestNode(t *testing.T) {
 // TestNodeEvents: the console and uncaught errors are shown, reach the program's
 // own output, and do not end it.
 func TestNodeEvents(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.run("node", "zino_repl.mjs", b.script("shop.mjs", `
 		console.log("open", { sold: 3 });
@@ -84,6 +86,7 @@ func TestNodeEvents(t *testing.T) {
 
 // TestNodeReconnects: the program keeps its file when the service starts again.
 func TestNodeReconnects(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.run("node", "zino_repl.mjs")
 	before := b.page()
@@ -98,6 +101,7 @@ func TestNodeReconnects(t *testing.T) {
 
 // TestNodeImport: a program that attaches itself ends as it would have without.
 func TestNodeImport(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	module, err := filepath.Abs("zino_repl.mjs")
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 )
 
 func TestPython(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.run("python3", "zino_repl.py", "--name", "My Shop")
 	p := b.page()
@@ -45,6 +46,7 @@ func TestPython(t *testing.T) {
 // TestPythonEvents: prints, logs and uncaught errors are shown, reach the program's
 // own output, and do not end it.
 func TestPythonEvents(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.run("python3", "-u", "zino_repl.py", b.script("shop.py", `
 import logging, threading
@@ -75,6 +77,7 @@ raise KeyError("from the script")
 
 // TestPythonReconnects: the program keeps its file when the service starts again.
 func TestPythonReconnects(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.run("python3", "zino_repl.py")
 	before := b.page()
@@ -90,6 +93,7 @@ func TestPythonReconnects(t *testing.T) {
 // TestPythonImport: a program that attaches itself chooses its names, can detach
 // itself, and ends as it would have without.
 func TestPythonImport(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	here, err := filepath.Abs(".")
 	if err != nil {

@@ -2,6 +2,8 @@ package tail
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"os"
 	"slices"
 
@@ -11,10 +13,11 @@ import (
 // edit is a change of a file's end: the bytes old, which begin at a place, are to
 // become text.
 type edit struct {
-	f    *os.File
-	at   int64
-	old  []byte
-	text []byte
+	f     *os.File
+	at    int64
+	old   []byte
+	text  []byte
+	alone bool // nobody else can open the file
 }
 
 // put carries the edit out. What is appended by others meanwhile is kept.
@@ -57,14 +60,14 @@ func (e *edit) lengthen() error {
 	}
 	n, err := e.append(more)
 	if err != nil {
-		return e.takeBack(more[:n], err)
+		return e.takeBack(n, err)
 	}
 	size, err := e.size()
 	if err != nil {
 		return err
 	}
 	if size != e.at+int64(len(e.text)) && !e.lies(more) {
-		return e.takeBack(more, ErrChanged)
+		return e.takeBack(len(more), ErrChanged)
 	}
 	return nil
 }
@@ -77,24 +80,19 @@ func (e *edit) lies(more []byte) bool {
 	return err == nil && bytes.Equal(got, more)
 }
 
-// takeBack removes what was appended in the wrong place, if it still is the end.
-func (e *edit) takeBack(text []byte, cause error) error {
-	size, err := e.size()
-	if err != nil {
+// takeBack removes n bytes that were appended in the wrong place: they end where
+// the file's offset is. Where others may write at the same time they only become
+// blank lines.
+func (e *edit) takeBack(n int, cause error) error {
+	end, err := e.f.Seek(0, io.SeekCurrent)
+	if err != nil || n == 0 {
+		return errors.Join(err, cause)
+	}
+	if _, err := e.f.WriteAt(blank(n), end-int64(n)); err != nil {
 		return err
 	}
-	start := size - int64(len(text))
-	got := make([]byte, len(text))
-	if start < 0 || len(text) == 0 {
-		return cause
-	}
-	if _, err := e.f.ReadAt(got, start); err != nil {
+	if err := e.cut(end, end-int64(n)); err != nil {
 		return err
-	}
-	if bytes.Equal(got, text) {
-		if err := e.f.Truncate(start); err != nil {
-			return err
-		}
 	}
 	return cause
 }
@@ -116,17 +114,27 @@ func (e *edit) append(text []byte) (int, error) {
 }
 
 // shorten writes a text that is shorter. Blank lines fill the place of what goes
-// until the end is cut off; they stay if somebody has appended meanwhile.
+// until the end is cut off.
 func (e *edit) shorten() error {
-	blank := bytes.Repeat([]byte("\n"), len(e.old)-len(e.text))
-	if err := e.write(slices.Concat(e.text, blank)); err != nil {
+	if err := e.write(slices.Concat(e.text, blank(len(e.old)-len(e.text)))); err != nil {
 		return err
+	}
+	return e.cut(e.at+int64(len(e.old)), e.at+int64(len(e.text)))
+}
+
+func blank(n int) []byte { return bytes.Repeat([]byte("\n"), n) }
+
+// cut makes the file end at a place, if it still ends where it did and nobody can
+// append to it in between. Else the blank lines from there on stay.
+func (e *edit) cut(from, to int64) error {
+	if !e.alone && !lease(e.f) {
+		return nil
 	}
 	size, err := e.size()
-	if err != nil || size != e.at+int64(len(e.old)) {
+	if err != nil || size != from {
 		return err
 	}
-	return e.f.Truncate(e.at + int64(len(e.text)))
+	return e.f.Truncate(to)
 }
 
 func (e *edit) size() (int64, error) {

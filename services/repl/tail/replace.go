@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -34,7 +35,7 @@ func (d *Dir) Replace(name string, seen View, from int64, text []byte) (View, er
 
 // replace compares, writes and looks whether it is there.
 func (d *Dir) replace(f *os.File, name string, seen View, from int64, text []byte) (View, error) {
-	lease(f) // if others have the file open there is none; put is careful anyway
+	alone := lease(f)
 	now, err := read(f, seen.Offset)
 	if err != nil {
 		return View{}, err
@@ -43,7 +44,7 @@ func (d *Dir) replace(f *os.File, name string, seen View, from int64, text []byt
 		return View{}, ErrChanged
 	}
 	d.between()
-	e := edit{f: f, at: from, old: seen.Bytes[from-seen.Offset:], text: text}
+	e := edit{f: f, at: from, old: seen.Bytes[from-seen.Offset:], text: text, alone: alone}
 	if err := e.put(); err != nil {
 		return View{}, err
 	}
@@ -65,12 +66,21 @@ func (d *Dir) verify(f *os.File, name string, offset, from int64, text []byte) (
 	return after, nil
 }
 
-// lease has the kernel hold up everyone who opens the file until it is closed.
-// It is given only while nobody else has the file open.
+// lease has the kernel hold up everyone who opens the file until it is closed. It
+// is given only while nobody else has the file open, which for those who save it is
+// a matter of a moment; for those who follow it with tail -f it is not.
 func lease(f *os.File) bool {
-	_, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK)
-	return err == nil
+	for wait := time.Millisecond; ; wait *= 2 {
+		_, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK)
+		if err == nil || !errors.Is(err, unix.EAGAIN) || wait > leaseWait {
+			return err == nil
+		}
+		time.Sleep(wait)
+	}
 }
+
+// leaseWait is the longest of the pauses between two tries to get a lease.
+const leaseWait = 2 * time.Millisecond
 
 // create makes a file that was not there.
 func (d *Dir) create(name string, text []byte) (View, error) {
