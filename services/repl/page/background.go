@@ -94,6 +94,7 @@ func isJSON(s string) bool {
 // source is an event's type as a word of an info string, which may hold neither
 // line ends nor backticks.
 func source(s string) string {
+	s = s[:min(len(s), 4*typeMax)]
 	s, _ = escapeUpTo(strings.ReplaceAll(oneLine(s), "`", "'"), typeMax)
 	if s = strings.Join(strings.Fields(s), " "); s == "" {
 		return "event"

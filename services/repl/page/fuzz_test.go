@@ -86,7 +86,7 @@ func (w *writer) whole() {
 // act does one of the things that can happen.
 func (w *writer) act(op, arg byte) {
 	w.t.Helper()
-	switch op % 19 {
+	switch op % 20 {
 	case 0, 1, 2:
 		w.writes(phrases[int(arg)%len(phrases)])
 		w.changed()
@@ -122,6 +122,8 @@ func (w *writer) act(op, arg byte) {
 	case 17:
 		w.apply(Abort{w.now, fmt.Sprint(w.codes)})
 	case 18:
+		w.rival = func() { w.writes(phrases[int(arg)%len(phrases)]) }
+	case 19:
 		if w.wild {
 			w.writes(forged[int(arg)%len(forged)])
 			w.changed()

@@ -183,6 +183,8 @@ func (p *player) editor(w []string) {
 		}
 		p.save(bytes.Replace(p.file, []byte(p.text(w[1])), []byte(p.text(w[2])), 1))
 		p.changed()
+	case "rival":
+		p.rival = func() { p.save([]byte(string(p.file) + p.text(w[1]))) }
 	case "crlf":
 		p.save(bytes.ReplaceAll(bytes.ReplaceAll(p.file, []byte("\r\n"), []byte("\n")), []byte("\n"), []byte("\r\n")))
 		p.changed()

@@ -3,6 +3,7 @@ package page
 import (
 	"bytes"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -24,6 +25,7 @@ type world struct {
 	job    string          // the last one
 	looked int             // bytes of the tails that were looked at
 	writes int
+	rival  func() // writes before the next edit does
 	scans  int
 }
 
@@ -64,6 +66,12 @@ func (w *world) apply(e Event) {
 		}
 		switch edit.Need {
 		case Nothing:
+			if rival := w.rival; rival != nil && edit.Changed {
+				w.rival = nil // the edit is too late: all is dropped
+				rival()
+				w.apply(e)
+				return
+			}
 			w.commit(v, e, next, edit, effects)
 			return
 		case More:
@@ -88,7 +96,8 @@ func (w *world) scan() View {
 // commit takes over what a step came to.
 func (w *world) commit(v View, e Event, next *Page, edit Edit, effects []Effect) {
 	w.t.Helper()
-	if again, edit2, effects2 := w.page.Apply(v, e); fmt.Sprint(edit2, effects2, again.Wake(), again.State()) != fmt.Sprint(edit, effects, next.Wake(), next.State()) {
+	again, edit2, effects2 := w.page.Apply(v, e)
+	if !reflect.DeepEqual(edit, edit2) || !reflect.DeepEqual(effects, effects2) || again.Wake() != next.Wake() || again.State() != next.State() {
 		w.t.Fatalf("%T has another outcome the second time", e)
 	}
 	before := w.file
@@ -227,7 +236,7 @@ func (w *world) rests() {
 	w.t.Helper()
 	f := w.footers()
 	if len(f) != 1 {
-		w.t.Fatalf("%d footers:\n%s", len(f), w.file)
+		w.t.Fatalf("%d footers:\n%s", len(f), w.file[max(0, len(w.file)-5000):])
 	}
 	if l := lineAt(w.file, f[0]); !isBlank(w.file[l.next:]) {
 		w.t.Fatalf("the footer is not the last line:\n%s", w.file)
