@@ -16,8 +16,8 @@ type Source struct {
 }
 
 // Lookup looks for the key of an account, in this order: a credential of the
-// unit ($CREDENTIALS_DIRECTORY/zino-NAME, /VARIABLE or /NAME, the first one
-// that is there), keyFile unless that is "", the account's variable in the
+// unit ($CREDENTIALS_DIRECTORY/zino-NAME, /zino.NAME, /VARIABLE or /NAME, the
+// first one that is there), keyFile unless that is "", the account's variable in the
 // environment, and the store unless that is nil. The key is "" if there is
 // none. What is there and cannot be used is an error, and the search ends; the
 // source then says where.
@@ -54,7 +54,7 @@ func credential(account Account, getenv func(string) string) (string, Source, er
 		return "", Source{"credential", dir}, fmt.Errorf("cannot open the unit's credentials: %w", err)
 	}
 	defer root.Close()
-	for _, name := range []string{"zino-" + account.Name, account.Variable, account.Name} {
+	for _, name := range []string{"zino-" + account.Name, "zino." + account.Name, account.Variable, account.Name} {
 		f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

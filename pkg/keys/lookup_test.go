@@ -27,6 +27,7 @@ func TestLookup(t *testing.T) {
 	set(t, s, "openai", "from-store")
 	write(t, file, "from-file\n", 0o644) // how containers get their secrets
 	write(t, creds+"/zino-openai", "from-zino-openai\n", 0o400)
+	write(t, creds+"/zino.openai", "from-zino.openai\n", 0o400)
 	write(t, creds+"/OPENAI_API_KEY", "from-variable", 0o440)
 	write(t, creds+"/openai", "from-name", 0o600)
 	remove := func(path string) func() { return func() { os.Remove(path) } }
@@ -35,6 +36,7 @@ func TestLookup(t *testing.T) {
 		then             func()
 	}{
 		{"from-zino-openai", "credential", creds + "/zino-openai", remove(creds + "/zino-openai")},
+		{"from-zino.openai", "credential", creds + "/zino.openai", remove(creds + "/zino.openai")},
 		{"from-variable", "credential", creds + "/OPENAI_API_KEY", remove(creds + "/OPENAI_API_KEY")},
 		{"from-name", "credential", creds + "/openai", func() { write(t, creds+"/openai", "\n", 0o600) }},
 		{"from-file", "key_file", file, func() { file = "" }},

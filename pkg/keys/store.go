@@ -47,14 +47,8 @@ func (s *Store) Dir() string { return s.dir }
 // systemd-creds in PATH" or "in PATH, readable by you only, not encrypted
 // (REASON)".
 func (s *Store) Set(ctx context.Context, name, key string) (how string, err error) {
-	if err := checkName(name); err != nil {
+	if key, err = checked(name, key); err != nil {
 		return "", err
-	}
-	if key, err = Clean(key); err != nil {
-		return "", fmt.Errorf("this is no key: %w", err)
-	}
-	if key == "" {
-		return "", errors.New("there is no key to keep: it is empty")
 	}
 	root, err := s.make()
 	if err != nil {
@@ -75,6 +69,21 @@ func (s *Store) Set(ctx context.Context, name, key string) (how string, err erro
 		return "", err
 	}
 	return how, nil
+}
+
+// checked is Clean for a key that is to be kept under a name.
+func checked(name, key string) (string, error) {
+	if err := checkName(name); err != nil {
+		return "", err
+	}
+	key, err := Clean(key)
+	if err != nil {
+		return "", fmt.Errorf("this is no key: %w", err)
+	}
+	if key == "" {
+		return "", errors.New("there is no key to keep: it is empty")
+	}
+	return key, nil
 }
 
 // put writes a file and removes the other form of it.

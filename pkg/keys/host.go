@@ -1,0 +1,141 @@
+package keys
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"zino/pkg/durable"
+)
+
+// Host keeps the keys of the host's own services where systemd looks for the
+// credentials of a unit, a file for each account that root alone can read:
+//
+//	/etc/credstore.encrypted/zino-NAME   what systemd-creds encrypted for this host
+//	/etc/credstore/zino.NAME             a plain one
+//
+// There are two names because systemd takes a file of either directory for an
+// encrypted one if it is told to load an encrypted credential of its name.
+type Host struct {
+	root  string
+	seals bool // files are for this host, whose systemd-creds can encrypt them
+	creds creds
+}
+
+// OpenHost returns the host's credentials below root, which is "" for the host
+// that this is. What lies below another root is not encrypted: it could be
+// decrypted here only. It touches nothing yet.
+func OpenHost(root string) *Host {
+	return &Host{root: filepath.Join("/", root), seals: root == "", creds: creds{patience: 20 * time.Second}}
+}
+
+// form is one of the two ways to keep a key.
+type form struct {
+	dir, name string
+	encrypted bool
+}
+
+func forms(account string) (encrypted, plain form) {
+	return form{"etc/credstore.encrypted", "zino-" + account, true}, form{"etc/credstore", "zino." + account, false}
+}
+
+func (h *Host) path(f form) string { return filepath.Join(h.root, f.dir, f.name) }
+
+// Set keeps a key, in the place of the one that is there. It returns where and
+// in what form, in words that follow "the key is kept": "encrypted with
+// systemd-creds in PATH" or "in PATH, readable by root only, not encrypted
+// (REASON)".
+func (h *Host) Set(ctx context.Context, name, key string) (how string, err error) {
+	if key, err = checked(name, key); err != nil {
+		return "", err
+	}
+	kept, other := forms(name)
+	how = "encrypted with systemd-creds in " + h.path(kept)
+	data, reason := h.seal(ctx, name, key)
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	if reason != nil {
+		kept, other = other, kept
+		data, how = []byte(key+"\n"), fmt.Sprintf("in %s, readable by root only, not encrypted (%v)", h.path(kept), reason)
+	}
+	if err := h.put(kept, data); err != nil {
+		return "", err
+	}
+	if _, err := h.remove(other); err != nil { // systemd would hand over both
+		return "", err
+	}
+	return how, nil
+}
+
+func (h *Host) seal(ctx context.Context, name, key string) ([]byte, error) {
+	if !h.seals {
+		return nil, errors.New("it could be decrypted on this host only")
+	}
+	return h.creds.seal(ctx, name, key)
+}
+
+func (h *Host) put(f form, data []byte) error {
+	dir := filepath.Join(h.root, f.dir)
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return fmt.Errorf("cannot make the directory for credentials: %w", err)
+	}
+	if err := os.MkdirAll(dir, durable.DirMode); err != nil {
+		return fmt.Errorf("cannot make the directory for credentials: %w", err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("cannot open the directory of credentials: %w", err)
+	}
+	defer root.Close()
+	if err := durable.Replace(root, f.name, data); err != nil {
+		return fmt.Errorf("cannot write %s: %w", h.path(f), err)
+	}
+	return nil
+}
+
+// Delete removes the key of an account in both forms and reports whether there
+// was one.
+func (h *Host) Delete(name string) (found bool, err error) {
+	if err := checkName(name); err != nil {
+		return false, err
+	}
+	encrypted, plain := forms(name)
+	one, err := h.remove(encrypted)
+	other, otherErr := h.remove(plain)
+	return one || other, errors.Join(err, otherErr)
+}
+
+func (h *Host) remove(f form) (found bool, err error) {
+	err = os.Remove(h.path(f))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("cannot remove the credential: %w", err)
+	}
+	return true, nil
+}
+
+// List returns the keys that are kept for the accounts that there are, in their
+// order. It reads none.
+func (h *Host) List() (list []Entry, err error) {
+	for _, account := range accounts {
+		encrypted, plain := forms(account.Name)
+		for _, f := range []form{encrypted, plain} {
+			info, err := os.Lstat(h.path(f))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("cannot look for credentials: %w", err)
+			}
+			list = append(list, Entry{account.Name, f.encrypted, h.path(f), info.ModTime()})
+		}
+	}
+	return list, nil
+}
