@@ -207,3 +207,24 @@ func (o *output) String() string {
 	defer o.mu.Unlock()
 	return o.buf.String()
 }
+
+// TestEarly: a program may be there before the service, and what it has to say is
+// kept meanwhile.
+func TestEarly(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ runtime, adapter, script, text string }{
+		{"node", "zino_repl.mjs", "early.mjs", `console.log("early")`},
+		{"python3", "zino_repl.py", "early.py", `print("early", flush=True)`},
+	} {
+		t.Run(c.runtime, func(t *testing.T) {
+			b := newBench(t)
+			b.stop()
+			b.run(c.runtime, c.adapter, b.script(c.script, c.text))
+			for !strings.Contains(b.err.String(), "early") {
+				pause()
+			}
+			b.start()
+			b.has("\nearly\n")
+		})
+	}
+}

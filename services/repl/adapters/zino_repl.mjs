@@ -93,10 +93,9 @@ function frame(packet) {
 
 // attach connects this program, and connects it again when the connection is lost.
 export function attach({ name = path.basename(process.argv[1] ?? "node"), socket = defaultSocket(), keep = false } = {}) {
-  let self = {}, closed = false, jobs, answers, timer, wait = 200, batch = [], dropped = 0, room = ROOM;
+  let self = {}, live = false, closed = false, jobs, answers, timer, wait = 200, batch = [], dropped = 0, room = ROOM;
   const rest = (connection) => (keep ? connection : connection.unref());
   const send = (packet) => {
-    if (!self.nonce) return;
     if (!answers || answers.destroyed) {
       answers = rest(net.connect(socket)).on("error", () => {}); // the attach connection finds out as well
       frames(answers, () => {}); // nothing can be done about a refusal
@@ -104,7 +103,8 @@ export function attach({ name = path.basename(process.argv[1] ?? "node"), socket
     answers.write(frame({ id: self.id, nonce: self.nonce, ...packet }));
   };
   const flush = () => {
-    timer = undefined;
+    timer = live ? undefined : rest(setTimeout(flush, 200)); // what happens meanwhile is kept
+    if (!live) return;
     if (dropped) batch.push({ type: "adapter", message: `${dropped} more events were left out` });
     send({ type: "events", events: batch });
     batch = []; dropped = 0; room = ROOM;
@@ -127,7 +127,7 @@ export function attach({ name = path.basename(process.argv[1] ?? "node"), socket
     send({ type: "result", job, ...result });
   };
   const take = (packet) => {
-    if (packet.type === "attached") { self = packet; wait = 200; }
+    if (packet.type === "attached") { self = packet; live = true; wait = 200; }
     if (packet.type === "job") run(packet);
     if (packet.type === "error") process.stderr.write(`zino_repl: ${packet.message}\n`);
   };
@@ -135,6 +135,7 @@ export function attach({ name = path.basename(process.argv[1] ?? "node"), socket
     jobs = rest(net.connect(socket, () => jobs.write(frame({ type: "attach", name, lang: "js", kind: "program", id: self.id, nonce: self.nonce }))));
     frames(jobs, take);
     jobs.on("error", () => {}).on("close", () => {
+      live = false;
       if (!closed) rest(setTimeout(connect, wait));
       wait = Math.min(wait * 2, 5000);
     });

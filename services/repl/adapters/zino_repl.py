@@ -107,7 +107,8 @@ class Page(logging.Handler):
     def __init__(self, name, names, path):
         super().__init__()
         self.name, self.names, self.path, self.me = name, names, path, {}
-        self.closed, self.blocks, self.jobs, self.answers = False, 0, None, None
+        self.live = self.closed = False
+        self.blocks, self.jobs, self.answers = 0, None, None
         self.guard, self.events, self.dropped, self.news = threading.RLock(), [], 0, threading.Event()
         self.hooks = sys.excepthook, threading.excepthook
         sys.excepthook = lambda *error: (self.uncaught(*error), self.hooks[0](*error))
@@ -140,13 +141,13 @@ class Page(logging.Handler):
                     send(self.jobs, {"type": "attach", "name": self.name, "lang": "python", "kind": "program", **me})
                     while packet := receive(self.jobs):
                         if packet["type"] == "attached":
-                            self.me, wait = packet, 0.2
+                            self.me, self.live, wait = packet, True, 0.2
                         elif packet["type"] == "job":
                             self.tell(type="result", job=packet["job"], **self.run(packet["code"]))
                         elif packet["type"] == "error":
                             sys.stderr.write(f"zino_repl: {packet['message']}\n")
             except (OSError, ValueError):
-                pass
+                self.live = False
             if not self.closed:
                 time.sleep(wait)
             wait = min(wait * 2, 5)
@@ -196,7 +197,8 @@ class Page(logging.Handler):
         while not self.closed:
             self.news.wait()
             time.sleep(0.05)
-            self.tell()
+            if self.live:  # else it is kept
+                self.tell()
 
     def tell(self, **packet):
         """Sends what was captured, and an answer behind it."""
