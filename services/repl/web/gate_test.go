@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"zino/pkg/config"
 )
@@ -194,7 +195,7 @@ func TestMalformed(t *testing.T) {
 		{"another host in the address", "GET http://evil.example/zino.js HTTP/1.1\r\n" + host + "\r\n", "403"},
 		{"our host in the address", "GET http://" + b.addr + "/zino.js HTTP/1.1\r\nHost: evil.example\r\n\r\n", "200"},
 		{"a connect", "CONNECT " + b.addr + " HTTP/1.1\r\n" + host + "\r\n", "403"},
-		{"a star", "OPTIONS * HTTP/1.1\r\n" + host + "\r\n", ""},
+		{"a star", "OPTIONS * HTTP/1.1\r\n" + host + "\r\n", "403"},
 		{"a body", "GET /zino.js HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\nhello", "413"},
 		{"an endless body", "GET /zino.js HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n", "413"},
 		{"two lengths", "GET /zino.js HTTP/1.1\r\n" + host + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", "400"},
@@ -225,6 +226,28 @@ func (b *bench) raw(text string) string {
 	}()
 	line, _ := bufio.NewReader(c).ReadString('\n') // "" if it hangs up
 	return line
+}
+
+// TestSlowHeader: who takes too long over a header is hung up on.
+func TestSlowHeader(t *testing.T) {
+	b := newBench(t)
+	b.stop()
+	b.tune = func(s *Server) { s.http.ReadHeaderTimeout = 50 * time.Millisecond }
+	b.start()
+	c, err := net.Dial("tcp", b.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "GET /zino.js HTTP/1.1\r\nHost: "+b.addr+"\r\nX: "); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(c); err != nil || strings.Contains(string(text), "200 OK") {
+		t.Errorf("answered %q, %v", text, err)
+	}
+	if b.http.ReadTimeout <= 0 || b.http.WriteTimeout <= 0 || b.http.IdleTimeout <= 0 {
+		t.Error("a connection may stay for ever")
+	}
 }
 
 // TestServeLoopback: others must not reach the pages.

@@ -27,6 +27,7 @@ type bench struct {
 	addr   string // "127.0.0.1:port"
 	log    *syncBuffer
 	served chan error
+	tune   func(*Server) // before it serves
 }
 
 // newBench starts both on a free port.
@@ -58,6 +59,9 @@ func (b *bench) start() {
 	}
 	if b.Server, err = New(b.cfg, service, log); err != nil {
 		b.t.Fatal(err)
+	}
+	if b.tune != nil {
+		b.tune(b.Server)
 	}
 	l, err := net.Listen("tcp", b.cfg.HTTP)
 	if err != nil {

@@ -82,6 +82,26 @@ func TestShown(t *testing.T) {
 // compact leaves the blanks out.
 func compact(s string) string { return strings.Join(strings.Fields(s), "") }
 
+// TestTaken: a page that takes away what the script works with is a realm
+// nevertheless, and comes back after a restart.
+func TestTaken(t *testing.T) {
+	b := newSite(t, map[string]string{"app.html": `<title>Taken</title><script>const keys = Reflect.ownKeys;
+		const all = [JSON, Promise.prototype, Array.prototype, String.prototype, Map.prototype, Reflect, Object, console, EventTarget.prototype, WebSocket.prototype];
+		for (let i = 0; i < all.length; i++) for (let o = all[i], k = keys(o), j = 0; j < k.length; j++)
+			if (k[j] !== "constructor") try { o[k[j]] = () => { throw "taken" } } catch {}
+		JSON = Promise = WebSocket = fetch = setTimeout = undefined; console = {}; Object.prototype.toJSON = () => "taken"</script>`})
+	b.browse(b.url("/app.html"))
+	page := b.connected("taken", 1)
+	for range 2 {
+		b.want(page.ID, "[1, {a: 'b'}]", `json [1,{"a":"b"}]`)
+		b.want(page.ID, "const r = await 5; r", "json 5")
+		b.want(page.ID, "typeof JSON + typeof setTimeout", "text undefinedundefined")
+		b.stop()
+		b.start()
+		b.connected("taken", 1)
+	}
+}
+
 // TestReload: the page keeps its id, and what ran in it has failed.
 func TestReload(t *testing.T) {
 	b := newSite(t, map[string]string{"app.html": app, "other.html": "<title>Other</title>"})

@@ -29,7 +29,7 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, errSlash):
 		http.Redirect(w, r, (&url.URL{Path: r.URL.Path + "/"}).String(), http.StatusFound)
 	case err != nil:
-		s.log.Debug("no file", "path", r.URL.Path, "error", err)
+		s.log.Debug("no file", "path", shorten(r.URL.Path), "error", err)
 		s.missing(w, r)
 	default:
 		defer f.Close()

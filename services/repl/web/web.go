@@ -2,6 +2,10 @@
 // makes a page a realm, the WebSocket that code travels over, static files with
 // the script in them, and a page that lists what is connected. Who may ask for
 // any of it is decided in one place, [Server.ServeHTTP].
+//
+// It keeps web pages of others out. It does not keep out other programs of this
+// host, which may say whatever Origin they like: they can pose as a page, or ask
+// for the files that are served; what runs in a page is out of their reach.
 package web
 
 import (
@@ -16,6 +20,7 @@ import (
 	"time"
 
 	"zino/pkg/config"
+	"zino/pkg/visible"
 	"zino/services/repl"
 )
 
@@ -60,8 +65,9 @@ func New(cfg config.Repl, service *repl.Service, log *slog.Logger) (*Server, err
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.http = &http.Server{
 		Handler: s, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		BaseContext:       func(net.Listener) context.Context { return s.ctx },
-		ReadHeaderTimeout: headerTime, ReadTimeout: headerTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes,
+		BaseContext:                  func(net.Listener) context.Context { return s.ctx },
+		DisableGeneralOptionsHandler: true, // it would answer before the check
+		ReadHeaderTimeout:            headerTime, ReadTimeout: headerTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes,
 	}
 	return s, nil
 }
@@ -138,14 +144,18 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, no *refusal) {
 		w.Header().Set(name, value)
 	}
 	http.Error(w, no.reason, no.status)
+	origin := shorten(r.Header.Get("Origin"))
+	key := no.reason + origin
 	s.mu.Lock()
-	key := no.reason + r.Header.Get("Origin")
 	fresh := !s.told[key] && len(s.told) < toldMax
 	if fresh {
 		s.told[key] = true
 	}
 	s.mu.Unlock()
 	if fresh {
-		s.log.Warn("a request was refused", "reason", no.reason, "host", r.Host, "origin", r.Header.Get("Origin"), "path", r.URL.Path)
+		s.log.Warn("a request was refused", "reason", no.reason, "host", shorten(r.Host), "origin", origin, "path", shorten(r.URL.Path))
 	}
 }
+
+// shorten makes what somebody sent fit for the log.
+func shorten(s string) string { return visible.Line(s[:min(len(s), 200)]) }

@@ -1,4 +1,4 @@
-const { WebSocket, fetch, location: place } = G, { send, close } = WebSocket.prototype, data = brand(G.MessageEvent, "data");
+const { WebSocket, fetch, location: place } = G, { send, close } = WebSocket.prototype, buffered = brand(WebSocket, "bufferedAmount"), data = brand(G.MessageEvent, "data");
 let live, socket, id, name, left, key = "zino", wait = 100, storage, { token } = zino;
 let nonce = G.crypto.getRandomValues(new Uint32Array(4)).join("");
 
@@ -25,7 +25,7 @@ const hello = () => {
 
 const flush = () => {
   timer = 0;
-  if (!live || !queue.length) return;
+  if (!live || !queue.length || tried(buffered, socket) > 1 << 20) return;
   if (lost) keep("console", "warn", lost + 1 + " earlier events were not kept");
   put("events", { events: queue });
   queue = bare(), lost = 0;

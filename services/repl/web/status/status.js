@@ -38,7 +38,7 @@ const show = pages => {
     put(item, "state", page.state);
     put(item, "file", page.file);
     put(item, "url", page.url ?? "");
-    put(item, "seen", "last heard of at " + new Date(page.last_seen).toLocaleTimeString());
+    put(item, "seen", "last heard of at " + new Date(page.last_seen).toTimeString().slice(0, 8));
     if (item === before) before = before.nextSibling; else list.insertBefore(item, before);
   }
   for (const item of old.values()) item.remove();

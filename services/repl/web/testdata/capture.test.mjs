@@ -60,6 +60,18 @@ test("what happens before the page is connected is kept, within bounds", async (
   assert.match(long.events[0].message, /^y+… \(983616 more characters\)$/);
 });
 
+test("events wait while the socket is full", async () => {
+  const w = new World();
+  w.context.host.buffered = 1 << 21;
+  w.run(`console.log("one")`);
+  w.tick();
+  assert.deepEqual(events(w), []);
+  w.context.host.buffered = 0;
+  w.run(`console.log("two")`);
+  w.tick();
+  assert.deepEqual(events(w).map(e => e.message), ["one", "two"]);
+});
+
 test("events of a run are sent before its result", async () => {
   const w = new World();
   await w.eval("console.log('during'); 1");

@@ -21,6 +21,7 @@ globalThis.WebSocket = class extends EventTarget {
   constructor(url, protocols) { super(); host.opened(this, url, protocols); }
   send(text) { host.sent(text); }
   close() { host.closed(); }
+  get bufferedAmount() { return host.buffered ?? 0; }
 };
 globalThis.location = { href: "http://127.0.0.1:8302/app.html?secret", pathname: "/app.html" };
 globalThis.name = "";
