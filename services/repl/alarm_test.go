@@ -1,0 +1,72 @@
+package repl
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestAlarm: a change is looked at when the file has rested, or after a bound if it
+// never does; the page's own time is kept beside it.
+func TestAlarm(t *testing.T) {
+	const debounce = 150 * time.Millisecond
+	for name, c := range map[string]struct {
+		touches, apart time.Duration // touched for how long, at what distance
+		wake           time.Duration // when the page wants to be asked
+		looks          []time.Duration
+		rings          int
+	}{
+		"once":       {0, time.Second, 0, []time.Duration{debounce}, 1},
+		"a burst":    {300 * time.Millisecond, 50 * time.Millisecond, 0, []time.Duration{300*time.Millisecond + debounce}, 1},
+		"apart":      {time.Second, time.Second, 0, []time.Duration{debounce, time.Second + debounce}, 2},
+		"restless":   {2 * time.Second, 100 * time.Millisecond, 0, []time.Duration{restlessMax * debounce, 2*time.Second + debounce}, 2},
+		"wake early": {0, time.Second, 20 * time.Millisecond, []time.Duration{debounce}, 2},
+		"wake late":  {0, time.Second, time.Minute, []time.Duration{debounce}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start, rings, looks := time.Now(), 0, []time.Duration{}
+				var a *alarm
+				a = newAlarm(func() {
+					if a.changed() {
+						looks = append(looks, time.Since(start))
+						rings++
+					}
+					if !a.wake.IsZero() && !time.Now().Before(a.wake) {
+						rings++
+						a.wakeAt(time.Time{})
+					}
+				}, debounce)
+				if c.wake > 0 {
+					a.wakeAt(start.Add(c.wake))
+				}
+				for at := time.Duration(0); at <= c.touches; at += c.apart {
+					a.touch()
+					time.Sleep(c.apart) // of the bubble's clock
+				}
+				time.Sleep(time.Hour)
+				a.stop()
+				if rings != c.rings || len(looks) != len(c.looks) {
+					t.Fatalf("it rang %d times, the looks were at %v, want %v", rings, looks, c.looks)
+				}
+				for i, at := range c.looks {
+					if d := looks[i] - at; d < 0 || d > 2*time.Millisecond {
+						t.Errorf("look %d was at %v, want %v", i, looks[i], at)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestAlarmStopped: an alarm that was stopped does not ring.
+func TestAlarmStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAlarm(func() { t.Error("it rang") }, time.Millisecond)
+		a.touch()
+		a.stop()
+		a.touch()
+		a.wakeAt(time.Now())
+		time.Sleep(time.Hour)
+	})
+}
