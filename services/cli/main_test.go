@@ -26,6 +26,10 @@ const mainEnv = "CLI_TEST_MAIN"
 const deadline = 20 * time.Second
 
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "zino-repl" {
+		standIn()
+		return
+	}
 	if os.Getenv(mainEnv) != "" {
 		if version := os.Getenv("CLI_TEST_VERSION"); version != "" {
 			rpc.Build = version

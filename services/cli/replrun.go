@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,11 +39,10 @@ func (a *app) runRepl(ctx context.Context, cfg *config.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	return errors.Join(a.attendRepl(ctx, cfg, c), c.close())
+	return cmp.Or(a.attendRepl(ctx, cfg, c), c.close())
 }
 
-// attendRepl runs the service, and tells how to use it once it answers. One that
-// ends by itself has said why.
+// attendRepl runs the service, and tells how to use it once it answers.
 func (a *app) attendRepl(ctx context.Context, cfg *config.Config, c *constellation) error {
 	runtime.LockOSThread() // the death signal comes when the thread ends
 	defer runtime.UnlockOSThread()
@@ -63,9 +63,18 @@ func (a *app) attendRepl(ctx context.Context, cfg *config.Config, c *constellati
 		a.sayRepl(cfg)
 	}
 	if err := <-ended; ctx.Err() == nil {
-		return errors.Join(errQuiet, err)
+		return untimely(err)
 	}
 	return nil
+}
+
+// untimely words the end of a service that nobody asked to end. One that failed
+// has said why.
+func untimely(err error) error {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
+		return errQuiet
+	}
+	return fmt.Errorf("the REPL was ended from elsewhere: %v", cmp.Or(err, errors.New("told to stop")))
 }
 
 // startRepl starts the program that the constellation has. It is handed its

@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"zino/proto"
+)
+
+func TestEval(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	newFakeRepl(t, w)
+	const plain = `"background":[],"duration_ms":17,"file":"debug/shop-1a2b.md"}` + "\n"
+	for _, test := range []struct {
+		args      []string
+		input     string
+		status    int
+		out, said string
+	}{
+		{[]string{"shop", "1+2"}, "unread", 0, "1+2\n", ""},
+		{[]string{"shop", "a\n\n"}, "", 0, "a\n", ""},
+		{[]string{"shop", "-"}, "from <stdin>\n", 0, "from <stdin>\n", ""},
+		{[]string{"shop"}, "from stdin", 0, "from stdin\n", ""},
+		{[]string{"shop", "--", "-1"}, "", 0, "-1\n", ""},
+		{[]string{"shop", "a\x1b"}, "", 0, "a\x1b\n", ""}, // no terminal
+		{[]string{"shop", "throw"}, "", 1, "", "Error: ^[[31m\n  at x\n"},
+		{[]string{"none", "x"}, "", 1, "", "zino: No page \"none\" is connected.\n"},
+		{
+			[]string{"shop", "events"},
+			"", 0, "events\n",
+			"console.log: a^[\nb\nconsole.warn: c\n... (7 more background events omitted) ...\nwindow.onerror: Error: d\n  at e\nunhandledrejection: f\n",
+		},
+
+		{[]string{"shop", "a\x1b", "--format", "json"}, "", 0, `{"type":"result","ok":true,"kind":"text","value":"a\u001b",` + plain, ""},
+		{[]string{"shop", "throw", "--format", "json"}, "", 1, `{"type":"result","ok":false,"error":"Error: \u001b[31m\n  at x\n",` + plain, ""},
+		{[]string{"none", "x", "--format", "json"}, "", 1, `{"type":"error","message":"No page \"none\" is connected.","code":"not_found","service":"repl"}` + "\n", ""},
+
+		{[]string{}, "", 2, "", "zino: zino eval: name a page; zino pages lists them; try zino eval --help\n"},
+		{[]string{"shop", "1", "+", "2"}, "", 2, "", "zino: zino eval: the code is one argument: put it in quotes; try zino eval --help\n"},
+		{[]string{"shop"}, " \n", 2, "", "zino: zino eval: there is no code; try zino eval --help\n"},
+		{[]string{"shop", ""}, "x", 2, "", "zino: zino eval: there is no code; try zino eval --help\n"},
+		{[]string{"shop", "x", "--timeout", "0"}, "", 2, "", "zino: zino eval: --timeout 0 is not a number of seconds, up to 86400; try zino eval --help\n"},
+		{[]string{"shop", "x", "--timeout", "NaN"}, "", 2, "", "zino: zino eval: --timeout NaN is not a number of seconds, up to 86400; try zino eval --help\n"},
+		{[]string{"shop"}, "\x00", 1, "", "zino: standard input: it is binary: byte 0 is NUL; give text\n"},
+	} {
+		status, out, said := run(t, w.command(append([]string{"eval"}, test.args...)...), test.input)
+		if status != test.status || out != test.out || said != test.said {
+			t.Errorf("%q: status %d, printed %q, said %q", test.args, status, out, said)
+		}
+	}
+}
+
+// TestEvalAsks: what the REPL is asked.
+func TestEvalAsks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	f := newFakeRepl(t, w)
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []proto.Eval
+	for _, test := range []struct {
+		args []string
+		want proto.Eval
+	}{
+		{[]string{"shop-1a2b", " x\n"}, proto.Eval{Page: "shop-1a2b", Code: " x\n", Agent: me.Username}},
+		{[]string{"--timeout", "1.5", "--agent", "ada", "1a2b", "x"}, proto.Eval{Page: "1a2b", Code: "x", Agent: "ada", TimeoutMS: 1500}},
+		{[]string{"shop", "x", "--timeout", "86400"}, proto.Eval{Page: "shop", Code: "x", Agent: me.Username, TimeoutMS: 86_400_000}},
+	} {
+		if status, _, said := run(t, w.command(append([]string{"eval"}, test.args...)...), ""); status != 0 {
+			t.Errorf("%q: status %d, said %q", test.args, status, said)
+		}
+		want = append(want, test.want)
+	}
+	if got := f.requests(); !reflect.DeepEqual(got, want) {
+		t.Errorf("asked for %+v", got)
+	}
+}
+
+// TestEvalTerminal: a terminal is given no control characters, and its keyboard is
+// not waited for.
+func TestEvalTerminal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	newFakeRepl(t, w)
+	x := onTerminal(t, w.command("eval", "shop", "a\x1b[2J"))
+	<-x.ended
+	x.shows("a^[[2J\r\n")
+	x = onTerminal(t, w.command("eval", "shop"))
+	<-x.ended
+	x.shows("zino: zino eval: there is no code: give it in quotes, or - to read it from standard input; try zino eval --help\r\n")
+}
+
+// TestEvalInterrupted ends with 130, in the page and while standard input is read.
+func TestEvalInterrupted(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ format, out string }{
+		{"text", ""}, {"json", `{"type":"error","message":"Interrupted.","code":"canceled"}` + "\n"},
+	} {
+		w := newWorld(t)
+		f := newFakeRepl(t, w)
+		cmd, out, said := begin(t, w.command("eval", "--format", test.format, "shop", "wait"))
+		until(t, "the code has begun", func() bool { return len(f.requests()) == 1 })
+		interrupt(t, cmd)
+		if status := cmd.ProcessState.ExitCode(); status != exitInterrupted || out.String() != test.out || said.String() != "^C Interrupted.\n" {
+			t.Errorf("status %d, printed %q, said %q", status, out, said)
+		}
+		<-f.ended
+	}
+	w := newWorld(t)
+	f := newFakeRepl(t, w)
+	cmd := w.command("eval", "shop")
+	pipe := filepath.Join(w.cwd, "pipe")
+	mkfifo(t, pipe)
+	r, err := os.OpenFile(pipe, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd.Stdin = r
+	if _, err := r.WriteString("half"); err != nil {
+		t.Fatal(err)
+	}
+	cmd, _, _ = begin(t, cmd)
+	until(t, "the half is read", func() bool { return pending(t, r) == 0 })
+	interrupt(t, cmd)
+	if status := cmd.ProcessState.ExitCode(); status != exitInterrupted || len(f.requests()) > 0 {
+		t.Errorf("status %d, asked for %+v", status, f.requests())
+	}
+}
+
+// begin starts a command, which is killed with the test if it has not ended.
+func begin(t *testing.T, cmd *exec.Cmd) (started *exec.Cmd, out, said *bytes.Buffer) {
+	t.Helper()
+	out, said = &bytes.Buffer{}, &bytes.Buffer{}
+	cmd.Stdout, cmd.Stderr = out, said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() })
+	return cmd, out, said
+}
+
+// interrupt presses Ctrl-C and waits for the end.
+func interrupt(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait() // the status tells
+}
+
+// TestEvalLost says nothing when nobody reads on.
+func TestEvalLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	newFakeRepl(t, w)
+	r, closed, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closed.Close()
+	r.Close()
+	for _, format := range []string{"text", "json"} {
+		var said bytes.Buffer
+		cmd := w.command("eval", "shop", strings.Repeat("x", 100), "--format", format)
+		cmd.Stdout, cmd.Stderr = closed, &said
+		if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() != exitError || said.Len() > 0 {
+			t.Errorf("%s: %v, said %q", format, err, &said)
+		}
+	}
+}
+
+// pending is how many bytes lie in a pipe.
+func pending(t *testing.T, pipe *os.File) int {
+	t.Helper()
+	n, err := unix.IoctlGetInt(int(pipe.Fd()), unix.TIOCINQ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestPages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	strange := aPage("b", "0002")
+	strange.URL, strange.State, strange.Kind = "", "gone\x1b[2J", "work\u202eer"
+	newFakeRepl(t, w, aPage("shop", "1a2b"), strange)
+	status, out, said := run(t, w.command("pages"), "")
+	const rows = "PAGE       STATE             KIND          LANGUAGE  URL                         FILE\n" +
+		"shop-1a2b  completed (17ms)  page          js        http://localhost:5173/shop  debug/shop-1a2b.md\n" +
+		"b-0002     gone^[[2J         work\\u202eer  js        -                           debug/b-0002.md\n"
+	if status != 0 || out != rows || said != "" {
+		t.Errorf("status %d, said %q, printed\n%swant\n%s", status, said, out, rows)
+	}
+	status, out, said = run(t, w.command("pages", "--format", "json"), "")
+	const first = `{"id":"1a2b","name":"shop","file":"debug/shop-1a2b.md","url":"http://localhost:5173/shop","lang":"js","kind":"page","state":"completed (17ms)","last_seen":"2026-11-21T14:03:07Z"}` + "\n"
+	if status != 0 || !strings.HasPrefix(out, first) || strings.Count(out, "\n") != 2 || strings.Contains(out, "\x1b") || said != "" {
+		t.Errorf("status %d, printed %q, said %q", status, out, said)
+	}
+}
+
+// TestNoPages says how to connect one.
+func TestNoPages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	newFakeRepl(t, w)
+	for _, format := range []string{"text", "json"} {
+		status, out, said := run(t, w.command("pages", "--format", format), "")
+		if status != 0 || out != "" || !strings.HasPrefix(said, "No pages are connected.\n") || !strings.Contains(said, "http://127.0.0.1:8302/zino/") ||
+			!strings.Contains(said, `<script crossorigin src="http://127.0.0.1:8302/zino.js"></script>`) {
+			t.Errorf("status %d, printed %q, said %q", status, out, said)
+		}
+	}
+}
+
+// TestPagesTerminal cuts lines to the terminal's width. The ids stay.
+func TestPagesTerminal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	newFakeRepl(t, w, aPage(strings.Repeat("long-", 16), "1a2b"), aPage("s", "3c4d"))
+	cmd := w.command("pages")
+	cmd.Args = append([]string{"sh", "-c", `stty cols 72 && exec "$@"`, "sh", cmd.Path}, cmd.Args[1:]...)
+	cmd.Path = "/bin/sh"
+	x := onTerminal(t, cmd)
+	<-x.ended
+	x.shows("s-3c4d")
+	if !regexp.MustCompile(`(?m)^long-long-long-lon…-1a2b  completed`).MatchString(x.screen()) {
+		t.Errorf("the screen shows %q", x.screen())
+	}
+	for line := range strings.Lines(x.screen()) {
+		if n := cells(strings.TrimRight(line, "\r\n")); n > 72 {
+			t.Errorf("%d cells: %q", n, line)
+		}
+	}
+}
+
+// TestCompletionPages: names alone where they are enough, and only of what is
+// there already.
+func TestCompletionPages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const none = ":4\n"
+	if _, out, _ := run(t, w.command("__complete", "eval", ""), ""); out != none {
+		t.Errorf("without a REPL: printed %q", out)
+	}
+	newFakeRepl(t, w, aPage("shop", "1a2b"), aPage("shop", "3c4d"), aPage("till", "5e6f"))
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"eval", ""}, "shop-1a2b\tpage http://localhost:5173/shop\nshop-3c4d\tpage http://localhost:5173/shop\ntill\tpage http://localhost:5173/till\n" + none},
+		{[]string{"eval", "t"}, "till\tpage http://localhost:5173/till\n" + none},
+		{[]string{"eval", "till", ""}, none},
+		{[]string{"eval", "--agent", ""}, none},
+		{[]string{"pages", ""}, none},
+		{[]string{"repl", "--dir", ""}, ":16\n"},
+	} {
+		if _, out, _ := run(t, w.command(append([]string{"__complete"}, test.args...)...), ""); out != test.want {
+			t.Errorf("%q: printed %q, want %q", test.args, out, test.want)
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+// fakeRepl is a REPL with some pages, whose code is text to be given back. Some
+// code means something else, see eval.
+type fakeRepl struct {
+	socket string
+
+	mu    sync.Mutex
+	pages []proto.Page
+	heard []proto.Eval
+	ended chan error // why evaluations that wait were ended
+}
+
+// newFakeRepl is the REPL of a world's user.
+func newFakeRepl(t *testing.T, w world, pages ...proto.Page) *fakeRepl {
+	t.Helper()
+	dir := filepath.Join(w.runtime, "zino")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return newFakeReplAt(t, filepath.Join(dir, "repl.sock"), pages...)
+}
+
+func newFakeReplAt(t *testing.T, socket string, pages ...proto.Page) *fakeRepl {
+	t.Helper()
+	f := &fakeRepl{socket: socket, pages: pages, ended: make(chan error, 4)}
+	s := rpc.NewServer("repl", slog.New(slog.DiscardHandler))
+	rpc.Handle(s, proto.ReplPages, func(context.Context, proto.PagesRequest) (proto.Pages, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return proto.Pages{Pages: append([]proto.Page{}, f.pages...)}, nil
+	})
+	rpc.Handle(s, proto.ReplEval, f.eval)
+	serveOn(t, s, socket)
+	return f
+}
+
+func (f *fakeRepl) eval(ctx context.Context, req proto.Eval) (proto.Evaluated, error) {
+	f.mu.Lock()
+	f.heard = append(f.heard, req)
+	f.mu.Unlock()
+	r := proto.Evaluated{OK: true, Kind: "text", Value: req.Code, Background: []proto.RealmEvent{}, DurationMS: 17, File: "debug/shop-1a2b.md"}
+	switch req.Code {
+	case "wait":
+		<-ctx.Done()
+		f.ended <- ctx.Err()
+		return r, ctx.Err()
+	case "throw":
+		r.OK, r.Kind, r.Value, r.Error = false, "", "", "Error: \x1b[31m\n  at x\n"
+	case "events":
+		r.Background = []proto.RealmEvent{
+			{Type: "console", Level: "log", Source: "console.log", Message: "a\x1b\nb"},
+			{Type: "console", Level: "warn", Message: "c", Stack: "no"},
+			{Type: "window.onerror", Message: "d", Stack: "Error: d\n  at e"},
+			{Type: "unhandledrejection", Message: "f"},
+		}
+		r.Omitted = 7
+	}
+	if req.Page == "none" {
+		return r, &proto.Error{Code: proto.CodeNotFound, Message: "No page \"none\" is connected."}
+	}
+	return r, nil
+}
+
+func (f *fakeRepl) requests() []proto.Eval {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]proto.Eval{}, f.heard...)
+}
+
+func aPage(name, id string) proto.Page {
+	return proto.Page{
+		ID: id, Name: name, File: "debug/" + name + "-" + id + ".md", URL: "http://localhost:5173/" + name, Lang: "js", Kind: "page",
+		State: "completed (17ms)", LastSeen: "2026-11-21T14:03:07Z",
+	}
+}
+
+// TestReplWhere asks the REPL that was named, the user's, the host's.
+func TestReplWhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	host := newFakeReplAt(t, filepath.Join(w.runtime, "repl.sock"), aPage("host", "0001"))
+	named := newFakeReplAt(t, filepath.Join(w.cwd, "own.sock"), aPage("named", "0002"))
+	for name, text := range map[string]string{"own.toml": "[repl]\nsocket = \"own.sock\"\n", "none.toml": "[repl]\nsocket = \"none.sock\"\n", "other.toml": ""} {
+		if err := os.WriteFile(filepath.Join(w.cwd, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const none = "zino: no REPL is running; start one with zino repl, in the directory that its files belong to\n"
+	for _, test := range []struct {
+		args, shows string
+		own         bool // the user's is there from now on
+	}{
+		{"pages", "host-0001", false},
+		{"--config own.toml pages", "named-0002", false},
+		{"--config none.toml pages", "", false},
+		{"--config other.toml pages", "host-0001", false},
+		{"pages", "user-0003", true},
+		{"--config other.toml pages", "user-0003", false},
+		{"--config own.toml pages", "named-0002", false},
+		{"--config own.toml --host pages", "host-0001", false},
+		{"--socket /nowhere pages", "user-0003", false},
+	} {
+		if test.own {
+			newFakeRepl(t, w, aPage("user", "0003"))
+		}
+		status, out, said := run(t, w.command(strings.Fields(test.args)...), "")
+		if found := test.shows != ""; found != (status == 0) || !strings.Contains(out, test.shows) || !found && said != none || found && said != "" {
+			t.Errorf("%s: status %d, printed %q, said %q", test.args, status, out, said)
+		}
+	}
+	if n := len(host.requests()) + len(named.requests()); n > 0 {
+		t.Errorf("%d evaluations", n)
+	}
+}
+
+// TestReplForbidden says so where the host's REPL is for others.
+func TestReplForbidden(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	dir := shortDir(t)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(dir, "s")
+	newFakeReplAt(t, socket)
+	if err := os.Chmod(socket, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "c.toml"), []byte("[repl]\nsocket = \"s\"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := w.command("--config", filepath.Join(dir, "c.toml"), "pages")
+	if os.Getuid() == 0 { // who root may keep out is somebody else
+		cmd = asNobody(t, w, cmd)
+	}
+	status, out, said := run(t, cmd, "")
+	if status != 1 || out != "" || !strings.HasPrefix(said, "zino: you may not use the REPL that is there: Could not connect to repl: ") || !strings.HasSuffix(said, "permission denied\n") {
+		t.Errorf("status %d, printed %q, said %q", status, out, said)
+	}
+}
+
+// asNobody has a command run as a user without rights, from a copy of the program
+// that such a user can reach.
+func asNobody(t *testing.T, w world, cmd *exec.Cmd) *exec.Cmd {
+	t.Helper()
+	const nobody = 65534
+	dir := shortDir(t)
+	copyProgram(t, filepath.Join(dir, "zino"))
+	for _, err := range []error{
+		os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(w.home), 0o755), os.Chmod(w.cwd, 0o755),
+		os.Chmod(filepath.Join(dir, "zino"), 0o755), os.Chown(w.home, nobody, nobody), os.Chown(w.runtime, nobody, nobody),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd.Path = filepath.Join(dir, "zino")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	return cmd
+}
+
+// TestSettleRepl: the REPL belongs to the place where one works, whichever
+// configuration is read, unless that says otherwise.
+func TestSettleRepl(t *testing.T) {
+	const own = "[repl]\nsocket = \"s\"\ndir = \"d\"\n"
+	for _, named := range []bool{false, true} {
+		for _, text := range []string{"", own} {
+			file := "h/.config/zino/config.toml"
+			if named {
+				file = "w/own.toml"
+			}
+			_, _, w, err := settingsIn(t, map[string]string{file: text}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := &app{}
+			dir := filepath.Join(w.home, ".config", "zino")
+			if named {
+				a.config, dir = filepath.Join(w.cwd, "own.toml"), w.cwd
+			}
+			wants := []string{filepath.Join(dir, "s"), filepath.Join(dir, "d")}
+			if text == "" {
+				wants = []string{filepath.Join(w.runtime, "zino", "repl.sock"), w.cwd}
+			}
+			if cfg, err := a.settings(); err != nil || cfg.Repl.Socket != wants[0] || cfg.Repl.Dir != wants[1] {
+				t.Errorf("named %v, %q: %s and %s, %v", named, text, cfg.Repl.Socket, cfg.Repl.Dir, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,234 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"zino/pkg/rpc"
+	"zino/pkg/service"
+	"zino/proto"
+)
+
+// standIn is a service zino-repl that has no pages, and writes down how it was
+// started. It fails where a file says so.
+func standIn() {
+	cfg, log := service.Start("repl")
+	if text, err := os.ReadFile(filepath.Join(cfg.Repl.Dir, "fail")); err == nil {
+		service.Fail("repl", fmt.Errorf("%s", text))
+	}
+	text, err := json.Marshal(started{cfg.Repl.Dir, cfg.Repl.Serve, cfg.Repl.HTTP, cfg.Logging.Level, os.Environ(), os.Getpid()})
+	service.Fail("repl", err)
+	service.Fail("repl", os.WriteFile(filepath.Join(cfg.Repl.Dir, "started"), text, 0o600))
+	s := rpc.NewServer("repl", log)
+	rpc.Handle(s, proto.ReplPages, func(context.Context, proto.PagesRequest) (proto.Pages, error) {
+		return proto.Pages{Pages: []proto.Page{}}, nil
+	})
+	service.Fail("repl", service.Serve(s, "repl", cfg.Repl.Socket, log))
+}
+
+type started struct {
+	Dir, Serve, HTTP, Level string
+	Env                     []string
+	PID                     int
+}
+
+// install puts zino and the stand-in side by side.
+func (w world) install(t *testing.T) (zino string) {
+	t.Helper()
+	for _, name := range []string{"zino", "zino-repl"} {
+		copyProgram(t, filepath.Join(w.home, name))
+	}
+	return filepath.Join(w.home, "zino")
+}
+
+// copyProgram has this program lie at another path. It is cp that writes it: a
+// file that this process has open for writing could not be started while a
+// process that it has just forked still holds it.
+func copyProgram(t *testing.T, path string) {
+	t.Helper()
+	if os.Link(os.Args[0], path) == nil {
+		return
+	}
+	if out, err := exec.Command("cp", os.Args[0], path).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// serving runs zino repl until its first lines have been said.
+func (w world) serving(t *testing.T, zino string, args ...string) (x *terminal, s started) {
+	t.Helper()
+	cmd := w.command(append([]string{"repl"}, args...)...)
+	cmd.Path = zino
+	cmd.Env = append(cmd.Env, "ANTHROPIC_API_KEY=sk-secret", "OWN=kept")
+	x = onTerminal(t, cmd)
+	x.shows("[repl] origins in the configuration lists them.\r\n")
+	text, err := os.ReadFile(filepath.Join(w.cwd, "started"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &s); err != nil {
+		t.Fatal(err)
+	}
+	return x, s
+}
+
+// over waits for the end of zino repl, after which nothing may be left.
+func (w world) over(t *testing.T, x *terminal, s started, status int) {
+	t.Helper()
+	<-x.ended
+	if got := x.cmd.ProcessState.ExitCode(); got != status {
+		t.Errorf("status %d, want %d; the screen shows %q", got, status, x.screen())
+	}
+	until(t, "the service is gone", func() bool { return syscall.Kill(s.PID, 0) != nil })
+	if left, err := os.ReadDir(w.runtime); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// TestRepl runs the service for a directory, tells how to use it, and takes it
+// down with Ctrl-C.
+func TestRepl(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	zino := w.install(t)
+	x, s := w.serving(t, zino, "--http", "localhost:0", "--serve", w.home)
+	address := regexp.MustCompile(`up at http://(127\.0\.0\.1:[0-9]+)/zino/; Ctrl-C stops it`).FindStringSubmatch(x.screen())
+	if address == nil || s.HTTP != address[1] || s.Dir != w.cwd || s.Serve != w.home || s.Level != "WARN" {
+		t.Errorf("started %+v, said %q", s, x.screen())
+	}
+	x.shows("Its files are in " + w.cwd + ": debug.md lists the pages")
+	x.shows(`<script crossorigin src="http://` + s.HTTP + `/zino.js"></script>`)
+	env := strings.Join(s.Env, "\n")
+	if strings.Contains(env, "sk-secret") || !strings.Contains(env, "OWN=kept") || strings.Contains(env, "LISTEN_PID") {
+		t.Errorf("its environment is %q", env)
+	}
+	status, out, said := run(t, w.command("status"), "")
+	if status != 1 || !regexp.MustCompile(`(?m)^repl +up `).MatchString(out) || said != "1 of 8 services are up.\n" {
+		t.Errorf("status: %d, said %q, printed:\n%s", status, said, out)
+	}
+	second := w.command("repl", "--http", "127.0.0.1:0")
+	second.Path = zino
+	status, out, said = run(t, second, "")
+	if status != 1 || out != "" || !strings.HasPrefix(said, "zino: a REPL is running already, on ") || strings.Count(said, "\n") != 1 {
+		t.Errorf("a second: status %d, said %q", status, said)
+	}
+	x.types("\x03")
+	w.over(t, x, s, 0)
+}
+
+// TestReplEnds: what ends the service ends the command, and the other way round.
+func TestReplEnds(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		end    func(x *terminal, s started) error
+		status int
+		shows  string
+	}{
+		{"terminated", func(x *terminal, _ started) error { return x.cmd.Process.Signal(syscall.SIGTERM) }, 0, ""},
+		{"hung up", func(x *terminal, _ started) error { return x.cmd.Process.Signal(syscall.SIGHUP) }, 0, ""},
+		{"the service is killed", func(_ *terminal, s started) error { return syscall.Kill(s.PID, syscall.SIGKILL) }, exitError, "zino: the REPL was ended from elsewhere: signal: killed\r\n"},
+		{"the service is told to stop", func(_ *terminal, s started) error { return syscall.Kill(s.PID, syscall.SIGTERM) }, exitError, "zino: the REPL was ended from elsewhere: told to stop\r\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			x, s := w.serving(t, w.install(t), "--http", "127.0.0.1:0")
+			if err := test.end(x, s); err != nil {
+				t.Fatal(err)
+			}
+			w.over(t, x, s, test.status)
+			x.shows(test.shows)
+		})
+	}
+}
+
+// TestReplKilled: the service does not outlive the command, and the next one takes
+// over what is left.
+func TestReplKilled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	zino := w.install(t)
+	x, s := w.serving(t, zino, "--http", "127.0.0.1:0")
+	if err := x.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-x.ended
+	until(t, "the service is gone", func() bool { return syscall.Kill(s.PID, 0) != nil })
+	x, s = w.serving(t, zino, "--http", "127.0.0.1:0")
+	x.types("\x03")
+	w.over(t, x, s, 0)
+}
+
+// TestReplRefuses to start where it could not work, with one line.
+func TestReplRefuses(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	taken := l.Addr().String()
+	usage := func(text string) string { return "zino: zino repl: " + text + "; try zino repl --help\n" }
+	for _, test := range []struct {
+		args, config string
+		status       int
+		said         string
+	}{
+		{"--dir none", "", 2, usage("--dir none is not a directory")},
+		{"--dir own.toml", "", 2, usage("--dir own.toml is not a directory")},
+		{"--dir=", "", 2, usage("--dir  is not a directory")},
+		{"--serve none", "", 2, usage("--serve none is not a directory")},
+		{"--http 8302", "", 2, usage("--http 8302 is not a loopback address with a port, such as 127.0.0.1:8302")},
+		{"--http 0.0.0.0:8302", "", 2, usage("--http 0.0.0.0:8302 is not a loopback address with a port, such as 127.0.0.1:8302")},
+		{"--http :8302", "", 2, usage("--http :8302 is not a loopback address with a port, such as 127.0.0.1:8302")},
+		{"--http example.org:80", "", 2, usage("--http example.org:80 is not a loopback address with a port, such as 127.0.0.1:8302")},
+		{"now", "", 2, usage(`it takes no arguments, but was given "now"`)},
+		{"--http " + taken, "", 1, "zino: " + taken + " is in use, by another REPL perhaps; name another address with zino repl --http or [repl] http\n"},
+		{"--http 127.0.0.1:99999", "", 1, "zino: [repl] http: listen tcp: address 99999: invalid port\n"},
+		{"", "[repl]\ndir = \"none\"\n", 1, "zino: [repl] dir: CWD/none is not a directory\n"},
+		{"--http 127.0.0.1:0", "[repl]\nserve = \"none\"\n", 1, "zino: [repl] serve: CWD/none is not a directory\n"},
+		{"--http 127.0.0.1:0", "", 1, "the service zino-repl is missing: it belongs beside "},
+	} {
+		w := newWorld(t)
+		if err := os.WriteFile(filepath.Join(w.cwd, "own.toml"), []byte(test.config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args := append([]string{"--config", "own.toml", "repl"}, strings.Fields(test.args)...)
+		status, out, said := run(t, w.command(args...), "")
+		want := strings.ReplaceAll(test.said, "CWD", w.cwd)
+		if status != test.status || out != "" || strings.Count(said, "\n") != 1 || said != want && !strings.Contains(said, want) {
+			t.Errorf("%s: status %d, said %q, want %q", test.args, status, said, want)
+		}
+		if left, err := os.ReadDir(w.runtime); err != nil || len(left) > 0 {
+			t.Errorf("%s: left %v, %v", test.args, left, err)
+		}
+	}
+}
+
+// TestReplFails: what keeps the service from starting is said by it, once.
+func TestReplFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if err := os.WriteFile(filepath.Join(w.cwd, "fail"), []byte("no room"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := w.command("repl", "--http", "127.0.0.1:0")
+	cmd.Path = w.install(t)
+	status, out, said := run(t, cmd, "")
+	if status != exitError || out != "" || said != "zino-repl: no room\n" {
+		t.Errorf("status %d, printed %q, said %q", status, out, said)
+	}
+	if left, err := os.ReadDir(w.runtime); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
