@@ -19,7 +19,7 @@ func FuzzTake(f *testing.F) {
 	}
 	b := newBench(f)
 	f.Fuzz(func(t *testing.T, text []byte) {
-		typ, packet := answer(b.take(t.Context(), text))
+		typ, packet := verdict(b.take(t.Context(), text))
 		got, err := wire.AppendObject(nil, typ, packet)
 		if err != nil {
 			t.Fatal(err)

@@ -135,7 +135,7 @@ func (s *Server) read(ctx context.Context, p *page) error {
 		if err := wire.Decode(text, &who); err != nil || who.ID != p.id || who.Nonce != p.nonce {
 			return fault("a packet has to bear the id and the nonce of its page")
 		}
-		typ, packet := answer(s.take(ctx, text))
+		typ, packet := verdict(s.take(ctx, text))
 		if err := write(ctx, p.conn, typ, packet); err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 // htmlMax is the largest page that the script is put into, in bytes.
-const htmlMax = 16 << 20
+const htmlMax = 4 << 20
 
 // file answers with a file of the directory that is served.
 func (s *Server) file(w http.ResponseWriter, r *http.Request) {

@@ -1,134 +1,14 @@
 package web
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
-
-	"zino/proto"
 )
-
-// peer is a page without a browser.
-type peer struct {
-	b     *bench
-	conn  *websocket.Conn
-	id    string
-	nonce string
-	file  string
-}
-
-// dial opens a socket with the token.
-func (b *bench) dial(path string) *websocket.Conn {
-	b.t.Helper()
-	c, _, err := websocket.Dial(b.t.Context(), "ws://"+b.addr+path, &websocket.DialOptions{
-		Subprotocols: []string{protocol, b.token}, HTTPHeader: http.Header{"Origin": {"http://" + b.addr}},
-	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	b.t.Cleanup(func() { c.CloseNow() })
-	c.SetReadLimit(packetMax)
-	return c
-}
-
-// hello connects a page and reads its welcome.
-func (b *bench) hello(fields string) *peer {
-	b.t.Helper()
-	p := &peer{b: b, conn: b.dial(socketPath)}
-	p.say(`{"type":"hello","name":"app",` + fields + `}`)
-	welcome := p.hear()
-	if welcome["type"] != "welcome" {
-		b.t.Fatalf("hello %s: %v", fields, welcome)
-	}
-	p.id, p.nonce, p.file = welcome["id"].(string), welcome["nonce"].(string), welcome["file"].(string)
-	return p
-}
-
-func (p *peer) say(text string) {
-	p.b.t.Helper()
-	if err := p.conn.Write(p.b.t.Context(), websocket.MessageText, []byte(text)); err != nil {
-		p.b.t.Fatal(err)
-	}
-}
-
-// tell says something with the page's id and nonce.
-func (p *peer) tell(typ, fields string) {
-	p.b.t.Helper()
-	p.say(`{"type":"` + typ + `","id":"` + p.id + `","nonce":"` + p.nonce + `",` + fields + `}`)
-}
-
-func (p *peer) hear() map[string]any {
-	p.b.t.Helper()
-	ctx, cancel := context.WithTimeout(p.b.t.Context(), 30*time.Second)
-	defer cancel()
-	_, text, err := p.conn.Read(ctx)
-	if err != nil {
-		p.b.t.Fatal(err)
-	}
-	var packet map[string]any
-	if err := json.Unmarshal(text, &packet); err != nil {
-		p.b.t.Fatal(err)
-	}
-	return packet
-}
-
-// closed waits for the socket's end and returns its code and reason.
-func (p *peer) closed() (websocket.StatusCode, string) {
-	p.b.t.Helper()
-	ctx, cancel := context.WithTimeout(p.b.t.Context(), 30*time.Second)
-	defer cancel()
-	for {
-		_, _, err := p.conn.Read(ctx)
-		if end, ok := errors.AsType[websocket.CloseError](err); ok {
-			return end.Code, end.Reason
-		}
-		if err != nil {
-			return -1, err.Error()
-		}
-	}
-}
-
-// eval runs code in the page while answer speaks for it.
-func (p *peer) eval(code string, answer func(job string)) proto.Evaluated {
-	p.b.t.Helper()
-	type outcome struct {
-		result proto.Evaluated
-		err    error
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		result, err := p.b.service.Eval(p.b.t.Context(), proto.Eval{Page: p.id, Code: code})
-		done <- outcome{result, err}
-	}()
-	packet := p.hear()
-	if packet["type"] != "job" || packet["code"] != code {
-		p.b.t.Fatalf("instead of a job: %v", packet)
-	}
-	answer(packet["job"].(string))
-	got := <-done
-	if got.err != nil {
-		p.b.t.Fatal(got.err)
-	}
-	return got.result
-}
-
-// pages is how many realms there are.
-func (b *bench) pages() []proto.Page {
-	b.t.Helper()
-	pages, err := b.service.Pages(b.t.Context(), proto.PagesRequest{})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return pages.Pages
-}
 
 func TestSocket(t *testing.T) {
 	b := newBench(t)
@@ -242,44 +122,6 @@ func TestSocketLimits(t *testing.T) {
 	b.hello(`"nonce":"n"`)
 }
 
-// TestSocketGone: the page that goes fails what runs in it, at once.
-func TestSocketGone(t *testing.T) {
-	b := newBench(t)
-	p := b.hello(`"nonce":"n"`)
-	got := p.eval("forever", func(string) { p.conn.CloseNow() })
-	if got.OK || !strings.Contains(got.Error, "page closed or reloaded") {
-		t.Errorf("evaluated: %+v", got)
-	}
-}
-
-// TestIdentity: who keeps the id, and who gets another.
-func TestIdentity(t *testing.T) {
-	b := newBench(t)
-	first := b.hello(`"nonce":"one"`)
-	ask := `"id":"` + first.id + `","nonce":`
-	if copied := b.hello(ask + `"two"`); copied.id == first.id {
-		t.Error("a copy of the tab has the same id")
-	}
-	if forged := b.hello(ask + `"three","left":"guess"`); forged.id == first.id {
-		t.Error("a page that does not know the nonce took the id over")
-	}
-	again := b.hello(ask + `"one"`)
-	if code, _ := first.closed(); again.id != first.id || code == websocket.StatusNormalClosure {
-		t.Errorf("the same page over a new socket is %s, not %s", again.id, first.id)
-	}
-	reloaded := b.hello(ask + `"four","left":"one"`)
-	if _, reason := again.closed(); reloaded.id != first.id || reloaded.nonce != "four" {
-		t.Errorf("the page after a reload is %s, not %s: %s", reloaded.id, first.id, reason)
-	}
-	if err := reloaded.conn.CloseNow(); err != nil {
-		t.Fatal(err)
-	}
-	b.until("it is gone", func() bool { return len(b.pages()) == 2 })
-	if later := b.hello(ask + `"five"`); later.id != first.id {
-		t.Errorf("a page that comes back is %s, not %s", later.id, first.id)
-	}
-}
-
 // TestSocketsMax: there is a bound, and room again when one has gone.
 func TestSocketsMax(t *testing.T) {
 	b := newBench(t)
@@ -321,23 +163,4 @@ func TestSocketEnd(t *testing.T) {
 	if code, reason := late.closed(); code != websocket.StatusTryAgainLater || reason == "" {
 		t.Errorf("late: closed with %d %q", code, reason)
 	}
-}
-
-// TestLive: the list comes when it changes.
-func TestLive(t *testing.T) {
-	b := newBench(t)
-	l := &peer{b: b, conn: b.dial(livePath)}
-	if got := l.hear()["pages"].([]any); len(got) != 0 {
-		t.Errorf("pages %v", got)
-	}
-	p := b.hello(`"nonce":"n"`)
-	b.until("the list has the page", func() bool { return len(l.hear()["pages"].([]any)) == 1 })
-	if err := p.conn.CloseNow(); err != nil {
-		t.Fatal(err)
-	}
-	b.until("the list is empty", func() bool { return len(l.hear()["pages"].([]any)) == 0 })
-	if err := l.conn.CloseNow(); err != nil {
-		t.Fatal(err)
-	}
-	b.until("nothing is left", func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.open == 0 })
 }

@@ -33,8 +33,8 @@ func pass[T any](ctx context.Context, text []byte, f func(context.Context, T) (p
 	return err
 }
 
-// answer is what a page hears of its packet.
-func answer(err error) (typ string, packet any) {
+// verdict is what a page hears of its packet.
+func verdict(err error) (typ string, packet any) {
 	if err == nil {
 		return "ok", proto.Empty{}
 	}

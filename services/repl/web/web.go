@@ -1,7 +1,7 @@
 // Package web is the side of the file REPL that browsers see: the script that
 // makes a page a realm, the WebSocket that code travels over, static files with
 // the script in them, and a page that lists what is connected. Who may ask for
-// any of it is decided in one place, [Server.ServeHTTP].
+// any of it is decided in one place, before every route.
 //
 // It keeps web pages of others out. It does not keep out other programs of this
 // host, which may say whatever Origin they like: they can pose as a page, or ask
@@ -64,7 +64,7 @@ func New(cfg config.Repl, service *repl.Service, log *slog.Logger) (*Server, err
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.http = &http.Server{
-		Handler: s, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		Handler: http.HandlerFunc(s.answer), ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		BaseContext:                  func(net.Listener) context.Context { return s.ctx },
 		DisableGeneralOptionsHandler: true, // it would answer before the check
 		ReadHeaderTimeout:            headerTime, ReadTimeout: headerTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes,
@@ -79,9 +79,7 @@ func (s *Server) Serve(l net.Listener) error {
 	if !ok || !addr.IP.IsLoopback() {
 		return errors.Join(fmt.Errorf("[repl] http: %s is not a loopback address, and others must not reach the pages", l.Addr()), l.Close())
 	}
-	s.mu.Lock()
 	s.gate = newGate(addr, s.cfg.Origins, s.token)
-	s.mu.Unlock()
 	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
@@ -102,9 +100,9 @@ func (s *Server) Close() error {
 	return err
 }
 
-// ServeHTTP answers a request if it may be made. The one check stands before
-// every route and every upgrade.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// answer answers a request if it may be made. The one check stands before every
+// route and every upgrade.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 	w.Header().Set("Cache-Control", "no-store")
