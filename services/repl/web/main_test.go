@@ -37,7 +37,11 @@ func newBench(t testing.TB, change ...func(*config.Repl)) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Errorf("something is left behind: %v", err)
+		}
+	})
 	b := &bench{t: t, dir: dir, cfg: config.Default().Repl, log: &syncBuffer{}}
 	b.cfg.Dir, b.cfg.Socket, b.cfg.HTTP = dir, filepath.Join(dir, "s"), "127.0.0.1:0"
 	b.cfg.DebounceMS, b.cfg.Quiet, b.cfg.Cadence = 30, 0.2, 0.3
