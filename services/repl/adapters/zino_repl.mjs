@@ -12,10 +12,12 @@
 // block with a top-level await they do not; assign to globalThis.x there, and the
 // block's value is that of its return. console.log, info, warn and error and errors
 // that nobody caught are shown in the file too; the latter do not end the program.
-// The socket is $ZINO_REPL_SOCKET, or zino/repl.sock in $XDG_RUNTIME_DIR or in /run.
+// The socket is $ZINO_REPL_SOCKET, or repl.sock in $XDG_RUNTIME_DIR/zino (without that
+// variable: zino-UID in the directory of temporary files), or in /run/zino.
 import fs from "node:fs";
 import { createRequire } from "node:module";
 import net from "node:net";
+import os from "node:os";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import util from "node:util";
@@ -68,7 +70,8 @@ function serialise(v) {
 const trace = (e) => cut(util.types.isNativeError(e) && typeof e.stack === "string" ? e.stack : inspect(e));
 
 function defaultSocket() {
-  const own = path.join(process.env.XDG_RUNTIME_DIR ?? "/nonexistent", "zino/repl.sock");
+  const { XDG_RUNTIME_DIR: runtime } = process.env;
+  const own = path.join(runtime ? path.join(runtime, "zino") : path.join(os.tmpdir(), "zino-" + process.getuid()), "repl.sock");
   return process.env.ZINO_REPL_SOCKET || (fs.existsSync(own) ? own : "/run/zino/repl.sock");
 }
 

@@ -11,7 +11,8 @@ program ends when it would have ended without; page.close() detaches it. Code ru
 a thread of its own, in the namespace "names" (__main__ unless given), and its names
 stay for the next block. The answer is the value of a last expression; await works.
 What is printed, what is logged, and errors that nobody caught are shown in the file
-too. The socket is $ZINO_REPL_SOCKET, or zino/repl.sock in $XDG_RUNTIME_DIR or in /run.
+too. The socket is $ZINO_REPL_SOCKET, or repl.sock in $XDG_RUNTIME_DIR/zino (without that
+variable: zino-UID in the directory of temporary files), or in /run/zino.
 """
 import ast
 import asyncio
@@ -24,6 +25,7 @@ import os
 import socket as sockets
 import struct
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -57,7 +59,9 @@ def serialise(value):
 
 
 def default_socket():
-    own = os.path.join(os.environ.get("XDG_RUNTIME_DIR") or "/nonexistent", "zino/repl.sock")
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    own = os.path.join(runtime, "zino") if runtime else os.path.join(tempfile.gettempdir(), f"zino-{os.getuid()}")
+    own = os.path.join(own, "repl.sock")
     return os.environ.get("ZINO_REPL_SOCKET") or (own if os.path.exists(own) else "/run/zino/repl.sock")
 
 
