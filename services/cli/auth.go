@@ -22,7 +22,11 @@ A key is looked for in [api] key of the configuration, in the unit's systemd
 credentials, in [api] key_file, in the environment (such as OPENAI_API_KEY), and
 last in your store. These commands change the store alone: a directory that only
 you can use, encrypted with systemd-creds where that works. They say where a key
-is kept and in what form. No service need be running.`
+is kept and in what form. No service need be running.
+
+With --system they are about the services of the whole host, whose router loads
+its keys as systemd credentials: root keeps them in /etc/credstore.encrypted, or
+where nothing encrypts, in /etc/credstore.`
 
 func (a *app) authCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -45,23 +49,29 @@ func (a *app) authCommand() *cobra.Command {
 }
 
 // accountCommand is a command with a provider for its only argument.
-func (a *app) accountCommand(name, short string, run func(context.Context, keystore.Account) error) *cobra.Command {
-	return &cobra.Command{
+func (a *app) accountCommand(name, short string, run func(context.Context, keystore.Account, keyPlace) error) *cobra.Command {
+	var place keyPlace
+	cmd := &cobra.Command{
 		Use: name + " PROVIDER", Short: short, Long: authLong,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			account, err := accountOf(name, args)
 			if err != nil {
 				return usageError{err}
 			}
+			if err := place.check("zino auth "+name+" "+account.Name, os.Geteuid()); err != nil {
+				return err
+			}
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			err = run(ctx, account)
+			err = run(ctx, account, place)
 			if err != nil && ctx.Err() != nil {
 				return errInterrupted
 			}
 			return err
 		},
 	}
+	place.flags(cmd)
+	return cmd
 }
 
 // accountOf finds the provider that the arguments name. What is wrong is not
@@ -85,8 +95,11 @@ func accountOf(command string, args []string) (keystore.Account, error) {
 	return account, nil
 }
 
-// keep puts a key into the store and says how it is kept there.
-func (a *app) keep(ctx context.Context, account keystore.Account, key string) error {
+// keep puts a key into its place and says how it is kept there.
+func (a *app) keep(ctx context.Context, account keystore.Account, key string, place keyPlace) error {
+	if place.system {
+		return a.keepForHost(ctx, account, key, place.host())
+	}
 	store, err := keystore.OpenUser(os.Getenv)
 	if err != nil {
 		return err
@@ -102,7 +115,10 @@ func (a *app) keep(ctx context.Context, account keystore.Account, key string) er
 	return nil
 }
 
-func (a *app) authLogout(ctx context.Context, account keystore.Account) error {
+func (a *app) authLogout(ctx context.Context, account keystore.Account, place keyPlace) error {
+	if place.system {
+		return a.removeFromHost(account, place.host())
+	}
 	store, err := keystore.OpenUser(os.Getenv)
 	if err != nil {
 		return err
@@ -123,11 +139,18 @@ func (a *app) authLogout(ctx context.Context, account keystore.Account) error {
 }
 
 func (a *app) authListCommand() *cobra.Command {
-	return &cobra.Command{
+	var place keyPlace
+	cmd := &cobra.Command{
 		Use: "list", Short: "where each provider's key comes from", Long: authLong,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usageError{errors.New("zino auth list takes no arguments; try zino auth --help")}
+			}
+			if err := place.check("zino auth list", os.Geteuid()); err != nil {
+				return err
+			}
+			if place.system {
+				return a.listHost(place.host())
 			}
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
@@ -138,6 +161,8 @@ func (a *app) authListCommand() *cobra.Command {
 			return err
 		},
 	}
+	place.flags(cmd)
+	return cmd
 }
 
 // authList prints a table without any part of a key. Keys that cannot be used

@@ -26,7 +26,7 @@ var errLate = errors.New("nobody logged in within 10 minutes; start again with: 
 
 // authLogin gets a key in the browser, at the only provider that offers this
 // to programs like this one.
-func (a *app) authLogin(ctx context.Context, account keystore.Account) error {
+func (a *app) authLogin(ctx context.Context, account keystore.Account, place keyPlace) error {
 	if account.Name != "openrouter" {
 		return usageError{fmt.Errorf("%s: API key only: zino auth set %s (get one at %s)", account.Name, account.Name, account.Page)}
 	}
@@ -40,7 +40,7 @@ func (a *app) authLogin(ctx context.Context, account keystore.Account) error {
 	if err != nil {
 		return err
 	}
-	return a.keep(ctx, account, key)
+	return a.keep(ctx, account, key, place)
 }
 
 // openRouter is the base of OpenRouter's API. A code must not travel in the

@@ -18,7 +18,7 @@ import (
 const maxTyped = 64 << 10
 
 // authSet reads a key and keeps it.
-func (a *app) authSet(ctx context.Context, account keystore.Account) error {
+func (a *app) authSet(ctx context.Context, account keystore.Account, place keyPlace) error {
 	read := a.firstLine
 	if isTerminal(a.in) {
 		a.say("Get a key of %s at %s", account.Name, account.Page)
@@ -33,7 +33,7 @@ func (a *app) authSet(ctx context.Context, account keystore.Account) error {
 	if strings.TrimSpace(key) == "" {
 		return fmt.Errorf("no key was given, and nothing was changed: zino auth set %s reads it from a prompt or from standard input", account.Name)
 	}
-	return a.keep(ctx, account, key)
+	return a.keep(ctx, account, key, place)
 }
 
 // firstLine is the first line of standard input.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"sync"
@@ -22,9 +23,11 @@ import (
 // silent: a user waits for at most twice this.
 const patience = 800 * time.Millisecond
 
-const statusLong = `Ask every service whether it is there, and print a table of states, versions,
-uptimes, sockets and problems. The exit status is 1 unless all of them are up.
-Nothing is started.`
+const statusLong = `Show every service: states, versions, uptimes, sockets and problems, and who may
+call whom. Each is asked whether it is there, unless systemd, which is asked
+before, says that it does not run: nothing is started. On the host's
+installation the daemon asks the others. The exit status is 1 unless all are up,
+or idle: to be started by the first who connects.`
 
 func (a *app) statusCommand() *cobra.Command {
 	return &cobra.Command{
@@ -33,10 +36,11 @@ func (a *app) statusCommand() *cobra.Command {
 	}
 }
 
-// report is what one service says of itself.
+// report is what is known of one service.
 type report struct {
 	service, socket, state string
 	pong                   proto.Pong
+	callers                string
 	problems               []string
 }
 
@@ -45,22 +49,23 @@ func (a *app) showStatus(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.locate(cfg)
+	kept := a.locate(ctx, cfg)
 	services := a.shownServices(cfg)
 	reports := make([]report, len(services))
 	var wg sync.WaitGroup
 	for i, name := range services {
-		wg.Go(func() { reports[i] = inspect(ctx, name, cfg.Socket(name)) })
+		wg.Go(func() { reports[i] = kept.by(cfg.Socket(name)).inspect(ctx, name, cfg) })
 	}
 	wg.Wait()
-	up := a.printStatus(reports)
+	well := a.printStatus(reports)
+	a.printCallers(reports)
 	switch {
-	case up == len(reports):
+	case well == len(reports):
 		return nil
-	case up == 0:
+	case well == 0:
 		a.say("Nothing is running. Start a constellation with: zino up")
 	default:
-		a.say("%d of %d services are up.", up, len(reports))
+		a.say("%d of %d services are up.", well, len(reports))
 	}
 	return errQuiet
 }
@@ -77,57 +82,83 @@ func (a *app) shownServices(cfg *config.Config) []string {
 	return config.Services
 }
 
-// locate turns the sockets of cfg to the constellation that is running: the
-// user's own if there is one, else the host's.
-func (a *app) locate(cfg *config.Config) {
+// locate turns the sockets of cfg to the constellation that is there: the
+// user's own if there is one, else the host's. It returns what systemd knows of
+// both.
+func (a *app) locate(ctx context.Context, cfg *config.Config) keepers {
 	dir, err := runtimeDir()
 	if err != nil {
 		a.say("Warning: %v", err)
-		return
+		return keepers{}
 	}
-	if a.named() && !answers(dir+"/daemon.sock") || !answers(dir+"/daemon.sock") && answers(hostSocket) {
-		return // the named configuration's sockets, or the defaults: the host's
+	k := askSystemd(ctx, dir)
+	own := k.user.listening("daemon") || answers(dir+"/daemon.sock")
+	if !own && (a.named() || k.host.listening("daemon") || answers(hostSocket)) {
+		return k // the named configuration's sockets, or the defaults: the host's
 	}
 	for _, name := range config.Services {
 		if !cfg.IsSet(name + ".socket") {
 			*cfg.SocketOf(name) = dir + "/" + name + ".sock"
 		}
 	}
+	return k
 }
 
-// inspect asks one service.
+// inspect asks one service on its own socket.
 func inspect(ctx context.Context, name, socket string) report {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	c := &rpc.Client{Service: name, Path: socket}
 	defer c.Close()
-	r := report{service: name, socket: socket, state: "up"}
+	return question(ctx, report{service: name, socket: socket}, func(ctx context.Context) (proto.Pong, error) {
+		return rpc.Call(ctx, c, proto.Ping, proto.PingRequest{})
+	}, func(ctx context.Context) (proto.Stats, error) {
+		return rpc.Call(ctx, c, proto.GetStats, proto.StatsRequest{})
+	})
+}
+
+// question completes a report with the answers to two questions.
+func question(ctx context.Context, r report, ping func(context.Context) (proto.Pong, error), ask func(context.Context) (proto.Stats, error)) report {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	r.state = "up"
 	var err error
-	if r.pong, err = rpc.Call(ctx, c, proto.Ping, proto.PingRequest{}); err != nil {
-		r.state = "down"
-		if !errors.Is(err, rpc.ErrConnect) {
-			r.state = "silent"
-			r.problems = append(r.problems, "no answer within "+patience.String())
-		}
-		return r
+	if r.pong, err = ping(ctx); err != nil {
+		return r.without(ctx, err)
 	}
-	stats, err := rpc.Call(ctx, c, proto.GetStats, proto.StatsRequest{})
+	stats, err := ask(ctx)
 	if err != nil {
 		r.problems = append(r.problems, err.Error())
 	}
 	r.problems = append(r.problems, stats.Problems...)
+	r.callers = stats.Info["callers"]
+	return r
+}
+
+// without is a report of a service that gave no answer.
+func (r report) without(ctx context.Context, err error) report {
+	switch {
+	case errors.Is(err, proto.ErrDenied), errors.Is(err, fs.ErrPermission):
+		r.state, r.problems = "denied", append(r.problems, err.Error())
+	case errors.Is(err, rpc.ErrConnect):
+		r.state = "down"
+	case ctx.Err() != nil:
+		r.state, r.problems = "silent", append(r.problems, "no answer within "+patience.String())
+	default:
+		r.state, r.problems = "silent", append(r.problems, err.Error())
+	}
 	return r
 }
 
 // printStatus prints the table and the problems below it, and counts the
-// services that are up.
-func (a *app) printStatus(reports []report) (up int) {
+// services that are up, or idle.
+func (a *app) printStatus(reports []report) (well int) {
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SERVICE\tSTATE\tVERSION\tUPTIME\tSOCKET\tPROBLEMS")
 	for _, r := range reports {
 		version, uptime := "-", "-"
-		if r.state == "up" {
-			up++
+		if r.state == "up" || r.state == "idle" {
+			well++
+		}
+		if r.pong.Version != "" {
 			version, uptime = visible.Text(r.pong.Version), (time.Duration(r.pong.UptimeS) * time.Second).String()
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\n", r.service, r.state, version, uptime, r.socket, len(r.problems))
@@ -136,7 +167,7 @@ func (a *app) printStatus(reports []report) (up int) {
 	for _, line := range distinct(reports) {
 		fmt.Fprintln(a.out, visible.Text(line))
 	}
-	return up
+	return well
 }
 
 // distinct lists the problems, each once with the services that told of it.
