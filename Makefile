@@ -30,7 +30,7 @@ lint: ## staticcheck, gofumpt, dead code, go fix
 	@.ci/clean gofumpt $(LINT) gofumpt -l .
 	@.ci/clean 'go fix' go fix -diff ./...
 	shellcheck .ci/run .ci/need .ci/clean .ci/fuzz proto/clients/*.sh
-	shellcheck -x deploy/install deploy/uninstall deploy/deb deploy/hostconfig deploy/*.sh deploy/box/*
+	shellcheck -x deploy/install deploy/uninstall deploy/deb deploy/hostconfig deploy/*.sh deploy/box/root deploy/box/boot deploy/box/init deploy/box/inside deploy/box/test deploy/box/checks/*
 
 fmt: ## format all Go files
 	$(LINT) gofumpt -w .
@@ -54,7 +54,11 @@ uninstall: ## remove that again; PURGE=yes: what it kept, too
 deb: build ## build the Debian package
 	@deploy/deb '$(VERSION)'
 
+test-systemd: build ## try the host's installation on a systemd of its own (root)
+	@[ "$$(id -u)" != 0 ] || .ci/need mmdebstrap:mmdebstrap unshare:util-linux ip:iproute2
+	@deploy/box/test
+
 clean: ## remove what was built
 	rm -rf bin
 
-.PHONY: help build run need test lint fmt generate fuzz bench install uninstall deb clean
+.PHONY: help build run need test lint fmt generate fuzz bench install uninstall deb test-systemd clean

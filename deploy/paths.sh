@@ -13,3 +13,12 @@ else
 fi
 share=$prefix/share/zino
 installed=$share/installed
+
+# remove takes a file away, or a directory, with a slash at its end, that is
+# empty.
+remove() {
+	case $1 in
+	*/) [ ! -d "$1" ] || rmdir --ignore-fail-on-non-empty "$1" ;;
+	*) rm -f "$1" ;;
+	esac
+}

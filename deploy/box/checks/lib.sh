@@ -1,0 +1,53 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2034 # those that read this use them
+# What the checks share: each of them reads this first.
+set -uo pipefail
+run=/run/zino
+all=(daemon sys ctx mem agr rtr exc repl)
+
+# found OUTCOME NAME DETAIL writes a line of the table: ok, FAIL, note.
+found() { printf '%s\t%s\t%s\n' "$1" "$2" "${3-}" >>/box/found; }
+
+# expect NAME DETAIL COMMAND… writes ok if the command succeeds, else FAIL.
+expect() {
+	local name=$1 detail=$2
+	shift 2
+	if "$@"; then found ok "$name" "$detail"; else found FAIL "$name" "$detail"; fi
+}
+
+# same NAME WANT GOT compares two texts.
+same() {
+	if [ "$2" = "$3" ]; then found ok "$1" "$3"; else found FAIL "$1" "got: ${3//$'\n'/ | }; want: ${2//$'\n'/ | }"; fi
+}
+
+# soon SECONDS COMMAND… waits until a command succeeds.
+soon() {
+	local end=$((SECONDS + $1))
+	shift
+	until "$@"; do
+		((SECONDS < end)) || return 1
+		sleep 0.05
+	done
+}
+
+# as USER COMMAND… runs a command as that user, in the groups of that user.
+as() {
+	local user=$1
+	shift
+	setpriv --reuid="$user" --regid="$(id -g "$user")" --init-groups --reset-env -- "$@"
+}
+
+# ask SOCKET REQUEST prints the packets of the answer.
+ask() { python3 /box/zino.py "$1" "$2"; }
+
+pid() { systemctl show -P MainPID "zino-$1.service"; }
+active() { systemctl is-active --quiet "zino-$1.service"; }
+gone() { ! active "$1"; }
+
+# millis COMMAND… puts how long a command took into $took, in milliseconds.
+millis() {
+	local begin=$EPOCHREALTIME status=0
+	"$@" || status=$?
+	took=$(((${EPOCHREALTIME/./} - ${begin/./}) / 1000))
+	return $status
+}
