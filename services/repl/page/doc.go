@@ -25,8 +25,10 @@
 // from its head once, because only that tells whether a line stands inside a
 // fence: Need is then [Head], the caller passes the file through [Page.Scan],
 // which keeps nothing of it, and gives the tail from Scan.From on together with
-// the Scan. In all other cases cost follows the tail: a log's length is of no
-// consequence.
+// the Scan. A file that is given as a whole needs no Scan; of a long one that was
+// not seen yet any tail may be given first. In all other cases cost follows the
+// tail: a log's length is of no consequence. One event asks for more three times
+// at the most.
 //
 // # The file
 //
@@ -76,6 +78,16 @@
 // leads over answered to the chunk's next block, or to idle. After an error the next
 // block is run; after a timeout or the loss of the page the rest is not.
 //
+// # Edits by others
+//
+// An appended text leaves the anchor where it is. If the anchor has moved, or is
+// gone, what stands behind it may be an older copy of the file that an editor has
+// saved. Then each block is compared with those that were answered since the
+// start: one whose reply should stand above it, and does not, gets that reply put
+// back below it, and is not run. A job at work is found again by its code, its
+// announcement or its header; if all are gone for Quiet, it is cancelled. A file
+// that is missing or empty for Quiet is made anew, with the exchange at work in it.
+//
 // # Invariants
 //
 //   - No byte that the user wrote is changed or lost. What the service removes is
@@ -89,5 +101,8 @@
 //   - There is at most one footer outside any fence, and in an idle file without a
 //     draft it is the last line that is not blank.
 //   - What stands before [Page.Settled] is never changed.
+//   - While the end of the text is a fence that is not closed, a draft, the file is
+//     not touched, except for a job that is at work already or comes from a program;
+//     those are written above it.
 //   - What a page keeps in memory is bounded, except for the chunk at work itself.
 package page

@@ -48,29 +48,36 @@ func TestImmutable(t *testing.T) {
 func TestBounded(t *testing.T) {
 	w := newWorld(t, Options{BodyMax: 100_000})
 	w.start()
-	long := strings.Repeat("long `` \x1b text ", 11_000)
-	for i := range 80 {
+	long := strings.Repeat("long `` \x1b text ", 4000)
+	for i := range 100 {
 		w.append(fmt.Sprintf("```js\n%d\n```\n", i))
-		for range 2 {
-			w.apply(Background{w.now, []Captured{{Type: long, Level: long, Message: long, Stack: long}, {Type: "x"}}})
-		}
-		if i%2 == 0 {
-			w.answer(time.Second, long[:2000*i])
-		} else {
+		switch {
+		case i < 20:
+			w.apply(Background{w.now, []Captured{{Type: long, Level: long, Message: long, Stack: long}}})
 			w.pass(61 * time.Second)
+		case i < 70:
+			w.answer(time.Second, "1")
+		default:
+			w.answer(time.Second, long[:40_000])
 		}
 	}
-	p := w.page
-	size := len(p.anchor.bytes)
+	for range 20 {
+		w.apply(Background{w.now, []Captured{{Type: long, Level: "log", Message: long, Stack: long}}})
+	}
+	p, past, shown := w.page, 0, 0
 	for _, e := range p.past {
-		size += len(e.reply) + len(e.line) + len(e.ann) + len(e.title)
+		past += len(e.reply)
 	}
 	for _, c := range p.bg.events() {
-		size += len(c.Type) + len(c.Message) + len(c.Stack) + len(c.Level)
+		shown += len(c.Type) + len(c.Message) + len(c.Stack)
 	}
-	if size > pastSize+replyMax || len(p.past) != pastMax || len(p.late) != lateMax || p.run != nil {
-		t.Fatalf("%d bytes, %d past, %d late", size, len(p.past), len(p.late))
+	if past > pastSize || past < pastSize/2 || len(p.past) != pastMax || len(p.late) != lateMax {
+		t.Errorf("%d replies of %d bytes, %d late", len(p.past), past, len(p.late))
 	}
+	if n := len(p.bg.events()); n != 10 || shown > n*(2*capturedMax+200) || p.bg.total != 20 || len(p.anchor.bytes) > anchorMax {
+		t.Errorf("%d events of %d bytes, an anchor of %d", n, shown, len(p.anchor.bytes))
+	}
+	w.pass(2 * time.Second)
 	w.rests()
 }
 
