@@ -23,20 +23,40 @@ type bashData struct {
 }
 
 // bash carries out a call of bash, {command}.
-func (s *Service) bash(ctx context.Context, req proto.Call, shown *live) (files.Reply, error) {
+func (s *Service) bash(ctx context.Context, req proto.Call, shown *live) (reply, error) {
 	command, err := commandOf(req.Input)
 	if err != nil {
-		return files.Reply{}, err
+		return reply{}, err
 	}
 	dir, err := await(ctx, s.limit, func(context.Context) (string, error) { return directory(req.Root) })
 	if err != nil {
-		return files.Reply{}, err
+		return reply{}, err
 	}
-	j := s.job(shell, "-c", command).in(dir)
+	path, err := locate(shell)
+	if err != nil {
+		return reply{}, noShell(err)
+	}
+	a, err := s.arrange(ctx, wish{req.Sandbox, req.Network, req.Root, path})
+	if err != nil {
+		return reply{}, err
+	}
+	defer a.release()
+	j := s.job(shell, "-c", command)
+	if a.level != levelUnit || req.Root != "" { // else the unit has a place of its own
+		j = j.in(dir)
+	}
 	if req.OutputBytes > 0 {
 		j.outputMax = min(req.OutputBytes, packetRoom)
 	}
-	return s.runShell(ctx, j, shown)
+	o, err := s.runShell(ctx, a, j, path, shown)
+	if err == nil {
+		err = a.unconfined(o)
+	}
+	if err != nil {
+		return reply{}, err
+	}
+	r, err := s.shellReply(o)
+	return reply{r, a.report(o)}, err
 }
 
 // commandOf reads the input of bash.
@@ -54,11 +74,7 @@ func commandOf(input []byte) (string, error) {
 }
 
 // runShell runs j, shows what it prints, and keeps outputs that are too long.
-func (s *Service) runShell(ctx context.Context, j job, shown *live) (files.Reply, error) {
-	path, err := locate(shell)
-	if err != nil {
-		return files.Reply{}, noShell(err)
-	}
+func (s *Service) runShell(ctx context.Context, a *arrangement, j job, path string, shown *live) (outcome, error) {
 	var whole []*spill
 	j.tap = func(name string, c *capture) io.Writer {
 		whole = append(whole, newSpill(s.outputs, name, c, j.outputMax))
@@ -67,21 +83,18 @@ func (s *Service) runShell(ctx context.Context, j job, shown *live) (files.Reply
 		}
 		return io.MultiWriter(whole[len(whole)-1], shown.stream())
 	}
-	p, err := startProcess(j, path)
+	p, err := a.start(j, path)
 	if err != nil {
-		return files.Reply{}, noShell(err)
+		return outcome{}, noShell(err)
 	}
 	o, err := p.wait(ctx, s.limit)
 	if errors.Is(err, errUnkillable) {
-		return files.Reply{}, err // what is left may still write
+		return outcome{}, err // what is left may still write
 	}
 	for _, w := range whole {
 		w.end(err == nil)
 	}
-	if err != nil {
-		return files.Reply{}, err
-	}
-	return s.shellReply(o)
+	return o, err
 }
 
 // shellReply words an outcome for the model.
@@ -95,5 +108,8 @@ func (s *Service) shellReply(o outcome) (files.Reply, error) {
 
 // noShell is the error of a shell that cannot be started.
 func noShell(err error) error {
+	if _, ok := errors.AsType[*refusal](err); ok {
+		return err
+	}
 	return &files.Error{Code: codeExec, Message: "Cannot start " + shell + ": " + err.Error()}
 }

@@ -15,6 +15,7 @@ import (
 const (
 	codeUnknownTool = "unknown_tool"
 	codeExec        = "exec_error" // the shell cannot be started
+	codeSandbox     = "sandbox"    // it cannot be confined as asked
 )
 
 // call carries out a call of a tool. Whatever becomes of it is a result: only a
@@ -26,14 +27,20 @@ func (s *Service) call(ctx context.Context, req proto.Call, out *rpc.Out) (proto
 		defer shown.stop()
 	}
 	reply, err := s.carryOut(ctx, req, shown)
-	if e, ok := errors.AsType[*files.Error](err); ok {
-		return proto.CallResult{Result: failure(e)}, nil
+	if e, ok := errors.AsType[*files.Error](asResult(err)); ok {
+		return proto.CallResult{Result: failure(e), Confinement: reply.confinement}, nil
 	}
 	if err != nil {
 		return proto.CallResult{}, err
 	}
 	result, err := success(reply.Data)
-	return proto.CallResult{Result: result, Diff: reply.Diff}, err
+	return proto.CallResult{Result: result, Diff: reply.Diff, Confinement: reply.confinement}, err
+}
+
+// reply is what a call came to.
+type reply struct {
+	files.Reply
+	confinement *proto.Confinement // nil if it did not come to that
 }
 
 // Names of the tools.
@@ -46,38 +53,51 @@ const (
 
 // carryOut has the tool do its work. An error of type *files.Error is the
 // call's result.
-func (s *Service) carryOut(ctx context.Context, req proto.Call, shown *live) (files.Reply, error) {
+func (s *Service) carryOut(ctx context.Context, req proto.Call, shown *live) (reply, error) {
 	ctx, leave, err := s.enter(ctx)
 	if err != nil {
-		return files.Reply{}, err
+		return reply{}, err
 	}
 	defer leave()
 	switch req.Tool {
 	case toolRead:
-		return s.onFile(ctx, req, s.tools.Read)
+		return s.onFile(ctx, req, (*files.Files).Read)
 	case toolWrite:
-		return s.onFile(ctx, req, s.tools.Write)
+		return s.onFile(ctx, req, (*files.Files).Write)
 	case toolEdit:
-		return s.onFile(ctx, req, s.tools.Edit)
+		return s.onFile(ctx, req, (*files.Files).Edit)
 	case toolBash:
 		return s.bash(ctx, req, shown)
 	}
-	return files.Reply{}, &files.Error{
+	return reply{}, &files.Error{
 		Code:    codeUnknownTool,
 		Message: fmt.Sprintf("Unknown tool %q: there are read, write, edit and bash.", req.Tool),
 	}
 }
 
 // onFile carries out a tool that works on a file.
-func (s *Service) onFile(ctx context.Context, req proto.Call, tool func(context.Context, string, []byte) (files.Reply, error)) (files.Reply, error) {
+func (s *Service) onFile(ctx context.Context, req proto.Call, tool func(*files.Files, context.Context, string, []byte) (files.Reply, error)) (reply, error) {
+	level, network, err := s.sandbox.settle(wish{level: req.Sandbox, network: req.Network})
+	if err != nil {
+		return reply{}, err
+	}
+	how := &proto.Confinement{Sandbox: level, Network: network, Means: []string{}}
 	input := append([]byte(nil), req.Input...) // it may be read when the request's buffer is gone
-	return await(ctx, s.limit, func(ctx context.Context) (files.Reply, error) {
+	r, err := await(ctx, s.limit, func(ctx context.Context) (files.Reply, error) {
 		root, err := directory(req.Root)
 		if err != nil {
 			return files.Reply{}, err
 		}
-		return tool(ctx, root, input)
+		tools, err := s.bounded(level, req.Root)
+		if err != nil {
+			return files.Reply{}, err
+		}
+		return tool(tools, ctx, root, input)
 	})
+	if level != levelOff {
+		how.Means = append(how.Means, "paths")
+	}
+	return reply{r, how}, err
 }
 
 // success is the envelope of data, a struct.

@@ -271,7 +271,7 @@ func TestExecuteInRoot(t *testing.T) {
 	}
 	for _, tt := range tests {
 		got, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo $PWD; pwd -P", Root: tt.root})
-		if err != nil || got != tt.want {
+		if err != nil || plain(t, got) != tt.want {
 			t.Errorf("%s: got %+v, %v", tt.root, got, err)
 		}
 	}

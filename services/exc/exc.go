@@ -41,6 +41,7 @@ type Service struct {
 	outputMax     int
 	passEnv       []string
 	files         *workspace
+	sandbox       *sandbox
 	outputs       *outputs      // of commands, where they are too long for a result
 	tools         *files.Files  // read, write and edit
 	reviews       chan struct{} // one place for each review under way
@@ -63,7 +64,7 @@ func New(cfg config.Exc, cat *catalog.Catalog, log *slog.Logger) (*Service, erro
 		return nil, err
 	}
 	s := &Service{
-		catalog: cat, log: log, files: space, outputs: newOutputs(space), tools: files.New(),
+		catalog: cat, log: log, files: space, sandbox: newSandbox(cfg), outputs: newOutputs(space), tools: files.New(),
 		timeout: cfg.Timeout, limit: time.Duration(cfg.Timeout * float64(time.Second)), validateLimit: validateLimit, reviewDelay: reviewDelay,
 		outputMax: cfg.OutputMax, passEnv: cfg.PassEnv,
 		reviews: make(chan struct{}, reviewsMax),
@@ -94,6 +95,7 @@ func (s *Service) Close() error {
 	s.running.Wait()
 	if first {
 		s.files.close()
+		return s.sandbox.close()
 	}
 	return nil
 }
@@ -148,4 +150,5 @@ func (s *Service) stats(st *proto.Stats) {
 		st.Info = map[string]string{}
 	}
 	st.Info["executors"] = strings.Join(names, ", ")
+	s.tellLevels(s.ctx, st)
 }

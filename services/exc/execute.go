@@ -2,6 +2,7 @@ package exc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -29,18 +30,24 @@ func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result,
 	if err := s.reach(ctx, req.Root); err != nil {
 		return refused(err.Error()), ctx.Err()
 	}
+	a, err := s.arrange(ctx, wish{req.Sandbox, req.Network, req.Root, path})
+	if err != nil {
+		return proto.Result{}, asError(err)
+	}
+	defer a.release()
 	file, remove, err := s.files.place(req.Code, tool.FileExtension)
 	if err != nil {
 		return proto.Result{}, err
 	}
 	defer remove()
-	j := s.job(tool.Executor, file)
+	j := s.job(tool.Executor)
+	j.script = &script{file, req.Code, tool.FileExtension}
 	if req.Root != "" {
 		j = j.in(req.Root)
 	}
-	p, err := startProcess(j, path)
+	p, err := a.start(j, path)
 	if err != nil {
-		return proto.Result{}, cannotStart(err)
+		return proto.Result{}, asError(cannotStart(err))
 	}
 	over := s.review(ctx, tool, file, remove)
 	o, err := p.wait(ctx, s.limit)
@@ -48,7 +55,12 @@ func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result,
 	if err != nil {
 		return proto.Result{}, err
 	}
-	return s.result(o, tool.Executor), nil
+	if err := a.unconfined(o); err != nil {
+		return proto.Result{}, asError(err)
+	}
+	r := s.result(o, tool.Executor)
+	r.Confinement = a.report(o)
+	return r, nil
 }
 
 // reach is the error for a directory to run in that is of no use.
@@ -71,6 +83,8 @@ func (s *Service) result(o outcome, command string) proto.Result {
 	if o.timedOut {
 		r.ExitCode, r.TimedOut = -1, true
 		r.Stderr = withLine(r.Stderr, "Execution timed out after "+strconv.FormatFloat(s.timeout, 'f', -1, 64)+"s.")
+	} else if o.flooded {
+		r.Stderr = withLine(r.Stderr, "Execution stopped: more than "+bytesText(floodMax)+" of output.")
 	} else if why := o.complaint(command); why != "" {
 		r.Stderr = withLine(r.Stderr, why)
 	}
@@ -94,5 +108,8 @@ func refused(why string) proto.Result {
 
 // cannotStart is the error of a host that has no process or file to spare.
 func cannotStart(err error) error {
+	if _, ok := errors.AsType[*refusal](err); ok {
+		return err
+	}
 	return &proto.Error{Code: proto.CodeBusy, Message: fmt.Sprintf("exc cannot start a process: %v: try again, or raise the limits", err)}
 }

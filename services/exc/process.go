@@ -8,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"zino/services/exc/cgroup"
 )
 
 // drainLimit is how long the outputs are read on when all descendants of a
@@ -15,14 +17,37 @@ import (
 // pipe to a process that is no descendant.
 const drainLimit = time.Second
 
-// process is a command that runs under a supervisor.
+// process is a command that runs, here or in a unit of its own.
 type process struct {
-	supervisor     *exec.Cmd
-	pipes          *pipes
 	outputMax      int
 	stdout, stderr *capture
-	drained        sync.WaitGroup
+	flood          *flood
+	stop           func()      // has it be ended with all that it started; may be called again
 	done           chan report // brings the report when all is over
+}
+
+// newProcess is the process of j without what makes it run.
+func newProcess(j job) *process {
+	p := &process{
+		outputMax: j.outputMax, stdout: newCapture(j.outputMax), stderr: newCapture(j.outputMax),
+		done: make(chan report, 1),
+	}
+	p.flood = &flood{limit: j.floodMax, stop: func() { p.stop() }}
+	return p
+}
+
+// writers take the outputs of j.
+func (p *process) writers(j job) (stdout, stderr io.Writer) {
+	return p.flood.watch(j.writer("stdout", p.stdout)), p.flood.watch(j.writer("stderr", p.stderr))
+}
+
+// supervised is a command under a supervisor.
+type supervised struct {
+	*process
+	supervisor *exec.Cmd
+	pipes      *pipes
+	group      *cgroup.Group
+	drained    sync.WaitGroup
 }
 
 // startProcess starts the supervisor of j, whose program is at path.
@@ -31,62 +56,78 @@ func startProcess(j job, path string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{
-		supervisor: supervisorOf(j, path, ends), pipes: ends, outputMax: j.outputMax,
-		stdout: newCapture(j.outputMax), stderr: newCapture(j.outputMax),
-		done: make(chan report, 1),
+	s := &supervised{process: newProcess(j), pipes: ends, group: j.group}
+	s.process.stop = s.stop
+	if s.supervisor, err = supervisorOf(j, path, ends); err == nil {
+		err = s.supervisor.Start()
 	}
-	err = p.supervisor.Start()
 	ends.closeTheirs()
 	if err != nil {
 		ends.closeOurs()
 		return nil, err
 	}
-	stdout, stderr := j.writer("stdout", p.stdout), j.writer("stderr", p.stderr)
-	p.drained.Go(func() { drain(stdout, ends.stdoutR) })
-	p.drained.Go(func() { drain(stderr, ends.stderrR) })
-	go p.follow()
-	return p, nil
+	stdout, stderr := s.writers(j)
+	s.drained.Go(func() { drain(stdout, ends.stdoutR) })
+	s.drained.Go(func() { drain(stderr, ends.stderrR) })
+	go s.follow()
+	return s.process, nil
 }
 
 // supervisorOf describes the supervisor's process; supervise reads its arguments.
-func supervisorOf(j job, path string, ends *pipes) *exec.Cmd {
-	args := []string{superviseName, superviseArg, strconv.FormatInt(j.grace.Milliseconds(), 10), path}
+func supervisorOf(j job, path string, ends *pipes) (*exec.Cmd, error) {
+	plan, err := planText(j.plan)
+	if err != nil {
+		return nil, err
+	}
+	attr := &syscall.SysProcAttr{Setsid: true} // a session for the command, without a terminal
+	if j.plan != nil {
+		j.plan.Attr(attr)
+	}
+	files := []*os.File{ends.lifelineR, ends.statusW}
+	grouped := ""
+	if j.group != nil {
+		files, grouped = append(files, j.group.File()), "group"
+	}
+	args := []string{superviseName, superviseArg, strconv.FormatInt(j.grace.Milliseconds(), 10), grouped, plan, path}
 	return &exec.Cmd{
-		Path:        "/proc/self/exe", // this very program, even if its file was replaced
-		Args:        append(args, j.argv...),
+		Path:        ownProgram,
+		Args:        append(args, j.command()...),
 		Env:         supervisorEnv(j.env),
 		Dir:         j.dir, // which the command inherits
 		Stdout:      ends.stdoutW,
 		Stderr:      ends.stderrW,
-		ExtraFiles:  []*os.File{ends.lifelineR, ends.statusW},
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true}, // a session for the command, without a terminal
-	}
+		ExtraFiles:  files,
+		SysProcAttr: attr,
+	}, nil
 }
 
 // follow waits for the supervisor's end, which comes when nothing of the
 // command is left, and then for what is still in the pipes.
-func (p *process) follow() {
+func (s *supervised) follow() {
 	// Its exit status says nothing: the report does.
-	_ = p.supervisor.Wait()
-	p.pipes.limitReads(time.Now().Add(drainLimit))
-	text, _ := io.ReadAll(io.LimitReader(p.pipes.statusR, 256)) // cut short by an error, it is judged as it is
+	_ = s.supervisor.Wait()
+	s.pipes.limitReads(time.Now().Add(drainLimit))
+	text, _ := io.ReadAll(io.LimitReader(s.pipes.statusR, reportMax)) // cut short by an error, it is judged as it is
 	r := parseReport(string(text))
 	if r.verdict == lost {
 		// The command killed its supervisor and was killed with it. What it
-		// left can be found only as far as it stayed in their session.
-		killSession(p.supervisor.Process.Pid)
+		// left is found in their group; without one only as far as it stayed
+		// in their session.
+		if s.group != nil {
+			_ = s.group.Kill()
+		}
+		killSession(s.supervisor.Process.Pid)
 	}
-	p.drained.Wait()
-	p.pipes.closeOurs()
-	p.done <- r
+	s.drained.Wait()
+	s.pipes.closeOurs()
+	s.done <- r
 }
 
 // stop has the supervisor end the command and all that it started.
-func (p *process) stop() {
-	_ = p.pipes.lifelineW.Close() // closed twice only when the run is over anyway
+func (s *supervised) stop() {
+	_ = s.pipes.lifelineW.Close() // closed twice only when the run is over anyway, or floods
 	// A command may have stopped its supervisor. If that is gone, all is well.
-	_ = p.supervisor.Process.Signal(syscall.SIGCONT)
+	_ = s.supervisor.Process.Signal(syscall.SIGCONT)
 }
 
 // pipes connect exc with a supervisor and its command. All are closed on exec:

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"zino/services/exc/cgroup"
+	"zino/services/exc/confine"
 )
 
 const (
@@ -28,6 +31,7 @@ var errUnkillable = errors.New("processes of the run cannot be killed: look for 
 // job is a command to run.
 type job struct {
 	argv      []string // the command's name and its arguments
+	script    *script  // that is its last argument; nil: none
 	env       []string
 	dir       string        // to run in; empty: that of this process
 	grace     time.Duration // between SIGTERM and SIGKILL at the limit
@@ -35,6 +39,21 @@ type job struct {
 	// tap, if set, gives what an output is written to in place of its capture,
 	// and must pass it on to that.
 	tap func(name string, c *capture) io.Writer
+
+	plan     *confine.Plan // that confines it; nil: none
+	group    *cgroup.Group // that it runs in; nil: none
+	floodMax int64         // bytes of output at which it is stopped; 0: none
+}
+
+// script is code in a file.
+type script struct{ file, text, extension string }
+
+// command is the job's command with all its arguments.
+func (j job) command() []string {
+	if j.script == nil {
+		return j.argv
+	}
+	return append(slices.Clip(j.argv), j.script.file)
 }
 
 // writer takes the output of that name, which c captures.
@@ -58,6 +77,7 @@ type outcome struct {
 	stdout, stderr string
 	truncated      bool
 	timedOut       bool
+	flooded        bool // it printed without end and was stopped
 }
 
 // wait waits until p and all that it started are gone: by themselves, at the
@@ -100,7 +120,7 @@ func (p *process) halt() (report, error) {
 // outcome puts together what p came to. The outputs may together fill one
 // packet at most: control characters take six bytes there.
 func (p *process) outcome(r report, timedOut bool) outcome {
-	o := outcome{report: r, timedOut: timedOut}
+	o := outcome{report: r, timedOut: timedOut, flooded: p.flood.over.Load()}
 	for limit := p.outputMax; ; limit /= 2 {
 		var cutOut, cutErr bool
 		o.stdout, cutOut = p.stdout.text(limit)

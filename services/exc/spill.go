@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 )
 
@@ -52,6 +53,13 @@ func (o *outputs) keep(file string) {
 	for _, dir := range drop {
 		o.files.remove(dir)
 	}
+}
+
+// places are the directories of the files that are kept.
+func (o *outputs) places() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.dirs)
 }
 
 // spill passes an output on to its capture and keeps all of it in a file if

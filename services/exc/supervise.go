@@ -12,11 +12,19 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"zino/services/exc/cgroup"
 )
 
 const (
 	// superviseArg is the hidden first argument of a supervisor.
 	superviseArg = "--zino-exc-supervise"
+	// restrictArg is the hidden first argument of the process that becomes a
+	// confined command.
+	restrictArg = "--zino-exc-restrict"
+	// syntaxArg is the hidden first argument of a process that looks at the
+	// syntax of a shell script.
+	syntaxArg = "--zino-exc-syntax"
 	// superviseName is what a supervisor is called in lists of processes.
 	superviseName = "zino-exc-run"
 	// envMark stands before each variable meant for the command, which keeps
@@ -25,6 +33,9 @@ const (
 
 	lifelineFD = 3 // its end of file means: stop the command
 	statusFD   = 4 // takes the report
+	groupFD    = 5 // the command's control group, if it has one
+
+	restrictFD = 3 // the report's in the process that becomes a confined command
 )
 
 // hooked is set once Supervise was called: without it, runs would start
@@ -33,41 +44,60 @@ var hooked atomic.Bool
 
 // Supervise must be the first call of main in every program that runs code,
 // TestMain included. It returns at once, except in the copies of the program
-// that exc starts as supervisors: there it does the supervisor's work and
-// never returns.
+// that exc starts as supervisors and for what comes before and beside a command:
+// there it does their work and never returns.
 func Supervise() {
 	hooked.Store(true)
-	if len(os.Args) < 5 || os.Args[1] != superviseArg {
+	if len(os.Args) < 2 {
 		return
 	}
-	supervise(os.Args[2:])
+	args := os.Args[2:]
+	switch {
+	case os.Args[1] == superviseArg && len(args) > superviseArgs:
+		supervise(args)
+	case os.Args[1] == restrictArg && len(args) > restrictArgs:
+		restrict(args)
+	case os.Args[1] == syntaxArg && len(args) == 2:
+		checkSyntax(args[0], args[1])
+	default:
+		return
+	}
 	syscall.Exit(0) // at once: there is nothing to flush
 }
 
 // supervisor runs one command and leaves nothing of it behind. One goroutine
 // reaps, the other kills.
 type supervisor struct {
-	grace time.Duration // between SIGTERM and SIGKILL
-	stop  chan struct{} // closed when exc wants an end, or is gone
-	ended chan struct{} // closed when the command has ended
+	grace   time.Duration // between SIGTERM and SIGKILL
+	grouped bool          // the command has a control group
+	plan    string        // that the command is confined by; empty: none
+	stop    chan struct{} // closed when exc wants an end, or is gone
+	ended   chan struct{} // closed when the command has ended
 }
 
-// supervise is a supervisor's life: args are the grace in milliseconds and the
-// command's path and arguments.
+// superviseArgs is how many arguments stand before the command's: the grace in
+// milliseconds, "group" if there is one, the plan, and the command's path.
+const superviseArgs = 4
+
+// supervise is a supervisor's life.
 func supervise(args []string) {
 	runtime.LockOSThread() // the death signal of the command is tied to this thread
 	s := &supervisor{stop: make(chan struct{}), ended: make(chan struct{})}
 	s.settle(args)
 	go s.watch()
-	pid, err := start(args[1], args[2:])
+	if err := s.enter(); err != nil {
+		tell(statusFD, refusalLine(err))
+		return
+	}
+	pid, err := s.start(args[3], args[superviseArgs:])
 	if err != nil {
-		tell(endLine(unstarted, errno(err)))
+		tell(statusFD, endLine(unstarted, errno(err)))
 		return
 	}
 	silence()
 	go s.guard()
 	go s.kill()
-	tell(endOf(s.reap(pid)))
+	tell(statusFD, endOf(s.reap(pid)))
 }
 
 // settle makes this process fit for its work.
@@ -76,6 +106,7 @@ func (s *supervisor) settle(args []string) {
 	if grace, err := strconv.Atoi(args[0]); err == nil {
 		s.grace = time.Duration(grace) * time.Millisecond
 	}
+	s.grouped, s.plan = args[1] != "", args[2]
 	// It cannot fail on a kernel that has it (Linux 3.4).
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
@@ -155,6 +186,9 @@ func (s *supervisor) kill() {
 		signalDescendants(self, syscall.SIGTERM)
 		time.Sleep(s.grace)
 	}
+	if s.grouped {
+		_ = cgroup.KillAt(groupFD) // at once, however many they are; the rest is for what left the group
+	}
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		signalDescendants(self, syscall.SIGKILL)
 		time.Sleep(pause)
@@ -162,13 +196,21 @@ func (s *supervisor) kill() {
 }
 
 // start starts the command in a group of its own, in the session that exc made
-// for this process, and with its three standard files. It dies should this process be killed.
-func start(path string, argv []string) (int, error) {
-	return syscall.ForkExec(path, argv, &syscall.ProcAttr{
+// for this process, and with its three standard files. It dies should this
+// process be killed. A confined one is started by a process that lays down its
+// rights first.
+func (s *supervisor) start(path string, argv []string) (int, error) {
+	attr := &syscall.ProcAttr{
 		Env:   commandEnv(os.Environ()),
 		Files: []uintptr{0, 1, 2},
-		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
-	})
+		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, UseCgroupFD: s.grouped, CgroupFD: groupFD},
+	}
+	if s.plan != "" {
+		argv = append([]string{superviseName, restrictArg, s.plan, path}, argv...)
+		attr.Env, attr.Files = os.Environ(), append(attr.Files, statusFD)
+		path = ownProgram
+	}
+	return syscall.ForkExec(path, argv, attr)
 }
 
 // commandEnv is the part of env that is meant for the command.
@@ -199,10 +241,10 @@ func silence() {
 	}
 }
 
-// tell writes a line of the report. If it cannot be written, exc is gone and
-// nobody is left to tell.
-func tell(line string) {
-	_, _ = syscall.Write(statusFD, []byte(line))
+// tell writes a line of the report to fd. If it cannot be written, exc is gone
+// and nobody is left to tell.
+func tell(fd int, line string) {
+	_, _ = syscall.Write(fd, []byte(line))
 }
 
 // errno is the system's number of an error, 0 if it has none.

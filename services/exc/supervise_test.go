@@ -1,6 +1,7 @@
 package exc
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"strings"
@@ -17,10 +18,13 @@ func TestParseReport(t *testing.T) {
 		code int
 	}{
 		{"", report{}, -1},
-		{"exit 0\n", report{exited, 0}, 0},
-		{"exit 255\n", report{exited, 255}, 255},
-		{"signal 9\n", report{signaled, 9}, -9},
-		{"start 2\n", report{unstarted, 2}, -1},
+		{"exit 0\n", report{verdict: exited, number: 0}, 0},
+		{"exit 255\n", report{verdict: exited, number: 255}, 255},
+		{"signal 9\n", report{verdict: signaled, number: 9}, -9},
+		{"start 2\n", report{verdict: unstarted, number: 2}, -1},
+		{"start 13\nexit 127\n", report{verdict: unstarted, number: 13}, -1},
+		{"confine no mount: a b\nexit 127\n", report{verdict: unconfined, why: "no mount: a b"}, -1},
+		{"confine cut", report{}, -1},
 		{"exit 1", report{}, -1}, // cut short
 		{"exit\nexit -1\nexit x\nwho 3\n\n", report{}, -1},
 		{"exit 99999999999\n", report{}, -1},
@@ -47,13 +51,18 @@ func FuzzParseReport(f *testing.F) {
 	f.Add("exit 0\n")
 	f.Add("signal 9\n")
 	f.Add("start 2\n")
+	f.Add("confine this\nexit 1\n")
 	f.Add("exit \n 3\nexit 3")
 	f.Fuzz(func(t *testing.T, text string) {
 		r := parseReport(text)
 		if r.number < 0 || r.verdict == lost && (r.number != 0 || r.exitCode() != -1) {
 			t.Errorf("%q: %+v", text, r)
 		}
-		if again := parseReport(endLine(r.verdict, r.number)); r.verdict != lost && again != r {
+		line := endLine(r.verdict, r.number)
+		if r.verdict == unconfined {
+			line = refusalLine(errors.New(r.why))
+		}
+		if again := parseReport(line); r.verdict != lost && len(r.why) < reportMax/2 && again != r {
 			t.Errorf("%+v became %+v", r, again)
 		}
 	})

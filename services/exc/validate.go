@@ -2,12 +2,14 @@ package exc
 
 import (
 	"context"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"zino/pkg/catalog"
 	"zino/pkg/rpc"
 	"zino/proto"
+	"zino/services/exc/shellsyntax"
 )
 
 // validate has static analysis look at code.
@@ -40,23 +42,49 @@ func analyser(tool catalog.Tool) (argv []string, path string, ok bool) {
 	return argv, path, err == nil
 }
 
-// analyse runs a tool's analyser on a file. Without one all code is good.
+// analyse runs a tool's analyser on a file. Where it is not installed a shell's
+// syntax is looked at; without any analyser all code is good.
 func (s *Service) analyse(ctx context.Context, tool catalog.Tool, file string) (proto.Validation, error) {
 	argv, path, ok := analyser(tool)
-	if !ok {
+	fallback := !ok && len(argv) > 0 && shellsyntax.Knows(filepath.Base(tool.Executor))
+	switch {
+	case fallback:
+		argv, path = []string{superviseName, syntaxArg, filepath.Base(tool.Executor)}, ownProgram
+	case !ok:
 		return proto.Validation{OK: true}, nil
 	}
-	j := s.job(append(argv, file)...)
-	j.grace = 0 // an analyser has nothing to put in order
-	p, err := startProcess(j, path)
-	if err != nil {
-		return proto.Validation{}, cannotStart(err)
-	}
-	o, err := p.wait(ctx, s.validateLimit)
+	o, err := s.inspect(ctx, s.job(append(argv, file)...), path)
 	if err != nil {
 		return proto.Validation{}, err
 	}
+	if fallback {
+		return verdictOfSyntax(o), nil
+	}
 	return verdictOf(o, argv[0]), nil
+}
+
+// inspect runs an analyser, whose program is at path.
+func (s *Service) inspect(ctx context.Context, j job, path string) (outcome, error) {
+	a, err := s.arrange(ctx, wish{level: levelOff})
+	if err != nil {
+		return outcome{}, err
+	}
+	defer a.release()
+	j.grace = 0 // an analyser has nothing to put in order
+	p, err := a.start(j, path)
+	if err != nil {
+		return outcome{}, cannotStart(err)
+	}
+	return p.wait(ctx, s.validateLimit)
+}
+
+// verdictOfSyntax words what a look at a shell's syntax came to: a fault, or
+// nothing, also where the parser could not cope.
+func verdictOfSyntax(o outcome) proto.Validation {
+	if o.exitCode() != 1 || o.timedOut {
+		return proto.Validation{OK: true}
+	}
+	return proto.Validation{Errors: strings.TrimSpace(o.stdout)}
 }
 
 // verdictOf words what an analyser came to.

@@ -150,7 +150,7 @@ func TestShippedTools(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.executor, func(t *testing.T) {
 			r, err := s.execute(t.Context(), proto.Execute{Executor: tt.executor, Code: tt.good})
-			if err != nil || r != (proto.Result{Stdout: "hi\n"}) {
+			if err != nil || plain(t, r) != (proto.Result{Stdout: "hi\n"}) {
 				t.Errorf("got %+v, %v", r, err)
 			}
 			if _, err := exec.LookPath(tt.analyser); err != nil {

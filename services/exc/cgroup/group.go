@@ -43,6 +43,20 @@ func open(dir string) (*Group, error) {
 // its life in the group. It stays the group's.
 func (g *Group) File() *os.File { return g.file }
 
+// Here is the group of this process itself, to look at: it has no File and is
+// not removed.
+func Here() (*Group, error) {
+	dir, err := locate()
+	return &Group{dir: dir}, err
+}
+
+// Limited reports whether the group itself has the limit of that name.
+func (g *Group) Limited(name string) bool {
+	file := map[string]string{Memory: "memory.max", Tasks: "pids.max", CPU: "cpu.max"}[name]
+	set := words(g.dir, file)
+	return file != "" && len(set) > 0 && set[0] != "max"
+}
+
 // limit sets the limits that are enforced here.
 func (g *Group) limit(l Limits, enforced map[string]bool) error {
 	var errs []error

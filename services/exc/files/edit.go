@@ -70,12 +70,12 @@ func (in *editInput) check() error {
 
 // edit is one attempt. errReplaced asks for another one.
 func (f *Files) edit(ctx context.Context, root, path string, in editInput) (Reply, error) {
-	t, release, err := f.claim(ctx, func() (target, error) { return existing(path) })
+	t, release, err := f.claim(ctx, func() (target, error) { return f.existing(path) })
 	if err != nil {
 		return Reply{}, err
 	}
 	defer release()
-	before, was, err := readAll(t.path, EditMax)
+	before, was, err := t.readAll(EditMax)
 	if err != nil {
 		return Reply{}, uneditable(err, t.path)
 	}
@@ -83,7 +83,7 @@ func (f *Files) edit(ctx context.Context, root, path string, in editInput) (Repl
 	if err != nil {
 		return Reply{}, err
 	}
-	if !same(t.path, was) {
+	if !same(t.at, was) {
 		return Reply{}, errReplaced
 	}
 	if err = t.writable(); err == nil {
@@ -99,13 +99,17 @@ func (f *Files) edit(ctx context.Context, root, path string, in editInput) (Repl
 }
 
 // existing finds a file that must be there.
-func existing(path string) (target, error) {
-	t, err := resolve(path, asTheyAre)
+func (f *Files) existing(path string) (target, error) {
+	t, err := f.find(path, false)
 	if err == nil && t.info != nil {
 		return t, nil
 	}
 	if err == nil {
+		t.close()
 		return t, fail(PathError, "File not found: %s", path)
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return t, e
 	}
 	return t, fail(PathError, "%s", describe(err, path))
 }

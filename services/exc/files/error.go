@@ -23,6 +23,7 @@ const (
 	OldNotFound   = "old_not_found"              // edit: the text to replace is not there
 	CountMismatch = "replacement_count_mismatch" // edit: it is there another number of times
 	Timeout       = "timeout"                    // the file system did not answer in time
+	Denied        = "denied"                     // it lies outside of the bounds
 )
 
 // Error says why a call failed, for the model that made it.

@@ -1,6 +1,7 @@
 // Package files carries out the tools read, write and edit. They work on the
 // file system as it is, with the rights of the process: the directory that
-// relative paths start from is a convenience and no boundary.
+// relative paths start from is a convenience and no boundary, unless there are
+// Bounds.
 //
 // A change replaces a file atomically where that is possible, and nothing that
 // was in a file is lost if a change fails. Changes of one file follow each
@@ -20,11 +21,15 @@ const EditMax = 64 << 20
 
 // Files carries out the tools. It is safe for concurrent use.
 type Files struct {
-	locks locks
+	locks  *locks
+	bounds *Bounds // nil: none
 }
 
 // New makes a Files. Only changes through the same one follow each other.
-func New() *Files { return &Files{locks: locks{held: map[identity]*queue{}}} }
+func New() *Files { return &Files{locks: &locks{held: map[identity]*queue{}}} }
+
+// Within is f with bounds. Changes through both follow each other.
+func (f *Files) Within(b Bounds) *Files { return &Files{locks: f.locks, bounds: &b} }
 
 // Reply is what a call that succeeded came to. Calls that failed bring an
 // *Error.

@@ -57,11 +57,14 @@ func (f *Files) claim(ctx context.Context, find func() (target, error)) (t targe
 	}
 	for {
 		if release, err = f.locks.take(ctx, t.id); err != nil {
+			t.close()
 			return t, nil, fail(Timeout, "%s: other changes of this file were waited for in vain. It was not changed: try again", t.path)
 		}
 		waited := t.id
+		t.close()
 		if t, err = find(); err == nil && t.id == waited {
-			return t, release, nil
+			unlock := release
+			return t, func() { unlock(); t.close() }, nil
 		}
 		release()
 		if err != nil {

@@ -15,7 +15,7 @@ var errReplaced = errors.New("the file was replaced meanwhile: try again")
 // overwrite writes data into the file itself. What the file held is kept beside
 // it meanwhile and put back should that fail.
 func (t target) overwrite(data []byte) error {
-	f, err := os.OpenFile(t.path, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, err := os.OpenFile(t.at, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,8 @@ const linksMax = 40
 // target is a file to change.
 type target struct {
 	path string      // absolute, without symbolic links
+	at   string      // a path to work with: path, or one by way of dir, which nobody can make lead elsewhere
+	dir  *os.File    // its directory, open; nil: path is good enough
 	info fs.FileInfo // nil if there is no such file yet
 	id   identity
 }
@@ -32,6 +34,13 @@ func identityOf(fi fs.FileInfo) identity {
 	return identity{dev: st.Dev, ino: st.Ino}
 }
 
+// close lets go of the target's directory.
+func (t target) close() {
+	if t.dir != nil {
+		_ = t.dir.Close() // nothing was written to it
+	}
+}
+
 // resolve finds the file that path leads to. parents is called with every
 // directory that it must lie in.
 func resolve(path string, parents func(dir string) error) (target, error) {
@@ -41,7 +50,7 @@ func resolve(path string, parents func(dir string) error) (target, error) {
 	}
 	fi, err := os.Lstat(path)
 	if err == nil {
-		return target{path, fi, identityOf(fi)}, nil
+		return target{path: path, at: path, info: fi, id: identityOf(fi)}, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return target{}, err
@@ -52,7 +61,7 @@ func resolve(path string, parents func(dir string) error) (target, error) {
 	}
 	id := identityOf(dir)
 	id.name = filepath.Base(path)
-	return target{path, nil, id}, nil
+	return target{path: path, at: path, id: id}, nil
 }
 
 // follow is the absolute path without symbolic links that path stands for, the
@@ -129,11 +138,14 @@ func kind(mode fs.FileMode) string {
 
 // openRegular opens a regular file to read it. Nothing else is even opened:
 // that could wait, or do something.
-func openRegular(path string) (*os.File, fs.FileInfo, error) {
+func openRegular(path string) (*os.File, fs.FileInfo, error) { return openRegularAs(path, 0) }
+
+// openRegularAs is openRegular with further flags.
+func openRegularAs(path string, flags int) (*os.File, fs.FileInfo, error) {
 	if fi, err := os.Stat(path); err != nil || !fi.Mode().IsRegular() {
 		return nil, fi, err
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY|flags, 0)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -43,6 +43,9 @@ func (f *Files) Read(ctx context.Context, root string, input []byte) (Reply, err
 		return Reply{}, unreadableKind(path, fi)
 	}
 	defer file.Close()
+	if err := f.mayRead(file, path); err != nil {
+		return Reply{}, err
+	}
 	defer context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Unix(1, 0)) })() // most files have none
 	content, err := contentOf(file, path)
 	return Reply{Data: content}, err

@@ -45,7 +45,7 @@ func isAny(err error, errnos ...syscall.Errno) bool {
 
 // swap writes data to a file beside the target and gives it the target's name.
 func (t target) swap(data []byte) error {
-	dir := filepath.Dir(t.path)
+	dir := filepath.Dir(t.at)
 	perm := fs.FileMode(0o666) // less the umask
 	if t.info != nil {
 		perm = 0o600 // nobody looks into it until it is as open as the old one
@@ -55,7 +55,7 @@ func (t target) swap(data []byte) error {
 		return err
 	}
 	if err = t.fill(f, data); err == nil {
-		err = os.Rename(f.Name(), t.path)
+		err = os.Rename(f.Name(), t.at)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
@@ -77,7 +77,7 @@ func temporary(dir string, perm fs.FileMode) (*os.File, error) {
 func (t target) fill(f *os.File, data []byte) error {
 	_, err := f.Write(data)
 	if err == nil && t.info != nil {
-		err = imitate(f, t.path, t.info)
+		err = imitate(f, t.at, t.info)
 	}
 	if err == nil {
 		err = f.Sync()

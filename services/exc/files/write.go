@@ -35,7 +35,7 @@ func (f *Files) Write(ctx context.Context, root string, input []byte) (Reply, er
 	if strings.HasSuffix(path, "/") {
 		return Reply{}, fail(WriteError, "%s names a directory, not a file", path)
 	}
-	t, release, err := f.claim(ctx, func() (target, error) { return resolve(path, makeParents) })
+	t, release, err := f.claim(ctx, func() (target, error) { return f.find(path, true) })
 	if err != nil {
 		return Reply{}, unwritable(err, path)
 	}
@@ -83,7 +83,7 @@ func (t target) writable() error {
 	if !t.info.Mode().IsRegular() {
 		return fail(WriteError, "%s: only regular files can be written", irregular(t.path, t.info))
 	}
-	return syscall.Access(t.path, 2) // W_OK
+	return syscall.Access(t.at, 2) // W_OK
 }
 
 // former reads what a diff is made of. What cannot be read is not compared:
@@ -95,7 +95,7 @@ func (t target) former() former {
 	if t.info.Size() > compareMax {
 		return former{}
 	}
-	text, _, err := readAll(t.path, compareMax)
+	text, _, err := t.readAll(compareMax)
 	return former{text: text, known: err == nil}
 }
 
@@ -103,13 +103,17 @@ func (t target) former() former {
 var errTooLarge = errors.New("the file is too large")
 
 // readAll reads a regular file of up to limit bytes.
-func readAll(path string, limit int64) (string, fs.FileInfo, error) {
-	f, fi, err := openRegular(path)
+func (t target) readAll(limit int64) (string, fs.FileInfo, error) {
+	flags := 0
+	if t.dir != nil {
+		flags = syscall.O_NOFOLLOW // it was no symbolic link: one that is there now was put there
+	}
+	f, fi, err := openRegularAs(t.at, flags)
 	if err != nil {
 		return "", fi, err
 	}
 	if f == nil {
-		return "", fi, errors.New(irregular(path, fi))
+		return "", fi, errors.New(irregular(t.path, fi))
 	}
 	defer f.Close()
 	if fi.Size() > limit {

@@ -1,5 +1,6 @@
 // Command zino-exc is the executor as a process. It depends on the directory
-// of tools, and on itself: its copies are the supervisors of what runs.
+// of tools, and on itself: its copies are the supervisors of what runs. With
+// --run it runs one command, in the unit that was started for it.
 package main
 
 import (
@@ -11,11 +12,17 @@ import (
 
 func main() {
 	exc.Supervise()
+	run := exc.TakeRun()
 	cfg, log := service.Start("exc")
+	if run {
+		service.Fail("exc", exc.Run(log))
+		return
+	}
 	cat, err := catalog.Open(cfg.Tools.Dir, "", log)
 	service.Fail("exc", err)
 	x, err := exc.New(cfg.Exc, cat, log)
 	service.Fail("exc", err)
+	x.Protect(cfg.Tools.Dir, cfg.Skills.Dir, cfg.Sys.Template)
 	s := rpc.NewServer("exc", log)
 	x.Register(s)
 	err = service.Serve(s, "exc", cfg.Exc.Socket, log)

@@ -1,0 +1,254 @@
+package exc
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"zino/proto"
+	"zino/services/exc/cgroup"
+	"zino/services/exc/confine"
+)
+
+// arrangement is how one run is confined. It must be released.
+type arrangement struct {
+	s       *Service
+	level   string
+	network bool
+	means   []string
+	weak    []string // limits that nothing enforces
+	group   *cgroup.Group
+	plan    *confine.Plan
+	tmp     string // the run's own directory; empty: none
+	guard   *guard
+}
+
+// arrange prepares a run at the level that w wishes. The error is a *refusal
+// if that cannot be had.
+func (s *Service) arrange(ctx context.Context, w wish) (*arrangement, error) {
+	level, network, err := s.sandbox.settle(w)
+	if err != nil {
+		return nil, err
+	}
+	a := &arrangement{s: s, level: level, network: network, means: []string{}}
+	if level == levelUnit {
+		a.network = false
+		return a, nil
+	}
+	if err := a.confine(ctx, w); err != nil {
+		a.release()
+		return nil, err
+	}
+	a.join()
+	return a, nil
+}
+
+// confine plans the confinement of levels that have one.
+func (a *arrangement) confine(ctx context.Context, w wish) error {
+	if a.level == levelOff {
+		return nil
+	}
+	host := a.s.hostFor(ctx)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := host.Unable(); err != nil {
+		return &refusal{a.level, err}
+	}
+	b := a.s.sandbox
+	root, err := b.workRoot(w.root)
+	if err != nil {
+		return &refusal{a.level, err}
+	}
+	if a.tmp, err = a.s.files.newDir(); err != nil {
+		return cannotStart(err)
+	}
+	p := &confine.Plan{
+		Root: root, Writable: a.level == levelWorkspace && root != "", Dir: root, Tmp: a.tmp, Network: a.network,
+		Namespaces: host.NoNamespaces == nil, Landlock: host.Landlock, Memory: b.limits.Memory,
+	}
+	if host.LimitsTasks() {
+		p.Tasks = b.limits.Tasks
+	}
+	if root == "" {
+		p.Dir = a.home()
+	}
+	a.plan, a.means = p, host.Means()
+	a.readable(w.program)
+	if p.Writable {
+		a.guard, p.Protected, err = newGuard(root, b.protectedBelow(root))
+	}
+	return err
+}
+
+// home is where the run sees its own directory. It is code's home, too.
+func (a *arrangement) home() string {
+	if a.plan != nil && a.plan.Namespaces {
+		return "/tmp"
+	}
+	return a.tmp
+}
+
+// readable gives the run what it may read beside its root: the system, the
+// program that it runs, the outputs of earlier commands, and how to find hosts.
+func (a *arrangement) readable(program string) {
+	list := a.s.sandbox.system(program)
+	list = append(list, a.s.outputs.places()...)
+	if file, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil && a.network {
+		list = append(list, file)
+	}
+	a.plan.Read = confine.Outermost(list)
+	a.plan.Hidden = confine.Secrets(a.plan.Read)
+}
+
+// system lists what every confined run may read, and what belongs to program.
+func (b *sandbox) system(program string) []string {
+	list := confine.System(os.Getenv("PATH"), b.home)
+	if real, err := filepath.EvalSymlinks(program); err == nil && program != "" {
+		list = append(list, confine.Companions(filepath.Dir(real), b.home)...)
+	}
+	return list
+}
+
+// join has the run take place in a control group, where there are any.
+func (a *arrangement) join() {
+	b := a.s.sandbox
+	a.weak = b.limits.Names()
+	if b.tree != nil {
+		group, err := b.tree.New(b.limits)
+		if err == nil {
+			a.group, a.weak = group, b.tree.Unlimited(b.limits)
+			a.means = append([]string{"cgroup"}, a.means...)
+		} else {
+			a.s.log.Warn("no control group for a run", "error", err)
+		}
+	}
+	if a.plan != nil && a.plan.Tasks > 0 {
+		a.weak = slices.DeleteFunc(a.weak, func(name string) bool { return name == cgroup.Tasks })
+	}
+	if a.plan != nil && a.plan.Writable && !a.plan.Namespaces {
+		a.weak = append(a.weak, "protected files")
+	}
+}
+
+// start starts a job, whose program is at path, as arranged.
+func (a *arrangement) start(j job, path string) (*process, error) {
+	if a.level == levelUnit {
+		return a.s.startUnit(j, a)
+	}
+	return startProcess(a.shape(j), path)
+}
+
+// shape has a job run as arranged.
+func (a *arrangement) shape(j job) job {
+	j.group, j.plan = a.group, a.plan
+	if a.plan == nil {
+		return j
+	}
+	if j.script != nil {
+		a.plan.Read = confine.Outermost(append(a.plan.Read, filepath.Dir(j.script.file)))
+	}
+	j.floodMax = floodMax
+	j.env = confinedEnviron(j.env, a.home())
+	j = j.in(a.plan.Dir)
+	if a.plan.Namespaces {
+		j.dir = "" // which the supervisor finds in what it builds
+	}
+	return j
+}
+
+// unconfined is the refusal of a run that was not started after all.
+func (a *arrangement) unconfined(o outcome) error {
+	if o.verdict != unconfined {
+		return nil
+	}
+	return &refusal{a.level, errors.New(o.why)}
+}
+
+// report says how the run went.
+func (a *arrangement) report(o outcome) *proto.Confinement {
+	c := &proto.Confinement{Sandbox: a.level, Network: a.network, Means: a.means, Unlimited: a.weak, Limit: o.limit()}
+	if a.level == levelUnit {
+		takeOver(c, o.unit)
+	}
+	if a.group == nil {
+		return c
+	}
+	u := a.group.Usage()
+	ms := u.CPU.Milliseconds()
+	c.CPUMS = &ms
+	if u.Peak >= 0 {
+		c.PeakBytes = &u.Peak
+	}
+	switch {
+	case c.Limit != "":
+	case u.OutOfMemory > 0:
+		c.Limit = cgroup.Memory
+	case u.TasksDenied > 0 && o.exitCode() != 0:
+		c.Limit = cgroup.Tasks
+	}
+	return c
+}
+
+// takeOver fills in what a unit said of itself, if it came to that.
+func takeOver(c *proto.Confinement, e *unitEnd) {
+	if e == nil {
+		return
+	}
+	c.CPUMS, c.PeakBytes, c.Unlimited = e.CPUMS, e.PeakBytes, e.Unlimited
+	if c.Limit == "" {
+		c.Limit = e.Limit
+	}
+}
+
+// limit names the limit that ended a run, as far as its end shows.
+func (o outcome) limit() string {
+	switch {
+	case o.timedOut:
+		return "time"
+	case o.flooded:
+		return "output"
+	}
+	return ""
+}
+
+// release takes away what the run had.
+func (a *arrangement) release() {
+	if a.guard != nil {
+		for _, err := range a.guard.restore() {
+			a.s.log.Warn("confined code made what it must not, and it is left there: look at it", "error", err)
+		}
+	}
+	if a.group != nil {
+		if err := a.group.Remove(); err != nil {
+			a.s.log.Warn("a control group is left", "error", err)
+		}
+	}
+	if a.tmp != "" {
+		a.s.files.remove(a.tmp)
+	}
+}
+
+// sessionNames are variables that lead to sockets and files of the user's
+// session, none of which confined code can reach.
+var sessionNames = []string{
+	"HOME", "TMPDIR", "TMP", "TEMP", "SSH_AUTH_SOCK", "SSH_AGENT_PID", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY",
+	"XAUTHORITY", "OLDPWD",
+}
+
+// confinedEnviron is env for code that has just one directory of its own.
+func confinedEnviron(env []string, home string) []string {
+	kept := slices.DeleteFunc(slices.Clone(env), func(entry string) bool {
+		return hasName(entry, sessionNames...) || strings.HasPrefix(entry, "XDG_")
+	})
+	return append(kept, "HOME="+home, "TMPDIR="+home)
+}
+
+// hasName reports whether a variable has one of those names.
+func hasName(entry string, names ...string) bool {
+	name, _, _ := strings.Cut(entry, "=")
+	return slices.Contains(names, name)
+}

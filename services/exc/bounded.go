@@ -1,0 +1,38 @@
+package exc
+
+import (
+	"slices"
+
+	"zino/services/exc/confine"
+	"zino/services/exc/files"
+)
+
+// bounded are the file tools of a level.
+func (s *Service) bounded(level, root string) (*files.Files, error) {
+	if level == levelOff {
+		return s.tools, nil
+	}
+	b := s.sandbox
+	real, err := b.workRoot(root)
+	if err != nil {
+		return nil, &refusal{level, err}
+	}
+	bounds := files.Bounds{Root: real, Write: level != levelReadOnly, Readable: s.mayRead(real)}
+	if real != "" {
+		bounds.Protected = b.protectedBelow(real)
+	}
+	return s.tools.Within(bounds), nil
+}
+
+// mayRead reports what confined code could read, by a file's real path.
+func (s *Service) mayRead(root string) func(path string) bool {
+	given := append(s.sandbox.system(""), s.outputs.places()...)
+	if root != "" {
+		given = append(given, root)
+	}
+	hidden := confine.Secrets(given)
+	return func(path string) bool {
+		within := func(dir string) bool { return confine.Within(path, dir) }
+		return slices.ContainsFunc(given, within) && !slices.ContainsFunc(hidden, within)
+	}
+}

@@ -1,0 +1,255 @@
+package confine
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// stage is where the new tree is put together: a directory that every host has.
+const stage = "/proc"
+
+// emptyDir and emptyFile are shown in the place of what is hidden.
+const (
+	emptyDir  = "/.none/dir"
+	emptyFile = "/.none/file"
+)
+
+// shown is something of the host's that the run sees at the same path.
+type shown struct {
+	path       string
+	attributes uint64
+	mount      int
+	dir        bool
+}
+
+// build makes a tree of files in which nothing is but what the plan gives, and
+// makes it the root of this process and of all that it starts.
+func (p *Plan) build() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return wrap("mount --make-rprivate /", err)
+	}
+	list, err := p.collect()
+	if err != nil {
+		return err
+	}
+	if err := p.assemble(list); err != nil {
+		return err
+	}
+	if err := enterStage(); err != nil {
+		return err
+	}
+	if err := p.cover(); err != nil {
+		return err
+	}
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+	if err := unix.MountSetattr(unix.AT_FDCWD, "/", 0, &attr); err != nil {
+		return wrap("mount_setattr /", err)
+	}
+	return os.Chdir(p.Dir)
+}
+
+// collect clones all that is shown while it can still be named.
+func (p *Plan) collect() ([]shown, error) {
+	list := p.shown()
+	for i := range list {
+		s := &list[i]
+		var err error
+		if s.mount, err = clone(s.path, s.attributes); err != nil {
+			return nil, err
+		}
+		var st unix.Stat_t
+		if err := unix.Fstat(s.mount, &st); err != nil {
+			return nil, wrap("fstat", err)
+		}
+		s.dir = st.Mode&unix.S_IFMT == unix.S_IFDIR
+	}
+	return list, nil
+}
+
+// shown lists what the run sees, what holds others before them.
+func (p *Plan) shown() (list []shown) {
+	for _, path := range p.Read {
+		list = append(list, shown{path: path, attributes: readOnly})
+	}
+	for _, path := range devices {
+		list = append(list, shown{path: path, attributes: device})
+	}
+	if p.Root != "" {
+		attributes := uint64(readOnly)
+		if p.Writable {
+			attributes = readable
+		}
+		list = append(list, shown{path: p.Root, attributes: attributes})
+	}
+	slices.SortStableFunc(list, func(a, b shown) int { return strings.Compare(a.path, b.path) })
+	return list
+}
+
+// own are the file systems of the run's own, by the paths where it sees them.
+func (p *Plan) own() (mounts map[string]int, err error) {
+	mounts = map[string]int{}
+	if mounts["/tmp"], err = clone(p.Tmp, readable); err != nil {
+		return nil, err
+	}
+	// As the first of its processes this one has a view of them of its own.
+	if mounts["/proc"], err = newFileSystem("proc", readOnly|unix.MOUNT_ATTR_NOEXEC); err != nil {
+		return nil, err
+	}
+	mounts["/dev/shm"], err = newFileSystem("tmpfs", readable, [2]string{"size", "64m"}, [2]string{"mode", "1777"})
+	return mounts, err
+}
+
+// assemble puts the tree together on the stage.
+func (p *Plan) assemble(list []shown) error {
+	own, err := p.own()
+	if err != nil {
+		return err
+	}
+	base, err := newFileSystem("tmpfs", readable, [2]string{"size", "1m"}, [2]string{"mode", "0755"})
+	if err != nil {
+		return err
+	}
+	links := topLinks()
+	if err := errors.Join(attach(base, stage), furnish(links)); err != nil {
+		return err
+	}
+	for path, mount := range own {
+		if err := attach(mount, stage+path); err != nil {
+			return err
+		}
+	}
+	for _, s := range list {
+		if err := errors.Join(place(stage+s.path, s.dir), attach(s.mount, stage+s.path)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// topLinks are the symbolic links in the host's root that lead to system
+// directories, such as /bin.
+func topLinks() map[string]string {
+	links := map[string]string{}
+	for _, path := range systemDirs {
+		if to, err := os.Readlink(path); err == nil {
+			links[path] = to
+		}
+	}
+	return links
+}
+
+// furnish makes what every program expects.
+func furnish(links map[string]string) error {
+	for _, dir := range []string{"/tmp", "/proc", "/dev/shm", emptyDir} {
+		if err := os.MkdirAll(stage+dir, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(stage+emptyFile, nil, 0o444); err != nil {
+		return err
+	}
+	for path, to := range map[string]string{"/dev/fd": "/proc/self/fd", "/dev/stdin": "/proc/self/fd/0", "/dev/stdout": "/proc/self/fd/1", "/dev/stderr": "/proc/self/fd/2"} {
+		links[path] = to
+	}
+	for path, to := range links {
+		if err := os.Symlink(to, stage+path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enterStage makes the stage the root and lets go of the host's.
+func enterStage() error {
+	if err := os.Chdir(stage); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return wrap("pivot_root", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return wrap("umount the former root", err)
+	}
+	return os.Chdir("/")
+}
+
+// cover hides what is hidden, and keeps from changes what is protected.
+func (p *Plan) cover() error {
+	for _, path := range p.Hidden {
+		if err := hide(path); err != nil {
+			return err
+		}
+	}
+	if !p.Writable {
+		return nil
+	}
+	fixed := map[string]bool{p.Root: true}
+	for _, path := range p.Protected {
+		if err := p.protect(path, fixed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hide shows nothing in the place of what is at path.
+func hide(path string) error {
+	fi, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	with := emptyFile
+	if fi.IsDir() {
+		with = emptyDir
+	}
+	mount, err := clone(with, readOnly)
+	if err != nil {
+		return err
+	}
+	return attach(mount, path)
+}
+
+// protect makes what is at path read-only, and the directories between it and
+// the root mounts of their own: a mount cannot be renamed, and so nothing else
+// be put in the place of what is protected.
+func (p *Plan) protect(path string, fixed map[string]bool) error {
+	if dir := filepath.Dir(path); !fixed[dir] && strings.HasPrefix(dir, p.Root+"/") {
+		if err := p.fix(dir, readable, fixed); err != nil {
+			return err
+		}
+	}
+	return onto(path, readOnly)
+}
+
+// fix mounts a directory on itself, and those above it.
+func (p *Plan) fix(dir string, attributes uint64, fixed map[string]bool) error {
+	if above := filepath.Dir(dir); !fixed[above] && strings.HasPrefix(above, p.Root+"/") {
+		if err := p.fix(above, attributes, fixed); err != nil {
+			return err
+		}
+	}
+	fixed[dir] = true
+	return onto(dir, attributes)
+}
+
+// onto mounts what is at path on itself.
+func onto(path string, attributes uint64) error {
+	at, err := look(path)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at)
+	mount, err := cloneAt(at, path, attributes)
+	if err != nil {
+		return err
+	}
+	return attachAt(mount, at, path)
+}
