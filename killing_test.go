@@ -28,7 +28,8 @@ var killScript = []fakellm.Turn{
 	{Match: "Is all well?", Times: fakellm.Forever, Text: "Very well."},
 	{Match: "tools please", Times: fakellm.Forever, Text: "Let me look.", Calls: []fakellm.Call{
 		{Name: "bash", Args: `{"command":"echo one; echo two >>made.txt; echo three"}`},
-		{Name: "read", Args: `{"path":"note.txt"}`}, {Name: "read", Args: `{"path":"missing.txt"}`},
+		{Name: "read", Args: `{"path":"note.txt"}`},
+		{Name: "read", Args: `{"path":"missing.txt"}`},
 		{Name: "edit", Args: `{"path":"note.txt","old":"note","new":"note"}`},
 	}},
 	{Match: "silent tool please", Times: fakellm.Forever, Reasoning: "It needs a tool.", Calls: []fakellm.Call{{Name: "bash", Args: `{"command":"echo silent"}`}}},
