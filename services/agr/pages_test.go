@@ -154,10 +154,7 @@ func TestPageBlocks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, says(`Look. <tool_call>{"name":"page_eval","arguments":{"page":"shop","code":"1<2"}}</tool_call>`), says("Done."))
 	p, _ := b.paging()
-	var told string
-	for _, packet := range b.watch(request(question, inSession+`,"events":true`)) {
-		told += packet + "\n"
-	}
+	told := strings.Join(b.watch(request(question, inSession+told)), "\n")
 	for _, want := range []string{`"name":"page_eval","input":{"page":"shop","code":"1<2"}`, `"result":{"ok":true,"data":{"kind":"json","value":"25"`} {
 		if !strings.Contains(told, want) {
 			t.Errorf("no %s in %s", want, told)
