@@ -40,7 +40,12 @@ func main() {
 	service.Fail("repl", errors.Join(err, pages.Close(), r.Close()))
 }
 
+// listen returns the listener for pages: the one that was handed over under the
+// name http, which outlives this process, or a new one.
 func listen(address string) (net.Listener, error) {
+	if l, err := service.Inherited("http"); l != nil || err != nil {
+		return l, err
+	}
 	l, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		err = fmt.Errorf("%w; set another port in ZINO.toml under [repl] http", err)
