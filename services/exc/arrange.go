@@ -129,9 +129,18 @@ func (a *arrangement) join() {
 	if a.plan != nil && a.plan.Tasks > 0 {
 		a.weak = slices.DeleteFunc(a.weak, func(name string) bool { return name == cgroup.Tasks })
 	}
-	if a.plan != nil && a.plan.Writable && !a.plan.Namespaces {
-		a.weak = append(a.weak, "protected files")
+	if a.plan != nil && !a.plan.Namespaces {
+		a.weak = append(a.weak, landlockGaps(a.plan.Writable)...)
 	}
+}
+
+// landlockGaps name what Landlock does not forbid: to change the modes and times
+// of files whose content it keeps, and parts of a directory that it gives.
+func landlockGaps(writable bool) []string {
+	if writable {
+		return []string{"file modes", "protected files"}
+	}
+	return []string{"file modes"}
 }
 
 // start starts a job, whose program is at path, as arranged.
@@ -151,7 +160,7 @@ func (a *arrangement) shape(j job) job {
 	if j.script != nil {
 		a.plan.Read = confine.Outermost(append(a.plan.Read, filepath.Dir(j.script.file)))
 	}
-	j.floodMax = floodMax
+	j.floodMax = a.s.floodMax
 	j.env = confinedEnviron(j.env, a.home())
 	j = j.in(a.plan.Dir)
 	if a.plan.Namespaces {

@@ -39,6 +39,7 @@ type Service struct {
 	validateLimit time.Duration
 	reviewDelay   time.Duration
 	outputMax     int
+	floodMax      int64
 	passEnv       []string
 	files         *workspace
 	sandbox       *sandbox
@@ -66,7 +67,7 @@ func New(cfg config.Exc, cat *catalog.Catalog, log *slog.Logger) (*Service, erro
 	s := &Service{
 		catalog: cat, log: log, files: space, sandbox: newSandbox(cfg), outputs: newOutputs(space), tools: files.New(),
 		timeout: cfg.Timeout, limit: time.Duration(cfg.Timeout * float64(time.Second)), validateLimit: validateLimit, reviewDelay: reviewDelay,
-		outputMax: cfg.OutputMax, passEnv: cfg.PassEnv,
+		outputMax: cfg.OutputMax, floodMax: floodMax, passEnv: cfg.PassEnv,
 		reviews: make(chan struct{}, reviewsMax),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())

@@ -84,7 +84,7 @@ func (s *Service) result(o outcome, command string) proto.Result {
 		r.ExitCode, r.TimedOut = -1, true
 		r.Stderr = withLine(r.Stderr, "Execution timed out after "+strconv.FormatFloat(s.timeout, 'f', -1, 64)+"s.")
 	} else if o.flooded {
-		r.Stderr = withLine(r.Stderr, "Execution stopped: more than "+bytesText(floodMax)+" of output.")
+		r.Stderr = withLine(r.Stderr, "Execution stopped: more than "+bytesText(s.floodMax)+" of output.")
 	} else if why := o.complaint(command); why != "" {
 		r.Stderr = withLine(r.Stderr, why)
 	}

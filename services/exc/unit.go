@@ -58,7 +58,7 @@ func (s *Service) startUnit(j job, a *arrangement) (*process, error) {
 	if err := (&packets{w: conn}).send(typeRun, req); err != nil {
 		return nil, &refusal{levelUnit, errors.Join(err, conn.Close())}
 	}
-	j.floodMax = floodMax
+	j.floodMax = s.floodMax
 	a.means = append(a.means, "unit")
 	r := &remote{process: newProcess(j), conn: conn}
 	r.process.stop = r.stop

@@ -1,0 +1,231 @@
+package exc
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"zino/pkg/config"
+	"zino/proto"
+	"zino/services/exc/confine"
+)
+
+// levelLandlock is workspace-write on a host that gives no namespaces.
+const levelLandlock = "landlock alone"
+
+// arena is a host with victims for code that attacks it.
+type arena struct {
+	*service
+	root     string // the directory to work in
+	outside  string // a directory that is nobody's business, with the file victim
+	home     string // the user's, with .ssh/id
+	victim   *exec.Cmd
+	pty      *os.File // a terminal of the user's
+	ptyName  string
+	tcp      net.Listener
+	sockets  []net.Listener // with a path in root, and abstract
+	datagram *net.UnixConn  // with a path in root
+	hits     chan string    // who was reached
+	inherit  int            // a descriptor of a secret, not closed on exec
+}
+
+const secret = "the-secret-of-the-arena"
+
+// newArena makes an arena. change, if not nil, changes the configuration.
+func newArena(t *testing.T, change func(*config.Exc)) *arena {
+	t.Helper()
+	a := &arena{root: shortDir(t), outside: shortDir(t), home: shortDir(t), hits: make(chan string, 1000)}
+	t.Setenv("HOME", a.home)
+	t.Setenv("ZINO_HOME", filepath.Join(a.root, "own/deep"))
+	for path, text := range map[string]string{
+		a.outside + "/victim": "intact\n", a.home + "/.ssh/id": secret, a.root + "/AGENTS.md": "intact\n",
+		a.root + "/.git/config": "intact\n", a.root + "/.git/hooks/pre-commit": "intact\n", a.root + "/.git/hooks/pre-push": "intact\n",
+		a.root + "/own/deep/config.toml": "intact\n", a.root + "/own/deep/other.toml": "intact\n", a.root + "/sub/AGENTS.md": "intact\n",
+	} {
+		mustWrite(t, path, text)
+	}
+	a.service = newService(t, change, nil)
+	a.startVictim(t)
+	a.openTerminal(t)
+	a.listen(t)
+	copyProgram(t, filepath.Join(a.root, "attacker"))
+	var err error
+	if a.inherit, err = unix.Open(a.home+"/.ssh/id", unix.O_RDONLY, 0); err != nil { // it lacks O_CLOEXEC
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(a.inherit) })
+	return a
+}
+
+func mustWrite(t *testing.T, path, text string) {
+	t.Helper()
+	err := os.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil {
+		err = os.WriteFile(path, []byte(text), 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// copyProgram makes a copy of the test program, which can also attack.
+func copyProgram(t *testing.T, path string) {
+	t.Helper()
+	if err := exec.Command("cp", ownProgramOf(os.Getpid()), path).Run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// testProgram is this test program, run in a directory that is all it has.
+func testProgram(dir string, args ...string) *exec.Cmd {
+	cmd := exec.Command(ownProgram, args...)
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + dir, "TMPDIR=" + dir}
+	return cmd
+}
+
+func ownProgramOf(pid int) string { return fmt.Sprintf("/proc/%d/exe", pid) }
+
+// startVictim starts a process of the same user with a secret.
+func (a *arena) startVictim(t *testing.T) {
+	t.Helper()
+	a.victim = exec.Command("sleep", "1000")
+	a.victim.Env = []string{"SECRET=" + secret}
+	if err := a.victim.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		a.victim.Process.Kill()
+		a.victim.Wait()
+	})
+}
+
+// openTerminal opens a pseudo-terminal.
+func (a *arena) openTerminal(t *testing.T) {
+	t.Helper()
+	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pty.Close() })
+	n, err := unix.IoctlGetInt(int(pty.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(pty.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.pty, a.ptyName = pty, "/dev/pts/"+strconv.Itoa(n)
+}
+
+// listen listens everywhere.
+func (a *arena) listen(t *testing.T) {
+	t.Helper()
+	var err error
+	open := func(network, address string) net.Listener {
+		l, err := net.Listen(network, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		go a.accept(l)
+		return l
+	}
+	a.tcp = open("tcp", "127.0.0.1:0")
+	a.sockets = []net.Listener{open("unix", a.root+"/sock"), open("unix", "@"+filepath.Base(a.root))}
+	a.datagram, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: a.root + "/dgram", Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.datagram.Close() })
+	go func() {
+		buf := make([]byte, 100)
+		for {
+			n, _, err := a.datagram.ReadFromUnix(buf)
+			if err != nil {
+				return
+			}
+			a.hits <- strings.TrimSpace(string(buf[:n]))
+		}
+	}()
+}
+
+// accept notes who is reached: each attack says its name.
+func (a *arena) accept(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		line, _ := bufio.NewReader(c).ReadString('\n')
+		a.hits <- strings.TrimSpace(line)
+		c.Close()
+	}
+}
+
+// env are the variables that attacks find their victims by.
+func (a *arena) env() string {
+	return fmt.Sprintf("ROOT=%s OUT=%s REALHOME=%s VICTIM=%d PTY=%s TCP=%s SOCK=%s ABSTRACT=%s DGRAM=%s FD=%d\nexport ROOT OUT REALHOME VICTIM PTY TCP SOCK ABSTRACT DGRAM FD\n",
+		a.root, a.outside, a.home, a.victim.Process.Pid, a.ptyName, a.tcp.Addr(), a.root+"/sock", filepath.Base(a.root), a.root+"/dgram", a.inherit)
+}
+
+// run runs code at a level of the table.
+func (a *arena) run(t *testing.T, level, code string) (proto.Result, error) {
+	t.Helper()
+	return a.execute(t.Context(), proto.Execute{Executor: "bash", Code: a.env() + code, Sandbox: a.at(level), Root: a.root})
+}
+
+// at has the service work at a level of the table and gives its real name.
+func (a *arena) at(level string) string {
+	if level != levelLandlock {
+		return level
+	}
+	a.sandbox.mu.Lock()
+	defer a.sandbox.mu.Unlock()
+	host := confine.Look(func() error { return errors.New("refused by the test") })
+	a.sandbox.host = &host
+	return levelWorkspace
+}
+
+// hitsSoFar are the names under which the listeners were spoken to. The arena
+// speaks to each of them itself: what was said before has been heard then.
+func (a *arena) hitsSoFar() (hits []string) {
+	const last = "last"
+	for _, dialed := range [][2]string{{"tcp", a.tcp.Addr().String()}, {"unix", a.root + "/sock"}, {"unix", "@" + filepath.Base(a.root)}, {"unixgram", a.root + "/dgram"}} {
+		c, err := net.Dial(dialed[0], dialed[1])
+		if err != nil {
+			continue
+		}
+		fmt.Fprintln(c, last)
+		c.Close()
+		for hit := range a.hits {
+			if hit == last {
+				break
+			}
+			hits = append(hits, hit)
+		}
+	}
+	return hits
+}
+
+// intact reports whether a victim that is a file is as it was.
+func intact(path string) bool {
+	text, err := os.ReadFile(path)
+	return err == nil && string(text) == "intact\n"
+}
+
+// unlimited reports whether a limit was told not to be enforced.
+func unlimited(r proto.Result, name string) bool {
+	return r.Confinement != nil && slices.Contains(r.Confinement.Unlimited, name)
+}

@@ -1,0 +1,124 @@
+package exc
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// attackEnv makes the test binary attack in the way that its value names. It
+// prints "pwned" if that worked.
+const attackEnv = "EXC_TEST_ATTACK"
+
+// pwned is what an attack prints that sees itself that it worked.
+const pwned = "pwned"
+
+// attackWays are attacks that a shell cannot do.
+var attackWays = map[string]func() error{
+	"dial":       func() error { return dial("tcp", os.Getenv("TCP")) },
+	"dial unix":  func() error { return dial("unix", os.Getenv("SOCK")) },
+	"dial @":     func() error { return dial("unix", "@"+os.Getenv("ABSTRACT")) },
+	"datagram":   func() error { return dial("unixgram", os.Getenv("DGRAM")) },
+	"pair":       pointPair,
+	"listen":     listenFor,
+	"trace":      func() error { return trace(atoi(os.Getenv("VICTIM"))) },
+	"trace up":   func() error { return trace(atoi(os.Getenv("UP"))) },
+	"calls":      callForbidden,
+	"grandchild": func() error { return unix.Kill(atoi(os.Getenv("VICTIM")), unix.SIGKILL) },
+}
+
+// attackMain is the life of an attacker.
+func attackMain(way string) {
+	if err := attackWays[way](); err != nil {
+		fmt.Println("stopped:", err)
+		return
+	}
+	fmt.Println(pwned)
+}
+
+func atoi(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+func dial(network, address string) error {
+	c, err := net.DialTimeout(network, address, 2*time.Second)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = fmt.Fprintln(c, os.Getenv(attackEnv))
+	return err
+}
+
+// pointPair makes a pair of sockets and points it at somebody else's.
+func pointPair() error {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		return err
+	}
+	return unix.Sendto(pair[0], []byte(os.Getenv(attackEnv)), 0, &unix.SockaddrUnix{Name: os.Getenv("DGRAM")})
+}
+
+// listenFor listens where the arena dials, until somebody comes, or nobody does.
+func listenFor() error {
+	l, err := net.Listen("tcp", os.Getenv("LISTEN"))
+	if err != nil {
+		return err
+	}
+	if err := l.(*net.TCPListener).SetDeadline(time.Now().Add(300 * time.Millisecond)); err != nil {
+		return err
+	}
+	c, err := l.Accept()
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+func trace(pid int) error {
+	if err := unix.PtraceAttach(pid); err != nil {
+		return err
+	}
+	var ws unix.WaitStatus
+	_, err := unix.Wait4(pid, &ws, unix.WALL, nil)
+	if err == nil {
+		err = unix.PtraceDetach(pid)
+	}
+	return err
+}
+
+// callForbidden makes system calls in ways that do no harm. What the filter
+// denies fails with EPERM whatever its arguments; the first that fails in
+// another way got through.
+func callForbidden() error {
+	bad := ^uintptr(0)
+	calls := map[string]uintptr{
+		"mount": unix.SYS_MOUNT, "umount2": unix.SYS_UMOUNT2, "pivot_root": unix.SYS_PIVOT_ROOT, "chroot": unix.SYS_CHROOT,
+		"open_tree": unix.SYS_OPEN_TREE, "move_mount": unix.SYS_MOVE_MOUNT, "fsopen": unix.SYS_FSOPEN, "setns": unix.SYS_SETNS,
+		"keyctl": unix.SYS_KEYCTL, "add_key": unix.SYS_ADD_KEY, "request_key": unix.SYS_REQUEST_KEY, "bpf": unix.SYS_BPF,
+		"perf_event_open": unix.SYS_PERF_EVENT_OPEN, "io_uring_setup": unix.SYS_IO_URING_SETUP, "userfaultfd": unix.SYS_USERFAULTFD,
+		"open_by_handle_at": unix.SYS_OPEN_BY_HANDLE_AT, "init_module": unix.SYS_INIT_MODULE, "kexec_load": unix.SYS_KEXEC_LOAD,
+		"syslog": unix.SYS_SYSLOG, "quotactl": unix.SYS_QUOTACTL, "swapoff": unix.SYS_SWAPOFF, "unshare": unix.SYS_UNSHARE,
+	}
+	for name, number := range calls {
+		if _, _, errno := unix.Syscall6(number, bad, bad, bad, bad, bad, bad); errno != unix.EPERM {
+			fmt.Println(name, "got through:", errno)
+			return nil
+		}
+	}
+	var b byte
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, 0, unix.TIOCSTI, uintptr(unsafe.Pointer(&b))); errno != unix.EPERM {
+		fmt.Println("TIOCSTI got through:", errno)
+		return nil
+	}
+	return unix.EPERM
+}
