@@ -133,9 +133,18 @@ func (t *transcript) write(v tail.View, edit page.Edit, o outcome) (outcome, err
 		if v, err = t.s.dir.Replace(t.file, v, edit.From, edit.Text); err != nil {
 			return outcome{}, err
 		}
+		if appended(&v, edit) { // the page has not seen that: nothing is known of the end
+			t.touch()
+			return o, nil
+		}
 	}
 	o.known = t.knownOf(&v, o.next.From())
 	return o, nil
+}
+
+// appended reports whether others have appended to the file since an edit of ours.
+func appended(v *tail.View, edit page.Edit) bool {
+	return v.Offset+int64(len(v.Bytes)) > edit.From+int64(len(edit.Text))
 }
 
 // scan has the page go through the whole file.
