@@ -45,7 +45,9 @@ var (
 )
 
 // attacker is a line of bash that has the test program attack.
-func attacker(way string) string { return fmt.Sprintf("GORACE=atexit_sleep_ms=0 %s=%q $ROOT/attacker", attackEnv, way) // it would linger }
+func attacker(way string) string {
+	return fmt.Sprintf("GORACE=atexit_sleep_ms=0 %s=%q $ROOT/attacker", attackEnv, way) // it would linger
+}
 
 // harm is where to look for what an attack did.
 type harm struct {
