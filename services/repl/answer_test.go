@@ -2,6 +2,7 @@ package repl
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -232,8 +233,15 @@ func TestEval(t *testing.T) {
 	if r := <-answers; r.err != nil || r.Value != "1" || len(r.Background) != 1 || r.Background[0] != (proto.RealmEvent{Type: "console", Level: "log", Source: "console.log", Message: "hello"}) {
 		t.Errorf("the first: %+v", r)
 	}
-	must(t, f.answer(f.job(1).Job, "2"))
-	if r := <-answers; r.err != nil || r.Value != "2" || len(r.Background) != 0 {
+	second := f.job(1)
+	flood := make([]proto.RealmEvent, 25)
+	for i := range flood {
+		flood[i] = proto.RealmEvent{Type: "console", Level: "log", Message: strconv.Itoa(i)}
+	}
+	_, err = b.Events(t.Context(), proto.RealmEvents{ID: a.ID, Nonce: a.Nonce, Events: flood})
+	must(t, err)
+	must(t, f.answer(second.Job, "2"))
+	if r := <-answers; r.err != nil || r.Value != "2" || len(r.Background) != 10 || r.Omitted != 15 || r.Background[2].Message != "17" {
 		t.Errorf("the second: %+v", r)
 	}
 	text := b.settled(a.File, 2)

@@ -94,7 +94,7 @@ func evaluated(e page.Done, file string) result {
 		return result{err: &proto.Error{Code: proto.CodeBusy, Message: e.Error + ". Try again later."}}
 	}
 	r := proto.Evaluated{
-		OK: e.OK, Value: e.Value, Error: e.Error, Background: []proto.RealmEvent{},
+		OK: e.OK, Value: e.Value, Error: e.Error, Background: []proto.RealmEvent{}, Omitted: e.Omitted,
 		DurationMS: e.Duration.Milliseconds(), File: file,
 	}
 	if e.OK {

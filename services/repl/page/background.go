@@ -39,13 +39,16 @@ func (b *backlog) add(c Captured) {
 // events are those that are there.
 func (b *backlog) events() []Captured { return slices.Concat(b.first, b.last) }
 
+// omitted is how many there were between them.
+func (b *backlog) omitted() int { return b.total - len(b.first) - len(b.last) }
+
 // backdrop is the backlog as fenced blocks.
 func (s *step) backdrop() []byte {
 	var out []byte
 	for _, c := range s.bg.first {
 		out = appendCaptured(out, c, s.eol)
 	}
-	if n := s.bg.total - len(s.bg.first) - len(s.bg.last); n > 0 {
+	if n := s.bg.omitted(); n > 0 {
 		out = fmt.Appendf(out, "... (%d more background events omitted) ...%s", n, s.eol)
 	}
 	for _, c := range s.bg.last {

@@ -32,6 +32,7 @@ type (
 		Error      string
 		Reason     string // why there is no answer: timeout, gone, aborted, lost or "" if there is one
 		Background []Captured
+		Omitted    int // events between the first of them and the last
 		Duration   time.Duration
 	}
 

@@ -155,7 +155,7 @@ func (s *step) conclude(r outcome) {
 	if s.last = "completed (" + span(r.took) + ")"; !r.ok {
 		s.last = fmt.Sprintf("failed after %s%s", millis(r), why[r.reason])
 	}
-	d := Done{Job: j.id, Key: j.key, OK: r.ok, JSON: r.json, Reason: r.reason, Background: s.bg.events(), Duration: r.took}
+	d := Done{Job: j.id, Key: j.key, OK: r.ok, JSON: r.json, Reason: r.reason, Background: s.bg.events(), Omitted: s.bg.omitted(), Duration: r.took}
 	if d.Value = r.body; !r.ok {
 		d.Value, d.Error = "", r.body
 	}
