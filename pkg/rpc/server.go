@@ -135,10 +135,10 @@ func (s *Server) start(nc net.Conn) {
 	if admitted {
 		c.used()
 	}
-	s.mu.Lock()
-	s.conns[c] = true
-	s.wg.Add(1)
-	s.mu.Unlock()
+	if !s.enlist(c) {
+		nc.Close() // nothing of a request has been read: its caller sends it again
+		return
+	}
 	go func() {
 		defer s.wg.Done()
 		if admitted {
@@ -150,6 +150,19 @@ func (s *Server) start(nc net.Conn) {
 		delete(s.conns, c)
 		s.mu.Unlock()
 	}()
+}
+
+// enlist adds a connection to those that Shutdown waits for, unless that has
+// begun to wait.
+func (s *Server) enlist(c *conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining.Load() {
+		return false
+	}
+	s.conns[c] = true
+	s.wg.Add(1)
+	return true
 }
 
 // Shutdown stops accepting, lets the requests in flight finish until ctx is

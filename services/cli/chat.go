@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 
 	"zino/pkg/config"
@@ -224,19 +225,29 @@ func await(ctx context.Context, next func() (string, error), interrupts chan os.
 // interruptible runs what Ctrl-C ends.
 func (c *chat) interruptible(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
+	var struck os.Signal
+	var watching sync.WaitGroup
+	watching.Go(func() {
 		select {
-		case <-c.interrupts:
+		case struck = <-c.interrupts:
 			signal.Stop(c.interrupts) // a second Ctrl-C leaves at once
 			cancel()
 		case <-ctx.Done():
 		}
-	}()
+	})
 	defer signal.Notify(c.interrupts, os.Interrupt)
 	err := do(ctx)
-	if err != nil && ctx.Err() != nil {
+	interrupted := err != nil && ctx.Err() != nil
+	cancel()
+	watching.Wait()
+	if interrupted {
 		return errInterrupted
+	}
+	if struck != nil { // too late for what was done: it is for what comes next
+		select {
+		case c.interrupts <- struck:
+		default:
+		}
 	}
 	return err
 }
