@@ -30,13 +30,23 @@ func (a *app) pagesCommand() *cobra.Command {
 				}
 				if len(list.Pages) == 0 {
 					a.say("No pages are connected.")
-					a.sayHowToConnect(cfg.Repl.HTTP)
+					a.sayHowToConnect(httpOf(ctx, repl, cfg))
 					return nil
 				}
 				return a.printPages(list.Pages)
 			})
 		},
 	}
+}
+
+// httpOf is the address that pages connect to: as the service tells it, which
+// may have been started with another one than the configuration has.
+func httpOf(ctx context.Context, repl *rpc.Client, cfg *config.Config) string {
+	stats, err := rpc.Call(ctx, repl, proto.GetStats, proto.StatsRequest{})
+	if at := stats.Info["http"]; err == nil && at != "" {
+		return at
+	}
+	return cfg.Repl.HTTP
 }
 
 func (a *app) printPages(pages []proto.Page) error {

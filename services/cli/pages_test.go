@@ -26,15 +26,15 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestNoPages says how to connect one.
+// TestNoPages says how to connect one: the service tells at what address.
 func TestNoPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	newFakeRepl(t, w)
 	for _, format := range []string{"text", "json"} {
 		status, out, said := run(t, w.command("pages", "--format", format), "")
-		if status != 0 || out != "" || !strings.HasPrefix(said, "No pages are connected.\n") || !strings.Contains(said, "http://127.0.0.1:8302/zino/") ||
-			!strings.Contains(said, `<script crossorigin src="http://127.0.0.1:8302/zino.js"></script>`) {
+		if status != 0 || out != "" || !strings.HasPrefix(said, "No pages are connected.\n") || !strings.Contains(said, "http://127.0.0.1:5173/zino/") ||
+			!strings.Contains(said, `<script crossorigin src="http://127.0.0.1:5173/zino.js"></script>`) {
 			t.Errorf("status %d, printed %q, said %q", status, out, said)
 		}
 	}

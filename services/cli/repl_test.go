@@ -45,6 +45,7 @@ func newFakeReplAt(t *testing.T, socket string, pages ...proto.Page) *fakeRepl {
 		defer f.mu.Unlock()
 		return proto.Pages{Pages: append([]proto.Page{}, f.pages...)}, nil
 	})
+	s.OnStats(func(stats *proto.Stats) { stats.Info = map[string]string{"http": "127.0.0.1:5173"} })
 	rpc.Handle(s, proto.ReplEval, f.eval)
 	serveOn(t, s, socket)
 	return f

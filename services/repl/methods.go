@@ -69,6 +69,9 @@ func (s *Service) Pages(context.Context, proto.PagesRequest) (proto.Pages, error
 
 // stats adds what the service has trouble with.
 func (s *Service) stats(stats *proto.Stats) {
+	if stats.Info == nil {
+		stats.Info = map[string]string{}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, file := range slices.Sorted(maps.Keys(s.faults)) {

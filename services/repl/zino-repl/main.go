@@ -15,6 +15,7 @@ import (
 
 	"zino/pkg/rpc"
 	"zino/pkg/service"
+	"zino/proto"
 	"zino/services/repl"
 	"zino/services/repl/web"
 )
@@ -36,6 +37,7 @@ func main() {
 	go drain(r, log)
 	s := rpc.NewServer("repl", log)
 	r.Register(s)
+	s.OnStats(func(stats *proto.Stats) { stats.Info["http"] = l.Addr().String() })
 	err = service.Serve(s, "repl", cfg.Repl.Socket, log)
 	service.Fail("repl", errors.Join(err, pages.Close(), r.Close()))
 }
