@@ -34,7 +34,7 @@ func defaultRepl() Repl {
 
 func (r Repl) rules() []rule {
 	return []rule{
-		{"repl.http", isLoopback(r.HTTP), "a loopback address with a port, such as 127.0.0.1:8302"},
+		{"repl.http", IsLoopback(r.HTTP), "a loopback address with a port, such as 127.0.0.1:8302"},
 		{"repl.timeout", within(r.Timeout, 0.001, 86400), "a number of seconds, up to 86400"},
 		{"repl.debounce_ms", r.DebounceMS >= 1 && r.DebounceMS <= 10000, "from 1 to 10000 milliseconds"},
 		{"repl.cadence", within(r.Cadence, 0.1, 3600), "from 0.1 to 3600 seconds"},
@@ -45,8 +45,9 @@ func (r Repl) rules() []rule {
 	}
 }
 
-// isLoopback reports whether nothing but this host can reach an address.
-func isLoopback(address string) bool {
+// IsLoopback reports whether an address, with its port, can be reached from this
+// host only.
+func IsLoopback(address string) bool {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || port == "" {
 		return false
@@ -61,8 +62,12 @@ func isFooter(line string) bool {
 }
 
 func areOrigins(list []string) bool {
-	return !slices.ContainsFunc(list, func(origin string) bool {
-		u, err := url.Parse(origin)
-		return err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || origin != u.Scheme+"://"+u.Host
-	})
+	return !slices.ContainsFunc(list, func(origin string) bool { return !IsOrigin(origin) })
+}
+
+// IsOrigin reports whether a text is an origin as browsers send it: scheme, host
+// and port, nothing behind.
+func IsOrigin(origin string) bool {
+	u, err := url.Parse(origin)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && origin == u.Scheme+"://"+u.Host
 }

@@ -70,5 +70,5 @@ func (a *app) atRepl(ctx context.Context, socket string, cfg *config.Config, do 
 func (a *app) sayHowToConnect(http string) {
 	a.say("To connect a page, drag the bookmarklet from http://%s/zino/ and click it there,\nor put this into the page:", http)
 	a.say("  <script crossorigin src=\"http://%s/zino.js\"></script>", http)
-	a.say("Pages of other origins connect if [repl] origins in the configuration lists them.")
+	a.say("Pages of other origins connect if zino repl --origin, or [repl] origins, names them.")
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"syscall"
 
@@ -22,13 +21,16 @@ No other service is needed. zino up runs it too, and one is enough: agents that
 are started for a run find it. Logs go to stderr; Ctrl-C stops it.`
 
 // replFlags are the flags of zino repl.
-type replFlags struct{ dir, serve, http string }
+type replFlags struct {
+	dir, serve, http string
+	origins          []string
+}
 
 func (a *app) replCommand() *cobra.Command {
 	var f replFlags
 	cmd := &cobra.Command{
 		Use: "repl", Short: "run the file REPL for live pages", Long: replLong, Args: without,
-		Example: "  zino repl\n  zino repl --serve public --http 127.0.0.1:8400",
+		Example: "  zino repl\n  zino repl --serve public --http 127.0.0.1:8400\n  zino repl --origin http://localhost:5173",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			hearPipe()
 			cfg, err := a.replSettings(cmd, f)
@@ -43,6 +45,7 @@ func (a *app) replCommand() *cobra.Command {
 	cmd.Flags().StringVar(&f.dir, "dir", "", "`DIR` of the files (default [repl] dir, else the current directory)")
 	cmd.Flags().StringVar(&f.serve, "serve", "", "serve the pages in `DIR`, connected")
 	cmd.Flags().StringVar(&f.http, "http", "", "loopback `ADDRESS` with the port that pages connect to, 0 for any (default [repl] http)")
+	cmd.Flags().StringArrayVar(&f.origins, "origin", nil, "let the pages of `ORIGIN` connect, such as http://localhost:5173; may be given again")
 	return cmd
 }
 
@@ -63,11 +66,16 @@ func (a *app) replSettings(cmd *cobra.Command, f replFlags) (*config.Config, err
 			return nil, mistake(cmd, "--%s %s is not a directory", dir.name, dir.value)
 		}
 	}
+	for _, origin := range f.origins {
+		if !config.IsOrigin(origin) {
+			return nil, mistake(cmd, "--origin %s is not an origin such as http://localhost:5173: scheme, host and port, nothing behind", origin)
+		}
+		cfg.Repl.Origins = append(cfg.Repl.Origins, origin)
+	}
 	if !cmd.Flags().Changed("http") {
 		return cfg, nil
 	}
-	host, port, err := net.SplitHostPort(f.http)
-	if ip, ipErr := netip.ParseAddr(host); err != nil || port == "" || host != "localhost" && (ipErr != nil || !ip.IsLoopback()) {
+	if !config.IsLoopback(f.http) {
 		return nil, mistake(cmd, "--http %s is not a loopback address with a port, such as 127.0.0.1:8302", f.http)
 	}
 	cfg.Repl.HTTP = f.http

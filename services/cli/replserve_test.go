@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,7 +26,7 @@ func standIn() {
 	if text, err := os.ReadFile(filepath.Join(cfg.Repl.Dir, "fail")); err == nil {
 		service.Fail("repl", fmt.Errorf("%s", text))
 	}
-	text, err := json.Marshal(started{cfg.Repl.Dir, cfg.Repl.Serve, cfg.Repl.HTTP, cfg.Logging.Level, os.Environ(), os.Getpid()})
+	text, err := json.Marshal(started{cfg.Repl.Dir, cfg.Repl.Serve, cfg.Repl.HTTP, cfg.Logging.Level, cfg.Repl.Origins, os.Environ(), os.Getpid()})
 	service.Fail("repl", err)
 	service.Fail("repl", os.WriteFile(filepath.Join(cfg.Repl.Dir, "started"), text, 0o600))
 	s := rpc.NewServer("repl", log)
@@ -37,7 +38,7 @@ func standIn() {
 
 type started struct {
 	Dir, Serve, HTTP, Level string
-	Env                     []string
+	Origins, Env            []string
 	PID                     int
 }
 
@@ -70,7 +71,7 @@ func (w world) serving(t *testing.T, zino string, args ...string) (x *terminal, 
 	cmd.Path = zino
 	cmd.Env = append(cmd.Env, "ANTHROPIC_API_KEY=sk-secret", "OWN=kept")
 	x = onTerminal(t, cmd)
-	x.shows("[repl] origins in the configuration lists them.\r\n")
+	x.shows("zino repl --origin, or [repl] origins, names them.\r\n")
 	text, err := os.ReadFile(filepath.Join(w.cwd, "started"))
 	if err != nil {
 		t.Fatal(err)
@@ -100,9 +101,9 @@ func TestRepl(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	zino := w.install(t)
-	x, s := w.serving(t, zino, "--http", "localhost:0", "--serve", w.home)
+	x, s := w.serving(t, zino, "--http", "localhost:0", "--serve", w.home, "--origin", "http://a:1", "--origin=https://b")
 	address := regexp.MustCompile(`up at http://(127\.0\.0\.1:[0-9]+)/zino/; Ctrl-C stops it`).FindStringSubmatch(x.screen())
-	if address == nil || s.HTTP != address[1] || s.Dir != w.cwd || s.Serve != w.home || s.Level != "WARN" {
+	if address == nil || s.HTTP != address[1] || s.Dir != w.cwd || s.Serve != w.home || s.Level != "WARN" || !slices.Equal(s.Origins, []string{"http://a:1", "https://b"}) {
 		t.Errorf("started %+v, said %q", s, x.screen())
 	}
 	x.shows("Its files are in " + w.cwd + ": debug.md lists the pages")
@@ -188,6 +189,8 @@ func TestReplRefuses(t *testing.T) {
 		{"--dir own.toml", "", 2, usage("--dir own.toml is not a directory")},
 		{"--dir=", "", 2, usage("--dir  is not a directory")},
 		{"--serve none", "", 2, usage("--serve none is not a directory")},
+		{"--origin localhost:5173", "", 2, usage("--origin localhost:5173 is not an origin such as http://localhost:5173: scheme, host and port, nothing behind")},
+		{"--origin http://localhost:5173/", "", 2, usage("--origin http://localhost:5173/ is not an origin such as http://localhost:5173: scheme, host and port, nothing behind")},
 		{"--http 8302", "", 2, usage("--http 8302 is not a loopback address with a port, such as 127.0.0.1:8302")},
 		{"--http 0.0.0.0:8302", "", 2, usage("--http 0.0.0.0:8302 is not a loopback address with a port, such as 127.0.0.1:8302")},
 		{"--http :8302", "", 2, usage("--http :8302 is not a loopback address with a port, such as 127.0.0.1:8302")},
