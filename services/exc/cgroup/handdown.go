@@ -25,17 +25,24 @@ func handDown(home, dir string) map[string]bool {
 	return enforced
 }
 
-// pass has a group hand a controller to those below it. A group with processes
-// cannot, except for the root: one that holds just this process is left for
-// another.
+// pass has a group hand a controller to those below it, which a group with
+// processes cannot, except for the root: one that holds just this process is
+// left for another before. The kernel does not refuse it for the controllers of
+// tasks and CPU, but then the groups below take no process any more.
 func pass(group, controller string) bool {
 	if slices.Contains(words(group, "cgroup.subtree_control"), controller) {
 		return true
 	}
-	if write(group, "cgroup.subtree_control", "+"+controller) == nil {
-		return true
+	if !root(group) && len(words(group, "cgroup.procs")) > 0 && !stepAside(group) {
+		return false
 	}
-	return stepAside(group) && write(group, "cgroup.subtree_control", "+"+controller) == nil
+	return write(group, "cgroup.subtree_control", "+"+controller) == nil
+}
+
+// root reports whether a group is the whole hierarchy: no other lacks a type.
+func root(group string) bool {
+	_, err := os.Stat(filepath.Join(group, "cgroup.type"))
+	return os.IsNotExist(err)
 }
 
 // stepAside moves this process into a group below its own, if it is alone
