@@ -73,15 +73,17 @@ func (a *arrangement) confine(ctx context.Context, w wish) error {
 	if host.LimitsTasks() {
 		p.Tasks = b.limits.Tasks
 	}
+	a.plan, a.means = p, host.Means()
 	if root == "" {
 		p.Dir = a.home()
 	}
-	a.plan, a.means = p, host.Means()
 	a.readable(w.program)
 	if p.Writable {
-		a.guard, p.Protected, err = newGuard(root, b.protectedBelow(root))
+		if a.guard, p.Protected, err = newGuard(root, b.protectedBelow(root)); err != nil {
+			return &refusal{a.level, err}
+		}
 	}
-	return err
+	return nil
 }
 
 // home is where the run sees its own directory. It is code's home, too.

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"zino/services/exc/files"
 )
 
 // guard sees to files that code must not make: those that are protected and are
@@ -21,7 +23,7 @@ type guard struct {
 // that are and can be made read-only.
 func newGuard(root string, paths []string) (g *guard, fixed []string, err error) {
 	g = &guard{links: map[string]string{}}
-	if g.root, err = os.OpenRoot(root); err != nil {
+	if g.root, err = files.OpenRoot(root); err != nil {
 		return nil, nil, err
 	}
 	for _, path := range paths {

@@ -32,12 +32,23 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if path := os.Getenv(listenEnv); path != "" {
+		l, err := net.Listen("unix", path)
+		if err == nil {
+			_, err = l.Accept()
+		}
+		fmt.Fprintln(os.Stderr, err)
+		select {} // until the test ends it
+	}
 	if way := os.Getenv(attackEnv); way != "" {
 		attackMain(way)
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
+
+// listenEnv makes the test binary listen on the socket that is its value.
+const listenEnv = "EXC_TEST_LISTEN"
 
 // serve is a service until SIGTERM.
 func serve(dir string) error {

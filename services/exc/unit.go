@@ -2,6 +2,7 @@ package exc
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -119,12 +120,16 @@ func (r *remote) take(payload []byte, end *report) (over bool, err error) {
 }
 
 // put passes output on.
-func (r *remote) put(o unitOutput) (err error) {
+func (r *remote) put(o unitOutput) error {
+	data, err := base64.StdEncoding.DecodeString(o.Data)
+	if err != nil {
+		return err
+	}
 	switch o.Stream {
 	case "stdout":
-		_, err = r.stdout.Write(o.Data)
+		_, err = r.stdout.Write(data)
 	case "stderr":
-		_, err = r.stderr.Write(o.Data)
+		_, err = r.stderr.Write(data)
 	}
 	return err
 }

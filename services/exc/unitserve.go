@@ -2,6 +2,7 @@ package exc
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -225,7 +226,7 @@ type sent struct {
 func (s *sent) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		n := min(len(rest), outputChunk)
-		_ = s.out.send(typeOutput, unitOutput{s.stream, rest[:n]})
+		_ = s.out.send(typeOutput, unitOutput{s.stream, base64.StdEncoding.EncodeToString(rest[:n])})
 		rest = rest[n:]
 	}
 	return len(p), nil

@@ -47,8 +47,8 @@ type unitScript struct {
 type unitOutput struct {
 	// Stream is "stdout" or "stderr".
 	Stream string `json:"stream"`
-	// Data are the bytes.
-	Data []byte `json:"data"`
+	// Data are the bytes in base64: they need not be text.
+	Data string `json:"data"`
 }
 
 // unitEnd says what the command came to.

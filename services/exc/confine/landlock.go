@@ -2,6 +2,7 @@ package confine
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/landlock-lsm/go-landlock/landlock"
 	"golang.org/x/sys/unix"
@@ -40,7 +41,11 @@ func (p *Plan) landlock() error {
 	if err != nil {
 		return fmt.Errorf("landlock: %w", err)
 	}
-	if err := exact.Restrict(p.landlockRules()...); err != nil {
+	rules, err := p.landlockRules()
+	if err == nil {
+		err = exact.Restrict(rules...)
+	}
+	if err != nil {
 		return fmt.Errorf("landlock: %w", err)
 	}
 	return nil
@@ -50,7 +55,7 @@ func (p *Plan) landlock() error {
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 
 // landlockRules are what the plan permits.
-func (p *Plan) landlockRules() []landlock.Rule {
+func (p *Plan) landlockRules() ([]landlock.Rule, error) {
 	rules := []landlock.Rule{landlock.RWFiles(devices...).IgnoreIfMissing()}
 	if p.Namespaces { // what is to be seen at all is settled there
 		rules = append(rules, landlock.RODirs("/"), p.writable("/tmp"), p.writable("/dev/shm"))
@@ -60,14 +65,18 @@ func (p *Plan) landlockRules() []landlock.Rule {
 		}
 		rules = append(rules, p.writable(p.Tmp))
 	}
-	switch {
-	case p.Root == "":
-	case p.Writable:
-		rules = append(rules, p.writable(p.Root))
-	default:
-		rules = append(rules, landlock.RODirs(p.Root))
+	if p.Root == "" {
+		return rules, nil
 	}
-	return rules
+	at, err := look(p.Root) // and not by its path once more, which may lead elsewhere by now
+	if err != nil {
+		return nil, err
+	}
+	root := "/proc/self/fd/" + strconv.Itoa(at)
+	if p.Writable {
+		return append(rules, p.writable(root)), nil
+	}
+	return append(rules, landlock.RODirs(root)), nil
 }
 
 // writable is the rule for a directory in which everything is permitted. Moving

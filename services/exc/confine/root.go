@@ -1,7 +1,9 @@
 package confine
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -11,22 +13,21 @@ import (
 // notRoots are directories whose files are no files.
 var notRoots = []string{"/proc", "/sys", "/dev"}
 
+// linksMax is how many symbolic links lead to a directory at most, as in Linux.
+const linksMax = 40
+
 // Root checks that confined code can be given a directory to work in, and
 // returns its path without symbolic links. home is the caller's home directory,
 // empty if there is none: neither it nor a directory above it can be given, for
 // that would give the user's keys with it.
 func Root(dir, home string) (string, error) {
-	dir = filepath.Clean(dir)
-	real, err := filepath.EvalSymlinks(dir)
+	real, err := firm(filepath.Clean(dir))
 	if err != nil {
 		return "", err
 	}
-	if link := loose(dir); link != "" {
-		return "", fmt.Errorf("%s is a symbolic link that code can change: work in %s", link, real)
-	}
 	switch {
 	case real == "/":
-		return "", fmt.Errorf("the whole file system cannot be given to confined code: work in a directory of the project's own")
+		return "", errors.New("the whole file system cannot be given to confined code: work in a directory of the project's own")
 	case holds(real, home):
 		return "", fmt.Errorf("%s holds your home directory, whose keys confined code must not see: work in a directory of the project's own", real)
 	}
@@ -38,18 +39,31 @@ func Root(dir, home string) (string, error) {
 	return real, nil
 }
 
-// loose is the first part of a path that is a symbolic link and that this user,
-// and with it code that was run before, could make lead elsewhere.
-func loose(path string) string {
-	for at, rest := "/", strings.TrimPrefix(path, "/"); rest != ""; {
+// firm is a path without symbolic links. Links that this user, and with it code
+// that was run before, could make lead elsewhere are not followed.
+func firm(path string) (string, error) {
+	at, rest := "/", strings.TrimPrefix(path, "/")
+	for links := 0; rest != ""; {
 		var name string
 		name, rest, _ = strings.Cut(rest, "/")
-		dir := at
-		at = filepath.Join(at, name)
-		var st unix.Stat_t
-		if unix.Lstat(at, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK && unix.Access(dir, unix.W_OK) == nil {
-			return at
+		next := filepath.Join(at, name) // also for ".." and "."
+		to, err := os.Readlink(next)
+		switch {
+		case errors.Is(err, unix.EINVAL): // no link
+			at = next
+			continue
+		case err != nil:
+			return "", err
+		case unix.Access(at, unix.W_OK) == nil:
+			return "", fmt.Errorf("%s is a symbolic link that code could change: work in %s", next, to)
 		}
+		if links++; links > linksMax {
+			return "", &os.PathError{Op: "open", Path: path, Err: unix.ELOOP}
+		}
+		if filepath.IsAbs(to) {
+			at = "/"
+		}
+		rest = strings.Trim(to+"/"+rest, "/")
 	}
-	return ""
+	return at, nil
 }

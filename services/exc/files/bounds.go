@@ -59,7 +59,7 @@ func link(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd()
 
 // find finds a file below the root.
 func (b *Bounds) find(path string, make bool) (target, error) {
-	root, err := b.open()
+	root, err := OpenRoot(b.Root)
 	if err != nil {
 		return target{}, err
 	}
@@ -84,9 +84,10 @@ func (b *Bounds) find(path string, make bool) (target, error) {
 	return target{}, syscall.ELOOP
 }
 
-// open opens the root, which must still be the directory that was meant.
-func (b *Bounds) open() (*os.Root, error) {
-	root, err := os.OpenRoot(b.Root)
+// OpenRoot opens the directory at path, which is absolute and must be free of
+// symbolic links, also now.
+func OpenRoot(path string) (*os.Root, error) {
+	root, err := os.OpenRoot(path)
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +96,8 @@ func (b *Bounds) open() (*os.Root, error) {
 		return nil, errors.Join(err, root.Close())
 	}
 	defer dir.Close()
-	if real, err := os.Readlink(link(dir)); err != nil || real != b.Root {
-		return nil, errors.Join(fail(Denied, "%s was moved: nothing is written there.", b.Root), root.Close())
+	if real, err := os.Readlink(link(dir)); err != nil || real != path {
+		return nil, errors.Join(fail(Denied, "%s was moved: nothing is written there.", path), root.Close())
 	}
 	return root, nil
 }

@@ -1,0 +1,194 @@
+package exc
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The file tools obey as code does.
+func TestConfinedFileTools(t *testing.T) {
+	a := newArena(t, nil)
+	mustWrite(t, a.root+"/file", "old")
+	if err := errors.Join(os.Symlink(a.outside, a.root+"/out"), os.Symlink(a.home+"/.ssh/id", a.root+"/id"), os.Symlink("sub/../file", a.root+"/here")); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		tool  string
+		input in
+		level string // the lowest at which it is permitted; empty: none
+	}{
+		{"write", in{"path": "new", "content": "x"}, levelWorkspace},
+		{"write", in{"path": a.root + "/sub/new/er", "content": "x"}, levelWorkspace},
+		{"edit", in{"path": "file", "old": "old", "new": "old"}, levelWorkspace},
+		{"edit", in{"path": "here", "old": "old", "new": "old"}, levelWorkspace},
+		{"write", in{"path": a.outside + "/victim", "content": "x"}, ""},
+		{"write", in{"path": "../x", "content": "x"}, ""},
+		{"write", in{"path": "out/new", "content": "x"}, ""},
+		{"edit", in{"path": "out/victim", "old": "intact", "new": "x"}, ""},
+		{"write", in{"path": "id", "content": "x"}, ""},
+		{"edit", in{"path": "id", "old": "secret", "new": "x"}, ""},
+		{"write", in{"path": "AGENTS.md", "content": "x"}, ""},
+		{"edit", in{"path": ".git/config", "old": "intact", "new": "x"}, ""},
+		{"write", in{"path": ".git/hooks/new", "content": "x"}, ""},
+		{"write", in{"path": "ZINO.toml", "content": "x"}, ""},
+		{"write", in{"path": "own/deep/new", "content": "x"}, ""},
+		{"read", in{"path": "file"}, levelReadOnly},
+		{"read", in{"path": "/etc/passwd"}, levelReadOnly},
+		{"read", in{"path": a.home + "/.ssh/id"}, ""},
+		{"read", in{"path": "id"}, ""},
+		{"read", in{"path": a.outside + "/victim"}, ""},
+		{"read", in{"path": "/proc/self/environ"}, ""},
+	}
+	for _, level := range []string{levelReadOnly, levelWorkspace, levelUnit} {
+		for _, tt := range tests {
+			req := call(tt.tool, a.root, tt.input)
+			req.Sandbox = level
+			got, err := a.call(t.Context(), req, nil)
+			permitted := tt.level == levelReadOnly || tt.level != "" && level != levelReadOnly
+			if ok := strings.HasPrefix(string(got.Result), `{"ok":true`); err != nil || ok != permitted || !ok && !strings.Contains(string(got.Result), `"code":"denied"`) {
+				t.Errorf("%s %v at %s: %s, %v", tt.tool, tt.input, level, got.Result, err)
+			}
+			if got.Confinement == nil || got.Confinement.Sandbox != level {
+				t.Errorf("%s at %s: %+v", tt.tool, level, got.Confinement)
+			}
+		}
+	}
+	if !intact(a.outside+"/victim") || !intact(a.root+"/AGENTS.md") || !intact(a.root+"/.git/config") {
+		t.Error("something was damaged")
+	}
+}
+
+// Roots that cannot be given to confined code are refused, and say why.
+func TestRefusedRoots(t *testing.T) {
+	a := newArena(t, nil)
+	link := filepath.Join(a.outside, "link")
+	if err := os.Symlink(a.root, link); err != nil {
+		t.Fatal(err)
+	}
+	for root, why := range map[string]string{
+		"/": "whole file system", a.home: "home directory", filepath.Dir(a.home): "home directory", link: "symbolic link", "/proc": "belong to the system",
+	} {
+		for _, tool := range []string{"bash", "read", "write"} {
+			req := call(tool, root, in{"command": "true", "path": "x", "content": "x"})
+			req.Sandbox = levelWorkspace
+			got, err := a.call(t.Context(), req, nil)
+			if err != nil || !strings.Contains(string(got.Result), `"code":"sandbox"`) || !strings.Contains(string(got.Result), why) {
+				t.Errorf("%s in %s: %s, %v", tool, root, got.Result, err)
+			}
+		}
+	}
+}
+
+// swapping exchanges a directory for a symbolic link and back, again and again,
+// until the function that it returns is called.
+func swapping(dir, to string) (stop func()) {
+	done, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-done:
+				return
+			default: // each of these may fail because the one before did
+			}
+			os.Rename(dir, dir+".aside")
+			os.Symlink(to, dir)
+			os.Remove(dir)
+			os.Rename(dir+".aside", dir)
+		}
+	}()
+	return func() { close(done); <-stopped }
+}
+
+// A root that is exchanged for a symbolic link while runs begin lets none of
+// them out.
+func TestRootRace(t *testing.T) {
+	a := newArena(t, nil)
+	sub := filepath.Join(a.root, "race")
+	if err := os.Mkdir(sub, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	stop := swapping(sub, a.outside)
+	for i := range 40 {
+		tool, input := "bash", in{"command": "echo x >victim; echo x >new"}
+		if i%2 == 1 {
+			tool, input = "write", in{"path": "new", "content": "x"}
+		}
+		req := call(tool, sub, input)
+		req.Sandbox = levelWorkspace
+		if _, err := a.call(t.Context(), req, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	stop()
+	if !intact(a.outside+"/victim") || exists(a.outside+"/new") {
+		t.Error("a run got out of its root")
+	}
+}
+
+// A directory below the root that is exchanged for a symbolic link lets no
+// change out, and no text in.
+func TestFileRace(t *testing.T) {
+	a := newArena(t, nil)
+	d := filepath.Join(a.root, "d")
+	if err := os.Mkdir(d, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	stop := swapping(d, a.outside)
+	for i := range 200 {
+		tool, input := "write", in{"path": "d/victim", "content": "x"}
+		if i%2 == 1 {
+			tool, input = "edit", in{"path": "d/victim", "old": "intact", "new": "x"}
+		}
+		req := call(tool, a.root, input)
+		req.Sandbox = levelWorkspace
+		if got, err := a.call(t.Context(), req, nil); err != nil || strings.Contains(got.Diff, "intact") {
+			t.Errorf("%s, %v", got.Diff, err)
+		}
+	}
+	stop()
+	if !intact(a.outside + "/victim") {
+		t.Error("a file outside was written")
+	}
+}
+
+// What was made against the rules is moved aside, not lost.
+func TestGuardMovesAside(t *testing.T) {
+	a := newArena(t, nil)
+	os.Remove(a.root + "/AGENTS.md")
+	if err := os.Symlink("sub/AGENTS.md", a.root+"/AGENTS.md"); err != nil {
+		t.Fatal(err)
+	}
+	if why := a.levelProblem(t.Context(), levelWorkspace); why != nil {
+		a.mustRefuse(t, levelWorkspace, why)
+		return
+	}
+	for i, code := range []string{"rm AGENTS.md; echo mine >AGENTS.md; echo two >ZINO.toml", "ln -sf /etc/passwd AGENTS.md; mkdir ZINO.toml"} {
+		if _, err := a.run(t, levelWorkspace, "cd $ROOT\n"+code); err != nil {
+			t.Fatal(err)
+		}
+		if to, err := os.Readlink(a.root + "/AGENTS.md"); to != "sub/AGENTS.md" || exists(a.root+"/ZINO.toml") || !intact(a.root+"/sub/AGENTS.md") {
+			t.Errorf("%d: AGENTS.md leads to %q, %v", i, to, err)
+		}
+	}
+	if text, err := os.ReadFile(a.root + "/AGENTS.md.refused-1"); string(text) != "mine\n" || !exists(a.root+"/ZINO.toml.refused-2") {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// A repository that code makes is its own.
+func TestOwnRepository(t *testing.T) {
+	a := newArena(t, nil)
+	os.RemoveAll(a.root + "/.git")
+	if why := a.levelProblem(t.Context(), levelWorkspace); why != nil {
+		a.mustRefuse(t, levelWorkspace, why)
+		return
+	}
+	r, err := a.run(t, levelWorkspace, "cd $ROOT; git init -q . && git config user.name x && git rev-parse --git-dir")
+	if err != nil || r.Stdout != ".git\n" || !exists(a.root+"/.git/config") {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

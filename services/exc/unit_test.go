@@ -1,0 +1,377 @@
+package exc
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"zino/pkg/config"
+	"zino/pkg/wire"
+	"zino/proto"
+)
+
+// unitHost answers on a socket as the host's zino-run.socket does: with a
+// program for each connection, here a goroutine. errs brings how each ended.
+func unitHost(t *testing.T) (socket string, errs chan error) {
+	t.Helper()
+	socket, errs = filepath.Join(shortDir(t), "run"), make(chan error, 100)
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() { errs <- errors.Join(runFor(c.(*net.UnixConn), slog.New(slog.DiscardHandler)), c.Close()) })
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		all.Wait()
+	})
+	return socket, errs
+}
+
+// newUnitService is a service whose commands run in units.
+func newUnitService(t *testing.T, change func(*config.Exc)) *service {
+	t.Helper()
+	s := newService(t, func(c *config.Exc) {
+		c.Sandbox = levelUnit
+		if change != nil {
+			change(c)
+		}
+	}, nil)
+	s.sandbox.unit, _ = unitHost(t)
+	return s
+}
+
+func TestUnit(t *testing.T) {
+	t.Setenv("EXC_TEST_SEEN", "seen")
+	t.Setenv("LLM_API_KEY", "secret")
+	s := newUnitService(t, nil)
+	dir := shortDir(t)
+	tests := []struct {
+		name, code, root string
+		want             proto.Result
+	}{
+		{"both outputs", "echo out; echo err >&2; exit 7", "", proto.Result{ExitCode: 7, Stdout: "out\n", Stderr: "err\n"}},
+		{"signal", "kill -9 $$", "", proto.Result{ExitCode: -9}},
+		{"not UTF-8", `printf 'a\377\0b'`, "", proto.Result{Stdout: "a\uFFFD\x00b"}},
+		{"script", `echo "${0##*/}"`, "", proto.Result{Stdout: "code.sh\n"}},
+		{"environment", `echo "$EXC_TEST_SEEN $LLM_API_KEY $SSH_AUTH_SOCK"`, "", proto.Result{Stdout: "seen  \n"}},
+		{"a home of its own", `[ "$HOME" = "$TMPDIR" ] && [ "$HOME" = "$PWD" ] && touch "$HOME/x" && echo ok`, "", proto.Result{Stdout: "ok\n"}},
+		{"root", "pwd", dir, proto.Result{Stdout: dir + "\n"}},
+		{"no input", "cat; echo $?", "", proto.Result{Stdout: "0\n"}},
+		{"daemon", "(setsid sleep 1000 &) ; echo up", "", proto.Result{Stdout: "up\n"}},
+	}
+	marked := mark(t)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Code: tt.code, Root: tt.root})
+			if c := got.Confinement; err != nil || c == nil || c.Sandbox != levelUnit || !slices.Equal(c.Means, []string{"unit"}) || c.Network {
+				t.Fatalf("%v, confinement %+v", err, got.Confinement)
+			}
+			if got.Confinement = nil; got != tt.want {
+				t.Errorf("got %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+	if left := marked(); len(left) > 0 {
+		t.Errorf("still there: %q", left)
+	}
+}
+
+func TestUnitMuchOutput(t *testing.T) {
+	s := newUnitService(t, nil)
+	got, err := s.call(t.Context(), call("bash", s.dir, in{"command": "seq 200000; seq 200000 >&2"}), nil)
+	var env struct {
+		OK   bool
+		Data bashData
+	}
+	if err == nil {
+		err = json.Unmarshal(got.Result, &env)
+	}
+	if err != nil || !env.OK || !env.Data.Truncated || !strings.HasSuffix(env.Data.Stdout, "200000\n") || !strings.HasSuffix(env.Data.Stderr, "200000\n") {
+		t.Errorf("%v, %.300s", err, got.Result)
+	}
+}
+
+func TestUnitTimeout(t *testing.T) {
+	marked := mark(t)
+	s := newUnitService(t, func(c *config.Exc) { c.Timeout = 0.3 })
+	got, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Code: "trap 'echo bye; exit' TERM; echo so far; setsid sleep 1000 & sleep 1000 & wait"})
+	if err != nil || !got.TimedOut || got.Stdout != "so far\nbye\n" || got.Confinement.Limit != "time" {
+		t.Errorf("%v, %+v", err, got)
+	}
+	if left := marked(); len(left) > 0 {
+		t.Errorf("still there: %q", left)
+	}
+}
+
+func TestUnitCallerHangsUp(t *testing.T) {
+	marked := mark(t)
+	up := upFile(t)
+	s := newUnitService(t, nil)
+	ctx, hangUp := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		_, err := s.execute(ctx, proto.Execute{Executor: "bash", Code: "touch $UP; sleep 1000"})
+		ended <- err
+	}()
+	eventually(t, func() bool { return exists(up) })
+	hangUp()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if left := marked(); len(left) > 0 {
+		t.Errorf("still there: %q", left)
+	}
+}
+
+// Where no units are to be had, that is an error with its reason, also in the
+// result of a call.
+func TestUnitMissing(t *testing.T) {
+	s := newUnitService(t, nil)
+	s.sandbox.unit = s.dir + "/nobody"
+	_, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo hi"})
+	var e *proto.Error
+	if !errors.As(err, &e) || e.Code != proto.CodeUnavailable || !strings.Contains(e.Message, "zino-run.socket") {
+		t.Errorf("got %v", err)
+	}
+	got, err := s.call(t.Context(), call("bash", s.dir, in{"command": "echo hi"}), nil)
+	if err != nil || !strings.Contains(string(got.Result), `"ok":false,"error":{"code":"sandbox"`) {
+		t.Errorf("got %s, %v", got.Result, err)
+	}
+}
+
+// A socket that somebody else listens on gets no code.
+func TestUnitOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Log("only root can make such a socket; the check of numbers is TestMayRun's")
+	}
+	dir := shortDir(t)
+	if err := errors.Join(os.Chmod(dir, 0o711)); err != nil {
+		t.Fatal(err)
+	}
+	inner := filepath.Join(dir, "d")
+	if err := os.Mkdir(inner, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	cmd := testProgram(inner)
+	cmd.Env = append(cmd.Env, listenEnv+"="+inner+"/s")
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		if err := os.Chown(inner, 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	eventually(t, func() bool {
+		c, err := net.Dial("unix", inner+"/s")
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+	conn, err := dialUnit(t.Context(), inner+"/s")
+	if mine := os.Geteuid() != 0; mine != (err == nil) || !mine && !strings.Contains(err.Error(), "user 65534") {
+		t.Errorf("got %v", err)
+	}
+	if conn != nil {
+		conn.Close()
+	}
+}
+
+func TestMayRun(t *testing.T) {
+	for uid, want := range map[int]bool{0: true, os.Geteuid(): true, 4242: false, 65534: !allUsersSeen()} {
+		if got := mayRun(uid); got != want {
+			t.Errorf("%d: %v", uid, got)
+		}
+	}
+}
+
+// A request that makes no sense ends the program that got it, and no more.
+func TestUnitNonsense(t *testing.T) {
+	socket, errs := unitHost(t)
+	frame := func(payload string) []byte {
+		b, err := wire.AppendFrame(nil, []byte(payload))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	for name, request := range map[string][]byte{
+		"nothing": nil, "no frame": []byte("GET / HTTP/1.0\r\n\r\n"), "no object": frame("[]"), "another type": frame(`{"type":"ping"}`),
+		"no command": frame(`{"type":"run","argv":[],"env":[]}`), "no words": frame(`{"type":"run","argv":"x"}`),
+	} {
+		conn, err := net.Dial("unix", socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Write(request)
+		conn.(*net.UnixConn).CloseWrite()
+		if err := <-errs; err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		conn.Close()
+	}
+}
+
+// What cannot be run is told.
+func TestUnitCannotRun(t *testing.T) {
+	socket, _ := unitHost(t)
+	for name, tt := range map[string]struct {
+		run     unitRun
+		verdict verdict
+	}{
+		"no such command":   {unitRun{Argv: []string{"zino-no-such-command"}, Env: []string{}}, unstarted},
+		"no such directory": {unitRun{Argv: []string{"true"}, Env: []string{}, Dir: "/gone"}, unconfined},
+		"bad extension":     {unitRun{Argv: []string{"true"}, Env: []string{}, Script: &unitScript{"x", "/../../x"}}, unconfined},
+	} {
+		conn, err := dialUnit(t.Context(), socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := (&packets{w: conn}).send(typeRun, tt.run); err != nil {
+			t.Fatal(err)
+		}
+		payload, err := wire.NewReader(conn).Next()
+		var end unitEnd
+		if err == nil {
+			err = wire.Decode(payload, &end)
+		}
+		if err != nil || end.report().verdict != tt.verdict {
+			t.Errorf("%s: %+v, %v", name, end, err)
+		}
+		conn.Close()
+	}
+}
+
+// A unit that the host ends, or that speaks nonsense, loses its report.
+func TestUnitBreaksOff(t *testing.T) {
+	for name, answer := range map[string]string{"nothing": "", "no object": "[]", "unknown type": `{"type":"x"}`, "nonsense": `{"type":"output","stream":1}`, "no verdict": `{"type":"end","verdict":"who knows"}`} {
+		s := newService(t, func(c *config.Exc) { c.Sandbox = levelUnit }, nil)
+		s.sandbox.unit = s.dir + "/run"
+		l, err := net.Listen("unix", s.sandbox.unit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wire.NewReader(c).Next()
+			if b, err := wire.AppendFrame(nil, []byte(answer)); err == nil && answer != "" {
+				c.Write(b)
+			}
+			c.Close()
+		}()
+		got, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo hi"})
+		if err != nil || got.ExitCode != -1 || !strings.Contains(got.Stderr, "was killed") {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		l.Close()
+	}
+}
+
+// A unit that does not stop is given up.
+func TestUnitDeaf(t *testing.T) {
+	here, there := pairOfConns(t)
+	defer there.Close()
+	p := newProcess(job{outputMax: 10})
+	r := &remote{process: p, conn: here, stdout: io.Discard, stderr: io.Discard}
+	go r.follow()
+	r.stop()
+	if err := here.SetReadDeadline(time.Now()); err != nil { // the limit passes
+		t.Fatal(err)
+	}
+	if got := <-p.done; got.verdict != lost {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// pairOfConns are the two ends of a connection.
+func pairOfConns(t *testing.T) (a, b *net.UnixConn) {
+	t.Helper()
+	l, err := net.Listen("unix", filepath.Join(shortDir(t), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("unix", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.(*net.UnixConn), d.(*net.UnixConn)
+}
+
+func TestTakeRun(t *testing.T) {
+	saved := os.Args
+	defer func() { os.Args = saved }()
+	for _, tt := range []struct {
+		args, left []string
+		want       bool
+	}{
+		{[]string{"zino-exc"}, []string{"zino-exc"}, false},
+		{[]string{"--run"}, []string{"--run"}, false},
+		{[]string{"zino-exc", "--run", "--config", "f"}, []string{"zino-exc", "--config", "f"}, true},
+	} {
+		os.Args = slices.Clone(tt.args)
+		if got := TakeRun(); got != tt.want || !slices.Equal(os.Args, tt.left) {
+			t.Errorf("%q: %v, left %q", tt.args, got, os.Args)
+		}
+	}
+}
+
+func FuzzReadRun(f *testing.F) {
+	f.Add([]byte(`{"type":"run","argv":["sh","-c",":"],"env":[]}`))
+	f.Add([]byte(`{"type":"run","argv":["x"],"env":["A=b"],"dir":"/","script":{"text":"y","extension":".sh"},"limits":["memory"]}`))
+	f.Add([]byte(`{"type":"end"}`))
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		frame, err := wire.AppendFrame(nil, payload)
+		if err != nil {
+			return
+		}
+		if req, err := readRun(bytes.NewReader(frame)); err == nil && len(req.Argv) == 0 {
+			t.Errorf("%q: no command", payload)
+		}
+	})
+}
+
+func FuzzTake(f *testing.F) {
+	f.Add([]byte(`{"type":"output","stream":"stdout","data":"aGk="}`))
+	f.Add([]byte(`{"type":"end","verdict":"exit","number":3,"cpu_ms":1}`))
+	f.Add([]byte(`{"type":"end","verdict":"confine","why":"no"}`))
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		var end report
+		r := &remote{stdout: io.Discard, stderr: io.Discard}
+		if over, err := r.take(payload, &end); !over && err == nil && end != (report{}) {
+			t.Errorf("%q: not over, and yet %+v", payload, end)
+		}
+	})
+}
