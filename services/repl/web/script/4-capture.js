@@ -1,8 +1,10 @@
-// Events wait in a queue, the oldest going first when there are too many.
+// Events wait in a queue for a moment, a flood until there are 100. Where they
+// cannot be sent the first two and the last ones are kept, as the file has it.
 let queue = bare(), lost = 0, timer, inside;
 const keep = (type, level, message, stack = "") => {
+  if (queue[99]) flush();
+  if (queue[99]) call(splice, queue, 2, 1), lost++;
   queue[queue.length] = { __proto__: null, type, level, ts: sub(call(toTimeString, new Date()), 0, 8), message: short(message, 1 << 14), stack };
-  if (queue.length > 100) call(shift, queue), lost++;
   timer ||= setTimeout(flush, 200);
 };
 

@@ -25,10 +25,12 @@ const hello = () => {
 
 const flush = () => {
   timer = 0;
-  if (!live || !queue.length || tried(buffered, socket) > 1 << 20) return;
-  if (lost) keep("console", "warn", lost + 1 + " earlier events were not kept");
+  if (!live || !queue[0] || tried(buffered, socket) > 1 << 20) return;
+  const n = lost;
+  lost = 0;
+  if (n) keep("console", "warn", n + " earlier events not kept");
   put("events", { events: queue });
-  queue = bare(), lost = 0;
+  queue = bare();
 };
 
 const receive = ({ type, id: given, job, code }) => {
@@ -59,9 +61,9 @@ const again = () => setTimeout(async () => {
     token = /"token":"(\w+)"/.exec(await script.text())[1];
     open();
   } catch { again(); }
-}, wait = wait < 5000 ? wait * 2 : wait);
+}, wait = wait < 5e3 ? wait * 2 : wait);
 
 listen(G, "pagehide", () => { save(" left"), tried(close, socket); });
 // The title has not been read yet where the script stands first in the page.
 const begin = () => socket || tried(open);
-if (doc?.readyState === "loading") listen(doc, "DOMContentLoaded", begin), setTimeout(begin, 2000); else begin();
+if (doc?.readyState === "loading") listen(doc, "DOMContentLoaded", begin), setTimeout(begin, 2e3); else begin();
