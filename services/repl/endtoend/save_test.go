@@ -1,0 +1,112 @@
+package endtoend_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// style is a way in which programs save a file: it puts text at the file's end.
+type style struct {
+	name string
+	save func(w *world, path, text string)
+}
+
+var styles = []style{
+	{"append", func(w *world, path, text string) {
+		w.run(`cat "$1" >>"$2"`, w.part(text), path)
+	}},
+	{"in place", func(w *world, path, text string) {
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		must(w.t, err)
+		_, err = f.WriteString(w.whole(path) + text)
+		must(w.t, err)
+		must(w.t, f.Close())
+	}},
+	{"truncate and write", func(w *world, path, text string) {
+		must(w.t, os.WriteFile(path, []byte(w.whole(path)+text), 0o644))
+	}},
+	{"write and rename", func(w *world, path, text string) {
+		must(w.t, os.WriteFile(path+".new", []byte(w.whole(path)+text), 0o644))
+		must(w.t, os.Rename(path+".new", path))
+	}},
+	{"vim", func(w *world, path, text string) { // with its defaults and its keys
+		keys := w.part("G:r " + w.part(text) + "\n:wq\n")
+		w.run(`vim --not-a-term -s "$1" "$2"`, keys, path)
+	}},
+	{"sed -i", func(w *world, path, text string) {
+		w.run(`sed -i "\$r $1" "$2"`, w.part(text), path)
+	}},
+}
+
+// part is a file with a text.
+func (w *world) part(text string) string {
+	w.t.Helper()
+	path := filepath.Join(w.t.TempDir(), "part")
+	must(w.t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// whole is a file's text.
+func (w *world) whole(path string) string {
+	w.t.Helper()
+	text, err := os.ReadFile(path)
+	must(w.t, err)
+	return string(text)
+}
+
+// run runs a shell command.
+func (w *world) run(command string, arguments ...string) {
+	w.t.Helper()
+	cmd := exec.CommandContext(w.t.Context(), "sh", append([]string{"-ec", command, "sh"}, arguments...)...)
+	cmd.Dir, cmd.Env = w.dir, w.env()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		w.t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+}
+
+// remarks are texts that an editor or the service could spoil.
+var remarks = []string{
+	"", "\n", "Why is that?\n\n", "a line with blanks at its end  \n\ttabs, üñí, \u202e and \x01\n\n", "> **page** said (so)\n\n",
+	fence + "text\nexecuting (5s)\n" + fence + "\n\n", "> a quote\n\n# A title\n\n",
+}
+
+// TestSaves: however a request is saved, the live page answers it once, right
+// below, and nothing above it is changed; in any order, again and again.
+func TestSaves(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "")
+	w.browse(w.url + "/app.html")
+	p := w.connected("index-7-zen", 1)[0]
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	order := append(append(random.Perm(len(styles)), random.Perm(len(styles))...), random.Perm(len(styles))...)
+	random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	for i, n := range order {
+		remark := remarks[random.IntN(len(remarks))]
+		code := fmt.Sprintf("[%q, runs = (globalThis.runs ?? 0) + 1]", styles[n].name)
+		history := w.history(p.File)
+		styles[n].save(w, w.path(p.File), remark+js(code))
+		want := remarked(remark, answered(code, "JSON", fmt.Sprintf("[%q,%d]", styles[n].name, i+1)))
+		if got := plain(p, w.since(p.File, history)); got != want {
+			t.Fatalf("%d, %s: the exchange is\n%q\nwant\n%q", i, styles[n].name, got, want)
+		}
+	}
+}
+
+// remarked is an exchange whose request begins with a remark: blank lines stand
+// before its header, and one behind it if text comes next.
+func remarked(remark, exchange string) string {
+	text := strings.TrimLeft(remark, "\n")
+	header, rest, _ := strings.Cut(exchange, "\n")
+	if text != "" && !strings.HasPrefix(text, fence) {
+		text = "\n" + text
+	}
+	return strings.Repeat("\n", len(remark)-len(strings.TrimLeft(remark, "\n"))) + header + "\n" + text + rest
+}

@@ -1,0 +1,3 @@
+importScripts("/zino.js");
+var here = "worker";
+console.info("the worker works");
