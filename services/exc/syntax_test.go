@@ -47,7 +47,7 @@ func TestValidateSyntax(t *testing.T) {
 // A script that the parser cannot cope with costs no more than a process.
 func TestValidateDeepNesting(t *testing.T) {
 	s := withoutAnalysers(t)
-	for _, opening := range []string{"(", "$(", "{ ", "$((", "${a:-"} {
+	for _, opening := range []string{"(", "$(("} {
 		code := strings.Repeat(opening, 1<<19/len(opening))
 		if got, err := s.validate(t.Context(), proto.Validate{Executor: "bash", Code: code}); err != nil || got.OK && got.Errors != "" {
 			t.Errorf("%q…: %.100v, %v", opening, got, err)

@@ -43,7 +43,7 @@ func dropCapabilities() error {
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return wrap("prctl(PR_CAP_AMBIENT)", err)
 	}
-	for c := uintptr(0); c < 64; c++ {
+	for c := range uintptr(64) {
 		// EINVAL: the kernel knows no more of them. EPERM: this process has none
 		// to give up, and exec brings none.
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err == unix.EINVAL || err == unix.EPERM {

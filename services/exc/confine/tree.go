@@ -2,6 +2,7 @@ package confine
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -153,9 +154,7 @@ func furnish(links map[string]string) error {
 	if err := os.WriteFile(stage+emptyFile, nil, 0o444); err != nil {
 		return err
 	}
-	for path, to := range map[string]string{"/dev/fd": "/proc/self/fd", "/dev/stdin": "/proc/self/fd/0", "/dev/stdout": "/proc/self/fd/1", "/dev/stderr": "/proc/self/fd/2"} {
-		links[path] = to
-	}
+	maps.Copy(links, map[string]string{"/dev/fd": "/proc/self/fd", "/dev/stdin": "/proc/self/fd/0", "/dev/stdout": "/proc/self/fd/1", "/dev/stderr": "/proc/self/fd/2"})
 	for path, to := range links {
 		if err := os.Symlink(to, stage+path); err != nil {
 			return err
