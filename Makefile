@@ -30,7 +30,7 @@ lint: ## staticcheck, gofumpt, dead code, go fix
 	@.ci/clean gofumpt $(LINT) gofumpt -l .
 	@.ci/clean 'go fix' go fix -diff ./...
 	shellcheck .ci/run .ci/need .ci/clean .ci/fuzz proto/clients/*.sh
-	shellcheck -x deploy/install deploy/uninstall deploy/deb deploy/hostconfig deploy/*.sh deploy/box/root deploy/box/boot deploy/box/init deploy/box/inside deploy/box/test deploy/box/checks/*
+	shellcheck -x deploy/install deploy/uninstall deploy/deb deploy/hostconfig deploy/*.sh deploy/box/root deploy/box/boot deploy/box/init deploy/box/inside deploy/box/prepare deploy/box/uml deploy/box/uml-init deploy/box/test deploy/box/checks/*
 
 fmt: ## format all Go files
 	$(LINT) gofumpt -w .
@@ -58,7 +58,11 @@ test-systemd: build ## try the host's installation on a systemd of its own (root
 	@[ "$$(id -u)" != 0 ] || .ci/need mmdebstrap:mmdebstrap unshare:util-linux ip:iproute2
 	@deploy/box/test
 
+test-uml: build ## the part of it that needs all controllers, under User-Mode Linux (root)
+	@[ "$$(id -u)" != 0 ] || .ci/need mmdebstrap:mmdebstrap mke2fs:e2fsprogs linux.uml:user-mode-linux
+	@deploy/box/test uml
+
 clean: ## remove what was built
 	rm -rf bin
 
-.PHONY: help build run need test lint fmt generate fuzz bench install uninstall deb test-systemd clean
+.PHONY: help build run need test lint fmt generate fuzz bench install uninstall deb test-systemd test-uml clean

@@ -6,16 +6,19 @@
 # Whoever asks comes first: what a turn still needs is there while it ends.
 services="daemon repl agr ctx sys mem rtr exc"
 
-# begin makes users and directories, and has the sockets open. Services that run
-# are started anew, one after the other; their sockets stay open meanwhile, and
-# callers wait.
+# begin install|upgrade makes users and directories, and has the sockets open,
+# unless somebody stopped them before an upgrade. Services that run are started
+# anew, one after the other; their sockets stay open meanwhile, and callers wait.
 begin() {
 	systemd-sysusers zino.conf
 	systemd-tmpfiles --create zino.conf
 	[ -d /run/systemd/system ] || return 0
 	systemctl daemon-reload
-	[ "$1" = upgrade ] || systemctl enable --quiet zino.target
-	systemctl start zino.target
+	if [ "$1" = install ]; then
+		systemctl enable --quiet --now zino.target
+	elif systemctl is-active --quiet zino.target; then
+		systemctl start zino.target # sockets that are new
+	fi
 	for name in $services; do
 		systemctl try-restart "zino-$name.service"
 	done

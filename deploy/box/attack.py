@@ -1,0 +1,155 @@
+"""Has the executor run code that tries to get at what it was not given, and says what it got.
+
+usage: attack.py SOCKET LEVEL ROOT VICTIM
+
+ROOT is the directory to work in, "" for none, VICTIM the pid of a process that
+is not to be reached. Prints a line NAME<TAB>OUTCOME per attack: stopped, GOT IT,
+or why the level was not to be had. What an attack gets it says itself, or it is
+seen from outside. $ATTACKS is a pattern of names, for some of them only.
+"""
+import glob
+import json
+import os
+import re
+import sys
+
+import zino
+
+SOCKET, LEVEL, ROOT, VICTIM = sys.argv[1:]
+HOME = "/home/alice"
+SIGN = "/usr/share/attacked"  # nobody but root can make it
+
+# Each attack: its name, the executor, the code, and what is looked at from
+# outside afterwards. VICTIM stands for the pid. "GOT IT" in the output counts.
+SHELL = [
+    ("write to a home", "echo x >/home/alice/attacked; echo x >>/home/alice/.profile", "changed"),
+    ("write to /usr, /etc", "echo x >/usr/share/attacked; echo x >/etc/attacked", "changed"),
+    ("write by a link", "ln -s /home/alice/.profile l && echo x >>l; ln -s /home/alice d && echo x >d/attacked", "changed"),
+    ("read ~/.ssh", "cat /home/alice/.ssh/id | grep -q box-ssh && echo GOT IT", None),
+    ("read through /proc", "cat /proc/VICTIM/root/home/alice/.ssh/id /proc/1/root/home/alice/.ssh/id /proc/VICTIM/cwd/.ssh/id | grep -q box-ssh && echo GOT IT", None),
+    ("read with mounts", "unshare -Urm sh -c 'mount --bind /home/alice/.ssh /mnt; cat /mnt/id' | grep -q box-ssh && echo GOT IT", None),
+    ("environment of others", "cat /proc/[0-9]*/environ | grep -qa box-env && echo GOT IT", None),
+    ("keys and credentials", "cat /run/credentials/*/* /etc/credstore/* /home/alice/.config/zino/keys/* | grep -qa box- && echo GOT IT", None),
+    ("history and memories", "cat /home/alice/.config/zino/data/mem/channels/* /var/lib/zino/mem/channels/* | grep -q kitchen-secret && echo GOT IT", None),
+    ("signal others", "kill -0 VICTIM && echo GOT IT", None),
+    ("setuid programs", "/usr/local/bin/attack-id -u | grep -qx 0 && echo GOT IT", None),
+    ("start a unit", "export XDG_RUNTIME_DIR=/run/user/$(id -u alice); systemd-run --user --quiet --wait touch /home/alice/attacked || systemd-run --quiet --wait touch /home/alice/attacked", "changed"),
+    ("stop a unit", "export XDG_RUNTIME_DIR=/run/user/$(id -u alice); systemctl --user stop zino-mem.socket zino-sys.socket && echo GOT IT; systemctl stop zino-mem.socket && echo GOT IT", None),
+    ("write to terminals", "for t in /dev/pts/[0-9]* /dev/tty; do echo GOT IT >$t; done", "terminal"),
+    ("stay behind", "setsid -f sleep 7777; (trap '' HUP TERM; setsid sleep 7777 &) & echo $! >/dev/null", "survivors"),
+    ("stay behind, in another group", "for p in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs /sys/fs/cgroup/*/*/cgroup.procs /sys/fs/cgroup/*/*/*/*/cgroup.procs; do echo $$ >$p; done; setsid -f sleep 7777", "survivors"),
+    ("ignore signals", "trap '' TERM INT HUP; for i in 1 2 3; do (trap '' TERM INT HUP; while :; do sleep 7777; done) & done; while :; do sleep 7777; done", "survivors"),
+    ("flood the output", "yes | head -c 300000000", "flood"),
+    ("300 processes", "for i in $(seq 300); do sleep 2 & done; [ $(jobs -r | wc -l) -ge 300 ] && echo GOT IT", None),
+]
+PYTHON = [
+    ("TCP to this host", """
+import socket
+socket.create_connection(("127.0.0.1", 8399), 2); print("GOT IT")""", None),
+    ("sockets with a path", """
+import glob, os, socket
+for path in glob.glob("/run/zino/*") + glob.glob("/run/user/*/zino/*.sock") + glob.glob("/run/user/*/bus") + ["/run/dbus/system_bus_socket", "/run/zino-run/run.sock"]:
+    try:
+        socket.socket(socket.AF_UNIX).connect(path); print("GOT IT", path)
+    except OSError: pass""", None),
+    ("abstract sockets", """
+import socket
+socket.socket(socket.AF_UNIX).connect("\\0attack-box"); print("GOT IT")""", None),
+    ("ptrace", """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.ptrace(16, VICTIM, 0, 0) == 0: print("GOT IT"); libc.ptrace(17, VICTIM, 0, 0)""", None),
+    ("memory of others", """
+line = [l for l in open("/proc/VICTIM/maps") if "[stack]" in l][0]
+begin = int(line.split("-")[0], 16)
+m = open("/proc/VICTIM/mem", "rb"); m.seek(begin); m.read(1); print("GOT IT")""", None),
+    ("descriptors of the executor", """
+import os
+for fd in os.listdir("/proc/self/fd"):
+    try: what = os.readlink("/proc/self/fd/" + fd)
+    except OSError: continue
+    if int(fd) > 2 and not what.startswith("/proc/"): print("GOT IT", fd, what)""", None),
+    ("type into the terminal", """
+import fcntl, glob, termios
+for t in glob.glob("/dev/pts/[0-9]*") + ["/dev/tty"]:
+    try: fcntl.ioctl(open(t, "w"), termios.TIOCSTI, b"x"); print("GOT IT")
+    except OSError: pass""", None),
+    ("400 MB", """
+b = bytearray(400 << 20); print("GOT IT")""", None),
+]
+
+
+def changed():
+    """Report whether something is where code must not write, and put it back."""
+    found = []
+    for path in [HOME + "/attacked", SIGN, "/etc/attacked"]:
+        if os.path.exists(path):
+            os.remove(path)
+            found.append(path)
+    if os.path.getsize(HOME + "/.profile") != PROFILE:
+        os.truncate(HOME + "/.profile", PROFILE)
+        found.append(".profile")
+    return found
+
+
+def survivors():
+    """Report whether a process is left, and end it: pids that this script started."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            if open(path).read() == "sleep\x007777\x00":
+                found.append(int(path.split("/")[2]))
+        except OSError:
+            pass
+    for pid in found:
+        os.kill(pid, 9)
+    return found
+
+
+def terminal():
+    """Report whether something was written to the terminal, and forget it."""
+    with open("/tmp/terminal", "r+") as f:
+        got = "GOT IT" in f.read()
+        f.truncate(0)
+    return got
+
+
+def attempt(executor, code, look):
+    code = code.replace("VICTIM", VICTIM)
+    if executor == "bash":
+        code += "\necho RAN"
+    else:
+        code = f"try:\n    exec({code!r})\nexcept Exception as e:\n    print(e)\nprint('RAN')"
+    request = {"type": "execute", "executor": executor, "code": code, "sandbox": LEVEL}
+    if ROOT:
+        request["root"] = ROOT
+    if LEVEL != "off":
+        request["network"] = False
+    try:
+        answer = json.loads(list(zino.ask(SOCKET, json.dumps(request)))[-1])
+    except OSError as err:
+        return f"no answer: {err}"
+    if answer["type"] == "error":
+        return "not to be had: " + answer["message"]
+    if answer.get("confinement", {}).get("sandbox") != LEVEL:
+        return "not at this level: " + json.dumps(answer.get("confinement"))
+    got = "GOT IT" in answer["stdout"]
+    if look == "flood":
+        got = len(answer["stdout"]) > 2 << 20
+    elif look:
+        got = got or bool(globals()[look]())
+    if got:
+        return "GOT IT"
+    if "temporarily unavailable" in answer["stderr"]:
+        return "stopped"  # by a limit of processes, and the shell gave up
+    if "RAN" not in answer["stdout"] and not answer.get("timed_out") and "limit" not in answer["confinement"]:
+        return "it did not run: " + answer["stderr"]
+    return "stopped"
+
+
+PROFILE = os.path.getsize(HOME + "/.profile")
+for kind, attacks in ("bash", SHELL), ("python3", PYTHON):
+    for name, code, look in attacks:
+        if not re.search(os.environ.get("ATTACKS", ""), name):
+            continue
+        print(name, attempt(kind, code, look), sep="\t", flush=True)
