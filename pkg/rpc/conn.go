@@ -21,6 +21,9 @@ import (
 // last.
 const stallLimit = 30 * time.Second
 
+// freshLimit is how long a drain waits for the first request of a connection.
+const freshLimit = 500 * time.Millisecond
+
 // conn is one client's connection: requests are answered one after the other.
 type conn struct {
 	s    *Server
@@ -31,8 +34,9 @@ type conn struct {
 	peer peer
 	own  bool // the other end is this process
 
-	mu   sync.Mutex
-	busy bool // a request has begun
+	mu    sync.Mutex
+	busy  bool // a request has begun
+	fresh bool // none has, and one will soon: the connection has just come
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -41,12 +45,17 @@ func newConn(s *Server, nc net.Conn) *conn {
 	return c
 }
 
-// wake ends the wait for a next request; a request that has begun goes on.
+// wake ends the wait for a next request; a request that has begun goes on. The
+// first one may take a moment to come: whoever connects just before a service
+// is stopped may know nothing of asking again.
 func (c *conn) wake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.busy {
-		c.nc.SetReadDeadline(time.Unix(1, 0)) // what has arrived is still answered
+	switch {
+	case c.fresh:
+		c.nc.SetReadDeadline(time.Now().Add(c.s.fresh))
+	case !c.busy:
+		c.nc.SetReadDeadline(past) // what has arrived is still answered
 	}
 }
 
@@ -55,6 +64,7 @@ func (c *conn) wake() {
 func (c *conn) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.fresh = false
 	if c.busy = true; c.s.draining.Load() {
 		c.nc.SetReadDeadline(time.Time{})
 	}

@@ -12,6 +12,9 @@ import (
 // something to do which is no request. Register it before Serve.
 func (s *Server) KeepWhile(fn func() bool) { s.keepWhile = append(s.keepWhile, fn) }
 
+// past is a deadline that is over.
+var past = time.Unix(1, 0)
+
 // Retire ends the accepting of connections if the service was not used for
 // limit: no connection came, and no request was worked on. Connections that
 // are kept for later do not count, nor does what this process asks itself.
@@ -26,10 +29,10 @@ func (s *Server) Retire(limit time.Duration) (wait time.Duration) {
 	}
 	// Whoever has been accepted before the gate closes is seen by the second
 	// look; whoever is not stays in the kernel's queue.
-	stopped := s.acceptUntil(time.Unix(1, 0))
+	stopped := s.acceptUntil(past)
 	s.gate.Lock()
 	defer s.gate.Unlock()
-	if wait := s.untilIdle(limit); !stopped || wait > 0 || !s.eachListener(nobodyWaits) {
+	if wait := s.untilIdle(limit); !stopped || wait > 0 || !s.queuesEmpty() {
 		s.acceptUntil(time.Time{})
 		return max(wait, limit/2)
 	}
@@ -37,9 +40,22 @@ func (s *Server) Retire(limit time.Duration) (wait time.Duration) {
 	return 0
 }
 
-// acceptUntil has the listeners accept until then, the zero time for ever.
+// acceptUntil has the listeners accept until then, the zero time for ever. Where
+// Shutdown has begun they accept no more, whatever is asked for.
 func (s *Server) acceptUntil(then time.Time) bool {
-	return s.eachListener(func(l retirable) bool { return l.SetDeadline(then) == nil })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.stopping {
+		s.until = then
+	}
+	return s.eachListener(func(l retirable) bool { return l.SetDeadline(s.until) == nil })
+}
+
+// queuesEmpty reports whether nobody waits to be accepted.
+func (s *Server) queuesEmpty() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.eachListener(nobodyWaits)
 }
 
 // retirable is a listener that can be looked at without accepting.
@@ -50,10 +66,8 @@ type retirable interface {
 }
 
 // eachListener calls fn for the listeners and reports whether there are any and
-// fn was true for all.
+// fn was true for all. The caller holds s.mu.
 func (s *Server) eachListener(fn func(retirable) bool) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	all := len(s.listeners) > 0
 	for l := range s.listeners {
 		r, ok := l.(retirable)

@@ -267,3 +267,113 @@ func TestDraining(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+// TestShutdownFresh answers the first request of whoever connected before the
+// drain, and does not wait for ever for one.
+func TestShutdownFresh(t *testing.T) {
+	for _, asks := range []bool{true, false} {
+		path, s := start(t, "mem", func(s *rpc.Server) {
+			if asks {
+				s.SetFresh(long)
+			} else {
+				s.SetFresh(time.Millisecond)
+			}
+		})
+		nc := dial(t, path)
+		receivePong(t, path) // whoever came before that one has been accepted
+		stopped := make(chan error, 1)
+		go func() { stopped <- s.Shutdown(context.Background()) }()
+		within(t, "the drain", s.Draining())
+		if asks {
+			send(t, nc, pingPacket)
+			if receive(t, nc) == "" {
+				t.Error("the first request is not answered")
+			}
+		}
+		if got := receive(t, nc); got != "" {
+			t.Errorf("and then %s", got)
+		}
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func receivePong(t *testing.T, path string) {
+	t.Helper()
+	nc := dial(t, path)
+	send(t, nc, pingPacket)
+	receive(t, nc)
+}
+
+// TestShutdownUnderUse restarts a service at any moment while requests come,
+// some from programs that know nothing of retries: each is answered.
+func TestShutdownUnderUse(t *testing.T) {
+	dir, err := os.MkdirTemp("", "z")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	held, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	const limit = 2 * time.Millisecond
+	done, ended := make(chan struct{}), make(chan int)
+	go func() { ended <- restarts(t, held, limit, done) }()
+	var users sync.WaitGroup
+	for range 4 {
+		users.Go(func() { use(t, held.Addr().String(), limit) })
+	}
+	users.Wait()
+	close(done)
+	if n := <-ended; n < 3 {
+		t.Errorf("only %d lives: the test shows nothing", n)
+	}
+}
+
+// restarts runs one life after the other until done and counts them.
+func restarts(t *testing.T, held net.Listener, limit time.Duration, done <-chan struct{}) (n int) {
+	for {
+		n++
+		life := instance(t, held)
+		life.server.SetFresh(20 * time.Second) // each that connects will ask
+		served := make(chan error, 1)
+		go func() { served <- life.server.Serve(life.l) }()
+		last := false
+		select {
+		case <-time.After(rand.N(limit)):
+		case <-done:
+			last = true
+		}
+		if err := errors.Join(life.server.Shutdown(context.Background()), <-served); err != nil {
+			t.Error(err)
+		}
+		if last {
+			return n
+		}
+	}
+}
+
+// TestRetireShutdown has both come at the same time: neither waits for the
+// other for ever, and the end is an end.
+func TestRetireShutdown(t *testing.T) {
+	for range 200 {
+		var working atomic.Bool
+		_, s := start(t, "mem", func(s *rpc.Server) { s.KeepWhile(working.Load) })
+		var both sync.WaitGroup
+		both.Go(func() {
+			for range 20 {
+				working.Store(!working.Load()) // which has Retire look twice and go on
+				s.Retire(time.Nanosecond)
+			}
+		})
+		both.Go(func() {
+			if err := s.Shutdown(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Wait()
+	}
+}

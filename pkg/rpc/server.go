@@ -35,6 +35,7 @@ type Server struct {
 	pong     []byte
 
 	stall     time.Duration // limit for the arrival of a frame that has begun
+	fresh     time.Duration // for the first request of a connection while draining
 	keepalive time.Duration // between two keepalives
 
 	ctx       context.Context // of all requests; cancelled when draining takes too long
@@ -51,6 +52,8 @@ type Server struct {
 	gate      sync.RWMutex // held for reading while a connection is accepted
 
 	mu        sync.Mutex
+	until     time.Time // when the accepting ends; zero: never
+	stopping  bool      // it has ended for good
 	listeners map[net.Listener]bool
 	conns     map[*conn]bool
 	wg        sync.WaitGroup
@@ -65,7 +68,7 @@ func NewServer(service string, log *slog.Logger) *Server {
 	s := &Server{
 		service: service, log: log, handlers: map[string]handler{}, started: time.Now(),
 		pong: wire.PongHead(service, Build, proto.Version), ctx: ctx, cancel: cancel,
-		stall: stallLimit, keepalive: keepaliveEvery,
+		stall: stallLimit, fresh: freshLimit, keepalive: keepaliveEvery,
 		listeners: map[net.Listener]bool{}, conns: map[*conn]bool{},
 		drained: make(chan struct{}), pid: os.Getpid(), refusals: refusals{now: time.Now},
 	}
@@ -76,7 +79,10 @@ func NewServer(service string, log *slog.Logger) *Server {
 // Serve accepts connections on l until Shutdown. The error is nil after it.
 func (s *Server) Serve(l net.Listener) error {
 	if !s.track(l) {
-		return l.Close()
+		if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil
 	}
 	for {
 		err := s.accept(l)
@@ -94,11 +100,13 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// accept takes one connection. Retire waits for its end, so that whatever was
-// accepted is also known.
+// accept takes one connection. Whoever closes the gate waits for its end, so
+// that whatever was accepted is also known.
 func (s *Server) accept(l net.Listener) error {
-	s.gate.RLock()
-	defer s.gate.RUnlock()
+	if _, ok := l.(retirable); ok {
+		s.gate.RLock()
+		defer s.gate.RUnlock()
+	}
 	if s.draining.Load() {
 		return net.ErrClosed
 	}
@@ -126,13 +134,16 @@ func (s *Server) track(l net.Listener) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listeners[l] = true
+	if r, ok := l.(retirable); ok && !s.until.IsZero() {
+		r.SetDeadline(s.until) // an error is one of Accept's, too
+	}
 	return !s.draining.Load()
 }
 
 func (s *Server) start(nc net.Conn) {
 	c := newConn(s, nc)
 	admitted := s.admits(&c.peer)
-	if admitted {
+	if c.fresh = admitted; admitted {
 		c.used()
 	}
 	if !s.enlist(c) {
@@ -168,7 +179,7 @@ func (s *Server) enlist(c *conn) bool {
 // Shutdown stops accepting, lets the requests in flight finish until ctx is
 // done, then cancels them, and returns when all have ended.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.draining.Store(true)
+	s.stopAccepting()
 	s.drainOnce.Do(func() { close(s.drained) })
 	s.closeListeners()
 	s.mu.Lock()
@@ -185,6 +196,19 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.cancel()
 	return s.abandon(done)
+}
+
+// stopAccepting has no connection accepted any more. Those that were are known
+// when it returns; the others stay in the kernel's queue, for the next process
+// if somebody holds the socket open.
+func (s *Server) stopAccepting() {
+	s.mu.Lock()
+	s.stopping, s.until = true, past
+	s.mu.Unlock()
+	s.acceptUntil(past)
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	s.draining.Store(true)
 }
 
 // Draining is closed when Shutdown begins. A handler that only waits for its
