@@ -2,13 +2,10 @@ package exc
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
-	"zino/proto"
 	"zino/services/exc/cgroup"
 	"zino/services/exc/confine"
 )
@@ -51,6 +48,10 @@ func (a *arrangement) confine(ctx context.Context, w wish) error {
 	if a.level == levelOff {
 		return nil
 	}
+	root, err := a.s.workRoot(w.root)
+	if err != nil {
+		return &refusal{a.level, err}
+	}
 	host := a.s.hostFor(ctx)
 	if err := ctx.Err(); err != nil {
 		return err
@@ -58,32 +59,33 @@ func (a *arrangement) confine(ctx context.Context, w wish) error {
 	if err := host.Unable(); err != nil {
 		return &refusal{a.level, err}
 	}
-	b := a.s.sandbox
-	root, err := b.workRoot(w.root)
-	if err != nil {
-		return &refusal{a.level, err}
-	}
 	if a.tmp, err = a.s.files.newDir(); err != nil {
 		return cannotStart(err)
 	}
-	p := &confine.Plan{
-		Root: root, Writable: a.level == levelWorkspace && root != "", Dir: root, Tmp: a.tmp, Network: a.network,
-		Namespaces: host.NoNamespaces == nil, Landlock: host.Landlock, Memory: b.limits.Memory,
-	}
-	if host.LimitsTasks() {
-		p.Tasks = b.limits.Tasks
-	}
-	a.plan, a.means = p, host.Means()
+	a.plan, a.means = a.planFor(host, root), host.Means()
 	if root == "" {
-		p.Dir = a.home()
+		a.plan.Dir = a.home()
 	}
 	a.readable(w.program)
-	if p.Writable {
-		if a.guard, p.Protected, err = newGuard(root, b.protectedBelow(root)); err != nil {
+	if a.plan.Writable {
+		if a.guard, a.plan.Protected, err = newGuard(root, a.s.sandbox.protectedBelow(root)); err != nil {
 			return &refusal{a.level, err}
 		}
 	}
 	return nil
+}
+
+// planFor is the plan of a run below root, without what it may read.
+func (a *arrangement) planFor(host confine.Host, root string) *confine.Plan {
+	limits := a.s.sandbox.limits
+	p := &confine.Plan{
+		Root: root, Writable: a.level == levelWorkspace && root != "", Dir: root, Tmp: a.tmp, Network: a.network,
+		Namespaces: host.NoNamespaces == nil, Landlock: host.Landlock, Memory: limits.Memory,
+	}
+	if host.LimitsTasks() {
+		p.Tasks = limits.Tasks
+	}
+	return p
 }
 
 // home is where the run sees its own directory. It is code's home, too.
@@ -102,8 +104,17 @@ func (a *arrangement) readable(program string) {
 	if file, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil && a.network {
 		list = append(list, file)
 	}
-	a.plan.Read = confine.Outermost(list)
+	a.give(list)
 	a.plan.Hidden = confine.Secrets(a.plan.Read)
+}
+
+// give lets the run read what is listed. What lies below its root is given with
+// that, and perhaps to write.
+func (a *arrangement) give(list []string) {
+	root := a.plan.Root
+	a.plan.Read = slices.DeleteFunc(confine.Outermost(append(list, a.plan.Read...)), func(path string) bool {
+		return root != "" && confine.Within(path, root)
+	})
 }
 
 // system lists what every confined run may read, and what belongs to program.
@@ -160,7 +171,7 @@ func (a *arrangement) shape(j job) job {
 		return j
 	}
 	if j.script != nil {
-		a.plan.Read = confine.Outermost(append(a.plan.Read, filepath.Dir(j.script.file)))
+		a.give([]string{filepath.Dir(j.script.file)})
 	}
 	j.floodMax = a.s.floodMax
 	j.env = confinedEnviron(j.env, a.home())
@@ -169,61 +180,6 @@ func (a *arrangement) shape(j job) job {
 		j.dir = "" // which the supervisor finds in what it builds
 	}
 	return j
-}
-
-// unconfined is the refusal of a run that was not started after all.
-func (a *arrangement) unconfined(o outcome) error {
-	if o.verdict != unconfined {
-		return nil
-	}
-	return &refusal{a.level, errors.New(o.why)}
-}
-
-// report says how the run went.
-func (a *arrangement) report(o outcome) *proto.Confinement {
-	c := &proto.Confinement{Sandbox: a.level, Network: a.network, Means: a.means, Unlimited: a.weak, Limit: o.limit()}
-	if a.level == levelUnit {
-		takeOver(c, o.unit)
-	}
-	if a.group == nil {
-		return c
-	}
-	u := a.group.Usage()
-	ms := u.CPU.Milliseconds()
-	c.CPUMS = &ms
-	if u.Peak >= 0 {
-		c.PeakBytes = &u.Peak
-	}
-	switch {
-	case c.Limit != "":
-	case u.OutOfMemory > 0:
-		c.Limit = cgroup.Memory
-	case u.TasksDenied > 0 && o.exitCode() != 0:
-		c.Limit = cgroup.Tasks
-	}
-	return c
-}
-
-// takeOver fills in what a unit said of itself, if it came to that.
-func takeOver(c *proto.Confinement, e *unitEnd) {
-	if e == nil {
-		return
-	}
-	c.CPUMS, c.PeakBytes, c.Unlimited = e.CPUMS, e.PeakBytes, e.Unlimited
-	if c.Limit == "" {
-		c.Limit = e.Limit
-	}
-}
-
-// limit names the limit that ended a run, as far as its end shows.
-func (o outcome) limit() string {
-	switch {
-	case o.timedOut:
-		return "time"
-	case o.flooded:
-		return "output"
-	}
-	return ""
 }
 
 // release takes away what the run had.
@@ -241,25 +197,4 @@ func (a *arrangement) release() {
 	if a.tmp != "" {
 		a.s.files.remove(a.tmp)
 	}
-}
-
-// sessionNames are variables that lead to sockets and files of the user's
-// session, none of which confined code can reach.
-var sessionNames = []string{
-	"HOME", "TMPDIR", "TMP", "TEMP", "SSH_AUTH_SOCK", "SSH_AGENT_PID", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY",
-	"XAUTHORITY", "OLDPWD",
-}
-
-// confinedEnviron is env for code that has just one directory of its own.
-func confinedEnviron(env []string, home string) []string {
-	kept := slices.DeleteFunc(slices.Clone(env), func(entry string) bool {
-		return hasName(entry, sessionNames...) || strings.HasPrefix(entry, "XDG_")
-	})
-	return append(kept, "HOME="+home, "TMPDIR="+home)
-}
-
-// hasName reports whether a variable has one of those names.
-func hasName(entry string, names ...string) bool {
-	name, _, _ := strings.Cut(entry, "=")
-	return slices.Contains(names, name)
 }

@@ -12,14 +12,13 @@ func (s *Service) bounded(level, root string) (*files.Files, error) {
 	if level == levelOff {
 		return s.tools, nil
 	}
-	b := s.sandbox
-	real, err := b.workRoot(root)
+	real, err := s.workRoot(root)
 	if err != nil {
 		return nil, &refusal{level, err}
 	}
 	bounds := files.Bounds{Root: real, Write: level != levelReadOnly, Readable: s.mayRead(real)}
 	if real != "" {
-		bounds.Protected = b.protectedBelow(real)
+		bounds.Protected = s.sandbox.protectedBelow(real)
 	}
 	return s.tools.Within(bounds), nil
 }

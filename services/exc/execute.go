@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"zino/pkg/catalog"
 	"zino/proto"
 )
 
@@ -35,6 +36,12 @@ func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result,
 		return proto.Result{}, asError(err)
 	}
 	defer a.release()
+	r, err := s.runCode(ctx, a, req, tool, path)
+	return r, asError(err)
+}
+
+// runCode runs code as arranged with the program at path.
+func (s *Service) runCode(ctx context.Context, a *arrangement, req proto.Execute, tool catalog.Tool, path string) (proto.Result, error) {
 	file, remove, err := s.files.place(req.Code, tool.FileExtension)
 	if err != nil {
 		return proto.Result{}, err
@@ -47,16 +54,16 @@ func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result,
 	}
 	p, err := a.start(j, path)
 	if err != nil {
-		return proto.Result{}, asError(cannotStart(err))
+		return proto.Result{}, cannotStart(err)
 	}
 	over := s.review(ctx, tool, file, remove)
 	o, err := p.wait(ctx, s.limit)
 	over()
+	if err == nil {
+		err = a.unconfined(o)
+	}
 	if err != nil {
 		return proto.Result{}, err
-	}
-	if err := a.unconfined(o); err != nil {
-		return proto.Result{}, asError(err)
 	}
 	r := s.result(o, tool.Executor)
 	r.Confinement = a.report(o)

@@ -118,7 +118,7 @@ func (b *sandbox) settle(w wish) (level string, network bool, err error) {
 
 // workRoot is the directory of a confined run. Without a root it is where the
 // service was started, and none at all if that is the host's root.
-func (b *sandbox) workRoot(root string) (string, error) {
+func (s *Service) workRoot(root string) (string, error) {
 	if root == "" {
 		dir, err := os.Getwd()
 		if err != nil || dir == "/" {
@@ -126,7 +126,11 @@ func (b *sandbox) workRoot(root string) (string, error) {
 		}
 		root = dir
 	}
-	return confine.Root(root, b.home)
+	real, err := confine.Root(root, s.sandbox.home)
+	if err == nil && confine.Within(s.files.path(), real) {
+		return "", fmt.Errorf("%s holds the directory in which code is put before it runs: work in a directory of the project's own", real)
+	}
+	return real, err
 }
 
 // hostFor is what the host gives to confine code with, found out once it gives

@@ -1,7 +1,6 @@
 package exc
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -202,71 +201,6 @@ func TestUnitOfAnotherUser(t *testing.T) {
 	}
 }
 
-func TestMayRun(t *testing.T) {
-	for uid, want := range map[int]bool{0: true, os.Geteuid(): true, 4242: false, 65534: !allUsersSeen()} {
-		if got := mayRun(uid); got != want {
-			t.Errorf("%d: %v", uid, got)
-		}
-	}
-}
-
-// A request that makes no sense ends the program that got it, and no more.
-func TestUnitNonsense(t *testing.T) {
-	socket, errs := unitHost(t)
-	frame := func(payload string) []byte {
-		b, err := wire.AppendFrame(nil, []byte(payload))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
-	for name, request := range map[string][]byte{
-		"nothing": nil, "no frame": []byte("GET / HTTP/1.0\r\n\r\n"), "no object": frame("[]"), "another type": frame(`{"type":"ping"}`),
-		"no command": frame(`{"type":"run","argv":[],"env":[]}`), "no words": frame(`{"type":"run","argv":"x"}`),
-	} {
-		conn, err := net.Dial("unix", socket)
-		if err != nil {
-			t.Fatal(err)
-		}
-		conn.Write(request)
-		conn.(*net.UnixConn).CloseWrite()
-		if err := <-errs; err == nil {
-			t.Errorf("%s: no error", name)
-		}
-		conn.Close()
-	}
-}
-
-// What cannot be run is told.
-func TestUnitCannotRun(t *testing.T) {
-	socket, _ := unitHost(t)
-	for name, tt := range map[string]struct {
-		run     unitRun
-		verdict verdict
-	}{
-		"no such command":   {unitRun{Argv: []string{"zino-no-such-command"}, Env: []string{}}, unstarted},
-		"no such directory": {unitRun{Argv: []string{"true"}, Env: []string{}, Dir: "/gone"}, unconfined},
-		"bad extension":     {unitRun{Argv: []string{"true"}, Env: []string{}, Script: &unitScript{"x", "/../../x"}}, unconfined},
-	} {
-		conn, err := dialUnit(t.Context(), socket)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := (&packets{w: conn}).send(typeRun, tt.run); err != nil {
-			t.Fatal(err)
-		}
-		payload, err := wire.NewReader(conn).Next()
-		var end unitEnd
-		if err == nil {
-			err = wire.Decode(payload, &end)
-		}
-		if err != nil || end.report().verdict != tt.verdict {
-			t.Errorf("%s: %+v, %v", name, end, err)
-		}
-		conn.Close()
-	}
-}
-
 // A unit that the host ends, or that speaks nonsense, loses its report.
 func TestUnitBreaksOff(t *testing.T) {
 	for name, answer := range map[string]string{"nothing": "", "no object": "[]", "unknown type": `{"type":"x"}`, "nonsense": `{"type":"output","stream":1}`, "no verdict": `{"type":"end","verdict":"who knows"}`} {
@@ -328,50 +262,4 @@ func pairOfConns(t *testing.T) (a, b *net.UnixConn) {
 		t.Fatal(err)
 	}
 	return c.(*net.UnixConn), d.(*net.UnixConn)
-}
-
-func TestTakeRun(t *testing.T) {
-	saved := os.Args
-	defer func() { os.Args = saved }()
-	for _, tt := range []struct {
-		args, left []string
-		want       bool
-	}{
-		{[]string{"zino-exc"}, []string{"zino-exc"}, false},
-		{[]string{"--run"}, []string{"--run"}, false},
-		{[]string{"zino-exc", "--run", "--config", "f"}, []string{"zino-exc", "--config", "f"}, true},
-	} {
-		os.Args = slices.Clone(tt.args)
-		if got := TakeRun(); got != tt.want || !slices.Equal(os.Args, tt.left) {
-			t.Errorf("%q: %v, left %q", tt.args, got, os.Args)
-		}
-	}
-}
-
-func FuzzReadRun(f *testing.F) {
-	f.Add([]byte(`{"type":"run","argv":["sh","-c",":"],"env":[]}`))
-	f.Add([]byte(`{"type":"run","argv":["x"],"env":["A=b"],"dir":"/","script":{"text":"y","extension":".sh"},"limits":["memory"]}`))
-	f.Add([]byte(`{"type":"end"}`))
-	f.Fuzz(func(t *testing.T, payload []byte) {
-		frame, err := wire.AppendFrame(nil, payload)
-		if err != nil {
-			return
-		}
-		if req, err := readRun(bytes.NewReader(frame)); err == nil && len(req.Argv) == 0 {
-			t.Errorf("%q: no command", payload)
-		}
-	})
-}
-
-func FuzzTake(f *testing.F) {
-	f.Add([]byte(`{"type":"output","stream":"stdout","data":"aGk="}`))
-	f.Add([]byte(`{"type":"end","verdict":"exit","number":3,"cpu_ms":1}`))
-	f.Add([]byte(`{"type":"end","verdict":"confine","why":"no"}`))
-	f.Fuzz(func(t *testing.T, payload []byte) {
-		var end report
-		r := &remote{stdout: io.Discard, stderr: io.Discard}
-		if over, err := r.take(payload, &end); !over && err == nil && end != (report{}) {
-			t.Errorf("%q: not over, and yet %+v", payload, end)
-		}
-	})
 }

@@ -180,11 +180,40 @@ func writeNew(file, text string) error {
 	return errors.Join(err, f.Close())
 }
 
+// path is where the workspace is, without symbolic links.
+func (w *workspace) path() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if real, err := filepath.EvalSymlinks(w.dir); err == nil {
+		return real
+	}
+	return w.dir
+}
+
 // remove takes a directory away with all that code put there.
 func (w *workspace) remove(dir string) {
-	if err := os.RemoveAll(dir); err != nil {
+	err := os.RemoveAll(dir)
+	if errors.Is(err, fs.ErrPermission) {
+		err = errors.Join(unlock(dir), os.RemoveAll(dir))
+	}
+	if err != nil {
 		w.log.Warn("left-over code cannot be removed: remove it by hand", "error", err)
 	}
+}
+
+// unlock gives this user its rights to all directories below dir again.
+func unlock(dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			err = root.Chmod(path, 0o700) // before it is looked into
+		}
+		return err
+	})
 }
 
 // close takes the workspace away.

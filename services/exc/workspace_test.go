@@ -172,3 +172,19 @@ func TestTemporary(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// What code made hard to remove is removed as well.
+func TestRemoveStubborn(t *testing.T) {
+	s := newService(t, nil, nil)
+	for _, code := range []string{
+		`mkdir -p "${0%/*}/a/b/c" && touch "${0%/*}/a/b/c/x" && chmod 0 "${0%/*}/a/b/c" "${0%/*}/a/b" "${0%/*}/a"`,
+		`ln -s / "${0%/*}/root"; mkdir "${0%/*}/x"; ln -s .. "${0%/*}/x/up"; chmod 0 "${0%/*}/x"`,
+	} {
+		if r := s.run(t, "bash", code); r.ExitCode != 0 {
+			t.Errorf("%+v", r)
+		}
+	}
+	if left := s.workspaces(); len(left) > 0 {
+		t.Errorf("left on disk: %v", left)
+	}
+}

@@ -1,0 +1,63 @@
+package exc
+
+import (
+	"errors"
+
+	"zino/proto"
+	"zino/services/exc/cgroup"
+)
+
+// unconfined is the refusal of a run that was not started after all.
+func (a *arrangement) unconfined(o outcome) error {
+	if o.verdict != unconfined {
+		return nil
+	}
+	return &refusal{a.level, errors.New(o.why)}
+}
+
+// report says how the run went.
+func (a *arrangement) report(o outcome) *proto.Confinement {
+	c := &proto.Confinement{Sandbox: a.level, Network: a.network, Means: a.means, Unlimited: a.weak, Limit: o.limit()}
+	if a.level == levelUnit {
+		takeOver(c, o.unit)
+	}
+	if a.group == nil {
+		return c
+	}
+	u := a.group.Usage()
+	ms := u.CPU.Milliseconds()
+	c.CPUMS = &ms
+	if u.Peak >= 0 {
+		c.PeakBytes = &u.Peak
+	}
+	switch {
+	case c.Limit != "":
+	case u.OutOfMemory > 0:
+		c.Limit = cgroup.Memory
+	case u.TasksDenied > 0 && o.exitCode() != 0:
+		c.Limit = cgroup.Tasks
+	}
+	return c
+}
+
+// takeOver fills in what a unit said of itself, if it came to that.
+func takeOver(c *proto.Confinement, e *unitEnd) {
+	if e == nil {
+		return
+	}
+	c.CPUMS, c.PeakBytes, c.Unlimited = e.CPUMS, e.PeakBytes, e.Unlimited
+	if c.Limit == "" {
+		c.Limit = e.Limit
+	}
+}
+
+// limit names the limit that ended a run, as far as its end shows.
+func (o outcome) limit() string {
+	switch {
+	case o.timedOut:
+		return "time"
+	case o.flooded:
+		return "output"
+	}
+	return ""
+}
