@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -37,33 +36,6 @@ const (
 
 	restrictFD = 3 // the report's in the process that becomes a confined command
 )
-
-// hooked is set once Supervise was called: without it, runs would start
-// ordinary copies of this program.
-var hooked atomic.Bool
-
-// Supervise must be the first call of main in every program that runs code,
-// TestMain included. It returns at once, except in the copies of the program
-// that exc starts as supervisors and for what comes before and beside a command:
-// there it does their work and never returns.
-func Supervise() {
-	hooked.Store(true)
-	if len(os.Args) < 2 {
-		return
-	}
-	args := os.Args[2:]
-	switch {
-	case os.Args[1] == superviseArg && len(args) > superviseArgs:
-		supervise(args)
-	case os.Args[1] == restrictArg && len(args) > restrictArgs:
-		restrict(args)
-	case os.Args[1] == syntaxArg && len(args) == 2:
-		checkSyntax(args[0], args[1])
-	default:
-		return
-	}
-	syscall.Exit(0) // at once: there is nothing to flush
-}
 
 // supervisor runs one command and leaves nothing of it behind. One goroutine
 // reaps, the other kills.

@@ -132,12 +132,13 @@ func readRun(r io.Reader) (req unitRun, err error) {
 // serveRun runs what is asked for and tells what it came to.
 func serveRun(conn *net.UnixConn, req unitRun, log *slog.Logger) error {
 	out := &packets{w: conn}
+	here, before := unitGroup()
 	r, err := runHere(conn, req, out, log)
 	if err != nil {
 		r = report{verdict: unconfined, why: err.Error()}
 	}
 	end := unitEnd{Verdict: string(r.verdict), Number: r.number, Why: r.why}
-	end.account(req.Limits)
+	end.account(here, before, req.Limits)
 	return out.send(typeEnd, end)
 }
 
@@ -194,16 +195,26 @@ func (req unitRun) job(space *workspace) (job, error) {
 	return j.in(dir), nil
 }
 
-// account adds what the unit has taken.
-func (e *unitEnd) account(limits []string) {
+// unitGroup is the control group of the unit, nil if it has none of its own,
+// and what it has taken so far.
+func unitGroup() (*cgroup.Group, cgroup.Usage) {
 	here, err := cgroup.Here()
 	if err != nil {
+		return nil, cgroup.Usage{}
+	}
+	return here, here.Usage()
+}
+
+// account adds what the unit, whose group is here, has taken since before. It
+// is nil if that is not known.
+func (e *unitEnd) account(here *cgroup.Group, before cgroup.Usage, limits []string) {
+	if here == nil {
 		e.Unlimited = limits
 		return
 	}
 	e.Unlimited = slices.DeleteFunc(slices.Clone(limits), here.Limited)
 	u := here.Usage()
-	ms := u.CPU.Milliseconds()
+	ms := (u.CPU - before.CPU).Milliseconds()
 	e.CPUMS = &ms
 	if u.Peak >= 0 {
 		e.PeakBytes = &u.Peak

@@ -231,3 +231,31 @@ func TestSweepLeavesWhatIsLocked(t *testing.T) {
 		t.Errorf("no home: %v", err)
 	}
 }
+
+// A process in a group of its own sees what that takes and which limits it has;
+// the root is nobody's own.
+func TestHere(t *testing.T) {
+	home, err := locate()
+	if err != nil {
+		t.Logf("NO CONTROL GROUPS HERE: %v", err)
+		return
+	}
+	here, err := Here()
+	if isRoot := len(words(home, "cgroup.events")) == 0; isRoot != (err != nil) {
+		t.Errorf("the root: %v, got %v", isRoot, err)
+	}
+	if here.Limited("no such limit") {
+		t.Error("a limit that does not exist")
+	}
+	tree, ok := openTree(t)
+	if !ok {
+		return
+	}
+	g := newGroup(t, tree, Limits{Tasks: 10})
+	if g.Limited(Tasks) == slices.Contains(tree.Unlimited(Limits{Tasks: 10}), Tasks) || g.Limited(Memory) {
+		t.Errorf("tasks %v, memory %v", g.Limited(Tasks), g.Limited(Memory))
+	}
+	if err := g.Remove(); err != nil {
+		t.Error(err)
+	}
+}

@@ -44,9 +44,12 @@ func open(dir string) (*Group, error) {
 func (g *Group) File() *os.File { return g.file }
 
 // Here is the group of this process itself, to look at: it has no File and is
-// not removed.
+// not removed. The root of all groups is nobody's own.
 func Here() (*Group, error) {
 	dir, err := locate()
+	if err == nil {
+		_, err = os.Stat(filepath.Join(dir, "cgroup.events")) // which the root lacks
+	}
 	return &Group{dir: dir}, err
 }
 
