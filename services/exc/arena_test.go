@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -46,8 +47,6 @@ const secret = "the-secret-of-the-arena"
 func newArena(t *testing.T, change func(*config.Exc)) *arena {
 	t.Helper()
 	a := &arena{root: shortDir(t), outside: shortDir(t), home: shortDir(t), hits: make(chan string, 1000)}
-	t.Setenv("HOME", a.home)
-	t.Setenv("ZINO_HOME", filepath.Join(a.root, "own/deep"))
 	for path, text := range map[string]string{
 		a.outside + "/victim": "intact\n", a.home + "/.ssh/id": secret, a.root + "/AGENTS.md": "intact\n",
 		a.root + "/.git/config": "intact\n", a.root + "/.git/hooks/pre-commit": "intact\n", a.root + "/.git/hooks/pre-push": "intact\n",
@@ -56,10 +55,14 @@ func newArena(t *testing.T, change func(*config.Exc)) *arena {
 		mustWrite(t, path, text)
 	}
 	a.service = newService(t, change, nil)
+	a.sandbox.home, a.sandbox.protected = a.home, []string{filepath.Join(a.root, "own/deep")}
+	a.settle(t)
 	a.startVictim(t)
 	a.openTerminal(t)
 	a.listen(t)
-	copyProgram(t, filepath.Join(a.root, "attacker"))
+	if err := os.Link(theAttacker(), filepath.Join(a.root, "attacker")); err != nil {
+		t.Fatal(err)
+	}
 	var err error
 	if a.inherit, err = unix.Open(a.home+"/.ssh/id", unix.O_RDONLY, 0); err != nil { // it lacks O_CLOEXEC
 		t.Fatal(err)
@@ -79,13 +82,22 @@ func mustWrite(t *testing.T, path, text string) {
 	}
 }
 
-// copyProgram makes a copy of the test program, which can also attack.
-func copyProgram(t *testing.T, path string) {
-	t.Helper()
-	if err := exec.Command("cp", ownProgramOf(os.Getpid()), path).Run(); err != nil {
-		t.Fatal(err)
+// attackerDir is where theAttacker is.
+var attackerDir string
+
+// theAttacker is a copy of the test program, which can also attack, that links
+// can be made to.
+var theAttacker = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "z")
+	if err != nil {
+		panic(err)
 	}
-}
+	attackerDir = dir
+	if err := exec.Command("cp", fmt.Sprintf("/proc/%d/exe", os.Getpid()), dir+"/attacker").Run(); err != nil {
+		panic(err)
+	}
+	return dir + "/attacker"
+})
 
 // testProgram is this test program, run in a directory that is all it has.
 func testProgram(dir string, args ...string) *exec.Cmd {
@@ -94,8 +106,6 @@ func testProgram(dir string, args ...string) *exec.Cmd {
 	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + dir, "TMPDIR=" + dir}
 	return cmd
 }
-
-func ownProgramOf(pid int) string { return fmt.Sprintf("/proc/%d/exe", pid) }
 
 // startVictim starts a process of the same user with a secret.
 func (a *arena) startVictim(t *testing.T) {
@@ -186,13 +196,32 @@ func (a *arena) run(t *testing.T, level, code string) (proto.Result, error) {
 	return a.execute(t.Context(), proto.Execute{Executor: "bash", Code: a.env() + code, Sandbox: a.at(level), Root: a.root})
 }
 
+// thisHost is what the host gives to confine code with, found out once.
+var thisHost struct {
+	sync.Mutex
+	*confine.Host
+}
+
+// settle has the service know what the host gives.
+func (a *arena) settle(t *testing.T) {
+	t.Helper()
+	thisHost.Lock()
+	defer thisHost.Unlock()
+	if thisHost.Host == nil {
+		host := a.hostFor(t.Context())
+		thisHost.Host = &host
+	}
+	a.sandbox.host = thisHost.Host
+}
+
 // at has the service work at a level of the table and gives its real name.
 func (a *arena) at(level string) string {
-	if level != levelLandlock {
-		return level
-	}
 	a.sandbox.mu.Lock()
 	defer a.sandbox.mu.Unlock()
+	if level != levelLandlock {
+		a.sandbox.host = thisHost.Host
+		return level
+	}
 	host := confine.Look(func() error { return errors.New("refused by the test") })
 	a.sandbox.host = &host
 	return levelWorkspace

@@ -28,7 +28,6 @@ func (a *arena) each(t *testing.T, do func(t *testing.T, level, name string)) {
 			}
 			do(t, level, name)
 		})
-		a.sandbox.host = nil
 	}
 }
 
@@ -61,6 +60,7 @@ END
 }
 
 func TestInterpreters(t *testing.T) {
+	t.Parallel()
 	a := newArena(t, func(c *config.Exc) { c.MemoryMax = 2 << 30 })
 	writeTools(t, a.dir, map[string]string{"node.json": `{"meta":{"executor":"node","file_extension":".js"}}`})
 	eventually(t, func() bool { _, ok := a.catalog.Snapshot().Executor("node"); return ok })
@@ -76,6 +76,7 @@ func TestInterpreters(t *testing.T) {
 
 // Code has the network where it was asked for, and sockets with a path nowhere.
 func TestNetwork(t *testing.T) {
+	t.Parallel()
 	a := newArena(t, nil)
 	a.each(t, func(t *testing.T, _, name string) {
 		r, err := a.execute(t.Context(), proto.Execute{
@@ -91,6 +92,7 @@ func TestNetwork(t *testing.T) {
 // Without the network a program can still speak to itself, where it has a
 // network of its own.
 func TestLoopback(t *testing.T) {
+	t.Parallel()
 	a := newArena(t, nil)
 	a.each(t, func(t *testing.T, level, name string) {
 		code := "import socket\ns = socket.create_server(('127.0.0.1', 0))\nsocket.create_connection(s.getsockname())\nprint('met')\n"
@@ -103,6 +105,7 @@ func TestLoopback(t *testing.T) {
 
 // An output that was too long for a result can be read at every level.
 func TestConfinedReadsOutputs(t *testing.T) {
+	t.Parallel()
 	a := newArena(t, nil)
 	a.each(t, func(t *testing.T, _, name string) {
 		req := call("bash", a.root, in{"command": "seq 100000"})
@@ -125,6 +128,7 @@ func TestConfinedReadsOutputs(t *testing.T) {
 
 // Code that floods its output is stopped long before its time is over.
 func TestFlood(t *testing.T) {
+	t.Parallel()
 	a := newArena(t, nil)
 	a.floodMax = 4 << 20
 	a.each(t, func(t *testing.T, level, name string) {
@@ -149,6 +153,7 @@ func TestNoRoot(t *testing.T) {
 }
 
 func TestUnknownSandbox(t *testing.T) {
+	t.Parallel()
 	s := newService(t, nil, nil)
 	_, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Sandbox: "tight"})
 	if e, ok := errors.AsType[*proto.Error](err); !ok || e.Code != proto.CodeInvalid || !strings.Contains(e.Message, "workspace-write") {
@@ -166,6 +171,7 @@ func TestUnknownSandbox(t *testing.T) {
 // A host that has nothing refuses every level, with the reason, and the counters
 // say so.
 func TestHostWithNothing(t *testing.T) {
+	t.Parallel()
 	s := newService(t, func(c *config.Exc) { c.Sandbox = levelReadOnly }, nil)
 	s.sandbox.unit = s.dir + "/nobody"
 	s.sandbox.tree, s.sandbox.noTree = nil, errors.New("no groups here")
@@ -191,6 +197,7 @@ func TestHostWithNothing(t *testing.T) {
 
 // What the counters say agrees with what happens.
 func TestLevelsTold(t *testing.T) {
+	t.Parallel()
 	a := newArena(t, nil)
 	st := proto.Stats{Info: map[string]string{}}
 	a.stats(&st)
@@ -205,6 +212,7 @@ func TestLevelsTold(t *testing.T) {
 
 // What a run takes is told where there are control groups.
 func TestAccounting(t *testing.T) {
+	t.Parallel()
 	a := newArena(t, nil)
 	r, err := a.run(t, levelOff, "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done")
 	if err != nil || (a.sandbox.tree == nil) != (r.Confinement.CPUMS == nil) || r.Confinement.CPUMS != nil && *r.Confinement.CPUMS == 0 {

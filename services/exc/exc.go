@@ -57,10 +57,15 @@ type Service struct {
 
 // New makes the service. The program's main must have called Supervise.
 func New(cfg config.Exc, cat *catalog.Catalog, log *slog.Logger) (*Service, error) {
+	return newIn(temporary(), cfg, cat, log)
+}
+
+// newIn is New with a directory for code and outputs.
+func newIn(parent string, cfg config.Exc, cat *catalog.Catalog, log *slog.Logger) (*Service, error) {
 	if !hooked.Load() {
 		return nil, fmt.Errorf("exc.Supervise must be the first call of this program's main")
 	}
-	space, err := openWorkspace(temporary(), log)
+	space, err := openWorkspace(parent, log)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 
 // Code that listens is reached by nobody, and yet can speak to itself.
 func TestListening(t *testing.T) {
+	t.Parallel()
 	a := newArena(t, nil)
 	for level, want := range map[string]bool{levelOff: true, levelReadOnly: false, levelWorkspace: false, levelLandlock: false} {
 		if a.levelProblem(t.Context(), a.at(level)) != nil {
@@ -61,6 +62,7 @@ func (a *arena) dialedIn(t *testing.T, level string) bool {
 // TestUnprivilegedAttacks has TestAttacks run once more as a user without
 // rights, as installations do.
 func TestUnprivilegedAttacks(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Log("TestAttacks has just done this")
 		TestAttacks(t)
@@ -79,6 +81,7 @@ func TestUnprivilegedAttacks(t *testing.T) {
 
 // Limits that can be enforced are; those that cannot are told.
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	a := newArena(t, func(c *config.Exc) { c.MemoryMax, c.TasksMax, c.Timeout = 256<<20, 100, 10 })
 	a.floodMax = 4 << 20
 	tests := []struct {

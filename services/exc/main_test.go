@@ -44,7 +44,9 @@ func TestMain(m *testing.M) {
 		attackMain(way)
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	status := m.Run()
+	os.RemoveAll(attackerDir)
+	os.Exit(status)
 }
 
 // listenEnv makes the test binary listen on the socket that is its value.
@@ -181,7 +183,6 @@ func newService(t testing.TB, change func(*config.Exc), files map[string]string)
 	dir := shortDir(t)
 	writeTools(t, dir, tools)
 	writeTools(t, dir, files)
-	t.Setenv("RUNTIME_DIRECTORY", dir)
 	lines := &logged{}
 	log := slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	cat, err := catalog.Open(filepath.Join(dir, "tools"), "", log)
@@ -193,7 +194,7 @@ func newService(t testing.TB, change func(*config.Exc), files map[string]string)
 	if change != nil {
 		change(&cfg)
 	}
-	s, err := New(cfg, cat, log)
+	s, err := newIn(dir, cfg, cat, log)
 	if err != nil {
 		t.Fatal(err)
 	}

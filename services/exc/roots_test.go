@@ -10,6 +10,7 @@ import (
 
 // The file tools obey as code does.
 func TestConfinedFileTools(t *testing.T) {
+	t.Parallel()
 	a := newArena(t, nil)
 	mustWrite(t, a.root+"/file", "old")
 	if err := errors.Join(os.Symlink(a.outside, a.root+"/out"), os.Symlink(a.home+"/.ssh/id", a.root+"/id"), os.Symlink("sub/../file", a.root+"/here")); err != nil {
@@ -63,6 +64,7 @@ func TestConfinedFileTools(t *testing.T) {
 
 // Roots that cannot be given to confined code are refused, and say why.
 func TestRefusedRoots(t *testing.T) {
+	t.Parallel()
 	a := newArena(t, nil)
 	link := filepath.Join(a.outside, "link")
 	if err := os.Symlink(a.root, link); err != nil {
@@ -106,13 +108,14 @@ func swapping(dir, to string) (stop func()) {
 // A root that is exchanged for a symbolic link while runs begin lets none of
 // them out.
 func TestRootRace(t *testing.T) {
+	t.Parallel()
 	a := newArena(t, nil)
 	sub := filepath.Join(a.root, "race")
 	if err := os.Mkdir(sub, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	stop := swapping(sub, a.outside)
-	for i := range 40 {
+	for i := range 16 {
 		tool, input := "bash", in{"command": "echo x >victim; echo x >new"}
 		if i%2 == 1 {
 			tool, input = "write", in{"path": "new", "content": "x"}
@@ -132,13 +135,14 @@ func TestRootRace(t *testing.T) {
 // A directory below the root that is exchanged for a symbolic link lets no
 // change out, and no text in.
 func TestFileRace(t *testing.T) {
+	t.Parallel()
 	a := newArena(t, nil)
 	d := filepath.Join(a.root, "d")
 	if err := os.Mkdir(d, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	stop := swapping(d, a.outside)
-	for i := range 200 {
+	for i := range 100 {
 		tool, input := "write", in{"path": "d/victim", "content": "x"}
 		if i%2 == 1 {
 			tool, input = "edit", in{"path": "d/victim", "old": "intact", "new": "x"}
@@ -157,6 +161,7 @@ func TestFileRace(t *testing.T) {
 
 // What was made against the rules is moved aside, not lost.
 func TestGuardMovesAside(t *testing.T) {
+	t.Parallel()
 	a := newArena(t, nil)
 	os.Remove(a.root + "/AGENTS.md")
 	if err := os.Symlink("sub/AGENTS.md", a.root+"/AGENTS.md"); err != nil {
@@ -181,6 +186,7 @@ func TestGuardMovesAside(t *testing.T) {
 
 // A repository that code makes is its own.
 func TestOwnRepository(t *testing.T) {
+	t.Parallel()
 	a := newArena(t, nil)
 	os.RemoveAll(a.root + "/.git")
 	if why := a.levelProblem(t.Context(), levelWorkspace); why != nil {

@@ -23,6 +23,7 @@ func withoutAnalysers(t *testing.T) *service {
 // Where the analyser of a shell's scripts is not installed, their syntax is
 // looked at.
 func TestValidateSyntax(t *testing.T) {
+	t.Parallel()
 	s := withoutAnalysers(t)
 	tests := []struct{ executor, code, fault string }{
 		{"bash", "a=(1 2); echo ${a[@]}", ""},
@@ -46,6 +47,7 @@ func TestValidateSyntax(t *testing.T) {
 
 // A script that the parser cannot cope with costs no more than a process.
 func TestValidateDeepNesting(t *testing.T) {
+	t.Parallel()
 	s := withoutAnalysers(t)
 	for _, opening := range []string{"(", "$(("} {
 		code := strings.Repeat(opening, 1<<19/len(opening))
@@ -59,6 +61,7 @@ func TestValidateDeepNesting(t *testing.T) {
 }
 
 func TestCheckSyntaxOfNoFile(t *testing.T) {
+	t.Parallel()
 	dir := shortDir(t)
 	cmd := testProgram(dir, syntaxArg, "bash", filepath.Join(dir, "gone"))
 	out, err := cmd.CombinedOutput()

@@ -97,6 +97,7 @@ func TestUnit(t *testing.T) {
 }
 
 func TestUnitMuchOutput(t *testing.T) {
+	t.Parallel()
 	s := newUnitService(t, nil)
 	got, err := s.call(t.Context(), call("bash", s.dir, in{"command": "seq 200000; seq 200000 >&2"}), nil)
 	var env struct {
@@ -146,6 +147,7 @@ func TestUnitCallerHangsUp(t *testing.T) {
 // Where no units are to be had, that is an error with its reason, also in the
 // result of a call.
 func TestUnitMissing(t *testing.T) {
+	t.Parallel()
 	s := newUnitService(t, nil)
 	s.sandbox.unit = s.dir + "/nobody"
 	_, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo hi"})
@@ -161,6 +163,7 @@ func TestUnitMissing(t *testing.T) {
 
 // A socket that somebody else listens on gets no code.
 func TestUnitOfAnotherUser(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Log("only root can make such a socket; the check of numbers is TestMayRun's")
 	}
@@ -203,6 +206,7 @@ func TestUnitOfAnotherUser(t *testing.T) {
 
 // A unit that the host ends, or that speaks nonsense, loses its report.
 func TestUnitBreaksOff(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]string{"nothing": "", "no object": "[]", "unknown type": `{"type":"x"}`, "nonsense": `{"type":"output","stream":1}`, "no verdict": `{"type":"end","verdict":"who knows"}`} {
 		s := newService(t, func(c *config.Exc) { c.Sandbox = levelUnit }, nil)
 		s.sandbox.unit = s.dir + "/run"
@@ -231,6 +235,7 @@ func TestUnitBreaksOff(t *testing.T) {
 
 // A unit that does not stop is given up.
 func TestUnitDeaf(t *testing.T) {
+	t.Parallel()
 	here, there := pairOfConns(t)
 	defer there.Close()
 	p := newProcess(job{outputMax: 10})

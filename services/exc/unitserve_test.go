@@ -21,6 +21,7 @@ func TestMayRun(t *testing.T) {
 
 // A request that makes no sense ends the program that got it, and no more.
 func TestUnitNonsense(t *testing.T) {
+	t.Parallel()
 	socket, errs := unitHost(t)
 	frame := func(payload string) []byte {
 		b, err := wire.AppendFrame(nil, []byte(payload))
@@ -48,6 +49,7 @@ func TestUnitNonsense(t *testing.T) {
 
 // What cannot be run is told.
 func TestUnitCannotRun(t *testing.T) {
+	t.Parallel()
 	socket, _ := unitHost(t)
 	for name, tt := range map[string]struct {
 		run     unitRun

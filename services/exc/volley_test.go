@@ -103,6 +103,7 @@ func TestAttacks(t *testing.T) {
 
 // Confined code cannot kill its supervisor.
 func TestKillingTheSupervisor(t *testing.T) {
+	t.Parallel()
 	a := newArena(t, nil)
 	for _, level := range tableLevels {
 		name := a.at(level)

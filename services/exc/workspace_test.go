@@ -175,6 +175,7 @@ func TestTemporary(t *testing.T) {
 
 // What code made hard to remove is removed as well.
 func TestRemoveStubborn(t *testing.T) {
+	t.Parallel()
 	s := newService(t, nil, nil)
 	for _, code := range []string{
 		`mkdir -p "${0%/*}/a/b/c" && touch "${0%/*}/a/b/c/x" && chmod 0 "${0%/*}/a/b/c" "${0%/*}/a/b" "${0%/*}/a"`,
