@@ -55,7 +55,7 @@ func (w *world) browse(address string) *tab {
 	if chromium.err != nil {
 		w.t.Fatalf("the browser: %v", chromium.err)
 	}
-	ctx, cancel := chromedp.NewContext(chromium.ctx)
+	ctx, cancel := chromedp.NewContext(chromium.ctx, chromedp.WithNewWindow(false))
 	ctx, stop := context.WithTimeout(ctx, 2*patience)
 	v := &tab{w: w, ctx: ctx, close: sync.OnceFunc(func() { stop(); cancel() })}
 	w.t.Cleanup(v.close)
@@ -82,7 +82,7 @@ func in[T any](v *tab, expression string) T {
 // picture keeps what the tab shows.
 func (v *tab) picture(name string) {
 	v.w.t.Helper()
-	png, err := chromedp.Run(v.ctx, chromedp.CaptureScreenshot())
+	png, err := chromedp.Run(v.ctx, chromedp.FullScreenshot(100))
 	must(v.w.t, err)
 	keep(v.w.t, name, png)
 }

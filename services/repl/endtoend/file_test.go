@@ -84,12 +84,12 @@ func replied(label, result string) string {
 
 var (
 	clock    = regexp.MustCompile(` at \d\d:\d\d:\d\d`)
-	duration = regexp.MustCompile(`\((\*\*ERROR\*\* after )?(\d+ms|\d+\.\ds)\)`)
+	duration = regexp.MustCompile(` at TIME \((\*\*ERROR\*\* after )?(\d+ms|\d+(\.\d)?s)\)`)
 )
 
 // plain is a text without what differs from run to run: ids, times, durations.
 func plain(p proto.Page, text string) string {
 	text = strings.ReplaceAll(text, p.Name+"-"+p.ID, "PAGE")
 	text = clock.ReplaceAllString(text, " at TIME")
-	return duration.ReplaceAllString(text, "(${1}DURATION)")
+	return duration.ReplaceAllString(text, " at TIME (${1}DURATION)")
 }

@@ -23,12 +23,12 @@ func (w *world) executing(v *tab, p proto.Page) (history string) {
 	return history
 }
 
-// listed waits until the registry shows a page in a state.
+// listed waits until the registry shows a page in a state that begins so.
 func (w *world) listed(p proto.Page, state string) {
 	w.t.Helper()
 	w.until("the registry shows "+state, func() bool {
 		for line := range strings.Lines(w.file("debug.md")) {
-			if strings.HasPrefix(line, "* "+p.Name+"-"+p.ID+" (") && strings.HasSuffix(line, " state: "+state+"\n") {
+			if strings.HasPrefix(line, "* "+p.Name+"-"+p.ID+" (") && strings.Contains(line, " state: "+state) {
 				return true
 			}
 		}
@@ -97,11 +97,33 @@ func TestTwoTabs(t *testing.T) {
 	w.want(other, "var tab = 'other'; tab", "Text", "other")
 	history := w.executing(first, one)
 	w.want(other, "tab", "Text", "other")
-	in[bool](first, "location.reload(), true")
+	first.do(chromedp.Reload())
 	if got := w.since(one.File, history); !strings.Contains(got, "page closed or reloaded") {
 		t.Errorf("the exchange is\n%s", got)
 	}
 	w.want(other, "tab", "Text", "other")
+}
+
+// TestKilled: the service is killed in the middle of a job and started again. The
+// page comes back by itself, with all that it had; the job is not run again.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "")
+	v := w.browse(w.url + "/app.html")
+	p := w.connected("index-7-zen", 1)[0]
+	w.want(p, "var old = 1; old", "JSON", "1")
+	history := w.executing(v, p)
+	must(t, w.cmd.Process.Kill())
+	<-w.ended
+	w.again()
+	if again := w.connected("index-7-zen", 1)[0]; again.ID != p.ID || again.File != p.File {
+		t.Errorf("%+v became %+v", p, again)
+	}
+	want := answered("begun = true; "+forever, "Error", "interrupted: the service was stopped before the answer came; the code may have run, and is not run again")
+	if got := plain(p, w.since(p.File, history)); got != want {
+		t.Errorf("the exchange is\n%s\nwant\n%s", got, want)
+	}
+	w.want(p, "[old, begun]", "JSON", "[1,true]")
 }
 
 // TestWorlds: a frame and a worker of a page have files of their own.

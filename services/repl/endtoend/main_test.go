@@ -56,15 +56,36 @@ func run(m *testing.M) (status int) {
 		fmt.Fprintf(os.Stderr, "the binaries do not build: %v\n%s", err, out)
 		return 1
 	}
+	if err := os.CopyFS(filepath.Join(base, "share", "zino", "tools"), os.DirFS("../../../tools")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	status = m.Run()
 	if chromium.close != nil {
 		chromium.close()
 	}
-	if left := processes(base); len(left) > 0 {
+	if left := lasting(base); len(left) > 0 {
 		fmt.Fprintf(os.Stderr, "processes were left behind: %q\n", left)
 		status = 1
 	}
 	return status
+}
+
+// lasting lists the processes that do not end by themselves: those of the browser
+// go one after the other.
+func lasting(part string) (left []string) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(patience); ; {
+		if left = processes(part); len(left) == 0 {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			return left
+		}
+	}
 }
 
 // processes lists the command lines of live processes that hold a text.

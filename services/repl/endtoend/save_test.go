@@ -100,6 +100,32 @@ func TestSaves(t *testing.T) {
 	}
 }
 
+// TestOlderCopy: an editor that had the file open all the time saves its copy, in
+// which the last reply is missing. The reply is put back and not got anew.
+func TestOlderCopy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "")
+	w.browse(w.url + "/app.html")
+	p := w.connected("index-7-zen", 1)[0]
+	history, buffer, want := w.history(p.File), w.file(p.File), ""
+	for i := range 3 {
+		code := fmt.Sprintf("[%d, runs = (globalThis.runs ?? 0) + 1]", i)
+		buffer += js(code)
+		must(t, os.WriteFile(w.path(p.File), []byte(buffer), 0o644))
+		want += js(code) + replied("JSON", fmt.Sprintf("[%d,%d]", i, i+1))
+		var got string
+		w.until(fmt.Sprintf("answer %d", i+1), func() bool {
+			text := w.file(p.File)
+			got = plain(p, strings.TrimSuffix(strings.TrimPrefix(text, history), footer))
+			return strings.HasSuffix(text, "\n\n"+footer) && strings.Count(got, "JSON") > i
+		})
+		// A request of the same second goes on below the header that is there.
+		if strings.ReplaceAll(got, "> **agent** to PAGE at TIME\n", "") != want {
+			t.Fatalf("after save %d the exchanges are\n%s\nwant\n%s", i+1, got, want)
+		}
+	}
+}
+
 // remarked is an exchange whose request begins with a remark: blank lines stand
 // before its header, and one behind it if text comes next.
 func remarked(remark, exchange string) string {
