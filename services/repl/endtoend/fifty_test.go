@@ -20,7 +20,7 @@ func (v *tab) behind(address string) (closeTab func()) {
 	made, err := cdp.Call(v.ctx, browser, target.CreateTarget, target.CreateTargetParams{URL: address, Background: &background})
 	must(v.w.t, err)
 	return func() {
-		_, err := cdp.Call(v.ctx, browser, target.CloseTarget, target.CloseTargetParams{TargetID: made.TargetID})
+		_, err := cdp.Call(v.ctx, browser, target.CloseTarget, target.CloseTargetParams(made))
 		must(v.w.t, err)
 	}
 }
