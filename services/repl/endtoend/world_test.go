@@ -66,16 +66,13 @@ func (w *world) start() {
 	w.cmd.Dir, w.cmd.Env, w.cmd.Stderr = w.dir, w.env(), &w.said
 	must(w.t, w.cmd.Start())
 	go func() { w.ended <- w.cmd.Wait() }()
-	w.until("zino-repl listens", func() bool {
+	w.until("zino-repl answers, and has said where it listens", func() bool {
 		_, err := rpc.Call(w.t.Context(), w.client, proto.Ping, proto.PingRequest{})
-		return err == nil
+		_, address, said := strings.Cut(w.said.String(), "http=http://")
+		address, _, whole := strings.Cut(address, "/")
+		w.url = "http://" + address
+		return err == nil && said && whole
 	})
-	_, address, ok := strings.Cut(w.said.String(), "http=http://")
-	address, _, _ = strings.Cut(address, "/")
-	if !ok {
-		w.t.Fatalf("it does not say where it listens:\n%s", &w.said)
-	}
-	w.url = "http://" + address
 }
 
 // env is an environment without anything of the user's.
