@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"strings"
 	"testing"
 
 	"zino/proto"
@@ -87,9 +88,10 @@ func (w *world) state() string {
 	w.t.Helper()
 	entries, err := os.ReadDir(w.path("debug"))
 	must(w.t, err)
-	all := lastSeen.ReplaceAllString(w.file("debug.md"), " last TIME ")
+	var all strings.Builder
+	all.WriteString(lastSeen.ReplaceAllString(w.file("debug.md"), " last TIME "))
 	for _, e := range entries {
-		all += "--- " + e.Name() + " ---\n" + w.file("debug/"+e.Name())
+		all.WriteString("--- " + e.Name() + " ---\n" + w.file("debug/"+e.Name()))
 	}
-	return all
+	return all.String()
 }
