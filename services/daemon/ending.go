@@ -26,11 +26,12 @@ func sent(err error) error {
 // ending words the end of a turn that did not come to its end: what is stored
 // of it, and what the caller is told.
 func ending(ctx context.Context, err error) *proto.Error {
+	stopped := errors.Is(ctx.Err(), context.Canceled) // first: the lock may go at any moment
 	if lost := lockLost(ctx); lost != nil {
 		return lost
 	}
 	e := worded(err)
-	if errors.Is(err, errGone) || errors.Is(ctx.Err(), context.Canceled) || interruption(e) {
+	if errors.Is(err, errGone) || stopped || interruption(e) {
 		return &proto.Error{Code: proto.CodeCanceled, Message: "The turn was interrupted."}
 	}
 	return e
