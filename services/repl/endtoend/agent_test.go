@@ -44,35 +44,32 @@ func (w *world) exec(model *fakellm.Server, prompt string) (answer, told string)
 func TestAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
-	v := w.browse(w.url + "/shop.html")
+	v, list := w.show(w.url+"/shop.html"), w.show(w.url+"/zino/")
 	p := w.connected("shop", 1)[0]
-	w.until("the error of the page's own is in its file", func() bool {
-		return strings.Contains(w.file(p.File), "Error window.onerror") && strings.HasSuffix(w.file(p.File), "\n\n"+footer)
+	w.until("the page's own error is in its file", func() bool {
+		text := w.file(p.File)
+		return strings.Contains(text, "Error window.onerror") && strings.HasSuffix(text, "\n\n"+footer)
 	})
 	v.picture("shop-before.png")
-	status := w.browse(w.url + "/zino/")
 	model := provider(t, "testdata/repair.script")
-	answer, told := w.exec(model, "The basket of the page shop shows no total. Why?")
-	if want := "which shows 13.00 now; mend shop.js, too.\n"; !strings.HasSuffix(answer, want) {
-		t.Errorf("it answers %q", answer)
+	answer, told := w.exec(model, "The page shop shows no total. Why?")
+	if want := "which shows 13.00 now; mend shop.js, too.\n"; !strings.HasSuffix(answer, want) || model.Unused() != 0 {
+		t.Errorf("it answers %q, with %d turns of the model left", answer, model.Unused())
 	}
-	if n := strings.Count(told, "Tool failed: page_eval page_error: "); n != 1 || strings.Count(told, "Tool requested: page_eval ") != 4 {
+	if strings.Count(told, "Tool requested: page_eval ") != 4 || strings.Count(told, "Tool failed: page_eval page_error: ") != 1 {
 		t.Errorf("it tells\n%s", told)
-	}
-	if n := model.Unused(); n != 0 {
-		t.Errorf("%d turns of the model were not taken", n)
 	}
 	if shown := in[string](v, `document.querySelector("output").textContent`); shown != "13.00" {
 		t.Errorf("the page shows %q", shown)
 	}
-	keep(t, "transcript.md", []byte(w.file(p.File)))
-	keep(t, "debug.md", []byte(w.file("debug.md")))
-	keep(t, "agent.txt", []byte(answer+told))
-	v.picture("shop-after.png")
-	w.until("the list shows the page", func() bool {
-		return strings.Contains(in[string](status, "document.body.innerText"), "completed (")
+	w.until("the list shows that the page has answered", func() bool {
+		return strings.Contains(in[string](list, "document.body.innerText"), "completed (")
 	})
-	status.picture("zino.png")
+	v.picture("shop-after.png")
+	list.picture("zino.png")
+	keep(t, "agent.txt", []byte(told+answer))
+	keep(t, "debug.md", []byte(w.file("debug.md")))
+	keep(t, "transcript.md", []byte(w.file(p.File)))
 	w.golden(p, "repair.md")
 	if left, err := os.ReadDir(filepath.Join(w.dir, "run")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)

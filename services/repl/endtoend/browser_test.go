@@ -28,8 +28,9 @@ func startChromium() {
 		chromium.err = err
 		return
 	}
+	// Few renderers: starting one takes more than what most pages here do.
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(900, 700),
-		chromedp.Flag("disable-quic", true), chromedp.UserDataDir(home+"/profile"), chromedp.Env("HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home, "TMPDIR="+home))
+		chromedp.Flag("disable-quic", true), chromedp.Flag("renderer-process-limit", "4"), chromedp.UserDataDir(home+"/profile"), chromedp.Env("HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home, "TMPDIR="+home))
 	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(allocator)
 	chromium.ctx = ctx
@@ -51,11 +52,23 @@ type tab struct {
 // shares nothing that belongs to an origin with others.
 func (w *world) browse(address string) *tab {
 	w.t.Helper()
+	return w.open(address, false)
+}
+
+// show opens an address in a window of its own: other tabs are not painted while
+// they are not in front.
+func (w *world) show(address string) *tab {
+	w.t.Helper()
+	return w.open(address, true)
+}
+
+func (w *world) open(address string, window bool) *tab {
+	w.t.Helper()
 	chromium.once.Do(startChromium)
 	if chromium.err != nil {
 		w.t.Fatalf("the browser: %v", chromium.err)
 	}
-	ctx, cancel := chromedp.NewContext(chromium.ctx, chromedp.WithNewWindow(false))
+	ctx, cancel := chromedp.NewContext(chromium.ctx, chromedp.WithNewWindow(window))
 	ctx, stop := context.WithTimeout(ctx, 2*patience)
 	v := &tab{w: w, ctx: ctx, close: sync.OnceFunc(func() { stop(); cancel() })}
 	w.t.Cleanup(v.close)
@@ -79,7 +92,7 @@ func in[T any](v *tab, expression string) T {
 	return value
 }
 
-// picture keeps what the tab shows.
+// picture keeps what a window shows.
 func (v *tab) picture(name string) {
 	v.w.t.Helper()
 	png, err := chromedp.Run(v.ctx, chromedp.FullScreenshot(100))
