@@ -53,17 +53,24 @@ func (s *step) answered(code digest, above []byte) (e exchange, ok bool) {
 	if !s.suspect {
 		return e, false
 	}
-	for _, e = range s.past {
-		if e.code == code && bytes.Count(above, []byte(e.title)) < s.titled(e.title) {
-			return e, true
+	for i, past := range s.past {
+		there := bytes.Count(above, []byte(past.title))
+		if past.code != code || there >= titled(s.past, past.title) {
+			continue
+		}
+		if titled(s.past[:i], past.title) >= there {
+			return past, true // those of the same header before it stand above
+		}
+		if !ok {
+			e, ok = past, true
 		}
 	}
-	return exchange{}, false
+	return e, ok
 }
 
 // titled is how many exchanges have a reply with this header.
-func (s *step) titled(title string) (n int) {
-	for _, e := range s.past {
+func titled(past []exchange, title string) (n int) {
+	for _, e := range past {
 		if e.title == title {
 			n++
 		}
