@@ -164,3 +164,21 @@ func TestSocketEnd(t *testing.T) {
 		t.Errorf("late: closed with %d %q", code, reason)
 	}
 }
+
+// TestConnected: pages and lists of pages count, and nothing else.
+func TestConnected(t *testing.T) {
+	b := newBench(t)
+	if b.get("/zino.js"); b.Connected() {
+		t.Error("connected after a script was fetched")
+	}
+	p, l := b.hello(`"nonce":"n"`), &peer{b: b, conn: b.dial(livePath)}
+	for _, c := range []*peer{p, l} {
+		if !b.Connected() {
+			t.Error("not connected while one is")
+		}
+		if err := c.conn.CloseNow(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.until("it has noticed", func() bool { return !b.Connected() })
+}

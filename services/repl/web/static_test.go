@@ -2,6 +2,7 @@ package web
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -172,5 +173,28 @@ func TestServeMissing(t *testing.T) {
 	b.cfg.Serve = filepath.Join(b.dir, "none")
 	if _, err := New(b.cfg, b.service, b.Server.log); err == nil || !strings.Contains(err.Error(), "[repl] serve") {
 		t.Errorf("New: %v", err)
+	}
+}
+
+// TestCloseWaits: an answer that is under way is ended, and no other begun.
+func TestCloseWaits(t *testing.T) {
+	b := newBench(t, serving)
+	const size = 8 << 20 // more than the kernel keeps
+	b.write("large.txt", strings.Repeat("x", size))
+	res := b.request("GET", "/large.txt", nil)
+	closed := make(chan error, 1)
+	go func() { closed <- b.Close() }()
+	b.until("it is closing", func() bool {
+		c, err := net.Dial("tcp", b.addr)
+		if err != nil {
+			return true
+		}
+		return c.Close() != nil
+	})
+	if n, err := io.Copy(io.Discard, res.Body); n != size || err != nil {
+		t.Errorf("%d bytes of %d: %v", n, size, err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
 	}
 }

@@ -29,6 +29,7 @@ const (
 	idleTime    = time.Minute      // for a connection without a request
 	writeTime   = 2 * time.Minute  // for a whole answer
 	headerBytes = 64 << 10         // cookies of all of a host's ports come along
+	closeTime   = time.Second      // for answers that are under way at the end
 )
 
 // Server is the HTTP side of a REPL.
@@ -86,13 +87,26 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// Close ends all connections and waits until nothing of them is left.
+// Connected reports whether a page, or somebody's list of pages, is connected.
+func (s *Server) Connected() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open > 0
+}
+
+// Close accepts no more, lets answers that are under way have a second, ends all
+// connections, and waits until nothing of them is left.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
+	ctx, enough := context.WithTimeout(context.Background(), closeTime)
+	defer enough()
+	err := s.http.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = s.http.Close()
+	}
 	s.cancel()
-	err := s.http.Close()
 	s.sockets.Wait()
 	if s.static != nil {
 		err = errors.Join(err, s.static.close())

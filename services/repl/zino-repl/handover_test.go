@@ -15,33 +15,7 @@ import (
 
 // TestHandedOver is given both of its sockets.
 func TestHandedOver(t *testing.T) {
-	dir, err := os.MkdirTemp("", "z")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	text := "[repl]\nsocket = \"none/s\"\nhttp = \"127.0.0.1:1\"\ndir = \".\"\n"
-	if err := os.WriteFile(filepath.Join(dir, "ZINO.toml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	own, ownFile := handed(t, "unix", filepath.Join(dir, "own"))
-	pages, pagesFile := handed(t, "tcp", "127.0.0.1:0")
-	p := &program{t: t, dir: dir, done: make(chan struct{}), client: &rpc.Client{Service: "repl", Path: own.String()}}
-	p.cmd = exec.Command(os.Args[0])
-	p.cmd.Dir, p.cmd.Stderr, p.cmd.ExtraFiles = dir, &p.said, []*os.File{pagesFile, ownFile}
-	p.cmd.Env = []string{"ZINO_REPL_TEST=1", "HOME=" + dir, "ZINO_HOME=" + dir, "LISTEN_FDS=2", "LISTEN_FDNAMES=http:repl"}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(p.done)
-		_ = p.cmd.Wait() // its status says nothing here
-	}()
-	t.Cleanup(func() {
-		p.client.Close()
-		p.cmd.Process.Kill()
-		<-p.done
-	})
+	p, pages := handover(t)
 	if _, err := rpc.Call(t.Context(), p.client, proto.Ping, proto.PingRequest{}); err != nil {
 		t.Errorf("on its socket: %v: %s", err, p.said.String())
 	}
@@ -54,9 +28,48 @@ func TestHandedOver(t *testing.T) {
 	if res.StatusCode != http.StatusOK {
 		t.Errorf("over HTTP: %s", res.Status)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "none")); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(p.dir, "none")); !os.IsNotExist(err) {
 		t.Errorf("it opened a socket of its own as well: %v", err)
 	}
+}
+
+// TestIdleExit: nobody uses it, and it ends. Both addresses still take
+// connections, for the next process.
+func TestIdleExit(t *testing.T) {
+	p, pages := handover(t, "--idle-exit", "50ms")
+	if status := p.status(); status != 0 {
+		t.Errorf("status %d: %s", status, p.said.String())
+	}
+	for network, address := range map[string]string{"tcp": pages.String(), "unix": p.client.Path} {
+		c, err := net.Dial(network, address)
+		if err != nil {
+			t.Errorf("afterwards: %v", err)
+			continue
+		}
+		c.Close()
+	}
+}
+
+// handover starts it with both of its sockets handed over.
+func handover(t *testing.T, args ...string) (p *program, pages net.Addr) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "z")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	text := "[repl]\nsocket = \"none/s\"\nhttp = \"127.0.0.1:1\"\ndir = \".\"\n"
+	if err := os.WriteFile(filepath.Join(dir, "ZINO.toml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	own, ownFile := handed(t, "unix", filepath.Join(dir, "own"))
+	pages, pagesFile := handed(t, "tcp", "127.0.0.1:0")
+	p = &program{t: t, dir: dir, done: make(chan struct{}), client: &rpc.Client{Service: "repl", Path: own.String()}}
+	p.cmd = exec.Command(os.Args[0], args...)
+	p.cmd.Dir, p.cmd.Stderr, p.cmd.ExtraFiles = dir, &p.said, []*os.File{pagesFile, ownFile}
+	p.cmd.Env = []string{"ZINO_REPL_TEST=1", "HOME=" + dir, "ZINO_HOME=" + dir, "LISTEN_FDS=2", "LISTEN_FDNAMES=http:repl"}
+	p.run()
+	return p, pages
 }
 
 // handed is a listening socket that can be handed over.

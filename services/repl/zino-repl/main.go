@@ -30,13 +30,15 @@ func main() {
 	service.Fail("repl", err)
 	pages, err := web.New(cfg.Repl, r, log)
 	service.Fail("repl", err)
-	l, err := listen(cfg.Repl.HTTP)
+	l, handed, err := listen(cfg.Repl.HTTP)
 	service.Fail("repl", err)
 	log.Info("listening", "http", "http://"+l.Addr().String()+"/")
 	go func() { service.Fail("repl", pages.Serve(l)) }()
 	go drain(r, log)
 	s := rpc.NewServer("repl", log)
 	r.Register(s)
+	// A page that comes later finds nobody, unless its address outlives this process.
+	s.KeepWhile(func() bool { return !handed || pages.Connected() })
 	s.OnStats(func(stats *proto.Stats) { stats.Info["http"] = l.Addr().String() })
 	err = service.Serve(s, "repl", cfg.Repl.Socket, log)
 	service.Fail("repl", errors.Join(err, pages.Close(), r.Close()))
@@ -44,15 +46,15 @@ func main() {
 
 // listen returns the listener for pages: the one that was handed over under the
 // name http, which outlives this process, or a new one.
-func listen(address string) (net.Listener, error) {
+func listen(address string) (l net.Listener, handed bool, err error) {
 	if l, err := service.Inherited("http"); l != nil || err != nil {
-		return l, err
+		return l, true, err
 	}
-	l, err := net.Listen("tcp", address)
+	l, err = net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		err = fmt.Errorf("%w; set another port in ZINO.toml under [repl] http", err)
 	}
-	return l, err
+	return l, false, err
 }
 
 // drain ends the service when the process is told to end, as soon as nothing

@@ -57,19 +57,25 @@ func start(t *testing.T, settings string) *program {
 	p.cmd = exec.Command(os.Args[0])
 	p.cmd.Dir, p.cmd.Stderr = dir, &p.said
 	p.cmd.Env = []string{"ZINO_REPL_TEST=1", "HOME=" + dir, "ZINO_HOME=" + dir}
+	p.run()
+	return p
+}
+
+// run starts it, and ends it with the test.
+func (p *program) run() {
+	p.t.Helper()
 	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	go func() {
 		defer close(p.done)
 		_ = p.cmd.Wait() // its status is asked for
 	}()
-	t.Cleanup(func() {
+	p.t.Cleanup(func() {
 		p.client.Close()
 		p.cmd.Process.Kill()
 		<-p.done
 	})
-	return p
 }
 
 // until waits for a condition while the program runs.
