@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +18,9 @@ import (
 // TestExecRequest holds what flags become in the request, wherever they stand.
 func TestExecRequest(t *testing.T) {
 	w, none := newWorld(t), ""
+	if err := os.Symlink("..", filepath.Join(w.cwd, "link")); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		name, args string
 		want       proto.Chat
@@ -24,6 +28,7 @@ func TestExecRequest(t *testing.T) {
 		{"nothing", "exec -p hello", proto.Chat{Message: "hello", Root: w.cwd}},
 		{"before", "--root / --model m --provider p --max-tokens 5 --no-save --session x.1 exec --prompt hello", proto.Chat{Message: "hello", Root: "/", Model: "m", Provider: "p", MaxTokens: 5, NoSave: true, SessionID: "x.1"}},
 		{"behind", "exec --prompt=hello --root=.. --session known --system-prompt=", proto.Chat{Message: "hello", Root: w.cwd[:len(w.cwd)-2], SessionID: "known-and-more", SystemPrompt: &none}},
+		{"a link", "exec -p hello --root link", proto.Chat{Message: "hello", Root: filepath.Dir(w.cwd)}},
 		{"confined", "--sandbox read-only exec -p hello --network=false", proto.Chat{Message: "hello", Root: w.cwd, Sandbox: "read-only", Network: new(false)}},
 		{"its own name before", "--session known-and exec -p hello", proto.Chat{Message: "hello", Root: w.cwd, SessionID: "known-and-more"}},
 		{"a name that several begin with", "--session twin exec -p hello", proto.Chat{Message: "hello", Root: w.cwd, SessionID: "twin"}},

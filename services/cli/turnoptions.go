@@ -102,8 +102,10 @@ func speaks(cmd *cobra.Command, args []string) bool {
 	return cmd.Name() == "exec" || cmd.Name() == "resume"
 }
 
-// rootDir is the absolute path of --root, which must be a directory. The host's
-// daemon is sent none: it cannot see the caller's files.
+// rootDir is the absolute path of --root, which must be a directory, without
+// symbolic links: where code is confined, the executor follows none that the code
+// could turn elsewhere, and a shell's working directory often leads through one.
+// The host's daemon is sent none: it cannot see the caller's files.
 func (a *app) rootDir() (string, error) {
 	if a.host {
 		return "", nil
@@ -113,6 +115,9 @@ func (a *app) rootDir() (string, error) {
 		return "", usageError{fmt.Errorf("--root %s: the working directory is gone: %w", a.root, err)}
 	}
 	info, err := os.Stat(dir)
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
 	if err != nil {
 		return "", usageError{fmt.Errorf("--root: %w", err)}
 	}
