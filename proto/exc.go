@@ -105,8 +105,9 @@ type Confinement struct {
 	// Means are what enforced it, such as "cgroup", "landlock", "seccomp",
 	// "namespaces" or "unit".
 	Means []string `json:"means"`
-	// Unlimited names limits that are configured and that this host cannot
-	// enforce, such as "memory".
+	// Unlimited names what this host cannot enforce: configured limits, "memory",
+	// "tasks" or "cpu"; and at a level that Landlock alone holds up, "file modes"
+	// and "protected files", which the code can change.
 	Unlimited []string `json:"unlimited,omitzero"`
 	// CPUMS is the CPU time of the code and all that it started, in milliseconds;
 	// absent: unknown.
