@@ -12,4 +12,5 @@ var Changelog = []string{
 	"6  2026-11-21  turns of the terminal agent: session_id, root, system_prompt, events and more of the daemon's chat and of run; context and handoff; tools of agr; call of exc; root of execute and of sys get",
 	"7  2026-11-21  the file REPL: pages, eval, watch, attach, result, events and started of repl",
 	"8  2026-11-21  confinement: sandbox and network of chat, run, call and execute, confinement of their results",
+	"9  2026-11-21  next of mem's hold_session: a turn that outlives mem has its lock again",
 }

@@ -50,7 +50,9 @@ var (
 	// an earlier turn lost get results of code interrupted in the file; mended
 	// is their number, next the place behind all events. The session need not
 	// exist yet. The lock keeps no one from reading or appending: it makes turns
-	// follow each other.
+	// follow each other. A turn that outlives the service asks the next one again,
+	// with next: then nothing is mended, and if somebody else has the lock, or the
+	// session has changed, the answer is the error busy at once.
 	MemHoldSession = eventsMethod[HoldSession, SessionName]("mem", "hold_session", "released")
 )
 
@@ -256,6 +258,9 @@ type SessionMessages struct {
 type HoldSession struct {
 	// SessionID is the session's whole id.
 	SessionID string `json:"session_id"`
+	// Next is the place behind the last event that the caller knows, who had the
+	// lock until the service stopped or died; absent: a new turn.
+	Next *int64 `json:"next,omitzero"`
 }
 
 // SessionWaiting is the packet waiting of hold_session.

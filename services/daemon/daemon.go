@@ -25,11 +25,12 @@ type Service struct {
 	sys, ctx, mem, agr, rtr *rpc.Client
 	others                  map[string]*rpc.Client
 	log                     *slog.Logger
+	patience                time.Duration // with a mem that went away in the middle of a turn
 }
 
 // New returns the daemon over its neighbours' sockets.
 func New(cfg *config.Config, log *slog.Logger) *Service {
-	s := &Service{cfg: cfg, others: map[string]*rpc.Client{}, log: log}
+	s := &Service{cfg: cfg, others: map[string]*rpc.Client{}, log: log, patience: recordLimit}
 	for _, name := range config.Services {
 		s.others[name] = &rpc.Client{Service: name, Path: cfg.Socket(name)}
 	}

@@ -88,7 +88,7 @@ func (m *fakeMem) of(id string) []string {
 }
 
 func (m *fakeMem) holdSession(ctx context.Context, req proto.HoldSession, out *rpc.Out) (proto.SessionName, error) {
-	name := proto.SessionName(req)
+	name := proto.SessionName{SessionID: req.SessionID}
 	m.trail.add("hold")
 	if err := m.hold(req.SessionID); err != nil {
 		return name, err
@@ -97,7 +97,7 @@ func (m *fakeMem) holdSession(ctx context.Context, req proto.HoldSession, out *r
 	select {
 	case lock <- struct{}{}:
 	default:
-		if err := out.Event("waiting", proto.SessionWaiting(req)); err != nil {
+		if err := out.Event("waiting", proto.SessionWaiting{SessionID: req.SessionID}); err != nil {
 			return name, err
 		}
 		select {

@@ -119,7 +119,8 @@ func TestNotHeld(t *testing.T) {
 	}
 }
 
-// TestReleased: a mem that stops ends the turns of its sessions.
+// TestReleased: a mem that stops ends the turns that wait for a lock, and those
+// that have one if it is not back in time.
 func TestReleased(t *testing.T) {
 	for _, held := range []bool{false, true} {
 		release, reached := make(chan struct{}), make(chan struct{})
@@ -131,7 +132,7 @@ func TestReleased(t *testing.T) {
 		}))
 		b.serve("mem", func(s *rpc.Server) {
 			rpc.HandleEvents(s, proto.MemHoldSession, func(_ context.Context, req proto.HoldSession, out *rpc.Out) (proto.SessionName, error) {
-				if held {
+				if held && req.Next == nil {
 					for _, typ := range []string{"held", "more", "held"} { // nobody listens to what follows
 						if err := out.Event(typ, proto.SessionHeld{}); err != nil {
 							return proto.SessionName{}, err
@@ -139,7 +140,7 @@ func TestReleased(t *testing.T) {
 					}
 					<-release
 				}
-				return proto.SessionName(req), nil
+				return proto.SessionName{SessionID: req.SessionID}, nil
 			})
 			rpc.Handle(s, proto.MemAppendSession, b.mem.appendSession)
 		})
@@ -150,7 +151,7 @@ func TestReleased(t *testing.T) {
 			c.heard(2)
 			wait(t, reached, "the step")
 			close(release)
-			want = `{"type":"error","message":"The lock on session \"s-1\" was lost in the middle of the turn: mem is stopping","code":"unavailable","service":"mem","kind":"session"}`
+			want = `{"type":"error","message":"The lock on session \"s-1\" was lost in the middle of the turn: mem is stopping, and was not back within 100ms","code":"unavailable","service":"mem","kind":"session"}`
 		}
 		same(t, "the end", raws(c.rest()), []string{want})
 		same(t, "stored", b.trail.stored(), map[bool][]string{true: {storedUser}}[held])

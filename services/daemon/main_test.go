@@ -80,15 +80,16 @@ func say(out *rpc.Out, pieces []string) (proto.Text, error) {
 
 // bench is a daemon with its neighbours and what they have seen.
 type bench struct {
-	t      *testing.T
-	cfg    *config.Config
-	log    *records
-	runs   recorder[proto.Run]
-	infers recorder[proto.Infer]
-	gets   recorder[proto.GetPrompt]
-	builds recorder[proto.Build]
-	stored recorder[proto.AppendHistory]
-	daemon *rpc.Server
+	t       *testing.T
+	cfg     *config.Config
+	log     *records
+	service *Service
+	runs    recorder[proto.Run]
+	infers  recorder[proto.Infer]
+	gets    recorder[proto.GetPrompt]
+	builds  recorder[proto.Build]
+	stored  recorder[proto.AppendHistory]
+	daemon  *rpc.Server
 }
 
 // recorder keeps requests.
@@ -141,6 +142,8 @@ func newBench(t *testing.T, n neighbours) *bench {
 	n.config(b.cfg)
 	b.start(n)
 	s := New(b.cfg, slog.New(slog.NewTextHandler(b.log, nil)))
+	s.patience = 100 * time.Millisecond
+	b.service = s
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)

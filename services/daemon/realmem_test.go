@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -21,7 +22,8 @@ import (
 // realBench is a daemon with the real mem and the real ctx.
 type realBench struct {
 	*bench
-	sessions string // the directory
+	sessions string       // the directory
+	stop     func() error // stops mem
 }
 
 func newRealBench(t *testing.T, script agentScript) *realBench {
@@ -37,16 +39,12 @@ func newRealBench(t *testing.T, script agentScript) *realBench {
 	n.config = func(cfg *config.Config) { cfg.Mem.DataDir = dir }
 	b := &realBench{bench: newBench(t, n), sessions: filepath.Join(dir, "sessions")}
 	quiet := slog.New(slog.DiscardHandler)
-	m, err := mem.Open(b.cfg.Mem, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b.startMem()
 	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
+		if err := b.stop(); err != nil {
 			t.Error(err)
 		}
 	})
-	b.serve("mem", m.Register)
 	cat, err := catalog.Open(filepath.Join(dir, "tools"), filepath.Join(dir, "skills"), quiet)
 	if err != nil {
 		t.Fatal(err)
@@ -60,6 +58,21 @@ func newRealBench(t *testing.T, script agentScript) *realBench {
 	})
 	b.serve("ctx", assemble.New(b.cfg, cat, client, quiet).Register)
 	return b
+}
+
+// startMem starts mem, which can be stopped and started again.
+func (b *realBench) startMem() {
+	b.t.Helper()
+	m, err := mem.Open(b.cfg.Mem, slog.New(slog.DiscardHandler))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	server := b.serve("mem", m.Register)
+	b.stop = func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		return errors.Join(server.Shutdown(ctx), m.Close())
+	}
 }
 
 // file are a session's lines without their times.

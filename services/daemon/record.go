@@ -17,9 +17,7 @@ const recordLimit = 10 * time.Second
 // record stores what happens in a turn in the session's file. A nil one stores
 // nothing.
 type record struct {
-	turn context.Context // the lock's
-	mem  *rpc.Client
-	id   string
+	lock *lock
 	log  *slog.Logger
 	mute bool // mem did not answer: nothing more is asked of it
 }
@@ -54,7 +52,7 @@ func (r *record) end(text []byte, e *proto.Error) {
 		return
 	}
 	if err := r.add(ended(text, e)); err != nil {
-		r.log.Error("the end of a turn could not be stored", "session", r.id, "error", err, "trace", rpc.Trace(r.turn))
+		r.log.Error("the end of a turn could not be stored", "session", r.lock.id, "error", err, "trace", rpc.Trace(r.lock.ctx))
 	}
 }
 
@@ -63,15 +61,15 @@ func (r *record) end(text []byte, e *proto.Error) {
 // it is stored. With the lock gone nothing is stored, as it could fall into
 // another turn.
 func (r *record) store(req proto.AppendSession) error {
-	if lost := lockLost(r.turn); lost != nil {
-		return lost
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.turn), recordLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.lock.ctx), recordLimit)
 	defer cancel()
-	req.SessionID, req.Events = r.id, closeList(req.Events)
-	_, err := rpc.Call(ctx, r.mem, proto.MemAppendSession, req)
+	req.SessionID, req.Events = r.lock.id, closeList(req.Events)
+	err := r.lock.append(ctx, req)
 	if err == nil {
 		return nil
+	}
+	if lost := lockLost(r.lock.ctx); lost != nil {
+		return lost
 	}
 	r.mute = errors.Is(err, proto.ErrUnavailable) || errors.Is(err, proto.ErrTimeout) || errors.Is(err, context.DeadlineExceeded)
 	return sessionError(err)

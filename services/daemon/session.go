@@ -38,7 +38,7 @@ func (t *turn) run(ctx context.Context) (proto.Text, *proto.Error) {
 		return proto.Text{}, ending(ctx, err)
 	}
 	defer lock.release()
-	t.record = &record{turn: lock.ctx, mem: t.s.mem, id: t.req.SessionID, log: t.s.log}
+	t.record = &record{lock: lock, log: t.s.log}
 	return t.play(lock.ctx)
 }
 

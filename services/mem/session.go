@@ -177,7 +177,7 @@ func (s *sessions) holder(stopping <-chan struct{}) func(context.Context, proto.
 		if errors.Is(err, context.Canceled) && ctx.Err() == nil {
 			err = nil // it stops, and the caller was still waiting for the lock
 		}
-		return proto.SessionName(req), err
+		return proto.SessionName{SessionID: req.SessionID}, err
 	}
 }
 
@@ -187,7 +187,7 @@ func (s *sessions) hold(ctx context.Context, req proto.HoldSession, out *rpc.Out
 	if err != nil {
 		return err
 	}
-	return store.Hold(ctx, req.SessionID,
-		func() error { return out.Event("waiting", proto.SessionWaiting(req)) },
+	return store.Hold(ctx, req,
+		func() error { return out.Event("waiting", proto.SessionWaiting{SessionID: req.SessionID}) },
 		func(held proto.SessionHeld) error { return out.Event("held", held) })
 }

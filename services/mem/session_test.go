@@ -247,6 +247,13 @@ func TestHoldSession(t *testing.T) {
 	}
 }
 
+// TestHoldAgain is refused at once where the session is not as its turn left it.
+func TestHoldAgain(t *testing.T) {
+	m := start(t, "")
+	m.wantError(about("hold_session", "s", `,"next":7`), "busy", `Session "s" was used by somebody else`)
+	m.want(about("hold_session", "s", `,"next":0`), `{"type":"held","session_id":"s","next":0,"mended":0}`)
+}
+
 // TestHoldDeadline has the service say that the lock is over, where it is the one
 // to end it.
 func TestHoldDeadline(t *testing.T) {

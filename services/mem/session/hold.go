@@ -14,10 +14,16 @@ const lostResult = `{"ok":false,"error":{"code":"interrupted","message":"The cal
 // Hold locks a session for a turn and gives the calls that an earlier turn left
 // without a result one that says so. waiting is called once if somebody else
 // has the lock, held as soon as it is there. Then the lock ends with ctx, and
-// Hold returns nil.
-func (s *Store) Hold(ctx context.Context, id string, waiting func() error, held func(proto.SessionHeld) error) (err error) {
+// Hold returns nil. A turn that had the lock before names the session's end: it
+// does not wait, and nothing is mended.
+func (s *Store) Hold(ctx context.Context, req proto.HoldSession, waiting func() error, held func(proto.SessionHeld) error) (err error) {
+	id, settle := req.SessionID, s.mend
 	if err := checkID(id); err != nil {
 		return err
+	}
+	if req.Next != nil {
+		waiting = func() error { return used(id) }
+		settle = func(ctx context.Context, id string) (proto.SessionHeld, error) { return s.unchanged(ctx, id, *req.Next) }
 	}
 	lock, err := durable.AwaitHold(ctx, s.root, id+lockEnd, waiting)
 	if err != nil {
@@ -28,7 +34,7 @@ func (s *Store) Hold(ctx context.Context, id string, waiting func() error, held 
 			err = s.wrong(id, released)
 		}
 	}()
-	state, err := s.mend(ctx, id)
+	state, err := settle(ctx, id)
 	if err == nil {
 		err = held(state)
 	}
@@ -37,6 +43,22 @@ func (s *Store) Hold(ctx context.Context, id string, waiting func() error, held 
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// unchanged holds that a session ends at next, as its turn has left it.
+func (s *Store) unchanged(ctx context.Context, id string, next int64) (proto.SessionHeld, error) {
+	d, err := s.look(ctx, id)
+	if isGone(err) {
+		d, err = digest{}, nil
+	}
+	if err == nil && d.End != next {
+		err = used(id)
+	}
+	return proto.SessionHeld{SessionID: id, Next: next}, err
+}
+
+func used(id string) error {
+	return &proto.Error{Code: proto.CodeBusy, Message: "Session " + quote(id) + " was used by somebody else since its turn had the lock."}
 }
 
 // mend closes the calls of a session that nobody works on.

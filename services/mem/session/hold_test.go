@@ -21,10 +21,15 @@ type held struct {
 // hold takes a session and returns when it has it.
 func (b *bench) hold(id string, waiting func()) held {
 	b.t.Helper()
+	return b.holds(proto.HoldSession{SessionID: id}, waiting)
+}
+
+func (b *bench) holds(req proto.HoldSession, waiting func()) held {
+	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.t.Context())
 	got, done := make(chan proto.SessionHeld, 1), make(chan error, 1)
 	go func() {
-		done <- b.Hold(ctx, id, func() error { waiting(); return nil }, func(h proto.SessionHeld) error { got <- h; return nil })
+		done <- b.Hold(ctx, req, func() error { waiting(); return nil }, func(h proto.SessionHeld) error { got <- h; return nil })
 	}()
 	select {
 	case h := <-got:
@@ -139,21 +144,21 @@ func TestHoldEnds(t *testing.T) {
 	h := b.hold("s", b.alone())
 	gone := errors.New("gone")
 	never := func(proto.SessionHeld) error { t.Error("two have the session"); return nil }
-	if err := b.Hold(t.Context(), "s", func() error { return gone }, never); !errors.Is(err, gone) {
+	if err := b.Hold(t.Context(), proto.HoldSession{SessionID: "s"}, func() error { return gone }, never); !errors.Is(err, gone) {
 		t.Errorf("nobody to tell: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := b.Hold(ctx, "s", func() error { cancel(); return nil }, never); !errors.Is(err, context.Canceled) {
+	if err := b.Hold(ctx, proto.HoldSession{SessionID: "s"}, func() error { cancel(); return nil }, never); !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller that left: %v", err)
 	}
 	if err := h.release(); err != nil {
 		t.Error(err)
 	}
-	if err := b.Hold(t.Context(), "s", func() error { return nil }, func(proto.SessionHeld) error { return gone }); err != gone {
+	if err := b.Hold(t.Context(), proto.HoldSession{SessionID: "s"}, func() error { return nil }, func(proto.SessionHeld) error { return gone }); err != gone {
 		t.Errorf("nobody to take it: %v", err)
 	}
 	b.writeText("notes", "buy milk\n")
-	err := b.Hold(t.Context(), "notes", func() error { return nil }, never)
+	err := b.Hold(t.Context(), proto.HoldSession{SessionID: "notes"}, func() error { return nil }, never)
 	wantError(t, err, proto.ErrInvalid, "is no session")
 	if got := b.files(); got != "notes.jsonl" {
 		t.Errorf("files %s", got)
@@ -193,8 +198,68 @@ func TestHoldPipe(t *testing.T) {
 	if err := syscall.Mkfifo(b.path("pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := b.Hold(t.Context(), "pipe", func() error { return nil }, func(proto.SessionHeld) error { t.Error("held"); return nil })
+	err := b.Hold(t.Context(), proto.HoldSession{SessionID: "pipe"}, func() error { return nil }, func(proto.SessionHeld) error { t.Error("held"); return nil })
 	if err == nil || !strings.Contains(err.Error(), "not a regular file") || b.files() != "pipe.jsonl" {
 		t.Errorf("%v, files %s", err, b.files())
+	}
+}
+
+// TestHoldAgain: a turn that outlived the service has its lock again, if the
+// session ends where the turn has left it. Nothing is mended.
+func TestHoldAgain(t *testing.T) {
+	never := func() { t.Error("waiting") }
+	for _, c := range []struct {
+		name, file string // what is in the file, if anything
+		more       int64  // how much longer it is than the turn knows
+		want       string // in the error
+	}{
+		{"no session yet", "", 0, ""},
+		{"calls are open", head + "\n" + user("q") + "\n" + use("1") + "\n", 0, ""},
+		{"a torn line, which nobody was told of", head + "\n" + user("q") + "\n", 0, ""},
+		{"longer", head + "\n" + user("q") + "\n", -1, "was used by somebody else"},
+		{"shorter", head + "\n" + user("q") + "\n", 1, "was used by somebody else"},
+		{"gone", "", 10, "was used by somebody else"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t, "")
+			text := c.file
+			if strings.Contains(c.name, "torn") {
+				text += `{"type":"message","role":"ass`
+			}
+			if text != "" {
+				b.writeText("s", text)
+			}
+			next := int64(len(c.file)) + c.more
+			if c.want != "" {
+				err := b.Hold(t.Context(), proto.HoldSession{SessionID: "s", Next: &next}, func() error { never(); return nil }, func(proto.SessionHeld) error { t.Error("held"); return nil })
+				if !errors.Is(err, proto.ErrBusy) || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("error %v", err)
+				}
+				return
+			}
+			h := b.holds(proto.HoldSession{SessionID: "s", Next: &next}, never)
+			if h.Next != next || h.Mended != 0 || text != "" && b.file("s") != text {
+				t.Errorf("%+v", h.SessionHeld)
+			}
+			b.put("s", says("x"))
+			if err := h.release(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestHoldAgainTaken: somebody else has the lock. It is not waited for.
+func TestHoldAgainTaken(t *testing.T) {
+	a := newBench(t, "")
+	b := newBench(t, a.dir)
+	h := a.hold("s", a.alone())
+	var next int64
+	err := b.Hold(t.Context(), proto.HoldSession{SessionID: "s", Next: &next}, func() error { t.Error("waiting"); return nil }, func(proto.SessionHeld) error { t.Error("held"); return nil })
+	if !errors.Is(err, proto.ErrBusy) {
+		t.Errorf("error %v", err)
+	}
+	if err := h.release(); err != nil {
+		t.Error(err)
 	}
 }

@@ -76,7 +76,7 @@ func (b *bench) everything(ctx context.Context, id string) map[string]error {
 	_, errs["export"] = b.Export(ctx, proto.ExportSession{SessionID: id, Format: "md"})
 	_, errs["remove"] = b.Remove(ctx, proto.RemoveSession{SessionID: id})
 	_, errs["messages"] = b.Messages(ctx, proto.GetMessages{SessionID: id})
-	errs["hold"] = b.Hold(ctx, id, func() error { return nil }, func(proto.SessionHeld) error { return nil })
+	errs["hold"] = b.Hold(ctx, proto.HoldSession{SessionID: id}, func() error { return nil }, func(proto.SessionHeld) error { return nil })
 	return errs
 }
 

@@ -154,7 +154,7 @@ func turnForEver(dir string) error {
 	if err != nil {
 		return err
 	}
-	return s.Hold(context.Background(), "s",
+	return s.Hold(context.Background(), proto.HoldSession{SessionID: "s"},
 		func() error { _, err := fmt.Println("waiting"); return err },
 		func(h proto.SessionHeld) error {
 			id := fmt.Sprint(h.Next)
@@ -327,7 +327,7 @@ func readOnly(dir string) error {
 	}
 	_, forkErr := s.Fork(ctx, proto.ForkSession{SessionID: "s"})
 	_, removeErr := s.Remove(ctx, proto.RemoveSession{SessionID: "s"})
-	holdErr := s.Hold(ctx, "s", func() error { return nil }, func(proto.SessionHeld) error { return errors.New("held") })
+	holdErr := s.Hold(ctx, proto.HoldSession{SessionID: "s"}, func() error { return nil }, func(proto.SessionHeld) error { return errors.New("held") })
 	for what, err := range map[string]error{"append": appendTo(s, "s", user("x")), "fork": forkErr, "remove": removeErr, "hold": holdErr} {
 		if !errors.Is(err, syscall.EROFS) || !strings.Contains(err.Error(), dir) {
 			return fmt.Errorf("%s: %w", what, err)

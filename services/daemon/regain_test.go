@@ -1,0 +1,127 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// during is a real mem whose turn does something after place packets.
+func during(t *testing.T, place int, happen func(context.Context, *realBench)) *realBench {
+	t.Helper()
+	var b *realBench
+	b = newRealBench(t, stops(place, func(ctx context.Context) { happen(ctx, b) }))
+	b.service.patience = patience
+	return b
+}
+
+// TestMemComesBack: mem is started anew at every step of a turn. The turn goes
+// on, and the session has all of it.
+func TestMemComesBack(t *testing.T) {
+	for place := range places {
+		b := during(t, place, func(_ context.Context, b *realBench) {
+			if err := b.stop(); err != nil {
+				t.Error(err)
+			}
+			b.startMem()
+		})
+		c := b.dial()
+		c.send(turnPayload)
+		packets := c.rest()
+		same(t, "packets", raws(packets[:len(packets)-1]), wholeTurn)
+		if last := packets[len(packets)-1]; last.Type != "done" {
+			t.Errorf("started anew after %d packets: %s", place, last.raw)
+		}
+		same(t, "the session", b.file("s-1"), append([]string{`{"type":"meta","schema_version":1,"root":"/r"}`}, storedBy(places-1)...))
+		b.idle()
+	}
+}
+
+// TestMemComesBackTwice: a turn outlives its mem as often as need be.
+func TestMemComesBackTwice(t *testing.T) {
+	b := during(t, 3, func(_ context.Context, b *realBench) {
+		for range 3 {
+			if err := b.stop(); err != nil {
+				t.Error(err)
+			}
+			b.startMem()
+		}
+	})
+	c := b.dial()
+	c.send(turnPayload)
+	if packets := c.rest(); packets[len(packets)-1].Type != "done" {
+		t.Errorf("packets %s", raws(packets))
+	}
+}
+
+// TestUsedMeanwhile: somebody else has used the session while mem was away, or
+// uses it now. The turn ends, and nothing of it is stored behind that.
+func TestUsedMeanwhile(t *testing.T) {
+	const theirs = `{"type":"message","role":"user","text":"mine","ts":"2026-11-21T10:00:00Z"}`
+	for name, use := range map[string]func(b *realBench, file string) error{
+		"written": func(b *realBench, file string) error {
+			f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			_, err = fmt.Fprintln(f, theirs)
+			return err
+		},
+		"removed": func(b *realBench, file string) error { return os.Remove(file) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var left string
+			b := during(t, 4, func(_ context.Context, b *realBench) {
+				file := filepath.Join(b.sessions, "s-1.jsonl")
+				err := b.stop()
+				if err == nil {
+					err = use(b, file)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				text, _ := os.ReadFile(file) // none: it was removed
+				left = string(text)
+				b.startMem()
+			})
+			c := b.dial()
+			c.send(turnPayload)
+			packets := c.rest()
+			last := packets[len(packets)-1]
+			if want := `The lock on session "s-1" was lost in the middle of the turn: Session "s-1" was used by somebody else since its turn had the lock.`; last.Message != want || last.Code != "busy" || !strings.Contains(last.raw, `"kind":"session"`) {
+				t.Errorf("the end is %s", last.raw)
+			}
+			b.idle()
+			if text, _ := os.ReadFile(filepath.Join(b.sessions, "s-1.jsonl")); string(text) != left {
+				t.Errorf("the file is\n%swant\n%s", text, left)
+			}
+		})
+	}
+}
+
+// TestLeavesMeanwhile: the caller leaves while mem is away. What the turn had,
+// and that it was interrupted, is stored when mem is back.
+func TestLeavesMeanwhile(t *testing.T) {
+	left := make(chan struct{})
+	b := during(t, 3, func(ctx context.Context, b *realBench) {
+		if err := b.stop(); err != nil {
+			t.Error(err)
+		}
+		close(left)
+		<-ctx.Done()
+	})
+	c := b.dial()
+	c.send(turnPayload)
+	wait(t, left, "mem to be away")
+	c.heard(3)
+	c.nc.Close()
+	b.startMem()
+	want := append([]string{`{"type":"meta","schema_version":1,"root":"/r"}`, storedUser, storedPart}, storedBreak)
+	eventually(t, "all of it to be stored", func() bool { return len(b.file("s-1")) == len(want) })
+	same(t, "the session", b.file("s-1"), want)
+	b.idle()
+}
