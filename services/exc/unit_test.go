@@ -25,6 +25,12 @@ import (
 // program for each connection, here a goroutine. errs brings how each ended.
 func unitHost(t *testing.T) (socket string, errs chan error) {
 	t.Helper()
+	return unitHostUntil(t, context.Background())
+}
+
+// unitHostUntil has the host end all units with ctx.
+func unitHostUntil(t *testing.T, ctx context.Context) (socket string, errs chan error) {
+	t.Helper()
 	socket, errs = filepath.Join(shortDir(t), "run"), make(chan error, 100)
 	l, err := net.Listen("unix", socket)
 	if err != nil {
@@ -37,7 +43,7 @@ func unitHost(t *testing.T) (socket string, errs chan error) {
 			if err != nil {
 				return
 			}
-			all.Go(func() { errs <- errors.Join(runFor(c.(*net.UnixConn), slog.New(slog.DiscardHandler)), c.Close()) })
+			all.Go(func() { errs <- errors.Join(runFor(ctx, c.(*net.UnixConn), slog.New(slog.DiscardHandler)), c.Close()) })
 		}
 	})
 	t.Cleanup(func() {
@@ -121,6 +127,32 @@ func TestUnitTimeout(t *testing.T) {
 	}
 	if left := marked(); len(left) > 0 {
 		t.Errorf("still there: %q", left)
+	}
+}
+
+// TestUnitEndedByHost: the host ends the unit, and the caller is told what became
+// of the command, and what it had said.
+func TestUnitEndedByHost(t *testing.T) {
+	t.Parallel()
+	s := newUnitService(t, nil)
+	ctx, end := context.WithCancel(t.Context())
+	var errs chan error
+	s.sandbox.unit, errs = unitHostUntil(t, ctx)
+	dir := shortDir(t)
+	pipe := filepath.Join(dir, "begun")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_, _ = os.ReadFile(pipe) // returns when the command has closed it
+		end()
+	}()
+	got, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo half; : >" + pipe + "; exec sleep 1000"})
+	if err != nil || got.ExitCode != -15 || got.Stdout != "half\n" || got.TimedOut {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if err := <-errs; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/signal"
 	"os/user"
 	"slices"
 	"strconv"
@@ -56,11 +57,16 @@ func Run(log *slog.Logger) error {
 	if !ok {
 		return errors.Join(fmt.Errorf("%s: standard input is no Unix socket", runFlag), c.Close())
 	}
-	return errors.Join(runFor(conn, log), conn.Close())
+	// The host ends a unit with SIGTERM for all of its processes. This one has
+	// still to tell what became of the command.
+	ending, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
+	defer stop()
+	return errors.Join(runFor(ending, conn, log), conn.Close())
 }
 
-// runFor answers the one request on a connection.
-func runFor(conn *net.UnixConn, log *slog.Logger) error {
+// runFor answers the one request on a connection. The command is ended early
+// when ctx is.
+func runFor(ctx context.Context, conn *net.UnixConn, log *slog.Logger) error {
 	uid, err := peerUID(conn)
 	if err != nil {
 		return err
@@ -78,7 +84,7 @@ func runFor(conn *net.UnixConn, log *slog.Logger) error {
 	if err := conn.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
-	return serveRun(conn, req, log)
+	return serveRun(ctx, conn, req, log)
 }
 
 // mayRun reports whether a user may have code run. In a user namespace that
@@ -130,10 +136,10 @@ func readRun(r io.Reader) (req unitRun, err error) {
 }
 
 // serveRun runs what is asked for and tells what it came to.
-func serveRun(conn *net.UnixConn, req unitRun, log *slog.Logger) error {
+func serveRun(ctx context.Context, conn *net.UnixConn, req unitRun, log *slog.Logger) error {
 	out := &packets{w: conn}
 	here, before := unitGroup()
-	r, err := runHere(conn, req, out, log)
+	r, err := runHere(ctx, conn, req, out, log)
 	if err != nil {
 		r = report{verdict: unconfined, why: err.Error()}
 	}
@@ -142,9 +148,9 @@ func serveRun(conn *net.UnixConn, req unitRun, log *slog.Logger) error {
 	return out.send(typeEnd, end)
 }
 
-// runHere runs the request's command in a directory of its own, until it ends
-// or the caller wants its end.
-func runHere(conn *net.UnixConn, req unitRun, out *packets, log *slog.Logger) (report, error) {
+// runHere runs the request's command in a directory of its own, until it ends,
+// or the caller or the host wants its end.
+func runHere(ctx context.Context, conn *net.UnixConn, req unitRun, out *packets, log *slog.Logger) (report, error) {
 	space, err := openWorkspace(os.TempDir(), log)
 	if err != nil {
 		return report{}, err
@@ -167,7 +173,8 @@ func runHere(conn *net.UnixConn, req unitRun, out *packets, log *slog.Logger) (r
 		_, _ = conn.Read(make([]byte, 1)) // whatever comes, or the end: the caller has had enough
 		p.stop()
 	}()
-	o, err := p.wait(context.Background(), 0)
+	defer context.AfterFunc(ctx, p.stop)()
+	o, err := p.wait(context.WithoutCancel(ctx), 0)
 	return o.report, err
 }
 

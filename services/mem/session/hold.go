@@ -23,7 +23,9 @@ func (s *Store) Hold(ctx context.Context, req proto.HoldSession, waiting func() 
 	}
 	if req.Next != nil {
 		waiting = func() error { return used(id) }
-		settle = func(ctx context.Context, id string) (proto.SessionHeld, error) { return s.unchanged(ctx, id, *req.Next) }
+		settle = func(ctx context.Context, id string) (proto.SessionHeld, error) {
+			return s.unchanged(ctx, id, *req.Next)
+		}
 	}
 	lock, err := durable.AwaitHold(ctx, s.root, id+lockEnd, waiting)
 	if err != nil {
