@@ -98,7 +98,7 @@ func TestShipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range known {
+	for _, name := range known() {
 		if !set.has(name) && !examples(t, string(data)).has(name) {
 			t.Errorf("ZINO.toml does not show %s", name)
 		}

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
@@ -104,7 +105,7 @@ func (k key) unknown() error {
 		return fmt.Errorf("unknown section %q: the nearest one is %q", k.name, Nearest(k.name, sections()))
 	}
 	section, _, inSection := strings.Cut(k.name, ".")
-	if slices.Contains(known, k.name) || inSection && !knownSection(section+".") || knownSection(k.name+".") {
+	if slices.Contains(known(), k.name) || inSection && !knownSection(section+".") || knownSection(k.name+".") {
 		return nil // the last: a section written as a value, such as an empty list of tables
 	}
 	return fmt.Errorf("unknown key %q: the nearest one is %q", k.name, Nearest(k.name, siblings(section+".")))
@@ -126,8 +127,8 @@ var owned = map[string][]string{
 	"ctx":    {"skills"},
 }
 
-// known are the names of all keys.
-var known = namesIn(reflect.TypeFor[Config](), "")
+// known are the names of all keys. Who reads no file needs none of them.
+var known = sync.OnceValue(func() []string { return namesIn(reflect.TypeFor[Config](), "") })
 
 // namesIn lists the keys of a struct, those of its sections and of its arrays
 // of tables included.
@@ -150,12 +151,12 @@ func namesIn(typ reflect.Type, prefix string) (names []string) {
 }
 
 func knownSection(prefix string) bool {
-	return slices.ContainsFunc(known, func(name string) bool { return strings.HasPrefix(name, prefix) })
+	return slices.ContainsFunc(known(), func(name string) bool { return strings.HasPrefix(name, prefix) })
 }
 
 // sections are the names of all sections.
 func sections() (names []string) {
-	for _, name := range known {
+	for _, name := range known() {
 		if i := strings.LastIndexByte(name, '.'); i >= 0 && !slices.Contains(names, name[:i]) {
 			names = append(names, name[:i])
 		}
@@ -166,9 +167,9 @@ func sections() (names []string) {
 // siblings are the keys of a section, or all keys where there is no such section.
 func siblings(prefix string) []string {
 	if !knownSection(prefix) {
-		return known
+		return known()
 	}
-	return slices.DeleteFunc(slices.Clone(known), func(name string) bool { return !strings.HasPrefix(name, prefix) })
+	return slices.DeleteFunc(slices.Clone(known()), func(name string) bool { return !strings.HasPrefix(name, prefix) })
 }
 
 // Nearest returns the candidate with the smallest edit distance to name: what a

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -56,6 +57,9 @@ type app struct {
 func Main(args []string, in, out, err *os.File) int {
 	a := &app{in: in, out: out, err: err}
 	cmd := a.command()
+	if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, cobra.ShellCompRequestCmd) }) {
+		a.complete(cmd) // which takes longer than all the rest of the tree
+	}
 	cmd.SetArgs(normalize(args))
 	return a.status(cmd.ExecuteContext(context.Background()))
 }
@@ -170,7 +174,6 @@ func (a *app) command() *cobra.Command {
 	cmd.AddCommand(a.execCommand(), a.replCommand(), a.pagesCommand(), a.evalCommand())
 	cmd.AddCommand(a.sessionsCommand(), a.configCommand(), a.contextCommand(), a.handoffCommand(), a.completionCommand())
 	cmd.SetHelpCommand(helpCommand())
-	a.complete(cmd)
 	return cmd
 }
 
