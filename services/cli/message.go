@@ -183,6 +183,6 @@ func (a *app) compare(ctx context.Context, d *daemon) {
 		return // what is wrong will be said by who needs it
 	}
 	if d.version != "" && d.version != rpc.Build {
-		a.say("Warning: the daemon is version %s and zino is version %s: restart the services (zino up, or systemctl restart zino.target)", d.version, rpc.Build)
+		a.say("Warning: the daemon is version %s and zino is version %s: restart the services (zino up, or systemctl restart 'zino-*.service')", d.version, rpc.Build)
 	}
 }
