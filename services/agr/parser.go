@@ -47,14 +47,16 @@ type Parser struct {
 	body   []byte // capturing: the block's text so far
 	spill  []byte // keeps held-back text alive that an event refers to
 	events []Event
+	plain  [1]Event // for a piece without a '<'
 }
 
 // Feed takes the next piece of text and returns what it completes.
 func (p *Parser) Feed(text []byte) []Event {
-	p.events, p.spill = p.events[:0], p.spill[:0]
-	if p.state == forwarding && bytes.IndexByte(text, '<') < 0 {
-		return p.emit(Text, text) // nearly all pieces
+	if p.state == forwarding && bytes.IndexByte(text, '<') < 0 && len(text) > 0 {
+		p.plain[0].Body = text // nearly all pieces
+		return p.plain[:]
 	}
+	p.events, p.spill = p.events[:0], p.spill[:0]
 	for len(text) > 0 {
 		switch p.state {
 		case forwarding:
