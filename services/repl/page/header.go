@@ -84,12 +84,39 @@ const (
 )
 
 // mark tells whether a line has the form of one that this page's service writes,
-// and for whom.
+// and for whom. Replies may leave the page's id out.
 func (o *Options) mark(text []byte) (kind mark, agent string) {
-	rest, ok := bytes.CutPrefix(bytes.TrimRight(text, " \t"), []byte("> **"+o.full()+"** "))
-	if !ok {
-		return noMark, ""
+	name, kind, agent := spoken(text)
+	if name == o.full() || kind == replies && o.isSelf(name) {
+		return kind, agent
 	}
+	return noMark, ""
+}
+
+// answers reports whether a line that stands below a block shows that it was
+// answered: by this page under another name or id, or by another page.
+func (o *Options) answers(text []byte) bool {
+	name, kind, _ := spoken(text)
+	return kind == replies || kind == announces && o.isSelf(name)
+}
+
+// spoken takes a line apart that has the form of a service's: of which page it
+// is, and for whom.
+func spoken(text []byte) (name string, kind mark, agent string) {
+	rest, ok := bytes.CutPrefix(bytes.TrimRight(text, " \t"), []byte("> **"))
+	if !ok {
+		return "", noMark, ""
+	}
+	page, rest, ok := bytes.Cut(rest, []byte("** "))
+	if !ok || len(page) > nameMax {
+		return "", noMark, ""
+	}
+	kind, agent = said(rest)
+	return string(page), kind, agent
+}
+
+// said is what stands behind the name in a service's line.
+func said(rest []byte) (kind mark, agent string) {
 	kind = announces
 	if i := bytes.LastIndex(rest, []byte(" (")); i >= 0 && bytes.HasSuffix(rest, []byte(")")) {
 		rest, kind = rest[:i], replies

@@ -14,7 +14,7 @@ type layout struct {
 	heads   []head
 	blocks  []block // closed ones
 	open    int     // where a fence begins that is not closed, or -1
-	marked  int     // where the last line above the footer ends that the service may have written
+	marked  int     // where the last line above the footer ends that makes history of what is above it
 }
 
 // head is a line that may be the header of a request.
@@ -76,11 +76,21 @@ func parts(text []byte, from int) iter.Seq2[line, state] {
 func (l *layout) plain(at line, text []byte) {
 	if l.o.isFooter(text) {
 		l.footers = append(l.footers, at)
-	} else if kind, _ := l.o.mark(text); kind != noMark && len(l.footers) == 0 {
+	} else if l.history(at, text) && len(l.footers) == 0 {
 		l.marked = at.next
 	} else if h, ok := l.o.request(text); ok {
 		l.heads = append(l.heads, head{at, h})
 	}
+}
+
+// history reports whether a line outside of fences tells that what stands above
+// it was run: it is the service's, or shows that the block above was answered.
+func (l *layout) history(at line, text []byte) bool {
+	if kind, _ := l.o.mark(text); kind != noMark {
+		return true
+	}
+	n := len(l.blocks)
+	return n > 0 && l.o.answers(text) && isBlank(l.text[l.blocks[n-1].next:at.from])
 }
 
 // above is where the text above the footer ends.

@@ -49,6 +49,7 @@ type scanner struct {
 	cr   bool // the last byte was a CR, which may be half a line end
 
 	fence  fence
+	block  bool  // a block has been closed, and only blank lines stand below it
 	safe   int64 // the last place outside of fences
 	inside bool  // the state before the last line
 
@@ -119,12 +120,14 @@ func (s *scanner) take() {
 	case opens:
 		s.safe = s.at
 	case closes:
-		s.safe = s.pos
+		s.safe, s.block = s.pos, true
 	}
 }
 
 // plain takes a line outside of fences.
 func (s *scanner) plain(text []byte) {
+	below := s.block
+	s.block = below && isBlank(text)
 	if j := s.p.run; j != nil {
 		switch string(bytes.TrimRight(text, " \t")) {
 		case j.ann:
@@ -147,7 +150,9 @@ func (s *scanner) plain(text []byte) {
 		s.marked(-1)
 		return
 	}
-	if h, ok := s.o.request(text); ok && h.exact() && s.o.isSelf(h.page) && s.request < 0 {
+	if below && s.o.answers(text) {
+		s.marked(-1)
+	} else if h, ok := s.o.request(text); ok && h.exact() && s.o.isSelf(h.page) && s.request < 0 {
 		s.request = s.at
 	} else if _, ok := placeholder(text); ok && s.shown >= 0 {
 		s.running = true
