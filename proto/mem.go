@@ -227,6 +227,9 @@ type GetSoft struct{}
 type SoftMemory struct {
 	// Content is the text.
 	Content string `json:"content"`
+	// Set is true if there is one, be it an empty one: it was stored, or
+	// cleared, at some time. Absent, too, from a mem that does not tell.
+	Set bool `json:"set,omitzero"`
 }
 
 // SetSoft carries a new soft memory.

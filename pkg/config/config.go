@@ -79,7 +79,7 @@ type Sys struct {
 	Socket      string `toml:"socket"`
 	Template    string `toml:"template"`
 	Personality string `toml:"personality"`
-	SoftMemory  string `toml:"soft_memory"` // used while mem has none
+	SoftMemory  string `toml:"soft_memory"` // used until there was one, be it an empty one
 }
 
 // Exc configures the executor.

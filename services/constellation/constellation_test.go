@@ -55,7 +55,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		soft := ask(t, cfg.Mem.Socket, `{"type":"get_soft"}`)[0]
-		if want := []string{`{"type":"soft_memory","content":""}`, `{"type":"soft_memory","content":"kept"}`}[round]; soft != want {
+		if want := []string{`{"type":"soft_memory","content":""}`, `{"type":"soft_memory","content":"kept","set":true}`}[round]; soft != want {
 			t.Errorf("round %d: %s, want %s", round, soft, want)
 		}
 		ask(t, cfg.Sys.Socket, `{"type":"set_soft_memory","content":"kept"}`)

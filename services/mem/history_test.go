@@ -219,7 +219,7 @@ func TestTwoServices(t *testing.T) {
 	b.want(put("c", msg("new")), ok)
 	a.want(get("c"), hist(msg("new")))
 	a.want(`{"type":"set_soft","content":"from a"}`, ok)
-	b.want(`{"type":"get_soft"}`, `{"type":"soft_memory","content":"from a"}`)
+	b.want(`{"type":"get_soft"}`, `{"type":"soft_memory","content":"from a","set":true}`)
 }
 
 // TestManyChannels uses more channels than files stay open, all at once.

@@ -14,10 +14,13 @@ const softFile = "soft_memory.txt"
 
 func (s *Service) getSoft(context.Context, proto.GetSoft) (proto.SoftMemory, error) {
 	data, err := s.root.ReadFile(softFile)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) {
+		return proto.SoftMemory{}, nil
+	}
+	if err != nil {
 		return proto.SoftMemory{}, fileError("soft memory", softFile, err)
 	}
-	return proto.SoftMemory{Content: strings.ToValidUTF8(string(data), "\ufffd")}, nil
+	return proto.SoftMemory{Content: strings.ToValidUTF8(string(data), "\ufffd"), Set: true}, nil
 }
 
 // setSoft replaces the file as a whole, so that a reader sees the old text or

@@ -11,8 +11,8 @@ import (
 
 func TestSoft(t *testing.T) {
 	m := start(t, "")
-	reply := func(text string) string { return `{"type":"soft_memory","content":` + text + `}` }
-	m.want(`{"type":"get_soft"}`, reply(`""`))
+	reply := func(text string) string { return `{"type":"soft_memory","content":` + text + `,"set":true}` }
+	m.want(`{"type":"get_soft"}`, `{"type":"soft_memory","content":""}`)
 	for text, content := range map[string]string{
 		`"a\r\nb\n"`:             "a\r\nb\n",
 		`" <b>&\u0000 ü \"q\" "`: " <b>&\x00 ü \"q\" ",

@@ -73,6 +73,8 @@ func serve(t *testing.T, path string, s *rpc.Server) (stop func()) {
 type fakeMem struct {
 	mu     sync.Mutex
 	text   string
+	set    bool          // there was a store
+	older  bool          // it does not tell
 	refuse error         // what a store is answered with
 	hang   chan struct{} // where not nil, answers wait for it or for the caller to go
 }
@@ -80,7 +82,13 @@ type fakeMem struct {
 func (m *fakeMem) put(text string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.text = text
+	m.text, m.set = text, true
+}
+
+func (m *fakeMem) reply() proto.SoftMemory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return proto.SoftMemory{Content: m.text, Set: m.set && !m.older}
 }
 
 func (m *fakeMem) stored() string {
@@ -110,7 +118,7 @@ func (m *fakeMem) server() *rpc.Server {
 		if err := m.wait(ctx); err != nil {
 			return proto.SoftMemory{}, err
 		}
-		return proto.SoftMemory{Content: m.stored()}, nil
+		return m.reply(), nil
 	})
 	rpc.Handle(s, proto.MemSetSoft, func(ctx context.Context, req proto.SetSoft) (proto.Empty, error) {
 		if err := m.wait(ctx); err != nil {

@@ -30,7 +30,7 @@ type softMemory struct {
 
 	mu      sync.Mutex
 	value   string
-	used    bool   // there was a text, from mem or from a caller
+	used    bool   // there was one, from mem or from a caller, if only an empty one
 	pending bool   // mem does not have value yet
 	away    bool   // mem could not be reached the last time
 	asked   uint64 // numbers the answers of mem in the order of asking
@@ -122,19 +122,19 @@ func (s *softMemory) refresh(ctx context.Context) {
 	}
 	s.note(err)
 	if err == nil {
-		s.apply(number, reply.Content)
+		s.apply(number, reply)
 	}
 }
 
 // apply takes an answer of mem, unless something newer is known.
-func (s *softMemory) apply(number uint64, text string) {
+func (s *softMemory) apply(number uint64, reply proto.SoftMemory) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if number < s.applied || s.pending {
 		return
 	}
 	s.applied = number
-	s.value, s.used = text, s.used || text != ""
+	s.value, s.used = reply.Content, s.used || reply.Set || reply.Content != ""
 }
 
 // supersede makes all answers stale that mem was asked for before. The caller

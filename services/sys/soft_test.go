@@ -55,6 +55,52 @@ func TestInitialSoftMemory(t *testing.T) {
 	}
 }
 
+// TestClearedStaysCleared: the configured text is for who never had one, and
+// a cleared soft memory is one.
+func TestClearedStaysCleared(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		clear func(b *bench)
+	}{
+		{"by sys", func(b *bench) {
+			for _, text := range []string{"x", ""} {
+				if _, err := b.set(text); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}},
+		{"by mem, the first that it hears", func(b *bench) { b.mem.put("") }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, "%%SOFT_MEMORIES%%")
+			b.cfg.Sys.SoftMemory = "initial"
+			b.startMem()
+			b.start()
+			b.want("initial")
+			tt.clear(b)
+			b.want("")
+			b.stop()
+			b.start()
+			b.want("")
+		})
+	}
+}
+
+// TestOlderMem: where mem does not tell whether there is one, an empty text is
+// none until there was another.
+func TestOlderMem(t *testing.T) {
+	b := newBench(t, "%%SOFT_MEMORIES%%")
+	b.cfg.Sys.SoftMemory, b.mem.older = "initial", true
+	b.mem.put("")
+	b.startMem()
+	b.start()
+	b.want("initial")
+	b.mem.put("stored")
+	b.want("stored")
+	b.mem.put("")
+	b.want("")
+}
+
 func TestSetClears(t *testing.T) {
 	b := newBench(t, "%%SOFT_MEMORIES%%")
 	b.cfg.Sys.SoftMemory = "initial"
@@ -218,18 +264,18 @@ func TestMemHangsUp(t *testing.T) {
 func TestStaleAnswer(t *testing.T) {
 	s := &softMemory{}
 	s.asked = 2
-	s.apply(2, "newer")
-	s.apply(1, "older")
+	s.apply(2, proto.SoftMemory{Content: "newer"})
+	s.apply(1, proto.SoftMemory{Content: "older"})
 	if s.text() != "newer" {
 		t.Errorf("got %q", s.text())
 	}
 	s.supersede()
-	s.apply(2, "asked before a store")
+	s.apply(2, proto.SoftMemory{Content: "asked before a store"})
 	if s.text() != "newer" {
 		t.Errorf("got %q", s.text())
 	}
 	s.pending = true
-	s.apply(9, "while one waits")
+	s.apply(9, proto.SoftMemory{Content: "while one waits"})
 	if s.text() != "newer" {
 		t.Errorf("got %q", s.text())
 	}
