@@ -29,6 +29,9 @@ var attackWays = map[string]func() error{
 	"trace":      func() error { return trace(atoi(os.Getenv("VICTIM"))) },
 	"trace up":   func() error { return trace(atoi(os.Getenv("UP"))) },
 	"calls":      callForbidden,
+	"limits":     func() error { return limit(atoi(os.Getenv("VICTIM"))) },
+	"limits up":  func() error { return limit(atoi(os.Getenv("UP"))) },
+	"schedule":   func() error { return schedule(atoi(os.Getenv("VICTIM"))) },
 	"grandchild": func() error { return unix.Kill(atoi(os.Getenv("VICTIM")), unix.SIGKILL) },
 }
 
@@ -94,6 +97,42 @@ func trace(pid int) error {
 		err = unix.PtraceDetach(pid)
 	}
 	return err
+}
+
+// limit sets a limit of a process to what it is.
+func limit(pid int) error {
+	var now unix.Rlimit
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &now); err != nil {
+		return err
+	}
+	return unix.Prlimit(pid, unix.RLIMIT_NOFILE, &now, nil)
+}
+
+// schedule changes how a process runs, in each way that there is. The first that
+// works is told.
+func schedule(pid int) error {
+	var all unix.CPUSet
+	for cpu := range 1024 {
+		all.Set(cpu)
+	}
+	var batch struct{ priority int32 }
+	who := uintptr(pid)
+	calls := map[string]error{
+		"sched_setaffinity": unix.SchedSetaffinity(pid, &all),
+		"sched_setattr":     unix.SchedSetAttr(pid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_BATCH}, 0),
+		"setpriority":       unix.Setpriority(unix.PRIO_PROCESS, pid, 1),
+	}
+	_, _, calls["sched_setscheduler"] = unix.Syscall(unix.SYS_SCHED_SETSCHEDULER, who, unix.SCHED_BATCH, uintptr(unsafe.Pointer(&batch)))
+	_, _, calls["sched_setparam"] = unix.Syscall(unix.SYS_SCHED_SETPARAM, who, uintptr(unsafe.Pointer(&batch)), 0)
+	const lowest = 3 << 13 // idle
+	_, _, calls["ioprio_set"] = unix.Syscall(unix.SYS_IOPRIO_SET, 1, who, lowest)
+	for name, err := range calls {
+		if err == nil || err == unix.Errno(0) {
+			fmt.Println(name, "got through")
+			return nil
+		}
+	}
+	return unix.EPERM
 }
 
 // callForbidden makes system calls in ways that do no harm. What the filter

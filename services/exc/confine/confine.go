@@ -10,6 +10,10 @@
 //
 // Where the host refuses namespaces, Landlock and the filter do it alone: see
 // Host. Nothing here ever does less than the plan says: what fails is an error.
+//
+// Code can change the limits of no process but the caller's (prlimit with a
+// process number of 0), and without namespaces neither how others run. Programs
+// that name themselves by their own number there are refused as well.
 package confine
 
 import (

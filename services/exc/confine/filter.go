@@ -46,11 +46,14 @@ var shared = []uint32{unix.SYS_SHMGET, unix.SYS_SEMGET, unix.SYS_MSGGET, unix.SY
 type filter []unix.SockFilter
 
 // filterCalls restricts the system calls of this thread and its children.
-func (p *Plan) filterCalls() error {
+func (p *Plan) filterCalls() error { return install(p.filter()) }
+
+// install has the kernel obey a filter from now on, in this thread and its
+// children.
+func install(f filter) error {
 	if arch == 0 {
 		return fmt.Errorf("there is no filter of system calls for this kind of processor")
 	}
-	f := p.filter()
 	program := unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program)))
 	if errno != 0 {
@@ -59,17 +62,24 @@ func (p *Plan) filterCalls() error {
 	return nil
 }
 
-// filter is the plan's filter.
-func (p *Plan) filter() filter {
-	f := filter{
+// header is how each filter begins: with the call's number, if it can be told
+// which call that is.
+func header() filter {
+	return filter{
 		load(offsetArch),
 		jump(unix.BPF_JEQ, arch, 1, 0), ret(unix.SECCOMP_RET_KILL_PROCESS), // numbers of another architecture mean other calls
 		load(offsetCall),
 		jump(unix.BPF_JGT, newestCall, 0, 1), fail(unix.ENOSYS),
 	}
+}
+
+// filter is the plan's filter.
+func (p *Plan) filter() filter {
+	f := header().ownLimits()
 	calls := denied
 	if !p.Namespaces {
 		calls = append(calls[:len(calls):len(calls)], shared...)
+		f = f.ownSchedule()
 	}
 	for _, call := range calls {
 		f = f.on(call, fail(unix.EPERM))

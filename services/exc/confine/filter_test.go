@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"fmt"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -9,15 +10,18 @@ import (
 // The filter is a program that the kernel takes: each jump stays inside, and
 // whatever way is taken ends in a return.
 func TestFilterIsClosed(t *testing.T) {
+	filters := map[string]filter{"limits alone": append(header().ownLimits(), allow())}
 	for _, p := range []*Plan{{}, {Network: true}, {Namespaces: true}, {Namespaces: true, Network: true}} {
-		f := p.filter()
+		filters[fmt.Sprintf("%+v", p)] = p.filter()
+	}
+	for p, f := range filters {
 		for i, in := range f {
 			if in.Code&7 == unix.BPF_JMP && i+1+int(max(in.Jt, in.Jf)) >= len(f) {
-				t.Errorf("%+v: instruction %d jumps out", p, i)
+				t.Errorf("%s: instruction %d jumps out", p, i)
 			}
 		}
 		if last := f[len(f)-1]; last.Code&7 != unix.BPF_RET {
-			t.Errorf("%+v: the last instruction is %+v", p, last)
+			t.Errorf("%s: the last instruction is %+v", p, last)
 		}
 	}
 }
@@ -99,6 +103,20 @@ func TestFilter(t *testing.T) {
 		{"pasting into a terminal", systemCall{unix.SYS_IOCTL, [3]uint32{0, tiocLinux}}, map[*Plan]uint32{alone: perm}},
 		{"size of a terminal", systemCall{unix.SYS_IOCTL, [3]uint32{0, unix.TIOCGWINSZ}}, map[*Plan]uint32{alone: ok}},
 		{"shared memory", systemCall{unix.SYS_SHMGET, [3]uint32{}}, map[*Plan]uint32{alone: perm, within: ok}},
+		{"one's own limits", systemCall{unix.SYS_PRLIMIT64, [3]uint32{0, unix.RLIMIT_NOFILE}}, map[*Plan]uint32{alone: ok, within: ok, open: ok}},
+		{"another's limits", systemCall{unix.SYS_PRLIMIT64, [3]uint32{1, unix.RLIMIT_NOFILE}}, map[*Plan]uint32{alone: perm, within: perm, open: perm}},
+		{"one's own processors", systemCall{unix.SYS_SCHED_SETAFFINITY, [3]uint32{}}, map[*Plan]uint32{alone: ok, within: ok}},
+		{"another's processors", systemCall{unix.SYS_SCHED_SETAFFINITY, [3]uint32{7}}, map[*Plan]uint32{alone: perm, within: ok}},
+		{"another's policy", systemCall{unix.SYS_SCHED_SETSCHEDULER, [3]uint32{7}}, map[*Plan]uint32{alone: perm, within: ok}},
+		{"another's parameters", systemCall{unix.SYS_SCHED_SETPARAM, [3]uint32{7}}, map[*Plan]uint32{alone: perm, within: ok}},
+		{"another's attributes", systemCall{unix.SYS_SCHED_SETATTR, [3]uint32{7}}, map[*Plan]uint32{alone: perm, within: ok}},
+		{"one's own niceness", systemCall{unix.SYS_SETPRIORITY, [3]uint32{unix.PRIO_PROCESS, 0, 5}}, map[*Plan]uint32{alone: ok, within: ok}},
+		{"niceness of one's group", systemCall{unix.SYS_SETPRIORITY, [3]uint32{unix.PRIO_PGRP, 0, 5}}, map[*Plan]uint32{alone: ok, within: ok}},
+		{"another's niceness", systemCall{unix.SYS_SETPRIORITY, [3]uint32{unix.PRIO_PROCESS, 7, 5}}, map[*Plan]uint32{alone: perm, within: ok}},
+		{"niceness of a user", systemCall{unix.SYS_SETPRIORITY, [3]uint32{unix.PRIO_USER, 0, 5}}, map[*Plan]uint32{alone: perm, within: ok}},
+		{"one's own turn at the disk", systemCall{unix.SYS_IOPRIO_SET, [3]uint32{ioprioProcess}}, map[*Plan]uint32{alone: ok, within: ok}},
+		{"another's turn at the disk", systemCall{unix.SYS_IOPRIO_SET, [3]uint32{ioprioGroup, 7}}, map[*Plan]uint32{alone: perm, within: ok}},
+		{"a user's turn at the disk", systemCall{unix.SYS_IOPRIO_SET, [3]uint32{3}}, map[*Plan]uint32{alone: perm, within: ok}},
 	}
 	for _, tt := range tests {
 		for p, want := range tt.want {
