@@ -119,6 +119,14 @@ var attacks = []attack{
 	{name: "leave the control group", code: `g=$(grep -m1 cgroup2 /proc/mounts | cut -d' ' -f2); mkdir $g/zino-test-$$ && rmdir $g/zino-test-$$ && echo pwned`, open: onlyOff, rootOnly: true},
 	{name: "settings of the kernel", code: `: >>/proc/sys/kernel/hostname && echo pwned`, open: onlyOff, rootOnly: true},
 	{name: "devices", code: `mknod "$T/dev" c 1 1 && echo pwned`, open: onlyOff, rootOnly: true},
+	{name: "change a device", code: `chmod 667 /dev/null && echo pwned; chmod 666 /dev/null`, open: ifNoNames, rootOnly: true},
+	{name: "change the input's device", code: `python3 -c 'import os
+os.fchmod(0, 0o667)
+os.fchmod(0, 0o666)
+print("pwned")'`, open: ifNoNames, rootOnly: true},
+	{name: "touch the input's device", code: `python3 -c 'import os
+os.utime(0)
+print("pwned")'`, open: ifNoNames},
 	{name: "setuid programs", code: `"$ROOT/setuid" -u | grep -x 65534 && echo pwned`, open: onlyOff, rootOnly: true},
 	{name: "new privileges", code: `grep -q 'NoNewPrivs:.*1' /proc/self/status || echo pwned`, open: onlyOff},
 	{name: "a daemon", code: `(setsid bash -c "trap '' TERM HUP INT; (while :; do sleep 1000; done) & sleep 1000" >/dev/null 2>&1 &)`, worked: survived, open: nowhere},

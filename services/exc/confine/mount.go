@@ -14,7 +14,8 @@ import (
 const (
 	readOnly = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 	readable = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV // and writable
-	device   = unix.MOUNT_ATTR_NOSUID
+	// A device takes what is written to it although it cannot be changed itself.
+	device = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID
 )
 
 // look opens a path that must be free of symbolic links, so that nobody can

@@ -50,7 +50,21 @@ func (p *Plan) build() error {
 	if err := unix.MountSetattr(unix.AT_FDCWD, "/", 0, &attr); err != nil {
 		return wrap("mount_setattr /", err)
 	}
+	if err := reopenInput(); err != nil {
+		return err
+	}
 	return os.Chdir(p.Dir)
+}
+
+// reopenInput has standard input, which is empty, come from the new tree. What
+// it was until now is a file of the host's, whose mode and times could be changed
+// by it.
+func reopenInput() error {
+	null, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: "/dev/null", Err: err}
+	}
+	return errors.Join(wrap("dup3", unix.Dup3(null, 0, 0)), unix.Close(null))
 }
 
 // collect clones all that is shown while it can still be named.
