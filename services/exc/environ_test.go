@@ -12,6 +12,9 @@ func TestWithheld(t *testing.T) {
 		"AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN", "GOOGLE_APPLICATION_CREDENTIALS",
 		"CLIENT_SECRET", "SECRET", "SECRET_KEY_BASE", "DB_PASSWORD", "PGPASSWORD", "MYSQL_PWD", "SMTP_PASS",
 		"SIGNING_KEY", "SSH_PRIVATE_KEY", "GPG_PASSPHRASE", "SENTRY_DSN", "DATABASE_URL", "REGISTRY_AUTH",
+		"OPENAI_KEY_2", "OPENAI_KEY2", "GITHUB_TOKEN_RO", "TOKENS", "BEARER", "MY_CRED", "CREDS_FILE", "SLACK_WEBHOOK_URL",
+		"ANTHROPIC_CUSTOM_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS", "SMTP_PWD_OLD", "AUTH_HEADER", "GOOGLE_OAUTH2_CLIENT",
+		"GH_PAT_RO", "SESSION_COOKIE_1", "AZURE_STORAGE_CONNECTION_STRING", "npm_config_//registry/:_auth", "my-api.key",
 	}
 	own := []string{
 		"CREDENTIALS_DIRECTORY", "NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES",
@@ -21,27 +24,49 @@ func TestWithheld(t *testing.T) {
 	free := []string{
 		"PATH", "HOME", "USER", "SHELL", "LANG", "LC_ALL", "TERM", "TMPDIR", "PWD", "OLDPWD", "EDITOR",
 		"SSH_AUTH_SOCK", "DISPLAY", "XDG_RUNTIME_DIR", "GOPATH", "PYTHONPATH", "HTTPS_PROXY",
-		"MAX_TOKENS", "TOKENIZERS_PARALLELISM", "KEYBOARD", "MONKEY", "PASSAGE", "SSH_ASKPASS",
+		"MAX_TOKENS", "TOKENIZERS_PARALLELISM", "KEYBOARD", "MONKEY", "PASSAGE", "SSH_ASKPASS", "XKB_DEFAULT_LAYOUT",
+		"XAUTHORITY", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "COMPASS", "KEYBOARD_LAYOUT", "CREDITS", "PATH_INFO", "INIT_CWD",
 	}
 	for _, name := range slices.Concat(secret, own) {
-		if !withheld(name) {
+		if !withheld(name, "x") {
 			t.Errorf("%s is let through", name)
 		}
 	}
 	for _, name := range free {
-		if withheld(name) {
+		if withheld(name, "x") {
 			t.Errorf("%s is withheld", name)
 		}
 	}
 }
 
+// TestWithheldValue: whatever its name, a URL with a password in it is one.
+func TestWithheldValue(t *testing.T) {
+	for _, value := range []string{
+		"postgres://u:pw1@h/d", "http://u:pw2@proxy", "http://:pw@h:80/", "https://u:p%40w@h", "https://u:p@w@h",
+		"https://ghp_token@github.com/a", "direct,HTTPS://u:pw@h,x", "git+ssh://u:pw@h", "mysql://u:pw@tcp(h)/d",
+	} {
+		if !withheld("SOME_URL", value) {
+			t.Errorf("%s is let through", value)
+		}
+	}
+	for _, value := range []string{
+		"", "http://proxy:3128", "http://h:80/a@b", "https://h/?m=a:b@c", "ssh://git@github.com/a", "git@github.com:a/b", "a:b@c",
+		"unix:///run/a:b@c", "http://h:80,socks5://i:81",
+	} {
+		if withheld("SOME_URL", value) {
+			t.Errorf("%s is withheld", value)
+		}
+	}
+}
+
 func TestEnviron(t *testing.T) {
-	env := []string{"PATH=/bin", "A_TOKEN=1", "a_token=2", "EMPTY=", "EQUALS=a=b", "nonsense", "=x", "ZINO_X=1"}
+	env := []string{"PATH=/bin", "A_TOKEN=1", "a_token=2", "EMPTY=", "EQUALS=a=b", "nonsense", "=x", "ZINO_X=1", "PROXY=http://u:p@h"}
 	tests := []struct {
 		pass []string
 		want []string
 	}{
 		{nil, []string{"PATH=/bin", "EMPTY=", "EQUALS=a=b"}},
+		{[]string{"PROXY"}, []string{"PATH=/bin", "EMPTY=", "EQUALS=a=b", "PROXY=http://u:p@h"}},
 		{[]string{"A_TOKEN"}, []string{"PATH=/bin", "A_TOKEN=1", "EMPTY=", "EQUALS=a=b"}},
 		{[]string{"ZINO_X", "a_token", "absent"}, []string{"PATH=/bin", "a_token=2", "EMPTY=", "EQUALS=a=b", "ZINO_X=1"}},
 	}
