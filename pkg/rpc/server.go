@@ -51,6 +51,10 @@ type Server struct {
 	keepWhile []func() bool
 	gate      sync.RWMutex // held for reading while a connection is accepted
 
+	before     []func(context.Context)
+	finishOnce sync.Once
+	keptOpen   bool
+
 	mu        sync.Mutex
 	until     time.Time // when the accepting ends; zero: never
 	stopping  bool      // it has ended for good
@@ -176,10 +180,10 @@ func (s *Server) enlist(c *conn) bool {
 	return true
 }
 
-// Shutdown stops accepting, lets the requests in flight finish until ctx is
+// Shutdown does what comes before it, stops accepting, lets the requests in flight finish until ctx is
 // done, then cancels them, and returns when all have ended.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.stopAccepting()
+	s.stopAccepting(ctx)
 	s.drainOnce.Do(func() { close(s.drained) })
 	s.closeListeners()
 	s.mu.Lock()
@@ -200,14 +204,21 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 // stopAccepting has no connection accepted any more. Those that were are known
 // when it returns; the others stay in the kernel's queue, for the next process
-// if somebody holds the socket open.
-func (s *Server) stopAccepting() {
+// if somebody holds the socket open. Then they do so already while the service
+// finishes what it has begun.
+func (s *Server) stopAccepting(ctx context.Context) {
+	if !s.keptOpen {
+		s.finish(ctx)
+	}
 	s.mu.Lock()
 	s.stopping, s.until = true, past
 	s.mu.Unlock()
 	s.acceptUntil(past)
 	s.gate.Lock()
 	defer s.gate.Unlock()
+	if s.keptOpen {
+		s.finish(ctx)
+	}
 	s.draining.Store(true)
 }
 

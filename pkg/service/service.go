@@ -78,6 +78,9 @@ func Serve(s *rpc.Server, name, path string, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	if handed {
+		s.KeptOpen()
+	}
 	callersOf(asked.callers).apply(s, log)
 	served := make(chan error, len(listeners))
 	for _, l := range listeners {
