@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os/signal"
 	"syscall"
 	"time"
 
@@ -21,7 +20,7 @@ import (
 )
 
 // drainLimit is how long code may go on running after SIGTERM. It is less than
-// what the connections of the socket have: those of realms end with it.
+// what the requests on the socket have: those of realms end with it.
 const drainLimit = 15 * time.Second
 
 func main() {
@@ -34,9 +33,9 @@ func main() {
 	service.Fail("repl", err)
 	log.Info("listening", "http", "http://"+l.Addr().String()+"/")
 	go func() { service.Fail("repl", pages.Serve(l)) }()
-	go drain(r, log)
 	s := rpc.NewServer("repl", log)
 	r.Register(s)
+	s.BeforeShutdown(func(ctx context.Context) { drain(ctx, r, log) })
 	// A page that comes later finds nobody, unless its address outlives this process.
 	s.KeepWhile(func() bool { return !handed || pages.Connected() })
 	s.OnStats(func(stats *proto.Stats) { stats.Info["http"] = l.Addr().String() })
@@ -57,13 +56,10 @@ func listen(address string) (l net.Listener, handed bool, err error) {
 	return l, false, err
 }
 
-// drain ends the service when the process is told to end, as soon as nothing
-// runs any more: realms would stay for as long as they are let.
-func drain(r *repl.Service, log *slog.Logger) {
-	signals, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	<-signals.Done()
-	stop() // a second signal ends the process at once
-	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
+// drain ends the service as soon as nothing runs any more: realms would stay for
+// as long as they are let. Until then their answers are taken.
+func drain(ctx context.Context, r *repl.Service, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(ctx, drainLimit)
 	defer cancel()
 	if err := r.Drain(ctx); err != nil {
 		log.Error("the REPL could not be closed", "error", err)
