@@ -112,7 +112,7 @@ func TestHelp(t *testing.T) {
 // TestEnvironment holds that keys go to rtr only, and nothing to anybody that
 // was meant for this process.
 func TestEnvironment(t *testing.T) {
-	for _, name := range providerKeys {
+	for _, name := range append(slices.Clone(providerKeys), "ANTHROPIC_CUSTOM_HEADERS") {
 		t.Setenv(name, "sk-secret")
 	}
 	for _, name := range []string{"NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "WATCHDOG_USEC", "ZINO_CONFIG"} {

@@ -144,13 +144,17 @@ func (c *constellation) close() error {
 // providerKeys are the variables that hold keys of providers: rtr's alone.
 var providerKeys = []string{"ZINO_API_KEY", "LLM_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY"}
 
+// headersVariable holds headers of requests to Anthropic: it is no key, and
+// what stands in it is as secret.
+const headersVariable = "ANTHROPIC_CUSTOM_HEADERS"
+
 // environment is the caller's without what its own supervisor told it; keys go
 // to rtr only.
 func environment(name string, cfg *config.Config) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		key, _, _ := strings.Cut(v, "=")
 		return key == "ZINO_CONFIG" || key == "NOTIFY_SOCKET" || strings.HasPrefix(key, "LISTEN_") || strings.HasPrefix(key, "WATCHDOG_") ||
-			name != "rtr" && slices.Contains(providerKeys, key)
+			name != "rtr" && (key == headersVariable || slices.Contains(providerKeys, key))
 	})
 	if name == "rtr" && cfg.API.Key != "" {
 		env = append(env, "ZINO_API_KEY="+cfg.API.Key)

@@ -124,19 +124,24 @@ func (s *Service) named(ctx context.Context, v vendor, w wish, first bool) *targ
 		base, _ = url.Parse(v.base) // ours are valid
 	}
 	account, takesKey := keys.Find(v.name)
-	key, hint := "", "no key"
+	key, token, hint := "", false, "no key"
 	if takesKey {
 		var err error
-		if key, _, err = s.secretFor(account, first, true); err != nil {
+		if key, token, err = s.credential(account, first); err != nil {
 			return s.noTarget(w, err.Error())
 		}
-		hint = keyHint(account, first)
+		if hint = keyHint(account, first); token {
+			hint = tokenVariable
+		}
 		if key == "" && !isLocal(base) {
 			return s.noTarget(w, v.name+" has no key: set "+hint)
 		}
 	}
 	ep := s.endpoint(v.name, base, key)
-	ep.KeyHint, ep.BaseHint = hint, v.baseHint
+	ep.KeyHint, ep.BaseHint, ep.Token = hint, v.baseHint, token
+	if v.name == "anthropic" {
+		ep.Add(s.set.headers)
+	}
 	t := s.newTarget(v, ep, w.model, true)
 	if v.name == "ollama" {
 		return s.ollama(ctx, t)

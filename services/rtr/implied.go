@@ -58,7 +58,7 @@ func (s *Service) implied() (v vendor, configured, ok bool) {
 		if !takesKey {
 			continue
 		}
-		if key, _, err := s.secretFor(account, false, true); err != nil || key != "" {
+		if key, _, err := s.credential(account, false); err != nil || key != "" {
 			return v, false, true
 		}
 	}

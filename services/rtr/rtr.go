@@ -71,6 +71,9 @@ func New(cfg *config.Config, log *slog.Logger) (*Service, error) {
 		s.minutely[v.name] = l.RequestsPerMinute > 0
 		s.limiters[v.name] = limit.New(l.Concurrent, l.RequestsPerMinute, nil)
 	}
+	for _, problem := range set.problems {
+		log.Warn(problem)
+	}
 	s.openBooks(cfg)
 	s.life, s.stop = context.WithCancel(context.Background())
 	s.deciding <- struct{}{}
@@ -130,6 +133,7 @@ func (s *Service) usage(ctx context.Context, req proto.UsageRequest) (proto.Usag
 
 // stats shows what is decided, without deciding.
 func (s *Service) stats(stats *proto.Stats) {
+	stats.Problems = append(stats.Problems, s.set.problems...)
 	if s.unkept != nil {
 		stats.Problems = append(stats.Problems, s.unkept.Error())
 	}

@@ -3,6 +3,7 @@ package rtr
 import (
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -28,6 +29,8 @@ type settings struct {
 	known     []config.Model
 	getenv    func(string) string
 	store     *keys.Store // nil if the user has no place for one
+	headers   http.Header // of the user's, for Anthropic
+	problems  []string    // with them
 }
 
 func readSettings(cfg *config.Config) (settings, error) {
@@ -50,6 +53,7 @@ func readSettings(cfg *config.Config) (settings, error) {
 	if set.store, err = keys.OpenUser(os.Getenv); err != nil {
 		set.store = nil // without a home there is no store
 	}
+	set.headers, set.problems = customHeaders(os.Getenv(headersVariable))
 	return set, set.readBases(cfg)
 }
 

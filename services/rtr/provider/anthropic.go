@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"strings"
 )
@@ -48,7 +49,10 @@ func anthropicBase(base string) string {
 func (ep *Endpoint) anthropicHeader(h http.Header) {
 	h.Set("Accept", "text/event-stream")
 	h.Set("Anthropic-Version", anthropicVersion)
-	if ep.Key != "" {
+	maps.Copy(h, ep.extra)
+	if ep.Token {
+		ep.bearer(h)
+	} else if ep.Key != "" {
 		h.Set("X-Api-Key", ep.Key)
 	}
 }

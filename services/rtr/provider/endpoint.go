@@ -38,6 +38,8 @@ type Endpoint struct {
 	Base, Name string
 	// Key is the provider's key, empty for none.
 	Key string
+	// Token says that the key is one that Anthropic takes as a bearer's.
+	Token bool
 	// KeyHint says what to set for a key, and BaseHint for the base URL.
 	KeyHint, BaseHint string
 	// Stall is how long the provider may be silent; 0: without a limit.
@@ -46,7 +48,8 @@ type Endpoint struct {
 	// of those that say to come back another day.
 	Observe func(status int, header http.Header)
 
-	mask mask
+	mask  mask
+	extra http.Header // sent beside ours
 }
 
 // NewEndpoint returns an endpoint. The hints are for the caller to set.
@@ -57,6 +60,16 @@ func NewEndpoint(client *http.Client, base *url.URL, key string, stall time.Dura
 		Client: client, Base: base.String(), Name: shown.String(), Key: key, Stall: stall,
 		KeyHint: "a key", BaseHint: "the base URL", mask: newMask(key, base.User),
 	}
+}
+
+// Add has Anthropic's wire send more headers. Their values are secrets.
+func (ep *Endpoint) Add(extra http.Header) {
+	var values []string
+	for _, list := range extra {
+		values = append(values, list...)
+	}
+	base, _ := url.Parse(ep.Base) // it was made of one
+	ep.extra, ep.mask = extra, newMask(ep.Key, base.User, values...)
 }
 
 // NewClient returns the HTTP client of all endpoints. It has no time limit of
@@ -95,8 +108,12 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	}
 }
 
-// identify says who asks.
-func identify(req *http.Request) { req.Header.Set("User-Agent", "zino/"+rpc.Build) }
+// identify says who asks, unless the user says it.
+func identify(req *http.Request) {
+	if req.Header.Get("User-Agent") == "" {
+		req.Header.Set("User-Agent", "zino/"+rpc.Build)
+	}
+}
 
 // bearer adds the key in OpenAI's way.
 func (ep *Endpoint) bearer(h http.Header) {

@@ -24,8 +24,8 @@ const shortSecret = 4
 // authorization finds credentials by the words before them.
 var authorization = regexp.MustCompile(`(?i)\b((?:bearer|basic)\s+)[A-Za-z0-9+/_.~=-]{16,}|\b((?:authorization|x-api-key|api-key)["']?\s*[:=]\s*["']?(?:(?:bearer|basic)\s+)?)[A-Za-z0-9+/_.~=-]{4,}`)
 
-func newMask(key string, user *url.Userinfo) mask {
-	secrets := []string{key}
+func newMask(key string, user *url.Userinfo, more ...string) mask {
+	secrets := append([]string{key}, more...)
 	if password, ok := user.Password(); ok {
 		secrets = append(secrets, base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)), password)
 	}
