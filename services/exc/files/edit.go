@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// attempts is how often an edit begins anew because somebody else changed the
-// file while it was being done.
+// attempts is how often a change begins anew because somebody else changed the
+// file while it was being made.
 const attempts = 5
 
 // Edited is what edit brings.
@@ -51,7 +51,7 @@ func persist(path string, attempt func() (Reply, error)) (Reply, error) {
 			return reply, err
 		}
 	}
-	return Reply{}, fail(WriteError, "%s keeps being changed by others: read it again and repeat the edit", path)
+	return Reply{}, fail(WriteError, "%s keeps being changed by others: read it again and repeat the change", path)
 }
 
 // check is the error for input that makes no sense, and sets the default.
@@ -83,16 +83,11 @@ func (f *Files) edit(ctx context.Context, root, path string, in editInput) (Repl
 	if err != nil {
 		return Reply{}, err
 	}
-	if !same(t.at, was) {
-		return Reply{}, errReplaced
-	}
+	t.read = was
 	if err = t.writable(); err == nil {
 		err = t.put([]byte(after))
 	}
-	switch {
-	case errors.Is(err, errReplaced):
-		return Reply{}, err
-	case err != nil:
+	if err != nil {
 		return Reply{}, unwritable(err, t.path)
 	}
 	return Reply{Edited{t.path, *in.Expected}, compareEdit(t.label(root), before, in)}, nil
@@ -116,6 +111,9 @@ func (f *Files) existing(path string) (target, error) {
 
 // uneditable is the error of a file that cannot be read as a text.
 func uneditable(err error, path string) error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
 	if errors.Is(err, errTooLarge) {
 		return fail(ReadError, "%s is larger than the %d MiB that edit takes: change it with bash", path, EditMax>>20)
 	}

@@ -104,7 +104,7 @@ func TestEditErrors(t *testing.T) {
 			if tt.a["new"] == nil {
 				tt.a["new"] = "new"
 			}
-			if got := refused(t, New().Edit, dir, tt.a, tt.code); !strings.Contains(got, tt.message) {
+			if got := refused(t, New().Edit, dir, tt.a, tt.code); !strings.Contains(got, tt.message) || strings.Count(got, dir) > 1 {
 				t.Errorf("got %q, want %q", got, tt.message)
 			}
 			if got := holds(t, path); got != "one two\ntwo three\n" {

@@ -5,7 +5,7 @@
 //
 // A change replaces a file atomically where that is possible, and nothing that
 // was in a file is lost if a change fails. Changes of one file follow each
-// other, whatever name they reach it by.
+// other, whatever name they reach it by and whatever process makes them.
 package files
 
 import (
@@ -25,10 +25,10 @@ type Files struct {
 	bounds *Bounds // nil: none
 }
 
-// New makes a Files. Only changes through the same one follow each other.
+// New makes a Files.
 func New() *Files { return &Files{locks: &locks{held: map[identity]*queue{}}} }
 
-// Within is f with bounds. Changes through both follow each other.
+// Within is f with bounds.
 func (f *Files) Within(b Bounds) *Files { return &Files{locks: f.locks, bounds: &b} }
 
 // Reply is what a call that succeeded came to. Calls that failed bring an

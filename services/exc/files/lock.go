@@ -48,6 +48,24 @@ func (l *locks) leave(id identity, q *queue) {
 	}
 }
 
+// hold is take for the file of t, and keeps other processes out as well. What
+// it has is the file with that id, which may no longer be the target.
+func (l *locks) hold(ctx context.Context, t target) (id identity, release func(), err error) {
+	leave, err := l.take(ctx, t.id)
+	if err != nil {
+		return id, nil, err
+	}
+	file, err := t.seize(ctx)
+	switch {
+	case err != nil:
+		leave()
+		return id, nil, err
+	case file == nil:
+		return t.id, leave, nil
+	}
+	return file.id, func() { file.Close(); leave() }, nil
+}
+
 // claim finds the file to change with find and keeps others from changing it
 // until release is called. A change puts another file in the place of the one
 // that was waited for: then the wait begins anew.
@@ -56,17 +74,15 @@ func (f *Files) claim(ctx context.Context, find func() (target, error)) (t targe
 		return t, nil, err
 	}
 	for {
-		if release, err = f.locks.take(ctx, t.id); err != nil {
-			t.close()
+		waited, unlock, err := f.locks.hold(ctx, t)
+		t.close()
+		if err != nil {
 			return t, nil, fail(Timeout, "%s: other changes of this file were waited for in vain. It was not changed: try again", t.path)
 		}
-		waited := t.id
-		t.close()
 		if t, err = find(); err == nil && t.id == waited {
-			unlock := release
 			return t, func() { unlock(); t.close() }, nil
 		}
-		release()
+		unlock()
 		if err != nil {
 			return t, nil, err
 		}

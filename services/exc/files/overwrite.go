@@ -25,7 +25,9 @@ func (t target) overwrite(data []byte) error {
 	case identityOf(fi) != t.id:
 		err = errReplaced
 	default:
-		err = overwrite(f, fi.Size(), data)
+		if err = t.disturbed(); err == nil {
+			err = overwrite(f, fi.Size(), data)
+		}
 	}
 	return errors.Join(err, f.Close())
 }

@@ -20,6 +20,7 @@ type target struct {
 	dir  *os.File    // its directory, open; nil: path is good enough
 	info fs.FileInfo // nil if there is no such file yet
 	id   identity
+	read fs.FileInfo // as it was when it was read: only that is replaced; nil: whatever is there
 }
 
 // identity tells files apart, whatever names they have. That of a file which is

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // temporaryPrefix begins the names of files that are being written.
@@ -51,16 +53,38 @@ func (t target) swap(data []byte) error {
 		perm = 0o600 // nobody looks into it until it is as open as the old one
 	}
 	f, err := temporary(dir, perm)
+	if t.info != nil && errors.Is(err, fs.ErrNotExist) {
+		return fail(WriteError, "%s cannot be replaced: no file can be made beside it", t.path)
+	}
 	if err != nil {
 		return err
 	}
 	if err = t.fill(f, data); err == nil {
-		err = os.Rename(f.Name(), t.at)
+		err = t.rename(f.Name())
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return syncDir(dir)
+}
+
+// rename gives the file at path the target's name. A new file takes no name
+// that somebody has taken meanwhile: that one may be being changed.
+func (t target) rename(path string) error {
+	if t.info != nil {
+		if err := t.disturbed(); err != nil {
+			return err
+		}
+		return os.Rename(path, t.at)
+	}
+	switch err := unix.Renameat2(unix.AT_FDCWD, path, unix.AT_FDCWD, t.at, unix.RENAME_NOREPLACE); {
+	case errors.Is(err, fs.ErrExist):
+		return errReplaced
+	case isAny(err, syscall.EINVAL, syscall.ENOSYS): // not on this file system
+		return os.Rename(path, t.at)
+	default:
+		return err
+	}
 }
 
 // temporary makes a new file.

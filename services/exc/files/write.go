@@ -35,18 +35,23 @@ func (f *Files) Write(ctx context.Context, root string, input []byte) (Reply, er
 	if strings.HasSuffix(path, "/") {
 		return Reply{}, fail(WriteError, "%s names a directory, not a file", path)
 	}
+	return persist(path, func() (Reply, error) { return f.write(ctx, root, path, in.Content) })
+}
+
+// write is one attempt. errReplaced asks for another one.
+func (f *Files) write(ctx context.Context, root, path, content string) (Reply, error) {
 	t, release, err := f.claim(ctx, func() (target, error) { return f.find(path, true) })
 	if err != nil {
 		return Reply{}, unwritable(err, path)
 	}
 	defer release()
-	before, err := t.replace(in.Content)
+	before, err := t.replace(content)
 	if err != nil {
 		return Reply{}, unwritable(err, t.path)
 	}
 	return Reply{
-		Data: Written{t.path, int64(len(in.Content)), t.info == nil},
-		Diff: compare(t.label(root), before, in.Content),
+		Data: Written{t.path, int64(len(content)), t.info == nil},
+		Diff: compare(t.label(root), before, content),
 	}, nil
 }
 
@@ -54,6 +59,9 @@ func (f *Files) Write(ctx context.Context, root string, input []byte) (Reply, er
 func unwritable(err error, path string) error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
+	}
+	if errors.Is(err, errReplaced) {
+		return err
 	}
 	return fail(WriteError, "%s", describe(err, path))
 }
@@ -113,7 +121,7 @@ func (t target) readAll(limit int64) (string, fs.FileInfo, error) {
 		return "", fi, err
 	}
 	if f == nil {
-		return "", fi, errors.New(irregular(t.path, fi))
+		return "", fi, fail(ReadError, "%s", irregular(t.path, fi))
 	}
 	defer f.Close()
 	if fi.Size() > limit {
@@ -126,6 +134,14 @@ func (t target) readAll(limit int64) (string, fs.FileInfo, error) {
 		return "", fi, errTooLarge
 	}
 	return text.String(), fi, err
+}
+
+// disturbed is errReplaced if the file is no longer what was read.
+func (t target) disturbed() error {
+	if t.read == nil || same(t.at, t.read) {
+		return nil
+	}
+	return errReplaced
 }
 
 // same reports whether a file is still as it was when was described it.
