@@ -52,6 +52,12 @@ func (a *arrangement) confine(ctx context.Context, w wish) error {
 	if err != nil {
 		return &refusal{a.level, err}
 	}
+	return a.confineTo(ctx, root, w.program)
+}
+
+// confineTo plans the confinement of a program to a root, or to nothing if that
+// is empty.
+func (a *arrangement) confineTo(ctx context.Context, root, program string) (err error) {
 	host := a.s.hostFor(ctx)
 	if err := ctx.Err(); err != nil {
 		return err
@@ -66,7 +72,7 @@ func (a *arrangement) confine(ctx context.Context, w wish) error {
 	if root == "" {
 		a.plan.Dir = a.home()
 	}
-	a.readable(w.program)
+	a.readable(program)
 	if a.plan.Writable {
 		if a.guard, a.plan.Protected, err = newGuard(root, a.s.sandbox.protectedBelow(root)); err != nil {
 			return &refusal{a.level, err}

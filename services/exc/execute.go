@@ -56,7 +56,7 @@ func (s *Service) runCode(ctx context.Context, a *arrangement, req proto.Execute
 	if err != nil {
 		return proto.Result{}, cannotStart(err)
 	}
-	over := s.review(ctx, tool, file, remove)
+	over := s.review(ctx, tool, req.Code, a.level)
 	o, err := p.wait(ctx, s.limit)
 	over()
 	if err == nil {

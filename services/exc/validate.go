@@ -2,14 +2,12 @@ package exc
 
 import (
 	"context"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"zino/pkg/catalog"
 	"zino/pkg/rpc"
 	"zino/proto"
-	"zino/services/exc/shellsyntax"
 )
 
 // validate has static analysis look at code.
@@ -23,59 +21,15 @@ func (s *Service) validate(ctx context.Context, req proto.Validate) (proto.Valid
 		return proto.Validation{}, err
 	}
 	defer leave()
-	file, remove, err := s.files.place(req.Code, tool.FileExtension)
+	level, _, err := s.sandbox.settle(wish{}) // as code is run for those who do not say how
 	if err != nil {
 		return proto.Validation{}, err
 	}
-	defer remove()
-	return s.analyse(ctx, tool, file)
-}
-
-// analyser is the command that looks at a tool's code and where its program
-// is, if there is one and it is installed.
-func analyser(tool catalog.Tool) (argv []string, path string, ok bool) {
-	argv = strings.Fields(tool.StaticAnalysis)
-	if len(argv) == 0 {
-		return nil, "", false
-	}
-	path, err := locate(argv[0])
-	return argv, path, err == nil
-}
-
-// analyse runs a tool's analyser on a file. Where it is not installed a shell's
-// syntax is looked at; without any analyser all code is good.
-func (s *Service) analyse(ctx context.Context, tool catalog.Tool, file string) (proto.Validation, error) {
-	argv, path, ok := analyser(tool)
-	fallback := !ok && len(argv) > 0 && shellsyntax.Knows(filepath.Base(tool.Executor))
-	switch {
-	case fallback:
-		argv, path = []string{superviseName, syntaxArg, filepath.Base(tool.Executor)}, ownProgram
-	case !ok:
-		return proto.Validation{OK: true}, nil
-	}
-	o, err := s.inspect(ctx, s.job(append(argv, file)...), path)
+	v, err := s.analyse(ctx, tool, req.Code, level)
 	if err != nil {
-		return proto.Validation{}, err
+		return proto.Validation{}, asError(err)
 	}
-	if fallback {
-		return verdictOfSyntax(o), nil
-	}
-	return verdictOf(o, argv[0]), nil
-}
-
-// inspect runs an analyser, whose program is at path.
-func (s *Service) inspect(ctx context.Context, j job, path string) (outcome, error) {
-	a, err := s.arrange(ctx, wish{level: levelOff})
-	if err != nil {
-		return outcome{}, err
-	}
-	defer a.release()
-	j.grace = 0 // an analyser has nothing to put in order
-	p, err := a.start(j, path)
-	if err != nil {
-		return outcome{}, cannotStart(err)
-	}
-	return p.wait(ctx, s.validateLimit)
+	return v, nil
 }
 
 // verdictOfSyntax words what a look at a shell's syntax came to: a fault, or
@@ -99,12 +53,11 @@ func verdictOf(o outcome, command string) proto.Validation {
 	return proto.Validation{OK: o.exitCode() == 0, Errors: both}
 }
 
-// review has code analysed beside its run, for a warning in the log. It never
-// delays the run and is over with it: over gives it up and waits for nothing.
-// Most runs are done before an analyser has begun to read, so it starts only
-// beside those that take a moment. At its end it clears away what the analyser
-// may have written meanwhile.
-func (s *Service) review(ctx context.Context, tool catalog.Tool, file string, remove func()) (over func()) {
+// review has code analysed beside its run at a level, for a warning in the log.
+// It never delays the run and is over with it: over gives it up and waits for
+// nothing. Most runs are done before an analyser has begun to read, so it starts
+// only beside those that take a moment.
+func (s *Service) review(ctx context.Context, tool catalog.Tool, code, level string) (over func()) {
 	if tool.StaticAnalysis == "" {
 		return func() {}
 	}
@@ -112,7 +65,7 @@ func (s *Service) review(ctx context.Context, tool catalog.Tool, file string, re
 	s.running.Go(func() { // the run is counted too, so the service is not closed yet
 		select {
 		case <-time.After(s.reviewDelay):
-			s.reviewNow(ctx, tool, file, remove)
+			s.reviewNow(ctx, tool, code, level)
 		case <-ctx.Done():
 		}
 	})
@@ -120,19 +73,17 @@ func (s *Service) review(ctx context.Context, tool catalog.Tool, file string, re
 }
 
 // reviewNow does the analysis, unless enough others are under way.
-func (s *Service) reviewNow(ctx context.Context, tool catalog.Tool, file string, remove func()) {
+func (s *Service) reviewNow(ctx context.Context, tool catalog.Tool, code, level string) {
 	select {
 	case s.reviews <- struct{}{}:
 		defer func() { <-s.reviews }()
 	default:
 		return
 	}
-	v, err := s.analyse(ctx, tool, file)
-	if ctx.Err() != nil {
-		remove()
-		return
+	v, err := s.analyse(ctx, tool, code, level)
+	if ctx.Err() == nil {
+		s.note(tool, rpc.Trace(ctx), v, err)
 	}
-	s.note(tool, rpc.Trace(ctx), v, err)
 }
 
 // note logs what a review found. The analyser's words quote the code, which

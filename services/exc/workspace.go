@@ -134,16 +134,23 @@ func (w *workspace) place(code, ext string) (file string, remove func(), err err
 		return "", nil, fmt.Errorf("no place for the code: %w", err)
 	}
 	remove = func() { w.remove(dir) }
-	file = filepath.Join(dir, "code"+ext)
-	if filepath.Dir(file) != dir {
+	if file, err = placeIn(dir, code, ext); err != nil {
 		remove()
-		return "", nil, fmt.Errorf("file extension %q leads out of the directory: correct the definition in tools/", ext)
-	}
-	if err := writeNew(file, code); err != nil {
-		remove()
-		return "", nil, fmt.Errorf("cannot write the code: %w", err)
+		return "", nil, err
 	}
 	return file, remove, nil
+}
+
+// placeIn writes code to a file in dir whose name ends in ext.
+func placeIn(dir, code, ext string) (file string, err error) {
+	file = filepath.Join(dir, "code"+ext)
+	if filepath.Dir(file) != dir {
+		return "", fmt.Errorf("file extension %q leads out of the directory: correct the definition in tools/", ext)
+	}
+	if err := writeNew(file, code); err != nil {
+		return "", fmt.Errorf("cannot write the code: %w", err)
+	}
+	return file, nil
 }
 
 // newDir makes a directory for a run. If the workspace is gone, because

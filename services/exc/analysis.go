@@ -1,0 +1,126 @@
+package exc
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"zino/pkg/catalog"
+	"zino/proto"
+	"zino/services/exc/shellsyntax"
+)
+
+// analyser is the command that looks at a tool's code and where its program
+// is, if there is one and it is installed.
+func analyser(tool catalog.Tool) (argv []string, path string, ok bool) {
+	argv = strings.Fields(tool.StaticAnalysis)
+	if len(argv) == 0 {
+		return nil, "", false
+	}
+	path, err := locate(argv[0])
+	return argv, path, err == nil
+}
+
+// analyse runs a tool's analyser on code that runs, or would, at a level. Where
+// it is not installed a shell's syntax is looked at; without any analyser all
+// code is good. The error is a *refusal if the analyser cannot be confined.
+func (s *Service) analyse(ctx context.Context, tool catalog.Tool, code, level string) (proto.Validation, error) {
+	argv, path, ok := analyser(tool)
+	if ok {
+		o, err := s.inspect(ctx, level, argv, path, tool.FileExtension, code)
+		return verdictOf(o, argv[0]), err
+	}
+	shell := filepath.Base(tool.Executor)
+	if len(argv) == 0 || !shellsyntax.Knows(shell) {
+		return proto.Validation{OK: true}, nil
+	}
+	// This program's own parser reads the code and loads nothing: there is nothing
+	// to keep it from.
+	o, err := s.inspect(ctx, levelOff, []string{superviseName, syntaxArg, shell}, ownProgram, tool.FileExtension, code)
+	return verdictOfSyntax(o), err
+}
+
+// inspect runs an analyser, whose program is at path, on code.
+func (s *Service) inspect(ctx context.Context, level string, argv []string, path, extension, code string) (outcome, error) {
+	a, err := s.arrangeAnalysis(ctx, level, path)
+	if err != nil {
+		return outcome{}, err
+	}
+	defer a.release()
+	file, err := a.inspected(code, extension)
+	if err != nil {
+		return outcome{}, err
+	}
+	j := s.job(append(argv, file)...)
+	j.env = analyserEnviron(a.home())
+	j.grace = 0 // an analyser has nothing to put in order
+	j = j.in(a.home())
+	p, err := a.start(j, path)
+	if err != nil {
+		return outcome{}, cannotStart(err)
+	}
+	o, err := p.wait(ctx, s.validateLimit)
+	if err == nil {
+		err = a.unconfined(o)
+	}
+	return o, err
+}
+
+// arrangeAnalysis prepares a look at code that runs, or would, at a level. What
+// code left where it worked must not take part in that: an analyser loads
+// modules and settings from where it is started. So it gets a directory of its
+// own and nothing else that code could have written, and beside confined code
+// not even the right to write elsewhere.
+func (s *Service) arrangeAnalysis(ctx context.Context, level, path string) (a *arrangement, err error) {
+	a = &arrangement{s: s, level: levelReadOnly, means: []string{}}
+	if level == levelOff {
+		a.level, a.network = levelOff, true
+		if a.tmp, err = s.files.newDir(); err != nil {
+			err = cannotStart(err)
+		}
+	} else {
+		err = a.confineTo(ctx, "", path)
+	}
+	if err != nil {
+		a.release()
+		return nil, err
+	}
+	a.join()
+	return a, nil
+}
+
+// inspected puts code in a file for an analyser, and returns where that sees it.
+// It does not lie in the directory in which the analyser is started, where it
+// would be a module of that name.
+func (a *arrangement) inspected(code, extension string) (file string, err error) {
+	const dir = "analysed"
+	if err := os.Mkdir(filepath.Join(a.tmp, dir), 0o700); err != nil {
+		return "", cannotStart(err)
+	}
+	file, err = placeIn(filepath.Join(a.tmp, dir), code, extension)
+	return filepath.Join(a.home(), dir, filepath.Base(file)), err
+}
+
+// Variables that decide what an interpreter loads. They are for code that is
+// run, not for what looks at it.
+var (
+	loaderPrefixes = []string{"PYTHON", "NODE_", "LUA_", "BASH_FUNC_"}
+	loaderNames    = []string{
+		"BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "CDPATH", "LD_PRELOAD", "LD_AUDIT", "PERL5LIB", "PERLLIB", "PERL5OPT",
+		"RUBYLIB", "RUBYOPT", "PHPRC", "PHP_INI_SCAN_DIR", "CLASSPATH", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS",
+		"MYPYPATH", "SHELLCHECK_OPTS",
+	}
+)
+
+// analyserEnviron is the environment of an analyser: without what is passed on
+// for code to use. Python takes no modules from where it is started, and puts
+// what it compiles below home.
+func analyserEnviron(home string) []string {
+	kept := slices.DeleteFunc(environ(os.Environ(), nil), func(entry string) bool {
+		hasPrefix := func(p string) bool { return strings.HasPrefix(entry, p) }
+		return hasName(entry, loaderNames...) || slices.ContainsFunc(loaderPrefixes, hasPrefix)
+	})
+	return append(kept, "PYTHONSAFEPATH=1", "PYTHONPYCACHEPREFIX="+home)
+}
