@@ -10,8 +10,8 @@ var (
 	// ReplEval runs code in a realm and answers with what came of it. It waits
 	// its turn, and is recorded in the realm's file like any other request. Code
 	// that throws, and a realm that does not answer, are results; a realm that
-	// is not there, or a name that several have, is an error. Hanging up gives
-	// the answer up, not the run.
+	// is not there, or a name that several have, is an error. Hanging up takes
+	// the request back: code that the realm has is cancelled there.
 	ReplEval = method[Eval, Evaluated]("repl", "eval", "result")
 	// ReplWatch reports what happens, as packets of type page (a Page whose state
 	// or connection changed) and exchange (an Exchange that has ended).
@@ -51,7 +51,7 @@ type Page struct {
 	// File is its file, relative to the directory of the REPL.
 	File string `json:"file"`
 	// URL is where it comes from, without query and fragment.
-	URL string `json:"url,omitzero"`
+	URL string `json:"url"`
 	// Lang is the language that it runs, such as "js": the fence's label.
 	Lang string `json:"lang"`
 	// Kind is "page", "frame", "worker", "shared worker", or another word of the

@@ -16,6 +16,7 @@ const timeoutMax = 24 * time.Hour
 
 // waiting is a caller of eval. answer has room for one outcome.
 type waiting struct {
+	key    string
 	agent  string
 	answer chan result
 }
@@ -27,8 +28,9 @@ type result struct {
 
 func (w *waiting) fail(err error) { w.answer <- result{err: err} }
 
-// Eval runs code in a realm and waits for what comes of it. When ctx ends nobody
-// waits any more, but the code is run nevertheless.
+// Eval runs code in a realm and waits for what comes of it. When ctx ends, code
+// that was not sent is not run, and for other code the realm is told that nobody
+// waits any more.
 func (s *Service) Eval(ctx context.Context, req proto.Eval) (proto.Evaluated, error) {
 	if err := checkEval(req); err != nil {
 		return proto.Evaluated{}, err
@@ -49,6 +51,7 @@ func (s *Service) Eval(ctx context.Context, req proto.Eval) (proto.Evaluated, er
 	case r := <-w.answer:
 		return r.Evaluated, r.err
 	case <-ctx.Done():
+		t.abort(w)
 		return proto.Evaluated{}, ctx.Err()
 	}
 }
@@ -76,16 +79,24 @@ func (t *transcript) ask(req proto.Eval) (*waiting, error) {
 	case t.realm == nil:
 		return nil, notConnected(req.Page)
 	}
-	w := &waiting{agent: req.Agent, answer: make(chan result, 1)}
+	w := &waiting{key: random(8), agent: req.Agent, answer: make(chan result, 1)}
 	if w.agent == "" {
 		w.agent = "agent"
 	}
-	key := random(8)
-	t.evals[key] = w
+	t.evals[w.key] = w
 	t.apply(page.Eval{
-		At: time.Now(), Key: key, Agent: req.Agent, Code: req.Code, Timeout: time.Duration(req.TimeoutMS) * time.Millisecond,
+		At: time.Now(), Key: w.key, Agent: req.Agent, Code: req.Code, Timeout: time.Duration(req.TimeoutMS) * time.Millisecond,
 	})
 	return w, nil
+}
+
+// abort takes a caller's request back, unless it has come to its end.
+func (t *transcript) abort(w *waiting) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closed && t.evals[w.key] != nil {
+		t.apply(page.Abort{At: time.Now(), Key: w.key})
+	}
 }
 
 // evaluated is an outcome as a caller gets it.

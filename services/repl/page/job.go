@@ -63,7 +63,7 @@ const (
 // why are the words that the registry has for reasons.
 var why = map[string]string{
 	reasonTimeout: " (timeout)", reasonGone: " (page closed or reloaded)",
-	reasonAborted: " (aborted)", reasonLost: " (disrupted)",
+	reasonAborted: " (interrupted)", reasonLost: " (disrupted)",
 }
 
 // pieces is what the service shows below the request while it is executing.

@@ -115,7 +115,7 @@ func (s *step) abort(key string) {
 		return
 	}
 	if j := s.run; j != nil && j.key == key && key != "" && j.outcome == nil {
-		s.fail(reasonAborted, "aborted: who asked for it does not wait for the answer any more")
+		s.fail(reasonAborted, "interrupted: who asked for it does not wait for the answer any more; the code may still be at work")
 	}
 }
 
