@@ -208,8 +208,12 @@ func (w *workspace) remove(dir string) {
 	}
 }
 
-// unlock gives this user its rights to all directories below dir again.
+// unlock gives this user its rights to dir, and to all directories below it,
+// again.
 func unlock(dir string) error {
+	if err := unlockOne(dir); err != nil {
+		return err
+	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
@@ -221,6 +225,16 @@ func unlock(dir string) error {
 		}
 		return err
 	})
+}
+
+// unlockOne gives this user its rights to a directory that it may not even open.
+// A symbolic link in its place is not followed.
+func unlockOne(dir string) error {
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: dir, Err: err}
+	}
+	return errors.Join(os.Chmod("/proc/self/fd/"+strconv.Itoa(fd), 0o700), unix.Close(fd))
 }
 
 // close takes the workspace away.

@@ -1,6 +1,7 @@
 package exc
 
 import (
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"zino/proto"
 )
 
 func openTestWorkspace(t *testing.T, parent string) *workspace {
@@ -188,4 +191,53 @@ func TestRemoveStubborn(t *testing.T) {
 	if left := s.workspaces(); len(left) > 0 {
 		t.Errorf("left on disk: %v", left)
 	}
+}
+
+// What code locked is unlocked, itself as well, and nothing that lies elsewhere.
+// To root nothing is locked.
+func TestRemoveLocked(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() == 0 {
+		dir := shortDir(t)
+		if err := errors.Join(os.Chown(dir, 61234, 61234), os.Chmod(dir, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := asUser(61234, dir, "-test.run=^TestRemoveLocked$|^TestRemoveStubborn$|^TestLockedTmp$"); err != nil {
+			t.Errorf("%s, %v", out, err)
+		}
+		return
+	}
+	w := openTestWorkspace(t, shortDir(t))
+	dir, err := w.newDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustWrite(t, dir+"/a/x", "")
+	if err := errors.Join(os.Chmod(dir+"/a", 0), os.Chmod(dir, 0)); err != nil {
+		t.Fatal(err)
+	}
+	w.remove(dir)
+	if exists(dir) {
+		t.Error("left on disk")
+	}
+	other := t.TempDir()
+	if err := errors.Join(os.Symlink(other, dir), os.Chmod(other, 0o500)); err != nil {
+		t.Fatal(err)
+	}
+	if fi, err := os.Stat(other); unlock(dir) == nil || err != nil || fi.Mode().Perm() != 0o500 {
+		t.Errorf("a link was followed: %v, %v", fi, err)
+	}
+}
+
+// Code that locks its own /tmp leaves nothing of it.
+func TestLockedTmp(t *testing.T) {
+	t.Parallel()
+	a := newArena(t, nil)
+	a.each(t, func(t *testing.T, _, name string) {
+		code := `mkdir -p "$TMPDIR/a/b" && chmod 000 "$TMPDIR/a" "$TMPDIR" && echo locked`
+		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: name, Root: a.root})
+		if left := a.workspaces(); err != nil || r.Stdout != "locked\n" || len(left) > 0 {
+			t.Errorf("left on disk: %v; %+v, %v", left, r, err)
+		}
+	})
 }
