@@ -62,7 +62,7 @@ func NewArray(root *os.Root, name string, opt Options) *Array {
 	return &Array{root: root, name: name, opt: opt, gen: 1}
 }
 
-// Append adds elements, each one a JSON object, and returns when they are on
+// Append adds elements, each one a JSON object in UTF-8, and returns when they are on
 // disk. Concurrent calls share one write and one sync. After an error none of
 // the elements is stored and the file is as it was.
 func (a *Array) Append(elems [][]byte) error {

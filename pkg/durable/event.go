@@ -11,7 +11,7 @@ const (
 	Mended Kind = "mended"
 	// Converted: a valid array in another layout was rewritten, one element a line.
 	Converted Kind = "converted"
-	// Damaged: the file is no valid array. What could be read of it was
+	// Damaged: the file is no valid array in UTF-8. What could be read of it was
 	// written anew, and the damaged file is kept aside.
 	Damaged Kind = "damaged"
 	// Cut: the last line was no whole one and was taken off; it is kept aside.

@@ -2,6 +2,7 @@ package durable
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -130,7 +131,7 @@ func lockNamed(f *os.File, root *os.Root, name string, how int) (fs.FileInfo, er
 
 // isObject reports whether a line holds a JSON object, in whatever UTF-8.
 func isObject(line []byte) bool {
-	return len(line) > 1 && line[0] == '{' && line[len(line)-1] == '}' && valid(line)
+	return len(line) > 1 && line[0] == '{' && line[len(line)-1] == '}' && (wire.Valid(line) || json.Valid(line))
 }
 
 // lastLine looks for the place behind the last line of a file of that size. What

@@ -2,7 +2,6 @@ package durable
 
 import (
 	"bytes"
-	"encoding/json"
 
 	"zino/pkg/wire"
 )
@@ -155,15 +154,12 @@ func split(data []byte, head bool) ([][]byte, bool) {
 
 func wellFormed(rows [][]byte) bool {
 	for _, row := range rows {
-		if !valid(row) {
+		if !wire.Valid(row) {
 			return false
 		}
 	}
 	return true
 }
-
-// valid is json.Valid, in less time for what is in valid UTF-8.
-func valid(text []byte) bool { return wire.Valid(text) || json.Valid(text) }
 
 // fit keeps the last n elements and holds them against the limit.
 func fit(elems [][]byte, n int, limit int64) ([][]byte, error) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"unicode/utf8"
 )
 
 // recover reads a file that is not laid out as it should be, completely, and
@@ -108,8 +109,20 @@ type salvaged struct {
 }
 
 // salvage reads the elements of an array as far as it is unbroken, and behind
-// that every object that can be found.
+// that every object that can be found. Bad UTF-8 in one is damage, too.
 func salvage(data []byte, is func([]byte) bool) salvaged {
+	s := readable(data, is)
+	for i, elem := range s.elems {
+		if !utf8.Valid(elem) {
+			s.elems[i] = bytes.ToValidUTF8(elem, []byte("\ufffd"))
+			s.valid, s.dangling = false, false
+		}
+	}
+	return s
+}
+
+// readable is salvage of bytes that need not be UTF-8.
+func readable(data []byte, is func([]byte) bool) salvaged {
 	s := unbroken(data)
 	if s.valid {
 		return s

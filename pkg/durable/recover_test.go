@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // TestTornWrites cuts the write of an append at every byte, with what a crash
@@ -120,6 +121,9 @@ func TestDamaged(t *testing.T) {
 		"one line, broken":  {`[{"a":1},{"b":oops},{"c":3}]`, `{"a":1} {"c":3}`},
 		"text behind":       {"[\n{\"a\":1}\n] and more", `{"a":1}`},
 		"a number":          {"42", ""},
+		"bad UTF-8":         {"[\n{\"a\":\"x\xffy\"},\n{\"b\":\"\xe2\x82\"},\n{\"c\":3}\n]", "{\"a\":\"x\ufffdy\"} {\"b\":\"\ufffd\"} {\"c\":3}"},
+		"and cut":           {"[\n{\"a\":\"\xff\"},\n", "{\"a\":\"\ufffd\"}"},
+		"and broken":        {"[{\"a\":oops},{\"b\":\"\xff\"}]", "{\"b\":\"\ufffd\"}"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			a, seen, path := newArray(t, c.text)
@@ -132,6 +136,9 @@ func TestDamaged(t *testing.T) {
 			}
 			if got := readFile(t, path+".damaged-1"); got != c.text {
 				t.Errorf("kept aside: %q", got)
+			}
+			if !utf8.ValidString(readFile(t, path)) {
+				t.Errorf("the file is no UTF-8: %q", readFile(t, path))
 			}
 			mustAppend(t, a, elem(7))
 			if got, want := all(t, a), strings.TrimSpace(c.want+" "+string(elem(7))); got != want {
@@ -218,7 +225,7 @@ func FuzzArray(f *testing.F) {
 		var want []json.RawMessage
 		if json.Unmarshal(data, &want) == nil && bytes.HasPrefix(trim(data), []byte("[")) {
 			checkElements(t, list, want)
-			if strings.Contains(seen.kinds(), "damaged") {
+			if utf8.Valid(data) && strings.Contains(seen.kinds(), "damaged") {
 				t.Fatalf("a valid array was taken for damaged: %v", *seen)
 			}
 		}
@@ -227,7 +234,7 @@ func FuzzArray(f *testing.F) {
 		if err != nil || len(again) != len(list)+1 || !slices.EqualFunc(again, append(list, elem(1)), bytes.Equal) {
 			t.Fatalf("after an append: %q, %v; before: %q", again, err, list)
 		}
-		if text := readFile(t, path); !json.Valid([]byte(text)) {
+		if text := readFile(t, path); !json.Valid([]byte(text)) || !utf8.ValidString(text) {
 			t.Fatalf("no valid file: %q", text)
 		}
 		one, err := a.Last(2, 0)
@@ -244,7 +251,7 @@ func checkElements(t *testing.T, got [][]byte, want []json.RawMessage) {
 	}
 	for i := range got {
 		var a, b bytes.Buffer
-		if json.Compact(&a, got[i]) != nil || json.Compact(&b, want[i]) != nil || a.String() != b.String() {
+		if json.Compact(&a, got[i]) != nil || json.Compact(&b, bytes.ToValidUTF8(want[i], []byte("\ufffd"))) != nil || a.String() != b.String() {
 			t.Fatalf("element %d is %q, was %q", i, got[i], want[i])
 		}
 	}

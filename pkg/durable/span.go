@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+
+	"zino/pkg/wire"
 )
 
 // ErrLayout is returned by Walk for a line that is no element: the file then
@@ -158,7 +160,7 @@ func elementIn(line []byte, more bool) ([]byte, error) {
 		}
 		elem = trimRight(bare)
 	}
-	if !valid(elem) {
+	if !wire.Valid(elem) {
 		return nil, ErrLayout
 	}
 	return elem, nil

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"zino/pkg/wire"
 )
 
 // walk reads what lies behind a mark, in one line, each element with its place.
@@ -173,7 +175,7 @@ func FuzzWalk(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		s := Span{To: int64(len(text))}
 		err := Walk(strings.NewReader(text), s, func(elem []byte, at int64) error {
-			if !valid(elem) || !strings.HasPrefix(text[at:], string(elem)) {
+			if !wire.Valid(elem) || !strings.HasPrefix(text[at:], string(elem)) {
 				t.Errorf("%q: %q at %d", text, elem, at)
 			}
 			return nil

@@ -3,6 +3,8 @@ package durable
 import (
 	"bytes"
 	"io"
+
+	"zino/pkg/wire"
 )
 
 // Sizes of what is read at the end of a file: first a little, then more.
@@ -87,7 +89,7 @@ func readTip(data []byte, start int64) (t tip, more, ok bool) {
 	if c := before[len(before)-1]; c != ',' && c != '[' {
 		return t, false, false
 	}
-	return t, false, valid(body[i+1:])
+	return t, false, wire.Valid(body[i+1:])
 }
 
 // settle makes t the known end of the file, with the size and time of now.

@@ -155,7 +155,7 @@ func TestDamagedHistory(t *testing.T) {
 		"dangling":  {"[\n" + msg("a") + ",\n", hist(msg("a")), false},
 		"empty":     {"", hist(), false},
 		"no array":  {`{"messages":[]}`, hist(), true},
-		"not UTF-8": {"[\n{\"role\":\"user\",\"content\":\"a\xff\"}\n]", hist(`{"role":"user","content":"a` + "\ufffd" + `"}`), false},
+		"not UTF-8": {"[\n{\"role\":\"user\",\"content\":\"a\xff\"}\n]", hist(`{"role":"user","content":"a` + "\ufffd" + `"}`), true},
 		"surrogate": {"[\n{\"role\":\"user\",\"content\":\"\\ud800\"}\n]", hist(`{"role":"user","content":"\ufffd"}`), false},
 	} {
 		id := strings.ReplaceAll(what, " ", "-")
@@ -173,7 +173,7 @@ func TestDamagedHistory(t *testing.T) {
 			t.Errorf("%s: logged %v, shown %v", what, logged, shown)
 		}
 	}
-	for _, id := range []string{"cut", "garbage", "no-array"} {
+	for _, id := range []string{"cut", "garbage", "no-array", "not-UTF-8"} {
 		if err := os.Remove(m.file("channels/" + id + ".json.damaged-1")); err != nil {
 			t.Fatal(err)
 		}
