@@ -109,6 +109,11 @@ type Confinement struct {
 	// "tasks" or "cpu"; and at a level that Landlock alone holds up, "file modes"
 	// and "protected files", which the code can change.
 	Unlimited []string `json:"unlimited,omitzero"`
+	// Refused are the names below the root of what stood in protected places after
+	// the run and not before, whoever put it there: it was moved aside, and the
+	// name is the protected one with .refused- and random characters behind it. One
+	// without them could not be moved. Standard error has a line for each.
+	Refused []string `json:"refused,omitzero"`
 	// CPUMS is the CPU time of the code and all that it started, in milliseconds;
 	// absent: unknown.
 	CPUMS *int64 `json:"cpu_ms,omitzero"`

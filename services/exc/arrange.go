@@ -21,6 +21,7 @@ type arrangement struct {
 	plan    *confine.Plan
 	tmp     string // the run's own directory; empty: none
 	guard   *guard
+	found   []intruder // in protected places, when the run was over
 }
 
 // arrange prepares a run at the level that w wishes. The error is a *refusal
@@ -74,7 +75,7 @@ func (a *arrangement) confineTo(ctx context.Context, root, program string) (err 
 	}
 	a.readable(program)
 	if a.plan.Writable {
-		if a.guard, a.plan.Protected, err = newGuard(root, a.s.sandbox.protectedBelow(root)); err != nil {
+		if err := a.protect(root); err != nil {
 			return &refusal{a.level, err}
 		}
 	}
@@ -190,11 +191,7 @@ func (a *arrangement) shape(j job) job {
 
 // release takes away what the run had.
 func (a *arrangement) release() {
-	if a.guard != nil {
-		for _, err := range a.guard.restore() {
-			a.s.log.Warn("confined code made what it must not, and it is left there: look at it", "error", err)
-		}
-	}
+	a.inspect()
 	if a.group != nil {
 		if err := a.group.Remove(); err != nil {
 			a.s.log.Warn("a control group is left", "error", err)

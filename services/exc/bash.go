@@ -50,7 +50,7 @@ func (s *Service) bash(ctx context.Context, req proto.Call, shown *live) (reply,
 	}
 	o, err := s.runShell(ctx, a, j, path, shown)
 	if err == nil {
-		err = a.unconfined(o)
+		o, err = a.conclude(o)
 	}
 	if err != nil {
 		return reply{}, err

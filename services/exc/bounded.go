@@ -18,7 +18,9 @@ func (s *Service) bounded(level, root string) (*files.Files, error) {
 	}
 	bounds := files.Bounds{Root: real, Write: level != levelReadOnly, Readable: s.mayRead(real)}
 	if real != "" {
-		bounds.Protected = s.sandbox.protectedBelow(real)
+		if bounds.Protected, err = s.sandbox.protectedBelow(real); err != nil {
+			return nil, &refusal{level, err}
+		}
 	}
 	return s.tools.Within(bounds), nil
 }

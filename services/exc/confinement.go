@@ -15,9 +15,24 @@ func (a *arrangement) unconfined(o outcome) error {
 	return &refusal{a.level, errors.New(o.why)}
 }
 
+// conclude looks at what the run left in protected places, and has its standard
+// error tell.
+func (a *arrangement) conclude(o outcome) (outcome, error) {
+	a.inspect()
+	for _, i := range a.found {
+		o.stderr = withLine(o.stderr, i.String())
+	}
+	return o, a.unconfined(o)
+}
+
 // report says how the run went.
 func (a *arrangement) report(o outcome) *proto.Confinement {
 	c := &proto.Confinement{Sandbox: a.level, Network: a.network, Means: a.means, Unlimited: a.weak, Limit: o.limit()}
+	for _, i := range a.found {
+		if name := i.where(); name != "" {
+			c.Refused = append(c.Refused, name)
+		}
+	}
 	if a.level == levelUnit {
 		takeOver(c, o.unit)
 	}

@@ -60,7 +60,7 @@ func (s *Service) runCode(ctx context.Context, a *arrangement, req proto.Execute
 	o, err := p.wait(ctx, s.limit)
 	over()
 	if err == nil {
-		err = a.unconfined(o)
+		o, err = a.conclude(o)
 	}
 	if err != nil {
 		return proto.Result{}, err

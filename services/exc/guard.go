@@ -1,103 +1,257 @@
 package exc
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
 
-	"zino/services/exc/files"
+	"golang.org/x/sys/unix"
 )
 
-// guard sees to files that code must not make: those that are protected and are
-// not there, and symbolic links, neither of which can be made read-only.
-// Whatever stands there after the run that was not there before is moved aside.
+// guard sees to it that the places which code must not change are after a run
+// what they were before. What is there can be made read-only, but not what is
+// not there, nor symbolic links; and a file that the user replaces meanwhile is
+// no longer read-only for the run. So whatever else stands in such a place after
+// the run is moved aside, whoever put it there: that cannot be told.
 type guard struct {
-	root  *os.Root
-	links map[string]string // by the name below the root; empty: there was nothing
+	root   *os.File
+	places []place
+	open   map[string]*os.File // what is there: so it stays readable, and its number is not given to another file
+	note   string              // a file that says what is guarded; empty: none
 }
 
-// newGuard takes down what is not there of paths below root. fixed are those
-// that are and can be made read-only.
-func newGuard(root string, paths []string) (g *guard, fixed []string, err error) {
-	g = &guard{links: map[string]string{}}
-	if g.root, err = files.OpenRoot(root); err != nil {
-		return nil, nil, err
+// newGuard guards places below root.
+func newGuard(root string, places []place) (*guard, error) {
+	dir, err := openAt(unix.AT_FDCWD, root, unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
 	}
-	for _, path := range paths {
-		name, err := filepath.Rel(root, path)
-		if err != nil {
-			continue // not below
-		}
-		real, err := filepath.EvalSymlinks(path)
-		if err == nil && real == path {
-			fixed = append(fixed, path)
+	g := &guard{root: dir, places: places, open: map[string]*os.File{}}
+	for _, p := range places {
+		if !p.fixed() {
 			continue
 		}
-		g.links[name] = g.read(name)
-		if err == nil && confinedTo(real, root) {
-			fixed = append(fixed, real)
+		if g.open[p.Path], err = openAt(unix.AT_FDCWD, p.Path, 0); err != nil {
+			g.close()
+			return nil, err
 		}
 	}
-	return g, fixed, nil
+	return g, nil
 }
 
-// confinedTo reports whether a path that a link leads to lies below root.
-func confinedTo(path, root string) bool {
-	rel, err := filepath.Rel(root, path)
-	return err == nil && filepath.IsLocal(rel) && rel != "."
-}
-
-// read is where a symbolic link leads, empty if there is none.
-func (g *guard) read(name string) string {
-	to, err := g.root.Readlink(name)
+// protect has the run keep from changing what is protected below its root.
+func (a *arrangement) protect(root string) error {
+	places, err := a.s.sandbox.placesBelow(root)
 	if err != nil {
-		return ""
+		return err
 	}
-	return to
-}
-
-// restore moves aside what was made. The errors say what could not be moved.
-func (g *guard) restore() (errs []error) {
-	for name, was := range g.links {
-		if err := g.restoreOne(name, was); err != nil {
-			errs = append(errs, err)
+	for _, p := range places {
+		switch {
+		case p.fixed():
+			a.plan.Protected = append(a.plan.Protected, p.Path)
+		case p.held():
+			a.plan.Held = append(a.plan.Held, p.Path)
 		}
 	}
-	if err := g.root.Close(); err != nil {
-		errs = append(errs, err)
+	if a.guard, err = newGuard(root, places); err != nil {
+		return err
 	}
-	return errs
+	return a.guard.writeDown(a.tmp + noteSuffix)
 }
 
-func (g *guard) restoreOne(name, was string) error {
-	fi, err := g.root.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) && was == "" {
-		return nil
+// inspect ends the guard, once, and keeps what it found.
+func (a *arrangement) inspect() {
+	if a.guard == nil {
+		return
 	}
-	if err == nil && fi.Mode()&fs.ModeSymlink != 0 && was != "" && g.read(name) == was {
-		return nil
+	a.found = a.guard.restore()
+	for _, i := range a.found {
+		a.s.log.Warn(i.String(), "root", a.plan.Root)
 	}
-	if err == nil {
-		if err := g.moveAside(name); err != nil {
+	a.guard = nil
+}
+
+// openAt opens a path, on which there must be no symbolic links, to know what it
+// leads to.
+func openAt(dir int, path string, flags uint64) (*os.File, error) {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC | flags, Resolve: unix.RESOLVE_NO_SYMLINKS}
+	fd, err := unix.Openat2(dir, path, &how)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// close lets go of all that is open.
+func (g *guard) close() {
+	closeAll(g.root)
+	for _, f := range g.open {
+		closeAll(f)
+	}
+}
+
+// writeDown keeps in a file what is guarded for the case that this process is
+// killed. What is there already is not in it: it could not be put back.
+func (g *guard) writeDown(file string) error {
+	note := guardNote{Root: g.root.Name()}
+	for _, p := range g.places {
+		if !p.fixed() {
+			note.Places = append(note.Places, p)
+		}
+	}
+	text, err := json.Marshal(note)
+	if err != nil {
+		return err
+	}
+	g.note = file
+	return writeNew(file, string(text))
+}
+
+// noteSuffix ends the name of the file beside a run's own directory in which its
+// guard is written down.
+const noteSuffix = ".guard"
+
+// resumeAll ends the guards that a dead process wrote down in its workspace.
+func resumeAll(workspace string, log *slog.Logger) {
+	notes, _ := filepath.Glob(filepath.Join(workspace, "*"+noteSuffix)) // the pattern is well-formed
+	for _, note := range notes {
+		g, err := resume(note)
+		if err != nil {
+			log.Warn("what a run that was cut off may have made in protected places is not known: look at them", "error", err)
+			continue
+		}
+		for _, i := range g.restore() {
+			log.Warn(i.String(), "root", g.root.Name())
+		}
+	}
+}
+
+// guardNote is what a guard writes down.
+type guardNote struct {
+	Root   string
+	Places []place
+}
+
+// resume is the guard that a dead process wrote down.
+func resume(file string) (*guard, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var note guardNote
+	if err := json.Unmarshal(text, &note); err != nil {
+		return nil, err
+	}
+	return newGuard(note.Root, note.Places)
+}
+
+// restore makes the places what they were, says what was found in them, and ends
+// the guard.
+func (g *guard) restore() (list []intruder) {
+	defer g.close()
+	for _, p := range g.places {
+		name, err := filepath.Rel(g.root.Name(), p.Path)
+		if err != nil {
+			continue // it was no place below the root
+		}
+		i := intruder{name: name}
+		try := func() error {
+			return within(g.root, filepath.Dir(name), func(dir *os.File) error { return g.settle(dir, p, &i) })
+		}
+		if i.err = try(); errors.Is(i.err, fs.ErrExist) {
+			i.err = try() // the guard of another run was faster
+		}
+		if errors.Is(i.err, fs.ErrNotExist) || errors.Is(i.err, unix.ENOTDIR) {
+			i.err = nil // nothing leads there any more
+		}
+		if i.found || i.err != nil {
+			list = append(list, i)
+		}
+	}
+	if g.note != "" {
+		if err := os.Remove(g.note); err != nil {
+			list = append(list, intruder{name: g.note, err: err})
+		}
+	}
+	return list
+}
+
+// settle makes one place in an open directory what it was.
+func (g *guard) settle(dir *os.File, p place, i *intruder) error {
+	base := filepath.Base(p.Path)
+	now, err := look(filepath.Join(throughFD(dir), base))
+	if err != nil {
+		return err
+	}
+	if now.info != nil {
+		if g.unchanged(p, now) {
+			return nil
+		}
+		if err := i.moveAside(dir, base); err != nil {
 			return err
 		}
 	}
-	if was != "" {
-		return g.root.Symlink(was, name)
+	switch {
+	case p.Link != "":
+		return unix.Symlinkat(p.Link, int(dir.Fd()), base)
+	case now.info != nil:
+		return g.putBack(p, now.Path)
 	}
 	return nil
 }
 
-// moveAside gives a file a name that nobody obeys.
-func (g *guard) moveAside(name string) error {
-	for n := 1; n < 100; n++ {
-		aside := name + ".refused-" + strconv.Itoa(n)
-		if _, err := g.root.Lstat(aside); errors.Is(err, fs.ErrNotExist) {
-			return g.root.Rename(name, aside)
-		}
+// unchanged reports whether a place is what it was.
+func (g *guard) unchanged(p, now place) bool {
+	was := g.open[p.Path]
+	switch {
+	case p.Link != "":
+		return now.Link == p.Link
+	case !p.End:
+		return now.Link == "" && (now.info.IsDir() || !p.held())
+	case was == nil:
+		return false
 	}
-	return fmt.Errorf("%s: too many of its kind were moved aside: remove them", name)
+	info, err := was.Stat()
+	return err == nil && (os.SameFile(info, now.info) || sameContent(was, info, now))
+}
+
+// sameContent reports whether a file that was replaced says what it did before.
+func sameContent(was *os.File, info fs.FileInfo, now place) bool {
+	if !info.Mode().IsRegular() || !now.info.Mode().IsRegular() || info.Size() != now.info.Size() {
+		return false
+	}
+	before, err := os.ReadFile(throughFD(was))
+	if err != nil {
+		return false
+	}
+	after, err := os.ReadFile(now.Path)
+	return err == nil && string(before) == string(after)
+}
+
+// putBack makes the file anew that was in a place, if it was one.
+func (g *guard) putBack(p place, path string) error {
+	was := g.open[p.Path]
+	if was == nil {
+		return nil
+	}
+	info, err := was.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	old, err := os.Open(throughFD(was))
+	if err != nil {
+		return fmt.Errorf("what was there before cannot be read: %w", err)
+	}
+	defer old.Close()
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, info.Mode().Perm())
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, old)
+	return errors.Join(err, f.Close())
 }

@@ -48,7 +48,8 @@ type sandbox struct {
 	tree      *cgroup.Tree // nil: there are no groups here, for the reason noTree
 	noTree    error
 	home      string   // of the caller; empty: none
-	protected []string // Zino's own files, wherever they lie
+	protected []string // Zino's own files, wherever they lie and whether they are there or not
+	data      []string // directories that Zino writes to, once they are there
 	unit      string   // the socket that starts commands in units of their own
 
 	mu   sync.Mutex
@@ -80,17 +81,6 @@ func (b *sandbox) close() error {
 		return nil
 	}
 	return b.tree.Close()
-}
-
-// Protect names files and directories of Zino's own, such as its configuration
-// and its tools: confined code may not change them where they lie below the
-// directory that it works in. It must be called before the first request.
-func (s *Service) Protect(paths ...string) {
-	for _, path := range paths {
-		if abs, err := filepath.Abs(path); err == nil && path != "" {
-			s.sandbox.protected = append(s.sandbox.protected, abs)
-		}
-	}
 }
 
 // wish is what a request says about its confinement.
@@ -176,44 +166,6 @@ func (s *Service) tryNamespaces(ctx context.Context) error {
 		return fmt.Errorf("a trial ended with status %d: %s%s", o.exitCode(), strings.TrimSpace(o.stderr), o.complaint(shell))
 	}
 	return nil
-}
-
-// protectedNames are files below a root that code is not to change, because
-// what they say is obeyed outside of its confinement.
-var protectedNames = []string{"AGENTS.md", "ZINO.toml"}
-
-// protectedGit are those of a repository, below its directory.
-var protectedGit = []string{"hooks", "config", "config.worktree", "commondir"}
-
-// protectedBelow are the paths below a root that confined code may not change,
-// whether they are there or not.
-func (b *sandbox) protectedBelow(root string) (paths []string) {
-	for _, name := range protectedNames {
-		paths = append(paths, filepath.Join(root, name))
-	}
-	paths = append(paths, protectedRepository(filepath.Join(root, ".git"))...)
-	for _, path := range b.protected {
-		if path != root && confine.Within(path, root) {
-			paths = append(paths, path)
-		}
-	}
-	return paths
-}
-
-// protectedRepository are the paths of a repository, if there is one: code may
-// make one of its own.
-func protectedRepository(git string) (paths []string) {
-	fi, err := os.Stat(git)
-	switch {
-	case err != nil:
-		return nil
-	case !fi.IsDir():
-		return []string{git} // of a work tree: it says where the rest is
-	}
-	for _, name := range protectedGit {
-		paths = append(paths, filepath.Join(git, name))
-	}
-	return paths
 }
 
 // asError is the error of execute for a run that cannot be confined as asked.

@@ -37,32 +37,3 @@ func TestNewSandbox(t *testing.T) {
 		}
 	}
 }
-
-func TestProtect(t *testing.T) {
-	s := newService(t, nil, nil)
-	s.sandbox.protected = nil
-	s.Protect("/etc/zino", "", "tools")
-	tools, err := filepath.Abs("tools")
-	if want := []string{"/etc/zino", tools}; err != nil || !slices.Equal(s.sandbox.protected, want) {
-		t.Errorf("got %q, %v", s.sandbox.protected, err)
-	}
-	if got := s.sandbox.protectedBelow("/etc"); !slices.Contains(got, "/etc/zino") || !slices.Contains(got, "/etc/AGENTS.md") || slices.Contains(got, tools) {
-		t.Errorf("below /etc: %q", got)
-	}
-}
-
-// A work tree's .git is a file that says where the rest is.
-func TestProtectedRepository(t *testing.T) {
-	dir := shortDir(t)
-	if got := protectedRepository(dir + "/.git"); got != nil {
-		t.Errorf("none: %q", got)
-	}
-	mustWrite(t, dir+"/.git", "gitdir: /elsewhere\n")
-	if got := protectedRepository(dir + "/.git"); !slices.Equal(got, []string{dir + "/.git"}) {
-		t.Errorf("a file: %q", got)
-	}
-	mustWrite(t, dir+"/repo/.git/HEAD", "x")
-	if got := protectedRepository(dir + "/repo/.git"); !slices.Contains(got, dir+"/repo/.git/hooks") || len(got) != len(protectedGit) {
-		t.Errorf("a directory: %q", got)
-	}
-}

@@ -28,6 +28,7 @@ type Plan struct {
 	Root      string   // the directory to work in; empty: there is none
 	Writable  bool     // whether code may write below Root
 	Protected []string // files and directories below Root that it may not change, all there
+	Held      []string // directories below Root that stay where they are, what holds others before them
 	Tmp       string   // an empty directory of the run's own; in namespaces it is seen as /tmp
 	Dir       string   // where the code begins, as it sees the tree
 	Read      []string // what it may read beside Root

@@ -20,6 +20,11 @@ func (p *Plan) cover() error {
 		return nil
 	}
 	fixed := map[string]bool{p.Root: true}
+	for _, dir := range p.Held {
+		if err := p.fix(dir, readable, fixed); err != nil {
+			return err
+		}
+	}
 	for _, path := range p.Protected {
 		if err := p.protect(path, fixed); err != nil {
 			return err
@@ -60,8 +65,11 @@ func (p *Plan) protect(path string, fixed map[string]bool) error {
 	return onto(path, readOnly)
 }
 
-// fix mounts a directory on itself, and those above it.
+// fix mounts a directory on itself, and those above it, unless that was done.
 func (p *Plan) fix(dir string, attributes uint64, fixed map[string]bool) error {
+	if fixed[dir] {
+		return nil
+	}
 	if above := filepath.Dir(dir); !fixed[above] && strings.HasPrefix(above, p.Root+"/") {
 		if err := p.fix(above, attributes, fixed); err != nil {
 			return err

@@ -19,7 +19,9 @@ type Bounds struct {
 	Root string
 	// Write is whether anything may be written, and then only below Root.
 	Write bool
-	// Protected are paths below Root that may not be written.
+	// Protected are paths below Root that may not be written, be they there or not,
+	// nor what lies below them. They are free of symbolic links but for those in
+	// their own place.
 	Protected []string
 	// Readable reports whether a file, by its real path, may be read.
 	Readable func(path string) bool
@@ -126,7 +128,7 @@ func (b *Bounds) step(root *os.Root, name string, make bool) (t target, to strin
 		return target{}, "", &fs.PathError{Op: "open", Path: name, Err: syscall.EISDIR}
 	}
 	if make {
-		if err := root.MkdirAll(dir, 0o777); err != nil {
+		if err := b.makeAll(root, dir); err != nil {
 			return target{}, "", err
 		}
 	}
@@ -143,17 +145,56 @@ func (b *Bounds) step(root *os.Root, name string, make bool) (t target, to strin
 		return t, "", err
 	}
 	t.path, t.at = filepath.Join(real, base), link(t.dir)+"/"+base
+	if err = b.allowed(t.path); err != nil {
+		return t, "", err
+	}
 	if to, err = os.Readlink(t.at); err == nil {
 		return t, to, nil
 	}
 	return t, "", b.fill(&t)
 }
 
+// makeAll makes a directory and those above it where they are missing and may be
+// made.
+func (b *Bounds) makeAll(root *os.Root, dir string) error {
+	fi, err := root.Stat(dir)
+	if err == nil && !fi.IsDir() {
+		return &fs.PathError{Op: "mkdir", Path: dir, Err: syscall.ENOTDIR}
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := b.makeAll(root, filepath.Dir(dir)); err != nil {
+		return err
+	}
+	above, err := root.Open(filepath.Dir(dir))
+	if err != nil {
+		return err
+	}
+	defer above.Close()
+	real, err := os.Readlink(link(above))
+	if err == nil {
+		err = b.allowed(filepath.Join(real, filepath.Base(dir)))
+	}
+	if err == nil {
+		err = root.Mkdir(dir, 0o777)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil // somebody else was faster
+	}
+	return err
+}
+
+// allowed is the error for a path, free of symbolic links, that is protected.
+func (b *Bounds) allowed(path string) error {
+	if slices.ContainsFunc(b.Protected, func(p string) bool { return path == p || strings.HasPrefix(path, p+"/") }) {
+		return fail(Denied, "%s is protected: the sandbox does not let it be changed.", path)
+	}
+	return nil
+}
+
 // fill looks at what a target is now.
 func (b *Bounds) fill(t *target) error {
-	if slices.ContainsFunc(b.Protected, func(p string) bool { return t.path == p || strings.HasPrefix(t.path, p+"/") }) {
-		return fail(Denied, "%s is protected: the sandbox does not let it be changed.", t.path)
-	}
 	fi, err := os.Lstat(t.at)
 	if err == nil {
 		t.info, t.id = fi, identityOf(fi)

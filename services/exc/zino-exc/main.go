@@ -22,7 +22,7 @@ func main() {
 	service.Fail("exc", err)
 	x, err := exc.New(cfg.Exc, cat, log)
 	service.Fail("exc", err)
-	x.Protect(cfg.Tools.Dir, cfg.Skills.Dir, cfg.Sys.Template)
+	x.ProtectConfig(cfg)
 	s := rpc.NewServer("exc", log)
 	x.Register(s)
 	err = service.Serve(s, "exc", cfg.Exc.Socket, log)
