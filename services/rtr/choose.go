@@ -80,7 +80,7 @@ func (s *Service) forget(ctx context.Context, t *target) {
 // decide finds whom a wish means. Who would be asked without it is asked as
 // configured, by whatever name the wish has for it.
 func (s *Service) decide(ctx context.Context, w wish) *target {
-	if !s.names() && !w.fallback {
+	if !s.names() && s.set.provider != "offline" && !w.fallback {
 		if v, _, ok := s.implied(); ok && w.provider == v.name {
 			w.provider = s.set.provider
 		}
@@ -116,6 +116,9 @@ func (s *Service) named(ctx context.Context, v vendor, w wish, first bool) *targ
 		w.model = v.model
 	}
 	w.provider = v.name
+	if err := s.set.wrong[v.name]; err != nil {
+		return s.noTarget(w, err.Error())
+	}
 	base := s.set.bases[v.name]
 	if base == nil && v.name == "ollama" && first {
 		base = s.set.base

@@ -62,5 +62,5 @@ func (s *Service) implied() (v vendor, configured, ok bool) {
 			return v, false, true
 		}
 	}
-	return openAI, free, s.set.bases["openai"] != nil
+	return openAI, free, s.set.bases["openai"] != nil || s.set.wrong["openai"] != nil
 }

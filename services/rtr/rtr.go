@@ -21,6 +21,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"zino/pkg/config"
@@ -147,9 +148,9 @@ func (s *Service) stats(stats *proto.Stats) {
 	if t == nil {
 		return
 	}
-	if t.caps.Problem != "" {
-		stats.Problems = append(stats.Problems, t.caps.Problem)
-	} else {
+	if problem := t.caps.Problem; problem != "" && !slices.Contains(stats.Problems, problem) {
+		stats.Problems = append(stats.Problems, problem)
+	} else if problem == "" {
 		stats.Info = map[string]string{"provider": t.caps.Provider, "model": t.caps.Model, "endpoint": t.caps.Endpoint}
 	}
 }

@@ -25,19 +25,20 @@ type settings struct {
 	streaming bool
 	stall     time.Duration // 0: no limit
 	bases     map[string]*url.URL
+	wrong     map[string]error // why a provider's base is none: it alone cannot be asked
 	fallback  []config.Fallback
 	known     []config.Model
 	getenv    func(string) string
 	store     *keys.Store // nil if the user has no place for one
 	headers   http.Header // of the user's, for Anthropic
-	problems  []string    // with them
+	problems  []string    // with them and with bases
 }
 
 func readSettings(cfg *config.Config) (settings, error) {
 	set := settings{
 		provider: cfg.Provider, keyFile: cfg.API.KeyFile, model: cfg.Service.Model, maxTokens: cfg.MaxTokens,
 		streaming: cfg.Rtr.Streaming, stall: time.Duration(cfg.Rtr.StallTimeout * float64(time.Second)),
-		bases: map[string]*url.URL{}, fallback: cfg.Rtr.Fallback, known: cfg.Rtr.Model, getenv: os.Getenv,
+		bases: map[string]*url.URL{}, wrong: map[string]error{}, fallback: cfg.Rtr.Fallback, known: cfg.Rtr.Model, getenv: os.Getenv,
 	}
 	key := cfg.API.Key
 	if key == "" {
@@ -54,12 +55,13 @@ func readSettings(cfg *config.Config) (settings, error) {
 		set.store = nil // without a home there is no store
 	}
 	set.headers, set.problems = customHeaders(os.Getenv(headersVariable))
-	return set, set.readBases(cfg)
+	set.readBases(cfg)
+	return set, nil
 }
 
 // readBases finds where each provider is: the environment's word, else the
 // configuration's, else its own address. What is empty counts as not set.
-func (set *settings) readBases(cfg *config.Config) error {
+func (set *settings) readBases(cfg *config.Config) {
 	for _, p := range []struct{ name, key, variable, configured string }{
 		{"anthropic", "anthropic_base_url", "ANTHROPIC_BASE_URL", cfg.AnthropicBaseURL},
 		{"openai", "openai_base_url", "OPENAI_BASE_URL", cfg.OpenAIBaseURL},
@@ -75,13 +77,13 @@ func (set *settings) readBases(cfg *config.Config) error {
 		}
 		base, err := parseBase(value)
 		if err != nil {
-			return fmt.Errorf("%s: %w", from, err)
+			set.wrong[p.name] = fmt.Errorf("%s: %w", from, err)
+			set.problems = append(set.problems, set.wrong[p.name].Error())
 		}
 		if base != nil {
 			set.bases[p.name] = base
 		}
 	}
-	return nil
 }
 
 // ollamaHost makes a URL of what OLLAMA_HOST may be: a URL, host:port, a host
