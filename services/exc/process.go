@@ -48,6 +48,8 @@ type supervised struct {
 	pipes      *pipes
 	group      *cgroup.Group
 	drained    sync.WaitGroup
+	overruling sync.Once     // sees to it that the supervisor does stop
+	gone       chan struct{} // closed when the supervisor has ended
 }
 
 // startProcess starts the supervisor of j, whose program is at path.
@@ -56,10 +58,10 @@ func startProcess(j job, path string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &supervised{process: newProcess(j), pipes: ends, group: j.group}
+	s := &supervised{process: newProcess(j), pipes: ends, group: j.group, gone: make(chan struct{})}
 	s.process.stop = s.stop
 	if s.supervisor, err = supervisorOf(j, path, ends); err == nil {
-		err = s.supervisor.Start()
+		err = orphanage.start(s.supervisor)
 	}
 	ends.closeTheirs()
 	if err != nil {
@@ -75,7 +77,7 @@ func startProcess(j job, path string) (*process, error) {
 
 // supervisorOf describes the supervisor's process; supervise reads its arguments.
 func supervisorOf(j job, path string, ends *pipes) (*exec.Cmd, error) {
-	plan, err := planText(j.plan)
+	plan, err := planText(j)
 	if err != nil {
 		return nil, err
 	}
@@ -104,30 +106,50 @@ func supervisorOf(j job, path string, ends *pipes) (*exec.Cmd, error) {
 // follow waits for the supervisor's end, which comes when nothing of the
 // command is left, and then for what is still in the pipes.
 func (s *supervised) follow() {
-	// Its exit status says nothing: the report does.
-	_ = s.supervisor.Wait()
+	// A status other than 0 is that of a supervisor that was killed, whatever
+	// its report says. Else the report tells.
+	killed := s.supervisor.Wait() != nil
+	close(s.gone)
+	orphanage.forget(s.supervisor)
 	s.pipes.limitReads(time.Now().Add(drainLimit))
 	text, _ := io.ReadAll(io.LimitReader(s.pipes.statusR, reportMax)) // cut short by an error, it is judged as it is
 	r := parseReport(string(text))
-	if r.verdict == lost {
-		// The command killed its supervisor and was killed with it. What it
-		// left is found in their group; without one only as far as it stayed
-		// in their session.
-		if s.group != nil {
-			_ = s.group.Kill()
-		}
-		killSession(s.supervisor.Process.Pid)
+	if killed || r.verdict == lost {
+		r = report{err: s.clear()}
 	}
 	s.drained.Wait()
 	s.pipes.closeOurs()
 	s.done <- r
 }
 
+// clear ends what a supervisor left that was killed. The command was killed with
+// it; what that had started is in their group, or comes to this process.
+func (s *supervised) clear() error {
+	if s.group != nil {
+		_ = s.group.Kill()
+	}
+	return orphanage.end(clearLimit)
+}
+
 // stop has the supervisor end the command and all that it started.
 func (s *supervised) stop() {
+	s.overruling.Do(func() { go s.overrule() })
 	_ = s.pipes.lifelineW.Close() // closed twice only when the run is over anyway, or floods
 	// A command may have stopped its supervisor. If that is gone, all is well.
 	_ = s.supervisor.Process.Signal(syscall.SIGCONT)
+}
+
+// overrule kills a supervisor that does not stop: code that is not confined can
+// have it stand still, or run out of what it needs. The first process of a
+// namespace takes all others of that along.
+func (s *supervised) overrule() {
+	timer := time.NewTimer(stopPatience)
+	defer timer.Stop()
+	select {
+	case <-s.gone:
+	case <-timer.C:
+		_ = s.supervisor.Process.Kill() // fails only if it has just ended
+	}
 }
 
 // pipes connect exc with a supervisor and its command. All are closed on exec:

@@ -27,6 +27,7 @@ type report struct {
 	number  int
 	why     string   // of an unconfined one
 	unit    *unitEnd // of a command in a unit
+	err     error    // that processes may be left
 }
 
 // endLine is a report as a line.

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"zino/services/exc/confine"
 )
 
@@ -41,12 +43,19 @@ func Supervise() {
 // seen.
 const ownProgram = "/proc/self/exe"
 
-// planText is a plan as an argument of a process.
-func planText(p *confine.Plan) (string, error) {
-	if p == nil {
+// scopeOnly stands in the place of a plan for a command that others confine, and
+// that must only be kept from ending those who watch it.
+const scopeOnly = "scope"
+
+// planText is a job's plan as an argument of a process.
+func planText(j job) (string, error) {
+	switch {
+	case j.scoped:
+		return scopeOnly, nil
+	case j.plan == nil:
 		return "", nil
 	}
-	b, err := json.Marshal(p)
+	b, err := json.Marshal(j.plan)
 	return string(b), err
 }
 
@@ -58,14 +67,22 @@ func planOf(text string) (*confine.Plan, error) {
 
 // enter has the supervisor of a confined command build what that will see.
 func (s *supervisor) enter() error {
-	if s.plan == "" {
+	switch s.plan {
+	case "":
 		return nil
+	case scopeOnly:
+		return beOpaque()
 	}
 	p, err := planOf(s.plan)
 	if err != nil {
 		return err
 	}
 	return p.Enter()
+}
+
+// beOpaque keeps processes of the same user from looking into this one.
+func beOpaque() error {
+	return os.NewSyscallError("prctl(PR_SET_DUMPABLE)", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
 }
 
 // restrictArgs is how many arguments stand before the command's: the plan and
@@ -77,14 +94,22 @@ const restrictArgs = 2
 func restrict(args []string) {
 	runtime.LockOSThread() // rights are those of a thread until exec makes it the only one
 	closeOnExec()
-	p, err := planOf(args[0])
-	if err == nil {
-		err = p.Restrict()
-	}
-	if err != nil {
+	if err := layDown(args[0]); err != nil {
 		tell(restrictFD, refusalLine(err))
 		return
 	}
-	err = syscall.Exec(args[1], args[restrictArgs:], commandEnv(os.Environ()))
+	err := syscall.Exec(args[1], args[restrictArgs:], commandEnv(os.Environ()))
 	tell(restrictFD, endLine(unstarted, errno(err)))
+}
+
+// layDown lays down the rights that a plan's text gives.
+func layDown(text string) error {
+	if text == scopeOnly {
+		return confine.Scope()
+	}
+	p, err := planOf(text)
+	if err != nil {
+		return err
+	}
+	return p.Restrict()
 }

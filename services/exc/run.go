@@ -17,6 +17,10 @@ import (
 const (
 	// stopGrace is the time between SIGTERM and SIGKILL.
 	stopGrace = 100 * time.Millisecond
+	// stopPatience is how long a supervisor may take to stop before it is killed.
+	stopPatience = 3 * time.Second
+	// clearLimit is how long the end of what a killed supervisor left may take.
+	clearLimit = 4 * time.Second
 	// stopLimit is how long a stopped run is waited for. It passes only if the
 	// kernel cannot kill a process, such as one that waits for a dead disk, or
 	// may not, such as one of another user.
@@ -41,6 +45,7 @@ type job struct {
 	tap func(name string, c *capture) io.Writer
 
 	plan     *confine.Plan // that confines it; nil: none
+	scoped   bool          // whether it is only kept from ending those who watch it
 	group    *cgroup.Group // that it runs in; nil: none
 	floodMax int64         // bytes of output at which it is stopped; 0: none
 }
@@ -91,6 +96,9 @@ func (p *process) wait(ctx context.Context, limit time.Duration) (outcome, error
 	}
 	select {
 	case r := <-p.done:
+		if r.err != nil {
+			return outcome{}, r.err
+		}
 		return p.outcome(r, false), nil
 	case <-expired:
 		r, err := p.halt()
@@ -111,7 +119,7 @@ func (p *process) halt() (report, error) {
 	p.stop()
 	select {
 	case r := <-p.done:
-		return r, nil
+		return r, r.err
 	case <-time.After(stopLimit):
 		return report{}, errUnkillable
 	}

@@ -42,10 +42,16 @@ const (
 type supervisor struct {
 	grace   time.Duration // between SIGTERM and SIGKILL
 	grouped bool          // the command has a control group
-	plan    string        // that the command is confined by; empty: none
+	plan    string        // that the command is confined by; empty: none; scopeOnly: by signals
+	proc    int           // the directory /proc
+	ending  int           // the file that ends the control group
 	stop    chan struct{} // closed when exc wants an end, or is gone
 	ended   chan struct{} // closed when the command has ended
 }
+
+// fruitlessMax is how often a walk may find nobody before children are looked
+// for in a slower way. Once or twice is usual: this process is about to end.
+const fruitlessMax = 4
 
 // superviseArgs is how many arguments stand before the command's: the grace in
 // milliseconds, "group" if there is one, the plan, and the command's path.
@@ -61,6 +67,7 @@ func supervise(args []string) {
 		tell(statusFD, refusalLine(err))
 		return
 	}
+	s.arm()
 	pid, err := s.start(args[3], args[superviseArgs:])
 	if err != nil {
 		tell(statusFD, endLine(unstarted, errno(err)))
@@ -81,6 +88,18 @@ func (s *supervisor) settle(args []string) {
 	s.grouped, s.plan = args[1] != "", args[2]
 	// It cannot fail on a kernel that has it (Linux 3.4).
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+}
+
+// arm opens what it takes to end the command. Code that is not confined can
+// change the limits of this process until it opens nothing more.
+func (s *supervisor) arm() {
+	s.proc, s.ending = openProc(), -1
+	if !s.grouped {
+		return
+	}
+	if file, err := cgroup.OpenKill(groupFD); err == nil {
+		s.ending = file
+	}
 }
 
 // closeOnExec keeps all files but the standard ones from the command: those of
@@ -151,18 +170,23 @@ func (s *supervisor) reap(command int) syscall.WaitStatus {
 // goes on until reap finds none left and the process exits: a pass can miss
 // one that is just being born.
 func (s *supervisor) kill() {
-	self := os.Getpid()
 	select {
 	case <-s.ended:
 	case <-s.stop:
-		signalDescendants(self, syscall.SIGTERM)
+		signalDescendants(s.proc, syscall.SIGTERM)
 		time.Sleep(s.grace)
 	}
 	if s.grouped {
-		_ = cgroup.KillAt(groupFD) // at once, however many they are; the rest is for what left the group
+		_ = cgroup.KillWith(s.ending) // at once, however many they are; the rest is for what left the group
 	}
+	fruitless := 0
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		signalDescendants(self, syscall.SIGKILL)
+		if !signalDescendants(s.proc, syscall.SIGKILL) {
+			fruitless++
+		}
+		if fruitless > fruitlessMax { // somebody is left, whom /proc does not show
+			eachChild(func(pid int) { _ = syscall.Kill(pid, syscall.SIGKILL) })
+		}
 		time.Sleep(pause)
 	}
 }

@@ -87,10 +87,12 @@ func TestParseStat(t *testing.T) {
 			t.Errorf("%q: got %v, %v", tt.stat, got, ok)
 		}
 	}
-	if p, ok := parentageOf("self"); !ok || p.parent != os.Getppid() {
+	proc := openProc()
+	defer unix.Close(proc)
+	if p, ok := parentageOf(proc, "self"); !ok || p.parent != os.Getppid() {
 		t.Errorf("own parentage: %v, %v", p, ok)
 	}
-	if _, ok := parentageOf("0"); ok {
+	if _, ok := parentageOf(proc, "0"); ok {
 		t.Error("there is no process 0")
 	}
 }

@@ -103,6 +103,9 @@ func TestNothingSurvivesClose(t *testing.T) {
 }
 
 func TestNoZombies(t *testing.T) {
+	if err := orphanage.end(clearLimit); err != nil { // supervisors of services that tests killed come to this process
+		t.Fatal(err)
+	}
 	s := newService(t, nil, nil)
 	for range 5 {
 		s.run(t, "bash", "(sleep 0 &) & exit 3")

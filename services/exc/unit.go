@@ -75,8 +75,11 @@ func unitEnviron(env []string) []string {
 	})
 }
 
+// errSilent says that a unit did not tell what became of its command.
+var errSilent = errors.New("the unit of the run broke off, or does not answer: what ran there may go on until the host ends it (systemctl list-units 'zino-run@*')")
+
 // stop asks the unit to end the command. A unit that does not is left to the
-// host, which ends it with the connection.
+// host, which ends it when it has lasted too long (RuntimeMaxSec).
 func (r *remote) stop() {
 	_ = r.conn.CloseWrite()
 	_ = r.conn.SetReadDeadline(time.Now().Add(stopLimit - time.Second))
@@ -85,7 +88,7 @@ func (r *remote) stop() {
 // follow takes what comes from the unit until the end, or until nothing comes
 // any more.
 func (r *remote) follow() {
-	end := report{}
+	end := report{err: errSilent}
 	packets := wire.NewReader(r.conn)
 	for {
 		payload, err := packets.Next()

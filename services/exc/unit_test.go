@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -19,6 +20,7 @@ import (
 	"zino/pkg/config"
 	"zino/pkg/wire"
 	"zino/proto"
+	"zino/services/exc/confine"
 )
 
 // unitHost answers on a socket as the host's zino-run.socket does: with a
@@ -236,7 +238,8 @@ func TestUnitOfAnotherUser(t *testing.T) {
 	}
 }
 
-// A unit that the host ends, or that speaks nonsense, loses its report.
+// A unit that the host ends, or that speaks nonsense, loses its report, which
+// is an error. One that says that it does not know has ended all the same.
 func TestUnitBreaksOff(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]string{"nothing": "", "no object": "[]", "unknown type": `{"type":"x"}`, "nonsense": `{"type":"output","stream":1}`, "no verdict": `{"type":"end","verdict":"who knows"}`} {
@@ -258,7 +261,7 @@ func TestUnitBreaksOff(t *testing.T) {
 			c.Close()
 		}()
 		got, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo hi"})
-		if err != nil || got.ExitCode != -1 || !strings.Contains(got.Stderr, "was killed") {
+		if name == "no verdict" && (err != nil || got.ExitCode != -1 || !strings.Contains(got.Stderr, "was killed")) || name != "no verdict" && !errors.Is(err, errSilent) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 		l.Close()
@@ -277,9 +280,35 @@ func TestUnitDeaf(t *testing.T) {
 	if err := here.SetReadDeadline(time.Now()); err != nil { // the limit passes
 		t.Fatal(err)
 	}
-	if got := <-p.done; got.verdict != lost {
-		t.Errorf("got %+v", got)
+	if _, err := p.wait(t.Context(), 0); !errors.Is(err, errSilent) {
+		t.Errorf("got %v", err)
 	}
+}
+
+// Code in a unit cannot stop or disarm those that watch it.
+func TestUnitIsWatched(t *testing.T) {
+	t.Parallel()
+	s := newUnitService(t, nil)
+	code := fmt.Sprintf(`
+import os, resource
+def tell(what, pid):
+    try:
+        what(pid)
+        print("yes")
+    except (PermissionError, ProcessLookupError):
+        print("no")
+for pid in os.getppid(), %d:
+    tell(lambda pid: os.kill(pid, 0), pid)
+    tell(lambda pid: resource.prlimit(pid, resource.RLIMIT_CORE), pid)
+os.kill(os.getpid(), 0)
+resource.prlimit(0, resource.RLIMIT_CORE)
+`, os.Getpid())
+	reached := map[bool]string{true: "no\nno\n", false: "yes\nno\n"}[confine.Scopes()]
+	r, err := s.execute(t.Context(), proto.Execute{Executor: "python3", Code: code})
+	if want := reached + reached; err != nil || r.ExitCode != 0 || r.Stdout != want {
+		t.Errorf("got %+v, %v, want %q", r, err, want)
+	}
+	t.Logf("SIGNALS ARE KEPT TO THE RUN: %v", confine.Scopes())
 }
 
 // pairOfConns are the two ends of a connection.

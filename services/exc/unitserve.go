@@ -57,6 +57,9 @@ func Run(log *slog.Logger) error {
 	if !ok {
 		return errors.Join(fmt.Errorf("%s: standard input is no Unix socket", runFlag), c.Close())
 	}
+	if err := beOpaque(); err != nil {
+		return errors.Join(err, conn.Close())
+	}
 	// The host ends a unit with SIGTERM for all of its processes. This one has
 	// still to tell what became of the command.
 	ending, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
@@ -184,7 +187,7 @@ func (req unitRun) job(space *workspace) (job, error) {
 	if err != nil {
 		return job{}, err
 	}
-	j := job{argv: req.Argv, env: append(slices.Clone(req.Env), "HOME="+home, "TMPDIR="+home), grace: stopGrace}
+	j := job{argv: req.Argv, env: append(slices.Clone(req.Env), "HOME="+home, "TMPDIR="+home), grace: stopGrace, scoped: true}
 	dir := req.Dir
 	if dir == "" {
 		dir = home
