@@ -6,7 +6,9 @@ var (
 	// that fails, an unknown executor and a timeout are results, not errors.
 	// The error busy says that no process could be started.
 	ExcExecute = method[Execute, Result]("exc", "execute", "result")
-	// ExcValidate has the executor's static analysis look at code.
+	// ExcValidate has the executor's static analysis look at code. Where code is
+	// confined by configuration the analyser is confined too, and the error
+	// unavailable says that this is not to be had.
 	ExcValidate = method[Validate, Validation]("exc", "validate", "validation")
 	// ExcCapabilities asks for the executors.
 	ExcCapabilities = method[CapabilitiesRequest, ExecutorCapabilities]("exc", "capabilities", "capabilities")
@@ -73,7 +75,8 @@ type Execute struct {
 	// error unavailable, which says why: it is never lowered.
 	Sandbox string `json:"sandbox,omitzero"`
 	// Network is whether confined code may use the network; absent: as
-	// configured. Without confinement it always may.
+	// configured. Code that is not confined always may: false with the level off
+	// is the error invalid, unless it is only configured.
 	Network *bool `json:"network,omitzero"`
 }
 

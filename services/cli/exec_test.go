@@ -87,6 +87,7 @@ func TestExecMistakes(t *testing.T) {
 		{"exec -p x more", `Error [usage]: zino exec takes no arguments, but was given "more"`},
 		{"exec -p x --nope", "Error [usage]: unknown flag: --nope; "},
 		{"exec -p x --sandbox tight", `Error [usage]: --sandbox "tight" is none of off, read-only, workspace-write, unit`},
+		{"exec -p x --sandbox off --network=false", "Error [usage]: --sandbox off keeps no code from the network: choose another sandbox, or leave --network=false out"},
 		{"exec -p x --format xml", `Error [usage]: --format "xml" is neither text nor json`},
 		{"exec -p x --max-tokens 0", "Error [usage]: --max-tokens 0 is not a number of tokens"},
 		{"exec -p x --max-tokens -1", "Error [usage]: --max-tokens -1 is not"},

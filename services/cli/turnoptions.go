@@ -53,7 +53,7 @@ func (a *app) optionFlags(cmd *cobra.Command) {
 	flags.StringVar(&a.format, "format", formatText, "`FORM` of standard output: text, or json, one event a line")
 	flags.BoolVar(&a.reasoning, "reasoning", false, "show the model's reasoning on standard error")
 	flags.StringVar(&a.sandbox, "sandbox", "", "`LEVEL` of confinement for what the model runs: off, read-only, workspace-write, unit")
-	flags.BoolVar(&a.network, "network", false, "let confined code use the network")
+	flags.BoolVar(&a.network, "network", false, "let confined code use the network; =false keeps it off, also where it is configured")
 	flags.BoolVar(&a.host, "host", false, "ask the host's daemon, whose tools cannot see your files")
 }
 
@@ -69,6 +69,8 @@ func (a *app) checkOptions(cmd *cobra.Command, args []string) error {
 		return usageError{fmt.Errorf("--max-tokens %d is not a number of tokens, 1 or more", a.maxTokens)}
 	case a.sandbox != "" && !slices.Contains(config.Sandboxes, a.sandbox):
 		return usageError{fmt.Errorf("--sandbox %q is none of %s", a.sandbox, strings.Join(config.Sandboxes, ", "))}
+	case a.sandbox == "off" && a.networkSet && !a.network:
+		return usageError{fmt.Errorf("--sandbox off keeps no code from the network: choose another sandbox, or leave --network=false out")}
 	case a.host && a.socket != "":
 		return usageError{fmt.Errorf("--host and --socket name two daemons: choose one")}
 	case a.session == "" && !flags.Changed("session"):

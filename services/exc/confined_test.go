@@ -220,6 +220,53 @@ func TestAccounting(t *testing.T) {
 	}
 }
 
+// Nothing keeps code from the network at the level off. Who asks for that gets no
+// run that has it; who leaves it to the configuration asks for nothing.
+func TestOffWithoutNetwork(t *testing.T) {
+	t.Parallel()
+	s := newService(t, func(c *config.Exc) { c.Network = false }, nil)
+	for _, level := range []string{levelOff, ""} {
+		_, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Sandbox: level, Network: new(false)})
+		if e, ok := errors.AsType[*proto.Error](err); !ok || e.Code != proto.CodeInvalid || !strings.Contains(e.Message, "read-only, workspace-write, unit") {
+			t.Errorf("%q: %v", level, err)
+		}
+		for _, tool := range []string{"bash", "read", "write"} {
+			req := call(tool, s.dir, in{"command": "true", "path": "x", "content": "x"})
+			req.Sandbox, req.Network = level, new(false)
+			if got, err := s.call(t.Context(), req, nil); err != nil || !strings.Contains(string(got.Result), `"code":"invalid_input"`) || exists(s.dir+"/x") {
+				t.Errorf("%s at %q: %s, %v", tool, level, got.Result, err)
+			}
+		}
+		r, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo hi", Sandbox: level})
+		if err != nil || r.Stdout != "hi\n" || !r.Confinement.Network {
+			t.Errorf("%q, as configured: %+v, %v", level, r, err)
+		}
+	}
+}
+
+// The file tools are refused where a level is not to be had, as code is.
+func TestFileToolsOfNoLevel(t *testing.T) {
+	t.Parallel()
+	s := newService(t, nil, nil)
+	root := shortDir(t)
+	mustWrite(t, root+"/file", "a")
+	s.sandbox.unit = s.dir + "/nobody"
+	s.sandbox.host = &confine.Host{NoNamespaces: errors.New("none here")}
+	for _, level := range []string{levelReadOnly, levelWorkspace, levelUnit} {
+		for tool, input := range map[string]in{"read": {"path": "file"}, "write": {"path": "x", "content": "x"}, "edit": {"path": "file", "old": "a", "new": "b"}} {
+			req := call(tool, root, input)
+			req.Sandbox = level
+			got, err := s.call(t.Context(), req, nil)
+			if err != nil || !strings.Contains(string(got.Result), `"code":"sandbox"`) || !strings.Contains(string(got.Result), "not to be had here") || got.Confinement != nil {
+				t.Errorf("%s at %s: %s, %v", tool, level, got.Result, err)
+			}
+		}
+	}
+	if exists(root + "/x") {
+		t.Error("it was written")
+	}
+}
+
 func TestConfinedEnviron(t *testing.T) {
 	got := confinedEnviron([]string{"HOME=/home/u", "PATH=/bin", "XDG_RUNTIME_DIR=/run/user/1", "SSH_AUTH_SOCK=/s", "TMPDIR=/t", "A=b"}, "/tmp")
 	if want := []string{"PATH=/bin", "A=b", "HOME=/tmp", "TMPDIR=/tmp"}; !slices.Equal(got, want) {

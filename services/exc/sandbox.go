@@ -103,8 +103,15 @@ func (b *sandbox) settle(w wish) (level string, network bool, err error) {
 	if !slices.Contains(config.Sandboxes, level) {
 		return "", false, &proto.Error{Code: proto.CodeInvalid, Message: fmt.Sprintf("unknown sandbox %q: there are %s", level, strings.Join(config.Sandboxes, ", "))}
 	}
+	if level == levelOff && w.network != nil && !network {
+		return "", false, &proto.Error{Code: proto.CodeInvalid, Message: withoutNetwork}
+	}
 	return level, network || level == levelOff, nil
 }
+
+// withoutNetwork says what a wish for no network needs.
+var withoutNetwork = fmt.Sprintf("the sandbox %q keeps no code from the network: ask for one of %s, or do not ask for network = false",
+	levelOff, strings.Join(slices.DeleteFunc(slices.Clone(config.Sandboxes), func(l string) bool { return l == levelOff }), ", "))
 
 // workRoot is the directory of a confined run. Without a root it is where the
 // service was started, and none at all if that is the host's root.
