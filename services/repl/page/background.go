@@ -10,65 +10,120 @@ import (
 // backlog is what was captured and is not in the file for good: the first two
 // events, the last eight, and how many there were.
 type backlog struct {
-	first, last []Captured // never changed in place
+	first, last []shown // never changed in place
 	total       int
 }
 
 const (
-	firstMax    = 2
-	lastMax     = 8
-	capturedMax = 16 << 10 // of an event's text, in bytes
-	typeMax     = 60       // of an event's type, in bytes
+	firstMax = 2
+	lastMax  = 8
+	typeMax  = 60 // of an event's type and level, in bytes
+
+	// backlogMax is how much of a backlog's bodies is kept until they are written,
+	// in bytes. What comes beyond that is cut at once.
+	backlogMax = 16 << 20
 )
 
+// shown is an event as the file has it.
+type shown struct {
+	Captured
+	lang string // the block's label
+	body string // what is in the block, not escaped; whole until it was written
+	cut  string // the line that says what is left out of the body
+}
+
 // add takes in an event.
-func (b *backlog) add(c Captured) {
-	c.Type = source(c.Type)
-	c.Message, c.Stack = bounded(c.Message), bounded(c.Stack)
+func (b *backlog) add(e shown, bodyMax int) {
+	if b.size()+len(e.body) > backlogMax {
+		e.clip(bodyMax)
+	}
 	b.total++
 	if len(b.first) < firstMax {
-		b.first = append(slices.Clip(b.first), c)
+		b.first = append(slices.Clip(b.first), e)
 		return
 	}
-	b.last = append(slices.Clip(b.last), c)
+	b.last = append(slices.Clip(b.last), e)
 	if len(b.last) > lastMax {
 		b.last = slices.Clone(b.last[1:])
 	}
 }
 
-// events are those that are there.
-func (b *backlog) events() []Captured { return slices.Concat(b.first, b.last) }
+// size is how much of bodies is kept.
+func (b *backlog) size() (n int) {
+	for _, e := range b.shown() {
+		n += len(e.body)
+	}
+	return n
+}
+
+// shown are the events that are there.
+func (b *backlog) shown() []shown { return slices.Concat(b.first, b.last) }
+
+// events are the same as the realm told them.
+func (b *backlog) events() (list []Captured) {
+	for _, e := range b.shown() {
+		list = append(list, e.Captured)
+	}
+	return list
+}
 
 // omitted is how many there were between them.
 func (b *backlog) omitted() int { return b.total - len(b.first) - len(b.last) }
 
 // backdrop is the backlog as fenced blocks.
 func (s *step) backdrop() []byte {
+	s.bg.first, s.bg.last = s.stow(s.bg.first), s.stow(s.bg.last)
 	var out []byte
-	for _, c := range s.bg.first {
-		out = appendCaptured(out, c, s.eol)
+	for _, e := range s.bg.first {
+		out = e.block(out, s.eol)
 	}
 	if n := s.bg.omitted(); n > 0 {
 		out = fmt.Appendf(out, "... (%d more background events omitted) ...%s", n, s.eol)
 	}
-	for _, c := range s.bg.last {
-		out = appendCaptured(out, c, s.eol)
+	for _, e := range s.bg.last {
+		out = e.block(out, s.eol)
 	}
 	return out
 }
 
-// appendCaptured appends an event's block. Its info string tells the source.
-func appendCaptured(out []byte, c Captured, eol string) []byte {
-	lang, body := "Text", c.Message
+// stow keeps the bodies elsewhere that are too long for the file.
+func (s *step) stow(events []shown) []shown {
+	events = slices.Clone(events)
+	for i, e := range events {
+		if n, note := s.excess(e.body); note != "" {
+			events[i].body, events[i].cut = strings.Clone(e.body[:n]), note
+		}
+	}
+	return events
+}
+
+// clip leaves out what would be too much for the file, for good.
+func (e *shown) clip(limit int) {
+	if _, left := escapeUpTo(e.body, limit); left > 0 {
+		e.body = strings.Clone(e.body[:len(e.body)-left])
+		e.cut = fmt.Sprintf("\n... (%d more bytes left out) ...", left)
+	}
+}
+
+// block appends an event's block. Its info string tells the source.
+func (e *shown) block(out []byte, eol string) []byte {
+	return fenced(out, e.lang+" "+e.Type, escape(e.body)+e.cut, eol)
+}
+
+// shape makes an event what the file will have of it.
+func (o *Options) shape(c Captured) shown {
+	e := shown{lang: "Text", body: c.Message}
 	switch {
 	case isError(c):
-		lang, body = "Error", c.trace()
+		e.lang, e.body = "Error", c.trace()
 	case isJSON(c.Message):
-		lang = "JSON"
+		e.lang = "JSON"
 	case c.Level == "error":
-		lang, body = "Error", c.trace()
+		e.lang, e.body = "Error", c.trace()
 	}
-	return fenced(out, lang+" "+c.Type, body, eol)
+	level, _ := escapeUpTo(c.Level, typeMax)
+	e.Captured = Captured{source(c.Type), level, clip(c.Message, o.BodyMax), clip(c.Stack, o.BodyMax)}
+	return e
 }
 
 // isError reports whether an event tells of an error that nobody caught.
@@ -77,15 +132,26 @@ func isError(c Captured) bool {
 		c.Stack != "" && !strings.HasPrefix(c.Type, "console.")
 }
 
-// trace is an error's stack, which in some browsers does not hold the message.
+// trace is an error's stack. Those of some browsers do not have the message: it
+// stands above them.
 func (c *Captured) trace() string {
+	message := strings.TrimPrefix(strings.TrimPrefix(c.Message, "Uncaught "), "(in promise) ")
+	stack := strings.TrimRight(c.Stack, "\n")
 	switch {
-	case c.Stack == "":
+	case stack == "":
 		return c.Message
-	case strings.Contains(c.Stack, c.Message):
-		return c.Stack
+	case !headless(stack) || strings.Contains(stack, message):
+		return stack
 	}
-	return c.Message + "\n" + c.Stack
+	return message + "\n" + stack
+}
+
+// headless reports whether a stack begins with a frame: "at f (place)", or
+// "f@place" as Firefox and Safari have it.
+func headless(stack string) bool {
+	first, _, _ := strings.Cut(strings.TrimSpace(stack), "\n")
+	name, _, ok := strings.Cut(first, "@")
+	return ok && !strings.Contains(name, ": ") || strings.HasPrefix(first, "at ")
 }
 
 // isJSON reports whether a text is a JSON object or array.
@@ -105,11 +171,11 @@ func source(s string) string {
 	return s
 }
 
-// bounded is a text of the page, escaped and not too long.
-func bounded(s string) string {
-	text, left := escapeUpTo(s, capturedMax)
-	if left > 0 {
-		text += fmt.Sprintf("\n... (%d more bytes left out) ...", left)
+// clip is a text of the page that is not too long for memory.
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
 	}
-	return text
+	text := strings.ToValidUTF8(s[:limit], "") // a character that was cut in two
+	return fmt.Sprintf("%s\n... (%d more bytes left out) ...", text, len(s)-len(text))
 }

@@ -73,15 +73,21 @@ func (s *step) reply(out []byte) []byte {
 	return append(out, s.backdrop()...)
 }
 
-// body is a result's text as it stands in the file. What is too long is kept
-// elsewhere.
+// body is a result's text as it stands in the file.
 func (s *step) body(text string) string {
-	shown, left := escapeUpTo(text, s.o.BodyMax)
+	n, note := s.excess(text)
+	return escape(text[:n]) + note
+}
+
+// excess tells how much of a text stands in the file, escaped. If that is not
+// all, the whole is kept elsewhere, and the note says where.
+func (s *step) excess(text string) (n int, note string) {
+	_, left := escapeUpTo(text, s.o.BodyMax)
 	if left == 0 {
-		return shown
+		return len(text), ""
 	}
 	s.kept++
 	file := fmt.Sprintf("debug/%s/%d.txt", s.o.full(), s.kept)
 	s.effect(Keep{file, text})
-	return fmt.Sprintf("%s\n... (%d more bytes left out, the whole is in %s) ...", shown, left, file)
+	return len(text) - left, fmt.Sprintf("\n... (%d more bytes left out, the whole is in %s) ...", left, file)
 }

@@ -64,18 +64,18 @@ func TestBounded(t *testing.T) {
 	for range 20 {
 		w.apply(Background{w.now, []Captured{{Type: long, Level: "log", Message: long, Stack: long}}})
 	}
-	p, past, shown := w.page, 0, 0
+	p, past, size := w.page, 0, 0
 	for _, e := range p.past {
 		past += len(e.reply)
 	}
-	for _, c := range p.bg.events() {
-		shown += len(c.Type) + len(c.Message) + len(c.Stack)
+	for _, e := range p.bg.shown() {
+		size += len(e.Type) + len(e.Level) + len(e.Message) + len(e.Stack) + len(e.body) + len(e.cut)
 	}
 	if past > pastSize || past < pastSize/2 || len(p.past) != pastMax || len(p.late) != lateMax {
 		t.Errorf("%d replies of %d bytes, %d late", len(p.past), past, len(p.late))
 	}
-	if n := len(p.bg.events()); n != 10 || shown > n*(2*capturedMax+200) || p.bg.total != 20 || len(p.anchor.bytes) > anchorMax {
-		t.Errorf("%d events of %d bytes, an anchor of %d", n, shown, len(p.anchor.bytes))
+	if n := len(p.bg.events()); n != 10 || size > n*(3*p.o.BodyMax+300) || p.bg.total != 20 || len(p.anchor.bytes) > anchorMax {
+		t.Errorf("%d events of %d bytes, an anchor of %d", n, size, len(p.anchor.bytes))
 	}
 	w.pass(2 * time.Second)
 	w.rests()

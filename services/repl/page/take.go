@@ -90,7 +90,7 @@ func (s *step) capture(c Captured) {
 	if s.bg.total == 0 {
 		s.bgSince = s.now
 	}
-	s.bg.add(c)
+	s.bg.add(s.o.shape(c), s.o.BodyMax)
 }
 
 func (s *step) eval(e Eval) {
