@@ -32,8 +32,8 @@ type Run struct {
 	// MaxIterations limits the inferences of the main loop. Absent: the
 	// configured limit. Zero or less: no inference at all.
 	MaxIterations *int `json:"max_iterations,omitzero"`
-	// Stream asks for chunks as they come.
-	Stream bool `json:"stream,omitzero"`
+	// Stream asks for chunks as they come. The daemon says it in any case.
+	Stream *bool `json:"stream,omitzero"`
 	// NeedModel makes it an error if no model can be asked: see infer of rtr.
 	NeedModel bool `json:"need_model,omitzero"`
 	// SessionID is the terminal session that the turn belongs to. With it the
@@ -61,4 +61,7 @@ type Run struct {
 }
 
 // Streaming reports whether the caller asked for chunks.
-func (r Run) Streaming() bool { return r.Stream || r.Events }
+func (r Run) Streaming() bool { return r.Chunks() || r.Events }
+
+// Chunks reports whether the caller asked for them by that name.
+func (r Run) Chunks() bool { return r.Stream != nil && *r.Stream }

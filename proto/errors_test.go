@@ -53,7 +53,7 @@ func TestErrorText(t *testing.T) {
 
 func TestStreaming(t *testing.T) {
 	for _, stream := range []bool{false, true} {
-		for _, req := range []interface{ Streaming() bool }{proto.Chat{Stream: stream}, proto.Run{Stream: stream}, proto.Infer{Stream: stream}} {
+		for _, req := range []interface{ Streaming() bool }{proto.Chat{Stream: stream}, proto.Run{Stream: &stream}, proto.Infer{Stream: stream}} {
 			if req.Streaming() != stream {
 				t.Errorf("%+v: Streaming() = %v", req, req.Streaming())
 			}

@@ -9,7 +9,7 @@ import (
 )
 
 // Call makes a request that is answered with one packet. An answer of type
-// error is returned as a *proto.Error.
+// error is returned as a *proto.Error; one of another method's type is none.
 func Call[Req, Rep any](ctx context.Context, c *Client, m proto.Method[Req, Rep], req Req) (Rep, error) {
 	var rep Rep
 	err := c.do(ctx, exchange{requestOf(ctx, m, req), func(in *wire.Reader, payload []byte) (bool, error) {
@@ -19,6 +19,8 @@ func Call[Req, Rep any](ctx context.Context, c *Client, m proto.Method[Req, Rep]
 			return false, err
 		case typ == "error":
 			return true, errorOf(payload)
+		case typ != m.Reply && typ != "":
+			return false, fmt.Errorf("%s answered with a packet of type %.60q: %q was expected", c.Service, typ, m.Reply)
 		}
 		return true, c.decode(in.Detach(payload), &rep)
 	}})

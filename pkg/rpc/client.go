@@ -19,6 +19,9 @@ import (
 // silenceLimit is how long a peer may say nothing while it owes an answer.
 const silenceLimit = 30 * time.Second
 
+// maxMore is how much more a peer is given at most.
+const maxMore = 500 * time.Millisecond
+
 // maxIdle is how many connections a client keeps for later.
 const maxIdle = 4
 
@@ -213,11 +216,11 @@ func (c *Client) receive(cc *clientConn) ([]byte, error) {
 }
 
 // allow gives the peer the limit of silence from now on, or a little more: a
-// deadline is set anew only when it has come a sixteenth of the limit closer.
+// deadline is set anew only when it has come that much closer.
 func (c *Client) allow(cc *clientConn) {
 	limit, now := c.silence(), time.Now()
 	if cc.until.Sub(now) < limit {
-		cc.until = now.Add(limit + limit/16)
+		cc.until = now.Add(limit + min(limit/16, maxMore))
 		cc.nc.SetDeadline(cc.until)
 	}
 }

@@ -166,6 +166,31 @@ func TestSilence(t *testing.T) {
 	}
 }
 
+// TestWrongReply: an answer of another method's type is none, and the connection
+// is of no further use. One without a type is what it is taken for.
+func TestWrongReply(t *testing.T) {
+	for answer, want := range map[string]string{
+		`{"type":"weird"}`:                     `mem answered with a packet of type "weird": "soft_memory" was expected`,
+		`{"type":"ok","content":"no"}`:         `mem answered with a packet of type "ok": "soft_memory" was expected`,
+		`{"content":"x"}`:                      "",
+		`{"type":null,"content":"x"}`:          "",
+		`{"type":"soft_memory","content":"x"}`: "",
+	} {
+		t.Run(answer, func(t *testing.T) {
+			path := raw(t, func(_ int, nc *net.UnixConn) {
+				nc.Read(make([]byte, 4096))
+				nc.Write(frame(answer))
+			})
+			c := &rpc.Client{Service: "mem", Path: path}
+			defer c.Close()
+			got, err := call(t.Context(), c)
+			if said := fmt.Sprint(err); want != "" && (said != want || c.Idle() != 0) || want == "" && (err != nil || got != "x") {
+				t.Errorf("got %q, %v, want %q; %d connections are kept", got, err, want, c.Idle())
+			}
+		})
+	}
+}
+
 // TestKeepaliveBreaksSilence: a peer that keeps saying that it works may take
 // longer than the limit of silence.
 func TestKeepaliveBreaksSilence(t *testing.T) {

@@ -87,7 +87,7 @@ func (c *conn) serve() {
 	for {
 		payload, err := c.next()
 		if errors.Is(err, wire.ErrTooLarge) {
-			c.refuse(&proto.Error{Code: proto.CodeTooLarge, Message: "Request " + err.Error() + "."})
+			c.refuse(&proto.Error{Code: proto.CodeTooLarge, Message: "Request refused: " + err.Error() + "."})
 			return
 		}
 		if err != nil {

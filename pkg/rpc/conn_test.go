@@ -126,6 +126,8 @@ func TestMalformed(t *testing.T) {
 		`{"type":"get_history","x":tru}`:                     `malformed JSON`,
 		`{"type":"get_history","meta":{"trace":"a b"}}`:      `trace must be`,
 		`{"type":"get_history","meta":{"deadline_ms":-1}}`:   `deadline_ms must be`,
+		`{"type":"get_history","meta":{"deadline_ms":0}}`:    `deadline_ms must be 1 to 86400000`,
+		`{"type":"get_history","meta":{"deadline_ms":"0"}}`:  `deadline_ms must be`,
 	} {
 		send(t, nc, payload)
 		got := receive(t, nc)
@@ -152,7 +154,7 @@ func TestTooLarge(t *testing.T) {
 	if _, err := nc.Write(binary.BigEndian.AppendUint32(nil, 1<<24)); err != nil {
 		t.Fatal(err)
 	}
-	if got := receive(t, nc); !strings.Contains(got, `"code":"too_large"`) {
+	if got := receive(t, nc); !strings.Contains(got, `"message":"Request refused: a packet of 16777216 bytes is too large: the limit is 16777215.","code":"too_large"`) {
 		t.Errorf("got %s", got)
 	}
 	if got := receive(t, nc); got != "" {

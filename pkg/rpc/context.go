@@ -34,10 +34,20 @@ func readMeta(text []byte) (proto.Meta, error) {
 	if len(meta.Trace) > 64 || !plainName(meta.Trace) {
 		return meta, fmt.Errorf("field %q: trace must be up to 64 letters, digits, '-' or '_'", "meta")
 	}
-	if meta.DeadlineMS < 0 || time.Duration(meta.DeadlineMS) > maxDeadline/time.Millisecond {
+	if meta.DeadlineMS < 0 || time.Duration(meta.DeadlineMS) > maxDeadline/time.Millisecond || meta.DeadlineMS == 0 && hasDeadline(text) {
 		return meta, fmt.Errorf("field %q: deadline_ms must be 1 to %d", "meta", maxDeadline.Milliseconds())
 	}
 	return meta, nil
+}
+
+// hasDeadline reports whether a meta has a deadline at all.
+func hasDeadline(text []byte) bool {
+	for key, value := range wire.Members(text) {
+		if string(key) == "deadline_ms" && string(value) != "null" {
+			return true
+		}
+	}
+	return false
 }
 
 func plainName(s string) bool {

@@ -29,7 +29,7 @@ func TestRelay(t *testing.T) {
 	defer c.Close()
 	near, _ := start(t, "daemon", func(s *rpc.Server) {
 		rpc.HandleText(s, proto.DaemonChat, func(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Text, error) {
-			return rpc.CallText(ctx, c, proto.AgrRun, proto.Run{Messages: proto.Raw("[]"), Stream: req.Stream}, out)
+			return rpc.CallText(ctx, c, proto.AgrRun, proto.Run{Messages: proto.Raw("[]"), Stream: &req.Stream}, out)
 		})
 	})
 	nc := dial(t, near)

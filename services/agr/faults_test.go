@@ -2,6 +2,7 @@ package agr
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net"
 	"os"
@@ -110,6 +111,31 @@ func TestRudeRouter(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRudeExecutor: what exc may not answer is no result, and the loop goes on.
+func TestRudeExecutor(t *testing.T) {
+	const weird = "\x00\x00\x00\x10" + `{"type":"weird"}`
+	modes(t, func(t *testing.T, stream bool, more string) {
+		b := newBench(t, says(bash("x")), says("done"))
+		unlink(t, b.cfg.Exc.Socket)
+		rude(t, b.cfg.Exc.Socket, weird)
+		_, last := b.ask(request(question, more))
+		want := response(`Error: exc answered with a packet of type "weird": "result" was expected`)
+		if asked := b.rtr.asked(); last.Type == "error" || len(asked) != 2 || !strings.Contains(decoded(t, asked[1].Messages), want) {
+			t.Errorf("last packet %s, after %d inferences", last.raw, len(asked))
+		}
+	})
+}
+
+// decoded is the content of the last message.
+func decoded(t *testing.T, messages proto.Raw) string {
+	t.Helper()
+	var list []struct{ Content string }
+	if err := json.Unmarshal(messages, &list); err != nil || len(list) == 0 {
+		t.Fatalf("%s: %v", messages, err)
+	}
+	return list[len(list)-1].Content
 }
 
 // rude answers the first request on path with bytes and hangs up.

@@ -34,7 +34,7 @@ func (t *turn) infer(messages proto.Raw) error {
 	if err := t.out.Flush(); err != nil { // the reader sees the last results while the model thinks
 		return err
 	}
-	req := proto.Infer{Messages: messages, Stream: t.req.Stream, Events: t.req.Events}
+	req := proto.Infer{Messages: messages, Stream: t.req.Chunks(), Events: t.req.Events}
 	if t.session != nil {
 		req.Tools = t.session.tools
 	}

@@ -186,7 +186,7 @@ func TestParameters(t *testing.T) {
 		b := newBench(t, n)
 		b.ask(`{"message":"hi","need_model":true` + more + `}`)
 		run := b.runs.list()[0]
-		if run.Temperature != 0.25 || run.TopP != 0.5 || run.MaxIterations == nil || *run.MaxIterations != 9 || run.Stream != stream || !run.NeedModel {
+		if run.Temperature != 0.25 || run.TopP != 0.5 || run.MaxIterations == nil || *run.MaxIterations != 9 || run.Stream == nil || *run.Stream != stream || !run.NeedModel {
 			t.Errorf("the agent is asked %+v", run)
 		}
 	})

@@ -40,7 +40,7 @@ func TestPlainFields(t *testing.T) {
 		b := newBench(t, all())
 		b.ask(`{"message":"hi","root":"/r","system_prompt":"","provider":"q","model":"m","max_tokens":5` + more + `}`)
 		run := b.runs.list()[0]
-		if run.Events || run.Stream != stream || run.Root != "/r" || run.Provider != "q" || run.Model != "m" || run.MaxTokens != 5 {
+		if run.Events || run.Stream == nil || *run.Stream != stream || run.Root != "/r" || run.Provider != "q" || run.Model != "m" || run.MaxTokens != 5 {
 			t.Errorf("the agent is asked %+v", run)
 		}
 		if get := b.gets.list()[0]; get.Root != "/r" || get.SystemPrompt == nil || *get.SystemPrompt != "" {

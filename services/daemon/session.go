@@ -96,7 +96,7 @@ func (t *turn) prompt(ctx context.Context) (proto.Raw, error) {
 // for: they say what is to be stored.
 func (t *turn) answer(ctx context.Context, messages proto.Raw, r *relay) (proto.Text, error) {
 	run := t.s.runOf(t.req, messages, t.s.cfg.Agr.SessionIterations)
-	run.Stream, run.Events = true, true
+	run.Stream, run.Events = new(true), true
 	text, err := rpc.CallText(ctx, t.s.agr, proto.AgrRun, run, r)
 	if err != nil {
 		return text, err

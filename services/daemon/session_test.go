@@ -105,10 +105,10 @@ func TestSessionRequest(t *testing.T) {
 		}
 		run.Messages, run.MaxIterations = nil, nil
 		want := proto.Run{
-			Temperature: 0.25, TopP: 0.5, Stream: true, Events: true, NeedModel: true,
+			Temperature: 0.25, TopP: 0.5, Stream: new(true), Events: true, NeedModel: true,
 			SessionID: "s-1", Root: "/r", Provider: "p", Model: "m", MaxTokens: 5,
 		}
-		if got := run; got.Temperature != want.Temperature || got.TopP != want.TopP || !got.Stream || !got.Events || !got.NeedModel ||
+		if got := run; got.Temperature != want.Temperature || got.TopP != want.TopP || !got.Streaming() || got.Stream == nil || !*got.Stream || !got.Events || !got.NeedModel ||
 			got.SessionID != want.SessionID || got.Root != want.Root || got.Provider != want.Provider || got.Model != want.Model || got.MaxTokens != want.MaxTokens {
 			t.Errorf("the agent is asked %+v", got)
 		}

@@ -86,7 +86,7 @@ var relayed = proto.Meta{Trace: "0123456789abcdef", Keepalive: true}
 func benchForward(b *bench) ([]line, error) {
 	var err error
 	messages := conversation(100 << 10)
-	request, err := wire.AppendRequest(nil, "run", proto.Run{Messages: messages, Temperature: 0.7, TopP: 1, Stream: true}, relayed)
+	request, err := wire.AppendRequest(nil, "run", proto.Run{Messages: messages, Temperature: 0.7, TopP: 1, Stream: new(true)}, relayed)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func forwardOnce(in *wire.Reader, out []byte) ([]byte, error) {
 	if err := wire.Decode(payload, &run); err != nil {
 		return out, err
 	}
-	out, err = wire.AppendRequest(wire.Begin(out), "infer", proto.Infer{Messages: run.Messages, Temperature: run.Temperature, TopP: run.TopP, Stream: run.Stream}, relayed)
+	out, err = wire.AppendRequest(wire.Begin(out), "infer", proto.Infer{Messages: run.Messages, Temperature: run.Temperature, TopP: run.TopP, Stream: run.Chunks()}, relayed)
 	if err != nil {
 		return out, err
 	}
