@@ -72,7 +72,12 @@ func (c *Constellation) open(name string) (member, error) {
 	case "mem":
 		return mem.Open(c.cfg.Mem, log)
 	case "exc":
-		return exc.New(c.cfg.Exc, c.catalog, log)
+		x, err := exc.New(c.cfg.Exc, c.catalog, log)
+		if err != nil {
+			return nil, err
+		}
+		x.ProtectConfig(c.cfg)
+		return x, nil
 	case "rtr":
 		return rtr.New(c.cfg, log)
 	case "sys":
