@@ -28,8 +28,8 @@ const (
 type shown struct {
 	Captured
 	lang string // the block's label
-	body string // what is in the block, not escaped; whole until it was written
-	cut  string // the line that says what is left out of the body
+	body string // what is to be in the block, as it came; "" once it is worded
+	text string // the body as the file has it
 }
 
 // add takes in an event.
@@ -48,7 +48,7 @@ func (b *backlog) add(e shown, bodyMax int) {
 	}
 }
 
-// size is how much of bodies is kept.
+// size is how much of bodies waits to be written.
 func (b *backlog) size() (n int) {
 	for _, e := range b.shown() {
 		n += len(e.body)
@@ -72,7 +72,7 @@ func (b *backlog) omitted() int { return b.total - len(b.first) - len(b.last) }
 
 // backdrop is the backlog as fenced blocks.
 func (s *step) backdrop() []byte {
-	s.bg.first, s.bg.last = s.stow(s.bg.first), s.stow(s.bg.last)
+	s.bg.first, s.bg.last = s.worded(s.bg.first), s.worded(s.bg.last)
 	var out []byte
 	for _, e := range s.bg.first {
 		out = e.block(out, s.eol)
@@ -86,28 +86,28 @@ func (s *step) backdrop() []byte {
 	return out
 }
 
-// stow keeps the bodies elsewhere that are too long for the file.
-func (s *step) stow(events []shown) []shown {
+// worded are events whose bodies are as the file has them.
+func (s *step) worded(events []shown) []shown {
 	events = slices.Clone(events)
 	for i, e := range events {
-		if n, note := s.excess(e.body); note != "" {
-			events[i].body, events[i].cut = strings.Clone(e.body[:n]), note
+		if e.body != "" {
+			events[i].text, events[i].body = s.body(e.body), ""
 		}
 	}
 	return events
 }
 
-// clip leaves out what would be too much for the file, for good.
+// clip words a body at once, and leaves out for good what is too much.
 func (e *shown) clip(limit int) {
-	if _, left := escapeUpTo(e.body, limit); left > 0 {
-		e.body = strings.Clone(e.body[:len(e.body)-left])
-		e.cut = fmt.Sprintf("\n... (%d more bytes left out) ...", left)
+	text, left := escapeUpTo(e.body, limit)
+	if e.text, e.body = text, ""; left > 0 {
+		e.text += fmt.Sprintf("\n... (%d more bytes left out) ...", left)
 	}
 }
 
 // block appends an event's block. Its info string tells the source.
 func (e *shown) block(out []byte, eol string) []byte {
-	return fenced(out, e.lang+" "+e.Type, escape(e.body)+e.cut, eol)
+	return fenced(out, e.lang+" "+e.Type, e.text, eol)
 }
 
 // shape makes an event what the file will have of it.

@@ -53,7 +53,7 @@ func TestBounded(t *testing.T) {
 		w.append(fmt.Sprintf("```js\n%d\n```\n", i))
 		switch {
 		case i < 20:
-			w.apply(Background{w.now, []Captured{{Type: long, Level: long, Message: long, Stack: long}}})
+			w.apply(Background{w.now, []Captured{{Type: long, Level: long, Message: long[:20_000], Stack: long[:20_000]}}})
 			w.pass(61 * time.Second)
 		case i < 70:
 			w.answer(time.Second, "1")
@@ -62,14 +62,14 @@ func TestBounded(t *testing.T) {
 		}
 	}
 	for range 20 {
-		w.apply(Background{w.now, []Captured{{Type: long, Level: "log", Message: long, Stack: long}}})
+		w.apply(Background{w.now, []Captured{{Type: long, Level: "log", Message: long[:20_000], Stack: long}}})
 	}
 	p, past, size := w.page, 0, 0
 	for _, e := range p.past {
 		past += len(e.reply)
 	}
 	for _, e := range p.bg.shown() {
-		size += len(e.Type) + len(e.Level) + len(e.Message) + len(e.Stack) + len(e.body) + len(e.cut)
+		size += len(e.Type) + len(e.Level) + len(e.Message) + len(e.Stack) + len(e.body) + len(e.text)
 	}
 	if past > pastSize || past < pastSize/2 || len(p.past) != pastMax || len(p.late) != lateMax {
 		t.Errorf("%d replies of %d bytes, %d late", len(p.past), past, len(p.late))
