@@ -40,6 +40,9 @@ func TestMain(m *testing.M) {
 		superviseOne(os.Args[1])
 	case "leashed":
 		io.Copy(io.Discard, os.Stdin) // until the test lets go
+	case "givesup":
+		fmt.Fprintln(os.Stderr, "started\nthe file is wrong")
+		os.Exit(1)
 	case "brief":
 		os.Exit(3)
 	}

@@ -5,6 +5,7 @@
 package supervise
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -32,6 +33,10 @@ type Program struct {
 	Env    []string     // the whole environment
 	Socket net.Listener // stays open while the program is down, so that nobody is refused
 	First  bool         // it is the first to be stopped: at its end it needs the others
+
+	// Refuse answers who connects while the program does not start, until l is
+	// closed. why is what it said last. Without it they wait.
+	Refuse func(l net.Listener, why string)
 }
 
 // Set is a running set of programs.
@@ -97,15 +102,23 @@ func (s *Set) keep(ctx context.Context, p Program) {
 	pause := time.Duration(0)
 	for {
 		started := time.Now()
-		err := s.run(ctx, p)
+		said, err := s.run(ctx, p)
 		if ctx.Err() != nil {
 			return
 		}
-		pause = nextPause(pause, time.Since(started))
+		lived := time.Since(started)
+		pause = nextPause(pause, lived)
 		s.log.Warn("a service ended and is started again", "name", p.Name, "error", err, "pause", pause.String())
+		again := func() {}
+		if lived < steady && gaveUp(err) {
+			again = p.refuse(cmp.Or(said, err.Error()))
+		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
+		}
+		again()
+		if ctx.Err() != nil {
 			return
 		}
 	}
@@ -120,30 +133,29 @@ func nextPause(last, lived time.Duration) time.Duration {
 	return min(2*last, longPause)
 }
 
-// run starts p and waits for its end.
-func (s *Set) run(ctx context.Context, p Program) error {
+// run starts p and waits for its end. said is the last line of its output.
+func (s *Set) run(ctx context.Context, p Program) (said string, err error) {
 	socket, err := p.file()
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer socket.Close()
 	cmd := exec.CommandContext(ctx, p.Path, p.Args...)
 	cmd.Env = append(p.Env[:len(p.Env):len(p.Env)], "LISTEN_FDS=1", "LISTEN_FDNAMES="+p.Name)
 	cmd.ExtraFiles = []*os.File{socket} // descriptor 3, where socket activation looks
-	wait, err := s.listenTo(cmd)
+	last, err := s.listenTo(cmd)
 	if err != nil {
-		return err
+		return "", err
 	}
-	defer wait()
 	// A group of its own keeps the terminal's Ctrl-C away; the death signal
 	// keeps a service from outliving us, whatever ends us.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = s.grace
-	if err := s.spawn(cmd); err != nil {
-		return err
+	if err = s.spawn(cmd); err == nil {
+		err = cmd.Wait()
 	}
-	return cmd.Wait()
+	return last(), err
 }
 
 func (p Program) file() (*os.File, error) {

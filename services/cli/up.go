@@ -121,7 +121,8 @@ func open(cfg *config.Config, file string, services []string) (c *constellation,
 		c.programs = append(c.programs, supervise.Program{
 			Name: name, Path: path, Args: []string{"--config", file},
 			Env: environment(name, cfg), Socket: l,
-			First: name == "daemon", // the end of a turn is stored by mem
+			First:  name == "daemon", // the end of a turn is stored by mem
+			Refuse: refuser(name),
 		})
 	}
 	return c, cfg.Write(file)
