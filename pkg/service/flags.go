@@ -25,7 +25,8 @@ const usage = `Usage: %[1]s [--config PATH]
 
 One of Zino's services. It listens on the socket that ZINO.toml names, or on
 the one that systemd or "zino up" hands over. SIGTERM lets requests in flight
-finish; SIGHUP reads the configuration again, for the log's level.
+finish, for 20 s at most; a second one cancels them. SIGHUP reads the
+configuration again, for the log's level.
 
   -c, --config PATH     configuration (default: $ZINO_CONFIG, else ./ZINO.toml)
       --callers LIST    who may call, besides root and the service's own user:

@@ -46,12 +46,35 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestSecondSignal ends the drain at once.
+// TestSecondSignal cancels what is in flight: it gets its answer, and what it
+// has begun is put away.
 func TestSecondSignal(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			c := serve(t)
+			h := holdOne(t, c.socket)
+			c.signal(signal)
+			until(t, "the drain has begun", func() bool { _, err := os.Lstat(c.socket); return err != nil })
+			c.signal(signal)
+			if err := <-h.answer; !errors.Is(err, proto.ErrCanceled) {
+				t.Errorf("the request in flight: %v, want one that was cancelled", err)
+			}
+			if status := c.status(); status != 0 {
+				t.Errorf("status %d, want 0: %s", status, c.said)
+			}
+		})
+	}
+}
+
+// TestThirdSignal kills, whatever a request that was cancelled still does.
+func TestThirdSignal(t *testing.T) {
 	c := serve(t)
-	h := holdOne(t, c.socket)
+	h := holdWith(t, c.socket, holdRequest{Deaf: true})
 	c.signal(syscall.SIGTERM)
 	until(t, "the drain has begun", func() bool { _, err := os.Lstat(c.socket); return err != nil })
+	c.signal(syscall.SIGINT)
+	c.says("a second signal")
 	c.signal(syscall.SIGTERM)
 	if status := c.status(); status != -1 {
 		t.Errorf("status %d, want the signal's death", status)

@@ -2,6 +2,7 @@ package service
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -31,6 +32,7 @@ var hold = proto.Method[holdRequest, holdReply]{Service: "mem", Type: "hold", Re
 type holdRequest struct {
 	Gate  string `json:"gate"`
 	Stuck bool   `json:"stuck"` // with what the stats need as well
+	Deaf  bool   `json:"deaf"`  // to its being cancelled
 }
 
 type holdReply struct {
@@ -59,6 +61,9 @@ func newHolder(log *slog.Logger) *rpc.Server {
 			state.Lock()
 			defer state.Unlock()
 		}
+		if req.Deaf {
+			ctx = context.WithoutCancel(ctx)
+		}
 		return holdReply{os.Environ()}, wait(ctx, req.Gate)
 	})
 	s.OnStats(func(*proto.Stats) {
@@ -81,7 +86,7 @@ func wait(ctx context.Context, gate string) error {
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
-	return err
+	return cmp.Or(ctx.Err(), err)
 }
 
 // child is a service in a process of its own.

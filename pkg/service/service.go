@@ -12,16 +12,12 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
 	"zino/pkg/config"
 	"zino/pkg/rpc"
 )
-
-// drainLimit is how long requests in flight may go on after SIGTERM.
-const drainLimit = 20 * time.Second
 
 // Start reads the flags of the service of that short name, which --help lists,
 // and its configuration, and opens its log. What cannot go on ends the process:
@@ -99,22 +95,7 @@ func Serve(s *rpc.Server, name, path string, log *slog.Logger) error {
 	case <-whenIdle(signals, s, asked.idleExit, handed, log):
 	case <-signals.Done():
 	}
-	stop() // a second signal ends the process at once
-	notify(log, daemon.SdNotifyStopping)
-	return drain(s, dog, log)
-}
-
-func drain(s *rpc.Server, dog watchdog, log *slog.Logger) error {
-	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
-	defer cancel()
-	feeding, enough := context.WithCancel(context.Background())
-	defer enough()
-	go dog.drain(feeding)
-	if err := s.Shutdown(ctx); err != nil {
-		log.Warn("requests were cancelled at the end of the drain", "limit", drainLimit.String())
-	}
-	log.Info("stopped")
-	return nil
+	return drain(s, dog, stop, log)
 }
 
 // ListenAndServe is Serve in this process without signals, for tests and for
