@@ -54,6 +54,9 @@ func (t *transcript) done(e page.Done) {
 	}
 	if w := t.evals[e.Key]; e.Key != "" && w != nil {
 		delete(t.evals, e.Key)
+		if w.cause != "" {
+			e.Error = w.cause
+		}
 		w.answer <- evaluated(e, t.file)
 		agent = w.agent
 	}

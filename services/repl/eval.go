@@ -18,6 +18,7 @@ const timeoutMax = 24 * time.Hour
 type waiting struct {
 	key    string
 	agent  string
+	cause  string // why the request is taken back, "" for none
 	answer chan result
 }
 
@@ -87,6 +88,10 @@ func (t *transcript) ask(req proto.Eval) (*waiting, error) {
 	t.apply(page.Eval{
 		At: time.Now(), Key: w.key, Agent: req.Agent, Code: req.Code, Timeout: time.Duration(req.TimeoutMS) * time.Millisecond,
 	})
+	if t.fault != "" {
+		w.cause = "not run: the page's file cannot be used: " + t.fault
+		t.withdraw(w)
+	}
 	return w, nil
 }
 
@@ -94,7 +99,14 @@ func (t *transcript) ask(req proto.Eval) (*waiting, error) {
 func (t *transcript) abort(w *waiting) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.closed && t.evals[w.key] != nil {
+	if !t.closed {
+		t.withdraw(w)
+	}
+}
+
+// withdraw is abort. mu is held.
+func (t *transcript) withdraw(w *waiting) {
+	if t.evals[w.key] != nil {
 		t.apply(page.Abort{At: time.Now(), Key: w.key})
 	}
 }

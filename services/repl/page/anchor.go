@@ -87,6 +87,7 @@ func (s *step) cold() bool {
 		return false
 	}
 	if scan.utf16 {
+		s.decline()
 		return false // left alone
 	}
 	if scan.orphan {

@@ -72,6 +72,7 @@ func (s *step) settle() {
 		}
 	}
 	if s.view.Offset == 0 && isUTF16(s.text) {
+		s.decline()
 		return // left alone
 	}
 	if !s.find() {
@@ -80,6 +81,15 @@ func (s *step) settle() {
 	for s.advance() {
 	}
 	s.finish()
+}
+
+// decline answers programs whose requests cannot be written, because the file is
+// in UTF-16.
+func (s *step) decline() {
+	for _, e := range s.queue {
+		s.effect(Done{Key: e.Key, Error: "not run: the page's file is in UTF-16, and is left alone"})
+	}
+	s.queue = nil
 }
 
 // advance does one thing to the text behind the anchor, and reports whether there
