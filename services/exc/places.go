@@ -3,6 +3,7 @@ package exc
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -45,6 +46,27 @@ func look(path string) (p place, err error) {
 	}
 	p.info = info
 	return p, err
+}
+
+// readMax is the size of the longest file that is read to see what it says.
+const readMax = 16 << 20
+
+// readRegular reads a regular file. Code may put anything else in its place at
+// any time: that is not waited for.
+func readRegular(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > readMax) {
+		err = fmt.Errorf("%s is no file to be read here", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(f, readMax))
 }
 
 // fixed reports whether the place can be made read-only.

@@ -84,7 +84,7 @@ func repository(git string) []string {
 
 // elsewhere is the directory that the .git of a work tree leads to, as a file.
 func elsewhere(git string) string {
-	text, _ := os.ReadFile(git) // what cannot be read leads nowhere
+	text, _ := readRegular(git) // what cannot be read leads nowhere
 	dir, ok := bytes.CutPrefix(text, []byte("gitdir:"))
 	if !ok {
 		return ""

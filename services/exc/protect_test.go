@@ -91,6 +91,7 @@ func TestProtectedRepository(t *testing.T) {
 		"a dead link": {"ln -s g.git .git", []string{".git", "g.git"}},
 		"a file":      {"mkdir -p g.git; echo gitdir: g.git >.git", append(repositoryNames("g.git/"), ".git")},
 		"other file":  {"echo x >.git", []string{".git"}},
+		"a pipe":      {"mkfifo .git", []string{".git"}},
 		"far file":    {"echo gitdir: /elsewhere >.git", []string{".git"}},
 		"hooks away":  {"mkdir .git h; ln -s ../h .git/hooks", append(repositoryNames(".git/"), "h")},
 		"modules": {
