@@ -89,8 +89,19 @@ func (a *app) writable(cfg *config.Config, dir string) bool {
 	if err != nil {
 		a.say("Warning: nothing is kept of this run: %v", err)
 		cfg.Mem.DataDir = filepath.Join(dir, "data")
+		forgo(cfg, dir)
 	}
 	return err == nil
+}
+
+// forgo has what lies where it cannot be reached, and was not named by anybody,
+// be looked for in dir, where there is none of it.
+func forgo(cfg *config.Config, dir string) {
+	for key, path := range map[string]*string{"tools.dir": &cfg.Tools.Dir, "skills.dir": &cfg.Skills.Dir, "sys.template": &cfg.Sys.Template} {
+		if _, err := os.Stat(*path); err != nil && !errors.Is(err, os.ErrNotExist) && !cfg.IsSet(key) {
+			*path = filepath.Join(dir, filepath.Base(*path))
+		}
+	}
 }
 
 // probe makes a directory, and sees that files can be made in it.
