@@ -10,6 +10,7 @@ seen from outside. $ATTACKS is a pattern of names, for some of them only.
 import glob
 import json
 import os
+import pwd
 import re
 import sys
 
@@ -17,6 +18,7 @@ import zino
 
 SOCKET, LEVEL, ROOT, VICTIM = sys.argv[1:]
 HOME = "/home/alice"
+ALICE = pwd.getpwnam("alice").pw_uid
 SIGN = "/usr/share/attacked"  # nobody but root can make it
 
 # Each attack: its name, the executor, the code, and what is looked at from
@@ -39,6 +41,8 @@ SHELL = [
     ("stay behind", "setsid -f sleep 7777; (trap '' HUP TERM; setsid sleep 7777 &) & echo $! >/dev/null", "survivors"),
     ("stay behind, in another group", "for p in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs /sys/fs/cgroup/*/*/cgroup.procs /sys/fs/cgroup/*/*/*/*/cgroup.procs; do echo $$ >$p; done; setsid -f sleep 7777", "survivors"),
     ("ignore signals", "trap '' TERM INT HUP; for i in 1 2 3; do (trap '' TERM INT HUP; while :; do sleep 7777; done) & done; while :; do sleep 7777; done", "survivors"),
+    ("stop the supervisor", "kill -STOP $PPID || { echo RAN; exit; }; setsid -f sleep 7777; P=$PPID; (trap '' TERM HUP; while kill -STOP $P; do :; done) & exec sleep 7777", "survivors"),
+    ("kill the supervisor", "setsid -f sleep 7777; echo RAN; kill -9 $PPID; sleep 0.1", "survivors"),
     ("flood the output", "yes | head -c 300000000", "flood"),
     ("300 processes", "for i in $(seq 300); do sleep 2 & done; [ $(jobs -r | wc -l) -ge 300 ] && echo GOT IT", None),
 ]
@@ -59,6 +63,31 @@ socket.socket(socket.AF_UNIX).connect("\\0attack-box"); print("GOT IT")""", None
 import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
 if libc.ptrace(16, VICTIM, 0, 0) == 0: print("GOT IT"); libc.ptrace(17, VICTIM, 0, 0)""", None),
+    ("limits of others", """
+import os, resource
+for pid in VICTIM, os.getppid():
+    try: resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0)); print("GOT IT", pid)
+    except (OSError, ProcessLookupError): pass""", None),
+    ("disarm the supervisor", """
+import os, resource, subprocess
+try: resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (0, 0))
+except (OSError, ProcessLookupError): pass
+subprocess.Popen(["sleep", "7777"], start_new_session=True)""", "survivors"),
+    ("hide and stay behind", """
+import subprocess, sys
+hide = "import ctypes, time; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); print(flush=True); time.sleep(7777)"
+subprocess.Popen([sys.executable, "-c", hide], start_new_session=True, stdout=subprocess.PIPE).stdout.readline()""", "survivors"),
+    ("stop what runs the unit", f"""
+import os, subprocess, time
+def stop(pid):
+    try: os.kill(pid, 19); return True
+    except OSError: return False
+# What runs it has been started a moment before, under the same user. At the other
+# levels that is the executor and whatever else the user has: it is left alone.
+pids = range(2, os.getpid()) if os.getuid() != {ALICE} else [os.getppid()]
+if any([stop(pid) for pid in pids]):
+    subprocess.Popen(["sleep", "7777"], start_new_session=True)
+    time.sleep(7777)""", "survivors"),
     ("memory of others", """
 line = [l for l in open("/proc/VICTIM/maps") if "[stack]" in l][0]
 begin = int(line.split("-")[0], 16)
@@ -97,7 +126,8 @@ def survivors():
     found = []
     for path in glob.glob("/proc/[0-9]*/cmdline"):
         try:
-            if open(path).read() == "sleep\x007777\x00":
+            cmdline = open(path).read()
+            if cmdline == "sleep\x007777\x00" or "time.sleep(7777)" in cmdline:
                 found.append(int(path.split("/")[2]))
         except OSError:
             pass
