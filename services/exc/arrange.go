@@ -74,6 +74,9 @@ func (a *arrangement) confineTo(ctx context.Context, root, program string) (err 
 		a.plan.Dir = a.home()
 	}
 	a.readable(program)
+	if err := a.hide(); err != nil {
+		return &refusal{a.level, err}
+	}
 	if a.plan.Writable {
 		if err := a.protect(root); err != nil {
 			return &refusal{a.level, err}
@@ -112,7 +115,6 @@ func (a *arrangement) readable(program string) {
 		list = append(list, file)
 	}
 	a.give(list)
-	a.plan.Hidden = confine.Secrets(a.plan.Read)
 }
 
 // give lets the run read what is listed. What lies below its root is given with

@@ -31,7 +31,7 @@ func (s *Service) mayRead(root string) func(path string) bool {
 	if root != "" {
 		given = append(given, root)
 	}
-	hidden := confine.Secrets(given)
+	hidden := s.sandbox.hidden(given)
 	return func(path string) bool {
 		within := func(dir string) bool { return confine.Within(path, dir) }
 		return slices.ContainsFunc(given, within) && !slices.ContainsFunc(hidden, within)

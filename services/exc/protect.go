@@ -18,9 +18,11 @@ func (s *Service) Protect(paths ...string) {
 
 // ProtectConfig is Protect for all that a configuration names: itself, what
 // makes the prompt, and what Zino remembers. Directories that Zino writes to are
-// left alone while they are not there: it makes them when it needs them.
+// left alone while they are not there: it makes them when it needs them. A file
+// that holds a key is not even shown.
 func (s *Service) ProtectConfig(c *config.Config) {
 	s.Protect(c.File, c.Tools.Dir, c.Skills.Dir, c.Sys.Template, c.SystemPromptFile, c.API.KeyFile)
+	s.sandbox.secrets = append(s.sandbox.secrets, absolutes([]string{c.API.KeyFile})...)
 	s.sandbox.data = append(s.sandbox.data, absolutes([]string{c.Mem.DataDir, c.Mem.SessionsDir, c.Rtr.DataDir})...)
 }
 
@@ -44,7 +46,7 @@ var protectedGit = []string{"hooks", "config", "config.worktree", "commondir"}
 // placesBelow are the places that confined code may not change below a root:
 // the one list for commands and for the tools that work on files.
 func (b *sandbox) placesBelow(root string) ([]place, error) {
-	paths := append([]string{}, b.protected...)
+	paths := append(b.hidden([]string{root}), b.protected...) // moved elsewhere, a secret would be none
 	for _, name := range protectedNames {
 		paths = append(paths, filepath.Join(root, name))
 	}

@@ -51,6 +51,7 @@ type sandbox struct {
 	protected []string // Zino's own files, wherever they lie and whether they are there or not
 	data      []string // directories that Zino writes to, once they are there
 	unit      string   // the socket that starts commands in units of their own
+	secrets   []string // where the user's keys are, be they there or not
 
 	mu   sync.Mutex
 	host *confine.Host // once it is known
@@ -71,6 +72,9 @@ func newSandbox(cfg config.Exc) *sandbox {
 	}
 	if base, err := keys.Base(os.Getenv); err == nil {
 		b.protected = append(b.protected, base)
+	}
+	if store, err := keys.OpenUser(os.Getenv); err == nil {
+		b.secrets = append(b.secrets, store.Dir())
 	}
 	return b
 }
@@ -126,6 +130,9 @@ func (s *Service) workRoot(root string) (string, error) {
 	real, err := confine.Root(root, s.sandbox.home)
 	if err == nil && confine.Within(s.files.path(), real) {
 		return "", fmt.Errorf("%s holds the directory in which code is put before it runs: work in a directory of the project's own", real)
+	}
+	if err == nil {
+		err = s.sandbox.secretRoot(real)
 	}
 	return real, err
 }

@@ -32,7 +32,7 @@ type Plan struct {
 	Tmp       string   // an empty directory of the run's own; in namespaces it is seen as /tmp
 	Dir       string   // where the code begins, as it sees the tree
 	Read      []string // what it may read beside Root
-	Hidden    []string // what it may not, although it lies in one of Read
+	Hidden    []string // what it may not, although it lies in one of Read or below Root
 	Network   bool     // whether it may use the host's network
 
 	Namespaces bool  // whether the host gives namespaces

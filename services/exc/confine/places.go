@@ -87,9 +87,9 @@ func Outermost(list []string) []string {
 }
 
 // Secrets are the files and directories within dirs that nobody is to read,
-// although this user could.
-func Secrets(dirs []string) (list []string) {
-	for _, path := range secrets {
+// although this user could: those of the host, and of more, all real paths.
+func Secrets(dirs []string, more ...string) (list []string) {
+	for _, path := range append(more, secrets...) {
 		if slices.ContainsFunc(dirs, func(dir string) bool { return Within(path, dir) }) && unix.Access(path, unix.R_OK) == nil {
 			if real, err := filepath.EvalSymlinks(path); err == nil && real == path {
 				list = append(list, path)
@@ -97,6 +97,16 @@ func Secrets(dirs []string) (list []string) {
 		}
 	}
 	return list
+}
+
+// SecretOver is the secret that a path is, or lies in, empty if there is none.
+func SecretOver(path string, more ...string) string {
+	for _, secret := range append(more, secrets...) {
+		if Within(path, secret) {
+			return secret
+		}
+	}
+	return ""
 }
 
 // without lists what dirs hold except for what is hidden, for means that can
