@@ -229,3 +229,35 @@ func TestEarly(t *testing.T) {
 		})
 	}
 }
+
+// TestKept: a program has a connection for its answers as soon as it is attached,
+// for a service that is about to stop accepts no more. What it has to say may be long.
+func TestKept(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ runtime, adapter, say string }{
+		{"node", "zino_repl.mjs", `console.log({ a: "x".repeat(20_000) })`},
+		{"python3", "zino_repl.py", `import json; print(json.dumps({"a": "x" * 20_000}))`},
+	} {
+		t.Run(c.runtime, func(t *testing.T) {
+			b := newBench(t)
+			b.run(c.runtime, c.adapter)
+			b.page()
+			for b.connections() < 3 {
+				pause()
+			}
+			if r := b.eval(c.say); len(r.Background) != 1 || len(r.Background[0].Message) < 20_000 {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+// connections is how many the service has, with the test's own.
+func (b *bench) connections() int64 {
+	b.t.Helper()
+	stats, err := rpc.Call(b.t.Context(), b.client, proto.GetStats, proto.StatsRequest{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return stats.Connections
+}

@@ -10,7 +10,7 @@
 // ends when it would have ended without; page.close() detaches it. Code runs in the
 // global scope: var, let, const, class and functions stay for the next block. In a
 // block with a top-level await they do not; assign to globalThis.x there, and the
-// block's value is that of its return. console.log, info, warn and error and errors
+// block's value is that of its last expression, or of its return. console.log, info, warn and error and errors
 // that nobody caught are shown in the file too; the latter do not end the program.
 // The socket is $ZINO_REPL_SOCKET, or repl.sock in $XDG_RUNTIME_DIR/zino (without that
 // variable: zino-UID in the directory of temporary files), or in /run/zino.
@@ -27,19 +27,35 @@ const MAX = 2 << 20; // characters of a value; a packet must stay below 16 MiB
 const ROOM = 1 << 20; // characters of the events of one packet
 const AsyncFunction = (async () => {}).constructor;
 
+const attempt = (make) => { try { return make(); } catch (e) { if (e?.name !== "SyntaxError") throw e; } };
+const builds = (text) => attempt(() => new AsyncFunction(text));
+
+// lastValue has the body of an async function return its last statement, if that is
+// an expression. Both kinds of brackets tell one from two, a loop from a declaration.
+function lastValue(code) {
+  const text = code.trim().replace(/[;\s]+$/, "");
+  for (let p = text.length, tries = 0; p-- && tries < 64;) {
+    const head = text.slice(0, p + 1), tail = text.slice(p + 1).trim();
+    if (!";\n}".includes(text[p]) || !tail || text[p] !== ";" && "([`/+-*.,".includes(tail[0])) continue;
+    tries++;
+    const whole = builds(`return (${tail}\n)`) && builds(`return [${tail}\n]`) && (!builds(tail) || builds(`while (0) ${tail}`));
+    if (whole && builds(head) && builds(`${head}return (${tail}\n)`)) return `${head}return (${tail}\n)`;
+  }
+  return code;
+}
+
 // compile chooses the form of code without running any of it: a script, whose last
 // value counts; an object literal; or the body of an async function.
 function compile(code) {
-  const attempt = (make) => { try { return make(); } catch (e) { if (e?.name !== "SyntaxError") throw e; } };
   const options = { filename: "zino" };
   if (/\bimport\s*\(/.test(code)) options.importModuleDynamically = vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER; // which warns
   const script = (text, lineOffset = 0) => () => new vm.Script(text, { ...options, lineOffset });
   const whole = attempt(script(code));
   const literal = /^\s*\{/.test(code) && attempt(() => new Function(`return ${code.trim()}`)) && attempt(script(`(${code}\n)`));
   if (literal || whole) return literal || whole;
-  if (!attempt(() => new AsyncFunction(code))) return script(code)(); // throws what is wrong with it
-  if (attempt(() => new AsyncFunction(`return (${code}\n)`))) return script(`(async () => (${code}\n))()`)();
-  return script(`(async () => {\n${code}\n})()`, -1)();
+  if (!builds(code)) return script(code)(); // throws what is wrong with it
+  if (builds(`return (${code}\n)`)) return script(`(async () => (${code}\n))()`)();
+  return script(`(async () => {\n${lastValue(code)}\n})()`, -1)();
 }
 
 // plain reports whether JSON can say all that v is, without running code of its own.
@@ -98,12 +114,15 @@ function frame(packet) {
 export function attach({ name = path.basename(process.argv[1] ?? "node"), socket = defaultSocket(), keep = false } = {}) {
   let self = {}, live = false, closed = false, jobs, answers, timer, wait = 200, batch = [], dropped = 0, room = ROOM;
   const rest = (connection) => (keep ? connection : connection.unref());
-  const send = (packet) => {
+  const answering = () => {
     if (!answers || answers.destroyed) {
       answers = rest(net.connect(socket)).on("error", () => {}); // the attach connection finds out as well
       frames(answers, () => {}); // nothing can be done about a refusal
     }
-    answers.write(frame({ id: self.id, nonce: self.nonce, ...packet }));
+    return answers;
+  };
+  const send = (packet) => {
+    answering().write(frame({ id: self.id, nonce: self.nonce, ...packet }));
   };
   const flush = () => {
     timer = live ? undefined : rest(setTimeout(flush, 200)); // what happens meanwhile is kept
@@ -113,6 +132,9 @@ export function attach({ name = path.basename(process.argv[1] ?? "node"), socket
     batch = []; dropped = 0; room = ROOM;
   };
   const capture = (event) => {
+    const most = room > ROOM / 2 ? 250_000 : 10_000;
+    event.message = cut(event.message, most);
+    if (event.stack) event.stack = cut(event.stack, most);
     room -= event.message.length + (event.stack?.length ?? 0) + 100;
     if (room < 0) { dropped++; return; }
     batch.push(event);
@@ -130,7 +152,7 @@ export function attach({ name = path.basename(process.argv[1] ?? "node"), socket
     send({ type: "result", job, ...result });
   };
   const take = (packet) => {
-    if (packet.type === "attached") { self = packet; live = true; wait = 200; }
+    if (packet.type === "attached") { self = packet; live = true; wait = 200; answering(); } // a service that stops takes answers on it
     if (packet.type === "job") run(packet);
     if (packet.type === "error") process.stderr.write(`zino_repl: ${packet.message}\n`);
   };
@@ -148,12 +170,12 @@ export function attach({ name = path.basename(process.argv[1] ?? "node"), socket
     original[level] = console[level];
     console[level] = (...values) => {
       original[level].apply(console, values);
-      capture({ type: "console", level, message: cut(values.map((v) => serialise(v).value).join(" "), 10_000) });
+      capture({ type: "console", level, message: values.map((v) => serialise(v).value).join(" ") });
     };
   }
   const uncaught = (type) => (e) => {
     process.stderr.write(`${trace(e)}\n`);
-    capture({ type, level: "error", message: cut(String(util.types.isNativeError(e) ? e.message : inspect(e)), 10_000), stack: cut(trace(e), 10_000) });
+    capture({ type, level: "error", message: String(util.types.isNativeError(e) ? e.message : inspect(e)), stack: trace(e) });
   };
   const handlers = { uncaughtException: uncaught("uncaughtException"), unhandledRejection: uncaught("unhandledrejection") };
   for (const [event, handler] of Object.entries(handlers)) process.on(event, handler);

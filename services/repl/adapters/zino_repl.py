@@ -92,7 +92,7 @@ class Tee:
         *lines, self.line = (self.line + text).split("\n")
         for line in lines:
             self.page.capture("print", "log", line)
-        if len(self.line) > 10_000:
+        if len(self.line) > 250_000:
             self.rest()
         return written
 
@@ -145,6 +145,8 @@ class Page(logging.Handler):
                     send(self.jobs, {"type": "attach", "name": self.name, "lang": "python", "kind": "program", **me})
                     while packet := receive(self.jobs):
                         if packet["type"] == "attached":
+                            with self.guard:
+                                self.answers = self.connect()  # a service that stops takes answers on it
                             self.me, self.live, wait = packet, True, 0.2
                         elif packet["type"] == "job":
                             self.tell(type="result", job=packet["job"], **self.run(packet["code"]))
@@ -182,7 +184,8 @@ class Page(logging.Handler):
             if len(self.events) >= EVENTS:
                 self.dropped += 1
                 return
-            event = {"type": kind, "level": level, "message": cut(message, 5_000), "stack": cut(stack, 5_000)}
+            most = 250_000 if len(self.events) < 4 else 5_000
+            event = {"type": kind, "level": level, "message": cut(message, most), "stack": cut(stack, most)}
             self.events.append(event)
         self.news.set()
 

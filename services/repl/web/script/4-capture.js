@@ -1,10 +1,11 @@
 // Events wait in a queue for a moment, a flood until there are 100. Where they
 // cannot be sent the first two and the last ones are kept, as the file has it.
+// The first of a queue may be long, so that what is JSON stays whole.
 let queue = bare(), lost = 0, timer, inside;
 const keep = (type, level, message, stack = "") => {
   if (queue[99]) flush();
   if (queue[99]) call(splice, queue, 2, 1), lost++;
-  queue[queue.length] = { __proto__: null, type, level, ts: sub(call(toTimeString, new Date()), 0, 8), message: short(message, 1 << 14), stack };
+  queue[queue.length] = { __proto__: null, type, level, ts: sub(call(toTimeString, new Date), 0, 8), message: short(message, queue[3] ? 2e4 : 2e5), stack };
   timer ||= setTimeout(flush, 200);
 };
 
@@ -38,7 +39,7 @@ capture("log"), capture("info"), capture("warn"), capture("error");
 
 const caught = (type, e, message) => {
   const stack = tried(isError, 0, e) ? failure(e) : "";
-  keep(type, "error", stack ? sub(stack, 0, call(indexOf, stack + "\n", "\n")) : message, short(stack, 1 << 13));
+  keep(type, "error", stack ? sub(stack, 0, call(indexOf, stack + "\n", "\n")) : message, short(stack, 8e3));
 };
 listen(G, "error", e => caught("window.onerror", e.error, e.message + " (" + e.filename + ":" + e.lineno + ")"));
 listen(G, "unhandledrejection", e => caught("unhandledrejection", e.reason, failure(e.reason)));

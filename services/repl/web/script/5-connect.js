@@ -25,7 +25,7 @@ const hello = () => {
 
 const flush = () => {
   timer = 0;
-  if (!live || !queue[0] || tried(buffered, socket) > 1 << 20) return;
+  if (!live || !queue[0] || tried(buffered, socket) > 1e6) return;
   const n = lost;
   lost = 0;
   if (n) keep("console", "warn", n + " earlier events not kept");
