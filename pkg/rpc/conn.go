@@ -24,6 +24,9 @@ const stallLimit = 30 * time.Second
 // freshLimit is how long a drain waits for the first request of a connection.
 const freshLimit = 500 * time.Millisecond
 
+// halfLimit is how long a drain waits for the rest of a frame that has begun.
+const halfLimit = time.Second
+
 // conn is one client's connection: requests are answered one after the other.
 type conn struct {
 	s    *Server
@@ -36,6 +39,7 @@ type conn struct {
 
 	mu    sync.Mutex
 	busy  bool // a request has begun
+	half  bool // and is not there as a whole
 	fresh bool // none has, and one will soon: the connection has just come
 }
 
@@ -45,8 +49,8 @@ func newConn(s *Server, nc net.Conn) *conn {
 	return c
 }
 
-// wake ends the wait for a next request; a request that has begun goes on. The
-// first one may take a moment to come: whoever connects just before a service
+// wake ends the wait for a next request; a request that is there goes on, and
+// one that is coming must be there soon. The first one may take a moment to come: whoever connects just before a service
 // is stopped may know nothing of asking again.
 func (c *conn) wake() {
 	c.mu.Lock()
@@ -54,6 +58,8 @@ func (c *conn) wake() {
 	switch {
 	case c.fresh:
 		c.nc.SetReadDeadline(time.Now().Add(c.s.fresh))
+	case c.half:
+		c.nc.SetReadDeadline(time.Now().Add(c.s.half))
 	case !c.busy:
 		c.nc.SetReadDeadline(past) // what has arrived is still answered
 	}
@@ -101,7 +107,8 @@ func (c *conn) serve() {
 }
 
 // next waits for a request and reads it. Nothing limits the wait between two
-// requests; one that has begun must arrive within stallLimit.
+// requests; one that has begun must arrive within stallLimit, or halfLimit when
+// the server drains.
 func (c *conn) next() ([]byte, error) {
 	c.rest()
 	if err := c.in.Wait(); err != nil && !c.arrived(err) {
@@ -109,10 +116,24 @@ func (c *conn) next() ([]byte, error) {
 	}
 	c.begin()
 	if !c.in.Ready() {
-		c.nc.SetReadDeadline(time.Now().Add(c.s.stall))
-		defer c.nc.SetReadDeadline(time.Time{})
+		c.await(true)
+		defer c.await(false)
 	}
 	return c.in.Next()
+}
+
+// await limits the wait for the rest of a frame, or ends that.
+func (c *conn) await(half bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	until := time.Time{}
+	if c.half = half; half {
+		until = time.Now().Add(c.s.stall)
+		if c.s.draining.Load() {
+			until = time.Now().Add(c.s.half)
+		}
+	}
+	c.nc.SetReadDeadline(until)
 }
 
 // arrived reports whether a request came in the moment in which the wait for it

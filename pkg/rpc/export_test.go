@@ -23,3 +23,27 @@ func (c *Client) Idle() int {
 	defer c.mu.Unlock()
 	return len(c.idle)
 }
+
+// SetHalf sets how long a drain waits for the rest of a frame.
+func (s *Server) SetHalf(limit time.Duration) { s.half = limit }
+
+// Reading is the number of frames that have begun and not come to their ends.
+func (s *Server) Reading() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		c.mu.Lock()
+		if c.half {
+			n++
+		}
+		c.mu.Unlock()
+	}
+	return n
+}
+
+// Connections is the number of open connections.
+func (s *Server) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}

@@ -35,6 +35,7 @@ type Server struct {
 	pong     []byte
 
 	stall     time.Duration // limit for the arrival of a frame that has begun
+	half      time.Duration // the same while draining
 	fresh     time.Duration // for the first request of a connection while draining
 	keepalive time.Duration // between two keepalives
 
@@ -72,7 +73,7 @@ func NewServer(service string, log *slog.Logger) *Server {
 	s := &Server{
 		service: service, log: log, handlers: map[string]handler{}, started: time.Now(),
 		pong: wire.PongHead(service, Build, proto.Version), ctx: ctx, cancel: cancel,
-		stall: stallLimit, fresh: freshLimit, keepalive: keepaliveEvery,
+		stall: stallLimit, half: halfLimit, fresh: freshLimit, keepalive: keepaliveEvery,
 		listeners: map[net.Listener]bool{}, conns: map[*conn]bool{},
 		drained: make(chan struct{}), pid: os.Getpid(), refusals: refusals{now: time.Now},
 	}
@@ -180,8 +181,9 @@ func (s *Server) enlist(c *conn) bool {
 	return true
 }
 
-// Shutdown does what comes before it, stops accepting, lets the requests in flight finish until ctx is
-// done, then cancels them, and returns when all have ended.
+// Shutdown does what comes before it, stops accepting, lets the requests in
+// flight finish until ctx is done, then cancels them, and returns when all have
+// ended.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopAccepting(ctx)
 	s.drainOnce.Do(func() { close(s.drained) })
