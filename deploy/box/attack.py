@@ -103,6 +103,23 @@ import fcntl, glob, termios
 for t in glob.glob("/dev/pts/[0-9]*") + ["/dev/tty"]:
     try: fcntl.ioctl(open(t, "w"), termios.TIOCSTI, b"x"); print("GOT IT")
     except OSError: pass""", None),
+    ("escape by the analyser", """
+import os, time
+names = [m + ".py" for m in ("py_compile", "code", "traceback", "sitecustomize")]
+for name in names:
+    with open(name, "w") as f: f.write("open('/home/alice/attacked', 'w')")
+time.sleep(1)  # meanwhile the executor has this code analysed
+for name in names: os.remove(name)""", "changed"),
+    ("change devices", """
+import os
+for change in (lambda: os.utime(0), lambda: os.utime("/dev/null"), lambda: os.chmod("/dev/null", 0o666), lambda: os.fchmod(0, 0o666)):
+    try: change()
+    except OSError: pass""", "touched"),
+    ("limits of others", """
+import os, resource
+for pid in VICTIM, os.getppid():
+    try: resource.prlimit(pid, resource.RLIMIT_NOFILE, resource.prlimit(pid, resource.RLIMIT_NOFILE)); print("GOT IT", pid)
+    except OSError: pass""", None),
     ("400 MB", """
 b = bytearray(400 << 20); print("GOT IT")""", None),
 ]
@@ -119,6 +136,18 @@ def changed():
         os.truncate(HOME + "/.profile", PROFILE)
         found.append(".profile")
     return found
+
+
+def touched():
+    """Report whether a device of the host was changed: what is written to it leaves no trace."""
+    global DEVICE
+    before, DEVICE = DEVICE, device()
+    return DEVICE != before
+
+
+def device():
+    st = os.stat("/dev/null")
+    return st.st_mode, st.st_mtime_ns, st.st_atime_ns
 
 
 def survivors():
@@ -177,6 +206,7 @@ def attempt(executor, code, look):
     return "stopped"
 
 
+DEVICE = device()
 PROFILE = os.path.getsize(HOME + "/.profile")
 for kind, attacks in ("bash", SHELL), ("python3", PYTHON):
     for name, code, look in attacks:
