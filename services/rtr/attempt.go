@@ -66,10 +66,7 @@ func (c *call) exchange(t *target, req provider.Request) (proto.Text, error) {
 	err := t.infer(c.ctx, t.ep, &req, c)
 	text := proto.Text{Content: c.answer.Text(), Usage: c.answer.Usage()}
 	if err == nil {
-		text, err = c.answer.Finished()
-		if open, ok := errors.AsType[*provider.UnclosedCall](err); ok {
-			err = t.ep.Unclosed(open)
-		}
+		text = c.answer.Finished()
 	}
 	text.Provider, text.Model = t.caps.Provider, t.caps.Model
 	if f, ok := errors.AsType[*provider.Fault](err); ok && f.Verdict.Class == limit.Retry && f.Verdict.HasWait {

@@ -41,7 +41,7 @@ func TestFaults(t *testing.T) {
 		{"cut before anything", stream(`data: {"choices":[{"delta":{"role":"assistant"}}]}` + "\n\n"), "", "the provider's stream ended before the answer was complete (no end mark): try again (asked 5 times)", proto.Error{Code: proto.CodeUnavailable, Kind: "api_error"}, 5},
 		{"an error in the stream", stream(hello + `data: {"error":{"message":"boom ` + quotedKey + `","code":503}}` + "\n\n"), "hello", "the provider reports: boom [hidden]", proto.Error{Code: proto.CodeUnavailable, Kind: "api_error", Status: 503}, 1},
 		{"no JSON", stream(hello + "data: <oops>\n\n"), "hello", "the provider sent data that is not JSON, or not in the form of an answer", proto.Error{Code: proto.CodeUnavailable, Kind: "parse", Details: "<oops>"}, 1},
-		{"arguments that never close", fakellm.Turn{Text: "x", Faults: []fakellm.Fault{fakellm.OpenArgs}}, "x", "the model's call of execute_bash ends in the middle of its arguments: try again", proto.Error{Code: proto.CodeUnavailable, Kind: "parse", Details: `{"code":"ls"`}, 1},
+		{"arguments in a stream that is cut", fakellm.Turn{Text: "x", Faults: []fakellm.Fault{fakellm.OpenArgs}, End: fakellm.Cut}, "x", "the provider's stream ended before the answer was complete (no end mark): try again", proto.Error{Code: proto.CodeUnavailable, Kind: "api_error"}, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.turn.Times = fakellm.Forever
@@ -61,6 +61,19 @@ func TestFaults(t *testing.T) {
 			noSecret(t, "the error", e.Message+e.Details)
 			noSecret(t, "the log", r.log.String())
 		})
+	}
+}
+
+// TestOpenArguments hands on a call whose arguments break off in an answer that
+// is complete: the model is told, as of any that are malformed.
+func TestOpenArguments(t *testing.T) {
+	for _, streaming := range []bool{true, false} {
+		r, _ := openaiRouter(t, fakellm.Turn{Text: "x", Faults: []fakellm.Fault{fakellm.OpenArgs}})
+		var got chunks
+		text, err := r.answer(t.Context(), ask("hi", streaming), &got)
+		if err != nil || text.StopReason != "tool_calls" || !strings.Contains(string(text.ToolCalls), `"arguments":"{\"code\":\"ls\""}`) {
+			t.Errorf("got %+v, %v", text, err)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package provider
 
 import (
 	"encoding/json"
-	"errors"
 	"regexp"
 	"strings"
 	"testing"
@@ -34,10 +33,10 @@ func TestAnswer(t *testing.T) {
 	if a.Text() != "ab" || a.Size() != 12 || a.Usage() != usage {
 		t.Errorf("got %q, %d bytes, %v", a.Text(), a.Size(), a.Usage())
 	}
-	got, err := a.Finished()
+	got := a.Finished()
 	calls := `[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}},{"id":"2","type":"function","function":{"name":"g","arguments":"{}"}}]`
-	if err != nil || string(got.ToolCalls) != calls || string(got.State) != `{"s":1}` || got.StopReason != "tool_calls" || got.Content != "ab" || got.Usage != usage {
-		t.Errorf("got %+v, %v", got, err)
+	if string(got.ToolCalls) != calls || string(got.State) != `{"s":1}` || got.StopReason != "tool_calls" || got.Content != "ab" || got.Usage != usage {
+		t.Errorf("got %+v", got)
 	}
 }
 
@@ -47,34 +46,26 @@ func TestAnswerEnds(t *testing.T) {
 		name        string
 		events      []Event
 		calls, stop string
-		open        string // the call that never closes
 	}{
-		{"nothing", nil, "", "", ""},
-		{"a state without calls goes", []Event{piece(Text, "x"), piece(State, "{}"), stop("stop")}, "", "stop", ""},
-		{"calls and stop", []Event{callStart(0, "1", "f"), stop("stop")}, "f{}", "tool_calls", ""},
-		{"calls and no reason", []Event{callStart(0, "1", "f"), stop("")}, "f{}", "tool_calls", ""},
-		{"calls and another reason", []Event{callStart(0, "1", "f"), stop("filter")}, "f{}", "filter", ""},
-		{"blank arguments", []Event{callStart(0, "1", "f"), callArgs(0, " \n"), stop("stop")}, "f{}", "tool_calls", ""},
-		{"no JSON at all", []Event{callStart(0, "1", "f"), callArgs(0, "ls -l"), stop("stop")}, "fls -l", "tool_calls", ""},
-		{"more behind the object", []Event{callStart(0, "1", "f"), callArgs(0, `{"a":1}}`), stop("stop")}, `f{"a":1}}`, "tool_calls", ""},
-		{"never closed", []Event{callStart(0, "1", "f"), callArgs(0, `{"a":"`), stop("stop")}, "", "", "f"},
-		{"never closed, second", []Event{callStart(0, "1", "f"), callStart(1, "2", "g"), callArgs(1, `{`), stop("tool_calls")}, "", "", "g"},
-		{"cut by the limit", []Event{callStart(0, "1", "f"), callStart(1, "2", "g"), callArgs(1, `{"a":"`), stop("length")}, "f{}", "length", ""},
-		{"only one, cut by the limit", []Event{piece(State, "{}"), callStart(0, "1", "f"), callArgs(0, `{`), stop("length")}, "", "length", ""},
-		{"arguments of no call", []Event{callArgs(3, `{"a"`), stop("stop")}, "", "stop", ""},
-		{"an index out of all bounds", []Event{callStart(1<<40, "1", "f"), callArgs(-1, `{"a"`), stop("stop")}, "", "stop", ""},
+		{"nothing", nil, "", ""},
+		{"a state without calls goes", []Event{piece(Text, "x"), piece(State, "{}"), stop("stop")}, "", "stop"},
+		{"calls and stop", []Event{callStart(0, "1", "f"), stop("stop")}, "f{}", "tool_calls"},
+		{"calls and no reason", []Event{callStart(0, "1", "f"), stop("")}, "f{}", "tool_calls"},
+		{"calls and another reason", []Event{callStart(0, "1", "f"), stop("filter")}, "f{}", "filter"},
+		{"blank arguments", []Event{callStart(0, "1", "f"), callArgs(0, " \n"), stop("stop")}, "f{}", "tool_calls"},
+		{"no JSON at all", []Event{callStart(0, "1", "f"), callArgs(0, "ls -l"), stop("stop")}, "fls -l", "tool_calls"},
+		{"more behind the object", []Event{callStart(0, "1", "f"), callArgs(0, `{"a":1}}`), stop("stop")}, `f{"a":1}}`, "tool_calls"},
+		{"never closed", []Event{callStart(0, "1", "f"), callArgs(0, `{"a":"`), stop("stop")}, `f{"a":"`, "tool_calls"},
+		{"never closed, second", []Event{callStart(0, "1", "f"), callStart(1, "2", "g"), callArgs(1, `{`), stop("tool_calls")}, "f{} g{", "tool_calls"},
+		{"cut by the limit", []Event{callStart(0, "1", "f"), callStart(1, "2", "g"), callArgs(1, `{"a":"`), stop("length")}, "f{}", "length"},
+		{"only one, cut by the limit", []Event{piece(State, "{}"), callStart(0, "1", "f"), callArgs(0, `{`), stop("length")}, "", "length"},
+		{"arguments of no call", []Event{callArgs(3, `{"a"`), stop("stop")}, "", "stop"},
+		{"an index out of all bounds", []Event{callStart(1<<40, "1", "f"), callArgs(-1, `{"a"`), stop("stop")}, "", "stop"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := answerOf(tt.events...).Finished()
-			if tt.open != "" {
-				open, ok := errors.AsType[*UnclosedCall](err)
-				if !ok || open.Name != tt.open || !strings.Contains(err.Error(), tt.open) {
-					t.Errorf("got %v", err)
-				}
-				return
-			}
-			if calls := callWords(t, got.ToolCalls); err != nil || calls != tt.calls || got.StopReason != tt.stop || len(got.State) > 0 && tt.calls == "" {
-				t.Errorf("got %s, %q, %v", calls, got.StopReason, err)
+			got := answerOf(tt.events...).Finished()
+			if calls := callWords(t, got.ToolCalls); calls != tt.calls || got.StopReason != tt.stop || len(got.State) > 0 && tt.calls == "" {
+				t.Errorf("got %s, %q", calls, got.StopReason)
 			}
 		})
 	}
@@ -105,20 +96,9 @@ func callWords(t *testing.T, raw proto.Raw) string {
 
 // TestNewIDs holds that calls without ids get ones of their own.
 func TestNewIDs(t *testing.T) {
-	got, err := answerOf(callStart(0, "", "f"), callStart(1, "", "f"), callStart(2, "mine", "f")).Finished()
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := answerOf(callStart(0, "", "f"), callStart(1, "", "f"), callStart(2, "mine", "f")).Finished()
 	ids := regexp.MustCompile(`"id":"([^"]*)"`).FindAllStringSubmatch(string(got.ToolCalls), -1)
 	if len(ids) != 3 || ids[0][1] == ids[1][1] || ids[2][1] != "mine" || !regexp.MustCompile(`^call_[a-z0-9]{16}$`).MatchString(ids[0][1]) {
 		t.Errorf("got %v", ids)
-	}
-}
-
-func TestUnclosed(t *testing.T) {
-	ep, _ := endpointFor(t)
-	f := ep.Unclosed(&UnclosedCall{Name: "f\n", Args: `{"key":"` + testKey})
-	if f.Kind != kindParse || f.Code != proto.CodeUnavailable || strings.ContainsAny(f.Message, "\n") || !strings.Contains(f.Details, "[hidden]") || strings.Contains(f.Details, testKey) {
-		t.Errorf("got %+v", *f.told)
 	}
 }

@@ -14,10 +14,7 @@ func TestAnthropicState(t *testing.T) {
 	if err := Anthropic(t.Context(), ep, ask(t, nil), &g); err != nil {
 		t.Fatal(err)
 	}
-	answer, err := g.Finished()
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := g.Finished()
 	blocks := `[{"type":"thinking","thinking":"Let me \"look\" ‽","signature":"EqQB/+=="},` +
 		`{"type":"tool_use","id":"toolu_1","name":"bash","input":{"code":"ls"}},{"type":"tool_use","id":"toolu_2","name":"read","input":{"path":"a"}}]`
 	for _, tt := range []struct {

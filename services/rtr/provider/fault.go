@@ -268,10 +268,3 @@ func (f *Fault) With(told *proto.Error) *Fault {
 	other.told = told
 	return &other
 }
-
-// Unclosed is the fault of a tool call whose arguments never close.
-func (ep *Endpoint) Unclosed(c *UnclosedCall) *Fault {
-	f := fault(limit.Stop, proto.CodeUnavailable, kindParse, ep.mask.text(c.Error(), maxMessage)+": try again")
-	f.Details = ep.mask.text(c.Args, maxDetails)
-	return f
-}
