@@ -50,6 +50,7 @@ var intrusions = []struct{ name, before, code, after, want string }{
 // fixtures are intrusions into what is there: only namespaces stop them.
 var fixtures = []struct{ name, before, code, after, want string }{
 	{"a submodule's settings", "mkdir -p .git/modules/a; echo good >.git/modules/a/config; :>.git/modules/a/HEAD", "echo evil >>.git/modules/a/config; mv .git/modules m", "cat .git/modules/a/config", "good\n"},
+	{"the directory on the way", "ln -s docs/A.md AGENTS.md; mkdir docs", "mv docs d; rmdir docs", "ls", "AGENTS.md\ndocs\n"},
 	{"a work tree's settings", "mkdir -p g; echo good >g/config; echo gitdir: g >.git", "echo evil >g/config; mv g h", "cat g/config", "good\n"},
 	{"Zino's own settings", "mkdir own; echo good >own/my.toml", "echo evil >>own/my.toml; mv own x", "cat own/my.toml", "good\n"},
 	{"what Zino remembers", "mkdir -p data/mem; echo good >data/mem/soft", "echo evil >>data/mem/soft; :>data/mem/more; mv data d", "cat data/mem/*", "good\n"},

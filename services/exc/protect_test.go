@@ -43,6 +43,20 @@ func TestProtect(t *testing.T) {
 	}
 }
 
+// A protected directory stays one when something in it is protected as well, and
+// what cannot be looked at elsewhere is no hindrance.
+func TestProtectWithin(t *testing.T) {
+	dir := shortDir(t)
+	b := &sandbox{protected: []string{dir + "/own", dir + "/own/deep/file", dir + "/own-not", "/" + strings.Repeat("x", 300)}}
+	if got, want := protectedIn(t, b, dir), []string{".git", "AGENTS.md", "ZINO.toml", "own", "own-not", "own/deep/file"}; !slices.Equal(got, want) {
+		t.Errorf("while it is not there: %q", got)
+	}
+	asUserIn(t, dir, "mkdir -p own/deep; touch own-not")
+	if got, want := protectedIn(t, b, dir), []string{".git", "AGENTS.md", "ZINO.toml", "own", "own-not"}; !slices.Equal(got, want) {
+		t.Errorf("as a whole: %q", got)
+	}
+}
+
 // All that a configuration names is protected, by whatever name it is reached,
 // and what Zino writes to once it is there.
 func TestProtectConfig(t *testing.T) {
