@@ -225,27 +225,26 @@ func await(ctx context.Context, next func() (string, error), interrupts chan os.
 // interruptible runs what Ctrl-C ends.
 func (c *chat) interruptible(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
-	var struck os.Signal
+	over := make(chan struct{})
+	var first os.Signal
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		select {
-		case struck = <-c.interrupts:
-			signal.Stop(c.interrupts) // a second Ctrl-C leaves at once
+		if first = struck(c.interrupts, over); first != nil {
 			cancel()
-		case <-ctx.Done():
+			leaveAtOnce(c.interrupts, over)
 		}
 	})
-	defer signal.Notify(c.interrupts, os.Interrupt)
 	err := do(ctx)
 	interrupted := err != nil && ctx.Err() != nil
+	close(over)
 	cancel()
 	watching.Wait()
 	if interrupted {
 		return errInterrupted
 	}
-	if struck != nil { // too late for what was done: it is for what comes next
+	if first != nil { // too late for what was done: it is for what comes next
 		select {
-		case c.interrupts <- struck:
+		case c.interrupts <- first:
 		default:
 		}
 	}

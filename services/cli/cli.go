@@ -9,10 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -62,14 +60,6 @@ func Main(args []string, in, out, err *os.File) int {
 	}
 	cmd.SetArgs(normalize(args))
 	return a.status(cmd.ExecuteContext(context.Background()))
-}
-
-// untilSignal is ctx until somebody wants the run to end. A second signal ends
-// it at once.
-func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
 }
 
 // normalize spells -ch, the specification's short form of --channel, in a way

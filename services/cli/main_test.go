@@ -39,6 +39,9 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
+	if os.Getenv(stubbornEnv) != "" {
+		stubborn(os.Getenv(stubbornEnv))
+	}
 	os.Exit(m.Run())
 }
 
