@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"zino/pkg/catalog"
 	"zino/pkg/config"
@@ -27,6 +28,7 @@ type Service struct {
 	log          *slog.Logger
 	historyLimit int // messages; 0 or less: all
 	topK         int // memories; 0 or less: none
+	patience     time.Duration // with mem, for a channel
 	examples     atomic.Pointer[examples]
 
 	exampleBudget, memoryBudget, historyBudget budget
@@ -37,7 +39,7 @@ type Service struct {
 func New(cfg *config.Config, cat *catalog.Catalog, mem *rpc.Client, log *slog.Logger) *Service {
 	return &Service{
 		cat: cat, mem: mem, log: log,
-		historyLimit: cfg.Ctx.HistoryLimit, topK: cfg.Ctx.HardMemoryTopK,
+		historyLimit: cfg.Ctx.HistoryLimit, topK: cfg.Ctx.HardMemoryTopK, patience: memPatience,
 		exampleBudget: budget(cfg.Ctx.ExamplesTokens),
 		memoryBudget:  budget(cfg.Ctx.MemoriesTokens),
 		historyBudget: budget(cfg.Ctx.HistoryTokens),
@@ -61,8 +63,10 @@ func (s *Service) build(ctx context.Context, req proto.Build) (proto.Context, er
 	if req.SessionID != "" {
 		return s.session(ctx, req)
 	}
-	found := s.search(ctx, req.UserMessage)
-	recent := s.history(ctx, req.ChannelID)
+	waiting, cancel := s.waiting(ctx)
+	defer cancel()
+	found := s.search(waiting, req.UserMessage)
+	recent := s.history(waiting, req.ChannelID)
 	var list joined
 	list.add(s.current().elements)
 	s.addMemories(ctx, &list, found, recent)
@@ -72,7 +76,7 @@ func (s *Service) build(ctx context.Context, req proto.Build) (proto.Context, er
 
 // without logs which part a context goes without, unless it is for nobody.
 func (s *Service) without(ctx context.Context, part string, err error) {
-	if ctx.Err() == nil {
+	if ctx.Err() == nil || context.Cause(ctx) == errSilent {
 		s.log.Warn("context without "+part, "error", err, "trace", rpc.Trace(ctx))
 	}
 }
