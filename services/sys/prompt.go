@@ -20,11 +20,10 @@ import (
 type configured struct {
 	text string // system_prompt
 	file string // system_prompt_file, which wins
-	from string // the configuration's file, empty if there is none
 }
 
 func newConfigured(cfg *config.Config) configured {
-	return configured{cfg.SystemPrompt, cfg.SystemPromptFile, cfg.File}
+	return configured{cfg.SystemPrompt, cfg.SystemPromptFile}
 }
 
 // prompt returns the configured prompt; ok is false where the template is
@@ -45,18 +44,16 @@ func (c configured) prompt() (text string, ok bool, err error) {
 }
 
 // unreadable is the error of a file that the user has named and that cannot be
-// sent: a prompt without it would be another than the user believes.
+// sent: a prompt without it would be another than the user believes. The file
+// that we read the name in may be one that was made for this run, which nobody
+// can mend.
 func (c configured) unreadable(err error) error {
 	remedy := "mend it"
 	if errors.Is(err, fs.ErrNotExist) {
 		remedy = "create it"
 	}
-	key := "the key system_prompt_file"
-	if c.from != "" {
-		key += " in " + visible.Line(c.from)
-	}
 	return &proto.Error{Code: proto.CodeInvalid, Message: fmt.Sprintf(
-		"system_prompt_file %s: %v: %s, or change or remove %s", visible.Line(c.file), err, remedy, key)}
+		"system_prompt_file %s: %v: %s, or change or remove the key system_prompt_file in your configuration", visible.Line(c.file), err, remedy)}
 }
 
 // get answers with the prompt and, for a root, what the AGENTS.md files say.

@@ -105,7 +105,7 @@ func TestBadPromptFile(t *testing.T) {
 			_, err := b.ask(proto.GetPrompt{})
 			e, ok := errors.AsType[*proto.Error](err)
 			if !ok || e.Code != proto.CodeInvalid || !strings.HasPrefix(e.Message, "system_prompt_file "+b.cfg.SystemPromptFile+": ") || !strings.Contains(e.Message, want) ||
-				!strings.HasSuffix(e.Message, ", or change or remove the key system_prompt_file in /etc/z.toml") {
+				!strings.HasSuffix(e.Message, ", or change or remove the key system_prompt_file in your configuration") {
 				t.Errorf("got %v", err)
 			}
 			if _, err := b.set("soft"); !errors.Is(err, proto.ErrInvalid) || b.mem.stored() != "" {
