@@ -59,7 +59,8 @@
 //
 // The last line is the footer. Text below it is a candidate; text above it, or in
 // a file without one, is a request only if an exact header that addresses this page
-// stands behind the last reply. The page remembers up to where the file is settled
+// stands behind the last reply; a reply of another name counts where it stands below
+// a block. The page remembers up to where the file is settled
 // (its anchor: the last bytes of the history and their place), and parses from
 // there only.
 //
