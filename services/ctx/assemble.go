@@ -26,8 +26,8 @@ type Service struct {
 	cat          *catalog.Catalog
 	mem          *rpc.Client
 	log          *slog.Logger
-	historyLimit int // messages; 0 or less: all
-	topK         int // memories; 0 or less: none
+	historyLimit int           // messages; 0 or less: all
+	topK         int           // memories; 0 or less: none
 	patience     time.Duration // with mem, for a channel
 	examples     atomic.Pointer[examples]
 
