@@ -63,11 +63,6 @@ socket.socket(socket.AF_UNIX).connect("\\0attack-box"); print("GOT IT")""", None
 import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
 if libc.ptrace(16, VICTIM, 0, 0) == 0: print("GOT IT"); libc.ptrace(17, VICTIM, 0, 0)""", None),
-    ("limits of others", """
-import os, resource
-for pid in VICTIM, os.getppid():
-    try: resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0)); print("GOT IT", pid)
-    except (OSError, ProcessLookupError): pass""", None),
     ("disarm the supervisor", """
 import os, resource, subprocess
 try: resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (0, 0))
