@@ -49,14 +49,10 @@ func (s *Service) inspect(ctx context.Context, level string, argv []string, path
 		return outcome{}, err
 	}
 	defer a.release()
-	file, err := a.inspected(code, extension)
+	j, err := a.inspection(argv, code, extension)
 	if err != nil {
 		return outcome{}, err
 	}
-	j := s.job(append(argv, file)...)
-	j.env = analyserEnviron(a.home())
-	j.grace = 0 // an analyser has nothing to put in order
-	j = j.in(a.home())
 	p, err := a.start(j, path)
 	if err != nil {
 		return outcome{}, cannotStart(err)
@@ -71,16 +67,20 @@ func (s *Service) inspect(ctx context.Context, level string, argv []string, path
 // arrangeAnalysis prepares a look at code that runs, or would, at a level. What
 // code left where it worked must not take part in that: an analyser loads
 // modules and settings from where it is started. So it gets a directory of its
-// own and nothing else that code could have written, and beside confined code
-// not even the right to write elsewhere.
+// own and nothing else that code could have written. Beside code in a unit it has
+// one, too, and beside other confined code not even the right to write elsewhere.
 func (s *Service) arrangeAnalysis(ctx context.Context, level, path string) (a *arrangement, err error) {
-	a = &arrangement{s: s, level: levelReadOnly, means: []string{}}
-	if level == levelOff {
-		a.level, a.network = levelOff, true
+	a = &arrangement{s: s, level: level, means: []string{}}
+	switch level {
+	case levelUnit:
+		return a, nil
+	case levelOff:
+		a.network = true
 		if a.tmp, err = s.files.newDir(); err != nil {
 			err = cannotStart(err)
 		}
-	} else {
+	default:
+		a.level = levelReadOnly
 		err = a.confineTo(ctx, "", path)
 	}
 	if err != nil {
@@ -91,9 +91,25 @@ func (s *Service) arrangeAnalysis(ctx context.Context, level, path string) (a *a
 	return a, nil
 }
 
+// inspection is the job of an analyser. The code does not lie in the directory in
+// which that is started, where it would be a module of its name; a unit sees to
+// that itself.
+func (a *arrangement) inspection(argv []string, code, extension string) (job, error) {
+	j := a.s.job(argv...)
+	j.env = analyserEnviron()
+	j.grace = 0 // an analyser has nothing to put in order
+	if a.level == levelUnit {
+		j.script = &script{text: code, extension: extension}
+		return j, nil
+	}
+	file, err := a.inspected(code, extension)
+	j.argv = append(j.argv, file)
+	// So that Python compiles what it looks at into a directory of its own.
+	j.env = append(j.env, "PYTHONPYCACHEPREFIX="+a.home())
+	return j.in(a.home()), err
+}
+
 // inspected puts code in a file for an analyser, and returns where that sees it.
-// It does not lie in the directory in which the analyser is started, where it
-// would be a module of that name.
 func (a *arrangement) inspected(code, extension string) (file string, err error) {
 	const dir = "analysed"
 	if err := os.Mkdir(filepath.Join(a.tmp, dir), 0o700); err != nil {
@@ -115,12 +131,11 @@ var (
 )
 
 // analyserEnviron is the environment of an analyser: without what is passed on
-// for code to use. Python takes no modules from where it is started, and puts
-// what it compiles below home.
-func analyserEnviron(home string) []string {
+// for code to use. Python takes no modules from where it is started.
+func analyserEnviron() []string {
 	kept := slices.DeleteFunc(environ(os.Environ(), nil), func(entry string) bool {
 		hasPrefix := func(p string) bool { return strings.HasPrefix(entry, p) }
 		return hasName(entry, loaderNames...) || slices.ContainsFunc(loaderPrefixes, hasPrefix)
 	})
-	return append(kept, "PYTHONSAFEPATH=1", "PYTHONPYCACHEPREFIX="+home)
+	return append(kept, "PYTHONSAFEPATH=1")
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"zino/pkg/config"
 	"zino/proto"
 	"zino/services/exc/confine"
 )
@@ -22,14 +21,18 @@ var analysisTools = map[string]string{
 	"dash.json":   `{"meta":{"executor":"dash","static_analysis":"zino-no-such-analyser"}}`,
 }
 
-// analysisArena is an arena with those executors, at each level that code is
-// configured to be run at.
-func analysisArena(t *testing.T, do func(t *testing.T, a *arena, level string)) {
+// analysisLevels are the levels at which a test sees the confinement.
+var analysisLevels = append([]string{levelOff}, confinedLevels...)
+
+// analysisArena is an arena with those executors, at each of the levels as that
+// at which code is configured to be run.
+func analysisArena(t *testing.T, levels []string, do func(t *testing.T, a *arena, level string)) {
 	t.Helper()
 	a := newArena(t, nil)
 	writeTools(t, a.dir, analysisTools)
 	a.catalog.Reload()
-	for _, level := range append([]string{levelOff}, confinedLevels...) {
+	a.sandbox.unit, _ = unitHost(t)
+	for _, level := range levels {
 		name := a.at(level)
 		if a.levelProblem(t.Context(), name) == nil {
 			a.sandbox.level = name
@@ -63,7 +66,7 @@ func quoted(path string) string { return "'" + path + "'" }
 
 // An analyser loads nothing that code may have left where exc runs.
 func TestAnalysisLoadsNothing(t *testing.T) {
-	analysisArena(t, func(t *testing.T, a *arena, level string) {
+	analysisArena(t, append(analysisLevels, levelUnit), func(t *testing.T, a *arena, level string) {
 		escaped := a.bait(t)
 		for executor, code := range map[string]string{"python3": "x = 1", "python": "x = 1", "bash": "true", "node": "1", "sh": "true", "dash": "true"} {
 			if _, err := a.validate(t.Context(), proto.Validate{Executor: executor, Code: code}); err != nil {
@@ -79,7 +82,7 @@ func TestAnalysisLoadsNothing(t *testing.T) {
 
 // The code that is looked at is no module of its analyser's.
 func TestAnalysisDoesNotRunTheCode(t *testing.T) {
-	analysisArena(t, func(t *testing.T, a *arena, level string) {
+	analysisArena(t, append(analysisLevels, levelUnit), func(t *testing.T, a *arena, level string) {
 		v, err := a.validate(t.Context(), proto.Validate{Executor: "python", Code: "print('pwned')"})
 		if err != nil || strings.Contains(v.Errors, pwned) {
 			t.Errorf("%+v, %v", v, err)
@@ -91,7 +94,7 @@ func TestAnalysisDoesNotRunTheCode(t *testing.T) {
 // project and has nobody's secrets, unless code is not confined at all.
 func TestAnalysisIsConfined(t *testing.T) {
 	t.Setenv("LLM_API_KEY", secret)
-	analysisArena(t, func(t *testing.T, a *arena, level string) {
+	analysisArena(t, analysisLevels, func(t *testing.T, a *arena, level string) {
 		a.passEnv = []string{"LLM_API_KEY"}
 		t.Chdir(a.root)
 		made := filepath.Join(a.outside, "made by "+level)
@@ -107,7 +110,7 @@ func TestAnalysisIsConfined(t *testing.T) {
 // Analysers do their work at every level.
 func TestAnalysisAtEachLevel(t *testing.T) {
 	t.Parallel()
-	analysisArena(t, func(t *testing.T, a *arena, level string) {
+	analysisArena(t, append(analysisLevels, levelUnit), func(t *testing.T, a *arena, level string) {
 		for executor, code := range map[string][2]string{
 			"python3": {"print('hi')", "print('hi'"}, "bash": {"echo hi", "if then"}, "node": {"let a = 1", "let ="}, "dash": {"echo hi", "if then"},
 		} {
@@ -129,11 +132,15 @@ func TestAnalysisAtEachLevel(t *testing.T) {
 // Where code is to be confined and cannot be, nothing looks at it either.
 func TestAnalysisThatCannotBeConfined(t *testing.T) {
 	t.Parallel()
-	s := newService(t, func(c *config.Exc) { c.Sandbox = levelWorkspace }, analysisTools)
+	s := newService(t, nil, analysisTools)
 	s.sandbox.host = &confine.Host{NoNamespaces: errors.New("none here")}
-	_, err := s.validate(t.Context(), proto.Validate{Executor: "sh", Code: "echo pwned"})
-	if e, ok := errors.AsType[*proto.Error](err); !ok || e.Code != proto.CodeUnavailable || !strings.Contains(e.Message, "none here") {
-		t.Errorf("got %v", err)
+	s.sandbox.unit = s.dir + "/nobody"
+	for level, why := range map[string]string{levelReadOnly: "none here", levelWorkspace: "none here", levelUnit: "nobody"} {
+		s.sandbox.level = level
+		_, err := s.validate(t.Context(), proto.Validate{Executor: "sh", Code: "echo pwned"})
+		if e, ok := errors.AsType[*proto.Error](err); !ok || e.Code != proto.CodeUnavailable || !strings.Contains(e.Message, why) {
+			t.Errorf("%s: %v", level, err)
+		}
 	}
 }
 
@@ -144,7 +151,7 @@ func TestReviewIsConfined(t *testing.T) {
 	writeTools(t, a.dir, analysisTools)
 	a.catalog.Reload()
 	a.reviewDelay = 0
-	for _, level := range append([]string{levelOff}, confinedLevels...) {
+	for _, level := range analysisLevels {
 		name := a.at(level)
 		if a.levelProblem(t.Context(), name) != nil {
 			continue
