@@ -30,10 +30,13 @@ installation the daemon asks the others. The exit status is 1 unless all are up,
 or idle: to be started by the first who connects.`
 
 func (a *app) statusCommand() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use: "status", Short: "which services run, and what is wrong", Long: statusLong, Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.showStatus(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.showStatus(cmd.Context(), asJSON) },
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as one JSON object")
+	return cmd
 }
 
 // report is what is known of one service.
@@ -44,7 +47,7 @@ type report struct {
 	problems               []string
 }
 
-func (a *app) showStatus(ctx context.Context) error {
+func (a *app) showStatus(ctx context.Context, asJSON bool) error {
 	cfg, err := a.settings()
 	if err != nil {
 		return err
@@ -57,9 +60,10 @@ func (a *app) showStatus(ctx context.Context) error {
 		wg.Go(func() { reports[i] = kept.by(cfg.Socket(name)).inspect(ctx, name, cfg) })
 	}
 	wg.Wait()
-	well := a.printStatus(reports)
-	a.printCallers(reports)
+	well, err := a.printStatus(reports, asJSON)
 	switch {
+	case err != nil:
+		return err
 	case well == len(reports):
 		return nil
 	case well == 0:
@@ -148,16 +152,27 @@ func (r report) without(ctx context.Context, err error) report {
 	return r
 }
 
-// printStatus prints the table and the problems below it, and counts the
-// services that are up, or idle.
-func (a *app) printStatus(reports []report) (well int) {
+// printStatus prints the reports and counts the services that are up, or idle.
+func (a *app) printStatus(reports []report, asJSON bool) (well int, err error) {
+	for _, r := range reports {
+		if r.state == "up" || r.state == "idle" {
+			well++
+		}
+	}
+	if asJSON {
+		return well, printObject(a.out, statusObject(reports))
+	}
+	a.printTable(reports)
+	a.printCallers(reports)
+	return well, nil
+}
+
+// printTable prints the table and the problems below it.
+func (a *app) printTable(reports []report) {
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SERVICE\tSTATE\tVERSION\tUPTIME\tSOCKET\tPROBLEMS")
 	for _, r := range reports {
 		version, uptime := "-", "-"
-		if r.state == "up" || r.state == "idle" {
-			well++
-		}
 		if r.pong.Version != "" {
 			version, uptime = visible.Text(r.pong.Version), (time.Duration(r.pong.UptimeS) * time.Second).String()
 		}
@@ -167,7 +182,6 @@ func (a *app) printStatus(reports []report) (well int) {
 	for _, line := range distinct(reports) {
 		fmt.Fprintln(a.out, visible.Text(line))
 	}
-	return well
 }
 
 // distinct lists the problems, each once with the services that told of it.

@@ -78,10 +78,11 @@ func (a *app) checkOptions(cmd *cobra.Command, args []string) error {
 		return usageError{notSession(a.session)}
 	}
 	if flags.Changed("root") {
-		_, err := a.rootDir()
-		return err
+		if _, err := a.rootDir(); err != nil {
+			return err
+		}
 	}
-	return nil
+	return a.checkFormat(cmd)
 }
 
 // checkPlain refuses what a plain message does not take: it would be sent as if

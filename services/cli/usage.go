@@ -15,7 +15,6 @@ import (
 
 	"zino/pkg/rpc"
 	"zino/pkg/visible"
-	"zino/pkg/wire"
 	"zino/proto"
 )
 
@@ -74,11 +73,7 @@ func (a *app) usage(ctx context.Context, req proto.UsageRequest, asJSON bool) er
 	case err != nil:
 		return err
 	case asJSON:
-		text, err := wire.AppendObject(nil, "", report)
-		if err == nil {
-			_, err = fmt.Fprintf(a.out, "%s\n", text)
-		}
-		return err
+		return printObject(a.out, report)
 	}
 	return printUsage(a.out, report, req.SessionID != "")
 }

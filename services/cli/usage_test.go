@@ -130,6 +130,9 @@ func TestUsage(t *testing.T) {
 func TestUsageJSON(t *testing.T) {
 	r := newUsageRouter(t, someUsage, nil)
 	status, out, said := run(t, newWorld(t).command("--socket", r.socket, "usage", "--json"), "")
+	if _, same, _ := run(t, newWorld(t).command("--socket", r.socket, "usage", "--format", "json"), ""); same != out {
+		t.Errorf("--format json prints %q", same)
+	}
 	var got proto.UsageReport
 	if err := json.Unmarshal([]byte(out), &got); err != nil || status != 0 || said != "" || strings.Count(out, "\n") != 1 {
 		t.Fatalf("status %d, said %q, printed %q: %v", status, said, out, err)
