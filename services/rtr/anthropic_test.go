@@ -126,3 +126,19 @@ func TestAnthropicHeadersStay(t *testing.T) {
 		t.Error("another provider was sent them")
 	}
 }
+
+// TestAnthropicUnstreamed: where streaming is off the provider is not asked for
+// a stream, whatever the caller wants.
+func TestAnthropicUnstreamed(t *testing.T) {
+	for _, stream := range []bool{false, true} {
+		llm := fakellm.New(fakellm.Reply("yes"))
+		t.Cleanup(llm.Close)
+		r := onWire(t, "anthropic", llm.Host, func(cfg *config.Config) { cfg.Rtr.Streaming = false })
+		if text, err := r.infer(t.Context(), ask("hi", stream), &chunks{}); text != "yes" || err != nil {
+			t.Errorf("got %q, %v", text, err)
+		}
+		if body := string(llm.Requests()[0].Body); !strings.Contains(body, `"stream":false`) {
+			t.Errorf("asked with %s", body)
+		}
+	}
+}

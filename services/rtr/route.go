@@ -32,7 +32,7 @@ func (s *Service) infer(ctx context.Context, in proto.Infer, out *rpc.Out) (prot
 	if !s.set.streaming {
 		out.Collect()
 	}
-	c.req.Stream = out.Streaming()
+	c.req.Stream, c.req.Whole = out.Streaming(), !s.set.streaming
 	w := wish{provider: in.Provider, model: in.Model}
 	text, err := c.ask(w)
 	var before []string

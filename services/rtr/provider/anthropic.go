@@ -15,9 +15,9 @@ const (
 	anthropicTokens = 4096
 )
 
-// Anthropic is the wire of Anthropic's Messages. The provider is always asked
-// for a stream, whether or not the caller wants one: a whole answer says
-// nothing until its end, and proxies cut such connections. Source:
+// Anthropic is the wire of Anthropic's Messages. The provider is asked for a
+// stream, whether or not the caller wants one, unless streaming is off: a whole
+// answer says nothing until its end, and proxies cut such connections. Source:
 // platform.claude.com/docs/en/api/messages and
 // platform.claude.com/docs/en/build-with-claude/streaming.
 func Anthropic(ctx context.Context, ep *Endpoint, req *Request, sink Sink) error {
@@ -27,9 +27,10 @@ func Anthropic(ctx context.Context, ep *Endpoint, req *Request, sink Sink) error
 	}
 	at := *ep
 	at.Base = anthropicBase(ep.Base)
-	x := at.begin(ctx, req, body, true, sink)
+	x := at.begin(ctx, req, body, !req.Whole, sink)
 	defer x.end()
-	if err := x.post("/v1/messages", at.anthropicHeader); err != nil {
+	x.remedy = "set [rtr] streaming = false if it cannot stream"
+	if err := x.post("/v1/messages", func(h http.Header) { at.anthropicHeader(h, req.Whole) }); err != nil {
 		return err
 	}
 	events, err := x.open()
@@ -46,8 +47,11 @@ func anthropicBase(base string) string {
 	return strings.TrimSuffix(strings.TrimRight(base, "/"), "/v1")
 }
 
-func (ep *Endpoint) anthropicHeader(h http.Header) {
+func (ep *Endpoint) anthropicHeader(h http.Header, whole bool) {
 	h.Set("Accept", "text/event-stream")
+	if whole {
+		h.Set("Accept", "application/json")
+	}
 	h.Set("Anthropic-Version", anthropicVersion)
 	maps.Copy(h, ep.extra)
 	if ep.Token {

@@ -30,7 +30,7 @@ const cacheMark = `,"cache_control":{"type":"ephemeral"}}`
 // the provider's cache.
 func anthropicBody(req *Request) ([]byte, error) {
 	system, messages := split(legal(req.Messages))
-	r := anthropicRequest{Model: req.Model, MaxTokens: req.MaxTokens, Stream: true}
+	r := anthropicRequest{Model: req.Model, MaxTokens: req.MaxTokens, Stream: !req.Whole}
 	if r.MaxTokens <= 0 {
 		r.MaxTokens = anthropicTokens
 	}

@@ -102,6 +102,9 @@ func (a *anthropicAnswer) take(name string, data []byte) error {
 	}
 	e := readAnthropicEvent(name, data)
 	a.known = a.known || ofAnthropic(e.kind)
+	if string(e.kind) == "message" && a.events.in == nil {
+		return a.whole(data)
+	}
 	switch string(e.kind) {
 	case "content_block_delta":
 		return a.delta(e.index, e.delta)
@@ -126,6 +129,22 @@ func (a *anthropicAnswer) take(name string, data []byte) error {
 		return a.x.failed(data)
 	}
 	return nil
+}
+
+// whole takes an answer that came in one piece: its blocks begin with all that
+// they have.
+func (a *anthropicAnswer) whole(message []byte) error {
+	content := memberOf(message, "content")
+	if len(content) == 0 || content[0] != '[' {
+		return nil // which has no end either
+	}
+	for block := range wire.Items(content) {
+		if err := a.start(strconv.AppendInt(nil, int64(len(a.blocks)), 10), block); err != nil {
+			return err
+		}
+	}
+	a.reason, a.stopped = text(memberOf(message, "stop_reason")), true
+	return a.used(memberOf(message, "usage"))
 }
 
 // ofAnthropic reports whether a type is one of this wire's events.

@@ -77,6 +77,9 @@ type Request struct {
 	Context int
 	// Stream is true if the caller wants the text as it comes.
 	Stream bool
+	// Whole is true if no provider is to stream, whatever the caller wants: what
+	// lies between may not let a stream through.
+	Whole bool
 	// Traits are the model's.
 	Traits Traits
 }
