@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 )
@@ -60,7 +59,7 @@ func Parse(data []byte, file, dir, service string) (*Config, error) {
 	c.File, c.Dir = file, dir
 	set, err := c.read(data)
 	if err != nil {
-		return nil, place(file, err)
+		return nil, place(file, set, err)
 	}
 	for _, key := range set {
 		if err := key.unknown(); err != nil && key.ownedBy(service) {
@@ -91,11 +90,12 @@ func (c *Config) read(data []byte) (keys, error) {
 	return set, err
 }
 
-// place puts file, line and column in front of a parser's error.
-func place(file string, err error) error {
+// place puts file, line and column in front of a parser's error. set are the
+// keys of a file that could be taken apart: then it is a value that does not fit.
+func place(file string, set keys, err error) error {
 	if e, ok := errors.AsType[*toml.DecodeError](err); ok {
 		line, column := e.Position()
-		return fmt.Errorf("%s:%d:%d: %s", file, line, column, strings.TrimPrefix(e.Error(), "toml: "))
+		return fmt.Errorf("%s:%d:%d: %s", file, line, column, set.misfit(e))
 	}
 	return fmt.Errorf("%s: %w", file, err)
 }

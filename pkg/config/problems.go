@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -60,7 +59,7 @@ type span struct {
 func (f *faults) find(data []byte) bool {
 	set, err := keysOf(data)
 	if err != nil {
-		f.list = append(f.list, fault{text: place(f.file, err).Error()})
+		f.list = append(f.list, fault{text: place(f.file, nil, err).Error()})
 		return false
 	}
 	f.set, f.spans = set, spansOf(data)
@@ -135,67 +134,10 @@ func (f *faults) decode(data []byte) {
 		}
 		line, column := e.Position()
 		if !slices.ContainsFunc(f.list, func(p fault) bool { return p.line == line }) {
-			f.list = append(f.list, fault{line, column, f.misfit(line, column, e)})
+			f.list = append(f.list, fault{line, column, f.set.misfit(e)})
 		}
 		f.blank(data, line)
 	}
-}
-
-// misfit says what a value should have been.
-func (f *faults) misfit(line, column int, e *toml.DecodeError) string {
-	name := ""
-	for _, k := range f.set {
-		if k.line < line || k.line == line && k.column <= column {
-			name = k.name
-		}
-	}
-	if want := wanted(reflect.TypeFor[Config](), name); want != "" {
-		return name + " must be " + want
-	}
-	return strings.TrimPrefix(e.Error(), "toml: ")
-}
-
-// wanted says in words of what type a key's value is, "" if there is no such key.
-func wanted(typ reflect.Type, name string) string {
-	first, rest, more := strings.Cut(name, ".")
-	for field := range typ.Fields() {
-		if field.Tag.Get("toml") != first {
-			continue
-		}
-		inner := field.Type
-		if inner.Kind() == reflect.Slice && inner.Elem().Kind() == reflect.Struct {
-			inner = inner.Elem()
-		}
-		if more && inner.Kind() == reflect.Struct {
-			return wanted(inner, rest)
-		}
-		return words(field.Type)
-	}
-	return ""
-}
-
-// words says in words what values a type has, "" if no key has that type.
-func words(typ reflect.Type) string {
-	switch typ.Kind() {
-	case reflect.Pointer:
-		return words(typ.Elem())
-	case reflect.String:
-		return `text in quotes, such as "x"`
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Int, reflect.Int64:
-		return "a whole number"
-	case reflect.Float64:
-		return "a number"
-	case reflect.Struct:
-		return "a section"
-	case reflect.Slice:
-		if typ.Elem().Kind() == reflect.Struct {
-			return "a list of tables"
-		}
-		return `a list of texts, such as ["x", "y"]`
-	}
-	return ""
 }
 
 // blank takes the expression that holds a line out of data, of a table all that
@@ -223,8 +165,8 @@ func (f *faults) blank(data []byte, line int) {
 
 // check notes the values that no service could work with.
 func (f *faults) check() {
-	for _, r := range f.c.keyRules() {
-		if !r.ok {
+	for _, r := range slices.Concat(f.c.keyRules(), f.c.Repl.rules()) {
+		if !r.ok && f.set.has(r.key) { // else the value is that of another key, of which it was said
 			f.add(f.at(r.key, span{}), r.must())
 		}
 	}

@@ -48,6 +48,9 @@ func TestProblems(t *testing.T) {
 			"f:5:11: exc.timeout must be a number", "f:6:14: exc.output_max must be a whole number",
 			`f:7:12: exc.pass_env must be a list of texts, such as ["x", "y"]`, "f:9:13: rtr.streaming must be true or false",
 		}},
+		{"one mistake of two keys", "temperature = 9.0\ntool_timeout_secs = -5\n", []string{
+			"f:1:1: temperature must be from 0 to 2", "f:2:1: tool_timeout_secs must be a number of seconds, 0 to 86400 (0: no limit)",
+		}},
 		{"one of each", "[exc]\ntimeout = \"x\"\noutput_max = 1\ntimeot = 1\n", []string{
 			"f:2:11: exc.timeout must be a number", "f:3:1: exc.output_max must be from 1024 to 7340032 bytes",
 			`f:4:1: unknown key "exc.timeot": the nearest one is "exc.timeout"`,
