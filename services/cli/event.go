@@ -39,7 +39,8 @@ type texts struct {
 	reasoning bool // it is shown
 
 	streamed bool // the inference's text came in deltas
-	spoke    bool // the turn has had text
+	spoke    bool // the turn has had text, which may be empty
+	answered bool // and some that was not
 	agents   string
 	usage    proto.Usage
 	tools    int // calls under way
@@ -137,6 +138,7 @@ func (t *texts) final(e proto.AssistantFinal) error {
 func (t *texts) endText() (err error) {
 	t.status.print(func() bool {
 		t.thoughts.end()
+		t.answered = t.answered || t.out.wrote
 		err = t.out.end()
 		t.status.what = "waiting"
 		return false

@@ -7,6 +7,9 @@ import (
 	"zino/proto"
 )
 
+// emptyAnswer is what is said of a turn that has no text.
+const emptyAnswer = "Warning: the model's answer was empty"
+
 // used counts the tokens of an inference that has ended.
 func (t *texts) used(e proto.InferenceUsage) error {
 	t.usage.InputTokens += e.InputTokens
@@ -35,12 +38,17 @@ func (t *texts) end(done turnEnd, err error) (told bool, writing error) {
 		writing = t.text(done.Text)
 	}
 	writing = errors.Join(writing, t.endText())
+	if err == nil && !t.answered {
+		writing = errors.Join(writing, t.out.blank())
+	}
 	switch {
 	case err != nil:
 	case done.StopReason == "length":
 		t.line("Warning: the answer was cut: it reached the limit of tokens for one answer; see --max-tokens")
 	case done.StopReason == "refusal", done.StopReason == "filter":
 		t.line("Warning: the model broke off: " + done.StopReason)
+	case !t.answered:
+		t.line(emptyAnswer)
 	}
 	if done.Usage != nil {
 		t.usage = *done.Usage
@@ -48,7 +56,7 @@ func (t *texts) end(done turnEnd, err error) (told bool, writing error) {
 	if t.terminal && t.usage != (proto.Usage{}) && !errors.Is(err, errInterrupted) {
 		t.usageLine()
 	}
-	t.usage, t.tools, t.spoke = proto.Usage{}, 0, false
+	t.usage, t.tools, t.spoke, t.answered = proto.Usage{}, 0, false, false
 	return false, writing
 }
 

@@ -53,6 +53,10 @@ func (a *app) turn(ctx context.Context, d *daemon, req proto.Chat) error {
 	if err == nil && !req.Stream {
 		err = p.Text([]byte(text.Content))
 	}
+	if err == nil && !p.wrote {
+		a.say(emptyAnswer)
+		err = p.blank()
+	}
 	if endErr := p.end(); err == nil {
 		err = endErr
 	}

@@ -29,7 +29,7 @@ func TestOneShotErrors(t *testing.T) {
 		})
 	}
 	status, out, said := run(t, newWorld(t).command("--socket", f.socket, "-s", "nothing"), "")
-	if status != 0 || out != "" || said != "" {
+	if status != 0 || out != "\n" || said != emptyAnswer+"\n" {
 		t.Errorf("an empty answer: status %d, printed %q, said %q", status, out, said)
 	}
 }

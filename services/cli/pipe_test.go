@@ -25,7 +25,7 @@ func TestPipeChat(t *testing.T) {
 		{"blank lines", "\n \t\none\n\r\n\n", "echo: one\n", "", []string{"one"}},
 		{"carriage returns", "one\r\ntwo\r\n", "echo: one\necho: two\n", "", []string{"one", "two"}},
 		{"an error", "one\nfail\ntwo\n", "echo: one\necho: two\n", "Error [internal]: this fails ^[[31m\n", []string{"one", "fail", "two"}},
-		{"an empty answer", "nothing\none\n", "echo: one\n", "", []string{"nothing", "one"}},
+		{"an empty answer", "nothing\none\n", "\necho: one\n", emptyAnswer + "\n", []string{"nothing", "one"}},
 		{":q", "one\n:q\ntwo\n", "echo: one\n", "", []string{"one"}},
 		{"/quit", " /quit \ntwo\n", "", "", nil},
 		{"no continuation", "one\\\ntwo\n", "echo: one\\\necho: two\n", "", []string{"one\\", "two"}},

@@ -46,6 +46,11 @@ func (p *printer) end() error {
 	if !p.wrote {
 		return nil
 	}
+	return p.blank()
+}
+
+// blank is the one newline, also of a turn without text.
+func (p *printer) blank() error {
 	p.newlines, p.wrote = 0, false
 	_, err := fmt.Fprintln(p.w)
 	return err
