@@ -156,6 +156,7 @@ func (a *app) authListCommand() *cobra.Command {
 			defer stop()
 			err := a.authList(ctx)
 			if ctx.Err() != nil {
+				a.interrupted()
 				return errInterrupted
 			}
 			return err

@@ -67,7 +67,7 @@ func (a *app) checkEval(cmd *cobra.Command, e evaluation, args []string) error {
 // evaluate runs what stands on the command line.
 func (a *app) evaluate(cmd *cobra.Command, e evaluation, args []string) error {
 	req := proto.Eval{Page: args[0], Agent: cmp.Or(e.agent, loginName()), TimeoutMS: int64(e.timeout * 1000)}
-	err := guarded(cmd.Context(), func(ctx context.Context) (err error) {
+	err := a.guarded(cmd.Context(), func(ctx context.Context) (err error) {
 		req.Code, err = a.code(ctx, args[1:])
 		return err
 	})
@@ -160,7 +160,6 @@ func (a *app) evalEnd(err error) error {
 	packet.Kind = "" // those are of turns
 	result := errQuiet
 	if errors.Is(err, errInterrupted) {
-		a.interrupted()
 		packet.Message, packet.Code, result = "Interrupted.", proto.CodeCanceled, err
 	}
 	if a.format != formatJSON {

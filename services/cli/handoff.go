@@ -56,9 +56,6 @@ func (a *app) handoffCommand() *cobra.Command {
 func (a *app) handoff(ctx context.Context, d *daemon, req proto.Handoff, out string) error {
 	bundle, err := rpc.Call(ctx, d.client, proto.DaemonHandoff, req)
 	switch {
-	case err != nil && ctx.Err() != nil:
-		a.say("^C Interrupted.")
-		return errInterrupted
 	case errors.Is(err, proto.ErrUnavailable) && !req.Offline && !strings.Contains(err.Error(), "--offline"):
 		return fmt.Errorf("%w; zino handoff --offline makes the bundle without a model", err)
 	case err != nil:

@@ -65,7 +65,7 @@ func without(cmd *cobra.Command, args []string) error {
 // withMem has do ask mem, through the daemon that is running or one that is
 // brought along: what is remembered outlives both.
 func (a *app) withMem(cmd *cobra.Command, do func(context.Context, *daemon) error) error {
-	return guarded(cmd.Context(), func(ctx context.Context) error {
+	return a.guarded(cmd.Context(), func(ctx context.Context) error {
 		d, err := a.openMem(ctx)
 		if err != nil {
 			return err
@@ -76,12 +76,13 @@ func (a *app) withMem(cmd *cobra.Command, do func(context.Context, *daemon) erro
 }
 
 // guarded runs do until a signal ends it, and words its error.
-func guarded(ctx context.Context, do func(context.Context) error) error {
+func (a *app) guarded(ctx context.Context, do func(context.Context) error) error {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 	err := do(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
+		a.interrupted()
 		return errInterrupted
 	case errors.Is(err, rpc.ErrConnect):
 		return fmt.Errorf("%w; is the daemon running? try: zino status", err)

@@ -44,7 +44,7 @@ func (a *app) memoryEditCommand() *cobra.Command {
 func (a *app) memoryEdit(ctx context.Context, id int) error {
 	var d *daemon
 	var item proto.HardItem
-	err := guarded(ctx, func(ctx context.Context) (err error) {
+	err := a.guarded(ctx, func(ctx context.Context) (err error) {
 		if d, err = a.openMem(ctx); err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (a *app) memoryEdit(ctx context.Context, id int) error {
 		if err != nil {
 			return fmt.Errorf("%w; nothing was changed", err)
 		}
-		return guarded(ctx, func(ctx context.Context) error {
+		return a.guarded(ctx, func(ctx context.Context) error {
 			return updateMemory(ctx, d, proto.UpdateHard{ID: id, Messages: messages})
 		})
 	})

@@ -149,7 +149,7 @@ func TestMemoryImportInterrupted(t *testing.T) {
 	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != exitInterrupted {
 		t.Errorf("%v, said %q", err, &said)
 	}
-	if added := strings.TrimLeft(said.String(), "01"); added != " added, 0 known already, 0 refused\n" {
+	if added := strings.TrimLeft(said.String(), "01"); added != " added, 0 known already, 0 refused\n^C Interrupted.\n" {
 		t.Errorf("said %q", &said)
 	}
 }

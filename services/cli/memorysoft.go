@@ -89,7 +89,7 @@ func (a *app) softEditCommand() *cobra.Command {
 func (a *app) softEdit(ctx context.Context) error {
 	var d *daemon
 	var soft proto.SoftMemory
-	err := guarded(ctx, func(ctx context.Context) (err error) {
+	err := a.guarded(ctx, func(ctx context.Context) (err error) {
 		if d, err = a.openMem(ctx); err != nil {
 			return err
 		}
@@ -104,6 +104,6 @@ func (a *app) softEdit(ctx context.Context) error {
 	}
 	a.tellShared(d)
 	return a.edit(soft.Content, "soft-memory.txt", func(changed string) error {
-		return guarded(ctx, func(ctx context.Context) error { return setSoft(ctx, d, changed) })
+		return a.guarded(ctx, func(ctx context.Context) error { return setSoft(ctx, d, changed) })
 	})
 }

@@ -61,7 +61,7 @@ func (a *app) turn(ctx context.Context, d *daemon, req proto.Chat) error {
 		err = endErr
 	}
 	if err != nil && ctx.Err() != nil {
-		a.say("^C Interrupted.")
+		a.interrupted()
 		return errInterrupted
 	}
 	return unreachable(err)

@@ -41,7 +41,7 @@ func (a *app) replSockets(cfg *config.Config) []string {
 // withRepl has do ask the REPL that is running. None is started for that: its
 // files and its port belong to a place.
 func (a *app) withRepl(cmd *cobra.Command, do func(context.Context, *rpc.Client, *config.Config) error) error {
-	return guarded(cmd.Context(), func(ctx context.Context) error {
+	return a.guarded(cmd.Context(), func(ctx context.Context) error {
 		cfg, err := a.settings()
 		if err != nil {
 			return err

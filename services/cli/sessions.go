@@ -28,7 +28,7 @@ func (a *app) sessionsCommand() *cobra.Command {
 // withDaemon has do ask the daemon that is running for the user, or one that is
 // brought along: sessions outlive both.
 func (a *app) withDaemon(cmd *cobra.Command, do func(context.Context, *daemon) error) error {
-	return guarded(cmd.Context(), func(ctx context.Context) error {
+	return a.guarded(cmd.Context(), func(ctx context.Context) error {
 		d, _, err := a.open(false)
 		if err != nil {
 			return err
@@ -81,7 +81,7 @@ now hold, not those of then.`,
 // latestSession is the id of the session that changed last. That there is none
 // is said before a model is looked for.
 func (a *app) latestSession(cmd *cobra.Command, _ []string) (id string, err error) {
-	err = guarded(cmd.Context(), func(ctx context.Context) error {
+	err = a.guarded(cmd.Context(), func(ctx context.Context) error {
 		d, _, err := a.open(false)
 		if err != nil {
 			return err

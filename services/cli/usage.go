@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"zino/pkg/rpc"
 	"zino/pkg/visible"
 	"zino/proto"
 )
@@ -39,9 +37,7 @@ func (a *app) usageCommand() *cobra.Command {
 			if err := checkUsage(req); err != nil {
 				return err
 			}
-			ctx, stop := untilSignal(cmd.Context())
-			defer stop()
-			return a.usage(ctx, req, asJSON)
+			return a.guarded(cmd.Context(), func(ctx context.Context) error { return a.usage(ctx, req, asJSON) })
 		},
 	}
 	flags := cmd.Flags()
@@ -65,14 +61,10 @@ func checkUsage(req proto.UsageRequest) error {
 
 func (a *app) usage(ctx context.Context, req proto.UsageRequest, asJSON bool) error {
 	report, err := a.usageReport(ctx, req)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return errInterrupted
-	case errors.Is(err, rpc.ErrConnect):
-		return fmt.Errorf("%w; is the daemon running? try: zino status", err)
-	case err != nil:
+	if err != nil {
 		return err
-	case asJSON:
+	}
+	if asJSON {
 		return printObject(a.out, report)
 	}
 	return printUsage(a.out, report, req.SessionID != "")

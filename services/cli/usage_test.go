@@ -9,9 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"zino/pkg/rpc"
+	"zino/pkg/wire"
 	"zino/proto"
 )
 
@@ -212,5 +214,36 @@ func TestUsageHelp(t *testing.T) {
 	}
 	if status != 0 || said != "" {
 		t.Errorf("status %d, said %q", status, said)
+	}
+}
+
+// TestUsageInterrupted says so while a service is waited for.
+func TestUsageInterrupted(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("unix", filepath.Join(shortDir(t), "d"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	cmd := newWorld(t).command("--socket", l.Addr().String(), "usage")
+	var said strings.Builder
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	nc, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if _, err := wire.NewReader(nc).Next(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitInterrupted || said.String() != "^C Interrupted.\n" {
+		t.Errorf("%v, said %q", err, said.String())
 	}
 }
