@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
+	"time"
 )
 
 // TestExamples holds the examples of PROTOCOL.md against the real services:
@@ -33,16 +35,23 @@ func TestExamples(t *testing.T) {
 		case "repl":
 			continue // it belongs to no constellation; its own tests hold its examples
 		}
-		packets := ask(t, cfg.Socket(example.Service), string(example.Request))
-		got, want := packets[len(packets)-1], string(example.Replies[len(example.Replies)-1])
-		if err := sameShape(want, got); err != nil {
-			t.Errorf("%s: got %s, printed %s: %v", example.Request, got, want, err)
-		}
+		want := string(example.Replies[len(example.Replies)-1])
+		t.Run(example.Service, func(t *testing.T) { // its connections, and what they hold, end with it
+			got := lastOf(ask(t, cfg.Socket(example.Service), string(example.Request)))
+			for end := time.Now().Add(20 * time.Second); strings.Contains(got, `"code":"busy"`) && time.Now().Before(end); {
+				got = lastOf(ask(t, cfg.Socket(example.Service), string(example.Request)))
+			}
+			if err := sameShape(want, got); err != nil {
+				t.Errorf("%s: got %s, printed %s: %v", example.Request, got, want, err)
+			}
+		})
 	}
 	if err := lines.Err(); err != nil {
 		t.Fatal(err)
 	}
 }
+
+func lastOf(packets []string) string { return packets[len(packets)-1] }
 
 // mayLack are keys that an answer has with some configurations only.
 var mayLack = map[string]bool{"endpoint": true, "usage": true, "tool_calls": true, "model": true}
