@@ -28,6 +28,7 @@ func diffLines(diff string, colour bool) string {
 	lines := strings.Split(diff, "\n")
 	var b strings.Builder
 	for _, line := range lines[:min(diffMax, len(lines))] {
+		line = shorten(line, diffWidth)
 		if c := diffColour(line); c != "" && colour {
 			line = c + line + plain
 		}
@@ -39,8 +40,11 @@ func diffLines(diff string, colour bool) string {
 	return b.String()
 }
 
-// diffMax is how many lines of a diff are shown.
-const diffMax = 200
+// How much of a diff is shown: so many lines, and of each so many characters.
+const (
+	diffMax   = 200
+	diffWidth = 500
+)
 
 // diffColour is the colour of a diff's line, empty for none.
 func diffColour(line string) string {

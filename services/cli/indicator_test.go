@@ -109,6 +109,10 @@ func TestDiffColours(t *testing.T) {
 	if got := diffLines(many, false); got != many[:3*diffMax]+"… 2 more lines of the diff\n" {
 		t.Errorf("a long diff ends with %q", got[len(got)-60:])
 	}
+	wide := "-" + strings.Repeat("é", diffWidth-1)
+	if got := diffLines(wide+"\n"+wide+"é\n", true); got != red+wide+plain+"\n"+red+strings.TrimSuffix(wide, "é")+"…"+plain+"\n" {
+		t.Errorf("a long line ends with %q", got[len(got)-60:])
+	}
 	if got := diffLines("", true) + diffLines("\n", false); got != "" {
 		t.Errorf("nothing is shown as %q", got)
 	}

@@ -83,12 +83,19 @@ func (l *terminalLines) next() (string, error) {
 	if width, height, err := term.GetSize(int(l.in.Fd())); err == nil && width > 0 {
 		l.t.SetSize(width, height)
 	}
-	l.t.SetBracketedPasteMode(true)
-	defer l.t.SetBracketedPasteMode(false)
+	l.bracketPaste(true)
+	defer l.bracketPaste(false)
 	l.midLine.Store(true)
 	turn, err := l.turn()
 	l.midLine.Store(err != nil)
 	return turn, err
+}
+
+// bracketPaste has the terminal mark what is pasted, if it knows marks.
+func (l *terminalLines) bracketPaste(on bool) {
+	if os.Getenv("TERM") != "dumb" {
+		l.t.SetBracketedPasteMode(on)
+	}
 }
 
 // turn reads lines up to one that ends the turn: a line that ends in a
@@ -124,7 +131,7 @@ func (l *terminalLines) leave() {
 	if l.cooked != nil {
 		term.Restore(int(l.in.Fd()), l.cooked)
 	}
-	l.t.SetBracketedPasteMode(false)
+	l.bracketPaste(false)
 	if l.midLine.Load() {
 		fmt.Fprintln(l.out)
 	}

@@ -230,3 +230,20 @@ func TestTerminalHistory(t *testing.T) {
 		t.Errorf("removed %q, sent %q", f.removed, f.messages())
 	}
 }
+
+// TestTerminalDumb is sent nothing but text where a terminal says that it knows
+// no more.
+func TestTerminalDumb(t *testing.T) {
+	t.Parallel()
+	cmd := newWorld(t).command("--socket", newFake(t, "").socket)
+	cmd.Env = append(cmd.Env, "TERM=dumb")
+	x := onTerminal(t, cmd)
+	x.shows("> ")
+	x.types("one\r")
+	x.shows("echo: one")
+	until(t, "a second prompt", func() bool { return strings.Count(x.screen(), "> ") > 1 && !x.cooked() })
+	x.types("\x04")
+	if x.leaves(0); strings.Contains(x.screen(), "\x1b") {
+		t.Errorf("written as %q", x.screen())
+	}
+}
