@@ -13,5 +13,5 @@ var Changelog = []string{
 	"7  2026-11-21  the file REPL: pages, eval, watch, attach, result, events and started of repl",
 	"8  2026-11-21  confinement: sandbox and network of chat, run, call and execute, confinement of their results",
 	"9  2026-11-21  next of mem's hold_session: a turn that outlives mem has its lock again",
-	"10 2026-11-21  set of mem's soft memory: it was stored or cleared at some time; refused of confinement; no network at the level off is an error; url of repl's pages, also where it is empty",
+	"10 2026-11-21  held of append_session; set of mem's soft memory: it was stored or cleared at some time; refused of confinement; no network at the level off is an error; url of repl's pages, also where it is empty",
 }

@@ -90,6 +90,9 @@ type AppendSession struct {
 	// Header is an object whose keys go into the first line of a session that
 	// is made.
 	Header Raw `json:"header,omitzero"`
+	// Held is true if the caller holds the session: where this service does not
+	// keep it locked, having been started since, that is the error unavailable.
+	Held bool `json:"held,omitzero"`
 }
 
 // ReadSession asks for events.

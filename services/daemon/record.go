@@ -63,7 +63,7 @@ func (r *record) end(text []byte, e *proto.Error) {
 func (r *record) store(req proto.AppendSession) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.lock.ctx), recordLimit)
 	defer cancel()
-	req.SessionID, req.Events = r.lock.id, closeList(req.Events)
+	req.SessionID, req.Events, req.Held = r.lock.id, closeList(req.Events), true
 	err := r.lock.append(ctx, req)
 	if err == nil {
 		return nil

@@ -68,9 +68,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// append has mem store events of the turn. Where mem went away meanwhile they
-// are stored once more, as soon as the lock is there again: it would not have
-// come back if the session had them.
+// append has mem store events of the turn. Where mem went away meanwhile, or is
+// a new one, they are stored as soon as the lock is there again: it would not
+// come back if the session had them already.
 func (l *lock) append(ctx context.Context, req proto.AppendSession) error {
 	for {
 		again, err := l.try(ctx, req)

@@ -38,6 +38,8 @@ func (s *Store) Hold(ctx context.Context, req proto.HoldSession, waiting func() 
 	}()
 	state, err := settle(ctx, id)
 	if err == nil {
+		s.setHeld(id, true)
+		defer s.setHeld(id, false)
 		err = held(state)
 	}
 	if err != nil {
@@ -45,6 +47,25 @@ func (s *Store) Hold(ctx context.Context, req proto.HoldSession, waiting func() 
 	}
 	<-ctx.Done()
 	return nil
+}
+
+func (s *Store) setHeld(id string, held bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if delete(s.held, id); held {
+		s.held[id] = true
+	}
+}
+
+// checkHeld refuses what counts on a lock that went with another service: its
+// turn asks for it again.
+func (s *Store) checkHeld(id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held[id] {
+		return nil
+	}
+	return &proto.Error{Code: proto.CodeUnavailable, Message: "Session " + quote(id) + " is not held here."}
 }
 
 // unchanged holds that a session ends at next, as its turn has left it.

@@ -263,3 +263,30 @@ func TestHoldAgainTaken(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestAppendHeld: what counts on a lock is stored while there is one here, and
+// only then.
+func TestAppendHeld(t *testing.T) {
+	a := newBench(t, "")
+	b := newBench(t, a.dir)
+	req := proto.AppendSession{SessionID: "s", Create: true, Held: true}
+	refused := func(by *bench, when string) {
+		t.Helper()
+		if _, err := by.add(req, user("no")); !errors.Is(err, proto.ErrUnavailable) {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	refused(a, "before")
+	h := a.hold("s", a.alone())
+	if _, err := a.add(req, user("yes")); err != nil {
+		t.Error(err)
+	}
+	refused(b, "by another service")
+	if err := h.release(); err != nil {
+		t.Error(err)
+	}
+	refused(a, "afterwards")
+	if text := a.file("s"); strings.Contains(text, "no") || !strings.Contains(text, "yes") {
+		t.Errorf("the file is %s", text)
+	}
+}

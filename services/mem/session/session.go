@@ -67,6 +67,7 @@ type Store struct {
 	mu      sync.Mutex
 	digests map[string]digest // by id; nil until the index has been read
 	stale   bool              // the index lacks something of them
+	held    map[string]bool   // by id: sessions that are locked here
 }
 
 // New returns the sessions in root, which the store closes in the end.
@@ -74,7 +75,7 @@ func New(root *os.Root, opt Options) *Store {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	return &Store{root: root, opt: opt, room: readRoom, part: exportRoom}
+	return &Store{root: root, opt: opt, room: readRoom, part: exportRoom, held: map[string]bool{}}
 }
 
 // Close closes the directory. Everything that was answered is on disk before.

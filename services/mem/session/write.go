@@ -64,6 +64,11 @@ func (s *Store) Append(ctx context.Context, req proto.AppendSession, events []pr
 	if err := checkID(req.SessionID); err != nil {
 		return reply, err
 	}
+	if req.Held {
+		if err := s.checkHeld(req.SessionID); err != nil {
+			return reply, err
+		}
+	}
 	lines, err := s.prepare(events)
 	if err != nil {
 		return reply, err
