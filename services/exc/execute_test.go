@@ -42,6 +42,7 @@ func (s *service) workspaces() []string {
 
 func TestExecute(t *testing.T) {
 	s := newService(t, nil, nil)
+	s.reviewDelay = time.Hour // an analyser's directory may outlive the run that it looked at
 	tests := []struct {
 		name, executor, code string
 		want                 proto.Result
