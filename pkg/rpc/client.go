@@ -151,7 +151,7 @@ func (c *Client) try(ctx context.Context, x exchange) (again bool, err error) {
 	stop := context.AfterFunc(ctx, func() { cc.nc.Close() }) // hanging up is how one cancels
 	t := c.talk(cc, x.packet)
 	switch uncanceled := stop(); {
-	case t.done && uncanceled:
+	case t.done && uncanceled && !errors.Is(t.err, proto.ErrDenied): // who is denied is hung up on
 		c.put(cc)
 	case !t.done && !uncanceled:
 		return false, c.stopped(ctx.Err())
