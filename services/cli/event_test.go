@@ -64,6 +64,7 @@ func TestEvents(t *testing.T) {
 		{"two inferences", []string{say1, say2, final, wantsBash, starts, ends, say1, final}, proto.Text{}, "one two\none \n", "Tool requested: bash command=\"ls \\\"x\\\"\\n\\x1b[31m\"\nDone. (0.12s)\nTool finished: bash exit=3\n"},
 		{"an inference without text", []string{wantsBash, used, starts, prints, ends, say1, final, used}, proto.Text{}, "one \n", "Tool requested: bash command=\"ls \\\"x\\\"\\n\\x1b[31m\"\nDone. (0.12s)\nTool finished: bash exit=3\n"},
 		{"a time-out", []string{finished("bash", `{"ok":true,"data":{"exit_code":-1,"timed_out":true}}`)}, proto.Text{}, "", "Done. (0.00s)\nTool finished: bash timed_out=true\n"},
+		{"a guarded place", []string{`{"type":"tool_finished","id":"a","name":"bash","duration_ms":3,"result":{"ok":true,"data":{"exit_code":0}},"confinement":{"sandbox":"workspace-write","network":false,"means":[],"refused":[".git.refused-a\u001b"]}}`}, proto.Text{}, "", "Done. (0.00s)\nTool finished: bash exit=0\nWarning: .git.refused-a^[ stood in a place that the sandbox protects: look at it, and move it back if you want it there.\n"},
 		{"a failure", []string{finished("edit", `{"ok":false,"error":{"code":"old_not_found","message":"not\nfound"}}`)}, proto.Text{}, "", "Done. (0.00s)\nTool failed: edit old_not_found: not found\n"},
 		{"a failure that says nothing", []string{finished("e\\u001bdit", `{"ok":false}`)}, proto.Text{}, "", "Done. (0.00s)\nTool failed: e^[dit failed: \n"},
 		{"a result of another form", []string{finished("x", `"text"`)}, proto.Text{}, "", "Done. (0.00s)\n"},

@@ -102,5 +102,17 @@ func finishedLines(call proto.ToolFinished) []string {
 	case result.Data.ExitCode != nil:
 		lines = append(lines, fmt.Sprintf("Tool finished: %s exit=%d", name, *result.Data.ExitCode))
 	}
+	return append(lines, refusedLines(call.Confinement)...)
+}
+
+// refusedLines tell what a sandbox has moved aside: the model has read it, and
+// may not pass it on.
+func refusedLines(how *proto.Confinement) (lines []string) {
+	if how == nil {
+		return nil
+	}
+	for _, name := range how.Refused {
+		lines = append(lines, "Warning: "+inLine(name)+" stood in a place that the sandbox protects: look at it, and move it back if you want it there.")
+	}
 	return lines
 }
