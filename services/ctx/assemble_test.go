@@ -31,7 +31,7 @@ func TestOrder(t *testing.T) {
 	if got := b.build("kitchen", "hello"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if got, want := strings.Join(b.mem.asked, "; "), `search "hello" 3; history "kitchen" 50`; got != want {
+	if got, want := b.mem.questions(), `search "hello" 3; history "kitchen" 50`; got != want {
 		t.Errorf("asked %s, want %s", got, want)
 	}
 }
@@ -60,7 +60,7 @@ func TestWhatIsAsked(t *testing.T) {
 			if got := b.build(c.channel, c.message); got != `[]` {
 				t.Errorf("got %s", got)
 			}
-			if got := strings.Join(b.mem.asked, "; "); got != c.want {
+			if got := b.mem.questions(); got != c.want {
 				t.Errorf("asked %s, want %s", got, c.want)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -60,6 +61,13 @@ func (m *fakeMem) note(format string, args ...any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.asked = append(m.asked, fmt.Sprintf(format, args...))
+}
+
+// questions are what it was asked up to now.
+func (m *fakeMem) questions() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return strings.Join(m.asked, "; ")
 }
 
 func (m *fakeMem) server() *rpc.Server {

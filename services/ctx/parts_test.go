@@ -115,7 +115,7 @@ func TestCutHistoryHidesNoMemory(t *testing.T) {
 	if strings.Contains(b.log.String(), "WARN") {
 		t.Errorf("log: %s", &b.log)
 	}
-	if asked := strings.Join(b.mem.asked, "; "); asked != `search "hi" 3; history "c" 50` {
+	if asked := b.mem.questions(); asked != `search "hi" 3; history "c" 50` {
 		t.Errorf("asked %s", asked)
 	}
 }
@@ -184,7 +184,7 @@ func TestHistoryLargerThanAPacket(t *testing.T) {
 			if got := names(t, b.build("c", "")); (got == "0 1") != (c.fits > 0) {
 				t.Errorf("got %q", got)
 			}
-			if asked := strings.Join(b.mem.asked, "; "); asked != c.want {
+			if asked := b.mem.questions(); asked != c.want {
 				t.Errorf("asked %s, want %s", asked, c.want)
 			}
 			if warned := strings.Contains(b.log.String(), "without the history"); warned != (c.fits == 0) {

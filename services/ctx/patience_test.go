@@ -9,25 +9,33 @@ import (
 	"zino/proto"
 )
 
-// hangs is a mem that takes a request and says nothing.
-func hangs[Rep any](ctx context.Context) (rep Rep, err error) {
-	<-ctx.Done()
-	return rep, ctx.Err()
+// hanging is a mem that takes a request and says nothing until the test ends, not
+// even that the time is over.
+func hanging[Rep any](t *testing.T) func(context.Context) (Rep, error) {
+	t.Helper()
+	ended := make(chan struct{})
+	t.Cleanup(func() { close(ended) })
+	return func(context.Context) (rep Rep, err error) {
+		<-ended
+		return rep, err
+	}
 }
 
 // TestSilentMem: a mem that says nothing costs its own parts and no others, and
 // is not waited for twice.
 func TestSilentMem(t *testing.T) {
+	var silent func(context.Context) (proto.HardMemories, error)
 	b := newBench(t)
 	b.skill("a", pair("a", 99))
-	b.mem.memories = hangs[proto.HardMemories]
+	b.mem.memories = func(ctx context.Context) (proto.HardMemories, error) { return silent(ctx) }
 	b.startMem()
 	b.start()
+	silent = hanging[proto.HardMemories](t) // ends before the service does
 	b.service.patience = time.Millisecond
 	if got := names(t, b.build("c", "hi")); got != "a? a!" {
 		t.Errorf("got %q", got)
 	}
-	if asked := strings.Join(b.mem.asked, "; "); strings.Contains(asked, "history") {
+	if asked := b.mem.questions(); strings.Contains(asked, "history") {
 		t.Errorf("asked %s", asked)
 	}
 	for _, part := range []string{"context without hard memories", "context without the history"} {
@@ -40,10 +48,13 @@ func TestSilentMem(t *testing.T) {
 // TestSilentHistory: what mem gave before it fell silent is used.
 func TestSilentHistory(t *testing.T) {
 	b := newBench(t)
-	b.mem.memories, b.mem.history = memories(pair("m", 99)), hangs[proto.History]
+	var silent func(context.Context) (proto.History, error)
+	b.mem.memories = memories(pair("m", 99))
+	b.mem.history = func(ctx context.Context) (proto.History, error) { return silent(ctx) }
 	b.startMem()
 	b.start()
-	b.service.patience = time.Second
+	silent = hanging[proto.History](t)
+	b.service.patience = 300 * time.Millisecond
 	if got := names(t, b.build("c", "hi")); got != "m? m!" {
 		t.Errorf("got %q", got)
 	}

@@ -41,7 +41,7 @@ func TestSession(t *testing.T) {
 			if got, err := b.buildSession(0, "hi"); err != nil || got != messages {
 				t.Errorf("got %.300s, error %v", got, err)
 			}
-			if asked := strings.Join(b.mem.asked, "; "); asked != `session "s-1" 0` {
+			if asked := b.mem.questions(); asked != `session "s-1" 0` {
 				t.Errorf("asked %s", asked)
 			}
 		})
