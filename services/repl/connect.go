@@ -83,7 +83,7 @@ func (s *Service) admit(r *Realm) (old *Realm, err error) {
 	}
 	r.t = s.transcript(r.attached.Name, r.attached.ID, r.lang)
 	r.attached.File = r.t.file
-	r.t.status.live = true
+	r.t.status.live, r.t.status.url, r.t.status.kind = true, r.url, r.kind // as it is listed from now on
 	s.live[r.attached.ID] = r
 	return old, nil
 }

@@ -88,7 +88,7 @@ func (t *transcript) ask(req proto.Eval) (*waiting, error) {
 	t.apply(page.Eval{
 		At: time.Now(), Key: w.key, Agent: req.Agent, Code: req.Code, Timeout: time.Duration(req.TimeoutMS) * time.Millisecond,
 	})
-	if t.fault != "" {
+	if t.useless {
 		w.cause = "not run: the page's file cannot be used: " + t.fault
 		t.withdraw(w)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io/fs"
+	"syscall"
 	"time"
 
 	"zino/services/repl/page"
@@ -222,6 +223,12 @@ func (t *transcript) inspect() {
 	}
 }
 
+// useless reports an error that waiting does not mend: what stands in the place
+// of the file is none.
+func useless(err error) bool {
+	return errors.Is(err, tail.ErrNotRegular) || errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ENOTDIR)
+}
+
 // trouble notes that the file cannot be read or written, or can be again.
 func (t *transcript) trouble(err error) {
 	text := ""
@@ -231,6 +238,7 @@ func (t *transcript) trouble(err error) {
 	if text == t.fault {
 		return
 	}
+	t.useless = useless(err)
 	if t.fault = text; err != nil {
 		t.s.log.Warn("a page's file cannot be used; its requests wait", "file", t.file, "error", err)
 	} else {

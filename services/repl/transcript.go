@@ -21,6 +21,7 @@ type transcript struct {
 	alarm            *alarm
 	status           status // guarded by s.mu
 	announced, fault string // the last state and the last trouble that were told
+	useless          bool   // that trouble does not pass
 
 	mu     sync.Mutex // is held while the file is read and written
 	page   *page.Page // nil: nobody has come for it yet

@@ -39,7 +39,7 @@ func TestPython(t *testing.T) {
 		{"l = []\nl.append(l)\nl", "text", "[[...]]"},
 	})
 	if r := b.eval("'x' * (3 << 20)"); !r.OK || len(r.Value) > 3<<20 || !strings.HasSuffix(r.Value, "more characters left out) ...") {
-		t.Errorf("a long string: %d bytes, ending %.60q", len(r.Value), r.Value[max(0, len(r.Value)-60):])
+		t.Errorf("a long string: %d bytes, ending %.60q, error %q", len(r.Value), r.Value[max(0, len(r.Value)-60):], r.Error)
 	}
 }
 
