@@ -5,8 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"zino/pkg/rpc"
@@ -65,26 +63,17 @@ func TestBeforeShutdown(t *testing.T) {
 // TestBeforeShutdownKeptOpen answers on old connections until all is finished,
 // and leaves new ones to the process that is next.
 func TestBeforeShutdownKeptOpen(t *testing.T) {
-	dir, err := os.MkdirTemp("", "z")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	held, err := net.Listen("unix", filepath.Join(dir, "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer held.Close()
-	first, second := instance(t, held), instance(t, held)
+	socket := held(t)
+	first, second := instance(t, socket), instance(t, socket)
 	first.server.KeptOpen()
 	f := newFinishing(first.server)
 	served := make(chan error, 2)
 	go func() { served <- first.server.Serve(first.l) }()
-	kept := dial(t, held.Addr().String())
+	kept := dial(t, socket.Addr().String())
 	send(t, kept, pingPacket)
 	receive(t, kept)
 	f.shutdown(t, first.server)
-	late := dial(t, held.Addr().String())
+	late := dial(t, socket.Addr().String())
 	send(t, late, pingPacket)
 	if send(t, kept, pingPacket); receive(t, kept) == "" {
 		t.Error("who was there before was hung up on")

@@ -50,8 +50,9 @@ func newConn(s *Server, nc net.Conn) *conn {
 }
 
 // wake ends the wait for a next request; a request that is there goes on, and
-// one that is coming must be there soon. The first one may take a moment to come: whoever connects just before a service
-// is stopped may know nothing of asking again.
+// one that is coming must be there soon. The first one may take a moment to
+// come: whoever connects just before a service is stopped may know nothing of
+// asking again.
 func (c *conn) wake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -100,24 +100,15 @@ func TestRetirePartial(t *testing.T) {
 // TestRetireQueue leaves in the queue who comes when it is too late, for the
 // process that is next.
 func TestRetireQueue(t *testing.T) {
-	dir, err := os.MkdirTemp("", "z")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	held, err := net.Listen("unix", filepath.Join(dir, "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer held.Close()
-	first, second := instance(t, held), instance(t, held)
+	socket := held(t)
+	first, second := instance(t, socket), instance(t, socket)
 	served := make(chan error, 2)
 	go func() { served <- first.server.Serve(first.l) }()
-	kept := dial(t, held.Addr().String())
+	kept := dial(t, socket.Addr().String())
 	send(t, kept, pingPacket)
 	receive(t, kept)
 	retires(t, first.server)
-	late := dial(t, held.Addr().String())
+	late := dial(t, socket.Addr().String())
 	send(t, late, pingPacket)
 	if err := errors.Join(first.server.Shutdown(t.Context()), <-served); err != nil {
 		t.Fatal(err)
@@ -138,6 +129,24 @@ func TestRetireQueue(t *testing.T) {
 type life struct {
 	server *rpc.Server
 	l      net.Listener
+}
+
+// held is a socket that somebody else holds open for the processes that serve it.
+func held(t *testing.T) net.Listener {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "z")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		l.Close()
+		os.RemoveAll(dir)
+	})
+	return l
 }
 
 func instance(t *testing.T, held net.Listener) life {

@@ -26,6 +26,7 @@ func (l *lock) regain(ctx context.Context, why error) error {
 	asking, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	patience := time.AfterFunc(l.patience, giveUp)
+	defer patience.Stop()
 	back := func() { // and from now on nothing but ctx ends it
 		close(l.again)
 		l.again = make(chan struct{})

@@ -1,7 +1,6 @@
 package exc
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -87,18 +86,7 @@ func TestNothingSurvivesDisarmingAndHangingUp(t *testing.T) {
 	up := upFile(t)
 	s := newService(t, nil, nil)
 	s.withGroups(t, false)
-	ctx, hangUp := context.WithCancel(t.Context())
-	defer hangUp()
-	ended := make(chan error)
-	go func() {
-		_, err := s.execute(ctx, proto.Execute{Executor: "bash", Code: disarm("stopped again and again") + "sleep 1000"})
-		ended <- err
-	}()
-	eventually(t, func() bool { return exists(up) })
-	hangUp()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
+	s.leave(t, up, disarm("stopped again and again")+"sleep 1000")
 	if left := marked(); len(left) > 0 {
 		t.Errorf("still there: %q", left)
 	}

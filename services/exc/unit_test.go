@@ -158,14 +158,14 @@ func TestUnitEndedByHost(t *testing.T) {
 	}
 }
 
-func TestUnitCallerHangsUp(t *testing.T) {
-	marked := mark(t)
-	up := upFile(t)
-	s := newUnitService(t, nil)
+// leave has code run, and hangs up when the file up is there.
+func (s *service) leave(t *testing.T, up, code string) {
+	t.Helper()
 	ctx, hangUp := context.WithCancel(t.Context())
+	defer hangUp()
 	ended := make(chan error)
 	go func() {
-		_, err := s.execute(ctx, proto.Execute{Executor: "bash", Code: "touch $UP; sleep 1000"})
+		_, err := s.execute(ctx, proto.Execute{Executor: "bash", Code: code})
 		ended <- err
 	}()
 	eventually(t, func() bool { return exists(up) })
@@ -173,6 +173,13 @@ func TestUnitCallerHangsUp(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
+}
+
+func TestUnitCallerHangsUp(t *testing.T) {
+	marked := mark(t)
+	up := upFile(t)
+	s := newUnitService(t, nil)
+	s.leave(t, up, "touch $UP; sleep 1000")
 	if left := marked(); len(left) > 0 {
 		t.Errorf("still there: %q", left)
 	}
