@@ -14,7 +14,6 @@ var entrances = map[string][]string{
 	"github.com/fsnotify/fsnotify":        {"zino/pkg/catalog", "zino/services/repl"},
 	"github.com/sashabaranov/go-openai":   {"zino/services/rtr/provider"},
 	"github.com/blevesearch/snowballstem": {"zino/services/mem/index"},
-	"github.com/james-bowman/nlp":         {}, // the oracle of tests
 	"github.com/coreos/go-systemd":        {"zino/pkg/service"},
 	"github.com/google/renameio":          {"zino/pkg/durable"},
 	"github.com/spf13/cobra":              {"zino/services/cli"},

@@ -19,9 +19,9 @@
 // only the scores of the best candidates are computed, from exact weights.
 //
 // github.com/james-bowman/nlp, the field's package for such vectors, is the
-// yardstick of the tests: its pipeline must be fitted again for every document
-// that is added, its weight is not a number when there is only one, and it
-// weighs 20 times as much as this package, so that only tests import it.
+// oracle of the nested module in oracle/ (make oracle): its pipeline must be
+// fitted again for every document that is added, its weight is not a number
+// when there is only one, and it is 20 times the size of this package.
 package index
 
 import (
@@ -39,7 +39,7 @@ type Index struct {
 	docs    [][]post          // by id: the terms, by number; nil where there is no document
 	norms   []norm            // by id
 	live    int               // documents, the N of the formula
-	weighing
+	large   map[place]int     // counts of many and more
 
 	known known
 	split splitter
@@ -49,7 +49,7 @@ type Index struct {
 
 // New returns an index without documents.
 func New() *Index {
-	x := &Index{numbers: map[string]uint32{}, known: known{}, weighing: weighing{weights: &sublinear}}
+	x := &Index{numbers: map[string]uint32{}, known: known{}}
 	x.split.emit = func(w word) { x.found = append(x.found, x.term(w)) }
 	x.pool.New = func() any { return new(scratch) }
 	return x

@@ -31,7 +31,7 @@ func (x *Index) vector(text string) vector {
 			p.idf -= x.terms[p.number].log
 			known++
 		}
-		p.size = x.weightOf(p.count) * p.idf
+		p.size = weightOf(p.count) * p.idf
 		sum += p.size * p.size
 	}
 	length := math.Sqrt(sum)
@@ -109,7 +109,7 @@ func (x *Index) matches(v *vector, id uint32) bool {
 		if p.key() != v.parts[i].number {
 			return false
 		}
-		r := x.weight(id, p.key(), p.count()) / x.weightOf(v.parts[i].count)
+		r := x.weight(id, p.key(), p.count()) / weightOf(v.parts[i].count)
 		if i == 0 {
 			ratio = r
 		} else if math.Abs(r-ratio) > 1e-12*ratio {

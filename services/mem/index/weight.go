@@ -7,13 +7,6 @@ import "math"
 // of it gives searches more candidates.
 const drift = 0.05
 
-// weighing turns counts into weights.
-type weighing struct {
-	weights *[many]float64
-	raw     bool          // the weight is the count itself
-	large   map[place]int // counts of many and more
-}
-
 // sublinear has 1 + ln count for the counts that a post can hold. What stands
 // ten times in a text does not say ten times as much.
 var sublinear = func() (w [many]float64) {
@@ -24,20 +17,17 @@ var sublinear = func() (w [many]float64) {
 }()
 
 // weight is the part of a term's weight in a document that its count makes.
-func (w *weighing) weight(id, term uint32, count post) float64 {
+func (x *Index) weight(id, term uint32, count post) float64 {
 	if count < many {
-		return w.weights[count]
+		return sublinear[count]
 	}
-	return w.weightOf(w.large[place{id, term}])
+	return weightOf(x.large[place{id, term}])
 }
 
-// weightOf is the weight of any count.
-func (w *weighing) weightOf(count int) float64 {
-	switch {
-	case count < many:
-		return w.weights[count]
-	case w.raw:
-		return float64(count)
+// weightOf returns the weight of any count.
+func weightOf(count int) float64 {
+	if count < many {
+		return sublinear[count]
 	}
 	return 1 + math.Log(float64(count))
 }

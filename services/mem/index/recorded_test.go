@@ -1,0 +1,49 @@
+package index
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"testing"
+)
+
+// TestRecordedScores checks the scores in testdata/nlp.json. They were written
+// by the last version of this package that a test of the same tree compared
+// with the TF-IDF pipeline of github.com/james-bowman/nlp, to 1e-12, over
+// documents of these kinds (oracle/ has that comparison now).
+func TestRecordedScores(t *testing.T) {
+	var recorded struct {
+		Documents []string
+		Queries   []struct {
+			Text   string
+			Scores map[int]float64
+		}
+	}
+	b, err := os.ReadFile("testdata/nlp.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &recorded); err != nil {
+		t.Fatal(err)
+	}
+	x := New()
+	for id, text := range recorded.Documents {
+		x.Put(id, text)
+	}
+	compared := 0
+	for _, q := range recorded.Queries {
+		hits := x.Search(Query{Text: q.Text, K: len(recorded.Documents)})
+		if len(hits) != len(q.Scores) {
+			t.Errorf("%q: %d hits, want %d", q.Text, len(hits), len(q.Scores))
+		}
+		for _, h := range hits {
+			compared++
+			if math.Abs(h.Score-q.Scores[h.ID]) > 1e-12 {
+				t.Errorf("%q: document %d has the score %v, want %v", q.Text, h.ID, h.Score, q.Scores[h.ID])
+			}
+		}
+	}
+	if compared < 100 {
+		t.Errorf("only %d scores compared", compared)
+	}
+}
