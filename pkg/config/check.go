@@ -93,8 +93,10 @@ func (m Model) rules() []rule {
 		{"rtr.model.tools", slices.Contains([]string{"", "native", "text"}, m.Tools), `"native" or "text"`},
 		{"rtr.model.context", m.Context >= 0, "0 (as the server has it) or more"},
 	}
-	for _, refused := range m.Refuses {
-		rules = append(rules, rule{"rtr.model.refuses", slices.Contains(Refusable, refused), "of " + strings.Join(Refusable, ", ")})
+	if m.Refuses != nil {
+		for _, refused := range *m.Refuses {
+			rules = append(rules, rule{"rtr.model.refuses", slices.Contains(Refusable, refused), "of " + strings.Join(Refusable, ", ")})
+		}
 	}
 	for key, price := range map[string]*float64{"input": m.Input, "output": m.Output, "cache_read": m.CacheRead, "cache_write": m.CacheWrite} {
 		rules = append(rules, rule{"rtr.model." + key, price == nil || within(*price, 0, 1e6), "US dollars per million tokens, 0 or more"})

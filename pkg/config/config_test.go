@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -154,6 +155,62 @@ func TestTables(t *testing.T) {
 			t.Errorf("%q: got %v, want %q", test.text, err, test.want)
 		}
 	}
+}
+
+// TestWriteReadsBackEqual: the configuration that Write makes for a child process
+// means the same to it. Where absence means "unknown", absent, the zero value and
+// any other value must each survive: an empty list that stands in for an absent
+// one would clear what rtr knows of a model.
+func TestWriteReadsBackEqual(t *testing.T) {
+	models := []Model{{Name: "absent"}}
+	for field := range reflect.TypeFor[Model]().Fields() {
+		for _, value := range valuesOf(field) {
+			m := Model{Name: field.Tag.Get("toml")}
+			reflect.ValueOf(&m).Elem().FieldByIndex(field.Index).Set(value)
+			models = append(models, m)
+		}
+	}
+	c := Default()
+	c.Dir = t.TempDir()
+	c.absolute()
+	c.Rtr.Fallback = []Fallback{{Provider: "gemini"}, {Provider: "ollama", Model: "m"}}
+	c.Rtr.Limit = []Limit{{Provider: "openai", Concurrent: 3}}
+	c.Rtr.Model = models
+	path := filepath.Join(c.Dir, "z.toml")
+	if err := c.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	back, err := Load(path, "rtr")
+	if err != nil || len(back.Warnings) > 0 {
+		t.Fatalf("warnings %q, error %v", back.Warnings, err)
+	}
+	for i, m := range models {
+		if !reflect.DeepEqual(back.Rtr.Model[i], m) {
+			t.Errorf("entry %q: wrote %#v, read %#v", m.Name, m, back.Rtr.Model[i])
+		}
+	}
+	if got, want := dump(t, back), dump(t, c); got != want {
+		t.Errorf("wrote\n%s\nread\n%s", want, got)
+	}
+}
+
+// valuesOf returns values that a field can be set to besides being absent: for a
+// pointer the zero value, too, and any other that the rules accept.
+func valuesOf(field reflect.StructField) []reflect.Value {
+	if field.Name == "Provider" {
+		return []reflect.Value{reflect.ValueOf("openai")}
+	}
+	switch field.Type {
+	case reflect.TypeFor[string]():
+		return []reflect.Value{reflect.ValueOf("text")}
+	case reflect.TypeFor[int]():
+		return []reflect.Value{reflect.ValueOf(7)}
+	case reflect.TypeFor[*float64]():
+		return []reflect.Value{reflect.ValueOf(new(0.0)), reflect.ValueOf(new(1.5))}
+	case reflect.TypeFor[*[]string]():
+		return []reflect.Value{reflect.ValueOf(&[]string{}), reflect.ValueOf(&[]string{"top_p"})}
+	}
+	panic(field.Name + ": no values for a key of type " + field.Type.String() + " whose absence means unknown")
 }
 
 func TestLoad(t *testing.T) {

@@ -27,19 +27,20 @@ type Limit struct {
 	RequestsPerMinute int    `toml:"requests_per_minute"` // in any 60 s; 0: no limit
 }
 
-// Model says what is known of models beyond what rtr knows by itself. The first
-// entry that matches a provider and model decides, key by key.
+// Model adds to what rtr knows of models by itself. The first entry that matches
+// a provider and model and has a key decides that key; an absent key changes
+// nothing.
 type Model struct {
-	Name           string   `toml:"name"`             // identifier; '*' stands for any characters
-	Provider       string   `toml:"provider"`         // empty: any
-	Tools          string   `toml:"tools"`            // "native" or "text"; empty: as known
-	Refuses        []string `toml:"refuses"`          // of Refusable
-	MaxTokensField string   `toml:"max_tokens_field"` // name of the parameter that limits an answer
-	Context        int      `toml:"context"`          // tokens; what Ollama is asked to hold
-	Input          *float64 `toml:"input"`            // US dollars per million tokens; absent: unknown
-	Output         *float64 `toml:"output"`           //
-	CacheRead      *float64 `toml:"cache_read"`       // absent: as input
-	CacheWrite     *float64 `toml:"cache_write"`      // absent: as input
+	Name           string    `toml:"name"`             // identifier; '*' stands for any characters
+	Provider       string    `toml:"provider"`         // empty: any
+	Tools          string    `toml:"tools"`            // "native" or "text"; empty: as known
+	Refuses        *[]string `toml:"refuses"`          // of Refusable; absent: as known, empty: nothing
+	MaxTokensField string    `toml:"max_tokens_field"` // name of the parameter that limits an answer
+	Context        int       `toml:"context"`          // tokens; what Ollama is asked to hold
+	Input          *float64  `toml:"input"`            // US dollars per million tokens; absent: as known
+	Output         *float64  `toml:"output"`           //
+	CacheRead      *float64  `toml:"cache_read"`       // absent: as known, else as input
+	CacheWrite     *float64  `toml:"cache_write"`      // absent: as known, else as input
 }
 
 // Refusable are what a model may refuse: parameters of a request, and an

@@ -64,6 +64,8 @@
 //	nousage      no usage is reported
 //	cost=USD     the cost in the usage, on the OpenAI wire, as OpenRouter has it
 //	redirect=URL status 307 to URL, nothing else
+//	refuses=NAME reply: status 400 if the request has the parameter NAME (as the
+//	             wire spells it); several with commas
 //	fault=NAME   what is wrong with the answer (below); several with commas
 //
 // Ends: done (finish reason, usage and end mark, the default), finish (finish

@@ -47,6 +47,7 @@ func TestParse(t *testing.T) {
 			}}},
 		},
 		{"calls in the text", "=== reply\n\\@call f {}\n\\\\@call\n @call f", []Turn{{Text: "@call f {}\n\\@call\n @call f"}}},
+		{"refused parameters", "=== reply refuses=temperature,top_p\nx", []Turn{{Text: "x", Refuses: []string{"temperature", "top_p"}}}},
 		{"silent", "=== stall\n=== hangup end=done", []Turn{{Silent: true, End: Stall}, {Silent: true}}},
 	}
 	for _, tt := range tests {

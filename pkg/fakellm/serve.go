@@ -3,6 +3,7 @@ package fakellm
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -126,6 +127,9 @@ func (s *Server) chats(wire *dialect) http.HandlerFunc {
 func (s *Server) choose(wire *dialect, r *http.Request, raw []byte, gone <-chan struct{}) reply {
 	in, bad := wire.read(r, raw)
 	turn, signature, ok := s.take(received(r, raw, gone), in.last)
+	if name := turn.refused(raw); bad == nil && name != "" {
+		bad = fmt.Errorf("unsupported parameter: %q is not supported with this model", name)
+	}
 	if bad == nil && ok {
 		return reply{turn, in, signature, len(raw)}
 	}
@@ -135,6 +139,27 @@ func (s *Server) choose(wire *dialect, r *http.Request, raw []byte, gone <-chan 
 	}
 	turn = Failure(status, encode(wire.failure(status, "fakellm: "+message)))
 	return reply{Turn: turn, asked: in}
+}
+
+// refused returns the first parameter of a request, valid JSON, that the turn
+// refuses. Gemini and Ollama have the parameters in an object of their own.
+func (t Turn) refused(raw []byte) string {
+	var body struct {
+		Config  map[string]json.RawMessage `json:"generationConfig"`
+		Options map[string]json.RawMessage `json:"options"`
+	}
+	var top map[string]json.RawMessage
+	if len(t.Refuses) == 0 || json.Unmarshal(raw, &body) != nil || json.Unmarshal(raw, &top) != nil {
+		return ""
+	}
+	for _, name := range t.Refuses {
+		for _, in := range []map[string]json.RawMessage{top, body.Config, body.Options} {
+			if _, has := in[name]; has {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 func received(r *http.Request, raw []byte, gone <-chan struct{}) *Request {

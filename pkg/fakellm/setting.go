@@ -33,6 +33,8 @@ func (t *Turn) set(key, value string) (err error) {
 		t.Bytes, err = parseCount(key, value)
 	case "times":
 		t.Times, err = parseTimes(value)
+	case "refuses":
+		t.Refuses = strings.Split(value, ",")
 	case "end":
 		t.End, err = parseEnd(value)
 	case "fault":

@@ -22,6 +22,8 @@ type Turn struct {
 	End    End      // how the answer ends
 	Faults []Fault  // what is wrong with the answer
 
+	Refuses []string // parameters: a request with one of them gets status 400
+
 	Reasoning    string      // reasoning before the text
 	ReasoningKey string      // its form on the OpenAI wire; empty: reasoning_content
 	Calls        []Call      // tool calls after the text

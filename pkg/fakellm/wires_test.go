@@ -390,3 +390,33 @@ func hearOllama(h *heard, _ string, data []byte) {
 		h.usage = Usage{In: in.In, Out: in.Out}
 	}
 }
+
+// TestRefusedParameter: a request with a parameter that the turn refuses gets status 400
+// in the wire's form, one without it the reply.
+func TestRefusedParameter(t *testing.T) {
+	for _, c := range clients {
+		t.Run(c.name, func(t *testing.T) {
+			parameter, with := "top_p", `"top_p":1,`
+			switch c.name {
+			case "Gemini":
+				parameter, with = "topP", `"generationConfig":{"topP":1},`
+			case "Ollama":
+				with = `"options":{"top_p":1},`
+			}
+			s := New(Turn{Text: "x", Refuses: []string{"seed", parameter}, Times: 2})
+			defer s.Close()
+			resp := c.post(t, s, false, "a")
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusOK {
+				t.Errorf("without the parameter: status %d", resp.StatusCode)
+			}
+			c.body = "{" + with + c.body[1:]
+			resp = c.post(t, s, false, "a")
+			body, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil || resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), parameter) {
+				t.Errorf("with it: status %d, %s, %v", resp.StatusCode, body, err)
+			}
+		})
+	}
+}

@@ -14,7 +14,7 @@ import (
 // For each key the first entry that matches and has it decides.
 func (s *Service) adjust(t *target) {
 	var price config.Model
-	tools, field, refuses := "", "", []string(nil)
+	tools, field, refuses := "", "", (*[]string)(nil)
 	for _, m := range s.set.known {
 		if m.Provider != "" && m.Provider != t.caps.Provider || !matches(m.Name, t.caps.Model) {
 			continue
@@ -36,8 +36,8 @@ func (s *Service) adjust(t *target) {
 		t.traits.MaxTokensField = field
 	}
 	if refuses != nil {
-		t.traits.NoTemperature, t.traits.NoTopP = slices.Contains(refuses, "temperature"), slices.Contains(refuses, "top_p")
-		t.traits.NoStreamOptions, t.traits.NoAssistantLast = slices.Contains(refuses, "stream_options"), slices.Contains(refuses, "assistant_last")
+		t.traits.NoTemperature, t.traits.NoTopP = slices.Contains(*refuses, "temperature"), slices.Contains(*refuses, "top_p")
+		t.traits.NoStreamOptions, t.traits.NoAssistantLast = slices.Contains(*refuses, "stream_options"), slices.Contains(*refuses, "assistant_last")
 	}
 	t.caps.NativeTools = !t.traits.TextTools
 	t.price = priceOf(price, t)

@@ -49,13 +49,13 @@ func TestKnown(t *testing.T) {
 		absent string // of the body
 	}{
 		{"nothing", nil, `"max_tokens":5`, "max_completion_tokens"},
-		{"no temperature", []config.Model{{Name: "m", Refuses: []string{"temperature"}}}, `"top_p":1`, `"temperature"`},
-		{"no top_p", []config.Model{{Name: "m", Refuses: []string{"top_p"}}}, `"temperature":0`, `"top_p"`},
-		{"no stream_options", []config.Model{{Name: "m", Refuses: []string{"stream_options"}}}, `"stream":true`, `"stream_options"`},
-		{"the user speaks last", []config.Model{{Name: "m", Refuses: []string{"assistant_last"}}}, `{"role":"user","content":"Continue."}]`, "\x00"},
-		{"nothing refused after all", []config.Model{{Name: "m", Refuses: []string{}}, {Name: "*", Refuses: []string{"top_p"}}}, `"top_p":1`, "\x00"},
+		{"no temperature", []config.Model{{Name: "m", Refuses: &[]string{"temperature"}}}, `"top_p":1`, `"temperature"`},
+		{"no top_p", []config.Model{{Name: "m", Refuses: &[]string{"top_p"}}}, `"temperature":0`, `"top_p"`},
+		{"no stream_options", []config.Model{{Name: "m", Refuses: &[]string{"stream_options"}}}, `"stream":true`, `"stream_options"`},
+		{"the user speaks last", []config.Model{{Name: "m", Refuses: &[]string{"assistant_last"}}}, `{"role":"user","content":"Continue."}]`, "\x00"},
+		{"nothing refused after all", []config.Model{{Name: "m", Refuses: &[]string{}}, {Name: "*", Refuses: &[]string{"top_p"}}}, `"top_p":1`, "\x00"},
 		{"another field", []config.Model{{Name: "*", Tools: "text"}, {Name: "m", MaxTokensField: "max_completion_tokens"}}, `"max_completion_tokens":5`, `"max_tokens"`},
-		{"of another provider", []config.Model{{Name: "*", Provider: "gemini", Refuses: []string{"top_p"}}}, `"top_p":1`, "\x00"},
+		{"of another provider", []config.Model{{Name: "*", Provider: "gemini", Refuses: &[]string{"top_p"}}}, `"top_p":1`, "\x00"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r, llm := toolRouter(t, func(c *config.Config) { c.Rtr.Model = tt.rules }, fakellm.Reply("x"))
