@@ -1,7 +1,8 @@
 # Zino. `make` alone lists what there is.
 
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS := -s -w -X zino/pkg/rpc.Build=$(VERSION)
+COMMIT  := $(shell git describe --always --dirty --exclude='*' 2>/dev/null)
+DATE    := $(shell git log -1 --format=%cs 2>/dev/null)
+LDFLAGS := -s -w -X zino/pkg/rpc.Commit=$(COMMIT) -X zino/pkg/rpc.Date=$(DATE)
 LINT    := go tool -modfile=lint.mod
 FUZZTIME ?= 30s
 ONLY    ?=
@@ -57,7 +58,7 @@ uninstall: ## remove that again; PURGE=yes: what it kept, too
 	@deploy/uninstall
 
 deb: build ## build the Debian package
-	@deploy/deb '$(VERSION)'
+	@deploy/deb
 
 test-systemd: build ## try the host's installation on a systemd of its own (root)
 	@[ "$$(id -u)" != 0 ] || .ci/need mmdebstrap:mmdebstrap unshare:util-linux ip:iproute2

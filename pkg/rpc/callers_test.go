@@ -86,7 +86,7 @@ func many(n int) (groups []uint32) {
 
 const (
 	pingPacket = `{"type":"ping"}`
-	pongPacket = `{"type":"pong","service":"mem","version":"dev","proto":`
+	pongPacket = `{"type":"pong","service":"mem","version":"` + rpc.Version + `+dev","proto":`
 )
 
 // TestOnly answers callers and nobody else. Only root can be somebody else: any

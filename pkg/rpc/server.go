@@ -18,9 +18,6 @@ import (
 	"zino/proto"
 )
 
-// Build is the program's version, set by the linker.
-var Build = "dev"
-
 // handler answers one request whose payload has been read. It sends the
 // terminal packet itself unless it returns an error.
 type handler func(ctx context.Context, payload []byte, out *Out) error

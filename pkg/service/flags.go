@@ -60,7 +60,7 @@ func readFlags(program string, args []string) (o options) {
 	case o.idleExit < 0:
 		exit(2, program, fmt.Errorf("--idle-exit %v: it must not be negative; try %s --help", o.idleExit, program))
 	case *version:
-		fmt.Println(program, rpc.Build)
+		fmt.Println(program, rpc.VersionText())
 		os.Exit(0)
 	}
 	return o

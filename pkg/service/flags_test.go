@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"zino/pkg/rpc"
 )
 
 // TestFlags names the configuration in every way there is.
@@ -81,7 +83,7 @@ func TestFlagsRefused(t *testing.T) {
 // TestFlagsInform prints to standard output and ends.
 func TestFlagsInform(t *testing.T) {
 	for args, want := range map[string]string{
-		"--version": "zino-mem dev\n",
+		"--version": "zino-mem " + rpc.Version + " (dev)\n",
 		"--help":    "Usage: zino-mem [--config PATH]\n",
 		"-h":        "Usage: zino-mem [--config PATH]\n",
 	} {

@@ -134,7 +134,7 @@ func (a *app) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "zino [message]",
 		Short: "an AI agent that belongs to the host", Long: long,
-		Version:       rpc.Build,
+		Version:       rpc.VersionText(),
 		SilenceErrors: true, SilenceUsage: true,
 		Args:              cobra.ArbitraryArgs,
 		PersistentPreRunE: a.checkOptions,

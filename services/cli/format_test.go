@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"zino/pkg/rpc"
 )
 
 // TestFormatRefused holds that a command which prints text only says so.
@@ -47,7 +49,7 @@ func TestStatusJSON(t *testing.T) {
 		}
 		for _, s := range got.Services {
 			switch {
-			case s.Service == "daemon" && s.State == "up" && s.Version == "dev" && len(s.Problems) == 1 && s.Problems[0] == "odd":
+			case s.Service == "daemon" && s.State == "up" && s.Version == rpc.Build && len(s.Problems) == 1 && s.Problems[0] == "odd":
 			case s.Service != "daemon" && s.State == "down" && s.Socket != "" && len(s.Problems) == 0:
 			default:
 				t.Errorf("printed %+v", s)

@@ -100,7 +100,7 @@ func TestStatusUnits(t *testing.T) {
 				`(?m)^daemon +idle +- +- +` + dir + `/daemon.sock +0$`,
 				`(?m)^sys +idle +- +- `,
 				`(?m)^ctx +stopping +- +- `,
-				`(?m)^mem +up +dev +\d+s +\S+ +1$`,
+				`(?m)^mem +up +` + regexp.QuoteMeta(rpc.Build) + ` +\d+s +\S+ +1$`,
 				`(?m)^agr +starting +- +- +\S+ +0$`,
 				`(?m)^rtr +failed +- +- +\S+ +1$`,
 				`(?m)^exc +restarting +- +- +\S+ +1$`,
@@ -237,7 +237,7 @@ func TestStatusThroughDaemon(t *testing.T) {
 	if r := u.inspect(t.Context(), "agr", cfg); r.state != "silent" || len(r.problems) != 1 || r.problems[0] != "Could not connect to agr: it is not there" {
 		t.Errorf("%+v", r)
 	}
-	if r := u.inspect(t.Context(), "daemon", cfg); r.state != "up" || r.pong.Version != "dev" {
+	if r := u.inspect(t.Context(), "daemon", cfg); r.state != "up" || r.pong.Version != rpc.Build {
 		t.Errorf("%+v", r)
 	}
 	if got := strings.Join(asked, ", "); got != "mem ping, mem stats, agr ping" {

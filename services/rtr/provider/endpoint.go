@@ -111,7 +111,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 // identify says who asks, unless the user says it.
 func identify(req *http.Request) {
 	if req.Header.Get("User-Agent") == "" {
-		req.Header.Set("User-Agent", "zino/"+rpc.Build)
+		req.Header.Set("User-Agent", "zino/"+rpc.Version)
 	}
 }
 
