@@ -1,19 +1,17 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"zino/pkg/config"
 	keystore "zino/pkg/keys" // the type keys is the keyboard
-	"zino/pkg/visible"
 )
 
 const authLong = `Manage the keys of model providers: anthropic, openai, gemini, openrouter.
@@ -141,7 +139,7 @@ func (a *app) authLogout(ctx context.Context, account keystore.Account, place ke
 func (a *app) authListCommand() *cobra.Command {
 	var place keyPlace
 	cmd := &cobra.Command{
-		Use: "list", Short: "where each provider's key comes from", Long: authLong,
+		Use: "list", Short: "where each provider's key comes from", Long: authLong, Annotations: printsJSON,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usageError{errors.New("zino auth list takes no arguments; try zino auth --help")}
@@ -178,23 +176,18 @@ func (a *app) authList(ctx context.Context) error {
 	if err != nil {
 		store, problems = nil, append(problems, err) // once, not for each account
 	}
-	stored := map[string]string{}
-	for _, e := range entries {
-		stored[e.Name] = "not encrypted, " + e.Path
-		if e.Encrypted {
-			stored[e.Name] = "encrypted, " + e.Path
-		}
-	}
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "PROVIDER\tKEY FROM\tSTORED")
+	rows := [][]string{{"PROVIDER", "KEY FROM", "STORED"}}
+	var objects []keyObject
 	for _, account := range keystore.Accounts() {
 		_, from, err := keystore.Lookup(ctx, account, "", os.Getenv, store)
 		if err != nil {
 			problems = append(problems, err)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", account.Name, visible.Text(origin(from, err)), visible.Text(cmp.Or(stored[account.Name], "-")))
+		stored := storedKeys(entries, account)
+		rows = append(rows, []string{account.Name, origin(from, err), describeStored(stored)})
+		objects = append(objects, keyObject{account.Name, from.Kind, from.Place, from.Kind != "" && err == nil, stored})
 	}
-	if err := w.Flush(); err != nil {
+	if err := a.printKeys(rows, objects); err != nil {
 		return err
 	}
 	for _, problem := range problems {
@@ -204,6 +197,53 @@ func (a *app) authList(ctx context.Context) error {
 		return errQuiet
 	}
 	return nil
+}
+
+// keyObject is what zino auth list prints of a provider in JSON: no part of the
+// key.
+type keyObject struct {
+	Provider string      `json:"provider"`
+	Source   string      `json:"source,omitzero"` // credential, key_file, environment or store; absent: no key
+	Place    string      `json:"place,omitzero"`  // a path, or the variable's name
+	Usable   bool        `json:"usable"`
+	Stored   []storedKey `json:"stored"`
+}
+
+// storedKey is a file that holds a key.
+type storedKey struct {
+	Path      string `json:"path"`
+	Encrypted bool   `json:"encrypted"`
+}
+
+func storedKeys(entries []keystore.Entry, account keystore.Account) []storedKey {
+	list := []storedKey{}
+	for _, e := range entries {
+		if e.Name == account.Name {
+			list = append(list, storedKey{e.Path, e.Encrypted})
+		}
+	}
+	return list
+}
+
+func describeStored(list []storedKey) string {
+	var texts []string
+	for _, key := range list {
+		form := "not encrypted, "
+		if key.Encrypted {
+			form = "encrypted, "
+		}
+		texts = append(texts, form+key.Path)
+	}
+	return dash(strings.Join(texts, "; "))
+}
+
+// printKeys prints the objects, a line each, or the rows as a table.
+func (a *app) printKeys(rows [][]string, objects []keyObject) error {
+	if a.asJSON() {
+		return printAll(a.out, objects)
+	}
+	_, err := io.WriteString(a.out, columns(rows, 0))
+	return err
 }
 
 // origin words where a key comes from.

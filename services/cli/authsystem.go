@@ -3,12 +3,10 @@ package cli
 import (
 	"context"
 	"fmt"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	keystore "zino/pkg/keys" // the type keys is the keyboard
-	"zino/pkg/visible"
 )
 
 // keyPlace is where a command keeps keys: the user's store, or the credentials
@@ -70,25 +68,14 @@ func (a *app) listHost(host *keystore.Host) error {
 	if err != nil {
 		return err
 	}
-	stored := map[string]string{}
-	for _, e := range entries {
-		form := "not encrypted, "
-		if e.Encrypted {
-			form = "encrypted, "
-		}
-		if stored[e.Name] != "" {
-			form = "; " + form
-		}
-		stored[e.Name] += form + e.Path
-	}
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "PROVIDER\tCREDENTIAL OF THE HOST")
+	rows := [][]string{{"PROVIDER", "CREDENTIAL OF THE HOST"}}
+	var objects []keyObject
 	for _, account := range keystore.Accounts() {
-		text := stored[account.Name]
-		if text == "" {
-			text = "-"
+		object := keyObject{Provider: account.Name, Stored: storedKeys(entries, account)}
+		if len(object.Stored) > 0 {
+			object.Source, object.Place, object.Usable = "credential", object.Stored[0].Path, true
 		}
-		fmt.Fprintf(w, "%s\t%s\n", account.Name, visible.Text(text))
+		rows, objects = append(rows, []string{account.Name, describeStored(object.Stored)}), append(objects, object)
 	}
-	return w.Flush()
+	return a.printKeys(rows, objects)
 }

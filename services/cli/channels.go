@@ -22,20 +22,18 @@ func (a *app) channelsCommand() *cobra.Command {
 }
 
 func (a *app) channelsListCommand() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "list", Short: "list the channels", Args: without,
+		Use: "list", Short: "list the channels", Args: without, Annotations: printsJSON,
 		Long:    "List the channels that have a history, the one that was written to last first.",
 		Example: "  zino channels list",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withMem(cmd, func(ctx context.Context, d *daemon) error { return a.channelsList(ctx, d, asJSON) })
+			return a.withMem(cmd, func(ctx context.Context, d *daemon) error { return a.channelsList(ctx, d) })
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per channel and line")
 	return cmd
 }
 
-func (a *app) channelsList(ctx context.Context, d *daemon, asJSON bool) error {
+func (a *app) channelsList(ctx context.Context, d *daemon) error {
 	list, err := forward(ctx, d, "mem", proto.MemListChannels, proto.ListChannels{})
 	if err != nil {
 		return err
@@ -44,7 +42,7 @@ func (a *app) channelsList(ctx context.Context, d *daemon, asJSON bool) error {
 		a.say("No channels.")
 		return nil
 	}
-	if asJSON {
+	if a.asJSON() {
 		return a.print(func(w io.Writer) error { return printAll(w, list.Channels) })
 	}
 	rows := [][]string{{"UPDATED", "BYTES", "CHANNEL"}}
@@ -57,9 +55,8 @@ func (a *app) channelsList(ctx context.Context, d *daemon, asJSON bool) error {
 
 func (a *app) channelsShowCommand() *cobra.Command {
 	var n int
-	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "show ID", Short: "show a channel's history", Long: "Show what was said in a channel, as \"role: text\".",
+		Use: "show ID", Short: "show a channel's history", Annotations: printsJSON, Long: "Show what was said in a channel, as \"role: text\".",
 		Example: "  zino channels show kitchen -n 4",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := channelID(cmd, args)
@@ -70,16 +67,15 @@ func (a *app) channelsShowCommand() *cobra.Command {
 				return mistake(cmd, "-n %d is not the number of messages wanted, 1 or more", n)
 			}
 			return a.withMem(cmd, func(ctx context.Context, d *daemon) error {
-				return a.channelsShow(ctx, d, proto.GetHistory{ChannelID: id, Limit: n}, asJSON)
+				return a.channelsShow(ctx, d, proto.GetHistory{ChannelID: id, Limit: n})
 			})
 		},
 	}
 	cmd.Flags().IntVarP(&n, "n", "n", 0, "the last `N` messages only (default all)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per message and line")
 	return cmd
 }
 
-func (a *app) channelsShow(ctx context.Context, d *daemon, req proto.GetHistory, asJSON bool) error {
+func (a *app) channelsShow(ctx context.Context, d *daemon, req proto.GetHistory) error {
 	history, err := historyOf(ctx, d, req)
 	if errors.Is(err, proto.ErrTooLarge) {
 		return fmt.Errorf("%w; for the last 100 of them: -n 100", err)
@@ -88,7 +84,7 @@ func (a *app) channelsShow(ctx context.Context, d *daemon, req proto.GetHistory,
 		return err
 	}
 	return a.print(func(w io.Writer) error {
-		if !asJSON {
+		if !a.asJSON() {
 			return printMessages(w, history)
 		}
 		return printItems(w, history)

@@ -137,6 +137,7 @@ func (a *app) command() *cobra.Command {
 		Version:       rpc.VersionText(),
 		SilenceErrors: true, SilenceUsage: true,
 		Args:              cobra.ArbitraryArgs,
+		Annotations:       printsJSON,
 		PersistentPreRunE: a.checkOptions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -33,7 +33,7 @@ func configPath() (string, error) {
 
 func (a *app) configPathCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "path", Short: "print where your configuration is", Args: without,
+		Use: "path", Short: "print where your configuration is", Args: without, Annotations: printsJSON,
 		Long:    "Print where your configuration is, or would be.",
 		Example: "  $EDITOR \"$(zino config path)\"",
 		RunE: func(*cobra.Command, []string) error {
@@ -48,6 +48,11 @@ func (a *app) configPathCommand() *cobra.Command {
 
 // printPath prints a path as it is to a program, and harmlessly to a terminal.
 func (a *app) printPath(path string) error {
+	if a.asJSON() {
+		return printJSON(a.out, struct {
+			Path string `json:"path"`
+		}{path})
+	}
 	if isTerminal(a.out) {
 		path = visible.Text(path)
 	}
@@ -57,7 +62,7 @@ func (a *app) printPath(path string) error {
 
 func (a *app) configInitCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "init", Short: "write a configuration to begin with", Args: without,
+		Use: "init", Short: "write a configuration to begin with", Args: without, Annotations: printsJSON,
 		Long:    "Write a configuration with the usual keys at their defaults, and print where it\nis. One that is there stays as it is.",
 		Example: "  zino config init",
 		RunE: func(*cobra.Command, []string) error {

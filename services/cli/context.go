@@ -15,14 +15,14 @@ import (
 const contextLong = `Print what a message would send to the model before its own words: the system
 prompt, the AGENTS.md of --root, the tools, and with --session what was said
 before. First a table with the sizes in tokens, which are estimated, then each
-part. Nothing is asked of a model. With --format json each line is a part.`
+part. Nothing is asked of a model. With --json each line is a part.`
 
 func (a *app) contextCommand() *cobra.Command {
 	summary := false
 	cmd := &cobra.Command{
 		Use: "context", Short: "what would be sent to the model, with sizes", Long: contextLong,
 		Example: "  zino context --summary\n  zino context --session 550e | less",
-		Args:    noArgs,
+		Args:    noArgs, Annotations: printsJSON,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			root, err := a.rootDir()
 			if err != nil {
@@ -55,7 +55,7 @@ func (a *app) context(ctx context.Context, d *daemon, req proto.Preview, summary
 		a.say("Warning: %s", strings.TrimPrefix(warning, "Warning: "))
 	}
 	return a.print(func(w io.Writer) error {
-		if a.format == formatJSON {
+		if a.asJSON() {
 			return printParts(w, report.Parts, summary)
 		}
 		if isTerminal(a.out) {

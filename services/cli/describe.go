@@ -20,7 +20,7 @@ reply. A running service is asked; else this program's own knowledge is shown.`
 
 func (a *app) describeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "describe SERVICE", Short: "what a service can be asked", Long: describeLong,
+		Use: "describe SERVICE", Short: "what a service can be asked", Long: describeLong, Annotations: printsJSON,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(config.Services, args[0]) {
 				return usageError{fmt.Errorf("name one service: %s", strings.Join(config.Services, ", "))}
@@ -47,6 +47,9 @@ func (a *app) describe(ctx context.Context, service string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if a.asJSON() {
+		return printJSON(a.out, description)
 	}
 	for _, m := range description.Methods {
 		printMethod(a.out, m)

@@ -20,7 +20,7 @@ and errors that nobody caught, go to standard error. Code that throws or does no
 end in time gives status 1. The exchange stands in the page's file like any other.
 
 The page is one of zino pages. Code is read from standard input where it is -, or
-is not given and standard input is no terminal. With --format json the result is
+is not given and standard input is no terminal. With --json the result is
 printed as one JSON object. Ctrl-C ends the waiting; what has begun to run in the
 page goes on there.`
 
@@ -33,7 +33,7 @@ type evaluation struct {
 func (a *app) evalCommand() *cobra.Command {
 	var e evaluation
 	cmd := &cobra.Command{
-		Use: "eval PAGE [CODE]", Short: "run code in a live page", Long: evalLong,
+		Use: "eval PAGE [CODE]", Short: "run code in a live page", Long: evalLong, Annotations: printsJSON,
 		Example: "  zino eval shop 'document.title'\n  zino eval shop-1a2b --timeout 300 <script.js\n  zino eval shop -- '-1 + 2'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			hearPipe()
@@ -116,7 +116,7 @@ func loginName() string {
 }
 
 func (a *app) showEvaluated(r proto.Evaluated) error {
-	if a.format == formatJSON {
+	if a.asJSON() {
 		return a.jsonOut().packet(proto.ReplEval.Reply, r)
 	}
 	for i, e := range r.Background {
@@ -162,7 +162,7 @@ func (a *app) evalEnd(err error) error {
 	if errors.Is(err, errInterrupted) {
 		packet.Message, packet.Code, result = "Interrupted.", proto.CodeCanceled, err
 	}
-	if a.format != formatJSON {
+	if !a.asJSON() {
 		return err
 	}
 	return cmp.Or(a.jsonOut().packet("error", packet), result)

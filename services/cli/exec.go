@@ -19,7 +19,7 @@ turn is kept as a session, see zino sessions, unless --no-save is given.`
 func (a *app) execCommand() *cobra.Command {
 	var prompt string
 	cmd := &cobra.Command{
-		Use: "exec -p PROMPT", Short: "run one prompt and leave", Long: execLong,
+		Use: "exec -p PROMPT", Short: "run one prompt and leave", Long: execLong, Annotations: printsJSON,
 		Args: func(cmd *cobra.Command, args []string) error {
 			a.agent = true
 			return noArgs(cmd, args)

@@ -2,39 +2,39 @@ package cli
 
 import (
 	"fmt"
-	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"zino/pkg/wire"
 )
 
-// formatted are the commands whose output --format decides.
-var formatted = []string{
-	"", "exec", "context", "eval", "pages",
-	"sessions list", "sessions search", "sessions show", "sessions resume",
-}
+// Values of --format.
+const (
+	formatText = "text"
+	formatJSON = "json"
+)
 
-// checkFormat refuses --format json where there is only text: whoever reads the
-// output would take it for JSON. Where a command has a flag --json it means that.
+// printsJSON is the Annotations of a command that looks at asJSON. All others
+// refuse --json and --format json.
+var printsJSON = map[string]string{"json": "true"}
+
+// asJSON reports whether --json or --format json was given.
+func (a *app) asJSON() bool { return a.format == formatJSON }
+
+// checkFormat settles --json and --format. It refuses JSON where there is only
+// text: the reader of the output would take the text for JSON.
 func (a *app) checkFormat(cmd *cobra.Command) error {
+	flags := cmd.Root().PersistentFlags() // a command may have a flag --format of its own
+	switch {
+	case a.format != formatText && a.format != formatJSON:
+		return usageError{fmt.Errorf("--format %q is neither text nor json", a.format)}
+	case a.json && a.format == formatText && flags.Changed("format"):
+		return usageError{fmt.Errorf("--json and --format text exclude each other: leave one out")}
+	case a.json:
+		a.format = formatJSON
+	}
 	_, name, _ := strings.Cut(cmd.CommandPath(), " ")
-	if a.format != formatJSON || slices.Contains(formatted, name) {
-		return nil
+	if a.asJSON() && cmd.Annotations["json"] == "" {
+		return usageError{fmt.Errorf("zino %s prints text: leave --json and --format json out", name)}
 	}
-	if flag := cmd.Flags().Lookup("json"); flag != nil {
-		return flag.Value.Set("true")
-	}
-	return usageError{fmt.Errorf("zino %s prints text: leave --format json out", name)}
-}
-
-// printObject writes v as JSON in one line.
-func printObject(w io.Writer, v any) error {
-	text, err := wire.AppendObject(nil, "", v)
-	if err == nil {
-		_, err = fmt.Fprintf(w, "%s\n", text)
-	}
-	return err
+	return nil
 }

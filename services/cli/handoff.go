@@ -25,7 +25,7 @@ func (a *app) handoffCommand() *cobra.Command {
 	var req proto.Handoff
 	var from, out string
 	cmd := &cobra.Command{
-		Use: "handoff --goal GOAL", Short: "what a new session needs to go on with a goal", Long: handoffLong,
+		Use: "handoff --goal GOAL", Short: "what a new session needs to go on with a goal", Long: handoffLong, Annotations: printsJSON,
 		Example: "  zino handoff --goal 'finish the migration' --out handoff.md\n  zino handoff --goal 'write the tests' --from-session 550e --offline",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -64,13 +64,20 @@ func (a *app) handoff(ctx context.Context, d *daemon, req proto.Handoff, out str
 	if len(bundle.Filled) > 0 && !req.Offline {
 		a.say("Warning: the model left out, or garbled: %s. What stands there is taken from the session.", strings.Join(bundle.Filled, ", "))
 	}
-	return a.printBundle(bundle.Content, out)
+	return a.printBundle(bundle, out)
 }
 
-// printBundle writes the bundle to a file or to standard output.
-func (a *app) printBundle(content, out string) error {
-	content = strings.TrimRight(content, "\n") + "\n"
-	if out == "" || out == "-" {
+// printBundle writes the bundle to a file or to standard output. JSON is for
+// standard output alone: the file has the Markdown.
+func (a *app) printBundle(bundle proto.HandoffBundle, out string) error {
+	content := strings.TrimRight(bundle.Content, "\n") + "\n"
+	toFile := out != "" && out != "-"
+	if a.asJSON() {
+		if err := printJSON(a.out, bundle); err != nil || !toFile {
+			return err
+		}
+	}
+	if !toFile {
 		if isTerminal(a.out) {
 			content = visible.Text(content)
 		}

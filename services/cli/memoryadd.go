@@ -21,7 +21,7 @@ is not stored twice: its id is printed.`
 func (a *app) memoryAddCommand() *cobra.Command {
 	var tag string
 	cmd := &cobra.Command{
-		Use: "add TEXT...", Short: "remember a text", Long: memoryAddLong,
+		Use: "add TEXT...", Short: "remember a text", Long: memoryAddLong, Annotations: printsJSON,
 		Example: "  zino memory add The spare key hangs behind the clock. --tag house",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text := strings.Join(args, " ")
@@ -52,6 +52,9 @@ func (a *app) memoryAdd(ctx context.Context, d *daemon, text, tag string) error 
 	stored, err := forward(ctx, d, "mem", proto.MemStoreHard, proto.StoreHard{Messages: userMessage(text), Tag: tag})
 	if err != nil {
 		return err
+	}
+	if a.asJSON() {
+		return printJSON(a.out, stored)
 	}
 	_, err = fmt.Fprintln(a.out, stored.ID)
 	return err

@@ -19,7 +19,7 @@ file that only you can read. zino memory import reads them.`
 
 func (a *app) memoryExportCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "export [FILE]", Short: "write all memories as JSON lines", Long: memoryExportLong,
+		Use: "export [FILE]", Short: "write all memories as JSON lines", Long: memoryExportLong, Annotations: printsJSON,
 		Example: "  zino memory export memories.jsonl",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {

@@ -18,10 +18,9 @@ const memoryPage = 500
 func (a *app) memoryListCommand() *cobra.Command {
 	var filter memoryFilter
 	var n int
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "list memories, the newest first", Long: "List memories, the newest first: their ids, when they were stored, tags, texts.",
-		Example: "  zino memory list --tag house -n 20", Args: without,
+		Example: "  zino memory list --tag house -n 20", Args: without, Annotations: printsJSON,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if n < 0 || n == 0 && cmd.Flags().Changed("n") {
 				return mistake(cmd, "-n %d is not the number of memories wanted, 1 or more", n)
@@ -31,18 +30,17 @@ func (a *app) memoryListCommand() *cobra.Command {
 			}
 			req := proto.ListHard{Tag: filter.tag, ChannelID: filter.channel, Since: filter.since, Until: filter.until}
 			return a.withMem(cmd, func(ctx context.Context, d *daemon) error {
-				return a.memoryList(ctx, d, req, n, asJSON)
+				return a.memoryList(ctx, d, req, n)
 			})
 		},
 	}
 	cmd.Flags().IntVarP(&n, "n", "n", 0, "at most `N` of them (default all)")
 	filter.flags(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per memory and line")
 	return cmd
 }
 
 // memoryList prints at most n memories, or all if n is 0, page by page.
-func (a *app) memoryList(ctx context.Context, d *daemon, req proto.ListHard, n int, asJSON bool) error {
+func (a *app) memoryList(ctx context.Context, d *daemon, req proto.ListHard, n int) error {
 	shown := 0
 	err := memoryPages(ctx, d, req, n, func(page []proto.HardItem) (bool, error) {
 		if n > 0 && shown+len(page) > n {
@@ -50,7 +48,7 @@ func (a *app) memoryList(ctx context.Context, d *daemon, req proto.ListHard, n i
 		}
 		first := shown == 0
 		shown += len(page)
-		return n > 0 && shown >= n, a.printMemories(page, first, asJSON)
+		return n > 0 && shown >= n, a.printMemories(page, first)
 	})
 	if err == nil && shown == 0 {
 		a.say("No memories.")
@@ -58,8 +56,8 @@ func (a *app) memoryList(ctx context.Context, d *daemon, req proto.ListHard, n i
 	return err
 }
 
-func (a *app) printMemories(page []proto.HardItem, head, asJSON bool) error {
-	if asJSON {
+func (a *app) printMemories(page []proto.HardItem, head bool) error {
+	if a.asJSON() {
 		return a.print(func(w io.Writer) error { return printAll(w, page) })
 	}
 	var rows [][]string
@@ -105,9 +103,8 @@ func memoryPages(ctx context.Context, d *daemon, req proto.ListHard, n int, each
 }
 
 func (a *app) memoryShowCommand() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "show ID", Short: "show one memory", Long: "Show one memory: when it was stored, its tag, where it came from, its text.",
+		Use: "show ID", Short: "show one memory", Annotations: printsJSON, Long: "Show one memory: when it was stored, its tag, where it came from, its text.",
 		Example: "  zino memory show 7",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := oneMemoryID(cmd, args)
@@ -119,14 +116,13 @@ func (a *app) memoryShowCommand() *cobra.Command {
 				if err != nil {
 					return noMemory(id, err)
 				}
-				if asJSON {
+				if a.asJSON() {
 					return printJSON(a.out, item)
 				}
 				return a.printMemory(item)
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as one JSON object")
 	return cmd
 }
 

@@ -20,9 +20,8 @@ func (a *app) memorySearchCommand() *cobra.Command {
 	var req proto.SearchHard
 	var filter memoryFilter
 	var k int
-	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "search WORDS...", Short: "find memories by their words", Long: memorySearchLong,
+		Use: "search WORDS...", Short: "find memories by their words", Long: memorySearchLong, Annotations: printsJSON,
 		Example: "  zino memory search where is the spare key -k 3 --min-score 0.2",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req.Query, req.TopK = strings.Join(args, " "), &k
@@ -34,7 +33,7 @@ func (a *app) memorySearchCommand() *cobra.Command {
 			}
 			req.Tag, req.ChannelID, req.Since, req.Until = filter.tag, filter.channel, filter.since, filter.until
 			return a.withMem(cmd, func(ctx context.Context, d *daemon) error {
-				return a.memorySearch(ctx, d, req, asJSON)
+				return a.memorySearch(ctx, d, req)
 			})
 		},
 	}
@@ -43,7 +42,6 @@ func (a *app) memorySearchCommand() *cobra.Command {
 	filter.flags(cmd)
 	flags.Float64Var(&req.MinScore, "min-score", 0, "only those with at least this `SCORE`, 0 to 1")
 	flags.BoolVar(&req.Explain, "explain", false, "show which words made the score")
-	flags.BoolVar(&asJSON, "json", false, "print one JSON object per memory and line")
 	return cmd
 }
 
@@ -59,7 +57,7 @@ func checkSearch(cmd *cobra.Command, req proto.SearchHard) error {
 	return nil
 }
 
-func (a *app) memorySearch(ctx context.Context, d *daemon, req proto.SearchHard, asJSON bool) error {
+func (a *app) memorySearch(ctx context.Context, d *daemon, req proto.SearchHard) error {
 	found, err := forward(ctx, d, "mem", proto.MemSearchHard, req)
 	if err != nil {
 		return err
@@ -68,7 +66,7 @@ func (a *app) memorySearch(ctx context.Context, d *daemon, req proto.SearchHard,
 		a.say("No memory matches.")
 		return nil
 	}
-	if asJSON {
+	if a.asJSON() {
 		return a.print(func(w io.Writer) error { return printAll(w, found.Results) })
 	}
 	_, err = io.WriteString(a.out, columns(searchRows(found.Results, req.Explain), a.width()))

@@ -17,7 +17,7 @@ for byte.`
 
 func (a *app) softCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "soft", Short: "the text that stands in every system prompt", Long: softLong,
+		Use: "soft", Short: "the text that stands in every system prompt", Long: softLong, Annotations: printsJSON,
 		Example: "  zino memory soft\n  zino memory soft set Likes short answers.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -35,6 +35,8 @@ func (a *app) softShow(ctx context.Context, d *daemon) error {
 	switch {
 	case err != nil:
 		return err
+	case a.asJSON():
+		return printJSON(a.out, soft)
 	case soft.Content == "":
 		a.say("The soft memory is empty.")
 		return nil

@@ -15,13 +15,13 @@ import (
 
 const pagesLong = `List the live pages that are connected to the file REPL: tabs, frames and workers
 of browsers, programs. The first column is what zino eval takes; a name that no
-other page has and the id behind it will do as well. With --format json each
+other page has and the id behind it will do as well. With --json each
 page is an object in a line.`
 
 func (a *app) pagesCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "pages", Short: "the live pages that code can be run in", Long: pagesLong, Args: without,
-		Example: "  zino pages\n  zino --format json pages | jq -r .file",
+		Use: "pages", Short: "the live pages that code can be run in", Long: pagesLong, Args: without, Annotations: printsJSON,
+		Example: "  zino pages\n  zino pages --json | jq -r .file",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withRepl(cmd, func(ctx context.Context, repl *rpc.Client, cfg *config.Config) error {
 				list, err := rpc.Call(ctx, repl, proto.ReplPages, proto.PagesRequest{})
@@ -50,7 +50,7 @@ func httpOf(ctx context.Context, repl *rpc.Client, cfg *config.Config) string {
 }
 
 func (a *app) printPages(pages []proto.Page) error {
-	if a.format == formatJSON {
+	if a.asJSON() {
 		return a.print(func(w io.Writer) error { return printAll(w, pages) })
 	}
 	width := a.width()

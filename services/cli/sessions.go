@@ -59,7 +59,7 @@ func checkSession(cmd *cobra.Command, id string) error {
 
 func (a *app) sessionsResumeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "resume [ID]", Short: "go on with a session in a chat",
+		Use: "resume [ID]", Short: "go on with a session in a chat", Annotations: printsJSON,
 		Long: `Go on with a session in a chat: the one with that id, or the one that changed
 last. Where there is none of that name it is begun. --root and the AGENTS.md of
 now hold, not those of then.`,
@@ -99,7 +99,7 @@ func (a *app) latestSession(cmd *cobra.Command, _ []string) (id string, err erro
 
 func (a *app) sessionsForkCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "fork ID", Short: "copy a session", Long: "Copy a session to try something else from where it stands. The copy's id is\nprinted.",
+		Use: "fork ID", Short: "copy a session", Annotations: printsJSON, Long: "Copy a session to try something else from where it stands. The copy's id is\nprinted.",
 		Example: "  zino sessions resume \"$(zino sessions fork 550e)\"",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := oneSession(cmd, args)
@@ -111,7 +111,7 @@ func (a *app) sessionsForkCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.printLine(forked.SessionID)
+				return a.printSessionID(forked.SessionID)
 			})
 		},
 	}
@@ -119,7 +119,7 @@ func (a *app) sessionsForkCommand() *cobra.Command {
 
 func (a *app) sessionsRemoveCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "rm ID...", Short: "delete sessions", Long: "Delete sessions, for good. The ids of those that were deleted are printed.",
+		Use: "rm ID...", Short: "delete sessions", Annotations: printsJSON, Long: "Delete sessions, for good. The ids of those that were deleted are printed.",
 		Example: "  zino sessions rm 550e 7c1a",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -158,7 +158,7 @@ func (a *app) sessionsRemove(ctx context.Context, d *daemon, names []string) (re
 		if err != nil {
 			continue
 		}
-		if err := a.printLine(id); err != nil {
+		if err := a.printSessionID(id); err != nil {
 			return err
 		}
 	}
@@ -176,6 +176,14 @@ func (a *app) tellRefusal(err error, result *error) error {
 		}
 	}
 	return err
+}
+
+// printSessionID prints an id, in JSON as the object session_id of proto.
+func (a *app) printSessionID(id string) error {
+	if a.asJSON() {
+		return printJSON(a.out, proto.SessionName{SessionID: id})
+	}
+	return a.printLine(id)
 }
 
 // printLine prints what is one line of output.

@@ -20,7 +20,7 @@ var exportFormats = []string{"md", "json"}
 func (a *app) sessionsExportCommand() *cobra.Command {
 	var format, out string
 	cmd := &cobra.Command{
-		Use: "export ID", Short: "write a session as Markdown or JSON",
+		Use: "export ID", Short: "write a session as Markdown or JSON", Annotations: printsJSON,
 		Long: `Write all of a session: as Markdown for people, or as one JSON object with its
 events as they are stored. It goes to standard output, or into a file, which only
 you can read if it is new.`,
@@ -29,6 +29,12 @@ you can read if it is new.`,
 			id, err := oneSession(cmd, args)
 			if err != nil {
 				return err
+			}
+			if a.json {
+				if cmd.Flags().Changed("format") && format != formatJSON {
+					return mistake(cmd, "--json and --format %s exclude each other: leave one out", format)
+				}
+				format = formatJSON
 			}
 			if !slices.Contains(exportFormats, format) {
 				return mistake(cmd, "--format %q is none of %s", format, strings.Join(exportFormats, ", "))

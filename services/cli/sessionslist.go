@@ -14,9 +14,9 @@ import (
 func (a *app) sessionsListCommand() *cobra.Command {
 	limit := 0
 	cmd := &cobra.Command{
-		Use: "list", Short: "list sessions, the newest first", Args: without,
+		Use: "list", Short: "list sessions, the newest first", Args: without, Annotations: printsJSON,
 		Long: `List sessions, the one that changed last first: the id, when it changed, and how
-it begins. With --format json each line is an object.`,
+it begins. With --json each line is an object.`,
 		Example: "  zino sessions list --limit 10",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkLimit(cmd, limit); err != nil {
@@ -44,7 +44,7 @@ func (a *app) sessionsList(ctx context.Context, d *daemon, limit int) error {
 	if len(list.Sessions) == 0 {
 		return a.noSessions("No sessions found.")
 	}
-	if a.format == formatJSON {
+	if a.asJSON() {
 		err = a.print(func(w io.Writer) error { return printAll(w, list.Sessions) })
 	} else {
 		err = a.printSessions(sessionLines(list.Sessions))
@@ -58,7 +58,7 @@ func (a *app) sessionsList(ctx context.Context, d *daemon, limit int) error {
 // noSessions says that there are none where people look for them. Programs that
 // read lines get no line.
 func (a *app) noSessions(text string) error {
-	if a.format == formatJSON {
+	if a.asJSON() {
 		a.say("%s", text)
 		return nil
 	}
@@ -104,7 +104,7 @@ func (a *app) printSessions(lines []sessionLine) error {
 func (a *app) sessionsSearchCommand() *cobra.Command {
 	limit := 0
 	cmd := &cobra.Command{
-		Use: "search WORDS...", Short: "find sessions by what was said in them",
+		Use: "search WORDS...", Short: "find sessions by what was said in them", Annotations: printsJSON,
 		Long: `Find the sessions in whose messages all the words occur, in whatever case and
 within longer words too, the one that changed last first. Each is shown with a
 part of the message that has most of the words.`,
@@ -135,7 +135,7 @@ func (a *app) sessionsSearch(ctx context.Context, d *daemon, req proto.SearchSes
 		a.say("No session matches.")
 		return nil
 	}
-	if a.format == formatJSON {
+	if a.asJSON() {
 		return a.print(func(w io.Writer) error { return printAll(w, found.Results) })
 	}
 	var lines []sessionLine

@@ -17,10 +17,10 @@ import (
 
 func (a *app) sessionsShowCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "show ID", Short: "show what was said and done in a session",
+		Use: "show ID", Short: "show what was said and done in a session", Annotations: printsJSON,
 		Long: `Show a session: what was said, the tools that were called and what they gave,
 interruptions, errors, and what it took of models. Long results are shortened;
-zino sessions export has all of them. With --format json each line is an event
+zino sessions export has all of them. With --json each line is an event
 as it is stored.`,
 		Example: "  zino sessions show 550e | less",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -44,7 +44,7 @@ func (a *app) sessionsShow(ctx context.Context, d *daemon, id string) error {
 	skipped, end := 0, int64(0)
 	err = sessionPieces(ctx, d, summary.SessionID, func(piece proto.SessionEvents) error {
 		skipped, end = skipped+piece.Skipped, piece.Next
-		if a.format == formatJSON {
+		if a.asJSON() {
 			return printItems(w, piece.Events)
 		}
 		if err := t.head(piece.SessionID); err != nil {
@@ -95,7 +95,7 @@ func (a *app) remark(t *transcript, id string, skipped int, torn int64) {
 		a.say("Warning: the last line of the file is not whole and was left out: %d bytes", torn)
 	}
 	if t.broken > 0 {
-		a.say("Warning: events that lack something were left out: %d; zino sessions show %s --format json prints them", t.broken, id)
+		a.say("Warning: events that lack something were left out: %d; zino sessions show %s --json prints them", t.broken, id)
 	}
 	if len(t.unknown) == 0 {
 		return

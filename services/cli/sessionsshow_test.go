@@ -114,7 +114,7 @@ func TestSessionsShowRest(t *testing.T) {
 	f.with(func() { f.skipped["abc"], f.list[0].Bytes = 3, 49+int64(len(events)) })
 	f.expect(t, "sessions show abc", 0, "Session abc\n\nUser:\n  hello\n", "Warning: lines of the file that are no events were left out: 3\n"+
 		"Warning: the last line of the file is not whole and was left out: 49 bytes\n"+
-		"Warning: events that lack something were left out: 7; zino sessions show abc --format json prints them\n"+
+		"Warning: events that lack something were left out: 7; zino sessions show abc --json prints them\n"+
 		"Warning: events of types that are not known here were left out: mood (2), mood^[  (1)\n")
 	f.expect(t, "sessions show abc --format json", 0, strings.Join(events, "\n")+"\n", "Warning: lines of the file that are no events were left out: 3\n"+
 		"Warning: the last line of the file is not whole and was left out: 49 bytes\n")

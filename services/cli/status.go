@@ -30,12 +30,10 @@ installation the daemon asks the others. The exit status is 1 unless all are up,
 or idle: to be started by the first who connects.`
 
 func (a *app) statusCommand() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "status", Short: "which services run, and what is wrong", Long: statusLong, Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.showStatus(cmd.Context(), asJSON) },
+		Use: "status", Short: "which services run, and what is wrong", Long: statusLong, Args: noArgs, Annotations: printsJSON,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.showStatus(cmd.Context()) },
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as one JSON object")
 	return cmd
 }
 
@@ -47,7 +45,7 @@ type report struct {
 	problems               []string
 }
 
-func (a *app) showStatus(ctx context.Context, asJSON bool) error {
+func (a *app) showStatus(ctx context.Context) error {
 	cfg, err := a.settings()
 	if err != nil {
 		return err
@@ -60,7 +58,7 @@ func (a *app) showStatus(ctx context.Context, asJSON bool) error {
 		wg.Go(func() { reports[i] = kept.by(cfg.Socket(name)).inspect(ctx, name, cfg) })
 	}
 	wg.Wait()
-	well, err := a.printStatus(reports, asJSON)
+	well, err := a.printStatus(reports)
 	switch {
 	case err != nil:
 		return err
@@ -153,14 +151,14 @@ func (r report) without(ctx context.Context, err error) report {
 }
 
 // printStatus prints the reports and counts the services that are up, or idle.
-func (a *app) printStatus(reports []report, asJSON bool) (well int, err error) {
+func (a *app) printStatus(reports []report) (well int, err error) {
 	for _, r := range reports {
 		if r.state == "up" || r.state == "idle" {
 			well++
 		}
 	}
-	if asJSON {
-		return well, printObject(a.out, statusObject(reports))
+	if a.asJSON() {
+		return well, printJSON(a.out, statusObject(reports))
 	}
 	a.printTable(reports)
 	a.printCallers(reports)

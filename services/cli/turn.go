@@ -35,7 +35,7 @@ func fancy() bool { return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "
 
 // shower returns what shows the turns of this run.
 func (a *app) shower() show {
-	if a.format == formatJSON {
+	if a.asJSON() {
 		return &jsonLines{w: a.out, terminal: isTerminal(a.out)}
 	}
 	return a.texts()

@@ -26,6 +26,7 @@ type options struct {
 	model           string
 	maxTokens       int
 	format          string // "text" or "json"
+	json            bool   // --json: the same as --format json
 	reasoning       bool
 	host            bool // the host's daemon is asked, and no other
 	sandbox         string
@@ -33,12 +34,6 @@ type options struct {
 	networkSet      bool
 	latest          bool // the session that changed last is resumed
 }
-
-// Values of --format.
-const (
-	formatText = "text"
-	formatJSON = "json"
-)
 
 // optionFlags declares them for cmd and all commands below it.
 func (a *app) optionFlags(cmd *cobra.Command) {
@@ -51,6 +46,7 @@ func (a *app) optionFlags(cmd *cobra.Command) {
 	flags.StringVar(&a.model, "model", "", "`NAME` of the model")
 	flags.IntVar(&a.maxTokens, "max-tokens", 0, "limit of each answer, `N` tokens (default the provider's)")
 	flags.StringVar(&a.format, "format", formatText, "`FORM` of standard output: text, or json, one event a line")
+	flags.BoolVar(&a.json, "json", false, "JSON on standard output, as with --format json")
 	flags.BoolVar(&a.reasoning, "reasoning", false, "show the model's reasoning on standard error")
 	flags.StringVar(&a.sandbox, "sandbox", "", "`LEVEL` of confinement for what the model runs: off, read-only, workspace-write, unit")
 	flags.BoolVar(&a.network, "network", false, "let confined code use the network; =false keeps it off, also where it is configured")
@@ -63,8 +59,6 @@ func (a *app) checkOptions(cmd *cobra.Command, args []string) error {
 	flags := cmd.Root().PersistentFlags() // a command may have flags of the same names
 	a.systemPromptSet, a.networkSet = flags.Changed("system-prompt"), flags.Changed("network")
 	switch {
-	case a.format != formatText && a.format != formatJSON:
-		return usageError{fmt.Errorf("--format %q is neither text nor json", a.format)}
 	case a.maxTokens < 0 || a.maxTokens == 0 && flags.Changed("max-tokens"):
 		return usageError{fmt.Errorf("--max-tokens %d is not a number of tokens, 1 or more", a.maxTokens)}
 	case a.sandbox != "" && !slices.Contains(config.Sandboxes, a.sandbox):
@@ -88,7 +82,7 @@ func (a *app) checkOptions(cmd *cobra.Command, args []string) error {
 // checkPlain refuses what a plain message does not take: it would be sent as if
 // the flag were not there.
 func (a *app) checkPlain(cmd *cobra.Command) error {
-	for _, name := range []string{"root", "session", "system-prompt", "format", "reasoning", "sandbox", "network"} {
+	for _, name := range []string{"root", "session", "system-prompt", "format", "json", "reasoning", "sandbox", "network"} {
 		if cmd.PersistentFlags().Changed(name) {
 			return usageError{fmt.Errorf("--%s is for zino exec -p TEXT and for chats, not for a plain message", name)}
 		}

@@ -57,7 +57,7 @@ func shortID(id string) string {
 // tellLoaded says what a session brings along. A program sees the messages that
 // it asks for.
 func (a *app) tellLoaded(known *proto.SessionSummary) {
-	if known != nil && known.Messages > 0 && a.format == formatText {
+	if known != nil && known.Messages > 0 && !a.asJSON() {
 		a.say("Loaded %d previous messages", known.Messages)
 	}
 }

@@ -28,23 +28,21 @@ var usageBy = []string{"day", "model", "session"}
 
 func (a *app) usageCommand() *cobra.Command {
 	var req proto.UsageRequest
-	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "usage", Short: "what was used of models, and what is left of the budgets", Long: usageLong,
+		Use: "usage", Short: "what was used of models, and what is left of the budgets", Long: usageLong, Annotations: printsJSON,
 		Example: "  zino usage --by model --since 2026-11-01",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkUsage(req); err != nil {
 				return err
 			}
-			return a.guarded(cmd.Context(), func(ctx context.Context) error { return a.usage(ctx, req, asJSON) })
+			return a.guarded(cmd.Context(), func(ctx context.Context) error { return a.usage(ctx, req) })
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&req.By, "by", "day", "what a row is for: `day, model or session`")
 	flags.StringVar(&req.Since, "since", "", "the first `DAY` that counts, as YYYY-MM-DD")
 	flags.StringVar(&req.SessionID, "session", "", "the session `ID` that counts alone; - for requests without one")
-	flags.BoolVar(&asJSON, "json", false, "print the report as one JSON object")
 	return cmd
 }
 
@@ -59,13 +57,13 @@ func checkUsage(req proto.UsageRequest) error {
 	return nil
 }
 
-func (a *app) usage(ctx context.Context, req proto.UsageRequest, asJSON bool) error {
+func (a *app) usage(ctx context.Context, req proto.UsageRequest) error {
 	report, err := a.usageReport(ctx, req)
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return printObject(a.out, report)
+	if a.asJSON() {
+		return printJSON(a.out, report)
 	}
 	return printUsage(a.out, report, req.SessionID != "")
 }
