@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"zino/pkg/rpc"
 )
 
 // TestOneShotErrors end with status 1 and one line.
@@ -185,7 +187,7 @@ func TestWhichDaemon(t *testing.T) {
 	cmd := w.command("hello", "you")
 	cmd.Env = append(cmd.Env, "CLI_TEST_VERSION=v9")
 	status, out, said := run(t, cmd, "")
-	const warning = "Warning: the daemon is version dev and zino is version v9: restart the services (zino up, or systemctl restart 'zino-*.service')\n"
+	warning := "Warning: the daemon is version " + rpc.Build + " and zino is version v9: restart the services (zino up, or systemctl restart 'zino-*.service')\n"
 	if status != 0 || out != "echo: hello you\n" || said != warning {
 		t.Errorf("another version: status %d, printed %q, said %q", status, out, said)
 	}

@@ -64,8 +64,8 @@ func TestStatus(t *testing.T) {
 	}
 	for _, want := range []string{
 		`(?m)^SERVICE +STATE +VERSION +UPTIME +SOCKET +PROBLEMS$`,
-		`(?m)^daemon +up +dev +\d+s +` + dir + `/daemon.sock +0$`,
-		`(?m)^agr +up +dev +\d+s +\S+ +1$`,
+		`(?m)^daemon +up +\S+\+dev +\d+s +` + dir + `/daemon.sock +0$`,
+		`(?m)^agr +up +\S+\+dev +\d+s +\S+ +1$`,
 		`(?m)^mem +silent +- +- +\S+ +1$`,
 		`(?m)^exc +silent +- +- +\S+ +1$`,
 		`(?m)^rtr +down +- +- +\S+ +0$`,
