@@ -50,11 +50,14 @@ func (t *turn) pipeline(skill catalog.Skill, request string) (proto.Result, erro
 	if err != nil {
 		return proto.Result{}, fmt.Errorf("interpreter: %w", err)
 	}
-	reply, err := t.consult(skill.Fabricator, "REQUEST [KCR] "+understood)
+	reply, err := t.consult(skill.Fabricator, request+" [KCR] "+understood)
 	if err != nil {
 		return proto.Result{}, fmt.Errorf("fabricator: %w", err)
 	}
-	code := unfence(reply)
+	code, err := codeIn(reply)
+	if err != nil {
+		return proto.Result{}, fmt.Errorf("fabricator: %w", err)
+	}
 	if strings.TrimSpace(code) == "" {
 		return proto.Result{}, errors.New("the fabricator wrote no code")
 	}
@@ -75,39 +78,67 @@ func (t *turn) consult(messages []catalog.Message, user string) (string, error) 
 	return reply.Content, t.tellUsage(reply)
 }
 
-// unfence returns the content of a reply that is one fenced code block as a
-// whole (CommonMark's backticks and tildes), and any other reply as it is.
-func unfence(reply string) string {
-	lines := strings.SplitAfter(strings.TrimSpace(reply), "\n")
-	fence := fenceOf(lines[0])
-	if fence == "" || len(lines) < 2 || fence[0] == '`' && strings.Contains(lines[0][len(fence):], "`") {
-		return reply // the words behind backticks hold none: that would be code in a line
-	}
-	for i, line := range lines[1:] {
-		if closes(line, fence) {
-			if i+2 == len(lines) {
-				return strings.Join(lines[1:len(lines)-1], "")
-			}
-			return reply // the block ends before the reply does
+// codeIn returns the content of the one fenced code block in a reply, and a
+// reply without any as it is: fabricators of other origin write no fences.
+func codeIn(reply string) (string, error) {
+	blocks, unclosed := fencedBlocks(reply)
+	switch {
+	case len(blocks) == 0:
+		return reply, nil
+	case len(blocks) > 1 || unclosed:
+		n := len(blocks)
+		if unclosed {
+			n++
 		}
+		return "", fmt.Errorf("the reply has %d code blocks", n)
 	}
-	return reply
+	return blocks[0], nil
 }
 
-// fenceOf returns the run of three or more backticks or tildes at the start.
-func fenceOf(line string) string {
+// fencedBlocks returns the contents of the fenced code blocks in a text by
+// CommonMark's rules for backticks and tildes. unclosed reports one more block,
+// the last, that has no closing fence: a reply that was cut.
+func fencedBlocks(text string) (blocks []string, unclosed bool) {
+	var content strings.Builder
+	var fence string // of the open block
+	var indent int   // of its opening fence
+	for line := range strings.SplitAfterSeq(text, "\n") {
+		switch {
+		case fence == "":
+			fence, indent = openingFence(line)
+			content.Reset()
+		case closes(line, fence):
+			blocks, fence = append(blocks, content.String()), ""
+		default:
+			content.WriteString(line[min(indent, leadingSpaces(line)):])
+		}
+	}
+	return blocks, fence != ""
+}
+
+// openingFence returns the three or more backticks or tildes that open a block
+// on this line, and their indentation. An info string behind backticks contains
+// none: such a line is inline code.
+func openingFence(line string) (fence string, indent int) {
+	indent = leadingSpaces(line)
+	if indent > 3 {
+		return "", 0
+	}
+	line = line[indent:]
 	for _, c := range []string{"`", "~"} {
-		if n := len(line) - len(strings.TrimLeft(line, c)); n >= 3 {
-			return line[:n]
+		info := strings.TrimLeft(line, c)
+		if n := len(line) - len(info); n >= 3 && (c == "~" || !strings.Contains(info, c)) {
+			return line[:n], indent
 		}
 	}
-	return ""
+	return "", 0
 }
 
-// closes reports whether a line ends the block that fence opened. Indented by
-// more than three spaces it is a line of the code.
+// closes reports whether a line ends the block that fence opened. A line
+// indented by more than three spaces belongs to the code.
 func closes(line, fence string) bool {
-	indent := len(line) - len(strings.TrimLeft(line, " "))
-	line = strings.TrimRight(line[min(indent, 3):], " \t\r\n")
+	line = strings.TrimRight(line[min(leadingSpaces(line), 3):], " \t\r\n")
 	return len(line) >= len(fence) && strings.Trim(line, fence[:1]) == ""
 }
+
+func leadingSpaces(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }

@@ -36,7 +36,7 @@ func TestPipeline(t *testing.T) {
 		for i, want := range []string{
 			question,
 			`[{"role":"system","content":"restate <it>"},{"role":"user","content":"e","name":"kept"},{"role":"user","content":"how <full>?"}]`,
-			`[{"role":"system","content":"write"},{"role":"user","content":"REQUEST [KCR]  say\nhow full\n"}]`,
+			`[{"role":"system","content":"write"},{"role":"user","content":"how <full>? [KCR]  say\nhow full\n"}]`,
 			strings.TrimSuffix(question, "]") + "," + assistant("Well: "+delegate("disk", "how <full>?")+taskResponse("90%\n")+" ok") + "]",
 		} {
 			if string(asked[i].Messages) != want {
@@ -89,6 +89,8 @@ func TestSkillResults(t *testing.T) {
 		{"the fabricator fails", delegate("disk", "x"), []reply{says("i"), fails}, "Skill pipeline error: fabricator: no key", ""},
 		{"no code", delegate("disk", "x"), []reply{says("i"), says("")}, "Skill pipeline error: the fabricator wrote no code", ""},
 		{"an empty fence", delegate("disk", "x"), []reply{says("i"), says("```\n```")}, "Skill pipeline error: the fabricator wrote no code", ""},
+		{"prose around the code", delegate("disk", "x"), []reply{says("i"), says("Here it is:\n```sh\ndf -h\n```\nDone.")}, "(no output)", "bash:df -h\n"},
+		{"several blocks", delegate("disk", "x"), []reply{says("i"), says("```\na\n```\nor\n```\nb\n```\nor\n~~~\nc\n~~~")}, "Skill pipeline error: fabricator: the reply has 3 code blocks", ""},
 		{"tags in the replies", delegate("disk", "x"), []reply{says(bash("no")), says("echo '" + bash("no") + "'")}, "(no output)", "bash:echo '" + bash("no") + "'"},
 		{"other executor", delegate("snake", "x"), []reply{says(""), says("1")}, "(no output)", "python3:1"},
 	} {
@@ -145,9 +147,10 @@ var fences = []struct{ name, reply, code string }{
 	{"one line", "```x```", "```x```"},
 	{"backticks in the words", "```a`b\nx\n```", "```a`b\nx\n```"},
 	{"two backticks", "``\nx\n``", "``\nx\n``"},
-	{"text before", "Here:\n```sh\nx\n```", "Here:\n```sh\nx\n```"},
-	{"text behind", "```sh\nx\n```\nThat is all.", "```sh\nx\n```\nThat is all."},
-	{"two blocks", "```\na\n```\n```\nb\n```", "```\na\n```\n```\nb\n```"},
+	{"text before", "Here:\n```sh\nx\n```", "x\n"},
+	{"text behind", "```sh\nx\n```\nThat is all.", "x\n"},
+	{"an indented block", "- so:\n  ```py\n  if x:\n    y\n z\n  ```", "if x:\n  y\nz\n"},
+	{"an indented opening is text", "    ```\nx\n", "    ```\nx\n"},
 	{"inside a line", "a ```b``` c", "a ```b``` c"},
 	{"nothing", "", ""},
 	{"only a fence", "```", "```"},
@@ -155,25 +158,34 @@ var fences = []struct{ name, reply, code string }{
 
 func TestFences(t *testing.T) {
 	for _, c := range fences {
-		if got := unfence(c.reply); got != c.code {
-			t.Errorf("%s: %q becomes %q, want %q", c.name, c.reply, got, c.code)
+		if got, err := codeIn(c.reply); err != nil || got != c.code {
+			t.Errorf("%s: %q becomes %q, %v, want %q", c.name, c.reply, got, err, c.code)
+		}
+	}
+	for reply, want := range map[string]string{
+		"```\na\n```\n```\nb\n```":      "the reply has 2 code blocks",
+		"```\na\n```\nthen\n~~~\nb\n~~": "the reply has 2 code blocks", // cut
+		"~~~\n~~~\n```\n```\n```\n```":  "the reply has 3 code blocks",
+	} {
+		if code, err := codeIn(reply); err == nil || err.Error() != want {
+			t.Errorf("%q becomes %q, %v, want %q", reply, code, err, want)
 		}
 	}
 }
 
-// FuzzFences: code is the reply itself or lies between its first and last line,
-// and code that a longer fence wraps comes back as it was.
+// FuzzFences: code is the reply itself or shorter, and code that a longer fence
+// wraps comes back as it was, with prose around it too.
 func FuzzFences(f *testing.F) {
 	for _, c := range fences {
 		f.Add(c.reply)
 	}
 	f.Fuzz(func(t *testing.T, reply string) {
-		code := unfence(reply)
-		if code != reply && (!strings.Contains(reply, "\n"+code) || len(code)+7 > len(reply)) {
+		if code, err := codeIn(reply); err == nil && code != reply && len(code)+7 > len(reply) {
 			t.Errorf("%q becomes %q", reply, code)
 		}
-		if code := strings.ReplaceAll(reply, "~", "-") + "\n"; unfence("~~~sh\n"+code+"~~~") != code {
-			t.Errorf("fenced, %q becomes %q", code, unfence("~~~sh\n"+code+"~~~"))
+		code := strings.ReplaceAll(reply, "~", "-") + "\n"
+		if got, err := codeIn("Here:\n~~~sh\n" + code + "~~~\nDone."); err != nil || got != code {
+			t.Errorf("fenced, %q becomes %q, %v", code, got, err)
 		}
 	})
 }

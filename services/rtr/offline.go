@@ -50,8 +50,8 @@ func answerOffline(_ context.Context, _ *provider.Endpoint, req *provider.Reques
 // but the conversation and on whether it is streamed.
 func offlineReply(list []provider.Message, streamed bool) string {
 	ask, since := lastTurn(list)
-	if request, ok := strings.CutPrefix(ask, kcr); ok {
-		return fabricate(request)
+	if _, interpreted, ok := strings.Cut(ask, kcr); ok {
+		return fabricate(interpreted)
 	}
 	if request, ok := strings.CutPrefix(ask, tourRequest); ok {
 		return request // as interpreter: it is clear already

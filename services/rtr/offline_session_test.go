@@ -138,7 +138,7 @@ func TestSessionTour(t *testing.T) {
 		t.Fatalf("got %+v, %v", task, err)
 	}
 	interpreted := offlineReply(conversation("user", task.Request), false)
-	if code := fabricate(interpreted); !strings.HasPrefix(code, "```\necho ") {
+	if code := offlineReply(conversation("user", task.Request+kcr+interpreted), false); !strings.HasPrefix(code, "```\necho ") {
 		t.Errorf("the skill would run %q", code)
 	}
 	end := sessionReply(&provider.Request{Messages: answered("tour", `{"ok":true,"data":{"stdout":"a\n"}}`, `{"ok":false,"error":{"message":"b"}}`), Tools: offered(allTools), Stream: true})

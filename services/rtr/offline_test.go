@@ -126,7 +126,7 @@ func TestOfflineTour(t *testing.T) {
 	if !strings.HasPrefix(interpreted, "run ") || strings.Contains(interpreted, "<") {
 		t.Errorf("the interpreter says %q", interpreted)
 	}
-	code := offlineReply(conversation("system", "You write code.", "user", kcr+"example", "assistant", "x", "user", kcr+interpreted), false)
+	code := offlineReply(conversation("system", "You write code.", "user", "example"+kcr+"example", "assistant", "x", "user", task.Request+kcr+interpreted), false)
 	if want := "```\n" + strings.TrimPrefix(interpreted, "run ") + "\n```"; code != want {
 		t.Errorf("the fabricator says %q, want %q", code, want)
 	}

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// kcr begins the request that agr makes to the fabricator of a skill; what the
-// interpreter said follows.
-const kcr = "REQUEST [KCR] "
+// kcr stands between the request and the interpreter's reply in the message
+// that agr sends to the fabricator of a skill.
+const kcr = " [KCR] "
 
 // tourRequest begins the request of the tour's task, so that the interpreter's
 // part can be told from a person who types "run date".

@@ -77,6 +77,7 @@ func TestShippedSkills(t *testing.T) {
 	if len(s.Problems) != 0 || len(s.Skills) < 3 {
 		t.Errorf("%d skills, problems: %q", len(s.Skills), s.Problems)
 	}
+	asked := regexp.MustCompile(`^\S.*\S \[KCR\] \S`)
 	fenced := regexp.MustCompile("(?s)^```[a-z]+\n[^`]+\n```$")
 	for _, k := range s.Skills {
 		if tool, ok := s.Executor(k.Executor); !ok || tool.FileExtension != k.FileExtension {
@@ -88,7 +89,7 @@ func TestShippedSkills(t *testing.T) {
 		}
 		for i, m := range k.Fabricator[1:] {
 			want := []string{"user", "assistant"}[i%2]
-			if m.Role != want || want == "user" && !strings.HasPrefix(m.Content, "REQUEST [KCR] ") ||
+			if m.Role != want || want == "user" && !asked.MatchString(m.Content) ||
 				want == "assistant" && !fenced.MatchString(m.Content) {
 				t.Errorf("%s: example %d is %s: %q", k.Name, i, m.Role, m.Content)
 			}
