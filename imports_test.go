@@ -22,7 +22,6 @@ var entrances = map[string][]string{
 	"golang.org/x/term":                   {"zino/services/cli"},
 	"golang.org/x/sys":                    {"zino/pkg/durable", "zino/pkg/rpc", "zino/services/exc", "zino/services/exc/cgroup", "zino/services/exc/confine", "zino/services/exc/files", "zino/services/repl/tail"},
 	"github.com/landlock-lsm/go-landlock": {"zino/services/exc/confine"},
-	"mvdan.cc/sh":                         {"zino/services/exc/shellsyntax"},
 	"github.com/coder/websocket":          {"zino/services/repl/web"},
 	"github.com/chromedp":                 {}, // a browser for tests
 	"github.com/google/jsonschema-go":     {},

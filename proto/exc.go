@@ -6,7 +6,8 @@ var (
 	// that fails, an unknown executor and a timeout are results, not errors.
 	// The error busy says that no process could be started.
 	ExcExecute = method[Execute, Result]("exc", "execute", "result")
-	// ExcValidate has the executor's static analysis look at code. Where code is
+	// ExcValidate has the executor's static analysis look at code. Without an
+	// installed analyser all code is valid. Where code is
 	// confined by configuration the analyser is confined too, and the error
 	// unavailable says that this is not to be had.
 	ExcValidate = method[Validate, Validation]("exc", "validate", "validation")

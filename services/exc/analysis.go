@@ -9,7 +9,6 @@ import (
 
 	"zino/pkg/catalog"
 	"zino/proto"
-	"zino/services/exc/shellsyntax"
 )
 
 // analyser is the command that looks at a tool's code and where its program
@@ -23,23 +22,16 @@ func analyser(tool catalog.Tool) (argv []string, path string, ok bool) {
 	return argv, path, err == nil
 }
 
-// analyse runs a tool's analyser on code that runs, or would, at a level. Where
-// it is not installed a shell's syntax is looked at; without any analyser all
-// code is good. The error is a *refusal if the analyser cannot be confined.
+// analyse runs a tool's analyser on code that runs, or would, at a level.
+// Without an installed analyser all code is valid. The error is a *refusal if
+// the analyser cannot be confined.
 func (s *Service) analyse(ctx context.Context, tool catalog.Tool, code, level string) (proto.Validation, error) {
 	argv, path, ok := analyser(tool)
-	if ok {
-		o, err := s.inspect(ctx, level, argv, path, tool.FileExtension, code)
-		return verdictOf(o, argv[0]), err
-	}
-	shell := filepath.Base(tool.Executor)
-	if len(argv) == 0 || !shellsyntax.Knows(shell) {
+	if !ok {
 		return proto.Validation{OK: true}, nil
 	}
-	// This program's own parser reads the code and loads nothing: there is nothing
-	// to keep it from.
-	o, err := s.inspect(ctx, levelOff, []string{superviseName, syntaxArg, shell}, ownProgram, tool.FileExtension, code)
-	return verdictOfSyntax(o), err
+	o, err := s.inspect(ctx, level, argv, path, tool.FileExtension, code)
+	return verdictOf(o, argv[0]), err
 }
 
 // inspect runs an analyser, whose program is at path, on code.

@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"zino/pkg/catalog"
@@ -24,8 +26,8 @@ import (
 const (
 	// validateLimit is the time that static analysis may take.
 	validateLimit = 15 * time.Second
-	// reviewDelay is how long a run lasts before its code is analysed beside it.
-	reviewDelay = 20 * time.Millisecond
+	// reviewGrace is how long the analysis beside a run may go on after its end.
+	reviewGrace = 2 * time.Second
 	// reviewsMax is how many analyses may run beside executions.
 	reviewsMax = 2
 )
@@ -37,7 +39,7 @@ type Service struct {
 	timeout       float64 // seconds, as configured
 	limit         time.Duration
 	validateLimit time.Duration
-	reviewDelay   time.Duration
+	reviewGrace   time.Duration
 	outputMax     int
 	floodMax      int64
 	passEnv       []string
@@ -46,6 +48,8 @@ type Service struct {
 	outputs       *outputs      // of commands, where they are too long for a result
 	tools         *files.Files  // read, write and edit
 	reviews       chan struct{} // one place for each review under way
+
+	reviewWarnings atomic.Int64
 
 	ctx    context.Context // done when the service closes
 	cancel context.CancelFunc
@@ -71,7 +75,7 @@ func newIn(parent string, cfg config.Exc, cat *catalog.Catalog, log *slog.Logger
 	}
 	s := &Service{
 		catalog: cat, log: log, files: space, sandbox: newSandbox(cfg), outputs: newOutputs(space), tools: files.New(),
-		timeout: cfg.Timeout, limit: time.Duration(cfg.Timeout * float64(time.Second)), validateLimit: validateLimit, reviewDelay: reviewDelay,
+		timeout: cfg.Timeout, limit: time.Duration(cfg.Timeout * float64(time.Second)), validateLimit: validateLimit, reviewGrace: reviewGrace,
 		outputMax: cfg.OutputMax, floodMax: floodMax, passEnv: cfg.PassEnv,
 		reviews: make(chan struct{}, reviewsMax),
 	}
@@ -156,5 +160,6 @@ func (s *Service) stats(st *proto.Stats) {
 		st.Info = map[string]string{}
 	}
 	st.Info["executors"] = strings.Join(names, ", ")
+	st.Info["analysis warnings"] = strconv.FormatInt(s.reviewWarnings.Load(), 10)
 	s.tellLevels(s.ctx, st)
 }

@@ -31,8 +31,6 @@ func Supervise() {
 		supervise(args)
 	case os.Args[1] == restrictArg && len(args) > restrictArgs:
 		restrict(args)
-	case os.Args[1] == syntaxArg && len(args) == 2:
-		checkSyntax(args[0], args[1])
 	default:
 		return
 	}

@@ -21,9 +21,6 @@ const (
 	// restrictArg is the hidden first argument of the process that becomes a
 	// confined command.
 	restrictArg = "--zino-exc-restrict"
-	// syntaxArg is the hidden first argument of a process that looks at the
-	// syntax of a shell script.
-	syntaxArg = "--zino-exc-syntax"
 	// superviseName is what a supervisor is called in lists of processes.
 	superviseName = "zino-exc-run"
 	// envMark stands before each variable meant for the command, which keeps

@@ -2,6 +2,7 @@ package exc
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -32,15 +33,6 @@ func (s *Service) validate(ctx context.Context, req proto.Validate) (proto.Valid
 	return v, nil
 }
 
-// verdictOfSyntax words what a look at a shell's syntax came to: a fault, or
-// nothing, also where the parser could not cope.
-func verdictOfSyntax(o outcome) proto.Validation {
-	if o.exitCode() != 1 || o.timedOut {
-		return proto.Validation{OK: true}
-	}
-	return proto.Validation{Errors: strings.TrimSpace(o.stdout)}
-}
-
 // verdictOf words what an analyser came to.
 func verdictOf(o outcome, command string) proto.Validation {
 	if o.timedOut {
@@ -53,47 +45,53 @@ func verdictOf(o outcome, command string) proto.Validation {
 	return proto.Validation{OK: o.exitCode() == 0, Errors: both}
 }
 
-// review has code analysed beside its run at a level, for a warning in the log.
-// It never delays the run and is over with it: over gives it up and waits for
-// nothing. Most runs are done before an analyser has begun to read, so it starts
-// only beside those that take a moment.
+// review starts the analysis of code beside its run at a level, for a warning in
+// the log. It never delays the run. over reports that the run has ended: the
+// analysis may go on for reviewGrace then.
 func (s *Service) review(ctx context.Context, tool catalog.Tool, code, level string) (over func()) {
 	if tool.StaticAnalysis == "" {
 		return func() {}
 	}
-	ctx, over = context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	detach := context.AfterFunc(s.ctx, cancel)
 	s.running.Go(func() { // the run is counted too, so the service is not closed yet
-		select {
-		case <-time.After(s.reviewDelay):
-			s.reviewNow(ctx, tool, code, level)
-		case <-ctx.Done():
-		}
+		defer cancel()
+		defer detach()
+		s.reviewNow(ctx, tool, code, level)
 	})
-	return over
+	return func() { time.AfterFunc(s.reviewGrace, cancel) }
 }
 
-// reviewNow does the analysis, unless enough others are under way.
+// reviewNow does the analysis when fewer than reviewsMax others are under way.
 func (s *Service) reviewNow(ctx context.Context, tool catalog.Tool, code, level string) {
+	var v proto.Validation
+	var err error
 	select {
 	case s.reviews <- struct{}{}:
-		defer func() { <-s.reviews }()
-	default:
-		return
+		v, err = s.analyse(ctx, tool, code, level)
+		<-s.reviews
+	case <-ctx.Done():
+		err = ctx.Err()
 	}
-	v, err := s.analyse(ctx, tool, code, level)
-	if ctx.Err() == nil {
+	if s.ctx.Err() == nil {
 		s.note(tool, rpc.Trace(ctx), v, err)
 	}
 }
 
-// note logs what a review found. The analyser's words quote the code, which
-// only the debug log may show.
+// note logs and counts what a review found. The analyser's output quotes the
+// code, which only the debug log may show.
 func (s *Service) note(tool catalog.Tool, trace string, v proto.Validation, err error) {
+	if err == nil && v.OK {
+		return
+	}
+	s.reviewWarnings.Add(1)
 	log := s.log.With("executor", tool.Executor, "analyser", tool.StaticAnalysis, "trace", trace)
 	switch {
+	case errors.Is(err, context.Canceled):
+		log.Warn("static analysis of executed code not finished, stopped after the run's end")
 	case err != nil:
 		log.Warn("no static analysis of executed code", "error", err)
-	case !v.OK:
+	default:
 		log.Warn("static analysis objects to executed code", "lines", strings.Count(v.Errors, "\n")+1)
 		log.Debug("static analysis", "errors", v.Errors)
 	}

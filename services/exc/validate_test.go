@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ func analysers() map[string]string {
 		"bash":  "bash -n", // its syntax check
 		"sh":    "bash",    // runs the code: it says what the analyser does
 		"cat":   "zino-no-such-command --strict",
+		"dash":  "zino-no-such-command",
 		"true":  "   ",
 		"false": "sleep 1000",
 	} {
@@ -42,6 +44,7 @@ func TestValidate(t *testing.T) {
 		{"both outputs", "sh", "echo ' out '; echo err >&2; exit 2", proto.Validation{Errors: "out \nerr"}},
 		{"killed", "sh", "kill -9 $$", proto.Validation{}},
 		{"not installed", "cat", "x", proto.Validation{OK: true}},
+		{"a shell's, not installed", "dash", "if then", proto.Validation{OK: true}},
 		{"blank", "true", "x", proto.Validation{OK: true}},
 		{"none", "zino-no-such-command", "x", proto.Validation{OK: true}},
 		{"unknown", "cobol", "x", proto.Validation{Errors: "Unknown executor: cobol"}},
@@ -88,44 +91,72 @@ func (s *service) analyseWith(t *testing.T, script string) {
 	s.catalog.Reload()
 }
 
-// A validator that hangs neither delays a run nor outlives it.
+// warnings is the number of warnings of static analysis in the counters.
+func (s *service) warnings(t *testing.T) string {
+	t.Helper()
+	var st proto.Stats
+	s.stats(&st)
+	return st.Info["analysis warnings"]
+}
+
+// TestReviewNeverDelays: an analyser that hangs doesn't delay the reply, is
+// stopped after the run's end, and costs a warning.
 func TestReviewNeverDelays(t *testing.T) {
 	marked := mark(t)
 	up := upFile(t)
 	s := newService(t, nil, nil)
-	s.reviewDelay = 0
+	s.reviewGrace = 0
 	s.analyseWith(t, "touch \"$UP\"; sleep 1000")
 	r := s.run(t, "sh", "while [ ! -e \"$UP\" ]; do sleep 0.01; done; echo done")
 	if r != (proto.Result{Stdout: "done\n"}) || !exists(up) {
 		t.Errorf("got %+v", r)
 	}
-	eventually(t, func() bool { return len(marked()) == 0 && len(s.workspaces()) == 0 })
-	if log := s.log.String(); strings.Contains(log, "static analysis") {
-		t.Errorf("the log speaks of a review that was given up: %s", log)
+	eventually(t, func() bool {
+		return len(marked()) == 0 && len(s.workspaces()) == 0 && strings.Contains(s.log.String(), "level=WARN msg=\"static analysis of executed code not finished")
+	})
+	if n := s.warnings(t); n != "1" {
+		t.Errorf("%s warnings are counted", n)
 	}
 }
 
-func TestReviewWarns(t *testing.T) {
+// TestReviewOutlivesRun: an analysis that is slower than the run is finished,
+// and each is done, however many runs there are at a time.
+func TestReviewOutlivesRun(t *testing.T) {
+	const runs = 3 * reviewsMax
 	up := upFile(t)
-	s := newService(t, nil, analysers())
-	s.reviewDelay = 0
-	go func() {
-		eventually(t, func() bool {
-			return strings.Contains(s.log.String(), "level=WARN msg=\"static analysis objects to executed code\"")
-		})
-		if err := writeNew(up, ""); err != nil {
-			t.Error(err)
+	s := newService(t, nil, nil)
+	s.reviewGrace = time.Hour
+	s.analyseWith(t, "until [ -e \"$UP\" ]; do sleep 0.01; done; cat \"$1\"; exit 1")
+	for range runs {
+		if r := s.run(t, "sh", "echo $x"); r != (proto.Result{Stdout: "\n"}) {
+			t.Errorf("got %+v", r)
 		}
-	}()
-	secret := "hunter2"
-	r := s.run(t, "bash", "while [ ! -e \"$UP\" ]; do sleep 0.01; done; echo done; exit\nif then "+secret)
-	if r != (proto.Result{Stdout: "done\n"}) {
-		t.Errorf("got %+v", r)
 	}
+	if err := writeNew(up, ""); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool {
+		return strings.Count(s.log.String(), "level=WARN msg=\"static analysis objects to executed code\"") == runs && s.warnings(t) == strconv.Itoa(runs)
+	})
 	for line := range strings.Lines(s.log.String()) {
-		if strings.Contains(line, secret) && !strings.Contains(line, "level=DEBUG") {
+		if strings.Contains(line, "echo $x") && !strings.Contains(line, "level=DEBUG") {
 			t.Errorf("the log quotes the code: %s", line)
 		}
+	}
+}
+
+// TestCloseStopsReviews: a service that closes waits for no analysis.
+func TestCloseStopsReviews(t *testing.T) {
+	marked := mark(t)
+	s := newService(t, nil, nil)
+	s.reviewGrace = time.Hour
+	s.analyseWith(t, "sleep 1000")
+	s.run(t, "sh", "")
+	if err := s.Close(); err != nil || len(marked()) > 0 {
+		t.Errorf("%v, still there: %q", err, marked())
+	}
+	if log := s.log.String(); strings.Contains(log, "static analysis") {
+		t.Errorf("the log has warnings of a stop: %s", log)
 	}
 }
 
