@@ -46,6 +46,8 @@ type Run struct {
 	Model string `json:"model,omitzero"`
 	// MaxTokens limits each answer, in tokens.
 	MaxTokens int `json:"max_tokens,omitzero"`
+	// Effort is how much the model reasons: see infer of rtr.
+	Effort string `json:"effort,omitzero"`
 	// Root is the directory that the tools work in, an absolute path; absent: the
 	// one that exc was started in.
 	Root string `json:"root,omitzero"`

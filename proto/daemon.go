@@ -52,6 +52,9 @@ type Chat struct {
 	Model string `json:"model,omitzero"`
 	// MaxTokens limits each answer, in tokens.
 	MaxTokens int `json:"max_tokens,omitzero"`
+	// Effort is how much the model reasons: "off", "low", "medium", "high" or
+	// "max". Absent: as configured, else as the model does by itself.
+	Effort string `json:"effort,omitzero"`
 	// NoSave has nothing of the turn stored. The session's earlier turns are sent
 	// all the same.
 	NoSave bool `json:"no_save,omitzero"`

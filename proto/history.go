@@ -14,4 +14,5 @@ var Changelog = []string{
 	"8  2026-11-21  confinement: sandbox and network of chat, run, call and execute, confinement of their results",
 	"9  2026-11-21  next of mem's hold_session: a turn that outlives mem has its lock again",
 	"10 2026-11-21  held of append_session; set of mem's soft memory: it was stored or cleared at some time; refused of confinement; no network at the level off is an error; url of repl's pages, also where it is empty",
+	"11 2026-11-22  effort of chat, run and infer",
 }

@@ -70,6 +70,11 @@ type Infer struct {
 	// MaxTokens limits the answer, in tokens; absent or 0: the configured limit,
 	// else the provider's default.
 	MaxTokens int `json:"max_tokens,omitzero"`
+	// Effort is how much the model reasons: "off", "low", "medium", "high" or
+	// "max", the highest level of the model. Absent: as the model does by itself.
+	// A model that does not take the level is asked without it, and a notice of
+	// the kind warning says so.
+	Effort string `json:"effort,omitzero"`
 	// System is a system prompt in front of the messages.
 	System string `json:"system,omitzero"`
 	// SessionID is the session that the usage is counted for.

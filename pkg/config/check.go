@@ -42,6 +42,7 @@ func (c *Config) keyRules() []rule {
 		{"tool_timeout_secs", within(c.ToolTimeoutSecs, 0, 86400), seconds},
 		{"agent.temperature", within(c.Agent.Temperature, 0, 2), "from 0 to 2"},
 		{"agent.top_p", within(c.Agent.TopP, 0, 1), "from 0 to 1"},
+		{"agent.effort", c.Agent.Effort == "" || slices.Contains(Efforts, c.Agent.Effort), `"` + strings.Join(Efforts, `", "`) + `", or empty (the model's own)`},
 		{"rtr.stall_timeout", within(c.Rtr.StallTimeout, 0, 86400), seconds},
 		{"api.base_url", isURL(c.API.BaseURL), "an http or https URL such as http://127.0.0.1:8080/v1"},
 		{"anthropic_base_url", isURL(c.AnthropicBaseURL), "an http or https URL such as https://api.anthropic.com"},

@@ -54,7 +54,11 @@ type Agent struct {
 	Temperature   float64 `toml:"temperature"`
 	TopP          float64 `toml:"top_p"`
 	MaxIterations int     `toml:"max_iterations"`
+	Effort        string  `toml:"effort"` // one of Efforts; empty: the model's own
 }
+
+// Efforts are the levels of reasoning that a model can be asked for.
+var Efforts = []string{"off", "low", "medium", "high", "max"}
 
 // Agr configures the agent's loop.
 type Agr struct {

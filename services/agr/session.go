@@ -53,7 +53,7 @@ func (s *session) count(u *proto.Usage) {
 func (t *turn) ask(req proto.Infer, sink rpc.Sink) (proto.Text, error) {
 	r := t.req
 	req.Temperature, req.TopP, req.NeedModel = r.Temperature, r.TopP, r.NeedModel
-	req.Provider, req.Model, req.MaxTokens, req.SessionID = r.Provider, r.Model, r.MaxTokens, r.SessionID
+	req.Provider, req.Model, req.MaxTokens, req.SessionID, req.Effort = r.Provider, r.Model, r.MaxTokens, r.SessionID, r.Effort
 	text, err := rpc.CallText(t.ctx, t.s.rtr, proto.RtrInfer, req, sink)
 	t.session.count(text.Usage)
 	return text, err

@@ -25,7 +25,7 @@ func costing(text proto.Text, in, out int64, cost ...float64) reply {
 func TestSessionRequests(t *testing.T) {
 	modes(t, func(t *testing.T, stream bool, more string) {
 		b := newBench(t, asks("", native("a", "task", `{"skill":"disk","request":"x"}`)), says("i"), says("code"), says(delegate("snake", "y")), says("j"), says("1"), says("Done."))
-		b.ask(request(question, more+inSession+`,"provider":"gemini","model":"m-1","max_tokens":77,"need_model":true`))
+		b.ask(request(question, more+inSession+`,"provider":"gemini","model":"m-1","max_tokens":77,"effort":"low","need_model":true`))
 		asked := b.rtr.asked()
 		if len(asked) != 7 {
 			t.Fatalf("%d inferences", len(asked))
@@ -33,7 +33,7 @@ func TestSessionRequests(t *testing.T) {
 		for i, req := range asked {
 			main := i == 0 || i == 3 || i == 6
 			want := proto.Infer{
-				Temperature: 0.3, TopP: 0.9, NeedModel: true, Provider: "gemini", Model: "m-1", MaxTokens: 77, SessionID: "s-1",
+				Temperature: 0.3, TopP: 0.9, NeedModel: true, Provider: "gemini", Model: "m-1", MaxTokens: 77, Effort: "low", SessionID: "s-1",
 				Messages: req.Messages, Stream: stream && main,
 			}
 			if main {

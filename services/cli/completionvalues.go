@@ -23,6 +23,7 @@ func (a *app) complete(root *cobra.Command) {
 	flags := map[string]cobra.CompletionFunc{
 		"session": a.someSession, "from-session": a.someSession, "root": directories, "dir": directories, "serve": directories,
 		"provider": fixed(append([]string{"auto", "offline"}, config.Providers...)), "format": fixed([]string{formatText, formatJSON}), "by": fixed(usageBy),
+		"effort": fixed(config.Efforts),
 	}
 	for _, name := range []string{"goal", "prompt", "model", "system-prompt", "channel", "max-tokens", "tag", "timeout", "agent", "http", "since", "until", "limit"} {
 		flags[name] = cobra.NoFileCompletions

@@ -26,7 +26,7 @@ func TestExecRequest(t *testing.T) {
 		want       proto.Chat
 	}{
 		{"nothing", "exec -p hello", proto.Chat{Message: "hello", Root: w.cwd}},
-		{"before", "--root / --model m --provider p --max-tokens 5 --no-save --session x.1 exec --prompt hello", proto.Chat{Message: "hello", Root: "/", Model: "m", Provider: "p", MaxTokens: 5, NoSave: true, SessionID: "x.1"}},
+		{"before", "--root / --model m --provider p --effort max --max-tokens 5 --no-save --session x.1 exec --prompt hello", proto.Chat{Message: "hello", Root: "/", Model: "m", Provider: "p", MaxTokens: 5, Effort: "max", NoSave: true, SessionID: "x.1"}},
 		{"behind", "exec --prompt=hello --root=.. --session known --system-prompt=", proto.Chat{Message: "hello", Root: w.cwd[:len(w.cwd)-2], SessionID: "known-and-more", SystemPrompt: &none}},
 		{"a link", "exec -p hello --root link", proto.Chat{Message: "hello", Root: filepath.Dir(w.cwd)}},
 		{"confined", "--sandbox read-only exec -p hello --network=false", proto.Chat{Message: "hello", Root: w.cwd, Sandbox: "read-only", Network: new(false)}},
@@ -338,8 +338,8 @@ func TestExecHost(t *testing.T) {
 // TestPlainOptions has the plain form ask the model that is named.
 func TestPlainOptions(t *testing.T) {
 	f := newFake(t, "")
-	status, out, _ := run(t, newWorld(t).command("--socket", f.socket, "--model", "m", "hello", "you", "--provider=p", "--max-tokens=9"), "")
-	want := proto.Chat{Message: "hello you", NeedModel: true, Model: "m", Provider: "p", MaxTokens: 9}
+	status, out, _ := run(t, newWorld(t).command("--socket", f.socket, "--model", "m", "hello", "you", "--provider=p", "--max-tokens=9", "--effort", "off"), "")
+	want := proto.Chat{Message: "hello you", NeedModel: true, Model: "m", Provider: "p", MaxTokens: 9, Effort: "off"}
 	if got := f.requests(); status != 0 || out != "echo: hello you\n" || len(got) != 1 || got[0] != want {
 		t.Errorf("status %d, printed %q, sent %+v", status, out, got)
 	}

@@ -17,7 +17,7 @@ func (a *app) message(ctx context.Context, text string) error {
 	}
 	req := proto.Chat{
 		Message: text, ChannelID: a.channel, Stream: a.stream, NeedModel: true,
-		Provider: a.provider, Model: a.model, MaxTokens: a.maxTokens,
+		Provider: a.provider, Model: a.model, MaxTokens: a.maxTokens, Effort: a.effort,
 	}
 	for _, p := range a.places(cfg, true) {
 		err := a.ask(ctx, at(p), req)

@@ -45,7 +45,7 @@ func (a *app) shower() show {
 func (a *app) request() (proto.Chat, error) {
 	root, err := a.rootDir()
 	req := proto.Chat{
-		Root: root, Provider: a.provider, Model: a.model, MaxTokens: a.maxTokens, NeedModel: true, Events: true,
+		Root: root, Provider: a.provider, Model: a.model, MaxTokens: a.maxTokens, Effort: a.effort, NeedModel: true, Events: true,
 	}
 	req.Sandbox = a.sandbox
 	if a.networkSet {

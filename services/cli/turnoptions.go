@@ -25,6 +25,7 @@ type options struct {
 	provider        string
 	model           string
 	maxTokens       int
+	effort          string // "": as configured
 	format          string // "text" or "json"
 	json            bool   // --json: the same as --format json
 	reasoning       bool
@@ -45,6 +46,7 @@ func (a *app) optionFlags(cmd *cobra.Command) {
 	flags.StringVar(&a.provider, "provider", "", "`NAME` of the provider: anthropic, openai, gemini, openrouter, ollama, offline, auto")
 	flags.StringVar(&a.model, "model", "", "`NAME` of the model")
 	flags.IntVar(&a.maxTokens, "max-tokens", 0, "limit of each answer, `N` tokens (default the provider's)")
+	flags.StringVar(&a.effort, "effort", "", "`LEVEL` of the model's reasoning: off, low, medium, high, max (default as configured, else the model's own)")
 	flags.StringVar(&a.format, "format", formatText, "`FORM` of standard output: text, or json, one event a line")
 	flags.BoolVar(&a.json, "json", false, "JSON on standard output, as with --format json")
 	flags.BoolVar(&a.reasoning, "reasoning", false, "show the model's reasoning on standard error")
@@ -61,6 +63,8 @@ func (a *app) checkOptions(cmd *cobra.Command, args []string) error {
 	switch {
 	case a.maxTokens < 0 || a.maxTokens == 0 && flags.Changed("max-tokens"):
 		return usageError{fmt.Errorf("--max-tokens %d is not a number of tokens, 1 or more", a.maxTokens)}
+	case flags.Changed("effort") && !slices.Contains(config.Efforts, a.effort):
+		return usageError{fmt.Errorf("--effort %q is not one of %s", a.effort, strings.Join(config.Efforts, ", "))}
 	case a.sandbox != "" && !slices.Contains(config.Sandboxes, a.sandbox):
 		return usageError{fmt.Errorf("--sandbox %q is none of %s", a.sandbox, strings.Join(config.Sandboxes, ", "))}
 	case a.sandbox == "off" && a.networkSet && !a.network:

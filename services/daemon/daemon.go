@@ -5,6 +5,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -127,7 +128,7 @@ func (s *Service) ask(ctx context.Context, messages proto.Raw, req proto.Chat, s
 	s.log.Warn("no agent, asking the model directly", "error", err, "trace", rpc.Trace(ctx))
 	infer := proto.Infer{
 		Messages: messages, Temperature: run.Temperature, TopP: run.TopP, Stream: run.Chunks(), NeedModel: run.NeedModel,
-		Provider: run.Provider, Model: run.Model, MaxTokens: run.MaxTokens, Events: run.Events,
+		Provider: run.Provider, Model: run.Model, MaxTokens: run.MaxTokens, Effort: run.Effort, Events: run.Events,
 	}
 	return rpc.CallText(ctx, s.rtr, proto.RtrInfer, infer, sink)
 }
@@ -138,7 +139,7 @@ func (s *Service) runOf(req proto.Chat, messages proto.Raw, limit int) proto.Run
 		Messages: messages, Temperature: s.cfg.Agent.Temperature, TopP: s.cfg.Agent.TopP,
 		MaxIterations: &limit, Stream: &req.Stream, NeedModel: req.NeedModel, SessionID: req.SessionID,
 		Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens, Root: req.Root, Events: req.Events,
-		Sandbox: req.Sandbox, Network: req.Network,
+		Sandbox: req.Sandbox, Network: req.Network, Effort: cmp.Or(req.Effort, s.cfg.Agent.Effort),
 	}
 }
 

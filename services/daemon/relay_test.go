@@ -38,9 +38,9 @@ func TestPlainEvents(t *testing.T) {
 func TestPlainFields(t *testing.T) {
 	modes(t, func(t *testing.T, stream bool, more string) {
 		b := newBench(t, all())
-		b.ask(`{"message":"hi","root":"/r","system_prompt":"","provider":"q","model":"m","max_tokens":5` + more + `}`)
+		b.ask(`{"message":"hi","root":"/r","system_prompt":"","provider":"q","model":"m","max_tokens":5,"effort":"high"` + more + `}`)
 		run := b.runs.list()[0]
-		if run.Events || run.Stream == nil || *run.Stream != stream || run.Root != "/r" || run.Provider != "q" || run.Model != "m" || run.MaxTokens != 5 {
+		if run.Events || run.Stream == nil || *run.Stream != stream || run.Root != "/r" || run.Provider != "q" || run.Model != "m" || run.MaxTokens != 5 || run.Effort != "high" {
 			t.Errorf("the agent is asked %+v", run)
 		}
 		if get := b.gets.list()[0]; get.Root != "/r" || get.SystemPrompt == nil || *get.SystemPrompt != "" {

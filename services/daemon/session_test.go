@@ -92,6 +92,7 @@ func TestSessionRequest(t *testing.T) {
 	n := all()
 	n.config = func(cfg *config.Config) {
 		cfg.Agent.Temperature, cfg.Agent.TopP, cfg.Agr.MaxIterations, cfg.Agr.SessionIterations = 0.25, 0.5, 9, 77
+		cfg.Agent.Effort = "low"
 	}
 	for _, c := range []struct {
 		more   string
@@ -100,8 +101,8 @@ func TestSessionRequest(t *testing.T) {
 		b := newSessionBench(t, n, whole)
 		b.turn(`{"message":"hi","session_id":"s-1","root":"/r","events":true,"need_model":true,"provider":"p","model":"m","max_tokens":5,"channel_id":"c"` + c.more + `}`)
 		run := b.runs.list()[0]
-		if run.MaxIterations == nil || *run.MaxIterations != 77 {
-			t.Errorf("max_iterations: %v", run.MaxIterations)
+		if run.MaxIterations == nil || *run.MaxIterations != 77 || run.Effort != "low" {
+			t.Errorf("max_iterations: %v, effort: %q", run.MaxIterations, run.Effort)
 		}
 		run.Messages, run.MaxIterations = nil, nil
 		want := proto.Run{

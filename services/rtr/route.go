@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"zino/pkg/config"
 	"zino/pkg/rpc"
 	"zino/proto"
 	"zino/services/rtr/limit"
@@ -81,6 +83,8 @@ func (c *call) read() (err error) {
 	switch {
 	case c.in.MaxTokens < 0:
 		return &proto.Error{Code: proto.CodeInvalid, Message: `Invalid request: field "max_tokens": expected 0 or more`}
+	case c.in.Effort != "" && !slices.Contains(config.Efforts, c.in.Effort):
+		return &proto.Error{Code: proto.CodeInvalid, Message: `Invalid request: field "effort": expected one of ` + strings.Join(config.Efforts, ", ")}
 	case !isProvider(c.in.Provider):
 		return &proto.Error{Code: proto.CodeInvalid, Message: unknownProvider(c.in.Provider)}
 	}
@@ -116,6 +120,11 @@ func (c *call) ask(w wish) (proto.Text, error) {
 		f, failed := errors.AsType[*provider.Fault](err)
 		if failed && t.caps.Found && f.Unsent {
 			c.s.forget(c.ctx, t) // the server may have gone: look again next time
+		}
+		if failed && f.Effort && !c.passed && c.ctx.Err() == nil {
+			c.dropEffort(t, firstLine(f))
+			attempt--
+			continue
 		}
 		if !failed || c.passed || f.Verdict.Class != limit.Retry || c.ctx.Err() != nil {
 			return text, err

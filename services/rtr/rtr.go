@@ -22,6 +22,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"zino/pkg/config"
@@ -46,6 +47,9 @@ type Service struct {
 	life     context.Context // ends with Close
 	stop     context.CancelFunc
 
+	effortLock sync.Mutex
+	noEffort   map[effortKey]unsupported
+
 	deciding chan struct{} // holds one token: whoever has it may touch what follows
 	chosen   map[wish]*target
 	stamped  string // of the user's keys, when chosen was made
@@ -60,7 +64,7 @@ func New(cfg *config.Config, log *slog.Logger) (*Service, error) {
 	}
 	s := &Service{
 		log: log, set: set, client: provider.NewClient(), probes: localServers, limiters: map[string]*limit.Limiter{},
-		minutely: map[string]bool{}, pause: pause, deciding: make(chan struct{}, 1), chosen: map[wish]*target{},
+		minutely: map[string]bool{}, pause: pause, deciding: make(chan struct{}, 1), chosen: map[wish]*target{}, noEffort: map[effortKey]unsupported{},
 	}
 	for _, v := range vendors {
 		l := config.Limit{}

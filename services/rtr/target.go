@@ -58,6 +58,9 @@ func offlineTarget(fallback bool) *target {
 	return &target{caps: proto.RouterCapabilities{Provider: "offline", Fallback: fallback}, infer: answerOffline, forGood: !fallback}
 }
 
+// wire is the name of the target's wire.
+func (t *target) wire() string { return t.caps.Provider }
+
 // remote reports whether a provider is asked at all.
 func (t *target) remote() bool { return t.ep != nil }
 

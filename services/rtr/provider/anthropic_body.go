@@ -2,6 +2,7 @@ package provider
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 
 	"zino/pkg/wire"
@@ -14,9 +15,47 @@ type anthropicRequest struct {
 	Stream      bool            `json:"stream"`
 	Temperature *float64        `json:"temperature,omitzero"`
 	TopP        *float64        `json:"top_p,omitzero"`
+	Thinking    *thinking       `json:"thinking,omitzero"`
+	Output      *outputConfig   `json:"output_config,omitzero"`
 	System      json.RawMessage `json:"system,omitzero"`
 	Tools       json.RawMessage `json:"tools,omitzero"`
 	Messages    json.RawMessage `json:"messages"`
+}
+
+// thinking asks for reasoning or switches it off.
+type thinking struct {
+	Type    string `json:"type"` // "disabled", "enabled" with a budget, "adaptive"
+	Budget  int    `json:"budget_tokens,omitzero"`
+	Display string `json:"display,omitzero"` // newer models omit the text by default
+}
+
+type outputConfig struct {
+	Effort string `json:"effort"`
+}
+
+// minBudget is the least number of tokens of thinking that the wire takes.
+const minBudget = 1024
+
+// think sets what asks for the effort. Thinking goes without sampling
+// parameters: the wire takes none but the defaults beside it. A budget must be
+// below max_tokens, so where that is small nothing is asked for; nor is it in the
+// middle of a tool loop that began without thinking, which the wire refuses.
+func (r *anthropicRequest) think(effort string, signed bool) {
+	percent, err := strconv.Atoi(effort)
+	switch {
+	case effort == "" || err == nil && (!signed || r.MaxTokens <= minBudget):
+		return
+	case effort == "disabled":
+		r.Thinking = &thinking{Type: effort}
+		return
+	case err == nil:
+		budget := min(max(r.MaxTokens*percent/100, minBudget), r.MaxTokens-1)
+		r.Thinking = &thinking{Type: "enabled", Budget: budget, Display: "summarized"}
+	default:
+		r.Thinking = &thinking{Type: "adaptive", Display: "summarized"}
+		r.Output = &outputConfig{Effort: effort}
+	}
+	r.Temperature, r.TopP = nil, nil
 }
 
 // cacheMark has the provider keep all of the prompt up to the block that
@@ -41,7 +80,9 @@ func anthropicBody(req *Request) ([]byte, error) {
 		r.System = append(append(text, cacheMark...), ']')
 	}
 	r.Tools = anthropicTools(req.Tools)
-	r.Messages = anthropicMessages(messages, req.Model)
+	var signed bool
+	r.Messages, signed = anthropicMessages(messages, req.Model)
+	r.think(req.Effort, signed)
 	body, err := wire.AppendObject(make([]byte, 0, len(r.Messages)+len(r.Tools)+len(r.System)+roomAround), "", r)
 	if err != nil {
 		return nil, invalid("%v", err)
@@ -91,8 +132,9 @@ func appendSchema(b []byte, schema json.RawMessage) []byte {
 }
 
 // anthropicMessages writes the messages of a legal conversation without its
-// system prompt.
-func anthropicMessages(list []Message, model string) json.RawMessage {
+// system prompt. signed is false if they end with the results of calls before
+// which no thinking stands.
+func anthropicMessages(list []Message, model string) (raw json.RawMessage, signed bool) {
 	c := anthropicChat{b: []byte("["), model: model, used: map[string]int{}}
 	for _, m := range list {
 		c.add(m)
@@ -101,5 +143,6 @@ func anthropicMessages(list []Message, model string) json.RawMessage {
 		c.text("user", continuation)
 	}
 	last := len(c.b) - 1 // the brace of the last block
-	return append(append(c.b[:last], cacheMark...), "]}]"...)
+	signed = c.signed || list[len(list)-1].Role != "tool"
+	return append(append(c.b[:last], cacheMark...), "]}]"...), signed
 }

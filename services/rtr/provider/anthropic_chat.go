@@ -18,6 +18,8 @@ type anthropicChat struct {
 	model string
 	used  map[string]int // ids of calls, and how many were made from each
 	open  []string       // ids of the calls whose results come next
+
+	signed bool // the last of the assistant's messages begins with thinking
 }
 
 func (c *anthropicChat) add(m Message) {
@@ -58,7 +60,7 @@ func (c *anthropicChat) text(role, text string) {
 
 func (c *anthropicChat) assistant(m Message) {
 	c.open = c.open[:0]
-	if c.verbatim(m) {
+	if c.signed = c.verbatim(m); c.signed {
 		return
 	}
 	c.text("assistant", m.Said())

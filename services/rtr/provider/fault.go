@@ -44,6 +44,8 @@ type Fault struct {
 	// TooLong is true if the provider says that the conversation does not fit
 	// the model.
 	TooLong bool
+	// Effort is true if the provider refuses the reasoning that was asked for.
+	Effort bool
 	// Unsent is true if the request cannot have reached the model.
 	Unsent bool
 }
@@ -125,6 +127,7 @@ func (x *exchange) refused(status int, header http.Header, body []byte) *Fault {
 	if status == http.StatusNotFound && x.req != nil {
 		f.Details = strings.TrimSpace(fmt.Sprintf("Check %s (%s) and [service] model (%s). %s", x.BaseHint, x.Name, oneLine(x.req.Model, 200), f.Details))
 	}
+	f.Effort = x.refusesEffort(status, body)
 	return f.judgeLength(status, body)
 }
 

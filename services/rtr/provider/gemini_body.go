@@ -3,6 +3,7 @@ package provider
 import (
 	"encoding/base64"
 	"encoding/json"
+	"strconv"
 	"strings"
 
 	"zino/pkg/wire"
@@ -16,11 +17,28 @@ type geminiRequest struct {
 	GenerationConfig  geminiConfig    `json:"generationConfig,omitzero"`
 }
 
-// geminiConfig has no thinkingConfig: there is none that all models take.
 type geminiConfig struct {
-	Temperature     *float64 `json:"temperature,omitzero"`
-	TopP            *float64 `json:"topP,omitzero"`
-	MaxOutputTokens int      `json:"maxOutputTokens,omitzero"`
+	Temperature     *float64        `json:"temperature,omitzero"`
+	TopP            *float64        `json:"topP,omitzero"`
+	MaxOutputTokens int             `json:"maxOutputTokens,omitzero"`
+	Thinking        *geminiThinking `json:"thinkingConfig,omitzero"`
+}
+
+// geminiThinking has a level, or a budget for models before Gemini 3.
+type geminiThinking struct {
+	Budget   *int   `json:"thinkingBudget,omitzero"`
+	Level    string `json:"thinkingLevel,omitzero"`
+	Thoughts bool   `json:"includeThoughts,omitzero"`
+}
+
+func geminiEffort(word string) *geminiThinking {
+	if word == "" {
+		return nil
+	}
+	if budget, err := strconv.Atoi(word); err == nil {
+		return &geminiThinking{Budget: &budget, Thoughts: budget > 0}
+	}
+	return &geminiThinking{Level: word, Thoughts: word != "MINIMAL"}
 }
 
 func geminiBody(req *Request) ([]byte, error) {
@@ -30,7 +48,7 @@ func geminiBody(req *Request) ([]byte, error) {
 		r.SystemInstruction = append(wire.AppendString([]byte(`{"parts":[{"text":`), system), "}]}"...)
 	}
 	r.GenerationConfig.Temperature, r.GenerationConfig.TopP = req.Traits.sampling(req)
-	r.GenerationConfig.MaxOutputTokens = req.MaxTokens
+	r.GenerationConfig.MaxOutputTokens, r.GenerationConfig.Thinking = req.MaxTokens, geminiEffort(req.Effort)
 	body, err := wire.AppendObject(make([]byte, 0, len(r.Contents)+len(r.Tools)+len(r.SystemInstruction)+roomAround), "", r)
 	if err != nil {
 		return nil, invalid("%v", err)

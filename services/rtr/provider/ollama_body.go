@@ -6,14 +6,15 @@ import (
 	"zino/pkg/wire"
 )
 
-// ollamaRequest is the body of a request. keep_alive and think are the
-// server's: what is set there was set by whoever owns the memory.
+// ollamaRequest is the body of a request. keep_alive is the server's: what is
+// set there was set by the owner of the memory.
 type ollamaRequest struct {
 	Model    string          `json:"model"`
 	Messages json.RawMessage `json:"messages"`
 	Tools    json.RawMessage `json:"tools,omitzero"`
 	Options  ollamaOptions   `json:"options,omitzero"`
 	Stream   bool            `json:"stream"`
+	Think    json.RawMessage `json:"think,omitzero"` // a boolean, or a level
 	// Truncate false makes a conversation that is too long an error; the server
 	// would drop its beginning without a word. Servers that are too old to know
 	// it do that still.
@@ -30,6 +31,13 @@ type ollamaOptions struct {
 func ollamaBody(req *Request) ([]byte, error) {
 	r := ollamaRequest{Model: req.Model, Messages: ollamaMessages(req), Tools: completionTools(req.Tools), Stream: true}
 	r.Options = ollamaOptions{NumCtx: max(req.Context, 0), NumPredict: max(req.MaxTokens, 0)}
+	switch req.Effort {
+	case "":
+	case "true", "false":
+		r.Think = json.RawMessage(req.Effort)
+	default:
+		r.Think = wire.AppendString(nil, req.Effort)
+	}
 	r.Options.Temperature, r.Options.TopP = req.Traits.sampling(req)
 	body, err := wire.AppendObject(make([]byte, 0, len(r.Messages)+len(r.Tools)+roomAround), "", r)
 	if err != nil {

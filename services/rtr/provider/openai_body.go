@@ -14,13 +14,20 @@ type completionRequest struct {
 	MaxTokens           int             `json:"max_tokens,omitzero"`
 	Messages            json.RawMessage `json:"messages"`
 	Model               string          `json:"model"`
-	ReasoningEffort     string          `json:"reasoning_effort,omitzero"`
+	Reasoning           *reasoning      `json:"reasoning,omitzero"`        // OpenRouter
+	ReasoningEffort     string          `json:"reasoning_effort,omitzero"` // all others
 	Stream              bool            `json:"stream"`
 	StreamOptions       *streamOptions  `json:"stream_options,omitzero"`
 	Temperature         *float64        `json:"temperature,omitzero"`
 	Tools               json.RawMessage `json:"tools,omitzero"`
 	TopP                *float64        `json:"top_p,omitzero"`
 	Usage               *usageOptions   `json:"usage,omitzero"`
+}
+
+// reasoning asks for reasoning, at OpenRouter and on the wire of Responses.
+type reasoning struct {
+	Effort  string `json:"effort,omitzero"`
+	Summary string `json:"summary,omitzero"`
 }
 
 type streamOptions struct {
@@ -49,11 +56,13 @@ func completionBody(req *Request, name string) ([]byte, error) {
 	} else {
 		r.MaxTokens = req.MaxTokens
 	}
-	if len(req.Tools) > 0 {
-		r.ReasoningEffort = t.ToolEffort
-	}
 	if name == "openrouter" {
 		r.Usage = &usageOptions{Include: true}
+		if req.Effort != "" {
+			r.Reasoning = &reasoning{Effort: req.Effort}
+		}
+	} else if r.ReasoningEffort = req.Effort; req.Effort == "" && len(req.Tools) > 0 {
+		r.ReasoningEffort = t.ToolEffort
 	}
 	body, err := wire.AppendObject(make([]byte, 0, len(r.Messages)+len(r.Tools)+roomAround), "", r)
 	if err != nil {

@@ -72,6 +72,9 @@ type Request struct {
 	Temperature, TopP float64
 	// MaxTokens limits the answer; 0: not.
 	MaxTokens int
+	// Effort asks for reasoning, in the word of EffortWord; empty: as the model
+	// does by itself.
+	Effort string
 	// Context is how many tokens the model is to hold, where that can be asked
 	// for; 0: as the server has it.
 	Context int

@@ -45,16 +45,22 @@ func overflows(status int, body []byte) bool {
 	default:
 		return false
 	}
-	text := string(body)
-	var v any
-	if json.Unmarshal(body, &v) == nil {
-		text = strings.Join(errorWords(v), "\n") // not the request, which some repeat
-	}
-	text = strings.ToLower(text)
+	text := errorText(body)
 	if strings.Contains(text, "max_tokens") && strings.Contains(text, "is too large") {
 		return false // it is the answer's limit that does not fit
 	}
 	return slices.ContainsFunc(overflowing, func(words string) bool { return strings.Contains(text, words) })
+}
+
+// errorText is what an error says, in lower case, without the request that some
+// providers repeat in it.
+func errorText(body []byte) string {
+	text := string(body)
+	var v any
+	if json.Unmarshal(body, &v) == nil {
+		text = strings.Join(errorWords(v), "\n")
+	}
+	return strings.ToLower(text)
 }
 
 // errorWords gathers the codes and messages of an error, in all the places
@@ -68,7 +74,7 @@ func errorWords(v any) (words []string) {
 			words = append(words, errorWords(element)...)
 		}
 	case map[string]any:
-		for _, key := range []string{"error", "response", "message", "detail", "msg", "code", "type", "metadata", "raw"} {
+		for _, key := range []string{"error", "response", "message", "detail", "msg", "code", "type", "param", "metadata", "raw"} {
 			words = append(words, errorWords(v[key])...)
 		}
 	}

@@ -62,16 +62,23 @@ func TraitsOf(named bool, base, model string) Traits {
 	if u, err := url.Parse(base); err == nil {
 		host = u.Hostname()
 	}
-	model = model[strings.LastIndexByte(model, '/')+1:]
-	if strings.HasPrefix(model, "claude") {
-		model = strings.ReplaceAll(model, ".", "-") // as gateways write the versions
-	}
+	model = bareName(model)
 	for _, d := range departures {
 		if strings.HasSuffix(host, d.host) && beginsWith(model, d.models) {
 			d.set(&t)
 		}
 	}
 	return t
+}
+
+// bareName is a model's name without the vendor before its slash, in the
+// vendor's own spelling: gateways write Claude's versions with dots.
+func bareName(model string) string {
+	model = model[strings.LastIndexByte(model, '/')+1:]
+	if strings.HasPrefix(model, "claude") {
+		model = strings.ReplaceAll(model, ".", "-")
+	}
+	return model
 }
 
 func beginsWith(s string, beginnings []string) bool {

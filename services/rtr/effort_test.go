@@ -1,0 +1,78 @@
+package rtr
+
+import (
+	"strings"
+	"testing"
+
+	"zino/pkg/config"
+	"zino/pkg/fakellm"
+)
+
+// effortOf is what a request asks for, in the words of its wire.
+var effortOf = map[string]string{
+	"anthropic": `"budget_tokens":`, "openai": `"reasoning_effort":"high"`, "gemini": `"thinkingLevel":"HIGH"`,
+	"openrouter": `"reasoning":{"effort":"high"}`, "ollama": `"think":true`,
+}
+
+// TestEffort checks on every wire that an effort reaches the provider, that a
+// model which refuses it is asked again without it at once, and that this is
+// remembered and reported once to a session.
+func TestEffort(t *testing.T) {
+	for _, wire := range wireNames {
+		t.Run(wire, func(t *testing.T) {
+			llm := fakellm.New(fakellm.Reply("1"), fakellm.Failure(400, `{"error":{"message":"thinking is not supported"}}`),
+				fakellm.Reply("2"), fakellm.Reply("3"), fakellm.Reply("4"))
+			defer llm.Close()
+			r := onWire(t, wire, llm.Host, nil)
+			in := ask("hi", true)
+			in.Events, in.Effort, in.SessionID = true, "high", "s"
+			var got chunks
+			for i := range 4 {
+				if i == 3 {
+					in.SessionID = "other"
+				}
+				if text, err := r.infer(t.Context(), in, &got); err != nil || text != string(rune('1'+i)) {
+					t.Errorf("answer %d: %q, %v", i, text, err)
+				}
+			}
+			var asked []bool
+			for _, req := range llm.Requests() {
+				if req.Method == "POST" && req.Path != "/api/show" {
+					asked = append(asked, strings.Contains(string(req.Body), effortOf[wire]))
+					if err := req.Legal(); err != nil {
+						t.Errorf("%v in %s", err, req.Body)
+					}
+				}
+			}
+			if len(asked) != 5 || !asked[0] || !asked[1] || asked[2] || asked[3] || asked[4] {
+				t.Errorf("asked with the effort: %v", asked)
+			}
+			const notice = `m is asked without the effort \"high\": HTTP 400: thinking is not supported`
+			if len(got.events) != 2 || !strings.Contains(got.events[0], notice) || !strings.Contains(got.events[1], notice) || len(r.paused()) != 0 {
+				t.Errorf("notices %q, paused %v", got.events, r.paused())
+			}
+		})
+	}
+}
+
+// TestEffortUnknown checks that a level which a model is known not to have is
+// not sent, and that one which does not exist is an error.
+func TestEffortUnknown(t *testing.T) {
+	llm := fakellm.New(fakellm.Reply("1"))
+	defer llm.Close()
+	r := onWire(t, "openai", llm.Host, func(cfg *config.Config) { cfg.Service.Model = "o3" })
+	in := ask("hi", true)
+	in.Events, in.Effort = true, "off"
+	var got chunks
+	if _, err := r.infer(t.Context(), in, &got); err != nil || strings.Contains(string(llm.Requests()[0].Body), "effort") {
+		t.Errorf("%v, asked %s", err, llm.Requests()[0].Body)
+	}
+	if len(got.events) != 1 || !strings.Contains(got.events[0], `o3 is asked without the effort \"off\": it takes low, medium, high, max`) {
+		t.Errorf("notices %q", got.events)
+	}
+	in.Effort = "heroic"
+	_, err := r.infer(t.Context(), in, &got)
+	if e := failure(t, err); e.Message != `Invalid request: field "effort": expected one of off, low, medium, high, max` {
+		t.Errorf("got %+v", *e)
+	}
+}
