@@ -245,3 +245,19 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestSimilar(t *testing.T) {
+	commands := []string{"auth", "chat", "config", "eval", "exec", "help", "login", "models", "repl", "sessions", "status", "up"}
+	for word, want := range map[string]string{
+		"stauts": "status", "stat": "status", "statsu": "status", "hlep": "help", "exce": "exec", "conf": "config", "sesion": "sessions",
+		"model": "models", "statuses": "status",
+		"hello": "", "hi": "", "ok": "", "x": "", "quit": "", "version": "", "doctor": "", "delete": "", "": "",
+	} {
+		if got := Similar(word, commands); got != want {
+			t.Errorf("%q: %q, want %q", word, got, want)
+		}
+	}
+	if got := Similar("x", nil); got != "" {
+		t.Errorf("without candidates: %q", got)
+	}
+}

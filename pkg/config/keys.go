@@ -178,6 +178,27 @@ func Nearest(name string, candidates []string) string {
 	return slices.MinFunc(candidates, func(a, b string) int { return distance(name, a) - distance(name, b) })
 }
 
+// Similar returns the candidate that a person who typed word most likely meant,
+// "" if none is close. The edit distance is 2 at most; 2 counts only for words of
+// six letters or more, swapped letters and a shortened word: "hello" is not "help".
+func Similar(word string, candidates []string) string {
+	similar := slices.DeleteFunc(slices.Clone(candidates), func(name string) bool {
+		d := distance(word, name)
+		return d > 2 || d >= len(word) || d == 2 && len(word) < 6 && !strings.HasPrefix(name, word) && letters(word) != letters(name)
+	})
+	if len(similar) == 0 {
+		return ""
+	}
+	return Nearest(word, similar)
+}
+
+// letters is a word with its bytes in order.
+func letters(word string) string {
+	sorted := []byte(word)
+	slices.Sort(sorted)
+	return string(sorted)
+}
+
 // distance is the Levenshtein distance in bytes.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)

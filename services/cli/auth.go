@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,18 +31,18 @@ func (a *app) authCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "auth", Short: "the keys of model providers", Long: authLong,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			what := "name one of"
+			what := "name one of: set, list, logout, login"
 			if len(args) > 0 { // the word is not repeated: it may be a key
-				what = "there is no such command; there are"
+				what = cmp.Or(meant(cmd, args[0]), "there is no such command; there are: set, list, logout, login")
 			}
-			return usageError{fmt.Errorf("zino auth: %s: set, list, logout, login; try zino auth --help", what)}
+			return usageError{fmt.Errorf("zino auth: %s; try zino auth --help", what)}
 		},
 	}
 	cmd.AddCommand(
 		a.accountCommand("set", "keep a key: from a prompt, or the first line of standard input", a.authSet),
 		a.authListCommand(),
 		a.accountCommand("logout", "remove a key that was kept", a.authLogout),
-		a.accountCommand("login", "get a key in the browser (openrouter)", a.authLogin),
+		a.authLoginCommand(),
 	)
 	return cmd
 }
@@ -88,7 +89,11 @@ func accountOf(command string, args []string) (keystore.Account, error) {
 	}
 	account, ok := keystore.Find(args[0])
 	if !ok {
-		return account, fmt.Errorf("zino auth %s: there is no such provider; the nearest one is %q (there are: %s)", command, config.Nearest(args[0], names), all)
+		nearest := ""
+		if name := config.Similar(args[0], names); name != "" {
+			nearest = fmt.Sprintf("; the nearest one is %q", name)
+		}
+		return account, fmt.Errorf("zino auth %s: there is no such provider%s (there are: %s)", command, nearest, all)
 	}
 	return account, nil
 }
@@ -139,7 +144,7 @@ func (a *app) authLogout(ctx context.Context, account keystore.Account, place ke
 func (a *app) authListCommand() *cobra.Command {
 	var place keyPlace
 	cmd := &cobra.Command{
-		Use: "list", Short: "where each provider's key comes from", Long: authLong, Annotations: printsJSON,
+		Use: "list", Aliases: []string{"status"}, Short: "where each provider's key comes from", Long: authLong, Annotations: printsJSON,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usageError{errors.New("zino auth list takes no arguments; try zino auth --help")}

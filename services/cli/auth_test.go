@@ -83,7 +83,9 @@ func TestAuthMistakes(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
 		{"", "zino: zino auth: name one of: set, list, logout, login; try zino auth --help\n"},
 		{secretKey, "zino: zino auth: there is no such command; there are: set, list, logout, login; try zino auth --help\n"},
-		{"sett openai", "zino: zino auth: there is no such command; there are: set, list, logout, login; try zino auth --help\n"},
+		{"sett openai", `zino: zino auth: the nearest one is "set"; try zino auth --help` + "\n"},
+		{"rm openai", "zino: zino auth: use zino auth logout; try zino auth --help\n"},
+		{"set foo", "zino: zino auth set: there is no such provider " + all},
 		{"set", "zino: zino auth set: name one provider: anthropic, openai, gemini, openrouter\n"},
 		{"set opnai", `zino: zino auth set: there is no such provider; the nearest one is "openai" ` + all},
 		{"logout geminy", `zino: zino auth logout: there is no such provider; the nearest one is "gemini" ` + all},

@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"zino/pkg/config"
 	"zino/pkg/rpc"
 	"zino/pkg/visible"
 )
@@ -45,6 +44,7 @@ type app struct {
 	socket  string // --socket
 	channel string
 	stream  bool
+	prompt  string // --prompt
 	private string // the directory of a constellation brought along: a hidden flag
 
 	options
@@ -63,9 +63,12 @@ func Main(args []string, in, out, err *os.File) int {
 }
 
 // normalize spells -ch, the specification's short form of --channel, in a way
-// that the flag parser does not take for -c h.
+// that the flag parser does not take for -c h, and --resume [ID] as the command.
 func normalize(args []string) []string {
 	list := make([]string, 0, len(args))
+	if len(args) > 0 && args[0] == "--resume" {
+		args = append([]string{"resume"}, args[1:]...)
+	}
 	for i, arg := range args {
 		if arg == "--" {
 			return append(list, args[i:]...)
@@ -103,7 +106,7 @@ func oneLine(err error) string {
 const long = `Zino is an AI agent that belongs to the host.
 
   zino               chat: each line is a turn; Ctrl-D leaves
-  zino exec -p TEXT  run one prompt, with what comes on standard input
+  zino -p TEXT       run one prompt, with what comes on standard input
   zino sessions      earlier conversations: list, show, resume, search, export
   zino handoff       what a new session needs to go on with a goal
   zino context       what would be sent to the model, with sizes
@@ -140,7 +143,10 @@ func (a *app) command() *cobra.Command {
 		Annotations:       printsJSON,
 		PersistentPreRunE: a.checkOptions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			switch {
+			case cmd.Flags().Changed("prompt"):
+				return a.runExec(cmd, args)
+			case len(args) == 0:
 				return a.chat(cmd.Context())
 			}
 			if err := cmp.Or(a.checkWord(cmd, args), a.checkPlain(cmd)); err != nil {
@@ -160,6 +166,7 @@ func (a *app) command() *cobra.Command {
 	})
 	a.flags(cmd)
 	cmd.CompletionOptions.DisableDefaultCmd = true
+	cmd.AddCommand(a.chatCommand(), a.resumeCommand(), a.loginCommand(), a.versionCommand())
 	cmd.AddCommand(a.upCommand(), a.statusCommand(), a.describeCommand(), a.usageCommand())
 	cmd.AddCommand(a.authCommand(), a.memoryCommand(), a.channelsCommand())
 	cmd.AddCommand(a.execCommand(), a.replCommand(), a.pagesCommand(), a.evalCommand())
@@ -175,6 +182,7 @@ func (a *app) flags(cmd *cobra.Command) {
 	flags.StringVar(&a.socket, "socket", "", "the daemon's `SOCKET`")
 	a.optionFlags(cmd)
 	cmd.Flags().BoolVarP(&a.stream, "stream", "s", false, "print the answer as it comes")
+	promptFlag(cmd, &a.prompt)
 	cmd.Flags().StringVar(&a.channel, "channel", "", "`NAME` of the history that the message belongs to (also -ch)")
 }
 
@@ -186,31 +194,24 @@ func helpCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			about, _, err := cmd.Root().Find(args)
 			if err != nil || len(args) > 0 && about == cmd.Root() {
-				return usageError{fmt.Errorf("there is no command %q: the nearest one is %q", args[0], nearest(cmd.Root(), args[0]))}
+				return usageError{fmt.Errorf("there is no command %q: %s", args[0], cmp.Or(meant(cmd.Root(), args[0]), "zino --help lists them"))}
 			}
 			return about.Help()
 		},
 	}
 }
 
-// nearest is the command that a mistyped word may have meant.
-func nearest(root *cobra.Command, word string) string {
-	var names []string
-	for _, sub := range root.Commands() {
-		names = append(names, sub.Name())
-	}
-	return config.Nearest(word, names)
-}
-
-// checkWord refuses a single bare word, which is more likely a mistyped command
-// than a message.
+// checkWord refuses a single bare word that is close to a command: it is more
+// likely a mistyped command than a message.
 func (a *app) checkWord(cmd *cobra.Command, args []string) error {
 	bare := len(args) == 1 && args[0] != "" && !strings.ContainsAny(args[0], " \t\n")
 	if !bare || cmd.ArgsLenAtDash() == 0 || a.stream || cmd.Flags().Changed("channel") {
 		return nil
 	}
-	return usageError{fmt.Errorf("unknown command %q: the nearest one is %q; to send it as a message, type: zino -- %s",
-		args[0], nearest(cmd, args[0]), args[0])}
+	if what := meant(cmd, args[0]); what != "" {
+		return usageError{fmt.Errorf("unknown command %q: %s; to send it as a message, type: zino -- %[1]s", args[0], what)}
+	}
+	return nil
 }
 
 // noArgs refuses arguments with status 2.

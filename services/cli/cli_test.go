@@ -15,6 +15,8 @@ func TestNormalize(t *testing.T) {
 		{"--channel=x -c f", "--channel=x -c f"},
 		{"-c hx -chx", "-c hx -chx"},
 		{"-- -ch kitchen", "-- -ch kitchen"},
+		{"--resume 5b0c --model m", "resume 5b0c --model m"},
+		{"exec --resume", "exec --resume"},
 		{"-ch a -- -ch b", "--channel a -- -ch b"},
 	} {
 		if got := strings.Join(normalize(strings.Fields(test.args)), " "); got != test.want {
@@ -35,6 +37,9 @@ func TestMessageArguments(t *testing.T) {
 		{[]string{"--", "hello"}, "hello", "", false},
 		{[]string{"--", "-x", "--stream"}, "-x --stream", "", false},
 		{[]string{"--", "status"}, "status", "", false},
+		{[]string{"hello"}, "hello", "", false},
+		{[]string{"hi"}, "hi", "", false},
+		{[]string{"warum?"}, "warum?", "", false},
 		{[]string{"-s", "hello"}, "hello", "", true},
 		{[]string{"hello", "--stream"}, "hello", "", true},
 		{[]string{"-ch", "kitchen", "hello"}, "hello", "kitchen", false},
@@ -71,8 +76,9 @@ func TestMistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"hello"}, `zino: unknown command "hello": the nearest one is "help"; to send it as a message, type: zino -- hello`},
+		{[]string{"quit"}, `zino: unknown command "quit": a chat ends with :q or Ctrl-D; to send it as a message, type: zino -- quit`},
 		{[]string{"stauts"}, `zino: unknown command "stauts": the nearest one is "status"; to send it as a message, type: zino -- stauts`},
+		{[]string{"logout"}, `zino: unknown command "logout": use zino auth logout; `},
 		{[]string{"--nope", "a", "b"}, "zino: unknown flag: --nope; try zino --help"},
 		{[]string{"-x"}, "zino: unknown shorthand flag: 'x' in -x; try zino --help"},
 		{[]string{"a", "b", "--channel"}, "zino: flag needs an argument: --channel; try zino --help"},
@@ -82,7 +88,15 @@ func TestMistakes(t *testing.T) {
 		{[]string{"up", "now"}, `zino: zino up takes no arguments, but was given "now"; try zino up --help`},
 		{[]string{"describe"}, "zino: name one service: daemon, sys, ctx, mem, agr, rtr, exc"},
 		{[]string{"describe", "mem", "rtr"}, "zino: name one service: daemon, sys, ctx, mem, agr, rtr, exc"},
-		{[]string{"help", "nothing"}, `zino: there is no command "nothing": the nearest one is `},
+		{[]string{"help", "nothing"}, `zino: there is no command "nothing": zino --help lists them`},
+		{[]string{"help", "stauts"}, `zino: there is no command "stauts": the nearest one is "status"`},
+		{[]string{"chat", "about", "Go"}, `zino: zino chat: too many arguments; to send this as a message, type: zino -- chat about Go`},
+		{[]string{"resume", "the", "work"}, `zino: zino resume: too many arguments; to send this as a message, type: zino -- resume the work`},
+		{[]string{"login", "at", "noon"}, `zino: zino login: too many arguments; to send this as a message, type: zino -- login at noon`},
+		{[]string{"version", "two"}, `zino: zino version: too many arguments; `},
+		{[]string{"sessions", "delete"}, `zino: zino sessions: there is no command "delete": use zino sessions rm; `},
+		{[]string{"sessions", "bogus"}, `zino: zino sessions: there is no command "bogus": there are export, `},
+		{[]string{"memory", "serach"}, `zino: zino memory: there is no command "serach": the nearest one is "search"; `},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			status, out, said := run(t, newWorld(t).command(append([]string{"--socket", f.socket}, test.args...)...), "")
@@ -95,7 +109,7 @@ func TestMistakes(t *testing.T) {
 
 // TestHelp goes to standard output, whatever stands in the way.
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"-h"}, {"help"}, {"up", "--help"}, {"help", "status"}, {"--version"}} {
+	for _, args := range [][]string{{"--help"}, {"-h"}, {"help"}, {"up", "--help"}, {"help", "status"}, {"--version"}, {"version"}, {"login"}, {"auth", "login"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			t.Parallel()
 			status, out, said := run(t, newWorld(t).command(args...), "")

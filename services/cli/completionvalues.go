@@ -50,7 +50,7 @@ func (a *app) complete(root *cobra.Command) {
 // arguments says what the arguments of a command may be.
 func (a *app) arguments(cmd *cobra.Command) cobra.CompletionFunc {
 	switch strings.TrimPrefix(cmd.CommandPath(), "zino ") {
-	case "sessions show", "sessions resume", "sessions export", "sessions fork":
+	case "sessions show", "sessions resume", "resume", "sessions export", "sessions fork":
 		return first(a.someSession)
 	case "sessions rm":
 		return a.someSession
@@ -62,7 +62,7 @@ func (a *app) arguments(cmd *cobra.Command) cobra.CompletionFunc {
 			names = append(names, account.Name)
 		}
 		return first(fixed(names))
-	case "auth login":
+	case "auth login", "login":
 		return first(fixed([]string{"openrouter"}))
 	case "eval":
 		return first(a.somePage)

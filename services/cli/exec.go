@@ -13,35 +13,46 @@ import (
 
 const execLong = `Run one prompt: the answer goes to standard output, all else to standard error.
 
-What a pipe or a file gives on standard input is appended to the prompt. The
-turn is kept as a session, see zino sessions, unless --no-save is given.`
+The prompt is the text of -p, or the words of the command. What a pipe or a file
+gives on standard input is appended to it, or is the prompt if there is no other.
+The turn is kept as a session, see zino sessions, unless --no-save is given.`
 
 func (a *app) execCommand() *cobra.Command {
-	var prompt string
 	cmd := &cobra.Command{
-		Use: "exec -p PROMPT", Short: "run one prompt and leave", Long: execLong, Annotations: printsJSON,
-		Args: func(cmd *cobra.Command, args []string) error {
-			a.agent = true
-			return noArgs(cmd, args)
-		},
-		Example: "  zino exec -p 'what does this do?' <main.go\n  git diff | zino exec -p 'write a commit message' --no-save",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if strings.TrimSpace(prompt) == "" {
-				return usageError{errors.New("zino exec needs a prompt: zino exec -p TEXT; try zino exec --help")}
-			}
-			ctx, stop := untilSignal(cmd.Context())
-			defer stop()
-			hearPipe()
-			err := a.exec(ctx, prompt)
-			if err != nil && ctx.Err() != nil && !errors.Is(err, errInterrupted) {
-				a.interrupted()
-				return errInterrupted
-			}
-			return err
-		},
+		Use: "exec [PROMPT]", Short: "run one prompt and leave", Long: execLong, Annotations: printsJSON,
+		Example: "  zino exec 'find the flaky test'\n  zino exec -p 'what does this do?' <main.go\n" +
+			"  git diff | zino exec -p 'write a commit message' --no-save\n  zino exec <prompt.txt",
+		RunE: a.runExec,
 	}
-	cmd.Flags().StringVarP(&prompt, "prompt", "p", "", "the `PROMPT`")
+	promptFlag(cmd, &a.prompt)
 	return cmd
+}
+
+// promptFlag declares -p. zino -p TEXT means zino exec -p TEXT.
+func promptFlag(cmd *cobra.Command, prompt *string) {
+	cmd.Flags().StringVarP(prompt, "prompt", "p", "", "the `PROMPT` to run")
+}
+
+// runExec runs the prompt that -p, the words or standard input give.
+func (a *app) runExec(cmd *cobra.Command, args []string) error {
+	a.agent = true
+	switch {
+	case len(args) > 0 && cmd.Flags().Changed("prompt"):
+		return usageError{fmt.Errorf("the prompt is given twice, with -p and as %q: quote all of it, or leave -p out", args[0])}
+	case a.channel != "" || a.stream:
+		return usageError{errors.New("--channel and --stream are for a plain message: zino MESSAGE")}
+	case len(args) > 0:
+		a.prompt = strings.Join(args, " ")
+	}
+	ctx, stop := untilSignal(cmd.Context())
+	defer stop()
+	hearPipe()
+	err := a.exec(ctx, a.prompt)
+	if err != nil && ctx.Err() != nil && !errors.Is(err, errInterrupted) {
+		a.interrupted()
+		return errInterrupted
+	}
+	return err
 }
 
 // inputPatience is how long standard input may keep silent at first.
@@ -53,11 +64,13 @@ func (a *app) exec(ctx context.Context, prompt string) error {
 	if err != nil {
 		return err
 	}
-	input, err := a.input(ctx)
+	input, err := a.input(ctx, strings.TrimSpace(prompt) == "")
 	if err != nil {
 		return err
 	}
-	req.Message = joined(prompt, input)
+	if req.Message = joined(prompt, input); strings.TrimSpace(req.Message) == "" {
+		return usageError{errors.New("zino exec needs a prompt: zino exec -p TEXT, or a text on standard input; try zino exec --help")}
+	}
 	cfg, err := a.settings()
 	if err != nil {
 		return err
@@ -102,23 +115,30 @@ func outputError(err error) error {
 
 // joined is the prompt with what came on standard input below it.
 func joined(prompt, input string) string {
-	if strings.TrimSpace(input) == "" {
+	switch {
+	case strings.TrimSpace(input) == "":
 		return prompt
+	case strings.TrimSpace(prompt) == "":
+		return input
 	}
 	return strings.TrimRight(prompt, "\n") + "\n\n" + input
 }
 
-// input reads standard input, if it is a pipe, a socket or a file. One that
-// gives nothing at first is left alone, since many who start a program leave
-// theirs open.
-func (a *app) input(ctx context.Context) (string, error) {
+// input reads standard input if it is a pipe, a socket or a file. Input that is
+// not needed is given up after inputPatience without a byte: many programs leave
+// the standard input of their children open. Where it is the prompt, input waits.
+func (a *app) input(ctx context.Context, needed bool) (string, error) {
 	info, err := a.in.Stat()
 	if err != nil || info.Mode()&os.ModeCharDevice != 0 || info.IsDir() {
 		return "", nil // closed, a terminal, /dev/null
 	}
-	timer := time.NewTimer(inputPatience)
-	defer timer.Stop()
-	text, err := readInput(ctx, a.in, timer.C)
+	timeout := time.After(inputPatience)
+	if needed {
+		timeout = nil
+		notice := time.AfterFunc(inputPatience, func() { a.say("Waiting for the prompt on standard input.") })
+		defer notice.Stop()
+	}
+	text, err := readInput(ctx, a.in, timeout)
 	if errors.Is(err, errSilent) {
 		a.say("Nothing came on standard input within %v: going on without it.", inputPatience)
 		return "", nil

@@ -27,6 +27,8 @@ func TestExecRequest(t *testing.T) {
 	}{
 		{"nothing", "exec -p hello", proto.Chat{Message: "hello", Root: w.cwd}},
 		{"before", "--root / --model m --provider p --effort max --max-tokens 5 --no-save --session x.1 exec --prompt hello", proto.Chat{Message: "hello", Root: "/", Model: "m", Provider: "p", MaxTokens: 5, Effort: "max", NoSave: true, SessionID: "x.1"}},
+		{"no command", "-p hello --model m", proto.Chat{Message: "hello", Root: w.cwd, Model: "m"}},
+		{"a word", "exec hello", proto.Chat{Message: "hello", Root: w.cwd}},
 		{"behind", "exec --prompt=hello --root=.. --session known --system-prompt=", proto.Chat{Message: "hello", Root: w.cwd[:len(w.cwd)-2], SessionID: "known-and-more", SystemPrompt: &none}},
 		{"a link", "exec -p hello --root link", proto.Chat{Message: "hello", Root: filepath.Dir(w.cwd)}},
 		{"confined", "--sandbox read-only exec -p hello --network=false", proto.Chat{Message: "hello", Root: w.cwd, Sandbox: "read-only", Network: new(false)}},
@@ -71,8 +73,16 @@ func TestExecSession(t *testing.T) {
 	if status != 0 || said != "Loaded 4 previous messages\n" {
 		t.Errorf("status %d, said %q", status, said)
 	}
+	f.has(map[string]int{"notes": 4})
+	for _, args := range []string{"--continue -p hello", "exec --continue hello"} {
+		status, out, said := run(t, newWorld(t).command(append([]string{"--socket", f.socket}, strings.Fields(args)...)...), "")
+		if status != 0 || out != "echo: hello\n" || !strings.HasPrefix(said, "Loaded ") || f.requests()[len(f.requests())-1].SessionID != "notes" {
+			t.Errorf("%s: status %d, printed %q, said %q", args, status, out, said)
+		}
+	}
+	f.has(map[string]int{"ab1": 1, "ab2": 1})
 	status, out, said := run(t, newWorld(t).command("--socket", f.socket, "--session", "ab", "exec", "-p", "hello"), "")
-	if status != 1 || out != "" || said != "Error [session]: Several sessions begin with that.\n" || len(f.messages()) != 1 {
+	if status != 1 || out != "" || said != "Error [session]: Several sessions begin with that.\n" || len(f.messages()) != 3 {
 		t.Errorf("the beginning of several: status %d, printed %q, said %q", status, out, said)
 	}
 }
@@ -81,10 +91,14 @@ func TestExecSession(t *testing.T) {
 func TestExecMistakes(t *testing.T) {
 	f := newFake(t, "")
 	for _, test := range []struct{ args, said string }{
-		{"exec", "Error [usage]: zino exec needs a prompt: zino exec -p TEXT; try zino exec --help\n"},
+		{"exec", "Error [usage]: zino exec needs a prompt: zino exec -p TEXT, or a text on standard input; try zino exec --help\n"},
 		{"exec -p", "Error [usage]: flag needs an argument: 'p' in -p; try zino --help\n"},
 		{"exec -p \t", "Error [usage]: zino exec needs a prompt: "},
-		{"exec -p x more", `Error [usage]: zino exec takes no arguments, but was given "more"`},
+		{"exec -p x more", `Error [usage]: the prompt is given twice, with -p and as "more": quote all of it, or leave -p out`},
+		{"-p x more", `Error [usage]: the prompt is given twice, with -p and as "more": `},
+		{"-p x --channel kitchen", "Error [usage]: --channel and --stream are for a plain message"},
+		{"--continue --session x exec -p x", "Error [usage]: --continue and --session name two sessions: choose one"},
+		{"--continue two words", `zino: --continue is for zino exec -p TEXT and for chats, not for a plain message`},
 		{"exec -p x --nope", "Error [usage]: unknown flag: --nope; "},
 		{"exec -p x --sandbox tight", `Error [usage]: --sandbox "tight" is none of off, read-only, workspace-write, unit`},
 		{"exec -p x --sandbox off --network=false", "Error [usage]: --sandbox off keeps no code from the network: choose another sandbox, or leave --network=false out"},
@@ -145,6 +159,18 @@ func TestExecInput(t *testing.T) {
 	}
 }
 
+// TestExecInputAlone takes standard input for the prompt where there is no other.
+func TestExecInputAlone(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"exec"}, {"exec", "-p", ""}, {"-p", ""}} {
+		f := newFake(t, "")
+		status, out, said := run(t, newWorld(t).command(append([]string{"--socket", f.socket}, args...)...), "one\ntwo\n")
+		if status != 0 || out != "echo: one\ntwo\n" || said != "" {
+			t.Errorf("%q: status %d, printed %q, said %q", args, status, out, said)
+		}
+	}
+}
+
 // TestExecInputKinds reads what can have something to say only.
 func TestExecInputKinds(t *testing.T) {
 	dir := shortDir(t)
@@ -154,12 +180,12 @@ func TestExecInputKinds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := (&app{in: in}).input(t.Context())
+		got, err := (&app{in: in}).input(t.Context(), false)
 		if got != want || err != nil {
 			t.Errorf("%s: %q, %v", path, got, err)
 		}
 		in.Close()
-		if got, err := (&app{in: in}).input(t.Context()); got != "" || err != nil {
+		if got, err := (&app{in: in}).input(t.Context(), false); got != "" || err != nil {
 			t.Errorf("closed: %q, %v", got, err)
 		}
 	}

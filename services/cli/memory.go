@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"zino/pkg/config"
 	"zino/pkg/rpc"
 	"zino/proto"
 )
@@ -37,14 +37,11 @@ func group(name, short, long string) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Short: short, Long: long,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var names []string
-			for _, sub := range cmd.Commands() {
-				names = append(names, sub.Name())
-			}
+			names := strings.Join(subcommands(cmd), ", ")
 			if len(args) == 0 {
-				return mistake(cmd, "name one of: %s", strings.Join(names, ", "))
+				return mistake(cmd, "name one of: %s", names)
 			}
-			return mistake(cmd, "there is no command %q: the nearest one is %q", args[0], config.Nearest(args[0], names))
+			return mistake(cmd, "there is no command %q: %s", args[0], cmp.Or(meant(cmd, args[0]), "there are "+names))
 		},
 	}
 }

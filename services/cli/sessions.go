@@ -63,7 +63,7 @@ func (a *app) sessionsResumeCommand() *cobra.Command {
 		Long: `Go on with a session in a chat: the one with that id, or the one that changed
 last. Where there is none of that name it is begun. --root and the AGENTS.md of
 now hold, not those of then.`,
-		Example: "  zino sessions resume\n  zino sessions resume 550e",
+		Example: "  zino resume\n  zino sessions resume 550e",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			find := oneSession
 			if len(args) == 0 {

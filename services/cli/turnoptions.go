@@ -42,6 +42,7 @@ func (a *app) optionFlags(cmd *cobra.Command) {
 	flags.StringVar(&a.root, "root", ".", "`DIR` that the tools work in and whose AGENTS.md hold")
 	flags.StringVar(&a.systemPrompt, "system-prompt", "", "`TEXT` in place of the configured system prompt; empty for none")
 	flags.StringVar(&a.session, "session", "", "`ID` of the session to go on with: also its beginning, or a new name")
+	flags.BoolVar(&a.latest, "continue", false, "go on with the latest session")
 	flags.BoolVar(&a.noSave, "no-save", false, "keep nothing of what is said")
 	flags.StringVar(&a.provider, "provider", "", "`NAME` of the provider: anthropic, openai, gemini, openrouter, ollama, offline, auto")
 	flags.StringVar(&a.model, "model", "", "`NAME` of the model")
@@ -71,6 +72,8 @@ func (a *app) checkOptions(cmd *cobra.Command, args []string) error {
 		return usageError{fmt.Errorf("--sandbox off keeps no code from the network: choose another sandbox, or leave --network=false out")}
 	case a.host && a.socket != "":
 		return usageError{fmt.Errorf("--host and --socket name two daemons: choose one")}
+	case a.latest && flags.Changed("session"):
+		return usageError{fmt.Errorf("--continue and --session name two sessions: choose one")}
 	case a.session == "" && !flags.Changed("session"):
 	case !isSessionID(a.session):
 		return usageError{notSession(a.session)}
@@ -86,7 +89,7 @@ func (a *app) checkOptions(cmd *cobra.Command, args []string) error {
 // checkPlain refuses what a plain message does not take: it would be sent as if
 // the flag were not there.
 func (a *app) checkPlain(cmd *cobra.Command) error {
-	for _, name := range []string{"root", "session", "system-prompt", "format", "json", "reasoning", "sandbox", "network"} {
+	for _, name := range []string{"root", "session", "continue", "system-prompt", "format", "json", "reasoning", "sandbox", "network"} {
 		if cmd.PersistentFlags().Changed(name) {
 			return usageError{fmt.Errorf("--%s is for zino exec -p TEXT and for chats, not for a plain message", name)}
 		}
@@ -100,7 +103,7 @@ func speaks(cmd *cobra.Command, args []string) bool {
 	if !cmd.HasParent() {
 		return len(args) == 0
 	}
-	return cmd.Name() == "exec" || cmd.Name() == "resume"
+	return slices.Contains([]string{"exec", "resume", "chat"}, cmd.Name())
 }
 
 // rootDir is the absolute path of --root, which must be a directory, without

@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"encoding/json"
+	"runtime"
+	"strings"
+	"testing"
+
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+// TestVersion prints one line for people, and all of it as JSON.
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if status, out, said := run(t, w.command("--version"), ""); status != 0 || out != "zino "+rpc.VersionText()+"\n" || said != "" {
+		t.Errorf("--version: status %d, printed %q, said %q", status, out, said)
+	}
+	_, out, _ := run(t, w.command("version"), "")
+	if !strings.HasPrefix(out, "zino "+rpc.VersionText()+"\nbuild "+rpc.Build+"\n") || !strings.Contains(out, "\n"+runtime.Version()+" ") {
+		t.Errorf("version: %q", out)
+	}
+	for _, args := range [][]string{{"version", "--json"}, {"--format", "json", "version"}} {
+		var v version
+		if _, out, _ := run(t, w.command(args...), ""); json.Unmarshal([]byte(out), &v) != nil || v.Build != rpc.Build || v.Proto != proto.Version {
+			t.Errorf("%q: %q", args, out)
+		}
+	}
+}
+
+// TestLoginLists says how each provider is connected, and changes nothing.
+func TestLoginLists(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"login"}, {"auth", "login"}} {
+		w := newWorld(t)
+		status, out, said := run(t, w.command(args...), "")
+		if status != 0 || said != "" || strings.Count(out, "\n") != 5 || !strings.Contains(out, "zino login openrouter") || !strings.Contains(out, "zino auth set gemini") {
+			t.Errorf("%q: status %d, printed %q, said %q", args, status, out, said)
+		}
+	}
+}
+
+// TestAuthStatus is auth list.
+func TestAuthStatus(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, list, _ := run(t, w.auth("list"), "")
+	if status, out, said := run(t, w.auth("status"), ""); status != 0 || out != list || said != "" {
+		t.Errorf("status %d, printed %q, said %q", status, out, said)
+	}
+}
+
+// TestChatCommand is a chat under its names.
+func TestChatCommand(t *testing.T) {
+	t.Parallel()
+	for args, session := range map[string]string{"chat": "", "resume": "notes", "resume no": "notes", "--resume notes": "notes", "--continue": "notes", "chat --continue": "notes"} {
+		f := newFake(t, "")
+		f.has(map[string]int{"notes": 4})
+		all := strings.Fields(args)
+		if all[0] == "--resume" {
+			all = append(all, "--socket", f.socket)
+		} else {
+			all = append([]string{"--socket", f.socket}, all...)
+		}
+		status, out, said := run(t, newWorld(t).command(all...), "hello\n")
+		if status != 0 || out != "echo: hello\n" || len(f.requests()) != 1 {
+			t.Errorf("%s: status %d, printed %q, said %q", args, status, out, said)
+		} else if got := f.requests()[0].SessionID; session != "" && got != session || session == "" && !uuid.MatchString(got) {
+			t.Errorf("%s: the session is %s", args, got)
+		}
+	}
+}
