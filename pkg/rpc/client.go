@@ -1,12 +1,15 @@
 package rpc
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -16,14 +19,21 @@ import (
 	"zino/proto"
 )
 
-// silenceLimit is how long a peer may say nothing while it owes an answer.
-const silenceLimit = 30 * time.Second
+const (
+	silenceLimit = 30 * time.Second       // between two packets of a peer that sends keepalives
+	slowLimit    = 10 * time.Minute       // the same for a peer that does not
+	pongLimit    = 5 * time.Second        // for the answer to a ping that asks which of them a peer is
+	maxMore      = 500 * time.Millisecond // that a peer is given more at most
+	maxIdle      = 4                      // connections that a client keeps for later
+)
 
-// maxMore is how much more a peer is given at most.
-const maxMore = 500 * time.Millisecond
-
-// maxIdle is how many connections a client keeps for later.
-const maxIdle = 4
+// Whether a peer sends keepalives: keepalives are not part of the
+// specification, so a service may implement it alone.
+const (
+	unknownPeer int32 = iota
+	keepalivePeer
+	slowPeer
+)
 
 // Client calls one service. Its fields are set before use and not changed
 // thereafter; it is safe for concurrent use. Each request has a connection of
@@ -32,6 +42,10 @@ type Client struct {
 	Service string        // the service's short name, for errors
 	Path    string        // its socket
 	Silence time.Duration // limit of silence; zero: 30 s
+	Slow    time.Duration // the same for a peer that sends no keepalives; zero: 10 min
+
+	kind atomic.Int32  // of peer: unknownPeer, keepalivePeer or slowPeer
+	pong time.Duration // limit for the answer to a ping; zero: 5 s
 
 	mu     sync.Mutex
 	idle   []*clientConn
@@ -43,8 +57,11 @@ type clientConn struct {
 	nc    net.Conn
 	in    *wire.Reader
 	out   []byte
-	quiet func() bool // nothing has arrived and the peer has not hung up
-	until time.Time   // the deadline of reads and writes
+	quiet func() bool   // nothing has arrived and the peer has not hung up
+	until time.Time     // the deadline of reads and writes
+	limit time.Duration // that until is made from
+	kept  bool          // an answer was read on it
+	alive bool          // a keepalive was
 }
 
 // Close closes the connections that are kept.
@@ -108,6 +125,7 @@ func (c *Client) put(cc *clientConn) {
 	if cap(cc.out) > 2*coalesce {
 		cc.out = nil
 	}
+	cc.kept = true
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed || len(c.idle) >= maxIdle {
@@ -149,7 +167,7 @@ func (c *Client) try(ctx context.Context, x exchange) (again bool, err error) {
 		return false, err
 	}
 	stop := context.AfterFunc(ctx, func() { cc.nc.Close() }) // hanging up is how one cancels
-	t := c.talk(cc, x.packet)
+	t := c.talk(ctx, cc, x.packet)
 	switch uncanceled := stop(); {
 	case t.done && uncanceled && !errors.Is(t.err, proto.ErrDenied): // who is denied is hung up on
 		c.put(cc)
@@ -182,63 +200,137 @@ type talked struct {
 }
 
 // talk writes the request and reads packets up to the last.
-func (c *Client) talk(cc *clientConn, packet func(*wire.Reader, []byte) (bool, error)) (t talked) {
-	if t.err = c.send(cc); t.err != nil {
+func (c *Client) talk(ctx context.Context, cc *clientConn, packet func(*wire.Reader, []byte) (bool, error)) (t talked) {
+	if cc.kept && c.kind.Load() == unknownPeer {
+		if t.err = c.ask(cc, c.silence()); t.err != nil {
+			return t
+		}
+	}
+	if t.err = c.send(ctx, cc); t.err != nil {
 		return t
 	}
 	for !t.done && t.err == nil {
-		payload, err := c.receive(cc)
+		payload, err := c.receive(ctx, cc)
 		if err != nil {
-			t.err = c.explain(err, t.answered)
+			t.err = c.explain(cc, err, t.answered)
 			return t
 		}
 		t.answered = true
+		if isKeepalive(payload) {
+			cc.alive = true
+			c.kind.Store(keepalivePeer)
+		}
 		t.done, t.err = packet(cc.in, payload)
 	}
 	return t
 }
 
-func (c *Client) send(cc *clientConn) error {
-	c.allow(cc)
-	_, err := cc.nc.Write(cc.out)
+func (c *Client) send(ctx context.Context, cc *clientConn) error {
+	c.allow(cc, c.silence())
+	n, err := cc.nc.Write(cc.out)
+	if timedOut(err) && c.mayBeSlow(ctx, cc) {
+		c.allow(cc, c.slow())
+		_, err = cc.nc.Write(cc.out[n:])
+	}
 	if err != nil && !notTaken(err) {
-		return c.explain(err, false)
+		return c.explain(cc, err, false)
 	}
 	return err
 }
 
 // receive reads one packet, waiting for at most the limit of silence.
-func (c *Client) receive(cc *clientConn) ([]byte, error) {
-	if !cc.in.Ready() {
-		c.allow(cc)
+func (c *Client) receive(ctx context.Context, cc *clientConn) ([]byte, error) {
+	if cc.in.Ready() {
+		return cc.in.Next()
 	}
+	c.allow(cc, c.silence())
+	err := cc.in.Wait()
+	if timedOut(err) && c.mayBeSlow(ctx, cc) {
+		c.allow(cc, c.slow())
+		err = cc.in.Wait()
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.allow(cc, c.silence())
 	return cc.in.Next()
 }
 
-// allow gives the peer the limit of silence from now on, or a little more: a
-// deadline is set anew only when it has come that much closer.
-func (c *Client) allow(cc *clientConn) {
-	limit, now := c.silence(), time.Now()
-	if cc.until.Sub(now) < limit {
-		cc.until = now.Add(limit + min(limit/16, maxMore))
+// allow gives the peer the limit from now on, or a little more: a deadline is
+// set anew only when it is off by more than that.
+func (c *Client) allow(cc *clientConn, limit time.Duration) {
+	now := time.Now()
+	if left := cc.until.Sub(now); left < limit || left > limit+maxMore {
+		cc.until, cc.limit = now.Add(limit+min(limit/16, maxMore)), limit
 		cc.nc.SetDeadline(cc.until)
 	}
 }
 
-func (c *Client) silence() time.Duration {
-	if c.Silence > 0 {
-		return c.Silence
+func (c *Client) silence() time.Duration { return cmp.Or(c.Silence, silenceLimit) }
+func (c *Client) slow() time.Duration    { return cmp.Or(c.Slow, slowLimit) }
+
+// mayBeSlow reports whether a peer that was silent for the limit is one that
+// sends no keepalives. It asks the peer on a connection of its own: another
+// program may have taken the socket over. Without an answer, what is known of
+// the socket decides.
+func (c *Client) mayBeSlow(ctx context.Context, cc *clientConn) bool {
+	if cc.alive {
+		return false
 	}
-	return silenceLimit
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.pong, pongLimit))
+	defer cancel()
+	if asked, err := c.dial(ctx); err == nil {
+		defer context.AfterFunc(ctx, func() { asked.nc.Close() })()
+		c.ask(asked, pongLimit) // no answer: kind stays
+		asked.nc.Close()
+	}
+	return c.kind.Load() != keepalivePeer
+}
+
+// isKeepalive reports whether a payload is a keepalive in any form of some
+// length; most packets of a stream are chunks, which cost one look.
+func isKeepalive(payload []byte) bool {
+	if len(payload) > 256 || !bytes.Contains(payload, []byte(`"keepalive"`)) {
+		return false
+	}
+	typ, err := wire.ReplyType(payload)
+	return err == nil && typ == "keepalive"
+}
+
+var pingFrame, _ = wire.AppendFrame(nil, []byte(`{"type":"ping"}`)) // cannot fail: it is small
+
+// ask sends a ping and notes whether the peer sends keepalives: if its pong
+// carries the number of the contract. A connection that the peer closes instead
+// gives EPIPE: no request was sent on it.
+func (c *Client) ask(cc *clientConn, limit time.Duration) error {
+	c.allow(cc, limit)
+	_, err := cc.nc.Write(pingFrame)
+	var payload []byte
+	if err == nil {
+		payload, err = cc.in.Next()
+	}
+	var pong proto.Pong
+	switch {
+	case timedOut(err):
+		return c.explain(cc, err, false)
+	case err != nil:
+		c.kind.CompareAndSwap(unknownPeer, slowPeer)
+		return syscall.EPIPE
+	case wire.DecodeReply(payload, &pong) == nil && pong.Proto > 0:
+		c.kind.Store(keepalivePeer)
+	default:
+		c.kind.Store(slowPeer)
+	}
+	return nil
 }
 
 // explain words the ways in which a connection ends before the answer does.
-func (c *Client) explain(err error, answered bool) error {
+func (c *Client) explain(cc *clientConn, err error, answered bool) error {
 	switch {
 	case timedOut(err):
 		return &proto.Error{
 			Code: proto.CodeTimeout, Service: c.Service,
-			Message: fmt.Sprintf("%s said nothing for %v", c.Service, c.silence()),
+			Message: fmt.Sprintf("%s said nothing for %v", c.Service, cc.limit),
 		}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), answered && notTaken(err):
 		return &proto.Error{

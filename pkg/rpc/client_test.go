@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,14 +55,20 @@ func raw(t *testing.T, play func(n int, nc *net.UnixConn)) string {
 	return path
 }
 
-// take reads one request from a raw connection.
+// take reads one request from a raw connection, takeText its payload, too.
 func take(nc net.Conn) error {
+	_, err := takeText(nc)
+	return err
+}
+
+func takeText(nc net.Conn) (string, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(nc, head[:]); err != nil {
-		return err
+		return "", err
 	}
-	_, err := io.CopyN(io.Discard, nc, int64(head[2])<<8|int64(head[3]))
-	return err
+	payload := make([]byte, int(head[2])<<8|int(head[3]))
+	_, err := io.ReadFull(nc, payload)
+	return string(payload), err
 }
 
 func call(ctx context.Context, c *rpc.Client) (string, error) {
@@ -157,10 +164,90 @@ func TestNotSentAgain(t *testing.T) {
 	}
 }
 
+// TestSilence: a peer known to send keepalives has the limit of silence; others,
+// which may implement the specification alone, have more time.
 func TestSilence(t *testing.T) {
-	path := raw(t, func(_ int, nc *net.UnixConn) { io.Copy(io.Discard, nc) })
+	for name, test := range map[string]struct {
+		pong  string // "": pings are not answered
+		first string // packet before the silence
+		want  string
+	}{
+		"pong with proto":           {`{"type":"pong","proto":11}`, "", "mem said nothing for 30ms"},
+		"pong without proto":        {`{"type":"pong"}`, "", "mem said nothing for 60ms"},
+		"no service for pings":      {`{"type":"error","message":"Unknown message type: ping"}`, "", "mem said nothing for 60ms"},
+		"keepalive":                 {`{"type":"pong"}`, `{"type":"keepalive"}`, "mem said nothing for 30ms"},
+		"keepalive of another form": {`{"type":"pong"}`, `{ "n": 1, "type": "keepalive" }`, "mem said nothing for 30ms"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := raw(t, func(_ int, nc *net.UnixConn) {
+				if request, err := takeText(nc); err != nil || strings.Contains(request, `"ping"`) {
+					nc.Write(frame(test.pong))
+					return
+				}
+				if test.first != "" {
+					nc.Write(frame(test.first))
+				}
+				io.Copy(io.Discard, nc)
+			})
+			c := &rpc.Client{Service: "mem", Path: path, Silence: 30 * time.Millisecond, Slow: 60 * time.Millisecond}
+			defer c.Close()
+			if _, err := call(t.Context(), c); !errors.Is(err, proto.ErrTimeout) || err.Error() != test.want {
+				t.Errorf("error = %v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
+// TestSpecificationAlone: a peer that knows no keepalive answers after the limit
+// of silence, and so does one that answers no ping while it works.
+func TestSpecificationAlone(t *testing.T) {
+	for _, pong := range []string{`{"type":"pong"}`, ""} {
+		asked := make(chan bool, 1)
+		path := raw(t, func(_ int, nc *net.UnixConn) {
+			request, err := takeText(nc)
+			if err == nil && strings.Contains(request, `"ping"`) {
+				if pong != "" {
+					nc.Write(frame(pong))
+				}
+				asked <- true // the limit has passed
+				return
+			}
+			<-asked
+			nc.Write(frame(`{"type":"soft_memory","content":"late"}`))
+		})
+		c := &rpc.Client{Service: "mem", Path: path, Silence: 30 * time.Millisecond}
+		if got, err := call(t.Context(), c); got != "late" || err != nil {
+			t.Errorf("pong %q: got %q, %v", pong, got, err)
+		}
+		c.Close()
+	}
+}
+
+// TestFrozenPeer: a peer that was seen to send keepalives and answers no ping
+// any more has the limit of silence.
+func TestFrozenPeer(t *testing.T) {
+	var frozen atomic.Bool
+	path := raw(t, func(_ int, nc *net.UnixConn) {
+		for {
+			request, err := takeText(nc)
+			switch {
+			case err != nil:
+				return
+			case frozen.Load():
+			case strings.Contains(request, `"ping"`):
+				nc.Write(frame(`{"type":"pong","proto":1}`))
+				frozen.Store(true)
+			default:
+				nc.Write(frame(`{"type":"soft_memory","content":"x"}`))
+			}
+		}
+	})
 	c := &rpc.Client{Service: "mem", Path: path, Silence: 30 * time.Millisecond}
 	defer c.Close()
+	c.SetPongLimit(30 * time.Millisecond)
+	if got, err := call(t.Context(), c); got != "x" || err != nil {
+		t.Fatalf("got %q, %v", got, err)
+	}
 	if _, err := call(t.Context(), c); !errors.Is(err, proto.ErrTimeout) || err.Error() != "mem said nothing for 30ms" {
 		t.Errorf("error = %v", err)
 	}
