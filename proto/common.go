@@ -122,6 +122,8 @@ type Text struct {
 	Provider string `json:"provider,omitzero"`
 	// Model is the identifier of the model that answered.
 	Model string `json:"model,omitzero"`
+	// ContextWindow is how many tokens the model holds; absent: unknown.
+	ContextWindow int `json:"context_window,omitzero"`
 }
 
 // Notice is a remark for the person in front, for callers that asked for

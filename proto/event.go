@@ -132,6 +132,8 @@ type InferenceUsage struct {
 	Provider string `json:"provider,omitzero"`
 	// Model is the identifier of the model that answered.
 	Model string `json:"model,omitzero"`
+	// ContextWindow is how many tokens the model holds; absent: unknown.
+	ContextWindow int `json:"context_window,omitzero"`
 }
 
 // Interrupted says that the turn was ended before its time. The error canceled

@@ -15,4 +15,5 @@ var Changelog = []string{
 	"9  2026-11-21  next of mem's hold_session: a turn that outlives mem has its lock again",
 	"10 2026-11-21  held of append_session; set of mem's soft memory: it was stored or cleared at some time; refused of confinement; no network at the level off is an error; url of repl's pages, also where it is empty",
 	"11 2026-11-22  effort of chat, run and infer",
+	"12 2026-11-22  prices_of of usage_report; context_window of the final text and of the usage event",
 }

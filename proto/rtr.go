@@ -108,7 +108,7 @@ type Usage struct {
 	// ReasoningTokens are the output tokens of the reasoning.
 	ReasoningTokens int64 `json:"reasoning_tokens,omitzero"`
 	// CostUSD is the cost in US dollars, told by the provider or computed from
-	// the configured prices. Absent: unknown.
+	// the known prices. Absent: unknown.
 	CostUSD *float64 `json:"cost_usd,omitzero"`
 }
 
@@ -130,6 +130,10 @@ type UsageReport struct {
 	Total UsageRow `json:"total"`
 	// Budgets are the configured limits.
 	Budgets []BudgetState `json:"budgets"`
+	// PricesOf is the date, as YYYY-MM-DD, of the built-in prices that costs in
+	// the sums were estimated with. Absent: all prices were configured, or the
+	// providers reported the costs.
+	PricesOf string `json:"prices_of,omitzero"`
 }
 
 // UsageRow is the sum for one day, model or session.

@@ -10,6 +10,9 @@ type Config struct {
 	// directory that relative paths are relative to.
 	File string `toml:"-"`
 	Dir  string `toml:"-"`
+	// Source is the file that a person edits: File, or the one from which a
+	// file that Write wrote was made.
+	Source string `toml:"-"`
 	// Warnings are remarks for the log, each a line with its place.
 	Warnings []string `toml:"-"`
 

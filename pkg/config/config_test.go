@@ -171,7 +171,7 @@ func TestWriteReadsBackEqual(t *testing.T) {
 		}
 	}
 	c := Default()
-	c.Dir = t.TempDir()
+	c.Dir, c.Source = t.TempDir(), "/home/ada/a \"b\"\n.toml"
 	c.absolute()
 	c.Rtr.Fallback = []Fallback{{Provider: "gemini"}, {Provider: "ollama", Model: "m"}}
 	c.Rtr.Limit = []Limit{{Provider: "openai", Concurrent: 3}}
@@ -183,6 +183,9 @@ func TestWriteReadsBackEqual(t *testing.T) {
 	back, err := Load(path, "rtr")
 	if err != nil || len(back.Warnings) > 0 {
 		t.Fatalf("warnings %q, error %v", back.Warnings, err)
+	}
+	if back.Source != c.Source {
+		t.Errorf("source %q, want %q", back.Source, c.Source)
 	}
 	for i, m := range models {
 		if !reflect.DeepEqual(back.Rtr.Model[i], m) {

@@ -1,10 +1,12 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/pelletier/go-toml/v2"
 )
@@ -56,7 +58,7 @@ func Load(path, service string) (*Config, error) {
 // and relative paths are relative to dir.
 func Parse(data []byte, file, dir, service string) (*Config, error) {
 	c := Default()
-	c.File, c.Dir = file, dir
+	c.File, c.Dir, c.Source = file, dir, sourceIn(data, file)
 	set, err := c.read(data)
 	if err != nil {
 		return nil, place(file, set, err)
@@ -146,6 +148,21 @@ func (c *Config) warnOfReaders(path string) {
 // IsSet reports whether the file sets the key of that dotted name.
 func (c *Config) IsSet(name string) bool { return c.set.has(name) }
 
+// written begins the first line of a file that Write wrote. The quoted Source
+// follows.
+const written = "# made from "
+
+// sourceIn returns the Source of a configuration that was read from file.
+func sourceIn(data []byte, file string) string {
+	line, _, _ := bytes.Cut(data, []byte("\n"))
+	if quoted, ok := bytes.CutPrefix(line, []byte(written)); ok {
+		if source, err := strconv.Unquote(string(quoted)); err == nil {
+			return source
+		}
+	}
+	return file
+}
+
 // Write writes the configuration, all keys at their values, to a new file at
 // path that only its owner can read. The provider's key is left out: it belongs
 // into rtr's environment.
@@ -156,7 +173,7 @@ func (c *Config) Write(path string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, text, 0o600)
+	return os.WriteFile(path, append([]byte(written+strconv.Quote(c.Source)+"\n"), text...), 0o600)
 }
 
 // Socket returns the socket of the service of that short name.

@@ -173,14 +173,15 @@ func appendPacket(b []byte, typ string, v any) ([]byte, error) {
 // textDone is the terminal packet of a streamed text: proto.Text, field by
 // field, with the text under the name that it has there.
 type textDone struct {
-	Content    string       `json:"full_text"`
-	Iterations *int         `json:"iterations,omitzero"`
-	ToolCalls  proto.Raw    `json:"tool_calls,omitzero"`
-	State      proto.Raw    `json:"reasoning_state,omitzero"`
-	StopReason string       `json:"stop_reason,omitzero"`
-	Usage      *proto.Usage `json:"usage,omitzero"`
-	Provider   string       `json:"provider,omitzero"`
-	Model      string       `json:"model,omitzero"`
+	Content       string       `json:"full_text"`
+	Iterations    *int         `json:"iterations,omitzero"`
+	ToolCalls     proto.Raw    `json:"tool_calls,omitzero"`
+	State         proto.Raw    `json:"reasoning_state,omitzero"`
+	StopReason    string       `json:"stop_reason,omitzero"`
+	Usage         *proto.Usage `json:"usage,omitzero"`
+	Provider      string       `json:"provider,omitzero"`
+	Model         string       `json:"model,omitzero"`
+	ContextWindow int          `json:"context_window,omitzero"`
 }
 
 // endText ends a text method in the form that the caller is waiting for.

@@ -99,7 +99,7 @@ func (t *turn) tellUsage(answer proto.Text) error {
 	return t.report(proto.TypeUsage, proto.InferenceUsage{
 		InputTokens: u.InputTokens, OutputTokens: u.OutputTokens,
 		CacheReadTokens: u.CacheReadTokens, CacheWriteTokens: u.CacheWriteTokens, ReasoningTokens: u.ReasoningTokens,
-		CostUSD: u.CostUSD, Provider: answer.Provider, Model: answer.Model,
+		CostUSD: u.CostUSD, Provider: answer.Provider, Model: answer.Model, ContextWindow: answer.ContextWindow,
 	})
 }
 

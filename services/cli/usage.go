@@ -19,7 +19,9 @@ import (
 const usageLong = `Print what was asked of models, as the router recorded it: requests, tokens of
 the prompts, those of them that came from the provider's cache, tokens of the
 answers, and what they cost. A cost is "unknown" where no price is known; ">="
-stands before a sum of which a part is unknown. Below stand the budgets: what is
+stands before a sum of which a part is unknown. "estimated with prices of DATE" says
+that costs were computed with prices that Zino knows by itself, as of that date;
+[[rtr.model]] in the configuration sets others. Below stand the budgets: what is
 spent of each, what is reserved for requests under way or lost, and when it
 starts anew. A session's budgets are shown as they stand for --session.`
 
@@ -94,6 +96,9 @@ func printUsage(w io.Writer, report proto.UsageReport, named bool) error {
 			rows = append(rows, []string{r.Key, count(r.Requests), count(u.InputTokens), count(u.CacheReadTokens), count(u.OutputTokens), cost(r)})
 		}
 		text = table(rows)
+	}
+	if report.PricesOf != "" {
+		text += "estimated with prices of " + visible.Text(report.PricesOf) + "\n"
 	}
 	if len(report.Budgets) > 0 {
 		rows := [][]string{{"BUDGET", "SPENT", "RESERVED", "LIMIT", "ENDS"}}

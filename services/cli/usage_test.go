@@ -157,6 +157,15 @@ func TestUsageEmpty(t *testing.T) {
 	}
 }
 
+// TestUsageEstimated says with which prices.
+func TestUsageEstimated(t *testing.T) {
+	r := newUsageRouter(t, proto.UsageReport{Total: usageRow("total", 10, 0, new(0.5)), PricesOf: "2026-11-22"}, nil)
+	status, out, said := run(t, newWorld(t).command("--socket", r.socket, "usage"), "")
+	if status != 0 || said != "" || !strings.HasSuffix(out, "$0.5000\nestimated with prices of 2026-11-22\n") {
+		t.Errorf("status %d, said %q, printed %q", status, said, out)
+	}
+}
+
 // TestUsageMistakes: nothing is asked.
 func TestUsageMistakes(t *testing.T) {
 	r := newUsageRouter(t, someUsage, nil)

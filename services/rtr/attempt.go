@@ -68,7 +68,7 @@ func (c *call) exchange(t *target, req provider.Request) (proto.Text, error) {
 	if err == nil {
 		text = c.answer.Finished()
 	}
-	text.Provider, text.Model = t.caps.Provider, t.caps.Model
+	text.Provider, text.Model, text.ContextWindow = t.caps.Provider, t.caps.Model, t.window
 	if f, ok := errors.AsType[*provider.Fault](err); ok && f.Verdict.Class == limit.Retry && f.Verdict.HasWait {
 		t.limiter.Pause(f.Verdict.Wait)
 	}

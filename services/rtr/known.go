@@ -40,7 +40,11 @@ func (s *Service) adjust(t *target) {
 		t.traits.NoStreamOptions, t.traits.NoAssistantLast = slices.Contains(*refuses, "stream_options"), slices.Contains(*refuses, "assistant_last")
 	}
 	t.caps.NativeTools = !t.traits.TextTools
-	t.price = priceOf(price, t)
+	t.price = t.priceOf(price)
+	if t.window = t.context; t.window == 0 && t.own {
+		b, _ := builtInFor(t.caps.Provider, t.caps.Model)
+		t.window = b.context
+	}
 }
 
 // matches reports whether a pattern, in which '*' stands for any characters, is
@@ -73,25 +77,32 @@ func firstPrice(a, b *float64) *float64 {
 	return b
 }
 
-// priceOf returns a model's price, nil if it is not known. What costs nothing
-// without any table is what runs on one's own Ollama, and what OpenRouter calls
-// free.
-func priceOf(m config.Model, t *target) *ledger.Price {
-	if m.Input != nil && m.Output != nil {
-		p := &ledger.Price{Input: *m.Input, Output: *m.Output, CacheRead: *m.Input, CacheWrite: *m.Input}
-		if m.CacheRead != nil {
-			p.CacheRead = *m.CacheRead
+// priceOf returns the price of the target's model, nil if it is unknown: what is
+// built in, with the configured fields m in place of its own. Models on one's own
+// Ollama cost nothing, and neither do those that OpenRouter calls free.
+func (t *target) priceOf(m config.Model) *ledger.Price {
+	var p ledger.Price
+	b, known := builtInFor(t.caps.Provider, t.caps.Model)
+	local := t.caps.Provider == "ollama" && !strings.HasSuffix(t.caps.Model, "cloud") // Ollama's word for models that it passes on
+	switch {
+	case known && t.own:
+		p = b.price
+		if m.Input == nil || m.Output == nil || m.CacheRead == nil || m.CacheWrite == nil {
+			p.Date = pricesDate
 		}
-		if m.CacheWrite != nil {
-			p.CacheWrite = *m.CacheWrite
-		}
-		return p
-	}
-	own := t.caps.Provider == "ollama" && !strings.HasSuffix(t.caps.Model, "cloud") // Ollama's word for models that it passes on
-	if own || t.caps.Provider == "openrouter" && strings.HasSuffix(t.caps.Model, ":free") {
+	case m.Input != nil && m.Output != nil:
+		p.CacheRead, p.CacheWrite = *m.Input, *m.Input
+	case local, t.caps.Provider == "openrouter" && strings.HasSuffix(t.caps.Model, ":free"):
 		return &ledger.Price{}
+	default:
+		return nil
 	}
-	return nil
+	for _, f := range []struct{ to, from *float64 }{{&p.Input, m.Input}, {&p.Output, m.Output}, {&p.CacheRead, m.CacheRead}, {&p.CacheWrite, m.CacheWrite}} {
+		if f.from != nil {
+			*f.to = *f.from
+		}
+	}
+	return &p
 }
 
 // learn asks Ollama, once, what the target's model can do. A server that does
@@ -108,7 +119,7 @@ func (s *Service) learn(ctx context.Context, t *target) *target {
 	learned.unknown, learned.context, learned.traits.TextTools = err != nil, 0, err != nil || !tools
 	s.adjust(&learned)
 	if learned.context == 0 {
-		learned.context = length
+		learned.context, learned.window = length, length
 	}
 	if s.turn(ctx) == nil {
 		for w, have := range s.chosen {

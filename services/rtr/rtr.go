@@ -89,10 +89,8 @@ func New(cfg *config.Config, log *slog.Logger) (*Service, error) {
 // with one, nothing is asked then.
 func (s *Service) openBooks(cfg *config.Config) {
 	b := cfg.Budget
-	limits := ledger.Limits{USDPerDay: b.USDPerDay, USDPerSession: b.USDPerSession, TokensPerDay: b.TokensPerDay, TokensPerSession: b.TokensPerSession}
-	var err error
-	if s.books, err = ledger.Open(cfg.Rtr.DataDir, limits, time.Now, s.log); err != nil {
-		s.unkept = &proto.Error{Code: proto.CodeUnavailable, Message: "the budget cannot be kept, so no model is asked: " + err.Error()}
+	limits := ledger.Limits{USDPerDay: b.USDPerDay, USDPerSession: b.USDPerSession, TokensPerDay: b.TokensPerDay, TokensPerSession: b.TokensPerSession, File: cfg.Source}
+	if s.books, s.unkept = ledger.Open(cfg.Rtr.DataDir, limits, time.Now, s.log); s.unkept != nil {
 		s.log.Error(s.unkept.Error())
 	}
 }

@@ -18,7 +18,9 @@ type target struct {
 	ep        *provider.Endpoint
 	maxTokens int // limit of an answer where neither request nor configuration has one
 	traits    provider.Traits
-	context   int
+	own       bool // it is the provider itself that is asked, or a gateway to it: what is built in holds
+	context   int  // tokens that the model takes, as configured or as its server says; 0: unknown
+	window    int  // the same, else what is built in
 	price     *ledger.Price
 	limiter   *limit.Limiter
 	unknown   bool // it is Ollama's, and what the model can do has not been asked
@@ -31,9 +33,16 @@ func (s *Service) newTarget(v vendor, ep *provider.Endpoint, model string, named
 		caps:  proto.RouterCapabilities{Provider: v.name, Model: model, Endpoint: ep.Name},
 		infer: v.infer, ep: ep, maxTokens: v.maxTokens, limiter: s.limiter(v.name), forGood: true,
 		traits: provider.TraitsOf(named, ep.Base, model),
+		own:    named || isOpenAI(ep.Base),
 	}
 	s.adjust(t)
 	return t
+}
+
+// isOpenAI reports whether a base URL is OpenAI's own.
+func isOpenAI(base string) bool {
+	u, err := url.Parse(base)
+	return err == nil && u.Hostname() == "api.openai.com"
 }
 
 // endpoint is a place to ask, which tells the provider's limiter what its

@@ -80,6 +80,65 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// TestBuiltInPrices: the default models have a price and a window without any
+// configuration, entries override single fields, and nothing is built in for a
+// server that only has OpenAI's wire.
+func TestBuiltInPrices(t *testing.T) {
+	for _, v := range vendors {
+		if _, ok := builtInFor(v.name, v.model); !ok && v.name != "openrouter" && v.name != "ollama" {
+			t.Errorf("nothing is built in for the default model %s", v.model)
+		}
+	}
+	used := &fakellm.Usage{In: 120, Out: 30, CacheRead: 100, CacheWrite: 5}
+	sonnet := 15*3 + 100*0.3 + 5*3.75 + 30*15.0 // in millionths of a dollar
+	for _, tt := range []struct {
+		name   string
+		model  config.Model
+		ask    string // of Anthropic
+		cost   float64
+		window int
+		dated  bool
+	}{
+		{"default", config.Model{Name: "-"}, "", sonnet, 200_000, true},
+		{"snapshot", config.Model{Name: "-"}, "claude-sonnet-4-5-20250929", sonnet, 200_000, true},
+		{"longer name", config.Model{Name: "-"}, "claude-sonnet-5-5-max", -1, 0, false},
+		{"one field", config.Model{Name: "claude-*", Output: new(1.0)}, "", sonnet - 30*14, 200_000, true},
+		{"all fields", priced("claude-*", 1, 1, 1, 1), "", 150, 200_000, false},
+		{"context only", config.Model{Name: "claude-*", Context: 1000}, "", sonnet, 1000, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			alone(t)
+			llm := fakellm.New(fakellm.Turn{Text: "x", Usage: used})
+			defer llm.Close()
+			t.Setenv("ANTHROPIC_BASE_URL", llm.Host)
+			r := start(t, func(c *config.Config) {
+				c.Provider, c.Service.Model, c.Rtr.Model = "anthropic", tt.ask, []config.Model{tt.model}
+				c.Budget.USDPerDay = 1
+			})
+			text, err := r.answer(t.Context(), ask("hi", true), &chunks{})
+			if tt.cost < 0 {
+				if e := failure(t, err); e.Code != proto.CodeBudget {
+					t.Errorf("got %+v, want a refusal", text)
+				}
+				return
+			}
+			if err != nil || math.Abs(*text.Usage.CostUSD*1e6-tt.cost) > 1e-6 || text.ContextWindow != tt.window {
+				t.Errorf("got %+v, %+v, %v; want %v millionths", text, text.Usage, err, tt.cost)
+			}
+			report, err := r.report(t, proto.UsageRequest{})
+			if err != nil || report.Budgets[0].Spent == 0 || tt.dated != (report.PricesOf == pricesDate) {
+				t.Errorf("report %+v, %v", report, err)
+			}
+		})
+	}
+	llm := fakellm.New(fakellm.Turn{Text: "x", Usage: used})
+	defer llm.Close()
+	r := start(t, func(c *config.Config) { c.API.BaseURL, c.Service.Model = llm.URL, "gpt-6-luna" })
+	if text, err := r.answer(t.Context(), ask("hi", true), &chunks{}); err != nil || text.Usage.CostUSD != nil || text.ContextWindow != 0 {
+		t.Errorf("another server: %+v, %v", text, err)
+	}
+}
+
 // TestNoUsage holds that an answer whose provider does not count says so.
 func TestNoUsage(t *testing.T) {
 	r, _ := toolRouter(t, prices(priced("m", 1, 1, 1, 1)), times(2, fakellm.Turn{Text: "x", NoUsage: true}))

@@ -25,23 +25,28 @@ type limit struct {
 	most, spent, reserved int64
 	money                 bool
 	ends                  time.Time // zero: with the session
+	in                    string    // the file that sets it, for remedies
 }
 
 // standing lists the configured limits as they stand on the day of at.
 func (l *Ledger) standing(today, session account, at time.Time) (limits []limit) {
 	ends := endOf(at)
-	return append(
+	limits = append(
 		list(usdPerDay, l.limits.USDPerDay, tokensPerDay, l.limits.TokensPerDay, today, ends),
 		list(usdPerSession, l.limits.USDPerSession, tokensPerSession, l.limits.TokensPerSession, session, time.Time{})...)
+	for i := range limits {
+		limits[i].in = l.limits.in()
+	}
+	return limits
 }
 
 // list lists the limits that one account is held against.
 func list(moneyKey string, money float64, tokenKey string, tokens int64, a account, ends time.Time) (limits []limit) {
 	if money > 0 {
-		limits = append(limits, limit{moneyKey, money, max(1, nano(money)), a.spent.nano, a.reserved.nano, true, ends})
+		limits = append(limits, limit{moneyKey, money, max(1, nano(money)), a.spent.nano, a.reserved.nano, true, ends, ""})
 	}
 	if tokens > 0 {
-		limits = append(limits, limit{tokenKey, float64(tokens), tokens, a.spent.tokens, a.reserved.tokens, false, ends})
+		limits = append(limits, limit{tokenKey, float64(tokens), tokens, a.spent.tokens, a.reserved.tokens, false, ends, ""})
 	}
 	return limits
 }
@@ -129,7 +134,7 @@ func (l *limit) refusal(need sum) error {
 	if l.left() > 0 {
 		what = fmt.Sprintf("leaves too little for this request, which may take %s", l.amount(need.of(l.money)))
 	}
-	remedy := fmt.Sprintf("raise [budget] %s in ZINO.toml", l.key)
+	remedy := fmt.Sprintf("raise [budget] %s%s", l.key, l.in)
 	if l.ends.IsZero() {
 		remedy = "start a new session, or " + remedy
 	} else {
@@ -160,8 +165,8 @@ func (l *limit) amount(n int64) string {
 // a request may take.
 func (l *limit) unpriced(a *Ask) error {
 	return &proto.Error{Code: proto.CodeBudget, Message: fmt.Sprintf(
-		"[budget] %s = %s cannot be kept, as no price is known for the model %s of %s: set its price in [[rtr.model]] in ZINO.toml, or limit tokens (%s) in place of money",
-		l.key, strconv.FormatFloat(l.value, 'f', -1, 64), a.Model, a.Provider, tokensPerDay)}
+		"[budget] %s = %s cannot be kept, as no price is known for the model %s of %s: set its price in [[rtr.model]]%s, or limit tokens (%s) instead of money",
+		l.key, strconv.FormatFloat(l.value, 'f', -1, 64), a.Model, a.Provider, l.in, tokensPerDay)}
 }
 
 // state is the limit for a report.

@@ -84,7 +84,7 @@ func TestWhole(t *testing.T) {
 // TestRefusal: the error says which limit, how it stands, when it ends and what
 // to do.
 func TestRefusal(t *testing.T) {
-	l, _, _ := newLedger(t, Limits{USDPerDay: 5, TokensPerSession: 1_000_000})
+	l, _, _ := newLedger(t, Limits{USDPerDay: 5, TokensPerSession: 1_000_000, File: "/etc/zino/ZINO.toml"})
 	spend(t, l, Ask{Session: "s", Output: 400_000, Price: &Price{Output: 10}}, 0, 400_000)
 	mustReserve(t, l, Ask{Session: "s", Output: 50_000, Price: &Price{Output: 10}})
 	for _, test := range []struct {
@@ -94,17 +94,17 @@ func TestRefusal(t *testing.T) {
 		{
 			Ask{Session: "t", Output: 60_000, Price: &Price{Output: 10}},
 			"[budget] usd_per_day = 5 leaves too little for this request, which may take $0.6000: $4.0000 spent and $0.5000 reserved for requests under way or lost; " +
-				"the limit starts anew at 2026-11-22T00:00:00+01:00: wait until then, or raise [budget] usd_per_day in ZINO.toml",
+				"the limit starts anew at 2026-11-22T00:00:00+01:00: wait until then, or raise [budget] usd_per_day in /etc/zino/ZINO.toml",
 		},
 		{
 			Ask{Session: "s", Output: 600_000, Price: &Price{}},
 			"[budget] tokens_per_session = 1000000 leaves too little for this request, which may take 600000 tokens: 400000 tokens spent and 50000 tokens reserved for requests under way or lost; " +
-				"start a new session, or raise [budget] tokens_per_session in ZINO.toml",
+				"start a new session, or raise [budget] tokens_per_session in /etc/zino/ZINO.toml",
 		},
 		{
 			Ask{Provider: "openai", Model: "new-one", Output: 1},
 			"[budget] usd_per_day = 5 cannot be kept, as no price is known for the model new-one of openai: " +
-				"set its price in [[rtr.model]] in ZINO.toml, or limit tokens (tokens_per_day) in place of money",
+				"set its price in [[rtr.model]] in /etc/zino/ZINO.toml, or limit tokens (tokens_per_day) instead of money",
 		},
 	} {
 		if _, err := l.Reserve(t.Context(), test.ask); err == nil || err.Error() != test.want {

@@ -39,6 +39,7 @@ type entry struct {
 	CacheWrite int64    `json:"cache_write_tokens,omitzero"`
 	Reasoning  int64    `json:"reasoning_tokens,omitzero"`
 	Cost       *float64 `json:"cost_usd,omitzero"`
+	PricesOf   string   `json:"prices_of,omitzero"`
 
 	at time.Time // Time
 }

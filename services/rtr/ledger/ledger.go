@@ -4,9 +4,10 @@
 // a line, appended and never changed.
 //
 //	{"time":"2026-11-21T14:03:07+01:00","id":"J4K…","session":"…","provider":"anthropic","model":"…",
-//	 "input_tokens":1200,"output_tokens":80,"cache_read_tokens":1000,"cache_write_tokens":0,"reasoning_tokens":0,"cost_usd":0.0017}
+//	 "input_tokens":1200,"output_tokens":80,"cache_read_tokens":1000,"cache_write_tokens":0,"reasoning_tokens":0,"cost_usd":0.0017,"prices_of":"2026-11-22"}
 //
-// (in one line) is what a request used. Input tokens include those from and to
+// (in one line) is what a request used; prices_of is the date of the built-in
+// prices that the cost was estimated with, if it was. Input tokens include those from and to
 // the provider's cache, output tokens include reasoning; keys that are 0 or
 // unknown are absent, except input_tokens and output_tokens. So
 //
@@ -53,6 +54,8 @@ import (
 type Limits struct {
 	USDPerDay, USDPerSession       float64 // US dollars
 	TokensPerDay, TokensPerSession int64   // input and output
+
+	File string // that sets them, for error texts; empty: not known
 }
 
 func (l Limits) check() error {
@@ -72,8 +75,20 @@ func (l Limits) check() error {
 	return nil
 }
 
+// in names the file that sets the limits, for the end of a remedy.
+func (l Limits) in() string {
+	if l.File == "" {
+		return ""
+	}
+	return " in " + l.File
+}
+
 // Price is what a model's tokens cost in US dollars per million.
-type Price struct{ Input, Output, CacheRead, CacheWrite float64 }
+type Price struct {
+	Input, Output, CacheRead, CacheWrite float64
+
+	Date string // of the built-in price list that a part of it is from; empty: no part
+}
 
 // Cost is what a usage costs in US dollars. Every token is paid once: input
 // tokens from and to the cache have prices of their own.
@@ -115,7 +130,7 @@ func Open(dir string, limits Limits, now func() time.Time, log *slog.Logger) (*L
 		return l, f.Close()
 	}
 	if l.limited() {
-		return nil, unkept(err)
+		return nil, unkept(err, limits.in())
 	}
 	log.Warn("usage is not recorded", "error", err)
 	return l, nil
@@ -125,11 +140,11 @@ func Open(dir string, limits Limits, now func() time.Time, log *slog.Logger) (*L
 // still recorded.
 func (l *Ledger) Close() error { return l.pen.close() }
 
-func (l *Ledger) limited() bool { return l.limits != Limits{} }
+func (l *Ledger) limited() bool { return l.limits != Limits{File: l.limits.File} }
 
 // unkept is the refusal where a budget cannot be recorded: a brake that does
 // not hold is none.
-func unkept(err error) error {
+func unkept(err error, in string) error {
 	return &proto.Error{Code: proto.CodeUnavailable, Message: fmt.Sprintf(
-		"no model is asked, because the budget cannot be kept: %v; mend this, or take the limits out of [budget] in ZINO.toml", err)}
+		"cannot record usage against the budget, refusing model requests: %v; repair this, or remove the limits from [budget]%s", err, in)}
 }

@@ -18,7 +18,7 @@ import (
 // TestFile holds the form of the lines, which is promised.
 func TestFile(t *testing.T) {
 	l, dir, c := newLedger(t, Limits{USDPerDay: 10})
-	ask := Ask{Session: "s1", Provider: "anthropic", Model: "large", Input: 1000, Output: 500, Price: &Price{3, 15, 0.3, 3.75}}
+	ask := Ask{Session: "s1", Provider: "anthropic", Model: "large", Input: 1000, Output: 500, Price: &Price{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75}}
 	first, second, third := mustReserve(t, l, ask), mustReserve(t, l, ask), mustReserve(t, l, ask)
 	c.set(noon.Add(time.Hour)) // a line's time is when its request was made
 	settle(t, first, &proto.Usage{InputTokens: 1000, OutputTokens: 100, CacheReadTokens: 900, CacheWriteTokens: 50, ReasoningTokens: 40})
@@ -153,7 +153,7 @@ func TestPlaceGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := l.Reserve(t.Context(), Ask{Input: 1, Output: 1})
-	if !errors.Is(err, proto.ErrUnavailable) || !strings.Contains(err.Error(), "the budget cannot be kept: "+dir) || !strings.Contains(err.Error(), "[budget]") {
+	if !errors.Is(err, proto.ErrUnavailable) || !strings.Contains(err.Error(), "refusing model requests: "+dir) || !strings.Contains(err.Error(), "[budget]") {
 		t.Errorf("reserved: %v", err)
 	}
 	if _, err := l.Report(t.Context(), proto.UsageRequest{}); err == nil {

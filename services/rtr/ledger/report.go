@@ -72,6 +72,7 @@ type tally struct {
 	loc   *time.Location
 	rows  map[string]*row
 	total row
+	dated string // the newest date of the built-in prices in the sums
 	bad   int
 }
 
@@ -127,6 +128,7 @@ func (t *tally) line(text []byte) {
 	}
 	t.rows[key].add(&e)
 	t.total.add(&e)
+	t.dated = max(t.dated, e.PricesOf)
 }
 
 func (r *row) add(e *entry) {
@@ -164,7 +166,7 @@ func (t *tally) report(budgets []proto.BudgetState) proto.UsageReport {
 	}
 	slices.SortFunc(rows, t.compare)
 	t.total.Key = "total"
-	report := proto.UsageReport{Rows: []proto.UsageRow{}, Total: t.total.done(), Budgets: budgets}
+	report := proto.UsageReport{Rows: []proto.UsageRow{}, Total: t.total.done(), Budgets: budgets, PricesOf: t.dated}
 	for _, r := range rows {
 		report.Rows = append(report.Rows, r.done())
 	}

@@ -89,6 +89,26 @@ total: 1 requests 1000+100 tokens (0 0 0) unknown/1`},
 	}
 }
 
+// TestReportPricesOf: the newest date of the built-in prices in what is summed.
+func TestReportPricesOf(t *testing.T) {
+	l, dir, c := newLedger(t, Limits{})
+	estimate := func(session, date string) {
+		spend(t, l, Ask{Session: session, Price: &Price{Input: 1, Output: 1, Date: date}}, 1, 1)
+	}
+	estimate("configured", "")
+	estimate("old", "2026-11-22")
+	estimate("new", "2027-02-01")
+	told := used(1, 1)
+	told.CostUSD = new(0.5)
+	settle(t, mustReserve(t, l, Ask{Session: "told", Price: &Price{Date: "2028-01-01"}, Told: true}), told)
+	l = &Ledger{now: c.now, file: file{dir}, books: l.books} // as another process reads it
+	for session, want := range map[string]string{"": "2027-02-01", "old": "2026-11-22", "configured": "", "told": "", "other": ""} {
+		if got := mustReport(t, l, proto.UsageRequest{SessionID: session}).PricesOf; got != want {
+			t.Errorf("session %q: %q, want %q", session, got, want)
+		}
+	}
+}
+
 // TestReportEmpty: no file and no limits give lists that are there, and empty.
 func TestReportEmpty(t *testing.T) {
 	l, dir, c := newLedger(t, Limits{})

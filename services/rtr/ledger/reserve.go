@@ -58,7 +58,7 @@ func (l *Ledger) Reserve(ctx context.Context, a Ask) (*Reservation, error) {
 		return r, nil
 	}
 	if err := l.reserve(ctx, r, &a); err != nil {
-		return nil, refused(ctx, err)
+		return nil, refused(ctx, err, l.limits.in())
 	}
 	return r, nil
 }
@@ -128,7 +128,7 @@ func (l *Ledger) allow(limits []limit, a *Ask) (output int64, err error) {
 func modelKey(provider, model string) string { return provider + "/" + model }
 
 // refused is the error of a reservation that could not be made.
-func refused(ctx context.Context, err error) error {
+func refused(ctx context.Context, err error, in string) error {
 	var said *proto.Error
 	switch {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
@@ -136,7 +136,7 @@ func refused(ctx context.Context, err error) error {
 	case errors.As(err, &said):
 		return err
 	}
-	return unkept(err)
+	return unkept(err, in)
 }
 
 // hold sets the amount that the request may take, and its time.
@@ -176,7 +176,7 @@ func (r *Reservation) Settle(u *proto.Usage) error {
 	}
 	end.use(u)
 	if u.CostUSD = end.Cost; u.CostUSD == nil && r.price != nil {
-		end.Cost = new(min(r.price.Cost(end.usage()), usd(most)))
+		end.Cost, end.PricesOf = new(min(r.price.Cost(end.usage()), usd(most))), r.price.Date
 		u.CostUSD = end.Cost
 	}
 	r.heard(u.CostUSD != nil)
