@@ -30,9 +30,12 @@ func run(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "the binaries do not build: %v\n%s", err, out)
 		return 1
 	}
-	if err := os.CopyFS(filepath.Join(dir, "share", "zino", "tools"), os.DirFS("tools")); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	share := filepath.Join(dir, "share", "zino")
+	for _, name := range []string{"tools", "SYSTEM.md", "SESSION.md"} {
+		if out, err := exec.Command("sh", "-c", `mkdir -p "$2" && cp -r "$1" "$2"`, "sh", name, share).CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "%s cannot be copied: %v\n%s", name, err, out)
+			return 1
+		}
 	}
 	status := m.Run()
 	if left := processes(bin); len(left) > 0 {

@@ -124,6 +124,9 @@ type Text struct {
 	Model string `json:"model,omitzero"`
 	// ContextWindow is how many tokens the model holds; absent: unknown.
 	ContextWindow int `json:"context_window,omitzero"`
+	// Warnings are remarks for the person in front, a line each. The daemon sends
+	// them to callers that did not ask for events.
+	Warnings []string `json:"warnings,omitzero"`
 }
 
 // Notice is a remark for the person in front, for callers that asked for

@@ -43,8 +43,8 @@ type Chat struct {
 	// Root is the directory that the tools work in, an absolute path, and whose
 	// AGENTS.md belong to the prompt; absent: none.
 	Root string `json:"root,omitzero"`
-	// SystemPrompt takes the place of the configured one for this turn; empty:
-	// there is none but the template.
+	// SystemPrompt takes the place of the configured one and of the template for
+	// this turn; empty: there is none.
 	SystemPrompt *string `json:"system_prompt,omitzero"`
 	// Provider is asked in place of the configured one: see infer of rtr.
 	Provider string `json:"provider,omitzero"`
@@ -78,8 +78,12 @@ type Preview struct {
 	SessionID string `json:"session_id,omitzero"`
 	// Root is the directory that the tools would work in.
 	Root string `json:"root,omitzero"`
-	// SystemPrompt takes the place of the configured one.
+	// SystemPrompt takes the place of the configured one and of the template.
 	SystemPrompt *string `json:"system_prompt,omitzero"`
+	// Sandbox is the level of confinement of the turn.
+	Sandbox string `json:"sandbox,omitzero"`
+	// Network is whether confined code may use the network.
+	Network *bool `json:"network,omitzero"`
 }
 
 // ContextReport is what a turn would send.
@@ -88,6 +92,11 @@ type ContextReport struct {
 	Parts []ContextPart `json:"parts"`
 	// Tokens is the sum. Tokens are estimated: four bytes are taken for one.
 	Tokens int64 `json:"tokens"`
+	// Template is the path of the template or system_prompt_file that the system
+	// prompt was made of; absent where another text takes its place.
+	Template string `json:"template,omitzero"`
+	// TemplateMissing reports that there is no file at Template.
+	TemplateMissing bool `json:"template_missing,omitzero"`
 	// Warnings are remarks, such as on a file that cannot be read.
 	Warnings []string `json:"warnings,omitzero"`
 }

@@ -83,10 +83,11 @@ type Catalog struct {
 
 // Sys configures the system prompt.
 type Sys struct {
-	Socket      string `toml:"socket"`
-	Template    string `toml:"template"`
-	Personality string `toml:"personality"`
-	SoftMemory  string `toml:"soft_memory"` // used until there was one, be it an empty one
+	Socket          string `toml:"socket"`
+	Template        string `toml:"template"`         // of plain messages
+	SessionTemplate string `toml:"session_template"` // of turns of a session
+	Personality     string `toml:"personality"`
+	SoftMemory      string `toml:"soft_memory"` // used until there was one, be it an empty one
 }
 
 // Exc configures the executor.
@@ -140,7 +141,7 @@ func Default() *Config {
 		Agr:             Agr{Socket: "/run/zino/agr.sock", MaxIterations: 5, SessionIterations: 200, ToolOutputBytes: 256 << 10},
 		Tools:           Catalog{Dir: "tools"},
 		Skills:          Catalog{Dir: "skills"},
-		Sys:             Sys{Socket: "/run/zino/sys.sock", Template: "SYSTEM.md"},
+		Sys:             Sys{Socket: "/run/zino/sys.sock", Template: "SYSTEM.md", SessionTemplate: "SESSION.md"},
 		Exc:             Exc{Socket: "/run/zino/exc.sock", Timeout: 30, OutputMax: 1 << 20, PassEnv: []string{}, Sandbox: "off", TasksMax: 4096},
 		Mem:             Mem{Socket: "/run/zino/mem.sock", DataDir: "data/mem", Durability: "fsync"},
 		Ctx: Ctx{

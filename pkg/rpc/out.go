@@ -182,6 +182,7 @@ type textDone struct {
 	Provider      string       `json:"provider,omitzero"`
 	Model         string       `json:"model,omitzero"`
 	ContextWindow int          `json:"context_window,omitzero"`
+	Warnings      []string     `json:"warnings,omitzero"`
 }
 
 // endText ends a text method in the form that the caller is waiting for.

@@ -73,5 +73,10 @@ func load(name, flag string) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return config.Load(path, name)
+	cfg, err := config.Load(path, name)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Locate(cfg.Dir)
+	return cfg, nil
 }

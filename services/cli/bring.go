@@ -97,7 +97,9 @@ func (a *app) writable(cfg *config.Config, dir string) bool {
 // forgo has what lies where it cannot be reached, and was not named by anybody,
 // be looked for in dir, where there is none of it.
 func forgo(cfg *config.Config, dir string) {
-	for key, path := range map[string]*string{"tools.dir": &cfg.Tools.Dir, "skills.dir": &cfg.Skills.Dir, "sys.template": &cfg.Sys.Template} {
+	for key, path := range map[string]*string{
+		"tools.dir": &cfg.Tools.Dir, "skills.dir": &cfg.Skills.Dir, "sys.template": &cfg.Sys.Template, "sys.session_template": &cfg.Sys.SessionTemplate,
+	} {
 		if _, err := os.Stat(*path); err != nil && !errors.Is(err, os.ErrNotExist) && !cfg.IsSet(key) {
 			*path = filepath.Join(dir, filepath.Base(*path))
 		}

@@ -28,7 +28,10 @@ func (a *app) contextCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			req := proto.Preview{Root: root}
+			req := proto.Preview{Root: root, Sandbox: a.sandbox}
+			if a.networkSet {
+				req.Network = &a.network
+			}
 			if a.systemPromptSet {
 				req.SystemPrompt = &a.systemPrompt
 			}
@@ -84,7 +87,14 @@ func printContext(w io.Writer, report proto.ContextReport, summary bool) error {
 		rows = append(rows, []string{part.Name, count(part.Tokens)})
 	}
 	rows = append(rows, []string{"total", count(report.Tokens)})
-	if _, err := io.WriteString(w, table(rows)); err != nil || summary {
+	text := table(rows)
+	switch {
+	case report.TemplateMissing:
+		text += "\nTemplate: none (" + inLine(report.Template) + " is missing)\n"
+	case report.Template != "":
+		text += "\nTemplate: " + inLine(report.Template) + "\n"
+	}
+	if _, err := io.WriteString(w, text); err != nil || summary {
 		return err
 	}
 	for _, part := range report.Parts {

@@ -255,8 +255,12 @@ What the model is told of the user, and of the project in
 .B \-\-root
 and the directories above it.
 .TP
-.I ~/.config/zino/SYSTEM.md
-The template of the system prompt.
+.IR ~/.config/zino/SYSTEM.md ", " SESSION.md
+The templates of the system prompt: of plain messages, and of chat and
+.BR "zino exec" .
+Where they are missing those of the installation are used
+.RI ( share/zino
+below its prefix).
 .TP
 .IR ~/.config/zino/tools/ ", " ~/.config/zino/skills/
 Definitions of tools and skills, as JSON files.

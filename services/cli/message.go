@@ -60,6 +60,9 @@ func (a *app) turn(ctx context.Context, d *daemon, req proto.Chat) error {
 	if endErr := p.end(); err == nil {
 		err = endErr
 	}
+	for _, warning := range text.Warnings {
+		a.say("Warning: %s", warning)
+	}
 	if err != nil && ctx.Err() != nil {
 		a.interrupted()
 		return errInterrupted

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"zino/pkg/config"
@@ -23,6 +22,11 @@ func (a *app) settings() (*config.Config, error) {
 		if err != nil {
 			return nil, err
 		}
+		dirs := []string{cfg.Dir}
+		if base, err := baseDir(); err == nil {
+			dirs = append(dirs, base)
+		}
+		cfg.Locate(dirs...)
 		settleRepl(cfg)
 		return cfg, nil
 	}
@@ -46,43 +50,19 @@ func (a *app) settings() (*config.Config, error) {
 	return cfg, a.borrow(cfg)
 }
 
-// settle puts what belongs to the user below base: data, tools, skills and
-// prompt come from there or from the installation, never from the current
-// directory.
+// settle puts the user's data below base, and finds tools, skills and templates
+// there or in the installation, never in the current directory.
 func (a *app) settle(cfg *config.Config, base string) {
-	for key, path := range map[string]*string{
-		"mem.data_dir": &cfg.Mem.DataDir, "rtr.data_dir": &cfg.Rtr.DataDir, "mem.sessions_dir": &cfg.Mem.SessionsDir, "tools.dir": &cfg.Tools.Dir, "skills.dir": &cfg.Skills.Dir, "sys.template": &cfg.Sys.Template,
-	} {
-		if cfg.IsSet(key) {
-			continue
-		}
-		switch key {
-		case "mem.data_dir", "rtr.data_dir":
-			*path = filepath.Join(base, "data", strings.TrimSuffix(key, ".data_dir"))
-		case "mem.sessions_dir":
-			*path = filepath.Join(base, "sessions")
-		case "sys.template":
-			*path = filepath.Join(base, "SYSTEM.md")
-		default:
-			*path = installed(base, strings.TrimSuffix(key, ".dir"))
-		}
+	if !cfg.IsSet("mem.data_dir") {
+		cfg.Mem.DataDir = filepath.Join(base, "data", "mem")
 	}
-}
-
-// installed finds a directory of the user's, or the one that was installed
-// beside the program.
-func installed(base, name string) string {
-	candidates := []string{filepath.Join(base, name)}
-	if exe, err := os.Executable(); err == nil {
-		bin := filepath.Dir(exe)
-		candidates = append(candidates, filepath.Join(bin, name), filepath.Join(bin, "..", "share", "zino", name), filepath.Join(bin, "..", name))
+	if !cfg.IsSet("rtr.data_dir") {
+		cfg.Rtr.DataDir = filepath.Join(base, "data", "rtr")
 	}
-	for _, dir := range candidates {
-		if info, err := os.Stat(dir); err == nil && info.IsDir() {
-			return filepath.Clean(dir)
-		}
+	if !cfg.IsSet("mem.sessions_dir") {
+		cfg.Mem.SessionsDir = filepath.Join(base, "sessions")
 	}
-	return candidates[0]
+	cfg.Locate(base)
 }
 
 // borrow takes the little that a ZINO.toml which merely lies in the current

@@ -90,7 +90,7 @@ func TestSettingsOfAClone(t *testing.T) {
 	want.Mem.DataDir, want.Rtr.DataDir = filepath.Join(base, "data", "mem"), filepath.Join(base, "data", "rtr")
 	want.Mem.SessionsDir, want.Repl.Dir = filepath.Join(base, "sessions"), w.cwd
 	want.Repl.Socket = filepath.Join(w.runtime, "zino", "repl.sock")
-	want.Tools.Dir, want.Skills.Dir = cfg.Tools.Dir, cfg.Skills.Dir // of the installation, held elsewhere
+	want.Tools.Dir, want.Skills.Dir, want.Sys.SessionTemplate = cfg.Tools.Dir, cfg.Skills.Dir, filepath.Join(base, "SESSION.md")
 	if got, want := marshal(t, cfg), marshal(t, want); got != want {
 		t.Errorf("settings:\n%s\nwant:\n%s", got, want)
 	}
@@ -231,19 +231,5 @@ func TestSettingsNamed(t *testing.T) {
 	}
 	if _, err := (&app{config: filepath.Join(w.cwd, "none.toml")}).settings(); err == nil {
 		t.Error("a file that is not there is taken")
-	}
-}
-
-// TestInstalled finds what belongs to the user before what was installed.
-func TestInstalled(t *testing.T) {
-	base := shortDir(t)
-	if got := installed(base, "no-such-directory"); got != filepath.Join(base, "no-such-directory") {
-		t.Errorf("nothing anywhere: %s", got)
-	}
-	if err := os.Mkdir(filepath.Join(base, "tools"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if got := installed(base, "tools"); got != filepath.Join(base, "tools") {
-		t.Errorf("the user's: %s", got)
 	}
 }

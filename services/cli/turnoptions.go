@@ -40,7 +40,7 @@ type options struct {
 func (a *app) optionFlags(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&a.root, "root", ".", "`DIR` that the tools work in and whose AGENTS.md hold")
-	flags.StringVar(&a.systemPrompt, "system-prompt", "", "`TEXT` in place of the configured system prompt; empty for none")
+	flags.StringVar(&a.systemPrompt, "system-prompt", "", "`TEXT` in place of the system prompt; empty for none")
 	flags.StringVar(&a.session, "session", "", "`ID` of the session to go on with: also its beginning, or a new name")
 	flags.BoolVar(&a.latest, "continue", false, "go on with the latest session")
 	flags.BoolVar(&a.noSave, "no-save", false, "keep nothing of what is said")

@@ -81,7 +81,7 @@ func (c *Constellation) open(name string) (member, error) {
 	case "rtr":
 		return rtr.New(c.cfg, log)
 	case "sys":
-		return sys.New(c.cfg, c.catalog, c.mem, log)
+		return sys.New(c.cfg, c.catalog, c.mem, log), nil
 	case "ctx":
 		return assemble.New(c.cfg, c.catalog, c.mem, log), nil
 	case "agr":

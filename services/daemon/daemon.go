@@ -74,7 +74,7 @@ func (s *Service) chat(ctx context.Context, req proto.Chat, out *rpc.Out) (proto
 // plain answers a message outside of sessions. The answer goes out after the
 // turn has been stored.
 func (s *Service) plain(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Text, error) {
-	messages, err := s.prompt(ctx, req, out)
+	messages, warnings, err := s.prompt(ctx, req, out)
 	if err != nil {
 		return proto.Text{}, err
 	}
@@ -88,7 +88,11 @@ func (s *Service) plain(ctx context.Context, req proto.Chat, out *rpc.Out) (prot
 		}
 		s.store(ctx, req.ChannelID, req.Message, text.Content)
 	}
-	return shape(text, req), nil
+	text = shape(text, req)
+	if !req.Events {
+		text.Warnings = warnings
+	}
+	return text, nil
 }
 
 // shape is what clients see of an answer: the collected one is content and

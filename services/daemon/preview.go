@@ -21,7 +21,9 @@ func (s *Service) preview(ctx context.Context, req proto.Preview) (proto.Context
 	if req.SessionID != "" {
 		build = &proto.Build{SessionID: req.SessionID}
 	}
-	p := s.parts(ctx, proto.GetPrompt{Root: req.Root, SystemPrompt: req.SystemPrompt}, build)
+	p := s.parts(ctx, proto.GetPrompt{
+		Root: req.Root, SystemPrompt: req.SystemPrompt, Session: true, Sandbox: req.Sandbox, Network: req.Network,
+	}, build)
 	if p.sysErr != nil {
 		return report, p.sysErr
 	}
@@ -36,6 +38,7 @@ func (s *Service) preview(ctx context.Context, req proto.Preview) (proto.Context
 	addList(&report, "tools", tools.Tools)
 	addList(&report, "messages", p.middle)
 	report.Warnings = p.system.Warnings
+	report.Template, report.TemplateMissing = p.system.Template, p.system.TemplateMissing
 	return report, nil
 }
 

@@ -58,7 +58,9 @@ func (s *Service) context(ctx context.Context, build proto.Build) (proto.Raw, er
 
 // promptOf is the part of a request that sys answers.
 func promptOf(req proto.Chat) proto.GetPrompt {
-	return proto.GetPrompt{Root: req.Root, SystemPrompt: req.SystemPrompt}
+	return proto.GetPrompt{
+		Root: req.Root, SystemPrompt: req.SystemPrompt, Session: req.SessionID != "", Sandbox: req.Sandbox, Network: req.Network,
+	}
 }
 
 // list is the prompt [system?, …context, user].
@@ -71,13 +73,13 @@ func (p parts) list(message string) proto.Raw {
 	return closeList(appendMessage(list, "user", message))
 }
 
-// prompt assembles the prompt of a plain message. A part that cannot be had is
-// left out, and the log says so; but a system prompt that somebody has named and
-// that cannot be read is an error.
-func (s *Service) prompt(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Raw, error) {
+// prompt assembles the prompt of a plain message, and returns what sys remarks on
+// it. A part that is not available is left out and logged; a template or
+// system_prompt_file that cannot be read is an error.
+func (s *Service) prompt(ctx context.Context, req proto.Chat, out *rpc.Out) (list proto.Raw, warnings []string, err error) {
 	p := s.parts(ctx, promptOf(req), &proto.Build{ChannelID: req.ChannelID, UserMessage: req.Message})
 	if errors.Is(p.sysErr, proto.ErrInvalid) {
-		return nil, p.sysErr
+		return nil, nil, p.sysErr
 	}
 	if p.sysErr != nil {
 		s.log.Warn("no system prompt in this turn", "error", p.sysErr, "trace", rpc.Trace(ctx))
@@ -87,10 +89,10 @@ func (s *Service) prompt(ctx context.Context, req proto.Chat, out *rpc.Out) (pro
 	}
 	if req.Events {
 		if err := announce(out, p.system); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return p.list(req.Message), nil
+	return p.list(req.Message), p.system.Warnings, nil
 }
 
 // announce tells the caller what sys remarks, and which files it has read.

@@ -21,7 +21,7 @@ func (s *Service) Protect(paths ...string) {
 // left alone while they are not there: it makes them when it needs them. A file
 // that holds a key is not even shown.
 func (s *Service) ProtectConfig(c *config.Config) {
-	s.Protect(c.File, c.Tools.Dir, c.Skills.Dir, c.Sys.Template, c.SystemPromptFile, c.API.KeyFile)
+	s.Protect(c.File, c.Tools.Dir, c.Skills.Dir, c.Sys.Template, c.Sys.SessionTemplate, c.SystemPromptFile, c.API.KeyFile)
 	s.sandbox.secrets = append(s.sandbox.secrets, absolutes([]string{c.API.KeyFile})...)
 	s.sandbox.data = append(s.sandbox.data, absolutes([]string{c.Mem.DataDir, c.Mem.SessionsDir, c.Rtr.DataDir})...)
 }

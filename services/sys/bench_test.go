@@ -152,7 +152,7 @@ func newBench(t *testing.T, template string) *bench {
 	must(t, err)
 	t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
 	b := &bench{t: t, dir: dir, cfg: config.Default(), mem: &fakeMem{}}
-	b.cfg.Sys.Template = filepath.Join(dir, "SYSTEM.md")
+	b.cfg.Sys.Template, b.cfg.Sys.SessionTemplate = filepath.Join(dir, "SYSTEM.md"), filepath.Join(dir, "SESSION.md")
 	b.cfg.Tools.Dir, b.cfg.Skills.Dir = filepath.Join(dir, "tools"), filepath.Join(dir, "skills")
 	must(t, os.Mkdir(b.cfg.Tools.Dir, 0o700))
 	must(t, os.Mkdir(b.cfg.Skills.Dir, 0o700))
@@ -170,8 +170,7 @@ func (b *bench) start() {
 	cat, err := catalog.Open(b.cfg.Tools.Dir, b.cfg.Skills.Dir, quiet())
 	must(b.t, err)
 	mem := &rpc.Client{Service: "mem", Path: filepath.Join(b.dir, "m")}
-	b.service, err = New(b.cfg, cat, mem, quiet())
-	must(b.t, err)
+	b.service = New(b.cfg, cat, mem, quiet())
 	server := rpc.NewServer("sys", quiet())
 	b.server = server
 	b.service.Register(server)

@@ -58,9 +58,9 @@ func (c configured) unreadable(err error) error {
 
 // get answers with the prompt and, for a root, what the AGENTS.md files say.
 func (s *Service) get(ctx context.Context, req proto.GetPrompt) (proto.SystemPrompt, error) {
-	text, err := s.base(ctx, req.SystemPrompt)
+	reply, err := s.base(ctx, req)
 	if err != nil || req.Root == "" {
-		return proto.SystemPrompt{Content: text}, err
+		return reply, err
 	}
 	places := agents.Places{Home: os.Getenv("HOME"), Root: req.Root}
 	var homeless error
@@ -74,21 +74,39 @@ func (s *Service) get(ctx context.Context, req proto.GetPrompt) (proto.SystemPro
 	if homeless != nil {
 		found.Warnings = append(found.Warnings, "no AGENTS.md of your own is read: "+homeless.Error())
 	}
-	return proto.SystemPrompt{Content: joined(text, found.Text), Files: found.Files, Warnings: found.Warnings}, nil
+	reply.Content, reply.Files, reply.Warnings = joined(reply.Content, found.Text), found.Files, append(reply.Warnings, found.Warnings...)
+	return reply, nil
 }
 
-// base is the prompt without files: the caller's, else the configured one, else
-// the template. A caller's empty one means the template, too.
-func (s *Service) base(ctx context.Context, given *string) (string, error) {
-	if given != nil && *given != "" {
-		return *given, nil
+// base is the prompt without the AGENTS.md files: the caller's, else the
+// configured one, else that of the template.
+func (s *Service) base(ctx context.Context, req proto.GetPrompt) (proto.SystemPrompt, error) {
+	if req.SystemPrompt != nil {
+		return proto.SystemPrompt{Content: *req.SystemPrompt}, nil
 	}
-	if given == nil {
-		if text, ok, err := s.configured.prompt(); ok || err != nil {
-			return text, err
-		}
+	if text, ok, err := s.configured.prompt(); ok || err != nil {
+		return proto.SystemPrompt{Content: text, Template: s.configured.file}, err
 	}
-	return s.fromTemplate(ctx), nil
+	s.soft.refresh(ctx)
+	t, values := &s.plain, map[string]string(nil)
+	if req.Session {
+		t, values = &s.session, s.surroundings(ctx, req)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.refresh()
+	reply := proto.SystemPrompt{Template: t.path, TemplateMissing: t.missing()}
+	switch {
+	case t.failed != nil && !t.readable:
+		return proto.SystemPrompt{}, &proto.Error{Code: proto.CodeInvalid, Message: t.failed.Error() + ": fix it, or set " + t.key}
+	case req.Session:
+		reply.Content = s.buildSession(values)
+	case t.path != "" && t.missing():
+		reply.Warnings = []string{fmt.Sprintf("no system prompt is sent: there is no template %s: install Zino with its files, or set %s", visible.Line(t.path), t.key)}
+	default:
+		reply.Content = s.build()
+	}
+	return reply, nil
 }
 
 // joined puts a blank line between a prompt and what follows it, if there is

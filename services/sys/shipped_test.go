@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"zino/pkg/catalog"
+	"zino/proto"
 )
 
 const root = "../../"
@@ -41,6 +42,23 @@ func TestShippedTemplate(t *testing.T) {
 	}
 	if len(prompt) >= 4000 {
 		t.Errorf("%d bytes", len(prompt))
+	}
+}
+
+// TestShippedSessionTemplate: 200 to 300 tokens once it is filled in.
+func TestShippedSessionTemplate(t *testing.T) {
+	b := newBench(t, "")
+	b.cfg.Sys.SessionTemplate = root + "SESSION.md"
+	home := b.home()
+	b.startMem()
+	b.start()
+	reply, err := b.ask(proto.GetPrompt{Session: true, Root: home})
+	must(t, err)
+	if strings.Contains(reply.Content, "%%") {
+		t.Errorf("a placeholder is left in:\n%s", reply.Content)
+	}
+	if tokens := len(reply.Content) / 4; tokens < 200 || tokens > 300 {
+		t.Errorf("%d tokens:\n%s", tokens, reply.Content)
 	}
 }
 

@@ -1,13 +1,15 @@
 package sys
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"zino/pkg/config"
+	"zino/proto"
 )
 
 func TestWholePrompt(t *testing.T) {
@@ -96,13 +98,91 @@ func TestBadTemplate(t *testing.T) {
 	}
 }
 
-func TestNewRefusesBadTemplate(t *testing.T) {
-	cfg := config.Default()
-	cfg.Sys.Template = t.TempDir()
-	_, err := New(cfg, nil, nil, quiet())
-	if err == nil || !strings.Contains(err.Error(), "is a directory") {
+// TestUnreadableTemplate: a template that could never be read is the error of
+// each request for it, and of no other, until it can be read.
+func TestUnreadableTemplate(t *testing.T) {
+	b := newBench(t, "")
+	must(t, os.Remove(b.cfg.Sys.Template))
+	must(t, os.Mkdir(b.cfg.Sys.Template, 0o700))
+	write(t, b.cfg.Sys.SessionTemplate, "session")
+	b.startMem()
+	b.start()
+	want := "template " + b.cfg.Sys.Template + ": is a directory: fix it, or set [sys] template"
+	if _, err := b.ask(proto.GetPrompt{}); !errors.Is(err, proto.ErrInvalid) || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("got %v", err)
 	}
+	if p := b.stats().Problems; len(p) != 1 || p[0] != want {
+		t.Errorf("problems: %q", p)
+	}
+	for _, req := range []proto.GetPrompt{{Session: true}, {SystemPrompt: new("session")}} {
+		if reply, err := b.ask(req); err != nil || reply.Content != "session" {
+			t.Errorf("%+v: got %+v, %v", req, reply, err)
+		}
+	}
+	must(t, os.Remove(b.cfg.Sys.Template))
+	write(t, b.cfg.Sys.Template, "fixed")
+	await(t, "the fixed template", func() bool {
+		reply, err := b.ask(proto.GetPrompt{})
+		return err == nil && reply.Content == "fixed"
+	})
+}
+
+// TestMissingTemplate: nothing is sent, and a plain message is told why. A
+// session, and a template that is set to nothing, do without.
+func TestMissingTemplate(t *testing.T) {
+	b := newBench(t, "")
+	must(t, os.Remove(b.cfg.Sys.Template))
+	b.startMem()
+	b.start()
+	warning := "no system prompt is sent: there is no template " + b.cfg.Sys.Template + ": install Zino with its files, or set [sys] template"
+	reply, err := b.ask(proto.GetPrompt{})
+	if err != nil || reply.Content != "" || !reply.TemplateMissing || !slices.Equal(reply.Warnings, []string{warning}) {
+		t.Errorf("plain: %+v, %v", reply, err)
+	}
+	reply, err = b.ask(proto.GetPrompt{Session: true})
+	if err != nil || reply.Content != "" || !reply.TemplateMissing || reply.Template != b.cfg.Sys.SessionTemplate || reply.Warnings != nil {
+		t.Errorf("session: %+v, %v", reply, err)
+	}
+	if info := b.stats().Info; info["template"] != "none ("+b.cfg.Sys.Template+" is missing)" {
+		t.Errorf("info: %v", info)
+	}
+	b.stop()
+	b.cfg.Sys.Template = ""
+	b.start()
+	if reply, err := b.ask(proto.GetPrompt{}); err != nil || reply.Content != "" || reply.Warnings != nil {
+		t.Errorf("set to nothing: %+v, %v", reply, err)
+	}
+}
+
+// TestSessionTemplate: placeholders of the surroundings are filled for each
+// request, in the same pass as the others.
+func TestSessionTemplate(t *testing.T) {
+	b := newBench(t, "plain")
+	root := b.home()
+	write(t, b.cfg.Sys.SessionTemplate, "%%DIRECTORY%%|%%GIT%%|%%SANDBOX%%|%%NETWORK%%|%%PERSONALITY%%|%%X%%\n\n%%SOFT_MEMORIES%%\n")
+	b.cfg.Sys.Personality, b.cfg.Exc.Sandbox = "%%DIRECTORY%%", "read-only"
+	b.startMem()
+	b.start()
+	for _, test := range []struct {
+		req  proto.GetPrompt
+		want string
+	}{
+		{proto.GetPrompt{Root: root}, root + "|no repository|read-only, commands can write nothing|no|%%DIRECTORY%%|%%X%%"},
+		{proto.GetPrompt{Root: root, Sandbox: "off"}, root + "|no repository|off, commands have all rights of this user|yes|%%DIRECTORY%%|%%X%%"},
+		{proto.GetPrompt{Network: new(true)}, "none: commands run in the service's own directory|no repository|read-only, commands can write nothing|yes|%%DIRECTORY%%|%%X%%"},
+	} {
+		test.req.Session = true
+		reply, err := b.ask(test.req)
+		if err != nil || reply.Content != test.want || reply.Template != b.cfg.Sys.SessionTemplate || reply.TemplateMissing {
+			t.Errorf("%+v: got %+v, %v, want %q", test.req, reply, err, test.want)
+		}
+	}
+	must(t, os.Mkdir(filepath.Join(root, ".git"), 0o700))
+	write(t, filepath.Join(root, ".git", "HEAD"), "ref: refs/heads/main\n")
+	if reply, err := b.ask(proto.GetPrompt{Session: true, Root: root}); err != nil || !strings.HasPrefix(reply.Content, root+"|branch main|") {
+		t.Errorf("got %+v, %v", reply, err)
+	}
+	b.want("plain")
 }
 
 // TestEditsAreNoticed: files on disk, no reload.

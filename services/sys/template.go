@@ -23,14 +23,30 @@ const (
 	settled = 2 * time.Second
 )
 
-// template is the prompt's template as last read.
+// template is a template as last read.
 type template struct {
-	path   string
-	log    *slog.Logger
-	text   string
-	info   fs.FileInfo // of the file that was read; nil if there was none
-	fresh  bool        // the file was too young to be sure of
-	failed error       // why the file could not be used the last time
+	path     string
+	key      string // of the configuration, for errors
+	log      *slog.Logger
+	text     string
+	info     fs.FileInfo // of the file that was read; nil if there was none
+	fresh    bool        // the file was too young to be sure of
+	failed   error       // why the file could not be used the last time
+	readable bool        // it was read once, or found missing: text is what it said then
+}
+
+// missing reports that there is no file.
+func (t *template) missing() bool { return t.info == nil && t.failed == nil }
+
+// describe names the template in use, for stats.
+func (t *template) describe() string {
+	switch {
+	case t.path == "":
+		return "none"
+	case t.missing():
+		return "none (" + t.path + " is missing)"
+	}
+	return t.path
 }
 
 // read reads the file now. If it cannot be used, failed says why and the old
@@ -46,13 +62,13 @@ func (t *template) read() {
 		t.fail(fmt.Errorf("template %s: %w", t.path, err))
 		return
 	}
-	t.text, t.failed = text, nil
+	t.text, t.failed, t.readable = text, nil, true
 }
 
 // fail notes why the file cannot be used and logs it once.
 func (t *template) fail(err error) {
 	if t.failed == nil || t.failed.Error() != err.Error() {
-		t.log.Warn("the prompt keeps its old template", "error", err)
+		t.log.Warn("cannot read a template", "error", err, "old_one_in_use", t.readable)
 	}
 	t.failed = err
 }

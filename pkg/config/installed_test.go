@@ -1,0 +1,33 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestLocate finds what belongs to the user before what was installed, and keeps
+// what the file sets.
+func TestLocate(t *testing.T) {
+	own, base := t.TempDir(), t.TempDir()
+	for _, path := range []string{filepath.Join(own, "SYSTEM.md"), filepath.Join(base, "SYSTEM.md"), filepath.Join(base, "tools")} {
+		if err := os.Mkdir(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := Parse([]byte("[sys]\nsession_template = \"mine.md\"\n"), "Z", own, "sys")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Locate(own, base)
+	for _, test := range []struct{ got, want string }{
+		{c.Sys.Template, filepath.Join(own, "SYSTEM.md")},
+		{c.Sys.SessionTemplate, filepath.Join(own, "mine.md")},
+		{c.Tools.Dir, filepath.Join(base, "tools")},
+		{c.Skills.Dir, filepath.Join(own, "skills")}, // nowhere
+	} {
+		if test.got != test.want {
+			t.Errorf("got %s, want %s", test.got, test.want)
+		}
+	}
+}
