@@ -66,7 +66,13 @@ func (a *app) arguments(cmd *cobra.Command) cobra.CompletionFunc {
 		return first(fixed([]string{"openrouter"}))
 	case "eval":
 		return first(a.somePage)
-	case "memory import", "memory export":
+	case "config get":
+		var names []string
+		for _, s := range config.Default().Settings() {
+			names = append(names, s.Key)
+		}
+		return first(fixed(names))
+	case "memory import", "memory export", "config check":
 		return nil // files
 	}
 	return cobra.NoFileCompletions

@@ -141,6 +141,9 @@ F:5:1: ctx.history_tokens must be 0 (no limit) or more
 			t.Errorf("%q: status %d, printed %q, said %q, want %q", env, status, out, said, want)
 		}
 	}
+	if status, out, said := w.in(t, nil, "config", "check", file); status != 1 || out != "" || said != want {
+		t.Errorf("as an argument: status %d, printed %q, said %q, want %q", status, out, said, want)
+	}
 	write("[agent]\nmax_iterations = 3\n[agr]\nmax_iterations = 4\n")
 	if status, out, said := w.in(t, nil, "config", "check", "-c", file); status != 0 || out != file+" is fine.\n" || !strings.HasPrefix(said, "Warning: ") {
 		t.Errorf("warning: status %d, printed %q, said %q", status, out, said)
@@ -154,15 +157,99 @@ F:5:1: ctx.history_tokens must be 0 (no limit) or more
 func TestConfigMistakes(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"config":         "zino config: name one of: check, init, path; try zino config --help",
-		"config chek":    `zino config: there is no command "chek": the nearest one is "check"; try zino config --help`,
-		"config path x":  `zino config path: it takes no arguments, but was given "x"; try zino config path --help`,
-		"config init x":  `zino config init: it takes no arguments, but was given "x"; try zino config init --help`,
-		"config check x": `zino config check: it takes no arguments, but was given "x"; try zino config check --help`,
+		"config":                   "zino config: name one of: check, edit, get, init, path, show; try zino config --help",
+		"config chek":              `zino config: there is no command "chek": the nearest one is "check"; try zino config --help`,
+		"config path x":            `zino config path: it takes no arguments, but was given "x"; try zino config path --help`,
+		"config init x":            `zino config init: it takes no arguments, but was given "x"; try zino config init --help`,
+		"config check x y":         `zino config check: name one file; try zino config check --help`,
+		"config get":               `zino config get: name one key, such as exc.timeout; try zino config get --help`,
+		"config get exc.timeot":    `zino config get: there is no key "exc.timeot": the nearest one is "exc.timeout"; try zino config get --help`,
+		"config get nothing":       `zino config get: there is no key "nothing"; zino config show lists all; try zino config get --help`,
+		"config set exc.timeout 5": `zino config: there is no command "set": use zino config edit; try zino config --help`,
 	} {
 		status, out, said := run(t, newWorld(t).command(strings.Fields(args)...), "")
 		if status != exitUsage || out != "" || said != "zino: "+want+"\n" {
 			t.Errorf("%s: status %d, printed %q, said %q", args, status, out, said)
 		}
+	}
+}
+
+// TestConfigShow says of each key what holds and where that comes from, and of
+// a secret that there is one.
+func TestConfigShow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	base := filepath.Join(w.home, ".config", "zino")
+	path := filepath.Join(base, "config.toml")
+	if err := os.MkdirAll(base, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	text := "model = \"m\"\nopenai_base_url = \"http://ann:" + secretKey + "@h/v1\"\n[api]\nkey = \"" + secretKey + "\"\n[exc]\ntimeout = 5\n[[rtr.model]]\nname = \"a\"\ncontext = 7\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	local := filepath.Join(w.cwd, "ZINO.toml")
+	if err := os.WriteFile(local, []byte("[sys]\npersonality = \"kind\"\n[exc]\ntimeout = 9\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"ZINO_LOG_LEVEL=DEBUG", "GEMINI_BASE_URL=http://g"}
+	status, out, said := w.in(t, env, "config", "show")
+	if status != 0 || said != "" || strings.Contains(out, secretKey) {
+		t.Errorf("status %d, printed %s, said %q", status, out, said)
+	}
+	for _, line := range []string{
+		"model = 'm'  # " + path + ":1", "service.model = 'm'  # " + path + ":1", "exc.timeout = 5.0  # " + path + ":6",
+		"openai_base_url = 'http://(hidden)@h/v1'  # " + path + ":2", "api.key = '(hidden)'  # " + path + ":4",
+		"gemini_base_url = 'http://g'  # $GEMINI_BASE_URL", "logging.level = 'DEBUG'  # $ZINO_LOG_LEVEL",
+		"sys.personality = 'kind'  # " + local, "ctx.history_limit = 50  # default",
+		"daemon.socket = '" + w.runtime + "/zino/daemon.sock'  # default", "mem.data_dir = '" + base + "/data/mem'  # default",
+	} {
+		if !strings.Contains("\n"+out, "\n"+line+"\n") {
+			t.Errorf("no line %s in\n%s", line, out)
+		}
+	}
+	if c, err := config.Parse([]byte(out), "f", "/", "cli"); err != nil || len(c.Warnings) > 0 || c.Exc.Timeout != 5 || len(c.Rtr.Model) != 1 || c.Rtr.Model[0].Context != 7 {
+		t.Errorf("it is not TOML that reads back: %v", err)
+	}
+	for args, want := range map[string]string{
+		"exc.timeout": "5.0\n", "model": "m\n", "daemon.socket": w.runtime + "/zino/daemon.sock\n", "exc.pass_env": "[]\n",
+		"exc.timeout --json": `{"key":"exc.timeout","value":5,"from":"` + path + `:6"}` + "\n",
+		"logging":            "logging.level = 'DEBUG'  # $ZINO_LOG_LEVEL\n",
+	} {
+		if status, out, said := w.in(t, env, append([]string{"config", "get"}, strings.Fields(args)...)...); status != 0 || out != want || said != "" {
+			t.Errorf("get %s: status %d, printed %q, said %q, want %q", args, status, out, said, want)
+		}
+	}
+	for _, args := range [][]string{{"config", "get", "api.key"}, {"config", "get", "api.key", "--json"}} {
+		if status, out, said := w.in(t, env, args...); status != 1 || out != "" || !strings.Contains(said, "zino auth list") || strings.Contains(said, secretKey) {
+			t.Errorf("%q: status %d, printed %q, said %q", args, status, out, said)
+		}
+	}
+	if _, out, _ := w.in(t, env, "config", "show", "--json"); !strings.Contains(out, `{"key":"rtr.model","value":[{`) || !strings.Contains(out, `"context":7`) || strings.Contains(out, secretKey) {
+		t.Errorf("as JSON: %s", out)
+	}
+}
+
+// TestConfigEdit opens the file, which is written first if there is none, and
+// checks what the editor left.
+func TestConfigEdit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	path := filepath.Join(w.home, ".config", "zino", "config.toml")
+	editor := func(line string) []string { return []string{"EDITOR=" + line, "VISUAL="} }
+	if status, out, said := w.in(t, editor("true"), "config", "edit"); status != 0 || out != path+" is fine.\n" || said != "" {
+		t.Errorf("new: status %d, printed %q, said %q", status, out, said)
+	}
+	holds(t, path, configText(config.Default()), 0o600)
+	if status, out, said := w.in(t, editor(`printf 'modle = 1\n' >`), "config", "edit"); status != 1 || out != "" || !strings.HasPrefix(said, path+`:1:1: unknown key "modle"`) {
+		t.Errorf("a mistake: status %d, printed %q, said %q", status, out, said)
+	}
+	holds(t, path, "modle = 1\n", 0o600)
+	if status, out, said := w.in(t, editor("false"), "config", "edit"); status != 1 || out != "" || !strings.Contains(said, `the editor "false" failed`) {
+		t.Errorf("an editor that fails: status %d, printed %q, said %q", status, out, said)
+	}
+	other := filepath.Join(w.cwd, "other.toml")
+	if status, out, said := w.in(t, editor("true"), "config", "edit", "-c", other); status != 0 || out != other+" is fine.\n" || said != "" {
+		t.Errorf("a named file: status %d, printed %q, said %q", status, out, said)
 	}
 }

@@ -13,27 +13,37 @@ import (
 
 func (a *app) configCheckCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "check", Short: "list all mistakes in the configuration", Args: without, Annotations: printsJSON,
-		Long: `List all mistakes in your configuration, or in the file that --config or
-$ZINO_CONFIG names, each with its line and column: keys that do not exist, values
+		Use: "check [FILE]", Short: "list all mistakes in the configuration", Annotations: printsJSON,
+		Long: `List all mistakes in FILE, in the file that --config or $ZINO_CONFIG names, or in
+your configuration, each with its line and column: keys that do not exist, values
 of a wrong type or out of range. The exit status is 1 if there are any. With
 --json the result is one object.`,
-		Example: "  zino config check\n  zino config check --config /etc/zino/ZINO.toml",
-		RunE:    func(*cobra.Command, []string) error { return a.configCheck() },
+		Example: "  zino config check\n  zino config check /etc/zino/ZINO.toml",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 1, len(args) == 1 && a.config != "":
+				return mistake(cmd, "name one file")
+			case len(args) == 1:
+				return a.configCheck(args[0])
+			}
+			path, err := a.ownFile()
+			if err != nil {
+				return err
+			}
+			_, err = os.Stat(path)
+			if !a.named() && (errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) {
+				if a.asJSON() {
+					return a.printCheck("", nil, nil)
+				}
+				return a.printLine(fmt.Sprintf("There is no configuration at %s: the defaults hold. To begin with one: zino config init", path))
+			}
+			return a.configCheck(path)
+		},
 	}
 }
 
-func (a *app) configCheck() error {
-	path, err := a.checkedFile()
-	if err != nil {
-		return err
-	}
-	if path == "" {
-		if a.asJSON() {
-			return a.printCheck("", nil, nil)
-		}
-		return nil
-	}
+// configCheck prints the mistakes in a file.
+func (a *app) configCheck(path string) error {
 	problems, warnings, err := config.Problems(path)
 	if err != nil {
 		return err
@@ -66,24 +76,4 @@ func (a *app) printCheck(path string, problems, warnings []string) error {
 		Problems []string `json:"problems"`
 		Warnings []string `json:"warnings"`
 	}{path, len(problems) == 0, append([]string{}, problems...), append([]string{}, warnings...)})
-}
-
-// checkedFile is the file to look at, empty if there is none, which is then
-// said.
-func (a *app) checkedFile() (string, error) {
-	if a.named() {
-		return config.Find(a.config)
-	}
-	path, err := configPath()
-	if err != nil {
-		return "", err
-	}
-	_, err = os.Stat(path)
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		if a.asJSON() {
-			return "", nil
-		}
-		return "", a.printLine(fmt.Sprintf("There is no configuration at %s: the defaults hold. To begin with one: zino config init", path))
-	}
-	return path, nil
 }

@@ -17,11 +17,14 @@ import (
 
 const configLong = `Your configuration is config.toml in $ZINO_HOME, else in $XDG_CONFIG_HOME/zino,
 else in ~/.config/zino. It may have every key of ZINO.toml, which shows them all
-with their defaults. Keys of providers do not belong into it: zino auth.`
+with their defaults; see also man 5 zino.toml. Keys of providers belong into zino auth, not here.`
 
 func (a *app) configCommand() *cobra.Command {
-	cmd := group("config", "your configuration: path, init, check", configLong)
-	cmd.AddCommand(a.configPathCommand(), a.configInitCommand(), a.configCheckCommand())
+	cmd := group("config", "your configuration: show, get, edit, check, init, path", configLong)
+	cmd.AddCommand(
+		a.configShowCommand(), a.configGetCommand(), a.configEditCommand(),
+		a.configPathCommand(), a.configInitCommand(), a.configCheckCommand(),
+	)
 	return cmd
 }
 

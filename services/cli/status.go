@@ -98,11 +98,7 @@ func (a *app) locate(ctx context.Context, cfg *config.Config) keepers {
 	if !own && (a.named() || k.host.listening("daemon") || answers(hostSocket)) {
 		return k // the named configuration's sockets, or the defaults: the host's
 	}
-	for _, name := range config.Services {
-		if !cfg.IsSet(name + ".socket") {
-			*cfg.SocketOf(name) = dir + "/" + name + ".sock"
-		}
-	}
+	settleSockets(cfg, dir)
 	return k
 }
 

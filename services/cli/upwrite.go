@@ -15,11 +15,7 @@ func (a *app) ownConstellation() (cfg *config.Config, dir string, err error) {
 	if dir, err = runtimeDir(); err != nil {
 		return nil, "", err
 	}
-	for _, name := range config.Services {
-		if !cfg.IsSet(name + ".socket") {
-			*cfg.SocketOf(name) = filepath.Join(dir, name+".sock")
-		}
-	}
+	settleSockets(cfg, dir)
 	if err := makeRuntimeDir(dir); err != nil {
 		return nil, "", err
 	}
@@ -27,6 +23,15 @@ func (a *app) ownConstellation() (cfg *config.Config, dir string, err error) {
 		cfg.Provider = "auto"
 	}
 	return cfg, dir, nil
+}
+
+// settleSockets puts the sockets that the configuration does not name into dir.
+func settleSockets(cfg *config.Config, dir string) {
+	for _, name := range config.Services {
+		if !cfg.IsSet(name + ".socket") {
+			*cfg.SocketOf(name) = filepath.Join(dir, name+".sock")
+		}
+	}
 }
 
 // writeUp writes the configuration that the services of the user's own
