@@ -127,6 +127,9 @@ type Text struct {
 	// Warnings are remarks for the person in front, a line each. The daemon sends
 	// them to callers that did not ask for events.
 	Warnings []string `json:"warnings,omitzero"`
+	// NotStored is why the daemon could not add the message and this answer to
+	// the channel; absent if they were stored, or nothing had to be.
+	NotStored string `json:"not_stored,omitzero"`
 }
 
 // Notice is a remark for the person in front, for callers that asked for

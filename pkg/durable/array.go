@@ -34,11 +34,12 @@ type Array struct {
 	opt    Options
 	writes Group[[][]byte]
 
-	mu  sync.Mutex // held for a whole View or Update, guards what follows
-	f   *os.File
-	now fs.FileInfo // of f, since it was locked
-	tip tip
-	gen uint64 // grows whenever the file is no continuation of what it was
+	mu       sync.Mutex // held for a whole View or Update, guards what follows
+	f        *os.File
+	readOnly bool        // f cannot be written
+	now      fs.FileInfo // of f, since it was locked
+	tip      tip
+	gen      uint64 // grows whenever the file is no continuation of what it was
 
 	// What recovery read of a file that it could not rewrite, until unlock.
 	salvaged [][]byte

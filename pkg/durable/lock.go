@@ -13,6 +13,9 @@ import (
 // is locked is the one that bears the name now: between opening and locking
 // another process may have removed or replaced it.
 func (a *Array) acquire(create bool) (bool, error) {
+	if create && a.readOnly {
+		a.drop()
+	}
 	for {
 		if a.f == nil {
 			if err := a.open(create); errors.Is(err, fs.ErrNotExist) && !create {
@@ -33,17 +36,20 @@ func (a *Array) acquire(create bool) (bool, error) {
 	}
 }
 
-func (a *Array) open(create bool) error {
+// open opens the file to write it: a reader repairs what it finds torn. A file
+// that cannot be written is opened to be read only.
+func (a *Array) open(create bool) (err error) {
 	flags := os.O_RDWR
 	if create {
 		flags |= os.O_CREATE
 	}
-	f, err := openPrivate(a.root, a.name, flags)
-	if err != nil {
-		return err
+	a.readOnly = false
+	a.f, err = openPrivate(a.root, a.name, flags)
+	if !create && (errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission)) {
+		a.readOnly = true
+		a.f, err = openRegular(a.root, a.name, os.O_RDONLY)
 	}
-	a.f = f
-	return nil
+	return err
 }
 
 // openPrivate opens a file to write it, and closes it to others: files of other
@@ -118,7 +124,7 @@ func (a *Array) drop() {
 	if a.f != nil {
 		_ = a.f.Close() // nothing can be lost: what had to be on disk was synced
 	}
-	a.f = nil
+	a.f, a.readOnly = nil, false
 	a.tip.known = false
 	a.gen++
 	a.salvaged, a.broken = nil, nil

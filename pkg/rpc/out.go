@@ -183,6 +183,7 @@ type textDone struct {
 	Model         string       `json:"model,omitzero"`
 	ContextWindow int          `json:"context_window,omitzero"`
 	Warnings      []string     `json:"warnings,omitzero"`
+	NotStored     string       `json:"not_stored,omitzero"`
 }
 
 // endText ends a text method in the form that the caller is waiting for.

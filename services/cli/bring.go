@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -40,9 +41,17 @@ func answers(socket string) bool {
 	return true
 }
 
+// storage says what a run does with the user's data directories.
+type storage int
+
+const (
+	storageRequired  storage = iota // the command is about what is stored: the services use the directories as they are
+	storageOptional                 // a turn: it runs without storing where the directories cannot be written
+	storageDiscarded                // sessions lie in the run's own directory and go with it
+)
+
 // bring starts a private constellation and returns when its sockets are open.
-// With secret, its sessions go when it goes.
-func (a *app) bring(ctx context.Context, given *config.Config, secret bool) (*brought, error) {
+func (a *app) bring(ctx context.Context, given *config.Config, need storage) (*brought, error) {
 	for _, warning := range given.Warnings {
 		a.say("Warning: %s", warning)
 	}
@@ -55,7 +64,7 @@ func (a *app) bring(ctx context.Context, given *config.Config, secret bool) (*br
 	for _, name := range config.Services {
 		*cfg.SocketOf(name) = filepath.Join(dir, name+".sock")
 	}
-	if b.passing = !a.writable(&cfg, dir) || secret; b.passing {
+	if b.passing = need != storageRequired && !a.writable(&cfg, dir) || need == storageDiscarded; b.passing {
 		cfg.Mem.SessionsDir = filepath.Join(dir, "sessions")
 	}
 	if err := b.start(ctx); err != nil {
@@ -115,6 +124,9 @@ func probe(dir string) error {
 		return err
 	}
 	f, err := os.CreateTemp(dir, ".probe-")
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		path.Path = dir // the person knows no .probe-
+	}
 	if err != nil {
 		return err
 	}

@@ -123,8 +123,11 @@ func (c *chat) prepare(ctx context.Context) (err error) {
 // not about a session that is there, gets a constellation of its own: whatever
 // ends the chat, its session ends with that.
 func (c *chat) attach(ctx context.Context) error {
-	secret := c.noSave && c.session == "" && !c.latest && c.socket == "" && !c.host && !c.cfg.IsSet("daemon.socket")
-	d, err := c.reach(ctx, c.cfg, secret)
+	need := storageOptional
+	if c.noSave && c.session == "" && !c.latest && c.socket == "" && !c.host && !c.cfg.IsSet("daemon.socket") {
+		need = storageDiscarded
+	}
+	d, err := c.reach(ctx, c.cfg, need)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func (a *app) contextCommand() *cobra.Command {
 			if a.systemPromptSet {
 				req.SystemPrompt = &a.systemPrompt
 			}
-			return a.withDaemon(cmd, func(ctx context.Context, d *daemon) (err error) {
+			return a.withDaemon(cmd, storageOptional, func(ctx context.Context, d *daemon) (err error) {
 				if a.session != "" {
 					if req.SessionID, _, err = a.sessionOf(ctx, d); err != nil {
 						return err

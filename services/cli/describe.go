@@ -38,7 +38,7 @@ func (a *app) describe(ctx context.Context, service string) error {
 	}
 	description, err := proto.DescriptionOf(service)
 	if a.socket != "" || a.running(cfg, true) {
-		d, connectErr := a.connect(cfg, true)
+		d, connectErr := a.connect(cfg, true, storageOptional)
 		if connectErr != nil {
 			return connectErr
 		}

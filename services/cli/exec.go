@@ -75,7 +75,7 @@ func (a *app) exec(ctx context.Context, prompt string) error {
 	if err != nil {
 		return err
 	}
-	d, err := a.reach(ctx, cfg, false)
+	d, err := a.reach(ctx, cfg, storageOptional)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func (a *app) handoffCommand() *cobra.Command {
 				return err
 			}
 			req.Provider, req.Model, req.MaxTokens = a.provider, a.model, a.maxTokens
-			return a.withDaemon(cmd, func(ctx context.Context, d *daemon) error { return a.handoff(ctx, d, req, out) })
+			return a.withDaemon(cmd, storageRequired, func(ctx context.Context, d *daemon) error { return a.handoff(ctx, d, req, out) })
 		},
 	}
 	flags := cmd.Flags()

@@ -87,19 +87,15 @@ func (a *app) guarded(ctx context.Context, do func(context.Context) error) error
 	return err
 }
 
-// openMem connects with a daemon. One that could keep nothing is of no use.
+// openMem connects with a daemon.
 func (a *app) openMem(ctx context.Context) (*daemon, error) {
 	cfg, err := a.settings()
 	if err != nil {
 		return nil, err
 	}
-	d, err := a.connect(cfg, true)
+	d, err := a.connect(cfg, true, storageRequired)
 	if err != nil {
 		return nil, err
-	}
-	if d.own != nil && strings.HasPrefix(d.own.cfg.Mem.DataDir, d.own.dir) {
-		d.close()
-		return nil, errors.New("there is no place for memories: set ZINO_HOME, or [mem] data_dir, to a directory that you can write to")
 	}
 	if !d.named {
 		a.compare(ctx, d)

@@ -28,7 +28,7 @@ func (a *app) message(ctx context.Context, text string) error {
 	if err := a.modelSet(cfg); err != nil {
 		return err
 	}
-	d, err := a.bringDaemon(ctx, cfg, false)
+	d, err := a.bringDaemon(ctx, cfg, storageOptional)
 	if err != nil {
 		return err
 	}
@@ -67,18 +67,11 @@ func (a *app) turn(ctx context.Context, d *daemon, req proto.Chat) error {
 		a.interrupted()
 		return errInterrupted
 	}
-	return unreachable(err)
-}
-
-// open reads the configuration and connects with a daemon. plain admits the
-// host's, whose tools cannot see the caller's files. The caller closes it.
-func (a *app) open(plain bool) (*daemon, *config.Config, error) {
-	cfg, err := a.settings()
-	if err != nil {
-		return nil, nil, err
+	if err == nil && text.NotStored != "" {
+		a.say("Warning: this was not stored in the channel %q: %s", req.ChannelID, oneLine(errors.New(text.NotStored)))
+		return errQuiet
 	}
-	d, err := a.connect(cfg, plain)
-	return d, cfg, err
+	return unreachable(err)
 }
 
 // daemon is the daemon that this run talks to.
@@ -97,19 +90,20 @@ func (d *daemon) close() {
 }
 
 // connect finds a daemon, or brings one along. A socket that the user named on
-// the command line is used or fails.
-func (a *app) connect(cfg *config.Config, plain bool) (*daemon, error) {
+// the command line is used or fails. plain admits the host's daemon, whose
+// tools cannot see the caller's files. The caller closes it.
+func (a *app) connect(cfg *config.Config, plain bool, need storage) (*daemon, error) {
 	ctx := context.Background()
 	if d := a.find(ctx, cfg, plain); d != nil {
 		return d, nil
 	}
-	return a.bringDaemon(ctx, cfg, false)
+	return a.bringDaemon(ctx, cfg, need)
 }
 
-// reach is connect for a turn, which needs a model. With secret, the sessions
-// of a constellation that is brought along go with it.
-func (a *app) reach(ctx context.Context, cfg *config.Config, secret bool) (*daemon, error) {
-	if !secret {
+// reach is connect for a turn, which needs a model. With storageDiscarded the
+// constellation is always a new one.
+func (a *app) reach(ctx context.Context, cfg *config.Config, need storage) (*daemon, error) {
+	if need != storageDiscarded {
 		if d := a.find(ctx, cfg, false); d != nil {
 			return d, nil
 		}
@@ -117,7 +111,7 @@ func (a *app) reach(ctx context.Context, cfg *config.Config, secret bool) (*daem
 	if err := a.modelSet(cfg); err != nil {
 		return nil, err
 	}
-	return a.bringDaemon(ctx, cfg, secret)
+	return a.bringDaemon(ctx, cfg, need)
 }
 
 // find returns the first daemon that is there, nil if none is.
@@ -149,8 +143,8 @@ func (d *daemon) greet(ctx context.Context) error {
 	return err
 }
 
-func (a *app) bringDaemon(ctx context.Context, cfg *config.Config, secret bool) (*daemon, error) {
-	own, err := a.bring(ctx, cfg, secret)
+func (a *app) bringDaemon(ctx context.Context, cfg *config.Config, need storage) (*daemon, error) {
+	own, err := a.bring(ctx, cfg, need)
 	if err != nil {
 		return nil, err
 	}

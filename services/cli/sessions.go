@@ -27,9 +27,13 @@ func (a *app) sessionsCommand() *cobra.Command {
 
 // withDaemon has do ask the daemon that is running for the user, or one that is
 // brought along: sessions outlive both.
-func (a *app) withDaemon(cmd *cobra.Command, do func(context.Context, *daemon) error) error {
+func (a *app) withDaemon(cmd *cobra.Command, need storage, do func(context.Context, *daemon) error) error {
 	return a.guarded(cmd.Context(), func(ctx context.Context) error {
-		d, _, err := a.open(false)
+		cfg, err := a.settings()
+		if err != nil {
+			return err
+		}
+		d, err := a.connect(cfg, false, need)
 		if err != nil {
 			return err
 		}
@@ -81,12 +85,7 @@ now hold, not those of then.`,
 // latestSession is the id of the session that changed last. That there is none
 // is said before a model is looked for.
 func (a *app) latestSession(cmd *cobra.Command, _ []string) (id string, err error) {
-	err = a.guarded(cmd.Context(), func(ctx context.Context) error {
-		d, _, err := a.open(false)
-		if err != nil {
-			return err
-		}
-		defer d.close()
+	err = a.withDaemon(cmd, storageRequired, func(ctx context.Context, d *daemon) error {
 		found, err := forward(ctx, d, "mem", proto.MemFindSession, proto.FindSession{})
 		if errors.Is(err, proto.ErrNotFound) {
 			return &proto.Error{Code: proto.CodeNotFound, Kind: "session", Message: "No sessions found to resume"}
@@ -106,7 +105,7 @@ func (a *app) sessionsForkCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withDaemon(cmd, func(ctx context.Context, d *daemon) error {
+			return a.withDaemon(cmd, storageRequired, func(ctx context.Context, d *daemon) error {
 				forked, err := forward(ctx, d, "mem", proto.MemForkSession, proto.ForkSession{SessionID: id})
 				if err != nil {
 					return err
@@ -130,7 +129,7 @@ func (a *app) sessionsRemoveCommand() *cobra.Command {
 					return err
 				}
 			}
-			return a.withDaemon(cmd, func(ctx context.Context, d *daemon) error { return a.sessionsRemove(ctx, d, args) })
+			return a.withDaemon(cmd, storageRequired, func(ctx context.Context, d *daemon) error { return a.sessionsRemove(ctx, d, args) })
 		},
 	}
 }

@@ -39,7 +39,7 @@ you can read if it is new.`,
 			if !slices.Contains(exportFormats, format) {
 				return mistake(cmd, "--format %q is none of %s", format, strings.Join(exportFormats, ", "))
 			}
-			return a.withDaemon(cmd, func(ctx context.Context, d *daemon) error {
+			return a.withDaemon(cmd, storageRequired, func(ctx context.Context, d *daemon) error {
 				return a.sessionsExport(ctx, d, proto.ExportSession{SessionID: id, Format: format}, out)
 			})
 		},

@@ -22,7 +22,7 @@ it begins. With --json each line is an object.`,
 			if err := checkLimit(cmd, limit); err != nil {
 				return err
 			}
-			return a.withDaemon(cmd, func(ctx context.Context, d *daemon) error { return a.sessionsList(ctx, d, limit) })
+			return a.withDaemon(cmd, storageRequired, func(ctx context.Context, d *daemon) error { return a.sessionsList(ctx, d, limit) })
 		},
 	}
 	cmd.Flags().IntVarP(&limit, "limit", "n", 0, "at most `N` of them (default all)")
@@ -117,7 +117,7 @@ part of the message that has most of the words.`,
 			if err := checkLimit(cmd, limit); err != nil {
 				return err
 			}
-			return a.withDaemon(cmd, func(ctx context.Context, d *daemon) error {
+			return a.withDaemon(cmd, storageRequired, func(ctx context.Context, d *daemon) error {
 				return a.sessionsSearch(ctx, d, proto.SearchSessions{Query: query, Limit: limit})
 			})
 		},

@@ -28,7 +28,7 @@ as it is stored.`,
 			if err != nil {
 				return err
 			}
-			return a.withDaemon(cmd, func(ctx context.Context, d *daemon) error { return a.sessionsShow(ctx, d, id) })
+			return a.withDaemon(cmd, storageRequired, func(ctx context.Context, d *daemon) error { return a.sessionsShow(ctx, d, id) })
 		},
 	}
 }

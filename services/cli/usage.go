@@ -77,7 +77,7 @@ func (a *app) usageReport(ctx context.Context, req proto.UsageRequest) (proto.Us
 	if err != nil {
 		return proto.UsageReport{}, err
 	}
-	d, err := a.connect(cfg, true)
+	d, err := a.connect(cfg, true, storageRequired)
 	if err != nil {
 		return proto.UsageReport{}, err
 	}

@@ -86,7 +86,7 @@ func (s *Service) plain(ctx context.Context, req proto.Chat, out *rpc.Out) (prot
 		if err := out.Flush(); err != nil { // the reader has the text while mem works
 			s.log.Debug("the caller left before the turn was stored", "error", err, "trace", rpc.Trace(ctx))
 		}
-		s.store(ctx, req.ChannelID, req.Message, text.Content)
+		text.NotStored = s.store(ctx, req.ChannelID, req.Message, text.Content)
 	}
 	text = shape(text, req)
 	if !req.Events {
@@ -104,9 +104,9 @@ func shape(text proto.Text, req proto.Chat) proto.Text {
 	case req.Events:
 		return text
 	case req.Stream:
-		return proto.Text{Content: text.Content, Iterations: text.Iterations}
+		return proto.Text{Content: text.Content, Iterations: text.Iterations, NotStored: text.NotStored}
 	}
-	return proto.Text{Content: text.Content}
+	return proto.Text{Content: text.Content, NotStored: text.NotStored}
 }
 
 // dispatch has the agent answer, or the model itself where no agent can be
@@ -147,14 +147,17 @@ func (s *Service) runOf(req proto.Chat, messages proto.Raw, limit int) proto.Run
 	}
 }
 
-// store keeps the exchange. A turn whose answer is there is stored even if the
-// caller leaves now; if it cannot be stored the answer is given all the same.
-func (s *Service) store(ctx context.Context, channel, user, assistant string) {
+// store adds the exchange to the channel, even if the caller leaves now. The
+// answer does not depend on it: an error is logged, and returned as text for
+// the caller.
+func (s *Service) store(ctx context.Context, channel, user, assistant string) (problem string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
 	defer cancel()
 	messages := appendMessage(appendMessage(nil, "user", user), "assistant", assistant)
 	req := proto.AppendHistory{ChannelID: channel, Messages: closeList(messages)}
 	if _, err := rpc.Call(ctx, s.mem, proto.MemAppendHistory, req); err != nil {
 		s.log.Error("the turn could not be stored", "channel", channel, "error", err, "trace", rpc.Trace(ctx))
+		return err.Error()
 	}
+	return ""
 }

@@ -78,7 +78,11 @@ func TestStoringFails(t *testing.T) {
 			return err
 		}
 		packets := b.turn(turnPayload)
-		want := []string{`{"type":"error","message":"mem append_session: no space left on device","code":"internal","service":"mem","kind":"session"}`}
+		hint := ""
+		if i == 0 {
+			hint = "; --no-save answers without storing anything"
+		}
+		want := []string{`{"type":"error","message":"mem append_session: no space left on device` + hint + `","code":"internal","service":"mem","kind":"session"}`}
 		same(t, "packets", raws(packets), append(slices.Clone(wholeTurn[:step.heard]), want...))
 		stored := storedBy(step.heard)
 		if i == 0 {

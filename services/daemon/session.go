@@ -35,7 +35,7 @@ func (t *turn) run(ctx context.Context) (proto.Text, *proto.Error) {
 	}
 	lock, err := t.s.hold(ctx, t.req.SessionID, t.waiting)
 	if err != nil {
-		return proto.Text{}, ending(ctx, err)
+		return proto.Text{}, offerNoSave(ending(ctx, err))
 	}
 	defer lock.release()
 	t.record = &record{lock: lock, log: t.s.log}
@@ -57,11 +57,11 @@ func (t *turn) play(ctx context.Context) (proto.Text, *proto.Error) {
 	if err == nil {
 		err = ctx.Err()
 	}
-	if err == nil {
-		err = t.record.begin(t.req.Root, t.req.Message)
-	}
 	if err != nil {
 		return proto.Text{}, ending(ctx, err)
+	}
+	if err := t.record.begin(t.req.Root, t.req.Message); err != nil {
+		return proto.Text{}, offerNoSave(ending(ctx, err))
 	}
 	r := &relay{out: t.out, events: t.req.Events, record: t.record}
 	text, err := t.answer(ctx, messages, r)
@@ -71,6 +71,15 @@ func (t *turn) play(ctx context.Context) (proto.Text, *proto.Error) {
 		return proto.Text{}, e
 	}
 	return text, nil
+}
+
+// offerNoSave adds to an error of the session's file, such as a full disk, how
+// the message is answered all the same.
+func offerNoSave(e *proto.Error) *proto.Error {
+	if e.Code == proto.CodeInternal && e.Kind == kindSession {
+		e.Message += "; --no-save answers without storing anything"
+	}
+	return e
 }
 
 // prompt assembles what the model is sent. Other than in a plain message no

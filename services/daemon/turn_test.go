@@ -127,7 +127,7 @@ func TestNotStorable(t *testing.T) {
 				n.agr = agent("secret words")
 				b := newBench(t, n)
 				_, last := b.ask(`{"message":"hi","channel_id":"a"` + more + `}`)
-				if last.text() != "secret words" || last.Type == "error" {
+				if last.text() != "secret words" || last.Type == "error" || !strings.Contains(last.raw, `"not_stored":"`) {
 					t.Errorf("last packet %s", last.raw)
 				}
 				if log := b.log.String(); !strings.Contains(log, "could not be stored") || strings.Contains(log, "secret words") {

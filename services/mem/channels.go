@@ -17,7 +17,7 @@ import (
 func (s *Service) listChannels(context.Context, proto.ListChannels) (proto.Channels, error) {
 	list, err := s.histories.list()
 	if err != nil {
-		return proto.Channels{}, fileError("channels", "channels", err)
+		return proto.Channels{}, fileError("channels", s.channels.Name(), err)
 	}
 	return proto.Channels{Channels: list}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"zino/proto"
@@ -30,7 +31,7 @@ func (s *Service) searchHard(ctx context.Context, req proto.SearchHard) (proto.H
 	for _, r := range found {
 		rep.Results = append(rep.Results, told(r))
 	}
-	return rep, hardError(err)
+	return rep, s.hardError(err)
 }
 
 func told(r store.Result) proto.HardMemory {
@@ -51,7 +52,7 @@ func (s *Service) storeHard(ctx context.Context, req proto.StoreHard) (proto.Sto
 	}
 	m := store.Memory{Messages: req.Messages, Tag: req.Tag, Channel: req.ChannelID, Session: req.SessionID, Created: created}
 	id, err := s.memories.Put(ctx, m)
-	return proto.Stored{ID: id}, hardError(err)
+	return proto.Stored{ID: id}, s.hardError(err)
 }
 
 func (s *Service) getHard(ctx context.Context, req proto.GetHard) (proto.HardItem, error) {
@@ -94,7 +95,7 @@ func (s *Service) listHard(ctx context.Context, req proto.ListHard) (proto.HardL
 	size := 0
 	for m, err := range s.memories.Scan(ctx, f) {
 		if err != nil {
-			return list, hardError(err)
+			return list, s.hardError(err)
 		}
 		size += len(m.Messages) + len(m.Tag) + len(m.Channel) + len(m.Session) + 2*around
 		if n := len(list.Items); n == limit || n > 0 && size > s.room {
@@ -148,13 +149,13 @@ func (s *Service) hardErrorOf(id int, err error) error {
 	case errors.As(err, &twin):
 		return invalid(fmt.Errorf("memory %d says the same already: delete memory %d instead", twin.ID, id))
 	}
-	return hardError(err)
+	return s.hardError(err)
 }
 
 // hardError words an error about the file.
-func hardError(err error) error {
+func (s *Service) hardError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fileError("hard memories", hardFile, err)
+	return fileError("hard memories", filepath.Join(s.cfg.DataDir, hardFile), err)
 }

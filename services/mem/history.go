@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"zino/pkg/durable"
@@ -173,7 +174,7 @@ func (h *histories) with(id string, fn func(channelFile, *history) error) error 
 		err = fn(f, a)
 	}
 	if err != nil && !errors.Is(err, durable.ErrTooLarge) {
-		return fileError("channel "+quote(id), "channels/"+name, err)
+		return fileError("channel "+quote(id), filepath.Join(h.root.Name(), name), err)
 	}
 	return err
 }

@@ -18,8 +18,10 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"zino/pkg/config"
 	"zino/pkg/durable"
@@ -47,7 +49,15 @@ func Open(cfg config.Mem, log *slog.Logger) (*Service, error) {
 	}
 	s := &Service{cfg: cfg, problems: newProblems(log)}
 	if err := s.openDirs(); err != nil {
-		return nil, fmt.Errorf("[mem] data_dir %s: %w", cfg.DataDir, err)
+		path := cfg.DataDir
+		if file, ok := errors.AsType[*fs.PathError](err); ok && filepath.Base(file.Path) == channelsDir {
+			path = filepath.Join(path, channelsDir)
+		}
+		worded := fileError("[mem] data_dir", path, err)
+		if durable.Remedy(err) == "" {
+			worded = fmt.Errorf("%w; set ZINO_HOME, or [mem] data_dir, to a directory that can be written", worded)
+		}
+		return nil, worded
 	}
 	noSync := cfg.Durability == "os"
 	s.histories = newHistories(s.channels, s.problems, noSync)
@@ -57,9 +67,11 @@ func Open(cfg config.Mem, log *slog.Logger) (*Service, error) {
 	return s, nil
 }
 
-// openDirs opens the directories. An older channels directory may be open to
-// others and is closed to them; the data directory may have been given to us
-// with the permissions that somebody wanted.
+// channelsDir is the directory of the histories in the data directory.
+const channelsDir = "channels"
+
+// openDirs opens the directories. Those of an older version may be open to
+// others. The permissions of the data directory itself are the administrator's.
 func (s *Service) openDirs() (err error) {
 	if err := os.MkdirAll(s.cfg.DataDir, durable.DirMode); err != nil {
 		return err
@@ -67,16 +79,13 @@ func (s *Service) openDirs() (err error) {
 	if s.root, err = os.OpenRoot(s.cfg.DataDir); err != nil {
 		return err
 	}
-	if err := s.root.Mkdir("channels", durable.DirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := s.root.Mkdir(channelsDir, durable.DirMode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return errors.Join(err, s.root.Close())
 	}
-	if s.channels, err = s.root.OpenRoot("channels"); err != nil {
+	if s.channels, err = s.root.OpenRoot(channelsDir); err != nil {
 		return errors.Join(err, s.root.Close())
 	}
-	fi, err := s.channels.Stat(".")
-	if err == nil && fi.Mode().Perm()&0o077 != 0 {
-		err = s.channels.Chmod(".", fi.Mode().Perm()&durable.DirMode)
-	}
+	err = closeToOthers(s.channels, s.problems)
 	if err == nil {
 		err = durable.SyncDir(s.root)
 	}
@@ -84,6 +93,22 @@ func (s *Service) openDirs() (err error) {
 		return errors.Join(err, s.channels.Close(), s.root.Close())
 	}
 	return nil
+}
+
+// closeToOthers takes the permissions of group and others from a directory. One
+// that cannot be changed, since it is on a read-only file system or another
+// user's, is served all the same and reported.
+func closeToOthers(root *os.Root, p *problems) error {
+	fi, err := root.Stat(".")
+	if err != nil || fi.Mode().Perm()&0o077 == 0 {
+		return err
+	}
+	err = root.Chmod(".", fi.Mode().Perm()&durable.DirMode)
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
+		p.set("open "+root.Name(), fileError("other users may open this directory", root.Name(), err).Error(), nil)
+		return nil
+	}
+	return err
 }
 
 // Register has srv answer mem's methods, and show in its stats what is wrong
@@ -114,7 +139,7 @@ func (s *Service) Close() error {
 func (s *Service) stats(st *proto.Stats) {
 	hard, err := s.memories.Len(context.Background())
 	if err != nil {
-		st.Problems = append(st.Problems, hardError(err).Error())
+		st.Problems = append(st.Problems, s.hardError(err).Error())
 	}
 	st.Problems = append(st.Problems, s.problems.list()...)
 	if st.Info == nil {
@@ -127,17 +152,13 @@ func (s *Service) stats(st *proto.Stats) {
 }
 
 // fileError words an error about a file: what it belongs to, the cause, and
-// what to do about a full disk. It is one line.
+// what to do about it. It is one line.
 func fileError(what, file string, err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		err = path.Err
 	}
-	hint := ""
-	if isFull(err) {
-		hint = "; nothing of this was stored and what was there is intact: free some disk space and try again"
-	}
-	return &lineError{strings.ReplaceAll(fmt.Sprintf("%s: %s: %v%s", what, file, err, hint), "\n", "; "), err}
+	return &lineError{strings.ReplaceAll(fmt.Sprintf("%s: %s: %v%s", what, file, err, durable.Remedy(err)), "\n", "; "), err}
 }
 
 type lineError struct {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -48,7 +49,7 @@ func openMemories(root *os.Root, p *problems, noSync bool) *memories {
 	m.entries = durable.NewArray(root, hardFile, durable.Options{NoSync: noSync, Report: p.reporter(root, ""), IsElement: isElement})
 	m.work.Go(func() {
 		if err := m.refresh(); err != nil && !errors.Is(err, errClosed) {
-			m.log.Error(fileError("hard memories", hardFile, err).Error()) // the histories can be served all the same
+			m.log.Error(fileError("hard memories", filepath.Join(root.Name(), hardFile), err).Error()) // the histories can be served all the same
 		}
 		m.mu.Lock()
 		m.ready = true

@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"syscall"
 
 	"zino/pkg/durable"
 )
@@ -99,9 +98,4 @@ func changed(root *os.Root, name string) func() bool {
 		}
 		return now.Size() != then.Size() || !now.ModTime().Equal(then.ModTime())
 	}
-}
-
-// isFull reports whether err says that the disk, or the user's part of it, is full.
-func isFull(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }

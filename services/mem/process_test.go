@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,18 +19,73 @@ import (
 
 // children are what the test binary does in the place of another process, in
 // the directory that it is given.
-var children = map[string]func(dir string) error{"full": fillDisk, "changer": changeForEver}
+var children = map[string]func(dir string) error{"full": fillDisk, "fixed": readFixedDisk, "changer": changeForEver}
 
 // TestDiskFull runs fillDisk in a mount namespace of its own, where it can
 // have a small disk that goes away with it.
 func TestDiskFull(t *testing.T) {
+	inNamespace(t, "full")
+}
+
+func inNamespace(t *testing.T, child string) {
+	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), "MEM_CHILD=full", "MEM_DIR="+newDir(t))
+	cmd.Env = append(os.Environ(), "MEM_CHILD="+child, "MEM_DIR="+newDir(t))
 	smalldisk.Run(t, cmd)
+}
+
+func TestReadOnlyDisk(t *testing.T) { inNamespace(t, "fixed") }
+
+// readFixedDisk reads all kinds of data from a disk that is read-only, and
+// stores again when it is writable.
+func readFixedDisk(dir string) error {
+	if err := smalldisk.Mount(dir, "size=128k", 0); err != nil {
+		return err
+	}
+	cfg, ctx := config.Mem{DataDir: dir, Durability: "fsync"}, context.Background()
+	one := proto.Raw("[" + msg("spare key") + "]")
+	store := func(s *Service) error {
+		_, historyErr := s.appendHistory(ctx, proto.AppendHistory{ChannelID: "kitchen", Messages: one})
+		_, hardErr := s.storeHard(ctx, proto.StoreHard{Messages: one})
+		_, softErr := s.setSoft(ctx, proto.SetSoft{Content: "soft"})
+		return errors.Join(historyErr, hardErr, softErr)
+	}
+	first, err := Open(cfg, slog.New(slog.DiscardHandler))
+	if err == nil {
+		err = errors.Join(store(first), first.Close(), os.Chmod(filepath.Join(dir, "channels"), 0o755))
+	}
+	if err != nil {
+		return err
+	}
+	remount := func(flags uintptr) error { return syscall.Mount("none", dir, "", syscall.MS_REMOUNT|flags, "") }
+	if err := remount(syscall.MS_RDONLY); err != nil {
+		return fmt.Errorf("mount: %w", err)
+	}
+	s, err := Open(cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	history, historyErr := s.getHistory(ctx, proto.GetHistory{ChannelID: "kitchen"})
+	channels, channelsErr := s.listChannels(ctx, proto.ListChannels{})
+	found, foundErr := s.searchHard(ctx, proto.SearchHard{Query: "key", TopK: new(1)})
+	soft, softErr := s.getSoft(ctx, proto.GetSoft{})
+	if err := errors.Join(historyErr, channelsErr, foundErr, softErr); err != nil || !strings.Contains(string(history.Messages), "spare key") ||
+		len(channels.Channels) != 1 || len(found.Results) != 1 || soft.Content != "soft" {
+		return fmt.Errorf("%s, %+v, %+v, %+v: %w", history.Messages, channels, found, soft, err)
+	}
+	_, err = s.appendHistory(ctx, proto.AppendHistory{ChannelID: "kitchen", Messages: one})
+	if !errors.Is(err, syscall.EROFS) || !strings.Contains(err.Error(), filepath.Join(dir, "channels", "kitchen.json")+": read-only file system; ") {
+		return fmt.Errorf("append on a read-only disk: %w", err)
+	}
+	if problems := strings.Join(s.problems.list(), "\n"); !strings.Contains(problems, filepath.Join(dir, "channels")) {
+		return fmt.Errorf("the open directory is not reported: %s", problems)
+	}
+	return errors.Join(remount(0), store(s))
 }
 
 func fillDisk(dir string) error {

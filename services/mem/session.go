@@ -47,7 +47,7 @@ func (s *sessions) open() (*session.Store, error) {
 	if s.store != nil {
 		return s.store, nil
 	}
-	root, err := openPrivateDir(s.dir)
+	root, err := openPrivateDir(s.dir, s.problems)
 	if err != nil {
 		return nil, fileError("sessions", s.dir, err)
 	}
@@ -70,7 +70,7 @@ func skippedLines(file string, n int) string {
 
 // openPrivateDir opens a directory that nobody else may look into, and makes it
 // if need be.
-func openPrivateDir(dir string) (*os.Root, error) {
+func openPrivateDir(dir string, p *problems) (*os.Root, error) {
 	if err := os.MkdirAll(dir, durable.DirMode); err != nil {
 		return nil, err
 	}
@@ -78,11 +78,7 @@ func openPrivateDir(dir string) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	fi, err := root.Stat(".")
-	if err == nil && fi.Mode().Perm()&0o077 != 0 {
-		err = root.Chmod(".", fi.Mode().Perm()&durable.DirMode)
-	}
-	if err != nil {
+	if err := closeToOthers(root, p); err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
 	return root, nil

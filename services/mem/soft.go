@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"path/filepath"
 	"strings"
 
 	"zino/pkg/durable"
@@ -18,7 +19,7 @@ func (s *Service) getSoft(context.Context, proto.GetSoft) (proto.SoftMemory, err
 		return proto.SoftMemory{}, nil
 	}
 	if err != nil {
-		return proto.SoftMemory{}, fileError("soft memory", softFile, err)
+		return proto.SoftMemory{}, fileError("soft memory", filepath.Join(s.cfg.DataDir, softFile), err)
 	}
 	return proto.SoftMemory{Content: strings.ToValidUTF8(string(data), "\ufffd"), Set: true}, nil
 }
@@ -27,7 +28,7 @@ func (s *Service) getSoft(context.Context, proto.GetSoft) (proto.SoftMemory, err
 // the new one.
 func (s *Service) setSoft(_ context.Context, req proto.SetSoft) (proto.Empty, error) {
 	if err := durable.Replace(s.root, softFile, []byte(req.Content)); err != nil {
-		return proto.Empty{}, fileError("soft memory", softFile, err)
+		return proto.Empty{}, fileError("soft memory", filepath.Join(s.cfg.DataDir, softFile), err)
 	}
 	return proto.Empty{}, nil
 }

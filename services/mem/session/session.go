@@ -30,7 +30,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"zino/pkg/durable"
@@ -101,7 +100,7 @@ func unknown(id string) error {
 }
 
 // wrong words an error about a session's file: the session, the file, the cause,
-// and what to do about a full disk.
+// and what to do about it.
 func (s *Store) wrong(id string, err error) error {
 	if _, worded := errors.AsType[*proto.Error](err); worded || err == nil {
 		return err
@@ -112,14 +111,11 @@ func (s *Store) wrong(id string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return unknown(id)
 	}
-	cause, hint := err, ""
+	cause := err
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		cause = path.Err
 	}
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
-		hint = "; nothing of this was stored and what was there is intact: free some disk space and try again"
-	}
-	text := fmt.Sprintf("session %s: %s: %v%s", quote(id), s.path(id), cause, hint)
+	text := fmt.Sprintf("session %s: %s: %v%s", quote(id), s.path(id), cause, durable.Remedy(err))
 	return &fileError{strings.ReplaceAll(text, "\n", "; "), err}
 }
 
