@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"zino/pkg/visible"
 	"zino/proto"
@@ -47,8 +48,11 @@ type Context struct {
 }
 
 // Gather reads the files as they are now: that of the base first, that of the
-// root last, each file once. One that cannot be read is a warning; the error
-// is that of a root which is no directory.
+// root last, each file once. Outside of the base, which is the user's own, a
+// symbolic link counts only if it stays in the directory of the file: a project,
+// or code confined to it, must not have other files of the user's sent. A file
+// that cannot be read is a warning; the error is that of a root which is not a
+// directory.
 func Gather(p Places) (Context, error) {
 	dirs, err := p.directories()
 	if err != nil {
@@ -56,7 +60,7 @@ func Gather(p Places) (Context, error) {
 	}
 	g := gatherer{}
 	for _, dir := range dirs {
-		g.look(filepath.Join(dir, name))
+		g.look(dir, dir == p.Base)
 	}
 	g.Text = g.text.String()
 	return g.Context, nil
@@ -68,23 +72,51 @@ type gatherer struct {
 	seen []fs.FileInfo
 }
 
-// look adds a file if it is there and says something.
-func (g *gatherer) look(path string) {
-	info, err := os.Stat(path)
+// look adds the file in dir if it is there and says something. In a trusted
+// directory its links are followed anywhere.
+func (g *gatherer) look(dir string, trusted bool) {
+	path := filepath.Join(dir, name)
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return
+	} else if err != nil {
+		g.leaveOut(path, err)
+		return
+	}
+	stat := func() (fs.FileInfo, error) { return os.Stat(path) }
+	head := func() (string, int64, error) { return textfile.Head(path, MaxFile) }
+	if !trusted {
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			g.leaveOut(path, err)
+			return
+		}
+		defer root.Close()
+		stat = func() (fs.FileInfo, error) { return root.Stat(name) }
+		head = func() (string, int64, error) { return textfile.HeadIn(root, name, MaxFile) }
+	}
+	info, err := stat()
+	if escapes(err) {
+		// A link to a file that was read under another name needs no warning.
+		if info, err := os.Stat(path); err != nil || !seen(g.seen, info) {
+			g.leaveOut(path, errEscapes)
+		}
+		return
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if _, err := os.Lstat(path); err == nil {
-			g.leaveOut(path, errors.New("is a link to nothing"))
-		}
+		g.leaveOut(path, errors.New("is a link to nothing"))
 		return
 	case err == nil && seen(g.seen, info):
 		return
 	case err == nil:
 		g.seen = append(g.seen, info)
 	}
-	text, size, err := textfile.Head(path, MaxFile)
-	if errors.Is(err, fs.ErrNotExist) { // removed since
+	text, size, err := head()
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // removed since
 		return
+	case escapes(err): // changed since
+		err = errEscapes
 	}
 	if err != nil {
 		g.leaveOut(path, err)
@@ -94,6 +126,19 @@ func (g *gatherer) look(path string) {
 		g.warn(path, "only the first %d of its %d bytes are used: shorten it", len(text), size)
 	}
 	g.add(path, trimmed(text))
+}
+
+var errEscapes = errors.New("is a link that leads out of its directory")
+
+// escapes reports whether an error of an os.Root is its refusal to leave the
+// directory, for which os has no exported value: it is the only one that the
+// kernel did not give.
+func escapes(err error) bool {
+	if err == nil || textfile.Unfit(err) {
+		return false
+	}
+	_, kernel := errors.AsType[syscall.Errno](err)
+	return !kernel
 }
 
 // add writes a file's part of the text.
@@ -113,7 +158,7 @@ func (g *gatherer) leaveOut(path string, err error) {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		err = p.Err // its text repeats the path
 	}
-	g.warn(path, "left out, %v: mend or remove it", err)
+	g.warn(path, "left out, %v: fix or remove it", err)
 }
 
 func (g *gatherer) warn(path, format string, args ...any) {

@@ -29,11 +29,81 @@ func TestLeftOut(t *testing.T) {
 			if got := tr.names(found); !slices.Equal(got, []string{"home/AGENTS.md", "home/p/q/AGENTS.md"}) {
 				t.Errorf("got %q", got)
 			}
-			if len(found.Warnings) != 1 || !strings.HasPrefix(found.Warnings[0], tr.at("home/p/AGENTS.md")+": left out, "+want) || !strings.HasSuffix(found.Warnings[0], ": mend or remove it") {
+			if len(found.Warnings) != 1 || !strings.HasPrefix(found.Warnings[0], tr.at("home/p/AGENTS.md")+": left out, "+want) || !strings.HasSuffix(found.Warnings[0], ": fix or remove it") {
 				t.Errorf("got %q", found.Warnings)
 			}
 		})
 	}
+}
+
+// TestEscapingLinks: a file of a project can be planted, by its author or by
+// confined code. A link that leads out of the file's directory is left out with a
+// warning, wherever it leads and however many links it takes.
+func TestEscapingLinks(t *testing.T) {
+	const secret = "SECRET=1"
+	for _, tt := range []struct {
+		name  string
+		files []string
+	}{
+		{"the environment", []string{"home/p/sub/AGENTS.md", "-> /proc/self/environ"}},
+		{"a thread's root", []string{"home/p/sub/AGENTS.md", "-> /proc/thread-self/root/etc/passwd"}},
+		{"a key", []string{"home/p/sub/AGENTS.md", "-> ../../.ssh/id"}},
+		{"an absolute link", []string{"home/p/sub/AGENTS.md", "-> HOME/.ssh/id"}},
+		{"an absolute link into the directory", []string{"home/p/sub/AGENTS.md", "-> HOME/p/sub/x", "home/p/sub/x", secret}},
+		{"a chain", []string{"home/p/sub/AGENTS.md", "-> a", "home/p/sub/a", "-> d/b", "home/p/sub/d/b", "-> ../../../.ssh/id"}},
+		{"a directory that is a link", []string{"home/p/sub/AGENTS.md", "-> d/id", "home/p/sub/d", "-> ../../.ssh"}},
+		{"the parent's file", []string{"home/p/sub/AGENTS.md", "-> ../notes", "home/p/notes", secret}},
+		{"a device", []string{"home/p/sub/AGENTS.md", "-> /dev/zero"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tr := newTree(t, "home/.ssh/id", secret, "home/p/AGENTS.md", "p")
+			for i := 0; i < len(tt.files); i += 2 {
+				tr.make(tt.files[i], strings.Replace(tt.files[i+1], "HOME", tr.at("home"), 1))
+			}
+			t.Setenv("SECRET", "1")
+			found := tr.gather("home/p/sub")
+			if got := tr.names(found); !slices.Equal(got, []string{"home/p/AGENTS.md"}) || strings.Contains(found.Text, "SECRET") {
+				t.Errorf("got %q: %q", got, found.Text)
+			}
+			want := tr.at("home/p/sub/AGENTS.md") + ": left out, is a link that leads out of its directory: fix or remove it"
+			if !slices.Equal(found.Warnings, []string{want}) {
+				t.Errorf("got %q, want %q", found.Warnings, want)
+			}
+		})
+	}
+}
+
+// TestLinkedPipe: a link within the directory to what is not a file is not
+// waited for.
+func TestLinkedPipe(t *testing.T) {
+	tr := newTree(t, "home/p/AGENTS.md", "-> pipe")
+	must(t, syscall.Mkfifo(tr.at("home/p/pipe"), 0o600))
+	if found := tr.gather("home/p"); len(found.Warnings) != 1 || !strings.Contains(found.Warnings[0], "is not a regular file") {
+		t.Errorf("got %+v", found)
+	}
+}
+
+// TestTrustedLink: the file in the user's own base may lie elsewhere.
+func TestTrustedLink(t *testing.T) {
+	tr := newTree(t, "home/dotfiles/agents.md", "mine", "base/AGENTS.md", "-> ../home/dotfiles/agents.md", "home/p/", "")
+	if found := tr.gather("home/p"); !slices.Equal(tr.names(found), []string{"base/AGENTS.md"}) || len(found.Warnings) > 0 {
+		t.Errorf("got %+v", found)
+	}
+}
+
+// TestUnlistedDirectory: a directory that can be entered and not listed has its
+// file left out only if there is one.
+func TestUnlistedDirectory(t *testing.T) {
+	tr := newTree(t, "home/p/", "")
+	for _, dir := range []string{".", "..", "home"} {
+		must(t, os.Chmod(tr.at(dir), 0o755))
+	}
+	must(t, os.Chmod(tr.at("home/p"), 0o711))
+	asNobody(t, func() {
+		if found := tr.gather("home/p"); len(found.Warnings) > 0 {
+			t.Errorf("got %q", found.Warnings)
+		}
+	})
 }
 
 // asNobody calls f with the rights of somebody who is not root.
@@ -76,7 +146,7 @@ func TestHarmlessPaths(t *testing.T) {
 	const evil = "home/a\n## b\x1b[31m\u202e\u2028\xff"
 	tr := newTree(t, evil+"/q/AGENTS.md", "q", evil+"/AGENTS.md/", "", "home/字 \u3000é/AGENTS.md", "fine")
 	found := tr.gather(evil + "/q")
-	want := filepath.Join(tr.dir, `home/a^J## b^[[31m\u202e\u2028`+"\uFFFD/AGENTS.md") + ": left out, is a directory: mend or remove it"
+	want := filepath.Join(tr.dir, `home/a^J## b^[[31m\u202e\u2028`+"\uFFFD/AGENTS.md") + ": left out, is a directory: fix or remove it"
 	if len(found.Warnings) != 1 || found.Warnings[0] != want {
 		t.Errorf("got %q, want %q", found.Warnings, want)
 	}

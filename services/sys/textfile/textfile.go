@@ -22,11 +22,32 @@ var (
 // UTF-8.
 const Mark = "\uFEFF"
 
+// Unfit reports whether an error is one of this package: of a file that was
+// found and is not a text.
+func Unfit(err error) bool {
+	return err == ErrDirectory || err == ErrNotRegular || err == ErrNotUTF8
+}
+
 // Head returns the beginning of a file, cut after at most limit bytes, between
 // two characters, and how many bytes the file has. Errors do not repeat the
 // path; a file that is not there is fs.ErrNotExist.
 func Head(path string, limit int) (text string, size int64, err error) {
-	data, size, err := read(path, limit+1)
+	return head(path, limit, os.Stat, os.OpenFile)
+}
+
+// HeadIn is Head of a file in root. A symbolic link that leads out of root is an
+// error.
+func HeadIn(root *os.Root, name string, limit int) (text string, size int64, err error) {
+	return head(name, limit, root.Stat, root.OpenFile)
+}
+
+type (
+	statFunc func(string) (fs.FileInfo, error)
+	openFunc func(string, int, fs.FileMode) (*os.File, error)
+)
+
+func head(path string, limit int, stat statFunc, open openFunc) (text string, size int64, err error) {
+	data, size, err := read(path, limit+1, stat, open)
 	if err != nil {
 		return "", 0, reason(err)
 	}
@@ -37,8 +58,8 @@ func Head(path string, limit int) (text string, size int64, err error) {
 }
 
 // read returns up to limit bytes of a regular file, and its size.
-func read(path string, limit int) (data []byte, size int64, err error) {
-	info, err := os.Stat(path)
+func read(path string, limit int, stat statFunc, open openFunc) (data []byte, size int64, err error) {
+	info, err := stat(path)
 	if err == nil {
 		err = regular(info) // before it is opened: opening can have effects, too
 	}
@@ -46,7 +67,7 @@ func read(path string, limit int) (data []byte, size int64, err error) {
 		return nil, 0, err
 	}
 	// What stands there may have changed since: a pipe is not waited for.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	f, err := open(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
 		return nil, 0, err
 	}
