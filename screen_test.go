@@ -42,12 +42,14 @@ func newScreen(t *testing.T, env ...string) *screen {
 			t.Fatal(err)
 		}
 	}
-	env = append(env, "HOME="+filepath.Join(dir, "home"), "XDG_RUNTIME_DIR="+filepath.Join(dir, "run"), "TMPDIR="+filepath.Join(dir, "run"),
-		"PATH="+bin+":"+os.Getenv("PATH"), "PS1=$ ", "TERM=screen", "LC_ALL=C.UTF-8")
+	env = append([]string{
+		"HOME=" + filepath.Join(dir, "home"), "XDG_RUNTIME_DIR=" + filepath.Join(dir, "run"), "TMPDIR=" + filepath.Join(dir, "run"),
+		"PATH=" + bin + ":" + os.Getenv("PATH"), "PS1=$ ", "TERM=screen", "LC_ALL=C.UTF-8",
+	}, env...)
 	args := []string{"-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "30", "-c", filepath.Join(dir, "work"), "env", "-i"}
 	s.tmux(append(append(args, env...), "sh")...) // tmux's own -e does not reach PATH
 	t.Cleanup(func() { s.tmux("kill-server") })
-	s.shows("", shell)
+	s.shows("", `^[$[]`)
 	return s
 }
 

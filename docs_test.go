@@ -1,0 +1,225 @@
+package zino_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"zino/pkg/fakellm"
+)
+
+// answers maps what a command of the documentation asks for, as the last line
+// of the screen, to what is typed then.
+var answers = []struct {
+	asked *regexp.Regexp
+	typed string
+}{
+	{regexp.MustCompile(`(?i)\bkey\b.*: ?$`), "sk-test-of-the-docs"},
+	{regexp.MustCompile(`^> ?$`), ":q"},
+}
+
+// TestDocCommands types every command of the sh blocks of the README and the
+// quick start into a terminal, in their order, in an empty home. Each must
+// succeed.
+func TestDocCommands(t *testing.T) {
+	for name, check := range map[string]func(*testing.T, *screen, *fakellm.Server){
+		"README.md":           checkFirstExample,
+		"docs/quick-start.md": checkFirstBug,
+	} {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			turns, err := fakellm.Load("testdata/docs/provider.txt")
+			if err != nil {
+				t.Fatal(err)
+			}
+			provider := fakellm.New(turns...)
+			defer provider.Close()
+			provider.SetModels("claude-sonnet-5-5")
+			s := newScreen(t, append(goEnv(t), "ANTHROPIC_BASE_URL="+provider.Host, "PATH="+os.Getenv("PATH"), "PS1=[$?] ")...)
+			tree, err := os.Getwd()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.command("cd " + tree)
+			blocks := shellBlocks(t, name)
+			if len(blocks) < 8 {
+				t.Fatalf("only %d sh blocks in %s", len(blocks), name)
+			}
+			for _, line := range blocks {
+				s.command(line)
+			}
+			check(t, s, provider)
+			for i, r := range provider.Requests() {
+				if err := r.Legal(); r.Method == "POST" && err != nil {
+					t.Errorf("request %d: %v", i, err)
+				}
+			}
+		})
+	}
+}
+
+// goEnv names the caches of go, which are below the home otherwise.
+func goEnv(t *testing.T) (env []string) {
+	t.Helper()
+	names := []string{"GOCACHE", "GOMODCACHE", "GOFLAGS", "GOPROXY", "GOTOOLCHAIN"}
+	out, err := exec.Command("go", append([]string{"env"}, names...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, value := range strings.Split(strings.TrimRight(string(out), "\n"), "\n") {
+		env = append(env, names[i]+"="+value)
+	}
+	return env
+}
+
+// shellBlocks returns the lines of the sh blocks of a Markdown file.
+func shellBlocks(t *testing.T, name string) (lines []string) {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside := false
+	for _, line := range strings.Split(string(text), "\n") {
+		switch {
+		case line == "```sh":
+			inside = true
+		case strings.HasPrefix(line, "```"):
+			inside = false
+		case inside:
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// command types a command at the shell's prompt and what it asks for, waits for
+// the next prompt, and fails the test unless the exit status is 0.
+func (s *screen) command(line string) {
+	s.t.Helper()
+	prompt := regexp.MustCompile(`(?m)^\[(\d+)\] `)
+	prompts := func(text string) int { return len(prompt.FindAllString(text+" ", -1)) }
+	before := prompts(s.history())
+	s.types(line)
+	last, answered := regexp.MustCompile(`^\[(\d+)\] ?$`), ""
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(2 * time.Minute); ; {
+		text := s.history()
+		end := text[strings.LastIndexByte(text, '\n')+1:]
+		if m := last.FindStringSubmatch(end); m != nil && prompts(text) > before {
+			if m[1] != "0" {
+				s.t.Errorf("%s: exit status %s\n%s", line, m[1], text)
+			}
+			return
+		}
+		for _, a := range answers {
+			if text != answered && a.asked.MatchString(end) {
+				answered = text
+				s.types(a.typed)
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			s.t.Fatalf("%s does not end:\n%s", line, text)
+		}
+	}
+}
+
+// history returns what the terminal has shown so far.
+func (s *screen) history() string {
+	s.t.Helper()
+	return strings.TrimRight(s.tmux("capture-pane", "-p", "-S", "-"), "\n")
+}
+
+// checkFirstExample checks that the plain message of the README had its prompt
+// and tools, that its tool ran, and that exec had the prompt of sessions.
+func checkFirstExample(t *testing.T, s *screen, provider *fakellm.Server) {
+	var plain, session, ran bool
+	for _, r := range provider.Requests() {
+		body := string(r.Body)
+		if strings.Contains(body, "filling /var") {
+			plain = plain || strings.Contains(body, "execute_bash") && strings.Contains(body, `"system"`) && !strings.Contains(body, "%%TOOL_LIST%%")
+			ran = ran || strings.Contains(body, "/var\\n") && strings.Contains(body, "tool_response")
+		}
+		session = session || strings.Contains(body, "Find out why") && strings.Contains(body, `"system"`) && strings.Contains(body, "zino-demo")
+	}
+	if !plain || !ran || !session {
+		t.Errorf("plain prompt with tools: %v, its tool ran: %v, prompt of the session: %v\n%s", plain, ran, session, s.history())
+	}
+	checkMean(t, filepath.Join(s.dir, "home", "zino-demo"))
+}
+
+func checkFirstBug(t *testing.T, s *screen, provider *fakellm.Server) {
+	checkMean(t, filepath.Join(s.dir, "home", "first-bug"))
+	text := s.history()
+	for _, want := range []string{"-    return sum(xs) / len(xs) + 1", "the test passes.", "Loaded "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q was not shown:\n%s", want, text)
+		}
+	}
+}
+
+func checkMean(t *testing.T, dir string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "mean.py"))
+	if err != nil || strings.Contains(string(text), "+ 1") {
+		t.Errorf("mean.py is not repaired: %v\n%s", err, text)
+	}
+}
+
+// TestDocLinks checks that every relative link of the documentation leads to a
+// file, and to a heading of it where it names one.
+func TestDocLinks(t *testing.T) {
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	checked := 0
+	for _, page := range append(pages, "README.md", "CONTRIBUTING.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			checked++
+			file, heading, _ := strings.Cut(m[1], "#")
+			target := filepath.Join(filepath.Dir(page), file)
+			if file == "" {
+				target = page
+			}
+			text, err := os.ReadFile(target)
+			if info, statErr := os.Stat(target); statErr != nil || err != nil && !info.IsDir() {
+				t.Errorf("%s links to %s: %v", page, m[1], statErr)
+			} else if heading != "" && !hasHeading(string(text), heading) {
+				t.Errorf("%s links to %s, which has no such heading", page, m[1])
+			}
+		}
+	}
+	if checked < 20 {
+		t.Error(fmt.Sprint("only ", checked, " links were checked"))
+	}
+}
+
+// hasHeading reports whether a Markdown text has a heading with this anchor.
+func hasHeading(text, anchor string) bool {
+	drop := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	for _, line := range strings.Split(text, "\n") {
+		if rest := strings.TrimLeft(line, "#"); rest != line {
+			name := strings.ReplaceAll(drop.ReplaceAllString(strings.ToLower(strings.TrimSpace(rest)), ""), " ", "-")
+			if name == anchor {
+				return true
+			}
+		}
+	}
+	return false
+}
