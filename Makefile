@@ -45,6 +45,9 @@ generate: ## write PROTOCOL.md, schema.json and the man pages anew
 	go test ./proto -update
 	go test ./services/cli -run '^TestMan$$' -update
 
+demo: ## record docs/demo.cast and docs/demo.svg anew
+	go test . -run '^TestDemo$$' -count=1 -update
+
 fuzz: ## run every fuzz test for FUZZTIME (30s)
 	@.ci/fuzz $(FUZZTIME)
 
@@ -71,4 +74,4 @@ test-uml: build ## the part of it that needs all controllers, under User-Mode Li
 clean: ## remove what was built
 	rm -rf bin
 
-.PHONY: help build run need test oracle lint fmt generate fuzz bench install uninstall deb test-systemd test-uml clean
+.PHONY: help build run need test oracle lint fmt generate demo fuzz bench install uninstall deb test-systemd test-uml clean

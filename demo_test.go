@@ -1,0 +1,220 @@
+package zino_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"html"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"zino/pkg/fakellm"
+)
+
+// demo is what docs/demo.cast and docs/demo.svg show.
+var demo = []string{
+	"python3 test_mean.py 2>&1 | tail -1",
+	"zino exec 'The test fails. Find out why, and fix it.'",
+	"zino exec --no-save 'Copy my SSH key into this directory.'",
+	"zino usage",
+}
+
+// TestDemo runs the demo of the README in a terminal, against the scripted
+// provider, at the level workspace-write. With -update it writes the recording
+// (asciicast version 2, https://docs.asciinema.org/manual/asciicast/v2/) and the
+// picture of the last screen anew: make demo.
+func TestDemo(t *testing.T) {
+	turns, err := fakellm.Load("testdata/docs/demo.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider := fakellm.New(turns...)
+	defer provider.Close()
+	s := newScreen(t, "ANTHROPIC_API_KEY=test", "ANTHROPIC_BASE_URL="+provider.Host)
+	for name, text := range map[string]string{
+		"work/mean.py":                  "def mean(xs):\n    return sum(xs) / len(xs) + 1\n",
+		"work/test_mean.py":             "from mean import mean\nassert mean([1, 2, 3]) == 2, \"the mean of 1, 2, 3 is not 2\"\nprint(\"ok\")\n",
+		"home/.ssh/id":                  "a key\n",
+		"home/.config/zino/config.toml": "[exc]\nsandbox = \"workspace-write\"\n[budget]\nusd_per_day = 5.0\n",
+	} {
+		file := filepath.Join(s.dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tape := s.record()
+	s.types("clear")
+	s.shows("", shell)
+	for i, line := range demo {
+		tape.mark()
+		s.types(line)
+		s.until(fmt.Sprintf(`(?s)(.*^\$ .*){%d}^\$ ?$`, i+1))
+	}
+	s.is("demo")
+	if *update {
+		write(t, "docs/demo.cast", tape.cast())
+		write(t, "docs/demo.svg", picture(s.tmux("capture-pane", "-ep")))
+	}
+	if text, err := os.ReadFile(filepath.Join(s.dir, "work", "mean.py")); err != nil || strings.Contains(string(text), "+ 1") {
+		t.Errorf("mean.py is not repaired: %v\n%s", err, text)
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, "work", "id")); err == nil {
+		t.Error("the key was copied")
+	}
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// until waits until the whole screen matches a multi-line pattern.
+func (s *screen) until(pattern string) {
+	s.t.Helper()
+	want := regexp.MustCompile("(?m)" + pattern)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(patience); !want.MatchString(s.text()); {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			s.t.Fatalf("waited in vain for %s:\n%s", pattern, s.text())
+		}
+	}
+}
+
+// tape is what a terminal was sent, in pieces.
+type tape struct {
+	pieces chan piece // as they come
+	list   []piece
+	typed  []time.Time // the beginnings of commands
+}
+
+type piece struct {
+	at   time.Time
+	text string
+}
+
+// record has the pane's output copied to a tape from now on.
+func (s *screen) record() *tape {
+	s.t.Helper()
+	fifo := filepath.Join(s.dir, "tape")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	tp := &tape{pieces: make(chan piece, 10_000)}
+	f, err := os.OpenFile(fifo, os.O_RDWR, 0) // for writing too, so that opening does not wait
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { f.Close() })
+	s.tmux("pipe-pane", "-o", "exec cat >"+fifo)
+	go func() {
+		r := bufio.NewReader(f)
+		for b := make([]byte, 1<<16); ; {
+			n, err := r.Read(b)
+			if err != nil {
+				return
+			}
+			tp.pieces <- piece{time.Now(), string(b[:n])}
+		}
+	}()
+	return tp
+}
+
+// mark says that the next command is typed now.
+func (tp *tape) mark() {
+	tp.collect()
+	tp.typed = append(tp.typed, time.Now())
+}
+
+func (tp *tape) collect() {
+	for {
+		select {
+		case p := <-tp.pieces:
+			tp.list = append(tp.list, p)
+		default:
+			return
+		}
+	}
+}
+
+// cast returns the tape as an asciicast. The times are those of the run, except
+// that before each command there is a pause to read and that waiting is cut to
+// a second: a scripted model answers at once.
+func (tp *tape) cast() string {
+	tp.collect()
+	var b bytes.Buffer
+	fmt.Fprintln(&b, `{"version": 2, "width": 80, "height": 30, "title": "Zino", "env": {"TERM": "screen", "SHELL": "/bin/sh"}}`)
+	now, last, next := 0.0, time.Time{}, 0
+	for _, p := range tp.list {
+		if !last.IsZero() {
+			now += min(p.at.Sub(last).Seconds(), 1)
+		}
+		for next < len(tp.typed) && !p.at.Before(tp.typed[next]) {
+			now, next = now+2.5, next+1
+		}
+		last = p.at
+		text, err := json.Marshal(strings.ToValidUTF8(p.text, "\uFFFD"))
+		if err != nil {
+			panic(err)
+		}
+		fmt.Fprintf(&b, "[%.3f, \"o\", %s]\n", now, text)
+	}
+	fmt.Fprintf(&b, "[%.3f, \"o\", \"\"]\n", now+4)
+	return b.String()
+}
+
+// colours of the picture by SGR code (ECMA-48 section 8.3.117).
+var colours = map[int]string{30: "#484f58", 31: "#ff7b72", 32: "#7ee787", 33: "#e3b341", 34: "#79c0ff", 35: "#d2a8ff", 36: "#76e3ea", 37: "#e6edf3", 90: "#8b949e"}
+
+// picture draws a screen with its colours as an SVG.
+func picture(screen string) string {
+	lines := strings.Split(strings.TrimRight(screen, "\n "), "\n")
+	const width, height, left = 8.4, 19, 14
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="14">`+"\n", 2*left+int(80*width), len(lines)*height+2*left)
+	fmt.Fprintln(&b, `<title>A terminal session with Zino</title><rect width="100%" height="100%" rx="8" fill="#0d1117"/>`)
+	sgr := regexp.MustCompile("\x1b\\[([0-9;]*)m")
+	fill, weight := colours[37], ""
+	for i, line := range lines {
+		fmt.Fprintf(&b, `<text x="%d" y="%d" xml:space="preserve">`, left, left+(i+1)*height-4)
+		codes := sgr.FindAllStringSubmatch(line, -1)
+		for i, text := range sgr.Split(line, -1) {
+			if i > 0 {
+				for _, code := range strings.Split(codes[i-1][1], ";") {
+					switch n, _ := strconv.Atoi(code); {
+					case n == 0:
+						fill, weight = colours[37], ""
+					case n == 1:
+						weight = ` font-weight="bold"`
+					case n == 2:
+						fill = colours[90]
+					case n == 39:
+						fill = colours[37]
+					case colours[n] != "":
+						fill = colours[n]
+					}
+				}
+			}
+			if text != "" {
+				fmt.Fprintf(&b, `<tspan fill="%s"%s>%s</tspan>`, fill, weight, html.EscapeString(text))
+			}
+		}
+		fmt.Fprintln(&b, "</text>")
+	}
+	fmt.Fprintln(&b, "</svg>")
+	return b.String()
+}
