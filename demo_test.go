@@ -18,6 +18,9 @@ import (
 	"zino/pkg/fakellm"
 )
 
+// demoRows is the height of the terminal: all of the demo fits into it.
+const demoRows = 42
+
 // demo is what docs/demo.cast and docs/demo.svg show.
 var demo = []string{
 	"python3 test_mean.py 2>&1 | tail -1",
@@ -37,7 +40,7 @@ func TestDemo(t *testing.T) {
 	}
 	provider := fakellm.New(turns...)
 	defer provider.Close()
-	s := newScreen(t, "ANTHROPIC_API_KEY=test", "ANTHROPIC_BASE_URL="+provider.Host)
+	s := newUserScreen(t, "ANTHROPIC_API_KEY=test", "ANTHROPIC_BASE_URL="+provider.Host)
 	for name, text := range map[string]string{
 		"work/mean.py":                  "def mean(xs):\n    return sum(xs) / len(xs) + 1\n",
 		"work/test_mean.py":             "from mean import mean\nassert mean([1, 2, 3]) == 2, \"the mean of 1, 2, 3 is not 2\"\nprint(\"ok\")\n",
@@ -52,6 +55,7 @@ func TestDemo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	s.tmux("resize-window", "-x", "80", "-y", strconv.Itoa(demoRows))
 	tape := s.record()
 	s.types("clear")
 	s.shows("", shell)
@@ -157,7 +161,7 @@ func (tp *tape) collect() {
 func (tp *tape) cast() string {
 	tp.collect()
 	var b bytes.Buffer
-	fmt.Fprintln(&b, `{"version": 2, "width": 80, "height": 30, "title": "Zino", "env": {"TERM": "screen", "SHELL": "/bin/sh"}}`)
+	fmt.Fprintf(&b, `{"version": 2, "width": 80, "height": %d, "title": "Zino", "env": {"TERM": "screen", "SHELL": "/bin/sh"}}`+"\n", demoRows)
 	now, last, next := 0.0, time.Time{}, 0
 	for _, p := range tp.list {
 		if !last.IsZero() {

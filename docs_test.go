@@ -39,7 +39,7 @@ func TestDocCommands(t *testing.T) {
 			provider := fakellm.New(turns...)
 			defer provider.Close()
 			provider.SetModels("claude-sonnet-5-5")
-			s := newScreen(t, append(goEnv(t), "ANTHROPIC_BASE_URL="+provider.Host, "PATH="+os.Getenv("PATH"), "PS1=[$?] ")...)
+			s := newUserScreen(t, append(goEnv(t), "ANTHROPIC_BASE_URL="+provider.Host, "PATH="+os.Getenv("PATH"), "PS1=[$?] ")...)
 			tree, err := os.Getwd()
 			if err != nil {
 				t.Fatal(err)

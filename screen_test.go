@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,21 @@ type screen struct {
 // newScreen starts a shell, in an empty directory and with an empty home.
 func newScreen(t *testing.T, env ...string) *screen {
 	t.Helper()
+	return screenOf(t, []string{"sh"}, env...)
+}
+
+// newUserScreen starts a shell that is not root's, also where the tests are: in
+// a user namespace that shows this uid as another.
+func newUserScreen(t *testing.T, env ...string) *screen {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return newScreen(t, env...)
+	}
+	return screenOf(t, []string{"unshare", "--user", "--map-user=1000", "--map-group=1000", "sh"}, env...)
+}
+
+func screenOf(t *testing.T, shell []string, env ...string) *screen {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "zs")
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +63,7 @@ func newScreen(t *testing.T, env ...string) *screen {
 		"PATH=" + bin + ":" + os.Getenv("PATH"), "PS1=$ ", "TERM=screen", "LC_ALL=C.UTF-8",
 	}, env...)
 	args := []string{"-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "30", "-c", filepath.Join(dir, "work"), "env", "-i"}
-	s.tmux(append(append(args, env...), "sh")...) // tmux's own -e does not reach PATH
+	s.tmux(slices.Concat(args, env, shell)...) // tmux's own -e does not reach PATH
 	t.Cleanup(func() { s.tmux("kill-server") })
 	s.shows("", `^[$[]`)
 	return s
@@ -103,7 +119,8 @@ var changing = []struct {
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`), "SESSION"},
 	{regexp.MustCompile(`resume [0-9a-f]{8}`), "resume SESSION"},
 	{regexp.MustCompile(`\b\d+\.\d+s\b`), "0.00s"},
-	{regexp.MustCompile(`\d+ tokens in, \d+ out`), "N tokens in, N out"},
+	{regexp.MustCompile(`\d+ tokens in, \d+ out(, \$\d\.\d+)?`), "N tokens in, N out"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d`), "YYYY-MM-DD"},
 }
 
 // is compares the screen with a golden one, and clears it.
