@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"os/user"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -44,6 +47,7 @@ type Client struct {
 	Silence time.Duration // limit of silence; zero: 30 s
 	Slow    time.Duration // the same for a peer that sends no keepalives; zero: 10 min
 
+	self *int          // the caller's uid in tests; nil: the process's
 	kind atomic.Int32  // of peer: unknownPeer, keepalivePeer or slowPeer
 	pong time.Duration // limit for the answer to a ping; zero: 5 s
 
@@ -117,7 +121,36 @@ func (c *Client) dial(ctx context.Context) (*clientConn, error) {
 		}
 		return nil, &connectError{c.Service, err}
 	}
+	if err := c.checkServer(nc); err != nil {
+		nc.Close()
+		return nil, err
+	}
 	return &clientConn{nc: nc, in: wire.NewReader(nc), quiet: probe(nc)}, nil
+}
+
+// checkServer refuses a server that another user runs, before anything is sent
+// to it. The kernel has the user of the process that made the socket: root for
+// systemd, the caller for zino up, or the host's user for this service.
+func (c *Client) checkServer(nc net.Conn) error {
+	server := peer{nc: nc}
+	uid, own := server.uid(), os.Geteuid()
+	if c.self != nil {
+		own = *c.self
+	}
+	if uid == own || uid == 0 {
+		return nil
+	}
+	host := "zino-" + c.Service
+	who := "?"
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		who = u.Username
+	}
+	if who == host {
+		return nil
+	}
+	return &proto.Error{Code: proto.CodeDenied, Service: c.Service, Message: fmt.Sprintf(
+		"the socket %s is served by uid %d (%s), not by you (uid %d), root or %s; nothing was sent. Remove it if you do not know it, or use another socket",
+		c.Path, uid, who, own, host)}
 }
 
 // put keeps a connection whose answer was read to the end.

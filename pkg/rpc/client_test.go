@@ -8,9 +8,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -251,6 +253,49 @@ func TestFrozenPeer(t *testing.T) {
 	if _, err := call(t.Context(), c); !errors.Is(err, proto.ErrTimeout) || err.Error() != "mem said nothing for 30ms" {
 		t.Errorf("error = %v", err)
 	}
+}
+
+// TestForeignServer: nothing is sent to a server that another user runs.
+func TestForeignServer(t *testing.T) {
+	const foreign = 54321
+	read := make(chan int64, 1)
+	play := func(_ int, nc *net.UnixConn) {
+		n, _ := io.Copy(io.Discard, nc)
+		read <- n
+	}
+	c := &rpc.Client{Service: "mem"}
+	uid := os.Getuid()
+	if uid == 0 {
+		asUser(t, foreign, func() { c.Path = raw(t, play) })
+		uid = foreign
+	} else {
+		c.Path = raw(t, play)
+		c.SetUID(foreign)
+	}
+	_, err := call(t.Context(), c)
+	want := fmt.Sprintf("the socket %s is served by uid %d (", c.Path, uid)
+	if !errors.Is(err, proto.ErrDenied) || errors.Is(err, rpc.ErrConnect) || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("error = %v, want %s…", err, want)
+	}
+	if n := <-read; n != 0 {
+		t.Errorf("%d bytes were sent", n)
+	}
+}
+
+// asUser runs f on a thread of that user's. The kernel keeps the user of the
+// thread that listens for those who connect.
+func asUser(t *testing.T, uid int, f func()) {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	become := func(uid int) {
+		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); errno != 0 {
+			t.Fatal(errno)
+		}
+	}
+	become(uid)
+	defer become(0)
+	f()
 }
 
 // TestWrongReply: an answer of another method's type is none, and the connection

@@ -5,6 +5,9 @@ import "time"
 // SetLimits shortens the limits of a server that has not started yet.
 func (s *Server) SetLimits(stall, keepalive time.Duration) { s.stall, s.keepalive = stall, keepalive }
 
+// SetUID has the client take uid for its own.
+func (c *Client) SetUID(uid int) { c.self = &uid }
+
 // SetPongLimit sets how long a peer has for the answer to a ping.
 func (c *Client) SetPongLimit(limit time.Duration) { c.pong = limit }
 

@@ -128,7 +128,11 @@ func (a *app) sessionsNow(ctx context.Context, most int) []proto.SessionSummary 
 	if err != nil {
 		return nil
 	}
-	for _, p := range a.places(cfg, false) {
+	places, err := a.places(cfg, false)
+	if err != nil {
+		return nil
+	}
+	for _, p := range places {
 		d := at(p)
 		list, err := forward(ctx, d, "mem", proto.MemListSessions, proto.ListSessions{Limit: most})
 		d.close()

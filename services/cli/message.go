@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"zino/pkg/config"
 	"zino/pkg/rpc"
@@ -19,7 +20,11 @@ func (a *app) message(ctx context.Context, text string) error {
 		Message: text, ChannelID: a.channel, Stream: a.stream, NeedModel: true,
 		Provider: a.provider, Model: a.model, MaxTokens: a.maxTokens, Effort: a.effort,
 	}
-	for _, p := range a.places(cfg, true) {
+	places, err := a.places(cfg, true)
+	if err != nil {
+		return err
+	}
+	for _, p := range places {
 		err := a.ask(ctx, at(p), req)
 		if !errors.Is(err, rpc.ErrConnect) || p.only {
 			return err
@@ -94,8 +99,8 @@ func (d *daemon) close() {
 // tools cannot see the caller's files. The caller closes it.
 func (a *app) connect(cfg *config.Config, plain bool, need storage) (*daemon, error) {
 	ctx := context.Background()
-	if d := a.find(ctx, cfg, plain); d != nil {
-		return d, nil
+	if d, err := a.find(ctx, cfg, plain); d != nil || err != nil {
+		return d, err
 	}
 	return a.bringDaemon(ctx, cfg, need)
 }
@@ -104,8 +109,8 @@ func (a *app) connect(cfg *config.Config, plain bool, need storage) (*daemon, er
 // constellation is always a new one.
 func (a *app) reach(ctx context.Context, cfg *config.Config, need storage) (*daemon, error) {
 	if need != storageDiscarded {
-		if d := a.find(ctx, cfg, false); d != nil {
-			return d, nil
+		if d, err := a.find(ctx, cfg, false); d != nil || err != nil {
+			return d, err
 		}
 	}
 	if err := a.modelSet(cfg); err != nil {
@@ -115,18 +120,19 @@ func (a *app) reach(ctx context.Context, cfg *config.Config, need storage) (*dae
 }
 
 // find returns the first daemon that is there, nil if none is.
-func (a *app) find(ctx context.Context, cfg *config.Config, plain bool) *daemon {
-	for _, p := range a.places(cfg, plain) {
+func (a *app) find(ctx context.Context, cfg *config.Config, plain bool) (*daemon, error) {
+	places, err := a.places(cfg, plain)
+	for _, p := range places {
 		d := at(p)
 		switch {
 		case p.only, p.named && answers(p.socket):
-			return d
+			return d, nil
 		case p.named:
 		case !errors.Is(d.greet(ctx), rpc.ErrConnect): // one that is slow is there
-			return d
+			return d, nil
 		}
 	}
-	return nil
+	return nil, err
 }
 
 func at(p place) *daemon {
@@ -153,12 +159,8 @@ func (a *app) bringDaemon(ctx context.Context, cfg *config.Config, need storage)
 
 // running reports whether a daemon answers already.
 func (a *app) running(cfg *config.Config, plain bool) bool {
-	for _, p := range a.places(cfg, plain) {
-		if answers(p.socket) {
-			return true
-		}
-	}
-	return false
+	places, err := a.places(cfg, plain)
+	return err == nil && slices.ContainsFunc(places, func(p place) bool { return answers(p.socket) })
 }
 
 // introduce names a model server that was found rather than configured, before

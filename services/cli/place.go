@@ -21,37 +21,32 @@ type place struct {
 
 // places lists where to look for a daemon, in order. The host's daemon serves
 // plain messages only: its tools cannot see the caller's files.
-func (a *app) places(cfg *config.Config, plain bool) []place {
+func (a *app) places(cfg *config.Config, plain bool) (list []place, err error) {
 	switch {
 	case a.socket != "":
-		return []place{{a.socket, true, true}}
+		return []place{{a.socket, true, true}}, nil
 	case a.host:
-		return []place{{hostSocket, false, true}}
+		return []place{{hostSocket, false, true}}, nil
 	case cfg.IsSet("daemon.socket"):
-		return []place{{cfg.Daemon.Socket, true, false}}
-	}
-	var list []place
-	if dir, err := runtimeDir(); err == nil && !a.named() {
+		return []place{{cfg.Daemon.Socket, true, false}}, nil
+	case !a.named():
+		dir, err := runtimeDir()
+		if err != nil {
+			return nil, err
+		}
 		list = append(list, place{socket: filepath.Join(dir, "daemon.sock")})
 	}
 	if plain {
 		list = append(list, place{socket: hostSocket})
 	}
-	return list
+	return list, nil
 }
 
 // named reports whether the user named a configuration file.
 func (a *app) named() bool { return a.config != "" || os.Getenv("ZINO_CONFIG") != "" }
 
-// runtimeDir is where the user's own constellation has its sockets. Without
-// XDG_RUNTIME_DIR it lies in a directory that others can write to, so it must
-// be a real directory of the caller's own.
-func runtimeDir() (string, error) {
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
-		return filepath.Join(dir, "zino"), nil
-	}
-	return keystore.TempDir()
-}
+// runtimeDir is where the user's own constellation has its sockets.
+func runtimeDir() (string, error) { return keystore.RuntimeDir() }
 
 // baseDir is where the user's files live.
 func baseDir() (string, error) { return keystore.Base(os.Getenv) }

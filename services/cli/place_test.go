@@ -41,8 +41,12 @@ func TestPlaces(t *testing.T) {
 			a := &app{socket: test.flag, config: test.config, options: options{host: test.host}}
 			cfg := cfgOf(t, test.text)
 			for plain, want := range map[bool]string{true: test.plain, false: test.chat} {
+				places, err := a.places(cfg, plain)
+				if err != nil {
+					t.Fatal(err)
+				}
 				var got []string
-				for _, p := range a.places(cfg, plain) {
+				for _, p := range places {
 					if p.named {
 						p.socket += "!"
 					}
@@ -59,12 +63,23 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestRuntimeDir refuses a directory that somebody else could have made.
+// TestRuntimeDir refuses a directory that another user could have made, or can
+// write to.
 func TestRuntimeDir(t *testing.T) {
 	tmp := shortDir(t)
-	t.Setenv("XDG_RUNTIME_DIR", "")
 	t.Setenv("TMPDIR", tmp)
-	own := filepath.Join(tmp, "zino-"+strconv.Itoa(os.Getuid()))
+	t.Run("XDG_RUNTIME_DIR", func(t *testing.T) {
+		t.Setenv("XDG_RUNTIME_DIR", tmp)
+		testRuntimeDir(t, filepath.Join(tmp, "zino"), ": remove it, or set XDG_RUNTIME_DIR to a directory of your own")
+	})
+	t.Run("fallback", func(t *testing.T) {
+		t.Setenv("XDG_RUNTIME_DIR", "")
+		testRuntimeDir(t, filepath.Join(tmp, "zino-"+strconv.Itoa(os.Getuid())), ": remove it, or set XDG_RUNTIME_DIR and HOME")
+	})
+}
+
+func testRuntimeDir(t *testing.T, own, hint string) {
+	tmp := filepath.Dir(own)
 	for _, test := range []struct {
 		name string
 		make func() error
@@ -91,8 +106,14 @@ func TestRuntimeDir(t *testing.T) {
 			if test.ok && dir != own {
 				t.Errorf("%s, want %s", dir, own)
 			}
-			if want := own + " is not a directory that only you can use (mode 0700): remove it, or set XDG_RUNTIME_DIR and HOME"; err != nil && err.Error() != want {
-				t.Errorf("%v\nwant %s", err, want)
+			if err != nil && (!strings.HasPrefix(err.Error(), own+" is not a directory that only you can use (mode 0700), it") || !strings.HasSuffix(err.Error(), hint)) {
+				t.Errorf("error = %v", err)
+			}
+			if places, placesErr := (&app{}).places(cfgOf(t, ""), false); test.ok != (placesErr == nil) || test.ok && places[0].socket != filepath.Join(own, "daemon.sock") {
+				t.Errorf("a daemon is looked for at %v, %v", places, placesErr)
+			}
+			if os.Getenv("XDG_RUNTIME_DIR") != "" {
+				return
 			}
 			t.Setenv("ZINO_HOME", "")
 			t.Setenv("ZDX_HOME", "")

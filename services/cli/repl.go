@@ -55,6 +55,9 @@ func (a *app) withRepl(cmd *cobra.Command, do func(context.Context, *rpc.Client,
 				return fmt.Errorf("you may not use the REPL that is there: %v", err) // %v: no daemon is missing
 			}
 		}
+		if _, err := runtimeDir(); err != nil && !cfg.IsSet("repl.socket") {
+			return err
+		}
 		return errors.New("no REPL is running; start one with zino repl, in the directory that its files belong to")
 	})
 }

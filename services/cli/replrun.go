@@ -26,7 +26,11 @@ func (a *app) runRepl(ctx context.Context, cfg *config.Config) (err error) {
 	if err := readyRepl(cfg); err != nil {
 		return err
 	}
-	if dir, err := runtimeDir(); err == nil && filepath.Dir(cfg.Repl.Socket) == dir {
+	dir, err := runtimeDir()
+	if err != nil && !cfg.IsSet("repl.socket") {
+		return err
+	}
+	if err == nil && filepath.Dir(cfg.Repl.Socket) == dir {
 		if err := makeRuntimeDir(dir); err != nil {
 			return err
 		}

@@ -81,7 +81,7 @@ func makeRuntimeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("cannot make the directory of the sockets: %w", err)
 	}
-	_, err := runtimeDir() // somebody else may have been faster
+	_, err := runtimeDir() // it may have been made by another user meanwhile
 	return err
 }
 
