@@ -57,6 +57,12 @@ type Run struct {
 	// Network is whether confined code may use the network; absent: as
 	// configured.
 	Network *bool `json:"network,omitzero"`
+	// Env, Cwd and Umask are the environment of the tools: see execute of exc.
+	Env map[string]string `json:"env,omitzero"`
+	// Cwd is the directory to work in where no root is given.
+	Cwd string `json:"cwd,omitzero"`
+	// Umask is the file mode creation mask.
+	Umask *int `json:"umask,omitzero"`
 	// Events asks for typed packets in place of chunks: see Events. It implies
 	// stream.
 	Events bool `json:"events,omitzero"`

@@ -64,6 +64,16 @@ type Chat struct {
 	// Network is whether confined code may use the network; absent: as
 	// configured.
 	Network *bool `json:"network,omitzero"`
+	// Env is the caller's environment, for the tools of this turn: variables that
+	// hold secrets are dropped. Env, cwd and umask are taken from callers that are
+	// the daemon's own user, and dropped for all others: the tools of a
+	// constellation that several users share run with its own environment.
+	Env map[string]string `json:"env,omitzero"`
+	// Cwd is the caller's directory, an absolute path: the tools work there if no
+	// root is given.
+	Cwd string `json:"cwd,omitzero"`
+	// Umask is the caller's file mode creation mask, as a number: 18 is 022.
+	Umask *int `json:"umask,omitzero"`
 	// Events asks for typed packets in place of chunks: see Events. It implies
 	// stream.
 	Events bool `json:"events,omitzero"`

@@ -49,6 +49,12 @@ type Call struct {
 	Sandbox string `json:"sandbox,omitzero"`
 	// Network is whether confined code may use the network.
 	Network *bool `json:"network,omitzero"`
+	// Env, Cwd and Umask are the environment of the tools: see execute of exc.
+	Env map[string]string `json:"env,omitzero"`
+	// Cwd is the directory to work in where no root is given.
+	Cwd string `json:"cwd,omitzero"`
+	// Umask is the file mode creation mask.
+	Umask *int `json:"umask,omitzero"`
 }
 
 // CallResult is what a call came to.
@@ -79,6 +85,16 @@ type Execute struct {
 	// configured. Code that is not confined always may: false with the level off
 	// is the error invalid, unless it is only configured.
 	Network *bool `json:"network,omitzero"`
+	// Env is the environment that the tools run with, in place of exc's own,
+	// without secrets; absent: exc's own. Variables that hold secrets are
+	// dropped by exc in any case.
+	Env map[string]string `json:"env,omitzero"`
+	// Cwd is the directory that the tools work in where no root is given, an
+	// absolute path.
+	Cwd string `json:"cwd,omitzero"`
+	// Umask is the file mode creation mask of the tools, as a number: 18 is 022.
+	// Absent: exc's own.
+	Umask *int `json:"umask,omitzero"`
 }
 
 // Result is what a run of code came to. A program that failed is a result,

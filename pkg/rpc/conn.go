@@ -178,7 +178,7 @@ func (c *conn) refuse(e *proto.Error) error {
 func (c *conn) run(typ string, meta proto.Meta, h handler, payload []byte) error {
 	started := time.Now()
 	c.s.inFlight.Add(1)
-	ctx, cancel := requestContext(c.s.ctx, meta)
+	ctx, cancel := requestContext(c.s.ctx, &c.peer, meta)
 	stopWatch := c.hup.watch(cancel)
 	out := &Out{nc: c.nc, ctx: ctx, buf: c.out[:0]}
 	stopKeepalive := func() bool { return true }

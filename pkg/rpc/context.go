@@ -19,6 +19,17 @@ func Trace(ctx context.Context) string {
 	return trace
 }
 
+type peerKey struct{}
+
+// PeerUID is the user who sent the request, as the kernel knows it: -1 outside
+// of one, and where the kernel does not say.
+func PeerUID(ctx context.Context) int {
+	if p, ok := ctx.Value(peerKey{}).(*peer); ok {
+		return p.uid()
+	}
+	return -1
+}
+
 // maxDeadline bounds meta.deadline_ms: a day.
 const maxDeadline = 24 * time.Hour
 
@@ -60,11 +71,11 @@ func plainName(s string) bool {
 }
 
 // requestContext is the context that a handler gets.
-func requestContext(parent context.Context, meta proto.Meta) (context.Context, context.CancelFunc) {
+func requestContext(parent context.Context, p *peer, meta proto.Meta) (context.Context, context.CancelFunc) {
 	if meta.Trace == "" {
 		meta.Trace = strconv.FormatUint(rand.Uint64()|1<<63, 16) // 16 digits
 	}
-	ctx := context.WithValue(parent, traceKey{}, meta.Trace)
+	ctx := context.WithValue(context.WithValue(parent, peerKey{}, p), traceKey{}, meta.Trace)
 	if meta.DeadlineMS > 0 {
 		return context.WithTimeout(ctx, time.Duration(meta.DeadlineMS)*time.Millisecond)
 	}

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"net"
+	"sync"
 	"syscall"
 	"time"
 	"unsafe"
@@ -12,9 +13,9 @@ import (
 
 // peer is who is at the other end of a connection.
 type peer struct {
-	nc    net.Conn
-	known bool
-	cred  unix.Ucred
+	nc   net.Conn
+	once sync.Once
+	cred unix.Ucred
 }
 
 // nobody is what the kernel's answer begins as: no user has these.
@@ -22,14 +23,13 @@ var nobody = unix.Ucred{Pid: -1, Uid: ^uint32(0), Gid: ^uint32(0)}
 
 // look asks the kernel who it is, once.
 func (p *peer) look() unix.Ucred {
-	if p.known {
-		return p.cred
-	}
-	p.known, p.cred = true, nobody
-	control(p.nc, func(fd int) {
-		if cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-			p.cred = *cred
-		}
+	p.once.Do(func() {
+		p.cred = nobody
+		control(p.nc, func(fd int) {
+			if cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+				p.cred = *cred
+			}
+		})
 	})
 	return p.cred
 }

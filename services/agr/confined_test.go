@@ -20,10 +20,15 @@ func TestConfinement(t *testing.T) {
 		return proto.CallResult{Result: toolbox.Said(req.Tool), Confinement: how}, nil
 	})
 	b.exc.returns(proto.Result{Stdout: "y", Confinement: how})
-	packets := b.watch(request(question, `,"sandbox":"read-only","network":true`+told+inSession))
+	packets := b.watch(request(question, `,"sandbox":"read-only","network":true,"env":{"A":"b"},"cwd":"/c","umask":7`+told+inSession))
 	call, run := b.exc.calls()[0], b.exc.runs()[0]
 	if call.Sandbox != "read-only" || call.Network == nil || !*call.Network || run.Sandbox != "read-only" || run.Network == nil || !*run.Network {
 		t.Errorf("exc was asked for %+v and %+v", call, run)
+	}
+	for _, got := range []proto.Execute{run, {Env: call.Env, Cwd: call.Cwd, Umask: call.Umask}} {
+		if got.Env["A"] != "b" || got.Cwd != "/c" || got.Umask == nil || *got.Umask != 7 {
+			t.Errorf("exc gets the environment %+v", got)
+		}
 	}
 	seen := 0
 	for _, packet := range packets {

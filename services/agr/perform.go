@@ -129,7 +129,7 @@ func lacks(fields map[string]json.RawMessage, names []string) (missing string, o
 func (t *turn) callExc(c *call) outcome {
 	req := proto.Call{
 		Tool: c.name, Input: c.input, Root: t.req.Root, Sandbox: t.req.Sandbox, Network: t.req.Network,
-		OutputBytes: t.s.outputBytes, Events: t.req.Events,
+		Env: t.req.Env, Cwd: t.req.Cwd, Umask: t.req.Umask, OutputBytes: t.s.outputBytes, Events: t.req.Events,
 	}
 	answer, err := rpc.CallEvents(t.ctx, t.s.exc, proto.ExcCall, req, func(typ string, payload []byte) error {
 		return t.tellOutput(c.id, typ, payload)

@@ -115,6 +115,7 @@ func text(fields map[string]json.RawMessage, name string) (string, error) {
 func (t *turn) execute(executor, code string) (proto.Result, error) {
 	return rpc.Call(t.ctx, t.s.exc, proto.ExcExecute, proto.Execute{
 		Executor: executor, Code: code, Root: t.req.Root, Sandbox: t.req.Sandbox, Network: t.req.Network,
+		Env: t.req.Env, Cwd: t.req.Cwd, Umask: t.req.Umask,
 	})
 }
 

@@ -133,8 +133,12 @@ func TestEnvironment(t *testing.T) {
 		t.Setenv(name, "1")
 	}
 	t.Setenv("OWN_VARIABLE", "kept")
-	for _, service := range []string{"mem", "rtr", "repl"} {
+	t.Setenv("DB_PW", "hidden")
+	for _, service := range []string{"mem", "rtr", "repl", "exc", "daemon", "agr", "sys", "ctx"} {
 		env := environment(service, cfgOf(t, ""))
+		if got, want := slices.Contains(env, "DB_PW=hidden"), service == "rtr" || service == "exc"; got != want {
+			t.Errorf("%s: the secret of another program is there: %v", service, got)
+		}
 		secrets := slices.ContainsFunc(env, func(v string) bool { return strings.Contains(v, "sk-secret") })
 		if secrets != (service == "rtr") {
 			t.Errorf("%s: keys are there: %v", service, secrets)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -58,7 +59,11 @@ func TestExecRequest(t *testing.T) {
 			}
 			test.want.Events, test.want.NeedModel, got.SystemPrompt, test.want.SystemPrompt = true, true, nil, nil
 			got.Network, test.want.Network = nil, nil
-			if got != test.want {
+			if len(got.Env) == 0 || got.Cwd == "" || got.Umask == nil {
+				t.Errorf("sent without the environment: %+v", got)
+			}
+			got.Env, got.Cwd, got.Umask = nil, "", nil
+			if !reflect.DeepEqual(got, test.want) {
 				t.Errorf("sent %+v\nwant %+v", got, test.want)
 			}
 		})
@@ -366,7 +371,11 @@ func TestPlainOptions(t *testing.T) {
 	f := newFake(t, "")
 	status, out, _ := run(t, newWorld(t).command("--socket", f.socket, "--model", "m", "hello", "you", "--provider=p", "--max-tokens=9", "--effort", "off"), "")
 	want := proto.Chat{Message: "hello you", NeedModel: true, Model: "m", Provider: "p", MaxTokens: 9, Effort: "off"}
-	if got := f.requests(); status != 0 || out != "echo: hello you\n" || len(got) != 1 || got[0] != want {
+	got := f.requests()
+	for i := range got {
+		got[i].Env, got[i].Cwd, got[i].Umask = nil, "", nil
+	}
+	if status != 0 || out != "echo: hello you\n" || !reflect.DeepEqual(got, []proto.Chat{want}) {
 		t.Errorf("status %d, printed %q, sent %+v", status, out, got)
 	}
 }

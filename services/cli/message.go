@@ -25,7 +25,9 @@ func (a *app) message(ctx context.Context, text string) error {
 		return err
 	}
 	for _, p := range places {
-		err := a.ask(ctx, at(p), req)
+		d := at(p)
+		d.passEnv = cfg.Exc.PassEnv
+		err := a.ask(ctx, d, req)
 		if !errors.Is(err, rpc.ErrConnect) || p.only {
 			return err
 		}
@@ -54,7 +56,7 @@ func (a *app) ask(ctx context.Context, d *daemon, req proto.Chat) error {
 // turn sends one request and prints its answer.
 func (a *app) turn(ctx context.Context, d *daemon, req proto.Chat) error {
 	p := &printer{w: a.out, terminal: isTerminal(a.out)}
-	text, err := rpc.CallText(ctx, d.client, proto.DaemonChat, req, p)
+	text, err := rpc.CallText(ctx, d.client, proto.DaemonChat, d.withEnvironment(req), p)
 	if err == nil && !req.Stream {
 		err = p.Text([]byte(text.Content))
 	}
@@ -83,6 +85,7 @@ func (a *app) turn(ctx context.Context, d *daemon, req proto.Chat) error {
 type daemon struct {
 	client  *rpc.Client
 	named   bool
+	passEnv []string // [exc] pass_env
 	version string   // if it has told
 	own     *brought // the constellation behind it, if this run brought it along
 }
@@ -124,6 +127,7 @@ func (a *app) find(ctx context.Context, cfg *config.Config, plain bool) (*daemon
 	places, err := a.places(cfg, plain)
 	for _, p := range places {
 		d := at(p)
+		d.passEnv = cfg.Exc.PassEnv
 		switch {
 		case p.only, p.named && answers(p.socket):
 			return d, nil

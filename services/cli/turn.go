@@ -61,7 +61,7 @@ func (a *app) request() (proto.Chat, error) {
 // that has still to be told; errQuiet says that it has been.
 func (a *app) play(ctx context.Context, d *daemon, req proto.Chat, s show) error {
 	s.turn()
-	done, err := rpc.CallEvents(ctx, d.client, turnEvents, req, s.event)
+	done, err := rpc.CallEvents(ctx, d.client, turnEvents, d.withEnvironment(req), s.event)
 	if err != nil && ctx.Err() != nil {
 		err = errInterrupted
 	}

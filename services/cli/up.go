@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"zino/pkg/config"
+	"zino/pkg/environ"
 	"zino/pkg/service"
 	"zino/pkg/supervise"
 )
@@ -149,15 +150,20 @@ var providerKeys = []string{"ZINO_API_KEY", "LLM_API_KEY", "OPENAI_API_KEY", "AN
 // what stands in it is as secret.
 const headersVariable = "ANTHROPIC_CUSTOM_HEADERS"
 
-// environment is the caller's without what its own supervisor told it; keys go
-// to rtr only.
+// environment is the caller's without what its own supervisor set. Only rtr gets
+// the keys of providers; exc gets other secrets, for what pass_env names, and the
+// rest none.
 func environment(name string, cfg *config.Config) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		key, _, _ := strings.Cut(v, "=")
 		return key == "ZINO_CONFIG" || key == "NOTIFY_SOCKET" || strings.HasPrefix(key, "LISTEN_") || strings.HasPrefix(key, "WATCHDOG_") ||
 			name != "rtr" && (key == headersVariable || slices.Contains(providerKeys, key))
 	})
-	if name == "rtr" && cfg.API.Key != "" {
+	switch {
+	case name == "exc":
+	case name != "rtr":
+		return environ.ForService(env)
+	case cfg.API.Key != "":
 		env = append(env, "ZINO_API_KEY="+cfg.API.Key)
 	}
 	return env

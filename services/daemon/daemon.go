@@ -61,6 +61,7 @@ func (s *Service) chat(ctx context.Context, req proto.Chat, out *rpc.Out) (proto
 	if err := check(req); err != nil {
 		return proto.Text{}, err
 	}
+	req = forCaller(req, rpc.PeerUID(ctx))
 	if req.SessionID != "" {
 		return s.session(ctx, req, out)
 	}
@@ -143,7 +144,7 @@ func (s *Service) runOf(req proto.Chat, messages proto.Raw, limit int) proto.Run
 		Messages: messages, Temperature: s.cfg.Agent.Temperature, TopP: s.cfg.Agent.TopP,
 		MaxIterations: &limit, Stream: &req.Stream, NeedModel: req.NeedModel, SessionID: req.SessionID,
 		Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens, Root: req.Root, Events: req.Events,
-		Sandbox: req.Sandbox, Network: req.Network, Effort: cmp.Or(req.Effort, s.cfg.Agent.Effort),
+		Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, Effort: cmp.Or(req.Effort, s.cfg.Agent.Effort),
 	}
 }
 

@@ -2,10 +2,12 @@ package daemon
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"unicode"
 	"unicode/utf8"
 
+	"zino/pkg/environ"
 	"zino/proto"
 )
 
@@ -20,7 +22,25 @@ func check(req proto.Chat) error {
 	if req.Message == "" {
 		return invalid("Empty message.")
 	}
+	if _, err := environ.List(req.Env); err != nil {
+		return invalid("env: %v", err)
+	}
+	if req.Cwd != "" && !filepath.IsAbs(req.Cwd) {
+		return invalid("invalid cwd %q: use an absolute path", req.Cwd)
+	}
+	if req.Umask != nil && (*req.Umask < 0 || *req.Umask > 0o777) {
+		return invalid("invalid umask %d: use 0 to 511 (0777)", *req.Umask)
+	}
 	return nil
+}
+
+// forCaller drops the environment of a caller that is not the daemon's own user:
+// the constellation is one that several users share.
+func forCaller(req proto.Chat, uid int) proto.Chat {
+	if uid != os.Geteuid() {
+		req.Env, req.Cwd, req.Umask = nil, "", nil
+	}
+	return req
 }
 
 // checkPlace holds that a session's id is a name that mem takes, and a root an

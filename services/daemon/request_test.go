@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"os"
 	"sync"
 	"testing"
 
@@ -28,6 +29,10 @@ func TestBadRequests(t *testing.T) {
 		{`{"message":"hi","stream":"yes"}`, `Invalid request: field "stream": expected true or false, found a string`},
 		{`{"message":"hi","stream":1}`, `Invalid request: field "stream": expected true or false, found a number`},
 		{`{"Message":"hi"}`, empty},
+		{`{"message":"hi","env":["A=b"]}`, `Invalid request: field "env": expected a JSON object`},
+		{`{"message":"hi","env":{"A=":"b"}}`, `env: invalid variable "A=": a name is not empty and has no '=', and neither name nor value has a NUL character`},
+		{`{"message":"hi","cwd":"a/b"}`, `invalid cwd "a/b": use an absolute path`},
+		{`{"message":"hi","umask":512}`, `invalid umask 512: use 0 to 511 (0777)`},
 	} {
 		streamed, last := b.ask(c.payload)
 		if last.Type != "error" || last.Message != c.message || last.Code != "invalid" || streamed != "" {
@@ -142,4 +147,22 @@ func TestKeepalives(t *testing.T) {
 			t.Errorf("streamed %q, then %s", streamed, last.raw)
 		}
 	})
+}
+
+// TestClientEnvironment: that of the daemon's own user goes to the agent, that of
+// any other user goes nowhere.
+func TestClientEnvironment(t *testing.T) {
+	b := newBench(t, all())
+	b.ask(`{"message":"hi","env":{"FOO":"bar"},"cwd":"/tmp","umask":18}`)
+	run := b.runs.list()[0]
+	if run.Env["FOO"] != "bar" || len(run.Env) != 1 || run.Cwd != "/tmp" || run.Umask == nil || *run.Umask != 18 {
+		t.Errorf("the agent gets %+v", run)
+	}
+	req := proto.Chat{Message: "hi", Root: "/r", Env: run.Env, Cwd: run.Cwd, Umask: run.Umask}
+	if got := forCaller(req, os.Geteuid()+1); got.Env != nil || got.Cwd != "" || got.Umask != nil || got.Root != "/r" {
+		t.Errorf("of another user %+v is kept", got)
+	}
+	if got := forCaller(req, -1); got.Env != nil {
+		t.Errorf("of an unknown user %+v is kept", got)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"zino/pkg/catalog"
+	"zino/pkg/environ"
 	"zino/proto"
 )
 
@@ -73,7 +74,7 @@ func (s *Service) arrangeAnalysis(ctx context.Context, level, path string) (a *a
 		}
 	default:
 		a.level = levelReadOnly
-		err = a.confineTo(ctx, "", path)
+		err = a.confineTo(ctx, "", path, os.Getenv("PATH"))
 	}
 	if err != nil {
 		a.release()
@@ -87,8 +88,7 @@ func (s *Service) arrangeAnalysis(ctx context.Context, level, path string) (a *a
 // which that is started, where it would be a module of its name; a unit sees to
 // that itself.
 func (a *arrangement) inspection(argv []string, code, extension string) (job, error) {
-	j := a.s.job(argv...)
-	j.env = analyserEnviron()
+	j := a.s.job(client{env: analyserEnviron()}, argv...)
 	j.grace = 0 // an analyser has nothing to put in order
 	if a.level == levelUnit {
 		j.script = &script{text: code, extension: extension}
@@ -125,7 +125,7 @@ var (
 // analyserEnviron is the environment of an analyser: without what is passed on
 // for code to use. Python takes no modules from where it is started.
 func analyserEnviron() []string {
-	kept := slices.DeleteFunc(environ(os.Environ(), nil), func(entry string) bool {
+	kept := slices.DeleteFunc(environ.ForCode(os.Environ(), nil), func(entry string) bool {
 		hasPrefix := func(p string) bool { return strings.HasPrefix(entry, p) }
 		return hasName(entry, loaderNames...) || slices.ContainsFunc(loaderPrefixes, hasPrefix)
 	})

@@ -2,10 +2,10 @@ package exc
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"slices"
 
+	"zino/pkg/environ"
 	"zino/services/exc/cgroup"
 	"zino/services/exc/confine"
 )
@@ -49,16 +49,16 @@ func (a *arrangement) confine(ctx context.Context, w wish) error {
 	if a.level == levelOff {
 		return nil
 	}
-	root, err := a.s.workRoot(w.root)
+	root, err := a.s.workRoot(w.client.root)
 	if err != nil {
 		return &refusal{a.level, err}
 	}
-	return a.confineTo(ctx, root, w.program)
+	return a.confineTo(ctx, root, w.program, environ.Get(w.client.env, "PATH"))
 }
 
 // confineTo plans the confinement of a program to a root, or to nothing if that
-// is empty.
-func (a *arrangement) confineTo(ctx context.Context, root, program string) (err error) {
+// is empty, with what lies in the directories of path, a $PATH.
+func (a *arrangement) confineTo(ctx context.Context, root, program, path string) (err error) {
 	host := a.s.hostFor(ctx)
 	if err := ctx.Err(); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (a *arrangement) confineTo(ctx context.Context, root, program string) (err 
 	if root == "" {
 		a.plan.Dir = a.home()
 	}
-	a.readable(program)
+	a.readable(program, path)
 	if err := a.hide(); err != nil {
 		return &refusal{a.level, err}
 	}
@@ -108,8 +108,8 @@ func (a *arrangement) home() string {
 
 // readable gives the run what it may read beside its root: the system, the
 // program that it runs, the outputs of earlier commands, and how to find hosts.
-func (a *arrangement) readable(program string) {
-	list := a.s.sandbox.system(program)
+func (a *arrangement) readable(program, path string) {
+	list := a.s.sandbox.system(program, path)
 	list = append(list, a.s.outputs.places()...)
 	if file, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil && a.network {
 		list = append(list, file)
@@ -126,9 +126,10 @@ func (a *arrangement) give(list []string) {
 	})
 }
 
-// system lists what every confined run may read, and what belongs to program.
-func (b *sandbox) system(program string) []string {
-	list := confine.System(os.Getenv("PATH"), b.home)
+// system lists what every confined run may read with that $PATH, and what belongs
+// to program.
+func (b *sandbox) system(program, path string) []string {
+	list := confine.System(path, b.home)
 	if real, err := filepath.EvalSymlinks(program); err == nil && program != "" {
 		list = append(list, confine.Companions(filepath.Dir(real), b.home)...)
 	}

@@ -28,21 +28,25 @@ func (s *Service) bash(ctx context.Context, req proto.Call, shown *live) (reply,
 	if err != nil {
 		return reply{}, err
 	}
-	dir, err := await(ctx, s.limit, func(context.Context) (string, error) { return directory(req.Root) })
+	c, err := s.clientOf(req.Env, req.Root, req.Cwd, req.Umask)
 	if err != nil {
 		return reply{}, err
 	}
-	path, err := locate(shell)
+	dir, err := await(ctx, s.limit, func(context.Context) (string, error) { return directory(c.root) })
+	if err != nil {
+		return reply{}, err
+	}
+	path, err := c.locate(shell)
 	if err != nil {
 		return reply{}, noShell(err)
 	}
-	a, err := s.arrange(ctx, wish{req.Sandbox, req.Network, req.Root, path})
+	a, err := s.arrange(ctx, wish{req.Sandbox, req.Network, c, path})
 	if err != nil {
 		return reply{}, err
 	}
 	defer a.release()
-	j := s.job(shell, "-c", command)
-	if a.level != levelUnit || req.Root != "" { // else the unit has a place of its own
+	j := s.job(c, shell, "-c", command)
+	if a.level != levelUnit || c.root != "" { // else the unit has a place of its own
 		j = j.in(dir)
 	}
 	if req.OutputBytes > 0 {

@@ -77,6 +77,10 @@ func (s *Service) carryOut(ctx context.Context, req proto.Call, shown *live) (re
 
 // onFile carries out a tool that works on a file.
 func (s *Service) onFile(ctx context.Context, req proto.Call, tool func(*files.Files, context.Context, string, []byte) (files.Reply, error)) (reply, error) {
+	c, err := s.clientOf(req.Env, req.Root, req.Cwd, req.Umask)
+	if err != nil {
+		return reply{}, err
+	}
 	level, network, err := s.sandbox.settle(wish{level: req.Sandbox, network: req.Network})
 	if err != nil {
 		return reply{}, err
@@ -87,11 +91,15 @@ func (s *Service) onFile(ctx context.Context, req proto.Call, tool func(*files.F
 	how := &proto.Confinement{Sandbox: level, Network: network, Means: []string{}}
 	input := append([]byte(nil), req.Input...) // it may be read when the request's buffer is gone
 	r, err := await(ctx, s.limit, func(ctx context.Context) (files.Reply, error) {
-		root, err := directory(req.Root)
+		root, err := directory(c.root)
 		if err != nil {
 			return files.Reply{}, err
 		}
-		tools, err := s.bounded(level, req.Root)
+		tools, err := s.bounded(level, c)
+		if err != nil {
+			return files.Reply{}, err
+		}
+		err = withUmask(c.umask)
 		if err != nil {
 			return files.Reply{}, err
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 
@@ -19,7 +18,11 @@ func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result,
 	if !ok {
 		return refused(unknownExecutor(req.Executor)), nil
 	}
-	path, err := locate(tool.Executor)
+	c, err := s.clientOf(req.Env, req.Root, req.Cwd, req.Umask)
+	if err != nil {
+		return proto.Result{}, err
+	}
+	path, err := c.locate(tool.Executor)
 	if err != nil {
 		return refused("Command not found: " + tool.Executor), nil
 	}
@@ -28,29 +31,29 @@ func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result,
 		return proto.Result{}, err
 	}
 	defer leave()
-	if err := s.reach(ctx, req.Root); err != nil {
+	if err := s.reach(ctx, c.root); err != nil {
 		return refused(err.Error()), ctx.Err()
 	}
-	a, err := s.arrange(ctx, wish{req.Sandbox, req.Network, req.Root, path})
+	a, err := s.arrange(ctx, wish{req.Sandbox, req.Network, c, path})
 	if err != nil {
 		return proto.Result{}, asError(err)
 	}
 	defer a.release()
-	r, err := s.runCode(ctx, a, req, tool, path)
+	r, err := s.runCode(ctx, a, c, req, tool, path)
 	return r, asError(err)
 }
 
 // runCode runs code as arranged with the program at path.
-func (s *Service) runCode(ctx context.Context, a *arrangement, req proto.Execute, tool catalog.Tool, path string) (proto.Result, error) {
+func (s *Service) runCode(ctx context.Context, a *arrangement, c client, req proto.Execute, tool catalog.Tool, path string) (proto.Result, error) {
 	file, remove, err := s.files.place(req.Code, tool.FileExtension)
 	if err != nil {
 		return proto.Result{}, err
 	}
 	defer remove()
-	j := s.job(tool.Executor)
+	j := s.job(c, tool.Executor)
 	j.script = &script{file, req.Code, tool.FileExtension}
-	if req.Root != "" {
-		j = j.in(req.Root)
+	if c.root != "" {
+		j = j.in(c.root)
 	}
 	p, err := a.start(j, path)
 	if err != nil {
@@ -79,9 +82,9 @@ func (s *Service) reach(ctx context.Context, root string) error {
 	return err
 }
 
-// job is the run of a command in a fresh environment.
-func (s *Service) job(argv ...string) job {
-	return job{argv: argv, env: environ(os.Environ(), s.passEnv), grace: stopGrace, outputMax: s.outputMax}
+// job is the run of a command for a client.
+func (s *Service) job(c client, argv ...string) job {
+	return job{argv: argv, env: c.env, umask: c.umask, grace: stopGrace, outputMax: s.outputMax}
 }
 
 // result words an outcome for the caller.

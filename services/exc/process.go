@@ -90,7 +90,11 @@ func supervisorOf(j job, path string, ends *pipes) (*exec.Cmd, error) {
 	if j.group != nil {
 		files, grouped = append(files, j.group.File()), "group"
 	}
-	args := []string{superviseName, superviseArg, strconv.FormatInt(j.grace.Milliseconds(), 10), grouped, plan, path}
+	umask := ""
+	if j.umask != nil {
+		umask = strconv.Itoa(*j.umask)
+	}
+	args := []string{superviseName, superviseArg, strconv.FormatInt(j.grace.Milliseconds(), 10), grouped, plan, umask, path}
 	return &exec.Cmd{
 		Path:        ownProgram,
 		Args:        append(args, j.command()...),

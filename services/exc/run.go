@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
@@ -37,6 +36,7 @@ type job struct {
 	argv      []string // the command's name and its arguments
 	script    *script  // that is its last argument; nil: none
 	env       []string
+	umask     *int          // nil: that of this process
 	dir       string        // to run in; empty: that of this process
 	grace     time.Duration // between SIGTERM and SIGKILL at the limit
 	outputMax int           // bytes kept of each output
@@ -150,13 +150,4 @@ func (o outcome) complaint(command string) string {
 		return "The supervisor of this run was killed, and " + command + " with it."
 	}
 	return ""
-}
-
-// locate finds a command as a shell would.
-func locate(command string) (string, error) {
-	path, err := exec.LookPath(command)
-	if errors.Is(err, exec.ErrDot) {
-		err = nil // a PATH with relative directories is the user's decision
-	}
-	return path, err
 }

@@ -91,7 +91,7 @@ func (b *sandbox) close() error {
 type wish struct {
 	level   string // empty: as configured
 	network *bool  // nil: as configured
-	root    string // empty: where the service was started
+	client  client
 	program string // the path of what is run; empty: nothing is
 }
 
@@ -164,7 +164,11 @@ func (s *Service) tryNamespaces(ctx context.Context) error {
 		return err
 	}
 	defer s.files.remove(tmp)
-	j := s.job(shell, "-c", ":")
+	c, err := s.clientOf(nil, "", "", nil)
+	if err != nil {
+		return err
+	}
+	j := s.job(c, shell, "-c", ":")
 	j.plan = &confine.Plan{Tmp: tmp, Dir: "/tmp", Read: confine.System("", s.sandbox.home), Namespaces: true}
 	p, err := startProcess(j, path)
 	if err != nil {

@@ -51,8 +51,9 @@ type supervisor struct {
 const fruitlessMax = 4
 
 // superviseArgs is how many arguments stand before the command's: the grace in
-// milliseconds, "group" if there is one, the plan, and the command's path.
-const superviseArgs = 4
+// milliseconds, "group" if there is one, the plan, the umask, and the command's
+// path.
+const superviseArgs = 5
 
 // supervise is a supervisor's life.
 func supervise(args []string) {
@@ -65,7 +66,7 @@ func supervise(args []string) {
 		return
 	}
 	s.arm()
-	pid, err := s.start(args[3], args[superviseArgs:])
+	pid, err := s.start(args[3], args[4], args[superviseArgs:])
 	if err != nil {
 		tell(statusFD, endLine(unstarted, errno(err)))
 		return
@@ -191,8 +192,12 @@ func (s *supervisor) kill() {
 // start starts the command in a group of its own, in the session that exc made
 // for this process, and with its three standard files. It dies should this
 // process be killed. A confined one is started by a process that lays down its
-// rights first.
-func (s *supervisor) start(path string, argv []string) (int, error) {
+// rights first. Of what this process makes for the confinement before, the modes
+// are its own: umask, where there is one, holds from here.
+func (s *supervisor) start(umask, path string, argv []string) (int, error) {
+	if mask, err := strconv.Atoi(umask); err == nil {
+		unix.Umask(mask)
+	}
 	attr := &syscall.ProcAttr{
 		Env:   commandEnv(os.Environ()),
 		Files: []uintptr{0, 1, 2},

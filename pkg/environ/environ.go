@@ -1,0 +1,129 @@
+// Package environ keeps secrets out of environments: those of executed code, of
+// services that need none, and those that a client sends with a request.
+package environ
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// What marks a variable's name, in capitals, as one that holds a secret.
+var (
+	secretParts = []string{
+		"SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL",
+		"API_KEY", "APIKEY", "ACCESS_KEY", "PRIVATE_KEY", "AUTH_TOKEN", "CONNECTION_STRING",
+	}
+	// secretWords stand between underscores, with or without a number behind.
+	secretWords = []string{"PAT", "AUTH", "OAUTH", "AUTHORIZATION", "BEARER", "JWT", "COOKIE", "COOKIES", "WEBHOOK", "WEBHOOKS", "DSN"}
+	// secretSuffixes end such a word, or are all of it.
+	secretSuffixes = []string{"TOKEN", "TOKENS", "KEY", "KEYS", "PASS", "PWD", "PW", "CRED", "CREDS"}
+	// plainWords end in a suffix and say something else.
+	plainWords = []string{
+		"MONKEY", "TURKEY", "DONKEY", "HOTKEY", "HOTKEYS", "HOCKEY", "JOCKEY", "WHISKEY", "MICKEY", "FLUNKEY",
+		"ASKPASS", "COMPASS", "BYPASS", "OVERPASS", "UNDERPASS", "LOWPASS", "HIGHPASS", "BANDPASS", "SURPASS", "TRESPASS", "SACRED",
+	}
+	secretEnds  = []string{"TOKEN", "_HEADERS"}
+	secretNames = []string{"DATABASE_URL", "REDIS_URL", "MONGODB_URI", "AMQP_URL"}
+)
+
+// secretURL is a URL with a password, or with a token in the user's place.
+var secretURL = regexp.MustCompile(`://[^/?#\s]*:[^/?#\s]*@|(?i)https?://[^/?#\s]+@`)
+
+// harmless names look like secrets: a limit, a directory that shells hand on,
+// and the way to an agent that keeps its keys to itself.
+var harmless = []string{"MAX_TOKENS", "OLDPWD", "PWD", "SSH_AUTH_SOCK"}
+
+// Variables that belong to a service and its supervisor: handed on, they would
+// let executed code speak in the service's name.
+var (
+	serviceNames = []string{
+		"NOTIFY_SOCKET", "INVOCATION_ID", "JOURNAL_STREAM", "MAINPID", "MANAGERPID",
+		"SYSTEMD_EXEC_PID", "RUNTIME_DIRECTORY", "STATE_DIRECTORY", "CACHE_DIRECTORY",
+		"LOGS_DIRECTORY", "CONFIGURATION_DIRECTORY",
+	}
+	servicePrefixes = []string{"ZINO_", "LISTEN_", "WATCHDOG_", "MEMORY_PRESSURE_"}
+)
+
+// ForCode returns the entries of env that executed code may see: no secrets and
+// nothing of a service's own, but everything that pass names. The result is
+// never nil.
+func ForCode(env, pass []string) []string {
+	return keep(env, func(name, value string) bool {
+		return slices.Contains(pass, name) || !Secret(name, value) && !ofService(strings.ToUpper(name))
+	})
+}
+
+// ForService returns the entries of env without secrets.
+func ForService(env []string) []string {
+	return keep(env, func(name, value string) bool { return !Secret(name, value) })
+}
+
+// keep returns the well-formed entries of env that ok accepts.
+func keep(env []string, ok func(name, value string) bool) []string {
+	kept := make([]string, 0, len(env))
+	for _, entry := range env {
+		if name, value, found := strings.Cut(entry, "="); found && name != "" && ok(name, value) {
+			kept = append(kept, entry)
+		}
+	}
+	return kept
+}
+
+// Secret reports whether a variable holds a secret, by its name or its value.
+func Secret(name, value string) bool {
+	upper := strings.ToUpper(name)
+	if slices.Contains(harmless, upper) {
+		return false
+	}
+	contains := func(part string) bool { return strings.Contains(upper, part) }
+	ends := func(end string) bool { return strings.HasSuffix(upper, end) }
+	return slices.Contains(secretNames, upper) || slices.ContainsFunc(strings.FieldsFunc(upper, separates), secretWord) ||
+		slices.ContainsFunc(secretParts, contains) || slices.ContainsFunc(secretEnds, ends) || secretURL.MatchString(value)
+}
+
+// separates reports whether a character stands between the words of a name.
+func separates(r rune) bool { return (r < 'A' || r > 'Z') && (r < '0' || r > '9') }
+
+// secretWord reports whether a word of a name, such as DB, PW or DEPLOYKEY2,
+// means a secret.
+func secretWord(word string) bool {
+	word = strings.TrimRight(word, "0123456789")
+	ends := func(end string) bool { return strings.HasSuffix(word, end) }
+	return slices.Contains(secretWords, word) || slices.ContainsFunc(secretSuffixes, ends) && !slices.Contains(plainWords, word)
+}
+
+func ofService(upper string) bool {
+	hasPrefix := func(p string) bool { return strings.HasPrefix(upper, p) }
+	return slices.Contains(serviceNames, upper) || slices.ContainsFunc(servicePrefixes, hasPrefix)
+}
+
+// Map returns the entries of env by name. Of duplicates the last one counts, as
+// in os/exec.
+func Map(env []string) map[string]string {
+	m := make(map[string]string, len(env))
+	for _, entry := range env {
+		if name, value, found := strings.Cut(entry, "="); found && name != "" {
+			m[name] = value
+		}
+	}
+	return m
+}
+
+// List returns the variables of m as entries, sorted. A name or value that no
+// process can have is an error.
+func List(m map[string]string) ([]string, error) {
+	env := make([]string, 0, len(m))
+	for name, value := range m {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
+			return nil, fmt.Errorf("invalid variable %.80q: a name is not empty and has no '=', and neither name nor value has a NUL character", name)
+		}
+		env = append(env, name+"="+value)
+	}
+	slices.Sort(env)
+	return env, nil
+}
+
+// Get returns the value of a variable, empty if env does not have it.
+func Get(env []string, name string) string { return Map(env)[name] }

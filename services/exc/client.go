@@ -1,0 +1,86 @@
+package exc
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"zino/pkg/environ"
+	"zino/proto"
+)
+
+// client is the environment that a request brings for its tools.
+type client struct {
+	env   []string // without secrets
+	root  string   // to work in; empty: the directory of this process
+	umask *int     // nil: that of this process
+}
+
+// clientOf reads the environment of a request. Without one the tools run with
+// that of this process.
+func (s *Service) clientOf(env map[string]string, root, cwd string, umask *int) (client, error) {
+	c := client{env: environ.ForCode(os.Environ(), s.passEnv), root: cmp.Or(root, cwd), umask: umask}
+	if umask != nil && (*umask < 0 || *umask > 0o777) {
+		return c, &proto.Error{Code: proto.CodeInvalid, Message: fmt.Sprintf("invalid umask %d: use 0 to 511 (0777)", *umask)}
+	}
+	if env == nil {
+		return c, nil
+	}
+	list, err := environ.List(env)
+	if err != nil {
+		return c, &proto.Error{Code: proto.CodeInvalid, Message: "env: " + err.Error()}
+	}
+	own := slices.DeleteFunc(c.env, func(entry string) bool { // pass_env may name what clients don't send
+		name, _, _ := strings.Cut(entry, "=")
+		_, sent := env[name]
+		return sent || !slices.Contains(s.passEnv, name)
+	})
+	c.env = append(own, environ.ForCode(list, s.passEnv)...)
+	return c, nil
+}
+
+// locate finds a command as a shell of the client would.
+func (c client) locate(command string) (string, error) {
+	return locateIn(environ.Get(c.env, "PATH"), c.root, command)
+}
+
+// locate finds a command as a shell in the environment of this process would.
+func locate(command string) (string, error) { return locateIn(os.Getenv("PATH"), "", command) }
+
+// locateIn finds a command in the directories of path. Those that are relative
+// start from dir: that they are in it is the user's decision.
+func locateIn(path, dir, command string) (string, error) {
+	if strings.Contains(command, "/") {
+		return exec.LookPath(command)
+	}
+	for _, place := range filepath.SplitList(path) {
+		if !filepath.IsAbs(place) {
+			place = cmp.Or(dir, ".") + "/" + place
+		}
+		if found, err := exec.LookPath(place + "/" + command); err == nil {
+			return found, nil
+		}
+	}
+	return "", &exec.Error{Name: command, Err: exec.ErrNotFound}
+}
+
+// withUmask gives this goroutine's thread a umask of its own. The goroutine must
+// end soon: its thread ends with it.
+func withUmask(mask *int) error {
+	if mask == nil {
+		return nil
+	}
+	runtime.LockOSThread()
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return os.NewSyscallError("unshare(CLONE_FS)", err)
+	}
+	unix.Umask(*mask)
+	return nil
+}
