@@ -109,6 +109,9 @@ func (c *chat) extra() (list []event) {
 	}
 	if c.has(ErrorEvent) {
 		failure := c.wire.failure(http.StatusServiceUnavailable, errorText)
+		if c.wire.failed != nil {
+			failure = c.wire.failed(errorText)
+		}
 		if c.router { // where the error comes with a choice
 			failure["choices"] = []object{openaiChoice(object{"content": ""}, "error")}
 		}

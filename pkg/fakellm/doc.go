@@ -1,5 +1,5 @@
 // Package fakellm is a scripted provider of language models: a real HTTP
-// server that speaks the wires of OpenAI (chat completions, OpenRouter's too),
+// server that speaks the wires of OpenAI (chat completions, OpenRouter's too, and Responses),
 // Anthropic (messages), Gemini (generateContent) and Ollama (chat), whole and
 // streamed, answers from a script, and records what it was asked. One script
 // can be asked on any wire. It has no randomness and never sleeps: it waits
@@ -7,6 +7,7 @@
 //
 //	OpenAI      POST /v1/chat/completions, GET /v1/models
 //	            the same below /api/v1 (OpenRouter) and /v1beta/openai (Gemini)
+//	Responses   POST /v1/responses
 //	Anthropic   POST /v1/messages
 //	Gemini      POST /v1beta/models/MODEL:streamGenerateContent?alt=sse and
 //	            MODEL:generateContent, GET /v1beta/models
@@ -73,7 +74,8 @@
 // (end of input in the middle), stall (nothing more until the client hangs up),
 // hangup (the connection breaks). The end mark is [DONE] for OpenAI and
 // message_stop for Anthropic, whose message_delta is the finish reason. Gemini
-// and Ollama have both in one: for mark, it lacks the reason. A whole answer
+// and Ollama have both in one: for mark, it lacks the reason. Responses has both
+// in one, too: for mark, there is [DONE] in its place. A whole answer
 // knows stall and hangup only.
 //
 // # Tool calls
@@ -86,16 +88,17 @@
 //
 //	id=ID        the call's id; call_N if absent, N counting the server's calls
 //	noid         no id is sent
-//	noindex      no index is sent (OpenAI, Ollama)
+//	noindex      no index is sent (OpenAI, Responses, Ollama)
 //	whole        the call comes in one event (OpenAI), its arguments in one delta
-//	             (Anthropic); on the other wires every call does
+//	             (Anthropic, Responses); on the other wires every call does
 //
 // # Reasoning
 //
 // Every reasoning has a signature that a client has to hand back: sig-N, N
 // counting the server's replies with reasoning. Anthropic: a thinking block with
 // the signature in a signature_delta. Gemini: parts with thought, the signature
-// (in base64, as the wire demands) on the part of the first call. Ollama:
+// (in base64, as the wire demands) on the part of the first call. Responses: a
+// reasoning item with a summary, and the signature as encrypted_content. Ollama:
 // message.thinking, no signature. OpenAI, by reasoning_key:
 //
 //	reasoning_content  delta.reasoning_content; this if absent
@@ -129,7 +132,7 @@
 //	crlf         lines end in CRLF
 //	nospace      no blank behind "data:"; Ollama: as it is
 //	bom          a byte order mark first
-//	noevent      Anthropic: no event lines; the others have none anyway
+//	noevent      Anthropic, Responses: no event lines; the others have none anyway
 //	splitdata    the JSON in several data lines; Ollama: blank lines between; not
 //	             streamed: the JSON in several lines
 //	nofinish     the same as end=cut

@@ -74,6 +74,7 @@ func TestUnknownTypes(t *testing.T) {
 	for name, want := range map[string][]string{
 		"OpenAI":    {"event: future\n", `"delta":{"future"`},
 		"Anthropic": {"event: future_event\n", `"type":"future_block"`, `"type":"future_delta"},"index":2`},
+		"Responses": {"event: response.future\n", `"type":"future_item"`},
 		"Gemini":    {"event: future\n", `"futurePart"`},
 		"Ollama":    {"{\"future\":", `"future":{"a":1}`},
 	} {
@@ -157,7 +158,7 @@ func TestLongLine(t *testing.T) {
 // on puts what is wanted in the words of a wire.
 func (h heard) on(c client, got heard) heard {
 	if h.reason == "stop" {
-		h.reason = map[string]string{"Anthropic": "end_turn", "Gemini": "STOP"}[c.name]
+		h.reason = map[string]string{"Anthropic": "end_turn", "Gemini": "STOP", "Responses": "completed"}[c.name]
 		if h.reason == "" {
 			h.reason = "stop"
 		}
@@ -198,7 +199,7 @@ func TestOpenArgs(t *testing.T) {
 				if !strings.HasPrefix(last, `"{`) || got.reason != "tool_use" {
 					t.Errorf("got %+v", got)
 				}
-			case !opens || got.reason != "tool_use" && got.reason != "tool_calls" || stream && !got.end:
+			case !opens || got.reason != "tool_use" && got.reason != "tool_calls" && got.reason != "completed" || stream && !got.end:
 				t.Errorf("got %+v", got)
 			}
 		}

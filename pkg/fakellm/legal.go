@@ -20,6 +20,8 @@ func (r *Request) Legal() error {
 	switch path := r.Path; {
 	case strings.HasSuffix(path, "/chat/completions"):
 		check = legalOpenAI
+	case strings.HasSuffix(path, "/responses"):
+		check = legalResponses
 	case strings.HasSuffix(path, "/messages"):
 		check = legalAnthropic
 	case strings.Contains(path, "enerateContent"):

@@ -276,8 +276,48 @@ func TestLegalOllama(t *testing.T) {
 	})
 }
 
+func TestLegalResponses(t *testing.T) {
+	const (
+		thinks = `{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"x"}`
+		calls  = `{"type":"function_call","call_id":"a","name":"f","arguments":"{}"}`
+		calls2 = `{"type":"function_call","call_id":"b","name":"g","arguments":"{\"x\":1}"}`
+		gives  = `{"type":"function_call_output","call_id":"a","output":"1"}`
+		gives2 = `{"type":"function_call_output","call_id":"b","output":""}`
+		says   = `{"type":"message","role":"assistant","content":[{"type":"output_text","text":"x"}]}`
+		tool   = `{"type":"function","name":"f","parameters":{},"strict":false}`
+	)
+	checkLegal(t, "/v1/responses", `{"model":"m","store":false,"input":[PART]}`, []legalCase{
+		{"one", oSystem + `,` + oUser, ""},
+		{"a text", oUser + `],"input":"hi","x":[`, ""},
+		{"parts", `{"role":"user","content":[{"type":"input_text","text":"x"}]},` + says, ""},
+		{"a loop", oUser + `,` + thinks + `,` + says + `,` + calls + `,` + calls2 + `,` + gives2 + `,` + gives + `,` + thinks + `,` + says, ""},
+		{"a tool", oUser + `],"tools":[` + tool + `],"reasoning":{"effort":"max"},"max_output_tokens":16,"x":[`, ""},
+
+		{"call without result", oUser + `,` + calls + `,` + calls2 + `,` + gives, "the call b g has no result"},
+		{"orphan", oUser + `,` + gives, "a result for a"},
+		{"something between", oUser + `,` + calls + `,` + oUser + `,` + gives, "stands before"},
+		{"reasoning alone", oUser + `,` + thinks + `,` + oUser, "input[2]: reasoning without the item"},
+		{"reasoning last", oUser + `,` + thinks, "the last item is reasoning"},
+		{"reasoning lost", oUser + `,` + strings.Replace(thinks, `"x"`, `""`, 1) + `,` + says, "input[1]: reasoning without encrypted_content"},
+		{"reasoning without id", oUser + `,` + strings.Replace(thinks, `rs_1`, ``, 1) + `,` + says, "reasoning needs its id"},
+		{"arguments as an object", oUser + `,` + strings.Replace(calls, `"{}"`, `{}`, 1) + `,` + gives, "function_call needs"},
+		{"output as an object", oUser + `,` + calls + `,` + strings.Replace(gives, `"1"`, `{}`, 1), "function_call_output needs"},
+		{"parts of another wire", `{"role":"user","content":[{"type":"text","text":"x"}]}`, "not of the type input_text"},
+		{"unknown item", oUser + `,{"type":"custom"}`, "unknown type"},
+		{"unknown role", `{"role":"tool","content":"x"}`, "unknown role"},
+		{"no content", `{"role":"user"}`, "content: neither"},
+		{"no model", oUser + `],"model":"","x":[`, "model: missing"},
+		{"nested tool", oUser + `],"tools":[{"type":"function","function":{"name":"f"}}],"x":[`, "tools[0]: needs"},
+		{"strict tool", oUser + `],"tools":[` + strings.Replace(tool, `,"strict":false`, ``, 1) + `],"x":[`, "tools[0]: strict"},
+		{"tool twice", oUser + `],"tools":[` + tool + `,` + tool + `],"x":[`, "tools[1]: a second one"},
+		{"too short", oUser + `],"max_output_tokens":15,"x":[`, "below 16"},
+		{"effort", oUser + `],"reasoning":{"effort":"heroic"},"x":[`, "unknown effort"},
+		{"parameter of another wire", oUser + `],"max_tokens":100,"x":[`, "max_tokens: unknown parameter"},
+	})
+}
+
 func TestLegalBodies(t *testing.T) {
-	for _, path := range []string{"/v1/chat/completions", "/v1/messages", "/v1beta/models/m:generateContent", "/api/chat"} {
+	for _, path := range []string{"/v1/chat/completions", "/v1/messages", "/v1beta/models/m:generateContent", "/api/chat", "/v1/responses"} {
 		for body, want := range map[string]string{"": "the body", "[]": "the body", "{\"messages\":[{\"content\":\"\xff\"}]}": "not UTF-8"} {
 			r := &Request{Path: path, Header: http.Header{"Anthropic-Version": {"x"}}, Body: []byte(body)}
 			if err := r.Legal(); err == nil || !strings.Contains(err.Error(), want) {
@@ -314,11 +354,12 @@ func FuzzRequest(f *testing.F) {
 	f.Add(uint8(1), `{"model":"m","max_tokens":9,"messages":[`+aUser+`,`+aAsks+`,`+aGives(aResA, aText)+`]}`)
 	f.Add(uint8(2), `{"contents":[`+gUser+`,`+gAsks2+`,`+gGives(gResA, gResB)+`]}`)
 	f.Add(uint8(3), `{"model":"m","messages":[`+oUser+`]}`)
+	f.Add(uint8(4), `{"model":"m","input":[`+oUser+`,{"type":"reasoning","id":"r","summary":[]},{"type":"function_call","call_id":"a","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"a","output":""}]}`)
 	f.Add(uint8(1), `{"system":null,"messages":null}`)
 	wires := []struct {
 		path string
 		wire *dialect
-	}{{"/v1/chat/completions", &openai}, {"/v1/messages", &anthropic}, {"/v1beta/models/m:generateContent", &gemini}, {"/api/chat", &ollama}}
+	}{{"/v1/chat/completions", &openai}, {"/v1/messages", &anthropic}, {"/v1beta/models/m:generateContent", &gemini}, {"/api/chat", &ollama}, {"/v1/responses", &responses}}
 	f.Fuzz(func(t *testing.T, n uint8, body string) {
 		w := wires[int(n)%len(wires)]
 		in, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://h"+w.path, nil)

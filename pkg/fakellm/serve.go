@@ -36,6 +36,9 @@ type dialect struct {
 	whole  func(reply) (status int, body object)
 	// failure words an error of the provider.
 	failure func(status int, message string) object
+	// failed words an error inside a stream where that has another form; nil: as
+	// failure does.
+	failed func(message string) object
 	// unknown are events that nobody knows, for behind the given one.
 	unknown func(reply, event) []event
 	// lines is true for JSON in lines, false for events.
@@ -72,6 +75,7 @@ func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	for _, base := range []string{"/v1", "/api/v1", "/v1beta/openai"} {
 		mux.HandleFunc("POST "+base+"/chat/completions", s.chats(&openai))
+		mux.HandleFunc("POST "+base+"/responses", s.chats(&responses))
 		mux.HandleFunc("GET "+base+"/models", s.lists(s.openaiModels))
 	}
 	mux.HandleFunc("POST /v1/messages", s.chats(&anthropic))

@@ -96,7 +96,7 @@ func TestEnds(t *testing.T) {
 			switch {
 			case c.name == "Anthropic" && tt.end == Finish:
 				want += usage // in the same event
-			case c.name == "Gemini" && tt.end == Finish, c.name == "Ollama" && tt.end == Finish:
+			case c.name == "Gemini" && tt.end == Finish, c.name == "Responses" && tt.end == Finish, c.name == "Ollama" && tt.end == Finish:
 				want = whole // all in one
 			case c.name == "Gemini" && tt.end == Mark:
 				want = usage // no mark but the reason
@@ -124,7 +124,7 @@ func TestPause(t *testing.T) {
 			}
 			got.Write(buf[:n])
 		}
-		for _, early := range []string{`"tool_calls","index"`, `"stop_reason":"tool_use"`, `"STOP"`, `"done":true`} {
+		for _, early := range []string{`"tool_calls","index"`, `"stop_reason":"tool_use"`, `"STOP"`, `"response.completed"`, `"done":true`} {
 			if strings.Contains(got.String(), early) {
 				t.Errorf("%s: %s before the gate was open:\n%s", c.name, early, got.String())
 			}

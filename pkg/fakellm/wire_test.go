@@ -25,6 +25,8 @@ func richAs(name string) heard {
 	switch name {
 	case "Anthropic":
 		want.reason, want.signature, want.usage.Reasoning = "tool_use", "sig-1", 0
+	case "Responses":
+		want.reason, want.signature = "completed", "sig-1"
 	case "Gemini":
 		want.reason, want.signature, want.usage.CacheWrite = "STOP", "sig-1", 0
 	case "Ollama":
@@ -220,7 +222,11 @@ func TestFinish(t *testing.T) {
 		{Turn{Text: "x", Finish: "content_filter"}, "content_filter", "refusal", "SAFETY", "stop"},
 		{Turn{Text: "x", Finish: "pause_turn"}, "pause_turn", "pause_turn", "pause_turn", "pause_turn"},
 	} {
-		want := map[string]string{"OpenAI": tt.openai, "OpenRouter": tt.openai, "Anthropic": tt.anthropic, "Gemini": tt.gemini, "Ollama": tt.ollama}
+		responses, ok := map[string]string{"length": "max_output_tokens", "stop": "completed", "tool_calls": "completed"}[tt.openai]
+		if !ok {
+			responses = tt.openai
+		}
+		want := map[string]string{"Responses": responses, "OpenAI": tt.openai, "OpenRouter": tt.openai, "Anthropic": tt.anthropic, "Gemini": tt.gemini, "Ollama": tt.ollama}
 		each(t, func(t *testing.T, c client, stream bool) {
 			if got := c.ask(t, start(t, tt.turn), stream, "hi"); got.reason != want[c.name] {
 				t.Errorf("%+v: got %q, want %q", tt.turn, got.reason, want[c.name])
@@ -368,7 +374,8 @@ func TestLastText(t *testing.T) {
 			`{"contents":[{"parts":[{"text":"x"},{"text":"the needle"}]}]}`,
 			`{"contents":[{"parts":[{"functionResponse":{"response":{"a":[1,{"result":"the needle"}]}}},{"functionResponse":{}}]}]}`,
 		},
-		"Ollama": {`{"messages":[{"role":"user","content":"hay"},{"role":"tool","content":"the needle"}]}`},
+		"Responses": {`{"input":"the needle"}`, `{"input":[{"role":"user","content":"x"},{"type":"function_call_output","call_id":"1","output":"the needle"}]}`},
+		"Ollama":    {`{"messages":[{"role":"user","content":"hay"},{"role":"tool","content":"the needle"}]}`},
 	}
 	for _, c := range clients {
 		for _, body := range append(bodies[c.name], `{}`) {

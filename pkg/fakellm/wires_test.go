@@ -44,6 +44,10 @@ var clients = []client{
 		body: `{"model":"m","max_tokens":9,"stream":STREAM,"messages":[{"role":"user","content":[{"type":"text","text":"TEXT"}]}]}`,
 	},
 	{
+		name: "Responses", path: "/v1/responses", whole: "/v1/responses", hear: hearResponses,
+		body: `{"model":"m","stream":STREAM,"input":[{"role":"user","content":"TEXT"}]}`,
+	},
+	{
 		name: "Gemini", path: "/v1beta/models/m:streamGenerateContent?alt=sse", whole: "/v1beta/models/m:generateContent", hear: hearGemini,
 		body: `{"contents":[{"role":"user","parts":[{"text":"TEXT"}]}]}`,
 	},
@@ -357,6 +361,93 @@ func hearGemini(h *heard, _ string, data []byte) {
 		h.reason += c.FinishReason
 	}
 	h.end = h.end || h.reason != ""
+}
+
+type responsesHeard struct {
+	Type, Name, Arguments string
+	CallID                string `json:"call_id"`
+	Encrypted             string `json:"encrypted_content"`
+	Content, Summary      []struct{ Text string }
+}
+
+func hearResponses(h *heard, name string, data []byte) {
+	type response struct {
+		Status     string
+		Output     []responsesHeard
+		Incomplete struct{ Reason string } `json:"incomplete_details"`
+		Usage      struct {
+			In        int `json:"input_tokens"`
+			Out       int `json:"output_tokens"`
+			InDetails struct {
+				Read  int `json:"cached_tokens"`
+				Write int `json:"cache_write_tokens"`
+			} `json:"input_tokens_details"`
+			OutDetails struct {
+				Reasoning int `json:"reasoning_tokens"`
+			} `json:"output_tokens_details"`
+		}
+	}
+	var in struct {
+		Type, Delta, Message string
+		Item                 responsesHeard
+		Response             response
+		Error                json.RawMessage
+		Object               string
+	}
+	decodeInto(data, &in)
+	if name != "" && name != in.Type {
+		h.junk++
+	}
+	if in.Type == "error" {
+		h.failure = in.Message
+	}
+	if string(in.Error) != "null" {
+		h.failed(in.Error)
+	}
+	if in.Object == "response" {
+		decodeInto(data, &in.Response)
+		for _, item := range in.Response.Output {
+			for _, part := range item.Summary {
+				h.reasoning += part.Text
+			}
+			for _, part := range item.Content {
+				h.text += part.Text
+			}
+			h.responses(item)
+			if item.Type == "function_call" {
+				h.addCall(len(h.calls)-1, "", "", item.Arguments)
+			}
+		}
+	}
+	switch in.Type {
+	case "response.output_text.delta":
+		h.text += in.Delta
+	case "response.reasoning_summary_text.delta":
+		h.reasoning += in.Delta
+	case "response.function_call_arguments.delta":
+		h.addCall(len(h.calls)-1, "", "", in.Delta)
+	case "response.output_item.added":
+		in.Item.Encrypted = ""
+		h.responses(in.Item)
+	case "response.output_item.done":
+		h.signature += in.Item.Encrypted
+	}
+	if u := in.Response.Usage; u.In > 0 {
+		h.usage = Usage{u.In, u.Out, u.InDetails.Read, u.InDetails.Write, u.OutDetails.Reasoning}
+	}
+	if status := in.Response.Status; status == "completed" || status == "incomplete" {
+		h.end = true
+		if h.reason = in.Response.Incomplete.Reason; h.reason == "" {
+			h.reason = status
+		}
+	}
+}
+
+func (h *heard) responses(item responsesHeard) {
+	h.signature += item.Encrypted
+	if item.Type == "function_call" {
+		h.addCall(len(h.calls), item.CallID, item.Name, "")
+	}
 }
 
 func hearOllama(h *heard, _ string, data []byte) {
