@@ -146,6 +146,8 @@ func TestTables(t *testing.T) {
 		{"[[rtr.limit]]\nprovider = \"openai\"\nconcurrent = -1\n", "f:3:1: rtr.limit.concurrent must be 0"},
 		{"[[rtr.model]]\ntools = \"native\"\n", "f: rtr.model.name must be given"},
 		{"[[rtr.model]]\nname = \"a\"\nrefuses = [\"seed\"]\n", "f:3:1: rtr.model.refuses must be of temperature"},
+		{"[[rtr.model]]\nname = \"a\"\nwire = \"telex\"\n", "f:3:1: rtr.model.wire must be \"responses\" or \"chat\""},
+		{"[agent]\neffort = \"heroic\"\n", "f:2:1: agent.effort must be \"off\", \"low\", \"medium\", \"high\", \"max\", or empty"},
 		{"[[rtr.model]]\nname = \"a\"\noutput = -1\n", "f:3:1: rtr.model.output must be US dollars"},
 		{"[budget]\nusd_per_day = -1\n", "f:2:1: budget.usd_per_day must be"},
 		{"gemini_base_url = \"ftp://x\"\n", "f:1:1: gemini_base_url must be"},
@@ -181,8 +183,11 @@ func TestWriteReadsBackEqual(t *testing.T) {
 		t.Fatal(err)
 	}
 	back, err := Load(path, "rtr")
-	if err != nil || len(back.Warnings) > 0 {
-		t.Fatalf("warnings %q, error %v", back.Warnings, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(back.Warnings) > 0 {
+		t.Errorf("warnings %q", back.Warnings)
 	}
 	if back.Source != c.Source {
 		t.Errorf("source %q, want %q", back.Source, c.Source)
@@ -200,8 +205,11 @@ func TestWriteReadsBackEqual(t *testing.T) {
 // valuesOf returns values that a field can be set to besides being absent: for a
 // pointer the zero value, too, and any other that the rules accept.
 func valuesOf(field reflect.StructField) []reflect.Value {
-	if field.Name == "Provider" {
+	switch field.Name {
+	case "Provider":
 		return []reflect.Value{reflect.ValueOf("openai")}
+	case "Wire":
+		return []reflect.Value{reflect.ValueOf("chat")}
 	}
 	switch field.Type {
 	case reflect.TypeFor[string]():

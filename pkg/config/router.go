@@ -34,6 +34,7 @@ type Model struct {
 	Name           string    `toml:"name"`             // identifier; '*' stands for any characters
 	Provider       string    `toml:"provider"`         // empty: any
 	Tools          string    `toml:"tools"`            // "native" or "text"; empty: as known
+	Wire           string    `toml:"wire"`             // of Wires, at openai; empty: as known
 	Refuses        *[]string `toml:"refuses"`          // of Refusable; absent: as known, empty: nothing
 	MaxTokensField string    `toml:"max_tokens_field"` // name of the parameter that limits an answer
 	Context        int       `toml:"context"`          // tokens; what Ollama is asked to hold
@@ -42,6 +43,9 @@ type Model struct {
 	CacheRead      *float64  `toml:"cache_read"`       // absent: as known, else as input
 	CacheWrite     *float64  `toml:"cache_write"`      // absent: as known, else as input
 }
+
+// Wires are OpenAI's two wire formats.
+var Wires = []string{"responses", "chat"}
 
 // Refusable are what a model may refuse: parameters of a request, and an
 // assistant's message as the last one.

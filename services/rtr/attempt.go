@@ -79,7 +79,7 @@ func (c *call) exchange(t *target, req provider.Request) (proto.Text, error) {
 func (c *call) requestFor(t *target) provider.Request {
 	req := c.req
 	req.Model, req.Traits, req.Context = t.caps.Model, t.traits, t.context
-	req.MaxTokens, req.Effort = c.in.MaxTokens, c.effort(t)
+	req.MaxTokens, req.Effort, req.NoSummary = c.in.MaxTokens, c.effort(t), c.noSummary(t)
 	if req.MaxTokens == 0 {
 		req.MaxTokens = c.s.set.maxTokens
 	}

@@ -46,6 +46,25 @@ func (c *call) effortKey(t *target) effortKey {
 	return effortKey{t.caps.Endpoint, t.caps.Model, c.in.Effort}
 }
 
+// withoutEffort prepares to ask a model again that has refused an effort, or the
+// summaries of its reasoning, which OpenAI gives verified organizations only.
+func (c *call) withoutEffort(t *target, f *provider.Fault) {
+	if !f.Summary {
+		c.dropEffort(t, firstLine(f))
+		return
+	}
+	c.s.log.Info("no summaries of the reasoning", "model", t.caps.Model, "error", firstLine(f))
+	c.s.effortLock.Lock()
+	c.s.noSummary[t.caps.Endpoint+" "+t.caps.Model] = true
+	c.s.effortLock.Unlock()
+}
+
+func (c *call) noSummary(t *target) bool {
+	c.s.effortLock.Lock()
+	defer c.s.effortLock.Unlock()
+	return c.s.noSummary[t.caps.Endpoint+" "+t.caps.Model]
+}
+
 // dropEffort remembers for the life of the process that a model does not take
 // an effort, and sends a notice, once to a session.
 func (c *call) dropEffort(t *target, why string) {

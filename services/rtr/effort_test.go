@@ -11,7 +11,7 @@ import (
 // effortOf is what a request asks for, in the words of its wire.
 var effortOf = map[string]string{
 	"anthropic": `"budget_tokens":`, "openai": `"reasoning_effort":"high"`, "gemini": `"thinkingLevel":"HIGH"`,
-	"openrouter": `"reasoning":{"effort":"high"}`, "ollama": `"think":true`,
+	"openrouter": `"reasoning":{"effort":"high"}`, "ollama": `"think":true`, "responses": `"reasoning":{"effort":"high","summary":"auto"}`,
 }
 
 // TestEffort checks on every wire that an effort reaches the provider, that a
@@ -74,5 +74,58 @@ func TestEffortUnknown(t *testing.T) {
 	_, err := r.infer(t.Context(), in, &got)
 	if e := failure(t, err); e.Message != `Invalid request: field "effort": expected one of off, low, medium, high, max` {
 		t.Errorf("got %+v", *e)
+	}
+}
+
+// TestWire checks which of OpenAI's wires a model is asked on.
+func TestWire(t *testing.T) {
+	for _, tt := range []struct{ model, wire, path string }{
+		{"gpt-6-luna", "", "/v1/responses"},
+		{"gpt-6-astra", "", "/v1/responses"},
+		{"gpt-6.1-sol", "", "/v1/responses"},
+		{"gpt-6-luna", "chat", "/v1/chat/completions"},
+		{"gpt-4.1", "", "/v1/chat/completions"},
+		{"gpt-4.1", "responses", "/v1/responses"},
+	} {
+		llm := fakellm.New(fakellm.Turn{Reasoning: "hm", Text: "x", Calls: []fakellm.Call{{Name: "f", Args: "{}"}}})
+		r := onWire(t, "openai", llm.Host, func(cfg *config.Config) {
+			cfg.Service.Model, cfg.Rtr.Model = tt.model, []config.Model{{Name: "gpt-*", Provider: "openai", Wire: tt.wire}}
+		})
+		text, err := r.answer(t.Context(), askTools(true), &chunks{})
+		req := llm.Requests()[0]
+		if err != nil || req.Path != tt.path || text.Content != "x" || len(text.ToolCalls) == 0 || strings.Contains(string(req.Body), "effort") {
+			t.Errorf("%+v: asked at %s with %s: %+v, %v", tt, req.Path, req.Body, text, err)
+		}
+		if err := req.Legal(); err != nil || !strings.Contains(string(req.Body), `"tools":[`) {
+			t.Errorf("%+v: %v in %s", tt, err, req.Body)
+		}
+		llm.Close()
+	}
+}
+
+// TestNoSummaries checks that a model whose reasoning is not summarized for this
+// organization still gets the effort, and that the refusal is remembered.
+func TestNoSummaries(t *testing.T) {
+	llm := fakellm.New(
+		fakellm.Failure(400, `{"error":{"message":"Your organization must be verified to generate reasoning summaries.","param":"reasoning.summary","code":"unsupported_value"}}`),
+		fakellm.Reply("1"), fakellm.Reply("2"))
+	defer llm.Close()
+	r := onWire(t, "responses", llm.Host, nil)
+	in := ask("hi", true)
+	in.Events, in.Effort = true, "high"
+	var got chunks
+	for _, want := range []string{"1", "2"} {
+		if text, err := r.infer(t.Context(), in, &got); err != nil || text != want {
+			t.Errorf("got %q, %v", text, err)
+		}
+	}
+	requests := llm.Requests()
+	if len(requests) != 3 || len(got.events) > 0 {
+		t.Fatalf("%d requests, notices %q", len(requests), got.events)
+	}
+	for i, want := range []string{`"reasoning":{"effort":"high","summary":"auto"}`, `"reasoning":{"effort":"high"}`, `"reasoning":{"effort":"high"}`} {
+		if !strings.Contains(string(requests[i].Body), want) {
+			t.Errorf("request %d: %s", i, requests[i].Body)
+		}
 	}
 }

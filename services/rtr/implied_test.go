@@ -75,7 +75,8 @@ func TestRequestAnswered(t *testing.T) {
 	for _, wire := range wireNames {
 		llm := fakellm.New(times(2, fakellm.Reply("x")))
 		r := onWire(t, wire, llm.Host, nil)
-		for provider, want := range map[string]string{wire: wire, "auto": wire, "offline": "offline", "": wire} {
+		name := providerOf(wire)
+		for provider, want := range map[string]string{name: name, "auto": name, "offline": "offline", "": name} {
 			in := ask("hi", true)
 			in.Provider = provider
 			llm.Add(fakellm.Reply("x"))

@@ -14,12 +14,12 @@ import (
 // For each key the first entry that matches and has it decides.
 func (s *Service) adjust(t *target) {
 	var price config.Model
-	tools, field, refuses := "", "", (*[]string)(nil)
+	tools, field, wire, refuses := "", "", "", (*[]string)(nil)
 	for _, m := range s.set.known {
 		if m.Provider != "" && m.Provider != t.caps.Provider || !matches(m.Name, t.caps.Model) {
 			continue
 		}
-		tools, field = first(tools, m.Tools), first(field, m.MaxTokensField)
+		tools, field, wire = first(tools, m.Tools), first(field, m.MaxTokensField), first(wire, m.Wire)
 		if refuses == nil {
 			refuses = m.Refuses
 		}
@@ -34,6 +34,12 @@ func (s *Service) adjust(t *target) {
 	}
 	if field != "" {
 		t.traits.MaxTokensField = field
+	}
+	if wire != "" {
+		t.traits.Responses = wire == "responses"
+	}
+	if t.wire() == "responses" {
+		t.infer = provider.Responses
 	}
 	if refuses != nil {
 		t.traits.NoTemperature, t.traits.NoTopP = slices.Contains(*refuses, "temperature"), slices.Contains(*refuses, "top_p")

@@ -49,6 +49,7 @@ type Service struct {
 
 	effortLock sync.Mutex
 	noEffort   map[effortKey]unsupported
+	noSummary  map[string]bool
 
 	deciding chan struct{} // holds one token: whoever has it may touch what follows
 	chosen   map[wish]*target
@@ -64,7 +65,7 @@ func New(cfg *config.Config, log *slog.Logger) (*Service, error) {
 	}
 	s := &Service{
 		log: log, set: set, client: provider.NewClient(), probes: localServers, limiters: map[string]*limit.Limiter{},
-		minutely: map[string]bool{}, pause: pause, deciding: make(chan struct{}, 1), chosen: map[wish]*target{}, noEffort: map[effortKey]unsupported{},
+		minutely: map[string]bool{}, pause: pause, deciding: make(chan struct{}, 1), chosen: map[wish]*target{}, noEffort: map[effortKey]unsupported{}, noSummary: map[string]bool{},
 	}
 	for _, v := range vendors {
 		l := config.Limit{}

@@ -41,13 +41,13 @@ func refusal(status int, header ...string) fakellm.Turn {
 // misfortunes are tried on each wire.
 var misfortunes = []misfortune{
 	{name: "html", turn: faultTurn(fakellm.HTML), want: "web page", code: proto.CodeUnavailable},
-	{name: "json for a stream", turn: faultTurn(fakellm.JSON), want: "JSON", code: proto.CodeUnavailable, only: "anthropic openai gemini openrouter"},
+	{name: "json for a stream", turn: faultTurn(fakellm.JSON), want: "JSON", code: proto.CodeUnavailable, only: "anthropic openai responses gemini openrouter"},
 	{name: "error in the stream", turn: faultTurn(fakellm.ErrorEvent), want: "the model failed", text: bread},
 	{name: "error as a body with 200", turn: faultTurn(fakellm.ErrorBody), want: "the model failed"},
 	{name: "endless comments", turn: faultTurn(fakellm.Comments), want: "no part of an answer", text: bread, code: proto.CodeUnavailable},
 	{name: "a line of 10 MB", turn: faultTurn(fakellm.LongLine), fine: true, only: "anthropic"},
 	{name: "characters cut", turn: faultTurn(fakellm.CutChar), fine: true},
-	{name: "arguments never close", turn: faultTurn(fakellm.OpenArgs), fine: true, only: "anthropic openai openrouter"},
+	{name: "arguments never close", turn: faultTurn(fakellm.OpenArgs), fine: true, only: "anthropic openai responses openrouter"},
 	{name: "arguments never close, nor does the event", turn: faultTurn(fakellm.OpenArgs), text: bread, only: "gemini ollama"},
 	{name: "an event that is not JSON", turn: faultTurn(fakellm.BadJSON), want: "not JSON", text: bread, code: proto.CodeUnavailable},
 	{name: "bad UTF-8", turn: faultTurn(fakellm.BadUTF8), want: "not JSON", code: proto.CodeUnavailable},
@@ -56,7 +56,7 @@ var misfortunes = []misfortune{
 	{name: "no blank behind data:", turn: faultTurn(fakellm.NoSpace), fine: true},
 	{name: "byte order mark", turn: faultTurn(fakellm.BOM), fine: true},
 	{name: "no event lines", turn: faultTurn(fakellm.NoEvent), fine: true},
-	{name: "data in several lines", turn: faultTurn(fakellm.SplitData), fine: true, only: "anthropic openai gemini openrouter"},
+	{name: "data in several lines", turn: faultTurn(fakellm.SplitData), fine: true, only: "anthropic openai responses gemini openrouter"},
 	{name: "ends without its mark", turn: faultTurn(fakellm.NoFinish), want: "ended before the answer was complete", text: bread, code: proto.CodeUnavailable},
 	{name: "hangs up in the middle", turn: fakellm.Turn{Text: bread, End: fakellm.Hangup, Times: fakellm.Forever}, want: "connection", text: bread, code: proto.CodeUnavailable},
 	{name: "stalls", turn: fakellm.Turn{Text: bread, End: fakellm.Stall, Times: fakellm.Forever}, want: "sent nothing for", text: bread, code: proto.CodeTimeout, slow: true},
@@ -72,18 +72,29 @@ var misfortunes = []misfortune{
 }
 
 // wireNames are the wires, with the setting that leads each to a server.
-var wireNames = []string{"anthropic", "openai", "gemini", "openrouter", "ollama"}
+var wireNames = []string{"anthropic", "openai", "responses", "gemini", "openrouter", "ollama"}
+
+// providerOf is the provider of a wire.
+func providerOf(wire string) string {
+	if wire == "responses" {
+		return "openai"
+	}
+	return wire
+}
 
 // onWire serves a router that asks a server on a wire.
 func onWire(t *testing.T, wire, host string, change func(*config.Config)) *router {
 	t.Helper()
 	variable := map[string]string{
-		"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL", "gemini": "GEMINI_BASE_URL", "openrouter": "OPENROUTER_BASE_URL", "ollama": "OLLAMA_HOST",
+		"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL", "responses": "OPENAI_BASE_URL", "gemini": "GEMINI_BASE_URL", "openrouter": "OPENROUTER_BASE_URL", "ollama": "OLLAMA_HOST",
 	}[wire]
-	path := map[string]string{"openai": "/v1", "openrouter": "/api/v1"}[wire]
+	path := map[string]string{"openai": "/v1", "responses": "/v1", "openrouter": "/api/v1"}[wire]
 	return start(t, func(cfg *config.Config) {
 		t.Setenv(variable, host+path)
-		cfg.Provider, cfg.Rtr.StallTimeout = wire, 20
+		cfg.Provider, cfg.Rtr.StallTimeout = providerOf(wire), 20
+		if wire == "responses" {
+			cfg.Rtr.Model = []config.Model{{Name: "*", Wire: wire}}
+		}
 		if wire != "ollama" {
 			cfg.API.Key = testKey
 		}
@@ -150,8 +161,8 @@ func shortened(s string) string {
 // TestKeysOfEachWire holds that a key travels in the header of its wire and
 // nowhere else.
 func TestKeysOfEachWire(t *testing.T) {
-	header := map[string]string{"anthropic": "X-Api-Key", "openai": "Authorization", "gemini": "X-Goog-Api-Key", "openrouter": "Authorization"}
-	for _, wire := range wireNames[:4] {
+	header := map[string]string{"anthropic": "X-Api-Key", "openai": "Authorization", "responses": "Authorization", "gemini": "X-Goog-Api-Key", "openrouter": "Authorization"}
+	for _, wire := range wireNames[:5] {
 		llm := fakellm.New(fakellm.Reply(bread))
 		r := onWire(t, wire, llm.Host, nil)
 		if text, err := r.infer(t.Context(), ask("hi", true), &chunks{}); err != nil || text != bread {

@@ -68,7 +68,12 @@ func offlineTarget(fallback bool) *target {
 }
 
 // wire is the name of the target's wire.
-func (t *target) wire() string { return t.caps.Provider }
+func (t *target) wire() string {
+	if t.caps.Provider == "openai" && t.traits.Responses {
+		return "responses"
+	}
+	return t.caps.Provider
+}
 
 // remote reports whether a provider is asked at all.
 func (t *target) remote() bool { return t.ep != nil }

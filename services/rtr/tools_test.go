@@ -172,7 +172,7 @@ func TestTextTools(t *testing.T) {
 	for _, wire := range wireNames {
 		for _, tools := range []proto.Raw{oneTool, nil} {
 			llm := fakellm.New(fakellm.Reply("x"))
-			r := onWire(t, wire, llm.Host, func(c *config.Config) { c.Rtr.Model = []config.Model{{Name: "*", Tools: "text"}} })
+			r := onWire(t, wire, llm.Host, func(c *config.Config) { c.Rtr.Model = append(c.Rtr.Model, config.Model{Name: "*", Tools: "text"}) })
 			in := ask("hi", true)
 			in.System, in.Tools = "Be brief.", tools
 			if text, err := r.infer(t.Context(), in, &chunks{}); err != nil || text != "x" {

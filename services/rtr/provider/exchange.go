@@ -30,24 +30,25 @@ var (
 // exchange is one request to an endpoint and its answer.
 type exchange struct {
 	*Endpoint
-	caller context.Context
-	ctx    context.Context // ends with caller's, with a stall, and with the exchange
-	cancel context.CancelCauseFunc
-	detach func() bool // ends the tie to caller
-	req    *Request
-	body   []byte
-	stream bool
-	sink   Sink
-	limit  time.Duration // without a byte; 0: none
-	timer  *time.Timer   // cancels after limit; runs only while the provider is waited for
-	asked  time.Time     // when waiting began
-	silent time.Duration // for which the provider was waited for since the last event
-	unsaid int64         // bytes since then
-	resp   *http.Response
-	whole  bool   // the answer has been read to its end mark
-	size   int    // bytes of the events so far
-	slow   bool   // no byte comes before the model is loaded and has read the prompt
-	remedy string // what to do if it cannot stream
+	caller  context.Context
+	ctx     context.Context // ends with caller's, with a stall, and with the exchange
+	cancel  context.CancelCauseFunc
+	detach  func() bool // ends the tie to caller
+	req     *Request
+	body    []byte
+	stream  bool
+	sink    Sink
+	limit   time.Duration // without a byte; 0: none
+	timer   *time.Timer   // cancels after limit; runs only while the provider is waited for
+	asked   time.Time     // when waiting began
+	silent  time.Duration // for which the provider was waited for since the last event
+	unsaid  int64         // bytes since then
+	resp    *http.Response
+	whole   bool   // the answer has been read to its end mark
+	size    int    // bytes of the events so far
+	slow    bool   // no byte comes before the model is loaded and has read the prompt
+	remedy  string // what to do if it cannot stream
+	missing string // what else status 404 may mean
 }
 
 // begin prepares an exchange. Its context is not derived from the caller's, so

@@ -46,6 +46,8 @@ type Fault struct {
 	TooLong bool
 	// Effort is true if the provider refuses the reasoning that was asked for.
 	Effort bool
+	// Summary is true if that was a summary of the reasoning, and not the effort.
+	Summary bool
 	// Unsent is true if the request cannot have reached the model.
 	Unsent bool
 }
@@ -125,9 +127,10 @@ func untrusted(err error) bool {
 func (x *exchange) refused(status int, header http.Header, body []byte) *Fault {
 	f := &Fault{told: x.refusal(status, body), Verdict: limit.Judge(status, header, body, time.Now()), Header: header}
 	if status == http.StatusNotFound && x.req != nil {
-		f.Details = strings.TrimSpace(fmt.Sprintf("Check %s (%s) and [service] model (%s). %s", x.BaseHint, x.Name, oneLine(x.req.Model, 200), f.Details))
+		f.Details = strings.TrimSpace(fmt.Sprintf("Check %s (%s) and [service] model (%s). %s%s", x.BaseHint, x.Name, oneLine(x.req.Model, 200), x.missing, f.Details))
 	}
 	f.Effort = x.refusesEffort(status, body)
+	f.Summary = f.Effort && !x.req.NoSummary && strings.Contains(errorText(body), "summar")
 	return f.judgeLength(status, body)
 }
 

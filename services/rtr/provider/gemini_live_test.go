@@ -27,11 +27,12 @@ func endpointAt(t testing.TB, base string) *Endpoint {
 	return ep
 }
 
-// wires are the two wires of a fake provider's.
+// wires are wires of a fake provider, with the path of its base URL.
 var wires = []struct {
 	name  string
 	infer Func
-}{{"gemini", Gemini}, {"ollama", Ollama}}
+	path  string
+}{{"gemini", Gemini, ""}, {"ollama", Ollama, ""}, {"responses", Responses, "/v1"}}
 
 // TestLive holds, over real connections, that an answer comes as it was
 // scripted, and that connections are used again: at once where the end of the
@@ -46,7 +47,7 @@ func TestLive(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			server := fakellm.New(script)
 			defer server.Close()
-			ep := endpointAt(t, server.Host)
+			ep := endpointAt(t, server.Host+tt.path)
 			for range 100 {
 				if n := connections(server); n < len(server.Requests()) {
 					break
@@ -89,11 +90,11 @@ func TestLiveLoop(t *testing.T) {
 	for _, tt := range wires {
 		t.Run(tt.name, func(t *testing.T) {
 			server := fakellm.New(
-				fakellm.Turn{Reasoning: "first", Calls: []fakellm.Call{{Name: "f", Args: `{"a":1}`}, {Name: "g", Args: `{}`, NoID: true}}},
+				fakellm.Turn{Reasoning: "first", Calls: []fakellm.Call{{Name: "f", Args: `{"a":1}`}, {Name: "g", Args: `{}`, NoID: tt.name != "responses"}}}, // which demands one
 				fakellm.Turn{Reasoning: "second", Text: "More.", Calls: []fakellm.Call{{Name: "f", Args: `{"a":2}`}}},
 				fakellm.Reply("Done."))
 			defer server.Close()
-			ep, conversation := endpointAt(t, server.Host), `{"role":"user","content":"go"}`
+			ep, conversation := endpointAt(t, server.Host+tt.path), `{"role":"user","content":"go"}`
 			for range 3 {
 				var g gathered
 				req := ask(t, func(r *Request) { r.Raw = []byte("[" + conversation + "]") })
@@ -112,7 +113,7 @@ func TestLiveLoop(t *testing.T) {
 					t.Errorf("request %d: %s: %v", i, r.Body, err)
 				}
 			}
-			kept := map[string][]string{"gemini": {`"c2lnLTE="`, `"c2lnLTI="`}, "ollama": {`"thinking":"first"`, `"thinking":"second"`}}[tt.name]
+			kept := map[string][]string{"gemini": {`"c2lnLTE="`, `"c2lnLTI="`}, "ollama": {`"thinking":"first"`, `"thinking":"second"`}, "responses": {`"encrypted_content":"sig-1"`, `"encrypted_content":"sig-2"`}}[tt.name]
 			last := string(requests[2].Body)
 			if !strings.Contains(string(requests[1].Body), kept[0]) || !strings.Contains(last, kept[0]) || !strings.Contains(last, kept[1]) {
 				t.Errorf("the last request is %s", last)
@@ -140,11 +141,14 @@ func TestLiveFaults(t *testing.T) {
 			if other, ok := others[fault]; ok && tt.name == "ollama" {
 				wanted = other
 			}
+			if fault == fakellm.OpenArgs && tt.name == "responses" {
+				wanted = "" // a text there
+			}
 			t.Run(tt.name+"/"+string(fault), func(t *testing.T) {
 				server := fakellm.New(fakellm.Turn{Text: "Grüße 🌍", Size: 3, Faults: []fakellm.Fault{fault}})
 				defer server.Close()
 				var g gathered
-				err := tt.infer(context.Background(), endpointAt(t, server.Host), ask(t, nil), &g)
+				err := tt.infer(context.Background(), endpointAt(t, server.Host+tt.path), ask(t, nil), &g)
 				if (err == nil) != (wanted == "") || err != nil && !strings.Contains(err.Error(), wanted) {
 					t.Errorf("got %v, want %q", err, wanted)
 				}
@@ -162,7 +166,7 @@ func TestLiveStatus(t *testing.T) {
 	for _, tt := range wires {
 		for status, code := range map[int]proto.Code{400: proto.CodeInvalid, 401: proto.CodeDenied, 404: proto.CodeNotFound, 429: proto.CodeBusy, 503: proto.CodeUnavailable} {
 			server := fakellm.New(fakellm.Failure(status, `{"error":{"message":"No. `+quotedKey+`"}}`))
-			err := tt.infer(context.Background(), endpointAt(t, server.Host), ask(t, nil), &gathered{})
+			err := tt.infer(context.Background(), endpointAt(t, server.Host+tt.path), ask(t, nil), &gathered{})
 			e, ok := errors.AsType[*proto.Error](err)
 			if !ok || e.Code != code || !strings.HasSuffix(e.Message, ": No. [hidden]") || strings.Contains(e.Details, testKey) {
 				t.Errorf("%s, %d: got %#v", tt.name, status, e)
@@ -187,7 +191,7 @@ func TestLiveGone(t *testing.T) {
 						cancel()
 					}
 				}()
-				if err := tt.infer(ctx, endpointAt(t, server.Host), ask(t, nil), &gathered{}); err != context.Canceled {
+				if err := tt.infer(ctx, endpointAt(t, server.Host+tt.path), ask(t, nil), &gathered{}); err != context.Canceled {
 					t.Errorf("got %v", err)
 				}
 				<-server.Requests()[0].Gone
@@ -201,7 +205,7 @@ func TestLiveGone(t *testing.T) {
 func TestLiveStall(t *testing.T) {
 	for _, tt := range wires {
 		server := fakellm.New(fakellm.Turn{Text: "a", End: fakellm.Stall, Times: fakellm.Forever})
-		ep, text := endpointAt(t, server.Host), ""
+		ep, text := endpointAt(t, server.Host+tt.path), ""
 		for ep.Stall = 40 * time.Millisecond; text == "" && ep.Stall < time.Minute; ep.Stall *= 4 { // on a busy machine even "a" can take long
 			var g gathered
 			err := tt.infer(context.Background(), ep, ask(t, nil), &g)

@@ -61,8 +61,8 @@ func completionBody(req *Request, name string) ([]byte, error) {
 		if req.Effort != "" {
 			r.Reasoning = &reasoning{Effort: req.Effort}
 		}
-	} else if r.ReasoningEffort = req.Effort; req.Effort == "" && len(req.Tools) > 0 {
-		r.ReasoningEffort = t.ToolEffort
+	} else {
+		r.ReasoningEffort = req.Effort
 	}
 	body, err := wire.AppendObject(make([]byte, 0, len(r.Messages)+len(r.Tools)+roomAround), "", r)
 	if err != nil {

@@ -63,7 +63,7 @@ func TestCompletionBody(t *testing.T) {
 		{
 			"openai, reasoning with tools", openAIBase,
 			Request{Model: "gpt-6-luna", Raw: []byte(empty), Tools: tool},
-			`{"messages":[],"model":"gpt-6-luna","reasoning_effort":"none","stream":false,` + toolJSON + `}`,
+			`{"messages":[],"model":"gpt-6-luna","stream":false,` + toolJSON + `}`,
 		},
 		{
 			"tools", "http://h/v1",

@@ -261,7 +261,7 @@ func stopReason(word string) string {
 	switch word {
 	case "function_call", "tool_use", "tool_calls":
 		return "tool_calls"
-	case "max_tokens", "length", "MAX_TOKENS", "model_context_window_exceeded":
+	case "max_tokens", "max_output_tokens", "length", "MAX_TOKENS", "model_context_window_exceeded":
 		return "length"
 	case "content_filter", "SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "RECITATION", "SPII":
 		return "filter"

@@ -3,6 +3,7 @@
 // give one stream of events.
 //
 //	openai.go      OpenAI's chat completions, and servers that are compatible
+//	responses.go   OpenAI's Responses
 //	openrouter.go  the same with OpenRouter's additions
 //	anthropic.go   Anthropic's Messages
 //	gemini.go      Gemini's streamGenerateContent
@@ -75,6 +76,8 @@ type Request struct {
 	// Effort asks for reasoning, in the word of EffortWord; empty: as the model
 	// does by itself.
 	Effort string
+	// NoSummary: summaries of the reasoning are refused.
+	NoSummary bool
 	// Context is how many tokens the model is to hold, where that can be asked
 	// for; 0: as the server has it.
 	Context int

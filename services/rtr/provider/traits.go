@@ -21,8 +21,9 @@ type Traits struct {
 	NoAssistantLast bool
 	// TextTools: tools are not known to work in the provider's own form.
 	TextTools bool
-	// ToolEffort is the reasoning_effort without which tools are refused.
-	ToolEffort string
+	// Responses: OpenAI takes tools and reasoning together on the wire of
+	// Responses only.
+	Responses bool
 }
 
 // departures lists what is known. A row holds where the host's name ends in
@@ -42,11 +43,10 @@ var departures = []struct {
 	{"", []string{"o1", "o3", "o4", "gpt-5", "gpt-6"}, func(t *Traits) {
 		t.NoTemperature, t.NoTopP, t.MaxTokensField = true, true, "max_completion_tokens"
 	}},
-	{"", []string{"gpt-5.4", "gpt-5.5", "gpt-5.6", "gpt-6"}, func(t *Traits) { t.ToolEffort = "none" }},
-	{"", []string{"gpt-6-astra", "gpt-6.1-sol"}, func(t *Traits) { t.TextTools = true }}, // they know no effort "none"
+	{"", []string{"gpt-5.4", "gpt-5.5", "gpt-5.6", "gpt-6"}, func(t *Traits) { t.Responses, t.TextTools = true, false }},
 	{"api.mistral.ai", nil, func(t *Traits) { t.NoStreamOptions, t.NoAssistantLast, t.TextTools = true, true, false }},
 	{"generativelanguage.googleapis.com", nil, func(t *Traits) { t.NoAssistantLast, t.TextTools = true, false }},
-	{"openrouter.ai", nil, func(t *Traits) { t.MaxTokensField, t.TextTools = "max_tokens", false }},
+	{"openrouter.ai", nil, func(t *Traits) { t.MaxTokensField, t.TextTools, t.Responses = "max_tokens", false, false }},
 	{"", []string{"claude"}, func(t *Traits) { t.OneSampling, t.NoAssistantLast = true, true }},
 	{"", []string{"claude-opus-4-7", "claude-opus-4-8", "claude-opus-5", "claude-sonnet-5", "claude-haiku-5", "claude-fable", "claude-mythos"}, func(t *Traits) {
 		t.NoTemperature, t.NoTopP = true, true

@@ -1,0 +1,37 @@
+package provider
+
+import (
+	"context"
+	"net/http"
+)
+
+// Responses is the wire of OpenAI's Responses, the only one on which its newer
+// models take tools and reason. Nothing is stored at the provider: reasoning
+// comes encrypted and is handed back. Source:
+// platform.openai.com/docs/api-reference/responses.
+func Responses(ctx context.Context, ep *Endpoint, req *Request, sink Sink) error {
+	body, err := responsesBody(req)
+	if err != nil {
+		return err
+	}
+	x := ep.begin(ctx, req, body, req.Stream, sink)
+	defer x.end()
+	x.remedy = "set [rtr] streaming = false if it cannot stream"
+	x.missing = `If it has no Responses API, set wire = "chat" in [[rtr.model]]. `
+	err = x.post("/responses", func(h http.Header) {
+		h.Set("Accept", "application/json")
+		if req.Stream {
+			h.Set("Accept", "text/event-stream")
+		}
+		x.bearer(h)
+	})
+	if err != nil {
+		return err
+	}
+	events, err := x.open()
+	if err != nil {
+		return err
+	}
+	answer := responsesAnswer{x: x, events: events}
+	return answer.read()
+}
