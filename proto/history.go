@@ -19,4 +19,5 @@ var Changelog = []string{
 	"13 2026-11-22  session, sandbox and network of sys get, template and template_missing of its answer and of the context report; warnings of a text; an empty system_prompt is no prompt, where it was the template",
 	"14 2026-11-22  not_stored of the daemon's answer on a channel",
 	"15 2026-11-22  env, cwd and umask of chat, run, call and execute",
+	"16 2026-11-22  sandbox of repl's eval: refused (denied) at confined levels unless [repl] from_sandbox",
 }

@@ -76,6 +76,10 @@ type Eval struct {
 	// TimeoutMS is how long the run may take, in milliseconds; absent or 0: as
 	// configured.
 	TimeoutMS int64 `json:"timeout_ms,omitzero"`
+	// Sandbox is the level of confinement of the turn that asks; absent: none. A
+	// page is not confined, so at any level but "off" the code is refused
+	// (denied) unless [repl] from_sandbox is true.
+	Sandbox string `json:"sandbox,omitzero"`
 }
 
 // Evaluated is what came of code.

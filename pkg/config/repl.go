@@ -11,17 +11,18 @@ import (
 
 // Repl configures the file REPL.
 type Repl struct {
-	Socket     string   `toml:"socket"`
-	HTTP       string   `toml:"http"`        // a loopback address with a port
-	Dir        string   `toml:"dir"`         // where debug.md and debug/ are
-	Serve      string   `toml:"serve"`       // directory of static files; empty: none
-	Origins    []string `toml:"origins"`     // whose pages may connect besides our own
-	Timeout    float64  `toml:"timeout"`     // seconds of a run
-	DebounceMS int      `toml:"debounce_ms"` // milliseconds without a change before a file is read
-	Cadence    float64  `toml:"cadence"`     // seconds between updates of what is under way
-	Quiet      float64  `toml:"quiet"`       // seconds without a change before the footer moves
-	BodyMax    int      `toml:"body_max"`    // bytes of a result or an event in the file
-	Footer     string   `toml:"footer"`      // the line below which requests are written
+	Socket      string   `toml:"socket"`
+	HTTP        string   `toml:"http"`         // a loopback address with a port
+	Dir         string   `toml:"dir"`          // where debug.md and debug/ are
+	Serve       string   `toml:"serve"`        // directory of static files; empty: none
+	Origins     []string `toml:"origins"`      // whose pages may connect besides our own
+	Timeout     float64  `toml:"timeout"`      // seconds of a run
+	DebounceMS  int      `toml:"debounce_ms"`  // milliseconds without a change before a file is read
+	Cadence     float64  `toml:"cadence"`      // seconds between updates of what is under way
+	Quiet       float64  `toml:"quiet"`        // seconds without a change before the footer moves
+	BodyMax     int      `toml:"body_max"`     // bytes of a result or an event in the file
+	Footer      string   `toml:"footer"`       // the line below which requests are written
+	FromSandbox bool     `toml:"from_sandbox"` // whether the tool page_eval works at confined levels
 }
 
 func defaultRepl() Repl {

@@ -25,9 +25,10 @@ import (
 
 // Service answers run and tools.
 type Service struct {
-	limit        int // inferences of a plain run
-	sessionLimit int // inferences of a session's turn
-	outputBytes  int // what bash may print into a result of a session
+	limit        int    // inferences of a plain run
+	sessionLimit int    // inferences of a session's turn
+	outputBytes  int    // what bash may print into a result of a session
+	sandbox      string // the level of a turn that names none
 	cat          *catalog.Catalog
 	rtr          *rpc.Client
 	exc          *rpc.Client
@@ -42,6 +43,7 @@ func New(cfg *config.Config, cat *catalog.Catalog, log *slog.Logger) *Service {
 		limit:        cfg.Agr.MaxIterations,
 		sessionLimit: cfg.Agr.SessionIterations,
 		outputBytes:  cfg.Agr.ToolOutputBytes,
+		sandbox:      cfg.Exc.Sandbox,
 		cat:          cat,
 		rtr:          &rpc.Client{Service: "rtr", Path: cfg.Rtr.Socket},
 		exc:          &rpc.Client{Service: "exc", Path: cfg.Exc.Socket},

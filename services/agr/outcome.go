@@ -78,6 +78,8 @@ func codeOf(err error) string {
 		return toolbox.Unavailable
 	case errors.Is(err, proto.ErrTimeout):
 		return toolbox.Timeout
+	case errors.Is(err, proto.ErrDenied):
+		return toolbox.Denied
 	}
 	return toolbox.ToolError
 }

@@ -1,6 +1,7 @@
 package agr
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -59,12 +60,13 @@ func (t *turn) evalInPage(fields map[string]json.RawMessage) outcome {
 	if strings.TrimSpace(code) == "" {
 		return refused("Empty code block.")
 	}
-	r, err := rpc.Call(t.ctx, t.s.repl, proto.ReplEval, proto.Eval{Page: page, Code: code, TimeoutMS: int64(limit)})
+	level := cmp.Or(t.req.Sandbox, t.s.sandbox)
+	r, err := rpc.Call(t.ctx, t.s.repl, proto.ReplEval, proto.Eval{Page: page, Code: code, TimeoutMS: int64(limit), Sandbox: level})
 	switch {
 	case errors.Is(err, proto.ErrNotFound), errors.Is(err, proto.ErrInvalid):
 		return refused(fmt.Sprintf("%v %s shows the pages.", err, toolbox.PageList))
 	case err != nil:
 		return failed(err)
 	}
-	return outcome{result: toolbox.Evaluated(r, t.s.outputBytes)}
+	return outcome{result: toolbox.Evaluated(r, t.s.outputBytes, level)}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"zino/pkg/config"
 	"zino/pkg/rpc"
 	"zino/proto"
 	"zino/services/agr/toolbox"
@@ -66,7 +67,7 @@ func TestPageTools(t *testing.T) {
 		if got := toolResults(t, b.rtr.asked()[1]); !slices.Equal(got, want) {
 			t.Errorf("the model sees %q\nwant %q", got, want)
 		}
-		evals := []proto.Eval{{Page: "shop", Code: " 12+13\n"}, {Page: "shop-1a2b", Code: "x", TimeoutMS: 1500}}
+		evals := []proto.Eval{{Page: "shop", Code: " 12+13\n", Sandbox: "off"}, {Page: "shop-1a2b", Code: "x", TimeoutMS: 1500, Sandbox: "off"}}
 		if got := p.asked(); !reflect.DeepEqual(got, evals) {
 			t.Errorf("asked for %+v", got)
 		}
@@ -112,6 +113,48 @@ func TestPageFaults(t *testing.T) {
 		if got := brief(t, results[i]); got != c.want {
 			t.Errorf("%s\n got %s\nwant %s", c.call, got, c.want)
 		}
+	}
+}
+
+// TestPagesConfined: the level of the turn reaches the REPL, which refuses the
+// code or runs it outside the sandbox, and the model is informed either way.
+func TestPagesConfined(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, _ bool, more string) {
+		b := newBench(t, asks("", native("a", "page_eval", `{"page":"shop","code":"x"}`), native("b", "page_eval", `{"page":"shop","code":"y"}`)), says("Done."))
+		p, _ := b.paging()
+		p.answers(func(_ context.Context, req proto.Eval) (proto.Evaluated, error) {
+			if req.Code == "x" {
+				return proto.Evaluated{}, &proto.Error{Code: proto.CodeDenied, Message: "Pages are not confined."}
+			}
+			return proto.Evaluated{OK: true, Kind: "json", Value: "25"}, nil
+		})
+		b.ask(request(question, `,"sandbox":"read-only"`+more+inSession))
+		for _, req := range p.asked() {
+			if req.Sandbox != "read-only" {
+				t.Errorf("asked for %+v", req)
+			}
+		}
+		want := []string{
+			`{"ok":false,"error":{"code":"denied","message":"Pages are not confined."}}`,
+			`{"ok":true,"data":{"kind":"json","value":"25","duration_ms":0,"note":"Pages are not confined: this code ran outside the sandbox (read-only) of this turn."}}`,
+		}
+		if got := toolResults(t, b.rtr.asked()[1]); !slices.Equal(got, want) {
+			t.Errorf("the model sees %q\nwant %q", got, want)
+		}
+	})
+}
+
+// TestPagesConfiguredLevel: without a level of its own a turn has the one that is
+// configured for exc.
+func TestPagesConfiguredLevel(t *testing.T) {
+	t.Parallel()
+	b := startBench(t, func(cfg *config.Config) { cfg.Exc.Sandbox = "workspace-write" },
+		says(`<tool_call>{"name":"page_eval","arguments":{"page":"shop","code":"x"}}</tool_call>`), says("Done."))
+	p, _ := b.paging()
+	b.ask(request(question, inSession))
+	if got := p.asked(); len(got) != 1 || got[0].Sandbox != "workspace-write" {
+		t.Errorf("asked for %+v", got)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"zino/pkg/config"
 	"zino/pkg/rpc"
 	"zino/proto"
 )
@@ -178,6 +180,21 @@ func TestExamples(t *testing.T) {
 	b.has(self["file"].(string), fence+"JSON\n2\n", "ready")
 	must(t, realm.Close())
 	eventually(func() bool { return strings.Contains(c.ask(`{"type":"pages"}`), `"pages":[]`) })
+}
+
+// TestEvalFromSandbox: pages are not confined, so turns that are get no code run
+// in them unless that is configured.
+func TestEvalFromSandbox(t *testing.T) {
+	t.Parallel()
+	for _, allowed := range []bool{false, true} {
+		b := newBench(t, "", func(cfg *config.Repl) { cfg.FromSandbox = allowed })
+		for level, confined := range map[string]bool{"": false, "off": false, "read-only": true, "workspace-write": true, "unit": true, "new": true} {
+			_, err := b.Eval(t.Context(), proto.Eval{Page: "none", Code: "1", Sandbox: level})
+			if refused := errors.Is(err, proto.ErrDenied); refused != (confined && !allowed) || !refused && !errors.Is(err, proto.ErrNotFound) {
+				t.Errorf("from_sandbox %v, level %q: %v", allowed, level, err)
+			}
+		}
+	}
 }
 
 // TestMalformed: what is not a request is refused, and the service goes on.

@@ -13,6 +13,7 @@ const (
 	InvalidInput = "invalid_input" // the arguments are not what the function wants
 	Unavailable  = "unavailable"   // what carries it out cannot be reached
 	Timeout      = "timeout"       // what carries it out did not answer in time
+	Denied       = "denied"        // what carries it out refuses the caller
 	ToolError    = "tool_error"    // it was tried and failed
 )
 

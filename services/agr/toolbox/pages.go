@@ -44,17 +44,22 @@ type evaluated struct {
 	Omitted    int                `json:"background_omitted,omitzero"`
 	DurationMS int64              `json:"duration_ms"`
 	File       string             `json:"file,omitzero"`
+	Note       string             `json:"note,omitzero"`
 }
 
 // Evaluated is the result of code that was run in a page. Code that failed is a
 // call that failed: a model is not to take the one for an answer. Value, error
 // and each text of the background are shortened: the first two to limit bytes.
-func Evaluated(r proto.Evaluated, limit int) proto.Raw {
+// In a turn whose sandbox is not off, a note says that the page is outside of it.
+func Evaluated(r proto.Evaluated, limit int, sandbox string) proto.Raw {
 	data := evaluated{Kind: r.Kind, Value: shorten(r.Value, limit), Omitted: r.Omitted, DurationMS: r.DurationMS, File: r.File}
 	for _, e := range r.Background {
 		const part = 32 // of the limit: there are ten of them, with two texts each
 		e.Message, e.Stack = shorten(e.Message, limit/part), shorten(e.Stack, limit/part)
 		data.Background = append(data.Background, e)
+	}
+	if sandbox != "off" {
+		data.Note = fmt.Sprintf("Pages are not confined: this code ran outside the sandbox (%s) of this turn.", sandbox)
 	}
 	if r.OK {
 		return append(encode(proto.Raw(`{"ok":true,"data":`), data), '}')

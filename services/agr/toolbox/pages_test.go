@@ -73,7 +73,7 @@ func TestEvaluated(t *testing.T) {
 			`{"ok":false,"error":{"code":"page_error","message":"TypeError: x\n  at y"},"data":{"background":[{"type":"console","level":"log","source":"console.log","message":"<hi>"}],"duration_ms":16,"file":"f"}}`,
 		},
 	} {
-		if got := Evaluated(c.in, 1000); string(got) != c.want || !IsResult(got) {
+		if got := Evaluated(c.in, 1000, "off"); string(got) != c.want || !IsResult(got) {
 			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
 		}
 	}
@@ -92,7 +92,7 @@ func TestLongEvaluated(t *testing.T) {
 		if !ok {
 			in.Value, in.Error = "", long
 		}
-		got := Evaluated(in, limit)
+		got := Evaluated(in, limit, "off")
 		if len(got) > 3*limit || !IsResult(got) {
 			t.Errorf("%d bytes: %s", len(got), got)
 		}
@@ -121,7 +121,7 @@ func FuzzEvaluated(f *testing.F) {
 				Background []struct{ Message string }
 			}
 		}
-		raw := Evaluated(proto.Evaluated{OK: ok, Value: text, Error: text, Background: []proto.RealmEvent{{Message: text}}}, limit)
+		raw := Evaluated(proto.Evaluated{OK: ok, Value: text, Error: text, Background: []proto.RealmEvent{{Message: text}}}, limit, "read-only")
 		if err := json.Unmarshal(raw, &got); err != nil || !IsResult(raw) || got.OK != ok || len(got.Data.Background) != 1 || !ok && got.Error.Code != PageError {
 			t.Fatalf("%q: %s, %v", text, raw, err)
 		}
