@@ -3,6 +3,12 @@ package config
 // Providers are the kinds of provider that rtr can speak to.
 var Providers = []string{"anthropic", "openai", "gemini", "openrouter", "ollama"}
 
+// DefaultModels are the models that are asked for where none is configured.
+// Servers of one's own are asked what they have.
+var DefaultModels = map[string]string{
+	"anthropic": "claude-sonnet-5-5", "openai": "gpt-6-luna", "gemini": "gemini-flash-latest", "openrouter": "openrouter/auto",
+}
+
 // Rtr configures the router.
 type Rtr struct {
 	Socket       string     `toml:"socket"`

@@ -177,6 +177,10 @@ func (a *app) authList(ctx context.Context) error {
 		return err
 	}
 	var problems []error
+	cfg, err := a.settings()
+	if err != nil {
+		cfg, problems = config.Default(), append(problems, err)
+	}
 	entries, err := store.List()
 	if err != nil {
 		store, problems = nil, append(problems, err) // once, not for each account
@@ -184,7 +188,7 @@ func (a *app) authList(ctx context.Context) error {
 	rows := [][]string{{"PROVIDER", "KEY FROM", "STORED"}}
 	var objects []keyObject
 	for _, account := range keystore.Accounts() {
-		_, from, err := keystore.Lookup(ctx, account, "", os.Getenv, store)
+		from, err := keySource(ctx, cfg, account, store)
 		if err != nil {
 			problems = append(problems, err)
 		}
@@ -194,6 +198,9 @@ func (a *app) authList(ctx context.Context) error {
 	}
 	if err := a.printKeys(rows, objects); err != nil {
 		return err
+	}
+	if cfg.API.BaseURL != "" && !a.asJSON() {
+		a.say("Requests of the provider %s go to [api] base_url of %s: %s", firstProvider(cfg), cfg.File, withoutSecrets("", cfg.API.BaseURL))
 	}
 	for _, problem := range problems {
 		a.say("zino: %s", oneLine(problem))
@@ -208,7 +215,7 @@ func (a *app) authList(ctx context.Context) error {
 // key.
 type keyObject struct {
 	Provider string      `json:"provider"`
-	Source   string      `json:"source,omitzero"` // credential, key_file, environment or store; absent: no key
+	Source   string      `json:"source,omitzero"` // "[api] key", credential, key_file, environment or store; absent: no key
 	Place    string      `json:"place,omitzero"`  // a path, or the variable's name
 	Usable   bool        `json:"usable"`
 	Stored   []storedKey `json:"stored"`

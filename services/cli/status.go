@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -27,7 +28,10 @@ const statusLong = `Show every service: states, versions, uptimes, sockets and p
 call whom. Each is asked whether it is there, unless systemd, which is asked
 before, says that it does not run: nothing is started. On the host's
 installation the daemon asks the others. The exit status is 1 unless all are up,
-or idle: to be started by the first who connects.`
+or idle: to be started by the first who connects.
+
+Where none runs, zino starts its own for each run: status shows what these would
+use, and the exit status is 0.`
 
 func (a *app) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -42,6 +46,7 @@ type report struct {
 	service, socket, state string
 	pong                   proto.Pong
 	callers                string
+	templates              [2]string // of sys: of plain messages, and of sessions
 	problems               []string
 }
 
@@ -58,6 +63,9 @@ func (a *app) showStatus(ctx context.Context) error {
 		wg.Go(func() { reports[i] = kept.by(cfg.Socket(name)).inspect(ctx, name, cfg) })
 	}
 	wg.Wait()
+	if a.bringsOwn(cfg) && !slices.ContainsFunc(reports, func(r report) bool { return r.service != "repl" && r.state != "down" }) {
+		return a.printOwn(ctx, cfg, reports)
+	}
 	well, err := a.printStatus(reports)
 	switch {
 	case err != nil:
@@ -70,6 +78,25 @@ func (a *app) showStatus(ctx context.Context) error {
 		a.say("%d of %d services are up.", well, len(reports))
 	}
 	return errQuiet
+}
+
+// bringsOwn reports whether a command would start services where none answers.
+func (a *app) bringsOwn(cfg *config.Config) bool {
+	return !slices.ContainsFunc(a.places(cfg, false), func(p place) bool { return p.only })
+}
+
+// printOwn prints what a run would use where no services are running.
+func (a *app) printOwn(ctx context.Context, cfg *config.Config, reports []report) error {
+	own := describeOwn(ctx, cfg)
+	if a.asJSON() {
+		return printJSON(a.out, statusObject(reports, own))
+	}
+	if running := slices.DeleteFunc(reports, func(r report) bool { return r.state == "down" }); len(running) > 0 {
+		a.printTable(running)
+		fmt.Fprintln(a.out)
+	}
+	_, err := io.WriteString(a.out, "No services are running: zino starts its own for each run. To keep some running: zino up\n\n"+columns(own.rows(), 0))
+	return err
 }
 
 // shownServices are those of every constellation, and the file REPL where there
@@ -128,6 +155,7 @@ func question(ctx context.Context, r report, ping func(context.Context) (proto.P
 	}
 	r.problems = append(r.problems, stats.Problems...)
 	r.callers = stats.Info["callers"]
+	r.templates = [2]string{stats.Info["template"], stats.Info["session_template"]}
 	return r
 }
 
@@ -154,7 +182,7 @@ func (a *app) printStatus(reports []report) (well int, err error) {
 		}
 	}
 	if a.asJSON() {
-		return well, printJSON(a.out, statusObject(reports))
+		return well, printJSON(a.out, statusObject(reports, nil))
 	}
 	a.printTable(reports)
 	a.printCallers(reports)
@@ -175,6 +203,11 @@ func (a *app) printTable(reports []report) {
 	w.Flush()
 	for _, line := range distinct(reports) {
 		fmt.Fprintln(a.out, visible.Text(line))
+	}
+	for _, r := range reports {
+		if r.templates[0] != "" {
+			fmt.Fprintln(a.out, visible.Text("\nTemplate: "+r.templates[0]+"\nSession template: "+r.templates[1]))
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"zino/pkg/config"
 	"zino/pkg/keys"
 	"zino/services/rtr/provider"
 )
@@ -20,10 +21,10 @@ type vendor struct {
 
 // vendors are all kinds, in the order in which their keys are looked for.
 var vendors = []vendor{
-	{"anthropic", provider.Anthropic, "https://api.anthropic.com", "claude-sonnet-5-5", 16384, "ANTHROPIC_BASE_URL and anthropic_base_url"},
-	{"openai", provider.OpenAI, "https://api.openai.com/v1", "gpt-6-luna", 16384, "OPENAI_BASE_URL and openai_base_url"},
-	{"gemini", provider.Gemini, "https://generativelanguage.googleapis.com", "gemini-flash-latest", 16384, "GEMINI_BASE_URL and gemini_base_url"},
-	{"openrouter", provider.OpenRouter, "https://openrouter.ai/api/v1", "openrouter/auto", 8192, "OPENROUTER_BASE_URL and openrouter_base_url"},
+	{"anthropic", provider.Anthropic, "https://api.anthropic.com", config.DefaultModels["anthropic"], 16384, "ANTHROPIC_BASE_URL and anthropic_base_url"},
+	{"openai", provider.OpenAI, "https://api.openai.com/v1", config.DefaultModels["openai"], 16384, "OPENAI_BASE_URL and openai_base_url"},
+	{"gemini", provider.Gemini, "https://generativelanguage.googleapis.com", config.DefaultModels["gemini"], 16384, "GEMINI_BASE_URL and gemini_base_url"},
+	{"openrouter", provider.OpenRouter, "https://openrouter.ai/api/v1", config.DefaultModels["openrouter"], 8192, "OPENROUTER_BASE_URL and openrouter_base_url"},
 	{"ollama", provider.Ollama, "http://127.0.0.1:11434", "", 0, "OLLAMA_HOST"},
 }
 
