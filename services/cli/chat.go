@@ -99,7 +99,7 @@ func (c *chat) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if !c.d.named {
-		c.greet(c.introduce(ctx, c.d))
+		c.greet(c.introduce(ctx, c.d), c.cfg.Tools.Dir)
 		c.compare(ctx, c.d)
 	}
 	id, known, err := c.sessionOf(ctx, c.d)

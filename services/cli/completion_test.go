@@ -84,6 +84,7 @@ func TestCompletionBash(t *testing.T) {
 		{"zino --provider openr\t", "zino --provider openrouter "},
 		{"zino exec --format=j\t", "zino exec --format=json "},
 		{"zino --effort h\t", "zino --effort high "},
+		{"zino --sandbox w\t", "zino --sandbox workspace-write "},
 		{"zino sessions export 7c1a --format m\t", "zino sessions export 7c1a --format md "},
 		{"zino usage --by mo\t", "zino usage --by model "},
 		{"zino auth set g\t", "zino auth set gemini "},

@@ -1,9 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -22,7 +26,7 @@ var tabPatience = patience
 func (a *app) complete(root *cobra.Command) {
 	flags := map[string]cobra.CompletionFunc{
 		"session": a.someSession, "from-session": a.someSession, "root": directories, "dir": directories, "serve": directories,
-		"provider": fixed(append([]string{"auto", "offline"}, config.Providers...)), "format": fixed([]string{formatText, formatJSON}), "by": fixed(usageBy),
+		"sandbox": fixed(config.Sandboxes), "provider": fixed(append([]string{"auto", "offline"}, config.Providers...)), "format": fixed([]string{formatText, formatJSON}), "by": fixed(usageBy),
 		"effort": fixed(config.Efforts),
 	}
 	for _, name := range []string{"goal", "prompt", "model", "system-prompt", "channel", "max-tokens", "tag", "timeout", "agent", "http", "since", "until", "limit"} {
@@ -121,8 +125,8 @@ func (a *app) someSession(cmd *cobra.Command, args []string, word string) (ids [
 	return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
-// sessionsNow are the sessions of a daemon that is there already, if there is
-// one and it answers: none is started, and nothing is said.
+// sessionsNow are the sessions of a daemon that answers already, or those whose
+// files are there: no service is started, and nothing is printed.
 func (a *app) sessionsNow(ctx context.Context, most int) []proto.SessionSummary {
 	cfg, err := a.settings()
 	if err != nil {
@@ -140,5 +144,34 @@ func (a *app) sessionsNow(ctx context.Context, most int) []proto.SessionSummary 
 			return list.Sessions
 		}
 	}
-	return nil
+	return storedSessions(cmp.Or(cfg.Mem.SessionsDir, filepath.Join(cfg.Mem.DataDir, "sessions")), most)
+}
+
+// storedSessions lists the session files in dir, the one that changed last
+// first. Their text is the time of the change: the files are not read.
+func storedSessions(dir string, most int) []proto.SessionSummary {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil // no sessions yet, or not for this user
+	}
+	type session struct {
+		id      string
+		changed time.Time
+	}
+	var found []session
+	for _, file := range files {
+		id, ok := strings.CutSuffix(file.Name(), ".jsonl")
+		if !ok || !isSessionID(id) || !file.Type().IsRegular() {
+			continue
+		}
+		if info, err := file.Info(); err == nil { // else it was just removed
+			found = append(found, session{id, info.ModTime()})
+		}
+	}
+	slices.SortFunc(found, func(a, b session) int { return b.changed.Compare(a.changed) })
+	var list []proto.SessionSummary
+	for _, s := range found[:min(most, len(found))] {
+		list = append(list, proto.SessionSummary{SessionID: s.id, Text: s.changed.Local().Format("2006-01-02 15:04")})
+	}
+	return list
 }

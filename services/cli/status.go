@@ -63,7 +63,8 @@ func (a *app) showStatus(ctx context.Context) error {
 		wg.Go(func() { reports[i] = kept.by(cfg.Socket(name)).inspect(ctx, name, cfg) })
 	}
 	wg.Wait()
-	if a.bringsOwn(cfg) && !slices.ContainsFunc(reports, func(r report) bool { return r.service != "repl" && r.state != "down" }) {
+	brings := a.socket == "" && !a.host // else a run has no services of its own
+	if brings && !slices.ContainsFunc(reports, func(r report) bool { return r.service != "repl" && r.state != "down" }) {
 		return a.printOwn(ctx, cfg, reports)
 	}
 	well, err := a.printStatus(reports)
@@ -78,11 +79,6 @@ func (a *app) showStatus(ctx context.Context) error {
 		a.say("%d of %d services are up.", well, len(reports))
 	}
 	return errQuiet
-}
-
-// bringsOwn reports whether a command would start services where none answers.
-func (a *app) bringsOwn(cfg *config.Config) bool {
-	return !slices.ContainsFunc(a.places(cfg, false), func(p place) bool { return p.only })
 }
 
 // printOwn prints what a run would use where no services are running.

@@ -187,14 +187,17 @@ func TestTerminalGreeting(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := &app{err: w}
-	a.greet(capabilities("openai", false))
-	a.greet(capabilities("offline", true))
+	a.greet(capabilities("openai", false), "../../tools")
+	a.greet(capabilities("offline", true), "../../tools")
 	w.Close()
 	if _, err := io.Copy(&out, r); err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(out.String(), "\n"); n != 3 || !strings.Contains(out.String(), "ANTHROPIC_API_KEY") || !strings.Contains(out.String(), "base_url") {
+	if n := strings.Count(out.String(), "\n"); n != 3 || !strings.Contains(out.String(), "ANTHROPIC_API_KEY") || !strings.HasSuffix(out.String(), " For now: run, python, remember, recall, tour.\n") {
 		t.Errorf("%d lines: %s", n, &out)
+	}
+	if got := offlineCommands(shortDir(t)); !slices.Equal(got, []string{"run", "tour"}) {
+		t.Errorf("without tools: %q", got)
 	}
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -11,14 +12,26 @@ import (
 	"zino/proto"
 )
 
-// greet says how to connect a model where there is none.
-func (a *app) greet(c proto.RouterCapabilities) {
+// greet says how to connect a model where there is none, and what works without:
+// tools is the directory of the tools that are installed.
+func (a *app) greet(c proto.RouterCapabilities, tools string) {
 	if !c.Fallback && c.Provider != "offline" {
 		return
 	}
 	a.say("No model is connected: the offline provider answers (no AI). To connect one:")
 	a.say("  zino auth login openrouter; zino auth set PROVIDER; ANTHROPIC_API_KEY (or OPENAI_, GEMINI_, OPENROUTER_API_KEY) in the environment;")
-	a.say("  [api] base_url; or a model server on this host (Ollama, llama.cpp, LM Studio, vLLM). For now: run, python, remember, recall, tour.")
+	a.say("  [api] base_url; or a model server on this host (Ollama, llama.cpp, LM Studio, vLLM). For now: %s.", strings.Join(offlineCommands(tools), ", "))
+}
+
+// offlineCommands are the commands of the offline provider whose tools are there.
+func offlineCommands(tools string) []string {
+	list := []string{"run"}
+	for _, tool := range []struct{ command, file string }{{"python", "python3.json"}, {"remember", "remember.json"}, {"recall", "recall.json"}} {
+		if _, err := os.Stat(filepath.Join(tools, tool.file)); err == nil {
+			list = append(list, tool.command)
+		}
+	}
+	return append(list, "tour")
 }
 
 // modelSet is an error that says how to connect a model if neither the
