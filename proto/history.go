@@ -20,4 +20,5 @@ var Changelog = []string{
 	"14 2026-11-22  not_stored of the daemon's answer on a channel",
 	"15 2026-11-22  env, cwd and umask of chat, run, call and execute",
 	"16 2026-11-22  sandbox of repl's eval: refused (denied) at confined levels unless [repl] from_sandbox",
+	"17 2026-11-22  root of list_sessions and find_session; turns, root, title, cost_usd and unpriced of a session summary, elsewhere of the list",
 }

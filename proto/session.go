@@ -124,6 +124,9 @@ type SessionEvents struct {
 type ListSessions struct {
 	// Limit asks for so many sessions at most; zero or less: for all.
 	Limit int `json:"limit,omitzero"`
+	// Root asks for the sessions of this directory, an absolute path; absent:
+	// for those of all directories.
+	Root string `json:"root,omitzero"`
 }
 
 // SessionList is a list of sessions.
@@ -133,6 +136,8 @@ type SessionList struct {
 	Sessions []SessionSummary `json:"sessions"`
 	// Total is how many there are.
 	Total int `json:"total"`
+	// Elsewhere counts the sessions that root left out.
+	Elsewhere int `json:"elsewhere,omitzero"`
 }
 
 // FindSession names a session.
@@ -140,6 +145,9 @@ type FindSession struct {
 	// SessionID is the session's id or its beginning; absent: the session that
 	// changed last.
 	SessionID string `json:"session_id,omitzero"`
+	// Root, without session_id, asks for the session of this directory that
+	// changed last.
+	Root string `json:"root,omitzero"`
 }
 
 // SessionSummary is what a list says of a session.
@@ -152,6 +160,17 @@ type SessionSummary struct {
 	Updated string `json:"updated"`
 	// Messages counts the messages of user and assistant.
 	Messages int `json:"messages"`
+	// Turns counts the messages of the user.
+	Turns int `json:"turns,omitzero"`
+	// Root is the directory that the session was begun in; absent: not known.
+	Root string `json:"root,omitzero"`
+	// Title is what the session was named, else text.
+	Title string `json:"title,omitzero"`
+	// CostUSD is what its inferences cost, as far as their prices are known;
+	// absent: of none.
+	CostUSD *float64 `json:"cost_usd,omitzero"`
+	// Unpriced counts the inferences without a known price.
+	Unpriced int `json:"unpriced,omitzero"`
 	// Text is the beginning of the user's first message, in one line of up to
 	// 80 characters.
 	Text string `json:"text"`

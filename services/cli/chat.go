@@ -106,7 +106,15 @@ func (c *chat) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return unreachable(err)
 	}
+	if err := c.settleRoot(ctx, known); err != nil {
+		return err
+	}
 	c.tellLoaded(known)
+	if known != nil {
+		if err := c.showLast(ctx, id); err != nil {
+			return unreachable(err)
+		}
+	}
 	if c.req.SessionID = id; c.noSave && known != nil {
 		if err := c.fork(ctx); err != nil {
 			return err

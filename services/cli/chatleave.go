@@ -25,8 +25,26 @@ func (c *chat) leave() {
 		return
 	}
 	if there, err := c.stored(ctx); there && err == nil {
-		c.say("To go on: zino sessions resume %s", shortID(c.req.SessionID))
+		c.say("To go on: zino sessions resume %s", shortID(c.req.SessionID)+c.wayBack())
 	}
+}
+
+// wayBack is the options without which the session is not found again.
+func (c *chat) wayBack() string {
+	text := ""
+	if c.config != "" {
+		text += flagText("--config", absolute(c.config))
+	}
+	if c.socket != "" {
+		text += flagText("--socket", absolute(c.socket))
+	}
+	if c.host {
+		text += " --host"
+	}
+	if c.rootSet {
+		text += flagText("--root", c.req.Root)
+	}
+	return text
 }
 
 // leaveLimit is how long the last request of a chat may take.

@@ -64,9 +64,9 @@ func checkSession(cmd *cobra.Command, id string) error {
 func (a *app) sessionsResumeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "resume [ID]", Short: "go on with a session in a chat", Annotations: printsJSON,
-		Long: `Go on with a session in a chat: the one with that id, or the one that changed
-last. Where there is none of that name it is begun. --root and the AGENTS.md of
-now hold, not those of then.`,
+		Long: `Go on with a session in a chat: the one with that id, or the one of this directory
+that changed last. Where there is none of that name it is begun. For a session of
+another directory you are asked where to go on; without a terminal --root says so.`,
 		Example: "  zino resume\n  zino sessions resume 550e",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			find := oneSession
@@ -82,14 +82,11 @@ now hold, not those of then.`,
 	}
 }
 
-// latestSession is the id of the session that changed last. That there is none
-// is said before a model is looked for.
+// latestSession is the id of the session of this directory that changed last. That
+// there is none is said before a model is looked for.
 func (a *app) latestSession(cmd *cobra.Command, _ []string) (id string, err error) {
 	err = a.withDaemon(cmd, storageRequired, func(ctx context.Context, d *daemon) error {
-		found, err := forward(ctx, d, "mem", proto.MemFindSession, proto.FindSession{})
-		if errors.Is(err, proto.ErrNotFound) {
-			return &proto.Error{Code: proto.CodeNotFound, Kind: "session", Message: "No sessions found to resume"}
-		}
+		found, err := a.latestHere(ctx, d)
 		id = found.SessionID
 		return err
 	})

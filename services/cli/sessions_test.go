@@ -188,7 +188,7 @@ func (f *fakeSessions) fork(req proto.ForkSession) (rep proto.SessionPlace, err 
 }
 
 func (f *fakeSessions) remove(req proto.RemoveSession) (rep proto.SessionName, err error) {
-	found, err := f.find(proto.FindSession(req))
+	found, err := f.find(proto.FindSession{SessionID: req.SessionID})
 	if err == nil && found.SessionID == f.busy {
 		err = &proto.Error{Code: proto.CodeBusy, Message: "A turn is under way on it."}
 	}

@@ -1,9 +1,15 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,20 +18,31 @@ import (
 )
 
 func (a *app) sessionsListCommand() *cobra.Command {
-	limit := 0
+	limit, all := 0, false
 	cmd := &cobra.Command{
 		Use: "list", Short: "list sessions, the newest first", Args: without, Annotations: printsJSON,
-		Long: `List sessions, the one that changed last first: the id, when it changed, and how
-it begins. With --json each line is an object.`,
-		Example: "  zino sessions list --limit 10",
+		Long: `List the sessions of this directory, or of the one that --root names, the one that
+changed last first: the id, its age, turns, cost, directory and title. The title
+is how it begins, unless it was given another one. A terminal shows the beginning
+of the id, which is enough to name the session. With --json each line is an object.`,
+		Example: "  zino sessions list --limit 10\n  zino sessions list --all",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkLimit(cmd, limit); err != nil {
 				return err
 			}
-			return a.withDaemon(cmd, storageRequired, func(ctx context.Context, d *daemon) error { return a.sessionsList(ctx, d, limit) })
+			req := proto.ListSessions{Limit: limit}
+			if !all {
+				root, err := a.rootDir()
+				if err != nil {
+					return err
+				}
+				req.Root = root
+			}
+			return a.withDaemon(cmd, storageRequired, func(ctx context.Context, d *daemon) error { return a.sessionsList(ctx, d, req) })
 		},
 	}
 	cmd.Flags().IntVarP(&limit, "limit", "n", 0, "at most `N` of them (default all)")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "those of all directories")
 	return cmd
 }
 
@@ -36,54 +53,106 @@ func checkLimit(cmd *cobra.Command, limit int) error {
 	return nil
 }
 
-func (a *app) sessionsList(ctx context.Context, d *daemon, limit int) error {
-	list, err := forward(ctx, d, "mem", proto.MemListSessions, proto.ListSessions{Limit: limit})
+func (a *app) sessionsList(ctx context.Context, d *daemon, req proto.ListSessions) error {
+	list, err := forward(ctx, d, "mem", proto.MemListSessions, req)
 	if err != nil {
 		return err
 	}
-	if len(list.Sessions) == 0 {
-		return a.noSessions("No sessions found.")
-	}
-	if a.asJSON() {
+	switch {
+	case len(list.Sessions) > 0 && a.asJSON():
 		err = a.print(func(w io.Writer) error { return printAll(w, list.Sessions) })
-	} else {
-		err = a.printSessions(sessionLines(list.Sessions))
+	case len(list.Sessions) > 0:
+		err = a.printSessions(list.Sessions)
+	case a.asJSON():
+		a.say("No sessions found.")
+	default:
+		err = a.printLine("No sessions found.")
 	}
-	if left := list.Total - len(list.Sessions); left > 0 && limit == 0 {
+	if left := list.Total - len(list.Sessions); left > 0 && req.Limit == 0 {
 		a.say("Warning: %d more, which did not fit into one answer, are not shown: zino sessions search finds them", left)
+	}
+	if len(list.Sessions) == 0 && list.Elsewhere > 0 {
+		a.say("Sessions of other directories: %d. To list them: zino sessions list --all", list.Elsewhere)
 	}
 	return err
 }
 
-// noSessions says that there are none where people look for them. Programs that
-// read lines get no line.
-func (a *app) noSessions(text string) error {
-	if a.asJSON() {
-		a.say("%s", text)
-		return nil
-	}
-	return a.printLine(text)
-}
-
-// sessionLine is what a list shows of a session.
-type sessionLine struct{ id, updated, text string }
-
-func sessionLines(list []proto.SessionSummary) (lines []sessionLine) {
+// printSessions prints sessions as a table without a heading. A terminal shows
+// short ids, and cuts the lines to its width.
+func (a *app) printSessions(list []proto.SessionSummary) error {
+	width := a.width()
+	short := map[string]int{}
 	for _, s := range list {
-		text := s.Text
-		switch {
-		case s.Problem != "":
-			text = "(cannot be read: " + s.Problem + ")"
-		case text == "":
-			text = "(nothing said)"
-		}
-		lines = append(lines, sessionLine{s.SessionID, s.Updated, text})
+		short[shortID(s.SessionID)]++
 	}
-	return lines
+	var rows [][]string
+	for _, s := range list {
+		id, title := s.SessionID, cmp.Or(s.Title, s.Text, "(nothing said)")
+		if begin := shortID(id); width > 0 && short[begin] == 1 {
+			id = begin
+		}
+		if s.Problem != "" {
+			title = "(cannot be read: " + s.Problem + ")"
+		}
+		turns := "1 turn"
+		if s.Turns != 1 {
+			turns = strconv.Itoa(s.Turns) + " turns"
+		}
+		rows = append(rows, []string{id, ageOf(s.Updated), turns, costOf(s.CostUSD, s.Unpriced), dash(homeward(s.Root)), title})
+	}
+	_, err := io.WriteString(a.out, columns(rows, width))
+	return err
 }
 
-// printSessions prints lines, cut to the width of a terminal.
-func (a *app) printSessions(lines []sessionLine) error {
+// ageOf is how long ago a time is, in its largest unit; the day of one that is
+// older than two months.
+func ageOf(text string) string {
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return "-"
+	}
+	const day = 24 * time.Hour
+	switch age := now().Sub(at); {
+	case age < time.Minute:
+		return "now"
+	case age < time.Hour:
+		return fmt.Sprintf("%dm ago", age/time.Minute)
+	case age < day:
+		return fmt.Sprintf("%dh ago", age/time.Hour)
+	case age < 60*day:
+		return fmt.Sprintf("%dd ago", age/day)
+	}
+	return at.Local().Format(time.DateOnly)
+}
+
+// costOf is a sum of costs, of which some may be unknown.
+func costOf(usd *float64, unpriced int) string {
+	switch {
+	case usd == nil:
+		return "-"
+	case unpriced > 0:
+		return ">= " + dollars(*usd)
+	}
+	return dollars(*usd)
+}
+
+// homeward is a path with ~ for the home directory.
+func homeward(path string) string {
+	home, err := os.UserHomeDir()
+	if err != nil || home == "/" {
+		return path
+	}
+	if rest, ok := strings.CutPrefix(path, filepath.Clean(home)); ok && (rest == "" || rest[0] == '/') {
+		return "~" + rest
+	}
+	return path
+}
+
+// hitLine is what a search shows of a session.
+type hitLine struct{ id, updated, text string }
+
+// printHits prints lines, cut to the width of a terminal.
+func (a *app) printHits(lines []hitLine) error {
 	width, longest := a.width(), 0
 	for i := range lines {
 		lines[i].id = visible.Text(lines[i].id)
@@ -138,9 +207,9 @@ func (a *app) sessionsSearch(ctx context.Context, d *daemon, req proto.SearchSes
 	if a.asJSON() {
 		return a.print(func(w io.Writer) error { return printAll(w, found.Results) })
 	}
-	var lines []sessionLine
+	var lines []hitLine
 	for _, hit := range found.Results {
-		lines = append(lines, sessionLine{hit.SessionID, hit.Updated, hit.Role + ": " + hit.Excerpt})
+		lines = append(lines, hitLine{hit.SessionID, hit.Updated, hit.Role + ": " + hit.Excerpt})
 	}
-	return a.printSessions(lines)
+	return a.printHits(lines)
 }

@@ -35,12 +35,17 @@ func TestSessionsList(t *testing.T) {
 	f.expect(t, "sessions list", 0, "No sessions found.\n", "")
 	f.expect(t, "sessions list --format json", 0, "", "No sessions found.\n")
 	f.add("550e8400-e29b-41d4-a716-446655440000", "Fix the\ttest.\x1b[2J")
-	f.expect(t, "sessions list", 0, "550e8400-e29b-41d4-a716-446655440000  2026-11-21 14:03  Fix the test.^[[2J\n", "")
+	f.with(func() {
+		f.list[0].Updated, f.list[0].Turns, f.list[0].Root = "2020-01-02T14:03:07Z", 2, "/srv/a\nb"
+		f.list[0].CostUSD, f.list[0].Unpriced = new(0.0231), 1
+	})
+	f.expect(t, "sessions list", 0, "550e8400-e29b-41d4-a716-446655440000  2020-01-02  2 turns  >= $0.0231  /srv/a b  Fix the test.^[[2J\n", "")
+	f.expect(t, "sessions list --all", 0, "550e8400-e29b-41d4-a716-446655440000  2020-01-02  2 turns  >= $0.0231  /srv/a b  Fix the test.^[[2J\n", "")
 	f.add("short", "")
-	f.with(func() { f.list[0].Updated = "\x1b" })
+	f.with(func() { f.list[0].Updated, f.list[0].Turns, f.list[0].CostUSD = "\x1b", 1, new(0.5) })
 	f.add("bad", "x")
-	f.with(func() { f.list[0].Problem = "permission\ndenied" })
-	const rows = "bad    2026-11-21 14:03  (cannot be read: permission denied)\nshort  ^[  (nothing said)\n"
+	f.with(func() { f.list[0].Problem, f.list[0].Updated = "permission\ndenied", "2020-01-02T14:03:07Z" })
+	const rows = "bad    2020-01-02  0 turns  -        -  (cannot be read: permission denied)\nshort  -           1 turn   $0.5000  -  (nothing said)\n"
 	f.expect(t, "sessions list --limit 2", 0, rows, "")
 	f.expect(t, "--format json sessions list -n 1", 0, line(t, f.first()), "")
 	f.with(func() { f.total = 5 })
@@ -72,12 +77,13 @@ func TestSessionsListTerminal(t *testing.T) {
 	t.Parallel()
 	f := newFakeSessions(t)
 	f.add("550e8400-e29b-41d4-a716-446655440000", strings.Repeat("語", 100))
+	f.with(func() { f.list[0].Updated = "2020-01-02T14:03:07Z" })
 	cmd := f.command(t, "sessions", "list")
 	cmd.Args = append([]string{"sh", "-c", `stty cols 70 && exec "$@"`, "sh", cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/bin/sh"
 	x := onTerminal(t, cmd)
 	<-x.ended
-	x.shows("550e8400-e29b-41d4-a716-446655440000  2026-11-21 14:03  語")
+	x.shows("550e8400  2020-01-02  0 turns  -  -  語")
 	x.shows("語…\r\n")
 	for line := range strings.Lines(x.screen()) {
 		if n := cells(strings.TrimRight(line, "\r\n")); n > 70 {

@@ -18,6 +18,7 @@ import (
 // behind any command.
 type options struct {
 	root            string // --root; see rootDir
+	rootSet         bool   // --root was given
 	systemPrompt    string // --system-prompt; holds only if systemPromptSet
 	systemPromptSet bool
 	session         string // --session: an id, the beginning of one, or a new name
@@ -42,7 +43,7 @@ func (a *app) optionFlags(cmd *cobra.Command) {
 	flags.StringVar(&a.root, "root", ".", "`DIR` that the tools work in and whose AGENTS.md hold")
 	flags.StringVar(&a.systemPrompt, "system-prompt", "", "`TEXT` in place of the system prompt; empty for none")
 	flags.StringVar(&a.session, "session", "", "`ID` of the session to go on with: also its beginning, or a new name")
-	flags.BoolVar(&a.latest, "continue", false, "go on with the latest session")
+	flags.BoolVar(&a.latest, "continue", false, "go on with the latest session of this directory")
 	flags.BoolVar(&a.noSave, "no-save", false, "keep nothing of what is said")
 	flags.StringVar(&a.provider, "provider", "", "`NAME` of the provider: anthropic, openai, gemini, openrouter, ollama, offline, auto")
 	flags.StringVar(&a.model, "model", "", "`NAME` of the model")
@@ -78,7 +79,7 @@ func (a *app) checkOptions(cmd *cobra.Command, args []string) error {
 	case !isSessionID(a.session):
 		return usageError{notSession(a.session)}
 	}
-	if flags.Changed("root") {
+	if a.rootSet = flags.Changed("root"); a.rootSet {
 		if _, err := a.rootDir(); err != nil {
 			return err
 		}

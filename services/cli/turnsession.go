@@ -25,12 +25,17 @@ func (a *app) sessionOf(ctx context.Context, d *daemon) (id string, known *proto
 	if a.session == "" && !a.latest {
 		return newSessionID(), nil, nil
 	}
+	if a.session == "" {
+		found, err := a.latestHere(ctx, d)
+		return found.SessionID, &found, err
+	}
 	found, err := forward(ctx, d, "mem", proto.MemFindSession, proto.FindSession{SessionID: a.session})
 	switch {
 	case err == nil:
 		return found.SessionID, &found, nil
-	case a.latest && errors.Is(err, proto.ErrNotFound):
-		return "", nil, &proto.Error{Code: proto.CodeNotFound, Kind: "session", Message: "No sessions found to resume"}
+	case errors.Is(err, proto.ErrNotFound) && likeShortID(a.session):
+		return "", nil, &proto.Error{Code: proto.CodeNotFound, Kind: "session", Message: fmt.Sprintf(
+			"no session has an id that begins with %s; zino sessions list --all shows those there are (with the --config and --socket that it was made with)", a.session)}
 	case errors.Is(err, proto.ErrNotFound), errors.Is(err, proto.ErrInvalid) && !likeUUID(a.session):
 		return a.session, nil, nil
 	case errors.Is(err, proto.ErrInvalid):
@@ -43,6 +48,23 @@ func (a *app) sessionOf(ctx context.Context, d *daemon) (id string, known *proto
 // sessions have is a mistake; any other name is a new session's.
 func likeUUID(id string) bool {
 	return strings.Trim(id, "0123456789abcdef-") == ""
+}
+
+// likeShortID reports whether a name looks like the beginning of an id, as it is
+// printed: at least eight digits of a UUID. One of decimal digits alone is more
+// likely a date.
+func likeShortID(name string) bool {
+	const whole = len("6467336c-1f30-429b-8d2f-0123456789ab")
+	if len(name) < 8 || len(name) >= whole || strings.Trim(name, "0123456789-") == "" {
+		return false
+	}
+	for i, r := range name {
+		dash := i == 8 || i == 13 || i == 18 || i == 23
+		if dash != (r == '-') || !dash && !strings.ContainsRune("0123456789abcdef", r) {
+			return false
+		}
+	}
+	return true
 }
 
 // shortID is how a session is called in a hint.

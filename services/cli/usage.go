@@ -129,13 +129,10 @@ func count(n int64) string { return strconv.FormatInt(n, 10) }
 
 // cost is what the requests of a row cost, as far as that is known.
 func cost(r proto.UsageRow) string {
-	switch {
-	case r.Usage.CostUSD == nil:
+	if r.Usage.CostUSD == nil {
 		return "unknown"
-	case r.Unpriced > 0:
-		return fmt.Sprintf(">= $%.4f", *r.Usage.CostUSD)
 	}
-	return dollars(*r.Usage.CostUSD)
+	return costOf(r.Usage.CostUSD, int(r.Unpriced))
 }
 
 // dollars is an amount with four decimals. One that is less is not nothing.

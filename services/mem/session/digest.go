@@ -2,9 +2,11 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -26,8 +28,12 @@ type digest struct {
 	From     string    `json:"from,omitempty"` // the session that this one is a copy of
 	Events   int       `json:"events"`
 	Messages int       `json:"messages"`
+	Turns    int       `json:"turns,omitempty"`
 	Text     string    `json:"text,omitempty"` // the beginning of the user's first message
-	Spoken   bool      `json:"spoken,omitempty"`
+	Root     string    `json:"root,omitempty"`
+	Title    string    `json:"title,omitempty"` // of the last title event
+	CostUSD  *float64  `json:"cost_usd,omitempty"`
+	Unpriced int       `json:"unpriced,omitempty"` // inferences without a cost
 	Open     []openUse `json:"open,omitempty"`
 }
 
@@ -51,7 +57,8 @@ func (d *digest) known(id string) error {
 func (d *digest) summary(e entry) proto.SessionSummary {
 	sum := proto.SessionSummary{
 		SessionID: e.id, Updated: stamp(e.updated()), Bytes: e.info.Size(),
-		Created: d.Created, Messages: d.Messages, Text: d.Text, ForkedFrom: d.From,
+		Created: d.Created, Messages: d.Messages, Turns: d.Turns, Text: d.Text, ForkedFrom: d.From,
+		Root: d.Root, Title: cmp.Or(d.Title, d.Text), CostUSD: d.CostUSD, Unpriced: d.Unpriced,
 	}
 	if sum.Created == "" {
 		sum.Created = sum.Updated
@@ -128,9 +135,16 @@ func (d *digest) take(line []byte) {
 		d.head(&e)
 	case e.spoken():
 		d.Messages++
-		if !d.Spoken && isUser(e.role) {
-			d.Spoken, d.Text = true, beginning(str(e.text), textMax)
+		if !isUser(e.role) {
+			return
 		}
+		if d.Turns++; d.Turns == 1 {
+			d.Text = beginning(str(e.text), textMax)
+		}
+	case e.kind == title:
+		d.Title = beginning(str(e.text), textMax)
+	case e.kind == usage:
+		d.spend(e.cost)
 	case e.called():
 		d.Open = append(d.Open, openUse{str(e.id)})
 	case e.kind == toolResult:
@@ -146,7 +160,20 @@ func (d *digest) head(e *event) {
 	if version, err := strconv.Atoi(string(e.version)); err == nil {
 		d.Schema = version
 	}
-	d.From = forkedFrom(e)
+	d.From, d.Root = forkedFrom(e), str(e.root)
+}
+
+// spend adds the cost of an inference, which may be unknown.
+func (d *digest) spend(cost []byte) {
+	usd, err := strconv.ParseFloat(string(cost), 64)
+	if err != nil || usd < 0 || math.IsNaN(usd) || math.IsInf(usd, 0) {
+		d.Unpriced++
+		return
+	}
+	if d.CostUSD != nil {
+		usd += *d.CostUSD
+	}
+	d.CostUSD = &usd
 }
 
 // forkedFrom is the session that a meta line says it is a copy of.

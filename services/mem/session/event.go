@@ -17,16 +17,19 @@ const (
 	toolUse
 	toolResult
 	interrupted
+	title
+	usage
 )
 
 var kinds = map[string]kind{
 	"meta": meta, "message": message, "tool_use": toolUse, "tool_result": toolResult, "interrupted": interrupted,
+	"title": title, "usage": usage,
 }
 
 // event is an event's values as they stand in its line; nil where there is none.
 type event struct {
 	kind                               kind
-	typ, ts, version, from             []byte
+	typ, ts, version, from, root, cost []byte
 	role, text, partial, state         []byte
 	id, name, input, useID, output, ok []byte
 }
@@ -59,6 +62,10 @@ func (e *event) field(key string) *[]byte {
 		return &e.version
 	case "forked_from":
 		return &e.from
+	case "root":
+		return &e.root
+	case "cost_usd":
+		return &e.cost
 	case "role":
 		return &e.role
 	case "text":

@@ -11,7 +11,7 @@ import (
 
 const (
 	indexFile    = ".index.json"
-	indexVersion = 1 // counts up when digests change
+	indexVersion = 2 // counts up when digests change
 )
 
 // index is the file that holds the digests.

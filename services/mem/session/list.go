@@ -9,7 +9,8 @@ import (
 // listRoom is what a list may take of a packet, in bytes.
 const listRoom = 12 << 20
 
-// List lists the sessions, the one that changed last in front.
+// List lists the sessions, or those of a directory, the one that changed last in
+// front.
 func (s *Store) List(ctx context.Context, req proto.ListSessions) (proto.SessionList, error) {
 	reply := proto.SessionList{Sessions: []proto.SessionSummary{}}
 	all, err := s.entries(ctx)
@@ -19,7 +20,7 @@ func (s *Store) List(ctx context.Context, req proto.ListSessions) (proto.Session
 	reply.Total = len(all)
 	size := 0
 	for i, e := range all {
-		if req.Limit > 0 && i == req.Limit {
+		if req.Root == "" && req.Limit > 0 && i == req.Limit {
 			break
 		}
 		sum, err := s.summary(ctx, e)
@@ -29,12 +30,23 @@ func (s *Store) List(ctx context.Context, req proto.ListSessions) (proto.Session
 		if err != nil {
 			return reply, err
 		}
+		if req.Root != "" && sum.Root != req.Root && sum.Problem == "" {
+			reply.Elsewhere++
+			continue
+		}
+		if req.Limit > 0 && len(reply.Sessions) == req.Limit {
+			continue // only counted
+		}
 		// No character takes more than six bytes.
-		if size += 6*(len(sum.SessionID)+len(sum.Text)+len(sum.ForkedFrom)+len(sum.Problem)) + 256; size > listRoom {
-			break
+		if size += 6*(len(sum.SessionID)+len(sum.Text)+len(sum.Title)+len(sum.Root)+len(sum.ForkedFrom)+len(sum.Problem)) + 384; size > listRoom {
+			if req.Root == "" {
+				break
+			}
+			continue // only counted
 		}
 		reply.Sessions = append(reply.Sessions, sum)
 	}
+	reply.Total -= reply.Elsewhere
 	// A directory that cannot be written to can be listed all the same.
 	_ = s.saveIndex(all)
 	return reply, nil
@@ -61,7 +73,7 @@ func (s *Store) summary(ctx context.Context, e entry) (proto.SessionSummary, err
 // changed last.
 func (s *Store) Find(ctx context.Context, req proto.FindSession) (proto.SessionSummary, error) {
 	if req.SessionID == "" {
-		return s.latest(ctx)
+		return s.latest(ctx, req.Root)
 	}
 	id, err := s.resolve(req.SessionID)
 	if err != nil {
@@ -74,13 +86,21 @@ func (s *Store) Find(ctx context.Context, req proto.FindSession) (proto.SessionS
 	return s.summary(ctx, entry{id, info})
 }
 
-func (s *Store) latest(ctx context.Context) (proto.SessionSummary, error) {
+// latest is the session that changed last, of a directory unless root is empty.
+func (s *Store) latest(ctx context.Context, root string) (proto.SessionSummary, error) {
 	all, err := s.entries(ctx)
 	if err != nil {
 		return proto.SessionSummary{}, err
 	}
-	if len(all) == 0 {
-		return proto.SessionSummary{}, &proto.Error{Code: proto.CodeNotFound, Message: "No sessions found."}
+	defer s.saveIndex(all) // the next one finds what was read now
+	for _, e := range all {
+		sum, err := s.summary(ctx, e)
+		if isGone(err) {
+			continue
+		}
+		if err != nil || root == "" || sum.Root == root {
+			return sum, err
+		}
 	}
-	return s.summary(ctx, all[0])
+	return proto.SessionSummary{}, &proto.Error{Code: proto.CodeNotFound, Message: "No sessions found."}
 }

@@ -63,9 +63,9 @@ func TestList(t *testing.T) {
 	}
 	want := []proto.SessionSummary{
 		{SessionID: "fourth", Created: now, Updated: "2026-11-21T14:06:07Z", Messages: 0},
-		{SessionID: "third", Created: "2020-02-03T03:05:06Z", Updated: "2026-11-21T14:05:07Z", Messages: 1, Text: "bare"},
-		{SessionID: "second", Created: now, Updated: "2026-11-21T14:04:07Z", Messages: 2, Text: strings.Repeat("ü", 79) + "…"},
-		{SessionID: "first", Created: now, Updated: now, Messages: 3, Text: "how long [31mdoes it take?"},
+		{SessionID: "third", Created: "2020-02-03T03:05:06Z", Updated: "2026-11-21T14:05:07Z", Messages: 1, Turns: 1, Text: "bare", Title: "bare"},
+		{SessionID: "second", Created: now, Updated: "2026-11-21T14:04:07Z", Messages: 2, Turns: 1, Text: strings.Repeat("ü", 79) + "…", Title: strings.Repeat("ü", 79) + "…"},
+		{SessionID: "first", Created: now, Updated: now, Messages: 3, Turns: 2, Text: "how long [31mdoes it take?", Title: "how long [31mdoes it take?"},
 	}
 	for range 2 { // the second time nothing is read
 		list := b.list(0)
@@ -87,6 +87,43 @@ func TestList(t *testing.T) {
 	}
 	if sum, err := b.Find(t.Context(), proto.FindSession{SessionID: "se"}); err != nil || sum != want[2] {
 		t.Errorf("found: %+v, %v", sum, err)
+	}
+}
+
+// TestListOfDirectory filters by the first line's root, and sums the costs.
+func TestListOfDirectory(t *testing.T) {
+	b := newBench(t, "")
+	const head = `{"type":"meta","schema_version":1,"root":"/a"}`
+	b.write("one", head, `{"type":"message","role":"user","text":"x"}`,
+		`{"type":"usage","input_tokens":1,"cost_usd":0.25}`, `{"type":"usage","input_tokens":1,"cost_usd":0.5}`, `{"type":"usage"}`,
+		`{"type":"title","text":"first"}`, `{"type":"title","text":"fix\nmean"}`)
+	b.write("two", `{"type":"meta","schema_version":1,"root":"/b"}`, `{"type":"meta","root":"/a"}`)
+	b.write("three", head, `{"type":"usage","cost_usd":-1}`, `{"type":"usage","cost_usd":"1e999"}`)
+	for i, id := range []string{"one", "two", "three"} {
+		b.touch(id, i)
+	}
+	for range 2 { // the second time from the index
+		list, err := b.List(t.Context(), proto.ListSessions{Root: "/a"})
+		if err != nil || ids(list) != "three one" || list.Total != 2 || list.Elsewhere != 1 {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		if s := list.Sessions[1]; s.Title != "fix mean" || s.Text != "x" || s.Turns != 1 || s.Root != "/a" || s.CostUSD == nil || *s.CostUSD != 0.75 || s.Unpriced != 1 {
+			t.Errorf("one: %+v", s)
+		}
+		if s := list.Sessions[0]; s.CostUSD != nil || s.Unpriced != 2 {
+			t.Errorf("three: %+v", s)
+		}
+		if list, err := b.List(t.Context(), proto.ListSessions{Root: "/a", Limit: 1}); err != nil || ids(list) != "three" || list.Total != 2 || list.Elsewhere != 1 {
+			t.Errorf("one of them: %+v, %v", list, err)
+		}
+		if sum, err := b.Find(t.Context(), proto.FindSession{Root: "/b"}); err != nil || sum.SessionID != "two" {
+			t.Errorf("the latest: %+v, %v", sum, err)
+		}
+		if _, err := b.Find(t.Context(), proto.FindSession{Root: "/c"}); !errors.Is(err, proto.ErrNotFound) {
+			t.Errorf("of a directory without sessions: %v", err)
+		}
+		again := New(b.root, Options{})
+		b.Store = again
 	}
 }
 
@@ -179,12 +216,12 @@ func TestIndex(t *testing.T) {
 	if err := os.WriteFile(path, []byte(lie), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(newBench(t, b.dir).list(0)); got != strings.Replace(want, "text of b", "a lie", 1) {
+	if got := fmt.Sprint(newBench(t, b.dir).list(0)); got != strings.ReplaceAll(want, "text of b", "a lie") {
 		t.Errorf("the index was not used: %s", got)
 	}
 	for what, text := range map[string]string{
 		"none": "", "no JSON": "{", "null": "null", "a list": "[]", "cut": string(data[:len(data)/2]),
-		"another version": strings.Replace(string(data), `"version":1`, `"version":99`, 1),
+		"another version": strings.Replace(string(data), `"version":2`, `"version":99`, 1),
 		"impossible":      strings.NewReplacer(`"end":`, `"end":9`, "text of", "lie of").Replace(string(data)),
 		"other files":     strings.NewReplacer(`"size":`, `"size":1`, "text of", "lie of", `"print":"`, `"print":"AAAA`).Replace(string(data)),
 	} {
@@ -250,7 +287,7 @@ func TestListRoom(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.digests[id] = digest{Size: info.Size(), MTime: info.ModTime().UnixNano(), Text: strings.Repeat("x", listRoom/60)}
+		b.digests[id] = digest{Size: info.Size(), MTime: info.ModTime().UnixNano(), Text: strings.Repeat("x", listRoom/120)}
 	}
 	if list := b.list(0); list.Total != 20 || len(list.Sessions) >= 20 || len(list.Sessions) < 5 {
 		t.Errorf("%d of %d", len(list.Sessions), list.Total)
