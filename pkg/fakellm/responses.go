@@ -134,8 +134,8 @@ func responsesStream(r reply) flow {
 	return flow{body: f.events[:body], finish: f.events[body:], mark: r.responsesMark()}
 }
 
-// responsesMark is the end mark of other wires, which is none here: the last
-// event is the finish reason and the mark in one.
+// responsesMark is [DONE], the end mark of other wires, which means nothing here:
+// the last event is the finish reason and the mark in one.
 func (r reply) responsesMark() []event {
 	if r.End != Mark {
 		return nil

@@ -62,6 +62,26 @@ func TestIndicator(t *testing.T) {
 	}
 }
 
+// TestIndicatorThinks checks that the line says so while the model reasons, also
+// where the reasoning itself is not shown, and no longer once it answers.
+func TestIndicatorThinks(t *testing.T) {
+	width := 40
+	n, screen, at := drawing(&width)
+	x := &texts{out: printer{w: screen}, thoughts: printer{w: screen}, err: screen, status: n}
+	for _, test := range []struct{ typ, packet, want string }{
+		{proto.TypeReasoning, `{"type":"reasoning","text":"It needs a look."}`, "\r\x1b[K[12s] thinking, 4 tokens"},
+		{proto.TypeAssistantDelta, `{"type":"assistant_delta","text":"Yes."}`, "\r\x1b[K[24s] answering, 5 tokens"},
+	} {
+		*at = at.Add(12 * time.Second)
+		if err := x.event(test.typ, []byte(test.packet)); err != nil {
+			t.Fatal(err)
+		}
+		if got := drawn(n, screen); got != test.want {
+			t.Errorf("%s: drew %q, want %q", test.typ, got, test.want)
+		}
+	}
+}
+
 // TestIndicatorAway is gone before anything is printed.
 func TestIndicatorAway(t *testing.T) {
 	width := 40

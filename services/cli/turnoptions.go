@@ -51,7 +51,7 @@ func (a *app) optionFlags(cmd *cobra.Command) {
 	flags.StringVar(&a.effort, "effort", "", "`LEVEL` of the model's reasoning: off, low, medium, high, max (default as configured, else the model's own)")
 	flags.StringVar(&a.format, "format", formatText, "`FORM` of standard output: text, or json, one event a line")
 	flags.BoolVar(&a.json, "json", false, "JSON on standard output, as with --format json")
-	flags.BoolVar(&a.reasoning, "reasoning", false, "show the model's reasoning on standard error")
+	flags.BoolVar(&a.reasoning, "reasoning", false, "show the model's reasoning on standard error; most models show it with --effort only")
 	flags.StringVar(&a.sandbox, "sandbox", "", "`LEVEL` of confinement for what the model runs: off, read-only, workspace-write, unit")
 	flags.BoolVar(&a.network, "network", false, "let confined code use the network; =false keeps it off, also where it is configured")
 	flags.BoolVar(&a.host, "host", false, "ask the host's daemon, whose tools cannot see your files")

@@ -26,7 +26,7 @@ type anthropicRequest struct {
 type thinking struct {
 	Type    string `json:"type"` // "disabled", "enabled" with a budget, "adaptive"
 	Budget  int    `json:"budget_tokens,omitzero"`
-	Display string `json:"display,omitzero"` // newer models omit the text by default
+	Display string `json:"display,omitzero"` // of adaptive thinking, whose text is omitted by default
 }
 
 type outputConfig struct {
@@ -50,7 +50,7 @@ func (r *anthropicRequest) think(effort string, signed bool) {
 		return
 	case err == nil:
 		budget := min(max(r.MaxTokens*percent/100, minBudget), r.MaxTokens-1)
-		r.Thinking = &thinking{Type: "enabled", Budget: budget, Display: "summarized"}
+		r.Thinking = &thinking{Type: "enabled", Budget: budget}
 	default:
 		r.Thinking = &thinking{Type: "adaptive", Display: "summarized"}
 		r.Output = &outputConfig{Effort: effort}
