@@ -13,6 +13,8 @@ var (
 	RtrInfer = textMethod[Infer]("rtr", "infer", "response")
 	// RtrUsage sums what was used, and says what is left of the budgets.
 	RtrUsage = method[UsageRequest, UsageReport]("rtr", "usage", "usage_report")
+	// RtrModels lists the models that the connected providers have.
+	RtrModels = method[ModelsRequest, ModelList]("rtr", "models", "models")
 )
 
 // CapabilitiesRequest has no fields.
@@ -164,4 +166,31 @@ type BudgetState struct {
 	Reserved float64 `json:"reserved"`
 	// Ends is when the limit starts anew, in RFC 3339; absent for a session's.
 	Ends string `json:"ends,omitzero"`
+}
+
+// ModelsRequest chooses whose models are listed.
+type ModelsRequest struct {
+	// Provider is a kind of provider as in capabilities. Absent: all that are
+	// connected, the configured one first.
+	Provider string `json:"provider,omitzero"`
+}
+
+// ModelList is what can be asked.
+type ModelList struct {
+	// Models are in the order of their providers.
+	Models []Model `json:"models"`
+	// Problems says why the models of further providers are missing, a line each.
+	Problems []string `json:"problems,omitzero"`
+}
+
+// Model is a model that a provider has.
+type Model struct {
+	// Name is the model's identifier there.
+	Name string `json:"name"`
+	// Provider is the kind of provider.
+	Provider string `json:"provider"`
+	// Context is how many tokens the model holds; absent: unknown.
+	Context int `json:"context,omitzero"`
+	// Efforts are the levels of reasoning effort that it takes.
+	Efforts []string `json:"efforts,omitzero"`
 }

@@ -114,6 +114,7 @@ const long = `Zino is an AI agent that belongs to the host.
 
   zino auth          connect a model: set a key, log in
   zino config        your configuration: path, init, check
+  zino models        the models that can be asked
   zino usage         what was used of models, and what it cost
   zino memory        what is remembered: add, search, list, mend, export
   zino channels      the histories of channels: list, show, clear
@@ -167,7 +168,7 @@ func (a *app) command() *cobra.Command {
 	a.flags(cmd)
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.AddCommand(a.chatCommand(), a.resumeCommand(), a.loginCommand(), a.versionCommand())
-	cmd.AddCommand(a.upCommand(), a.statusCommand(), a.describeCommand(), a.usageCommand())
+	cmd.AddCommand(a.upCommand(), a.statusCommand(), a.describeCommand(), a.usageCommand(), a.modelsCommand())
 	cmd.AddCommand(a.authCommand(), a.memoryCommand(), a.channelsCommand())
 	cmd.AddCommand(a.execCommand(), a.replCommand(), a.pagesCommand(), a.evalCommand())
 	cmd.AddCommand(a.sessionsCommand(), a.configCommand(), a.contextCommand(), a.handoffCommand(), a.completionCommand())

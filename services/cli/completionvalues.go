@@ -25,11 +25,11 @@ var tabPatience = patience
 // says nothing of a flag, files are completed.
 func (a *app) complete(root *cobra.Command) {
 	flags := map[string]cobra.CompletionFunc{
-		"session": a.someSession, "from-session": a.someSession, "root": directories, "dir": directories, "serve": directories,
+		"model": a.someModel, "session": a.someSession, "from-session": a.someSession, "root": directories, "dir": directories, "serve": directories,
 		"sandbox": fixed(config.Sandboxes), "provider": fixed(append([]string{"auto", "offline"}, config.Providers...)), "format": fixed([]string{formatText, formatJSON}), "by": fixed(usageBy),
 		"effort": fixed(config.Efforts),
 	}
-	for _, name := range []string{"goal", "prompt", "model", "system-prompt", "channel", "max-tokens", "tag", "timeout", "agent", "http", "since", "until", "limit"} {
+	for _, name := range []string{"goal", "prompt", "system-prompt", "channel", "max-tokens", "tag", "timeout", "agent", "http", "since", "until", "limit"} {
 		flags[name] = cobra.NoFileCompletions
 	}
 	every(root, func(cmd *cobra.Command) {

@@ -14,7 +14,7 @@ import (
 // besides what every service answers.
 var forwardable = map[string][]string{
 	"daemon": {},
-	"rtr":    {"capabilities", "usage"},
+	"rtr":    {"capabilities", "usage", "models"},
 	"agr":    {},
 	"sys":    {"get"},
 	"exc":    {"capabilities"},

@@ -19,7 +19,7 @@ func forward(service, request string) string {
 // openMethods are those that clients may use, besides what all services answer.
 var openMethods = map[string][]string{
 	"daemon": nil, "agr": nil, "ctx": nil,
-	"rtr": {"capabilities", "usage"},
+	"rtr": {"capabilities", "usage", "models"},
 	"exc": {"capabilities"},
 	"sys": {"get"},
 	"mem": {

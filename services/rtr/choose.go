@@ -171,7 +171,7 @@ func (s *Service) generic(ctx context.Context, w wish) *target {
 	case s.set.base.Hostname() == "api.openai.com":
 		w.model = v.model
 	case isLocal(s.set.base):
-		w.model, err = ep.FirstModel(ctx)
+		w.model, err = provider.FirstModel(ctx, v.models, ep)
 	default:
 		err = errors.New("no model is set: set [service] model")
 	}
@@ -189,7 +189,7 @@ func (s *Service) ollama(ctx context.Context, t *target) *target {
 	if t.caps.Model != "" {
 		return t
 	}
-	model, err := provider.OllamaModels(ctx, t.ep)
+	model, err := provider.FirstModel(ctx, provider.OllamaModels, t.ep)
 	if err != nil {
 		none := s.noTarget(wish{provider: "ollama"}, fmt.Sprintf("%s: %v", t.ep.Name, err))
 		none.caps.Endpoint, none.forGood = t.ep.Name, false

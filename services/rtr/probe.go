@@ -55,11 +55,7 @@ func (s *Service) probeOne(ctx context.Context, at server, model string) *target
 	v.maxTokens = 0
 	ep := s.endpoint(v.name, u, "")
 	ep.BaseHint = "[api] base_url"
-	ask := ep.FirstModel
-	if v.name == "ollama" {
-		ask = func(ctx context.Context) (string, error) { return provider.OllamaModels(ctx, ep) }
-	}
-	has, err := ask(ctx)
+	has, err := provider.FirstModel(ctx, v.models, ep)
 	if err != nil {
 		s.log.Debug("no model server", "endpoint", at.base, "error", err)
 		return nil

@@ -47,6 +47,9 @@ type Service struct {
 	life     context.Context // ends with Close
 	stop     context.CancelFunc
 
+	listLock sync.Mutex
+	lists    map[listKey]list
+
 	effortLock sync.Mutex
 	noEffort   map[effortKey]unsupported
 	noSummary  map[string]bool
@@ -66,6 +69,7 @@ func New(cfg *config.Config, log *slog.Logger) (*Service, error) {
 	s := &Service{
 		log: log, set: set, client: provider.NewClient(), probes: localServers, limiters: map[string]*limit.Limiter{},
 		minutely: map[string]bool{}, pause: pause, deciding: make(chan struct{}, 1), chosen: map[wish]*target{}, noEffort: map[effortKey]unsupported{}, noSummary: map[string]bool{},
+		lists: map[listKey]list{},
 	}
 	for _, v := range vendors {
 		l := config.Limit{}
@@ -101,6 +105,7 @@ func (s *Service) Register(server *rpc.Server) {
 	rpc.Handle(server, proto.RtrCapabilities, s.capabilities)
 	rpc.HandleText(server, proto.RtrInfer, s.infer)
 	rpc.Handle(server, proto.RtrUsage, s.usage)
+	rpc.Handle(server, proto.RtrModels, s.models)
 	server.OnStats(s.stats)
 }
 

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"zino/pkg/wire"
-	"zino/proto"
 )
 
 // Ollama is Ollama's own wire, /api/chat. Unlike its OpenAI-compatible one, it
@@ -44,34 +43,6 @@ func ollamaBase(base string) string {
 	return strings.TrimRight(base, "/")
 }
 
-// OllamaModels returns the first model that an Ollama server has and that can
-// hold a conversation. One that runs on the server itself comes before those
-// that it passes on to another, which costs money and tells secrets.
-func OllamaModels(ctx context.Context, ep *Endpoint) (string, error) {
-	body, err := ep.at(ollamaBase(ep.Base)).get(ctx, "/api/tags")
-	if err != nil {
-		return "", err
-	}
-	var list struct {
-		Models []struct {
-			Name       string `json:"name"`
-			RemoteHost string `json:"remote_host"`
-		} `json:"models"`
-	}
-	if err := json.Unmarshal(body, &list); err != nil {
-		return "", errors.New("it has no list of models: set [service] model")
-	}
-	var own, others []string
-	for _, m := range list.Models {
-		if m.RemoteHost == "" {
-			own = append(own, m.Name)
-		} else {
-			others = append(others, m.Name)
-		}
-	}
-	return pick(append(own, others...))
-}
-
 // maxContext is the most tokens that a model is made to hold unless its
 // Modelfile says otherwise. The server's default, 4096 tokens on most machines,
 // is too short for an agent's work; what models are made for, often 131072 or
@@ -89,11 +60,9 @@ func OllamaModel(ctx context.Context, ep *Endpoint, model string) (context int, 
 		return 0, false, errors.New("not a usable base URL: check " + ep.BaseHint)
 	}
 	req.Header.Set("Content-Type", "application/json")
+	ep.bearer(req.Header)
 	body, err := ep.read(ctx, req)
 	if err != nil {
-		if refused, ok := errors.AsType[*proto.Error](err); ok {
-			err = refused // without the words about a list of models around it
-		}
 		return 0, false, err
 	}
 	var shown ollamaShown

@@ -92,7 +92,7 @@ func TestOllamaModels(t *testing.T) {
 	} {
 		ep, asked := endpointOf(t), new(listing)
 		asked.body, ep.Client = tt.tags, &http.Client{Transport: asked}
-		got, err := OllamaModels(context.Background(), ep)
+		got, err := FirstModel(context.Background(), OllamaModels, ep)
 		if got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: got %q, %v", tt.tags, got, err)
 		}
@@ -102,7 +102,7 @@ func TestOllamaModels(t *testing.T) {
 	}
 	ep := endpointOf(t)
 	ep.Client = &http.Client{Transport: missing{}}
-	if _, err := OllamaModels(context.Background(), ep); err == nil || !strings.Contains(err.Error(), "HTTP 404") {
+	if _, err := FirstModel(context.Background(), OllamaModels, ep); err == nil || !strings.Contains(err.Error(), "HTTP 404") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -113,7 +113,7 @@ func TestOllamaServer(t *testing.T) {
 	defer server.Close()
 	server.SetModels("nomic-embed", "qwen3:8b")
 	ep := endpointAt(t, server.Host+"/v1")
-	model, err := OllamaModels(context.Background(), ep)
+	model, err := FirstModel(context.Background(), OllamaModels, ep)
 	if err != nil || model != "qwen3:8b" {
 		t.Fatalf("got %q, %v", model, err)
 	}
