@@ -281,9 +281,11 @@ The socket of the host's services.
 .IR debug.md ", " debug/
 Where
 .B zino repl
-or
-.B zino up
-was started: the live pages, and a file for each. See
+was started, and in
+.I ~/.config/zino/repl/
+for
+.BR "zino up" :
+the live pages, and a file for each. See
 .BR zino\-repl (1).
 .TP
 .I ZINO.toml

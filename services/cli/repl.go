@@ -13,9 +13,8 @@ import (
 	"zino/pkg/rpc"
 )
 
-// settleRepl puts the REPL where its user is: its files into the working
-// directory, since pages belong to what one works on, and its socket among the
-// user's own.
+// settleRepl puts the files of zino repl into the working directory, since pages
+// belong to what one works on, and its socket among the user's own.
 func settleRepl(cfg *config.Config) {
 	if !cfg.IsSet("repl.dir") {
 		cfg.Repl.Dir = absolute(".")

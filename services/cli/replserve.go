@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -91,12 +92,13 @@ func isDir(path string) bool {
 // somebody else could take it before the service does, which says so then.
 func readyRepl(cfg *config.Config) error {
 	r := &cfg.Repl
-	switch {
-	case answers(r.Socket):
+	if answers(r.Socket) {
 		return fmt.Errorf("a REPL is running already, on %s: zino pages lists what is connected to it", r.Socket)
-	case !isDir(r.Dir):
-		return fmt.Errorf("[repl] dir: %s is not a directory", r.Dir)
-	case r.Serve != "" && !isDir(r.Serve):
+	}
+	if err := checkReplDir(r.Dir); err != nil {
+		return err
+	}
+	if r.Serve != "" && !isDir(r.Serve) {
 		return fmt.Errorf("[repl] serve: %s is not a directory", r.Serve)
 	}
 	l, err := net.Listen("tcp", r.HTTP)
@@ -108,4 +110,15 @@ func readyRepl(cfg *config.Config) error {
 	}
 	r.HTTP = l.Addr().String()
 	return l.Close()
+}
+
+// checkReplDir reports why the REPL could not write its files in dir.
+func checkReplDir(dir string) error {
+	if !isDir(dir) {
+		return fmt.Errorf("[repl] dir: %s is not a directory", dir)
+	}
+	if err := probe(filepath.Join(dir, "debug")); err != nil {
+		return fmt.Errorf("[repl] dir: cannot write the logs: %w", err)
+	}
+	return nil
 }

@@ -157,7 +157,10 @@ func question(ctx context.Context, r report, ping func(context.Context) (proto.P
 
 // without is a report of a service that gave no answer.
 func (r report) without(ctx context.Context, err error) report {
+	refused, ok := errors.AsType[*proto.Error](err)
 	switch {
+	case ok && refused.Code == proto.CodeUnavailable && refused.Service == r.service: // from its supervisor
+		r.state, r.problems = "failed", append(r.problems, err.Error())
 	case errors.Is(err, proto.ErrDenied), errors.Is(err, fs.ErrPermission):
 		r.state, r.problems = "denied", append(r.problems, err.Error())
 	case errors.Is(err, rpc.ErrConnect):

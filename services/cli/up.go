@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,12 +22,12 @@ import (
 const upLong = `Keep a constellation of services running for one user, in the foreground.
 
 The sockets lie in $XDG_RUNTIME_DIR/zino, or where the configuration that you
-name puts them. The file REPL runs with them, see zino repl: its files are those
-of the directory that this is started in. A service that dies is started again.
-Logs go to stderr; Ctrl-C stops everything.`
+name puts them. The file REPL runs with them, see zino repl: its files are in
+--dir, or [repl] dir, or ~/.config/zino/repl. A service that dies is started
+again. Logs go to stderr; Ctrl-C stops everything.`
 
 func (a *app) upCommand() *cobra.Command {
-	var file string
+	var file, dir string
 	cmd := &cobra.Command{
 		Use: "up", Short: "keep a constellation of services running", Long: upLong, Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -37,10 +38,16 @@ func (a *app) upCommand() *cobra.Command {
 				return a.keepPrivate(ctx)
 			case file != "":
 				return a.writeUp(file)
+			case cmd.Flags().Changed("dir"):
+				if dir == "" || !isDir(dir) {
+					return mistake(cmd, "--dir %s is not a directory", dir)
+				}
+				dir = absolute(dir)
 			}
-			return a.up(ctx)
+			return a.up(ctx, dir)
 		},
 	}
+	cmd.Flags().StringVar(&dir, "dir", "", "`DIR` of the file REPL's files (default [repl] dir, else ~/.config/zino/repl)")
 	cmd.Flags().StringVar(&a.private, "private", "", "the directory of a constellation that was brought along")
 	cmd.Flags().StringVar(&file, "write", "", "only write the configuration of the services to this file, for units that start them")
 	cmd.Flags().MarkHidden("private") // cannot fail: the flag exists
@@ -48,25 +55,36 @@ func (a *app) upCommand() *cobra.Command {
 	return cmd
 }
 
-// up runs the user's own constellation until it is interrupted.
-func (a *app) up(ctx context.Context) error {
+// up runs the user's own constellation until it is interrupted. The files of the
+// REPL are in replDir if that is not empty.
+func (a *app) up(ctx context.Context, replDir string) error {
 	cfg, dir, err := a.ownConstellation()
 	if err != nil {
 		return err
 	}
+	cfg.Repl.Dir = cmp.Or(replDir, cfg.Repl.Dir)
 	log := service.Logger(a.err, "up", cfg.Logging.Level)
 	for _, warning := range cfg.Warnings {
 		log.Warn(warning)
 	}
 	services := config.Services
-	if why := readyRepl(cfg); why == nil {
+	whyNot := readyRepl(cfg)
+	if whyNot == nil {
 		services = append(slices.Clone(services), "repl")
 	} else {
-		log.Warn("the file REPL is not started", "reason", why)
+		log.Warn("the file REPL is not started", "reason", whyNot)
 	}
 	c, err := open(cfg, filepath.Join(dir, "up.toml"), services)
 	if err != nil {
 		return err
+	}
+	if err := checkReplDir(cfg.Repl.Dir); err != nil && !answers(cfg.Repl.Socket) {
+		l, listening := service.Listen(cfg.Repl.Socket)
+		if listening != nil {
+			return errors.Join(listening, c.close())
+		}
+		c.sockets = append(c.sockets, l)
+		go refuser("repl")(l, err.Error()) // zino status, pages and eval report it
 	}
 	set := supervise.Start(c.programs, a.err, log)
 	a.say("zino: up, %d services, sockets in %s; Ctrl-C stops", len(c.programs), filepath.Dir(cfg.Daemon.Socket))

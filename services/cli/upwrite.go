@@ -1,13 +1,16 @@
 package cli
 
 import (
+	"os"
 	"path/filepath"
 
 	"zino/pkg/config"
 )
 
 // ownConstellation is the configuration of the user's own constellation, and
-// the directory of its sockets, which is there afterwards.
+// the directory of its sockets, which is there afterwards. The files of its REPL
+// belong to no project: where no directory is configured, they are in the user's
+// base directory.
 func (a *app) ownConstellation() (cfg *config.Config, dir string, err error) {
 	if cfg, err = a.settings(); err != nil {
 		return nil, "", err
@@ -18,6 +21,12 @@ func (a *app) ownConstellation() (cfg *config.Config, dir string, err error) {
 	settleSockets(cfg, dir)
 	if err := makeRuntimeDir(dir); err != nil {
 		return nil, "", err
+	}
+	if base, err := baseDir(); err == nil && !cfg.IsSet("repl.dir") {
+		cfg.Repl.Dir = filepath.Join(base, "repl")
+		if err := os.MkdirAll(cfg.Repl.Dir, 0o700); err != nil {
+			a.say("Warning: no directory for the file REPL: %v", err)
+		}
 	}
 	if cfg.Provider == "" && a.modelSet(cfg) != nil {
 		cfg.Provider = "auto"
