@@ -168,7 +168,7 @@ func (a *app) command() *cobra.Command {
 	a.flags(cmd)
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.AddCommand(a.chatCommand(), a.resumeCommand(), a.loginCommand(), a.versionCommand())
-	cmd.AddCommand(a.upCommand(), a.statusCommand(), a.describeCommand(), a.usageCommand(), a.modelsCommand())
+	cmd.AddCommand(a.upCommand(), a.statusCommand(), a.doctorCommand(), a.describeCommand(), a.usageCommand(), a.modelsCommand())
 	cmd.AddCommand(a.authCommand(), a.memoryCommand(), a.channelsCommand())
 	cmd.AddCommand(a.execCommand(), a.replCommand(), a.pagesCommand(), a.evalCommand())
 	cmd.AddCommand(a.sessionsCommand(), a.configCommand(), a.contextCommand(), a.handoffCommand(), a.completionCommand())

@@ -37,6 +37,9 @@ func TestMain(m *testing.M) {
 		if socket := os.Getenv("CLI_TEST_HOST"); socket != "" {
 			hostSocket = socket
 		}
+		if limit, err := time.ParseDuration(os.Getenv("CLI_TEST_LIMIT")); err == nil {
+			reachLimit = limit
+		}
 		os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	if os.Getenv(stubbornEnv) != "" {
@@ -56,6 +59,7 @@ type fake struct {
 	script   func(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Text, error) // answers "play"
 	stop     []func()
 	ended    chan error // why turns that wait were ended
+	caps     proto.RouterCapabilities
 }
 
 // newFake answers "echo: MESSAGE"; some messages mean something else, see chat.
@@ -64,7 +68,7 @@ func newFake(t *testing.T, path string) *fake {
 	if path == "" {
 		path = filepath.Join(shortDir(t), "d")
 	}
-	f := &fake{socket: path, sessions: map[string]int{}, ended: make(chan error, 16)}
+	f := &fake{socket: path, sessions: map[string]int{}, ended: make(chan error, 16), caps: proto.RouterCapabilities{Streaming: true, Model: "fake", Provider: "openai"}}
 	others := filepath.Join(shortDir(t), "o")
 	for _, service := range []string{"daemon", "others"} {
 		s := rpc.NewServer(service, slog.New(slog.DiscardHandler))
@@ -79,7 +83,9 @@ func newFake(t *testing.T, path string) *fake {
 			})
 		}
 		rpc.Handle(s, proto.RtrCapabilities, func(context.Context, proto.CapabilitiesRequest) (proto.RouterCapabilities, error) {
-			return proto.RouterCapabilities{Streaming: true, Model: "fake", Provider: "openai"}, nil
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.caps, nil
 		})
 		rpc.Handle(s, proto.MemFindSession, f.find)
 		rpc.Handle(s, proto.MemForkSession, f.fork)

@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"zino/proto"
+)
+
+// answersAt has the router name an endpoint.
+func (f *fake) answersAt(caps proto.RouterCapabilities) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.caps = caps
+}
+
+// diagnose runs zino doctor and returns its findings by check.
+func (w world) diagnose(t *testing.T, wantStatus int, env []string, args ...string) map[string][]finding {
+	t.Helper()
+	status, out, said := w.in(t, env, append(args, "doctor", "--json")...)
+	var report struct {
+		OK     bool
+		Checks []finding
+	}
+	if err := json.Unmarshal([]byte(out), &report); err != nil || said != "" || status != wantStatus || report.OK != (status == 0) {
+		t.Fatalf("status %d, printed %s, said %q, %v", status, out, said, err)
+	}
+	byCheck := map[string][]finding{}
+	for _, f := range report.Checks {
+		if f.Text == "" || f.Status == checkFailed && f.Remedy == "" {
+			t.Errorf("a failure without a remedy: %+v", f)
+		}
+		byCheck[f.Check] = append(byCheck[f.Check], f)
+	}
+	for _, name := range []string{"programs", "configuration", "directories", "disk", "sockets", "host", "services", "tools", "analysers", "sandbox", "key", "provider", "clock"} {
+		if byCheck[name] == nil {
+			t.Errorf("nothing about %s", name)
+		}
+	}
+	return byCheck
+}
+
+// says checks that one of some findings has a status and a text.
+func says(t *testing.T, findings []finding, status, text, remedy string) {
+	t.Helper()
+	for _, f := range findings {
+		if f.Status == status && strings.Contains(f.Text, text) && strings.Contains(f.Remedy, remedy) {
+			return
+		}
+	}
+	t.Errorf("no %s %q with %q in %+v", status, text, remedy, findings)
+}
+
+// TestDoctorProvider reports a provider that answers, and one that hangs: its
+// check ends, and the others are done.
+func TestDoctorProvider(t *testing.T) {
+	t.Parallel()
+	w, f := newWorld(t), newFake(t, "")
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	f.answersAt(proto.RouterCapabilities{Provider: "openai", Model: "m", Endpoint: server.URL})
+	found := w.diagnose(t, exitError, nil, "--socket", f.socket) // the programs are missing
+	says(t, found["provider"], checkOK, server.URL+" answers", "")
+	says(t, found["clock"], checkOK, "as the provider's", "")
+	says(t, found["key"], checkOK, "no key; openai is asked for m", "")
+	says(t, found["analysers"], checkOK, "no tool has an analyser", "")
+
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	f.answersAt(proto.RouterCapabilities{Provider: "openai", Endpoint: "http://" + mute.Addr().String()})
+	found = w.diagnose(t, exitError, []string{"CLI_TEST_LIMIT=100ms"}, "--socket", f.socket)
+	says(t, found["provider"], checkFailed, "cannot be reached: no answer within 100ms", "curl -sSI http://"+mute.Addr().String())
+	says(t, found["key"], checkOK, "openai is asked for its default model", "")
+	says(t, found["clock"], checkOK, "", "")
+
+	wrong := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Date", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat))
+	}))
+	defer wrong.Close()
+	f.answersAt(proto.RouterCapabilities{Provider: "openai", Endpoint: wrong.URL})
+	found = w.diagnose(t, exitError, nil, "--socket", f.socket)
+	says(t, found["clock"], checkFailed, " off that of ", "timedatectl")
+}
+
+// TestDoctorKey says which key is missing, and never prints one.
+func TestDoctorKey(t *testing.T) {
+	t.Parallel()
+	w, f := newWorld(t), newFake(t, "")
+	f.answersAt(proto.RouterCapabilities{Problem: "no model is connected: set much"})
+	says(t, w.diagnose(t, exitError, nil, "--socket", f.socket)["key"], checkFailed, "no model is connected", "zino auth set anthropic")
+	says(t, w.diagnose(t, exitError, []string{"OPENAI_API_KEY=" + secretKey}, "--socket", f.socket)["key"], checkFailed,
+		"the running daemon was started without OPENAI_API_KEY, which this shell has", "zino auth set openai")
+	f.answersAt(proto.RouterCapabilities{Provider: "offline", Fallback: true})
+	says(t, w.diagnose(t, exitError, nil, "--socket", f.socket)["key"], checkWarning, "offline", "zino auth set anthropic")
+	status, out, said := w.in(t, []string{"OPENAI_API_KEY=" + secretKey, "ANTHROPIC_API_KEY=a b"}, "doctor", "--socket", f.socket)
+	if status != exitError || strings.Contains(out+said, secretKey) || !strings.Contains(out, "openai from environment OPENAI_API_KEY") && !strings.Contains(out, "offline") {
+		t.Errorf("status %d, printed %s, said %q", status, out, said)
+	}
+}
+
+// TestDoctorBroken finds what is wrong in a broken installation.
+func TestDoctorBroken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	base := filepath.Join(w.home, ".config", "zino")
+	dir := filepath.Join(w.runtime, "zino")
+	for _, d := range []string{base, dir} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(base, "config.toml"), []byte("[exc]\ntimeot = 5\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stale, err := net.Listen("unix", filepath.Join(dir, "mem.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale.(*net.UnixListener).SetUnlinkOnClose(false)
+	stale.Close()
+	found := w.diagnose(t, exitError, nil)
+	says(t, found["programs"], checkFailed, "zino-daemon is missing", "make")
+	says(t, found["configuration"], checkFailed, `config.toml:2:1: unknown key "exc.timeot"`, "zino config edit")
+	says(t, found["sockets"], checkWarning, "nothing listens on 1 socket in "+dir, "rm "+dir+"/mem.sock")
+	says(t, found["services"], checkFailed, "do not start", "zino up")
+	says(t, found["sandbox"], checkSkipped, "not checked: the services do not answer", "")
+	says(t, found["provider"], checkSkipped, "not checked: the services do not answer", "")
+
+	for _, bad := range []string{"/proc/none", os.Args[0]} {
+		says(t, w.diagnose(t, exitError, []string{"ZINO_HOME=" + bad})["directories"], checkFailed, bad+" cannot be written", "ls -ld "+bad)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "rtr.sock"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{base, filepath.Join(base, "sessions")} { // made by an earlier run
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found = w.diagnose(t, exitError, []string{"PATH=/bin:/usr/bin"}, "-c", filepath.Join(base, "none.toml"))
+	says(t, found["configuration"], checkFailed, "cannot read the configuration", "ls -l ")
+	says(t, found["sockets"], checkFailed, "rtr.sock is not a socket", "rm ")
+	found = w.diagnose(t, exitError, nil)
+	says(t, found["directories"], checkWarning, "others can read "+base+"/sessions", "chmod 700 ")
+}
+
+// TestCheckRun reports a check that hangs, whatever it does with its context.
+func TestCheckRun(t *testing.T) {
+	t.Parallel()
+	forever := make(chan struct{})
+	defer close(forever)
+	c := check{"deaf", time.Millisecond, func(context.Context) []finding { <-forever; return nil }}
+	if got := c.run(t.Context()); len(got) != 1 || got[0].Check != "deaf" || got[0].Status != checkFailed || got[0].Text != "this check did not end within 1ms" {
+		t.Errorf("%+v", got)
+	}
+}

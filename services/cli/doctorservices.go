@@ -1,0 +1,415 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"zino/pkg/config"
+	keystore "zino/pkg/keys" // the type keys is the keyboard
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+// connectServices connects with the daemon that a chat would use, or starts one
+// with its services. Their sessions are not kept.
+func (d *doctor) connectServices(ctx context.Context) (*daemon, error) {
+	if _, err := baseDir(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("they did not start within %v", startLimit))
+	defer cancel()
+	if running, err := d.find(ctx, d.cfg, false); running != nil || err != nil {
+		return running, err
+	}
+	started, err := d.bringDaemon(ctx, d.cfg, storageDiscarded)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return started, err
+}
+
+// unchecked is a check that cannot be done without services. Why they do not
+// answer is what checkServices reports.
+var unchecked = finding{Status: checkSkipped, Text: "not checked: the services do not answer"}
+
+// checkServices asks every service how it is.
+func (d *doctor) checkServices(ctx context.Context) []finding {
+	began := time.Now()
+	running, err := d.services()
+	if err != nil {
+		return []finding{failed("zino up", "the services do not start: %v", oneLine(err))}
+	}
+	reports := d.inspectAll(ctx, running)
+	var list []finding
+	for _, r := range reports {
+		if r.state != "up" && r.state != "idle" {
+			list = append(list, failed("zino status", "%s is %s: %s", r.service, r.state, strings.Join(r.problems, "; ")))
+		}
+	}
+	for _, line := range distinct(reports) {
+		if _, problem, _ := strings.Cut(line, ": "); !d.aboutTools(problem) && !d.aboutKey(ctx, running, problem) {
+			list = append(list, warned("", "%s", line))
+		}
+	}
+	if running.own != nil {
+		return append(list, passed("%d services started and answered within %v", len(reports), time.Since(began).Round(10*time.Millisecond)))
+	}
+	dir, err := runtimeDir()
+	units := err == nil && askSystemd(ctx, dir).user.listening("daemon")
+	if version := reports[0].pong.Version; version != "" && version != rpc.Build { // of the daemon
+		restart := "zino up # after Ctrl-C in the terminal of the earlier one"
+		if units {
+			restart = "systemctl --user restart 'zino-*.service'"
+		}
+		list = append(list, warned(restart, "the services are version %s and zino is version %s", version, rpc.Build))
+	}
+	if units && !lingers() {
+		list = append(list, warned("loginctl enable-linger", "your services stop when you log out"))
+	}
+	if list == nil {
+		list = append(list, passed("%d services answer, the daemon on %s", len(reports), running.client.Path))
+	}
+	return list
+}
+
+// inspectAll asks each service on its own socket, or where only the daemon's
+// socket is known, through the daemon.
+func (d *doctor) inspectAll(ctx context.Context, running *daemon) []report {
+	cfg := *d.cfg
+	var kept keepers
+	own := running.own != nil
+	if own {
+		cfg = *running.own.cfg
+	} else {
+		kept = d.locate(ctx, &cfg)
+	}
+	reports := make([]report, len(config.Services))
+	var wg sync.WaitGroup
+	for i, name := range config.Services {
+		wg.Go(func() {
+			if own || cfg.Daemon.Socket == running.client.Path {
+				reports[i] = kept.by(cfg.Socket(name)).inspect(ctx, name, &cfg)
+				return
+			}
+			through := at(place{socket: running.client.Path, named: true}) // a connection serves one request at a time
+			defer through.close()
+			reports[i] = question(ctx, report{service: name}, func(ctx context.Context) (proto.Pong, error) {
+				return forward(ctx, through, name, proto.Ping, proto.PingRequest{})
+			}, func(ctx context.Context) (proto.Stats, error) {
+				return forward(ctx, through, name, proto.GetStats, proto.StatsRequest{})
+			})
+		})
+	}
+	wg.Wait()
+	return reports
+}
+
+// lingers reports whether the user's services outlive the login.
+func lingers() bool {
+	caller, err := user.Current()
+	if err != nil {
+		return true // not known
+	}
+	_, err = os.Stat(filepath.Join("/var/lib/systemd/linger", caller.Username))
+	return err == nil
+}
+
+// aboutTools reports whether a problem is about a file of tools, skills or
+// prompts, or a program that a tool needs.
+func (d *doctor) aboutTools(problem string) bool {
+	for _, path := range []string{d.cfg.Tools.Dir, d.cfg.Skills.Dir, d.cfg.Sys.Template, d.cfg.Sys.SessionTemplate} {
+		if path != "" && strings.Contains(problem, path) {
+			return true
+		}
+	}
+	return strings.Contains(problem, ".json: command ")
+}
+
+// aboutKey reports whether a problem is the one that the check of the key reports.
+func (d *doctor) aboutKey(ctx context.Context, running *daemon, problem string) bool {
+	caps, err := d.capabilities(ctx, running)
+	return err == nil && caps.Problem == problem
+}
+
+// capabilities asks the router whom it asks. Each call has a connection of its own.
+func (d *doctor) capabilities(ctx context.Context, running *daemon) (proto.RouterCapabilities, error) {
+	return asked(ctx, running, "rtr", proto.RtrCapabilities, proto.CapabilitiesRequest{})
+}
+
+// asked is forward on a connection of its own: checks run side by side.
+func asked[Req, Rep any](ctx context.Context, running *daemon, service string, m proto.Method[Req, Rep], req Req) (Rep, error) {
+	through := at(place{socket: running.client.Path, named: true})
+	defer through.close()
+	return forward(ctx, through, service, m, req)
+}
+
+// checkTools looks for files of tools and skills that cannot be used, and for the
+// templates of prompts.
+func (d *doctor) checkTools(ctx context.Context) []finding {
+	var list []finding
+	for _, path := range []string{d.cfg.Tools.Dir, d.cfg.Skills.Dir, d.cfg.Sys.Template, d.cfg.Sys.SessionTemplate} {
+		if _, err := os.Stat(path); err != nil {
+			list = append(list, warned("zino config show", "%s does not exist, and the installation has none: install Zino again, or set its key", path))
+		}
+	}
+	running, err := d.services()
+	if err != nil {
+		return append(list, unchecked)
+	}
+	for _, line := range distinct(d.inspectAll(ctx, running)) {
+		_, problem, _ := strings.Cut(line, ": ")
+		if !d.aboutTools(problem) {
+			continue
+		}
+		if _, program, missing := strings.Cut(problem, ".json: command "); missing {
+			program, _, _ = strings.Cut(program, " ")
+			list = append(list, warned(installCommand(program), "%s", problem))
+			continue
+		}
+		path, _, _ := strings.Cut(problem, ":")
+		list = append(list, failed("${EDITOR:-vi} "+shellWord(path), "%s", problem))
+	}
+	if list == nil {
+		list = append(list, passed("tools in %s, skills in %s, prompts %s and %s", d.cfg.Tools.Dir, d.cfg.Skills.Dir, d.cfg.Sys.Template, d.cfg.Sys.SessionTemplate))
+	}
+	return list
+}
+
+// installCommand is the command that installs a program.
+func installCommand(program string) string {
+	for _, manager := range []struct{ name, command string }{
+		{"apt-get", "sudo apt-get install "}, {"dnf", "sudo dnf install "}, {"pacman", "sudo pacman -S "},
+		{"zypper", "sudo zypper install "}, {"apk", "sudo apk add "},
+	} {
+		if _, err := exec.LookPath(manager.name); err == nil {
+			return manager.command + program
+		}
+	}
+	return "command -v " + program
+}
+
+// checkAnalysers looks for the programs that analyse code before it runs.
+func (d *doctor) checkAnalysers(ctx context.Context) []finding {
+	running, err := d.services()
+	if err != nil {
+		return []finding{unchecked}
+	}
+	caps, err := asked(ctx, running, "exc", proto.ExcCapabilities, proto.CapabilitiesRequest{})
+	if err != nil {
+		return []finding{failed("zino status", "%v", err)}
+	}
+	have, missing := []string{}, map[string][]string{}
+	for name, executor := range caps.Executors {
+		if executor.StaticAnalysis == nil {
+			continue
+		}
+		analyser, _, _ := strings.Cut(*executor.StaticAnalysis, " ") // options follow
+		if executor.HasValidator {
+			have = append(have, analyser+" for "+name)
+		} else {
+			missing[analyser] = append(missing[analyser], name)
+		}
+	}
+	var list []finding
+	for analyser, names := range missing {
+		slices.Sort(names)
+		list = append(list, warned(installCommand(analyser), "%s is not installed: %s code is run without warnings", analyser, strings.Join(names, " and ")))
+	}
+	switch {
+	case list != nil:
+	case len(have) == 0:
+		list = append(list, passed("no tool has an analyser"))
+	default:
+		slices.Sort(have)
+		list = append(list, passed("%s", strings.Join(have, ", ")))
+	}
+	return list
+}
+
+// checkSandbox lists the levels of confinement.
+func (d *doctor) checkSandbox(ctx context.Context) []finding {
+	running, err := d.services()
+	if err != nil {
+		return []finding{unchecked}
+	}
+	stats, err := asked(ctx, running, "exc", proto.GetStats, proto.StatsRequest{})
+	if err != nil {
+		return []finding{failed("zino status", "%v", err)}
+	}
+	var list []finding
+	levels := "levels " + stats.Info["sandboxes"] + "; " + stats.Info["sandbox"] + " is used unless another one is asked for"
+	for _, level := range config.Sandboxes {
+		why := stats.Info["no sandbox "+level]
+		switch {
+		case why == "":
+		case level == stats.Info["sandbox"]:
+			list = append(list, failed("zino config edit # [exc] sandbox", "the configured level %s is not available, so no code is run: %s", level, why))
+		case level == "unit":
+			levels += "; unit needs the installation for the whole host"
+		default:
+			list = append(list, warned("sysctl -a | grep -E 'unprivileged_userns|max_user_namespaces'", "the level %s is not available: %s", level, why))
+		}
+	}
+	if weak := stats.Info["limits not enforced"]; weak != "" {
+		levels += "; this host cannot limit: " + weak
+	}
+	return append([]finding{passed("%s", levels)}, list...)
+}
+
+// checkKey says where keys come from, and whether one is missing.
+func (d *doctor) checkKey(ctx context.Context) []finding {
+	store, err := keystore.OpenUser(os.Getenv)
+	if err != nil {
+		store = nil // without a home there is no store
+	}
+	var list []finding
+	var from []string
+	for _, account := range keystore.Accounts() {
+		_, source, err := keystore.Lookup(ctx, account, "", os.Getenv, store)
+		switch {
+		case err != nil:
+			list = append(list, failed("zino auth set "+account.Name, "%v", err))
+		case source.Kind == "store":
+			from = append(from, account.Name+" from your store")
+		case source.Kind != "":
+			from = append(from, account.Name+" from "+source.Kind+" "+source.Place)
+		}
+	}
+	running, err := d.services()
+	if err != nil {
+		return append(list, unchecked)
+	}
+	caps, err := d.capabilities(ctx, running)
+	keysFrom := "no key"
+	if from != nil {
+		keysFrom = "keys: " + strings.Join(from, ", ")
+	}
+	switch shell := keyInShell(); {
+	case err != nil:
+		list = append(list, failed("zino status", "%v", err))
+	case caps.Problem != "" && running.own == nil && shell.Name != "":
+		list = append(list, failed("zino auth set "+shell.Name, "the running daemon was started without %s, which this shell has: %s", shell.Variable, caps.Problem))
+	case strings.HasPrefix(caps.Problem, "no model is connected"):
+		list = append(list, failed("zino auth set anthropic # or openai, gemini, openrouter; in the browser: zino login openrouter", "no model is connected: there is no key, and no [api] base_url"))
+	case caps.Problem != "":
+		name := caps.Provider
+		if _, ok := keystore.Find(name); !ok {
+			name = "anthropic"
+		}
+		list = append(list, failed("zino auth set "+name, "%s", caps.Problem))
+	case caps.Provider == "offline":
+		list = append(list, warned("zino auth set anthropic", "no model is connected: the offline provider answers, which is not an AI"))
+	default:
+		list = append(list, passed("%s; %s is asked for %s", keysFrom, caps.Provider, cmp.Or(caps.Model, "its default model")))
+	}
+	return list
+}
+
+// keyInShell is the first account whose key the caller's environment has.
+func keyInShell() keystore.Account {
+	for _, account := range keystore.Accounts() {
+		if strings.TrimSpace(os.Getenv(account.Variable)) != "" {
+			return account
+		}
+	}
+	return keystore.Account{}
+}
+
+// providerAnswer is what came back from the model's provider.
+type providerAnswer struct {
+	endpoint string
+	status   string
+	took     time.Duration
+	date     time.Time // zero: it named none
+}
+
+// errNoProvider says that no provider is asked.
+var errNoProvider = errors.New("no model is connected")
+
+// askProvider sends a request without a key to the model's provider: whatever it
+// answers, it can be reached.
+func (d *doctor) askProvider(ctx context.Context) (*providerAnswer, error) {
+	running, err := d.services()
+	if err != nil {
+		return nil, err
+	}
+	caps, err := d.capabilities(ctx, running)
+	if err != nil {
+		return nil, err
+	}
+	if caps.Endpoint == "" {
+		return nil, errNoProvider
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, reachLimit, fmt.Errorf("no answer within %v", reachLimit))
+	defer cancel()
+	a := &providerAnswer{endpoint: caps.Endpoint}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, caps.Endpoint, nil)
+	if err != nil {
+		return a, err
+	}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	began := time.Now()
+	resp, err := client.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		} else if inner, ok := errors.AsType[*url.Error](err); ok {
+			err = inner.Err
+		}
+		return a, err
+	}
+	defer resp.Body.Close()
+	io.CopyN(io.Discard, resp.Body, 1<<16) // so that the connection ends well; its content says nothing
+	a.status, a.took = resp.Status, time.Since(began)
+	a.date, _ = http.ParseTime(resp.Header.Get("Date"))
+	return a, nil
+}
+
+// checkProvider says whether the model's provider can be reached.
+func (d *doctor) checkProvider(context.Context) []finding {
+	a, err := d.provider()
+	switch {
+	case errors.Is(err, errNoProvider):
+		return []finding{{Status: checkSkipped, Text: "not checked: no model is connected"}}
+	case a == nil:
+		return []finding{unchecked}
+	case err != nil:
+		return []finding{failed("curl -sSI "+shellWord(a.endpoint), "%s cannot be reached: %v", a.endpoint, err)}
+	}
+	return []finding{passed("%s answers in %v", a.endpoint, a.took.Round(time.Millisecond))}
+}
+
+// tolerated is how far the clock may be from the provider's.
+const tolerated = 5 * time.Minute
+
+// checkClock compares the clock with the provider's, or with the day that the
+// program was built.
+func (d *doctor) checkClock(context.Context) []finding {
+	const remedy = "sudo timedatectl set-ntp true"
+	a, err := d.provider()
+	clock := now()
+	if built, dateErr := time.Parse(time.DateOnly, rpc.Date); dateErr == nil && clock.Before(built.AddDate(0, 0, -1)) {
+		return []finding{failed(remedy, "the clock says %s, and zino was built on %s", clock.Format(time.DateOnly), rpc.Date)}
+	}
+	if err != nil || a.date.IsZero() {
+		return []finding{passed("%s", clock.Format("2006-01-02 15:04 MST"))}
+	}
+	off := clock.Sub(a.date).Round(time.Second)
+	if off.Abs() > tolerated {
+		return []finding{failed(remedy, "the clock is %v off that of %s", off, a.endpoint)}
+	}
+	return []finding{passed("%s, as the provider's", clock.Format("2006-01-02 15:04 MST"))}
+}
