@@ -139,6 +139,8 @@ type Handoff struct {
 	Model string `json:"model,omitzero"`
 	// MaxTokens limits the model's answer, in tokens.
 	MaxTokens int `json:"max_tokens,omitzero"`
+	// Effort is how much the model reasons, as of chat.
+	Effort string `json:"effort,omitzero"`
 }
 
 // HandoffBundle is what a new session starts with.

@@ -33,6 +33,11 @@ type anthropicRequest struct {
 		Type         string `json:"type"`
 		BudgetTokens int    `json:"budget_tokens"`
 	} `json:"thinking"`
+	Output struct {
+		Effort string `json:"effort"`
+	} `json:"output_config"`
+	Temperature  *float64        `json:"temperature"`
+	TopP         *float64        `json:"top_p"`
 	CacheControl json.RawMessage `json:"cache_control"`
 }
 
@@ -66,13 +71,41 @@ func legalAnthropic(r *Request) error {
 		return errors.New("model: missing")
 	case in.MaxTokens <= 0:
 		return errors.New("max_tokens: missing")
-	case in.Thinking.Type == "enabled" && (in.Thinking.BudgetTokens < minBudget || in.Thinking.BudgetTokens >= in.MaxTokens):
-		return fmt.Errorf("thinking: budget_tokens is not from %d to below max_tokens", minBudget)
+	}
+	if err := in.thinks(); err != nil {
+		return err
 	}
 	if err := in.tools(); err != nil {
 		return err
 	}
 	return in.messages()
+}
+
+// thinks checks what asks for reasoning, and that no sampling parameter but the
+// default stands beside it.
+func (in *anthropicRequest) thinks() error {
+	budget := in.Thinking.BudgetTokens
+	switch in.Thinking.Type {
+	case "", "disabled":
+		return nil
+	case "adaptive":
+		if budget != 0 {
+			return errors.New("thinking: budget_tokens with adaptive thinking")
+		}
+	case "enabled":
+		if budget < minBudget || budget >= in.MaxTokens {
+			return fmt.Errorf("thinking: budget_tokens is not from %d to below max_tokens", minBudget)
+		}
+	default:
+		return fmt.Errorf("thinking: unknown type %q", in.Thinking.Type)
+	}
+	switch {
+	case !slices.Contains([]string{"", "low", "medium", "high", "xhigh", "max"}, in.Output.Effort):
+		return fmt.Errorf("output_config: unknown effort %q", in.Output.Effort)
+	case in.Temperature != nil && *in.Temperature != 1 || in.TopP != nil && *in.TopP < 0.95:
+		return errors.New("temperature or top_p beside thinking")
+	}
+	return nil
 }
 
 func (in *anthropicRequest) tools() error {

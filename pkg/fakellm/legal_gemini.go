@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 type geminiPart struct {
@@ -33,7 +34,13 @@ func legalGemini(r *Request) error {
 	var in struct {
 		System   *geminiContent  `json:"systemInstruction"`
 		Contents []geminiContent `json:"contents"`
-		Tools    []struct {
+		Config   struct {
+			Thinking struct {
+				Level  string `json:"thinkingLevel"`
+				Budget *int   `json:"thinkingBudget"`
+			} `json:"thinkingConfig"`
+		} `json:"generationConfig"`
+		Tools []struct {
 			Functions []struct {
 				Name string `json:"name"`
 			} `json:"functionDeclarations"`
@@ -41,6 +48,13 @@ func legalGemini(r *Request) error {
 	}
 	if err := decodeBody(r.Body, &in); err != nil {
 		return err
+	}
+	thinking := in.Config.Thinking
+	switch {
+	case !slices.Contains([]string{"", "MINIMAL", "LOW", "MEDIUM", "HIGH"}, thinking.Level):
+		return fmt.Errorf("thinkingConfig: unknown thinkingLevel %q", thinking.Level)
+	case thinking.Level != "" && thinking.Budget != nil:
+		return errors.New("thinkingConfig: both thinkingLevel and thinkingBudget")
 	}
 	var names []string
 	for _, t := range in.Tools {

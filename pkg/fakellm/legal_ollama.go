@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 type ollamaMessage struct {
@@ -20,7 +21,18 @@ type ollamaMessage struct {
 	ToolCallID string `json:"tool_call_id"`
 }
 
-func legalOllama(r *Request) error { return legalChat[ollamaMessage](r) }
+func legalOllama(r *Request) error {
+	var in struct {
+		Think json.RawMessage `json:"think"`
+	}
+	if err := decodeBody(r.Body, &in); err != nil {
+		return err
+	}
+	if !absent(in.Think) && !slices.Contains([]string{"true", "false", `"low"`, `"medium"`, `"high"`}, string(in.Think)) {
+		return fmt.Errorf("think: neither a boolean nor a level: %s", in.Think)
+	}
+	return legalChat[ollamaMessage](r)
+}
 
 // said checks a message by itself.
 func (m ollamaMessage) said() (said, error) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 type openaiMessage struct {
@@ -20,12 +21,24 @@ type openaiMessage struct {
 	ToolCallID string `json:"tool_call_id"`
 }
 
+// openaiEfforts are the words for an effort, none included.
+var openaiEfforts = []string{"", "none", "minimal", "low", "medium", "high", "xhigh", "max"}
+
 func legalOpenAI(r *Request) error {
 	var in struct {
-		Tools *[]functionTool `json:"tools"`
+		Tools     *[]functionTool `json:"tools"`
+		Effort    string          `json:"reasoning_effort"`
+		Reasoning struct {
+			Effort string `json:"effort"`
+		} `json:"reasoning"`
 	}
 	if err := decodeBody(r.Body, &in); err != nil {
 		return err
+	}
+	for _, effort := range []string{in.Effort, in.Reasoning.Effort} {
+		if !slices.Contains(openaiEfforts, effort) {
+			return fmt.Errorf("reasoning: unknown effort %q", effort)
+		}
 	}
 	if in.Tools != nil && len(*in.Tools) == 0 {
 		return errors.New("tools: an empty list")

@@ -63,13 +63,12 @@ func legalResponses(r *Request) error {
 		}
 		names = append(names, t.Name)
 	}
-	efforts := []string{"", "none", "minimal", "low", "medium", "high", "xhigh", "max"}
 	switch {
 	case in.Model == "":
 		return errors.New("model: missing")
 	case in.MaxOutput != nil && *in.MaxOutput < minOutput:
 		return fmt.Errorf("max_output_tokens: below %d", minOutput)
-	case !slices.Contains(efforts, in.Reasoning.Effort):
+	case !slices.Contains(openaiEfforts, in.Reasoning.Effort):
 		return fmt.Errorf("reasoning: unknown effort %q", in.Reasoning.Effort)
 	case isText(in.Input):
 		return distinct(names)

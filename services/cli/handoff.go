@@ -41,7 +41,7 @@ func (a *app) handoffCommand() *cobra.Command {
 			if req.Root, err = a.rootDir(); err != nil {
 				return err
 			}
-			req.Provider, req.Model, req.MaxTokens = a.provider, a.model, a.maxTokens
+			req.Provider, req.Model, req.MaxTokens, req.Effort = a.provider, a.model, a.maxTokens, a.effort
 			return a.withDaemon(cmd, storageRequired, func(ctx context.Context, d *daemon) error { return a.handoff(ctx, d, req, out) })
 		},
 	}

@@ -47,7 +47,7 @@ func TestHandoffRequest(t *testing.T) {
 	}{
 		{nil, proto.Handoff{Root: "."}},
 		{[]string{"--from-session", "ab", "--session", "x", "--offline", "--root=.."}, proto.Handoff{SessionID: "ab", Offline: true, Root: ".."}},
-		{[]string{"--session", "x", "--provider", "openai", "--model", "m", "--max-tokens", "9"}, proto.Handoff{SessionID: "x", Provider: "openai", Model: "m", MaxTokens: 9, Root: "."}},
+		{[]string{"--session", "x", "--provider", "openai", "--model", "m", "--max-tokens", "9", "--effort", "low"}, proto.Handoff{SessionID: "x", Provider: "openai", Model: "m", MaxTokens: 9, Effort: "low", Root: "."}},
 	} {
 		w := newWorld(t)
 		cmd := w.command(append([]string{"--socket", f.socket, "handoff", "--goal", " the  goal\n"}, test.args...)...)

@@ -14,7 +14,7 @@ import (
 func handoffBench(t *testing.T, answer string) *bench {
 	n := all()
 	n.rtr = model(answer, "\n")
-	n.config = func(cfg *config.Config) { cfg.Agent.Temperature, cfg.Agent.TopP = 0.5, 0.25 }
+	n.config = func(cfg *config.Config) { cfg.Agent.Temperature, cfg.Agent.TopP, cfg.Agent.Effort = 0.5, 0.25, "low" }
 	n.more = func(service string, s *rpc.Server) {
 		if service != "mem" {
 			return
@@ -46,7 +46,7 @@ func TestHandoff(t *testing.T) {
 		t.Errorf("got %s", last.raw)
 	}
 	asked := b.infers.list()
-	if len(asked) != 1 || asked[0].Model != "m" || asked[0].Temperature != 0.5 || asked[0].TopP != 0.25 || !asked[0].NeedModel {
+	if len(asked) != 1 || asked[0].Model != "m" || asked[0].Temperature != 0.5 || asked[0].TopP != 0.25 || asked[0].Effort != "low" || !asked[0].NeedModel {
 		t.Errorf("asked %+v", asked)
 	}
 }

@@ -10,6 +10,7 @@
 package handoff
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ const goalBytes = 64 << 10
 type Maker struct {
 	Mem, Rtr          *rpc.Client // where sessions are, and the models
 	Temperature, TopP float64     // as in infer of rtr
+	Effort            string      // where the request has none
 }
 
 // Make makes a bundle. Errors of mem have the kind "session": not_found for a
@@ -102,7 +104,7 @@ func (m *Maker) draft(ctx context.Context, req proto.Handoff, f *facts, t *trans
 	request, seen := messages(req.Goal, f, t)
 	answer, err := rpc.CallText(ctx, m.Rtr, proto.RtrInfer, proto.Infer{
 		Messages: request, Temperature: m.Temperature, TopP: m.TopP, Stream: true, NeedModel: true,
-		Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens,
+		Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens, Effort: cmp.Or(req.Effort, m.Effort),
 	}, nowhere{})
 	if err != nil {
 		return bundle{}, nil, err

@@ -40,7 +40,7 @@ func TestOffline(t *testing.T) {
 
 func TestModel(t *testing.T) {
 	b := newBench(t, strings.Replace(whole, "## Repro commands", "## Other", 1), append(work(), user("main.go new/b.go"))...).start()
-	req := proto.Handoff{Goal: "ship it", Root: "/w/p", Provider: "p", Model: "m", MaxTokens: 7}
+	req := proto.Handoff{Goal: "ship it", Root: "/w/p", Provider: "p", Model: "m", MaxTokens: 7, Effort: "max"}
 	got, err := b.Make(t.Context(), req)
 	const want = "# Handoff\n\n## Goal\n\nship it\n\n## Starter prompt\n\n```text\nTo ship it, look at ./main.go.\n```\n\n## Relevant files\n\n- `main.go`\n- `new/b.go`\n\n" +
 		"## Open tasks\n\n- [ ] do a\n- [ ] do b in .\n\n## Repro commands\n\n```sh\n# failed: exit status 1:\nmake\n```\n"
@@ -51,7 +51,7 @@ func TestModel(t *testing.T) {
 		t.Fatalf("asked %d times", len(b.asked))
 	}
 	in := b.asked[0]
-	if in.Provider != "p" || in.Model != "m" || in.MaxTokens != 7 || in.Temperature != 0.5 || in.TopP != 0.25 ||
+	if in.Provider != "p" || in.Model != "m" || in.MaxTokens != 7 || in.Effort != "max" || in.Temperature != 0.5 || in.TopP != 0.25 ||
 		!in.NeedModel || !in.Stream || in.Events || in.SessionID != "" || in.Tools != nil {
 		t.Errorf("asked %+v", in)
 	}

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -47,6 +48,10 @@ func TestEffortBody(t *testing.T) {
 		"openrouter": func(r *Request) ([]byte, error) { return completionBody(r, "openrouter") },
 		"anthropic":  anthropicBody, "gemini": geminiBody, "ollama": ollamaBody,
 	}
+	paths := map[string]string{
+		"openai": "/v1/chat/completions", "openrouter": "/api/v1/chat/completions", "anthropic": "/v1/messages",
+		"gemini": "/v1beta/models/m:generateContent", "ollama": "/api/chat",
+	}
 	for _, tt := range []struct {
 		wire, model, level string
 		maxTokens          int
@@ -79,6 +84,10 @@ func TestEffortBody(t *testing.T) {
 		}))
 		if err != nil {
 			t.Fatal(err)
+		}
+		asked := &fakellm.Request{Path: paths[tt.wire], Header: http.Header{"Anthropic-Version": {anthropicVersion}}, Body: body}
+		if err := asked.Legal(); err != nil {
+			t.Errorf("%s %s %q: %v in %s", tt.wire, tt.model, tt.level, err, body)
 		}
 		var got []string
 		for _, key := range []string{"output_config", "reasoning", "reasoning_effort", "temperature", "think", "thinking", "thinkingConfig"} {
