@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
+	"os"
+	"strings"
 	"time"
 
 	"zino/proto"
@@ -25,8 +27,17 @@ func (c *chat) leave() {
 		return
 	}
 	if there, err := c.stored(ctx); there && err == nil {
-		c.say("To go on: zino sessions resume %s", shortID(c.req.SessionID)+c.wayBack())
+		c.say("To go on: %s sessions resume %s", program(), shortID(c.req.SessionID)+c.wayBack())
 	}
+}
+
+// program is the command as it was called: one that is not in PATH is called by
+// its path.
+func program() string {
+	if strings.Contains(os.Args[0], "/") {
+		return quoted(os.Args[0])
+	}
+	return "zino"
 }
 
 // wayBack is the options without which the session is not found again.

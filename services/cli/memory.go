@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"zino/pkg/rpc"
 	"zino/proto"
 )
 
@@ -77,14 +76,11 @@ func (a *app) guarded(ctx context.Context, do func(context.Context) error) error
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 	err := do(ctx)
-	switch {
-	case err != nil && ctx.Err() != nil:
+	if err != nil && ctx.Err() != nil {
 		a.interrupted()
 		return errInterrupted
-	case errors.Is(err, rpc.ErrConnect):
-		return fmt.Errorf("%w; is the daemon running? try: zino status", err)
 	}
-	return err
+	return unreachable(err)
 }
 
 // openMem connects with a daemon.

@@ -198,6 +198,26 @@ func TestWhichDaemon(t *testing.T) {
 	}
 }
 
+// TestDeniedByHost says who may use the host's daemon, and how to become one of
+// them.
+func TestDeniedByHost(t *testing.T) {
+	w := newWorld(t)
+	newFake(t, w.runtime+"/host.sock")
+	if err := os.Chmod(w.runtime+"/host.sock", 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"--host", "hello", "you"}, {"--host", "memory", "list"}} {
+		cmd := w.command(args...)
+		if os.Getuid() == 0 { // the file's mode does not keep root out
+			cmd = asNobody(t, w, cmd)
+		}
+		status, out, said := run(t, cmd, "")
+		if status != 1 || out != "" || !strings.Contains(said, "permission denied; root and members of the group zino may connect: run `sudo usermod -aG zino ") {
+			t.Errorf("%v: status %d, printed %q, said %q", args, status, out, said)
+		}
+	}
+}
+
 // TestNoDaemon says what to do, and brings nothing along that was not asked for.
 func TestNoDaemon(t *testing.T) {
 	w := newWorld(t)

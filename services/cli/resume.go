@@ -44,13 +44,18 @@ func flagText(name, value string) string {
 	if value == "" {
 		return ""
 	}
+	return " " + name + " " + quoted(value)
+}
+
+// quoted is value as a word for a shell.
+func quoted(value string) string {
 	plain := func(r rune) bool {
 		return strings.ContainsRune("/._-+,:@%", r) || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
 	}
-	if strings.TrimFunc(value, plain) != "" {
-		value = "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+	if strings.TrimFunc(value, plain) == "" {
+		return value
 	}
-	return " " + name + " " + value
+	return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
 }
 
 // settleRoot decides in which directory a session goes on that was begun in

@@ -162,7 +162,7 @@ func (r report) without(ctx context.Context, err error) report {
 	case ok && refused.Code == proto.CodeUnavailable && refused.Service == r.service: // from its supervisor
 		r.state, r.problems = "failed", append(r.problems, err.Error())
 	case errors.Is(err, proto.ErrDenied), errors.Is(err, fs.ErrPermission):
-		r.state, r.problems = "denied", append(r.problems, err.Error())
+		r.state, r.problems = "denied", append(r.problems, unreachable(err).Error())
 	case errors.Is(err, rpc.ErrConnect):
 		r.state = "down"
 	case ctx.Err() != nil:

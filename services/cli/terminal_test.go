@@ -51,7 +51,7 @@ func TestTerminalChat(t *testing.T) {
 			t.Errorf("sent %+v, session %s", req, session)
 		}
 	}
-	x.shows("To go on: zino sessions resume " + session[:8] + " --socket " + f.socket + "\r\n")
+	x.shows("To go on: " + os.Args[0] + " sessions resume " + session[:8] + " --socket " + f.socket + "\r\n")
 }
 
 // TestTerminalLeave ends the chat in each of the ways there are.

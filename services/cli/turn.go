@@ -7,6 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"os/user"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -91,12 +94,21 @@ func (a *app) interrupted() {
 	a.say("^C Interrupted.")
 }
 
-// unreachable says what to do if there is no daemon.
+// unreachable adds what to do to the error of a connection that failed.
 func unreachable(err error) error {
-	if errors.Is(err, rpc.ErrConnect) {
+	switch {
+	case !errors.Is(err, rpc.ErrConnect):
+		return err
+	case !errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w; is the daemon running? try: zino status", err)
+	case !strings.Contains(err.Error(), filepath.Dir(hostSocket)+"/"):
+		return fmt.Errorf("%w; its owner and mode decide who may connect", err)
 	}
-	return err
+	name := "USER"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	return fmt.Errorf("%w; root and members of the group zino may connect: run `sudo usermod -aG zino %s` and log in again", err, name)
 }
 
 // errLost ends a run whose output nobody reads any more: nobody wants to hear of
