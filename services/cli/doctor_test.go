@@ -22,6 +22,13 @@ func (f *fake) answersAt(caps proto.RouterCapabilities) {
 	f.caps = caps
 }
 
+// refuse has the provider refuse to list its models.
+func (f *fake) refuse(why error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refuses = why
+}
+
 // diagnose runs zino doctor and returns its findings by check.
 func (w world) diagnose(t *testing.T, wantStatus int, env []string, args ...string) map[string][]finding {
 	t.Helper()
@@ -68,10 +75,17 @@ func TestDoctorProvider(t *testing.T) {
 	defer server.Close()
 	f.answersAt(proto.RouterCapabilities{Provider: "openai", Model: "m", Endpoint: server.URL})
 	found := w.diagnose(t, exitError, nil, "--socket", f.socket) // the programs are missing
-	says(t, found["provider"], checkOK, server.URL+" answers", "")
+	says(t, found["provider"], checkOK, "and has 1 model", "")
 	says(t, found["clock"], checkOK, "as the provider's", "")
 	says(t, found["key"], checkOK, "no key; openai is asked for m", "")
 	says(t, found["analysers"], checkOK, "no tool has an analyser", "")
+
+	f.answersAt(proto.RouterCapabilities{Provider: "openai", Model: "n", Endpoint: server.URL})
+	says(t, w.diagnose(t, exitError, nil, "--socket", f.socket)["provider"], checkWarning, "does not list the model n", "zino models")
+	f.refuse(&proto.Error{Code: proto.CodeUnavailable, Status: 401, Message: "HTTP 401: bad key"})
+	says(t, w.diagnose(t, exitError, nil, "--socket", f.socket)["provider"], checkFailed, "and refuses the key: HTTP 401: bad key", "zino auth set openai")
+	f.refuse(&proto.Error{Code: proto.CodeUnavailable, Status: 404, Message: "HTTP 404"})
+	says(t, w.diagnose(t, exitError, nil, "--socket", f.socket)["provider"], checkWarning, "its models are not known: HTTP 404", "zino models")
 
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

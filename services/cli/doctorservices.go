@@ -330,10 +330,9 @@ func keyInShell() keystore.Account {
 
 // providerAnswer is what came back from the model's provider.
 type providerAnswer struct {
-	endpoint string
-	status   string
-	took     time.Duration
-	date     time.Time // zero: it named none
+	caps proto.RouterCapabilities
+	took time.Duration
+	date time.Time // zero: it named none
 }
 
 // errNoProvider says that no provider is asked.
@@ -355,7 +354,7 @@ func (d *doctor) askProvider(ctx context.Context) (*providerAnswer, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, reachLimit, fmt.Errorf("no answer within %v", reachLimit))
 	defer cancel()
-	a := &providerAnswer{endpoint: caps.Endpoint}
+	a := &providerAnswer{caps: caps}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, caps.Endpoint, nil)
 	if err != nil {
 		return a, err
@@ -373,13 +372,14 @@ func (d *doctor) askProvider(ctx context.Context) (*providerAnswer, error) {
 	}
 	defer resp.Body.Close()
 	io.CopyN(io.Discard, resp.Body, 1<<16) // so that the connection ends well; its content says nothing
-	a.status, a.took = resp.Status, time.Since(began)
+	a.took = time.Since(began)
 	a.date, _ = http.ParseTime(resp.Header.Get("Date"))
 	return a, nil
 }
 
-// checkProvider says whether the model's provider can be reached.
-func (d *doctor) checkProvider(context.Context) []finding {
+// checkProvider says whether the model's provider can be reached, takes the key and
+// has the model.
+func (d *doctor) checkProvider(ctx context.Context) []finding {
 	a, err := d.provider()
 	switch {
 	case errors.Is(err, errNoProvider):
@@ -387,9 +387,26 @@ func (d *doctor) checkProvider(context.Context) []finding {
 	case a == nil:
 		return []finding{unchecked}
 	case err != nil:
-		return []finding{failed("curl -sSI "+shellWord(a.endpoint), "%s cannot be reached: %v", a.endpoint, err)}
+		return []finding{failed("curl -sSI "+shellWord(a.caps.Endpoint), "%s cannot be reached: %v", a.caps.Endpoint, err)}
 	}
-	return []finding{passed("%s answers in %v", a.endpoint, a.took.Round(time.Millisecond))}
+	reached := fmt.Sprintf("%s answers in %v", a.caps.Endpoint, a.took.Round(time.Millisecond))
+	running, err := d.services()
+	if err != nil {
+		return []finding{unchecked}
+	}
+	ctx, cancel := context.WithTimeout(ctx, reachLimit)
+	defer cancel()
+	list, err := asked(ctx, running, "rtr", proto.RtrModels, proto.ModelsRequest{Provider: a.caps.Provider})
+	refused, ok := errors.AsType[*proto.Error](err)
+	switch {
+	case ok && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusForbidden):
+		return []finding{failed("zino auth set "+a.caps.Provider, "%s, and refuses the key: %v", reached, err)}
+	case err != nil:
+		return []finding{warned("zino models", "%s, but its models are not known: %v", reached, err)}
+	case a.caps.Model != "" && !slices.ContainsFunc(list.Models, func(m proto.Model) bool { return m.Name == a.caps.Model }):
+		return []finding{warned("zino models", "%s, but does not list the model %s", reached, a.caps.Model)}
+	}
+	return []finding{passed("%s and has %s", reached, plural(len(list.Models), "model"))}
 }
 
 // tolerated is how far the clock may be from the provider's.
@@ -409,7 +426,7 @@ func (d *doctor) checkClock(context.Context) []finding {
 	}
 	off := clock.Sub(a.date).Round(time.Second)
 	if off.Abs() > tolerated {
-		return []finding{failed(remedy, "the clock is %v off that of %s", off, a.endpoint)}
+		return []finding{failed(remedy, "the clock is %v off that of %s", off, a.caps.Endpoint)}
 	}
 	return []finding{passed("%s, as the provider's", clock.Format("2006-01-02 15:04 MST"))}
 }

@@ -60,6 +60,7 @@ type fake struct {
 	stop     []func()
 	ended    chan error // why turns that wait were ended
 	caps     proto.RouterCapabilities
+	refuses  error // of the provider, to list its models
 }
 
 // newFake answers "echo: MESSAGE"; some messages mean something else, see chat.
@@ -86,6 +87,11 @@ func newFake(t *testing.T, path string) *fake {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			return f.caps, nil
+		})
+		rpc.Handle(s, proto.RtrModels, func(context.Context, proto.ModelsRequest) (proto.ModelList, error) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return proto.ModelList{Models: []proto.Model{{Name: "m"}}}, f.refuses
 		})
 		rpc.Handle(s, proto.MemFindSession, f.find)
 		rpc.Handle(s, proto.MemForkSession, f.fork)
