@@ -112,6 +112,9 @@ type Result struct {
 	TimedOut bool `json:"timed_out,omitzero"`
 	// Truncated is true if the middle of an output was left out.
 	Truncated bool `json:"truncated,omitzero"`
+	// Interrupted is true if exc stopped in the middle of the run, or the caller
+	// hung up: the outputs are those up to then.
+	Interrupted bool `json:"interrupted,omitzero"`
 	// Confinement is how it was run; absent if it was not run.
 	Confinement *Confinement `json:"confinement,omitzero"`
 }

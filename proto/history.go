@@ -23,4 +23,5 @@ var Changelog = []string{
 	"17 2026-11-22  root of list_sessions and find_session; turns, root, title, cost_usd and unpriced of a session summary, elsewhere of the list",
 	"18 2026-11-22  models of rtr",
 	"19 2026-11-22  effort of handoff",
+	"20 2026-11-22  interrupted of execute and of results of bash",
 }

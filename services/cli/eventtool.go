@@ -76,8 +76,9 @@ func inLine(text string) string {
 type envelope struct {
 	OK   bool `json:"ok"`
 	Data struct {
-		ExitCode *int `json:"exit_code,omitzero"`
-		TimedOut bool `json:"timed_out,omitzero"`
+		ExitCode    *int `json:"exit_code,omitzero"`
+		TimedOut    bool `json:"timed_out,omitzero"`
+		Interrupted bool `json:"interrupted,omitzero"`
 	} `json:"data,omitzero"`
 	Error struct {
 		Code    string `json:"code"`
@@ -97,6 +98,8 @@ func finishedLines(call proto.ToolFinished) []string {
 	case !result.OK:
 		why := cmp.Or(result.Error.Code, "failed") + ": " + result.Error.Message
 		lines = append(lines, "Tool failed: "+name+" "+shorten(inLine(why), 2*argumentMax))
+	case result.Data.Interrupted:
+		lines = append(lines, "Tool finished: "+name+" interrupted=true")
 	case result.Data.TimedOut:
 		lines = append(lines, "Tool finished: "+name+" timed_out=true")
 	case result.Data.ExitCode != nil:

@@ -64,11 +64,12 @@ type storedResult struct {
 
 // resultData are the fields that are shown in a way of their own.
 type resultData struct {
-	ExitCode *int    `json:"exit_code,omitzero"`
-	TimedOut bool    `json:"timed_out,omitzero"`
-	Stdout   *string `json:"stdout,omitzero"`
-	Stderr   string  `json:"stderr,omitzero"`
-	Content  *string `json:"content,omitzero"`
+	ExitCode    *int    `json:"exit_code,omitzero"`
+	TimedOut    bool    `json:"timed_out,omitzero"`
+	Interrupted bool    `json:"interrupted,omitzero"`
+	Stdout      *string `json:"stdout,omitzero"`
+	Stderr      string  `json:"stderr,omitzero"`
+	Content     *string `json:"content,omitzero"`
 }
 
 // raw is the data as they stand in a result.
@@ -84,6 +85,8 @@ func (r storedResult) raw(output proto.Raw) string {
 // text is what a result says: its state, and what is shown below it.
 func (d resultData) text(raw string) (state string, texts []string) {
 	switch {
+	case d.Interrupted:
+		state = " interrupted=true"
 	case d.TimedOut:
 		state = " timed_out=true"
 	case d.ExitCode != nil:

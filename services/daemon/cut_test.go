@@ -3,12 +3,15 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"unicode/utf8"
 
 	"zino/proto"
 )
@@ -100,13 +103,15 @@ func stops(place int, happen func(ctx context.Context)) agentScript {
 	}
 }
 
-// storedBy is what has to be stored of the first n packets, with the text that
-// is not whole.
+// storedBy is what has to be stored of the first n packets, with the text and the
+// output that are not whole.
 func storedBy(n int) (stored []string) {
 	stored = []string{storedUser}
-	partial := ""
+	partial, running := "", ""
 	for _, p := range wholeTurn[:n] {
 		switch p {
+		case output:
+			running = storedRun
 		case deltaA:
 			partial += "Let <me> "
 		case deltaB:
@@ -121,8 +126,11 @@ func storedBy(n int) (stored []string) {
 		case usageA:
 			stored = append(stored, usageA)
 		case finished:
-			stored = append(stored, storedDone)
+			running, stored = "", append(stored, storedDone)
 		}
+	}
+	if running != "" {
+		stored = append(stored, running)
 	}
 	if partial != "" {
 		stored = append(stored, `{"type":"message","role":"assistant","text":"`+partial+`","partial":true}`)
@@ -180,10 +188,7 @@ func dies(t *testing.T, name string, place int) {
 		}
 	case "mem":
 		want := storedBy(place)
-		if strings.Contains(want[len(want)-1], `"partial"`) {
-			want = want[:len(want)-1]
-		}
-		same(t, "stored", stored, want)
+		same(t, "stored", stored, without(want, partial...))
 		if last.Type != "error" || !strings.Contains(last.raw, `"kind":"session"`) || !strings.Contains(last.Message, `The lock on session "s-1" was lost in the middle of the turn: mem hung up`) {
 			t.Errorf("the end is %s", last.raw)
 		}
@@ -222,7 +227,7 @@ func TestCallerLeaves(t *testing.T) {
 			eventually(t, "the lock", func() bool { return b.trail.has("released") })
 			want := append(storedBy(place), storedBreak)
 			if got := b.trail.stored(); more != `,"events":true` { // what lies in the agent's pipe may be lost, and no more
-				got, want = without(got, "partial"), without(want, "partial")
+				got, want = without(got, partial...), without(want, partial...)
 				same(t, "stored", got, want)
 			} else {
 				same(t, "stored", got, want)
@@ -238,12 +243,16 @@ func TestCallerLeaves(t *testing.T) {
 // partials is 1 if the text up to a place is not whole.
 func partials(place int) int {
 	all := storedBy(place)
-	return len(all) - len(without(all, "partial"))
+	return len(all) - len(without(all, partial...))
 }
 
-func without(events []string, word string) (rest []string) {
+// partial are marks of what is not whole.
+var partial = []string{"partial", "interrupted"}
+
+// without are the events without those marks.
+func without(events []string, marks ...string) (rest []string) {
 	for _, event := range events {
-		if !strings.Contains(event, `"`+word+`":true`) {
+		if !slices.ContainsFunc(marks, func(mark string) bool { return strings.Contains(event, `"`+mark+`":true`) }) {
 			rest = append(rest, event)
 		}
 	}
@@ -314,5 +323,63 @@ func TestLeavesBeforeTheLine(t *testing.T) {
 				t.Errorf("steps %s", b.trail.list())
 			}
 		})
+	}
+}
+
+// TestInterruptedOutput: what a call had printed when the caller left is its
+// result; a call that had come to its end, or had printed
+// nothing, gets none here.
+func TestInterruptedOutput(t *testing.T) {
+	printed := make(chan struct{})
+	b := newSessionBench(t, all(), func(ctx context.Context, say func(...string) error) (proto.Text, error) {
+		err := say(
+			`{"type":"tool_requested","id":"1","name":"bash","input":{}}`, `{"type":"tool_requested","id":"2","name":"bash","input":{}}`,
+			`{"type":"tool_requested","id":"3","name":"read","input":{}}`,
+			`{"type":"tool_started","id":"1","name":"bash"}`, `{"type":"tool_output","id":"1","text":"whole"}`,
+			`{"type":"tool_finished","id":"1","name":"bash","result":{"ok":true},"duration_ms":0}`,
+			`{"type":"tool_started","id":"2","name":"bash"}`, `{"type":"tool_started","id":"3","name":"read"}`,
+			`{"type":"tool_output","id":"2","text":"a\n"}`, `{"type":"tool_output","id":"2","text":"<é>\n","left_out":7}`,
+		)
+		if err != nil {
+			return proto.Text{}, err
+		}
+		close(printed)
+		<-ctx.Done()
+		return proto.Text{}, ctx.Err()
+	})
+	c := b.dial()
+	c.send(turnPayload)
+	for range 10 {
+		c.next()
+	}
+	<-printed
+	c.nc.Close()
+	eventually(t, "the end is stored", func() bool { return slices.Contains(b.trail.stored(), storedBreak) })
+	var results []string
+	for _, event := range b.trail.stored() {
+		if strings.Contains(event, "tool_result") {
+			results = append(results, event)
+		}
+	}
+	same(t, "the results", results, []string{
+		`{"type":"tool_result","tool_use_id":"1","output":{"ok":true},"ok":true,"duration_ms":0}`,
+		`{"type":"tool_result","tool_use_id":"2","output":{"ok":true,"data":{"stdout":"a\n\n[7 bytes left out]\n<é>\n","stderr":"","exit_code":-1,"timed_out":false,"interrupted":true}},"ok":true,"duration_ms":0}`,
+	})
+}
+
+// TestPrintedIsBounded: of much output head and tail are kept, and no character
+// is cut.
+func TestPrintedIsBounded(t *testing.T) {
+	var p printed
+	const pieces = 100
+	for i := range pieces {
+		p.add(fmt.Sprintf("%03d", i)+strings.Repeat("é", 2000), 0)
+	}
+	text := p.text()
+	if len(text) > 4*outputMax || !strings.HasPrefix(text, "000é") || !strings.HasSuffix(text, "é") || !strings.Contains(text, "099é") || !utf8.ValidString(text) {
+		t.Errorf("%d bytes: %.40q…", len(text), text)
+	}
+	if !strings.Contains(text, fmt.Sprintf("\n[%d bytes left out]\n", p.left)) || p.left == 0 {
+		t.Errorf("%d bytes are missing, and the text doesn't say so", p.left)
 	}
 }

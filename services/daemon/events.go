@@ -65,8 +65,9 @@ func kept(typ string, payload []byte) (proto.Raw, error) {
 	return nil, nil
 }
 
-// ended is how a turn ended before its time, behind the text up to there.
-func ended(text []byte, e *proto.Error) (list proto.Raw, err error) {
+// ended adds to an unfinished list of events how a turn ended before its time,
+// behind the text up to there.
+func ended(list proto.Raw, text []byte, e *proto.Error) (_ proto.Raw, err error) {
 	if len(bytes.TrimSpace(text)) > 0 {
 		list, err = appendEvent(list, "message", spoken{Role: "assistant", Text: string(text), Partial: true})
 	}

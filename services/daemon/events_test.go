@@ -66,7 +66,7 @@ func TestEnded(t *testing.T) {
 		{"", sessionError(proto.ErrCanceled), `{"type":"error","message":"canceled","kind":"session","code":"canceled"}`},
 		{"", &proto.Error{Code: proto.CodeInternal, Message: "m"}, `{"type":"error","message":"m","code":"internal"}`},
 	} {
-		if list, err := ended([]byte(c.text), c.e); err != nil || string(list) != "["+c.want {
+		if list, err := ended(nil, []byte(c.text), c.e); err != nil || string(list) != "["+c.want {
 			t.Errorf("%q, %v:\n got %s, %v\nwant %s", c.text, c.e, list, err, c.want)
 		}
 	}

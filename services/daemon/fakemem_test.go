@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -40,6 +41,9 @@ func (t *trail) has(step string) bool { return slices.Contains(t.list(), step) }
 func (t *trail) stored() (events []string) {
 	for _, step := range t.list() {
 		if event, ok := strings.CutPrefix(step, "store "); ok {
+			if strings.Contains(event, `"interrupted":true`) { // it took what it took
+				event = duration.ReplaceAllString(event, `"duration_ms":0`)
+			}
 			events = append(events, event)
 		}
 	}
@@ -58,6 +62,8 @@ type fakeMem struct {
 	heads  []string                 // session, create and header of every request
 	events map[string][]string      // of every session
 }
+
+var duration = regexp.MustCompile(`"duration_ms":\d+`)
 
 func newFakeMem(trail *trail) *fakeMem {
 	return &fakeMem{

@@ -19,6 +19,9 @@ const recordLimit = 10 * time.Second
 type record struct {
 	lock *lock
 	log  *slog.Logger
+
+	running []*printed // of the calls that have begun, in that order
+
 	mute bool // mem did not answer: nothing more is asked of it
 }
 
@@ -51,7 +54,11 @@ func (r *record) end(text []byte, e *proto.Error) {
 	if r == nil || r.mute {
 		return
 	}
-	if err := r.add(ended(text, e)); err != nil {
+	list, err := r.results(nil)
+	if err == nil {
+		err = r.add(ended(list, text, e))
+	}
+	if err != nil {
 		r.log.Error("the end of a turn could not be stored", "session", r.lock.id, "error", err, "trace", rpc.Trace(r.lock.ctx))
 	}
 }

@@ -62,6 +62,9 @@ func (r *relay) keep(typ string, payload []byte) error {
 	if r.record == nil {
 		return nil
 	}
+	if err := r.record.follow(typ, payload); err != nil {
+		return err
+	}
 	return r.record.add(kept(typ, payload))
 }
 

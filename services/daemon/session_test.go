@@ -34,6 +34,7 @@ const (
 	storedA     = `{"type":"message","role":"assistant","text":"Let <me> look!","reasoning_state":{"b":[1, 2]}}`
 	storedCall  = `{"type":"tool_use","id":"c1","name":"read","input":{ "path": "a\u003cb" }}`
 	storedDone  = `{"type":"tool_result","tool_use_id":"c1","output":{"ok":true,"data":{ "n":1e3 }},"ok":true,"duration_ms":12}`
+	storedRun   = `{"type":"tool_result","tool_use_id":"c1","output":{"ok":true,"data":{"stdout":"…","stderr":"","exit_code":-1,"timed_out":false,"interrupted":true}},"ok":true,"duration_ms":0}`
 	storedC     = `{"type":"message","role":"assistant","text":"Done."}`
 	storedPart  = `{"type":"message","role":"assistant","text":"Let <me> look!","partial":true}`
 	storedBreak = `{"type":"interrupted","role":"system","text":"Interrupted"}`

@@ -51,6 +51,9 @@ func (s *Service) inspect(ctx context.Context, level string, argv []string, path
 		return outcome{}, cannotStart(err)
 	}
 	o, err := p.wait(ctx, s.validateLimit)
+	if o.interrupted {
+		err = ctx.Err()
+	}
 	if err == nil {
 		err = a.unconfined(o)
 	}

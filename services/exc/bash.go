@@ -20,6 +20,8 @@ type bashData struct {
 	ExitCode  int    `json:"exit_code"`          // the exit status, -N for death by signal N, -1 for a timeout
 	TimedOut  bool   `json:"timed_out"`          // the time limit ended the command
 	Truncated bool   `json:"truncated,omitzero"` // the middle of an output was left out
+	// Interrupted says that the command was ended with the turn, or with exc.
+	Interrupted bool `json:"interrupted,omitzero"`
 }
 
 // bash carries out a call of bash, {command}.
@@ -96,7 +98,7 @@ func (s *Service) runShell(ctx context.Context, a *arrangement, j job, path stri
 		return outcome{}, err // what is left may still write
 	}
 	for _, w := range whole {
-		w.end(err == nil)
+		w.end(err == nil && !o.interrupted)
 	}
 	return o, err
 }
@@ -107,7 +109,7 @@ func (s *Service) shellReply(o outcome) (files.Reply, error) {
 		return files.Reply{}, &files.Error{Code: codeExec, Message: o.complaint(shell)}
 	}
 	r := s.result(o, shell)
-	return files.Reply{Data: bashData{r.Stdout, r.Stderr, r.ExitCode, r.TimedOut, r.Truncated}}, nil
+	return files.Reply{Data: bashData{r.Stdout, r.Stderr, r.ExitCode, r.TimedOut, r.Truncated, r.Interrupted}}, nil
 }
 
 // noShell is the error of a shell that cannot be started.

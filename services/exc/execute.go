@@ -89,7 +89,7 @@ func (s *Service) job(c client, argv ...string) job {
 
 // result words an outcome for the caller.
 func (s *Service) result(o outcome, command string) proto.Result {
-	r := proto.Result{ExitCode: o.exitCode(), Stdout: o.stdout, Stderr: o.stderr, Truncated: o.truncated}
+	r := proto.Result{ExitCode: o.exitCode(), Stdout: o.stdout, Stderr: o.stderr, Truncated: o.truncated, Interrupted: o.interrupted}
 	if o.timedOut {
 		r.ExitCode, r.TimedOut = -1, true
 		r.Stderr = withLine(r.Stderr, "Execution timed out after "+strconv.FormatFloat(s.timeout, 'f', -1, 64)+"s.")

@@ -82,11 +82,12 @@ type outcome struct {
 	stdout, stderr string
 	truncated      bool
 	timedOut       bool
+	interrupted    bool // the caller is gone, or the service stops
 	flooded        bool // it printed without end and was stopped
 }
 
 // wait waits until p and all that it started are gone: by themselves, at the
-// limit, or because ctx is done, which is then the error.
+// limit, or because ctx was cancelled. The deadline of ctx is an error.
 func (p *process) wait(ctx context.Context, limit time.Duration) (outcome, error) {
 	var expired <-chan time.Time
 	if limit > 0 {
@@ -107,10 +108,16 @@ func (p *process) wait(ctx context.Context, limit time.Duration) (outcome, error
 		}
 		return p.outcome(r, true), nil
 	case <-ctx.Done():
-		if _, err := p.halt(); err != nil {
+		r, err := p.halt()
+		if err == nil && !errors.Is(ctx.Err(), context.Canceled) {
+			err = ctx.Err()
+		}
+		if err != nil {
 			return outcome{}, err
 		}
-		return outcome{}, ctx.Err()
+		o := p.outcome(r, false)
+		o.interrupted = true
+		return o, nil
 	}
 }
 

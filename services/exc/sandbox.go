@@ -178,6 +178,8 @@ func (s *Service) tryNamespaces(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
+	case o.interrupted:
+		return ctx.Err()
 	case o.verdict == unconfined:
 		return errors.New(o.why)
 	case o.exitCode() != 0 || o.timedOut:

@@ -3,6 +3,7 @@ package exc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -55,12 +56,21 @@ func (p *peer) execute(t *testing.T, up string) (answer chan error) {
 	t.Helper()
 	answer = make(chan error, 1)
 	go func() {
-		_, err := rpc.Call(context.Background(), p.client, proto.ExcExecute,
-			proto.Execute{Executor: "bash", Code: daemons["deaf"] + waitUp + "sleep 1000"})
-		answer <- err
+		r, err := rpc.Call(context.Background(), p.client, proto.ExcExecute,
+			proto.Execute{Executor: "bash", Code: "echo so far;" + daemons["deaf"] + waitUp + "sleep 1000"})
+		answer <- errors.Join(err, interruptedAfter("so far\n", r))
 	}()
 	eventually(t, func() bool { return exists(up) })
 	return answer
+}
+
+// interruptedAfter is the error for a result that is not that of a run which was
+// ended when it had printed that.
+func interruptedAfter(stdout string, r proto.Result) error {
+	if !r.Interrupted || r.Stdout != stdout || r.ExitCode == 0 || r.TimedOut {
+		return fmt.Errorf("not an interrupted run's result: %+v", r)
+	}
+	return nil
 }
 
 // workspaces lists the peer's directories for code.
@@ -108,7 +118,7 @@ func TestNothingSurvivesStoppedService(t *testing.T) {
 	if left := append(p.marked(), p.workspaces()...); len(left) > 0 {
 		t.Errorf("still there: %q", left)
 	}
-	if err := <-answer; !errors.Is(err, proto.ErrCanceled) {
+	if err := <-answer; err != nil {
 		t.Errorf("the caller got %v", err)
 	}
 }

@@ -165,12 +165,15 @@ func (s *service) leave(t *testing.T, up, code string) {
 	defer hangUp()
 	ended := make(chan error)
 	go func() {
-		_, err := s.execute(ctx, proto.Execute{Executor: "bash", Code: code})
+		r, err := s.execute(ctx, proto.Execute{Executor: "bash", Code: code})
+		if err == nil && !r.Interrupted {
+			err = fmt.Errorf("got %+v", r)
+		}
 		ended <- err
 	}()
 	eventually(t, func() bool { return exists(up) })
 	hangUp()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
+	if err := <-ended; err != nil {
 		t.Errorf("got %v", err)
 	}
 }

@@ -38,6 +38,9 @@ func Ran(r proto.Result) proto.Raw {
 	if r.Truncated {
 		b = append(b, `,"truncated":true`...)
 	}
+	if r.Interrupted {
+		b = append(b, `,"interrupted":true`...)
+	}
 	return append(b, "}}"...)
 }
 

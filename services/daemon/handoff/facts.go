@@ -149,7 +149,7 @@ func (f *facts) result(e object) {
 // settle takes in what a call came to.
 func (f *facts) settle(c call, e object) {
 	output := e.in("output")
-	if output.in("error").text("code") == "interrupted" {
+	if output.in("error").text("code") == "interrupted" || output.in("data").is("interrupted") {
 		f.lost(c)
 		return
 	}
