@@ -65,12 +65,17 @@ func (s *Server) turnAway(c *conn) {
 	s.refusals.log(s, c, e)
 	c.nc.SetDeadline(time.Now().Add(refusalLinger))
 	out := &Out{nc: c.nc, ctx: s.ctx}
-	if out.end("error", e) != nil {
-		return // it is gone already
+	if out.end("error", e) == nil { // else it is gone already
+		s.linger(c.nc)
 	}
+}
+
+// linger gives a caller that was refused time to read the answer.
+func (s *Server) linger(nc net.Conn) {
 	defer s.refusals.open.Add(-1)
 	if s.refusals.open.Add(1) <= refusalsMax && !s.draining.Load() {
-		drainPeer(c.nc)
+		nc.SetDeadline(time.Now().Add(refusalLinger))
+		drainPeer(nc)
 	}
 }
 

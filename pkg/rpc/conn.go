@@ -37,15 +37,22 @@ type conn struct {
 	peer peer
 	own  bool // the other end is this process
 
+	reserved int // bytes for the frame that is read
+
 	mu    sync.Mutex
 	busy  bool // a request has begun
 	half  bool // and is not there as a whole
-	fresh bool // none has, and one will soon: the connection has just come
+	fresh bool // accepted, first request not yet read
+
+	ending bool          // closed after the request in flight
+	since  time.Duration // s.started to the last request's end, or to the accepting
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{s: s, nc: nc, in: wire.NewReader(nc), hup: newHangup(nc), peer: peer{nc: nc}}
 	c.own = c.peer.pid() == s.pid
+	c.in.Reserve = c.reserve
+	c.since = time.Since(s.started)
 	return c
 }
 
@@ -72,7 +79,7 @@ func (c *conn) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fresh = false
-	if c.busy = true; c.s.draining.Load() {
+	if c.busy = true; c.drains() {
 		c.nc.SetReadDeadline(time.Time{})
 	}
 }
@@ -80,12 +87,17 @@ func (c *conn) begin() {
 func (c *conn) rest() {
 	c.used()
 	c.mu.Lock()
-	c.busy = false
+	c.busy, c.since = false, time.Since(c.s.started)
+	drains := c.drains()
 	c.mu.Unlock()
-	if c.s.draining.Load() {
+	if drains {
 		c.wake()
 	}
 }
+
+// drains reports whether the connection ends with the request in flight. c.mu
+// is locked.
+func (c *conn) drains() bool { return c.ending || c.s.draining.Load() }
 
 // serve answers requests until the peer is done, misbehaves, or the server
 // drains.
@@ -93,11 +105,8 @@ func (c *conn) serve() {
 	defer c.nc.Close()
 	for {
 		payload, err := c.next()
-		if errors.Is(err, wire.ErrTooLarge) {
-			c.refuse(&proto.Error{Code: proto.CodeTooLarge, Message: "Request refused: " + err.Error() + "."})
-			return
-		}
 		if err != nil {
+			c.refuseFrame(err)
 			return
 		}
 		if err := c.answer(payload); err != nil {
@@ -120,6 +129,7 @@ func (c *conn) next() ([]byte, error) {
 		c.await(true)
 		defer c.await(false)
 	}
+	defer c.unreserve()
 	return c.in.Next()
 }
 
@@ -130,7 +140,7 @@ func (c *conn) await(half bool) {
 	until := time.Time{}
 	if c.half = half; half {
 		until = time.Now().Add(c.s.stall)
-		if c.s.draining.Load() {
+		if c.drains() {
 			until = time.Now().Add(c.s.half)
 		}
 	}
@@ -163,6 +173,18 @@ func (c *conn) answer(payload []byte) error {
 		return c.refuse(unknown(typ, payload))
 	}
 	return c.run(typ, meta, h, payload)
+}
+
+// refuseFrame answers a frame that is too large, or for which there is no
+// memory; a connection that broke gets no answer.
+func (c *conn) refuseFrame(err error) {
+	e, ok := errors.AsType[*proto.Error](err)
+	if errors.Is(err, wire.ErrTooLarge) {
+		e, ok = &proto.Error{Code: proto.CodeTooLarge, Message: "Request refused: " + err.Error() + "."}, true
+	}
+	if ok && c.refuse(e) == nil {
+		c.s.linger(c.nc)
+	}
 }
 
 // refuse answers a request that no handler sees.

@@ -47,6 +47,19 @@ func (s *Server) Reading() (n int) {
 	return n
 }
 
+// SetFrameBytes bounds the bytes of unfinished frames, of one user and of all.
+func (s *Server) SetFrameBytes(uid, all int) { s.occupancy.uidBytes, s.occupancy.allBytes = uid, all }
+
+// SetIdle bounds the idle connections, of one user and of all.
+func (s *Server) SetIdle(uid, all int) { s.occupancy.uidIdle, s.occupancy.allIdle = uid, all }
+
+// FrameBytes is what is reserved for unfinished frames.
+func (s *Server) FrameBytes() int {
+	s.frames.mu.Lock()
+	defer s.frames.mu.Unlock()
+	return s.frames.all
+}
+
 // Connections is the number of open connections.
 func (s *Server) Connections() int {
 	s.mu.Lock()

@@ -42,6 +42,9 @@ type Server struct {
 	drainOnce sync.Once
 	drained   chan struct{} // closed when draining begins
 
+	occupancy occupancy
+	frames    frames
+
 	callers   *Callers // nil: everybody
 	refusals  refusals
 	pid       int          // our own process: what it asks itself is no use of the service
@@ -71,6 +74,7 @@ func NewServer(service string, log *slog.Logger) *Server {
 		service: service, log: log, handlers: map[string]handler{}, started: time.Now(),
 		pong: wire.PongHead(service, Build, proto.Version), ctx: ctx, cancel: cancel,
 		stall: stallLimit, half: halfLimit, fresh: freshLimit, keepalive: keepaliveEvery,
+		occupancy: defaultOccupancy, frames: frames{uids: map[int]int{}},
 		listeners: map[net.Listener]bool{}, conns: map[*conn]bool{},
 		drained: make(chan struct{}), pid: os.Getpid(), refusals: refusals{now: time.Now},
 	}
@@ -173,6 +177,7 @@ func (s *Server) enlist(c *conn) bool {
 	if s.draining.Load() {
 		return false
 	}
+	s.shed(c.peer.uid())
 	s.conns[c] = true
 	s.wg.Add(1)
 	return true

@@ -20,7 +20,7 @@ const (
 	headerSize = 4
 	bufferSize = 4 << 10   // what one connection holds while it is quiet
 	keepSize   = 256 << 10 // a larger body is given back after its request
-	firstAlloc = 1 << 20   // what an announced length alone can make us allocate
+	firstAlloc = 64 << 10  // what an announced length alone can make us allocate
 )
 
 // ErrTooLarge is wrapped by errors about frames above MaxPayload.
@@ -50,6 +50,10 @@ func AppendFrame(b, payload []byte) ([]byte, error) {
 
 // Reader reads frames. It is not safe for concurrent use.
 type Reader struct {
+	// Reserve is asked before memory above 64 KiB is allocated for a frame, with
+	// all the bytes that the frame will have. Its error is that of Next.
+	Reserve func(total int) error
+
 	br   *bufio.Reader
 	big  []byte // body of a frame that does not fit the buffer
 	used int    // bytes in br that the last frame returned still occupies
@@ -127,7 +131,13 @@ func (r *Reader) large(n int) ([]byte, error) {
 	body := r.big[:0]
 	for len(body) < n {
 		if len(body) == cap(body) {
-			body = grow(body, min(n, max(firstAlloc, 2*len(body))))
+			size := min(n, max(firstAlloc, 16*len(body)))
+			if r.Reserve != nil && size > firstAlloc {
+				if err := r.Reserve(size); err != nil {
+					return nil, err
+				}
+			}
+			body = grow(body, size)
 		}
 		m, err := r.br.Read(body[len(body):min(n, cap(body))])
 		body = body[:len(body)+m]
