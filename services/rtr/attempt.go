@@ -56,6 +56,9 @@ func (c *call) attempt(t *target) (proto.Text, error) {
 	if err != nil {
 		return proto.Text{}, err
 	}
+	if t.wire() == "anthropic" && provider.TooShortToThink(&req) {
+		c.noticeEffort(t, fmt.Sprintf("max_tokens %d leaves no room for thinking", req.MaxTokens))
+	}
 	text, err := c.exchange(t, req)
 	return text, c.advised(c.settle(reserved, &text, err))
 }
@@ -79,7 +82,8 @@ func (c *call) exchange(t *target, req provider.Request) (proto.Text, error) {
 func (c *call) requestFor(t *target) provider.Request {
 	req := c.req
 	req.Model, req.Traits, req.Context = t.caps.Model, t.traits, t.context
-	req.MaxTokens, req.Effort, req.NoSummary = c.in.MaxTokens, c.effort(t), c.noSummary(t)
+	req.MaxTokens = c.in.MaxTokens
+	c.askEffort(t, &req)
 	if req.MaxTokens == 0 {
 		req.MaxTokens = c.s.set.maxTokens
 	}

@@ -3,6 +3,7 @@ package rtr
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	"zino/proto"
 	"zino/services/rtr/provider"
@@ -11,69 +12,72 @@ import (
 // effortKey is a level of reasoning effort at a model.
 type effortKey struct{ endpoint, model, level string }
 
-// unsupported is an effort that a model does not take.
-type unsupported struct {
-	why     string
-	session string // the last one that was sent the notice
+// efforts is what the models of this process have refused.
+type efforts struct {
+	mu        sync.Mutex
+	refused   map[effortKey]string // why
+	noSummary map[effortKey]bool   // without a level
+	noticed   map[effortKey]string // the last session that was sent the notice
 }
 
-// effort returns the provider's word for the effort that the request asks for,
-// "" if it asks for none or the model does not take it.
-func (c *call) effort(t *target) string {
+func newEfforts() *efforts {
+	return &efforts{refused: map[effortKey]string{}, noSummary: map[effortKey]bool{}, noticed: map[effortKey]string{}}
+}
+
+// askEffort has a request ask for the effort that the caller wants, unless the
+// target's model is known not to take it.
+func (c *call) askEffort(t *target, req *provider.Request) {
 	if c.in.Effort == "" || !t.remote() {
-		return ""
+		return
 	}
+	e := c.s.efforts
+	e.mu.Lock()
+	why, refused := e.refused[c.effortKey(t)]
+	req.NoSummary = e.noSummary[effortKey{t.caps.Endpoint, t.caps.Model, ""}]
+	e.mu.Unlock()
 	word := provider.EffortWord(t.wire(), t.caps.Model, c.in.Effort)
-	if word == "" {
-		why := "does not reason"
-		if takes := provider.EffortsOf(t.wire(), t.caps.Model); len(takes) > 0 {
-			why = "takes " + strings.Join(takes, ", ")
-		}
-		c.dropEffort(t, "it "+why)
-		return ""
+	takes := provider.EffortsOf(t.wire(), t.caps.Model)
+	switch {
+	case refused:
+		c.noticeEffort(t, why)
+	case len(takes) == 0:
+		c.noticeEffort(t, "it does not reason")
+	case word == "":
+		c.noticeEffort(t, "it takes "+strings.Join(takes, ", "))
+	default:
+		req.Effort = word
 	}
-	c.s.effortLock.Lock()
-	known, refused := c.s.noEffort[c.effortKey(t)]
-	c.s.effortLock.Unlock()
-	if refused {
-		c.dropEffort(t, known.why)
-		return ""
-	}
-	return word
 }
 
 func (c *call) effortKey(t *target) effortKey {
 	return effortKey{t.caps.Endpoint, t.caps.Model, c.in.Effort}
 }
 
-// withoutEffort prepares to ask a model again that has refused an effort, or the
-// summaries of its reasoning, which OpenAI gives verified organizations only.
-func (c *call) withoutEffort(t *target, f *provider.Fault) {
-	if !f.Summary {
-		c.dropEffort(t, firstLine(f))
+// refuseEffort remembers, for the life of the process, that a model has refused
+// the effort, or summaries of its reasoning, which OpenAI makes for verified
+// organizations only.
+func (c *call) refuseEffort(t *target, f *provider.Fault) {
+	e := c.s.efforts
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if f.Summary {
+		c.s.log.Info("no summaries of the reasoning", "model", t.caps.Model, "error", firstLine(f))
+		e.noSummary[effortKey{t.caps.Endpoint, t.caps.Model, ""}] = true
 		return
 	}
-	c.s.log.Info("no summaries of the reasoning", "model", t.caps.Model, "error", firstLine(f))
-	c.s.effortLock.Lock()
-	c.s.noSummary[t.caps.Endpoint+" "+t.caps.Model] = true
-	c.s.effortLock.Unlock()
+	e.refused[c.effortKey(t)] = firstLine(f)
 }
 
-func (c *call) noSummary(t *target) bool {
-	c.s.effortLock.Lock()
-	defer c.s.effortLock.Unlock()
-	return c.s.noSummary[t.caps.Endpoint+" "+t.caps.Model]
-}
-
-// dropEffort remembers for the life of the process that a model does not take
-// an effort, and sends a notice, once to a session.
-func (c *call) dropEffort(t *target, why string) {
+// noticeEffort tells the caller, once in a session, that a model is asked without
+// the effort.
+func (c *call) noticeEffort(t *target, why string) {
 	key := c.effortKey(t)
-	c.s.effortLock.Lock()
-	known, ok := c.s.noEffort[key]
-	c.s.noEffort[key] = unsupported{why, c.in.SessionID}
-	c.s.effortLock.Unlock()
-	if !ok || known.session != c.in.SessionID {
+	e := c.s.efforts
+	e.mu.Lock()
+	session, ok := e.noticed[key]
+	e.noticed[key] = c.in.SessionID
+	e.mu.Unlock()
+	if !ok || session != c.in.SessionID {
 		c.notice(proto.Notice{Kind: "warning", Text: fmt.Sprintf("%s is asked without the effort %q: %s", t.caps.Model, c.in.Effort, why)})
 	}
 }

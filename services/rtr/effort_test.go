@@ -55,6 +55,28 @@ func TestEffort(t *testing.T) {
 	}
 }
 
+// TestEffortTooShort checks that an answer too short for thinking is made without,
+// and that the next one is not.
+func TestEffortTooShort(t *testing.T) {
+	llm := fakellm.New(fakellm.Reply("1"), fakellm.Reply("2"))
+	defer llm.Close()
+	r := onWire(t, "anthropic", llm.Host, nil)
+	in := ask("hi", true)
+	in.Events, in.Effort = true, "high"
+	var got chunks
+	for i, n := range []int{1024, 2048} {
+		in.MaxTokens = n
+		_, err := r.infer(t.Context(), in, &got)
+		req := llm.Requests()[i]
+		if legal := req.Legal(); err != nil || legal != nil || strings.Contains(string(req.Body), "thinking") != (n == 2048) {
+			t.Errorf("max_tokens %d: %v, %v, asked %s", n, err, legal, req.Body)
+		}
+	}
+	if len(got.events) != 1 || !strings.Contains(got.events[0], `m is asked without the effort \"high\": max_tokens 1024 leaves no room for thinking`) {
+		t.Errorf("notices %q", got.events)
+	}
+}
+
 // TestEffortUnknown checks that a level which a model is known not to have is
 // not sent, and that one which does not exist is an error.
 func TestEffortUnknown(t *testing.T) {

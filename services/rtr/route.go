@@ -122,7 +122,7 @@ func (c *call) ask(w wish) (proto.Text, error) {
 			c.s.forget(c.ctx, t) // the server may have gone: look again next time
 		}
 		if failed && f.Effort && !c.passed && c.ctx.Err() == nil {
-			c.withoutEffort(t, f)
+			c.refuseEffort(t, f)
 			attempt--
 			continue
 		}

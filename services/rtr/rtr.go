@@ -50,9 +50,7 @@ type Service struct {
 	listLock sync.Mutex
 	lists    map[listKey]list
 
-	effortLock sync.Mutex
-	noEffort   map[effortKey]unsupported
-	noSummary  map[string]bool
+	efforts *efforts
 
 	deciding chan struct{} // holds one token: whoever has it may touch what follows
 	chosen   map[wish]*target
@@ -68,7 +66,7 @@ func New(cfg *config.Config, log *slog.Logger) (*Service, error) {
 	}
 	s := &Service{
 		log: log, set: set, client: provider.NewClient(), probes: localServers, limiters: map[string]*limit.Limiter{},
-		minutely: map[string]bool{}, pause: pause, deciding: make(chan struct{}, 1), chosen: map[wish]*target{}, noEffort: map[effortKey]unsupported{}, noSummary: map[string]bool{},
+		minutely: map[string]bool{}, pause: pause, deciding: make(chan struct{}, 1), chosen: map[wish]*target{}, efforts: newEfforts(),
 		lists: map[listKey]list{},
 	}
 	for _, v := range vendors {

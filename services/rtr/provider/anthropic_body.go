@@ -36,6 +36,13 @@ type outputConfig struct {
 // minBudget is the least number of tokens of thinking that the wire takes.
 const minBudget = 1024
 
+// TooShortToThink reports whether a request's effort is a budget on Anthropic's
+// wire that its limit of tokens has no room for.
+func TooShortToThink(req *Request) bool {
+	_, err := strconv.Atoi(req.Effort)
+	return err == nil && 0 < req.MaxTokens && req.MaxTokens <= minBudget
+}
+
 // think sets what asks for the effort. Thinking goes without sampling
 // parameters: the wire takes none but the defaults beside it. A budget must be
 // below max_tokens, so where that is small nothing is asked for; nor is it in the

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -23,6 +24,29 @@ func BenchmarkOpenAIStream(b *testing.B) {
 		ep, _ := endpointFor(b, strings.NewReader(stream))
 		var d discard
 		if err := OpenAI(context.Background(), ep, ask(b, nil), &d); err != nil || d.n != 6*tokens {
+			b.Fatal(err, d.n)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/tokens, "ns/token")
+}
+
+// BenchmarkResponsesStream reports the time and allocations per token, each of
+// which has a number of its own.
+func BenchmarkResponsesStream(b *testing.B) {
+	const tokens = 10000
+	var stream strings.Builder
+	stream.WriteString(eventsOf(reCreated, reMessage))
+	for n := range tokens {
+		fmt.Fprintf(&stream, "event: response.output_text.delta\ndata: "+
+			`{"type":"response.output_text.delta","content_index":0,"delta":" token","item_id":"msg_1","logprobs":[],"obfuscation":"x","output_index":1,"sequence_number":%d}`+"\n\n", n)
+	}
+	stream.WriteString(eventsOf(reSaid, reEnd))
+	b.SetBytes(int64(stream.Len()))
+	b.ReportAllocs()
+	for b.Loop() {
+		ep, _ := endpointFor(b, strings.NewReader(stream.String()))
+		var d discard
+		if err := Responses(context.Background(), ep, ask(b, nil), &d); err != nil || d.n != 6*tokens {
 			b.Fatal(err, d.n)
 		}
 	}

@@ -27,7 +27,7 @@ type responsesAnswer struct {
 
 // outputItem is an item of the output.
 type outputItem struct {
-	index, id string // the wire's, "" for none
+	index, id string // as they stand on the wire, "" for none
 	kind      string
 	call      int    // its place among the calls of tools
 	said      bool   // a piece of its text or arguments has come
@@ -92,7 +92,6 @@ type responsesEvent struct {
 }
 
 func readResponsesEvent(name string, data []byte) (e responsesEvent) {
-	e.kind = []byte(name)
 	for key, value := range wire.Members(data) {
 		switch string(key) {
 		case "type":
@@ -114,6 +113,9 @@ func readResponsesEvent(name string, data []byte) (e responsesEvent) {
 		case "response":
 			e.all = value
 		}
+	}
+	if len(e.kind) == 0 {
+		e.kind = []byte(name)
 	}
 	return e
 }
@@ -179,7 +181,7 @@ func (a *responsesAnswer) begin(index, raw []byte) (*outputItem, error) {
 		case "type":
 			item.kind = text(value)
 		case "id":
-			item.id = text(value)
+			item.id = string(value)
 		case "call_id":
 			call = text(value)
 		case "name":
@@ -202,7 +204,7 @@ func (a *responsesAnswer) begin(index, raw []byte) (*outputItem, error) {
 }
 
 // find returns the item of an index, else of an id, else the last one.
-func (a *responsesAnswer) find(index []byte, id string) *outputItem {
+func (a *responsesAnswer) find(index, id []byte) *outputItem {
 	for i := len(a.items) - 1; i >= 0; i-- {
 		item := &a.items[i]
 		switch {
@@ -210,8 +212,8 @@ func (a *responsesAnswer) find(index []byte, id string) *outputItem {
 			if item.index == string(index) {
 				return item
 			}
-		case id != "" && item.id != "":
-			if item.id == id {
+		case len(id) > 0 && item.id != "":
+			if item.id == string(id) {
 				return item
 			}
 		case len(index) == 0:
@@ -228,7 +230,7 @@ func (a *responsesAnswer) piece(e responsesEvent, kind Kind, value []byte) (err 
 	if len(a.scratch) == 0 {
 		return nil
 	}
-	item := a.find(e.index, text(e.id))
+	item := a.find(e.index, e.id)
 	if item == nil && kind == Text {
 		item, err = a.begin(e.index, []byte(`{"type":"message"}`))
 	}
@@ -242,7 +244,7 @@ func (a *responsesAnswer) piece(e responsesEvent, kind Kind, value []byte) (err 
 // unsaid hands on the whole of an item's text or arguments, if no piece of it has
 // come before.
 func (a *responsesAnswer) unsaid(e responsesEvent, kind Kind, value []byte) error {
-	if item := a.find(e.index, text(e.id)); item != nil && item.said {
+	if item := a.find(e.index, e.id); item != nil && item.said {
 		return nil
 	}
 	return a.piece(e, kind, value)
@@ -251,7 +253,7 @@ func (a *responsesAnswer) unsaid(e responsesEvent, kind Kind, value []byte) erro
 // reasoning hands on a piece of the reasoning. Where both a summary and the text
 // come, the first of them counts.
 func (a *responsesAnswer) reasoning(e responsesEvent, value []byte) error {
-	item := a.find(e.index, text(e.id))
+	item := a.find(e.index, e.id)
 	if item != nil {
 		if item.thoughts != "" && item.thoughts != string(e.kind) {
 			return nil
@@ -270,7 +272,7 @@ func (a *responsesAnswer) done(index, raw []byte) (err error) {
 	if len(raw) == 0 || raw[0] != '{' {
 		return nil
 	}
-	item := a.find(index, text(memberOf(raw, "id")))
+	item := a.find(index, memberOf(raw, "id"))
 	if item == nil || item.done {
 		if item, err = a.begin(index, raw); err != nil {
 			return err
