@@ -318,16 +318,6 @@ func (d *doctor) checkKey(ctx context.Context) []finding {
 	return list
 }
 
-// keyInShell is the first account whose key the caller's environment has.
-func keyInShell() keystore.Account {
-	for _, account := range keystore.Accounts() {
-		if strings.TrimSpace(os.Getenv(account.Variable)) != "" {
-			return account
-		}
-	}
-	return keystore.Account{}
-}
-
 // providerAnswer is what came back from the model's provider.
 type providerAnswer struct {
 	caps proto.RouterCapabilities

@@ -78,7 +78,7 @@ func (a *app) turn(ctx context.Context, d *daemon, req proto.Chat) error {
 		a.say("Warning: this was not stored in the channel %q: %s", req.ChannelID, oneLine(errors.New(text.NotStored)))
 		return errQuiet
 	}
-	return unreachable(err)
+	return unreachable(d.withoutKey(err))
 }
 
 // daemon is the daemon that this run talks to.

@@ -65,7 +65,7 @@ func (a *app) request() (proto.Chat, error) {
 func (a *app) play(ctx context.Context, d *daemon, req proto.Chat, s show) error {
 	s.turn()
 	done, err := rpc.CallEvents(ctx, d.client, turnEvents, d.withEnvironment(req), s.event)
-	if err != nil && ctx.Err() != nil {
+	if err = d.withoutKey(err); err != nil && ctx.Err() != nil {
 		err = errInterrupted
 	}
 	told, writing := s.end(done, err)

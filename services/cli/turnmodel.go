@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -59,4 +60,28 @@ func keyGiven() bool {
 	}
 	list, err := store.List()
 	return err != nil || len(list) > 0 // rtr says what is wrong with it
+}
+
+// withoutKey words the error of a daemon that lacks a key which the caller's shell
+// has: it was started before the key was exported. Keys in the store take effect
+// at once. Those of the host's daemon are not the caller's business.
+func (d *daemon) withoutKey(err error) error {
+	e, ok := errors.AsType[*proto.Error](err)
+	shell := keyInShell()
+	if !ok || d.own != nil || d.client.Path == hostSocket || e.Code != proto.CodeUnavailable || shell.Name == "" || !strings.Contains(e.Message, shell.Variable) {
+		return err
+	}
+	explained := *e
+	explained.Message = fmt.Sprintf("no key: run `zino auth set %s`, which takes effect at once; the running daemon was started without %s, which this shell has", shell.Name, shell.Variable)
+	return &explained
+}
+
+// keyInShell is the first account whose key the caller's environment has.
+func keyInShell() keystore.Account {
+	for _, account := range keystore.Accounts() {
+		if strings.TrimSpace(os.Getenv(account.Variable)) != "" {
+			return account
+		}
+	}
+	return keystore.Account{}
 }

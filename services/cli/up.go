@@ -88,6 +88,7 @@ func (a *app) up(ctx context.Context, replDir string) error {
 	}
 	set := supervise.Start(c.programs, a.err, log)
 	a.say("zino: up, %d services, sockets in %s; Ctrl-C stops", len(c.programs), filepath.Dir(cfg.Daemon.Socket))
+	a.say("Other clients connect to %s: in their ZINO.toml, [daemon] socket = %[1]q", cfg.Daemon.Socket)
 	<-ctx.Done()
 	set.Stop()
 	err = c.close()
