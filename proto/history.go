@@ -24,4 +24,5 @@ var Changelog = []string{
 	"18 2026-11-22  models of rtr",
 	"19 2026-11-22  effort of handoff",
 	"20 2026-11-22  interrupted of execute and of results of bash",
+	"21 2026-11-22  search_sessions looks into calls and results (role tool); problems of its answer",
 }

@@ -21,9 +21,9 @@ var (
 	// MemFindSession finds one session: by its id, by the beginning of its id,
 	// or, without either, the one that changed last.
 	MemFindSession = method[FindSession, SessionSummary]("mem", "find_session", "session_summary")
-	// MemSearchSessions finds the sessions in whose messages all words of a query
-	// occur, in whatever case and within longer words too. Those that changed
-	// last stand first.
+	// MemSearchSessions finds the sessions in whose messages, tool calls and their
+	// results all words of a query occur, in whatever case and within longer words
+	// too. Those that changed last stand first.
 	MemSearchSessions = method[SearchSessions, SessionHits]("mem", "search_sessions", "session_hits")
 	// MemForkSession copies a session, up to a place if one is given, into a new
 	// one, whose first line says under forked_from where it is from.
@@ -194,6 +194,8 @@ type SearchSessions struct {
 type SessionHits struct {
 	// Results are the sessions, the one that changed last in front.
 	Results []SessionHit `json:"results"`
+	// Problems say which sessions could not be searched, and why: up to 20.
+	Problems []string `json:"problems,omitzero"`
 }
 
 // SessionHit is one session that was found.
@@ -202,9 +204,10 @@ type SessionHit struct {
 	SessionID string `json:"session_id"`
 	// Updated is when its file changed last, in RFC 3339, UTC.
 	Updated string `json:"updated"`
-	// Role is whose message the excerpt is from: "user" or "assistant".
+	// Role is whose text the excerpt is from: "user", "assistant", or "tool" for a
+	// call or its result.
 	Role string `json:"role"`
-	// Excerpt is a part of the message that has most of the words, in one line.
+	// Excerpt is a part of the text that has most of the words, in one line.
 	Excerpt string `json:"excerpt"`
 }
 

@@ -102,7 +102,12 @@ tool_timeout_secs = %v
 
 // newFile makes a file that is there with all of its text or not at all, and
 // that only its owner can read. One that is there already is left alone.
-func newFile(path, text string) error {
+func newFile(path, text string) (err error) {
+	defer func() {
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			err = about(path, err)
+		}
+	}()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}

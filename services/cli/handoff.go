@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,7 @@ nothing but the bundle is written.`
 func (a *app) handoffCommand() *cobra.Command {
 	var req proto.Handoff
 	var from, out string
+	force := false
 	cmd := &cobra.Command{
 		Use: "handoff --goal GOAL", Short: "what a new session needs to go on with a goal", Long: handoffLong, Annotations: printsJSON,
 		Example: "  zino handoff --goal 'finish the migration' --out handoff.md\n  zino handoff --goal 'write the tests' --from-session 550e --offline",
@@ -41,6 +43,9 @@ func (a *app) handoffCommand() *cobra.Command {
 			if req.Root, err = a.rootDir(); err != nil {
 				return err
 			}
+			if info, err := os.Stat(out); err == nil && info.Mode().IsRegular() && !force {
+				return fmt.Errorf("%s is there already and was not changed; --force overwrites it", out)
+			}
 			req.Provider, req.Model, req.MaxTokens, req.Effort = a.provider, a.model, a.maxTokens, a.effort
 			return a.withDaemon(cmd, storageRequired, func(ctx context.Context, d *daemon) error { return a.handoff(ctx, d, req, out) })
 		},
@@ -49,12 +54,19 @@ func (a *app) handoffCommand() *cobra.Command {
 	flags.StringVar(&req.Goal, "goal", "", "what is to be done next, in your words: `GOAL`")
 	flags.StringVar(&from, "from-session", "", "the session to go on from: its `ID` or the beginning of it (default the latest)")
 	flags.StringVarP(&out, "out", "o", "", "`PATH` of the file to write (default standard output)")
+	flags.BoolVarP(&force, "force", "f", false, "overwrite the file of --out, which may have been edited")
 	flags.BoolVar(&req.Offline, "offline", false, "ask no model: make it of what the session did")
 	return cmd
 }
 
 func (a *app) handoff(ctx context.Context, d *daemon, req proto.Handoff, out string) error {
+	status := a.texts().status
+	if !req.Offline {
+		status.begin()
+		status.change(func() { status.what = "drafting" })
+	}
 	bundle, err := rpc.Call(ctx, d.client, proto.DaemonHandoff, req)
+	status.end()
 	switch {
 	case errors.Is(err, proto.ErrUnavailable) && !req.Offline && !strings.Contains(err.Error(), "--offline"):
 		return fmt.Errorf("%w; zino handoff --offline makes the bundle without a model", err)

@@ -71,7 +71,7 @@ func TestMemorySearch(t *testing.T) {
 	m.with(func() { m.items[2].Tag = "house" })
 	const head = "ID  SCORE   TAG    TEXT\n"
 	m.expect(t, "", []string{"memory", "search", "key"}, 0, head+"0   0.6547  -      a key\n2   0.6547  house  the key and ^[[31m\n", "")
-	m.expect(t, "", []string{"memory", "search", "nothing", "like", "it"}, 0, "", "No memory matches.\n")
+	m.expect(t, "", []string{"memory", "search", "nothing", "like", "it"}, 1, "", "No memory matches.\n")
 	m.expect(t, "", []string{"memory", "search", "clock", "--explain"}, 0,
 		"ID  SCORE   TAG  WORDS                     TEXT\n1   0.6547  -    clock 0.60, \\u009bx 0.05  a clock\n", "")
 	m.expect(t, "", []string{"memory", "search", "clock", "--json", "--explain"}, 0,

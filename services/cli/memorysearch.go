@@ -14,7 +14,7 @@ import (
 
 const memorySearchLong = `Find the memories nearest to some words, best first. The score is from 0 to 1;
 with --explain the words that made it are shown, those with the largest share
-first.`
+first. The exit status is 1 if nothing is found, as with grep.`
 
 func (a *app) memorySearchCommand() *cobra.Command {
 	var req proto.SearchHard
@@ -64,7 +64,7 @@ func (a *app) memorySearch(ctx context.Context, d *daemon, req proto.SearchHard)
 	}
 	if len(found.Results) == 0 {
 		a.say("No memory matches.")
-		return nil
+		return errQuiet
 	}
 	if a.asJSON() {
 		return a.print(func(w io.Writer) error { return printAll(w, found.Results) })

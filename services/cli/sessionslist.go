@@ -173,10 +173,11 @@ func (a *app) printHits(lines []hitLine) error {
 func (a *app) sessionsSearchCommand() *cobra.Command {
 	limit := 0
 	cmd := &cobra.Command{
-		Use: "search WORDS...", Short: "find sessions by what was said in them", Annotations: printsJSON,
-		Long: `Find the sessions in whose messages all the words occur, in whatever case and
-within longer words too, the one that changed last first. Each is shown with a
-part of the message that has most of the words.`,
+		Use: "search WORDS...", Short: "find sessions by what was said and done in them", Annotations: printsJSON,
+		Long: `Find the sessions in whose messages, commands, edits and results all the words
+occur, in whatever case and within longer words too, the one that changed last
+first. Each is shown with a part of the text that has most of the words. The exit
+status is 1 if nothing is found, as with grep.`,
 		Example: "  zino sessions search flaky test",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query := strings.Join(args, " ")
@@ -200,9 +201,12 @@ func (a *app) sessionsSearch(ctx context.Context, d *daemon, req proto.SearchSes
 	if err != nil {
 		return err
 	}
+	for _, problem := range found.Problems {
+		a.say("Warning: not searched: %s", problem)
+	}
 	if len(found.Results) == 0 {
 		a.say("No session matches.")
-		return nil
+		return errQuiet
 	}
 	if a.asJSON() {
 		return a.print(func(w io.Writer) error { return printAll(w, found.Results) })

@@ -98,7 +98,7 @@ func TestSessionsSearch(t *testing.T) {
 	f.expect(t, "sessions search words of", 0, "two  2026-11-21 14:03  user: …words of two\none  2026-11-21 14:03  user: …words of one\n", "")
 	f.expect(t, "sessions search of one --format json -n 7", 0,
 		line(t, proto.SessionHit{SessionID: "one", Updated: "2026-11-21T14:03:07Z", Role: "user", Excerpt: "…words of one"}), "")
-	f.expect(t, "sessions search zebra", 0, "", "No session matches.\n")
+	f.expect(t, "sessions search zebra", 1, "", "No session matches.\n")
 	if got := f.searched[1]; got != (proto.SearchSessions{Query: "of one", Limit: 7}) {
 		t.Errorf("asked for %+v", got)
 	}

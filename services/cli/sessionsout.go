@@ -14,7 +14,9 @@ import (
 // all of the new text, at every moment. A new file has the permissions mode,
 // less those that the umask takes; one that is there keeps its own. What is no
 // ordinary file, such as a pipe, is written to.
-func writeOut(path string, mode fs.FileMode, write func(io.Writer) error) error {
+func writeOut(path string, mode fs.FileMode, write func(io.Writer) error) (err error) {
+	given := path
+	defer func() { err = about(given, err) }()
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target // a link goes on leading to its file
 	}
@@ -33,6 +35,18 @@ func writeOut(path string, mode fs.FileMode, write func(io.Writer) error) error 
 		return err
 	}
 	return replaceFile(path, mode, info, write)
+}
+
+// about is an error of a temporary file beside path as one of path itself: the
+// person knows no other.
+func about(path string, err error) error {
+	if link, ok := errors.AsType[*os.LinkError](err); ok {
+		return &fs.PathError{Op: link.Op, Path: path, Err: link.Err}
+	}
+	if file, ok := errors.AsType[*fs.PathError](err); ok {
+		return &fs.PathError{Op: file.Op, Path: path, Err: file.Err}
+	}
+	return err
 }
 
 // replaceFile writes a new file beside path and gives it that name. old is the

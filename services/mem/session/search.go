@@ -6,19 +6,22 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"zino/pkg/wire"
 	"zino/proto"
 )
 
 const (
-	hitsUsual = 20 // sessions that a search finds if nobody says how many
-	hitsMax   = 1000
-	wordsMax  = 64 // words that a query may have
-	around    = 60 // characters of an excerpt before and behind a word
+	hitsUsual   = 20 // sessions that a search finds if nobody says how many
+	hitsMax     = 1000
+	wordsMax    = 64 // words that a query may have
+	problemsMax = 20
+	depthMax    = 32 // levels of a call's input or result whose texts are searched
+	around      = 60 // characters of an excerpt before and behind a word
 )
 
-// Search finds the sessions in whose messages all words of a query occur. It
-// reads one file after the other, the one that changed last first, until it has
-// enough of them or the caller hangs up.
+// Search finds the sessions in whose messages, calls and results all words of a
+// query occur. It reads one file after the other, the one that changed last
+// first, until it has enough of them or the caller hangs up.
 func (s *Store) Search(ctx context.Context, req proto.SearchSessions) (proto.SessionHits, error) {
 	reply := proto.SessionHits{Results: []proto.SessionHit{}}
 	words := bytes.Fields(fold(nil, req.Query))
@@ -44,7 +47,11 @@ func (s *Store) Search(ctx context.Context, req proto.SearchSessions) (proto.Ses
 		if err := ctx.Err(); err != nil {
 			return reply, err
 		}
-		if found && err == nil { // a file that cannot be read is the list's to show
+		switch {
+		case isGone(err):
+		case err != nil && len(reply.Problems) < problemsMax:
+			reply.Problems = append(reply.Problems, s.wrong(e.id, err).Error())
+		case err == nil && found:
 			reply.Results = append(reply.Results, hit)
 		}
 	}
@@ -64,8 +71,13 @@ func (s *Store) searchIn(ctx context.Context, e entry, words [][]byte) (hit prot
 		if err != nil {
 			return hit, false, err
 		}
-		if ev := read(line.Text); ev.spoken() {
-			q.look(&ev)
+		switch ev := read(line.Text); {
+		case ev.spoken():
+			q.look(str(ev.role), str(ev.text))
+		case ev.called():
+			q.look("tool", string(appendTexts([]byte(str(ev.name)+" "), ev.input, depthMax)))
+		case ev.kind == toolResult:
+			q.look("tool", string(appendTexts(nil, ev.output, depthMax)))
 		}
 		if q.best == len(words) {
 			break
@@ -85,14 +97,35 @@ type query struct {
 	missing []bool // by word: it has not occurred yet
 	folded  []byte
 
-	best    int // words in the message that has most of them
+	best    int // words in the text that has most of them
 	role    string
 	excerpt string
 }
 
-// look takes in a message.
-func (q *query) look(e *event) {
-	text := str(e.text)
+// appendTexts appends the strings in a JSON value, each with a line break: names
+// of members, numbers and what lies deeper than depth are left out.
+func appendTexts(b, raw []byte, depth int) []byte {
+	if len(raw) == 0 || depth == 0 {
+		return b
+	}
+	switch raw[0] {
+	case '"':
+		b, _ = wire.Unquote(b, raw) // the valid part of a damaged one
+		b = append(b, '\n')
+	case '{':
+		for _, value := range wire.Members(raw) {
+			b = appendTexts(b, value, depth-1)
+		}
+	case '[':
+		for item := range wire.Items(raw) {
+			b = appendTexts(b, item, depth-1)
+		}
+	}
+	return b
+}
+
+// look takes in a text.
+func (q *query) look(role, text string) {
 	q.folded = fold(q.folded[:0], text)
 	n, first := 0, len(q.folded)
 	for i, word := range q.words {
@@ -103,7 +136,7 @@ func (q *query) look(e *event) {
 		}
 	}
 	if n > q.best {
-		q.best, q.role, q.excerpt = n, str(e.role), excerpt(text, first)
+		q.best, q.role, q.excerpt = n, role, excerpt(text, first)
 	}
 }
 

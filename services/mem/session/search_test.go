@@ -26,13 +26,15 @@ func TestSearch(t *testing.T) {
 	b.put("bread", user("How long does\nBread rise?"), says("Two hours."), use("1"), `{"type":"tool_result","tool_use_id":"1","output":"secret word"}`)
 	b.put("cake", user("A cake with STRAẞE and Öl"), says("No bread in it."))
 	b.put("empty")
+	b.put("tools", `{"type":"tool_use","id":"1","name":"bash","input":{"command":"go vet ./..."}}`,
+		`{"type":"tool_result","tool_use_id":"1","output":{"ok":true,"data":{"stdout":["deeply",{"a":"nested\nlines"}],"exit_code":0}}}`)
 	b.write("foreign", "rubbish bread", `{"type":"note","text":"bread"}`, `{"type":"message","role":"system","text":"bread"}`, user("日本語のパン"))
-	for i, id := range []string{"bread", "cake", "empty", "foreign"} {
+	for i, id := range []string{"bread", "cake", "empty", "foreign", "tools"} {
 		b.touch(id, i)
 	}
 	for query, want := range map[string]string{
 		"": "", "  \n": "", "bread": "cake bread", "BREAD": "cake bread", "bread rise": "bread", "hours bread": "bread", "bread cake": "cake",
-		"read": "cake bread", "rise cake": "", "strasse": "cake", "öl": "cake", "ÖL": "cake", "secret": "", "rubbish": "", "語のパ": "foreign", "?": "bread", "type": "",
+		"read": "cake bread", "rise cake": "", "strasse": "cake", "öl": "cake", "ÖL": "cake", "secret": "bread", "deeply nested": "tools", "go vet": "tools", "command": "", "stdout": "", "rubbish": "", "語のパ": "foreign", "?": "bread", "type": "",
 	} {
 		var got []string
 		for _, hit := range b.search(query, 0) {
@@ -48,6 +50,9 @@ func TestSearch(t *testing.T) {
 	}
 	if got := b.search("bread", 1); len(got) != 1 || got[0].SessionID != "cake" || got[0].Role != "assistant" {
 		t.Errorf("one of them: %+v", got)
+	}
+	if got := b.search("NESTED lines", 0); len(got) != 1 || got[0].Role != "tool" || got[0].Excerpt != "deeply nested lines" {
+		t.Errorf("in a result: %+v", got)
 	}
 	_, err := b.Search(t.Context(), proto.SearchSessions{Query: strings.Repeat("w ", wordsMax+1)})
 	wantError(t, err, proto.ErrInvalid, "64 words")
@@ -104,6 +109,19 @@ func FuzzExcerpt(f *testing.F) {
 		}
 		if short := beginning(text, textMax); !utf8.ValidString(short) || utf8.RuneCountInString(short) > textMax || strings.ContainsAny(short, "\n\r\x1b\x00") {
 			t.Fatalf("the beginning of %q: %q", text, short)
+		}
+	})
+}
+
+// FuzzTexts searches in any bytes, deeply nested ones too, and finds no more text
+// than there is.
+func FuzzTexts(f *testing.F) {
+	for _, s := range []string{`{"a":["b",{"c":"d\n"}],"e":1}`, `"\ud800x"`, `{"a":`, `["`, strings.Repeat(`{"a":[`, 4000) + `"x"`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if text := appendTexts(nil, raw, depthMax); len(text) > 3*len(raw)+1 {
+			t.Errorf("%d bytes of %d", len(text), len(raw))
 		}
 	})
 }
