@@ -11,6 +11,7 @@ import (
 
 	"zino/pkg/wire"
 	"zino/proto"
+	"zino/services/agr/toolbox"
 )
 
 // call is a call of a function: a native one, which stands beside the model's
@@ -25,6 +26,10 @@ type call struct {
 	block     bool      // it was a block
 	result    proto.Raw
 }
+
+// maxCalls is how many calls of a reply are run. Each one above gets a result that
+// says so.
+const maxCalls = 1024
 
 // takeCalls keeps the calls of a session's answer, those in its text first. They
 // alone say whether the loop goes on: which stop reason comes with them depends
@@ -47,7 +52,10 @@ func (t *turn) takeCalls(answer proto.Text) error {
 	}
 	taken := map[string]bool{}
 	for i := range t.calls {
-		t.calls[i].identify(taken)
+		if t.calls[i].identify(taken); i >= maxCalls && t.calls[i].fault == nil {
+			t.calls[i].fault = &fault{code: toolbox.TooManyCalls, message: fmt.Sprintf(
+				"Not run: at most %d tool calls of a reply are run, and this is number %d. Call it again if it is still needed.", maxCalls, i+1)}
+		}
 	}
 	t.interrupted = len(t.calls) > 0
 	if t.interrupted && len(bytes.TrimSpace(t.text)) == 0 {

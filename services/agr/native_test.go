@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -73,6 +74,39 @@ func TestNativeResults(t *testing.T) {
 		beginning, open := strings.CutSuffix(c.want, "…")
 		if !open && got != c.want || open && !reads(got, beginning) {
 			t.Errorf("%s: the model sees %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestTooManyCalls: calls above the limit are not run, and each gets a result that
+// says so.
+func TestTooManyCalls(t *testing.T) {
+	var calls []string
+	for i := range maxCalls + 2 {
+		name := "nothing" // there is no such tool: cheap to answer
+		if i >= maxCalls-1 {
+			name = "execute_bash"
+		}
+		calls = append(calls, native(fmt.Sprint(i), name, `{"code":"x"}`))
+	}
+	b := newBench(t, asks("", calls...), says("Done."))
+	b.exc.returns(proto.Result{Stdout: "ran"})
+	if _, last := b.ask(request(question, inSession)); last.text() != "Done." {
+		t.Fatalf("last packet %s", last.raw)
+	}
+	if got := b.exc.code(); len(got) != 1 {
+		t.Errorf("executed %q", got)
+	}
+	all := toolResults(t, b.rtr.asked()[1])
+	if len(all) != maxCalls+2 {
+		t.Fatalf("%d results", len(all))
+	}
+	for i, want := range []string{
+		"ran", "too_many_calls: Not run: at most 1024 tool calls of a reply are run, and this is number 1025. Call it again if it is still needed.",
+		"too_many_calls: Not run: at most 1024 tool calls of a reply are run, and this is number 1026. Call it again if it is still needed.",
+	} {
+		if got := brief(t, all[maxCalls-1+i]); got != want {
+			t.Errorf("the model sees %q, want %q", got, want)
 		}
 	}
 }

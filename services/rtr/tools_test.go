@@ -2,6 +2,7 @@ package rtr
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -223,6 +224,44 @@ func TestStateGoesBack(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestManyCalls: all calls of a reply come through, with the state that belongs to
+// them, and go back so that the provider takes them.
+func TestManyCalls(t *testing.T) {
+	const n = 140
+	calls := make([]fakellm.Call, n)
+	for i := range calls {
+		calls[i] = fakellm.Call{Name: "f", Args: fmt.Sprintf(`{"n":%d}`, i)}
+	}
+	for _, wire := range []string{"anthropic", "openai", "gemini", "ollama"} {
+		t.Run(wire, func(t *testing.T) {
+			alone(t)
+			llm := fakellm.New(fakellm.Turn{Text: "so", Reasoning: "It needs f.", Calls: calls}, fakellm.Reply("done"))
+			defer llm.Close()
+			for name, url := range map[string]string{"ANTHROPIC_BASE_URL": llm.Host, "OPENAI_BASE_URL": llm.URL, "GEMINI_BASE_URL": llm.Host, "OLLAMA_HOST": llm.Host} {
+				t.Setenv(name, url)
+			}
+			r := start(t, func(c *config.Config) { c.Provider = wire })
+			text, err := r.answer(t.Context(), askTools(true), &chunks{})
+			if got := callWords(t, text.ToolCalls); err != nil || len(got) != n || len(text.State) == 0 {
+				t.Fatalf("%d calls, state %s, %v", len(got), text.State, err)
+			}
+			in := askTools(true)
+			messages := `[{"role":"user","content":"hi"},{"role":"assistant","content":"so","tool_calls":` + string(text.ToolCalls) + `,"reasoning_state":` + string(text.State) + `}`
+			for i := range n {
+				messages += fmt.Sprintf(`,{"role":"tool","tool_call_id":"call_%d","content":"%d"}`, i+1, i)
+			}
+			in.Messages = proto.Raw(messages + "]")
+			if text, err = r.answer(t.Context(), in, &chunks{}); err != nil || text.Content != "done" {
+				t.Fatalf("got %+v, %v", text, err)
+			}
+			all := llm.Requests()
+			if err := all[len(all)-1].Legal(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -15,6 +15,7 @@ const (
 	Timeout      = "timeout"       // what carries it out did not answer in time
 	Denied       = "denied"        // what carries it out refuses the caller
 	ToolError    = "tool_error"    // it was tried and failed
+	TooManyCalls = "too_many_calls"
 )
 
 // Failed is the result of a call that could not be carried out.

@@ -51,9 +51,9 @@ func (a *Answer) Event(e Event) {
 	}
 }
 
-// maxCalls is how many calls one answer may have; an index above it is a
-// provider's mistake, not a reason to fill the memory.
-const maxCalls = 128
+// maxCalls is how many calls one answer may have. agr runs fewer and says so to
+// the model; an answer with more than these is a provider's fault.
+const maxCalls = 4096
 
 func (a *Answer) call(i int) *pending {
 	if i < 0 || i >= maxCalls {

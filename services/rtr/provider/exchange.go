@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -157,6 +158,9 @@ func (x *exchange) emit(e Event) error {
 	}
 	if x.size > MaxAnswer {
 		return x.tooLarge()
+	}
+	if e.Kind == ToolStart && e.Index >= maxCalls {
+		return x.garbled(fmt.Sprintf("calls more than %d tools at once", maxCalls), []byte(e.Name))
 	}
 	x.silent, x.unsaid = 0, 0
 	return x.sink.Event(e)

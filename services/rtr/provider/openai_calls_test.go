@@ -161,11 +161,11 @@ func TestOpaque(t *testing.T) {
 // TestTooManyCalls holds that a stream which begins calls without end is ended.
 func TestTooManyCalls(t *testing.T) {
 	var events []string
-	for i := range 1000 {
+	for i := range 2 * maxCalls {
 		events = append(events, toolDelta(fmt.Sprintf(`{"index":%d,"id":"%d","function":{"name":"f","arguments":"{}"}}`, i, i)))
 	}
 	got, err := outcome(t, OpenAI, ask(t, nil), strings.NewReader(sseData(append(events, finish("tool_calls"))...)))
-	if err == nil || !strings.Contains(err.Error(), "calls more than 128 tools at once") || len(got) > 300 {
+	if err == nil || !strings.Contains(err.Error(), "calls more than 4096 tools at once") || len(got) > 2*maxCalls+10 {
 		t.Errorf("got %d events, %v", len(got), err)
 	}
 }

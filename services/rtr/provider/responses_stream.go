@@ -3,7 +3,6 @@ package provider
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -196,9 +195,6 @@ func (a *responsesAnswer) begin(index, raw []byte) (*outputItem, error) {
 	begun := &a.items[len(a.items)-1]
 	if item.call < 0 {
 		return begun, nil
-	}
-	if item.call >= maxCalls {
-		return nil, a.x.garbled(fmt.Sprintf("calls more than %d tools at once", maxCalls), []byte(name))
 	}
 	return begun, a.x.emit(Event{Kind: ToolStart, Index: item.call, ID: call, Name: name})
 }
