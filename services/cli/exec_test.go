@@ -345,7 +345,7 @@ func TestExecFull(t *testing.T) {
 // TestExecNoDaemon says what is missing, and what to do.
 func TestExecNoDaemon(t *testing.T) {
 	status, out, said := run(t, newWorld(t).command("exec", "-p", "hello"), "")
-	if status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: no model is connected: set ANTHROPIC_API_KEY ") || strings.Count(said, "\n") != 1 {
+	if status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: no model is connected: run `zino auth set PROVIDER` ") || strings.Count(said, "\n") != 1 {
 		t.Errorf("status %d, said %q", status, said)
 	}
 	for _, flag := range []string{"--socket=none.sock", "--host"} {

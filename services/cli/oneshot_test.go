@@ -226,7 +226,7 @@ func TestNoDaemon(t *testing.T) {
 		t.Errorf("status %d, printed %q, said %q", status, out, said)
 	}
 	status, _, said = run(t, w.command("hello", "you"), "")
-	const want = "zino: no model is connected: set ANTHROPIC_API_KEY (or OPENAI_API_KEY, "
+	const want = "zino: no model is connected: run `zino auth set PROVIDER` or "
 	if status != 1 || !strings.HasPrefix(said, want) || strings.Count(said, "\n") != 1 {
 		t.Errorf("status %d, said %q", status, said)
 	}

@@ -41,8 +41,8 @@ func (a *app) modelSet(cfg *config.Config) error {
 	if a.provider != "" || cfg.Provider != "" || cfg.API.BaseURL != "" || cfg.API.Key != "" || cfg.API.KeyFile != "" || cfg.OpenAIBaseURL != "" || keyGiven() {
 		return nil
 	}
-	return errors.New("no model is connected: set ANTHROPIC_API_KEY (or OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY; " +
-		"Anthropic's keys: https://console.anthropic.com/settings/keys), run `zino auth set PROVIDER` or `zino auth login openrouter`, or set [api] base_url in the configuration; " +
+	return errors.New("no model is connected: run `zino auth set PROVIDER` or `zino auth login openrouter`, set ANTHROPIC_API_KEY (or OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY; " +
+		"Anthropic's keys: https://console.anthropic.com/settings/keys), or set [api] base_url in the configuration; " +
 		`provider = "auto" looks for a model server on this host, provider = "offline" does without`)
 }
 

@@ -60,7 +60,7 @@ func (c *call) attempt(t *target) (proto.Text, error) {
 		c.noticeEffort(t, fmt.Sprintf("max_tokens %d leaves no room for thinking", req.MaxTokens))
 	}
 	text, err := c.exchange(t, req)
-	return text, c.advised(c.settle(reserved, &text, err))
+	return text, c.advised(t, c.settle(reserved, &text, err))
 }
 
 // exchange makes the request and gathers the answer.

@@ -136,8 +136,8 @@ func (s *Service) named(ctx context.Context, v vendor, w wish, first bool) *targ
 		if hint = keyHint(account, first); token {
 			hint = tokenVariable
 		}
-		if key == "" && !isLocal(base) {
-			return s.noTarget(w, v.name+" has no key: set "+hint)
+		if key == "" && !provider.IsLocal(base.String()) {
+			return s.noTarget(w, v.name+" has no key: "+keyMissing(account, first))
 		}
 	}
 	ep := s.endpoint(v.name, base, key)
@@ -170,7 +170,7 @@ func (s *Service) generic(ctx context.Context, w wish) *target {
 	case w.model != "":
 	case s.set.base.Hostname() == "api.openai.com":
 		w.model = v.model
-	case isLocal(s.set.base):
+	case provider.IsLocal(s.set.base.String()):
 		w.model, err = provider.FirstModel(ctx, v.models, ep)
 	default:
 		err = errors.New("no model is set: set [service] model")

@@ -179,7 +179,7 @@ func TestNamed(t *testing.T) {
 	store.name, store.set, store.unit, store.file, store.env, store.key = "one: the store's", named("gemini"), nil, "", nil, "k-s"
 	for _, tt := range []choice{
 		configured, credential, file, variable, store,
-		{name: "anthropic without a key", set: named("anthropic"), env: map[string]string{"OPENAI_API_KEY": "k-o"}, provider: "anthropic", problem: "set ANTHROPIC_API_KEY, or run `zino auth set anthropic`"},
+		{name: "anthropic without a key", set: named("anthropic"), env: map[string]string{"OPENAI_API_KEY": "k-o"}, provider: "anthropic", problem: "run `zino auth set anthropic`, or set ANTHROPIC_API_KEY"},
 		{name: "gemini without a key", set: named("gemini"), provider: "gemini", problem: "aistudio.google.com"},
 		{name: "openai without a key", set: named("openai"), env: map[string]string{"ANTHROPIC_API_KEY": "k-a"}, provider: "openai", problem: "OPENAI_API_KEY"},
 		{name: "a key for who is named", set: both("anthropic", "k-1"), provider: "anthropic", endpoint: anthropicURL, key: "k-1"},

@@ -32,7 +32,9 @@ func TestFaults(t *testing.T) {
 			proto.Error{Code: proto.CodeDenied, Kind: "http_status", Status: 401, Details: "[api] key, LLM_API_KEY or OPENAI_API_KEY, or run `zino auth set openai`"},
 			1,
 		},
-		{"404", fakellm.Failure(404, `{"error":{"message":"no model m"}}`), "", "HTTP 404: no model m", proto.Error{Code: proto.CodeNotFound, Kind: "http_status", Status: 404, Details: "[service] model (m)"}, 1},
+		{"404", fakellm.Failure(404, `{"error":{"message":"no model m"}}`), "", "HTTP 404: no model m", proto.Error{Code: proto.CodeNotFound, Kind: "http_status", Status: 404, Details: `openai has no model "m"; the nearest are fake-model: choose one with --model (zino models lists all). Check [api] base_url (`}, 2},
+		{"429", fakellm.Failure(429, `{"error":{"message":"slow down","type":"rate_limit"}}`), "", "HTTP 429: slow down (asked 5 times)", proto.Error{Code: proto.CodeBusy, Kind: "http_status", Status: 429, Details: `Try again later, or ask another model with --model (zino models lists them). {"error":{"type":"rate_limit"}}`}, 5},
+		{"quota", fakellm.Failure(429, `{"error":{"message":"no credit","code":"insufficient_quota"}}`), "", "HTTP 429: no credit", proto.Error{Code: proto.CodeBusy, Kind: "http_status", Status: 429, Details: "The quota or the credit of this key is used up: raise it at openai, or ask another model with --model"}, 1},
 		{"400", fakellm.Failure(400, `{"error":{"message":"bad"}}`), "", "HTTP 400: bad", proto.Error{Code: proto.CodeInvalid, Kind: "http_status", Status: 400}, 1},
 		{"500", fakellm.Failure(500, `{"error":{"code":500}}`), "", "HTTP 500: Internal Server Error (asked 5 times)", proto.Error{Code: proto.CodeUnavailable, Kind: "http_status", Status: 500}, 5},
 		{"JSON for a stream", fakellm.Turn{Text: "hello", Whole: true}, "", "@ answered with JSON where a stream was asked for: set [rtr] streaming = false if it cannot stream", proto.Error{Code: proto.CodeUnavailable, Kind: "parse", Details: `"content":"hello"`}, 1},
@@ -119,5 +121,17 @@ func TestUnreachable(t *testing.T) {
 	}
 	if caps := r.caps(t); caps.Endpoint != "http://127.0.0.1:1/v1" {
 		t.Errorf("the endpoint is shown as %s", caps.Endpoint)
+	}
+}
+
+// TestBaseWithoutVersion: a base URL that lacks its /v1 is named as the likely
+// cause of a 404.
+func TestBaseWithoutVersion(t *testing.T) {
+	llm := fakellm.New()
+	defer llm.Close()
+	r := start(t, func(c *config.Config) { c.API.BaseURL = llm.Host })
+	_, err := r.infer(t.Context(), ask("hi", true), &chunks{})
+	if e := failure(t, err); e.Status != 404 || !strings.HasPrefix(e.Details, "Nothing answers below "+llm.Host+": the base URL of such a server mostly ends in /v1. ") {
+		t.Errorf("got %+v", *e)
 	}
 }

@@ -30,7 +30,7 @@ func TestRequestProvider(t *testing.T) {
 		{choice{name: "who is asked anyway", env: allKeys, provider: "anthropic", endpoint: anthropicURL, key: "k-a"}, "anthropic"},
 		{choice{name: "the endpoint that is asked anyway", set: configured("", "k-1", lanURL), env: allKeys, provider: "openai", endpoint: lanURL, key: "k-1"}, "openai"},
 		{choice{name: "the same under auto", set: configured("auto", "k-1", lanURL), provider: "openai", endpoint: lanURL, key: "k-1"}, "openai"},
-		{choice{name: "no key", set: configured("gemini", "k-1", ""), provider: "openai", model: "gpt-6-luna", problem: "openai has no key: set OPENAI_API_KEY, or run"}, "openai"},
+		{choice{name: "no key", set: configured("gemini", "k-1", ""), provider: "openai", model: "gpt-6-luna", problem: "openai has no key: run `zino auth set openai`, or set OPENAI_API_KEY"}, "openai"},
 		{choice{name: "auto with the configured", set: configured("gemini", "k-1", ""), env: allKeys, provider: "gemini", endpoint: geminiURL, key: "k-1"}, "auto"},
 		{choice{name: "auto where the configured has no key", set: configured("gemini", "", ""), env: map[string]string{"OPENROUTER_API_KEY": "k-r"}, provider: "openrouter", model: "openrouter/auto", endpoint: openRouterURL, key: "k-r"}, "auto"},
 		{choice{name: "auto with another's file", set: configured("gemini", "", lanURL), file: "k- 1", provider: "offline"}, "auto"},

@@ -161,7 +161,7 @@ func (s *Service) listed(ctx context.Context, t *target) ([]provider.Model, erro
 	}
 	v, _ := vendorOf(t.caps.Provider)
 	models, err := v.models(ctx, t.ep)
-	if err == nil && !isLocalURL(t.ep.Base) {
+	if err == nil && !provider.IsLocal(t.ep.Base) {
 		s.listLock.Lock()
 		s.lists[key] = list{models, time.Now()}
 		s.listLock.Unlock()

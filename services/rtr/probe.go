@@ -73,10 +73,3 @@ func isLoopback(u *url.URL) bool {
 	ip := net.ParseIP(u.Hostname())
 	return ip != nil && ip.IsLoopback()
 }
-
-// isLocal reports whether a URL leads to this host or a private network, where
-// a model server serves what its owner has put there and nobody pays by name.
-func isLocal(u *url.URL) bool {
-	ip := net.ParseIP(u.Hostname())
-	return u.Hostname() == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast())
-}

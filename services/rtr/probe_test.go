@@ -2,7 +2,6 @@ package rtr
 
 import (
 	"errors"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -10,6 +9,7 @@ import (
 	"zino/pkg/fakellm"
 	"zino/pkg/rpc"
 	"zino/proto"
+	"zino/services/rtr/provider"
 )
 
 // TestProbe holds that a model server on loopback is found, is sent no key and
@@ -128,9 +128,8 @@ func TestLocal(t *testing.T) {
 		"http://127.0.0.1:8080/v1": true, "http://[::1]/v1": true, "http://localhost:1/v1": true, "http://192.168.1.7/v1": true,
 		"http://10.1.2.3/v1": true, "https://api.openai.com/v1": false, "http://8.8.8.8/v1": false, "http://localhost.example/v1": false,
 	} {
-		u, err := url.Parse(raw)
-		if err != nil || isLocal(u) != want {
-			t.Errorf("%s: got %v, %v", raw, !want, err)
+		if provider.IsLocal(raw) != want {
+			t.Errorf("%s: got %v", raw, !want)
 		}
 	}
 }

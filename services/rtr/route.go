@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +24,7 @@ type call struct {
 	out    *rpc.Out
 	req    provider.Request // without what depends on the target
 	answer *provider.Answer // of the attempt under way
+	asked  *target          // the last one, nil before the first
 	passed bool             // a part of an answer went to the caller: no attempt may follow
 }
 
@@ -46,7 +48,7 @@ func (s *Service) infer(ctx context.Context, in proto.Infer, out *rpc.Out) (prot
 		c.notice(proto.Notice{Kind: "fallback", Text: fmt.Sprintf("%s; asking %s instead", firstLine(err), strings.TrimSpace(next.provider+" "+next.model))})
 		text, err = c.ask(next)
 	}
-	return text, inFull(err, before)
+	return text, inFull(c.suggested(err), before)
 }
 
 // inFull is an error in the words for the caller, with those of the models that
@@ -114,6 +116,7 @@ func (c *call) ask(w wish) (proto.Text, error) {
 			connectFully() + ", start a model server on loopback, or set provider = \"offline\""}
 	}
 	t = c.s.learn(c.ctx, t)
+	c.asked = t
 	backoff := limit.NewBackoff(nil)
 	for attempt := 1; ; attempt++ {
 		text, err := c.attempt(t)
@@ -151,6 +154,9 @@ func exhausted(f *provider.Fault, attempts int, wait time.Duration) error {
 		told.Message += fmt.Sprintf(" (come back in %s)", seconds(wait))
 	case attempts > 1:
 		told.Message += fmt.Sprintf(" (asked %d times)", attempts)
+	}
+	if f.Status == http.StatusTooManyRequests {
+		told.Details = strings.TrimSpace("Try again later, or ask another model with --model (zino models lists them). " + told.Details)
 	}
 	return f.With(&told)
 }

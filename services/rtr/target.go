@@ -45,12 +45,6 @@ func isOpenAI(base string) bool {
 	return err == nil && u.Hostname() == "api.openai.com"
 }
 
-// isLocalURL is isLocal for a URL as an endpoint has it.
-func isLocalURL(base string) bool {
-	u, err := url.Parse(base)
-	return err == nil && isLocal(u)
-}
-
 // endpoint is a place to ask, which tells the provider's limiter what its
 // answers say about limits.
 func (s *Service) endpoint(name string, base *url.URL, key string) *provider.Endpoint {

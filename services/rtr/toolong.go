@@ -1,11 +1,17 @@
 package rtr
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
+	"time"
 
+	"zino/pkg/config"
 	"zino/proto"
+	"zino/services/rtr/limit"
 	"zino/services/rtr/provider"
 )
 
@@ -22,15 +28,64 @@ func (c *call) fits(t *target, req *provider.Request) error {
 		tokens, t.context, t.caps.Model))}
 }
 
-// advised adds to a provider's complaint about the length what can be done.
-func (c *call) advised(err error) error {
+// advised adds to a provider's refusal what can be done about it.
+func (c *call) advised(t *target, err error) error {
 	f, ok := errors.AsType[*provider.Fault](err)
-	if !ok || !f.TooLong {
+	if !ok {
 		return err
 	}
 	told := *errors.Unwrap(f).(*proto.Error)
-	told.Message = c.withWayOut(told.Message)
+	switch {
+	case f.TooLong:
+		told.Message = c.withWayOut(told.Message)
+	case f.Verdict.Class == limit.WaitLong:
+		told.Details = strings.TrimSpace("The quota or the credit of this key is used up: raise it at " + t.caps.Provider + ", or ask another model with --model (zino models lists them). " + told.Details)
+	default:
+		return err
+	}
 	return f.With(&told)
+}
+
+// suggestTime bounds how long an error waits for a list of models.
+const suggestTime = 3 * time.Second
+
+// suggested adds to the last 404 of a request what may have been meant.
+func (c *call) suggested(err error) error {
+	f, ok := errors.AsType[*provider.Fault](err)
+	if !ok || f.Status != http.StatusNotFound || c.asked == nil {
+		return err
+	}
+	told := *errors.Unwrap(f).(*proto.Error)
+	told.Details = c.whatIsThere(c.asked) + told.Details
+	return f.With(&told)
+}
+
+// whatIsThere says which models of a provider have the nearest names, or that the
+// base URL lacks its /v1.
+func (c *call) whatIsThere(t *target) string {
+	ctx, cancel := context.WithTimeout(c.ctx, suggestTime)
+	defer cancel()
+	models, err := c.s.modelsAt(ctx, t)
+	if e, refused := errors.AsType[*proto.Error](err); refused && e.Status == http.StatusNotFound && t.caps.Provider == "openai" && !strings.Contains(t.ep.Base, "/v1") {
+		return fmt.Sprintf("Nothing answers below %s: the base URL of such a server mostly ends in /v1. ", t.ep.Name)
+	}
+	var names []string
+	for _, m := range models {
+		if m.Name == t.caps.Model {
+			return ""
+		}
+		names = append(names, m.Name)
+	}
+	var nearest []string
+	for len(names) > 0 && len(nearest) < 3 {
+		name := config.Nearest(t.caps.Model, names)
+		nearest = append(nearest, name)
+		names = slices.DeleteFunc(names, func(other string) bool { return other == name })
+	}
+	if nearest == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s has no model %q; the nearest are %s: choose one with --model (zino models lists all). ", t.caps.Provider, t.caps.Model, strings.Join(nearest, ", "))
 }
 
 // withWayOut adds a sentence on how to go on where a session is too long.

@@ -38,9 +38,10 @@ func vendorOf(name string) (vendor, bool) {
 	return vendor{}, false
 }
 
-// howToConnect names what a person can set.
-const howToConnect = "set ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY or OPENROUTER_API_KEY, run `zino auth set PROVIDER` or `zino auth login openrouter`, " +
-	"or set [api] base_url (and key) to an OpenAI-compatible server"
+// howToConnect names what a person can do. A stored key comes first: a running
+// rtr reads it at once, while a variable is that of the process that started it.
+const howToConnect = "run `zino auth set PROVIDER` or `zino auth login openrouter`, set ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY or OPENROUTER_API_KEY " +
+	"before the services start, or set [api] base_url (and key) to an OpenAI-compatible server"
 
 // connectFully is howToConnect with the pages where the keys are made, for
 // those who cannot go on without a model.
@@ -63,12 +64,22 @@ func isProvider(name string) bool {
 	return ok || name == "" || name == "auto" || name == "offline"
 }
 
-// keyHint says what to set for a provider's key. What [api] and LLM_API_KEY say
-// is for the provider that is configured.
+// keyHint says where a provider's key is from, and how to store one.
 func keyHint(a keys.Account, configured bool) string {
-	hint := a.Variable
+	return keyVariables(a, configured) + ", or run `zino auth set " + a.Name + "` (keys: " + a.Page + ")"
+}
+
+// keyMissing says how to give a provider a key, the way that takes effect at once
+// first.
+func keyMissing(a keys.Account, configured bool) string {
+	return "run `zino auth set " + a.Name + "`, or set " + keyVariables(a, configured) + " before the services start (keys: " + a.Page + ")"
+}
+
+// keyVariables names what rtr reads a key from. [api] and LLM_API_KEY are for the
+// provider that is configured.
+func keyVariables(a keys.Account, configured bool) string {
 	if a.Name == "openai" && configured {
-		hint = "[api] key, LLM_API_KEY or OPENAI_API_KEY"
+		return "[api] key, LLM_API_KEY or OPENAI_API_KEY"
 	}
-	return hint + ", or run `zino auth set " + a.Name + "` (keys: " + a.Page + ")"
+	return a.Variable
 }

@@ -108,6 +108,17 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	}
 }
 
+// IsLocal reports whether a base URL leads to this host or a private network,
+// where a model server serves what its owner has put there, to any caller.
+func IsLocal(base string) bool {
+	u, err := url.Parse(base)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast())
+}
+
 // identify says who asks, unless the user says it.
 func identify(req *http.Request) {
 	if req.Header.Get("User-Agent") == "" {

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,13 +99,15 @@ func (ep *Endpoint) unreachable(err error) error {
 		err = wrapped.Err // its text repeats the URL, credentials and all
 	}
 	f := fault(limit.Retry, proto.CodeUnavailable, kindAPI, "")
-	what := "the connection to the model at %s broke: %s"
+	what := "the connection to the model at %s broke: %s: try again"
 	if slow, ok := errors.AsType[net.Error](err); ok && slow.Timeout() {
 		f.Code, f.Kind = proto.CodeTimeout, kindTimeout
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		f.Unsent = true
-		what = "cannot reach the model at %s: %s (is it running? see " + ep.BaseHint + ")"
+		if what = "cannot reach the model at %s: %s (is it running? see " + ep.BaseHint + ")"; !IsLocal(ep.Base) {
+			what = "cannot reach the model at %s: %s (check the network, the name server, and a proxy or firewall between; the address is set by " + ep.BaseHint + ")"
+		}
 	}
 	if untrusted(err) {
 		f.Unsent, f.Verdict.Class = true, limit.Stop
@@ -127,7 +130,7 @@ func untrusted(err error) bool {
 func (x *exchange) refused(status int, header http.Header, body []byte) *Fault {
 	f := &Fault{told: x.refusal(status, body), Verdict: limit.Judge(status, header, body, time.Now()), Header: header}
 	if status == http.StatusNotFound && x.req != nil {
-		f.Details = strings.TrimSpace(fmt.Sprintf("Check %s (%s) and [service] model (%s). %s%s", x.BaseHint, x.Name, oneLine(x.req.Model, 200), x.missing, f.Details))
+		f.Details = strings.TrimSpace(fmt.Sprintf("Check %s (%s) and the model (%s; --model or [service] model). %s%s", x.BaseHint, x.Name, oneLine(x.req.Model, 200), x.missing, f.Details))
 	}
 	f.Effort = x.refusesEffort(status, body)
 	f.Summary = f.Effort && !x.req.NoSummary && strings.Contains(errorText(body), "summar")
@@ -136,7 +139,7 @@ func (x *exchange) refused(status int, header http.Header, body []byte) *Fault {
 
 func (ep *Endpoint) refusal(status int, body []byte) *proto.Error {
 	message, _ := complaint(body)
-	raw := ep.plain(body)
+	raw := ep.beside(body, message)
 	switch {
 	case message != "":
 		message = ep.mask.text(message, maxMessage)
@@ -184,11 +187,56 @@ func (ep *Endpoint) plain(body []byte) string {
 	return ep.mask.text(string(body), maxDetails)
 }
 
+// beside is what a provider's answer says besides its message, in one line.
+func (ep *Endpoint) beside(body []byte, message string) string {
+	var v any
+	if json.Unmarshal(body, &v) != nil {
+		return ep.plain(body)
+	}
+	if v = without(v, message); v == nil {
+		return ""
+	}
+	rest, err := json.Marshal(v)
+	if err != nil {
+		return ep.plain(body)
+	}
+	return ep.plain(rest)
+}
+
+// without removes a text from decoded JSON, with the objects and lists that hold
+// nothing else.
+func without(v any, text string) any {
+	switch v := v.(type) {
+	case string:
+		if text != "" && strings.TrimSpace(v) == text {
+			return nil
+		}
+	case map[string]any:
+		for key, inner := range v {
+			if v[key] = without(inner, text); v[key] == nil {
+				delete(v, key)
+			}
+		}
+		if len(v) == 0 {
+			return nil
+		}
+	case []any:
+		for i := range v {
+			v[i] = without(v[i], text)
+		}
+		if v = slices.DeleteFunc(v, func(inner any) bool { return inner == nil }); len(v) == 0 {
+			return nil
+		}
+		return v
+	}
+	return v
+}
+
 // failed is the error of a provider that reports one after status 200.
 func (ep *Endpoint) failed(data []byte) *Fault {
 	message, status := complaint(data)
 	f := fault(limit.Stop, proto.CodeUnavailable, kindAPI, "")
-	f.Status, f.Details = status, ep.plain(data)
+	f.Status, f.Details = status, ep.beside(data, message)
 	f.Verdict = limit.JudgeBody(data, time.Now())
 	if status != 0 {
 		f.Code = codeOf(status)
