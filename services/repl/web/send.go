@@ -28,6 +28,8 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case errors.Is(err, errSlash):
 		http.Redirect(w, r, (&url.URL{Path: r.URL.Path + "/"}).String(), http.StatusFound)
+	case errors.Is(err, errSecret), errors.Is(err, errLinked):
+		http.Error(w, "Refused: "+err.Error()+".", http.StatusForbidden)
 	case err != nil:
 		s.log.Debug("no file", "path", shorten(r.URL.Path), "error", err)
 		s.missing(w, r)
@@ -44,7 +46,7 @@ func (s *Server) missing(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, statusPath, http.StatusFound)
 		return
 	}
-	http.Error(w, "There is no such file.", http.StatusNotFound)
+	http.Error(w, "There is no such file. Dotfiles, debug/, and links that leave the directory are not served.", http.StatusNotFound)
 }
 
 // fail answers where the service itself failed.

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// static serves a directory of files. Nothing outside of it, no file whose name
-// begins with a dot, and no log of the REPL can be had.
+// static serves a directory of files to every user of the host: nothing outside
+// of it, no dotfile, no log of the REPL, no configuration, no key.
 type static struct {
 	root *os.Root
 	dir  string // without symbolic links
@@ -48,6 +48,14 @@ func realPath(name string) (string, error) {
 // what its page refers to would be searched beside it.
 var errSlash = errors.New("a directory")
 
+// errSecret and errLinked are the errors of files that are never served. A hard
+// link may be a file from outside of the directory: nothing tells which of its
+// names was first.
+var (
+	errSecret = errors.New("configuration files and keys are not served")
+	errLinked = errors.New("a file with several names (hard links) is not served: copy it")
+)
+
 // find opens the file that an address stands for: for a directory's, its
 // index.html.
 func (s *static) find(address string) (*os.File, fs.FileInfo, error) {
@@ -73,7 +81,10 @@ func (s *static) find(address string) (*os.File, fs.FileInfo, error) {
 
 // open opens whatever has that name in the directory.
 func (s *static) open(name string) (*os.File, fs.FileInfo, error) {
-	if !isPublic(name) || !s.isInside(name) {
+	switch {
+	case isSecret(name):
+		return nil, nil, errSecret
+	case !isPublic(name) || !s.isInside(name):
 		return nil, nil, fs.ErrNotExist
 	}
 	f, err := s.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a named pipe would block
@@ -81,6 +92,9 @@ func (s *static) open(name string) (*os.File, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	info, err := f.Stat()
+	if err == nil && isLinked(info) {
+		err = errLinked
+	}
 	if err != nil {
 		return nil, nil, errors.Join(err, f.Close())
 	}
@@ -95,7 +109,7 @@ func (s *static) isInside(name string) bool {
 		return false
 	}
 	rel, err := filepath.Rel(s.dir, target)
-	return err == nil && (rel == "." || isPublic(filepath.ToSlash(rel))) && !s.isLog(target)
+	return err == nil && (rel == "." || isPublic(filepath.ToSlash(rel)) && !isSecret(rel)) && !s.isLog(target)
 }
 
 // isPublic reports whether a path may be asked for: a plain one, without
@@ -111,6 +125,23 @@ func isPublic(name string) bool {
 	}
 	first, _, _ := strings.Cut(strings.ToLower(name), "/")
 	return first != "debug" && first != "debug.md"
+}
+
+// isSecret reports whether a path is that of a configuration of ours, or of what
+// commonly holds a key.
+func isSecret(name string) bool {
+	switch base := strings.ToLower(path.Base(name)); path.Ext(base) {
+	case ".key", ".pem", ".p12", ".pfx", ".env":
+		return true
+	default:
+		return base == "zino.toml" || base == "config.toml"
+	}
+}
+
+// isLinked reports whether a file has further names.
+func isLinked(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return info.Mode().IsRegular() && (!ok || stat.Nlink > 1)
 }
 
 // isLog reports whether a file is one of the REPL's own.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -22,6 +23,7 @@ func TestStatic(t *testing.T) {
 	for name, text := range map[string]string{
 		"index.html": "<title>home</title>", "app.JS": "1", "a b/é.txt": "text", "sub/index.html": "<p>sub", "sub/x.css": "p{}", "x.wasm": "w", "notes": "<script>1</script>",
 		"page.htm": "<p>", "x.md": "# x", "x.map": "{}", "x.ts": "1", "x.json": "{}", "empty/x": "", "debugger/x.txt": "d", "node_modules/debug/index.js": "2",
+		"ZINO.toml": "SECRET", "sub/config.toml": "SECRET", "tls/server.KEY": "SECRET", "cert.pem": "SECRET", "prod.env": "SECRET", "keys.js": "1",
 		".env": "SECRET", ".git/config": "SECRET", "sub/.env": "SECRET", "debug.md": "SECRET", "debug/app-1a2b.md": "SECRET", "sub/index.html.d/x": "1",
 	} {
 		b.write(name, text)
@@ -34,10 +36,12 @@ func TestStatic(t *testing.T) {
 		"/node_modules/debug/index.js": "200 text/javascript; charset=utf-8",
 		"/sub":                         "302 /sub/", "/a%20b": "302 /a%20b/", "/zino": "302 /zino/",
 		"/none": "404", "/empty/": "404", "/index.html/": "404", "/sub/x.css/x": "404", "/sub/index.html.d/": "404",
-		"/.env": "404", "/.git/config": "404", "/.git/": "404", "/.git": "404", "/sub/.env": "404", "/%2eenv": "404",
+		"/.env": "403", "/.git/config": "404", "/.git/": "404", "/.git": "404", "/sub/.env": "403", "/%2eenv": "403",
 		"/debug.md": "404", "/debug/app-1a2b.md": "404", "/debug": "404", "/debug/": "404", "/DEBUG/app-1a2b.md": "404", "/Debug.md": "404", "/sub/../debug.md": "404",
 		"/../": "404", "/..": "404", "/sub/../../x": "404", "/%2e%2e/x": "404", "/..%2fx": "404", "/sub/%2e%2e/index.html": "404", "/./index.html": "404",
 		"//": "404", "//index.html": "404", "//evil.example/": "404", "//evil.example": "404", "/sub//x.css": "404", "/sub\\x.css": "404", "/x%00.css": "404", "/\\evil.example": "404",
+		"/ZINO.toml": "403", "/zino.TOML": "403", "/sub/config.toml": "403", "/tls/server.KEY": "403", "/cert.pem": "403", "/prod.env": "403", "/none.pem": "403",
+		"/keys.js": "200 text/javascript; charset=utf-8", "/.env.local": "404",
 		"/zino/none": "404", "/zino.js/": "404", "/" + strings.Repeat("x", 5000): "404",
 	} {
 		res := b.request("GET", path, nil)
@@ -90,6 +94,34 @@ func TestStaticLinks(t *testing.T) {
 	} {
 		if res := b.request("GET", path, nil); res.StatusCode != want {
 			t.Errorf("%s: %d, want %d", path, res.StatusCode, want)
+		}
+	}
+}
+
+// TestStaticHardLinks: a hard link may be a file from outside.
+func TestStaticHardLinks(t *testing.T) {
+	b := newBench(t, func(cfg *config.Repl) { cfg.Serve = filepath.Join(cfg.Dir, "site") }, func(cfg *config.Repl) {
+		if err := os.Mkdir(cfg.Serve, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	})
+	b.write("outside.txt", "SECRET")
+	b.write("site/index.html", "x")
+	err := errors.Join(os.Link(filepath.Join(b.dir, "outside.txt"), filepath.Join(b.dir, "site", "x.txt")),
+		os.WriteFile(filepath.Join(b.dir, "site", "server.pem"), []byte("SECRET"), 0o600),
+		os.Symlink("server.pem", filepath.Join(b.dir, "site", "pem.txt")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"/x.txt":   "403 Refused: a file with several names (hard links) is not served: copy it.\n",
+		"/pem.txt": "404 There is no such file. Dotfiles, debug/, and links that leave the directory are not served.\n",
+		"/":        "200 " + tag + "x",
+	} {
+		res := b.request("GET", path, nil)
+		text, err := io.ReadAll(res.Body)
+		if got := res.Status[:4] + string(text); err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", path, got, err, want)
 		}
 	}
 }
