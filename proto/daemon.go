@@ -44,7 +44,7 @@ type Chat struct {
 	// AGENTS.md belong to the prompt; absent: none.
 	Root string `json:"root,omitzero"`
 	// SystemPrompt takes the place of the configured one and of the template for
-	// this turn; empty: there is none.
+	// this turn; empty: no prompt.
 	SystemPrompt *string `json:"system_prompt,omitzero"`
 	// Provider is asked in place of the configured one: see infer of rtr.
 	Provider string `json:"provider,omitzero"`
@@ -105,7 +105,7 @@ type ContextReport struct {
 	// Template is the path of the template or system_prompt_file that the system
 	// prompt was made of; absent where another text takes its place.
 	Template string `json:"template,omitzero"`
-	// TemplateMissing reports that there is no file at Template.
+	// TemplateMissing reports that the file does not exist.
 	TemplateMissing bool `json:"template_missing,omitzero"`
 	// Warnings are remarks, such as on a file that cannot be read.
 	Warnings []string `json:"warnings,omitzero"`

@@ -22,7 +22,7 @@ type GetPrompt struct {
 	// the home and all directories down to the root, and that of the root.
 	Root string `json:"root,omitzero"`
 	// SystemPrompt takes the place of the configured one and of the template;
-	// empty: there is no prompt.
+	// empty: no prompt.
 	SystemPrompt *string `json:"system_prompt,omitzero"`
 	// Session asks for the template of a session's turn: [sys] session_template
 	// in place of [sys] template.
@@ -51,7 +51,7 @@ type SystemPrompt struct {
 	// Template is the path of the template or system_prompt_file that the text
 	// was made of; absent where another text takes its place.
 	Template string `json:"template,omitzero"`
-	// TemplateMissing reports that there is no file at Template.
+	// TemplateMissing reports that the file does not exist.
 	TemplateMissing bool `json:"template_missing,omitzero"`
 	// Files are the AGENTS.md files that stand in it, in their order. They take
 	// up the end of the text.

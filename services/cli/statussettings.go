@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"zino/pkg/config"
 )
@@ -73,6 +74,8 @@ func describeTemplate(path string) string {
 		return fmt.Sprintf("none (%s is missing)", path)
 	case err == nil && !info.Mode().IsRegular():
 		return path + " (not a regular file: fix it)"
+	case syscall.Access(path, 4) != nil: // R_OK
+		return path + " (cannot be read: fix it)"
 	}
 	return path
 }

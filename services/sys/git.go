@@ -39,8 +39,8 @@ func gitState(dir string) string {
 	return state
 }
 
-// findGitDir returns the git directory of the checkout that dir lies in, empty if
-// there is none. In a linked worktree and in a submodule .git is a file that
+// findGitDir returns the git directory of the checkout that dir lies in, empty
+// outside of one. In a linked worktree and in a submodule .git is a file that
 // names it.
 func findGitDir(dir string) string {
 	for {

@@ -60,7 +60,7 @@ func TestGitStateOfPipes(t *testing.T) {
 	}
 }
 
-// FuzzHeadState: whatever stands in HEAD, the prompt gets one short line.
+// FuzzHeadState: the prompt gets one short line, of any content of HEAD.
 func FuzzHeadState(f *testing.F) {
 	for _, seed := range []string{"ref: refs/heads/main\n", "0123456789abcdef0123456789abcdef01234567", "ref: refs/heads/a\nb", "ref: refs/heads/\xff", ""} {
 		f.Add(seed)

@@ -102,7 +102,7 @@ func (s *Service) base(ctx context.Context, req proto.GetPrompt) (proto.SystemPr
 	case req.Session:
 		reply.Content = s.buildSession(values)
 	case t.path != "" && t.missing():
-		reply.Warnings = []string{fmt.Sprintf("no system prompt is sent: there is no template %s: install Zino with its files, or set %s", visible.Line(t.path), t.key)}
+		reply.Warnings = []string{fmt.Sprintf("no system prompt is sent: the template %s does not exist: install Zino with its files, or set %s", visible.Line(t.path), t.key)}
 	default:
 		reply.Content = s.build()
 	}

@@ -43,7 +43,7 @@ func TestBase(t *testing.T) {
 		{"the file wins", "S", "\ufeffF\n", "T", nil, "F\n"},
 		{"an empty file wins", "S", "", "T", nil, ""},
 		{"the caller's", "S", "F", "T", new("C"), "C"},
-		{"the caller's empty one is none", "S", "F", "T %%PERSONALITY%%", new(""), ""},
+		{"the caller's empty one clears it", "S", "F", "T %%PERSONALITY%%", new(""), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, tt.template)

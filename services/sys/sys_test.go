@@ -134,7 +134,7 @@ func TestMissingTemplate(t *testing.T) {
 	must(t, os.Remove(b.cfg.Sys.Template))
 	b.startMem()
 	b.start()
-	warning := "no system prompt is sent: there is no template " + b.cfg.Sys.Template + ": install Zino with its files, or set [sys] template"
+	warning := "no system prompt is sent: the template " + b.cfg.Sys.Template + " does not exist: install Zino with its files, or set [sys] template"
 	reply, err := b.ask(proto.GetPrompt{})
 	if err != nil || reply.Content != "" || !reply.TemplateMissing || !slices.Equal(reply.Warnings, []string{warning}) {
 		t.Errorf("plain: %+v, %v", reply, err)

@@ -35,7 +35,7 @@ type template struct {
 	readable bool        // it was read once, or found missing: text is what it said then
 }
 
-// missing reports that there is no file.
+// missing reports that the file does not exist.
 func (t *template) missing() bool { return t.info == nil && t.failed == nil }
 
 // describe names the template in use, for stats.
