@@ -20,7 +20,7 @@ var entrances = map[string][]string{
 	"github.com/aymanbagabas/go-udiff":    {"zino/services/exc/files"},
 	"github.com/spf13/pflag":              {"zino/services/cli"}, // a part of cobra
 	"golang.org/x/term":                   {"zino/services/cli"},
-	"golang.org/x/sys":                    {"zino/pkg/durable", "zino/pkg/rpc", "zino/services/exc", "zino/services/exc/cgroup", "zino/services/exc/confine", "zino/services/exc/files", "zino/services/repl/tail"},
+	"golang.org/x/sys":                    {"zino/pkg/durable", "zino/pkg/rpc", "zino/services/exc", "zino/services/exc/cgroup", "zino/services/exc/confine", "zino/services/exc/files", "zino/services/exc/protect", "zino/services/repl/tail"},
 	"github.com/landlock-lsm/go-landlock": {"zino/services/exc/confine"},
 	"github.com/coder/websocket":          {"zino/services/repl/web"},
 	"github.com/chromedp":                 {}, // a browser for tests

@@ -129,13 +129,15 @@ type Confinement struct {
 	// "namespaces" or "unit".
 	Means []string `json:"means"`
 	// Unlimited names what this host cannot enforce: configured limits, "memory",
-	// "tasks" or "cpu"; and at a level that Landlock alone holds up, "file modes"
-	// and "protected files", which the code can change.
+	// "tasks" or "cpu"; at a level that Landlock alone holds up, "file modes" and
+	// "protected files", which the code can change until the run ends; and "scan"
+	// if the root holds more files than are looked through for repositories and
+	// other protected names. Standard error has a line for that.
 	Unlimited []string `json:"unlimited,omitzero"`
 	// Refused are the names below the root of what stood in protected places after
-	// the run and not before, whoever put it there: it was moved aside, and the
-	// name is the protected one with .refused- and random characters behind it. One
-	// without them could not be moved. Standard error has a line for each.
+	// the run and not before, or had changed: it was quarantined, under the
+	// protected name with .refused- and random characters behind it. A name without
+	// them could not be quarantined. Standard error has a line for each.
 	Refused []string `json:"refused,omitzero"`
 	// CPUMS is the CPU time of the code and all that it started, in milliseconds;
 	// absent: unknown.

@@ -108,8 +108,8 @@ func finishedLines(call proto.ToolFinished) []string {
 	return append(lines, refusedLines(call.Confinement)...)
 }
 
-// refusedLines tell what a sandbox has moved aside: the model has read it, and
-// may not pass it on.
+// refusedLines name what a sandbox has quarantined. The model has read it, too,
+// and may not pass it on.
 func refusedLines(how *proto.Confinement) (lines []string) {
 	if how == nil {
 		return nil

@@ -51,6 +51,8 @@ func newArena(t *testing.T, change func(*config.Exc)) *arena {
 		a.outside + "/victim": "intact\n", a.home + "/.ssh/id": secret, a.root + "/AGENTS.md": "intact\n",
 		a.root + "/.git/config": "intact\n", a.root + "/.git/hooks/pre-commit": "intact\n", a.root + "/.git/hooks/pre-push": "intact\n",
 		a.root + "/own/deep/config.toml": "intact\n", a.root + "/own/deep/other.toml": "intact\n", a.root + "/sub/AGENTS.md": "intact\n",
+		a.root + "/.mcp.json": "intact\n", a.root + "/.claude/settings.json": "intact\n", a.root + "/.agents/skill": "intact\n",
+		a.root + "/linked/AGENTS.md": "intact\n",
 	} {
 		mustWrite(t, path, text)
 	}
@@ -60,7 +62,7 @@ func newArena(t *testing.T, change func(*config.Exc)) *arena {
 	a.startVictim(t)
 	a.openTerminal(t)
 	a.listen(t)
-	if err := os.Link(theAttacker(), filepath.Join(a.root, "attacker")); err != nil {
+	if err := errors.Join(os.Link(theAttacker(), a.root+"/attacker"), os.Link(a.root+"/linked/AGENTS.md", a.root+"/hard.md")); err != nil {
 		t.Fatal(err)
 	}
 	var err error

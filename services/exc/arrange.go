@@ -8,6 +8,7 @@ import (
 	"zino/pkg/environ"
 	"zino/services/exc/cgroup"
 	"zino/services/exc/confine"
+	"zino/services/exc/protect"
 )
 
 // arrangement is how one run is confined. It must be released.
@@ -20,8 +21,10 @@ type arrangement struct {
 	group   *cgroup.Group
 	plan    *confine.Plan
 	tmp     string // the run's own directory; empty: none
-	guard   *guard
-	found   []intruder // in protected places, when the run was over
+
+	protected  *protect.Set
+	violations []protect.Violation
+	gap        string // what of the root was not protected
 }
 
 // arrange prepares a run at the level that w wishes. The error is a *refusal
@@ -158,7 +161,7 @@ func (a *arrangement) join() {
 }
 
 // landlockGaps name what Landlock does not forbid: to change the modes and times
-// of files whose content it keeps, and parts of a directory that it gives.
+// of files whose content it keeps, and, until the run ends, protected files.
 func landlockGaps(writable bool) []string {
 	if writable {
 		return []string{"file modes", "protected files"}
@@ -194,7 +197,7 @@ func (a *arrangement) shape(j job) job {
 
 // release takes away what the run had.
 func (a *arrangement) release() {
-	a.inspect()
+	a.checkProtected()
 	if a.group != nil {
 		if err := a.group.Remove(); err != nil {
 			a.s.log.Warn("a control group is left", "error", err)

@@ -1,6 +1,9 @@
 package exc
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"zino/pkg/config"
@@ -24,5 +27,28 @@ func BenchmarkExecute(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkWorkspaceWrite runs a command that does nothing in a root with 20,000
+// files in 1,000 directories: all of it is scanned twice.
+func BenchmarkWorkspaceWrite(b *testing.B) {
+	s := newService(b, nil, nil)
+	root := shortDir(b)
+	for i := range 20_000 {
+		dir := filepath.Join(root, fmt.Sprint("d", i%50), fmt.Sprint("e", i%1000))
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			b.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint("f", i)), nil, 0o600); err != nil {
+			b.Fatal(err)
+		}
+	}
+	req := call("bash", root, in{"command": "true"})
+	req.Sandbox = levelWorkspace
+	for b.Loop() {
+		if got, err := s.call(b.Context(), req, nil); err != nil || got.Confinement == nil {
+			b.Fatalf("%+v, %v", got, err)
+		}
 	}
 }

@@ -95,12 +95,12 @@ func (s *Service) onFile(ctx context.Context, req proto.Call, tool func(*files.F
 		if err != nil {
 			return files.Reply{}, err
 		}
-		tools, err := s.bounded(level, c)
+		tools, release, err := s.bounded(level, c, req.Tool != toolRead)
 		if err != nil {
 			return files.Reply{}, err
 		}
-		err = withUmask(c.umask)
-		if err != nil {
+		defer release()
+		if err := withUmask(c.umask); err != nil {
 			return files.Reply{}, err
 		}
 		return tool(tools, ctx, root, input)

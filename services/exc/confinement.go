@@ -2,9 +2,11 @@ package exc
 
 import (
 	"errors"
+	"slices"
 
 	"zino/proto"
 	"zino/services/exc/cgroup"
+	"zino/services/exc/protect"
 )
 
 // unconfined is the refusal of a run that was not started after all.
@@ -15,12 +17,20 @@ func (a *arrangement) unconfined(o outcome) error {
 	return &refusal{a.level, errors.New(o.why)}
 }
 
-// conclude looks at what the run left in protected places, and has its standard
-// error tell.
+// conclude checks what the run left in protected places, and adds to its standard
+// error what was found, and why writes were refused.
 func (a *arrangement) conclude(o outcome) (outcome, error) {
-	a.inspect()
-	for _, i := range a.found {
-		o.stderr = withLine(o.stderr, i.String())
+	var lines []string
+	if a.protected != nil {
+		lines = a.protected.Explain(o.stdout, o.stderr, o.exitCode() != 0)
+	}
+	a.checkProtected()
+	lines = append(lines, protect.Lines(a.violations)...)
+	if a.gap != "" {
+		lines = append(lines, a.gap)
+	}
+	for _, line := range lines {
+		o.stderr = withLine(o.stderr, line)
 	}
 	return o, a.unconfined(o)
 }
@@ -28,8 +38,11 @@ func (a *arrangement) conclude(o outcome) (outcome, error) {
 // report says how the run went.
 func (a *arrangement) report(o outcome) *proto.Confinement {
 	c := &proto.Confinement{Sandbox: a.level, Network: a.network, Means: a.means, Unlimited: a.weak, Limit: o.limit()}
-	for _, i := range a.found {
-		if name := i.where(); name != "" {
+	if a.gap != "" {
+		c.Unlimited = append(slices.Clone(c.Unlimited), "scan")
+	}
+	for _, v := range a.violations {
+		if name := v.Where(); name != "" {
 			c.Refused = append(c.Refused, name)
 		}
 	}

@@ -55,6 +55,8 @@ type sandbox struct {
 
 	mu   sync.Mutex
 	host *confine.Host // once it is known
+
+	open openRuns
 }
 
 // newSandbox looks for what the host gives.

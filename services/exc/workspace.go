@@ -121,7 +121,7 @@ func (w *workspace) sweep() {
 		if err != nil {
 			continue // in use, or not ours
 		}
-		resumeAll(dir, w.log)
+		checkOpenRuns(dir, w.log)
 		w.remove(dir)
 		closeAll(lock)
 	}

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"time"
 
+	"zino/pkg/replfile"
 	"zino/services/repl/page"
 	"zino/services/repl/tail"
 )
 
 // registryFile lists the pages. It is written, never read.
-const registryFile = "debug.md"
+const registryFile = replfile.Name
 
 // gatherFor is how long changes of state are gathered before the registry is
 // written: many pages may change at a time.

@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"zino/pkg/config"
+	"zino/pkg/replfile"
 	"zino/proto"
 	"zino/services/repl/tail"
 )
@@ -73,7 +74,7 @@ func open(cfg config.Repl, log *slog.Logger) (*Service, error) {
 }
 
 // logDir holds the logs.
-const logDir = "debug"
+const logDir = replfile.Logs
 
 // run begins to watch and to write the registry.
 func (s *Service) run(n *notifier) {

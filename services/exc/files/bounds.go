@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,10 +18,10 @@ type Bounds struct {
 	Root string
 	// Write is whether anything may be written, and then only below Root.
 	Write bool
-	// Protected are paths below Root that may not be written, be they there or not,
-	// nor what lies below them. They are free of symbolic links but for those in
-	// their own place.
-	Protected []string
+	// Refuse is why a file, or a directory above it, must not be written or made,
+	// by its real path below Root and what is there now (nil: nothing, or not yet
+	// known); empty: it may.
+	Refuse func(path string, info fs.FileInfo) string
 	// Readable reports whether a file, by its real path, may be read.
 	Readable func(path string) bool
 }
@@ -145,13 +144,16 @@ func (b *Bounds) step(root *os.Root, name string, make bool) (t target, to strin
 		return t, "", err
 	}
 	t.path, t.at = filepath.Join(real, base), link(t.dir)+"/"+base
-	if err = b.allowed(t.path); err != nil {
+	if err = b.allowed(t.path, nil); err != nil {
 		return t, "", err
 	}
 	if to, err = os.Readlink(t.at); err == nil {
 		return t, to, nil
 	}
-	return t, "", b.fill(&t)
+	if err = b.fill(&t); err == nil {
+		err = b.allowed(t.path, t.info)
+	}
+	return t, "", err
 }
 
 // makeAll makes a directory and those above it where they are missing and may be
@@ -174,7 +176,7 @@ func (b *Bounds) makeAll(root *os.Root, dir string) error {
 	defer above.Close()
 	real, err := os.Readlink(link(above))
 	if err == nil {
-		err = b.allowed(filepath.Join(real, filepath.Base(dir)))
+		err = b.allowed(filepath.Join(real, filepath.Base(dir)), nil)
 	}
 	if err == nil {
 		err = root.Mkdir(dir, 0o777)
@@ -186,9 +188,9 @@ func (b *Bounds) makeAll(root *os.Root, dir string) error {
 }
 
 // allowed is the error for a path, free of symbolic links, that is protected.
-func (b *Bounds) allowed(path string) error {
-	if slices.ContainsFunc(b.Protected, func(p string) bool { return path == p || strings.HasPrefix(path, p+"/") }) {
-		return fail(Denied, "%s is protected: the sandbox does not let it be changed.", path)
+func (b *Bounds) allowed(path string, info fs.FileInfo) error {
+	if why := b.Refuse(path, info); why != "" {
+		return fail(Denied, "%s", why)
 	}
 	return nil
 }

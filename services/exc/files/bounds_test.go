@@ -33,7 +33,13 @@ func bounded(t *testing.T) (f *Files, root, outside string) {
 		}
 	}
 	f = New().Within(Bounds{
-		Root: root, Write: true, Protected: []string{root + "/kept", root + "/keep"},
+		Root: root, Write: true,
+		Refuse: func(path string, _ os.FileInfo) string {
+			if path == root+"/kept" || strings.HasPrefix(path+"/", root+"/keep/") {
+				return path + " is kept"
+			}
+			return ""
+		},
 		Readable: func(path string) bool { return strings.HasPrefix(path, root+"/") },
 	})
 	return f, root, outside
@@ -89,7 +95,7 @@ func TestBoundsOfWrite(t *testing.T) {
 
 func TestBoundsOfOddPaths(t *testing.T) {
 	f, root, _ := bounded(t)
-	for path, code := range map[string]string{"loop": WriteError, "dir": WriteError, ".": WriteError, "dir/..": WriteError, "kept/new": WriteError, "": InvalidInput} {
+	for path, code := range map[string]string{"loop": WriteError, "dir": WriteError, ".": WriteError, "dir/..": WriteError, "dir/file/new": WriteError, "": InvalidInput} {
 		refused(t, f.Write, root, args{"path": path, "content": "x"}, code)
 	}
 	refused(t, f.Edit, root, args{"path": "gone", "old": "x", "new": "y"}, PathError)

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"zino/pkg/replfile"
 )
 
 func TestSanitize(t *testing.T) {
@@ -82,7 +84,7 @@ func TestRegistry(t *testing.T) {
 		{"d", "http://h/" + strings.Repeat("x", 300), at, "late", true},
 		{"e", "http://h?", at, "idle", true},
 	}))
-	want := registryHead +
+	want := replfile.Head +
 		"* b\\n* c (about:blank\\n* x) last 22:02:12 state: idle\\u001b\n" +
 		"* c (http://[::1/%zz) last 22:02:12 state: failed after 60000ms (timeout)\n" +
 		"* d (http://h/" + strings.Repeat("x", 191) + "...) last 22:02:12 state: late\n" +
@@ -93,8 +95,8 @@ func TestRegistry(t *testing.T) {
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if !strings.HasPrefix(registryHead, "# Connected pages:\n> ") {
-		t.Error(registryHead)
+	if !strings.HasPrefix(replfile.Head, "# Connected pages:\n> ") {
+		t.Error(replfile.Head)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"zino/pkg/replfile"
 )
 
 // Entry is a page as the registry shows it.
@@ -21,17 +23,11 @@ type Entry struct {
 // pagesMax is how many pages the registry shows.
 const pagesMax = 100
 
-// registryHead is the registry's title and guide.
-const registryHead = `# Connected pages:
-> Master registry of connected pages and their states. Do not edit it; open a page's log in debug/ to run code against that page.
-
-`
-
 // Registry is the text of debug.md: live pages first, by name, then those that
 // are gone, the latest first. At most 100 pages are shown, the others counted.
 func Registry(entries []Entry) []byte {
 	entries = slices.SortedStableFunc(slices.Values(entries), before)
-	out := []byte(registryHead)
+	out := []byte(replfile.Head)
 	for _, e := range entries[:min(len(entries), pagesMax)] {
 		out = fmt.Appendf(out, "* %s (%s) last %s state: %s\n", oneLine(e.Name), place(e.URL), e.Last.Format(time.TimeOnly), oneLine(e.State))
 	}

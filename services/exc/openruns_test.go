@@ -21,15 +21,15 @@ import (
 var meanwhile = []struct{ name, before, user, code, after, want string }{
 	{
 		"git config", "git init -q .", "git config user.name me", `printf '[core]\nfsmonitor = evil\n' >>.git/config; echo`,
-		"git config user.name; git config core.fsmonitor; cat .git/config.refused-*| grep -o 'name = me'", "name = me\n",
+		"git config user.name; git config core.fsmonitor; ls -d .git/config.*", "me\n",
 	},
-	{"replace and be replaced", "echo good >AGENTS.md", "echo mine >n; mv n AGENTS.md", "echo evil >n; mv n AGENTS.md", "cat AGENTS.md AGENTS.md.refused-*", "good\nevil\n"},
+	{"replace and be replaced", "echo good >AGENTS.md", "echo mine >n; mv n AGENTS.md", "echo evil >n; mv n AGENTS.md", "cat AGENTS.md AGENTS.md.refused-*", "evil\n"},
 	{"replace with the same", "echo good >AGENTS.md", "echo good >n; mv n AGENTS.md", ":", "cat AGENTS.md*", "good\n"},
 	{"edit in place", "echo good >AGENTS.md", "echo mine >AGENTS.md", "echo evil >AGENTS.md", "cat AGENTS.md*", "mine\n"},
-	{"remove", "echo good >AGENTS.md", "rm AGENTS.md", "echo evil >AGENTS.md", "cat AGENTS.md AGENTS.md.refused-*", "good\nevil\n"},
+	{"remove", "echo good >AGENTS.md", "rm AGENTS.md", "echo evil >AGENTS.md", "cat AGENTS.md AGENTS.md.refused-*", "evil\n"},
 	{"remove for good", "echo good >AGENTS.md", "rm AGENTS.md", ":", "cat AGENTS.md*", ""},
 	{"make", "", "echo mine >AGENTS.md", ":", "cat AGENTS.md; cat AGENTS.md.refused-*", "mine\n"},
-	{"move a directory away", "mkdir -p .git/hooks", "mv .git/hooks h", "mkdir .git/hooks; echo evil >.git/hooks/x", "cat .git/hooks/x; cat .git/hooks.refused-*/x; ls -d h", "evil\nh\n"},
+	{"move a directory away", "mkdir -p .git/hooks", "mv .git/hooks h", "mkdir .git/hooks; echo evil >.git/hooks/x", "cat .git/hooks/x; ls -d h", "h\n"},
 	{"move all away", "mkdir -p .git/hooks", "mv .git g", "mkdir -p .git/hooks; echo evil >.git/hooks/x", "cat .git/hooks/x; ls -d g", "g\n"},
 }
 
@@ -118,8 +118,8 @@ func TestGuardOfKilledService(t *testing.T) {
 func TestGuardNotes(t *testing.T) {
 	parent := shortDir(t)
 	dir := filepath.Join(parent, workspacePrefix+"dead")
-	mustWrite(t, dir+"/1"+noteSuffix, "nonsense")
-	mustWrite(t, dir+"/2"+noteSuffix, `{"Root":"`+parent+`/gone","Places":[]}`)
+	mustWrite(t, dir+"/1"+recordSuffix, "nonsense")
+	mustWrite(t, dir+"/2"+recordSuffix, `{"Root":"`+parent+`/gone","Places":[]}`)
 	if err := unix.Mkfifo(dir+"/3", 0o600); err != nil {
 		t.Fatal(err)
 	}

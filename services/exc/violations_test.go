@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"zino/pkg/replfile"
 	"zino/proto"
 )
 
@@ -32,7 +33,7 @@ var intrusions = []struct{ name, before, code, after, want string }{
 	{"take the names", "", "for i in $(seq 99); do :>AGENTS.md.refused-$i; done; echo evil >AGENTS.md", "cat AGENTS.md", ""},
 	{"lock the root", "", "echo evil >AGENTS.md; echo evil >ZINO.toml; chmod 555 .", "cat AGENTS.md ZINO.toml; stat -c %a .", "555\n"},
 	{"shut the root", "", "echo evil >AGENTS.md; chmod 0 .", "stat -c %a $DIR; chmod 700 $DIR; cat $DIR/AGENTS.md", "0\n"},
-	{"lock .git", "mkdir .git", "mkdir .git/hooks; echo evil >.git/hooks/x; chmod 555 .git", "cat .git/hooks/x; stat -c %a .git", "555\n"},
+	{"lock .git", "mkdir .git", "mkdir .git/hooks; echo evil >.git/hooks/x; chmod 555 .git", "cat .git/hooks/x", ""},
 	{"what a link leads to", "ln -s docs.md AGENTS.md", "echo evil >docs.md", "cat AGENTS.md", ""},
 	{"another link", "ln -s docs.md AGENTS.md; echo good >docs.md", "echo evil >e; ln -sf e AGENTS.md", "cat AGENTS.md", "good\n"},
 	{"a file for the link", "ln -s docs.md AGENTS.md; echo good >docs.md", "rm AGENTS.md; echo evil >AGENTS.md", "cat AGENTS.md", "good\n"},
@@ -66,7 +67,7 @@ func TestIntrusions(t *testing.T) {
 			return // TestAttacks shows that nothing can be made there
 		}
 		for _, tt := range intrusions {
-			if r := a.intrude(t, name, tt.before, tt.code, tt.after, tt.want); level == levelLandlock || !slices.Contains([]string{"replace the directory", "replace an empty .git"}, tt.name) {
+			if r := a.intrude(t, name, tt.before, tt.code, tt.after, tt.want); level == levelLandlock || !slices.Contains([]string{"replace the directory", "replace an empty .git", "lock .git", "a submodule's hooks", "a work tree's origin"}, tt.name) {
 				mustTell(t, tt.name, r)
 			}
 		}
@@ -192,5 +193,65 @@ func TestRefusedRepository(t *testing.T) {
 	}
 	if exists(a.root+"/.git") || !exists(filepath.Join(a.root, got.Confinement.Refused[0], "config")) {
 		t.Error("the repository is in force, or lost")
+	}
+}
+
+// The logs of zino repl are not written by confined code, by a command or a
+// tool; where nothing can protect them, nothing runs.
+func TestREPLDirectory(t *testing.T) {
+	t.Parallel()
+	a := newArena(t, nil)
+	mustWrite(t, a.root+"/app/debug.md", replfile.Head)
+	mustWrite(t, a.root+"/app/debug/page-1a2b.md", "intact\n")
+	const message = "debug/ belongs to zino repl: use the tool page_eval, or append to the file outside the sandbox"
+	a.each(t, func(t *testing.T, level, name string) {
+		if level == levelReadOnly {
+			return
+		}
+		for tool, input := range map[string]in{
+			"bash":  {"command": "cd app; echo x >>debug/page-1a2b.md"},
+			"write": {"path": "app/debug/page-1a2b.md", "content": "x"},
+			"edit":  {"path": "app/debug/page-1a2b.md", "old": "intact", "new": "x"},
+		} {
+			want := message
+			if level == levelLandlock && tool == "bash" {
+				want = a.root + "/app/debug belongs to zino repl, and without namespaces it cannot be protected"
+			}
+			req := call(tool, a.root, input)
+			req.Sandbox = name
+			got, err := a.call(t.Context(), req, nil)
+			if err != nil || strings.Count(string(got.Result), want) != 1 || !intact(a.root+"/app/debug/page-1a2b.md") {
+				t.Errorf("%s: %s, %v", tool, got.Result, err)
+			}
+		}
+		req := call("write", a.root, in{"path": "debug/mine", "content": "x"})
+		req.Sandbox = name
+		if got, err := a.call(t.Context(), req, nil); err != nil || !strings.HasPrefix(string(got.Result), `{"ok":true`) {
+			t.Errorf("a debug/ of the project: %s, %v", got.Result, err)
+		}
+	})
+}
+
+// A command that needs to write .git says in one line why it failed.
+func TestGitExplained(t *testing.T) {
+	t.Parallel()
+	a := newArena(t, nil)
+	if why := a.levelProblem(t.Context(), levelWorkspace); why != nil {
+		a.mustRefuse(t, levelWorkspace, why)
+		return
+	}
+	root := shortDir(t)
+	asUserIn(t, root, "git init -q . && git config user.name x && git config user.email x@x && echo x >a && git add a && git commit -q -m x")
+	for command, want := range map[string]int{
+		"echo y >a; git add a": 1, "git commit -q --allow-empty -m y": 1, "git checkout -q -b new": 1, "git init": 1, "git config a.b c": 1,
+		"git tag v1": 1, "git commit --allow-empty -m y 2>&1; git tag v 2>&1; false": 1,
+		"git status": 0, "git diff": 0, "git log": 0, "cat a; echo '.git/x: Read-only file system'": 0, "touch /usr/x": 0, "false": 0,
+	} {
+		req := call("bash", root, in{"command": command})
+		req.Sandbox = levelWorkspace
+		got, err := a.call(t.Context(), req, nil)
+		if n := strings.Count(string(got.Result), "with --sandbox off, or ask the user"); err != nil || n != want || len(got.Confinement.Refused) > 0 {
+			t.Errorf("%s: %d lines: %s, %v", command, n, got.Result, err)
+		}
 	}
 }

@@ -1,0 +1,287 @@
+package protect
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"zino/pkg/replfile"
+)
+
+// newRoot makes a root with a script.
+func newRoot(t *testing.T, script string) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	shell(t, dir, script)
+	return dir
+}
+
+func shell(t *testing.T, dir, script string) {
+	t.Helper()
+	cmd := exec.Command("sh", "-ec", script)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+}
+
+func newSet(t *testing.T, o Options, running ...*Set) *Set {
+	t.Helper()
+	s, err := New(o, running)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// names are the protected paths of a set below its root.
+func (s *Set) names() (list []string) {
+	for _, p := range s.places {
+		rel, _ := filepath.Rel(s.o.Root, p.Path)
+		if (p.End || p.Link != "") && !slices.Contains([]string{agentsName, "ZINO.toml", ".gitmodules"}, rel) {
+			list = append(list, rel)
+		}
+	}
+	return list
+}
+
+// What is protected comes from the repository, wherever it is, from its
+// configuration, and from what lies below the root.
+func TestPlaces(t *testing.T) {
+	for name, tt := range map[string]struct {
+		before string
+		want   []string
+	}{
+		"none":                {"true", []string{".git"}},
+		"a directory":         {"mkdir -p .git/hooks", []string{".git"}},
+		"a link":              {"mkdir -p g.git; ln -s g.git .git", []string{".git", "g.git"}},
+		"a dead link":         {"ln -s g.git .git", []string{".git", "g.git"}},
+		"a file":              {"mkdir -p g.git; echo gitdir: g.git >.git", []string{".git", "g.git"}},
+		"a file and more":     {"mkdir -p g.git m; echo gitdir: g.git >.git; echo ../m >g.git/commondir", []string{".git", "g.git", "m"}},
+		"other file":          {"echo x >.git", []string{".git"}},
+		"a pipe":              {"mkfifo .git", []string{".git"}},
+		"far file":            {"echo gitdir: /elsewhere >.git", []string{".git"}},
+		"hooks away":          {"mkdir .git h; ln -s ../h .git/hooks", []string{".git", "h"}},
+		"a hook away":         {"mkdir -p .git/hooks; ln -s ../../h .git/hooks/x", []string{".git", "h"}},
+		"nested":              {"mkdir -p a/b/.git c; echo gitdir: ../d >c/.git", []string{".git", "a/b/.git", "a/b/.gitmodules", "c/.git", "c/.gitmodules", "d"}},
+		"nested hooks":        {"mkdir -p a/.git; printf '[core]\nhooksPath = h' >a/.git/config", []string{".git", "a/.git", "a/.gitmodules", "a/h"}},
+		"hooks":               {"mkdir .git; printf '[core]\n\thooksPath = .husky/_\n' >.git/config", []string{".git", ".husky"}},
+		"hooks of the root":   {"mkdir .git; printf '[core] hooksPath = .\n' >.git/config", append([]string{".git"}, slices.Sorted(slices.Values(hookNames))...)},
+		"includes":            {"mkdir .git; printf '[include]\npath = ../a\n[includeIf \"x\"]\npath=../b' >.git/config; printf '[include]\npath = c\n[core]\nhookspath = d' >a", []string{".git", "a", "b", "c", "d"}},
+		"a circle":            {"mkdir .git; printf '[include]\npath = config\n' >.git/config", []string{".git"}},
+		"programs":            {"mkdir .git; printf '[filter \"x\"]\nclean = \"./x.sh %%f\"\n[alias]\ny = !sub/y --z\n[remote \"o\"]\nurl = ../other\n' >.git/config; mkdir sub; :>x.sh; :>sub/y", []string{".git", "sub/y", "x.sh"}},
+		"agents of others":    {"mkdir .claude .agents; :>.mcp.json", []string{".agents", ".claude", ".git", ".mcp.json"}},
+		"AGENTS.md below":     {"mkdir -p a/b node_modules/p; :>a/b/AGENTS.md; :>node_modules/p/AGENTS.md", []string{".git", "a/b/AGENTS.md"}},
+		"a bare root":         {"mkdir objects refs; :>HEAD; :>config", append([]string{".git"}, slices.Sorted(slices.Values(layoutNames))...)},
+		"a REPL":              {"mkdir -p a/debug b/debug; cat >a/debug.md <<'END'\n" + replfile.Head + "END\necho notes >b/debug.md", []string{".git", "a/debug", "a/debug.md"}},
+		"a REPL without logs": {"cat >debug.md <<'END'\n" + replfile.Head + "END", []string{".git", "debug.md"}},
+	} {
+		root := newRoot(t, tt.before)
+		slices.Sort(tt.want)
+		if got := newSet(t, Options{Root: root}).names(); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: got %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// Below a repository its configuration counts, too.
+func TestPlacesBelowRepository(t *testing.T) {
+	top := newRoot(t, "mkdir -p .git sub/hooks; printf '[core]\nhooksPath = sub/hooks\n' >.git/config")
+	if got, want := newSet(t, Options{Root: top + "/sub"}).names(), []string{".git", "hooks"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The user's own configuration names hooks for every repository.
+func TestPlacesOfUser(t *testing.T) {
+	home := newRoot(t, "mkdir -p p/.git; printf '[core]\nhooksPath = .hooks\n[include]\npath = ~/p/inc\n' >.gitconfig")
+	if got, want := newSet(t, Options{Root: home + "/p", Home: home}).names(), []string{".git", ".hooks", "inc"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A protected directory stays one when something in it is protected as well, and
+// what cannot be inspected elsewhere does not matter.
+func TestPlacesWithin(t *testing.T) {
+	root := newRoot(t, "true")
+	o := Options{Root: root, Own: []string{root + "/own", root + "/own/deep/file", root + "/own-not", "/" + strings.Repeat("x", 300)}}
+	if got, want := newSet(t, o).names(), []string{".git", "own", "own-not", "own/deep/file"}; !slices.Equal(got, want) {
+		t.Errorf("while it is not there: %q", got)
+	}
+	shell(t, root, "mkdir -p own/deep; touch own-not")
+	if got, want := newSet(t, o).names(), []string{".git", "own", "own-not"}; !slices.Equal(got, want) {
+		t.Errorf("as a whole: %q", got)
+	}
+}
+
+func TestTooManyPlaces(t *testing.T) {
+	root := newRoot(t, "for i in $(seq 600); do mkdir -p $i/.git; done")
+	if _, err := New(Options{Root: root}, nil); err == nil || !strings.Contains(err.Error(), "places to protect") {
+		t.Errorf("got %v", err)
+	}
+	other := newRoot(t, "true")
+	if err := os.Symlink(strings.Repeat("x", 300), other+"/AGENTS.md"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(Options{Root: other}, nil); err == nil || !strings.Contains(err.Error(), "cannot be inspected") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A scan ends at its bound, upper directories first, and the set says so.
+func TestScanBound(t *testing.T) {
+	root := newRoot(t, "mkdir -p a/.git b/c/d/.git; touch b/c/1 b/c/2 b/c/3")
+	dir, err := os.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	if f := scan(dir, 7); !f.cut || len(f.git) != 1 {
+		t.Errorf("%+v", f)
+	}
+	if f := scan(dir, 100); f.cut || len(f.git) != 2 {
+		t.Errorf("%+v", f)
+	}
+	s := newSet(t, Options{Root: root})
+	if s.Gap() != "" {
+		t.Errorf("%q", s.Gap())
+	}
+	s.cut = true
+	if !strings.Contains(s.Gap(), "250000 files of "+root) {
+		t.Errorf("%q", s.Gap())
+	}
+}
+
+// What one run makes while another one begins is not taken for the user's.
+func TestRunsSideBySide(t *testing.T) {
+	for name, tt := range map[string]struct{ before, code, after string }{
+		"a link":      {"ln -s docs AGENTS.md; echo good >docs; echo evil >evil", "ln -sfn evil AGENTS.md", "grep -q good AGENTS.md"},
+		"a file":      {"true", "echo evil >AGENTS.md", "! test -e AGENTS.md"},
+		"content":     {"echo good >AGENTS.md", "echo evil >AGENTS.md", "grep -q good AGENTS.md"},
+		"repository":  {"mkdir sub", "mkdir sub/.git", "! test -e sub/.git"},
+		"layout":      {"mkdir sub", "mkdir sub/objects sub/refs; touch sub/HEAD", "! test -e sub/HEAD"},
+		"below":       {"mkdir sub", "echo evil >sub/AGENTS.md", "! test -e sub/AGENTS.md"},
+		"below again": {"mkdir sub; echo good >sub/AGENTS.md", "echo evil >sub/AGENTS.md", "grep -q good sub/AGENTS.md"},
+	} {
+		for _, firstEndsFirst := range []bool{true, false} {
+			root := newRoot(t, tt.before)
+			first := newSet(t, Options{Root: root})
+			shell(t, root, tt.code)
+			second := newSet(t, Options{Root: root}, first)
+			order := []*Set{first, second}
+			if !firstEndsFirst {
+				slices.Reverse(order)
+			}
+			n := len(order[0].Check()) + len(order[1].Check())
+			if err := exec.Command("sh", "-c", "cd "+root+"; "+tt.after).Run(); err != nil || n != 1 {
+				t.Errorf("%s: %v, %d violations (first ends first: %v)", name, err, n, firstEndsFirst)
+			}
+		}
+	}
+}
+
+// Copies of an AGENTS.md, and directories that were moved, are left alone.
+func TestAgentsMoved(t *testing.T) {
+	root := newRoot(t, "mkdir a; echo x >a/AGENTS.md; echo y >AGENTS.md")
+	s := newSet(t, Options{Root: root, Mounts: true})
+	shell(t, root, "cp -r a c; mv a b; mkdir d; cp AGENTS.md d")
+	if list := s.Check(); len(list) != 0 {
+		t.Errorf("%v", list)
+	}
+}
+
+// Without mounts a repository is rolled back, all but its objects.
+func TestRollBack(t *testing.T) {
+	for _, code := range []string{
+		"echo evil >.git/config", "rm -r .git", "mv .git g", "mv .git g; mkdir .git; echo evil >.git/config", "ln -sf /etc/passwd .git/config",
+		"echo evil >.git/refs/heads/new; :>.git/commondir", "rm .git/hooks/x; ln -s /bin/true .git/hooks/x", "rm -r .git; ln -s /etc .git",
+	} {
+		root := newRoot(t, "mkdir -p .git/hooks .git/refs/heads .git/objects; echo good >.git/config; echo good >.git/hooks/x; echo 1 >.git/refs/heads/main; echo 2 >.git/HEAD")
+		s := newSet(t, Options{Root: root})
+		shell(t, root, code)
+		list := s.Check()
+		shell(t, root, `[ "$(cat .git/config .git/hooks/x .git/refs/heads/main .git/HEAD | xargs)" = "good good 1 2" ]; [ ! -L .git ]; [ ! -e .git/commondir ]; [ ! -e .git/refs/heads/new ]`)
+		if len(list) != 1 || list[0].Name != ".git" || list[0].Err != nil {
+			t.Errorf("%s: %v", code, list)
+		}
+	}
+}
+
+// A quarantined repository is not one for somebody who looks at it.
+func TestDisarmed(t *testing.T) {
+	root := newRoot(t, "true")
+	s := newSet(t, Options{Root: root, Mounts: true})
+	shell(t, root, "git init -q .")
+	list := s.Check()
+	if len(list) != 1 || !strings.Contains(list[0].String(), "--sandbox off") {
+		t.Fatalf("%v", list)
+	}
+	cmd := exec.Command("git", "rev-parse", "--git-dir")
+	cmd.Dir = filepath.Join(root, list[0].Quarantine)
+	cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(root))
+	if out, err := cmd.Output(); err == nil {
+		t.Errorf("it is the repository %s", out)
+	}
+}
+
+// A refused write is explained if a line says that a protected place was meant.
+func TestExplain(t *testing.T) {
+	root := newRoot(t, "mkdir -p .git debug; :>AGENTS.md; mkdir h; printf '[core]\nhooksPath = h' >.git/config; cat >debug.md <<'END'\n"+replfile.Head+"END")
+	s := newSet(t, Options{Root: root, Mounts: true})
+	for line, want := range map[string]string{
+		"fatal: Unable to create '" + root + "/.git/index.lock': Read-only file system": gitMessage,
+		"error: could not lock config file .git/config: Read-only file system":          gitMessage,
+		"sh: 1: cannot create sub/.git/x: Read-only file system":                        gitMessage,
+		"OSError: [Errno 30] Read-only file system: '.git/config'":                      gitMessage,
+		"Error: EROFS: read-only file system, open '.git/config'":                       gitMessage,
+		"mv: cannot move '.git' to 'x': Device or resource busy":                        gitMessage,
+		"sh: 1: cannot create debug/app-1.md: Read-only file system":                    replMessage,
+		"sh: 1: cannot create debug.md: Read-only file system":                          replMessage,
+		"rm: cannot remove 'AGENTS.md': Device or resource busy":                        "AGENTS.md is protected: the sandbox does not let it be changed.",
+		"cp: cannot create regular file 'h/pre-commit': Read-only file system":          "h is read-only in this sandbox, since git obeys it: only the user can change it, or a run with --sandbox off.",
+		"sh: 1: cannot create /usr/x: Read-only file system":                            "",
+		"fatal: Unable to create '/other/.git/index.lock': Read-only file system":       "",
+		"fatal: Unable to create '" + root + "/.git/index.lock': File exists.":          "",
+		"see .git/config": "",
+	} {
+		if got := strings.Join(s.Explain("", line, false), "|"); got != want {
+			t.Errorf("%s: got %q, want %q", line, got, want)
+		}
+	}
+	line := "error: could not lock config file .git/config: Read-only file system"
+	if len(s.Explain(line, "", false)) != 0 || len(s.Explain(line+"\n"+line, "", true)) != 1 {
+		t.Error("standard output counts if the run failed, and once")
+	}
+}
+
+// The message of a log of zino repl is that of its contract.
+func TestRefusalOfREPL(t *testing.T) {
+	root := newRoot(t, "mkdir -p a/b; cat >a/debug.md <<'END'\n"+replfile.Head+"END")
+	s := newSet(t, Options{Root: root, Mounts: true})
+	for path, want := range map[string]string{
+		"a/debug/x.md": "debug/ belongs to zino repl: use the tool page_eval, or append to the file outside the sandbox",
+		"a/debug.md":   "debug/ belongs to zino repl: use the tool page_eval, or append to the file outside the sandbox",
+		"debug/x.md":   "", "a/b/debug/x": "", "a/x": "",
+	} {
+		if got := s.Refusal(filepath.Join(root, path), nil); got != want {
+			t.Errorf("%s: %q", path, got)
+		}
+	}
+}
+
+// A record that makes no sense is an error.
+func TestResumeErrors(t *testing.T) {
+	dir := newRoot(t, `echo nonsense >a; echo '{"Root":"/nonexistent/x"}' >b`)
+	for _, name := range []string{"a", "b", "c"} {
+		if s, err := Resume(filepath.Join(dir, name)); err == nil {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}

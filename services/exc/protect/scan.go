@@ -1,0 +1,218 @@
+package protect
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"zino/pkg/replfile"
+)
+
+// scanMax bounds a scan: that many names are read, those of upper directories
+// first.
+const scanMax = 250_000
+
+// agentsName is the file whose text becomes a part of prompts.
+const agentsName = "AGENTS.md"
+
+// packages hold what package managers unpack, AGENTS.md of others included:
+// these files are not protected there.
+const packages = "node_modules"
+
+// findings are the paths that a scan of a root has found.
+type findings struct {
+	git     []string // named .git, of any type
+	layouts []string // directories that git takes for a repository without a work tree
+	agents  []string // AGENTS.md below the root, regular files and symbolic links
+	repls   []string // directories of zino repl
+	cut     bool     // scanMax was reached
+}
+
+// scanner looks through the directories below an open one, breadth first. It
+// does not follow symbolic links, and does not look into repositories. Two scans
+// are most of what a small command costs in a large root: directories are read
+// without package os, which takes a third more system calls.
+type scanner struct {
+	findings
+	root  *os.File
+	left  int // names that may still be read
+	queue []string
+	buf   []byte
+}
+
+// scan looks through the directories below root, and reads max names at most.
+func scan(root *os.File, max int) findings {
+	s := scanner{root: root, left: max, queue: []string{"."}, buf: make([]byte, 32<<10)}
+	for len(s.queue) > 0 && s.left > 0 {
+		rel := s.queue[0]
+		s.queue = s.queue[1:]
+		err := s.read(int(root.Fd()), rel, rel)
+		if errors.Is(err, fs.ErrPermission) { // code may have locked it
+			err = within(root, rel, func(dir *os.File) error { return s.read(int(dir.Fd()), ".", rel) })
+		}
+		if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENAMETOOLONG) {
+			s.cut = true // others say that this user cannot look there, or that it is gone
+		}
+	}
+	s.cut = s.cut || s.left <= 0
+	return s.findings
+}
+
+// read notes what a directory holds, whose path below the root is rel.
+func (s *scanner) read(at int, name, rel string) error {
+	how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
+	dir, err := unix.Openat2(at, name, &how)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	var l layout
+	for s.left > 0 {
+		n, err := unix.Getdents(dir, s.buf)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n == 0 {
+			break
+		}
+		for entries := s.buf[:n]; len(entries) > 0; {
+			// struct linux_dirent64: ino, off, reclen at 16, type at 18, name.
+			size := int(binary.NativeEndian.Uint16(entries[16:]))
+			name, _, _ := bytes.Cut(entries[19:size], []byte{0})
+			s.note(dir, rel, string(name), entries[18], &l)
+			entries = entries[size:]
+		}
+	}
+	if l.complete() {
+		s.layouts = append(s.layouts, filepath.Join(s.root.Name(), rel))
+	}
+	return nil
+}
+
+// note notes one entry of an open directory.
+func (s *scanner) note(dir int, rel, name string, kind byte, l *layout) {
+	if name == "." || name == ".." {
+		return
+	}
+	s.left--
+	if kind == unix.DT_UNKNOWN { // the file system does not say
+		kind = kindOf(dir, name)
+	}
+	l.note(name)
+	switch path := func() string { return filepath.Join(s.root.Name(), rel, name) }; {
+	case strings.EqualFold(name, ".git"):
+		s.git = append(s.git, path())
+	case name == agentsName && rel != "." && kind != unix.DT_DIR && !inPackages(rel):
+		s.agents = append(s.agents, path())
+	case name == replfile.Name && kind == unix.DT_REG && isREPL(dir):
+		s.repls = append(s.repls, filepath.Dir(path()))
+	case kind == unix.DT_DIR && rel == ".":
+		s.queue = append(s.queue, name)
+	case kind == unix.DT_DIR:
+		s.queue = append(s.queue, rel+"/"+name)
+	}
+}
+
+// kindOf is the type of an entry as in struct dirent.
+func kindOf(dir int, name string) byte {
+	var st unix.Stat_t
+	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return unix.DT_UNKNOWN
+	}
+	return byte(st.Mode & unix.S_IFMT >> 12)
+}
+
+// inPackages reports whether a path has a component node_modules.
+func inPackages(rel string) bool { return strings.Contains("/"+rel+"/", "/"+packages+"/") }
+
+// layout says which of the entries are there by which git knows a repository.
+type layout struct{ head, objects, refs, common bool }
+
+func (l *layout) note(name string) {
+	l.head = l.head || name == "HEAD"
+	l.objects = l.objects || name == "objects"
+	l.refs = l.refs || name == "refs"
+	l.common = l.common || name == "commondir"
+}
+
+// complete reports whether git takes the directory for a repository.
+func (l *layout) complete() bool { return l.head && (l.common || l.objects && l.refs) }
+
+// layoutOf looks at a directory by its path.
+func layoutOf(dir string) (l layout) {
+	for _, name := range []string{"HEAD", "objects", "refs", "commondir"} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			l.note(name)
+		}
+	}
+	return l
+}
+
+// isREPL reports whether the debug.md of an open directory is that of zino repl.
+func isREPL(dir int) bool {
+	file, err := openAt(dir, replfile.Name, unix.O_RDONLY|unix.O_NONBLOCK)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	head := make([]byte, replfile.HeadMax)
+	n, err := io.ReadFull(file, head)
+	return (err == nil || errors.Is(err, io.ErrUnexpectedEOF)) && replfile.IsRegistry(head[:n])
+}
+
+// within calls do with a directory below an open one. path has no symbolic
+// links.
+func within(dir *os.File, path string, do func(dir *os.File) error) error {
+	if path == "." {
+		return permitted(dir, func() error { return do(dir) })
+	}
+	next, err := openAt(int(dir.Fd()), path, unix.O_PATH|unix.O_DIRECTORY)
+	if err == nil {
+		defer next.Close()
+		return permitted(next, func() error { return do(next) })
+	}
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	first, rest, deeper := strings.Cut(path, "/") // one of the directories on the way is locked
+	return permitted(dir, func() error {
+		next, err := openAt(int(dir.Fd()), first, unix.O_PATH|unix.O_DIRECTORY)
+		if err != nil {
+			return err
+		}
+		defer next.Close()
+		if !deeper {
+			rest = "."
+		}
+		return within(next, rest, do)
+	})
+}
+
+// permitted calls do for a directory. If this user lacks the rights to it, which
+// code can take away, they are given for the time of the call.
+func permitted(dir *os.File, do func() error) error {
+	err := do()
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	const all = 0o700
+	info, failed := dir.Stat()
+	if failed != nil || info.Mode().Perm()&all == all {
+		return err
+	}
+	if os.Chmod(throughFD(dir), info.Mode()|all) != nil {
+		return err
+	}
+	return errors.Join(do(), os.Chmod(throughFD(dir), info.Mode()))
+}
+
+// throughFD is a path that leads to an open file, wherever that is by now.
+func throughFD(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }

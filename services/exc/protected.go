@@ -1,0 +1,154 @@
+package exc
+
+import (
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"zino/pkg/config"
+	"zino/pkg/environ"
+	"zino/services/exc/confine"
+	"zino/services/exc/files"
+	"zino/services/exc/protect"
+)
+
+// Protect names files and directories of Zino's own, such as its configuration
+// and its tools: confined code may neither change nor make them where they lie
+// below the directory that it works in. It must be called before the first
+// request.
+func (s *Service) Protect(paths ...string) {
+	s.sandbox.protected = append(s.sandbox.protected, absolutes(paths)...)
+}
+
+// ProtectConfig is Protect for all that a configuration names: itself, what
+// makes the prompt, and what Zino remembers. Directories that Zino writes to are
+// left alone while they are not there: it makes them when it needs them. A file
+// that holds a key is not even shown.
+func (s *Service) ProtectConfig(c *config.Config) {
+	s.Protect(c.File, c.Tools.Dir, c.Skills.Dir, c.Sys.Template, c.Sys.SessionTemplate, c.SystemPromptFile, c.API.KeyFile)
+	s.sandbox.secrets = append(s.sandbox.secrets, absolutes([]string{c.API.KeyFile})...)
+	s.sandbox.data = append(s.sandbox.data, absolutes([]string{c.Mem.DataDir, c.Mem.SessionsDir, c.Rtr.DataDir})...)
+}
+
+// absolutes are the absolute paths of those that are not empty.
+func absolutes(paths []string) (list []string) {
+	for _, path := range paths {
+		if abs, err := filepath.Abs(path); err == nil && path != "" {
+			list = append(list, abs)
+		}
+	}
+	return list
+}
+
+// openRuns are the protected sets of runs that have not ended. Sets are computed
+// and checked one at a time: a run must not take for the user's what another one
+// has made, or put it back after that one's check.
+type openRuns struct {
+	mu   sync.Mutex
+	sets []*protect.Set
+}
+
+// protectedIn computes what is protected below a root.
+func (b *sandbox) protectedIn(root string, mounts bool, running []*protect.Set) (*protect.Set, error) {
+	own := append(b.hidden([]string{root}), b.protected...) // a secret that is moved would not be hidden
+	return protect.New(protect.Options{Root: root, Home: b.home, Own: own, Live: b.data, Mounts: mounts}, running)
+}
+
+// protect computes what the run must not change, before it starts.
+func (a *arrangement) protect(root string) error {
+	open := &a.s.sandbox.open
+	open.mu.Lock()
+	defer open.mu.Unlock()
+	set, err := a.s.sandbox.protectedIn(root, a.plan.Namespaces, open.sets)
+	if err != nil {
+		return err
+	}
+	a.protected = set
+	open.sets = append(open.sets, set)
+	if err := set.Unprotectable(); err != nil {
+		return err
+	}
+	a.plan.Protected, a.plan.Held = set.ReadOnly(), set.Held()
+	return set.Record(a.tmp + recordSuffix)
+}
+
+// checkProtected compares what is protected with what it was, once, when the run
+// is over.
+func (a *arrangement) checkProtected() {
+	if a.protected == nil {
+		return
+	}
+	open := &a.s.sandbox.open
+	open.mu.Lock()
+	defer open.mu.Unlock()
+	a.violations, a.gap = a.protected.Check(), a.protected.Gap()
+	open.sets = slices.DeleteFunc(open.sets, func(s *protect.Set) bool { return s == a.protected })
+	for _, v := range a.violations {
+		a.s.log.Warn(v.String(), "root", a.plan.Root)
+	}
+	if err := a.protected.Close(); err != nil {
+		a.s.log.Warn("the record of a run cannot be removed", "error", err)
+	}
+	a.protected = nil
+}
+
+// recordSuffix ends the name of the file, beside a run's own directory, that
+// describes the run's protected set while it is open.
+const recordSuffix = ".open"
+
+// checkOpenRuns checks the protected sets of runs that a killed process has left
+// in its workspace.
+func checkOpenRuns(workspace string, log *slog.Logger) {
+	records, _ := filepath.Glob(filepath.Join(workspace, "*"+recordSuffix)) // the pattern is well-formed
+	for _, file := range records {
+		set, err := protect.Resume(file)
+		if err != nil {
+			log.Warn("cannot tell what a run that was cut off has made in protected places: look at them", "error", err)
+			continue
+		}
+		for _, v := range set.Check() {
+			log.Warn(v.String(), "root", set.Root())
+		}
+		if err := set.Close(); err != nil {
+			log.Warn("the record of a run cannot be removed", "error", err)
+		}
+	}
+}
+
+// bounded are the file tools of a level, with what releases them.
+func (s *Service) bounded(level string, c client, writes bool) (tools *files.Files, release func(), err error) {
+	if level == levelOff {
+		return s.tools, func() {}, nil
+	}
+	real, err := s.workRoot(c.root)
+	if err != nil {
+		return nil, nil, &refusal{level, err}
+	}
+	bounds := files.Bounds{Root: real, Write: level != levelReadOnly, Readable: s.mayRead(real, environ.Get(c.env, "PATH"))}
+	if real == "" || !writes || !bounds.Write {
+		return s.tools.Within(bounds), func() {}, nil
+	}
+	open := &s.sandbox.open
+	open.mu.Lock()
+	defer open.mu.Unlock()
+	set, err := s.sandbox.protectedIn(real, true, open.sets)
+	if err != nil {
+		return nil, nil, &refusal{level, err}
+	}
+	bounds.Refuse = set.Refusal
+	return s.tools.Within(bounds), func() { _ = set.Close() }, nil // it has no record
+}
+
+// mayRead reports what confined code could read, by a file's real path.
+func (s *Service) mayRead(root, path string) func(path string) bool {
+	given := append(s.sandbox.system("", path), s.outputs.places()...)
+	if root != "" {
+		given = append(given, root)
+	}
+	hidden := s.sandbox.hidden(given)
+	return func(path string) bool {
+		within := func(dir string) bool { return confine.Within(path, dir) }
+		return slices.ContainsFunc(given, within) && !slices.ContainsFunc(hidden, within)
+	}
+}
