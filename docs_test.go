@@ -52,6 +52,7 @@ func TestDocCommands(t *testing.T) {
 			for _, line := range blocks {
 				s.command(line)
 			}
+			t.Log(s.history())
 			check(t, s, provider)
 			for i, r := range provider.Requests() {
 				if err := r.Legal(); r.Method == "POST" && err != nil {
