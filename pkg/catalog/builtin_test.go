@@ -102,7 +102,7 @@ func TestBuiltinsBesideExecutors(t *testing.T) {
 			t.Errorf("executor %q is %+v", name, tool)
 		}
 	}
-	want := tools + `/forget.json:2:11: builtin: "forget" is none (there are recall, remember) (skipped; mend or remove it)`
+	want := tools + `/forget.json:2:11: builtin: "forget" is none (there are recall, remember) (skipped; repair or remove it)`
 	if len(s.Problems) != 1 || s.Problems[0] != want {
 		t.Errorf("problems %q, want %q", s.Problems, want)
 	}

@@ -138,10 +138,10 @@ func TestBrokenFilesAreSkipped(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	want := []string{
-		tools + "/large.json: is larger than 1048576 bytes (skipped; mend or remove it)",
-		skills + "/broken.json:2:12: invalid character ',' looking for beginning of object key string (skipped; mend or remove it)",
-		skills + "/link.json: no such file or directory (skipped; mend or remove it)",
-		skills + "/pipe.json: is not a regular file (skipped; mend or remove it)",
+		tools + "/large.json: is larger than 1048576 bytes (skipped; repair or remove it)",
+		skills + "/broken.json:2:12: invalid character ',' looking for beginning of object key string (skipped; repair or remove it)",
+		skills + "/link.json: no such file or directory (skipped; repair or remove it)",
+		skills + "/pipe.json: is not a regular file (skipped; repair or remove it)",
 	}
 	if !reflect.DeepEqual(s.Problems, want) {
 		t.Errorf("problems:\n%s\nwant:\n%s", strings.Join(s.Problems, "\n"), strings.Join(want, "\n"))

@@ -97,7 +97,7 @@ func (p problem) String() string {
 	if p.line > 0 {
 		where = fmt.Sprintf("%s:%d:%d", where, p.line, p.column)
 	}
-	return where + ": " + p.reason + " (skipped; mend or remove it)"
+	return where + ": " + p.reason + " (skipped; repair or remove it)"
 }
 
 // position counts lines and characters from 1.

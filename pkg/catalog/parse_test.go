@@ -103,7 +103,7 @@ func TestFaults(t *testing.T) {
 
 func TestProblemIsOneLine(t *testing.T) {
 	p := newProblem("/s/a\nb.json", nil, &fault{0, "bad\x1b[31m"})
-	if got, want := p.String(), "/s/a?b.json:1:1: bad?[31m (skipped; mend or remove it)"; got != want {
+	if got, want := p.String(), "/s/a?b.json:1:1: bad?[31m (skipped; repair or remove it)"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -19,17 +19,16 @@ const authLong = `Manage the keys of model providers: anthropic, openai, gemini,
 
 A key is looked for in [api] key of the configuration, in the unit's systemd
 credentials, in [api] key_file, in the environment (such as OPENAI_API_KEY), and
-last in your store. These commands change the store alone: a directory that only
-you can use, encrypted with systemd-creds where that works. They say where a key
-is kept and in what form. No service need be running.
+last in your store. Only the store is changed: a directory that only you can read,
+encrypted with systemd-creds where that works. The services do not have to run.
 
-With --system they are about the services of the whole host, whose router loads
-its keys as systemd credentials: root keeps them in /etc/credstore.encrypted, or
-where nothing encrypts, in /etc/credstore.`
+With --system it is about the services of the whole host, whose router loads its
+keys as systemd credentials: root stores them in /etc/credstore.encrypted, or where
+nothing encrypts, in /etc/credstore.`
 
 func (a *app) authCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "auth", Short: "the keys of model providers", Long: authLong,
+		Use: "auth", Short: "store keys of model providers, and see where they come from", Long: authLong,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			what := "name one of: set, list, logout, login"
 			if len(args) > 0 { // the word is not repeated: it may be a key
@@ -39,19 +38,25 @@ func (a *app) authCommand() *cobra.Command {
 		},
 	}
 	cmd.AddCommand(
-		a.accountCommand("set", "keep a key: from a prompt, or the first line of standard input", a.authSet),
+		a.accountCommand("set", "store a key, read from a prompt or from standard input", a.authSet),
 		a.authListCommand(),
-		a.accountCommand("logout", "remove a key that was kept", a.authLogout),
+		a.accountCommand("logout", "remove a stored key", a.authLogout),
 		a.authLoginCommand(),
 	)
 	return cmd
+}
+
+// aboutAuth is the help of a command: what it does, and how keys are found.
+func aboutAuth(short string) string {
+	_, how, _ := strings.Cut(authLong, "\n\n")
+	return strings.ToUpper(short[:1]) + short[1:] + ".\n\n" + how
 }
 
 // accountCommand is a command with a provider for its only argument.
 func (a *app) accountCommand(name, short string, run func(context.Context, keystore.Account, keyPlace) error) *cobra.Command {
 	var place keyPlace
 	cmd := &cobra.Command{
-		Use: name + " PROVIDER", Short: short, Long: authLong,
+		Use: name + " PROVIDER", Short: short, Long: aboutAuth(short),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			account, err := accountOf(name, args)
 			if err != nil {
@@ -144,7 +149,7 @@ func (a *app) authLogout(ctx context.Context, account keystore.Account, place ke
 func (a *app) authListCommand() *cobra.Command {
 	var place keyPlace
 	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"status"}, Short: "where each provider's key comes from", Long: authLong, Annotations: printsJSON,
+		Use: "list", Aliases: []string{"status"}, Short: "show where each provider's key comes from", Long: aboutAuth("show where each provider's key comes from"), Annotations: printsJSON,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usageError{errors.New("zino auth list takes no arguments; try zino auth --help")}

@@ -103,35 +103,6 @@ func oneLine(err error) string {
 	return strings.TrimSpace(strings.ReplaceAll(visible.Text(err.Error()), "\n", " "))
 }
 
-const long = `Zino is an AI agent that belongs to the host.
-
-  zino               chat: each line is a turn; Ctrl-D leaves
-  zino -p TEXT       run one prompt, with what comes on standard input
-  zino sessions      earlier conversations: list, show, resume, search, export
-  zino handoff       what a new session needs to go on with a goal
-  zino context       what would be sent to the model, with sizes
-  zino "message"     answer one message, without session and files
-
-  zino auth          connect a model: set a key, log in
-  zino config        your configuration: path, init, check
-  zino models        the models that can be asked
-  zino usage         what was used of models, and what it cost
-  zino memory        what is remembered: add, search, list, mend, export
-  zino channels      the histories of channels: list, show, clear
-
-  zino repl          run code in live pages through Markdown files
-  zino pages         the pages that are connected
-  zino eval          run code in one of them
-
-  zino up            keep a constellation of services running
-  zino status        which services run, and what is wrong
-  zino describe mem  what a service can be asked
-
-Where no daemon answers, zino starts the services beside it for the time of
-the run. A model is connected with ANTHROPIC_API_KEY, OPENAI_API_KEY,
-GEMINI_API_KEY or OPENROUTER_API_KEY in the environment, with zino auth, or
-with [api] base_url in the configuration.`
-
 // command is the command without a subcommand, a message or a chat, with all
 // others below it.
 func (a *app) command() *cobra.Command {
@@ -173,18 +144,19 @@ func (a *app) command() *cobra.Command {
 	cmd.AddCommand(a.execCommand(), a.replCommand(), a.pagesCommand(), a.evalCommand())
 	cmd.AddCommand(a.sessionsCommand(), a.configCommand(), a.contextCommand(), a.handoffCommand(), a.completionCommand())
 	cmd.SetHelpCommand(helpCommand())
+	groupCommands(cmd)
 	return cmd
 }
 
 // flags declares the flags of all commands, and those of a plain message.
 func (a *app) flags(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
-	flags.StringVarP(&a.config, "config", "c", "", "configuration `FILE`, trusted whole (default $ZINO_CONFIG)")
-	flags.StringVar(&a.socket, "socket", "", "the daemon's `SOCKET`")
+	flags.StringVarP(&a.config, "config", "c", "", "configuration `FILE` (default $ZINO_CONFIG, else your config.toml)")
+	flags.StringVar(&a.socket, "socket", "", "`SOCKET` of the daemon to use")
 	a.optionFlags(cmd)
-	cmd.Flags().BoolVarP(&a.stream, "stream", "s", false, "print the answer as it comes")
+	cmd.Flags().BoolVarP(&a.stream, "stream", "s", false, "print the answer of a plain message as it comes")
 	promptFlag(cmd, &a.prompt)
-	cmd.Flags().StringVar(&a.channel, "channel", "", "`NAME` of the history that the message belongs to (also -ch)")
+	cmd.Flags().StringVar(&a.channel, "channel", "", "`NAME` of the history to add a plain message to (also -ch)")
 }
 
 // helpCommand is cobra's, except that a command that does not exist is a

@@ -16,8 +16,8 @@ import (
 )
 
 const configLong = `Your configuration is config.toml in $ZINO_HOME, else in $XDG_CONFIG_HOME/zino,
-else in ~/.config/zino. It may have every key of ZINO.toml, which shows them all
-with their defaults; see also man 5 zino.toml. Keys of providers belong into zino auth, not here.`
+else in ~/.config/zino. It may have every key of ZINO.toml: see man 5 zino.toml.
+Store keys of providers with zino auth set, not here.`
 
 func (a *app) configCommand() *cobra.Command {
 	cmd := group("config", "your configuration: show, get, edit, check, init, path", configLong)
@@ -65,8 +65,8 @@ func (a *app) printPath(path string) error {
 
 func (a *app) configInitCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "init", Short: "write a configuration to begin with", Args: without, Annotations: printsJSON,
-		Long:    "Write a configuration with the usual keys at their defaults, and print where it\nis. One that is there stays as it is.",
+		Use: "init", Short: "write a configuration to start with", Args: without, Annotations: printsJSON,
+		Long:    "Write a configuration with the usual keys at their defaults, and print its path. A\nfile that exists is not changed.",
 		Example: "  zino config init",
 		RunE: func(*cobra.Command, []string) error {
 			path, err := configPath()

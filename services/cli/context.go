@@ -12,15 +12,14 @@ import (
 	"zino/proto"
 )
 
-const contextLong = `Print what a message would send to the model before its own words: the system
-prompt, the AGENTS.md of --root, the tools, and with --session what was said
-before. First a table with the sizes in tokens, which are estimated, then each
-part. Nothing is asked of a model. With --json each line is a part.`
+const contextLong = `Print what would be sent to the model before your message: the system prompt, the
+AGENTS.md of --root, the tools, and with --session the earlier messages. A table
+with the estimated sizes in tokens comes first, then each part. No model is asked. With --json each line is a part.`
 
 func (a *app) contextCommand() *cobra.Command {
 	summary := false
 	cmd := &cobra.Command{
-		Use: "context", Short: "what would be sent to the model, with sizes", Long: contextLong,
+		Use: "context", Short: "print what would be sent to the model, with sizes", Long: contextLong,
 		Example: "  zino context --summary\n  zino context --session 550e | less",
 		Args:    noArgs, Annotations: printsJSON,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -20,7 +20,7 @@ reply. A running service is asked; else this program's own knowledge is shown.`
 
 func (a *app) describeCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "describe SERVICE", Short: "what a service can be asked", Long: describeLong, Annotations: printsJSON,
+		Use: "describe SERVICE", Short: "print what a service can be asked", Long: describeLong, Annotations: printsJSON,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(config.Services, args[0]) {
 				return usageError{fmt.Errorf("name one service: %s", strings.Join(config.Services, ", "))}

@@ -15,14 +15,14 @@ import (
 	"zino/proto"
 )
 
-const evalLong = `Run code in a live page and print its value. What went to the console meanwhile,
-and errors that nobody caught, go to standard error. Code that throws or does not
-end in time gives status 1. The exchange stands in the page's file like any other.
+const evalLong = `Run code in a live page and print its value. Its console output and
+uncaught errors go to standard error. If the code throws or times out, the exit
+status is 1. The page's file records the exchange.
 
 The page is one of zino pages. Code is read from standard input where it is -, or
 is not given and standard input is no terminal. With --json the result is
-printed as one JSON object. Ctrl-C ends the waiting; what has begun to run in the
-page goes on there.`
+printed as one JSON object. Ctrl-C stops waiting; code that has started goes on in
+the page.`
 
 // evaluation is what zino eval was told.
 type evaluation struct {

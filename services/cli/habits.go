@@ -50,7 +50,7 @@ func (a *app) loginCommand() *cobra.Command {
 
 // authLoginCommand logs in at a provider, or lists how each one is connected.
 func (a *app) authLoginCommand() *cobra.Command {
-	cmd := a.accountCommand("login", "get a key in the browser (openrouter)", a.authLogin)
+	cmd := a.accountCommand("login", "log in with the browser to get a key (openrouter)", a.authLogin)
 	cmd.Use = "login [PROVIDER]"
 	cmd.Example = "  zino login openrouter"
 	login := cmd.RunE

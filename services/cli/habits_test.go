@@ -71,3 +71,17 @@ func TestChatCommand(t *testing.T) {
 		}
 	}
 }
+
+// TestHelpGroups has every command in a group of the help.
+func TestHelpGroups(t *testing.T) {
+	t.Parallel()
+	root := (&app{}).command()
+	for _, cmd := range root.Commands() {
+		if cmd.GroupID == "" && cmd.Name() != "help" {
+			t.Errorf("%s is in no group: see helpGroups", cmd.Name())
+		}
+	}
+	if _, out, _ := run(t, newWorld(t).command("--help"), ""); strings.Contains(out, "Additional") || !strings.Contains(out, "\nEveryday:\n  chat ") {
+		t.Errorf("the help: %s", out)
+	}
+}

@@ -16,18 +16,17 @@ import (
 	"zino/proto"
 )
 
-const handoffLong = `Make of a session what somebody needs to go on with a goal in a new one: the
-goal, a prompt to start with, the files that matter, what is left to be done, and
-commands that show where things stand. The model drafts it; with --offline it is
-made of what the session did, without any model. Read and edit it before use:
-nothing but the bundle is written.`
+const handoffLong = `Turn a session into a document that a new session can start from: the goal, a
+prompt to start with, the files that matter, what is left to do, and commands that
+show the current state. The model drafts it; with --offline it is made from the
+events of the session, without a model. Read and edit it before use.`
 
 func (a *app) handoffCommand() *cobra.Command {
 	var req proto.Handoff
 	var from, out string
 	force := false
 	cmd := &cobra.Command{
-		Use: "handoff --goal GOAL", Short: "what a new session needs to go on with a goal", Long: handoffLong, Annotations: printsJSON,
+		Use: "handoff --goal GOAL", Short: "write what a new session needs to continue the work", Long: handoffLong, Annotations: printsJSON,
 		Example: "  zino handoff --goal 'finish the migration' --out handoff.md\n  zino handoff --goal 'write the tests' --from-session 550e --offline",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
+
+	"zino/pkg/config"
 )
 
 var update = flag.Bool("update", false, "write docs/man anew")
@@ -27,7 +30,7 @@ func TestMan(t *testing.T) {
 	if *update {
 		writePages(t, pages)
 	}
-	kept, err := filepath.Glob(manDir + "/*")
+	kept, err := filepath.Glob(manDir + "/*.[15]")
 	if err != nil || len(kept) != len(pages) {
 		t.Errorf("there are %d files in docs/man and %d commands, %v: run make generate", len(kept), len(pages), err)
 	}
@@ -41,11 +44,14 @@ func TestMan(t *testing.T) {
 
 func writePages(t *testing.T, pages map[string]string) {
 	t.Helper()
-	if err := os.RemoveAll(manDir); err != nil {
+	kept, err := filepath.Glob(manDir + "/*.[15]") // those of section 7 are written by hand
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(manDir, 0o755); err != nil {
-		t.Fatal(err)
+	for _, path := range kept {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for name, text := range pages {
 		if err := os.WriteFile(filepath.Join(manDir, name), []byte(text), 0o644); err != nil {
@@ -68,6 +74,9 @@ func TestManPages(t *testing.T) {
 		}
 	}
 	for name, text := range pages {
+		if name == "zino.toml.5" {
+			continue // see TestManConfig
+		}
 		head, _, _ := strings.Cut(text, "\n")
 		title := strings.ToUpper(strings.TrimSuffix(name, ".1"))
 		if head != `.TH "`+title+`" "1" "" "Zino" "Zino's commands"` {
@@ -86,7 +95,51 @@ func TestManPages(t *testing.T) {
 	}
 }
 
-// manPages are the man pages of all commands, by the names of their files.
+// TestManConfig has every key with its default and its remark.
+func TestManConfig(t *testing.T) {
+	t.Parallel()
+	page := manPages(t)["zino.toml.5"]
+	for _, s := range config.Default().Settings() {
+		key := s.Key[strings.LastIndexByte(s.Key, '.')+1:]
+		if !strings.Contains(page, "\n.B "+roff(key)+" = ") && !strings.Contains(page, "[["+roff(s.Key)+"]]") {
+			t.Errorf("%s is not in zino.toml.5", s.Key)
+		}
+	}
+	for _, want := range []string{"\n.SH FILES\n", "\n.SS [exc]\n", "\n.B timeout = 30\nSeconds that executed code may take", "\n.EX\n[[rtr.model]]\n"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("zino.toml.5 does not have %q", want)
+		}
+	}
+}
+
+// TestManMentions holds the written page to the commands and variables that exist.
+func TestManMentions(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join(manDir, "zino.7"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := manPages(t)
+	for _, name := range regexp.MustCompile(`zino[a-z\\-]*\(\d\)|BR zino[a-z.\\-]* \(\d\)`).FindAllString(string(data), -1) {
+		file := strings.NewReplacer("BR ", "", "\\-", "-", " (", ".", "(", ".", ")", "").Replace(name)
+		if pages[file] == "" {
+			t.Errorf("zino.7 names %s, which does not exist", name)
+		}
+	}
+	for _, service := range append(slices.Clone(config.Services), "repl") {
+		if !strings.Contains(string(data), "\n.B zino\\-"+service+"\n") {
+			t.Errorf("zino.7 does not have zino-%s", service)
+		}
+	}
+	for _, level := range config.Sandboxes {
+		if !strings.Contains(string(data), "\n.B "+roff(level)+"\n") {
+			t.Errorf("zino.7 does not have the level %s", level)
+		}
+	}
+}
+
+// manPages are the man pages of all commands and of the configuration, by the
+// names of their files.
 func manPages(t *testing.T) map[string]string {
 	t.Helper()
 	root := (&app{}).command()
@@ -105,8 +158,118 @@ func manPages(t *testing.T) map[string]string {
 		}
 		pages[strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".1"] = manPage(cmd, page.String())
 	})
+	shipped, err := os.ReadFile("../../ZINO.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages["zino.toml.5"] = manConfig(string(shipped))
 	return pages
 }
+
+// assignment is a line of ZINO.toml that shows a key, commented out or not.
+var assignment = regexp.MustCompile(`^#?([a-z_]+) = (.*)$`)
+
+// manConfig is the page of the configuration, from the shipped file: a section for
+// each of its sections, the keys with their remarks.
+func manConfig(shipped string) string {
+	var b, remark strings.Builder
+	b.WriteString(manConfigHead)
+	_, shipped, _ = strings.Cut(shipped, "\n\n") // the file's own heading
+	b.WriteString(".SS Before the first section\n")
+	example := false // in lines that are shown as they are
+	literal := func(on bool) {
+		if on != example {
+			b.WriteString(map[bool]string{true: ".PP\n.EX\n", false: ".EE\n"}[on])
+		}
+		example = on
+	}
+	paragraph := func() {
+		if remark.Len() > 0 {
+			b.WriteString(".PP\n" + remark.String())
+			remark.Reset()
+		}
+	}
+	for line := range strings.Lines(shipped) {
+		line = strings.TrimSuffix(line, "\n")
+		key := assignment.FindStringSubmatch(line)
+		switch {
+		case strings.HasPrefix(line, "#  "):
+			paragraph()
+			literal(true)
+			b.WriteString(roff(line[3:]) + "\n")
+			continue
+		case key != nil:
+			literal(false)
+			if !strings.HasPrefix(line, "#") {
+				key[2] = `""` // the shipped file sets what has no default
+			}
+			b.WriteString(".TP\n.B " + roff(key[1]) + " = " + strings.ReplaceAll(roff(key[2]), `"`, `\(dq`) + "\n" + remark.String())
+			remark.Reset()
+		case strings.HasPrefix(line, "["):
+			literal(false)
+			paragraph()
+			b.WriteString(".SS " + roff(line) + "\n")
+		case strings.HasPrefix(line, "# - "):
+			remark.WriteString(".br\n\\(bu " + roff(line[4:]) + "\n")
+		case strings.HasPrefix(line, "# "):
+			remark.WriteString(roff(line[2:]) + "\n")
+		case line == "#":
+			remark.WriteString(".br\n")
+		case line == "":
+			literal(false)
+			paragraph()
+		}
+	}
+	literal(false)
+	paragraph()
+	return b.String() + manConfigTail
+}
+
+const manConfigHead = `.TH "ZINO.TOML" "5" "" "Zino" "Zino's files"
+.nh
+.ad l
+.SH NAME
+zino.toml \- the configuration of Zino
+.SH SYNOPSIS
+.I ~/.config/zino/config.toml
+.br
+.I /etc/zino/ZINO.toml
+.SH DESCRIPTION
+A file in TOML. The host's services read
+.IR /etc/zino/ZINO.toml .
+Your own services read your
+.IR config.toml ,
+or the file that
+.B \-\-config
+or ZINO_CONFIG names. Both files may have all keys.
+.PP
+A key that is not set has its default, which is shown here. Relative paths are
+relative to the directory of the file. An unknown key, a value of a wrong type and
+one out of range are errors with file, line and column:
+.B zino config check
+lists them,
+.B zino config edit
+opens the file,
+.B zino config show
+prints which values are in use and where they come from.
+.SH KEYS
+`
+
+const manConfigTail = `.SH FILES
+.TP
+.I ~/.config/zino/config.toml
+Your configuration.
+.TP
+.I /etc/zino/ZINO.toml
+The configuration of the host's services.
+.TP
+.I ZINO.toml
+In the current directory: only its model, personality and template are used.
+.SH SEE ALSO
+.BR zino (1),
+.BR zino\-config (1),
+.BR zino (7)
+`
 
 // literal has indented lines of a text stay as they are.
 func literal(text string) string {
@@ -132,8 +295,12 @@ func manPage(cmd *cobra.Command, page string) string {
 			continue
 		case title == "OPTIONS":
 			body = manOptions(cmd)
+			if !cmd.HasParent() {
+				out += manCommands(cmd)
+			}
 		case title == "SEE ALSO" && !cmd.HasParent():
 			out += manSections
+			body = `\fBzino.toml(5)\fP, \fBzino(7)\fP, ` + body
 		case title == "SEE ALSO" && cmd.Parent().HasParent():
 			body = `\fBzino(1)\fP, ` + body
 		}
@@ -143,6 +310,21 @@ func manPage(cmd *cobra.Command, page string) string {
 	out = strings.Replace(out, "\n.SH EXAMPLE\n.PP\n", "\n.SH EXAMPLE\n", 1)
 	out = variables.ReplaceAllString(out, `\%$0`)
 	return strings.ReplaceAll(out, "\n\n", "\n")
+}
+
+// manCommands lists the commands of zino in their groups.
+func manCommands(root *cobra.Command) string {
+	var b strings.Builder
+	b.WriteString("\n.SH COMMANDS\n")
+	for _, group := range helpGroups {
+		b.WriteString(".SS " + strings.TrimSuffix(group.title, ":") + "\n")
+		for _, cmd := range root.Commands() {
+			if cmd.GroupID == group.id && cmd.Name() != "help" {
+				b.WriteString(".TP\n.BR zino\\-" + roff(cmd.Name()) + " (1)\n" + roff(cmd.Short) + "\n")
+			}
+		}
+	}
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // variables are names that must not be hyphenated.
@@ -186,6 +368,29 @@ func roff(text string) string {
 
 // manSections are the sections that only zino.1 has.
 const manSections = `
+.SH CHAT
+Each line that you type is a turn.
+.TP
+.B \e \fRat the end of a line
+The message goes on in the next line. A paste of several lines is one message.
+.TP
+.B Up\fR, \fBDown
+Earlier lines, those of earlier chats included.
+.TP
+.B Ctrl\-A\fR, \fBCtrl\-E
+To the beginning or the end of the line.
+.TP
+.B Ctrl\-W\fR, \fBCtrl\-U\fR, \fBCtrl\-K
+Delete a word, the line, or the rest of the line.
+.TP
+.B Ctrl\-C
+Stop the answer. At the prompt: clear the line; twice: leave.
+.TP
+.B Ctrl\-D\fR, \fB:q\fR, \fB/quit
+Leave.
+.TP
+.B /help
+Show the keys.
 .SH EXIT STATUS
 .TP
 .B 0

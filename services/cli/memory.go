@@ -14,15 +14,15 @@ import (
 	"zino/proto"
 )
 
-const memoryLong = `Keep, find and mend what Zino remembers.
+const memoryLong = `Store, find and edit what Zino remembers.
 
-A memory is a short text that is found by its words: those nearest to a message
-are shown to the model with it. Each has an id, a number that stays its own. The
-soft memory is one text that stands in every system prompt. Nothing is ever
-forgotten on its own.`
+A memory is a short text. The memories nearest to a message, by their words, are
+sent to the model with it. Each has an id, a number that never changes. The soft
+memory is one text that is part of every system prompt. Memories stay until you
+delete them.`
 
 func (a *app) memoryCommand() *cobra.Command {
-	cmd := group("memory", "what is remembered: add, search, list, mend, export", memoryLong)
+	cmd := group("memory", "stored memories: add, search, list, edit, export", memoryLong)
 	cmd.AddCommand(
 		a.memoryAddCommand(), a.memorySearchCommand(), a.memoryListCommand(), a.memoryShowCommand(),
 		a.memoryEditCommand(), a.memoryRemoveCommand(), a.memoryExportCommand(), a.memoryImportCommand(),

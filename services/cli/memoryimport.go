@@ -17,9 +17,9 @@ import (
 
 const memoryImportLong = `Read memories as zino memory export writes them, JSON objects with messages and,
 where they have one, a tag, a channel_id and a session_id, one a line, from a file
-or from standard input (-). What is remembered already is not stored twice. A line
-that is not understood is told of and left out: the exit status is 1 then. The
-memories get new ids and keep their times.`
+or from standard input (-). What is remembered already is not stored twice. Invalid
+lines are reported and skipped; the exit status is then 1. The memories get new ids
+and keep their times.`
 
 func (a *app) memoryImportCommand() *cobra.Command {
 	return &cobra.Command{

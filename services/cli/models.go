@@ -20,7 +20,7 @@ With --json each line is an object.`
 
 func (a *app) modelsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "models [WORDS]", Short: "the models that can be asked", Long: modelsLong, Annotations: printsJSON,
+		Use: "models [WORDS]", Short: "list the models that can be asked", Long: modelsLong, Annotations: printsJSON,
 		Args:    cobra.ArbitraryArgs,
 		Example: "  zino models sonnet\n  zino models --provider ollama --json",
 		RunE: func(cmd *cobra.Command, args []string) error {

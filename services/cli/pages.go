@@ -20,7 +20,7 @@ page is an object in a line.`
 
 func (a *app) pagesCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "pages", Short: "the live pages that code can be run in", Long: pagesLong, Args: without, Annotations: printsJSON,
+		Use: "pages", Short: "list the live pages that code can be run in", Long: pagesLong, Args: without, Annotations: printsJSON,
 		Example: "  zino pages\n  zino pages --json | jq -r .file",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withRepl(cmd, func(ctx context.Context, repl *rpc.Client, cfg *config.Config) error {

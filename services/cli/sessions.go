@@ -10,7 +10,7 @@ import (
 	"zino/proto"
 )
 
-const sessionsLong = `Find earlier conversations, read them, go on with them.
+const sessionsLong = `Find, read and continue earlier conversations.
 
 A session is what was said and done in a chat or with zino exec, over one run or
 several. Each has an id, which may be shortened to a beginning that no other id

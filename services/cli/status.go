@@ -25,17 +25,16 @@ import (
 const patience = 800 * time.Millisecond
 
 const statusLong = `Show every service: states, versions, uptimes, sockets and problems, and who may
-call whom. Each is asked whether it is there, unless systemd, which is asked
-before, says that it does not run: nothing is started. On the host's
-installation the daemon asks the others. The exit status is 1 unless all are up,
-or idle: to be started by the first who connects.
+call whom. Nothing is started: a service that systemd keeps and that does not run is
+idle, which means that the first connection starts it. On the host's installation
+the daemon asks the others. The exit status is 1 unless all are up or idle.
 
 Where none runs, zino starts its own for each run: status shows what these would
 use, and the exit status is 0.`
 
 func (a *app) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "status", Short: "which services run, and what is wrong", Long: statusLong, Args: noArgs, Annotations: printsJSON,
+		Use: "status", Short: "show which services run, and what is wrong", Long: statusLong, Args: noArgs, Annotations: printsJSON,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.showStatus(cmd.Context()) },
 	}
 	return cmd

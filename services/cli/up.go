@@ -19,7 +19,7 @@ import (
 	"zino/pkg/supervise"
 )
 
-const upLong = `Keep a constellation of services running for one user, in the foreground.
+const upLong = `Run the services for one user, in the foreground, so that all terminals share them.
 
 The sockets lie in $XDG_RUNTIME_DIR/zino, or where the configuration that you
 name puts them. The file REPL runs with them, see zino repl: its files are in
@@ -29,7 +29,7 @@ again. Logs go to stderr; Ctrl-C stops everything.`
 func (a *app) upCommand() *cobra.Command {
 	var file, dir string
 	cmd := &cobra.Command{
-		Use: "up", Short: "keep a constellation of services running", Long: upLong, Args: noArgs,
+		Use: "up", Short: "run the services in the foreground, for all your terminals", Long: upLong, Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
@@ -48,7 +48,7 @@ func (a *app) upCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "`DIR` of the file REPL's files (default [repl] dir, else ~/.config/zino/repl)")
-	cmd.Flags().StringVar(&a.private, "private", "", "the directory of a constellation that was brought along")
+	cmd.Flags().StringVar(&a.private, "private", "", "the directory of services that another run starts")
 	cmd.Flags().StringVar(&file, "write", "", "only write the configuration of the services to this file, for units that start them")
 	cmd.Flags().MarkHidden("private") // cannot fail: the flag exists
 	cmd.Flags().MarkHidden("write")

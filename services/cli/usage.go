@@ -31,7 +31,7 @@ var usageBy = []string{"day", "model", "session"}
 func (a *app) usageCommand() *cobra.Command {
 	var req proto.UsageRequest
 	cmd := &cobra.Command{
-		Use: "usage", Short: "what was used of models, and what is left of the budgets", Long: usageLong, Annotations: printsJSON,
+		Use: "usage", Short: "print what was used of models, and what is left of the budgets", Long: usageLong, Annotations: printsJSON,
 		Example: "  zino usage --by model --since 2026-11-01",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
