@@ -38,7 +38,10 @@ func newMask(key string, user *url.Userinfo, more ...string) mask {
 		if err != nil {
 			quoted = []byte(`""`) // cannot be: a string always encodes
 		}
-		for _, form := range []string{s, strings.Trim(string(quoted), `"`), url.QueryEscape(s), url.PathEscape(s)} {
+		for _, form := range []string{
+			s, strings.Trim(string(quoted), `"`), url.QueryEscape(s), url.PathEscape(s),
+			strings.ToUpper(s), base64.RawStdEncoding.EncodeToString([]byte(s)), base64.RawURLEncoding.EncodeToString([]byte(s)),
+		} {
 			if form != "" {
 				pairs = append(pairs, form, hidden)
 			}

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"encoding/base64"
 	"net/url"
 	"strings"
 	"testing"
@@ -14,6 +15,8 @@ func TestMask(t *testing.T) {
 		{`{"k":"` + quotedKey + `"}`, `{"k":"[hidden]"}`},
 		{"?k=" + url.QueryEscape(testKey), "?k=[hidden]"},
 		{"/" + url.PathEscape(testKey), "/[hidden]"},
+		{"upper " + strings.ToUpper(testKey), "upper [hidden]"},
+		{"base64 " + base64.RawStdEncoding.EncodeToString([]byte(testKey)), "base64 [hidden]"},
 		{"pa ss, pa+ss, pa%20ss", "[hidden], [hidden], [hidden]"},
 		{"Authorization: Basic c29tZW9uZTpwYSBzcw==", "Authorization: [hidden] [hidden]"},
 		{"got Bearer abcdefghijklmnop_1234.x", "got Bearer [hidden]"},

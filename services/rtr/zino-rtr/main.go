@@ -9,6 +9,7 @@ import (
 )
 
 func main() {
+	service.Fail("rtr", rtr.ProtectMemory())
 	cfg, log := service.Start("rtr")
 	r, err := rtr.New(cfg, log)
 	service.Fail("rtr", err)
