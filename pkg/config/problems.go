@@ -30,6 +30,7 @@ func Problems(path string) (problems, warnings []string, err error) {
 	if f.find(data) {
 		f.readable("system_prompt_file", f.c.SystemPromptFile)
 		f.c.warnOfReaders(path)
+		f.warnOfSampling()
 	}
 	return f.lines(), f.c.Warnings, nil
 }
@@ -217,6 +218,25 @@ func (f *faults) at(name string, header span) key {
 		}
 	}
 	return header.key
+}
+
+// warnOfSampling warns of a sampling parameter that the model does not take, or may
+// not take where the file does not say which one is asked. An entry of
+// [[rtr.model]] may know better.
+func (f *faults) warnOfSampling() {
+	model, why := cmp.Or(f.c.Service.Model, DefaultModels[f.c.Provider]), "%s takes no sampling parameters"
+	if model == "" && f.c.API.BaseURL == "" && (f.c.Provider == "" || f.c.Provider == "auto") {
+		model, why = DefaultModels["anthropic"], "with models that take no sampling parameters, such as %s"
+	}
+	if len(f.list) > 0 || !FixedSampling(model) || slices.ContainsFunc(f.c.Rtr.Model, func(m Model) bool { return m.Refuses != nil }) {
+		return
+	}
+	for _, name := range []string{"temperature", "agent.temperature", "agent.top_p"} {
+		if f.set.has(name) {
+			k := f.at(name, span{})
+			f.c.Warnings = append(f.c.Warnings, fmt.Sprintf("%s:%d:%d: %s has no effect: "+why, f.file, k.line, k.column, name, model))
+		}
+	}
 }
 
 // readable notes that a file which the configuration names cannot be read.

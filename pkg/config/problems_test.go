@@ -93,6 +93,20 @@ func TestProblemsWarnings(t *testing.T) {
 	if len(got) > 0 || len(warnings) != 1 || !strings.Contains(warnings[0], "set only one of them") {
 		t.Errorf("problems %q, warnings %q", got, warnings)
 	}
+	for text, want := range map[string]string{
+		"model = \"claude-sonnet-5-5\"\n[agent]\ntemperature = 0.3\n":                                    "f:3:1: agent.temperature has no effect: claude-sonnet-5-5 takes no sampling parameters",
+		"temperature = 0.3\nprovider = \"openai\"\n":                                                     "f:1:1: temperature has no effect: gpt-6-luna takes no sampling parameters",
+		"[agent]\ntop_p = 0.3\n":                                                                         "f:2:1: agent.top_p has no effect: with models that take no sampling parameters, such as claude-sonnet-5-5",
+		"temperature = 0.3\nprovider = \"gemini\"\n":                                                     "",
+		"temperature = 0.3\n[api]\nbase_url = \"http://h/v1\"\n":                                         "",
+		"temperature = 0.3\nmodel = \"gpt-5\"\n[[rtr.model]]\nname = \"gpt-5\"\nrefuses = [\"top_p\"]\n": "",
+		"model = \"claude-sonnet-5-5\"\n":                                                                "",
+	} {
+		problems, warnings := found(t, text)
+		if got := strings.Join(warnings, " "); len(problems) > 0 || got != want {
+			t.Errorf("%q: problems %q, warnings %q, want %q", text, problems, got, want)
+		}
+	}
 	path := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(path, []byte("[api]\nkey = \"secret\"\n"), 0o644); err != nil {
 		t.Fatal(err)

@@ -1,5 +1,10 @@
 package config
 
+import (
+	"slices"
+	"strings"
+)
+
 // Providers are the kinds of provider that rtr can speak to.
 var Providers = []string{"anthropic", "openai", "gemini", "openrouter", "ollama"}
 
@@ -70,4 +75,16 @@ type Budget struct {
 	TokensPerDay     int64   `toml:"tokens_per_day"`
 	USDPerSession    float64 `toml:"usd_per_session"`
 	TokensPerSession int64   `toml:"tokens_per_session"`
+}
+
+// fixedSampling are beginnings of names of models that refuse temperature and
+// top_p.
+var fixedSampling = []string{
+	"o1", "o3", "o4", "gpt-5", "gpt-6", "claude-opus-4-7", "claude-opus-4-8", "claude-opus-5", "claude-sonnet-5", "claude-haiku-5", "claude-fable", "claude-mythos",
+}
+
+// FixedSampling reports whether a model is known to refuse temperature and top_p.
+// The name stands without a vendor before it, and Claude's versions have hyphens.
+func FixedSampling(model string) bool {
+	return slices.ContainsFunc(fixedSampling, func(beginning string) bool { return strings.HasPrefix(model, beginning) })
 }

@@ -39,6 +39,7 @@ func (c *call) attempt(t *target) (proto.Text, error) {
 		return proto.Text{}, c.s.unkept
 	}
 	req := c.requestFor(t)
+	c.warnOfSampling(t)
 	if err := c.fits(t, &req); err != nil {
 		return proto.Text{}, err
 	}

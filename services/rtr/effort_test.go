@@ -84,7 +84,7 @@ func TestEffortUnknown(t *testing.T) {
 	defer llm.Close()
 	r := onWire(t, "openai", llm.Host, func(cfg *config.Config) { cfg.Service.Model = "o3" })
 	in := ask("hi", true)
-	in.Events, in.Effort = true, "off"
+	in.Events, in.Effort, in.Temperature = true, "off", 0.7
 	var got chunks
 	if _, err := r.infer(t.Context(), in, &got); err != nil || strings.Contains(string(llm.Requests()[0].Body), "effort") {
 		t.Errorf("%v, asked %s", err, llm.Requests()[0].Body)

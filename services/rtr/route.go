@@ -124,6 +124,13 @@ func (c *call) ask(w wish) (proto.Text, error) {
 		if failed && t.caps.Found && f.Unsent {
 			c.s.forget(c.ctx, t) // the server may have gone: look again next time
 		}
+		if failed && !c.passed && c.ctx.Err() == nil {
+			if without := c.withoutSampling(t, f); without != nil {
+				t = without
+				attempt--
+				continue
+			}
+		}
 		if failed && f.Effort && !c.passed && c.ctx.Err() == nil {
 			c.refuseEffort(t, f)
 			attempt--

@@ -52,6 +52,9 @@ type Service struct {
 
 	efforts *efforts
 
+	warnLock sync.Mutex
+	warned   map[warning]string // to the session that was warned last
+
 	deciding chan struct{} // holds one token: whoever has it may touch what follows
 	chosen   map[wish]*target
 	stamped  string // of the user's keys, when chosen was made
@@ -67,7 +70,7 @@ func New(cfg *config.Config, log *slog.Logger) (*Service, error) {
 	s := &Service{
 		log: log, set: set, client: provider.NewClient(), probes: localServers, limiters: map[string]*limit.Limiter{},
 		minutely: map[string]bool{}, pause: pause, deciding: make(chan struct{}, 1), chosen: map[wish]*target{}, efforts: newEfforts(),
-		lists: map[listKey]list{},
+		lists: map[listKey]list{}, warned: map[warning]string{},
 	}
 	for _, v := range vendors {
 		l := config.Limit{}

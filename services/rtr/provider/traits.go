@@ -3,6 +3,8 @@ package provider
 import (
 	"net/url"
 	"strings"
+
+	"zino/pkg/config"
 )
 
 // Traits are the ways in which a provider or model departs from what is common.
@@ -41,16 +43,13 @@ var departures = []struct {
 }{
 	{"api.openai.com", nil, func(t *Traits) { t.MaxTokensField, t.TextTools = "max_completion_tokens", false }},
 	{"", []string{"o1", "o3", "o4", "gpt-5", "gpt-6"}, func(t *Traits) {
-		t.NoTemperature, t.NoTopP, t.MaxTokensField = true, true, "max_completion_tokens"
+		t.MaxTokensField = "max_completion_tokens"
 	}},
 	{"", []string{"gpt-5.4", "gpt-5.5", "gpt-5.6", "gpt-6"}, func(t *Traits) { t.Responses, t.TextTools = true, false }},
 	{"api.mistral.ai", nil, func(t *Traits) { t.NoStreamOptions, t.NoAssistantLast, t.TextTools = true, true, false }},
 	{"generativelanguage.googleapis.com", nil, func(t *Traits) { t.NoAssistantLast, t.TextTools = true, false }},
 	{"openrouter.ai", nil, func(t *Traits) { t.MaxTokensField, t.TextTools, t.Responses = "max_tokens", false, false }},
 	{"", []string{"claude"}, func(t *Traits) { t.OneSampling, t.NoAssistantLast = true, true }},
-	{"", []string{"claude-opus-4-7", "claude-opus-4-8", "claude-opus-5", "claude-sonnet-5", "claude-haiku-5", "claude-fable", "claude-mythos"}, func(t *Traits) {
-		t.NoTemperature, t.NoTopP = true, true
-	}},
 }
 
 // TraitsOf returns the traits of a model. named is true for an endpoint of a
@@ -63,6 +62,7 @@ func TraitsOf(named bool, base, model string) Traits {
 		host = u.Hostname()
 	}
 	model = bareName(model)
+	t.NoTemperature, t.NoTopP = config.FixedSampling(model), config.FixedSampling(model)
 	for _, d := range departures {
 		if strings.HasSuffix(host, d.host) && beginsWith(model, d.models) {
 			d.set(&t)
