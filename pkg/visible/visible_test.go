@@ -1,6 +1,7 @@
 package visible_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"unicode"
@@ -17,7 +18,9 @@ func TestText(t *testing.T) {
 		"a\rb\x00c\x07":          "a^Mb^@c^G",
 		"del \x7f, csi \u009b1m": `del \u007f, csi \u009b1m`,
 		"turn \u202e, isolate \u2066, line \u2028": `turn \u202e, isolate \u2066, line \u2028`,
-		"family 👩‍👧":                               "family 👩‍👧",
+		"family 👩‍👧, heart ❤️, نامه\u200cها":       "family 👩‍👧, heart ❤️, نامه\u200cها",
+		"a\u200bb\u2060c\ufeff\u00ad":              `a\u200bb\u2060c\ufeff\u00ad`,
+		"tag \U000e0041\U000e0100":                 `tag \U000e0041\U000e0100`,
 	} {
 		if got := visible.Text(text); got != want {
 			t.Errorf("Text(%q) = %q, want %q", text, got, want)
@@ -35,7 +38,7 @@ func TestLine(t *testing.T) {
 
 // FuzzText holds that nothing harmful is left, and harmless text as it was.
 func FuzzText(f *testing.F) {
-	for _, s := range []string{"", "\x1b]0;title\a", "\u202eabc", "a\xff\x1b", "two\nlines", "\u2028"} {
+	for _, s := range []string{"", "\x1b]0;title\a", "\u202eabc", "a\xff\x1b", "two\nlines", "\u2028", "a\u200b\U000e0041\u200d"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -45,6 +48,12 @@ func FuzzText(f *testing.F) {
 		}
 		if utf8.ValidString(s) && !strings.ContainsFunc(s, visible.Harmful) && got != s {
 			t.Errorf("Text(%q) = %q", s, got)
+		}
+		if text, err := json.Marshal(s); err == nil {
+			var back string
+			if err := json.Unmarshal([]byte(visible.JSON(string(text))), &back); err != nil || back != strings.ToValidUTF8(s, "\ufffd") && utf8.ValidString(s) {
+				t.Errorf("JSON(%q) reads as %q, %v", text, back, err)
+			}
 		}
 		if line := visible.Line(s); strings.ContainsFunc(line, unicode.IsControl) || !utf8.ValidString(line) {
 			t.Errorf("Line(%q) = %q", s, line)

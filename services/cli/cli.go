@@ -48,12 +48,14 @@ type app struct {
 	private string // the directory of a constellation brought along: a hidden flag
 
 	options
-	agent bool // errors are worded as those of a turn: Error [kind]: message
+	agent bool       // errors are worded as those of a turn: Error [kind]: message
+	args  []string   // of the command line
+	lines *jsonLines // what shows the turns, with --json
 }
 
 // Main runs the command and returns its exit status.
 func Main(args []string, in, out, err *os.File) int {
-	a := &app{in: in, out: out, err: err}
+	a := &app{in: in, out: out, err: err, args: args}
 	cmd := a.command()
 	if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, cobra.ShellCompRequestCmd) }) {
 		a.complete(cmd) // which takes longer than all the rest of the tree

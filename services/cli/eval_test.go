@@ -50,7 +50,7 @@ func TestEval(t *testing.T) {
 		{[]string{"shop", ""}, "x", 2, "", "zino: zino eval: there is no code; try zino eval --help\n"},
 		{[]string{"shop", "x", "--timeout", "0"}, "", 2, "", "zino: zino eval: --timeout 0 is not a number of seconds, up to 86400; try zino eval --help\n"},
 		{[]string{"shop", "x", "--timeout", "NaN"}, "", 2, "", "zino: zino eval: --timeout NaN is not a number of seconds, up to 86400; try zino eval --help\n"},
-		{[]string{"shop"}, "\x00", 1, "", "zino: standard input: it is binary: byte 0 is NUL; give text\n"},
+		{[]string{"shop"}, "\x00", 2, "", "zino: standard input: it is binary: byte 0 is NUL; give text\n"},
 	} {
 		status, out, said := run(t, w.command(append([]string{"eval"}, test.args...)...), test.input)
 		if status != test.status || out != test.out || said != test.said {

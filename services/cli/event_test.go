@@ -126,7 +126,7 @@ func TestEventErrors(t *testing.T) {
 			if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil {
 				t.Fatal(err)
 			}
-			if status != 1 || said != "" || len(lines) != 3 || last.Type != "error" || !strings.Contains(last.Message, test.err.Message) || !strings.Contains(test.said, last.Kind) {
+			if status != 1 || said != "" || len(lines) != 3 || last.Type != "error" || !strings.HasSuffix(test.err.Message, last.Message) || !strings.Contains(test.said, last.Kind) {
 				t.Errorf("as JSON: status %d, printed %s, said %q", status, out, said)
 			}
 		})

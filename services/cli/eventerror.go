@@ -34,14 +34,27 @@ func kindOf(err error) string {
 	return "internal"
 }
 
-// errorText is an error as a turn tells it: one line, and the provider's own
-// words below it.
-func errorText(err error) string {
-	message := oneLine(err)
+// messageOf is an error's text without the names of the services that it came
+// through: a person is shown what went wrong, not on which way it was reported.
+func messageOf(err error) string {
+	message := err.Error()
 	for _, hop := range []string{"Agentic runtime error: ", "rtr error: "} { // on its way from the provider
 		message = strings.TrimPrefix(message, hop)
 	}
-	text := fmt.Sprintf("Error [%s]: %s\n", kindOf(err), message)
+	if e, ok := errors.AsType[*proto.Error](err); ok && e.Service != "" {
+		if rest, found := strings.CutPrefix(message, e.Service+" "); found { // "mem list_sessions: …"
+			if method, rest, found := strings.Cut(rest, ": "); found && strings.Trim(method, "abcdefghijklmnopqrstuvwxyz_") == "" {
+				message = rest
+			}
+		}
+	}
+	return message
+}
+
+// errorText is an error as a turn tells it: one line, and the provider's own
+// words below it.
+func errorText(err error) string {
+	text := fmt.Sprintf("Error [%s]: %s\n", kindOf(err), oneLine(errors.New(messageOf(err))))
 	e, ok := errors.AsType[*proto.Error](err)
 	if !ok || strings.TrimSpace(e.Details) == "" {
 		return text
@@ -51,9 +64,16 @@ func errorText(err error) string {
 	return text + label + strings.ReplaceAll(details, "\n", "\n"+strings.Repeat(" ", len(label))) + "\n"
 }
 
-// complain tells an error in the way of the command that runs.
+// complain tells an error in the way of the command that runs. With --json a turn
+// that did not begin is a header and an error, too.
 func (a *app) complain(err error) {
-	text := "zino: " + oneLine(err) + "\n"
+	if a.agent && a.askedJSON() && (a.lines == nil || !a.lines.begun) {
+		lines := &jsonLines{w: a.out, terminal: isTerminal(a.out)}
+		if lines.begin("") == nil {
+			lines.end(turnEnd{}, err) // an error of standard output has nowhere else to go
+		}
+	}
+	text := "zino: " + oneLine(errors.New(messageOf(err))) + "\n"
 	if a.agent {
 		text = errorText(err)
 	}

@@ -243,7 +243,7 @@ func TestReadInput(t *testing.T) {
 // along, in JSON too.
 func TestExecInterrupted(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
-		for format, want := range map[string]string{"text": "so far\n", "json": `{"type":"interrupted"}` + "\n" + `{"type":"error","message":"Interrupted.","code":"canceled"}` + "\n"} {
+		for format, want := range map[string]string{"text": "so far\n", "json": `{"type":"interrupted"}` + "\n" + `{"type":"error","message":"Interrupted.","code":"canceled","kind":"internal"}` + "\n"} {
 			t.Run(signal.String()+" "+format, func(t *testing.T) {
 				t.Parallel()
 				f := newFake(t, "")

@@ -8,8 +8,6 @@ import (
 	"io"
 	"time"
 	"unicode/utf8"
-
-	"zino/proto"
 )
 
 // inputMax is how many bytes standard input may add to a prompt.
@@ -75,7 +73,7 @@ func checkInput(data []byte) error {
 }
 
 func badInput(format string, args ...any) error {
-	return &proto.Error{Code: proto.CodeInvalid, Kind: "usage", Message: fmt.Sprintf(format, args...)}
+	return usageError{fmt.Errorf(format, args...)}
 }
 
 // isImage knows the pictures that people are likely to try.

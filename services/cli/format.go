@@ -20,6 +20,22 @@ var printsJSON = map[string]string{"json": "true"}
 // asJSON reports whether --json or --format json was given.
 func (a *app) asJSON() bool { return a.format == formatJSON }
 
+// askedJSON is asJSON where the flags may not have been parsed to their end.
+func (a *app) askedJSON() bool {
+	if a.asJSON() || a.json {
+		return true
+	}
+	for i, arg := range a.args {
+		switch {
+		case arg == "--":
+			return false
+		case arg == "--json", arg == "--format=json", arg == "--format" && i+1 < len(a.args) && a.args[i+1] == formatJSON:
+			return true
+		}
+	}
+	return false
+}
+
 // checkFormat settles --json and --format. It refuses JSON where there is only
 // text: the reader of the output would take the text for JSON.
 func (a *app) checkFormat(cmd *cobra.Command) error {

@@ -17,18 +17,31 @@ import (
 type jsonLines struct {
 	w        io.Writer
 	terminal bool
+	begun    bool   // the header is out
+	agents   string // the last notice of which AGENTS.md were loaded
 }
 
 func (j *jsonLines) begin(session string) error {
+	j.begun = true
 	return j.packet("header", proto.EventsHeader{Schema: "zino.events", Version: proto.EventsVersion, SessionID: session})
 }
 
 func (j *jsonLines) turn() {}
 
-// event passes a packet on as it came.
-func (j *jsonLines) event(_ string, payload []byte) error {
+// event passes a packet on as it came. A notice of the AGENTS.md that were loaded
+// comes with every turn: it is passed on if it changed.
+func (j *jsonLines) event(typ string, payload []byte) error {
 	if !wire.Valid(payload) {
 		return errors.New("the daemon sent something that is not an event")
+	}
+	if typ == proto.TypeNotice {
+		var notice proto.Notice
+		if wire.DecodeReply(payload, &notice) == nil && notice.Kind == "agents" {
+			if notice.Text == j.agents {
+				return nil
+			}
+			j.agents = notice.Text
+		}
 	}
 	return j.line(payload)
 }
@@ -40,7 +53,7 @@ func (j *jsonLines) end(done turnEnd, err error) (told bool, writing error) {
 	case err == nil:
 		return true, j.packet("done", done)
 	case errors.Is(err, errInterrupted):
-		ended := proto.Error{Message: "Interrupted.", Code: proto.CodeCanceled}
+		ended := proto.Error{Message: "Interrupted.", Code: proto.CodeCanceled, Kind: "internal"}
 		return true, errors.Join(j.packet(proto.TypeInterrupted, proto.Interrupted{}), j.packet("error", ended))
 	}
 	return true, j.packet("error", packetOf(err))
@@ -52,7 +65,7 @@ func packetOf(err error) proto.Error {
 	if e, ok := errors.AsType[*proto.Error](err); ok {
 		packet = *e
 	}
-	packet.Message = err.Error()
+	packet.Message = messageOf(err)
 	packet.Kind = kindOf(err)
 	return packet
 }
@@ -76,7 +89,7 @@ func (j *jsonLines) line(text []byte) error {
 		text = line.Bytes()
 	}
 	if j.terminal {
-		text = []byte(visible.Text(string(text)))
+		text = []byte(visible.JSON(string(text)))
 	}
 	_, err := j.w.Write(append(text[:len(text):len(text)], '\n'))
 	return err

@@ -124,6 +124,8 @@ func (f *fake) chat(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Te
 		return proto.Text{}, &proto.Error{Code: proto.CodeInvalid, Message: "Empty message."}
 	case message == "fail":
 		return proto.Text{}, &proto.Error{Code: proto.CodeInternal, Message: "this\nfails \x1b[31m"}
+	case message == "too long":
+		return proto.Text{}, &proto.Error{Code: proto.CodeTooLarge, Message: "Agentic runtime error: rtr error: HTTP 400: too long. Go on in a new session: zino handoff --from-session x --goal \"…\"", Service: "agr"}
 	case message == "nothing":
 		return proto.Text{}, nil
 	case message == "play":

@@ -108,7 +108,7 @@ func printRaw(w io.Writer, text []byte) error {
 		}
 		text = line.Bytes()
 	}
-	_, err := fmt.Fprintf(w, "%s\n", visible.Text(string(text)))
+	_, err := fmt.Fprintf(w, "%s\n", visible.JSON(string(text)))
 	return err
 }
 

@@ -97,6 +97,9 @@ func (a *app) remark(t *transcript, id string, skipped int, torn int64) {
 	if t.broken > 0 {
 		a.say("Warning: events that lack something were left out: %d; zino sessions show %s --json prints them", t.broken, id)
 	}
+	if t.strange > 0 {
+		a.say("Warning: messages whose role is neither user nor assistant, which no model is sent: %d", t.strange)
+	}
 	if len(t.unknown) == 0 {
 		return
 	}

@@ -98,7 +98,7 @@ func TestSessionsShow(t *testing.T) {
 	)
 	for _, piece := range []int{1000, 1, 7} {
 		f.with(func() { f.piece = piece })
-		f.expect(t, "sessions show ab", 0, shownSession, "")
+		f.expect(t, "sessions show ab", 0, shownSession, "Warning: messages whose role is neither user nor assistant, which no model is sent: 1\n")
 	}
 }
 

@@ -39,6 +39,7 @@ type transcript struct {
 	calls map[string]string // the names of calls without a result yet, by id
 
 	broken  int            // events that lack something
+	strange int            // messages of neither user nor assistant
 	unknown map[string]int // events of other types, by type
 }
 
@@ -133,6 +134,7 @@ func (t *transcript) meta(e storedEvent) error {
 func (t *transcript) message(e storedEvent) error {
 	who := map[string]string{"user": "User", "assistant": "Assistant"}[e.Role]
 	if who == "" {
+		t.strange++
 		who = e.Role
 	}
 	if e.Time != "" {

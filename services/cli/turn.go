@@ -39,7 +39,8 @@ func fancy() bool { return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "
 // shower returns what shows the turns of this run.
 func (a *app) shower() show {
 	if a.asJSON() {
-		return &jsonLines{w: a.out, terminal: isTerminal(a.out)}
+		a.lines = &jsonLines{w: a.out, terminal: isTerminal(a.out)}
+		return a.lines
 	}
 	return a.texts()
 }
@@ -68,6 +69,9 @@ func (a *app) play(ctx context.Context, d *daemon, req proto.Chat, s show) error
 	if err = d.withoutKey(err); err != nil && ctx.Err() != nil {
 		err = errInterrupted
 	}
+	if a.noSave {
+		err = withoutHandoff(err)
+	}
 	told, writing := s.end(done, err)
 	switch {
 	case lost(err), lost(writing):
@@ -83,6 +87,22 @@ func (a *app) play(ctx context.Context, d *daemon, req proto.Chat, s show) error
 		return errQuiet
 	}
 	return err
+}
+
+// withoutHandoff replaces the advice of ctx and rtr to hand the session off: one
+// that is not stored cannot be.
+func withoutHandoff(err error) error {
+	e, ok := errors.AsType[*proto.Error](err)
+	if !ok {
+		return err
+	}
+	message, advice, found := strings.Cut(e.Message, " Go on in a new ")
+	if !found || !strings.Contains(advice, "zino handoff") {
+		return err
+	}
+	changed := *e
+	changed.Message = message + " Begin again with a shorter message; without --no-save a session can be handed off."
+	return &changed
 }
 
 // interrupted says so. A terminal may have shown the key already: that is

@@ -54,6 +54,13 @@ func (s *sessions) open() (*session.Store, error) {
 	prefix := filepath.Base(s.dir) + "/"
 	s.store = session.New(root, session.Options{
 		NoSync: s.noSync, Report: s.problems.reporter(root, prefix),
+		Damaged: func(file string, events int) {
+			text := ""
+			if events > 0 {
+				text = fmt.Sprintf("%s: no model is sent %d of the events, since their type, role or content is damaged: repair or delete those lines", prefix+file, events)
+			}
+			s.problems.set("damaged "+prefix+file, text, changed(root, file))
+		},
 		Skipped: func(file string, lines int) {
 			s.problems.set("skipped "+prefix+file, skippedLines(prefix+file, lines), changed(root, file))
 		},

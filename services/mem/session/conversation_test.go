@@ -322,3 +322,16 @@ func TestRandomConversations(t *testing.T) {
 		}
 	}
 }
+
+// TestDamagedEvents reports the events that no model is sent.
+func TestDamagedEvents(t *testing.T) {
+	b := newBench(t, "")
+	b.write("s", user("q"), `{"type":"message","role":"usr","text":"lost"}`, `{"type":"mesage","role":"user","text":"lost"}`,
+		`{"type":7,"role":"user","text":"lost"}`, `{"type":"tool_use","name":"bash"}`, `{"type":"note","text":"mood"}`, says("a"))
+	for _, want := range []int{4, 0} {
+		if _, err := b.Messages(t.Context(), proto.GetMessages{SessionID: "s"}); err != nil || b.damaged["s.jsonl"] != want {
+			t.Errorf("%d damaged, want %d, %v", b.damaged["s.jsonl"], want, err)
+		}
+		b.write("s", user("q"), says("a"))
+	}
+}

@@ -108,6 +108,15 @@ func isAssistant(role []byte) bool { return str(role) == "assistant" }
 // called reports whether the event is a call of a tool that can have a result.
 func (e *event) called() bool { return e.kind == toolUse && str(e.id) != "" && str(e.name) != "" }
 
+// damaged reports whether the event lacks what an event of its type needs, or
+// looks like a message of another type.
+func (e *event) damaged() bool {
+	if e.kind == other && isText(e.typ) && e.typ[1] != '"' {
+		return len(e.role) > 0 && isText(e.text)
+	}
+	return e.kind != meta && e.check() != nil
+}
+
 // str is a JSON string's value, empty for anything else.
 func str(raw []byte) string {
 	text, ok := wire.Unquote(nil, raw)

@@ -38,6 +38,7 @@ type bench struct {
 	dir     string
 	events  []durable.Event
 	skipped map[string]int // by file
+	damaged map[string]int // likewise
 }
 
 // newBench opens the store in dir, or in a fresh directory.
@@ -54,10 +55,11 @@ func newBench(t testing.TB, dir string) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, dir: dir, skipped: map[string]int{}}
+	b := &bench{t: t, dir: dir, skipped: map[string]int{}, damaged: map[string]int{}}
 	b.Store = New(root, Options{
 		NoSync: true, Now: func() time.Time { return at.In(time.FixedZone("", 3600)) },
 		Report:  func(e durable.Event) { b.events = append(b.events, e) },
+		Damaged: func(file string, n int) { b.damaged[file] = n },
 		Skipped: func(file string, n int) { b.skipped[file] = n },
 	})
 	t.Cleanup(func() {

@@ -22,17 +22,24 @@ func (s *Store) Messages(ctx context.Context, req proto.GetMessages) (proto.Sess
 		return reply, err
 	}
 	var c conversation
+	damaged := 0
 	r := s.reader(ctx, req.SessionID)
 	for line, err := range r.events(0, req.Until) {
 		if err != nil {
 			return reply, err
 		}
 		e := read(line.Text)
+		if e.damaged() {
+			damaged++
+		}
 		if c.add(&e); c.size > s.room {
 			return reply, tooLong(req.SessionID)
 		}
 	}
 	r.tell(req.Until == 0)
+	if s.opt.Damaged != nil && req.Until == 0 {
+		s.opt.Damaged(req.SessionID+fileEnd, damaged)
+	}
 	reply.Messages, reply.Count, reply.Next = c.list(), c.count, r.at
 	if len(reply.Messages) > s.room {
 		return reply, tooLong(req.SessionID)

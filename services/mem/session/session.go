@@ -52,6 +52,9 @@ type Options struct {
 	// Skipped, if set, is told how many lines of a file that was read are no
 	// events; 0 if all of them are.
 	Skipped func(file string, lines int)
+	// Damaged, if set, is called with the number of events in a file that no model
+	// is sent, since what makes them messages, calls or results is damaged.
+	Damaged func(file string, events int)
 	// Now is the clock, time.Now if nil.
 	Now func() time.Time
 }

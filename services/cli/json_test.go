@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// TestJSONErrorsBeforeTurn checks that a failure before the turn is a header and
+// an error on standard output, and the usual line on standard error.
+func TestJSONErrorsBeforeTurn(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args   string
+		status int
+		kind   string
+	}{
+		{"exec -p x --format json --session ../x", exitUsage, "usage"},
+		{"exec --json", exitUsage, "usage"},
+		{"exec --format json --nope -p x", exitUsage, "usage"},
+		{"exec --nope -p x --json", exitUsage, "usage"},
+		{"exec -p x --json --provider anthropic", exitError, "internal"},
+	} {
+		status, out, said := run(t, newWorld(t).command(strings.Fields(c.args)...), "")
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		var header, failure struct{ Type, Schema, Kind, Message string }
+		if len(lines) != 2 || json.Unmarshal([]byte(lines[0]), &header) != nil || json.Unmarshal([]byte(lines[1]), &failure) != nil ||
+			header.Type != "header" || header.Schema != "zino.events" || failure.Type != "error" || failure.Kind != c.kind || failure.Message == "" {
+			t.Errorf("%s: printed %q", c.args, out)
+		}
+		if status != c.status || !strings.HasPrefix(said, "Error ["+c.kind+"]: ") {
+			t.Errorf("%s: status %d, said %q", c.args, status, said)
+		}
+	}
+}
+
+// TestErrorHasOnePrefix checks that the services on the way are not named, and
+// that no session that is not stored is handed off.
+func TestErrorHasOnePrefix(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, "")
+	for args, want := range map[string]string{
+		"exec -p":           `HTTP 400: too long. Go on in a new session: zino handoff --from-session x --goal "…"`,
+		"exec --no-save -p": "HTTP 400: too long. Begin again with a shorter message; without --no-save a session can be handed off.",
+	} {
+		words := append(strings.Fields("--socket "+f.socket+" "+args), "too long")
+		if status, _, said := run(t, newWorld(t).command(words...), ""); status != exitError || said != "Error [internal]: "+want+"\n" {
+			t.Errorf("%s: status %d, said %q", args, status, said)
+		}
+		_, out, _ := run(t, newWorld(t).command(append(words, "--json")...), "")
+		message, err := json.Marshal(want)
+		if err != nil || !strings.Contains(out, `{"type":"error","message":`+string(message)) {
+			t.Errorf("%s --json: printed %q", args, out)
+		}
+	}
+}
+
+// TestJSONAgentsOnce checks that the notice of AGENTS.md is not repeated.
+func TestJSONAgentsOnce(t *testing.T) {
+	var out strings.Builder
+	j := &jsonLines{w: &out}
+	for _, text := range []string{"a", "a", "b"} {
+		if err := j.event("notice", []byte(`{"type":"notice","kind":"agents","text":"`+text+`"}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := strings.Count(out.String(), "\n"); n != 2 {
+		t.Errorf("printed %s", out.String())
+	}
+}
