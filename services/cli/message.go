@@ -27,6 +27,7 @@ func (a *app) message(ctx context.Context, text string) error {
 	for _, p := range places {
 		d := at(p)
 		d.passEnv = cfg.Exc.PassEnv
+		a.caughtUp(ctx, p)
 		err := a.ask(ctx, d, req)
 		if !errors.Is(err, rpc.ErrConnect) || p.only {
 			return err
@@ -133,6 +134,7 @@ func (a *app) find(ctx context.Context, cfg *config.Config, plain bool) (*daemon
 			return d, nil
 		case p.named:
 		case !errors.Is(d.greet(ctx), rpc.ErrConnect): // one that is slow is there
+			a.caughtUp(ctx, p)
 			return d, nil
 		}
 	}

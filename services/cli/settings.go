@@ -10,9 +10,24 @@ import (
 	"zino/pkg/config"
 )
 
-// settings is the configuration of a constellation that zino starts itself:
-// the file that the user named, trusted whole; else the user's own file.
+// settings is the configuration of this run. Of a file with a mistake the user is
+// warned while zino up works with the former one.
 func (a *app) settings() (*config.Config, error) {
+	cfg, err := a.readSettings()
+	if err == nil {
+		return cfg, nil
+	}
+	former := a.former()
+	if former == nil {
+		return nil, err
+	}
+	a.say("Warning: %v; zino up goes on with the configuration that it had", err)
+	return former, nil
+}
+
+// readSettings is the configuration of a constellation that zino starts itself:
+// the file that the user named, trusted whole; else the user's own file.
+func (a *app) readSettings() (*config.Config, error) {
 	if a.named() {
 		path, err := config.Find(a.config)
 		if err != nil {

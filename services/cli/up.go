@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -24,7 +25,10 @@ const upLong = `Run the services for one user, in the foreground, so that all te
 The sockets lie in $XDG_RUNTIME_DIR/zino, or where the configuration that you
 name puts them. The file REPL runs with them, see zino repl: its files are in
 --dir, or [repl] dir, or ~/.config/zino/repl. A service that dies is started
-again. Logs go to stderr; Ctrl-C stops everything.`
+again. Logs go to stderr; Ctrl-C stops everything.
+
+An edited configuration is read again when no turn is under way, and holds from
+the next request on; sockets stay where they are until the next start.`
 
 func (a *app) upCommand() *cobra.Command {
 	var file, dir string
@@ -58,6 +62,7 @@ func (a *app) upCommand() *cobra.Command {
 // up runs the user's own constellation until it is interrupted. The files of the
 // REPL are in replDir if that is not empty.
 func (a *app) up(ctx context.Context, replDir string) error {
+	state := a.fileState()
 	cfg, dir, err := a.ownConstellation()
 	if err != nil {
 		return err
@@ -67,14 +72,14 @@ func (a *app) up(ctx context.Context, replDir string) error {
 	for _, warning := range cfg.Warnings {
 		log.Warn(warning)
 	}
-	services := config.Services
+	services, replAsked := config.Services, cfg.Repl
 	whyNot := readyRepl(cfg)
 	if whyNot == nil {
 		services = append(slices.Clone(services), "repl")
 	} else {
 		log.Warn("the file REPL is not started", "reason", whyNot)
 	}
-	c, err := open(cfg, filepath.Join(dir, "up.toml"), services)
+	c, err := open(cfg, filepath.Join(dir, upFile), services)
 	if err != nil {
 		return err
 	}
@@ -86,12 +91,28 @@ func (a *app) up(ctx context.Context, replDir string) error {
 		c.sockets = append(c.sockets, l)
 		go refuser("repl")(l, err.Error()) // zino status, pages and eval report it
 	}
-	set := supervise.Start(c.programs, a.err, log)
+	n := len(config.Services) // the REPL's program is behind theirs
+	repl, set := supervise.Start(c.programs[n:], a.err, log), supervise.Start(c.programs[:n], a.err, log)
 	a.say("zino: up, %d services, sockets in %s; Ctrl-C stops", len(c.programs), filepath.Dir(cfg.Daemon.Socket))
 	a.say("Other clients connect to %s: in their ZINO.toml, [daemon] socket = %[1]q", cfg.Daemon.Socket)
-	<-ctx.Done()
-	set.Stop()
-	err = c.close()
+	for err == nil {
+		var next *config.Config
+		next, state = a.edited(ctx, cfg, state, log)
+		set.Stop()
+		if next == nil {
+			break
+		}
+		next.Repl.Dir = cmp.Or(replDir, next.Repl.Dir)
+		if !reflect.DeepEqual(next.Repl, replAsked) {
+			log.Warn("[repl] was changed: that takes effect when zino up is started again")
+		}
+		if err = c.reconfigure(cfg, next, log); err == nil {
+			cfg, set = next, supervise.Start(c.programs[:n], a.err, log)
+			log.Info("the edited configuration is in force", "file", cfg.Source)
+		}
+	}
+	repl.Stop()
+	err = errors.Join(err, c.close())
 	os.Remove(dir) // stays if something else lies in it
 	return err
 }

@@ -12,7 +12,7 @@ import (
 // belong to no project: where no directory is configured, they are in the user's
 // base directory.
 func (a *app) ownConstellation() (cfg *config.Config, dir string, err error) {
-	if cfg, err = a.settings(); err != nil {
+	if cfg, err = a.readSettings(); err != nil {
 		return nil, "", err
 	}
 	if dir, err = runtimeDir(); err != nil {
