@@ -39,7 +39,8 @@ func locate(name string, dirs []string) string {
 // installation lists the directories that hold the files of an installation:
 // beside the programs, share/zino below their prefix, and the source tree whose
 // bin/ they were built into. A parent directory is only taken for a source tree
-// if it has a ZINO.toml: that of ~/bin is not.
+// if it has a ZINO.toml, which that of ~/bin has not, and if others cannot write
+// to it, as they can to that of /tmp/bin.
 func installation() []string {
 	exe, err := os.Executable()
 	if err != nil {
@@ -48,6 +49,10 @@ func installation() []string {
 	bin := filepath.Dir(exe)
 	prefix := filepath.Dir(bin)
 	list := []string{bin, filepath.Join(prefix, "share", "zino")}
+	dir, err := os.Stat(prefix)
+	if err != nil || dir.Mode().Perm()&0o002 != 0 {
+		return list
+	}
 	if info, err := os.Stat(filepath.Join(prefix, FileName)); err == nil && info.Mode().IsRegular() {
 		list = append(list, prefix)
 	}

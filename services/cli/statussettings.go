@@ -53,8 +53,10 @@ func describeBudget(b config.Budget) string {
 		value float64
 		unit  string
 	}{
-		{b.USDPerDay, "USD a day"}, {float64(b.TokensPerDay), "tokens a day"},
-		{b.USDPerSession, "USD a session"}, {float64(b.TokensPerSession), "tokens a session"},
+		{b.USDPerDay, "USD a day"},
+		{float64(b.TokensPerDay), "tokens a day"},
+		{b.USDPerSession, "USD a session"},
+		{float64(b.TokensPerSession), "tokens a session"},
 	} {
 		if limit.value > 0 {
 			limits = append(limits, strconv.FormatFloat(limit.value, 'f', -1, 64)+" "+limit.unit)
