@@ -40,6 +40,8 @@ type Run struct {
 	// model's native tools are used where it has them, and the usage is counted
 	// for the session.
 	SessionID string `json:"session_id,omitzero"`
+	// NoSave says that the session is not stored, for what errors advise.
+	NoSave bool `json:"no_save,omitzero"`
 	// Provider is asked in place of the configured one: see infer of rtr.
 	Provider string `json:"provider,omitzero"`
 	// Model is asked in place of the configured one.

@@ -81,6 +81,8 @@ type Infer struct {
 	System string `json:"system,omitzero"`
 	// SessionID is the session that the usage is counted for.
 	SessionID string `json:"session_id,omitzero"`
+	// NoSave says that the session is not stored, for what errors advise.
+	NoSave bool `json:"no_save,omitzero"`
 	// Events asks for packets of type reasoning (text of the model's reasoning:
 	// {"text"}) and notice (a Notice) between the chunks. It implies stream.
 	Events bool `json:"events,omitzero"`

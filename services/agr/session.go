@@ -54,6 +54,7 @@ func (t *turn) ask(req proto.Infer, sink rpc.Sink) (proto.Text, error) {
 	r := t.req
 	req.Temperature, req.TopP, req.NeedModel = r.Temperature, r.TopP, r.NeedModel
 	req.Provider, req.Model, req.MaxTokens, req.SessionID, req.Effort = r.Provider, r.Model, r.MaxTokens, r.SessionID, r.Effort
+	req.NoSave = r.NoSave
 	text, err := rpc.CallText(t.ctx, t.s.rtr, proto.RtrInfer, req, sink)
 	t.session.count(text.Usage)
 	return text, err

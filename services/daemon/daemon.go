@@ -142,7 +142,7 @@ func (s *Service) ask(ctx context.Context, messages proto.Raw, req proto.Chat, s
 func (s *Service) runOf(req proto.Chat, messages proto.Raw, limit int) proto.Run {
 	return proto.Run{
 		Messages: messages, Temperature: s.cfg.Agent.Temperature, TopP: s.cfg.Agent.TopP,
-		MaxIterations: &limit, Stream: &req.Stream, NeedModel: req.NeedModel, SessionID: req.SessionID,
+		MaxIterations: &limit, Stream: &req.Stream, NeedModel: req.NeedModel, SessionID: req.SessionID, NoSave: req.NoSave,
 		Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens, Root: req.Root, Events: req.Events,
 		Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, Effort: cmp.Or(req.Effort, s.cfg.Agent.Effort),
 	}

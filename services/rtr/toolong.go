@@ -94,6 +94,9 @@ func (c *call) withWayOut(message string) string {
 	foreign := func(r rune) bool {
 		return !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-", r)
 	}
+	if c.in.NoSave {
+		return strings.TrimRight(message, ". ") + ". This session is not stored: begin a new one with what is needed of it"
+	}
 	if id == "" || strings.ContainsFunc(id, foreign) { // what is no id would not be found either
 		return message
 	}

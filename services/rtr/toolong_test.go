@@ -78,15 +78,18 @@ func TestFitsOllama(t *testing.T) {
 func TestTooLong(t *testing.T) {
 	const body = `{"error":{"message":"prompt is too long: 9 tokens > 8 maximum.","type":"invalid_request_error"}}`
 	for _, wire := range wireNames {
-		for _, session := range []string{"s-1", ""} {
+		for _, session := range []string{"s-1", "", "unsaved"} {
 			llm := fakellm.New(fakellm.Failure(400, body))
 			r := onWire(t, wire, llm.Host, nil)
 			in := ask("hi", true)
-			in.SessionID = session
+			in.SessionID, in.NoSave = session, session == "unsaved"
 			_, err := r.infer(t.Context(), in, &chunks{})
 			want := "HTTP 400: prompt is too long: 9 tokens > 8 maximum."
-			if session != "" {
+			switch session {
+			case "s-1":
 				want = strings.TrimSuffix(want, ".") + wayOut
+			case "unsaved":
+				want += " This session is not stored: begin a new one with what is needed of it"
 			}
 			if e := failure(t, err); e.Code != proto.CodeTooLarge || e.Kind != "http_status" || e.Status != 400 || e.Message != want {
 				t.Errorf("%s: got %+v", wire, *e)
