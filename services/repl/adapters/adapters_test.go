@@ -80,6 +80,26 @@ func (b *bench) start() {
 	}
 }
 
+// TestForeignDirectory: a program does not connect to a socket in a directory that
+// other users can write to, because it runs the code that comes from there.
+func TestForeignDirectory(t *testing.T) {
+	t.Parallel()
+	for _, program := range [][]string{{"python3", "-B", "zino_repl.py"}, {"node", "zino_repl.mjs"}} {
+		dir := t.TempDir()
+		own := filepath.Join(dir, "zino")
+		if err := errors.Join(os.Mkdir(own, 0o700), os.Chmod(own, 0o777), os.WriteFile(filepath.Join(own, "repl.sock"), nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(program[0], program[1:]...)
+		cmd.Env = append(os.Environ(), "ZINO_REPL_SOCKET=", "XDG_RUNTIME_DIR="+dir)
+		said, err := cmd.CombinedOutput()
+		want := own + " is not a directory that only you can use (mode 0700): remove it, or set ZINO_REPL_SOCKET\n"
+		if cmd.ProcessState.ExitCode() != 1 || string(said) != want {
+			t.Errorf("%s: %v, said %q", program[0], err, said)
+		}
+	}
+}
+
 // script writes a file for a runtime.
 func (b *bench) script(name, text string) string {
 	b.t.Helper()

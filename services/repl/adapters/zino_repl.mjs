@@ -86,9 +86,14 @@ function serialise(v) {
 const trace = (e) => cut(util.types.isNativeError(e) && typeof e.stack === "string" ? e.stack : inspect(e));
 
 function defaultSocket() {
-  const { XDG_RUNTIME_DIR: runtime } = process.env;
-  const own = path.join(runtime ? path.join(runtime, "zino") : path.join(os.tmpdir(), "zino-" + process.getuid()), "repl.sock");
-  return process.env.ZINO_REPL_SOCKET || (fs.existsSync(own) ? own : "/run/zino/repl.sock");
+  const { XDG_RUNTIME_DIR: runtime, ZINO_REPL_SOCKET: named } = process.env;
+  if (named) return named;
+  const own = runtime ? path.join(runtime, "zino") : path.join(os.tmpdir(), "zino-" + process.getuid());
+  if (!fs.existsSync(path.join(own, "repl.sock"))) return "/run/zino/repl.sock";
+  const info = fs.lstatSync(own); // who can put a socket there has code run here
+  if (!info.isDirectory() || info.uid !== process.getuid() || info.mode & 0o077)
+    throw new Error(`${own} is not a directory that only you can use (mode 0700): remove it, or set ZINO_REPL_SOCKET`);
+  return path.join(own, "repl.sock");
 }
 
 // frames calls each with the packets that arrive on a connection.
@@ -202,7 +207,12 @@ if (process.argv[1] && fs.realpathSync(process.argv[1]) === fileURLToPath(import
     settings[key] = rest.shift();
   }
   if (rest[0]) settings.name ??= path.basename(rest[0]);
-  attach({ name: "node", ...settings });
+  try {
+    attach({ name: "node", ...settings });
+  } catch (e) {
+    console.error(e.message);
+    process.exit(1);
+  }
   globalThis.require ??= createRequire(path.join(process.cwd(), "x.js"));
   if (rest[0]) {
     process.argv.splice(1, process.argv.length, path.resolve(rest[0]), ...rest.slice(1));

@@ -23,6 +23,7 @@ import logging
 import math
 import os
 import socket as sockets
+import stat
 import struct
 import sys
 import tempfile
@@ -59,10 +60,16 @@ def serialise(value):
 
 
 def default_socket():
+    if named := os.environ.get("ZINO_REPL_SOCKET"):
+        return named
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     own = os.path.join(runtime, "zino") if runtime else os.path.join(tempfile.gettempdir(), f"zino-{os.getuid()}")
-    own = os.path.join(own, "repl.sock")
-    return os.environ.get("ZINO_REPL_SOCKET") or (own if os.path.exists(own) else "/run/zino/repl.sock")
+    if not os.path.exists(os.path.join(own, "repl.sock")):
+        return "/run/zino/repl.sock"
+    info = os.lstat(own)  # who can put a socket there has code run here
+    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid() or info.st_mode & 0o077:
+        raise PermissionError(f"{own} is not a directory that only you can use (mode 0700): remove it, or set ZINO_REPL_SOCKET")
+    return os.path.join(own, "repl.sock")
 
 
 def send(connection, packet):
@@ -246,7 +253,10 @@ def command(arguments):
         settings[key] = arguments.pop(0)
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     settings.setdefault("name", os.path.basename(arguments[0]) if arguments else "python")
-    attach(names=main.__dict__, **settings)
+    try:
+        attach(names=main.__dict__, **settings)
+    except PermissionError as error:
+        sys.exit(str(error))
     if arguments:
         main.__file__, sys.argv, sys.path[0] = arguments[0], arguments, os.path.dirname(os.path.abspath(arguments[0]))
         try:
