@@ -117,7 +117,7 @@ func TestStatusWithoutDaemon(t *testing.T) {
 	}{
 		{"nothing", "", nil, []string{
 			"configuration defaults (BASE/config.toml does not exist: zino config init)", "provider none: connect one with", "model none", "key none",
-			"sandbox off", "budget none", "log BASE/log/zino.log", "template none (BASE/SYSTEM.md is missing)", "session template none (BASE/SESSION.md is missing)",
+			"sandbox off", "budget none", "sockets RUNTIME/zino (with zino up)", "log BASE/log/zino.log", "template none (BASE/SYSTEM.md is missing)", "session template none (BASE/SESSION.md is missing)",
 		}},
 		{"a key", "[exc]\nsandbox = \"read-only\"\n[budget]\nusd_per_day = 2.5\ntokens_per_session = 1000\n", []string{"ANTHROPIC_API_KEY=sk-secret"}, []string{
 			"configuration BASE/config.toml", "provider anthropic", "model claude-sonnet-5-5", "key environment ANTHROPIC_API_KEY",
@@ -155,7 +155,7 @@ func TestStatusWithoutDaemon(t *testing.T) {
 				lines = append(lines, strings.Join(strings.Fields(line), " "))
 			}
 			for _, want := range test.want {
-				if want = strings.ReplaceAll(want, "BASE", base); !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, want) }) {
+				if want = strings.NewReplacer("BASE", base, "RUNTIME", w.runtime).Replace(want); !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, want) }) {
 					t.Errorf("no line %q in:\n%s", want, out)
 				}
 			}

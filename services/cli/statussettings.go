@@ -25,6 +25,7 @@ type ownSettings struct {
 	Key             string `json:"key"`
 	Sandbox         string `json:"sandbox"`
 	Budget          string `json:"budget"`
+	Sockets         string `json:"sockets"` // their directory, once they run
 	Log             string `json:"log"`
 	Template        string `json:"template"`
 	SessionTemplate string `json:"session_template"`
@@ -34,7 +35,7 @@ func describeOwn(ctx context.Context, cfg *config.Config) *ownSettings {
 	m := findModelSource(ctx, cfg)
 	s := &ownSettings{
 		Configuration: cfg.File, Provider: m.provider, Endpoint: m.endpoint, Model: m.model, Key: m.key,
-		Sandbox: cfg.Exc.Sandbox, Budget: describeBudget(cfg.Budget), Log: "none",
+		Sandbox: cfg.Exc.Sandbox, Budget: describeBudget(cfg.Budget), Sockets: filepath.Dir(cfg.Daemon.Socket), Log: "none",
 		Template: describeTemplate(cfg.Sys.Template), SessionTemplate: describeTemplate(cfg.Sys.SessionTemplate),
 	}
 	if s.Sandbox != "off" {
@@ -89,5 +90,5 @@ func (s *ownSettings) rows() [][]string {
 		rows = append(rows, []string{"endpoint", s.Endpoint})
 	}
 	return append(rows, []string{"model", s.Model}, []string{"key", s.Key}, []string{"sandbox", s.Sandbox}, []string{"budget", s.Budget},
-		[]string{"log", s.Log}, []string{"template", s.Template}, []string{"session template", s.SessionTemplate})
+		[]string{"sockets", s.Sockets + " (with zino up)"}, []string{"log", s.Log}, []string{"template", s.Template}, []string{"session template", s.SessionTemplate})
 }
