@@ -97,7 +97,7 @@ type disk struct{ base, runtime string }
 // reads runs the commands that read.
 func (d *disk) reads() error {
 	return errors.Join(
-		d.zino(0, "first  20", "sessions", "list"),
+		d.zino(0, "  1 turn  ", "sessions", "list"),
 		d.zino(0, "\n  run date\n", "sessions", "show", "first"),
 		d.zino(0, "first  20", "sessions", "search", "date"),
 		d.zino(0, "kitchen\n", "channels", "list"),
