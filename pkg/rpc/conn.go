@@ -201,8 +201,11 @@ func (c *conn) run(typ string, meta proto.Meta, h handler, payload []byte) error
 	started := time.Now()
 	c.s.inFlight.Add(1)
 	ctx, cancel := requestContext(c.s.ctx, &c.peer, meta)
+	added := new(notes)
+	ctx = context.WithValue(ctx, notesKey{}, added)
 	stopWatch := c.hup.watch(cancel)
-	out := &Out{nc: c.nc, ctx: ctx, buf: c.out[:0]}
+	out := &Out{nc: c.nc, ctx: ctx, buf: c.out[:0], sent: func(packet []byte) { c.s.logContent(ctx, "reply", typ, packet) }}
+	c.s.logContent(ctx, "request begins", typ, payload)
 	stopKeepalive := func() bool { return true }
 	if meta.Keepalive {
 		stopKeepalive = out.keepAlive(c.s.keepalive)
@@ -216,7 +219,7 @@ func (c *conn) run(typ string, meta proto.Meta, h handler, payload []byte) error
 	cancel()
 	c.out = out.buf[:0]
 	c.s.inFlight.Add(-1)
-	c.s.record(ctx, typ, started, err, &c.peer)
+	c.s.record(ctx, typ, started, err, &c.peer, added.attrs)
 	return out.err
 }
 
@@ -241,7 +244,7 @@ func (c *conn) protect(f func() error) (err error) {
 }
 
 // record counts and logs a request that has ended.
-func (s *Server) record(ctx context.Context, typ string, started time.Time, err error, p *peer) {
+func (s *Server) record(ctx context.Context, typ string, started time.Time, err error, p *peer, more []slog.Attr) {
 	s.requests.Add(1)
 	if err != nil {
 		s.failures.Add(1)
@@ -254,9 +257,10 @@ func (s *Server) record(ctx context.Context, typ string, started time.Time, err 
 		return
 	}
 	attrs := []slog.Attr{
-		slog.String("type", typ), slog.Duration("duration", time.Since(started)),
+		slog.String("type", nameOf(typ)), slog.Duration("duration", time.Since(started)),
 		slog.String("trace", Trace(ctx)), slog.Int("uid", p.uid()),
 	}
+	attrs = append(attrs, more...)
 	if err != nil {
 		attrs = append(attrs, slog.String("error", err.Error()))
 	}

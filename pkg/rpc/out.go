@@ -26,6 +26,7 @@ type Out struct {
 	nc     net.Conn
 	ctx    context.Context
 	stream bool
+	sent   func(packet []byte) // nil, or called with the terminal packet
 
 	mu    sync.Mutex
 	buf   []byte
@@ -129,6 +130,9 @@ func (o *Out) end(typ string, v any) error {
 		return err
 	}
 	o.ended, o.buf = true, b
+	if o.sent != nil {
+		o.sent(b[start+len(wire.Begin(nil)):]) // behind the header
+	}
 	return o.write()
 }
 
@@ -140,6 +144,9 @@ func (o *Out) last(payload []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.ended = true
+	if o.sent != nil {
+		o.sent(payload)
+	}
 	return o.write()
 }
 

@@ -62,7 +62,11 @@ func (s *Service) chat(ctx context.Context, req proto.Chat, out *rpc.Out) (proto
 		return proto.Text{}, err
 	}
 	req = forCaller(req, rpc.PeerUID(ctx))
+	if rpc.Note(ctx, slog.Int("message_bytes", len(req.Message))); req.ChannelID != "" {
+		rpc.Note(ctx, slog.String("channel", req.ChannelID))
+	}
 	if req.SessionID != "" {
+		rpc.Note(ctx, slog.String("session", req.SessionID))
 		return s.session(ctx, req, out)
 	}
 	text, err := s.plain(ctx, req, out)
