@@ -34,7 +34,7 @@ func (v Violation) String() string {
 		line += " What was made there during the run was removed."
 	}
 	if v.restored {
-		line += " It has its earlier content again."
+		line += " " + v.Name + " has its earlier content again."
 	}
 	if v.git {
 		line += " Git commands that write .git need --sandbox off, or the user."
@@ -77,7 +77,7 @@ func (s *Set) Check() (list []Violation) {
 		if p.loose && !p.End && p.Link == "" {
 			continue // a directory, free to be moved
 		}
-		v := Violation{git: p.Git}
+		v := Violation{git: filepath.Base(p.Path) == ".git"}
 		list = v.report(list, s.visit(p.Path, &v, func(dir *os.File) error { return s.settle(dir, p, &v) }))
 	}
 	after := scan(s.root, scanMax)

@@ -19,8 +19,9 @@ import (
 const (
 	// linksMax is the number of symbolic links that are followed, as in Linux.
 	linksMax = 40
-	// placesMax bounds the places of a set: each takes a descriptor, a mount, and
-	// room in the argument that hands the plan of a run to its supervisor.
+	// placesMax bounds the places of a set that are mounted: each takes a
+	// descriptor, and room in the argument that hands the plan of a run to its
+	// supervisor.
 	placesMax = 1000
 	// readMax is the size in bytes of the largest file that is read.
 	readMax = 16 << 20
@@ -98,12 +99,16 @@ func survey(root string, wants []want) (list []*place, err error) {
 			return nil, err
 		}
 	}
+	mounts := 0
 	for _, path := range slices.Sorted(maps.Keys(found)) {
-		if covering(path, root, found) == nil {
-			list = append(list, found[path])
+		if p := found[path]; covering(path, root, found) == nil {
+			list = append(list, p)
+			if p.fixed() || p.held() {
+				mounts++
+			}
 		}
 	}
-	if len(list) > placesMax {
+	if mounts > placesMax {
 		return nil, fmt.Errorf("%s has more than %d places to protect: work in a part of it", root, placesMax)
 	}
 	return list, nil
