@@ -143,7 +143,7 @@ func TestScanBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	if f := scan(dir, 7); !f.cut || len(f.git) != 1 {
+	if f := scan(dir, 4); !f.cut || len(f.git) != 1 {
 		t.Errorf("%+v", f)
 	}
 	if f := scan(dir, 100); f.cut || len(f.git) != 2 {
@@ -156,6 +156,32 @@ func TestScanBound(t *testing.T) {
 	s.cut = true
 	if !strings.Contains(s.Gap(), "250000 files of "+root) {
 		t.Errorf("%q", s.Gap())
+	}
+}
+
+// Many directories are looked through by several workers, and nothing is lost.
+func TestScanOfMany(t *testing.T) {
+	root := newRoot(t, "for i in $(seq 300); do mkdir -p d$i/e/.git; done")
+	dir, err := os.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	if f := scan(dir, scanMax); f.cut || len(f.git) != 300 {
+		t.Errorf("%v, %d found", f.cut, len(f.git))
+	}
+}
+
+// Directories that code has locked are looked into, and stay locked. To root
+// nothing is locked.
+func TestScanOfLocked(t *testing.T) {
+	root := newRoot(t, "mkdir -p a/b/c")
+	s := newSet(t, Options{Root: root, Mounts: true})
+	shell(t, root, "mkdir a/b/c/.git; chmod 0 a/b/c a/b a")
+	list := s.Check()
+	shell(t, root, `[ "$(stat -c %a a)" = 0 ]; chmod 700 a; [ "$(stat -c %a a/b)" = 0 ]; chmod 700 a/b; [ "$(stat -c %a a/b/c)" = 0 ]; chmod 700 a/b/c; ls -d a/b/c/.git.refused-*`)
+	if len(list) != 1 || list[0].Err != nil || list[0].Name != "a/b/c/.git" {
+		t.Errorf("%v", list)
 	}
 }
 

@@ -8,8 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -36,34 +39,74 @@ type findings struct {
 	cut     bool     // scanMax was reached
 }
 
-// scanner looks through the directories below an open one, breadth first. It
-// does not follow symbolic links, and does not look into repositories. Two scans
-// are most of what a small command costs in a large root: directories are read
+// scanChunk is the number of directories that make a further worker worth while.
+const scanChunk = 64
+
+// scanner looks through a part of the directories of one level. Two scans are
+// most of what a small command costs in a large root: directories are read
 // without package os, which takes a third more system calls.
 type scanner struct {
 	findings
-	root  *os.File
-	left  int // names that may still be read
-	queue []string
-	buf   []byte
+	root   *os.File
+	left   *atomic.Int64 // names that may still be read
+	below  []string      // directories of the next level
+	locked []string      // directories that cannot be opened
+	buf    []byte
 }
 
-// scan looks through the directories below root, and reads max names at most.
-func scan(root *os.File, max int) findings {
-	s := scanner{root: root, left: max, queue: []string{"."}, buf: make([]byte, 32<<10)}
-	for len(s.queue) > 0 && s.left > 0 {
-		rel := s.queue[0]
-		s.queue = s.queue[1:]
-		err := s.read(int(root.Fd()), rel, rel)
-		if errors.Is(err, fs.ErrPermission) { // code may have locked it
-			err = within(root, rel, func(dir *os.File) error { return s.read(int(dir.Fd()), ".", rel) })
+// scan looks through the directories below root, breadth first, and reads about
+// max names. It does not follow symbolic links, nor look into repositories.
+func scan(root *os.File, max int64) (f findings) {
+	var left atomic.Int64
+	left.Store(max)
+	for level := []string{"."}; len(level) > 0 && left.Load() > 0; {
+		parts := make([]*scanner, min(runtime.GOMAXPROCS(0), len(level)/scanChunk+1))
+		var all sync.WaitGroup
+		for i := range parts {
+			s := &scanner{root: root, left: &left, buf: make([]byte, 32<<10)}
+			parts[i] = s
+			own := level[i*len(level)/len(parts) : (i+1)*len(level)/len(parts)]
+			all.Go(func() {
+				for _, rel := range own {
+					s.visit(rel)
+				}
+			})
 		}
-		if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENAMETOOLONG) {
-			s.cut = true // others say that this user cannot look there, or that it is gone
+		all.Wait()
+		level = nil
+		for _, s := range parts {
+			s.unlock()
+			level = append(level, s.below...)
+			f.git, f.layouts = append(f.git, s.git...), append(f.layouts, s.layouts...)
+			f.agents, f.repls = append(f.agents, s.agents...), append(f.repls, s.repls...)
+			f.cut = f.cut || s.cut
 		}
 	}
-	s.cut = s.cut || s.left <= 0
-	return s.findings
+	f.cut = f.cut || left.Load() <= 0
+	return f
+}
+
+// visit reads one directory.
+func (s *scanner) visit(rel string) {
+	if err := s.read(int(s.root.Fd()), rel, rel); errors.Is(err, fs.ErrPermission) {
+		s.locked = append(s.locked, rel)
+	} else {
+		s.miss(err)
+	}
+}
+
+// unlock reads the directories that code may have locked. No other worker may
+// run: it would see rights that are given for a moment.
+func (s *scanner) unlock() {
+	for _, rel := range s.locked {
+		s.miss(within(s.root, rel, func(dir *os.File) error { return s.read(int(dir.Fd()), ".", rel) }))
+	}
+}
+
+// miss notes a directory that could not be read although it may hold something.
+// Other errors say that this user cannot look there, or that it is gone.
+func (s *scanner) miss(err error) {
+	s.cut = s.cut || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENAMETOOLONG)
 }
 
 // read notes what a directory holds, whose path below the root is rel.
@@ -75,7 +118,7 @@ func (s *scanner) read(at int, name, rel string) error {
 	}
 	defer unix.Close(dir)
 	var l layout
-	for s.left > 0 {
+	for s.left.Load() > 0 {
 		n, err := unix.Getdents(dir, s.buf)
 		if err == unix.EINTR {
 			continue
@@ -102,7 +145,7 @@ func (s *scanner) note(dir int, rel, name string, kind byte, l *layout) {
 	if name == "." || name == ".." {
 		return
 	}
-	s.left--
+	s.left.Add(-1)
 	if kind == unix.DT_UNKNOWN { // the file system does not say
 		kind = kindOf(dir, name)
 	}
@@ -115,9 +158,9 @@ func (s *scanner) note(dir int, rel, name string, kind byte, l *layout) {
 	case name == replfile.Name && kind == unix.DT_REG && isREPL(dir):
 		s.repls = append(s.repls, filepath.Dir(path()))
 	case kind == unix.DT_DIR && rel == ".":
-		s.queue = append(s.queue, name)
+		s.below = append(s.below, name)
 	case kind == unix.DT_DIR:
-		s.queue = append(s.queue, rel+"/"+name)
+		s.below = append(s.below, rel+"/"+name)
 	}
 }
 
