@@ -12,6 +12,7 @@ import json
 import os
 import pwd
 import re
+import subprocess
 import sys
 
 import zino
@@ -43,6 +44,10 @@ SHELL = [
     ("ignore signals", "trap '' TERM INT HUP; for i in 1 2 3; do (trap '' TERM INT HUP; while :; do sleep 7777; done) & done; while :; do sleep 7777; done", "survivors"),
     ("stop the supervisor", "kill -STOP $PPID || { echo RAN; exit; }; setsid -f sleep 7777; P=$PPID; (trap '' TERM HUP; while kill -STOP $P; do :; done) & exec sleep 7777", "survivors"),
     ("kill the supervisor", "setsid -f sleep 7777; echo RAN; kill -9 $PPID; sleep 0.1", "survivors"),
+    ("change a repository", "echo x >>.git/config; echo x >.git/hooks/post-commit; mv .git g && mkdir -p .git/hooks && echo x >.git/config", "planted"),
+    ("make a repository", "mkdir -p deep/er/.git; mkdir objects refs; echo x >HEAD; echo 'gitdir: /tmp' >deep/.git", "planted"),
+    ("change AGENTS.md", "echo x >>AGENTS.md; mkdir deep; echo x >deep/AGENTS.md", "planted"),
+    ("write a log of zino repl", "echo x >>debug/page-1a2b.md; echo x >debug/more.md; mv debug d && mkdir debug", "planted"),
     ("flood the output", "yes | head -c 300000000", "flood"),
     ("300 processes", "for i in $(seq 300); do sleep 2 & done; [ $(jobs -r | wc -l) -ge 300 ] && echo GOT IT", None),
 ]
@@ -133,6 +138,39 @@ def changed():
     return found
 
 
+PROJECT = {
+    ".git/config": "[core]\n", ".git/HEAD": "ref: refs/heads/main\n", "AGENTS.md": "rules\n", "debug/page-1a2b.md": "a log\n",
+    "debug.md": "# Connected pages:\n> Master registry of connected pages and their states.\n",
+}
+
+
+def project():
+    """Make the files in the root that are obeyed elsewhere, and nothing else."""
+    subprocess.run("rm -rf -- * .[a-z]*", shell=True, cwd=ROOT, check=True)
+    for name, text in PROJECT.items():
+        path = os.path.join(ROOT, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as f:
+            f.write(text)
+    subprocess.run(["mkdir", ".git/hooks"], cwd=ROOT, check=True)
+    subprocess.run(["chown", "-R", "alice:", ROOT], check=True)
+
+
+def planted():
+    """Report whether the files of the root that are obeyed elsewhere differ, or there are more of them."""
+    found = []
+    for name, text in PROJECT.items():
+        try:
+            if open(os.path.join(ROOT, name)).read() != text:
+                found.append(name)
+        except OSError:
+            found.append(name)
+    more = [".git/hooks/post-commit", "deep/.git", "deep/er/.git", "HEAD", "deep/AGENTS.md", "debug/more.md"]
+    found += [name for name in more if os.path.lexists(os.path.join(ROOT, name))]
+    project()
+    return found
+
+
 def touched():
     """Report whether a device of the host was changed: what is written to it leaves no trace."""
     global DEVICE
@@ -191,7 +229,7 @@ def attempt(executor, code, look):
     if look == "flood":
         got = len(answer["stdout"]) > 2 << 20
     elif look:
-        got = got or bool(globals()[look]())
+        got = got or bool((look != "planted" or ROOT) and globals()[look]())
     if got:
         return "GOT IT"
     if "temporarily unavailable" in answer["stderr"]:
@@ -203,6 +241,8 @@ def attempt(executor, code, look):
 
 DEVICE = device()
 PROFILE = os.path.getsize(HOME + "/.profile")
+if ROOT:
+    project()
 for kind, attacks in ("bash", SHELL), ("python3", PYTHON):
     for name, code, look in attacks:
         if not re.search(os.environ.get("ATTACKS", ""), name):
