@@ -24,6 +24,9 @@ func Call[Req, Rep any](ctx context.Context, c *Client, m proto.Method[Req, Rep]
 		}
 		return true, c.decode(in.Detach(payload), &rep)
 	}})
+	if pong, ok := any(&rep).(*proto.Pong); ok && err == nil {
+		c.learn(*pong)
+	}
 	return rep, err
 }
 

@@ -349,12 +349,20 @@ func (c *Client) ask(cc *clientConn, limit time.Duration) error {
 	case err != nil:
 		c.kind.CompareAndSwap(unknownPeer, slowPeer)
 		return syscall.EPIPE
-	case wire.DecodeReply(payload, &pong) == nil && pong.Proto > 0:
+	case wire.DecodeReply(payload, &pong) != nil:
+		pong.Proto = 0
+	}
+	c.learn(pong)
+	return nil
+}
+
+// learn notes whether the peer that sent pong sends keepalives.
+func (c *Client) learn(pong proto.Pong) {
+	if pong.Proto > 0 {
 		c.kind.Store(keepalivePeer)
-	default:
+	} else {
 		c.kind.Store(slowPeer)
 	}
-	return nil
 }
 
 // explain words the ways in which a connection ends before the answer does.
