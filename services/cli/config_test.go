@@ -230,7 +230,7 @@ func TestConfigShow(t *testing.T) {
 	}
 }
 
-// TestConfigEdit opens the file, which is written first if there is none, and
+// TestConfigEdit opens the file, which is written first if it does not exist, and
 // checks what the editor left.
 func TestConfigEdit(t *testing.T) {
 	t.Parallel()

@@ -70,7 +70,7 @@ var (
 type doctor struct {
 	*app
 	cfg  *config.Config
-	base string // empty if there is none
+	base string // empty if it cannot be found
 
 	services func() (*daemon, error)         // connects with the services or starts them, once
 	provider func() (*providerAnswer, error) // asks the model's provider, once

@@ -169,7 +169,7 @@ func TestDoctorBroken(t *testing.T) {
 	says(t, found["directories"], checkWarning, "others can read "+base+"/sessions", "chmod 700 ")
 }
 
-// TestCheckRun reports a check that hangs, whatever it does with its context.
+// TestCheckRun reports a check that hangs and ignores its context.
 func TestCheckRun(t *testing.T) {
 	t.Parallel()
 	forever := make(chan struct{})

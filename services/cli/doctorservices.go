@@ -328,8 +328,8 @@ type providerAnswer struct {
 // errNoProvider says that no provider is asked.
 var errNoProvider = errors.New("no model is connected")
 
-// askProvider sends a request without a key to the model's provider: whatever it
-// answers, it can be reached.
+// askProvider sends a request without a key to the model's provider: any answer
+// shows that it can be reached.
 func (d *doctor) askProvider(ctx context.Context) (*providerAnswer, error) {
 	running, err := d.services()
 	if err != nil {
