@@ -208,7 +208,7 @@ func (a *app) authList(ctx context.Context) error {
 		a.say("Requests of the provider %s go to [api] base_url of %s: %s", firstProvider(cfg), cfg.File, withoutSecrets("", cfg.API.BaseURL))
 	}
 	for _, problem := range problems {
-		a.say("zino: %s", oneLine(problem))
+		fmt.Fprint(a.err, errorText(problem))
 	}
 	if len(problems) > 0 {
 		return errQuiet

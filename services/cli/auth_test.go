@@ -81,21 +81,21 @@ func (w world) keep(t *testing.T, name, text string) {
 func TestAuthMistakes(t *testing.T) {
 	const all = "(there are: anthropic, openai, gemini, openrouter)\n"
 	for _, test := range []struct{ args, want string }{
-		{"", "zino: zino auth: name one of: set, list, logout, login; try zino auth --help\n"},
-		{secretKey, "zino: zino auth: there is no such command; there are: set, list, logout, login; try zino auth --help\n"},
-		{"sett openai", `zino: zino auth: the nearest one is "set"; try zino auth --help` + "\n"},
-		{"rm openai", "zino: zino auth: use zino auth logout; try zino auth --help\n"},
-		{"set foo", "zino: zino auth set: there is no such provider " + all},
-		{"set", "zino: zino auth set: name one provider: anthropic, openai, gemini, openrouter\n"},
-		{"set opnai", `zino: zino auth set: there is no such provider; the nearest one is "openai" ` + all},
-		{"logout geminy", `zino: zino auth logout: there is no such provider; the nearest one is "gemini" ` + all},
-		{"login openroute", `zino: zino auth login: there is no such provider; the nearest one is "openrouter" ` + all},
-		{"set openai " + secretKey, "zino: zino auth set takes a provider and nothing more: a key goes into the prompt or standard input, never on the command line\n"},
-		{"set openai --key=" + secretKey, "zino: unknown flag: --key; try zino --help\n"},
-		{"list " + secretKey, "zino: zino auth list takes no arguments; try zino auth --help\n"},
-		{"login anthropic", "zino: anthropic: API key only: zino auth set anthropic (get one at https://console.anthropic.com/settings/keys)\n"},
-		{"login openai", "zino: openai: API key only: zino auth set openai (get one at https://platform.openai.com/api-keys)\n"},
-		{"login gemini", "zino: gemini: API key only: zino auth set gemini (get one at https://aistudio.google.com/apikey)\n"},
+		{"", "Error [usage]: zino auth: name one of: set, list, logout, login; try zino auth --help\n"},
+		{secretKey, "Error [usage]: zino auth: there is no such command; there are: set, list, logout, login; try zino auth --help\n"},
+		{"sett openai", `Error [usage]: zino auth: the nearest one is "set"; try zino auth --help` + "\n"},
+		{"rm openai", "Error [usage]: zino auth: use zino auth logout; try zino auth --help\n"},
+		{"set foo", "Error [usage]: zino auth set: there is no such provider " + all},
+		{"set", "Error [usage]: zino auth set: name one provider: anthropic, openai, gemini, openrouter\n"},
+		{"set opnai", `Error [usage]: zino auth set: there is no such provider; the nearest one is "openai" ` + all},
+		{"logout geminy", `Error [usage]: zino auth logout: there is no such provider; the nearest one is "gemini" ` + all},
+		{"login openroute", `Error [usage]: zino auth login: there is no such provider; the nearest one is "openrouter" ` + all},
+		{"set openai " + secretKey, "Error [usage]: zino auth set takes a provider and nothing more: a key goes into the prompt or standard input, never on the command line\n"},
+		{"set openai --key=" + secretKey, "Error [usage]: unknown flag: --key; try zino --help\n"},
+		{"list " + secretKey, "Error [usage]: zino auth list takes no arguments; try zino auth --help\n"},
+		{"login anthropic", "Error [usage]: anthropic: API key only: zino auth set anthropic (get one at https://console.anthropic.com/settings/keys)\n"},
+		{"login openai", "Error [usage]: openai: API key only: zino auth set openai (get one at https://platform.openai.com/api-keys)\n"},
+		{"login gemini", "Error [usage]: gemini: API key only: zino auth set gemini (get one at https://aistudio.google.com/apikey)\n"},
 	} {
 		t.Run(strings.ReplaceAll(test.args, secretKey, "KEY"), func(t *testing.T) {
 			t.Parallel()
@@ -158,14 +158,14 @@ func TestAuthListProblems(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
 	}
-	if status != exitError || strings.Count(said, "\n") != 2 || !strings.Contains(said, "zino: gemini's key: GEMINI_API_KEY holds no key: ") || strings.Contains(out+said, "sk-") {
+	if status != exitError || strings.Count(said, "\n") != 2 || !strings.Contains(said, "Error [internal]: gemini's key: GEMINI_API_KEY holds no key: ") || strings.Contains(out+said, "sk-") {
 		t.Errorf("status %d, printed %q, said %q", status, out, said)
 	}
 	if err := os.Chmod(w.store(), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	status, out, said = run(t, w.auth("list"), "")
-	want := "zino: " + w.store() + ", where keys are kept, is open to other users: chmod 700 " + w.store() + "\n"
+	want := "Error [internal]: " + w.store() + ", where keys are kept, is open to other users: chmod 700 " + w.store() + "\n"
 	if status != exitError || said != want || !strings.Contains(fields(out), "openai none -\n") {
 		t.Errorf("status %d, printed %q, said %q", status, out, said)
 	}
@@ -205,7 +205,7 @@ func TestAuthNoPlace(t *testing.T) {
 	w := newWorld(t)
 	for _, args := range [][]string{{"set", "openai"}, {"list"}, {"logout", "openai"}} {
 		status, out, said := run(t, with(w.auth(args...), "ZINO_HOME=/dev/null"), secretKey)
-		if status != exitError || strings.Count(said, "\n") != 1 || !strings.HasPrefix(said, "zino: cannot ") || strings.Contains(out+said, secretKey) {
+		if status != exitError || strings.Count(said, "\n") != 1 || !strings.HasPrefix(said, "Error [internal]: cannot ") || strings.Contains(out+said, secretKey) {
 			t.Errorf("%v: status %d, printed %q, said %q", args, status, out, said)
 		}
 	}

@@ -96,5 +96,5 @@ func TestLoginDenied(t *testing.T) {
 	if status, body := browse(t, back.String()); status != http.StatusOK || body != "You can close this window.\n" {
 		t.Errorf("the browser shows %d %q", status, body)
 	}
-	at.ends(exitError, "", "\nzino: OpenRouter did not authorize: access_denied ^[[31m[hidden]\n")
+	at.ends(exitError, "", "\nError [internal]: OpenRouter did not authorize: access_denied ^[[31m[hidden]\n")
 }

@@ -81,7 +81,7 @@ func TestLoginFails(t *testing.T) {
 	at := logIn(t, newRouter(t))
 	at.agree()
 	at.paste("another-code\n")
-	at.ends(exitError, "", "\nzino: OpenRouter gave no key: HTTP 403: Invalid code or code_verifier; start again with: zino auth login openrouter\n")
+	at.ends(exitError, "", "\nError [internal]: OpenRouter gave no key: HTTP 403: Invalid code or code_verifier; start again with: zino auth login openrouter\n")
 }
 
 // FuzzAnswer reads any answer at all, as a success and as an error.

@@ -150,7 +150,7 @@ func TestOpenRouter(t *testing.T) {
 		}
 	}
 	status, out, said := run(t, with(newWorld(t).auth("login", "openrouter"), "OPENROUTER_BASE_URL=http://gate.example"), "")
-	if status != exitError || out != "" || strings.Count(said, "\n") != 1 || !strings.HasPrefix(said, "zino: OPENROUTER_BASE_URL must be an https URL") {
+	if status != exitError || out != "" || strings.Count(said, "\n") != 1 || !strings.HasPrefix(said, "Error [internal]: OPENROUTER_BASE_URL must be an https URL") {
 		t.Errorf("status %d, printed %q, said %q", status, out, said)
 	}
 }

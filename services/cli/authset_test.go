@@ -22,11 +22,11 @@ func TestAuthSetInput(t *testing.T) {
 		}
 	}
 	for input, want := range map[string]string{
-		"":                              "zino: no key was given, and nothing was changed: zino auth set openai reads it",
-		"\n" + secretKey:                "zino: no key was given, and nothing was changed: zino auth set openai reads it",
-		secretKey + " x\n":              "zino: this is no key: it has a blank",
-		strings.Repeat("k", 10*1024):    "zino: this is no key: it is longer",
-		strings.Repeat("k", maxTyped*2): "zino: this is no key: it is longer",
+		"":                              "Error [internal]: no key was given, and nothing was changed: zino auth set openai reads it",
+		"\n" + secretKey:                "Error [internal]: no key was given, and nothing was changed: zino auth set openai reads it",
+		secretKey + " x\n":              "Error [internal]: this is no key: it has a blank",
+		strings.Repeat("k", 10*1024):    "Error [internal]: this is no key: it is longer",
+		strings.Repeat("k", maxTyped*2): "Error [internal]: this is no key: it is longer",
 	} {
 		status, out, said := run(t, w.auth("set", "openai"), input)
 		if status != exitError || out != "" || !strings.HasPrefix(said, want) || strings.Contains(said, secretKey) || w.kept(t) != "openai="+secretKey {

@@ -72,14 +72,14 @@ func TestAuthSystemWrong(t *testing.T) {
 		status int
 		want   string
 	}{
-		{[]string{"set", "openai", "--root-dir", w.cwd}, secretKey, exitUsage, "zino: zino auth set openai: --root-dir belongs to --system\n"},
-		{[]string{"list", "--root-dir", w.cwd}, "", exitUsage, "zino: zino auth list: --root-dir belongs to --system\n"},
-		{[]string{"set", "openai", "--system", "--root-dir", w.cwd}, "\n", exitError, "zino: no key was given, and nothing was changed: "},
-		{[]string{"set", "openai", "--system", "--root-dir", w.cwd}, "a b", exitError, "zino: this is no key: "},
-		{[]string{"set", "openai", "--system", "--root-dir", blocked}, secretKey, exitError, "zino: cannot make the directory for credentials: "},
-		{[]string{"list", "--system", "--root-dir", blocked}, "", exitError, "zino: cannot look for credentials: "},
-		{[]string{"logout", "openai", "--system", "--root-dir", blocked}, "", exitError, "zino: cannot remove the credential: "},
-		{[]string{"logout", "nobody", "--system"}, "", exitUsage, "zino: zino auth logout: there is no such provider"},
+		{[]string{"set", "openai", "--root-dir", w.cwd}, secretKey, exitUsage, "Error [usage]: zino auth set openai: --root-dir belongs to --system\n"},
+		{[]string{"list", "--root-dir", w.cwd}, "", exitUsage, "Error [usage]: zino auth list: --root-dir belongs to --system\n"},
+		{[]string{"set", "openai", "--system", "--root-dir", w.cwd}, "\n", exitError, "Error [internal]: no key was given, and nothing was changed: "},
+		{[]string{"set", "openai", "--system", "--root-dir", w.cwd}, "a b", exitError, "Error [internal]: this is no key: "},
+		{[]string{"set", "openai", "--system", "--root-dir", blocked}, secretKey, exitError, "Error [internal]: cannot make the directory for credentials: "},
+		{[]string{"list", "--system", "--root-dir", blocked}, "", exitError, "Error [internal]: cannot look for credentials: "},
+		{[]string{"logout", "openai", "--system", "--root-dir", blocked}, "", exitError, "Error [internal]: cannot remove the credential: "},
+		{[]string{"logout", "nobody", "--system"}, "", exitUsage, "Error [usage]: zino auth logout: there is no such provider"},
 	} {
 		status, out, said := run(t, w.auth(test.args...), test.input)
 		if status != test.status || out != "" || !strings.HasPrefix(said, test.want) || strings.Contains(said, secretKey) {

@@ -162,7 +162,11 @@ func (b *brought) start(ctx context.Context) error {
 	if err := b.agree(bufio.NewReader(out)); err != nil {
 		b.lifeline.Close()
 		why := b.keeper.Wait()
-		if text := strings.TrimPrefix(strings.TrimSpace(said.String()), "zino: "); text != "" {
+		text := strings.TrimSpace(said.String())
+		if strings.HasPrefix(text, "Error [") { // the error of zino up
+			_, text, _ = strings.Cut(text, "]: ")
+		}
+		if text != "" {
 			why = errors.New(text)
 		}
 		return cmp.Or(why, err)

@@ -26,9 +26,9 @@ func TestChannels(t *testing.T) {
 	m.expect(t, "", []string{"channels", "show", "a/b\x1b", "--json"}, 0,
 		`{"role":"user","content":"q\n\u009b2J"}`+"\n"+`{"role":"assistant","content":"a","x":"\u202e"}`+"\n", "")
 	m.expect(t, "", []string{"channels", "show", "empty"}, 0, "", "")
-	m.expect(t, "", []string{"channels", "show", "much"}, 1, "", "zino: too much; for the last 100 of them: -n 100\n")
+	m.expect(t, "", []string{"channels", "show", "much"}, 1, "", "Error [internal]: too much; for the last 100 of them: -n 100\n")
 
-	const unknown = "zino: there is no channel \"nope\"; zino channels list shows those there are\n"
+	const unknown = "Error [internal]: there is no channel \"nope\"; zino channels list shows those there are\n"
 	m.expect(t, "", []string{"channels", "show", "nope"}, 1, "", unknown)
 	m.expect(t, "", []string{"channels", "clear", "nope"}, 1, "", unknown)
 	for _, id := range []string{"a/b\x1b", "empty", "much"} {

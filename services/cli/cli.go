@@ -48,7 +48,7 @@ type app struct {
 	private string // the directory of a constellation brought along: a hidden flag
 
 	options
-	agent bool       // errors are worded as those of a turn: Error [kind]: message
+	agent bool       // the command plays turns: with --json its errors are events
 	args  []string   // of the command line
 	lines *jsonLines // what shows the turns, with --json
 }

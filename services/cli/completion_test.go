@@ -190,7 +190,7 @@ func TestCompletionHelp(t *testing.T) {
 		}
 	}
 	status, out, said := run(t, newWorld(t).command("completion"), "")
-	if status != exitUsage || out != "" || said != "zino: zino completion: name one of: bash, fish, zsh; try zino completion --help\n" {
+	if status != exitUsage || out != "" || said != "Error [usage]: zino completion: name one of: bash, fish, zsh; try zino completion --help\n" {
 		t.Errorf("no shell: status %d, printed %q, said %q", status, out, said)
 	}
 	status, out, said = run(t, newWorld(t).command("completion", "tcsh"), "")

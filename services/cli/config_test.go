@@ -60,7 +60,7 @@ func TestConfigInit(t *testing.T) {
 	if err := os.WriteFile(path, []byte("mine"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if status, out, said := w.in(t, nil, "config", "init"); status != 1 || out != "" || said != "zino: "+path+" is there already and was not changed\n" {
+	if status, out, said := w.in(t, nil, "config", "init"); status != 1 || out != "" || said != "Error [internal]: "+path+" is there already and was not changed\n" {
 		t.Errorf("again: status %d, printed %q, said %q", status, out, said)
 	}
 	holds(t, path, "mine", 0o600)
@@ -103,7 +103,7 @@ func TestConfigInitFails(t *testing.T) {
 	w := newWorld(t)
 	for _, home := range []string{"/proc/none", os.Args[0]} {
 		status, out, said := w.in(t, []string{"ZINO_HOME=" + home}, "config", "init")
-		if status != 1 || out != "" || !strings.HasPrefix(said, "zino: mkdir "+home) || strings.Count(said, "\n") != 1 {
+		if status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: mkdir "+home) || strings.Count(said, "\n") != 1 {
 			t.Errorf("%s: status %d, printed %q, said %q", home, status, out, said)
 		}
 	}
@@ -148,7 +148,7 @@ F:5:1: ctx.history_tokens must be 0 (no limit) or more
 	if status, out, said := w.in(t, nil, "config", "check", "-c", file); status != 0 || out != file+" is fine.\n" || !strings.HasPrefix(said, "Warning: ") {
 		t.Errorf("warning: status %d, printed %q, said %q", status, out, said)
 	}
-	if status, out, said := w.in(t, nil, "config", "check", "-c", file+"none"); status != 1 || out != "" || !strings.HasPrefix(said, "zino: cannot read the configuration: open ") {
+	if status, out, said := w.in(t, nil, "config", "check", "-c", file+"none"); status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: cannot read the configuration: open ") {
 		t.Errorf("missing: status %d, printed %q, said %q", status, out, said)
 	}
 }
@@ -168,7 +168,7 @@ func TestConfigMistakes(t *testing.T) {
 		"config set exc.timeout 5": `zino config: there is no command "set": use zino config edit; try zino config --help`,
 	} {
 		status, out, said := run(t, newWorld(t).command(strings.Fields(args)...), "")
-		if status != exitUsage || out != "" || said != "zino: "+want+"\n" {
+		if status != exitUsage || out != "" || said != "Error [usage]: "+want+"\n" {
 			t.Errorf("%s: status %d, printed %q, said %q", args, status, out, said)
 		}
 	}

@@ -33,7 +33,7 @@ func TestEval(t *testing.T) {
 		{[]string{"shop", "--", "-1"}, "", 0, "-1\n", ""},
 		{[]string{"shop", "a\x1b"}, "", 0, "a\x1b\n", ""}, // no terminal
 		{[]string{"shop", "throw"}, "", 1, "", "Error: ^[[31m\n  at x\n"},
-		{[]string{"none", "x"}, "", 1, "", "zino: No page \"none\" is connected.\n"},
+		{[]string{"none", "x"}, "", 1, "", "Error [session]: No page \"none\" is connected.\n"},
 		{
 			[]string{"shop", "events"},
 			"", 0, "events\n",
@@ -44,13 +44,13 @@ func TestEval(t *testing.T) {
 		{[]string{"shop", "throw", "--format", "json"}, "", 1, `{"type":"result","ok":false,"error":"Error: \u001b[31m\n  at x\n",` + plain, ""},
 		{[]string{"none", "x", "--format", "json"}, "", 1, `{"type":"error","message":"No page \"none\" is connected.","code":"not_found","service":"repl"}` + "\n", ""},
 
-		{[]string{}, "", 2, "", "zino: zino eval: name a page; zino pages lists them; try zino eval --help\n"},
-		{[]string{"shop", "1", "+", "2"}, "", 2, "", "zino: zino eval: the code is one argument: put it in quotes; try zino eval --help\n"},
-		{[]string{"shop"}, " \n", 2, "", "zino: zino eval: there is no code; try zino eval --help\n"},
-		{[]string{"shop", ""}, "x", 2, "", "zino: zino eval: there is no code; try zino eval --help\n"},
-		{[]string{"shop", "x", "--timeout", "0"}, "", 2, "", "zino: zino eval: --timeout 0 is not a number of seconds, up to 86400; try zino eval --help\n"},
-		{[]string{"shop", "x", "--timeout", "NaN"}, "", 2, "", "zino: zino eval: --timeout NaN is not a number of seconds, up to 86400; try zino eval --help\n"},
-		{[]string{"shop"}, "\x00", 2, "", "zino: standard input: it is binary: byte 0 is NUL; give text\n"},
+		{[]string{}, "", 2, "", "Error [usage]: zino eval: name a page; zino pages lists them; try zino eval --help\n"},
+		{[]string{"shop", "1", "+", "2"}, "", 2, "", "Error [usage]: zino eval: the code is one argument: put it in quotes; try zino eval --help\n"},
+		{[]string{"shop"}, " \n", 2, "", "Error [usage]: zino eval: there is no code; try zino eval --help\n"},
+		{[]string{"shop", ""}, "x", 2, "", "Error [usage]: zino eval: there is no code; try zino eval --help\n"},
+		{[]string{"shop", "x", "--timeout", "0"}, "", 2, "", "Error [usage]: zino eval: --timeout 0 is not a number of seconds, up to 86400; try zino eval --help\n"},
+		{[]string{"shop", "x", "--timeout", "NaN"}, "", 2, "", "Error [usage]: zino eval: --timeout NaN is not a number of seconds, up to 86400; try zino eval --help\n"},
+		{[]string{"shop"}, "\x00", 2, "", "Error [usage]: standard input: it is binary: byte 0 is NUL; give text\n"},
 	} {
 		status, out, said := run(t, w.command(append([]string{"eval"}, test.args...)...), test.input)
 		if status != test.status || out != test.out || said != test.said {
@@ -98,7 +98,7 @@ func TestEvalTerminal(t *testing.T) {
 	x.shows("a^[[2J\r\n")
 	x = onTerminal(t, w.command("eval", "shop"))
 	<-x.ended
-	x.shows("zino: zino eval: there is no code: give it in quotes, or - to read it from standard input; try zino eval --help\r\n")
+	x.shows("Error [usage]: zino eval: there is no code: give it in quotes, or - to read it from standard input; try zino eval --help\r\n")
 }
 
 // TestEvalInterrupted ends with 130, in the page and while standard input is read.

@@ -51,8 +51,8 @@ func messageOf(err error) string {
 	return message
 }
 
-// errorText is an error as a turn tells it: one line, and the provider's own
-// words below it.
+// errorText is an error as it is printed: one line, and the provider's own words
+// below it.
 func errorText(err error) string {
 	text := fmt.Sprintf("Error [%s]: %s\n", kindOf(err), oneLine(errors.New(messageOf(err))))
 	e, ok := errors.AsType[*proto.Error](err)
@@ -64,8 +64,8 @@ func errorText(err error) string {
 	return text + label + strings.ReplaceAll(details, "\n", "\n"+strings.Repeat(" ", len(label))) + "\n"
 }
 
-// complain tells an error in the way of the command that runs. With --json a turn
-// that did not begin is a header and an error, too.
+// complain prints an error. With --json a turn that did not begin is a header and
+// an error event, too.
 func (a *app) complain(err error) {
 	if a.agent && a.askedJSON() && (a.lines == nil || !a.lines.begun) {
 		lines := &jsonLines{w: a.out, terminal: isTerminal(a.out)}
@@ -73,9 +73,5 @@ func (a *app) complain(err error) {
 			lines.end(turnEnd{}, err) // an error of standard output has nowhere else to go
 		}
 	}
-	text := "zino: " + oneLine(errors.New(messageOf(err))) + "\n"
-	if a.agent {
-		text = errorText(err)
-	}
-	fmt.Fprint(a.err, text)
+	fmt.Fprint(a.err, errorText(err))
 }

@@ -103,7 +103,7 @@ func TestExecMistakes(t *testing.T) {
 		{"-p x more", `Error [usage]: the prompt is given twice, with -p and as "more": `},
 		{"-p x --channel kitchen", "Error [usage]: --channel and --stream are for a plain message"},
 		{"--continue --session x exec -p x", "Error [usage]: --continue and --session name two sessions: choose one"},
-		{"--continue two words", `zino: --continue is for zino exec -p TEXT and for chats, not for a plain message`},
+		{"--continue two words", `Error [usage]: --continue is for zino exec -p TEXT and for chats, not for a plain message`},
 		{"exec -p x --nope", "Error [usage]: unknown flag: --nope; "},
 		{"exec -p x --sandbox tight", `Error [usage]: --sandbox "tight" is none of off, read-only, workspace-write, unit`},
 		{"exec -p x --sandbox off --network=false", "Error [usage]: --sandbox off keeps no code from the network: choose another sandbox, or leave --network=false out"},
@@ -118,9 +118,9 @@ func TestExecMistakes(t *testing.T) {
 		{"exec -p x --session a/b", `Error [usage]: "a/b" is no name`},
 		{"exec -p x --session=", `Error [usage]: "" is no name`},
 		{"--session ../x", `Error [usage]: "../x" is no name`},
-		{"--format yaml two words", `zino: --format "yaml" is neither`},
-		{"--session x two words", `zino: --session is for zino exec -p TEXT and for chats, not for a plain message`},
-		{"two words --format json", `zino: --format is for`},
+		{"--format yaml two words", `Error [usage]: --format "yaml" is neither`},
+		{"--session x two words", `Error [usage]: --session is for zino exec -p TEXT and for chats, not for a plain message`},
+		{"two words --format json", `Error [usage]: --format is for`},
 		{"sessions resume ../x", "Error [usage]: "},
 	} {
 		t.Run(test.args, func(t *testing.T) {

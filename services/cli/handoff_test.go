@@ -34,7 +34,7 @@ func TestHandoff(t *testing.T) {
 	if data, err := os.ReadFile(path); err != nil || string(data) != "text\n" {
 		t.Errorf("the file holds %q, %v", data, err)
 	}
-	f.expect(t, "handoff --goal finish -o "+path+"/x", 1, "", remark+"zino: open "+path+"/x: not a directory\n")
+	f.expect(t, "handoff --goal finish -o "+path+"/x", 1, "", remark+"Error [internal]: open "+path+"/x: not a directory\n")
 }
 
 // TestHandoffRequest says what the daemon is asked for.
@@ -70,27 +70,27 @@ func TestHandoffFails(t *testing.T) {
 		code          proto.Code
 		message, want string
 	}{
-		{proto.CodeNotFound, "No sessions found.", "zino: No sessions found.\n"},
-		{proto.CodeUnavailable, "no model is connected", "zino: no model is connected; zino handoff --offline makes the bundle without a model\n"},
-		{proto.CodeUnavailable, "no model: try --offline", "zino: no model: try --offline\n"},
-		{proto.CodeInternal, "HTTP 500: \x1b", "zino: HTTP 500: ^[\n"},
+		{proto.CodeNotFound, "No sessions found.", "Error [session]: No sessions found.\n"},
+		{proto.CodeUnavailable, "no model is connected", "Error [internal]: no model is connected; zino handoff --offline makes the bundle without a model\n"},
+		{proto.CodeUnavailable, "no model: try --offline", "Error [internal]: no model: try --offline\n"},
+		{proto.CodeInternal, "HTTP 500: \x1b", "Error [internal]: HTTP 500: ^[\n"},
 	} {
 		f.with(func() { f.fails = &proto.Error{Code: test.code, Message: test.message} })
 		f.expect(t, "handoff --goal x", 1, "", test.want)
 	}
-	f.expect(t, "handoff --goal x --offline", 1, "", "zino: HTTP 500: ^[\n")
+	f.expect(t, "handoff --goal x --offline", 1, "", "Error [internal]: HTTP 500: ^[\n")
 }
 
 // TestHandoffMistakes: nothing is asked.
 func TestHandoffMistakes(t *testing.T) {
 	t.Parallel()
 	f := newFakeHandoff(t)
-	const goal = "zino: zino handoff: say with --goal what is to be done next; try zino handoff --help\n"
+	const goal = "Error [usage]: zino handoff: say with --goal what is to be done next; try zino handoff --help\n"
 	f.expect(t, "handoff", 2, "", goal)
 	f.expect(t, "handoff --goal=", 2, "", goal)
-	f.expect(t, "handoff finish it", 2, "", "zino: zino handoff takes no arguments, but was given \"finish\"; try zino handoff --help\n")
+	f.expect(t, "handoff finish it", 2, "", "Error [usage]: zino handoff takes no arguments, but was given \"finish\"; try zino handoff --help\n")
 	_, _, said := run(t, f.command(t, "handoff", "--goal", "x", "--from-session", "../../x"), "")
-	if !strings.HasPrefix(said, `zino: zino handoff: "../../x" is no name for a session: `) {
+	if !strings.HasPrefix(said, `Error [usage]: zino handoff: "../../x" is no name for a session: `) {
 		t.Errorf("a path: said %q", said)
 	}
 	f.with(func() {

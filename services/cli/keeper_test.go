@@ -18,7 +18,7 @@ func TestKeeperAlone(t *testing.T) {
 	}{
 		{"before the configuration", "", 0, "made\n", ""},
 		{"in the middle of a line", "x", 0, "made\n", ""},
-		{"without a configuration", "\n", 1, "made\n", "zino: cannot read the configuration: "},
+		{"without a configuration", "\n", 1, "made\n", "Error [internal]: cannot read the configuration: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -63,7 +63,7 @@ func TestKeeperForeign(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, out, said := run(t, w.command("up", "--private", filepath.Dir(file)), "\n")
-	if status != 1 || out != "" || !strings.HasPrefix(said, "zino: no place for the sockets of this run: ") {
+	if status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: no place for the sockets of this run: ") {
 		t.Errorf("status %d, printed %q, said %q", status, out, said)
 	}
 	if _, err := os.Stat(file); err != nil {

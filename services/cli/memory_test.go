@@ -275,7 +275,7 @@ func TestMemoryMistakes(t *testing.T) {
 		{"memory list --nope", "unknown flag: --nope; try zino --help"},
 	} {
 		status, out, said := run(t, newWorld(t).command(append([]string{"--socket", "none"}, strings.Fields(test.args)...)...), "")
-		if status != exitUsage || out != "" || said != "zino: "+test.want+"\n" {
+		if status != exitUsage || out != "" || said != "Error [usage]: "+test.want+"\n" {
 			t.Errorf("%s: status %d, printed %q, said %q", test.args, status, out, said)
 		}
 	}
@@ -302,12 +302,12 @@ func TestMemoryHelp(t *testing.T) {
 func TestMemoryNoDaemon(t *testing.T) {
 	t.Parallel()
 	status, out, said := run(t, newWorld(t).command("--socket", "none", "memory", "list"), "")
-	if status != 1 || out != "" || !strings.HasPrefix(said, "zino: Could not connect to daemon: ") || !strings.HasSuffix(said, "; is the daemon running? try: zino status\n") {
+	if status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: Could not connect to daemon: ") || !strings.HasSuffix(said, "; is the daemon running? try: zino status\n") {
 		t.Errorf("status %d, printed %q, said %q", status, out, said)
 	}
 	f := newFake(t, "") // it has no memories
 	status, out, said = run(t, newWorld(t).command("--socket", f.socket, "memory", "rm", "1"), "")
-	if status != 1 || out != "" || strings.Count(said, "\n") != 1 || !strings.HasPrefix(said, "zino: ") {
+	if status != 1 || out != "" || strings.Count(said, "\n") != 1 || !strings.HasPrefix(said, "Error [internal]: ") {
 		t.Errorf("status %d, printed %q, said %q", status, out, said)
 	}
 }

@@ -36,11 +36,11 @@ func TestMemoryAddNothing(t *testing.T) {
 		status     int
 		said       string
 	}{
-		{" \n", "", 1, "zino: nothing came on standard input, and nothing was changed\n"},
-		{"\xff\n", "", 1, "zino: that is no text in UTF-8, and nothing was changed: convert it first, for example with iconv\n"},
-		{"", "\xff", 1, "zino: that is no text in UTF-8, and nothing was changed: convert it first, for example with iconv\n"},
-		{strings.Repeat("x", wire.MaxPayload), "", 1, "zino: standard input is larger than 16 MiB, and nothing was changed: pass a shorter text\n"},
-		{"", " ", exitUsage, "zino: zino memory add: say what is to be remembered, or pass it on standard input; try zino memory add --help\n"},
+		{" \n", "", 1, "Error [internal]: nothing came on standard input, and nothing was changed\n"},
+		{"\xff\n", "", 1, "Error [internal]: that is no text in UTF-8, and nothing was changed: convert it first, for example with iconv\n"},
+		{"", "\xff", 1, "Error [internal]: that is no text in UTF-8, and nothing was changed: convert it first, for example with iconv\n"},
+		{strings.Repeat("x", wire.MaxPayload), "", 1, "Error [internal]: standard input is larger than 16 MiB, and nothing was changed: pass a shorter text\n"},
+		{"", " ", exitUsage, "Error [usage]: zino memory add: say what is to be remembered, or pass it on standard input; try zino memory add --help\n"},
 	} {
 		args := []string{"memory", "add"}
 		if test.arg != "" {

@@ -91,8 +91,8 @@ func TestMemoryEditFails(t *testing.T) {
 		{"the editor fails", `[{"role":"user","content":"a"}]`, "exit 3", "failed, and nothing was changed: exit status 3; set $VISUAL or $EDITOR to another one\n", ""},
 		{"it fails with a text", `[{"role":"user","content":"a"}]`, `echo b >"$1"; exit 1`, "exit status 1; ", "b\n"},
 		{"the file is gone", `[{"role":"user","content":"a"}]`, `rm "$1"`, "memory.txt: no such file or directory\n", ""},
-		{"no text", `[{"role":"user","content":"a"}]`, `printf '\377' >"$1"`, "zino: that is no text in UTF-8, and nothing was changed", "\xff"},
-		{"refused", `[{"role":"user","content":"a"}]`, `echo taken >"$1"`, "zino: another memory says it\n", "taken\n"},
+		{"no text", `[{"role":"user","content":"a"}]`, `printf '\377' >"$1"`, "Error [internal]: that is no text in UTF-8, and nothing was changed", "\xff"},
+		{"refused", `[{"role":"user","content":"a"}]`, `echo taken >"$1"`, "Error [usage]: another memory says it\n", "taken\n"},
 		{"no JSON", pair, `echo '{"role":' >"$1"`, "malformed JSON; nothing was changed\n", "{\"role\":\n"},
 		{"two in a line", pair, `echo '{"role":"","content":""},{"role":"","content":""}' >"$1"`, "there is not one message in each line; nothing was changed\n", `{"role":"","content":""},{"role":"","content":""}` + "\n"},
 		{"no content", pair, `echo '{"role":"user"}' >"$1"`, "messages[0]: missing field \"content\"; nothing was changed\n", `{"role":"user"}` + "\n"},
@@ -129,13 +129,13 @@ func TestMemoryEditWhich(t *testing.T) {
 	t.Parallel()
 	m := newFakeMem(t, "a")
 	cmd, _ := m.editing(t, "exit 0", "edit", "5")
-	if status, _, said := run(t, cmd, ""); status != 1 || said != "zino: there is no memory 5; zino memory list shows those there are\n" {
+	if status, _, said := run(t, cmd, ""); status != 1 || said != "Error [internal]: there is no memory 5; zino memory list shows those there are\n" {
 		t.Errorf("status %d, said %q", status, said)
 	}
 	for _, test := range []struct{ variable, name string }{{"VISUAL= ", "false"}, {"EDITOR=", "my editor"}, {"VISUAL=no-such-editor", "no-such-editor"}} {
 		cmd, _ := m.editing(t, "exit 1", "edit", "0")
 		cmd.Env = append(cmd.Env, test.variable)
-		if status, _, said := run(t, cmd, ""); status != 1 || !strings.HasPrefix(said, "zino: the editor ") || !strings.Contains(said, test.name) {
+		if status, _, said := run(t, cmd, ""); status != 1 || !strings.HasPrefix(said, "Error [internal]: the editor ") || !strings.Contains(said, test.name) {
 			t.Errorf("%s: status %d, said %q", test.variable, status, said)
 		}
 	}
@@ -161,7 +161,7 @@ func TestMemoryEditTag(t *testing.T) {
 			t.Errorf("tag %q, text %q", m.item(0).Tag, m.texts())
 		}
 	}
-	m.expect(t, "", []string{"memory", "edit", "1", "--tag", "x"}, 1, "", "zino: there is no memory 1; zino memory list shows those there are\n")
+	m.expect(t, "", []string{"memory", "edit", "1", "--tag", "x"}, 1, "", "Error [internal]: there is no memory 1; zino memory list shows those there are\n")
 }
 
 // TestMemoryEditTerminal gives the editor the terminal, Ctrl-C too, and takes
@@ -215,8 +215,8 @@ func TestSoft(t *testing.T) {
 	m.expect(t, "", []string{"memory", "soft"}, 0, "Likes short <answers>.", "")
 	m.expect(t, "a\x1b\r\nb\n\n", []string{"memory", "soft", "set", "-"}, 0, "", "")
 	m.expect(t, "", []string{"memory", "soft"}, 0, "a\x1b\r\nb\n\n", "")
-	m.expect(t, "", []string{"memory", "soft", "set", "-"}, 1, "", "zino: nothing came on standard input, and nothing was changed\n")
-	m.expect(t, "", []string{"memory", "soft", "set", "\xff"}, 1, "", "zino: that is no text in UTF-8, and nothing was changed: convert it first, for example with iconv\n")
+	m.expect(t, "", []string{"memory", "soft", "set", "-"}, 1, "", "Error [internal]: nothing came on standard input, and nothing was changed\n")
+	m.expect(t, "", []string{"memory", "soft", "set", "\xff"}, 1, "", "Error [internal]: that is no text in UTF-8, and nothing was changed: convert it first, for example with iconv\n")
 	if m.softText() != "a\x1b\r\nb\n\n" {
 		t.Errorf("it is %q", m.softText())
 	}

@@ -63,7 +63,7 @@ func TestMemoryExportFile(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	m.expect(t, "", []string{"memory", "export", path}, 1, "", "zino: "+path+" exists already and is not overwritten: name another file\n")
+	m.expect(t, "", []string{"memory", "export", path}, 1, "", "Error [internal]: "+path+" exists already and is not overwritten: name another file\n")
 	m.expect(t, "", []string{"memory", "export", "-"}, 0, want, "")
 	newFakeMem(t).expect(t, "", []string{"memory", "export"}, 0, "", "")
 
@@ -108,7 +108,7 @@ line 12: malformed JSON
 	if want := []string{"known", "new", "last"}; !slices.Equal(m.texts(), want) {
 		t.Errorf("stored %q, want %q", m.texts(), want)
 	}
-	m.expect(t, "", []string{"memory", "import", path + "2"}, 1, "", "zino: open "+path+"2: no such file or directory\n")
+	m.expect(t, "", []string{"memory", "import", path + "2"}, 1, "", "Error [internal]: open "+path+"2: no such file or directory\n")
 }
 
 // TestMemoryImportStops at what no other line would survive either.
@@ -118,7 +118,7 @@ func TestMemoryImportStops(t *testing.T) {
 	m := newFakeMem(t)
 	m.with(func() { m.fails = &proto.Error{Code: proto.CodeInternal, Message: "the disk is full"} })
 	m.expect(t, lines, []string{"memory", "import", "-"}, 1, "",
-		"0 added, 0 known already, 0 refused\nzino: the import stopped at line 1: the disk is full; it can be repeated: what is stored is not stored twice\n")
+		"0 added, 0 known already, 0 refused\nError [internal]: the import stopped at line 1: the disk is full; it can be repeated: what is stored is not stored twice\n")
 	m.with(func() { m.fails = &proto.Error{Code: proto.CodeInvalid, Message: "not\nthis"} })
 	m.expect(t, lines, []string{"memory", "import", "-"}, 1, "", "line 1: not this\n1 added, 0 known already, 1 refused\n")
 }

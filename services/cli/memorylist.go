@@ -169,7 +169,7 @@ func (a *app) memoryRemove(ctx context.Context, d *daemon, ids []int) (result er
 		_, err := forward(ctx, d, "mem", proto.MemDeleteHard, proto.DeleteHard{ID: id})
 		switch {
 		case errors.Is(err, proto.ErrNotFound):
-			a.say("zino: %s", oneLine(noMemory(id, err)))
+			fmt.Fprint(a.err, errorText(noMemory(id, err)))
 			result = errQuiet
 		case err != nil:
 			return err

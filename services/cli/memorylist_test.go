@@ -90,14 +90,14 @@ func TestMemoryShow(t *testing.T) {
 	m.expect(t, "", []string{"memory", "show", "1"}, 0, "id       1\nstored   2026-11-21 14:03\ntag      t\nchannel  c\nsession  s^[\n\nuser : q\nassistant: a\n", "")
 	m.expect(t, "", []string{"memory", "show", "1", "--json"}, 0,
 		`{"id":1,"messages":[{"role":"user\n","content":"q"},{"content":"a","role":"assistant","x":1}],"tag":"t","channel_id":"c","session_id":"s\u001b","created":"2026-11-21T14:03:01Z"}`+"\n", "")
-	m.expect(t, "", []string{"memory", "show", "2"}, 1, "", "zino: there is no memory 2; zino memory list shows those there are\n")
+	m.expect(t, "", []string{"memory", "show", "2"}, 1, "", "Error [internal]: there is no memory 2; zino memory list shows those there are\n")
 }
 
 func TestMemoryRemove(t *testing.T) {
 	t.Parallel()
 	m := newFakeMem(t, "a", "b", "c")
 	m.expect(t, "", []string{"memory", "rm", "2", "7", "0", "2"}, 1, "",
-		"zino: there is no memory 7; zino memory list shows those there are\nzino: there is no memory 2; zino memory list shows those there are\n")
+		"Error [internal]: there is no memory 7; zino memory list shows those there are\nError [internal]: there is no memory 2; zino memory list shows those there are\n")
 	m.expect(t, "", []string{"memory", "rm", "1"}, 0, "", "")
 	if !slices.Equal(m.texts(), []string{"-", "-", "-"}) {
 		t.Errorf("left: %q", m.texts())

@@ -19,9 +19,9 @@ import (
 func TestOneShotErrors(t *testing.T) {
 	f := newFake(t, "")
 	for _, test := range []struct{ name, message, said string }{
-		{"an error", "fail", "zino: this fails ^[[31m\n"},
-		{"a blank message", "", "zino: Empty message.\n"},
-		{"blanks", " \n ", "zino: Empty message.\n"},
+		{"an error", "fail", "Error [internal]: this fails ^[[31m\n"},
+		{"a blank message", "", "Error [usage]: Empty message.\n"},
+		{"blanks", " \n ", "Error [usage]: Empty message.\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			status, out, said := run(t, newWorld(t).command("--socket", f.socket, "-s", test.message), "")
@@ -222,11 +222,11 @@ func TestDeniedByHost(t *testing.T) {
 func TestNoDaemon(t *testing.T) {
 	w := newWorld(t)
 	status, out, said := run(t, w.command("--socket", "none.sock", "hello", "you"), "")
-	if status != 1 || out != "" || !strings.HasPrefix(said, "zino: Could not connect to daemon: ") || !strings.HasSuffix(said, "; is the daemon running? try: zino status\n") {
+	if status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: Could not connect to daemon: ") || !strings.HasSuffix(said, "; is the daemon running? try: zino status\n") {
 		t.Errorf("status %d, printed %q, said %q", status, out, said)
 	}
 	status, _, said = run(t, w.command("hello", "you"), "")
-	const want = "zino: no model is connected: run `zino auth set PROVIDER` or "
+	const want = "Error [internal]: no model is connected: run `zino auth set PROVIDER` or "
 	if status != 1 || !strings.HasPrefix(said, want) || strings.Count(said, "\n") != 1 {
 		t.Errorf("status %d, said %q", status, said)
 	}
@@ -238,7 +238,7 @@ func TestNoServices(t *testing.T) {
 	cmd := w.command("hello", "you")
 	cmd.Env = append(cmd.Env, "LLM_API_KEY=sk-secret")
 	status, out, said := run(t, cmd, "")
-	if status != 1 || out != "" || !strings.HasPrefix(said, "zino: cannot start the services: the service zino-daemon is missing: it belongs beside ") ||
+	if status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: cannot start the services: the service zino-daemon is missing: it belongs beside ") ||
 		strings.Count(said, "\n") != 1 || strings.Contains(said, "sk-secret") {
 		t.Errorf("status %d, printed %q, said %q", status, out, said)
 	}

@@ -23,7 +23,7 @@ func TestServiceGivesUp(t *testing.T) {
 	for _, args := range [][]string{{"hello", "you"}, {"exec", "-p", "hello"}, {"sessions", "resume", "x"}} {
 		want := "Error [internal]: " + why
 		if len(args) == 2 {
-			want = "zino: " + why
+			want = "Error [internal]: " + why
 		}
 		cmd := w.command(args...)
 		cmd.Path = zino

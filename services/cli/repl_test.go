@@ -102,7 +102,7 @@ func TestReplWhere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const none = "zino: no REPL is running; start one with zino repl, in the directory that its files belong to\n"
+	const none = "Error [internal]: no REPL is running; start one with zino repl, in the directory that its files belong to\n"
 	for _, test := range []struct {
 		args, shows string
 		own         bool // the user's is there from now on
@@ -151,7 +151,7 @@ func TestReplForbidden(t *testing.T) {
 		cmd = asNobody(t, w, cmd)
 	}
 	status, out, said := run(t, cmd, "")
-	if status != 1 || out != "" || !strings.HasPrefix(said, "zino: you may not use the REPL that is there: Could not connect to repl: ") || !strings.HasSuffix(said, "permission denied\n") {
+	if status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: you may not use the REPL that is there: Could not connect to repl: ") || !strings.HasSuffix(said, "permission denied\n") {
 		t.Errorf("status %d, printed %q, said %q", status, out, said)
 	}
 }

@@ -119,7 +119,7 @@ func TestRepl(t *testing.T) {
 	second := w.command("repl", "--http", "127.0.0.1:0")
 	second.Path = zino
 	status, out, said = run(t, second, "")
-	if status != 1 || out != "" || !strings.HasPrefix(said, "zino: a REPL is running already, on ") || strings.Count(said, "\n") != 1 {
+	if status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: a REPL is running already, on ") || strings.Count(said, "\n") != 1 {
 		t.Errorf("a second: status %d, said %q", status, said)
 	}
 	x.types("\x03")
@@ -137,8 +137,8 @@ func TestReplEnds(t *testing.T) {
 	}{
 		{"terminated", func(x *terminal, _ started) error { return x.cmd.Process.Signal(syscall.SIGTERM) }, 0, ""},
 		{"hung up", func(x *terminal, _ started) error { return x.cmd.Process.Signal(syscall.SIGHUP) }, 0, ""},
-		{"the service is killed", func(_ *terminal, s started) error { return syscall.Kill(s.PID, syscall.SIGKILL) }, exitError, "zino: the REPL was ended from elsewhere: signal: killed\r\n"},
-		{"the service is told to stop", func(_ *terminal, s started) error { return syscall.Kill(s.PID, syscall.SIGTERM) }, exitError, "zino: the REPL was ended from elsewhere: told to stop\r\n"},
+		{"the service is killed", func(_ *terminal, s started) error { return syscall.Kill(s.PID, syscall.SIGKILL) }, exitError, "Error [internal]: the REPL was ended from elsewhere: signal: killed\r\n"},
+		{"the service is told to stop", func(_ *terminal, s started) error { return syscall.Kill(s.PID, syscall.SIGTERM) }, exitError, "Error [internal]: the REPL was ended from elsewhere: told to stop\r\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -179,7 +179,7 @@ func TestReplRefuses(t *testing.T) {
 	}
 	defer l.Close()
 	taken := l.Addr().String()
-	usage := func(text string) string { return "zino: zino repl: " + text + "; try zino repl --help\n" }
+	usage := func(text string) string { return "Error [usage]: zino repl: " + text + "; try zino repl --help\n" }
 	for _, test := range []struct {
 		args, config string
 		status       int
@@ -196,10 +196,10 @@ func TestReplRefuses(t *testing.T) {
 		{"--http :8302", "", 2, usage("--http :8302 is not a loopback address with a port, such as 127.0.0.1:8302")},
 		{"--http example.org:80", "", 2, usage("--http example.org:80 is not a loopback address with a port, such as 127.0.0.1:8302")},
 		{"now", "", 2, usage(`it takes no arguments, but was given "now"`)},
-		{"--http " + taken, "", 1, "zino: " + taken + " is in use, by another REPL perhaps; name another address with zino repl --http or [repl] http\n"},
-		{"--http 127.0.0.1:99999", "", 1, "zino: [repl] http: listen tcp: address 99999: invalid port\n"},
-		{"", "[repl]\ndir = \"none\"\n", 1, "zino: [repl] dir: CWD/none is not a directory\n"},
-		{"--http 127.0.0.1:0", "[repl]\nserve = \"none\"\n", 1, "zino: [repl] serve: CWD/none is not a directory\n"},
+		{"--http " + taken, "", 1, "Error [internal]: " + taken + " is in use, by another REPL perhaps; name another address with zino repl --http or [repl] http\n"},
+		{"--http 127.0.0.1:99999", "", 1, "Error [internal]: [repl] http: listen tcp: address 99999: invalid port\n"},
+		{"", "[repl]\ndir = \"none\"\n", 1, "Error [internal]: [repl] dir: CWD/none is not a directory\n"},
+		{"--http 127.0.0.1:0", "[repl]\nserve = \"none\"\n", 1, "Error [internal]: [repl] serve: CWD/none is not a directory\n"},
 		{"--http 127.0.0.1:0", "", 1, "the service zino-repl is missing: it belongs beside "},
 	} {
 		w := newWorld(t)

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -166,7 +167,7 @@ func (a *app) sessionsRemove(ctx context.Context, d *daemon, names []string) (re
 func (a *app) tellRefusal(err error, result *error) error {
 	for _, refusal := range []error{proto.ErrNotFound, proto.ErrInvalid, proto.ErrBusy} {
 		if errors.Is(err, refusal) {
-			a.say("zino: %s", oneLine(err))
+			fmt.Fprint(a.err, errorText(err))
 			*result = errQuiet
 			return nil
 		}

@@ -257,7 +257,7 @@ func TestSessionsMistakes(t *testing.T) {
 		{"sessions rm ok ../bad", `zino sessions rm: "../bad"` + name + "rm --help"},
 	} {
 		status, out, said := run(t, newWorld(t).command(append([]string{"--socket", "none"}, strings.Fields(test.args)...)...), "")
-		if status != exitUsage || out != "" || said != "zino: "+test.want+"\n" {
+		if status != exitUsage || out != "" || said != "Error [usage]: "+test.want+"\n" {
 			t.Errorf("%s: status %d, printed %q, said %q", test.args, status, out, said)
 		}
 	}
@@ -307,8 +307,8 @@ func TestSessionsFork(t *testing.T) {
 	t.Parallel()
 	f := newFakeSessions(t, "abc", "abd")
 	f.expect(t, "sessions fork abc", 0, "fork-of-abc\n", "")
-	f.expect(t, "sessions fork ab", 1, "", "zino: Several sessions begin with \"ab\".\n")
-	f.expect(t, "sessions fork x", 1, "", "zino: There is no session \"x\".\n")
+	f.expect(t, "sessions fork ab", 1, "", "Error [usage]: Several sessions begin with \"ab\".\n")
+	f.expect(t, "sessions fork x", 1, "", "Error [session]: There is no session \"x\".\n")
 }
 
 // TestSessionsRemove settles what names mean before anything is deleted, and
@@ -318,7 +318,7 @@ func TestSessionsRemove(t *testing.T) {
 	f := newFakeSessions(t, "abc", "abd", "held", "other", "kept")
 	f.with(func() { f.busy = "held" })
 	f.expect(t, "sessions rm abc ab held none oth other", 1, "abc\nother\n",
-		"zino: Several sessions begin with \"ab\".\nzino: There is no session \"none\".\nzino: A turn is under way on it.\n")
+		"Error [usage]: Several sessions begin with \"ab\".\nError [session]: There is no session \"none\".\nError [internal]: A turn is under way on it.\n")
 	f.expect(t, "sessions rm ab", 0, "abd\n", "")
 	if status, out, _ := run(t, f.command(t, "sessions", "list"), ""); status != 0 || strings.Count(out, "\n") != 2 || !strings.HasPrefix(out, "kept  ") {
 		t.Errorf("left: %s", out)
@@ -329,13 +329,13 @@ func TestSessionsRemove(t *testing.T) {
 func TestSessionsFail(t *testing.T) {
 	t.Parallel()
 	status, out, said := run(t, newWorld(t).command("--socket", "none", "sessions", "list"), "")
-	if status != 1 || out != "" || !strings.HasPrefix(said, "zino: Could not connect to daemon: ") || !strings.HasSuffix(said, "; is the daemon running? try: zino status\n") {
+	if status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: Could not connect to daemon: ") || !strings.HasSuffix(said, "; is the daemon running? try: zino status\n") {
 		t.Errorf("status %d, printed %q, said %q", status, out, said)
 	}
 	f := newFakeSessions(t, "abc")
 	f.with(func() { f.fails = &proto.Error{Code: proto.CodeInternal, Message: "the disk\nis \x1b[31m gone"} })
 	for _, args := range []string{"list", "show abc", "search x", "export abc", "fork abc", "rm abc"} {
-		f.expect(t, "sessions "+args, 1, "", "zino: the disk is ^[[31m gone\n")
+		f.expect(t, "sessions "+args, 1, "", "Error [internal]: the disk is ^[[31m gone\n")
 	}
 }
 

@@ -17,9 +17,9 @@ func TestSessionsExport(t *testing.T) {
 	}
 	f.expect(t, "sessions export abc --format json", 0, "json"+strings.TrimPrefix(text, "md"), "")
 	f.expect(t, "--format json sessions export abc --out -", 0, "json"+strings.TrimPrefix(text, "md"), "")
-	f.expect(t, "sessions export x", 1, "", "zino: There is no session \"x\".\n")
+	f.expect(t, "sessions export x", 1, "", "Error [session]: There is no session \"x\".\n")
 	f.with(func() { f.endless = true })
-	f.expect(t, "sessions export abc", 1, "", "zino: the session does not end: is the daemon of another version? try: zino status\n")
+	f.expect(t, "sessions export abc", 1, "", "Error [internal]: the session does not end: is the daemon of another version? try: zino status\n")
 }
 
 // TestSessionsExportTerminal: what is exact for a program is harmless to a terminal.
@@ -42,9 +42,9 @@ func TestSessionsExportOut(t *testing.T) {
 	f.with(func() { f.events["abc"] = []string{"more"} })
 	f.expect(t, "sessions export abc -o "+path, 0, "", "The session is in "+path+"\n")
 	holds(t, path, "md more\n", 0o600)
-	f.expect(t, "sessions export x --out "+path, 1, "", "zino: There is no session \"x\".\n")
+	f.expect(t, "sessions export x --out "+path, 1, "", "Error [session]: There is no session \"x\".\n")
 	holds(t, path, "md more\n", 0o600)
-	f.expect(t, "sessions export abc --out "+dir, 1, "", "zino: open "+dir+": is a directory\n")
+	f.expect(t, "sessions export abc --out "+dir, 1, "", "Error [internal]: open "+dir+": is a directory\n")
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}

@@ -136,10 +136,10 @@ func TestSessionsShowTypes(t *testing.T) {
 func TestSessionsShowUnknown(t *testing.T) {
 	t.Parallel()
 	f := newFakeSessions(t, "abc", "abd")
-	f.expect(t, "sessions show x", 1, "", "zino: There is no session \"x\".\n")
-	f.expect(t, "sessions show ab", 1, "", "zino: Several sessions begin with \"ab\".\n")
+	f.expect(t, "sessions show x", 1, "", "Error [session]: There is no session \"x\".\n")
+	f.expect(t, "sessions show ab", 1, "", "Error [usage]: Several sessions begin with \"ab\".\n")
 	f.with(func() { f.endless = true })
-	f.expect(t, "sessions show abc", 1, "Session abc\n\nUser:\n  words of abc\n", "zino: the session does not end: is the daemon of another version? try: zino status\n")
+	f.expect(t, "sessions show abc", 1, "Session abc\n\nUser:\n  words of abc\n", "Error [internal]: the session does not end: is the daemon of another version? try: zino status\n")
 }
 
 // TestSessionsShowLong shortens arguments and results, and says so.

@@ -181,7 +181,7 @@ func TestDescribe(t *testing.T) {
 		}
 	}
 	status, _, said := run(t, w.command("--socket", "none", "describe", "mem"), "")
-	if status != 1 || !strings.HasPrefix(said, "zino: Could not connect to daemon: ") {
+	if status != 1 || !strings.HasPrefix(said, "Error [internal]: Could not connect to daemon: ") {
 		t.Errorf("no daemon: status %d, said %q", status, said)
 	}
 }

@@ -170,13 +170,13 @@ func TestUsageEstimated(t *testing.T) {
 func TestUsageMistakes(t *testing.T) {
 	r := newUsageRouter(t, someUsage, nil)
 	for _, test := range []struct{ args, want string }{
-		{"usage now", `zino: zino usage takes no arguments, but was given "now"; try zino usage --help`},
-		{"usage --by year", `zino: --by "year" is none of day, model, session`},
-		{"usage --since yesterday", `zino: --since "yesterday" is not a day, such as 2026-11-21`},
-		{"usage --since 2026-02-30", `zino: --since "2026-02-30" is not a day, such as 2026-11-21`},
-		{"usage --until x", "zino: unknown flag: --until; try zino --help"},
-		{"usage --by", "zino: flag needs an argument: --by; try zino --help"},
-		{"usgae", `zino: unknown command "usgae": the nearest one is "usage"; to send it as a message, type: zino -- usgae`},
+		{"usage now", `Error [usage]: zino usage takes no arguments, but was given "now"; try zino usage --help`},
+		{"usage --by year", `Error [usage]: --by "year" is none of day, model, session`},
+		{"usage --since yesterday", `Error [usage]: --since "yesterday" is not a day, such as 2026-11-21`},
+		{"usage --since 2026-02-30", `Error [usage]: --since "2026-02-30" is not a day, such as 2026-11-21`},
+		{"usage --until x", "Error [usage]: unknown flag: --until; try zino --help"},
+		{"usage --by", "Error [usage]: flag needs an argument: --by; try zino --help"},
+		{"usgae", `Error [usage]: unknown command "usgae": the nearest one is "usage"; to send it as a message, type: zino -- usgae`},
 	} {
 		status, out, said := run(t, newWorld(t).command(append([]string{"--socket", r.socket}, strings.Fields(test.args)...)...), "")
 		if status != exitUsage || out != "" || said != test.want+"\n" {
@@ -191,11 +191,11 @@ func TestUsageMistakes(t *testing.T) {
 func TestUsageFails(t *testing.T) {
 	r := newUsageRouter(t, someUsage, &proto.Error{Code: proto.CodeInternal, Message: "the file\nis \x1b[31m gone"})
 	status, out, said := run(t, newWorld(t).command("--socket", r.socket, "usage"), "")
-	if status != 1 || out != "" || said != "zino: the file is ^[[31m gone\n" {
+	if status != 1 || out != "" || said != "Error [internal]: the file is ^[[31m gone\n" {
 		t.Errorf("status %d, printed %q, said %q", status, out, said)
 	}
 	status, out, said = run(t, newWorld(t).command("--socket", r.socket+"none", "usage"), "")
-	if status != 1 || out != "" || !strings.HasPrefix(said, "zino: Could not connect to daemon: ") || !strings.HasSuffix(said, "; is the daemon running? try: zino status\n") {
+	if status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: Could not connect to daemon: ") || !strings.HasSuffix(said, "; is the daemon running? try: zino status\n") {
 		t.Errorf("no daemon: status %d, printed %q, said %q", status, out, said)
 	}
 }

@@ -129,7 +129,7 @@ func (s *Store) Remove(_ context.Context, req proto.RemoveSession) (_ proto.Sess
 		return proto.SessionName{}, s.wrong(id, err)
 	}
 	if lock == nil {
-		return proto.SessionName{}, &proto.Error{Code: proto.CodeBusy, Message: "A turn is under way on session " + quote(id) + ". Wait for its end, or interrupt it."}
+		return proto.SessionName{}, &proto.Error{Code: proto.CodeBusy, Kind: "session", Message: "A turn is under way on session " + quote(id) + ". Wait for its end, or interrupt it."}
 	}
 	err = s.lines(id).Remove()
 	if err == nil {

@@ -12,6 +12,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"zino/proto"
 )
 
 const (
@@ -140,5 +142,5 @@ func ambiguous(id string, found []string) error {
 	if n := len(found) - named; n > 0 {
 		found, more = found[:named], fmt.Sprintf(" and %d more", n)
 	}
-	return invalid("Several sessions begin with %s: %s%s. Give more of the id.", quote(id), strings.Join(found, ", "), more)
+	return &proto.Error{Code: proto.CodeInvalid, Kind: "session", Message: fmt.Sprintf("Several sessions begin with %s: %s%s. Give more of the id.", quote(id), strings.Join(found, ", "), more)}
 }

@@ -99,7 +99,7 @@ func invalid(format string, args ...any) error {
 }
 
 func unknown(id string) error {
-	return &proto.Error{Code: proto.CodeNotFound, Message: fmt.Sprintf("There is no session %s. See zino sessions list.", quote(id))}
+	return &proto.Error{Code: proto.CodeNotFound, Kind: "session", Message: fmt.Sprintf("There is no session %s. See zino sessions list.", quote(id))}
 }
 
 // wrong words an error about a session's file: the session, the file, the cause,
