@@ -82,13 +82,13 @@ func TestUnprivilegedAttacks(t *testing.T) {
 // Limits that can be enforced are; those that cannot are told.
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	a := newArena(t, func(c *config.Exc) { c.MemoryMax, c.TasksMax, c.Timeout = 256<<20, 100, 10 })
+	a := newArena(t, func(c *config.Exc) { c.MemoryMax, c.TasksMax, c.Timeout = 600<<20, 100, 10 }) // the race detector takes 400 MiB itself
 	a.floodMax = 4 << 20
 	tests := []struct {
 		name, code, limit string
 		stopped           func(r proto.Result, confined bool) bool // what is to be expected
 	}{
-		{"memory", `perl -e '$x = "a" x 400_000_000; print "pwned\n"'`, "memory", func(r proto.Result, confined bool) bool { return confined || !unlimited(r, "memory") }},
+		{"memory", `perl -e '$x = "a" x 800_000_000; print "pwned\n"'`, "memory", func(r proto.Result, confined bool) bool { return confined || !unlimited(r, "memory") }},
 		{"tasks", `perl -e 'for (1..300) { my $p = fork; defined $p or exit 1; $p or do { sleep 100; exit } } print "pwned\n"'`, "tasks", func(r proto.Result, _ bool) bool { return !unlimited(r, "tasks") }},
 	}
 	for _, level := range []string{levelOff, levelWorkspace} {
