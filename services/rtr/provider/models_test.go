@@ -69,11 +69,13 @@ func TestLists(t *testing.T) {
 	}{
 		{
 			"openai", OpenAIModels, "http://h/v1", "/v1/models", "Authorization",
-			`{"data":[{"id":"a","created":1,"extra":{}},{"id":"whisper-1"},{"id":"b"}]}`, []Model{{"a", 0}, {"b", 0}},
+			`{"data":[{"id":"a","created":1,"extra":{}},{"id":"whisper-1"},{"id":"b"}]}`,
+			[]Model{{"a", 0}, {"b", 0}},
 		},
 		{
 			"anthropic", AnthropicModels, "http://h/v1", "/v1/models?limit=1000", "X-Api-Key",
-			`{"data":[{"type":"model","id":"a","display_name":"A"},{"id":"b","max_input_tokens":200000}],"has_more":false}`, []Model{{"a", 0}, {"b", 200000}},
+			`{"data":[{"type":"model","id":"a","display_name":"A"},{"id":"b","max_input_tokens":200000}],"has_more":false}`,
+			[]Model{{"a", 0}, {"b", 200000}},
 		},
 		{
 			"gemini", GeminiModels, "http://h", "/v1beta/models?pageSize=1000", "X-Goog-Api-Key",
@@ -82,7 +84,8 @@ func TestLists(t *testing.T) {
 		},
 		{
 			"openrouter", OpenRouterModels, "http://h/api/v1", "/api/v1/models", "Authorization",
-			`{"data":[{"id":"x/a","context_length":8192},{"id":"x/b","context_length":null}]}`, []Model{{"x/a", 8192}, {"x/b", 0}},
+			`{"data":[{"id":"x/a","context_length":8192},{"id":"x/b","context_length":null}]}`,
+			[]Model{{"x/a", 8192}, {"x/b", 0}},
 		},
 		{"ollama", OllamaModels, "http://h/v1", "/api/tags", "Authorization", `{"models":[{"name":"c","remote_host":"h"},{"name":"a"}]}`, []Model{{"a", 0}, {"c", 0}}},
 	} {
