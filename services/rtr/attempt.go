@@ -40,6 +40,7 @@ func (c *call) attempt(t *target) (proto.Text, error) {
 	}
 	req := c.requestFor(t)
 	c.warnOfSampling(t)
+	c.warnOfWire(t)
 	if err := c.fits(t, &req); err != nil {
 		return proto.Text{}, err
 	}

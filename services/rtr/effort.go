@@ -5,23 +5,22 @@ import (
 	"strings"
 	"sync"
 
-	"zino/proto"
 	"zino/services/rtr/provider"
 )
 
 // effortKey is a level of reasoning effort at a model.
 type effortKey struct{ endpoint, model, level string }
 
-// efforts is what the models of this process have refused.
+// efforts is what the models and endpoints of this process have refused.
 type efforts struct {
-	mu        sync.Mutex
-	refused   map[effortKey]string // why
-	noSummary map[effortKey]bool   // without a level
-	noticed   map[effortKey]string // the last session that was sent the notice
+	mu          sync.Mutex
+	refused     map[effortKey]string // why
+	noSummary   map[effortKey]bool   // without a level
+	noResponses map[string]string    // by endpoint: why
 }
 
 func newEfforts() *efforts {
-	return &efforts{refused: map[effortKey]string{}, noSummary: map[effortKey]bool{}, noticed: map[effortKey]string{}}
+	return &efforts{refused: map[effortKey]string{}, noSummary: map[effortKey]bool{}, noResponses: map[string]string{}}
 }
 
 // askEffort has a request ask for the effort that the caller wants, unless the
@@ -68,16 +67,35 @@ func (c *call) refuseEffort(t *target, f *provider.Fault) {
 	e.refused[c.effortKey(t)] = firstLine(f)
 }
 
-// noticeEffort tells the caller, once in a session, that a model is asked without
-// the effort.
+// noticeEffort warns that a model is asked without the effort.
 func (c *call) noticeEffort(t *target, why string) {
-	key := c.effortKey(t)
+	c.warn(warning{t.caps.Endpoint, t.caps.Model, "effort " + c.in.Effort}, fmt.Sprintf("%s is asked without the effort %q: %s", t.caps.Model, c.in.Effort, why))
+}
+
+// refuseResponses remembers, for the life of the process, that an endpoint has no
+// Responses API. All targets are decided again.
+func (c *call) refuseResponses(t *target, f *provider.Fault) {
 	e := c.s.efforts
 	e.mu.Lock()
-	session, ok := e.noticed[key]
-	e.noticed[key] = c.in.SessionID
+	e.noResponses[t.caps.Endpoint] = firstLine(f)
 	e.mu.Unlock()
-	if !ok || session != c.in.SessionID {
-		c.notice(proto.Notice{Kind: "warning", Text: fmt.Sprintf("%s is asked without the effort %q: %s", t.caps.Model, c.in.Effort, why)})
+	if c.s.turn(c.ctx) == nil {
+		clear(c.s.chosen)
+		c.s.endTurn()
+	}
+}
+
+// whyNoResponses returns why an endpoint is known to have no Responses API,
+// empty if it is not.
+func (e *efforts) whyNoResponses(endpoint string) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.noResponses[endpoint]
+}
+
+// warnOfWire warns that chat completions are used in place of Responses.
+func (c *call) warnOfWire(t *target) {
+	if t.noResponses != "" {
+		c.warn(warning{t.caps.Endpoint, "", "wire"}, fmt.Sprintf("%s has no Responses API (%s): chat completions are used. Set wire = \"chat\" in [[rtr.model]] to ask them at once", t.caps.Endpoint, t.noResponses))
 	}
 }

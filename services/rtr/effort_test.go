@@ -1,11 +1,20 @@
 package rtr
 
 import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"zino/pkg/config"
 	"zino/pkg/fakellm"
+	"zino/proto"
 )
 
 // effortOf is what a request asks for, in the words of its wire.
@@ -120,6 +129,134 @@ func TestWire(t *testing.T) {
 		}
 		if err := req.Legal(); err != nil || !strings.Contains(string(req.Body), `"tools":[`) {
 			t.Errorf("%+v: %v in %s", tt, err, req.Body)
+		}
+		llm.Close()
+	}
+}
+
+// TestNoResponses checks that a model is asked on chat completions, at once, where
+// the endpoint has no Responses API, and that this is remembered for the endpoint
+// and reported once to a session.
+func TestNoResponses(t *testing.T) {
+	for _, refusal := range []fakellm.Turn{
+		fakellm.Failure(404, "404 page not found"),
+		fakellm.Failure(404, `{"error":{"message":"Invalid URL (POST /v1/responses)","type":"invalid_request_error","param":null,"code":null}}`),
+		fakellm.Failure(404, `{"detail":"Not Found"}`),
+		fakellm.Failure(405, `{"detail":"Method Not Allowed"}`),
+		fakellm.Failure(501, `{"error":{"message":"no responses for this model"}}`),
+	} {
+		llm := fakellm.New(refusal, fakellm.Turn{Text: "x", Times: fakellm.Forever})
+		r := onWire(t, "openai", llm.Host, nil)
+		var got chunks
+		for i, in := range []proto.Infer{
+			{Model: "gpt-6-luna", SessionID: "s"},
+			{Model: "gpt-6-luna", SessionID: "s", Effort: "high"},
+			{Model: "gpt-5.4", SessionID: "s", Effort: "off"},
+			{Model: "gpt-6-luna", SessionID: "other"},
+		} {
+			in.Messages, in.Tools, in.Temperature, in.TopP, in.Events = ask("hi", true).Messages, oneTool, config.Default().Agent.Temperature, 1, true
+			if text, err := r.infer(t.Context(), in, &got); err != nil || text != "x" {
+				t.Errorf("HTTP %d, answer %d: %q, %v", refusal.Status, i, text, err)
+			}
+		}
+		var asked []string
+		for _, req := range llm.Requests() {
+			if err := req.Legal(); err != nil {
+				t.Errorf("%v in %s", err, req.Body)
+			}
+			var body struct {
+				Effort string            `json:"reasoning_effort"`
+				Tools  []json.RawMessage `json:"tools"`
+			}
+			if err := json.Unmarshal(req.Body, &body); err != nil {
+				t.Error(err)
+			}
+			asked = append(asked, fmt.Sprintf("%s %d %s", req.Path, len(body.Tools), body.Effort))
+		}
+		want := []string{
+			"/v1/responses 1 ", "/v1/chat/completions 1 ", "/v1/chat/completions 1 high", "/v1/chat/completions 1 none", "/v1/chat/completions 1 ",
+		}
+		if !slices.Equal(asked, want) || len(r.paused()) != 0 {
+			t.Errorf("HTTP %d: asked %q, paused %v", refusal.Status, asked, r.paused())
+		}
+		notice := fmt.Sprintf("%s has no Responses API (HTTP %d: ", llm.URL, refusal.Status)
+		if len(got.events) != 2 || !strings.Contains(got.events[0], notice) || !strings.Contains(got.events[1], notice) {
+			t.Errorf("HTTP %d: notices %q", refusal.Status, got.events)
+		}
+		llm.Close()
+	}
+}
+
+// TestNoResponsesAtOnce checks that concurrent requests are all answered by the
+// endpoint of [api] base_url, and that Responses are not asked for after them.
+func TestNoResponsesAtOnce(t *testing.T) {
+	llm := fakellm.New(fakellm.Turn{Text: "x", Times: fakellm.Forever})
+	defer llm.Close()
+	host, err := url.Parse(llm.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gateway := http.NewServeMux()
+	gateway.Handle("/v1/chat/completions", httputil.NewSingleHostReverseProxy(host))
+	server := httptest.NewServer(gateway)
+	defer server.Close()
+	r := start(t, func(cfg *config.Config) { cfg.API.BaseURL, cfg.Service.Model = server.URL+"/v1", "gpt-6-astra" })
+	var group sync.WaitGroup
+	for i := range 16 {
+		group.Go(func() {
+			if text, err := r.infer(t.Context(), askTools(i%2 == 0), &chunks{}); err != nil || text != "x" {
+				t.Errorf("got %q, %v", text, err)
+			}
+		})
+	}
+	group.Wait()
+	for _, req := range llm.Requests() {
+		if !strings.Contains(string(req.Body), `"tools":[`) {
+			t.Errorf("asked without tools: %s", req.Body)
+		}
+	}
+	if target, err := r.target(t.Context(), wish{}); err != nil || target.wire() != "openai" || len(llm.Requests()) != 16 {
+		t.Errorf("wire %q, %v, %d requests", target.wire(), err, len(llm.Requests()))
+	}
+}
+
+// TestResponsesRefused checks which refusals on the wire of Responses are errors:
+// those that are about the model or an item, and all where the wire is configured.
+func TestResponsesRefused(t *testing.T) {
+	for _, tt := range []struct{ wire, body string }{
+		{"", `{"error":{"message":"The model does not exist or you do not have access to it.","type":"invalid_request_error","param":null,"code":"model_not_found"}}`},
+		{"", `{"error":{"message":"no endpoints for openai/GPT-6-luna","code":404}}`},
+		{"", `{"error":{"message":"Item with id 'rs_1' not found. Items are not persisted when store is set to false.","type":"invalid_request_error","param":"input","code":null}}`},
+		{"", `{"error":{"code":"DeploymentNotFound","message":"The API deployment for this resource does not exist."}}`},
+		{"responses", "404 page not found"},
+	} {
+		llm := fakellm.New(fakellm.Failure(404, tt.body), fakellm.Reply("x"))
+		r := onWire(t, "openai", llm.Host, func(cfg *config.Config) {
+			cfg.Service.Model, cfg.Rtr.Model = "gpt-6-luna", []config.Model{{Name: "gpt-*", Wire: tt.wire}}
+		})
+		_, err := r.infer(t.Context(), ask("hi", true), &chunks{})
+		if e := failure(t, err); e.Status != 404 || !strings.Contains(e.Details, `set wire = "chat" in [[rtr.model]]`) || llm.Unused() != 1 {
+			t.Errorf("%s: got %+v, %d turns left", tt.body, *e, llm.Unused())
+		}
+		llm.Close()
+	}
+}
+
+// TestToolsWithReasoning checks that a refusal of tools with reasoning on chat
+// completions is an error with a remedy, and that the model is not asked to stop
+// reasoning.
+func TestToolsWithReasoning(t *testing.T) {
+	const refusal = "Function tools with reasoning_effort are not supported for this model in /v1/chat/completions. Please use /v1/responses instead."
+	for model, want := range map[string]string{"gpt-6-luna": `Set tools = "text" in [[rtr.model]], or ask with --effort off. `, "gpt-6-astra": `Set tools = "text" in [[rtr.model]]. `} {
+		llm := fakellm.New(fakellm.Failure(404, "404 page not found"), fakellm.Failure(400, `{"error":{"message":"`+refusal+`","param":"reasoning_effort"}}`))
+		r := onWire(t, "openai", llm.Host, func(cfg *config.Config) { cfg.Service.Model = model })
+		_, err := r.answer(t.Context(), askTools(true), &chunks{})
+		if e := failure(t, err); e.Message != "HTTP 400: "+refusal || !strings.HasPrefix(e.Details, strings.TrimSpace(want)) {
+			t.Errorf("%s: got %+v", model, *e)
+		}
+		requests := llm.Requests()
+		if len(requests) != 2 || requests[1].Path != "/v1/chat/completions" || strings.Contains(string(requests[1].Body), "effort") {
+			t.Errorf("%s: %d requests, the last at %s: %s", model, len(requests), requests[1].Path, requests[1].Body)
 		}
 		llm.Close()
 	}

@@ -35,8 +35,13 @@ func (s *Service) adjust(t *target) {
 	if field != "" {
 		t.traits.MaxTokensField = field
 	}
-	if wire != "" {
+	t.anyWire = wire == "" && !isOpenAI(t.ep.Base)
+	switch {
+	case wire != "":
 		t.traits.Responses = wire == "responses"
+	case t.anyWire && t.wire() == "responses":
+		t.noResponses = s.efforts.whyNoResponses(t.caps.Endpoint)
+		t.traits.Responses = t.noResponses == ""
 	}
 	if t.wire() == "responses" {
 		t.infer = provider.Responses

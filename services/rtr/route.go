@@ -131,6 +131,10 @@ func (c *call) ask(w wish) (proto.Text, error) {
 				continue
 			}
 		}
+		if failed && f.NoResponses && t.anyWire {
+			c.refuseResponses(t, f)
+			return c.ask(w)
+		}
 		if failed && f.Effort && !c.passed && c.ctx.Err() == nil {
 			c.refuseEffort(t, f)
 			attempt--

@@ -11,29 +11,33 @@ import (
 	"zino/services/rtr/provider"
 )
 
-// warning is a sampling parameter that a model does not take.
-type warning struct{ endpoint, model, parameter string }
+// warning is what a session is warned of once.
+type warning struct{ endpoint, model, about string }
 
 // warnOfSampling sends a notice, once to a session, if the request sets a sampling
 // parameter that the model does not take. Defaults are dropped silently.
 func (c *call) warnOfSampling(t *target) {
 	usual := config.Default().Agent
 	if t.traits.NoTemperature && c.in.Temperature != usual.Temperature {
-		c.warn(t, "temperature", c.in.Temperature)
+		c.warnOfParameter(t, "temperature", c.in.Temperature)
 	}
 	if t.traits.NoTopP && c.in.TopP != usual.TopP {
-		c.warn(t, "top_p", c.in.TopP)
+		c.warnOfParameter(t, "top_p", c.in.TopP)
 	}
 }
 
-func (c *call) warn(t *target, parameter string, value float64) {
-	key := warning{t.caps.Endpoint, t.caps.Model, parameter}
+func (c *call) warnOfParameter(t *target, name string, value float64) {
+	c.warn(warning{t.caps.Endpoint, t.caps.Model, name}, fmt.Sprintf("%s does not take %s: %v is not sent", t.caps.Model, name, value))
+}
+
+// warn sends a notice, once to a session.
+func (c *call) warn(key warning, text string) {
 	c.s.warnLock.Lock()
 	session, warned := c.s.warned[key]
 	c.s.warned[key] = c.in.SessionID
 	c.s.warnLock.Unlock()
 	if !warned || session != c.in.SessionID {
-		c.notice(proto.Notice{Kind: "warning", Text: fmt.Sprintf("%s does not take %s: %v is not sent", t.caps.Model, parameter, value)})
+		c.notice(proto.Notice{Kind: "warning", Text: text})
 	}
 }
 

@@ -23,8 +23,11 @@ type target struct {
 	window    int  // the same, else what is built in
 	price     *ledger.Price
 	limiter   *limit.Limiter
+	anyWire   bool // the wire is not configured: where there is no Responses API, chat completions are asked
 	unknown   bool // it is Ollama's, and what the model can do has not been asked
 	forGood   bool // it need not be decided again
+
+	noResponses string // why the endpoint has no Responses API, where the model would be asked there
 }
 
 // newTarget puts together what is known of a model.

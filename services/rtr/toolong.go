@@ -40,10 +40,23 @@ func (c *call) advised(t *target, err error) error {
 		told.Message = c.withWayOut(told.Message)
 	case f.Verdict.Class == limit.WaitLong:
 		told.Details = strings.TrimSpace("The quota or the credit of this key is used up: raise it at " + t.caps.Provider + ", or ask another model with --model (zino models lists them). " + told.Details)
+	case f.Status == http.StatusBadRequest && t.wire() == "openai" && t.caps.NativeTools && len(c.req.Tools) > 0 && refusesToolsWithReasoning(told.Message):
+		remedy := `Set tools = "text" in [[rtr.model]]`
+		if c.in.Effort != "off" && provider.EffortWord(t.wire(), t.caps.Model, "off") != "" {
+			remedy += ", or ask with --effort off"
+		}
+		told.Details = strings.TrimSpace(remedy + ". " + told.Details)
 	default:
 		return err
 	}
 	return f.With(&told)
+}
+
+// refusesToolsWithReasoning reports whether an error is OpenAI's for a model that
+// takes tools on chat completions only if it does not reason.
+func refusesToolsWithReasoning(message string) bool {
+	message = strings.ToLower(message)
+	return strings.Contains(message, "tools") && strings.Contains(message, "reasoning")
 }
 
 // suggestTime bounds how long an error waits for a list of models.

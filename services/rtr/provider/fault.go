@@ -49,6 +49,8 @@ type Fault struct {
 	Effort bool
 	// Summary is true if that was a summary of the reasoning, and not the effort.
 	Summary bool
+	// NoResponses is true if the endpoint has no Responses API.
+	NoResponses bool
 	// Unsent is true if the request cannot have reached the model.
 	Unsent bool
 }
@@ -132,6 +134,7 @@ func (x *exchange) refused(status int, header http.Header, body []byte) *Fault {
 	if status == http.StatusNotFound && x.req != nil {
 		f.Details = strings.TrimSpace(fmt.Sprintf("Check %s (%s) and the model (%s; --model or [service] model). %s%s", x.BaseHint, x.Name, oneLine(x.req.Model, 200), x.missing, f.Details))
 	}
+	f.NoResponses = x.missing != "" && lacksPath(status, body, x.req.Model)
 	f.Effort = x.refusesEffort(status, body)
 	f.Summary = f.Effort && !x.req.NoSummary && strings.Contains(errorText(body), "summar")
 	return f.judgeLength(status, body)

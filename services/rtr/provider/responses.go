@@ -3,6 +3,8 @@ package provider
 import (
 	"context"
 	"net/http"
+	"slices"
+	"strings"
 )
 
 // Responses is the wire of OpenAI's Responses, the only one on which its newer
@@ -34,4 +36,20 @@ func Responses(ctx context.Context, ep *Endpoint, req *Request, sink Sink) error
 	}
 	answer := responsesAnswer{x: x, events: events}
 	return answer.read()
+}
+
+// lacksPath reports whether a refusal is that of a server which does not have the
+// path. Status 404 is also the API's own answer if the model does not exist, or an
+// item of the input.
+func lacksPath(status int, body []byte, model string) bool {
+	switch status {
+	case http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return true
+	case http.StatusNotFound:
+		text := errorText(body)
+		return !slices.ContainsFunc([]string{"model", "deployment", "item with id", strings.ToLower(bareName(model))}, func(word string) bool {
+			return strings.Contains(text, word)
+		})
+	}
+	return false
 }
