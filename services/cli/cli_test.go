@@ -78,6 +78,7 @@ func TestMistakes(t *testing.T) {
 	}{
 		{[]string{"quit"}, `Error [usage]: unknown command "quit": a chat ends with :q or Ctrl-D; to send it as a message, type: zino -- quit`},
 		{[]string{"stauts"}, `Error [usage]: unknown command "stauts": the nearest one is "status"; to send it as a message, type: zino -- stauts`},
+		{[]string{"hlep"}, `Error [usage]: unknown command "hlep": the nearest one is "help"; to send it as a message, type: zino -- hlep`},
 		{[]string{"logout"}, `Error [usage]: unknown command "logout": use zino auth logout; `},
 		{[]string{"--nope", "a", "b"}, "Error [usage]: unknown flag: --nope; try zino --help"},
 		{[]string{"-x"}, "Error [usage]: unknown shorthand flag: 'x' in -x; try zino --help"},

@@ -64,7 +64,7 @@ func meant(parent *cobra.Command, word string) string {
 // subcommands are the names of the commands below parent.
 func subcommands(parent *cobra.Command) (names []string) {
 	for _, sub := range parent.Commands() {
-		if sub.IsAvailableCommand() {
+		if sub.IsAvailableCommand() || sub.Name() == "help" { // which cobra does not count
 			names = append(names, sub.Name())
 		}
 	}
