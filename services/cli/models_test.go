@@ -30,9 +30,9 @@ func modelsDaemon(t *testing.T, answer func(proto.ModelsRequest) (proto.ModelLis
 }
 
 func TestModels(t *testing.T) {
-	var asked string
+	requests := make(chan string, 10) // the providers that were asked for
 	socket := modelsDaemon(t, func(req proto.ModelsRequest) (proto.ModelList, error) {
-		asked = req.Provider
+		requests <- req.Provider
 		switch req.Provider {
 		case "gemini":
 			return proto.ModelList{}, &proto.Error{Code: proto.CodeUnavailable, Message: "cannot list the models of gemini"}
@@ -59,6 +59,7 @@ func TestModels(t *testing.T) {
 		{"--provider gemini", "", "Error [internal]: cannot list the models of gemini\n", "gemini", 1},
 	} {
 		status, out, said := run(t, newWorld(t).command(append([]string{"--socket", socket, "models"}, strings.Fields(test.args)...)...), "")
+		asked := <-requests
 		if status != test.status || out != test.out || !strings.HasSuffix(said, test.said) || asked != test.of {
 			t.Errorf("%s: status %d, asked of %q, printed\n%ssaid %q", test.args, status, asked, out, said)
 		}
