@@ -198,7 +198,7 @@ func picture(screen string) string {
 		codes := sgr.FindAllStringSubmatch(line, -1)
 		for i, text := range sgr.Split(line, -1) {
 			if i > 0 {
-				for _, code := range strings.Split(codes[i-1][1], ";") {
+				for code := range strings.SplitSeq(codes[i-1][1], ";") {
 					switch n, _ := strconv.Atoi(code); {
 					case n == 0:
 						fill, weight = colours[37], ""

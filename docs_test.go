@@ -85,7 +85,7 @@ func shellBlocks(t *testing.T, name string) (lines []string) {
 		t.Fatal(err)
 	}
 	inside := false
-	for _, line := range strings.Split(string(text), "\n") {
+	for line := range strings.SplitSeq(string(text), "\n") {
 		switch {
 		case line == "```sh":
 			inside = true
@@ -214,7 +214,7 @@ func TestDocLinks(t *testing.T) {
 // hasHeading reports whether a Markdown text has a heading with this anchor.
 func hasHeading(text, anchor string) bool {
 	drop := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
-	for _, line := range strings.Split(text, "\n") {
+	for line := range strings.SplitSeq(text, "\n") {
 		if rest := strings.TrimLeft(line, "#"); rest != line {
 			name := strings.ReplaceAll(drop.ReplaceAllString(strings.ToLower(strings.TrimSpace(rest)), ""), " ", "-")
 			if name == anchor {

@@ -3,6 +3,7 @@ package fakellm
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 )
@@ -91,9 +92,7 @@ func (f *responsesFlow) deltas(typ, key string, texts []string, whole string, me
 // with returns a copy of an object with one more member.
 func with(members object, key string, value any) object {
 	out := object{key: value}
-	for k, v := range members {
-		out[k] = v
-	}
+	maps.Copy(out, members)
 	return out
 }
 

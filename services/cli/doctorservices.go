@@ -191,8 +191,11 @@ func (d *doctor) checkTools(ctx context.Context) []finding {
 // installCommand is the command that installs a program.
 func installCommand(program string) string {
 	for _, manager := range []struct{ name, command string }{
-		{"apt-get", "sudo apt-get install "}, {"dnf", "sudo dnf install "}, {"pacman", "sudo pacman -S "},
-		{"zypper", "sudo zypper install "}, {"apk", "sudo apk add "},
+		{"apt-get", "sudo apt-get install "},
+		{"dnf", "sudo dnf install "},
+		{"pacman", "sudo pacman -S "},
+		{"zypper", "sudo zypper install "},
+		{"apk", "sudo apk add "},
 	} {
 		if _, err := exec.LookPath(manager.name); err == nil {
 			return manager.command + program
@@ -250,7 +253,8 @@ func (d *doctor) checkSandbox(ctx context.Context) []finding {
 		return []finding{failed("zino status", "%v", err)}
 	}
 	var list []finding
-	levels := "levels " + stats.Info["sandboxes"] + "; " + stats.Info["sandbox"] + " is used unless another one is asked for"
+	var levels strings.Builder
+	levels.WriteString("levels " + stats.Info["sandboxes"] + "; " + stats.Info["sandbox"] + " is used unless another one is asked for")
 	for _, level := range config.Sandboxes {
 		why := stats.Info["no sandbox "+level]
 		switch {
@@ -258,15 +262,15 @@ func (d *doctor) checkSandbox(ctx context.Context) []finding {
 		case level == stats.Info["sandbox"]:
 			list = append(list, failed("zino config edit # [exc] sandbox", "the configured level %s is not available, so no code is run: %s", level, why))
 		case level == "unit":
-			levels += "; unit needs the installation for the whole host"
+			levels.WriteString("; unit needs the installation for the whole host")
 		default:
 			list = append(list, warned("sysctl -a | grep -E 'unprivileged_userns|max_user_namespaces'", "the level %s is not available: %s", level, why))
 		}
 	}
 	if weak := stats.Info["limits not enforced"]; weak != "" {
-		levels += "; this host cannot limit: " + weak
+		levels.WriteString("; this host cannot limit: " + weak)
 	}
-	return append([]finding{passed("%s", levels)}, list...)
+	return append([]finding{passed("%s", levels.String())}, list...)
 }
 
 // checkKey says where keys come from, and whether one is missing.

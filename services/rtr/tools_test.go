@@ -249,11 +249,12 @@ func TestManyCalls(t *testing.T) {
 				t.Fatalf("%d calls, state %s, %v", len(got), text.State, err)
 			}
 			in := askTools(true)
-			messages := `[{"role":"user","content":"hi"},{"role":"assistant","content":"so","tool_calls":` + string(text.ToolCalls) + `,"reasoning_state":` + string(text.State) + `}`
+			var messages strings.Builder
+			messages.WriteString(`[{"role":"user","content":"hi"},{"role":"assistant","content":"so","tool_calls":` + string(text.ToolCalls) + `,"reasoning_state":` + string(text.State) + `}`)
 			for i := range n {
-				messages += fmt.Sprintf(`,{"role":"tool","tool_call_id":"call_%d","content":"%d"}`, i+1, i)
+				messages.WriteString(fmt.Sprintf(`,{"role":"tool","tool_call_id":"call_%d","content":"%d"}`, i+1, i))
 			}
-			in.Messages = proto.Raw(messages + "]")
+			in.Messages = proto.Raw(messages.String() + "]")
 			if text, err = r.answer(t.Context(), in, &chunks{}); err != nil || text.Content != "done" {
 				t.Fatalf("got %+v, %v", text, err)
 			}
