@@ -267,7 +267,7 @@ func TestHoldDeadline(t *testing.T) {
 	if _, err := io.ReadFull(m.nc, packet); err != nil || string(packet) != `{"type":"released","session_id":"s"}` {
 		t.Errorf("%s, %v", packet, err)
 	}
-	m.want(about("remove_session", "s", ""), `{"type":"error","message":"There is no session \"s\". See zino sessions list.","code":"not_found","service":"mem"}`)
+	m.want(about("remove_session", "s", ""), `{"type":"error","message":"There is no session \"s\". See zino sessions list.","code":"not_found","service":"mem","kind":"session"}`)
 	if entries, err := os.ReadDir(m.file("sessions")); err != nil || len(entries) != 0 {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}
