@@ -90,6 +90,7 @@ type bench struct {
 	builds  recorder[proto.Build]
 	stored  recorder[proto.AppendHistory]
 	daemon  *rpc.Server
+	served  chan struct{} // closed when the last server that was started has ended
 }
 
 // recorder keeps requests.
@@ -214,12 +215,16 @@ func (b *bench) serve(name string, register func(*rpc.Server)) *rpc.Server {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }()
+	var serveErr error
+	served := make(chan struct{})
+	go func() { serveErr = s.Serve(l); close(served) }()
+	b.served = served
 	b.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if err := errors.Join(s.Shutdown(ctx), <-served); err != nil {
+		err := s.Shutdown(ctx)
+		<-served
+		if err := errors.Join(err, serveErr); err != nil {
 			b.t.Errorf("%s: %v", name, err)
 		}
 	})

@@ -68,10 +68,13 @@ func (b *realBench) startMem() {
 		b.t.Fatal(err)
 	}
 	server := b.serve("mem", m.Register)
+	served := b.served
 	b.stop = func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		return errors.Join(server.Shutdown(ctx), m.Close())
+		err := server.Shutdown(ctx)
+		<-served // a listener that Serve has not taken yet is closed there
+		return errors.Join(err, m.Close())
 	}
 }
 
