@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // What marks a variable's name, in capitals, as one that holds a secret.
@@ -28,8 +29,12 @@ var (
 	secretNames = []string{"DATABASE_URL", "REDIS_URL", "MONGODB_URI", "AMQP_URL"}
 )
 
-// secretURL is a URL with a password, or with a token in the user's place.
-var secretURL = regexp.MustCompile(`://[^/?#\s]*:[^/?#\s]*@|(?i)https?://[^/?#\s]+@`)
+// secretURL is a URL with a password, or with a token in the user's place. It is
+// compiled on first use: every program of Zino filters an environment, and few
+// environments have such a URL.
+var secretURL = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`://[^/?#\s]*:[^/?#\s]*@|(?i)https?://[^/?#\s]+@`)
+})
 
 // harmless names look like secrets: a limit, a directory that shells hand on,
 // and the way to an agent that keeps its keys to itself.
@@ -80,7 +85,8 @@ func Secret(name, value string) bool {
 	contains := func(part string) bool { return strings.Contains(upper, part) }
 	ends := func(end string) bool { return strings.HasSuffix(upper, end) }
 	return slices.Contains(secretNames, upper) || slices.ContainsFunc(strings.FieldsFunc(upper, separates), secretWord) ||
-		slices.ContainsFunc(secretParts, contains) || slices.ContainsFunc(secretEnds, ends) || secretURL.MatchString(value)
+		slices.ContainsFunc(secretParts, contains) || slices.ContainsFunc(secretEnds, ends) ||
+		strings.Contains(value, "://") && strings.Contains(value, "@") && secretURL().MatchString(value)
 }
 
 // separates reports whether a character stands between the words of a name.

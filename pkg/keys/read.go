@@ -26,7 +26,7 @@ type Entry struct {
 }
 
 // Get returns the key of an account, "" if there is none. A file or directory
-// that others can use is an error which says how to mend it.
+// that others can use is an error which says how to repair it.
 func (s *Store) Get(ctx context.Context, name string) (key string, err error) {
 	key, _, err = s.find(ctx, name)
 	return key, err

@@ -132,9 +132,9 @@ func (c *catalog) problem() string {
 	case 0:
 		return ""
 	case 1:
-		return fmt.Sprintf("%s: %s: mend or delete it", hardFile, c.reason)
+		return fmt.Sprintf("%s: %s: repair or delete it", hardFile, c.reason)
 	}
-	return fmt.Sprintf("%s: %s: mend or delete it (and %d more)", hardFile, c.reason, c.skipped-1)
+	return fmt.Sprintf("%s: %s: repair or delete it (and %d more)", hardFile, c.reason, c.skipped-1)
 }
 
 func (c *catalog) has(id int) bool { return id >= 0 && id < len(c.docs) && c.docs[id].occupied }

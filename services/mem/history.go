@@ -129,7 +129,7 @@ func messagesIn(elems [][]byte) [][]byte {
 func (h *histories) noteSkipped(name string, n int) {
 	text := ""
 	if n > 0 {
-		text = fmt.Sprintf("channels/%s: %d entries are left out, since they have no string role and content: mend or delete them", name, n)
+		text = fmt.Sprintf("channels/%s: %d entries are left out, since they have no string role and content: repair or delete them", name, n)
 	}
 	h.problems.set("skipped "+name, text, nil)
 }

@@ -72,7 +72,7 @@ func skippedLines(file string, n int) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s: %d lines are left out, since they are no JSON objects: mend or delete them", file, n)
+	return fmt.Sprintf("%s: %d lines are left out, since they are no JSON objects: repair or delete them", file, n)
 }
 
 // openPrivateDir opens a directory that nobody else may look into, and makes it

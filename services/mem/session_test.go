@@ -279,7 +279,7 @@ func TestSessionFiles(t *testing.T) {
 	if got, want := m.s.sessions.dir, filepath.Join(m.dir, "sessions"); got != want {
 		t.Errorf("the directory is %s, want %s", got, want)
 	}
-	for n, want := range map[int]string{0: "", 2: "sessions/x.jsonl: 2 lines are left out, since they are no JSON objects: mend or delete them"} {
+	for n, want := range map[int]string{0: "", 2: "sessions/x.jsonl: 2 lines are left out, since they are no JSON objects: repair or delete them"} {
 		if got := skippedLines("sessions/x.jsonl", n); got != want {
 			t.Errorf("%d lines: %q", n, got)
 		}

@@ -50,7 +50,7 @@ func customHeaders(text string) (header http.Header, problems []string) {
 		name, value, ok := readHeader(line)
 		switch {
 		case !ok:
-			problems = append(problems, fmt.Sprintf(`%s, line %d is not "Name: value" and is not sent: mend it`, headersVariable, n))
+			problems = append(problems, fmt.Sprintf(`%s, line %d is not "Name: value" and is not sent: repair it`, headersVariable, n))
 		case slices.Contains(ownHeaders, name) || strings.HasPrefix(name, "Content-"):
 			problems = append(problems, fmt.Sprintf("%s, line %d: %s is for zino-rtr to set and is not sent: remove it", headersVariable, n, name))
 		default:

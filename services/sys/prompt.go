@@ -48,7 +48,7 @@ func (c configured) prompt() (text string, ok bool, err error) {
 // that we read the name in may be one that was made for this run, which nobody
 // can mend.
 func (c configured) unreadable(err error) error {
-	remedy := "mend it"
+	remedy := "repair it"
 	if errors.Is(err, fs.ErrNotExist) {
 		remedy = "create it"
 	}
