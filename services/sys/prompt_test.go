@@ -85,9 +85,9 @@ func TestPromptFileIsFresh(t *testing.T) {
 func TestBadPromptFile(t *testing.T) {
 	for want, spoil := range map[string]func(t *testing.T, path string){
 		"no such file or directory: create it": func(t *testing.T, path string) {},
-		"is a directory: repair it":              func(t *testing.T, path string) { must(t, os.Mkdir(path, 0o700)) },
-		"is not a regular file: repair it":       func(t *testing.T, path string) { must(t, syscall.Mkfifo(path, 0o600)) },
-		"is not UTF-8: repair it":                func(t *testing.T, path string) { write(t, path, "\xff") },
+		"is a directory: repair it":            func(t *testing.T, path string) { must(t, os.Mkdir(path, 0o700)) },
+		"is not a regular file: repair it":     func(t *testing.T, path string) { must(t, syscall.Mkfifo(path, 0o600)) },
+		"is not UTF-8: repair it":              func(t *testing.T, path string) { write(t, path, "\xff") },
 		"too many levels":                      func(t *testing.T, path string) { must(t, os.Symlink("prompt", path)) },
 		"is larger than 4194304 bytes": func(t *testing.T, path string) {
 			write(t, path, "")
