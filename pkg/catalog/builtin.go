@@ -32,7 +32,7 @@ const noParameters = `{"type":"object","properties":{}}`
 func parseBuiltin(file string, data []byte, f toolFile) (Tool, error) {
 	t := Tool{File: file, Description: f.Description, Builtin: f.Builtin}
 	if !slices.Contains(builtins, f.Builtin) {
-		return Tool{}, at(data, "builtin", fmt.Errorf("%q is none (there are %s)", f.Builtin, strings.Join(builtins, ", ")))
+		return Tool{}, at(data, "builtin", fmt.Errorf("unknown tool %q (want %s)", f.Builtin, strings.Join(builtins, " or ")))
 	}
 	var err error
 	if t.Name, err = functionName(file, f.Name); err != nil {

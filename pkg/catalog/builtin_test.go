@@ -40,10 +40,10 @@ func TestBuiltinFaults(t *testing.T) {
 		line, col  int
 		reason     string
 	}{
-		{"unknown", "{\n  \"name\": \"x\",\n  \"builtin\": \"forget\"\n}", 3, 14, `builtin: "forget" is none (there are recall, remember)`},
-		{"another case", `{"builtin":"Recall"}`, 1, 12, `builtin: "Recall" is none`},
-		{"behind a byte order mark", "\ufeff{\n\"Builtin\": \"x\"}", 2, 12, `builtin: "x" is none`},
-		{"the key stands in a value as well", "{\"parameters\":{\"builtin\":\"recall\"},\n\"builtin\":\"x\"}", 2, 11, `builtin: "x" is none`},
+		{"unknown", "{\n  \"name\": \"x\",\n  \"builtin\": \"forget\"\n}", 3, 14, `builtin: unknown tool "forget" (want recall or remember)`},
+		{"another case", `{"builtin":"Recall"}`, 1, 12, `builtin: unknown tool "Recall"`},
+		{"behind a byte order mark", "\ufeff{\n\"Builtin\": \"x\"}", 2, 12, `builtin: unknown tool "x"`},
+		{"the key stands in a value as well", "{\"parameters\":{\"builtin\":\"recall\"},\n\"builtin\":\"x\"}", 2, 11, `builtin: unknown tool "x"`},
 		{"not a string", "{\n\"builtin\":[]}", 2, 11, "builtin: must be a string, not array"},
 		{"a name that is none", "{\"builtin\":\"recall\",\n\"name\":5}", 2, 8, "name: must be a string"},
 		{"a name that providers refuse", "{\"builtin\":\"recall\",\n\"name\": \"find it\"}", 2, 9, `name: "find it": must be 1 to 64 of`},
@@ -102,7 +102,7 @@ func TestBuiltinsBesideExecutors(t *testing.T) {
 			t.Errorf("executor %q is %+v", name, tool)
 		}
 	}
-	want := tools + `/forget.json:2:11: builtin: "forget" is none (there are recall, remember) (skipped; repair or remove it)`
+	want := tools + `/forget.json:2:11: builtin: unknown tool "forget" (want recall or remember) (skipped; repair or remove it)`
 	if len(s.Problems) != 1 || s.Problems[0] != want {
 		t.Errorf("problems %q, want %q", s.Problems, want)
 	}

@@ -23,19 +23,7 @@ type anthropicAnswer struct {
 }
 
 func (a *anthropicAnswer) read() error {
-	for !a.stopped {
-		name, data, err := a.events.next()
-		if err != nil {
-			a.events.done = false // [DONE] is no end mark on this wire
-			a.events.any = a.events.any && a.known
-			return a.events.judge(false, err)
-		}
-		if err := a.take(name, data); err != nil {
-			return err
-		}
-	}
-	a.events.done = true
-	if err := a.events.judge(true, nil); err != nil {
+	if err := a.events.readNamed(a.take, &a.known, &a.stopped); err != nil {
 		return err
 	}
 	return a.end()

@@ -140,6 +140,25 @@ func (ev *events) separate(data []byte, cut bool) []byte {
 // isEvent reports whether data is that of one event.
 func isEvent(data []byte) bool { return string(data) == endMark || wire.Valid(data) }
 
+// readNamed hands events to take until stopped is set: the loop of the wires on
+// which an event of their own ends an answer, and not [DONE]. known is set once
+// an event of the wire has come.
+func (ev *events) readNamed(take func(name string, data []byte) error, known, stopped *bool) error {
+	for !*stopped {
+		name, data, err := ev.next()
+		if err != nil {
+			ev.done = false
+			ev.any = ev.any && *known
+			return ev.judge(false, err)
+		}
+		if err := take(name, data); err != nil {
+			return err
+		}
+	}
+	ev.done = true
+	return ev.judge(true, nil)
+}
+
 // judge decides what the end of the events means: an answer is complete when
 // it is finished or the end mark came. What goes wrong after that is nobody's
 // concern, unless the caller has gone.
