@@ -22,8 +22,8 @@ var (
 	// or, without either, the one that changed last.
 	MemFindSession = method[FindSession, SessionSummary]("mem", "find_session", "session_summary")
 	// MemSearchSessions finds the sessions in whose messages, tool calls and their
-	// results all words of a query occur, in whatever case and within longer words
-	// too. Those that changed last stand first.
+	// results all words of a query occur, ignoring case, also within longer words.
+	// Those that changed last stand first.
 	MemSearchSessions = method[SearchSessions, SessionHits]("mem", "search_sessions", "session_hits")
 	// MemForkSession copies a session, up to a place if one is given, into a new
 	// one, whose first line says under forked_from where it is from.

@@ -39,7 +39,7 @@ type Array struct {
 	readOnly bool        // f cannot be written
 	now      fs.FileInfo // of f, since it was locked
 	tip      tip
-	gen      uint64 // grows whenever the file is no continuation of what it was
+	gen      uint64 // grows when the file was replaced or rewritten, not only appended to
 
 	// What recovery read of a file that it could not rewrite, until unlock.
 	salvaged [][]byte

@@ -51,7 +51,7 @@ func TestSecretName(t *testing.T) {
 	}
 }
 
-// TestSecretValue: whatever its name, a URL with a password in it is one.
+// TestSecretValue: a value that is a URL with a password is a secret under any name.
 func TestSecretValue(t *testing.T) {
 	for _, value := range []string{
 		"postgres://u:pw1@h/d", "http://u:pw2@proxy", "http://:pw@h:80/", "https://u:p%40w@h", "https://u:p@w@h",

@@ -9,11 +9,10 @@ import (
 	"unicode/utf16"
 )
 
-// Text is s with what a terminal or an editor would act on, or would hide,
-// written out, as ^[, \u202e or \U000e0041: control characters other than newline
-// and tab, characters that turn the direction of writing, line ends that only
-// some know, and characters without a shape. All else, bad UTF-8 aside, stays as
-// it is.
+// Text returns s with the characters escaped that a terminal or an editor would
+// act on or hide, as ^[, \u202e or \U000e0041: control characters other than
+// newline and tab, bidirectional controls, Unicode line separators and invisible
+// characters. Bad UTF-8 may become U+FFFD; all other text stays as it is.
 func Text(s string) string {
 	if !strings.ContainsFunc(s, Harmful) {
 		return s

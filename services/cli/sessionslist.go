@@ -175,9 +175,9 @@ func (a *app) sessionsSearchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "search WORDS...", Short: "find sessions by what was said and done in them", Annotations: printsJSON,
 		Long: `Find the sessions in whose messages, commands, edits and results all the words
-occur, in whatever case and within longer words too, the one that changed last
-first. Each is shown with a part of the text that has most of the words. The exit
-status is 1 if nothing is found, as with grep.`,
+occur, ignoring case, also within longer words, the one that changed last first.
+Each is shown with a part of the text that has most of the words. The exit status
+is 1 if nothing is found, as with grep.`,
 		Example: "  zino sessions search flaky test",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query := strings.Join(args, " ")
