@@ -1,0 +1,109 @@
+// Package message builds and joins lists of chat messages in OpenAI's form,
+//
+//	[{"role":"user","content":"hello"},{"role":"assistant","content":"good day"}]
+//
+// as JSON text. Messages are copied as they stand and never decoded, however long
+// the list is.
+//
+// A list under construction has no closing bracket; nil is an empty one:
+//
+//	list := message.Append(nil, "system", prompt)
+//	list = message.Join(list, history)
+//	list = message.Append(list, "user", text)
+//	req.Messages = message.Close(list)
+package message
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"zino/pkg/wire"
+)
+
+// Append appends a message to a list under construction.
+func Append[T string | []byte](list []byte, role string, content T) []byte {
+	return append(Begin(list, role, content), '}')
+}
+
+// Begin appends a message to which the caller adds further members and the
+// closing brace.
+func Begin[T string | []byte](list []byte, role string, content T) []byte {
+	list = wire.AppendString(append(next(list), `{"role":`...), role)
+	return wire.AppendString(append(list, `,"content":`...), content)
+}
+
+// Join appends the messages of whole lists, of which the outer bytes alone are
+// looked at: nothing is appended for what is not a list.
+func Join(list []byte, whole ...[]byte) []byte {
+	for _, w := range whole {
+		if inner, err := Inner(w); err == nil && len(inner) > 0 {
+			list = append(next(list), inner...)
+		}
+	}
+	return list
+}
+
+// Close returns the finished list.
+func Close(list []byte) []byte {
+	if len(list) == 0 {
+		return []byte("[]")
+	}
+	return append(list, ']')
+}
+
+// Reopen copies a whole list into one under construction, with room for so many
+// bytes more.
+func Reopen(whole []byte, room int) ([]byte, error) {
+	inner, err := Inner(whole)
+	if err != nil {
+		return nil, err
+	}
+	list := append(make([]byte, 0, len(inner)+room+2), '[')
+	return append(list, inner...), nil
+}
+
+// next prepares a list for its next message.
+func next(list []byte) []byte {
+	switch len(list) {
+	case 0:
+		return append(list, '[')
+	case 1:
+		return list
+	}
+	return append(list, ',')
+}
+
+// ErrNotList is the error for JSON that is not a list of objects.
+var ErrNotList = errors.New("expected a list of messages")
+
+// Inner returns what stands between the brackets of a list. It checks the list's
+// edges, not its messages.
+func Inner(whole []byte) ([]byte, error) {
+	whole = trim(whole)
+	if len(whole) < 2 || whole[0] != '[' || whole[len(whole)-1] != ']' {
+		return nil, ErrNotList
+	}
+	inner := trim(whole[1 : len(whole)-1])
+	if len(inner) > 0 && (inner[0] != '{' || inner[len(inner)-1] != '}') {
+		return nil, ErrNotList
+	}
+	return inner, nil
+}
+
+// Check validates a whole list: JSON, and every element an object.
+func Check(whole []byte) error {
+	elements, err := wire.Elements(whole)
+	if err != nil {
+		return err
+	}
+	for i, element := range elements {
+		if element[0] != '{' {
+			return fmt.Errorf("element %d is not an object", i)
+		}
+	}
+	return nil
+}
+
+// trim drops JSON's white space and no other.
+func trim(b []byte) []byte { return bytes.Trim(b, " \t\r\n") }

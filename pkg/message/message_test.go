@@ -1,0 +1,87 @@
+package message_test
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"testing"
+
+	"zino/pkg/message"
+)
+
+func TestListsAreBuilt(t *testing.T) {
+	for name, test := range map[string]struct {
+		list []byte
+		want string
+	}{
+		"nothing":       {message.Close(nil), `[]`},
+		"one":           {message.Close(message.Append(nil, "user", "a <b> \"c\"\n")), `[{"role":"user","content":"a <b> \"c\"\n"}]`},
+		"two":           {message.Close(message.Append(message.Append(nil, "user", "a"), "assistant", []byte("b"))), `[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]`},
+		"more members":  {message.Close(append(message.Begin(nil, "tool", "x"), `,"tool_call_id":"1"}`...)), `[{"role":"tool","content":"x","tool_call_id":"1"}]`},
+		"joined":        {message.Close(message.Join(message.Append(nil, "user", "a"), []byte(` [ {"role":"user"} ] `), []byte(`[]`), nil, []byte(`{}`))), `[{"role":"user","content":"a"},{"role":"user"}]`},
+		"joined to nil": {message.Close(message.Append(message.Join(nil, []byte(`[{"n":1.0}]`)), "user", "")), `[{"n":1.0},{"role":"user","content":""}]`},
+	} {
+		if string(test.list) != test.want {
+			t.Errorf("%s: %s, want %s", name, test.list, test.want)
+		}
+	}
+}
+
+func TestReopenCopies(t *testing.T) {
+	for whole, want := range map[string]string{
+		`[]`:                     `[{"role":"user","content":"x"}]`,
+		"[ \n]":                  `[{"role":"user","content":"x"}]`,
+		`[{"role":"a"} ]` + "\n": `[{"role":"a"},{"role":"user","content":"x"}]`,
+	} {
+		before := []byte(whole)
+		list, err := message.Reopen(before, 40)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := message.Close(message.Append(list, "user", "x")); string(got) != want || string(before) != whole {
+			t.Errorf("Reopen(%q): %s, want %s (source now %q)", whole, got, want, before)
+		}
+	}
+}
+
+func TestWhatIsNotAListIsRefused(t *testing.T) {
+	for _, text := range []string{"", "null", "{}", `"[]"`, "[", "]", "[1]", `["{"]`, `[{}`, `{}]`} {
+		if _, err := message.Inner([]byte(text)); !errors.Is(err, message.ErrNotList) {
+			t.Errorf("Inner(%q): %v", text, err)
+		}
+		if _, err := message.Reopen([]byte(text), 0); !errors.Is(err, message.ErrNotList) {
+			t.Errorf("Reopen(%q): %v", text, err)
+		}
+	}
+	for text, ok := range map[string]bool{`[]`: true, ` [{"a":1}, {}]`: true, `[{},1]`: false, `[{},]`: false, `{}`: false, ``: false, "[{\"a\":\"\xff\"}]": false} {
+		if err := message.Check([]byte(text)); (err == nil) != ok {
+			t.Errorf("Check(%q): %v", text, err)
+		}
+	}
+}
+
+// FuzzJoin holds a joined list against the lists decoded one by one.
+func FuzzJoin(f *testing.F) {
+	f.Add([]byte(`[{"role":"user","content":"a"}]`), []byte(" [ ] "), "é\u2028")
+	f.Add([]byte(`[]`), []byte(`[{"a":[{}]},{}]`), "\xff")
+	f.Fuzz(func(t *testing.T, a, b []byte, content string) {
+		if message.Check(a) != nil || message.Check(b) != nil {
+			return
+		}
+		var want, got []any
+		for _, whole := range [][]byte{a, b} {
+			var part []any
+			if err := json.Unmarshal(whole, &part); err != nil {
+				t.Fatalf("Check accepts %q: %v", whole, err)
+			}
+			want = append(want, part...)
+		}
+		list := message.Close(message.Append(message.Join(nil, a, b), "user", content))
+		if err := json.Unmarshal(list, &got); err != nil {
+			t.Fatalf("%s: %v", list, err)
+		}
+		if len(got) != len(want)+1 || len(want) > 0 && !reflect.DeepEqual(got[:len(want)], want) {
+			t.Errorf("%q and %q give %s", a, b, list)
+		}
+	})
+}
