@@ -11,7 +11,7 @@ import (
 // A module that is not listed may not be used at all.
 var entrances = map[string][]string{
 	"github.com/pelletier/go-toml":        {"zino/pkg/config"},
-	"github.com/fsnotify/fsnotify":        {"zino/pkg/catalog", "zino/services/repl"},
+	"github.com/fsnotify/fsnotify":        {"zino/pkg/watch"},
 	"github.com/sashabaranov/go-openai":   {"zino/services/rtr/provider"},
 	"github.com/blevesearch/snowballstem": {"zino/services/mem/index"},
 	"github.com/coreos/go-systemd":        {"zino/pkg/service"},

@@ -12,15 +12,29 @@ import (
 	"reflect"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"zino/pkg/watch"
+)
+
+const (
+	// debounce is the quiet time after a change before the files are read:
+	// editors save in several steps.
+	debounce = 100 * time.Millisecond
+	// pollEvery is the interval at which the directories are listed without a
+	// notification.
+	pollEvery = 1500 * time.Millisecond
 )
 
 // Catalog watches a directory of tools and one of skills.
 type Catalog struct {
 	log     *slog.Logger
 	current atomic.Pointer[Snapshot]
-	watch   *watch
+	watch   *watch.Watcher
+	done    chan struct{} // closed when the files are not read any more
+	once    sync.Once     // for Close
 
-	mu        sync.Mutex // held while reading; never by Snapshot
+	mu        sync.Mutex // guards what follows while files are read; Snapshot does not lock it
 	tools     source
 	skills    source
 	logged    map[string]bool
@@ -31,18 +45,46 @@ type Catalog struct {
 // means no directory; a directory that does not exist is empty, and is noticed
 // when it appears. It is an error if a directory is there but cannot be read.
 func Open(toolsDir, skillsDir string, log *slog.Logger) (*Catalog, error) {
-	c := &Catalog{log: log, tools: source{dir: clean(toolsDir)}, skills: source{dir: clean(skillsDir)}}
+	c := &Catalog{log: log, tools: source{dir: clean(toolsDir)}, skills: source{dir: clean(skillsDir)}, done: make(chan struct{})}
 	for section, dir := range map[string]string{"tools": c.tools.dir, "skills": c.skills.dir} {
 		if _, err := list(dir); err != nil {
 			return nil, fmt.Errorf("[%s] dir %s: %w: make it readable or set another one", section, dir, reason(err))
 		}
 	}
 	c.current.Store(&Snapshot{})
-	// The watch comes first, so that no change between reading and watching is missed.
-	c.watch = newWatch(c, log)
+	var dirs []string
+	for _, dir := range []string{c.tools.dir, c.skills.dir} {
+		if dir != "" {
+			dirs = append(dirs, dir)
+		}
+	}
+	// Watch before reading, so that no change in between is missed.
+	c.watch = watch.New(dirs, pollEvery, log)
 	c.Reload()
-	go c.watch.run()
+	go c.follow(c.watch.C)
 	return c, nil
+}
+
+// follow reads the files after changes, until the channel is closed.
+func (c *Catalog) follow(changes <-chan string) {
+	defer close(c.done)
+	quiet := time.NewTimer(time.Hour)
+	quiet.Stop()
+	for {
+		select {
+		case path, ok := <-changes:
+			if !ok {
+				return
+			}
+			if path != "" {
+				quiet.Reset(debounce)
+				continue
+			}
+			c.refresh()
+		case <-quiet.C:
+			c.refresh()
+		}
+	}
 }
 
 // clean keeps the empty path, which means no directory, empty.
@@ -72,7 +114,14 @@ func (c *Catalog) OnChange(fn func(*Snapshot)) {
 }
 
 // Close stops watching. The last snapshot stays usable.
-func (c *Catalog) Close() error { return c.watch.close() }
+func (c *Catalog) Close() error {
+	var err error
+	c.once.Do(func() {
+		err = c.watch.Close()
+		<-c.done
+	})
+	return err
+}
 
 // refresh reads the directories if a look at them shows that it is needed.
 func (c *Catalog) refresh() {

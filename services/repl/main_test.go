@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"zino/pkg/config"
+	"zino/pkg/watch"
 	"zino/proto"
 )
 
@@ -58,18 +59,17 @@ func newBench(t testing.TB, dir string, change ...func(*config.Repl)) *bench {
 	}
 	b := &bench{t: t, dir: dir, log: &syncBuffer{}}
 	b.open(cfg)
-	b.run(newNotifier(cfg.Dir, b.Service.log))
+	b.run(watch.New([]string{filepath.Join(cfg.Dir, logDir)}, 200*time.Millisecond, b.Service.log))
 	return b
 }
 
-// open makes a service that looks at all files often, and does not run yet.
+// open makes a service that does not run yet.
 func (b *bench) open(cfg config.Repl) {
 	b.t.Helper()
 	var err error
 	if b.Service, err = open(cfg, quiet(b.log)); err != nil {
 		b.t.Fatal(err)
 	}
-	b.watch.every = 200 * time.Millisecond
 	b.t.Cleanup(b.stop)
 }
 

@@ -13,10 +13,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"sync"
 
 	"zino/pkg/config"
 	"zino/pkg/replfile"
+	"zino/pkg/watch"
 	"zino/proto"
 	"zino/services/repl/tail"
 )
@@ -27,7 +29,7 @@ type Service struct {
 	log   *slog.Logger
 	dir   *tail.Dir
 	lock  *tail.Lock
-	watch *watcher
+	watch *watch.Watcher
 	board *registry
 
 	closed chan struct{}
@@ -50,7 +52,7 @@ func New(cfg config.Repl, log *slog.Logger) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("repl: %w", err)
 	}
-	s.run(newNotifier(cfg.Dir, log))
+	s.run(watch.New([]string{filepath.Join(cfg.Dir, logDir)}, checkEvery, log))
 	return s, nil
 }
 
@@ -64,7 +66,7 @@ func open(cfg config.Repl, log *slog.Logger) (*Service, error) {
 		cfg: cfg, log: log, dir: dir, closed: make(chan struct{}), work: newWork(),
 		transcripts: map[string]*transcript{}, live: map[string]*Realm{}, watchers: map[*subscriber]bool{}, faults: map[string]string{},
 	}
-	s.watch, s.board = newWatcher(s), newRegistry(s)
+	s.board = newRegistry(s)
 	if s.lock, err = dir.Lock(logDir); err != nil {
 		err = fmt.Errorf("%s in %s: %w", logDir, cfg.Dir, err)
 		return nil, errors.Join(err, dir.Close())
@@ -77,9 +79,9 @@ func open(cfg config.Repl, log *slog.Logger) (*Service, error) {
 const logDir = replfile.Logs
 
 // run begins to watch and to write the registry.
-func (s *Service) run(n *notifier) {
-	s.wg.Go(func() { s.watch.run(n) })
-	s.wg.Go(s.watch.check)
+func (s *Service) run(w *watch.Watcher) {
+	s.watch = w
+	s.wg.Go(s.follow)
 	s.wg.Go(s.board.run)
 }
 
@@ -104,9 +106,10 @@ func (s *Service) Close() error {
 		for _, t := range s.all() {
 			t.close()
 		}
+		err = s.watch.Close()
 		s.wg.Wait()
 		s.board.write()
-		err = errors.Join(s.lock.Close(), s.dir.Close())
+		err = errors.Join(err, s.lock.Close(), s.dir.Close())
 	})
 	return err
 }

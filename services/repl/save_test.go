@@ -6,7 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"zino/pkg/watch"
 	"zino/proto"
 )
 
@@ -140,12 +142,12 @@ func TestOwnWrites(t *testing.T) {
 	}
 }
 
-// TestWithoutNotification: the look from time to time finds what nobody tells of.
+// TestWithoutNotification: polling alone finds a change.
 func TestWithoutNotification(t *testing.T) {
 	t.Parallel()
 	b := &bench{t: t, dir: newDir(t), log: &syncBuffer{}}
 	b.open(settings(b.dir))
-	b.run(&notifier{log: b.Service.log})
+	b.run(watch.Poll(200 * time.Millisecond))
 	file := b.realm(proto.Attach{Name: "a"}).Attached().File
 	b.add(file, js("1"))
 	b.settled(file, 1)
