@@ -12,7 +12,7 @@ import (
 var entrances = map[string][]string{
 	"github.com/pelletier/go-toml":        {"zino/pkg/config"},
 	"github.com/fsnotify/fsnotify":        {"zino/pkg/watch"},
-	"github.com/sashabaranov/go-openai":   {"zino/services/rtr/provider"},
+	"github.com/sashabaranov/go-openai":   {"zino/services/rtr/wire"},
 	"github.com/blevesearch/snowballstem": {"zino/services/mem/index"},
 	"github.com/coreos/go-systemd":        {"zino/pkg/service"},
 	"github.com/google/renameio":          {"zino/pkg/durable"},
@@ -112,10 +112,10 @@ func TestRefused(t *testing.T) {
 		{"zino/services/constellation", "zino/services/mem", false},
 		{"zino/services/agr", "github.com/sashabaranov/go-openai", true},
 		{"zino/services/rtr", "github.com/sashabaranov/go-openai", true},
-		{"zino/services/rtr/provider", "github.com/sashabaranov/go-openai", false},
-		{"zino/services/rtr", "zino/services/rtr/provider", false},
-		{"zino/services/rtr/provider", "zino/services/rtr/limit", false},
-		{"zino/services/agr", "zino/services/rtr/provider", true},
+		{"zino/services/rtr/wire", "github.com/sashabaranov/go-openai", false},
+		{"zino/services/rtr", "zino/services/rtr/wire", false},
+		{"zino/services/rtr/wire", "zino/services/rtr/retry", false},
+		{"zino/services/agr", "zino/services/rtr/wire", true},
 		{"zino/services/rtr", "example.com/left/pad", true},
 	} {
 		if got := refused(test.from, test.imported) != ""; got != test.refused {

@@ -8,8 +8,8 @@ import (
 
 	"zino/proto"
 	"zino/services/rtr/ledger"
-	"zino/services/rtr/limit"
-	"zino/services/rtr/provider"
+	"zino/services/rtr/retry"
+	"zino/services/rtr/wire"
 )
 
 // patience is how long a provider that wants a pause is waited for; more is
@@ -58,7 +58,7 @@ func (c *call) attempt(t *target) (proto.Text, error) {
 	if err != nil {
 		return proto.Text{}, err
 	}
-	if t.wire() == "anthropic" && provider.TooShortToThink(&req) {
+	if t.wire() == "anthropic" && wire.TooShortToThink(&req) {
 		c.noticeEffort(t, fmt.Sprintf("max_tokens %d leaves no room for thinking", req.MaxTokens))
 	}
 	text, err := c.exchange(t, req)
@@ -66,22 +66,22 @@ func (c *call) attempt(t *target) (proto.Text, error) {
 }
 
 // exchange makes the request and gathers the answer.
-func (c *call) exchange(t *target, req provider.Request) (proto.Text, error) {
-	c.answer = &provider.Answer{}
+func (c *call) exchange(t *target, req wire.Request) (proto.Text, error) {
+	c.answer = &wire.Answer{}
 	err := t.infer(c.ctx, t.ep, &req, c)
 	text := proto.Text{Content: c.answer.Text(), Usage: c.answer.Usage()}
 	if err == nil {
 		text = c.answer.Finished()
 	}
 	text.Provider, text.Model, text.ContextWindow = t.caps.Provider, t.caps.Model, t.window
-	if f, ok := errors.AsType[*provider.Fault](err); ok && f.Verdict.Class == limit.Retry && f.Verdict.HasWait {
+	if f, ok := errors.AsType[*wire.Fault](err); ok && f.Verdict.Class == retry.Retry && f.Verdict.HasWait {
 		t.limiter.Pause(f.Verdict.Wait)
 	}
 	return text, err
 }
 
 // requestFor makes the request what the target takes.
-func (c *call) requestFor(t *target) provider.Request {
+func (c *call) requestFor(t *target) wire.Request {
 	req := c.req
 	req.Model, req.Traits, req.Context = t.caps.Model, t.traits, t.context
 	req.MaxTokens = c.in.MaxTokens
@@ -94,7 +94,7 @@ func (c *call) requestFor(t *target) provider.Request {
 		req.Tools = nil
 	}
 	if len(req.Tools) == 0 {
-		req.Messages = provider.WithTextTools(provider.AsText(req.Messages), described)
+		req.Messages = wire.WithTextTools(wire.AsText(req.Messages), described)
 	}
 	return req
 }
@@ -106,7 +106,7 @@ const (
 )
 
 // reserve takes what the request may cost out of the budget.
-func (c *call) reserve(t *target, req *provider.Request) (*ledger.Reservation, error) {
+func (c *call) reserve(t *target, req *wire.Request) (*ledger.Reservation, error) {
 	ask := ledger.Ask{
 		Session: c.in.SessionID, Provider: t.caps.Provider, Model: t.caps.Model,
 		Input: int64(len(req.Raw)+len(c.in.Tools)) / bytesPerToken, Output: int64(req.MaxTokens),
@@ -129,7 +129,7 @@ const bytesPerToken = 4
 // settle records what was used. A provider bills nothing for a request that it
 // refused; what one that broke off has billed is known only if it has told.
 func (c *call) settle(r *ledger.Reservation, text *proto.Text, err error) error {
-	f, failed := errors.AsType[*provider.Fault](err)
+	f, failed := errors.AsType[*wire.Fault](err)
 	switch {
 	case failed && (f.Unsent || f.Header != nil):
 		_ = r.Cancel() // it has logged what is wrong; so below

@@ -7,7 +7,7 @@ import (
 	"net/url"
 
 	"zino/pkg/keys"
-	"zino/services/rtr/provider"
+	"zino/services/rtr/wire"
 )
 
 // wish is what a request says about whom to ask; empty is as configured.
@@ -136,7 +136,7 @@ func (s *Service) named(ctx context.Context, v vendor, w wish, first bool) *targ
 		if hint = keyHint(account, first); token {
 			hint = tokenVariable
 		}
-		if key == "" && !provider.IsLocal(base.String()) {
+		if key == "" && !wire.IsLocal(base.String()) {
 			return s.noTarget(w, v.name+" has no key: "+keyMissing(account, first))
 		}
 	}
@@ -170,8 +170,8 @@ func (s *Service) generic(ctx context.Context, w wish) *target {
 	case w.model != "":
 	case s.set.base.Hostname() == "api.openai.com":
 		w.model = v.model
-	case provider.IsLocal(s.set.base.String()):
-		w.model, err = provider.FirstModel(ctx, v.models, ep)
+	case wire.IsLocal(s.set.base.String()):
+		w.model, err = wire.FirstModel(ctx, v.models, ep)
 	default:
 		err = errors.New("no model is set: set [service] model")
 	}
@@ -189,7 +189,7 @@ func (s *Service) ollama(ctx context.Context, t *target) *target {
 	if t.caps.Model != "" {
 		return t
 	}
-	model, err := provider.FirstModel(ctx, provider.OllamaModels, t.ep)
+	model, err := wire.FirstModel(ctx, wire.OllamaModels, t.ep)
 	if err != nil {
 		none := s.noTarget(wish{provider: "ollama"}, fmt.Sprintf("%s: %v", t.ep.Name, err))
 		none.caps.Endpoint, none.forGood = t.ep.Name, false

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"sync"
 
-	"zino/services/rtr/provider"
+	"zino/services/rtr/wire"
 )
 
 // effortKey is a level of reasoning effort at a model.
@@ -25,7 +25,7 @@ func newEfforts() *efforts {
 
 // askEffort has a request ask for the effort that the caller wants, unless the
 // target's model is known not to take it.
-func (c *call) askEffort(t *target, req *provider.Request) {
+func (c *call) askEffort(t *target, req *wire.Request) {
 	if c.in.Effort == "" || !t.remote() {
 		return
 	}
@@ -34,8 +34,8 @@ func (c *call) askEffort(t *target, req *provider.Request) {
 	why, refused := e.refused[c.effortKey(t)]
 	req.NoSummary = e.noSummary[effortKey{t.caps.Endpoint, t.caps.Model, ""}]
 	e.mu.Unlock()
-	word := provider.EffortWord(t.wire(), t.caps.Model, c.in.Effort)
-	takes := provider.EffortsOf(t.wire(), t.caps.Model)
+	word := wire.EffortWord(t.wire(), t.caps.Model, c.in.Effort)
+	takes := wire.EffortsOf(t.wire(), t.caps.Model)
 	switch {
 	case refused:
 		c.noticeEffort(t, why)
@@ -55,7 +55,7 @@ func (c *call) effortKey(t *target) effortKey {
 // refuseEffort remembers, for the life of the process, that a model has refused
 // the effort, or summaries of its reasoning, which OpenAI makes for verified
 // organizations only.
-func (c *call) refuseEffort(t *target, f *provider.Fault) {
+func (c *call) refuseEffort(t *target, f *wire.Fault) {
 	e := c.s.efforts
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -74,7 +74,7 @@ func (c *call) noticeEffort(t *target, why string) {
 
 // refuseResponses remembers, for the life of the process, that an endpoint has no
 // Responses API. All targets are decided again.
-func (c *call) refuseResponses(t *target, f *provider.Fault) {
+func (c *call) refuseResponses(t *target, f *wire.Fault) {
 	e := c.s.efforts
 	e.mu.Lock()
 	e.noResponses[t.caps.Endpoint] = firstLine(f)

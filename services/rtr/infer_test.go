@@ -10,7 +10,7 @@ import (
 	"zino/pkg/config"
 	"zino/pkg/fakellm"
 	"zino/proto"
-	"zino/services/rtr/provider"
+	"zino/services/rtr/wire"
 )
 
 func TestStreamed(t *testing.T) {
@@ -149,7 +149,7 @@ func TestMessageErrors(t *testing.T) {
 		`[{"role":"user","role":null}]`:              "Invalid request: messages[0] has no string role",
 		"[{\"role\":\"user\",\"content\":\"\xff\"}]": "Invalid request: messages are not UTF-8",
 	} {
-		if _, err := provider.ReadMessages(proto.Raw(messages)); err == nil || err.Error() != want {
+		if _, err := wire.ReadMessages(proto.Raw(messages)); err == nil || err.Error() != want {
 			t.Errorf("%s: got %v, want %s", messages, err, want)
 		}
 	}
@@ -166,7 +166,7 @@ func TestInvalidMessages(t *testing.T) {
 	if n := len(llm.Requests()); n != 0 {
 		t.Errorf("the provider got %d requests", n)
 	}
-	if _, err := provider.ReadMessages(proto.Raw("[{\"role\":\"user\",\"content\":\"\xff\"}]")); !errors.Is(err, proto.ErrInvalid) {
+	if _, err := wire.ReadMessages(proto.Raw("[{\"role\":\"user\",\"content\":\"\xff\"}]")); !errors.Is(err, proto.ErrInvalid) {
 		t.Errorf("bad UTF-8: got %v", err)
 	}
 }

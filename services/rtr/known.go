@@ -7,19 +7,19 @@ import (
 
 	"zino/pkg/config"
 	"zino/services/rtr/ledger"
-	"zino/services/rtr/provider"
+	"zino/services/rtr/wire"
 )
 
 // adjust gives effect to what the configuration knows of the target's model.
 // For each key the first entry that matches and has it decides.
 func (s *Service) adjust(t *target) {
 	var price config.Model
-	tools, field, wire, refuses := "", "", "", (*[]string)(nil)
+	tools, field, asked, refuses := "", "", "", (*[]string)(nil)
 	for _, m := range s.set.known {
 		if m.Provider != "" && m.Provider != t.caps.Provider || !matches(m.Name, t.caps.Model) {
 			continue
 		}
-		tools, field, wire = first(tools, m.Tools), first(field, m.MaxTokensField), first(wire, m.Wire)
+		tools, field, asked = first(tools, m.Tools), first(field, m.MaxTokensField), first(asked, m.Wire)
 		if refuses == nil {
 			refuses = m.Refuses
 		}
@@ -35,16 +35,16 @@ func (s *Service) adjust(t *target) {
 	if field != "" {
 		t.traits.MaxTokensField = field
 	}
-	t.anyWire = wire == "" && !isOpenAI(t.ep.Base)
+	t.anyWire = asked == "" && !isOpenAI(t.ep.Base)
 	switch {
-	case wire != "":
-		t.traits.Responses = wire == "responses"
+	case asked != "":
+		t.traits.Responses = asked == "responses"
 	case t.anyWire && t.wire() == "responses":
 		t.noResponses = s.efforts.whyNoResponses(t.caps.Endpoint)
 		t.traits.Responses = t.noResponses == ""
 	}
 	if t.wire() == "responses" {
-		t.infer = provider.Responses
+		t.infer = wire.Responses
 	}
 	if refuses != nil {
 		t.traits.NoTemperature, t.traits.NoTopP = slices.Contains(*refuses, "temperature"), slices.Contains(*refuses, "top_p")
@@ -123,7 +123,7 @@ func (s *Service) learn(ctx context.Context, t *target) *target {
 		return t
 	}
 	learned := *t
-	length, tools, err := provider.OllamaModel(ctx, t.ep, t.caps.Model)
+	length, tools, err := wire.OllamaModel(ctx, t.ep, t.caps.Model)
 	if err != nil {
 		s.log.Debug("nothing is known of the model", "model", t.caps.Model, "error", err)
 	}

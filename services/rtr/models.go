@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"zino/proto"
-	"zino/services/rtr/provider"
+	"zino/services/rtr/wire"
 )
 
 // listedFor is how long a list of models is kept. Servers on this host or network
@@ -20,7 +20,7 @@ const listedFor = 5 * time.Minute
 
 // list is what an endpoint answered when it was asked for its models.
 type list struct {
-	models []provider.Model
+	models []wire.Model
 	at     time.Time
 }
 
@@ -133,17 +133,17 @@ func (s *Service) modelsAt(ctx context.Context, t *target) ([]proto.Model, error
 		}
 	}
 	for _, name := range known {
-		if !slices.ContainsFunc(listed, func(m provider.Model) bool { return m.Name == name }) {
-			listed = append(listed, provider.Model{Name: name})
+		if !slices.ContainsFunc(listed, func(m wire.Model) bool { return m.Name == name }) {
+			listed = append(listed, wire.Model{Name: name})
 		}
 	}
 	models := make([]proto.Model, len(listed))
 	for i, m := range listed {
 		one := *t
-		one.caps.Model, one.context, one.traits = m.Name, 0, provider.TraitsOf(t.own, t.ep.Base, m.Name)
+		one.caps.Model, one.context, one.traits = m.Name, 0, wire.TraitsOf(t.own, t.ep.Base, m.Name)
 		s.adjust(&one)
 		models[i] = proto.Model{
-			Name: m.Name, Provider: t.caps.Provider, Efforts: provider.EffortsOf(one.wire(), m.Name),
+			Name: m.Name, Provider: t.caps.Provider, Efforts: wire.EffortsOf(one.wire(), m.Name),
 			Context: cmp.Or(one.context, m.Context, one.window), // as configured, as listed, as built in
 		}
 	}
@@ -151,7 +151,7 @@ func (s *Service) modelsAt(ctx context.Context, t *target) ([]proto.Model, error
 }
 
 // listed asks an endpoint for its models, or returns what it said a while ago.
-func (s *Service) listed(ctx context.Context, t *target) ([]provider.Model, error) {
+func (s *Service) listed(ctx context.Context, t *target) ([]wire.Model, error) {
 	key := listKey{t.caps.Provider, t.ep.Base, t.ep.Key}
 	s.listLock.Lock()
 	had, ok := s.lists[key]
@@ -161,7 +161,7 @@ func (s *Service) listed(ctx context.Context, t *target) ([]provider.Model, erro
 	}
 	v, _ := vendorOf(t.caps.Provider)
 	models, err := v.models(ctx, t.ep)
-	if err == nil && !provider.IsLocal(t.ep.Base) {
+	if err == nil && !wire.IsLocal(t.ep.Base) {
 		s.listLock.Lock()
 		s.lists[key] = list{models, time.Now()}
 		s.listLock.Unlock()

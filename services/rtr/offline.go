@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"zino/services/rtr/provider"
+	"zino/services/rtr/wire"
 )
 
 // The provider "offline" is no model and uses no network. It reads the last
@@ -35,20 +35,20 @@ const (
 var commands = map[string]bool{"run": true, "python": true, "remember": true, "recall": true, "tour": false}
 
 // answerOffline is the provider "offline".
-func answerOffline(_ context.Context, _ *provider.Endpoint, req *provider.Request, sink provider.Sink) error {
+func answerOffline(_ context.Context, _ *wire.Endpoint, req *wire.Request, sink wire.Sink) error {
 	if inSession(req.Tools) {
 		return sessionReply(req).send(sink)
 	}
 	text := offlineReply(req.Messages, req.Stream)
-	if err := sink.Event(provider.Event{Kind: provider.Text, Delta: []byte(text)}); err != nil {
+	if err := sink.Event(wire.Event{Kind: wire.Text, Delta: []byte(text)}); err != nil {
 		return err
 	}
-	return sink.Event(provider.Event{Kind: provider.Finish, Reason: "stop"})
+	return sink.Event(wire.Event{Kind: wire.Finish, Reason: "stop"})
 }
 
 // offlineReply is the whole of the provider: what it says depends on nothing
 // but the conversation and on whether it is streamed.
-func offlineReply(list []provider.Message, streamed bool) string {
+func offlineReply(list []wire.Message, streamed bool) string {
 	ask, since := lastTurn(list)
 	if _, interpreted, ok := strings.Cut(ask, kcr); ok {
 		return fabricate(interpreted)
@@ -76,7 +76,7 @@ func offlineReply(list []provider.Message, streamed bool) string {
 }
 
 // lastTurn returns what the user said last and what the assistant has said since.
-func lastTurn(list []provider.Message) (ask, since string) {
+func lastTurn(list []wire.Message) (ask, since string) {
 	for _, m := range list {
 		switch {
 		case m.Role == "user":

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"zino/pkg/wire"
-	"zino/services/rtr/provider"
+	jsontext "zino/pkg/wire"
+	"zino/services/rtr/wire"
 )
 
 // The offline provider in a turn of a session. There it has the tools in their
@@ -57,10 +57,10 @@ func pathAndText(rest string) (string, []string) {
 }
 
 // inSession tells a turn of a session by its tools.
-func inSession(tools []provider.Tool) bool { return offers(tools, "bash") }
+func inSession(tools []wire.Tool) bool { return offers(tools, "bash") }
 
-func offers(tools []provider.Tool, name string) bool {
-	return slices.ContainsFunc(tools, func(t provider.Tool) bool { return t.Name == name })
+func offers(tools []wire.Tool, name string) bool {
+	return slices.ContainsFunc(tools, func(t wire.Tool) bool { return t.Name == name })
 }
 
 // reply is what the provider says in a session.
@@ -76,7 +76,7 @@ type offlineCall struct {
 }
 
 // sessionReply is offlineReply for a turn of a session.
-func sessionReply(req *provider.Request) reply {
+func sessionReply(req *wire.Request) reply {
 	ask, results := sessionTurn(req.Messages)
 	made := commanded(ask, req.Tools)
 	switch {
@@ -89,7 +89,7 @@ func sessionReply(req *provider.Request) reply {
 }
 
 // sessionTurn returns what the user said last and the results since.
-func sessionTurn(list []provider.Message) (ask string, results []string) {
+func sessionTurn(list []wire.Message) (ask string, results []string) {
 	for _, m := range list {
 		switch m.Role {
 		case "user":
@@ -102,7 +102,7 @@ func sessionTurn(list []provider.Message) (ask string, results []string) {
 }
 
 // commanded is the reply to a plain command, without calls if it is none.
-func commanded(ask string, tools []provider.Tool) reply {
+func commanded(ask string, tools []wire.Tool) reply {
 	word, rest := cutWord(ask)
 	word = strings.ToLower(word)
 	if word == "tour" && rest == "" {
@@ -120,7 +120,7 @@ func commanded(ask string, tools []provider.Tool) reply {
 }
 
 // sessionHelp says how to connect a model, and what can be tried without one.
-func sessionHelp(tools []provider.Tool) string {
+func sessionHelp(tools []wire.Tool) string {
 	var usages []string
 	for _, c := range sessionCommands {
 		if offers(tools, c.tool) {
@@ -131,7 +131,7 @@ func sessionHelp(tools []provider.Tool) string {
 }
 
 // sessionTour is the demonstration, with a task where there are skills.
-func sessionTour(tools []provider.Tool) reply {
+func sessionTour(tools []wire.Tool) reply {
 	r := reply{
 		text:  sign + "What an agent does, played from a script. It calls a tool: a command is run, and its output comes back.",
 		calls: []offlineCall{{"bash", []string{"command", tourCommand}}},
@@ -155,14 +155,14 @@ func sessionClosing(results []string, streamed bool) string {
 
 // send hands on the reply as a provider's answer. The calls get ids of their
 // own where they are gathered.
-func (r reply) send(sink provider.Sink) error {
-	events := []provider.Event{{Kind: provider.Text, Delta: []byte(r.text)}}
+func (r reply) send(sink wire.Sink) error {
+	events := []wire.Event{{Kind: wire.Text, Delta: []byte(r.text)}}
 	reason := "stop"
 	for i, c := range r.calls {
-		events = append(events, provider.Event{Kind: provider.ToolStart, Index: i, Name: c.tool}, provider.Event{Kind: provider.ToolArgs, Index: i, Delta: c.arguments()})
+		events = append(events, wire.Event{Kind: wire.ToolStart, Index: i, Name: c.tool}, wire.Event{Kind: wire.ToolArgs, Index: i, Delta: c.arguments()})
 		reason = "tool_calls"
 	}
-	for _, e := range append(events, provider.Event{Kind: provider.Finish, Reason: reason}) {
+	for _, e := range append(events, wire.Event{Kind: wire.Finish, Reason: reason}) {
 		if err := sink.Event(e); err != nil {
 			return err
 		}
@@ -177,8 +177,8 @@ func (c offlineCall) arguments() []byte {
 		if len(b) > 1 {
 			b = append(b, ',')
 		}
-		b = append(wire.AppendString(b, pair[0]), ':')
-		b = wire.AppendString(b, pair[1])
+		b = append(jsontext.AppendString(b, pair[0]), ':')
+		b = jsontext.AppendString(b, pair[1])
 	}
 	return append(b, '}')
 }

@@ -8,30 +8,30 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/rpc"
-	"zino/pkg/wire"
+	jsontext "zino/pkg/wire"
 	"zino/proto"
-	"zino/services/rtr/provider"
+	"zino/services/rtr/wire"
 )
 
 // allTools are the names of what a session can offer.
 const allTools = "read write edit bash execute_python3 recall remember task"
 
 // offered makes tools of names.
-func offered(names string) (tools []provider.Tool) {
+func offered(names string) (tools []wire.Tool) {
 	for name := range strings.FieldsSeq(names) {
-		tools = append(tools, provider.Tool{Name: name})
+		tools = append(tools, wire.Tool{Name: name})
 	}
 	return tools
 }
 
 // answered is a conversation with results behind a question.
-func answered(ask string, results ...string) []provider.Message {
+func answered(ask string, results ...string) []wire.Message {
 	list := conversation("system", "s", "user", "run old", "assistant", "", "tool", `{"ok":true,"data":{"stdout":"old"}}`, "assistant", "x", "user", ask)
 	if len(results) > 0 {
-		list = append(list, provider.Message{Role: "assistant"})
+		list = append(list, wire.Message{Role: "assistant"})
 	}
 	for _, r := range results {
-		list = append(list, provider.Message{Role: "tool", Text: r})
+		list = append(list, wire.Message{Role: "tool", Text: r})
 	}
 	return list
 }
@@ -58,7 +58,7 @@ func TestSessionCommands(t *testing.T) {
 		{"write a.txt  two\nlines <b>", allTools, `writing a.txt | write {"path":"a.txt","content":"two\nlines <b>"}`},
 		{"write a.txt\nx", "bash write", `writing a.txt | write {"path":"a.txt","content":"x"}`},
 	} {
-		got := sessionReply(&provider.Request{Messages: answered(tt.ask), Tools: offered(tt.tools)}).String()
+		got := sessionReply(&wire.Request{Messages: answered(tt.ask), Tools: offered(tt.tools)}).String()
 		if got != sign+tt.want {
 			t.Errorf("%q: got %s, want %s", tt.ask, got, sign+tt.want)
 		}
@@ -82,7 +82,7 @@ func TestSessionHelp(t *testing.T) {
 		{"", "read bash", some},
 	} {
 		for _, results := range [][]string{nil, {`{"ok":true}`}} {
-			got := sessionReply(&provider.Request{Messages: answered(tt.ask, results...), Tools: offered(tt.tools)})
+			got := sessionReply(&wire.Request{Messages: answered(tt.ask, results...), Tools: offered(tt.tools)})
 			if got.text != notConnected+tt.want || got.calls != nil {
 				t.Errorf("%q: got %s", tt.ask, got)
 			}
@@ -116,7 +116,7 @@ func TestSessionClosing(t *testing.T) {
 		{"run a", "no envelope", "[offline, no AI] Result: no envelope"},
 		{"run a", `{"stdout":"x"}`, `[offline, no AI] Result: {"stdout":"x"}`},
 	} {
-		req := &provider.Request{Messages: answered(tt.ask, tt.result), Tools: offered(allTools), Stream: true}
+		req := &wire.Request{Messages: answered(tt.ask, tt.result), Tools: offered(allTools), Stream: true}
 		if got := sessionReply(req); got.text != tt.want || got.calls != nil {
 			t.Errorf("%s: got %q, want %q", tt.result, got, tt.want)
 		}
@@ -128,8 +128,8 @@ func TestSessionClosing(t *testing.T) {
 }
 
 func TestSessionTour(t *testing.T) {
-	with := sessionReply(&provider.Request{Messages: answered("Tour "), Tools: offered(allTools)})
-	without := sessionReply(&provider.Request{Messages: answered("tour"), Tools: offered("bash")})
+	with := sessionReply(&wire.Request{Messages: answered("Tour "), Tools: offered(allTools)})
+	without := sessionReply(&wire.Request{Messages: answered("tour"), Tools: offered("bash")})
 	if len(with.calls) != 2 || with.calls[1].tool != "task" || len(without.calls) != 1 || without.calls[0].tool != "bash" || strings.Contains(without.text, "task") {
 		t.Errorf("got %s and %s", with, without)
 	}
@@ -141,7 +141,7 @@ func TestSessionTour(t *testing.T) {
 	if code := offlineReply(conversation("user", task.Request+kcr+interpreted), false); !strings.HasPrefix(code, "```\necho ") {
 		t.Errorf("the skill would run %q", code)
 	}
-	end := sessionReply(&provider.Request{Messages: answered("tour", `{"ok":true,"data":{"stdout":"a\n"}}`, `{"ok":false,"error":{"message":"b"}}`), Tools: offered(allTools), Stream: true})
+	end := sessionReply(&wire.Request{Messages: answered("tour", `{"ok":true,"data":{"stdout":"a\n"}}`, `{"ok":false,"error":{"message":"b"}}`), Tools: offered(allTools), Stream: true})
 	if end.text != "a\nb\n[offline, no AI]" {
 		t.Errorf("the end is %s", end)
 	}
@@ -178,7 +178,7 @@ func TestSessionOverSocket(t *testing.T) {
 		}
 		ids[calls[0].ID] = true
 		in.Messages = proto.Raw(`[{"role":"user","content":"run date"},{"role":"assistant","content":"x","tool_calls":` + string(text.ToolCalls) +
-			`},{"role":"tool","tool_call_id":"` + calls[0].ID + `","content":` + string(wire.AppendString(nil, `{"ok":true,"data":{"stdout":"Sat\n"}}`)) + `}]`)
+			`},{"role":"tool","tool_call_id":"` + calls[0].ID + `","content":` + string(jsontext.AppendString(nil, `{"ok":true,"data":{"stdout":"Sat\n"}}`)) + `}]`)
 		text, err = rpc.CallText(t.Context(), r.client, proto.RtrInfer, in, &chunks{})
 		if want := map[bool]string{true: sign + "Result: Sat", false: "Sat\n[offline, no AI]"}[stream]; err != nil || text.Content != want || len(text.ToolCalls) > 0 || text.StopReason != "stop" {
 			t.Errorf("stream %v: the end is %+v, %v", stream, text, err)
@@ -205,14 +205,14 @@ func FuzzOfflineSession(f *testing.F) {
 	f.Add("tour", "<<task>task>")
 	f.Fuzz(func(t *testing.T, ask, result string) {
 		tools := offered(allTools)
-		first := sessionReply(&provider.Request{Messages: conversation("user", ask), Tools: tools})
+		first := sessionReply(&wire.Request{Messages: conversation("user", ask), Tools: tools})
 		for _, c := range first.calls {
 			if !json.Valid(c.arguments()) {
 				t.Fatalf("%q calls with %s", ask, c.arguments())
 			}
 		}
 		for _, stream := range []bool{true, false} {
-			end := sessionReply(&provider.Request{Messages: conversation("user", ask, "assistant", "", "tool", result), Tools: tools, Stream: stream})
+			end := sessionReply(&wire.Request{Messages: conversation("user", ask, "assistant", "", "tool", result), Tools: tools, Stream: stream})
 			if len(end.calls) > 0 || tags.MatchString(end.text) || tags.MatchString(first.text) {
 				t.Fatalf("%q with %q: %s, then %s", ask, result, first, end)
 			}

@@ -7,14 +7,14 @@ import (
 
 	"zino/pkg/config"
 	"zino/proto"
-	"zino/services/rtr/provider"
+	"zino/services/rtr/wire"
 )
 
 // conversation makes messages of role and content in turn.
-func conversation(pairs ...string) []provider.Message {
-	var list []provider.Message
+func conversation(pairs ...string) []wire.Message {
+	var list []wire.Message
 	for i := 0; i < len(pairs); i += 2 {
-		list = append(list, provider.Message{Role: pairs[i], Text: pairs[i+1]})
+		list = append(list, wire.Message{Role: pairs[i], Text: pairs[i+1]})
 	}
 	return list
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"zino/services/rtr/provider"
+	"zino/services/rtr/wire"
 )
 
 // server is a place where a model server listens by default.
@@ -55,7 +55,7 @@ func (s *Service) probeOne(ctx context.Context, at server, model string) *target
 	v.maxTokens = 0
 	ep := s.endpoint(v.name, u, "")
 	ep.BaseHint = "[api] base_url"
-	has, err := provider.FirstModel(ctx, v.models, ep)
+	has, err := wire.FirstModel(ctx, v.models, ep)
 	if err != nil {
 		s.log.Debug("no model server", "endpoint", at.base, "error", err)
 		return nil

@@ -9,7 +9,7 @@ import (
 	"zino/pkg/fakellm"
 	"zino/pkg/rpc"
 	"zino/proto"
-	"zino/services/rtr/provider"
+	"zino/services/rtr/wire"
 )
 
 // TestProbe holds that a model server on loopback is found, is sent no key and
@@ -128,7 +128,7 @@ func TestLocal(t *testing.T) {
 		"http://127.0.0.1:8080/v1": true, "http://[::1]/v1": true, "http://localhost:1/v1": true, "http://192.168.1.7/v1": true,
 		"http://10.1.2.3/v1": true, "https://api.openai.com/v1": false, "http://8.8.8.8/v1": false, "http://localhost.example/v1": false,
 	} {
-		if provider.IsLocal(raw) != want {
+		if wire.IsLocal(raw) != want {
 			t.Errorf("%s: got %v", raw, !want)
 		}
 	}

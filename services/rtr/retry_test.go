@@ -12,7 +12,7 @@ import (
 	"zino/pkg/config"
 	"zino/pkg/fakellm"
 	"zino/proto"
-	"zino/services/rtr/limit"
+	"zino/services/rtr/retry"
 )
 
 // patient is a router that asks a scripted provider, whose limiter goes by the
@@ -20,7 +20,7 @@ import (
 func patient(t *testing.T, script ...fakellm.Turn) (*router, *fakellm.Server) {
 	t.Helper()
 	r, llm := openaiRouter(t, script...)
-	r.limiters["openai"] = limit.New(0, 0, r.now)
+	r.limiters["openai"] = retry.New(0, 0, r.now)
 	return r, llm
 }
 

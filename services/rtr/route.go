@@ -12,8 +12,8 @@ import (
 	"zino/pkg/config"
 	"zino/pkg/rpc"
 	"zino/proto"
-	"zino/services/rtr/limit"
-	"zino/services/rtr/provider"
+	"zino/services/rtr/retry"
+	"zino/services/rtr/wire"
 )
 
 // call is one request to the router, over all attempts to have it answered.
@@ -22,10 +22,10 @@ type call struct {
 	ctx    context.Context
 	in     proto.Infer
 	out    *rpc.Out
-	req    provider.Request // without what depends on the target
-	answer *provider.Answer // of the attempt under way
-	asked  *target          // the last one, nil before the first
-	passed bool             // a part of an answer went to the caller: no attempt may follow
+	req    wire.Request // without what depends on the target
+	answer *wire.Answer // of the attempt under way
+	asked  *target      // the last one, nil before the first
+	passed bool         // a part of an answer went to the caller: no attempt may follow
 }
 
 func (s *Service) infer(ctx context.Context, in proto.Infer, out *rpc.Out) (proto.Text, error) {
@@ -69,19 +69,19 @@ func inFull(err error, before []string) error {
 // read validates the request.
 func (c *call) read() (err error) {
 	raw := c.in.Messages
-	if c.req.Messages, err = provider.ReadMessages(raw); err != nil {
+	if c.req.Messages, err = wire.ReadMessages(raw); err != nil {
 		return err
 	}
 	if c.in.System != "" {
 		if raw, err = withSystem(c.in.System, raw); err != nil {
 			return err
 		}
-		if c.req.Messages, err = provider.ReadMessages(raw); err != nil {
+		if c.req.Messages, err = wire.ReadMessages(raw); err != nil {
 			return err
 		}
 	}
 	c.req.Raw, c.req.Temperature, c.req.TopP = raw, c.in.Temperature, c.in.TopP
-	c.req.Tools, err = provider.ReadTools(c.in.Tools)
+	c.req.Tools, err = wire.ReadTools(c.in.Tools)
 	switch {
 	case c.in.MaxTokens < 0:
 		return &proto.Error{Code: proto.CodeInvalid, Message: `Invalid request: field "max_tokens": expected 0 or more`}
@@ -99,7 +99,7 @@ func (c *call) mayFallBack(err error) bool {
 	if err == nil || c.passed || c.ctx.Err() != nil {
 		return false
 	}
-	if f, ok := errors.AsType[*provider.Fault](err); ok {
+	if f, ok := errors.AsType[*wire.Fault](err); ok {
 		return !f.TooLong && f.Status != 400 && f.Status != 413 && f.Status != 422
 	}
 	return errors.Is(err, proto.ErrUnavailable) || errors.Is(err, proto.ErrBusy)
@@ -117,10 +117,10 @@ func (c *call) ask(w wish) (proto.Text, error) {
 	}
 	t = c.s.learn(c.ctx, t)
 	c.asked = t
-	backoff := limit.NewBackoff(nil)
+	backoff := retry.NewBackoff(nil)
 	for attempt := 1; ; attempt++ {
 		text, err := c.attempt(t)
-		f, failed := errors.AsType[*provider.Fault](err)
+		f, failed := errors.AsType[*wire.Fault](err)
 		if failed && t.caps.Found && f.Unsent {
 			c.s.forget(c.ctx, t) // the server may have gone: look again next time
 		}
@@ -140,7 +140,7 @@ func (c *call) ask(w wish) (proto.Text, error) {
 			attempt--
 			continue
 		}
-		if !failed || c.passed || f.Verdict.Class != limit.Retry || c.ctx.Err() != nil {
+		if !failed || c.passed || f.Verdict.Class != retry.Retry || c.ctx.Err() != nil {
 			return text, err
 		}
 		wait, more := backoff.Next(f.Verdict.Wait, f.Verdict.HasWait)
@@ -149,7 +149,7 @@ func (c *call) ask(w wish) (proto.Text, error) {
 		}
 		c.notice(proto.Notice{
 			Kind: "retry", WaitMS: wait.Milliseconds(),
-			Text: fmt.Sprintf("%s; asking again in %s (%d of %d)", firstLine(f), seconds(wait), attempt, limit.MaxRetries),
+			Text: fmt.Sprintf("%s; asking again in %s (%d of %d)", firstLine(f), seconds(wait), attempt, retry.MaxRetries),
 		})
 		if err := c.s.pause(c.ctx, wait); err != nil {
 			return text, err
@@ -158,10 +158,10 @@ func (c *call) ask(w wish) (proto.Text, error) {
 }
 
 // exhausted words the error after the last attempt.
-func exhausted(f *provider.Fault, attempts int, wait time.Duration) error {
+func exhausted(f *wire.Fault, attempts int, wait time.Duration) error {
 	told := *errors.Unwrap(f).(*proto.Error)
 	switch {
-	case wait > limit.MaxAsked:
+	case wait > retry.MaxAsked:
 		told.Message += fmt.Sprintf(" (come back in %s)", seconds(wait))
 	case attempts > 1:
 		told.Message += fmt.Sprintf(" (asked %d times)", attempts)
@@ -173,13 +173,13 @@ func exhausted(f *provider.Fault, attempts int, wait time.Duration) error {
 }
 
 // Event takes an event of the answer and passes on what the caller wants.
-func (c *call) Event(e provider.Event) error {
+func (c *call) Event(e wire.Event) error {
 	c.answer.Event(e)
 	switch e.Kind {
-	case provider.Text:
+	case wire.Text:
 		c.passed = c.passed || c.out.Streaming()
 		return c.out.Text(e.Delta)
-	case provider.Reasoning:
+	case wire.Reasoning:
 		if c.in.Events && c.out.Streaming() {
 			c.passed = true
 			return c.out.Event("reasoning", proto.Reasoning{Text: string(e.Delta)})

@@ -13,8 +13,8 @@
 //	(none)    [api] base_url; else the provider whose key is there; else an
 //	          error that says what to set
 //
-// How wires differ is the business of the package provider, how often a
-// provider is asked that of limit, and what it costs that of ledger.
+// How wires differ is the business of the package wire, how often a
+// provider is asked that of retry, and what it costs that of ledger.
 package rtr
 
 import (
@@ -29,8 +29,8 @@ import (
 	"zino/pkg/rpc"
 	"zino/proto"
 	"zino/services/rtr/ledger"
-	"zino/services/rtr/limit"
-	"zino/services/rtr/provider"
+	"zino/services/rtr/retry"
+	"zino/services/rtr/wire"
 )
 
 // Service answers the methods of rtr.
@@ -39,7 +39,7 @@ type Service struct {
 	set      settings
 	client   *http.Client
 	probes   []server // the model servers that auto looks for
-	limiters map[string]*limit.Limiter
+	limiters map[string]*retry.Limiter
 	minutely map[string]bool // the providers that may be asked so often a minute
 	books    *ledger.Ledger  // nil if there is a budget that cannot be kept
 	unkept   error           // why a budget cannot be kept
@@ -68,7 +68,7 @@ func New(cfg *config.Config, log *slog.Logger) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{
-		log: log, set: set, client: provider.NewClient(), probes: localServers, limiters: map[string]*limit.Limiter{},
+		log: log, set: set, client: wire.NewClient(), probes: localServers, limiters: map[string]*retry.Limiter{},
 		minutely: map[string]bool{}, pause: pause, deciding: make(chan struct{}, 1), chosen: map[wish]*target{}, efforts: newEfforts(),
 		lists: map[listKey]list{}, warned: map[warning]string{},
 	}
@@ -80,7 +80,7 @@ func New(cfg *config.Config, log *slog.Logger) (*Service, error) {
 			}
 		}
 		s.minutely[v.name] = l.RequestsPerMinute > 0
-		s.limiters[v.name] = limit.New(l.Concurrent, l.RequestsPerMinute, nil)
+		s.limiters[v.name] = retry.New(l.Concurrent, l.RequestsPerMinute, nil)
 	}
 	for _, problem := range set.problems {
 		log.Warn(problem)

@@ -8,7 +8,7 @@ import (
 
 	"zino/pkg/config"
 	"zino/proto"
-	"zino/services/rtr/provider"
+	"zino/services/rtr/wire"
 )
 
 // warning is what a session is warned of once.
@@ -44,7 +44,7 @@ func (c *call) warn(key warning, text string) {
 // withoutSampling returns the target without the sampling parameter that the model
 // refused, nil if the error is about something else, such as a value out of range.
 // It is remembered until the provider is chosen anew.
-func (c *call) withoutSampling(t *target, f *provider.Fault) *target {
+func (c *call) withoutSampling(t *target, f *wire.Fault) *target {
 	said := strings.ToLower(f.Message)
 	says := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(said, word) })

@@ -7,22 +7,22 @@ import (
 
 	"zino/proto"
 	"zino/services/rtr/ledger"
-	"zino/services/rtr/limit"
-	"zino/services/rtr/provider"
+	"zino/services/rtr/retry"
+	"zino/services/rtr/wire"
 )
 
 // target is a model at a provider: whom to ask.
 type target struct {
 	caps      proto.RouterCapabilities
-	infer     provider.Func
-	ep        *provider.Endpoint
+	infer     wire.Func
+	ep        *wire.Endpoint
 	maxTokens int // limit of an answer where neither request nor configuration has one
-	traits    provider.Traits
+	traits    wire.Traits
 	own       bool // it is the provider itself that is asked, or a gateway to it: what is built in holds
 	context   int  // tokens that the model takes, as configured or as its server says; 0: unknown
 	window    int  // the same, else what is built in
 	price     *ledger.Price
-	limiter   *limit.Limiter
+	limiter   *retry.Limiter
 	anyWire   bool // the wire is not configured: where there is no Responses API, chat completions are asked
 	unknown   bool // it is Ollama's, and what the model can do has not been asked
 	forGood   bool // it need not be decided again
@@ -31,11 +31,11 @@ type target struct {
 }
 
 // newTarget puts together what is known of a model.
-func (s *Service) newTarget(v vendor, ep *provider.Endpoint, model string, named bool) *target {
+func (s *Service) newTarget(v vendor, ep *wire.Endpoint, model string, named bool) *target {
 	t := &target{
 		caps:  proto.RouterCapabilities{Provider: v.name, Model: model, Endpoint: ep.Name},
 		infer: v.infer, ep: ep, maxTokens: v.maxTokens, limiter: s.limiter(v.name), forGood: true,
-		traits: provider.TraitsOf(named, ep.Base, model),
+		traits: wire.TraitsOf(named, ep.Base, model),
 		own:    named || isOpenAI(ep.Base),
 	}
 	s.adjust(t)
@@ -50,15 +50,15 @@ func isOpenAI(base string) bool {
 
 // endpoint is a place to ask, which tells the provider's limiter what its
 // answers say about limits.
-func (s *Service) endpoint(name string, base *url.URL, key string) *provider.Endpoint {
-	ep := provider.NewEndpoint(s.client, base, key, s.set.stall)
+func (s *Service) endpoint(name string, base *url.URL, key string) *wire.Endpoint {
+	ep := wire.NewEndpoint(s.client, base, key, s.set.stall)
 	ep.Observe = s.limiter(name).Observe
 	return ep
 }
 
 // noTarget is what answers where no model can be asked.
 func (s *Service) noTarget(w wish, problem string) *target {
-	refuse := func(context.Context, *provider.Endpoint, *provider.Request, provider.Sink) error {
+	refuse := func(context.Context, *wire.Endpoint, *wire.Request, wire.Sink) error {
 		return &proto.Error{Code: proto.CodeUnavailable, Message: problem}
 	}
 	return &target{caps: proto.RouterCapabilities{Provider: w.provider, Model: w.model, Problem: problem}, infer: refuse}
@@ -82,7 +82,7 @@ func (t *target) wire() string {
 func (t *target) remote() bool { return t.ep != nil }
 
 // limiter returns the limiter of a provider, which all of its callers share.
-func (s *Service) limiter(name string) *limit.Limiter { return s.limiters[name] }
+func (s *Service) limiter(name string) *retry.Limiter { return s.limiters[name] }
 
 // fallbacks are whom to ask when the configured provider cannot answer. A
 // request that names its own provider or model has none.

@@ -11,14 +11,14 @@ import (
 
 	"zino/pkg/config"
 	"zino/proto"
-	"zino/services/rtr/limit"
-	"zino/services/rtr/provider"
+	"zino/services/rtr/retry"
+	"zino/services/rtr/wire"
 )
 
 // fits refuses a conversation that the target's model cannot hold, before it
 // costs anything, as far as it is known what the model holds. A plain request
 // is left to the provider, which counts better.
-func (c *call) fits(t *target, req *provider.Request) error {
+func (c *call) fits(t *target, req *wire.Request) error {
 	tokens := req.Size() / bytesPerToken
 	if c.in.SessionID == "" && !c.in.Events || t.context <= 0 || tokens <= t.context {
 		return nil
@@ -30,7 +30,7 @@ func (c *call) fits(t *target, req *provider.Request) error {
 
 // advised adds to a provider's refusal what can be done about it.
 func (c *call) advised(t *target, err error) error {
-	f, ok := errors.AsType[*provider.Fault](err)
+	f, ok := errors.AsType[*wire.Fault](err)
 	if !ok {
 		return err
 	}
@@ -38,11 +38,11 @@ func (c *call) advised(t *target, err error) error {
 	switch {
 	case f.TooLong:
 		told.Message = c.withWayOut(told.Message)
-	case f.Verdict.Class == limit.WaitLong:
+	case f.Verdict.Class == retry.WaitLong:
 		told.Details = strings.TrimSpace("The quota or the credit of this key is used up: raise it at " + t.caps.Provider + ", or ask another model with --model (zino models lists them). " + told.Details)
 	case f.Status == http.StatusBadRequest && t.wire() == "openai" && t.caps.NativeTools && len(c.req.Tools) > 0 && refusesToolsWithReasoning(told.Message):
 		remedy := `Set tools = "text" in [[rtr.model]]`
-		if c.in.Effort != "off" && provider.EffortWord(t.wire(), t.caps.Model, "off") != "" {
+		if c.in.Effort != "off" && wire.EffortWord(t.wire(), t.caps.Model, "off") != "" {
 			remedy += ", or ask with --effort off"
 		}
 		told.Details = strings.TrimSpace(remedy + ". " + told.Details)
@@ -64,7 +64,7 @@ const suggestTime = 3 * time.Second
 
 // suggested adds to the last 404 of a request what may have been meant.
 func (c *call) suggested(err error) error {
-	f, ok := errors.AsType[*provider.Fault](err)
+	f, ok := errors.AsType[*wire.Fault](err)
 	if !ok || f.Status != http.StatusNotFound || c.asked == nil {
 		return err
 	}

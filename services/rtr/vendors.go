@@ -6,14 +6,14 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/keys"
-	"zino/services/rtr/provider"
+	"zino/services/rtr/wire"
 )
 
 // vendor is a kind of provider.
 type vendor struct {
 	name      string
-	infer     provider.Func
-	models    provider.Lister
+	infer     wire.Func
+	models    wire.Lister
 	base      string // where it is, if nothing else is said
 	model     string // asked for where none is configured: a current one that is not dear
 	maxTokens int    // limit of an answer where none is configured; 0: the provider's own
@@ -22,11 +22,11 @@ type vendor struct {
 
 // vendors are all kinds, in the order in which their keys are looked for.
 var vendors = []vendor{
-	{"anthropic", provider.Anthropic, provider.AnthropicModels, "https://api.anthropic.com", config.DefaultModels["anthropic"], 16384, "ANTHROPIC_BASE_URL and anthropic_base_url"},
-	{"openai", provider.OpenAI, provider.OpenAIModels, "https://api.openai.com/v1", config.DefaultModels["openai"], 16384, "OPENAI_BASE_URL and openai_base_url"},
-	{"gemini", provider.Gemini, provider.GeminiModels, "https://generativelanguage.googleapis.com", config.DefaultModels["gemini"], 16384, "GEMINI_BASE_URL and gemini_base_url"},
-	{"openrouter", provider.OpenRouter, provider.OpenRouterModels, "https://openrouter.ai/api/v1", config.DefaultModels["openrouter"], 8192, "OPENROUTER_BASE_URL and openrouter_base_url"},
-	{"ollama", provider.Ollama, provider.OllamaModels, "http://127.0.0.1:11434", "", 0, "OLLAMA_HOST"},
+	{"anthropic", wire.Anthropic, wire.AnthropicModels, "https://api.anthropic.com", config.DefaultModels["anthropic"], 16384, "ANTHROPIC_BASE_URL and anthropic_base_url"},
+	{"openai", wire.OpenAI, wire.OpenAIModels, "https://api.openai.com/v1", config.DefaultModels["openai"], 16384, "OPENAI_BASE_URL and openai_base_url"},
+	{"gemini", wire.Gemini, wire.GeminiModels, "https://generativelanguage.googleapis.com", config.DefaultModels["gemini"], 16384, "GEMINI_BASE_URL and gemini_base_url"},
+	{"openrouter", wire.OpenRouter, wire.OpenRouterModels, "https://openrouter.ai/api/v1", config.DefaultModels["openrouter"], 8192, "OPENROUTER_BASE_URL and openrouter_base_url"},
+	{"ollama", wire.Ollama, wire.OllamaModels, "http://127.0.0.1:11434", "", 0, "OLLAMA_HOST"},
 }
 
 func vendorOf(name string) (vendor, bool) {

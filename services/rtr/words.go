@@ -5,18 +5,18 @@ import (
 	"strings"
 	"time"
 
-	"zino/pkg/wire"
+	jsontext "zino/pkg/wire"
 	"zino/proto"
 )
 
 // withSystem puts a system prompt in front of a list of messages.
 func withSystem(prompt string, messages proto.Raw) (proto.Raw, error) {
-	list, err := wire.Elements(messages)
+	list, err := jsontext.Elements(messages)
 	if err != nil {
 		return nil, err
 	}
 	b := make(proto.Raw, 0, len(messages)+len(prompt)+len(prompt)/8+64)
-	b = wire.AppendString(append(b, `[{"role":"system","content":`...), prompt)
+	b = jsontext.AppendString(append(b, `[{"role":"system","content":`...), prompt)
 	b = append(b, '}')
 	for _, m := range list {
 		b = append(append(b, ','), m...)

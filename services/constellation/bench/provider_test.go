@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"zino/services/rtr/provider"
+	"zino/services/rtr/wire"
 )
 
 // tokensOfStream is how many pieces of text a measured stream has.
@@ -26,16 +26,16 @@ const tokensOfStream = 2000
 // event.
 var wires = []struct {
 	name            string
-	infer           provider.Func
+	infer           wire.Func
 	begin, say, end string
 }{
 	{
-		"openai", provider.OpenAI, "",
+		"openai", wire.OpenAI, "",
 		`data: {"id":"chatcmpl-9","object":"chat.completion.chunk","created":1794268190,"model":"gpt-6-luna","system_fingerprint":"fp_44709d6fcb","choices":[{"index":0,"delta":{"content":" bread"},"logprobs":null,"finish_reason":null}]}` + "\n\n",
 		`data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n",
 	},
 	{
-		"anthropic", provider.Anthropic,
+		"anthropic", wire.Anthropic,
 		"event: message_start\n" + `data: {"type":"message_start","message":{"id":"m","usage":{"input_tokens":9,"output_tokens":1}}}` + "\n\n" +
 			"event: content_block_start\n" + `data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}` + "\n\n",
 		"event: content_block_delta\n" + `data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" bread"}}` + "\n\n",
@@ -44,12 +44,12 @@ var wires = []struct {
 			"event: message_stop\n" + `data: {"type":"message_stop"}` + "\n\n",
 	},
 	{
-		"gemini", provider.Gemini, "",
+		"gemini", wire.Gemini, "",
 		`data: {"candidates":[{"content":{"parts":[{"text":" bread bread bread bread"}],"role":"model"},"index":0}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":5,"totalTokenCount":14},"modelVersion":"gemini-flash"}` + "\n\n",
 		`data: {"candidates":[{"content":{"parts":[{"text":""}],"role":"model"},"finishReason":"STOP","index":0}]}` + "\n\n",
 	},
 	{
-		"ollama", provider.Ollama, "",
+		"ollama", wire.Ollama, "",
 		`{"model":"qwen3","created_at":"2026-11-21T13:00:00.123456789Z","message":{"role":"assistant","content":" bread"},"done":false}` + "\n",
 		`{"model":"qwen3","message":{"role":"assistant","content":""},"done":true,"done_reason":"stop","prompt_eval_count":9,"eval_count":2000}` + "\n",
 	},
@@ -123,8 +123,8 @@ func (s *canned) perToken(rounds int, f func() error) (float64, error) {
 type counting int
 
 // Event counts.
-func (c *counting) Event(e provider.Event) error {
-	if e.Kind == provider.Text {
+func (c *counting) Event(e wire.Event) error {
+	if e.Kind == wire.Text {
 		*c += counting(len(e.Delta))
 	}
 	return nil
@@ -152,14 +152,14 @@ func benchProviders(b *bench) (lines []line, err error) {
 	return lines, nil
 }
 
-func (b *bench) readWire(s *canned, name string, infer provider.Func) (line, error) {
+func (b *bench) readWire(s *canned, name string, infer wire.Func) (line, error) {
 	base, err := url.Parse("http://" + s.Addr().String() + "/v1")
 	if err != nil {
 		return line{}, err
 	}
-	client := provider.NewClient()
+	client := wire.NewClient()
 	defer client.CloseIdleConnections()
-	ep := provider.NewEndpoint(client, base, "", time.Minute)
+	ep := wire.NewEndpoint(client, base, "", time.Minute)
 	rounds := max(b.scale(100), 1)
 	cpu, err := s.perToken(rounds, func() error { return readOnce(ep, infer) })
 	if err != nil {
@@ -173,14 +173,14 @@ func (b *bench) readWire(s *canned, name string, infer provider.Func) (line, err
 }
 
 // readOnce has a provider's reader take the whole stream.
-func readOnce(ep *provider.Endpoint, infer provider.Func) error {
+func readOnce(ep *wire.Endpoint, infer wire.Func) error {
 	raw := json.RawMessage(`[{"role":"user","content":"hi"}]`)
-	messages, err := provider.ReadMessages(raw)
+	messages, err := wire.ReadMessages(raw)
 	if err != nil {
 		return err
 	}
 	var n counting
-	req := provider.Request{Model: "m", Raw: raw, Messages: messages, Stream: true, MaxTokens: 100, Traits: provider.Traits{MaxTokensField: "max_tokens"}}
+	req := wire.Request{Model: "m", Raw: raw, Messages: messages, Stream: true, MaxTokens: 100, Traits: wire.Traits{MaxTokensField: "max_tokens"}}
 	if err := infer(context.Background(), ep, &req, &n); err != nil {
 		return err
 	}

@@ -1,0 +1,183 @@
+package wire
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"zino/pkg/fakellm"
+	"zino/proto"
+)
+
+func TestPick(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{`{"object":"list","data":[{"id":"a"},{"id":"b"}]}`, "a"},
+		{`{"data":[{"id":""},{"id":"` + "\x1b" + `"}]}`, ""},
+		{`{"data":[{"id":""},{"id":7}]}`, ""},
+		{`{"data":[{"id":"text-embedding"},{"id":"b"}]}`, "b"},
+		{`{"data":[{"id":"a\nb"},{"id":"c"}]}`, "c"},
+		{`{"data":[]}`, ""},
+		{`{"models":["a"]}`, ""},
+		{`[]`, ""},
+		{`<html>`, ""},
+		{``, ""},
+		{`{"data":"a"}`, ""},
+	} {
+		ep, _ := endpointFor(t)
+		ep.Client.Transport = answersWith(200, tt.in)
+		if got, err := FirstModel(t.Context(), OpenAIModels, ep); got != tt.want || (err == nil) != (tt.want != "") {
+			t.Errorf("%s: got %q, %v", tt.in, got, err)
+		}
+	}
+}
+
+// TestModelsRefused holds what is said of a server that does not list its
+// models.
+func TestModelsRefused(t *testing.T) {
+	for _, tt := range []struct {
+		name, body, want string
+		status           int
+	}{
+		{"wants a key", `{"error":{"message":"no key ` + quotedKey + `"}}`, "HTTP 401: no key [hidden]", 401},
+		{"has no such list", `not found`, "HTTP 404: not found; or set [service] model", 404},
+		{"has a page", `<html>`, "no list of models; or set [service] model", 200},
+		{"is empty", `{"data":[]}`, "no model: load one there", 200},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ep, _ := endpointFor(t)
+			ep.Client.Transport = answersWith(tt.status, tt.body)
+			_, err := FirstModel(t.Context(), OpenAIModels, ep)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Fatalf("got %v, want %q", err, tt.want)
+			}
+			noSecret(t, "the error", err.Error())
+		})
+	}
+}
+
+// TestLists holds how each wire asks for its list and what is read of it.
+func TestLists(t *testing.T) {
+	for _, tt := range []struct {
+		name           string
+		list           Lister
+		base, url, key string // key: the header that carries it
+		body           string
+		want           []Model
+	}{
+		{
+			"openai", OpenAIModels, "http://h/v1", "/v1/models", "Authorization",
+			`{"data":[{"id":"a","created":1,"extra":{}},{"id":"whisper-1"},{"id":"b"}]}`,
+			[]Model{{"a", 0}, {"b", 0}},
+		},
+		{
+			"anthropic", AnthropicModels, "http://h/v1", "/v1/models?limit=1000", "X-Api-Key",
+			`{"data":[{"type":"model","id":"a","display_name":"A"},{"id":"b","max_input_tokens":200000}],"has_more":false}`,
+			[]Model{{"a", 0}, {"b", 200000}},
+		},
+		{
+			"gemini", GeminiModels, "http://h", "/v1beta/models?pageSize=1000", "X-Goog-Api-Key",
+			`{"models":[{"name":"models/a","inputTokenLimit":1048576,"supportedGenerationMethods":["generateContent"]},{"name":"models/x","supportedGenerationMethods":["predict"]},{"name":"b"}]}`,
+			[]Model{{"a", 1048576}, {"b", 0}},
+		},
+		{
+			"openrouter", OpenRouterModels, "http://h/api/v1", "/api/v1/models", "Authorization",
+			`{"data":[{"id":"x/a","context_length":8192},{"id":"x/b","context_length":null}]}`,
+			[]Model{{"x/a", 8192}, {"x/b", 0}},
+		},
+		{"ollama", OllamaModels, "http://h/v1", "/api/tags", "Authorization", `{"models":[{"name":"c","remote_host":"h"},{"name":"a"}]}`, []Model{{"a", 0}, {"c", 0}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ep := endpointAt(t, tt.base)
+			var asked *http.Request
+			answer := func(status int, body string) {
+				ep.Client = &http.Client{Transport: roundTrip(func(req *http.Request) (*http.Response, error) {
+					asked = req
+					return answersWith(status, body)(req)
+				})}
+			}
+			answer(200, tt.body)
+			got, err := tt.list(t.Context(), ep)
+			if err != nil || !slices.Equal(got, tt.want) {
+				t.Errorf("got %v, %v", got, err)
+			}
+			if asked.Method != "GET" || asked.URL.RequestURI() != tt.url || !strings.Contains(asked.Header.Get(tt.key), testKey) || !strings.HasPrefix(asked.Header.Get("User-Agent"), "zino/") {
+				t.Errorf("asked %s %s with %v", asked.Method, asked.URL, asked.Header)
+			}
+			for _, body := range []string{"", "<html>", "[]", `{"data":7,"models":7}`, `{"data":[{"id":7}],"models":[{"name":7}]}`} {
+				answer(200, body)
+				if got, err := tt.list(t.Context(), ep); !errors.Is(err, errNoList) {
+					t.Errorf("%s: got %v, %v", body, got, err)
+				}
+			}
+			for _, body := range []string{`{"error":{"message":"bad ` + quotedKey + `","type":"t","code":"c"}}`, `{"error":"bad ` + quotedKey + `"}`, "bad " + testKey} {
+				answer(401, body)
+				_, err := tt.list(t.Context(), ep)
+				e, ok := errors.AsType[*proto.Error](err)
+				if !ok || e.Status != 401 || e.Message != "HTTP 401: bad [hidden]" || !strings.Contains(e.Details, "THE_KEY") {
+					t.Errorf("%s: got %+v", body, err)
+				}
+			}
+		})
+	}
+}
+
+// roundTrip is a transport that is a function.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+// RoundTrip calls the function.
+func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// answersWith is a transport that gives every request the same answer.
+func answersWith(status int, body string) roundTrip {
+	return func(req *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: req}, nil
+	}
+}
+
+// TestModelsAsked holds with what a real server is asked for its models, and
+// that one which is not there is named with what to check.
+func TestModelsAsked(t *testing.T) {
+	llm := fakellm.New()
+	defer llm.Close()
+	llm.SetModels("nomic-embed-text", "its-model")
+	ep := realEndpoint(t, llm.URL)
+	if got, err := FirstModel(t.Context(), OpenAIModels, ep); err != nil || got != "its-model" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	req := llm.Requests()[0]
+	if req.Method != "GET" || req.Path != "/v1/models" || req.Header.Get("Authorization") != "Bearer "+testKey || len(req.Body) != 0 {
+		t.Errorf("asked with %s %s, %v", req.Method, req.Path, req.Header)
+	}
+	llm.Close()
+	_, err := FirstModel(t.Context(), OpenAIModels, ep)
+	f, ok := errors.AsType[*Fault](err)
+	if !ok || !f.Unsent || !strings.Contains(f.Message, "the_base_url") {
+		t.Errorf("after it has gone: got %v", err)
+	}
+}
+
+// FuzzLists: whatever a server answers, a list holds only names that can be shown.
+func FuzzLists(f *testing.F) {
+	for _, body := range []string{`{"data":[{"id":"a"}]}`, `{"models":[{"name":"models/a","inputTokenLimit":1}]}`, `{"data":[{"id":"a\u001b","max_input_tokens":1e400}]}`, `{"error":"x"}`, ``} {
+		f.Add(200, body)
+		f.Add(500, body)
+	}
+	f.Fuzz(func(t *testing.T, status int, body string) {
+		if status < 200 || status > 599 {
+			return
+		}
+		ep, _ := endpointFor(t)
+		ep.Client.Transport = answersWith(status, body)
+		for _, list := range []Lister{OpenAIModels, AnthropicModels, GeminiModels, OpenRouterModels, OllamaModels} {
+			models, err := list(t.Context(), ep)
+			for _, m := range models {
+				if err != nil || m.Name == "" || m.Name != oneLine(m.Name, 200) {
+					t.Errorf("%q, %v", m.Name, err)
+				}
+			}
+		}
+	})
+}
