@@ -48,6 +48,9 @@ generate: ## write PROTOCOL.md, schema.json and the man pages anew
 demo: ## record docs/demo.cast and docs/demo.svg anew
 	go test . -run '^TestDemo$$' -count=1 -update
 
+faults: ## see that the tests notice each fault of testdata/faults.txt
+	go test . -run '^TestFaults$$' -count=1 -timeout 2h -v -args -faults
+
 fuzz: ## run every fuzz test for FUZZTIME (30s)
 	@.ci/fuzz $(FUZZTIME)
 
@@ -74,4 +77,4 @@ test-uml: build ## the part of it that needs all controllers, under User-Mode Li
 clean: ## remove what was built
 	rm -rf bin
 
-.PHONY: help build run need test oracle lint fmt generate demo fuzz bench install uninstall deb test-systemd test-uml clean
+.PHONY: help build run need test oracle lint fmt generate demo faults fuzz bench install uninstall deb test-systemd test-uml clean

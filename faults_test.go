@@ -1,0 +1,93 @@
+package zino_test
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var applyFaults = flag.Bool("faults", false, "apply the faults of testdata/faults.txt, and see that the tests fail")
+
+// fault is a small mistake in one file, and the tests that must notice it.
+type fault struct{ name, file, old, new, test string }
+
+// TestFaults checks that every fault of the list fits its file. With -faults it
+// also applies each, as an overlay of the build, and runs the tests named.
+func TestFaults(t *testing.T) {
+	text, err := os.ReadFile("testdata/faults.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []fault
+	for line := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		switch key {
+		case "fault":
+			list = append(list, fault{name: value})
+		case "file":
+			list[len(list)-1].file = value
+		case "old":
+			list[len(list)-1].old = value
+		case "new":
+			list[len(list)-1].new = value
+		case "test":
+			list[len(list)-1].test = value
+		}
+	}
+	if len(list) < 20 {
+		t.Fatalf("%d faults are listed, want 20 or more", len(list))
+	}
+	for _, f := range list {
+		t.Run(f.name, func(t *testing.T) {
+			source, err := os.ReadFile(f.file)
+			if err != nil {
+				t.Fatalf("%v: put the same fault into the file that does this now", err)
+			}
+			if n := strings.Count(string(source), f.old); n != 1 {
+				t.Fatalf("%q stands %d times in %s, want once: put the same fault into the code that does this now", f.old, n, f.file)
+			}
+			if !*applyFaults {
+				return
+			}
+			dir, err := filepath.Abs(".")
+			if err != nil {
+				t.Fatal(err)
+			}
+			faulty := filepath.Join(t.TempDir(), "faulty.go")
+			if err := os.WriteFile(faulty, []byte(strings.Replace(string(source), f.old, f.new, 1)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(dir, f.file): faulty}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			overlayFile := filepath.Join(t.TempDir(), "overlay.json")
+			if err := os.WriteFile(overlayFile, overlay, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			// Tests that build binaries build them with the fault, too.
+			env := append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlayFile)
+			packages := strings.Fields(f.test)
+			build := exec.Command("go", "build", "./...")
+			build.Env = env
+			if out, err := build.CombinedOutput(); err != nil {
+				t.Fatalf("the fault does not compile: %v\n%s", err, out)
+			}
+			test := exec.Command("go", append([]string{"test", "-count=1", "-failfast"}, packages...)...)
+			test.Env = env
+			out, err := test.CombinedOutput()
+			if err == nil {
+				t.Errorf("no test of %s notices it", f.test)
+			}
+			for line := range strings.Lines(string(out)) {
+				if strings.Contains(line, "--- FAIL") {
+					t.Log(strings.TrimSpace(line))
+				}
+			}
+		})
+	}
+}
