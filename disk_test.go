@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"zino/pkg/smalldisk"
+	"zino/pkg/zinotest"
 )
 
 // The child of TestDisks finds here the directory that becomes its disk, and the
@@ -28,12 +28,12 @@ func TestDisks(t *testing.T) {
 	}
 	cmd := exec.Command(exe)
 	cmd.Env = append(os.Environ(), diskEnv+"="+t.TempDir(), diskBinEnv+"="+bin)
-	smalldisk.Run(t, cmd)
+	zinotest.SmallDisk(t, cmd)
 }
 
 // useDisk is the child of TestDisks.
 func useDisk(dir string) error {
-	if err := smalldisk.Mount(dir, "size=256k", 0); err != nil {
+	if err := zinotest.Mount(dir, "size=256k", 0); err != nil {
 		return err
 	}
 	runtime, err := os.MkdirTemp("", "z")

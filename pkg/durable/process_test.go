@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"testing"
 
-	"zino/pkg/smalldisk"
+	"zino/pkg/zinotest"
 )
 
 // children are what the test binary does in the place of another process, in
@@ -223,11 +223,11 @@ func TestWriteFails(t *testing.T) {
 // have a small disk that goes away with it.
 func TestDiskFull(t *testing.T) {
 	cmd := child(t, "full", t.TempDir())
-	smalldisk.Run(t, cmd)
+	zinotest.SmallDisk(t, cmd)
 }
 
 func fillDisk(dir string) error {
-	if err := smalldisk.Mount(dir, "size=64k", 0); err != nil {
+	if err := zinotest.Mount(dir, "size=64k", 0); err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(dir)

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"zino/pkg/config"
-	"zino/pkg/smalldisk"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -35,7 +35,7 @@ func inNamespace(t *testing.T, child string) {
 	}
 	cmd := exec.Command(exe)
 	cmd.Env = append(os.Environ(), "MEM_CHILD="+child, "MEM_DIR="+newDir(t))
-	smalldisk.Run(t, cmd)
+	zinotest.SmallDisk(t, cmd)
 }
 
 func TestReadOnlyDisk(t *testing.T) { inNamespace(t, "fixed") }
@@ -43,7 +43,7 @@ func TestReadOnlyDisk(t *testing.T) { inNamespace(t, "fixed") }
 // readFixedDisk reads all kinds of data from a disk that is read-only, and
 // stores again when it is writable.
 func readFixedDisk(dir string) error {
-	if err := smalldisk.Mount(dir, "size=128k", 0); err != nil {
+	if err := zinotest.Mount(dir, "size=128k", 0); err != nil {
 		return err
 	}
 	cfg, ctx := config.Mem{DataDir: dir, Durability: "fsync"}, context.Background()
@@ -89,7 +89,7 @@ func readFixedDisk(dir string) error {
 }
 
 func fillDisk(dir string) error {
-	if err := smalldisk.Mount(dir, "size=128k", 0); err != nil {
+	if err := zinotest.Mount(dir, "size=128k", 0); err != nil {
 		return err
 	}
 	s, err := Open(config.Mem{DataDir: dir, Durability: "fsync"}, slog.New(slog.DiscardHandler))

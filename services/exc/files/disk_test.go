@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"zino/pkg/smalldisk"
+	"zino/pkg/zinotest"
 )
 
 // children are what the test binary does in a mount namespace of its own.
@@ -27,7 +27,7 @@ func inNamespace(t *testing.T, role string) {
 	dir := place(t)
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), childEnv+"="+role, dirEnv+"="+dir, "TMPDIR="+place(t), "GORACE=atexit_sleep_ms=0")
-	smalldisk.Run(t, cmd)
+	zinotest.SmallDisk(t, cmd)
 }
 
 func TestDiskFull(t *testing.T)     { inNamespace(t, "full") }
@@ -60,7 +60,7 @@ func left(dir string, want map[string]string) error {
 // onFullDisk changes files for which the disk has no room: they stay as they
 // were, and nothing else stays.
 func onFullDisk(dir string) error {
-	if err := smalldisk.Mount(dir, "size=96k", 0); err != nil {
+	if err := zinotest.Mount(dir, "size=96k", 0); err != nil {
 		return err
 	}
 	old := strings.Repeat("o", 40<<10)
@@ -87,7 +87,7 @@ func onFullDisk(dir string) error {
 
 // onMountedFile changes a file that is a mount point, which nothing can replace.
 func onMountedFile(dir string) error {
-	if err := smalldisk.Mount(dir, "size=1m", 0); err != nil {
+	if err := zinotest.Mount(dir, "size=1m", 0); err != nil {
 		return err
 	}
 	source, file := filepath.Join(dir, "source"), filepath.Join(dir, "file")
@@ -115,7 +115,7 @@ func onMountedFile(dir string) error {
 
 // onReadOnlyDisk asks for changes that are impossible, for root as well.
 func onReadOnlyDisk(dir string) error {
-	if err := smalldisk.Mount(dir, "size=1m", 0); err != nil {
+	if err := zinotest.Mount(dir, "size=1m", 0); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("x"), 0o600); err != nil {

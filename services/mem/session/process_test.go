@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"testing"
 
-	"zino/pkg/smalldisk"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -261,7 +261,7 @@ func checkTurns(t *testing.T, dir string) {
 func inNamespace(t *testing.T, role string) {
 	t.Helper()
 	cmd := child(t, role, t.TempDir())
-	smalldisk.Run(t, cmd)
+	zinotest.SmallDisk(t, cmd)
 }
 
 func TestDiskFull(t *testing.T) { inNamespace(t, "full") }
@@ -269,7 +269,7 @@ func TestDiskFull(t *testing.T) { inNamespace(t, "full") }
 // fillDisk appends and copies until the disk is full: each error says so, and
 // nothing that was acknowledged is lost.
 func fillDisk(dir string) error {
-	if err := smalldisk.Mount(dir, "size=128k", 0); err != nil {
+	if err := zinotest.Mount(dir, "size=128k", 0); err != nil {
 		return err
 	}
 	s, err := openStore(dir)
@@ -304,7 +304,7 @@ func TestReadOnly(t *testing.T) { inNamespace(t, "fixed") }
 // readOnly uses sessions that cannot be written: they can be read all the same,
 // and what would change them is an error that says why.
 func readOnly(dir string) error {
-	if err := smalldisk.Mount(dir, "size=128k", 0); err != nil {
+	if err := zinotest.Mount(dir, "size=128k", 0); err != nil {
 		return err
 	}
 	s, err := openStore(dir)

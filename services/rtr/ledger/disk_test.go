@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"zino/pkg/smalldisk"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -131,13 +131,13 @@ func cutSettlement(dir string, room int) error {
 // small disk that goes away with it.
 func TestDisk(t *testing.T) {
 	cmd := child(t, "disk", t.TempDir())
-	smalldisk.Run(t, cmd)
+	zinotest.SmallDisk(t, cmd)
 }
 
 // fillDisk spends until the disk is full, and then has a disk that cannot be
 // written at all.
 func fillDisk(dir string) error {
-	if err := smalldisk.Mount(dir, "size=32k", 0); err != nil {
+	if err := zinotest.Mount(dir, "size=32k", 0); err != nil {
 		return err
 	}
 	limited, err := openChild(dir, Limits{TokensPerDay: 1e9})

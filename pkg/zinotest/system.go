@@ -1,0 +1,87 @@
+package zinotest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// SmallDisk runs a command, which calls Mount, in a mount namespace of its own,
+// and fails the test if it fails. A host that permits no mounts skips the test;
+// where CI is set in the environment that is a failure.
+func SmallDisk(t testing.TB, cmd *exec.Cmd) {
+	t.Helper()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	if os.Geteuid() != 0 {
+		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}} // without it, no file can be created there
+	}
+	out, err := cmd.CombinedOutput()
+	switch {
+	case err == nil:
+	case os.Getenv("CI") == "" && (errors.Is(err, syscall.EPERM) || strings.Contains(string(out), "mount: operation not permitted")):
+		t.Skipf("NOT TESTED: a full disk. This host permits no mounts (%v): run the test as root, or where user namespaces are allowed", err)
+	default:
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// Mount mounts a tmpfs on dir with its options, such as "size=64k", and the
+// flags of mount(2).
+func Mount(dir, options string, flags uintptr) error {
+	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("mount: %w", err)
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", flags, options); err != nil {
+		return fmt.Errorf("mount: %w", err)
+	}
+	return nil
+}
+
+// Remount changes the flags of what Mount mounted, such as MS_RDONLY.
+func Remount(dir string, flags uintptr) error {
+	if err := syscall.Mount("none", dir, "", syscall.MS_REMOUNT|flags, ""); err != nil {
+		return fmt.Errorf("remount: %w", err)
+	}
+	return nil
+}
+
+// Nobody is the user and the group of which no file is.
+const Nobody = 65534
+
+// AsUser calls f on a thread that runs as another user, for which this process
+// must be root. The kernel takes the user of a socket's peer and of file
+// accesses from the thread.
+func AsUser(t testing.TB, uid int, f func()) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never unlocked: the thread ends with this goroutine
+		_, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, uintptr(uid), uintptr(uid), uintptr(uid))
+		if errno != 0 {
+			done <- errno
+			return
+		}
+		f()
+	}()
+	Must(t, <-done)
+}
+
+// Unprivileged calls f without root's right to read and write every file.
+func Unprivileged(t testing.TB, f func()) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		runtime.LockOSThread() // the user for file accesses is the thread's
+		defer runtime.UnlockOSThread()
+		Must(t, syscall.Setfsuid(Nobody))
+		defer func() { Must(t, syscall.Setfsuid(0)) }()
+	}
+	f()
+}
