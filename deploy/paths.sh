@@ -1,5 +1,5 @@
-# Where an installation's files go: prefix, units, userunits, and system, which
-# is "yes" for one of the host's. Read by bash.
+# Sets where an installation's files go: prefix, units, userunits, and system,
+# which is "yes" for a host's installation. Read by bash.
 # shellcheck shell=bash disable=SC2034 # those that read it use them
 
 system=
@@ -14,8 +14,7 @@ fi
 share=$prefix/share/zino
 installed=$share/installed
 
-# remove takes a file away, or a directory, with a slash at its end, that is
-# empty.
+# remove deletes a file, or an empty directory (with a slash at its end).
 remove() {
 	case $1 in
 	*/) [ ! -d "$1" ] || rmdir --ignore-fail-on-non-empty "$1" ;;

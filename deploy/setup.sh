@@ -1,14 +1,13 @@
 # shellcheck shell=sh
-# What an installation of the host needs besides its files: users, directories,
-# and units that run. It is the beginning of the package's scripts, and `make
-# install` and `make uninstall` use it too. Read by sh.
+# Users, directories and units of a host's installation. The package's scripts
+# start with this file; deploy/install and deploy/uninstall source it. For sh.
 
-# Whoever asks comes first: what a turn still needs is there while it ends.
+# Callers before the services they call, so that turns can end.
 services="daemon repl agr ctx sys mem rtr exc"
 
-# begin install|upgrade makes users and directories, and has the sockets open,
-# unless somebody stopped them before an upgrade. Services that run are started
-# anew, one after the other; their sockets stay open meanwhile, and callers wait.
+# begin install|upgrade creates users and directories and opens the sockets,
+# unless they were stopped before an upgrade. Running services are restarted one
+# by one; their sockets stay open and callers wait.
 begin() {
 	systemd-sysusers zino.conf
 	systemd-tmpfiles --create zino.conf
@@ -17,14 +16,14 @@ begin() {
 	if [ "$1" = install ]; then
 		systemctl enable --quiet --now zino.target
 	elif systemctl is-active --quiet zino.target; then
-		systemctl start zino.target # sockets that are new
+		systemctl start zino.target # new sockets
 	fi
 	for name in $services; do
 		systemctl try-restart "zino-$name.service"
 	done
 }
 
-# end takes the units down, the entrance first, so that turns can end.
+# end stops the units, the daemon first, so that turns can end.
 end() {
 	[ -d /run/systemd/system ] || return 0
 	systemctl disable --quiet zino.target
@@ -32,7 +31,7 @@ end() {
 	systemctl stop zino.target 'zino-*.socket' 'zino-*.service'
 }
 
-# forget has systemd notice that the units are gone.
+# forget makes systemd forget the removed units.
 forget() {
 	rm -rf /run/zino /run/zino-run
 	[ -d /run/systemd/system ] || return 0
@@ -40,7 +39,7 @@ forget() {
 	systemctl reset-failed 'zino-*' 2>/dev/null || true # none had failed
 }
 
-# purge removes what was kept: histories, keys, configuration and users.
+# purge removes histories, keys, configuration and users.
 purge() {
 	rm -rf /var/lib/zino /etc/zino
 	rm -f /etc/credstore/zino.* /etc/credstore.encrypted/zino-*

@@ -1,11 +1,11 @@
-"""Has the executor run code that tries to get at what it was not given, and says what it got.
+"""Runs attacks as code of the executor and prints which of them succeed.
 
 usage: attack.py SOCKET LEVEL ROOT VICTIM
 
-ROOT is the directory to work in, "" for none, VICTIM the pid of a process that
-is not to be reached. Prints a line NAME<TAB>OUTCOME per attack: stopped, GOT IT,
-or why the level was not to be had. What an attack gets it says itself, or it is
-seen from outside. $ATTACKS is a pattern of names, for some of them only.
+ROOT is the working directory, "" for none, VICTIM the pid of a process that the
+code must not reach. Prints a line NAME<TAB>RESULT per attack: stopped, GOT IT, or
+why the level is not available. An attack prints its success itself, or a check
+from outside sees it. $ATTACKS is a pattern that selects attacks by name.
 """
 import glob
 import json
@@ -20,10 +20,9 @@ import zino
 SOCKET, LEVEL, ROOT, VICTIM = sys.argv[1:]
 HOME = "/home/alice"
 ALICE = pwd.getpwnam("alice").pw_uid
-SIGN = "/usr/share/attacked"  # nobody but root can make it
+SIGN = "/usr/share/attacked"  # only root can create it
 
-# Each attack: its name, the executor, the code, and what is looked at from
-# outside afterwards. VICTIM stands for the pid. "GOT IT" in the output counts.
+# Each attack: its name, the code, and the check from outside afterwards. VICTIM stands for the pid. "GOT IT" in the output counts.
 SHELL = [
     ("write to a home", "echo x >/home/alice/attacked; echo x >>/home/alice/.profile", "changed"),
     ("write to /usr, /etc", "echo x >/usr/share/attacked; echo x >/etc/attacked", "changed"),
@@ -82,8 +81,8 @@ import os, subprocess, time
 def stop(pid):
     try: os.kill(pid, 19); return True
     except OSError: return False
-# What runs it has been started a moment before, under the same user. At the other
-# levels that is the executor and whatever else the user has: it is left alone.
+# The unit's supervisor was started a moment before, as the same user. At the other
+# levels that user also runs the executor: leave it alone.
 pids = range(2, os.getpid()) if os.getuid() != {ALICE} else [os.getppid()]
 if any([stop(pid) for pid in pids]):
     subprocess.Popen(["sleep", "7777"], start_new_session=True)
@@ -108,7 +107,7 @@ import os, time
 names = [m + ".py" for m in ("py_compile", "code", "traceback", "sitecustomize")]
 for name in names:
     with open(name, "w") as f: f.write("open('/home/alice/attacked', 'w')")
-time.sleep(1)  # meanwhile the executor has this code analysed
+time.sleep(1)  # meanwhile the executor analyses this code
 for name in names: os.remove(name)""", "changed"),
     ("change devices", """
 import os
@@ -126,7 +125,7 @@ b = bytearray(400 << 20); print("GOT IT")""", None),
 
 
 def changed():
-    """Report whether something is where code must not write, and put it back."""
+    """Report whether code wrote outside its root, and undo it."""
     found = []
     for path in [HOME + "/attacked", SIGN, "/etc/attacked"]:
         if os.path.exists(path):
@@ -145,7 +144,7 @@ PROJECT = {
 
 
 def project():
-    """Make the files in the root that are obeyed elsewhere, and nothing else."""
+    """Reset the root to the protected files alone."""
     subprocess.run("rm -rf -- * .[a-z]*", shell=True, cwd=ROOT, check=True)
     for name, text in PROJECT.items():
         path = os.path.join(ROOT, name)
@@ -157,7 +156,7 @@ def project():
 
 
 def planted():
-    """Report whether the files of the root that are obeyed elsewhere differ, or there are more of them."""
+    """Report whether protected files differ, or new ones exist, and reset the root."""
     found = []
     for name, text in PROJECT.items():
         try:
@@ -172,7 +171,7 @@ def planted():
 
 
 def touched():
-    """Report whether a device of the host was changed: what is written to it leaves no trace."""
+    """Report whether the attributes of a device of the host were changed."""
     global DEVICE
     before, DEVICE = DEVICE, device()
     return DEVICE != before
@@ -184,7 +183,7 @@ def device():
 
 
 def survivors():
-    """Report whether a process is left, and end it: pids that this script started."""
+    """Report whether a process of an attack is left, and kill it."""
     found = []
     for path in glob.glob("/proc/[0-9]*/cmdline"):
         try:
@@ -199,7 +198,7 @@ def survivors():
 
 
 def terminal():
-    """Report whether something was written to the terminal, and forget it."""
+    """Report whether something was written to the terminal, and clear it."""
     with open("/tmp/terminal", "r+") as f:
         got = "GOT IT" in f.read()
         f.truncate(0)
@@ -222,7 +221,7 @@ def attempt(executor, code, look):
     except OSError as err:
         return f"no answer: {err}"
     if answer["type"] == "error":
-        return "not to be had: " + answer["message"]
+        return "not available: " + answer["message"]
     if answer.get("confinement", {}).get("sandbox") != LEVEL:
         return "not at this level: " + json.dumps(answer.get("confinement"))
     got = "GOT IT" in answer["stdout"]
@@ -233,7 +232,7 @@ def attempt(executor, code, look):
     if got:
         return "GOT IT"
     if "temporarily unavailable" in answer["stderr"]:
-        return "stopped"  # by a limit of processes, and the shell gave up
+        return "stopped"  # the shell gave up at a limit of processes
     if "RAN" not in answer["stdout"] and not answer.get("timed_out") and "limit" not in answer["confinement"]:
         return "it did not run: " + answer["stderr"]
     return "stopped"

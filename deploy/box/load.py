@@ -1,4 +1,4 @@
-"""Keeps asking a service until it is told to end (SIGTERM), and then says what came of it.
+"""Sends requests until SIGTERM, then prints their results as JSON.
 
 usage: load.py SOCKET WORKERS
 """
@@ -14,12 +14,12 @@ import time
 RESET = "cut off before it was read"
 ended = threading.Event()
 lock = threading.Lock()
-outcomes = collections.Counter()
+results = collections.Counter()
 slowest = 0.0
 
 
 def answer(path, worker):
-    """Make one request as a first-time caller, and name what became of it."""
+    """Make one request on a new connection and return its result."""
     request = json.dumps({"message": "hello there", "channel_id": f"load-{worker}"}).encode()
     with socket.socket(socket.AF_UNIX) as s:
         s.settimeout(60)
@@ -44,20 +44,20 @@ def answer(path, worker):
 
 
 def work(path, worker):
-    """Ask again and again. A request that was not taken, because the service
-    ended before it had read it, is made once more, as the protocol has it."""
+    """Send requests in a loop. A request that the service had not read when it
+    ended is sent once more, as the protocol demands."""
     global slowest
     while not ended.is_set():
         begin = time.monotonic()
-        outcome = answer(path, worker)
-        if outcome == RESET:
+        result = answer(path, worker)
+        if result == RESET:
             with lock:
-                outcomes["sent again"] += 1
-            outcome = answer(path, worker)
+                results["sent again"] += 1
+            result = answer(path, worker)
         with lock:
-            outcomes[outcome] += 1
+            results[result] += 1
             slowest = max(slowest, time.monotonic() - begin)
-        if outcome.startswith("refused"):
+        if result.startswith("refused"):
             time.sleep(0.01)
 
 
@@ -67,4 +67,4 @@ for w in workers:
     w.start()
 for w in workers:
     w.join()
-print(json.dumps({"outcomes": outcomes, "slowest_ms": round(slowest * 1000)}))
+print(json.dumps({"results": results, "slowest_ms": round(slowest * 1000)}))

@@ -1,4 +1,4 @@
-"""Has the list of pages open, as a browser has it, until it is ended.
+"""Keeps the list of pages open, as a browser does, until it is killed.
 
 Prints "connected", or the line with which it was refused.
 """

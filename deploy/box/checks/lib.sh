@@ -1,11 +1,11 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # those that read this use them
-# What the checks share: each of them reads this first.
+# Functions of the checks: each check sources this file.
 set -uo pipefail
 run=/run/zino
 all=(daemon sys ctx mem agr rtr exc repl)
 
-# found OUTCOME NAME DETAIL writes a line of the table: ok, FAIL, note.
+# found RESULT NAME DETAIL writes a line of the table: ok, FAIL, note.
 found() { printf '%s\t%s\t%s\n' "$1" "$2" "${3-}" >>/box/found; }
 
 # expect NAME DETAIL COMMAND… writes ok if the command succeeds, else FAIL.
@@ -30,7 +30,7 @@ soon() {
 	done
 }
 
-# as USER COMMAND… runs a command as that user, in the groups of that user.
+# as USER COMMAND… runs a command as a user with all its groups.
 as() {
 	local user=$1
 	shift
@@ -44,7 +44,7 @@ pid() { systemctl show -P MainPID "zino-$1.service"; }
 active() { systemctl is-active --quiet "zino-$1.service"; }
 gone() { ! active "$1"; }
 
-# millis COMMAND… puts how long a command took into $took, in milliseconds.
+# millis COMMAND… runs a command and sets $took to its duration in milliseconds.
 millis() {
 	local begin=$EPOCHREALTIME status=0
 	"$@" || status=$?
