@@ -73,7 +73,7 @@ func newArena(t *testing.T, change func(*config.Exc)) *arena {
 	return a
 }
 
-func mustWrite(t *testing.T, path, text string) {
+func mustWrite(t testing.TB, path, text string) {
 	t.Helper()
 	err := os.MkdirAll(filepath.Dir(path), 0o700)
 	if err == nil {

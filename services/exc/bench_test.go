@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"zino/pkg/config"
 	"zino/proto"
@@ -49,6 +51,38 @@ func BenchmarkWorkspaceWrite(b *testing.B) {
 	for b.Loop() {
 		if got, err := s.call(b.Context(), req, nil); err != nil || got.Confinement == nil {
 			b.Fatalf("%+v, %v", got, err)
+		}
+	}
+}
+
+// BenchmarkFileTools measures calls of read and write over the socket, in a root
+// with 200 files, and reports the median.
+func BenchmarkFileTools(b *testing.B) {
+	s := newService(b, nil, nil)
+	c := s.dial(b)
+	root := shortDir(b)
+	for i := range 200 {
+		mustWrite(b, filepath.Join(root, fmt.Sprint("d", i%10), fmt.Sprint("f", i)), "some text\n")
+	}
+	for _, level := range []string{levelOff, levelReadOnly, levelWorkspace} {
+		for tool, input := range map[string]in{"read": {"path": "d1/f1"}, "write": {"path": "d2/f2", "content": "other text\n"}} {
+			if s.levelProblem(b.Context(), level) != nil || level == levelReadOnly && tool != "read" {
+				continue
+			}
+			b.Run(tool+"/"+level, func(b *testing.B) {
+				req := call(tool, root, input)
+				req.Sandbox = level
+				var took []time.Duration
+				for b.Loop() {
+					start := time.Now()
+					if got := ask(b, c, req); !got.OK {
+						b.Fatalf("%+v", got)
+					}
+					took = append(took, time.Since(start))
+				}
+				slices.Sort(took)
+				b.ReportMetric(float64(took[len(took)/2].Microseconds()), "µs-p50")
+			})
 		}
 	}
 }
