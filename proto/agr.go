@@ -55,7 +55,7 @@ type Run struct {
 	Root string `json:"root,omitzero"`
 	// Sandbox is the level of confinement for what the model has run: see execute
 	// of exc.
-	Sandbox string `json:"sandbox,omitzero"`
+	Sandbox Level `json:"sandbox,omitzero"`
 	// Network is whether confined code may use the network; absent: as
 	// configured.
 	Network *bool `json:"network,omitzero"`

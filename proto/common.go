@@ -3,11 +3,11 @@ package proto
 // Every service answers these.
 var (
 	// Ping asks whether the service is there.
-	Ping = method[PingRequest, Pong]("*", "ping", "pong")
+	Ping = method[PingRequest, Pong]("*", "ping", "pong", public)
 	// Describe asks for the service's methods with their schemas.
-	Describe = method[DescribeRequest, Description]("*", "describe", "description")
+	Describe = method[DescribeRequest, Description]("*", "describe", "description", public)
 	// GetStats asks for the service's counters.
-	GetStats = method[StatsRequest, Stats]("*", "stats", "stats")
+	GetStats = method[StatsRequest, Stats]("*", "stats", "stats", public)
 )
 
 // Meta travels in a request under the one reserved key "meta". All of it is
@@ -143,3 +143,13 @@ type Notice struct {
 	// WaitMS is how long the work pauses, in milliseconds.
 	WaitMS int64 `json:"wait_ms,omitzero"`
 }
+
+// Kinds of notices. The list only grows.
+const (
+	NoticeRetry    = "retry"    // a request to a provider is repeated
+	NoticeFallback = "fallback" // another provider or model is asked
+	NoticeWait     = "wait"     // the work waits: for a provider, or for another turn
+	NoticeWarning  = "warning"  // something a person should know or repair
+	NoticeAgents   = "agents"   // the AGENTS.md files that were loaded
+	NoticeLimit    = "limit"    // a limit of the turn is reached
+)

@@ -60,7 +60,7 @@ type Chat struct {
 	NoSave bool `json:"no_save,omitzero"`
 	// Sandbox is the level of confinement for what the model has run: see execute
 	// of exc.
-	Sandbox string `json:"sandbox,omitzero"`
+	Sandbox Level `json:"sandbox,omitzero"`
 	// Network is whether confined code may use the network; absent: as
 	// configured.
 	Network *bool `json:"network,omitzero"`
@@ -91,7 +91,7 @@ type Preview struct {
 	// SystemPrompt takes the place of the configured one and of the template.
 	SystemPrompt *string `json:"system_prompt,omitzero"`
 	// Sandbox is the level of confinement of the turn.
-	Sandbox string `json:"sandbox,omitzero"`
+	Sandbox Level `json:"sandbox,omitzero"`
 	// Network is whether confined code may use the network.
 	Network *bool `json:"network,omitzero"`
 }

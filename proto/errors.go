@@ -1,5 +1,7 @@
 package proto
 
+import "fmt"
+
 // Code classifies an error for programs. The list only grows.
 type Code string
 
@@ -29,15 +31,38 @@ type Error struct {
 	Code Code `json:"code,omitzero"`
 	// Service is where the error arose.
 	Service string `json:"service,omitzero"`
-	// Kind says what went wrong. With a provider: "http_status" (Status says
-	// which), "timeout", "parse" (its data is not what it should be) or
-	// "api_error" (it reports an error, or cannot be reached). With a session
-	// that cannot be read or stored: "session".
+	// Kind says what failed. At a provider: "http_status" (Status has the
+	// number), "timeout", "parse" (malformed data) or "api_error" (it reports an
+	// error, or cannot be reached). A session that cannot be read or stored:
+	// "session".
 	Kind string `json:"kind,omitzero"`
 	// Status is the HTTP status of a provider's answer, where there was one.
 	Status int `json:"status,omitzero"`
-	// Details are a provider's own words, where they say more than the message.
+	// Details is the provider's own text, where it says more than the message.
 	Details string `json:"details,omitzero"`
+}
+
+// Values of Error.Kind. The last two are printed by the CLI and do not cross
+// sockets.
+const (
+	ErrorKindHTTPStatus = "http_status" // a provider answered with an HTTP error; Status has the number
+	ErrorKindTimeout    = "timeout"     // a provider did not answer in time
+	ErrorKindParse      = "parse"       // a provider's data is malformed
+	ErrorKindAPIError   = "api_error"   // a provider reports an error, or cannot be reached
+	ErrorKindSession    = "session"     // a session cannot be read or stored
+	ErrorKindUsage      = "usage"       // the command line is wrong
+	ErrorKindInternal   = "internal"    // everything else
+)
+
+// Errorf returns an error with a code and a formatted message.
+func Errorf(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// SessionErrorf returns an error of kind session with a code and a formatted
+// message.
+func SessionErrorf(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Kind: ErrorKindSession, Message: fmt.Sprintf(format, args...)}
 }
 
 // Sentinels for errors.Is, one for each code.

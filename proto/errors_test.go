@@ -3,6 +3,8 @@ package proto_test
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"strings"
 	"testing"
 
 	"zino/proto"
@@ -48,6 +50,68 @@ func TestErrorText(t *testing.T) {
 		if err.Error() != want {
 			t.Errorf("%q, want %q", err, want)
 		}
+	}
+}
+
+func TestErrorf(t *testing.T) {
+	if e := proto.Errorf(proto.CodeBusy, "%d%%", 5); e.Error() != "5%" || e.Code != proto.CodeBusy || e.Kind != "" {
+		t.Errorf("%+v", e)
+	}
+	if e := proto.SessionErrorf(proto.CodeInvalid, "no %s", "x"); e.Error() != "no x" || e.Kind != proto.ErrorKindSession {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestParseLevel(t *testing.T) {
+	for _, level := range proto.Levels {
+		if got, err := proto.ParseLevel(string(level)); got != level || err != nil {
+			t.Errorf("ParseLevel(%q) = %q, %v", level, got, err)
+		}
+		if level.Confined() != (level != proto.LevelOff) {
+			t.Errorf("%q: Confined() = %v", level, level.Confined())
+		}
+	}
+	for _, name := range []string{"", "OFF", "none"} {
+		if got, err := proto.ParseLevel(name); got != "" || !errors.Is(err, proto.ErrInvalid) {
+			t.Errorf("ParseLevel(%q) = %q, %v", name, got, err)
+		}
+	}
+}
+
+func TestSessionID(t *testing.T) {
+	a, b := proto.NewSessionID(), proto.NewSessionID()
+	if uuid := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`); !uuid.MatchString(a) || a == b {
+		t.Errorf("new ids %s, %s: want two UUIDs of version 4", a, b)
+	}
+	for _, id := range []string{a, "x", "0", "_a", "a.b-c_d", "grün", "é", strings.Repeat("a", 200)} {
+		if err := proto.CheckSessionID(id); err != nil {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+	for _, id := range []string{"", ".", "..", ".a", "-a", "a/b", "../x", "a b", "a\x00", "a\xff", "a\n", strings.Repeat("a", 201)} {
+		err := proto.CheckSessionID(id)
+		if !errors.Is(err, proto.ErrInvalid) || len(err.Error()) > 300 {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+}
+
+// TestPublic lists what clients may forward, so that an addition is deliberate.
+func TestPublic(t *testing.T) {
+	var got []string
+	for _, m := range proto.Methods() {
+		if m.Public {
+			got = append(got, m.Service+"."+m.Type)
+		}
+	}
+	want := "*.ping *.describe *.stats exc.capabilities mem.get_history mem.append_history mem.clear_history mem.search_hard mem.store_hard " +
+		"mem.list_hard mem.get_hard mem.update_hard mem.delete_hard mem.list_channels mem.get_soft mem.set_soft rtr.capabilities rtr.usage rtr.models " +
+		"mem.read_session mem.list_sessions mem.find_session mem.search_sessions mem.fork_session mem.export_session mem.remove_session sys.get"
+	if text := strings.Join(got, " "); text != want {
+		t.Errorf("public methods:\n%s\nwant\n%s", text, want)
+	}
+	if proto.IsPublic("mem", "append_session") || proto.IsPublic("exc", "execute") || !proto.IsPublic("agr", "ping") || !proto.IsPublic("mem", "get_soft") {
+		t.Error("IsPublic disagrees with Methods")
 	}
 }
 

@@ -7,17 +7,26 @@ import "reflect"
 // that is added does not.
 const EventsVersion = 1
 
-// Event is a kind of packet that stands between a request with events: true
-// and its terminal packet, in the place of chunks.
+// Event is a kind of packet, in the place of chunks if the request has events:
+// true, or a kind of event in the session log.
 type Event struct {
-	Type   string       // the packet's "type"
+	Type   string       // the "type"
 	Fields reflect.Type // the struct of its other fields
 }
 
-// Types of events. A turn is a run of inferences; each brings deltas, a final
-// text if there is any, the calls that it asks for, and its usage. Then the
-// calls are carried out: those that change nothing side by side, all others in
-// the order given.
+// Types of packets that stand before the terminal packet of a text method or of
+// a call, and of the terminal packets themselves.
+const (
+	TypeChunk     = "chunk"     // a Chunk
+	TypeDone      = "done"      // a Text whose content stands under full_text
+	TypeError     = "error"     // an Error
+	TypeKeepalive = "keepalive" // no fields
+)
+
+// Types of events. A turn is a sequence of inferences. Each brings deltas, a
+// final text if it is not empty, the calls that it asks for, and its usage. Then
+// the calls are carried out: consecutive read-only ones side by side, all others
+// in the order given.
 const (
 	TypeAssistantDelta = "assistant_delta"
 	TypeAssistantFinal = "assistant_final"
@@ -32,20 +41,28 @@ const (
 )
 
 var events = []Event{
-	{TypeAssistantDelta, reflect.TypeFor[AssistantDelta]()},
-	{TypeAssistantFinal, reflect.TypeFor[AssistantFinal]()},
-	{TypeReasoning, reflect.TypeFor[Reasoning]()},
-	{TypeToolRequested, reflect.TypeFor[ToolRequested]()},
-	{TypeToolStarted, reflect.TypeFor[ToolStarted]()},
-	{TypeToolOutput, reflect.TypeFor[ToolOutput]()},
-	{TypeToolFinished, reflect.TypeFor[ToolFinished]()},
-	{TypeUsage, reflect.TypeFor[InferenceUsage]()},
-	{TypeNotice, reflect.TypeFor[Notice]()},
-	{TypeInterrupted, reflect.TypeFor[Interrupted]()},
+	event[AssistantDelta](TypeAssistantDelta),
+	event[AssistantFinal](TypeAssistantFinal),
+	event[Reasoning](TypeReasoning),
+	event[ToolRequested](TypeToolRequested),
+	event[ToolStarted](TypeToolStarted),
+	event[ToolOutput](TypeToolOutput),
+	event[ToolFinished](TypeToolFinished),
+	event[InferenceUsage](TypeUsage),
+	event[Notice](TypeNotice),
+	event[Interrupted](TypeInterrupted),
 }
+
+func event[Fields any](typ string) Event { return Event{typ, reflect.TypeFor[Fields]()} }
 
 // Events lists the kinds of events in the order of a turn.
 func Events() []Event { return events }
+
+// Chunk is a piece of the answer's text, for callers that asked for a stream.
+type Chunk struct {
+	// Delta is the piece.
+	Delta string `json:"delta"`
+}
 
 // AssistantDelta is a piece of the assistant's text as it comes.
 type AssistantDelta struct {
@@ -139,6 +156,12 @@ type InferenceUsage struct {
 // Interrupted says that the turn was ended before its time. The error canceled
 // follows.
 type Interrupted struct{}
+
+// TypeHeader is the type of an EventsHeader, and EventsSchema its schema.
+const (
+	TypeHeader   = "header"
+	EventsSchema = "zino.events"
+)
 
 // EventsHeader is the first line of what `zino --format json` prints; its type
 // is "header". The events of one turn or several follow, a line each, and the

@@ -12,7 +12,7 @@ var (
 	// unavailable says that this is not to be had.
 	ExcValidate = method[Validate, Validation]("exc", "validate", "validation")
 	// ExcCapabilities asks for the executors.
-	ExcCapabilities = method[CapabilitiesRequest, ExecutorCapabilities]("exc", "capabilities", "capabilities")
+	ExcCapabilities = method[CapabilitiesRequest, ExecutorCapabilities]("exc", "capabilities", "capabilities", public)
 	// ExcCall carries out a call of one of the tools read, write, edit and bash.
 	// Whatever becomes of it is a result: an unknown tool, malformed input, a
 	// file that is not there. Packets of type tool_output stand before the
@@ -46,7 +46,7 @@ type Call struct {
 	Events bool `json:"events,omitzero"`
 	// Sandbox and Network are as in execute. They hold for files too: nothing is
 	// written with read-only, and only below the root with workspace-write.
-	Sandbox string `json:"sandbox,omitzero"`
+	Sandbox Level `json:"sandbox,omitzero"`
 	// Network is whether confined code may use the network.
 	Network *bool `json:"network,omitzero"`
 	// Env, Cwd and Umask are the environment of the tools: see execute of exc.
@@ -80,7 +80,7 @@ type Execute struct {
 	// Sandbox is the level of confinement: "off", "read-only", "workspace-write"
 	// or "unit"; absent: as configured. A level that is not to be had here is the
 	// error unavailable, which says why: it is never lowered.
-	Sandbox string `json:"sandbox,omitzero"`
+	Sandbox Level `json:"sandbox,omitzero"`
 	// Network is whether confined code may use the network; absent: as
 	// configured. Code that is not confined always may: false with the level off
 	// is the error invalid, unless it is only configured.
@@ -122,7 +122,7 @@ type Result struct {
 // Confinement is how code was run, and what it took, as far as the host tells.
 type Confinement struct {
 	// Sandbox is the level that was reached.
-	Sandbox string `json:"sandbox"`
+	Sandbox Level `json:"sandbox"`
 	// Network is true if the code could use the network.
 	Network bool `json:"network"`
 	// Means are what enforced it, such as "cgroup", "landlock", "seccomp",

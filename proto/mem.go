@@ -5,36 +5,36 @@ var (
 	// MemGetHistory asks for a channel's history. A channel that is not known
 	// has an empty one. A history that does not fit into one packet is the error
 	// too_large: ask with a limit.
-	MemGetHistory = method[GetHistory, History]("mem", "get_history", "history")
+	MemGetHistory = method[GetHistory, History]("mem", "get_history", "history", public)
 	// MemAppendHistory adds messages to a channel's history. It is answered
 	// when they are on disk. If one of them is not valid nothing is stored.
-	MemAppendHistory = method[AppendHistory, Empty]("mem", "append_history", "ok")
+	MemAppendHistory = method[AppendHistory, Empty]("mem", "append_history", "ok", public)
 	// MemClearHistory deletes a channel's history, if there is one.
-	MemClearHistory = method[ClearHistory, Empty]("mem", "clear_history", "ok")
+	MemClearHistory = method[ClearHistory, Empty]("mem", "clear_history", "ok", public)
 	// MemSearchHard finds the hard memories nearest to a query. A query without
 	// words finds none.
-	MemSearchHard = method[SearchHard, HardMemories]("mem", "search_hard", "hard_memories")
+	MemSearchHard = method[SearchHard, HardMemories]("mem", "search_hard", "hard_memories", public)
 	// MemStoreHard stores a hard memory. An exact duplicate of a stored one
 	// returns the first one's id.
-	MemStoreHard = method[StoreHard, Stored]("mem", "store_hard", "ok")
+	MemStoreHard = method[StoreHard, Stored]("mem", "store_hard", "ok", public)
 	// MemListHard lists hard memories, newest first, in pages.
-	MemListHard = method[ListHard, HardList]("mem", "list_hard", "hard_list")
+	MemListHard = method[ListHard, HardList]("mem", "list_hard", "hard_list", public)
 	// MemGetHard asks for one hard memory.
-	MemGetHard = method[GetHard, HardItem]("mem", "get_hard", "hard_memory")
+	MemGetHard = method[GetHard, HardItem]("mem", "get_hard", "hard_memory", public)
 	// MemUpdateHard replaces what a hard memory says or its tag. Its id and
 	// where it came from stay. The error invalid refuses what another memory
 	// says already.
-	MemUpdateHard = method[UpdateHard, Empty]("mem", "update_hard", "ok")
+	MemUpdateHard = method[UpdateHard, Empty]("mem", "update_hard", "ok", public)
 	// MemDeleteHard deletes a hard memory. Its place stays empty: no other
 	// memory gets its id.
-	MemDeleteHard = method[DeleteHard, Empty]("mem", "delete_hard", "ok")
+	MemDeleteHard = method[DeleteHard, Empty]("mem", "delete_hard", "ok", public)
 	// MemListChannels lists the channels that have a history, the one that was
 	// written to last first.
-	MemListChannels = method[ListChannels, Channels]("mem", "list_channels", "channels")
+	MemListChannels = method[ListChannels, Channels]("mem", "list_channels", "channels", public)
 	// MemGetSoft asks for the soft memory.
-	MemGetSoft = method[GetSoft, SoftMemory]("mem", "get_soft", "soft_memory")
+	MemGetSoft = method[GetSoft, SoftMemory]("mem", "get_soft", "soft_memory", public)
 	// MemSetSoft replaces the soft memory.
-	MemSetSoft = method[SetSoft, Empty]("mem", "set_soft", "ok")
+	MemSetSoft = method[SetSoft, Empty]("mem", "set_soft", "ok", public)
 )
 
 // GetHistory names a channel.

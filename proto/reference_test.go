@@ -23,6 +23,7 @@ var roles = map[string]string{
 	"agr":    "The agent's loop: asks the model and carries out what it asks for.",
 	"rtr":    "Routes inferences to a language model. It alone holds the provider's key.",
 	"exc":    "Runs code.",
+	"run":    "Runs one command in a systemd unit of its own, for exc. Its socket is `/run/zino-run/run.sock`.",
 	"repl":   "The file REPL: live pages and programs, each with a Markdown file of what was run in it.",
 }
 
@@ -35,6 +36,7 @@ type section struct {
 // entry is one method in the reference.
 type entry struct {
 	Type, Reply, Kind, Doc string
+	Public                 bool // open to forward
 	Examples               []exampleText
 	Request, Response      []row
 	Errors                 []errorText
@@ -60,7 +62,10 @@ func (s *source) reference(t *testing.T, list []proto.Description) []byte {
 	var buf bytes.Buffer
 	err = tmpl.Execute(&buf, map[string]any{
 		"Version": proto.Version, "Changelog": proto.Changelog, "Codes": s.codes, "Sections": sections(t, list),
-		"EventsVersion": proto.EventsVersion, "Events": s.events(t),
+		"EventsVersion": proto.EventsVersion, "LogSchema": proto.LogSchema,
+		"Events":    s.events(t, append([]proto.Event{{Type: proto.TypeHeader, Fields: reflect.TypeFor[proto.EventsHeader]()}}, proto.Events()...)),
+		"LogEvents": s.events(t, proto.LogEvents()),
+		"Envelope":  rows(s.schemaOf(t, reflect.TypeFor[proto.Envelope]()), "", true), "ToolCodes": s.toolCodes,
 		"Meta": rows(s.schemaOf(t, metaType), "", false), "Error": rows(s.schemaOf(t, errorType), "", true),
 	})
 	if err != nil {
@@ -85,7 +90,7 @@ func sections(t *testing.T, list []proto.Description) []section {
 			t.Errorf("the service %s has no entry in roles", service)
 		}
 		for _, m := range methods {
-			out.Methods = append(out.Methods, entryOf(t, m, examples[[2]string{service, m.Type}], errors[[2]string{service, m.Type}]))
+			out.Methods = append(out.Methods, entryOf(t, service, m, examples[[2]string{service, m.Type}], errors[[2]string{service, m.Type}]))
 		}
 		return out
 	}
@@ -96,11 +101,9 @@ func sections(t *testing.T, list []proto.Description) []section {
 	return all
 }
 
-// events are the packets of a turn as they are printed, the header of --format
-// json in front.
-func (s *source) events(t *testing.T) (list []entry) {
+// events describes the kinds of events.
+func (s *source) events(t *testing.T, all []proto.Event) (list []entry) {
 	t.Helper()
-	all := append([]proto.Event{{Type: "header", Fields: reflect.TypeFor[proto.EventsHeader]()}}, proto.Events()...)
 	for _, e := range all {
 		doc := s.types[e.Fields.Name()]
 		if doc == "" {
@@ -111,13 +114,13 @@ func (s *source) events(t *testing.T) (list []entry) {
 	return list
 }
 
-func entryOf(t *testing.T, m proto.MethodDescription, examples []exampleText, errors []errorText) entry {
+func entryOf(t *testing.T, service string, m proto.MethodDescription, examples []exampleText, errors []errorText) entry {
 	t.Helper()
 	if len(examples) == 0 {
 		t.Errorf("the method %q has no example in testdata/examples.jsonl", m.Type)
 	}
 	return entry{
-		Type: m.Type, Reply: m.Reply, Kind: m.Kind, Doc: oneLine(m.Doc), Examples: examples, Errors: errors,
+		Type: m.Type, Reply: m.Reply, Kind: m.Kind, Public: proto.IsPublic(service, m.Type), Doc: oneLine(m.Doc), Examples: examples, Errors: errors,
 		Request: rows(parseSchema(t, m.Request), "", false), Response: rows(parseSchema(t, m.Response), "", true),
 	}
 }

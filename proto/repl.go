@@ -33,6 +33,15 @@ var (
 	ReplStarted = method[JobStarted, Empty]("repl", "started", "ok")
 )
 
+// Types of packets of watch and attach.
+const (
+	TypePage     = "page"     // watch: a Page
+	TypeExchange = "exchange" // watch: an Exchange
+	TypeAttached = "attached" // attach: an Attached
+	TypeJob      = "job"      // attach: a Job
+	TypeCancel   = "cancel"   // attach: a JobName
+)
+
 // PagesRequest has no fields.
 type PagesRequest struct{}
 
@@ -79,7 +88,7 @@ type Eval struct {
 	// Sandbox is the level of confinement of the turn that asks; absent: none. A
 	// page is not confined, so at any level but "off" the code is refused
 	// (denied) unless [repl] from_sandbox is true.
-	Sandbox string `json:"sandbox,omitzero"`
+	Sandbox Level `json:"sandbox,omitzero"`
 }
 
 // Evaluated is what came of code.

@@ -3,7 +3,7 @@ package proto
 // Methods of rtr, the router to language models.
 var (
 	// RtrCapabilities asks what the router is connected to.
-	RtrCapabilities = method[CapabilitiesRequest, RouterCapabilities]("rtr", "capabilities", "capabilities")
+	RtrCapabilities = method[CapabilitiesRequest, RouterCapabilities]("rtr", "capabilities", "capabilities", public)
 	// RtrInfer has the model continue a conversation. The error unavailable says
 	// what to set where no model can be asked.
 	// Text comes as chunks; with events also as packets of type reasoning and
@@ -12,9 +12,9 @@ var (
 	// is reached and when it ends.
 	RtrInfer = textMethod[Infer]("rtr", "infer", "response")
 	// RtrUsage sums what was used, and says what is left of the budgets.
-	RtrUsage = method[UsageRequest, UsageReport]("rtr", "usage", "usage_report")
+	RtrUsage = method[UsageRequest, UsageReport]("rtr", "usage", "usage_report", public)
 	// RtrModels lists the models that the connected providers have.
-	RtrModels = method[ModelsRequest, ModelList]("rtr", "models", "models")
+	RtrModels = method[ModelsRequest, ModelList]("rtr", "models", "models", public)
 )
 
 // CapabilitiesRequest has no fields.

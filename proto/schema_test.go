@@ -11,7 +11,7 @@ import (
 )
 
 // services are in the order in which a message meets them.
-var services = []string{"daemon", "sys", "ctx", "mem", "agr", "rtr", "exc", "repl"}
+var services = []string{"daemon", "sys", "ctx", "mem", "agr", "rtr", "exc", "run", "repl"}
 
 // schema is the part of JSON Schema that the contract needs. propertyOrder is
 // an addition for those who print it.
@@ -37,6 +37,8 @@ var rawSchemas = map[string]schema{
 
 	"input":  {},
 	"result": {Type: "object"},
+	"output": {Type: "object"},
+	"data":   {Type: "object"},
 
 	"tools":           {Type: "array", Items: &schema{Type: "object"}},
 	"tool_calls":      {Type: "array", Items: &schema{Type: "object"}},

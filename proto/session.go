@@ -1,5 +1,12 @@
 package proto
 
+import (
+	"crypto/rand"
+	"fmt"
+	"unicode"
+	"unicode/utf8"
+)
+
 // Methods of mem for sessions, the conversations of the terminal agent. Each is
 // a file of events that only grows. A session's id is a UUID or a name of
 // letters, digits, '.', '_' and '-'; where a method says so it may be shortened
@@ -15,25 +22,25 @@ var (
 	// were stored, unknown types and keys included. Lines of the file that are
 	// no JSON objects are left out. What does not fit into one packet is asked
 	// for with the place that the answer ends with.
-	MemReadSession = method[ReadSession, SessionEvents]("mem", "read_session", "session_events")
+	MemReadSession = method[ReadSession, SessionEvents]("mem", "read_session", "session_events", public)
 	// MemListSessions lists the sessions, the one that changed last in front.
-	MemListSessions = method[ListSessions, SessionList]("mem", "list_sessions", "sessions")
+	MemListSessions = method[ListSessions, SessionList]("mem", "list_sessions", "sessions", public)
 	// MemFindSession finds one session: by its id, by the beginning of its id,
 	// or, without either, the one that changed last.
-	MemFindSession = method[FindSession, SessionSummary]("mem", "find_session", "session_summary")
+	MemFindSession = method[FindSession, SessionSummary]("mem", "find_session", "session_summary", public)
 	// MemSearchSessions finds the sessions in whose messages, tool calls and their
 	// results all words of a query occur, ignoring case, also within longer words.
 	// Those that changed last stand first.
-	MemSearchSessions = method[SearchSessions, SessionHits]("mem", "search_sessions", "session_hits")
+	MemSearchSessions = method[SearchSessions, SessionHits]("mem", "search_sessions", "session_hits", public)
 	// MemForkSession copies a session, up to a place if one is given, into a new
 	// one, whose first line says under forked_from where it is from.
-	MemForkSession = method[ForkSession, SessionPlace]("mem", "fork_session", "session")
+	MemForkSession = method[ForkSession, SessionPlace]("mem", "fork_session", "session", public)
 	// MemExportSession gives a session as a text to be kept elsewhere. Of a long
 	// one each answer holds a part; joined they are the text.
-	MemExportSession = method[ExportSession, SessionText]("mem", "export_session", "session_text")
+	MemExportSession = method[ExportSession, SessionText]("mem", "export_session", "session_text", public)
 	// MemRemoveSession deletes a session for good. While a turn holds it the
 	// answer is an error of code busy.
-	MemRemoveSession = method[RemoveSession, SessionName]("mem", "remove_session", "ok")
+	MemRemoveSession = method[RemoveSession, SessionName]("mem", "remove_session", "ok", public)
 	// MemGetMessages gives a session as messages for a model: texts, calls and
 	// results in an order that every provider takes. A call without a result has
 	// one that says so (code interrupted), a result without a call is left out,
@@ -302,4 +309,36 @@ type SessionHeld struct {
 	Next int64 `json:"next"`
 	// Mended counts the calls that got results of code interrupted.
 	Mended int `json:"mended"`
+}
+
+// Types of packets of hold_session.
+const (
+	TypeWaiting = "waiting" // a SessionWaiting
+	TypeHeld    = "held"    // a SessionHeld
+)
+
+// SessionIDMax is the length of a session's id in bytes.
+const SessionIDMax = 200
+
+// CheckSessionID returns an error of code invalid unless id can be the whole id
+// of a session: the name of a file in one directory that can be typed after a
+// flag.
+func CheckSessionID(id string) error {
+	ok := id != "" && len(id) <= SessionIDMax && utf8.ValidString(id) && id[0] != '.' && id[0] != '-'
+	for _, r := range id {
+		ok = ok && (r == '.' || r == '_' || r == '-' || unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r))
+	}
+	if !ok {
+		return Errorf(CodeInvalid, "invalid session name %.80q: use letters, digits, '.', '_' and '-', not '.' or '-' first, and at most %d bytes", id, SessionIDMax)
+	}
+	return nil
+}
+
+// NewSessionID returns a new UUID of version 4.
+func NewSessionID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }

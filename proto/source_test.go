@@ -19,6 +19,7 @@ type source struct {
 	fields       map[string]map[string]string // by type and name
 	methods      map[[2]string]string         // by service and request type
 	codes        []documented                 // the error codes in their order
+	toolCodes    []documented                 // the codes of tool errors in their order
 	undocumented []string                     // exported names without a comment
 }
 
@@ -58,7 +59,8 @@ func (s *source) decl(decl ast.Decl) {
 			case *ast.TypeSpec:
 				s.typeSpec(spec, first(spec.Doc, d.Doc))
 			case *ast.ValueSpec:
-				s.valueSpec(spec, first(spec.Doc, spec.Comment, d.Doc))
+				group, _, _ := strings.Cut(d.Doc.Text(), ".")
+				s.valueSpec(spec, first(spec.Doc, spec.Comment, d.Doc), group)
 			}
 		}
 	}
@@ -86,7 +88,7 @@ func (s *source) typeSpec(spec *ast.TypeSpec, doc string) {
 
 // valueSpec takes variables, among them the methods, and constants, among them
 // the error codes.
-func (s *source) valueSpec(spec *ast.ValueSpec, doc string) {
+func (s *source) valueSpec(spec *ast.ValueSpec, doc, group string) {
 	for i, ident := range spec.Names {
 		s.need(ident.Name, doc)
 		if i >= len(spec.Values) {
@@ -98,6 +100,9 @@ func (s *source) valueSpec(spec *ast.ValueSpec, doc string) {
 		if typ, ok := spec.Type.(*ast.Ident); ok && typ.Name == "Code" {
 			s.codes = append(s.codes, documented{literal(spec.Values[i]), oneLine(doc)})
 		}
+		if group == "Codes of tool errors" && literal(spec.Values[i]) != "" {
+			s.toolCodes = append(s.toolCodes, documented{literal(spec.Values[i]), oneLine(doc)})
+		}
 	}
 }
 
@@ -107,10 +112,10 @@ func (s *source) need(name, doc string) {
 	}
 }
 
-// methodKey reads a declaration like method[Req, Rep]("mem", "get_soft", …).
+// methodKey returns service and type of method[Req, Rep]("mem", "get_soft", …).
 func methodKey(value ast.Expr) (key [2]string, ok bool) {
 	call, ok := value.(*ast.CallExpr)
-	if !ok || len(call.Args) != 3 {
+	if !ok || len(call.Args) < 3 || literal(call.Args[0]) == "" {
 		return key, false
 	}
 	return [2]string{literal(call.Args[0]), literal(call.Args[1])}, true

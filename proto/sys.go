@@ -7,7 +7,7 @@ var (
 	// root, the AGENTS.md files that belong to it, read anew each time. A
 	// system_prompt_file that cannot be read is the error invalid, and so is a
 	// template that has never been readable.
-	SysGet = method[GetPrompt, SystemPrompt]("sys", "get", "system_prompt")
+	SysGet = method[GetPrompt, SystemPrompt]("sys", "get", "system_prompt", public)
 	// SysReload reads template, tools and skills from disk again. If the new
 	// prompt cannot be built the old one stays and the answer is an error.
 	SysReload = method[ReloadPrompt, SystemPrompt]("sys", "reload", "system_prompt")
@@ -29,7 +29,7 @@ type GetPrompt struct {
 	Session bool `json:"session,omitzero"`
 	// Sandbox is the level of confinement that a session's prompt states;
 	// absent: as configured.
-	Sandbox string `json:"sandbox,omitzero"`
+	Sandbox Level `json:"sandbox,omitzero"`
 	// Network is whether confined code may use the network; absent: as
 	// configured.
 	Network *bool `json:"network,omitzero"`

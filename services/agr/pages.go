@@ -60,7 +60,7 @@ func (t *turn) evalInPage(fields map[string]json.RawMessage) outcome {
 	if strings.TrimSpace(code) == "" {
 		return refused("Empty code block.")
 	}
-	level := cmp.Or(t.req.Sandbox, t.s.sandbox)
+	level := cmp.Or(t.req.Sandbox, proto.Level(t.s.sandbox))
 	r, err := rpc.Call(t.ctx, t.s.repl, proto.ReplEval, proto.Eval{Page: page, Code: code, TimeoutMS: int64(limit), Sandbox: level})
 	switch {
 	case errors.Is(err, proto.ErrNotFound), errors.Is(err, proto.ErrInvalid):

@@ -27,7 +27,7 @@ func (a *app) contextCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			req := proto.Preview{Root: root, Sandbox: a.sandbox}
+			req := proto.Preview{Root: root, Sandbox: proto.Level(a.sandbox)}
 			if a.networkSet {
 				req.Network = &a.network
 			}

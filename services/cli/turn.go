@@ -51,7 +51,7 @@ func (a *app) request() (proto.Chat, error) {
 	req := proto.Chat{
 		Root: root, Provider: a.provider, Model: a.model, MaxTokens: a.maxTokens, Effort: a.effort, NeedModel: true, Events: true,
 	}
-	req.Sandbox = a.sandbox
+	req.Sandbox = proto.Level(a.sandbox)
 	if a.networkSet {
 		req.Network = &a.network
 	}

@@ -165,7 +165,7 @@ func TestReviewIsConfined(t *testing.T) {
 		}()
 		// The run waits until the log tells of the review, in which it objects.
 		code := "if [ $PWD = " + a.root + " ]; then until [ -e '" + up + "' ]; do sleep 0.01; done; else touch '" + made + "'; exit 1; fi"
-		r, err := a.execute(t.Context(), proto.Execute{Executor: "sh", Code: code, Sandbox: name, Root: a.root})
+		r, err := a.execute(t.Context(), proto.Execute{Executor: "sh", Code: code, Sandbox: proto.Level(name), Root: a.root})
 		if err != nil || r.ExitCode != 0 || exists(made) != (level == levelOff) {
 			t.Errorf("%s: made %v, %+v, %v", level, exists(made), r, err)
 		}

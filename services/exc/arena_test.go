@@ -195,7 +195,7 @@ func (a *arena) env() string {
 // run runs code at a level of the table.
 func (a *arena) run(t *testing.T, level, code string) (proto.Result, error) {
 	t.Helper()
-	return a.execute(t.Context(), proto.Execute{Executor: "bash", Code: a.env() + code, Sandbox: a.at(level), Root: a.root})
+	return a.execute(t.Context(), proto.Execute{Executor: "bash", Code: a.env() + code, Sandbox: proto.Level(a.at(level)), Root: a.root})
 }
 
 // thisHost is what the host gives to confine code with, found out once.

@@ -42,7 +42,7 @@ func (s *Service) bash(ctx context.Context, req proto.Call, shown *live) (reply,
 	if err != nil {
 		return reply{}, noShell(err)
 	}
-	a, err := s.arrange(ctx, wish{req.Sandbox, req.Network, c, path})
+	a, err := s.arrange(ctx, wish{string(req.Sandbox), req.Network, c, path})
 	if err != nil {
 		return reply{}, err
 	}

@@ -23,7 +23,7 @@ func BenchmarkExecute(b *testing.B) {
 		}
 		b.Run(level, func(b *testing.B) {
 			for b.Loop() {
-				r, err := s.execute(b.Context(), proto.Execute{Executor: "true", Sandbox: level, Root: root})
+				r, err := s.execute(b.Context(), proto.Execute{Executor: "true", Sandbox: proto.Level(level), Root: root})
 				if err != nil || r.ExitCode != 0 {
 					b.Fatalf("%+v, %v", r, err)
 				}

@@ -81,14 +81,14 @@ func (s *Service) onFile(ctx context.Context, req proto.Call, tool func(*files.F
 	if err != nil {
 		return reply{}, err
 	}
-	level, network, err := s.sandbox.settle(wish{level: req.Sandbox, network: req.Network})
+	level, network, err := s.sandbox.settle(wish{level: string(req.Sandbox), network: req.Network})
 	if err != nil {
 		return reply{}, err
 	}
 	if err := s.levelProblem(ctx, level); err != nil {
 		return reply{}, &refusal{level, err}
 	}
-	how := &proto.Confinement{Sandbox: level, Network: network, Means: []string{}}
+	how := &proto.Confinement{Sandbox: proto.Level(level), Network: network, Means: []string{}}
 	input := append([]byte(nil), req.Input...) // it may be read when the request's buffer is gone
 	r, err := await(ctx, s.limit, func(ctx context.Context) (files.Reply, error) {
 		root, err := directory(c.root)

@@ -66,7 +66,7 @@ func TestInterpreters(t *testing.T) {
 	eventually(t, func() bool { _, ok := a.catalog.Snapshot().Executor("node"); return ok })
 	a.each(t, func(t *testing.T, _, name string) {
 		for executor, code := range interpreters {
-			r, err := a.execute(t.Context(), proto.Execute{Executor: executor, Code: code, Sandbox: name, Root: a.root})
+			r, err := a.execute(t.Context(), proto.Execute{Executor: executor, Code: code, Sandbox: proto.Level(name), Root: a.root})
 			if out := strings.ToLower(r.Stdout); err != nil || r.ExitCode != 0 || !strings.HasSuffix(out, "42 true\n") {
 				t.Errorf("%s: %+v, %v", executor, r, err)
 			}
@@ -80,7 +80,7 @@ func TestNetwork(t *testing.T) {
 	a := newArena(t, nil)
 	a.each(t, func(t *testing.T, _, name string) {
 		r, err := a.execute(t.Context(), proto.Execute{
-			Executor: "bash", Root: a.root, Sandbox: name, Network: new(true),
+			Executor: "bash", Root: a.root, Sandbox: proto.Level(name), Network: new(true),
 			Code: a.env() + attacker("dial") + "\n" + attacker("dial unix") + "\n" + attacker("dial @"),
 		})
 		if hits := a.hitsSoFar(); err != nil || !slices.Equal(hits, []string{"dial"}) || !r.Confinement.Network {
@@ -96,7 +96,7 @@ func TestLoopback(t *testing.T) {
 	a := newArena(t, nil)
 	a.each(t, func(t *testing.T, level, name string) {
 		code := "import socket\ns = socket.create_server(('127.0.0.1', 0))\nsocket.create_connection(s.getsockname())\nprint('met')\n"
-		r, err := a.execute(t.Context(), proto.Execute{Executor: "python3", Code: code, Sandbox: name, Root: a.root})
+		r, err := a.execute(t.Context(), proto.Execute{Executor: "python3", Code: code, Sandbox: proto.Level(name), Root: a.root})
 		if met := r.Stdout == "met\n"; err != nil || met != (level != levelLandlock) || r.Confinement.Network {
 			t.Errorf("met itself: %v, %+v, %v", met, r, err)
 		}
@@ -109,7 +109,7 @@ func TestConfinedReadsOutputs(t *testing.T) {
 	a := newArena(t, nil)
 	a.each(t, func(t *testing.T, _, name string) {
 		req := call("bash", a.root, in{"command": "seq 100000"})
-		req.Sandbox, req.OutputBytes = name, 1000
+		req.Sandbox, req.OutputBytes = proto.Level(name), 1000
 		got, err := a.call(t.Context(), req, nil)
 		_, path, ok := strings.Cut(string(got.Result), "the full output is in ")
 		if err != nil || !ok {
@@ -118,7 +118,7 @@ func TestConfinedReadsOutputs(t *testing.T) {
 		path = path[:strings.Index(path, "/stdout")+len("/stdout")]
 		for tool, input := range map[string]in{"bash": {"command": "tail -n 1 " + path}, "read": {"path": path}} {
 			req := call(tool, a.root, input)
-			req.Sandbox = name
+			req.Sandbox = proto.Level(name)
 			if got, err := a.call(t.Context(), req, nil); err != nil || !strings.Contains(string(got.Result), `"ok":true`) || !strings.Contains(string(got.Result), `00\n`) {
 				t.Errorf("%s: %.300s, %v", tool, got.Result, err)
 			}
@@ -132,7 +132,7 @@ func TestFlood(t *testing.T) {
 	a := newArena(t, nil)
 	a.floodMax = 4 << 20
 	a.each(t, func(t *testing.T, level, name string) {
-		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: "yes", Sandbox: name, Root: a.root})
+		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: "yes", Sandbox: proto.Level(name), Root: a.root})
 		if err != nil || r.TimedOut || r.ExitCode == 0 || r.Confinement.Limit != "output" || !strings.HasSuffix(r.Stderr, "Execution stopped: more than 4 MiB of output.") {
 			t.Errorf("%d %q %+v, %v", r.ExitCode, r.Stderr, r.Confinement, err)
 		}
@@ -145,7 +145,7 @@ func TestNoRoot(t *testing.T) {
 	a := newArena(t, nil)
 	t.Chdir("/")
 	a.each(t, func(t *testing.T, _, name string) {
-		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: `[ "$PWD" = "$HOME" ] && touch x && echo ok; touch /y /usr/y`, Sandbox: name})
+		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: `[ "$PWD" = "$HOME" ] && touch x && echo ok; touch /y /usr/y`, Sandbox: proto.Level(name)})
 		if err != nil || r.Stdout != "ok\n" || exists("/y") || exists("/usr/y") {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -202,7 +202,7 @@ func TestLevelsTold(t *testing.T) {
 	st := proto.Stats{Info: map[string]string{}}
 	a.stats(&st)
 	for _, level := range config.Sandboxes {
-		_, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Sandbox: level, Root: a.root})
+		_, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Sandbox: proto.Level(level), Root: a.root})
 		told := slices.Contains(strings.Split(st.Info["sandboxes"], ", "), level)
 		if told != (err == nil) || told != (st.Info["no sandbox "+level] == "") {
 			t.Errorf("%s: told %v, %v, %q", level, told, err, st.Info)
@@ -226,18 +226,18 @@ func TestOffWithoutNetwork(t *testing.T) {
 	t.Parallel()
 	s := newService(t, func(c *config.Exc) { c.Network = false }, nil)
 	for _, level := range []string{levelOff, ""} {
-		_, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Sandbox: level, Network: new(false)})
+		_, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Sandbox: proto.Level(level), Network: new(false)})
 		if e, ok := errors.AsType[*proto.Error](err); !ok || e.Code != proto.CodeInvalid || !strings.Contains(e.Message, "read-only, workspace-write, unit") {
 			t.Errorf("%q: %v", level, err)
 		}
 		for _, tool := range []string{"bash", "read", "write"} {
 			req := call(tool, s.dir, in{"command": "true", "path": "x", "content": "x"})
-			req.Sandbox, req.Network = level, new(false)
+			req.Sandbox, req.Network = proto.Level(level), new(false)
 			if got, err := s.call(t.Context(), req, nil); err != nil || !strings.Contains(string(got.Result), `"code":"invalid_input"`) || exists(s.dir+"/x") {
 				t.Errorf("%s at %q: %s, %v", tool, level, got.Result, err)
 			}
 		}
-		r, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo hi", Sandbox: level})
+		r, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo hi", Sandbox: proto.Level(level)})
 		if err != nil || r.Stdout != "hi\n" || !r.Confinement.Network {
 			t.Errorf("%q, as configured: %+v, %v", level, r, err)
 		}
@@ -255,7 +255,7 @@ func TestFileToolsOfNoLevel(t *testing.T) {
 	for _, level := range []string{levelReadOnly, levelWorkspace, levelUnit} {
 		for tool, input := range map[string]in{"read": {"path": "file"}, "write": {"path": "x", "content": "x"}, "edit": {"path": "file", "old": "a", "new": "b"}} {
 			req := call(tool, root, input)
-			req.Sandbox = level
+			req.Sandbox = proto.Level(level)
 			got, err := s.call(t.Context(), req, nil)
 			if err != nil || !strings.Contains(string(got.Result), `"code":"sandbox"`) || !strings.Contains(string(got.Result), "not to be had here") || got.Confinement != nil {
 				t.Errorf("%s at %s: %s, %v", tool, level, got.Result, err)

@@ -37,7 +37,7 @@ func (a *arrangement) conclude(o outcome) (outcome, error) {
 
 // report says how the run went.
 func (a *arrangement) report(o outcome) *proto.Confinement {
-	c := &proto.Confinement{Sandbox: a.level, Network: a.network, Means: a.means, Unlimited: a.weak, Limit: o.limit()}
+	c := &proto.Confinement{Sandbox: proto.Level(a.level), Network: a.network, Means: a.means, Unlimited: a.weak, Limit: o.limit()}
 	if a.gap != "" {
 		c.Unlimited = append(slices.Clone(c.Unlimited), "scan")
 	}

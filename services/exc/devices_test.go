@@ -20,7 +20,7 @@ echo x >/dev/null; echo x >>/dev/null
 [ /dev/stdin -ef /dev/null ]
 echo fine`
 	a.each(t, func(t *testing.T, _, name string) {
-		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: name, Root: a.root})
+		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: proto.Level(name), Root: a.root})
 		if err != nil || r.Stdout != "fine\n" || r.ExitCode != 0 {
 			t.Errorf("%+v, %v", r, err)
 		}

@@ -34,7 +34,7 @@ func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result,
 	if err := s.reach(ctx, c.root); err != nil {
 		return refused(err.Error()), ctx.Err()
 	}
-	a, err := s.arrange(ctx, wish{req.Sandbox, req.Network, c, path})
+	a, err := s.arrange(ctx, wish{string(req.Sandbox), req.Network, c, path})
 	if err != nil {
 		return proto.Result{}, asError(err)
 	}

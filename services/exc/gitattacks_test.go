@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"zino/proto"
 )
 
 // evil is a program that confined code writes and that only the user's git can
@@ -162,7 +164,7 @@ func TestGitAttacks(t *testing.T) {
 				var said string
 				if tool == "bash" {
 					req := call("bash", root, in{"command": fmt.Sprintf(evil, out) + tt.code})
-					req.Sandbox = name
+					req.Sandbox = proto.Level(name)
 					got, err := a.call(t.Context(), req, nil)
 					if err != nil {
 						t.Fatal(err)
@@ -175,7 +177,7 @@ func TestGitAttacks(t *testing.T) {
 					}
 					mustWrite(t, out+"/evil", fmt.Sprintf("#!/bin/sh\ntouch %s/pwned\n", out))
 					req := call("write", root, in{"path": file[0], "content": strings.ReplaceAll(file[1], "EVIL", out+"/evil")})
-					req.Sandbox = name
+					req.Sandbox = proto.Level(name)
 					got, err := a.call(t.Context(), req, nil)
 					if err != nil {
 						t.Fatal(err)

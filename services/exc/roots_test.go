@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"zino/proto"
 )
 
 // The file tools obey as code does.
@@ -47,13 +49,13 @@ func TestConfinedFileTools(t *testing.T) {
 	for _, level := range []string{levelReadOnly, levelWorkspace, levelUnit} {
 		for _, tt := range tests {
 			req := call(tt.tool, a.root, tt.input)
-			req.Sandbox = level
+			req.Sandbox = proto.Level(level)
 			got, err := a.call(t.Context(), req, nil)
 			permitted := tt.level == levelReadOnly || tt.level != "" && level != levelReadOnly
 			if ok := strings.HasPrefix(string(got.Result), `{"ok":true`); err != nil || ok != permitted || !ok && !strings.Contains(string(got.Result), `"code":"denied"`) {
 				t.Errorf("%s %v at %s: %s, %v", tt.tool, tt.input, level, got.Result, err)
 			}
-			if got.Confinement == nil || got.Confinement.Sandbox != level {
+			if got.Confinement == nil || got.Confinement.Sandbox != proto.Level(level) {
 				t.Errorf("%s at %s: %+v", tt.tool, level, got.Confinement)
 			}
 		}

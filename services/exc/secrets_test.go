@@ -23,7 +23,7 @@ func (a *arena) keep(t *testing.T) (key string) {
 // mustRefuseRoot checks that nothing runs in a root, and no file of it is read.
 func (a *arena) mustRefuseRoot(t *testing.T, level, root, why string) {
 	t.Helper()
-	_, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo pwned", Sandbox: level, Root: root})
+	_, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo pwned", Sandbox: proto.Level(level), Root: root})
 	if err == nil || !strings.Contains(err.Error(), why) {
 		t.Errorf("%s in %s: %v", level, root, err)
 	}
@@ -41,7 +41,7 @@ func TestKeysBelowTheRoot(t *testing.T) {
 		}
 		code := a.env() + `cd $ROOT/conf; cat keys/openai keys/sub/more; ls keys; echo x >keys/new; rm -rf keys; mv keys kept && cat kept/openai; mv $ROOT/conf $ROOT/moved && cat $ROOT/moved/keys/openai
 cd $ROOT; cat conf/keys/openai conf/kept/openai; echo ran`
-		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: name, Root: a.root})
+		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: proto.Level(name), Root: a.root})
 		if err != nil || r.Stdout != "ran\n" {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -65,7 +65,7 @@ func TestKeysAndFileTools(t *testing.T) {
 		for _, path := range []string{key, "conf/keys/openai", "link/openai", "conf/../conf/keys/sub/more"} {
 			for tool, input := range map[string]in{"read": {"path": path}, "write": {"path": path, "content": "x"}, "edit": {"path": path, "old": secret[:5], "new": "x"}} {
 				req := call(tool, a.root, input)
-				req.Sandbox = level
+				req.Sandbox = proto.Level(level)
 				got, err := a.call(t.Context(), req, nil)
 				if text := string(got.Result) + got.Diff; err != nil || !strings.Contains(text, `"code":"denied"`) || strings.Contains(text, secret[5:]) {
 					t.Errorf("%s %s at %s: %s, %v", tool, path, level, text, err)
@@ -106,7 +106,7 @@ func TestKeysAsTheRoot(t *testing.T) {
 		for _, root := range []string{dir, dir + "/sub"} {
 			a.mustRefuseRoot(t, name, root, "nobody is to read")
 			req := call("read", root, in{"path": "openai"})
-			req.Sandbox = name
+			req.Sandbox = proto.Level(name)
 			if got, err := a.call(t.Context(), req, nil); err != nil || !strings.Contains(string(got.Result), `"code":"sandbox"`) {
 				t.Errorf("%s: %s, %v", root, got.Result, err)
 			}

@@ -85,7 +85,7 @@ func (a *arena) intrude(t *testing.T, level, before, code, after, want string) p
 	root := shortDir(t)
 	a.sandbox.protected, a.sandbox.data = []string{root + "/own/my.toml"}, []string{root + "/data/mem"}
 	asUserIn(t, root, before)
-	r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: level, Root: root})
+	r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: proto.Level(level), Root: root})
 	if err != nil {
 		t.Errorf("%s: %v", code, err)
 		return r
@@ -218,14 +218,14 @@ func TestREPLDirectory(t *testing.T) {
 				want = a.root + "/app/debug belongs to zino repl, and without namespaces it cannot be protected"
 			}
 			req := call(tool, a.root, input)
-			req.Sandbox = name
+			req.Sandbox = proto.Level(name)
 			got, err := a.call(t.Context(), req, nil)
 			if err != nil || strings.Count(string(got.Result), want) != 1 || !intact(a.root+"/app/debug/page-1a2b.md") {
 				t.Errorf("%s: %s, %v", tool, got.Result, err)
 			}
 		}
 		req := call("write", a.root, in{"path": "debug/mine", "content": "x"})
-		req.Sandbox = name
+		req.Sandbox = proto.Level(name)
 		if got, err := a.call(t.Context(), req, nil); err != nil || !strings.HasPrefix(string(got.Result), `{"ok":true`) {
 			t.Errorf("a debug/ of the project: %s, %v", got.Result, err)
 		}

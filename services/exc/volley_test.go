@@ -44,8 +44,8 @@ func suffer(t *testing.T, level string) map[string]string {
 		return nil
 	}
 	code, harms := a.volley(t)
-	r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: name, Root: a.root})
-	if err != nil || r.ExitCode != 0 || !strings.Contains(r.Stdout, "@@end") || r.Confinement.Sandbox != name {
+	r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: proto.Level(name), Root: a.root})
+	if err != nil || r.ExitCode != 0 || !strings.Contains(r.Stdout, "@@end") || r.Confinement.Sandbox != proto.Level(name) {
 		t.Errorf("%s: %+v, %v", level, r, err)
 		return nil
 	}
@@ -108,7 +108,7 @@ func TestKillingTheSupervisor(t *testing.T) {
 	for _, level := range tableLevels {
 		name := a.at(level)
 		if a.levelProblem(t.Context(), name) == nil {
-			r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: "kill -9 $PPID; exit 3", Sandbox: name, Root: a.root})
+			r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: "kill -9 $PPID; exit 3", Sandbox: proto.Level(name), Root: a.root})
 			if lost := strings.Contains(r.Stderr, "supervisor of this run was killed"); err != nil || lost != (level == levelOff) || !lost && r.ExitCode != 3 {
 				t.Errorf("%s: %+v, %v", level, r, err)
 			}
@@ -120,7 +120,7 @@ func TestKillingTheSupervisor(t *testing.T) {
 // reason.
 func (a *arena) mustRefuse(t *testing.T, level string, why error) {
 	t.Helper()
-	_, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo pwned", Sandbox: level, Root: a.root})
+	_, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo pwned", Sandbox: proto.Level(level), Root: a.root})
 	var e *proto.Error
 	if !errors.As(err, &e) || e.Code != proto.CodeUnavailable || !strings.Contains(e.Message, why.Error()) {
 		t.Errorf("%s: got %v, want the error unavailable with: %v", level, err, why)

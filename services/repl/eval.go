@@ -36,7 +36,7 @@ func (s *Service) Eval(ctx context.Context, req proto.Eval) (proto.Evaluated, er
 	if err := checkEval(req); err != nil {
 		return proto.Evaluated{}, err
 	}
-	if confined := req.Sandbox != "" && req.Sandbox != "off"; confined && !s.cfg.FromSandbox {
+	if req.Sandbox.Confined() && !s.cfg.FromSandbox {
 		return proto.Evaluated{}, &proto.Error{Code: proto.CodeDenied, Message: fmt.Sprintf(
 			"Code is not run in pages at sandbox level %.40s, because pages are not confined. To allow it, set [repl] from_sandbox = true, or use --sandbox off.", req.Sandbox)}
 	}

@@ -189,7 +189,7 @@ func TestEvalFromSandbox(t *testing.T) {
 	for _, allowed := range []bool{false, true} {
 		b := newBench(t, "", func(cfg *config.Repl) { cfg.FromSandbox = allowed })
 		for level, confined := range map[string]bool{"": false, "off": false, "read-only": true, "workspace-write": true, "unit": true, "new": true} {
-			_, err := b.Eval(t.Context(), proto.Eval{Page: "none", Code: "1", Sandbox: level})
+			_, err := b.Eval(t.Context(), proto.Eval{Page: "none", Code: "1", Sandbox: proto.Level(level)})
 			if refused := errors.Is(err, proto.ErrDenied); refused != (confined && !allowed) || !refused && !errors.Is(err, proto.ErrNotFound) {
 				t.Errorf("from_sandbox %v, level %q: %v", allowed, level, err)
 			}

@@ -21,7 +21,7 @@ const gitLimit = 300 * time.Millisecond
 // They change rarely within a session, so that the providers' prompt caches stay
 // valid: the date has no time, the git state no list of changes.
 func (s *Service) surroundings(ctx context.Context, req proto.GetPrompt) map[string]string {
-	sandbox := cmp.Or(req.Sandbox, s.exc.Sandbox)
+	sandbox := cmp.Or(req.Sandbox, proto.Level(s.exc.Sandbox))
 	network := s.exc.Network
 	if req.Network != nil {
 		network = *req.Network
@@ -29,19 +29,19 @@ func (s *Service) surroundings(ctx context.Context, req proto.GetPrompt) map[str
 	values := map[string]string{
 		"DIRECTORY": "none: commands run in the service's own directory", "GIT": "no repository",
 		"SYSTEM": systemName(), "DATE": time.Now().Format("Monday, 2006-01-02 (MST)"),
-		"SANDBOX": sandbox, "NETWORK": "no",
+		"SANDBOX": string(sandbox), "NETWORK": "no",
 	}
 	switch sandbox {
-	case "off":
+	case proto.LevelOff:
 		values["SANDBOX"] = "off, commands have all rights of this user"
-	case "read-only":
+	case proto.LevelReadOnly:
 		values["SANDBOX"] = "read-only, commands can write nothing"
-	case "workspace-write":
+	case proto.LevelWorkspaceWrite:
 		values["SANDBOX"] = "workspace-write, commands can write below the directory only"
-	case "unit":
+	case proto.LevelUnit:
 		values["SANDBOX"] = "unit, commands run as a user of their own"
 	}
-	if network || sandbox == "off" {
+	if network || sandbox == proto.LevelOff {
 		values["NETWORK"] = "yes"
 	}
 	if req.Root != "" {

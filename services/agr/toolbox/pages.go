@@ -51,14 +51,14 @@ type evaluated struct {
 // call that failed: a model is not to take the one for an answer. Value, error
 // and each text of the background are shortened: the first two to limit bytes.
 // In a turn whose sandbox is not off, a note says that the page is outside of it.
-func Evaluated(r proto.Evaluated, limit int, sandbox string) proto.Raw {
+func Evaluated(r proto.Evaluated, limit int, sandbox proto.Level) proto.Raw {
 	data := evaluated{Kind: r.Kind, Value: shorten(r.Value, limit), Omitted: r.Omitted, DurationMS: r.DurationMS, File: r.File}
 	for _, e := range r.Background {
 		const part = 32 // of the limit: there are ten of them, with two texts each
 		e.Message, e.Stack = shorten(e.Message, limit/part), shorten(e.Stack, limit/part)
 		data.Background = append(data.Background, e)
 	}
-	if sandbox != "off" {
+	if sandbox.Confined() {
 		data.Note = fmt.Sprintf("Pages are not confined: this code ran outside the sandbox (%s) of this turn.", sandbox)
 	}
 	if r.OK {

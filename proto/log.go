@@ -1,0 +1,132 @@
+package proto
+
+// Types of the events in a session's file, the session log. "usage" and
+// "interrupted" are also packets: see TypeUsage and TypeInterrupted. Events of
+// other types may stand between them; readers skip those.
+const (
+	TypeMeta       = "meta"        // the first line
+	TypeMessage    = "message"     // a text of the user or the assistant
+	TypeToolUse    = "tool_use"    // a tool call of the model
+	TypeToolResult = "tool_result" // the result of a call
+	TypeTitle      = "title"       // a new name for the session
+)
+
+// LogSchema is the schema_version of the sessions that this contract describes.
+const LogSchema = 1
+
+// Roles of messages, in the session log and in OpenAI's form.
+const (
+	RoleSystem    = "system"
+	RoleUser      = "user"
+	RoleAssistant = "assistant"
+	RoleTool      = "tool"
+)
+
+var logEvents = []Event{
+	event[LogMeta](TypeMeta),
+	event[LogMessage](TypeMessage),
+	event[LogToolUse](TypeToolUse),
+	event[LogToolResult](TypeToolResult),
+	event[InferenceUsage](TypeUsage),
+	event[LogInterrupted](TypeInterrupted),
+	event[LogError](TypeError),
+	event[LogTitle](TypeTitle),
+}
+
+// LogEvents lists the kinds of events in the session log.
+func LogEvents() []Event { return logEvents }
+
+// LogMeta is the first line of a session. The header of create_session and
+// append_session adds keys to it.
+type LogMeta struct {
+	// SchemaVersion is the number of the log's format.
+	SchemaVersion int `json:"schema_version"`
+	// TS is when the session was created, in RFC 3339, UTC.
+	TS string `json:"ts"`
+	// ForkedFrom is the session that this one was copied from.
+	ForkedFrom *LogOrigin `json:"forked_from,omitzero"`
+	// Root is the directory that the session was started in, an absolute path.
+	Root string `json:"root,omitzero"`
+}
+
+// LogOrigin is the source of a fork.
+type LogOrigin struct {
+	// SessionID is the whole id of the copied session.
+	SessionID string `json:"session_id"`
+	// Until is the offset that the copy ends at; absent: the end at that time.
+	Until int64 `json:"until,omitzero"`
+}
+
+// LogMessage is a text of the user or the assistant.
+type LogMessage struct {
+	// Role is "user" or "assistant".
+	Role string `json:"role"`
+	// Text is the text.
+	Text string `json:"text"`
+	// State is opaque: what the model's provider wants back with this message.
+	State Raw `json:"reasoning_state,omitzero"`
+	// Partial is true if the text was cut off.
+	Partial bool `json:"partial,omitzero"`
+	// TS is when the event was stored, in RFC 3339, UTC.
+	TS string `json:"ts,omitzero"`
+}
+
+// LogToolUse is a tool call of the model.
+type LogToolUse struct {
+	// ID is the call's identifier.
+	ID string `json:"id"`
+	// Name is the tool's name.
+	Name string `json:"name"`
+	// Input is the call's arguments, an object.
+	Input Raw `json:"input"`
+	// State is opaque: what the model's provider wants back with this call.
+	State Raw `json:"reasoning_state,omitzero"`
+	// TS is when the event was stored, in RFC 3339, UTC.
+	TS string `json:"ts,omitzero"`
+}
+
+// LogToolResult is the result of a call.
+type LogToolResult struct {
+	// ToolUseID is the call's identifier.
+	ToolUseID string `json:"tool_use_id"`
+	// Output is the result, an envelope: see the Envelope of tool_finished.
+	Output Raw `json:"output"`
+	// OK is true if the call succeeded.
+	OK bool `json:"ok"`
+	// DurationMS is the time that the call took, in milliseconds.
+	DurationMS int64 `json:"duration_ms,omitzero"`
+	// Synthetic is true if the call's own result was lost.
+	Synthetic bool `json:"synthetic,omitzero"`
+	// TS is when the event was stored, in RFC 3339, UTC.
+	TS string `json:"ts,omitzero"`
+}
+
+// LogInterrupted is the end of a turn that was stopped.
+type LogInterrupted struct {
+	// Role is "system".
+	Role string `json:"role"`
+	// Text is "Interrupted".
+	Text string `json:"text"`
+	// TS is when the event was stored, in RFC 3339, UTC.
+	TS string `json:"ts,omitzero"`
+}
+
+// LogError is the end of a turn that failed.
+type LogError struct {
+	// Message is the message of the error.
+	Message string `json:"message"`
+	// Kind is the kind of the error.
+	Kind string `json:"kind,omitzero"`
+	// Code is the code of the error.
+	Code Code `json:"code"`
+	// TS is when the event was stored, in RFC 3339, UTC.
+	TS string `json:"ts,omitzero"`
+}
+
+// LogTitle is a new name for the session. The last one counts.
+type LogTitle struct {
+	// Text is the name.
+	Text string `json:"text"`
+	// TS is when the event was stored, in RFC 3339, UTC.
+	TS string `json:"ts,omitzero"`
+}
