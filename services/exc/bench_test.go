@@ -71,7 +71,7 @@ func BenchmarkFileTools(b *testing.B) {
 			}
 			b.Run(tool+"/"+level, func(b *testing.B) {
 				req := call(tool, root, input)
-				req.Sandbox = level
+				req.Sandbox = proto.Level(level)
 				var took []time.Duration
 				for b.Loop() {
 					start := time.Now()
