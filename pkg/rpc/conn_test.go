@@ -78,6 +78,11 @@ func TestHalfCloseStillAnswers(t *testing.T) {
 	send(t, nc, getSoft)
 	nc.CloseWrite()
 	within(t, "the handler", b.begun)
+	select { // longer than a request runs before its connection is watched
+	case <-b.ended:
+		t.Error("the half-close cancelled the request")
+	case <-time.After(50 * time.Millisecond):
+	}
 	close(b.release)
 	if got := receive(t, nc); got != `{"type":"soft_memory","content":"released"}` {
 		t.Errorf("got %s", got)
