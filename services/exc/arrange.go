@@ -22,7 +22,7 @@ type arrangement struct {
 	plan    *confine.Plan
 	tmp     string // the run's own directory; empty: none
 
-	protected  *protect.Set
+	protected  *protect.Protected
 	violations []protect.Violation
 	gap        string // what of the root was not protected
 }

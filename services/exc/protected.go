@@ -1,6 +1,7 @@
 package exc
 
 import (
+	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -14,24 +15,22 @@ import (
 )
 
 // Protect names files and directories of Zino's own, such as its configuration
-// and its tools: confined code may neither change nor make them where they lie
-// below the directory that it works in. It must be called before the first
-// request.
+// and its tools: confined code may neither change nor create them below the
+// directory that it works in. It must be called before the first request.
 func (s *Service) Protect(paths ...string) {
 	s.sandbox.protected = append(s.sandbox.protected, absolutes(paths)...)
 }
 
-// ProtectConfig is Protect for all that a configuration names: itself, what
-// makes the prompt, and what Zino remembers. Directories that Zino writes to are
-// left alone while they are not there: it makes them when it needs them. A file
-// that holds a key is not even shown.
+// ProtectConfig protects all that a configuration names: itself, the parts of the
+// prompt, and what Zino remembers. Directories that Zino writes to are protected
+// once they exist: it makes them when it needs them. A file with a key is hidden.
 func (s *Service) ProtectConfig(c *config.Config) {
 	s.Protect(c.File, c.Tools.Dir, c.Skills.Dir, c.Sys.Template, c.Sys.SessionTemplate, c.SystemPromptFile, c.API.KeyFile)
 	s.sandbox.secrets = append(s.sandbox.secrets, absolutes([]string{c.API.KeyFile})...)
 	s.sandbox.data = append(s.sandbox.data, absolutes([]string{c.Mem.DataDir, c.Mem.SessionsDir, c.Rtr.DataDir})...)
 }
 
-// absolutes are the absolute paths of those that are not empty.
+// absolutes returns the absolute paths of those that are not empty.
 func absolutes(paths []string) (list []string) {
 	for _, path := range paths {
 		if abs, err := filepath.Abs(path); err == nil && path != "" {
@@ -41,17 +40,17 @@ func absolutes(paths []string) (list []string) {
 	return list
 }
 
-// openRuns are the protected sets of runs that have not ended. Sets are computed
-// and checked one at a time: a run must not take for the user's what another one
-// has made, or put it back after that one's check.
+// openRuns are the runs that have not ended, by what is protected in them. They
+// are computed and checked one at a time: files made by one run must not count as
+// the user's in another, or be put back after the first one's check.
 type openRuns struct {
 	mu   sync.Mutex
-	sets []*protect.Set
+	sets []*protect.Protected
 }
 
-// protectedIn computes what is protected below a root.
-func (b *sandbox) protectedIn(root string, mounts bool, running []*protect.Set) (*protect.Set, error) {
-	own := append(b.hidden([]string{root}), b.protected...) // a secret that is moved would not be hidden
+// protectedIn computes what is protected in a root.
+func (b *sandbox) protectedIn(root string, mounts bool, running []*protect.Protected) (*protect.Protected, error) {
+	own := append(b.hidden([]string{root}), b.protected...) // a secret that was moved would not be hidden
 	return protect.New(protect.Options{Root: root, Home: b.home, Own: own, Live: b.data, Mounts: mounts}, running)
 }
 
@@ -69,12 +68,12 @@ func (a *arrangement) protect(root string) error {
 	if err := set.Unprotectable(); err != nil {
 		return err
 	}
-	a.plan.Protected, a.plan.Held = set.ReadOnly(), set.Held()
-	return set.Record(a.tmp + recordSuffix)
+	a.plan.Protected, a.plan.Held = set.ReadOnly(), set.Pinned()
+	return set.ListOpen(a.tmp + recordSuffix)
 }
 
-// checkProtected compares what is protected with what it was, once, when the run
-// is over.
+// checkProtected compares what is protected with its earlier state when the run
+// has ended.
 func (a *arrangement) checkProtected() {
 	if a.protected == nil {
 		return
@@ -83,35 +82,35 @@ func (a *arrangement) checkProtected() {
 	open.mu.Lock()
 	defer open.mu.Unlock()
 	a.violations, a.gap = a.protected.Check(), a.protected.Gap()
-	open.sets = slices.DeleteFunc(open.sets, func(s *protect.Set) bool { return s == a.protected })
+	open.sets = slices.DeleteFunc(open.sets, func(s *protect.Protected) bool { return s == a.protected })
 	for _, v := range a.violations {
 		a.s.log.Warn(v.String(), "root", a.plan.Root)
 	}
 	if err := a.protected.Close(); err != nil {
-		a.s.log.Warn("the record of a run cannot be removed", "error", err)
+		a.s.log.Warn("cannot remove a run from the list of open runs", "error", err)
 	}
 	a.protected = nil
 }
 
-// recordSuffix ends the name of the file, beside a run's own directory, that
-// describes the run's protected set while it is open.
+// recordSuffix ends the name of the file beside a run's directory that lists the
+// run as open.
 const recordSuffix = ".open"
 
-// checkOpenRuns checks the protected sets of runs that a killed process has left
-// in its workspace.
+// checkOpenRuns checks what is protected in the runs that a killed exc has left
+// open in its workspace.
 func checkOpenRuns(workspace string, log *slog.Logger) {
 	records, _ := filepath.Glob(filepath.Join(workspace, "*"+recordSuffix)) // the pattern is well-formed
 	for _, file := range records {
 		set, err := protect.Resume(file)
 		if err != nil {
-			log.Warn("cannot tell what a run that was cut off has made in protected places: look at them", "error", err)
+			log.Warn("cannot check the protected files of a run that was cut off: look at them", "error", err)
 			continue
 		}
 		for _, v := range set.Check() {
 			log.Warn(v.String(), "root", set.Root())
 		}
 		if err := set.Close(); err != nil {
-			log.Warn("the record of a run cannot be removed", "error", err)
+			log.Warn("cannot remove a run from the list of open runs", "error", err)
 		}
 	}
 }
@@ -136,7 +135,12 @@ func (s *Service) bounded(level string, c client, writes bool) (tools *files.Fil
 	if err != nil {
 		return nil, nil, &refusal{level, err}
 	}
-	bounds.Refuse = set.Refusal
+	bounds.Refuse = func(path string, info fs.FileInfo) string {
+		if info == nil {
+			return set.Refusal(path, nil)
+		}
+		return set.Refusal(path, protect.FileOf(info))
+	}
 	return s.tools.Within(bounds), func() { _ = set.Close() }, nil // it has no record
 }
 

@@ -15,16 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Violation is a protected place that differed after a run.
+// Violation is a protected path that differed after a run.
 type Violation struct {
-	Name       string // of the place, relative to the root
-	Quarantine string // where what stood there is now; empty: it was removed, or there was nothing
-	Err        error  // why the place is not what it was
+	Name       string // relative to the root
+	Quarantine string // where the changed file is now; empty: it was removed, or there was none
+	Err        error  // why the earlier state could not be restored
 
 	removed, restored, git bool
 }
 
-// String reports it in a line.
+// String reports the violation in one line.
 func (v Violation) String() string {
 	line := "The sandbox protects " + v.Name + "."
 	if v.Quarantine != "" {
@@ -40,12 +40,12 @@ func (v Violation) String() string {
 		line += " Git commands that write .git need --sandbox off, or the user."
 	}
 	if v.Err != nil {
-		line += fmt.Sprintf(" It could not be made what it was: %v: look at it before you use it.", v.Err)
+		line += fmt.Sprintf(" Its earlier state could not be restored: %v: look at it before you use it.", v.Err)
 	}
 	return line
 }
 
-// Where is the name under which it is to be found, empty if it is gone.
+// Where is the name under which the file is now, empty if it was removed.
 func (v Violation) Where() string {
 	if v.Quarantine == "" && v.Err != nil {
 		return v.Name
@@ -56,48 +56,80 @@ func (v Violation) Where() string {
 // linesMax is the number of violations that are reported one by one.
 const linesMax = 20
 
-// Lines reports violations in a line each, the last ones together.
+// Lines reports violations in a line each, those above linesMax in one.
 func Lines(list []Violation) (lines []string) {
 	for _, v := range list[:min(len(list), linesMax)] {
 		lines = append(lines, v.String())
 	}
 	if n := len(list) - linesMax; n > 0 {
-		lines = append(lines, fmt.Sprintf("The same became of %d more: see names that hold %q.", n, mark))
+		lines = append(lines, fmt.Sprintf("%d more were treated in the same way: see names that contain %q.", n, quarantineMark))
 	}
 	return lines
 }
 
-// mark stands in the names of what was quarantined.
-const mark = ".refused-"
+// quarantineMark stands in the names of quarantined files.
+const quarantineMark = ".refused-"
 
-// Check compares the places with what was there, and looks for repositories and
-// AGENTS.md that were made meanwhile. What differs is quarantined.
-func (s *Set) Check() (list []Violation) {
-	for _, p := range s.places {
-		if p.loose && !p.End && p.Link == "" {
-			continue // a directory, free to be moved
+// quarantineSuffix is a name's unpredictable end.
+func quarantineSuffix() string { return quarantineMark + strings.ToLower(rand.Text()[:8]) }
+
+// Check compares the entries with their earlier state, and scans the root for
+// repositories and AGENTS.md that were made meanwhile. What differs is
+// quarantined.
+func (p *Protected) Check() (list []Violation) {
+	check := func(e *entry) {
+		name, err := filepath.Rel(p.o.Root, e.Path)
+		base := filepath.Base(e.Path)
+		v := Violation{Name: name, git: base == ".git" || base == "HEAD"}
+		compare := func(dir *os.File) error { return p.compare(dir, e, &v) }
+		if err == nil {
+			err = within(p.root, filepath.Dir(name), compare)
 		}
-		v := Violation{git: filepath.Base(p.Path) == ".git"}
-		list = v.report(list, s.visit(p.Path, &v, func(dir *os.File) error { return s.settle(dir, p, &v) }))
+		if errors.Is(err, fs.ErrExist) { // the check of another run was faster
+			err = within(p.root, filepath.Dir(name), compare)
+		}
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+			err = nil // the directory is gone, and the path leads nowhere
+		}
+		if v.Err = err; err != nil || v.Quarantine != "" || v.removed || v.restored {
+			list = append(list, v)
+		}
 	}
-	after := scan(s.root, scanMax)
-	s.cut = s.cut || after.cut
+	for _, e := range p.entries {
+		if e.loose && !e.End && e.Link == "" {
+			continue // a directory that may be moved
+		}
+		check(e)
+	}
+	after := scan(p.root, scanMax)
+	p.cut = p.cut || after.cut
+	protected := func(path string) bool {
+		if p.at(path) != nil {
+			return true
+		}
+		for dir := path; len(dir) > len(p.o.Root); dir = filepath.Dir(dir) {
+			if e := p.at(dir); e != nil && e.End {
+				return true
+			}
+		}
+		return false
+	}
 	for _, path := range after.git {
-		if !slices.Contains(s.before.git, path) && !s.protects(path) && s.at(path) == nil {
-			list = s.refuse(path, list)
+		if !slices.Contains(p.before.git, path) && !protected(path) {
+			check(&entry{Path: path, End: true})
 		}
 	}
 	for _, dir := range after.layouts {
-		if head := filepath.Join(dir, "HEAD"); !slices.Contains(s.before.layouts, dir) && !s.protects(head) {
-			list = s.refuse(head, list)
+		if head := filepath.Join(dir, "HEAD"); !slices.Contains(p.before.layouts, dir) && !protected(head) {
+			check(&entry{Path: head, End: true})
 		}
 	}
 	for _, path := range after.agents {
-		if text, err := readRegular(path); err == nil && s.known[sha256.Sum256(text)] && !isLink(path) {
-			continue // a copy, or one that was moved
+		if slices.Contains(p.before.agents, path) || p.at(path) != nil {
+			continue
 		}
-		if !slices.Contains(s.before.agents, path) && s.at(path) == nil {
-			list = s.refuse(path, list)
+		if text, err := readRegular(path); err != nil || !p.known[sha256.Sum256(text)] || isLink(path) { // else a copy, or one that was moved
+			check(&entry{Path: path, End: true})
 		}
 	}
 	return list
@@ -108,48 +140,20 @@ func isLink(path string) bool {
 	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
-// refuse quarantines what a run has made.
-func (s *Set) refuse(path string, list []Violation) []Violation {
-	v := Violation{git: filepath.Base(path) != agentsName}
-	return v.report(list, s.visit(path, &v, func(dir *os.File) error { return v.quarantine(dir, filepath.Base(path)) }))
-}
-
-// visit calls do with the open directory of a path below the root.
-func (s *Set) visit(path string, v *Violation, do func(dir *os.File) error) error {
-	name, err := filepath.Rel(s.o.Root, path)
-	if err != nil {
-		return err
-	}
-	v.Name = name
-	err = within(s.root, filepath.Dir(name), do)
-	if errors.Is(err, fs.ErrExist) { // the check of another run came first
-		err = within(s.root, filepath.Dir(name), do)
-	}
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-		return nil // nothing leads there any more
-	}
-	return err
-}
-
-// report adds v to a list, if it is a violation.
-func (v *Violation) report(list []Violation, err error) []Violation {
-	if v.Err = err; err == nil && v.Quarantine == "" && !v.removed && !v.restored {
-		return list
-	}
-	return append(list, *v)
-}
-
-// settle compares one place, in its open directory, with what it was.
-func (s *Set) settle(dir *os.File, p *place, v *Violation) error {
-	base := filepath.Base(p.Path)
+// compare compares one entry, in its open directory, with its earlier state. What
+// differs is quarantined. The earlier state is put back for symbolic links, where
+// no mount has protected it, and for files with several names, which a mount does
+// not protect. Elsewhere only the user can have changed it.
+func (p *Protected) compare(dir *os.File, e *entry, v *Violation) error {
+	base := filepath.Base(e.Path)
 	now, err := look(filepath.Join(throughFD(dir), base))
 	if err != nil {
 		return err
 	}
 	if now.info != nil {
-		if s.unchanged(p, &now) {
-			if p.End && now.info.IsDir() && !p.live {
-				return s.settleFiles(dir, p, v)
+		if e.unchanged(&now) {
+			if e.End && now.info.IsDir() && !e.live {
+				return p.compareFiles(dir, e, v)
 			}
 			return nil
 		}
@@ -158,52 +162,73 @@ func (s *Set) settle(dir *os.File, p *place, v *Violation) error {
 		}
 	}
 	switch {
-	case p.Link != "":
+	case e.Link != "":
 		v.restored = true
-		return unix.Symlinkat(p.Link, int(dir.Fd()), base)
-	case !p.End || p.info == nil || p.loose && now.info == nil: // to remove an AGENTS.md below the root is allowed
+		return unix.Symlinkat(e.Link, int(dir.Fd()), base)
+	case !e.End || e.info == nil || e.loose && now.info == nil: // an AGENTS.md below the root may be removed
 		return nil
-	case p.mount && !(p.info.Mode().IsRegular() && linkCount(p.info) > 1):
-		return nil // only the user can have changed it
+	case e.mount && !(e.info.Mode().IsRegular() && links(e.info) > 1):
+		return nil
 	}
-	return s.putBack(dir, p, v)
+	path := filepath.Join(throughFD(dir), base)
+	switch mode := e.info.Mode(); {
+	case mode.IsRegular():
+		was := e.kept[""]
+		if was.info == nil {
+			return errors.New("its earlier content was not kept")
+		}
+		v.restored = true
+		return was.restore(path)
+	case mode.IsDir():
+		v.restored = true
+		if moved, err := os.Readlink(throughFD(e.file)); err != nil || os.Rename(moved, path) != nil { // else code has moved it
+			if err := os.Mkdir(path, mode.Perm()); err != nil {
+				return err
+			}
+		}
+		return p.compareFiles(dir, e, v)
+	}
+	v.restored = true // a pipe or a socket is not made again
+	return nil
 }
 
-func linkCount(info fs.FileInfo) uint64 { return uint64(info.Sys().(*syscall.Stat_t).Nlink) }
-
-// unchanged reports whether a place is what it was. The content of directories
-// is compared by settleFiles.
-func (s *Set) unchanged(p, now *place) bool {
+// unchanged reports whether an entry is what it was. Contents of directories are
+// left to compareFiles.
+func (e *entry) unchanged(now *entry) bool {
 	switch {
-	case p.Link != "":
-		return now.Link == p.Link
-	case !p.End:
-		return now.Link == "" && (now.info.IsDir() || p.info == nil || !p.info.IsDir())
-	case p.info == nil:
+	case e.Link != "":
+		return now.Link == e.Link
+	case !e.End:
+		return now.Link == "" && (now.info.IsDir() || e.info == nil || !e.info.IsDir())
+	case e.info == nil:
 		return false
 	}
-	was := p.saved[""]
-	if !os.SameFile(p.info, now.info) {
+	was := e.kept[""]
+	if !os.SameFile(e.info, now.info) {
 		return was.info != nil && was.equal(now.Path, now.info)
 	}
-	if p.live || !p.info.Mode().IsRegular() || p.mount && linkCount(p.info) < 2 && linkCount(now.info) < 2 {
+	if e.live || !e.info.Mode().IsRegular() || e.mount && links(e.info) < 2 && links(now.info) < 2 {
 		return true
 	}
 	if was.info == nil {
-		return saved{info: p.info}.untouched(now.info)
+		return content{info: e.info}.untouched(now.info)
 	}
 	return was.equal(now.Path, now.info)
 }
 
-// quarantine gives what is at a place a name that nothing obeys and that code
-// cannot foresee. What cannot be renamed is removed.
+// quarantine renames a file to a name that no program looks for and that code
+// cannot predict. What cannot be renamed is removed.
 func (v *Violation) quarantine(dir *os.File, base string) error {
-	suffix := mark + strings.ToLower(rand.Text()[:8])
+	suffix := quarantineSuffix()
 	err := unix.Renameat(int(dir.Fd()), base, int(dir.Fd()), base+suffix)
 	switch {
 	case err == nil:
 		v.Quarantine = v.Name + suffix
-		return disarm(filepath.Join(throughFD(dir), base+suffix), suffix)
+		path := filepath.Join(throughFD(dir), base+suffix)
+		if l := layoutOf(path); l.complete() && !isLink(path) { // git must not find a repository there
+			return os.Rename(filepath.Join(path, "HEAD"), filepath.Join(path, "HEAD"+suffix))
+		}
+		return nil
 	case errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist):
 		return err
 	}
@@ -212,40 +237,128 @@ func (v *Violation) quarantine(dir *os.File, base string) error {
 	return err
 }
 
-// disarm keeps git from taking a directory for a repository when somebody goes
-// there to look at it.
-func disarm(dir, suffix string) error {
-	if l := layoutOf(dir); !l.complete() || isLink(dir) {
-		return nil
-	}
-	return os.Rename(filepath.Join(dir, "HEAD"), filepath.Join(dir, "HEAD"+suffix))
-}
-
-// putBack makes what was in a place anew.
-func (s *Set) putBack(dir *os.File, p *place, v *Violation) error {
-	path := filepath.Join(throughFD(dir), filepath.Base(p.Path))
-	v.restored = true
-	if was := p.saved[""]; p.info.Mode().IsRegular() {
-		if was.info == nil {
-			v.restored = false
-			return errors.New("its earlier content was not kept")
+// compareFiles compares the files in a directory. Those that differ go to a
+// directory beside it, under the same names.
+func (p *Protected) compareFiles(dir *os.File, e *entry, v *Violation) error {
+	base := filepath.Base(e.Path)
+	at := filepath.Join(throughFD(dir), base)
+	var differing, missing []string
+	found := map[string]bool{}
+	err := p.walk(e, at+"/.", func(rel string, info fs.FileInfo) {
+		found[rel] = true
+		was, kept := e.kept[rel]
+		if kept && !was.equal(filepath.Join(at, rel), info) || !kept && !e.mount {
+			differing = append(differing, rel)
 		}
-		return was.restore(path)
+	})
+	for rel := range e.kept {
+		if !found[rel] && !e.mount {
+			missing = append(missing, rel)
+		}
 	}
-	if !p.info.IsDir() {
-		return nil
-	}
-	if moved, err := os.Readlink(throughFD(p.file)); err == nil && os.Rename(moved, path) == nil {
-		return s.settleFiles(dir, p, v) // code has moved it elsewhere
-	}
-	if err := os.Mkdir(path, p.info.Mode().Perm()); err != nil {
+	if err != nil || len(differing)+len(missing) == 0 || p.cut && !e.mount {
 		return err
 	}
-	return s.settleFiles(dir, p, v)
+	root, err := os.OpenRoot(throughFD(dir))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	box := base + quarantineSuffix()
+	for _, rel := range differing {
+		v.Quarantine = filepath.Join(filepath.Dir(v.Name), box)
+		to := filepath.Join(box, rel)
+		if err := errors.Join(root.MkdirAll(filepath.Dir(to), 0o700), root.Rename(filepath.Join(base, rel), to)); err != nil {
+			return err
+		}
+		if _, kept := e.kept[rel]; kept {
+			missing = append(missing, rel)
+		}
+	}
+	for _, rel := range missing {
+		v.restored = true
+		if err := root.MkdirAll(filepath.Join(base, filepath.Dir(rel)), 0o755); err != nil {
+			return err
+		}
+		if err := e.kept[rel].restore(filepath.Join(at, rel)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// restore writes a kept file.
-func (was saved) restore(path string) error {
+// walk calls do with the files in an entry that is a directory, by their paths
+// below it. at is where the directory is now. What Zino writes to is left out.
+func (p *Protected) walk(e *entry, at string, do func(rel string, info fs.FileInfo)) error {
+	return filepath.WalkDir(at, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			return err
+		}
+		rel, err := filepath.Rel(at, path)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if e.Git && (historyDirs[d.Name()] || e.mount && d.Name() == "refs") || slices.Contains(p.o.Live, filepath.Join(e.Path, rel)) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		info, err := d.Info()
+		if err == nil && (info.Mode().IsRegular() || info.Mode()&fs.ModeSymlink != 0) {
+			do(rel, info)
+		}
+		return nil
+	})
+}
+
+// read keeps a regular file or a symbolic link.
+func (p *Protected) read(path string, info fs.FileInfo) (was content, err error) {
+	if p.filesLeft--; p.filesLeft < 0 || p.bytesLeft < 0 {
+		return was, unix.ENOBUFS
+	}
+	was.info = info
+	if info.Mode()&fs.ModeSymlink != 0 {
+		was.link, err = os.Readlink(path)
+		return was, err
+	}
+	if was.data, err = readRegular(path); err == nil {
+		p.bytesLeft -= len(was.data)
+		was.sum = sha256.Sum256(was.data)
+	}
+	return was, err
+}
+
+// untouched reports whether a file cannot have changed since it was kept: the
+// kernel sets the time of its last change.
+func (was content) untouched(now fs.FileInfo) bool {
+	if was.info == nil {
+		return false
+	}
+	a, b := was.info.Sys().(*syscall.Stat_t), now.Sys().(*syscall.Stat_t)
+	return a.Dev == b.Dev && a.Ino == b.Ino && a.Size == b.Size && a.Mtim == b.Mtim && a.Ctim == b.Ctim
+}
+
+// equal reports whether the file at path has the kept content.
+func (was content) equal(path string, now fs.FileInfo) bool {
+	switch {
+	case was.info == nil || was.info.Mode().Type() != now.Mode().Type():
+		return false
+	case was.untouched(now):
+		return true
+	case was.link != "":
+		to, err := os.Readlink(path)
+		return err == nil && to == was.link
+	}
+	data, err := readRegular(path)
+	return err == nil && sha256.Sum256(data) == was.sum
+}
+
+// restore writes the kept content to a new file.
+func (was content) restore(path string) error {
 	if was.link != "" {
 		return os.Symlink(was.link, path)
 	}
@@ -255,57 +368,4 @@ func (was saved) restore(path string) error {
 	}
 	_, err = f.Write(was.data)
 	return errors.Join(err, f.Close())
-}
-
-// settleFiles compares the files in a place that is a directory. Those that
-// differ go to a directory beside it, under the same names.
-func (s *Set) settleFiles(dir *os.File, p *place, v *Violation) error {
-	base := filepath.Base(p.Path)
-	at := filepath.Join(throughFD(dir), base)
-	var refused, missing []string
-	found := map[string]bool{}
-	err := s.walk(p, at+"/.", func(rel string, info fs.FileInfo) {
-		found[rel] = true
-		was, kept := p.saved[rel]
-		if kept && !was.equal(filepath.Join(at, rel), info) || !kept && !p.mount {
-			refused = append(refused, rel)
-		}
-	})
-	for rel := range p.saved {
-		if !found[rel] && !p.mount {
-			missing = append(missing, rel)
-		}
-	}
-	if err != nil || len(refused)+len(missing) == 0 || s.cut && !p.mount {
-		return err
-	}
-	root, err := os.OpenRoot(throughFD(dir))
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	box := ""
-	for _, rel := range refused {
-		if box == "" {
-			box = base + mark + strings.ToLower(rand.Text()[:8])
-			v.Quarantine = filepath.Join(filepath.Dir(v.Name), box)
-		}
-		to := filepath.Join(box, rel)
-		if err := errors.Join(root.MkdirAll(filepath.Dir(to), 0o700), root.Rename(filepath.Join(base, rel), to)); err != nil {
-			return err
-		}
-		if _, kept := p.saved[rel]; kept {
-			missing = append(missing, rel)
-		}
-	}
-	for _, rel := range missing {
-		v.restored = true
-		if err := root.MkdirAll(filepath.Join(base, filepath.Dir(rel)), 0o755); err != nil {
-			return err
-		}
-		if err := p.saved[rel].restore(filepath.Join(at, rel)); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -23,11 +23,11 @@ import (
 // first.
 const scanMax = 250_000
 
-// agentsName is the file whose text becomes a part of prompts.
+// agentsName is the file whose text becomes part of prompts.
 const agentsName = "AGENTS.md"
 
-// packages hold what package managers unpack, AGENTS.md of others included:
-// these files are not protected there.
+// packages contain what package managers unpack, including AGENTS.md of others,
+// which is not protected there.
 const packages = "node_modules"
 
 // findings are the paths that a scan of a root has found.
@@ -39,12 +39,12 @@ type findings struct {
 	cut     bool     // scanMax was reached
 }
 
-// scanChunk is the number of directories that make a further worker worth while.
+// scanChunk is the number of directories for each worker.
 const scanChunk = 64
 
 // scanner looks through a part of the directories of one level. Two scans are
-// most of what a small command costs in a large root: directories are read
-// without package os, which takes a third more system calls.
+// most of the cost of a small command in a large root: directories are read
+// without package os, which makes a third more system calls.
 type scanner struct {
 	findings
 	root   *os.File
@@ -55,7 +55,7 @@ type scanner struct {
 }
 
 // scan looks through the directories below root, breadth first, and reads about
-// max names. It does not follow symbolic links, nor look into repositories.
+// max names. It neither follows symbolic links nor descends into repositories.
 func scan(root *os.File, max int64) (f findings) {
 	var left atomic.Int64
 	left.Store(max)
@@ -95,21 +95,21 @@ func (s *scanner) visit(rel string) {
 	}
 }
 
-// unlock reads the directories that code may have locked. No other worker may
-// run: it would see rights that are given for a moment.
+// unlock reads the directories whose permissions code may have removed. No other
+// worker may run: it would see permissions that are granted for a moment.
 func (s *scanner) unlock() {
 	for _, rel := range s.locked {
 		s.miss(within(s.root, rel, func(dir *os.File) error { return s.read(int(dir.Fd()), ".", rel) }))
 	}
 }
 
-// miss notes a directory that could not be read although it may hold something.
-// Other errors say that this user cannot look there, or that it is gone.
+// miss notes a directory that could not be read although it may contain something.
+// After other errors this user cannot look there, or it is gone.
 func (s *scanner) miss(err error) {
 	s.cut = s.cut || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENAMETOOLONG)
 }
 
-// read notes what a directory holds, whose path below the root is rel.
+// read notes the entries of a directory, whose path below the root is rel.
 func (s *scanner) read(at int, name, rel string) error {
 	how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	dir, err := unix.Openat2(at, name, &how)
@@ -176,7 +176,7 @@ func kindOf(dir int, name string) byte {
 // inPackages reports whether a path has a component node_modules.
 func inPackages(rel string) bool { return strings.Contains("/"+rel+"/", "/"+packages+"/") }
 
-// layout says which of the entries are there by which git knows a repository.
+// layout says which of the entries exist by which git recognizes a repository.
 type layout struct{ head, objects, refs, common bool }
 
 func (l *layout) note(name string) {
@@ -199,7 +199,7 @@ func layoutOf(dir string) (l layout) {
 	return l
 }
 
-// isREPL reports whether the debug.md of an open directory is that of zino repl.
+// isREPL reports whether the debug.md of an open directory was written by zino repl.
 func isREPL(dir int) bool {
 	file, err := openAt(dir, replfile.Name, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
@@ -211,8 +211,8 @@ func isREPL(dir int) bool {
 	return (err == nil || errors.Is(err, io.ErrUnexpectedEOF)) && replfile.IsRegistry(head[:n])
 }
 
-// within calls do with a directory below an open one. path has no symbolic
-// links.
+// within calls do with a directory below an open one. path must not contain
+// symbolic links.
 func within(dir *os.File, path string, do func(dir *os.File) error) error {
 	if path == "." {
 		return permitted(dir, func() error { return do(dir) })
@@ -225,7 +225,7 @@ func within(dir *os.File, path string, do func(dir *os.File) error) error {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	first, rest, deeper := strings.Cut(path, "/") // one of the directories on the way is locked
+	first, rest, deeper := strings.Cut(path, "/") // a directory on the way lacks permissions
 	return permitted(dir, func() error {
 		next, err := openAt(int(dir.Fd()), first, unix.O_PATH|unix.O_DIRECTORY)
 		if err != nil {
@@ -239,8 +239,8 @@ func within(dir *os.File, path string, do func(dir *os.File) error) error {
 	})
 }
 
-// permitted calls do for a directory. If this user lacks the rights to it, which
-// code can take away, they are given for the time of the call.
+// permitted calls do for a directory. If this user lacks the permissions for it,
+// which code can remove, they are granted for the time of the call.
 func permitted(dir *os.File, do func() error) error {
 	err := do()
 	if !errors.Is(err, fs.ErrPermission) {
@@ -257,5 +257,5 @@ func permitted(dir *os.File, do func() error) error {
 	return errors.Join(do(), os.Chmod(throughFD(dir), info.Mode()))
 }
 
-// throughFD is a path that leads to an open file, wherever that is by now.
+// throughFD is a path to an open file, even if it was moved.
 func throughFD(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }

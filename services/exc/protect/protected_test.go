@@ -31,7 +31,7 @@ func shell(t *testing.T, dir, script string) {
 	}
 }
 
-func newSet(t *testing.T, o Options, running ...*Set) *Set {
+func newProtected(t *testing.T, o Options, running ...*Protected) *Protected {
 	t.Helper()
 	s, err := New(o, running)
 	if err != nil {
@@ -41,9 +41,9 @@ func newSet(t *testing.T, o Options, running ...*Set) *Set {
 	return s
 }
 
-// names are the protected paths of a set below its root.
-func (s *Set) names() (list []string) {
-	for _, p := range s.places {
+// names lists the protected paths below the root.
+func (s *Protected) names() (list []string) {
+	for _, p := range s.entries {
 		rel, _ := filepath.Rel(s.o.Root, p.Path)
 		if (p.End || p.Link != "") && !slices.Contains([]string{agentsName, "ZINO.toml", ".gitmodules"}, rel) {
 			list = append(list, rel)
@@ -52,9 +52,9 @@ func (s *Set) names() (list []string) {
 	return list
 }
 
-// What is protected comes from the repository, wherever it is, from its
-// configuration, and from what lies below the root.
-func TestPlaces(t *testing.T) {
+// The list comes from the repository, wherever it is, from its configuration,
+// and from the files below the root.
+func TestEntries(t *testing.T) {
 	for name, tt := range map[string]struct {
 		before string
 		want   []string
@@ -85,43 +85,43 @@ func TestPlaces(t *testing.T) {
 	} {
 		root := newRoot(t, tt.before)
 		slices.Sort(tt.want)
-		if got := newSet(t, Options{Root: root}).names(); !slices.Equal(got, tt.want) {
+		if got := newProtected(t, Options{Root: root}).names(); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: got %q, want %q", name, got, tt.want)
 		}
 	}
 }
 
-// Below a repository its configuration counts, too.
-func TestPlacesBelowRepository(t *testing.T) {
+// A root below the top of a repository obeys its configuration.
+func TestEntriesBelowRepository(t *testing.T) {
 	top := newRoot(t, "mkdir -p .git sub/hooks; printf '[core]\nhooksPath = sub/hooks\n' >.git/config")
-	if got, want := newSet(t, Options{Root: top + "/sub"}).names(), []string{".git", "hooks"}; !slices.Equal(got, want) {
+	if got, want := newProtected(t, Options{Root: top + "/sub"}).names(), []string{".git", "hooks"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 // The user's own configuration names hooks for every repository.
-func TestPlacesOfUser(t *testing.T) {
+func TestEntriesOfUserConfig(t *testing.T) {
 	home := newRoot(t, "mkdir -p p/.git; printf '[core]\nhooksPath = .hooks\n[include]\npath = ~/p/inc\n' >.gitconfig")
-	if got, want := newSet(t, Options{Root: home + "/p", Home: home}).names(), []string{".git", ".hooks", "inc"}; !slices.Equal(got, want) {
+	if got, want := newProtected(t, Options{Root: home + "/p", Home: home}).names(), []string{".git", ".hooks", "inc"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-// A protected directory stays one when something in it is protected as well, and
-// what cannot be inspected elsewhere does not matter.
-func TestPlacesWithin(t *testing.T) {
+// A protected directory may contain a protected file, and a path outside of the
+// root that cannot be inspected is skipped.
+func TestEntriesWithin(t *testing.T) {
 	root := newRoot(t, "true")
 	o := Options{Root: root, Own: []string{root + "/own", root + "/own/deep/file", root + "/own-not", "/" + strings.Repeat("x", 300)}}
-	if got, want := newSet(t, o).names(), []string{".git", "own", "own-not", "own/deep/file"}; !slices.Equal(got, want) {
+	if got, want := newProtected(t, o).names(), []string{".git", "own", "own-not", "own/deep/file"}; !slices.Equal(got, want) {
 		t.Errorf("while it is not there: %q", got)
 	}
 	shell(t, root, "mkdir -p own/deep; touch own-not")
-	if got, want := newSet(t, o).names(), []string{".git", "own", "own-not"}; !slices.Equal(got, want) {
+	if got, want := newProtected(t, o).names(), []string{".git", "own", "own-not"}; !slices.Equal(got, want) {
 		t.Errorf("as a whole: %q", got)
 	}
 }
 
-func TestTooManyPlaces(t *testing.T) {
+func TestTooManyMounts(t *testing.T) {
 	root := newRoot(t, "for i in $(seq 600); do mkdir -p $i/.git; done")
 	if _, err := New(Options{Root: root}, nil); err == nil || !strings.Contains(err.Error(), "places to protect") {
 		t.Errorf("got %v", err)
@@ -135,7 +135,7 @@ func TestTooManyPlaces(t *testing.T) {
 	}
 }
 
-// A scan ends at its bound, upper directories first, and the set says so.
+// A scan ends at its bound, upper directories first, and this is reported.
 func TestScanBound(t *testing.T) {
 	root := newRoot(t, "mkdir -p a/.git b/c/d/.git; touch b/c/1 b/c/2 b/c/3")
 	dir, err := os.Open(root)
@@ -149,7 +149,7 @@ func TestScanBound(t *testing.T) {
 	if f := scan(dir, 100); f.cut || len(f.git) != 2 {
 		t.Errorf("%+v", f)
 	}
-	s := newSet(t, Options{Root: root})
+	s := newProtected(t, Options{Root: root})
 	if s.Gap() != "" {
 		t.Errorf("%q", s.Gap())
 	}
@@ -159,8 +159,8 @@ func TestScanBound(t *testing.T) {
 	}
 }
 
-// Many directories are looked through by several workers, and nothing is lost.
-func TestScanOfMany(t *testing.T) {
+// Several workers scan many directories.
+func TestScanInParallel(t *testing.T) {
 	root := newRoot(t, "for i in $(seq 300); do mkdir -p d$i/e/.git; done")
 	dir, err := os.Open(root)
 	if err != nil {
@@ -172,11 +172,11 @@ func TestScanOfMany(t *testing.T) {
 	}
 }
 
-// Directories that code has locked are looked into, and stay locked. To root
-// nothing is locked.
-func TestScanOfLocked(t *testing.T) {
+// Directories whose permissions code has removed are scanned, and keep their mode.
+// For root the mode does not matter.
+func TestScanWithoutPermission(t *testing.T) {
 	root := newRoot(t, "mkdir -p a/b/c")
-	s := newSet(t, Options{Root: root, Mounts: true})
+	s := newProtected(t, Options{Root: root, Mounts: true})
 	shell(t, root, "mkdir a/b/c/.git; chmod 0 a/b/c a/b a")
 	list := s.Check()
 	shell(t, root, `[ "$(stat -c %a a)" = 0 ]; chmod 700 a; [ "$(stat -c %a a/b)" = 0 ]; chmod 700 a/b; [ "$(stat -c %a a/b/c)" = 0 ]; chmod 700 a/b/c; ls -d a/b/c/.git.refused-*`)
@@ -185,7 +185,7 @@ func TestScanOfLocked(t *testing.T) {
 	}
 }
 
-// What one run makes while another one begins is not taken for the user's.
+// Files that one run makes while another begins do not count as the user's.
 func TestRunsSideBySide(t *testing.T) {
 	for name, tt := range map[string]struct{ before, code, after string }{
 		"a link":      {"ln -s docs AGENTS.md; echo good >docs; echo evil >evil", "ln -sfn evil AGENTS.md", "grep -q good AGENTS.md"},
@@ -198,10 +198,10 @@ func TestRunsSideBySide(t *testing.T) {
 	} {
 		for _, firstEndsFirst := range []bool{true, false} {
 			root := newRoot(t, tt.before)
-			first := newSet(t, Options{Root: root})
+			first := newProtected(t, Options{Root: root})
 			shell(t, root, tt.code)
-			second := newSet(t, Options{Root: root}, first)
-			order := []*Set{first, second}
+			second := newProtected(t, Options{Root: root}, first)
+			order := []*Protected{first, second}
 			if !firstEndsFirst {
 				slices.Reverse(order)
 			}
@@ -213,24 +213,24 @@ func TestRunsSideBySide(t *testing.T) {
 	}
 }
 
-// Copies of an AGENTS.md, and directories that were moved, are left alone.
+// Copies of an AGENTS.md, and directories that were moved, are no violations.
 func TestAgentsMoved(t *testing.T) {
 	root := newRoot(t, "mkdir a; echo x >a/AGENTS.md; echo y >AGENTS.md")
-	s := newSet(t, Options{Root: root, Mounts: true})
+	s := newProtected(t, Options{Root: root, Mounts: true})
 	shell(t, root, "cp -r a c; mv a b; mkdir d; cp AGENTS.md d")
 	if list := s.Check(); len(list) != 0 {
 		t.Errorf("%v", list)
 	}
 }
 
-// Without mounts a repository is rolled back, all but its objects.
-func TestRollBack(t *testing.T) {
+// Without mounts a repository is restored, except for its objects.
+func TestRestoreRepository(t *testing.T) {
 	for _, code := range []string{
 		"echo evil >.git/config", "rm -r .git", "mv .git g", "mv .git g; mkdir .git; echo evil >.git/config", "ln -sf /etc/passwd .git/config",
 		"echo evil >.git/refs/heads/new; :>.git/commondir", "rm .git/hooks/x; ln -s /bin/true .git/hooks/x", "rm -r .git; ln -s /etc .git",
 	} {
 		root := newRoot(t, "mkdir -p .git/hooks .git/refs/heads .git/objects; echo good >.git/config; echo good >.git/hooks/x; echo 1 >.git/refs/heads/main; echo 2 >.git/HEAD")
-		s := newSet(t, Options{Root: root})
+		s := newProtected(t, Options{Root: root})
 		shell(t, root, code)
 		list := s.Check()
 		shell(t, root, `[ "$(cat .git/config .git/hooks/x .git/refs/heads/main .git/HEAD | xargs)" = "good good 1 2" ]; [ ! -L .git ]; [ ! -e .git/commondir ]; [ ! -e .git/refs/heads/new ]`)
@@ -240,10 +240,10 @@ func TestRollBack(t *testing.T) {
 	}
 }
 
-// A quarantined repository is not one for somebody who looks at it.
-func TestDisarmed(t *testing.T) {
+// Git finds no repository in a quarantined directory.
+func TestQuarantinedRepository(t *testing.T) {
 	root := newRoot(t, "true")
-	s := newSet(t, Options{Root: root, Mounts: true})
+	s := newProtected(t, Options{Root: root, Mounts: true})
 	shell(t, root, "git init -q .")
 	list := s.Check()
 	if len(list) != 1 || !strings.Contains(list[0].String(), "--sandbox off") {
@@ -253,14 +253,14 @@ func TestDisarmed(t *testing.T) {
 	cmd.Dir = filepath.Join(root, list[0].Quarantine)
 	cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(root))
 	if out, err := cmd.Output(); err == nil {
-		t.Errorf("it is the repository %s", out)
+		t.Errorf("git finds the repository %s", out)
 	}
 }
 
-// A refused write is explained if a line says that a protected place was meant.
+// A refused write is explained if a line names a protected path.
 func TestExplain(t *testing.T) {
 	root := newRoot(t, "mkdir -p .git debug; :>AGENTS.md; mkdir h; printf '[core]\nhooksPath = h' >.git/config; cat >debug.md <<'END'\n"+replfile.Head+"END")
-	s := newSet(t, Options{Root: root, Mounts: true})
+	s := newProtected(t, Options{Root: root, Mounts: true})
 	for line, want := range map[string]string{
 		"fatal: Unable to create '" + root + "/.git/index.lock': Read-only file system": gitMessage,
 		"error: could not lock config file .git/config: Read-only file system":          gitMessage,
@@ -283,14 +283,14 @@ func TestExplain(t *testing.T) {
 	}
 	line := "error: could not lock config file .git/config: Read-only file system"
 	if len(s.Explain(line, "", false)) != 0 || len(s.Explain(line+"\n"+line, "", true)) != 1 {
-		t.Error("standard output counts if the run failed, and once")
+		t.Error("standard output counts only if the run failed, and each reason once")
 	}
 }
 
-// The message of a log of zino repl is that of its contract.
+// The refusal for a log of zino repl has the text of the contract.
 func TestRefusalOfREPL(t *testing.T) {
 	root := newRoot(t, "mkdir -p a/b; cat >a/debug.md <<'END'\n"+replfile.Head+"END")
-	s := newSet(t, Options{Root: root, Mounts: true})
+	s := newProtected(t, Options{Root: root, Mounts: true})
 	for path, want := range map[string]string{
 		"a/debug/x.md": "debug/ belongs to zino repl: use the tool page_eval, or append to the file outside the sandbox",
 		"a/debug.md":   "debug/ belongs to zino repl: use the tool page_eval, or append to the file outside the sandbox",
@@ -302,7 +302,7 @@ func TestRefusalOfREPL(t *testing.T) {
 	}
 }
 
-// A record that makes no sense is an error.
+// A malformed list of open runs is an error.
 func TestResumeErrors(t *testing.T) {
 	dir := newRoot(t, `echo nonsense >a; echo '{"Root":"/nonexistent/x"}' >b`)
 	for _, name := range []string{"a", "b", "c"} {
@@ -310,4 +310,35 @@ func TestResumeErrors(t *testing.T) {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}
+}
+
+func TestParseConfig(t *testing.T) {
+	for text, want := range map[string][]setting{
+		"[core]\n\thooksPath = .husky\n":                        {{"core", "hookspath", ".husky"}},
+		"[CORE] HooksPath=a b  # comment\n[x]y=z":               {{"core", "hookspath", "a b"}, {"x", "y", "z"}},
+		"[includeIf \"gitdir:a]b\\\"c\"]\npath = \"~/x y\" ; c": {{"includeif", "path", "~/x y"}},
+		"[a.b]\nk = 1\n[ c \"d\"]\nk = 2":                       {{"a", "k", "1"}, {"", "k", "2"}},
+		"[a]\nk = one\\\n two\\\\\n":                            {{"a", "k", "one two\\"}},
+		"[a]\r\nk = \"x#;\"y\r\nflag\r\nm =\r\n":                {{"a", "k", "x#;y"}, {"a", "m", ""}},
+		"[a\nk = v\n":                                           {{"", "k", "v"}},
+		"\ufeff; c\n# d\n!x\n[a]k=v\\q\\n.":                     {{"a", "k", "vq\n."}},
+	} {
+		if got := parseConfig(text); !slices.Equal(got, want) {
+			t.Errorf("%q: got %+v, want %+v", text, got, want)
+		}
+	}
+}
+
+// Parsing terminates, and a value is not longer than the text.
+func FuzzParseConfig(f *testing.F) {
+	for _, seed := range []string{"[core]\n\thooksPath = .husky\n", "[include \"a\\\"\"]\npath=\"x\\\ny\" # z", "[a", "[a]b=\\", "k = v", "[a \"b\nc\"]d=e"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, s := range parseConfig(text) {
+			if s.key == "" || s.key != strings.ToLower(s.key) || len(s.key)+len(s.value) > len(text) {
+				t.Errorf("%q: %+v", text, s)
+			}
+		}
+	})
 }
