@@ -119,8 +119,10 @@ type ToolFinished struct {
 	ID string `json:"id"`
 	// Name is the tool's name.
 	Name string `json:"name"`
-	// Result is what the model is given: {"ok":true,"data":{…}} or
-	// {"ok":false,"error":{"code","message"}}.
+	// OK is true if the call was carried out: ok of the result.
+	OK bool `json:"ok"`
+	// Result is what the model is sent: {"ok":true,"data":{…}} or
+	// {"ok":false,"error":{"code","message"}}. See Tool results.
 	Result Raw `json:"result"`
 	// DurationMS is the time that the call took, in milliseconds.
 	DurationMS int64 `json:"duration_ms"`

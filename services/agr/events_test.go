@@ -5,6 +5,7 @@ import (
 	"errors"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -73,7 +74,7 @@ func begun(id, name string) string {
 }
 
 func finished(id, name, result string) string {
-	return `{"type":"tool_finished","id":` + quote(id) + `,"name":` + quote(name) + `,"result":` + result + `,"duration_ms":0}`
+	return `{"type":"tool_finished","id":` + quote(id) + `,"name":` + quote(name) + `,"ok":` + strconv.FormatBool(strings.HasPrefix(result, `{"ok":true`)) + `,"result":` + result + `,"duration_ms":0}`
 }
 
 // remarks replies with text between packets of other kinds.
@@ -117,7 +118,7 @@ func TestEvents(t *testing.T) {
 		requested("a", "bash", `{"command":"ls"}`), requested("b", "edit", `{"path":"p"}`), requested("c", "execute_bash", `{"code":"x"}`),
 		`{"type":"usage","input_tokens":10,"output_tokens":2,"cache_read_tokens":3,"cache_write_tokens":4,"reasoning_tokens":1,"cost_usd":0.5,"provider":"anthropic","model":"m"}`,
 		begun("a", "bash"), `{"type":"tool_output","id":"a","text":"f","left_out":7}`, `{"type":"tool_output","id":"a","text":"g"}`, finished("a", "bash", ran("f")),
-		begun("b", "edit"), `{"type":"tool_finished","id":"b","name":"edit","result":{"ok":false,"error":{"code":"old_not_found","message":"no"}},"duration_ms":0,"diff":"-a\n+b\n"}`,
+		begun("b", "edit"), `{"type":"tool_finished","id":"b","name":"edit","ok":false,"result":{"ok":false,"error":{"code":"old_not_found","message":"no"}},"duration_ms":0,"diff":"-a\n+b\n"}`,
 		begun("c", "execute_bash"), finished("c", "execute_bash", ran("out")),
 		delta("Do"), delta("ne."), final("Done."),
 		`{"type":"done","full_text":"Done.","iterations":2,"usage":{"input_tokens":10,"output_tokens":2,"cache_read_tokens":3,"cache_write_tokens":4,"reasoning_tokens":1,"cost_usd":0.5}}`,

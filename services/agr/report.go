@@ -5,6 +5,7 @@ import (
 
 	"zino/pkg/rpc"
 	"zino/proto"
+	"zino/services/agr/toolbox"
 )
 
 // What a caller sees of a turn. A caller that asked for events is told of every
@@ -117,7 +118,8 @@ func (t *turn) tellCall(c call, do func() outcome) (outcome, error) {
 	if err := t.ctx.Err(); err != nil {
 		return outcome{}, err
 	}
+	result := o.envelope()
 	return o, t.report(proto.TypeToolFinished, proto.ToolFinished{
-		ID: c.id, Name: c.name, Result: o.envelope(), DurationMS: time.Since(started).Milliseconds(), Diff: o.diff, Confinement: o.confined,
+		ID: c.id, Name: c.name, OK: toolbox.Succeeded(result), Result: result, DurationMS: time.Since(started).Milliseconds(), Diff: o.diff, Confinement: o.confined,
 	})
 }

@@ -39,8 +39,8 @@ func TestExamples(t *testing.T) {
 		switch example.Service {
 		case "*":
 			example.Service = "mem"
-		case "repl":
-			continue // it belongs to no constellation; its own tests hold its examples
+		case "repl", "run":
+			continue // outside of a constellation; the tests of repl and exc check them
 		}
 		want := string(example.Replies[len(example.Replies)-1])
 		t.Run(example.Service, func(t *testing.T) { // its connections, and what they hold, end with it

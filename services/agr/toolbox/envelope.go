@@ -57,3 +57,13 @@ func IsResult(raw proto.Raw) bool {
 	}
 	return false
 }
+
+// Succeeded returns ok of an envelope.
+func Succeeded(envelope proto.Raw) bool {
+	for key, value := range wire.Members(envelope) {
+		if string(key) == "ok" {
+			return string(value) == "true"
+		}
+	}
+	return false
+}

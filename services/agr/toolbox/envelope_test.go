@@ -44,6 +44,9 @@ func FuzzResults(f *testing.F) {
 		if err := json.Unmarshal(Ran(proto.Result{Stdout: text, Stderr: text, ExitCode: code}), &got); err != nil || !got.OK || got.Data.Stdout != want || got.Data.Stderr != want || got.Data.ExitCode != code {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
+		if !Succeeded(Said(text)) || Succeeded(Failed(text, text)) {
+			t.Errorf("%q: Succeeded", text)
+		}
 		if err := json.Unmarshal(Said(text), &got); err != nil || got.Data.Text != want {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
