@@ -1,15 +1,17 @@
-// Package assemble is the service ctx: it puts together what stands between
-// the system prompt and the user's message. It is named for what it does, as
-// a package ctx would shadow every context.
+// Package assemble is the service ctx: it assembles the messages between the
+// system prompt and the user's message. It is not called ctx because that name
+// would shadow every context.
 //
-// Each part of a channel's context has a budget of tokens. Where it is not
-// reached the lists that mem answers with are joined as they are: a long history
-// costs a copy, and a look at its roles and contents if memories stand beside it.
-// A session is passed on whole.
+// Each part of a channel's context has a token budget. Within the budget mem's
+// lists are joined as they are: a long history costs a copy, and a scan of its
+// roles and contents if there are memories to compare. A session is passed on
+// whole.
 package assemble
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"sync/atomic"
@@ -17,9 +19,20 @@ import (
 
 	"zino/pkg/catalog"
 	"zino/pkg/config"
+	"zino/pkg/message"
 	"zino/pkg/rpc"
 	"zino/proto"
 )
+
+// memTimeout is how long mem may take for a channel's context in all. A context
+// without memories and history is better than a late one.
+const memTimeout = 4 * time.Second
+
+// replyTime is what a caller's deadline must leave for the rest of the turn.
+const replyTime = time.Second
+
+// errMemTimeout ends the requests to mem before their caller's deadline.
+var errMemTimeout = errors.New("mem did not answer in time")
 
 // Service assembles contexts.
 type Service struct {
@@ -28,18 +41,18 @@ type Service struct {
 	log          *slog.Logger
 	historyLimit int           // messages; 0 or less: all
 	topK         int           // memories; 0 or less: none
-	patience     time.Duration // with mem, for a channel
+	timeout      time.Duration // of mem, for a channel
 	examples     atomic.Pointer[examples]
 
 	exampleBudget, memoryBudget, historyBudget budget
 }
 
-// New returns the service. Everything it needs to know changes under it: the
-// skills in cat, the memories in mem.
+// New returns the service. The skills in cat and the memories in mem may change
+// at any time.
 func New(cfg *config.Config, cat *catalog.Catalog, mem *rpc.Client, log *slog.Logger) *Service {
 	return &Service{
 		cat: cat, mem: mem, log: log,
-		historyLimit: cfg.Ctx.HistoryLimit, topK: cfg.Ctx.HardMemoryTopK, patience: memPatience,
+		historyLimit: cfg.Ctx.HistoryLimit, topK: cfg.Ctx.HardMemoryTopK, timeout: memTimeout,
 		exampleBudget: budget(cfg.Ctx.ExamplesTokens),
 		memoryBudget:  budget(cfg.Ctx.MemoriesTokens),
 		historyBudget: budget(cfg.Ctx.HistoryTokens),
@@ -52,44 +65,81 @@ func (s *Service) Register(server *rpc.Server) {
 	server.OnStats(s.stats)
 }
 
-// Close has nothing to end: catalog and client belong to whoever made them.
+// Close does nothing: the caller of New owns catalog and client.
 func (s *Service) Close() error { return nil }
 
-// build joins skill examples, hard memories and history, each within its
-// budget. What mem cannot give is left out. Memories are asked for first, and
-// chosen when it is known which history they stand beside. A session is a
-// context of its own.
+// build joins skill examples, hard memories and history, each within its budget.
+// A part that mem cannot give is left out. Memories are requested first but chosen
+// last, because those that the history repeats are left out.
 func (s *Service) build(ctx context.Context, req proto.Build) (proto.Context, error) {
 	if req.SessionID != "" {
 		return s.session(ctx, req)
 	}
-	waiting, cancel := s.waiting(ctx)
+	limit := s.timeout
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = memShare(limit, time.Until(deadline))
+	}
+	asking, cancel := context.WithTimeoutCause(ctx, limit, errMemTimeout)
 	defer cancel()
-	found := s.search(waiting, req.UserMessage)
-	recent := s.history(waiting, req.ChannelID)
+	found := s.search(asking, req.UserMessage)
+	recent := s.history(asking, req.ChannelID)
 	var list joined
 	list.add(s.current().elements)
-	s.addMemories(ctx, &list, found, recent)
+	list.add(s.choose(ctx, found, recent.list)...)
 	list.add(recent.elements)
 	return proto.Context{Messages: list.array()}, ctx.Err()
 }
 
-// without logs which part a context goes without, unless it is for nobody.
+// memShare returns the part of the time left that mem may use.
+func memShare(limit, left time.Duration) time.Duration {
+	return min(limit, max(left-replyTime, left/2))
+}
+
+// session returns the messages of a session as mem has them. They are not cut: a
+// call without its result, or a turn without what was agreed before, is worse than
+// an error. Examples and memories are left out, so that the messages before the
+// last turn stay the same and providers can cache them.
+func (s *Service) session(ctx context.Context, req proto.Build) (proto.Context, error) {
+	reply, err := rpc.Call(ctx, s.mem, proto.MemGetMessages, proto.GetMessages{SessionID: req.SessionID})
+	if errors.Is(err, proto.ErrNotFound) { // a new session
+		return proto.Context{Messages: proto.Raw("[]")}, nil
+	}
+	if err != nil {
+		return proto.Context{}, err
+	}
+	inner, err := message.Inner(reply.Messages)
+	if err != nil {
+		return proto.Context{}, fmt.Errorf("mem: %w", err)
+	}
+	// An empty session cannot be handed off: a message that alone is too large is
+	// for the provider to refuse.
+	size := tokens(len(inner) + len(req.UserMessage))
+	if len(inner) > 0 && req.ContextTokens > 0 && size > req.ContextTokens {
+		return proto.Context{}, &proto.Error{Code: proto.CodeTooLarge, Message: fmt.Sprintf(
+			"Session %s and the message have about %d tokens, the model can take in %d. Go on in a new one: zino handoff --from-session %s --goal \"…\".",
+			req.SessionID, size, req.ContextTokens, req.SessionID,
+		)}
+	}
+	var list joined
+	list.add(inner)
+	return proto.Context{Messages: list.array()}, ctx.Err()
+}
+
+// without logs that a part of a context is missing, unless the caller has gone.
 func (s *Service) without(ctx context.Context, part string, err error) {
-	if ctx.Err() == nil || context.Cause(ctx) == errSilent {
+	if ctx.Err() == nil || context.Cause(ctx) == errMemTimeout {
 		s.log.Warn("context without "+part, "error", err, "trace", rpc.Trace(ctx))
 	}
 }
 
-// stats adds how many example messages each context begins with, and which
-// skills are missing.
+// stats reports the number of example messages and the skills left out.
 func (s *Service) stats(stats *proto.Stats) {
 	if stats.Info == nil {
 		stats.Info = map[string]string{}
 	}
 	e := s.current()
 	stats.Info["example_messages"] = strconv.Itoa(e.count)
-	if len(e.left) > 0 {
+	if len(e.omitted) > 0 {
 		stats.Problems = append(stats.Problems, e.problem(s.exampleBudget))
 	}
 }
