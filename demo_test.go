@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"zino/pkg/fakellm"
+	"zino/pkg/zinotest"
 )
 
 // demoRows is the height of the terminal: all of the demo fits into it.
@@ -32,29 +33,19 @@ var demo = []string{
 // TestDemo runs the demo of the README in a terminal, against the scripted
 // provider, at the level workspace-write. With -update it writes the recording
 // (asciicast version 2, https://docs.asciinema.org/manual/asciicast/v2/) and the
-// picture of the last screen anew: make demo.
+// picture of the last screen: make demo.
 func TestDemo(t *testing.T) {
 	turns, err := fakellm.Load("testdata/docs/demo.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	provider := fakellm.New(turns...)
 	defer provider.Close()
 	s := newUserScreen(t, "ANTHROPIC_API_KEY=test", "ANTHROPIC_BASE_URL="+provider.Host)
-	for name, text := range map[string]string{
+	zinotest.WriteFiles(t, s.dir, map[string]string{
 		"work/mean.py":                  "def mean(xs):\n    return sum(xs) / len(xs) + 1\n",
 		"work/test_mean.py":             "from mean import mean\nassert mean([1, 2, 3]) == 2, \"the mean of 1, 2, 3 is not 2\"\nprint(\"ok\")\n",
 		"home/.ssh/id":                  "a key\n",
 		"home/.config/zino/config.toml": "[exc]\nsandbox = \"workspace-write\"\n[budget]\nusd_per_day = 5.0\n",
-	} {
-		file := filepath.Join(s.dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	s.tmux("resize-window", "-x", "80", "-y", strconv.Itoa(demoRows))
 	tape := s.record()
 	s.types("clear")
@@ -62,44 +53,20 @@ func TestDemo(t *testing.T) {
 	for i, line := range demo {
 		tape.mark()
 		s.types(line)
-		s.until(fmt.Sprintf(`(?s)(.*^\$ .*){%d}^\$ ?$`, i+1))
+		s.matches(fmt.Sprintf(`(?s)(.*^\$ .*){%d}^\$ ?$`, i+1))
 	}
 	s.is("demo")
 	if *update {
-		write(t, "docs/demo.cast", tape.cast())
-		write(t, "docs/demo.svg", picture(s.tmux("capture-pane", "-ep")))
+		zinotest.Must(t, os.WriteFile("docs/demo.cast", []byte(tape.cast()), 0o644))
+		zinotest.Must(t, os.WriteFile("docs/demo.svg", []byte(picture(s.tmux("capture-pane", "-ep"))), 0o644))
 	}
-	if text, err := os.ReadFile(filepath.Join(s.dir, "work", "mean.py")); err != nil || strings.Contains(string(text), "+ 1") {
-		t.Errorf("mean.py is not repaired: %v\n%s", err, text)
-	}
+	checkMean(t, filepath.Join(s.dir, "work"))
 	if _, err := os.Stat(filepath.Join(s.dir, "work", "id")); err == nil {
 		t.Error("the key was copied")
 	}
 }
 
-func write(t *testing.T, file, text string) {
-	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// until waits until the whole screen matches a multi-line pattern.
-func (s *screen) until(pattern string) {
-	s.t.Helper()
-	want := regexp.MustCompile("(?m)" + pattern)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.After(patience); !want.MatchString(s.text()); {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			s.t.Fatalf("waited in vain for %s:\n%s", pattern, s.text())
-		}
-	}
-}
-
-// tape is what a terminal was sent, in pieces.
+// tape is the output of a terminal, in pieces.
 type tape struct {
 	pieces chan piece // as they come
 	list   []piece
@@ -111,18 +78,14 @@ type piece struct {
 	text string
 }
 
-// record has the pane's output copied to a tape from now on.
+// record copies the pane's output to a tape from now on.
 func (s *screen) record() *tape {
 	s.t.Helper()
 	fifo := filepath.Join(s.dir, "tape")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	zinotest.Must(s.t, syscall.Mkfifo(fifo, 0o600))
 	tp := &tape{pieces: make(chan piece, 10_000)}
 	f, err := os.OpenFile(fifo, os.O_RDWR, 0) // for writing too, so that opening does not wait
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	zinotest.Must(s.t, err)
 	s.t.Cleanup(func() { f.Close() })
 	s.tmux("pipe-pane", "-o", "exec cat >"+fifo)
 	go func() {
@@ -138,7 +101,7 @@ func (s *screen) record() *tape {
 	return tp
 }
 
-// mark says that the next command is typed now.
+// mark records that the next command is typed now.
 func (tp *tape) mark() {
 	tp.collect()
 	tp.typed = append(tp.typed, time.Now())

@@ -1,7 +1,6 @@
 package zino_test
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,10 +10,11 @@ import (
 	"time"
 
 	"zino/pkg/fakellm"
+	"zino/pkg/zinotest"
 )
 
-// answers maps what a command of the documentation asks for, as the last line
-// of the screen, to what is typed then.
+// answers lists the questions of commands in the documentation, as the last line
+// of the screen, and the answer to type.
 var answers = []struct {
 	asked *regexp.Regexp
 	typed string
@@ -33,17 +33,13 @@ func TestDocCommands(t *testing.T) {
 	} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			turns, err := fakellm.Load("testdata/docs/provider.txt")
-			if err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, err)
 			provider := fakellm.New(turns...)
 			defer provider.Close()
 			provider.SetModels("claude-sonnet-5-5")
 			s := newUserScreen(t, append(goEnv(t), "ANTHROPIC_BASE_URL="+provider.Host, "PATH="+os.Getenv("PATH"), "PS1=[$?] ")...)
 			tree, err := os.Getwd()
-			if err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, err)
 			s.command("cd " + tree)
 			blocks := shellBlocks(t, name)
 			if len(blocks) < 8 {
@@ -68,9 +64,7 @@ func goEnv(t *testing.T) (env []string) {
 	t.Helper()
 	names := []string{"GOCACHE", "GOMODCACHE", "GOFLAGS", "GOPROXY", "GOTOOLCHAIN"}
 	out, err := exec.Command("go", append([]string{"env"}, names...)...).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	for i, value := range strings.Split(strings.TrimRight(string(out), "\n"), "\n") {
 		env = append(env, names[i]+"="+value)
 	}
@@ -80,12 +74,8 @@ func goEnv(t *testing.T) (env []string) {
 // shellBlocks returns the lines of the sh blocks of a Markdown file.
 func shellBlocks(t *testing.T, name string) (lines []string) {
 	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
 	inside := false
-	for line := range strings.SplitSeq(string(text), "\n") {
+	for line := range strings.SplitSeq(zinotest.Read(t, name), "\n") {
 		switch {
 		case line == "```sh":
 			inside = true
@@ -98,25 +88,28 @@ func shellBlocks(t *testing.T, name string) (lines []string) {
 	return lines
 }
 
-// command types a command at the shell's prompt and what it asks for, waits for
-// the next prompt, and fails the test unless the exit status is 0.
+// command types a command at the shell's prompt, answers its questions, waits
+// for the next prompt, and fails the test unless the exit status is 0.
 func (s *screen) command(line string) {
 	s.t.Helper()
 	prompt := regexp.MustCompile(`(?m)^\[(\d+)\] `)
 	prompts := func(text string) int { return len(prompt.FindAllString(text+" ", -1)) }
 	before := prompts(s.history())
 	s.types(line)
-	last, answered := regexp.MustCompile(`^\[(\d+)\] ?$`), ""
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.After(2 * time.Minute); ; {
-		text := s.history()
+	last, answered, text := regexp.MustCompile(`^\[(\d+)\] ?$`), "", ""
+	s.t.Cleanup(func() {
+		if s.t.Failed() {
+			s.t.Logf("after %s:\n%s", line, text)
+		}
+	})
+	zinotest.EventuallyIn(s.t, 2*time.Minute, "the end of "+line, func() bool {
+		text = s.history()
 		end := text[strings.LastIndexByte(text, '\n')+1:]
 		if m := last.FindStringSubmatch(end); m != nil && prompts(text) > before {
 			if m[1] != "0" {
-				s.t.Errorf("%s: exit status %s\n%s", line, m[1], text)
+				s.t.Errorf("%s: exit status %s", line, m[1])
 			}
-			return
+			return true
 		}
 		for _, a := range answers {
 			if text != answered && a.asked.MatchString(end) {
@@ -124,12 +117,8 @@ func (s *screen) command(line string) {
 				s.types(a.typed)
 			}
 		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			s.t.Fatalf("%s does not end:\n%s", line, text)
-		}
-	}
+		return false
+	})
 }
 
 // history returns what the terminal has shown so far.
@@ -158,19 +147,13 @@ func checkFirstExample(t *testing.T, s *screen, provider *fakellm.Server) {
 
 func checkFirstBug(t *testing.T, s *screen, provider *fakellm.Server) {
 	checkMean(t, filepath.Join(s.dir, "home", "first-bug"))
-	text := s.history()
-	for _, want := range []string{"-    return sum(xs) / len(xs) + 1", "the test passes.", "Loaded "} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q was not shown:\n%s", want, text)
-		}
-	}
+	zinotest.Contains(t, "the terminal", s.history(), "-    return sum(xs) / len(xs) + 1", "the test passes.", "Loaded ")
 }
 
 func checkMean(t *testing.T, dir string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, "mean.py"))
-	if err != nil || strings.Contains(string(text), "+ 1") {
-		t.Errorf("mean.py is not repaired: %v\n%s", err, text)
+	if text := zinotest.Read(t, filepath.Join(dir, "mean.py")); strings.Contains(text, "+ 1") {
+		t.Errorf("mean.py is not repaired:\n%s", text)
 	}
 }
 
@@ -178,17 +161,11 @@ func checkMean(t *testing.T, dir string) {
 // file, and to a heading of it where it names one.
 func TestDocLinks(t *testing.T) {
 	pages, err := filepath.Glob("docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	checked := 0
 	for _, page := range append(pages, "README.md", "CONTRIBUTING.md") {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+		for _, m := range link.FindAllStringSubmatch(zinotest.Read(t, page), -1) {
 			if strings.Contains(m[1], "://") {
 				continue
 			}
@@ -207,7 +184,7 @@ func TestDocLinks(t *testing.T) {
 		}
 	}
 	if checked < 20 {
-		t.Error(fmt.Sprint("only ", checked, " links were checked"))
+		t.Errorf("only %d links were checked", checked)
 	}
 }
 

@@ -8,9 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
-var applyFaults = flag.Bool("faults", false, "apply the faults of testdata/faults.txt, and see that the tests fail")
+var applyFaults = flag.Bool("faults", false, "apply the faults of testdata/faults.txt, and check that the tests fail")
 
 // fault is a small mistake in one file, and the tests that must notice it.
 type fault struct{ name, file, old, new, test string }
@@ -18,12 +20,8 @@ type fault struct{ name, file, old, new, test string }
 // TestFaults checks that every fault of the list fits its file. With -faults it
 // also applies each, as an overlay of the build, and runs the tests named.
 func TestFaults(t *testing.T) {
-	text, err := os.ReadFile("testdata/faults.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var list []fault
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(zinotest.Read(t, "testdata/faults.txt")) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		switch key {
 		case "fault":
@@ -54,21 +52,12 @@ func TestFaults(t *testing.T) {
 				return
 			}
 			dir, err := filepath.Abs(".")
-			if err != nil {
-				t.Fatal(err)
-			}
-			faulty := filepath.Join(t.TempDir(), "faulty.go")
-			if err := os.WriteFile(faulty, []byte(strings.Replace(string(source), f.old, f.new, 1)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, err)
+			faulty, overlayFile := filepath.Join(t.TempDir(), "faulty.go"), filepath.Join(t.TempDir(), "overlay.json")
+			zinotest.Write(t, faulty, strings.Replace(string(source), f.old, f.new, 1))
 			overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(dir, f.file): faulty}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			overlayFile := filepath.Join(t.TempDir(), "overlay.json")
-			if err := os.WriteFile(overlayFile, overlay, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, err)
+			zinotest.Write(t, overlayFile, string(overlay))
 			// Tests that build binaries build them with the fault, too.
 			env := append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlayFile)
 			packages := strings.Fields(f.test)
@@ -81,7 +70,7 @@ func TestFaults(t *testing.T) {
 			test.Env = env
 			out, err := test.CombinedOutput()
 			if err == nil {
-				t.Errorf("no test of %s notices it", f.test)
+				t.Errorf("no test of %s fails", f.test)
 			}
 			for line := range strings.Lines(string(out)) {
 				if strings.Contains(line, "--- FAIL") {

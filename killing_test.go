@@ -6,16 +6,19 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"zino/pkg/config"
 	"zino/pkg/fakellm"
+	"zino/pkg/zinotest"
 )
 
 const (
@@ -23,7 +26,7 @@ const (
 	killedSessions = 4
 )
 
-// killScript answers every turn of TestKilledTurns by its words.
+// killScript answers the turns of TestKilledTurns by their words.
 var killScript = []fakellm.Turn{
 	{Match: "Is all well?", Times: fakellm.Forever, Text: "Very well."},
 	{Match: "tools please", Times: fakellm.Forever, Text: "Let me look.", Calls: []fakellm.Call{
@@ -38,38 +41,35 @@ var killScript = []fakellm.Turn{
 	{Match: "refuse please", Times: fakellm.Forever, Status: 400, Text: `{"type":"error","error":{"type":"invalid_request_error","message":"no"}}`},
 }
 
-var killWishes = []string{"text please", "tools please", "silent tool please", "refuse please", "tools please"}
+var killRequests = []string{"text please", "tools please", "silent tool please", "refuse please", "tools please"}
 
-// TestKilledTurns runs turns while processes are killed at every kind of
-// moment, the client included. Whatever a client was shown is in its session,
-// every request to the provider is legal, and every session can go on.
+// TestKilledTurns runs turns while processes are killed at all moments, the
+// client included. Everything that a client was shown is in its session, every
+// request to the provider is legal, and every session can be resumed.
 func TestKilledTurns(t *testing.T) {
 	provider := fakellm.New(killScript...)
 	defer provider.Close()
 	f := startFleet(t, fmt.Sprintf("provider = \"anthropic\"\nanthropic_base_url = %q\n", provider.Host), "ANTHROPIC_API_KEY=test")
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	root := filepath.Join(f.dir, "work")
-	if err := os.Mkdir(root, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(root, "note.txt"), []byte("a note\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	k := &killing{fleet: f, root: root, shown: make([][]shown, killedSessions), ends: map[string]int{}}
+	k := &killing{fleet: f, root: filepath.Join(f.dir, "work"), shown: make([][]shown, killedSessions), ends: map[string]int{}}
+	zinotest.Write(t, filepath.Join(k.root, "note.txt"), "a note\n")
 	var wg sync.WaitGroup
 	for s := range killedSessions {
 		wg.Go(func() {
 			dice := rand.New(rand.NewPCG(seed, uint64(s)))
 			for n := range killedTurns / killedSessions {
-				k.turn(t, s, fmt.Sprintf("Turn %d of session %d: %s", n, s, killWishes[dice.IntN(len(killWishes))]), dice)
+				k.turn(t, s, fmt.Sprintf("Turn %d of session %d: %s", n, s, killRequests[dice.IntN(len(killRequests))]), dice)
 			}
 		})
 	}
 	wg.Wait()
 	for s := range killedSessions {
-		k.resumes(t, s)
-		k.complete(t, s)
+		out, err := k.client(s, "Is all well?").CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "Very well.") {
+			t.Errorf("session %d cannot be resumed: %v\n%s", s, err, out)
+		}
+		k.checkSession(t, s)
 	}
 	for i, r := range provider.Requests() {
 		if err := r.Legal(); err != nil {
@@ -78,22 +78,22 @@ func TestKilledTurns(t *testing.T) {
 	}
 	t.Logf("%d turns, %d kills, %d requests to the provider, ends: %v", killedTurns, k.kills, len(provider.Requests()), k.ends)
 	if k.kills < killedTurns/4 || k.ends["done"] < killedTurns/20 || k.ends["done"] == killedTurns {
-		t.Errorf("%d kills and these ends say little: %v", k.kills, k.ends)
+		t.Errorf("too few kills or turns of one kind for a meaningful test: %d kills, ends %v", k.kills, k.ends)
 	}
 }
 
-// killing is the state of the test.
+// killing is the state of TestKilledTurns.
 type killing struct {
 	fleet *fleet
 	root  string
-	shown [][]shown // by session: only its own turns touch it
+	shown [][]shown // by session: only its own turns write it
 
 	mu    sync.Mutex
 	kills int
 	ends  map[string]int
 }
 
-// shown is something that a client has seen of a session.
+// shown is something that a client was shown of a session.
 type shown struct{ kind, value string }
 
 // event is a line of --format json, or of a session's file.
@@ -105,66 +105,53 @@ type event struct {
 	ToolUseID string `json:"tool_use_id"`
 	Code      string `json:"code"`
 	Message   string `json:"message"`
-	Synthetic bool   `json:"synthetic"`
 }
 
 func sessionName(s int) string { return fmt.Sprintf("killed-%d", s) }
 
 func (k *killing) client(s int, message string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(bin, "zino"), "--socket", k.fleet.socket("daemon"), "exec",
+	cmd := program(k.fleet.env, "zino", "--socket", k.fleet.socket("daemon"), "exec",
 		"--session", sessionName(s), "--root", k.root, "--format", "json", "-p", message)
-	cmd.Env, cmd.Dir = k.fleet.env, k.root
+	cmd.Dir = k.root
 	return cmd
 }
 
-// turn runs one turn and kills something at some of the steps that it shows.
+// turn runs one turn and kills a process at some of the events that it shows.
 func (k *killing) turn(t *testing.T, s int, message string, dice *rand.Rand) {
 	cmd := k.client(s, message)
 	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
 	if err != nil {
 		t.Error(err)
 		return
 	}
-	if err := cmd.Start(); err != nil {
-		t.Error(err)
-		return
-	}
-	k.perhaps(cmd, dice, 10)
+	k.perhapsKill(cmd, dice, 10)
 	end, why := "killed client", ""
-	for line := range lines(out) {
+	in := bufio.NewReaderSize(out, 1<<16)
+	for {
+		line, err := in.ReadBytes('\n')
 		e := event{}
-		if err := json.Unmarshal(line, &e); err != nil {
-			break // its end was not written: the client was killed
+		if err != nil || json.Unmarshal(line, &e) != nil {
+			break // a partial line: the client was killed
 		}
-		if k.saw(s, message, e); e.Type == "done" || e.Type == "error" {
+		if k.note(s, message, e); e.Type == "done" || e.Type == "error" {
 			end, why = strings.TrimSpace(e.Type+" "+e.Code), e.Message
 		}
-		k.perhaps(cmd, dice, 60)
+		k.perhapsKill(cmd, dice, 60)
 	}
-	cmd.Wait() // its status follows from how the turn ended
+	io.Copy(io.Discard, in) // so that the client can write the rest
+	cmd.Wait()              // its status follows from how the turn ended
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.ends[end]++; strings.HasPrefix(end, "error") && why == "" {
-		t.Errorf("%s: ended with %s and said nothing", message, end)
+		t.Errorf("%s: ended with %s without a message", message, end)
 	}
 }
 
-// lines are the lines of a stream, whole ones only.
-func lines(r io.Reader) func(yield func([]byte) bool) {
-	return func(yield func([]byte) bool) {
-		in := bufio.NewReaderSize(r, 1<<16)
-		for {
-			line, err := in.ReadBytes('\n')
-			if err != nil || !yield(line) {
-				io.Copy(io.Discard, r) // so that the client does not wait for us
-				return
-			}
-		}
-	}
-}
-
-// perhaps kills a process, once in n times.
-func (k *killing) perhaps(client *exec.Cmd, dice *rand.Rand, n int) {
+// perhapsKill kills the client or a service, once in n calls.
+func (k *killing) perhapsKill(client *exec.Cmd, dice *rand.Rand, n int) {
 	if dice.IntN(n) > 0 {
 		return
 	}
@@ -174,56 +161,49 @@ func (k *killing) perhaps(client *exec.Cmd, dice *rand.Rand, n int) {
 	if i := dice.IntN(len(config.Services) + 1); i < len(config.Services) {
 		k.fleet.kill(config.Services[i])
 	} else {
-		client.Process.Kill() // one that has ended does no harm
+		client.Process.Kill() // an error: it has ended
 	}
 }
 
-// saw notes what must be in the session now.
-func (k *killing) saw(s int, message string, e event) {
-	note := func(kind, value string) { k.shown[s] = append(k.shown[s], shown{kind, value}) }
+// note records what the session must contain now.
+func (k *killing) note(s int, message string, e event) {
+	add := func(kind, value string) { k.shown[s] = append(k.shown[s], shown{kind, value}) }
 	switch e.Type {
 	case "assistant_delta", "reasoning":
-		if user := (shown{"user", message}); !slices.Contains(k.shown[s], user) {
-			note("user", message)
+		if !slices.Contains(k.shown[s], shown{"user", message}) {
+			add("user", message)
 		}
 	case "assistant_final":
-		note("assistant", e.Text)
+		add("assistant", e.Text)
 	case "tool_requested":
-		note("tool_use", e.ID)
+		add("tool_use", e.ID)
 	case "tool_finished":
-		note("tool_result", e.ID)
+		add("tool_result", e.ID)
 	}
 }
 
-// resumes holds that a session can go on.
-func (k *killing) resumes(t *testing.T, s int) {
-	out, err := k.client(s, "Is all well?").CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "Very well.") {
-		t.Errorf("session %d does not go on: %v\n%s", s, err, out)
-	}
-}
-
-// complete holds that a session has all that its clients were shown, in that
-// order, and for each call one result.
-func (k *killing) complete(t *testing.T, s int) {
-	file := filepath.Join(k.fleet.dir, "data", "sessions", sessionName(s)+".jsonl")
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+// checkSession checks that a session has everything that its clients were
+// shown, in that order, and one result for each call.
+func (k *killing) checkSession(t *testing.T, s int) {
+	data := zinotest.Read(t, filepath.Join(k.fleet.dir, "data", "sessions", sessionName(s)+".jsonl"))
 	want, calls := k.shown[s], map[string]int{}
-	for line := range strings.Lines(string(data)) {
+	for line := range strings.Lines(data) {
 		e := event{}
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			continue // torn: nobody was told that it is there
+			continue // torn: it was not acknowledged
 		}
+		var stored shown
 		switch e.Type {
+		case "message":
+			stored = shown{e.Role, e.Text}
 		case "tool_use":
+			stored = shown{e.Type, e.ID}
 			calls[e.ID]++
 		case "tool_result":
+			stored = shown{e.Type, e.ToolUseID}
 			calls[e.ToolUseID]--
 		}
-		for len(want) > 0 && want[0] == stored(e) {
+		for len(want) > 0 && want[0] == stored {
 			want = want[1:]
 		}
 	}
@@ -237,14 +217,88 @@ func (k *killing) complete(t *testing.T, s int) {
 	}
 }
 
-func stored(e event) shown {
-	switch e.Type {
-	case "message":
-		return shown{e.Role, e.Text}
-	case "tool_use":
-		return shown{e.Type, e.ID}
-	case "tool_result":
-		return shown{e.Type, e.ToolUseID}
+// fleet is all services as processes that a test may kill: each is started
+// again at once. The fleet keeps the listening sockets, so that no caller is
+// refused meanwhile.
+type fleet struct {
+	t           *testing.T
+	dir, config string
+	env         []string
+	files       map[string]*os.File // the listening sockets
+
+	mu       sync.Mutex
+	running  map[string]*exec.Cmd
+	stopped  bool
+	restarts sync.WaitGroup
+}
+
+// startFleet starts all services with a configuration that begins with text.
+func startFleet(t *testing.T, text string, env ...string) *fleet {
+	t.Helper()
+	dir := zinotest.Dir(t)
+	f := &fleet{t: t, dir: dir, config: filepath.Join(dir, config.FileName), files: map[string]*os.File{}, running: map[string]*exec.Cmd{}}
+	f.env = append([]string{"HOME=" + dir, "ZINO_HOME=" + filepath.Join(dir, "home"), "TMPDIR=" + dir}, env...)
+	text += fmt.Sprintf("\n[mem]\ndata_dir = %q\nsocket = %q\n", filepath.Join(dir, "data"), f.socket("mem"))
+	for _, name := range config.Services {
+		if name != "mem" {
+			text += fmt.Sprintf("[%s]\nsocket = %q\n", name, f.socket(name))
+		}
+		l, err := net.Listen("unix", f.socket(name))
+		zinotest.Must(t, err)
+		l.(*net.UnixListener).SetUnlinkOnClose(false)
+		f.files[name], err = l.(*net.UnixListener).File()
+		zinotest.Must(t, err)
+		l.Close()
+		t.Cleanup(func() { f.files[name].Close() })
 	}
-	return shown{}
+	zinotest.Write(t, f.config, text)
+	for _, name := range config.Services {
+		f.restarts.Go(func() {
+			for {
+				cmd := program(f.env, "zino-"+name, "--config", f.config)
+				cmd.Env = append(cmd.Env, "LISTEN_FDS=1", "LISTEN_FDNAMES="+name)
+				cmd.ExtraFiles = []*os.File{f.files[name]}
+				if !f.start(name, cmd) {
+					return
+				}
+				cmd.Wait() // killed, most likely
+			}
+		})
+	}
+	t.Cleanup(f.stop)
+	return f
+}
+
+func (f *fleet) socket(name string) string { return filepath.Join(f.dir, name+".sock") }
+
+func (f *fleet) start(name string, cmd *exec.Cmd) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stopped {
+		return false
+	}
+	if err := cmd.Start(); err != nil {
+		f.t.Errorf("zino-%s does not start: %v", name, err)
+		return false
+	}
+	f.running[name] = cmd
+	return true
+}
+
+func (f *fleet) kill(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if cmd := f.running[name]; cmd != nil {
+		cmd.Process.Kill() // an error: it has ended and is started again
+	}
+}
+
+func (f *fleet) stop() {
+	f.mu.Lock()
+	f.stopped = true
+	for _, cmd := range f.running {
+		cmd.Process.Signal(syscall.SIGTERM) // an error: it has ended
+	}
+	f.mu.Unlock()
+	f.restarts.Wait()
 }

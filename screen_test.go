@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"zino/pkg/fakellm"
+	"zino/pkg/zinotest"
 )
 
 // The last line of a screen that waits for input.
@@ -21,7 +21,7 @@ const (
 	chat  = `^> ?$`
 )
 
-var update = flag.Bool("update", false, "write the screens of testdata/screens anew")
+var update = flag.Bool("update", false, "write the screens of testdata/screens")
 
 // screen is a terminal of 80 by 30 characters: a shell in tmux.
 type screen struct {
@@ -47,21 +47,15 @@ func newUserScreen(t *testing.T, env ...string) *screen {
 
 func screenOf(t *testing.T, shell []string, env ...string) *screen {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "zs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := zinotest.Dir(t)
 	s := &screen{t, dir}
-	t.Cleanup(func() { os.RemoveAll(dir) })
 	for _, name := range []string{"home", "work", "run"} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 	}
-	env = append([]string{
+	env = slices.Concat([]string{
 		"HOME=" + filepath.Join(dir, "home"), "XDG_RUNTIME_DIR=" + filepath.Join(dir, "run"), "TMPDIR=" + filepath.Join(dir, "run"),
 		"PATH=" + bin + ":" + os.Getenv("PATH"), "PS1=$ ", "TERM=screen", "LC_ALL=C.UTF-8",
-	}, env...)
+	}, zinotest.CoverEnv(), env)
 	args := []string{"-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "30", "-c", filepath.Join(dir, "work"), "env", "-i"}
 	s.tmux(slices.Concat(args, env, shell)...) // tmux's own -e does not reach PATH
 	t.Cleanup(func() { s.tmux("kill-server") })
@@ -96,22 +90,33 @@ func (s *screen) text() string {
 func (s *screen) shows(part, last string) {
 	s.t.Helper()
 	want := regexp.MustCompile(last)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.After(patience); ; {
-		text := s.text()
-		if strings.Contains(text, part) && want.MatchString(text[strings.LastIndexByte(text, '\n')+1:]) {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			s.t.Fatalf("waited in vain for %q and a last line like %q:\n%s", part, last, text)
-		}
-	}
+	s.eventually(fmt.Sprintf("%q and a last line like %q", part, last), func(text string) bool {
+		return strings.Contains(text, part) && want.MatchString(text[strings.LastIndexByte(text, '\n')+1:])
+	})
 }
 
-// What differs from run to run, and what stands for it.
+// matches waits until the whole screen matches a multi-line pattern.
+func (s *screen) matches(pattern string) {
+	s.t.Helper()
+	s.eventually(pattern, regexp.MustCompile("(?m)"+pattern).MatchString)
+}
+
+func (s *screen) eventually(what string, condition func(text string) bool) {
+	s.t.Helper()
+	text, ok := "", false
+	defer func() {
+		if !ok {
+			s.t.Logf("the screen:\n%s", text)
+		}
+	}()
+	zinotest.Eventually(s.t, what, func() bool {
+		text = s.text()
+		ok = condition(text)
+		return ok
+	})
+}
+
+// changing lists what differs from run to run, and its replacement.
 var changing = []struct {
 	what *regexp.Regexp
 	with string
@@ -132,20 +137,14 @@ func (s *screen) is(name string) {
 	}
 	golden := filepath.Join("testdata", "screens", name+".txt")
 	if *update {
-		if err := os.WriteFile(golden, []byte(text), 0o644); err != nil {
-			s.t.Fatal(err)
-		}
+		zinotest.Must(s.t, os.WriteFile(golden, []byte(text), 0o644))
 	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if text != string(want) {
-		s.t.Errorf("the screen %s is not as it was (go test -run TestScreens -update writes it anew):\n%s\nwant:\n%s", name, text, want)
+	if want := zinotest.Read(s.t, golden); text != want {
+		s.t.Errorf("the screen %s differs (go test -run TestScreens -update writes it):\n%s\nwant:\n%s", name, text, want)
 	}
 }
 
-// screenScript is what the model says in TestScreens.
+// screenScript is the model of TestScreens.
 var screenScript = []fakellm.Turn{
 	{Match: "typo", Text: "I look at the file first.", Calls: []fakellm.Call{{Name: "read", Args: `{"path":"greeting.txt"}`}}},
 	{Match: "Helo", Calls: []fakellm.Call{{Name: "edit", Args: `{"path":"greeting.txt","old":"Helo","new":"Hello"}`}}},
@@ -161,9 +160,7 @@ func TestScreens(t *testing.T) {
 	defer provider.Close()
 	s := newScreen(t, "ANTHROPIC_API_KEY=test", "ANTHROPIC_BASE_URL="+provider.Host)
 	file := filepath.Join(s.dir, "work", "greeting.txt")
-	if err := os.WriteFile(file, []byte("Dear all,\nHelo to you.\nYours\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Write(t, file, "Dear all,\nHelo to you.\nYours\n")
 	s.types("clear; zino")
 	s.shows("", chat)
 	s.types("There is a typo in greeting.txt.")
@@ -186,15 +183,13 @@ func TestScreens(t *testing.T) {
 	s.types("clear; zino handoff --goal 'Translate the greeting' --offline")
 	s.shows("Repro", shell)
 	s.is("handoff")
-	if text, err := os.ReadFile(file); err != nil || string(text) != "Dear all,\nHello to you.\nYours\n" {
-		t.Errorf("the file is %q, %v", text, err)
-	}
+	zinotest.Equal(t, "the edited file", zinotest.Read(t, file), "Dear all,\nHello to you.\nYours\n")
 	for i, r := range provider.Requests() {
 		if err := r.Legal(); err != nil {
 			t.Errorf("request %d: %v", i, err)
 		}
 	}
-	if left := processes("sleep 1000.5"); len(left) > 0 {
+	if left := zinotest.Processes("sleep 1000.5"); len(left) > 0 {
 		t.Error(fmt.Sprint("the long command is left: ", left))
 	}
 }

@@ -4,10 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -54,8 +57,40 @@ func Command(t testing.TB, role string, args ...string) *exec.Cmd {
 // RoleEnv returns the environment in which the test binary runs a role: for
 // code under test that starts a program itself.
 func RoleEnv(role string) []string {
+	env := append(os.Environ(), roleEnv+"="+role)
 	// With the race detector, a process waits for a second before it exits.
-	return append(os.Environ(), roleEnv+"="+role, "GORACE=atexit_sleep_ms=0")
+	env = append(env, "GORACE=atexit_sleep_ms=0")
+	// What the role covers counts for the test.
+	if dir := flag.Lookup("test.gocoverdir").Value.String(); dir != "" && os.Getenv(coverEnv) == "" {
+		env = append(env, coverEnv+"="+dir)
+	}
+	return env
+}
+
+// coverEnv names the directory for the coverage of programs built with -cover.
+const coverEnv = "GOCOVERDIR"
+
+// Build builds the programs under test into dir. Where the environment names a
+// directory for coverage, as `make cover` does, they write theirs there: so long
+// as their environment has what CoverEnv returns.
+func Build(dir string, args ...string) error {
+	build := []string{"build"}
+	if CoverEnv() != nil {
+		build = append(build, "-cover", "-coverpkg=zino/...")
+	}
+	build = append(append(build, "-o", dir+string(filepath.Separator)), args...)
+	if out, err := exec.Command("go", build...).CombinedOutput(); err != nil {
+		return fmt.Errorf("go %s: %w\n%s", strings.Join(build, " "), err, out)
+	}
+	return nil
+}
+
+// CoverEnv returns what the environment of a program built by Build needs.
+func CoverEnv() []string {
+	if dir := os.Getenv(coverEnv); dir != "" {
+		return []string{coverEnv + "=" + dir}
+	}
+	return nil
 }
 
 // Process is a running command. It is killed when the test ends.
@@ -143,6 +178,31 @@ func (p *Process) Signal(s os.Signal) {
 func (p *Process) Kill() {
 	_ = p.Process.Kill() // an error: it has ended
 	<-p.done
+}
+
+// CommandLines returns the command lines of all live processes by their pid, the
+// words joined by blanks.
+func CommandLines() map[int]string {
+	lines := map[int]string{}
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline") // the pattern is valid
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		pid, pidErr := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err == nil && pidErr == nil && len(data) > 0 { // it has ended, or is a zombie
+			lines[pid] = strings.ReplaceAll(string(data), "\x00", " ")
+		}
+	}
+	return lines
+}
+
+// Processes lists the live processes whose command line contains part.
+func Processes(part string) (list []string) {
+	for pid, line := range CommandLines() {
+		if strings.Contains(line, part) {
+			list = append(list, fmt.Sprintf("%d: %s", pid, line))
+		}
+	}
+	return list
 }
 
 // Gone reports whether no process has the pid, or only a zombie.

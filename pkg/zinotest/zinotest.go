@@ -192,9 +192,16 @@ func Error(t testing.TB, err, want error, parts ...string) {
 // Eventually waits until condition holds.
 func Eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
+	EventuallyIn(t, Timeout, what, condition)
+}
+
+// EventuallyIn is Eventually with another limit, for what takes minutes on a
+// busy host.
+func EventuallyIn(t testing.TB, timeout time.Duration, what string, condition func() bool) {
+	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.After(Timeout); !condition(); {
+	for deadline := time.After(timeout); !condition(); {
 		select {
 		case <-tick.C:
 		case <-deadline:
