@@ -25,6 +25,9 @@ test: need ## get what is needed and run all tests
 	go vet ./...
 	go test -race -shuffle=on -timeout 10m ./...
 
+cover: need ## run all tests with coverage, the binaries' included: one line per package
+	@.ci/cover
+
 oracle: ## compare the memory index with nlp, where its modules can be downloaded
 	@cd services/mem/index/oracle && { go mod download || \
 		{ echo 'oracle: these modules cannot be downloaded here; nothing was compared' >&2; exit 1; }; } && \
@@ -35,7 +38,7 @@ lint: ## staticcheck, gofumpt, dead code, go fix
 	$(LINT) deadcode -test ./...
 	@.ci/clean gofumpt $(LINT) gofumpt -l .
 	@.ci/clean 'go fix' go fix -diff ./...
-	shellcheck .ci/run .ci/need .ci/clean .ci/fuzz .ci/modules proto/clients/*.sh
+	shellcheck .ci/run .ci/need .ci/clean .ci/cover .ci/fuzz .ci/modules proto/clients/*.sh
 	shellcheck -x deploy/install deploy/uninstall deploy/deb deploy/hostconfig deploy/*.sh deploy/box/root deploy/box/boot deploy/box/init deploy/box/inside deploy/box/prepare deploy/box/uml deploy/box/uml-init deploy/box/test deploy/box/checks/*
 
 fmt: ## format all Go files
@@ -77,4 +80,4 @@ test-uml: build ## the part of it that needs all controllers, under User-Mode Li
 clean: ## remove what was built
 	rm -rf bin
 
-.PHONY: help build run need test oracle lint fmt generate demo faults fuzz bench install uninstall deb test-systemd test-uml clean
+.PHONY: help build run need test cover oracle lint fmt generate demo faults fuzz bench install uninstall deb test-systemd test-uml clean

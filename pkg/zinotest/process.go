@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -57,30 +56,36 @@ func Command(t testing.TB, role string, args ...string) *exec.Cmd {
 // RoleEnv returns the environment in which the test binary runs a role: for
 // code under test that starts a program itself.
 func RoleEnv(role string) []string {
-	env := append(os.Environ(), roleEnv+"="+role)
 	// With the race detector, a process waits for a second before it exits.
-	env = append(env, "GORACE=atexit_sleep_ms=0")
-	// What the role covers counts for the test.
-	if dir := flag.Lookup("test.gocoverdir").Value.String(); dir != "" && os.Getenv(coverEnv) == "" {
-		env = append(env, coverEnv+"="+dir)
-	}
-	return env
+	return append(os.Environ(), roleEnv+"="+role, "GORACE=atexit_sleep_ms=0")
 }
 
-// coverEnv names the directory for the coverage of programs built with -cover.
-const coverEnv = "GOCOVERDIR"
+// coverEnv names the directory for the coverage of the programs under test.
+// GOCOVERDIR would not do: go test -cover replaces it.
+const coverEnv = "ZINOTEST_COVERDIR"
 
-// Build builds the programs under test into dir. Where the environment names a
-// directory for coverage, as `make cover` does, they write theirs there: so long
-// as their environment has what CoverEnv returns.
+// Build builds the programs under test into dir. Under `make cover` they report
+// their coverage, if their environment has what CoverEnv returns.
 func Build(dir string, args ...string) error {
-	build := []string{"build"}
+	into := []string{"build", "-o", dir + string(filepath.Separator)}
 	if CoverEnv() != nil {
-		build = append(build, "-cover", "-coverpkg=zino/...")
+		into = append(into, "-cover", "-coverpkg=zino/...")
 	}
-	build = append(append(build, "-o", dir+string(filepath.Separator)), args...)
-	if out, err := exec.Command("go", build...).CombinedOutput(); err != nil {
-		return fmt.Errorf("go %s: %w\n%s", strings.Join(build, " "), err, out)
+	if err := goCommand(append(into, args...)...); err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(dir, "zino-exc")); err != nil || CoverEnv() == nil {
+		return nil
+	}
+	// exc runs itself between the service and executed code, with the code's
+	// environment and in its sandbox: its complaint that it cannot write coverage
+	// would be the code's output.
+	return goCommand(append(into[:3:3], "zino/services/exc/zino-exc")...)
+}
+
+func goCommand(args ...string) error {
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
 	return nil
 }
@@ -88,7 +93,7 @@ func Build(dir string, args ...string) error {
 // CoverEnv returns what the environment of a program built by Build needs.
 func CoverEnv() []string {
 	if dir := os.Getenv(coverEnv); dir != "" {
-		return []string{coverEnv + "=" + dir}
+		return []string{"GOCOVERDIR=" + dir}
 	}
 	return nil
 }
