@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"zino/proto"
-	"zino/services/exc/confine"
+	"zino/services/exc/sandbox"
 )
 
 // analysisTools are executors whose analysers are as widely used ones, and one,
@@ -31,11 +31,11 @@ func analysisArena(t *testing.T, levels []string, do func(t *testing.T, a *arena
 	a := newArena(t, nil)
 	writeTools(t, a.dir, analysisTools)
 	a.catalog.Reload()
-	a.sandbox.unit, _ = unitHost(t)
+	a.host.unit, _ = unitHost(t)
 	for _, level := range levels {
 		name := a.at(level)
 		if a.levelProblem(t.Context(), name) == nil {
-			a.sandbox.level = name
+			a.host.level = name
 			t.Run(level, func(t *testing.T) { do(t, a, level) })
 		}
 	}
@@ -133,10 +133,10 @@ func TestAnalysisAtEachLevel(t *testing.T) {
 func TestAnalysisThatCannotBeConfined(t *testing.T) {
 	t.Parallel()
 	s := newService(t, nil, analysisTools)
-	s.sandbox.host = &confine.Host{NoNamespaces: errors.New("none here")}
-	s.sandbox.unit = s.dir + "/nobody"
+	s.host.kernel = &sandbox.Kernel{NoNamespaces: errors.New("none here")}
+	s.host.unit = s.dir + "/nobody"
 	for level, why := range map[string]string{levelReadOnly: "none here", levelWorkspace: "none here", levelUnit: "nobody"} {
-		s.sandbox.level = level
+		s.host.level = level
 		_, err := s.validate(t.Context(), proto.Validate{Executor: "sh", Code: "echo pwned"})
 		if e, ok := errors.AsType[*proto.Error](err); !ok || e.Code != proto.CodeUnavailable || !strings.Contains(e.Message, why) {
 			t.Errorf("%s: %v", level, err)

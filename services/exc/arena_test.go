@@ -19,7 +19,7 @@ import (
 
 	"zino/pkg/config"
 	"zino/proto"
-	"zino/services/exc/confine"
+	"zino/services/exc/sandbox"
 )
 
 // levelLandlock is workspace-write on a host that gives no namespaces.
@@ -57,7 +57,7 @@ func newArena(t *testing.T, change func(*config.Exc)) *arena {
 		mustWrite(t, path, text)
 	}
 	a.service = newService(t, change, nil)
-	a.sandbox.home, a.sandbox.protected = a.home, []string{filepath.Join(a.root, "own/deep")}
+	a.host.home, a.host.protected = a.home, []string{filepath.Join(a.root, "own/deep")}
 	a.settle(t)
 	a.startVictim(t)
 	a.openTerminal(t)
@@ -103,7 +103,7 @@ var theAttacker = sync.OnceValue(func() string {
 
 // testProgram is this test program, run in a directory that is all it has.
 func testProgram(dir string, args ...string) *exec.Cmd {
-	cmd := exec.Command(ownProgram, args...)
+	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.Dir = dir
 	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + dir, "TMPDIR=" + dir}
 	return cmd
@@ -201,7 +201,7 @@ func (a *arena) run(t *testing.T, level, code string) (proto.Result, error) {
 // thisHost is what the host gives to confine code with, found out once.
 var thisHost struct {
 	sync.Mutex
-	*confine.Host
+	*sandbox.Kernel
 }
 
 // settle has the service know what the host gives.
@@ -209,23 +209,23 @@ func (a *arena) settle(t *testing.T) {
 	t.Helper()
 	thisHost.Lock()
 	defer thisHost.Unlock()
-	if thisHost.Host == nil {
-		host := a.hostFor(t.Context())
-		thisHost.Host = &host
+	if thisHost.Kernel == nil {
+		host := a.kernel(t.Context())
+		thisHost.Kernel = &host
 	}
-	a.sandbox.host = thisHost.Host
+	a.host.kernel = thisHost.Kernel
 }
 
 // at has the service work at a level of the table and gives its real name.
 func (a *arena) at(level string) string {
-	a.sandbox.mu.Lock()
-	defer a.sandbox.mu.Unlock()
+	a.host.mu.Lock()
+	defer a.host.mu.Unlock()
 	if level != levelLandlock {
-		a.sandbox.host = thisHost.Host
+		a.host.kernel = thisHost.Kernel
 		return level
 	}
-	host := confine.Look(func() error { return errors.New("refused by the test") })
-	a.sandbox.host = &host
+	host := sandbox.Probe(func() error { return errors.New("refused by the test") })
+	a.host.kernel = &host
 	return levelWorkspace
 }
 

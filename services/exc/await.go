@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"zino/services/exc/files"
+	"zino/services/exc/run"
 )
 
 // answer is what an operation on the file system came to.
@@ -35,7 +36,7 @@ func await[T any](ctx context.Context, limit time.Duration, op func(context.Cont
 	}
 	patience := time.Duration(0)
 	if ctx.Err() != nil {
-		patience = stopLimit
+		patience = run.StopLimit
 	}
 	select {
 	case a := <-done:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"zino/services/exc/files"
+	"zino/services/exc/run"
 )
 
 // blocked is an operation on a disk that answers when dead is closed.
@@ -31,7 +32,7 @@ func TestAwait(t *testing.T) {
 		{"value", time.Second, func(context.Context) (string, error) { return "done", nil }, "done", nil},
 		{"no limit", 0, func(context.Context) (string, error) { return "done", nil }, "done", nil},
 		{"error", time.Second, func(context.Context) (string, error) { return "", boom }, "", boom},
-		{"just in time", time.Second, func(context.Context) (string, error) { pass(time.Second - 1); return "done", nil }, "done", nil},
+		{"just in time", time.Second, func(context.Context) (string, error) { <-time.After(time.Second - 1); return "done", nil }, "done", nil},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
@@ -58,17 +59,17 @@ func TestAwaitDeadDisk(t *testing.T) {
 
 // A caller that hangs up has what was begun brought to an end, if there is one.
 func TestAwaitHangUp(t *testing.T) {
-	for name, after := range map[string]time.Duration{"ends": time.Second, "never ends": 2 * stopLimit} {
+	for name, after := range map[string]time.Duration{"ends": time.Second, "never ends": 2 * run.StopLimit} {
 		synctest.Test(t, func(t *testing.T) {
 			dead, started := make(chan struct{}), time.Now()
 			time.AfterFunc(after, func() { close(dead) })
 			ctx, hangUp := context.WithCancel(t.Context())
 			hangUp()
 			got, err := await(ctx, 0, blocked(dead))
-			if waited := time.Since(started); waited != min(after, stopLimit) {
+			if waited := time.Since(started); waited != min(after, run.StopLimit) {
 				t.Errorf("%s: waited for %v", name, waited)
 			}
-			if ended := got == "late" && err == nil; !ended && !errors.Is(err, context.Canceled) || ended != (after < stopLimit) {
+			if ended := got == "late" && err == nil; !ended && !errors.Is(err, context.Canceled) || ended != (after < run.StopLimit) {
 				t.Errorf("%s: got %q, %v", name, got, err)
 			}
 			<-dead

@@ -221,3 +221,12 @@ func FuzzCommandOf(f *testing.F) {
 		}
 	})
 }
+
+// output parses a packet.
+func output(t testing.TB, payload []byte) (o proto.ToolOutput) {
+	t.Helper()
+	if err := json.Unmarshal(payload, &o); err != nil {
+		t.Error(err)
+	}
+	return o
+}

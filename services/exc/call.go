@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
 	"zino/proto"
 	"zino/services/exc/files"
+	"zino/services/exc/run"
 )
 
 // Codes of errors beside those of package files.
@@ -21,12 +23,12 @@ const (
 // call carries out a call of a tool. Whatever becomes of it is a result: only a
 // caller that hung up, and a service that stops, make an error.
 func (s *Service) call(ctx context.Context, req proto.Call, out *rpc.Out) (proto.CallResult, error) {
-	shown := (*live)(nil)
+	var live *run.Live
 	if req.Events && req.Tool == toolBash {
-		shown = startLive(func(o proto.ToolOutput) error { return out.Event(proto.TypeToolOutput, o) })
-		defer shown.stop()
+		live = run.NewLive(func(o proto.ToolOutput) error { return out.Event(proto.TypeToolOutput, o) })
+		defer live.Stop()
 	}
-	reply, err := s.carryOut(ctx, req, shown)
+	reply, err := s.carryOut(ctx, req, live)
 	if e, ok := errors.AsType[*files.Error](asResult(err)); ok {
 		return proto.CallResult{Result: failure(e), Confinement: reply.confinement}, nil
 	}
@@ -53,7 +55,7 @@ const (
 
 // carryOut has the tool do its work. An error of type *files.Error is the
 // call's result.
-func (s *Service) carryOut(ctx context.Context, req proto.Call, shown *live) (reply, error) {
+func (s *Service) carryOut(ctx context.Context, req proto.Call, live *run.Live) (reply, error) {
 	ctx, leave, err := s.enter(ctx)
 	if err != nil {
 		return reply{}, err
@@ -67,7 +69,7 @@ func (s *Service) carryOut(ctx context.Context, req proto.Call, shown *live) (re
 	case toolEdit:
 		return s.onFile(ctx, req, (*files.Files).Edit)
 	case toolBash:
-		return s.bash(ctx, req, shown)
+		return s.bash(ctx, req, live)
 	}
 	return reply{}, &files.Error{
 		Code:    codeUnknownTool,
@@ -81,7 +83,7 @@ func (s *Service) onFile(ctx context.Context, req proto.Call, tool func(*files.F
 	if err != nil {
 		return reply{}, err
 	}
-	level, network, err := s.sandbox.settle(wish{level: string(req.Sandbox), network: req.Network})
+	level, network, err := s.host.settle(string(req.Sandbox), req.Network)
 	if err != nil {
 		return reply{}, err
 	}
@@ -122,4 +124,90 @@ func failure(e *files.Error) proto.Raw {
 	b := wire.AppendString([]byte(`{"ok":false,"error":{"code":`), e.Code)
 	b = wire.AppendString(append(b, `,"message":`...), e.Message)
 	return append(b, "}}"...)
+}
+
+// shell is the program that runs the commands of the tool bash.
+const shell = "sh"
+
+// bashData is the data of a result of bash.
+type bashData struct {
+	Stdout    string `json:"stdout"`             // bad UTF-8 as U+FFFD
+	Stderr    string `json:"stderr"`             // likewise
+	ExitCode  int    `json:"exit_code"`          // the exit status, -N for death by signal N, -1 for a timeout
+	TimedOut  bool   `json:"timed_out"`          // the time limit ended the command
+	Truncated bool   `json:"truncated,omitzero"` // the middle of an output was left out
+	// Interrupted says that the command was ended with the turn, or with exc.
+	Interrupted bool `json:"interrupted,omitzero"`
+}
+
+// bash carries out a call of bash, {command}.
+func (s *Service) bash(ctx context.Context, req proto.Call, live *run.Live) (reply, error) {
+	command, err := commandOf(req.Input)
+	if err != nil {
+		return reply{}, err
+	}
+	c, err := s.clientOf(req.Env, req.Root, req.Cwd, req.Umask)
+	if err != nil {
+		return reply{}, err
+	}
+	dir, err := await(ctx, s.limit, func(context.Context) (string, error) { return directory(c.root) })
+	if err != nil {
+		return reply{}, err
+	}
+	cmd := s.command(c, shell, "-c", command)
+	if cmd.Path, err = c.locate(shell); err != nil {
+		return reply{}, noShell(err)
+	}
+	cmd.Chdir(dir)
+	cmd.Output.Files = s.outputs
+	if req.OutputBytes > 0 {
+		cmd.Output.Max = min(req.OutputBytes, run.PacketRoom)
+	}
+	if live != nil {
+		cmd.Output.Tap = live.Tap
+	}
+	b, err := s.sandboxFor(ctx, string(req.Sandbox), req.Network, c.root, cmd)
+	if err != nil {
+		return reply{}, err
+	}
+	defer b.close()
+	p, err := b.start(cmd)
+	if err != nil {
+		return reply{}, noShell(err)
+	}
+	r, err := b.wait(ctx, p)
+	if !errors.Is(err, run.ErrUnkillable) { // else what is left may still write
+		cmd.Output.Close(err == nil && !r.Interrupted)
+	}
+	if err != nil {
+		return reply{}, err
+	}
+	if r.End == run.NotStarted {
+		return reply{}, &files.Error{Code: codeExec, Message: r.Failure(shell)}
+	}
+	v := s.result(r, shell)
+	data := bashData{v.Stdout, v.Stderr, v.ExitCode, v.TimedOut, v.Truncated, v.Interrupted}
+	return reply{files.Reply{Data: data}, b.report(r)}, nil
+}
+
+// commandOf reads the input of bash.
+func commandOf(input []byte) (string, error) {
+	var in struct {
+		Command string `json:"command"`
+	}
+	if err := files.Decode(input, &in); err != nil {
+		return "", err
+	}
+	if strings.ContainsRune(in.Command, 0) {
+		return "", &files.Error{Code: files.InvalidInput, Message: "The command holds a NUL character."}
+	}
+	return in.Command, nil
+}
+
+// noShell is the error of a shell that cannot be started.
+func noShell(err error) error {
+	if _, ok := errors.AsType[*refusal](err); ok {
+		return err
+	}
+	return &files.Error{Code: codeExec, Message: "Cannot start " + shell + ": " + err.Error()}
 }

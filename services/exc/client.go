@@ -14,6 +14,8 @@ import (
 
 	"zino/pkg/environ"
 	"zino/proto"
+	"zino/services/exc/files"
+	"zino/services/exc/run"
 )
 
 // client is the environment that a request brings for its tools.
@@ -44,6 +46,14 @@ func (s *Service) clientOf(env map[string]string, root, cwd string, umask *int) 
 	})
 	c.env = append(own, environ.ForCode(list, s.passEnv)...)
 	return c, nil
+}
+
+// command is a command of the client.
+func (s *Service) command(c client, argv ...string) *run.Cmd {
+	return &run.Cmd{
+		Args: argv, Env: c.env, Umask: c.umask, Grace: run.Grace, Limit: s.limit,
+		Output: &run.Output{Max: s.outputMax},
+	}
 }
 
 // locate finds a command as a shell of the client would.
@@ -83,4 +93,26 @@ func withUmask(mask *int) error {
 	}
 	unix.Umask(*mask)
 	return nil
+}
+
+// directory is the directory to work in, that of this process if root is empty.
+// A *files.Error says why it cannot be used.
+func directory(root string) (string, error) {
+	if root == "" {
+		dir, err := os.Getwd()
+		return dir, unusable("the directory that exc was started in", err)
+	}
+	if !filepath.IsAbs(root) {
+		return "", unusable(root, fmt.Errorf("not an absolute path"))
+	}
+	err := unix.Access(root+"/.", unix.X_OK)
+	return root, unusable(root, err)
+}
+
+// unusable is the error for a directory, nil if there is none.
+func unusable(root string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &files.Error{Code: files.PathError, Message: fmt.Sprintf("Cannot work in %s: %v", root, err)}
 }

@@ -9,7 +9,7 @@ import (
 
 	"zino/pkg/config"
 	"zino/proto"
-	"zino/services/exc/confine"
+	"zino/services/exc/sandbox"
 )
 
 // confinedLevels are the levels that confine without a unit.
@@ -130,7 +130,7 @@ func TestConfinedReadsOutputs(t *testing.T) {
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	a := newArena(t, nil)
-	a.floodMax = 4 << 20
+	a.ceiling = 4 << 20
 	a.each(t, func(t *testing.T, level, name string) {
 		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: "yes", Sandbox: proto.Level(name), Root: a.root})
 		if err != nil || r.TimedOut || r.ExitCode == 0 || r.Confinement.Limit != "output" || !strings.HasSuffix(r.Stderr, "Execution stopped: more than 4 MiB of output.") {
@@ -173,9 +173,9 @@ func TestUnknownSandbox(t *testing.T) {
 func TestHostWithNothing(t *testing.T) {
 	t.Parallel()
 	s := newService(t, func(c *config.Exc) { c.Sandbox = levelReadOnly }, nil)
-	s.sandbox.unit = s.dir + "/nobody"
-	s.sandbox.tree, s.sandbox.noTree = nil, errors.New("no groups here")
-	s.sandbox.host = &confine.Host{NoNamespaces: errors.New("none here")}
+	s.host.unit = s.dir + "/nobody"
+	s.host.tree, s.host.noTree = nil, errors.New("no groups here")
+	s.host.kernel = &sandbox.Kernel{NoNamespaces: errors.New("none here")}
 	_, err := s.execute(t.Context(), proto.Execute{Executor: "bash"})
 	if e, ok := errors.AsType[*proto.Error](err); !ok || e.Code != proto.CodeUnavailable || !strings.Contains(e.Message, "none here") || !strings.Contains(e.Message, "Landlock") {
 		t.Errorf("got %v", err)
@@ -186,7 +186,7 @@ func TestHostWithNothing(t *testing.T) {
 		!strings.Contains(st.Info["no sandbox unit"], "nobody") || st.Info["no control groups"] != "no groups here" || st.Info["limits not enforced"] != "tasks" {
 		t.Errorf("info %q", st.Info)
 	}
-	if !slices.ContainsFunc(st.Problems, func(p string) bool { return strings.Contains(p, `sandbox = "read-only" is not to be had`) }) {
+	if !slices.ContainsFunc(st.Problems, func(p string) bool { return strings.Contains(p, `sandbox = "read-only" is not available`) }) {
 		t.Errorf("problems %q", st.Problems)
 	}
 	r, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo hi", Sandbox: levelOff})
@@ -215,7 +215,7 @@ func TestAccounting(t *testing.T) {
 	t.Parallel()
 	a := newArena(t, nil)
 	r, err := a.run(t, levelOff, "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done")
-	if err != nil || (a.sandbox.tree == nil) != (r.Confinement.CPUMS == nil) || r.Confinement.CPUMS != nil && *r.Confinement.CPUMS == 0 {
+	if err != nil || (a.host.tree == nil) != (r.Confinement.CPUMS == nil) || r.Confinement.CPUMS != nil && *r.Confinement.CPUMS == 0 {
 		t.Errorf("%+v, %v", r.Confinement, err)
 	}
 }
@@ -244,20 +244,20 @@ func TestOffWithoutNetwork(t *testing.T) {
 	}
 }
 
-// The file tools are refused where a level is not to be had, as code is.
+// The file tools are refused where a level is not available, as code is.
 func TestFileToolsOfNoLevel(t *testing.T) {
 	t.Parallel()
 	s := newService(t, nil, nil)
 	root := shortDir(t)
 	mustWrite(t, root+"/file", "a")
-	s.sandbox.unit = s.dir + "/nobody"
-	s.sandbox.host = &confine.Host{NoNamespaces: errors.New("none here")}
+	s.host.unit = s.dir + "/nobody"
+	s.host.kernel = &sandbox.Kernel{NoNamespaces: errors.New("none here")}
 	for _, level := range []string{levelReadOnly, levelWorkspace, levelUnit} {
 		for tool, input := range map[string]in{"read": {"path": "file"}, "write": {"path": "x", "content": "x"}, "edit": {"path": "file", "old": "a", "new": "b"}} {
 			req := call(tool, root, input)
 			req.Sandbox = proto.Level(level)
 			got, err := s.call(t.Context(), req, nil)
-			if err != nil || !strings.Contains(string(got.Result), `"code":"sandbox"`) || !strings.Contains(string(got.Result), "not to be had here") || got.Confinement != nil {
+			if err != nil || !strings.Contains(string(got.Result), `"code":"sandbox"`) || !strings.Contains(string(got.Result), "not available") || got.Confinement != nil {
 				t.Errorf("%s at %s: %s, %v", tool, level, got.Result, err)
 			}
 		}

@@ -21,6 +21,7 @@ import (
 	"zino/pkg/rpc"
 	"zino/proto"
 	"zino/services/exc/files"
+	"zino/services/exc/run"
 )
 
 const (
@@ -28,6 +29,8 @@ const (
 	validateLimit = 15 * time.Second
 	// reviewGrace is how long the analysis beside a run may go on after its end.
 	reviewGrace = 2 * time.Second
+	// outputCeiling is far more than anyone reads, and costs the host little.
+	outputCeiling = 256 << 20
 	// reviewsMax is how many analyses may run beside executions.
 	reviewsMax = 2
 )
@@ -41,11 +44,11 @@ type Service struct {
 	validateLimit time.Duration
 	reviewGrace   time.Duration
 	outputMax     int
-	floodMax      int64
+	ceiling       int64 // bytes of output at which a confined command is stopped
 	passEnv       []string
 	files         *workspace
-	sandbox       *sandbox
-	outputs       *outputs      // of commands, where they are too long for a result
+	host          *host
+	outputs       *run.Files    // of commands, where they are too long for a result
 	tools         *files.Files  // read, write and edit
 	reviews       chan struct{} // one place for each review under way
 
@@ -59,6 +62,11 @@ type Service struct {
 	running sync.WaitGroup
 }
 
+// Supervise must be the first call of main in every program that runs code,
+// TestMain included. It returns at once, except in the copies of the program that
+// exc starts as supervisors and for what comes before and beside a command.
+func Supervise() { run.Supervise(nil) }
+
 // New makes the service. The program's main must have called Supervise.
 func New(cfg config.Exc, cat *catalog.Catalog, log *slog.Logger) (*Service, error) {
 	return newIn(temporary(), cfg, cat, log)
@@ -66,7 +74,7 @@ func New(cfg config.Exc, cat *catalog.Catalog, log *slog.Logger) (*Service, erro
 
 // newIn is New with a directory for code and outputs.
 func newIn(parent string, cfg config.Exc, cat *catalog.Catalog, log *slog.Logger) (*Service, error) {
-	if !hooked.Load() {
+	if !run.Hooked() {
 		return nil, fmt.Errorf("exc.Supervise must be the first call of this program's main")
 	}
 	space, err := openWorkspace(parent, log)
@@ -74,9 +82,9 @@ func newIn(parent string, cfg config.Exc, cat *catalog.Catalog, log *slog.Logger
 		return nil, err
 	}
 	s := &Service{
-		catalog: cat, log: log, files: space, sandbox: newSandbox(cfg), outputs: newOutputs(space), tools: files.New(),
+		catalog: cat, log: log, files: space, host: newHost(cfg), outputs: run.NewFiles(space.newDir, space.remove), tools: files.New(),
 		timeout: cfg.Timeout, limit: time.Duration(cfg.Timeout * float64(time.Second)), validateLimit: validateLimit, reviewGrace: reviewGrace,
-		outputMax: cfg.OutputMax, floodMax: floodMax, passEnv: cfg.PassEnv,
+		outputMax: cfg.OutputMax, ceiling: outputCeiling, passEnv: cfg.PassEnv,
 		reviews: make(chan struct{}, reviewsMax),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -105,7 +113,7 @@ func (s *Service) Close() error {
 	s.running.Wait()
 	if first {
 		s.files.close()
-		return s.sandbox.close()
+		return s.host.close()
 	}
 	return nil
 }
@@ -161,5 +169,5 @@ func (s *Service) stats(st *proto.Stats) {
 	}
 	st.Info["executors"] = strings.Join(names, ", ")
 	st.Info["analysis warnings"] = strconv.FormatInt(s.reviewWarnings.Load(), 10)
-	s.tellLevels(s.ctx, st)
+	s.levelStats(s.ctx, st)
 }

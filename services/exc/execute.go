@@ -7,12 +7,12 @@ import (
 	"strconv"
 	"strings"
 
-	"zino/pkg/catalog"
 	"zino/proto"
+	"zino/services/exc/run"
 )
 
-// execute runs code. Whatever becomes of it is a result: only a caller that
-// hung up, and a host that cannot start anything, make an error.
+// execute runs code. Only a caller that hung up, and a host that cannot start
+// anything, are errors; everything else is a result.
 func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result, error) {
 	tool, ok := s.catalog.Snapshot().Executor(req.Executor)
 	if !ok {
@@ -31,74 +31,55 @@ func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result,
 		return proto.Result{}, err
 	}
 	defer leave()
-	if err := s.reach(ctx, c.root); err != nil {
-		return refused(err.Error()), ctx.Err()
+	cmd := s.command(c, tool.Executor)
+	cmd.Path = path
+	if c.root != "" {
+		if _, err := await(ctx, s.limit, func(context.Context) (string, error) { return directory(c.root) }); err != nil {
+			return refused(err.Error()), ctx.Err()
+		}
+		cmd.Chdir(c.root)
 	}
-	a, err := s.arrange(ctx, wish{string(req.Sandbox), req.Network, c, path})
-	if err != nil {
-		return proto.Result{}, asError(err)
-	}
-	defer a.release()
-	r, err := s.runCode(ctx, a, c, req, tool, path)
-	return r, asError(err)
-}
-
-// runCode runs code as arranged with the program at path.
-func (s *Service) runCode(ctx context.Context, a *arrangement, c client, req proto.Execute, tool catalog.Tool, path string) (proto.Result, error) {
 	file, remove, err := s.files.place(req.Code, tool.FileExtension)
 	if err != nil {
 		return proto.Result{}, err
 	}
 	defer remove()
-	j := s.job(c, tool.Executor)
-	j.script = &script{file, req.Code, tool.FileExtension}
-	if c.root != "" {
-		j = j.in(c.root)
-	}
-	p, err := a.start(j, path)
+	cmd.Script = &run.Script{File: file, Text: req.Code, Ext: tool.FileExtension}
+	b, err := s.sandboxFor(ctx, string(req.Sandbox), req.Network, c.root, cmd)
 	if err != nil {
-		return proto.Result{}, cannotStart(err)
+		return proto.Result{}, asError(err)
 	}
-	over := s.review(ctx, tool, req.Code, a.level)
-	o, err := p.wait(ctx, s.limit)
+	defer b.close()
+	p, err := b.start(cmd)
+	if err != nil {
+		return proto.Result{}, asError(cannotStart(err))
+	}
+	over := s.review(ctx, tool, req.Code, b.level)
+	r, err := b.wait(ctx, p)
 	over()
-	if err == nil {
-		o, err = a.conclude(o)
-	}
 	if err != nil {
-		return proto.Result{}, err
+		return proto.Result{}, asError(err)
 	}
-	r := s.result(o, tool.Executor)
-	r.Confinement = a.report(o)
-	return r, nil
+	result := s.result(r, tool.Executor)
+	result.Confinement = b.report(r)
+	return result, nil
 }
 
-// reach is the error for a directory to run in that is of no use.
-func (s *Service) reach(ctx context.Context, root string) error {
-	if root == "" {
-		return nil
+// result is a run's result for the caller.
+func (s *Service) result(r run.Result, command string) proto.Result {
+	reply := proto.Result{ExitCode: r.ExitCode(), Stdout: r.Stdout, Stderr: r.Stderr, Truncated: r.Truncated, TimedOut: r.TimedOut, Interrupted: r.Interrupted}
+	switch {
+	case r.TimedOut:
+		reply.ExitCode = -1
+		reply.Stderr = withLine(reply.Stderr, "Execution timed out after "+strconv.FormatFloat(s.timeout, 'f', -1, 64)+"s.")
+	case r.Flooded:
+		reply.Stderr = withLine(reply.Stderr, "Execution stopped: more than "+run.ByteCount(s.ceiling)+" of output.")
+	default:
+		if why := r.Failure(command); why != "" {
+			reply.Stderr = withLine(reply.Stderr, why)
+		}
 	}
-	_, err := await(ctx, s.limit, func(context.Context) (string, error) { return directory(root) })
-	return err
-}
-
-// job is the run of a command for a client.
-func (s *Service) job(c client, argv ...string) job {
-	return job{argv: argv, env: c.env, umask: c.umask, grace: stopGrace, outputMax: s.outputMax}
-}
-
-// result words an outcome for the caller.
-func (s *Service) result(o outcome, command string) proto.Result {
-	r := proto.Result{ExitCode: o.exitCode(), Stdout: o.stdout, Stderr: o.stderr, Truncated: o.truncated, Interrupted: o.interrupted}
-	if o.timedOut {
-		r.ExitCode, r.TimedOut = -1, true
-		r.Stderr = withLine(r.Stderr, "Execution timed out after "+strconv.FormatFloat(s.timeout, 'f', -1, 64)+"s.")
-	} else if o.flooded {
-		r.Stderr = withLine(r.Stderr, "Execution stopped: more than "+bytesText(s.floodMax)+" of output.")
-	} else if why := o.complaint(command); why != "" {
-		r.Stderr = withLine(r.Stderr, why)
-	}
-	return r
+	return reply
 }
 
 // withLine adds a last line to text.

@@ -159,7 +159,7 @@ func TestGitAttacks(t *testing.T) {
 				if err := os.Mkdir(root, 0o700); err != nil {
 					t.Fatal(err)
 				}
-				a.sandbox.protected = nil
+				a.host.protected = nil
 				asUserIn(t, root, "export GIT_AUTHOR_NAME=x GIT_AUTHOR_EMAIL=x@x GIT_COMMITTER_NAME=x GIT_COMMITTER_EMAIL=x@x\ngit init -q . && git config user.name x && git config user.email x@x && echo x >a.txt && git add . && git commit -q -m x\n"+tt.before)
 				var said string
 				if tool == "bash" {

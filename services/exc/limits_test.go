@@ -83,7 +83,7 @@ func TestUnprivilegedAttacks(t *testing.T) {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	a := newArena(t, func(c *config.Exc) { c.MemoryMax, c.TasksMax, c.Timeout = 600<<20, 100, 10 }) // the race detector takes 400 MiB itself
-	a.floodMax = 4 << 20
+	a.ceiling = 4 << 20
 	tests := []struct {
 		name, code, limit string
 		stopped           func(r proto.Result, confined bool) bool // what is to be expected

@@ -9,16 +9,16 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/environ"
-	"zino/services/exc/confine"
 	"zino/services/exc/files"
 	"zino/services/exc/protect"
+	"zino/services/exc/sandbox"
 )
 
 // Protect names files and directories of Zino's own, such as its configuration
 // and its tools: confined code may neither change nor create them below the
 // directory that it works in. It must be called before the first request.
 func (s *Service) Protect(paths ...string) {
-	s.sandbox.protected = append(s.sandbox.protected, absolutes(paths)...)
+	s.host.protected = append(s.host.protected, absolutes(paths)...)
 }
 
 // ProtectConfig protects all that a configuration names: itself, the parts of the
@@ -26,8 +26,8 @@ func (s *Service) Protect(paths ...string) {
 // once they exist: it makes them when it needs them. A file with a key is hidden.
 func (s *Service) ProtectConfig(c *config.Config) {
 	s.Protect(c.File, c.Tools.Dir, c.Skills.Dir, c.Sys.Template, c.Sys.SessionTemplate, c.SystemPromptFile, c.API.KeyFile)
-	s.sandbox.secrets = append(s.sandbox.secrets, absolutes([]string{c.API.KeyFile})...)
-	s.sandbox.data = append(s.sandbox.data, absolutes([]string{c.Mem.DataDir, c.Mem.SessionsDir, c.Rtr.DataDir})...)
+	s.host.secrets = append(s.host.secrets, absolutes([]string{c.API.KeyFile})...)
+	s.host.data = append(s.host.data, absolutes([]string{c.Mem.DataDir, c.Mem.SessionsDir, c.Rtr.DataDir})...)
 }
 
 // absolutes returns the absolute paths of those that are not empty.
@@ -49,47 +49,47 @@ type openRuns struct {
 }
 
 // protectedIn computes what is protected in a root.
-func (b *sandbox) protectedIn(root string, mounts bool, running []*protect.Protected) (*protect.Protected, error) {
-	own := append(b.hidden([]string{root}), b.protected...) // a secret that was moved would not be hidden
-	return protect.New(protect.Options{Root: root, Home: b.home, Own: own, Live: b.data, Mounts: mounts}, running)
+func (h *host) protectedIn(root string, mounts bool, running []*protect.Protected) (*protect.Protected, error) {
+	own := append(h.hidden([]string{root}), h.protected...) // a secret that was moved would not be hidden
+	return protect.New(protect.Options{Root: root, Home: h.home, Own: own, Live: h.data, Mounts: mounts}, running)
 }
 
 // protect computes what the run must not change, before it starts.
-func (a *arrangement) protect(root string) error {
-	open := &a.s.sandbox.open
+func (b *Sandbox) protect(root string) error {
+	open := &b.s.host.open
 	open.mu.Lock()
 	defer open.mu.Unlock()
-	set, err := a.s.sandbox.protectedIn(root, a.plan.Namespaces, open.sets)
+	set, err := b.s.host.protectedIn(root, b.plan.Namespaces, open.sets)
 	if err != nil {
 		return err
 	}
-	a.protected = set
+	b.protected = set
 	open.sets = append(open.sets, set)
 	if err := set.Unprotectable(); err != nil {
 		return err
 	}
-	a.plan.Protected, a.plan.Held = set.ReadOnly(), set.Pinned()
-	return set.ListOpen(a.tmp + recordSuffix)
+	b.plan.Protected, b.plan.Held = set.ReadOnly(), set.Pinned()
+	return set.ListOpen(b.tmp + recordSuffix)
 }
 
 // checkProtected compares what is protected with its earlier state when the run
 // has ended.
-func (a *arrangement) checkProtected() {
-	if a.protected == nil {
+func (b *Sandbox) checkProtected() {
+	if b.protected == nil {
 		return
 	}
-	open := &a.s.sandbox.open
+	open := &b.s.host.open
 	open.mu.Lock()
 	defer open.mu.Unlock()
-	a.violations, a.gap = a.protected.Check(), a.protected.Gap()
-	open.sets = slices.DeleteFunc(open.sets, func(s *protect.Protected) bool { return s == a.protected })
-	for _, v := range a.violations {
-		a.s.log.Warn(v.String(), "root", a.plan.Root)
+	b.violations, b.gap = b.protected.Check(), b.protected.Gap()
+	open.sets = slices.DeleteFunc(open.sets, func(s *protect.Protected) bool { return s == b.protected })
+	for _, v := range b.violations {
+		b.s.log.Warn(v.String(), "root", b.plan.Root)
 	}
-	if err := a.protected.Close(); err != nil {
-		a.s.log.Warn("cannot remove a run from the list of open runs", "error", err)
+	if err := b.protected.Close(); err != nil {
+		b.s.log.Warn("cannot remove a run from the list of open runs", "error", err)
 	}
-	a.protected = nil
+	b.protected = nil
 }
 
 // recordSuffix ends the name of the file beside a run's directory that lists the
@@ -128,10 +128,10 @@ func (s *Service) bounded(level string, c client, writes bool) (tools *files.Fil
 	if real == "" || !writes || !bounds.Write {
 		return s.tools.Within(bounds), func() {}, nil
 	}
-	open := &s.sandbox.open
+	open := &s.host.open
 	open.mu.Lock()
 	defer open.mu.Unlock()
-	set, err := s.sandbox.protectedIn(real, true, open.sets)
+	set, err := s.host.protectedIn(real, true, open.sets)
 	if err != nil {
 		return nil, nil, &refusal{level, err}
 	}
@@ -146,13 +146,13 @@ func (s *Service) bounded(level string, c client, writes bool) (tools *files.Fil
 
 // mayRead reports what confined code could read, by a file's real path.
 func (s *Service) mayRead(root, path string) func(path string) bool {
-	given := append(s.sandbox.system("", path), s.outputs.places()...)
+	given := append(s.host.readable("", path), s.outputs.Dirs()...)
 	if root != "" {
 		given = append(given, root)
 	}
-	hidden := s.sandbox.hidden(given)
+	hidden := s.host.hidden(given)
 	return func(path string) bool {
-		within := func(dir string) bool { return confine.Within(path, dir) }
+		within := func(dir string) bool { return sandbox.Within(path, dir) }
 		return slices.ContainsFunc(given, within) && !slices.ContainsFunc(hidden, within)
 	}
 }

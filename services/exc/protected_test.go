@@ -11,9 +11,9 @@ import (
 )
 
 // refuses reports whether the file tools must not write a path below a root.
-func (b *sandbox) refuses(t *testing.T, root, name string) bool {
+func (h *host) refuses(t *testing.T, root, name string) bool {
 	t.Helper()
-	set, err := b.protectedIn(root, true, nil)
+	set, err := h.protectedIn(root, true, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,14 +23,14 @@ func (b *sandbox) refuses(t *testing.T, root, name string) bool {
 
 func TestProtect(t *testing.T) {
 	s := newService(t, nil, nil)
-	s.sandbox.protected = nil
+	s.host.protected = nil
 	s.Protect("/etc/zino", "", "tools")
 	tools, err := filepath.Abs("tools")
-	if want := []string{"/etc/zino", tools}; err != nil || !slices.Equal(s.sandbox.protected, want) {
-		t.Errorf("got %q, %v", s.sandbox.protected, err)
+	if want := []string{"/etc/zino", tools}; err != nil || !slices.Equal(s.host.protected, want) {
+		t.Errorf("got %q, %v", s.host.protected, err)
 	}
 	for name, want := range map[string]bool{"zino": true, "zino/zino.toml": true, "ZINO.toml": true, "AGENTS.md": true, ".git/x": true, "hosts": false} {
-		if s.sandbox.refuses(t, "/etc", name) != want {
+		if s.host.refuses(t, "/etc", name) != want {
 			t.Errorf("/etc/%s: want %v", name, want)
 		}
 	}
@@ -40,7 +40,7 @@ func TestProtect(t *testing.T) {
 // and what Zino writes to once it is there.
 func TestProtectConfig(t *testing.T) {
 	s := newService(t, nil, nil)
-	s.sandbox.protected = nil
+	s.host.protected = nil
 	dir := shortDir(t)
 	if err := os.Symlink(dir, s.dir+"/link"); err != nil {
 		t.Fatal(err)
@@ -51,16 +51,16 @@ func TestProtectConfig(t *testing.T) {
 	}
 	s.ProtectConfig(cfg)
 	for _, name := range []string{".git", "AGENTS.md", "SYSTEM.md", "ZINO.toml", "key", "mine.md", "my.toml", "skills", "tools/x"} {
-		if !s.sandbox.refuses(t, dir, name) {
+		if !s.host.refuses(t, dir, name) {
 			t.Errorf("%s may be written", name)
 		}
 	}
 	for _, name := range []string{"data/mem/soft_memory.txt", "data/rtr/usage.jsonl", "talk/x"} {
-		if s.sandbox.refuses(t, dir, name) {
+		if s.host.refuses(t, dir, name) {
 			t.Errorf("%s is protected before it is there", name)
 		}
 		mustWrite(t, filepath.Join(dir, name), "x")
-		if !s.sandbox.refuses(t, dir, name) {
+		if !s.host.refuses(t, dir, name) {
 			t.Errorf("%s may be written", name)
 		}
 	}
@@ -70,7 +70,7 @@ func TestProtectConfig(t *testing.T) {
 func TestToolsProtectPlaces(t *testing.T) {
 	t.Parallel()
 	s := newService(t, nil, nil)
-	s.sandbox.protected = nil
+	s.host.protected = nil
 	for _, tt := range []struct{ before, path, harm string }{
 		{"mkdir docs; echo good >docs/A.md; ln -s docs/A.md AGENTS.md", "AGENTS.md", "! grep -q good docs/A.md"},
 		{"mkdir docs; echo good >docs/A.md; ln -s docs/A.md AGENTS.md", "docs/A.md", "! grep -q good docs/A.md"},

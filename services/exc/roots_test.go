@@ -14,7 +14,7 @@ import (
 func TestConfinedFileTools(t *testing.T) {
 	t.Parallel()
 	a := newArena(t, nil)
-	a.sandbox.unit, _ = unitHost(t)
+	a.host.unit, _ = unitHost(t)
 	mustWrite(t, a.root+"/file", "old")
 	if err := errors.Join(os.Symlink(a.outside, a.root+"/out"), os.Symlink(a.home+"/.ssh/id", a.root+"/id"), os.Symlink("sub/../file", a.root+"/here")); err != nil {
 		t.Fatal(err)

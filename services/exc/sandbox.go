@@ -4,190 +4,44 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
-	"zino/pkg/config"
-	"zino/pkg/keys"
+	"zino/pkg/environ"
 	"zino/proto"
 	"zino/services/exc/cgroup"
-	"zino/services/exc/confine"
 	"zino/services/exc/files"
+	"zino/services/exc/protect"
+	"zino/services/exc/run"
+	"zino/services/exc/sandbox"
 )
 
-// Levels of confinement, from none to one's own uid.
-const (
-	levelOff       = "off"
-	levelReadOnly  = "read-only"
-	levelWorkspace = "workspace-write"
-	levelUnit      = "unit"
-)
+// Sandbox confines one run at a level. It must be closed.
+type Sandbox struct {
+	s         *Service
+	level     string
+	network   bool
+	means     []string // what enforces it
+	unlimited []string // limits that nothing enforces
+	group     *cgroup.Group
+	plan      *sandbox.Plan // nil: at the levels off and unit
+	tmp       string        // the run's own directory; empty: none
 
-// probeLimit is how long the attempt to confine something may take.
-const probeLimit = 10 * time.Second
+	protected  *protect.Protected
+	violations []protect.Violation
+	gap        string // what of the root was not protected
+}
 
-// refusal says why a level of confinement cannot be had. It is never lowered.
+// refusal says why a level of confinement is not available. A level is never
+// lowered instead.
 type refusal struct {
 	level string
 	why   error
 }
 
 func (r *refusal) Error() string {
-	return fmt.Sprintf("the sandbox %q is not to be had here: %v", r.level, r.why)
-}
-
-// sandbox is what a service has to confine code with.
-type sandbox struct {
-	level     string // as configured
-	network   bool
-	limits    cgroup.Limits
-	tree      *cgroup.Tree // nil: there are no groups here, for the reason noTree
-	noTree    error
-	home      string   // of the caller; empty: none
-	protected []string // Zino's own files, wherever they lie and whether they are there or not
-	data      []string // directories that Zino writes to, once they are there
-	unit      string   // the socket that starts commands in units of their own
-	secrets   []string // where the user's keys are, be they there or not
-
-	mu   sync.Mutex
-	host *confine.Host // once it is known
-
-	open openRuns
-}
-
-// newSandbox looks for what the host gives.
-func newSandbox(cfg config.Exc) *sandbox {
-	b := &sandbox{
-		level: cfg.Sandbox, network: cfg.Network, unit: unitSocket,
-		limits: cgroup.Limits{Memory: cfg.MemoryMax, Tasks: cfg.TasksMax, CPU: cfg.CPUMax},
-	}
-	b.tree, b.noTree = cgroup.Open()
-	if home := os.Getenv("HOME"); filepath.IsAbs(home) && filepath.Clean(home) != "/" {
-		b.home = filepath.Clean(home)
-		if real, err := filepath.EvalSymlinks(home); err == nil {
-			b.home = real
-		}
-	}
-	if base, err := keys.Base(os.Getenv); err == nil {
-		b.protected = append(b.protected, base)
-	}
-	if store, err := keys.OpenUser(os.Getenv); err == nil {
-		b.secrets = append(b.secrets, store.Dir())
-	}
-	return b
-}
-
-// close removes what was made on the host.
-func (b *sandbox) close() error {
-	if b.tree == nil {
-		return nil
-	}
-	return b.tree.Close()
-}
-
-// wish is what a request says about its confinement.
-type wish struct {
-	level   string // empty: as configured
-	network *bool  // nil: as configured
-	client  client
-	program string // the path of what is run; empty: nothing is
-}
-
-// settle fills in what the wish leaves to the configuration.
-func (b *sandbox) settle(w wish) (level string, network bool, err error) {
-	level, network = w.level, b.network
-	if level == "" {
-		level = b.level
-	}
-	if w.network != nil {
-		network = *w.network
-	}
-	if !slices.Contains(config.Sandboxes, level) {
-		return "", false, &proto.Error{Code: proto.CodeInvalid, Message: fmt.Sprintf("unknown sandbox %q: there are %s", level, strings.Join(config.Sandboxes, ", "))}
-	}
-	if level == levelOff && w.network != nil && !network {
-		return "", false, &proto.Error{Code: proto.CodeInvalid, Message: withoutNetwork}
-	}
-	return level, network || level == levelOff, nil
-}
-
-// withoutNetwork says what a wish for no network needs.
-var withoutNetwork = fmt.Sprintf("the sandbox %q keeps no code from the network: ask for one of %s, or do not ask for network = false",
-	levelOff, strings.Join(slices.DeleteFunc(slices.Clone(config.Sandboxes), func(l string) bool { return l == levelOff }), ", "))
-
-// workRoot is the directory of a confined run. Without a root it is where the
-// service was started, and none at all if that is the host's root.
-func (s *Service) workRoot(root string) (string, error) {
-	if root == "" {
-		dir, err := os.Getwd()
-		if err != nil || dir == "/" {
-			return "", err
-		}
-		root = dir
-	}
-	real, err := confine.Root(root, s.sandbox.home)
-	if err == nil && confine.Within(s.files.path(), real) {
-		return "", fmt.Errorf("%s holds the directory in which code is put before it runs: work in a directory of the project's own", real)
-	}
-	if err == nil {
-		err = s.sandbox.secretRoot(real)
-	}
-	return real, err
-}
-
-// hostFor is what the host gives to confine code with, found out once it gives
-// enough.
-func (s *Service) hostFor(ctx context.Context) confine.Host {
-	b := s.sandbox
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.host == nil {
-		host := confine.Look(func() error { return s.tryNamespaces(ctx) })
-		if host.Unable() != nil || ctx.Err() != nil {
-			return host
-		}
-		b.host = &host
-	}
-	return *b.host
-}
-
-// tryNamespaces runs nothing in namespaces and says why that did not work.
-func (s *Service) tryNamespaces(ctx context.Context) error {
-	path, err := locate(shell)
-	if err != nil {
-		return err
-	}
-	tmp, err := s.files.newDir()
-	if err != nil {
-		return err
-	}
-	defer s.files.remove(tmp)
-	c, err := s.clientOf(nil, "", "", nil)
-	if err != nil {
-		return err
-	}
-	j := s.job(c, shell, "-c", ":")
-	j.plan = &confine.Plan{Tmp: tmp, Dir: "/tmp", Read: confine.System("", s.sandbox.home), Namespaces: true}
-	p, err := startProcess(j, path)
-	if err != nil {
-		return err
-	}
-	o, err := p.wait(ctx, probeLimit)
-	switch {
-	case err != nil:
-		return err
-	case o.interrupted:
-		return ctx.Err()
-	case o.verdict == unconfined:
-		return errors.New(o.why)
-	case o.exitCode() != 0 || o.timedOut:
-		return fmt.Errorf("a trial ended with status %d: %s%s", o.exitCode(), strings.TrimSpace(o.stderr), o.complaint(shell))
-	}
-	return nil
+	return fmt.Sprintf("the sandbox %q is not available on this host: %v", r.level, r.why)
 }
 
 // asError is the error of execute for a run that cannot be confined as asked.
@@ -198,8 +52,7 @@ func asError(err error) error {
 	return err
 }
 
-// asResult is the error of a call for a run that cannot be confined as asked: a
-// result, if it is the caller's business.
+// asResult is the same for a call, where it is a result that the model sees.
 func asResult(err error) error {
 	if r, ok := errors.AsType[*refusal](err); ok {
 		return &files.Error{Code: codeSandbox, Message: r.Error()}
@@ -208,4 +61,248 @@ func asResult(err error) error {
 		return &files.Error{Code: files.InvalidInput, Message: e.Message}
 	}
 	return err
+}
+
+// sandboxFor confines cmd as a request asks. Below root the command may work;
+// without one, where the service was started.
+func (s *Service) sandboxFor(ctx context.Context, level string, network *bool, root string, cmd *run.Cmd) (*Sandbox, error) {
+	level, allowed, err := s.host.settle(level, network)
+	if err != nil {
+		return nil, err
+	}
+	if level != levelOff && level != levelUnit {
+		if root, err = s.workRoot(root); err != nil {
+			return nil, &refusal{level, err}
+		}
+	}
+	return s.newSandbox(ctx, level, allowed, root, cmd)
+}
+
+// newSandbox confines cmd at a level to a root, or to a directory of its own if
+// that is empty. The error is a *refusal if that is not possible.
+func (s *Service) newSandbox(ctx context.Context, level string, network bool, root string, cmd *run.Cmd) (*Sandbox, error) {
+	b := &Sandbox{s: s, level: level, network: network, means: []string{}}
+	if level == levelUnit {
+		b.network = false
+		cmd.Env = unitEnviron(cmd.Env)
+		cmd.Dir = root // without one the unit makes a directory
+		cmd.Output.Ceiling = s.ceiling
+		return b, nil
+	}
+	if level != levelOff {
+		if err := b.confine(ctx, root, cmd); err != nil {
+			b.close()
+			return nil, err
+		}
+	}
+	b.unlimited = s.host.limits.Names()
+	if s.host.tree != nil {
+		group, err := s.host.tree.New(s.host.limits)
+		if err == nil {
+			b.group, b.unlimited = group, s.host.tree.Unlimited(s.host.limits)
+			b.means = append([]string{"cgroup"}, b.means...)
+		} else {
+			s.log.Warn("no control group for a run", "error", err)
+		}
+	}
+	if b.plan != nil && b.plan.Tasks > 0 {
+		b.unlimited = slices.DeleteFunc(b.unlimited, func(name string) bool { return name == cgroup.Tasks })
+	}
+	if b.plan != nil && !b.plan.Namespaces {
+		b.unlimited = append(b.unlimited, "file modes") // of files whose content Landlock protects
+		if b.plan.Writable {
+			b.unlimited = append(b.unlimited, "protected files") // until the run ends
+		}
+	}
+	cmd.Group = b.group
+	return b, nil
+}
+
+// confine plans the confinement of cmd.
+func (b *Sandbox) confine(ctx context.Context, root string, cmd *run.Cmd) (err error) {
+	s := b.s
+	kernel := s.kernel(ctx)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := kernel.Unable(); err != nil {
+		return &refusal{b.level, err}
+	}
+	if b.tmp, err = s.files.newDir(); err != nil {
+		return cannotStart(err)
+	}
+	b.means = kernel.Means()
+	b.plan = &sandbox.Plan{
+		Root: root, Writable: b.level == levelWorkspace && root != "", Dir: root, Tmp: b.tmp, Network: b.network,
+		Namespaces: kernel.NoNamespaces == nil, Landlock: kernel.Landlock, Memory: s.host.limits.Memory,
+	}
+	if kernel.LimitsTasks() {
+		b.plan.Tasks = s.host.limits.Tasks
+	}
+	if root == "" {
+		b.plan.Dir = b.home()
+	}
+	// It may read the system, its program, the outputs of earlier commands, and
+	// how to find hosts. What lies below the root comes with that.
+	read := append(s.host.readable(cmd.Path, environ.Get(cmd.Env, "PATH")), s.outputs.Dirs()...)
+	if file, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil && b.network {
+		read = append(read, file)
+	}
+	given := sandbox.Outermost(read)
+	if cmd.Script != nil {
+		read = append(read, filepath.Dir(cmd.Script.File))
+	}
+	b.plan.Read = slices.DeleteFunc(sandbox.Outermost(read), func(path string) bool { return root != "" && sandbox.Within(path, root) })
+	if root != "" {
+		given = append(given, root)
+	}
+	b.plan.Hidden = s.host.hidden(given)
+	if !b.plan.Namespaces && root != "" { // Landlock gives a root whole, or not at all
+		for _, path := range b.plan.Hidden {
+			if sandbox.Within(path, root) {
+				return &refusal{b.level, fmt.Errorf("%s holds %s, which nobody is to read, and without namespaces that cannot be hidden: work in a directory of the project's own", root, path)}
+			}
+		}
+	}
+	if b.plan.Writable {
+		if err := b.protect(root); err != nil {
+			return &refusal{b.level, err}
+		}
+	}
+	cmd.Plan, cmd.Output.Ceiling = b.plan, s.ceiling
+	cmd.Env = confinedEnviron(cmd.Env, b.home())
+	cmd.Chdir(b.plan.Dir)
+	if b.plan.Namespaces {
+		cmd.Dir = "" // the supervisor changes to it when it is visible
+	}
+	return nil
+}
+
+// home is where the run sees its own directory, which is also its HOME.
+func (b *Sandbox) home() string {
+	if b.plan != nil && b.plan.Namespaces {
+		return "/tmp"
+	}
+	return b.tmp
+}
+
+// start starts cmd.
+func (b *Sandbox) start(cmd *run.Cmd) (*run.Process, error) {
+	if b.level != levelUnit {
+		return run.Start(cmd)
+	}
+	p, err := run.StartUnit(b.s.ctx, cmd, b.s.host.unit, b.s.host.limits.Names())
+	if err != nil {
+		return nil, &refusal{levelUnit, err}
+	}
+	b.means = append(b.means, "unit")
+	return p, nil
+}
+
+// wait waits for the end, checks what the run left in protected places, and adds
+// to its standard error what was found, and why writes were refused.
+func (b *Sandbox) wait(ctx context.Context, p *run.Process) (run.Result, error) {
+	r, err := p.Wait(ctx)
+	if err != nil {
+		return r, err
+	}
+	var lines []string
+	if b.protected != nil {
+		lines = b.protected.Explain(r.Stdout, r.Stderr, r.ExitCode() != 0)
+	}
+	b.checkProtected()
+	lines = append(lines, protect.Lines(b.violations)...)
+	if b.gap != "" {
+		lines = append(lines, b.gap)
+	}
+	for _, line := range lines {
+		r.Stderr = withLine(r.Stderr, line)
+	}
+	if r.End == run.NotConfined {
+		return r, &refusal{b.level, errors.New(r.Reason)}
+	}
+	return r, nil
+}
+
+// report says how the run was confined and what it took.
+func (b *Sandbox) report(r run.Result) *proto.Confinement {
+	c := &proto.Confinement{Sandbox: proto.Level(b.level), Network: b.network, Means: b.means, Unlimited: b.unlimited}
+	switch {
+	case r.TimedOut:
+		c.Limit = "time"
+	case r.Flooded:
+		c.Limit = "output"
+	}
+	if b.gap != "" {
+		c.Unlimited = append(slices.Clone(c.Unlimited), "scan")
+	}
+	for _, v := range b.violations {
+		if name := v.Where(); name != "" {
+			c.Refused = append(c.Refused, name)
+		}
+	}
+	if u := r.Unit; u != nil {
+		c.CPUMS, c.PeakBytes, c.Unlimited = u.CPUMS, u.PeakBytes, u.Unlimited
+		if c.Limit == "" {
+			c.Limit = u.Limit
+		}
+	}
+	if b.group == nil {
+		return c
+	}
+	u := b.group.Usage()
+	ms := u.CPU.Milliseconds()
+	c.CPUMS = &ms
+	if u.Peak >= 0 {
+		c.PeakBytes = &u.Peak
+	}
+	switch {
+	case c.Limit != "":
+	case u.OutOfMemory > 0:
+		c.Limit = cgroup.Memory
+	case u.TasksDenied > 0 && r.ExitCode() != 0:
+		c.Limit = cgroup.Tasks
+	}
+	return c
+}
+
+// close removes what the run had.
+func (b *Sandbox) close() {
+	b.checkProtected()
+	if b.group != nil {
+		if err := b.group.Remove(); err != nil {
+			b.s.log.Warn("cannot remove a control group", "error", err)
+		}
+	}
+	if b.tmp != "" {
+		b.s.files.remove(b.tmp)
+	}
+}
+
+// sessionNames are variables that lead to sockets and files of the user's
+// session, which confined code cannot reach.
+var sessionNames = []string{
+	"HOME", "TMPDIR", "TMP", "TEMP", "SSH_AUTH_SOCK", "SSH_AGENT_PID", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY",
+	"XAUTHORITY", "OLDPWD",
+}
+
+// confinedEnviron is env for code that has only one directory of its own.
+func confinedEnviron(env []string, home string) []string {
+	kept := slices.DeleteFunc(slices.Clone(env), func(entry string) bool {
+		return hasName(entry, sessionNames...) || strings.HasPrefix(entry, "XDG_")
+	})
+	return append(kept, "HOME="+home, "TMPDIR="+home)
+}
+
+// unitEnviron is env for another user, without what leads to this user's files.
+func unitEnviron(env []string) []string {
+	return slices.DeleteFunc(confinedEnviron(env, ""), func(entry string) bool {
+		return entry == "HOME=" || entry == "TMPDIR=" || hasName(entry, "USER", "LOGNAME", "PWD", "MAIL", "SHELL")
+	})
+}
+
+// hasName reports whether a variable has one of those names.
+func hasName(entry string, names ...string) bool {
+	name, _, _ := strings.Cut(entry, "=")
+	return slices.Contains(names, name)
 }

@@ -25,7 +25,7 @@ func TestNewSandbox(t *testing.T) {
 	cfg.MemoryMax, cfg.CPUMax = 1<<20, 2
 	for env, want := range map[string]string{link: home, home: home, "/": "", "relative": "", "": "", dir + "/gone/": dir + "/gone"} {
 		t.Setenv("HOME", env)
-		b := newSandbox(cfg)
+		b := newHost(cfg)
 		if b.home != want || !slices.Contains(b.protected, dir+"/own") || b.level != levelOff || b.limits.Memory != 1<<20 || b.limits.CPU != 2 {
 			t.Errorf("HOME=%s: %+v", env, b)
 		}

@@ -16,7 +16,7 @@ func (a *arena) keep(t *testing.T) (key string) {
 	key = filepath.Join(a.root, "conf/keys/openai")
 	mustWrite(t, key, secret)
 	mustWrite(t, filepath.Dir(key)+"/sub/more", secret)
-	a.sandbox.secrets = []string{filepath.Dir(key)}
+	a.host.secrets = []string{filepath.Dir(key)}
 	return key
 }
 
@@ -56,7 +56,7 @@ cd $ROOT; cat conf/keys/openai conf/kept/openai; echo ran`
 func TestKeysAndFileTools(t *testing.T) {
 	t.Parallel()
 	a := newArena(t, nil)
-	a.sandbox.unit, _ = unitHost(t)
+	a.host.unit, _ = unitHost(t)
 	key := a.keep(t)
 	if err := os.Symlink("conf/keys", a.root+"/link"); err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func TestConfiguredKey(t *testing.T) {
 	a := newArena(t, nil)
 	mustWrite(t, a.root+"/my.key", secret)
 	a.ProtectConfig(&config.Config{API: config.API{KeyFile: a.root + "/my.key"}})
-	if a.levelProblem(t.Context(), levelReadOnly) == nil && a.sandbox.host.NoNamespaces == nil {
+	if a.levelProblem(t.Context(), levelReadOnly) == nil && a.host.kernel.NoNamespaces == nil {
 		r, err := a.run(t, levelReadOnly, "cat $ROOT/my.key; echo ran")
 		if err != nil || r.Stdout != "ran\n" {
 			t.Errorf("%+v, %v", r, err)

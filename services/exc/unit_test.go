@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -15,12 +14,12 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"zino/pkg/config"
 	"zino/pkg/wire"
 	"zino/proto"
-	"zino/services/exc/confine"
+	"zino/services/exc/run"
+	"zino/services/exc/sandbox"
 )
 
 // unitHost answers on a socket as the host's zino-run.socket does: with a
@@ -45,7 +44,9 @@ func unitHostUntil(t *testing.T, ctx context.Context) (socket string, errs chan 
 			if err != nil {
 				return
 			}
-			all.Go(func() { errs <- errors.Join(runFor(ctx, c.(*net.UnixConn), slog.New(slog.DiscardHandler)), c.Close()) })
+			all.Go(func() {
+				errs <- errors.Join(run.ServeConn(ctx, c.(*net.UnixConn), slog.New(slog.DiscardHandler)), c.Close())
+			})
 		}
 	})
 	t.Cleanup(func() {
@@ -64,7 +65,7 @@ func newUnitService(t *testing.T, change func(*config.Exc)) *service {
 			change(c)
 		}
 	}, nil)
-	s.sandbox.unit, _ = unitHost(t)
+	s.host.unit, _ = unitHost(t)
 	return s
 }
 
@@ -139,7 +140,7 @@ func TestUnitEndedByHost(t *testing.T) {
 	s := newUnitService(t, nil)
 	ctx, end := context.WithCancel(t.Context())
 	var errs chan error
-	s.sandbox.unit, errs = unitHostUntil(t, ctx)
+	s.host.unit, errs = unitHostUntil(t, ctx)
 	dir := shortDir(t)
 	pipe := filepath.Join(dir, "begun")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -193,7 +194,7 @@ func TestUnitCallerHangsUp(t *testing.T) {
 func TestUnitMissing(t *testing.T) {
 	t.Parallel()
 	s := newUnitService(t, nil)
-	s.sandbox.unit = s.dir + "/nobody"
+	s.host.unit = s.dir + "/nobody"
 	_, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo hi"})
 	var e *proto.Error
 	if !errors.As(err, &e) || e.Code != proto.CodeUnavailable || !strings.Contains(e.Message, "zino-run.socket") {
@@ -239,12 +240,13 @@ func TestUnitOfAnotherUser(t *testing.T) {
 		}
 		return err == nil
 	})
-	conn, err := dialUnit(t.Context(), inner+"/s")
-	if mine := os.Geteuid() != 0; mine != (err == nil) || !mine && !strings.Contains(err.Error(), "user 65534") {
-		t.Errorf("got %v", err)
-	}
-	if conn != nil {
-		conn.Close()
+	if os.Geteuid() == 0 {
+		s := newService(t, func(c *config.Exc) { c.Sandbox = levelUnit }, nil)
+		s.host.unit = inner + "/s"
+		_, err := s.execute(t.Context(), proto.Execute{Executor: "bash"})
+		if err == nil || !strings.Contains(err.Error(), "user 65534") {
+			t.Errorf("got %v", err)
+		}
 	}
 }
 
@@ -254,8 +256,8 @@ func TestUnitBreaksOff(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]string{"nothing": "", "no object": "[]", "unknown type": `{"type":"x"}`, "nonsense": `{"type":"output","stream":1}`, "no verdict": `{"type":"end","verdict":"who knows"}`} {
 		s := newService(t, func(c *config.Exc) { c.Sandbox = levelUnit }, nil)
-		s.sandbox.unit = s.dir + "/run"
-		l, err := net.Listen("unix", s.sandbox.unit)
+		s.host.unit = s.dir + "/run"
+		l, err := net.Listen("unix", s.host.unit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,27 +273,10 @@ func TestUnitBreaksOff(t *testing.T) {
 			c.Close()
 		}()
 		got, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo hi"})
-		if name == "no verdict" && (err != nil || got.ExitCode != -1 || !strings.Contains(got.Stderr, "was killed")) || name != "no verdict" && !errors.Is(err, errSilent) {
+		if name == "no verdict" && (err != nil || got.ExitCode != -1 || !strings.Contains(got.Stderr, "was killed")) || name != "no verdict" && !errors.Is(err, run.ErrSilent) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 		l.Close()
-	}
-}
-
-// A unit that does not stop is given up.
-func TestUnitDeaf(t *testing.T) {
-	t.Parallel()
-	here, there := pairOfConns(t)
-	defer there.Close()
-	p := newProcess(job{outputMax: 10})
-	r := &remote{process: p, conn: here, stdout: io.Discard, stderr: io.Discard}
-	go r.follow()
-	r.stop()
-	if err := here.SetReadDeadline(time.Now()); err != nil { // the limit passes
-		t.Fatal(err)
-	}
-	if _, err := p.wait(t.Context(), 0); !errors.Is(err, errSilent) {
-		t.Errorf("got %v", err)
 	}
 }
 
@@ -313,29 +298,10 @@ for pid in os.getppid(), %d:
 os.kill(os.getpid(), 0)
 resource.prlimit(0, resource.RLIMIT_CORE)
 `, os.Getpid())
-	reached := map[bool]string{true: "no\nno\n", false: "yes\nno\n"}[confine.Scopes()]
+	reached := map[bool]string{true: "no\nno\n", false: "yes\nno\n"}[sandbox.Scopes()]
 	r, err := s.execute(t.Context(), proto.Execute{Executor: "python3", Code: code})
 	if want := reached + reached; err != nil || r.ExitCode != 0 || r.Stdout != want {
 		t.Errorf("got %+v, %v, want %q", r, err, want)
 	}
-	t.Logf("SIGNALS ARE KEPT TO THE RUN: %v", confine.Scopes())
-}
-
-// pairOfConns are the two ends of a connection.
-func pairOfConns(t *testing.T) (a, b *net.UnixConn) {
-	t.Helper()
-	l, err := net.Listen("unix", filepath.Join(shortDir(t), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	c, err := net.Dial("unix", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c.(*net.UnixConn), d.(*net.UnixConn)
+	t.Logf("SIGNALS ARE KEPT TO THE RUN: %v", sandbox.Scopes())
 }

@@ -3,15 +3,20 @@ package exc
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"zino/pkg/catalog"
+	"zino/pkg/environ"
 	"zino/pkg/rpc"
 	"zino/proto"
+	"zino/services/exc/run"
 )
 
-// validate has static analysis look at code.
+// validate runs the static analysis of code.
 func (s *Service) validate(ctx context.Context, req proto.Validate) (proto.Validation, error) {
 	tool, ok := s.catalog.Snapshot().Executor(req.Executor)
 	if !ok {
@@ -22,32 +27,17 @@ func (s *Service) validate(ctx context.Context, req proto.Validate) (proto.Valid
 		return proto.Validation{}, err
 	}
 	defer leave()
-	level, _, err := s.sandbox.settle(wish{}) // as code is run for those who do not say how
+	level, _, err := s.host.settle("", nil)
 	if err != nil {
 		return proto.Validation{}, err
 	}
 	v, err := s.analyse(ctx, tool, req.Code, level)
-	if err != nil {
-		return proto.Validation{}, asError(err)
-	}
-	return v, nil
+	return v, asError(err)
 }
 
-// verdictOf words what an analyser came to.
-func verdictOf(o outcome, command string) proto.Validation {
-	if o.timedOut {
-		return proto.Validation{Errors: "Validation timed out."}
-	}
-	if why := o.complaint(command); why != "" {
-		return proto.Validation{Errors: why}
-	}
-	both := strings.TrimSpace(withLine(o.stdout, o.stderr))
-	return proto.Validation{OK: o.exitCode() == 0, Errors: both}
-}
-
-// review starts the analysis of code beside its run at a level, for a warning in
-// the log. It never delays the run. over reports that the run has ended: the
-// analysis may go on for reviewGrace then.
+// review analyses code beside its run at a level, for a warning in the log. It
+// never delays the run. The caller calls over when the run has ended: the analysis
+// may go on for reviewGrace then.
 func (s *Service) review(ctx context.Context, tool catalog.Tool, code, level string) (over func()) {
 	if tool.StaticAnalysis == "" {
 		return func() {}
@@ -57,42 +47,133 @@ func (s *Service) review(ctx context.Context, tool catalog.Tool, code, level str
 	s.running.Go(func() { // the run is counted too, so the service is not closed yet
 		defer cancel()
 		defer detach()
-		s.reviewNow(ctx, tool, code, level)
+		var v proto.Validation
+		var err error
+		select {
+		case s.reviews <- struct{}{}: // reviewsMax at a time
+			v, err = s.analyse(ctx, tool, code, level)
+			<-s.reviews
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		if s.ctx.Err() != nil || err == nil && v.OK {
+			return
+		}
+		s.reviewWarnings.Add(1)
+		log := s.log.With("executor", tool.Executor, "analyser", tool.StaticAnalysis, "trace", rpc.Trace(ctx))
+		switch {
+		case errors.Is(err, context.Canceled):
+			log.Warn("static analysis of executed code not finished, stopped after the run's end")
+		case err != nil:
+			log.Warn("no static analysis of executed code", "error", err)
+		default: // its output quotes the code, which only the debug log may show
+			log.Warn("static analysis objects to executed code", "lines", strings.Count(v.Errors, "\n")+1)
+			log.Debug("static analysis", "errors", v.Errors)
+		}
 	})
 	return func() { time.AfterFunc(s.reviewGrace, cancel) }
 }
 
-// reviewNow does the analysis when fewer than reviewsMax others are under way.
-func (s *Service) reviewNow(ctx context.Context, tool catalog.Tool, code, level string) {
-	var v proto.Validation
-	var err error
-	select {
-	case s.reviews <- struct{}{}:
-		v, err = s.analyse(ctx, tool, code, level)
-		<-s.reviews
-	case <-ctx.Done():
-		err = ctx.Err()
+// analyser is the command that analyses a tool's code and where its program is,
+// if there is one and it is installed.
+func analyser(tool catalog.Tool) (argv []string, path string, ok bool) {
+	argv = strings.Fields(tool.StaticAnalysis)
+	if len(argv) == 0 {
+		return nil, "", false
 	}
-	if s.ctx.Err() == nil {
-		s.note(tool, rpc.Trace(ctx), v, err)
-	}
+	path, err := locate(argv[0])
+	return argv, path, err == nil
 }
 
-// note logs and counts what a review found. The analyser's output quotes the
-// code, which only the debug log may show.
-func (s *Service) note(tool catalog.Tool, trace string, v proto.Validation, err error) {
-	if err == nil && v.OK {
-		return
+// analyse runs a tool's analyser on code that runs, or would run, at a level.
+// Without an installed analyser all code is valid. The error is a *refusal if the
+// analyser cannot be confined.
+//
+// An analyser loads modules and settings from where it is started, and what code
+// left in its root must not take part in that: it gets a directory of its own.
+// Beside confined code it may not even write elsewhere.
+func (s *Service) analyse(ctx context.Context, tool catalog.Tool, code, level string) (proto.Validation, error) {
+	argv, path, ok := analyser(tool)
+	if !ok {
+		return proto.Validation{OK: true}, nil
 	}
-	s.reviewWarnings.Add(1)
-	log := s.log.With("executor", tool.Executor, "analyser", tool.StaticAnalysis, "trace", trace)
+	cmd := s.command(client{env: analyserEnviron()}, argv...)
+	cmd.Path, cmd.Grace, cmd.Limit = path, 0, s.validateLimit
+	if level != levelOff && level != levelUnit {
+		level = levelReadOnly
+	}
+	b, err := s.newSandbox(ctx, level, level == levelOff, "", cmd)
+	if err != nil {
+		return proto.Validation{}, err
+	}
+	defer b.close()
+	if level == levelUnit {
+		cmd.Script = &run.Script{Text: code, Ext: tool.FileExtension}
+	} else if err := b.placeAnalysed(cmd, code, tool.FileExtension); err != nil {
+		return proto.Validation{}, err
+	}
+	p, err := b.start(cmd)
+	if err != nil {
+		return proto.Validation{}, cannotStart(err)
+	}
+	r, err := b.wait(ctx, p)
 	switch {
-	case errors.Is(err, context.Canceled):
-		log.Warn("static analysis of executed code not finished, stopped after the run's end")
 	case err != nil:
-		log.Warn("no static analysis of executed code", "error", err)
-	default:
-		log.Warn("static analysis objects to executed code", "lines", strings.Count(v.Errors, "\n")+1)
-		log.Debug("static analysis", "errors", v.Errors)
+		return proto.Validation{}, err
+	case r.Interrupted:
+		return proto.Validation{}, ctx.Err()
+	case r.TimedOut:
+		return proto.Validation{Errors: "Validation timed out."}, nil
 	}
+	if why := r.Failure(argv[0]); why != "" {
+		return proto.Validation{Errors: why}, nil
+	}
+	return proto.Validation{OK: r.ExitCode() == 0, Errors: strings.TrimSpace(withLine(r.Stdout, r.Stderr))}, nil
+}
+
+// placeAnalysed writes the code that cmd analyses to the sandbox's own directory,
+// in which cmd starts. The code is not in that directory itself, where it would be
+// a module of its name.
+func (b *Sandbox) placeAnalysed(cmd *run.Cmd, code, extension string) (err error) {
+	if b.tmp == "" {
+		if b.tmp, err = b.s.files.newDir(); err != nil {
+			return cannotStart(err)
+		}
+	}
+	dir := filepath.Join(b.tmp, "analysed")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return cannotStart(err)
+	}
+	file, err := placeIn(dir, code, extension)
+	if err != nil {
+		return err
+	}
+	cmd.Args = append(cmd.Args, filepath.Join(b.home(), "analysed", filepath.Base(file)))
+	// Python compiles what it analyses into a directory of its own.
+	cmd.Env = append(cmd.Env, "PYTHONPYCACHEPREFIX="+b.home())
+	if b.plan == nil {
+		cmd.Chdir(b.tmp)
+	}
+	return nil
+}
+
+// Variables that decide what an interpreter loads. They are for code that is
+// run, not for what looks at it.
+var (
+	loaderPrefixes = []string{"PYTHON", "NODE_", "LUA_", "BASH_FUNC_"}
+	loaderNames    = []string{
+		"BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "CDPATH", "LD_PRELOAD", "LD_AUDIT", "PERL5LIB", "PERLLIB", "PERL5OPT",
+		"RUBYLIB", "RUBYOPT", "PHPRC", "PHP_INI_SCAN_DIR", "CLASSPATH", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS",
+		"MYPYPATH", "SHELLCHECK_OPTS",
+	}
+)
+
+// analyserEnviron is the environment of an analyser: without what is passed on
+// for code to use. Python takes no modules from where it is started.
+func analyserEnviron() []string {
+	kept := slices.DeleteFunc(environ.ForCode(os.Environ(), nil), func(entry string) bool {
+		hasPrefix := func(p string) bool { return strings.HasPrefix(entry, p) }
+		return hasName(entry, loaderNames...) || slices.ContainsFunc(loaderPrefixes, hasPrefix)
+	})
+	return append(kept, "PYTHONSAFEPATH=1")
 }

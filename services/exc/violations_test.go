@@ -83,7 +83,7 @@ func TestIntrusions(t *testing.T) {
 func (a *arena) intrude(t *testing.T, level, before, code, after, want string) proto.Result {
 	t.Helper()
 	root := shortDir(t)
-	a.sandbox.protected, a.sandbox.data = []string{root + "/own/my.toml"}, []string{root + "/data/mem"}
+	a.host.protected, a.host.data = []string{root + "/own/my.toml"}, []string{root + "/data/mem"}
 	asUserIn(t, root, before)
 	r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: proto.Level(level), Root: root})
 	if err != nil {

@@ -245,3 +245,11 @@ func (w *workspace) close() {
 	w.remove(w.dir)
 	closeAll(w.lock)
 }
+
+// closeAll closes files that need no flush. Files that are nil or closed already
+// do no harm.
+func closeAll(files ...*os.File) {
+	for _, f := range files {
+		_ = f.Close()
+	}
+}

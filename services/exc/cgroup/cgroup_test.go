@@ -60,16 +60,9 @@ func TestGroupEndsAll(t *testing.T) {
 		return
 	}
 	for name, end := range map[string]func(g *Group) error{
-		"kill": (*Group).Kill,
-		"kill with": func(g *Group) error {
-			file, err := OpenKill(int(g.File().Fd()))
-			if err != nil {
-				return err
-			}
-			defer unix.Close(file)
-			return KillWith(file)
-		},
-		"remove": func(g *Group) error { return nil },
+		"kill":    (*Group).Kill,
+		"kill at": func(g *Group) error { return KillAt(int(g.File().Fd())) },
+		"remove":  func(g *Group) error { return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGroup(t, tree, Limits{})

@@ -83,16 +83,15 @@ func (g *Group) limit(l Limits, enforced map[string]bool) error {
 // Kill ends all processes of the group, also those that are being born.
 func (g *Group) Kill() error { return write(g.dir, "cgroup.kill", "1") }
 
-// OpenKill opens, for whoever has just the descriptor of a group's directory,
-// the file that KillWith takes.
-func OpenKill(dir int) (file int, err error) {
-	return unix.Openat(dir, "cgroup.kill", unix.O_WRONLY|unix.O_CLOEXEC, 0)
-}
-
-// KillWith is Kill by a file that OpenKill opened.
-func KillWith(file int) error {
-	_, err := unix.Write(file, []byte("1"))
-	return err
+// KillAt is Kill for a process that has only the descriptor of a group's
+// directory.
+func KillAt(dir int) error {
+	file, err := unix.Openat(dir, "cgroup.kill", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	_, err = unix.Write(file, []byte("1"))
+	return errors.Join(err, unix.Close(file))
 }
 
 // Usage reads what the group has taken so far.

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"zino/services/exc/confine"
+	"zino/services/exc/sandbox"
 )
 
 // includesMax is how deep git follows includes.
@@ -169,7 +169,7 @@ func (r *repositories) programs(value, top string) {
 			continue
 		}
 		path := r.expand(word, top)
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && confine.Within(path, r.root) {
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && sandbox.Within(path, r.root) {
 			r.add(path)
 		}
 	}

@@ -31,7 +31,7 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/replfile"
-	"zino/services/exc/confine"
+	"zino/services/exc/sandbox"
 )
 
 const (
@@ -119,7 +119,7 @@ func New(o Options, running []*Protected) (*Protected, error) {
 		}
 		made := func(before []string) func(path string) bool {
 			return func(path string) bool {
-				return confine.Within(path, other.o.Root) && !slices.Contains(before, path)
+				return sandbox.Within(path, other.o.Root) && !slices.Contains(before, path)
 			}
 		}
 		p.before.git = slices.DeleteFunc(p.before.git, made(other.before.git))
@@ -213,7 +213,7 @@ func (p *Protected) trace(want entry, found map[string]*entry) error {
 		var name string
 		name, rest, _ = strings.Cut(rest, "/")
 		path := filepath.Join(at, name)
-		below := path != p.o.Root && confine.Within(path, p.o.Root)
+		below := path != p.o.Root && sandbox.Within(path, p.o.Root)
 		now, err := look(path)
 		if err != nil && !below {
 			return nil // code cannot reach it either
@@ -321,7 +321,7 @@ func (p *Protected) inherit(other *Protected) {
 		p.entries[i] = &merged
 	}
 	for sum := range p.known {
-		if confine.Within(p.o.Root, other.o.Root) && !other.cut && !other.known[sum] {
+		if sandbox.Within(p.o.Root, other.o.Root) && !other.cut && !other.known[sum] {
 			delete(p.known, sum)
 		}
 	}
@@ -477,7 +477,7 @@ func (p *Protected) explain(word string) string {
 		switch {
 		case !e.mount:
 			continue
-		case filepath.IsAbs(word) && !confine.Within(filepath.Clean(word), e.Path):
+		case filepath.IsAbs(word) && !sandbox.Within(filepath.Clean(word), e.Path):
 			continue
 		case !filepath.IsAbs(word) && !strings.Contains("/"+word+"/", "/"+base+"/"):
 			continue

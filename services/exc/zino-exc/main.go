@@ -8,14 +8,15 @@ import (
 	"zino/pkg/rpc"
 	"zino/pkg/service"
 	"zino/services/exc"
+	"zino/services/exc/run"
 )
 
 func main() {
 	exc.Supervise()
-	run := exc.TakeRun()
+	unit := run.TakeUnitFlag()
 	cfg, log := service.Start("exc")
-	if run {
-		service.Fail("exc", exc.Run(log))
+	if unit {
+		service.Fail("exc", run.ServeUnit(log))
 		return
 	}
 	cat, err := catalog.Open(cfg.Tools.Dir, "", log)

@@ -1,0 +1,251 @@
+package exc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"zino/pkg/config"
+	"zino/pkg/keys"
+	"zino/proto"
+	"zino/services/exc/cgroup"
+	"zino/services/exc/run"
+	"zino/services/exc/sandbox"
+)
+
+// Levels of confinement.
+const (
+	levelOff       = "off"
+	levelReadOnly  = "read-only"
+	levelWorkspace = "workspace-write"
+	levelUnit      = "unit"
+)
+
+// probeLimit is how long the attempt to confine something may take.
+const probeLimit = 10 * time.Second
+
+// host is what this host gives to confine code with, and what the configuration
+// asks for.
+type host struct {
+	level   string
+	network bool
+	limits  cgroup.Limits
+	tree    *cgroup.Tree // nil: no control groups here, for the reason noTree
+	noTree  error
+	unit    string // the socket that starts commands in units of their own
+
+	home      string   // of the user; empty: none
+	protected []string // Zino's own files, whether they exist or not
+	data      []string // directories that Zino writes to, once they exist
+	secrets   []string // where the user's keys are, whether they exist or not
+
+	mu     sync.Mutex
+	kernel *sandbox.Kernel // nil: not yet probed
+
+	open openRuns
+}
+
+func newHost(cfg config.Exc) *host {
+	h := &host{
+		level: cfg.Sandbox, network: cfg.Network, unit: run.UnitSocket,
+		limits: cgroup.Limits{Memory: cfg.MemoryMax, Tasks: cfg.TasksMax, CPU: cfg.CPUMax},
+	}
+	h.tree, h.noTree = cgroup.Open()
+	if home := os.Getenv("HOME"); filepath.IsAbs(home) && filepath.Clean(home) != "/" {
+		h.home = filepath.Clean(home)
+		if real, err := filepath.EvalSymlinks(home); err == nil {
+			h.home = real
+		}
+	}
+	if base, err := keys.Base(os.Getenv); err == nil {
+		h.protected = append(h.protected, base)
+	}
+	if store, err := keys.OpenUser(os.Getenv); err == nil {
+		h.secrets = append(h.secrets, store.Dir())
+	}
+	return h
+}
+
+// close removes the control groups.
+func (h *host) close() error {
+	if h.tree == nil {
+		return nil
+	}
+	return h.tree.Close()
+}
+
+// settle fills in what a request leaves to the configuration.
+func (h *host) settle(level string, network *bool) (string, bool, error) {
+	if level == "" {
+		level = h.level
+	}
+	if !slices.Contains(config.Sandboxes, level) {
+		return "", false, &proto.Error{Code: proto.CodeInvalid, Message: fmt.Sprintf("unknown sandbox %q: there are %s", level, strings.Join(config.Sandboxes, ", "))}
+	}
+	if level == levelOff && network != nil && !*network {
+		confined := slices.DeleteFunc(slices.Clone(config.Sandboxes), func(l string) bool { return l == levelOff })
+		return "", false, &proto.Error{Code: proto.CodeInvalid, Message: fmt.Sprintf(
+			"the sandbox %q keeps no code from the network: ask for one of %s, or do not ask for network = false", levelOff, strings.Join(confined, ", "))}
+	}
+	if network != nil {
+		return level, *network || level == levelOff, nil
+	}
+	return level, h.network || level == levelOff, nil
+}
+
+// readable lists what every confined run may read with that $PATH, and what
+// belongs to program.
+func (h *host) readable(program, path string) []string {
+	list := sandbox.System(path, h.home)
+	if real, err := filepath.EvalSymlinks(program); err == nil && program != "" {
+		list = append(list, sandbox.Companions(filepath.Dir(real), h.home)...)
+	}
+	return list
+}
+
+// hidden are the secrets of the host and of the user within dirs, all real paths.
+func (h *host) hidden(dirs []string) []string { return sandbox.Secrets(dirs, h.ownSecrets()...) }
+
+// ownSecrets are the real paths of the user's keys, as far as they exist.
+func (h *host) ownSecrets() (list []string) {
+	for _, path := range h.secrets {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			list = append(list, real)
+		}
+	}
+	return list
+}
+
+// workRoot is the directory of a confined run, without symbolic links. Without a
+// root it is where the service was started, and none if that is /.
+func (s *Service) workRoot(root string) (string, error) {
+	if root == "" {
+		dir, err := os.Getwd()
+		if err != nil || dir == "/" {
+			return "", err
+		}
+		root = dir
+	}
+	real, err := sandbox.Root(root, s.host.home)
+	if err != nil {
+		return "", err
+	}
+	if sandbox.Within(s.files.path(), real) {
+		return "", fmt.Errorf("%s contains the directory in which code is put before it runs: work in a directory of the project's own", real)
+	}
+	if secret := sandbox.SecretOver(real, s.host.ownSecrets()...); secret != "" {
+		return "", fmt.Errorf("%s holds what nobody is to read: work in a directory of the project's own", secret)
+	}
+	return real, nil
+}
+
+// kernel is what the kernel gives to confine code with. It is probed until it
+// gives enough.
+func (s *Service) kernel(ctx context.Context) sandbox.Kernel {
+	h := s.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.kernel == nil {
+		kernel := sandbox.Probe(func() error { return s.tryNamespaces(ctx) })
+		if kernel.Unable() != nil || ctx.Err() != nil {
+			return kernel
+		}
+		h.kernel = &kernel
+	}
+	return *h.kernel
+}
+
+// tryNamespaces runs a shell that does nothing in namespaces.
+func (s *Service) tryNamespaces(ctx context.Context) error {
+	c, err := s.clientOf(nil, "", "", nil)
+	if err != nil {
+		return err
+	}
+	cmd := s.command(c, shell, "-c", ":")
+	cmd.Limit = probeLimit
+	if cmd.Path, err = locate(shell); err != nil {
+		return err
+	}
+	tmp, err := s.files.newDir()
+	if err != nil {
+		return err
+	}
+	defer s.files.remove(tmp)
+	cmd.Plan = &sandbox.Plan{Tmp: tmp, Dir: "/tmp", Read: sandbox.System("", s.host.home), Namespaces: true}
+	p, err := run.Start(cmd)
+	if err != nil {
+		return err
+	}
+	r, err := p.Wait(ctx)
+	switch {
+	case err != nil:
+		return err
+	case r.Interrupted:
+		return ctx.Err()
+	case r.End == run.NotConfined:
+		return errors.New(r.Reason)
+	case r.ExitCode() != 0 || r.TimedOut:
+		return fmt.Errorf("a trial ended with status %d: %s%s", r.ExitCode(), strings.TrimSpace(r.Stderr), r.Failure(shell))
+	}
+	return nil
+}
+
+// levelProblem says why a level is not available here, nil if it is.
+func (s *Service) levelProblem(ctx context.Context, level string) error {
+	switch level {
+	case levelOff:
+		return nil
+	case levelUnit: // without connecting, which would start a unit
+		fi, err := os.Stat(s.host.unit)
+		if err == nil && fi.Mode()&fs.ModeSocket == 0 {
+			err = fmt.Errorf("%s is not a socket", s.host.unit)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: zino-run.socket of a system installation listens there", err)
+		}
+		return nil
+	}
+	return s.kernel(ctx).Unable()
+}
+
+// levelStats adds which levels there are, why not the others, and by what means,
+// and which limits are configured and not enforced.
+func (s *Service) levelStats(ctx context.Context, st *proto.Stats) {
+	var available []string
+	for _, level := range config.Sandboxes {
+		err := s.levelProblem(ctx, level)
+		if err == nil {
+			available = append(available, level)
+			continue
+		}
+		st.Info["no sandbox "+level] = err.Error()
+		if level == s.host.level {
+			st.Problems = append(st.Problems, fmt.Sprintf("[exc] sandbox = %q is not available on this host, and no code is run: %v", level, err))
+		}
+	}
+	st.Info["sandbox"] = s.host.level
+	st.Info["sandboxes"] = strings.Join(available, ", ")
+	if slices.Contains(available, levelReadOnly) {
+		kernel := s.kernel(ctx)
+		st.Info["sandbox means"] = strings.Join(kernel.Means(), ", ")
+		if kernel.NoNamespaces != nil {
+			st.Info["no namespaces"] = kernel.NoNamespaces.Error()
+		}
+	}
+	unlimited := s.host.limits.Names()
+	if s.host.tree != nil {
+		unlimited = s.host.tree.Unlimited(s.host.limits)
+	} else {
+		st.Info["no control groups"] = s.host.noTree.Error()
+	}
+	if len(unlimited) > 0 {
+		st.Info["limits not enforced"] = strings.Join(unlimited, ", ")
+	}
+}

@@ -1,0 +1,162 @@
+package run
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"unicode/utf8"
+)
+
+// captured writes text in pieces of size bytes to a stream that keeps limit bytes.
+func captured(text string, limit, size int) *stream {
+	o := &Output{Max: limit}
+	o.begin(nil)
+	for p := []byte(text); len(p) > 0; {
+		n := min(size, len(p))
+		o.stdout.Write(p[:n])
+		p = p[n:]
+	}
+	return &o.stdout
+}
+
+func TestStream(t *testing.T) {
+	tests := []struct {
+		name, in string
+		limit    int
+		want     string
+		cut      bool
+	}{
+		{"empty", "", 8, "", false},
+		{"short", "abc", 8, "abc", false},
+		{"full", "abcdefgh", 8, "abcdefgh", false},
+		{"one more", "abcdefghi", 8, "abcd\n[1 bytes left out]\nfghi", true},
+		{"odd limit", "abcdefghi", 7, "abcd\n[2 bytes left out]\nghi", true},
+		{"long", "abcd" + strings.Repeat("-", 1000) + "efgh", 8, "abcd\n[1000 bytes left out]\nefgh", true},
+		{"at a line's end", "abc\n-----efgh", 8, "abc\n[5 bytes left out]\nefgh", true},
+		{"inside characters", "abc€€€fgh", 8, "abc\n[9 bytes left out]\nfgh", true},
+		{"beside characters", "a€-----€b", 8, "a€\n[5 bytes left out]\n€b", true},
+		{"only rests of characters", "€€€", 4, "[9 bytes left out]\n", true},
+		{"no text at all", strings.Repeat("\x80", 12), 8, strings.Repeat("\uFFFD", 4) + "\n[4 bytes left out]\n" + strings.Repeat("\uFFFD", 4), true},
+		{"bad bytes stay", "ab\xff\xff----\xff\xffgh", 8, "ab\uFFFD\uFFFD\n[4 bytes left out]\n\uFFFD\uFFFDgh", true},
+	}
+	for _, tt := range tests {
+		for size := 1; size <= 12; size++ {
+			got, cut := captured(tt.in, tt.limit, size).text(tt.limit)
+			if got != tt.want || cut != tt.cut {
+				t.Errorf("%s, %d at a time: got %q, %v, want %q", tt.name, size, got, cut, tt.want)
+			}
+		}
+	}
+}
+
+// What was kept can be cut down further, and the number stays right.
+func TestStreamTextWithLowerLimit(t *testing.T) {
+	c := captured("0123456789abcdef", 12, 5)
+	for limit, want := range map[int]string{
+		12: "012345\n[4 bytes left out]\nabcdef",
+		6:  "012\n[10 bytes left out]\ndef",
+		1:  "0\n[15 bytes left out]\n",
+	} {
+		if got, cut := c.text(limit); got != want || !cut {
+			t.Errorf("limit %d: got %q, %v, want %q", limit, got, cut, want)
+		}
+	}
+}
+
+func TestStreamMemory(t *testing.T) {
+	const limit = 1000
+	c := captured("", limit, 1)
+	p := make([]byte, 999)
+	for range 10000 {
+		c.Write(p)
+	}
+	if kept := cap(c.head) + cap(c.tail); kept > 2*limit {
+		t.Errorf("%d bytes are kept for a limit of %d", kept, limit)
+	}
+	if c.total != 9990000 {
+		t.Errorf("counted %d", c.total)
+	}
+}
+
+// The ring holds the last bytes whatever pieces they come in.
+func TestStreamRing(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var all []byte
+	c := captured("", 64, 1)
+	for range 500 {
+		p := make([]byte, random.IntN(40))
+		for i := range p {
+			p[i] = byte('a' + random.IntN(26))
+		}
+		all = append(all, p...)
+		c.Write(p)
+		got, cut := c.text(64)
+		head, tail := all[:min(32, len(all))], all[max(0, len(all)-32):]
+		if cut != (len(all) > 64) || !strings.HasPrefix(got, string(head)) || !strings.HasSuffix(got, string(tail)) {
+			t.Fatalf("after %d bytes: %q", len(all), got)
+		}
+	}
+}
+
+func TestDecode(t *testing.T) {
+	const bad = "\uFFFD"
+	tests := []struct{ in, want string }{
+		{"plain äöü € 𝄞", "plain äöü € 𝄞"},
+		{"\xff\xfe", bad + bad},
+		{"a\x80b", "a" + bad + "b"},
+		{"\xe2\x82", bad},
+		{"\xe2\x82A", bad + "A"},
+		{"\xf0\x9d\x84", bad},
+		{"\xf0\x9d\xff", bad + bad},
+		{"\xed\xa0\x80", bad + bad + bad}, // a surrogate
+		{"\xc0\xaf", bad + bad},           // overlong
+		{"\xf5\x80", bad + bad},
+		{bad, bad},
+	}
+	for _, tt := range tests {
+		if got := decode([]byte(tt.in)); got != tt.want {
+			t.Errorf("%q: got %q, want %q", tt.in, got, tt.want)
+		}
+	}
+}
+
+func TestDrainStopsAtAnError(t *testing.T) {
+	c := captured("", 100, 1)
+	drain(c, io.MultiReader(strings.NewReader("before"), iotest.ErrReader(io.ErrClosedPipe)))
+	if got, cut := c.text(100); got != "before" || cut {
+		t.Errorf("got %q, %v", got, cut)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, seed := range []string{"", "abc", "\xff", "\xe2\x82", "\xf0\x9d\x84\x9e", "\xed\xa0\x80x"} {
+		f.Add([]byte(seed), 4)
+	}
+	f.Fuzz(func(t *testing.T, p []byte, limit int) {
+		text := decode(p)
+		if !utf8.ValidString(text) {
+			t.Errorf("%q is not UTF-8", text)
+		}
+		if utf8.Valid(p) != bytes.Equal(p, []byte(text)) && !bytes.Contains(p, []byte("\uFFFD")) {
+			t.Errorf("%q became %q", p, text)
+		}
+		if limit < 1 || limit > 1000 {
+			return
+		}
+		kept, cut := captured(string(p), limit, 7).text(limit)
+		if !utf8.ValidString(kept) || cut != (len(p) > limit) || !cut && kept != text {
+			t.Errorf("limit %d: %q became %q, %v", limit, p, kept, cut)
+		}
+		var packed bytes.Buffer
+		encoder := json.NewEncoder(&packed)
+		encoder.SetEscapeHTML(false)
+		plain := strings.NewReplacer("\u2028", "", "\u2029", "").Replace(kept) // these two only encoding/json escapes
+		if err := encoder.Encode(plain); err != nil || packed.Len() > escapedLen(plain)+len("\"\"\n") {
+			t.Errorf("%q takes %d bytes, not %d: %v", plain, packed.Len(), escapedLen(plain), err)
+		}
+	})
+}
