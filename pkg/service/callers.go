@@ -13,16 +13,16 @@ import (
 	"zino/proto"
 )
 
-// callers are who may call this service, and what is wrong with the list.
+// callers are the users and groups that may call this service, and the invalid
+// entries of their list.
 type callers struct {
 	rpc.Callers
 	problems []string
 }
 
-// callersOf reads a list of users and groups: names or numbers, groups with
-// "group:" in front, commas between. Root and the process's own user are always
-// among the callers. A name that this host does not have lets nobody in, and is
-// a problem that people are told of.
+// callersOf parses a comma-separated list of users and groups: names or numbers,
+// groups with the prefix "group:". Root and the process's own user may always call.
+// An unknown name is skipped and reported as a problem.
 func callersOf(list string) callers {
 	c := callers{}
 	c.user(0, "root")
@@ -34,7 +34,7 @@ func callersOf(list string) callers {
 			continue
 		}
 		if err := c.add(name); err != nil {
-			c.problems = append(c.problems, fmt.Sprintf("--callers lets nobody in by %q: %v", name, err))
+			c.problems = append(c.problems, fmt.Sprintf("--callers: skipped %q: %v", name, err))
 		}
 	}
 	return c
@@ -45,7 +45,7 @@ func (c *callers) add(name string) error {
 		gid, err := number(group, groupID)
 		if err == nil && !slices.Contains(c.GIDs, gid) {
 			c.GIDs = append(c.GIDs, gid)
-			c.say("group " + group)
+			c.mention("group " + group)
 		}
 		return err
 	}
@@ -59,18 +59,18 @@ func (c *callers) add(name string) error {
 func (c *callers) user(uid int, name string) {
 	if !slices.Contains(c.UIDs, uid) {
 		c.UIDs = append(c.UIDs, uid)
-		c.say(name)
+		c.mention(name)
 	}
 }
 
-func (c *callers) say(name string) {
+func (c *callers) mention(name string) {
 	if c.Text != "" {
 		c.Text += ", "
 	}
 	c.Text += name
 }
 
-// apply has s answer nobody else, and tell who they are in its stats.
+// apply makes s refuse other callers and report the list in its stats.
 func (c callers) apply(s *rpc.Server, log *slog.Logger) {
 	s.Only(c.Callers)
 	for _, problem := range c.problems {
@@ -85,7 +85,7 @@ func (c callers) apply(s *rpc.Server, log *slog.Logger) {
 	})
 }
 
-// number is the number of a user or group, whose name find knows.
+// number returns the id of a user or group, given as number or name.
 func number(name string, find func(string) (string, error)) (int, error) {
 	text := name
 	if _, err := strconv.ParseUint(name, 10, 31); err != nil {
@@ -112,7 +112,7 @@ func groupID(name string) (string, error) {
 	return g.Gid, nil
 }
 
-// userName is the name of a user, or its number where it has none.
+// userName returns the name of a user, or "uid N" if it has none.
 func userName(uid int) string {
 	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
 		return u.Username

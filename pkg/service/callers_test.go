@@ -37,11 +37,11 @@ func TestCallersOf(t *testing.T) {
 		{"4001,4002, 4001", []int{4001, 4002}, nil, ", uid 4001, uid 4002", nil},
 		{"group:root,group:4001", nil, []int{0, 4001}, ", group root, group 4001", nil},
 		{"group:root,group:0", nil, []int{0}, ", group root", nil},
-		{"zino-nobody", nil, nil, "", []string{`--callers lets nobody in by "zino-nobody": user: unknown user zino-nobody`}},
-		{"group:zino-none,4001", []int{4001}, nil, ", uid 4001", []string{`--callers lets nobody in by "group:zino-none": group: unknown group zino-none`}},
-		{"group:", nil, nil, "", []string{`--callers lets nobody in by "group:": group: unknown group `}},
-		{"-1", nil, nil, "", []string{`--callers lets nobody in by "-1": user: unknown user -1`}},
-		{"4294967295", nil, nil, "", []string{`--callers lets nobody in by "4294967295": user: unknown user 4294967295`}},
+		{"zino-nobody", nil, nil, "", []string{`--callers: skipped "zino-nobody": user: unknown user zino-nobody`}},
+		{"group:zino-none,4001", []int{4001}, nil, ", uid 4001", []string{`--callers: skipped "group:zino-none": group: unknown group zino-none`}},
+		{"group:", nil, nil, "", []string{`--callers: skipped "group:": group: unknown group `}},
+		{"-1", nil, nil, "", []string{`--callers: skipped "-1": user: unknown user -1`}},
+		{"4294967295", nil, nil, "", []string{`--callers: skipped "4294967295": user: unknown user 4294967295`}},
 	} {
 		c := callersOf(test.list)
 		if !slices.Equal(c.UIDs, append(uids[:len(uids):len(uids)], test.uids...)) || !slices.Equal(c.GIDs, test.gids) {
@@ -59,7 +59,7 @@ func TestCallersTold(t *testing.T) {
 	c := command(t, shortDir(t), socketOnly)
 	c.Args = append(c.Args, "--callers", "4001,group:4002,zino-nobody")
 	c.start().listening()
-	const problem = `--callers lets nobody in by "zino-nobody": user: unknown user zino-nobody`
+	const problem = `--callers: skipped "zino-nobody": user: unknown user zino-nobody`
 	c.says(strconv.Quote(problem))
 	client := &rpc.Client{Service: "mem", Path: c.socket}
 	defer client.Close()

@@ -93,10 +93,10 @@ func TestHandedOverRefused(t *testing.T) {
 		env  []string
 		want string
 	}{
-		{"other names", []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=rtr:exc"}, `zino-mem: the sockets handed over are named "rtr", "exc", none "mem": see FileDescriptorName= of the socket unit`},
-		{"the only one has another name", []string{"LISTEN_FDS=1", "LISTEN_FDNAMES=rtr"}, `zino-mem: the sockets handed over are named "rtr", none "mem"`},
-		{"two without names", []string{"LISTEN_FDS=2"}, `zino-mem: the sockets handed over are named "unknown", "unknown", none "mem"`},
-		{"no number", []string{"LISTEN_FDS=many"}, `zino-mem: LISTEN_FDS="many" does not say how many sockets were handed over`},
+		{"other names", []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=rtr:exc"}, `zino-mem: no inherited socket is named "mem", only "rtr", "exc": see FileDescriptorName= of the socket unit`},
+		{"the only one has another name", []string{"LISTEN_FDS=1", "LISTEN_FDNAMES=rtr"}, `zino-mem: no inherited socket is named "mem", only "rtr"`},
+		{"two without names", []string{"LISTEN_FDS=2"}, `zino-mem: no inherited socket is named "mem", only "unknown", "unknown"`},
+		{"no number", []string{"LISTEN_FDS=many"}, `zino-mem: invalid LISTEN_FDS="many": want the number of inherited sockets`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -146,7 +146,7 @@ func TestHandedOverTCP(t *testing.T) {
 	if status := c.status(); status != 1 {
 		t.Errorf("status %d, want 1", status)
 	}
-	if want := "zino-mem: what was handed over for mem is a tcp socket, not a Unix one\n"; c.said.String() != want {
+	if want := "zino-mem: the socket inherited for mem is a tcp socket, not a Unix one\n"; c.said.String() != want {
 		t.Errorf("said %q, want %q", c.said, want)
 	}
 }
@@ -184,7 +184,7 @@ func TestInheritedNone(t *testing.T) {
 		t.Errorf("status %d, want 1", status)
 	}
 	oneLine(t, c.said.String())
-	if !strings.HasPrefix(c.said.String(), "zino-mem: what was handed over for http is not a listening socket: ") {
+	if !strings.HasPrefix(c.said.String(), "zino-mem: the descriptor inherited for http is not a listening socket: ") {
 		t.Errorf("said %q", c.said)
 	}
 }

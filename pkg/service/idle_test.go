@@ -56,7 +56,7 @@ func TestIdleExit(t *testing.T) {
 	if status := c.status(); status != 0 {
 		t.Errorf("status %d: %s", status, c.said)
 	}
-	if !strings.Contains(c.said.String(), "not used for a while") {
+	if !strings.Contains(c.said.String(), "idle: exiting") {
 		t.Errorf("it does not say why it ends: %s", c.said)
 	}
 	go ask()

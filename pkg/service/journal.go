@@ -12,25 +12,25 @@ import (
 	"time"
 )
 
-// journalSocket is where the journal takes datagrams of fields
-// (systemd's "native journal protocol").
+// journalSocket accepts datagrams of fields: systemd's native journal protocol,
+// https://systemd.io/JOURNAL_NATIVE_PROTOCOL.
 var journalSocket = "/run/systemd/journal/socket"
 
 const (
-	fieldMax  = 32 << 10 // bytes of a field's value that are kept
-	fieldName = 64       // bytes of a field's name that the journal takes
+	fieldMax  = 32 << 10 // bytes of a field's value; longer ones are cut
+	fieldName = 64       // bytes of a field's name, a limit of the journal
 )
 
-// journal is a slog.Handler that writes fields to the journal: MESSAGE with all
-// of the line for people, and for programs PRIORITY, SYSLOG_IDENTIFIER and a
-// ZINO_ field for each attribute, durations in milliseconds (ZINO_DURATION_MS).
+// journal is a slog.Handler that writes fields to the journal: MESSAGE with the
+// whole line, PRIORITY, SYSLOG_IDENTIFIER, and a ZINO_ field for each attribute,
+// durations in milliseconds (ZINO_DURATION_MS).
 type journal struct {
 	conn   *journalConn
-	text   slog.Handler // for what the journal does not take
+	text   slog.Handler // used when the journal does not accept a line
 	head   []byte       // fields of every line
-	words  []byte       // the attributes that stand in every message
-	fields []byte       // and as fields
-	prefix string       // of the names of further attributes: the open groups
+	words  []byte       // attributes of every line as text
+	fields []byte       // the same as fields
+	prefix string       // of further attributes: the open groups
 }
 
 func newJournal(path, identifier string, text slog.Handler) *journal {
@@ -40,12 +40,12 @@ func newJournal(path, identifier string, text slog.Handler) *journal {
 	}
 }
 
-// Enabled reports whether lines of that level are written.
+// Enabled reports whether lines of level are written.
 func (j *journal) Enabled(ctx context.Context, level slog.Level) bool {
 	return j.text.Enabled(ctx, level)
 }
 
-// WithAttrs returns a handler whose lines have these attributes as well.
+// WithAttrs returns a handler that adds attributes to each line.
 func (j *journal) WithAttrs(attrs []slog.Attr) slog.Handler {
 	with := *j
 	with.text = j.text.WithAttrs(attrs)
@@ -66,7 +66,7 @@ func (j *journal) WithGroup(name string) slog.Handler {
 	return &with
 }
 
-// Handle writes a line. It goes out as text if the journal does not take it.
+// Handle writes a line to the journal, or as text if that fails.
 func (j *journal) Handle(ctx context.Context, r slog.Record) error {
 	words, fields := bytes.Clone(j.words), bytes.Clone(j.fields)
 	r.Attrs(func(a slog.Attr) bool {
@@ -82,7 +82,7 @@ func (j *journal) Handle(ctx context.Context, r slog.Record) error {
 	return nil
 }
 
-// priority is syslog's number of a level.
+// priority returns syslog's number of a level.
 func priority(level slog.Level) string {
 	switch {
 	case level >= slog.LevelError:
@@ -95,8 +95,8 @@ func priority(level slog.Level) string {
 	return "7"
 }
 
-// appendAttr appends an attribute to the words of the message, where the
-// service's name is not repeated, and to the fields.
+// appendAttr appends an attribute to the message, except the service's name, which
+// SYSLOG_IDENTIFIER has, and to the fields.
 func appendAttr(words, fields []byte, prefix string, a slog.Attr) (_, _ []byte) {
 	value := a.Value.Resolve()
 	if value.Kind() == slog.KindGroup {
@@ -126,7 +126,7 @@ func milliseconds(d time.Duration) string {
 	return strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', -1, 64)
 }
 
-// fieldOf is the name of an attribute's field: capitals, digits and underscores.
+// fieldOf returns the name of an attribute's field: capitals, digits, underscores.
 func fieldOf(key string) string {
 	name := strings.Map(func(r rune) rune {
 		switch {
@@ -141,7 +141,7 @@ func fieldOf(key string) string {
 	return name[:min(len(name), fieldName)]
 }
 
-// quoted puts a value into quotes if it would not be one word without.
+// quoted quotes a value that is not a single word.
 func quoted(text string) string {
 	if text == "" || strings.ContainsFunc(text, func(r rune) bool {
 		return r <= ' ' || r == '"' || r == '=' || !strconv.IsPrint(r)
@@ -151,19 +151,19 @@ func quoted(text string) string {
 	return text
 }
 
-// appendField appends a field in the form that can carry any bytes: the name, a
-// newline, the length in 64 bits, little-endian, and the value.
+// appendField appends a field in the binary form, which can carry any bytes: name,
+// newline, length as a little-endian 64-bit number, value, newline.
 func appendField(b []byte, name, value string) []byte {
 	if len(value) > fieldMax {
-		value = value[:fieldMax] + " [cut: it had " + strconv.Itoa(len(value)) + " bytes]"
+		value = value[:fieldMax] + " [cut, it had " + strconv.Itoa(len(value)) + " bytes]"
 	}
 	b = append(append(b, name...), '\n')
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(value)))
 	return append(append(b, value...), '\n')
 }
 
-// journalConn is the way to the journal. It is opened when it is first needed,
-// and anew after an error.
+// journalConn is a connection to the journal. It is opened on first use and again
+// after an error.
 type journalConn struct {
 	path string
 	mu   sync.Mutex

@@ -182,7 +182,7 @@ func TestJournalAttributes(t *testing.T) {
 		{"a long duration", func() { log.Info("m", long, time.Second) }, "m always=1 " + long + "=1s", "ZINO_" + strings.Repeat("K", 56) + "_MS", "1000"},
 		{"an escape", func() { log.Info("m", "a", "\x1b[31m") }, `m always=1 a="\x1b[31m"`, "ZINO_A", "\x1b[31m"},
 		{"newlines", func() { log.Info("m\nn", "a", "b\nPRIORITY=0\n") }, "m\nn always=1 a=\"b\\nPRIORITY=0\\n\"", "ZINO_A", "b\nPRIORITY=0\n"},
-		{"a value without an end", func() { log.Info("m", "a", strings.Repeat("x", 40000)) }, "", "ZINO_A", strings.Repeat("x", fieldMax) + " [cut: it had 40000 bytes]"},
+		{"a value without an end", func() { log.Info("m", "a", strings.Repeat("x", 40000)) }, "", "ZINO_A", strings.Repeat("x", fieldMax) + " [cut, it had 40000 bytes]"},
 	} {
 		test.log()
 		got := j.next()

@@ -74,8 +74,8 @@ func TestListenRefuses(t *testing.T) {
 		{"a link", link, link + " exists and is not a socket: remove it or name another path"},
 		{"a directory", dir, dir + " exists and is not a socket: remove it or name another path"},
 		{"a live socket", live, "another process is listening on " + live + ": stop it first, or name another socket"},
-		{"a long path", dir + "/" + strings.Repeat("x", 107-len(dir)), "the socket's path is longer than the 107 bytes that the system allows: " + dir},
-		{"below a file", filepath.Join(file, "x"), "cannot make the socket's directory: "},
+		{"a long path", dir + "/" + strings.Repeat("x", 107-len(dir)), "socket path longer than the 107 bytes that the system allows: " + dir},
+		{"below a file", filepath.Join(file, "x"), "create the socket's directory: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			l, err := Listen(test.path)

@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// Logger returns the log of a program: fields in the journal where w is the
-// stream that leads there, else text on w, with the program's name. The level
-// is $ZINO_LOG_LEVEL, else the configured one, else INFO.
+// Logger returns the log of a program: fields in the journal if w is connected to
+// it, else text on w, with the program's name. The level is $ZINO_LOG_LEVEL, else
+// the configured one, else INFO.
 func Logger(w io.Writer, name, configured string) *slog.Logger {
 	return newLogger(w, name, level(configured))
 }
@@ -19,17 +19,15 @@ func Logger(w io.Writer, name, configured string) *slog.Logger {
 func newLogger(w io.Writer, name string, level slog.Leveler) *slog.Logger {
 	var handler slog.Handler = slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})
 	if isJournal(w) {
-		// Where the journal takes no fields, it takes the text, without the time
-		// that it notes itself.
+		// The fallback is text without time, which the journal adds itself.
 		text := slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: withoutTime})
 		handler = newJournal(journalSocket, "zino-"+name, text)
 	}
 	return slog.New(handler).With("service", name)
 }
 
-// isJournal reports whether w is the stream that systemd connected to the
-// journal. The variable alone does not say so: whatever such a process starts
-// inherits it.
+// isJournal reports whether systemd connected w to the journal. JOURNAL_STREAM
+// alone does not show it: child processes inherit the variable.
 func isJournal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok || os.Getenv("JOURNAL_STREAM") == "" {
@@ -47,16 +45,16 @@ func withoutTime(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// level is what $ZINO_LOG_LEVEL says, or else the configuration.
+// level returns the level of $ZINO_LOG_LEVEL, else the configured one.
 func level(configured string) slog.Level {
 	if level, ok := levelOf(os.Getenv("ZINO_LOG_LEVEL")); ok {
 		return level
 	}
-	level, _ := levelOf(configured) // INFO where it says nothing
+	level, _ := levelOf(configured) // INFO if empty
 	return level
 }
 
-// levelOf reads a level's name, Python's included.
+// levelOf parses the name of a level; Python's names are accepted, too.
 func levelOf(name string) (level slog.Level, ok bool) {
 	switch strings.ToUpper(strings.TrimSpace(name)) {
 	case "DEBUG":

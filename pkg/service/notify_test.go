@@ -106,12 +106,12 @@ func TestNotReady(t *testing.T) {
 	}
 }
 
-// TestNotifyGone goes on where the supervisor cannot be told.
+// TestNotifyGone goes on where cannot notify the supervisor.
 func TestNotifyGone(t *testing.T) {
 	c := command(t, shortDir(t), socketOnly)
 	c.Env = append(c.Env, "NOTIFY_SOCKET="+filepath.Join(c.Dir, "none"))
 	c.start().listening()
-	c.says("the supervisor cannot be told")
+	c.says("cannot notify the supervisor")
 	if err := call(c.socket, holdRequest{}); err != nil {
 		t.Error(err)
 	}
@@ -200,7 +200,7 @@ func TestWatchdogStuck(t *testing.T) {
 		}
 	}
 	h := holdWith(t, c.socket, holdRequest{Stuck: true})
-	c.says("no answer on the own socket")
+	c.says("no answer on the service's own socket")
 	s.rest()
 	until(t, "it is asked again, in vain", func() bool { return strings.Count(c.said.String(), "no answer") > 2 })
 	if told := s.rest(); len(told) > 0 {

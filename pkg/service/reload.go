@@ -13,38 +13,36 @@ import (
 	"zino/pkg/config"
 )
 
-// hooks are what SIGHUP runs.
+// hooks run at SIGHUP.
 var hooks struct {
 	sync.Mutex
 	list []func(*config.Config)
 }
 
-// OnReload has fn called with the configuration read anew after each SIGHUP.
-// fn takes over what is safe to change while requests run, and leaves the rest
-// to the next start. It is called from one goroutine, never twice at a time. A
-// configuration that cannot be read or understood is logged and changes
-// nothing.
+// OnReload registers fn to be called with the new configuration after each SIGHUP.
+// fn applies what can change while requests run and ignores the rest. Calls come
+// from one goroutine. An invalid configuration is logged and changes nothing.
 func OnReload(fn func(*config.Config)) {
 	hooks.Lock()
 	defer hooks.Unlock()
 	hooks.list = append(hooks.list, fn)
 }
 
-// reloadOnHangup keeps SIGHUP from ending the process: it reads the
-// configuration again, which the flag named or which is found as at the start.
+// reloadOnHangup reloads the configuration at SIGHUP, from the file of the flag or
+// found as at the start.
 func reloadOnHangup(name, flag string, log *slog.Logger) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	go func() {
 		for range hangups {
-			told := ready.Load()
-			if told { // "reloading" is followed by "ready", whatever comes of it
+			wasReady := ready.Load()
+			if wasReady { // RELOADING=1 must be followed by READY=1
 				notify(log, daemon.SdNotifyReloading+"\n"+strings.TrimSpace(daemon.SdNotifyMonotonicUsec()))
 			}
 			if err := reload(name, flag, log); err != nil {
-				log.Error("the configuration stays as it was", "error", err)
+				log.Error("reload failed, the configuration is unchanged", "error", err)
 			}
-			if told {
+			if wasReady {
 				notify(log, daemon.SdNotifyReady)
 			}
 		}
@@ -64,7 +62,7 @@ func reload(name, flag string, log *slog.Logger) error {
 	for _, warning := range cfg.Warnings {
 		log.Warn(warning)
 	}
-	log.Info("reloaded: the log's level is in force, other keys are from the next start on", "file", cfg.File)
+	log.Info("reloaded the log level; other keys take effect at the next start", "file", cfg.File)
 	return nil
 }
 

@@ -1,6 +1,6 @@
-// Package service is the life of a process: flags, log, sockets, readiness,
-// callers, watchdog, drain, and the end of one that nobody uses. It knows that
-// services exist and nothing of what they do.
+// Package service is the life of a service's process: flags, log, sockets,
+// readiness, callers, watchdog, reload, drain and idle exit. It knows nothing of
+// what services do.
 package service
 
 import (
@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
@@ -19,21 +20,21 @@ import (
 	"zino/pkg/rpc"
 )
 
-// Start reads the flags of the service of that short name, which --help lists,
-// and its configuration, and opens its log. What cannot go on ends the process:
-// status 1 for the configuration, 2 for the flags.
+// Start reads the flags and the configuration of the service called name, such as
+// "mem", and opens its log. It exits with status 2 on invalid flags, 1 on an invalid
+// configuration. --help lists the flags.
 func Start(name string) (*config.Config, *slog.Logger) {
 	program := "zino-" + name
-	asked = readFlags(program, os.Args[1:])
-	cfg, err := load(name, asked.config)
+	flags = readFlags(program, os.Args[1:])
+	cfg, err := load(name, flags.config)
 	if err != nil {
 		exit(1, program, err)
 	}
-	return cfg, openLog(name, asked.config, cfg)
+	return cfg, openLog(name, flags.config, cfg)
 }
 
-// openLog opens the log, whose level SIGHUP can change, and logs what is odd
-// about the configuration.
+// openLog opens the log, whose level SIGHUP can change, and logs the warnings of
+// the configuration.
 func openLog(name, file string, cfg *config.Config) *slog.Logger {
 	var current slog.LevelVar
 	current.Set(level(cfg.Logging.Level))
@@ -42,7 +43,7 @@ func openLog(name, file string, cfg *config.Config) *slog.Logger {
 	reloadOnHangup(name, file, log)
 	if env := os.Getenv("ZINO_LOG_LEVEL"); env != "" {
 		if _, ok := levelOf(env); !ok {
-			log.Warn("ZINO_LOG_LEVEL is none of DEBUG, INFO, WARN, ERROR: not used", "value", env)
+			log.Warn("ignored ZINO_LOG_LEVEL: want DEBUG, INFO, WARN or ERROR", "value", env)
 		}
 	}
 	for _, warning := range cfg.Warnings {
@@ -51,22 +52,22 @@ func openLog(name, file string, cfg *config.Config) *slog.Logger {
 	return log
 }
 
-// exit ends the process with one line on stderr.
+// exit prints one line on stderr and ends the process.
 func exit(status int, program string, err error) {
 	fmt.Fprintf(os.Stderr, "%s: %s\n", program, strings.ReplaceAll(err.Error(), "\n", "; "))
 	os.Exit(status)
 }
 
-// Fail ends the process if err is not nil: one line on stderr, status 1.
+// Fail prints err, if not nil, on stderr and exits with status 1.
 func Fail(name string, err error) {
 	if err != nil {
 		exit(1, "zino-"+name, err)
 	}
 }
 
-// Serve answers requests on the service's socket until SIGTERM or SIGINT, or
-// until nobody has used it for as long as --idle-exit says, then drains. The
-// socket at path is used unless others were handed over.
+// Serve answers requests on the service's socket until SIGTERM or SIGINT, or until
+// it was idle for --idle-exit, then drains. It listens on the inherited sockets, or
+// opens one at path.
 func Serve(s *rpc.Server, name, path string, log *slog.Logger) error {
 	signals, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -77,7 +78,7 @@ func Serve(s *rpc.Server, name, path string, log *slog.Logger) error {
 	if handed {
 		s.KeptOpen()
 	}
-	callersOf(asked.callers).apply(s, log)
+	callersOf(flags.callers).apply(s, log)
 	served := make(chan error, len(listeners))
 	for _, l := range listeners {
 		go func() { served <- s.Serve(l) }()
@@ -88,19 +89,19 @@ func Serve(s *rpc.Server, name, path string, log *slog.Logger) error {
 	dog := newWatchdog(name, listeners[0].Addr().String(), log)
 	go dog.watch(signals)
 	select {
-	case err := <-served: // nil where it accepts no more because it is idle
+	case err := <-served: // nil after Retire closed the listeners
 		if err != nil {
 			return err
 		}
-	case <-whenIdle(signals, s, asked.idleExit, handed, log):
+	case <-whenIdle(signals, s, flags.idleExit, handed, log):
 	case <-signals.Done():
 	}
 	return drain(s, dog, stop, log)
 }
 
-// ListenAndServe is Serve in this process without signals, for tests and for
-// several services in one process: it returns when the listener fails or the
-// server is shut down. Only root and this process's own user may call.
+// ListenAndServe starts serving without signals, watchdog and drain, for tests and
+// for several services in one process. Only root and the process's own user may
+// call.
 func ListenAndServe(s *rpc.Server, name, path string) (net.Listener, error) {
 	listeners, _, err := listen(name, path)
 	if err != nil {
@@ -111,4 +112,73 @@ func ListenAndServe(s *rpc.Server, name, path string) (net.Listener, error) {
 		go s.Serve(l)
 	}
 	return listeners[0], nil
+}
+
+// drainLimit is the time that requests in flight get after SIGTERM.
+const drainLimit = 20 * time.Second
+
+// drain waits for requests in flight until drainLimit or a second signal, then
+// cancels them. stopFirst stops waiting for the first signal.
+func drain(s *rpc.Server, dog watchdog, stopFirst func(), log *slog.Logger) error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
+	defer cancel()
+	defer onSignal(func() {
+		log.Warn("second signal: cancelling requests in flight; a third one kills")
+		cancel()
+	})()
+	stopFirst() // only now: a signal between the two would kill the process
+	notify(log, daemon.SdNotifyStopping)
+	draining, drained := context.WithCancel(context.Background())
+	defer drained()
+	go dog.repeat(draining, func() { notify(log, daemon.SdNotifyWatchdog) }) // the drain ends by itself
+	if err := s.Shutdown(ctx); err != nil && ctx.Err() == context.DeadlineExceeded {
+		log.Warn("cancelled requests at the end of the drain", "limit", drainLimit.String())
+	}
+	log.Info("stopped")
+	return nil
+}
+
+// onSignal calls fn at the next SIGTERM or SIGINT, unless stop is called before. A
+// further signal has its default effect.
+func onSignal(fn func()) (stop func()) {
+	signals, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	go func() {
+		select {
+		case <-signals:
+			signal.Stop(signals)
+			fn()
+		case <-done:
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(done)
+	}
+}
+
+// whenIdle returns a channel that is closed when s was unused for limit and accepts
+// no more. It is nil (never) without a limit, and where the process opened its own
+// socket: then no other process would take the next connection.
+func whenIdle(ctx context.Context, s *rpc.Server, limit time.Duration, handed bool, log *slog.Logger) <-chan struct{} {
+	if limit == 0 {
+		return nil
+	}
+	if !handed {
+		log.Info("--idle-exit has no effect: the socket was not handed over")
+		return nil
+	}
+	idle := make(chan struct{})
+	go func() {
+		for wait := limit; wait > 0; wait = s.Retire(limit) {
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+				return
+			}
+		}
+		log.Info("idle: exiting, the next connection starts the service again", "idle_exit", limit.String())
+		close(idle)
+	}()
+	return idle
 }
