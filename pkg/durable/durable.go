@@ -1,50 +1,67 @@
-// Package durable keeps files that must survive crashes, full disks and other
-// writers. It replaces a file atomically (Replace), and it appends to a JSON
-// array in a file (Array) and to a file of JSON lines (Lines) at a cost that
-// does not depend on their length.
+// Package durable keeps files that survive crashes, full disks and other
+// writers. It has one way to replace a file (Replace), one to lock a file, a
+// directory or a name (Lock, LockFile), and one to append to a file of JSON
+// objects (File), with two framings:
 //
-// An array lies in its file as a real JSON array with one element per line:
-//
-//	[
-//	{"role":"user","content":"hello"},
+//	[                                             {"type":"meta","schema_version":1}
+//	{"role":"user","content":"hello"},            {"type":"message","role":"user","text":"hello"}
 //	{"role":"assistant","content":"good day"}
 //	]
 //
-// An append overwrites the closing bracket with one write and is acknowledged
-// after one fdatasync. Whatever a crash leaves of that write is mended when
-// the file is next used, and nothing that was acknowledged is lost. Several
-// processes may use one directory: every access holds a lock on the file and
-// first picks up what others have appended. A Hold is a lock for work that takes
-// longer than that.
+// Array is a real JSON array with one element per line: an append overwrites
+// the closing bracket. Lines is one object per line. Either way an append is
+// one write at the end and one fdatasync, however long the file is, and an
+// error leaves the file as it was. What a crash leaves of a write is repaired
+// before the next one, and no acknowledged append is lost.
+//
+// Several processes may use one file: every append holds flock(2) on it, and
+// sees first what others have appended. The file may be edited, replaced and
+// removed by other programs at any time.
 package durable
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 
 	"github.com/google/renameio/v2"
 )
 
-// FileMode and DirMode are the permissions of everything that this package and
-// its users make: what is kept is private.
+// FileMode and DirMode are the permissions of the files and directories that
+// this package and its users make: for their owner alone.
 const (
 	FileMode fs.FileMode = 0o600
 	DirMode  fs.FileMode = 0o700
 )
 
-// Replace puts data in the place of the named file, or makes it. The file
-// holds its former content or all of data at every moment, also after a crash.
-// The name has no directory part.
+// Replace replaces the named file with data, or makes it, with FileMode. At
+// every moment, also after a crash, the file holds its old content or all of
+// data. The name has no directory part.
 func Replace(root *os.Root, name string, data []byte) error {
-	f, err := renameio.NewPendingFile(name, renameio.WithRoot(root), renameio.WithStaticPermissions(FileMode))
+	return ReplaceWith(root, name, FileMode, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// ReplaceWith is Replace for permissions of the caller's choice and content that
+// write produces; an error of write leaves the old file. Writes are buffered. A
+// process that is killed meanwhile leaves a file "." + name + digits.
+func ReplaceWith(root *os.Root, name string, mode fs.FileMode, write func(io.Writer) error) error {
+	f, err := renameio.NewPendingFile(name, renameio.WithRoot(root), renameio.WithStaticPermissions(mode))
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	w := bufio.NewWriterSize(f, 64<<10)
+	if err = write(w); err == nil {
+		err = w.Flush()
+	}
 	if err == nil {
 		err = f.CloseAtomicallyReplace()
 	}
@@ -54,49 +71,89 @@ func Replace(root *os.Root, name string, data []byte) error {
 	return SyncDir(root)
 }
 
-// SyncDir makes the names in a directory durable: a new file is only there
-// after a power failure if its directory has been synced too.
+// ReplacePath is ReplaceWith for a file in any directory.
+func ReplacePath(path string, mode fs.FileMode, write func(io.Writer) error) error {
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return ReplaceWith(root, filepath.Base(path), mode, write)
+}
+
+// SyncDir makes the names in a directory durable: without it a new file may be
+// gone after a power failure, though its content was synced. File systems that
+// cannot sync a directory are left alone.
 func SyncDir(root *os.Root) error {
 	d, err := root.Open(".")
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		err = nil
+	}
+	return errors.Join(err, d.Close())
 }
 
-// keepAside gives the named file the further name NAME.damaged-N with the
-// first free N, and returns that. Where the file system has no links the
-// file's data is copied.
-func keepAside(root *os.Root, name string, data []byte) (string, error) {
+// IsFull reports whether err says that the disk, or the user's quota, is full.
+func IsFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
+}
+
+// Remedy is what a person can do about an error of a file or directory, as the
+// end of a message that names it; empty if nothing is known.
+func Remedy(err error) string {
+	switch {
+	case IsFull(err):
+		return "; nothing of this was stored and what was there is intact: free some disk space and try again"
+	case errors.Is(err, fs.ErrPermission):
+		return "; check its owner and permissions"
+	case errors.Is(err, syscall.EROFS):
+		return "; it can be read only: mount its file system writable, or choose another directory"
+	}
+	return ""
+}
+
+// damaged comes between a file's name and a number in the names of quarantined
+// files.
+const damaged = ".damaged-"
+
+// quarantine calls create with NAME.damaged-1, -2 and so on until it finds a
+// name that is free, and returns that name.
+func quarantine(name string, create func(free string) error) (string, error) {
 	for n := 1; ; n++ {
 		kept := fmt.Sprintf("%s%s%d", name, damaged, n)
-		err := root.Link(name, kept)
-		if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EPERM) {
-			err = copyAside(root, kept, data, true)
-		}
-		if !errors.Is(err, fs.ErrExist) {
+		if err := create(kept); !errors.Is(err, fs.ErrExist) {
 			return kept, err
 		}
 	}
 }
 
-// IsKept reports whether name is that of a damaged file that was kept aside.
-func IsKept(name string) bool { return strings.Contains(name, damaged) }
+// removeQuarantined removes what was quarantined of the named file.
+func removeQuarantined(root *os.Root, name string) error {
+	dir, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	names, err := dir.Readdirnames(-1)
+	for _, other := range names {
+		if err == nil && strings.HasPrefix(other, name+damaged) {
+			err = root.Remove(other)
+		}
+	}
+	return errors.Join(err, dir.Close())
+}
 
-// damaged comes behind a file's name, and before a number, in the names of what
-// is kept of it.
-const damaged = ".damaged-"
-
-// copyAside writes a file that must not be there, and has it on disk if sync is
-// set.
-func copyAside(root *os.Root, name string, data []byte, sync bool) error {
+// writeNew writes a file that does not exist yet.
+func writeNew(root *os.Root, name string, data []byte, sync bool) error {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, FileMode)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
-	if sync {
-		err = errors.Join(err, f.Sync())
+	if err == nil && sync {
+		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
 }

@@ -1,59 +1,150 @@
 package durable
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"syscall"
+	"time"
 )
 
-// acquire opens the file if need be and locks it against other processes. It
-// reports false if there is no file and none is to be created. The file that
-// is locked is the one that bears the name now: between opening and locking
-// another process may have removed or replaced it.
-func (a *Array) acquire(create bool) (bool, error) {
-	if create && a.readOnly {
-		a.drop()
+// ErrLocked is the error of a lock that another process has, or another open
+// file of this one.
+var ErrLocked = errors.New("locked by another process")
+
+// Lock locks an open file or directory with flock(2), so that every other Lock
+// of it waits, until f is closed or its process ends. The lock is on the file,
+// not on its name: a caller who needs the name checks afterwards, with
+// os.SameFile, that the file still has it, or uses a LockFile. When ctx ends
+// first, Lock returns its error.
+func Lock(ctx context.Context, f *os.File) error { return await(ctx, f, syscall.LOCK_EX) }
+
+// TryLock is Lock without waiting: it returns ErrLocked.
+func TryLock(f *os.File) error { return flock(f, syscall.LOCK_EX|syscall.LOCK_NB) }
+
+// Waits between attempts to get a lock; each is twice as long as the one before.
+const (
+	firstWait = time.Millisecond
+	lastWait  = 25 * time.Millisecond
+)
+
+func await(ctx context.Context, f *os.File, how int) error {
+	if ctx.Done() == nil {
+		return flock(f, how)
 	}
+	for wait := firstWait; ; wait = min(2*wait, lastWait) {
+		if err := flock(f, how|syscall.LOCK_NB); !errors.Is(err, ErrLocked) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+func flock(f *os.File, how int) error {
 	for {
-		if a.f == nil {
-			if err := a.open(create); errors.Is(err, fs.ErrNotExist) && !create {
-				return false, nil
-			} else if err != nil {
-				return false, err
+		switch err := syscall.Flock(int(f.Fd()), how); err {
+		case syscall.EINTR:
+		case syscall.EWOULDBLOCK:
+			return ErrLocked
+		case nil:
+			return nil
+		default:
+			return fmt.Errorf("lock %s: %w", f.Name(), err)
+		}
+	}
+}
+
+// LockFile is a lock on a name, for work that takes longer than a write. A file
+// of that name exists while the lock is held. The kernel ends the lock when its
+// process dies; the file that stays behind then is not a lock.
+type LockFile struct {
+	root *os.Root
+	name string
+	f    *os.File
+}
+
+// TryLockFile takes the lock of a name, which has no directory part. It returns
+// ErrLocked if another process or another part of this one has it.
+func TryLockFile(root *os.Root, name string) (*LockFile, error) {
+	for {
+		f, err := openPrivate(root, name, os.O_RDWR|os.O_CREATE)
+		if err != nil {
+			return nil, err
+		}
+		// Unlock removes the file before it ends the lock, so a lock on a file
+		// without a name locks nothing.
+		err = TryLock(f)
+		if err == nil {
+			fi, err := named(f, root, name)
+			if fi != nil {
+				return &LockFile{root, name, f}, nil
+			}
+			if err == nil {
+				f.Close()
+				continue
 			}
 		}
-		if err := flock(a.f, syscall.LOCK_EX); err != nil {
-			a.drop()
-			return false, fmt.Errorf("lock %s: %w", a.name, err)
-		}
-		current, err := a.current()
-		if current || err != nil {
-			return current, err
-		}
-		a.drop()
+		f.Close()
+		return nil, err
 	}
 }
 
-// open opens the file to write it: a reader repairs what it finds torn. A file
-// that cannot be written is opened to be read only.
-func (a *Array) open(create bool) (err error) {
-	flags := os.O_RDWR
-	if create {
-		flags |= os.O_CREATE
+// AwaitLockFile waits for the lock of a name until ctx ends. If the lock is not
+// free within 15 ms, it calls busy once.
+func AwaitLockFile(ctx context.Context, root *os.Root, name string, busy func() error) (*LockFile, error) {
+	for wait, noticed := firstWait, false; ; wait = min(2*wait, lastWait) {
+		l, err := TryLockFile(root, name)
+		if !errors.Is(err, ErrLocked) {
+			return l, err
+		}
+		if wait > 8*time.Millisecond && !noticed {
+			noticed = true
+			if err := busy(); err != nil {
+				return nil, err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(wait):
+		}
 	}
-	a.readOnly = false
-	a.f, err = openPrivate(a.root, a.name, flags)
-	if !create && (errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission)) {
-		a.readOnly = true
-		a.f, err = openRegular(a.root, a.name, os.O_RDONLY)
-	}
-	return err
 }
 
-// openPrivate opens a file to write it, and closes it to others: files of other
-// programs may be open to all, these are private.
+// Unlock ends the lock.
+func (l *LockFile) Unlock() error {
+	err := l.root.Remove(l.name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, l.f.Close())
+}
+
+// named returns what an open file is, or nil if the name belongs to another file
+// or to none by now.
+func named(f *os.File, root *os.Root, name string) (fs.FileInfo, error) {
+	now, err := root.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	fi, err := f.Stat()
+	if err != nil || !os.SameFile(now, fi) {
+		return nil, err
+	}
+	return fi, nil
+}
+
+// openPrivate opens a file and takes the permissions of group and others from
+// it: another program may have made it.
 func openPrivate(root *os.Root, name string, flags int) (*os.File, error) {
 	f, err := openRegular(root, name, flags)
 	if err != nil {
@@ -61,7 +152,7 @@ func openPrivate(root *os.Root, name string, flags int) (*os.File, error) {
 	}
 	fi, err := f.Stat()
 	if err == nil && fi.Mode().Perm()&0o077 != 0 {
-		err = f.Chmod(fi.Mode().Perm() & 0o700)
+		err = f.Chmod(fi.Mode().Perm() & DirMode)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -69,7 +160,7 @@ func openPrivate(root *os.Root, name string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// openRegular opens what must be a file; a pipe does not hold it up.
+// openRegular opens a regular file. O_NONBLOCK keeps a pipe from blocking it.
 func openRegular(root *os.Root, name string, flags int) (*os.File, error) {
 	f, err := root.OpenFile(name, flags|syscall.O_NONBLOCK, FileMode)
 	if err != nil {
@@ -83,65 +174,4 @@ func openRegular(root *os.Root, name string, flags int) (*os.File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
-}
-
-// current reports whether the open file still bears the name.
-func (a *Array) current() (bool, error) {
-	named, err := a.root.Stat(a.name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		a.drop()
-		return false, err
-	}
-	ours, err := a.f.Stat()
-	if err != nil {
-		a.drop()
-		return false, err
-	}
-	a.now = ours
-	return os.SameFile(named, ours), nil
-}
-
-// release unlocks the file. One that was made for an append which did not come
-// about goes away again.
-func (a *Array) release(created bool) error {
-	a.salvaged, a.broken = nil, nil
-	if a.f == nil {
-		return nil
-	}
-	if created && a.tip.known && a.tip.size == 0 {
-		defer a.drop()
-		return a.root.Remove(a.name)
-	}
-	return flock(a.f, syscall.LOCK_UN)
-}
-
-// drop forgets the open file; closing it ends the lock. Whatever bears the name
-// next is another file, until it is known better.
-func (a *Array) drop() {
-	if a.f != nil {
-		_ = a.f.Close() // nothing can be lost: what had to be on disk was synced
-	}
-	a.f, a.readOnly = nil, false
-	a.tip.known = false
-	a.gen++
-	a.salvaged, a.broken = nil, nil
-}
-
-func flock(f *os.File, how int) error {
-	for {
-		if err := syscall.Flock(int(f.Fd()), how); err != syscall.EINTR {
-			return err
-		}
-	}
-}
-
-func fdatasync(f *os.File) error {
-	for {
-		if err := syscall.Fdatasync(int(f.Fd())); err != syscall.EINTR {
-			return err
-		}
-	}
 }

@@ -2,117 +2,142 @@ package durable
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
-// TestMain lets the test binary stand in for another process: see runChild.
 func TestMain(m *testing.M) {
-	if role := os.Getenv("DURABLE_CHILD"); role != "" {
-		if err := children[role](os.Getenv("DURABLE_DIR")); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	zinotest.Child(zinotest.Roles{"writer": writeForever, "full": fillDisk, "locker": lockForever})
 	os.Exit(m.Run())
 }
 
 const name = "list.json"
 
-func openRoot(tb testing.TB, dir string) *os.Root {
-	tb.Helper()
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { root.Close() })
-	return root
+var framings = map[string]Framing{"array": Array, "lines": Lines}
+
+// env is a file in a directory of its own.
+type env struct {
+	*File
+	dir, path string
+	events    []Event
 }
 
-// events collects what an array reports.
-type events []Event
+// newEnv returns an env whose file contains text, or does not exist if that is
+// empty.
+func newEnv(tb testing.TB, framing Framing, text string) *env {
+	tb.Helper()
+	dir := tb.TempDir()
+	e := &env{dir: dir, path: filepath.Join(dir, name)}
+	if text != "" {
+		e.put(tb, text)
+	}
+	e.File = e.open(tb, Options{Framing: framing, NoSync: true, KeepOpen: framing == Array})
+	return e
+}
 
-func (e *events) add(ev Event) { *e = append(*e, ev) }
+// put writes the file, as a program would that does not keep it private.
+func (e *env) put(tb testing.TB, text string) {
+	tb.Helper()
+	zinotest.Must(tb, os.WriteFile(e.path, []byte(text), 0o644))
+}
 
-func (e events) kinds() string {
+// open opens the file once more, as another process would.
+func (e *env) open(tb testing.TB, opt Options) *File {
+	tb.Helper()
+	opt.Report = func(ev Event) { e.events = append(e.events, ev) }
+	f := New(openRoot(tb, e.dir), name, opt)
+	tb.Cleanup(f.Close)
+	return f
+}
+
+func (e *env) text(tb testing.TB) string { return zinotest.Read(tb, e.path) }
+
+// kinds are the kinds of the events so far.
+func (e *env) kinds() string {
 	var s []string
-	for _, ev := range e {
+	for _, ev := range e.events {
 		s = append(s, string(ev.Kind))
 	}
 	return strings.Join(s, " ")
 }
 
-// newArray is an array in a fresh directory whose file holds content, if any.
-func newArray(tb testing.TB, content string) (*Array, *events, string) {
+func openRoot(tb testing.TB, dir string) *os.Root {
 	tb.Helper()
-	dir := tb.TempDir()
-	path := filepath.Join(dir, name)
-	if content != "" {
-		writeFile(tb, path, content)
-	}
-	seen := &events{}
-	a := NewArray(openRoot(tb, dir), name, Options{NoSync: true, Report: seen.add})
-	tb.Cleanup(a.Close)
-	return a, seen, path
+	root, err := os.OpenRoot(dir)
+	zinotest.Must(tb, err)
+	tb.Cleanup(func() { root.Close() })
+	return root
 }
 
-func writeFile(tb testing.TB, path, content string) {
-	tb.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		tb.Fatal(err)
-	}
-}
+func object(i int) []byte { return fmt.Appendf(nil, `{"n":%d}`, i) }
 
-func readFile(tb testing.TB, path string) string {
-	tb.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return string(data)
-}
-
-func elem(i int) []byte { return fmt.Appendf(nil, `{"n":%d}`, i) }
-
-func elems(from, to int) (list [][]byte) {
+func objectsFrom(from, to int) (list [][]byte) {
 	for i := from; i < to; i++ {
-		list = append(list, elem(i))
+		list = append(list, object(i))
 	}
 	return list
 }
 
-func mustAppend(tb testing.TB, a *Array, list ...[]byte) {
-	tb.Helper()
-	if err := a.Append(list); err != nil {
-		tb.Fatal(err)
-	}
+// add appends in an Update of its own and returns the end of the file.
+func add(f *File, objects ...[]byte) (end int64, err error) {
+	err = f.Update(context.Background(), true, func(t *Tx) error {
+		err := t.Append(objects)
+		end = t.End()
+		return err
+	})
+	return end, err
 }
 
-// all returns the elements in one line, parted by spaces.
-func all(tb testing.TB, a *Array) string {
+func mustAdd(tb testing.TB, f *File, objects ...[]byte) int64 {
 	tb.Helper()
-	list, err := a.Last(0, 0)
-	if err != nil {
-		tb.Fatal(err)
+	end, err := add(f, objects...)
+	zinotest.Must(tb, err)
+	return end
+}
+
+// contents are the objects or lines of a file, joined by blanks; a line that is
+// too long is its length.
+func contents(tb testing.TB, f *File) string {
+	tb.Helper()
+	if f.opt.Framing == Lines {
+		return linesFrom(tb, f, 0)
 	}
+	list, err := f.Last(0, 0)
+	zinotest.Must(tb, err)
 	return string(bytes.Join(list, []byte(" ")))
 }
 
-// checkFile holds the file against what the format promises: a valid array,
-// one element a line.
-func checkFile(tb testing.TB, path string) {
+func linesFrom(tb testing.TB, f *File, place int64) string {
 	tb.Helper()
-	text := readFile(tb, path)
+	var list []string
+	for line, err := range f.From(place) {
+		zinotest.Must(tb, err)
+		if line.Text == nil {
+			list = append(list, fmt.Sprint(line.Next-line.Start))
+		} else {
+			list = append(list, string(line.Text))
+		}
+	}
+	return strings.Join(list, " ")
+}
+
+func joined(list [][]byte) string { return string(bytes.Join(list, []byte(" "))) }
+
+// checkArray checks the layout of a file: a valid array, one element a line.
+func checkArray(tb testing.TB, text string) {
+	tb.Helper()
 	var list []json.RawMessage
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
-		tb.Fatalf("the file is no JSON array: %v\n%q", err, text)
+		tb.Fatalf("the file is not a JSON array: %v\n%q", err, text)
 	}
-	if lines := strings.Count(text, "\n"); len(list) > 0 && lines != len(list)+1 {
-		tb.Fatalf("%d elements in a file with %d line breaks\n%q", len(list), lines, text)
+	if breaks := strings.Count(text, "\n"); len(list) > 0 && breaks != len(list)+1 {
+		tb.Fatalf("%d elements in a file with %d line breaks\n%q", len(list), breaks, text)
 	}
 }

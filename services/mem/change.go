@@ -63,7 +63,7 @@ func (m *memories) commit(list []*change) error {
 	if err := m.catchUp(); err != nil {
 		return err
 	}
-	return m.entries.Update(func(t *durable.Tx) error {
+	return m.entries.Update(context.Background(), true, func(t *durable.Tx) error {
 		if err := m.catchUpLocked(t); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -36,7 +37,7 @@ type histories struct {
 
 // history is one open file.
 type history struct {
-	*durable.Array
+	*durable.File
 	name  string
 	users int
 	place *list.Element
@@ -46,7 +47,7 @@ func newHistories(root *os.Root, p *problems, noSync bool) *histories {
 	return &histories{
 		root:     root,
 		problems: p,
-		opt:      durable.Options{NoSync: noSync, Report: p.reporter(root, "channels/"), IsElement: isMessage},
+		opt:      durable.Options{Framing: durable.Array, NoSync: noSync, KeepOpen: true, Report: p.reporter(root, "channels/"), IsElement: isMessage},
 		replyMax: frameRoom,
 		byName:   map[string]*history{},
 		order:    list.New(),
@@ -149,9 +150,9 @@ func (h *histories) append(id string, texts [][]byte) error {
 // remove deletes a channel's history under every name that it may have.
 func (h *histories) remove(id string) error {
 	return h.with(id, func(f channelFile, a *history) error {
-		err := a.Remove()
+		err := removeFile(a.File)
 		if err == nil && f.legacy != "" && f.legacy != a.name {
-			err = durable.NewArray(h.root, f.legacy, h.opt).Remove()
+			err = removeFile(durable.New(h.root, f.legacy, h.opt))
 		}
 		if err == nil {
 			h.noteSkipped(a.name, 0)
@@ -159,6 +160,13 @@ func (h *histories) remove(id string) error {
 		}
 		return err
 	})
+}
+
+func removeFile(f *durable.File) error {
+	if err := f.Remove(); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // with calls fn with the file of a channel, and words its error.
@@ -184,7 +192,7 @@ func (h *histories) acquire(name string) *history {
 	defer h.mu.Unlock()
 	a := h.byName[name]
 	if a == nil {
-		a = &history{Array: durable.NewArray(h.root, name, h.opt), name: name}
+		a = &history{File: durable.New(h.root, name, h.opt), name: name}
 		a.place = h.order.PushFront(a)
 		h.byName[name] = a
 	}

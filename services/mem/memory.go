@@ -22,7 +22,7 @@ const hardFile = "hard_memories.json"
 // the file, so that several processes may share it.
 type memories struct {
 	root     *os.Root
-	entries  *durable.Array
+	entries  *durable.File
 	problems *problems
 	log      *slog.Logger
 	now      func() time.Time
@@ -36,8 +36,8 @@ type memories struct {
 
 	mu      sync.RWMutex // held for moments; after the file's lock
 	catalog *catalog
-	seen    durable.Look // the file when the catalog was brought up to date
-	ready   bool         // the file has been read once
+	seen    durable.Version // the file when the catalog was brought up to date
+	ready   bool            // the file has been read once
 	closed  bool
 }
 
@@ -46,7 +46,7 @@ var _ store.Store = (*memories)(nil)
 // openMemories begins to read the memories of a directory.
 func openMemories(root *os.Root, p *problems, noSync bool) *memories {
 	m := &memories{root: root, problems: p, log: p.log, now: time.Now, least: snapshotLeast, catalog: newCatalog(nil)}
-	m.entries = durable.NewArray(root, hardFile, durable.Options{NoSync: noSync, Report: p.reporter(root, ""), IsElement: isElement})
+	m.entries = durable.New(root, hardFile, durable.Options{Framing: durable.Array, KeepOpen: true, NoSync: noSync, Report: p.reporter(root, ""), IsElement: isElement})
 	m.work.Go(func() {
 		if err := m.refresh(); err != nil && !errors.Is(err, errClosed) {
 			m.log.Error(fileError("hard memories", filepath.Join(root.Name(), hardFile), err).Error()) // the histories can be served all the same
@@ -79,7 +79,7 @@ func (m *memories) Close() error {
 		return nil
 	}
 	err := m.catalog.file.Close()
-	m.catalog, m.mark, m.seen = newCatalog(nil), durable.Mark{}, durable.Look{}
+	m.catalog, m.mark, m.seen = newCatalog(nil), durable.Mark{}, durable.Version{}
 	return err
 }
 
@@ -138,7 +138,7 @@ func (m *memories) forget() {
 	m.mark = durable.Mark{}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.seen = durable.Look{}
+	m.seen = durable.Version{}
 }
 
 // memory reads what the catalog does not hold.
@@ -164,12 +164,12 @@ func (m *memories) refresh() error {
 	m.mu.RLock()
 	seen := m.seen
 	m.mu.RUnlock()
-	if m.entries.Looks(seen) {
+	if m.entries.Unchanged(seen) {
 		return nil
 	}
 	m.turn.Lock()
 	defer m.turn.Unlock()
-	if m.entries.Looks(m.seen) { // while we waited somebody else has read it
+	if m.entries.Unchanged(m.seen) { // while we waited somebody else has read it
 		return nil
 	}
 	return m.catchUp()
@@ -203,7 +203,7 @@ func (m *memories) recover(t *durable.Tx, p piece) error {
 	if err != nil || now.All {
 		return err
 	}
-	return t.Recover()
+	return t.Repair()
 }
 
 // catchUpLocked is catchUp with the file locked.
@@ -216,7 +216,7 @@ func (m *memories) catchUpLocked(t *durable.Tx) error {
 		if !errors.Is(err, durable.ErrLayout) || try == attempts {
 			return err
 		}
-		if err := t.Recover(); err != nil {
+		if err := t.Repair(); err != nil {
 			return err
 		}
 	}
@@ -291,7 +291,7 @@ func (m *memories) install(c *catalog, p piece) error {
 	if p.To == 0 {
 		c.file = nil
 	}
-	m.catalog, m.seen = c, p.Seen
+	m.catalog, m.seen = c, p.Version
 	m.mu.Unlock()
 	m.problems.set("skipped "+hardFile, c.problem(), nil)
 	m.save()

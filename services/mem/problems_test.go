@@ -47,7 +47,7 @@ func TestUnmendedFile(t *testing.T) {
 	p := newProblems(slog.New(slog.DiscardHandler))
 	report := p.reporter(root, "channels/")
 	for what, mend := range map[string]func() error{
-		"mended by us": func() error { report(durable.Event{Kind: durable.Mended, Name: "c.json"}); return nil },
+		"mended by us": func() error { report(durable.Event{Kind: durable.Repaired, Name: "c.json"}); return nil },
 		"by hand":      func() error { return os.WriteFile(filepath.Join(dir, "c.json"), []byte("[]"), 0o600) },
 		"removed":      func() error { return os.Remove(filepath.Join(dir, "c.json")) },
 	} {

@@ -131,11 +131,14 @@ func (m *memories) writeSnapshot(c *catalog) (elements int, err error) {
 	m.mu.RLock()
 	elements = c.elements
 	m.mu.RUnlock()
-	lock, err := durable.TryHold(m.root, snapshotLock)
-	if err != nil || lock == nil {
-		return elements, err // another process is writing one
+	lock, err := durable.TryLockFile(m.root, snapshotLock)
+	if errors.Is(err, durable.ErrLocked) {
+		return elements, nil // another process is writing one
 	}
-	defer func() { err = errors.Join(err, lock.Release()) }()
+	if err != nil {
+		return elements, err
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
 	f, err := m.root.OpenFile(snapshotNew, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, durable.FileMode)
 	if err != nil {
 		return elements, err

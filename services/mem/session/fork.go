@@ -37,13 +37,13 @@ type copying struct {
 	s    *Store
 	ctx  context.Context
 	from origin
-	pen  *durable.Pen
+	pen  *durable.Tx
 
 	lines [][]byte
 	size  int
 }
 
-func (c *copying) run(p *durable.Pen) error {
+func (c *copying) run(p *durable.Tx) error {
 	c.pen = p
 	events := c.s.reader(c.ctx, c.from.id)
 	first := true

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 
 	"zino/pkg/durable"
 	"zino/pkg/wire"
@@ -27,12 +28,12 @@ func (s *Store) Hold(ctx context.Context, req proto.HoldSession, waiting func() 
 			return s.unchanged(ctx, id, *req.Next)
 		}
 	}
-	lock, err := durable.AwaitHold(ctx, s.root, id+lockEnd, waiting)
+	lock, err := durable.AwaitLockFile(ctx, s.root, id+lockEnd, waiting)
 	if err != nil {
 		return s.wrong(id, err)
 	}
 	defer func() {
-		if released := lock.Release(); released != nil {
+		if released := lock.Unlock(); released != nil {
 			err = s.wrong(id, released)
 		}
 	}()
@@ -124,18 +125,18 @@ func (s *Store) Remove(_ context.Context, req proto.RemoveSession) (_ proto.Sess
 	if err != nil {
 		return proto.SessionName{}, err
 	}
-	lock, err := durable.TryHold(s.root, id+lockEnd)
-	if err != nil {
+	lock, err := durable.TryLockFile(s.root, id+lockEnd)
+	if err != nil && !errors.Is(err, durable.ErrLocked) {
 		return proto.SessionName{}, s.wrong(id, err)
 	}
-	if lock == nil {
+	if err != nil {
 		return proto.SessionName{}, &proto.Error{Code: proto.CodeBusy, Kind: "session", Message: "A turn is under way on session " + quote(id) + ". Wait for its end, or interrupt it."}
 	}
 	err = s.lines(id).Remove()
 	if err == nil {
 		err = s.forget(id)
 	}
-	if released := lock.Release(); err == nil {
+	if released := lock.Unlock(); err == nil {
 		err = released
 	}
 	return proto.SessionName{SessionID: id}, s.wrong(id, err)

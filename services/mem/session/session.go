@@ -84,8 +84,8 @@ func New(root *os.Root, opt Options) *Store {
 func (s *Store) Close() error { return s.root.Close() }
 
 // lines is the file of a session whose id has been checked.
-func (s *Store) lines(id string) *durable.Lines {
-	return durable.NewLines(s.root, id+fileEnd, durable.Options{NoSync: s.opt.NoSync, Report: s.opt.Report})
+func (s *Store) lines(id string) *durable.File {
+	return durable.New(s.root, id+fileEnd, durable.Options{NoSync: s.opt.NoSync, Report: s.opt.Report})
 }
 
 // now is the time as events have it.

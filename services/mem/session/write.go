@@ -27,15 +27,15 @@ func (s *Store) Create(_ context.Context, req proto.CreateSession) (proto.Sessio
 	if err != nil {
 		return proto.SessionPlace{}, err
 	}
-	next, err := s.make(id, func(p *durable.Pen) error { return p.Append([][]byte{header}) })
+	next, err := s.make(id, func(p *durable.Tx) error { return p.Append([][]byte{header}) })
 	return proto.SessionPlace{SessionID: id, Next: next}, err
 }
 
 // make makes a session's file, which must not be there, and has fill write it.
-func (s *Store) make(id string, fill func(*durable.Pen) error) (next int64, err error) {
+func (s *Store) make(id string, fill func(*durable.Tx) error) (next int64, err error) {
 	ours := false
 	l := s.lines(id)
-	err = l.Update(true, func(p *durable.Pen) error {
+	err = l.Update(context.Background(), true, func(p *durable.Tx) error {
 		if p.End() > 0 {
 			return taken(id)
 		}
@@ -85,7 +85,7 @@ func (s *Store) append(ctx context.Context, id string, create bool, header []byt
 	if err := s.writable(ctx, id, create); err != nil {
 		return 0, err
 	}
-	err = s.lines(id).Update(create, func(p *durable.Pen) error {
+	err = s.lines(id).Update(ctx, create, func(p *durable.Tx) error {
 		if p.End() == 0 && (create || len(lines) > 0) {
 			lines = append([][]byte{header}, lines...)
 		}

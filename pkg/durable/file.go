@@ -1,0 +1,401 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"zino/pkg/wire"
+)
+
+// MaxLine is the most bytes of an object in a file of Lines: it fits into a
+// packet, with room for what is around it.
+const MaxLine = wire.MaxPayload - 1024
+
+var (
+	// ErrTooLarge is the error of a read that would exceed the caller's limit,
+	// and of a line above MaxLine.
+	ErrTooLarge = errors.New("the entries are larger than the reader's limit")
+	// ErrPlace is the error of a place at which no line begins.
+	ErrPlace = errors.New("no line begins at this place")
+	// ErrLayout is the error of Walk for a line that is not an element: the file
+	// then needs Tx.Repair.
+	ErrLayout = errors.New("a line of the file is not an element of its array")
+)
+
+// Framing is how objects stand in a file.
+type Framing int
+
+// The framings; see the package's comment.
+const (
+	Lines Framing = iota
+	Array
+)
+
+// Options of a File.
+type Options struct {
+	Framing Framing
+	// NoSync acknowledges an append when the kernel has it: it then survives
+	// the process, but not a power failure before the next Sync.
+	NoSync bool
+	// KeepOpen keeps the file open between calls, until Close. Else it is opened
+	// for each of them.
+	KeepOpen bool
+	// Report, if set, is called with every repair. The file is locked then: it
+	// must not use the File.
+	Report func(Event)
+	// IsElement, if set, distinguishes the elements of a damaged array from other
+	// objects, such as parts of an element that is lost.
+	IsElement func(object []byte) bool
+}
+
+// File is a file of JSON objects that grows at its end. It need not exist: the
+// first append makes it. A File is safe for concurrent use.
+type File struct {
+	root    *os.Root
+	name    string
+	opt     Options
+	appends Group[[][]byte]
+
+	sync func(f *os.File, name string) error // fdatasync, except in tests
+
+	turn chan struct{} // holds a token during every View and Update; guards what follows
+
+	f        *os.File
+	readOnly bool        // f cannot be written
+	now      fs.FileInfo // of f, when it was locked
+	tip      tip
+	gen      uint64 // changes when the file is another one, or was rewritten
+
+	// What was read of a damaged file that could not be rewritten, until it is
+	// unlocked.
+	salvaged [][]byte
+	broken   error
+}
+
+// tip is the known end of the file.
+type tip struct {
+	known bool
+	size  int64
+	mtime time.Time
+	end   int64  // the place behind the last object, where the next append is written
+	empty bool   // there is no object yet
+	open  bool   // Lines: the last line lacks its line break
+	rest  []byte // Array: the bytes from end on: the closing bracket and white space
+	print []byte // up to 64 bytes before end, to recognize the file
+}
+
+const printSize = 64
+
+// generations numbers what Files have read, so that a Mark of one is never
+// taken for one of another.
+var generations atomic.Uint64
+
+// New returns the file of that name in root. The name has no directory part.
+func New(root *os.Root, name string, opt Options) *File {
+	return &File{root: root, name: name, opt: opt, sync: fdatasync, turn: make(chan struct{}, 1), gen: generations.Add(1)}
+}
+
+// access is what a caller wants of a locked file.
+type access int
+
+const (
+	viewing  access = iota // an absent file is an empty one
+	updating               // an absent file is an error
+	creating               // an absent file is made
+)
+
+// View calls fn with the file locked and, as far as the disk allows, repaired.
+func (f *File) View(fn func(*Tx) error) error {
+	return f.locked(context.Background(), viewing, fn)
+}
+
+// Update is View for a function that may append: nothing that fn reads changes
+// before it has appended. It waits for the lock until ctx ends. If there is no
+// file, it makes one with create, and removes it again if nothing is appended;
+// without create that is an error fs.ErrNotExist.
+func (f *File) Update(ctx context.Context, create bool, fn func(*Tx) error) error {
+	if create {
+		return f.locked(ctx, creating, fn)
+	}
+	return f.locked(ctx, updating, fn)
+}
+
+func (f *File) locked(ctx context.Context, how access, fn func(*Tx) error) (err error) {
+	select {
+	case f.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-f.turn }()
+	err = f.acquire(ctx, how)
+	if how == viewing && errors.Is(err, fs.ErrNotExist) {
+		return fn(&Tx{f: f, absent: true})
+	}
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if released := f.release(how); err == nil {
+			err = released
+		}
+	}()
+	if err := f.refresh(); err != nil {
+		return err
+	}
+	return fn(&Tx{f: f})
+}
+
+// acquire opens the file if need be and locks it. The file that is locked is
+// the one that has the name now: between opening and locking another process
+// may have removed or replaced it.
+func (f *File) acquire(ctx context.Context, how access) error {
+	if how != viewing && f.readOnly {
+		f.drop()
+	}
+	for {
+		if f.f == nil {
+			flags := os.O_RDWR
+			if how == creating {
+				flags |= os.O_CREATE
+			}
+			open, err := openPrivate(f.root, f.name, flags)
+			if how == viewing && (errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission)) {
+				f.readOnly = true
+				open, err = openRegular(f.root, f.name, os.O_RDONLY)
+			}
+			if err != nil {
+				f.readOnly = false
+				return err
+			}
+			f.f = open
+		}
+		err := Lock(ctx, f.f)
+		if err == nil {
+			f.now, err = named(f.f, f.root, f.name)
+		}
+		if err == nil && f.now != nil {
+			return nil
+		}
+		f.drop()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// release unlocks the file. One that was made for an append which failed is
+// removed.
+func (f *File) release(how access) error {
+	f.salvaged, f.broken = nil, nil
+	switch {
+	case f.f == nil:
+		return nil
+	case how == creating && f.tip.known && f.tip.size == 0:
+		defer f.drop()
+		return f.root.Remove(f.name)
+	case !f.opt.KeepOpen:
+		f.drop()
+		return nil
+	}
+	return flock(f.f, syscall.LOCK_UN)
+}
+
+// drop closes the file, which ends the lock, and forgets what is known of it.
+func (f *File) drop() {
+	if f.f != nil {
+		f.f.Close() // what had to be on disk was synced
+	}
+	f.f, f.readOnly, f.tip.known = nil, false, false
+	f.gen = generations.Add(1)
+	f.salvaged, f.broken = nil, nil
+}
+
+// Close closes the file. The File stays usable and opens it again when needed.
+func (f *File) Close() {
+	f.turn <- struct{}{}
+	defer func() { <-f.turn }()
+	f.drop()
+}
+
+// Remove deletes the file. Of Lines it deletes what was quarantined, too: the
+// pieces of a file that was removed on purpose. An absent file is an error
+// fs.ErrNotExist.
+func (f *File) Remove() error {
+	f.turn <- struct{}{}
+	defer func() { <-f.turn }()
+	if err := f.acquire(context.Background(), viewing); err != nil {
+		return err
+	}
+	defer f.drop()
+	if err := f.root.Remove(f.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if f.opt.Framing == Lines {
+		if err := removeQuarantined(f.root, f.name); err != nil {
+			return err
+		}
+	}
+	if f.opt.NoSync {
+		return nil
+	}
+	return SyncDir(f.root)
+}
+
+// Sync returns when all that was appended, and the file's name, is on disk. It
+// takes no lock. An absent file is not an error.
+func (f *File) Sync() error {
+	open, err := openRegular(f.root, f.name, os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer open.Close()
+	if err := f.sync(open, f.name); err != nil {
+		return err
+	}
+	return SyncDir(f.root)
+}
+
+func fdatasync(f *os.File, name string) error {
+	for {
+		switch err := syscall.Fdatasync(int(f.Fd())); err {
+		case syscall.EINTR:
+		case nil:
+			return nil
+		default:
+			return &os.PathError{Op: "fdatasync", Path: name, Err: err}
+		}
+	}
+}
+
+// refresh brings the tip up to date. It costs nothing if the file is as it was,
+// and reads the last object if something was appended.
+func (f *File) refresh() error {
+	size, old := f.now.Size(), f.tip
+	if old.known && size == old.size && f.now.ModTime().Equal(old.mtime) {
+		return nil
+	}
+	grown := false
+	if old.known && !old.empty && size > old.size {
+		print, err := f.read(old.end-int64(len(old.print)), old.end)
+		if err != nil {
+			return err
+		}
+		grown = string(print) == string(old.print)
+	}
+	if !grown {
+		f.gen = generations.Add(1)
+	}
+	f.tip.known = false
+	if f.opt.Framing == Lines {
+		return f.inspectLines(size)
+	}
+	ok, err := f.inspectArray(size)
+	if err != nil || ok {
+		return err
+	}
+	return f.repairArray()
+}
+
+// setTip makes t the known end of the file.
+func (f *File) setTip(t tip) error {
+	fi, err := f.f.Stat()
+	if err != nil {
+		return err
+	}
+	t.known, t.size, t.mtime = true, fi.Size(), fi.ModTime()
+	f.tip = t
+	return nil
+}
+
+// read returns the bytes of the file from start to end, or to its end.
+func (f *File) read(start, end int64) ([]byte, error) {
+	data := make([]byte, end-start)
+	n, err := f.f.ReadAt(data, start)
+	if n == len(data) || err == io.EOF {
+		err = nil
+	}
+	return data[:n], err
+}
+
+// Version is how a file was at one moment: which one it was, its size and when
+// it was last written to. The zero Version equals no other.
+type Version struct {
+	known bool
+	fi    fs.FileInfo // nil: there was no file
+}
+
+// Unchanged reports whether the file is as it was. It does not wait for a lock:
+// an append that is under way may be seen, or not.
+func (f *File) Unchanged(v Version) bool {
+	if !v.known {
+		return false
+	}
+	now, err := f.root.Stat(f.name)
+	if err != nil || v.fi == nil {
+		return v.fi == nil && errors.Is(err, fs.ErrNotExist)
+	}
+	return os.SameFile(now, v.fi) && now.Size() == v.fi.Size() && now.ModTime().Equal(v.fi.ModTime())
+}
+
+// Kind is what a repair did.
+type Kind string
+
+// The kinds of repair.
+const (
+	// Repaired: the end of an interrupted write was completed; no object is lost.
+	Repaired Kind = "repaired"
+	// Converted: a valid array in another layout was rewritten, one element a line.
+	Converted Kind = "converted"
+	// Damaged: the file is not a valid array in UTF-8. What could be read of it
+	// was written anew, and the damaged file is quarantined.
+	Damaged Kind = "damaged"
+	// Cut: the last line was incomplete; it was quarantined.
+	Cut Kind = "cut"
+)
+
+// Event reports a repair, for the log.
+type Event struct {
+	Kind     Kind
+	Name     string // the file
+	Kept     string // the name of the quarantined file
+	Elements int    // of an array, that can be read
+	Err      error  // why the file could not be rewritten; it is as it was
+}
+
+// String is the event in one line.
+func (e Event) String() string {
+	var s string
+	switch e.Kind {
+	case Cut:
+		return fmt.Sprintf("%s: its last line was cut off in the middle of a write and was removed; the piece is kept as %s: look at it, then delete it", e.Name, e.Kept)
+	case Damaged:
+		s = fmt.Sprintf("%s is damaged: %d of its entries could be read and are served", e.Name, e.Elements)
+	case Converted:
+		s = fmt.Sprintf("%s was rewritten with one entry a line, %d entries", e.Name, e.Elements)
+	default:
+		s = fmt.Sprintf("%s: the end of an interrupted write was repaired, %d entries", e.Name, e.Elements)
+	}
+	if e.Err != nil {
+		return fmt.Sprintf("%s; the file could not be rewritten: %v", s, e.Err)
+	}
+	if e.Kept != "" {
+		s += fmt.Sprintf("; the damaged file is kept as %s: look at it, then delete it", e.Kept)
+	}
+	return s
+}
+
+func (f *File) report(e Event) {
+	if e.Name = f.name; f.opt.Report != nil {
+		f.opt.Report(e)
+	}
+}
