@@ -29,7 +29,7 @@ const (
 func (f *Fence) Next(line []byte) Part {
 	char, length, indent, rest := fenceRun(line)
 	if f.Char != 0 {
-		if char != f.Char || length < f.Len || len(bytes.TrimSpace(rest)) > 0 {
+		if char != f.Char || length < f.Len || len(bytes.Trim(rest, " \t")) > 0 {
 			return Inside
 		}
 		*f = Fence{}
@@ -38,7 +38,7 @@ func (f *Fence) Next(line []byte) Part {
 	if length < 3 || char == '`' && bytes.IndexByte(rest, '`') >= 0 {
 		return Outside
 	}
-	*f = Fence{char, length, indent, strings.TrimSpace(string(rest))}
+	*f = Fence{char, length, indent, strings.Trim(string(rest), " \t")}
 	return Opens
 }
 

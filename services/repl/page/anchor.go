@@ -1,9 +1,13 @@
 package page
 
-import "bytes"
+import (
+	"bytes"
+	"errors"
+	"io"
+)
 
-// anchor is up to where a file is settled: the place, which is the beginning of a
-// line outside of any fence, and the bytes before it.
+// anchor is the end of the settled part of a file: the position, which is the
+// beginning of a line outside of any fence, and the bytes before it.
 type anchor struct {
 	bytes []byte
 	end   int64
@@ -11,104 +15,276 @@ type anchor struct {
 
 const (
 	anchorMax = 1024     // bytes of an anchor
-	anchorMin = 64       // shorter ones stand for nothing
-	reach     = 64 << 10 // how far an anchor is searched before its place
+	anchorMin = 64       // a shorter anchor does not identify a place
+	reach     = 64 << 10 // how far before its place an anchor is searched
 )
 
-// start is where the anchor ends in the text.
-func (s *step) start() int { return int(s.anchor.end - s.view.Offset) }
+// start returns where the anchor ends in the text.
+func (t *transition) start() int { return int(t.file.anchor.end - t.view.Offset) }
 
-// setAnchor puts the anchor at a place of the text.
-func (s *step) setAnchor(text []byte, i int) {
-	s.anchor = anchor{bytes.Clone(text[max(0, i-anchorMax):i]), s.view.Offset + int64(i)}
+// setAnchor moves the anchor to a place of the text.
+func (t *transition) setAnchor(text []byte, i int) {
+	t.file.anchor = anchor{bytes.Clone(text[max(0, i-anchorMax):i]), t.view.Offset + int64(i)}
 }
 
-// find finds where the file is settled. Otherwise it says what it needs, or there
-// is nothing to be done.
-func (s *step) find() bool {
-	if s.seen && s.view.Scan == nil {
-		switch found, need := s.known(); {
-		case need:
+// locateTail finds the end of the settled part in the view. It returns false if
+// the transition ends here: the edit says what more must be read, or the file is
+// left alone.
+func (t *transition) locateTail() bool {
+	if t.phase != unread && t.view.Scan == nil {
+		from := t.From()
+		if t.view.Offset > from {
+			t.edit = Edit{Need: More, From: from}
 			return false
-		case found:
-			s.watch(s.text[s.start():])
-			return !s.nearsighted()
+		}
+		a, found := t.file.anchor.bytes, false
+		if len(a) >= anchorMin {
+			if i := t.start(); i <= len(t.text) && bytes.HasSuffix(t.text[:i], a) {
+				found = true
+			} else if i := bytes.LastIndex(t.text, a); i >= 0 { // the file was edited above it
+				t.suspect()
+				t.setAnchor(t.text, i+len(a))
+				found = true
+			} else if from = max(0, from-reach); t.view.Offset > from {
+				t.edit = Edit{Need: More, From: from}
+				return false
+			}
+		}
+		if found {
+			t.observe(t.text[t.start():])
+			// To compare with the history, look at more of the text above.
+			from := max(0, t.file.anchor.end-reach)
+			if t.file.origin == current || len(t.history) == 0 || t.view.Offset <= from {
+				return true
+			}
+			t.edit = Edit{Need: More, From: from}
+			return false
 		}
 	}
-	return s.cold()
-}
 
-// nearsighted asks for more of the text above, if it has to be compared with the
-// past.
-func (s *step) nearsighted() bool {
-	from := max(0, s.anchor.end-reach)
-	if !s.suspect || len(s.past) == 0 || s.view.Offset <= from {
-		return false
+	// The file was not read yet, or the anchor is gone: only the head tells whether
+	// a line stands inside a fence.
+	scan := t.view.Scan
+	if t.view.Offset == 0 {
+		scan = t.scan(t.text)
 	}
-	s.edit = Edit{Need: More, From: from}
-	return true
-}
-
-// known finds the anchor: at its place, or where the text was moved to when the
-// file was edited above.
-func (s *step) known() (found, need bool) {
-	from := s.From()
-	if s.view.Offset > from {
-		s.edit = Edit{Need: More, From: from}
-		return false, true
-	}
-	n := len(s.anchor.bytes)
-	if n < anchorMin {
-		return false, false
-	}
-	if i := s.start(); i <= len(s.text) && bytes.HasSuffix(s.text[:i], s.anchor.bytes) {
-		return true, false
-	}
-	if i := bytes.LastIndex(s.text, s.anchor.bytes); i >= 0 {
-		s.suspect = true
-		s.setAnchor(s.text, i+n)
-		return true, false
-	}
-	if from = max(0, from-reach); s.view.Offset > from {
-		s.edit = Edit{Need: More, From: from}
-		return false, true
-	}
-	return false, false
-}
-
-// cold finds out where to begin in a file that is not known, or not any more.
-func (s *step) cold() bool {
-	scan := s.view.Scan
-	if s.view.Offset == 0 {
-		scan = s.scan(s.text)
-	}
-	if scan == nil || scan.From < s.view.Offset || !s.begins(scan.boundary) {
-		s.edit = Edit{Need: Head}
+	if scan == nil || scan.From < t.view.Offset || !t.begins(scan.boundary) {
+		t.edit = Edit{Need: Head}
 		return false
 	}
 	if scan.utf16 {
-		s.decline()
-		return false // left alone
+		t.refuseUTF16()
+		return false
 	}
 	if scan.orphan {
-		s.effect(Log{s.File() + ": below the last footer stands a reply; what is between them is taken as history and not run"})
+		t.act(Log{t.File() + ": below the last footer stands a reply; what is between them is taken as history and not run"})
 	}
-	s.fresh = s.fresh || !s.seen
-	s.eol, s.seen, s.suspect = scan.eol, true, true
-	s.setAnchor(s.text, int(scan.boundary-s.view.Offset))
-	s.watch(s.text[s.start():])
+	t.suspect()
+	if t.phase == unread {
+		t.phase, t.file.origin = idle, firstRead
+	}
+	t.file.eol = scan.eol
+	t.setAnchor(t.text, int(scan.boundary-t.view.Offset))
+	t.observe(t.text[t.start():])
 	return true
 }
 
-// begins reports whether a line of the text begins at a place of the file.
-func (s *step) begins(place int64) bool {
-	i := place - s.view.Offset
-	return i >= 0 && i <= int64(len(s.text)) && (place == 0 || i > 0 && hasEnd(s.text[:i]))
+// begins reports whether a line of the text begins at a position of the file.
+func (t *transition) begins(position int64) bool {
+	i := position - t.view.Offset
+	return i >= 0 && i <= int64(len(t.text)) && (position == 0 || i > 0 && hasEnd(t.text[:i]))
 }
 
-// scan is what Page.Scan does, for a file that is here as a whole.
-func (p *Page) scan(text []byte) *Scan {
-	s := newScanner(p)
-	s.write(text)
-	return s.close()
+// Scan is what the head of a file says about its tail.
+type Scan struct {
+	// From is where the tail that Apply must see begins.
+	From int64
+
+	boundary int64  // where parsing begins: a line outside of any fence
+	eol      string // the file's line end
+	utf16    bool   // the file begins with a UTF-16 byte order mark
+	orphan   bool   // replies stand below a footer
+}
+
+// Scan reads a file from its head to its end in constant memory. The error is the
+// reader's.
+func (s *State) Scan(r io.Reader) (*Scan, error) {
+	c := newScanner(s)
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := r.Read(buf)
+		c.write(buf[:n])
+		if errors.Is(err, io.EOF) {
+			return c.close(), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// scan is Scan for a whole file in memory.
+func (s *State) scan(text []byte) *Scan {
+	c := newScanner(s)
+	c.write(text)
+	return c.close()
+}
+
+// scanner parses a file line by line. Positions are -1 where there is none.
+type scanner struct {
+	state   *State
+	options *Options
+	scan    Scan
+
+	line []byte // the line so far, cut to lineMax
+	at   int64  // where the line begins
+	pos  int64
+	cr   bool // the last byte was a CR, which may be half a line end
+
+	fence  markdownFence
+	block  bool  // a block was closed, and only blank lines stand below it
+	safe   int64 // the last position outside of fences
+	inside bool  // the state before the last line
+
+	footer    int64 // the first one behind the last mark
+	request   int64 // the first exact header behind the last mark
+	announced int64 // the last announcement, if no other mark is below it
+	running   bool  // it has a placeholder
+	own       int64 // the announcement of the current job
+	ownHead   int64 // the header of the current job
+}
+
+func newScanner(s *State) *scanner {
+	return &scanner{state: s, options: &s.options, footer: -1, request: -1, announced: -1, own: -1, ownHead: -1}
+}
+
+// write parses the next bytes.
+func (s *scanner) write(b []byte) {
+	grow := func(b []byte) {
+		s.pos += int64(len(b))
+		s.line = append(s.line, b[:min(len(b), lineMax-len(s.line))]...)
+	}
+	for len(b) > 0 {
+		if s.cr {
+			s.cr = false
+			if b[0] == '\n' {
+				s.pos, b = s.pos+1, b[1:]
+				s.endLine("\r\n")
+				continue
+			}
+			s.endLine("\n")
+		}
+		n := bytes.IndexAny(b, "\r\n")
+		if n < 0 {
+			grow(b)
+			return
+		}
+		grow(b[:n])
+		s.pos++
+		if s.cr = b[n] == '\r'; !s.cr {
+			s.endLine("\n")
+		}
+		b = b[n+1:]
+	}
+}
+
+// endLine parses the complete line. The first line end is the file's.
+func (s *scanner) endLine(eol string) {
+	if s.scan.eol == "" {
+		s.scan.eol = eol
+	}
+	s.parse()
+	s.line, s.at = s.line[:0], s.pos
+}
+
+func (s *scanner) parse() {
+	text := s.line
+	if s.at == 0 {
+		s.scan.utf16 = isUTF16(text)
+		text = bytes.TrimPrefix(text, []byte(bom))
+	}
+	s.inside = s.fence.Char != 0
+	switch s.fence.Next(text) {
+	case outside:
+		s.safe = s.at
+		s.parseOutside(text)
+	case opens:
+		s.safe = s.at
+	case closes:
+		s.safe, s.block = s.pos, true
+	}
+}
+
+func (s *scanner) parseOutside(text []byte) {
+	below := s.block
+	s.block = below && isBlank(text)
+	if s.state.busy() {
+		switch string(bytes.TrimRight(text, " \t")) {
+		case s.state.job.announcement:
+			s.own = s.at
+		case s.state.job.header:
+			s.ownHead = s.at
+		}
+	}
+	if s.options.isFooter(text) {
+		if s.footer < 0 {
+			s.footer = s.at
+		}
+		return
+	}
+	kind, _ := s.options.mark(text)
+	if kind != noMark || below && s.options.answers(text) {
+		// What stands above a line of the service is history, a footer too.
+		s.scan.orphan = s.scan.orphan || s.footer >= 0
+		s.footer, s.request, s.announced, s.running = -1, -1, -1, false
+		if kind == announces {
+			s.announced = s.at
+		}
+		return
+	}
+	if h, ok := s.options.request(text); ok && h.exact() && s.options.isSelf(h.page) && s.request < 0 {
+		s.request = s.at
+	} else if _, ok := placeholder(text); ok && s.announced >= 0 {
+		s.running = true
+	}
+}
+
+// close parses a last line without a line end and returns the result.
+func (s *scanner) close() *Scan {
+	if s.cr {
+		s.cr = false
+		s.endLine("\n")
+	}
+	if safe := s.safe; len(s.line) > 0 {
+		s.parse()
+		if s.fence.Char == 0 && s.inside {
+			s.safe = safe // more may be appended to the line that closes the fence
+		}
+	}
+	if s.scan.eol == "" {
+		s.scan.eol = "\n"
+	}
+	s.scan.boundary = s.boundary()
+	s.scan.From = max(0, s.scan.boundary-reach)
+	return &s.scan
+}
+
+func (s *scanner) boundary() int64 {
+	switch {
+	case s.ownHead >= 0 && s.ownHead < s.own:
+		return s.ownHead
+	case s.own >= 0:
+		return s.own
+	case s.ownHead >= 0:
+		return s.ownHead
+	case s.footer >= 0 && s.request >= 0:
+		return min(s.footer, s.request)
+	case s.footer >= 0:
+		return s.footer
+	case s.running:
+		return s.announced
+	case s.request >= 0:
+		return s.request
+	}
+	return s.safe
 }

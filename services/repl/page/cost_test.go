@@ -146,14 +146,14 @@ func FuzzScan(f *testing.F) {
 			t.Fatalf("%+v in two pieces, %+v whole", two, whole)
 		}
 		in := false
-		for l, state := range parts(text, 0) {
+		for l, line := range parts(text, 0) {
 			if int64(l.from) == whole.boundary {
 				if in {
 					t.Fatalf("%d is inside of a fence in %q", whole.boundary, text)
 				}
 				return
 			}
-			in = state.fence.char != 0
+			in = line.fence.Char != 0
 		}
 		if int(whole.boundary) != len(text) {
 			t.Fatalf("no line begins at %d in %q", whole.boundary, text)

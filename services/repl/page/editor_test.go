@@ -50,7 +50,7 @@ func (e *editor) act(op, arg byte) {
 		}
 	case 10:
 		e.pass(time.Duration(arg) * 300 * time.Millisecond)
-		if isBlank(e.file) || len(e.page.anchor.bytes) > 0 && e.page.anchor.end < 300 {
+		if isBlank(e.file) || len(e.page.file.anchor.bytes) > 0 && e.page.file.anchor.end < 300 {
 			e.copies = nil // the file is a new one: what is written now is new
 		}
 	case 11:
@@ -84,7 +84,7 @@ func (e *editor) restart() {
 	e.t.Helper()
 	e.pass(200 * time.Second)
 	e.copies = nil
-	o := e.page.o
+	o := e.page.options
 	o.Epoch += "E"
 	e.page = New(o)
 	e.start()
@@ -116,7 +116,7 @@ func (e *editor) live(moves []byte) {
 	}
 	for range 100 {
 		e.pass(20 * time.Second)
-		if e.page.run == nil {
+		if !e.page.busy() {
 			break
 		}
 	}

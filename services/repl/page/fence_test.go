@@ -2,60 +2,9 @@ package page
 
 import (
 	"bytes"
-	"regexp"
 	"strings"
 	"testing"
 )
-
-var (
-	opener = regexp.MustCompile("^ {0,3}(?:(`{3,})([^`]*)|(~{3,})(.*))$")
-	closer = regexp.MustCompile("^ {0,3}(`{3,}|~{3,})[ \t]*$")
-)
-
-// reference says of each line what it is to the fences, in the slow and obvious way.
-func reference(lines []string) (all []part) {
-	open := ""
-	for _, l := range lines {
-		switch {
-		case open == "":
-			m := opener.FindStringSubmatch(l)
-			if m == nil {
-				all = append(all, outside)
-				continue
-			}
-			open = m[1] + m[3]
-			all = append(all, opens)
-		default:
-			if m := closer.FindStringSubmatch(l); m != nil && strings.HasPrefix(m[1], open) {
-				open = ""
-				all = append(all, closes)
-				continue
-			}
-			all = append(all, inside)
-		}
-	}
-	return all
-}
-
-func FuzzFence(f *testing.F) {
-	for _, s := range phrases {
-		f.Add(s + "text\n```js\na\n```\n")
-	}
-	f.Add("```\n~~~\n```\n~~~\n```~~~\n~~~`\n")
-	f.Add("````js\n```\n````` \n ``` `\n  ~~~~ ~\n~~~\n~~~~~\t\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		var f fence
-		var all []string
-		for _, l := range lines([]byte(text)) {
-			all = append(all, string(trimEnd(l)))
-		}
-		for i, want := range reference(all) {
-			if got := f.step([]byte(all[i])); got != want {
-				t.Fatalf("line %d of %q is %d, want %d", i, text, got, want)
-			}
-		}
-	})
-}
 
 // FuzzFenced: whatever a block's body is, nothing of it gets out.
 func FuzzFenced(f *testing.F) {
@@ -70,7 +19,7 @@ func FuzzFenced(f *testing.F) {
 		}
 		escaped := escape(body)
 		out := fenced(nil, "Text x", escaped, eol)
-		s := &step{Page: New(Options{Name: "zen", ID: "1a2b"})}
+		s := &transition{State: New(Options{Name: "zen", ID: "1a2b"})}
 		l := s.layoutOf(out, 0)
 		if len(l.blocks) != 1 || l.blocks[0].from != 0 || l.blocks[0].next != len(out) || l.open >= 0 || len(l.heads)+len(l.footers) > 0 {
 			t.Fatalf("%q becomes %q: %+v", body, out, l)

@@ -69,7 +69,7 @@ func (w *writer) whole() {
 	there := lines(w.file)
 	for _, piece := range w.mine {
 		for _, line := range lines(piece) {
-			if w.page.o.isFooter(trimEnd(line)) {
+			if w.page.options.isFooter(trimEnd(line)) {
 				continue // the service's, whoever writes it
 			}
 			i := slices.IndexFunc(there, func(l []byte) bool {
@@ -148,18 +148,18 @@ func (w *writer) ends() {
 	w.apply(Connected{w.now})
 	for range 200 {
 		w.pass(10 * time.Second)
-		if w.page.run == nil {
+		if !w.page.busy() {
 			break
 		}
 		w.apply(Result{At: w.now, Job: w.job, OK: true, Value: "x"})
 	}
 	w.pass(10 * time.Second)
 	w.whole()
-	var f fence
-	for _, state := range parts(w.file, 0) {
-		f = state.fence
+	var f markdownFence
+	for _, line := range parts(w.file, 0) {
+		f = line.fence
 	}
-	if f.char == 0 {
+	if f.Char == 0 {
 		w.rests()
 	}
 	for _, line := range w.log {

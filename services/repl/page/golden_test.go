@@ -141,7 +141,7 @@ func (p *player) command(w []string) {
 	case "start":
 		p.start()
 	case "restart": // of the service
-		o := p.page.o
+		o := p.page.options
 		o.Epoch += "E"
 		p.page = New(o)
 		p.apply(Start{p.now})

@@ -5,28 +5,65 @@ import (
 	"strings"
 )
 
-// header is a line of the form "> **name** to page at HH:MM:SS".
-type header struct {
-	name, page string
-	time       string // "" if there is none
+// Sanitize turns what a page calls itself into its name: lower-case ASCII letters
+// and digits, one hyphen for each run of anything else between them, at most 80
+// characters, "page" if nothing is left. A name can be part of a file name.
+func Sanitize(name string) string {
+	var b strings.Builder
+	gap := false
+	for _, r := range name {
+		if r >= 'A' && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		if (r < 'a' || r > 'z') && (r < '0' || r > '9') {
+			gap = b.Len() > 0
+			continue
+		}
+		if gap && b.Len()+2 > sanitizedMax || b.Len() == sanitizedMax {
+			break
+		}
+		if gap {
+			b.WriteByte('-')
+			gap = false
+		}
+		b.WriteRune(r)
+	}
+	if b.Len() == 0 {
+		return "page"
+	}
+	return b.String()
 }
 
-// exact reports whether a header is as it should be.
-func (h *header) exact() bool { return h.time != "" && !strings.ContainsAny(h.name, " \t") }
+const sanitizedMax = 80
 
-// nameMax is how long a name in a header may be, in bytes.
+// IsShortID reports whether a text is well formed as a short id: 4 to 8 lower-case
+// hexadecimal digits.
+func IsShortID(id string) bool {
+	return len(id) >= 4 && len(id) <= 8 && strings.Trim(id, "0123456789abcdef") == ""
+}
+
+// header is a line of the form "> **agent** to page at HH:MM:SS".
+type header struct {
+	agent, page string
+	time        string // "" if the line has none
+}
+
+// exact reports whether the header has a time and no blanks in the agent's name.
+func (h *header) exact() bool { return h.time != "" && !strings.ContainsAny(h.agent, " \t") }
+
+// nameMax is the length of a name in a header, in bytes.
 const nameMax = 200
 
-// request parses the header of a request. A line that this page could have
-// written, and one with anything behind the time, is none.
+// request parses the header of a request. A line that this page could have written
+// and a line with anything behind the time are not headers of requests.
 func (o *Options) request(text []byte) (h header, ok bool) {
 	rest, ok := bytes.CutPrefix(bytes.TrimRight(text, " \t"), []byte("> **"))
 	if !ok {
 		return h, false
 	}
 	name, rest, ok := bytes.Cut(rest, []byte("** to "))
-	h.name = strings.TrimSpace(string(name))
-	if !ok || h.name == "" || len(name) > nameMax || strings.Contains(h.name, "**") || o.isSelf(h.name) {
+	h.agent = strings.TrimSpace(string(name))
+	if !ok || h.agent == "" || len(name) > nameMax || strings.Contains(h.agent, "**") || o.isSelf(h.agent) {
 		return h, false
 	}
 	page, at, _ := bytes.Cut(rest, []byte(" "))
@@ -43,24 +80,24 @@ func (o *Options) request(text []byte) (h header, ok bool) {
 	return h, true
 }
 
-// agentName is who asks if nobody says.
-const agentName = "agent"
+// defaultAgent is the agent of a request without a header.
+const defaultAgent = "agent"
 
-// agent makes a name that can stand in a header.
+// agent turns a name into one that can stand in a header.
 func (o *Options) agent(name string) string {
 	name, _ = escapeUpTo(strings.ReplaceAll(oneLine(name), "*", ""), 80)
 	if name = strings.TrimSpace(name); name == "" || o.isSelf(name) {
-		return agentName
+		return defaultAgent
 	}
 	return name
 }
 
-// isSelf reports whether a name is this page's.
+// isSelf reports whether a name is that of this page, with or without its id.
 func (o *Options) isSelf(name string) bool {
 	return strings.EqualFold(name, o.full()) || strings.EqualFold(name, o.Name)
 }
 
-// isClock reports whether a text is a time of the form HH:MM:SS.
+// isClock reports whether b has the form HH:MM:SS.
 func isClock(b []byte) bool {
 	if len(b) != 8 || b[2] != ':' || b[5] != ':' {
 		return false
@@ -73,66 +110,59 @@ func isClock(b []byte) bool {
 	return true
 }
 
-// mark is what a line of the service is.
+// mark is a kind of line that the service writes.
 type mark int
 
 const (
 	noMark    mark = iota
-	announces      // "> **page** to agent at HH:MM:SS": above a placeholder
+	announces      // "> **page** to agent at HH:MM:SS", above a placeholder
 	replies        // the same with a duration
 	reports        // "> **page** background at HH:MM:SS", or note
 )
 
-// mark tells whether a line has the form of one that this page's service writes,
-// and for whom. Replies may leave the page's id out.
+// mark reports whether a line has the form of one that the service writes for this
+// page, and for which agent. Replies may leave out the page's id.
 func (o *Options) mark(text []byte) (kind mark, agent string) {
-	name, kind, agent := spoken(text)
+	name, kind, agent := parseMark(text)
 	if name == o.full() || kind == replies && o.isSelf(name) {
 		return kind, agent
 	}
 	return noMark, ""
 }
 
-// answers reports whether a line that stands below a block shows that it was
-// answered: by this page under another name or id, or by another page.
+// answers reports whether a line below a block shows that the block was answered:
+// by this page under another name or id, or by another page.
 func (o *Options) answers(text []byte) bool {
-	name, kind, _ := spoken(text)
+	name, kind, _ := parseMark(text)
 	return kind == replies || kind == announces && o.isSelf(name)
 }
 
-// spoken takes a line apart that has the form of a service's: of which page it
-// is, and for whom.
-func spoken(text []byte) (name string, kind mark, agent string) {
+// parseMark parses a line of the service for any page.
+func parseMark(text []byte) (page string, kind mark, agent string) {
 	rest, ok := bytes.CutPrefix(bytes.TrimRight(text, " \t"), []byte("> **"))
 	if !ok {
 		return "", noMark, ""
 	}
-	page, rest, ok := bytes.Cut(rest, []byte("** "))
-	if !ok || len(page) > nameMax {
+	name, rest, ok := bytes.Cut(rest, []byte("** "))
+	if !ok || len(name) > nameMax {
 		return "", noMark, ""
 	}
-	kind, agent = said(rest)
-	return string(page), kind, agent
-}
-
-// said is what stands behind the name in a service's line.
-func said(rest []byte) (kind mark, agent string) {
-	kind = announces
+	page, kind = string(name), announces
 	if i := bytes.LastIndex(rest, []byte(" (")); i >= 0 && bytes.HasSuffix(rest, []byte(")")) {
 		rest, kind = rest[:i], replies
 	}
 	n := len(rest) - len(" at HH:MM:SS")
 	if n < 0 || string(rest[n:n+4]) != " at " || !isClock(rest[n+4:]) {
-		return noMark, ""
+		return page, noMark, ""
 	}
 	if what := string(rest[:n]); what == "background" || what == "note" {
-		return reports, ""
+		return page, reports, ""
 	}
 	to, ok := bytes.CutPrefix(rest[:n], []byte("to "))
 	if !ok || isBlank(to) {
-		return noMark, ""
+		return page, noMark, ""
 	}
-	return kind, string(to)
+	return page, kind, string(to)
 }
 
 // isFooter reports whether a line is the footer.
@@ -146,11 +176,14 @@ func placeholder(text []byte) (seconds string, ok bool) {
 	if !ok || len(rest) < 3 || len(rest) > 12 || string(rest[len(rest)-2:]) != "s)" {
 		return "", false
 	}
-	digits := rest[:len(rest)-2]
-	for _, c := range digits {
-		if c < '0' || c > '9' {
-			return "", false
-		}
+	digits := string(rest[:len(rest)-2])
+	if strings.Trim(digits, "0123456789") != "" {
+		return "", false
 	}
-	return string(digits), true
+	return digits, true
+}
+
+// isOmission reports whether a line stands for background that is left out.
+func isOmission(text []byte) bool {
+	return bytes.HasPrefix(text, []byte("... (")) && bytes.HasSuffix(text, []byte(" more background events omitted) ..."))
 }

@@ -8,7 +8,7 @@ import (
 )
 
 func testOptions() *Options {
-	o := Options{Name: "index-7-zen", ID: "1a2b"}.defaults()
+	o := Options{Name: "index-7-zen", ID: "1a2b"}.withDefaults()
 	return &o
 }
 
@@ -59,7 +59,7 @@ func TestRequest(t *testing.T) {
 	} {
 		got := ""
 		if h, ok := testOptions().request([]byte(line)); ok {
-			got = fmt.Sprintf("%s|%s|%s|%v", h.name, h.page, h.time, h.exact())
+			got = fmt.Sprintf("%s|%s|%s|%v", h.agent, h.page, h.time, h.exact())
 		}
 		if got != want {
 			t.Errorf("%q: %q, want %q", line, got, want)
@@ -121,15 +121,15 @@ func FuzzHeader(f *testing.F) {
 		if kind, _ := o.mark([]byte(line)); asked && kind != noMark {
 			t.Fatalf("%q is a request and mark %d", line, kind)
 		}
-		if asked && (h.name == "" || h.page == "" || strings.Contains(h.page, " ")) {
+		if asked && (h.agent == "" || h.page == "" || strings.Contains(h.page, " ")) {
 			t.Fatalf("%q: %+v", line, h)
 		}
-		s := &step{Page: New(*o), now: dawn}
+		s := &transition{State: New(*o), now: dawn}
 		j := &job{agent: o.agent(line), asked: dawn.Format(time.TimeOnly)}
 		if h, ok := o.request([]byte(s.headline(j))); !ok || h.page != o.full() || h.time != j.asked {
 			t.Fatalf("the service writes %q", s.headline(j))
 		}
-		announced := s.lead(nil, "to "+oneLine(j.agent))
+		announced := s.appendLine(nil, "to "+oneLine(j.agent))
 		if kind, agent := o.mark(announced[:len(announced)-1]); kind != announces || agent != oneLine(j.agent) {
 			t.Fatalf("the service writes %q: %d %q", announced, kind, agent)
 		}

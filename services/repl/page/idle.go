@@ -2,106 +2,128 @@ package page
 
 import (
 	"bytes"
+	"strings"
 	"time"
 )
 
-// idle looks at the text while no job is at work: for a request, for text that
-// does not run, and for background.
-func (s *step) idle() bool {
-	l := s.layout()
-	if s.suspect && s.interrupted(l) {
+// advanceIdle parses the text while no job is at work: a request, text that does not
+// run, background. It reports whether there may be more to do.
+func (t *transition) advanceIdle() bool {
+	l := t.layout()
+	if t.file.origin != current && t.interrupted(l) {
 		return true
 	}
-	c, asked := l.chunk()
-	switch asked = asked && l.open < 0; {
-	case asked && !s.ready():
-		return false
-	case asked:
-		s.request(l, c)
+	if c, ok := l.chunk(); ok && l.open < 0 {
+		if !t.ready() {
+			return false
+		}
+		if c.head == nil || t.options.isSelf(c.head.page) {
+			t.accept(l, c)
+			return true
+		}
+		note := "not run: the request is addressed to " + oneLine(c.head.page) + ", and this is " + t.options.full() + "."
+		out := l.strip(bytes.Clone(t.text[:l.from]), l.from, c.to)
+		t.settleAt(t.appendNote(out, note), l.strip(nil, c.to, len(t.text)))
+		t.act(Log{t.File() + ": " + note})
 		return true
-	case s.suspect && l.open < 0 && s.ready():
-		s.suspect, s.fresh = false, false
+	}
+	if t.file.origin != current && l.open < 0 && t.ready() {
+		t.file.origin = current
 	}
 	switch {
-	case len(s.queue) > 0:
-		s.insert(l)
+	case len(t.queue) > 0:
+		t.insert(l)
 		return true
 	case l.open >= 0:
 		return false // a draft: the file is not touched
 	case !l.tidy():
-		return s.tidy(l)
+		if !t.quiet() {
+			return false
+		}
+		// Text that does not run is final: the footer moves below it.
+		t.text = t.appendFooter(l.strip(bytes.Clone(t.text[:l.from]), l.from, len(t.text)), nil)
+		l = t.layout()
+		t.setAnchor(t.text, l.pending(l.from, l.above()))
+		return true
 	}
-	return s.flush(l)
-}
-
-// request does what is to be done with a chunk that has code in it.
-func (s *step) request(l *layout, c chunk) {
-	if c.foreign(&s.o) {
-		s.refuse(l, c, "not run: the request is addressed to "+oneLine(c.head.page)+", and this is "+s.o.full()+".")
-		return
-	}
-	s.accept(l, c)
-}
-
-// tidy reports whether the footer is there, below a blank line, and nothing stands
-// below it.
-func (l *layout) tidy() bool {
-	return len(l.footers) == 1 && isBlank(l.text[l.below():]) && hasEnd(l.text) && endsBlank(l.text[:l.above()])
-}
-
-// tidy puts the footer below text that does not run, once that is final.
-func (s *step) tidy(l *layout) bool {
-	if !s.quiet() {
-		return false
-	}
-	s.text = s.foot(l.strip(bytes.Clone(s.text[:l.from]), l.from, len(s.text)), nil)
-	l = s.layout()
-	s.setAnchor(s.text, l.pending(l.from, l.above()))
-	return true
-}
-
-// foot appends the footer, with a blank line before it, and what is to follow.
-func (s *step) foot(out, follow []byte) []byte {
-	out = append(closeParagraph(out, s.eol), s.o.Footer...)
-	return append(append(out, s.eol...), follow...)
-}
-
-// settleAt writes text, the footer and what is to follow; all of the text is
-// settled.
-func (s *step) settleAt(out, follow []byte) {
-	out = closeParagraph(out, s.eol)
-	s.setAnchor(out, len(out))
-	s.text = s.foot(out, follow)
-}
-
-// flush writes background that belongs to no reply.
-func (s *step) flush(l *layout) bool {
-	at := s.bgSince.Add(s.o.Quiet / 2)
-	if next := s.bgShown.Add(s.o.Cadence); !s.bgShown.IsZero() && next.After(at) {
+	// Write background that belongs to no reply.
+	at := t.backlog.since.Add(t.options.Quiet / 2)
+	if next := t.flushed.Add(t.options.Cadence); !t.flushed.IsZero() && next.After(at) {
 		at = next
 	}
-	if s.bg.total == 0 || !s.due(at) {
+	if t.backlog.total == 0 || !t.due(at) {
 		return false
 	}
-	out := s.lead(closeParagraph(bytes.Clone(s.text[:l.above()]), s.eol), "background")
-	s.settleAt(append(out, s.backdrop()...), s.text[l.below():])
-	s.bg, s.bgShown = backlog{}, s.now
+	out := t.appendLine(closeParagraph(bytes.Clone(t.text[:l.above()]), t.file.eol), "background")
+	t.settleAt(t.appendBacklog(out), t.text[l.below():])
+	t.backlog, t.flushed = backlog{}, t.now
 	return true
 }
 
-// refuse leaves a note below a chunk that is not run.
-func (s *step) refuse(l *layout, c chunk, text string) {
-	out := l.strip(bytes.Clone(s.text[:l.from]), l.from, c.to)
-	s.settleAt(s.note(out, text), l.strip(nil, c.to, len(s.text)))
-	s.effect(Log{s.File() + ": " + text})
+// accept makes a job of the first block of a chunk: the footer goes, a header is
+// added if there is none, and the block is announced.
+func (t *transition) accept(l *layout, c chunk) {
+	eol := t.file.eol
+	out := closeLine(l.strip(bytes.Clone(t.text[:l.from]), l.from, c.from), eol)
+	if c.head == nil {
+		out = closeParagraph(out, eol)
+	}
+	t.setAnchor(out, len(out))
+	from := len(out)
+
+	// Without a time in the header the request was made when the file was written,
+	// if another program did that, else now.
+	asked := t.now
+	if m := t.view.ModTime; m.After(t.file.written) && m.Before(t.now) && !t.file.written.IsZero() {
+		asked = m.In(t.now.Location())
+	}
+	j := job{agent: defaultAgent, asked: asked.Format(time.TimeOnly), timeout: t.options.Timeout, index: 1, count: len(c.blocks)}
+	b := c.blocks[0]
+	t.setBlock(&j, &b, t.text, out)
+	if h := c.head; h != nil {
+		j.header, j.agent = strings.TrimPrefix(strings.TrimRight(string(h.of(t.text)), " \t"), bom), h.agent
+		if h.time != "" {
+			j.asked = h.time
+		}
+	} else {
+		if j.header = t.headline(&j); j.lost != nil {
+			j.header = j.lost.header
+		}
+		if j.lost == nil || j.header != t.restored { // else the chunk that is put back continues
+			out = append(append(out, j.header...), eol...)
+			if !l.fenced(c.from) {
+				out = append(out, eol...)
+			}
+		}
+	}
+	out = closeLine(l.strip(out, c.from, b.next), eol)
+	j.request = string(out[from:])
+	j.exchange = j.request
+	t.announce(out, j, l.strip(nil, b.next, c.to), l.strip(nil, c.to, len(t.text)))
 }
 
-// clock is the time of a request whose header tells none: when the file was
-// written, if that can have been the request, else now.
-func (s *step) clock() string {
-	t := s.now
-	if m := s.view.ModTime; m.After(s.written) && m.Before(s.now) && !s.written.IsZero() {
-		t = m.In(s.now.Location())
+// insert writes the first request of a program above the footer, and begins it.
+func (t *transition) insert(l *layout) {
+	e := t.queue[0]
+	t.queue = t.queue[1:]
+	at := l.above()
+	if len(l.footers) == 0 && l.open >= 0 {
+		at = l.from // the only place outside of the draft
 	}
-	return t.Format(time.TimeOnly)
+	out := closeParagraph(bytes.Clone(t.text[:at]), t.file.eol)
+	t.setAnchor(out, len(out))
+	from := len(out)
+	j := job{key: e.Key, agent: e.Agent, asked: t.now.Format(time.TimeOnly), code: e.Code, timeout: e.Timeout, index: 1, count: 1}
+	j.header = t.headline(&j)
+	out = t.appendCode(append(append(out, j.header...), t.file.eol...), e.Code)
+	j.request = string(out[from:])
+	j.exchange = j.request
+	t.announce(out, j, nil, l.strip(nil, at, len(t.text)))
+}
+
+// settleAt writes out, the footer and what follows. All of out is settled.
+func (t *transition) settleAt(out, follow []byte) {
+	out = closeParagraph(out, t.file.eol)
+	t.setAnchor(out, len(out))
+	t.text = t.appendFooter(out, follow)
 }

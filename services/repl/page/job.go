@@ -1,49 +1,51 @@
 package page
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
 
-// job is a block at work, and what is known of its chunk.
+// job is a block at work, and what is known of its chunk. What the file shows of it
+// stands between the anchor and rest: the request, the announcement, the background
+// and the placeholder.
 type job struct {
 	id      string
 	key     string // of the Eval
 	agent   string
-	line    string // the request's header as it stands in the file
-	asked   string // the request's time
+	header  string // of the request, as it stands in the file
+	asked   string // the time of the request
 	code    string
-	info    string
+	info    string // the words behind the fence's label
 	timeout time.Duration
 
-	n, k int    // how many blocks the chunk has; which one this is, from 1
-	done string // the exchange from its header up to this block's end, "" if it is too long
-	rest string // what follows the placeholder in the file and belongs to the chunk
-	gap  int    // how much of that is a blank line of the service's
+	index, count int    // which block of the chunk this is, from 1; how many there are
+	exchange     string // what the file shows from the header to the end of this block, "" if it is too long
+	rest         string // what follows the placeholder and belongs to the chunk
+	gap          int    // length of a blank line of the service's at the start of rest
 
-	// The region between anchor and rest.
-	req   string // up to the announcement
-	ann   string // the announcement, without line end
-	shown string // the background
-	ph    string // the placeholder, without line end
-	eol   string
+	request      string // up to the announcement
+	announcement string // without line end
+	background   string
+	placeholder  string // without line end
+	eol          string
 
-	accepted time.Time
-	shownAt  time.Time // when the region was written last
-	bgAt     time.Time // when background was first shown
+	accepted     time.Time
+	shownAt      time.Time // when the file was last updated
+	backgroundAt time.Time // when background was first shown
+	dispatched   time.Time // when Run was returned
+	sent         time.Time // the first Started
+	started      time.Time // the last Started
 
-	given   bool
-	givenAt time.Time
-	sent    time.Time // the first Started
-	started time.Time // the last one
-	outcome *outcome
-	edited  bool      // what the file shows is not what was given out
-	before  *exchange // the block was answered before, and this is put back
+	result result    // if answered
+	edited bool      // the file shows other code than was given out
+	lost   *exchange // the answer that an older copy of the file lost; it is put back and the block is not run
 }
 
-// outcome is how a job ended.
-type outcome struct {
+// result is how a job ended.
+type result struct {
 	at       time.Time
 	ok, json bool
 	body     string
@@ -60,17 +62,29 @@ const (
 	reasonBusy    = "busy"
 )
 
-// why are the words that the registry has for reasons.
-var why = map[string]string{
+// reasonText is how the registry shows a reason.
+var reasonText = map[string]string{
 	reasonTimeout: " (timeout)", reasonGone: " (page closed or reloaded)",
 	reasonAborted: " (interrupted)", reasonLost: " (disrupted)",
 }
 
-// pieces is what the service shows below the request while it is executing.
-func (j *job) pieces() string { return j.ann + j.eol + j.shown + j.ph }
+const (
+	codeMax     = 4 << 20   // bytes of a block
+	exchangeMax = 512 << 10 // bytes of an exchange that is remembered: one result of the largest size
+	lateMax     = 16        // jobs whose results are awaited after their end
+)
 
-// deadline is when the job times out: from when it was sent, or accepted if it
-// was not.
+// lateJob is a job that ended without an answer, which may still arrive.
+type lateJob struct {
+	id, agent, asked string
+	sent             time.Time
+}
+
+// shown returns what the service shows below the request while the job is at work.
+func (j *job) shown() string { return j.announcement + j.eol + j.background + j.placeholder }
+
+// deadline returns when the job times out: counted from when it was sent, or from
+// when it was accepted if it was not.
 func (j *job) deadline() time.Time {
 	if j.sent.IsZero() {
 		return j.accepted.Add(j.timeout)
@@ -78,117 +92,290 @@ func (j *job) deadline() time.Time {
 	return j.sent.Add(j.timeout)
 }
 
-// took is how long a job has been running.
-func (j *job) took(now time.Time) time.Duration {
-	switch {
-	case !j.started.IsZero():
-		return now.Sub(j.started)
-	case j.given:
-		return now.Sub(j.givenAt)
-	}
-	return now.Sub(j.accepted)
+// headline returns the header of the job's request.
+func (t *transition) headline(j *job) string {
+	return fmt.Sprintf("> **%s** to %s at %s", j.agent, t.options.full(), j.asked)
 }
 
-// extend adds to what is remembered of the exchange, unless that is too much.
-func (j *job) extend(text string) {
-	if j.done == "" || len(j.done)+len(text) > doneMax {
-		j.done = ""
+// setBlock makes a block the job's, and finds out whether it was answered before.
+func (t *transition) setBlock(j *job, b *block, text, above []byte) {
+	j.code = string(b.text(text))
+	j.lost = t.lostReply(sumOf(j.code), above)
+	_, j.info = label(b.info)
+}
+
+// announce begins a job below its request, the end of out, with a blank line before
+// what follows. The rest belongs to the chunk.
+func (t *transition) announce(out []byte, j job, rest, follow []byte) {
+	t.jobs++
+	j.id = fmt.Sprintf("%s-%d", t.options.Epoch, t.jobs)
+	j.eol = t.file.eol
+	j.announcement = strings.TrimSuffix(string(t.appendLine(nil, "to "+oneLine(j.agent))), j.eol)
+	j.accepted, j.dispatched, j.sent, j.started, j.backgroundAt = t.now, time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	j.result, j.edited = result{}, false
+	t.job, t.phase = j, requested
+	if j.lost != nil {
+		t.phase = restoring
+	} else {
+		if len(j.code) > codeMax {
+			t.conclude(result{body: fmt.Sprintf("not run: the block has %d bytes, and %d is the most", len(j.code), codeMax)})
+		}
+		t.update()
+		t.dispatch()
+		out = append(append(out, t.job.shown()...), j.eol...)
+	}
+	n := len(out)
+	out = join(out, append(rest, follow...), j.eol)
+	t.job.gap = len(out) - n
+	t.job.rest = string(out[n:]) + string(rest)
+	t.text = append(append(out, rest...), follow...)
+}
+
+// dispatch gives the code out if the page is connected.
+func (t *transition) dispatch() {
+	if !t.connected || t.phase != requested {
 		return
 	}
-	j.done += text
-}
-
-// doneMax is how much of an exchange is remembered, in bytes: enough for one
-// result at its longest.
-const doneMax = 512 << 10
-
-// change makes the current job one that can be changed.
-func (s *step) change() *job {
-	j := *s.run
-	s.run = &j
-	return s.run
-}
-
-// begin makes a job of a block: it gets an id and is announced.
-func (s *step) begin(j job) *job {
-	s.serial++
-	j.id = fmt.Sprintf("%s-%d", s.o.Epoch, s.serial)
-	j.eol = s.eol
-	j.ann = strings.TrimSuffix(string(s.lead(nil, "to "+oneLine(j.agent))), s.eol)
-	j.accepted, j.given, j.outcome, j.edited = s.now, false, nil, false
-	j.sent, j.started, j.bgAt = time.Time{}, time.Time{}, time.Time{}
-	s.run = &j
-	if j.before != nil {
-		j.outcome = &outcome{ok: true}
-		return &j
-	}
-	if len(j.code) > codeMax {
-		s.conclude(outcome{body: fmt.Sprintf("not run: the block has %d bytes, and %d is the most", len(j.code), codeMax)})
-	}
-	s.display()
-	s.give()
-	return s.run
-}
-
-// codeMax is how long a block may be, in bytes.
-const codeMax = 4 << 20
-
-// give gives the job's code out, if the page is there to take it.
-func (s *step) give() {
-	if !s.live || s.run.given || s.run.outcome != nil {
-		return
-	}
-	j := s.change()
-	j.given, j.givenAt = true, s.now
+	j := &t.job
+	t.phase, j.dispatched = executing, t.now
 	code := strings.ToValidUTF8(j.code, "\ufffd")
-	s.effect(Run{Job: j.id, Agent: j.agent, Code: code, Lang: s.o.Lang, Info: j.info, Timeout: j.timeout})
+	t.act(Run{Job: j.id, Agent: j.agent, Code: code, Lang: t.options.Lang, Info: j.info, Timeout: j.timeout})
 }
 
-// conclude ends the current job. Its reply is written as soon as the file allows.
-func (s *step) conclude(r outcome) {
-	j := s.change()
-	r.at, r.took = s.now, max(0, j.took(s.now))
+// conclude ends the job. Its reply is written as soon as the file can be changed.
+func (t *transition) conclude(r result) {
+	j := &t.job
+	began := j.accepted
+	if !j.started.IsZero() {
+		began = j.started
+	} else if !j.dispatched.IsZero() {
+		began = j.dispatched
+	}
+	r.at, r.took = t.now, max(0, t.now.Sub(began))
 	if r.reason == reasonTimeout {
 		r.took = j.timeout
 	}
-	j.outcome = &r
-	if s.last = "completed (" + span(r.took) + ")"; !r.ok {
-		s.last = fmt.Sprintf("failed after %s%s", millis(r), why[r.reason])
+	t.phase, j.result = answered, r
+	done := Done{
+		Job: j.id, Key: j.key, OK: r.ok, JSON: r.json, Reason: r.reason,
+		Background: t.backlog.captured(), Omitted: t.backlog.omitted(), Duration: r.took,
 	}
-	d := Done{Job: j.id, Key: j.key, OK: r.ok, JSON: r.json, Reason: r.reason, Background: s.bg.events(), Omitted: s.bg.omitted(), Duration: r.took}
-	if d.Value = r.body; !r.ok {
-		d.Value, d.Error = "", r.body
+	if r.ok {
+		t.last, done.Value = "completed ("+span(r.took)+")", r.body
+	} else {
+		t.last = fmt.Sprintf("failed after %dms%s", r.took.Milliseconds(), reasonText[r.reason])
+		done.Error = r.body
 	}
-	s.effect(d)
+	t.act(done)
 }
 
-// millis is how long it took as the registry says it.
-func millis(r outcome) string { return fmt.Sprintf("%dms", r.took.Milliseconds()) }
-
-// fail ends the current job without an answer. One that may still come is awaited.
-func (s *step) fail(reason, text string) {
-	j := s.run
-	if j.given && reason != reasonGone {
-		s.effect(Cancel{j.id})
-		s.late = lastOf(append(s.late[:len(s.late):len(s.late)], lateJob{j.id, j.agent, j.asked, j.sentAt()}), lateMax)
+// fail ends the job without an answer. A result that still arrives is shown as late.
+func (t *transition) fail(reason, text string) {
+	j := &t.job
+	if t.phase == executing && reason != reasonGone {
+		t.act(Cancel{j.id})
+		sent := j.sent
+		if sent.IsZero() {
+			sent = j.dispatched
+		}
+		late := append(slices.Clip(t.late), lateJob{j.id, j.agent, j.asked, sent})
+		t.late = late[max(0, len(late)-lateMax):]
 	}
-	s.conclude(outcome{reason: reason, body: text})
+	t.conclude(result{reason: reason, body: text})
 }
 
-func (j *job) sentAt() time.Time {
-	if j.sent.IsZero() {
-		return j.givenAt
+// advanceJob updates what the file shows of the job, and writes its reply once it is
+// answered. It reports whether there may be more to do.
+func (t *transition) advanceJob() bool {
+	at, found, stable := t.locateJob()
+	switch {
+	case !stable:
+		return false
+	case !found:
+		return t.disrupt()
+	case t.job.edited && t.phase == requested:
+		// The request was changed before it was run: what stands there now is a
+		// candidate again.
+		if t.job.key != "" {
+			t.act(Done{Job: t.job.id, Key: t.job.key, Error: "aborted: the request was changed in the file", Reason: reasonAborted})
+		}
+		i := t.start()
+		t.text = t.appendFooter(bytes.Clone(t.text[:i]), t.text[i:])
+		t.phase, t.last = idle, ""
+		return true
+	case t.phase == answered || t.phase == restoring:
+		t.complete(at)
+		return true
 	}
-	return j.sent
+	t.dispatch()
+	t.show(at)
+	return false
 }
 
-// lateJob is a job whose answer may still come.
-type lateJob struct {
-	id, agent, asked string
-	sent             time.Time
+// locateJob removes what the service wrote below the request from the text and
+// returns where it was. Nothing of the request may be found; stable is false if the
+// file may be about to change again.
+func (t *transition) locateJob() (at int, found, stable bool) {
+	j, i := &t.job, t.start()
+	at = i + len(j.request)
+	if t.phase == restoring {
+		return at, true, true
+	}
+	if rest, ok := bytes.CutPrefix(t.text[i:], []byte(j.request)); ok {
+		if rest, ok = bytes.CutPrefix(rest, []byte(j.shown())); ok {
+			t.text = slices.Concat(t.text[:at], rest[lineEnd(rest):])
+			return at, true, true
+		}
+	}
+	if !t.ready() {
+		return 0, false, false
+	}
+	t.suspect()
+	at = t.recover()
+	return at, at >= 0, true
 }
 
-const lateMax = 16
+// show puts back what locateJob removed, updated if the time has come.
+func (t *transition) show(at int) {
+	j := &t.job
+	first := t.backlog.total > 0 && j.backgroundAt.IsZero()
+	if t.due(j.shownAt.Add(t.options.Cadence)) || first {
+		t.update()
+		t.tickAt(j.shownAt.Add(t.options.Cadence))
+	}
+	out := closeLine(bytes.Clone(t.text[:at]), t.file.eol)
+	out = append(append(out, j.shown()...), t.file.eol...)
+	follow := t.text[at:]
+	if n := len(out); !bytes.HasPrefix(follow, []byte(j.rest)) {
+		out = join(out, follow, t.file.eol)
+		follow = append(out[n:len(out):len(out)], follow...)
+		out = out[:n]
+	}
+	t.text = append(out, follow...)
+}
 
-// lastOf is the end of a list, so that it does not grow.
-func lastOf[T any](list []T, n int) []T { return list[max(0, len(list)-n):] }
+// update computes what is shown of the job now.
+func (t *transition) update() {
+	j := &t.job
+	j.shownAt, j.eol = t.now, t.file.eol
+	if t.backlog.total > 0 && j.backgroundAt.IsZero() {
+		j.backgroundAt = t.now
+	}
+	j.background = string(t.appendBacklog(nil))
+	j.placeholder = fmt.Sprintf("executing (%ds)", int(t.now.Sub(j.accepted).Seconds()))
+}
+
+// complete writes the reply to the job below its request, and continues with the
+// next block of the chunk or ends the chunk.
+func (t *transition) complete(at int) {
+	j, eol := &t.job, t.file.eol
+	out := closeLine(bytes.Clone(t.text[:at]), eol)
+	from := len(out)
+	if t.phase == restoring {
+		t.phase, t.restored = idle, j.lost.header
+		t.settleAt(t.appendLost(out, *j.lost), t.text[at+j.gap:])
+		return
+	}
+	out = t.appendReply(out)
+	t.backlog = backlog{}
+	t.remember(string(out[from:]))
+	if j.edited {
+		out = t.appendNote(out, "The code above was changed after it had been given to the page. The reply is to the code as it was then.")
+	}
+	after := t.text[at:]
+	n := t.restOfChunk(out, after)
+	rest, follow := after[:n], after[n:]
+	if j.index < j.count && j.result.reason == "" && t.nextBlock(out, from, rest, follow) {
+		return
+	}
+	if j.index < j.count && j.result.reason != "" {
+		out = t.appendNote(out, fmt.Sprintf("%d of %d not run: the blocks below are left as they are.", j.count-j.index, j.count))
+	}
+	t.phase = idle
+	if !isBlank(rest) {
+		t.settleAt(append(join(out, rest, eol), rest...), follow)
+		return
+	}
+	gap := lineEnd(rest) // a blank line that belongs to the reply
+	if gap > 0 && j.gap == 0 {
+		out = append(out, rest[:gap]...)
+	}
+	t.settleAt(out, after[gap:])
+}
+
+// restOfChunk returns how much of what follows the reply, the end of out, belongs to
+// the chunk: what did when it was accepted, or if that was changed, what can be
+// parsed as the rest of it.
+func (t *transition) restOfChunk(out, follow []byte) int {
+	j := &t.job
+	if bytes.HasPrefix(follow, []byte(j.rest)) && isLine(follow, len(j.rest)) {
+		return len(j.rest)
+	}
+	if j.index == j.count {
+		return 0
+	}
+	text := slices.Concat(closeLine(out, t.file.eol), follow)
+	start := len(text) - len(follow)
+	l := t.layoutOf(text, start)
+	end := l.above()
+	if l.open >= 0 {
+		end = min(end, l.open)
+	}
+	for _, h := range l.heads {
+		if h.exact() && h.from < end {
+			end = h.from
+		}
+	}
+	return end - start
+}
+
+// nextBlock begins the next block of the chunk, if there is one. The reply to the
+// last one is the end of out, from a place on.
+func (t *transition) nextBlock(out []byte, from int, rest, follow []byte) bool {
+	j := t.job
+	out = join(out, slices.Concat(rest, follow), t.file.eol)
+	text := slices.Concat(out, rest, follow)
+	begin := len(out)
+	blocks := t.layoutOf(text, begin).code(begin, begin+len(rest))
+	if len(blocks) == 0 {
+		return false
+	}
+	t.setAnchor(out, begin)
+	b := blocks[0]
+	j.index++
+	j.count = j.index + len(blocks) - 1
+	t.setBlock(&j, &b, text, out)
+	out = closeLine(append(out, text[begin:b.next]...), t.file.eol)
+	j.request = string(out[begin:])
+	if more := string(out[from:]); j.exchange == "" || len(j.exchange)+len(more) > exchangeMax {
+		j.exchange = ""
+	} else {
+		j.exchange += more
+	}
+	t.announce(out, j, bytes.Clone(text[b.next:begin+len(rest)]), bytes.Clone(follow))
+	return true
+}
+
+// disrupt ends a job of which nothing can be found in the file any more. It leaves a
+// note, and the reply if there is one.
+func (t *transition) disrupt() bool {
+	if !t.quiet() {
+		return false
+	}
+	const text = "disrupted: the request was removed from the file while it was at work"
+	if t.phase != answered {
+		t.fail(reasonLost, text)
+	}
+	j, l := &t.job, t.layout()
+	at := l.above()
+	if len(l.footers) == 0 && l.open >= 0 {
+		at = l.open
+	}
+	out := t.appendNote(bytes.Clone(t.text[:at]), "The request of "+oneLine(j.agent)+" at "+j.asked+" was removed from the file while it was at work.")
+	out = closeParagraph(out, t.file.eol)
+	t.text = append(slices.Clip(out), l.strip(nil, at, len(t.text))...)
+	j.rest, j.gap, j.edited = "", 0, false
+	t.act(Log{t.File() + ": " + text})
+	t.complete(len(out))
+	return true
+}

@@ -1,20 +1,15 @@
 package page
 
-import (
-	"bytes"
-	"iter"
-)
-
-// layout is what a text consists of from a place on that is outside of any fence.
+// layout is the structure of a text from a place outside of any fence on.
 type layout struct {
-	o       *Options
+	options *Options
 	text    []byte
 	from    int
 	footers []line
 	heads   []head
 	blocks  []block // closed ones
 	open    int     // where a fence begins that is not closed, or -1
-	marked  int     // where the last line above the footer ends that makes history of what is above it
+	marked  int     // end of the last line above the footer that makes history of what is above it
 }
 
 // head is a line that may be the header of a request.
@@ -23,19 +18,32 @@ type head struct {
 	header
 }
 
+// chunk is a piece of text with code in it that was written to be run.
+type chunk struct {
+	from, to int
+	head     *head // its first line, if that is a header
+	blocks   []block
+}
+
 // layout parses the text behind the anchor.
-func (s *step) layout() *layout { return s.layoutOf(s.text, s.start()) }
+func (t *transition) layout() *layout { return t.layoutOf(t.text, t.start()) }
 
 // layoutOf parses a text, which begins where the view does, from a place on.
-func (s *step) layoutOf(text []byte, from int) *layout {
-	l := &layout{o: &s.o, text: text, from: from, open: -1}
+func (t *transition) layoutOf(text []byte, from int) *layout {
+	l := &layout{options: &t.options, text: text, from: from, open: -1}
 	var b block
-	for at, state := range parts(text, from) {
-		switch state.part {
+	for at, line := range parts(text, from) {
+		switch line.part {
 		case outside:
-			l.plain(at, state.text)
+			if l.options.isFooter(line.text) {
+				l.footers = append(l.footers, at)
+			} else if l.isHistory(at, line.text) && len(l.footers) == 0 {
+				l.marked = at.next
+			} else if h, ok := l.options.request(line.text); ok {
+				l.heads = append(l.heads, head{at, h})
+			}
 		case opens:
-			b = block{from: at.from, code: at.next, indent: state.indent, info: state.info}
+			b = block{from: at.from, code: at.next, indent: line.fence.Indent, info: line.fence.Info}
 			l.open = at.from
 		case closes:
 			b.end, b.next = at.from, at.next
@@ -46,54 +54,17 @@ func (s *step) layoutOf(text []byte, from int) *layout {
 	return l
 }
 
-// state is a line to a parser of fences.
-type state struct {
-	fence
-	part part
-	text []byte
-}
-
-// parts are the lines of a text from a place on that is outside of any fence. A
-// byte order mark is no part of a line.
-func parts(text []byte, from int) iter.Seq2[line, state] {
-	return func(yield func(line, state) bool) {
-		var f fence
-		for i := from; i < len(text); {
-			at := lineAt(text, i)
-			words := at.of(text)
-			if i == 0 {
-				words = bytes.TrimPrefix(words, []byte(bom))
-			}
-			if !yield(at, state{part: f.step(words), fence: f, text: words}) {
-				return
-			}
-			i = at.next
-		}
-	}
-}
-
-// plain takes a line outside of fences.
-func (l *layout) plain(at line, text []byte) {
-	if l.o.isFooter(text) {
-		l.footers = append(l.footers, at)
-	} else if l.history(at, text) && len(l.footers) == 0 {
-		l.marked = at.next
-	} else if h, ok := l.o.request(text); ok {
-		l.heads = append(l.heads, head{at, h})
-	}
-}
-
-// history reports whether a line outside of fences tells that what stands above
-// it was run: it is the service's, or shows that the block above was answered.
-func (l *layout) history(at line, text []byte) bool {
-	if kind, _ := l.o.mark(text); kind != noMark {
+// isHistory reports whether a line outside of fences shows that the text above it
+// was run: the service wrote it, or it answers the block directly above.
+func (l *layout) isHistory(at line, text []byte) bool {
+	if kind, _ := l.options.mark(text); kind != noMark {
 		return true
 	}
 	n := len(l.blocks)
-	return n > 0 && l.o.answers(text) && isBlank(l.text[l.blocks[n-1].next:at.from])
+	return n > 0 && l.options.answers(text) && isBlank(l.text[l.blocks[n-1].next:at.from])
 }
 
-// above is where the text above the footer ends.
+// above returns where the text above the footer ends.
 func (l *layout) above() int {
 	if len(l.footers) > 0 {
 		return l.footers[0].from
@@ -101,7 +72,7 @@ func (l *layout) above() int {
 	return len(l.text)
 }
 
-// below is where the text below the footer begins.
+// below returns where the text below the footer begins.
 func (l *layout) below() int {
 	if len(l.footers) > 0 {
 		return l.footers[0].next
@@ -109,10 +80,29 @@ func (l *layout) below() int {
 	return len(l.text)
 }
 
-// code are the blocks between two places that are to be run.
+// begin returns where the text below the footer begins, without blank lines and
+// further footers.
+func (l *layout) begin() int {
+	i := l.below()
+	for _, f := range l.footers {
+		if f.from <= i {
+			i = max(i, f.next)
+		}
+		i = afterBlanks(l.text, i)
+	}
+	return i
+}
+
+// tidy reports whether the footer is there, below a blank line and with nothing
+// below it.
+func (l *layout) tidy() bool {
+	return len(l.footers) == 1 && isBlank(l.text[l.below():]) && hasEnd(l.text) && endsBlank(l.text[:l.above()])
+}
+
+// code returns the blocks between two places that can be run.
 func (l *layout) code(from, to int) (blocks []block) {
 	for _, b := range l.blocks {
-		if b.from >= from && b.next <= to && runs(b.info, l.o.Lang) && !isBlank(l.text[b.code:b.end]) {
+		if b.from >= from && b.next <= to && runs(b.info, l.options.Lang) && !isBlank(l.text[b.code:b.end]) {
 			blocks = append(blocks, b)
 		}
 	}
@@ -138,4 +128,53 @@ func (l *layout) strip(out []byte, from, to int) []byte {
 		}
 	}
 	return append(out, l.text[from:to]...)
+}
+
+// chunk returns the first request of the text.
+func (l *layout) chunk() (c chunk, ok bool) {
+	// Above the footer only an exact header behind the last reply makes a request.
+	for i, h := range l.heads {
+		if h.from >= l.above() || h.from < l.marked || !h.exact() || !l.options.isSelf(h.page) {
+			continue
+		}
+		c = chunk{from: h.from, to: l.above(), head: &h}
+		for _, other := range l.heads[i+1:] {
+			if other.exact() {
+				c.to = min(other.from, c.to)
+				break
+			}
+		}
+		if c.blocks = l.code(c.from, c.to); len(c.blocks) > 0 {
+			return c, true
+		}
+	}
+	if len(l.footers) == 0 {
+		return chunk{}, false
+	}
+	for i := l.begin(); i < len(l.text); i = c.to {
+		c = chunk{from: i, to: len(l.text)}
+		for _, h := range l.heads {
+			if h.from == i {
+				c.head = &h
+			} else if h.from > i && (h.exact() || l.options.isSelf(h.page)) {
+				c.to = h.from
+				break
+			}
+		}
+		if c.blocks = l.code(c.from, c.to); len(c.blocks) > 0 {
+			return c, true
+		}
+	}
+	return chunk{}, false
+}
+
+// pending returns the first header between two places that would make a request of
+// code below it, or the second place.
+func (l *layout) pending(from, to int) int {
+	for _, h := range l.heads {
+		if h.from >= from && h.from < to && h.exact() && l.options.isSelf(h.page) {
+			return h.from
+		}
+	}
+	return to
 }

@@ -32,7 +32,7 @@ func TestImmutable(t *testing.T) {
 			Eval{At: w.now, Key: "l", Code: "4"},
 			Abort{w.now, "k"},
 		} {
-			for _, v := range []View{view, {Held: true}, {Missing: true}, {Tail: []byte("else\n")}} {
+			for _, v := range []View{view, {Unavailable: true}, {Missing: true}, {Tail: []byte("else\n")}} {
 				if next, _, _ := w.page.Apply(v, e); next == w.page {
 					t.Fatalf("%T left the page as it was", e)
 				}
@@ -65,17 +65,17 @@ func TestBounded(t *testing.T) {
 		w.apply(Background{w.now, []Captured{{Type: long, Level: "log", Message: long[:20_000], Stack: long}}})
 	}
 	p, past, size := w.page, 0, 0
-	for _, e := range p.past {
+	for _, e := range p.history {
 		past += len(e.reply)
 	}
-	for _, e := range p.bg.shown() {
-		size += len(e.Type) + len(e.Level) + len(e.Message) + len(e.Stack) + len(e.body) + len(e.text)
+	for _, e := range p.backlog.shown() {
+		size += len(e.Type) + len(e.Level) + len(e.Message) + len(e.Stack) + len(e.raw) + len(e.text)
 	}
-	if past > pastSize || past < pastSize/2 || len(p.past) != pastMax || len(p.late) != lateMax {
-		t.Errorf("%d replies of %d bytes, %d late", len(p.past), past, len(p.late))
+	if past > historySize || past < historySize/2 || len(p.history) != historyMax || len(p.late) != lateMax {
+		t.Errorf("%d replies of %d bytes, %d late", len(p.history), past, len(p.late))
 	}
-	if n := len(p.bg.events()); n != 10 || size > n*(3*p.o.BodyMax+300) || p.bg.total != 20 || len(p.anchor.bytes) > anchorMax {
-		t.Errorf("%d events of %d bytes, an anchor of %d", n, size, len(p.anchor.bytes))
+	if n := len(p.backlog.captured()); n != 10 || size > n*(3*p.options.BodyMax+300) || p.backlog.total != 20 || len(p.file.anchor.bytes) > anchorMax {
+		t.Errorf("%d events of %d bytes, an anchor of %d", n, size, len(p.file.anchor.bytes))
 	}
 	w.pass(2 * time.Second)
 	w.rests()
@@ -145,7 +145,7 @@ func TestWake(t *testing.T) {
 	w := newWorld(t, Options{})
 	wakes := func(what string, want time.Duration) {
 		t.Helper()
-		if got := w.page.Wake().Sub(w.now); w.page.Wake().IsZero() != (want < 0) || want >= 0 && got != want {
+		if got := w.page.Deadline().Sub(w.now); w.page.Deadline().IsZero() != (want < 0) || want >= 0 && got != want {
 			t.Errorf("%s: %v, want %v", what, got, want)
 		}
 	}

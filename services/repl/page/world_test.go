@@ -13,7 +13,7 @@ import (
 // service does, and holds after each step what must hold always.
 type world struct {
 	t      testing.TB
-	page   *Page
+	page   *State
 	file   []byte
 	exists bool
 	mod    time.Time
@@ -43,7 +43,7 @@ func newWorld(t testing.TB, o Options) *world {
 // view is the file's end from a place on.
 func (w *world) view(from int64, scan *Scan) View {
 	if w.held {
-		return View{Held: true}
+		return View{Unavailable: true}
 	}
 	from = min(from, int64(len(w.file)))
 	w.looked += len(w.file) - int(from)
@@ -54,7 +54,7 @@ func (w *world) view(from int64, scan *Scan) View {
 func (w *world) apply(e Event) {
 	w.t.Helper()
 	from := w.page.From()
-	if !w.page.seen {
+	if w.page.phase == unread {
 		from = max(0, int64(len(w.file))-reach) // a long file is not read as a whole
 	}
 	v := w.view(from, nil)
@@ -94,18 +94,18 @@ func (w *world) scan() View {
 }
 
 // commit takes over what a step came to.
-func (w *world) commit(v View, e Event, next *Page, edit Edit, effects []Effect) {
+func (w *world) commit(v View, e Event, next *State, edit Edit, effects []Action) {
 	w.t.Helper()
 	again, edit2, effects2 := w.page.Apply(v, e)
-	if !reflect.DeepEqual(edit, edit2) || !reflect.DeepEqual(effects, effects2) || again.Wake() != next.Wake() || again.State() != next.State() {
+	if !reflect.DeepEqual(edit, edit2) || !reflect.DeepEqual(effects, effects2) || again.Deadline() != next.Deadline() || again.Status() != next.Status() {
 		w.t.Fatalf("%T has another outcome the second time", e)
 	}
 	before := w.file
 	if edit.Changed {
-		if edit.From > int64(len(w.file)) || v.Held {
-			w.t.Fatalf("edit at %d of %d bytes, held %v", edit.From, len(w.file), v.Held)
+		if edit.From > int64(len(w.file)) || v.Unavailable {
+			w.t.Fatalf("edit at %d of %d bytes, held %v", edit.From, len(w.file), v.Unavailable)
 		}
-		if settled := w.page.Settled(); bytes.HasSuffix(w.file[:min(len(w.file), int(settled))], w.page.anchor.bytes) && len(w.page.anchor.bytes) >= anchorMin && edit.From < settled {
+		if settled := w.page.Settled(); bytes.HasSuffix(w.file[:min(len(w.file), int(settled))], w.page.file.anchor.bytes) && len(w.page.file.anchor.bytes) >= anchorMin && edit.From < settled {
 			w.t.Fatalf("%T: edit at %d, and all was settled up to %d", e, edit.From, settled)
 		}
 		w.file = slices.Concat(w.file[:edit.From], edit.Text)
@@ -122,16 +122,16 @@ func (w *world) commit(v View, e Event, next *Page, edit Edit, effects []Effect)
 // check holds what must hold after each step.
 func (w *world) check(before []byte, e Event) {
 	w.t.Helper()
-	if n := min(int64(len(before)), w.page.Settled()); w.page.run == nil && n > int64(len(w.file)) {
+	if n := min(int64(len(before)), w.page.Settled()); !w.page.busy() && n > int64(len(w.file)) {
 		w.t.Fatalf("%T: settled up to %d of %d bytes", e, n, len(w.file))
 	}
-	if !w.page.Wake().IsZero() && w.page.Wake().Before(w.now) {
+	if !w.page.Deadline().IsZero() && w.page.Deadline().Before(w.now) {
 		w.t.Fatalf("%T: wakes in the past", e)
 	}
 }
 
 // effect notes an effect, and plays the realm's part.
-func (w *world) effect(e Effect) {
+func (w *world) effect(e Action) {
 	w.t.Helper()
 	switch e := e.(type) {
 	case Run:
@@ -153,8 +153,8 @@ func (w *world) effect(e Effect) {
 	case Keep:
 		w.kept[e.File] = e.Body
 		w.note("keep %s: %d bytes", e.File, len(e.Body))
-	case State:
-		w.note("state %s", e.State)
+	case Status:
+		w.note("state %s", e.Text)
 	case Log:
 		w.note("log %s", e.Text)
 	}
@@ -176,7 +176,7 @@ func (w *world) pass(d time.Duration) {
 	w.t.Helper()
 	end := w.now.Add(d)
 	for n := 0; ; n++ {
-		wake := w.page.Wake()
+		wake := w.page.Deadline()
 		if wake.IsZero() || wake.After(end) {
 			break
 		}
@@ -223,8 +223,8 @@ func (w *world) answer(after time.Duration, value string) {
 
 // footers are the places of the lines that are footers, outside of fences.
 func (w *world) footers() (places []int) {
-	for at, state := range parts(w.file, 0) {
-		if state.part == outside && w.page.o.isFooter(state.text) {
+	for at, line := range parts(w.file, 0) {
+		if line.part == outside && w.page.options.isFooter(line.text) {
 			places = append(places, at.from)
 		}
 	}
