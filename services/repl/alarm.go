@@ -5,25 +5,24 @@ import (
 	"time"
 )
 
-// restlessMax bounds how long a file that changes all the time is waited for, in
-// debounce times.
+// restlessMax bounds the wait for a file that changes all the time, in debounce
+// times.
 const restlessMax = 10
 
-// breath is the least time between two rings, whatever a page asks for.
-const breath = time.Millisecond
+// ringPause is the least time between two calls of an alarm.
+const ringPause = time.Millisecond
 
-// alarm calls a function when a transcript has something to do: when the time
-// comes that its page asked for, or when its file has changed and was left alone
-// for the debounce time since.
+// alarm calls a function when a log has something to do: at the time that its state
+// requested, or when its file has changed and was left alone for the debounce time.
 type alarm struct {
 	ring     func()
 	debounce time.Duration
 
 	mu          sync.Mutex
 	timer       *time.Timer
-	set         time.Time // when it goes off; zero: never
-	wake        time.Time // the page's time
-	first, last time.Time // the first and the last change not looked at yet
+	set         time.Time // when the timer fires; zero: never
+	wake        time.Time // the time that the state requested
+	first, last time.Time // the first and the last change that was not reported yet
 	stopped     bool
 }
 
@@ -31,18 +30,18 @@ func newAlarm(ring func(), debounce time.Duration) *alarm {
 	return &alarm{ring: ring, debounce: debounce}
 }
 
-// touch notes a change.
+// touch notes a change of the file.
 func (a *alarm) touch() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.last = time.Now(); a.first.IsZero() {
 		a.first = a.last
 	}
-	a.arrange()
+	a.schedule()
 }
 
-// changed reports whether there was a change that is to be looked at now, and
-// forgets it then.
+// changed reports whether there was a change and the debounce time is over. It
+// reports each change once.
 func (a *alarm) changed() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -53,7 +52,7 @@ func (a *alarm) changed() bool {
 	return true
 }
 
-// rest is when a change counts as complete.
+// rest returns when a change counts as complete.
 func (a *alarm) rest() time.Time {
 	rest, bound := a.last.Add(a.debounce), a.first.Add(restlessMax*a.debounce)
 	if bound.Before(rest) {
@@ -62,17 +61,17 @@ func (a *alarm) rest() time.Time {
 	return rest
 }
 
-// wakeAt sets the page's time; zero: none.
+// wakeAt sets the time that the state requested; zero: none.
 func (a *alarm) wakeAt(t time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.wake = t
-	a.arrange()
+	a.schedule()
 }
 
-// arrange sets the timer. One that goes off too early does no harm: the function
-// that it calls asks again.
-func (a *alarm) arrange() {
+// schedule sets the timer. It may fire too early: the function that it calls checks
+// what is due.
+func (a *alarm) schedule() {
 	next := a.wake
 	if !a.first.IsZero() && (next.IsZero() || a.rest().Before(next)) {
 		next = a.rest()
@@ -81,25 +80,24 @@ func (a *alarm) arrange() {
 		return
 	}
 	a.set = next
-	wait := max(time.Until(next), breath)
+	wait := max(time.Until(next), ringPause)
 	if a.timer == nil {
-		a.timer = time.AfterFunc(wait, a.goOff)
+		a.timer = time.AfterFunc(wait, a.fire)
 		return
 	}
 	a.timer.Reset(wait)
 }
 
-func (a *alarm) goOff() {
+func (a *alarm) fire() {
 	a.mu.Lock()
 	a.set = time.Time{}
 	a.mu.Unlock()
 	a.ring()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.arrange()
+	a.schedule()
 }
 
-// stop has the alarm ring no more.
 func (a *alarm) stop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

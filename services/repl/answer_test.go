@@ -13,8 +13,8 @@ import (
 // TestResult: an answer counts once, and only from the realm that has the job.
 func TestResult(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
-	f, other := b.silent(proto.Attach{Name: "a"}), b.silent(proto.Attach{Name: "b"})
+	b := newEnv(t, "")
+	f, other := b.silentPage(proto.Attach{Name: "a"}), b.silentPage(proto.Attach{Name: "b"})
 	b.add(f.Attached().File, js("1"))
 	job := f.job(0)
 	a, o := f.Attached(), other.Attached()
@@ -53,8 +53,8 @@ func TestResult(t *testing.T) {
 // TestError: what a page throws is the reply, and the next block is run.
 func TestError(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
-	f := b.silent(proto.Attach{Name: "a"})
+	b := newEnv(t, "")
+	f := b.silentPage(proto.Attach{Name: "a"})
 	a := f.Attached()
 	b.add(a.File, js("throw 1")+"and\n\n"+js("2"))
 	_, err := b.Result(t.Context(), proto.JobResult{ID: a.ID, Nonce: a.Nonce, Job: f.job(0).Job, Error: "Error: one\n  at x"})
@@ -72,8 +72,8 @@ func TestError(t *testing.T) {
 // note and nobody else's answer.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "", func(c *config.Repl) { c.Timeout = 0.1 })
-	f := b.silent(proto.Attach{Name: "a"})
+	b := newEnv(t, "", func(c *config.Repl) { c.Timeout = 0.1 })
+	f := b.silentPage(proto.Attach{Name: "a"})
 	a := f.Attached()
 	b.add(a.File, js("first"))
 	first := f.job(0)
@@ -110,8 +110,8 @@ func TestTimeout(t *testing.T) {
 // for nothing, also when it is there again.
 func TestGone(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
-	f := b.silent(proto.Attach{Name: "a", ID: "1a2b", Nonce: "n1"})
+	b := newEnv(t, "")
+	f := b.silentPage(proto.Attach{Name: "a", ID: "1a2b", Nonce: "n1"})
 	file := f.Attached().File
 	b.add(file, js("1")+js("2"))
 	job := f.job(0)
@@ -124,7 +124,7 @@ func TestGone(t *testing.T) {
 	if err := f.answer(job.Job, "1"); !errors.Is(err, proto.ErrUnknown) {
 		t.Errorf("from a page that is gone: %v", err)
 	}
-	again := b.realm(proto.Attach{Name: "a", ID: "1a2b", Nonce: "n2"})
+	again := b.page(proto.Attach{Name: "a", ID: "1a2b", Nonce: "n2"})
 	if err := again.answer(job.Job, "1"); !errors.Is(err, proto.ErrUnknown) {
 		t.Errorf("from the page that was loaded anew: %v", err)
 	}
@@ -137,11 +137,11 @@ func TestGone(t *testing.T) {
 // is back.
 func TestAway(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
-	f := b.realm(proto.Attach{Name: "a", ID: "1a2b"})
+	b := newEnv(t, "")
+	f := b.page(proto.Attach{Name: "a", ID: "1a2b"})
 	file := f.Attached().File
 	f.leave()
-	other := b.realm(proto.Attach{Name: "b"})
+	other := b.page(proto.Attach{Name: "b"})
 	b.add(file, js("away"))
 	before := b.file(file)
 	b.add(other.Attached().File, js("here")) // it is notified later, and answered
@@ -149,7 +149,7 @@ func TestAway(t *testing.T) {
 	if got := b.file(file); got != before {
 		t.Errorf("the file became %s", got)
 	}
-	again := b.realm(proto.Attach{Name: "a", ID: "1a2b"})
+	again := b.page(proto.Attach{Name: "a", ID: "1a2b"})
 	b.settled(file, 1)
 	if got := again.code(); len(got) != 1 {
 		t.Errorf("it ran %q", got)
@@ -159,8 +159,8 @@ func TestAway(t *testing.T) {
 // TestEvents: what happens beside the jobs is in the file; a flood of it is not.
 func TestEvents(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
-	f := b.realm(proto.Attach{Name: "a"})
+	b := newEnv(t, "")
+	f := b.page(proto.Attach{Name: "a"})
 	a := f.Attached()
 	send := func(events ...proto.RealmEvent) error {
 		_, err := b.Events(t.Context(), proto.RealmEvents{ID: a.ID, Nonce: a.Nonce, Events: events})
@@ -209,8 +209,8 @@ func TestSource(t *testing.T) {
 // happened meanwhile.
 func TestEval(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
-	f := b.silent(proto.Attach{Name: "a"})
+	b := newEnv(t, "")
+	f := b.silentPage(proto.Attach{Name: "a"})
 	a := f.Attached()
 	type answer struct {
 		proto.Evaluated
@@ -252,8 +252,8 @@ func TestEval(t *testing.T) {
 
 func TestEvalRefused(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
-	b.silent(proto.Attach{Name: "a"})
+	b := newEnv(t, "")
+	b.silentPage(proto.Attach{Name: "a"})
 	for name, c := range map[string]struct {
 		req  proto.Eval
 		want error

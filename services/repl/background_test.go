@@ -12,8 +12,8 @@ import (
 // the file it is escaped, and what is long is kept beside it.
 func TestEvalBackground(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "", func(cfg *config.Repl) { cfg.BodyMax = 100_000 })
-	f := b.silent(proto.Attach{Name: "a"})
+	b := newEnv(t, "", func(cfg *config.Repl) { cfg.BodyMax = 100_000 })
+	f := b.silentPage(proto.Attach{Name: "a"})
 	a := f.Attached()
 	answer := make(chan proto.Evaluated, 1)
 	go func() {

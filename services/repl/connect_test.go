@@ -17,7 +17,7 @@ import (
 // TestNames: whatever a page calls itself, its file is one in debug/.
 func TestNames(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	for name, want := range map[string]string{
 		"Index - 7 Zen":           "index-7-zen",
 		"../../etc/passwd":        "etc-passwd",
@@ -32,7 +32,7 @@ func TestNames(t *testing.T) {
 		"debug.md":                "debug-md",
 		"\xff\xfe":                "page",
 	} {
-		a := b.realm(proto.Attach{Name: name}).Attached()
+		a := b.page(proto.Attach{Name: name}).Attached()
 		if a.Name != want || a.File != "debug/"+want+"-"+a.ID+".md" || !page.IsShortID(a.ID) || len(a.Nonce) < 16 {
 			t.Errorf("%.40q: %+v, want %q", name, a, want)
 		}
@@ -49,26 +49,26 @@ func TestNames(t *testing.T) {
 // TestIdentity: no two live realms share an id, and one that comes back keeps its.
 func TestIdentity(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
-	one := b.realm(proto.Attach{Name: "a", ID: "1a2b", Nonce: "n1"})
+	b := newEnv(t, "")
+	one := b.page(proto.Attach{Name: "a", ID: "1a2b", Nonce: "n1"})
 	if a := one.Attached(); a.ID != "1a2b" || a.Nonce != "n1" || a.File != "debug/a-1a2b.md" {
 		t.Fatalf("a new page: %+v", a)
 	}
-	two := b.realm(proto.Attach{Name: "a", ID: "1a2b", Nonce: "n2"})
+	two := b.page(proto.Attach{Name: "a", ID: "1a2b", Nonce: "n2"})
 	if a := two.Attached(); a.ID == "1a2b" || a.Nonce != "n2" || a.File == one.Attached().File {
 		t.Errorf("a copy of a live page: %+v", a)
 	}
-	if a := b.realm(proto.Attach{Name: "a", ID: "1a2b"}).Attached(); a.ID == "1a2b" || a.Nonce == "" {
+	if a := b.page(proto.Attach{Name: "a", ID: "1a2b"}).Attached(); a.ID == "1a2b" || a.Nonce == "" {
 		t.Errorf("a copy without a nonce: %+v", a)
 	}
 	for _, id := range []string{"", "abc", "1a2b3c4d5", "1A2B", "12-4", "../x", "zzzz"} {
-		if a := b.realm(proto.Attach{Name: "a", ID: id, Nonce: strings.Repeat("n", 200)}).Attached(); a.ID == id || !page.IsShortID(a.ID) || len(a.Nonce) > 128 {
+		if a := b.page(proto.Attach{Name: "a", ID: id, Nonce: strings.Repeat("n", 200)}).Attached(); a.ID == id || !page.IsShortID(a.ID) || len(a.Nonce) > 128 {
 			t.Errorf("the id %q, which is not well-formed: %+v", id, a)
 		}
 	}
 	one.leave()
 	for _, nonce := range []string{"n1", "n3"} { // reconnected, and loaded anew
-		again := b.realm(proto.Attach{Name: "a", ID: "1a2b", Nonce: nonce})
+		again := b.page(proto.Attach{Name: "a", ID: "1a2b", Nonce: nonce})
 		if a := again.Attached(); a.ID != "1a2b" || a.File != "debug/a-1a2b.md" || a.Nonce != nonce {
 			t.Errorf("back with nonce %s: %+v", nonce, a)
 		}
@@ -80,12 +80,12 @@ func TestIdentity(t *testing.T) {
 // takes its place.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
-	old := b.silent(proto.Attach{Name: "a", ID: "1a2b", Nonce: "n"})
+	b := newEnv(t, "")
+	old := b.silentPage(proto.Attach{Name: "a", ID: "1a2b", Nonce: "n"})
 	file := old.Attached().File
 	b.add(file, js("1"))
 	job := old.job(0)
-	again := b.realm(proto.Attach{Name: "a", ID: "1a2b", Nonce: "n"})
+	again := b.page(proto.Attach{Name: "a", ID: "1a2b", Nonce: "n"})
 	<-old.done
 	text := b.settled(file, 1)
 	if !strings.Contains(text, "page closed or reloaded") {
@@ -106,8 +106,8 @@ func TestTakeover(t *testing.T) {
 // names none of them.
 func TestSameName(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
-	one, two := b.realm(proto.Attach{Name: "Twin"}), b.realm(proto.Attach{Name: "Twin"})
+	b := newEnv(t, "")
+	one, two := b.page(proto.Attach{Name: "Twin"}), b.page(proto.Attach{Name: "Twin"})
 	for _, f := range []*fake{one, two} {
 		a := f.Attached()
 		for _, name := range []string{a.ID, "twin-" + a.ID} {
@@ -132,9 +132,9 @@ func TestSameName(t *testing.T) {
 // TestDescription: what a realm says of itself is made harmless.
 func TestDescription(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
-	b.realm(proto.Attach{Name: "b", URL: "http://me:secret@localhost:8302/a b?token=x#y", Lang: "Python\n", Kind: "shared\tworker\x1b"})
-	b.realm(proto.Attach{Name: "a", URL: "http://[bad\n"})
+	b := newEnv(t, "")
+	b.page(proto.Attach{Name: "b", URL: "http://me:secret@localhost:8302/a b?token=x#y", Lang: "Python\n", Kind: "shared\tworker\x1b"})
+	b.page(proto.Attach{Name: "a", URL: "http://[bad\n"})
 	pages, err := b.Pages(t.Context(), proto.PagesRequest{})
 	if err != nil || len(pages.Pages) != 2 {
 		t.Fatalf("%+v, %v", pages, err)
@@ -154,8 +154,8 @@ func TestDescription(t *testing.T) {
 // TestCrowd: the number of live pages is bounded, and that of those remembered.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
-	var all []*Realm
+	b := newEnv(t, "")
+	var all []*Page
 	for i := range liveMax {
 		r, err := b.Connect(proto.Attach{Name: fmt.Sprint("page ", i)})
 		must(t, err)
@@ -167,8 +167,8 @@ func TestCrowd(t *testing.T) {
 	for _, r := range all {
 		r.Close()
 	}
-	b.realm(proto.Attach{Name: "last"})
-	if n := len(b.all()); n > goneMax+1 {
+	b.page(proto.Attach{Name: "last"})
+	if n := len(b.allLogs()); n > goneMax+1 {
 		t.Errorf("%d are remembered", n)
 	}
 }
@@ -176,8 +176,8 @@ func TestCrowd(t *testing.T) {
 // TestClosed: a service that was closed says so, and lets realms go.
 func TestClosed(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
-	f := b.realm(proto.Attach{Name: "a"})
+	b := newEnv(t, "")
+	f := b.page(proto.Attach{Name: "a"})
 	must(t, b.Close())
 	<-f.done
 	if _, _, err := f.Next(t.Context()); !errors.Is(err, io.EOF) {
@@ -199,11 +199,11 @@ func TestClosed(t *testing.T) {
 func TestDirectory(t *testing.T) {
 	t.Parallel()
 	dir := newDir(t)
-	b := newBench(t, dir)
-	if _, err := New(settings(dir), b.Service.log); err == nil || !strings.Contains(err.Error(), "another process") {
+	b := newEnv(t, dir)
+	if _, err := New(settings(dir), b.log); err == nil || !strings.Contains(err.Error(), "another process") {
 		t.Errorf("two services: %v", err)
 	}
-	if _, err := New(settings(filepath.Join(dir, "none")), b.Service.log); !errors.Is(err, os.ErrNotExist) {
+	if _, err := New(settings(filepath.Join(dir, "none")), b.log); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no directory: %v", err)
 	}
 	for name, lay := range map[string]func(path string) error{
@@ -212,7 +212,7 @@ func TestDirectory(t *testing.T) {
 	} {
 		other := newDir(t)
 		must(t, lay(filepath.Join(other, "debug")))
-		if _, err := New(settings(other), b.Service.log); err == nil || !strings.Contains(err.Error(), "not a directory") {
+		if _, err := New(settings(other), b.log); err == nil || !strings.Contains(err.Error(), "not a directory") {
 			t.Errorf("a %s in the place of debug/: %v", name, err)
 		}
 	}
@@ -223,7 +223,7 @@ func FuzzAttach(f *testing.F) {
 	f.Add("Index - 7 Zen", "http://localhost:8302/?a=b#c", "js", "page", "1a2b", "nonce")
 	f.Add("../..", "javascript:\x1b[0m", "\n", "\xff", "../a", "")
 	f.Add("🙂", "http://[::1", "C++", "shared worker", "1A2B", strings.Repeat("n", 500))
-	b := newBench(f, "")
+	b := newEnv(f, "")
 	f.Fuzz(func(t *testing.T, name, url, lang, kind, id, nonce string) {
 		r, err := b.Connect(proto.Attach{Name: name, URL: url, Lang: lang, Kind: kind, ID: id, Nonce: nonce})
 		must(t, err)

@@ -40,8 +40,8 @@ func TestDamage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, "")
-			f := b.silent(proto.Attach{Name: "a"})
+			b := newEnv(t, "")
+			f := b.silentPage(proto.Attach{Name: "a"})
 			file := f.Attached().File
 			must(t, os.WriteFile(b.path(file)+".before", []byte(b.file(file)), 0o600))
 			b.add(file, js("first"))
@@ -68,7 +68,7 @@ func TestDamage(t *testing.T) {
 }
 
 // problems are what the stats show.
-func (b *bench) problems() []string {
+func (b *env) problems() []string {
 	stats := proto.Stats{}
 	b.stats(&stats)
 	return stats.Problems
@@ -78,13 +78,13 @@ func (b *bench) problems() []string {
 // before the page or came later.
 func TestLink(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	private := filepath.Join(newDir(t), "private")
 	text := b.cfg.Footer + "\n" + js("secret")
 	must(t, os.WriteFile(private, []byte(text), 0o600))
 	must(t, os.Symlink(private, b.path("debug/a-1a2b.md")))
 	must(t, os.Symlink(private, b.path("debug.md.link")))
-	f := b.realm(proto.Attach{Name: "a", ID: "1a2b"})
+	f := b.page(proto.Attach{Name: "a", ID: "1a2b"})
 	eventually(func() bool { return len(b.problems()) == 1 })
 	if got := read(t, private); got != text || len(f.code()) != 0 {
 		t.Errorf("the target is %q, and it ran %q", got, f.code())
@@ -101,8 +101,8 @@ func TestLongBody(t *testing.T) {
 	dir := newDir(t)
 	long := strings.Repeat("0123456789", 100_000)
 	for round, number := range []string{"1", "2"} {
-		b := newBench(t, dir)
-		f := b.silent(proto.Attach{Name: "a", ID: "1a2b"})
+		b := newEnv(t, dir)
+		f := b.silentPage(proto.Attach{Name: "a", ID: "1a2b"})
 		file := f.Attached().File
 		b.add(file, js("1"))
 		must(t, f.answer(f.job(0).Job, `"`+long+`"`))
@@ -117,8 +117,8 @@ func TestLongBody(t *testing.T) {
 // lost meanwhile.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
-	f := b.silent(proto.Attach{Name: "a"})
+	b := newEnv(t, "")
+	f := b.silentPage(proto.Attach{Name: "a"})
 	file := f.Attached().File
 	b.add(file, js("1"))
 	job := f.job(0)

@@ -11,11 +11,11 @@ import (
 func evalPacket(code string) string { return `{"type":"eval","page":"a","code":"` + code + `"}` }
 
 // waiting awaits that so many callers wait for the page.
-func (b *bench) waiting(f *fake, n int) {
+func (b *env) waiting(f *fake, n int) {
 	eventually(func() bool {
-		f.t.mu.Lock()
-		defer f.t.mu.Unlock()
-		return len(f.t.evals) == n
+		f.log.mu.Lock()
+		defer f.log.mu.Unlock()
+		return len(f.log.evals) == n
 	})
 }
 
@@ -24,9 +24,9 @@ func (b *bench) waiting(f *fake, n int) {
 // written into the file goes on.
 func TestHangUp(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	b.listen()
-	f := b.silent(proto.Attach{Name: "a"})
+	f := b.silentPage(proto.Attach{Name: "a"})
 	running, queued, last := b.dial(), b.dial(), b.dial()
 	running.send(evalPacket("running"))
 	job := f.job(0)

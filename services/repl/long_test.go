@@ -41,16 +41,16 @@ func history(name string, size int) string {
 // end, and nothing of its history runs. It is not parallel: what it counts are the
 // bytes that the process reads.
 func TestLongLog(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	const size = 10 << 20
 	before := history("a-1a2b", size)
 	b.write("debug/a-1a2b.md", before+b.cfg.Footer+"\n")
-	f := b.realm(proto.Attach{Name: "a", ID: "1a2b"})
+	f := b.page(proto.Attach{Name: "a", ID: "1a2b"})
 	file := f.Attached().File
 	size0, start := int64(0), 0
 	for i := range 6 {
 		must(t, appendTo(b.path(file), js(fmt.Sprint("g(", i, ")"))))
-		eventually(func() bool { return len(f.code()) > i && !f.t.working() })
+		eventually(func() bool { return len(f.code()) > i && !f.log.working() })
 		if i == 0 {
 			start = bytesRead(t) // once the log was read as a whole
 			size0 = length(t, b.path(file))
@@ -73,22 +73,22 @@ func TestLongLog(t *testing.T) {
 
 // TestHugeLog: a log that is longer than anything that is read at once.
 func TestHugeLog(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	b.write("debug/a-1a2b.md", "# a\n")
 	must(t, os.Truncate(b.path("debug/a-1a2b.md"), tail.Max+1))
 	b.add("debug/a-1a2b.md", "\n"+b.cfg.Footer+"\n"+js("1"))
-	f := b.realm(proto.Attach{Name: "a", ID: "1a2b"})
-	eventually(func() bool { return len(f.code()) > 0 && !f.t.working() })
+	f := b.page(proto.Attach{Name: "a", ID: "1a2b"})
+	eventually(func() bool { return len(f.code()) > 0 && !f.log.working() })
 	if problems := b.problems(); len(problems) > 0 {
 		t.Errorf("problems: %q", problems)
 	}
 }
 
 // working reports whether a request is at work.
-func (t *transcript) working() bool {
+func (t *pageLog) working() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	state := t.page.State()
+	state := t.state.Status()
 	return state == "executing" || state == "requested"
 }
 
@@ -112,7 +112,7 @@ func appendTo(path, text string) error {
 
 // TestMemory: 200 pages that have worked fit into little memory.
 func TestMemory(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	heap := func() uint64 {
 		runtime.GC()
 		runtime.GC()
@@ -122,7 +122,7 @@ func TestMemory(t *testing.T) {
 	}
 	before := heap()
 	for i := range 200 {
-		f := b.realm(proto.Attach{Name: fmt.Sprint("page ", i), URL: "http://localhost/" + strings.Repeat("x", 500)})
+		f := b.page(proto.Attach{Name: fmt.Sprint("page ", i), URL: "http://localhost/" + strings.Repeat("x", 500)})
 		a := f.Attached()
 		var events []proto.RealmEvent
 		for range 50 {

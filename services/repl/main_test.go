@@ -20,12 +20,12 @@ import (
 	"zino/proto"
 )
 
-// bench is a service in a directory of the test's own.
-type bench struct {
+// env is a service in a directory of the test's own.
+type env struct {
 	*Service
 	t   testing.TB
 	dir string
-	log *syncBuffer
+	out *syncBuffer
 }
 
 // newDir returns a short directory: socket paths must not exceed 108 bytes.
@@ -47,8 +47,8 @@ func settings(dir string) config.Repl {
 	return cfg
 }
 
-// newBench starts a service, in a fresh directory if none is given.
-func newBench(t testing.TB, dir string, change ...func(*config.Repl)) *bench {
+// newEnv starts a service, in a fresh directory if none is given.
+func newEnv(t testing.TB, dir string, change ...func(*config.Repl)) *env {
 	t.Helper()
 	if dir == "" {
 		dir = newDir(t)
@@ -57,32 +57,32 @@ func newBench(t testing.TB, dir string, change ...func(*config.Repl)) *bench {
 	for _, f := range change {
 		f(&cfg)
 	}
-	b := &bench{t: t, dir: dir, log: &syncBuffer{}}
+	b := &env{t: t, dir: dir, out: &syncBuffer{}}
 	b.open(cfg)
-	b.run(watch.New([]string{filepath.Join(cfg.Dir, logDir)}, 200*time.Millisecond, b.Service.log))
+	b.run(watch.New([]string{filepath.Join(cfg.Dir, logDir)}, 200*time.Millisecond, b.log))
 	return b
 }
 
 // open makes a service that does not run yet.
-func (b *bench) open(cfg config.Repl) {
+func (b *env) open(cfg config.Repl) {
 	b.t.Helper()
 	var err error
-	if b.Service, err = open(cfg, quiet(b.log)); err != nil {
+	if b.Service, err = open(cfg, quiet(b.out)); err != nil {
 		b.t.Fatal(err)
 	}
 	b.t.Cleanup(b.stop)
 }
 
-func (b *bench) stop() {
+func (b *env) stop() {
 	if err := b.Close(); err != nil {
 		b.t.Errorf("Close: %v", err)
 	}
 }
 
-func (b *bench) path(file string) string { return filepath.Join(b.dir, file) }
+func (b *env) path(file string) string { return filepath.Join(b.dir, file) }
 
 // file is a file's text, "" if there is none.
-func (b *bench) file(name string) string {
+func (b *env) file(name string) string {
 	b.t.Helper()
 	text, err := os.ReadFile(b.path(name))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -92,7 +92,7 @@ func (b *bench) file(name string) string {
 }
 
 // add appends as "echo >>" does.
-func (b *bench) add(name, text string) {
+func (b *env) add(name, text string) {
 	b.t.Helper()
 	f, err := os.OpenFile(b.path(name), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
 	if err != nil {
@@ -106,7 +106,7 @@ func (b *bench) add(name, text string) {
 	}
 }
 
-func (b *bench) write(name, text string) {
+func (b *env) write(name, text string) {
 	b.t.Helper()
 	must(b.t, os.WriteFile(b.path(name), []byte(text), 0o644))
 }
@@ -120,7 +120,7 @@ func must(t testing.TB, err error) {
 
 // await waits until a file's text satisfies ok. What never comes true is ended by
 // go test's own time limit, with this line on the stack.
-func (b *bench) await(name string, ok func(text string) bool) string {
+func (b *env) await(name string, ok func(text string) bool) string {
 	b.t.Helper()
 	for {
 		text := b.file(name)
@@ -132,7 +132,7 @@ func (b *bench) await(name string, ok func(text string) bool) string {
 }
 
 // has awaits a text in a file.
-func (b *bench) has(name string, words ...string) string {
+func (b *env) has(name string, words ...string) string {
 	b.t.Helper()
 	return b.await(name, func(text string) bool {
 		for _, w := range words {
@@ -145,7 +145,7 @@ func (b *bench) has(name string, words ...string) string {
 }
 
 // settled awaits that a file ends with the footer and has n replies.
-func (b *bench) settled(name string, n int) string {
+func (b *env) settled(name string, n int) string {
 	b.t.Helper()
 	return b.await(name, func(text string) bool {
 		return strings.HasSuffix(text, "\n\n"+b.cfg.Footer+"\n") && len(reply.FindAllString(text, -1)) == n
@@ -169,8 +169,8 @@ func eventually(ok func() bool) {
 
 // fake is a realm that answers at once, unless it is told to hold.
 type fake struct {
-	*Realm
-	b    *bench
+	*Page
+	b    *env
 	done chan struct{}
 
 	mu   sync.Mutex
@@ -181,22 +181,22 @@ type fake struct {
 }
 
 // realm connects a realm that answers with the length of the code.
-func (b *bench) realm(a proto.Attach) *fake {
+func (b *env) page(a proto.Attach) *fake {
 	b.t.Helper()
 	r, err := b.Connect(a)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	f := &fake{Realm: r, b: b, done: make(chan struct{})}
+	f := &fake{Page: r, b: b, done: make(chan struct{})}
 	go f.serve()
 	b.t.Cleanup(f.leave)
 	return f
 }
 
 // silent connects a realm that never answers by itself.
-func (b *bench) silent(a proto.Attach) *fake {
+func (b *env) silentPage(a proto.Attach) *fake {
 	b.t.Helper()
-	f := b.realm(a)
+	f := b.page(a)
 	f.mu.Lock()
 	f.mute = true
 	f.mu.Unlock()

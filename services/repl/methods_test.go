@@ -19,10 +19,10 @@ import (
 	"zino/proto"
 )
 
-// listen serves a bench's service on its socket.
-func (b *bench) listen() {
+// listen serves a env's service on its socket.
+func (b *env) listen() {
 	b.t.Helper()
-	srv := rpc.NewServer("repl", b.Service.log)
+	srv := rpc.NewServer("repl", b.log)
 	b.Register(srv)
 	l, err := net.Listen("unix", b.path("s"))
 	must(b.t, err)
@@ -50,7 +50,7 @@ type conn struct {
 	net.Conn
 }
 
-func (b *bench) dial() *conn {
+func (b *env) dial() *conn {
 	b.t.Helper()
 	nc, err := net.Dial("unix", b.path("s"))
 	must(b.t, err)
@@ -135,13 +135,13 @@ func alike(t *testing.T, printed json.RawMessage, got string) map[string]any {
 // and a program in Python, and one who watches.
 func TestExamples(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	b.listen()
 	all := examples(t)
 	if len(all) != 7 {
 		t.Fatalf("there are %d examples", len(all))
 	}
-	f := b.realm(proto.Attach{Name: "index-7-zen", ID: "1a2b", URL: "http://127.0.0.1:8302/"})
+	f := b.page(proto.Attach{Name: "index-7-zen", ID: "1a2b", URL: "http://127.0.0.1:8302/"})
 	c := b.dial()
 	alike(t, all["pages"].Replies[0], c.ask(string(all["pages"].Request)))
 
@@ -150,7 +150,7 @@ func TestExamples(t *testing.T) {
 	eventually(func() bool {
 		b.Service.mu.Lock()
 		defer b.Service.mu.Unlock()
-		return len(b.watchers) == 1
+		return len(b.subscribers) == 1
 	})
 	alike(t, all["eval"].Replies[0], c.ask(string(all["eval"].Request)))
 	for i, printed := range all["watch"].Replies {
@@ -187,7 +187,7 @@ func TestExamples(t *testing.T) {
 func TestEvalFromSandbox(t *testing.T) {
 	t.Parallel()
 	for _, allowed := range []bool{false, true} {
-		b := newBench(t, "", func(cfg *config.Repl) { cfg.FromSandbox = allowed })
+		b := newEnv(t, "", func(cfg *config.Repl) { cfg.FromSandbox = allowed })
 		for level, confined := range map[string]bool{"": false, "off": false, "read-only": true, "workspace-write": true, "unit": true, "new": true} {
 			_, err := b.Eval(t.Context(), proto.Eval{Page: "none", Code: "1", Sandbox: proto.Level(level)})
 			if refused := errors.Is(err, proto.ErrDenied); refused != (confined && !allowed) || !refused && !errors.Is(err, proto.ErrNotFound) {
@@ -200,7 +200,7 @@ func TestEvalFromSandbox(t *testing.T) {
 // TestMalformed: what is not a request is refused, and the service goes on.
 func TestMalformed(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	b.listen()
 	for request, code := range map[string]string{
 		`{"type":"attach"}`:            "invalid",

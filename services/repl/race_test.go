@@ -13,8 +13,8 @@ import (
 // written. Every request is there, has run once, and has its reply.
 func TestRace(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
-	f := b.realm(proto.Attach{Name: "a"})
+	b := newEnv(t, "")
+	f := b.page(proto.Attach{Name: "a"})
 	a := f.Attached()
 	const writers, requests = 3, 25
 	done := make(chan bool, writers)
@@ -49,8 +49,8 @@ func TestRace(t *testing.T) {
 // requests of a program are run. What it adds is there in the end.
 func TestEditing(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
-	f := b.realm(proto.Attach{Name: "a"})
+	b := newEnv(t, "")
+	f := b.page(proto.Attach{Name: "a"})
 	file := f.Attached().File
 	answered := make(chan bool)
 	go func() {

@@ -22,14 +22,9 @@ const gatherFor = 50 * time.Millisecond
 type registry struct {
 	s    *Service
 	soon chan struct{} // has an element after a change of state
-	late chan struct{} // has one after realms were heard of
+	late chan struct{} // has an element after a page has sent something
 }
 
-func newRegistry(s *Service) *registry {
-	return &registry{s: s, soon: make(chan struct{}, 1), late: make(chan struct{}, 1)}
-}
-
-// changed tells of a change of state, aged of times only.
 func (g *registry) changed() { signal(g.soon) }
 func (g *registry) aged()    { signal(g.late) }
 
@@ -69,9 +64,18 @@ func (g *registry) run() {
 	}
 }
 
-// write writes the registry if it says something new.
+// write writes the registry if its text has changed.
 func (g *registry) write() {
-	text := page.Registry(g.entries())
+	s := g.s
+	s.mu.Lock()
+	entries := make([]page.Entry, 0, len(s.logs))
+	for _, l := range s.logs {
+		if l.listed.kind != "" { // else its page has not connected since the start
+			entries = append(entries, page.Entry{Name: l.base, URL: l.listed.url, Last: l.listed.seen, State: l.listed.state, Live: l.listed.live})
+		}
+	}
+	s.mu.Unlock()
+	text := page.Registry(entries)
 	err := g.replace(text)
 	if errors.Is(err, tail.ErrChanged) {
 		err = g.replace(text)
@@ -79,9 +83,9 @@ func (g *registry) write() {
 	fault := ""
 	if err != nil {
 		fault = err.Error()
-		g.s.log.Warn("the registry cannot be written", "file", registryFile, "error", err)
+		s.log.Warn("cannot write the registry", "file", registryFile, "error", err)
 	}
-	g.s.setFault(registryFile, fault)
+	s.setFault(registryFile, fault)
 }
 
 func (g *registry) replace(text []byte) error {
@@ -91,18 +95,4 @@ func (g *registry) replace(text []byte) error {
 	}
 	_, err = g.s.dir.Replace(registryFile, v, 0, text)
 	return err
-}
-
-// entries are the pages that were connected since the service started.
-func (g *registry) entries() []page.Entry {
-	s := g.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := make([]page.Entry, 0, len(s.transcripts))
-	for _, t := range s.transcripts {
-		if t.status.kind != "" { // else nobody has come for it yet
-			list = append(list, page.Entry{Name: t.base, URL: t.status.url, Last: t.status.seen, State: t.status.state, Live: t.status.live})
-		}
-	}
-	return list
 }

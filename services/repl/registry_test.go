@@ -13,9 +13,9 @@ import (
 // TestRegistry: debug.md follows the states of the pages.
 func TestRegistry(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	b.has(registryFile, "# Connected pages:\n> ")
-	f := b.silent(proto.Attach{Name: "a", ID: "1a2b", URL: "http://localhost/?secret"})
+	f := b.silentPage(proto.Attach{Name: "a", ID: "1a2b", URL: "http://localhost/?secret"})
 	b.has(registryFile, "\n* a-1a2b (http://localhost/) last ", " state: idle\n")
 	b.add(f.Attached().File, js("1"))
 	job := f.job(0)
@@ -29,7 +29,7 @@ func TestRegistry(t *testing.T) {
 // TestRegistryLong: it stays short, whatever connects.
 func TestRegistryLong(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	for i := range 150 {
 		r, err := b.Connect(proto.Attach{Name: fmt.Sprint("page ", i)})
 		must(t, err)
@@ -50,9 +50,9 @@ func TestRegistryLong(t *testing.T) {
 // place is not followed.
 func TestRegistryIsOutput(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "", func(c *config.Repl) { c.Cadence = 0.1 })
+	b := newEnv(t, "", func(c *config.Repl) { c.Cadence = 0.1 })
 	b.write(registryFile, "* "+js("1"))
-	f := b.realm(proto.Attach{Name: "a"})
+	f := b.page(proto.Attach{Name: "a"})
 	b.has(registryFile, "# Connected pages:\n", "* a-")
 	must(t, os.Remove(b.path(registryFile)))
 	must(t, os.Symlink("elsewhere", b.path(registryFile)))

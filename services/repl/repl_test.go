@@ -11,8 +11,8 @@ import (
 // stands below it; the same for what a program asks.
 func TestExchange(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
-	f := b.realm(proto.Attach{Name: "Index - 7 Zen", URL: "http://localhost:8302/?a=b"})
+	b := newEnv(t, "")
+	f := b.page(proto.Attach{Name: "Index - 7 Zen", URL: "http://localhost:8302/?a=b"})
 	file := f.Attached().File
 	b.add(file, js("12+13"))
 	text := b.settled(file, 1)
@@ -32,7 +32,7 @@ func TestExchange(t *testing.T) {
 	if got := f.code(); strings.Join(got, "|") != "12+13\n|1+1" && strings.Join(got, "|") != "12+13\n|1+1\n" {
 		t.Errorf("it ran %q", got)
 	}
-	if b.log.String() != "" {
-		t.Errorf("the log says %s", b.log)
+	if b.out.String() != "" {
+		t.Errorf("the log says %s", b.out)
 	}
 }

@@ -99,7 +99,7 @@ func attached(t *testing.T, dir string, a proto.Attach) (self proto.Attached, jo
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	dir := newDir(t)
-	b := &bench{t: t, dir: dir}
+	b := &env{t: t, dir: dir}
 	kill := process(t, dir)
 	back, jobs := attached(t, dir, proto.Attach{Name: "back", Nonce: "n"})
 	away, others := attached(t, dir, proto.Attach{Name: "away"})
@@ -146,7 +146,7 @@ func TestKilled(t *testing.T) {
 func TestKilledOften(t *testing.T) {
 	t.Parallel()
 	dir := newDir(t)
-	b := &bench{t: t, dir: dir}
+	b := &env{t: t, dir: dir}
 	const file = "debug/a-1a2b.md"
 	ran := map[string]int{}
 	for round := range 8 {
@@ -188,8 +188,8 @@ func TestKilledOften(t *testing.T) {
 // is let in.
 func TestDrain(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
-	f := b.silent(proto.Attach{Name: "a"})
+	b := newEnv(t, "")
+	f := b.silentPage(proto.Attach{Name: "a"})
 	answered := make(chan error, 1)
 	go func() {
 		r, err := b.Eval(t.Context(), proto.Eval{Page: "a", Code: "1"})
@@ -212,8 +212,8 @@ func TestDrain(t *testing.T) {
 	must(t, <-answered)
 	must(t, <-drained)
 	<-f.done
-	b = newBench(t, "")
-	f = b.silent(proto.Attach{Name: "a"})
+	b = newEnv(t, "")
+	f = b.silentPage(proto.Attach{Name: "a"})
 	b.add(f.Attached().File, js("1"))
 	f.job(0)
 	expired, cancel := context.WithCancel(t.Context())

@@ -95,8 +95,8 @@ func TestSaveStyles(t *testing.T) {
 	for name, save := range styles {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, "")
-			f := b.realm(proto.Attach{Name: "a"})
+			b := newEnv(t, "")
+			f := b.page(proto.Attach{Name: "a"})
 			file := f.Attached().File
 			for i, code := range []string{"1", "22", "333"} {
 				save(t, b.path(file), js(code))
@@ -116,8 +116,8 @@ func TestSaveStyles(t *testing.T) {
 // nothing new to it.
 func TestOwnWrites(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
-	f := b.realm(proto.Attach{Name: "a"})
+	b := newEnv(t, "")
+	f := b.page(proto.Attach{Name: "a"})
 	file := f.Attached().File
 	before, err := os.Stat(b.path(file))
 	must(t, err)
@@ -128,7 +128,7 @@ func TestOwnWrites(t *testing.T) {
 	if !os.SameFile(before, after) {
 		t.Error("the file is another one")
 	}
-	tr := f.t
+	tr := f.log
 	eventually(func() bool { // the notifications of the own writes have come and gone
 		tr.alarm.mu.Lock()
 		defer tr.alarm.mu.Unlock()
@@ -137,18 +137,18 @@ func TestOwnWrites(t *testing.T) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	now, err := b.Service.dir.Stat(file)
-	if err != nil || now != tr.known.stamp || !tr.page.Wake().IsZero() {
-		t.Errorf("%+v, known %+v, %v; it wakes at %v", now, tr.known.stamp, err, tr.page.Wake())
+	if err != nil || now != tr.known.stamp || !tr.state.Deadline().IsZero() {
+		t.Errorf("%+v, known %+v, %v; it wakes at %v", now, tr.known.stamp, err, tr.state.Deadline())
 	}
 }
 
 // TestWithoutNotification: polling alone finds a change.
 func TestWithoutNotification(t *testing.T) {
 	t.Parallel()
-	b := &bench{t: t, dir: newDir(t), log: &syncBuffer{}}
+	b := &env{t: t, dir: newDir(t), out: &syncBuffer{}}
 	b.open(settings(b.dir))
 	b.run(watch.Poll(200 * time.Millisecond))
-	file := b.realm(proto.Attach{Name: "a"}).Attached().File
+	file := b.page(proto.Attach{Name: "a"}).Attached().File
 	b.add(file, js("1"))
 	b.settled(file, 1)
 }
@@ -157,8 +157,8 @@ func TestWithoutNotification(t *testing.T) {
 // was there at first.
 func TestDirectoryReplaced(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
-	file := b.realm(proto.Attach{Name: "a"}).Attached().File
+	b := newEnv(t, "")
+	file := b.page(proto.Attach{Name: "a"}).Attached().File
 	must(t, os.Rename(b.path("debug"), b.path("old")))
 	b.has(file, b.cfg.Footer) // it is made anew
 	b.add(file, js("1"))
@@ -168,8 +168,8 @@ func TestDirectoryReplaced(t *testing.T) {
 // TestDraft: what is not complete is not touched.
 func TestDraft(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
-	f, other := b.realm(proto.Attach{Name: "a"}), b.realm(proto.Attach{Name: "b"})
+	b := newEnv(t, "")
+	f, other := b.page(proto.Attach{Name: "a"}), b.page(proto.Attach{Name: "b"})
 	file := f.Attached().File
 	before := b.file(file)
 	b.add(file, fence+"js\n1+")

@@ -10,13 +10,13 @@ import (
 )
 
 // watching collects what is reported until the test ends.
-func (b *bench) watching(page string) (packets chan string, stop func() error) {
+func (b *env) watching(page string) (packets chan string, stop func() error) {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.t.Context())
 	packets = make(chan string, 1000)
 	ended := make(chan error, 1)
 	b.Service.mu.Lock()
-	before := len(b.Service.watchers)
+	before := len(b.Service.subscribers)
 	b.Service.mu.Unlock()
 	go func() {
 		ended <- b.Watch(ctx, proto.WatchPages{Page: page}, func(typ string, packet any) error {
@@ -32,7 +32,7 @@ func (b *bench) watching(page string) (packets chan string, stop func() error) {
 	eventually(func() bool {
 		b.Service.mu.Lock()
 		defer b.Service.mu.Unlock()
-		return len(b.Service.watchers) > before
+		return len(b.Service.subscribers) > before
 	})
 	return packets, func() error { cancel(); return <-ended }
 }
@@ -40,11 +40,11 @@ func (b *bench) watching(page string) (packets chan string, stop func() error) {
 // TestWatch: connections, states and exchanges are reported, of all pages or of one.
 func TestWatch(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	all, stopAll := b.watching("")
-	one := b.silent(proto.Attach{Name: "one"})
+	one := b.silentPage(proto.Attach{Name: "one"})
 	only, stopOnly := b.watching("one")
-	two := b.silent(proto.Attach{Name: "two"})
+	two := b.silentPage(proto.Attach{Name: "two"})
 	want := func(packets chan string, list ...string) {
 		t.Helper()
 		for _, w := range list {
@@ -79,8 +79,8 @@ func TestWatch(t *testing.T) {
 // TestWatchSlow: who does not read is turned out and holds nobody up.
 func TestWatchSlow(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
-	f := b.realm(proto.Attach{Name: "a"})
+	b := newEnv(t, "")
+	f := b.page(proto.Attach{Name: "a"})
 	hold, entered := make(chan bool), make(chan bool, 1)
 	ended := make(chan error, 1)
 	go func() {
@@ -94,11 +94,11 @@ func TestWatchSlow(t *testing.T) {
 		})
 	}()
 	eventually(func() bool {
-		b.publish(f.t, "page", proto.Page{})
+		b.publish(f.log, "page", proto.Page{})
 		return len(entered) > 0
 	})
-	for range behindMax + 1 {
-		b.publish(f.t, "page", proto.Page{})
+	for range packetsMax + 1 {
+		b.publish(f.log, "page", proto.Page{})
 	}
 	close(hold)
 	if err := <-ended; !errors.Is(err, proto.ErrBusy) {
@@ -109,15 +109,15 @@ func TestWatchSlow(t *testing.T) {
 // TestWatchFails: an error of the one who watches ends it.
 func TestWatchFails(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	gone := errors.New("gone")
 	ended := make(chan error, 1)
 	go func() {
 		ended <- b.Watch(t.Context(), proto.WatchPages{}, func(string, any) error { return gone })
 	}()
-	f := b.realm(proto.Attach{Name: "a"})
+	f := b.page(proto.Attach{Name: "a"})
 	for {
-		b.publish(f.t, "page", proto.Page{})
+		b.publish(f.log, "page", proto.Page{})
 		select {
 		case err := <-ended:
 			if !errors.Is(err, gone) {

@@ -22,7 +22,7 @@ const (
 // id and the nonce that it got.
 type page struct {
 	conn  *websocket.Conn
-	realm *repl.Realm
+	realm *repl.Page
 	id    string
 	nonce string
 }
