@@ -105,7 +105,7 @@ func TestManConfig(t *testing.T) {
 			t.Errorf("%s is not in zino.toml.5", s.Key)
 		}
 	}
-	for _, want := range []string{"\n.SH FILES\n", "\n.SS [exc]\n", "\n.B timeout = 30\nSeconds that executed code may take", "\n.EX\n[[rtr.model]]\n"} {
+	for _, want := range []string{"\n.SH FILES\n", "\n.SS [exc]\n", "\n.B timeout = 30\nTime limit of executed code in seconds", "\n.EX\n[[rtr.model]]\n"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("zino.toml.5 does not have %q", want)
 		}
