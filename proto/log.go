@@ -93,8 +93,9 @@ type LogToolResult struct {
 	Output Raw `json:"output"`
 	// OK is true if the call succeeded.
 	OK bool `json:"ok"`
-	// DurationMS is the time that the call took, in milliseconds.
-	DurationMS int64 `json:"duration_ms,omitzero"`
+	// DurationMS is the time that the call took, in milliseconds; a synthetic
+	// result has none.
+	DurationMS int64 `json:"duration_ms"`
 	// Synthetic is true if the call's own result was lost.
 	Synthetic bool `json:"synthetic,omitzero"`
 	// TS is when the event was stored, in RFC 3339, UTC.

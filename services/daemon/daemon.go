@@ -1,41 +1,42 @@
-// Package daemon is the entrance: it takes a message, has the prompt assembled,
-// has the agent answer, and sees that what must last is stored: of a plain
-// message the exchange when it is over, of a session's turn everything as it
-// happens.
+// Package daemon is the entrance for clients. It takes a message, has the prompt
+// assembled and the agent answer, and stores what must last: of a plain message
+// the exchange when it is complete, of a session's turn every step as it happens.
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"zino/pkg/config"
+	"zino/pkg/environ"
 	"zino/pkg/rpc"
+	"zino/pkg/wire"
 	"zino/proto"
+	"zino/services/daemon/handoff"
 )
 
-// storeLimit is how long the storing of a finished turn may take.
-const storeLimit = 30 * time.Second
-
-// Service answers chat requests and forwards what people ask of other services.
+// Service answers chat requests and forwards requests of clients to other
+// services.
 type Service struct {
 	cfg                     *config.Config
 	sys, ctx, mem, agr, rtr *rpc.Client
-	others                  map[string]*rpc.Client
+	services                map[string]*rpc.Client // those that forward reaches
 	log                     *slog.Logger
-	patience                time.Duration // with a mem that went away in the middle of a turn
+	storeTimeout            time.Duration // for an append to a session while mem cannot be reached
 }
 
 // New returns the daemon over its neighbours' sockets.
 func New(cfg *config.Config, log *slog.Logger) *Service {
-	s := &Service{cfg: cfg, others: map[string]*rpc.Client{}, log: log, patience: recordLimit}
+	s := &Service{cfg: cfg, services: map[string]*rpc.Client{}, log: log, storeTimeout: storeTimeout}
 	for _, name := range config.Services {
-		s.others[name] = &rpc.Client{Service: name, Path: cfg.Socket(name)}
+		s.services[name] = &rpc.Client{Service: name, Path: cfg.Socket(name)}
 	}
-	s.sys, s.ctx, s.mem, s.agr, s.rtr = s.others["sys"], s.others["ctx"], s.others["mem"], s.others["agr"], s.others["rtr"]
+	s.sys, s.ctx, s.mem, s.agr, s.rtr = s.services["sys"], s.services["ctx"], s.services["mem"], s.services["agr"], s.services["rtr"]
 	return s
 }
 
@@ -49,60 +50,85 @@ func (s *Service) Register(srv *rpc.Server) {
 
 // Close ends the connections to other services.
 func (s *Service) Close() error {
-	for _, c := range s.others {
+	for _, c := range s.services {
 		c.Close()
 	}
 	return nil
 }
 
-// chat is one turn: of a session, or a plain one.
+// chat answers a message: as a turn of a session, or as a plain one.
 func (s *Service) chat(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Text, error) {
 	req.Message = strings.TrimSpace(req.Message)
-	if err := check(req); err != nil {
+	if err := checkChat(req); err != nil {
 		return proto.Text{}, err
 	}
-	req = forCaller(req, rpc.PeerUID(ctx))
-	if rpc.Note(ctx, slog.Int("message_bytes", len(req.Message))); req.ChannelID != "" {
+	req = withoutForeignEnv(req, rpc.PeerUID(ctx))
+	rpc.Note(ctx, slog.Int("message_bytes", len(req.Message)))
+	if req.ChannelID != "" {
 		rpc.Note(ctx, slog.String("channel", req.ChannelID))
 	}
-	if req.SessionID != "" {
-		rpc.Note(ctx, slog.String("session", req.SessionID))
-		return s.session(ctx, req, out)
-	}
-	text, err := s.plain(ctx, req, out)
-	if err != nil && req.Events {
-		return proto.Text{}, s.parting(ctx, out, req.Events, ending(ctx, err))
-	}
-	return text, err
-}
-
-// plain answers a message outside of sessions. The answer goes out after the
-// turn has been stored.
-func (s *Service) plain(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Text, error) {
-	messages, warnings, err := s.prompt(ctx, req, out)
-	if err != nil {
-		return proto.Text{}, err
-	}
-	text, err := s.dispatch(ctx, messages, req, out)
-	if err != nil {
-		return proto.Text{}, err
-	}
-	if req.ChannelID != "" && text.Content != "" && !req.NoSave {
-		if err := out.Flush(); err != nil { // the reader has the text while mem works
-			s.log.Debug("the caller left before the turn was stored", "error", err, "trace", rpc.Trace(ctx))
+	if req.SessionID == "" {
+		text, err := s.plain(ctx, req, out)
+		if err != nil && req.Events {
+			err = s.ended(ctx, req, out, turnError(ctx, err))
 		}
-		text.NotStored = s.store(ctx, req.ChannelID, req.Message, text.Content)
+		return text, err
 	}
-	text = shape(text, req)
-	if !req.Events {
-		text.Warnings = warnings
+	rpc.Note(ctx, slog.String("session", req.SessionID))
+	text, e := s.turn(ctx, req, out)
+	if e != nil {
+		return proto.Text{}, s.ended(ctx, req, out, e)
 	}
-	return text, nil
+	return shape(text, req), nil
 }
 
-// shape is what clients see of an answer: the collected one is content and
-// nothing else, the streamed one has the iterations. What the model says of
-// itself is for those who asked for events, and its calls are for nobody.
+// checkChat validates a message whose text has been trimmed.
+func checkChat(req proto.Chat) error {
+	if err := checkPlace(req.SessionID, req.Root); err != nil {
+		return err
+	}
+	if req.Message == "" {
+		return proto.Errorf(proto.CodeInvalid, "Empty message.")
+	}
+	if _, err := environ.List(req.Env); err != nil {
+		return proto.Errorf(proto.CodeInvalid, "env: %v", err)
+	}
+	if req.Cwd != "" && !filepath.IsAbs(req.Cwd) {
+		return proto.Errorf(proto.CodeInvalid, "invalid cwd %q: use an absolute path", req.Cwd)
+	}
+	if req.Umask != nil && (*req.Umask < 0 || *req.Umask > 0o777) {
+		return proto.Errorf(proto.CodeInvalid, "invalid umask %d: use 0 to 511 (0777)", *req.Umask)
+	}
+	return nil
+}
+
+// checkPlace validates a session's id and a root; both may be absent. It comes
+// before any request to a neighbour: a turn that stores nothing must not read
+// files beside the sessions either.
+func checkPlace(sessionID, root string) error {
+	if sessionID != "" {
+		if err := proto.CheckSessionID(sessionID); err != nil {
+			return err
+		}
+	}
+	if root != "" && !filepath.IsAbs(root) {
+		return proto.Errorf(proto.CodeInvalid, "invalid root %q: use an absolute path", root)
+	}
+	return nil
+}
+
+// withoutForeignEnv drops the environment of a caller that is another user than
+// the daemon's own: several users share this constellation then.
+func withoutForeignEnv(req proto.Chat, uid int) proto.Chat {
+	if uid != os.Geteuid() {
+		req.Env, req.Cwd, req.Umask = nil, "", nil
+	}
+	return req
+}
+
+// shape returns the part of an answer that the caller asked for. A collected
+// answer has the content alone, a streamed one also the iterations. Usage, model
+// and provider go to callers of events, tool calls to no caller.
 func shape(text proto.Text, req proto.Chat) proto.Text {
 	text.ToolCalls, text.State = nil, nil
 	switch {
@@ -114,55 +140,84 @@ func shape(text proto.Text, req proto.Chat) proto.Text {
 	return proto.Text{Content: text.Content, NotStored: text.NotStored}
 }
 
-// dispatch has the agent answer, or the model itself where no agent can be
-// reached. Once the agent was reached its error is the answer.
-func (s *Service) dispatch(ctx context.Context, messages proto.Raw, req proto.Chat, out *rpc.Out) (proto.Text, error) {
-	if !req.Events {
-		return s.ask(ctx, messages, req, out)
+// handoff makes a bundle of a session.
+func (s *Service) handoff(ctx context.Context, req proto.Handoff) (proto.HandoffBundle, error) {
+	maker := handoff.Maker{Mem: s.mem, Rtr: s.rtr, Temperature: s.cfg.Agent.Temperature, TopP: s.cfg.Agent.TopP, Effort: s.cfg.Agent.Effort}
+	return maker.Make(ctx, req)
+}
+
+// forward passes a request on to another service, and its answer back, packet by
+// packet.
+func (s *Service) forward(ctx context.Context, req proto.Forward, out *rpc.Out) error {
+	service := s.services[req.Service]
+	if service == nil {
+		return proto.Errorf(proto.CodeNotFound, "forward: there is no service %q", req.Service)
 	}
-	r := &relay{out: out, events: true}
-	text, err := s.ask(ctx, messages, req, r)
+	typ, err := wire.RequestType(req.Request)
 	if err != nil {
-		return text, err
+		return proto.Errorf(proto.CodeInvalid, "Invalid request: field %q: %v", "request", err)
 	}
-	return text, r.end()
+	if !proto.IsPublic(req.Service, typ) {
+		return proto.Errorf(proto.CodeDenied, "forward: %q of %s is not open to clients", typ, req.Service)
+	}
+	return rpc.Relay(ctx, service, req.Request, out)
 }
 
-func (s *Service) ask(ctx context.Context, messages proto.Raw, req proto.Chat, sink rpc.Sink) (proto.Text, error) {
-	run := s.runOf(req, messages, s.cfg.Agr.MaxIterations)
-	text, err := rpc.CallText(ctx, s.agr, proto.AgrRun, run, sink)
-	if !errors.Is(err, rpc.ErrConnect) {
-		return text, err
+// errCallerGone marks the error of a packet that could not be sent because the
+// caller has hung up.
+var errCallerGone = errors.New("the caller has hung up")
+
+// sent marks err, the result of sending a packet to the caller. A packet that is
+// too large and a deadline that passed are not the caller's hang-up.
+func sent(err error) error {
+	if err == nil || errors.Is(err, wire.ErrTooLarge) || errors.Is(err, context.DeadlineExceeded) {
+		return err
 	}
-	s.log.Warn("no agent, asking the model directly", "error", err, "trace", rpc.Trace(ctx))
-	infer := proto.Infer{
-		Messages: messages, Temperature: run.Temperature, TopP: run.TopP, Stream: run.Chunks(), NeedModel: run.NeedModel,
-		Provider: run.Provider, Model: run.Model, MaxTokens: run.MaxTokens, Effort: run.Effort, Events: run.Events,
-	}
-	return rpc.CallText(ctx, s.rtr, proto.RtrInfer, infer, sink)
+	return errors.Join(errCallerGone, err)
 }
 
-// runOf is the agent's part of a request.
-func (s *Service) runOf(req proto.Chat, messages proto.Raw, limit int) proto.Run {
-	return proto.Run{
-		Messages: messages, Temperature: s.cfg.Agent.Temperature, TopP: s.cfg.Agent.TopP,
-		MaxIterations: &limit, Stream: &req.Stream, NeedModel: req.NeedModel, SessionID: req.SessionID, NoSave: req.NoSave,
-		Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens, Root: req.Root, Events: req.Events,
-		Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, Effort: cmp.Or(req.Effort, s.cfg.Agent.Effort),
+// turnError returns the error that ends a turn: the one to be stored and to be
+// sent to the caller.
+func turnError(ctx context.Context, err error) *proto.Error {
+	canceled := errors.Is(ctx.Err(), context.Canceled) // read first: the lock may be lost at any moment
+	if lost := lockLost(ctx); lost != nil {
+		return lost
 	}
+	e := errorPacket(err)
+	if errors.Is(err, errCallerGone) || canceled || interrupted(e) {
+		return proto.Errorf(proto.CodeCanceled, "The turn was interrupted.")
+	}
+	return e
 }
 
-// store adds the exchange to the channel, even if the caller leaves now. The
-// answer does not depend on it: an error is logged, and returned as text for
-// the caller.
-func (s *Service) store(ctx context.Context, channel, user, assistant string) (problem string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
-	defer cancel()
-	messages := appendMessage(appendMessage(nil, "user", user), "assistant", assistant)
-	req := proto.AppendHistory{ChannelID: channel, Messages: closeList(messages)}
-	if _, err := rpc.Call(ctx, s.mem, proto.MemAppendHistory, req); err != nil {
-		s.log.Error("the turn could not be stored", "channel", channel, "error", err, "trace", rpc.Trace(ctx))
-		return err.Error()
+// interrupted reports whether the turn ended because the caller, the daemon or
+// the agent was asked to stop.
+func interrupted(e *proto.Error) bool { return e.Code == proto.CodeCanceled && e.Kind == "" }
+
+// ended sends the event interrupted to a caller of events if the turn was
+// interrupted, and returns the error that follows it.
+func (s *Service) ended(ctx context.Context, req proto.Chat, out *rpc.Out, e *proto.Error) error {
+	if req.Events && interrupted(e) {
+		if err := out.Event(proto.TypeInterrupted, proto.Interrupted{}); err != nil {
+			s.log.Debug("the caller has hung up during the turn", "error", err, "trace", rpc.Trace(ctx))
+		}
 	}
-	return ""
+	return e
+}
+
+// errorPacket returns err as a packet with the whole chain as its message.
+func errorPacket(err error) *proto.Error {
+	e := proto.Error{Code: rpc.CodeOf(err)}
+	if origin, ok := errors.AsType[*proto.Error](err); ok {
+		e = *origin
+	}
+	e.Message = err.Error()
+	return &e
+}
+
+// sessionError returns err as an error of kind session.
+func sessionError(err error) *proto.Error {
+	e := errorPacket(err)
+	e.Kind = proto.ErrorKindSession
+	return e
 }

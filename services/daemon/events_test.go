@@ -9,6 +9,16 @@ import (
 	"zino/proto"
 )
 
+// kept is the event of a packet without its time, as a list under construction.
+func kept(typ, packet string) (proto.Raw, error) {
+	var r record
+	err := r.add(typ, []byte(packet))
+	if r.events == nil {
+		return nil, err
+	}
+	return stamped.ReplaceAll(r.events, []byte("}")), err
+}
+
 // TestKept: what of a packet is stored, and in which form.
 func TestKept(t *testing.T) {
 	for _, c := range []struct{ packet, want string }{
@@ -19,7 +29,7 @@ func TestKept(t *testing.T) {
 		{`{"type":"tool_requested","id":"1","name":"bash","input":{"_malformed":"{"},"reasoning_state":"s"}`, `{"type":"tool_use","id":"1","name":"bash","input":{"_malformed":"{"},"reasoning_state":"s"}`},
 		{`{"type":"tool_requested","id":"1","name":"bash"}`, `{"type":"tool_use","id":"1","name":"bash","input":{}}`},
 		{`{"type":"tool_requested","id":"1","name":"bash","input":null}`, `{"type":"tool_use","id":"1","name":"bash","input":{}}`},
-		{`{"type":"tool_finished","id":"1","name":"x","result":{"ok":false,"error":{"code":"c","message":"ok: true"}},"duration_ms":0}`, `{"type":"tool_result","tool_use_id":"1","output":{"ok":false,"error":{"code":"c","message":"ok: true"}},"ok":false,"duration_ms":0}`},
+		{`{"type":"tool_finished","id":"1","name":"x","ok":false,"result":{"ok":false,"error":{"code":"c","message":"ok: true"}},"duration_ms":0}`, `{"type":"tool_result","tool_use_id":"1","output":{"ok":false,"error":{"code":"c","message":"ok: true"}},"ok":false,"duration_ms":0}`},
 		{`{"type":"tool_finished","id":"1","result":{"data":{"ok":true}},"duration_ms":5}`, `{"type":"tool_result","tool_use_id":"1","output":{"data":{"ok":true}},"ok":false,"duration_ms":5}`},
 		{`{"type":"tool_finished","id":"1","result":"text"}`, `{"type":"tool_result","tool_use_id":"1","output":"text","ok":false,"duration_ms":0}`},
 		{`{"type":"tool_finished","id":"1"}`, `{"type":"tool_result","tool_use_id":"1","output":{},"ok":false,"duration_ms":0}`},
@@ -35,14 +45,14 @@ func TestKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list, err := kept(typ, []byte(c.packet))
+		list, err := kept(typ, c.packet)
 		if got := strings.TrimPrefix(string(list), "["); err != nil || got != c.want {
 			t.Errorf("%s\n got %s, %v\nwant %s", c.packet, got, err, c.want)
 		}
 	}
 	for _, packet := range []string{`{"type":"assistant_final","text":5}`, `{"type":"tool_requested","id":[]}`, `{"type":"tool_finished","duration_ms":"x"}`} {
 		typ, _ := wire.ReplyType([]byte(packet))
-		if list, err := kept(typ, []byte(packet)); err == nil || !strings.HasPrefix(err.Error(), "agr answered with something that is not a packet: ") {
+		if list, err := kept(typ, packet); err == nil || !strings.HasPrefix(err.Error(), "agr sent a malformed packet: ") {
 			t.Errorf("%s: %s, %v", packet, list, err)
 		}
 	}
@@ -66,8 +76,11 @@ func TestEnded(t *testing.T) {
 		{"", sessionError(proto.ErrCanceled), `{"type":"error","message":"canceled","kind":"session","code":"canceled"}`},
 		{"", &proto.Error{Code: proto.CodeInternal, Message: "m"}, `{"type":"error","message":"m","code":"internal"}`},
 	} {
-		if list, err := ended(nil, []byte(c.text), c.e); err != nil || string(list) != "["+c.want {
-			t.Errorf("%q, %v:\n got %s, %v\nwant %s", c.text, c.e, list, err, c.want)
+		var r record
+		err := r.end([]byte(c.text), c.e)
+		got := strings.ReplaceAll(string(r.events), `,"ts":"`+timestamp()+`"`, "")
+		if err != nil || got != "["+c.want {
+			t.Errorf("%q, %v:\n got %s, %v\nwant %s", c.text, c.e, got, err, c.want)
 		}
 	}
 }
@@ -83,12 +96,12 @@ func FuzzKept(f *testing.F) {
 		if err != nil {
 			return // rpc does not pass it on
 		}
-		list, err := kept(typ, packet)
+		list, err := kept(typ, string(packet))
 		if err != nil || list == nil {
 			return
 		}
 		var events []map[string]json.RawMessage
-		if err := json.Unmarshal(closeList(list), &events); err != nil || len(events) != 1 || events[0]["type"] == nil {
+		if err := json.Unmarshal(append(list, ']'), &events); err != nil || len(events) != 1 || events[0]["type"] == nil {
 			t.Errorf("%s gives %s: %v", packet, list, err)
 		}
 	})

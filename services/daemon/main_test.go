@@ -143,7 +143,7 @@ func newBench(t *testing.T, n neighbours) *bench {
 	n.config(b.cfg)
 	b.start(n)
 	s := New(b.cfg, slog.New(slog.NewTextHandler(b.log, nil)))
-	s.patience = 100 * time.Millisecond
+	s.storeTimeout = 100 * time.Millisecond
 	b.service = s
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {

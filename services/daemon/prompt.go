@@ -3,162 +3,167 @@ package daemon
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"zino/pkg/message"
 	"zino/pkg/rpc"
-	"zino/pkg/wire"
 	"zino/proto"
 )
 
-// partLimit is how long the turn waits for a part of the prompt before it goes
-// on without it.
-const partLimit = 10 * time.Second
+// promptTimeout is how long sys and ctx may take for their parts of a prompt.
+const promptTimeout = 10 * time.Second
 
-// parts are what stands in front of the user's message, or why it is not there.
-type parts struct {
-	system proto.SystemPrompt
-	sysErr error
-	middle proto.Raw // a list of messages, or nil
-	ctxErr error
+// bytesPerToken is how many bytes are counted as one token.
+const bytesPerToken = 4
+
+// prompt holds what stands before the user's message. A part that failed is
+// empty and has its error.
+type prompt struct {
+	system  proto.SystemPrompt
+	sysErr  error
+	context proto.Raw // a list of messages, or nil
+	ctxErr  error
 }
 
-// parts asks sys and ctx side by side. Without a build ctx is not asked.
-func (s *Service) parts(ctx context.Context, get proto.GetPrompt, build *proto.Build) parts {
-	ctx, cancel := context.WithTimeout(ctx, partLimit)
+// prompt asks sys and ctx side by side. With a nil build ctx is not asked.
+func (s *Service) prompt(ctx context.Context, get proto.GetPrompt, build *proto.Build) prompt {
+	ctx, cancel := context.WithTimeout(ctx, promptTimeout)
 	defer cancel()
-	var p parts
-	asked := make(chan struct{})
+	var p prompt
+	sysAnswered := make(chan struct{})
 	go func() {
-		defer close(asked)
-		p.system, p.sysErr = rpc.Call(ctx, s.sys, proto.SysGet, get)
+		defer close(sysAnswered)
+		if p.system, p.sysErr = rpc.Call(ctx, s.sys, proto.SysGet, get); p.sysErr != nil {
+			p.system = proto.SystemPrompt{} // drop a part of a malformed answer
+		}
 	}()
 	if build != nil {
-		p.middle, p.ctxErr = s.context(ctx, *build)
+		p.context, p.ctxErr = s.context(ctx, *build)
 	}
-	<-asked
-	if p.sysErr != nil {
-		p.system = proto.SystemPrompt{} // half an answer is none
-	}
+	<-sysAnswered
 	return p
 }
 
+// context asks ctx. Its list is validated before it is joined: a malformed one
+// would spoil the whole prompt.
 func (s *Service) context(ctx context.Context, build proto.Build) (proto.Raw, error) {
 	reply, err := rpc.Call(ctx, s.ctx, proto.CtxBuild, build)
-	if err == nil {
-		err = checkMessages(reply.Messages)
-	}
-	if err != nil {
+	if err != nil || reply.Messages == nil {
 		return nil, err
+	}
+	if err := message.Check(reply.Messages); err != nil {
+		return nil, fmt.Errorf("field %q: %w", "messages", err)
 	}
 	return reply.Messages, nil
 }
 
-// promptOf is the part of a request that sys answers.
-func promptOf(req proto.Chat) proto.GetPrompt {
+// getPrompt returns the request to sys for a message.
+func getPrompt(req proto.Chat) proto.GetPrompt {
 	return proto.GetPrompt{
 		Root: req.Root, SystemPrompt: req.SystemPrompt, Session: req.SessionID != "", Sandbox: req.Sandbox, Network: req.Network,
 	}
 }
 
-// list is the prompt [system?, …context, user].
-func (p parts) list(message string) proto.Raw {
-	var list proto.Raw
+// messages returns the whole prompt [system?, …context, user].
+func (p prompt) messages(text string) proto.Raw {
+	var list []byte
 	if p.system.Content != "" {
-		list = appendMessage(list, "system", p.system.Content)
+		list = message.Append(list, proto.RoleSystem, p.system.Content)
 	}
-	list = appendElements(list, p.middle)
-	return closeList(appendMessage(list, "user", message))
+	return message.Close(message.Append(message.Join(list, p.context), proto.RoleUser, text))
 }
 
-// prompt assembles the prompt of a plain message, and returns what sys remarks on
-// it. A part that is not available is left out and logged; a template or
-// system_prompt_file that cannot be read is an error.
-func (s *Service) prompt(ctx context.Context, req proto.Chat, out *rpc.Out) (list proto.Raw, warnings []string, err error) {
-	p := s.parts(ctx, promptOf(req), &proto.Build{ChannelID: req.ChannelID, UserMessage: req.Message})
-	if errors.Is(p.sysErr, proto.ErrInvalid) {
-		return nil, nil, p.sysErr
+// announce sends the warnings of sys and the names of the AGENTS.md files that it
+// has read to a caller of events.
+func (p prompt) announce(req proto.Chat, out *rpc.Out) error {
+	if !req.Events {
+		return nil
 	}
-	if p.sysErr != nil {
-		s.log.Warn("no system prompt in this turn", "error", p.sysErr, "trace", rpc.Trace(ctx))
+	var notices []proto.Notice
+	for _, warning := range p.system.Warnings {
+		notices = append(notices, proto.Notice{Kind: proto.NoticeWarning, Text: warning})
 	}
-	if p.ctxErr != nil {
-		s.log.Warn("no context in this turn", "error", p.ctxErr, "trace", rpc.Trace(ctx))
+	var paths []string
+	for _, file := range p.system.Files {
+		paths = append(paths, file.Path)
 	}
-	if req.Events {
-		if err := announce(out, p.system); err != nil {
-			return nil, nil, err
-		}
+	if len(paths) > 0 {
+		notices = append(notices, proto.Notice{Kind: proto.NoticeAgents, Text: "Loaded AGENTS.md from: " + strings.Join(paths, ", ")})
 	}
-	return p.list(req.Message), p.system.Warnings, nil
-}
-
-// announce tells the caller what sys remarks, and which files it has read.
-func announce(out *rpc.Out, p proto.SystemPrompt) error {
-	for _, warning := range p.Warnings {
-		if err := out.Packet("notice", proto.Notice{Kind: "warning", Text: warning}); err != nil {
-			return sent(err)
-		}
-	}
-	if len(p.Files) > 0 {
-		var paths []string
-		for _, file := range p.Files {
-			paths = append(paths, file.Path)
-		}
-		text := "Loaded AGENTS.md from: " + strings.Join(paths, ", ")
-		if err := out.Packet("notice", proto.Notice{Kind: "agents", Text: text}); err != nil {
+	for _, notice := range notices {
+		if err := out.Packet(proto.TypeNotice, notice); err != nil {
 			return sent(err)
 		}
 	}
 	return sent(out.Flush())
 }
 
-// checkMessages says why a list is none of messages. One that is broken would
-// take the whole prompt with it, so it is looked at before it is joined.
-func checkMessages(list proto.Raw) error {
-	if list == nil {
-		return nil // the answer had none
+// preview reports what a turn of a session would send, part by part.
+func (s *Service) preview(ctx context.Context, req proto.Preview) (proto.ContextReport, error) {
+	report := proto.ContextReport{}
+	if err := checkPlace(req.SessionID, req.Root); err != nil {
+		return report, err
 	}
-	elements, err := wire.Elements(list)
+	var build *proto.Build // a new session has no messages
+	if req.SessionID != "" {
+		build = &proto.Build{SessionID: req.SessionID}
+	}
+	p := s.prompt(ctx, proto.GetPrompt{
+		Root: req.Root, SystemPrompt: req.SystemPrompt, Session: true, Sandbox: req.Sandbox, Network: req.Network,
+	}, build)
+	if p.sysErr != nil {
+		return report, p.sysErr
+	}
+	if p.ctxErr != nil {
+		return report, sessionError(p.ctxErr)
+	}
+	tools, err := rpc.Call(ctx, s.agr, proto.AgrTools, proto.ToolsRequest{})
 	if err != nil {
-		return fmt.Errorf("field %q: %w", "messages", err)
+		return report, err
 	}
-	for i, element := range elements {
-		if element[0] != '{' {
-			return fmt.Errorf("field %q: element %d is not an object", "messages", i)
+	addPrompt(&report, p.system)
+	for _, part := range []struct {
+		name string
+		list proto.Raw
+	}{{"tools", tools.Tools}, {"messages", p.context}} {
+		if len(bytes.Trim(part.list, "[] \t\r\n")) > 0 {
+			addPart(&report, part.name, string(part.list))
 		}
 	}
-	return nil
+	report.Warnings = p.system.Warnings
+	report.Template, report.TemplateMissing = p.system.Template, p.system.TemplateMissing
+	return report, nil
 }
 
-// appendMessage adds one message to an unfinished list, which may be nil.
-func appendMessage(list proto.Raw, role, content string) proto.Raw {
-	list = wire.AppendString(append(open(list), `{"role":`...), role)
-	list = wire.AppendString(append(list, `,"content":`...), content)
-	return append(list, '}')
-}
-
-// appendElements adds the elements of a whole list as they stand: a list that
-// checkMessages has passed, or none.
-func appendElements(list, elements proto.Raw) proto.Raw {
-	elements = bytes.TrimSpace(elements)
-	if len(elements) == 0 {
-		return list
+// addPrompt adds the system prompt and the files at its end, each as a part. If
+// the sizes of the files do not fit the prompt, it is one part.
+func addPrompt(r *proto.ContextReport, p proto.SystemPrompt) {
+	start, whole := len(p.Content), true
+	starts := make([]int, len(p.Files))
+	for i := len(p.Files) - 1; i >= 0 && whole; i-- {
+		size := p.Files[i].Bytes
+		whole = size >= 0 && size <= int64(start)
+		start -= int(size)
+		starts[i] = start
 	}
-	if elements = bytes.TrimSpace(elements[1 : len(elements)-1]); len(elements) == 0 {
-		return list
+	if !whole {
+		addPart(r, "system prompt", p.Content)
+		return
 	}
-	return append(open(list), elements...)
+	addPart(r, "system prompt", p.Content[:start])
+	for i, file := range p.Files {
+		addPart(r, file.Path, p.Content[starts[i]:starts[i]+int(file.Bytes)])
+	}
 }
 
-// open readies an unfinished list for its next element.
-func open(list proto.Raw) proto.Raw {
-	if len(list) == 0 {
-		return proto.Raw("[")
+// addPart adds a part and its estimated size, unless it is empty.
+func addPart(r *proto.ContextReport, name, content string) {
+	if content == "" {
+		return
 	}
-	return append(list, ',')
+	tokens := int64(len(content)+bytesPerToken-1) / bytesPerToken
+	r.Parts = append(r.Parts, proto.ContextPart{Name: name, Tokens: tokens, Content: content})
+	r.Tokens += tokens
 }
-
-func closeList(list proto.Raw) proto.Raw { return append(list, ']') }

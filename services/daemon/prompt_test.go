@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"zino/pkg/config"
+	"zino/pkg/message"
 	"zino/pkg/rpc"
 	"zino/proto"
 )
@@ -61,7 +62,7 @@ func TestPartsLeftOut(t *testing.T) {
 		t.Run("sys "+name, func(t *testing.T) {
 			n := all()
 			n.sys = sys
-			leftOut(t, n, "["+old+","+hi+"]", "no system prompt in this turn")
+			leftOut(t, n, "["+old+","+hi+"]", "turn without system prompt")
 		})
 	}
 	ctxGarbage := map[string]func(context.Context, proto.Build, *rpc.Out) error{
@@ -75,7 +76,7 @@ func TestPartsLeftOut(t *testing.T) {
 		t.Run("ctx "+name, func(t *testing.T) {
 			n := all()
 			n.ctx = build
-			leftOut(t, n, "["+system+","+hi+"]", "no context in this turn")
+			leftOut(t, n, "["+system+","+hi+"]", "turn without context")
 		})
 	}
 }
@@ -197,10 +198,10 @@ func FuzzElements(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, list []byte) {
-		if checkMessages(list) != nil {
+		if message.Check(list) != nil {
 			return
 		}
-		got := closeList(appendMessage(appendElements(appendMessage(nil, "system", "s"), list), "user", "u"))
+		got := prompt{system: proto.SystemPrompt{Content: "s"}, context: list}.messages("u")
 		var messages, elements []map[string]any
 		if err := json.Unmarshal(got, &messages); err != nil {
 			t.Fatalf("%q gives %q: %v", list, got, err)

@@ -1,9 +1,11 @@
 package daemon
 
 import (
-	"context"
-	"errors"
+	"bytes"
+	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"zino/pkg/rpc"
@@ -11,73 +13,232 @@ import (
 	"zino/proto"
 )
 
-// recordLimit is how long mem may take for events of a session.
-const recordLimit = 10 * time.Second
-
-// record stores what happens in a turn in the session's file. A nil one stores
-// nothing.
+// record turns what happens in a turn into events of the session log. Events are
+// gathered and stored with one append. The methods of a nil record that the turn
+// calls do nothing.
 type record struct {
-	lock *lock
-	log  *slog.Logger
+	session *lock
+	log     *slog.Logger
 
-	running []*printed // of the calls that have begun, in that order
-
-	mute bool // mem did not answer: nothing more is asked of it
+	events  proto.Raw     // that wait for the next append: a list under construction
+	final   bool          // they hold the text of an inference
+	running []*callOutput // the calls that run, in the order of their start
 }
 
-// begin stores the user's line, in a new session if it is the first one.
+// begin stores the user's message, in a new session if it is the first one.
 func (r *record) begin(root, message string) error {
 	if r == nil {
 		return nil
 	}
-	list, err := appendEvent(nil, "message", spoken{Role: "user", Text: message})
+	list, err := wire.AppendObject(nil, proto.TypeMessage, proto.LogMessage{Role: proto.RoleUser, Text: message, TS: timestamp()})
 	if err != nil {
 		return err
 	}
-	req := proto.AppendSession{Events: list, Create: true}
+	var header proto.Raw
 	if root != "" {
-		req.Header = append(wire.AppendString([]byte(`{"root":`), root), '}')
+		header = append(wire.AppendString([]byte(`{"root":`), root), '}')
 	}
-	return r.store(req)
+	return r.session.store(proto.AppendSession{Events: fmt.Appendf(nil, "[%s]", list), Create: true, Header: header})
 }
 
-// add stores events, an unfinished list, if there are any.
-func (r *record) add(list proto.Raw, err error) error {
-	if r == nil || list == nil || err != nil {
-		return err
+// add adds the event of a packet that must last.
+func (r *record) add(typ string, payload []byte) error {
+	switch typ {
+	case proto.TypeAssistantFinal:
+		var f proto.AssistantFinal
+		if err := decodePacket(payload, &f); err != nil {
+			return err
+		}
+		r.final = true
+		return r.message(f.Text, f.State, false)
+	case proto.TypeToolRequested:
+		var q proto.ToolRequested
+		if err := decodePacket(payload, &q); err != nil {
+			return err
+		}
+		return r.event(proto.TypeToolUse, proto.LogToolUse{ID: q.ID, Name: q.Name, Input: orObject(q.Input), State: q.State, TS: timestamp()})
+	case proto.TypeToolFinished:
+		var f proto.ToolFinished
+		if err := decodePacket(payload, &f); err != nil {
+			return err
+		}
+		r.running = slices.DeleteFunc(r.running, func(c *callOutput) bool { return c.id == f.ID })
+		return r.event(proto.TypeToolResult, proto.LogToolResult{
+			ToolUseID: f.ID, Output: orObject(f.Result), OK: f.OK, DurationMS: f.DurationMS, TS: timestamp(),
+		})
+	case proto.TypeUsage: // the packet is the event: unknown keys are kept
+		payload = bytes.TrimRight(payload, " \t\r\n")
+		r.next()
+		r.events = append(r.events, payload[:len(payload)-1]...)
+		r.events = append(r.events, `,"ts":"`+timestamp()+`"}`...)
 	}
-	return r.store(proto.AppendSession{Events: list})
+	return nil
 }
 
-// end stores how a turn ended before its time, and the text up to there.
-func (r *record) end(text []byte, e *proto.Error) {
-	if r == nil || r.mute {
-		return
+// follow keeps the output of the calls that run.
+func (r *record) follow(typ string, payload []byte) error {
+	switch typ {
+	case proto.TypeToolStarted:
+		var s proto.ToolStarted
+		if err := decodePacket(payload, &s); err != nil {
+			return err
+		}
+		r.running = append(r.running, &callOutput{id: s.ID, started: time.Now()})
+	case proto.TypeToolOutput:
+		var o proto.ToolOutput
+		if err := decodePacket(payload, &o); err != nil {
+			return err
+		}
+		for _, c := range r.running {
+			if c.id == o.ID {
+				c.add(o.Text, o.LeftOut)
+			}
+		}
 	}
-	list, err := r.results(nil)
-	if err == nil {
-		err = r.add(ended(list, text, e))
-	}
-	if err != nil {
-		r.log.Error("the end of a turn could not be stored", "session", r.lock.id, "error", err, "trace", rpc.Trace(r.lock.ctx))
-	}
+	return nil
 }
 
-// store has mem append the unfinished list in req, and returns when it is on
-// disk. A caller who leaves does not stop that: nobody would know then whether
-// it is stored. With the lock gone nothing is stored, as it could fall into
-// another turn.
-func (r *record) store(req proto.AppendSession) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.lock.ctx), recordLimit)
-	defer cancel()
-	req.SessionID, req.Events, req.Held = r.lock.id, closeList(req.Events), true
-	err := r.lock.append(ctx, req)
-	if err == nil {
+// commit stores the events that wait. They are dropped if that fails.
+func (r *record) commit() error {
+	if r.events == nil {
 		return nil
 	}
-	if lost := lockLost(r.lock.ctx); lost != nil {
-		return lost
+	list := append(r.events, ']')
+	r.events, r.final = nil, false
+	return r.session.store(proto.AppendSession{Events: list})
+}
+
+// stop stores how a turn ended before its time: the events that wait, the output
+// of the calls that run, and the text so far. A call that has printed nothing
+// gets its result from mem when the session is used again.
+func (r *record) stop(text []byte, e *proto.Error) (stored bool) {
+	if r == nil {
+		return false
 	}
-	r.mute = errors.Is(err, proto.ErrUnavailable) || errors.Is(err, proto.ErrTimeout) || errors.Is(err, context.DeadlineExceeded)
-	return sessionError(err)
+	err := r.end(text, e)
+	if err == nil {
+		err = r.commit()
+	}
+	if err != nil {
+		r.log.Error("the end of a turn could not be stored", "session", r.session.id, "error", err, "trace", rpc.Trace(r.session.ctx))
+	}
+	return err == nil
+}
+
+// end adds the events of stop.
+func (r *record) end(text []byte, e *proto.Error) error {
+	for _, c := range r.running {
+		if len(c.head) == 0 {
+			continue
+		}
+		envelope, err := c.envelope()
+		if err != nil {
+			return err
+		}
+		result := proto.LogToolResult{ToolUseID: c.id, Output: envelope, OK: true, DurationMS: time.Since(c.started).Milliseconds(), TS: timestamp()}
+		if err := r.event(proto.TypeToolResult, result); err != nil {
+			return err
+		}
+	}
+	if !r.final && len(bytes.TrimSpace(text)) > 0 {
+		if err := r.message(string(text), nil, true); err != nil {
+			return err
+		}
+	}
+	if interrupted(e) {
+		return r.event(proto.TypeInterrupted, proto.LogInterrupted{Role: proto.RoleSystem, Text: "Interrupted", TS: timestamp()})
+	}
+	return r.event(proto.TypeError, proto.LogError{Message: e.Message, Kind: e.Kind, Code: e.Code, TS: timestamp()})
+}
+
+// message adds a text of the assistant.
+func (r *record) message(text string, state proto.Raw, partial bool) error {
+	return r.event(proto.TypeMessage, proto.LogMessage{Role: proto.RoleAssistant, Text: text, State: state, Partial: partial, TS: timestamp()})
+}
+
+func (r *record) event(typ string, v any) error {
+	before := r.events
+	r.next()
+	list, err := wire.AppendObject(r.events, typ, v)
+	if err != nil {
+		r.events = before
+		return err
+	}
+	r.events = list
+	return nil
+}
+
+// next prepares the list for its next event.
+func (r *record) next() {
+	if r.events == nil {
+		r.events = proto.Raw("[")
+		return
+	}
+	r.events = append(r.events, ',')
+}
+
+// timestamp returns the time as events carry it.
+func timestamp() string { return time.Now().UTC().Format(time.RFC3339) }
+
+// decodePacket decodes a packet of agr.
+func decodePacket(payload []byte, v any) error {
+	if err := wire.DecodeReply(payload, v); err != nil {
+		return fmt.Errorf("agr sent a malformed packet: %w", err)
+	}
+	return nil
+}
+
+// orObject returns raw, or the empty object if there is nothing.
+func orObject(raw proto.Raw) proto.Raw {
+	if len(raw) == 0 {
+		return proto.Raw("{}")
+	}
+	return raw
+}
+
+// outputMax is how many bytes are kept of the start of a running command's
+// output; of its end up to twice as many.
+const outputMax = 32 << 10
+
+// callOutput is what a call has printed so far. It becomes the call's result if
+// the turn ends before the call does.
+type callOutput struct {
+	id         string
+	started    time.Time
+	head, tail []byte
+	omitted    int64 // bytes dropped between head and tail
+}
+
+// add adds a piece of the output; the leftOut bytes before it are missing.
+func (c *callOutput) add(text string, leftOut int64) {
+	if leftOut > 0 {
+		text = omittedLine(leftOut) + text
+	}
+	n := min(outputMax-len(c.head), len(text))
+	c.head = append(c.head, text[:n]...)
+	c.tail = append(c.tail, text[n:]...)
+	if drop := len(c.tail) - outputMax; drop > outputMax {
+		c.omitted += int64(drop)
+		c.tail = append(c.tail[:0], c.tail[drop:]...)
+	}
+}
+
+func (c *callOutput) text() string {
+	gap := ""
+	if c.omitted > 0 {
+		gap = omittedLine(c.omitted)
+	}
+	return strings.ToValidUTF8(string(c.head)+gap+string(c.tail), "")
+}
+
+func omittedLine(n int64) string { return fmt.Sprintf("\n[%d bytes left out]\n", n) }
+
+// envelope returns the result of an interrupted command. agr sends standard
+// output and standard error as one stream.
+func (c *callOutput) envelope() (proto.Raw, error) {
+	data, err := wire.AppendObject(nil, "", proto.CommandOutput{Stdout: c.text(), ExitCode: -1, Interrupted: true})
+	if err != nil {
+		return nil, err
+	}
+	return wire.AppendObject(nil, "", proto.Envelope{OK: true, Data: data})
 }

@@ -14,7 +14,7 @@ func during(t *testing.T, place int, happen func(context.Context, *realBench)) *
 	t.Helper()
 	var b *realBench
 	b = newRealBench(t, stops(place, func(ctx context.Context) { happen(ctx, b) }))
-	b.service.patience = patience
+	b.service.storeTimeout = patience
 	return b
 }
 

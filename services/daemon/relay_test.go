@@ -53,7 +53,9 @@ func TestPlainFields(t *testing.T) {
 func TestUnreadablePrompt(t *testing.T) {
 	modes(t, func(t *testing.T, _ bool, more string) {
 		n := all()
-		n.sys = func(context.Context, proto.GetPrompt, *rpc.Out) error { return invalid("/p cannot be read") }
+		n.sys = func(context.Context, proto.GetPrompt, *rpc.Out) error {
+			return proto.Errorf(proto.CodeInvalid, "/p cannot be read")
+		}
 		b := newBench(t, n)
 		_, last := b.ask(`{"message":"hi"` + more + `}`)
 		if last.raw != `{"type":"error","message":"/p cannot be read","code":"invalid","service":"sys"}` || len(b.runs.list()) > 0 {
@@ -138,6 +140,12 @@ func TestPlainEventsLeave(t *testing.T) {
 	}
 }
 
+// malformed reports whether an error is about a malformed packet of agr: found by
+// rpc or by the daemon.
+func malformed(message string) bool {
+	return strings.HasPrefix(message, "agr answered with something that is not a packet: ") || strings.HasPrefix(message, "agr sent a malformed packet: ")
+}
+
 // TestNoPacket: an agent that talks nonsense is an error of the turn.
 func TestNoPacket(t *testing.T) {
 	for _, packet := range []string{`{"type":"tool_requested","id":5}`, `{"type":"assistant_delta","text":x}`, `{"text":"x"}`, `[]`} {
@@ -146,11 +154,11 @@ func TestNoPacket(t *testing.T) {
 		})
 		packets := b.turn(turnPayload)
 		last := packets[len(packets)-1]
-		if last.Type != "error" || last.Code != "internal" || !strings.HasPrefix(last.Message, "agr answered with something that is not a packet: ") {
+		if last.Type != "error" || last.Code != "internal" || !malformed(last.Message) {
 			t.Errorf("%s: %s", packet, last.raw)
 		}
 		stored := b.trail.stored()
-		if len(stored) != 3 || stored[1] != storedPart || !strings.HasPrefix(stored[2], `{"type":"error","message":"agr answered`) {
+		if len(stored) != 3 || stored[1] != storedPart || !malformed(strings.TrimPrefix(stored[2], `{"type":"error","message":"`)) {
 			t.Errorf("%s: stored %s", packet, stored)
 		}
 	}

@@ -159,10 +159,10 @@ func TestClientEnvironment(t *testing.T) {
 		t.Errorf("the agent gets %+v", run)
 	}
 	req := proto.Chat{Message: "hi", Root: "/r", Env: run.Env, Cwd: run.Cwd, Umask: run.Umask}
-	if got := forCaller(req, os.Geteuid()+1); got.Env != nil || got.Cwd != "" || got.Umask != nil || got.Root != "/r" {
+	if got := withoutForeignEnv(req, os.Geteuid()+1); got.Env != nil || got.Cwd != "" || got.Umask != nil || got.Root != "/r" {
 		t.Errorf("of another user %+v is kept", got)
 	}
-	if got := forCaller(req, -1); got.Env != nil {
+	if got := withoutForeignEnv(req, -1); got.Env != nil {
 		t.Errorf("of an unknown user %+v is kept", got)
 	}
 }

@@ -21,7 +21,7 @@ const (
 	usageA    = `{"type":"usage","input_tokens":5,"output_tokens":7,"cost_usd":0.01}`
 	started   = `{"type":"tool_started","id":"c1","name":"read"}`
 	output    = `{"type":"tool_output","id":"c1","text":"…"}`
-	finished  = `{"type":"tool_finished","id":"c1","name":"read","result":{"ok":true,"data":{ "n":1e3 }},"duration_ms":12,"diff":"-a"}`
+	finished  = `{"type":"tool_finished","id":"c1","name":"read","ok":true,"result":{"ok":true,"data":{ "n":1e3 }},"duration_ms":12,"diff":"-a"}`
 	deltaC    = `{"type":"assistant_delta","text":"Done."}`
 	finalC    = `{"type":"assistant_final","text":"Done."}`
 	reasoning = `{"type":"reasoning","text":"hm"}`
@@ -203,7 +203,7 @@ func TestSessionRefused(t *testing.T) {
 	for _, id := range []string{".x", "..", "../x", "a/b", "/a", "-x", "a b", "a\\u0000b", "a\\nb", "\\ufffd!", strings.Repeat("a", 201), strings.Repeat("é", 101), "~", "a\\\\b"} {
 		for _, request := range []string{`{"message":"hi","events":true,`, `{"message":"hi",`, `{"message":"hi","no_save":true,`, `{"type":"context",`} {
 			_, last := b.ask(request + `"session_id":"` + id + `"}`)
-			if last.Type != "error" || last.Code != "invalid" || !strings.Contains(last.Message, "is no name for a session") {
+			if last.Type != "error" || last.Code != "invalid" || !strings.Contains(last.Message, "invalid session name") {
 				t.Errorf("session %s: %s", id, last.raw)
 			}
 		}
@@ -211,8 +211,8 @@ func TestSessionRefused(t *testing.T) {
 	for _, c := range []struct{ more, message string }{
 		{`"message":" \n","session_id":"s"`, "Empty message."},
 		{`"session_id":"s"`, "Empty message."},
-		{`"message":"hi","root":"a/b"`, `The root "a/b" is no absolute path.`},
-		{`"message":"hi","session_id":"s","root":"."`, `The root "." is no absolute path.`},
+		{`"message":"hi","root":"a/b"`, `invalid root "a/b": use an absolute path`},
+		{`"message":"hi","session_id":"s","root":"."`, `invalid root ".": use an absolute path`},
 	} {
 		if _, last := b.ask(`{` + c.more + `}`); last.Message != c.message || last.Code != "invalid" {
 			t.Errorf("%s: %s", c.more, last.raw)
@@ -244,7 +244,9 @@ func TestSessionParts(t *testing.T) {
 	}{
 		{"sys away", func(n *neighbours) { n.sys = nil }, "Could not connect to sys: "},
 		{"sys invalid", func(n *neighbours) {
-			n.sys = func(context.Context, proto.GetPrompt, *rpc.Out) error { return invalid("/p cannot be read") }
+			n.sys = func(context.Context, proto.GetPrompt, *rpc.Out) error {
+				return proto.Errorf(proto.CodeInvalid, "/p cannot be read")
+			}
 		}, `{"type":"error","message":"/p cannot be read","code":"invalid","service":"sys"}`},
 		{"sys nonsense", func(n *neighbours) { n.sys = answers[proto.GetPrompt](`{"type":"system_prompt","content":5}`) }, "sys answered with something that is not a packet"},
 		{"ctx away", func(n *neighbours) { n.ctx = nil }, "Could not connect to ctx: "},
