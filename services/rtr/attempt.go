@@ -110,7 +110,7 @@ func (c *call) reserve(t *target, req *wire.Request) (*ledger.Reservation, error
 	ask := ledger.Ask{
 		Session: c.in.SessionID, Provider: t.caps.Provider, Model: t.caps.Model,
 		Input: int64(len(req.Raw)+len(c.in.Tools)) / bytesPerToken, Output: int64(req.MaxTokens),
-		Price: t.price, Told: t.caps.Provider == "openrouter",
+		Price: t.price, ReportsCost: t.caps.Provider == "openrouter",
 	}
 	if req.MaxTokens == 0 {
 		ask.Output, ask.Least = cmp.Or(int64(t.maxTokens), usualAnswer), leastAnswer

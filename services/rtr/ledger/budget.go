@@ -3,6 +3,7 @@ package ledger
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -17,48 +18,50 @@ const (
 	tokensPerSession = "tokens_per_session"
 )
 
-// limit is a configured limit and what stands against it. Amounts are tokens,
-// or nanodollars if it is one of money.
+// limit is a configured limit and what counts against it. Amounts are tokens, or
+// nanodollars if it is a limit of money.
 type limit struct {
-	key                   string
-	value                 float64 // as configured
-	most, spent, reserved int64
-	money                 bool
-	ends                  time.Time // zero: with the session
-	in                    string    // the file that sets it, for remedies
+	key                  string
+	value                float64 // as configured
+	max, spent, reserved int64
+	money                bool
+	ends                 time.Time // zero: with the session
+	in                   string    // the file that sets it, for remedies
 }
 
-// standing lists the configured limits as they stand on the day of at.
-func (l *Ledger) standing(today, session account, at time.Time) (limits []limit) {
-	ends := endOf(at)
-	limits = append(
-		list(usdPerDay, l.limits.USDPerDay, tokensPerDay, l.limits.TokensPerDay, today, ends),
-		list(usdPerSession, l.limits.USDPerSession, tokensPerSession, l.limits.TokensPerSession, session, time.Time{})...)
-	for i := range limits {
-		limits[i].in = l.limits.in()
+// limitsAt lists the configured limits on the day of at.
+func (l *Ledger) limitsAt(t *totals, session string, at time.Time) (list []limit) {
+	year, month, d := at.Date()
+	ends := time.Date(year, month, d+1, 0, 0, 0, 0, at.Location())
+	for dayOf(ends) == dayOf(at) { // clocks go forward at midnight: the next day begins later
+		ends = ends.Add(15 * time.Minute)
 	}
-	return limits
+	today, own, in := t.days[dayOf(at)], t.sessions[session], l.limits.in()
+	usd := func(key string, value float64, a account, ends time.Time) {
+		if value > 0 {
+			list = append(list, limit{key, value, max(1, nano(value)), a.spent.nano, a.reserved.nano, true, ends, in})
+		}
+	}
+	tokens := func(key string, value int64, a account, ends time.Time) {
+		if value > 0 {
+			list = append(list, limit{key, float64(value), value, a.spent.tokens, a.reserved.tokens, false, ends, in})
+		}
+	}
+	usd(usdPerDay, l.limits.USDPerDay, today, ends)
+	tokens(tokensPerDay, l.limits.TokensPerDay, today, ends)
+	usd(usdPerSession, l.limits.USDPerSession, own, time.Time{})
+	tokens(tokensPerSession, l.limits.TokensPerSession, own, time.Time{})
+	return list
 }
 
-// list lists the limits that one account is held against.
-func list(moneyKey string, money float64, tokenKey string, tokens int64, a account, ends time.Time) (limits []limit) {
-	if money > 0 {
-		limits = append(limits, limit{moneyKey, money, max(1, nano(money)), a.spent.nano, a.reserved.nano, true, ends, ""})
-	}
-	if tokens > 0 {
-		limits = append(limits, limit{tokenKey, float64(tokens), tokens, a.spent.tokens, a.reserved.tokens, false, ends, ""})
-	}
-	return limits
-}
-
-// left is what may still be used, 0 or less if nothing may.
-func (l *limit) left() int64 { return l.most - plus(l.spent, l.reserved) }
+// left is what may still be used, 0 or less if nothing.
+func (l *limit) left() int64 { return l.max - plus(l.spent, l.reserved) }
 
 // unbounded is the room for an answer where a limit sets no bound to it.
 const unbounded = math.MaxInt64
 
-// room is how many output tokens fit beside the input of a request, -1 if not
-// even that does.
+// room is how many output tokens fit beside the input of a request, -1 if the
+// input does not fit.
 func (l *limit) room(a *Ask) int64 {
 	left := l.left()
 	if left <= 0 {
@@ -70,13 +73,13 @@ func (l *limit) room(a *Ask) int64 {
 	if a.Price == nil {
 		return unbounded
 	}
-	if left -= upTo(a.Price.dearest(), a.Input); left < 0 {
+	if left -= upTo(a.Price.maxInput(), a.Input); left < 0 {
 		return -1
 	}
 	if a.Price.Output <= 0 {
 		return unbounded
 	}
-	tokens := int64(min(float64(left)/nanoPerToken(a.Price.Output), most))
+	tokens := int64(min(float64(left)/nanoPerToken(a.Price.Output), amountMax))
 	for tokens > 0 && upTo(a.Price.Output, tokens) > left {
 		tokens-- // a fraction was rounded
 	}
@@ -88,22 +91,29 @@ func nanoPerToken(price float64) float64 { return price * 1e3 }
 
 // upTo is what tokens cost in nanodollars, rounded up.
 func upTo(price float64, tokens int64) int64 {
-	return int64(min(math.Ceil(nanoPerToken(price)*float64(tokens)), most))
+	return int64(min(math.Ceil(nanoPerToken(price)*float64(tokens)), amountMax))
 }
 
-// sum is what a request takes at most, if its answer has that many tokens.
+// sum is the highest that a request can use, if its answer has that many tokens.
 func (a *Ask) sum(output int64) sum {
 	s := sum{tokens: plus(a.Input, output)}
 	if a.Price != nil {
-		s.nano = plus(upTo(a.Price.dearest(), a.Input), upTo(a.Price.Output, output))
+		s.nano = plus(upTo(a.Price.maxInput(), a.Input), upTo(a.Price.Output, output))
 	}
 	return s
 }
 
-// grant decides how long the answer may be: what was asked for, or what the
-// limits leave of it, half of that if it may be lowered; 0 if nothing sets a
-// bound.
-func grant(limits []limit, a *Ask) (int64, error) {
+// grant decides whether a request may be made, and how long its answer may be:
+// what was asked for, or what the limits leave of it, half of that if it may be
+// lowered; 0 if nothing sets a bound. known is false if the request's cost will
+// stay unknown.
+func grant(limits []limit, a *Ask, known bool) (int64, error) {
+	if i := slices.IndexFunc(limits, func(l limit) bool { return l.money }); i >= 0 && !known {
+		l := limits[i]
+		return 0, &proto.Error{Code: proto.CodeBudget, Message: fmt.Sprintf(
+			"[budget] %s = %s cannot be kept, as no price is known for the model %s of %s: set its price in [[rtr.model]]%s, or limit tokens (%s) instead of money",
+			l.key, strconv.FormatFloat(l.value, 'f', -1, 64), a.Model, a.Provider, l.in, tokensPerDay)}
+	}
 	granted, least := a.Output, a.Output
 	if granted == 0 {
 		granted = unbounded
@@ -117,7 +127,7 @@ func grant(limits []limit, a *Ask) (int64, error) {
 			return 0, l.refusal(a.sum(least))
 		}
 		if a.Least > 0 && room < granted {
-			room = max(least, room/2) // the other half is for those who ask meanwhile
+			room = max(least, room/2) // the other half is for requests meanwhile
 		}
 		granted = min(granted, room)
 	}
@@ -128,11 +138,15 @@ func grant(limits []limit, a *Ask) (int64, error) {
 }
 
 // refusal says which limit is reached, how it stands, when it ends and what to
-// do. need is what the request would take at the least.
+// do. need is what the request would use at the least.
 func (l *limit) refusal(need sum) error {
 	what := "is reached"
 	if l.left() > 0 {
-		what = fmt.Sprintf("leaves too little for this request, which may take %s", l.amount(need.of(l.money)))
+		n := need.tokens
+		if l.money {
+			n = need.nano
+		}
+		what = fmt.Sprintf("leaves too little for this request, which may take %s", l.amount(n))
 	}
 	remedy := fmt.Sprintf("raise [budget] %s%s", l.key, l.in)
 	if l.ends.IsZero() {
@@ -145,28 +159,12 @@ func (l *limit) refusal(need sum) error {
 		l.key, strconv.FormatFloat(l.value, 'f', -1, 64), what, l.amount(l.spent), l.amount(l.reserved), remedy)}
 }
 
-// of is the part of a sum that a limit counts.
-func (s sum) of(money bool) int64 {
-	if money {
-		return s.nano
-	}
-	return s.tokens
-}
-
 // amount is an amount for people.
 func (l *limit) amount(n int64) string {
 	if l.money {
 		return fmt.Sprintf("$%.4f", usd(n))
 	}
 	return fmt.Sprintf("%d tokens", n)
-}
-
-// unpriced is the refusal where money is limited and nobody can tell how much
-// a request may take.
-func (l *limit) unpriced(a *Ask) error {
-	return &proto.Error{Code: proto.CodeBudget, Message: fmt.Sprintf(
-		"[budget] %s = %s cannot be kept, as no price is known for the model %s of %s: set its price in [[rtr.model]]%s, or limit tokens (%s) instead of money",
-		l.key, strconv.FormatFloat(l.value, 'f', -1, 64), a.Model, a.Provider, l.in, tokensPerDay)}
 }
 
 // state is the limit for a report.
@@ -179,15 +177,4 @@ func (l *limit) state() proto.BudgetState {
 		s.Ends = l.ends.Format(time.RFC3339)
 	}
 	return s
-}
-
-// endOf is when the local day of t ends. Where clocks go forward at midnight
-// the next day begins later than that.
-func endOf(t time.Time) time.Time {
-	year, month, d := t.Date()
-	end := time.Date(year, month, d+1, 0, 0, 0, 0, t.Location())
-	for dayOf(end) == dayOf(t) {
-		end = end.Add(15 * time.Minute)
-	}
-	return end
 }

@@ -37,9 +37,9 @@ func TestGrant(t *testing.T) {
 		{"money and tokens", Limits{USDPerDay: 1, TokensPerDay: 10000}, Ask{Input: 8000, Price: dear}, 2000},
 		{"free", Limits{USDPerDay: 1}, Ask{Input: 8000, Price: &Price{}}, 0},
 		{"free answers", Limits{USDPerDay: 1}, Ask{Input: 8000, Output: 9, Price: &Price{Input: 1, CacheWrite: 1, CacheRead: 1}}, 9},
-		{"told", Limits{USDPerDay: 1}, Ask{Input: 8000, Told: true}, 0},
-		{"told, of a price", Limits{USDPerDay: 1}, Ask{Input: 8000, Told: true, Price: dear}, 18000},
-		{"told, tokens", Limits{USDPerDay: 1, TokensPerDay: 10000}, Ask{Input: 8000, Told: true}, 2000},
+		{"reported", Limits{USDPerDay: 1}, Ask{Input: 8000, ReportsCost: true}, 0},
+		{"reported, with a price", Limits{USDPerDay: 1}, Ask{Input: 8000, ReportsCost: true, Price: dear}, 18000},
+		{"reported, tokens", Limits{USDPerDay: 1, TokensPerDay: 10000}, Ask{Input: 8000, ReportsCost: true}, 2000},
 		{"a price unknown", Limits{USDPerDay: 1}, Ask{Input: 1, Output: 1}, -1},
 		{"a price unknown, a session's limit", Limits{USDPerSession: 1}, Ask{Session: "s", Input: 1, Output: 1}, -1},
 		{"a price unknown, no session", Limits{USDPerSession: 1}, Ask{Input: 1, Output: 1}, 1},
@@ -113,11 +113,11 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// TestTold: the cost that a provider tells is what counts. One that should tell
-// and does not is asked no more under a limit of money.
-func TestTold(t *testing.T) {
+// TestReportedCost: the cost that a provider reports is what counts. A model whose
+// cost should be reported, and was not, is refused under a limit of money.
+func TestReportedCost(t *testing.T) {
 	l, _, _ := newLedger(t, Limits{USDPerDay: 1})
-	ask := Ask{Provider: "openrouter", Model: "any", Input: 10, Output: 10, Told: true}
+	ask := Ask{Provider: "openrouter", Model: "any", Input: 10, Output: 10, ReportsCost: true}
 	first, second := mustReserve(t, l, ask), mustReserve(t, l, ask)
 	u := used(10, 10)
 	u.CostUSD = new(0.25)
@@ -176,7 +176,8 @@ func TestDays(t *testing.T) {
 			t.Fatal(err)
 		}
 		now = now.In(place(test.zone))
-		end := endOf(now)
+		l := Ledger{limits: Limits{TokensPerDay: 1}}
+		end := l.limitsAt(&totals{}, "", now)[0].ends
 		if got := end.Format(time.RFC3339); got != test.ends || dayOf(end.Add(-time.Second)) != dayOf(now) {
 			t.Errorf("%v ends at %s, want %s", now, got, test.ends)
 		}

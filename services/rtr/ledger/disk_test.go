@@ -1,146 +1,69 @@
 package ledger
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"os"
-	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
+	"zino/pkg/durable"
 	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
-// TestDiskFull runs cutShort in a process of its own, whose files cannot grow.
+// TestFileTooLarge has writes cut short: a reservation that cannot be recorded is
+// refused and does not count, a settlement is recorded later, once.
+func TestFileTooLarge(t *testing.T) {
+	if zinotest.Alone(t) {
+		return
+	}
+	for _, room := range []int{0, 1, 60, 102} {
+		limited, dir, _ := newLedger(t, Limits{TokensPerDay: 100})
+		free, _, _ := newLedger(t, Limits{})
+		ask := Ask{Input: 10, Output: 20}
+		first, second := mustReserve(t, free, Ask{}), mustReserve(t, free, Ask{})
+		lift := zinotest.LimitFileSize(t, uint64(room))
+		_, err := limited.Reserve(t.Context(), ask)
+		zinotest.Error(t, err, proto.ErrUnavailable, "file too large")
+		zinotest.Error(t, first.Settle(used(1, 0)), syscall.EFBIG)
+		zinotest.Error(t, second.Settle(used(2, 0)), syscall.EFBIG)
+		lift()
+		zinotest.Equal(t, "files", zinotest.Names(t, dir), "")
+		spend(t, limited, ask, 1, 1)
+		wantBudget(t, limited, tokensPerDay, "", 2, 0)
+		want := int64(3)
+		if room%2 == 1 {
+			zinotest.Must(t, free.Close())
+		} else {
+			spend(t, free, Ask{}, 4, 0)
+			want = 7
+		}
+		if got := mustReport(t, free, proto.UsageRequest{}).Total; got.Usage != (proto.Usage{InputTokens: want}) {
+			t.Errorf("room for %d bytes: the report has %+v", room, got)
+		}
+	}
+}
+
 func TestDiskFull(t *testing.T) {
-	if out, err := child(t, "cut", t.TempDir()).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-}
-
-// roomFor lets no file of this process grow beyond size, until lift: a write
-// beyond it is cut short and fails, as on a full disk.
-func roomFor(size int) (lift func() error, err error) {
-	signal.Ignore(syscall.SIGXFSZ)
-	var old syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
-		return nil, err
-	}
-	limit := syscall.Rlimit{Cur: uint64(size), Max: old.Max}
-	return func() error { return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old) }, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit)
-}
-
-// cutShort cuts every write short at every byte.
-func cutShort(dir string) error {
-	for room := range 130 {
-		if err := cutReservation(filepath.Join(dir, "r"+strconv.Itoa(room)), room); err != nil {
-			return fmt.Errorf("room for %d bytes of a reservation: %w", room, err)
-		}
-		if err := cutSettlement(filepath.Join(dir, "s"+strconv.Itoa(room)), room); err != nil {
-			return fmt.Errorf("room for %d bytes of a settlement: %w", room, err)
-		}
-	}
-	return nil
-}
-
-// cutReservation: what cannot be recorded is refused and does not count. The
-// line has 103 bytes, of which the last may be missing.
-func cutReservation(dir string, room int) error {
-	l, err := openChild(dir, Limits{TokensPerDay: 100})
-	if err != nil {
-		return err
-	}
-	lift, err := roomFor(room)
-	if err != nil {
-		return err
-	}
-	ask := Ask{Input: 10, Output: 20}
-	_, err = l.Reserve(context.Background(), ask)
-	if err := lift(); err != nil {
-		return err
-	}
-	text, readErr := os.ReadFile(l.file.path())
-	whole := strings.HasSuffix(strings.TrimSuffix(string(text), "\n"), "}}")
-	if whole != (err == nil) || err != nil && (!errors.Is(err, proto.ErrUnavailable) || !strings.Contains(err.Error(), "file too large")) || readErr != nil {
-		return fmt.Errorf("%q, %w", text, err)
-	}
-	want := 0.0
-	if err == nil {
-		want = 30 // it stays under way
-	}
-	r, err := l.Reserve(context.Background(), ask)
-	if err != nil {
-		return err
-	}
-	if err := r.Settle(used(1, 1)); err != nil {
-		return err
-	}
-	report, err := l.Report(context.Background(), proto.UsageRequest{})
-	if err != nil || report.Budgets[0].Reserved != want || report.Budgets[0].Spent != 2 {
-		return fmt.Errorf("it stands at %+v, %w", report.Budgets, err)
-	}
-	return nil
-}
-
-// cutSettlement: what cannot be recorded is recorded later, once.
-func cutSettlement(dir string, room int) error {
-	l, err := openChild(dir, Limits{})
-	if err != nil {
-		return err
-	}
-	settle := func(tokens int64) error {
-		r, err := l.Reserve(context.Background(), Ask{})
-		if err != nil {
-			return err
-		}
-		return r.Settle(used(tokens, 0))
-	}
-	lift, err := roomFor(room)
-	if err != nil {
-		return err
-	}
-	first, second := settle(1), settle(2)
-	if err := lift(); err != nil {
-		return err
-	}
-	if second == nil || first == nil && room < 80 || first != nil && room > 120 {
-		return fmt.Errorf("two settlements: %v, %w", first, second)
-	}
-	if odd := room%2 == 1; odd {
-		err = l.Close()
-	} else {
-		err = settle(4)
-	}
-	if err != nil {
-		return err
-	}
-	report, err := l.Report(context.Background(), proto.UsageRequest{})
-	want := proto.Usage{InputTokens: int64(7 - room%2*4)}
-	if err != nil || report.Total.Requests != int64(3-room%2) || report.Total.Usage != want {
-		return fmt.Errorf("the report has %+v, %w", report.Total, err)
-	}
-	return nil
-}
-
-// TestDisk runs fillDisk in a mount namespace of its own, where it can have a
-// small disk that goes away with it.
-func TestDisk(t *testing.T) {
-	cmd := child(t, "disk", t.TempDir())
-	zinotest.SmallDisk(t, cmd)
+	zinotest.SmallDisk(t, zinotest.Command(t, "disk", t.TempDir()))
 }
 
 // fillDisk spends until the disk is full, and then has a disk that cannot be
 // written at all.
-func fillDisk(dir string) error {
+func fillDisk(args []string) error {
+	dir := args[0]
 	if err := zinotest.Mount(dir, "size=32k", 0); err != nil {
 		return err
 	}
-	limited, err := openChild(dir, Limits{TokensPerDay: 1e9})
+	limited, err := openAtNoon(dir, Limits{TokensPerDay: 1e9})
 	if err != nil {
 		return err
 	}
@@ -148,22 +71,23 @@ func fillDisk(dir string) error {
 	for ; err == nil; n++ {
 		var r *Reservation
 		if r, err = limited.Reserve(context.Background(), Ask{Input: 1, Output: 1}); err == nil {
-			_ = r.Settle(used(1, 1)) // the last one finds the disk full, and is owed
+			_ = r.Settle(used(1, 1)) // the last one finds the disk full, and is pending
 		}
 	}
 	if !errors.Is(err, proto.ErrUnavailable) || !strings.Contains(err.Error(), "no space left on device") || n < 50 {
 		return fmt.Errorf("%d requests, then %w", n, err)
 	}
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
-		return fmt.Errorf("mount: %w", err)
+	limited.file.Close() // an open file would be in the way
+	if err := zinotest.Remount(dir, syscall.MS_RDONLY); err != nil {
+		return err
 	}
 	if _, err = limited.Reserve(context.Background(), Ask{}); !errors.Is(err, proto.ErrUnavailable) || !strings.Contains(err.Error(), "read-only file system") {
 		return fmt.Errorf("reserved on a read-only disk: %w", err)
 	}
-	if _, err = openChild(dir, Limits{TokensPerDay: 1}); !errors.Is(err, proto.ErrUnavailable) {
+	if _, err = openAtNoon(dir, Limits{TokensPerDay: 1}); !errors.Is(err, proto.ErrUnavailable) {
 		return fmt.Errorf("opened with limits: %w", err)
 	}
-	free, err := openChild(dir, Limits{})
+	free, err := openAtNoon(dir, Limits{})
 	if err != nil {
 		return err
 	}
@@ -175,4 +99,173 @@ func fillDisk(dir string) error {
 		return fmt.Errorf("%d requests of %d are there, %w", got, n-1, err)
 	}
 	return nil
+}
+
+// shared are the limits that spenders share: 2000 tokens, which are a dollar.
+var shared = Limits{TokensPerDay: 2000, USDPerDay: 1}
+
+// portion is a request of 10 tokens for 0.005 dollars.
+var portion = Ask{Input: 5, Output: 5, Price: &Price{Input: 500, Output: 500, CacheRead: 500, CacheWrite: 500}}
+
+// spendAll makes a request, prints a line, waits for the end of its input, makes
+// requests from several goroutines until the budget is spent, and prints how many
+// there were.
+func spendAll(args []string) error {
+	l, err := openAtNoon(args[0], shared)
+	if err != nil {
+		return err
+	}
+	r, err := l.Reserve(context.Background(), portion)
+	if err == nil {
+		err = r.Settle(used(5, 5))
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+		return err
+	}
+	n, err := loop(l, func() *proto.Usage { return used(5, 5) })
+	if err != nil {
+		return err
+	}
+	fmt.Println(n + 1)
+	return l.Close()
+}
+
+// loop makes requests until the budget refuses one, and returns how many. A line
+// that waits for the file's lock is written with the next one.
+func loop(l *Ledger, usage func() *proto.Usage) (n int, err error) {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for range 4 {
+		wg.Go(func() {
+			for {
+				r, failed := l.Reserve(context.Background(), portion)
+				if failed == nil {
+					if failed = r.Settle(usage()); errors.Is(failed, durable.ErrLocked) {
+						failed = nil
+					}
+				}
+				mu.Lock()
+				if failed == nil {
+					n++
+				} else if !errors.Is(failed, proto.ErrBudget) {
+					err = failed
+				}
+				mu.Unlock()
+				if failed != nil {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return n, err
+}
+
+// TestLoopIsStopped has two processes that spend what they can: they are stopped at
+// the limit, exactly. After that a third one gets nothing.
+func TestLoopIsStopped(t *testing.T) {
+	dir := t.TempDir()
+	type spender struct {
+		in  io.Closer
+		out *bufio.Reader
+	}
+	var spenders []spender
+	for range 2 {
+		cmd := zinotest.Command(t, "spender", dir)
+		in, err := cmd.StdinPipe()
+		zinotest.Must(t, err)
+		out, err := cmd.StdoutPipe()
+		zinotest.Must(t, err)
+		zinotest.Must(t, cmd.Start())
+		t.Cleanup(func() { _ = cmd.Wait() })
+		s := spender{in, bufio.NewReader(out)}
+		if line, err := s.out.ReadString('\n'); line != "ready\n" {
+			t.Fatalf("the spender printed %q, %v", line, err)
+		}
+		spenders = append(spenders, s)
+	}
+	for _, s := range spenders {
+		s.in.Close() // from here on they spend
+	}
+	total := 0
+	for _, s := range spenders {
+		text, err := s.out.ReadString('\n')
+		n, parseErr := strconv.Atoi(strings.TrimSpace(text))
+		zinotest.Must(t, errors.Join(err, parseErr))
+		total += n
+	}
+	zinotest.Equal(t, "requests that were permitted", total, 200)
+	l := openLedger(t, dir, shared, &clock{at: noon}, new(zinotest.Buffer))
+	wantBudget(t, l, tokensPerDay, "", 2000, 0)
+	wantBudget(t, l, usdPerDay, "", 1, 0)
+	wantRefused(t, l, portion, "usd_per_day = 1 is reached")
+	if got := mustReport(t, l, proto.UsageRequest{}).Total; got.Requests != 200 || *got.Usage.CostUSD != 1 {
+		t.Errorf("the report has %+v", got)
+	}
+}
+
+// TestLoopsOfTwoLedgers is the same in one process, with requests that use less
+// than was reserved, and some whose usage stays unknown.
+func TestLoopsOfTwoLedgers(t *testing.T) {
+	dir, c := t.TempDir(), &clock{at: noon}
+	var wg sync.WaitGroup
+	for range 2 {
+		l := openLedger(t, dir, shared, c, new(zinotest.Buffer))
+		wg.Go(func() {
+			n, err := loop(l, func() *proto.Usage {
+				if rand.IntN(10) == 0 {
+					return nil
+				}
+				return used(5, rand.Int64N(6))
+			})
+			if n == 0 || err != nil {
+				t.Errorf("%d requests, %v", n, err)
+			}
+		})
+	}
+	wg.Wait()
+	l := openLedger(t, dir, shared, c, new(zinotest.Buffer))
+	if b := budget(t, l, tokensPerDay, ""); b.Spent > b.Limit || b.Spent <= b.Limit-10 || b.Reserved != 0 {
+		t.Errorf("spent %v of %v, %v reserved", b.Spent, b.Limit, b.Reserved)
+	}
+}
+
+// holdReservation makes a reservation, prints a line and waits to be killed.
+func holdReservation(args []string) error {
+	l, err := openAtNoon(args[0], shared)
+	if err != nil {
+		return err
+	}
+	ask := portion
+	ask.Session = "s"
+	if _, err := l.Reserve(context.Background(), ask); err != nil {
+		return err
+	}
+	fmt.Println("reserved")
+	for {
+		syscall.Pause()
+	}
+}
+
+// TestKilled checks that what a process had reserved when it was killed stays
+// counted for that day, and for its session.
+func TestKilled(t *testing.T) {
+	dir, c := t.TempDir(), &clock{at: noon}
+	zinotest.KillAfter(t, zinotest.Command(t, "holder", dir), 1)
+	limits := shared
+	limits.TokensPerSession = 100
+	l := openLedger(t, dir, limits, c, new(zinotest.Buffer))
+	wantBudget(t, l, tokensPerDay, "", 0, 10)
+	wantBudget(t, l, usdPerDay, "", 0, 0.005)
+	wantRefused(t, l, Ask{Input: 1991, Price: &Price{}}, "10 tokens reserved for requests under way or lost")
+	if got := mustReport(t, l, proto.UsageRequest{}); len(got.Rows) != 0 {
+		t.Errorf("the report has %+v", got.Rows)
+	}
+	c.set(noon.AddDate(0, 0, 1))
+	wantBudget(t, l, tokensPerDay, "", 0, 0)
+	wantBudget(t, l, tokensPerSession, "s", 0, 10)
 }

@@ -11,19 +11,18 @@ import (
 )
 
 const (
-	// most is the highest number of tokens or nanodollars that a line is
-	// believed to mean: 9 million dollars. Every integer up to it is exact in
-	// a float64.
-	most = 1 << 53
-	// longestName is what is kept of a session's, provider's or model's name,
-	// in bytes. Clients choose them, and a line must not grow without bound.
-	longestName = 256
-	// longestLine is the length in bytes from which a line is not read: no
-	// line that was written here comes near it.
-	longestLine = 64 << 10
+	// amountMax is the highest number of tokens or nanodollars of a line: 9
+	// million dollars. Every integer up to it is exact in a float64.
+	amountMax = 1 << 53
+	// nameMax is how many bytes of a session's, provider's or model's name are
+	// kept. Clients choose them, and a line must not grow without bound.
+	nameMax = 256
+	// lineMax is the length in bytes from which a line is not read: lines that
+	// are written here are far below it.
+	lineMax = 64 << 10
 )
 
-// entry is a line of the file. See the package's comment for its kinds.
+// entry is a line of the file; the package's comment has its kinds.
 type entry struct {
 	Time       string   `json:"time"` // RFC 3339
 	ID         string   `json:"id"`
@@ -50,38 +49,37 @@ type amount struct {
 	USD    float64 `json:"usd"`
 }
 
-// kind is what a line tells.
 type kind int
 
 const (
-	senseless  kind = iota
-	reserves        // a request begins
-	settles         // it ended, and this is what it used
-	ends            // it ended, and nobody knows what it used
-	withdrawal      // it never reached the provider
+	invalidLine kind = iota
+	reserved         // a request begins
+	settled          // it ended, and this is what it used
+	abandoned        // it ended, and what it used is unknown
+	canceled         // it never reached the provider
 )
 
 func (e *entry) kind() kind {
 	used := e.Input != nil && e.Output != nil
 	switch {
 	case e.Canceled && !e.Unknown && !used && e.Reserved == nil:
-		return withdrawal
+		return canceled
 	case e.Canceled, used && (e.Unknown || e.Reserved != nil):
-		return senseless
+		return invalidLine
 	case used:
-		return settles
+		return settled
 	case e.Reserved != nil && e.Unknown:
-		return ends
+		return abandoned
 	case e.Reserved != nil:
-		return reserves
+		return reserved
 	}
-	return senseless
+	return invalidLine
 }
 
-// parse reads a line. It reports false for one that means nothing here, such
-// as half a line or one with a negative number.
+// parse parses a line. It reports false for one that is not an entry, such as
+// half a line or one with a negative number.
 func parse(line []byte) (e entry, ok bool) {
-	if len(line) >= longestLine || wire.Decode(line, &e) != nil || e.kind() == senseless || !e.plausible() {
+	if len(line) >= lineMax || wire.Decode(line, &e) != nil || e.kind() == invalidLine || !e.plausible() {
 		return e, false
 	}
 	var err error
@@ -91,36 +89,30 @@ func parse(line []byte) (e entry, ok bool) {
 
 func (e *entry) plausible() bool {
 	for _, n := range []*int64{e.Input, e.Output, &e.CacheRead, &e.CacheWrite, &e.Reasoning} {
-		if n != nil && (*n < 0 || *n > most) {
+		if n != nil && (*n < 0 || *n > amountMax) {
 			return false
 		}
 	}
-	if r := e.Reserved; r != nil && (r.Tokens < 0 || r.Tokens > most || !payable(r.USD)) {
+	if r := e.Reserved; r != nil && (r.Tokens < 0 || r.Tokens > amountMax || !isAmount(r.USD)) {
 		return false
 	}
-	return e.Cost == nil || payable(*e.Cost)
+	return e.Cost == nil || isAmount(*e.Cost)
 }
 
-// payable reports whether usd is a sum of money that somebody may have spent.
-func payable(usd float64) bool { return usd >= 0 && usd*1e9 <= most }
+func isAmount(usd float64) bool { return usd >= 0 && usd*1e9 <= amountMax }
 
-// text is the line, with its end.
-func (e *entry) text() ([]byte, error) {
-	line, err := wire.AppendObject(nil, "", e)
-	return append(line, '\n'), err
-}
+func (e *entry) text() ([]byte, error) { return wire.AppendObject(nil, "", e) }
 
 // use makes e the line of a request that used u.
 func (e *entry) use(u *proto.Usage) {
 	input, output := counted(u.InputTokens), counted(u.OutputTokens)
 	e.Input, e.Output = &input, &output
 	e.CacheRead, e.CacheWrite, e.Reasoning = counted(u.CacheReadTokens), counted(u.CacheWriteTokens), counted(u.ReasoningTokens)
-	if u.CostUSD != nil && payable(*u.CostUSD) {
+	if u.CostUSD != nil && isAmount(*u.CostUSD) {
 		e.Cost = u.CostUSD
 	}
 }
 
-// usage is what the line says of tokens.
 func (e *entry) usage() proto.Usage {
 	return proto.Usage{
 		InputTokens: *e.Input, OutputTokens: *e.Output,
@@ -128,7 +120,7 @@ func (e *entry) usage() proto.Usage {
 	}
 }
 
-func counted(tokens int64) int64 { return min(max(tokens, 0), most) }
+func counted(tokens int64) int64 { return min(max(tokens, 0), amountMax) }
 
 // sum is what the request counts for against a budget: what it used, or what
 // was reserved for it.
@@ -154,7 +146,7 @@ func (s *sum) add(t sum) { s.tokens, s.nano = plus(s.tokens, t.tokens), plus(s.n
 
 func (s *sum) sub(t sum) { s.tokens, s.nano = s.tokens-t.tokens, s.nano-t.nano }
 
-// plus adds two numbers from 0 on, as far as they go.
+// plus adds two numbers from 0 on, up to the highest int64.
 func plus(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -162,20 +154,18 @@ func plus(a, b int64) int64 {
 	return a + b
 }
 
-// nano is an amount of US dollars in whole nanodollars, at most the highest
-// that is counted.
-func nano(usd float64) int64 { return int64(min(math.Round(usd*1e9), most)) }
+// nano is an amount of US dollars in whole nanodollars, at most amountMax.
+func nano(usd float64) int64 { return int64(min(math.Round(usd*1e9), amountMax)) }
 
-// usd is an amount of nanodollars in US dollars.
 func usd(nano int64) float64 { return float64(nano) / 1e9 }
 
-// named is a name as it stands in a line.
-func named(s string) string {
+// cleanName is a name as lines contain it.
+func cleanName(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= longestName {
+	if len(s) <= nameMax {
 		return s
 	}
-	cut := longestName
+	cut := nameMax
 	for !utf8.RuneStart(s[cut]) {
 		cut--
 	}

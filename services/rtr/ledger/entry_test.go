@@ -7,6 +7,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"zino/pkg/durable"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -25,12 +27,12 @@ func TestParse(t *testing.T) {
 		kind kind
 		sum  sum
 	}{
-		{settledLine, settles, sum{1280, 1_700_000}},
-		{reservedLine, reserves, sum{5200, 80_000_000}},
-		{unknownLine, ends, sum{5200, 80_000_000}},
-		{canceledLine, withdrawal, sum{}},
-		{`{"time":"2026-11-21T11:00:00Z","id":"","input_tokens":0,"output_tokens":0,"more":[{}]}`, settles, sum{}},
-		{`{"output_tokens":2,"input_tokens":1,"id":"x","time":"2026-11-21T11:00:00.5Z"}`, settles, sum{tokens: 3}},
+		{settledLine, settled, sum{1280, 1_700_000}},
+		{reservedLine, reserved, sum{5200, 80_000_000}},
+		{unknownLine, abandoned, sum{5200, 80_000_000}},
+		{canceledLine, canceled, sum{}},
+		{`{"time":"2026-11-21T11:00:00Z","id":"","input_tokens":0,"output_tokens":0,"more":[{}]}`, settled, sum{}},
+		{`{"output_tokens":2,"input_tokens":1,"id":"x","time":"2026-11-21T11:00:00.5Z"}`, settled, sum{tokens: 3}},
 	} {
 		e, ok := parse([]byte(test.line))
 		if !ok || e.kind() != test.kind || e.sum() != test.sum {
@@ -55,7 +57,7 @@ func TestParseRefuses(t *testing.T) {
 		`{"time":"2026-11-21T11:00:00Z","id":"x","unknown":true}`,
 		`{"time":"2026-11-21T11:00:00Z","id":"x","reserved":{"tokens":-1,"usd":1}}`,
 		`{"time":"2026-11-21T11:00:00Z","id":"x","reserved":{"tokens":1,"usd":-1}}`,
-		`{"time":"2026-11-21T11:00:00Z","id":"` + strings.Repeat("x", longestLine) + `","canceled":true}`,
+		`{"time":"2026-11-21T11:00:00Z","id":"` + strings.Repeat("x", lineMax) + `","canceled":true}`,
 	} {
 		if e, ok := parse([]byte(line)); ok {
 			t.Errorf("%.200s\nis taken for %+v", line, e)
@@ -82,21 +84,21 @@ func TestCost(t *testing.T) {
 			t.Errorf("%+v costs %v, want %v", test.usage, got, test.want)
 		}
 	}
-	if price.dearest() != 3.75 {
-		t.Errorf("the dearest input token is %v", price.dearest())
+	if price.maxInput() != 3.75 {
+		t.Errorf("the highest price of an input token is %v", price.maxInput())
 	}
 }
 
-func TestNamed(t *testing.T) {
+func TestCleanName(t *testing.T) {
 	for _, test := range []struct{ name, want string }{
 		{"", ""},
 		{"gpt\n6 ", "gpt\n6 "},
 		{"a\xff\xfeb", "a\uFFFDb"},
-		{strings.Repeat("x", 1000), strings.Repeat("x", longestName)},
-		{"x" + strings.Repeat("ü", 1000), "x" + strings.Repeat("ü", longestName/2-1)},
+		{strings.Repeat("x", 1000), strings.Repeat("x", nameMax)},
+		{"x" + strings.Repeat("ü", 1000), "x" + strings.Repeat("ü", nameMax/2-1)},
 	} {
-		got := named(test.name)
-		if got != test.want || named(got) != got || !utf8.ValidString(got) {
+		got := cleanName(test.name)
+		if got != test.want || cleanName(got) != got || !utf8.ValidString(got) {
 			t.Errorf("%q is written %q, want %q", test.name, got, test.want)
 		}
 	}
@@ -105,7 +107,7 @@ func TestNamed(t *testing.T) {
 func TestSums(t *testing.T) {
 	s := sum{math.MaxInt64 - 1, 1}
 	s.add(sum{5, nano(1e300)})
-	if s.tokens != math.MaxInt64 || s.nano != most+1 {
+	if s.tokens != math.MaxInt64 || s.nano != amountMax+1 {
 		t.Errorf("the sum became %+v", s)
 	}
 	for _, usdValue := range []float64{0, 1e-9, 0.1, 0.3, 1234.567891234, 9e6} {
@@ -129,52 +131,63 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%s\ncounts for %+v", line, s)
 		}
 		text, err := e.text()
-		if err != nil || strings.Count(string(text), "\n") != 1 {
+		if err != nil || strings.Contains(string(text), "\n") {
 			t.Fatalf("%s\nis written %q, %v", line, text, err)
 		}
-		again, ok := parse(text[:len(text)-1])
-		if len(text) < longestLine && (!ok || again.kind() != e.kind() || again.sum() != e.sum() || !again.at.Equal(e.at) || again.ID != e.ID) {
+		again, ok := parse(text)
+		if len(text) < lineMax && (!ok || again.kind() != e.kind() || again.sum() != e.sum() || !again.at.Equal(e.at) || again.ID != e.ID) {
 			t.Fatalf("%s\nwas read as %+v, and is written\n%s", line, e, text)
 		}
 	})
 }
 
-// FuzzBooks reads a file of any bytes, in two pieces and in one: the sums are
+// FuzzTotals reads a file of any bytes, in two pieces and in one: the totals are
 // the same, nothing is below zero, and a budget still works on it.
-func FuzzBooks(f *testing.F) {
+func FuzzTotals(f *testing.F) {
 	all := strings.Join([]string{reservedLine, settledLine, unknownLine, canceledLine}, "\n")
 	for _, text := range []string{"", "\n\n", all, all + "\n", all + "\n" + all[:300], "x\n" + all + "\r\n", "\xff\n" + reservedLine + "\n" + reservedLine + "\n" + settledLine + "\n"} {
 		f.Add(text, uint16(len(text)/2))
 	}
 	l, dir, c := newLedger(f, Limits{TokensPerDay: 1 << 60})
 	f.Fuzz(func(t *testing.T, text string, cut uint16) {
-		l.books = newBooks(l.file, l.log)
-		pieces := newBooks(l.file, l.log)
-		var spent [2]account
+		zinotest.Must(t, os.RemoveAll(dir))
+		writeFile(t, dir, "")
+		pieces := durable.New(openRoot(t, dir), fileName, durable.Options{NoSync: true, KeepOpen: true})
+		defer pieces.Close()
+		read := func(file *durable.File, t *testing.T, sums *totals) account {
+			zinotest.Must(t, file.View(func(tx *durable.Tx) error {
+				_, err := sums.update(t.Context(), tx, c.now().Location())
+				return err
+			}))
+			return sums.days[dayOf(c.now())]
+		}
+		var inPieces totals
+		inPieces.clear()
+		var at account
 		for i, part := range []string{text[:min(int(cut), len(text))], text + "\n"} {
 			writeFile(t, dir, part)
-			open, err := l.file.open(os.O_RDONLY)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer open.Close()
-			if spent[0], _, err = pieces.accounts(t.Context(), open, c.now(), "s"); err != nil {
-				t.Fatalf("piece %d: %v", i, err)
-			}
-			if spent[1], _, err = newBooks(l.file, l.log).accounts(t.Context(), open, c.now(), "s"); err != nil {
-				t.Fatal(err)
-			}
-			if a := spent[0]; a != spent[1] || min(a.spent.tokens, a.spent.nano, a.reserved.tokens, a.reserved.nano) < 0 {
-				t.Fatalf("read in pieces %+v, as one %+v", spent[0], spent[1])
+			var whole totals
+			whole.clear()
+			at = read(pieces, t, &inPieces)
+			if one := read(durable.New(openRoot(t, dir), fileName, durable.Options{NoSync: true}), t, &whole); at != one || min(at.spent.tokens, at.spent.nano, at.reserved.tokens, at.reserved.nano) < 0 {
+				t.Fatalf("piece %d: read in pieces %+v, as one %+v", i, at, one)
 			}
 		}
 		before := mustReport(t, l, proto.UsageRequest{}).Total.Requests
-		if spent[0].spent.tokens+spent[0].reserved.tokens < 1<<59 {
+		if at.spent.tokens+at.reserved.tokens < 1<<59 {
 			spend(t, l, Ask{Input: 1, Output: 1}, 1, 1)
-			wantBudget(t, l, tokensPerDay, "", float64(spent[0].spent.tokens+2), float64(spent[0].reserved.tokens))
+			wantBudget(t, l, tokensPerDay, "", float64(at.spent.tokens+2), float64(at.reserved.tokens))
 		}
 		if after := mustReport(t, l, proto.UsageRequest{}).Total.Requests; after < before || after > before+1 {
 			t.Fatalf("%d requests, then %d", before, after)
 		}
 	})
+}
+
+func openRoot(t *testing.T, dir string) *os.Root {
+	t.Helper()
+	root, err := os.OpenRoot(dir)
+	zinotest.Must(t, err)
+	t.Cleanup(func() { root.Close() })
+	return root
 }

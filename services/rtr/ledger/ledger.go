@@ -1,15 +1,15 @@
-// Package ledger keeps the books of the router: what every request used, and
-// the budgets that all clients of it share. It owns one file, usage.jsonl, in
-// a form that is stable and meant for people and their tools: one JSON object
-// a line, appended and never changed.
+// Package ledger records what every request of the router used, and enforces the
+// budgets that all of its clients share. It owns one file, usage.jsonl, in a
+// stable form for people and their tools: one JSON object a line, appended and
+// never changed.
 //
 //	{"time":"2026-11-21T14:03:07+01:00","id":"J4K…","session":"…","provider":"anthropic","model":"…",
 //	 "input_tokens":1200,"output_tokens":80,"cache_read_tokens":1000,"cache_write_tokens":0,"reasoning_tokens":0,"cost_usd":0.0017,"prices_of":"2026-11-22"}
 //
 // (in one line) is what a request used; prices_of is the date of the built-in
-// prices that the cost was estimated with, if it was. Input tokens include those from and to
-// the provider's cache, output tokens include reasoning; keys that are 0 or
-// unknown are absent, except input_tokens and output_tokens. So
+// prices that the cost was estimated with, if it was. Input tokens include those
+// from and to the provider's cache, output tokens include reasoning; keys that
+// are 0 or unknown are absent, except input_tokens and output_tokens. So
 //
 //	jq -s 'map(.cost_usd // 0) | add' usage.jsonl
 //
@@ -18,38 +18,55 @@
 // no input_tokens:
 //
 //	{…,"reserved":{"tokens":5200,"usd":0.08}}                 a request that begins under a budget
-//	{…,"reserved":{"tokens":5200,"usd":0.08},"unknown":true}  it ended, and nobody knows what it used
+//	{…,"reserved":{"tokens":5200,"usd":0.08},"unknown":true}  it ended, and what it used is unknown
 //	{…,"canceled":true}                                       it never reached the provider
 //
-// A reservation ends with the line of the same id. Until then it counts in
-// full, and it counts so for ever if its process died: the money may be spent.
-// What is unknown counts as much as its last line says: what was reserved, or
-// an estimate of what a provider had done when its answer was given up.
+// A reservation ends with the line of the same id. Until then it counts in full,
+// and for ever if its process died: the money may be spent. Unknown usage counts
+// as much as its last line says: what was reserved, or an estimate of what the
+// provider had done when its answer was abandoned.
 //
-// Several processes may keep one file. A reservation is checked and written
-// under a lock on it, after what others appended has been read, so the sums
-// hold for all of them together. A line is one write at the end of the file,
-// and is there for all at once; it survives the death of its process, and
-// after up to a second that of the host. A line that was cut in the middle
-// costs no more than itself: the next one begins on a line of its own. Lines
-// that cannot be read are left out, and told of once in the log.
+// Several processes may share the file. A reservation is checked and written
+// under a lock on it, after what others appended has been read, so that the
+// limits apply to all of them together. A line survives the death of its process
+// at once, and a power failure after up to a second. A line that cannot be read
+// is skipped, and logged once.
 //
-// The file may be moved away at any time. The budgets then begin anew.
+// The file may be moved away at any time. The budgets then start at zero.
 package ledger
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math"
 	"os"
+	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"zino/pkg/durable"
 	"zino/proto"
 )
 
+const (
+	// fileName is the file's name in its directory.
+	fileName = "usage.jsonl"
+	// syncDelay is how long a line may be in the kernel's cache only.
+	syncDelay = time.Second
+	// lockWait is how long the end of a request waits for the file's lock. After
+	// that its line waits for the next one.
+	lockWait = 100 * time.Millisecond
+	// pendingMax is how many bytes of lines wait for a file that cannot be
+	// written.
+	pendingMax = 1 << 20
+)
+
 // Limits are the configured budgets for all clients together; 0: no such
-// limit. Days are local ones. A session's limits do not hold for requests
+// limit. Days are local ones. A session's limits do not apply to requests
 // without a session.
 type Limits struct {
 	USDPerDay, USDPerSession       float64 // US dollars
@@ -98,53 +115,223 @@ func (p Price) Cost(u proto.Usage) float64 {
 		float64(u.CacheWriteTokens)*p.CacheWrite + float64(u.OutputTokens)*p.Output) / 1e6
 }
 
-// dearest is the price of an input token of which nobody knows yet whether it
-// will come from the cache or go there.
-func (p Price) dearest() float64 { return max(p.Input, p.CacheRead, p.CacheWrite) }
+// maxInput is the highest price of an input token: before the request it is
+// unknown whether a token will come from the cache or go there.
+func (p Price) maxInput() float64 { return max(p.Input, p.CacheRead, p.CacheWrite) }
 
-// Ledger is one process's hold on the books. It is safe for concurrent use.
+// Ledger records usage in the file of one directory. It is safe for concurrent
+// use.
 type Ledger struct {
 	limits Limits
 	now    func() time.Time
 	log    *slog.Logger
-	file   file
-	pen    *pen
-	books  *books
-	turn   chan struct{} // whoever has put a token there may lock the file
-	untold sync.Map      // models whose provider should tell costs, and did not
+	dir    string
+
+	unpriced sync.Map    // models whose provider should report costs, and did not
+	badLines atomic.Bool // unreadable lines were logged
+
+	totals totals // used with the file locked
+
+	mu      sync.Mutex // guards the following
+	file    *durable.File
+	dirInfo fs.FileInfo // of the directory that the file is in
+	pending [][]byte    // lines that are not in the file yet
+	size    int         // of these lines
+	timer   *time.Timer // runs until the next sync; nil: all is on disk
+	closed  bool
+
+	syncs sync.WaitGroup // timers that run and syncs under way
 }
 
-// Open takes up the books in dir, which it makes if need be. now tells the time
-// in the location whose days count. Without limits a directory that cannot be
-// used is a warning in the log, as nothing depends on it; with limits it is an
-// error.
+// Open opens the ledger in dir, which it makes if need be. now is the clock, in
+// the location whose days count. A directory that cannot be used is a warning in
+// the log without limits, as nothing depends on it, and an error with limits.
 func Open(dir string, limits Limits, now func() time.Time, log *slog.Logger) (*Ledger, error) {
 	if err := limits.check(); err != nil {
 		return nil, err
 	}
-	l := &Ledger{limits: limits, now: now, log: log, file: file{dir}, turn: make(chan struct{}, 1)}
-	l.pen = &pen{file: l.file, log: log}
-	l.books = newBooks(l.file, log)
-	f, err := l.file.open(os.O_RDWR)
-	if err == nil {
-		return l, f.Close()
+	l := &Ledger{limits: limits, now: now, log: log, dir: dir}
+	l.totals.clear()
+	err := l.flush() // of nothing: it fails where usage cannot be recorded
+	if err == nil || errors.Is(err, durable.ErrLocked) {
+		return l, nil
 	}
 	if l.limited() {
-		return nil, unkept(err, limits.in())
+		return nil, unavailable(err, limits.in())
 	}
 	log.Warn("usage is not recorded", "error", err)
 	return l, nil
 }
 
-// Close has everything that was written on disk. What is settled later is
-// still recorded.
-func (l *Ledger) Close() error { return l.pen.close() }
+func (l *Ledger) path() string { return filepath.Join(l.dir, fileName) }
 
 func (l *Ledger) limited() bool { return l.limits != Limits{File: l.limits.File} }
 
-// unkept is the refusal where a budget cannot be recorded: a brake that does
-// not hold is none.
-func unkept(err error, in string) error {
+// unavailable is the refusal while usage cannot be recorded under a budget.
+func unavailable(err error, in string) error {
 	return &proto.Error{Code: proto.CodeUnavailable, Message: fmt.Sprintf(
 		"cannot record usage against the budget, refusing model requests: %v; repair this, or remove the limits from [budget]%s", err, in)}
+}
+
+// open returns the file in the directory that has the name now. With create it
+// makes the directory; without, an absent one is an error fs.ErrNotExist.
+func (l *Ledger) open(create bool) (*durable.File, error) {
+	if create {
+		if err := os.MkdirAll(l.dir, durable.DirMode); err != nil {
+			return nil, l.fileError(err)
+		}
+	}
+	fi, err := os.Stat(l.dir)
+	if err != nil {
+		return nil, l.fileError(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file != nil && os.SameFile(fi, l.dirInfo) {
+		return l.file, nil
+	}
+	root, err := os.OpenRoot(l.dir) // closed when the last request that uses it has ended
+	if err != nil {
+		return nil, l.fileError(err)
+	}
+	if l.dirInfo, err = root.Stat("."); err != nil {
+		return nil, l.fileError(err)
+	}
+	l.file = durable.New(root, fileName, durable.Options{NoSync: true, KeepOpen: true, Report: func(e durable.Event) {
+		e.Name, e.Kept = filepath.Join(l.dir, e.Name), filepath.Join(l.dir, e.Kept)
+		l.log.Warn(e.String())
+	}})
+	return l.file, nil
+}
+
+// fileError adds the file's path to an error, in one line.
+func (l *Ledger) fileError(err error) error {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		err = path.Err
+	}
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", l.path(), err)
+}
+
+// record appends a line. If that fails, the line is appended before the next one.
+func (l *Ledger) record(line []byte) error {
+	l.mu.Lock()
+	full := l.size+len(line) > pendingMax
+	if !full {
+		l.pending, l.size = append(l.pending, line), l.size+len(line)
+	}
+	l.mu.Unlock()
+	err := l.flush()
+	if full && err == nil {
+		err = errors.New("the file could not be written for too long")
+	}
+	return err
+}
+
+// flush appends the pending lines.
+func (l *Ledger) flush() error {
+	file, err := l.open(true)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
+	defer cancel()
+	err = file.Update(ctx, true, l.flushTo)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = durable.ErrLocked
+	}
+	l.mu.Lock()
+	closed := l.closed
+	if err != nil && !closed && len(l.pending) > 0 {
+		l.syncLater() // which tries again, once
+	}
+	l.mu.Unlock()
+	if err == nil && closed {
+		return l.sync()
+	}
+	return l.fileError(err)
+}
+
+// flushTo appends the pending lines to the locked file.
+func (l *Ledger) flushTo(tx *durable.Tx) error {
+	l.mu.Lock()
+	lines := l.pending
+	l.mu.Unlock()
+	if err := tx.Append(lines); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pending = l.pending[len(lines):]
+	for _, line := range lines {
+		l.size -= len(line)
+	}
+	if len(lines) > 0 && !l.closed {
+		l.syncLater()
+	}
+	return nil
+}
+
+// syncLater syncs the file within a second, and first appends what is pending.
+// mu is held.
+func (l *Ledger) syncLater() {
+	if l.timer != nil {
+		return
+	}
+	l.syncs.Add(1)
+	l.timer = time.AfterFunc(syncDelay, func() {
+		defer l.syncs.Done()
+		l.mu.Lock()
+		l.timer = nil
+		waiting := len(l.pending) > 0
+		l.mu.Unlock()
+		var err error
+		if waiting {
+			err = l.flush()
+		}
+		if err == nil {
+			err = l.sync()
+		}
+		if err != nil {
+			l.log.Warn("usage is recorded, but would not survive a power failure", "error", err)
+		}
+	})
+}
+
+func (l *Ledger) sync() error {
+	file, err := l.open(false)
+	if err == nil {
+		err = l.fileError(file.Sync())
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the directory was moved away
+	}
+	if err == nil {
+		l.log.Debug("usage is on disk", "file", l.path())
+	}
+	return err
+}
+
+// Close returns when everything that was recorded is on disk. What is settled
+// later is still recorded.
+func (l *Ledger) Close() error {
+	l.mu.Lock()
+	l.closed = true
+	due := l.timer != nil && l.timer.Stop()
+	if due {
+		l.timer = nil
+		l.syncs.Done()
+	}
+	waiting := len(l.pending) > 0
+	l.mu.Unlock()
+	l.syncs.Wait()
+	if waiting {
+		return l.flush()
+	}
+	if due {
+		return l.sync()
+	}
+	return nil
 }

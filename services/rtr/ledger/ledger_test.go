@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"zino/pkg/durable"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -48,25 +50,22 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestUnlimited: without limits a line is written at the end and nothing else
-// is done.
+// TestUnlimited: without limits a line is written at the end and nothing else is
+// done.
 func TestUnlimited(t *testing.T) {
 	l, dir, _ := newLedger(t, Limits{})
 	writeFile(t, dir, "")
-	if err := os.Chmod(filepath.Join(dir, fileName), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	lockFile(t, dir) // by another process, for ever
+	zinotest.Must(t, os.Chmod(filepath.Join(dir, fileName), 0o644))
+	unlock := lockFile(t, dir) // a reservation does not wait for it
 	r := mustReserve(t, l, Ask{Model: "m", Input: 5, Output: 7, Price: cheap})
 	gone := mustReserve(t, l, Ask{Output: 0})
 	if r.Output != 7 || gone.Output != 0 || readFile(t, dir) != "" {
 		t.Fatalf("granted %d and %d, the file is %q", r.Output, gone.Output, readFile(t, dir))
 	}
 	u := used(5, 6)
-	settle(t, r, u)
-	if err := errors.Join(gone.Cancel(), r.Settle(u), r.Cancel()); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Error(t, r.Settle(u), durable.ErrLocked, dir)
+	unlock()
+	zinotest.Must(t, errors.Join(gone.Cancel(), r.Settle(u), r.Cancel(), l.Close()))
 	if u.CostUSD == nil || *u.CostUSD != 11e-6 {
 		t.Errorf("the cost is %v", u.CostUSD)
 	}
@@ -78,24 +77,20 @@ func TestUnlimited(t *testing.T) {
 	}
 }
 
-// lockFile holds the lock on the file as another process would.
+// lockFile locks the file as another process would.
 func lockFile(tb testing.TB, dir string) (unlock func()) {
 	tb.Helper()
 	f, err := os.Open(filepath.Join(dir, fileName))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	zinotest.Must(tb, err)
 	tb.Cleanup(func() { f.Close() })
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		tb.Fatal(err)
-	}
+	zinotest.Must(tb, durable.TryLock(f))
 	return func() { f.Close() }
 }
 
 func TestOpenRefusesLimits(t *testing.T) {
 	for _, limits := range []Limits{{USDPerDay: -1}, {USDPerSession: math.NaN()}, {USDPerDay: math.Inf(1)}, {TokensPerDay: -5}, {TokensPerSession: -1}} {
 		dir := filepath.Join(t.TempDir(), "d")
-		if _, err := Open(dir, limits, time.Now, (&logs{}).logger()); err == nil || !strings.HasPrefix(err.Error(), "[budget] ") {
+		if _, err := Open(dir, limits, time.Now, new(zinotest.Buffer).Logger()); err == nil || !strings.HasPrefix(err.Error(), "[budget] ") {
 			t.Errorf("%+v: %v", limits, err)
 		}
 		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
@@ -118,12 +113,12 @@ func TestNoPlace(t *testing.T) {
 			if err := spoil(dir); err != nil {
 				t.Fatal(err)
 			}
-			c, log := &clock{at: noon}, &logs{}
-			_, err := Open(dir, Limits{TokensPerDay: 5}, c.now, log.logger())
+			c, log := &clock{at: noon}, new(zinotest.Buffer)
+			_, err := Open(dir, Limits{TokensPerDay: 5}, c.now, log.Logger())
 			if !errors.Is(err, proto.ErrUnavailable) || !strings.Contains(err.Error(), dir) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("with limits: %v", err)
 			}
-			l, err := Open(dir, Limits{}, c.now, log.logger())
+			l, err := Open(dir, Limits{}, c.now, log.Logger())
 			if err != nil || !strings.Contains(log.String(), "level=WARN msg=\"usage is not recorded\"") {
 				t.Fatalf("without limits: %v, logged %q", err, log)
 			}
@@ -166,8 +161,8 @@ func TestPlaceGoes(t *testing.T) {
 	wantBudget(t, l, tokensPerDay, "", 2, 0)
 }
 
-// TestOwed: what could not be recorded counts before the next request.
-func TestOwed(t *testing.T) {
+// TestPending: what could not be recorded counts before the next request.
+func TestPending(t *testing.T) {
 	l, dir, _ := newLedger(t, Limits{TokensPerDay: 100})
 	first, second := mustReserve(t, l, Ask{Input: 10, Output: 10}), mustReserve(t, l, Ask{Input: 10, Output: 10})
 	if err := errors.Join(os.Rename(dir, dir+".away"), os.WriteFile(dir, nil, 0o600)); err != nil {
@@ -184,17 +179,23 @@ func TestOwed(t *testing.T) {
 	if text := readFile(t, dir); strings.Count(text, "\n") != 4 {
 		t.Errorf("the file is\n%s", text)
 	}
-	for range 3 * mostOwed / len(settledLine) { // the memory for it has an end
-		l.pen.keep([]byte(settledLine))
+	zinotest.Must(t, errors.Join(os.Rename(dir, dir+".away"), os.WriteFile(dir, nil, 0o600)))
+	for range 3 * pendingMax / len(settledLine) { // memory for pending lines is limited
+		if l.record([]byte(settledLine)) == nil {
+			t.Fatal("recorded without a file")
+		}
 	}
-	if n := len(l.pen.owed); n > mostOwed || n < mostOwed/2 {
-		t.Errorf("%d bytes are owed", n)
+	if l.size > pendingMax || l.size < pendingMax/2 {
+		t.Errorf("%d bytes are pending", l.size)
 	}
-	l.pen.owed = nil
+	zinotest.Must(t, os.Remove(dir))
+	zinotest.Error(t, l.record([]byte(settledLine)), nil, "could not be written for too long")
+	zinotest.Equal(t, "pending bytes", l.size, 0)
 }
 
-// TestWaitForLock: a reservation waits for another process, as long as its
-// caller does; settlements and reports wait for nobody.
+// TestWaitForLock: a reservation waits for another process for as long as its
+// caller does; settlements wait a moment, and are then recorded later; reports do
+// not wait for long.
 func TestWaitForLock(t *testing.T) {
 	l, dir, _ := newLedger(t, Limits{TokensPerDay: 100})
 	r := mustReserve(t, l, Ask{Input: 1, Output: 1})
@@ -207,8 +208,8 @@ func TestWaitForLock(t *testing.T) {
 			failed <- err
 		}()
 	}
-	settle(t, r, used(1, 0))
-	wantBudget(t, l, tokensPerDay, "", 1, 0)
+	zinotest.Error(t, r.Settle(used(1, 0)), durable.ErrLocked)
+	wantBudget(t, l, tokensPerDay, "", 0, 2)
 	cancel()
 	for range 2 {
 		if err := <-failed; !errors.Is(err, context.Canceled) || errors.Is(err, proto.ErrUnavailable) {
@@ -220,32 +221,39 @@ func TestWaitForLock(t *testing.T) {
 		failed <- errors.Join(err, r.Settle(used(1, 1)))
 	}()
 	unlock()
-	if err := <-failed; err != nil {
-		t.Errorf("the lock was free: %v", err)
-	}
+	zinotest.Must(t, <-failed)
 	wantBudget(t, l, tokensPerDay, "", 3, 0)
+}
+
+// TestPendingAlone: a line that waited for the lock is recorded without a further
+// request.
+func TestPendingAlone(t *testing.T) {
+	l, dir, _ := newLedger(t, Limits{})
+	spend(t, l, Ask{}, 1, 1)
+	unlock := lockFile(t, dir)
+	zinotest.Error(t, mustReserve(t, l, Ask{}).Settle(used(1, 1)), durable.ErrLocked)
+	unlock()
+	zinotest.Eventually(t, "the line is in the file", func() bool { return strings.Count(readFile(t, dir), "\n") == 2 })
 }
 
 // TestSync: what was written is on disk a second later, with one sync for all
 // of it, and at the end.
 func TestSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log, c := &logs{}, &clock{at: noon}
-		l, err := Open(t.TempDir(), Limits{}, c.now, log.logger())
+		log, c := new(zinotest.Buffer), &clock{at: noon}
+		l, err := Open(t.TempDir(), Limits{}, c.now, log.Logger())
 		if err != nil {
 			t.Fatal(err)
 		}
 		synced := func(want int) {
 			t.Helper()
 			synctest.Wait()
-			if got := strings.Count(log.String(), "usage is on disk"); got != want {
-				t.Errorf("%d syncs, want %d", got, want)
-			}
+			zinotest.Equal(t, "syncs", log.Count("usage is on disk"), want)
 		}
 		for range 10 {
 			spend(t, l, Ask{}, 1, 1)
 		}
-		<-time.After(syncEvery - time.Millisecond)
+		<-time.After(syncDelay - time.Millisecond)
 		synced(0)
 		<-time.After(time.Hour)
 		synced(1)

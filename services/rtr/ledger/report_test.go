@@ -98,11 +98,11 @@ func TestReportPricesOf(t *testing.T) {
 	estimate("configured", "")
 	estimate("old", "2026-11-22")
 	estimate("new", "2027-02-01")
-	told := used(1, 1)
-	told.CostUSD = new(0.5)
-	settle(t, mustReserve(t, l, Ask{Session: "told", Price: &Price{Date: "2028-01-01"}, Told: true}), told)
-	l = &Ledger{now: c.now, file: file{dir}, books: l.books} // as another process reads it
-	for session, want := range map[string]string{"": "2027-02-01", "old": "2026-11-22", "configured": "", "told": "", "other": ""} {
+	reported := used(1, 1)
+	reported.CostUSD = new(0.5)
+	settle(t, mustReserve(t, l, Ask{Session: "reported", Price: &Price{Date: "2028-01-01"}, ReportsCost: true}), reported)
+	l = &Ledger{now: c.now, dir: dir} // as another process reads it
+	for session, want := range map[string]string{"": "2027-02-01", "old": "2026-11-22", "configured": "", "reported": "", "other": ""} {
 		if got := mustReport(t, l, proto.UsageRequest{SessionID: session}).PricesOf; got != want {
 			t.Errorf("session %q: %q, want %q", session, got, want)
 		}
@@ -117,7 +117,7 @@ func TestReportEmpty(t *testing.T) {
 		if report.Rows == nil || report.Budgets == nil || len(report.Rows)+len(report.Budgets) != 0 || line(report.Total) != "total: 0 requests 0+0 tokens (0 0 0) unknown/0" {
 			t.Errorf("the report is %+v", report)
 		}
-		l = &Ledger{now: c.now, file: file{dir + "/none"}}
+		l = &Ledger{now: c.now, dir: dir + "/none"}
 	}
 }
 
@@ -148,12 +148,9 @@ func TestReportRefuses(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := l.Report(ctx, proto.UsageRequest{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("nobody waits: %v", err)
+		t.Errorf("the client hung up: %v", err)
 	}
-	limited := &Ledger{limits: Limits{TokensPerDay: 1}, now: l.now, file: l.file, books: newBooks(l.file, l.log)}
-	if _, err := limited.Report(ctx, proto.UsageRequest{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("nobody waits: %v", err)
-	}
+	limited := &Ledger{limits: Limits{TokensPerDay: 1}, now: l.now, dir: l.dir}
 	if got := budget(t, limited, tokensPerDay, ""); got.Spent != 28 {
 		t.Errorf("on that day %v tokens are spent", got.Spent)
 	}
@@ -165,7 +162,7 @@ func TestReportZone(t *testing.T) {
 	c.set(time.Date(2026, 11, 21, 23, 30, 0, 0, berlin))
 	spend(t, l, Ask{Input: 1, Output: 1}, 1, 1)
 	c.set(c.now().In(place("Asia/Tokyo")))
-	l.books = newBooks(l.file, l.log) // another process
+	l = &Ledger{limits: l.limits, now: l.now, dir: l.dir} // another process
 	report := mustReport(t, l, proto.UsageRequest{})
 	if len(report.Rows) != 1 || report.Rows[0].Key != "2026-11-22" || report.Budgets[0].Spent != 2 || report.Budgets[0].Ends != "2026-11-23T00:00:00+09:00" {
 		t.Errorf("in Tokyo: %+v", report)

@@ -6,10 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
-// TestRestart: budgets are what the file says, whoever opens it.
+// TestRestart: budgets are what the file says, whichever process opens it.
 func TestRestart(t *testing.T) {
 	limits := Limits{TokensPerDay: 100, TokensPerSession: 60}
 	l, dir, c := newLedger(t, limits)
@@ -18,7 +19,7 @@ func TestRestart(t *testing.T) {
 	lost := mustReserve(t, l, ask)
 	wantBudget(t, l, tokensPerDay, "s", 20, 30)
 
-	again := openLedger(t, dir, limits, c, &logs{})
+	again := openLedger(t, dir, limits, c, new(zinotest.Buffer))
 	wantBudget(t, again, tokensPerDay, "s", 20, 30)
 	wantBudget(t, again, tokensPerSession, "s", 20, 30)
 	wantRefused(t, again, ask, "tokens_per_session = 60", "20 tokens spent", "30 tokens reserved")
@@ -37,14 +38,14 @@ func TestSettlements(t *testing.T) {
 		tokens float64
 		money  float64
 	}{
-		"less":          {func(r *Reservation) error { return r.Settle(used(10, 5)) }, 15, 15e-6},
-		"more":          {func(r *Reservation) error { return r.Settle(used(100, 5)) }, 105, 105e-6},
-		"nothing":       {func(r *Reservation) error { return r.Settle(&proto.Usage{}) }, 0, 0},
-		"unknown":       {func(r *Reservation) error { return r.Settle(nil) }, 30, 30e-6},
-		"given up":      {func(r *Reservation) error { return r.Abandon(5) }, 15, 15e-6},
-		"given up late": {func(r *Reservation) error { return r.Abandon(500) }, 30, 30e-6},
-		"cancel":        {(*Reservation).Cancel, 0, 0},
-		"told": {func(r *Reservation) error {
+		"less":           {func(r *Reservation) error { return r.Settle(used(10, 5)) }, 15, 15e-6},
+		"more":           {func(r *Reservation) error { return r.Settle(used(100, 5)) }, 105, 105e-6},
+		"nothing":        {func(r *Reservation) error { return r.Settle(&proto.Usage{}) }, 0, 0},
+		"unknown":        {func(r *Reservation) error { return r.Settle(nil) }, 30, 30e-6},
+		"abandoned":      {func(r *Reservation) error { return r.Abandon(5) }, 15, 15e-6},
+		"abandoned late": {func(r *Reservation) error { return r.Abandon(500) }, 30, 30e-6},
+		"cancel":         {(*Reservation).Cancel, 0, 0},
+		"reported": {func(r *Reservation) error {
 			u := used(10, 5)
 			u.CostUSD = new(0.5)
 			return r.Settle(u)
@@ -113,45 +114,14 @@ func TestFileChanges(t *testing.T) {
 	}
 }
 
-// TestCurrent: the file that is locked must be the one that bears the name.
-func TestCurrent(t *testing.T) {
-	l, dir, _ := newLedger(t, Limits{})
-	path := filepath.Join(dir, fileName)
-	open, err := l.file.lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer open.Close()
-	for _, step := range []struct {
-		change func() error
-		want   bool
-	}{
-		{func() error { return nil }, true},
-		{func() error { return os.Rename(path, path+".old") }, false},
-		{func() error { return os.WriteFile(path, nil, 0o600) }, false},
-		{func() error { return os.Rename(path+".old", path) }, true},
-	} {
-		if err := step.change(); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := l.file.current(open); got != step.want || err != nil {
-			t.Errorf("current is %v, %v", got, err)
-		}
-	}
-}
-
-// TestTorn: a line that was cut costs no more than itself, at whatever byte it
-// was cut; a line whose end alone is missing costs nothing.
-func TestTorn(t *testing.T) {
+// TestTornLine checks that a line that was cut costs no more than itself, and one
+// that lacks its end only costs nothing.
+func TestTornLine(t *testing.T) {
 	for _, limits := range []Limits{{}, {TokensPerDay: 1e6}} {
-		l, dir, _ := newLedger(t, limits)
-		for cut := range len(settledLine) + 1 {
+		for cut, want := range map[int]int64{0: 2, 1: 2, 100: 2, len(settledLine) - 1: 2, len(settledLine): 3} {
+			l, dir, _ := newLedger(t, limits)
 			writeFile(t, dir, settledLine+"\n"+settledLine[:cut])
 			spend(t, l, Ask{Input: 1, Output: 1}, 1, 1)
-			want := int64(2)
-			if cut == len(settledLine) {
-				want = 3
-			}
 			if got := mustReport(t, l, proto.UsageRequest{}).Total.Requests; got != want {
 				t.Fatalf("cut at %d: %d requests, want %d\n%s", cut, got, want, readFile(t, dir))
 			}
@@ -162,24 +132,25 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// TestBrokenLines are left out, and told of once.
+// TestBrokenLines checks that lines which cannot be read are skipped, and logged
+// once.
 func TestBrokenLines(t *testing.T) {
 	l, dir, c := newLedger(t, Limits{})
-	long := strings.Replace(settledLine, `"s"`, `"`+strings.Repeat("s", longestLine)+`"`, 1)
+	long := strings.Replace(settledLine, `"s"`, `"`+strings.Repeat("s", lineMax)+`"`, 1)
 	writeFile(t, dir, strings.Join([]string{
 		"garbage", settledLine, "", "  ", long, settledLine + "\r", long + long + long, "\xff\xfe", reservedLine, `{"time":1}`, settledLine, settledLine,
-	}, "\n")) // the last one has no end yet
-	log := &logs{}
+	}, "\n"))
+	log := new(zinotest.Buffer)
 	for _, limits := range []Limits{{}, {TokensPerDay: 1e6}} {
 		l = openLedger(t, dir, limits, c, log)
 		for range 3 {
-			if got := mustReport(t, l, proto.UsageRequest{}).Total.Requests; got != 3 {
+			if got := mustReport(t, l, proto.UsageRequest{}).Total.Requests; got != 4 {
 				t.Errorf("%d requests", got)
 			}
 		}
 	}
-	if text := log.String(); strings.Count(text, "level=WARN") != 2 || strings.Count(text, "lines=5") != 2 {
-		t.Errorf("two ledgers logged %s", text)
+	if log.Count("level=WARN") != 2 || log.Count("lines=5") != 2 {
+		t.Errorf("two ledgers logged %s", log)
 	}
-	wantBudget(t, l, tokensPerDay, "", 3*1280, 0)
+	wantBudget(t, l, tokensPerDay, "", 4*1280, 0)
 }
