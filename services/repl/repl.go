@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"zino/pkg/config"
+	"zino/pkg/durable"
 	"zino/pkg/replfile"
 	"zino/pkg/rpc"
 	"zino/pkg/watch"
@@ -35,7 +37,7 @@ type Service struct {
 	cfg      config.Repl
 	log      *slog.Logger
 	dir      *tail.Dir
-	lock     *tail.Lock
+	lock     io.Closer
 	watcher  *watch.Watcher
 	registry *registry
 
@@ -76,6 +78,9 @@ func open(cfg config.Repl, log *slog.Logger) (*Service, error) {
 	s.registry = &registry{s: s, soon: make(chan struct{}, 1), late: make(chan struct{}, 1)}
 	if s.lock, err = dir.Lock(logDir); err != nil {
 		err = fmt.Errorf("%s in %s: %w", logDir, cfg.Dir, err)
+		if errors.Is(err, durable.ErrLocked) {
+			err = fmt.Errorf("%w; stop it first", err)
+		}
 		return nil, errors.Join(err, dir.Close())
 	}
 	s.markInterrupted()

@@ -4,23 +4,36 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// Replace puts text in the place of all that stands from a place on, which must
-// lie in the view. The file keeps its inode; one that is missing is made. With
-// ErrChanged the file is as others left it. The view returned is the file's end
+// Replace replaces everything from a position on, which must lie in the view, by
+// text. The file keeps its inode; one that is missing is created. With ErrChanged
+// the file is as other programs left it. The view returned is the end of the file
 // afterwards, from seen.Offset on; others may have appended to it already.
 func (d *Dir) Replace(name string, seen View, from int64, text []byte) (View, error) {
 	if from < seen.Offset || from > seen.end() {
 		return View{}, fmt.Errorf("%s: %d is not between %d and %d", name, from, seen.Offset, seen.end())
 	}
 	if seen.Missing {
-		return d.create(name, text)
+		f, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+		if errors.Is(err, fs.ErrExist) {
+			err = ErrChanged
+		}
+		if err != nil {
+			return View{}, err
+		}
+		if _, err := f.Write(text); err != nil {
+			return View{}, errors.Join(err, f.Close())
+		}
+		after, err := d.verify(f, name, 0, 0, text)
+		return after, errors.Join(err, f.Close())
 	}
 	f, err := d.open(name, os.O_RDWR)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -33,7 +46,6 @@ func (d *Dir) Replace(name string, seen View, from int64, text []byte) (View, er
 	return after, errors.Join(err, f.Close())
 }
 
-// replace compares, writes and looks whether it is there.
 func (d *Dir) replace(f *os.File, name string, seen View, from int64, text []byte) (View, error) {
 	alone := lease(f)
 	now, err := read(f, seen.Offset)
@@ -45,13 +57,13 @@ func (d *Dir) replace(f *os.File, name string, seen View, from int64, text []byt
 	}
 	d.between()
 	e := edit{f: f, at: from, old: seen.Bytes[from-seen.Offset:], text: text, alone: alone}
-	if err := e.put(); err != nil {
+	if err := e.apply(); err != nil {
 		return View{}, err
 	}
 	return d.verify(f, name, seen.Offset, from, text)
 }
 
-// verify holds the file against what was written. More behind it is fine.
+// verify compares the file with what was written. More text behind it is allowed.
 func (d *Dir) verify(f *os.File, name string, offset, from int64, text []byte) (View, error) {
 	after, err := read(f, offset)
 	if err != nil {
@@ -66,9 +78,9 @@ func (d *Dir) verify(f *os.File, name string, offset, from int64, text []byte) (
 	return after, nil
 }
 
-// lease has the kernel hold up everyone who opens the file until it is closed. It
-// is given only while nobody else has the file open, which for those who save it is
-// a matter of a moment; for those who follow it with tail -f it is not.
+// lease makes the kernel delay every program that opens the file until it is closed.
+// It is granted only while no other program has the file open. Those that save it
+// have it open for a moment, so lease waits a little; tail -f keeps it open.
 func lease(f *os.File) bool {
 	for wait := time.Millisecond; ; wait *= 2 {
 		_, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK)
@@ -79,21 +91,102 @@ func lease(f *os.File) bool {
 	}
 }
 
-// leaseWait is the longest of the pauses between two tries to get a lease.
+// leaseWait is the longest pause between two attempts to get a lease.
 const leaseWait = 2 * time.Millisecond
 
-// create makes a file that was not there.
-func (d *Dir) create(name string, text []byte) (View, error) {
-	f, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
-	if errors.Is(err, fs.ErrExist) {
-		err = ErrChanged
+// edit replaces the bytes old at a position by text.
+type edit struct {
+	f     *os.File
+	at    int64
+	old   []byte
+	text  []byte
+	alone bool // the lease was granted
+}
+
+// apply writes the edit. What others append meanwhile is kept.
+func (e *edit) apply() error {
+	same, n := 0, min(len(e.old), len(e.text))
+	for same < n && e.old[same] == e.text[same] {
+		same++
+	}
+	e.at, e.old, e.text = e.at+int64(same), e.old[same:], e.text[same:]
+	if len(e.text) < len(e.old) {
+		// Blank lines fill the place of what goes until the end is cut off.
+		if _, err := e.f.WriteAt(slices.Concat(e.text, blank(len(e.old)-len(e.text))), e.at); err != nil {
+			return err
+		}
+		return e.cut(e.at+int64(len(e.old)), e.at+int64(len(e.text)))
+	}
+	if err := e.lengthen(); err != nil {
+		return err
+	}
+	_, err := e.f.WriteAt(e.text[:len(e.old)], e.at)
+	return err
+}
+
+// lengthen appends what the new text has more than the old. If it lands where it
+// belongs, no other program has appended since the comparison, and what is appended
+// from now on stands behind it. A full disk also shows before anything is
+// overwritten.
+func (e *edit) lengthen() error {
+	more := e.text[len(e.old):]
+	if len(more) == 0 {
+		return nil
+	}
+	flags, err := unix.FcntlInt(e.f.Fd(), unix.F_GETFL, 0)
+	if err != nil {
+		return os.NewSyscallError("fcntl", err)
+	}
+	if _, err := unix.FcntlInt(e.f.Fd(), unix.F_SETFL, flags|unix.O_APPEND); err != nil {
+		return os.NewSyscallError("fcntl", err)
+	}
+	n, err := e.f.Write(more)
+	if _, back := unix.FcntlInt(e.f.Fd(), unix.F_SETFL, flags); err == nil && back != nil {
+		err = os.NewSyscallError("fcntl", back)
 	}
 	if err != nil {
-		return View{}, err
+		return e.takeBack(n, err)
 	}
-	if _, err := f.Write(text); err != nil {
-		return View{}, errors.Join(err, f.Close())
+	info, err := e.f.Stat()
+	if err != nil || info.Size() == e.at+int64(len(e.text)) {
+		return err
 	}
-	after, err := d.verify(f, name, 0, 0, text)
-	return after, errors.Join(err, f.Close())
+	// Either another program has appended behind us, or before us.
+	got := make([]byte, len(more))
+	if _, err := e.f.ReadAt(got, e.at+int64(len(e.old))); err == nil && bytes.Equal(got, more) {
+		return nil
+	}
+	return e.takeBack(len(more), ErrChanged)
+}
+
+// takeBack removes n bytes that were appended in the wrong place: they end at the
+// offset of the file. Where others may write at the same time they only become blank
+// lines.
+func (e *edit) takeBack(n int, cause error) error {
+	end, err := e.f.Seek(0, io.SeekCurrent)
+	if err != nil || n == 0 {
+		return errors.Join(err, cause)
+	}
+	if _, err := e.f.WriteAt(blank(n), end-int64(n)); err != nil {
+		return err
+	}
+	if err := e.cut(end, end-int64(n)); err != nil {
+		return err
+	}
+	return cause
+}
+
+func blank(n int) []byte { return bytes.Repeat([]byte("\n"), n) }
+
+// cut truncates the file from its end at from to to, if it still ends there and no
+// other program can append in between. Otherwise the blank lines stay.
+func (e *edit) cut(from, to int64) error {
+	if !e.alone && !lease(e.f) {
+		return nil
+	}
+	info, err := e.f.Stat()
+	if err != nil || info.Size() != from {
+		return err
+	}
+	return e.f.Truncate(to)
 }

@@ -207,7 +207,7 @@ func TestFull(t *testing.T) {
 	sealed := sealedCopy(t, f)
 	defer sealed.Close()
 	e := edit{f: sealed, at: 8, old: []byte("footer\n"), text: []byte("request\nand more of it\n")}
-	if err := e.put(); err == nil {
+	if err := e.apply(); err == nil {
 		t.Error("the file has grown")
 	}
 	got := make([]byte, 100)

@@ -1,23 +1,25 @@
-// Package tail reads and changes the ends of files that other programs write
-// too, in place and without losing a byte of theirs. It knows nothing of what
-// stands in them.
+// Package tail reads and changes the ends of files that other programs write too, in
+// place and without losing a byte of theirs. It does not interpret the content.
 //
-// A file is read, the caller decides, and [Dir.Replace] puts the new end there
-// only if the file still is what was read. Between that comparison and the write
-// lies a moment in which another program may write. It is closed as far as the
-// system allows: a lease keeps others from opening the file while we are at it,
-// and what makes a file longer is appended first and taken back if somebody else
-// was quicker, so that even a program that has the file open loses nothing that
-// it appends.
+// A file is read, the caller decides, and [Dir.Replace] writes the new end only if
+// the file still is what was read. Between that comparison and the write lies a
+// moment in which another program may write. It is closed as far as the system
+// allows: a lease keeps others from opening the file during the change, and what
+// makes a file longer is appended first and taken back if another program has
+// appended meanwhile, so that even a program that has the file open loses nothing
+// that it appends.
 package tail
 
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"syscall"
 	"time"
+
+	"zino/pkg/durable"
 )
 
 // Errors of files that are not what they should be.
@@ -26,16 +28,16 @@ var (
 	ErrChanged = errors.New("the file was changed meanwhile")
 	// ErrNotRegular: the name is that of a link, a directory or a device.
 	ErrNotRegular = errors.New("not a regular file")
-	// ErrTooLong: there is more to read than anyone writes by hand.
+	// ErrTooLong: there is more than Max to read.
 	ErrTooLong = errors.New("the part to be read is too long")
 )
 
 // Max is how many bytes of a file's end are read at most.
 const Max = 64 << 20
 
-// Dir is a directory whose files are read and changed. Names are relative to it
-// and cannot lead out of it. It is safe for concurrent use, but not for two
-// changes of one file at the same time.
+// Dir is a directory whose files are read and changed. Names are relative to it and
+// cannot lead out of it. It is safe for concurrent use, but not for two changes of
+// one file at the same time.
 type Dir struct {
 	root *os.Root
 	// between is called between comparing and writing, by tests.
@@ -51,17 +53,69 @@ func OpenDir(path string) (*Dir, error) {
 	return &Dir{root: root, between: func() {}}, nil
 }
 
-// Close lets go of the directory.
+// Close closes the directory.
 func (d *Dir) Close() error { return d.root.Close() }
 
-// Stamp tells one state of a file from another without reading it: two states
-// with equal stamps are the same unless both are younger than the resolution of
-// the file system's clock, see [Stamp.Young].
+// Make creates a directory, unless it exists. A link in its place is an error.
+func (d *Dir) Make(name string) error {
+	if err := d.root.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	info, err := d.root.Lstat(name)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s: not a directory", name)
+	}
+	return err
+}
+
+// Names returns the names in a directory, in no particular order.
+func (d *Dir) Names(name string) ([]string, error) {
+	f, err := d.root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	names, err := f.Readdirnames(-1)
+	return names, errors.Join(err, f.Close())
+}
+
+// Create creates a file that must not exist yet.
+func (d *Dir) Create(name string, text []byte) error {
+	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
+}
+
+// Lock locks a directory, which is created if need be, until the lock is closed or
+// the process ends. It leaves no trace in the directory. The error is
+// durable.ErrLocked if another process has the lock.
+func (d *Dir) Lock(name string) (io.Closer, error) {
+	if err := d.Make(name); err != nil {
+		return nil, err
+	}
+	f, err := d.root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := durable.TryLock(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// Stamp distinguishes states of a file without reading it: two states with equal
+// stamps are the same unless both are younger than the resolution of the file
+// system's clock, see [Stamp.Young].
 type Stamp struct {
 	dev, ino     uint64
 	size         int64
 	mtime, ctime time.Duration // since 1970
 }
+
+// Size returns the length of the file in bytes.
+func (s Stamp) Size() int64 { return s.size }
 
 // resolution is the coarsest clock of a file system.
 const resolution = 2 * time.Second
@@ -72,10 +126,9 @@ func (s Stamp) Young(now time.Time) bool {
 	return age < resolution
 }
 
-// stampOf is a file's stamp.
 func stampOf(info fs.FileInfo) Stamp {
 	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok { // only other systems' file infos
+	if !ok { // not on Linux
 		return Stamp{size: info.Size(), mtime: time.Duration(info.ModTime().UnixNano())}
 	}
 	return Stamp{
@@ -84,30 +137,30 @@ func stampOf(info fs.FileInfo) Stamp {
 	}
 }
 
-// Stat is a file's stamp now. Links are not followed.
+// Stat returns the stamp of a file. Links are not followed.
 func (d *Dir) Stat(name string) (Stamp, error) {
 	info, err := d.root.Lstat(name)
 	if err != nil {
 		return Stamp{}, err
 	}
 	if !info.Mode().IsRegular() {
-		return Stamp{}, irregular(name)
+		return Stamp{}, fmt.Errorf("%s: %w", name, ErrNotRegular)
 	}
 	return stampOf(info), nil
 }
 
-// Open opens a file that is a regular one and no link.
+// Open opens a regular file.
 func (d *Dir) Open(name string) (*os.File, error) { return d.open(name, os.O_RDONLY) }
 
-// open does not wait for the other end of a pipe, and notices a link: what was
-// opened has to be what the name itself stands for.
+// open follows no link and does not wait for the other end of a pipe: the opened
+// file must be the one that Lstat has seen.
 func (d *Dir) open(name string, flag int) (*os.File, error) {
 	info, err := d.root.Lstat(name)
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, irregular(name)
+		return nil, fmt.Errorf("%s: %w", name, ErrNotRegular)
 	}
 	f, err := d.root.OpenFile(name, flag|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -123,9 +176,47 @@ func (d *Dir) open(name string, flag int) (*os.File, error) {
 	return f, nil
 }
 
-func irregular(name string) error {
-	return fmt.Errorf("%s: %w", name, ErrNotRegular)
+// View is the end of a file as it was read.
+type View struct {
+	Bytes   []byte // from Offset to the end
+	Offset  int64
+	ModTime time.Time
+	Missing bool // there is no file
+	Stamp   Stamp
 }
 
-// Size is the file's length in bytes.
-func (s Stamp) Size() int64 { return s.size }
+// end returns the length of the file.
+func (v *View) end() int64 { return v.Offset + int64(len(v.Bytes)) }
+
+// Read reads a file from a position to its end. If the file ends before that
+// position, the view is empty and begins at the end of the file.
+func (d *Dir) Read(name string, from int64) (View, error) {
+	f, err := d.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return View{Missing: true}, nil
+	}
+	if err != nil {
+		return View{}, err
+	}
+	v, err := read(f, from)
+	return v, errors.Join(err, f.Close())
+}
+
+// read reads an open file, which may grow or shrink meanwhile.
+func read(f *os.File, from int64) (View, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return View{}, err
+	}
+	v := View{Offset: min(max(from, 0), info.Size()), ModTime: info.ModTime(), Stamp: stampOf(info)}
+	if info.Size()-v.Offset > Max {
+		return View{}, fmt.Errorf("%w: %d bytes", ErrTooLong, info.Size()-v.Offset)
+	}
+	v.Bytes = make([]byte, info.Size()-v.Offset)
+	n, err := f.ReadAt(v.Bytes, v.Offset)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	v.Bytes = v.Bytes[:n]
+	return v, err
+}

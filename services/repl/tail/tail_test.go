@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"zino/pkg/durable"
 )
 
 // newDir opens a directory of the test's own.
@@ -172,7 +174,7 @@ func TestLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Lock("sub"); !errors.Is(err, ErrLocked) {
+	if _, err := d.Lock("sub"); !errors.Is(err, durable.ErrLocked) {
 		t.Errorf("twice: %v", err)
 	}
 	if err := l.Close(); err != nil {

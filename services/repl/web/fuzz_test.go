@@ -9,8 +9,8 @@ import (
 	"zino/pkg/wire"
 )
 
-// FuzzTake: whatever a page says, it gets an answer that it can read.
-func FuzzTake(f *testing.F) {
+// FuzzHandle: whatever a page says, it gets an answer that it can read.
+func FuzzHandle(f *testing.F) {
 	for _, text := range []string{
 		`{"type":"result","id":"1a2b","nonce":"n","job":"1","ok":true,"kind":"json","value":"1"}`, `{"type":"events","id":"1a2b","nonce":"n","events":[{"type":"console","message":"x"}]}`,
 		`{"type":"started","id":"1a2b","nonce":"n","job":"1"}`, `{"type":"hello","name":"x"}`, `{"type":"\ud800"}`, "", "[]", `{"type":{}}`,
@@ -19,7 +19,7 @@ func FuzzTake(f *testing.F) {
 	}
 	b := newBench(f)
 	f.Fuzz(func(t *testing.T, text []byte) {
-		typ, packet := verdict(b.take(t.Context(), text))
+		typ, packet := b.handle(t.Context(), text)
 		got, err := wire.AppendObject(nil, typ, packet)
 		if err != nil {
 			t.Fatal(err)

@@ -198,10 +198,10 @@ func TestRefusalsAreLogged(t *testing.T) {
 	if n := strings.Count(b.log.String(), "a request was refused"); n != 1 {
 		t.Errorf("logged %d times:\n%s", n, b.log)
 	}
-	for i := range 2 * toldMax {
+	for i := range 2 * loggedMax {
 		b.request("GET", "/zino.js", map[string]string{"Origin": "http://evil.example:" + strconv.Itoa(i)})
 	}
-	if n := strings.Count(b.log.String(), "a request was refused"); n != toldMax {
-		t.Errorf("logged %d times, want %d", n, toldMax)
+	if n := strings.Count(b.log.String(), "a request was refused"); n != loggedMax {
+		t.Errorf("logged %d times, want %d", n, loggedMax)
 	}
 }

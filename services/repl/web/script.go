@@ -1,9 +1,11 @@
 package web
 
 import (
+	"bytes"
 	"embed"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strings"
 
 	"zino/pkg/wire"
@@ -12,13 +14,9 @@ import (
 //go:embed script/*.js
 var sources embed.FS
 
-// body is the page script without its last line. Its parts follow each other in
-// the order of their names.
-var body = joinScript()
-
-// joinScript puts the parts together and leaves out comments and indentation,
-// which pages have no use for.
-func joinScript() string {
+// body is the page script without its last line: the files of script/ in the order
+// of their names, without comments and indentation.
+var body = func() string {
 	var out strings.Builder
 	out.WriteString("(zino=>{\"use strict\";\n")
 	err := fs.WalkDir(sources, "script", func(path string, d fs.DirEntry, err error) error {
@@ -37,19 +35,17 @@ func joinScript() string {
 		panic(err) // an embedded file is always there
 	}
 	return out.String()
-}
+}()
 
-// place is what the script is told of the service.
-type place struct {
-	Script string `json:"script"`
-	Socket string `json:"socket"`
-	Token  string `json:"token"`
-}
-
-// script sends the page script. It alone may be loaded by pages of other
-// origins, if they are listed; what it holds is worth nothing to others.
+// script sends the page script. Only the script may be loaded by pages of other
+// origins, if they are listed.
 func (s *Server) script(w http.ResponseWriter, r *http.Request) {
-	last, err := wire.AppendObject(nil, "", place{"http://" + r.Host + "/zino.js", "ws://" + r.Host + socketPath, s.token})
+	type parameters struct {
+		Script string `json:"script"`
+		Socket string `json:"socket"`
+		Token  string `json:"token"`
+	}
+	last, err := wire.AppendObject(nil, "", parameters{"http://" + r.Host + scriptPath, "ws://" + r.Host + socketPath, s.token})
 	if err != nil {
 		s.fail(w, r, err)
 		return
@@ -60,4 +56,75 @@ func (s *Server) script(w http.ResponseWriter, r *http.Request) {
 		h.Set("Access-Control-Allow-Origin", origin)
 	}
 	send(w, r, "text/javascript; charset=utf-8", body+"})("+string(last)+")\n")
+}
+
+// tag is the element that loads the script.
+const tag = `<script src="` + scriptPath + `"></script>`
+
+// inject puts the tag into an HTML document: into its head, before the first other
+// element, so that the script captures everything that the page logs.
+func inject(doc []byte) []byte {
+	if isUTF16(doc) {
+		return doc
+	}
+	return slices.Insert(slices.Clip(doc), headStart(doc), []byte(tag)...)
+}
+
+func isUTF16(doc []byte) bool {
+	return bytes.HasPrefix(doc, []byte("\xfe\xff")) || bytes.HasPrefix(doc, []byte("\xff\xfe"))
+}
+
+// headStart returns where the first element of the head stands or would stand. It is
+// behind the doctype: before it, the tag would put the page into quirks mode.
+func headStart(doc []byte) int {
+	i := 0
+	if bytes.HasPrefix(doc, []byte("\xef\xbb\xbf")) {
+		i = 3
+	}
+	for {
+		at := i + len(doc[i:]) - len(bytes.TrimLeft(doc[i:], " \t\r\n\f"))
+		rest := doc[at:]
+		n := 0
+		switch {
+		case bytes.HasPrefix(rest, []byte("<!--")):
+			if end := bytes.Index(rest[4:], []byte("-->")); end >= 0 {
+				n = 4 + end + 3
+			}
+		case startsTag(rest, "<!doctype"), startsTag(rest, "<?xml"), startsTag(rest, "<html"):
+			n = tagEnd(rest)
+		case startsTag(rest, "<head"):
+			return at + tagEnd(rest)
+		}
+		if n == 0 {
+			return i
+		}
+		i = at + n
+	}
+}
+
+// startsTag reports whether text begins with a tag of that name, in any case.
+func startsTag(text []byte, name string) bool {
+	if len(text) <= len(name) || !bytes.EqualFold(text[:len(name)], []byte(name)) {
+		return false
+	}
+	return bytes.IndexByte([]byte(" \t\r\n\f/>"), text[len(name)]) >= 0
+}
+
+// tagEnd returns the length of the tag that text begins with, 0 if it does not end.
+// A ">" in quotes does not end it.
+func tagEnd(text []byte) int {
+	var quote byte
+	for i, c := range text {
+		switch {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '\'':
+			quote = c
+		case c == '>':
+			return i + 1
+		}
+	}
+	return 0
 }

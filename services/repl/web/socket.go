@@ -11,62 +11,60 @@ import (
 
 	"zino/pkg/wire"
 	"zino/proto"
+	"zino/services/repl"
 )
 
 const (
+	helloTime  = 10 * time.Second // until a page must have sent its hello
+	helloMax   = 64 << 10         // bytes of a hello
+	packetMax  = 16 << 20         // bytes of any other packet; the script sends less
 	sendTime   = 10 * time.Second // for a packet to a page
 	reasonMax  = 120              // bytes of a reason for closing; the protocol has room for 123
-	socketsMax = 1000             // sockets at a time
+	socketsMax = 1000             // open sockets
 )
 
-// upgrade turns a request that passed the gate into a WebSocket, and closes it
-// when serve is done.
+// upgrade turns a request that passed the gate into a WebSocket, and closes it when
+// serve is done.
 func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, serve func(context.Context, *websocket.Conn) error) {
-	done, ok := s.enter()
-	if !ok {
+	s.mu.Lock()
+	full := s.closed || s.open >= socketsMax
+	if !full {
+		s.open++
+		s.sockets.Add(1)
+	}
+	s.mu.Unlock()
+	if full {
 		http.Error(w, "Too many pages are connected, or the service is stopping.", http.StatusServiceUnavailable)
 		return
 	}
-	defer done()
-	// The gate has looked at the origin, more strictly than the library would.
-	c, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{protocol}, InsecureSkipVerify: true})
-	if err != nil {
-		s.log.Debug("no WebSocket", "path", r.URL.Path, "error", err) // and answered
-		return
-	}
-	ctx, cancel := context.WithCancel(s.ctx)
-	defer cancel()
-	farewell(c, serve(ctx, c))
-}
-
-// enter counts a socket in, unless there are too many or the server is closed.
-func (s *Server) enter() (leave func(), ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed || s.open >= socketsMax {
-		return nil, false
-	}
-	s.open++
-	s.sockets.Add(1)
-	return func() {
+	defer func() {
 		s.mu.Lock()
 		s.open--
 		s.mu.Unlock()
 		s.sockets.Done()
-	}, true
+	}()
+	// The gate has checked the origin, more strictly than the library would.
+	c, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{protocol}, InsecureSkipVerify: true})
+	if err != nil {
+		s.log.Debug("cannot accept a WebSocket", "path", r.URL.Path, "error", err) // Accept has answered
+		return
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	closeSocket(c, serve(ctx, c))
 }
 
-// fault is an end that the page is to blame for.
-type fault string
+// violation is an error that the page has caused.
+type violation string
 
-func (f fault) Error() string { return string(f) }
+func (v violation) Error() string { return string(v) }
 
-// farewell closes a socket and tells why.
-func farewell(c *websocket.Conn, err error) {
-	var blame fault
+// closeSocket closes a socket with the status and reason of an error.
+func closeSocket(c *websocket.Conn, err error) {
+	var v violation
 	code, reason := websocket.StatusGoingAway, ""
 	switch {
-	case errors.As(err, &blame):
+	case errors.As(err, &v):
 		code, reason = websocket.StatusPolicyViolation, err.Error()
 	case errors.Is(err, proto.ErrBusy), errors.Is(err, proto.ErrUnavailable):
 		code, reason = websocket.StatusTryAgainLater, err.Error()
@@ -84,4 +82,155 @@ func write(ctx context.Context, c *websocket.Conn, typ string, packet any) error
 	ctx, cancel := context.WithTimeout(ctx, sendTime)
 	defer cancel()
 	return c.Write(ctx, websocket.MessageText, text)
+}
+
+// read waits for a packet.
+func read(ctx context.Context, c *websocket.Conn) ([]byte, error) {
+	kind, text, err := c.Read(ctx)
+	if err == nil && kind != websocket.MessageText {
+		err = violation("a packet has to be text")
+	}
+	return text, err
+}
+
+// page is a connected page of a browser. All its packets must have the id and the
+// nonce that it got in its welcome.
+type page struct {
+	*repl.Page
+	conn      *websocket.Conn
+	id, nonce string
+}
+
+// page serves one page for as long as it is connected.
+func (s *Server) page(ctx context.Context, c *websocket.Conn) error {
+	p, err := s.hello(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		p.Close()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.pages[p.id] == p {
+			delete(s.pages, p.id)
+		}
+	}()
+	if err := write(ctx, c, "welcome", p.Attached()); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		for {
+			typ, packet, err := p.Next(ctx)
+			if err == nil {
+				err = write(ctx, c, typ, packet)
+			}
+			if err != nil {
+				closeSocket(c, err) // ends the reading, too
+				return
+			}
+		}
+	}()
+	err = s.receive(ctx, p)
+	closeSocket(c, err) // before ctx ends: that cuts the socket
+	cancel()
+	<-sent
+	return err
+}
+
+// hello waits for the first packet of a page and connects it.
+func (s *Server) hello(ctx context.Context, c *websocket.Conn) (*page, error) {
+	ctx, cancel := context.WithTimeout(ctx, helloTime)
+	defer cancel()
+	c.SetReadLimit(helloMax)
+	text, err := read(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if typ, _, err := wire.Type(text); err != nil || typ != "hello" {
+		return nil, violation("the first packet has to be a hello")
+	}
+	var attach proto.Attach
+	// Besides an attach, a hello may have the nonce of the load before, if that was
+	// left. Otherwise a page that is loaded again and a copy of a tab look the same.
+	var before struct {
+		Left string `json:"left,omitzero"`
+	}
+	if err := errors.Join(wire.Decode(text, &attach), wire.Decode(text, &before)); err != nil {
+		return nil, violation(err.Error())
+	}
+	c.SetReadLimit(packetMax)
+	s.mu.Lock()
+	old := s.pages[attach.ID]
+	s.mu.Unlock()
+	if old != nil && old.nonce == before.Left {
+		old.Close() // its socket may be closed later than the new one is opened
+	}
+	connected, err := s.service.Connect(attach)
+	if err != nil {
+		return nil, err
+	}
+	a := connected.Attached()
+	p := &page{Page: connected, conn: c, id: a.ID, nonce: a.Nonce}
+	s.mu.Lock()
+	s.pages[p.id] = p
+	s.mu.Unlock()
+	return p, nil
+}
+
+// receive answers the packets of a page.
+func (s *Server) receive(ctx context.Context, p *page) error {
+	for {
+		text, err := read(ctx, p.conn)
+		if err != nil {
+			return err
+		}
+		var from struct {
+			ID    string `json:"id"`
+			Nonce string `json:"nonce"`
+		}
+		if err := wire.Decode(text, &from); err != nil || from.ID != p.id || from.Nonce != p.nonce {
+			return violation("a packet has to bear the id and the nonce of its page")
+		}
+		typ, packet := s.handle(ctx, text)
+		if err := write(ctx, p.conn, typ, packet); err != nil {
+			return err
+		}
+	}
+}
+
+// handle passes a packet of a page to the service and returns the answer.
+func (s *Server) handle(ctx context.Context, text []byte) (typ string, answer any) {
+	typ, _, err := wire.Type(text)
+	if err == nil {
+		switch typ {
+		case proto.ReplResult.Type:
+			err = call(ctx, text, s.service.Result)
+		case proto.ReplEvents.Type:
+			err = call(ctx, text, s.service.Events)
+		case proto.ReplStarted.Type:
+			err = call(ctx, text, s.service.Started)
+		default:
+			err = &proto.Error{Code: proto.CodeUnknown, Message: "Unknown message type: " + typ}
+		}
+	}
+	if err == nil {
+		return "ok", proto.Empty{}
+	}
+	e, ok := errors.AsType[*proto.Error](err)
+	if !ok {
+		e = &proto.Error{Code: proto.CodeInternal, Message: "repl: " + err.Error()}
+	}
+	return "error", e
+}
+
+func call[T any](ctx context.Context, text []byte, method func(context.Context, T) (proto.Empty, error)) error {
+	var packet T
+	if err := wire.Decode(text, &packet); err != nil {
+		return &proto.Error{Code: proto.CodeInvalid, Message: "Invalid request: " + err.Error()}
+	}
+	_, err := method(ctx, packet)
+	return err
 }

@@ -1,11 +1,11 @@
 // Package web is the side of the file REPL that browsers see: the script that
-// makes a page a realm, the WebSocket that code travels over, static files with
-// the script in them, and a page that lists what is connected. Who may ask for
-// any of it is decided in one place, before every route.
+// connects a page, the WebSocket that code travels over, static files with the
+// script in them, and a page that lists what is connected. One check, the gate,
+// stands before every route.
 //
-// It keeps web pages of others out. It does not keep out other programs of this
-// host, which may say whatever Origin they like: they can pose as a page, or ask
-// for the files that are served; what runs in a page is out of their reach.
+// The gate keeps other web pages out. It does not keep out other programs of this
+// host, which may send any Origin: they can pose as a page, or request the files
+// that are served; they cannot reach what runs in a page.
 package web
 
 import (
@@ -20,16 +20,26 @@ import (
 	"time"
 
 	"zino/pkg/config"
-	"zino/pkg/visible"
+	"zino/pkg/text"
 	"zino/services/repl"
 )
 
 const (
-	headerTime  = 10 * time.Second // for a request's header
+	headerTime  = 10 * time.Second // for the header of a request
 	idleTime    = time.Minute      // for a connection without a request
 	writeTime   = 2 * time.Minute  // for a whole answer
-	headerBytes = 64 << 10         // cookies of all of a host's ports come along
-	closeTime   = time.Second      // for answers that are under way at the end
+	headerBytes = 64 << 10         // the cookies of all ports of a host come along
+	closeTime   = time.Second      // for answers that are under way at Close
+	loggedMax   = 50               // different refusals that are logged, each once
+)
+
+// The addresses of the service's own pages. A directory that is served cannot hide
+// them.
+const (
+	scriptPath = "/zino.js"
+	statusPath = "/zino/"
+	socketPath = "/zino/ws"
+	livePath   = "/zino/live"
 )
 
 // Server is the HTTP side of a REPL.
@@ -50,13 +60,13 @@ type Server struct {
 	open    int // sockets
 	sockets sync.WaitGroup
 	pages   map[string]*page // by id
-	told    map[string]bool  // refusals that were logged
+	logged  map[string]bool  // refusals that were logged
 }
 
-// New opens the directory that is served, if there is one, and makes the token
-// of this start.
+// New opens the directory that is served, if there is one, and creates the token of
+// this start.
 func New(cfg config.Repl, service *repl.Service, log *slog.Logger) (*Server, error) {
-	s := &Server{cfg: cfg, service: service, log: log, token: rand.Text(), pages: map[string]*page{}, told: map[string]bool{}}
+	s := &Server{cfg: cfg, service: service, log: log, token: rand.Text(), pages: map[string]*page{}, logged: map[string]bool{}}
 	if cfg.Serve != "" {
 		var err error
 		if s.static, err = openStatic(cfg.Serve, cfg.Dir); err != nil {
@@ -67,14 +77,14 @@ func New(cfg config.Repl, service *repl.Service, log *slog.Logger) (*Server, err
 	s.http = &http.Server{
 		Handler: http.HandlerFunc(s.answer), ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		BaseContext:                  func(net.Listener) context.Context { return s.ctx },
-		DisableGeneralOptionsHandler: true, // it would answer before the check
+		DisableGeneralOptionsHandler: true, // it would answer before the gate
 		ReadHeaderTimeout:            headerTime, ReadTimeout: headerTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes,
 	}
 	return s, nil
 }
 
-// Serve answers on l until Close, and closes l. A listener that others than
-// this host can reach is refused. Serve is called once.
+// Serve answers on l until Close, and closes l. A listener that other hosts can reach
+// is refused. Serve is called once.
 func (s *Server) Serve(l net.Listener) error {
 	addr, ok := l.Addr().(*net.TCPAddr)
 	if !ok || !addr.IP.IsLoopback() {
@@ -87,21 +97,21 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// Connected reports whether a page, or somebody's list of pages, is connected.
+// Connected reports whether a page or a status page is connected.
 func (s *Server) Connected() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.open > 0
 }
 
-// Close accepts no more, lets answers that are under way have a second, ends all
-// connections, and waits until nothing of them is left.
+// Close accepts no more requests, gives answers that are under way a second, ends all
+// connections, and waits for their goroutines.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	ctx, enough := context.WithTimeout(context.Background(), closeTime)
-	defer enough()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
 	err := s.http.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = s.http.Close()
@@ -109,13 +119,12 @@ func (s *Server) Close() error {
 	s.cancel()
 	s.sockets.Wait()
 	if s.static != nil {
-		err = errors.Join(err, s.static.close())
+		err = errors.Join(err, s.static.root.Close())
 	}
 	return err
 }
 
-// answer answers a request if it may be made. The one check stands before every
-// route and every upgrade.
+// answer answers a request that passes the gate.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
@@ -125,12 +134,12 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch r.URL.Path {
-	case "/zino.js":
+	case scriptPath:
 		s.script(w, r)
 	case "/zino":
 		http.Redirect(w, r, statusPath, http.StatusFound)
 	case socketPath:
-		s.upgrade(w, r, s.realm)
+		s.upgrade(w, r, s.page)
 	case livePath:
 		s.upgrade(w, r, s.live)
 	case statusPath, statusPath + "status.js", statusPath + "status.css":
@@ -140,17 +149,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// The addresses of what is ours. A directory that is served cannot hide them.
-const (
-	statusPath = "/zino/"
-	socketPath = "/zino/ws"
-	livePath   = "/zino/live"
-)
-
-// toldMax is how many different refusals are logged, each once: a page that is
-// left open would fill the log.
-const toldMax = 50
-
+// refuse answers a request that does not pass the gate. Each refusal is logged once:
+// a page that is left open would fill the log.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, no *refusal) {
 	for name, value := range no.header {
 		w.Header().Set(name, value)
@@ -159,15 +159,15 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, no *refusal) {
 	origin := shorten(r.Header.Get("Origin"))
 	key := no.reason + origin
 	s.mu.Lock()
-	fresh := !s.told[key] && len(s.told) < toldMax
-	if fresh {
-		s.told[key] = true
+	first := !s.logged[key] && len(s.logged) < loggedMax
+	if first {
+		s.logged[key] = true
 	}
 	s.mu.Unlock()
-	if fresh {
+	if first {
 		s.log.Warn("a request was refused", "reason", no.reason, "host", shorten(r.Host), "origin", origin, "path", shorten(r.URL.Path))
 	}
 }
 
-// shorten makes what somebody sent fit for the log.
-func shorten(s string) string { return visible.Line(s[:min(len(s), 200)]) }
+// shorten makes a text of a request fit for the log.
+func shorten(s string) string { return text.VisibleLine(s[:min(len(s), 200)]) }

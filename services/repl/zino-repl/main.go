@@ -1,5 +1,5 @@
 // Command zino-repl keeps a Markdown file for every live page, in which people,
-// editors and models run code in it. Pages connect to it over HTTP, from this
+// editors and models run code in the page. Pages connect to it over HTTP, from this
 // host only; it depends on no other service.
 package main
 
@@ -19,8 +19,8 @@ import (
 	"zino/services/repl/web"
 )
 
-// drainLimit is how long code may go on running after SIGTERM. It is less than
-// what the requests on the socket have: those of realms end with it.
+// drainLimit is how long code may run after SIGTERM. It is less than what requests
+// on the socket have, since those of attached programs end with it.
 const drainLimit = 15 * time.Second
 
 func main() {
@@ -29,23 +29,23 @@ func main() {
 	service.Fail("repl", err)
 	pages, err := web.New(cfg.Repl, r, log)
 	service.Fail("repl", err)
-	l, handed, err := listen(cfg.Repl.HTTP)
+	l, inherited, err := listen(cfg.Repl.HTTP)
 	service.Fail("repl", err)
 	log.Info("listening", "http", "http://"+l.Addr().String()+"/")
 	go func() { service.Fail("repl", pages.Serve(l)) }()
 	s := rpc.NewServer("repl", log)
 	r.Register(s)
 	s.BeforeShutdown(func(ctx context.Context) { drain(ctx, r, log) })
-	// A page that comes later finds nobody, unless its address outlives this process.
-	s.KeepWhile(func() bool { return !handed || pages.Connected() })
+	// Pages can start the service again only if its address outlives this process.
+	s.KeepWhile(func() bool { return !inherited || pages.Connected() })
 	s.OnStats(func(stats *proto.Stats) { stats.Info["http"] = l.Addr().String() })
 	err = service.Serve(s, "repl", cfg.Repl.Socket, log)
 	service.Fail("repl", errors.Join(err, pages.Close(), r.Close()))
 }
 
-// listen returns the listener for pages: the one that was handed over under the
-// name http, which outlives this process, or a new one.
-func listen(address string) (l net.Listener, handed bool, err error) {
+// listen returns the listener for pages: the inherited one of the name http, or a
+// new one.
+func listen(address string) (l net.Listener, inherited bool, err error) {
 	if l, err := service.Inherited("http"); l != nil || err != nil {
 		return l, true, err
 	}
@@ -56,12 +56,12 @@ func listen(address string) (l net.Listener, handed bool, err error) {
 	return l, false, err
 }
 
-// drain ends the service as soon as nothing runs any more: realms would stay for
-// as long as they are let. Until then their answers are taken.
+// drain waits until no code runs any more, and closes the service: attached programs
+// would stay connected as long as they can. Until then their results are accepted.
 func drain(ctx context.Context, r *repl.Service, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, drainLimit)
 	defer cancel()
 	if err := r.Drain(ctx); err != nil {
-		log.Error("the REPL could not be closed", "error", err)
+		log.Error("cannot close the REPL", "error", err)
 	}
 }
