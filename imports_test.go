@@ -65,7 +65,7 @@ var (
 			"github.com/landlock-lsm/go-landlock", "kernel.org/pub/linux/libs/security/libcap/psx",
 		},
 		"zino/services/mem/zino-mem":   {"github.com/blevesearch/snowballstem", "github.com/google/renameio/v2", "encoding/gob", "golang.org/x/text"},
-		"zino/services/repl/zino-repl": {"github.com/coder/websocket", "github.com/fsnotify/fsnotify", "net/http", "text/template", "html/template"},
+		"zino/services/repl/zino-repl": {"github.com/coder/websocket", "github.com/fsnotify/fsnotify", "github.com/google/renameio/v2", "net/http", "text/template", "html/template"},
 		"zino/services/rtr/zino-rtr":   {"github.com/google/renameio/v2", "github.com/sashabaranov/go-openai", "golang.org/x/time", "net/http"},
 		"zino/services/sys/zino-sys":   {"github.com/fsnotify/fsnotify", "github.com/google/renameio/v2"},
 	}
