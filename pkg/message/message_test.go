@@ -60,6 +60,36 @@ func TestWhatIsNotAListIsRefused(t *testing.T) {
 	}
 }
 
+// FuzzReopen checks that a list which is extended keeps its elements, and that the
+// original is not written to.
+func FuzzReopen(f *testing.F) {
+	for _, seed := range []string{`[]`, "[ \n]", `[{"role":"user","content":"]"} ]`, `[1,[2]]`, `{}`, `[`, ``, `[1}`} {
+		f.Add([]byte(seed), "a\"\n<\xff")
+	}
+	f.Fuzz(func(t *testing.T, whole []byte, content string) {
+		before := string(whole)
+		list, err := message.Reopen(whole, len(content))
+		if err == nil {
+			list = message.Close(message.Append(list, "assistant", content))
+		}
+		if string(whole) != before {
+			t.Fatalf("%q has become %q", before, whole)
+		}
+		if message.Check(whole) != nil {
+			return // Reopen looks at the edges only
+		}
+		var old, extended []json.RawMessage
+		if err := errors.Join(err, json.Unmarshal(whole, &old), json.Unmarshal(list, &extended)); err != nil || len(extended) != len(old)+1 {
+			t.Fatalf("%q becomes %q: %v", before, list, err)
+		}
+		for i := range old {
+			if string(old[i]) != string(extended[i]) {
+				t.Errorf("element %d of %q is %q", i, before, extended[i])
+			}
+		}
+	})
+}
+
 // FuzzJoin holds a joined list against the lists decoded one by one.
 func FuzzJoin(f *testing.F) {
 	f.Add(`[{"role":"user","content":"]["}]`, " [ ] ")

@@ -85,7 +85,7 @@ func BenchmarkAppendMessage(b *testing.B) {
 	b.SetBytes(int64(len(messages) + len(content)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := appendMessage(messages, "assistant", content); err != nil {
+		if _, err := (&inference{turn: &turn{}, text: content}).appendTo(messages); err != nil {
 			b.Fatal(err)
 		}
 	}

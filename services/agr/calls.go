@@ -2,126 +2,146 @@ package agr
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 
+	"zino/pkg/catalog"
 	"zino/pkg/wire"
 	"zino/proto"
-	"zino/services/agr/toolbox"
 )
 
-// call is a call of a function: a native one, which stands beside the model's
-// text, or a block that stood in it.
+const (
+	maxCalls   = 1024        // calls of one answer that are carried out
+	sideBySide = 8           // calls that are carried out at once
+	unnamed    = "tool_call" // the name of a call without one: no provider takes such a call back
+)
+
+var errNoName = errors.New(`the field "name" is missing`)
+
+// call is a call of a tool: a native one, which stands beside the model's text,
+// or a block of the text.
 type call struct {
-	raw       proto.Raw // as it goes back to the model
-	id        string    // no other call of the answer has it
+	raw       proto.Raw // in OpenAI's form, as it goes back to the model
+	id        string    // unique within the answer
 	name      string
-	arguments proto.Raw // what the model wrote, an object if all is well; empty for nothing
-	input     proto.Raw // the arguments as an object, for those who are told of the call
-	fault     *fault    // why it cannot be carried out, if it is malformed as a whole
-	block     bool      // it was a block
+	arguments proto.Raw  // what the model wrote, an object if all is well; may be empty
+	input     proto.Raw  // the arguments as an object, for events
+	failure   *toolError // why a malformed call cannot be carried out
+	block     bool
 	result    proto.Raw
 }
 
-// maxCalls is how many calls of a reply are run. Each one above gets a result that
-// says so.
-const maxCalls = 1024
-
-// takeCalls keeps the calls of a session's answer, those in its text first. They
-// alone say whether the loop goes on: which stop reason comes with them depends
-// on the provider. Cut by the token limit, an answer without one whole call is
-// what it says; asked again, the model would most likely be cut again.
-func (t *turn) takeCalls(answer proto.Text) error {
-	if t.session == nil {
-		return nil
+// readCalls reads the calls of a session's answer behind those in its text. They
+// alone decide whether the loop goes on: the stop reason that comes with them
+// depends on the provider. An answer that was cut at the token limit and has no
+// complete call is its text: asked again, the model would be cut again.
+func (in *inference) readCalls(answer proto.Text) error {
+	if len(answer.ToolCalls) > 0 {
+		native, err := wire.Elements(answer.ToolCalls)
+		if err != nil {
+			return fmt.Errorf("the field tool_calls of its answer: %w", err)
+		}
+		for i, raw := range native {
+			c, err := nativeCall(proto.Raw(raw))
+			if err != nil {
+				return fmt.Errorf("the field tool_calls of its answer: element %d: %w", i, err)
+			}
+			in.calls = append(in.calls, c)
+		}
 	}
-	native, err := readCalls(answer.ToolCalls)
-	if err == nil && len(answer.State) > 0 && !wire.Valid(answer.State) {
-		err = errors.New("the field reasoning_state of its answer is malformed")
+	if len(answer.State) > 0 && !wire.Valid(answer.State) {
+		return errors.New("the field reasoning_state of its answer is malformed")
 	}
-	if err != nil {
-		return err
+	in.answer = answer
+	complete := func(c call) bool { return c.block || len(c.arguments) > 0 && wire.Valid(c.arguments) }
+	if answer.StopReason == "length" && !slices.ContainsFunc(in.calls, complete) {
+		in.calls, in.answer.State = nil, nil // the state belongs to the calls
 	}
-	t.end = answer
-	if t.calls = append(t.calls, native...); answer.StopReason == "length" && !slices.ContainsFunc(t.calls, call.whole) {
-		t.calls, t.end.State = nil, nil // the state is that of the calls
-	}
-	taken := map[string]bool{}
-	for i := range t.calls {
-		if t.calls[i].identify(taken); i >= maxCalls && t.calls[i].fault == nil {
-			t.calls[i].fault = &fault{code: toolbox.TooManyCalls, message: fmt.Sprintf(
+	ids := map[string]bool{}
+	for i := range in.calls {
+		c := &in.calls[i]
+		if c.identify(ids); i >= maxCalls && c.failure == nil {
+			c.failure = &toolError{code: proto.ToolTooManyCalls, message: fmt.Sprintf(
 				"Not run: at most %d tool calls of a reply are run, and this is number %d. Call it again if it is still needed.", maxCalls, i+1)}
 		}
 	}
-	t.interrupted = len(t.calls) > 0
-	if t.interrupted && len(bytes.TrimSpace(t.text)) == 0 {
-		t.text = nil // the white space around blocks
+	in.called = len(in.calls) > 0
+	if in.called && len(bytes.TrimSpace(in.text)) == 0 {
+		in.text = nil // white space around blocks
 	}
 	return nil
 }
 
-// readCalls reads a list of calls in OpenAI's form.
-func readCalls(list proto.Raw) ([]call, error) {
-	if len(list) == 0 {
-		return nil, nil
-	}
-	all, err := wire.Elements(list)
-	if err != nil {
-		return nil, fmt.Errorf("the field tool_calls of its answer: %w", err)
-	}
-	calls := make([]call, len(all))
-	for i, raw := range all {
-		if calls[i], err = readCall(raw); err != nil {
-			return nil, fmt.Errorf("the field tool_calls of its answer: element %d: %w", i, err)
-		}
-	}
-	return calls, nil
-}
-
-func readCall(raw proto.Raw) (call, error) {
-	var wanted struct {
+// nativeCall reads a call in OpenAI's form.
+func nativeCall(raw proto.Raw) (call, error) {
+	var fields struct {
 		ID       string `json:"id"`
 		Function struct {
 			Name      string    `json:"name"`
 			Arguments proto.Raw `json:"arguments"`
 		} `json:"function"`
 	}
-	err := wire.DecodeReply(raw, &wanted)
-	c := call{raw: raw, id: wanted.ID, name: wanted.Function.Name, arguments: unquoted(wanted.Function.Arguments)}
+	err := wire.DecodeReply(raw, &fields)
+	c := call{raw: raw, id: fields.ID, name: fields.Function.Name, arguments: unquoted(fields.Function.Arguments)}
 	c.input = inputOf(c.arguments)
-	if c.name == "" { // no provider takes it back
-		c.name, c.fault = unnamed, malformedCall(errNoName).fault
-		c.raw = withID(c.written(), c.id)
+	if c.name == "" {
+		c.name, c.failure = unnamed, malformedCall(errNoName).err
+		c.raw = withID(c.openAI(), c.id)
 	}
 	return c, err
 }
 
-// unquoted is the text that a JSON string holds. Anything else stays: some
-// servers send the arguments themselves.
-func unquoted(arguments proto.Raw) proto.Raw {
-	var text string
-	if len(arguments) == 0 || json.Unmarshal(arguments, &text) != nil {
-		return arguments
+// blockCall reads a block of the text as a call in the provider's form. A block
+// that cannot be carried out is a call, too: its failure goes back to the model.
+func blockCall(e Event) call {
+	body := bytes.ToValidUTF8(e.Body, []byte("\ufffd")) // a copy: the parser reuses its buffer
+	c := call{block: true}
+	if e.Kind == Task {
+		c.name, c.arguments = taskTool, body
+		if _, err := object(body); err != nil {
+			c.failure = malformedTask(err).err
+		}
+	} else {
+		name, arguments, err := parseCall(body)
+		if err == nil && name == "" {
+			err = errNoName
+		}
+		if err != nil {
+			c.failure = malformedCall(err).err
+		}
+		c.name, c.arguments = cmp.Or(name, unnamed), arguments
 	}
-	return proto.Raw(strings.TrimSpace(text))
+	if c.input = inputOf(c.arguments); c.failure != nil {
+		c.input = malformedInput(body)
+	}
+	c.raw = c.openAI()
+	return c
 }
 
-// identify gives the call an identifier if it has none, or that of a call
-// before it: a result must belong to one call. Nine letters and digits are an
-// identifier to every provider.
-func (c *call) identify(taken map[string]bool) {
-	for c.id == "" || taken[c.id] {
+// openAI encodes the call in OpenAI's form, without an identifier.
+func (c *call) openAI() proto.Raw {
+	b := wire.AppendString(proto.Raw(`{"type":"function","function":{"name":`), c.name)
+	return append(wire.AppendString(append(b, `,"arguments":`...), []byte(c.input)), "}}"...)
+}
+
+// identify gives the call a new identifier if it has none, or that of an earlier
+// call. Every provider accepts nine letters and digits.
+func (c *call) identify(used map[string]bool) {
+	for c.id == "" || used[c.id] {
 		c.id = rand.Text()[:9]
 		c.raw = withID(c.raw, c.id)
 	}
-	taken[c.id] = true
+	used[c.id] = true
 }
 
-// withID returns an object with that id and all else as it is.
+// withID returns an object with its member id replaced.
 func withID(raw proto.Raw, id string) proto.Raw {
 	b := wire.AppendString(proto.Raw(`{"id":`), id)
 	for key, value := range wire.Members(raw) {
@@ -133,42 +153,367 @@ func withID(raw proto.Raw, id string) proto.Raw {
 	return append(b, '}')
 }
 
-// whole reports whether the call has come to its end.
-func (c call) whole() bool { return c.block || len(c.arguments) > 0 && wire.Valid(c.arguments) }
-
-// appendCalls returns messages with the answer, its calls and their results at
-// the end, each call with the one result that is its own. The reasoning state
-// goes with the calls, untouched.
-func (t *turn) appendCalls(messages proto.Raw) (proto.Raw, error) {
-	list, err := open(messages, t.room())
-	if err != nil {
-		return nil, err
+// inputOf returns the arguments of a call as an object on one line. Anything
+// else is kept as a text under the key for malformed input.
+func inputOf(arguments proto.Raw) proto.Raw {
+	if _, err := argumentsOf(arguments); err != nil {
+		return malformedInput(arguments)
 	}
-	list = append(appendContent(list, "assistant", t.text), `,"tool_calls":[`...)
-	for i, c := range t.calls {
-		if i > 0 {
-			list = append(list, ',')
-		}
-		list = append(list, c.raw...)
+	if len(arguments) == 0 || string(arguments) == "null" {
+		return proto.Raw("{}")
 	}
-	list = append(list, ']')
-	if len(t.end.State) > 0 {
-		list = append(append(list, `,"reasoning_state":`...), t.end.State...)
+	var line bytes.Buffer
+	if err := json.Compact(&line, bytes.TrimSpace(unquoted(arguments))); err != nil {
+		return malformedInput(arguments)
 	}
-	list = append(list, '}')
-	for _, c := range t.calls {
-		list = append(appendContent(append(list, ','), "tool", []byte(c.result)), `,"tool_call_id":`...)
-		list = append(wire.AppendString(list, c.id), '}')
-	}
-	return append(list, ']'), nil
+	return line.Bytes()
 }
 
-// room is about what the answer and the results take in the conversation.
-func (t *turn) room() int {
-	const around = 96 // the names and brackets of a message
-	n := len(t.text) + len(t.end.State) + around
-	for _, c := range t.calls {
-		n += len(c.raw) + len(c.result) + len(c.id) + around
+func malformedInput(text []byte) proto.Raw {
+	return append(wire.AppendString(proto.Raw(`{"`+proto.MalformedInput+`":`), text), '}')
+}
+
+// unquoted returns the text of a JSON string. Other values stay as they are: some
+// servers send arguments as an object.
+func unquoted(arguments proto.Raw) proto.Raw {
+	var text string
+	if len(arguments) == 0 || json.Unmarshal(arguments, &text) != nil {
+		return arguments
 	}
-	return n + n/8
+	return proto.Raw(strings.TrimSpace(text))
+}
+
+// perform carries out the calls of a session's answer. Successive calls that
+// change nothing run side by side; all others run one after the other, since
+// each may rely on what the one before changed.
+func (in *inference) perform() error {
+	if err := in.out.Flush(); err != nil { // the caller reads the text while the tools run
+		return err
+	}
+	for rest := in.calls; len(rest) > 0; {
+		n := 0
+		for n < len(rest) && in.readOnly(rest[n]) {
+			n++
+		}
+		batch := rest[:max(n, 1)]
+		rest = rest[len(batch):]
+		if len(batch) == 1 {
+			if err := in.performOne(&batch[0]); err != nil {
+				return err
+			}
+			continue
+		}
+		errs := make([]error, len(batch))
+		var all sync.WaitGroup
+		slots := make(chan struct{}, sideBySide)
+		for i := range batch {
+			slots <- struct{}{}
+			all.Go(func() {
+				errs[i] = in.performOne(&batch[i])
+				<-slots
+			})
+		}
+		all.Wait()
+		if err := cmp.Or(errs...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (in *inference) performOne(c *call) error {
+	r, err := in.reportCall(*c, func() result { return in.carryOut(c) })
+	if err != nil {
+		return err
+	}
+	c.result = r.envelope()
+	return nil
+}
+
+// result is the result of a call: the first of these that is set. It has one
+// form for the text of a plain run, and one for sessions and events.
+type result struct {
+	err  *toolError
+	data proto.Raw     // of a tool of exc or for pages: a whole envelope
+	ran  *proto.Result // of code
+	text string        // of any other tool
+
+	diff     string             // what was changed in a file
+	confined *proto.Confinement // how the call was run
+}
+
+// toolError is why a call was not carried out.
+type toolError struct {
+	code     string // one of proto.Tool…
+	message  string
+	verbatim bool // the text of a plain run has no "Error: " before the message
+}
+
+// plain returns the form for the text of a plain run.
+func (r result) plain() string {
+	switch {
+	case r.err != nil && r.err.verbatim:
+		return r.err.message
+	case r.err != nil:
+		return "Error: " + r.err.message
+	case r.ran == nil:
+		return r.text
+	}
+	var parts []string
+	if r.ran.Stdout != "" {
+		parts = append(parts, r.ran.Stdout)
+	}
+	if r.ran.Stderr != "" {
+		parts = append(parts, "[stderr]\n"+r.ran.Stderr)
+	}
+	if r.ran.ExitCode != 0 {
+		parts = append(parts, fmt.Sprintf("[exit code: %d]", r.ran.ExitCode))
+	}
+	if len(parts) == 0 {
+		return "(no output)"
+	}
+	return strings.Join(parts, "\n")
+}
+
+// envelope returns the form for sessions and events.
+func (r result) envelope() proto.Raw {
+	switch {
+	case r.err != nil:
+		return encode(proto.Envelope{Error: &proto.ToolError{Code: r.err.code, Message: r.err.message}})
+	case r.data != nil:
+		return r.data
+	case r.ran != nil:
+		return success(proto.CommandOutput{
+			Stdout: r.ran.Stdout, Stderr: r.ran.Stderr, ExitCode: r.ran.ExitCode,
+			TimedOut: r.ran.TimedOut, Truncated: r.ran.Truncated, Interrupted: r.ran.Interrupted,
+		})
+	}
+	return success(struct {
+		Text string `json:"text"`
+	}{r.text})
+}
+
+func success(data any) proto.Raw { return encode(proto.Envelope{OK: true, Data: encode(data)}) }
+
+// encode encodes a struct of ours as JSON.
+func encode(v any) proto.Raw {
+	b, err := wire.AppendObject(nil, "", v)
+	if err != nil {
+		panic(err) // texts and numbers always encode
+	}
+	return b
+}
+
+// okOf returns the member ok of an envelope; valid is false if it has none.
+func okOf(envelope proto.Raw) (ok, valid bool) {
+	for key, value := range wire.Members(envelope) {
+		if string(key) == "ok" {
+			return string(value) == "true", string(value) == "true" || string(value) == "false"
+		}
+	}
+	return false, false
+}
+
+func succeeded(envelope proto.Raw) bool {
+	ok, _ := okOf(envelope)
+	return ok
+}
+
+// isEnvelope checks a result that another service sent.
+func isEnvelope(raw proto.Raw) bool {
+	_, valid := okOf(raw)
+	return valid && wire.Valid(raw)
+}
+
+// malformedCall reports malformed arguments, on one line.
+func malformedCall(err error) result {
+	return result{err: &toolError{proto.ToolInvalidInput, "Malformed tool_call JSON: " + strings.ReplaceAll(err.Error(), "\n", "; "), true}}
+}
+
+func malformedTask(err error) result {
+	return result{err: &toolError{proto.ToolInvalidInput, "Malformed task JSON: " + err.Error(), true}}
+}
+
+// refused reports arguments that are well-formed but invalid.
+func refused(format string, args ...any) result {
+	return result{err: &toolError{proto.ToolInvalidInput, fmt.Sprintf(format, args...), false}}
+}
+
+// failed reports an error of the service that carries out the call.
+func failed(err error) result { return result{err: &toolError{toolCode(err), err.Error(), false}} }
+
+func toolCode(err error) string {
+	switch {
+	case errors.Is(err, proto.ErrUnavailable):
+		return proto.ToolUnavailable
+	case errors.Is(err, proto.ErrTimeout):
+		return proto.ToolTimeout
+	case errors.Is(err, proto.ErrDenied):
+		return proto.ToolDenied
+	}
+	return proto.ToolFailed
+}
+
+// parseCall reads {"name": …, "arguments": …}.
+func parseCall(body []byte) (name string, arguments proto.Raw, err error) {
+	f, err := object(body)
+	if err != nil {
+		return "", nil, err
+	}
+	name, err = f.text("name")
+	return name, proto.Raw(f["arguments"]), err
+}
+
+// fields are the members of an object.
+type fields map[string]json.RawMessage
+
+// argumentsOf reads a call's arguments: an object, or a string that holds one,
+// as some models write it. Without arguments there are no fields.
+func argumentsOf(arguments proto.Raw) (fields, error) {
+	if len(arguments) == 0 || string(arguments) == "null" {
+		return nil, nil
+	}
+	var quoted string
+	if json.Unmarshal(arguments, &quoted) == nil {
+		arguments = proto.Raw(quoted)
+	}
+	f, err := object(arguments)
+	if err != nil {
+		return nil, fmt.Errorf("arguments: %w", err)
+	}
+	return f, nil
+}
+
+// object decodes one JSON object; the case of its keys counts.
+func object(body []byte) (f fields, err error) {
+	body = bytes.TrimSpace(body)
+	if len(body) == 0 {
+		return nil, errors.New("the block is empty")
+	}
+	if json.Valid(body) && body[0] != '{' {
+		return nil, errors.New("expected an object")
+	}
+	err = json.Unmarshal(body, &f)
+	return f, err
+}
+
+// text returns a field that must be a string if it is there.
+func (f fields) text(name string) (s string, err error) {
+	raw, ok := f[name]
+	if !ok || string(raw) == "null" {
+		return "", nil
+	}
+	if json.Unmarshal(raw, &s) != nil {
+		return "", fmt.Errorf("%s must be a string", name)
+	}
+	return s, nil
+}
+
+// count returns a field that must be a whole number from 1 to most if it is
+// there. Models also write it as a string.
+func (f fields) count(name string, absent, most int) (int, error) {
+	raw, ok := f[name]
+	if !ok || string(raw) == "null" {
+		return absent, nil
+	}
+	var number json.Number
+	err := json.Unmarshal(raw, &number)
+	n, rangeErr := strconv.ParseFloat(string(number), 64)
+	if k := int(n); err == nil && rangeErr == nil && float64(k) == n && 1 <= k && k <= most {
+		return k, nil
+	}
+	return 0, fmt.Errorf("%s must be a whole number from 1 to %d", name, most)
+}
+
+// lacks returns the first of the names that has no field.
+func (f fields) lacks(names ...string) (missing string, ok bool) {
+	for _, name := range names {
+		if raw, ok := f[name]; !ok || string(raw) == "null" {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// carryOut carries out a call of a session. The name is checked first.
+func (t *turn) carryOut(c *call) result {
+	snapshot := t.cat.Snapshot()
+	tool, known := snapshot.Function(c.name)
+	task := c.name == taskTool && len(snapshot.Skills) > 0
+	pages := t.pages && has(pageTools, c.name)
+	switch {
+	case c.failure != nil:
+		return result{err: c.failure}
+	case !has(ownTools, c.name) && !pages && !task && !known:
+		return result{err: &toolError{proto.ToolUnknown, fmt.Sprintf("There is no tool '%s'. There are: %s.", c.name, strings.Join(toolNames(snapshot, t.pages), ", ")), false}}
+	}
+	f, err := argumentsOf(c.arguments)
+	if err != nil && task {
+		return malformedTask(err)
+	}
+	if err != nil {
+		return malformedCall(err)
+	}
+	var required []string // whatever the tool's file says of them
+	switch {
+	case has(ownTools, c.name):
+		return t.callExc(c)
+	case c.name == pageList && pages:
+	case pages:
+		required = []string{"page", "code"}
+	case task:
+		required = []string{"skill", "request"}
+	case tool.Builtin == catalog.Remember:
+		required = []string{"text"}
+	case tool.Builtin == catalog.Recall:
+		required = []string{"query"}
+	default:
+		required = []string{"code"}
+	}
+	if missing, ok := f.lacks(required...); ok {
+		return refused("The field %q is missing.", missing)
+	}
+	switch {
+	case c.name == pageList && pages:
+		return t.listPages()
+	case pages:
+		return t.evalInPage(f)
+	case task:
+		return t.delegate(f)
+	}
+	return t.use(tool, f)
+}
+
+// readOnly reports whether a call changes nothing.
+func (t *turn) readOnly(c call) bool {
+	if t.pages && has(pageTools, c.name) {
+		return c.name == pageList
+	}
+	tool, ok := t.cat.Snapshot().Function(c.name)
+	return c.name == readTool || ok && !has(ownTools, c.name) && tool.Builtin == catalog.Recall
+}
+
+// carryOutBlock carries out a block of a plain run. Whatever is wrong with it is
+// a result that the model reads, and does not end the turn.
+func (t *turn) carryOutBlock(e Event) result {
+	if e.Kind == Task {
+		f, err := object(e.Body)
+		if err != nil {
+			return malformedTask(err)
+		}
+		return t.delegate(f)
+	}
+	name, arguments, err := parseCall(e.Body)
+	if err != nil {
+		return malformedCall(err)
+	}
+	tool, ok := t.cat.Snapshot().Function(name)
+	if !ok {
+		return result{err: &toolError{proto.ToolUnknown, fmt.Sprintf("Unknown tool function '%s'", name), false}}
+	}
+	f, err := argumentsOf(arguments)
+	if err != nil {
+		return malformedCall(err)
+	}
+	return t.use(tool, f)
 }

@@ -3,79 +3,15 @@ package agr
 import (
 	"context"
 	"errors"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"zino/pkg/config"
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
-	"zino/services/agr/toolbox"
 )
-
-// told makes a request one with events.
-const told = `,"events":true`
-
-var durations = regexp.MustCompile(`"duration_ms":\d+`)
-
-// watch sends one request and returns the packets of its answer, the terminal
-// one last. Durations and made-up identifiers are left out of them.
-func (b *bench) watch(payload string) []string {
-	b.t.Helper()
-	c := b.dial()
-	c.send(payload)
-	return c.rest()
-}
-
-// rest are the packets up to the terminal one, behind which nothing follows.
-func (c *caller) rest() (packets []string) {
-	c.t.Helper()
-	for {
-		p := c.next()
-		packets = append(packets, durations.ReplaceAllString(nameless([]byte(p.raw)), `"duration_ms":0`))
-		switch p.Type {
-		case "done", "error", "result", "":
-			c.send(`{"type":"ping"}`)
-			if p := c.next(); p.Type != "pong" {
-				c.t.Errorf("after the terminal packet came %s", p.raw)
-			}
-			return packets
-		}
-	}
-}
-
-// compare holds packets against those that are wanted.
-func compare(t *testing.T, got []string, want ...string) {
-	t.Helper()
-	for i := range max(len(got), len(want)) {
-		if i >= len(got) || i >= len(want) || got[i] != want[i] {
-			t.Fatalf("packet %d\n got %.400s\nwant %.400s\nall:\n%s", i+1, strings.Join(got[min(i, len(got)):min(i+1, len(got))], ""),
-				strings.Join(want[min(i, len(want)):min(i+1, len(want))], ""), strings.Join(got, "\n"))
-		}
-	}
-}
-
-func delta(text string) string {
-	return `{"type":"assistant_delta","text":` + quote(text) + `}`
-}
-
-func final(text string) string {
-	return `{"type":"assistant_final","text":` + quote(text) + `}`
-}
-
-func requested(id, name, input string) string {
-	return `{"type":"tool_requested","id":` + quote(id) + `,"name":` + quote(name) + `,"input":` + input + `}`
-}
-
-func begun(id, name string) string {
-	return `{"type":"tool_started","id":` + quote(id) + `,"name":` + quote(name) + `}`
-}
-
-func finished(id, name, result string) string {
-	return `{"type":"tool_finished","id":` + quote(id) + `,"name":` + quote(name) + `,"ok":` + strconv.FormatBool(strings.HasPrefix(result, `{"ok":true`)) + `,"result":` + result + `,"duration_ms":0}`
-}
 
 // remarks replies with text between packets of other kinds.
 func remarks(text proto.Text) reply {
@@ -102,16 +38,16 @@ func TestEvents(t *testing.T) {
 		Usage:     &proto.Usage{InputTokens: 10, OutputTokens: 2, CacheReadTokens: 3, CacheWriteTokens: 4, ReasoningTokens: 1, CostUSD: &cost},
 		ToolCalls: callList(native("a", "bash", `{"command":"ls"}`), native("b", "edit", `{"path":"p"}`), nativeBash("c", "x")),
 	}
-	b := newBench(t, remarks(first), says("Do", "ne."))
+	b := newEnv(t, remarks(first), says("Do", "ne."))
 	b.exc.returns(proto.Result{Stdout: "out"})
-	b.exc.carries(func(_ context.Context, req proto.Call, out *rpc.Out) (proto.CallResult, error) {
+	b.exc.onCall(func(_ context.Context, req proto.Call, out *rpc.Out) (proto.CallResult, error) {
 		if req.Tool == "edit" {
-			return proto.CallResult{Result: toolbox.Failed("old_not_found", "no"), Diff: "-a\n+b\n"}, nil
+			return proto.CallResult{Result: proto.Raw(failedWith(proto.ToolOldNotFound, "no")), Diff: "-a\n+b\n"}, nil
 		}
-		return proto.CallResult{Result: toolbox.Ran(proto.Result{Stdout: "f"})}, errors.Join(
+		return proto.CallResult{Result: proto.Raw(ran("f"))}, errors.Join(
 			out.Event(proto.TypeToolOutput, proto.ToolOutput{Text: "f", LeftOut: 7}), out.Event("novelty", proto.Empty{}), out.Event(proto.TypeToolOutput, proto.ToolOutput{Text: "g"}))
 	})
-	got := b.watch(request(question, told+inSession))
+	got := b.watch(request(question, withEvents+inSession))
 	compare(t, got,
 		retrying, reasoning, delta("Look. "),
 		`{"type":"assistant_final","text":"Look. ","reasoning_state":{"s":1}}`,
@@ -138,12 +74,12 @@ func TestEvents(t *testing.T) {
 // White space around blocks is no text.
 func TestStateWithoutText(t *testing.T) {
 	t.Parallel()
-	b := newBench(t,
+	b := newEnv(t,
 		replies(proto.Text{ToolCalls: callList(native("a", "read", `{}`), native("b", "read", `{}`)), State: proto.Raw(`[1]`)}),
 		replies(proto.Text{Content: "\n" + bash("x") + "\n", State: proto.Raw(`[2]`)}),
 		replies(proto.Text{Content: "Done.", State: proto.Raw(`[3]`)}))
 	var got []string
-	for _, packet := range b.watch(request(question, told+inSession)) {
+	for _, packet := range b.watch(request(question, withEvents+inSession)) {
 		if strings.Contains(packet, "requested") || strings.Contains(packet, "final") {
 			got = append(got, packet)
 		}
@@ -155,23 +91,23 @@ func TestStateWithoutText(t *testing.T) {
 }
 
 // TestPlainEvents: a plain run with events asks the model as ever, and its calls
-// are told as a session's are.
+// are withEvents as a session's are.
 func TestPlainEvents(t *testing.T) {
 	t.Parallel()
 	answer := "a " + bash("1") + " b " + block("nope", "x") + "<task>{}</task><tool_call>["
 	script := []reply{says("a ", bash("1"), " b "+block("nope", "x")+"<task>{}</task><tool_", "call>["), costing(proto.Text{Content: "Done.", Provider: "p"}, 1, 2)}
-	b, quiet := newBench(t, script...), newBench(t, script...)
+	b, quiet := newEnv(t, script...), newEnv(t, script...)
 	b.exc.returns(proto.Result{Stdout: "out"})
 	quiet.exc.returns(proto.Result{Stdout: "out"})
-	got := b.watch(request(question, told))
+	got := b.watch(request(question, withEvents))
 	_, last := quiet.ask(request(question, `,"stream":true`))
 	compare(t, got,
 		delta("a "), requested("", "execute_bash", `{"code":"1"}`), begun("", "execute_bash"), finished("", "execute_bash", ran("out")),
-		delta(" b "), requested("", "nope", `{"code":"x"}`), begun("", "nope"), finished("", "nope", string(toolbox.Failed("unknown_tool", "Unknown tool function 'nope'"))),
-		requested("", "task", `{}`), begun("", "task"), finished("", "task", string(toolbox.Failed("invalid_input", "Unknown skill ''"))),
+		delta(" b "), requested("", "nope", `{"code":"x"}`), begun("", "nope"), finished("", "nope", failedWith("unknown_tool", "Unknown tool function 'nope'")),
+		requested("", "task", `{}`), begun("", "task"), finished("", "task", failedWith("invalid_input", "Unknown skill ''")),
 		delta("<tool_call>["), final("a  b <tool_call>["),
 		delta("Done."), final("Done."), `{"type":"usage","input_tokens":1,"output_tokens":2,"cache_read_tokens":1,"cache_write_tokens":2,"reasoning_tokens":3,"provider":"p"}`,
-		last.raw)
+		last.Raw)
 	for i, want := range quiet.rtr.asked() {
 		if req := b.rtr.asked()[i]; string(req.Messages) != string(want.Messages) || req.Tools != nil {
 			t.Errorf("inference %d of %s\n got %s\nwant %s", i+1, answer, req.Messages, want.Messages)
@@ -184,7 +120,7 @@ func TestPlainEvents(t *testing.T) {
 func TestPacedEvents(t *testing.T) {
 	t.Parallel()
 	goOn := make(chan struct{})
-	b := newBench(t, func(ctx context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
+	b := newEnv(t, func(ctx context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
 		for _, piece := range []string{"one ", "two <", "b>"} {
 			if err := errors.Join(emit(out, piece), until(ctx, goOn)); err != nil {
 				return proto.Text{}, err
@@ -192,40 +128,40 @@ func TestPacedEvents(t *testing.T) {
 		}
 		return proto.Text{Content: "one two <b>"}, nil
 	})
-	c := b.dial()
-	c.send(request(question, told+inSession))
+	c := rpctest.Dial(t, b.path)
+	c.Send(request(question, withEvents+inSession))
 	for _, visible := range [][]string{{"one "}, {"two "}, {"<", "b>"}} {
 		for _, text := range visible {
-			if p := c.next(); p.raw != delta(text) {
-				t.Fatalf("got %s, want %q", p.raw, text)
+			if p := c.Next(); p.Raw != delta(text) {
+				t.Fatalf("got %s, want %q", p.Raw, text)
 			}
 		}
 		goOn <- struct{}{}
 	}
-	compare(t, c.rest(), final("one two <b>"), `{"type":"done","full_text":"one two <b>","iterations":1}`)
+	compare(t, rest(t, c), final("one two <b>"), `{"type":"done","full_text":"one two <b>","iterations":1}`)
 }
 
 // TestEventsOfSkills: the inferences of a skill are counted, their notices are
 // passed on, and their text is nobody's business.
 func TestEventsOfSkills(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, asks("", native("a", "task", `{"skill":"disk","request":"x"}`)), remarks(proto.Text{Content: "understood"}),
+	b := newEnv(t, asks("", native("a", "task", `{"skill":"disk","request":"x"}`)), remarks(proto.Text{Content: "understood"}),
 		costing(proto.Text{Content: "code", Model: "m"}, 5, 6), says("Done."))
 	b.exc.returns(proto.Result{Stdout: "90%"})
-	compare(t, b.watch(request(question, told+inSession)),
+	compare(t, b.watch(request(question, withEvents+inSession)),
 		requested("a", "task", `{"skill":"disk","request":"x"}`), begun("a", "task"), retrying,
 		`{"type":"usage","input_tokens":5,"output_tokens":6,"cache_read_tokens":1,"cache_write_tokens":2,"reasoning_tokens":3,"model":"m"}`,
 		finished("a", "task", ran("90%")), delta("Done."), final("Done."),
 		`{"type":"done","full_text":"Done.","iterations":2,"usage":{"input_tokens":5,"output_tokens":6,"cache_read_tokens":1,"cache_write_tokens":2,"reasoning_tokens":3}}`)
 }
 
-// TestEventsAtTheLimit: what the last answer said is told, and that the limit is
+// TestEventsAtTheLimit: what the last answer said is withEvents, and that the limit is
 // reached; of its calls, which are not carried out, nothing is.
 func TestEventsAtTheLimit(t *testing.T) {
 	t.Parallel()
-	b := startBench(t, func(cfg *config.Config) { cfg.Agr.SessionIterations = 2 },
+	b := startEnv(t, func(cfg *config.Config) { cfg.Agr.SessionIterations = 2 },
 		asks("one", nativeBash("a", "x")), replies(proto.Text{Content: "two" + bash("y"), ToolCalls: callList(nativeBash("b", "z")), State: proto.Raw(`[1]`)}))
-	got := b.watch(request(question, told+inSession))
+	got := b.watch(request(question, withEvents+inSession))
 	compare(t, got[:len(got)-1],
 		delta("one"), final("one"), requested("a", "execute_bash", `{"code":"x"}`), begun("a", "execute_bash"), finished("a", "execute_bash", ran("")),
 		delta("two"), final("two"),
@@ -238,17 +174,17 @@ func TestEventsAtTheLimit(t *testing.T) {
 	}
 }
 
-// TestErrorAfterEvents: what was held back is told before the error.
+// TestErrorAfterEvents: what was held back is withEvents before the error.
 func TestErrorAfterEvents(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{inSession, ""} {
-		b := newBench(t, func(_ context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
+		b := newEnv(t, func(_ context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
 			if err := errors.Join(emit(out, "par"), emit(out, "tial <task>{")); err != nil {
 				return proto.Text{}, err
 			}
 			return proto.Text{}, &proto.Error{Code: proto.CodeBusy, Message: "cut", Kind: "http_status", Status: 529}
 		})
-		compare(t, b.watch(request(question, told+mode)), delta("par"), delta("tial "), delta("<task>{"),
+		compare(t, b.watch(request(question, withEvents+mode)), delta("par"), delta("tial "), delta("<task>{"),
 			`{"type":"error","message":"Agentic runtime error: rtr error: cut","code":"busy","service":"rtr","kind":"http_status","status":529}`)
 	}
 }

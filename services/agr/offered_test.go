@@ -1,21 +1,301 @@
 package agr
 
 import (
+	"context"
 	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
+	"zino/pkg/catalog"
+	"zino/pkg/config"
+	"zino/pkg/rpc"
 	"zino/proto"
-	"zino/services/agr/toolbox"
 )
+
+// TestPagesOffered: the tools for pages are there in those turns of sessions that
+// begin while a REPL listens, and who asks for the tools is told the same.
+func TestPagesOffered(t *testing.T) {
+	t.Parallel()
+	b := newEnv(t, says("none yet"), says("there"), says("a plain run"), asks("", native("a", "page_list", "")), says("gone"))
+	plain, paged := string(offer(b.cat.Snapshot(), false)), string(offer(b.cat.Snapshot(), true))
+	b.ask(request(question, inSession))
+	_, gone := b.withPages()
+	b.ask(request(question, inSession))
+	b.ask(request(question, ""))
+	if _, last := b.ask(`{"type":"tools"}`); last.Raw != `{"type":"tools","tools":`+paged+`}` {
+		t.Errorf("withEvents %s", last.Raw)
+	}
+	gone()
+	b.ask(request(question, inSession))
+	asked := b.rtr.asked()
+	for i, want := range []string{plain, paged, "", plain, plain} {
+		if got := string(asked[i].Tools); got != want {
+			t.Errorf("inference %d is offered %s", i+1, got)
+		}
+	}
+	want := "unknown_tool: There is no tool 'page_list'. There are: read, write, edit, bash, execute_python3, task."
+	if got := toolResults(t, asked[4]); len(got) != 1 || brief(t, got[0]) != want {
+		t.Errorf("the model sees %q", got)
+	}
+}
+
+// TestPageTools: pages are listed, code is run in them, and code that fails is a
+// call that failed.
+func TestPageTools(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, _ bool, more string) {
+		b := newEnv(t, asks("", native("a", "page_list", ""), native("b", "page_list", "{}"),
+			native("c", "page_eval", `{"page":"shop","code":" 12+13\n"}`), native("d", "page_eval", `{"page":"shop-1a2b","code":"x","timeout_ms":1500}`)), says("Done."))
+		p, _ := b.withPages()
+		p.onEval(func(_ context.Context, req proto.Eval) (proto.Evaluated, error) {
+			if req.Code == "x" {
+				return proto.Evaluated{Error: "ReferenceError: x", Background: []proto.RealmEvent{{Type: "console", Message: "m"}}, DurationMS: 3, File: shop.File}, nil
+			}
+			return proto.Evaluated{OK: true, Kind: "json", Value: "25", DurationMS: 17, File: shop.File}, nil
+		})
+		if _, last := b.ask(request(question, more+inSession)); last.Text() != "Done." {
+			t.Fatalf("last packet %s", last.Raw)
+		}
+		list := string(success(proto.Pages{Pages: []proto.Page{shop}}))
+		want := []string{
+			list, list,
+			`{"ok":true,"data":{"kind":"json","value":"25","duration_ms":17,"file":"debug/shop-1a2b.md"}}`,
+			`{"ok":false,"error":{"code":"page_error","message":"ReferenceError: x"},"data":{"background":[{"type":"console","message":"m"}],"duration_ms":3,"file":"debug/shop-1a2b.md"}}`,
+		}
+		if got := toolResults(t, b.rtr.asked()[1]); !slices.Equal(got, want) {
+			t.Errorf("the model sees %q\nwant %q", got, want)
+		}
+		evals := []proto.Eval{{Page: "shop", Code: " 12+13\n", Sandbox: "off"}, {Page: "shop-1a2b", Code: "x", TimeoutMS: 1500, Sandbox: "off"}}
+		if got := p.asked(); !reflect.DeepEqual(got, evals) {
+			t.Errorf("asked for %+v", got)
+		}
+	})
+}
+
+// TestPageFaults: whatever is wrong with a call or with the REPL is a result.
+func TestPageFaults(t *testing.T) {
+	t.Parallel()
+	cases := []struct{ call, want string }{
+		{native("a", "page_eval", ""), `invalid_input: The field "page" is missing.`},
+		{native("a", "page_eval", `{"page":"shop"}`), `invalid_input: The field "code" is missing.`},
+		{native("a", "page_eval", `{"page":null,"code":"x"}`), `invalid_input: The field "page" is missing.`},
+		{native("a", "page_eval", `{"page":"shop","code":" \n"}`), "invalid_input: Empty code block."},
+		{native("a", "page_eval", `{"page":["shop"],"code":7}`), "invalid_input: Malformed tool_call JSON: page must be a string; code must be a string"},
+		{native("a", "page_eval", `{"page":"shop","code":"x","timeout_ms":0.5}`), "invalid_input: Malformed tool_call JSON: timeout_ms must be a whole number from 1 to 86400000"},
+		{native("a", "page_eval", `{"page":"sh`), "invalid_input: Malformed tool_call JSON: arguments: unexpected end of JSON input"},
+		{native("a", "page_list", `[]`), "invalid_input: Malformed tool_call JSON: arguments: expected an object"},
+		{native("a", "page_eval", `{"page":"none","code":"x"}`), `invalid_input: No page "none" is connected. page_list shows the pages.`},
+		{native("a", "page_eval", `{"page":"busy","code":"x"}`), "tool_error: too much"},
+		{native("a", "page_eval", `{"page":"ending","code":"x"}`), "unavailable: stopping"},
+		{native("a", "page_go", ``), "unknown_tool: There is no tool 'page_go'. There are: read, write, edit, bash, page_list, page_eval, execute_python3, task."},
+	}
+	var calls, want []string
+	for _, c := range cases {
+		calls, want = append(calls, c.call), append(want, c.want)
+	}
+	b := newEnv(t, asks("", calls...), says("Done."))
+	p, _ := b.withPages()
+	p.onEval(func(_ context.Context, req proto.Eval) (proto.Evaluated, error) {
+		return proto.Evaluated{}, map[string]*proto.Error{
+			"none":   {Code: proto.CodeNotFound, Message: `No page "none" is connected.`},
+			"busy":   {Code: proto.CodeBusy, Message: "too much"},
+			"ending": {Code: proto.CodeUnavailable, Message: "stopping"},
+		}[req.Page]
+	})
+	b.ask(request(question, inSession))
+	b.checkResults(2, want...)
+}
+
+// TestPagesConfined: the level of the turn reaches the REPL, which refuses the
+// code or runs it outside the sandbox, and the model is informed either way.
+func TestPagesConfined(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, _ bool, more string) {
+		b := newEnv(t, asks("", native("a", "page_eval", `{"page":"shop","code":"x"}`), native("b", "page_eval", `{"page":"shop","code":"y"}`)), says("Done."))
+		p, _ := b.withPages()
+		p.onEval(func(_ context.Context, req proto.Eval) (proto.Evaluated, error) {
+			if req.Code == "x" {
+				return proto.Evaluated{}, &proto.Error{Code: proto.CodeDenied, Message: "Pages are not confined."}
+			}
+			return proto.Evaluated{OK: true, Kind: "json", Value: "25"}, nil
+		})
+		b.ask(request(question, `,"sandbox":"read-only"`+more+inSession))
+		for _, req := range p.asked() {
+			if req.Sandbox != "read-only" {
+				t.Errorf("asked for %+v", req)
+			}
+		}
+		want := []string{
+			`{"ok":false,"error":{"code":"denied","message":"Pages are not confined."}}`,
+			`{"ok":true,"data":{"kind":"json","value":"25","duration_ms":0,"note":"Pages are not confined: this code ran outside the sandbox (read-only) of this turn."}}`,
+		}
+		if got := toolResults(t, b.rtr.asked()[1]); !slices.Equal(got, want) {
+			t.Errorf("the model sees %q\nwant %q", got, want)
+		}
+	})
+}
+
+// TestPagesConfiguredLevel: without a level of its own a turn has the one that is
+// configured for exc.
+func TestPagesConfiguredLevel(t *testing.T) {
+	t.Parallel()
+	b := startEnv(t, func(cfg *config.Config) { cfg.Exc.Sandbox = "workspace-write" },
+		says(`<tool_call>{"name":"page_eval","arguments":{"page":"shop","code":"x"}}</tool_call>`), says("Done."))
+	p, _ := b.withPages()
+	b.ask(request(question, inSession))
+	if got := p.asked(); len(got) != 1 || got[0].Sandbox != "workspace-write" {
+		t.Errorf("asked for %+v", got)
+	}
+}
+
+// TestPagesGone: a REPL that ends during a turn is told of.
+func TestPagesGone(t *testing.T) {
+	t.Parallel()
+	b := newEnv(t)
+	_, gone := b.withPages()
+	b.rtr.script = []reply{func(context.Context, proto.Infer, *rpc.Out) (proto.Text, error) {
+		gone()
+		return proto.Text{ToolCalls: callList(native("a", "page_list", ""), native("b", "page_eval", `{"page":"shop","code":"x"}`))}, nil
+	}, says("Done.")}
+	b.ask(request(question, inSession))
+	for _, got := range toolResults(t, b.rtr.asked()[1]) {
+		if !strings.HasPrefix(brief(t, got), "unavailable: Could not connect to repl: ") {
+			t.Errorf("the model sees %s", got)
+		}
+	}
+}
+
+// TestPageBlocks: a model without native calls reaches pages with blocks, and who
+// watches is told of the calls.
+func TestPageBlocks(t *testing.T) {
+	t.Parallel()
+	b := newEnv(t, says(`Look. <tool_call>{"name":"page_eval","arguments":{"page":"shop","code":"1<2"}}</tool_call>`), says("Done."))
+	p, _ := b.withPages()
+	withEvents := strings.Join(b.watch(request(question, inSession+withEvents)), "\n")
+	for _, want := range []string{`"name":"page_eval","input":{"page":"shop","code":"1<2"}`, `"result":{"ok":true,"data":{"kind":"json","value":"25"`} {
+		if !strings.Contains(withEvents, want) {
+			t.Errorf("no %s in %s", want, withEvents)
+		}
+	}
+	if got := p.asked(); len(got) != 1 || got[0].Code != "1<2" {
+		t.Errorf("asked for %+v", got)
+	}
+}
+
+// TestStrangeSocket: a listener that answers nothing delays no turn: it is not
+// asked before a tool is called.
+func TestStrangeSocket(t *testing.T) {
+	t.Parallel()
+	b := newEnv(t, says("Done."))
+	l, err := net.Listen("unix", b.cfg.Repl.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, last := b.ask(request(question, inSession)); last.Text() != "Done." {
+		t.Errorf("last packet %s", last.Raw)
+	}
+	if got, want := string(b.rtr.asked()[0].Tools), string(offer(b.cat.Snapshot(), true)); got != want {
+		t.Errorf("offered %s", got)
+	}
+}
+
+func TestEvaluated(t *testing.T) {
+	console := proto.RealmEvent{Type: "console", Level: "log", Source: "console.log", Message: "<hi>"}
+	for _, c := range []struct {
+		name string
+		in   proto.Evaluated
+		want string
+	}{
+		{
+			"a value",
+			proto.Evaluated{OK: true, Kind: "json", Value: `{"a":1}`, DurationMS: 17, File: "debug/a-1.md"},
+			`{"ok":true,"data":{"kind":"json","value":"{\"a\":1}","duration_ms":17,"file":"debug/a-1.md"}}`,
+		},
+		{
+			"with background",
+			proto.Evaluated{OK: true, Kind: "text", Value: "", Background: []proto.RealmEvent{console}, Omitted: 3},
+			`{"ok":true,"data":{"kind":"text","background":[{"type":"console","level":"log","source":"console.log","message":"<hi>"}],"background_omitted":3,"duration_ms":0}}`,
+		},
+		{
+			"an error",
+			proto.Evaluated{Error: "TypeError: x\n  at y", Background: []proto.RealmEvent{console}, DurationMS: 16, File: "f"},
+			`{"ok":false,"error":{"code":"page_error","message":"TypeError: x\n  at y"},"data":{"background":[{"type":"console","level":"log","source":"console.log","message":"<hi>"}],"duration_ms":16,"file":"f"}}`,
+		},
+	} {
+		if got := evaluated(c.in, 1000, "off"); string(got) != c.want || !isEnvelope(got) {
+			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
+		}
+	}
+	if got := string(success(proto.Pages{Pages: []proto.Page{}})); got != `{"ok":true,"data":{"pages":[]}}` {
+		t.Errorf("no pages: %s", got)
+	}
+}
+
+// TestLongEvaluated: what is long reaches the model with its beginning and end.
+func TestLongEvaluated(t *testing.T) {
+	const limit = 4096
+	long := "begin " + strings.Repeat("語", 100_000) + " end"
+	event := proto.RealmEvent{Message: long, Stack: long}
+	for _, ok := range []bool{true, false} {
+		in := proto.Evaluated{OK: ok, Value: long, Background: slices.Repeat([]proto.RealmEvent{event}, 10)}
+		if !ok {
+			in.Value, in.Error = "", long
+		}
+		got := evaluated(in, limit, "off")
+		if len(got) > 3*limit || !isEnvelope(got) {
+			t.Errorf("%d bytes: %s", len(got), got)
+		}
+		if n := strings.Count(string(got), "begin 語"); n != 21 || strings.Count(string(got), "語 end") != n || strings.Count(string(got), "bytes are left out here") != n {
+			t.Errorf("%d texts: %s", n, got)
+		}
+		if event.Message != long || in.Background[0].Message != long {
+			t.Error("what was given is changed")
+		}
+	}
+}
+
+// FuzzEvaluated: whatever a page answers is a result, and what is short is whole.
+func FuzzEvaluated(f *testing.F) {
+	for _, seed := range []string{"", "25", "\xff\u2028\x00", strings.Repeat("é", 600), strings.Repeat("\x80", 2000)} {
+		f.Add(seed, true)
+		f.Add(seed, false)
+	}
+	f.Fuzz(func(t *testing.T, text string, ok bool) {
+		const limit = 1024
+		var got struct {
+			OK    bool
+			Error struct{ Code, Message string }
+			Data  struct {
+				Value      string
+				Background []struct{ Message string }
+			}
+		}
+		raw := evaluated(proto.Evaluated{OK: ok, Value: text, Error: text, Background: []proto.RealmEvent{{Message: text}}}, limit, "read-only")
+		if err := json.Unmarshal(raw, &got); err != nil || !isEnvelope(raw) || got.OK != ok || len(got.Data.Background) != 1 || !ok && got.Error.Code != proto.ToolPageError {
+			t.Fatalf("%q: %s, %v", text, raw, err)
+		}
+		if utf8.ValidString(text) && len(text) <= limit && (got.Data.Value != text || !ok && got.Error.Message != text) {
+			t.Errorf("%q became %q", text, got.Data.Value)
+		}
+		if utf8.ValidString(text) && strings.ContainsRune(got.Data.Value, utf8.RuneError) && !strings.ContainsRune(text, utf8.RuneError) {
+			t.Errorf("a character of %q was cut", text)
+		}
+	})
+}
 
 // TestOffered: a session's turn offers what the catalog has when it begins, and
 // who asks for it is told the same.
 func TestOffered(t *testing.T) {
-	b := newBench(t, says("one"), says("two"))
+	b := newEnv(t, says("one"), says("two"))
 	dir := filepath.Dir(b.path)
-	wants := []string{string(toolbox.Offer(b.cat.Snapshot(), false))}
+	wants := []string{string(offer(b.cat.Snapshot(), false))}
 	b.ask(request(question, inSession))
 	if err := os.WriteFile(filepath.Join(dir, "tools", "perl.json"), []byte(`{"description":"the \"pearl\""}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -23,7 +303,7 @@ func TestOffered(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "skills")); err != nil {
 		t.Fatal(err)
 	}
-	wants = append(wants, string(toolbox.Offer(b.cat.Reload(), false)))
+	wants = append(wants, string(offer(b.cat.Reload(), false)))
 	if wants[0] == wants[1] {
 		t.Fatal("nothing has changed")
 	}
@@ -33,15 +313,15 @@ func TestOffered(t *testing.T) {
 			t.Errorf("turn %d\n got %s\nwant %s", i+1, got, want)
 		}
 	}
-	if _, last := b.ask(`{"type":"tools"}`); last.raw != `{"type":"tools","tools":`+wants[1]+`}` {
-		t.Errorf("told %s", last.raw)
+	if _, last := b.ask(`{"type":"tools"}`); last.Raw != `{"type":"tools","tools":`+wants[1]+`}` {
+		t.Errorf("withEvents %s", last.Raw)
 	}
 }
 
 // TestNoFiles: without files a session still has the tools of exc. A call of the
 // function task is one of a function that does not exist.
 func TestNoFiles(t *testing.T) {
-	b := newBench(t, asks("", native("a", "task", `{"skill":"disk","request":"x"}`)), says("Done."))
+	b := newEnv(t, asks("", native("a", "task", `{"skill":"disk","request":"x"}`)), says("Done."))
 	dir := filepath.Dir(b.path)
 	for _, name := range []string{"tools", "skills"} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
@@ -49,8 +329,8 @@ func TestNoFiles(t *testing.T) {
 		}
 	}
 	b.cat.Reload()
-	if _, last := b.ask(request(question, inSession)); last.text() != "Done." {
-		t.Errorf("last packet %s", last.raw)
+	if _, last := b.ask(request(question, inSession)); last.Text() != "Done." {
+		t.Errorf("last packet %s", last.Raw)
 	}
 	asked := b.rtr.asked()
 	var offered []proto.Raw
@@ -65,19 +345,180 @@ func TestNoFiles(t *testing.T) {
 // TestHiddenNames: a file whose tool has the name of one of exc's does not hide
 // it in a session. In a plain run, which has none of these, it is what it was.
 func TestHiddenNames(t *testing.T) {
-	b := newBench(t, asks("", native("a", "read", `{"path":"x"}`)), says("Done."), says(`<tool_call>{"name":"read","arguments":{"query":"x"}}</tool_call>`), says("Done."))
-	b.tool("read", `{"name":"read","builtin":"recall"}`)
-	b.exc.answers(func(proto.Call) proto.Raw { return toolbox.Said("from exc") })
+	b := newEnv(t, asks("", native("a", "read", `{"path":"x"}`)), says("Done."), says(`<tool_call>{"name":"read","arguments":{"query":"x"}}</tool_call>`), says("Done."))
+	b.writeTool("read", `{"name":"read","builtin":"recall"}`)
+	b.exc.answers(func(proto.Call) proto.Raw { return said("from exc") })
 	b.ask(request(question, inSession))
 	b.ask(request(question, ""))
 	asked := b.rtr.asked()
 	if got := toolResults(t, asked[1]); len(got) != 1 || brief(t, got[0]) != "from exc" {
 		t.Errorf("the session's model sees %q", got)
 	}
-	if got := string(asked[0].Tools); got != string(toolbox.Offer(b.cat.Snapshot(), false)) {
+	if got := string(asked[0].Tools); got != string(offer(b.cat.Snapshot(), false)) {
 		t.Errorf("offered %s", got)
 	}
 	if got, err := lastMessage(asked[3]); err != nil || got != `<tool_call>{"name":"read","arguments":{"query":"x"}}</tool_call>`+response("No memories found.") {
 		t.Errorf("the plain run's model sees %q, %v", got, err)
+	}
+}
+
+// executeJSON is the function of an executor.
+func executeJSON(name, description string) string {
+	return `{"type":"function","function":{"name":"` + name + `","description":"` + description + `","parameters":{"type":"object","properties":` +
+		`{"code":{"type":"string","description":"The whole code. It is run from a file, without input."}},"required":["code"]}}}`
+}
+
+// taskJSON is the function of skills.
+func taskJSON(description, names string) string {
+	return `{"type":"function","function":{"name":"task","description":"Hands a request to a skill, which writes code for it, runs it and returns its output.",` +
+		`"parameters":{"type":"object","properties":{"request":{"type":"string","description":"What is to be done, in plain words."},` +
+		`"skill":{"type":"string","description":"` + description + `","enum":` + names + `}},"required":["skill","request"]}}}`
+}
+
+func TestOffer(t *testing.T) {
+	perl := executeJSON("execute_perl", "perl executor: runs code and returns its output")
+	long := strings.Repeat("x", 56)
+	for _, c := range []struct {
+		name     string
+		snapshot catalog.Snapshot
+		want     string
+	}{
+		{"nothing", catalog.Snapshot{}, ""},
+		{"an executor", catalog.Snapshot{Tools: []catalog.Tool{{Executor: "perl"}}}, perl},
+		{
+			"described",
+			catalog.Snapshot{Tools: []catalog.Tool{{Executor: "python3", Description: "runs <Python>"}, {Executor: "perl"}}},
+			executeJSON("execute_python3", "runs <Python>") + "," + perl,
+		},
+		{
+			"two files of one executor",
+			catalog.Snapshot{Tools: []catalog.Tool{{Executor: "lua", Description: "first"}, {Executor: "lua", Description: "second"}}},
+			executeJSON("execute_lua", "first"),
+		},
+		{
+			"names that providers refuse",
+			catalog.Snapshot{Tools: []catalog.Tool{{Executor: "c++"}, {Executor: "my tool"}, {Executor: "é"}, {Executor: "python3.12"}, {Executor: long + "x"}, {Executor: long}}},
+			executeJSON("execute_"+long, long+" executor: runs code and returns its output"),
+		},
+		{"shells", catalog.Snapshot{Tools: []catalog.Tool{{Executor: "bash"}, {Executor: "sh"}, {Executor: "/bin/bash"}, {Executor: "zsh"}}}, executeJSON("execute_zsh", "zsh executor: runs code and returns its output")},
+		{"only such names", catalog.Snapshot{Tools: []catalog.Tool{{Executor: "c++"}}}, ""},
+		{"skills", catalog.Snapshot{Skills: []catalog.Skill{{Name: "disk"}, {Name: "a b"}}}, taskJSON("The skill.", `["disk","a b"]`)},
+		{
+			"built-in",
+			catalog.Snapshot{Tools: []catalog.Tool{{Name: "recall", Builtin: "recall", Parameters: proto.Raw(`{"type":"object"}`)}, {Name: "read", Builtin: "recall"}, {Name: "note", Builtin: "remember", Description: "n", Parameters: proto.Raw(`{"type":"object","x":1}`)}}},
+			`{"type":"function","function":{"name":"recall","description":"built-in tool: recall","parameters":{"type":"object"}}},{"type":"function","function":{"name":"note","description":"n","parameters":{"type":"object","x":1}}}`,
+		},
+		{
+			"all",
+			catalog.Snapshot{Tools: []catalog.Tool{{Executor: "perl"}}, Skills: []catalog.Skill{{Name: "disk", Description: "how full it is\n"}, {Name: "x"}, {Name: "y", Description: "z"}}},
+			perl + "," + taskJSON(`The skill.\ndisk: how full it is\ny: z`, `["disk","x","y"]`),
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := string(offer(&c.snapshot, false))
+			rest, ok := strings.CutPrefix(got, strings.TrimSuffix(string(offer(&catalog.Snapshot{}, false)), "]"))
+			if want := strings.TrimSuffix(","+c.want, ","); !ok || strings.TrimSuffix(rest, "]") != want {
+				t.Errorf("got  %s\nwant the four, %s", got, want)
+			}
+			if !json.Valid([]byte(got)) {
+				t.Errorf("%s is not JSON", got)
+			}
+		})
+	}
+}
+
+// TestOwn: the four tools come first and are complete: every parameter that is
+// required is described. They cost little, for every turn has them.
+func TestOwn(t *testing.T) {
+	raw := offer(&catalog.Snapshot{}, false)
+	if tokens := len(raw) / 4; tokens >= 500 {
+		t.Errorf("%d tokens", tokens)
+	}
+	var list []struct {
+		Type     string
+		Function struct {
+			Name, Description string
+			Parameters        struct {
+				Type       string
+				Properties map[string]struct{ Type, Description string }
+				Required   []string
+			}
+		}
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		t.Fatal(err)
+	}
+	wants := map[string]string{readTool: "path", writeTool: "path content", editTool: "path old new", bashTool: "command"}
+	if len(list) != len(wants) {
+		t.Fatalf("%d functions", len(list))
+	}
+	for _, f := range list {
+		p := f.Function.Parameters
+		if f.Type != "function" || f.Function.Description == "" || p.Type != "object" || strings.Join(p.Required, " ") != wants[f.Function.Name] {
+			t.Errorf("%+v", f)
+		}
+		for name, property := range p.Properties {
+			optional := name == "expected_replacements"
+			if property.Description == "" || optional != (property.Type == "integer") || optional == slices.Contains(p.Required, name) {
+				t.Errorf("%s of %s: %+v", name, f.Function.Name, property)
+			}
+		}
+		if !has(ownTools, f.Function.Name) {
+			t.Errorf("%s is not ours", f.Function.Name)
+		}
+	}
+	for _, name := range []string{"", "Read", "execute_bash", taskTool, "recall"} {
+		if has(ownTools, name) {
+			t.Errorf("%q is ours", name)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	got := toolNames(&catalog.Snapshot{
+		Tools:  []catalog.Tool{{Executor: "bash"}, {Executor: "perl"}, {Name: "recall", Builtin: "recall"}},
+		Skills: []catalog.Skill{{Name: "disk"}},
+	}, false)
+	if want := []string{"read", "write", "edit", "bash", "execute_perl", "recall", "task"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestOfferPages: with a REPL two tools stand behind the four, in few words, and
+// no file can take their names. Without one a file can.
+func TestOfferPages(t *testing.T) {
+	snapshot := &catalog.Snapshot{Tools: []catalog.Tool{{Name: "page_eval", Builtin: "recall"}, {Name: "recall", Builtin: "recall"}}}
+	for pages, want := range map[bool]string{false: "read write edit bash page_eval recall", true: "read write edit bash page_list page_eval recall"} {
+		if got := strings.Join(toolNames(snapshot, pages), " "); got != want {
+			t.Errorf("pages %v: %s", pages, got)
+		}
+	}
+	without, with := offer(&catalog.Snapshot{}, false), offer(&catalog.Snapshot{}, true)
+	if tokens := (len(with) - len(without)) / 4; tokens > 250 {
+		t.Errorf("%d tokens", tokens)
+	}
+	var list []struct {
+		Function struct {
+			Name, Description string
+			Parameters        struct {
+				Type       string
+				Properties map[string]struct{ Type, Description string }
+				Required   []string
+			}
+		}
+	}
+	if err := json.Unmarshal(with, &list); err != nil || len(list) != 6 {
+		t.Fatalf("%s: %v", with, err)
+	}
+	for i, required := range []string{"", "page code"} {
+		f := list[4+i].Function
+		if !has(pageTools, f.Name) || f.Description == "" || f.Parameters.Type != "object" || f.Parameters.Required == nil || strings.Join(f.Parameters.Required, " ") != required {
+			t.Errorf("%+v", f)
+		}
+		for name, p := range f.Parameters.Properties {
+			if p.Description == "" || slices.Contains(f.Parameters.Required, name) != (p.Type == "string") {
+				t.Errorf("%s of %s: %+v", name, f.Name, p)
+			}
+		}
 	}
 }

@@ -2,30 +2,32 @@ package agr
 
 import "bytes"
 
-// Kind says what an Event is.
+// Kind is the kind of an Event.
 type Kind int
 
-// The kinds of event.
+// The kinds of events.
 const (
-	Text     Kind = iota // text for the reader
+	Text     Kind = iota // text outside of blocks
 	ToolCall             // a whole <tool_call> block
 	Task                 // a whole <task> block
 )
 
-// Event is something that the parser found. Body is the text, or what stands
+// Event is a piece of text or a whole block. Body is the text, or the content
 // between a block's tags; it is valid until the next call of the parser.
 type Event struct {
 	Kind Kind
 	Body []byte
 }
 
-// tags are the blocks that interrupt the text.
+// tags are the tags of blocks, in the order of their kinds, and the name of the
+// element that follows a block with its result.
 var tags = [...]struct {
 	kind        Kind
 	open, close string
+	response    string
 }{
-	{ToolCall, "<tool_call>", "</tool_call>"},
-	{Task, "<task>", "</task>"},
+	{ToolCall, "<tool_call>", "</tool_call>", "tool_response"},
+	{Task, "<task>", "</task>", "task_response"},
 }
 
 type state int
@@ -36,18 +38,18 @@ const (
 	capturing               // inside a block, up to its closing tag
 )
 
-// Parser finds the blocks in a model's text as it arrives. How the text is cut
-// into pieces makes no difference to what is found. Tags are exact and
-// case-sensitive, a block inside a block belongs to the outer one, and a block
-// that is never closed is text.
+// Parser finds the blocks in a model's text as it arrives. The result does not
+// depend on how the text is cut into pieces. Tags are exact and case-sensitive, a
+// block inside a block belongs to the outer one, and a block that is never closed
+// is text.
 type Parser struct {
-	state  state
-	held   int    // holdback: how many characters of a tag have been seen
-	block  int    // capturing: index into tags
-	body   []byte // capturing: the block's text so far
-	spill  []byte // keeps held-back text alive that an event refers to
-	events []Event
-	plain  [1]Event // for a piece without a '<'
+	state   state
+	matched int    // holdback: how many characters of a tag have been seen
+	block   int    // holdback and capturing: index into tags
+	body    []byte // capturing: the block's text so far
+	kept    []byte // text that was held back and is referred to by an event
+	events  []Event
+	plain   [1]Event // for a piece without a '<'
 }
 
 // Feed takes the next piece of text and returns what it completes.
@@ -56,7 +58,7 @@ func (p *Parser) Feed(text []byte) []Event {
 		p.plain[0].Body = text // nearly all pieces
 		return p.plain[:]
 	}
-	p.events, p.spill = p.events[:0], p.spill[:0]
+	p.events, p.kept = p.events[:0], p.kept[:0]
 	for len(text) > 0 {
 		switch p.state {
 		case forwarding:
@@ -70,28 +72,27 @@ func (p *Parser) Feed(text []byte) []Event {
 	return p.events
 }
 
-// End returns what is left when no more text comes: all of it is text.
+// End returns the rest when no more text comes: all of it is text.
 func (p *Parser) End() []Event {
-	p.events, p.spill = p.events[:0], p.spill[:0]
+	p.events, p.kept = p.events[:0], p.kept[:0]
 	switch p.state {
 	case holdback:
-		p.flushHeld()
+		p.flushMatched()
 	case capturing:
-		p.spill = append(append(p.spill, tags[p.block].open...), p.body...)
-		p.emit(Text, p.spill)
+		p.kept = append(append(p.kept, tags[p.block].open...), p.body...)
+		p.emit(Text, p.kept)
 	}
 	p.state = forwarding
 	return p.events
 }
 
-func (p *Parser) emit(kind Kind, body []byte) []Event {
+func (p *Parser) emit(kind Kind, body []byte) {
 	if len(body) > 0 || kind != Text {
 		p.events = append(p.events, Event{kind, body})
 	}
-	return p.events
 }
 
-// forward passes text on up to the next '<'.
+// forward emits text up to the next '<'.
 func (p *Parser) forward(text []byte) []byte {
 	before, after, ok := bytes.Cut(text, []byte{'<'})
 	if !ok {
@@ -99,44 +100,44 @@ func (p *Parser) forward(text []byte) []byte {
 		return nil
 	}
 	p.emit(Text, before)
-	p.state, p.held = holdback, 1
+	p.state, p.matched = holdback, 1
 	return after
 }
 
-// hold takes one more character of what may become a tag. The tags share no
-// more than "<t", so the character after that decides between them.
+// hold consumes one more character of a possible tag. The tags share no more
+// than "<t", so the character after that decides between them.
 func (p *Parser) hold(text []byte) []byte {
 	block := p.candidate(text[0])
 	if block < 0 {
-		p.flushHeld()
+		p.flushMatched()
 		p.state = forwarding
 		return text // the character may itself begin a tag
 	}
 	p.block = block
-	if p.held++; p.held == len(tags[block].open) {
+	if p.matched++; p.matched == len(tags[block].open) {
 		p.state, p.body = capturing, p.body[:0]
 	}
 	return text[1:]
 }
 
-// candidate returns the tag that the held characters and c begin, -1 if none.
+// candidate returns the tag that begins with the matched characters and c, or -1.
 func (p *Parser) candidate(c byte) int {
 	for i, tag := range tags {
-		if (p.held <= 2 || i == p.block) && tag.open[p.held] == c {
+		if (p.matched <= 2 || i == p.block) && tag.open[p.matched] == c {
 			return i
 		}
 	}
 	return -1
 }
 
-// flushHeld gives up on a tag: what was held back is text.
-func (p *Parser) flushHeld() {
-	start := len(p.spill)
-	p.spill = append(p.spill, tags[p.block].open[:p.held]...)
-	p.emit(Text, p.spill[start:])
+// flushMatched emits the matched characters as text.
+func (p *Parser) flushMatched() {
+	start := len(p.kept)
+	p.kept = append(p.kept, tags[p.block].open[:p.matched]...)
+	p.emit(Text, p.kept[start:])
 }
 
-// capture gathers a block up to its closing tag, which may arrive in pieces.
+// capture consumes a block up to its closing tag, which may arrive in pieces.
 func (p *Parser) capture(text []byte) []byte {
 	tag := tags[p.block]
 	from := max(0, len(p.body)-len(tag.close)+1)

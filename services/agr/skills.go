@@ -1,56 +1,48 @@
 package agr
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	"zino/pkg/catalog"
-	"zino/pkg/wire"
+	"zino/pkg/message"
+	"zino/pkg/rpc"
+	"zino/pkg/text"
 	"zino/proto"
 )
 
-// task carries out a <task> block of a plain run.
-func (t *turn) task(body []byte) outcome {
-	fields, err := object(body)
-	if err != nil {
-		return malformedTask(err)
-	}
-	return t.delegate(fields)
-}
-
-// delegate hands a request to a skill: the interpreter understands it, the
+// delegate hands a request to a skill: the interpreter restates it, the
 // fabricator writes the code, and exc runs it.
-func (t *turn) delegate(fields map[string]json.RawMessage) outcome {
-	skillName, err := text(fields, "skill")
+func (t *turn) delegate(f fields) result {
+	name, err := f.text("skill")
 	if err != nil {
 		return malformedTask(err)
 	}
-	request, err := text(fields, "request")
+	request, err := f.text("request")
 	if err != nil {
 		return malformedTask(err)
 	}
-	skill, ok := t.s.cat.Snapshot().Skill(skillName)
+	skill, ok := t.cat.Snapshot().Skill(name)
 	if !ok {
-		return refused(fmt.Sprintf("Unknown skill '%s'", skillName))
+		return refused("Unknown skill '%s'", name)
 	}
 	if strings.TrimSpace(request) == "" {
 		return refused("Empty task request.")
 	}
-	result, err := t.pipeline(skill, request)
+	r, err := t.runSkill(skill, request)
 	if err != nil {
-		return outcome{fault: &fault{codeOf(err), "Skill pipeline error: " + err.Error(), true}}
+		return result{err: &toolError{toolCode(err), "Skill pipeline error: " + err.Error(), true}}
 	}
-	return outcome{ran: &result, confined: result.Confinement}
+	return result{ran: &r, confined: r.Confinement}
 }
 
-func (t *turn) pipeline(skill catalog.Skill, request string) (proto.Result, error) {
-	understood, err := t.consult(skill.Interpreter, request)
+func (t *turn) runSkill(skill catalog.Skill, request string) (proto.Result, error) {
+	restated, err := t.consult(skill.Interpreter, request)
 	if err != nil {
 		return proto.Result{}, fmt.Errorf("interpreter: %w", err)
 	}
-	reply, err := t.consult(skill.Fabricator, request+" [KCR] "+understood)
+	reply, err := t.consult(skill.Fabricator, request+" [KCR] "+restated)
 	if err != nil {
 		return proto.Result{}, fmt.Errorf("fabricator: %w", err)
 	}
@@ -64,81 +56,48 @@ func (t *turn) pipeline(skill catalog.Skill, request string) (proto.Result, erro
 	return t.execute(skill.Executor, code)
 }
 
-// consult has the model answer a skill's messages and one more of the user's.
+// consult sends the messages of a skill and one of the user to the model.
 func (t *turn) consult(messages []catalog.Message, user string) (string, error) {
-	list := proto.Raw("[")
-	for _, m := range messages {
-		list = append(append(list, m.Raw...), ',')
+	list := []byte{'['}
+	for i, m := range messages {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, m.Raw...)
 	}
-	list = append(wire.AppendString(append(list, `{"role":"user","content":`...), user), "}]"...)
-	reply, err := t.ask(proto.Infer{Messages: list, Events: t.req.Events}, aside{t})
+	req := proto.Infer{Messages: message.Close(message.Append(list, proto.RoleUser, user)), Events: t.req.Events}
+	reply, err := t.ask(req, skillSink{t})
 	if err != nil {
 		return "", err
 	}
-	return reply.Content, t.tellUsage(reply)
+	return reply.Content, t.reportUsage(reply)
 }
 
-// codeIn returns the content of the one fenced code block in a reply, and a
-// reply without any as it is: fabricators of other origin write no fences.
+// skillSink receives the answer to a skill's inference. Its text and reasoning
+// are internal to the skill; notices go to the caller, who waits.
+type skillSink struct{ *turn }
+
+func (s skillSink) Text([]byte) error { return s.ctx.Err() }
+func (s skillSink) Flush() error      { return s.out.Flush() }
+
+func (s skillSink) Event(typ string, payload []byte) error {
+	if typ == proto.TypeReasoning {
+		return nil
+	}
+	return s.turn.Event(typ, payload)
+}
+
+var _ rpc.EventSink = skillSink{}
+
+// codeIn returns the content of the only fenced code block of a reply, and a
+// reply without one as it is: some fabricators write no fences.
 func codeIn(reply string) (string, error) {
-	blocks, unclosed := fencedBlocks(reply)
-	switch {
-	case len(blocks) == 0:
+	switch blocks := text.Blocks(reply); {
+	case len(blocks) == 0 || len(blocks) == 1 && !blocks[0].Closed:
 		return reply, nil
-	case len(blocks) > 1 || unclosed:
-		n := len(blocks)
-		if unclosed {
-			n++
-		}
-		return "", fmt.Errorf("the reply has %d code blocks", n)
+	case len(blocks) > 1:
+		return "", fmt.Errorf("the reply has %d code blocks", len(blocks))
+	default:
+		return blocks[0].Text, nil
 	}
-	return blocks[0], nil
 }
-
-// fencedBlocks returns the contents of the fenced code blocks in a text by
-// CommonMark's rules for backticks and tildes. unclosed reports one more block,
-// the last, that has no closing fence: a reply that was cut.
-func fencedBlocks(text string) (blocks []string, unclosed bool) {
-	var content strings.Builder
-	var fence string // of the open block
-	var indent int   // of its opening fence
-	for line := range strings.SplitAfterSeq(text, "\n") {
-		switch {
-		case fence == "":
-			fence, indent = openingFence(line)
-			content.Reset()
-		case closes(line, fence):
-			blocks, fence = append(blocks, content.String()), ""
-		default:
-			content.WriteString(line[min(indent, leadingSpaces(line)):])
-		}
-	}
-	return blocks, fence != ""
-}
-
-// openingFence returns the three or more backticks or tildes that open a block
-// on this line, and their indentation. An info string behind backticks contains
-// none: such a line is inline code.
-func openingFence(line string) (fence string, indent int) {
-	indent = leadingSpaces(line)
-	if indent > 3 {
-		return "", 0
-	}
-	line = line[indent:]
-	for _, c := range []string{"`", "~"} {
-		info := strings.TrimLeft(line, c)
-		if n := len(line) - len(info); n >= 3 && (c == "~" || !strings.Contains(info, c)) {
-			return line[:n], indent
-		}
-	}
-	return "", 0
-}
-
-// closes reports whether a line ends the block that fence opened. A line
-// indented by more than three spaces belongs to the code.
-func closes(line, fence string) bool {
-	line = strings.TrimRight(line[min(leadingSpaces(line), 3):], " \t\r\n")
-	return len(line) >= len(fence) && strings.Trim(line, fence[:1]) == ""
-}
-
-func leadingSpaces(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }

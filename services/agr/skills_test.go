@@ -11,20 +11,15 @@ import (
 	"zino/proto"
 )
 
-// delegate is a block that hands a request to a skill.
-func delegate(skill, request string) string {
-	return "<task>\n{\"skill\": \"" + skill + "\", \"request\": \"" + request + "\"}\n</task>"
-}
-
 // TestPipeline: what the two inferences are asked, and what is run.
 func TestPipeline(t *testing.T) {
 	modes(t, func(t *testing.T, stream bool, more string) {
 		answer := "Well: " + delegate("disk", "how <full>?") + " ok"
-		b := newBench(t, says(answer), says(" say\n", "how full\n"), says("```bash\ndf -h\n```"), says("It is full."))
+		b := newEnv(t, says(answer), says(" say\n", "how full\n"), says("```bash\ndf -h\n```"), says("It is full."))
 		b.exc.returns(proto.Result{Stdout: "90%\n"})
 		streamed, last := b.ask(request(question, more+`,"need_model":true`))
-		if last.text() != "It is full." || last.iterations() != 2 {
-			t.Errorf("last packet %s", last.raw)
+		if last.Text() != "It is full." || last.Iterations != 2 {
+			t.Errorf("last packet %s", last.Raw)
 		}
 		if want := "Well: " + taskResponse("90%\n") + " okIt is full."; stream && streamed != want {
 			t.Errorf("streamed %q, want %q", streamed, want)
@@ -51,11 +46,11 @@ func TestPipeline(t *testing.T) {
 
 // TestSkillsDoNotCount: the inferences of a skill are none of the main loop.
 func TestSkillsDoNotCount(t *testing.T) {
-	b := newBench(t, says(delegate("disk", "1")+delegate("snake", "2")), says("i"), says("code"), says("j"), says("more"))
+	b := newEnv(t, says(delegate("disk", "1")+delegate("snake", "2")), says("i"), says("code"), says("j"), says("more"))
 	_, last := b.ask(request(question, `,"max_iterations":1`))
 	want := delegate("disk", "1") + taskResponse("(no output)") + delegate("snake", "2") + taskResponse("(no output)")
-	if last.text() != want || last.iterations() != 1 {
-		t.Errorf("last packet %s", last.raw)
+	if last.Text() != want || last.Iterations != 1 {
+		t.Errorf("last packet %s", last.Raw)
 	}
 	if got := b.exc.code(); !slices.Equal(got, []string{"bash:code", "python3:more"}) {
 		t.Errorf("executed %q", got)
@@ -95,10 +90,10 @@ func TestSkillResults(t *testing.T) {
 		{"other executor", delegate("snake", "x"), []reply{says(""), says("1")}, "(no output)", "python3:1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := newBench(t, append([]reply{says(c.task)}, c.script...)...)
+			b := newEnv(t, append([]reply{says(c.task)}, c.script...)...)
 			_, last := b.ask(request(question, `,"max_iterations":1`))
-			if want := c.task + taskResponse(c.want); last.text() != want {
-				t.Errorf("the text is %q, want %q", last.text(), want)
+			if want := c.task + taskResponse(c.want); last.Text() != want {
+				t.Errorf("the text is %q, want %q", last.Text(), want)
 			}
 			if got := strings.Join(b.exc.code(), "|"); got != c.code || len(b.rtr.asked()) != len(c.script)+1 {
 				t.Errorf("executed %q after %d inferences", got, len(b.rtr.asked()))
@@ -109,15 +104,15 @@ func TestSkillResults(t *testing.T) {
 
 // TestSkillWithoutExecutor: exc's failure is the pipeline's.
 func TestSkillWithoutExecutor(t *testing.T) {
-	b := newBench(t, says(delegate("disk", "x")), says("i"), says("code"), says("sorry"))
-	b.exc.does(func(context.Context, proto.Execute) (proto.Result, error) {
+	b := newEnv(t, says(delegate("disk", "x")), says("i"), says("code"), says("sorry"))
+	b.exc.onRun(func(context.Context, proto.Execute) (proto.Result, error) {
 		return proto.Result{}, errors.New("no space left")
 	})
 	_, last := b.ask(request(question, ""))
 	got, err := lastMessage(b.rtr.asked()[3])
 	want := delegate("disk", "x") + taskResponse("Skill pipeline error: exc execute: no space left")
-	if err != nil || got != want || last.text() != "sorry" {
-		t.Errorf("the model sees %q, %v; last packet %s", got, err, last.raw)
+	if err != nil || got != want || last.Text() != "sorry" {
+		t.Errorf("the model sees %q, %v; last packet %s", got, err, last.Raw)
 	}
 }
 

@@ -1,40 +1,25 @@
 package agr
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"zino/pkg/config"
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
-// echo has the model answer with the last message's content, so that a test
-// says in its question what the model writes.
-func echo(_ context.Context, req proto.Infer, out *rpc.Out) (proto.Text, error) {
-	content, err := lastMessage(req)
-	return proto.Text{Content: content}, errors.Join(err, out.Text([]byte(content)))
-}
-
-// lastMessage is the content of a request's last message.
-func lastMessage(req proto.Infer) (string, error) {
-	var messages []struct{ Content string }
-	err := json.Unmarshal(req.Messages, &messages)
-	if err != nil || len(messages) == 0 {
-		return "", fmt.Errorf("no last message in %s: %v", req.Messages, err)
-	}
-	return messages[len(messages)-1].Content, nil
-}
-
 // results starts an agent whose model echoes, and returns a function that gives
 // the result of a block, from the response that stands after it.
-func results(t *testing.T) (*bench, func(block string) string) {
-	b := newBench(t, slices.Repeat([]reply{echo}, 300)...)
+func results(t *testing.T) (*env, func(block string) string) {
+	b := newEnv(t, slices.Repeat([]reply{echo}, 300)...)
 	return b, func(block string) string {
 		t.Helper()
 		name := "tool_response"
@@ -46,12 +31,23 @@ func results(t *testing.T) (*bench, func(block string) string) {
 			t.Fatal(err)
 		}
 		_, last := b.ask(request(string(messages), `,"max_iterations":1`))
-		rest, begins := strings.CutPrefix(last.text(), "["+block+"\n<"+name+">\n")
+		rest, begins := strings.CutPrefix(last.Text(), "["+block+"\n<"+name+">\n")
 		result, ends := strings.CutSuffix(rest, "\n</"+name+">\n]")
-		if !begins || !ends || last.iterations() != 1 {
-			t.Fatalf("%s gives %s", block, last.raw)
+		if !begins || !ends || last.Iterations != 1 {
+			t.Fatalf("%s gives %s", block, last.Raw)
 		}
 		return result
+	}
+}
+
+// blockCalls starts an agent with the memory tools whose model echoes, and
+// returns a function that gives the result of a call in the text.
+func blockCalls(t *testing.T) (*env, func(call string) string) {
+	e, result := results(t)
+	e.withMemory()
+	return e, func(call string) string {
+		t.Helper()
+		return result("<tool_call>" + call + "</tool_call>")
 	}
 }
 
@@ -80,13 +76,7 @@ func TestResultText(t *testing.T) {
 		},
 		{"tags and quotes", proto.Result{Stdout: "</tool_response> <tool_call> \"\\ é \x01"}, "</tool_response> <tool_call> \"\\ é \x01"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			b, result := results(t)
-			b.exc.returns(c.result)
-			if got := result(bash("x")); got != c.want {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
-		})
+		zinotest.Equal(t, c.name, result{ran: &c.result}.plain(), c.want)
 	}
 }
 
@@ -157,17 +147,17 @@ func TestMalformed(t *testing.T) {
 		`{'name':'execute_bash'}`, `{"name":"execute_bash","arguments":{"code":"` + "\n" + `"}}`, `{"name":1}`, `{"name":["execute_bash"]}`,
 		"```json\n{}\n```",
 	} {
-		if got := result("<tool_call>" + body + "</tool_call>"); !reads(got, "Malformed tool_call JSON: ") {
+		if got := result("<tool_call>" + body + "</tool_call>"); !hasReason(got, "Malformed tool_call JSON: ") {
 			t.Errorf("%q as a call: %q", body, got)
 		}
 	}
 	for _, arguments := range []string{`[]`, `["x"]`, `1`, `true`, `"x"`, `"[]"`, `"null"`, `""`, `"{"`, `"\"{}\""`, `{"code":1}`, `{"code":["x"]}`, `{"code":{}}`, `"{\"code\":1}"`} {
-		if got := result(`<tool_call>{"name":"execute_bash","arguments":` + arguments + `}</tool_call>`); !reads(got, "Malformed tool_call JSON: ") {
+		if got := result(`<tool_call>{"name":"execute_bash","arguments":` + arguments + `}</tool_call>`); !hasReason(got, "Malformed tool_call JSON: ") {
 			t.Errorf("arguments %s: %q", arguments, got)
 		}
 	}
 	for _, body := range []string{"", "x", "{", "[]", `[{"skill":"disk","request":"x"}]`, "null", "1", `{"skill":1,"request":"x"}`, `{"skill":"disk","request":{}}`, `{"skill":"disk","request":1}`} {
-		if got := result("<task>" + body + "</task>"); !reads(got, "Malformed task JSON: ") {
+		if got := result("<task>" + body + "</task>"); !hasReason(got, "Malformed task JSON: ") {
 			t.Errorf("%q as a task: %q", body, got)
 		}
 	}
@@ -176,53 +166,382 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// reads reports a line of that beginning that goes on with a reason.
-func reads(s, beginning string) bool {
-	reason, ok := strings.CutPrefix(s, beginning)
-	return ok && strings.TrimSpace(reason) != "" && !strings.Contains(s, "\n")
-}
-
 // TestLoopGoesOn: the model sees a malformed call's result and answers it.
 func TestLoopGoesOn(t *testing.T) {
 	modes(t, func(t *testing.T, stream bool, more string) {
-		b := newBench(t, says("<tool_call>{</tool_call>"), says(bash("x"), "!"), says("sorry"))
-		b.exc.does(func(context.Context, proto.Execute) (proto.Result, error) {
+		b := newEnv(t, says("<tool_call>{</tool_call>"), says(bash("x"), "!"), says("sorry"))
+		b.exc.onRun(func(context.Context, proto.Execute) (proto.Result, error) {
 			return proto.Result{}, &proto.Error{Code: proto.CodeBusy, Message: "exc is full"}
 		})
 		_, last := b.ask(request(question, more))
-		if last.text() != "sorry" || last.iterations() != 3 {
-			t.Errorf("last packet %s", last.raw)
+		if last.Text() != "sorry" || last.Iterations != 3 {
+			t.Errorf("last packet %s", last.Raw)
 		}
-		got, err := lastMessage(b.rtr.asked()[2])
-		if err != nil || got != bash("x")+response("Error: exc is full")+"!" {
-			t.Errorf("the model sees %q, %v", got, err)
+		b.checkSeen(3, bash("x")+response("Error: exc is full")+"!")
+	})
+}
+
+// TestCallsOfExc: what exc is asked for, for its own tools and for code.
+func TestCallsOfExc(t *testing.T) {
+	t.Parallel()
+	for _, more := range []string{"", `,"stream":true`, withEvents} {
+		b := startEnv(t, func(cfg *config.Config) { cfg.Agr.ToolOutputBytes = 4096 }, asks("",
+			native("a", "read", " {\"path\" : \"<a>\"}\n"), native("b", "write", `"{\"path\":\"b\",\"content\":\"\\n\"}"`), native("c", "edit", ``), native("d", "bash", `null`),
+			nativeBash("e", "x"), native("f", "task", `{"skill":"disk","request":"x"}`)), says("i"), says("code"), says("Done."))
+		b.exc.answers(func(req proto.Call) proto.Raw { return said(req.Tool) })
+		b.watch(request(question, `,"root":"/the/root"`+inSession+more))
+		for i, got := range b.exc.called() {
+			want := []string{`{"path":"<a>"}`, `{"path":"b","content":"\n"}`, `{}`, `{}`}[i]
+			if string(got.Input) != want || got.Tool != []string{"read", "write", "edit", "bash"}[i] || got.Root != "/the/root" || got.OutputBytes != 4096 || got.Events != (more == withEvents) {
+				t.Errorf("call %d: %+v with %s", i, got, got.Input)
+			}
+		}
+		for _, got := range b.exc.ran() {
+			if got.Root != "/the/root" {
+				t.Errorf("%q is run in %q", got.Code, got.Root)
+			}
+		}
+		if n, m := len(b.exc.called()), len(b.exc.code()); n != 4 || m != 2 {
+			t.Errorf("%d calls, %d runs", n, m)
+		}
+	}
+}
+
+// TestFaultsOfExc: whatever is wrong with exc is a result, and the loop goes on.
+func TestFaultsOfExc(t *testing.T) {
+	t.Parallel()
+	answers := func(result string) func(context.Context, proto.Call, *rpc.Out) (proto.CallResult, error) {
+		return func(context.Context, proto.Call, *rpc.Out) (proto.CallResult, error) {
+			return proto.CallResult{Result: proto.Raw(result)}, nil
+		}
+	}
+	const noResult = "tool_error: exc answered with something that is not a result"
+	for _, c := range []struct {
+		name string
+		call func(context.Context, proto.Call, *rpc.Out) (proto.CallResult, error)
+		want string
+	}{
+		{"busy", func(context.Context, proto.Call, *rpc.Out) (proto.CallResult, error) {
+			return proto.CallResult{}, &proto.Error{Code: proto.CodeBusy, Message: "no process"}
+		}, "tool_error: no process"},
+		{"stopping", func(context.Context, proto.Call, *rpc.Out) (proto.CallResult, error) {
+			return proto.CallResult{}, &proto.Error{Code: proto.CodeUnavailable, Message: "exc is stopping: try again"}
+		}, "unavailable: exc is stopping: try again"},
+		{"late", func(context.Context, proto.Call, *rpc.Out) (proto.CallResult, error) {
+			return proto.CallResult{}, context.DeadlineExceeded
+		}, "timeout: exc call: context deadline exceeded"},
+		{"no object", answers(`["ok"]`), noResult},
+		{"no ok", answers(`{"data":{}}`), noResult},
+		{"bad UTF-8", answers("{\"ok\":true,\"data\":\"\xff\"}"), noResult},
+		{"no output", func(_ context.Context, _ proto.Call, out *rpc.Out) (proto.CallResult, error) {
+			return proto.CallResult{Result: said("")}, errors.Join(out.Frame([]byte(`{"type":"tool_output","text":[]}`)), out.Flush())
+		}, "tool_error: exc answered with a malformed packet: …"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newEnv(t, asks("", native("a", "bash", `{"command":"x"}`)), says("Done."))
+			b.exc.onCall(c.call)
+			packets := b.watch(request(question, inSession+withEvents))
+			results := toolResults(t, b.rtr.asked()[1])
+			beginning, _ := strings.CutSuffix(c.want, "…")
+			if len(results) != 1 || !strings.HasPrefix(brief(t, results[0]), beginning) {
+				t.Fatalf("the model sees %q", results)
+			}
+			compare(t, packets[1:3], begun("a", "bash"), finished("a", "bash", results[0]))
+		})
+	}
+}
+
+// TestSilentCaller: a caller that asked for no events is sent none, although exc
+// and rtr remark things.
+func TestSilentCaller(t *testing.T) {
+	t.Parallel()
+	text := proto.Text{Content: "Look. ", ToolCalls: callList(native("a", "bash", `{}`))}
+	b := newEnv(t, remarks(text), costing(proto.Text{Content: "Done."}, 1, 1))
+	b.exc.onCall(func(_ context.Context, _ proto.Call, out *rpc.Out) (proto.CallResult, error) {
+		return proto.CallResult{Result: said("")}, out.Event(proto.TypeToolOutput, proto.ToolOutput{Text: "f"})
+	})
+	compare(t, b.watch(request(question, inSession+`,"stream":true`)), `{"type":"chunk","delta":"Look. "}`, `{"type":"chunk","delta":"Done."}`,
+		`{"type":"done","full_text":"Done.","iterations":2,"usage":{"input_tokens":1,"output_tokens":1,"cache_read_tokens":1,"cache_write_tokens":2,"reasoning_tokens":3}}`)
+}
+
+// TestConfinement: what the caller asks for reaches exc, and how a call was run
+// reaches the caller, but not the model.
+func TestConfinement(t *testing.T) {
+	t.Parallel()
+	b := newEnv(t, asks("", native("a", "bash", `{"command":"x"}`), nativeBash("e", "y")), says("Done."))
+	how := &proto.Confinement{Sandbox: "read-only", Means: []string{"landlock"}}
+	b.exc.onCall(func(_ context.Context, req proto.Call, _ *rpc.Out) (proto.CallResult, error) {
+		return proto.CallResult{Result: said(req.Tool), Confinement: how}, nil
+	})
+	b.exc.returns(proto.Result{Stdout: "y", Confinement: how})
+	packets := b.watch(request(question, `,"sandbox":"read-only","network":true,"env":{"A":"b"},"cwd":"/c","umask":7`+withEvents+inSession))
+	call, run := b.exc.called()[0], b.exc.ran()[0]
+	if call.Sandbox != "read-only" || call.Network == nil || !*call.Network || run.Sandbox != "read-only" || run.Network == nil || !*run.Network {
+		t.Errorf("exc was asked for %+v and %+v", call, run)
+	}
+	for _, got := range []proto.Execute{run, {Env: call.Env, Cwd: call.Cwd, Umask: call.Umask}} {
+		if got.Env["A"] != "b" || got.Cwd != "/c" || got.Umask == nil || *got.Umask != 7 {
+			t.Errorf("exc gets the environment %+v", got)
+		}
+	}
+	seen := 0
+	for _, packet := range packets {
+		if strings.Contains(packet, `"tool_finished"`) && strings.Contains(packet, `"confinement":{"sandbox":"read-only","network":false,"means":["landlock"]}`) {
+			seen++
+		}
+	}
+	if seen != 2 {
+		t.Errorf("%d results tell how they were run: %q", seen, packets)
+	}
+}
+
+func TestRemember(t *testing.T) {
+	for _, c := range []struct{ name, arguments, want, messages, tag string }{
+		{"a text", `{"text":"the key is <here>"}`, "Remembered as memory 7.", `[{"role":"user","content":"the key is <here>"}]`, ""},
+		{"with a tag", `{"text":"a","tag":" house "}`, "Remembered as memory 7.", `[{"role":"user","content":"a"}]`, "house"},
+		{"no tag", `{"text":"a","tag":null}`, "Remembered as memory 7.", `[{"role":"user","content":"a"}]`, ""},
+		{"blanks around it", `{"text":" a\n  b\n"}`, "Remembered as memory 7.", `[{"role":"user","content":"a\n  b"}]`, ""},
+		{"in a string", `"{\"text\":\"é\"}"`, "Remembered as memory 7.", `[{"role":"user","content":"é"}]`, ""},
+
+		{"no text", `{}`, "Error: Empty text.", "", ""},
+		{"null text", `{"text":null}`, "Error: Empty text.", "", ""},
+		{"blank text", `{"text":" \n"}`, "Error: Empty text.", "", ""},
+		{"text of another case", `{"Text":"a"}`, "Error: Empty text.", "", ""},
+		{"null", `null`, "Error: Empty text.", "", ""},
+		{"a text that is a list", `{"text":["a"]}`, "Malformed tool_call JSON: text must be a string", "", ""},
+		{"a tag that is a number", `{"text":"","tag":1}`, "Malformed tool_call JSON: tag must be a string", "", ""},
+		{"both", `{"text":{},"tag":1}`, "Malformed tool_call JSON: text must be a string; tag must be a string", "", ""},
+		{"a list", `["a"]`, "Malformed tool_call JSON: arguments: expected an object", "", ""},
+		{"plain text", `"a"`, "Malformed tool_call JSON: arguments: invalid character 'a' looking for beginning of value", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b, result := blockCalls(t)
+			if got := result(`{"name":"remember","arguments":` + c.arguments + `}`); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+			var messages, tag string
+			for _, s := range b.mem.kept() {
+				messages, tag = messages+string(s.Messages), tag+s.Tag
+			}
+			if messages != c.messages || tag != c.tag {
+				t.Errorf("stored %s with the tag %q, want %s with %q", messages, tag, c.messages, c.tag)
+			}
+		})
+	}
+}
+
+// TestKnownMemory: what mem has already keeps its id, and the model is told.
+func TestKnownMemory(t *testing.T) {
+	_, result := blockCalls(t)
+	for _, step := range []struct{ arguments, want string }{
+		{`{"text":"a"}`, "Remembered as memory 7."},
+		{`{"text":"b"}`, "Remembered as memory 8."},
+		{`{"text":"a"}`, "Known already as memory 7."},
+		{`{"text":"b"}`, "Known already as memory 8."},
+		{`{"text":"b","tag":"t"}`, "Remembered as memory 9."},
+	} {
+		if got := result(`{"name":"remember","arguments":` + step.arguments + `}`); got != step.want {
+			t.Errorf("%s: got %q, want %q", step.arguments, got, step.want)
+		}
+	}
+}
+
+// TestOldMem: a mem that cannot list its memories stores them all the same.
+func TestOldMem(t *testing.T) {
+	b, result := blockCalls(t)
+	zinotest.Must(t, os.Remove(b.cfg.Mem.Socket))
+	old := &memory{old: true}
+	rpctest.New(t, "mem", b.cfg.Mem.Socket, old.register)
+	if got := result(`{"name":"remember","arguments":{"text":"a"}}`); got != "Remembered as memory 7." || len(old.kept()) != 1 {
+		t.Errorf("got %q, stored %v", got, old.kept())
+	}
+}
+
+// TestMemoryErrors: an error of mem's own is a result.
+func TestMemoryErrors(t *testing.T) {
+	b, result := blockCalls(t)
+	full := &proto.Error{Code: proto.CodeInternal, Message: "the disk is full"}
+	b.mem.err, b.mem.search = full, func(context.Context, proto.SearchHard) (proto.HardMemories, error) { return proto.HardMemories{}, full }
+	for _, call := range []string{storing, searching} {
+		if got := result(call); got != "Error: the disk is full" {
+			t.Errorf("%s: got %q", call, got)
+		}
+	}
+}
+
+const (
+	storing   = `{"name":"remember","arguments":{"text":"a"}}`
+	searching = `{"name":"recall","arguments":{"query":"a"}}`
+)
+
+// TestBuiltinsWithoutFiles: without their files these functions are unknown.
+func TestBuiltinsWithoutFiles(t *testing.T) {
+	_, result := results(t)
+	for _, name := range []string{"remember", "recall"} {
+		if got, want := result(`<tool_call>{"name":"`+name+`","arguments":{"text":"a","query":"a"}}</tool_call>`), "Error: Unknown tool function '"+name+"'"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestOwnName: a file may give a built-in tool a name of its own.
+func TestOwnName(t *testing.T) {
+	b, result := blockCalls(t)
+	b.writeTool("remember", `{"name":"note-down","builtin":"remember"}`)
+	if got := result(`{"name":"note-down","arguments":{"text":"a"}}`); got != "Remembered as memory 7." {
+		t.Errorf("got %q", got)
+	}
+	if got := result(`{"name":"remember","arguments":{"text":"a"}}`); got != "Error: Unknown tool function 'remember'" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestNativeMemory: a session's model is offered the built-in tools with their
+// schemas, calls them, and what it stores belongs to the session.
+func TestNativeMemory(t *testing.T) {
+	modes(t, func(t *testing.T, _ bool, more string) {
+		b := newEnv(t, asks("", native("a", "remember", `{"text":"x"}`), native("b", "recall", `{"query":"x"}`), native("c", "recall", ``)), says("Done."))
+		b.withMemory()
+		b.mem.finds(hit(7, 1, "", `[{"role":"user","content":"x"}]`))
+		if _, last := b.ask(request(question, more+inSession)); last.Text() != "Done." || last.Iterations != 2 {
+			t.Fatalf("last packet %s", last.Raw)
+		}
+		asked := b.rtr.asked()
+		if got, want := string(asked[0].Tools), string(offer(b.cat.Snapshot(), false)); got != want || !strings.Contains(got, `"name":"recall"`) || !strings.Contains(got, "keeps <it>") {
+			t.Errorf("offered %s\nwant %s", got, want)
+		}
+		for i, got := range toolResults(t, asked[1]) {
+			want := []string{"Remembered as memory 7.", "[7] (score 1.00) x", `invalid_input: The field "query" is missing.`}[i]
+			if brief(t, got) != want {
+				t.Errorf("result %d is %q, want %q", i, got, want)
+			}
+		}
+		if kept := b.mem.kept(); len(kept) != 1 || kept[0].SessionID != "s-1" {
+			t.Errorf("stored %+v", kept)
 		}
 	})
 }
 
-func FuzzCall(f *testing.F) {
-	for _, seed := range []string{`{"name":"execute_bash","arguments":{"code":"x"}}`, `{"name":"a","arguments":"{\"code\":\"x\"}"}`, `[]`, ``, `{"arguments":null}`, "\xff", "\v{}\u00a0", `{"arguments":"\ud800"}`} {
+func begins(s string, beginnings ...string) bool {
+	for _, beginning := range beginnings {
+		if strings.HasPrefix(s, beginning) {
+			return true
+		}
+	}
+	return false
+}
+
+// FuzzArguments: any arguments of the built-in tools give a result of its kind,
+// and a list of one message is stored.
+func FuzzArguments(f *testing.F) {
+	for _, seed := range []string{`{"text":"a","tag":"t"}`, `{"query":"a","top_k":3}`, `"{\"text\":\"a\"}"`, `{"top_k":"2e1","query":"\ud800"}`, `{"text":1}`, ``, `null`, "{\"text\":\"\xff\"}", `[]`} {
 		f.Add([]byte(seed))
 	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		name, arguments, err := parseCall(body)
-		if (err == nil) != isObject(body, "name") {
-			t.Fatalf("%q: name %q, error %v", body, name, err)
+	m := &memory{}
+	path, _ := rpctest.New(f, "mem", "", m.register)
+	client := rpctest.Client(f, "mem", path)
+	f.Fuzz(func(t *testing.T, arguments []byte) {
+		tr := &turn{Service: &Service{mem: client}, ctx: t.Context()}
+		fields, err := argumentsOf(arguments)
+		if err != nil {
+			return
 		}
-		if err == nil {
-			if fields, err := argumentsOf(arguments); err != nil && fields != nil {
-				t.Errorf("%q: both fields %q and error %v", arguments, fields, err)
+		if got := tr.remember(fields).plain(); !begins(got, "Remembered as memory ", "Known already as memory ", "Error: Empty text.", "Malformed tool_call JSON: ") {
+			t.Errorf("remember %q: %q", arguments, got)
+		}
+		if got := tr.recall(fields).plain(); !begins(got, "No memories found.", "Error: Empty query.", "Malformed tool_call JSON: ") {
+			t.Errorf("recall %q: %q", arguments, got)
+		}
+		if kept := m.kept(); len(kept) > 0 {
+			s := kept[len(kept)-1]
+			var list []struct{ Role, Content string }
+			if err := json.Unmarshal(s.Messages, &list); err != nil || len(list) != 1 || list[0].Role != "user" || strings.TrimSpace(list[0].Content) == "" {
+				t.Errorf("%q stores %s: %v", arguments, s.Messages, err)
 			}
 		}
 	})
 }
 
-// isObject reports an object whose field is a string, null or absent.
-func isObject(body []byte, field string) bool {
-	var fields map[string]any
-	if json.Unmarshal(bytes.TrimSpace(body), &fields) != nil || fields == nil {
-		return false
+func hit(id int, score float64, tag, messages string) proto.HardMemory {
+	return proto.HardMemory{ID: &id, Score: score, Tag: tag, Messages: proto.Raw(messages)}
+}
+
+func TestRecallLines(t *testing.T) {
+	anonymous := hit(0, 0.5, "", `[{"content":"a"}]`)
+	anonymous.ID = nil
+	for _, c := range []struct {
+		name  string
+		found []proto.HardMemory
+		want  string
+	}{
+		{"nothing", nil, "No memories found."},
+		{"one", []proto.HardMemory{hit(0, 0.8349, "", `[{"role":"user","content":"the <key>"}]`)}, "[0] (score 0.83) the <key>"},
+		{
+			"several, in mem's order",
+			[]proto.HardMemory{hit(12, 1, "house", `[{"role":"user","content":"a"}]`), hit(3, 0.1, "", `[{"role":"user","content":"b"},{"role":"assistant","content":"c","x":1}]`)},
+			"[12] (score 1.00, tag house) a\n[3] (score 0.10) b c",
+		},
+		{"each on one line", []proto.HardMemory{hit(1, 0.5, "t\nu", `[{"content":"a\r\n  b\n\nc"}]`)}, "[1] (score 0.50, tag t u) a   b c"},
+		{"without an id", []proto.HardMemory{anonymous}, "(score 0.50) a"},
+		{"no messages", []proto.HardMemory{hit(1, 0.5, "", `[]`)}, "[1] (score 0.50) "},
+		{"messages that are none", []proto.HardMemory{hit(1, 0.5, "", `[{"content":[1]}]`), hit(2, 0.5, "", `{"a":1}`)}, "[1] (score 0.50) [{\"content\":[1]}]\n[2] (score 0.50) {\"a\":1}"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b, result := blockCalls(t)
+			b.mem.finds(c.found...)
+			if got := result(`{"name":"recall","arguments":{"query":"x"}}`); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
 	}
-	_, text := fields[field].(string)
-	return text || fields[field] == nil
+}
+
+// TestRecallQueries: what mem is asked, and the results of calls of which it is
+// asked nothing.
+func TestRecallQueries(t *testing.T) {
+	b, result := blockCalls(t)
+	const wrongCount = "Malformed tool_call JSON: top_k must be a whole number from 1 to 20"
+	for _, c := range []struct{ name, arguments, want, asked string }{
+		{"a query", `{"query":" the <key> "}`, "", `{"query":" the <key> ","top_k":5}`},
+		{"all", `{"query":"x","top_k":20,"tag":"t "}`, "", `{"query":"x","top_k":20,"tag":"t"}`},
+		{"null for nothing", `{"query":"x","top_k":null,"tag":null}`, "", `{"query":"x","top_k":5}`},
+		{"a number in a string", `{"query":"x","top_k":"1"}`, "", `{"query":"x","top_k":1}`},
+		{"a whole number with a fraction", `{"query":"x","top_k":3.0}`, "", `{"query":"x","top_k":3}`},
+		{"in a string", `"{\"query\":\"x\"}"`, "", `{"query":"x","top_k":5}`},
+
+		{"none wanted", `{"query":"x","top_k":0}`, wrongCount, ""},
+		{"too many", `{"query":"x","top_k":21}`, wrongCount, ""},
+		{"a huge number", `{"query":"x","top_k":1e300}`, wrongCount, ""},
+		{"no whole number", `{"query":"x","top_k":1.5}`, wrongCount, ""},
+		{"words for a number", `{"query":"x","top_k":"many"}`, wrongCount, ""},
+		{"a list for a number", `{"query":"x","top_k":[1]}`, wrongCount, ""},
+		{"an empty number", `{"query":"x","top_k":""}`, wrongCount, ""},
+		{"no query", `{"tag":"t"}`, "Error: Empty query.", ""},
+		{"a blank query", `{"query":" \t"}`, "Error: Empty query.", ""},
+		{"null", `null`, "Error: Empty query.", ""},
+		{"a query that is a number", `{"query":1}`, "Malformed tool_call JSON: query must be a string", ""},
+		{"all of it wrong", `{"query":1,"tag":[],"top_k":-1}`, "Malformed tool_call JSON: query must be a string; tag must be a string; top_k must be a whole number from 1 to 20", ""},
+		{"a list", `[]`, "Malformed tool_call JSON: arguments: expected an object", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := len(b.mem.asked())
+			if c.asked != "" {
+				c.want = "No memories found."
+			}
+			if got := result(`{"name":"recall","arguments":` + c.arguments + `}`); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+			var asked strings.Builder
+			enc := json.NewEncoder(&asked)
+			enc.SetEscapeHTML(false)
+			for _, q := range b.mem.asked()[before:] {
+				if err := enc.Encode(q); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := strings.TrimSpace(asked.String()); got != c.asked {
+				t.Errorf("asked %s, want %s", got, c.asked)
+			}
+		})
+	}
 }

@@ -1,0 +1,661 @@
+package agr
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"zino/pkg/catalog"
+	"zino/pkg/config"
+	"zino/pkg/rpc"
+	"zino/pkg/wire"
+	"zino/pkg/zinotest"
+	"zino/pkg/zinotest/rpctest"
+	"zino/proto"
+)
+
+// env is an agent over a fake rtr, exc and mem, all on real sockets.
+type env struct {
+	t      *testing.T
+	dir    string
+	cfg    *config.Config
+	path   string // the agent's socket
+	server *rpc.Server
+	cat    *catalog.Catalog
+	rtr    *router
+	exc    *executor
+	mem    *memory
+}
+
+// newEnv starts an agent. The script answers rtr's inferences in order.
+func newEnv(t *testing.T, script ...reply) *env {
+	t.Helper()
+	return startEnv(t, func(*config.Config) {}, script...)
+}
+
+func startEnv(t *testing.T, adjust func(*config.Config), script ...reply) *env {
+	t.Helper()
+	e := &env{t: t, dir: zinotest.Dir(t), cfg: config.Default(), rtr: &router{script: script}, exc: &executor{}, mem: &memory{}}
+	zinotest.WriteFiles(t, e.dir, map[string]string{
+		"tools/bash.json":    `{"meta":{"executor":"bash","file_extension":".sh"}}`,
+		"tools/python.json":  `{"meta":{"executor":"python3","file_extension":".py"}}`,
+		"skills/disk.json":   `{"interpreter":[{"role":"system","content":"restate <it>"},{"role":"user","content":"e","name":"kept"}],"fabricator":[{"role":"system","content":"write"}]}`,
+		"skills/snake.json":  `{"meta":{"executor":"python3"},"interpreter":[],"fabricator":[]}`,
+		"skills/broken.json": `{"meta":`,
+	})
+	for _, name := range []string{"rtr", "exc", "mem", "repl"} {
+		*e.cfg.SocketOf(name) = filepath.Join(e.dir, name)
+	}
+	adjust(e.cfg)
+	rpctest.New(t, "rtr", e.cfg.Rtr.Socket, e.rtr.register)
+	rpctest.New(t, "exc", e.cfg.Exc.Socket, e.exc.register)
+	rpctest.New(t, "mem", e.cfg.Mem.Socket, e.mem.register)
+	log := slog.New(slog.DiscardHandler)
+	var err error
+	e.cat, err = catalog.Open(filepath.Join(e.dir, "tools"), filepath.Join(e.dir, "skills"), log)
+	zinotest.Must(t, err)
+	s := New(e.cfg, e.cat, log)
+	t.Cleanup(func() { zinotest.Must(t, s.Close()) })
+	e.path, e.server = rpctest.New(t, "agr", filepath.Join(e.dir, "agr"), s.Register)
+	return e
+}
+
+const (
+	question   = `[{"role":"user","content":"hi"}]`
+	inSession  = `,"session_id":"s-1"`
+	withEvents = `,"events":true`
+)
+
+// request is a run of messages with more fields.
+func request(messages string, more string) string {
+	return `{"type":"run","messages":` + messages + `,"temperature":0.3,"top_p":0.9` + more + `}`
+}
+
+// modes runs f for collected and streamed requests; more is the field to add.
+func modes(t *testing.T, f func(t *testing.T, stream bool, more string)) {
+	t.Run("collected", func(t *testing.T) { f(t, false, "") })
+	t.Run("streaming", func(t *testing.T) { f(t, true, `,"stream":true`) })
+}
+
+// ask sends one request and reads its answer.
+func (e *env) ask(payload string) (streamed string, last rpctest.Packet) {
+	e.t.Helper()
+	c := rpctest.Dial(e.t, e.path)
+	c.Send(payload)
+	return c.Finish()
+}
+
+// leave sends a request, hangs up when a neighbour works on it, and waits until
+// that work is cancelled.
+func (e *env) leave(payload string, b *rpctest.Block) {
+	e.t.Helper()
+	c := rpctest.Dial(e.t, e.path)
+	c.Send(payload)
+	b.Begun(e.t)
+	c.Close()
+	b.Canceled(e.t)
+	rpctest.WaitIdle(e.t, e.path)
+}
+
+// checkRan checks how many inferences there were, and what was executed.
+func (e *env) checkRan(inferences int, code ...string) {
+	e.t.Helper()
+	if n, ran := len(e.rtr.asked()), e.exc.code(); n != inferences || !slices.Equal(ran, code) {
+		e.t.Errorf("%d inferences, executed %q; want %d and %q", n, ran, inferences, code)
+	}
+}
+
+// writeTool adds a file to the agent's tools.
+func (e *env) writeTool(name, text string) {
+	e.t.Helper()
+	zinotest.Write(e.t, filepath.Join(e.dir, "tools", name+".json"), text)
+	if problems := e.cat.Reload().Problems; len(problems) != 1 { // the broken skill
+		e.t.Fatalf("problems %q", problems)
+	}
+}
+
+// withMemory adds the built-in tools of the memory.
+func (e *env) withMemory() *env {
+	e.t.Helper()
+	e.writeTool("remember", `{"name":"remember","description":"keeps <it>","parameters":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]},"builtin":"remember"}`)
+	e.writeTool("recall", `{"name":"recall","builtin":"recall"}`)
+	return e
+}
+
+// reply answers one inference.
+type reply func(ctx context.Context, req proto.Infer, out *rpc.Out) (proto.Text, error)
+
+// router is a fake rtr: it records requests and plays a script.
+type router struct {
+	mu       sync.Mutex
+	script   []reply
+	requests []proto.Infer
+}
+
+func (r *router) register(s *rpc.Server) {
+	rpc.HandleText(s, proto.RtrInfer, func(ctx context.Context, req proto.Infer, out *rpc.Out) (proto.Text, error) {
+		r.mu.Lock()
+		n := len(r.requests)
+		req.Messages, req.Tools = bytes.Clone(req.Messages), bytes.Clone(req.Tools) // they lie in the connection's buffer
+		r.requests = append(r.requests, req)
+		script := r.script
+		r.mu.Unlock()
+		if n >= len(script) {
+			return proto.Text{}, fmt.Errorf("no reply for inference %d", n+1)
+		}
+		return script[n](ctx, req, out)
+	})
+}
+
+// asked returns the requests so far.
+func (r *router) asked() []proto.Infer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.requests)
+}
+
+// emit sends one piece at once.
+func emit(out *rpc.Out, piece string) error {
+	return errors.Join(out.Text([]byte(piece)), out.Flush())
+}
+
+// says replies with text, each piece in a packet of its own in a stream.
+func says(pieces ...string) reply {
+	return func(_ context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
+		for _, piece := range pieces {
+			if err := emit(out, piece); err != nil {
+				return proto.Text{}, err
+			}
+		}
+		return proto.Text{Content: strings.Join(pieces, "")}, nil
+	}
+}
+
+// replies answers with all fields of a text.
+func replies(text proto.Text) reply {
+	return func(_ context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
+		return text, emit(out, text.Content)
+	}
+}
+
+// asks answers with text and native calls.
+func asks(text string, calls ...string) reply {
+	return replies(proto.Text{Content: text, ToolCalls: callList(calls...), StopReason: "tool_calls"})
+}
+
+// fails answers with an error after the pieces.
+func fails(err error, pieces ...string) reply {
+	return func(ctx context.Context, req proto.Infer, out *rpc.Out) (proto.Text, error) {
+		_, sendErr := says(pieces...)(ctx, req, out)
+		return proto.Text{}, cmpErr(sendErr, err)
+	}
+}
+
+func cmpErr(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// blocks answers with text and works until it is cancelled or released.
+func blocks(b *rpctest.Block, text string) reply {
+	return func(ctx context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
+		return proto.Text{Content: text}, cmpErr(emit(out, text), b.Wait(ctx))
+	}
+}
+
+// echo answers with the last message's content: the test's question is what the
+// model writes.
+func echo(_ context.Context, req proto.Infer, out *rpc.Out) (proto.Text, error) {
+	content, err := lastMessage(req)
+	return proto.Text{Content: content}, errors.Join(err, out.Text([]byte(content)))
+}
+
+// lastMessage returns the content of a request's last message.
+func lastMessage(req proto.Infer) (string, error) {
+	var messages []struct{ Content string }
+	err := json.Unmarshal(req.Messages, &messages)
+	if err != nil || len(messages) == 0 {
+		return "", fmt.Errorf("no last message in %s: %w", req.Messages, err)
+	}
+	return messages[len(messages)-1].Content, nil
+}
+
+// checkSeen checks what the model sees as the last message of a request, by its
+// beginning if want ends with "…".
+func (e *env) checkSeen(inference int, want string) {
+	e.t.Helper()
+	got, err := lastMessage(e.rtr.asked()[inference-1])
+	if beginning, open := strings.CutSuffix(want, "…"); err != nil || got != want && !(open && strings.HasPrefix(got, beginning)) {
+		e.t.Errorf("inference %d: the model sees\n%q, want\n%q, %v", inference, got, want, err)
+	}
+}
+
+// executor is a fake exc: it records code and calls.
+type executor struct {
+	mu   sync.Mutex
+	runs []proto.Execute
+	run  func(ctx context.Context, req proto.Execute) (proto.Result, error)
+
+	calls []proto.Call
+	call  func(ctx context.Context, req proto.Call, out *rpc.Out) (proto.CallResult, error)
+}
+
+func (x *executor) register(s *rpc.Server) {
+	rpc.Handle(s, proto.ExcExecute, func(ctx context.Context, req proto.Execute) (proto.Result, error) {
+		x.mu.Lock()
+		x.runs = append(x.runs, req)
+		run := x.run
+		x.mu.Unlock()
+		if run == nil {
+			return proto.Result{}, nil
+		}
+		return run(ctx, req)
+	})
+	rpc.HandleEvents(s, proto.ExcCall, func(ctx context.Context, req proto.Call, out *rpc.Out) (proto.CallResult, error) {
+		x.mu.Lock()
+		req.Input = bytes.Clone(req.Input) // it lies in the connection's buffer
+		x.calls = append(x.calls, req)
+		call := x.call
+		x.mu.Unlock()
+		if call == nil {
+			return proto.CallResult{Result: said("")}, nil
+		}
+		return call(ctx, req, out)
+	})
+}
+
+// onRun sets how code is run from now on.
+func (x *executor) onRun(run func(ctx context.Context, req proto.Execute) (proto.Result, error)) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.run = run
+}
+
+// returns sets the result of code; at first it is empty.
+func (x *executor) returns(result proto.Result) {
+	x.onRun(func(context.Context, proto.Execute) (proto.Result, error) { return result, nil })
+}
+
+// blocks lets code run until it is cancelled or released.
+func (x *executor) blocks(b *rpctest.Block) {
+	x.onRun(func(ctx context.Context, _ proto.Execute) (proto.Result, error) { return proto.Result{}, b.Wait(ctx) })
+}
+
+// onCall sets how calls are carried out from now on.
+func (x *executor) onCall(call func(ctx context.Context, req proto.Call, out *rpc.Out) (proto.CallResult, error)) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.call = call
+}
+
+// answers sets the results of calls; at first they are empty texts.
+func (x *executor) answers(result func(proto.Call) proto.Raw) {
+	x.onCall(func(_ context.Context, req proto.Call, _ *rpc.Out) (proto.CallResult, error) {
+		return proto.CallResult{Result: result(req)}, nil
+	})
+}
+
+// ran is what the model is given in a session for code that printed a text.
+func (x *executor) ran() []proto.Execute {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Clone(x.runs)
+}
+
+func (x *executor) called() []proto.Call {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Clone(x.calls)
+}
+
+// code returns what was executed, each as executor:code.
+func (x *executor) code() (all []string) {
+	for _, r := range x.ran() {
+		all = append(all, r.Executor+":"+r.Code)
+	}
+	return all
+}
+
+// memory is a fake mem: it keeps what is stored, with ids from 7 on.
+type memory struct {
+	old bool // it cannot list memories; set before the first call
+
+	mu      sync.Mutex
+	stored  []proto.StoreHard
+	queries []proto.SearchHard
+	search  func(ctx context.Context, req proto.SearchHard) (proto.HardMemories, error)
+	err     error // the error of storing and listing
+}
+
+func (m *memory) register(s *rpc.Server) {
+	rpc.Handle(s, proto.MemStoreHard, func(_ context.Context, req proto.StoreHard) (proto.Stored, error) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		i := slices.IndexFunc(m.stored, func(s proto.StoreHard) bool { return bytes.Equal(s.Messages, req.Messages) && s.Tag == req.Tag })
+		if i < 0 {
+			i = len(m.stored)
+			req.Messages = bytes.Clone(req.Messages) // they lie in the connection's buffer
+			m.stored = append(m.stored, req)
+		}
+		return proto.Stored{ID: 7 + i}, m.err
+	})
+	rpc.Handle(s, proto.MemSearchHard, func(ctx context.Context, req proto.SearchHard) (proto.HardMemories, error) {
+		m.mu.Lock()
+		m.queries = append(m.queries, req)
+		search := m.search
+		m.mu.Unlock()
+		if search == nil {
+			return proto.HardMemories{Results: []proto.HardMemory{}}, nil
+		}
+		return search(ctx, req)
+	})
+	if m.old {
+		return
+	}
+	rpc.Handle(s, proto.MemListHard, func(_ context.Context, req proto.ListHard) (proto.HardList, error) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if req.Limit != 1 || len(m.stored) == 0 {
+			return proto.HardList{Items: []proto.HardItem{}}, m.err
+		}
+		newest := len(m.stored) - 1
+		return proto.HardList{Items: []proto.HardItem{{ID: 7 + newest, Messages: m.stored[newest].Messages}}}, m.err
+	})
+}
+
+// onSearch sets how searches end from now on.
+func (m *memory) onSearch(search func(ctx context.Context, req proto.SearchHard) (proto.HardMemories, error)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.search = search
+}
+
+// finds sets the results of searches.
+func (m *memory) finds(results ...proto.HardMemory) {
+	m.onSearch(func(context.Context, proto.SearchHard) (proto.HardMemories, error) {
+		return proto.HardMemories{Results: results}, nil
+	})
+}
+
+// kept returns what has been stored.
+func (m *memory) kept() []proto.StoreHard {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.stored)
+}
+
+// asked returns the searches so far.
+func (m *memory) asked() []proto.SearchHard {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.queries)
+}
+
+// pages is a fake repl with one page: it records code.
+type pages struct {
+	mu    sync.Mutex
+	evals []proto.Eval
+	eval  func(ctx context.Context, req proto.Eval) (proto.Evaluated, error)
+}
+
+var shop = proto.Page{ID: "1a2b", Name: "shop", File: "debug/shop-1a2b.md", Lang: "js", Kind: "page", State: "idle", LastSeen: "2026-11-21T14:03:07Z"}
+
+// withPages starts a repl. gone removes its socket.
+func (e *env) withPages() (p *pages, gone func()) {
+	e.t.Helper()
+	p = &pages{}
+	rpctest.New(e.t, "repl", e.cfg.Repl.Socket, p.register)
+	gone = sync.OnceFunc(func() {
+		// After this ping all earlier connections have been accepted.
+		rpctest.Dial(e.t, e.cfg.Repl.Socket).Ask(`{"type":"ping"}`)
+		zinotest.Must(e.t, os.Remove(e.cfg.Repl.Socket))
+	})
+	e.t.Cleanup(gone)
+	return p, gone
+}
+
+func (p *pages) register(s *rpc.Server) {
+	rpc.Handle(s, proto.ReplPages, func(context.Context, proto.PagesRequest) (proto.Pages, error) {
+		return proto.Pages{Pages: []proto.Page{shop}}, nil
+	})
+	rpc.Handle(s, proto.ReplEval, func(ctx context.Context, req proto.Eval) (proto.Evaluated, error) {
+		p.mu.Lock()
+		p.evals = append(p.evals, req)
+		eval := p.eval
+		p.mu.Unlock()
+		if eval == nil {
+			return proto.Evaluated{OK: true, Kind: "json", Value: "25", Background: []proto.RealmEvent{}, DurationMS: 17, File: shop.File}, nil
+		}
+		return eval(ctx, req)
+	})
+}
+
+func (p *pages) onEval(eval func(ctx context.Context, req proto.Eval) (proto.Evaluated, error)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.eval = eval
+}
+
+// asked returns the searches so far.
+func (p *pages) asked() []proto.Eval {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.evals)
+}
+
+// What stands in texts and messages.
+
+func quote(s string) string { return string(wire.AppendString(nil, s)) }
+
+// block is a block that calls a function with code; bash one that runs bash.
+func block(function, code string) string {
+	return fmt.Sprintf("<tool_call>\n{\"name\": %q, \"arguments\": {\"code\": %q}}\n</tool_call>", function, code)
+}
+
+// bash is a block that runs code.
+func bash(code string) string { return block("execute_bash", code) }
+
+// delegate is a block that hands a request to a skill.
+func delegate(skill, request string) string {
+	return "<task>\n{\"skill\": \"" + skill + "\", \"request\": \"" + request + "\"}\n</task>"
+}
+
+// response and taskResponse follow a block.
+func response(result string) string {
+	return "\n<tool_response>\n" + result + "\n</tool_response>\n"
+}
+
+func taskResponse(result string) string {
+	return "\n<task_response>\n" + result + "\n</task_response>\n"
+}
+
+// native is a call as rtr sends it; arguments are the text that the model wrote.
+func native(id, function, arguments string) string {
+	return `{"id":` + quote(id) + `,"type":"function","function":{"name":` + quote(function) + `,"arguments":` + quote(arguments) + `}}`
+}
+
+// nativeBash is a native call that runs code.
+func nativeBash(id, code string) string {
+	return native(id, "execute_bash", `{"code":`+quote(code)+`}`)
+}
+
+func callList(calls ...string) proto.Raw { return proto.Raw("[" + strings.Join(calls, ",") + "]") }
+
+// assistant is the message of a plain run's answer, calling that of a session's
+// with calls, and answering one that answers a call.
+func assistant(content string) string {
+	return `{"role":"assistant","content":` + quote(content) + `}`
+}
+
+// calling is the message of an answer with calls.
+func calling(text, state string, calls ...string) string {
+	if state != "" {
+		state = `,"reasoning_state":` + state
+	}
+	return `{"role":"assistant","content":` + quote(text) + `,"tool_calls":` + string(callList(calls...)) + state + `}`
+}
+
+func answering(id, content string) string {
+	return `{"role":"tool","content":` + quote(content) + `,"tool_call_id":` + quote(id) + `}`
+}
+
+// extended returns a list of messages with more at its end.
+func extended(list string, messages ...string) string {
+	return strings.TrimSuffix(list, "]") + "," + strings.Join(messages, ",") + "]"
+}
+
+// said, failedWith and ran are envelopes.
+func said(text string) proto.Raw { return result{text: text}.envelope() }
+
+func failedWith(code, message string) string {
+	return string(result{err: &toolError{code: code, message: message}}.envelope())
+}
+
+// ran is what the model is given in a session for code that printed a text.
+func ran(stdout string) string {
+	return string(result{ran: &proto.Result{Stdout: stdout}}.envelope())
+}
+
+// brief shortens an envelope: the text of a success, or code and message.
+func brief(t *testing.T, envelope string) string {
+	t.Helper()
+	var r struct {
+		OK    *bool
+		Data  struct{ Text, Stdout, Content string }
+		Error struct{ Code, Message string }
+	}
+	if err := json.Unmarshal([]byte(envelope), &r); err != nil || r.OK == nil {
+		t.Errorf("%q is not an envelope: %v", envelope, err)
+		return ""
+	}
+	if *r.OK {
+		return r.Data.Text + r.Data.Stdout + r.Data.Content
+	}
+	return r.Error.Code + ": " + r.Error.Message
+}
+
+// toolResults returns the contents of the messages that answer calls.
+func toolResults(t *testing.T, req proto.Infer) (list []string) {
+	t.Helper()
+	var messages []struct{ Role, Content string }
+	if err := json.Unmarshal(req.Messages, &messages); err != nil {
+		t.Fatalf("%s: %v", req.Messages, err)
+	}
+	for _, m := range messages {
+		if m.Role == "tool" {
+			list = append(list, m.Content)
+		}
+	}
+	return list
+}
+
+// checkResults compares the results of calls, shortened, with those wanted; a
+// wanted one that ends with "…" is a beginning.
+func (e *env) checkResults(inference int, want ...string) {
+	e.t.Helper()
+	results := toolResults(e.t, e.rtr.asked()[inference-1])
+	if len(results) != len(want) {
+		e.t.Fatalf("%d results, want %d: %q", len(results), len(want), results)
+	}
+	for i, w := range want {
+		got := brief(e.t, results[i])
+		beginning, open := strings.CutSuffix(w, "…")
+		if !open && got != w || open && !hasReason(got, beginning) {
+			e.t.Errorf("result %d is\n%q, want\n%q", i, got, w)
+		}
+	}
+}
+
+// hasReason reports a line that begins so and has more.
+func hasReason(s, beginning string) bool {
+	reason, ok := strings.CutPrefix(s, beginning)
+	return ok && strings.TrimSpace(reason) != "" && !strings.Contains(s, "\n")
+}
+
+// What callers with events see.
+
+var (
+	madeUp    = regexp.MustCompile(`"((?:tool_call_)?id)":"[A-Z2-7]{9}"`)
+	durations = regexp.MustCompile(`"duration_ms":\d+`)
+)
+
+// withoutIDs empties identifiers that were made up.
+func withoutIDs(messages []byte) string {
+	return string(madeUp.ReplaceAll(messages, []byte(`"$1":""`)))
+}
+
+// watch sends one request and returns the packets of its answer, the terminal
+// one last, without durations and made-up identifiers.
+func (e *env) watch(payload string) []string {
+	e.t.Helper()
+	c := rpctest.Dial(e.t, e.path)
+	c.Send(payload)
+	return rest(e.t, c)
+}
+
+// rest returns the packets up to the terminal one. Nothing may follow it.
+func rest(t *testing.T, c *rpctest.Conn) (packets []string) {
+	t.Helper()
+	for {
+		p := c.Next()
+		packets = append(packets, durations.ReplaceAllString(withoutIDs([]byte(p.Raw)), `"duration_ms":0`))
+		switch p.Type {
+		case "done", "error", "result", "":
+			if after := c.Ask(`{"type":"ping"}`); !strings.HasPrefix(after, `{"type":"pong"`) {
+				t.Errorf("after the terminal packet came %s", after)
+			}
+			return packets
+		}
+	}
+}
+
+// compare compares packets with those wanted.
+func compare(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) || got[i] != want[i] {
+			t.Fatalf("packet %d\n got %.400s\nwant %.400s\nall:\n%s", i+1, strings.Join(got[min(i, len(got)):min(i+1, len(got))], ""),
+				strings.Join(want[min(i, len(want)):min(i+1, len(want))], ""), strings.Join(got, "\n"))
+		}
+	}
+}
+
+func delta(text string) string { return `{"type":"assistant_delta","text":` + quote(text) + `}` }
+func final(text string) string { return `{"type":"assistant_final","text":` + quote(text) + `}` }
+
+func requested(id, name, input string) string {
+	return `{"type":"tool_requested","id":` + quote(id) + `,"name":` + quote(name) + `,"input":` + input + `}`
+}
+
+func begun(id, name string) string {
+	return `{"type":"tool_started","id":` + quote(id) + `,"name":` + quote(name) + `}`
+}
+
+func finished(id, name, result string) string {
+	return `{"type":"tool_finished","id":` + quote(id) + `,"name":` + quote(name) + `,"ok":` + strconv.FormatBool(strings.HasPrefix(result, `{"ok":true`)) + `,"result":` + result + `,"duration_ms":0}`
+}
+
+// until waits for ch, or for the end of the request.
+func until(ctx context.Context, ch <-chan struct{}) error {
+	select {
+	case <-ch:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

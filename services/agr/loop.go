@@ -1,0 +1,441 @@
+// Package agr is the agent's loop: it asks the model, carries out the tool calls
+// of the answer, appends the results to the conversation, and asks again until an
+// answer has no calls. It runs no code and holds no keys itself: exc runs code,
+// mem stores memories, and repl, where one runs, reaches live pages.
+//
+// A plain run finds the calls in the model's text, as <tool_call> and <task>
+// blocks, and carries out each one where it stands. A turn of a session offers
+// tools in the providers' own form; blocks in its text are calls like native
+// ones. Its calls are carried out after the end of the answer, and their results
+// follow it as messages of their own.
+package agr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"zino/pkg/catalog"
+	"zino/pkg/config"
+	"zino/pkg/message"
+	"zino/pkg/rpc"
+	"zino/pkg/wire"
+	"zino/proto"
+)
+
+// Service answers run and tools.
+type Service struct {
+	limit        int         // inferences of a plain run
+	sessionLimit int         // inferences of a session's turn
+	outputBytes  int         // limit for the output of bash in a result of a session
+	sandbox      proto.Level // the level of a turn that names none
+	cat          *catalog.Catalog
+	rtr          *rpc.Client
+	exc          *rpc.Client
+	mem          *rpc.Client
+	repl         *rpc.Client
+	log          *slog.Logger
+}
+
+// New returns the agent over its neighbours and the catalog.
+func New(cfg *config.Config, cat *catalog.Catalog, log *slog.Logger) *Service {
+	return &Service{
+		limit:        cfg.Agr.MaxIterations,
+		sessionLimit: cfg.Agr.SessionIterations,
+		outputBytes:  cfg.Agr.ToolOutputBytes,
+		sandbox:      proto.Level(cfg.Exc.Sandbox),
+		cat:          cat,
+		rtr:          &rpc.Client{Service: "rtr", Path: cfg.Rtr.Socket},
+		exc:          &rpc.Client{Service: "exc", Path: cfg.Exc.Socket},
+		mem:          &rpc.Client{Service: "mem", Path: cfg.Mem.Socket},
+		repl:         &rpc.Client{Service: "repl", Path: cfg.Repl.Socket},
+		log:          log,
+	}
+}
+
+// Register adds the service's methods to s.
+func (s *Service) Register(srv *rpc.Server) {
+	rpc.HandleText(srv, proto.AgrRun, s.run)
+	rpc.Handle(srv, proto.AgrTools, s.tools)
+	srv.OnStats(func(stats *proto.Stats) {
+		stats.Problems = append(stats.Problems, s.cat.Snapshot().Problems...)
+	})
+}
+
+// Close closes the connections to other services and stops watching the catalog.
+func (s *Service) Close() error {
+	s.rtr.Close()
+	s.exc.Close()
+	s.mem.Close()
+	s.repl.Close()
+	return s.cat.Close()
+}
+
+// tools answers with the tools that a session's turn would offer now.
+func (s *Service) tools(ctx context.Context, _ proto.ToolsRequest) (proto.Tools, error) {
+	return proto.Tools{Tools: offer(s.cat.Snapshot(), s.hasPages(ctx))}, nil
+}
+
+// hasPages reports whether repl listens. It is checked once a turn, since repl
+// comes and goes while the agent runs; without one, connect fails at once.
+func (s *Service) hasPages(ctx context.Context) bool {
+	d := net.Dialer{Timeout: time.Second} // for a full queue
+	nc, err := d.DialContext(ctx, "unix", s.repl.Path)
+	if err != nil {
+		return false
+	}
+	nc.Close()
+	return true
+}
+
+// turn is one request: what all of its inferences share.
+type turn struct {
+	*Service
+	ctx context.Context
+	req proto.Run
+	out *rpc.Out
+
+	session bool
+	tools   proto.Raw // of a session: what the model is offered
+	pages   bool      // of a session: the tools for live pages are offered
+
+	usage *proto.Usage // of a session: the sum over its inferences, nil while unknown
+	send  sync.Mutex   // events of calls that run side by side go out one after the other
+}
+
+// inference is one request to the model with the calls of its answer.
+type inference struct {
+	*turn
+	last   bool // the limit is reached: no further inference can see results
+	parser Parser
+
+	text []byte // what the model wrote; in a plain run with the blocks and their results
+	said []byte // of a plain run with events: what the model wrote besides blocks
+
+	answer proto.Text // of a session: the end of the answer as rtr sent it
+	calls  []call     // of a session
+	called bool       // there was a call
+}
+
+// run is the loop. Its text is that of the last inference, with results.
+func (s *Service) run(ctx context.Context, req proto.Run, out *rpc.Out) (proto.Text, error) {
+	t := &turn{Service: s, ctx: ctx, req: req, out: out, session: req.SessionID != ""}
+	limit := s.limit
+	if t.session {
+		limit = s.sessionLimit
+	}
+	if req.MaxIterations != nil {
+		limit = *req.MaxIterations
+	}
+	if limit <= 0 || len(req.Messages) == 0 || req.Messages[0] != '[' {
+		if _, err := wire.Elements(req.Messages); err != nil {
+			return proto.Text{}, proto.Errorf(proto.CodeInvalid, "Invalid request: field %q: %v", "messages", err)
+		}
+		return proto.Text{Iterations: new(int)}, nil
+	}
+	if t.session {
+		t.pages = s.hasPages(ctx)
+		t.tools = offer(s.cat.Snapshot(), t.pages)
+	}
+	messages := req.Messages
+	for n := 1; ; n++ {
+		in := &inference{turn: t, last: n >= limit}
+		if err := in.infer(messages); err != nil {
+			return proto.Text{}, err
+		}
+		switch {
+		case in.called && in.last && t.session:
+			return proto.Text{}, t.limitReached(n)
+		case !in.called || in.last:
+			return in.end(n), nil
+		case t.session:
+			// All calls are known and none has begun.
+			if err := in.perform(); err != nil {
+				return proto.Text{}, err
+			}
+		}
+		var err error
+		if messages, err = in.appendTo(messages); err != nil {
+			return proto.Text{}, err
+		}
+	}
+}
+
+// infer has the model continue messages. A plain run carries out the blocks as
+// they are completed.
+func (in *inference) infer(messages proto.Raw) error {
+	if err := in.out.Flush(); err != nil { // the caller reads the last results while the model works
+		return err
+	}
+	answer, err := in.ask(proto.Infer{Messages: messages, Tools: in.tools, Stream: in.req.Chunks(), Events: in.req.Events}, in)
+	if err == nil && !in.req.Streaming() {
+		err = in.Text([]byte(answer.Content))
+	}
+	if err == nil {
+		err = in.apply(in.parser.End())
+	}
+	if err == nil && in.session {
+		err = in.readCalls(answer)
+	}
+	if err != nil {
+		return in.fail(err)
+	}
+	return in.reportAnswer(answer)
+}
+
+// ask sends a request to rtr, filled with what the main loop and skills have in
+// common, and adds up the usage.
+func (t *turn) ask(req proto.Infer, sink rpc.Sink) (proto.Text, error) {
+	r := t.req
+	req.Temperature, req.TopP, req.NeedModel = r.Temperature, r.TopP, r.NeedModel
+	req.Provider, req.Model, req.MaxTokens, req.SessionID, req.Effort = r.Provider, r.Model, r.MaxTokens, r.SessionID, r.Effort
+	req.NoSave = r.NoSave
+	answer, err := rpc.CallText(t.ctx, t.rtr, proto.RtrInfer, req, sink)
+	if u := answer.Usage; u != nil && t.session {
+		if t.usage == nil {
+			t.usage = &proto.Usage{}
+		}
+		t.usage.InputTokens += u.InputTokens
+		t.usage.OutputTokens += u.OutputTokens
+		t.usage.CacheReadTokens += u.CacheReadTokens
+		t.usage.CacheWriteTokens += u.CacheWriteTokens
+		t.usage.ReasoningTokens += u.ReasoningTokens
+		if u.CostUSD != nil { // the sum of the known ones
+			if t.usage.CostUSD == nil {
+				t.usage.CostUSD = new(float64)
+			}
+			*t.usage.CostUSD += *u.CostUSD
+		}
+	}
+	return answer, err
+}
+
+// fail sends the text that was held back and returns the error that follows it.
+// An error of rtr keeps its code, status and details.
+func (in *inference) fail(err error) error {
+	for _, e := range in.parser.End() {
+		if sendErr := in.sendText(e.Body); sendErr != nil && in.ctx.Err() == nil {
+			return sendErr
+		}
+	}
+	origin, ok := errors.AsType[*proto.Error](err)
+	switch {
+	case in.ctx.Err() != nil: // cancelled: not an error of rtr
+		return err
+	case !ok:
+		return fmt.Errorf("rtr: %w", err)
+	}
+	e := *origin
+	if e.Message = "Agentic runtime error: rtr error: " + err.Error(); errors.Is(err, rpc.ErrConnect) {
+		e.Message = "Agentic runtime error: " + err.Error()
+	}
+	return &e
+}
+
+// Text implements rpc.Sink for a piece of the model's text.
+func (in *inference) Text(delta []byte) error { return in.apply(in.parser.Feed(delta)) }
+
+// Flush implements rpc.Sink.
+func (in *inference) Flush() error { return in.out.Flush() }
+
+func (in *inference) apply(events []Event) error {
+	for _, e := range events {
+		var err error
+		switch {
+		case e.Kind == Text:
+			in.text = append(in.text, e.Body...)
+			if !in.session && in.req.Events {
+				in.said = append(in.said, e.Body...)
+			}
+			err = in.sendText(e.Body)
+		case in.session: // a call beside the native ones, and not part of the text
+			in.calls = append(in.calls, blockCall(e))
+		default:
+			err = in.respond(e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// respond carries out a block of a plain run where it stands. The block is kept
+// in the text but not streamed; its result is both, except that callers with
+// events get it as an event only.
+func (in *inference) respond(e Event) error {
+	in.called = true
+	tag := tags[e.Kind-1]
+	in.text = append(append(append(in.text, tag.open...), e.Body...), tag.close...)
+	if err := in.out.Flush(); err != nil { // the caller reads the text while the tool runs
+		return err
+	}
+	c := blockCall(e)
+	c.identify(map[string]bool{})
+	if err := in.report(in.out.Packet, proto.TypeToolRequested, proto.ToolRequested{ID: c.id, Name: c.name, Input: c.input}); err != nil {
+		return err
+	}
+	r, err := in.reportCall(c, func() result { return in.carryOutBlock(e) })
+	if err != nil {
+		return err
+	}
+	response := "\n<" + tag.response + ">\n" + r.plain() + "\n</" + tag.response + ">\n"
+	in.text = append(in.text, response...)
+	if in.req.Events {
+		return nil
+	}
+	return in.out.Text([]byte(response))
+}
+
+// end returns the terminal packet of a turn. A plain run at its limit has the
+// results of its last blocks in the text.
+func (in *inference) end(iterations int) proto.Text {
+	text := proto.Text{Content: string(in.text), Iterations: &iterations}
+	if in.session {
+		text.StopReason, text.Provider, text.Model = in.answer.StopReason, in.answer.Provider, in.answer.Model
+		text.Usage = in.usage
+	}
+	return text
+}
+
+// limitReached returns the error for a session whose last inference still calls
+// tools. No inference would see their results, so they are neither carried out
+// nor reported. The code says that a retry does not help.
+func (t *turn) limitReached(limit int) error {
+	notice := proto.Notice{Kind: proto.NoticeLimit, Text: fmt.Sprintf("The limit of %d inferences is reached; what the last answer asked for was not carried out.", limit)}
+	if err := t.report(t.out.Event, proto.TypeNotice, notice); err != nil {
+		return err
+	}
+	return proto.Errorf(proto.CodeTooLarge,
+		"The turn has reached its limit of %d inferences and the model still asks for tools: tell it to go on, or raise session_iterations in [agr].", limit)
+}
+
+// appendTo returns messages with the answer at the end: for a plain run its
+// text, for a session the text, the calls with the reasoning state as it came,
+// and a result for each call. The messages are copied, not decoded.
+func (in *inference) appendTo(messages proto.Raw) (proto.Raw, error) {
+	const around = 96 // the names and brackets of a message
+	room := len(in.text) + len(in.answer.State) + around
+	for _, c := range in.calls {
+		room += len(c.raw) + len(c.result) + len(c.id) + around
+	}
+	list, err := message.Reopen(messages, room+room/8)
+	if err != nil {
+		return nil, proto.Errorf(proto.CodeInvalid, `Invalid request: field "messages": %v`, err)
+	}
+	if !in.session {
+		return message.Close(message.Append(list, proto.RoleAssistant, in.text)), nil
+	}
+	list = append(message.Begin(list, proto.RoleAssistant, in.text), `,"tool_calls":[`...)
+	for i, c := range in.calls {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, c.raw...)
+	}
+	list = append(list, ']')
+	if len(in.answer.State) > 0 {
+		list = append(append(list, `,"reasoning_state":`...), in.answer.State...)
+	}
+	list = append(list, '}')
+	for _, c := range in.calls {
+		list = append(message.Begin(list, proto.RoleTool, []byte(c.result)), `,"tool_call_id":`...)
+		list = append(wire.AppendString(list, c.id), '}')
+	}
+	return message.Close(list), nil
+}
+
+// Callers that asked for events get an event for every call; those that asked
+// for a stream get the text alone, which in a plain run has the results in it.
+
+// sendText sends a piece of the model's text with the next Flush.
+func (t *turn) sendText(text []byte) error {
+	if t.req.Events {
+		t.send.Lock()
+		defer t.send.Unlock()
+		return t.out.Delta(text)
+	}
+	return t.out.Text(text)
+}
+
+// report sends an event to a caller that asked for them: with out.Event at once,
+// with out.Packet with the next Flush.
+func (t *turn) report(send func(string, any) error, typ string, v any) error {
+	if !t.req.Events {
+		return nil
+	}
+	t.send.Lock()
+	defer t.send.Unlock()
+	return send(typ, v)
+}
+
+// Event implements rpc.EventSink: it passes on rtr's packets between the text.
+func (t *turn) Event(typ string, payload []byte) error {
+	if !t.req.Events || typ != proto.TypeNotice && typ != proto.TypeReasoning {
+		return nil
+	}
+	return t.out.Frame(payload)
+}
+
+// reportAnswer reports an inference's text, calls and usage. Calls that will not
+// be carried out are not reported, so that no session has a call without a
+// result; the reasoning state belongs to them and is left out with them.
+func (in *inference) reportAnswer(answer proto.Text) error {
+	text, calls, state := in.text, in.calls, in.answer.State
+	if !in.session {
+		text = in.said
+	}
+	if in.last && len(calls) > 0 {
+		calls, state = nil, nil
+	}
+	if len(text) > 0 {
+		if err := in.report(in.out.Packet, proto.TypeAssistantFinal, proto.AssistantFinal{Text: string(text), State: state}); err != nil {
+			return err
+		}
+		state = nil
+	}
+	for _, c := range calls {
+		if err := in.report(in.out.Packet, proto.TypeToolRequested, proto.ToolRequested{ID: c.id, Name: c.name, Input: c.input, State: state}); err != nil {
+			return err
+		}
+		state = nil
+	}
+	return in.reportUsage(answer)
+}
+
+func (t *turn) reportUsage(answer proto.Text) error {
+	u := answer.Usage
+	if u == nil {
+		return nil
+	}
+	return t.report(t.out.Event, proto.TypeUsage, proto.InferenceUsage{
+		InputTokens: u.InputTokens, OutputTokens: u.OutputTokens,
+		CacheReadTokens: u.CacheReadTokens, CacheWriteTokens: u.CacheWriteTokens, ReasoningTokens: u.ReasoningTokens,
+		CostUSD: u.CostUSD, Provider: answer.Provider, Model: answer.Model, ContextWindow: answer.ContextWindow,
+	})
+}
+
+// reportCall carries out a call with do, between the events of its start and its
+// end. A call that is cancelled with the turn has no result.
+func (t *turn) reportCall(c call, do func() result) (result, error) {
+	if err := t.ctx.Err(); err != nil {
+		return result{}, err
+	}
+	if err := t.report(t.out.Event, proto.TypeToolStarted, proto.ToolStarted{ID: c.id, Name: c.name}); err != nil {
+		return result{}, err
+	}
+	started := time.Now()
+	r := do()
+	if err := t.ctx.Err(); err != nil {
+		return result{}, err
+	}
+	envelope := r.envelope()
+	return r, t.report(t.out.Event, proto.TypeToolFinished, proto.ToolFinished{
+		ID: c.id, Name: c.name, OK: succeeded(envelope), Result: envelope,
+		DurationMS: time.Since(started).Milliseconds(), Diff: r.diff, Confinement: r.confined,
+	})
+}
