@@ -38,7 +38,7 @@ func handoffBench(t *testing.T, answer string) *bench {
 
 // TestHandoff: a bundle has what the model wrote, and the rest from the session.
 func TestHandoff(t *testing.T) {
-	b := handoffBench(t, "## Goal\nship\n## Open tasks\n- [ ] tag it")
+	b := handoffBench(t, `{"goal":"ship","open_tasks":["tag it"]}`)
 	_, last := b.ask(`{"type":"handoff","goal":"ship","root":"/p","model":"m"}`)
 	if last.Type != "handoff_bundle" || !strings.Contains(last.raw, `"session_id":"s-1"`) ||
 		!strings.Contains(last.raw, `"filled":["Starter prompt","Relevant files","Repro commands"]`) ||

@@ -28,15 +28,12 @@ func TestGoalIsExact(t *testing.T) {
 		"~~~": true, "> q": true, "<!-- c": true, "- a": true, "a\n```\nb": true, "\x1b[2J": false, "___": true,
 	} {
 		text := bundle{goal: goal, starter: "p"}.markdown()
-		found := sections(text)
-		if !strings.Contains(text, "## Goal\n\n"+goal+"\n") && !strings.Contains(text, "text\n"+goal) || len(found) != len(sectionNames) {
-			t.Errorf("%q: %d sections in\n%s", goal, len(found), text)
+		names, found := sections(text)
+		if !strings.Contains(text, "## Goal\n\n"+goal+"\n") && !strings.Contains(text, "text\n"+goal) || len(names) != 1+len(sectionNames) {
+			t.Errorf("%q: sections %q in\n%s", goal, names, text)
 		}
-		if got := strings.HasPrefix(found[goalSection], "```"); got != block {
+		if got := strings.HasPrefix(strings.TrimSpace(found[goalSection]), "```"); got != block {
 			t.Errorf("%q: in a block: %v", goal, got)
-		}
-		if !same(found[goalSection], goal) {
-			t.Errorf("%q: read as %q", goal, found[goalSection])
 		}
 	}
 }
@@ -44,14 +41,14 @@ func TestGoalIsExact(t *testing.T) {
 // TestOfflineStarter: the prompt of the events alone has what a new session needs.
 func TestOfflineStarter(t *testing.T) {
 	f := factsOf("/w/p",
-		user("first\n\x1b[2J in /w/p"), user("second"), user("third"), user("fourth"), user("fifth "+strings.Repeat("é", wishClip)),
+		user("first\n\x1b[2J in /w/p"), user("second"), user("third"), user("fourth"), user("fifth "+strings.Repeat("é", requestClip)),
 		did("read", "r.go", fine), did("write", "/w/p/a.go", fine), ran("make", exit1), interrupted)
 	const want = "ship it\n\nThis goes on with an earlier session, which you cannot see. It began with this request:\n- first ^[[2J in .\n" +
 		"These were the last requests in it, the latest at the end:\n- third\n- fourth\n- fifth LONG\n" +
 		"Files that it changed:\n- `a.go`\n" +
 		"Still open:\n- Finish the last request, it was interrupted: fifth LONG\n- Run again, it failed: exit status 1: `make`\n" +
 		"Look at the present state of the files before you change anything."
-	got := strings.ReplaceAll(f.bundle("ship it").starter, strings.Repeat("é", (wishClip-6)/2)+"…", "LONG")
+	got := strings.ReplaceAll(f.bundle("ship it").starter, strings.Repeat("é", (requestClip-6)/2)+"…", "LONG")
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

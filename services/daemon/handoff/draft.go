@@ -1,12 +1,16 @@
 package handoff
 
 import (
+	"encoding/json"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+
+	"zino/pkg/text"
 )
 
-// Limits of what is taken over from a model.
+// Limits of what is taken from a model.
 const (
 	starterBytes = 16 << 10
 	scriptBytes  = 4 << 10
@@ -15,111 +19,187 @@ const (
 	taskBytes    = 400
 )
 
-// draft is a model's answer under examination.
-type draft struct {
-	f    *facts
-	goal string
-	seen string // what the model was given
-	of   map[string]string
-}
-
-// bundle is what the answer gives, and from the events what it leaves out or has
-// garbled; filled are the names of those sections.
-func (d draft) bundle() (b bundle, filled []string) {
-	usable := func(section string, ok bool) bool {
+// draft returns the bundle of a model's answer. Sections that are missing or
+// malformed are those of the facts; filled names them. seen is what the model was
+// sent: it cannot know other files.
+func (f *facts) draft(goal, seen, answer string) (b bundle, filled []string) {
+	keys := answerKeys(answer)
+	b = f.bundle(goal)
+	use := func(section string, ok bool) bool {
 		if !ok {
 			filled = append(filled, section)
 		}
 		return ok
 	}
-	b = d.f.bundle(d.goal)
-	usable(goalSection, same(d.of[goalSection], d.goal)) // it is the user's in every case
-	if starter, ok := d.starter(d.of[starterSection]); usable(starterSection, ok) {
+	given, _ := stringOf(keys["goal"])
+	use(goalSection, bareGoal(given) == bareGoal(goal)) // the bundle has the user's text in any case
+	if starter, ok := f.draftStarter(goal, keys["starter_prompt"]); use(starterSection, ok) {
 		b.starter = starter
 	}
-	if files, ok := d.files(d.of[filesSection]); usable(filesSection, ok) {
+	if files, ok := f.draftFiles(seen, keys["relevant_files"]); use(filesSection, ok) {
 		b.files = files
 	}
-	if tasks, ok := d.tasks(d.of[tasksSection]); usable(tasksSection, ok) {
+	if tasks, ok := f.draftTasks(keys["open_tasks"]); use(tasksSection, ok) {
 		b.tasks = tasks
 	}
-	if script, ok := d.script(d.of[commandsSection]); usable(commandsSection, ok) {
+	if script, ok := f.draftScript(keys["repro_commands"]); use(commandsSection, ok) {
 		b.commands = script
 	}
 	return b, filled
 }
 
-// isNone reports whether a section says that there is nothing.
-func isNone(text string) bool {
-	text = strings.ToLower(strings.Trim(oneLine(unfenced(text)), "-*_.`[]()# "))
-	return text == "none" || text == "none known"
+// answerKeys returns the members of the JSON object in an answer: from its first
+// brace to its last, since models put text or a code fence around it.
+func answerKeys(answer string) map[string]json.RawMessage {
+	start, end := strings.Index(answer, "{"), strings.LastIndex(answer, "}")
+	if start < 0 || end < start {
+		return nil
+	}
+	var keys map[string]json.RawMessage
+	if json.Unmarshal([]byte(answer[start:end+1]), &keys) != nil {
+		return nil
+	}
+	return keys
 }
 
-// same reports whether a model gave the goal back as it is, but for white space
-// and marks around it.
-func same(text, goal string) bool {
-	bare := func(s string) string { return strings.Trim(oneLine(s), "\"'`*_ “”") }
-	return bare(unfenced(text)) == bare(goal)
-}
-
-// starter is the prompt in a section. One that does not have the goal gets it.
-func (d draft) starter(text string) (starter string, ok bool) {
-	text = d.f.portable(unfenced(text))
-	if text == "" || isNone(text) || len(text) > starterBytes {
+// stringOf decodes a string.
+func stringOf(raw json.RawMessage) (s string, ok bool) {
+	var p *string
+	if json.Unmarshal(raw, &p) != nil || p == nil {
 		return "", false
 	}
-	if goal := d.f.portable(d.goal); !strings.Contains(oneLine(text), oneLine(goal)) {
-		text = goal + "\n\n" + text
-	}
-	return text, true
+	return *p, true
 }
 
-// files are the files that a section lists, but for those that the model can not
-// know.
-func (d draft) files(text string) (list []string, ok bool) {
-	if isNone(text) {
-		return nil, true
+// listOf decodes a list of strings, or the lines of a string. Blank elements and
+// those that say "None" are left out.
+func listOf(raw json.RawMessage) (list []string, ok bool) {
+	if s, isString := stringOf(raw); isString {
+		list = strings.Split(s, "\n")
+	} else if json.Unmarshal(raw, &list) != nil || list == nil {
+		return nil, false
 	}
-	for _, item := range items(text) {
-		path := d.f.relative(pathOf(item.text))
-		known := strings.Contains(d.seen, filepath.Base(path))
+	return slices.DeleteFunc(list, func(s string) bool { return strings.TrimSpace(s) == "" || isNone(s) }), true
+}
+
+// isNone reports whether a text says that there is nothing.
+func isNone(s string) bool {
+	s = strings.ToLower(strings.Trim(oneLine(s), "-*_.`[]()# "))
+	return s == "none" || s == "none known"
+}
+
+// bareGoal drops what a model may put around a goal.
+func bareGoal(s string) string { return strings.Trim(oneLine(s), "\"'`*_ “”") }
+
+// draftStarter returns the prompt, with the goal in front unless it contains it.
+func (f *facts) draftStarter(goal string, raw json.RawMessage) (starter string, ok bool) {
+	s, ok := stringOf(raw)
+	s = f.portable(s)
+	if !ok || s == "" || isNone(s) || len(s) > starterBytes {
+		return "", false
+	}
+	if goal = f.portable(goal); !strings.Contains(oneLine(s), oneLine(goal)) {
+		s = goal + "\n\n" + s
+	}
+	return s, true
+}
+
+// draftFiles returns the files that the model can know. A list of unknown ones
+// alone is malformed.
+func (f *facts) draftFiles(seen string, raw json.RawMessage) (files []string, ok bool) {
+	list, ok := listOf(raw)
+	if !ok || len(list) == 0 {
+		return nil, ok
+	}
+	for _, item := range list {
+		path := f.relative(pathOf(itemOf(item)))
+		known := strings.Contains(seen, filepath.Base(path))
 		if filepath.IsAbs(path) {
-			known = strings.Contains(d.seen, path)
+			known = strings.Contains(seen, path)
 		}
-		if path != "" && known && !slices.Contains(list, path) && len(list) < filesMax {
-			list = append(list, path)
-		}
-	}
-	return list, len(list) > 0
-}
-
-// tasks are the tasks in a section that are not done.
-func (d draft) tasks(text string) (list []string, ok bool) {
-	if isNone(text) {
-		return nil, true
-	}
-	for _, item := range items(text) {
-		task := clip(d.f.withoutRoot(oneLine(item.text)), taskBytes)
-		if task != "" && !item.done && len(list) < tasksMax {
-			list = append(list, task)
+		if path != "" && known && !slices.Contains(files, path) && len(files) < filesMax {
+			files = append(files, path)
 		}
 	}
-	return list, len(list) > 0
+	return files, len(files) > 0
 }
 
-// script are the commands in a section.
-func (d draft) script(text string) (script string, ok bool) {
-	if isNone(text) {
-		return "", true
+// draftTasks returns the tasks that are not ticked off.
+func (f *facts) draftTasks(raw json.RawMessage) (tasks []string, ok bool) {
+	list, ok := listOf(raw)
+	if !ok || len(list) == 0 {
+		return nil, ok
 	}
-	lines := commands(text)
-	script, ok = d.f.command(strings.Join(lines, "\n"))
-	return script, ok && len(lines) <= scriptLines && len(script) <= scriptBytes &&
-		exact(script) && closed(script) && slices.ContainsFunc(lines, isCommand)
+	for _, item := range list {
+		task := clip(f.withoutRoot(oneLine(itemOf(item))), taskBytes)
+		if task != "" && !done.MatchString(item) && len(tasks) < tasksMax {
+			tasks = append(tasks, task)
+		}
+	}
+	return tasks, len(tasks) > 0
 }
 
-// isCommand reports whether a line of a script does something.
-func isCommand(line string) bool {
-	line = strings.TrimSpace(line)
-	return line != "" && line[0] != '#'
+// draftScript returns the commands as a script.
+func (f *facts) draftScript(raw json.RawMessage) (script string, ok bool) {
+	list, ok := listOf(raw)
+	if !ok || len(list) == 0 {
+		return "", ok
+	}
+	for i := range list {
+		list[i] = strings.TrimRight(strings.TrimPrefix(list[i], "$ "), " \t\n")
+	}
+	script, ok = f.command(strings.Join(list, "\n"))
+	lines := strings.Split(script, "\n")
+	return script, ok && len(lines) <= scriptLines && len(script) <= scriptBytes && exact(script) && closed(script) &&
+		slices.ContainsFunc(lines, func(line string) bool {
+			line = strings.TrimSpace(line)
+			return line != "" && line[0] != '#'
+		})
+}
+
+var (
+	mark       = regexp.MustCompile(`^\s*(?:(?:[-*+•]|\d+[.)])(?:\s+|$))?(?:\[[ xX]?\](?:\s+|$))?`)
+	done       = regexp.MustCompile(`^\s*(?:(?:[-*+•]|\d+[.)])\s+)?\[[xX]\]`)
+	link       = regexp.MustCompile(`^\[([^\]]+)\]\(`)
+	lineNumber = regexp.MustCompile(`:\d+([-:]\d+)?$`)
+)
+
+// itemOf drops the mark of a list, and a box, in front of an item.
+func itemOf(s string) string { return strings.TrimSpace(mark.ReplaceAllString(s, "")) }
+
+// pathOf returns the path at the start of an item: a code span, a link, or the
+// text before a remark.
+func pathOf(s string) string {
+	if m := link.FindStringSubmatch(s); m != nil {
+		s = m[1]
+	}
+	if code := codeOf(s); code != "" {
+		s = code
+	} else {
+		for _, remark := range []string{" — ", " – ", " - ", ": ", " (", " #"} {
+			s, _, _ = strings.Cut(s, remark)
+		}
+	}
+	return lineNumber.ReplaceAllString(strings.Trim(s, "*\"' \t,;:"), "")
+}
+
+// codeOf returns the content of the code span at the start of a text, "" if it
+// starts with none.
+func codeOf(s string) string {
+	s = strings.TrimLeft(s, "*_")
+	code := strings.TrimLeft(s, "`")
+	mark := s[:len(s)-len(code)]
+	code, _, ok := strings.Cut(code, mark)
+	if mark == "" || !ok {
+		return ""
+	}
+	return strings.TrimSpace(code)
+}
+
+// clip shortens s to n bytes, with "…" behind it if something was left out.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return text.Head(s, n) + "…"
 }

@@ -1,44 +1,49 @@
 package handoff
 
 import (
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"zino/pkg/text"
+	"zino/pkg/wire"
+	"zino/proto"
 )
 
 // Limits of what is kept of a session, however long it is.
 const (
-	filesMax    = 20   // files that are listed
-	commandsMax = 12   // commands
-	openMax     = 8    // calls that failed or were lost
-	wishesMax   = 3    // wishes besides the first
-	wishBytes   = 2000 // of each
-	callsMax    = 256  // calls without a result so far
-	labelBytes  = 200  // of a call in a line
+	filesMax     = 20   // listed files
+	commandsMax  = 12   // listed commands
+	openMax      = 8    // calls that failed or were interrupted
+	requestsMax  = 3    // requests besides the first
+	requestBytes = 2000 // of each
+	callsMax     = 256  // calls without a result so far
+	labelBytes   = 200  // of a call on one line
 )
 
-// facts are what the events of a session tell by themselves.
+// facts are gathered from the events of a session.
 type facts struct {
 	places
-	first    string   // the user's first wish
+	first    string   // the user's first request
 	last     []string // the latest ones
-	end      string   // how the last turn went, "" if all is well
+	end      string   // how the last turn ended, "" if it was answered
 	changed  recent   // files
 	read     recent   // files that were only read
-	commands recent   // with how they failed, if they did
-	open     recent   // calls that have come to nothing, with the reason
-	calls    []call   // those without a result
+	commands recent   // each with how it failed, if it did
+	open     recent   // calls that failed or were interrupted, each with the reason
+	calls    []call   // without a result so far
 }
 
-// call is what matters of a call of a tool.
+// call is a tool call.
 type call struct {
 	id, tool      string
-	path, command string // what it is about, if that can be listed
-	label         string // the call in a line
+	path, command string // its file or command, "" if that cannot be listed
+	label         string // the call on one line
 }
 
-// newFacts are the facts of a session without events, with paths relative to
-// root; "" takes the directory that the session was begun in.
+// newFacts returns the facts of a session without events. Paths are relative to
+// root, or if that is empty to the directory that the session was started in.
 func newFacts(root string) *facts {
 	f := &facts{
 		changed: recent{max: filesMax}, read: recent{max: filesMax},
@@ -50,76 +55,66 @@ func newFacts(root string) *facts {
 	return f
 }
 
-// take takes in an event.
-func (f *facts) take(e object) {
+// event adds an event.
+func (f *facts) event(e object) {
 	switch e.text("type") {
-	case "meta":
-		f.from(e.text("root"))
-	case "message":
-		f.message(e)
-	case "tool_use":
-		f.call(e)
-	case "tool_result":
-		f.result(e)
-	case "interrupted":
+	case proto.TypeMeta:
+		f.startedIn(e.text("root"))
+	case proto.TypeMessage:
+		switch e.text("role") {
+		case proto.RoleUser:
+			f.request(strings.TrimSpace(e.text("text")))
+		case proto.RoleAssistant:
+			if f.end = ""; e.is("partial") {
+				f.end = "the answer was cut off"
+			}
+		}
+	case proto.TypeToolUse:
+		f.end = "it was not brought to its end"
+		if len(f.calls) == callsMax {
+			f.interrupted(f.calls[0])
+			f.calls = slices.Delete(f.calls, 0, 1)
+		}
+		f.calls = append(f.calls, f.call(e.text("id"), e.text("name"), e.object("input")))
+	case proto.TypeToolResult:
+		id := e.text("tool_use_id")
+		for i, c := range slices.Backward(f.calls) { // of several calls with this id the last
+			if c.id == id {
+				f.calls = slices.Delete(f.calls, i, i+1)
+				f.result(c, e)
+				return
+			}
+		}
+	case proto.TypeInterrupted:
 		f.end = "it was interrupted"
-	case "error":
+	case proto.TypeError:
 		f.end = "it ended in an error: " + clip(oneLine(e.text("message")), labelBytes)
 	}
 }
 
-func (f *facts) message(e object) {
-	text := strings.TrimSpace(e.text("text"))
-	switch e.text("role") {
-	case "user":
-		f.wish(text)
-	case "assistant":
-		if f.end = ""; e.is("partial") {
-			f.end = "the answer was cut off"
-		}
-	}
-}
-
-// wish takes in what the user said.
-func (f *facts) wish(text string) {
-	if text == "" {
+// request adds a message of the user.
+func (f *facts) request(s string) {
+	if s == "" {
 		return
 	}
 	f.end = "it was not answered"
-	text = clip(text, wishBytes)
+	s = clip(s, requestBytes)
 	if f.first == "" {
-		f.first = text
+		f.first = s
 		return
 	}
-	if len(f.last) == wishesMax {
+	if len(f.last) == requestsMax {
 		f.last = slices.Delete(f.last, 0, 1)
 	}
-	f.last = append(f.last, text)
+	f.last = append(f.last, s)
 }
 
-// wished is the user's last wish.
-func (f *facts) wished() string {
-	if n := len(f.last); n > 0 {
-		return f.last[n-1]
-	}
-	return f.first
-}
-
-// call takes in a call. Whatever is large in it is forgotten at once.
-func (f *facts) call(e object) {
-	f.end = "it was not brought to its end"
-	if len(f.calls) == callsMax {
-		f.lost(f.calls[0])
-		f.calls = slices.Delete(f.calls, 0, 1)
-	}
-	f.calls = append(f.calls, f.callOf(e.text("id"), e.text("name"), e.in("input")))
-}
-
-func (f *facts) callOf(id, tool string, input object) call {
+// call returns what is kept of a call. Large inputs are dropped.
+func (f *facts) call(id, tool string, input object) call {
 	c := call{id: id, tool: tool, label: clip(printable(oneLine(tool)), labelBytes)}
 	if command := commandOf(tool, input); command != "" {
 		short, ok := f.command(command)
-		c.label = codeSpan(clip(printable(oneLine(short)), labelBytes))
+		c.label = text.CodeSpan(clip(printable(oneLine(short)), labelBytes))
 		if ok && pasteable(short) {
 			c.command = short
 		}
@@ -127,53 +122,47 @@ func (f *facts) callOf(id, tool string, input object) call {
 	}
 	switch tool {
 	case "read", "write", "edit":
-		if c.path = f.ofTool(input.text("path")); c.path != "" {
-			c.label = tool + " " + codeSpan(c.path)
+		if c.path = f.toolPath(input.text("path")); c.path != "" {
+			c.label = tool + " " + text.CodeSpan(c.path)
 		}
 	}
 	return c
 }
 
-// result takes in the result of a call: of several calls with its id the last.
-func (f *facts) result(e object) {
-	id := e.text("tool_use_id")
-	for i, c := range slices.Backward(f.calls) {
-		if c.id == id {
-			f.calls = slices.Delete(f.calls, i, i+1)
-			f.settle(c, e)
-			return
-		}
-	}
-}
-
-// settle takes in what a call came to.
-func (f *facts) settle(c call, e object) {
-	output := e.in("output")
-	if output.in("error").text("code") == "interrupted" || output.in("data").is("interrupted") {
-		f.lost(c)
+// result adds the result of a call.
+func (f *facts) result(c call, e object) {
+	output := e.object("output")
+	data, toolError := output.object("data"), output.object("error")
+	if toolError.text("code") == proto.ToolInterrupted || data.is("interrupted") {
+		f.interrupted(c)
 		return
 	}
-	wrong := failure(e, output)
-	if c.command != "" {
-		f.commands.put(c.command, wrong)
-	}
+	failure, code := "", string(data["exit_code"])
 	switch {
-	case wrong == "":
+	case !e.is("ok") && !output.is("ok"):
+		failure = strings.TrimSpace("failed " + clip(printable(oneLine(toolError.text("code"))), labelBytes))
+	case data.is("timed_out"):
+		failure = "timed out"
+	case code != "" && code != "0":
+		failure = "failed: exit status " + clip(code, 8)
+	}
+	if c.command != "" {
+		f.commands.put(c.command, failure)
+	}
+	if failure == "" {
 		f.open.drop(c.label)
 		f.touch(c)
-	case commandLike(c):
-		f.open.put(c.label, "run again, it "+wrong)
+		return
+	}
+	// Other failed calls, such as read of a missing file, the model has handled
+	// itself.
+	if c.tool == "bash" || strings.HasPrefix(c.tool, "execute_") {
+		f.open.put(c.label, "run again, it "+failure)
 	}
 }
 
-// commandLike reports whether a call ran something. What else failed, such as
-// the reading of a file that is not there, the model has answered itself.
-func commandLike(c call) bool {
-	return c.tool == "bash" || strings.HasPrefix(c.tool, "execute_")
-}
-
-// lost takes in that nobody knows what a call has done.
-func (f *facts) lost(c call) {
+// interrupted adds a call whose result is unknown.
+func (f *facts) interrupted(c call) {
 	if c.command != "" {
 		f.commands.put(c.command, "result lost")
 	}
@@ -183,7 +172,7 @@ func (f *facts) lost(c call) {
 	}
 }
 
-// touch takes in that a call has dealt with a file.
+// touch adds the file of a call.
 func (f *facts) touch(c call) {
 	switch {
 	case c.path == "":
@@ -195,29 +184,15 @@ func (f *facts) touch(c call) {
 	}
 }
 
-// failure says how a call failed, "" if it did not.
-func failure(e, output object) string {
-	data := output.in("data")
-	switch code := string(data["exit_code"]); {
-	case !e.is("ok") && !output.is("ok"):
-		return strings.TrimSpace("failed " + clip(printable(oneLine(output.in("error").text("code"))), labelBytes))
-	case data.is("timed_out"):
-		return "timed out"
-	case code != "" && code != "0":
-		return "failed: exit status " + clip(code, 8)
-	}
-	return ""
-}
-
-// done ends the facts: calls that have no result yet get none.
-func (f *facts) done() {
+// finish ends the facts: calls without a result count as interrupted.
+func (f *facts) finish() {
 	for _, c := range f.calls {
-		f.lost(c)
+		f.interrupted(c)
 	}
 	f.calls = nil
 }
 
-// files are those that were changed, then those that were only read, the latest
+// files returns the changed files and then those that were only read, the latest
 // first.
 func (f *facts) files() []string {
 	var list []string
@@ -228,3 +203,64 @@ func (f *facts) files() []string {
 	}
 	return list[:min(len(list), filesMax)]
 }
+
+// recent keeps the last max distinct texts, the latest at the end.
+type recent struct {
+	max  int
+	list []noted
+}
+
+type noted struct{ text, note string }
+
+// put adds a text at the end, or moves it there.
+func (r *recent) put(text, note string) {
+	r.drop(text)
+	if len(r.list) == r.max {
+		r.list = slices.Delete(r.list, 0, 1)
+	}
+	r.list = append(r.list, noted{text, note})
+}
+
+func (r *recent) drop(text string) {
+	r.list = slices.DeleteFunc(r.list, func(n noted) bool { return n.text == text })
+}
+
+func (r *recent) has(text string) bool {
+	return slices.ContainsFunc(r.list, func(n noted) bool { return n.text == text })
+}
+
+// object holds the members of a JSON object as they stand in its text. Events are
+// read with it, and not into structs, because a field of the wrong type must not
+// cost the whole event.
+type object map[string]proto.Raw
+
+// members returns the members of a value that is valid JSON, nil if it is not an
+// object.
+func members(raw []byte) object {
+	if len(raw) == 0 || raw[0] != '{' {
+		return nil
+	}
+	o := object{}
+	for key, value := range wire.Members(raw) {
+		o[string(key)] = value
+	}
+	return o
+}
+
+// keys returns the names of the members in alphabetical order.
+func (o object) keys() []string { return slices.Sorted(maps.Keys(o)) }
+
+// text returns a member that is a string, "" otherwise.
+func (o object) text(key string) string {
+	s, ok := wire.Unquote(nil, o[key])
+	if !ok {
+		return ""
+	}
+	return string(s)
+}
+
+// is reports whether a member is true.
+func (o object) is(key string) bool { return string(o[key]) == "true" }
+
+// object returns the members of a member.
+func (o object) object(key string) object { return members(o[key]) }

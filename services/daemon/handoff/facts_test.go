@@ -137,7 +137,7 @@ func TestFactsDoNotGrow(t *testing.T) {
 	for i := range 600 {
 		n := fmt.Sprint(i)
 		for _, e := range join(user(n+long), ran(n+" false", exit1), did("read", n, fine), did("write", "w"+n, lostOnHold), use(n, "bash", `{"command":`+quoted(n+long)+`}`)) {
-			f.take(read([]byte(e)))
+			f.event(members([]byte(e)))
 		}
 	}
 	if len(f.calls) != callsMax {
@@ -148,7 +148,7 @@ func TestFactsDoNotGrow(t *testing.T) {
 			t.Fatalf("of a call %d bytes are kept", len(c.label)+len(c.command))
 		}
 	}
-	f.done()
+	f.finish()
 	b := f.bundle("go")
 	if n := len(b.markdown()); n > 1<<16 || len(b.files) != filesMax || len(f.commands.list) != commandsMax || len(b.tasks) != openMax+1 {
 		t.Errorf("%d bytes, %d files, %d commands, %d tasks", n, len(b.files), len(f.commands.list), len(b.tasks))

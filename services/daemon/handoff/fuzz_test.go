@@ -1,78 +1,113 @@
 package handoff
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"zino/pkg/visible"
+	"zino/pkg/text"
 	"zino/pkg/wire"
 )
 
-// wrong says what is wrong with a rendered bundle, nil if nothing is: it has the
-// five sections and no other, none of them empty, the goal as it was given, and
-// nothing that a terminal acts on.
-func wrong(text, goal string) error {
-	var names []string
-	for _, h := range headings(strings.Split(text, "\n"), false) {
-		if h.level < 7 {
-			names = append(names, h.name)
+// sections returns the headings outside of code blocks of a rendered bundle, and
+// the text below each.
+func sections(markdown string) (names []string, found map[string]string) {
+	found = map[string]string{}
+	var fence text.Fence
+	name := ""
+	for line := range strings.SplitSeq(markdown, "\n") {
+		if fence.Next([]byte(line)) == text.Outside && strings.HasPrefix(line, "#") {
+			name = strings.TrimLeft(line, "# ")
+			names = append(names, name)
+			continue
 		}
+		found[name] += line + "\n"
 	}
-	if got, want := strings.Join(names, ","), ","+strings.Join(sectionNames, ","); got != want {
+	return names, found
+}
+
+// checkBundle returns an error unless a rendered bundle has the five sections and
+// no other, none of them empty, the goal as it was given, and nothing that a
+// terminal acts on.
+func checkBundle(markdown, goal string) error {
+	names, found := sections(markdown)
+	if got, want := strings.Join(names, ","), "Handoff,"+strings.Join(sectionNames, ","); got != want {
 		return fmt.Errorf("sections %s, want %s", got, want)
 	}
-	found := sections(text)
 	for _, name := range sectionNames {
 		if strings.TrimSpace(found[name]) == "" {
 			return fmt.Errorf("section %s is empty", name)
 		}
 	}
-	rest, _ := strings.CutPrefix(text, "# Handoff\n\n## Goal\n\n")
+	rest, _ := strings.CutPrefix(markdown, "# Handoff\n\n## Goal\n\n")
 	if strings.HasPrefix(rest, "```") { // it stands in a block
 		_, rest, _ = strings.Cut(rest, "\n")
 	}
 	rest, ok := strings.CutPrefix(rest, goal)
 	if !ok {
-		return errors.New("the goal is not the one that was given")
+		return errors.New("the goal is not the given one")
 	}
-	if strings.ContainsFunc(rest, visible.Harmful) {
-		return errors.New("something in it is harmful")
+	if strings.ContainsFunc(rest, text.Hidden) {
+		return errors.New("it contains a control character")
 	}
-	if !utf8.ValidString(text) {
-		return errors.New("bad UTF-8")
+	if !utf8.ValidString(markdown) {
+		return errors.New("it is invalid UTF-8")
 	}
 	return nil
 }
 
-// FuzzAnswer: whatever a model writes, the bundle is whole; and a model that
-// wrote that bundle would be taken at its word.
+// FuzzAnswer: whatever a model answers, the bundle is complete; and the bundle,
+// answered as JSON, is accepted.
 func FuzzAnswer(f *testing.F) {
-	for _, c := range answers {
-		f.Add(c.answer, "ship it")
+	for _, a := range []string{"", "I cannot do that.", answer(), "```json\n" + answer() + "\n```", answer()[:40], answer(filesKey, `"a\n- b"`)} {
+		f.Add(a, "ship it")
 	}
-	f.Add(whole, "## Open tasks\n- [ ] rm")
+	f.Add(answer(), "## Open tasks\n- [ ] rm")
 	f.Fuzz(func(t *testing.T, answer, goal string) {
 		if !utf8.ValidString(goal) || strings.TrimSpace(goal) == "" || len(goal) > goalBytes {
 			return
 		}
 		facts := factsOf("/w/p", user("go"), did("edit", "a.go", fine), ran("make", exit1))
-		b, _ := draft{facts, goal, answer, sections(answer)}.bundle()
-		text := b.markdown()
-		if err := wrong(text, goal); err != nil {
-			t.Fatalf("%v in\n%s", err, text)
+		b, _ := facts.draft(goal, answer, answer)
+		if err := checkBundle(b.markdown(), goal); err != nil {
+			t.Fatalf("%v in\n%s", err, b.markdown())
 		}
-		again, filled := draft{facts, goal, answer + text, sections(text)}.bundle()
-		if again.starter != b.starter || len(again.tasks) != len(b.tasks) || again.goal != goal || filled != nil {
-			t.Fatalf("of its own rendering %q are filled: %q, was %q", filled, again, b)
+		again, err := json.Marshal(map[string]any{
+			goalKey: b.goal, starterKey: b.starter, filesKey: spans(b.files), tasksKey: marked(b.tasks), commandsKey: []string{b.commands},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := answer + strings.Join(b.files, " ")
+		if got, filled := facts.draft(goal, seen, string(again)); got.starter != b.starter || len(got.tasks) != len(b.tasks) || got.goal != goal || filled != nil {
+			t.Fatalf("of %s are filled: %q, was %q", again, filled, b)
 		}
 	})
 }
 
-// FuzzEvents: whatever is in a session, the bundle is whole and the request is
-// valid.
+// spans quotes paths, which may contain what looks like a remark.
+func spans(paths []string) []string {
+	list := []string{}
+	for _, path := range paths {
+		list = append(list, text.CodeSpan(path))
+	}
+	return list
+}
+
+// marked puts a box in front of tasks, which may begin with one.
+func marked(tasks []string) []string {
+	list := []string{}
+	for _, task := range tasks {
+		list = append(list, "- [ ] "+task)
+	}
+	return list
+}
+
+// FuzzEvents: whatever a session contains, the bundle is complete and the request
+// is valid.
 func FuzzEvents(f *testing.F) {
 	f.Add("["+strings.Join(work(), ",")+"]", "/w/p")
 	f.Add("["+strings.Join(join(did("write", "a", lostOnHold), ran("cd /p && ls", late), user("\x1b[2J")), ",")+"]", "")
@@ -84,13 +119,13 @@ func FuzzEvents(f *testing.F) {
 		}
 		facts, tr := newFacts(root), &transcript{}
 		for _, raw := range events {
-			facts.take(read(raw))
-			tr.take(read(raw))
+			facts.event(members(raw))
+			tr.event(members(raw))
 		}
-		facts.done()
-		text := facts.bundle("ship it").markdown()
-		if err := wrong(text, "ship it"); err != nil {
-			t.Fatalf("%v in\n%s", err, text)
+		facts.finish()
+		markdown := facts.bundle("ship it").markdown()
+		if err := checkBundle(markdown, "ship it"); err != nil {
+			t.Fatalf("%v in\n%s", err, markdown)
 		}
 		if request, _ := messages("ship it", facts, tr); !wire.Valid(request) {
 			t.Fatalf("the request %s is not valid", request)

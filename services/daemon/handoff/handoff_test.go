@@ -27,7 +27,7 @@ const offline = "# Handoff\n\n## Goal\n\nship it\n\n## Starter prompt\n\n```text
 
 func TestOffline(t *testing.T) {
 	for _, id := range []string{"", "sess", "session-1"} {
-		b := newBench(t, whole, work()...).start()
+		b := newEnv(t, answer(), work()...).start()
 		got, err := b.Make(t.Context(), proto.Handoff{Goal: "ship it", SessionID: id, Root: "/w/p", Offline: true})
 		if err != nil || got.SessionID != "session-1" || got.Content != offline || got.Filled != nil {
 			t.Errorf("%q: %+v, %v\nwant\n%s", id, got, err, offline)
@@ -39,7 +39,7 @@ func TestOffline(t *testing.T) {
 }
 
 func TestModel(t *testing.T) {
-	b := newBench(t, strings.Replace(whole, "## Repro commands", "## Other", 1), append(work(), user("main.go new/b.go"))...).start()
+	b := newEnv(t, answer(commandsKey, ""), append(work(), user("main.go new/b.go"))...).start()
 	req := proto.Handoff{Goal: "ship it", Root: "/w/p", Provider: "p", Model: "m", MaxTokens: 7, Effort: "max"}
 	got, err := b.Make(t.Context(), req)
 	const want = "# Handoff\n\n## Goal\n\nship it\n\n## Starter prompt\n\n```text\nTo ship it, look at ./main.go.\n```\n\n## Relevant files\n\n- `main.go`\n- `new/b.go`\n\n" +
@@ -63,7 +63,7 @@ func TestModel(t *testing.T) {
 // TestModelOutOfItsMind: an answer without sense costs nothing but the draft.
 func TestModelOutOfItsMind(t *testing.T) {
 	for _, answer := range []string{"", "No.", "\x1b[2J```"} {
-		b := newBench(t, answer, work()...).start()
+		b := newEnv(t, answer, work()...).start()
 		got, err := b.Make(t.Context(), proto.Handoff{Goal: "ship it"})
 		if err != nil || got.Content != offline || !slices.Equal(got.Filled, sectionNames) {
 			t.Errorf("%q: %+v, %v", answer, got, err)
@@ -79,10 +79,10 @@ func TestRefused(t *testing.T) {
 	}{
 		"no goal":       {proto.Handoff{Goal: " \n"}, proto.CodeInvalid, "--goal"},
 		"long goal":     {proto.Handoff{Goal: strings.Repeat("g", goalBytes+1)}, proto.CodeTooLarge, "64 KiB"},
-		"relative root": {proto.Handoff{Goal: "g", Root: "x"}, proto.CodeInvalid, `root: expected an absolute path, got "x"`},
+		"relative root": {proto.Handoff{Goal: "g", Root: "x"}, proto.CodeInvalid, `invalid root "x": use an absolute path`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, whole, work()...) // neither mem nor rtr runs
+			b := newEnv(t, answer(), work()...) // neither mem nor rtr runs
 			_, err := b.Make(t.Context(), c.req)
 			if !errors.Is(err, &proto.Error{Code: c.code}) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v", err)
@@ -103,25 +103,25 @@ func told(t *testing.T, err error) proto.Error {
 
 func TestErrorsOfMem(t *testing.T) {
 	for name, c := range map[string]struct {
-		set  func(*bench)
+		set  func(*env)
 		want proto.Error
 	}{
-		"none": {func(b *bench) {
+		"none": {func(b *env) {
 			b.find = func(context.Context, proto.FindSession) (proto.SessionSummary, error) {
 				return proto.SessionSummary{}, &proto.Error{Code: proto.CodeNotFound, Message: "No sessions found."}
 			}
 		}, proto.Error{Code: proto.CodeNotFound, Message: "No sessions found.", Service: "mem", Kind: "session"}},
-		"unknown": {func(b *bench) {
+		"unknown": {func(b *env) {
 			b.find = func(context.Context, proto.FindSession) (proto.SessionSummary, error) {
 				return proto.SessionSummary{}, &proto.Error{Code: proto.CodeNotFound, Message: `There is no session "x". See zino sessions list.`}
 			}
 		}, proto.Error{Code: proto.CodeNotFound, Message: `There is no session "x". See zino sessions list.`, Service: "mem", Kind: "session"}},
-		"disk": {func(b *bench) {
+		"disk": {func(b *env) {
 			b.page = func(context.Context, proto.ReadSession) (proto.SessionEvents, error) {
 				return proto.SessionEvents{}, errors.New("disk on fire")
 			}
 		}, proto.Error{Code: proto.CodeInternal, Message: "mem read_session: disk on fire", Service: "mem", Kind: "session"}},
-		"later page": {func(b *bench) {
+		"later page": {func(b *env) {
 			first := b.page
 			b.page = func(ctx context.Context, req proto.ReadSession) (proto.SessionEvents, error) {
 				if req.From > 0 {
@@ -130,19 +130,19 @@ func TestErrorsOfMem(t *testing.T) {
 				return first(ctx, req)
 			}
 		}, proto.Error{Code: proto.CodeInvalid, Message: "moved", Service: "mem", Kind: "session"}},
-		"broken events": {func(b *bench) {
+		"broken events": {func(b *env) {
 			b.page = func(context.Context, proto.ReadSession) (proto.SessionEvents, error) {
 				return proto.SessionEvents{Events: proto.Raw(`{"a":1}`)}, nil
 			}
-		}, proto.Error{Code: proto.CodeInternal, Message: "mem answered with events that are no list: expected a list, found an object", Kind: "session"}},
-		"no end": {func(b *bench) {
+		}, proto.Error{Code: proto.CodeInternal, Message: "mem sent events that are not a list: expected a list, found an object", Kind: "session"}},
+		"no end": {func(b *env) {
 			b.page = func(context.Context, proto.ReadSession) (proto.SessionEvents, error) {
 				return proto.SessionEvents{Events: proto.Raw(`[]`), More: true}, nil
 			}
-		}, proto.Error{Code: proto.CodeInternal, Message: "mem answered with a part of a session that leads nowhere", Kind: "session"}},
+		}, proto.Error{Code: proto.CodeInternal, Message: "mem sent a page of a session without progress", Kind: "session"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, whole, work()...)
+			b := newEnv(t, answer(), work()...)
 			c.set(b)
 			b.start()
 			_, err := b.Make(t.Context(), proto.Handoff{Goal: "g", Offline: true})
@@ -151,7 +151,7 @@ func TestErrorsOfMem(t *testing.T) {
 			}
 		})
 	}
-	b := newBench(t, whole)
+	b := newEnv(t, answer())
 	_, err := b.Make(t.Context(), proto.Handoff{Goal: "g", Offline: true})
 	if got := told(t, err); got.Code != proto.CodeUnavailable || got.Kind != "session" || !strings.HasPrefix(got.Message, "Could not connect to mem: ") {
 		t.Errorf("without mem: %+v", got)
@@ -173,9 +173,9 @@ func TestErrorsOfRtr(t *testing.T) {
 		"any": {errors.New("oops"), &proto.Error{Code: proto.CodeInternal, Service: "rtr", Message: "rtr infer: oops" + advice}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, whole, work()...)
+			b := newEnv(t, answer(), work()...)
 			b.infer = func(_ context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
-				if err := out.Text([]byte("## Goal\n")); err != nil {
+				if err := out.Text([]byte("{")); err != nil {
 					return proto.Text{}, err
 				}
 				return proto.Text{}, c.err
@@ -191,7 +191,7 @@ func TestErrorsOfRtr(t *testing.T) {
 
 // TestHangUp: a caller who leaves gets no advice, and the model is let go.
 func TestHangUp(t *testing.T) {
-	b := newBench(t, whole, work()...)
+	b := newEnv(t, answer(), work()...)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	b.infer = func(ctx context.Context, _ proto.Infer, _ *rpc.Out) (proto.Text, error) {
@@ -206,7 +206,7 @@ func TestHangUp(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "offline") {
 		t.Errorf("error %v", err)
 	}
-	b = newBench(t, whole, work()...)
+	b = newEnv(t, answer(), work()...)
 	ctx, cancel = context.WithCancel(t.Context())
 	b.page = func(ctx context.Context, _ proto.ReadSession) (proto.SessionEvents, error) {
 		cancel()

@@ -5,27 +5,21 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
-// patience ends a test that would wait for ever.
-const patience = 20 * time.Second
-
-// bench is a maker with a mem and a rtr on real sockets.
-type bench struct {
+// env is a maker with a mem and a rtr on real sockets.
+type env struct {
 	*Maker
-	t   *testing.T
-	dir string
+	t *testing.T
 
 	find  func(context.Context, proto.FindSession) (proto.SessionSummary, error)
 	page  func(context.Context, proto.ReadSession) (proto.SessionEvents, error)
@@ -36,16 +30,12 @@ type bench struct {
 	pages int
 }
 
-// newBench has a session "session-1" of these events, two to a page, and a model
+// newEnv has a session "session-1" of these events, two to a page, and a model
 // that says answer.
-func newBench(t *testing.T, answer string, events ...string) *bench {
+func newEnv(t *testing.T, answer string, events ...string) *env {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "z")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	b := &bench{t: t, dir: dir}
+	dir := zinotest.Dir(t)
+	b := &env{t: t}
 	b.Maker = &Maker{
 		Mem: &rpc.Client{Service: "mem", Path: filepath.Join(dir, "mem")}, Rtr: &rpc.Client{Service: "rtr", Path: filepath.Join(dir, "rtr")},
 		Temperature: 0.5, TopP: 0.25,
@@ -81,9 +71,9 @@ func pagesOf(events []string) func(context.Context, proto.ReadSession) (proto.Se
 }
 
 // start runs mem and rtr.
-func (b *bench) start() *bench {
+func (b *env) start() *env {
 	b.t.Helper()
-	b.serve("mem", func(s *rpc.Server) {
+	rpctest.New(b.t, "mem", b.Mem.Path, func(s *rpc.Server) {
 		rpc.Handle(s, proto.MemFindSession, b.find)
 		rpc.Handle(s, proto.MemReadSession, func(ctx context.Context, req proto.ReadSession) (proto.SessionEvents, error) {
 			b.mu.Lock()
@@ -92,7 +82,7 @@ func (b *bench) start() *bench {
 			return b.page(ctx, req)
 		})
 	})
-	b.serve("rtr", func(s *rpc.Server) {
+	rpctest.New(b.t, "rtr", b.Rtr.Path, func(s *rpc.Server) {
 		rpc.HandleText(s, proto.RtrInfer, func(ctx context.Context, req proto.Infer, out *rpc.Out) (proto.Text, error) {
 			req.Messages = append(proto.Raw(nil), req.Messages...)
 			b.mu.Lock()
@@ -102,25 +92,6 @@ func (b *bench) start() *bench {
 		})
 	})
 	return b
-}
-
-func (b *bench) serve(name string, register func(*rpc.Server)) {
-	b.t.Helper()
-	s := rpc.NewServer(name, slog.New(slog.DiscardHandler))
-	register(s)
-	l, err := net.Listen("unix", filepath.Join(b.dir, name))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }()
-	b.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := errors.Join(s.Shutdown(ctx), <-served); err != nil {
-			b.t.Errorf("%s: %v", name, err)
-		}
-	})
 }
 
 // quoted is a text as JSON.
@@ -190,8 +161,8 @@ func join(parts ...any) (events []string) {
 func factsOf(root string, parts ...any) *facts {
 	f := newFacts(root)
 	for _, e := range join(parts...) {
-		f.take(read([]byte(e)))
+		f.event(members([]byte(e)))
 	}
-	f.done()
+	f.finish()
 	return f
 }

@@ -10,15 +10,16 @@ import (
 const pathMax = 512
 
 // places are the directories that paths in a session and in its bundle are
-// relative to; "" is one that is not known. Nothing is looked up on disk: the
-// session may be from elsewhere.
+// relative to; "" is unknown. They are not looked up on disk: the session may be
+// from another machine.
 type places struct {
 	root string // of the bundle
 	base string // of the session: where its tools worked
 }
 
-// from learns the directory that a session's first line says it was begun in.
-func (p *places) from(dir string) {
+// startedIn sets the directory that the session was started in. The first one
+// counts.
+func (p *places) startedIn(dir string) {
 	if !filepath.IsAbs(dir) || p.base != "" {
 		return
 	}
@@ -28,43 +29,37 @@ func (p *places) from(dir string) {
 	}
 }
 
-// ofTool is a path in a tool's input as the bundle has it, "" if it can not be
-// listed.
-func (p places) ofTool(path string) string {
+// toolPath returns a path of a tool's input as the bundle lists it, "" if it
+// cannot be listed.
+func (p places) toolPath(path string) string {
 	if path != "" && !filepath.IsAbs(path) && p.base != "" {
 		path = filepath.Join(p.base, path)
 	}
 	return p.relative(path)
 }
 
-// relative is a path relative to the root if it is inside, else absolute, and ""
-// if it can not be listed.
+// relative returns a path relative to the root if it is below it, else absolute,
+// and "" if it cannot be listed.
 func (p places) relative(path string) string {
 	if path == "" || len(path) > pathMax || strings.Contains(path, "\n") || !exact(path) {
 		return ""
 	}
 	path = filepath.Clean(path)
-	if p.root == "" {
-		return named(path)
+	if p.root != "" {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(p.root, path)
+		}
+		if rel, err := filepath.Rel(p.root, path); err == nil && filepath.IsLocal(rel) {
+			path = rel
+		}
 	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(p.root, path)
-	}
-	if rel, err := filepath.Rel(p.root, path); err == nil && filepath.IsLocal(rel) {
-		return named(rel)
-	}
-	return path
-}
-
-// named leaves out what is no file's name.
-func named(path string) string {
-	if path == "." {
+	if path == "." { // not a file
 		return ""
 	}
 	return path
 }
 
-// withoutRoot is a text in which "." stands for the root.
+// withoutRoot replaces the root by "." in a text.
 func (p places) withoutRoot(text string) string {
 	if len(p.root) < 2 { // "/" is everywhere
 		return text
@@ -79,32 +74,28 @@ func (p places) withoutRoot(text string) string {
 		}
 		start, end := done+i, done+i+len(p.root)
 		b.WriteString(text[done:start])
-		b.WriteString(p.standIn(text[:start], text[end:]))
+		switch {
+		case !beginsPath(text[:start]) || !endsName(text[end:]):
+			b.WriteString(p.root)
+		case strings.HasPrefix(text[end:], "."):
+			b.WriteString("./") // ".." would be another directory
+		default:
+			b.WriteString(".")
+		}
 		done = end
 	}
 }
 
-// standIn is what takes the place of the root between two texts.
-func (p places) standIn(before, after string) string {
-	switch {
-	case !beginsPath(before) || !endsName(after):
-		return p.root
-	case strings.HasPrefix(after, "."):
-		return "./" // ".." would be another place
-	}
-	return "."
-}
-
-// beginsPath reports whether a path can begin behind a text: it does not go on
-// with one, but may stand right behind a flag, as in -I/usr/include.
+// beginsPath reports whether a path can begin behind a text: the text does not
+// end within a path, but may end with a flag, as in -I/usr/include.
 func beginsPath(before string) bool {
-	before = before[max(0, len(before)-pathMax):] // no further back, however long the text is
+	before = before[max(0, len(before)-pathMax):] // bounds the search
 	word := before[strings.LastIndexFunc(before, func(r rune) bool { return !inPath(r) })+1:]
 	return word == "" || word[0] == '-' && !strings.Contains(word, "/")
 }
 
-// endsName reports whether a name is at its end in front of a text: the dot
-// of a sentence ends it, that of an extension does not.
+// endsName reports whether a name can end before a text: the dot of a sentence
+// ends it, that of an extension does not.
 func endsName(after string) bool {
 	after = strings.TrimPrefix(after, ".")
 	for _, r := range after {
@@ -117,17 +108,21 @@ func inPath(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r > 0x7f || strings.ContainsRune("/._-", r)
 }
 
-// changesDir finds commands that change the directory.
+// changesDir matches commands that change the directory.
 var changesDir = regexp.MustCompile(`(^|[\s;&|(])(cd|pushd)\s`)
 
-// command is a command with "." for the root. ok is false if "." would be
-// another place there.
+// command returns a command with "." for the root, without a cd to the root in
+// front. ok is false if "." would be another directory in it.
 func (p places) command(text string) (command string, ok bool) {
 	text = strings.TrimSpace(text)
 	for _, quote := range []string{"", "'", `"`} {
 		if rest, found := strings.CutPrefix(text, "cd "+quote+p.root+quote); found && p.root != "" {
-			if rest, found = cutAnd(rest); found {
-				text = rest
+			rest = strings.TrimLeft(rest, " ")
+			for _, and := range []string{"&&", ";", "\n"} {
+				if next, found := strings.CutPrefix(rest, and); found {
+					text = strings.TrimSpace(next)
+					break
+				}
 			}
 		}
 	}
@@ -135,13 +130,68 @@ func (p places) command(text string) (command string, ok bool) {
 	return command, command == text || !changesDir.MatchString(text)
 }
 
-// cutAnd returns what is run behind a command.
-func cutAnd(text string) (rest string, ok bool) {
-	text = strings.TrimLeft(text, " ")
-	for _, and := range []string{"&&", ";", "\n"} {
-		if rest, ok := strings.CutPrefix(text, and); ok {
-			return strings.TrimSpace(rest), true
-		}
+// Size of a command that is listed for pasting.
+const (
+	commandBytes = 1000
+	commandLines = 12
+)
+
+// interpreters are the commands that run a line of an executor's code.
+var interpreters = map[string]string{
+	"execute_python3": "python3 -c", "execute_python": "python3 -c", "execute_node": "node -e",
+	"execute_ruby": "ruby -e", "execute_perl": "perl -e",
+}
+
+// commandOf returns the shell command that does what a call did, "" if there is
+// none.
+func commandOf(tool string, input object) string {
+	code := input.text("code")
+	switch tool {
+	case "bash":
+		return strings.TrimSpace(input.text("command"))
+	case "execute_bash", "execute_sh":
+		return strings.TrimSpace(code)
 	}
-	return "", false
+	run, code := interpreters[tool], strings.TrimSpace(code)
+	if run == "" || code == "" || strings.Contains(code, "\n") {
+		return ""
+	}
+	return run + " '" + strings.ReplaceAll(code, "'", `'\''`) + "'"
+}
+
+// pasteable reports whether a command is complete and short enough to be pasted.
+func pasteable(command string) bool {
+	return command != "" && len(command) <= commandBytes && strings.Count(command, "\n") < commandLines &&
+		exact(command) && closed(command)
+}
+
+// closed reports whether no quote and no backslash at the end of a command
+// affects what is pasted behind it. Here-documents are not scanned.
+func closed(command string) bool {
+	if strings.Contains(command, "<<") {
+		return true
+	}
+	var quote byte               // the open one, '#' in a comment, 0 for none
+	escaped, word := false, true // word: a word may begin here
+	for i := range len(command) {
+		c := command[i]
+		switch {
+		case escaped:
+			escaped = false
+		case quote == '#':
+			if c == '\n' {
+				quote = 0
+			}
+		case c == '\\' && quote != '\'':
+			escaped = true
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '\'' || c == '"' || c == '`' || c == '#' && word:
+			quote = c
+		}
+		word = strings.IndexByte(" \t\n;&|(", c) >= 0
+	}
+	return !escaped && (quote == 0 || quote == '#')
 }

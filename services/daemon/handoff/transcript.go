@@ -3,35 +3,38 @@ package handoff
 import (
 	"fmt"
 	"strings"
+
+	"zino/pkg/text"
+	"zino/pkg/wire"
+	"zino/proto"
 )
 
-// Sizes of what a model is given of a session, in bytes: four are about a token.
+// Sizes of what a model is sent of a session, in bytes: about four are a token.
 const (
-	headBytes   = 48 << 10  // of the beginning
-	tailBytes   = 144 << 10 // of the end
-	spokenBytes = 8 << 10   // of a message
-	inputBytes  = 1 << 10   // of a call's input
-	outputBytes = 1536      // of a result
+	headBytes    = 48 << 10  // of the beginning
+	tailBytes    = 144 << 10 // of the end
+	messageBytes = 8 << 10   // of a message
+	inputBytes   = 1 << 10   // of a call's input
+	outputBytes  = 1536      // of a result
 )
 
-// transcript is a session as a model reads it: the beginning and the end of it,
-// with long texts shortened. It does not grow with the session.
+// transcript is a session as a model reads it: its beginning and its end, with
+// long texts shortened. Its size does not depend on the session's.
 type transcript struct {
 	head    strings.Builder
-	full    bool // the head takes nothing more
+	full    bool // head is complete
 	tail    []string
 	size    int // bytes of the tail
 	leftOut int // entries between head and tail
 }
 
-// take takes in an event.
-func (t *transcript) take(e object) {
-	if entry := entryOf(e); entry != "" {
-		t.add(printable(entry) + "\n\n")
+// event adds an event.
+func (t *transcript) event(e object) {
+	entry := entryOf(e)
+	if entry == "" {
+		return
 	}
-}
-
-func (t *transcript) add(entry string) {
+	entry = printable(entry) + "\n\n"
 	if t.full = t.full || t.head.Len()+len(entry) > headBytes; !t.full {
 		t.head.WriteString(entry)
 		return
@@ -39,7 +42,7 @@ func (t *transcript) add(entry string) {
 	t.tail = append(t.tail, entry)
 	for t.size += len(entry); t.size > tailBytes; t.leftOut++ {
 		t.size -= len(t.tail[0])
-		t.tail[0] = "" // it is not kept by the array
+		t.tail[0] = "" // for the garbage collector
 		t.tail = t.tail[1:]
 	}
 }
@@ -52,54 +55,58 @@ func (t *transcript) String() string {
 	return strings.TrimSpace(t.head.String() + gap + strings.Join(t.tail, ""))
 }
 
-// entryOf is an event in a transcript, "" if it says nothing.
+// entryOf returns an event as an entry, "" if it has none.
 func entryOf(e object) string {
-	switch typ := e.text("type"); typ {
-	case "message":
-		return said(e)
-	case "tool_use":
-		return "[call of " + clip(oneLine(e.text("name")), labelBytes) + "] " + middleless(members(e["input"]), inputBytes)
-	case "tool_result":
-		return "[result] " + middleless(outputText(e), outputBytes)
-	case "interrupted":
+	switch e.text("type") {
+	case proto.TypeMessage:
+		s := strings.TrimSpace(e.text("text"))
+		if s == "" {
+			return ""
+		}
+		return "[" + clip(oneLine(e.text("role")), labelBytes) + "] " + middle(s, messageBytes)
+	case proto.TypeToolUse:
+		return "[call of " + clip(oneLine(e.text("name")), labelBytes) + "] " + middle(memberLines(e["input"]), inputBytes)
+	case proto.TypeToolResult:
+		output := e.object("output")
+		s := memberLines(e["output"])
+		switch {
+		case output["error"] != nil:
+			s = "failed: " + memberLines(output["error"])
+		case output["data"] != nil:
+			s = memberLines(output["data"])
+		}
+		return "[result] " + middle(s, outputBytes)
+	case proto.TypeInterrupted:
 		return "[the turn was interrupted]"
-	case "error":
-		return "[the turn ended in an error] " + middleless(e.text("message"), outputBytes)
+	case proto.TypeError:
+		return "[the turn ended in an error] " + middle(e.text("message"), outputBytes)
 	}
 	return ""
 }
 
-func said(e object) string {
-	text := strings.TrimSpace(e.text("text"))
-	if text == "" {
-		return ""
-	}
-	return "[" + clip(oneLine(e.text("role")), labelBytes) + "] " + middleless(text, spokenBytes)
+// middle shortens a text to about n bytes: two thirds from its beginning, one
+// from its end.
+func middle(s string, n int) string {
+	return text.Middle(s, n*2/3, n/3, "\n[… %d bytes left out …]\n")
 }
 
-// outputText is a result: of an envelope what is in it.
-func outputText(e object) string {
-	output := e.in("output")
-	switch {
-	case output["error"] != nil:
-		return "failed: " + members(output["error"])
-	case output["data"] != nil:
-		return members(output["data"])
+// memberLines returns a JSON value as text: the members of an object line by
+// line, strings without quotes.
+func memberLines(raw []byte) string {
+	plain := func(raw []byte) string {
+		if s, ok := wire.Unquote(nil, raw); ok {
+			return string(s)
+		}
+		return string(raw)
 	}
-	return members(e["output"])
-}
-
-// members are a JSON value as text: the members of an object one by one, those
-// that are texts as they are.
-func members(raw []byte) string {
-	o := read(raw)
+	o := members(raw)
 	if o == nil {
 		return plain(raw)
 	}
 	var lines []string
 	for _, key := range o.keys() {
-		if text := plain(o[key]); text != "" {
-			lines = append(lines, key+": "+text)
+		if s := plain(o[key]); s != "" {
+			lines = append(lines, key+": "+s)
 		}
 	}
 	return strings.Join(lines, "\n")
