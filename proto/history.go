@@ -28,4 +28,5 @@ var Changelog = []string{
 	"22 2026-11-22  scan among the unlimited of confinement: a root with more files than are looked through for protected names",
 	"23 2026-11-22  no_save of run and infer",
 	"24 2026-11-22  ok of the tool_finished event and of stored messages of role tool",
+	"25 2026-11-22  at of append_session",
 }

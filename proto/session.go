@@ -97,6 +97,12 @@ type AppendSession struct {
 	// Header is an object whose keys go into the first line of a session that
 	// is made.
 	Header Raw `json:"header,omitzero"`
+	// At is the place at which the session must end; 0: it is missing or empty.
+	// Every event then needs a ts, and so does the header at 0. If the session
+	// ends elsewhere, but what is behind At are the first of these events, as
+	// after a lost answer, the rest of them is added. Anything else is the error
+	// busy.
+	At *int64 `json:"at,omitzero"`
 	// Held is true if the caller holds the session: where this service does not
 	// keep it locked, having been started since, that is the error unavailable.
 	Held bool `json:"held,omitzero"`

@@ -66,9 +66,6 @@ func (f *File) encode(objects [][]byte) ([]byte, error) {
 	}
 	buf := bytes.NewBuffer(make([]byte, 0, size))
 	lead, between, end := "", "\n", "\n"
-	if f.tip.open {
-		lead = "\n"
-	}
 	if f.opt.Framing == Array {
 		lead, between, end = ",\n", ",\n", closing
 		switch {

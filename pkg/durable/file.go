@@ -86,7 +86,6 @@ type tip struct {
 	mtime time.Time
 	end   int64  // the place behind the last object, where the next append is written
 	empty bool   // there is no object yet
-	open  bool   // Lines: the last line lacks its line break
 	rest  []byte // Array: the bytes from end on: the closing bracket and white space
 	print []byte // up to 64 bytes before end, to recognize the file
 }

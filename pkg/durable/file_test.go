@@ -184,7 +184,7 @@ func TestConcurrentAppends(t *testing.T) {
 			for range 2 {
 				reading.Go(func() {
 					for {
-						for _, line := range strings.Fields(contents(t, e.File)) {
+						for line := range strings.FieldsSeq(contents(t, e.File)) {
 							if !isObject([]byte(line)) {
 								t.Errorf("a reader saw %.60q", line)
 								return

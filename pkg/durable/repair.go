@@ -14,7 +14,8 @@ import (
 )
 
 // inspectLines finds the end of a locked file of Lines. What is behind the last
-// line, the beginning of one whose write was cut off, is quarantined.
+// line, the beginning of one whose write was cut off, is quarantined, and a last
+// line without a line break gets one.
 func (f *File) inspectLines(size int64) error {
 	end, whole, err := lastLine(f.f, size)
 	if err != nil {
@@ -25,11 +26,17 @@ func (f *File) inspectLines(size int64) error {
 			return err
 		}
 	}
+	if !whole && !f.readOnly {
+		if _, err := f.f.WriteAt([]byte("\n"), end); err != nil {
+			return errors.Join(err, f.f.Truncate(end))
+		}
+		end++
+	}
 	print, err := f.read(max(0, end-printSize), end)
 	if err != nil {
 		return err
 	}
-	return f.setTip(tip{end: end, empty: end == 0, open: !whole, print: print})
+	return f.setTip(tip{end: end, empty: end == 0, print: print})
 }
 
 // cut quarantines what is behind end, unless it is blank, and removes it from

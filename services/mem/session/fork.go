@@ -78,7 +78,7 @@ func (c *copying) head(e event, text []byte) error {
 	if e.kind != meta {
 		text = nil
 	}
-	head, err := c.s.header(text, &c.from)
+	head, err := c.s.header(text, &c.from, nil)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,7 +21,7 @@ func (s *Store) Create(_ context.Context, req proto.CreateSession) (proto.Sessio
 	if id == "" {
 		id = newID()
 	}
-	header, err := s.header(req.Header, nil)
+	header, err := s.header(req.Header, nil, nil)
 	if err == nil {
 		err = checkID(id)
 	}
@@ -57,8 +58,8 @@ func taken(id string) error {
 }
 
 // Append adds events to the session of the request, or to a new one if that is
-// asked for. They are valid JSON without lone surrogates; what else is wrong
-// with one of them is an error, and nothing is stored.
+// asked for. They are valid JSON without lone surrogates; if anything else is
+// wrong with one of them, nothing is stored.
 func (s *Store) Append(ctx context.Context, req proto.AppendSession, events []proto.Raw) (proto.SessionPlace, error) {
 	reply := proto.SessionPlace{SessionID: req.SessionID}
 	if err := checkID(req.SessionID); err != nil {
@@ -69,13 +70,18 @@ func (s *Store) Append(ctx context.Context, req proto.AppendSession, events []pr
 			return reply, err
 		}
 	}
-	lines, err := s.prepare(events)
+	lines, err := s.prepare(events, req.At != nil)
 	if err != nil {
 		return reply, err
 	}
-	header, err := s.header(req.Header, nil)
-	if err == nil {
+	header, err := s.header(req.Header, nil, req.At)
+	if err != nil {
+		return reply, err
+	}
+	if req.At == nil {
 		reply.Next, err = s.append(ctx, req.SessionID, req.Create, header, lines)
+	} else {
+		reply.Next, err = s.appendAt(ctx, req, header, lines)
 	}
 	return reply, err
 }
@@ -85,15 +91,80 @@ func (s *Store) append(ctx context.Context, id string, create bool, header []byt
 	if err := s.writable(ctx, id, create); err != nil {
 		return 0, err
 	}
-	err = s.lines(id).Update(ctx, create, func(p *durable.Tx) error {
-		if p.End() == 0 && (create || len(lines) > 0) {
+	err = s.lines(id).Update(ctx, create, func(tx *durable.Tx) error {
+		if tx.End() == 0 && (create || len(lines) > 0) {
 			lines = append([][]byte{header}, lines...)
 		}
-		err := p.Append(lines)
-		next = p.End()
+		err := tx.Append(lines)
+		next = tx.End()
 		return err
 	})
 	return next, s.wrong(id, err)
+}
+
+// appendAt writes lines to a session that ends at req.At, or the rest of them if
+// it ends in the middle of them: then the request is repeated after a lost answer
+// or a torn write. Only a request for the beginning makes a session.
+func (s *Store) appendAt(ctx context.Context, req proto.AppendSession, header []byte, lines [][]byte) (next int64, err error) {
+	id, at := req.SessionID, *req.At
+	if at == 0 {
+		lines = append([][]byte{header}, lines...)
+	}
+	if err := s.writable(ctx, id, req.Create || at > 0); err != nil {
+		return 0, err
+	}
+	err = s.lines(id).Update(ctx, req.Create && at == 0, func(tx *durable.Tx) error {
+		next = tx.End()
+		n, ok, err := stored(tx, at, lines)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return changed(id, next, at)
+		}
+		err = tx.Append(lines[n:])
+		next = tx.End()
+		return err
+	})
+	if at > 0 && errors.Is(err, fs.ErrNotExist) {
+		err = changed(id, 0, at)
+	}
+	return next, s.wrong(id, err)
+}
+
+func changed(id string, end, at int64) error {
+	return &proto.Error{Code: proto.CodeBusy, Kind: "session", Message: fmt.Sprintf("session %s ends at %d, expected %d", quote(id), end, at)}
+}
+
+// stored is the number of the lines that are in the file from at on. ok is false
+// if the file ends before at, or has anything else there.
+func stored(tx *durable.Tx, at int64, lines [][]byte) (n int, ok bool, err error) {
+	var first [1]byte
+	if at > 0 && at < tx.End() {
+		if _, err := tx.ReadAt(first[:], at); err != nil {
+			return 0, false, err
+		}
+		if first[0] == '\n' { // the last line had no line break when the caller read it
+			at++
+		}
+	}
+	if at < 0 || at > tx.End() {
+		return 0, false, nil
+	}
+	for ; n < len(lines) && at < tx.End(); n++ {
+		have := make([]byte, len(lines[n])+1)
+		if int64(len(have)) > tx.End()-at {
+			return 0, false, nil
+		}
+		if _, err := tx.ReadAt(have, at); err != nil {
+			return 0, false, err
+		}
+		if string(have) != string(lines[n])+"\n" {
+			return 0, false, nil
+		}
+		at += int64(len(have))
+	}
+	return n, at == tx.End(), nil
 }
 
 // writable holds that a file is a session that this version may continue.
@@ -114,13 +185,28 @@ func (s *Store) writable(ctx context.Context, id string, create bool) error {
 	return nil
 }
 
-// prepare checks events and makes lines of them.
-func (s *Store) prepare(events []proto.Raw) (lines [][]byte, err error) {
+// prepare checks events and makes lines of them. An event without a time gets
+// that of now, or is an error if it needs one of its own.
+func (s *Store) prepare(events []proto.Raw, timed bool) (lines [][]byte, err error) {
 	now := s.now()
 	for i, event := range events {
-		line, err := prepare(event, now)
+		text := bytes.Trim(event, " \t\r\n")
+		if !isObject(text) {
+			return nil, invalid("events[%d]: an event is an object with a string type", i)
+		}
+		e := read(text)
+		if err := e.check(); err != nil {
+			return nil, invalid("events[%d]: %v", i, err)
+		}
+		if timed && timeOf(e.ts) == "" {
+			return nil, invalid("events[%d]: with at an event needs a ts, in RFC 3339", i)
+		}
+		line, err := inLine(text)
 		if err != nil {
 			return nil, invalid("events[%d]: %v", i, err)
+		}
+		if len(e.ts) == 0 {
+			line = append(line[:len(line)-1:len(line)-1], `,"ts":"`+now+`"}`...)
 		}
 		if len(line) > durable.MaxLine {
 			return nil, &proto.Error{Code: proto.CodeTooLarge, Message: fmt.Sprintf("events[%d] has %d bytes, the limit is %d", i, len(line), durable.MaxLine)}
@@ -128,23 +214,6 @@ func (s *Store) prepare(events []proto.Raw) (lines [][]byte, err error) {
 		lines = append(lines, line)
 	}
 	return lines, nil
-}
-
-// prepare checks an event and adds the time if it has none.
-func prepare(text []byte, now string) ([]byte, error) {
-	text = bytes.Trim(text, " \t\r\n")
-	if !isObject(text) {
-		return nil, errors.New("an event is an object with a string type")
-	}
-	e := read(text)
-	if err := e.check(); err != nil {
-		return nil, err
-	}
-	line := unbroken(text)
-	if len(e.ts) == 0 {
-		line = append(line[:len(line)-1:len(line)-1], `,"ts":"`+now+`"}`...)
-	}
-	return line, nil
 }
 
 // check holds that an event of a known type has what it needs.
@@ -171,6 +240,18 @@ func (e *event) check() error {
 	return nil
 }
 
+// inLine is an object in one line.
+func inLine(object []byte) ([]byte, error) {
+	if bytes.ContainsAny(object, "\r\n") {
+		var b bytes.Buffer
+		if err := json.Compact(&b, object); err != nil {
+			return nil, err
+		}
+		object = b.Bytes()
+	}
+	return unbroken(object), nil
+}
+
 // unbroken escapes the characters that are line breaks to some readers.
 func unbroken(line []byte) []byte {
 	line = bytes.ReplaceAll(line, []byte("\u2028"), []byte(`\u2028`))
@@ -184,8 +265,21 @@ type origin struct {
 }
 
 // header is a session's first line, with the keys of an object that was given.
-func (s *Store) header(given []byte, from *origin) ([]byte, error) {
-	line := []byte(`{"type":"meta","schema_version":` + strconv.Itoa(schema) + `,"ts":"` + s.now() + `"`)
+// Its time is that of now; with at 0 it is the object's, which must have one.
+func (s *Store) header(given []byte, from *origin, at *int64) ([]byte, error) {
+	ts := s.now()
+	if at != nil && *at == 0 {
+		ts = ""
+		for key, value := range wire.Members(given) {
+			if string(key) == "ts" {
+				ts = timeOf(value)
+			}
+		}
+		if ts == "" {
+			return nil, invalid("header: with at 0 it needs a ts, in RFC 3339")
+		}
+	}
+	line := []byte(`{"type":"meta","schema_version":` + strconv.Itoa(schema) + `,"ts":"` + ts + `"`)
 	if from != nil {
 		line = wire.AppendString(append(line, `,"forked_from":{"session_id":`...), from.id)
 		if from.until > 0 {
@@ -203,7 +297,11 @@ func (s *Store) header(given []byte, from *origin) ([]byte, error) {
 			line = append(append(wire.AppendString(append(line, ','), key), ':'), value...)
 		}
 	}
-	if line = unbroken(append(line, '}')); len(line) > durable.MaxLine {
+	line, err := inLine(append(line, '}'))
+	if err != nil {
+		return nil, invalid("header: %v", err)
+	}
+	if len(line) > durable.MaxLine {
 		return nil, invalid("header: %d bytes are too many", len(line))
 	}
 	return line, nil

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -161,5 +162,145 @@ func TestForeignFiles(t *testing.T) {
 				t.Errorf("no first line: %s", b.read("s"))
 			}
 		})
+	}
+}
+
+// given is an event that carries its time, as a caller with at sends it.
+func given(i int) string {
+	return strings.TrimSuffix(user(fmt.Sprintf("text %d \u2028", i)), "}") + `,"ts":"2026-11-22T10:00:00Z"}`
+}
+
+// TestAppendAtTorn cuts the write of a request at every byte, as a crash does, and
+// repeats the request: the file is then as after one that succeeded.
+func TestAppendAtTorn(t *testing.T) {
+	header := proto.Raw(`{"ts":"2026-11-22T09:00:00Z","root":"/a"}`)
+	batch := []string{given(1), given(2), given(3)}
+	for name, before := range map[string][]string{"a new session": nil, "a longer one": {given(0), use("1")}} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, "")
+			at := int64(0)
+			if before != nil {
+				at = b.put("s", before...)
+			}
+			req := proto.AppendSession{SessionID: "s", Create: true, Header: header, At: &at}
+			next, err := b.add(req, batch...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			whole := b.file("s")
+			if int64(len(whole)) != next || at == 0 && !strings.HasPrefix(whole, `{"type":"meta","schema_version":1,"ts":"2026-11-22T09:00:00Z","root":"/a"}`+"\n"+strings.ReplaceAll(given(1), "\u2028", `\u2028`)) {
+				t.Fatalf("next %d of\n%s", next, whole)
+			}
+			for cut := int(at); cut <= len(whole); cut++ {
+				for _, tail := range []string{"", "\x00\x00", " "} {
+					b.writeText("s", whole[:cut]+tail)
+					if got, err := b.add(req, batch...); err != nil || got != next || b.file("s") != whole {
+						t.Fatalf("cut at %d: next %d, want %d, %v, the file is\n%s", cut, got, next, err, b.file("s"))
+					}
+				}
+			}
+			for what, text := range map[string]string{
+				"more behind":      whole + given(4) + "\n",
+				"others' events":   whole[:at] + given(9) + "\n",
+				"one more between": whole[:at] + given(1) + "\n" + given(1) + "\n",
+				"a longer line":    whole[:at] + strings.Replace(whole[at:], "text 1", "text 11", 1),
+				"a blank line":     whole[:at] + "\n" + whole[at:] + "\n",
+			} {
+				b.writeText("s", text)
+				_, err := b.add(req, batch...)
+				wantError(t, err, proto.ErrBusy, fmt.Sprintf(`session "s" ends at %d, expected %d`, len(text), at))
+				if b.file("s") != text {
+					t.Errorf("%s: the file changed:\n%s", what, b.file("s"))
+				}
+			}
+		})
+	}
+}
+
+func TestAppendAt(t *testing.T) {
+	b := newBench(t, "")
+	at := func(n int64, create bool) proto.AppendSession {
+		return proto.AppendSession{SessionID: "s", Create: create, Header: proto.Raw(`{"ts":"2026-11-22T09:00:00Z"}`), At: &n}
+	}
+	_, err := b.add(at(0, false), given(1))
+	wantError(t, err, proto.ErrNotFound)
+	for _, create := range []bool{false, true} {
+		_, err := b.add(at(812, create), given(1))
+		wantError(t, err, proto.ErrBusy, `session "s" ends at 0, expected 812`)
+	}
+	if b.files() != "" {
+		t.Errorf("files %s", b.files())
+	}
+	first, err := b.add(at(0, true))
+	if err != nil || first != int64(len(b.file("s"))) || first == 0 {
+		t.Errorf("a session without events: %d, %v", first, err)
+	}
+	next, err := b.add(at(first, false), given(1), given(2))
+	if err != nil || next != int64(len(b.file("s"))) {
+		t.Errorf("next %d, %v", next, err)
+	}
+	for _, n := range []int64{-1, 1, first + 1, next - 2, next + 1} {
+		_, err := b.add(at(n, true), given(3))
+		wantError(t, err, proto.ErrBusy, fmt.Sprintf("ends at %d, expected %d", next, n))
+	}
+	if same, err := b.add(at(next, false)); err != nil || same != next {
+		t.Errorf("no events: %d, %v", same, err)
+	}
+	// A session that another program wrote, whose last line has no line break.
+	b.writeText("s", head+"\n"+user("x"))
+	if _, err := b.add(at(int64(len(head)+1+len(user("x"))), false), given(1)); err != nil {
+		t.Error(err)
+	}
+	want := head + "\n" + user("x") + "\n" + strings.ReplaceAll(given(1), "\u2028", `\u2028`) + "\n"
+	if _, err := b.add(at(int64(len(head)+1+len(user("x"))), false), given(1)); err != nil || b.file("s") != want {
+		t.Errorf("repeated: %v, the file is\n%s", err, b.file("s"))
+	}
+}
+
+// TestAppendAtNeedsTimes: without them a repeat would have other bytes.
+func TestAppendAtNeedsTimes(t *testing.T) {
+	b := newBench(t, "")
+	at := int64(0)
+	req := proto.AppendSession{SessionID: "s", Create: true, Header: proto.Raw(`{"ts":"2026-11-22T09:00:00Z"}`), At: &at}
+	for _, event := range []string{user("x"), strings.Replace(given(1), "2026-11-22T10:00:00Z", "today", 1), strings.Replace(given(1), `"2026-11-22T10:00:00Z"`, "null", 1)} {
+		_, err := b.add(req, given(1), event)
+		wantError(t, err, proto.ErrInvalid, "events[1]", "ts")
+	}
+	for _, header := range []string{"", "null", "{}", `{"ts":7}`, `{"root":"/a"}`} {
+		req.Header = proto.Raw(header)
+		_, err := b.add(req, given(1))
+		wantError(t, err, proto.ErrInvalid, "header", "ts")
+	}
+	if b.files() != "" {
+		t.Errorf("files %s", b.files())
+	}
+}
+
+// TestAppendAtOnce has eight writers that all know the same end: one of them wins.
+func TestAppendAtOnce(t *testing.T) {
+	b := newBench(t, "")
+	end := b.put("s", user("q"))
+	for round := range 20 {
+		errs, next := make(chan error), make(chan int64, 8)
+		for w := range 8 {
+			go func() {
+				n, err := b.add(proto.AppendSession{SessionID: "s", At: &end}, given(w), given(round))
+				next <- n
+				errs <- err
+			}()
+		}
+		won := 0
+		for range 8 {
+			if err := <-errs; err == nil {
+				won++
+			} else {
+				wantError(t, err, proto.ErrBusy, `session "s" ends at `, fmt.Sprintf(", expected %d", end))
+			}
+		}
+		size := int64(len(b.file("s")))
+		if won != 1 || strings.Count(b.file("s"), "\n") != 2+2*(round+1) {
+			t.Fatalf("%d writers won, the file is\n%s", won, b.file("s"))
+		}
+		end = size
 	}
 }
