@@ -3,36 +3,40 @@ package config
 import (
 	"fmt"
 	"math"
+	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 )
 
-// rule is what a key's value must satisfy, and the words for a user.
+// rule is a condition on a key's value and its text for the user.
 type rule struct {
 	key  string
 	ok   bool
 	want string
 }
 
-// check refuses values that no service could work with.
+// check returns the first violated rule.
 func (c *Config) check(file string, set keys) error {
-	for _, r := range c.rules() {
+	for _, r := range slices.Concat(c.keyRules(), c.tableRules()) {
 		if r.ok {
 			continue
 		}
 		for _, k := range set {
 			if k.name == r.key {
-				return fmt.Errorf("%s:%d:%d: %s must be %s", file, k.line, k.column, r.key, r.want)
+				return fmt.Errorf("%s:%d:%d: %s", file, k.line, k.column, r.message())
 			}
 		}
-		return fmt.Errorf("%s: %s must be %s", file, r.key, r.want)
+		return fmt.Errorf("%s: %s", file, r.message())
 	}
 	return nil
 }
 
-func (c *Config) rules() []rule { return slices.Concat(c.keyRules(), c.Repl.rules(), c.tableRules()) }
+func (r rule) message() string { return r.key + " must be " + r.want }
 
+// keyRules returns the rules of single keys.
 func (c *Config) keyRules() []rule {
 	seconds := "a number of seconds, 0 to 86400 (0: no limit)"
 	return []rule{
@@ -64,11 +68,19 @@ func (c *Config) keyRules() []rule {
 		{"ctx.examples_tokens", c.Ctx.ExamplesTokens >= 0, "0 (no limit) or more"},
 		{"ctx.memories_tokens", c.Ctx.MemoriesTokens >= 0, "0 (no limit) or more"},
 		{"ctx.history_tokens", c.Ctx.HistoryTokens >= 0, "0 (no limit) or more"},
+		{"repl.http", IsLoopback(c.Repl.HTTP), "a loopback address with a port, such as 127.0.0.1:8302"},
+		{"repl.timeout", within(c.Repl.Timeout, 0.001, 86400), "a number of seconds, up to 86400"},
+		{"repl.debounce_ms", c.Repl.DebounceMS >= 1 && c.Repl.DebounceMS <= 10000, "from 1 to 10000 milliseconds"},
+		{"repl.cadence", within(c.Repl.Cadence, 0.1, 3600), "from 0.1 to 3600 seconds"},
+		{"repl.quiet", within(c.Repl.Quiet, 0.1, 3600), "from 0.1 to 3600 seconds"},
+		{"repl.body_max", c.Repl.BodyMax >= 1024 && c.Repl.BodyMax <= 8<<20, "from 1024 to 8388608 bytes"},
+		{"repl.footer", isFooter(c.Repl.Footer), `one line that begins with "> "`},
+		{"repl.origins", areOrigins(c.Repl.Origins), "origins such as http://127.0.0.1:5173: scheme, host and port, nothing behind"},
 		{"logging.level", isLevel(c.Logging.Level), `"DEBUG", "INFO", "WARN" or "ERROR"`},
 	}
 }
 
-// tableRules are the rules for the entries of arrays of tables.
+// tableRules returns the rules of the entries of arrays of tables.
 func (c *Config) tableRules() (rules []rule) {
 	for _, f := range c.Rtr.Fallback {
 		rules = append(rules, rule{"rtr.fallback.provider", isProvider(f.Provider), providers()})
@@ -119,4 +131,31 @@ func isURL(s string) bool {
 
 func isLevel(s string) bool {
 	return slices.Contains([]string{"DEBUG", "INFO", "WARN", "WARNING", "ERROR", "CRITICAL"}, strings.ToUpper(s))
+}
+
+// IsLoopback reports whether an address, with its port, can be reached from this
+// host only.
+func IsLoopback(address string) bool {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || port == "" {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+func isFooter(line string) bool {
+	return strings.HasPrefix(line, "> ") && strings.TrimSpace(line) == line && !strings.ContainsFunc(line, unicode.IsControl) &&
+		!strings.HasPrefix(line, "> **") // it would look like a header
+}
+
+func areOrigins(list []string) bool {
+	return !slices.ContainsFunc(list, func(origin string) bool { return !IsOrigin(origin) })
+}
+
+// IsOrigin reports whether a text is an origin as browsers send it: scheme, host
+// and port, nothing behind.
+func IsOrigin(origin string) bool {
+	u, err := url.Parse(origin)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && origin == u.Scheme+"://"+u.Host
 }

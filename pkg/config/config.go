@@ -1,30 +1,34 @@
-// Package config reads ZINO.toml. One Go value, Default, holds every key with
-// its default; the shipped ZINO.toml shows the same, and a test holds both
-// together. The package knows keys and their positions in the file, and
-// nothing of what a service does with them.
+// Package config reads ZINO.toml. Default has every key with its default value; a
+// test compares it with the shipped ZINO.toml. The package knows keys and their
+// positions in the file, not what services do with them.
 package config
 
-// Config is everything that can be configured. Paths are absolute after Load.
+import (
+	"slices"
+	"strings"
+)
+
+// Config has all settings. Paths are absolute after Load.
 type Config struct {
-	// File is the file that was read, empty if there was none, and Dir the
-	// directory that relative paths are relative to.
+	// File is the file that was read, "" without one, and Dir the base of relative
+	// paths.
 	File string `toml:"-"`
 	Dir  string `toml:"-"`
-	// Source is the file that a person edits: File, or the one from which a
-	// file that Write wrote was made.
+	// Source is the file that a person edits: File, or, if File was made by Write,
+	// the file it was made from.
 	Source string `toml:"-"`
-	// Warnings are remarks for the log, each a line with its place.
+	// Warnings are lines for the log, each with its place.
 	Warnings []string `toml:"-"`
 
-	set keys // what the file sets
+	set keys // the keys in the file
 
 	Provider          string  `toml:"provider"`            // one of Providers, "auto", "offline", or empty
-	Model             string  `toml:"model"`               // means [service] model
+	Model             string  `toml:"model"`               // same as [service] model
 	MaxTokens         int     `toml:"max_tokens"`          // limit of one answer; 0: the provider's default
-	Temperature       float64 `toml:"temperature"`         // means [agent] temperature
-	ToolTimeoutSecs   float64 `toml:"tool_timeout_secs"`   // means [exc] timeout
-	SystemPrompt      string  `toml:"system_prompt"`       // in the template's place; empty: none
-	SystemPromptFile  string  `toml:"system_prompt_file"`  // a file that holds it, and wins
+	Temperature       float64 `toml:"temperature"`         // same as [agent] temperature
+	ToolTimeoutSecs   float64 `toml:"tool_timeout_secs"`   // same as [exc] timeout
+	SystemPrompt      string  `toml:"system_prompt"`       // replaces the template; empty: the template
+	SystemPromptFile  string  `toml:"system_prompt_file"`  // a file with it, which takes precedence
 	AnthropicBaseURL  string  `toml:"anthropic_base_url"`  // empty: Anthropic's own; so for the next three
 	OpenAIBaseURL     string  `toml:"openai_base_url"`     //
 	GeminiBaseURL     string  `toml:"gemini_base_url"`     //
@@ -47,12 +51,12 @@ type Config struct {
 	Logging Logging `toml:"logging"`
 }
 
-// Daemon configures the entrance.
+// Daemon configures the daemon.
 type Daemon struct {
 	Socket string `toml:"socket"`
 }
 
-// Agent holds how the model is asked.
+// Agent configures the requests to the model.
 type Agent struct {
 	Temperature   float64 `toml:"temperature"`
 	TopP          float64 `toml:"top_p"`
@@ -71,7 +75,7 @@ type Agr struct {
 	ToolOutputBytes   int    `toml:"tool_output_bytes"` // of each output of a command, for the model
 }
 
-// Service holds the model's identifier; the section's name is the specification's.
+// Service has the model's identifier; the section's name is the specification's.
 type Service struct {
 	Model string `toml:"model"`
 }
@@ -87,7 +91,7 @@ type Sys struct {
 	Template        string `toml:"template"`         // of plain messages
 	SessionTemplate string `toml:"session_template"` // of turns of a session
 	Personality     string `toml:"personality"`
-	SoftMemory      string `toml:"soft_memory"` // used until there was one, be it an empty one
+	SoftMemory      string `toml:"soft_memory"` // used until one was stored, even an empty one
 }
 
 // Exc configures the executor.
@@ -95,7 +99,7 @@ type Exc struct {
 	Socket    string   `toml:"socket"`
 	Timeout   float64  `toml:"timeout"`    // seconds; 0: none
 	OutputMax int      `toml:"output_max"` // bytes of stdout and of stderr
-	PassEnv   []string `toml:"pass_env"`   // variables that executed code may see although they look like secrets
+	PassEnv   []string `toml:"pass_env"`   // variables that executed code receives although they look like secrets
 	Sandbox   string   `toml:"sandbox"`    // one of Sandboxes
 	Network   bool     `toml:"network"`    // whether confined code may use the network
 	MemoryMax int64    `toml:"memory_max"` // bytes of a run, where the host can limit them; 0: no limit
@@ -103,7 +107,7 @@ type Exc struct {
 	CPUMax    float64  `toml:"cpu_max"`    // cores that a run may keep busy; 0: no limit
 }
 
-// Sandboxes are the levels of confinement, from none to one's own uid.
+// Sandboxes are the levels of confinement, from none to a uid of its own.
 var Sandboxes = []string{"off", "read-only", "workspace-write", "unit"}
 
 // Mem configures the memory.
@@ -114,8 +118,8 @@ type Mem struct {
 	Durability  string `toml:"durability"`   // "fsync" or "os"
 }
 
-// Ctx configures the context. Its budgets are estimates: a token is taken for
-// four bytes of the messages as JSON; 0 is no limit.
+// Ctx configures the context. Token limits are estimates, four bytes of the
+// messages as JSON per token; 0: no limit.
 type Ctx struct {
 	Socket         string `toml:"socket"`
 	HistoryLimit   int    `toml:"history_limit"`     // messages; 0: all
@@ -130,7 +134,7 @@ type Logging struct {
 	Level string `toml:"level"`
 }
 
-// Default is the configuration of an empty file.
+// Default returns the configuration of an empty file.
 func Default() *Config {
 	return &Config{
 		Temperature:     0.7,
@@ -151,4 +155,110 @@ func Default() *Config {
 		Repl:    defaultRepl(),
 		Logging: Logging{Level: "INFO"},
 	}
+}
+
+// Repl configures the file REPL.
+type Repl struct {
+	Socket      string   `toml:"socket"`
+	HTTP        string   `toml:"http"`         // a loopback address with a port
+	Dir         string   `toml:"dir"`          // directory of debug.md and debug/
+	Serve       string   `toml:"serve"`        // directory of static files; empty: none
+	Origins     []string `toml:"origins"`      // further origins whose pages may connect
+	Timeout     float64  `toml:"timeout"`      // time limit of a run in seconds
+	DebounceMS  int      `toml:"debounce_ms"`  // milliseconds without a change before a file is read
+	Cadence     float64  `toml:"cadence"`      // seconds between updates while code runs
+	Quiet       float64  `toml:"quiet"`        // seconds without a change before the footer moves
+	BodyMax     int      `toml:"body_max"`     // bytes of a result or an event in the file
+	Footer      string   `toml:"footer"`       // the line below which requests are appended
+	FromSandbox bool     `toml:"from_sandbox"` // whether the tool page_eval works at confined levels
+}
+
+func defaultRepl() Repl {
+	return Repl{
+		Socket: "/run/zino/repl.sock", HTTP: "127.0.0.1:8302", Dir: ".", Origins: []string{},
+		Timeout: 60, DebounceMS: 150, Cadence: 5, Quiet: 2, BodyMax: 256 << 10,
+		Footer: "> Write code in a fenced JS block below to execute against this page.",
+	}
+}
+
+// Providers are the kinds of provider that rtr can speak to.
+var Providers = []string{"anthropic", "openai", "gemini", "openrouter", "ollama"}
+
+// DefaultModels are the models used if none is configured. Local servers are asked
+// for theirs.
+var DefaultModels = map[string]string{
+	"anthropic": "claude-sonnet-5-5", "openai": "gpt-6-luna", "gemini": "gemini-flash-latest", "openrouter": "openrouter/auto",
+}
+
+// Rtr configures the router.
+type Rtr struct {
+	Socket       string     `toml:"socket"`
+	DataDir      string     `toml:"data_dir"`      // directory of usage.jsonl
+	Streaming    bool       `toml:"streaming"`     //
+	StallTimeout float64    `toml:"stall_timeout"` // seconds without a byte until a stream fails; 0: no limit
+	Fallback     []Fallback `toml:"fallback"`
+	Limit        []Limit    `toml:"limit"`
+	Model        []Model    `toml:"model"`
+}
+
+// Fallback is a model to ask if the ones before it cannot answer.
+type Fallback struct {
+	Provider string `toml:"provider"` // one of Providers
+	Model    string `toml:"model"`    // empty: the provider's default
+}
+
+// Limit is how often a provider is asked, over all callers.
+type Limit struct {
+	Provider          string `toml:"provider"`            // one of Providers
+	Concurrent        int    `toml:"concurrent"`          // requests at once; 0: no limit
+	RequestsPerMinute int    `toml:"requests_per_minute"` // in any 60 s; 0: no limit
+}
+
+// Model has properties of models that rtr does not know by itself. Per key the
+// first matching entry that has it counts; an absent key changes nothing.
+type Model struct {
+	Name           string    `toml:"name"`             // identifier; '*' matches any characters
+	Provider       string    `toml:"provider"`         // empty: any
+	Tools          string    `toml:"tools"`            // "native" or "text"; empty: as known
+	Wire           string    `toml:"wire"`             // of Wires, at openai; empty: as known
+	Refuses        *[]string `toml:"refuses"`          // of Refusable; absent: as known, empty: nothing
+	MaxTokensField string    `toml:"max_tokens_field"` // name of the parameter that limits an answer
+	Context        int       `toml:"context"`          // tokens; also the context requested from Ollama
+	Input          *float64  `toml:"input"`            // US dollars per million tokens; absent: as known
+	Output         *float64  `toml:"output"`           //
+	CacheRead      *float64  `toml:"cache_read"`       // absent: as known, else as input
+	CacheWrite     *float64  `toml:"cache_write"`      // absent: as known, else as input
+}
+
+// Wires are OpenAI's two wire formats.
+var Wires = []string{"responses", "chat"}
+
+// Refusable lists what a model may refuse: parameters of a request, and an
+// assistant message as the last one.
+var Refusable = []string{"temperature", "top_p", "stream_options", "assistant_last"}
+
+// API is the provider's endpoint.
+type API struct {
+	BaseURL string `toml:"base_url"`
+	Key     string `toml:"key"`
+	KeyFile string `toml:"key_file"`
+}
+
+// Budget limits spending; 0: no limit. Days are in local time.
+type Budget struct {
+	USDPerDay        float64 `toml:"usd_per_day"`
+	TokensPerDay     int64   `toml:"tokens_per_day"`
+	USDPerSession    float64 `toml:"usd_per_session"`
+	TokensPerSession int64   `toml:"tokens_per_session"`
+}
+
+// fixedSampling are prefixes of models that refuse temperature and top_p.
+var fixedSampling = []string{
+	"o1", "o3", "o4", "gpt-5", "gpt-6", "claude-opus-4-7", "claude-opus-4-8", "claude-opus-5", "claude-sonnet-5", "claude-haiku-5", "claude-fable", "claude-mythos",
+}
+
+// FixedSampling reports whether a model is known to refuse temperature and top_p.
+// The name has no vendor prefix, and Claude's versions have hyphens.
+func FixedSampling(model string) bool {
+	return slices.ContainsFunc(fixedSampling, func(prefix string) bool { return strings.HasPrefix(model, prefix) })
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// key is one key that a file sets, with its place.
+// key is a key in a file, with its place.
 type key struct {
 	name         string // dotted: "exc.timeout"
 	line, column int    // from 1; columns count bytes
@@ -24,12 +24,12 @@ func (ks keys) has(name string) bool {
 	return slices.ContainsFunc(ks, func(k key) bool { return k.name == name })
 }
 
-// keysOf lists the keys that data sets, in order. An unknown section counts as
-// a key, so that it is remarked on once.
+// keysOf lists the keys in data, in order. An unknown section counts as one key, so
+// that it is reported once.
 func keysOf(data []byte) (keys, error) {
 	var set keys
 	if err := toml.Unmarshal(data, &map[string]any{}); err != nil {
-		return nil, err // worded and placed better than the walk below would
+		return nil, err // better text and place than the parser below gives
 	}
 	p := unstable.Parser{}
 	p.Reset(data)
@@ -51,7 +51,7 @@ func keysOf(data []byte) (keys, error) {
 	return set, p.Error()
 }
 
-// flatten lists a key, or the keys inside an inline table.
+// flatten lists a key, or the keys in an inline table.
 func flatten(p *unstable.Parser, name string, at unstable.Iterator, value *unstable.Node) keys {
 	if tables := tablesIn(value); tables != nil {
 		var set keys
@@ -72,7 +72,7 @@ func flatten(p *unstable.Parser, name string, at unstable.Iterator, value *unsta
 	return set
 }
 
-// tablesIn returns the inline tables of an array of them, nil for anything else.
+// tablesIn returns the inline tables of an array, nil for other values.
 func tablesIn(value *unstable.Node) (tables []*unstable.Node) {
 	if value.Kind != unstable.Array {
 		return nil
@@ -98,26 +98,26 @@ func dotted(it unstable.Iterator) string {
 	return strings.Join(parts, ".")
 }
 
-// unknown is the error for a key that does not exist, nil for one that does.
-// Keys below an unknown section are passed over: the section was remarked on.
+// unknown returns an error if the key does not exist. Keys of an unknown section are
+// skipped: the section is reported.
 func (k key) unknown() error {
 	if k.section {
 		return fmt.Errorf("unknown section %q: the nearest one is %q", k.name, Nearest(k.name, sections()))
 	}
 	section, _, inSection := strings.Cut(k.name, ".")
 	if slices.Contains(known(), k.name) || inSection && !knownSection(section+".") || knownSection(k.name+".") {
-		return nil // the last: a section written as a value, such as an empty list of tables
+		return nil // the last case: a section as a value, such as an empty list of tables
 	}
 	return fmt.Errorf("unknown key %q: the nearest one is %q", k.name, Nearest(k.name, siblings(section+".")))
 }
 
-// ownedBy reports whether a mistake in k concerns the service.
+// ownedBy reports whether the key belongs to a section of the service.
 func (k key) ownedBy(service string) bool {
 	section, _, inSection := strings.Cut(k.name, ".")
 	return inSection && (section == service || section == "logging" || slices.Contains(owned[service], section))
 }
 
-// owned are the sections of a service besides the one that bears its name.
+// owned lists the sections of a service besides the one with its name.
 var owned = map[string][]string{
 	"daemon": {"agent"},
 	"rtr":    {"api", "service", "budget"},
@@ -127,11 +127,11 @@ var owned = map[string][]string{
 	"ctx":    {"skills"},
 }
 
-// known are the names of all keys. Who reads no file needs none of them.
+// known returns the names of all keys, computed on first use: most clients read no
+// file.
 var known = sync.OnceValue(func() []string { return namesIn(reflect.TypeFor[Config](), "") })
 
-// namesIn lists the keys of a struct, those of its sections and of its arrays
-// of tables included.
+// namesIn lists the keys of a struct, its sections and its arrays of tables.
 func namesIn(typ reflect.Type, prefix string) (names []string) {
 	for field := range typ.Fields() {
 		name := field.Tag.Get("toml")
@@ -140,7 +140,7 @@ func namesIn(typ reflect.Type, prefix string) (names []string) {
 			inner = inner.Elem()
 		}
 		switch {
-		case name == "" || name == "-": // not of the file
+		case name == "" || name == "-": // not in the file
 		case inner.Kind() == reflect.Struct:
 			names = append(names, namesIn(inner, prefix+name+".")...)
 		default:
@@ -154,7 +154,7 @@ func knownSection(prefix string) bool {
 	return slices.ContainsFunc(known(), func(name string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// sections are the names of all sections.
+// sections returns the names of all sections.
 func sections() (names []string) {
 	for _, name := range known() {
 		if i := strings.LastIndexByte(name, '.'); i >= 0 && !slices.Contains(names, name[:i]) {
@@ -164,7 +164,7 @@ func sections() (names []string) {
 	return names
 }
 
-// siblings are the keys of a section, or all keys where there is no such section.
+// siblings returns the keys of a section, or all keys if it does not exist.
 func siblings(prefix string) []string {
 	if !knownSection(prefix) {
 		return known()
@@ -172,15 +172,15 @@ func siblings(prefix string) []string {
 	return slices.DeleteFunc(slices.Clone(known()), func(name string) bool { return !strings.HasPrefix(name, prefix) })
 }
 
-// Nearest returns the candidate with the smallest edit distance to name: what a
-// person who mistyped it may have meant. There must be at least one.
+// Nearest returns the candidate with the smallest edit distance to name.
+// candidates must not be empty.
 func Nearest(name string, candidates []string) string {
 	return slices.MinFunc(candidates, func(a, b string) int { return distance(name, a) - distance(name, b) })
 }
 
-// Similar returns the candidate that a person who typed word most likely meant,
-// "" if none is close. The edit distance is 2 at most; 2 counts only for words of
-// six letters or more, swapped letters and a shortened word: "hello" is not "help".
+// Similar returns the candidate that a person who typed word most likely meant, or
+// "". The edit distance is at most 2, and 2 only for words of six letters or more,
+// swapped letters and prefixes: "hello" is not similar to "help".
 func Similar(word string, candidates []string) string {
 	similar := slices.DeleteFunc(slices.Clone(candidates), func(name string) bool {
 		d := distance(word, name)
@@ -192,14 +192,14 @@ func Similar(word string, candidates []string) string {
 	return Nearest(word, similar)
 }
 
-// letters is a word with its bytes in order.
+// letters returns the bytes of a word, sorted.
 func letters(word string) string {
 	sorted := []byte(word)
 	slices.Sort(sorted)
 	return string(sorted)
 }
 
-// distance is the Levenshtein distance in bytes.
+// distance returns the Levenshtein distance in bytes.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -218,4 +218,62 @@ func distance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// typeError returns the text for a value of the wrong type.
+func (ks keys) typeError(e *toml.DecodeError) string {
+	line, column := e.Position()
+	name := ""
+	for _, k := range ks {
+		if k.line < line || k.line == line && k.column <= column {
+			name = k.name
+		}
+	}
+	if want := wanted(reflect.TypeFor[Config](), name); want != "" && name != "" {
+		return name + " must be " + want
+	}
+	return strings.TrimPrefix(e.Error(), "toml: ")
+}
+
+// wanted describes the type of a key's value, "" for an unknown key.
+func wanted(typ reflect.Type, name string) string {
+	first, rest, more := strings.Cut(name, ".")
+	for field := range typ.Fields() {
+		if field.Tag.Get("toml") != first {
+			continue
+		}
+		inner := field.Type
+		if inner.Kind() == reflect.Slice && inner.Elem().Kind() == reflect.Struct {
+			inner = inner.Elem()
+		}
+		if more && inner.Kind() == reflect.Struct {
+			return wanted(inner, rest)
+		}
+		return describe(field.Type)
+	}
+	return ""
+}
+
+// describe describes the values of a type, "" for a type that no key has.
+func describe(typ reflect.Type) string {
+	switch typ.Kind() {
+	case reflect.Pointer:
+		return describe(typ.Elem())
+	case reflect.String:
+		return `text in quotes, such as "x"`
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int64:
+		return "a whole number"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Struct:
+		return "a section"
+	case reflect.Slice:
+		if typ.Elem().Kind() == reflect.Struct {
+			return "a list of tables"
+		}
+		return `a list of texts, such as ["x", "y"]`
+	}
+	return ""
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// FileName is the configuration's name where nobody names one.
+// FileName is the default name of the configuration.
 const FileName = "ZINO.toml"
 
 // Find returns the file that a service reads: the one named by its flag, else
@@ -29,13 +29,13 @@ func Find(flag string) (path string, err error) {
 	return FileName, nil
 }
 
-// Load reads the file at path for a service; with an empty path the defaults
-// are all there is. An unknown key in a section of the service's own is an
-// error, elsewhere a warning. Every error is one line with its place.
+// Load reads the file at path for a service; an empty path gives the defaults. An
+// unknown key in a section of the service is an error, elsewhere a warning. Every
+// error is one line with its place.
 func Load(path, service string) (*Config, error) {
 	dir, err := os.Getwd()
 	if err != nil {
-		return nil, fmt.Errorf("the working directory is gone: %w", err)
+		return nil, fmt.Errorf("working directory: %w", err)
 	}
 	var data []byte
 	if path != "" {
@@ -54,8 +54,8 @@ func Load(path, service string) (*Config, error) {
 	return c, err
 }
 
-// Parse is Load for a text that has been read: file is its name in messages,
-// and relative paths are relative to dir.
+// Parse is Load for data: file is its name in messages, dir the base of relative
+// paths.
 func Parse(data []byte, file, dir, service string) (*Config, error) {
 	c := Default()
 	c.File, c.Dir, c.Source = file, dir, sourceIn(data, file)
@@ -71,7 +71,7 @@ func Parse(data []byte, file, dir, service string) (*Config, error) {
 		}
 	}
 	c.set = set
-	c.settle(set)
+	c.resolveTwins(set)
 	if err := c.check(file, set); err != nil {
 		return nil, err
 	}
@@ -79,8 +79,8 @@ func Parse(data []byte, file, dir, service string) (*Config, error) {
 	return c, nil
 }
 
-// read takes what a text sets, and tells which keys that are. For none the
-// parser need not look at all that there could be: a client's start is short.
+// read decodes data into c and returns its keys. Without data it does not touch the
+// parser, which saves a client start-up time.
 func (c *Config) read(data []byte) (keys, error) {
 	if len(data) == 0 {
 		return nil, nil
@@ -92,19 +92,19 @@ func (c *Config) read(data []byte) (keys, error) {
 	return set, err
 }
 
-// place puts file, line and column in front of a parser's error. set are the
-// keys of a file that could be taken apart: then it is a value that does not fit.
+// place adds file, line and column to a parser's error. set has the keys of a file
+// with valid syntax: then a value has the wrong type.
 func place(file string, set keys, err error) error {
 	if e, ok := errors.AsType[*toml.DecodeError](err); ok {
 		line, column := e.Position()
-		return fmt.Errorf("%s:%d:%d: %s", file, line, column, set.misfit(e))
+		return fmt.Errorf("%s:%d:%d: %s", file, line, column, set.typeError(e))
 	}
 	return fmt.Errorf("%s: %w", file, err)
 }
 
-// settle gives effect to keys that mean the same: a section's key wins over
-// the top-level one, and either limit of iterations stands for both.
-func (c *Config) settle(set keys) {
+// resolveTwins sets both keys of a pair with the same meaning: a section's key takes
+// precedence over the top-level one, and either limit of iterations sets both.
+func (c *Config) resolveTwins(set keys) {
 	if !set.has("service.model") {
 		c.Service.Model = c.Model
 	}
@@ -125,7 +125,7 @@ func (c *Config) settle(set keys) {
 	}
 }
 
-// absolute makes every path absolute. The defaults are relative as well.
+// absolute makes every path absolute, also the defaults.
 func (c *Config) absolute() {
 	for _, path := range []*string{
 		&c.Daemon.Socket, &c.Rtr.Socket, &c.Agr.Socket, &c.Sys.Socket, &c.Exc.Socket,
@@ -137,7 +137,7 @@ func (c *Config) absolute() {
 	}
 }
 
-// warnOfReaders says so if others can read a key that stands in the file.
+// warnOfReaders warns if other users can read a file with a key.
 func (c *Config) warnOfReaders(path string) {
 	info, err := os.Stat(path)
 	if err == nil && c.API.Key != "" && info.Mode().Perm()&0o044 != 0 {
@@ -145,14 +145,13 @@ func (c *Config) warnOfReaders(path string) {
 	}
 }
 
-// IsSet reports whether the file sets the key of that dotted name.
+// IsSet reports whether the file has a key, such as "exc.timeout".
 func (c *Config) IsSet(name string) bool { return c.set.has(name) }
 
-// written begins the first line of a file that Write wrote. The quoted Source
-// follows.
+// written begins the first line of a file made by Write; the quoted Source follows.
 const written = "# made from "
 
-// sourceIn returns the Source of a configuration that was read from file.
+// sourceIn returns the Source of a configuration read from file.
 func sourceIn(data []byte, file string) string {
 	line, _, _ := bytes.Cut(data, []byte("\n"))
 	if quoted, ok := bytes.CutPrefix(line, []byte(written)); ok {
@@ -163,9 +162,8 @@ func sourceIn(data []byte, file string) string {
 	return file
 }
 
-// Write writes the configuration, all keys at their values, to a new file at
-// path that only its owner can read. The provider's key is left out: it belongs
-// into rtr's environment.
+// Write writes all keys with their values to a file at path, mode 0600. The
+// provider's key is left out: it is passed in rtr's environment.
 func (c *Config) Write(path string) error {
 	public := *c
 	public.API.Key = ""
@@ -176,11 +174,11 @@ func (c *Config) Write(path string) error {
 	return os.WriteFile(path, append([]byte(written+strconv.Quote(c.Source)+"\n"), text...), 0o600)
 }
 
-// Socket returns the socket of the service of that short name.
+// Socket returns the socket of a service, such as "mem".
 func (c *Config) Socket(service string) string { return *c.SocketOf(service) }
 
-// SocketOf returns the place of a service's socket, for a constellation that
-// has its own directory.
+// SocketOf returns the field of a service's socket, for a constellation with a
+// directory of its own.
 func (c *Config) SocketOf(service string) *string {
 	switch service {
 	case "daemon":
@@ -203,6 +201,59 @@ func (c *Config) SocketOf(service string) *string {
 	panic("config: no service " + service)
 }
 
-// Services are the short names of the services, in the order in which a
-// message meets them.
+// Services are the names of the services, in the order in which a message reaches
+// them.
 var Services = []string{"daemon", "sys", "ctx", "mem", "agr", "rtr", "exc"}
+
+// installable returns the keys whose files are installed with the programs.
+func (c *Config) installable() map[string]*string {
+	return map[string]*string{
+		"tools.dir": &c.Tools.Dir, "skills.dir": &c.Skills.Dir,
+		"sys.template": &c.Sys.Template, "sys.session_template": &c.Sys.SessionTemplate,
+	}
+}
+
+// Locate sets the directories of tools and skills and the templates that the file
+// does not set: the first that exists in dirs or in the installation, else the one
+// in dirs[0].
+func (c *Config) Locate(dirs ...string) {
+	defaults := Default().installable()
+	for key, path := range c.installable() {
+		if !c.IsSet(key) {
+			*path = locate(*defaults[key], dirs)
+		}
+	}
+}
+
+func locate(name string, dirs []string) string {
+	for _, dir := range append(dirs[:len(dirs):len(dirs)], installation()...) {
+		path := filepath.Join(dir, name)
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	return filepath.Join(dirs[0], name)
+}
+
+// installation lists the directories of installed files: beside the programs,
+// share/zino below their prefix, and the source tree whose bin/ they were built
+// into. A parent directory counts as a source tree if it has a ZINO.toml (the parent
+// of ~/bin has none) and others cannot write to it (as they can to that of
+// /tmp/bin).
+func installation() []string {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	bin := filepath.Dir(exe)
+	prefix := filepath.Dir(bin)
+	list := []string{bin, filepath.Join(prefix, "share", "zino")}
+	dir, err := os.Stat(prefix)
+	if err != nil || dir.Mode().Perm()&0o002 != 0 {
+		return list
+	}
+	if info, err := os.Stat(filepath.Join(prefix, FileName)); err == nil && info.Mode().IsRegular() {
+		list = append(list, prefix)
+	}
+	return list
+}

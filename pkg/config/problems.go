@@ -13,11 +13,9 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// Problems lists the mistakes in the file at path, each a line
-// "FILE:LINE:COLUMN: …", in the order of the file, and beside them what would
-// only be remarked on. An unknown key is a mistake in whatever section it
-// stands. Behind an error of syntax nothing can be told of the file. An error
-// is returned if the file cannot be read.
+// Problems lists all mistakes in the file at path as lines "FILE:LINE:COLUMN: …", in
+// the order of the file, and the warnings. Unknown keys are mistakes in every
+// section. A syntax error is the only problem reported of its file.
 func Problems(path string) (problems, warnings []string, err error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, nil, err
@@ -35,28 +33,28 @@ func Problems(path string) (problems, warnings []string, err error) {
 	return f.lines(), f.c.Warnings, nil
 }
 
-// faults are the mistakes that were found in a file.
+// faults collects the mistakes in a file.
 type faults struct {
-	c         *Config // what the file says, without values that do not fit
+	c         *Config // the file's values, without those of a wrong type
 	file, dir string
 	set       keys
 	spans     []span
 	list      []fault
 }
 
-// fault is one mistake. Without a line it is in the file as a whole.
+// fault is one mistake. Line 0: in the file as a whole.
 type fault struct {
 	line, column int
 	text         string
 }
 
-// span is an expression of the file: a key with its value, or a table's header.
+// span is an expression of the file: a key with its value, or a table header.
 type span struct {
 	key                // the key, or the table's name
-	header, array bool // it is a table's header, of an array of tables
+	header, array bool // is a table header; of an array of tables
 }
 
-// find looks for all mistakes. It reports whether the file could be taken apart.
+// find collects all mistakes. It reports whether the syntax is valid.
 func (f *faults) find(data []byte) bool {
 	set, err := keysOf(data)
 	if err != nil {
@@ -71,7 +69,7 @@ func (f *faults) find(data []byte) bool {
 	}
 	f.decode(data)
 	f.c.set = set
-	f.c.settle(set)
+	f.c.resolveTwins(set)
 	f.check()
 	f.c.absolute()
 	return true
@@ -81,7 +79,7 @@ func (f *faults) add(k key, text string) {
 	f.list = append(f.list, fault{k.line, k.column, text})
 }
 
-// lines are the mistakes as text, each once.
+// lines returns the mistakes as text without duplicates.
 func (f *faults) lines() (lines []string) {
 	slices.SortStableFunc(f.list, func(a, b fault) int {
 		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column), cmp.Compare(a.text, b.text))
@@ -99,7 +97,7 @@ func (f *faults) lines() (lines []string) {
 	return lines
 }
 
-// spansOf lists the expressions of a file that can be parsed.
+// spansOf lists the expressions of a file with valid syntax.
 func spansOf(data []byte) (spans []span) {
 	p := unstable.Parser{}
 	p.Reset(data)
@@ -116,8 +114,8 @@ func spansOf(data []byte) (spans []span) {
 	return spans
 }
 
-// decode reads the values. The decoder stops at the first one that does not
-// fit: that one is noted and blanked out, and all is read again.
+// decode reads the values. The decoder stops at the first value of a wrong type:
+// decode reports it, blanks it out and starts again.
 func (f *faults) decode(data []byte) {
 	data = slices.Clone(data)
 	for range len(f.spans) + 1 {
@@ -135,14 +133,14 @@ func (f *faults) decode(data []byte) {
 		}
 		line, column := e.Position()
 		if !slices.ContainsFunc(f.list, func(p fault) bool { return p.line == line }) {
-			f.list = append(f.list, fault{line, column, f.set.misfit(e)})
+			f.list = append(f.list, fault{line, column, f.set.typeError(e)})
 		}
 		f.blank(data, line)
 	}
 }
 
-// blank takes the expression that holds a line out of data, of a table all that
-// is below its header. Lines stay where they are.
+// blank overwrites the expression at a line with blanks; of a table header also the
+// table. Line numbers stay the same.
 func (f *faults) blank(data []byte, line int) {
 	from, to := 1, 1<<62
 	header := false
@@ -164,11 +162,11 @@ func (f *faults) blank(data []byte, line int) {
 	}
 }
 
-// check notes the values that no service could work with.
+// check reports the violated rules.
 func (f *faults) check() {
-	for _, r := range slices.Concat(f.c.keyRules(), f.c.Repl.rules()) {
-		if !r.ok && f.set.has(r.key) { // else the value is that of another key, of which it was said
-			f.add(f.at(r.key, span{}), r.must())
+	for _, r := range f.c.keyRules() {
+		if !r.ok && f.set.has(r.key) { // else the value comes from another key, which is reported
+			f.add(f.at(r.key, span{}), r.message())
 		}
 	}
 	for i, entry := range f.c.Rtr.Fallback {
@@ -182,7 +180,7 @@ func (f *faults) check() {
 	}
 }
 
-// checkEntry checks entry i of an array of tables, which alone stands in rtr.
+// checkEntry checks entry i of an array of tables. rtr has only this entry.
 func (f *faults) checkEntry(array string, i int, rtr Rtr) {
 	var header span
 	for _, s := range f.spans {
@@ -195,15 +193,13 @@ func (f *faults) checkEntry(array string, i int, rtr Rtr) {
 	}
 	for _, r := range (&Config{Rtr: rtr}).tableRules() {
 		if !r.ok {
-			f.add(f.at(r.key, header), r.must())
+			f.add(f.at(r.key, header), r.message())
 		}
 	}
 }
 
-func (r rule) must() string { return r.key + " must be " + r.want }
-
-// at is where a key is set: below a header if one is given, and at the header
-// if it is not set there.
+// at returns the place of a key, below header if it has a line; without the key the
+// header's place.
 func (f *faults) at(name string, header span) key {
 	end := 1 << 62
 	for _, s := range f.spans {
@@ -220,9 +216,9 @@ func (f *faults) at(name string, header span) key {
 	return header.key
 }
 
-// warnOfSampling warns of a sampling parameter that the model does not take, or may
-// not take where the file does not say which one is asked. An entry of
-// [[rtr.model]] may know better.
+// warnOfSampling warns of a sampling parameter that the configured model, or a
+// possible default model, does not take. Entries of [[rtr.model]] with refuses turn
+// the warning off.
 func (f *faults) warnOfSampling() {
 	model, why := cmp.Or(f.c.Service.Model, DefaultModels[f.c.Provider]), "%s takes no sampling parameters"
 	if model == "" && f.c.API.BaseURL == "" && (f.c.Provider == "" || f.c.Provider == "auto") {
@@ -239,7 +235,7 @@ func (f *faults) warnOfSampling() {
 	}
 }
 
-// readable notes that a file which the configuration names cannot be read.
+// readable reports a configured file that cannot be read.
 func (f *faults) readable(name, path string) {
 	if path == "" {
 		return

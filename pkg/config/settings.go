@@ -10,28 +10,28 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// Setting is a key with the value that holds.
+// Setting is a key with its value in force.
 type Setting struct {
 	Key   string // dotted: "exc.timeout"; for an array of tables its name
 	Value any    // a string, a bool, a number, a list of strings, or []map[string]any for tables
-	Line  int    // in the file that was read; 0: the file does not set it
+	Line  int    // in the file; 0: not set there
 }
 
-// twins are pairs of keys that mean the same.
+// twins are pairs of keys with the same meaning.
 var twins = map[string]string{
 	"model": "service.model", "temperature": "agent.temperature", "tool_timeout_secs": "exc.timeout",
 	"service.model": "model", "agent.temperature": "temperature", "exc.timeout": "tool_timeout_secs",
 	"agent.max_iterations": "agr.max_iterations", "agr.max_iterations": "agent.max_iterations",
 }
 
-// Settings lists all keys in the order of Config. Of two keys that mean the same
-// both have the value that holds, and the line of the one that set it.
+// Settings lists all keys in the order of Config. Twins both have the value in force
+// and the line of the key that set it.
 func (c *Config) Settings() []Setting {
 	list := settingsIn(reflect.ValueOf(c).Elem(), "")
 	for i := range list {
 		s := &list[i]
 		first, second := s.Key, twins[s.Key]
-		if top := !strings.Contains(s.Key, "."); top && second != "" { // the section's key wins
+		if top := !strings.Contains(s.Key, "."); top && second != "" { // the section's key takes precedence
 			first, second = second, first
 			s.Value = list[slices.IndexFunc(list, func(other Setting) bool { return other.Key == first })].Value
 		}
@@ -44,7 +44,7 @@ func settingsIn(v reflect.Value, prefix string) (list []Setting) {
 	for field, value := range v.Fields() {
 		name := field.Tag.Get("toml")
 		switch {
-		case name == "" || name == "-": // not of the file
+		case name == "" || name == "-": // not in the file
 		case value.Kind() == reflect.Struct:
 			list = append(list, settingsIn(value, prefix+name+".")...)
 		case value.Kind() == reflect.Slice && value.Type().Elem().Kind() == reflect.Struct:
@@ -56,7 +56,7 @@ func settingsIn(v reflect.Value, prefix string) (list []Setting) {
 	return list
 }
 
-// tablesOf is an array of tables without the keys that are absent.
+// tablesOf returns an array of tables without absent keys.
 func tablesOf(array reflect.Value) []map[string]any {
 	tables := []map[string]any{}
 	for i := range array.Len() {
@@ -73,7 +73,7 @@ func tablesOf(array reflect.Value) []map[string]any {
 	return tables
 }
 
-// lineOf is the line that sets a key, or the first table of an array, 0 if none.
+// lineOf returns the line of a key, or of the first table of an array; 0 if absent.
 func (ks keys) lineOf(name string) int {
 	i := slices.IndexFunc(ks, func(k key) bool { return k.name == name || strings.HasPrefix(k.name, name+".") })
 	if i < 0 {
@@ -82,7 +82,7 @@ func (ks keys) lineOf(name string) int {
 	return ks[i].line
 }
 
-// TOML is the setting's value as it would stand behind "=".
+// TOML returns the value in TOML.
 func (s Setting) TOML() (string, error) {
 	var b bytes.Buffer
 	err := toml.NewEncoder(&b).SetTablesInline(true).SetArraysMultiline(false).Encode(map[string]any{"v": s.Value})

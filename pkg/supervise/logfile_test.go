@@ -131,8 +131,8 @@ func TestOpenLogFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		filepath.Join(dir, "file", "zino.log"): "cannot make the log's directory: ",
-		dir:                                    "cannot open the log: ",
+		filepath.Join(dir, "file", "zino.log"): "create the directory of the log: ",
+		dir:                                    "open the log: ",
 	} {
 		if _, err := OpenLog(path, 10); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", path, err, want)

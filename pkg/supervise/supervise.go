@@ -1,41 +1,42 @@
-// Package supervise keeps a set of programs running: it hands each the
-// listening socket that it holds for it, starts one again that dies, and ends
-// all of them together. It is what systemd does for the host, for one user and
-// one terminal; it knows no service.
+// Package supervise keeps a set of programs running: it passes each its listening
+// socket, restarts those that die, and stops all of them together. It does for one
+// user's terminal what systemd does for the host, and knows nothing of services.
 package supervise
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
 )
 
 const (
-	firstPause = 100 * time.Millisecond // before a program that died is started again
-	longPause  = 5 * time.Second        // the pause doubles up to this
-	steady     = 10 * time.Second       // a program that ran this long starts with the first pause again
+	firstPause = 100 * time.Millisecond // before the first restart
+	maxPause   = 5 * time.Second        // the pause doubles up to this
+	steady     = 10 * time.Second       // a program that ran this long restarts after firstPause
 	grace      = 25 * time.Second       // between SIGTERM and SIGKILL: longer than a service's drain
 )
 
 // Program is one process to keep running.
 type Program struct {
-	Name   string       // also the name under which the socket is handed over
+	Name   string       // also the socket's name in LISTEN_FDNAMES
 	Path   string       // the executable
 	Args   []string     // arguments without the program's name
 	Env    []string     // the whole environment
-	Socket net.Listener // stays open while the program is down, so that nobody is refused
-	First  bool         // it is the first to be stopped: at its end it needs the others
+	Socket net.Listener // stays open while the program is down: clients wait
+	First  bool         // is stopped before the others, which it needs while it ends
 
-	// Refuse answers who connects while the program does not start, until l is
-	// closed. why is what it said last. Without it they wait.
+	// Refuse, if set, answers clients while the program cannot start, until l is
+	// closed. why is the program's last line of output. If nil, clients wait.
 	Refuse func(l net.Listener, why string)
 }
 
@@ -44,28 +45,27 @@ type Set struct {
 	log    *slog.Logger
 	output io.Writer
 	grace  time.Duration
-	stages [2]stage // in the order in which they are stopped
+	stages [2]stage // in the order of stopping
 	spawns chan spawn
 
 	stopped sync.Once
 }
 
-// stage are programs that are stopped together.
+// stage is a group of programs that are stopped together.
 type stage struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 }
 
-// spawn asks the one thread that starts processes for a new one.
+// spawn is a request to the spawner.
 type spawn struct {
 	cmd  *exec.Cmd
 	done chan error
 }
 
-// Start starts the programs. Their standard error goes to output, one Write a
-// piece. A program that cannot be started at all is tried again like one that
-// died, and the log says so.
+// Start starts the programs. Their standard error goes to output. A program that
+// cannot be started is logged and tried again like one that died.
 func Start(programs []Program, output io.Writer, log *slog.Logger) *Set {
 	return start(programs, output, log, grace)
 }
@@ -86,9 +86,8 @@ func start(programs []Program, output io.Writer, log *slog.Logger, grace time.Du
 	return s
 }
 
-// Stop ends all programs, SIGTERM first, and returns when they are gone. The
-// others are left alone until those that are First have ended. A second call
-// does nothing.
+// Stop sends SIGTERM to the programs that are First, then to the others, SIGKILL
+// after 25 s, and returns when all have ended. A second call does nothing.
 func (s *Set) Stop() {
 	for i := range s.stages {
 		s.stages[i].cancel()
@@ -97,44 +96,44 @@ func (s *Set) Stop() {
 	s.stopped.Do(func() { close(s.spawns) })
 }
 
-// keep runs p again and again until ctx is done.
+// keep runs p and restarts it until ctx is done.
 func (s *Set) keep(ctx context.Context, p Program) {
 	pause := time.Duration(0)
 	for {
 		started := time.Now()
-		said, err := s.run(ctx, p)
+		lastLine, err := s.run(ctx, p)
 		if ctx.Err() != nil {
 			return
 		}
 		lived := time.Since(started)
 		pause = nextPause(pause, lived)
-		s.log.Warn("a service ended and is started again", "name", p.Name, "error", err, "pause", pause.String())
-		again := func() {}
+		s.log.Warn("a service ended, restarting it", "name", p.Name, "error", err, "pause", pause.String())
+		stopRefusing := func() {}
 		if lived < steady && gaveUp(err) {
-			again = p.refuse(cmp.Or(said, err.Error()))
+			stopRefusing = p.refuse(cmp.Or(lastLine, err.Error()))
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
 		}
-		again()
+		stopRefusing()
 		if ctx.Err() != nil {
 			return
 		}
 	}
 }
 
-// nextPause is how long to wait after a program's death, given the pause
-// before and how long the program lived.
+// nextPause returns the pause before a restart, given the last pause and how long
+// the program ran.
 func nextPause(last, lived time.Duration) time.Duration {
 	if last == 0 || lived > steady {
 		return firstPause
 	}
-	return min(2*last, longPause)
+	return min(2*last, maxPause)
 }
 
-// run starts p and waits for its end. said is the last line of its output.
-func (s *Set) run(ctx context.Context, p Program) (said string, err error) {
+// run starts p and waits for its end. lastLine is the last line of its output.
+func (s *Set) run(ctx context.Context, p Program) (lastLine string, err error) {
 	socket, err := p.file()
 	if err != nil {
 		return "", err
@@ -142,13 +141,13 @@ func (s *Set) run(ctx context.Context, p Program) (said string, err error) {
 	defer socket.Close()
 	cmd := exec.CommandContext(ctx, p.Path, p.Args...)
 	cmd.Env = append(p.Env[:len(p.Env):len(p.Env)], "LISTEN_FDS=1", "LISTEN_FDNAMES="+p.Name)
-	cmd.ExtraFiles = []*os.File{socket} // descriptor 3, where socket activation looks
-	last, err := s.listenTo(cmd)
+	cmd.ExtraFiles = []*os.File{socket} // descriptor 3, as sd_listen_fds(3) expects
+	last, err := s.copyOutput(cmd)
 	if err != nil {
 		return "", err
 	}
-	// A group of its own keeps the terminal's Ctrl-C away; the death signal
-	// keeps a service from outliving us, whatever ends us.
+	// Its own process group keeps the terminal's Ctrl-C away; the parent-death
+	// signal ends it with this process, also after SIGKILL.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = s.grace
@@ -161,7 +160,7 @@ func (s *Set) run(ctx context.Context, p Program) (said string, err error) {
 func (p Program) file() (*os.File, error) {
 	l, ok := p.Socket.(interface{ File() (*os.File, error) })
 	if !ok {
-		return nil, fmt.Errorf("the socket of %s has no descriptor to hand over", p.Name)
+		return nil, fmt.Errorf("the socket of %s has no file descriptor", p.Name)
 	}
 	return l.File()
 }
@@ -170,4 +169,43 @@ func (s *Set) spawn(cmd *exec.Cmd) error {
 	request := spawn{cmd, make(chan error, 1)}
 	s.spawns <- request
 	return <-request.done
+}
+
+// spawner starts processes on one thread that lives as long as the set: the kernel
+// sends the parent-death signal when the thread that started a process ends, not
+// when this process does.
+func (s *Set) spawner() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for request := range s.spawns {
+		request.done <- request.cmd.Start()
+	}
+}
+
+// gaveUp reports whether a program could not be started, or exited with status 1:
+// it found that it cannot work, such as with an invalid configuration. One that was
+// killed or crashed may work after a restart.
+func gaveUp(err error) bool {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	return err != nil && (!ok || exit.ExitCode() == 1)
+}
+
+// refuse answers clients with p.Refuse until stop is called. The program's own
+// socket stays open. Without p.Refuse, or on an error, clients wait.
+func (p Program) refuse(why string) (stop func()) {
+	if p.Refuse == nil {
+		return func() {}
+	}
+	socket, err := p.file()
+	if err != nil {
+		return func() {}
+	}
+	defer socket.Close()
+	l, err := net.FileListener(socket)
+	if err != nil {
+		return func() {}
+	}
+	var refusing sync.WaitGroup
+	refusing.Go(func() { p.Refuse(l, why) })
+	return func() { l.Close(); refusing.Wait() }
 }

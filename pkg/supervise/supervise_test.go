@@ -45,7 +45,7 @@ func TestBackOff(t *testing.T) {
 	}{
 		"ends at once":      {program("brief", listener(t)), "exit status 3"},
 		"cannot be started": {missing, "no such file or directory"},
-		"has no socket":     {deaf, "the socket of answer has no descriptor to hand over"},
+		"has no socket":     {deaf, "the socket of answer has no file descriptor"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
