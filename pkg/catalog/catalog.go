@@ -1,8 +1,8 @@
 // Package catalog keeps the definitions in the directories tools/ and skills/
-// as one immutable snapshot and reads them again when the files change.
+// as one immutable snapshot, and reads them again when the files change.
 //
-// Nothing that lies in these directories can stop a service: a file that
-// cannot be used is skipped, logged once and listed in [Snapshot.Problems].
+// No file in these directories can stop a service: one that cannot be used is
+// skipped, logged once and listed in [Snapshot.Problems].
 package catalog
 
 import (
@@ -42,8 +42,8 @@ type Catalog struct {
 }
 
 // Open reads both directories and watches them until Close. An empty path
-// means no directory; a directory that does not exist is empty, and is noticed
-// when it appears. It is an error if a directory is there but cannot be read.
+// means no directory. A directory that does not exist is empty, and is read when it
+// appears; one that cannot be read is an error.
 func Open(toolsDir, skillsDir string, log *slog.Logger) (*Catalog, error) {
 	c := &Catalog{log: log, tools: source{dir: clean(toolsDir)}, skills: source{dir: clean(skillsDir)}, done: make(chan struct{})}
 	for section, dir := range map[string]string{"tools": c.tools.dir, "skills": c.skills.dir} {
@@ -87,7 +87,7 @@ func (c *Catalog) follow(changes <-chan string) {
 	}
 }
 
-// clean keeps the empty path, which means no directory, empty.
+// clean is filepath.Clean, but keeps the empty path, which means no directory.
 func clean(dir string) string {
 	if dir == "" {
 		return ""
@@ -95,18 +95,18 @@ func clean(dir string) string {
 	return filepath.Clean(dir)
 }
 
-// Snapshot returns the definitions as last read. It takes no lock.
+// Snapshot returns the definitions as last read. It does not lock.
 func (c *Catalog) Snapshot() *Snapshot { return c.current.Load() }
 
-// Reload reads both directories now and returns what is there.
+// Reload reads both directories now and returns the new snapshot.
 func (c *Catalog) Reload() *Snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.load()
 }
 
-// OnChange has fn called with every snapshot that differs from the one before.
-// The calls come one at a time; fn must not call Reload, OnChange or Close.
+// OnChange registers fn, which is called with every snapshot that differs from the
+// one before, one call at a time. fn must not call Reload, OnChange or Close.
 func (c *Catalog) OnChange(fn func(*Snapshot)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +123,7 @@ func (c *Catalog) Close() error {
 	return err
 }
 
-// refresh reads the directories if a look at them shows that it is needed.
+// refresh reads the directories if their listing has changed.
 func (c *Catalog) refresh() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,7 +132,7 @@ func (c *Catalog) refresh() {
 	}
 }
 
-// load reads everything and publishes it. The caller holds c.mu.
+// load reads everything and publishes it. c.mu is locked.
 func (c *Catalog) load() *Snapshot {
 	next := &Snapshot{}
 	var problems []problem
@@ -153,7 +153,7 @@ func (c *Catalog) load() *Snapshot {
 	return next
 }
 
-// report logs the problems that were not there at the last reading.
+// report logs the problems that the last reading did not have.
 func (c *Catalog) report(problems []problem) {
 	now := make(map[string]bool, len(problems))
 	for _, p := range problems {

@@ -20,8 +20,8 @@ type fault struct {
 
 func (f *fault) Error() string { return f.reason }
 
-// decode reads the JSON object in data into v. A byte order mark is passed
-// over, as some editors write one.
+// decode decodes the JSON object in data into v. It skips a byte order mark, which
+// some editors write.
 func decode(data []byte, v any) error {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if at := badUTF8(data); at >= 0 {
@@ -37,7 +37,7 @@ func decode(data []byte, v any) error {
 	return locate(json.Unmarshal(data, v))
 }
 
-// badUTF8 returns the place of the first byte that is not UTF-8, or -1.
+// badUTF8 returns the offset of the first byte that is not UTF-8, or -1.
 func badUTF8(data []byte) int {
 	for i := 0; i < len(data); {
 		r, n := utf8.DecodeRune(data[i:])
@@ -49,8 +49,8 @@ func badUTF8(data []byte) int {
 	return -1
 }
 
-// locate turns an error of encoding/json into a fault. Its offsets stand
-// behind the byte in question.
+// locate turns an error of encoding/json, whose offsets stand behind the byte in
+// question, into a fault.
 func locate(err error) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
@@ -78,7 +78,7 @@ func wanted(t reflect.Type) string {
 // problem is a file or directory that could not be used.
 type problem struct {
 	path         string
-	line, column int // from 1; 0 where the fault has no place
+	line, column int // from 1; 0 if the position is not known
 	reason       string
 }
 
@@ -107,8 +107,7 @@ func position(data []byte, offset int) (line, column int) {
 	return 1 + bytes.Count(before, []byte{'\n'}), 1 + utf8.RuneCount(before[start:])
 }
 
-// reason drops the path that os puts into its errors, for where it is said
-// already.
+// reason removes the path from an error of package os.
 func reason(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {

@@ -5,12 +5,31 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// defaultSkillExecutor runs the code of skills that name no executor.
+// Builtins that a file in tools/ can name.
+const (
+	Remember = "remember" // stores a hard memory
+	Recall   = "recall"   // finds hard memories
+)
+
+var builtins = []string{Recall, Remember}
+
+// taskFunction is the function that runs skills.
+const taskFunction = "task"
+
+// builtinName matches the function names that every provider accepts.
+var builtinName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// noParameters is the schema of a tool whose file has no parameters.
+const noParameters = `{"type":"object","properties":{}}`
+
+// defaultSkillExecutor is the executor of skills that name none.
 const defaultSkillExecutor = "bash"
 
 // header is what the files of tools and skills have in common.
@@ -23,8 +42,8 @@ type header struct {
 	} `json:"meta"`
 }
 
-// toolFile has keys that only built-in tools use as they stand: whatever an
-// executor's file holds under them says nothing.
+// toolFile has raw keys that only built-in tools use: the file of an executor may
+// hold anything under them.
 type toolFile struct {
 	header
 	Builtin    string          `json:"builtin"`
@@ -38,7 +57,7 @@ type skillFile struct {
 	Fabricator  []json.RawMessage `json:"fabricator"`
 }
 
-// parseTool reads a file of tools/.
+// parseTool parses a file of tools/.
 func parseTool(file string, data []byte) (Tool, error) {
 	var f toolFile
 	if err := decode(data, &f); err != nil {
@@ -56,7 +75,86 @@ func parseTool(file string, data []byte) (Tool, error) {
 	return t, checkNames(t.Name, t.Executor, t.FileExtension, t.StaticAnalysis)
 }
 
-// parseSkill reads a file of skills/.
+// parseBuiltin parses a file that names a builtin. Such a tool has no executor, even
+// if the file has meta.
+func parseBuiltin(file string, data []byte, f toolFile) (Tool, error) {
+	t := Tool{File: file, Description: f.Description, Builtin: f.Builtin}
+	if !slices.Contains(builtins, f.Builtin) {
+		return Tool{}, at(data, "builtin", fmt.Errorf("unknown tool %q (want %s)", f.Builtin, strings.Join(builtins, " or ")))
+	}
+	var err error
+	if t.Name, err = functionName(file, f.Name); err != nil {
+		return Tool{}, at(data, "name", err)
+	}
+	if t.Parameters, err = schema(f.Parameters); err != nil {
+		return Tool{}, at(data, "parameters", err)
+	}
+	return t, nil
+}
+
+// functionName returns the name by which a model calls a built-in tool. It must not
+// shadow an executor or the skills.
+func functionName(file string, raw json.RawMessage) (string, error) {
+	var given string
+	if len(raw) > 0 && json.Unmarshal(raw, &given) != nil {
+		return "", fmt.Errorf("must be a string")
+	}
+	name := cmp.Or(given, stem(file))
+	if !builtinName.MatchString(name) {
+		return "", fmt.Errorf("%q: must be 1 to 64 of A-Z, a-z, 0-9, _ and -", name)
+	}
+	if name == taskFunction || strings.HasPrefix(name, functionPrefix) {
+		return "", fmt.Errorf("%q: is taken by skills and executors", name)
+	}
+	return name, nil
+}
+
+// schema checks what every provider requires of a function's parameters.
+func schema(raw json.RawMessage) ([]byte, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return []byte(noParameters), nil
+	}
+	var keys map[string]json.RawMessage
+	if json.Unmarshal(raw, &keys) != nil || string(keys["type"]) != `"object"` {
+		return nil, fmt.Errorf(`must be a JSON Schema with "type": "object"`)
+	}
+	var compact bytes.Buffer
+	err := json.Compact(&compact, raw)
+	return compact.Bytes(), err
+}
+
+// at adds to an error the position of a key's value in the file, or that of the whole
+// object if the key is absent.
+func at(data []byte, key string, err error) error {
+	text := bytes.TrimPrefix(data, []byte("\ufeff"))
+	offset := len(data) - len(bytes.TrimLeft(text, " \t\r\n"))
+	for name, value := range members(text) {
+		if strings.EqualFold(name, key) { // encoding/json ignores case
+			offset = len(data) - len(text) + value
+		}
+	}
+	return &fault{offset, key + ": " + err.Error()}
+}
+
+// members iterates over the keys of a JSON object, each with the offset of its value.
+func members(text []byte) func(yield func(string, int) bool) {
+	return func(yield func(string, int) bool) {
+		dec := json.NewDecoder(bytes.NewReader(text))
+		if _, err := dec.Token(); err != nil {
+			return
+		}
+		for dec.More() {
+			key, err := dec.Token()
+			name, ok := key.(string)
+			var value json.RawMessage
+			if err != nil || !ok || dec.Decode(&value) != nil || !yield(name, int(dec.InputOffset())-len(value)) {
+				return
+			}
+		}
+	}
+}
+
+// parseSkill parses a file of skills/.
 func parseSkill(file string, data []byte) (Skill, error) {
 	var f skillFile
 	if err := decode(data, &f); err != nil {
@@ -80,8 +178,8 @@ func parseSkill(file string, data []byte) (Skill, error) {
 
 func stem(file string) string { return strings.TrimSuffix(file, suffix) }
 
-// checkNames refuses what would break the prompt's lines or lead the code's
-// file out of its directory.
+// checkNames refuses names that would break the lines of the prompt or lead the file
+// of the code out of its directory.
 func checkNames(name, executor, extension, analysis string) error {
 	for _, n := range []struct{ what, text string }{
 		{"file name", name},
@@ -99,8 +197,8 @@ func checkNames(name, executor, extension, analysis string) error {
 	return nil
 }
 
-// parseMessages reads one of a skill's two lists. The elements are looked for
-// in data, in order, to say where a fault is.
+// parseMessages parses one of a skill's two lists. The elements are searched in data,
+// in order, for the position of a fault.
 func parseMessages(data []byte, key string, raws []json.RawMessage) ([]Message, error) {
 	var list []Message
 	at := max(0, bytes.Index(data, []byte(`"`+key+`"`)))
@@ -116,8 +214,8 @@ func parseMessages(data []byte, key string, raws []json.RawMessage) ([]Message, 
 	return list, nil
 }
 
-// parseMessage takes the keys exactly as they are spelled, unlike
-// encoding/json: the message goes to the provider as it is.
+// parseMessage matches keys exactly, unlike encoding/json: the message is sent to the
+// provider as it is.
 func parseMessage(raw json.RawMessage) (Message, error) {
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &keys); err != nil || keys == nil {

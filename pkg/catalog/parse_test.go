@@ -19,7 +19,7 @@ func TestParseTool(t *testing.T) {
 			Tool{Name: "bash", Executor: "bash", FileExtension: ".sh", StaticAnalysis: "shellcheck"},
 		},
 		{"null analysis", "sh.json", `{"meta":{"static_analysis":null}}`, Tool{Name: "sh", Executor: "sh"}},
-		{"nothing at all", "perl.json", `{}`, Tool{Name: "perl", Executor: "perl"}},
+		{"empty object", "perl.json", `{}`, Tool{Name: "perl", Executor: "perl"}},
 		{"stem differs", "python.json", `{"meta":{"executor":"python3"}}`, Tool{Name: "python", Executor: "python3"}},
 		{"empty executor", "lua.json", `{"meta":{"executor":""}}`, Tool{Name: "lua", Executor: "lua"}},
 		{"null meta", "lua.json", `{"meta":null}`, Tool{Name: "lua", Executor: "lua"}},
@@ -27,8 +27,18 @@ func TestParseTool(t *testing.T) {
 			"byte order mark and unknown keys", "x.json", "\ufeff{\"description\":\"d\",\"parameters\":{}}",
 			Tool{Name: "x", Executor: "x", Description: "d"},
 		},
-		{"keys of built-in tools, of any kind", "x.json", `{"name":5,"parameters":[],"builtin":null}`, Tool{Name: "x", Executor: "x"}},
-		{"no built-in tool", "x.json", `{"name":"y","parameters":{"type":"object"},"builtin":""}`, Tool{Name: "x", Executor: "x"}},
+		{"keys of builtins, of any type", "x.json", `{"name":5,"parameters":[],"builtin":null}`, Tool{Name: "x", Executor: "x"}},
+		{"empty builtin", "x.json", `{"name":"y","parameters":{"type":"object"},"builtin":""}`, Tool{Name: "x", Executor: "x"}},
+		{
+			"builtin", "a.json", "{\"name\":\"note\",\"description\":\"keeps <it>\",\"parameters\":{ \"type\": \"object\",\n\"x\":[\"<\"] },\"builtin\":\"remember\"}",
+			Tool{Name: "note", Builtin: Remember, Description: "keeps <it>", Parameters: []byte(`{"type":"object","x":["<"]}`)},
+		},
+		{"builtin named after its file", "recall.json", `{"builtin":"recall"}`, Tool{Name: "recall", Builtin: Recall, Parameters: []byte(noParameters)}},
+		{"builtin with null keys", "r-1.json", `{"builtin":"recall","name":null,"parameters":null,"meta":null}`, Tool{Name: "r-1", Builtin: Recall, Parameters: []byte(noParameters)}},
+		{
+			"builtin without executor", "recall.json", `{"builtin":"recall","meta":{"executor":"bash","file_extension":".sh"}}`,
+			Tool{Name: "recall", Builtin: Recall, Parameters: []byte(noParameters)},
+		},
 		{"dots in the name", "a.b.json", `{}`, Tool{Name: "a.b", Executor: "a.b"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -59,13 +69,24 @@ func TestParseSkill(t *testing.T) {
 	}
 }
 
-// TestFaults holds reason and place of what is wrong with a file.
+// TestFaults checks the reason and the position of faults in skills and tools.
 func TestFaults(t *testing.T) {
-	for _, c := range []struct {
+	type test struct {
 		name, data string
 		line, col  int
 		reason     string
-	}{
+	}
+	check := func(t *testing.T, c test, err error) {
+		t.Helper()
+		if err == nil {
+			t.Fatalf("%s: no error", c.name)
+		}
+		p := newProblem("/s/x.json", []byte(c.data), err)
+		if p.line != c.line || p.column != c.col || !strings.Contains(p.reason, c.reason) {
+			t.Errorf("%s: got %d:%d %q, want %d:%d %q", c.name, p.line, p.column, p.reason, c.line, c.col, c.reason)
+		}
+	}
+	for _, c := range []test{
 		{"empty", "", 1, 1, "is empty"},
 		{"white space", " \n\n", 1, 1, "is empty"},
 		{"null", "\n null", 2, 2, "is not a JSON object"},
@@ -88,17 +109,30 @@ func TestFaults(t *testing.T) {
 		{"line break in the executor", `{"meta":{"executor":"a\nb"}}`, 0, 0, "has characters that cannot be shown"},
 		{"extension leads elsewhere", `{"meta":{"file_extension":"/../../x"}}`, 0, 0, "must not contain a slash"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, err := parseSkill("x.json", []byte(c.data))
-			if err == nil {
-				t.Fatal("no error")
-			}
-			p := newProblem("/s/x.json", []byte(c.data), err)
-			if p.line != c.line || p.column != c.col || !strings.Contains(p.reason, c.reason) {
-				t.Errorf("got %d:%d %q, want %d:%d %q", p.line, p.column, p.reason, c.line, c.col, c.reason)
-			}
-		})
+		_, err := parseSkill("x.json", []byte(c.data))
+		check(t, c, err)
 	}
+	for _, c := range []test{
+		{"unknown", "{\n  \"name\": \"x\",\n  \"builtin\": \"forget\"\n}", 3, 14, `builtin: unknown tool "forget" (want recall or remember)`},
+		{"another case", `{"builtin":"Recall"}`, 1, 12, `builtin: unknown tool "Recall"`},
+		{"behind a byte order mark", "\ufeff{\n\"Builtin\": \"x\"}", 2, 12, `builtin: unknown tool "x"`},
+		{"the key stands in a value as well", "{\"parameters\":{\"builtin\":\"recall\"},\n\"builtin\":\"x\"}", 2, 11, `builtin: unknown tool "x"`},
+		{"not a string", "{\n\"builtin\":[]}", 2, 11, "builtin: must be a string, not array"},
+		{"name of another type", "{\"builtin\":\"recall\",\n\"name\":5}", 2, 8, "name: must be a string"},
+		{"name that providers refuse", "{\"builtin\":\"recall\",\n\"name\": \"find it\"}", 2, 9, `name: "find it": must be 1 to 64 of`},
+		{"a long name", `{"builtin":"recall","name":"` + strings.Repeat("x", 65) + `"}`, 1, 28, "must be 1 to 64 of"},
+		{"an executor's name", `{"builtin":"recall","name":"execute_bash"}`, 1, 28, "is taken by skills and executors"},
+		{"the skills' name", `{"builtin":"recall","name":"task"}`, 1, 28, "is taken by skills and executors"},
+		{"a list for a schema", "{\"builtin\":\"recall\",\n\"parameters\":[]}", 2, 14, `parameters: must be a JSON Schema with "type": "object"`},
+		{"a schema of a text", "{\"builtin\":\"recall\",\n\"parameters\":{\"type\":\"string\"}}", 2, 14, "parameters: must be a JSON Schema"},
+		{"a schema in capitals", "{\"builtin\":\"recall\",\n\"parameters\":{\"TYPE\":\"object\"}}", 2, 14, "parameters: must be a JSON Schema"},
+		{"a schema of nothing", `{"builtin":"recall","parameters":{}}`, 1, 34, "parameters: must be a JSON Schema"},
+	} {
+		_, err := parseTool("x.json", []byte(c.data))
+		check(t, c, err)
+	}
+	_, err := parseTool("my tool.json", []byte("\n {\"builtin\":\"recall\"}"))
+	check(t, test{"the name of the file", "\n {", 2, 2, `name: "my tool": must be`}, err)
 }
 
 func TestProblemIsOneLine(t *testing.T) {
@@ -110,12 +144,12 @@ func TestProblemIsOneLine(t *testing.T) {
 
 func TestFileNameNotUTF8(t *testing.T) {
 	if _, err := parseTool("a\xff.json", []byte(`{}`)); err == nil {
-		t.Error("a name that is not UTF-8 was taken")
+		t.Error("a name that is not UTF-8 was accepted")
 	}
 }
 
-// FuzzParse: whatever a file holds, it gives either a definition that can be
-// used as it is or a problem with a place inside the file.
+// FuzzParse checks that any file gives either a usable definition or a problem with a
+// position inside the file.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"meta":{"executor":"bash","file_extension":".sh","static_analysis":null}}`,
@@ -160,7 +194,7 @@ func checkPlace(t *testing.T, data []byte, err error) {
 	}
 	var f *fault
 	if errors.As(err, &f) && (p.line < 1 || p.column < 1) {
-		t.Errorf("a fault without a place: %+v", p)
+		t.Errorf("a fault without a position: %+v", p)
 	}
 }
 

@@ -6,8 +6,7 @@ import (
 	"zino/proto"
 )
 
-// Snapshot is the content of both directories at one moment. It is never
-// changed once it is published.
+// Snapshot is the content of both directories at one moment. It is immutable.
 type Snapshot struct {
 	// Tools are the tools in byte order of their file names.
 	Tools []Tool
@@ -18,24 +17,24 @@ type Snapshot struct {
 	Problems []string
 }
 
-// Tool is what a model can call, from a file in tools/: a way to run code, or
-// something that is built into the agent.
+// Tool is what a model can call, from a file in tools/: an executor of code, or a
+// builtin of the agent.
 type Tool struct {
 	File           string // name of the file, such as "python3.json"
 	Name           string // the file's stem; of a built-in tool the name in the file, if it has one
 	Executor       string // program that runs the code; the stem where the file names none; empty for a built-in tool
 	FileExtension  string // extension of the file that the code is written to
 	StaticAnalysis string // program that checks the code; empty for none
-	Description    string // what the tool is good for, in the words of the file
-	// Builtin is what carries the calls out: [Remember], [Recall], or empty for
-	// an executor.
+	Description    string // for the model, from the file
+	// Builtin is the builtin that executes the calls, [Remember] or [Recall]; empty
+	// for an executor.
 	Builtin string
-	// Parameters is the JSON Schema of a built-in tool's arguments, without
-	// white space: always one of type "object".
+	// Parameters is the JSON Schema of a built-in tool's arguments, of type "object"
+	// and without white space.
 	Parameters proto.Raw
 }
 
-// FunctionName is the name that a model calls the tool by.
+// FunctionName returns the name by which a model calls the tool.
 func (t Tool) FunctionName() string {
 	if t.Builtin != "" {
 		return t.Name
@@ -50,7 +49,7 @@ type Skill struct {
 	Executor       string    // executor that runs the fabricated code; "bash" where the file names none
 	FileExtension  string    // extension of the file that the code is written to
 	StaticAnalysis string    // program that checks the code; empty for none
-	Description    string    // what the skill is good for, in the words of the file
+	Description    string    // for the model, from the file
 	Interpreter    []Message // messages that have a model restate the request
 	Fabricator     []Message // messages that have a model write the code
 }
@@ -61,20 +60,19 @@ type Message struct {
 	Role string
 	// Content is the text.
 	Content string
-	// Raw is the message as JSON without white space, keys that we do not
-	// know included.
+	// Raw is the message as JSON without white space, with all keys of the file.
 	Raw proto.Raw
 }
 
 const functionPrefix = "execute_"
 
-// Executor finds the tool of an executor: the first in file order.
+// Executor returns the tool of an executor: the first in file order.
 func (s *Snapshot) Executor(name string) (Tool, bool) {
 	return s.Function(functionPrefix + name)
 }
 
-// Function finds a tool by the name that a model calls: execute_<executor>, or
-// that of a built-in tool. It is the first in file order.
+// Function returns the tool of a function name: execute_<executor>, or the name of a
+// built-in tool. It is the first in file order.
 func (s *Snapshot) Function(name string) (Tool, bool) {
 	for _, t := range s.Tools {
 		if t.FunctionName() == name {
@@ -84,7 +82,7 @@ func (s *Snapshot) Function(name string) (Tool, bool) {
 	return Tool{}, false
 }
 
-// Skill finds a skill by its name.
+// Skill returns the skill of a name.
 func (s *Snapshot) Skill(name string) (Skill, bool) {
 	for _, k := range s.Skills {
 		if k.Name == name {

@@ -17,24 +17,23 @@ const (
 	suffix  = ".json"
 	maxFile = 1 << 20
 
-	// settled is the age from which a file's time stamp is trusted: a younger
-	// file may be written again without a visible change of the stamp.
+	// settled is the age from which a time stamp is trusted: a younger file may be
+	// written again without a change of its stamp.
 	settled = 2 * time.Second
 )
 
-// source is one of the two directories, with what it looked like when it was
-// last read.
+// source is one of the two directories, and its state when it was last read.
 type source struct {
 	dir     string
 	entries []entry
 	failed  string // why the directory could not be listed
-	fresh   bool   // a file was too young to be sure of
+	fresh   bool   // a file was too young to trust its time stamp
 }
 
 // entry is a candidate in a directory.
 type entry struct {
 	name string
-	info fs.FileInfo // of the file that a link leads to; nil if there is none
+	info fs.FileInfo // of the target of a link; nil if stat failed
 }
 
 func (e entry) same(o entry) bool {
@@ -77,7 +76,7 @@ func (s *source) changed() bool {
 	return s.fresh || s.failed != text(err) || !slices.EqualFunc(entries, s.entries, entry.same)
 }
 
-// look lists the directory and remembers what it saw.
+// look lists the directory and records its state.
 func (s *source) look() ([]entry, error) {
 	entries, err := list(s.dir)
 	s.entries, s.failed, s.fresh = entries, text(err), false
@@ -121,8 +120,8 @@ func collect[T any](s *source, out *[]T, parse func(string, []byte) (T, error), 
 	}
 }
 
-// gone reports whether a file was deleted since it was listed. A link that
-// leads nowhere is not gone.
+// gone reports whether a file was deleted since it was listed. A dangling link is not
+// gone.
 func gone(path string, err error) bool {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return false
@@ -131,8 +130,8 @@ func gone(path string, err error) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// read reads a regular file of moderate size. O_NONBLOCK keeps a named pipe
-// from holding up the opening.
+// read reads a regular file of at most maxFile bytes. With O_NONBLOCK, opening a named
+// pipe does not block.
 func read(path string) (data []byte, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
