@@ -25,9 +25,9 @@ func provider(t *testing.T, script string) *fakellm.Server {
 	return server
 }
 
-// exec has the agent do something, with services that it brings along, and
-// returns what it answers and what it tells of its work.
-func (w *world) exec(model *fakellm.Server, prompt string) (answer, told string) {
+// exec runs the agent, which spawns its services, and returns its answer and its
+// progress lines.
+func (w *world) exec(model *fakellm.Server, prompt string) (answer, progress string) {
 	w.t.Helper()
 	var out, err bytes.Buffer
 	cmd := exec.CommandContext(w.t.Context(), filepath.Join(bin, "zino"), "--config", w.config, "exec", "--root", w.path("."), "-p", prompt)
@@ -39,8 +39,8 @@ func (w *world) exec(model *fakellm.Server, prompt string) (answer, told string)
 	return out.String(), err.String()
 }
 
-// TestAgent: the agent looks for a page, sees what fails in it, mends it there,
-// looks again and answers. Every step can be read in the page's file.
+// TestAgent: the agent finds a page, sees what fails in it, repairs it there, checks
+// it and answers. Every step can be read in the page's log.
 func TestAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
@@ -52,12 +52,12 @@ func TestAgent(t *testing.T) {
 	})
 	v.picture("shop-before.png")
 	model := provider(t, "testdata/repair.script")
-	answer, told := w.exec(model, "The page shop shows no total. Why?")
+	answer, progress := w.exec(model, "The page shop shows no total. Why?")
 	if want := "which shows 13.00 now; mend shop.js, too.\n"; !strings.HasSuffix(answer, want) || model.Unused() != 0 {
 		t.Errorf("it answers %q, with %d turns of the model left", answer, model.Unused())
 	}
-	if strings.Count(told, "Tool requested: page_eval ") != 4 || strings.Count(told, "Tool failed: page_eval page_error: ") != 1 {
-		t.Errorf("it tells\n%s", told)
+	if strings.Count(progress, "Tool requested: page_eval ") != 4 || strings.Count(progress, "Tool failed: page_eval page_error: ") != 1 {
+		t.Errorf("it prints\n%s", progress)
 	}
 	if shown := in[string](v, `document.querySelector("output").textContent`); shown != "13.00" {
 		t.Errorf("the page shows %q", shown)
@@ -67,9 +67,9 @@ func TestAgent(t *testing.T) {
 	})
 	v.picture("shop-after.png")
 	list.picture("zino.png")
-	keep(t, "agent.txt", []byte(told+answer))
+	keep(t, "agent.txt", []byte(progress+answer))
 	keep(t, "debug.md", []byte(w.file("debug.md")))
-	keep(t, "transcript.md", []byte(w.file(p.File)))
+	keep(t, "log.md", []byte(w.file(p.File)))
 	w.golden(p, "repair.md")
 	if left, err := os.ReadDir(filepath.Join(w.dir, "run")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
@@ -81,8 +81,8 @@ var (
 	took    = regexp.MustCompile(`(\((?:\*\*ERROR\*\* after )?)(?:\d+ms|\d+\.\ds)\)`)
 )
 
-// golden holds a page's file against a golden one, which is one that could be:
-// only times, ids and durations are always the same in it.
+// golden compares a page's file with a golden one, in which times, ids and durations
+// are replaced by fixed ones.
 func (w *world) golden(p proto.Page, name string) {
 	w.t.Helper()
 	text := strings.NewReplacer(p.ID, "1a2b", w.url, "http://127.0.0.1:8302").Replace(w.file(p.File))
@@ -96,6 +96,6 @@ func (w *world) golden(p proto.Page, name string) {
 	want, err := os.ReadFile(golden)
 	must(w.t, err)
 	if text != string(want) {
-		w.t.Errorf("the file is not as it was (go test -run '^%s$' -update writes it anew):\n%s\nwant:\n%s", w.t.Name(), text, want)
+		w.t.Errorf("the file has changed (go test -run '^%s$' -update writes it):\n%s\nwant:\n%s", w.t.Name(), text, want)
 	}
 }

@@ -28,7 +28,7 @@ func startChromium() {
 		chromium.err = err
 		return
 	}
-	// Few renderers: starting one takes more than what most pages here do.
+	// Few renderers: starting one takes longer than most pages here.
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(900, 700),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("renderer-process-limit", "4"), chromedp.UserDataDir(home+"/profile"), chromedp.Env("HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home, "TMPDIR="+home))
 	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
@@ -48,15 +48,14 @@ type tab struct {
 	close func()
 }
 
-// browse opens an address in a tab of its own. Each test has its own port, and so
-// shares nothing that belongs to an origin with others.
+// browse opens an address in a tab. Each test has its own port, and so its own
+// origin.
 func (w *world) browse(address string) *tab {
 	w.t.Helper()
 	return w.open(address, false)
 }
 
-// show opens an address in a window of its own: other tabs are not painted while
-// they are not in front.
+// show opens an address in a window: a tab that is not in front is not painted.
 func (w *world) show(address string) *tab {
 	w.t.Helper()
 	return w.open(address, true)
@@ -69,20 +68,19 @@ func (w *world) open(address string, window bool) *tab {
 		w.t.Fatalf("the browser: %v", chromium.err)
 	}
 	ctx, cancel := chromedp.NewContext(chromium.ctx, chromedp.WithNewWindow(window))
-	ctx, stop := context.WithTimeout(ctx, 2*patience)
+	ctx, stop := context.WithTimeout(ctx, 2*timeout)
 	v := &tab{w: w, ctx: ctx, close: sync.OnceFunc(func() { stop(); cancel() })}
 	w.t.Cleanup(v.close)
 	v.do(chromedp.Navigate(address))
 	return v
 }
 
-// do carries out an action.
 func (v *tab) do(action chromedp.Action[chromedp.Void]) {
 	v.w.t.Helper()
 	must(v.w.t, chromedp.Do(v.ctx, action))
 }
 
-// in evaluates an expression in the page, not by way of the service.
+// in evaluates an expression in the page, not through the service.
 func in[T any](v *tab, expression string) T {
 	v.w.t.Helper()
 	value, err := chromedp.Run(v.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
@@ -92,7 +90,7 @@ func in[T any](v *tab, expression string) T {
 	return value
 }
 
-// picture keeps what a window shows.
+// picture keeps a screenshot of a window.
 func (v *tab) picture(name string) {
 	v.w.t.Helper()
 	png, err := chromedp.Run(v.ctx, chromedp.FullScreenshot(100))

@@ -1,9 +1,14 @@
 package endtoend_test
 
 import (
+	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
 
 	"zino/proto"
@@ -12,7 +17,7 @@ import (
 // forever is code that never ends.
 const forever = "new Promise(() => {})"
 
-// executing appends code that does not end, and waits until the page has it.
+// executing appends code that does not end, and waits until the page runs it.
 func (w *world) executing(v *tab, p proto.Page) (history string) {
 	w.t.Helper()
 	history = w.history(p.File)
@@ -23,7 +28,7 @@ func (w *world) executing(v *tab, p proto.Page) (history string) {
 	return history
 }
 
-// listed waits until the registry shows a page in a state that begins so.
+// listed waits until the registry shows a page in a state with this prefix.
 func (w *world) listed(p proto.Page, state string) {
 	w.t.Helper()
 	w.until("the registry shows "+state, func() bool {
@@ -36,8 +41,8 @@ func (w *world) listed(p proto.Page, state string) {
 	})
 }
 
-// TestReload: what ran when a page is loaded again has failed; the page keeps its
-// file and answers the next request, with nothing left of what ran in it before.
+// TestReload: the job of a page that is reloaded has failed; the page keeps its file
+// and answers the next request in a new global scope.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
@@ -59,7 +64,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestClose: a tab that is closed is listed as gone, and what ran in it has failed.
+// TestClose: a closed tab is listed as gone, and its job has failed.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
@@ -81,31 +86,8 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestTwoTabs: two tabs with one page are two realms with a file each; a request
-// in one does not wait for the other.
-func TestTwoTabs(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, "")
-	first := w.browse(w.url + "/app.html")
-	one := w.connected("index-7-zen", 1)[0]
-	w.browse(w.url + "/app.html")
-	other := w.connected("index-7-zen", 2)[0]
-	if other.ID == one.ID {
-		other = w.connected("index-7-zen", 2)[1]
-	}
-	w.want(one, "var tab = 'one'; tab", "Text", "one")
-	w.want(other, "var tab = 'other'; tab", "Text", "other")
-	history := w.executing(first, one)
-	w.want(other, "tab", "Text", "other")
-	first.do(chromedp.Reload())
-	if got := w.since(one.File, history); !strings.Contains(got, "page closed or reloaded") {
-		t.Errorf("the exchange is\n%s", got)
-	}
-	w.want(other, "tab", "Text", "other")
-}
-
-// TestKilled: the service is killed in the middle of a job and started again. The
-// page comes back by itself, with all that it had; the job is not run again.
+// TestKilled: the service is killed during a job and started again. The page
+// reconnects with its global scope; the job is not run again.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
@@ -113,9 +95,8 @@ func TestKilled(t *testing.T) {
 	p := w.connected("index-7-zen", 1)[0]
 	w.want(p, "var old = 1; old", "JSON", "1")
 	history := w.executing(v, p)
-	must(t, w.cmd.Process.Kill())
-	<-w.ended
-	w.again()
+	w.repl.Kill()
+	w.start(strings.TrimPrefix(w.url, "http://"), "")
 	if again := w.connected("index-7-zen", 1)[0]; again.ID != p.ID || again.File != p.File {
 		t.Errorf("%+v became %+v", p, again)
 	}
@@ -126,22 +107,115 @@ func TestKilled(t *testing.T) {
 	w.want(p, "[old, begun]", "JSON", "[1,true]")
 }
 
-// TestWorlds: a frame and a worker of a page have files of their own.
-func TestWorlds(t *testing.T) {
+// TestLong: while a long job runs, its file shows the time and its background; the
+// reply replaces both.
+func TestLong(t *testing.T) {
 	t.Parallel()
+	w := newWorld(t, "cadence = 0.2\n")
+	v := w.browse(w.url + "/app.html")
+	p := w.connected("index-7-zen", 1)[0]
+	history := w.history(p.File)
+	code := `console.log("begun"); await new Promise(end => { window.end = end })`
+	w.add(p.File, js(code))
+	said := fence + "Text console.log\nbegun\n" + fence + "\n"
+	shown := regexp.MustCompile(regexp.QuoteMeta("\n> **PAGE** to agent at TIME\n"+said) + `executing \((\d+)s\)\n`)
+	first := -1
+	w.until("it has been running for two seconds more", func() bool {
+		text := w.file(p.File)
+		found := shown.FindStringSubmatch(plain(p, text))
+		if found == nil {
+			return false
+		}
+		if !strings.HasPrefix(text, history) || strings.Contains(text, footer) {
+			t.Fatalf("while it runs the file is\n%s", text)
+		}
+		seconds, err := strconv.Atoi(found[1])
+		must(t, err)
+		if first < 0 {
+			first = seconds
+		}
+		return seconds >= first+2
+	})
+	in[bool](v, `end({ done: true }), true`)
+	got := w.since(p.File, history)
+	want := strings.TrimSuffix(answered(code, "JSON", `{"done":true}`), "\n") + said + "\n"
+	if plain(p, got) != want || !regexp.MustCompile(` at [0-9:]{8} \(\d+\.\ds\)\n`).MatchString(got) {
+		t.Errorf("the exchange is\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestFlood: a job that writes 10,000 lines to the console leaves the first two
+// and the last eight in the file, and a page that can be used.
+func TestFlood(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "cadence = 0.2\n")
+	v := w.browse(w.url + "/app.html")
+	p := w.connected("index-7-zen", 1)[0]
+	code := "for (let i = 1; i <= 10000; i++) console.log('line ' + i)\nfunction after() { return 'usable' }"
+	var said strings.Builder
+	for _, i := range []int{1, 2, 0, 9993, 9994, 9995, 9996, 9997, 9998, 9999, 10000} {
+		if i == 0 {
+			said.WriteString("... (9990 more background events omitted) ...\n")
+			continue
+		}
+		fmt.Fprintf(&said, fence+"Text console.log\nline %d\n"+fence+"\n", i)
+	}
+	want := strings.TrimSuffix(answered(code, "Text", "undefined"), "\n") + said.String() + "\n"
+	if got := plain(p, w.ask(p, code)); got != want {
+		t.Errorf("the exchange is\n%s\nwant\n%s", got, want)
+	}
+	w.want(p, "after()", "Text", "usable")
+	// Wait for the browser to deliver the whole flood to chromedp: a tab that is
+	// closed with more of it under way would block all others.
+	if got := in[string](v, "after()"); got != "usable" {
+		t.Errorf("after() is %q", got)
+	}
+}
+
+// behind opens an address in a background tab and returns what closes it.
+func (v *tab) behind(address string) (closeTab func()) {
+	v.w.t.Helper()
+	background := true
+	browser := chromedp.FromContext(v.ctx).Browser
+	made, err := cdp.Call(v.ctx, browser, target.CreateTarget, target.CreateTargetParams{URL: address, Background: &background})
+	must(v.w.t, err)
+	return func() {
+		_, err := cdp.Call(v.ctx, browser, target.CloseTarget, target.CloseTargetParams(made))
+		must(v.w.t, err)
+	}
+}
+
+// TestFiftyTabs: fifty tabs of one browser are connected at once, and each answers a
+// request.
+func TestFiftyTabs(t *testing.T) {
+	t.Parallel()
+	const tabs = 50
 	w := newWorld(t, "")
-	w.browse(w.url + "/worlds.html")
-	for name, kind := range map[string]string{"worlds": "page", "frame": "frame", "worker": "worker"} {
-		p := w.connected(name, 1)[0]
-		if p.Kind != kind {
-			t.Errorf("%s is a %q, not a %q", name, p.Kind, kind)
+	v := w.browse(w.url + "/tab.html?n=1")
+	for n := 2; n <= tabs; n++ {
+		defer v.behind(fmt.Sprintf("%s/tab.html?n=%d", w.url, n))()
+	}
+	var pages []proto.Page
+	w.until("all are connected", func() bool {
+		pages = w.pages()
+		return len(pages) == tabs && strings.Count(w.file("debug.md"), " state: idle\n") == tabs
+	})
+	const code = `document.title + ": " + location.search`
+	histories := map[string]string{}
+	for _, p := range pages {
+		histories[p.File] = w.history(p.File)
+		w.add(p.File, js(code))
+	}
+	names := map[string]bool{}
+	for _, p := range pages {
+		n := strings.TrimPrefix(p.Name, "tab-")
+		want := answered(code, "Text", "Tab "+n+": ?n="+n)
+		if got := plain(p, w.since(p.File, histories[p.File])); got != want {
+			t.Errorf("%s: the exchange is\n%s\nwant\n%s", p.Name, got, want)
 		}
-		if name == "worker" {
-			w.until("what it said is in its file", func() bool {
-				return strings.HasSuffix(w.file(p.File), fence+"Text console.info\nthe worker works\n"+fence+"\n\n"+footer)
-			})
-		}
-		w.want(p, "here", "Text", kind)
-		w.want(p, "typeof document", "Text", map[string]string{"page": "object", "frame": "object", "worker": "undefined"}[kind])
+		names[p.Name] = true
+	}
+	if len(names) != tabs || len(histories) != tabs {
+		t.Errorf("%d names, %d files", len(names), len(histories))
 	}
 }

@@ -1,37 +1,44 @@
-// Package endtoend_test tries the whole file REPL as people use it: the real
-// binaries, a real browser, real editors, and an agent whose model is scripted.
-// What a part does by itself is tried beside that part.
+// Package endtoend_test tests the whole file REPL as people use it: the real
+// binaries, a real browser, real editors, and an agent whose model is scripted. What
+// a part does by itself is tested beside that part.
 //
 //	go test ./services/repl/endtoend -args -keep DIR
 //
-// leaves the agent's transcript and pictures of the pages in DIR, for a person
-// to look at.
+// leaves the page's log and pictures of the pages in DIR, for a person to look at.
 package endtoend_test
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
+	"zino/pkg/zinotest/rpctest"
+	"zino/proto"
 )
 
 var (
-	update  = flag.Bool("update", false, "write the golden transcript anew")
-	keepDir = flag.String("keep", "", "a directory for the transcript and for pictures")
-)
+	update  = flag.Bool("update", false, "write the golden log")
+	keepDir = flag.String("keep", "", "a directory for the log and for pictures")
 
-// patience is how long a test waits for something to become true. It bounds a
-// test that hangs; nothing is measured with it.
-const patience = 60 * time.Second
-
-var (
 	base string // a short directory for everything: paths of sockets are limited
 	bin  string // where the binaries under test are built, once for all tests
+
+	must = zinotest.Must
 )
+
+// timeout ends a test that hangs; no test depends on its length.
+const timeout = 2 * zinotest.Timeout
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -40,23 +47,18 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) (status int) {
 	var err error
-	if base, err = os.MkdirTemp("", "zr"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	if base, err = os.MkdirTemp("", "zr"); err == nil {
+		defer func() {
+			if err := os.RemoveAll(base); err != nil {
+				fmt.Fprintln(os.Stderr, "files were left behind:", err)
+				status = 1
+			}
+		}()
+		bin = filepath.Join(base, "bin")
+		err = errors.Join(zinotest.Build(bin, "zino/services/..."),
+			os.CopyFS(filepath.Join(base, "share", "zino", "tools"), os.DirFS("../../../tools")))
 	}
-	defer func() {
-		if err := os.RemoveAll(base); err != nil {
-			fmt.Fprintln(os.Stderr, "something is left behind:", err)
-			status = 1
-		}
-	}()
-	bin = filepath.Join(base, "bin")
-	// Without symbols: linking takes half as long.
-	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", bin+"/", "zino/services/...").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "the binaries do not build: %v\n%s", err, out)
-		return 1
-	}
-	if err := os.CopyFS(filepath.Join(base, "share", "zino", "tools"), os.DirFS("../../../tools")); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -64,43 +66,16 @@ func run(m *testing.M) (status int) {
 	if chromium.close != nil {
 		chromium.close()
 	}
-	if left := lasting(base); len(left) > 0 {
+	// The processes of the browser end one after the other.
+	left := zinotest.Processes(base)
+	for end := time.Now().Add(timeout); len(left) > 0 && time.Now().Before(end); left = zinotest.Processes(base) {
+		<-time.After(10 * time.Millisecond)
+	}
+	if len(left) > 0 {
 		fmt.Fprintf(os.Stderr, "processes were left behind: %q\n", left)
 		status = 1
 	}
 	return status
-}
-
-// lasting lists the processes that do not end by themselves: those of the browser
-// go one after the other.
-func lasting(part string) (left []string) {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for late := time.After(patience); ; {
-		if left = processes(part); len(left) == 0 {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-late:
-			return left
-		}
-	}
-}
-
-// processes lists the command lines of live processes that hold a text.
-func processes(part string) (list []string) {
-	entries, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		return []string{err.Error()}
-	}
-	for _, entry := range entries {
-		line, err := os.ReadFile(entry)
-		if err == nil && strings.Contains(string(line), part) { // else it has just ended
-			list = append(list, strings.ReplaceAll(string(line), "\x00", " "))
-		}
-	}
-	return list
 }
 
 // keep writes what a person may want to look at, if a directory was named.
@@ -112,9 +87,207 @@ func keep(t *testing.T, name string, data []byte) {
 	}
 }
 
-func must(t testing.TB, err error) {
+// world is a zino-repl with a directory for its files and a site that it serves.
+type world struct {
+	t      *testing.T
+	dir    string
+	config string
+	url    string // of the site, without a slash at the end
+	client *rpc.Client
+	repl   *zinotest.Process
+}
+
+// newWorld starts one. settings are lines of [repl].
+func newWorld(t *testing.T, settings string) *world {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+	dir, err := os.MkdirTemp(base, "")
+	must(t, err)
+	w := &world{t: t, dir: dir, config: filepath.Join(dir, "ZINO.toml")}
+	w.client = rpctest.Client(t, "repl", filepath.Join(dir, "s"))
+	for _, name := range []string{"work", "home", "run"} {
+		must(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 	}
+	must(t, os.CopyFS(filepath.Join(dir, "site"), os.DirFS("testdata/site")))
+	w.start("127.0.0.1:0", settings)
+	return w
+}
+
+// start starts the service on an address. It must end by itself when the test ends,
+// and log no error.
+func (w *world) start(address, settings string) {
+	w.t.Helper()
+	text := fmt.Sprintf("[repl]\nsocket = \"s\"\nhttp = %q\ndir = \"work\"\nserve = \"site\"\n", address)
+	must(w.t, os.WriteFile(w.config, []byte(text+settings), 0o600))
+	cmd := exec.Command(filepath.Join(bin, "zino-repl"), "--config", w.config)
+	cmd.Dir, cmd.Env = w.dir, w.env(zinotest.CoverEnv()...)
+	p := zinotest.Start(w.t, cmd)
+	w.repl = p
+	w.t.Cleanup(func() {
+		if p != w.repl {
+			return // killed by the test
+		}
+		p.Signal(syscall.SIGTERM)
+		if status := p.Exit(); status != 0 || p.Err.Contains("level=ERROR") {
+			w.t.Errorf("zino-repl ended with status %d:\n%s", status, p.Err)
+		}
+	})
+	p.Eventually("zino-repl answers, and has logged where it listens", func() bool {
+		_, err := rpc.Call(w.t.Context(), w.client, proto.Ping, proto.PingRequest{})
+		_, address, logged := strings.Cut(p.Err.String(), "http=http://")
+		address, _, whole := strings.Cut(address, "/")
+		w.url = "http://" + address
+		return err == nil && logged && whole
+	})
+}
+
+// env is an environment without anything of the user's.
+func (w *world) env(more ...string) []string {
+	return append(more, "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+filepath.Join(w.dir, "home"), "XDG_RUNTIME_DIR="+filepath.Join(w.dir, "run"),
+		"TMPDIR="+filepath.Join(w.dir, "run"), "LC_ALL=C.UTF-8", "TERM=dumb")
+}
+
+// until waits for a condition. If it fails, the log and all files are shown.
+func (w *world) until(what string, condition func() bool) {
+	w.t.Helper()
+	met := false
+	defer func() {
+		if !met {
+			w.t.Logf("%s%s", w.repl.Err, w.everything())
+		}
+	}()
+	zinotest.EventuallyIn(w.t, timeout, what, condition)
+	met = true
+}
+
+// everything is the end of all Markdown files.
+func (w *world) everything() string {
+	var all strings.Builder
+	files, err := filepath.Glob(w.path("debug/*.md"))
+	must(w.t, err)
+	for _, file := range append(files, w.path("debug.md")) {
+		text := zinotest.Read(w.t, file)
+		all.WriteString("\n--- " + filepath.Base(file) + " ---\n" + text[max(0, len(text)-4000):])
+	}
+	return all.String()
+}
+
+// path returns the path of a file in the directory of the REPL.
+func (w *world) path(file string) string { return filepath.Join(w.dir, "work", file) }
+
+// file returns the text of a file, "" while an editor has renamed it.
+func (w *world) file(name string) string {
+	w.t.Helper()
+	text, err := os.ReadFile(w.path(name))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		w.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// pages returns the connected pages.
+func (w *world) pages() []proto.Page {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), timeout)
+	defer cancel()
+	list, err := rpc.Call(ctx, w.client, proto.ReplPages, proto.PagesRequest{})
+	must(w.t, err)
+	return list.Pages
+}
+
+// connected waits until n pages have a name and are idle, with files of their own.
+func (w *world) connected(name string, n int) []proto.Page {
+	w.t.Helper()
+	var found []proto.Page
+	w.until(name+" is connected", func() bool {
+		found = nil
+		for _, p := range w.pages() {
+			if p.Name == name && strings.HasSuffix(w.file(p.File), footer) {
+				found = append(found, p)
+			}
+		}
+		return len(found) == n
+	})
+	return found
+}
+
+// footer is the last line of a file whose page is idle.
+const footer = "> Write code in a fenced JS block below to execute against this page.\n"
+
+const fence = "```"
+
+// js is a block of code.
+func js(code string) string { return fence + "js\n" + code + "\n" + fence + "\n" }
+
+// add appends to a file in one write.
+func (w *world) add(file, text string) {
+	w.t.Helper()
+	zinotest.Append(w.t, w.path(file), text)
+}
+
+// history returns what stands above the footer of a file whose page is idle.
+func (w *world) history(file string) string {
+	w.t.Helper()
+	text := w.file(file)
+	history, ok := strings.CutSuffix(text, "\n"+footer)
+	if !ok {
+		w.t.Fatalf("the page is not idle:\n%s", text)
+	}
+	return history + "\n"
+}
+
+// since waits until a page is idle and its history longer, and returns what is new.
+// What stood there before must be the same, byte for byte.
+func (w *world) since(file, history string) string {
+	w.t.Helper()
+	var text string
+	w.until("an answer in "+file, func() bool {
+		text = w.file(file)
+		return strings.HasSuffix(text, "\n\n"+footer) && len(text) > len(history)+len(footer)
+	})
+	fresh, ok := strings.CutPrefix(text, history)
+	if !ok {
+		w.t.Fatalf("the history was\n%s\nand is\n%s", history, text)
+	}
+	return strings.TrimSuffix(fresh, footer)
+}
+
+// ask appends a block of code to a page's file and returns the exchange.
+func (w *world) ask(p proto.Page, code string) string {
+	w.t.Helper()
+	history := w.history(p.File)
+	w.add(p.File, js(code))
+	return w.since(p.File, history)
+}
+
+// want asks and compares the exchange.
+func (w *world) want(p proto.Page, code, label, result string) {
+	w.t.Helper()
+	if got, want := plain(p, w.ask(p, code)), answered(code, label, result); got != want {
+		w.t.Errorf("the exchange is\n%s\nwant\n%s", got, want)
+	}
+}
+
+// answered is an exchange in the form of plain.
+func answered(code, label, result string) string {
+	return "> **agent** to PAGE at TIME\n" + js(code) + replied(label, result)
+}
+
+func replied(label, result string) string {
+	how := "(DURATION)"
+	if label == "Error" {
+		how = "(**ERROR** after DURATION)"
+	}
+	return "> **PAGE** to agent at TIME " + how + "\n" + fence + label + "\n" + result + "\n" + fence + "\n\n"
+}
+
+var (
+	clock    = regexp.MustCompile(` at \d\d:\d\d:\d\d`)
+	duration = regexp.MustCompile(` at TIME \((\*\*ERROR\*\* after )?(\d+ms|\d+(\.\d)?s)\)`)
+)
+
+// plain replaces ids, times and durations.
+func plain(p proto.Page, text string) string {
+	text = strings.ReplaceAll(text, p.Name+"-"+p.ID, "PAGE")
+	text = clock.ReplaceAllString(text, " at TIME")
+	return duration.ReplaceAllString(text, " at TIME (${1}DURATION)")
 }

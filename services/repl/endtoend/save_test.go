@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"zino/pkg/zinotest"
 )
 
 // style is a way in which programs save a file: it puts text at the file's end.
@@ -21,19 +23,37 @@ var styles = []style{
 	{"append", func(w *world, path, text string) {
 		w.run(`cat "$1" >>"$2"`, w.part(text), path)
 	}},
+	{"append in pieces", func(w *world, path, text string) {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+		must(w.t, err)
+		for i := range len(text) {
+			_, err = f.WriteString(text[i : i+1])
+			must(w.t, err)
+		}
+		must(w.t, f.Close())
+	}},
 	{"in place", func(w *world, path, text string) {
 		f, err := os.OpenFile(path, os.O_RDWR, 0)
 		must(w.t, err)
-		_, err = f.WriteString(w.whole(path) + text)
+		_, err = f.WriteString(zinotest.Read(w.t, path) + text)
 		must(w.t, err)
 		must(w.t, f.Close())
 	}},
 	{"truncate and write", func(w *world, path, text string) {
-		must(w.t, os.WriteFile(path, []byte(w.whole(path)+text), 0o644))
+		must(w.t, os.WriteFile(path, []byte(zinotest.Read(w.t, path)+text), 0o644))
 	}},
 	{"write and rename", func(w *world, path, text string) {
-		must(w.t, os.WriteFile(path+".new", []byte(w.whole(path)+text), 0o644))
+		must(w.t, os.WriteFile(path+".new", []byte(zinotest.Read(w.t, path)+text), 0o644))
 		must(w.t, os.Rename(path+".new", path))
+	}},
+	{"backup and write", func(w *world, path, text string) {
+		whole := zinotest.Read(w.t, path) + text
+		must(w.t, os.Rename(path, path+"~"))
+		must(w.t, os.WriteFile(path, []byte(whole), 0o644))
+		must(w.t, os.Remove(path+"~"))
+	}},
+	{"vim with a backup", func(w *world, path, text string) { // which renames the old file
+		w.run(`vim -N -u NONE -i NONE -es -c "set writebackup backupcopy=no" -c "\$r $1" -c wq "$2"`, w.part(text), path)
 	}},
 	{"vim", func(w *world, path, text string) { // with its defaults and its keys
 		keys := w.part("G:r " + w.part(text) + "\n:wq\n")
@@ -44,20 +64,12 @@ var styles = []style{
 	}},
 }
 
-// part is a file with a text.
+// part writes a text to a file of its own.
 func (w *world) part(text string) string {
 	w.t.Helper()
 	path := filepath.Join(w.t.TempDir(), "part")
-	must(w.t, os.WriteFile(path, []byte(text), 0o600))
+	zinotest.Write(w.t, path, text)
 	return path
-}
-
-// whole is a file's text.
-func (w *world) whole(path string) string {
-	w.t.Helper()
-	text, err := os.ReadFile(path)
-	must(w.t, err)
-	return string(text)
 }
 
 // run runs a shell command.
@@ -70,14 +82,14 @@ func (w *world) run(command string, arguments ...string) {
 	}
 }
 
-// remarks are texts that an editor or the service could spoil.
+// remarks are texts that an editor or the service could damage.
 var remarks = []string{
 	"", "\n", "Why is that?\n\n", "a line with blanks at its end  \n\ttabs, üñí, \u202e and \x01\n\n", "> **page** said (so)\n\n",
 	fence + "text\nexecuting (5s)\n" + fence + "\n\n", "> a quote\n\n# A title\n\n",
 }
 
-// TestSaves: however a request is saved, the live page answers it once, right
-// below, and nothing above it is changed; in any order, again and again.
+// TestSaves saves requests in all styles in random order: the page answers each once,
+// directly below it, and nothing above it changes.
 func TestSaves(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
@@ -100,8 +112,8 @@ func TestSaves(t *testing.T) {
 	}
 }
 
-// TestOlderCopy: an editor that had the file open all the time saves its copy, in
-// which the last reply is missing. The reply is put back and not got anew.
+// TestOlderCopy: an editor saves its older copy, in which the last reply is missing.
+// The reply is put back, and the code is not run again.
 func TestOlderCopy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
@@ -119,7 +131,7 @@ func TestOlderCopy(t *testing.T) {
 			got = plain(p, strings.TrimSuffix(strings.TrimPrefix(text, history), footer))
 			return strings.HasSuffix(text, "\n\n"+footer) && strings.Count(got, "JSON") > i
 		})
-		// A request of the same second goes on below the header that is there.
+		// Requests of the same second share a header.
 		if strings.ReplaceAll(got, "> **agent** to PAGE at TIME\n", "") != want {
 			t.Fatalf("after save %d the exchanges are\n%s\nwant\n%s", i+1, got, want)
 		}

@@ -60,13 +60,13 @@ func startChromium() {
 
 // tab is a page of the browser.
 type tab struct {
-	b     *bench
+	b     *env
 	ctx   context.Context
 	close func()
 }
 
 // browse opens an address in a window that shares nothing with other tests.
-func (b *bench) browse(address string) *tab {
+func (b *env) browse(address string) *tab {
 	b.t.Helper()
 	chromium.once.Do(startChromium)
 	if chromium.err != nil {
@@ -80,15 +80,12 @@ func (b *bench) browse(address string) *tab {
 	return v
 }
 
-// do carries out an action.
 func (v *tab) do(action chromedp.Action[chromedp.Void]) {
 	v.b.t.Helper()
-	if err := chromedp.Do(v.ctx, action); err != nil {
-		v.b.t.Fatal(err)
-	}
+	must(v.b.t, chromedp.Do(v.ctx, action))
 }
 
-// js evaluates an expression in the page, not by way of the service.
+// js evaluates an expression in the page, not through the service.
 func js[T any](v *tab, expression string) T {
 	v.b.t.Helper()
 	value, err := chromedp.Run(v.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
@@ -98,8 +95,8 @@ func js[T any](v *tab, expression string) T {
 	return value
 }
 
-// connected waits for as many realms with that name, and returns the first.
-func (b *bench) connected(name string, n int) proto.Page {
+// connected waits for n pages with that name, and returns the first.
+func (b *env) connected(name string, n int) proto.Page {
 	b.t.Helper()
 	var found []proto.Page
 	b.until(name+" is connected", func() bool {
@@ -117,8 +114,8 @@ func (b *bench) connected(name string, n int) proto.Page {
 	return found[0]
 }
 
-// eval runs code in a realm by way of the service.
-func (b *bench) eval(page, code string) proto.Evaluated {
+// eval runs code in a page through the service.
+func (b *env) eval(page, code string) proto.Evaluated {
 	b.t.Helper()
 	result, err := b.service.Eval(b.t.Context(), proto.Eval{Page: page, Code: code})
 	if err != nil {
@@ -127,8 +124,8 @@ func (b *bench) eval(page, code string) proto.Evaluated {
 	return result
 }
 
-// want evaluates code and holds the value against the one expected.
-func (b *bench) want(page, code, want string) {
+// want evaluates code and compares the value.
+func (b *env) want(page, code, want string) {
 	b.t.Helper()
 	if got := b.eval(page, code); !got.OK || got.Kind+" "+got.Value != want {
 		b.t.Errorf("%s: %s %s%s, want %s", code, got.Kind, got.Value, got.Error, want)
@@ -139,8 +136,8 @@ func (b *bench) want(page, code, want string) {
 func site(cfg *config.Repl) { cfg.Serve = cfg.Dir }
 
 // newSite is a service that serves pages to a browser.
-func newSite(t *testing.T, pages map[string]string, change ...func(*config.Repl)) *bench {
-	b := newBench(t, append(change, site)...)
+func newSite(t *testing.T, pages map[string]string, change ...func(*config.Repl)) *env {
+	b := newEnv(t, append(change, site)...)
 	for name, text := range pages {
 		b.write(name, text)
 	}
@@ -148,15 +145,13 @@ func newSite(t *testing.T, pages map[string]string, change ...func(*config.Repl)
 }
 
 // url is the address of a page.
-func (b *bench) url(path string) string { return "http://" + b.addr + path }
+func (b *env) url(path string) string { return "http://" + b.addr + path }
 
-// elsewhere serves a page from another port, as somebody else would.
-func (b *bench) elsewhere(handler http.HandlerFunc) (port string) {
+// elsewhere serves a page from another port.
+func (b *env) elsewhere(handler http.HandlerFunc) (port string) {
 	b.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()

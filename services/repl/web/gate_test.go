@@ -1,11 +1,14 @@
 package web
 
 import (
+	"bufio"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"zino/pkg/config"
 )
@@ -15,9 +18,9 @@ func listed(cfg *config.Repl) {
 	cfg.Origins = []string{"http://127.0.0.1:5173", "https://app.example:443", "http://Plain.example"}
 }
 
-// TestHosts: a name that somebody has pointed at this host is not answered.
+// TestHosts: a foreign name that points at this host (DNS rebinding) is refused.
 func TestHosts(t *testing.T) {
-	b := newBench(t, listed)
+	b := newEnv(t, listed)
 	_, port, _ := strings.Cut(b.addr, ":")
 	for host, want := range map[string]int{
 		"127.0.0.1:" + port: 200, "localhost:" + port: 200, "[::1]:" + port: 200,
@@ -37,9 +40,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestRequests: what may be asked for with which headers.
 func TestRequests(t *testing.T) {
-	b := newBench(t, listed, func(cfg *config.Repl) { cfg.Serve = cfg.Dir })
+	b := newEnv(t, listed, func(cfg *config.Repl) { cfg.Serve = cfg.Dir })
 	b.write("app.html", "<h1>app</h1>")
 	own := "http://" + b.addr
 	_, port, _ := strings.Cut(b.addr, ":")
@@ -48,7 +50,7 @@ func TestRequests(t *testing.T) {
 		headers      map[string]string
 		want         int
 	}{
-		{"nothing said", "GET", nil, 200},
+		{"no headers", "GET", nil, 200},
 		{"head", "HEAD", nil, 200},
 		{"navigation", "GET", map[string]string{"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"}, 200},
 		{"a link on another site", "GET", map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 200},
@@ -76,7 +78,7 @@ func TestRequests(t *testing.T) {
 		{"post without origin", "POST", nil, 403},
 		{"post of another site", "POST", map[string]string{"Origin": "http://evil.example"}, 403},
 		{"post of null", "POST", map[string]string{"Origin": "null"}, 403},
-		{"post of our own", "POST", map[string]string{"Origin": own}, 405},
+		{"post of own origin", "POST", map[string]string{"Origin": own}, 405},
 		{"put", "PUT", map[string]string{"Origin": own}, 405},
 		{"delete without origin", "DELETE", nil, 403},
 		{"preflight of a listed origin", "OPTIONS", map[string]string{"Origin": "http://127.0.0.1:5173", "Access-Control-Request-Method": "GET"}, 405},
@@ -93,9 +95,9 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// hardened holds the headers that every answer has, and that no answer but the
-// script's may be read by pages of other origins.
-func (b *bench) hardened(what string, res *http.Response) {
+// hardened checks the headers of every answer: only the script may be read by pages
+// of other origins.
+func (b *env) hardened(what string, res *http.Response) {
 	b.t.Helper()
 	for name, want := range map[string]string{
 		"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin", "Cache-Control": "no-store",
@@ -114,9 +116,8 @@ func (b *bench) hardened(what string, res *http.Response) {
 	}
 }
 
-// TestUpgrades: who may open a socket.
 func TestUpgrades(t *testing.T) {
-	b := newBench(t, listed)
+	b := newEnv(t, listed)
 	own := map[string]string{
 		"Origin": "http://" + b.addr, "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
 		"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol": "zino, " + b.token,
@@ -134,7 +135,7 @@ func TestUpgrades(t *testing.T) {
 		{"another port", with(own, "Origin", "http://127.0.0.1:5174"), 403},
 		{"null", with(own, "Origin", "null"), 403},
 		{"https", with(own, "Origin", "https://"+b.addr), 403},
-		{"host of somebody else", with(own, "Host", "evil.example", "Origin", "http://evil.example"), 403},
+		{"foreign host", with(own, "Host", "evil.example", "Origin", "http://evil.example"), 403},
 		{"no token", with(own, "Sec-WebSocket-Protocol", "zino"), 403},
 		{"wrong token", with(own, "Sec-WebSocket-Protocol", "zino, "+strings.Repeat("A", len(b.token))), 403},
 		{"token in front", with(own, "Sec-WebSocket-Protocol", b.token+", zino"), 403},
@@ -167,9 +168,9 @@ func TestUpgrades(t *testing.T) {
 	}
 }
 
-// TestUpgradeElsewhere: an upgrade is judged like one wherever it goes.
+// TestUpgradeElsewhere: an upgrade needs the token at every address.
 func TestUpgradeElsewhere(t *testing.T) {
-	b := newBench(t)
+	b := newEnv(t)
 	for _, path := range []string{"/zino.js", "/zino/", "/app.html"} {
 		res := b.request("GET", path, map[string]string{"Origin": "http://" + b.addr, "Connection": "Upgrade", "Upgrade": "websocket"})
 		if res.StatusCode != 403 {
@@ -178,7 +179,7 @@ func TestUpgradeElsewhere(t *testing.T) {
 	}
 }
 
-// TestPort80: browsers leave the usual port out of Host and Origin.
+// TestPort80: browsers leave the default port out of Host and Origin.
 func TestPort80(t *testing.T) {
 	g := newGate(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}, nil, "token")
 	for _, host := range []string{"localhost", "localhost:80", "127.0.0.1", "[::1]"} {
@@ -188,20 +189,98 @@ func TestPort80(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreLogged: each once, so that a page that tries again and again
-// fills no log.
 func TestRefusalsAreLogged(t *testing.T) {
-	b := newBench(t)
+	b := newEnv(t)
 	for range 5 {
 		b.request("GET", "/zino.js", map[string]string{"Origin": "http://127.0.0.1:5173"})
 	}
-	if n := strings.Count(b.log.String(), "a request was refused"); n != 1 {
-		t.Errorf("logged %d times:\n%s", n, b.log)
+	if n := b.out.Count("a request was refused"); n != 1 {
+		t.Errorf("logged %d times:\n%s", n, &b.out)
 	}
 	for i := range 2 * loggedMax {
 		b.request("GET", "/zino.js", map[string]string{"Origin": "http://evil.example:" + strconv.Itoa(i)})
 	}
-	if n := strings.Count(b.log.String(), "a request was refused"); n != loggedMax {
+	if n := b.out.Count("a request was refused"); n != loggedMax {
 		t.Errorf("logged %d times, want %d", n, loggedMax)
+	}
+}
+
+// TestMalformed sends a malformed request, and then a proper one.
+func TestMalformed(t *testing.T) {
+	b := newEnv(t)
+	host := "Host: " + b.addr + "\r\n"
+	for _, test := range []struct{ name, text, want string }{
+		{"no request", "\r\n\r\nhello\r\n\r\n", "400"},
+		{"bytes", "\x00\xff\x16\x03\x01", ""},
+		{"no host", "GET /zino.js HTTP/1.1\r\n\r\n", "400"},
+		{"no host, old version", "GET /zino.js HTTP/1.0\r\n\r\n", "403"},
+		{"two hosts", "GET /zino.js HTTP/1.1\r\n" + host + "Host: evil.example\r\n\r\n", "400"},
+		{"two origins", "GET /zino.js HTTP/1.1\r\n" + host + "Origin: http://" + b.addr + "\r\nOrigin: http://evil.example\r\n\r\n", "403"},
+		{"another host in the address", "GET http://evil.example/zino.js HTTP/1.1\r\n" + host + "\r\n", "403"},
+		{"our host in the address", "GET http://" + b.addr + "/zino.js HTTP/1.1\r\nHost: evil.example\r\n\r\n", "200"},
+		{"a connect", "CONNECT " + b.addr + " HTTP/1.1\r\n" + host + "\r\n", "403"},
+		{"a star", "OPTIONS * HTTP/1.1\r\n" + host + "\r\n", "403"},
+		{"a body", "GET /zino.js HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\nhello", "413"},
+		{"an endless body", "GET /zino.js HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n", "413"},
+		{"two lengths", "GET /zino.js HTTP/1.1\r\n" + host + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", "400"},
+		{"a long header", "GET /zino.js HTTP/1.1\r\n" + host + "Cookie: " + strings.Repeat("x", 200<<10) + "\r\n\r\n", "431"},
+		{"bad escape", "GET /%zz HTTP/1.1\r\n" + host + "\r\n", "400"},
+		{"a header that is never ended", "GET /zino.js HTTP/1.1\r\nHo", ""},
+	} {
+		if got := b.raw(test.text); test.want != "" && (!strings.HasPrefix(got, "HTTP/1.") || !strings.HasPrefix(got[len("HTTP/1.1"):], " "+test.want)) {
+			t.Errorf("%s: %.60q, want %s", test.name, got, test.want)
+		}
+		if !strings.Contains(b.get("/zino.js"), b.token) {
+			t.Fatalf("%s: it does not serve any more", test.name)
+		}
+	}
+}
+
+// raw sends bytes, closes its side, and returns the first line of the answer.
+func (b *env) raw(text string) string {
+	b.t.Helper()
+	c, err := net.Dial("tcp", b.addr)
+	must(b.t, err)
+	defer c.Close()
+	go func() {
+		io.WriteString(c, text) // an answer may come before the end
+		c.(*net.TCPConn).CloseWrite()
+	}()
+	line, _ := bufio.NewReader(c).ReadString('\n') // "" if it hangs up
+	return line
+}
+
+// TestSlowHeader: a connection with an unfinished header is closed.
+func TestSlowHeader(t *testing.T) {
+	b := newEnv(t)
+	b.stop()
+	b.tune = func(s *Server) { s.http.ReadHeaderTimeout = 50 * time.Millisecond }
+	b.start()
+	c, err := net.Dial("tcp", b.addr)
+	must(t, err)
+	defer c.Close()
+	if _, err := io.WriteString(c, "GET /zino.js HTTP/1.1\r\nHost: "+b.addr+"\r\nX: "); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(c); err != nil || strings.Contains(string(text), "200 OK") {
+		t.Errorf("answered %q, %v", text, err)
+	}
+	if b.http.ReadTimeout <= 0 || b.http.WriteTimeout <= 0 || b.http.IdleTimeout <= 0 {
+		t.Error("a connection may stay open forever")
+	}
+}
+
+func TestServeLoopback(t *testing.T) {
+	b := newEnv(t)
+	other, err := New(b.cfg, b.service, b.log)
+	must(t, err)
+	defer other.Close()
+	l, err := net.Listen("tcp", "0.0.0.0:0")
+	must(t, err)
+	if err := other.Serve(l); err == nil || !strings.Contains(err.Error(), "is not a loopback address") {
+		t.Errorf("Serve: %v", err)
+	}
+	if _, err := l.Accept(); err == nil {
+		t.Error("the listener is still open")
 	}
 }

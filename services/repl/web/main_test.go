@@ -1,49 +1,37 @@
 package web
 
 import (
-	"bytes"
-	"context"
 	"io"
-	"log/slog"
 	"maps"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
-	"sync"
 	"testing"
-	"time"
 
 	"zino/pkg/config"
+	"zino/pkg/zinotest"
 	"zino/services/repl"
 )
 
-// bench is a service with its HTTP side in a directory of the test's own.
-type bench struct {
+var must = zinotest.Must
+
+// env is a service with its HTTP side in a directory of its own.
+type env struct {
 	*Server
 	t      testing.TB
 	cfg    config.Repl
 	dir    string
 	addr   string // "127.0.0.1:port"
-	log    *syncBuffer
+	out    zinotest.Buffer
 	served chan error
-	tune   func(*Server) // before it serves
+	tune   func(*Server) // called before it serves
 }
 
-// newBench starts both on a free port.
-func newBench(t testing.TB, change ...func(*config.Repl)) *bench {
+// newEnv starts both on a free port.
+func newEnv(t testing.TB, change ...func(*config.Repl)) *env {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "z")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Errorf("something is left behind: %v", err)
-		}
-	})
-	b := &bench{t: t, dir: dir, cfg: config.Default().Repl, log: &syncBuffer{}}
-	b.cfg.Dir, b.cfg.Socket, b.cfg.HTTP = dir, filepath.Join(dir, "s"), "127.0.0.1:0"
+	b := &env{t: t, dir: zinotest.Dir(t), cfg: config.Default().Repl}
+	b.cfg.Dir, b.cfg.Socket, b.cfg.HTTP = b.dir, filepath.Join(b.dir, "s"), "127.0.0.1:0"
 	b.cfg.DebounceMS, b.cfg.Quiet, b.cfg.Cadence = 30, 0.2, 0.3
 	for _, f := range change {
 		f(&b.cfg)
@@ -53,24 +41,19 @@ func newBench(t testing.TB, change ...func(*config.Repl)) *bench {
 	return b
 }
 
-// start begins to serve, on the port that it had if it has served before.
-func (b *bench) start() {
+// start begins to serve, on the same port as before.
+func (b *env) start() {
 	b.t.Helper()
-	log := slog.New(slog.NewTextHandler(b.log, nil))
+	log := b.out.Logger()
 	service, err := repl.New(b.cfg, log)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if b.Server, err = New(b.cfg, service, log); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
+	b.Server, err = New(b.cfg, service, log)
+	must(b.t, err)
 	if b.tune != nil {
 		b.tune(b.Server)
 	}
 	l, err := net.Listen("tcp", b.cfg.HTTP)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	b.addr = l.Addr().String()
 	b.cfg.HTTP = b.addr
 	b.served = make(chan error, 1)
@@ -84,54 +67,32 @@ func (b *bench) start() {
 	})
 }
 
-func (b *bench) stop() {
+func (b *env) stop() {
 	b.t.Helper()
-	if err := b.Close(); err != nil {
-		b.t.Errorf("Close: %v", err)
-	}
-	if err := <-b.served; err != nil {
-		b.t.Errorf("Serve: %v", err)
-	}
-	if err := b.service.Close(); err != nil {
-		b.t.Errorf("the service's Close: %v", err)
-	}
-}
-
-// until waits for a condition.
-func (b *bench) until(what string, condition func() bool) {
-	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), 30*time.Second)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			b.t.Fatalf("waited in vain: %s\n%s", what, b.log)
+	for _, err := range []error{b.Close(), <-b.served, b.service.Close()} {
+		if err != nil {
+			b.t.Error(err)
 		}
 	}
 }
 
-// write makes a file in the directory of the REPL.
-func (b *bench) write(name, text string) {
+// until waits for a condition.
+func (b *env) until(what string, condition func() bool) {
 	b.t.Helper()
-	file := filepath.Join(b.dir, name)
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		b.t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		b.t.Fatal(err)
-	}
+	zinotest.Eventually(b.t, what, condition)
 }
 
-// request asks as somebody with these headers would; "Host" is one of them.
-func (b *bench) request(method, path string, headers map[string]string) *http.Response {
+// write writes a file in the directory of the REPL.
+func (b *env) write(name, text string) {
+	b.t.Helper()
+	zinotest.Write(b.t, filepath.Join(b.dir, name), text)
+}
+
+// request sends a request with these headers; "Host" is one of them.
+func (b *env) request(method, path string, headers map[string]string) *http.Response {
 	b.t.Helper()
 	req, err := http.NewRequestWithContext(b.t.Context(), method, "http://"+b.addr+path, nil)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	for name, value := range headers {
 		req.Header.Set(name, value)
 	}
@@ -139,15 +100,23 @@ func (b *bench) request(method, path string, headers map[string]string) *http.Re
 		req.Host = host
 	}
 	res, err := client.Do(req)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	b.t.Cleanup(func() { res.Body.Close() })
 	return res
 }
 
-// get returns a page's text, which has to be there.
-func (b *bench) get(path string) string {
+// status checks the status of a GET request for each path.
+func (b *env) status(want map[string]int) {
+	b.t.Helper()
+	for path, status := range want {
+		if res := b.request("GET", path, nil); res.StatusCode != status {
+			b.t.Errorf("%s: %d, want %d", path, res.StatusCode, status)
+		}
+	}
+}
+
+// get returns the text of a page.
+func (b *env) get(path string) string {
 	b.t.Helper()
 	res := b.request("GET", path, nil)
 	text, err := io.ReadAll(res.Body)
@@ -163,29 +132,11 @@ var client = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// with is a set of headers and some more.
+// with returns a set of headers and more.
 func with(headers map[string]string, more ...string) map[string]string {
 	headers = maps.Clone(headers)
 	for i := 0; i < len(more); i += 2 {
 		headers[more[i]] = more[i+1]
 	}
 	return headers
-}
-
-// syncBuffer is a log that a test reads while it is written.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,13 +9,15 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"zino/pkg/config"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
 const app = `<!doctype html><html><head><title>Index - 7 Zen</title><script>console.log("early", {n: 1}); queueMicrotask(() => { throw new TypeError("boom") })</script></head>
 <body><p id="p" class="a">text</p><p>two</p></body></html>`
 
-// TestPage: a page that the service serves is a realm, from its first moment.
+// TestPage: a page that the service serves is captured from its first moment.
 func TestPage(t *testing.T) {
 	b := newSite(t, map[string]string{"app.html": app})
 	b.browse(b.url("/app.html?secret=1#here"))
@@ -31,12 +34,12 @@ func TestPage(t *testing.T) {
 		t.Errorf("evaluated %+v", got)
 	}
 	got := b.eval(page.ID, "console.warn('during'); 1")
-	var said []string
+	var logged []string
 	for _, e := range got.Background {
-		said = append(said, e.Type+" "+e.Level+" "+e.Message)
+		logged = append(logged, e.Type+" "+e.Level+" "+e.Message)
 	}
-	if len(said) == 0 || said[len(said)-1] != "console warn during" {
-		t.Errorf("background %q", said)
+	if len(logged) == 0 || logged[len(logged)-1] != "console warn during" {
+		t.Errorf("background %q", logged)
 	}
 	b.until("the file has what came before", func() bool {
 		text, err := os.ReadFile(filepath.Join(b.dir, page.File))
@@ -44,7 +47,7 @@ func TestPage(t *testing.T) {
 	})
 }
 
-// TestShown: what a browser has besides the language prints as something useful.
+// TestShown: objects of the browser print as something useful.
 func TestShown(t *testing.T) {
 	b := newSite(t, map[string]string{"app.html": app, "frame.html": "<iframe src='app.html'></iframe>"})
 	b.browse(b.url("/app.html"))
@@ -82,8 +85,8 @@ func TestShown(t *testing.T) {
 // compact leaves the blanks out.
 func compact(s string) string { return strings.Join(strings.Fields(s), "") }
 
-// TestTaken: a page that takes away what the script works with is a realm
-// nevertheless, and comes back after a restart.
+// TestTaken: a page that replaces everything the script uses is connected
+// nevertheless, and reconnects after a restart.
 func TestTaken(t *testing.T) {
 	b := newSite(t, map[string]string{"app.html": `<title>Taken</title><script>const keys = Reflect.ownKeys;
 		const all = [JSON, Promise.prototype, Array.prototype, String.prototype, Map.prototype, Reflect, Object, console, EventTarget.prototype, WebSocket.prototype];
@@ -102,7 +105,7 @@ func TestTaken(t *testing.T) {
 	}
 }
 
-// TestReload: the page keeps its id, and what ran in it has failed.
+// TestReload: the page keeps its id, and its job has failed.
 func TestReload(t *testing.T) {
 	b := newSite(t, map[string]string{"app.html": app, "other.html": "<title>Other</title>"})
 	v := b.browse(b.url("/app.html"))
@@ -131,14 +134,14 @@ func TestReload(t *testing.T) {
 	b.until("it is gone", func() bool { return len(b.pages()) == 0 })
 }
 
-// answers reports whether a realm runs code now.
-func (b *bench) answers(page, code string) bool {
+// answers reports whether a page runs code now.
+func (b *env) answers(page, code string) bool {
 	b.t.Helper()
 	got, err := b.service.Eval(b.t.Context(), proto.Eval{Page: page, Code: code})
 	return err == nil && got.OK
 }
 
-// TestTabs: each tab is a realm, and a copy of one is another.
+// TestTabs: each tab is a page, also a copy of one, and does not wait for others.
 func TestTabs(t *testing.T) {
 	b := newSite(t, map[string]string{"app.html": app})
 	v := b.browse(b.url("/app.html"))
@@ -147,6 +150,19 @@ func TestTabs(t *testing.T) {
 	b.connected("index-7-zen", 2)
 	js[bool](v, "!!window.open(location.href)") // a copy: it has the same storage
 	b.connected("index-7-zen", 3)
+	endless := make(chan error, 1)
+	go func() {
+		_, err := b.service.Eval(t.Context(), proto.Eval{Page: first.ID, Code: "begun = true; new Promise(end => { window.end = end })"})
+		endless <- err
+	}()
+	b.until("it runs", func() bool { return js[bool](v, "globalThis.begun === true") })
+	for _, page := range b.pages() {
+		if page.ID != first.ID {
+			b.want(page.ID, "1 + 1", "json 2")
+		}
+	}
+	js[bool](v, "end(), true")
+	must(t, <-endless)
 	seen := map[string]bool{}
 	for i, page := range b.pages() {
 		seen[page.ID] = true
@@ -160,7 +176,7 @@ func TestTabs(t *testing.T) {
 	}
 }
 
-// TestRestart: pages come back by themselves, with their ids and a new token.
+// TestRestart: pages reconnect by themselves, with their ids and a new token.
 func TestRestart(t *testing.T) {
 	b := newSite(t, map[string]string{"app.html": app})
 	v := b.browse(b.url("/app.html"))
@@ -173,5 +189,128 @@ func TestRestart(t *testing.T) {
 			t.Errorf("%+v became %+v", first, again)
 		}
 		b.want(first.ID, "kept", "json true")
+	}
+}
+
+// TestWorlds: frames and workers of all kinds are pages of their own.
+func TestWorlds(t *testing.T) {
+	b := newSite(t, map[string]string{
+		"main.html": `<title>Main</title><iframe src=frame.html></iframe><iframe src=frame.html></iframe><script>
+			plain = new Worker("worker.js"); named = new Worker("module.js", {type: "module", name: "Module"}); shared = new SharedWorker("worker.js", "Shared")</script>`,
+		"frame.html": `<title>Frame</title>`,
+		"worker.js":  `importScripts("/zino.js"); console.info("started"); var here = self.name || "plain"`,
+		"module.js":  `import "/zino.js"; globalThis.here = self.name`,
+	})
+	v := b.browse(b.url("/main.html"))
+	for name, want := range map[string]struct {
+		n           int
+		kind, where string
+	}{
+		"main": {1, "page", "location.pathname"}, "frame": {2, "frame", "location.pathname"},
+		"worker-js": {1, "worker", "here"}, "module": {1, "worker", "here"}, "shared": {1, "shared worker", "here"},
+	} {
+		page := b.connected(name, want.n)
+		if page.Kind != want.kind {
+			t.Errorf("%s is a %q, not a %q", name, page.Kind, want.kind)
+		}
+		value := map[string]string{"main": "/main.html", "frame": "/frame.html", "worker-js": "plain", "module": "Module", "shared": "Shared"}[name]
+		b.want(page.ID, want.where, "text "+value)
+		b.want(page.ID, "typeof document", "text "+map[bool]string{true: "undefined", false: "object"}[strings.Contains(want.kind, "worker")])
+	}
+	b.until("the worker's log has its message", func() bool {
+		text := zinotest.Read(t, filepath.Join(b.dir, b.connected("worker-js", 1).File))
+		return strings.Contains(text, "```Text console.info\nstarted\n```\n")
+	})
+	b.want(b.connected("worker-js", 1).ID, "const x = await fetch('frame.html'); x.status", "json 200")
+	b.want(b.connected("main", 1).ID, "frames[0].document.title", "text Frame")
+	b.want(b.connected("main", 1).ID, "frames[0]", "text [Window]")
+	ids := map[string]bool{}
+	for _, page := range b.pages() {
+		ids[page.ID] = true
+	}
+	v.do(chromedp.Reload())
+	b.until("the frames are there again", func() bool {
+		kept := 0
+		for _, page := range b.pages() {
+			if ids[page.ID] && (page.Kind == "page" || page.Kind == "frame") {
+				kept++
+			}
+		}
+		return kept == 3 && len(b.pages()) == 6
+	})
+	b.want(b.connected("main", 1).ID, "plain.terminate()", "text undefined")
+	b.connected("worker-js", 0)
+}
+
+// TestListedOrigin: pages of a listed origin load the script with the attribute
+// crossorigin; so do their workers.
+func TestListedOrigin(t *testing.T) {
+	var b *env
+	script := func() string { return "http://" + b.addr + "/zino.js" }
+	port := newEnv(t).elsewhere(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/worker.js":
+			w.Header().Set("Content-Type", "text/javascript")
+			_, _ = w.Write([]byte(`import "` + script() + `"`)) // else the worker is missed below
+		default:
+			html(`<title>Listed</title><script crossorigin src="`+script()+`"></script><script>new Worker("worker.js", {type: "module", name: "Elsewhere"})</script>`)(w, r)
+		}
+	})
+	b = newEnv(t, func(cfg *config.Repl) { cfg.Origins = []string{"http://127.0.0.1:" + port} })
+	b.browse("http://127.0.0.1:" + port + "/")
+	page := b.connected("listed", 1)
+	b.want(page.ID, "location.port", "text "+port)
+	b.want(b.connected("elsewhere", 1).ID, "1 + 1", "json 2")
+	b.stop()
+	b.start()
+	if again := b.connected("listed", 1); again.ID != page.ID {
+		t.Errorf("%+v became %+v", page, again)
+	}
+}
+
+// TestBookmarklet loads the script into a page that is open already.
+func TestBookmarklet(t *testing.T) {
+	b := newEnv(t)
+	port := b.elsewhere(html("<title>Open</title><p>"))
+	b.stop()
+	b.cfg.Origins = []string{"http://127.0.0.1:" + port}
+	b.start()
+	link := js[string](b.browse(b.url("/zino/")), `document.getElementById("bookmarklet").href`)
+	v := b.browse("http://127.0.0.1:" + port + "/")
+	js[bool](v, "location.href = "+quote(link)+", true")
+	page := b.connected("open", 1)
+	b.want(page.ID, "1 + 1", "json 2")
+	js[bool](v, "location.href = "+quote(link)+", true")
+	b.until("it is there twice", func() bool {
+		return b.answers(page.ID, "if (document.querySelectorAll('script').length < 2) throw 'not yet'")
+	})
+	if n := len(b.pages()); n != 1 {
+		t.Errorf("%d pages after the bookmarklet was used twice", n)
+	}
+}
+
+// TestPolicy: a page that forbids eval reports it, and one that forbids the socket
+// works without it.
+func TestPolicy(t *testing.T) {
+	b := newSite(t, map[string]string{
+		"strict.html": `<meta http-equiv="Content-Security-Policy" content="script-src 'self' 'unsafe-inline'"><title>Strict</title><script>console.log("works")</script>`,
+		"typed.html":  `<meta http-equiv="Content-Security-Policy" content="require-trusted-types-for 'script'"><title>Typed</title>`,
+		"closed.html": `<meta http-equiv="Content-Security-Policy" content="connect-src 'none'"><title>Closed</title><script>after = 1</script>`,
+	})
+	b.browse(b.url("/strict.html"))
+	page := b.connected("strict", 1)
+	for _, code := range []string{"1", "await 1", "var x = 1"} {
+		got := b.eval(page.ID, code)
+		if got.OK || !strings.Contains(got.Error, "the page's Content-Security-Policy forbids eval: allow 'unsafe-eval' in script-src") {
+			t.Errorf("%s: %+v", code, got)
+		}
+	}
+	b.browse(b.url("/typed.html"))
+	if got := b.eval(b.connected("typed", 1).ID, "1"); got.OK || !strings.Contains(got.Error, "Content-Security-Policy forbids eval") {
+		t.Errorf("evaluated %+v", got)
+	}
+	v := b.browse(b.url("/closed.html"))
+	if n := js[int](v, "after"); n != 1 || len(b.pages()) != 2 {
+		t.Errorf("after %d, pages %+v", n, b.pages())
 	}
 }

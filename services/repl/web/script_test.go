@@ -1,14 +1,19 @@
 package web
 
 import (
+	"bytes"
+	"context"
 	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
-// TestScriptSize: it is loaded into every page.
 func TestScriptSize(t *testing.T) {
-	b := newBench(t)
+	b := newEnv(t)
 	if n := len(b.get("/zino.js")); n >= 12<<10 {
 		t.Errorf("the script has %d bytes, which is not less than 12 KB", n)
 	}
@@ -16,7 +21,7 @@ func TestScriptSize(t *testing.T) {
 
 // TestScriptPlace: the script finds the service where it was loaded from.
 func TestScriptPlace(t *testing.T) {
-	b := newBench(t, listed)
+	b := newEnv(t, listed)
 	_, port, _ := strings.Cut(b.addr, ":")
 	for _, host := range []string{b.addr, "localhost:" + port, "[::1]:" + port} {
 		text, err := io.ReadAll(b.request("GET", "/zino.js", map[string]string{"Host": host}).Body)
@@ -30,7 +35,7 @@ func TestScriptPlace(t *testing.T) {
 // TestScriptOrigins: pages of listed origins may load it, with the attribute
 // crossorigin; no other answer can be read by them.
 func TestScriptOrigins(t *testing.T) {
-	b := newBench(t, listed)
+	b := newEnv(t, listed)
 	for origin, want := range map[string]string{
 		"http://127.0.0.1:5173": "http://127.0.0.1:5173", "https://app.example": "https://app.example", "http://plain.example": "http://plain.example",
 		"http://" + b.addr: "", "http://evil.example": "", "null": "",
@@ -45,9 +50,8 @@ func TestScriptOrigins(t *testing.T) {
 	}
 }
 
-// TestToken: each start has another one.
 func TestToken(t *testing.T) {
-	b := newBench(t)
+	b := newEnv(t)
 	first := b.token
 	if len(first) < 26 || !strings.Contains(b.get("/zino.js"), `"token":"`+first+`"`) {
 		t.Errorf("token %q is not in the script", first)
@@ -57,4 +61,72 @@ func TestToken(t *testing.T) {
 	if b.token == first {
 		t.Error("the token is the same after a new start")
 	}
+}
+
+// TestScript runs the tests of the page script in Node.js, in contexts that have the
+// parts of a browser that the script uses.
+func TestScript(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "zino.js")
+	text := body + `})({"script":"http://127.0.0.1:8302/zino.js","socket":"ws://127.0.0.1:8302/zino/ws","token":"first"})` + "\n"
+	must(t, os.WriteFile(file, []byte(text), 0o600))
+	tests, err := filepath.Glob("testdata/*.test.mjs")
+	if err != nil || len(tests) == 0 {
+		t.Fatalf("no tests: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	node := exec.CommandContext(ctx, "node", append([]string{"--test"}, tests...)...)
+	node.Env = append(os.Environ(), "ZINO_SCRIPT="+file)
+	if out, err := node.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestInject: | is where the script belongs.
+func TestInject(t *testing.T) {
+	for _, want := range []string{
+		"|", "|plain text", "|<p>x", "|<script>1</script>", "<!doctype html>|<p>x", "<!DOCTYPE html>\n<html>|\n<body>x",
+		"<!doctype html>\n<html lang=en>\n<head>|\n<meta charset=utf-8>\n<script>1</script></head>",
+		"<HTML><HEAD>|<TITLE>x</TITLE></HEAD>", "<head profile='a>b' data-x=\">\">|<title>x</title>", "<html data-x='<head>'>|<title>x</title>",
+		"<!-- <head> --><html><!-- <head> --><head>|<!-- x --></head>", "<!-- one --><!-- two -->|<p>", "<!doctype html>|<!-- never ended <head>",
+		"\ufeff|<p>x", "\ufeff<!doctype html><head>|</head>", "<?xml version=\"1.0\"?>\n<!doctype html>\n<html xmlns='x'><head>|</head>",
+		"|<header>no head</header>", "|<htmlx><head>", "<html>|<header><head></head></header>", "|<head", "<html>|<head data-x=\"never ended>", "|<html", "|<!doctype",
+		"<html\n>|<body><head></head>", "<head/>|<p>", "  |  <p>x", "<!doctype html>|  <p>x", "|<!DOCTYPEhtml><head>",
+	} {
+		if strings.HasPrefix(want, "  |") {
+			want = "|" + strings.Replace(want, "|", "", 1) // blanks stay behind it
+		}
+		doc := strings.Replace(want, "|", "", 1)
+		if got := string(inject([]byte(doc))); got != strings.Replace(want, "|", tag, 1) {
+			t.Errorf("%q\ngot  %q", want, got)
+		}
+	}
+}
+
+// FuzzInject: the page is complete, and the place of the script depends only on what
+// stands before it.
+func FuzzInject(f *testing.F) {
+	for _, doc := range []string{"", "<!doctype html><html><head><title>x</title>", "<!-- x", "\ufeff<?xml?><html a='>", "\xff\xfe<\x00"} {
+		f.Add([]byte(doc))
+	}
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		before := bytes.Clone(doc)
+		got := inject(doc)
+		if !bytes.Equal(doc, before) {
+			t.Fatal("the page itself was changed")
+		}
+		if isUTF16(doc) {
+			if !bytes.Equal(got, doc) {
+				t.Fatal("a page in UTF-16 was changed")
+			}
+			return
+		}
+		at := headStart(doc)
+		if want := string(doc[:at]) + tag + string(doc[at:]); string(got) != want {
+			t.Fatalf("%q became %q", doc, got)
+		}
+		if again := headStart(append(doc[:at:at], "<p>"...)); again != at {
+			t.Fatalf("%q: at %d, and %d without the rest", doc, at, again)
+		}
+	})
 }

@@ -1,31 +1,142 @@
 package web
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
+
+	"zino/pkg/wire"
+	"zino/proto"
 )
 
+// peer is a page without a browser.
+type peer struct {
+	b     *env
+	conn  *websocket.Conn
+	id    string
+	nonce string
+	file  string
+}
+
+// dial opens a socket with the token.
+func (b *env) dial(path string) *websocket.Conn {
+	b.t.Helper()
+	c, _, err := websocket.Dial(b.t.Context(), "ws://"+b.addr+path, &websocket.DialOptions{
+		Subprotocols: []string{protocol, b.token}, HTTPHeader: http.Header{"Origin": {"http://" + b.addr}},
+	})
+	must(b.t, err)
+	b.t.Cleanup(func() { c.CloseNow() })
+	c.SetReadLimit(packetMax)
+	return c
+}
+
+// hello connects a page and reads its welcome.
+func (b *env) hello(fields string) *peer {
+	b.t.Helper()
+	p := &peer{b: b, conn: b.dial(socketPath)}
+	p.send(`{"type":"hello","name":"app",` + fields + `}`)
+	welcome := p.receive()
+	if welcome["type"] != "welcome" {
+		b.t.Fatalf("hello %s: %v", fields, welcome)
+	}
+	p.id, p.nonce, p.file = welcome["id"].(string), welcome["nonce"].(string), welcome["file"].(string)
+	return p
+}
+
+func (p *peer) send(text string) {
+	p.b.t.Helper()
+	must(p.b.t, p.conn.Write(p.b.t.Context(), websocket.MessageText, []byte(text)))
+}
+
+// sendAs sends a packet with the id and nonce of the page.
+func (p *peer) sendAs(typ, fields string) {
+	p.b.t.Helper()
+	p.send(`{"type":"` + typ + `","id":"` + p.id + `","nonce":"` + p.nonce + `",` + fields + `}`)
+}
+
+func (p *peer) receive() map[string]any {
+	p.b.t.Helper()
+	ctx, cancel := context.WithTimeout(p.b.t.Context(), 30*time.Second)
+	defer cancel()
+	_, text, err := p.conn.Read(ctx)
+	must(p.b.t, err)
+	var packet map[string]any
+	must(p.b.t, json.Unmarshal(text, &packet))
+	return packet
+}
+
+// closed waits for the end of the socket and returns its code and reason.
+func (p *peer) closed() (websocket.StatusCode, string) {
+	p.b.t.Helper()
+	ctx, cancel := context.WithTimeout(p.b.t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		_, _, err := p.conn.Read(ctx)
+		if end, ok := errors.AsType[websocket.CloseError](err); ok {
+			return end.Code, end.Reason
+		}
+		if err != nil {
+			return -1, err.Error()
+		}
+	}
+}
+
+// eval runs code in the page, for which answer answers.
+func (p *peer) eval(code string, answer func(job string)) proto.Evaluated {
+	p.b.t.Helper()
+	type answered struct {
+		result proto.Evaluated
+		err    error
+	}
+	done := make(chan answered, 1)
+	go func() {
+		result, err := p.b.service.Eval(p.b.t.Context(), proto.Eval{Page: p.id, Code: code})
+		done <- answered{result, err}
+	}()
+	packet := p.receive()
+	if packet["type"] != "job" || packet["code"] != code {
+		p.b.t.Fatalf("instead of a job: %v", packet)
+	}
+	answer(packet["job"].(string))
+	got := <-done
+	if got.err != nil {
+		p.b.t.Fatal(got.err)
+	}
+	return got.result
+}
+
+// pages returns the connected pages.
+func (b *env) pages() []proto.Page {
+	b.t.Helper()
+	pages, err := b.service.Pages(b.t.Context(), proto.PagesRequest{})
+	must(b.t, err)
+	return pages.Pages
+}
+
 func TestSocket(t *testing.T) {
-	b := newBench(t)
+	b := newEnv(t)
 	p := b.hello(`"nonce":"n1","url":"http://` + b.addr + `/app.html","kind":"frame"`)
 	if pages := b.pages(); len(pages) != 1 || pages[0].ID != p.id || pages[0].Kind != "frame" || p.nonce != "n1" {
 		t.Errorf("pages %+v, welcome %+v", pages, p)
 	}
 	got := p.eval("12+13", func(job string) {
-		p.tell("started", `"job":"`+job+`"`)
-		p.tell("events", `"events":[{"type":"console","level":"log","message":"hi"}]`)
-		p.tell("result", `"job":"`+job+`","ok":true,"kind":"json","value":"25"`)
+		p.sendAs("started", `"job":"`+job+`"`)
+		p.sendAs("events", `"events":[{"type":"console","level":"log","message":"hi"}]`)
+		p.sendAs("result", `"job":"`+job+`","ok":true,"kind":"json","value":"25"`)
 	})
 	if !got.OK || got.Value != "25" || got.Kind != "json" || len(got.Background) != 1 || got.Background[0].Message != "hi" {
 		t.Errorf("evaluated: %+v", got)
 	}
 	for range 3 {
-		if packet := p.hear(); packet["type"] != "ok" {
+		if packet := p.receive(); packet["type"] != "ok" {
 			t.Errorf("answered %v", packet)
 		}
 	}
@@ -35,29 +146,29 @@ func TestSocket(t *testing.T) {
 	}
 }
 
-// TestSocketText: what JavaScript calls a string need not be Unicode.
+// TestSocketText: a string of JavaScript need not be valid Unicode.
 func TestSocketText(t *testing.T) {
-	b := newBench(t)
+	b := newEnv(t)
 	p := b.hello(`"nonce":"n"`)
 	got := p.eval("x", func(job string) {
-		p.tell("result", `"job":"`+job+`","ok":true,"kind":"text","value":"a\ud800b\u0000\u001b"`)
+		p.sendAs("result", `"job":"`+job+`","ok":true,"kind":"text","value":"a\ud800b\u0000\u001b"`)
 	})
 	if !got.OK || !strings.HasPrefix(got.Value, "a") || !strings.Contains(got.Value, "b") {
-		t.Errorf("evaluated: %+v, heard %v", got, p.hear())
+		t.Errorf("evaluated: %+v, heard %v", got, p.receive())
 	}
 }
 
-// TestSocketErrors: what is wrong with a packet is answered, and the page stays.
+// TestSocketErrors: a wrong packet is answered with an error, and the page stays.
 func TestSocketErrors(t *testing.T) {
-	b := newBench(t)
+	b := newEnv(t)
 	p := b.hello(`"nonce":"n"`)
 	for fields, code := range map[string]string{
 		`result:"job":"none","ok":true`: "unknown", `started:"job":"none"`: "unknown", `result:"job":{},"ok":true`: "invalid", `result:"ok":true`: "invalid",
 		`events:"events":7`: "invalid", `nothing:"x":1`: "unknown", `attach:"name":"x"`: "unknown", `eval:"page":"x","code":"1"`: "unknown",
 	} {
 		typ, rest, _ := strings.Cut(fields, ":")
-		p.tell(typ, rest)
-		if got := p.hear(); got["type"] != "error" || got["code"] != code {
+		p.sendAs(typ, rest)
+		if got := p.receive(); got["type"] != "error" || got["code"] != code {
 			if typ != "started" || got["type"] != "ok" {
 				t.Errorf("%s: %v, want %s", fields, got, code)
 			}
@@ -68,9 +179,9 @@ func TestSocketErrors(t *testing.T) {
 	}
 }
 
-// TestSocketFaults: what no page of ours would say ends the socket.
-func TestSocketFaults(t *testing.T) {
-	b := newBench(t)
+// TestSocketViolations: packets that the script never sends end the socket.
+func TestSocketViolations(t *testing.T) {
+	b := newEnv(t)
 	for _, test := range []struct{ name, text, want string }{
 		{"no hello", `{"type":"result","id":"1a2b","nonce":"n","job":"1","ok":true}`, "hello"},
 		{"no JSON", "hello", "hello"},
@@ -79,7 +190,7 @@ func TestSocketFaults(t *testing.T) {
 		{"a name that is none", `{"type":"hello","name":{}}`, "name"},
 	} {
 		p := &peer{b: b, conn: b.dial(socketPath)}
-		p.say(test.text)
+		p.send(test.text)
 		if code, reason := p.closed(); code != websocket.StatusPolicyViolation || !strings.Contains(reason, test.want) {
 			t.Errorf("%s: closed with %d %q", test.name, code, reason)
 		}
@@ -89,15 +200,13 @@ func TestSocketFaults(t *testing.T) {
 		`{"type":"events","nonce":"n","events":[]}`, `{"type":"events","id":"ID","events":[]}`, `[]`, `{`, "",
 	} {
 		p := b.hello(`"nonce":"n"`)
-		p.say(strings.Replace(text, "ID", p.id, 1))
+		p.send(strings.Replace(text, "ID", p.id, 1))
 		if code, _ := p.closed(); code != websocket.StatusPolicyViolation {
 			t.Errorf("%s: closed with %d", text, code)
 		}
 	}
 	p := b.hello(`"nonce":"n"`)
-	if err := p.conn.Write(t.Context(), websocket.MessageBinary, []byte("{}")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.conn.Write(t.Context(), websocket.MessageBinary, []byte("{}")))
 	if code, reason := p.closed(); code != websocket.StatusPolicyViolation || !strings.Contains(reason, "text") {
 		t.Errorf("bytes: closed with %d %q", code, reason)
 	}
@@ -106,9 +215,9 @@ func TestSocketFaults(t *testing.T) {
 
 // TestSocketLimits: packets that are too large end the socket, not the service.
 func TestSocketLimits(t *testing.T) {
-	b := newBench(t)
+	b := newEnv(t)
 	p := &peer{b: b, conn: b.dial(socketPath)}
-	p.say(`{"type":"hello","name":"` + strings.Repeat("x", helloMax) + `"}`)
+	p.send(`{"type":"hello","name":"` + strings.Repeat("x", helloMax) + `"}`)
 	if code, _ := p.closed(); code != websocket.StatusMessageTooBig {
 		t.Errorf("a long hello: closed with %d", code)
 	}
@@ -122,9 +231,8 @@ func TestSocketLimits(t *testing.T) {
 	b.hello(`"nonce":"n"`)
 }
 
-// TestSocketsMax: there is a bound, and room again when one has gone.
 func TestSocketsMax(t *testing.T) {
-	b := newBench(t)
+	b := newEnv(t)
 	b.mu.Lock()
 	b.open = socketsMax - 1
 	b.mu.Unlock()
@@ -135,23 +243,19 @@ func TestSocketsMax(t *testing.T) {
 	if err == nil || res.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("one too many: %v %v", res, err)
 	}
-	if err := last.conn.CloseNow(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, last.conn.CloseNow())
 	b.until("there is room", func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.open == socketsMax-1 })
 	b.hello(`"nonce":"n"`)
 }
 
-// TestSocketEnd: sockets end with the service, and with the server.
+// TestSocketEnd: sockets end with the service.
 func TestSocketEnd(t *testing.T) {
-	b := newBench(t)
+	b := newEnv(t)
 	p, l := b.hello(`"nonce":"n"`), &peer{b: b, conn: b.dial(livePath)}
-	if got := l.hear(); got["type"] != "pages" {
+	if got := l.receive(); got["type"] != "pages" {
 		t.Errorf("live: %v", got)
 	}
-	if err := b.service.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.service.Close())
 	if code, _ := p.closed(); code != websocket.StatusGoingAway {
 		t.Errorf("closed with %d", code)
 	}
@@ -159,15 +263,15 @@ func TestSocketEnd(t *testing.T) {
 		t.Errorf("live closed with %d", code)
 	}
 	late := &peer{b: b, conn: b.dial(socketPath)}
-	late.say(`{"type":"hello","name":"late"}`)
+	late.send(`{"type":"hello","name":"late"}`)
 	if code, reason := late.closed(); code != websocket.StatusTryAgainLater || reason == "" {
 		t.Errorf("late: closed with %d %q", code, reason)
 	}
 }
 
-// TestConnected: pages and lists of pages count, and nothing else.
+// TestConnected: pages and status pages count, requests do not.
 func TestConnected(t *testing.T) {
-	b := newBench(t)
+	b := newEnv(t)
 	if b.get("/zino.js"); b.Connected() {
 		t.Error("connected after a script was fetched")
 	}
@@ -176,9 +280,75 @@ func TestConnected(t *testing.T) {
 		if !b.Connected() {
 			t.Error("not connected while one is")
 		}
-		if err := c.conn.CloseNow(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.conn.CloseNow())
 	}
 	b.until("it has noticed", func() bool { return !b.Connected() })
+}
+
+// TestSocketGone: the loss of a page fails its job at once.
+func TestSocketGone(t *testing.T) {
+	b := newEnv(t)
+	p := b.hello(`"nonce":"n"`)
+	got := p.eval("forever", func(string) { p.conn.CloseNow() })
+	if got.OK || !strings.Contains(got.Error, "page closed or reloaded") {
+		t.Errorf("evaluated: %+v", got)
+	}
+}
+
+func TestIdentity(t *testing.T) {
+	b := newEnv(t)
+	first := b.hello(`"nonce":"one"`)
+	ask := `"id":"` + first.id + `","nonce":`
+	if copied := b.hello(ask + `"two"`); copied.id == first.id {
+		t.Error("a copy of the tab has the same id")
+	}
+	if forged := b.hello(ask + `"three","left":"guess"`); forged.id == first.id {
+		t.Error("a page that does not know the nonce took the id over")
+	}
+	again := b.hello(ask + `"one"`)
+	if code, _ := first.closed(); again.id != first.id || code == websocket.StatusNormalClosure {
+		t.Errorf("the same page over a new socket is %s, not %s", again.id, first.id)
+	}
+	reloaded := b.hello(ask + `"four","left":"one"`)
+	if _, reason := again.closed(); reloaded.id != first.id || reloaded.nonce != "four" {
+		t.Errorf("the page after a reload is %s, not %s: %s", reloaded.id, first.id, reason)
+	}
+	must(t, reloaded.conn.CloseNow())
+	b.until("it is gone", func() bool { return len(b.pages()) == 2 })
+	if later := b.hello(ask + `"five"`); later.id != first.id {
+		t.Errorf("a page that comes back is %s, not %s", later.id, first.id)
+	}
+}
+
+func TestLive(t *testing.T) {
+	b := newEnv(t)
+	l := &peer{b: b, conn: b.dial(livePath)}
+	if got := l.receive()["pages"].([]any); len(got) != 0 {
+		t.Errorf("pages %v", got)
+	}
+	p := b.hello(`"nonce":"n"`)
+	b.until("the list has the page", func() bool { return len(l.receive()["pages"].([]any)) == 1 })
+	must(t, p.conn.CloseNow())
+	b.until("the list is empty", func() bool { return len(l.receive()["pages"].([]any)) == 0 })
+	must(t, l.conn.CloseNow())
+	b.until("nothing is left", func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.open == 0 })
+}
+
+// FuzzHandle: every packet of a page gets a valid answer.
+func FuzzHandle(f *testing.F) {
+	for _, text := range []string{
+		`{"type":"result","id":"1a2b","nonce":"n","job":"1","ok":true,"kind":"json","value":"1"}`, `{"type":"events","id":"1a2b","nonce":"n","events":[{"type":"console","message":"x"}]}`,
+		`{"type":"started","id":"1a2b","nonce":"n","job":"1"}`, `{"type":"hello","name":"x"}`, `{"type":"\ud800"}`, "", "[]", `{"type":{}}`,
+	} {
+		f.Add([]byte(text))
+	}
+	b := newEnv(f)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		typ, packet := b.handle(t.Context(), text)
+		got, err := wire.AppendObject(nil, typ, packet)
+		must(t, err)
+		if again, err := wire.ReplyType(got); err != nil || again != typ || typ != "ok" && typ != "error" {
+			t.Fatalf("%q: answered %s, %v", text, got, err)
+		}
+	})
 }

@@ -3,9 +3,11 @@ package web
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -14,12 +16,19 @@ import (
 	"zino/pkg/config"
 )
 
-// serving has a directory served that holds the REPL's own, as a project does.
+// serving serves the directory of the REPL, as a project does; servingSite serves a
+// directory in it.
 func serving(cfg *config.Repl) { cfg.Serve = cfg.Dir }
 
-// TestStatic: what of a directory can be had, and how.
+func servingSite(cfg *config.Repl) {
+	cfg.Serve = filepath.Join(cfg.Dir, "site")
+	if err := os.Mkdir(cfg.Serve, 0o700); err != nil {
+		panic(err)
+	}
+}
+
 func TestStatic(t *testing.T) {
-	b := newBench(t, serving)
+	b := newEnv(t, serving)
 	for name, text := range map[string]string{
 		"index.html": "<title>home</title>", "app.JS": "1", "a b/é.txt": "text", "sub/index.html": "<p>sub", "sub/x.css": "p{}", "x.wasm": "w", "notes": "<script>1</script>",
 		"page.htm": "<p>", "x.md": "# x", "x.map": "{}", "x.ts": "1", "x.json": "{}", "empty/x": "", "debugger/x.txt": "d", "node_modules/debug/index.js": "2",
@@ -64,18 +73,13 @@ func TestStatic(t *testing.T) {
 		t.Errorf("the page is %q", got)
 	}
 	if got := b.get("/notes"); got != "<script>1</script>" {
-		t.Errorf("what is no page is %q", got)
+		t.Errorf("a file that is not HTML is %q", got)
 	}
 }
 
-// TestStaticLinks: a symbolic link is followed to where its target could be
-// asked for itself.
+// TestStaticLinks: a symbolic link is followed if its target can be requested itself.
 func TestStaticLinks(t *testing.T) {
-	b := newBench(t, func(cfg *config.Repl) { cfg.Serve = filepath.Join(cfg.Dir, "site") }, func(cfg *config.Repl) {
-		if err := os.Mkdir(cfg.Serve, 0o700); err != nil {
-			t.Fatal(err)
-		}
-	})
+	b := newEnv(t, servingSite)
 	b.write("site/lib/x.js", "1")
 	b.write("site/.env", "SECRET")
 	b.write("outside.txt", "SECRET")
@@ -84,35 +88,22 @@ func TestStaticLinks(t *testing.T) {
 		"in.js": "lib/x.js", "dir": "lib", "env": ".env", "out": "../outside.txt", "up": "..", "abs": filepath.Join(b.dir, "outside.txt"), "etc": "/etc/passwd",
 		"log.md": "../debug/app-1a2b.md", "logs": "../debug", "loop": "loop", "gone": "nowhere", "far": "lib/../../outside.txt",
 	} {
-		if err := os.Symlink(target, filepath.Join(b.dir, "site", link)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(target, filepath.Join(b.dir, "site", link)))
 	}
-	for path, want := range map[string]int{
+	b.status(map[string]int{
 		"/in.js": 200, "/dir/x.js": 200, "/env": 404, "/out": 404, "/up/outside.txt": 404, "/up": 404, "/abs": 404, "/etc": 404,
 		"/log.md": 404, "/logs/app-1a2b.md": 404, "/loop": 404, "/gone": 404, "/far": 404,
-	} {
-		if res := b.request("GET", path, nil); res.StatusCode != want {
-			t.Errorf("%s: %d, want %d", path, res.StatusCode, want)
-		}
-	}
+	})
 }
 
-// TestStaticHardLinks: a hard link may be a file from outside.
 func TestStaticHardLinks(t *testing.T) {
-	b := newBench(t, func(cfg *config.Repl) { cfg.Serve = filepath.Join(cfg.Dir, "site") }, func(cfg *config.Repl) {
-		if err := os.Mkdir(cfg.Serve, 0o700); err != nil {
-			t.Fatal(err)
-		}
-	})
+	b := newEnv(t, servingSite)
 	b.write("outside.txt", "SECRET")
 	b.write("site/index.html", "x")
 	err := errors.Join(os.Link(filepath.Join(b.dir, "outside.txt"), filepath.Join(b.dir, "site", "x.txt")),
 		os.WriteFile(filepath.Join(b.dir, "site", "server.pem"), []byte("SECRET"), 0o600),
 		os.Symlink("server.pem", filepath.Join(b.dir, "site", "pem.txt")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for path, want := range map[string]string{
 		"/x.txt":   "403 Refused: a file with several names (hard links) is not served: copy it.\n",
 		"/pem.txt": "404 There is no such file. Dotfiles, debug/, and links that leave the directory are not served.\n",
@@ -126,13 +117,11 @@ func TestStaticHardLinks(t *testing.T) {
 	}
 }
 
-// TestStaticLogs: the logs are not served where they lie deeper in what is.
+// TestStaticLogs: the logs are not served if they lie deeper in the directory.
 func TestStaticLogs(t *testing.T) {
-	b := newBench(t, func(cfg *config.Repl) {
+	b := newEnv(t, func(cfg *config.Repl) {
 		cfg.Serve, cfg.Dir = cfg.Dir, filepath.Join(cfg.Dir, "project")
-		if err := os.Mkdir(cfg.Dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(cfg.Dir, 0o700))
 		if err := os.Symlink("project", filepath.Join(cfg.Serve, "alias")); err != nil {
 			t.Fatal(err)
 		}
@@ -140,33 +129,21 @@ func TestStaticLogs(t *testing.T) {
 	b.write("project/debug/x-1a2b.md", "SECRET")
 	b.write("project/x.txt", "x")
 	b.write("other/debug/x.md", "x")
-	for path, want := range map[string]int{
+	b.status(map[string]int{
 		"/project/x.txt": 200, "/alias/x.txt": 200, "/other/debug/x.md": 200,
 		"/project/debug.md": 404, "/project/debug/x-1a2b.md": 404, "/alias/debug/x-1a2b.md": 404, "/alias/debug.md": 404, "/project/debug": 404,
-	} {
-		if res := b.request("GET", path, nil); res.StatusCode != want {
-			t.Errorf("%s: %d, want %d", path, res.StatusCode, want)
-		}
-	}
+	})
 }
 
-// TestStaticPipe: what is no file is not waited for.
 func TestStaticPipe(t *testing.T) {
-	b := newBench(t, serving)
-	if err := syscall.Mkfifo(filepath.Join(b.dir, "pipe.html"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	b := newEnv(t, serving)
+	must(t, syscall.Mkfifo(filepath.Join(b.dir, "pipe.html"), 0o600))
 	b.write("device/index.html/x", "")
-	for _, path := range []string{"/pipe.html", "/device/"} {
-		if res := b.request("GET", path, nil); res.StatusCode != 404 {
-			t.Errorf("%s: %d", path, res.StatusCode)
-		}
-	}
+	b.status(map[string]int{"/pipe.html": 404, "/device/": 404})
 }
 
-// TestStaticHTML: pages in other encodings, very long ones, and parts of one.
 func TestStaticHTML(t *testing.T) {
-	b := newBench(t, serving)
+	b := newEnv(t, serving)
 	b.write("latin.html", "<title>caf\xe9</title>")
 	b.write("wide.html", "\xff\xfe<\x00p\x00>\x00")
 	b.write("long.html", "<p>"+strings.Repeat("x", htmlMax))
@@ -188,29 +165,22 @@ func TestStaticHTML(t *testing.T) {
 	}
 }
 
-// TestNothingServed: without a directory there are our own pages only.
 func TestNothingServed(t *testing.T) {
-	b := newBench(t)
+	b := newEnv(t)
 	b.write("index.html", "x")
-	for path, want := range map[string]int{"/index.html": 404, "/debug.md": 404, "/": 302, "/favicon.ico": 404} {
-		if res := b.request("GET", path, nil); res.StatusCode != want {
-			t.Errorf("%s: %d, want %d", path, res.StatusCode, want)
-		}
-	}
+	b.status(map[string]int{"/index.html": 404, "/debug.md": 404, "/": 302, "/favicon.ico": 404})
 }
 
-// TestServeMissing: a directory that is not there is an error at the start.
 func TestServeMissing(t *testing.T) {
-	b := newBench(t)
+	b := newEnv(t)
 	b.cfg.Serve = filepath.Join(b.dir, "none")
-	if _, err := New(b.cfg, b.service, b.Server.log); err == nil || !strings.Contains(err.Error(), "[repl] serve") {
+	if _, err := New(b.cfg, b.service, b.log); err == nil || !strings.Contains(err.Error(), "[repl] serve") {
 		t.Errorf("New: %v", err)
 	}
 }
 
-// TestCloseWaits: an answer that is under way is ended, and no other begun.
 func TestCloseWaits(t *testing.T) {
-	b := newBench(t, serving)
+	b := newEnv(t, serving)
 	const size = 8 << 20 // more than the kernel keeps
 	b.write("large.txt", strings.Repeat("x", size))
 	res := b.request("GET", "/large.txt", nil)
@@ -229,4 +199,21 @@ func TestCloseWaits(t *testing.T) {
 	if err := <-closed; err != nil {
 		t.Error(err)
 	}
+}
+
+func FuzzAddress(f *testing.F) {
+	for _, address := range []string{"/", "/a/b.html", "/sub/", "/../x", "//x", "/.git/config", "/debug/x.md", "/a\x00", "/debug.md", "/a/./b", "/DEBUG/"} {
+		f.Add(address)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if !isPublic(name) {
+			return
+		}
+		if !fs.ValidPath(name) || path.Clean("/"+name) != "/"+name || strings.Contains("/"+name, "/.") || strings.ContainsAny(name, "\\\x00") {
+			t.Fatalf("%q may be asked for", name)
+		}
+		if first, _, _ := strings.Cut(name, "/"); strings.EqualFold(first, "debug") || strings.EqualFold(first, "debug.md") {
+			t.Fatalf("%q may be asked for, which is a log", name)
+		}
+	})
 }

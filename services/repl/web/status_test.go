@@ -13,7 +13,7 @@ import (
 
 // TestStatusHeaders: nothing foreign can run in the page or frame it.
 func TestStatusHeaders(t *testing.T) {
-	b := newBench(t)
+	b := newEnv(t)
 	for path, kind := range map[string]string{"/zino/": "text/html; charset=utf-8", "/zino/status.js": "text/javascript; charset=utf-8", "/zino/status.css": "text/css; charset=utf-8"} {
 		res := b.request("GET", path, nil)
 		if got := res.Header.Get("Content-Type"); got != kind {
@@ -30,7 +30,7 @@ func TestStatusHeaders(t *testing.T) {
 
 // TestStatusText: what is configured is shown, and cannot be markup.
 func TestStatusText(t *testing.T) {
-	b := newBench(t, func(cfg *config.Repl) {
+	b := newEnv(t, func(cfg *config.Repl) {
 		cfg.Origins = []string{"http://a.example", `http://"><script>`}
 		cfg.Serve = cfg.Dir
 	})

@@ -1,199 +1,257 @@
 package main
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/coder/websocket"
 
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
+	"zino/pkg/zinotest"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
-// TestMain lets the test binary be the program.
 func TestMain(m *testing.M) {
-	if os.Getenv("ZINO_REPL_TEST") != "" {
-		main()
-		return
-	}
+	zinotest.Child(zinotest.Roles{"zino-repl": func([]string) error { main(); return nil }})
 	os.Exit(m.Run())
 }
 
 // program is a running zino-repl in a directory of its own.
 type program struct {
+	*zinotest.Process
 	t      *testing.T
-	cmd    *exec.Cmd
-	dir    string
-	said   lockedBuffer
-	done   chan struct{}
+	dir    string // with work, the directory of the REPL
 	client *rpc.Client
+	http   string // address for pages
 }
 
+// start starts zino-repl. settings are lines of [repl].
 func start(t *testing.T, settings string) *program {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "z")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	text := "[repl]\nsocket = \"s\"\ndir = \"work\"\n" + settings
-	if err := os.WriteFile(filepath.Join(dir, "ZINO.toml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(dir, "work"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	p := &program{t: t, dir: dir, done: make(chan struct{}), client: &rpc.Client{Service: "repl", Path: filepath.Join(dir, "s")}}
-	p.cmd = exec.Command(os.Args[0])
-	p.cmd.Dir, p.cmd.Stderr = dir, &p.said
-	p.cmd.Env = []string{"ZINO_REPL_TEST=1", "HOME=" + dir, "ZINO_HOME=" + dir}
-	p.run()
+	p := &program{t: t, dir: zinotest.Dir(t)}
+	zinotest.WriteFiles(t, p.dir, map[string]string{"ZINO.toml": "[repl]\nsocket = \"s\"\ndir = \"work\"\n" + settings, "work/x": ""})
+	p.client = rpctest.Client(t, "repl", filepath.Join(p.dir, "s"))
+	p.run(nil)
 	return p
 }
 
-// run starts it, and ends it with the test.
-func (p *program) run() {
-	p.t.Helper()
-	if err := p.cmd.Start(); err != nil {
-		p.t.Fatal(err)
+// startInherited starts zino-repl with both of its sockets inherited.
+func startInherited(t *testing.T, args ...string) *program {
+	t.Helper()
+	p := &program{t: t, dir: zinotest.Dir(t)}
+	zinotest.WriteFiles(t, p.dir, map[string]string{"ZINO.toml": "[repl]\nsocket = \"none/s\"\nhttp = \"127.0.0.1:1\"\ndir = \"work\"\n", "work/x": ""})
+	listen := func(network, address string) (net.Addr, *os.File) {
+		l, err := net.Listen(network, address)
+		zinotest.Must(t, err)
+		t.Cleanup(func() { l.Close() })
+		f, err := l.(interface{ File() (*os.File, error) }).File()
+		zinotest.Must(t, err)
+		t.Cleanup(func() { f.Close() })
+		return l.Addr(), f
 	}
-	go func() {
-		defer close(p.done)
-		_ = p.cmd.Wait() // its status is asked for
-	}()
-	p.t.Cleanup(func() {
-		p.client.Close()
-		p.cmd.Process.Kill()
-		<-p.done
-	})
+	own, ownFile := listen("unix", filepath.Join(p.dir, "own"))
+	pages, pagesFile := listen("tcp", "127.0.0.1:0")
+	p.client, p.http = rpctest.Client(t, "repl", own.String()), pages.String()
+	p.run([]*os.File{pagesFile, ownFile}, args...)
+	return p
 }
 
-// until waits for a condition while the program runs.
-func (p *program) until(what string, condition func() bool) {
+func (p *program) run(inherited []*os.File, args ...string) {
 	p.t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	late := time.After(30 * time.Second)
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-p.done:
-			p.t.Fatalf("it ended before: %s\n%s", what, p.said.String())
-		case <-late:
-			p.t.Fatalf("waited in vain: %s\n%s", what, p.said.String())
-		}
+	cmd := zinotest.Command(p.t, "zino-repl", args...)
+	cmd.Dir, cmd.ExtraFiles = p.dir, inherited
+	cmd.Env = append(cmd.Env, "HOME="+p.dir, "ZINO_HOME="+p.dir)
+	if inherited != nil {
+		cmd.Env = append(cmd.Env, "LISTEN_FDS=2", "LISTEN_FDNAMES=http:repl")
 	}
+	p.Process = zinotest.Start(p.t, cmd)
 }
 
-// status waits for the end.
-func (p *program) status() int {
+// ready waits until a ping is answered and the address for pages is logged.
+func (p *program) ready() {
 	p.t.Helper()
-	select {
-	case <-p.done:
-	case <-time.After(30 * time.Second):
-		p.t.Fatalf("it does not end\n%s", p.said.String())
-	}
-	return p.cmd.ProcessState.ExitCode()
-}
-
-// TestProgram starts it, asks on the socket and over HTTP, and ends it while a
-// realm is connected.
-func TestProgram(t *testing.T) {
-	p := start(t, "http = \"127.0.0.1:0\"\nserve = \"work\"\n")
-	p.until("it answers", func() bool {
-		_, err := rpc.Call(t.Context(), p.client, proto.Ping, proto.PingRequest{})
+	p.Eventually("it answers", func() bool {
+		_, err := rpc.Call(p.t.Context(), p.client, proto.Ping, proto.PingRequest{})
 		return err == nil
 	})
-	_, address, ok := strings.Cut(p.said.String(), "http=http://")
-	if !ok {
-		t.Fatalf("it does not say where it listens:\n%s", p.said.String())
+	if p.http == "" {
+		_, address, _ := strings.Cut(p.Err.String(), "http=http://")
+		p.http, _, _ = strings.Cut(address, "/")
 	}
-	address, _, _ = strings.Cut(address, "/")
-	res, err := http.Get("http://" + address + "/zino.js")
-	if err != nil {
-		t.Fatal(err)
-	}
+}
+
+// script loads the page script and returns its token.
+func (p *program) script() string {
+	p.t.Helper()
+	res, err := http.Get("http://" + p.http + "/zino.js")
+	zinotest.Must(p.t, err)
 	defer res.Body.Close()
-	if text, err := io.ReadAll(res.Body); err != nil || res.StatusCode != http.StatusOK || !bytes.Contains(text, []byte(`"token"`)) {
-		t.Errorf("the script: %s, %v", res.Status, err)
+	text, err := io.ReadAll(res.Body)
+	token := regexp.MustCompile(`"token":"(\w+)"`).FindSubmatch(text)
+	if err != nil || res.StatusCode != http.StatusOK || token == nil {
+		p.t.Fatalf("the script: %s, %v", res.Status, err)
 	}
-	attached := make(chan string, 1)
-	ended := make(chan error, 1)
+	return string(token[1])
+}
+
+// attach connects a page over the socket for as long as the service lets it.
+func (p *program) attach() (attached proto.Attached, jobs chan proto.Job, ended chan error) {
+	p.t.Helper()
+	client := rpctest.Client(p.t, "repl", p.client.Path)
+	first, jobs, ended := make(chan proto.Attached, 1), make(chan proto.Job, 1), make(chan error, 1)
 	go func() {
-		ended <- attach(t.Context(), p.client.Path, attached)
+		_, err := rpc.CallEvents(p.t.Context(), client, proto.ReplAttach, proto.Attach{Name: "probe"}, func(typ string, payload []byte) error {
+			if typ == "job" {
+				var job proto.Job
+				defer func() { jobs <- job }()
+				return wire.DecodeReply(payload, &job)
+			}
+			var a proto.Attached
+			defer func() { first <- a }()
+			return wire.DecodeReply(payload, &a)
+		})
+		ended <- err
 	}()
-	select {
-	case file := <-attached:
-		if !strings.HasPrefix(file, "debug/probe-") {
-			t.Errorf("attached as %q", file)
-		}
-	case err := <-ended:
-		t.Fatalf("not attached: %v", err)
-	}
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if status := p.status(); status != 0 {
-		t.Errorf("status %d\n%s", status, p.said.String())
-	}
-	if err := <-ended; err != nil {
-		t.Errorf("the realm: %v", err)
-	}
+	return zinotest.Receive(p.t, "attached", first), jobs, ended
 }
 
-// attach is a realm that does nothing, and tells its file. It ends with the
-// service.
-func attach(ctx context.Context, path string, attached chan<- string) error {
-	client := &rpc.Client{Service: "repl", Path: path}
-	defer client.Close()
-	_, err := rpc.CallEvents(ctx, client, proto.ReplAttach, proto.Attach{Name: "probe"}, func(_ string, payload []byte) error {
-		var a proto.Attached
-		defer func() { attached <- a.File }()
-		return wire.DecodeReply(payload, &a)
+// request appends code to a log.
+func (p *program) request(log string) (file string) {
+	p.t.Helper()
+	file = filepath.Join(p.dir, "work", log)
+	zinotest.Append(p.t, file, "```js\n7\n```\n")
+	return file
+}
+
+// terminate sends SIGTERM and waits until the program accepts no new code.
+func (p *program) terminate(id string) {
+	p.t.Helper()
+	p.Signal(syscall.SIGTERM)
+	p.Eventually("it accepts no new code", func() bool {
+		_, err := rpc.Call(p.t.Context(), p.client, proto.ReplEval, proto.Eval{Page: id, Code: "1", TimeoutMS: 1})
+		return errors.Is(err, proto.ErrUnavailable)
 	})
-	return err
 }
 
-// TestPortTaken says what to do.
+// replied waits for the end of the program and checks the reply in the log.
+func (p *program) replied(file string) {
+	p.t.Helper()
+	zinotest.Equal(p.t, "exit status", p.Exit(), 0)
+	text := zinotest.Read(p.t, file)
+	if zinotest.Contains(p.t, "the log", text, "```Text\ndone\n```\n"); strings.Contains(text, "ERROR") {
+		p.t.Errorf("the log:\n%s\n%s", text, p.Err)
+	}
+}
+
+// TestProgram starts the service, uses both of its addresses, and ends it while a
+// page is connected.
+func TestProgram(t *testing.T) {
+	p := start(t, "http = \"127.0.0.1:0\"\nserve = \"work\"\n")
+	p.ready()
+	p.script()
+	a, _, ended := p.attach()
+	if !strings.HasPrefix(a.File, "debug/probe-") {
+		t.Errorf("attached as %q", a.File)
+	}
+	p.Signal(syscall.SIGTERM)
+	zinotest.Equal(t, "exit status", p.Exit(), 0)
+	zinotest.Must(t, <-ended)
+}
+
 func TestPortTaken(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer l.Close()
 	p := start(t, "http = \""+l.Addr().String()+"\"\n")
-	if status := p.status(); status != 1 {
-		t.Errorf("status %d", status)
+	zinotest.Equal(t, "exit status", p.Exit(), 1)
+	if line, rest, _ := strings.Cut(p.Err.String(), "\n"); !strings.HasPrefix(line, "zino-repl: ") || !strings.HasSuffix(line, "; set another port in ZINO.toml under [repl] http") ||
+		strings.Contains(rest, "zino-repl") {
+		t.Errorf("it writes %q", p.Err)
 	}
-	if said := p.said.String(); !strings.HasPrefix(said, "zino-repl: ") || !strings.HasSuffix(said, "; set another port in ZINO.toml under [repl] http\n") {
-		t.Errorf("said %q", said)
+}
+
+// TestDrainPage: code that runs in a page at SIGTERM ends, and its reply is written.
+func TestDrainPage(t *testing.T) {
+	p := start(t, "http = \"127.0.0.1:0\"\n")
+	p.ready()
+	c, _, err := websocket.Dial(t.Context(), "ws://"+p.http+"/zino/ws", &websocket.DialOptions{
+		Subprotocols: []string{"zino", p.script()}, HTTPHeader: http.Header{"Origin": {"http://" + p.http}},
+	})
+	zinotest.Must(t, err)
+	defer c.CloseNow()
+	send := func(text string) {
+		zinotest.Must(t, c.Write(t.Context(), websocket.MessageText, []byte(text)))
+	}
+	receive := func() (packet map[string]any) {
+		_, text, err := c.Read(t.Context())
+		zinotest.Must(t, errors.Join(err, json.Unmarshal(text, &packet)))
+		return packet
+	}
+	send(`{"type":"hello","name":"probe"}`)
+	a := receive()
+	file := p.request(a["file"].(string))
+	job := receive()
+	p.terminate(a["id"].(string))
+	send(fmt.Sprintf(`{"type":"result","id":%q,"nonce":%q,"job":%q,"ok":true,"kind":"text","value":"done"}`, a["id"], a["nonce"], job["job"]))
+	p.replied(file)
+}
+
+// TestDrainAttached: the same for a program whose answer arrives over a new
+// connection, and for one that has kept a connection to an inherited socket.
+func TestDrainAttached(t *testing.T) {
+	for name, run := range map[string]func(*testing.T) *program{
+		"own socket": func(t *testing.T) *program { return start(t, "http = \"127.0.0.1:0\"\n") },
+		"inherited":  func(t *testing.T) *program { return startInherited(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := run(t)
+			p.ready()
+			a, jobs, ended := p.attach()
+			file := p.request(a.File)
+			job := zinotest.Receive(t, "a job", jobs)
+			p.terminate(a.ID)
+			if name == "own socket" {
+				p.client.Close() // the next call is on a new connection
+			}
+			result := proto.JobResult{ID: a.ID, Nonce: a.Nonce, Job: job.Job, OK: true, Kind: "text", Value: "done"}
+			_, err := rpc.Call(context.Background(), p.client, proto.ReplResult, result)
+			zinotest.Must(t, err)
+			p.replied(file)
+			zinotest.Must(t, <-ended)
+		})
 	}
 }
 
-// lockedBuffer is written while it is read.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
+func TestInheritedSockets(t *testing.T) {
+	p := startInherited(t)
+	p.ready()
+	p.script()
+	if _, err := os.Stat(filepath.Join(p.dir, "none")); !os.IsNotExist(err) {
+		t.Errorf("it opened a socket of its own as well: %v", err)
+	}
 }
 
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
+// TestIdleExit: an unused service ends, and both addresses still accept connections
+// for the next process.
+func TestIdleExit(t *testing.T) {
+	p := startInherited(t, "--idle-exit", "50ms")
+	zinotest.Equal(t, "exit status", p.Exit(), 0)
+	for network, address := range map[string]string{"tcp": p.http, "unix": p.client.Path} {
+		c, err := net.Dial(network, address)
+		zinotest.Must(t, err)
+		c.Close()
+	}
 }
