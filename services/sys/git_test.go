@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"unicode"
+
+	"zino/pkg/zinotest"
 )
 
 func TestGitState(t *testing.T) {
@@ -31,12 +33,12 @@ func TestGitState(t *testing.T) {
 			dir := t.TempDir()
 			for name, text := range test.files {
 				path := filepath.Join(dir, name)
-				must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+				zinotest.Must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 				if strings.HasSuffix(name, "/") {
-					must(t, os.MkdirAll(path, 0o700))
+					zinotest.Must(t, os.MkdirAll(path, 0o700))
 					continue
 				}
-				write(t, path, text)
+				zinotest.Write(t, path, text)
 			}
 			if got := gitState(filepath.Join(dir, "p")); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
@@ -48,13 +50,13 @@ func TestGitState(t *testing.T) {
 // TestGitStateOfPipes: nothing that stands in a file's place is waited for.
 func TestGitStateOfPipes(t *testing.T) {
 	dir := t.TempDir()
-	must(t, syscall.Mkfifo(filepath.Join(dir, ".git"), 0o600))
+	zinotest.Must(t, syscall.Mkfifo(filepath.Join(dir, ".git"), 0o600))
 	if got := gitState(dir); got != "no repository" {
 		t.Errorf("got %q", got)
 	}
-	must(t, os.Remove(filepath.Join(dir, ".git")))
-	must(t, os.Mkdir(filepath.Join(dir, ".git"), 0o700))
-	must(t, syscall.Mkfifo(filepath.Join(dir, ".git", "HEAD"), 0o600))
+	zinotest.Must(t, os.Remove(filepath.Join(dir, ".git")))
+	zinotest.Must(t, os.Mkdir(filepath.Join(dir, ".git"), 0o700))
+	zinotest.Must(t, syscall.Mkfifo(filepath.Join(dir, ".git", "HEAD"), 0o600))
 	if got := gitState(dir); got != "unknown" {
 		t.Errorf("got %q", got)
 	}

@@ -9,24 +9,25 @@ import (
 	"testing"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
 // ask asks for a prompt with fields.
-func (b *bench) ask(req proto.GetPrompt) (proto.SystemPrompt, error) {
+func (b *env) ask(req proto.GetPrompt) (proto.SystemPrompt, error) {
 	return rpc.Call(b.t.Context(), b.client, proto.SysGet, req)
 }
 
 // home gives the process a home and a base of the test's own, and returns a
 // root in that home.
-func (b *bench) home() (root string) {
+func (b *env) home() (root string) {
 	b.t.Helper()
 	b.t.Setenv("HOME", filepath.Join(b.dir, "home"))
 	b.t.Setenv("ZINO_HOME", filepath.Join(b.dir, "base"))
 	b.t.Setenv("ZDX_HOME", "")
 	root = filepath.Join(b.dir, "home", "p")
-	must(b.t, os.MkdirAll(root, 0o700))
-	must(b.t, os.Mkdir(filepath.Join(b.dir, "base"), 0o700))
+	zinotest.Must(b.t, os.MkdirAll(root, 0o700))
+	zinotest.Must(b.t, os.Mkdir(filepath.Join(b.dir, "base"), 0o700))
 	return root
 }
 
@@ -46,11 +47,11 @@ func TestBase(t *testing.T) {
 		{"the caller's empty one clears it", "S", "F", "T %%PERSONALITY%%", new(""), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := newBench(t, tt.template)
+			b := newEnv(t, tt.template)
 			b.cfg.Sys.Personality, b.cfg.SystemPrompt = "dry", tt.prompt
 			if tt.file != none {
 				b.cfg.SystemPromptFile = filepath.Join(b.dir, "prompt")
-				write(t, b.cfg.SystemPromptFile, tt.file)
+				zinotest.Write(t, b.cfg.SystemPromptFile, tt.file)
 			}
 			b.startMem()
 			b.start()
@@ -62,15 +63,15 @@ func TestBase(t *testing.T) {
 	}
 }
 
-// TestPromptFileIsFresh: an edit is in the next prompt, whoever asks for it.
+// TestPromptFileIsFresh: an edit takes effect in the next prompt.
 func TestPromptFileIsFresh(t *testing.T) {
-	b := newBench(t, "T")
+	b := newEnv(t, "T")
 	b.cfg.SystemPromptFile = filepath.Join(b.dir, "prompt")
-	write(t, b.cfg.SystemPromptFile, "one")
+	zinotest.Write(t, b.cfg.SystemPromptFile, "one")
 	b.startMem()
 	b.start()
 	b.want("one")
-	write(t, b.cfg.SystemPromptFile, "two")
+	zinotest.Write(t, b.cfg.SystemPromptFile, "two")
 	b.want("two")
 	if got, err := b.reload(); got != "two" || err != nil {
 		t.Errorf("reload: %q, %v", got, err)
@@ -85,17 +86,17 @@ func TestPromptFileIsFresh(t *testing.T) {
 func TestBadPromptFile(t *testing.T) {
 	for want, spoil := range map[string]func(t *testing.T, path string){
 		"no such file or directory: create it": func(t *testing.T, path string) {},
-		"is a directory: repair it":            func(t *testing.T, path string) { must(t, os.Mkdir(path, 0o700)) },
-		"is not a regular file: repair it":     func(t *testing.T, path string) { must(t, syscall.Mkfifo(path, 0o600)) },
-		"is not UTF-8: repair it":              func(t *testing.T, path string) { write(t, path, "\xff") },
-		"too many levels":                      func(t *testing.T, path string) { must(t, os.Symlink("prompt", path)) },
+		"is a directory: repair it":            func(t *testing.T, path string) { zinotest.Must(t, os.Mkdir(path, 0o700)) },
+		"is not a regular file: repair it":     func(t *testing.T, path string) { zinotest.Must(t, syscall.Mkfifo(path, 0o600)) },
+		"is not UTF-8: repair it":              func(t *testing.T, path string) { zinotest.Write(t, path, "\xff") },
+		"too many levels":                      func(t *testing.T, path string) { zinotest.Must(t, os.Symlink("prompt", path)) },
 		"is larger than 4194304 bytes": func(t *testing.T, path string) {
-			write(t, path, "")
-			must(t, os.Truncate(path, maxTemplate+1))
+			zinotest.Write(t, path, "")
+			zinotest.Must(t, os.Truncate(path, maxTemplate+1))
 		},
 	} {
 		t.Run(want, func(t *testing.T) {
-			b := newBench(t, "T")
+			b := newEnv(t, "T")
 			b.cfg.File = "/etc/z.toml"
 			b.cfg.SystemPrompt, b.cfg.SystemPromptFile = "S", filepath.Join(b.dir, "prompt")
 			spoil(t, b.cfg.SystemPromptFile)
@@ -129,7 +130,7 @@ func TestProjectContext(t *testing.T) {
 		{"a blank prompt", " \n", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := newBench(t, tt.template)
+			b := newEnv(t, tt.template)
 			root := b.home()
 			b.startMem()
 			b.start()
@@ -137,11 +138,11 @@ func TestProjectContext(t *testing.T) {
 				t.Errorf("without files: got %+v, %v", reply, err)
 			}
 			path := filepath.Join(root, "AGENTS.md")
-			write(t, path, "Use tabs.\n")
-			write(t, filepath.Join(b.dir, "base", "AGENTS.md"), "Speak up.")
-			must(t, os.Mkdir(filepath.Join(b.dir, "home", "AGENTS.md"), 0o700))
+			zinotest.Write(t, path, "Use tabs.\n")
+			zinotest.Write(t, filepath.Join(b.dir, "base", "AGENTS.md"), "Speak up.")
+			zinotest.Must(t, os.Mkdir(filepath.Join(b.dir, "home", "AGENTS.md"), 0o700))
 			reply, err := b.ask(proto.GetPrompt{Root: root})
-			must(t, err)
+			zinotest.Must(t, err)
 			project := "# Project Context\n\n## " + filepath.Join(b.dir, "base/AGENTS.md") + "\n\nSpeak up.\n\n## " + path + "\n\nUse tabs."
 			if reply.Content != tt.before+project {
 				t.Errorf("got %q", reply.Content)
@@ -152,13 +153,13 @@ func TestProjectContext(t *testing.T) {
 			if len(reply.Warnings) != 1 || !strings.Contains(reply.Warnings[0], "is a directory") {
 				t.Errorf("got %q", reply.Warnings)
 			}
-			b.want(tt.template) // nobody asked for a root
+			b.want(tt.template) // the request has no root
 		})
 	}
 }
 
 func TestUnknownRoot(t *testing.T) {
-	b := newBench(t, "T")
+	b := newEnv(t, "T")
 	b.startMem()
 	b.start()
 	gone := filepath.Join(b.dir, "gone")
@@ -170,13 +171,13 @@ func TestUnknownRoot(t *testing.T) {
 // TestNoBase: a place for the user's own files that could be anybody's is not
 // read, and the root's file is.
 func TestNoBase(t *testing.T) {
-	b := newBench(t, "T")
+	b := newEnv(t, "T")
 	root := b.home()
 	for name, value := range map[string]string{"ZINO_HOME": "", "XDG_CONFIG_HOME": "", "HOME": "", "TMPDIR": filepath.Join(b.dir, "f")} {
 		t.Setenv(name, value)
 	}
-	write(t, filepath.Join(b.dir, "f"), "no directory")
-	write(t, filepath.Join(root, "AGENTS.md"), "x")
+	zinotest.Write(t, filepath.Join(b.dir, "f"), "no directory")
+	zinotest.Write(t, filepath.Join(root, "AGENTS.md"), "x")
 	b.startMem()
 	b.start()
 	reply, err := b.ask(proto.GetPrompt{Root: root})

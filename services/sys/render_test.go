@@ -14,7 +14,7 @@ func TestRender(t *testing.T) {
 		{"none", "text 100%", "text 100%"},
 		{"every occurrence", "%%PERSONALITY%%,%%PERSONALITY%%", "kind,kind"},
 		{"a value is not expanded", "<%%SOFT_MEMORIES%%>", "<%%PERSONALITY%% %%SOFT_MEMORIES%%>"},
-		{"unknown stays", "%%NOBODY%% %%personality%%", "%%NOBODY%% %%personality%%"},
+		{"unknown stays", "%%UNKNOWN%% %%personality%%", "%%UNKNOWN%% %%personality%%"},
 		{"empty value", "[%%TOOL_LIST%%]", "[]"},
 		{"more signs", "%%%PERSONALITY%%%", "%kind%"},
 		{"unfinished", "%%PERSONALITY% %%", "%%PERSONALITY% %%"},
@@ -50,8 +50,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestBuiltinLines: a tool that is no executor has its description's first
-// sentence, whatever comes before it among the files.
+// TestBuiltinLines: a built-in tool is listed behind the executors, with the first
+// sentence of its description.
 func TestBuiltinLines(t *testing.T) {
 	for _, c := range []struct{ name, description, want string }{
 		{"one sentence", "Finds things.", "Finds things."},

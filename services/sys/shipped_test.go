@@ -2,12 +2,14 @@ package sys
 
 import (
 	"encoding/json"
+	"log/slog"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
 
 	"zino/pkg/catalog"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -15,9 +17,9 @@ const root = "../../"
 
 func shipped(t *testing.T) *catalog.Snapshot {
 	t.Helper()
-	cat, err := catalog.Open(root+"tools", root+"skills", quiet())
-	must(t, err)
-	t.Cleanup(func() { must(t, cat.Close()) })
+	cat, err := catalog.Open(root+"tools", root+"skills", slog.New(slog.DiscardHandler))
+	zinotest.Must(t, err)
+	t.Cleanup(func() { zinotest.Must(t, cat.Close()) })
 	return cat.Snapshot()
 }
 
@@ -25,7 +27,7 @@ func shipped(t *testing.T) *catalog.Snapshot {
 // (four bytes are about a token).
 func TestShippedTemplate(t *testing.T) {
 	text, err := os.ReadFile(root + "SYSTEM.md")
-	must(t, err)
+	zinotest.Must(t, err)
 	s := shipped(t)
 	values := map[string]string{
 		"PERSONALITY": "", "TOOL_LIST": toolLines(s), "SKILL_LINES": skillLines(s),
@@ -47,13 +49,13 @@ func TestShippedTemplate(t *testing.T) {
 
 // TestShippedSessionTemplate: 200 to 300 tokens once it is filled in.
 func TestShippedSessionTemplate(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	b.cfg.Sys.SessionTemplate = root + "SESSION.md"
 	home := b.home()
 	b.startMem()
 	b.start()
 	reply, err := b.ask(proto.GetPrompt{Session: true, Root: home})
-	must(t, err)
+	zinotest.Must(t, err)
 	if strings.Contains(reply.Content, "%%") {
 		t.Errorf("a placeholder is left in:\n%s", reply.Content)
 	}
@@ -65,7 +67,7 @@ func TestShippedSessionTemplate(t *testing.T) {
 // TestShippedTemplateBlocks: what the template shows is what agr can read.
 func TestShippedTemplateBlocks(t *testing.T) {
 	text, err := os.ReadFile(root + "SYSTEM.md")
-	must(t, err)
+	zinotest.Must(t, err)
 	s := shipped(t)
 	block := regexp.MustCompile(`(?s)\n<(tool_call|task)>\n(.*?)\n</(tool_call|task)>\n`)
 	found := block.FindAllStringSubmatch(string(text), -1)

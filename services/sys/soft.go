@@ -13,28 +13,27 @@ import (
 )
 
 const (
-	askLimit   = 500 * time.Millisecond // for mem to say what the soft memory is: a prompt waits for it
-	storeLimit = 2 * time.Second        // for mem to store one: it waits for the disk
-	retryEvery = time.Second
+	getTimeout   = 500 * time.Millisecond // for mem to return the soft memory: a prompt waits for it
+	storeTimeout = 2 * time.Second        // for mem to store one: mem waits for the disk
+	retryEvery   = time.Second
 )
 
-// softMemory is the soft memory as this process knows it. mem has the truth,
-// and is asked each time, unless it cannot be reached or a new text is still
-// to be handed over to it.
+// softMemory caches the soft memory, which mem owns. Each prompt asks mem, unless
+// mem cannot be reached or a new text is still to be stored there.
 type softMemory struct {
 	mem     *rpc.Client
-	initial string // what is used until there was any
+	initial string // used until mem or a caller has set one
 	log     *slog.Logger
 
 	storing sync.Mutex // one store at a time, so that mem ends up with the newest
 
 	mu      sync.Mutex
 	value   string
-	used    bool   // there was one, from mem or from a caller, if only an empty one
-	pending bool   // mem does not have value yet
-	away    bool   // mem could not be reached the last time
-	asked   uint64 // numbers the answers of mem in the order of asking
-	applied uint64 // number of what value is from: earlier answers are stale
+	used    bool   // mem or a caller has set one, which may be empty
+	pending bool   // value is not stored in mem yet
+	away    bool   // the last request to mem failed
+	asked   uint64 // number of the last request to mem
+	applied uint64 // number of the request that value is from: earlier answers are stale
 
 	once sync.Once
 	wake chan struct{}
@@ -67,26 +66,26 @@ func (s *softMemory) state() string {
 	defer s.mu.Unlock()
 	switch {
 	case s.pending:
-		return "to be handed over to mem"
+		return "to be stored in mem"
 	case s.away:
 		return "as last known: mem cannot be reached"
 	}
 	return "as in mem"
 }
 
-// unsaved reports whether there is a text that mem does not have yet.
+// unsaved reports whether a text is still to be stored in mem.
 func (s *softMemory) unsaved() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.pending
 }
 
-// set stores text in mem. Where mem cannot be reached it is handed over later;
-// where mem refuses it, that is the error and nothing changes.
+// set stores text in mem. If mem cannot be reached, run stores it later; if mem
+// refuses it, set returns that error and changes nothing.
 func (s *softMemory) set(ctx context.Context, text string) error {
 	s.storing.Lock()
 	defer s.storing.Unlock()
-	err := s.store(ctx, text, storeLimit)
+	err := s.store(ctx, text, storeTimeout)
 	if err != nil && !unreachable(err) {
 		return err
 	}
@@ -98,26 +97,26 @@ func (s *softMemory) set(ctx context.Context, text string) error {
 	if s.pending {
 		select {
 		case s.wake <- struct{}{}:
-		default: // run has been told already
+		default: // run is awake
 		}
 	}
 	return nil
 }
 
-// refresh brings the text up to date, as far as mem answers in time.
+// refresh updates the text if mem answers in time.
 func (s *softMemory) refresh(ctx context.Context) {
 	s.mu.Lock()
 	s.asked++
 	number, pending := s.asked, s.pending
 	s.mu.Unlock()
 	if pending {
-		s.handOver(ctx)
+		s.storePending(ctx)
 		return
 	}
-	limited, cancel := context.WithTimeout(ctx, askLimit)
+	limited, cancel := context.WithTimeout(ctx, getTimeout)
 	defer cancel()
 	reply, err := rpc.Call(limited, s.mem, proto.MemGetSoft, proto.GetSoft{})
-	if ctx.Err() != nil { // the caller hung up, which says nothing about mem
+	if ctx.Err() != nil { // the caller hung up: mem may be well
 		return
 	}
 	s.note(err)
@@ -126,7 +125,7 @@ func (s *softMemory) refresh(ctx context.Context) {
 	}
 }
 
-// apply takes an answer of mem, unless something newer is known.
+// apply uses the answer to a request, unless a newer text is known.
 func (s *softMemory) apply(number uint64, reply proto.SoftMemory) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,16 +136,15 @@ func (s *softMemory) apply(number uint64, reply proto.SoftMemory) {
 	s.value, s.used = reply.Content, s.used || reply.Set || reply.Content != ""
 }
 
-// supersede makes all answers stale that mem was asked for before. The caller
-// holds s.mu.
+// supersede makes the answers to all earlier requests stale. The caller holds s.mu.
 func (s *softMemory) supersede() {
 	s.asked++
 	s.applied = s.asked
 }
 
-// handOver stores a text that mem does not have yet and reports whether none
-// is left. It leaves the work to whoever is at it already.
-func (s *softMemory) handOver(ctx context.Context) bool {
+// storePending stores the pending text and reports whether none is left. It returns
+// at once if another goroutine is storing.
+func (s *softMemory) storePending(ctx context.Context) bool {
 	if !s.storing.TryLock() {
 		return false
 	}
@@ -157,7 +155,7 @@ func (s *softMemory) handOver(ctx context.Context) bool {
 	if !pending {
 		return true
 	}
-	err := s.store(ctx, text, askLimit)
+	err := s.store(ctx, text, getTimeout)
 	s.note(err)
 	if err != nil {
 		return false
@@ -169,14 +167,14 @@ func (s *softMemory) handOver(ctx context.Context) bool {
 	return true
 }
 
-func (s *softMemory) store(ctx context.Context, text string, limit time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+func (s *softMemory) store(ctx context.Context, text string, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	_, err := rpc.Call(ctx, s.mem, proto.MemSetSoft, proto.SetSoft{Content: text})
 	return err
 }
 
-// run hands over in the background until close.
+// run stores a pending text in the background until close.
 func (s *softMemory) run() {
 	defer close(s.idle)
 	retry := time.NewTimer(retryEvery)
@@ -188,20 +186,20 @@ func (s *softMemory) run() {
 		case <-s.wake:
 			retry.Reset(retryEvery)
 		case <-retry.C:
-			if !s.handOver(context.Background()) {
+			if !s.storePending(context.Background()) {
 				retry.Reset(retryEvery)
 			}
 		}
 	}
 }
 
-// close ends run and hands over a last time: after it the text would be lost.
+// close ends run and stores a pending text a last time.
 func (s *softMemory) close() error {
 	lost := false
 	s.once.Do(func() {
 		close(s.done)
 		<-s.idle
-		lost = !s.handOver(context.Background())
+		lost = !s.storePending(context.Background())
 	})
 	if lost {
 		return errors.New("mem could not be reached: the soft memory that was set is lost")
@@ -209,20 +207,20 @@ func (s *softMemory) close() error {
 	return nil
 }
 
-// note logs when mem goes away and when it comes back.
+// note logs when mem can no longer be reached, and when it can again.
 func (s *softMemory) note(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case err != nil && !s.away:
-		s.log.Warn("mem cannot be asked, the prompt keeps the soft memory as last known", "error", err)
+		s.log.Warn("mem cannot be reached, the prompt keeps the soft memory as last known", "error", err)
 	case err == nil && s.away:
 		s.log.Info("mem answers again")
 	}
 	s.away = err != nil
 }
 
-// unreachable tells a mem that is away from one that refuses.
+// unreachable reports whether mem could not be reached, in contrast to a refusal.
 func unreachable(err error) bool {
 	for _, target := range []error{
 		rpc.ErrConnect, context.Canceled, context.DeadlineExceeded,

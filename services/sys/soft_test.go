@@ -10,35 +10,36 @@ import (
 	"time"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
 // TestOneSoftMemory: mem's and the prompt's are one thing, both ways and after
 // restarts.
 func TestOneSoftMemory(t *testing.T) {
-	b := newBench(t, "%%SOFT_MEMORIES%%")
+	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	b.startMem()
 	b.start()
 	b.want("")
-	b.mem.put("told mem")
-	b.want("told mem")
-	if got, err := b.set("told sys"); got != "told sys" || err != nil {
+	b.mem.put("from mem")
+	b.want("from mem")
+	if got, err := b.set("from sys"); got != "from sys" || err != nil {
 		t.Errorf("set: %q, %v", got, err)
 	}
-	if got := b.mem.stored(); got != "told sys" {
+	if got := b.mem.stored(); got != "from sys" {
 		t.Errorf("mem has %q", got)
 	}
-	b.mem.put("told mem again")
-	if got, err := b.reload(); got != "told mem again" || err != nil {
+	b.mem.put("from mem again")
+	if got, err := b.reload(); got != "from mem again" || err != nil {
 		t.Errorf("reload: %q, %v", got, err)
 	}
 	b.stop()
 	b.start()
-	b.want("told mem again")
+	b.want("from mem again")
 }
 
 func TestInitialSoftMemory(t *testing.T) {
-	b := newBench(t, "%%SOFT_MEMORIES%%")
+	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	b.cfg.Sys.SoftMemory = "initial"
 	stopMem := b.startMem()
 	b.start()
@@ -60,19 +61,19 @@ func TestInitialSoftMemory(t *testing.T) {
 func TestClearedStaysCleared(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		clear func(b *bench)
+		clear func(b *env)
 	}{
-		{"by sys", func(b *bench) {
+		{"by sys", func(b *env) {
 			for _, text := range []string{"x", ""} {
 				if _, err := b.set(text); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}},
-		{"by mem, the first that it hears", func(b *bench) { b.mem.put("") }},
+		{"by mem, the first that it hears", func(b *env) { b.mem.put("") }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := newBench(t, "%%SOFT_MEMORIES%%")
+			b := newEnv(t, "%%SOFT_MEMORIES%%")
 			b.cfg.Sys.SoftMemory = "initial"
 			b.startMem()
 			b.start()
@@ -89,7 +90,7 @@ func TestClearedStaysCleared(t *testing.T) {
 // TestOlderMem: where mem does not tell whether there is one, an empty text is
 // none until there was another.
 func TestOlderMem(t *testing.T) {
-	b := newBench(t, "%%SOFT_MEMORIES%%")
+	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	b.cfg.Sys.SoftMemory, b.mem.older = "initial", true
 	b.mem.put("")
 	b.startMem()
@@ -102,7 +103,7 @@ func TestOlderMem(t *testing.T) {
 }
 
 func TestSetClears(t *testing.T) {
-	b := newBench(t, "%%SOFT_MEMORIES%%")
+	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	b.cfg.Sys.SoftMemory = "initial"
 	b.startMem()
 	b.start()
@@ -114,7 +115,7 @@ func TestSetClears(t *testing.T) {
 
 // TestWrongType goes past the typed client: the content must be a string.
 func TestWrongType(t *testing.T) {
-	b := newBench(t, "%%SOFT_MEMORIES%%")
+	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	b.startMem()
 	b.start()
 	if _, err := b.set("kept"); err != nil {
@@ -139,7 +140,7 @@ func TestWrongType(t *testing.T) {
 // TestHandOver: a text that is set while mem is away is used at once and is in
 // mem when that is back, without anybody asking.
 func TestHandOver(t *testing.T) {
-	b := newBench(t, "%%SOFT_MEMORIES%%")
+	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	b.mem.put("one")
 	stopMem := b.startMem()
 	b.start()
@@ -151,44 +152,44 @@ func TestHandOver(t *testing.T) {
 		}
 	}
 	b.want("three")
-	if got := b.stats().Info["soft_memory"]; got != "to be handed over to mem" {
+	if got := b.stats().Info["soft_memory"]; got != "to be stored in mem" {
 		t.Errorf("state %q", got)
 	}
 	if wait := b.server.Retire(time.Nanosecond); wait != time.Nanosecond {
 		t.Errorf("it may end with a text that mem does not have: %v", wait)
 	}
 	b.startMem()
-	await(t, "handing over", func() bool { return b.mem.stored() == "three" })
+	zinotest.Eventually(t, "handing over", func() bool { return b.mem.stored() == "three" })
 	b.mem.put("four")
-	await(t, "mem's word counting again", func() bool { return b.get() == "four" })
+	zinotest.Eventually(t, "mem's word counting again", func() bool { return b.get() == "four" })
 }
 
 func TestHandOverWithNextPrompt(t *testing.T) {
-	b := newBench(t, "%%SOFT_MEMORIES%%")
+	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	b.start()
 	if _, err := b.set("new"); err != nil {
 		t.Fatal(err)
 	}
 	b.startMem()
-	await(t, "handing over", func() bool { b.want("new"); return b.mem.stored() == "new" })
+	zinotest.Eventually(t, "handing over", func() bool { b.want("new"); return b.mem.stored() == "new" })
 }
 
 func TestHandOverWhenClosing(t *testing.T) {
-	b := newBench(t, "%%SOFT_MEMORIES%%")
+	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	b.start()
 	if _, err := b.set("new"); err != nil {
 		t.Fatal(err)
 	}
 	b.startMem()
-	must(t, b.service.Close())
+	zinotest.Must(t, b.service.Close())
 	if got := b.mem.stored(); got != "new" {
 		t.Errorf("mem has %q", got)
 	}
-	must(t, b.service.Close())
+	zinotest.Must(t, b.service.Close())
 }
 
 func TestCloseSaysWhatIsLost(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	b.start()
 	if _, err := b.set("secret"); err != nil {
 		t.Fatal(err)
@@ -201,7 +202,7 @@ func TestCloseSaysWhatIsLost(t *testing.T) {
 
 // TestMemRefuses: a mem that answers with an error is not away.
 func TestMemRefuses(t *testing.T) {
-	b := newBench(t, "%%SOFT_MEMORIES%%")
+	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	b.mem.put("old")
 	b.mem.refuse = &proto.Error{Code: proto.CodeInternal, Message: "mem set_soft: no space left on device"}
 	b.startMem()
@@ -216,7 +217,7 @@ func TestMemRefuses(t *testing.T) {
 // TestMemHangs: a mem that accepts and says nothing delays a prompt, but does
 // not hold it.
 func TestMemHangs(t *testing.T) {
-	b := newBench(t, "%%SOFT_MEMORIES%%")
+	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	b.mem.put("known")
 	b.startMem()
 	b.start()
@@ -236,9 +237,9 @@ func TestMemHangs(t *testing.T) {
 
 // TestMemHangsUp: a mem that dies in the middle of an answer is away.
 func TestMemHangsUp(t *testing.T) {
-	b := newBench(t, "%%SOFT_MEMORIES%%")
+	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	l, err := net.Listen("unix", filepath.Join(b.dir, "m"))
-	must(t, err)
+	zinotest.Must(t, err)
 	var accepting sync.WaitGroup
 	accepting.Go(func() {
 		for {
@@ -253,10 +254,10 @@ func TestMemHangsUp(t *testing.T) {
 	if got, err := b.set("new"); got != "new" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
-	must(t, l.Close())
+	zinotest.Must(t, l.Close())
 	accepting.Wait()
 	b.startMem()
-	await(t, "handing over", func() bool { return b.mem.stored() == "new" })
+	zinotest.Eventually(t, "handing over", func() bool { return b.mem.stored() == "new" })
 }
 
 // TestStaleAnswer: an answer that was asked for before something newer was
@@ -281,9 +282,9 @@ func TestStaleAnswer(t *testing.T) {
 	}
 }
 
-// TestManySetters: whoever comes last, prompt and mem agree in the end.
+// TestManySetters: prompt and mem agree in the end.
 func TestManySetters(t *testing.T) {
-	b := newBench(t, "%%SOFT_MEMORIES%%")
+	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	stopMem := b.startMem()
 	b.start()
 	var callers sync.WaitGroup
@@ -302,5 +303,5 @@ func TestManySetters(t *testing.T) {
 	stopMem()
 	b.startMem()
 	callers.Wait()
-	await(t, "agreement", func() bool { return b.mem.stored() != "" && b.mem.stored() == b.get() })
+	zinotest.Eventually(t, "agreement", func() bool { return b.mem.stored() != "" && b.mem.stored() == b.get() })
 }

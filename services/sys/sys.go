@@ -1,57 +1,63 @@
-// Package sys builds the system prompt from a template, one for plain messages
-// and one for turns of a session. Placeholders stand for the personality, the
-// tools and skills, the soft memory, which mem stores, and, in a session, for
-// directory, system, date, git state and confinement (surroundings.go). A
-// configured prompt takes the template's place, and the AGENTS.md files of a
-// directory follow it (prompt.go).
+// Package sys builds the system prompt from a template: one for plain messages,
+// one for turns of a session. Placeholders are replaced by the personality, the
+// tools and skills, the soft memory that mem stores and, in a session, by the
+// directory, system, date, git state and confinement (session.go). A configured
+// prompt replaces the template. The AGENTS.md files of a directory follow either.
 package sys
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
 
 	"zino/pkg/catalog"
 	"zino/pkg/config"
+	"zino/pkg/keys"
 	"zino/pkg/rpc"
+	"zino/pkg/text"
 	"zino/proto"
+	"zino/services/sys/agents"
+	"zino/services/sys/textfile"
 )
 
-// Service answers for the system prompt.
+// Service holds the system prompt.
 type Service struct {
 	cat           *catalog.Catalog
 	personality   string
 	maxIterations int
-	exc           config.Exc // the confinement where a turn names none
-	configured    configured
+	exc           config.Exc // level and network of turns that name none
+	configured    string     // system_prompt
+	file          string     // system_prompt_file, which overrides configured
 	soft          *softMemory
 
 	mu      sync.Mutex
 	plain   template
 	session template
 	source  source
-	prompt  string // built from source
+	built   string // the prompt of plain messages, built from source
 }
 
-// source is all that the prompt of plain messages is built from and that can
-// change.
+// source is the changeable input of the prompt of plain messages.
 type source struct {
 	template string
 	snapshot *catalog.Snapshot
 	soft     string
 }
 
-// New reads the templates. A missing one is an empty one; one that cannot be
-// read is the error of each request for it until it can.
+// New reads the templates. A missing template counts as empty. A template that
+// cannot be read is an error of each request that needs it.
 func New(cfg *config.Config, cat *catalog.Catalog, mem *rpc.Client, log *slog.Logger) *Service {
 	s := &Service{
 		cat: cat, personality: cfg.Sys.Personality, maxIterations: cfg.Agent.MaxIterations, exc: cfg.Exc,
-		configured: newConfigured(cfg), soft: newSoftMemory(mem, cfg.Sys.SoftMemory, log),
+		configured: cfg.SystemPrompt, file: cfg.SystemPromptFile, soft: newSoftMemory(mem, cfg.Sys.SoftMemory, log),
 		plain:   template{path: cfg.Sys.Template, key: "[sys] template", log: log},
 		session: template{path: cfg.Sys.SessionTemplate, key: "[sys] session_template", log: log},
 	}
@@ -69,7 +75,7 @@ func (s *Service) Register(server *rpc.Server) {
 	server.KeepWhile(s.soft.unsaved)
 }
 
-// Close makes a last attempt to hand a new soft memory over to mem.
+// Close makes a last attempt to store a new soft memory in mem.
 func (s *Service) Close() error { return s.soft.close() }
 
 func (s *Service) reload(ctx context.Context, _ proto.ReloadPrompt) (proto.SystemPrompt, error) {
@@ -86,10 +92,10 @@ func (s *Service) setSoftMemory(ctx context.Context, req proto.SetSoftMemory) (p
 		return proto.SystemPrompt{}, fmt.Errorf("%w: the old soft memory stays; fix the file and set it again", err)
 	}
 	if _, err := s.current(); err != nil {
-		return proto.SystemPrompt{}, err // before anything is changed
+		return proto.SystemPrompt{}, err // nothing is changed yet
 	}
 	if err := s.soft.set(ctx, req.Content); err != nil {
-		return proto.SystemPrompt{}, fmt.Errorf("mem did not take it, the old one stays: %w", err)
+		return proto.SystemPrompt{}, fmt.Errorf("mem did not store the soft memory, the old one stays: %w", err)
 	}
 	return s.current()
 }
@@ -102,19 +108,18 @@ func (s *Service) readTemplates() error {
 	return cmp.Or(s.plain.failed, s.session.failed)
 }
 
-// current is the prompt of a plain message, with the template as it was last
-// read.
+// current returns the prompt of a plain message, with the template as last read.
 func (s *Service) current() (proto.SystemPrompt, error) {
-	text, ok, err := s.configured.prompt()
-	if !ok && err == nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		text = s.build()
+	content, ok, err := s.override()
+	if ok || err != nil {
+		return proto.SystemPrompt{Content: content}, err
 	}
-	return proto.SystemPrompt{Content: text}, err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return proto.SystemPrompt{Content: s.build()}, nil
 }
 
-// values are what the placeholders of both templates stand for.
+// values returns the values of the placeholders of both templates.
 func (s *Service) values(snapshot *catalog.Snapshot, soft string) map[string]string {
 	return map[string]string{
 		"PERSONALITY":    s.personality,
@@ -125,27 +130,18 @@ func (s *Service) values(snapshot *catalog.Snapshot, soft string) map[string]str
 	}
 }
 
-// build returns the prompt of what is in memory. The caller holds s.mu.
+// build returns the prompt of plain messages from memory. The caller holds s.mu.
 func (s *Service) build() string {
 	now := source{s.plain.text, s.cat.Snapshot(), s.soft.text()}
 	if now != s.source {
 		s.source = now
-		s.prompt = render(now.template, s.values(now.snapshot, now.soft))
+		s.built = render(now.template, s.values(now.snapshot, now.soft))
 	}
-	return s.prompt
+	return s.built
 }
 
-// buildSession returns the prompt of a turn of a session. White space around it
-// is dropped: a template may end with placeholders that are empty. The caller
-// holds s.mu.
-func (s *Service) buildSession(surroundings map[string]string) string {
-	values := s.values(s.cat.Snapshot(), s.soft.text())
-	maps.Copy(values, surroundings)
-	return strings.TrimSpace(render(s.session.text, values))
-}
-
-// stats adds the templates in use, and what a person has to fix: skipped
-// definitions, and prompts that cannot be read.
+// stats adds the templates in use, and the problems that a person has to fix:
+// skipped definitions and prompts that cannot be read.
 func (s *Service) stats(stats *proto.Stats) {
 	snapshot := s.cat.Snapshot()
 	stats.Problems = append(stats.Problems, snapshot.Problems...)
@@ -155,7 +151,7 @@ func (s *Service) stats(stats *proto.Stats) {
 	stats.Info["tools"] = strconv.Itoa(len(snapshot.Executors()) + len(snapshot.Builtins()))
 	stats.Info["skills"] = strconv.Itoa(len(snapshot.Skills))
 	stats.Info["soft_memory"] = s.soft.state()
-	if _, _, err := s.configured.prompt(); err != nil {
+	if _, _, err := s.override(); err != nil {
 		stats.Problems = append(stats.Problems, err.Error())
 	}
 	s.mu.Lock()
@@ -170,4 +166,94 @@ func (s *Service) stats(stats *proto.Stats) {
 			stats.Problems = append(stats.Problems, t.failed.Error()+": fix it, or set "+t.key)
 		}
 	}
+}
+
+// override returns the configured prompt; ok is false if the template is used.
+// The file is read on each request, so that edits take effect at once. A file
+// that cannot be read is an error: without it the model would be sent another
+// prompt than the user believes.
+func (s *Service) override() (content string, ok bool, err error) {
+	if s.file == "" {
+		return s.configured, s.configured != "", nil
+	}
+	content, size, err := textfile.Head(s.file, maxTemplate)
+	if err == nil && size > maxTemplate {
+		err = fmt.Errorf("is larger than %d bytes", maxTemplate)
+	}
+	if err == nil {
+		return strings.TrimPrefix(content, textfile.Mark), true, nil
+	}
+	remedy := "repair it"
+	if errors.Is(err, fs.ErrNotExist) {
+		remedy = "create it"
+	}
+	// The configuration file is not named: it may be one that was made for this
+	// run.
+	return "", false, proto.Errorf(proto.CodeInvalid, "system_prompt_file %s: %v: %s, or change or remove the key system_prompt_file in your configuration",
+		text.VisibleLine(s.file), err, remedy)
+}
+
+// get returns the prompt and, for a root, the AGENTS.md files behind it.
+func (s *Service) get(ctx context.Context, req proto.GetPrompt) (proto.SystemPrompt, error) {
+	reply, err := s.prompt(ctx, req)
+	if err != nil || req.Root == "" {
+		return reply, err
+	}
+	places := agents.Places{Home: os.Getenv("HOME"), Root: req.Root}
+	base, baseErr := keys.Base(os.Getenv)
+	if baseErr == nil {
+		places.Base = base
+	}
+	found, err := agents.Gather(places)
+	if err != nil {
+		return proto.SystemPrompt{}, err
+	}
+	if baseErr != nil {
+		found.Warnings = append(found.Warnings, "no AGENTS.md of your own is read: "+baseErr.Error())
+	}
+	switch {
+	case found.Text == "":
+	case strings.TrimSpace(reply.Content) == "":
+		reply.Content = found.Text
+	default:
+		reply.Content = strings.TrimRight(reply.Content, "\r\n") + "\n\n" + found.Text
+	}
+	reply.Files, reply.Warnings = found.Files, append(reply.Warnings, found.Warnings...)
+	return reply, nil
+}
+
+// prompt returns the prompt without the AGENTS.md files: the caller's, else the
+// configured one, else the template's.
+func (s *Service) prompt(ctx context.Context, req proto.GetPrompt) (proto.SystemPrompt, error) {
+	if req.SystemPrompt != nil {
+		return proto.SystemPrompt{Content: *req.SystemPrompt}, nil
+	}
+	if content, ok, err := s.override(); ok || err != nil {
+		return proto.SystemPrompt{Content: content, Template: s.file}, err
+	}
+	s.soft.refresh(ctx)
+	t, surroundings := &s.plain, map[string]string(nil)
+	if req.Session {
+		t, surroundings = &s.session, s.surroundings(ctx, req)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.refresh()
+	if t.failed != nil && !t.readable {
+		return proto.SystemPrompt{}, proto.Errorf(proto.CodeInvalid, "%v: fix it, or set %s", t.failed, t.key)
+	}
+	reply := proto.SystemPrompt{Template: t.path, TemplateMissing: t.missing()}
+	switch {
+	case req.Session:
+		// White space around the prompt is dropped: a template may end with
+		// placeholders that are empty.
+		values := s.values(s.cat.Snapshot(), s.soft.text())
+		maps.Copy(values, surroundings)
+		reply.Content = strings.TrimSpace(render(t.text, values))
+	case t.path != "" && t.missing():
+		reply.Warnings = []string{fmt.Sprintf("no system prompt is sent: the template %s does not exist: install Zino with its files, or set %s", text.VisibleLine(t.path), t.key)}
+	default:
+		reply.Content = s.build()
+	}
+	return reply, nil
 }

@@ -2,6 +2,7 @@ package sys
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,14 +10,15 @@ import (
 	"testing"
 	"time"
 
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
 func TestWholePrompt(t *testing.T) {
-	b := newBench(t, "P=%%PERSONALITY%%\nT:\n%%TOOL_LIST%%\nS:\n%%SKILL_LINES%%\nN=%%MAX_ITERATIONS%% M=%%SOFT_MEMORIES%% %%X%%")
+	b := newEnv(t, "P=%%PERSONALITY%%\nT:\n%%TOOL_LIST%%\nS:\n%%SKILL_LINES%%\nN=%%MAX_ITERATIONS%% M=%%SOFT_MEMORIES%% %%X%%")
 	b.cfg.Sys.Personality, b.cfg.Agent.MaxIterations = "dry %%SOFT_MEMORIES%%", 7
-	write(t, filepath.Join(b.cfg.Tools.Dir, "python.json"), `{"meta":{"executor":"python3"}}`)
-	write(t, filepath.Join(b.cfg.Skills.Dir, "disk.json"), `{"meta":{"static_analysis":"shellcheck"}}`)
+	zinotest.Write(t, filepath.Join(b.cfg.Tools.Dir, "python.json"), `{"meta":{"executor":"python3"}}`)
+	zinotest.Write(t, filepath.Join(b.cfg.Skills.Dir, "disk.json"), `{"meta":{"static_analysis":"shellcheck"}}`)
 	b.mem.put("likes <b>")
 	b.startMem()
 	b.start()
@@ -25,29 +27,29 @@ func TestWholePrompt(t *testing.T) {
 }
 
 func TestEmptyTemplate(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	b.startMem()
 	b.start()
 	b.want("")
-	must(t, os.Remove(b.cfg.Sys.Template))
+	zinotest.Must(t, os.Remove(b.cfg.Sys.Template))
 	if got, err := b.reload(); got != "" || err != nil {
 		t.Errorf("missing template: %q, %v", got, err)
 	}
-	write(t, b.cfg.Sys.Template, "now")
+	zinotest.Write(t, b.cfg.Sys.Template, "now")
 	if got, err := b.set("x"); got != "now" || err != nil {
 		t.Errorf("set_soft_memory did not read the template: %q, %v", got, err)
 	}
 }
 
 func TestReloadReadsEverything(t *testing.T) {
-	b := newBench(t, "old")
+	b := newEnv(t, "old")
 	b.startMem()
 	b.start()
 	if _, err := b.set("soft"); err != nil {
 		t.Fatal(err)
 	}
-	write(t, b.cfg.Sys.Template, "new %%SOFT_MEMORIES%%\n%%TOOL_LIST%%")
-	write(t, filepath.Join(b.cfg.Tools.Dir, "lua.json"), `{}`)
+	zinotest.Write(t, b.cfg.Sys.Template, "new %%SOFT_MEMORIES%%\n%%TOOL_LIST%%")
+	zinotest.Write(t, filepath.Join(b.cfg.Tools.Dir, "lua.json"), `{}`)
 	got, err := b.reload()
 	if want := "new soft\n  - \"execute_lua\": lua executor"; got != want || err != nil {
 		t.Errorf("got %q, %v, want %q", got, err, want)
@@ -58,20 +60,23 @@ func TestReloadReadsEverything(t *testing.T) {
 // TestBadTemplate: what cannot be read leaves prompt and soft memory alone.
 func TestBadTemplate(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, path string){
-		"is a directory": func(t *testing.T, path string) { must(t, os.Remove(path)); must(t, os.Mkdir(path, 0o700)) },
-		"is not UTF-8":   func(t *testing.T, path string) { write(t, path, "a\xff") },
-		"is larger than": func(t *testing.T, path string) { must(t, os.Truncate(path, maxTemplate+1)) },
+		"is a directory": func(t *testing.T, path string) {
+			zinotest.Must(t, os.Remove(path))
+			zinotest.Must(t, os.Mkdir(path, 0o700))
+		},
+		"is not UTF-8":   func(t *testing.T, path string) { zinotest.Write(t, path, "a\xff") },
+		"is larger than": func(t *testing.T, path string) { zinotest.Must(t, os.Truncate(path, maxTemplate+1)) },
 		"too many levels": func(t *testing.T, path string) {
-			must(t, os.Remove(path))
-			must(t, os.Symlink("SYSTEM.md", path))
+			zinotest.Must(t, os.Remove(path))
+			zinotest.Must(t, os.Symlink("SYSTEM.md", path))
 		},
 		"is not a regular file": func(t *testing.T, path string) {
-			must(t, os.Remove(path))
-			must(t, os.Symlink("/dev/null", path))
+			zinotest.Must(t, os.Remove(path))
+			zinotest.Must(t, os.Symlink("/dev/null", path))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, "old %%SOFT_MEMORIES%%")
+			b := newEnv(t, "old %%SOFT_MEMORIES%%")
 			b.mem.put("one")
 			b.startMem()
 			b.start()
@@ -88,11 +93,11 @@ func TestBadTemplate(t *testing.T) {
 			if p := b.stats().Problems; len(p) != 1 || !strings.Contains(p[0], name) {
 				t.Errorf("problems: %q", p)
 			}
-			must(t, os.RemoveAll(b.cfg.Sys.Template))
-			write(t, b.cfg.Sys.Template, "mended")
-			await(t, "the mended template", func() bool { return b.get() == "mended" })
+			zinotest.Must(t, os.RemoveAll(b.cfg.Sys.Template))
+			zinotest.Write(t, b.cfg.Sys.Template, "repaired")
+			zinotest.Eventually(t, "the repaired template", func() bool { return b.get() == "repaired" })
 			if p := b.stats().Problems; len(p) != 0 {
-				t.Errorf("problems after mending: %q", p)
+				t.Errorf("problems after the repair: %q", p)
 			}
 		})
 	}
@@ -101,10 +106,10 @@ func TestBadTemplate(t *testing.T) {
 // TestUnreadableTemplate: a template that could never be read is the error of
 // each request for it, and of no other, until it can be read.
 func TestUnreadableTemplate(t *testing.T) {
-	b := newBench(t, "")
-	must(t, os.Remove(b.cfg.Sys.Template))
-	must(t, os.Mkdir(b.cfg.Sys.Template, 0o700))
-	write(t, b.cfg.Sys.SessionTemplate, "session")
+	b := newEnv(t, "")
+	zinotest.Must(t, os.Remove(b.cfg.Sys.Template))
+	zinotest.Must(t, os.Mkdir(b.cfg.Sys.Template, 0o700))
+	zinotest.Write(t, b.cfg.Sys.SessionTemplate, "session")
 	b.startMem()
 	b.start()
 	want := "template " + b.cfg.Sys.Template + ": is a directory: fix it, or set [sys] template"
@@ -119,19 +124,19 @@ func TestUnreadableTemplate(t *testing.T) {
 			t.Errorf("%+v: got %+v, %v", req, reply, err)
 		}
 	}
-	must(t, os.Remove(b.cfg.Sys.Template))
-	write(t, b.cfg.Sys.Template, "fixed")
-	await(t, "the fixed template", func() bool {
+	zinotest.Must(t, os.Remove(b.cfg.Sys.Template))
+	zinotest.Write(t, b.cfg.Sys.Template, "fixed")
+	zinotest.Eventually(t, "the fixed template", func() bool {
 		reply, err := b.ask(proto.GetPrompt{})
 		return err == nil && reply.Content == "fixed"
 	})
 }
 
-// TestMissingTemplate: nothing is sent, and a plain message is told why. A
+// TestMissingTemplate: nothing is sent, and a plain message gets a warning. A
 // session, and a template that is set to nothing, do without.
 func TestMissingTemplate(t *testing.T) {
-	b := newBench(t, "")
-	must(t, os.Remove(b.cfg.Sys.Template))
+	b := newEnv(t, "")
+	zinotest.Must(t, os.Remove(b.cfg.Sys.Template))
 	b.startMem()
 	b.start()
 	warning := "no system prompt is sent: the template " + b.cfg.Sys.Template + " does not exist: install Zino with its files, or set [sys] template"
@@ -157,9 +162,9 @@ func TestMissingTemplate(t *testing.T) {
 // TestSessionTemplate: placeholders of the surroundings are filled for each
 // request, in the same pass as the others.
 func TestSessionTemplate(t *testing.T) {
-	b := newBench(t, "plain")
+	b := newEnv(t, "plain")
 	root := b.home()
-	write(t, b.cfg.Sys.SessionTemplate, "%%DIRECTORY%%|%%GIT%%|%%SANDBOX%%|%%NETWORK%%|%%PERSONALITY%%|%%X%%\n\n%%SOFT_MEMORIES%%\n")
+	zinotest.Write(t, b.cfg.Sys.SessionTemplate, "%%DIRECTORY%%|%%GIT%%|%%SANDBOX%%|%%NETWORK%%|%%PERSONALITY%%|%%X%%\n\n%%SOFT_MEMORIES%%\n")
 	b.cfg.Sys.Personality, b.cfg.Exc.Sandbox = "%%DIRECTORY%%", "read-only"
 	b.startMem()
 	b.start()
@@ -177,8 +182,8 @@ func TestSessionTemplate(t *testing.T) {
 			t.Errorf("%+v: got %+v, %v, want %q", test.req, reply, err, test.want)
 		}
 	}
-	must(t, os.Mkdir(filepath.Join(root, ".git"), 0o700))
-	write(t, filepath.Join(root, ".git", "HEAD"), "ref: refs/heads/main\n")
+	zinotest.Must(t, os.Mkdir(filepath.Join(root, ".git"), 0o700))
+	zinotest.Write(t, filepath.Join(root, ".git", "HEAD"), "ref: refs/heads/main\n")
 	if reply, err := b.ask(proto.GetPrompt{Session: true, Root: root}); err != nil || !strings.HasPrefix(reply.Content, root+"|branch main|") {
 		t.Errorf("got %+v, %v", reply, err)
 	}
@@ -187,7 +192,7 @@ func TestSessionTemplate(t *testing.T) {
 
 // TestEditsAreNoticed: files on disk, no reload.
 func TestEditsAreNoticed(t *testing.T) {
-	b := newBench(t, "1 %%TOOL_LIST%%")
+	b := newEnv(t, "1 %%TOOL_LIST%%")
 	b.startMem()
 	b.start()
 	b.want("1   (none loaded)")
@@ -196,23 +201,23 @@ func TestEditsAreNoticed(t *testing.T) {
 		edit func()
 		want string
 	}{
-		{"tool", func() { write(t, filepath.Join(b.cfg.Tools.Dir, "sh.json"), `{}`) }, "1   - \"execute_sh\": sh executor"},
-		{"written in place", func() { write(t, b.cfg.Sys.Template, "2") }, "2"},
+		{"tool", func() { zinotest.Write(t, filepath.Join(b.cfg.Tools.Dir, "sh.json"), `{}`) }, "1   - \"execute_sh\": sh executor"},
+		{"written in place", func() { zinotest.Write(t, b.cfg.Sys.Template, "2") }, "2"},
 		{"renamed over", func() {
-			write(t, b.cfg.Sys.Template+"~", "3")
-			must(t, os.Rename(b.cfg.Sys.Template+"~", b.cfg.Sys.Template))
+			zinotest.Write(t, b.cfg.Sys.Template+"~", "3")
+			zinotest.Must(t, os.Rename(b.cfg.Sys.Template+"~", b.cfg.Sys.Template))
 		}, "3"},
-		{"deleted", func() { must(t, os.Remove(b.cfg.Sys.Template)) }, ""},
-		{"back again", func() { write(t, b.cfg.Sys.Template, "4") }, "4"},
+		{"deleted", func() { zinotest.Must(t, os.Remove(b.cfg.Sys.Template)) }, ""},
+		{"back again", func() { zinotest.Write(t, b.cfg.Sys.Template, "4") }, "4"},
 		{"same size, same time", func() {
 			info, err := os.Stat(b.cfg.Sys.Template)
-			must(t, err)
-			write(t, b.cfg.Sys.Template, "5")
-			must(t, os.Chtimes(b.cfg.Sys.Template, info.ModTime(), info.ModTime()))
+			zinotest.Must(t, err)
+			zinotest.Write(t, b.cfg.Sys.Template, "5")
+			zinotest.Must(t, os.Chtimes(b.cfg.Sys.Template, info.ModTime(), info.ModTime()))
 		}, "5"},
 	} {
 		step.edit()
-		await(t, step.what, func() bool { return b.get() == step.want })
+		zinotest.Eventually(t, step.what, func() bool { return b.get() == step.want })
 	}
 }
 
@@ -221,15 +226,15 @@ func TestEditsAreNoticed(t *testing.T) {
 // a try that the machine paused in is made again.
 func TestSavingIsNotSeen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t")
-	for end := time.Now().Add(deadline); ; {
-		write(t, path, "old")
-		tm := template{path: path, log: quiet()}
+	for end := time.Now().Add(zinotest.Timeout); ; {
+		zinotest.Write(t, path, "old")
+		tm := template{path: path, log: slog.New(slog.DiscardHandler)}
 		tm.read()
-		write(t, path, "")
+		zinotest.Write(t, path, "")
 		tm.refresh()
 		info, err := os.Stat(path)
-		must(t, err)
-		if younger(info, settling) {
+		zinotest.Must(t, err)
+		if younger(info, saveTime) {
 			if tm.text != "old" {
 				t.Errorf("served %q while the file was being saved", tm.text)
 			}
@@ -239,18 +244,18 @@ func TestSavingIsNotSeen(t *testing.T) {
 			t.Fatal("the machine paused in every try")
 		}
 	}
-	tm := template{path: path, log: quiet(), text: "old", fresh: true}
-	must(t, os.Chtimes(path, time.Time{}, time.Now().Add(-time.Minute)))
+	tm := template{path: path, log: slog.New(slog.DiscardHandler), text: "old", young: true}
+	zinotest.Must(t, os.Chtimes(path, time.Time{}, time.Now().Add(-time.Minute)))
 	if tm.refresh(); tm.text != "" {
 		t.Errorf("a file that was emptied for good gives %q", tm.text)
 	}
 }
 
 func TestProblemsInStats(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	path := filepath.Join(b.cfg.Skills.Dir, "x.json")
-	write(t, path, "{\n]")
-	write(t, filepath.Join(b.cfg.Skills.Dir, "y.json"), `{}`)
+	zinotest.Write(t, path, "{\n]")
+	zinotest.Write(t, filepath.Join(b.cfg.Skills.Dir, "y.json"), `{}`)
 	b.startMem()
 	b.start()
 	s := b.stats()

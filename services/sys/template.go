@@ -1,41 +1,44 @@
 package sys
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"zino/pkg/catalog"
 	"zino/services/sys/textfile"
 )
 
 const (
 	maxTemplate = 4 << 20
 
-	// settling is how long a changed file is left alone: editors save in
-	// several steps.
-	settling = 100 * time.Millisecond
-	// settled is the age from which a time stamp is trusted: a younger file may
-	// be written again without a visible change of the stamp.
-	settled = 2 * time.Second
+	// saveTime is how long a changed file is not read: editors save in several
+	// steps.
+	saveTime = 100 * time.Millisecond
+	// stampTime is the age from which a modification time is trusted: a younger
+	// file may be written again within the resolution of its time.
+	stampTime = 2 * time.Second
 )
 
-// template is a template as last read.
+// template is a template file as last read.
 type template struct {
 	path     string
-	key      string // of the configuration, for errors
+	key      string // in the configuration, for errors
 	log      *slog.Logger
 	text     string
-	info     fs.FileInfo // of the file that was read; nil if there was none
-	fresh    bool        // the file was too young to be sure of
-	failed   error       // why the file could not be used the last time
-	readable bool        // it was read once, or found missing: text is what it said then
+	info     fs.FileInfo // of the file that was read; nil if it did not exist
+	young    bool        // the file was younger than stampTime
+	failed   error       // of the last attempt to read the file
+	readable bool        // an attempt has succeeded, or found the file missing
 }
 
-// missing reports that the file does not exist.
+// missing reports whether the file does not exist.
 func (t *template) missing() bool { return t.info == nil && t.failed == nil }
 
 // describe names the template in use, for stats.
@@ -49,40 +52,40 @@ func (t *template) describe() string {
 	return t.path
 }
 
-// read reads the file now. If it cannot be used, failed says why and the old
-// text stays.
+// read reads the file. If that fails it logs the error once, and the old text
+// stays.
 func (t *template) read() {
 	info, err := stat(t.path)
-	t.info, t.fresh = info, info != nil && younger(info, settled)
-	var text string
+	t.info, t.young = info, info != nil && younger(info, stampTime)
+	var content string
 	if err == nil && info != nil {
-		text, err = content(t.path)
+		var size int64
+		content, size, err = textfile.Head(t.path, maxTemplate)
+		if err == nil && size > maxTemplate {
+			err = fmt.Errorf("is larger than %d bytes", maxTemplate)
+		}
 	}
-	if err != nil {
-		t.fail(fmt.Errorf("template %s: %w", t.path, err))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a file deleted since stat counts as empty
+		err = fmt.Errorf("template %s: %w", t.path, err)
+		if t.failed == nil || t.failed.Error() != err.Error() {
+			t.log.Warn("cannot read a template", "error", err, "old_one_in_use", t.readable)
+		}
+		t.failed = err
 		return
 	}
-	t.text, t.failed, t.readable = text, nil, true
+	t.text, t.failed, t.readable = content, nil, true
 }
 
-// fail notes why the file cannot be used and logs it once.
-func (t *template) fail(err error) {
-	if t.failed == nil || t.failed.Error() != err.Error() {
-		t.log.Warn("cannot read a template", "error", err, "old_one_in_use", t.readable)
-	}
-	t.failed = err
-}
-
-// refresh reads the file if it has changed and is not being written.
+// refresh reads the file if it has changed, unless it may be half written.
 func (t *template) refresh() {
 	info, err := stat(t.path)
-	if err == nil && !t.fresh && same(info, t.info) {
+	if err == nil && !t.young && same(info, t.info) {
 		return
 	}
-	if err == nil && info == nil { // deleted, perhaps as a step of saving: the directory tells when
+	if err == nil && info == nil { // deleted, perhaps as a step of saving: the directory has the time
 		info, err = stat(filepath.Dir(t.path))
 	}
-	if err == nil && info != nil && t.text != "" && younger(info, settling) {
+	if err == nil && info != nil && t.text != "" && younger(info, saveTime) {
 		return
 	}
 	t.read()
@@ -97,8 +100,8 @@ func stat(path string) (fs.FileInfo, error) {
 	return info, reason(err)
 }
 
-// younger reports whether a file was changed less than age ago. A time stamp
-// in the future says nothing.
+// younger reports whether a file was changed less than age ago. A time in the
+// future counts as old.
 func younger(info fs.FileInfo, age time.Duration) bool {
 	since := time.Since(info.ModTime())
 	return 0 <= since && since < age
@@ -111,19 +114,6 @@ func same(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && a.Mode() == b.Mode()
 }
 
-// content reads the template; one that was deleted since it was looked at is
-// empty.
-func content(path string) (string, error) {
-	text, size, err := textfile.Head(path, maxTemplate)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", nil
-	case err == nil && size > maxTemplate:
-		return "", fmt.Errorf("is larger than %d bytes", maxTemplate)
-	}
-	return text, err
-}
-
 // reason drops the path that os puts into its errors.
 func reason(err error) error {
 	var p *fs.PathError
@@ -131,4 +121,51 @@ func reason(err error) error {
 		return p.Err
 	}
 	return err
+}
+
+// render replaces every %%NAME%% whose name is in values, in a single pass: values
+// are not expanded again.
+func render(template string, values map[string]string) string {
+	pairs := make([]string, 0, 2*len(values))
+	for name, value := range values {
+		pairs = append(pairs, "%%"+name+"%%", value)
+	}
+	return strings.NewReplacer(pairs...).Replace(template)
+}
+
+const noneLoaded = "  (none loaded)"
+
+// toolLines lists the functions that a model can call: the executors, then the
+// built-in tools.
+func toolLines(s *catalog.Snapshot) string {
+	var lines []string
+	for _, t := range s.Executors() {
+		lines = append(lines, fmt.Sprintf(`  - "%s": %s executor`, t.FunctionName(), t.Executor))
+	}
+	for _, t := range s.Builtins() {
+		lines = append(lines, fmt.Sprintf(`  - "%s": %s`, t.FunctionName(), cmp.Or(firstSentence(t.Description), "built-in tool")))
+	}
+	return cmp.Or(strings.Join(lines, "\n"), noneLoaded)
+}
+
+// firstSentence returns a text up to the first ".", "!" or "?" before a blank, on
+// one line.
+func firstSentence(text string) string {
+	line := strings.Join(strings.Fields(text), " ")
+	for i, r := range line {
+		if strings.ContainsRune(".!?", r) && strings.HasPrefix(line[i+1:], " ") {
+			return line[:i+1]
+		}
+	}
+	return line
+}
+
+// skillLines lists the skills that a model can delegate to.
+func skillLines(s *catalog.Snapshot) string {
+	var lines []string
+	for _, k := range s.Skills {
+		analysis := cmp.Or(k.StaticAnalysis, "none")
+		lines = append(lines, fmt.Sprintf(`  - "%s": %s executor, static analysis: %s`, k.Name, k.Executor, analysis))
+	}
+	return cmp.Or(strings.Join(lines, "\n"), noneLoaded)
 }

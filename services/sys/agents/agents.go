@@ -1,5 +1,5 @@
-// Package agents gathers the AGENTS.md files that belong to a directory: what
-// people have written there for whoever works on it.
+// Package agents gathers the AGENTS.md files that belong to a directory:
+// instructions for everyone who works in it.
 package agents
 
 import (
@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"zino/pkg/visible"
+	"zino/pkg/text"
 	"zino/proto"
 	"zino/services/sys/textfile"
 )
@@ -27,32 +27,32 @@ const (
 
 // Places are the directories that the files are looked for in.
 type Places struct {
-	// Base holds the user's own rules for all projects; empty: there is none.
+	// Base is the user's base directory, with rules for all projects; empty: none.
 	Base string
-	// Home counts, with all that lies between it and Root, if Root is in it;
-	// empty: there is none.
+	// Home is searched, with all directories down to Root, if it contains Root;
+	// empty: none.
 	Home string
-	// Root is the directory that is worked in, an absolute path.
+	// Root is the working directory, an absolute path.
 	Root string
 }
 
-// Context is what was found.
+// Context is the result of Gather.
 type Context struct {
 	// Text is the Markdown for the model, without a newline at its end; empty if
-	// there is nothing to say.
+	// no file has content.
 	Text string
-	// Files are the files in Text, in their order; their bytes are all of Text.
+	// Files are the files in Text, in their order. The sum of their bytes is the
+	// length of Text.
 	Files []proto.PromptFile
 	// Warnings are remarks on files that were left out or cut, a line each.
 	Warnings []string
 }
 
-// Gather reads the files as they are now: that of the base first, that of the
-// root last, each file once. Outside of the base, which is the user's own, a
-// symbolic link counts only if it stays in the directory of the file: a project,
-// or code confined to it, must not have other files of the user's sent. A file
-// that cannot be read is a warning; the error is that of a root which is not a
-// directory.
+// Gather reads the files: that of the base first, that of the root last, each file
+// once. Outside of the base, which belongs to the user, a symbolic link is
+// followed only within the directory of the file: a project, or code confined to
+// it, must not have other files of the user sent to a model. A file that cannot
+// be read is a warning. A root that is not a directory is an error.
 func Gather(p Places) (Context, error) {
 	dirs, err := p.directories()
 	if err != nil {
@@ -60,7 +60,7 @@ func Gather(p Places) (Context, error) {
 	}
 	g := gatherer{}
 	for _, dir := range dirs {
-		g.look(dir, dir == p.Base)
+		g.add(dir, dir == p.Base)
 	}
 	g.Text = g.text.String()
 	return g.Context, nil
@@ -72,9 +72,9 @@ type gatherer struct {
 	seen []fs.FileInfo
 }
 
-// look adds the file in dir if it is there and says something. In a trusted
-// directory its links are followed anywhere.
-func (g *gatherer) look(dir string, trusted bool) {
+// add adds the file in dir, if it exists and is not empty. In a trusted directory
+// its links are followed anywhere.
+func (g *gatherer) add(dir string, trusted bool) {
 	path := filepath.Join(dir, name)
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return
@@ -111,7 +111,7 @@ func (g *gatherer) look(dir string, trusted bool) {
 	case err == nil:
 		g.seen = append(g.seen, info)
 	}
-	text, size, err := head()
+	content, size, err := head()
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // removed since
 		return
@@ -122,27 +122,10 @@ func (g *gatherer) look(dir string, trusted bool) {
 		g.leaveOut(path, err)
 		return
 	}
-	if size > int64(len(text)) {
-		g.warn(path, "only the first %d of its %d bytes are used: shorten it", len(text), size)
+	if size > int64(len(content)) {
+		g.warn(path, "only the first %d of its %d bytes are used: shorten it", len(content), size)
 	}
-	g.add(path, trimmed(text))
-}
-
-var errEscapes = errors.New("is a link that leads out of its directory")
-
-// escapes reports whether an error of an os.Root is its refusal to leave the
-// directory, for which os has no exported value: it is the only one that the
-// kernel did not give.
-func escapes(err error) bool {
-	if err == nil || textfile.Unfit(err) {
-		return false
-	}
-	_, kernel := errors.AsType[syscall.Errno](err)
-	return !kernel
-}
-
-// add writes a file's part of the text.
-func (g *gatherer) add(path, content string) {
+	content = trimmed(content)
 	if content == "" {
 		return
 	}
@@ -150,8 +133,20 @@ func (g *gatherer) add(path, content string) {
 	if before == 0 {
 		g.text.WriteString(title)
 	}
-	fmt.Fprintf(&g.text, "\n\n## %s\n\n%s", visible.Line(path), content)
-	g.Files = append(g.Files, proto.PromptFile{Path: visible.Line(path), Bytes: int64(g.text.Len() - before)})
+	fmt.Fprintf(&g.text, "\n\n## %s\n\n%s", text.VisibleLine(path), content)
+	g.Files = append(g.Files, proto.PromptFile{Path: text.VisibleLine(path), Bytes: int64(g.text.Len() - before)})
+}
+
+var errEscapes = errors.New("is a link that leads out of its directory")
+
+// escapes reports whether err is the refusal of an os.Root to leave its directory.
+// os exports no value for it; it is the only error that is not the kernel's.
+func escapes(err error) bool {
+	if err == nil || textfile.NotText(err) {
+		return false
+	}
+	_, kernel := errors.AsType[syscall.Errno](err)
+	return !kernel
 }
 
 func (g *gatherer) leaveOut(path string, err error) {
@@ -162,23 +157,22 @@ func (g *gatherer) leaveOut(path string, err error) {
 }
 
 func (g *gatherer) warn(path, format string, args ...any) {
-	g.Warnings = append(g.Warnings, visible.Line(path)+": "+fmt.Sprintf(format, args...))
+	g.Warnings = append(g.Warnings, text.VisibleLine(path)+": "+fmt.Sprintf(format, args...))
 }
 
-// trimmed is a text without blank lines around it; the first line keeps its
-// indentation.
-func trimmed(text string) string {
-	text = strings.TrimRight(strings.TrimPrefix(text, textfile.Mark), " \t\r\n")
-	for line := range strings.Lines(text) {
+// trimmed drops blank lines at both ends; the first line keeps its indentation.
+func trimmed(s string) string {
+	s = strings.TrimRight(strings.TrimPrefix(s, textfile.Mark), " \t\r\n")
+	for line := range strings.Lines(s) {
 		if strings.TrimSpace(line) != "" {
 			break
 		}
-		text = text[len(line):]
+		s = s[len(line):]
 	}
-	return text
+	return s
 }
 
-// seen reports whether a file is among others.
+// seen reports whether info is a file of the list.
 func seen(list []fs.FileInfo, info fs.FileInfo) bool {
 	for _, other := range list {
 		if os.SameFile(other, info) {
@@ -186,4 +180,83 @@ func seen(list []fs.FileInfo, info fs.FileInfo) bool {
 		}
 	}
 	return false
+}
+
+// directories returns the directories to search, in order, each once.
+func (p Places) directories() ([]string, error) {
+	real, err := p.realRoot()
+	if err != nil {
+		return nil, err
+	}
+	candidates := append([]string{p.Base}, between(p.Home, real)...)
+	var dirs []string
+	var known []fs.FileInfo
+	for _, dir := range append(candidates, filepath.Clean(p.Root)) {
+		if dir == "" {
+			continue
+		}
+		if info, err := os.Stat(dir); err == nil { // an error is reported for the file
+			if seen(known, info) {
+				continue
+			}
+			known = append(known, info)
+		}
+		dirs = append(dirs, dir)
+	}
+	return dirs, nil
+}
+
+// realRoot returns the root without symbolic links. It checks that the root is a
+// directory: else every tool call would fail.
+func (p Places) realRoot() (string, error) {
+	if !filepath.IsAbs(p.Root) {
+		return "", badRoot(p.Root, "not an absolute path")
+	}
+	real, err := filepath.EvalSymlinks(p.Root)
+	if err != nil {
+		return "", badRoot(p.Root, cause(err))
+	}
+	info, err := os.Stat(real)
+	switch {
+	case err != nil:
+		return "", badRoot(p.Root, cause(err))
+	case !info.IsDir():
+		return "", badRoot(p.Root, "not a directory")
+	}
+	return real, nil
+}
+
+func badRoot(root, why string) error {
+	return proto.Errorf(proto.CodeInvalid, "invalid root %s: %s: name an existing directory", text.VisibleLine(root), why)
+}
+
+// cause returns the text of a file system error without its path.
+func cause(err error) string {
+	if p, ok := err.(*fs.PathError); ok {
+		err = p.Err
+	}
+	return err.Error()
+}
+
+// between returns home and the directories below it down to the parent of the
+// root, none if home does not contain the root. Both are compared without
+// symbolic links; the returned paths begin with home as given.
+func between(home, realRoot string) (dirs []string) {
+	if !filepath.IsAbs(home) {
+		return nil
+	}
+	realHome, err := filepath.EvalSymlinks(home)
+	if err != nil {
+		return nil // a missing home contains nothing
+	}
+	below, err := filepath.Rel(realHome, realRoot)
+	if err != nil || below == ".." || strings.HasPrefix(below, "../") {
+		return nil
+	}
+	dir := filepath.Clean(home)
+	for part := range strings.SplitSeq(below, "/") {
+		dirs = append(dirs, dir)
+		dir = filepath.Join(dir, part)
+	}
+	return dirs
 }

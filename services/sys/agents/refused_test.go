@@ -106,7 +106,7 @@ func TestUnlistedDirectory(t *testing.T) {
 	})
 }
 
-// asNobody calls f with the rights of somebody who is not root.
+// asNobody calls f as an unprivileged user.
 func asNobody(t *testing.T, f func()) {
 	t.Helper()
 	if os.Getuid() == 0 {
@@ -162,13 +162,13 @@ func TestHarmlessPaths(t *testing.T) {
 func TestBadRoot(t *testing.T) {
 	tr := newTree(t, "file", "x", "loop", "-> loop", "dangling", "-> gone", "base/AGENTS.md", "b")
 	for root, want := range map[string]string{
-		tr.at("gone"):      tr.at("gone") + " cannot be used, no such file or directory",
-		tr.at("file"):      tr.at("file") + " cannot be used, not a directory",
-		tr.at("loop"):      tr.at("loop") + " cannot be used, ",
-		tr.at("dangling"):  tr.at("dangling") + " cannot be used, no such file or directory",
-		"home":             "home cannot be used, not an absolute path",
-		tr.at("a\x00b"):    "a^@b cannot be used, invalid argument",
-		tr.at("a\x1b[31m"): "a^[[31m cannot be used, no such file or directory",
+		tr.at("gone"):      tr.at("gone") + ": no such file or directory",
+		tr.at("file"):      tr.at("file") + ": not a directory",
+		tr.at("loop"):      tr.at("loop") + ": ",
+		tr.at("dangling"):  tr.at("dangling") + ": no such file or directory",
+		"home":             "home: not an absolute path",
+		tr.at("a\x00b"):    "a^@b: invalid argument",
+		tr.at("a\x1b[31m"): "a^[[31m: no such file or directory",
 	} {
 		found, err := Gather(Places{Base: tr.at("base"), Home: tr.at("home"), Root: root})
 		e, ok := errors.AsType[*proto.Error](err)

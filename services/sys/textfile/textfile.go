@@ -1,5 +1,5 @@
-// Package textfile reads files that people write for a model. Nothing that a
-// path may lead to makes it hang, or take more memory than it was allowed.
+// Package textfile reads text files from untrusted places. No file that a path may
+// lead to, such as a pipe or a device, makes it hang or read more than its limit.
 package textfile
 
 import (
@@ -11,32 +11,29 @@ import (
 	"unicode/utf8"
 )
 
-// Errors of files that cannot be a text, beside the system's own.
+// Errors of files that are not text.
 var (
 	ErrDirectory  = errors.New("is a directory")
 	ErrNotRegular = errors.New("is not a regular file")
 	ErrNotUTF8    = errors.New("is not UTF-8")
 )
 
-// Mark is the byte order mark, which some editors put in front of a text in
-// UTF-8.
+// Mark is the byte order mark, which some editors write in front of UTF-8.
 const Mark = "\uFEFF"
 
-// Unfit reports whether an error is one of this package: of a file that was
-// found and is not a text.
-func Unfit(err error) bool {
+// NotText reports whether err is one of the errors of this package.
+func NotText(err error) bool {
 	return err == ErrDirectory || err == ErrNotRegular || err == ErrNotUTF8
 }
 
-// Head returns the beginning of a file, cut after at most limit bytes, between
-// two characters, and how many bytes the file has. Errors do not repeat the
-// path; a file that is not there is fs.ErrNotExist.
+// Head returns the first limit bytes of a file at most, cut between two characters,
+// and the size of the file. Errors do not contain the path; that of a missing
+// file is fs.ErrNotExist.
 func Head(path string, limit int) (text string, size int64, err error) {
 	return head(path, limit, os.Stat, os.OpenFile)
 }
 
-// HeadIn is Head of a file in root. A symbolic link that leads out of root is an
-// error.
+// HeadIn is Head for a file in root. A symbolic link out of root is an error.
 func HeadIn(root *os.Root, name string, limit int) (text string, size int64, err error) {
 	return head(name, limit, root.Stat, root.OpenFile)
 }
@@ -61,17 +58,18 @@ func head(path string, limit int, stat statFunc, open openFunc) (text string, si
 func read(path string, limit int, stat statFunc, open openFunc) (data []byte, size int64, err error) {
 	info, err := stat(path)
 	if err == nil {
-		err = regular(info) // before it is opened: opening can have effects, too
+		err = regular(info) // before open, which can have side effects
 	}
 	if err != nil {
 		return nil, 0, err
 	}
-	// What stands there may have changed since: a pipe is not waited for.
+	// The file may have been replaced since stat: O_NONBLOCK doesn't wait for a
+	// pipe's writer.
 	f, err := open(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
 		return nil, 0, err
 	}
-	defer f.Close() // nothing was written
+	defer f.Close()
 	if info, err = f.Stat(); err == nil {
 		err = regular(info)
 	}

@@ -50,8 +50,8 @@ func TestHead(t *testing.T) {
 	}
 }
 
-// TestHeadOfOthers: what is no file of text is refused, and nothing waits for a
-// writer or goes on for ever.
+// TestHeadOfOthers: files that are not text are refused, without waiting for a
+// writer or reading without end.
 func TestHeadOfOthers(t *testing.T) {
 	for _, tt := range []struct {
 		name string
