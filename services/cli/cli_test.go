@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"slices"
 	"strings"
 	"testing"
 )
@@ -85,8 +84,8 @@ func TestMistakes(t *testing.T) {
 		{[]string{"a", "b", "--channel"}, "Error [usage]: flag needs an argument: --channel; try zino --help"},
 		{[]string{"a", "b", "-ch"}, "Error [usage]: flag needs an argument: --channel; try zino --help"},
 		{[]string{"status", "-s"}, "Error [usage]: unknown shorthand flag: 's' in -s; try zino --help"},
-		{[]string{"status", "now"}, `Error [usage]: zino status takes no arguments, but was given "now"; try zino status --help`},
-		{[]string{"up", "now"}, `Error [usage]: zino up takes no arguments, but was given "now"; try zino up --help`},
+		{[]string{"status", "now"}, `Error [usage]: zino status: it takes no arguments, but was given "now"; try zino status --help`},
+		{[]string{"up", "now"}, `Error [usage]: zino up: it takes no arguments, but was given "now"; try zino up --help`},
 		{[]string{"describe"}, "Error [usage]: name one service: daemon, sys, ctx, mem, agr, rtr, exc"},
 		{[]string{"describe", "mem", "rtr"}, "Error [usage]: name one service: daemon, sys, ctx, mem, agr, rtr, exc"},
 		{[]string{"help", "nothing"}, `Error [usage]: there is no command "nothing": zino --help lists them`},
@@ -121,41 +120,5 @@ func TestHelp(t *testing.T) {
 				t.Error("a hidden flag is shown")
 			}
 		})
-	}
-}
-
-// TestEnvironment holds that keys go to rtr only, and nothing to anybody that
-// was meant for this process.
-func TestEnvironment(t *testing.T) {
-	for _, name := range append(slices.Clone(providerKeys), "ANTHROPIC_CUSTOM_HEADERS") {
-		t.Setenv(name, "sk-secret")
-	}
-	for _, name := range []string{"NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "WATCHDOG_USEC", "ZINO_CONFIG"} {
-		t.Setenv(name, "1")
-	}
-	t.Setenv("OWN_VARIABLE", "kept")
-	t.Setenv("DB_PW", "hidden")
-	for _, service := range []string{"mem", "rtr", "repl", "exc", "daemon", "agr", "sys", "ctx"} {
-		env := environment(service, cfgOf(t, ""))
-		if got, want := slices.Contains(env, "DB_PW=hidden"), service == "rtr" || service == "exc"; got != want {
-			t.Errorf("%s: the secret of another program is there: %v", service, got)
-		}
-		secrets := slices.ContainsFunc(env, func(v string) bool { return strings.Contains(v, "sk-secret") })
-		if secrets != (service == "rtr") {
-			t.Errorf("%s: keys are there: %v", service, secrets)
-		}
-		if !slices.Contains(env, "OWN_VARIABLE=kept") {
-			t.Errorf("%s: the caller's variable is missing", service)
-		}
-		for _, v := range env {
-			for _, prefix := range []string{"NOTIFY_", "LISTEN_", "WATCHDOG_", "ZINO_CONFIG="} {
-				if strings.HasPrefix(v, prefix) {
-					t.Errorf("%s: %s", service, v)
-				}
-			}
-		}
-	}
-	if env := environment("rtr", cfgOf(t, "[api]\nkey = \"from the file\"\n")); env[len(env)-1] != "ZINO_API_KEY=from the file" {
-		t.Errorf("the last is %s", env[len(env)-1])
 	}
 }

@@ -6,11 +6,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"zino/services/cli/completion"
 )
 
 func init() {
 	if os.Getenv(mainEnv) != "" { // this program is zino
-		tabPatience = deadline
+		completion.Timeout = deadline
 	}
 }
 

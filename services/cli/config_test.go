@@ -50,7 +50,7 @@ func TestConfigInit(t *testing.T) {
 	if status, out, said := w.in(t, nil, "config", "init"); status != 0 || out != path+"\n" || said != "" {
 		t.Fatalf("status %d, printed %q, said %q", status, out, said)
 	}
-	holds(t, path, configText(config.Default()), 0o600)
+	holds(t, path, initialConfig(config.Default()), 0o600)
 	if info, err := os.Stat(base); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the directory: %v, %v", info.Mode(), err)
 	}
@@ -72,7 +72,7 @@ func TestConfigInit(t *testing.T) {
 // TestConfigText sets three keys to what holds without them.
 func TestConfigText(t *testing.T) {
 	t.Parallel()
-	text := configText(config.Default())
+	text := initialConfig(config.Default())
 	c, err := config.Parse([]byte(text), "f", "/d", "cli")
 	if err != nil || len(c.Warnings) > 0 {
 		t.Fatalf("%v, warnings %q", err, c.Warnings)
@@ -240,7 +240,7 @@ func TestConfigEdit(t *testing.T) {
 	if status, out, said := w.in(t, editor("true"), "config", "edit"); status != 0 || out != path+" is fine.\n" || said != "" {
 		t.Errorf("new: status %d, printed %q, said %q", status, out, said)
 	}
-	holds(t, path, configText(config.Default()), 0o600)
+	holds(t, path, initialConfig(config.Default()), 0o600)
 	if status, out, said := w.in(t, editor(`printf 'modle = 1\n' >`), "config", "edit"); status != 1 || out != "" || !strings.HasPrefix(said, path+`:1:1: unknown key "modle"`) {
 		t.Errorf("a mistake: status %d, printed %q, said %q", status, out, said)
 	}

@@ -10,37 +10,51 @@ import (
 
 	"zino/pkg/rpc"
 	"zino/proto"
+	"zino/services/cli/command"
+	"zino/services/cli/connect"
+	"zino/services/cli/render"
+	"zino/services/cli/term"
+	"zino/services/cli/turn"
 )
 
-const contextLong = `Print what would be sent to the model before your message: the system prompt, the
-AGENTS.md of --root, the tools, and with --session the earlier messages. A table
-with the estimated sizes in tokens comes first, then each part. No model is asked. With --json each line is a part.`
-
-func (a *app) contextCommand() *cobra.Command {
+func newContext(env *command.Env) *cobra.Command {
 	summary := false
 	cmd := &cobra.Command{
-		Use: "context", Short: "print what would be sent to the model, with sizes", Long: contextLong,
+		Use: "context", Short: "print what would be sent to the model, with sizes", Args: command.NoArgs, Annotations: command.PrintsJSON,
+		Long: `Print what would be sent to the model before your message: the system prompt, the
+AGENTS.md of --root, the tools, and with --session the earlier messages. A table
+with the estimated sizes in tokens comes first, then each part. No model is asked. With --json each line is a part.`,
 		Example: "  zino context --summary\n  zino context --session 550e | less",
-		Args:    noArgs, Annotations: printsJSON,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			root, err := a.rootDir()
+			options, err := env.Request()
 			if err != nil {
 				return err
 			}
-			req := proto.Preview{Root: root, Sandbox: proto.Level(a.sandbox)}
-			if a.networkSet {
-				req.Network = &a.network
-			}
-			if a.systemPromptSet {
-				req.SystemPrompt = &a.systemPrompt
-			}
-			return a.withDaemon(cmd, storageOptional, func(ctx context.Context, d *daemon) (err error) {
-				if a.session != "" {
-					if req.SessionID, _, err = a.sessionOf(ctx, d); err != nil {
+			req := proto.Preview{Root: options.Root, Sandbox: options.Sandbox, Network: options.Network, SystemPrompt: options.SystemPrompt}
+			return env.WithDaemon(cmd, false, connect.StorageOptional, func(ctx context.Context, d *connect.Daemon) error {
+				if env.Session != "" {
+					id, _, err := turn.Session(ctx, env, d)
+					if err != nil {
 						return err
 					}
+					req.SessionID = id
 				}
-				return a.context(ctx, d, req, summary)
+				report, err := rpc.Call(ctx, d.Client, proto.DaemonContext, req)
+				if err != nil {
+					return err
+				}
+				for _, warning := range report.Warnings {
+					env.Say("Warning: %s", strings.TrimPrefix(warning, "Warning: "))
+				}
+				return env.Print(func(w io.Writer) error {
+					if env.JSON() {
+						return printParts(w, report.Parts, summary)
+					}
+					if term.IsTerminal(env.Out) {
+						w = render.Escape(w)
+					}
+					return printContext(w, report, summary)
+				})
 			})
 		},
 	}
@@ -48,32 +62,13 @@ func (a *app) contextCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) context(ctx context.Context, d *daemon, req proto.Preview, summary bool) error {
-	report, err := rpc.Call(ctx, d.client, proto.DaemonContext, req)
-	if err != nil {
-		return err
-	}
-	for _, warning := range report.Warnings {
-		a.say("Warning: %s", strings.TrimPrefix(warning, "Warning: "))
-	}
-	return a.print(func(w io.Writer) error {
-		if a.asJSON() {
-			return printParts(w, report.Parts, summary)
-		}
-		if isTerminal(a.out) {
-			w = visibly{w}
-		}
-		return printContext(w, report, summary)
-	})
-}
-
-// printParts prints the parts as JSON, for a summary without what is in them.
+// printParts prints the parts as JSON, for a summary without their content.
 func printParts(w io.Writer, parts []proto.ContextPart, summary bool) error {
 	for _, part := range parts {
 		if summary {
 			part.Content = ""
 		}
-		if err := printJSON(w, part); err != nil {
+		if err := render.JSON(w, part); err != nil {
 			return err
 		}
 	}
@@ -83,22 +78,21 @@ func printParts(w io.Writer, parts []proto.ContextPart, summary bool) error {
 func printContext(w io.Writer, report proto.ContextReport, summary bool) error {
 	rows := [][]string{{"PART", "TOKENS"}}
 	for _, part := range report.Parts {
-		rows = append(rows, []string{part.Name, count(part.Tokens)})
+		rows = append(rows, []string{part.Name, render.Count(part.Tokens)})
 	}
-	rows = append(rows, []string{"total", count(report.Tokens)})
-	text := table(rows)
+	out := render.Numbers(append(rows, []string{"total", render.Count(report.Tokens)}))
 	switch {
 	case report.TemplateMissing:
-		text += "\nTemplate: none (" + inLine(report.Template) + " is missing)\n"
+		out += "\nTemplate: none (" + render.Line(report.Template) + " is missing)\n"
 	case report.Template != "":
-		text += "\nTemplate: " + inLine(report.Template) + "\n"
+		out += "\nTemplate: " + render.Line(report.Template) + "\n"
 	}
-	if _, err := io.WriteString(w, text); err != nil || summary {
+	if _, err := io.WriteString(w, out); err != nil || summary {
 		return err
 	}
 	for _, part := range report.Parts {
 		content := strings.TrimRight(part.Content, "\n")
-		if _, err := fmt.Fprintf(w, "\n--- %s (%d tokens) ---\n%s\n", inLine(part.Name), part.Tokens, content); err != nil {
+		if _, err := fmt.Fprintf(w, "\n--- %s (%d tokens) ---\n%s\n", render.Line(part.Name), part.Tokens, content); err != nil {
 			return err
 		}
 	}

@@ -8,10 +8,12 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -121,7 +123,7 @@ func TestEvalInterrupted(t *testing.T) {
 	f := newFakeRepl(t, w)
 	cmd := w.command("eval", "shop")
 	pipe := filepath.Join(w.cwd, "pipe")
-	mkfifo(t, pipe)
+	zinotest.Must(t, syscall.Mkfifo(pipe, 0o600))
 	r, err := os.OpenFile(pipe, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)

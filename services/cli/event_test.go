@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"zino/pkg/rpc"
-	"zino/pkg/visible"
 	"zino/proto"
+	"zino/services/cli/render"
 )
 
 // playing answers with these packets, and then in the given way.
@@ -87,7 +87,7 @@ func TestEvents(t *testing.T) {
 			f.plays(playing(test.text, nil, test.packets...))
 			if test.out == "" { // an end without text is told, once
 				if test.out = "\n"; test.text.StopReason == "" {
-					test.said += emptyAnswer + "\n"
+					test.said += render.EmptyAnswer + "\n"
 				}
 			}
 			status, out, said := run(t, newWorld(t).command("--socket", f.socket, "exec", "-p", "play"), "")
@@ -166,25 +166,4 @@ func TestEventsBroken(t *testing.T) {
 			t.Errorf("%s: status %d, printed %q, said %q", packet, status, out, said)
 		}
 	}
-}
-
-// FuzzEvents holds that no packet can make the terminal do anything, and that
-// none but broken ones ends a turn.
-func FuzzEvents(f *testing.F) {
-	for _, seed := range []string{say1, final, wantsBash, starts, prints, ends, used, notice("warning", "x"), wants("x", `[1,"\u001b"]`), finished("x", `{"ok":false,"error":{"code":"\u0007"}}`)} {
-		var head struct{ Type string }
-		if err := json.Unmarshal([]byte(seed), &head); err != nil {
-			f.Fatal(err)
-		}
-		f.Add(head.Type, []byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, typ string, payload []byte) {
-		var out, said strings.Builder
-		x := &texts{out: printer{w: &out, terminal: true}, thoughts: printer{w: &said, terminal: true}, err: &said, status: still(), reasoning: true}
-		x.event(typ, payload) // may refuse it
-		x.end(turnEnd{}, nil)
-		if got := out.String() + said.String(); strings.ContainsFunc(got, visible.Harmful) {
-			t.Errorf("%s %s prints %q", typ, payload, got)
-		}
-	})
 }

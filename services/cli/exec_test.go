@@ -2,8 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -11,9 +9,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"zino/pkg/zinotest"
 	"zino/proto"
+	"zino/services/cli/command"
 )
 
 // TestExecRequest holds what flags become in the request, wherever they stand.
@@ -105,7 +104,7 @@ func TestExecMistakes(t *testing.T) {
 		{"--continue --session x exec -p x", "Error [usage]: --continue and --session name two sessions: choose one"},
 		{"--continue two words", `Error [usage]: --continue is for zino exec -p TEXT and for chats, not for a plain message`},
 		{"exec -p x --nope", "Error [usage]: unknown flag: --nope; "},
-		{"exec -p x --sandbox tight", `Error [usage]: --sandbox "tight" is none of off, read-only, workspace-write, unit`},
+		{"exec -p x --sandbox tight", `Error [usage]: --sandbox "tight" is not one of off, read-only, workspace-write, unit`},
 		{"exec -p x --sandbox off --network=false", "Error [usage]: --sandbox off keeps no code from the network: choose another sandbox, or leave --network=false out"},
 		{"exec -p x --format xml", `Error [usage]: --format "xml" is neither text nor json`},
 		{"exec -p x --max-tokens 0", "Error [usage]: --max-tokens 0 is not a number of tokens"},
@@ -113,11 +112,11 @@ func TestExecMistakes(t *testing.T) {
 		{"exec -p x --root /dev/null", "Error [usage]: --root: /dev/null is not a directory\n"},
 		{"exec -p x --root none", "Error [usage]: --root: stat "},
 		{"exec -p x --host", "Error [usage]: --host and --socket name two daemons: choose one\n"},
-		{"exec -p x --session ../../x", `Error [usage]: "../../x" is no name for a session: `},
-		{"exec -p x --session .hidden", `Error [usage]: ".hidden" is no name`},
-		{"exec -p x --session a/b", `Error [usage]: "a/b" is no name`},
-		{"exec -p x --session=", `Error [usage]: "" is no name`},
-		{"--session ../x", `Error [usage]: "../x" is no name`},
+		{"exec -p x --session ../../x", `Error [usage]: invalid session name "../../x": `},
+		{"exec -p x --session .hidden", `Error [usage]: invalid session name ".hidden": `},
+		{"exec -p x --session a/b", `Error [usage]: invalid session name "a/b": `},
+		{"exec -p x --session=", `Error [usage]: invalid session name "": `},
+		{"--session ../x", `Error [usage]: invalid session name "../x": `},
 		{"--format yaml two words", `Error [usage]: --format "yaml" is neither`},
 		{"--session x two words", `Error [usage]: --session is for zino exec -p TEXT and for chats, not for a plain message`},
 		{"two words --format json", `Error [usage]: --format is for`},
@@ -147,7 +146,7 @@ func TestExecInput(t *testing.T) {
 		{"binary", "a\x00b", "", "Error [usage]: standard input: it is binary: byte 1 is NUL; give text\n"},
 		{"not UTF-8", "a\xe9b", "", "Error [usage]: standard input: it is not UTF-8 text; convert it first, with iconv\n"},
 		{"an image", "\x89PNG\r\n\x1a\n\x00", "", "Error [usage]: standard input: Images are not taken yet: give text\n"},
-		{"too much", strings.Repeat("x", inputMax+1), "", "Error [usage]: standard input: it has more than 8 MiB: "},
+		{"too much", strings.Repeat("x", 8<<20+1), "", "Error [usage]: standard input: it has more than 8 MiB: "},
 		{"control characters", "a\x1b[31m\r\n", "look\n\na\x1b[31m", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -179,63 +178,20 @@ func TestExecInputAlone(t *testing.T) {
 // TestExecInputKinds reads what can have something to say only.
 func TestExecInputKinds(t *testing.T) {
 	dir := shortDir(t)
-	write(t, dir+"/file", "from a file")
+	zinotest.Write(t, dir+"/file", "from a file")
 	for path, want := range map[string]string{"/dev/null": "", dir: "", dir + "/file": "from a file"} {
 		in, err := os.Open(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := (&app{in: in}).input(t.Context(), false)
+		got, err := readStdin(t.Context(), &command.Env{In: in}, false)
 		if got != want || err != nil {
 			t.Errorf("%s: %q, %v", path, got, err)
 		}
 		in.Close()
-		if got, err := (&app{in: in}).input(t.Context(), false); got != "" || err != nil {
+		if got, err := readStdin(t.Context(), &command.Env{In: in}, false); got != "" || err != nil {
 			t.Errorf("closed: %q, %v", got, err)
 		}
-	}
-}
-
-// TestReadInput waits for the first byte as long as it is told to, and for the
-// rest as long as it takes.
-func TestReadInput(t *testing.T) {
-	patience := make(chan time.Time)
-	r, w := io.Pipe()
-	defer w.Close()
-	go func() { patience <- time.Time{} }()
-	if got, err := readInput(t.Context(), r, patience); !errors.Is(err, errSilent) || got != "" {
-		t.Errorf("silence: %q, %v", got, err)
-	}
-	r, w = io.Pipe()
-	go func() {
-		w.Write([]byte("one "))
-		select {
-		case patience <- time.Time{}:
-			t.Error("patience counts after the first byte")
-		default:
-		}
-		w.Write([]byte("two"))
-		w.Close()
-	}()
-	if got, err := readInput(t.Context(), r, nil); err != nil || got != "one two" {
-		t.Errorf("%q, %v", got, err)
-	}
-	r, w = io.Pipe()
-	w.CloseWithError(errors.New("input/output error"))
-	if _, err := readInput(t.Context(), r, nil); err == nil || err.Error() != "input/output error" {
-		t.Errorf("%v", err)
-	}
-	for _, first := range []string{"", "x"} {
-		ctx, cancel := context.WithCancel(t.Context())
-		r, w = io.Pipe()
-		go func() {
-			w.Write([]byte(first))
-			cancel()
-		}()
-		if _, err := readInput(ctx, r, nil); !errors.Is(err, context.Canceled) {
-			t.Errorf("interrupted: %v", err)
-		}
-		w.Close()
 	}
 }
 

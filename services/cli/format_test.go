@@ -79,7 +79,7 @@ func TestStatusJSON(t *testing.T) {
 	serveAs(t, "daemon", filepath.Join(dir, "daemon.sock"), "odd")
 	for _, flag := range []string{"--json", "--format=json"} {
 		status, out, _ := run(t, w.command("status", flag), "")
-		var got struct{ Services []serviceStatus }
+		var got struct{ Services []report }
 		if err := json.Unmarshal([]byte(out), &got); err != nil || status != 1 || strings.Count(out, "\n") != 1 || len(got.Services) != 7 {
 			t.Fatalf("status %d, printed %q: %v", status, out, err)
 		}
@@ -92,4 +92,10 @@ func TestStatusJSON(t *testing.T) {
 			}
 		}
 	}
+}
+
+// report is a service in the output of zino status --json.
+type report struct {
+	Service, State, Version, Socket string
+	Problems                        []string
 }

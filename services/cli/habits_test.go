@@ -8,6 +8,7 @@ import (
 
 	"zino/pkg/rpc"
 	"zino/proto"
+	"zino/services/cli/command"
 )
 
 // TestVersion prints one line for people, and all of it as JSON.
@@ -22,7 +23,10 @@ func TestVersion(t *testing.T) {
 		t.Errorf("version: %q", out)
 	}
 	for _, args := range [][]string{{"version", "--json"}, {"--format", "json", "version"}} {
-		var v version
+		var v struct {
+			Build string
+			Proto int
+		}
 		if _, out, _ := run(t, w.command(args...), ""); json.Unmarshal([]byte(out), &v) != nil || v.Build != rpc.Build || v.Proto != proto.Version {
 			t.Errorf("%q: %q", args, out)
 		}
@@ -75,10 +79,10 @@ func TestChatCommand(t *testing.T) {
 // TestHelpGroups has every command in a group of the help.
 func TestHelpGroups(t *testing.T) {
 	t.Parallel()
-	root := (&app{}).command()
+	root := newCommand(&command.Env{})
 	for _, cmd := range root.Commands() {
 		if cmd.GroupID == "" && cmd.Name() != "help" {
-			t.Errorf("%s is in no group: see helpGroups", cmd.Name())
+			t.Errorf("%s is in no group: see newCommand", cmd.Name())
 		}
 	}
 	if _, out, _ := run(t, newWorld(t).command("--help"), ""); strings.Contains(out, "Additional") || !strings.Contains(out, "\nEveryday:\n  chat ") {

@@ -88,9 +88,9 @@ func TestHandoffMistakes(t *testing.T) {
 	const goal = "Error [usage]: zino handoff: say with --goal what is to be done next; try zino handoff --help\n"
 	f.expect(t, "handoff", 2, "", goal)
 	f.expect(t, "handoff --goal=", 2, "", goal)
-	f.expect(t, "handoff finish it", 2, "", "Error [usage]: zino handoff takes no arguments, but was given \"finish\"; try zino handoff --help\n")
+	f.expect(t, "handoff finish it", 2, "", "Error [usage]: zino handoff: it takes no arguments, but was given \"finish\"; try zino handoff --help\n")
 	_, _, said := run(t, f.command(t, "handoff", "--goal", "x", "--from-session", "../../x"), "")
-	if !strings.HasPrefix(said, `Error [usage]: zino handoff: "../../x" is no name for a session: `) {
+	if !strings.HasPrefix(said, `Error [usage]: zino handoff: invalid session name "../../x": `) {
 		t.Errorf("a path: said %q", said)
 	}
 	f.with(func() {

@@ -54,17 +54,3 @@ func TestErrorHasOnePrefix(t *testing.T) {
 		}
 	}
 }
-
-// TestJSONAgentsOnce checks that the notice of AGENTS.md is not repeated.
-func TestJSONAgentsOnce(t *testing.T) {
-	var out strings.Builder
-	j := &jsonLines{w: &out}
-	for _, text := range []string{"a", "a", "b"} {
-		if err := j.event("notice", []byte(`{"type":"notice","kind":"agents","text":"`+text+`"}`)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := strings.Count(out.String(), "\n"); n != 2 {
-		t.Errorf("printed %s", out.String())
-	}
-}

@@ -17,10 +17,20 @@ import (
 
 	"zino/pkg/rpc"
 	"zino/proto"
+	"zino/services/cli/connect"
+	"zino/services/cli/doctor"
 )
 
 // mainEnv makes the test binary the command zino.
 const mainEnv = "CLI_TEST_MAIN"
+
+// Exit statuses.
+const (
+	exitOK          = 0
+	exitError       = 1
+	exitUsage       = 2
+	exitInterrupted = 130
+)
 
 // deadline ends a test that waits for something which never comes.
 const deadline = 20 * time.Second
@@ -35,15 +45,12 @@ func TestMain(m *testing.M) {
 			rpc.Build = version
 		}
 		if socket := os.Getenv("CLI_TEST_HOST"); socket != "" {
-			hostSocket = socket
+			connect.HostSocket = socket
 		}
 		if limit, err := time.ParseDuration(os.Getenv("CLI_TEST_LIMIT")); err == nil {
-			reachLimit = limit
+			doctor.ReachLimit = limit
 		}
 		os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
-	}
-	if os.Getenv(stubbornEnv) != "" {
-		stubborn(os.Getenv(stubbornEnv))
 	}
 	os.Exit(m.Run())
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"zino/pkg/config"
+	"zino/services/cli/command"
 )
 
 var update = flag.Bool("update", false, "write docs/man anew")
@@ -142,10 +143,10 @@ func TestManMentions(t *testing.T) {
 // names of their files.
 func manPages(t *testing.T) map[string]string {
 	t.Helper()
-	root := (&app{}).command()
+	root := newCommand(&command.Env{})
 	root.DisableAutoGenTag = true
 	pages := map[string]string{}
-	every(root, func(cmd *cobra.Command) {
+	visit(root, func(cmd *cobra.Command) {
 		if cmd != root && (!cmd.IsAvailableCommand() || cmd.Name() == "help") {
 			return
 		}
@@ -164,6 +165,13 @@ func manPages(t *testing.T) map[string]string {
 	}
 	pages["zino.toml.5"] = manConfig(string(shipped))
 	return pages
+}
+
+func visit(cmd *cobra.Command, do func(*cobra.Command)) {
+	do(cmd)
+	for _, sub := range cmd.Commands() {
+		visit(sub, do)
+	}
 }
 
 // assignment is a line of ZINO.toml that shows a key, commented out or not.
@@ -316,10 +324,10 @@ func manPage(cmd *cobra.Command, page string) string {
 func manCommands(root *cobra.Command) string {
 	var b strings.Builder
 	b.WriteString("\n.SH COMMANDS\n")
-	for _, group := range helpGroups {
-		b.WriteString(".SS " + strings.TrimSuffix(group.title, ":") + "\n")
+	for _, group := range root.Groups() {
+		b.WriteString(".SS " + strings.TrimSuffix(group.Title, ":") + "\n")
 		for _, cmd := range root.Commands() {
-			if cmd.GroupID == group.id && cmd.Name() != "help" {
+			if cmd.GroupID == group.ID && cmd.Name() != "help" {
 				b.WriteString(".TP\n.BR zino\\-" + roff(cmd.Name()) + " (1)\n" + roff(cmd.Short) + "\n")
 			}
 		}

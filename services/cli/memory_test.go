@@ -12,8 +12,10 @@ import (
 	"sync"
 	"testing"
 
+	"zino/pkg/message"
 	"zino/pkg/rpc"
 	"zino/proto"
+	"zino/services/cli/render"
 )
 
 // fakeMem is a mem behind a daemon that passes everything on.
@@ -37,7 +39,7 @@ func newFakeMem(t *testing.T, texts ...string) *fakeMem {
 	dir := shortDir(t)
 	m := &fakeMem{socket: filepath.Join(dir, "d"), most: 1000, histories: map[string]string{}}
 	for _, text := range texts {
-		m.add(proto.StoreHard{Messages: userMessage(text)})
+		m.add(proto.StoreHard{Messages: message.Close(message.Append(nil, "user", text))})
 	}
 	mem := rpc.NewServer("mem", slog.New(slog.DiscardHandler))
 	m.register(mem)
@@ -223,7 +225,7 @@ func (m *fakeMem) texts() (list []string) {
 			list = append(list, "-")
 			continue
 		}
-		list = append(list, contents(item.Messages))
+		list = append(list, render.MessageTexts(item.Messages))
 	}
 	return list
 }
@@ -278,23 +280,6 @@ func TestMemoryMistakes(t *testing.T) {
 		if status != exitUsage || out != "" || said != "Error [usage]: "+test.want+"\n" {
 			t.Errorf("%s: status %d, printed %q, said %q", test.args, status, out, said)
 		}
-	}
-}
-
-// TestMemoryHelp shows an example of every command.
-func TestMemoryHelp(t *testing.T) {
-	t.Parallel()
-	a := &app{}
-	for _, cmd := range append(a.memoryCommand().Commands(), a.channelsCommand().Commands()...) {
-		for _, sub := range append(cmd.Commands(), cmd) {
-			if !strings.Contains(sub.Example, "zino ") || sub.Short == "" || sub.Long == "" {
-				t.Errorf("%s has no example, or is not described", sub.CommandPath())
-			}
-		}
-	}
-	status, out, said := run(t, newWorld(t).command("memory", "search", "--help"), "")
-	if status != 0 || said != "" || !strings.Contains(out, "  zino memory search where is the spare key") || !strings.Contains(out, "--min-score SCORE") {
-		t.Errorf("status %d, printed %q, said %q", status, out, said)
 	}
 }
 

@@ -248,30 +248,3 @@ func TestSoftEdit(t *testing.T) {
 		}
 	}
 }
-
-// FuzzEdited: a memory that is stored as it was edited is the same, and what is
-// taken from an editor is a list of messages.
-func FuzzEdited(f *testing.F) {
-	f.Add(`[{"role":"user","content":"a\u2028"}]`, "b\n")
-	f.Add(pair, `{"role":"a","content":"b"}`+"\n\n"+`{"role":"c","content":"d"}`)
-	f.Add(pair, `{"role":"a","content":"b"},{"role":"c","content":"d"}`)
-	f.Add("[{\"r\\u006fle\":\"\",\n\"content\":\"x\",\"content\":\"y\"}]", "\xff")
-	f.Add(`[]`, "]")
-	f.Fuzz(func(t *testing.T, old, text string) {
-		before, _, err := editable(proto.Raw(old))
-		if err != nil {
-			return
-		}
-		same, err := edited(proto.Raw(old), before)
-		if err != nil || contents(same) != contents(proto.Raw(old)) {
-			t.Fatalf("%q, unchanged, becomes %q: %v", old, same, err)
-		}
-		messages, err := edited(proto.Raw(old), text)
-		if err != nil {
-			return
-		}
-		if list, err := readMessages(messages); err != nil || len(list) == 0 && len(strings.TrimSpace(text)) > 0 {
-			t.Errorf("%q, %q becomes %q: %d messages, %v", old, text, messages, len(list), err)
-		}
-	})
-}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -12,8 +11,9 @@ import (
 	"syscall"
 	"testing"
 
-	"zino/pkg/wire"
+	"zino/pkg/message"
 	"zino/proto"
+	"zino/services/cli/render"
 )
 
 // TestMemoryExport writes what an import into an empty store makes the same of.
@@ -21,7 +21,7 @@ func TestMemoryExport(t *testing.T) {
 	t.Parallel()
 	m, other := newFakeMem(t), newFakeMem(t)
 	for i := range 1100 {
-		req := proto.StoreHard{Messages: userMessage(fmt.Sprintf("text %d\n\u202e\x1b", i))}
+		req := proto.StoreHard{Messages: message.Close(message.Append(nil, "user", fmt.Sprintf("text %d\n\u202e\x1b", i)))}
 		if i%3 == 0 {
 			req.Tag, req.ChannelID, req.SessionID = "häuser", "c/..", "s"
 		}
@@ -39,7 +39,7 @@ func TestMemoryExport(t *testing.T) {
 	stored := slices.DeleteFunc(slices.Clone(m.items), func(item *proto.HardItem) bool { return item == nil })
 	for n, item := range stored {
 		got := other.item(n)
-		if contents(got.Messages) != contents(item.Messages) || got.Tag != item.Tag || got.ChannelID != item.ChannelID || got.SessionID != item.SessionID {
+		if render.MessageTexts(got.Messages) != render.MessageTexts(item.Messages) || got.Tag != item.Tag || got.ChannelID != item.ChannelID || got.SessionID != item.SessionID {
 			t.Fatalf("memory %d: %+v, want %+v", n, got, item)
 		}
 	}
@@ -152,50 +152,4 @@ func TestMemoryImportInterrupted(t *testing.T) {
 	if added := strings.TrimLeft(said.String(), "01"); added != " added, 0 known already, 0 refused\n^C Interrupted.\n" {
 		t.Errorf("said %q", &said)
 	}
-}
-
-func TestLimitedLine(t *testing.T) {
-	t.Parallel()
-	r := bufio.NewReaderSize(strings.NewReader("short\n"+strings.Repeat("x", 40)+"\n0123456789\n"+strings.Repeat("y", 40)), 16)
-	for _, want := range []struct {
-		line string
-		err  error
-	}{{"short\n", nil}, {"", errLongLine}, {"0123456789\n", nil}, {"", errLongLine}, {"", io.EOF}} {
-		if line, err := limitedLine(r, 20); line != want.line || !errors.Is(err, want.err) {
-			t.Errorf("%q, %v; want %q, %v", line, err, want.line, want.err)
-		}
-	}
-}
-
-// FuzzMemoryLine: what is taken for a memory has messages, and is the same
-// after another export.
-func FuzzMemoryLine(f *testing.F) {
-	for _, seed := range []string{
-		`{"id":1,"messages":[{"role":"user","content":"a\n\u009b"}],"tag":"t","channel_id":"c","session_id":"s","created":"2026-11-21T14:03:00Z"}`,
-		`{"messages":[{"content":"x","role":"r","content":"y"}]}`, `{"messages":[{}]}`, `{"messages":[]}`, `{"messages":null}`, `[]`, `{`, "", "\xff",
-		`{"messages":[{"role":"user","content":"\ud800"}],"tag":"\ud800"}`, "{\"messages\":\r\n[ {\"role\" :\"\",\"content\":\"\"}]}\r",
-	} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, line string) {
-		req, err := parseMemory(line)
-		if err != nil {
-			return
-		}
-		list, err := readMessages(req.Messages)
-		if err != nil || len(list) == 0 {
-			t.Fatalf("%q: %d messages, %v", line, len(list), err)
-		}
-		var out strings.Builder
-		if err := printJSON(&out, req); err != nil {
-			t.Fatal(err)
-		}
-		if n := strings.Count(out.String(), "\n"); n != 1 || !wire.Valid([]byte(out.String())) {
-			t.Errorf("%q becomes %d lines: %q", line, n, out.String())
-		}
-		again, err := parseMemory(out.String())
-		if err != nil || contents(again.Messages) != contents(req.Messages) || again.Tag != req.Tag || again.ChannelID != req.ChannelID {
-			t.Errorf("%q becomes %q: %v", line, out.String(), err)
-		}
-	})
 }

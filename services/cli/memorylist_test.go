@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"zino/pkg/message"
 	"zino/proto"
+	"zino/services/cli/render"
 )
 
 func TestMemoryList(t *testing.T) {
@@ -28,7 +30,7 @@ func TestMemoryListPages(t *testing.T) {
 	m := newFakeMem(t)
 	var ids strings.Builder
 	for i := range 1203 {
-		m.add(proto.StoreHard{Messages: userMessage(fmt.Sprint("text ", i))})
+		m.add(proto.StoreHard{Messages: message.Close(message.Append(nil, "user", fmt.Sprint("text ", i)))})
 		fmt.Fprintf(&ids, "%d ", 1202-i)
 	}
 	for _, most := range []int{1000, 200} {
@@ -54,7 +56,7 @@ func TestMemoryListHead(t *testing.T) {
 	t.Parallel()
 	m := newFakeMem(t)
 	for i := range 2000 {
-		m.add(proto.StoreHard{Messages: userMessage(fmt.Sprint(i, strings.Repeat(" much text", 50)))})
+		m.add(proto.StoreHard{Messages: message.Close(message.Append(nil, "user", fmt.Sprint(i, strings.Repeat(" much text", 50))))})
 	}
 	cmd := newWorld(t).command("--socket", m.socket, "memory", "list", "--json")
 	cmd.Args = append([]string{"sh", "-c", `"$@" | head -n 1`, "sh", cmd.Path}, cmd.Args[1:]...)
@@ -76,7 +78,7 @@ func TestMemoryListTerminal(t *testing.T) {
 	<-x.ended
 	x.shows("語…\r\n")
 	for line := range strings.Lines(x.screen()) {
-		if n := cells(strings.TrimRight(line, "\r\n")); n > 60 {
+		if n := render.Cells(strings.TrimRight(line, "\r\n")); n > 60 {
 			t.Errorf("%d cells: %q", n, line)
 		}
 	}
@@ -101,25 +103,5 @@ func TestMemoryRemove(t *testing.T) {
 	m.expect(t, "", []string{"memory", "rm", "1"}, 0, "", "")
 	if !slices.Equal(m.texts(), []string{"-", "-", "-"}) {
 		t.Errorf("left: %q", m.texts())
-	}
-}
-
-func TestColumns(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		rows  [][]string
-		limit int
-		want  string
-	}{
-		{[][]string{{"A", "B"}, {"long", "x y"}}, 0, "A     B\nlong  x y\n"},
-		{[][]string{{"A", "B"}, {"long", "x y"}}, 8, "A     B\nlong  x…\n"},
-		{[][]string{{"語", "a\nb\tc"}, {"e\u0301", ""}}, 0, "語  a b c\ne\u0301\n"},
-		{[][]string{{strings.Repeat("x", 30), "y"}}, 40, strings.Repeat("x", 23) + "…  y\n"},
-		{[][]string{{"a", "😀😀"}}, 6, "a  😀…\n"},
-		{[][]string{{"a", "b\x1b"}}, 6, "a  b^[\n"},
-	} {
-		if got := columns(test.rows, test.limit); got != test.want {
-			t.Errorf("limit %d: %q, want %q", test.limit, got, test.want)
-		}
 	}
 }

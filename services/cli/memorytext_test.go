@@ -2,24 +2,14 @@ package cli
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
-
-	"zino/pkg/wire"
-	"zino/proto"
 )
 
 func TestMemoryTimes(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]string{"": "-", "2026-11-21": "2026-11-21", "then\x1b": "then\x1b"} {
-		if got := localTime(text); got != want {
-			t.Errorf("%q is shown as %q, want %q", text, got, want)
-		}
-	}
 	m := newFakeMem(t, "a")
 	for zone, want := range map[string]string{"UTC": "2026-11-21 14:03", "Asia/Tokyo": "2026-11-21 23:03", "America/Los_Angeles": "2026-11-21 06:03"} {
 		cmd := newWorld(t).command("--socket", m.socket, "memory", "list")
@@ -27,40 +17,6 @@ func TestMemoryTimes(t *testing.T) {
 		if _, out, said := run(t, cmd, ""); !strings.Contains(out, want) {
 			t.Errorf("%s: printed %q, said %q, want %s", zone, out, said, want)
 		}
-	}
-}
-
-func TestMemoryContents(t *testing.T) {
-	t.Parallel()
-	for raw, want := range map[string]string{
-		`[]`: "", ` [ {"role":"a","content":"b\n"} , {"content":"c","role":"d","x":[{}]} ] `: "b\n c",
-		`[{"role":"a"}]`:              `(cannot be read: messages[0]: missing field "content")`,
-		`[{"role":1,"content":""}]`:   `(cannot be read: messages[0]: field "role": expected a string, found a number)`,
-		`{}`:                          "(cannot be read: messages: expected a list, found an object)",
-		`[{"role":"","content":null}`: "(cannot be read: messages: malformed JSON)",
-	} {
-		if got := contents(proto.Raw(raw)); got != want {
-			t.Errorf("%s: %q, want %q", raw, got, want)
-		}
-	}
-}
-
-// TestPrintRaw: JSON stays what it says, in one line that no terminal acts on.
-func TestPrintRaw(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"{\"a\":\r\n[ 1,\t2 ]}":              `{"a":[1,2]}`,
-		`{"a":"<é\n\u001b>"}`:                `{"a":"<é\n\u001b>"}`,
-		"\"\u009b\u2028\u202e\u061c\u007f\"": `"\u009b\u2028\u202e\u061c\u007f"`,
-	} {
-		var out strings.Builder
-		if err := printRaw(&out, []byte(text)); err != nil || out.String() != want+"\n" || !wire.Valid([]byte(out.String())) {
-			t.Errorf("%q: %q, %v; want %q", text, out.String(), err, want)
-		}
-	}
-	var out strings.Builder
-	if err := printRaw(&out, []byte("{\n")); err == nil || out.Len() > 0 {
-		t.Errorf("half an object: %q, %v", out.String(), err)
 	}
 }
 
@@ -106,23 +62,5 @@ func TestMemoryAddInterrupted(t *testing.T) {
 	}
 	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != exitInterrupted || len(m.texts()) > 0 {
 		t.Errorf("%v, stored %q", err, m.texts())
-	}
-}
-
-// TestMemoryEndless ends with a mem whose pages do not end.
-func TestMemoryEndless(t *testing.T) {
-	t.Parallel()
-	m := newFakeMem(t, "a", "b")
-	d := at(place{socket: m.socket})
-	defer d.close()
-	m.with(func() { m.endless = true })
-	n := 0
-	err := memoryPages(context.Background(), d, proto.ListHard{}, 0, func([]proto.HardItem) (bool, error) { n++; return false, nil })
-	if err == nil || !strings.Contains(err.Error(), "does not end") || n != 2 {
-		t.Errorf("%d pages, %v", n, err)
-	}
-	stop := errors.New("enough")
-	if err := memoryPages(context.Background(), d, proto.ListHard{}, 0, func([]proto.HardItem) (bool, error) { return false, stop }); !errors.Is(err, stop) {
-		t.Errorf("%v", err)
 	}
 }

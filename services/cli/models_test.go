@@ -54,7 +54,7 @@ func TestModels(t *testing.T) {
 	}{
 		{"", "MODEL              PROVIDER   CONTEXT  EFFORT\nclaude-sonnet-5-5  anthropic  200000   low high\nodd^[[31m          openai     -        -\n", warned, "", 0},
 		{"SONNET 5-5 --provider anthropic", "MODEL              PROVIDER   CONTEXT  EFFORT\nclaude-sonnet-5-5  anthropic  200000   low high\n", warned, "anthropic", 0},
-		{"sonnet gpt", "", warned + "Error [internal]: no model's name holds \"sonnet gpt\"; zino models lists all\n", "", 1},
+		{"sonnet gpt", "", warned + "Error [internal]: no model's name has \"sonnet gpt\"; zino models lists all\n", "", 1},
 		{"--provider ollama", "", "No models found.\n", "ollama", 0},
 		{"--provider gemini", "", "Error [internal]: cannot list the models of gemini\n", "gemini", 1},
 	} {

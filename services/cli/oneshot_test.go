@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"zino/pkg/rpc"
+	"zino/services/cli/render"
 )
 
 // TestOneShotErrors end with status 1 and one line.
@@ -31,7 +32,7 @@ func TestOneShotErrors(t *testing.T) {
 		})
 	}
 	status, out, said := run(t, newWorld(t).command("--socket", f.socket, "-s", "nothing"), "")
-	if status != 0 || out != "\n" || said != emptyAnswer+"\n" {
+	if status != 0 || out != "\n" || said != render.EmptyAnswer+"\n" {
 		t.Errorf("an empty answer: status %d, printed %q, said %q", status, out, said)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"zino/services/cli/render"
 )
 
 func TestPages(t *testing.T) {
@@ -55,7 +57,7 @@ func TestPagesTerminal(t *testing.T) {
 		t.Errorf("the screen shows %q", x.screen())
 	}
 	for line := range strings.Lines(x.screen()) {
-		if n := cells(strings.TrimRight(line, "\r\n")); n > 72 {
+		if n := render.Cells(strings.TrimRight(line, "\r\n")); n > 72 {
 			t.Errorf("%d cells: %q", n, line)
 		}
 	}

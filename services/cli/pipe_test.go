@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"zino/services/cli/render"
 )
 
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
@@ -25,7 +27,7 @@ func TestPipeChat(t *testing.T) {
 		{"blank lines", "\n \t\none\n\r\n\n", "echo: one\n", "", []string{"one"}},
 		{"carriage returns", "one\r\ntwo\r\n", "echo: one\necho: two\n", "", []string{"one", "two"}},
 		{"an error", "one\nfail\ntwo\n", "echo: one\necho: two\n", "Error [internal]: this fails ^[[31m\n", []string{"one", "fail", "two"}},
-		{"an empty answer", "nothing\none\n", "\necho: one\n", emptyAnswer + "\n", []string{"nothing", "one"}},
+		{"an empty answer", "nothing\none\n", "\necho: one\n", render.EmptyAnswer + "\n", []string{"nothing", "one"}},
 		{":q", "one\n:q\ntwo\n", "echo: one\n", "", []string{"one"}},
 		{"/quit", " /quit \ntwo\n", "", "", nil},
 		{"no continuation", "one\\\ntwo\n", "echo: one\\\necho: two\n", "", []string{"one\\", "two"}},

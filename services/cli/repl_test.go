@@ -175,33 +175,3 @@ func asNobody(t *testing.T, w world, cmd *exec.Cmd) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	return cmd
 }
-
-// TestSettleRepl: the REPL belongs to the place where one works, whichever
-// configuration is read, unless that says otherwise.
-func TestSettleRepl(t *testing.T) {
-	const own = "[repl]\nsocket = \"s\"\ndir = \"d\"\n"
-	for _, named := range []bool{false, true} {
-		for _, text := range []string{"", own} {
-			file := "h/.config/zino/config.toml"
-			if named {
-				file = "w/own.toml"
-			}
-			_, _, w, err := settingsIn(t, map[string]string{file: text}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			a := &app{}
-			dir := filepath.Join(w.home, ".config", "zino")
-			if named {
-				a.config, dir = filepath.Join(w.cwd, "own.toml"), w.cwd
-			}
-			wants := []string{filepath.Join(dir, "s"), filepath.Join(dir, "d")}
-			if text == "" {
-				wants = []string{filepath.Join(w.runtime, "zino", "repl.sock"), w.cwd}
-			}
-			if cfg, err := a.settings(); err != nil || cfg.Repl.Socket != wants[0] || cfg.Repl.Dir != wants[1] {
-				t.Errorf("named %v, %q: %s and %s, %v", named, text, cfg.Repl.Socket, cfg.Repl.Dir, err)
-			}
-		}
-	}
-}

@@ -137,8 +137,8 @@ func TestReplEnds(t *testing.T) {
 	}{
 		{"terminated", func(x *terminal, _ started) error { return x.cmd.Process.Signal(syscall.SIGTERM) }, 0, ""},
 		{"hung up", func(x *terminal, _ started) error { return x.cmd.Process.Signal(syscall.SIGHUP) }, 0, ""},
-		{"the service is killed", func(_ *terminal, s started) error { return syscall.Kill(s.PID, syscall.SIGKILL) }, exitError, "Error [internal]: the REPL was ended from elsewhere: signal: killed\r\n"},
-		{"the service is told to stop", func(_ *terminal, s started) error { return syscall.Kill(s.PID, syscall.SIGTERM) }, exitError, "Error [internal]: the REPL was ended from elsewhere: told to stop\r\n"},
+		{"the service is killed", func(_ *terminal, s started) error { return syscall.Kill(s.PID, syscall.SIGKILL) }, exitError, "Error [internal]: the REPL was stopped by another process: signal: killed\r\n"},
+		{"the service is told to stop", func(_ *terminal, s started) error { return syscall.Kill(s.PID, syscall.SIGTERM) }, exitError, "Error [internal]: the REPL was stopped by another process: SIGTERM\r\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -8,6 +8,7 @@ import (
 
 	"zino/pkg/rpc"
 	"zino/proto"
+	"zino/services/cli/render"
 )
 
 // stepping is a script that waits for the test between its parts.
@@ -72,7 +73,7 @@ func TestScreenNarrow(t *testing.T) {
 	next <- struct{}{}
 	x.shows("] bash: comp")
 	for line := range strings.SplitSeq(x.screen(), "\r") {
-		if found := strings.Contains(line, "] bash"); found && cells(strings.NewReplacer("\x1b[K", "", dim, "", plain, "").Replace(line)) > 19 {
+		if found := strings.Contains(line, "] bash"); found && render.Cells(strings.NewReplacer("\x1b[K", "", "\x1b[2m", "", "\x1b[0m", "").Replace(line)) > 19 {
 			t.Errorf("drew %q", line)
 		}
 	}

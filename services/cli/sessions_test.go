@@ -236,7 +236,7 @@ func (f *fakeSessions) expect(t *testing.T, args string, status int, out, said s
 // TestSessionsMistakes: nothing is asked of anybody.
 func TestSessionsMistakes(t *testing.T) {
 	t.Parallel()
-	const name = " is no name for a session: it may have letters, digits, '.', '_' and '-', and begins with a letter, a digit or '_'; try zino sessions "
+	const name = ": use letters, digits, '.', '_' and '-', not '.' or '-' first, and at most 200 bytes; try zino sessions "
 	for _, test := range []struct{ args, want string }{
 		{"sessions", "zino sessions: name one of: export, fork, list, resume, rm, search, show; try zino sessions --help"},
 		{"sessions lst", `zino sessions: there is no command "lst": the nearest one is "list"; try zino sessions --help`},
@@ -248,13 +248,13 @@ func TestSessionsMistakes(t *testing.T) {
 		{"sessions search x -n 0", "zino sessions search: --limit 0 is not the number of sessions wanted, 1 or more; try zino sessions search --help"},
 		{"sessions show", "zino sessions show: name one session by its id, or by the beginning of it; try zino sessions show --help"},
 		{"sessions show a b", "zino sessions show: name one session by its id, or by the beginning of it; try zino sessions show --help"},
-		{"sessions show ../../x", `zino sessions show: "../../x"` + name + "show --help"},
-		{"sessions show .hidden", `zino sessions show: ".hidden"` + name + "show --help"},
-		{"sessions export x/y", `zino sessions export: "x/y"` + name + "export --help"},
-		{"sessions export x --format text", `zino sessions export: --format "text" is none of md, json; try zino sessions export --help`},
-		{"sessions fork x\\y", `zino sessions fork: "x\\y"` + name + "fork --help"},
+		{"sessions show ../../x", `zino sessions show: invalid session name "../../x"` + name + "show --help"},
+		{"sessions show .hidden", `zino sessions show: invalid session name ".hidden"` + name + "show --help"},
+		{"sessions export x/y", `zino sessions export: invalid session name "x/y"` + name + "export --help"},
+		{"sessions export x --format text", `zino sessions export: --format "text" is not one of md, json; try zino sessions export --help`},
+		{"sessions fork x\\y", `zino sessions fork: invalid session name "x\\y"` + name + "fork --help"},
 		{"sessions rm", "zino sessions rm: name sessions by their ids, or by the beginnings of them; try zino sessions rm --help"},
-		{"sessions rm ok ../bad", `zino sessions rm: "../bad"` + name + "rm --help"},
+		{"sessions rm ok ../bad", `zino sessions rm: invalid session name "../bad"` + name + "rm --help"},
 	} {
 		status, out, said := run(t, newWorld(t).command(append([]string{"--socket", "none"}, strings.Fields(test.args)...)...), "")
 		if status != exitUsage || out != "" || said != "Error [usage]: "+test.want+"\n" {
@@ -268,7 +268,7 @@ func TestSessionsResumeMistakes(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
 		"sessions resume a b":  "name one session by its id",
-		"sessions resume ../x": `"../x" is no name for a session`,
+		"sessions resume ../x": `invalid session name "../x": `,
 	} {
 		status, out, said := run(t, newWorld(t).command(append([]string{"--socket", "none"}, strings.Fields(args)...)...), "")
 		if status != exitUsage || out != "" || !strings.Contains(said, want) || strings.Count(said, "\n") != 1 {
@@ -285,21 +285,6 @@ func TestSessionsResumeNone(t *testing.T) {
 	status, out, said := run(t, newWorld(t).command("--socket", "none", "sessions", "resume"), "")
 	if status != 1 || out != "" || !strings.Contains(said, "Could not connect to daemon: ") || strings.Count(said, "\n") != 1 {
 		t.Errorf("no daemon: status %d, printed %q, said %q", status, out, said)
-	}
-}
-
-// TestSessionsHelp shows an example of every command.
-func TestSessionsHelp(t *testing.T) {
-	t.Parallel()
-	a := &app{}
-	for _, cmd := range slices.Concat(a.sessionsCommand().Commands(), a.configCommand().Commands(), a.handoffCommand().Commands()) {
-		if !strings.Contains(cmd.Example, "zino ") || cmd.Short == "" || cmd.Long == "" {
-			t.Errorf("%s has no example, or is not described", cmd.CommandPath())
-		}
-	}
-	status, out, said := run(t, newWorld(t).command("sessions", "export", "--help"), "")
-	if status != 0 || said != "" || !strings.Contains(out, "--format md or json") || !strings.Contains(out, "--out PATH") {
-		t.Errorf("status %d, printed %q, said %q", status, out, said)
 	}
 }
 

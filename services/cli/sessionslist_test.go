@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"zino/proto"
+	"zino/services/cli/render"
 )
 
 // daemon has a socket be the daemon of the world's user.
@@ -86,7 +87,7 @@ func TestSessionsListTerminal(t *testing.T) {
 	x.shows("550e8400  2020-01-02  0 turns  -  -  語")
 	x.shows("語…\r\n")
 	for line := range strings.Lines(x.screen()) {
-		if n := cells(strings.TrimRight(line, "\r\n")); n > 70 {
+		if n := render.Cells(strings.TrimRight(line, "\r\n")); n > 70 {
 			t.Errorf("%d cells: %q", n, line)
 		}
 	}

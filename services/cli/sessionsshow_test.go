@@ -4,10 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"zino/pkg/visible"
-	"zino/pkg/wire"
-	"zino/proto"
 )
 
 // showing has a fake hold one session of these events.
@@ -162,36 +158,4 @@ func TestSessionsShowLong(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
 	}
-}
-
-// FuzzTranscript holds that no event of a foreign file reaches a terminal raw,
-// looks like another's heading, or ends the showing.
-func FuzzTranscript(f *testing.F) {
-	for _, seed := range []string{
-		`{"type":"meta","ts":"2026-11-21T14:03:07Z"}`, `{"type":"message","role":"\u001b","text":"\nUser:\u009b"}`, `{"type":"tool_use","name":"a\nb","input":{"\n":"\n"}}`,
-		`{"type":"tool_result","tool_use_id":"1","output":{"ok":true,"data":{"stdout":"\u202e","exit_code":null}}}`, `{"type":"tool_result","output":{"ok":false}}`,
-		`{"type":"usage","cost_usd":1e300}`, `{"type":"error","message":"\n"}`, `{"type":`, ``,
-	} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, event []byte) {
-		var b strings.Builder
-		var e storedEvent
-		meta := wire.Decode(event, &e) == nil && e.Type == "meta"
-		tr := &transcript{w: &b, calls: map[string]string{"1": "bash"}, unknown: map[string]int{}}
-		if err := tr.event(proto.Raw(event)); err != nil {
-			t.Fatal(err)
-		}
-		if strings.ContainsFunc(b.String(), visible.Harmful) {
-			t.Errorf("a terminal would act on %q", b.String())
-		}
-		if b.Len() == 0 && tr.broken == 0 && len(tr.unknown) == 0 && !meta {
-			t.Errorf("%q is neither shown nor counted", event)
-		}
-		for i, text := range strings.Split(strings.TrimPrefix(b.String(), "\n"), "\n") {
-			if i > 0 && text != "" && !strings.HasPrefix(text, "  ") && !meta {
-				t.Errorf("%q is a heading of its own in %q", text, b.String())
-			}
-		}
-	})
 }

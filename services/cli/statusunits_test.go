@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"log/slog"
-	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/rpc"
-	"zino/pkg/wire"
 	"zino/proto"
 )
 
@@ -177,117 +175,4 @@ func serveFor(t *testing.T, name, socket, callers string) {
 	}
 	go s.Serve(l)
 	t.Cleanup(func() { s.Shutdown(context.Background()) })
-}
-
-// TestStatusDenied is told apart from a service that is not there.
-func TestStatusDenied(t *testing.T) {
-	t.Parallel()
-	socket := filepath.Join(newWorld(t).cwd, "s")
-	s := rpc.NewServer("mem", slog.New(slog.DiscardHandler))
-	s.Only(rpc.Callers{Text: "root"})
-	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	go s.Serve(l)
-	t.Cleanup(func() { s.Shutdown(context.Background()) })
-	r := inspect(t.Context(), "mem", socket)
-	if r.state != "denied" || len(r.problems) != 1 || !strings.HasSuffix(r.problems[0], "may not call mem on "+socket+". Those who may: root") {
-		t.Errorf("%+v", r)
-	}
-}
-
-// TestStatusThroughDaemon has the host's daemon ask the others for who is not
-// root, and asks nobody if that does not run.
-func TestStatusThroughDaemon(t *testing.T) {
-	t.Parallel()
-	dir := newWorld(t).cwd
-	cfg := config.Default()
-	cfg.Daemon.Socket, cfg.Mem.Socket, cfg.Agr.Socket = dir+"/daemon.sock", dir+"/mem.sock", dir+"/agr.sock"
-	s := rpc.NewServer("daemon", slog.New(slog.DiscardHandler))
-	var asked []string
-	rpc.HandleRelay(s, proto.DaemonForward, func(_ context.Context, req proto.Forward, out *rpc.Out) error {
-		typ, err := wire.RequestType(req.Request)
-		asked = append(asked, req.Service+" "+typ)
-		switch {
-		case err != nil || req.Service != "mem":
-			return &proto.Error{Code: proto.CodeUnavailable, Message: "Could not connect to agr: it is not there"}
-		case typ == "ping":
-			return out.Event("pong", proto.Pong{Service: "mem", Version: "v9", UptimeS: 7})
-		}
-		return out.Event("stats", proto.Stats{Problems: []string{"one"}, Info: map[string]string{"callers": "root, zino-mem"}})
-	})
-	l, err := net.Listen("unix", cfg.Daemon.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	go s.Serve(l)
-	t.Cleanup(func() { s.Shutdown(context.Background()) })
-	untouched(t, cfg.Mem.Socket)
-	untouched(t, cfg.Agr.Socket)
-
-	u := units{readUnits(shown("mem", "active", "running", "success", "active") + shown("agr", "active", "running", "success", "active")), false, 1000}
-	if r := u.inspect(t.Context(), "mem", cfg); r.state != "up" || r.pong.Version != "" || r.callers != "root, zino-mem, zino-agr, group zino" || len(asked) > 0 {
-		t.Errorf("without the daemon: %+v, asked %q", r, asked)
-	}
-	maps.Copy(u.byName, readUnits(shown("daemon", "active", "running", "success", "active")))
-	if r := u.inspect(t.Context(), "mem", cfg); r.state != "up" || r.pong.Version != "v9" || r.callers != "root, zino-mem" || len(r.problems) != 1 {
-		t.Errorf("%+v", r)
-	}
-	if r := u.inspect(t.Context(), "agr", cfg); r.state != "silent" || len(r.problems) != 1 || r.problems[0] != "Could not connect to agr: it is not there" {
-		t.Errorf("%+v", r)
-	}
-	if r := u.inspect(t.Context(), "daemon", cfg); r.state != "up" || r.pong.Version != rpc.Build {
-		t.Errorf("%+v", r)
-	}
-	if got := strings.Join(asked, ", "); got != "mem ping, mem stats, agr ping" {
-		t.Errorf("asked %s", got)
-	}
-}
-
-// TestReadUnits reads what systemctl prints, whatever it prints.
-func TestReadUnits(t *testing.T) {
-	t.Parallel()
-	got := readUnits("LoadState=not-found\nId=zino-agr.service\nActiveState=inactive\n\n\n" + shown("mem", "active", "running", "success", "active") +
-		"Id=zino-x.service\nLoadState=loaded\nExecStart={ argv[]=/usr/bin/zino-x --callers=a,b ; }\nActiveState=failed\nnonsense\n")
-	want := map[string]unit{
-		"zino-mem.service": {"active", "running", "success", "zino-mem", "zino-agr,group:zino"},
-		"zino-mem.socket":  {active: "active", sub: "listening"},
-		"zino-x.service":   {active: "failed", callers: "a,b"},
-	}
-	if !maps.Equal(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
-	for command, want := range map[string]string{"": "", "--callers": "", "x --callers y z": "y", "--callers=": ""} {
-		if got := callersIn(command); got != want {
-			t.Errorf("callers in %q: %q", command, got)
-		}
-	}
-	for u, want := range map[unit]string{
-		{}:                                "",
-		{callers: "a"}:                    "root, a",
-		{callers: "a,group:b", user: "c"}: "root, c, a, group b",
-		{callers: "a", user: "root"}:      "root, a",
-	} {
-		if got := u.mayCall(); got != want {
-			t.Errorf("%+v may be called by %q, want %q", u, got, want)
-		}
-	}
-}
-
-// FuzzReadUnits: nothing that systemctl prints is taken for a unit without a
-// name, and every unit has a state in one word.
-func FuzzReadUnits(f *testing.F) {
-	f.Add(shown("mem", "active", "running", "success", "active"))
-	f.Add("Id=\nLoadState=loaded\n\n\n\nId=x\r\nLoadState=loaded")
-	f.Fuzz(func(t *testing.T, text string) {
-		for name, u := range readUnits(text) {
-			if name == "" || u.state() == "" || strings.ContainsAny(u.state(), " \n") {
-				t.Errorf("%q: %+v", name, u)
-			}
-			if text := u.mayCall(); strings.Contains(text, "\n") != strings.Contains(u.user+u.callers, "\n") {
-				t.Errorf("%+v may be called by %q", u, text)
-			}
-		}
-	})
 }

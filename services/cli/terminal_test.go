@@ -1,16 +1,12 @@
 package cli
 
 import (
-	"bytes"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
-
-	"zino/proto"
 )
 
 // chatOn starts a chat with a fake daemon on a terminal.
@@ -177,32 +173,6 @@ func TestTerminalRedirected(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(text), "Error [internal]: this fails ^[[31m\nTo go on: ") || strings.Count(string(text), "\n") != 2 {
 		t.Errorf("stderr holds %q, %v", text, err)
 	}
-}
-
-// TestTerminalGreeting tells in three lines how to connect a model.
-func TestTerminalGreeting(t *testing.T) {
-	var out bytes.Buffer
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &app{err: w}
-	a.greet(capabilities("openai", false), "../../tools")
-	a.greet(capabilities("offline", true), "../../tools")
-	w.Close()
-	if _, err := io.Copy(&out, r); err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(out.String(), "\n"); n != 3 || !strings.Contains(out.String(), "ANTHROPIC_API_KEY") || !strings.HasSuffix(out.String(), " For now: run, python, remember, recall, tour.\n") {
-		t.Errorf("%d lines: %s", n, &out)
-	}
-	if got := offlineCommands(shortDir(t)); !slices.Equal(got, []string{"run", "tour"}) {
-		t.Errorf("without tools: %q", got)
-	}
-}
-
-func capabilities(provider string, fallback bool) proto.RouterCapabilities {
-	return proto.RouterCapabilities{Provider: provider, Fallback: fallback}
 }
 
 // TestTerminalHistory recalls what was typed in the chat before, unless nothing

@@ -170,8 +170,8 @@ func TestUsageEstimated(t *testing.T) {
 func TestUsageMistakes(t *testing.T) {
 	r := newUsageRouter(t, someUsage, nil)
 	for _, test := range []struct{ args, want string }{
-		{"usage now", `Error [usage]: zino usage takes no arguments, but was given "now"; try zino usage --help`},
-		{"usage --by year", `Error [usage]: --by "year" is none of day, model, session`},
+		{"usage now", `Error [usage]: zino usage: it takes no arguments, but was given "now"; try zino usage --help`},
+		{"usage --by year", `Error [usage]: --by "year" is not one of day, model, session`},
 		{"usage --since yesterday", `Error [usage]: --since "yesterday" is not a day, such as 2026-11-21`},
 		{"usage --since 2026-02-30", `Error [usage]: --since "2026-02-30" is not a day, such as 2026-11-21`},
 		{"usage --until x", "Error [usage]: unknown flag: --until; try zino --help"},

@@ -1,0 +1,97 @@
+package auth
+
+import (
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// TestCallback refuses requests other than the one that the login waits for.
+func TestCallback(t *testing.T) {
+	rt := newRouter(t)
+	at := start(t, rt)
+	for _, test := range []struct {
+		method, path, host string
+		status             int
+	}{
+		{"GET", "/", "", 404},
+		{"GET", "/cb/", "", 404},
+		{"GET", "/cb/AAAAAAAAAAAAAAAAAAAAAAAAAA", "", 404},
+		{"GET", at.back.Path + "/", "", 404},
+		{"GET", strings.ToLower(at.back.Path), "", 404},
+		{"GET", at.back.Path, "evil.example:" + at.back.Port(), 404},
+		{"GET", at.back.Path, "localhost", 404},
+		{"POST", at.back.Path, "", 404},
+		{"HEAD", at.back.Path, "", 404},
+		{"OPTIONS", at.back.Path, "", 404},
+		{"GET", at.back.Path, "", 400}, // without a code
+	} {
+		query := "?code=injected"
+		if test.status == 400 {
+			query = "?code=two%20words"
+		}
+		req, err := http.NewRequest(test.method, "http://"+at.back.Host+test.path+query, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = test.host
+		res, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != test.status || res.Header.Get("Access-Control-Allow-Origin") != "" || res.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%+v: %s %v", test, res.Status, res.Header)
+		}
+	}
+	if rt.asked > 0 {
+		t.Error("a key was asked for")
+	}
+	browse(t, at.page)
+	at.ends("")
+}
+
+// TestCallbackAddresses listens on the addresses that a browser may use for
+// localhost, and on no other.
+func TestCallbackAddresses(t *testing.T) {
+	b, err := listen("/cb/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.close()
+	hosts := []string{"127.0.0.1"}
+	if l, err := net.Listen("tcp6", "[::1]:0"); err == nil {
+		l.Close()
+		hosts = append(hosts, "[::1]")
+	}
+	for _, host := range hosts {
+		if status, body := browse(t, "http://"+host+":"+b.port+"/cb/x?code="+code); status != http.StatusOK || body != "You can close this window.\n" {
+			t.Errorf("%s: %d %q", host, status, body)
+		}
+	}
+	if got := <-b.results; got.code != code || got.err != nil {
+		t.Errorf("%+v", got)
+	}
+	select {
+	case got := <-b.results: // the first one counts
+		t.Errorf("%+v", got)
+	default:
+	}
+	if l, err := net.Listen("tcp4", "127.0.0.2:"+b.port); err != nil {
+		t.Errorf("it listens on more than it should: %v", err)
+	} else {
+		l.Close()
+	}
+}
+
+func TestLoginDenied(t *testing.T) {
+	at := start(t, newRouter(t))
+	back := *at.back
+	back.RawQuery = url.Values{"error": {"access_denied\n\x1b[31m" + secretKey}}.Encode()
+	if status, body := browse(t, back.String()); status != http.StatusOK || body != "You can close this window.\n" {
+		t.Errorf("the browser shows %d %q", status, body)
+	}
+	at.ends("OpenRouter did not authorize: access_denied ^[[31m[hidden]")
+}

@@ -1,0 +1,348 @@
+// Package chat is the plain chat of zino: lines of a terminal or a pipe, each
+// answered as a turn of one session.
+package chat
+
+import (
+	"bufio"
+	"context"
+	"errors"
+
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"zino/pkg/config"
+	"zino/pkg/rpc"
+	"zino/proto"
+	"zino/services/cli/command"
+	"zino/services/cli/connect"
+	"zino/services/cli/render"
+	"zino/services/cli/term"
+	"zino/services/cli/turn"
+)
+
+// New returns zino chat.
+func New(env *command.Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "chat", Short: "talk with the agent: each line is a turn", Args: command.AtMost(0), Annotations: command.PrintsJSON,
+		Long: `Open a chat, as zino without a command does. Each line is a turn of one session;
+:q or Ctrl-D leaves. Lines may also come from a pipe or a file.`,
+		Example: "  zino chat --root ~/project\n  zino --continue",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return Run(cmd.Context(), env) },
+	}
+}
+
+// NewResume returns zino sessions resume.
+func NewResume(env *command.Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "resume [ID]", Short: "continue a session in a chat", Annotations: command.PrintsJSON,
+		Long: `Continue a session in a chat: the one with that id, or the one of this directory
+that changed last. A name that no session has begins a new one. For a session of
+another directory you are asked where to continue; without a terminal --root says so.`,
+		Example: "  zino resume\n  zino sessions resume 550e",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id := ""
+			if len(args) == 0 { // report that there is none before a model is looked for
+				err := env.WithDaemon(cmd, false, connect.StorageRequired, func(ctx context.Context, d *connect.Daemon) error {
+					found, err := turn.Latest(ctx, env, d)
+					id = found.SessionID
+					return err
+				})
+				if err != nil {
+					return err
+				}
+			} else {
+				var err error
+				if id, err = command.OneSession(cmd, args); err != nil {
+					return err
+				}
+			}
+			env.Events, env.Session, env.Latest = true, id, id == ""
+			return Run(cmd.Context(), env)
+		},
+	}
+}
+
+// chat is one run.
+type chat struct {
+	*command.Env
+	cfg        *config.Config
+	d          *connect.Daemon
+	req        proto.Chat // what all turns have in common
+	turns      render.Turns
+	interrupts chan os.Signal
+	discarded  bool // nothing is stored: the session ends with the chat
+}
+
+// Run reads lines and answers each, until the input ends.
+func Run(ctx context.Context, env *command.Env) error {
+	command.CatchPipe()
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	c := &chat{Env: env, turns: env.Turns(), interrupts: make(chan os.Signal, 1), discarded: env.NoSave}
+	signal.Notify(c.interrupts, os.Interrupt)
+	defer signal.Stop(c.interrupts)
+	err := c.interruptible(ctx, c.prepare)
+	if c.d != nil {
+		defer func() { c.d.Close() }()
+	}
+	if errors.Is(err, render.ErrInterrupted) {
+		c.Interrupted()
+	}
+	if err != nil {
+		return err
+	}
+	defer c.leave()
+	if !term.IsTerminal(c.In) {
+		r := bufio.NewReader(c.In)
+		return c.converse(ctx, func() (string, error) {
+			line, err := r.ReadString('\n')
+			return strings.TrimRight(line, "\r\n"), err
+		})
+	}
+	editor := term.NewEditor(c.In, term.Screen(c.Err), c.history(), func(err error) {
+		c.Say("Warning: what you type is not kept for the next chat: %v", err)
+	})
+	defer editor.Leave()
+	return c.converse(ctx, editor.Next)
+}
+
+// history opens what was typed in earlier chats.
+func (c *chat) history() *term.History {
+	base, err := connect.BaseDir()
+	if c.discarded || err != nil {
+		return &term.History{}
+	}
+	history, err := term.OpenHistory(filepath.Join(base, "chat_history"))
+	if err != nil {
+		c.Say("Warning: what was typed in earlier chats is not there: %v", err)
+	}
+	return history
+}
+
+// prepare reads the configuration, and finds daemon and session.
+func (c *chat) prepare(ctx context.Context) (err error) {
+	if c.req, err = c.Request(); err != nil {
+		return err
+	}
+	c.req.NeedModel = false // the offline provider will do
+	if c.cfg, err = c.Config(); err != nil {
+		return err
+	}
+	if term.IsTerminal(c.In) && c.CheckModel(c.cfg) != nil {
+		c.cfg.Provider = "auto"
+	}
+	if err := c.attach(ctx); err != nil {
+		return err
+	}
+	if !c.d.Named {
+		c.greet(c.Introduce(ctx, c.d))
+		c.CompareVersions(ctx, c.d)
+	}
+	id, known, err := turn.Session(ctx, c.Env, c.d)
+	if err != nil {
+		return connect.Explain(err)
+	}
+	if err := c.chooseRoot(ctx, known); err != nil {
+		return err
+	}
+	turn.NoteLoaded(c.Env, known)
+	if known != nil {
+		if err := c.showLast(ctx, id); err != nil {
+			return connect.Explain(err)
+		}
+	}
+	if c.req.SessionID = id; c.NoSave && known != nil { // a copy that leave removes
+		copied, err := connect.Forward(ctx, c.d, "mem", proto.MemForkSession, proto.ForkSession{SessionID: id})
+		if err != nil {
+			return err
+		}
+		c.req.SessionID = copied.SessionID
+	}
+	header := c.req.SessionID
+	if c.discarded {
+		header = ""
+	}
+	return render.OutputError(c.turns.Begin(header))
+}
+
+// attach finds a daemon. A chat of which nothing is to be stored, and which does not
+// continue a session, gets services of its own: its session ends with them, whatever
+// ends the chat.
+func (c *chat) attach(ctx context.Context) error {
+	need := connect.StorageOptional
+	if c.NoSave && c.Session == "" && !c.Latest && c.Socket == "" && !c.Host && !c.cfg.IsSet("daemon.socket") {
+		need = connect.StorageDiscarded
+	}
+	d, err := c.ConnectForTurn(ctx, c.cfg, need)
+	if err != nil {
+		return err
+	}
+	c.d = d
+	c.discarded = c.discarded || d.Discards()
+	return nil
+}
+
+// greet says how to connect a model where there is none, and what works without.
+func (c *chat) greet(caps proto.RouterCapabilities) {
+	if !caps.Fallback && caps.Provider != "offline" {
+		return
+	}
+	commands := []string{"run"} // of the offline provider
+	for _, tool := range []struct{ command, file string }{{"python", "python3.json"}, {"remember", "remember.json"}, {"recall", "recall.json"}} {
+		if _, err := os.Stat(filepath.Join(c.cfg.Tools.Dir, tool.file)); err == nil {
+			commands = append(commands, tool.command)
+		}
+	}
+	commands = append(commands, "tour")
+	c.Say("No model is connected: the offline provider answers (no AI). To connect one:")
+	c.Say("  zino auth login openrouter; zino auth set PROVIDER; ANTHROPIC_API_KEY (or OPENAI_, GEMINI_, OPENROUTER_API_KEY) in the environment;")
+	c.Say("  [api] base_url; or a model server on this host (Ollama, llama.cpp, LM Studio, vLLM). For now: %s.", strings.Join(commands, ", "))
+}
+
+const help = `  a line ending in \ goes on in the next; a paste of several lines is one message
+  Ctrl-C   stop the answer; at the prompt: clear the line, twice: leave
+  :q       leave (also /quit and Ctrl-D)
+  /help    this list`
+
+// converse answers line after line. On a terminal neither a failed nor an
+// interrupted turn ends the chat.
+func (c *chat) converse(ctx context.Context, next func() (string, error)) error {
+	terminal := term.IsTerminal(c.In)
+	for {
+		if terminal { // an interrupt that came late was meant for the last turn
+			select {
+			case <-c.interrupts:
+			default:
+			}
+		}
+		line, err := command.Await(ctx, next, c.interrupts)
+		switch text := strings.TrimSpace(line); {
+		case errors.Is(err, io.EOF) && text == "", text == ":q", text == "/quit":
+			return nil
+		case err != nil && !errors.Is(err, io.EOF):
+			return err
+		case text == "":
+			continue
+		case text == "/help":
+			c.Say(help)
+			continue
+		}
+		err = c.interruptible(ctx, func(ctx context.Context) error { return c.answer(ctx, line) })
+		switch {
+		case errors.Is(err, render.ErrInterrupted) && (ctx.Err() != nil || !terminal), errors.Is(err, render.ErrOutputClosed):
+			return err
+		case err != nil && !errors.Is(err, render.ErrInterrupted) && !errors.Is(err, render.ErrReported):
+			c.PrintError(err)
+		}
+	}
+}
+
+// answer has one line answered. If the daemon is gone since the last turn, another
+// is found or started.
+func (c *chat) answer(ctx context.Context, line string) error {
+	c.req.Message = line
+	err := turn.Run(ctx, c.Env, c.d, c.req, c.turns)
+	if !errors.Is(err, rpc.ErrConnect) || c.d.Named {
+		return err
+	}
+	old := c.d
+	if err := c.attach(ctx); err != nil {
+		return err
+	}
+	old.Close()
+	if old.Started() != nil {
+		c.Say("Warning: the services had ended and were started again%s", map[bool]string{true: ": what was said before is lost"}[old.Discards()])
+	}
+	return turn.Run(ctx, c.Env, c.d, c.req, c.turns)
+}
+
+// interruptible runs do until Ctrl-C ends it.
+func (c *chat) interruptible(ctx context.Context, do func(context.Context) error) error {
+	ctx, received, stop := command.CancelOn(ctx, c.interrupts)
+	err := do(ctx)
+	interrupted := err != nil && ctx.Err() != nil
+	stop()
+	if interrupted {
+		return render.ErrInterrupted
+	}
+	if s := received(); s != nil { // it came too late for do: it is for what follows
+		select {
+		case c.interrupts <- s:
+		default:
+		}
+	}
+	return err
+}
+
+// leave prints how to continue the session, or removes it.
+func (c *chat) leave() {
+	const limit = 5 * time.Second
+	if c.d.Discards() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	if c.discarded {
+		if err := c.remove(ctx); err != nil && !errors.Is(err, proto.ErrNotFound) && !errors.Is(err, proto.ErrInvalid) {
+			c.Say("Warning: the session stays: %v; try: zino sessions rm %s", err, c.req.SessionID)
+		}
+		return
+	}
+	if !term.IsTerminal(c.In) {
+		return
+	}
+	if stored, err := c.isStored(ctx); !stored || err != nil {
+		return
+	}
+	program := "zino"
+	if strings.Contains(os.Args[0], "/") { // not in PATH
+		program = render.ShellWord(os.Args[0])
+	}
+	options := ""
+	if c.File != "" {
+		options += render.ShellFlag("--config", connect.Absolute(c.File))
+	}
+	if c.Socket != "" {
+		options += render.ShellFlag("--socket", connect.Absolute(c.Socket))
+	}
+	if c.Host {
+		options += " --host"
+	}
+	if c.RootSet {
+		options += render.ShellFlag("--root", c.req.Root)
+	}
+	c.Say("To go on: %s sessions resume %s%s", program, turn.ShortID(c.req.SessionID), options)
+}
+
+// isStored reports whether there is a session of exactly this id; mem also finds
+// one by its beginning.
+func (c *chat) isStored(ctx context.Context) (bool, error) {
+	found, err := connect.Forward(ctx, c.d, "mem", proto.MemFindSession, proto.FindSession{SessionID: c.req.SessionID})
+	return found.SessionID == c.req.SessionID, err
+}
+
+// remove deletes the session, which an interrupted turn may still have locked for a
+// moment.
+func (c *chat) remove(ctx context.Context) error {
+	if stored, err := c.isStored(ctx); !stored {
+		return err
+	}
+	for {
+		_, err := connect.Forward(ctx, c.d, "mem", proto.MemRemoveSession, proto.RemoveSession{SessionID: c.req.SessionID})
+		if !errors.Is(err, proto.ErrBusy) {
+			return err
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}

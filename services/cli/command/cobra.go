@@ -1,0 +1,151 @@
+package command
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"zino/pkg/config"
+	"zino/proto"
+	"zino/services/cli/render"
+)
+
+// Group returns a command that only contains others.
+func Group(name, short, long string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: name, Short: short, Long: long,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			names := strings.Join(subcommands(cmd), ", ")
+			if len(args) == 0 {
+				return Mistake(cmd, "name one of: %s", names)
+			}
+			return Mistake(cmd, "there is no command %q: %s", args[0], cmp.Or(Suggest(cmd, args[0]), "there are "+names))
+		},
+	}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// Mistake returns an error on a subcommand's line: exit status 2.
+func Mistake(cmd *cobra.Command, format string, args ...any) error {
+	return render.Usage("%s: %s; try %[1]s --help", cmd.CommandPath(), fmt.Sprintf(format, args...))
+}
+
+// NoArgs refuses arguments.
+func NoArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return Mistake(cmd, "it takes no arguments, but was given %q", args[0])
+	}
+	return nil
+}
+
+// AtMost refuses more than n arguments of a command whose name may also be the
+// first word of a message.
+func AtMost(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > n {
+			return render.Usage("%s: too many arguments; to send this as a message, type: zino -- %s %s", cmd.CommandPath(), cmd.Name(), strings.Join(args, " "))
+		}
+		return nil
+	}
+}
+
+// CheckCount refuses a flag for a number of things that is not positive.
+func CheckCount(cmd *cobra.Command, flag string, n int, things string) error {
+	name := "--" + flag
+	if len(flag) == 1 {
+		name = "-" + flag
+	}
+	if n < 0 || n == 0 && cmd.Flags().Changed(flag) {
+		return Mistake(cmd, "%s %d is not the number of %s wanted, 1 or more", name, n, things)
+	}
+	return nil
+}
+
+// OneSession returns the session that is a command's only argument.
+func OneSession(cmd *cobra.Command, args []string) (string, error) {
+	if len(args) != 1 {
+		return "", Mistake(cmd, "name one session by its id, or by the beginning of it")
+	}
+	return args[0], CheckSessionArg(cmd, args[0])
+}
+
+// CheckSessionArg refuses an argument that cannot be a session's id.
+func CheckSessionArg(cmd *cobra.Command, id string) error {
+	if err := CheckSession(id); err != nil {
+		return Mistake(cmd, "%v", err)
+	}
+	return nil
+}
+
+// CheckSession refuses a name that cannot be a session's id.
+func CheckSession(id string) error {
+	if err := proto.CheckSessionID(id); err != nil {
+		return render.Usage("%w", err)
+	}
+	return nil
+}
+
+// habits maps commands of other tools to those of zino.
+var habits = map[string]string{
+	"zino ask":             "use zino exec",
+	"zino cost":            "use zino usage",
+	"zino diagnose":        "use zino doctor",
+	"zino exit":            "a chat ends with :q or Ctrl-D",
+	"zino history":         "use zino sessions",
+	"zino init":            "use zino config init",
+	"zino key":             "use zino auth",
+	"zino keys":            "use zino auth",
+	"zino logout":          "use zino auth logout",
+	"zino ls":              "use zino sessions list",
+	"zino quit":            "a chat ends with :q or Ctrl-D",
+	"zino run":             "use zino exec",
+	"zino serve":           "use zino up",
+	"zino settings":        "use zino config",
+	"zino start":           "use zino up",
+	"zino auth add":        "use zino auth set",
+	"zino auth delete":     "use zino auth logout",
+	"zino auth remove":     "use zino auth logout",
+	"zino auth rm":         "use zino auth logout",
+	"zino auth show":       "use zino auth list",
+	"zino channels delete": "use zino channels clear",
+	"zino channels ls":     "use zino channels list",
+	"zino channels remove": "use zino channels clear",
+	"zino channels rm":     "use zino channels clear",
+	"zino config list":     "use zino config show",
+	"zino config new":      "use zino config init",
+	"zino config set":      "use zino config edit",
+	"zino memory delete":   "use zino memory rm",
+	"zino memory ls":       "use zino memory list",
+	"zino memory remove":   "use zino memory rm",
+	"zino memory store":    "use zino memory add",
+	"zino sessions copy":   "use zino sessions fork",
+	"zino sessions delete": "use zino sessions rm",
+	"zino sessions find":   "use zino sessions search",
+	"zino sessions ls":     "use zino sessions list",
+	"zino sessions open":   "use zino sessions resume",
+	"zino sessions remove": "use zino sessions rm",
+}
+
+// Suggest says which command below parent a word may stand for, "" if it is not
+// similar to any.
+func Suggest(parent *cobra.Command, word string) string {
+	if hint := habits[parent.CommandPath()+" "+word]; hint != "" {
+		return hint
+	}
+	if name := config.Similar(word, subcommands(parent)); name != "" {
+		return fmt.Sprintf("the nearest one is %q", name)
+	}
+	return ""
+}
+
+func subcommands(parent *cobra.Command) (names []string) {
+	for _, sub := range parent.Commands() {
+		if sub.IsAvailableCommand() || sub.Name() == "help" { // which cobra does not count as available
+			names = append(names, sub.Name())
+		}
+	}
+	return names
+}

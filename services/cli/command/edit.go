@@ -1,0 +1,109 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+	"unicode/utf8"
+
+	"zino/services/cli/render"
+	"zino/services/cli/term"
+)
+
+// editorGrace is how long an editor may take to end after SIGTERM.
+const editorGrace = 3 * time.Second
+
+// ErrNotUTF8 refuses bytes that are not text.
+var ErrNotUTF8 = errors.New("that is no text in UTF-8, and nothing was changed: convert it first, for example with iconv")
+
+// Edit lets the user change a text in an editor, and calls store with the result. A
+// text that could not be stored stays in its file, and the user is told where.
+func (e *Env) Edit(content, name string, store func(string) error) error {
+	dir, err := os.MkdirTemp("", "zino-edit-")
+	if err != nil {
+		return err
+	}
+	path, written := filepath.Join(dir, name), content
+	bare := !strings.HasSuffix(content, "\n")
+	if bare && content != "" {
+		written += "\n" // editors expect a newline at the end
+	}
+	if err := os.WriteFile(path, []byte(written), 0o600); err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	fail := func(why error) error {
+		if data, err := os.ReadFile(path); err != nil || string(data) == written {
+			return errors.Join(why, os.RemoveAll(dir))
+		}
+		e.Say("Your text is kept in %s", path)
+		return why
+	}
+	if err := e.EditFile(path); err != nil {
+		return fail(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return fail(err)
+	}
+	if !utf8.Valid(data) {
+		return fail(ErrNotUTF8)
+	}
+	changed := string(data)
+	if bare {
+		changed = strings.TrimSuffix(changed, "\n")
+	}
+	switch {
+	case changed == content:
+		e.Say("The text is as it was: nothing was changed.")
+	case strings.TrimSpace(changed) == "":
+		e.Say("The text was emptied: nothing was changed.")
+	default:
+		if err := store(changed); err != nil {
+			return fail(err)
+		}
+	}
+	return os.RemoveAll(dir) // with what the editor left beside the file
+}
+
+// EditFile runs the user's editor on a file: $VISUAL, $EDITOR or vi. The terminal
+// is restored afterwards. Ctrl-C is for the editor alone.
+func (e *Env) EditFile(path string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt)
+	defer signal.Stop(interrupts)
+	name := "vi"
+	for _, variable := range []string{"EDITOR", "VISUAL"} {
+		if value := strings.TrimSpace(os.Getenv(variable)); value != "" {
+			name = value
+		}
+	}
+	words := append(strings.Fields(name), path)
+	if strings.ContainsAny(name, "\n|&;<>()$`\\\"'*?[#~=%") { // a line for the shell, which must outlive Ctrl-C
+		words = []string{"sh", "-c", "trap : INT; " + name + ` "$@"`, "sh", path}
+	}
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = e.In, e.Out, e.Err
+	if !term.IsTerminal(e.Out) {
+		cmd.Stdout = term.Screen(e.Err) // standard output is for data
+	}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = editorGrace
+	defer term.Preserve(e.In)()
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		return render.ErrInterrupted
+	}
+	if err != nil {
+		return fmt.Errorf("the editor %q failed, and nothing was changed: %w; set $VISUAL or $EDITOR to another one", name, err)
+	}
+	return nil
+}

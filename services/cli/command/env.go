@@ -1,0 +1,166 @@
+// Package command is what all commands of zino share: streams and options,
+// signals, help for mistyped names, the editor, and files that are written whole.
+package command
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"zino/pkg/text"
+	"zino/services/cli/connect"
+	"zino/services/cli/render"
+	"zino/services/cli/term"
+)
+
+// Env is what a command needs: the streams, the options that stand before or behind
+// any command, and, by Target, configuration and daemon.
+type Env struct {
+	In, Out *os.File
+	connect.Target
+	Options
+
+	Args   []string // the whole command line
+	Events bool     // the command runs turns: with --json its errors are events
+	turns  *render.JSONTurns
+}
+
+// Exit statuses.
+const (
+	exitOK          = 0
+	exitError       = 1
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+// Exit prints an error, if there is one, and returns the exit status.
+func (e *Env) Exit(err error) int {
+	switch _, usage := errors.AsType[render.UsageError](err); {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, render.ErrInterrupted):
+		return exitInterrupted
+	case usage:
+		e.printError(err)
+		return exitUsage
+	case err != render.ErrReported && err != render.ErrOutputClosed:
+		e.printError(err)
+	}
+	return exitError
+}
+
+// printError prints an error. With --json a turn that did not begin is a header and
+// an error event, too.
+func (e *Env) printError(err error) {
+	if e.Events && e.askedJSON() && !e.turns.Begun() {
+		turns := render.NewJSONTurns(e.Out)
+		if turns.Begin("") == nil {
+			turns.End(render.Done{}, err) // an error of standard output cannot be reported
+		}
+	}
+	e.PrintError(err)
+}
+
+// PrintError prints an error on standard error.
+func (e *Env) PrintError(err error) { fmt.Fprint(e.Err, render.Error(err)) }
+
+// Turns returns the renderer of the turns of this run.
+func (e *Env) Turns() render.Turns {
+	if !e.JSON() {
+		return render.NewTextTurns(e.Out, e.Err, e.Reasoning)
+	}
+	e.turns = render.NewJSONTurns(e.Out)
+	return e.turns
+}
+
+// Print has do write to standard output through a buffer.
+func (e *Env) Print(do func(io.Writer) error) error {
+	w := bufio.NewWriter(e.Out)
+	if err := do(w); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// PrintLine prints one line on standard output.
+func (e *Env) PrintLine(line string) error {
+	_, err := e.Out.WriteString(text.Visible(line) + "\n")
+	return err
+}
+
+// PrintTable prints rows, cut to the width of a terminal.
+func (e *Env) PrintTable(rows [][]string) error {
+	_, err := io.WriteString(e.Out, render.Columns(rows, e.Width()))
+	return err
+}
+
+// Width returns how many cells a line on standard output may take, 0 for any
+// number.
+func (e *Env) Width() int {
+	if !term.IsTerminal(e.Out) {
+		return 0
+	}
+	return term.Width(e.Out)
+}
+
+// Interrupted prints that the run was interrupted, over the ^C of the terminal.
+func (e *Env) Interrupted() {
+	if term.IsTerminal(e.Err) {
+		fmt.Fprint(e.Err, "\r")
+	}
+	e.Say("^C Interrupted.")
+}
+
+// Guard runs do until a signal ends it, and explains its error.
+func (e *Env) Guard(ctx context.Context, do func(context.Context) error) error {
+	ctx, stop := UntilSignal(ctx)
+	defer stop()
+	err := do(ctx)
+	if err != nil && ctx.Err() != nil {
+		e.Interrupted()
+		return render.ErrInterrupted
+	}
+	return connect.Explain(err)
+}
+
+// WithDaemon calls do with the daemon that runs for the user, or with one that is
+// started for this run. plain admits the host's.
+func (e *Env) WithDaemon(cmd *cobra.Command, plain bool, need connect.Storage, do func(context.Context, *connect.Daemon) error) error {
+	return e.Guard(cmd.Context(), func(ctx context.Context) error {
+		d, err := e.Open(ctx, plain, need)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		return do(ctx, d)
+	})
+}
+
+// Open connects with a daemon for a request that is not a turn. The caller closes
+// it.
+func (e *Env) Open(ctx context.Context, plain bool, need connect.Storage) (*connect.Daemon, error) {
+	cfg, err := e.Config()
+	if err != nil {
+		return nil, err
+	}
+	d, err := e.Connect(ctx, cfg, plain, need)
+	if err != nil {
+		return nil, err
+	}
+	if !d.Named {
+		e.CompareVersions(ctx, d)
+	}
+	return d, nil
+}
+
+// NoteShared says, before something is stored, that other users can read it.
+func (e *Env) NoteShared(d *connect.Daemon) {
+	if d.Client.Path == connect.HostSocket {
+		e.Say("Note: this is the host's memory, shared by all who may use it. For one of your own: zino up")
+	}
+}

@@ -1,0 +1,101 @@
+package command
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"zino/pkg/zinotest"
+)
+
+// writer returns a function that writes s.
+func writer(s string) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := io.WriteString(w, s)
+		return err
+	}
+}
+
+func TestWriteFile(t *testing.T) {
+	dir := zinotest.Dir(t)
+	path, link := filepath.Join(dir, "f"), filepath.Join(dir, "l")
+	defer syscall.Umask(syscall.Umask(0o027))
+	for _, s := range []string{"one", strings.Repeat("two", 1e5), ""} {
+		if err := WriteFile(path, 0o644, writer(s)); err != nil {
+			t.Fatal(err)
+		}
+		holds(t, path, s, 0o640)
+	}
+	if err := errors.Join(os.Chmod(path, 0o600), os.Symlink("f", link)); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteFile(link, 0o644, writer("linked")); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, path, "linked", 0o600)
+	if to, err := os.Readlink(link); err != nil || to != "f" {
+		t.Errorf("the link is %q, %v", to, err)
+	}
+}
+
+// TestWriteFileFails leaves the former file, and nothing else.
+func TestWriteFileFails(t *testing.T) {
+	dir := zinotest.Dir(t)
+	path := filepath.Join(dir, "f")
+	if err := os.WriteFile(path, []byte("before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("broken")
+	err := WriteFile(path, 0o644, func(w io.Writer) error { return errors.Join(writer(strings.Repeat("half", 1e5))(w), broken) })
+	if !errors.Is(err, broken) {
+		t.Errorf("error %v", err)
+	}
+	holds(t, path, "before", 0o600)
+	for _, bad := range []string{filepath.Join(dir, "none", "f"), filepath.Join(path, "f"), dir} {
+		if err := WriteFile(bad, 0o644, writer("x")); err == nil {
+			t.Errorf("%s was written", bad)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestWriteFilePipe writes to a FIFO, and does not replace it.
+func TestWriteFilePipe(t *testing.T) {
+	path := filepath.Join(zinotest.Dir(t), "p")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan string)
+	go func() {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			data = []byte(err.Error())
+		}
+		read <- string(data)
+	}()
+	if err := WriteFile(path, 0o644, writer("through")); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-read; got != "through" {
+		t.Errorf("read %q", got)
+	}
+	if info, err := os.Lstat(path); err != nil || info.Mode().Type() != os.ModeNamedPipe {
+		t.Errorf("it is %v, %v", info.Mode(), err)
+	}
+}
+func holds(t *testing.T, path, text string, mode os.FileMode) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil || string(data) != text {
+		t.Errorf("%s holds %q, %v, want %q", path, data, err, text)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
+		t.Errorf("%s: %v, %v, want %v", path, info.Mode(), err, mode)
+	}
+}

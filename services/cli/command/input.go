@@ -1,0 +1,82 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"time"
+	"unicode/utf8"
+
+	"zino/services/cli/render"
+)
+
+// inputMax is how many bytes standard input may add to a prompt.
+const inputMax = 8 << 20
+
+// ErrSilent says that standard input had nothing in time.
+var ErrSilent = errors.New("nothing came")
+
+// ReadInput reads r to its end, up to 8 MiB of text. If timeout fires before the
+// first byte or the end, the result is ErrSilent, and a goroutine goes on to read r.
+func ReadInput(ctx context.Context, r io.Reader, timeout <-chan time.Time) (string, error) {
+	type result struct {
+		data []byte
+		err  error
+	}
+	first, all := make(chan struct{}), make(chan result, 1)
+	go func() {
+		var buf bytes.Buffer
+		head := make([]byte, 4096)
+		n, err := r.Read(head)
+		close(first)
+		buf.Write(head[:n])
+		if err == nil {
+			_, err = io.Copy(&buf, io.LimitReader(r, inputMax+1-int64(n)))
+		}
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		all <- result{buf.Bytes(), err}
+	}()
+	select {
+	case <-first:
+	case <-timeout:
+		return "", ErrSilent
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	select {
+	case got := <-all:
+		if got.err != nil {
+			return "", got.err
+		}
+		return string(got.data), checkInput(got.data)
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// checkInput refuses what is not text.
+func checkInput(data []byte) error {
+	switch nul := bytes.IndexByte(data, 0); {
+	case len(data) > inputMax:
+		return render.Usage("it has more than %d MiB: give the model a path to read instead", inputMax>>20)
+	case isImage(data):
+		return render.Usage("Images are not taken yet: give text")
+	case nul >= 0:
+		return render.Usage("it is binary: byte %d is NUL; give text", nul)
+	case !utf8.Valid(data):
+		return render.Usage("it is not UTF-8 text; convert it first, with iconv")
+	}
+	return nil
+}
+
+func isImage(data []byte) bool {
+	for _, mark := range []string{"\x89PNG\r\n", "\xff\xd8\xff", "GIF87a", "GIF89a", "II*\x00", "MM\x00*"} {
+		if bytes.HasPrefix(data, []byte(mark)) {
+			return true
+		}
+	}
+	return len(data) > 12 && string(data[:4]) == "RIFF" && string(data[8:12]) == "WEBP"
+}

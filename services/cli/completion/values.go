@@ -1,0 +1,244 @@
+package completion
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"zino/pkg/config"
+	"zino/pkg/keys"
+	"zino/pkg/rpc"
+	"zino/proto"
+	"zino/services/cli/command"
+	"zino/services/cli/connect"
+	"zino/services/cli/render"
+	"zino/services/cli/sessions"
+)
+
+// Timeout is how long the Tab key waits for the answer of a service. Tests, which
+// run on busy machines, set a longer one.
+var Timeout = connect.Timeout
+
+// Complete sets what may stand where, for all commands below root. by are the values
+// of --by. Other flags are completed as files.
+func Complete(env *command.Env, root *cobra.Command, by []string) {
+	c := &completer{env}
+	flags := map[string]cobra.CompletionFunc{
+		"model": c.models, "session": c.sessions, "from-session": c.sessions, "root": directories, "dir": directories, "serve": directories,
+		"sandbox": fixed(config.Sandboxes), "provider": fixed(append([]string{"auto", "offline"}, config.Providers...)),
+		"format": fixed([]string{command.FormatText, command.FormatJSON}), "by": fixed(by), "effort": fixed(config.Efforts),
+	}
+	for _, name := range []string{"goal", "prompt", "system-prompt", "channel", "max-tokens", "tag", "timeout", "agent", "http", "since", "until", "limit"} {
+		flags[name] = cobra.NoFileCompletions
+	}
+	visit(root, func(cmd *cobra.Command) {
+		if cmd.ValidArgsFunction == nil && !cmd.HasSubCommands() {
+			cmd.ValidArgsFunction = c.arguments(cmd)
+		}
+		cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) {
+			fn := flags[flag.Name]
+			if flag.Name == "format" && cmd.Name() == "export" {
+				fn = fixed(sessions.ExportFormats)
+			}
+			if fn == nil {
+				return
+			}
+			if err := cmd.RegisterFlagCompletionFunc(flag.Name, fn); err != nil {
+				panic(err) // the flag exists and is registered once
+			}
+		})
+	})
+}
+
+func visit(cmd *cobra.Command, do func(*cobra.Command)) {
+	do(cmd)
+	for _, sub := range cmd.Commands() {
+		visit(sub, do)
+	}
+}
+
+type completer struct{ *command.Env }
+
+// arguments returns what the arguments of a command may be.
+func (c *completer) arguments(cmd *cobra.Command) cobra.CompletionFunc {
+	switch strings.TrimPrefix(cmd.CommandPath(), "zino ") {
+	case "sessions show", "sessions resume", "resume", "sessions export", "sessions fork":
+		return first(c.sessions)
+	case "sessions rm":
+		return c.sessions
+	case "describe":
+		return first(fixed(config.Services))
+	case "auth set", "auth logout":
+		var names []string
+		for _, account := range keys.Accounts() {
+			names = append(names, account.Name)
+		}
+		return first(fixed(names))
+	case "auth login", "login":
+		return first(fixed([]string{"openrouter"}))
+	case "eval":
+		return first(c.pages)
+	case "config get":
+		var names []string
+		for _, s := range config.Default().Settings() {
+			names = append(names, s.Key)
+		}
+		return first(fixed(names))
+	case "memory import", "memory export", "config check":
+		return nil // files
+	}
+	return cobra.NoFileCompletions
+}
+
+func fixed(values []string) cobra.CompletionFunc {
+	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+}
+
+func directories(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}
+
+// first completes the first argument only.
+func first(fn cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return fn(cmd, args, word)
+	}
+}
+
+// ask calls do with each daemon that may run, until one answers. None is started,
+// and nothing is printed.
+func (c *completer) ask(ctx context.Context, do func(context.Context, *connect.Daemon) error) bool {
+	cfg, err := c.Config()
+	if err != nil {
+		return false
+	}
+	places, err := c.Places(cfg, false)
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	for _, p := range places {
+		d := connect.At(p)
+		err := do(ctx, d)
+		d.Close()
+		if err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// models completes the name of a model: of --provider, if it is given, else of any.
+func (c *completer) models(cmd *cobra.Command, _ []string, word string) (names []string, _ cobra.ShellCompDirective) {
+	c.ask(cmd.Context(), func(ctx context.Context, d *connect.Daemon) error {
+		list, err := connect.Forward(ctx, d, "rtr", proto.RtrModels, proto.ModelsRequest{Provider: c.Provider})
+		seen := map[string]bool{}
+		for _, m := range list.Models {
+			if strings.HasPrefix(m.Name, word) && !seen[m.Name] {
+				seen[m.Name] = true
+				names = append(names, cobra.CompletionWithDesc(m.Name, m.Provider))
+			}
+		}
+		return err
+	})
+	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+}
+
+// sessions completes the id of a session that is not on the line yet, the one that
+// changed last first. Without a daemon the files are listed.
+func (c *completer) sessions(cmd *cobra.Command, args []string, word string) (ids []string, _ cobra.ShellCompDirective) {
+	const (
+		most  = 200
+		width = 40 // cells of the title
+	)
+	var list []proto.SessionSummary
+	asked := c.ask(cmd.Context(), func(ctx context.Context, d *connect.Daemon) error {
+		found, err := connect.Forward(ctx, d, "mem", proto.MemListSessions, proto.ListSessions{Limit: most})
+		list = found.Sessions
+		return err
+	})
+	if cfg, err := c.Config(); !asked && err == nil {
+		list = storedSessions(cmp.Or(cfg.Mem.SessionsDir, filepath.Join(cfg.Mem.DataDir, "sessions")), most)
+	}
+	for _, s := range list {
+		if strings.HasPrefix(s.SessionID, word) && !slices.Contains(args, s.SessionID) {
+			ids = append(ids, cobra.CompletionWithDesc(s.SessionID, render.Cut(render.Line(s.Text), width)))
+		}
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+}
+
+// storedSessions lists the session files in dir, the one that changed last first,
+// with the time of the change as their text: the files are not read.
+func storedSessions(dir string, most int) []proto.SessionSummary {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil // no sessions yet, or not readable for this user
+	}
+	type session struct {
+		id      string
+		changed time.Time
+	}
+	var found []session
+	for _, file := range files {
+		id, ok := strings.CutSuffix(file.Name(), ".jsonl")
+		if !ok || command.CheckSession(id) != nil || !file.Type().IsRegular() {
+			continue
+		}
+		if info, err := file.Info(); err == nil { // else it was just removed
+			found = append(found, session{id, info.ModTime()})
+		}
+	}
+	slices.SortFunc(found, func(a, b session) int { return b.changed.Compare(a.changed) })
+	var list []proto.SessionSummary
+	for _, s := range found[:min(most, len(found))] {
+		list = append(list, proto.SessionSummary{SessionID: s.id, Text: s.changed.Local().Format(render.Minute)})
+	}
+	return list
+}
+
+// pages completes the name of a page: alone if it is unique, else with the id.
+func (c *completer) pages(cmd *cobra.Command, _ []string, word string) (names []string, _ cobra.ShellCompDirective) {
+	const width = 60 // cells of the description
+	ctx, cancel := context.WithTimeout(cmd.Context(), Timeout)
+	defer cancel()
+	pages := c.connected(ctx)
+	for _, p := range pages {
+		name := p.Name
+		if slices.ContainsFunc(pages, func(q proto.Page) bool { return q.Name == p.Name && q.ID != p.ID }) {
+			name += "-" + p.ID
+		}
+		if strings.HasPrefix(name, word) {
+			names = append(names, cobra.CompletionWithDesc(render.Line(name), render.Cut(render.Line(strings.TrimSpace(p.Kind+" "+p.URL)), width)))
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// connected lists the pages of a REPL that runs.
+func (c *completer) connected(ctx context.Context) []proto.Page {
+	cfg, err := c.Config()
+	if err != nil {
+		return nil
+	}
+	for _, socket := range c.ReplSockets(cfg) {
+		client := &rpc.Client{Service: "repl", Path: socket}
+		list, err := rpc.Call(ctx, client, proto.ReplPages, proto.PagesRequest{})
+		client.Close()
+		if err == nil {
+			return list.Pages
+		}
+	}
+	return nil
+}

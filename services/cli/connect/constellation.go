@@ -1,0 +1,117 @@
+package connect
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"zino/pkg/config"
+	"zino/pkg/service"
+	"zino/pkg/supervise"
+	"zino/pkg/wire"
+	"zino/proto"
+)
+
+// constellation is a set of open sockets with the programs to run behind them.
+type constellation struct {
+	file     string // the configuration of the services
+	sockets  []net.Listener
+	programs []supervise.Program
+}
+
+// open listens on the sockets of services and prepares their programs, which read
+// file.
+func open(cfg *config.Config, file string, services []string) (_ *constellation, err error) {
+	c := &constellation{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.close())
+		}
+	}()
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range services {
+		path := filepath.Join(filepath.Dir(exe), "zino-"+name)
+		if _, err := os.Stat(path); err != nil {
+			return nil, fmt.Errorf("the service zino-%s is missing: it belongs beside %s; build all with: make build", name, exe)
+		}
+		l, err := service.Listen(cfg.Socket(name))
+		if err != nil {
+			return nil, err
+		}
+		c.sockets = append(c.sockets, l)
+		c.programs = append(c.programs, supervise.Program{
+			Name: name, Path: path, Args: []string{"--config", file},
+			Env: serviceEnvironment(name, cfg), Socket: l,
+			First:  name == "daemon", // mem stores the end of its turns
+			Refuse: func(l net.Listener, why string) { refuse(l, name, why) },
+		})
+	}
+	c.file = file
+	return c, cfg.Write(file)
+}
+
+// close closes the sockets and removes the configuration of the services.
+func (c *constellation) close() error {
+	var errs []error
+	for _, l := range c.sockets {
+		errs = append(errs, l.Close())
+	}
+	if c.file != "" {
+		if err := os.Remove(c.file); !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// reconfigure writes the next configuration for services that are about to start.
+// The sockets stay as they are, and so does the REPL, which has pages connected.
+func (c *constellation) reconfigure(cfg, next *config.Config, log *slog.Logger) error {
+	for _, name := range config.Services {
+		if former := cfg.Socket(name); *next.SocketOf(name) != former {
+			log.Warn("a changed socket takes effect when zino up is started again", "key", name+".socket")
+			*next.SocketOf(name) = former
+		}
+	}
+	next.Repl = cfg.Repl
+	for i, p := range c.programs {
+		c.programs[i].Env = serviceEnvironment(p.Name, next)
+	}
+	return next.Write(c.file)
+}
+
+// refuse answers in place of a service that does not start, so that its callers
+// learn why at once.
+func refuse(l net.Listener, name, why string) {
+	why = "the service " + name + " does not start: " + strings.TrimPrefix(why, "zino-"+name+": ")
+	for {
+		nc, err := l.Accept()
+		if err != nil {
+			return // closed, or out of descriptors: callers wait for the next attempt
+		}
+		go refuseOne(nc, name, why)
+	}
+}
+
+// refuseOne reads one request and answers it with an error. The next connection may
+// find the service itself.
+func refuseOne(nc net.Conn, name, why string) {
+	const limit = 2 * time.Second
+	defer nc.Close()
+	nc.SetDeadline(time.Now().Add(limit))
+	if _, err := wire.NewReader(nc).Next(); err != nil {
+		return
+	}
+	b, err := wire.AppendObject(wire.Begin(nil), "error", &proto.Error{Code: proto.CodeUnavailable, Message: why, Service: name})
+	if err == nil && wire.End(b, 0) == nil {
+		nc.Write(b) // an error means that the caller is gone
+	}
+}

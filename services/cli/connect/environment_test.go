@@ -1,0 +1,45 @@
+package connect
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"zino/pkg/zinotest"
+	"zino/proto"
+)
+
+// TestWithEnvironment sends the environment, without secrets, to the user's own
+// daemon; the host's and one that this run started do not get it.
+func TestWithEnvironment(t *testing.T) {
+	t.Setenv("FOO", "bar")
+	t.Setenv("DB_PW", "hidden")
+	t.Setenv("PASSED_TOKEN", "passed")
+	t.Setenv("BINARY", "\xff")
+	defer syscall.Umask(syscall.Umask(0o027))
+	socket := filepath.Join(zinotest.Dir(t), "daemon.sock")
+	zinotest.Listen(t, socket)
+	d := At(Place{Socket: socket})
+	d.passEnv = []string{"PASSED_TOKEN"}
+	got := d.WithEnvironment(proto.Chat{Message: "hi"})
+	_, secret := got.Env["DB_PW"]
+	_, binary := got.Env["BINARY"]
+	wd, err := os.Getwd()
+	if err == nil {
+		wd, err = filepath.EvalSymlinks(wd)
+	}
+	if err != nil || got.Env["FOO"] != "bar" || got.Env["PASSED_TOKEN"] != "passed" || secret || binary || got.Cwd != wd || got.Umask == nil || *got.Umask != 0o027 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	before := HostSocket
+	defer func() { HostSocket = before }()
+	HostSocket = socket
+	if got := d.WithEnvironment(proto.Chat{}); got.Env != nil || got.Cwd != "" || got.Umask != nil {
+		t.Errorf("the host's daemon gets %+v", got)
+	}
+	HostSocket, d.private = before, &private{}
+	if got := d.WithEnvironment(proto.Chat{}); got.Env != nil {
+		t.Errorf("a daemon that was started for the run gets %+v", got)
+	}
+}

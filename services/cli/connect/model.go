@@ -1,0 +1,114 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"zino/pkg/config"
+	"zino/pkg/keys"
+)
+
+// CheckModel returns an error that says how to connect a model if neither the
+// configuration nor the environment nor the user's keys name one.
+func (t *Target) CheckModel(cfg *config.Config) error {
+	if t.Provider != "" || cfg.Provider != "" || cfg.API.BaseURL != "" || cfg.API.Key != "" || cfg.API.KeyFile != "" || cfg.OpenAIBaseURL != "" || hasKey() {
+		return nil
+	}
+	return errors.New("no model is connected: run `zino auth set PROVIDER` or `zino auth login openrouter`, set ANTHROPIC_API_KEY (or OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY; " +
+		"Anthropic's keys: https://console.anthropic.com/settings/keys), or set [api] base_url in the configuration; " +
+		`provider = "auto" looks for a model server on this host, provider = "offline" does without`)
+}
+
+// hasKey reports whether the environment or the user's store has a key or names a
+// server. rtr decides how it is used, and reports what is wrong with it.
+func hasKey() bool {
+	for _, name := range slices.Concat(providerKeys, []string{"OPENAI_BASE_URL"}) {
+		if strings.TrimSpace(os.Getenv(name)) != "" {
+			return true
+		}
+	}
+	store, err := keys.OpenUser(os.Getenv)
+	if err != nil {
+		return false
+	}
+	list, err := store.List()
+	return err != nil || len(list) > 0
+}
+
+// KeyInShell returns the first account whose key is in the caller's environment.
+func KeyInShell() keys.Account {
+	for _, account := range keys.Accounts() {
+		if strings.TrimSpace(os.Getenv(account.Variable)) != "" {
+			return account
+		}
+	}
+	return keys.Account{}
+}
+
+// FirstProvider returns the provider of requests that name none, empty where keys
+// decide.
+func FirstProvider(cfg *config.Config) string {
+	if cfg.Provider == "offline" || slices.Contains(config.Providers, cfg.Provider) {
+		return cfg.Provider
+	}
+	if cfg.API.BaseURL != "" || cfg.API.Key != "" || cfg.API.KeyFile != "" || os.Getenv("LLM_API_KEY") != "" {
+		return "openai"
+	}
+	return ""
+}
+
+// KeySource returns where the key of an account comes from, in the order of rtr:
+// [api] and LLM_API_KEY are for the first provider, and a stored key is not sent to
+// [api] base_url.
+func KeySource(ctx context.Context, cfg *config.Config, account keys.Account, store *keys.Store) (keys.Source, error) {
+	first, keyFile := FirstProvider(cfg) == account.Name, ""
+	if first {
+		if cfg.API.Key != "" {
+			return keys.Source{Kind: "[api] key", Place: "in " + cfg.File}, nil
+		}
+		keyFile = cfg.API.KeyFile
+		if cfg.API.BaseURL != "" {
+			store = nil
+		}
+	}
+	if variable := "LLM_API_KEY"; first && account.Name == "openai" && strings.TrimSpace(os.Getenv(variable)) != "" {
+		account.Variable = variable
+	}
+	_, from, err := keys.Lookup(ctx, account, keyFile, os.Getenv, store)
+	if token := "ANTHROPIC_AUTH_TOKEN"; err == nil && from.Kind == "" && account.Name == "anthropic" && strings.TrimSpace(os.Getenv(token)) != "" {
+		from = keys.Source{Kind: "environment", Place: token}
+	}
+	return from, err
+}
+
+// DescribeSource formats where a key comes from.
+func DescribeSource(from keys.Source, err error) string {
+	s := "none"
+	switch from.Kind {
+	case "":
+	case "store":
+		s = "store"
+	default:
+		s = from.Kind + " " + from.Place
+	}
+	if err != nil {
+		return "unusable: " + s
+	}
+	return s
+}
+
+// Hidden replaces a secret in what is printed.
+const Hidden = "(hidden)"
+
+// WithoutPassword hides user and password of a URL.
+func WithoutPassword(s string) string {
+	if u, err := url.Parse(s); err == nil && u.User != nil {
+		u.User = nil
+		return strings.Replace(u.String(), "://", "://"+Hidden+"@", 1)
+	}
+	return s
+}

@@ -1,0 +1,157 @@
+package connect
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"zino/pkg/zinotest"
+)
+
+// TestBaseOutOfReach has a file for a home: the services must not look below it, since
+// unlike a missing file, one that cannot be reached is an error.
+func TestBaseOutOfReach(t *testing.T) {
+	cfg, _, w, err := readConfig(t, nil, func(w world) {
+		if err := errors.Join(os.Remove(w.home), os.WriteFile(w.home, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr, err := os.Create(filepath.Join(w.cwd, "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stderr.Close()
+	if (&Target{Err: stderr}).checkStorage(cfg, w.runtime) {
+		t.Error("it can be written")
+	}
+	if printed := zinotest.Read(t, stderr.Name()); !strings.HasPrefix(printed, "Warning: nothing is kept of this run: ") || strings.Count(printed, "\n") != 1 {
+		t.Errorf("printed %q", printed)
+	}
+	for name, path := range map[string]string{"data": cfg.Mem.DataDir, "tools": cfg.Tools.Dir, "skills": cfg.Skills.Dir, "SYSTEM.md": cfg.Sys.Template} {
+		if path != filepath.Join(w.runtime, name) {
+			t.Errorf("%s is at %s", name, path)
+		}
+	}
+}
+
+// TestBaseReadOnly uses the tools and templates of a base that cannot be written.
+func TestBaseReadOnly(t *testing.T) {
+	cfg, _, w, err := readConfig(t, map[string]string{"h/.config/zino/tools/x": "", "h/.config/zino/data": "a file"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stderr.Close()
+	base := filepath.Join(w.home, ".config/zino")
+	if (&Target{Err: stderr}).checkStorage(cfg, w.runtime) || cfg.Tools.Dir != filepath.Join(base, "tools") || cfg.Sys.Template != filepath.Join(base, "SYSTEM.md") {
+		t.Errorf("tools in %s, template %s", cfg.Tools.Dir, cfg.Sys.Template)
+	}
+}
+
+// TestStaleUnits warns the user of an edit, which the services of units do not see.
+func TestStaleUnits(t *testing.T) {
+	base, dir := t.TempDir(), zinotest.Dir(t)
+	t.Setenv("ZINO_HOME", base)
+	made, file := filepath.Join(dir, "rtr.toml"), filepath.Join(base, "config.toml")
+	for _, path := range []string{made, file} {
+		zinotest.Write(t, path, "")
+	}
+	now := time.Now()
+	for _, test := range []struct {
+		edited time.Time
+		want   string
+	}{{now.Add(-time.Hour), ""}, {now.Add(time.Hour), "systemctl --user restart"}} {
+		if err := os.Chtimes(file, test.edited, test.edited); err != nil {
+			t.Fatal(err)
+		}
+		said, err := os.Create(filepath.Join(base, "stderr"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		target := &Target{Err: said}
+		target.awaitReload(t.Context(), Place{Socket: filepath.Join(dir, "daemon.sock")})
+		text, err := os.ReadFile(said.Name())
+		if err := errors.Join(err, said.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(text); (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
+			t.Errorf("edited at %v: printed %q", test.edited, got)
+		}
+	}
+}
+
+// TestServiceEnvironment checks that keys go to rtr only, and that no service gets
+// variables that were for this process.
+func TestServiceEnvironment(t *testing.T) {
+	for _, name := range append(slices.Clone(providerKeys), "ANTHROPIC_CUSTOM_HEADERS") {
+		t.Setenv(name, "sk-secret")
+	}
+	for _, name := range []string{"NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "WATCHDOG_USEC", "ZINO_CONFIG"} {
+		t.Setenv(name, "1")
+	}
+	t.Setenv("OWN_VARIABLE", "kept")
+	t.Setenv("DB_PW", "hidden")
+	for _, service := range []string{"mem", "rtr", "repl", "exc", "daemon", "agr", "sys", "ctx"} {
+		env := serviceEnvironment(service, cfgOf(t, ""))
+		if got, want := slices.Contains(env, "DB_PW=hidden"), service == "rtr" || service == "exc"; got != want {
+			t.Errorf("%s: the secret of another program is there: %v", service, got)
+		}
+		secrets := slices.ContainsFunc(env, func(v string) bool { return strings.Contains(v, "sk-secret") })
+		if secrets != (service == "rtr") {
+			t.Errorf("%s: keys are there: %v", service, secrets)
+		}
+		if !slices.Contains(env, "OWN_VARIABLE=kept") {
+			t.Errorf("%s: the caller's variable is missing", service)
+		}
+		for _, v := range env {
+			for _, prefix := range []string{"NOTIFY_", "LISTEN_", "WATCHDOG_", "ZINO_CONFIG="} {
+				if strings.HasPrefix(v, prefix) {
+					t.Errorf("%s: %s", service, v)
+				}
+			}
+		}
+	}
+	if env := serviceEnvironment("rtr", cfgOf(t, "[api]\nkey = \"from the file\"\n")); env[len(env)-1] != "ZINO_API_KEY=from the file" {
+		t.Errorf("the last is %s", env[len(env)-1])
+	}
+}
+
+// TestLocateRepl: the REPL belongs to the place where one works, whichever
+// configuration is read, unless that says otherwise.
+func TestLocateRepl(t *testing.T) {
+	const own = "[repl]\nsocket = \"s\"\ndir = \"d\"\n"
+	for _, named := range []bool{false, true} {
+		for _, text := range []string{"", own} {
+			file := "h/.config/zino/config.toml"
+			if named {
+				file = "w/own.toml"
+			}
+			_, _, w, err := readConfig(t, map[string]string{file: text}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			target := &Target{}
+			dir := filepath.Join(w.home, ".config", "zino")
+			if named {
+				target.File, dir = filepath.Join(w.cwd, "own.toml"), w.cwd
+			}
+			wants := []string{filepath.Join(dir, "s"), filepath.Join(dir, "d")}
+			if text == "" {
+				wants = []string{filepath.Join(w.runtime, "zino", "repl.sock"), w.cwd}
+			}
+			if cfg, err := target.Config(); err != nil || cfg.Repl.Socket != wants[0] || cfg.Repl.Dir != wants[1] {
+				t.Errorf("named %v, %q: %s and %s, %v", named, text, cfg.Repl.Socket, cfg.Repl.Dir, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package connect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"zino/pkg/config"
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+// ErrEnded says that a service ended by itself, after it reported why.
+var ErrEnded = errors.New("the service ended")
+
+// locateRepl places the files of the REPL in the current directory, which is where
+// its pages belong, and its socket among the user's own.
+func locateRepl(cfg *config.Config) {
+	if !cfg.IsSet("repl.dir") {
+		cfg.Repl.Dir = Absolute(".")
+	}
+	if dir, err := RuntimeDir(); err == nil && !cfg.IsSet("repl.socket") {
+		cfg.Repl.Socket = filepath.Join(dir, "repl.sock")
+	}
+}
+
+// ReplSockets lists where to look for a REPL, in order: the one that was named;
+// else the user's own and the host's.
+func (t *Target) ReplSockets(cfg *config.Config) []string {
+	host := filepath.Join(filepath.Dir(HostSocket), "repl.sock")
+	switch {
+	case t.Host:
+		return []string{host}
+	case cfg.IsSet("repl.socket"):
+		return []string{cfg.Repl.Socket}
+	}
+	return []string{cfg.Repl.Socket, host}
+}
+
+// WithRepl calls do with the REPL that is running. None is started: its files and
+// its port belong to a place.
+func (t *Target) WithRepl(cfg *config.Config, do func(*rpc.Client) error) error {
+	for _, socket := range t.ReplSockets(cfg) {
+		c := &rpc.Client{Service: "repl", Path: socket}
+		err := do(c)
+		c.Close()
+		if !errors.Is(err, rpc.ErrConnect) {
+			return err
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			return fmt.Errorf("you may not use the REPL that is there: %v", err) // %v: not an error of the daemon
+		}
+	}
+	if _, err := RuntimeDir(); err != nil && !cfg.IsSet("repl.socket") {
+		return err
+	}
+	return errors.New("no REPL is running; start one with zino repl, in the directory that its files belong to")
+}
+
+// readyRepl checks that a REPL could start, and chooses its port if any will do.
+// Another process could still take the port: then the service reports it.
+func readyRepl(cfg *config.Config) error {
+	r := &cfg.Repl
+	if Answers(r.Socket) {
+		return fmt.Errorf("a REPL is running already, on %s: zino pages lists what is connected to it", r.Socket)
+	}
+	if err := checkReplDir(r.Dir); err != nil {
+		return err
+	}
+	if r.Serve != "" && !IsDir(r.Serve) {
+		return fmt.Errorf("[repl] serve: %s is not a directory", r.Serve)
+	}
+	l, err := net.Listen("tcp", r.HTTP)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%s is in use, by another REPL perhaps; name another address with zino repl --http or [repl] http", r.HTTP)
+	}
+	if err != nil {
+		return fmt.Errorf("[repl] http: %w", err)
+	}
+	r.HTTP = l.Addr().String()
+	return l.Close()
+}
+
+// checkReplDir reports why the REPL could not write its files in dir.
+func checkReplDir(dir string) error {
+	if !IsDir(dir) {
+		return fmt.Errorf("[repl] dir: %s is not a directory", dir)
+	}
+	if err := Probe(filepath.Join(dir, "debug")); err != nil {
+		return fmt.Errorf("[repl] dir: cannot write the logs: %w", err)
+	}
+	return nil
+}
+
+// RunRepl runs the REPL alone until it ends or ctx does. ready is called when it
+// answers.
+func (t *Target) RunRepl(ctx context.Context, cfg *config.Config, ready func()) error {
+	for _, warning := range cfg.Warnings {
+		t.Say("Warning: %s", warning)
+	}
+	if err := readyRepl(cfg); err != nil {
+		return err
+	}
+	dir, err := RuntimeDir()
+	if err != nil && !cfg.IsSet("repl.socket") {
+		return err
+	}
+	if err == nil && filepath.Dir(cfg.Repl.Socket) == dir {
+		if err := makeRuntimeDir(dir); err != nil {
+			return err
+		}
+		defer os.Remove(dir) // unless it is not empty
+	}
+	if os.Getenv("ZINO_LOG_LEVEL") == "" && !cfg.IsSet("logging.level") {
+		cfg.Logging.Level = "WARN" // ready prints what matters
+	}
+	c, err := open(cfg, cfg.Repl.Socket+".toml", []string{"repl"})
+	if err != nil {
+		return err
+	}
+	return cmp.Or(t.attendRepl(ctx, cfg, c, ready), c.close())
+}
+
+// attendRepl runs the service. It is handed its socket, does not get the
+// terminal's Ctrl-C, and does not outlive this process.
+func (t *Target) attendRepl(ctx context.Context, cfg *config.Config, c *constellation, ready func()) error {
+	const grace = 25 * time.Second // longer than the service takes to end
+	runtime.LockOSThread()         // the death signal is sent when the thread ends
+	defer runtime.UnlockOSThread()
+	program := c.programs[0]
+	l, ok := program.Socket.(*net.UnixListener)
+	if !ok {
+		return fmt.Errorf("the socket of %s cannot be handed over: it is a %T", program.Name, program.Socket)
+	}
+	socket, err := l.File()
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, program.Path, program.Args...)
+	cmd.Env = append(program.Env, "LISTEN_FDS=1", "LISTEN_FDNAMES="+program.Name)
+	cmd.Stderr = t.Err
+	cmd.ExtraFiles = []*os.File{socket} // descriptor 3, as in socket activation
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = grace
+	err = cmd.Start()
+	socket.Close() // the child has its own
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		ended <- cmd.Wait()
+		stop()
+	}()
+	repl := &rpc.Client{Service: "repl", Path: cfg.Repl.Socket}
+	defer repl.Close()
+	if _, err := rpc.Call(running, repl, proto.Ping, proto.PingRequest{}); err == nil {
+		ready()
+	}
+	err = <-ended
+	if ctx.Err() != nil {
+		return nil
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
+		return ErrEnded
+	}
+	return fmt.Errorf("the REPL was stopped by another process: %v", cmp.Or(err, errors.New("SIGTERM")))
+}

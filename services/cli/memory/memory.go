@@ -1,0 +1,383 @@
+// Package memory is zino memory: what Zino remembers.
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"zino/pkg/message"
+	"zino/pkg/wire"
+	"zino/proto"
+	"zino/services/cli/command"
+	"zino/services/cli/connect"
+	"zino/services/cli/render"
+	"zino/services/cli/term"
+)
+
+// New returns zino memory.
+func New(env *command.Env) *cobra.Command {
+	return command.Group("memory", "stored memories: add, search, list, edit, export", `Store, find and edit what Zino remembers.
+
+A memory is a short text. The memories nearest to a message, by their words, are
+sent to the model with it. Each has an id, a number that never changes. The soft
+memory is one text that is part of every system prompt. Memories stay until you
+delete them.`,
+		newAdd(env), newSearch(env), newList(env), newShow(env), newEdit(env), newRemove(env), newExport(env), newImport(env), newSoft(env))
+}
+
+// withDaemon calls do with the daemon that runs, also the host's, or with one that
+// is started for this run: memories outlive both.
+func withDaemon(env *command.Env, cmd *cobra.Command, do func(context.Context, *connect.Daemon) error) error {
+	return env.WithDaemon(cmd, true, connect.StorageRequired, do)
+}
+
+func newAdd(env *command.Env) *cobra.Command {
+	var tag string
+	cmd := &cobra.Command{
+		Use: "add TEXT...", Short: "remember a text", Annotations: command.PrintsJSON,
+		Long: `Remember a text, from the command line or, without words there, from standard
+input, and print the memory's id. What is remembered already, with the same tag,
+is not stored twice: its id is printed.`,
+		Example: "  zino memory add The spare key hangs behind the clock. --tag house",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			content := strings.Join(args, " ")
+			piped := len(args) == 0 && !term.IsTerminal(env.In) || content == "-"
+			if !piped && strings.TrimSpace(content) == "" {
+				return command.Mistake(cmd, "say what is to be remembered, or pass it on standard input")
+			}
+			return withDaemon(env, cmd, func(ctx context.Context, d *connect.Daemon) (err error) {
+				if piped {
+					if content, err = readStdin(ctx, env); err != nil {
+						return err
+					}
+					content = strings.TrimRight(content, "\r\n")
+				}
+				if !utf8.ValidString(content) || !utf8.ValidString(tag) {
+					return command.ErrNotUTF8
+				}
+				env.NoteShared(d)
+				messages := message.Close(message.Append(nil, proto.RoleUser, content))
+				stored, err := connect.Forward(ctx, d, "mem", proto.MemStoreHard, proto.StoreHard{Messages: messages, Tag: tag})
+				if err != nil {
+					return err
+				}
+				if env.JSON() {
+					return render.JSON(env.Out, stored)
+				}
+				_, err = fmt.Fprintln(env.Out, stored.ID)
+				return err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&tag, "tag", "", "`TAG` by which it can be found, too")
+	return cmd
+}
+
+// readStdin reads standard input, which must be text that is not blank.
+func readStdin(ctx context.Context, env *command.Env) (string, error) {
+	content, err := command.Await(ctx, func() (string, error) {
+		data, err := io.ReadAll(io.LimitReader(env.In, wire.MaxPayload))
+		return string(data), err
+	}, nil)
+	switch {
+	case err != nil:
+		return "", err
+	case len(content) == wire.MaxPayload:
+		return "", errors.New("standard input is larger than 16 MiB, and nothing was changed: pass a shorter text")
+	case strings.TrimSpace(content) == "":
+		return "", errors.New("nothing came on standard input, and nothing was changed")
+	case !utf8.ValidString(content):
+		return "", command.ErrNotUTF8
+	}
+	return content, nil
+}
+
+// filter chooses memories.
+type filter struct{ tag, channel, since, until string }
+
+func (f *filter) flags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.tag, "tag", "", "only those with just this `TAG`")
+	flags.StringVar(&f.channel, "channel", "", "only those that come from the channel `ID`")
+	flags.StringVar(&f.since, "since", "", "only those stored at or after `TIME`: YYYY-MM-DD, or RFC 3339")
+	flags.StringVar(&f.until, "until", "", "only those stored before `TIME`")
+}
+
+// check replaces days by times: they are days of the caller's zone, not of the
+// service's.
+func (f *filter) check(cmd *cobra.Command) error {
+	for name, value := range map[string]*string{"since": &f.since, "until": &f.until} {
+		day, err := time.ParseInLocation(time.DateOnly, *value, time.Local)
+		if err == nil {
+			*value = day.Format(time.RFC3339)
+		}
+		if _, err := time.Parse(time.RFC3339, *value); err != nil && *value != "" {
+			return command.Mistake(cmd, "--%s %q is not a time, such as 2026-11-21 or 2026-11-21T14:03:07Z", name, *value)
+		}
+	}
+	return nil
+}
+
+func newSearch(env *command.Env) *cobra.Command {
+	var req proto.SearchHard
+	var f filter
+	var k int
+	cmd := &cobra.Command{
+		Use: "search WORDS...", Short: "find memories by their words", Annotations: command.PrintsJSON,
+		Long: `Find the memories nearest to some words, best first. The score is from 0 to 1;
+with --explain the words that made it are shown, those with the largest share
+first. The exit status is 1 if nothing is found, as with grep.`,
+		Example: "  zino memory search where is the spare key -k 3 --min-score 0.2",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req.Query, req.TopK = strings.Join(args, " "), &k
+			switch {
+			case strings.TrimSpace(req.Query) == "":
+				return command.Mistake(cmd, "name the words to look for")
+			case k < 1:
+				return command.Mistake(cmd, "-k %d is not the number of memories wanted, 1 or more", k)
+			case !(req.MinScore >= 0 && req.MinScore <= 1): // true for NaN
+				return command.Mistake(cmd, "--min-score %v is not from 0 to 1", req.MinScore)
+			}
+			if err := f.check(cmd); err != nil {
+				return err
+			}
+			req.Tag, req.ChannelID, req.Since, req.Until = f.tag, f.channel, f.since, f.until
+			return withDaemon(env, cmd, func(ctx context.Context, d *connect.Daemon) error {
+				found, err := connect.Forward(ctx, d, "mem", proto.MemSearchHard, req)
+				if err != nil {
+					return err
+				}
+				if len(found.Results) == 0 {
+					env.Say("No memory matches.")
+					return render.ErrReported
+				}
+				if env.JSON() {
+					return env.Print(func(w io.Writer) error { return render.JSONList(w, found.Results) })
+				}
+				return env.PrintTable(searchRows(found.Results, req.Explain))
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVarP(&k, "k", "k", 10, "at most `N` memories")
+	f.flags(cmd)
+	flags.Float64Var(&req.MinScore, "min-score", 0, "only those with at least this `SCORE`, 0 to 1")
+	flags.BoolVar(&req.Explain, "explain", false, "show which words made the score")
+	return cmd
+}
+
+func searchRows(results []proto.HardMemory, explain bool) [][]string {
+	rows := [][]string{{"ID", "SCORE", "TAG", "TEXT"}}
+	if explain {
+		rows = [][]string{{"ID", "SCORE", "TAG", "WORDS", "TEXT"}}
+	}
+	for _, m := range results {
+		id := "-"
+		if m.ID != nil {
+			id = strconv.Itoa(*m.ID)
+		}
+		row := []string{id, fmt.Sprintf("%.4f", m.Score), render.Dash(m.Tag)}
+		if explain {
+			var shares []string
+			for _, w := range m.Words {
+				shares = append(shares, fmt.Sprintf("%s %.2f", w.Word, w.Share))
+			}
+			row = append(row, render.Dash(strings.Join(shares, ", ")))
+		}
+		rows = append(rows, append(row, render.MessageTexts(m.Messages)))
+	}
+	return rows
+}
+
+func newList(env *command.Env) *cobra.Command {
+	var f filter
+	var n int
+	cmd := &cobra.Command{
+		Use: "list", Short: "list memories, the newest first", Long: "List memories, the newest first: their ids, when they were stored, tags, texts.",
+		Example: "  zino memory list --tag house -n 20", Args: command.NoArgs, Annotations: command.PrintsJSON,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := command.CheckCount(cmd, "n", n, "memories"); err != nil {
+				return err
+			}
+			if err := f.check(cmd); err != nil {
+				return err
+			}
+			req := proto.ListHard{Tag: f.tag, ChannelID: f.channel, Since: f.since, Until: f.until}
+			return withDaemon(env, cmd, func(ctx context.Context, d *connect.Daemon) error { return list(ctx, env, d, req, n) })
+		},
+	}
+	cmd.Flags().IntVarP(&n, "n", "n", 0, "at most `N` of them (default all)")
+	f.flags(cmd)
+	return cmd
+}
+
+// list prints at most n memories, or all if n is 0, page by page.
+func list(ctx context.Context, env *command.Env, d *connect.Daemon, req proto.ListHard, n int) error {
+	shown := 0
+	err := pages(ctx, d, req, n, func(page []proto.HardItem) (bool, error) {
+		if n > 0 && shown+len(page) > n {
+			page = page[:n-shown]
+		}
+		var rows [][]string
+		if shown == 0 {
+			rows = [][]string{{"ID", "STORED", "TAG", "TEXT"}}
+		}
+		shown += len(page)
+		done := n > 0 && shown >= n
+		if env.JSON() {
+			return done, env.Print(func(w io.Writer) error { return render.JSONList(w, page) })
+		}
+		for _, item := range page {
+			rows = append(rows, []string{strconv.Itoa(item.ID), render.LocalTime(item.Created), render.Dash(item.Tag), render.MessageTexts(item.Messages)})
+		}
+		return done, env.PrintTable(rows)
+	})
+	if err == nil && shown == 0 {
+		env.Say("No memories.")
+	}
+	return err
+}
+
+// pageSize is how many memories are requested at a time.
+const pageSize = 500
+
+// pages calls each with the memories that req chooses, the newest first, until it
+// reports that it is done. n is how many are wanted, 0 for all.
+func pages(ctx context.Context, d *connect.Daemon, req proto.ListHard, n int, each func([]proto.HardItem) (done bool, err error)) error {
+	req.Limit = pageSize
+	if n > 0 {
+		req.Limit = min(n, pageSize)
+	}
+	for {
+		page, err := connect.Forward(ctx, d, "mem", proto.MemListHard, req)
+		if errors.Is(err, proto.ErrTooLarge) && req.Limit > 1 {
+			req.Limit /= 2 // long memories: fewer fit into a packet
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if len(page.Items) > 0 {
+			if done, err := each(page.Items); done || err != nil {
+				return err
+			}
+		}
+		if page.Next == nil {
+			return nil
+		}
+		if req.Before != nil && *page.Next >= *req.Before {
+			return errors.New("the list of memories does not end: is the daemon of another version? try: zino status")
+		}
+		req.Before = page.Next
+	}
+}
+
+// newest returns the highest id of a memory, -1 without any.
+func newest(ctx context.Context, d *connect.Daemon) (id int, err error) {
+	id = -1
+	err = pages(ctx, d, proto.ListHard{}, 1, func(page []proto.HardItem) (bool, error) {
+		id = page[0].ID
+		return true, nil
+	})
+	return id, err
+}
+
+func newShow(env *command.Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "show one memory", Annotations: command.PrintsJSON, Long: "Show one memory: when it was stored, its tag, where it came from, its text.",
+		Example: "  zino memory show 7",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := oneID(cmd, args)
+			if err != nil {
+				return err
+			}
+			return withDaemon(env, cmd, func(ctx context.Context, d *connect.Daemon) error {
+				item, err := connect.Forward(ctx, d, "mem", proto.MemGetHard, proto.GetHard{ID: id})
+				if err != nil {
+					return explain(id, err)
+				}
+				if env.JSON() {
+					return render.JSON(env.Out, item)
+				}
+				rows := [][]string{{"id", strconv.Itoa(item.ID)}, {"stored", render.LocalTime(item.Created)}, {"tag", render.Dash(item.Tag)}}
+				if item.ChannelID != "" {
+					rows = append(rows, []string{"channel", item.ChannelID})
+				}
+				if item.SessionID != "" {
+					rows = append(rows, []string{"session", item.SessionID})
+				}
+				return env.Print(func(w io.Writer) error {
+					if _, err := fmt.Fprintln(w, render.Columns(rows, 0)); err != nil {
+						return err
+					}
+					return render.Messages(w, item.Messages)
+				})
+			})
+		},
+	}
+}
+
+func newRemove(env *command.Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "rm ID...", Short: "delete memories", Long: "Delete memories. Their ids are not given to others.",
+		Example: "  zino memory rm 7 9",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return command.Mistake(cmd, "name memories by their ids")
+			}
+			var ids []int
+			for _, arg := range args {
+				id, err := parseID(cmd, arg)
+				if err != nil {
+					return err
+				}
+				ids = append(ids, id)
+			}
+			return withDaemon(env, cmd, func(ctx context.Context, d *connect.Daemon) (result error) {
+				for _, id := range ids {
+					_, err := connect.Forward(ctx, d, "mem", proto.MemDeleteHard, proto.DeleteHard{ID: id})
+					switch {
+					case errors.Is(err, proto.ErrNotFound): // the others are still deleted
+						env.PrintError(explain(id, err))
+						result = render.ErrReported
+					case err != nil:
+						return err
+					}
+				}
+				return result
+			})
+		},
+	}
+}
+
+// oneID parses the id that is a command's only argument.
+func oneID(cmd *cobra.Command, args []string) (int, error) {
+	if len(args) != 1 {
+		return 0, command.Mistake(cmd, "name one memory by its id")
+	}
+	return parseID(cmd, args[0])
+}
+
+func parseID(cmd *cobra.Command, arg string) (int, error) {
+	id, err := strconv.Atoi(arg)
+	if err != nil || id < 0 {
+		return 0, command.Mistake(cmd, "%q is not the id of a memory, which is a number", arg)
+	}
+	return id, nil
+}
+
+// explain rewords the error of a request about one memory.
+func explain(id int, err error) error {
+	if errors.Is(err, proto.ErrNotFound) {
+		return fmt.Errorf("there is no memory %d; zino memory list shows those there are", id)
+	}
+	return err
+}

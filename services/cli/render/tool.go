@@ -1,0 +1,115 @@
+package render
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"zino/pkg/text"
+	"zino/pkg/wire"
+	"zino/proto"
+)
+
+const (
+	argumentMax = 200 // characters of one argument of a tool
+	callMax     = 400 // characters of all arguments
+	diffLines   = 200 // lines of a diff
+	diffWidth   = 500 // characters of each
+)
+
+// mainArgument is the only argument that is shown of some tools.
+var mainArgument = map[string]string{"bash": "command", "read": "path", "write": "path", "edit": "path"}
+
+// requestedLine describes a call that the model asks for.
+func requestedLine(call proto.ToolRequested) string {
+	var shown []string
+	for key, value := range wire.Members(call.Input) {
+		if main := mainArgument[call.Name]; main != "" && string(key) != main && string(key) != proto.MalformedInput {
+			continue
+		}
+		argument := text.Clip(Line(string(value)), argumentMax)
+		if s, ok := wire.Unquote(nil, value); ok {
+			argument = strconv.Quote(text.Clip(string(s), argumentMax))
+		}
+		shown = append(shown, Line(string(key))+"="+argument)
+	}
+	line := "Tool requested: " + Line(call.Name)
+	if len(shown) > 0 {
+		line += " " + text.Clip(strings.Join(shown, " "), callMax)
+	}
+	return line
+}
+
+// envelope is a proto.Envelope with what is shown of its data.
+type envelope struct {
+	OK   bool `json:"ok"`
+	Data struct {
+		ExitCode    *int `json:"exit_code,omitzero"`
+		TimedOut    bool `json:"timed_out,omitzero"`
+		Interrupted bool `json:"interrupted,omitzero"`
+	} `json:"data,omitzero"`
+	Error proto.ToolError `json:"error,omitzero"`
+}
+
+// finishedLines describe how a call ended.
+func finishedLines(call proto.ToolFinished) []string {
+	lines := []string{fmt.Sprintf("Done. (%.2fs)", float64(call.DurationMS)/1000)}
+	var result envelope
+	if err := wire.DecodeReply(call.Result, &result); err != nil {
+		return lines // a form of the tool's own
+	}
+	name := Line(call.Name)
+	switch {
+	case !call.OK && !result.OK: // an older daemon sends the second alone
+		why := cmp.Or(result.Error.Code, "failed") + ": " + result.Error.Message
+		lines = append(lines, "Tool failed: "+name+" "+text.Clip(Line(why), callMax))
+	case result.Data.Interrupted:
+		lines = append(lines, "Tool finished: "+name+" interrupted=true")
+	case result.Data.TimedOut:
+		lines = append(lines, "Tool finished: "+name+" timed_out=true")
+	case result.Data.ExitCode != nil:
+		lines = append(lines, fmt.Sprintf("Tool finished: %s exit=%d", name, *result.Data.ExitCode))
+	}
+	if call.Confinement != nil { // the model knows these names, and may not mention them
+		for _, name := range call.Confinement.Refused {
+			lines = append(lines, "Warning: "+Line(name)+" stood in a place that the sandbox protects: look at it, and move it back if you want it there.")
+		}
+	}
+	return lines
+}
+
+// diffText formats a unified diff.
+func diffText(diff string, colour bool) string {
+	diff = text.Visible(strings.TrimRight(diff, "\n"))
+	if diff == "" {
+		return ""
+	}
+	lines := strings.Split(diff, "\n")
+	var b strings.Builder
+	for _, line := range lines[:min(diffLines, len(lines))] {
+		line = text.Clip(line, diffWidth)
+		if c := diffColour(line); colour && c != "" {
+			line = c + line + plain
+		}
+		b.WriteString(line + "\n")
+	}
+	if left := len(lines) - diffLines; left > 0 {
+		fmt.Fprintf(&b, "… %d more lines of the diff\n", left)
+	}
+	return b.String()
+}
+
+func diffColour(line string) string {
+	switch {
+	case strings.HasPrefix(line, "+++"), strings.HasPrefix(line, "---"):
+		return ""
+	case strings.HasPrefix(line, "+"):
+		return green
+	case strings.HasPrefix(line, "-"):
+		return red
+	case strings.HasPrefix(line, "@@"):
+		return cyan
+	}
+	return ""
+}

@@ -1,0 +1,264 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"zino/pkg/text"
+	"zino/pkg/wire"
+	"zino/proto"
+	"zino/services/cli/term"
+)
+
+// Done is the packet done of a turn with events.
+type Done struct {
+	Text       string       `json:"full_text"`
+	Iterations *int         `json:"iterations,omitzero"`
+	StopReason string       `json:"stop_reason,omitzero"`
+	Usage      *proto.Usage `json:"usage,omitzero"`
+	Provider   string       `json:"provider,omitzero"`
+	Model      string       `json:"model,omitzero"`
+}
+
+// Turns renders turns: TextTurns for people, JSONTurns for programs.
+type Turns interface {
+	// Begin is called before the first turn. session is empty if it is not stored.
+	Begin(session string) error
+	// Turn is called at the beginning of each turn.
+	Turn()
+	// Event renders a packet, which is valid during the call.
+	Event(typ string, payload []byte) error
+	// End renders the end of a turn: its done packet, or the error in place of it.
+	// It reports whether err was rendered.
+	End(done Done, err error) (reported bool, writing error)
+}
+
+// EmptyAnswer is the warning for a turn without text.
+const EmptyAnswer = "Warning: the model's answer was empty"
+
+// TextTurns renders turns for a person: the assistant's text on standard output,
+// all else on standard error.
+type TextTurns struct {
+	out       Printer
+	thoughts  Printer // reasoning, on standard error
+	err       io.Writer
+	status    *Indicator
+	colour    bool
+	terminal  bool // standard error is a terminal
+	shared    bool // standard output is the same terminal
+	mixed     bool // text on standard output may be on the terminal
+	reasoning bool // show it
+
+	streamed bool // the current inference sent deltas
+	spoke    bool // the turn has text, which may be empty
+	answered bool // the turn has text that is not empty
+	agents   string
+	usage    proto.Usage
+	tools    int // running calls
+}
+
+// NewTextTurns returns a renderer on the streams of a run.
+func NewTextTurns(stdout, stderr *os.File, reasoning bool) *TextTurns {
+	t := &TextTurns{err: stderr, terminal: term.IsTerminal(stderr), reasoning: reasoning, status: NewIndicator(stderr)}
+	t.colour = t.terminal && term.Fancy()
+	t.shared = t.terminal && term.IsTerminal(stdout)
+	info, err := stdout.Stat()
+	piped := err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0 // the reader may write to the terminal
+	t.mixed = t.shared || piped
+	t.out = *NewPrinter(stdout)
+	t.thoughts = Printer{w: stderr, terminal: true, dim: t.colour}
+	return t
+}
+
+// Begin does nothing.
+func (t *TextTurns) Begin(string) error { return nil }
+
+// Turn shows the indicator.
+func (t *TextTurns) Turn() { t.status.Begin("waiting") }
+
+// Event renders one packet. Types of later versions are ignored.
+func (t *TextTurns) Event(typ string, payload []byte) error {
+	switch typ {
+	case proto.TypeAssistantDelta:
+		return decode(payload, func(e proto.AssistantDelta) error {
+			t.streamed = true
+			return t.text(e.Text)
+		})
+	case proto.TypeAssistantFinal:
+		return decode(payload, func(e proto.AssistantFinal) error {
+			if !t.streamed {
+				if err := t.text(e.Text); err != nil {
+					return err
+				}
+			}
+			return t.endText()
+		})
+	case proto.TypeReasoning:
+		return decode(payload, t.think)
+	case proto.TypeToolRequested:
+		return decode(payload, func(e proto.ToolRequested) error { return t.line(requestedLine(e)) })
+	case proto.TypeToolStarted:
+		return decode(payload, func(e proto.ToolStarted) error {
+			t.tools++
+			t.status.set(Line(e.Name))
+			return nil
+		})
+	case proto.TypeToolOutput:
+		return decode(payload, func(e proto.ToolOutput) error {
+			if line := lastLine(e.Text); line != "" {
+				t.status.setLast(line)
+			}
+			return nil
+		})
+	case proto.TypeToolFinished:
+		return decode(payload, t.finished)
+	case proto.TypeUsage:
+		return decode(payload, t.used)
+	case proto.TypeNotice:
+		return decode(payload, t.notice)
+	}
+	return nil
+}
+
+// decode reads a packet and hands it to do.
+func decode[E any](payload []byte, do func(E) error) error {
+	var e E
+	if err := wire.DecodeReply(payload, &e); err != nil {
+		return fmt.Errorf("the daemon sent something that is not an event: %w", err)
+	}
+	return do(e)
+}
+
+// text prints a piece of the assistant's text.
+func (t *TextTurns) text(piece string) (err error) {
+	t.status.print(func() bool {
+		t.thoughts.End()
+		t.spoke = true
+		err = t.out.Text([]byte(piece))
+		t.status.what, t.status.last = "answering", ""
+		t.status.coming += int64(len(piece))
+		return t.midLine()
+	})
+	return err
+}
+
+// midLine reports whether the cursor of the terminal is behind text.
+func (t *TextTurns) midLine() bool { return t.thoughts.wrote || t.mixed && t.out.wrote }
+
+// endText ends an inference's text: the next one begins on a line of its own.
+func (t *TextTurns) endText() (err error) {
+	t.status.print(func() bool {
+		t.thoughts.End()
+		t.answered = t.answered || t.out.wrote
+		err = t.out.End()
+		t.status.what = "waiting"
+		return false
+	})
+	t.streamed = false
+	return err
+}
+
+func (t *TextTurns) think(e proto.Reasoning) error {
+	t.status.print(func() bool {
+		t.status.what = "thinking"
+		t.status.coming += int64(len(e.Text))
+		if t.reasoning {
+			t.thoughts.Text([]byte(e.Text)) // an error on stderr cannot be reported
+		}
+		return t.midLine()
+	})
+	return nil
+}
+
+// line prints a line on standard error.
+func (t *TextTurns) line(line string) error {
+	t.status.print(func() bool {
+		t.thoughts.End()
+		if t.shared && t.out.wrote {
+			line = "\n" + line
+		}
+		fmt.Fprintln(t.err, text.Visible(line))
+		return false
+	})
+	return nil
+}
+
+func (t *TextTurns) finished(e proto.ToolFinished) error {
+	if t.tools = max(0, t.tools-1); t.tools == 0 {
+		t.status.set("waiting")
+	}
+	for _, line := range finishedLines(e) {
+		t.line(line)
+	}
+	if diff := diffText(e.Diff, t.colour); diff != "" {
+		t.status.print(func() bool { io.WriteString(t.err, diff); return false })
+	}
+	return nil
+}
+
+// notice prints a remark. The one about AGENTS.md is printed when it changed.
+func (t *TextTurns) notice(e proto.Notice) error {
+	line := Line(e.Text)
+	switch {
+	case e.Kind == proto.NoticeAgents && line == t.agents:
+		return nil
+	case e.Kind == proto.NoticeAgents:
+		t.agents = line
+	case e.Kind == proto.NoticeWarning && !strings.HasPrefix(line, "Warning:"):
+		line = "Warning: " + line
+	}
+	return t.line(line)
+}
+
+// used adds the usage of one inference.
+func (t *TextTurns) used(e proto.InferenceUsage) error {
+	t.usage.InputTokens += e.InputTokens
+	t.usage.OutputTokens += e.OutputTokens
+	switch {
+	case t.usage.CostUSD == nil:
+		t.usage.CostUSD = e.CostUSD
+	case e.CostUSD != nil:
+		t.usage.CostUSD = new(*t.usage.CostUSD + *e.CostUSD)
+	}
+	t.status.setTokens(t.usage.OutputTokens)
+	return nil
+}
+
+// End ends the turn's text and prints warnings and usage below it.
+func (t *TextTurns) End(done Done, err error) (reported bool, writing error) {
+	t.status.End()
+	if !t.spoke { // a daemon without events
+		writing = t.text(done.Text)
+	}
+	writing = errors.Join(writing, t.endText())
+	if err == nil && !t.answered {
+		writing = errors.Join(writing, t.out.Newline())
+	}
+	switch {
+	case err != nil:
+	case done.StopReason == "length":
+		t.line("Warning: the answer was cut: it reached the limit of tokens for one answer; see --max-tokens")
+	case done.StopReason == "refusal", done.StopReason == "filter":
+		t.line("Warning: the model broke off: " + done.StopReason)
+	case !t.answered:
+		t.line(EmptyAnswer)
+	}
+	if done.Usage != nil {
+		t.usage = *done.Usage
+	}
+	if t.terminal && t.usage != (proto.Usage{}) && !errors.Is(err, ErrInterrupted) {
+		line := fmt.Sprintf("%s tokens in, %s out", Count(t.usage.InputTokens), Count(t.usage.OutputTokens))
+		if t.usage.CostUSD != nil {
+			line += ", " + Dollars(*t.usage.CostUSD)
+		}
+		if t.colour {
+			line = dimmed(line)
+		}
+		fmt.Fprintln(t.err, line)
+	}
+	t.usage, t.tools, t.spoke, t.answered = proto.Usage{}, 0, false, false
+	return false, writing
+}

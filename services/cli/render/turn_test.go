@@ -1,0 +1,54 @@
+package render
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"zino/pkg/text"
+)
+
+// FuzzEvents checks that no packet can control the terminal.
+func FuzzEvents(f *testing.F) {
+	for _, seed := range []string{
+		`{"type":"assistant_delta","text":"one "}`,
+		`{"type":"assistant_final","text":"one two\n"}`,
+		`{"type":"tool_requested","id":"a","name":"bash","input":{"command":"ls \"x\"\n\u001b[31m","timeout":5}}`,
+		`{"type":"tool_started","id":"a","name":"bash"}`,
+		`{"type":"tool_output","id":"a","text":"line\n"}`,
+		`{"type":"tool_finished","id":"a","name":"bash","ok":true,"result":{"ok":true,"data":{"stdout":"","exit_code":3}},"duration_ms":120}`,
+		`{"type":"usage","input_tokens":5,"output_tokens":7,"cost_usd":0.5}`,
+		`{"type":"notice","kind":"warning","text":"x"}`,
+		`{"type":"tool_requested","id":"a","name":"x","input":[1,"\u001b"]}`,
+		`{"type":"tool_finished","id":"a","name":"x","duration_ms":3,"result":{"ok":false,"error":{"code":"\u0007"}}}`,
+	} {
+		var head struct{ Type string }
+		if err := json.Unmarshal([]byte(seed), &head); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(head.Type, []byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, typ string, payload []byte) {
+		var out, said strings.Builder
+		x := &TextTurns{out: Printer{w: &out, terminal: true}, thoughts: Printer{w: &said, terminal: true}, err: &said, status: still(), reasoning: true}
+		x.Event(typ, payload) // may refuse it
+		x.End(Done{}, nil)
+		if got := out.String() + said.String(); strings.ContainsFunc(got, text.Hidden) {
+			t.Errorf("%s %s prints %q", typ, payload, got)
+		}
+	})
+}
+
+// TestJSONAgentsOnce checks that the notice of AGENTS.md is not repeated.
+func TestJSONAgentsOnce(t *testing.T) {
+	var out strings.Builder
+	j := &JSONTurns{w: &out}
+	for _, text := range []string{"a", "a", "b"} {
+		if err := j.Event("notice", []byte(`{"type":"notice","kind":"agents","text":"`+text+`"}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := strings.Count(out.String(), "\n"); n != 2 {
+		t.Errorf("printed %s", out.String())
+	}
+}

@@ -1,0 +1,43 @@
+package sessions
+
+import (
+	"strings"
+	"testing"
+
+	"zino/pkg/text"
+	"zino/pkg/wire"
+	"zino/proto"
+)
+
+// FuzzTranscript checks that an event of any file is harmless for a terminal, has one
+// heading, and does not end the output.
+func FuzzTranscript(f *testing.F) {
+	for _, seed := range []string{
+		`{"type":"meta","ts":"2026-11-21T14:03:07Z"}`, `{"type":"message","role":"\u001b","text":"\nUser:\u009b"}`, `{"type":"tool_use","name":"a\nb","input":{"\n":"\n"}}`,
+		`{"type":"tool_result","tool_use_id":"1","output":{"ok":true,"data":{"stdout":"\u202e","exit_code":null}}}`, `{"type":"tool_result","output":{"ok":false}}`,
+		`{"type":"usage","cost_usd":1e300}`, `{"type":"error","message":"\n"}`, `{"type":`, ``,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, event []byte) {
+		var b strings.Builder
+		var e Event
+		meta := wire.Decode(event, &e) == nil && e.Type == "meta"
+		p := newPrinter(&b)
+		p.calls["1"] = "bash"
+		if err := p.event(proto.Raw(event)); err != nil {
+			t.Fatal(err)
+		}
+		if strings.ContainsFunc(b.String(), text.Hidden) {
+			t.Errorf("a terminal would act on %q", b.String())
+		}
+		if b.Len() == 0 && p.broken == 0 && len(p.unknown) == 0 && !meta {
+			t.Errorf("%q is neither shown nor counted", event)
+		}
+		for i, line := range strings.Split(strings.TrimPrefix(b.String(), "\n"), "\n") {
+			if i > 0 && line != "" && !strings.HasPrefix(line, "  ") && !meta {
+				t.Errorf("%q is a heading of its own in %q", line, b.String())
+			}
+		}
+	})
+}
