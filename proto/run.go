@@ -2,10 +2,9 @@ package proto
 
 // UnitRun runs one command in a systemd unit of its own (sandbox level "unit").
 // zino-run.socket starts a unit zino-run@ for each connection, and zino-exc
-// --run serves that connection alone. Packets of type output (a RunOutput) come
-// while the command runs. The caller ends the command by shutting down its
-// sending direction: the command gets SIGTERM, then SIGKILL, and end still
-// comes. Only zino-exc and root may call it.
+// --run answers one request on that connection. Packets of type output (a
+// RunOutput) come while the command runs. Closing the connection ends the command
+// with SIGTERM, then SIGKILL. Only zino-exc and root may call it.
 var UnitRun = eventsMethod[RunCommand, RunEnd]("run", "run", "end")
 
 // TypeOutput is the type of the packet with a RunOutput.
@@ -20,8 +19,18 @@ type RunCommand struct {
 	Env []string `json:"env"`
 	// Dir is the working directory; absent: the private directory.
 	Dir string `json:"dir,omitzero"`
+	// Umask is the file mode creation mask; absent: the unit's.
+	Umask *int `json:"umask,omitzero"`
 	// Script is a file whose path becomes the last argument.
 	Script *RunScript `json:"script,omitzero"`
+	// TimeoutMS is the time in milliseconds after which the command is stopped;
+	// absent: no limit.
+	TimeoutMS int64 `json:"timeout_ms,omitzero"`
+	// GraceMS is the time in milliseconds between SIGTERM and SIGKILL.
+	GraceMS int64 `json:"grace_ms,omitzero"`
+	// OutputMax is how many bytes the command may print before it is stopped;
+	// absent: no limit.
+	OutputMax int64 `json:"output_max,omitzero"`
 	// Limits names the configured limits: "memory", "tasks" or "cpu". The answer
 	// lists those that the unit does not enforce.
 	Limits []string `json:"limits,omitzero"`
@@ -64,8 +73,8 @@ type RunEnd struct {
 	CPUMS *int64 `json:"cpu_ms,omitzero"`
 	// PeakBytes is the unit's highest memory use in bytes; absent: unknown.
 	PeakBytes *int64 `json:"peak_bytes,omitzero"`
-	// Limit is the limit that the command reached: "memory" or "tasks"; absent:
-	// none, or unknown.
+	// Limit is the limit that the command reached: "time", "output", "memory" or
+	// "tasks"; absent: none, or unknown.
 	Limit string `json:"limit,omitzero"`
 	// Unlimited names the requested limits that the unit does not enforce.
 	Unlimited []string `json:"unlimited,omitzero"`

@@ -171,7 +171,7 @@ func (s *Service) bash(ctx context.Context, req proto.Call, live *run.Live) (rep
 		return reply{}, err
 	}
 	defer b.close()
-	p, err := b.start(cmd)
+	p, err := run.Start(cmd)
 	if err != nil {
 		return reply{}, noShell(err)
 	}

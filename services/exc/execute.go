@@ -50,7 +50,7 @@ func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result,
 		return proto.Result{}, asError(err)
 	}
 	defer b.close()
-	p, err := b.start(cmd)
+	p, err := run.Start(cmd)
 	if err != nil {
 		return proto.Result{}, asError(cannotStart(err))
 	}

@@ -105,6 +105,7 @@ func TestExecuteTimeout(t *testing.T) {
 		{"output so far", "echo so far; printf 'part' >&2; sleep 1000", "so far\n", "part\nExecution timed out after 1.5s."},
 		{"deaf to SIGTERM", "trap '' TERM; echo deaf; while :; do sleep 1000; done", "deaf\n", "Execution timed out after 1.5s."},
 		{"last words", "trap 'echo bye; exit 7' TERM; sleep 1000 & wait", "bye\n", "Execution timed out after 1.5s."},
+		{"stops its supervisor", "kill -STOP $PPID; exec sleep 1000", "", "Execution timed out after 1.5s."},
 		{"stopped", "kill -STOP $$", "", "Execution timed out after 1.5s."},
 	}
 	marked := mark(t)

@@ -83,7 +83,8 @@ func (s *Service) sandboxFor(ctx context.Context, level string, network *bool, r
 func (s *Service) newSandbox(ctx context.Context, level string, network bool, root string, cmd *run.Cmd) (*Sandbox, error) {
 	b := &Sandbox{s: s, level: level, network: network, means: []string{}}
 	if level == levelUnit {
-		b.network = false
+		b.network, b.means = false, []string{"unit"}
+		cmd.Unit, cmd.UnitLimits = s.host.unit, s.host.limits.Names()
 		cmd.Env = unitEnviron(cmd.Env)
 		cmd.Dir = root // without one the unit makes a directory
 		cmd.Output.Ceiling = s.ceiling
@@ -184,19 +185,6 @@ func (b *Sandbox) home() string {
 		return "/tmp"
 	}
 	return b.tmp
-}
-
-// start starts cmd.
-func (b *Sandbox) start(cmd *run.Cmd) (*run.Process, error) {
-	if b.level != levelUnit {
-		return run.Start(cmd)
-	}
-	p, err := run.StartUnit(b.s.ctx, cmd, b.s.host.unit, b.s.host.limits.Names())
-	if err != nil {
-		return nil, &refusal{levelUnit, err}
-	}
-	b.means = append(b.means, "unit")
-	return p, nil
 }
 
 // wait waits for the end, checks what the run left in protected places, and adds

@@ -16,7 +16,6 @@ import (
 	"testing"
 
 	"zino/pkg/config"
-	"zino/pkg/wire"
 	"zino/proto"
 	"zino/services/exc/run"
 	"zino/services/exc/sandbox"
@@ -45,7 +44,7 @@ func unitHostUntil(t *testing.T, ctx context.Context) (socket string, errs chan 
 				return
 			}
 			all.Go(func() {
-				errs <- errors.Join(run.ServeConn(ctx, c.(*net.UnixConn), slog.New(slog.DiscardHandler)), c.Close())
+				errs <- run.ServeConn(ctx, c.(*net.UnixConn), slog.New(slog.DiscardHandler))
 			})
 		}
 	})
@@ -184,9 +183,7 @@ func TestUnitCallerHangsUp(t *testing.T) {
 	up := upFile(t)
 	s := newUnitService(t, nil)
 	s.leave(t, up, "touch $UP; sleep 1000")
-	if left := marked(); len(left) > 0 {
-		t.Errorf("still there: %q", left)
-	}
+	eventually(t, func() bool { return len(marked()) == 0 })
 }
 
 // Where no units are to be had, that is an error with its reason, also in the
@@ -244,39 +241,9 @@ func TestUnitOfAnotherUser(t *testing.T) {
 		s := newService(t, func(c *config.Exc) { c.Sandbox = levelUnit }, nil)
 		s.host.unit = inner + "/s"
 		_, err := s.execute(t.Context(), proto.Execute{Executor: "bash"})
-		if err == nil || !strings.Contains(err.Error(), "user 65534") {
+		if err == nil || !strings.Contains(err.Error(), "served by uid 65534") {
 			t.Errorf("got %v", err)
 		}
-	}
-}
-
-// A unit that the host ends, or that speaks nonsense, loses its report, which
-// is an error. One that says that it does not know has ended all the same.
-func TestUnitBreaksOff(t *testing.T) {
-	t.Parallel()
-	for name, answer := range map[string]string{"nothing": "", "no object": "[]", "unknown type": `{"type":"x"}`, "nonsense": `{"type":"output","stream":1}`, "no verdict": `{"type":"end","verdict":"who knows"}`} {
-		s := newService(t, func(c *config.Exc) { c.Sandbox = levelUnit }, nil)
-		s.host.unit = s.dir + "/run"
-		l, err := net.Listen("unix", s.host.unit)
-		if err != nil {
-			t.Fatal(err)
-		}
-		go func() {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			wire.NewReader(c).Next()
-			if b, err := wire.AppendFrame(nil, []byte(answer)); err == nil && answer != "" {
-				c.Write(b)
-			}
-			c.Close()
-		}()
-		got, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo hi"})
-		if name == "no verdict" && (err != nil || got.ExitCode != -1 || !strings.Contains(got.Stderr, "was killed")) || name != "no verdict" && !errors.Is(err, run.ErrSilent) {
-			t.Errorf("%s: %+v, %v", name, got, err)
-		}
-		l.Close()
 	}
 }
 

@@ -112,7 +112,7 @@ func (s *Service) analyse(ctx context.Context, tool catalog.Tool, code, level st
 	} else if err := b.placeAnalysed(cmd, code, tool.FileExtension); err != nil {
 		return proto.Validation{}, err
 	}
-	p, err := b.start(cmd)
+	p, err := run.Start(cmd)
 	if err != nil {
 		return proto.Validation{}, cannotStart(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"zino/proto"
 	"zino/services/exc/cgroup"
 	"zino/services/exc/sandbox"
 )
@@ -23,10 +24,12 @@ import (
 const (
 	// Grace is the usual time between SIGTERM and SIGKILL.
 	Grace = 100 * time.Millisecond
-	// StopLimit is how long a stopped command is waited for. It passes only if the
+	// StopLimit is how long a killed command is waited for. It passes only if the
 	// kernel cannot kill a process, such as one that waits for a dead disk, or may
-	// not, such as one of another user, or if the command stopped its supervisor.
+	// not, such as one of another user.
 	StopLimit = 10 * time.Second
+	// killAfter is how long a supervisor may take to stop before it is killed.
+	killAfter = 3 * time.Second
 	// drainLimit is how long the outputs are read after the last process of the
 	// command has ended. Only a process that is not a descendant, and to which the
 	// command handed a pipe, can still write then.
@@ -52,6 +55,9 @@ type Cmd struct {
 
 	Plan  *sandbox.Plan // confines it; nil: not confined
 	Group *cgroup.Group // it runs in; nil: none
+
+	Unit       string   // the socket of the unit to run it in, without Plan and Group; empty: none
+	UnitLimits []string // names of the limits that are expected there
 }
 
 // Script is code in a file.
@@ -75,29 +81,30 @@ func (c *Cmd) argv() []string {
 	return append(slices.Clip(c.Args), c.Script.File)
 }
 
-// End is how a command ended. Its values are words of the supervisor's report.
+// End is how a command ended: a word of the supervisor's report, or Stopped.
 type End string
 
 // How a command ended.
 const (
-	Exited      End = "exit"    // with an exit status
-	Signaled    End = "signal"  // by a signal
-	NotStarted  End = "start"   // it could not be started: an errno
-	NotConfined End = "confine" // it was not started because it could not be confined
-	Lost        End = ""        // unknown: the supervisor was killed
+	Exited      End = proto.RunExited     // with an exit status
+	Signaled    End = proto.RunSignaled   // by a signal
+	NotStarted  End = proto.RunUnstarted  // it could not be started: an errno
+	NotConfined End = proto.RunUnconfined // it was not started because it could not be confined
+	Lost        End = ""                  // unknown: the supervisor was killed
+	Stopped     End = "stopped"           // in a unit that was hung up on: not reported
 )
 
 // Result is how a command ended and what it printed.
 type Result struct {
 	End            End
-	Number         int    // the exit status, signal or errno
-	Reason         string // of NotConfined
-	Stdout, Stderr string // valid UTF-8
-	Truncated      bool   // the middle of an output was left out
-	TimedOut       bool   // the limit passed
-	Interrupted    bool   // the context was cancelled
-	Flooded        bool   // it printed more than the ceiling
-	Unit           *Usage // of a command in a unit
+	Number         int           // the exit status, signal or errno
+	Reason         string        // of NotConfined
+	Stdout, Stderr string        // valid UTF-8
+	Truncated      bool          // the middle of an output was left out
+	TimedOut       bool          // the limit passed
+	Interrupted    bool          // the context was cancelled
+	Flooded        bool          // it printed more than the ceiling
+	Unit           *proto.RunEnd // of a command in a unit
 }
 
 // ExitCode is the exit status, -N for death by signal N, else -1.
@@ -130,7 +137,7 @@ type Process struct {
 	kill func() // ends a supervisor that does not stop
 	done chan ended
 
-	stopLimit time.Duration // StopLimit, or what a test sets
+	killAfter time.Duration // killAfter, or what a test sets
 }
 
 // ended is the end of a process, without its output.
@@ -157,7 +164,9 @@ func (p *Process) Wait(ctx context.Context) (Result, error) {
 	case e = <-p.done:
 	case <-expired:
 		timedOut = true
-		e = p.halt()
+		if e = p.halt(); e.End == Stopped { // the unit should have stopped it before
+			e.err = ErrSilent
+		}
 	case <-ctx.Done():
 		interrupted = true
 		if e = p.halt(); e.err == nil && !errors.Is(ctx.Err(), context.Canceled) {
@@ -173,14 +182,21 @@ func (p *Process) Wait(ctx context.Context) (Result, error) {
 	return r, nil
 }
 
-// halt stops p and waits for its end.
+// halt stops p and waits for its end. A supervisor that does not stop is killed:
+// code that is not confined can stop it, or take from it what it needs. Its control
+// group, if it has one, is killed with it.
 func (p *Process) halt() ended {
 	p.stop()
 	select {
 	case e := <-p.done:
 		return e
-	case <-time.After(p.stopLimit):
+	case <-time.After(p.killAfter):
 		p.kill()
+	}
+	select {
+	case e := <-p.done:
+		return e
+	case <-time.After(StopLimit):
 		return ended{err: ErrUnkillable}
 	}
 }

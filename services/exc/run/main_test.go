@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"os"
@@ -42,9 +41,7 @@ func unitHost(t *testing.T) (socket string, errs chan error) {
 			if err != nil {
 				return
 			}
-			all.Go(func() {
-				errs <- errors.Join(ServeConn(context.Background(), c.(*net.UnixConn), slog.New(slog.DiscardHandler)), c.Close())
-			})
+			all.Go(func() { errs <- ServeConn(context.Background(), c.(*net.UnixConn), slog.New(slog.DiscardHandler)) })
 		}
 	})
 	t.Cleanup(func() {

@@ -12,8 +12,11 @@ import (
 	"time"
 )
 
-// Start starts the supervisor of c.
+// Start starts c under a supervisor, or in a unit.
 func Start(c *Cmd) (*Process, error) {
+	if c.Unit != "" {
+		return startUnit(c), nil
+	}
 	ends, err := openPipes()
 	if err != nil {
 		return nil, err
@@ -28,7 +31,7 @@ func Start(c *Cmd) (*Process, error) {
 		return nil, err
 	}
 	p := &Process{
-		cmd: c, done: make(chan ended, 1), stopLimit: StopLimit,
+		cmd: c, done: make(chan ended, 1), killAfter: killAfter,
 		stop: func() { _ = ends.lifelineW.Close() }, // closed twice does no harm
 		kill: func() { _ = supervisor.Process.Kill() },
 	}

@@ -132,20 +132,17 @@ func TestCloseEachOnExec(t *testing.T) {
 	}
 }
 
-// A command that stops its supervisor makes an error, and the supervisor is killed.
+// A supervisor that its command stopped is killed, and the command with it.
 func TestStoppedSupervisor(t *testing.T) {
 	t.Parallel()
 	p, err := Start(&Cmd{
-		Path: "/bin/sh", Args: []string{"sh", "-c", "kill -STOP $PPID; sleep 1000"}, Limit: 100 * time.Millisecond, Output: &Output{},
+		Path: "/bin/sh", Args: []string{"sh", "-c", "echo stop; kill -STOP $PPID; exec sleep 1000"}, Limit: 100 * time.Millisecond, Output: &Output{Max: 10},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.stopLimit = 100 * time.Millisecond
-	if r, err := p.Wait(t.Context()); !errors.Is(err, ErrUnkillable) {
+	p.killAfter = 100 * time.Millisecond
+	if r, err := p.Wait(t.Context()); err != nil || r != (Result{TimedOut: true, Stdout: "stop\n"}) {
 		t.Errorf("got %+v, %v", r, err)
-	}
-	if e := <-p.done; e.End != Lost {
-		t.Errorf("the supervisor ended with %+v", e)
 	}
 }

@@ -1,80 +1,102 @@
 package run
 
 import (
-	"bytes"
-	"io"
+	"errors"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	"zino/pkg/rpc"
 	"zino/pkg/wire"
+	"zino/pkg/zinotest/rpctest"
+	"zino/proto"
 )
 
-func TestMayRun(t *testing.T) {
+func TestUnitCallers(t *testing.T) {
+	uids := unitCallers().UIDs
 	for uid, want := range map[int]bool{0: true, os.Geteuid(): true, 4242: false, 65534: !allUsersSeen()} {
-		if got := mayRun(uid); got != want {
-			t.Errorf("%d: %v", uid, got)
+		if got := slices.Contains(uids, uid); got != want {
+			t.Errorf("%d: %v in %v", uid, got, uids)
 		}
 	}
 }
 
-// A request that makes no sense ends the program that got it, and no more.
-func TestUnitNonsense(t *testing.T) {
+// A malformed request is an error, and the unit ends when its caller is gone.
+func TestUnitConformance(t *testing.T) {
 	t.Parallel()
 	socket, errs := unitHost(t)
-	frame := func(payload string) []byte {
-		b, err := wire.AppendFrame(nil, []byte(payload))
-		if err != nil {
-			t.Fatal(err)
+	rpctest.Conformance(t, socket, []rpctest.Case{
+		{Request: `{"type":"run","argv":[],"env":[]}`, Code: "invalid", Message: "argv is empty…"},
+		{Request: `{"type":"run","argv":"x"}`, Code: "invalid", Message: "Invalid request: …"},
+		{Request: `{"type":"run","env":[]}`, Code: "invalid", Message: "Invalid request: …"},
+	})
+	for range len(errs) {
+		if err := <-errs; err != nil {
+			t.Error(err)
 		}
-		return b
-	}
-	for name, request := range map[string][]byte{
-		"nothing": nil, "no frame": []byte("GET / HTTP/1.0\r\n\r\n"), "no object": frame("[]"), "another type": frame(`{"type":"ping"}`),
-		"no command": frame(`{"type":"run","argv":[],"env":[]}`), "no words": frame(`{"type":"run","argv":"x"}`),
-	} {
-		conn, err := net.Dial("unix", socket)
-		if err != nil {
-			t.Fatal(err)
-		}
-		conn.Write(request)
-		conn.(*net.UnixConn).CloseWrite()
-		if err := <-errs; err == nil {
-			t.Errorf("%s: no error", name)
-		}
-		conn.Close()
 	}
 }
 
-// What cannot be run is told.
+// A unit that cannot run a command says why, and runs no second one.
 func TestUnitCannotRun(t *testing.T) {
 	t.Parallel()
 	socket, _ := unitHost(t)
 	for name, tt := range map[string]struct {
-		run unitRun
+		run proto.RunCommand
 		end End
 	}{
-		"no such command":   {unitRun{Argv: []string{"zino-no-such-command"}, Env: []string{}}, NotStarted},
-		"no such directory": {unitRun{Argv: []string{"true"}, Env: []string{}, Dir: "/gone"}, NotConfined},
-		"bad extension":     {unitRun{Argv: []string{"true"}, Env: []string{}, Script: &unitScript{"x", "/../../x"}}, NotConfined},
+		"no such command":   {proto.RunCommand{Argv: []string{"zino-no-such-command"}, Env: []string{}}, NotStarted},
+		"no such directory": {proto.RunCommand{Argv: []string{"true"}, Env: []string{}, Dir: "/gone"}, NotConfined},
+		"bad extension":     {proto.RunCommand{Argv: []string{"true"}, Env: []string{}, Script: &proto.RunScript{Text: "x", Extension: "/../../x"}}, NotConfined},
 	} {
-		conn, err := dialUnit(t.Context(), socket)
+		c := &rpc.Client{Service: "run", Path: socket}
+		end, err := rpc.Call(t.Context(), c, proto.UnitRun, tt.run)
+		if err != nil || unitResult(end).End != tt.end {
+			t.Errorf("%s: %+v, %v", name, end, err)
+		}
+		if _, err := rpc.Call(t.Context(), c, proto.UnitRun, tt.run); !errors.Is(err, proto.ErrInvalid) {
+			t.Errorf("%s: the second command: %v", name, err)
+		}
+		c.Close()
+	}
+}
+
+// A unit that breaks off, or that does not answer in the protocol, is an error. One
+// that does not know how its command ended reports that.
+func TestUnitBreaksOff(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]string{
+		"nothing": "", "no object": "[]", "malformed": `{"type":"output","stream":1}`, "not base64": `{"type":"output","stream":"stdout","data":"!"}`,
+		"no verdict": `{"type":"end","verdict":"other"}`,
+	} {
+		socket := filepath.Join(t.TempDir(), "s")
+		l, err := net.Listen("unix", socket)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := (&packets{w: conn}).send(typeRun, tt.run); err != nil {
+		go func() {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = wire.NewReader(c).Next()
+			if b, err := wire.AppendFrame(nil, []byte(answer)); err == nil && answer != "" {
+				_, _ = c.Write(b)
+			}
+			c.Close()
+		}()
+		p, err := Start(&Cmd{Args: []string{"true"}, Unit: socket, Output: &Output{}})
+		if err != nil {
 			t.Fatal(err)
 		}
-		payload, err := wire.NewReader(conn).Next()
-		var end unitEnd
-		if err == nil {
-			err = wire.Decode(payload, &end)
+		r, err := p.Wait(t.Context())
+		if unknown := name == "no verdict"; unknown != (err == nil) || r.End != Lost || err != nil && !strings.Contains(err.Error(), "broke off") {
+			t.Errorf("%s: %+v, %v", name, r, err)
 		}
-		if err != nil || end.result().End != tt.end {
-			t.Errorf("%s: %+v, %v", name, end, err)
-		}
-		conn.Close()
+		l.Close()
 	}
 }
 
@@ -96,29 +118,41 @@ func TestTakeUnitFlag(t *testing.T) {
 	}
 }
 
+// FuzzReadRun: the files of a request stay in its directory.
 func FuzzReadRun(f *testing.F) {
 	f.Add([]byte(`{"type":"run","argv":["sh","-c",":"],"env":[]}`))
 	f.Add([]byte(`{"type":"run","argv":["x"],"env":["A=b"],"dir":"/","script":{"text":"y","extension":".sh"},"limits":["memory"]}`))
 	f.Add([]byte(`{"type":"end"}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		frame, err := wire.AppendFrame(nil, payload)
-		if err != nil {
+		var req proto.RunCommand
+		if wire.Decode(payload, &req) != nil {
 			return
 		}
-		if req, err := readRun(bytes.NewReader(frame)); err == nil && len(req.Argv) == 0 {
-			t.Errorf("%q: no command", payload)
+		dir := t.TempDir()
+		c, err := unitCmd(req, dir)
+		if err == nil && c.Script != nil && filepath.Dir(c.Script.File) != filepath.Join(dir, "code") {
+			t.Errorf("%q: the code is in %s", payload, c.Script.File)
 		}
 	})
 }
 
+// FuzzTake: a packet of a unit is written to a stream, or is an error, or ignored.
 func FuzzTake(f *testing.F) {
 	f.Add([]byte(`{"type":"output","stream":"stdout","data":"aGk="}`))
 	f.Add([]byte(`{"type":"end","verdict":"exit","number":3,"cpu_ms":1}`))
 	f.Add([]byte(`{"type":"end","verdict":"confine","why":"no"}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		var end ended
-		if over, err := take(io.Discard, io.Discard, payload, &end); !over && err == nil && end != (ended{}) {
-			t.Errorf("%q: not over, and yet %+v", payload, end)
+		o := &Output{Max: 100}
+		o.begin(nil)
+		err := o.packet(proto.TypeOutput, payload)
+		if written := o.stdout.total + o.stderr.total; err != nil && written > 0 {
+			t.Errorf("%q: %d bytes, %v", payload, written, err)
+		}
+		var end proto.RunEnd
+		if wire.DecodeReply(payload, &end) == nil {
+			if r := unitResult(end); r.End == Lost && (r.Number != 0 || r.Reason != "") {
+				t.Errorf("%q: %+v", payload, r)
+			}
 		}
 	})
 }

@@ -25,23 +25,23 @@ import (
 
 // Plan is what a run may do. All paths are absolute and free of symbolic links.
 type Plan struct {
-	Root      string   // the directory to work in; empty: there is none
-	Writable  bool     // whether code may write below Root
-	Protected []string // files and directories below Root that it may not change, all there
-	Held      []string // directories below Root that stay where they are, what holds others before them
-	Tmp       string   // an empty directory of the run's own; in namespaces it is seen as /tmp
-	Dir       string   // where the code begins, as it sees the tree
-	Read      []string // what it may read beside Root
-	Hidden    []string // what it may not, although it lies in one of Read or below Root
-	Network   bool     // whether it may use the host's network
+	Root      string   `json:",omitzero"` // the directory to work in; empty: there is none
+	Writable  bool     `json:",omitzero"` // whether code may write below Root
+	Protected []string `json:",omitzero"` // files and directories below Root that it may not change, all there
+	Held      []string `json:",omitzero"` // directories below Root that stay where they are, what holds others before them
+	Tmp       string   `json:",omitzero"` // an empty directory of the run's own; in namespaces it is seen as /tmp
+	Dir       string   `json:",omitzero"` // where the code begins, as it sees the tree
+	Read      []string `json:",omitzero"` // what it may read beside Root
+	Hidden    []string `json:",omitzero"` // what it may not, although it lies in one of Read or below Root
+	Network   bool     `json:",omitzero"` // whether it may use the host's network
 
-	Input     bool // whether standard input is the caller's; else it is empty
-	ScopeOnly bool // whether only Scope is applied, to code that is confined by other means
+	Input     bool `json:",omitzero"` // whether standard input is the caller's; else it is empty
+	ScopeOnly bool `json:",omitzero"` // whether only Scope is applied, to code that is confined by other means
 
-	Namespaces bool  // whether the host gives namespaces
-	Landlock   int   // the version of Landlock to use; 0: none
-	Memory     int64 // bytes of data of each process; 0: no limit
-	Tasks      int   // processes and threads of the user in the namespaces; 0: no limit
+	Namespaces bool  `json:",omitzero"` // whether the host gives namespaces
+	Landlock   int   `json:",omitzero"` // the version of Landlock to use; 0: none
+	Memory     int64 `json:",omitzero"` // bytes of data of each process; 0: no limit
+	Tasks      int   `json:",omitzero"` // processes and threads of the user in the namespaces; 0: no limit
 }
 
 // capabilities are those that the supervisor of a run needs in its namespace:
