@@ -145,6 +145,6 @@ func survived(*arena, harm) bool {
 	left, _ := filepath.Glob("/proc/[0-9]*/environ")
 	return slices.ContainsFunc(left, func(file string) bool {
 		env, err := os.ReadFile(file)
-		return err == nil && strings.Contains(string(env), "\x00"+markEnv+"=") && !strings.Contains(file, fmt.Sprintf("/%d/", os.Getpid()))
+		return err == nil && strings.Contains(string(env), fmt.Sprintf("\x00%s=%d-", markEnv, os.Getpid())) && !strings.Contains(file, fmt.Sprintf("/%d/", os.Getpid()))
 	})
 }

@@ -166,10 +166,10 @@ func TestSupervisorKilled(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r := s.run(t, "bash", "setsid cat '"+pipe+"' >/dev/null & echo before; kill -9 $PPID; sleep 1000"); r != want {
+	if r := s.run(t, "bash", "setsid cat '"+pipe+"' >/dev/null & echo before; kill -9 $PPID; while :; do :; done"); r != want {
 		t.Errorf("got %+v", r)
 	}
-	w, err := os.OpenFile(pipe, os.O_RDWR, 0)
+	w, err := os.OpenFile(pipe, os.O_WRONLY, 0) // when cat reads it
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -181,58 +181,72 @@ func reap(command int, ended chan struct{}) (status syscall.WaitStatus) {
 
 // signalDescendants sends sig to every process below this one, those that changed
 // their session or lost their parent included. It signals on sight, in the order
-// of process numbers, so that a process that forks all the time has little time
-// to.
+// of process numbers. SIGKILL goes to the process groups of the descendants: it
+// reaches all members at once, so that a group that forks all the time cannot
+// outrun the walk. Only descendants are in these groups, because the supervisor
+// began in a session of its own.
 func signalDescendants(sig syscall.Signal) {
-	proc, err := os.Open("/proc")
+	proc, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return // out of files: the next walk may have one
 	}
-	defer proc.Close()
-	below := map[int]bool{os.Getpid(): true}
+	defer unix.Close(proc)
+	self := os.Getpid()
+	below := map[int]bool{self: true}
+	var batch [512]byte // some twenty names: a list ages
 	for {
-		names, err := proc.Readdirnames(32) // few: a list ages
+		n, err := unix.ReadDirent(proc, batch[:])
+		if err != nil || n <= 0 {
+			return
+		}
+		_, _, names := unix.ParseDirent(batch[:n], -1, nil)
 		for _, name := range names {
 			pid, err := strconv.Atoi(name)
 			if err != nil || below[pid] {
 				continue
 			}
-			if parent, ok := parentOf(pid); ok && below[parent] {
+			parent, group, ok := parentOf(pid)
+			if ok && below[parent] {
 				below[pid] = true
 				_ = syscall.Kill(pid, sig) // it may be gone, or another user's
+				if sig == syscall.SIGKILL && group > 1 && group != self {
+					_ = syscall.Kill(-group, sig)
+				}
 			}
-		}
-		if err != nil {
-			return
 		}
 	}
 }
 
-// parentOf reads the parent of a process from /proc/PID/stat.
-func parentOf(pid int) (int, bool) {
+// parentOf reads the parent and the process group from /proc/PID/stat.
+func parentOf(pid int) (parent, group int, ok bool) {
 	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return 0, false
+		return 0, 0, false
 	}
 	defer unix.Close(fd)
 	var stat [128]byte
 	n, err := unix.Read(fd, stat[:])
 	if err != nil {
-		return 0, false
+		return 0, 0, false
 	}
 	return parseStat(stat[:n])
 }
 
-// parseStat returns the parent in the text of /proc/PID/stat: "PID (name) state
-// parent …". The name may itself contain brackets and blanks.
-func parseStat(stat []byte) (parent int, ok bool) {
+// parseStat returns the parent and the process group in the text of
+// /proc/PID/stat: "PID (name) state parent group …". The name may itself contain
+// brackets and blanks.
+func parseStat(stat []byte) (parent, group int, ok bool) {
 	end := bytes.LastIndexByte(stat, ')')
 	fields := bytes.Fields(stat[end+1:])
-	if end < 0 || len(fields) < 2 {
-		return 0, false
+	if end < 0 || len(fields) < 3 {
+		return 0, 0, false
 	}
 	parent, err := strconv.Atoi(string(fields[1]))
-	return parent, err == nil
+	if err != nil {
+		return 0, 0, false
+	}
+	group, err = strconv.Atoi(string(fields[2]))
+	return parent, group, err == nil
 }
 
 // restrict is the process that becomes a confined command: it gives up its rights
