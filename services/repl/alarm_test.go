@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// TestAlarm: a change is looked at when the file has rested, or after a bound if it
-// never does; the page's own time is kept beside it.
+// TestAlarm: a change is reported when the file is at rest, or after a bound if it never
+// is; the time that the state requested is kept beside it.
 func TestAlarm(t *testing.T) {
 	const debounce = 150 * time.Millisecond
 	for name, c := range map[string]struct {
-		touches, apart time.Duration // touched for how long, at what distance
-		wake           time.Duration // when the page wants to be asked
+		touches, apart time.Duration // how long the file changes, and at what interval
+		wake           time.Duration // the time that the state requested
 		looks          []time.Duration
 		rings          int
 	}{
@@ -59,7 +59,6 @@ func TestAlarm(t *testing.T) {
 	}
 }
 
-// TestAlarmStopped: an alarm that was stopped does not ring.
 func TestAlarmStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAlarm(func() { t.Error("it rang") }, time.Millisecond)

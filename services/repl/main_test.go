@@ -1,12 +1,10 @@
 package repl
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,29 +15,21 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/watch"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
-// env is a service in a directory of the test's own.
+var must, newDir = zinotest.Must, zinotest.Dir
+
+// env is a service in a directory of its own.
 type env struct {
 	*Service
 	t   testing.TB
 	dir string
-	out *syncBuffer
+	out zinotest.Buffer
 }
 
-// newDir returns a short directory: socket paths must not exceed 108 bytes.
-func newDir(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "z")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
-// settings are the configuration of a service whose times are short.
+// settings returns the configuration of a service with short times.
 func settings(dir string) config.Repl {
 	cfg := config.Default().Repl
 	cfg.Dir, cfg.Socket = dir, filepath.Join(dir, "s")
@@ -47,7 +37,7 @@ func settings(dir string) config.Repl {
 	return cfg
 }
 
-// newEnv starts a service, in a fresh directory if none is given.
+// newEnv starts a service, in a new directory if none is given.
 func newEnv(t testing.TB, dir string, change ...func(*config.Repl)) *env {
 	t.Helper()
 	if dir == "" {
@@ -57,31 +47,25 @@ func newEnv(t testing.TB, dir string, change ...func(*config.Repl)) *env {
 	for _, f := range change {
 		f(&cfg)
 	}
-	b := &env{t: t, dir: dir, out: &syncBuffer{}}
-	b.open(cfg)
-	b.run(watch.New([]string{filepath.Join(cfg.Dir, logDir)}, 200*time.Millisecond, b.log))
+	b := &env{t: t, dir: dir}
+	b.open(cfg, watch.New([]string{filepath.Join(dir, logDir)}, 200*time.Millisecond, b.out.Logger()))
 	return b
 }
 
-// open makes a service that does not run yet.
-func (b *env) open(cfg config.Repl) {
+func (b *env) open(cfg config.Repl, w *watch.Watcher) {
 	b.t.Helper()
 	var err error
-	if b.Service, err = open(cfg, quiet(b.out)); err != nil {
-		b.t.Fatal(err)
-	}
+	b.Service, err = open(cfg, b.out.Logger())
+	must(b.t, err)
+	b.run(w)
 	b.t.Cleanup(b.stop)
 }
 
-func (b *env) stop() {
-	if err := b.Close(); err != nil {
-		b.t.Errorf("Close: %v", err)
-	}
-}
+func (b *env) stop() { must(b.t, b.Close()) }
 
 func (b *env) path(file string) string { return filepath.Join(b.dir, file) }
 
-// file is a file's text, "" if there is none.
+// file returns the text of a file, "" if it does not exist.
 func (b *env) file(name string) string {
 	b.t.Helper()
 	text, err := os.ReadFile(b.path(name))
@@ -91,52 +75,40 @@ func (b *env) file(name string) string {
 	return string(text)
 }
 
-// add appends as "echo >>" does.
+// add appends to a file in one write.
 func (b *env) add(name, text string) {
 	b.t.Helper()
-	f, err := os.OpenFile(b.path(name), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if _, err := f.WriteString(text); err != nil {
-		b.t.Error(err)
-	}
-	if err := f.Close(); err != nil {
-		b.t.Error(err)
-	}
+	zinotest.Append(b.t, b.path(name), text)
 }
 
 func (b *env) write(name, text string) {
 	b.t.Helper()
-	must(b.t, os.WriteFile(b.path(name), []byte(text), 0o644))
+	zinotest.Write(b.t, b.path(name), text)
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// await waits until a file's text satisfies ok. What never comes true is ended by
-// go test's own time limit, with this line on the stack.
-func (b *env) await(name string, ok func(text string) bool) string {
+// waitFile waits until the text of a file satisfies ok.
+func (b *env) waitFile(name, what string, ok func(text string) bool) (text string) {
 	b.t.Helper()
-	for {
-		text := b.file(name)
-		if ok(text) {
-			return text
+	met := false
+	defer func() {
+		if !met {
+			b.t.Logf("%s:\n%s", name, text)
 		}
-		pause()
-	}
+	}()
+	zinotest.Eventually(b.t, what, func() bool {
+		text = b.file(name)
+		return ok(text)
+	})
+	met = true
+	return text
 }
 
-// has awaits a text in a file.
-func (b *env) has(name string, words ...string) string {
+// has waits for texts in a file.
+func (b *env) has(name string, parts ...string) string {
 	b.t.Helper()
-	return b.await(name, func(text string) bool {
-		for _, w := range words {
-			if !strings.Contains(text, w) {
+	return b.waitFile(name, fmt.Sprintf("%q in %s", parts, name), func(text string) bool {
+		for _, part := range parts {
+			if !strings.Contains(text, part) {
 				return false
 			}
 		}
@@ -144,10 +116,10 @@ func (b *env) has(name string, words ...string) string {
 	})
 }
 
-// settled awaits that a file ends with the footer and has n replies.
+// settled waits until a file ends with the footer and has n replies.
 func (b *env) settled(name string, n int) string {
 	b.t.Helper()
-	return b.await(name, func(text string) bool {
+	return b.waitFile(name, fmt.Sprintf("%d replies in %s", n, name), func(text string) bool {
 		return strings.HasSuffix(text, "\n\n"+b.cfg.Footer+"\n") && len(reply.FindAllString(text, -1)) == n
 	})
 }
@@ -155,51 +127,43 @@ func (b *env) settled(name string, n int) string {
 // reply is the header of a reply.
 var reply = regexp.MustCompile(`(?m)^> \*\*[a-z0-9-]+\*\* to .* at [0-9:]{8} \(.*\)$`)
 
-var tick = time.NewTicker(2 * time.Millisecond)
-
-// pause is the distance between two looks.
-func pause() { <-tick.C }
-
-// eventually waits until ok holds.
-func eventually(ok func() bool) {
-	for !ok() {
-		pause()
-	}
+// until waits for a condition.
+func (b *env) until(what string, condition func() bool) {
+	b.t.Helper()
+	zinotest.Eventually(b.t, what, condition)
 }
 
-// fake is a realm that answers at once, unless it is told to hold.
+// fake is a page that answers at once, unless it is silent.
 type fake struct {
 	*Page
 	b    *env
 	done chan struct{}
 
-	mu   sync.Mutex
-	ran  []string // the code of its jobs
-	jobs []proto.Job
-	told []string // what was cancelled
-	mute bool
+	mu       sync.Mutex
+	ran      []string // the code of its jobs
+	jobs     []proto.Job
+	canceled []string
+	silent   bool
 }
 
-// realm connects a realm that answers with the length of the code.
+// page connects a page that answers with the length of the code.
 func (b *env) page(a proto.Attach) *fake {
 	b.t.Helper()
-	r, err := b.Connect(a)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	f := &fake{Page: r, b: b, done: make(chan struct{})}
+	p, err := b.Connect(a)
+	must(b.t, err)
+	f := &fake{Page: p, b: b, done: make(chan struct{})}
 	go f.serve()
 	b.t.Cleanup(f.leave)
 	return f
 }
 
-// silent connects a realm that never answers by itself.
+// silentPage connects a page that never answers by itself.
 func (b *env) silentPage(a proto.Attach) *fake {
 	b.t.Helper()
 	f := b.page(a)
 	f.mu.Lock()
-	f.mute = true
-	f.mu.Unlock()
+	defer f.mu.Unlock()
+	f.silent = true
 	return f
 }
 
@@ -219,69 +183,61 @@ func (f *fake) serve() {
 			f.b.t.Errorf("Next: %v", err)
 			return
 		}
-		f.take(typ, packet)
+		f.mu.Lock()
+		if typ == "cancel" {
+			f.canceled = append(f.canceled, packet.(proto.JobName).Job)
+		} else {
+			job := packet.(proto.Job)
+			f.ran, f.jobs = append(f.ran, job.Code), append(f.jobs, job)
+			if !f.silent { // answer from another goroutine, as every transport does
+				go f.answer(job.Job, fmt.Sprint(len(job.Code)))
+			}
+		}
+		f.mu.Unlock()
 	}
 }
 
-func (f *fake) take(typ string, packet any) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if typ == "cancel" {
-		f.told = append(f.told, packet.(proto.JobName).Job)
-		return
-	}
-	job := packet.(proto.Job)
-	f.ran, f.jobs = append(f.ran, job.Code), append(f.jobs, job)
-	if !f.mute {
-		// It answers from another goroutine, as every transport does.
-		go f.answer(job.Job, fmt.Sprint(len(job.Code)))
-	}
-}
-
-// answer is the realm's answer to a job; the error is for those who look at it.
+// answer sends a result.
 func (f *fake) answer(job, value string) error {
 	a := f.Attached()
 	_, err := f.b.Result(context.Background(), proto.JobResult{ID: a.ID, Nonce: a.Nonce, Job: job, OK: true, Kind: "json", Value: value})
 	return err
 }
 
-// code are the jobs that it got.
+// events sends events.
+func (f *fake) events(events ...proto.RealmEvent) error {
+	a := f.Attached()
+	_, err := f.b.Events(f.b.t.Context(), proto.RealmEvents{ID: a.ID, Nonce: a.Nonce, Events: events})
+	return err
+}
+
+// code returns the code of its jobs.
 func (f *fake) code() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]string{}, f.ran...)
 }
 
-// job awaits the n-th job, from 0.
+// job waits for the n-th job, from 0.
 func (f *fake) job(n int) proto.Job {
-	eventually(func() bool { return len(f.code()) > n })
+	f.b.t.Helper()
+	f.b.until(fmt.Sprintf("job %d", n), func() bool { return len(f.code()) > n })
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.jobs[n]
 }
 
-// syncBuffer is a log that a test reads while it is written.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
+// wasCanceled waits for a cancel packet for the job and nothing else.
+func (f *fake) wasCanceled(job string) {
+	f.b.t.Helper()
+	f.b.until("a cancel packet", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return len(f.canceled) == 1 && f.canceled[0] == job
+	})
 }
 
 const fence = "```"
 
-// js is a block of code.
+// js returns a block of code.
 func js(code string) string { return fence + "js\n" + code + "\n" + fence + "\n" }
-
-// quiet is a logger for the test to look at.
-func quiet(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }

@@ -1,115 +1,55 @@
 package repl
 
 import (
-	"bufio"
-	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"zino/pkg/config"
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
-// listen serves a env's service on its socket.
-func (b *env) listen() {
+// listen serves the service on a socket.
+func (b *env) listen() (socket string) {
 	b.t.Helper()
 	srv := rpc.NewServer("repl", b.log)
 	b.Register(srv)
-	l, err := net.Listen("unix", b.path("s"))
-	must(b.t, err)
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(l) }()
-	b.t.Cleanup(func() {
-		b.stop() // lets go of realms and of those who watch
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		must(b.t, srv.Shutdown(ctx))
-		must(b.t, <-served)
-	})
+	socket, _ = rpctest.Serve(b.t, srv, b.path("s"))
+	b.t.Cleanup(b.stop) // disconnects pages and watchers before the server shuts down
+	return socket
 }
 
-func into[T any](payload []byte, out chan<- T) error {
-	var v T
-	err := json.Unmarshal(payload, &v)
-	out <- v
-	return err
-}
-
-// conn is a client that speaks bytes.
-type conn struct {
-	t testing.TB
-	net.Conn
-}
-
-func (b *env) dial() *conn {
-	b.t.Helper()
-	nc, err := net.Dial("unix", b.path("s"))
-	must(b.t, err)
-	b.t.Cleanup(func() { nc.Close() })
-	return &conn{b.t, nc}
-}
-
-func (c *conn) send(request string) {
-	c.t.Helper()
-	_, err := c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(request))), request...))
-	must(c.t, err)
-}
-
-func (c *conn) next() string {
-	c.t.Helper()
-	head := make([]byte, 4)
-	_, err := io.ReadFull(c, head)
-	must(c.t, err)
-	body := make([]byte, binary.BigEndian.Uint32(head))
-	_, err = io.ReadFull(c, body)
-	must(c.t, err)
-	return string(body)
-}
-
-func (c *conn) ask(request string) string {
-	c.t.Helper()
-	c.send(request)
-	return c.next()
-}
-
-// example is one of PROTOCOL.md's.
+// example is an example of PROTOCOL.md.
 type example struct {
 	Service, Type string
 	Request       json.RawMessage
 	Replies       []json.RawMessage
 }
 
-// examples are those of repl, by their type.
+// examples returns those of repl by their type.
 func examples(t *testing.T) map[string]example {
 	t.Helper()
 	f, err := os.Open("../../proto/testdata/examples.jsonl")
 	must(t, err)
 	defer f.Close()
 	all := map[string]example{}
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
+	for lines := json.NewDecoder(f); lines.More(); {
 		var e example
-		must(t, json.Unmarshal(lines.Bytes(), &e))
+		must(t, lines.Decode(&e))
 		if e.Service == "repl" {
 			all[e.Type] = e
 		}
 	}
-	must(t, lines.Err())
 	return all
 }
 
-// alike holds a packet against one that is printed: the same keys, with values of
-// the same kinds; what is printed and is not named here has the same value too.
+// alike compares a packet with a printed one: the same type, and the same keys with
+// values of the same kinds.
 func alike(t *testing.T, printed json.RawMessage, got string) map[string]any {
 	t.Helper()
 	var want, have map[string]any
@@ -131,59 +71,59 @@ func alike(t *testing.T, printed json.RawMessage, got string) map[string]any {
 	return have
 }
 
-// TestExamples plays what PROTOCOL.md prints for repl against the service: a page
-// and a program in Python, and one who watches.
+// TestExamples plays the examples of PROTOCOL.md for repl: a page, a program in Python,
+// and a watcher.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, "")
-	b.listen()
+	socket := b.listen()
 	all := examples(t)
 	if len(all) != 7 {
 		t.Fatalf("there are %d examples", len(all))
 	}
 	f := b.page(proto.Attach{Name: "index-7-zen", ID: "1a2b", URL: "http://127.0.0.1:8302/"})
-	c := b.dial()
-	alike(t, all["pages"].Replies[0], c.ask(string(all["pages"].Request)))
+	c := rpctest.Dial(t, socket)
+	alike(t, all["pages"].Replies[0], c.Ask(string(all["pages"].Request)))
 
-	watcher := b.dial()
-	watcher.send(string(all["watch"].Request))
-	eventually(func() bool {
+	watcher := rpctest.Dial(t, socket)
+	watcher.Send(string(all["watch"].Request))
+	b.until("a watcher", func() bool {
 		b.Service.mu.Lock()
 		defer b.Service.mu.Unlock()
 		return len(b.subscribers) == 1
 	})
-	alike(t, all["eval"].Replies[0], c.ask(string(all["eval"].Request)))
+	alike(t, all["eval"].Replies[0], c.Ask(string(all["eval"].Request)))
 	for i, printed := range all["watch"].Replies {
-		packet := watcher.next()
+		packet := watcher.Receive()
 		if i == 1 {
-			packet = watcher.next() // one page packet more: what the exchange led to
+			packet = watcher.Receive() // one page packet more: what the exchange led to
 		}
 		alike(t, printed, packet)
 	}
 	f.leave()
 
-	realm := b.dial()
-	self := alike(t, all["attach"].Replies[0], realm.ask(string(all["attach"].Request)))
-	if got := c.ask(`{"type":"pages"}`); !strings.Contains(got, `"url":""`) {
+	program := rpctest.Dial(t, socket)
+	self := alike(t, all["attach"].Replies[0], program.Ask(string(all["attach"].Request)))
+	if got := c.Ask(`{"type":"pages"}`); !strings.Contains(got, `"url":""`) {
 		t.Errorf("a page without an address: %s", got)
 	}
 	fill := strings.NewReplacer("3f4e", self["id"].(string), "c0ffee00c0ffee00", self["nonce"].(string))
 	b.add(self["file"].(string), fence+"python\n1+1\n"+fence+"\n")
-	job := alike(t, all["attach"].Replies[1], realm.next())
+	job := alike(t, all["attach"].Replies[1], program.Receive())
 	if job["lang"] != "python" || strings.TrimSpace(job["code"].(string)) != "1+1" {
 		t.Errorf("the job is %v", job)
 	}
 	for _, typ := range []string{"started", "events", "result"} {
 		request := strings.Replace(fill.Replace(string(all[typ].Request)), `"job":"7"`, `"job":"`+job["job"].(string)+`"`, 1)
-		alike(t, all[typ].Replies[0], c.ask(request))
+		alike(t, all[typ].Replies[0], c.Ask(request))
 	}
 	b.has(self["file"].(string), fence+"JSON\n2\n", "ready")
-	must(t, realm.Close())
-	eventually(func() bool { return strings.Contains(c.ask(`{"type":"pages"}`), `"pages":[]`) })
+	must(t, program.Close())
+	b.until("the program is gone", func() bool { return strings.Contains(c.Ask(`{"type":"pages"}`), `"pages":[]`) })
 }
 
-// TestEvalFromSandbox: pages are not confined, so turns that are get no code run
-// in them unless that is configured.
+// TestEvalFromSandbox: pages are not confined, so a confined turn may run code in them
+// only if that is configured.
 func TestEvalFromSandbox(t *testing.T) {
 	t.Parallel()
 	for _, allowed := range []bool{false, true} {
@@ -197,30 +137,23 @@ func TestEvalFromSandbox(t *testing.T) {
 	}
 }
 
-// TestMalformed: what is not a request is refused, and the service goes on.
-func TestMalformed(t *testing.T) {
-	t.Parallel()
+// TestConformance checks the protocol, and the errors of the methods.
+func TestConformance(t *testing.T) {
 	b := newEnv(t, "")
-	b.listen()
-	for request, code := range map[string]string{
-		`{"type":"attach"}`:            "invalid",
-		`{"type":"attach","name":7}`:   "invalid",
-		`{"type":"eval","page":"a"}`:   "invalid",
-		`{"type":"result","id":"1a2b"`: "invalid",
-		`{"type":"nothing"}`:           "unknown",
-		`{"type":"result","id":"1a2b","nonce":"x","job":"1","ok":true}`:          "unknown",
-		`{"type":"events","id":"","nonce":"","events":[]}`:                       "unknown",
-		`{"type":"started","id":"1a2b","nonce":"x","job":"1"}`:                   "unknown",
-		`{"type":"watch","page":"nobody"}`:                                       "not_found",
-		`{"type":"eval","page":"../../etc/passwd","code":"1"}`:                   "not_found",
-		`{"type":"eval","page":"a","code":"1","timeout_ms":-5}`:                  "invalid",
-		`{"type":"eval","page":"a","code":"1","timeout_ms":9e99}`:                "invalid",
-		`{"type":"events","id":"1a2b","nonce":"x","events":[{"type":"window"}]}`: "invalid",
-	} {
-		var e struct{ Type, Code string }
-		must(t, json.Unmarshal([]byte(b.dial().ask(request)), &e))
-		if e.Type != "error" || e.Code != code {
-			t.Errorf("%s: %+v, want %s", request, e, code)
-		}
-	}
+	socket := b.listen()
+	const noPage = "No page with that id and nonce is connected. Attach first."
+	rpctest.Conformance(t, socket, []rpctest.Case{
+		{Name: "pages", Request: `{"type":"pages"}`, Reply: `{"type":"pages","pages":[]}`},
+		{Name: "attach without a name", Request: `{"type":"attach"}`, Code: "invalid", Message: "…"},
+		{Name: "a name of another type", Request: `{"type":"attach","name":7}`, Code: "invalid", Message: "…"},
+		{Name: "eval without code", Request: `{"type":"eval","page":"a"}`, Code: "invalid", Message: "…"},
+		{Name: "a negative timeout", Request: `{"type":"eval","page":"a","code":"1","timeout_ms":-5}`, Code: "invalid", Message: `Invalid request: field "timeout_ms": it is 0 to 86400000`},
+		{Name: "a huge timeout", Request: `{"type":"eval","page":"a","code":"1","timeout_ms":9e99}`, Code: "invalid", Message: "…"},
+		{Name: "eval of a path", Request: `{"type":"eval","page":"../../etc/passwd","code":"1"}`, Code: "not_found", Message: `No page "../../etc/passwd" is connected. debug.md lists those that are.`},
+		{Name: "watch of no page", Request: `{"type":"watch","page":"nobody"}`, Code: "not_found", Message: "…"},
+		{Name: "result", Request: `{"type":"result","id":"1a2b","nonce":"x","job":"1","ok":true}`, Code: "unknown", Message: noPage},
+		{Name: "events", Request: `{"type":"events","id":"","nonce":"","events":[]}`, Code: "unknown", Message: noPage},
+		{Name: "an event without a message", Request: `{"type":"events","id":"1a2b","nonce":"x","events":[{"type":"window"}]}`, Code: "invalid", Message: "…"},
+		{Name: "started", Request: `{"type":"started","id":"1a2b","nonce":"x","job":"1"}`, Code: "unknown", Message: noPage},
+	})
 }

@@ -2,39 +2,34 @@ package repl
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"io"
+	"log/slog"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
-// serveEnv makes the test binary a service in its own process, until it is killed:
-// its value is the directory, which takes the socket too.
-const serveEnv = "REPL_TEST_SERVE"
-
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(serveEnv); dir != "" {
-		if err := serve(dir); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-		os.Exit(1)
-	}
+	zinotest.Child(zinotest.Roles{"serve": func(args []string) error { return serve(args[0]) }})
 	os.Exit(m.Run())
 }
 
+// serve serves a directory, with its socket, until it is killed.
 func serve(dir string) error {
-	s, err := New(settings(dir), quiet(io.Discard))
+	log := slog.New(slog.DiscardHandler)
+	s, err := New(settings(dir), log)
 	if err != nil {
 		return err
 	}
-	srv := rpc.NewServer("repl", quiet(io.Discard))
+	srv := rpc.NewServer("repl", log)
 	s.Register(srv)
 	l, err := net.Listen("unix", filepath.Join(dir, "s"))
 	if err != nil {
@@ -44,35 +39,30 @@ func serve(dir string) error {
 }
 
 // process starts a service that can be killed.
-func process(t *testing.T, dir string) (kill func()) {
+func process(t *testing.T, dir string) *zinotest.Process {
 	t.Helper()
 	must(t, os.RemoveAll(filepath.Join(dir, "s")))
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), serveEnv+"="+dir)
-	cmd.Stderr = os.Stderr
-	must(t, cmd.Start())
-	kill = func() {
-		if cmd.ProcessState == nil {
-			must(t, cmd.Process.Kill())
-			cmd.Wait() // it was killed: that is its error
-		}
-	}
-	t.Cleanup(kill)
+	p := zinotest.Start(t, zinotest.Command(t, "serve", dir))
 	client := dial(t, dir)
-	eventually(func() bool {
+	p.Eventually("it answers", func() bool {
 		_, err := rpc.Call(t.Context(), client, proto.ReplPages, proto.PagesRequest{})
 		return err == nil
 	})
-	return kill
+	return p
 }
 
 func dial(t *testing.T, dir string) *rpc.Client {
-	client := &rpc.Client{Service: "repl", Path: filepath.Join(dir, "s")}
-	t.Cleanup(client.Close)
-	return client
+	return rpctest.Client(t, "repl", filepath.Join(dir, "s"))
 }
 
-// attached connects a realm over the socket and returns what it is told.
+func into[T any](payload []byte, out chan<- T) error {
+	var v T
+	err := json.Unmarshal(payload, &v)
+	out <- v
+	return err
+}
+
+// attached connects a page over the socket and returns its identity and its jobs.
 func attached(t *testing.T, dir string, a proto.Attach) (self proto.Attached, jobs chan proto.Job) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -93,14 +83,14 @@ func attached(t *testing.T, dir string, a proto.Attach) (self proto.Attached, jo
 	return <-first, jobs
 }
 
-// TestKilled kills the service while it executes: the next one marks the request
-// as interrupted, for a page that comes back and for one that does not, and runs
-// what was written meanwhile, and nothing else.
+// TestKilled kills the service during a job: the next one marks the request as
+// interrupted, for a page that comes back and for one that does not, and runs only
+// what was written meanwhile.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	dir := newDir(t)
 	b := &env{t: t, dir: dir}
-	kill := process(t, dir)
+	p := process(t, dir)
 	back, jobs := attached(t, dir, proto.Attach{Name: "back", Nonce: "n"})
 	away, others := attached(t, dir, proto.Attach{Name: "away"})
 	for _, file := range []string{back.File, away.File} {
@@ -111,7 +101,7 @@ func TestKilled(t *testing.T) {
 	for _, file := range []string{back.File, away.File} {
 		b.has(file, "executing (")
 	}
-	kill()
+	p.Kill()
 	b.add(back.File, fmt.Sprintf("\n> **me** to back-%s at 10:00:00\n%s", back.ID, js("second")))
 	process(t, dir)
 	if text := b.has(away.File, "interrupted"); !strings.Contains(text, "(**ERROR** after ") || strings.Contains(text, "executing (") {
@@ -123,11 +113,11 @@ func TestKilled(t *testing.T) {
 	}
 	client := dial(t, dir)
 	if _, err := rpc.Call(t.Context(), client, proto.ReplResult, proto.JobResult{ID: back.ID, Nonce: "n", Job: job.Job, OK: true}); err == nil {
-		t.Error("an answer to a job of the service that was killed was taken")
+		t.Error("an answer to a job of the service that was killed was accepted")
 	}
 	next := <-jobs
 	if strings.TrimSpace(next.Code) != "second" || next.Job == job.Job {
-		t.Errorf("it was given %+v", next)
+		t.Errorf("the next job is %+v", next)
 	}
 	if _, err := rpc.Call(t.Context(), client, proto.ReplResult, proto.JobResult{ID: back.ID, Nonce: "n", Job: next.Job, OK: true, Kind: "text", Value: "done"}); err != nil {
 		t.Error(err)
@@ -137,12 +127,12 @@ func TestKilled(t *testing.T) {
 		t.Errorf("the file: %s", text)
 	}
 	if len(jobs) != 0 {
-		t.Errorf("it was given %+v too", <-jobs)
+		t.Errorf("another job is %+v", <-jobs)
 	}
 }
 
-// TestKilledOften kills the service again and again while requests are written and
-// answered: none runs twice, and no byte of a user's is lost.
+// TestKilledOften kills the service repeatedly while requests are written and answered:
+// none runs twice, and no byte of the user is lost.
 func TestKilledOften(t *testing.T) {
 	t.Parallel()
 	dir := newDir(t)
@@ -150,7 +140,7 @@ func TestKilledOften(t *testing.T) {
 	const file = "debug/a-1a2b.md"
 	ran := map[string]int{}
 	for round := range 8 {
-		kill := process(t, dir)
+		p := process(t, dir)
 		self, jobs := attached(t, dir, proto.Attach{Name: "a", ID: "1a2b", Nonce: "n"})
 		if self.File != file {
 			t.Fatalf("%+v", self)
@@ -159,12 +149,12 @@ func TestKilledOften(t *testing.T) {
 		for i := range 3 {
 			b.add(file, js(fmt.Sprintf("r%d.%d.", round, i)))
 		}
-		for range round % 3 { // so far it gets
+		for range round % 3 {
 			job := <-jobs
 			ran[strings.TrimSpace(job.Code)]++
 			rpc.Call(t.Context(), client, proto.ReplResult, proto.JobResult{ID: self.ID, Nonce: "n", Job: job.Job, OK: true, Kind: "text", Value: "x"})
 		}
-		kill()
+		p.Kill()
 		for len(jobs) > 0 {
 			job := <-jobs
 			ran[strings.TrimSpace(job.Code)]++
@@ -184,8 +174,8 @@ func TestKilledOften(t *testing.T) {
 	}
 }
 
-// TestDrain: who waits for an answer gets it before the service stops; nobody new
-// is let in.
+// TestDrain: a caller that waits gets its answer before the service stops; new pages
+// and new code are refused.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, "")
@@ -201,12 +191,12 @@ func TestDrain(t *testing.T) {
 	job := f.job(0)
 	drained := make(chan error, 1)
 	go func() { drained <- b.Drain(t.Context()) }()
-	eventually(func() bool { return b.work.draining() })
+	b.until("it drains", func() bool { return b.work.draining() })
 	if _, err := b.Connect(proto.Attach{Name: "b"}); err == nil {
-		t.Error("a new page was let in")
+		t.Error("a new page was accepted")
 	}
 	if _, err := b.Eval(t.Context(), proto.Eval{Page: "a", Code: "2"}); err == nil {
-		t.Error("new code was let in")
+		t.Error("new code was accepted")
 	}
 	must(t, f.answer(job.Job, "1"))
 	must(t, <-answered)

@@ -9,7 +9,7 @@ import (
 	"zino/proto"
 )
 
-// watching collects what is reported until the test ends.
+// watching collects packets until stop.
 func (b *env) watching(page string) (packets chan string, stop func() error) {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.t.Context())
@@ -29,7 +29,7 @@ func (b *env) watching(page string) (packets chan string, stop func() error) {
 			return nil
 		})
 	}()
-	eventually(func() bool {
+	b.until("a watcher", func() bool {
 		b.Service.mu.Lock()
 		defer b.Service.mu.Unlock()
 		return len(b.Service.subscribers) > before
@@ -76,7 +76,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestWatchSlow: who does not read is turned out and holds nobody up.
+// TestWatchSlow: a watcher that does not read gets an error and delays no one else.
 func TestWatchSlow(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, "")
@@ -87,13 +87,13 @@ func TestWatchSlow(t *testing.T) {
 		ended <- b.Watch(t.Context(), proto.WatchPages{}, func(string, any) error {
 			select {
 			case entered <- true:
-			default: // it is known
+			default:
 			}
 			<-hold
 			return nil
 		})
 	}()
-	eventually(func() bool {
+	b.until("the watcher has a packet", func() bool {
 		b.publish(f.log, "page", proto.Page{})
 		return len(entered) > 0
 	})
@@ -106,7 +106,6 @@ func TestWatchSlow(t *testing.T) {
 	}
 }
 
-// TestWatchFails: an error of the one who watches ends it.
 func TestWatchFails(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, "")
@@ -116,16 +115,11 @@ func TestWatchFails(t *testing.T) {
 		ended <- b.Watch(t.Context(), proto.WatchPages{}, func(string, any) error { return gone })
 	}()
 	f := b.page(proto.Attach{Name: "a"})
-	for {
+	b.until("the end", func() bool {
 		b.publish(f.log, "page", proto.Page{})
-		select {
-		case err := <-ended:
-			if !errors.Is(err, gone) {
-				t.Errorf("the error is %v", err)
-			}
-			return
-		default:
-			pause()
-		}
+		return len(ended) > 0
+	})
+	if err := <-ended; !errors.Is(err, gone) {
+		t.Errorf("the error is %v", err)
 	}
 }

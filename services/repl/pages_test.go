@@ -10,11 +10,42 @@ import (
 	"testing"
 	"unicode"
 
+	"zino/pkg/config"
 	"zino/proto"
 	"zino/services/repl/page"
 )
 
-// TestNames: whatever a page calls itself, its file is one in debug/.
+// TestExchange: a block below the footer runs once, and the reply stands below it; the
+// same for a request of a program.
+func TestExchange(t *testing.T) {
+	t.Parallel()
+	b := newEnv(t, "")
+	f := b.page(proto.Attach{Name: "Index - 7 Zen", URL: "http://localhost:8302/?a=b"})
+	file := f.Attached().File
+	b.add(file, js("12+13"))
+	text := b.settled(file, 1)
+	for _, want := range []string{"```js\n12+13\n```\n> **index-7-zen-", "```JSON\n6\n```\n\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	r, err := b.Eval(t.Context(), proto.Eval{Page: "index-7-zen", Code: "1+1", Agent: "me"})
+	if err != nil || !r.OK || r.Kind != "json" || r.Value != "3" || r.File != file || len(r.Background) != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	text = b.settled(file, 2)
+	if !strings.Contains(text, "> **me** to index-7-zen-") {
+		t.Errorf("the request is not in\n%s", text)
+	}
+	if got := f.code(); strings.Join(got, "|") != "12+13\n|1+1" && strings.Join(got, "|") != "12+13\n|1+1\n" {
+		t.Errorf("it ran %q", got)
+	}
+	if b.out.String() != "" {
+		t.Errorf("the service logs %s", &b.out)
+	}
+}
+
+// TestNames: any name gives a file in debug/.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, "")
@@ -46,7 +77,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestIdentity: no two live realms share an id, and one that comes back keeps its.
+// TestIdentity: no two connected pages share an id, and one that comes back keeps its own.
 func TestIdentity(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, "")
@@ -67,7 +98,7 @@ func TestIdentity(t *testing.T) {
 		}
 	}
 	one.leave()
-	for _, nonce := range []string{"n1", "n3"} { // reconnected, and loaded anew
+	for _, nonce := range []string{"n1", "n3"} { // reconnected, and reloaded
 		again := b.page(proto.Attach{Name: "a", ID: "1a2b", Nonce: nonce})
 		if a := again.Attached(); a.ID != "1a2b" || a.File != "debug/a-1a2b.md" || a.Nonce != nonce {
 			t.Errorf("back with nonce %s: %+v", nonce, a)
@@ -76,8 +107,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestTakeover: a realm that comes back before its old connection was found dead
-// takes its place.
+// TestTakeover: a page that reconnects before the loss of its old connection was
+// noticed replaces it.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, "")
@@ -94,7 +125,7 @@ func TestTakeover(t *testing.T) {
 	if err := again.answer(job.Job, "1"); !errors.Is(err, proto.ErrUnknown) {
 		t.Errorf("its answer: %v", err)
 	}
-	old.Close() // the transport notices at last
+	old.Close() // the transport notices the loss
 	b.add(file, js("2"))
 	b.settled(file, 2)
 	if got := again.code(); len(got) != 1 {
@@ -102,8 +133,8 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// TestSameName: pages of one name have files of their own, and the name alone
-// names none of them.
+// TestSameName: pages of one name have files of their own, and the name alone is
+// ambiguous.
 func TestSameName(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, "")
@@ -129,7 +160,7 @@ func TestSameName(t *testing.T) {
 	}
 }
 
-// TestDescription: what a realm says of itself is made harmless.
+// TestDescription: URL, language and kind of a page are made harmless.
 func TestDescription(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, "")
@@ -151,29 +182,28 @@ func TestDescription(t *testing.T) {
 	}
 }
 
-// TestCrowd: the number of live pages is bounded, and that of those remembered.
+// TestCrowd: the numbers of connected pages and of logs in memory are bounded.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, "")
 	var all []*Page
 	for i := range liveMax {
-		r, err := b.Connect(proto.Attach{Name: fmt.Sprint("page ", i)})
+		p, err := b.Connect(proto.Attach{Name: fmt.Sprint("page ", i)})
 		must(t, err)
-		all = append(all, r)
+		all = append(all, p)
 	}
 	if _, err := b.Connect(proto.Attach{Name: "one more"}); !errors.Is(err, proto.ErrBusy) {
 		t.Errorf("one too many: %v", err)
 	}
-	for _, r := range all {
-		r.Close()
+	for _, p := range all {
+		p.Close()
 	}
 	b.page(proto.Attach{Name: "last"})
 	if n := len(b.allLogs()); n > goneMax+1 {
-		t.Errorf("%d are remembered", n)
+		t.Errorf("%d logs are in memory", n)
 	}
 }
 
-// TestClosed: a service that was closed says so, and lets realms go.
 func TestClosed(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, "")
@@ -187,15 +217,15 @@ func TestClosed(t *testing.T) {
 		t.Errorf("Connect: %v", err)
 	}
 	if _, err := b.Eval(t.Context(), proto.Eval{Page: "a", Code: "1"}); err == nil {
-		t.Error("Eval was taken")
+		t.Error("Eval was accepted")
 	}
 	if err := f.answer("x", "1"); err == nil {
-		t.Error("a result was taken")
+		t.Error("a result was accepted")
 	}
 }
 
-// TestDirectory: where there is no directory, or another service works in it, the
-// service does not start, and says why.
+// TestDirectory: the service does not start without its directory, or if another
+// service has locked it.
 func TestDirectory(t *testing.T) {
 	t.Parallel()
 	dir := newDir(t)
@@ -218,24 +248,81 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// FuzzAttach: whatever a realm says of itself, what is made of it is harmless.
+// FuzzAttach: identity and description of any page are harmless.
 func FuzzAttach(f *testing.F) {
 	f.Add("Index - 7 Zen", "http://localhost:8302/?a=b#c", "js", "page", "1a2b", "nonce")
 	f.Add("../..", "javascript:\x1b[0m", "\n", "\xff", "../a", "")
 	f.Add("🙂", "http://[::1", "C++", "shared worker", "1A2B", strings.Repeat("n", 500))
 	b := newEnv(f, "")
 	f.Fuzz(func(t *testing.T, name, url, lang, kind, id, nonce string) {
-		r, err := b.Connect(proto.Attach{Name: name, URL: url, Lang: lang, Kind: kind, ID: id, Nonce: nonce})
+		p, err := b.Connect(proto.Attach{Name: name, URL: url, Lang: lang, Kind: kind, ID: id, Nonce: nonce})
 		must(t, err)
-		defer r.Close()
-		a := r.Attached()
+		defer p.Close()
+		a := p.Attached()
 		if a.File != "debug/"+a.Name+"-"+a.ID+".md" || !page.IsShortID(a.ID) || a.Name != page.Sanitize(a.Name) || a.Nonce == "" || len(a.Nonce) > nonceMax {
 			t.Errorf("%+v", a)
 		}
-		for _, shown := range []string{r.url, r.lang, r.kind} {
+		for _, shown := range []string{p.url, p.lang, p.kind} {
 			if strings.ContainsFunc(shown, func(c rune) bool { return !unicode.IsPrint(c) }) || len(shown) > 3*urlMax {
 				t.Errorf("%q is shown", shown)
 			}
 		}
 	})
+}
+
+// TestRegistry: debug.md follows the states of the pages.
+func TestRegistry(t *testing.T) {
+	t.Parallel()
+	b := newEnv(t, "")
+	b.has(registryFile, "# Connected pages:\n> ")
+	f := b.silentPage(proto.Attach{Name: "a", ID: "1a2b", URL: "http://localhost/?secret"})
+	b.has(registryFile, "\n* a-1a2b (http://localhost/) last ", " state: idle\n")
+	b.add(f.Attached().File, js("1"))
+	job := f.job(0)
+	b.has(registryFile, " state: executing\n")
+	must(t, f.answer(job.Job, "1"))
+	b.has(registryFile, " state: completed (")
+	f.leave()
+	b.has(registryFile, " state: gone\n")
+}
+
+// TestRegistryLong: at most 100 pages are shown.
+func TestRegistryLong(t *testing.T) {
+	t.Parallel()
+	b := newEnv(t, "")
+	for i := range 150 {
+		r, err := b.Connect(proto.Attach{Name: fmt.Sprint("page ", i)})
+		must(t, err)
+		if i >= 50 {
+			r.Close()
+		}
+	}
+	text := b.has(registryFile, "... and 50 more")
+	if n := strings.Count(text, "\n"); n > 110 {
+		t.Errorf("it has %d lines", n)
+	}
+	if live, gone := strings.LastIndex(text, "state: idle"), strings.Index(text, "state: gone"); live > gone {
+		t.Errorf("pages that are gone stand first: %s", text)
+	}
+}
+
+// TestRegistryIsOutput: text that others write into it is not read, and a link in its
+// place is not followed.
+func TestRegistryIsOutput(t *testing.T) {
+	t.Parallel()
+	b := newEnv(t, "", func(c *config.Repl) { c.Cadence = 0.1 })
+	b.write(registryFile, "* "+js("1"))
+	f := b.page(proto.Attach{Name: "a"})
+	b.has(registryFile, "# Connected pages:\n", "* a-")
+	must(t, os.Remove(b.path(registryFile)))
+	must(t, os.Symlink("elsewhere", b.path(registryFile)))
+	must(t, f.events(proto.RealmEvent{Type: "console", Message: "m"}))
+	b.until("a problem", func() bool { return len(b.problems()) == 1 })
+	if _, err := os.Stat(b.path("elsewhere")); err == nil {
+		t.Error("the link was followed")
+	}
+	must(t, os.Remove(b.path(registryFile)))
+	f.leave()
+	b.has(registryFile, "state: gone")
+	b.until("no problem", func() bool { return len(b.problems()) == 0 })
 }

@@ -7,10 +7,11 @@ import (
 	"testing"
 
 	"zino/pkg/config"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
-// TestResult: an answer counts once, and only from the realm that has the job.
+// TestResult: a result counts once, and only from the page that has the job.
 func TestResult(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, "")
@@ -19,12 +20,12 @@ func TestResult(t *testing.T) {
 	job := f.job(0)
 	a, o := f.Attached(), other.Attached()
 	for name, r := range map[string]proto.JobResult{
-		"of another realm": {ID: o.ID, Nonce: o.Nonce, Job: job.Job, OK: true},
-		"a wrong nonce":    {ID: a.ID, Nonce: o.Nonce, Job: job.Job, OK: true},
-		"no nonce":         {ID: a.ID, Job: job.Job, OK: true},
-		"a wrong id":       {ID: "ffff", Nonce: a.Nonce, Job: job.Job, OK: true},
-		"a wrong job":      {ID: a.ID, Nonce: a.Nonce, Job: job.Job + "0", OK: true},
-		"no job":           {ID: a.ID, Nonce: a.Nonce, OK: true},
+		"of another page": {ID: o.ID, Nonce: o.Nonce, Job: job.Job, OK: true},
+		"a wrong nonce":   {ID: a.ID, Nonce: o.Nonce, Job: job.Job, OK: true},
+		"no nonce":        {ID: a.ID, Job: job.Job, OK: true},
+		"a wrong id":      {ID: "ffff", Nonce: a.Nonce, Job: job.Job, OK: true},
+		"a wrong job":     {ID: a.ID, Nonce: a.Nonce, Job: job.Job + "0", OK: true},
+		"no job":          {ID: a.ID, Nonce: a.Nonce, OK: true},
 	} {
 		if _, err := b.Result(t.Context(), r); !errors.Is(err, proto.ErrUnknown) {
 			t.Errorf("%s: %v", name, err)
@@ -50,7 +51,7 @@ func TestResult(t *testing.T) {
 	}
 }
 
-// TestError: what a page throws is the reply, and the next block is run.
+// TestError: an exception is the reply, and the next block runs.
 func TestError(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, "")
@@ -68,8 +69,8 @@ func TestError(t *testing.T) {
 	}
 }
 
-// TestTimeout: a page that does not answer in time fails, what it says later is a
-// note and nobody else's answer.
+// TestTimeout: a result after the timeout becomes a background note, and is never
+// another job's reply.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, "", func(c *config.Repl) { c.Timeout = 0.1 })
@@ -84,11 +85,7 @@ func TestTimeout(t *testing.T) {
 	if !strings.Contains(text, "(**ERROR** after 100ms)") || !strings.Contains(text, "timeout") {
 		t.Errorf("after the timeout: %s", text)
 	}
-	eventually(func() bool {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return len(f.told) == 1 && f.told[0] == first.Job
-	})
+	f.wasCanceled(first.Job)
 	if err := f.answer(first.Job, "111"); err != nil {
 		t.Errorf("a late answer: %v", err)
 	}
@@ -106,8 +103,8 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestGone: when the page goes its job fails at once, and what it says later counts
-// for nothing, also when it is there again.
+// TestGone: the loss of the page fails its job at once, and a later result is refused,
+// also when the page is back.
 func TestGone(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, "")
@@ -126,15 +123,15 @@ func TestGone(t *testing.T) {
 	}
 	again := b.page(proto.Attach{Name: "a", ID: "1a2b", Nonce: "n2"})
 	if err := again.answer(job.Job, "1"); !errors.Is(err, proto.ErrUnknown) {
-		t.Errorf("from the page that was loaded anew: %v", err)
+		t.Errorf("from the reloaded page: %v", err)
 	}
 	if got := again.code(); len(got) != 0 {
 		t.Errorf("it was given %q", got)
 	}
 }
 
-// TestAway: what is written while the page is away is left alone, and runs once it
-// is back.
+// TestAway: text that is written while the page is away is left alone, and runs once
+// it is back.
 func TestAway(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, "")
@@ -156,18 +153,14 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// TestEvents: what happens beside the jobs is in the file; a flood of it is not.
+// TestEvents: events are in the file; most of a flood is omitted.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, "")
 	f := b.page(proto.Attach{Name: "a"})
 	a := f.Attached()
-	send := func(events ...proto.RealmEvent) error {
-		_, err := b.Events(t.Context(), proto.RealmEvents{ID: a.ID, Nonce: a.Nonce, Events: events})
-		return err
-	}
-	must(t, send())
-	must(t, send(proto.RealmEvent{Type: "console", Level: "log", Message: "ready"},
+	must(t, f.events())
+	must(t, f.events(proto.RealmEvent{Type: "console", Level: "log", Message: "ready"},
 		proto.RealmEvent{Type: "window.onerror", Message: "x is not defined", Stack: "ReferenceError: x\n  at y"}))
 	b.has(a.File, "background at", fence+"Text console.log\nready\n", fence+"Error window.onerror\n", "at y")
 	flood := make([]proto.RealmEvent, 2*eventsMax)
@@ -175,7 +168,7 @@ func TestEvents(t *testing.T) {
 		flood[i] = proto.RealmEvent{Type: "console", Level: "log", Message: strings.Repeat("flood", 100)}
 	}
 	for range 2 {
-		must(t, send(flood...))
+		must(t, f.events(flood...))
 	}
 	b.has(a.File, "more background events omitted")
 	if n := len(b.file(a.File)); n > 100_000 {
@@ -185,12 +178,11 @@ func TestEvents(t *testing.T) {
 		t.Errorf("a wrong nonce: %v", err)
 	}
 	f.leave()
-	if err := send(flood[0]); !errors.Is(err, proto.ErrUnknown) {
+	if err := f.events(flood[0]); !errors.Is(err, proto.ErrUnknown) {
 		t.Errorf("a page that is gone: %v", err)
 	}
 }
 
-// TestSource: where an event comes from is what it says, or made of what it is.
 func TestSource(t *testing.T) {
 	t.Parallel()
 	for want, e := range map[string]proto.RealmEvent{
@@ -205,8 +197,8 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// TestEval: requests of programs wait their turn and are answered with what
-// happened meanwhile.
+// TestEval: requests of programs wait their turn and are answered with the background
+// of their run.
 func TestEval(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, "")
@@ -224,8 +216,7 @@ func TestEval(t *testing.T) {
 		}()
 	}
 	first := f.job(0)
-	_, err := b.Events(t.Context(), proto.RealmEvents{ID: a.ID, Nonce: a.Nonce, Events: []proto.RealmEvent{{Type: "console", Level: "log", Message: "hello"}}})
-	must(t, err)
+	must(t, f.events(proto.RealmEvent{Type: "console", Level: "log", Message: "hello"}))
 	if len(f.code()) != 1 {
 		t.Errorf("both are out: %q", f.code())
 	}
@@ -238,8 +229,7 @@ func TestEval(t *testing.T) {
 	for i := range flood {
 		flood[i] = proto.RealmEvent{Type: "console", Level: "log", Message: strconv.Itoa(i)}
 	}
-	_, err = b.Events(t.Context(), proto.RealmEvents{ID: a.ID, Nonce: a.Nonce, Events: flood})
-	must(t, err)
+	must(t, f.events(flood...))
 	must(t, f.answer(second.Job, "2"))
 	if r := <-answers; r.err != nil || r.Value != "2" || len(r.Background) != 10 || r.Omitted != 15 || r.Background[2].Message != "17" {
 		t.Errorf("the second: %+v", r)
@@ -267,5 +257,91 @@ func TestEvalRefused(t *testing.T) {
 		if _, err := b.Eval(t.Context(), c.req); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestEvalBackground: the caller gets events as the page sent them. In the file they
+// are escaped, and a long one is kept beside it.
+func TestEvalBackground(t *testing.T) {
+	t.Parallel()
+	b := newEnv(t, "", func(cfg *config.Repl) { cfg.BodyMax = 100_000 })
+	f := b.silentPage(proto.Attach{Name: "a"})
+	a := f.Attached()
+	answer := make(chan proto.Evaluated, 1)
+	go func() {
+		r, err := b.Eval(t.Context(), proto.Eval{Page: "a", Code: "1"})
+		if err != nil {
+			t.Error(err)
+		}
+		answer <- r
+	}()
+	job := f.job(0)
+	messages := []string{"\x1b[1mbold", strings.Repeat("x", 90_000), `{"a": "` + strings.Repeat("y", 200_000) + `"}`}
+	var events []proto.RealmEvent
+	for _, m := range messages {
+		events = append(events, proto.RealmEvent{Type: "console", Level: "log", Message: m})
+	}
+	must(t, f.events(events...))
+	must(t, f.answer(job.Job, "1"))
+	r := <-answer
+	if len(r.Background) != 3 || r.Background[0].Message != messages[0] || r.Background[1].Message != messages[1] ||
+		!strings.HasPrefix(r.Background[2].Message, messages[2][:100_000]+"\n... (100009 more bytes left out) ...") {
+		t.Errorf("%d events", len(r.Background))
+	}
+	text := b.settled(a.File, 1)
+	whole := strings.TrimSuffix(a.File, ".md") + "/1.txt"
+	for _, want := range []string{"\n\\u001b[1mbold\n", "\n" + messages[1] + "\n", fence + "JSON console.log\n" + messages[2][:90_000], "the whole is in " + whole} {
+		if !strings.Contains(text, want) {
+			t.Errorf("not in the file: %.60q", want)
+		}
+	}
+	if b.file(whole) != messages[2] {
+		t.Errorf("%s has %d bytes", whole, len(b.file(whole)))
+	}
+}
+
+// evalPacket requests code to be run in the page "a".
+func evalPacket(code string) string { return `{"type":"eval","page":"a","code":"` + code + `"}` }
+
+// waiting waits until n callers wait for the page.
+func (b *env) waiting(f *fake, n int) {
+	b.t.Helper()
+	b.until("callers wait", func() bool {
+		f.log.mu.Lock()
+		defer f.log.mu.Unlock()
+		return len(f.log.evals) == n
+	})
+}
+
+// TestHangUp: a caller that hangs up withdraws its request: a queued one is never run,
+// a running one is cancelled in the page and ends in the file. Requests in the file
+// are not affected.
+func TestHangUp(t *testing.T) {
+	t.Parallel()
+	b := newEnv(t, "")
+	socket := b.listen()
+	f := b.silentPage(proto.Attach{Name: "a"})
+	running, queued, last := rpctest.Dial(t, socket), rpctest.Dial(t, socket), rpctest.Dial(t, socket)
+	running.Send(evalPacket("running"))
+	job := f.job(0)
+	queued.Send(evalPacket("queued"))
+	b.waiting(f, 2)
+	must(t, queued.Close())
+	b.waiting(f, 1)
+	b.add(f.Attached().File, js("fromFile"))
+	must(t, running.Close())
+	b.has(f.Attached().File, "(**ERROR** after ", "\ninterrupted: who asked for it does not wait")
+	f.wasCanceled(job.Job)
+	must(t, f.answer(f.job(1).Job, "1"))
+	last.Send(evalPacket("last"))
+	must(t, f.answer(f.job(2).Job, "2"))
+	if got := last.Receive(); !strings.Contains(got, `"value":"2"`) {
+		t.Errorf("the last one: %s", got)
+	}
+	if got := strings.Join(f.code(), ","); got != "running,fromFile\n,last" {
+		t.Errorf("ran %q", got)
+	}
+	if text := b.file(f.Attached().File); strings.Contains(text, "queued") {
+		t.Errorf("a withdrawn request is in the file:\n%s", text)
 	}
 }
