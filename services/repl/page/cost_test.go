@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// log is a log of many exchanges, at least so long.
+// log returns a log of many exchanges, at least size bytes long.
 func log(size int) []byte {
 	var b bytes.Buffer
 	b.WriteString("# index-7-zen-1a2b\n\n")
@@ -21,7 +21,7 @@ func log(size int) []byte {
 	return b.Bytes()
 }
 
-// exchange1 is one exchange with everything in it.
+// exchange1 plays one exchange with everything in it.
 func (w *world) exchange1() {
 	w.t.Helper()
 	w.append("Text\n```js\n1+1\n```\nmore\n```js\n2\n```\n")
@@ -33,8 +33,8 @@ func (w *world) exchange1() {
 	w.pass(5 * time.Second)
 }
 
-// TestCost holds that what is looked at does not depend on the log's length, but
-// for the first time.
+// TestCost: after the first scan, the number of bytes read does not depend on the length
+// of the log.
 func TestCost(t *testing.T) {
 	var looked []int
 	for _, size := range []int{200_000, 4_000_000} {
@@ -62,7 +62,7 @@ func TestCost(t *testing.T) {
 	t.Logf("%d bytes in 5 exchanges", looked[0])
 }
 
-// TestMoved holds that an edit of a long log's head costs a look at the end only.
+// TestMoved: an edit of the head of a long log costs no scan.
 func TestMoved(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.save(log(1_000_000))
@@ -80,8 +80,8 @@ func TestMoved(t *testing.T) {
 	w.rests()
 }
 
-// TestReplaced puts other files in the place of a long log, while idle and while
-// a request is executing.
+// TestReplaced replaces a long log by another file, while idle and while a request is
+// executing.
 func TestReplaced(t *testing.T) {
 	for _, executing := range []bool{false, true} {
 		for _, size := range []int{500, 30_000, 300_000, 600_000} {
@@ -106,7 +106,6 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestScanReader reads in pieces of any size, and reports the reader's error.
 func TestScanReader(t *testing.T) {
 	p := New(Options{Name: "index-7-zen", ID: "1a2b"})
 	text := bytes.ReplaceAll(log(300_000), []byte("\n"), []byte("\r\n"))
@@ -128,8 +127,8 @@ func TestScanReader(t *testing.T) {
 	}
 }
 
-// FuzzScan: a log read in two pieces is the log, and what the scan found is a
-// place outside of any fence, where a line begins.
+// FuzzScan: a log read in two pieces has the same scan, and its boundary is the begin
+// of a line outside of any fence.
 func FuzzScan(f *testing.F) {
 	for _, s := range append(phrases, forged...) {
 		f.Add([]byte(s+"text\n"+s), uint(len(s)))

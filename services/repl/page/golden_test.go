@@ -17,11 +17,11 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-var update = flag.Bool("update", false, "write what came out into the golden files")
+var update = flag.Bool("update", false, "write the golden files")
 
 // TestGolden plays the scripts in testdata. Each is a txtar archive: the lines of
-// "script" are commands, other sections are what they write, "end" is the file at
-// the end, "effects" are the effects, and "file X" holds the file against X.
+// "script" are commands, other sections are texts for them, "end" is the file at the
+// end, "actions" are the actions, and "file X" compares the file with X.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) < 60 {
@@ -44,7 +44,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// options reads the lines of a script that begin with "option".
+// options parses the lines of a script that begin with "option".
 func options(t *testing.T, a *txtar.Archive) Options {
 	o := Options{Name: "zen", ID: "1a2b", Epoch: "E"}
 	for line := range strings.Lines(section(t, a, "script")) {
@@ -99,8 +99,8 @@ func (p *player) play() {
 			p.command(p.words(line))
 		}
 	}
-	p.holds("end", p.file)
-	p.holds("effects", []byte(strings.Join(append(p.log, ""), "\n")))
+	p.compare("end", p.file)
+	p.compare("actions", []byte(strings.Join(append(p.log, ""), "\n")))
 }
 
 // words splits a command; words in quotes are Go strings.
@@ -157,22 +157,15 @@ func (p *player) command(w []string) {
 			p.t.Fatal(err)
 		}
 		p.pass(d)
-	case "held":
-		p.held = w[1] == "on"
+	case "unavailable":
+		p.unavailable = w[1] == "on"
 	case "file":
-		p.holds(w[1], p.file)
-	default:
-		p.editor(w)
-	}
-}
+		p.compare(w[1], p.file)
 
-// editor does what is done to the file.
-func (p *player) editor(w []string) {
-	p.t.Helper()
-	switch w[0] {
+	// The file.
 	case "append":
 		p.append(p.text(w[1]))
-	case "write": // and do not tell
+	case "write": // without an event
 		p.save([]byte(string(p.file) + p.text(w[1])))
 	case "save":
 		p.save([]byte(p.text(w[1])))
@@ -193,20 +186,13 @@ func (p *player) editor(w []string) {
 		p.changed()
 	case "copy":
 		p.copy = bytes.Clone(p.file)
-	case "copysed": // the copy is changed
+	case "copysed": // edit the copy
 		p.copy = bytes.Replace(p.copy, []byte(p.text(w[1])), []byte(p.text(w[2])), 1)
-	case "paste": // the copy, with something behind it
+	case "paste": // save the copy with a text behind it
 		p.save(append(bytes.Clone(p.copy), p.text(w[1])...))
 		p.changed()
-	default:
-		p.realm(w)
-	}
-}
 
-// realm does what realms and local programs do.
-func (p *player) realm(w []string) {
-	p.t.Helper()
-	switch w[0] {
+	// Pages and programs.
 	case "started":
 		p.apply(Started{p.now, p.job})
 	case "json", "text", "error":
@@ -232,8 +218,8 @@ func (p *player) realm(w []string) {
 	}
 }
 
-// holds compares with a section.
-func (p *player) holds(name string, got []byte) {
+// compare compares a text with a section.
+func (p *player) compare(name string, got []byte) {
 	p.t.Helper()
 	text := []byte(legible(got))
 	i := slices.IndexFunc(p.archive.Files, func(f txtar.File) bool { return f.Name == name })
@@ -249,7 +235,7 @@ func (p *player) holds(name string, got []byte) {
 	}
 }
 
-// legible is a text, or if that would not show what it is, its lines quoted.
+// legible returns a text, or its lines quoted if it has characters that do not show.
 func legible(b []byte) string {
 	strange := func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
 	if utf8.Valid(b) && !bytes.ContainsFunc(b, strange) && (len(b) == 0 || b[len(b)-1] == '\n') {

@@ -9,40 +9,40 @@ import (
 	"time"
 )
 
-// world is what is around a page: a file, a clock and a realm. It does what the
-// service does, and holds after each step what must hold always.
+// world is the environment of a state: a file, a clock and a page. It does what the
+// service does, and checks the invariants after each transition.
 type world struct {
-	t      testing.TB
-	page   *State
-	file   []byte
-	exists bool
-	mod    time.Time
-	now    time.Time
-	held   bool
-	log    []string
-	kept   map[string]string
-	given  map[string]bool // jobs given out
-	job    string          // the last one
-	looked int             // bytes of the tails that were looked at
-	writes int
-	rival  func() // writes before the next edit does
-	scans  int
+	t           testing.TB
+	page        *State
+	file        []byte
+	exists      bool
+	mod         time.Time
+	now         time.Time
+	unavailable bool
+	log         []string
+	kept        map[string]string
+	given       map[string]bool // jobs given out
+	job         string          // the last one
+	looked      int             // bytes of the tails that were read
+	writes      int
+	rival       func() // writes before the next edit does
+	scans       int
 }
 
-// dawn is when each world begins.
-var dawn = time.Date(2026, 3, 4, 22, 52, 47, 0, time.UTC)
+// begin is when each world begins.
+var begin = time.Date(2026, 3, 4, 22, 52, 47, 0, time.UTC)
 
 func newWorld(t testing.TB, o Options) *world {
 	t.Helper()
 	if o.Name == "" {
 		o.Name, o.ID, o.Epoch = "index-7-zen", "1a2b", "E"
 	}
-	return &world{t: t, page: New(o), now: dawn, kept: map[string]string{}, given: map[string]bool{}}
+	return &world{t: t, page: New(o), now: begin, kept: map[string]string{}, given: map[string]bool{}}
 }
 
-// view is the file's end from a place on.
+// view returns the end of the file.
 func (w *world) view(from int64, scan *Scan) View {
-	if w.held {
+	if w.unavailable {
 		return View{Unavailable: true}
 	}
 	from = min(from, int64(len(w.file)))
@@ -50,29 +50,29 @@ func (w *world) view(from int64, scan *Scan) View {
 	return View{Tail: w.file[from:], Offset: from, ModTime: w.mod, Missing: !w.exists, Scan: scan}
 }
 
-// apply applies an event and writes what comes of it.
+// apply applies an event, writes the file and plays the actions.
 func (w *world) apply(e Event) {
 	w.t.Helper()
 	from := w.page.From()
 	if w.page.phase == unread {
-		from = max(0, int64(len(w.file))-reach) // a long file is not read as a whole
+		from = max(0, int64(len(w.file))-reach) // not the whole of a long file
 	}
 	v := w.view(from, nil)
 	for range 4 {
 		frozen := bytes.Clone(v.Tail)
-		next, edit, effects := w.page.Apply(v, e)
+		next, edit, actions := w.page.Apply(v, e)
 		if !bytes.Equal(frozen, v.Tail) {
 			w.t.Fatal("the view was changed")
 		}
 		switch edit.Need {
 		case Nothing:
 			if rival := w.rival; rival != nil && edit.Changed {
-				w.rival = nil // the edit is too late: all is dropped
+				w.rival = nil // the edit is too late: the transition is dropped
 				rival()
 				w.apply(e)
 				return
 			}
-			w.commit(v, e, next, edit, effects)
+			w.commit(v, e, next, edit, actions)
 			return
 		case More:
 			v = w.view(edit.From, nil)
@@ -80,7 +80,7 @@ func (w *world) apply(e Event) {
 			v = w.scan()
 		}
 	}
-	w.t.Fatalf("%T is never content with the view", e)
+	w.t.Fatalf("%T is never satisfied with the view", e)
 }
 
 // scan reads the file from its head.
@@ -93,12 +93,12 @@ func (w *world) scan() View {
 	return w.view(scan.From, scan)
 }
 
-// commit takes over what a step came to.
-func (w *world) commit(v View, e Event, next *State, edit Edit, effects []Action) {
+// commit makes the result of a transition current.
+func (w *world) commit(v View, e Event, next *State, edit Edit, actions []Action) {
 	w.t.Helper()
-	again, edit2, effects2 := w.page.Apply(v, e)
-	if !reflect.DeepEqual(edit, edit2) || !reflect.DeepEqual(effects, effects2) || again.Deadline() != next.Deadline() || again.Status() != next.Status() {
-		w.t.Fatalf("%T has another outcome the second time", e)
+	again, edit2, actions2 := w.page.Apply(v, e)
+	if !reflect.DeepEqual(edit, edit2) || !reflect.DeepEqual(actions, actions2) || again.Deadline() != next.Deadline() || again.Status() != next.Status() {
+		w.t.Fatalf("%T has another result the second time", e)
 	}
 	before := w.file
 	if edit.Changed {
@@ -114,24 +114,24 @@ func (w *world) commit(v View, e Event, next *State, edit Edit, effects []Action
 	}
 	w.page = next
 	w.check(before, e)
-	for _, f := range effects {
-		w.effect(f)
+	for _, f := range actions {
+		w.action(f)
 	}
 }
 
-// check holds what must hold after each step.
+// check checks what must hold after each transition.
 func (w *world) check(before []byte, e Event) {
 	w.t.Helper()
 	if n := min(int64(len(before)), w.page.Settled()); !w.page.busy() && n > int64(len(w.file)) {
 		w.t.Fatalf("%T: settled up to %d of %d bytes", e, n, len(w.file))
 	}
 	if !w.page.Deadline().IsZero() && w.page.Deadline().Before(w.now) {
-		w.t.Fatalf("%T: wakes in the past", e)
+		w.t.Fatalf("%T: has a deadline in the past", e)
 	}
 }
 
-// effect notes an effect, and plays the realm's part.
-func (w *world) effect(e Action) {
+// action logs an action, and plays the page.
+func (w *world) action(e Action) {
 	w.t.Helper()
 	switch e := e.(type) {
 	case Run:
@@ -171,30 +171,30 @@ func (w *world) note(format string, args ...any) {
 	w.log = append(w.log, w.now.Format(time.TimeOnly)+" "+fmt.Sprintf(format, args...))
 }
 
-// pass lets time go by; Ticks come when they are due.
+// pass advances the clock; Ticks are applied when they are due.
 func (w *world) pass(d time.Duration) {
 	w.t.Helper()
 	end := w.now.Add(d)
 	for n := 0; ; n++ {
-		wake := w.page.Deadline()
-		if wake.IsZero() || wake.After(end) {
+		next := w.page.Deadline()
+		if next.IsZero() || next.After(end) {
 			break
 		}
 		if n > 1000 {
-			w.t.Fatal("it never rests")
+			w.t.Fatal("the deadlines never end")
 		}
-		w.now = wake
+		w.now = next
 		w.apply(Tick{w.now})
 	}
 	w.now = end
 }
 
-// save makes the file what an editor makes it, unannounced.
+// save writes the file as an editor does, without an event.
 func (w *world) save(text []byte) {
 	w.file, w.exists, w.mod = bytes.Clone(text), true, w.now
 }
 
-// changed lets the debounce time go by and tells the page.
+// changed lets the debounce time pass and applies Changed.
 func (w *world) changed() {
 	w.t.Helper()
 	w.pass(150 * time.Millisecond)
@@ -213,7 +213,7 @@ func (w *world) start() {
 	w.apply(Connected{w.now})
 }
 
-// answer answers the job that was given out last.
+// answer answers the last job.
 func (w *world) answer(after time.Duration, value string) {
 	w.t.Helper()
 	w.apply(Started{w.now, w.job})
@@ -221,7 +221,7 @@ func (w *world) answer(after time.Duration, value string) {
 	w.apply(Result{At: w.now, Job: w.job, OK: true, JSON: true, Value: value})
 }
 
-// footers are the places of the lines that are footers, outside of fences.
+// footers returns the positions of the footers outside of fences.
 func (w *world) footers() (places []int) {
 	for at, line := range parts(w.file, 0) {
 		if line.part == outside && w.page.options.isFooter(line.text) {
@@ -231,7 +231,7 @@ func (w *world) footers() (places []int) {
 	return places
 }
 
-// rests holds what must hold when all is done and nobody writes.
+// rests checks the file after all work.
 func (w *world) rests() {
 	w.t.Helper()
 	f := w.footers()
