@@ -1,205 +1,151 @@
 package adapters
 
 import (
-	"bytes"
-	"context"
 	"errors"
+	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"zino/pkg/config"
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 	"zino/services/repl"
 )
 
-// bench is a service on a socket and a program that is attached to it.
-type bench struct {
-	t      testing.TB
-	dir    string
-	socket string
-	client *rpc.Client
-	stop   func()
-	err    output
+var must = zinotest.Must
+
+const fence = "```"
+
+// env is a service on a socket, and a program that is attached to it.
+type env struct {
+	t       testing.TB
+	dir     string
+	socket  string
+	client  *rpc.Client
+	stop    func() // stops the service
+	program *zinotest.Process
 }
 
-// newBench starts a service in a short directory: socket paths are limited.
-func newBench(t testing.TB) *bench {
+func newEnv(t testing.TB) *env {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "z")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	b := &bench{t: t, dir: dir, socket: filepath.Join(dir, "s")}
-	b.client = &rpc.Client{Service: "repl", Path: b.socket}
-	t.Cleanup(b.client.Close)
+	b := &env{t: t, dir: zinotest.Dir(t)}
+	b.socket = filepath.Join(b.dir, "s")
+	b.client = rpctest.Client(t, "repl", b.socket)
 	b.start()
-	t.Cleanup(func() { b.stop() })
 	return b
 }
 
-// start serves until stop is called.
-func (b *bench) start() {
+// start serves until stop is called or the test ends.
+func (b *env) start() {
 	b.t.Helper()
 	cfg := config.Default().Repl
 	cfg.Dir = b.dir
 	log := slog.New(slog.DiscardHandler)
 	s, err := repl.New(cfg, log)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	srv := rpc.NewServer("repl", log)
 	s.Register(srv)
-	l, err := net.Listen("unix", b.socket)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(l) }()
-	b.stop = func() {
-		if err := s.Close(); err != nil {
-			b.t.Error(err)
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := srv.Shutdown(ctx); err != nil {
-			b.t.Error(err)
-		}
-		if err := <-served; err != nil {
-			b.t.Error(err)
-		}
-		b.stop = func() {}
-	}
-}
-
-// TestForeignDirectory: a program does not connect to a socket in a directory that
-// other users can write to, because it runs the code that comes from there.
-func TestForeignDirectory(t *testing.T) {
-	t.Parallel()
-	for _, program := range [][]string{{"python3", "-B", "zino_repl.py"}, {"node", "zino_repl.mjs"}} {
-		dir := t.TempDir()
-		own := filepath.Join(dir, "zino")
-		if err := errors.Join(os.Mkdir(own, 0o700), os.Chmod(own, 0o777), os.WriteFile(filepath.Join(own, "repl.sock"), nil, 0o600)); err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.Command(program[0], program[1:]...)
-		cmd.Env = append(os.Environ(), "ZINO_REPL_SOCKET=", "XDG_RUNTIME_DIR="+dir)
-		said, err := cmd.CombinedOutput()
-		want := own + " is not a directory that only you can use (mode 0700): remove it, or set ZINO_REPL_SOCKET\n"
-		if cmd.ProcessState.ExitCode() != 1 || string(said) != want {
-			t.Errorf("%s: %v, said %q", program[0], err, said)
-		}
-	}
+	_, shutdown := rpctest.Serve(b.t, srv, b.socket)
+	b.stop = sync.OnceFunc(func() {
+		must(b.t, s.Close())
+		shutdown()
+	})
+	b.t.Cleanup(b.stop)
 }
 
 // script writes a file for a runtime.
-func (b *bench) script(name, text string) string {
+func (b *env) script(name, text string) string {
 	b.t.Helper()
 	path := filepath.Join(b.dir, name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		b.t.Fatal(err)
-	}
+	zinotest.Write(b.t, path, text)
 	return path
 }
 
-// run starts a program, which ends with the test.
-func (b *bench) run(name string, arguments ...string) *exec.Cmd {
+// run starts a program with the adapter's socket in its environment.
+func (b *env) run(name string, args ...string) {
 	b.t.Helper()
-	cmd := exec.Command(name, arguments...)
+	cmd := exec.Command(name, args...)
 	cmd.Env = append(os.Environ(), "ZINO_REPL_SOCKET="+b.socket, "HOME="+b.dir, "PYTHONDONTWRITEBYTECODE=1")
-	cmd.Stdout, cmd.Stderr = &b.err, &b.err
-	if err := cmd.Start(); err != nil {
-		b.t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	out := new(zinotest.Buffer)
+	cmd.Stdout, cmd.Stderr = out, out
+	b.program = zinotest.Start(b.t, cmd)
+	b.program.Err = out
 	b.t.Cleanup(func() {
-		cmd.Process.Kill()
-		<-ended
 		if b.t.Failed() {
-			b.t.Logf("%s says %s", name, b.err.String())
+			b.t.Logf("%s writes %s", name, out)
 		}
 	})
-	return cmd
 }
 
-func (b *bench) pages() []proto.Page {
+func (b *env) pages() []proto.Page {
 	b.t.Helper()
 	pages, err := rpc.Call(b.t.Context(), b.client, proto.ReplPages, proto.PagesRequest{})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	return pages.Pages
 }
 
-// page awaits the one page that is attached.
-func (b *bench) page() proto.Page {
+// until waits for a condition.
+func (b *env) until(what string, condition func() bool) {
 	b.t.Helper()
-	for {
-		if pages := b.pages(); len(pages) == 1 {
-			return pages[0]
-		}
-		pause()
-	}
+	zinotest.Eventually(b.t, what, condition)
 }
 
-// gone awaits that no page is attached any more.
-func (b *bench) gone() {
+// page waits for the one page that is attached.
+func (b *env) page() (p proto.Page) {
 	b.t.Helper()
-	for len(b.pages()) > 0 {
-		pause()
-	}
+	b.until("one page", func() bool {
+		pages := b.pages()
+		if len(pages) == 1 {
+			p = pages[0]
+		}
+		return len(pages) == 1
+	})
+	return p
+}
+
+// gone waits until no page is attached any more.
+func (b *env) gone() {
+	b.t.Helper()
+	b.until("no page", func() bool { return len(b.pages()) == 0 })
 }
 
 // eval runs code in the page.
-func (b *bench) eval(code string) proto.Evaluated {
+func (b *env) eval(code string) proto.Evaluated {
 	b.t.Helper()
 	r, err := rpc.Call(b.t.Context(), b.client, proto.ReplEval, proto.Eval{Page: b.page().ID, Code: code})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	return r
 }
 
-// has awaits words in the page's file.
-func (b *bench) has(words ...string) {
+// has waits for texts in the page's file.
+func (b *env) has(parts ...string) {
 	b.t.Helper()
 	file := filepath.Join(b.dir, b.page().File)
-	for {
+	b.until(fmt.Sprintf("%q in the log", parts), func() bool {
 		text, err := os.ReadFile(file)
 		if err != nil && !errors.Is(err, os.ErrNotExist) { // a page is listed a moment before it has its file
 			b.t.Fatal(err)
 		}
-		missing := false
-		for _, w := range words {
-			missing = missing || !strings.Contains(string(text), w)
+		for _, part := range parts {
+			if !strings.Contains(string(text), part) {
+				return false
+			}
 		}
-		if !missing {
-			return
-		}
-		pause()
-	}
+		return true
+	})
 }
 
-var tick = time.NewTicker(5 * time.Millisecond)
-
-// pause is the distance between two looks.
-func pause() { <-tick.C }
-
-// step is code and what is to come of it.
+// step is code and its result. The kind "error" is an error that contains value.
 type step struct{ code, kind, value string }
 
-// follow runs steps one after the other. The kind "error" expects the value in the
-// error's text.
-func (b *bench) follow(steps []step) {
+func (b *env) follow(steps []step) {
 	b.t.Helper()
 	for _, s := range steps {
 		r := b.eval(s.code)
@@ -211,26 +157,39 @@ func (b *bench) follow(steps []step) {
 	}
 }
 
-// output is what a program writes.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
+// reconnects restarts the service: the program keeps its file, and its state is
+// checked by steps before and after.
+func (b *env) reconnects(before, after step) {
+	b.t.Helper()
+	old := b.page()
+	b.follow([]step{before})
+	b.stop()
+	b.start()
+	if p := b.page(); p.ID != old.ID || p.File != old.File {
+		b.t.Errorf("%+v, before %+v", p, old)
+	}
+	b.follow([]step{after})
 }
 
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
+// TestForeignDirectory: a program does not connect to a socket in a directory that other
+// users can write to, because it runs the code of the service.
+func TestForeignDirectory(t *testing.T) {
+	t.Parallel()
+	for _, program := range [][]string{{"python3", "-B", "zino_repl.py"}, {"node", "zino_repl.mjs"}} {
+		dir := t.TempDir()
+		own := filepath.Join(dir, "zino")
+		must(t, errors.Join(os.Mkdir(own, 0o700), os.Chmod(own, 0o777), os.WriteFile(filepath.Join(own, "repl.sock"), nil, 0o600)))
+		cmd := exec.Command(program[0], program[1:]...)
+		cmd.Env = append(os.Environ(), "ZINO_REPL_SOCKET=", "XDG_RUNTIME_DIR="+dir)
+		said, err := cmd.CombinedOutput()
+		want := own + " is not a directory that only you can use (mode 0700): remove it, or set ZINO_REPL_SOCKET\n"
+		if cmd.ProcessState.ExitCode() != 1 || string(said) != want {
+			t.Errorf("%s: %v, said %q", program[0], err, said)
+		}
+	}
 }
 
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
-}
-
-// TestEarly: a program may be there before the service, and what it has to say is
-// kept meanwhile.
+// TestEarly: a program may start before the service; its events are kept.
 func TestEarly(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ runtime, adapter, script, text string }{
@@ -238,46 +197,241 @@ func TestEarly(t *testing.T) {
 		{"python3", "zino_repl.py", "early.py", `print("early", flush=True)`},
 	} {
 		t.Run(c.runtime, func(t *testing.T) {
-			b := newBench(t)
+			b := newEnv(t)
 			b.stop()
 			b.run(c.runtime, c.adapter, b.script(c.script, c.text))
-			for !strings.Contains(b.err.String(), "early") {
-				pause()
-			}
+			b.program.WaitFor("early")
 			b.start()
 			b.has("\nearly\n")
 		})
 	}
 }
 
-// TestKept: a program has a connection for its answers as soon as it is attached,
-// for a service that is about to stop accepts no more. What it has to say may be long.
-func TestKept(t *testing.T) {
+// TestAnswerConnection: a program has a connection for its results as soon as it is
+// attached, because a stopping service accepts none. Its events may be long.
+func TestAnswerConnection(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ runtime, adapter, say string }{
+	for _, c := range []struct{ runtime, adapter, code string }{
 		{"node", "zino_repl.mjs", `console.log({ a: "x".repeat(20_000) })`},
 		{"python3", "zino_repl.py", `import json; print(json.dumps({"a": "x" * 20_000}))`},
 	} {
 		t.Run(c.runtime, func(t *testing.T) {
-			b := newBench(t)
+			b := newEnv(t)
 			b.run(c.runtime, c.adapter)
 			b.page()
-			for b.connections() < 3 {
-				pause()
-			}
-			if r := b.eval(c.say); len(r.Background) != 1 || len(r.Background[0].Message) < 20_000 {
+			b.until("three connections", func() bool { // with the one of the test
+				stats, err := rpc.Call(t.Context(), b.client, proto.GetStats, proto.StatsRequest{})
+				must(t, err)
+				return stats.Connections >= 3
+			})
+			if r := b.eval(c.code); len(r.Background) != 1 || len(r.Background[0].Message) < 20_000 {
 				t.Errorf("%+v", r)
 			}
 		})
 	}
 }
 
-// connections is how many the service has, with the test's own.
-func (b *bench) connections() int64 {
-	b.t.Helper()
-	stats, err := rpc.Call(b.t.Context(), b.client, proto.GetStats, proto.StatsRequest{})
-	if err != nil {
-		b.t.Fatal(err)
+func TestNode(t *testing.T) {
+	t.Parallel()
+	b := newEnv(t)
+	b.run("node", "zino_repl.mjs", "--name", "My Shop")
+	p := b.page()
+	if p.Name != "my-shop" || p.Lang != "js" || p.Kind != "program" {
+		t.Errorf("%+v", p)
 	}
-	return stats.Connections
+	b.follow([]step{
+		{"12+13", "json", "25"},
+		{"'a\\nb'", "text", "a\nb"},
+		{"let a = 1; const f = (x) => x + a; class C { m() { return 7 } }", "text", "undefined"},
+		{"f(1) + new C().m()", "json", "9"},
+		{"function g() { return a }", "text", "undefined"},
+		{"g() // and a remark", "json", "1"},
+		{"{a: 1, b: [true, null, 'x']}", "json", `{"a":1,"b":[true,null,"x"]}`},
+		{"{a}", "json", `{"a":1}`},
+		{"{ let hidden = 5; hidden }", "json", "5"},
+		{"await Promise.resolve([1, 2])", "json", "[1,2]"},
+		{"const late = await Promise.resolve(3); return late + 1", "json", "4"},
+		{"const c = await Promise.resolve(1); c", "json", "1"},
+		{"const d = await Promise.resolve(1)\nlet e = 2\nd + e;", "json", "3"},
+		{"await Promise.resolve(1); if (true) { 5 }", "text", "undefined"},
+		{"await Promise.resolve(1); function h() {}", "text", "undefined"},
+		{"(await import('node:path')).basename('/a/b')", "text", "b"},
+		{"require('node:path').basename('/a/c')", "text", "c"},
+		{"Promise.resolve(8)", "json", "8"},
+		{"throw new Error('oh no')", "error", "Error: oh no\n    at zino:1"},
+		{"throw 'a string'", "error", "'a string'"},
+		{"nowhere", "error", "ReferenceError: nowhere is not defined"},
+		{"let a = 2", "error", "already been declared"},
+		{"if (", "error", "SyntaxError"},
+		{"globalThis.ran = (globalThis.ran ?? 0) + 1; null.x", "error", "TypeError"},
+		{"ran", "json", "1"},
+		{"{a:1}); globalThis.ran = 99; ({b:2}", "error", "SyntaxError"},
+		{"ran", "json", "1"},
+		{"null", "json", "null"},
+		{"-0", "text", "-0"},
+		{"10n", "text", "10n"},
+		{"Symbol('s')", "text", "Symbol(s)"},
+		{"new Map([[1, {a: 2}]])", "text", "Map(1) { 1 => { a: 2 } }"},
+		{"globalThis.o = {}; o.o = o; o", "text", "<ref *1> { o: [Circular *1] }"},
+		{"({ get x() { globalThis.ran = 99; throw 1 } })", "text", "{ x: [Getter] }"},
+		{"({ toJSON() { globalThis.ran = 99 } })", "text", "{ toJSON: [Function: toJSON] }"},
+		{"new Proxy({}, { get() { globalThis.ran = 99 }, ownKeys() { globalThis.ran = 99; return [] } })", "text", "{}"},
+		{"ran", "json", "1"},
+		{"[, 1]", "text", "[ <1 empty item>, 1 ]"},
+	})
+	if r := b.eval("'x'.repeat(3 << 20)"); !r.OK || len(r.Value) > 3<<20 || !strings.HasSuffix(r.Value, "more characters left out) ...") {
+		t.Errorf("a long string: %d bytes, ending %.60q", len(r.Value), r.Value[max(0, len(r.Value)-60):])
+	}
+}
+
+// TestNodeEvents: the console and uncaught errors are shown, reach the program's
+// own output, and do not end it.
+func TestNodeEvents(t *testing.T) {
+	t.Parallel()
+	b := newEnv(t)
+	b.run("node", "zino_repl.mjs", b.script("shop.mjs", `
+		console.log("open", { sold: 3 });
+		globalThis.sold = 3;
+		setTimeout(() => { throw new Error("from a timer") }, 1);
+		Promise.reject(new Error("rejected"));
+	`))
+	b.has(fence+"Text console.log\nopen {\"sold\":3}\n", fence+"Error uncaughtException\nError: from a timer", fence+"Error unhandledrejection\nError: rejected")
+	if p := b.page(); p.Name != "shop-mjs" {
+		t.Errorf("its name is %q", p.Name)
+	}
+	r := b.eval("console.warn([1]); console.error('bad'); sold")
+	if !r.OK || r.Value != "3" || len(r.Background) != 2 || r.Background[0].Source != "console.warn" || r.Background[0].Message != "[1]" {
+		t.Errorf("%+v", r)
+	}
+	b.has(fence+"JSON console.warn\n[1]\n", fence+"Error console.error\nbad\n")
+	for _, want := range []string{"open { sold: 3 }", "from a timer", "rejected", "bad"} {
+		if !strings.Contains(b.program.Err.String(), want) {
+			t.Errorf("%q is not in its output", want)
+		}
+	}
+}
+
+func TestNodeReconnects(t *testing.T) {
+	t.Parallel()
+	b := newEnv(t)
+	b.run("node", "zino_repl.mjs")
+	b.reconnects(step{"let kept = 5", "text", "undefined"}, step{"kept", "json", "5"})
+}
+
+// TestNodeImport: attaching does not keep a program running.
+func TestNodeImport(t *testing.T) {
+	t.Parallel()
+	b := newEnv(t)
+	module, err := filepath.Abs("zino_repl.mjs")
+	must(t, err)
+	b.run("node", b.script("own.mjs", `
+		import { attach } from "`+module+`";
+		attach({ name: "own" });
+		const wait = setInterval(() => { if (globalThis.over) clearInterval(wait); }, 5);
+	`))
+	if p := b.page(); p.Name != "own" {
+		t.Errorf("%+v", p)
+	}
+	b.eval("over = true") // which may end it before it has answered
+	b.gone()
+}
+
+func TestPython(t *testing.T) {
+	t.Parallel()
+	b := newEnv(t)
+	b.run("python3", "zino_repl.py", "--name", "My Shop")
+	p := b.page()
+	if p.Name != "my-shop" || p.Lang != "python" || p.Kind != "program" {
+		t.Errorf("%+v", p)
+	}
+	b.follow([]step{
+		{"12 + 13", "json", "25"},
+		{"'a\\nb'", "text", "a\nb"},
+		{"a = 1\ndef f(x):\n    return x + a\nclass C:\n    m = 7", "text", "None"},
+		{"b = f(1)\nb + C.m  # and a remark", "json", "9"},
+		{"{'a': 1, 'b': [True, None, 'x'], 'c': 1.5}", "json", `{"a": 1, "b": [true, null, "x"], "c": 1.5}`},
+		{"import asyncio\nasync def g():\n    return 4\nawait g()", "json", "4"},
+		{"await asyncio.sleep(0)\nz = 6", "text", "None"},
+		{"z", "json", "6"},
+		{"raise ValueError('oh no')", "error", "Traceback (most recent call last):\n  File \"<zino"},
+		{"def deep():\n    raise KeyError('deep')\ndeep()", "error", "    raise KeyError('deep')"},
+		{"nowhere", "error", "NameError: name 'nowhere' is not defined"},
+		{"if (", "error", "SyntaxError"},
+		{"exit()", "error", "SystemExit"},
+		{"ran = globals().get('ran', 0) + 1\nNone.x", "error", "AttributeError"},
+		{"ran", "json", "1"},
+		{"None", "text", "None"},
+		{"float('nan')", "text", "nan"},
+		{"{1: 2}", "text", "{1: 2}"},
+		{"(1, 2)", "text", "(1, 2)"},
+		{"class Bad:\n    def __repr__(self):\n        raise Exception\nBad()", "text", "<Bad that cannot be shown: Exception>"},
+		{"'\\ud800'", "text", "?"},
+		{"l = []\nl.append(l)\nl", "text", "[[...]]"},
+	})
+	if r := b.eval("'x' * (3 << 20)"); !r.OK || len(r.Value) > 3<<20 || !strings.HasSuffix(r.Value, "more characters left out) ...") {
+		t.Errorf("a long string: %d bytes, ending %.60q, error %q", len(r.Value), r.Value[max(0, len(r.Value)-60):], r.Error)
+	}
+}
+
+// TestPythonEvents: prints, logs and uncaught errors are captured, still reach the
+// output of the program, and do not end it.
+func TestPythonEvents(t *testing.T) {
+	t.Parallel()
+	b := newEnv(t)
+	b.run("python3", "-u", "zino_repl.py", b.script("shop.py", `
+import logging, threading
+print("open", 3)
+logging.getLogger("till").warning("low on %s", "change")
+def work(): raise ValueError("from a thread")
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+sold = 3
+raise KeyError("from the script")
+`))
+	b.has(fence+"Text print\nopen 3\n", fence+"Text logging.till\nlow on change\n", "ValueError: from a thread", "KeyError: 'from the script'")
+	if p := b.page(); p.Name != "shop-py" {
+		t.Errorf("its name is %q", p.Name)
+	}
+	r := b.eval("print('one'); print('two', end='')\nlogging.error('bad')\nsold")
+	if !r.OK || r.Value != "3" || len(r.Background) != 3 || r.Background[0].Message != "one" {
+		t.Errorf("%+v", r)
+	}
+	b.has(fence+"Text print\none\n", fence+"Error logging.root\nbad\n", fence+"Text print\ntwo\n")
+	for _, want := range []string{"open 3", "low on change", "from a thread", "from the script", "two"} {
+		if !strings.Contains(b.program.Err.String(), want) {
+			t.Errorf("%q is not in its output", want)
+		}
+	}
+}
+
+func TestPythonReconnects(t *testing.T) {
+	t.Parallel()
+	b := newEnv(t)
+	b.run("python3", "zino_repl.py")
+	b.reconnects(step{"kept = 5", "text", "None"}, step{"kept", "json", "5"})
+}
+
+// TestPythonImport: a program that attaches itself chooses its names and can detach
+// itself; attaching does not keep it running.
+func TestPythonImport(t *testing.T) {
+	t.Parallel()
+	b := newEnv(t)
+	here, err := filepath.Abs(".")
+	must(t, err)
+	b.run("python3", b.script("own.py", `
+import sys, threading
+sys.path.insert(0, "`+here+`")
+import zino_repl
+over = threading.Event()
+page = zino_repl.attach(name="own", names={"over": over, "answer": 42})
+over.wait()
+page.close()
+`))
+	if p := b.page(); p.Name != "own" {
+		t.Errorf("%+v", p)
+	}
+	b.follow([]step{{"answer", "json", "42"}, {"threading", "error", "NameError"}})
+	b.eval("over.set()") // which may end it before it has answered
+	b.gone()
 }

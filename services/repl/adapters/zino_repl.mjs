@@ -1,18 +1,17 @@
 #!/usr/bin/env node
-// Makes a running Node.js program (18 or later) a page of Zino's file REPL: code
-// written into its Markdown file, debug/<name>-<id>.md, is run in the program, and
-// the answer is written below it.
+// Connects a running Node.js program (18 or later) to Zino's file REPL as a page: code
+// written into its Markdown file, debug/<name>-<id>.md, runs in the program, and the
+// result is written below it.
 //
 // usage: node zino_repl.mjs [--name NAME] [--socket PATH] [SCRIPT [ARGUMENT...]]
 //    or: import { attach } from "./zino_repl.mjs"; const page = attach({ name: "shop" });
 //
-// The first form runs SCRIPT and stays until it is interrupted. An attached program
-// ends when it would have ended without; page.close() detaches it. Code runs in the
-// global scope: var, let, const, class and functions stay for the next block. In a
-// block with a top-level await they do not; assign to globalThis.x there, and the
-// block's value is that of its last expression, or of its return. console.log, info, warn and error and errors
-// that nobody caught are shown in the file too; the latter do not end the program.
-// The socket is $ZINO_REPL_SOCKET, or repl.sock in $XDG_RUNTIME_DIR/zino (without that
+// The first form runs SCRIPT and stays until it is interrupted. Attaching does not keep
+// a program running; page.close() detaches it. Code runs in the global scope: var, let,
+// const, class and functions persist to the next block. In a block with top-level await
+// they do not (assign to globalThis.x there), and the value of the block is that of its
+// last expression or of its return. console.log, info, warn and error and uncaught
+// errors are shown in the file too; uncaught errors do not end the program. The socket is $ZINO_REPL_SOCKET, or repl.sock in $XDG_RUNTIME_DIR/zino (without that
 // variable: zino-UID in the directory of temporary files), or in /run/zino.
 import fs from "node:fs";
 import { createRequire } from "node:module";
@@ -30,8 +29,9 @@ const AsyncFunction = (async () => {}).constructor;
 const attempt = (make) => { try { return make(); } catch (e) { if (e?.name !== "SyntaxError") throw e; } };
 const builds = (text) => attempt(() => new AsyncFunction(text));
 
-// lastValue has the body of an async function return its last statement, if that is
-// an expression. Both kinds of brackets tell one from two, a loop from a declaration.
+// lastValue makes the body of an async function return its last statement, if that is an
+// expression: it parses in both kinds of brackets and, unlike a declaration, as the body
+// of a loop.
 function lastValue(code) {
   const text = code.trim().replace(/[;\s]+$/, "");
   for (let p = text.length, tries = 0; p-- && tries < 64;) {
@@ -44,21 +44,21 @@ function lastValue(code) {
   return code;
 }
 
-// compile chooses the form of code without running any of it: a script, whose last
-// value counts; an object literal; or the body of an async function.
+// compile chooses the form of the code without running it: a script with a completion
+// value, an object literal, or the body of an async function.
 function compile(code) {
   const options = { filename: "zino" };
-  if (/\bimport\s*\(/.test(code)) options.importModuleDynamically = vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER; // which warns
+  if (/\bimport\s*\(/.test(code)) options.importModuleDynamically = vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER; // prints a warning
   const script = (text, lineOffset = 0) => () => new vm.Script(text, { ...options, lineOffset });
   const whole = attempt(script(code));
   const literal = /^\s*\{/.test(code) && attempt(() => new Function(`return ${code.trim()}`)) && attempt(script(`(${code}\n)`));
   if (literal || whole) return literal || whole;
-  if (!builds(code)) return script(code)(); // throws what is wrong with it
+  if (!builds(code)) return script(code)(); // throws the syntax error
   if (builds(`return (${code}\n)`)) return script(`(async () => (${code}\n))()`)();
   return script(`(async () => {\n${lastValue(code)}\n})()`, -1)();
 }
 
-// plain reports whether JSON can say all that v is, without running code of its own.
+// plain reports whether JSON represents v exactly. It runs no code of v.
 function plain(v, room = { left: 100_000 }, above = []) {
   if (v === null || typeof v === "boolean" || typeof v === "string") return --room.left > 0;
   if (typeof v === "number") return Number.isFinite(v) && !Object.is(v, -0) && --room.left > 0;
@@ -75,14 +75,14 @@ const inspect = (v) => {
   try { return util.inspect(v, { customInspect: false, depth: 4, maxArrayLength: 100, maxStringLength: 10_000 }); } catch { return `[${typeof v}]`; }
 };
 
-// serialise is a value as the body of a reply: JSON or text.
+// serialise returns a value as the body of a reply: JSON or text.
 function serialise(v) {
   if (typeof v === "string") return { kind: "text", value: cut(v) };
   const json = plain(v) ? JSON.stringify(v) : "";
   return json && json.length <= MAX ? { kind: "json", value: json } : { kind: "text", value: cut(inspect(v)) };
 }
 
-// trace is an error as text.
+// trace returns an error as text.
 const trace = (e) => cut(util.types.isNativeError(e) && typeof e.stack === "string" ? e.stack : inspect(e));
 
 function defaultSocket() {
@@ -90,13 +90,13 @@ function defaultSocket() {
   if (named) return named;
   const own = runtime ? path.join(runtime, "zino") : path.join(os.tmpdir(), "zino-" + process.getuid());
   if (!fs.existsSync(path.join(own, "repl.sock"))) return "/run/zino/repl.sock";
-  const info = fs.lstatSync(own); // who can put a socket there has code run here
+  const info = fs.lstatSync(own); // a socket in this directory can run code here
   if (!info.isDirectory() || info.uid !== process.getuid() || info.mode & 0o077)
     throw new Error(`${own} is not a directory that only you can use (mode 0700): remove it, or set ZINO_REPL_SOCKET`);
   return path.join(own, "repl.sock");
 }
 
-// frames calls each with the packets that arrive on a connection.
+// frames calls each with every packet of a connection.
 function frames(connection, each) {
   let received = Buffer.alloc(0);
   connection.on("data", (data) => {
@@ -115,14 +115,14 @@ function frame(packet) {
   return Buffer.concat([head, payload]);
 }
 
-// attach connects this program, and connects it again when the connection is lost.
+// attach connects this program, and reconnects it when the connection is lost.
 export function attach({ name = path.basename(process.argv[1] ?? "node"), socket = defaultSocket(), keep = false } = {}) {
   let self = {}, live = false, closed = false, jobs, answers, timer, wait = 200, batch = [], dropped = 0, room = ROOM;
   const rest = (connection) => (keep ? connection : connection.unref());
   const answering = () => {
     if (!answers || answers.destroyed) {
-      answers = rest(net.connect(socket)).on("error", () => {}); // the attach connection finds out as well
-      frames(answers, () => {}); // nothing can be done about a refusal
+      answers = rest(net.connect(socket)).on("error", () => {}); // the attach connection reports it as well
+      frames(answers, () => {}); // refusals are ignored
     }
     return answers;
   };
@@ -130,7 +130,7 @@ export function attach({ name = path.basename(process.argv[1] ?? "node"), socket
     answering().write(frame({ id: self.id, nonce: self.nonce, ...packet }));
   };
   const flush = () => {
-    timer = live ? undefined : rest(setTimeout(flush, 200)); // what happens meanwhile is kept
+    timer = live ? undefined : rest(setTimeout(flush, 200)); // events are kept until it is live
     if (!live) return;
     if (dropped) batch.push({ type: "adapter", message: `${dropped} more events were left out` });
     send({ type: "events", events: batch });
@@ -149,15 +149,15 @@ export function attach({ name = path.basename(process.argv[1] ?? "node"), socket
     let result;
     try {
       const value = compile(code).runInThisContext({ timeout });
-      result = { ok: true, ...serialise(util.types.isPromise(value) ? await value : value) }; // await looks for a "then" in all else
+      result = { ok: true, ...serialise(util.types.isPromise(value) ? await value : value) }; // other objects with a then method are not awaited
     } catch (e) {
       result = { ok: false, error: trace(e) };
     }
-    if (batch.length) { clearTimeout(timer); flush(); } // what came before the answer stands with it
+    if (batch.length) { clearTimeout(timer); flush(); } // events before the result belong to it
     send({ type: "result", job, ...result });
   };
   const take = (packet) => {
-    if (packet.type === "attached") { self = packet; live = true; wait = 200; answering(); } // a service that stops takes answers on it
+    if (packet.type === "attached") { self = packet; live = true; wait = 200; answering(); } // a stopping service still reads from this connection
     if (packet.type === "job") run(packet);
     if (packet.type === "error") process.stderr.write(`zino_repl: ${packet.message}\n`);
   };

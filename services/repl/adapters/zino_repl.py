@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
-"""Makes a running Python program a page of Zino's file REPL: code written into its
-Markdown file, debug/<name>-<id>.md, is run in the program, and the answer is written
+"""Connects a running Python program to Zino's file REPL as a page: code written into
+its Markdown file, debug/<name>-<id>.md, runs in the program, and the result is written
 below it. Standard library only, Python 3.8 or later.
 
 usage: python3 zino_repl.py [--name NAME] [--socket PATH] [SCRIPT [ARGUMENT...]]
    or: import zino_repl; page = zino_repl.attach(name="shop", names=globals())
 
-The first form runs SCRIPT as __main__ and stays until it is interrupted. An attached
-program ends when it would have ended without; page.close() detaches it. Code runs in
-a thread of its own, in the namespace "names" (__main__ unless given), and its names
-stay for the next block. The answer is the value of a last expression; await works.
-What is printed, what is logged, and errors that nobody caught are shown in the file
-too. The socket is $ZINO_REPL_SOCKET, or repl.sock in $XDG_RUNTIME_DIR/zino (without that
+The first form runs SCRIPT as __main__ and stays until it is interrupted. Attaching does
+not keep a program running; page.close() detaches it. Code runs in a thread of its own,
+in the namespace "names" (default: __main__), and its names persist to the next block.
+The result is the value of the last expression; await works. Printed lines, log records
+and uncaught errors are shown in the file too. The socket is $ZINO_REPL_SOCKET, or repl.sock in $XDG_RUNTIME_DIR/zino (without that
 variable: zino-UID in the directory of temporary files), or in /run/zino.
 """
 import ast
@@ -33,7 +32,7 @@ import traceback
 import types
 
 MAX = 2 << 20  # characters of a value; a packet must stay below 16 MiB
-EVENTS = 300  # events that wait at most
+EVENTS = 300  # events that may wait
 
 
 def cut(text, limit=MAX):
@@ -41,7 +40,7 @@ def cut(text, limit=MAX):
 
 
 def plain(value, depth=0):
-    """Whether JSON can say all that value is, without running code of its own."""
+    """Reports whether JSON represents value exactly. Runs no code of value."""
     if type(value) is list:
         return depth < 50 and len(value) < 100_000 and all(plain(v, depth + 1) for v in value)
     if type(value) is dict:
@@ -50,12 +49,12 @@ def plain(value, depth=0):
 
 
 def serialise(value):
-    """A value as the body of a reply: JSON or text."""
+    """Returns a value as the body of a reply: JSON or text."""
     try:
         if type(value) is not str and plain(value) and len(text := json.dumps(value, ensure_ascii=False)) <= MAX:
             return {"kind": "json", "value": text}
         return {"kind": "text", "value": cut(value if type(value) is str else repr(value))}
-    except BaseException as error:  # a __repr__ may do anything
+    except BaseException as error:  # __repr__ may raise anything
         return {"kind": "text", "value": f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"}
 
 
@@ -66,7 +65,7 @@ def default_socket():
     own = os.path.join(runtime, "zino") if runtime else os.path.join(tempfile.gettempdir(), f"zino-{os.getuid()}")
     if not os.path.exists(os.path.join(own, "repl.sock")):
         return "/run/zino/repl.sock"
-    info = os.lstat(own)  # who can put a socket there has code run here
+    info = os.lstat(own)  # a socket in this directory can run code here
     if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid() or info.st_mode & 0o077:
         raise PermissionError(f"{own} is not a directory that only you can use (mode 0700): remove it, or set ZINO_REPL_SOCKET")
     return os.path.join(own, "repl.sock")
@@ -89,7 +88,7 @@ def receive(connection):
 
 
 class Tee:
-    """Standard output that is shown in the file as well, line by line."""
+    """Standard output whose lines are captured, too."""
 
     def __init__(self, page, stream):
         self.page, self.stream, self.line = page, stream, ""
@@ -126,7 +125,7 @@ class Page(logging.Handler):
         threading.excepthook = lambda args: (self.uncaught(*args[:3]), self.hooks[1](args))
         sys.stdout = self.tee = Tee(self, sys.stdout)
         logging.getLogger().addHandler(self)
-        for work in self.attach, self.report:
+        for work in self.attach, self.send_batches:
             threading.Thread(target=work, name="zino_repl", daemon=True).start()
 
     def close(self):
@@ -143,7 +142,7 @@ class Page(logging.Handler):
         return connection
 
     def attach(self):
-        """Takes jobs, and connects again when the connection is lost."""
+        """Runs jobs, and reconnects when the connection is lost."""
         wait = 0.2
         while not self.closed:
             try:
@@ -153,10 +152,10 @@ class Page(logging.Handler):
                     while packet := receive(self.jobs):
                         if packet["type"] == "attached":
                             with self.guard:
-                                self.answers = self.connect()  # a service that stops takes answers on it
+                                self.answers = self.connect()  # a stopping service still reads from this connection
                             self.me, self.live, wait = packet, True, 0.2
                         elif packet["type"] == "job":
-                            self.tell(type="result", job=packet["job"], **self.run(packet["code"]))
+                            self.report(type="result", job=packet["job"], **self.run(packet["code"]))
                         elif packet["type"] == "error":
                             sys.stderr.write(f"zino_repl: {packet['message']}\n")
             except (OSError, ValueError):
@@ -204,18 +203,18 @@ class Page(logging.Handler):
         level = "error" if record.levelno >= 40 else "warn" if record.levelno >= 30 else "info"
         self.capture(f"logging.{record.name}", level, self.format(record))
         if logging.getLogger().handlers == [self] and record.levelno >= logging.lastResort.level:
-            logging.lastResort.handle(record)  # as without this handler
+            logging.lastResort.handle(record)  # as logging does without handlers
 
-    def report(self):
-        """Sends what was captured, in batches."""
+    def send_batches(self):
+        """Sends the captured events in batches."""
         while not self.closed:
             self.news.wait()
             time.sleep(0.05)
-            if self.live:  # else it is kept
-                self.tell()
+            if self.live:  # events are kept until it is
+                self.report()
 
-    def tell(self, **packet):
-        """Sends what was captured, and an answer behind it."""
+    def report(self, **packet):
+        """Sends the captured events, and a result behind them."""
         with self.guard:
             if packet:
                 self.tee.rest()
@@ -228,7 +227,7 @@ class Page(logging.Handler):
                 self.send({"id": self.me.get("id", ""), "nonce": self.me.get("nonce", ""), **answer})
 
     def send(self, packet):
-        for _ in range(2):  # a connection that was kept may be dead: then once more
+        for _ in range(2):  # a kept connection may be dead: try once more
             try:
                 self.answers = self.answers or self.connect()
                 send(self.answers, packet)
@@ -238,7 +237,7 @@ class Page(logging.Handler):
 
 
 def attach(name=None, names=None, socket=None):
-    """Makes this program a page. Names are those that code sees; socket is a path."""
+    """Connects this program. names is the namespace of the code; socket is a path."""
     main = sys.modules["__main__"]
     name = name or os.path.basename(getattr(main, "__file__", "") or "python")
     return Page(name, main.__dict__ if names is None else names, socket or default_socket())

@@ -53,7 +53,7 @@ func TestAgent(t *testing.T) {
 	v.picture("shop-before.png")
 	model := provider(t, "testdata/repair.script")
 	answer, progress := w.exec(model, "The page shop shows no total. Why?")
-	if want := "which shows 13.00 now; mend shop.js, too.\n"; !strings.HasSuffix(answer, want) || model.Unused() != 0 {
+	if want := "which shows 13.00 now; fix shop.js, too.\n"; !strings.HasSuffix(answer, want) || model.Unused() != 0 {
 		t.Errorf("it answers %q, with %d turns of the model left", answer, model.Unused())
 	}
 	if strings.Count(progress, "Tool requested: page_eval ") != 4 || strings.Count(progress, "Tool failed: page_eval page_error: ") != 1 {

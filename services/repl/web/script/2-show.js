@@ -1,7 +1,7 @@
-// A native function is the browser's own; calling one runs no code of the page.
+// native reports whether f is built in: calling it runs no code of the page.
 const native = f => typeof f === "function" && has(call(source, f), "[native code]");
 
-// read looks a property up without calling a getter of the page's.
+// read reads a property without calling getters of the page.
 const read = (o, key) => {
   for (let p = o; p; p = proto(p)) {
     const d = slot(p, key);
@@ -10,7 +10,7 @@ const read = (o, key) => {
 };
 const isError = v => typeof read(v, "stack") === "string" && typeof read(v, "message") === "string";
 
-// What tells the kinds of objects: these throw at all others.
+// These getters and methods throw for objects of any other kind.
 const nodeType = brand(G.Node, "nodeType"), windowOf = doc && getter(G, "window");
 const mapSize = brand(Map, "size"), setSize = brand(Set, "size"), { forEach: mapEach } = Map.prototype, { forEach: setEach } = Set.prototype;
 const bytes = brand(Uint8Array, Symbol.toStringTag), length = brand(Uint8Array, "length");
@@ -23,7 +23,7 @@ const node = (v, inner) => {
   return read(v, "nodeName") + " " + (read(v, "URL") ?? stringify(read(v, "nodeValue")));
 };
 
-// failure is the text of what was thrown. Frames of this script are left out.
+// failure returns the text of an exception, without the frames of this script.
 const failure = (e, depth = 0) => tried(() => {
   if (!tried(isError, 0, e)) return "Uncaught " + show(e).value;
   let stack = read(e, "stack");
@@ -33,8 +33,8 @@ const failure = (e, depth = 0) => tried(() => {
   return stack + (cause && depth < 4 ? "\nCaused by: " + failure(cause, depth + 1) : "");
 }) ?? "[cannot be shown]";
 
-// show writes a value as text: as JSON if it is nothing else (kind), otherwise
-// as something like it. It never throws, and reads a property at most once.
+// show serialises a value: as JSON if that is exact, otherwise as similar text (kind).
+// It never throws, and reads a property at most once.
 const show = (value, depth = 5, count = 300, size = 1 << 14) => {
   let kind = "json";
   const path = bare();
@@ -45,7 +45,7 @@ const show = (value, depth = 5, count = 300, size = 1 << 14) => {
   };
   const odd = s => { kind = "text"; return cut(s); };
   const guard = f => { try { return f(); } catch (e) { return odd("[throws " + failure(e) + "]"); } };
-  // list joins what each adds, on one line if that is short.
+  // list joins the parts that each adds, on one line if that is short.
   const list = (open, close, pad, each) => {
     const parts = bare();
     let all = 0, full;
@@ -71,7 +71,7 @@ const show = (value, depth = 5, count = 300, size = 1 << 14) => {
     const name = tried(() => slot(slot(proto(v), "constructor").value, "name").value);
     const seen = { __proto__: null };
     return list((typeof name !== "string" || name === "Object" ? "" : odd(name + " ")) + "{", "}", pad, add => {
-      // What the browser's objects hold is in getters of their prototypes.
+      // Objects of the browser keep their properties in getters of their prototypes.
       for (let o = v; o && (o === v || proto(o)); o = proto(o)) {
         const keys = ownKeys(o);
         for (let i = 0; i < keys.length; i++) {

@@ -1,21 +1,22 @@
-// parses reports whether text is a script, without running any of it: the
-// throw comes first. builds is the same for the body of an async function.
+// parses reports whether text is a script. The throw before it keeps it from running.
+// builds is the same for the body of an async function.
 const { eval: evaluate } = G, AsyncFunction = (async () => {}).constructor;
 const parses = text => { try { evaluate("throw 0;" + text); } catch (e) { return e === 0; } };
 const builds = text => { try { return new AsyncFunction(text); } catch {} };
-// Both kinds of brackets, for "1);f();(2" fits into one and is no expression.
-// Nor is a declaration one: it cannot be the body of a loop.
+// isExpression tries both kinds of brackets, because "1);f();(2" fits into one of them,
+// and the body of a loop, which cannot be a declaration.
 const isExpression = (text, ok, start) => ok(start + "(" + text + "\n)") && ok(start + "[" + text + "\n]") && (!ok(text) || ok("while(0)" + text));
 const isAsync = text => isExpression(text, builds, "return");
 
-// asyncBody returns the last statement's value if that is an expression.
+// asyncBody returns the body of an async function that returns the value of the last
+// statement if that is an expression.
 const asyncBody = code => {
   let text = call(trim, code);
   while (text[text.length - 1] === ";") text = call(trim, sub(text, 0, -1));
   for (let p = text.length, tries = 0; p-- && tries < 64;) {
     if (!has(";\n}", text[p])) continue;
     const tail = call(trim, sub(text, p + 1));
-    // After a newline some would go on with the line before.
+    // After a newline these characters would continue the line before.
     if (!tail || (text[p] !== ";" && has("([`/+-*.,", tail[0]))) continue;
     tries++;
     const head = sub(text, 0, p + 1), body = head + "return(" + tail + "\n)";
@@ -24,7 +25,8 @@ const asyncBody = code => {
   return isAsync(text) ? "return(" + text + "\n)" : code;
 };
 
-// prepare chooses the form of code by compiling it, and returns what runs it.
+// prepare chooses the form of the code by compiling it, and returns a function that
+// runs it.
 const prepare = (code, job) => {
   try { evaluate("0"); } catch (e) {
     throw Error("the page's Content-Security-Policy forbids eval: allow 'unsafe-eval' in script-src to run code here (" + e.message + ")");
@@ -32,13 +34,14 @@ const prepare = (code, job) => {
   const name = "\n//# sourceURL=zino-job-" + job + ".js", waits = has(code, "await");
   if (waits && isAsync(code)) return builds("return(" + code + "\n)" + name);
   if (isExpression(code, parses, "")) return () => evaluate("(" + code + "\n)" + name);
-  // In a static block await is no name, so "await (f());" is told from a call of await.
+  // In a static block await is not an identifier: this tells "await (f());" from a call
+  // of a function named await.
   if (builds(code) && !parses(waits ? "class _{static{" + code + "\n}}" : code)) return builds(asyncBody(code) + name);
   return () => evaluate(code + name);
 };
 
-// run evaluates code once and tells done what came of it. Only real promises
-// are waited for: a then of the page's is not called.
+// run evaluates code once and passes the result to done. It awaits native promises
+// only: it calls no then method of the page.
 const run = async (code, job, done) => {
   let value;
   try {

@@ -1,6 +1,6 @@
-// Events wait in a queue for a moment, a flood until there are 100. Where they
-// cannot be sent the first two and the last ones are kept, as the file has it.
-// The first of a queue may be long, so that what is JSON stays whole.
+// Events are sent in batches, after 200 ms or when there are 100. If they cannot be
+// sent, the first two and the last ones are kept, as in the file. The first events of
+// a batch may be long, so that JSON stays whole.
 let queue = bare(), lost = 0, timer, inside;
 const keep = (type, level, message, stack = "") => {
   if (queue[99]) flush();
@@ -9,7 +9,7 @@ const keep = (type, level, message, stack = "") => {
   timer ||= setTimeout(flush, 200);
 };
 
-// message puts the arguments of a console call together, formats included.
+// message formats the arguments of a console call.
 const message = args => {
   const text = v => typeof v === "string" ? v : show(v).value;
   let out = args.length ? text(args[0]) : "", i = 1;

@@ -2,8 +2,8 @@ const { WebSocket, fetch, location: place } = G, { send, close } = WebSocket.pro
 let live, socket, id, name, left, key = "zino", wait = 100, storage, { token } = zino;
 let nonce = G.crypto.getRandomValues(new Uint32Array(4)).join("");
 
-// The id is kept under a key that names the frame. A copy of the tab copies it
-// too; "left" says that the load with that nonce has gone, so this is no copy.
+// The id is stored under a key that names the frame. A duplicated tab has a copy of it;
+// "left" says that the load with that nonce has ended, so this is not a duplicate.
 tried(() => {
   for (let w = doc && G; w && w !== w.parent; w = w.parent) {
     let i = 0;
@@ -54,7 +54,7 @@ const open = () => {
   listen(socket, "close", () => { live = false, again(); });
 };
 
-// again connects anew, with the token that the script has by now.
+// again reconnects, with the current token of the script.
 const again = () => setTimeout(async () => {
   try {
     const script = await fetch(zino.script, { cache: "no-store" });
@@ -64,6 +64,6 @@ const again = () => setTimeout(async () => {
 }, wait = wait < 5e3 ? wait * 2 : wait);
 
 listen(G, "pagehide", () => { save(" left"), tried(close, socket); });
-// The title has not been read yet where the script stands first in the page.
+// If the script stands first in the page, the title is not parsed yet.
 const begin = () => socket || tried(open);
 if (doc?.readyState === "loading") listen(doc, "DOMContentLoaded", begin), setTimeout(begin, 2e3); else begin();

@@ -1,9 +1,9 @@
 "use strict";
-// The list of what is connected, kept up to date over a WebSocket.
+// The list of connected pages, updated over a WebSocket.
 const list = document.getElementById("pages"), summary = document.getElementById("summary");
 let token = document.body.dataset.token, wait = 250;
 
-// put changes a text only if it is another, so that what is selected stays so.
+// put changes a text only if it differs, so that a selection is kept.
 const put = (item, name, text) => {
   const part = item.querySelector("." + name);
   if (part.textContent !== text) part.textContent = text;
@@ -42,18 +42,18 @@ const show = pages => {
     if (item === before) before = before.nextSibling; else list.insertBefore(item, before);
   }
   for (const item of old.values()) item.remove();
-  say(pages.length === 0 ? "No page is connected." : pages.length === 1 ? "One page is connected." : pages.length + " pages are connected.");
+  summarize(pages.length === 0 ? "No page is connected." : pages.length === 1 ? "One page is connected." : pages.length + " pages are connected.");
 };
 
-const say = text => { if (summary.textContent !== text) summary.textContent = text; };
+const summarize = text => { if (summary.textContent !== text) summary.textContent = text; };
 
 const open = () => {
   const socket = new WebSocket("ws://" + location.host + "/zino/live", ["zino", token]);
   socket.onmessage = e => { wait = 250; show(JSON.parse(e.data).pages); };
-  socket.onclose = () => { say("The service does not answer. Trying again…"); setTimeout(again, wait); };
+  socket.onclose = () => { summarize("The service does not answer. Trying again…"); setTimeout(again, wait); };
 };
 
-// again connects anew. After a start of the service the token is another one.
+// again reconnects. After a restart of the service the token has changed.
 const again = async () => {
   wait = Math.min(wait * 2, 5000);
   try {

@@ -4,7 +4,7 @@ import { World } from "./world.mjs";
 
 const events = w => w.of("events").flatMap(p => p.events);
 
-test("the console is captured and still written to", async () => {
+test("the console is captured and still works", async () => {
   const w = new World();
   w.run(`console.log("a", 1, {b: [2]}); console.info({only: true}); console.warn(); console.error(new Error("bad"))`);
   w.tick();
@@ -26,7 +26,7 @@ test("formats of the console", async () => {
   assert.deepEqual(events(w).map(e => e.message), [" styled", 'x has 5 and {"y":1}: 100% more', "%s x", "50% %q 1", '{"a":1} %s 2', "%s"]);
 });
 
-test("errors that nobody caught", async () => {
+test("uncaught errors", async () => {
   const w = new World();
   w.run(`var e = new TypeError("boom"); fire(null, "error", {message: "Uncaught TypeError: boom", filename: "http://127.0.0.1/a.js", lineno: 7, error: e});
     fire(null, "error", {message: "Script error.", filename: "", lineno: 0, error: null});
@@ -42,7 +42,7 @@ test("errors that nobody caught", async () => {
   assert.equal(got[3].message, 'Uncaught {"code":3}');
 });
 
-test("what happens before the page is connected is kept, within bounds", async () => {
+test("events before the connection are kept, within bounds", async () => {
   const w = new World({ welcome: false });
   w.run(`for (let i = 0; i < 1000; i++) console.log("n" + i)`);
   w.tick();
@@ -59,7 +59,7 @@ test("what happens before the page is connected is kept, within bounds", async (
   assert.match(long.events[4].message, /^y+… \(980000 more characters\)$/);
 });
 
-test("a flood is sent as it comes, and none of it is left out", async () => {
+test("a flood is sent at once and completely", async () => {
   const w = new World();
   await w.eval(`for (let i = 0; i < 10000; i++) console.log("n" + i)`);
   assert.deepEqual(events(w).map(e => e.message), Array.from({ length: 10000 }, (_, i) => "n" + i));
@@ -90,7 +90,7 @@ test("events of a run are sent before its result", async () => {
   assert.deepEqual(w.packets.slice(-2).map(p => p.type), ["events", "result"]);
 });
 
-test("what a console call shows may write to the console itself", async () => {
+test("showing a value may write to the console", async () => {
   const w = new World();
   w.run(`console.log(new Proxy({}, {ownKeys() { console.warn("trap"); return [] }})); console.log("after")`);
   w.tick();
@@ -98,7 +98,7 @@ test("what a console call shows may write to the console itself", async () => {
   assert.deepEqual(w.logged.map(([level]) => level).sort(), ["log", "log", "warn"]);
 });
 
-test("a console call of the page never throws because of us", async () => {
+test("a console call never throws because of the script", async () => {
   const w = new World();
   w.run(`console.log(new Proxy({}, {get() { throw 1 }, getPrototypeOf() { throw 2 }, ownKeys() { throw 3 }, getOwnPropertyDescriptor() { throw 4 }}), Object.create(new Proxy({}, {getPrototypeOf() { throw 5 }})))`);
   w.tick();

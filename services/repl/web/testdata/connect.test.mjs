@@ -19,7 +19,7 @@ test("the hello of workers", () => {
   assert.equal(new World({ before: "globalThis.SharedWorkerGlobalScope = class {}" }).packets[0].kind, "shared worker");
 });
 
-test("a page that is being read is waited for, for its title", () => {
+test("a page that is loading is awaited for its title", () => {
   const heard = {};
   const document = { readyState: "loading", title: "", addEventListener: 0 };
   const w = new World({ document, welcome: false, before: `EventTarget.prototype.addEventListener = (old => function (type, f) {
@@ -33,7 +33,7 @@ test("a page that is being read is waited for, for its title", () => {
   assert.equal(w.packets[0].name, "read");
 });
 
-test("a page that is never read to its end connects all the same", () => {
+test("a page that never finishes loading connects, too", () => {
   const w = new World({ document: { ...page, readyState: "loading" }, welcome: false });
   assert.equal(w.sockets.length, 0);
   assert.equal(w.timers[0].ms, 2000);
@@ -41,7 +41,7 @@ test("a page that is never read to its end connects all the same", () => {
   assert.equal(w.sockets.length, 1);
 });
 
-test("the id is kept over a reload, with the nonce of the load that has gone", () => {
+test("the id survives a reload, with the nonce of the load before", () => {
   const kept = storage();
   const first = new World({ document: page, storage: kept });
   const { nonce } = first.packets[0];
@@ -57,7 +57,7 @@ test("the id is kept over a reload, with the nonce of the load that has gone", (
   assert.deepEqual([again.packets[0].id, again.packets[0].left], ["1a2b", nonce]);
 });
 
-test("storage that throws or holds nonsense", () => {
+test("storage that throws or holds invalid values", () => {
   for (const getItem of [() => { throw new Error("denied"); }, () => "nonsense", () => "", () => null]) {
     const w = new World({ document: page, storage: { getItem, setItem() { throw new Error("full"); } } });
     assert.equal(w.of("hello").length, 1);
@@ -71,11 +71,11 @@ test("frames have keys of their own", () => {
   assert.deepEqual(Object.keys(kept.held), ["zino.1.0"]);
 });
 
-test("a connection that is lost is made anew with the script's new token", async () => {
+test("a lost connection is reopened with the new token of the script", async () => {
   const w = new World();
   const before = w.packets[0];
   w.fire("close");
-  w.tick(); // nobody answers
+  w.tick(); // no answer
   await new Promise(setImmediate);
   w.answer = () => Promise.resolve({ text: () => Promise.resolve(script.replace('"token":"first"', '"token":"second"')) });
   w.tick();
@@ -87,7 +87,7 @@ test("a connection that is lost is made anew with the script's new token", async
   assert.equal(await w.value("1"), "json 1");
 });
 
-test("attempts become rarer, up to five seconds and a little", async () => {
+test("the interval of attempts grows to five seconds", async () => {
   const w = new World();
   const waits = [];
   w.fire("close");
@@ -100,13 +100,13 @@ test("attempts become rarer, up to five seconds and a little", async () => {
   assert.ok(waits.every((ms, i) => i === 0 || ms >= waits[i - 1]) && waits.at(-1) <= 10000, waits.join());
 });
 
-test("a script that is there twice connects once", () => {
+test("a script that is loaded twice connects once", () => {
   const w = new World();
   w.load();
   assert.equal(w.sockets.length, 1);
 });
 
-test("a page that takes everything away keeps working", async () => {
+test("a page that replaces everything the script uses", async () => {
   const w = new World({ document: page, storage: storage() });
   w.run(`{ const keys = Reflect.ownKeys, define = Object.defineProperty, Fault = Error, top = Array.prototype, all = [];
   for (const o of [JSON, Math, Reflect, Object, Promise, Promise.prototype, Array, Array.prototype, String.prototype, Function.prototype, Map.prototype, Set.prototype,

@@ -8,12 +8,12 @@ test("the form of code is chosen by compiling it", async () => {
     // Expressions.
     ["12+13", "json 25"], ["{a: 1}", 'json {"a":1}'], ["// note\n{a: 1} // end", 'json {"a":1}'], ["1, 2", "json 2"], ["'use strict'", "text use strict"],
     ["function () { return 1 }", "text function () { return 1 }"], ["(function () { return this === globalThis })()", "json true"],
-    // Scripts: the value is the last statement's, declarations stay.
+    // Scripts: the value is that of the last statement, declarations persist.
     ["var kept = 1; kept + 1", "json 2"], ["kept", "json 1"], ["function twice(x) { return 2 * x }", "text undefined"], ["twice(4)", "json 8"],
     ["/* note */ async function later() { return await 3 }", "text undefined"], ["later()", "json 3"], ["let gone = 1; gone", "json 1"], ["typeof gone", "text undefined"],
     ["if (kept) { 'yes' } else { 'no' }", "text yes"], ["for (var i = 0; i < 3; i++) i * 10", "json 20"], ["", "text undefined"], ["// nothing", "text undefined"],
     ["var await_ = 1; await_", "json 1"], ["function a() {}\nfunction b() { return 5 }\nb()", "json 5"], ["1;", "json 1"], ["with ({x: 4}) x", "json 4"],
-    // Promises are waited for, other things that have a then are not.
+    // Promises are awaited, other objects with a then method are not.
     ["Promise.resolve(7)", "json 7"], ["new Promise((ok, no) => no(new Error('late')))", /^error Error: late\n/], ["({then: 1})", 'json {"then":1}'],
     ["({then(ok) { ok(1) }})", 'text {"then":[Function then]}'],
     // Top-level await.
@@ -23,7 +23,7 @@ test("the form of code is chosen by compiling it", async () => {
     ["const f = await (x => x + 1)\nf\n(1)", "json 2"], ["await 1; return 5", "json 5"], ["return 6", "json 6"], ["for await (const x of [3]) { var last = x }; last", "json 3"],
     ["await Promise.reject(new Error('gone'))", /^error Error: gone\n/], ["const t = await `a;b`; t + ';'", "text a;b;"], ["'await'", "text await"],
     ["async function g() { await 1; return 4 }\ng()", "json 4"], ["typeof g", "text function"], ["const k = await 1; function h() { return k }", "text undefined"],
-    // What is no program.
+    // Code that does not parse.
     ["1 +", /^error SyntaxError: /], ["1);f();(2", /^error SyntaxError: /], ["1];f();[2", /^error SyntaxError: /], ["}); f(); (async () => {", /^error SyntaxError: /],
     ["await", /^error /], ["*/ 1 /*", /^error SyntaxError: /], ["import 'x'", /^error SyntaxError: /],
   ]) {
@@ -33,7 +33,7 @@ test("the form of code is chosen by compiling it", async () => {
   }
 });
 
-test("code runs once, whatever it throws", async () => {
+test("code that throws runs once", async () => {
   const w = new World();
   for (const code of [
     "runs++, null.x", "runs++; null.x", "runs++; throw new SyntaxError('mine')", "runs++, JSON.parse('{')", "runs++; eval('1 +')", "runs++; throw new EvalError('mine')",
@@ -46,7 +46,7 @@ test("code runs once, whatever it throws", async () => {
   }
 });
 
-test("a page whose policy forbids eval says so", async () => {
+test("a page whose policy forbids eval", async () => {
   const w = new World({ before: "globalThis.eval = () => { throw new EvalError('unsafe-eval is not allowed') };" });
   const got = await w.value("1");
   assert.match(got, /^error Error: the page's Content-Security-Policy forbids eval: allow 'unsafe-eval' in script-src/);
@@ -62,7 +62,7 @@ test("a job is announced, and its result names it", async () => {
   assert.equal(w.of("result").length, 1);
 });
 
-test("a second job is run while the first waits", async () => {
+test("a second job runs while the first waits", async () => {
   const w = new World();
   w.say({ type: "job", job: "slow", code: "new Promise(ok => { globalThis.go = ok })" });
   assert.equal(await w.value("2"), "json 2");

@@ -28,7 +28,7 @@ const show = {
       ],
 };
 for (const [kind, cases] of Object.entries(show)) {
-  test("what a value is shown as: " + kind, async () => {
+  test("serialised as " + kind, async () => {
     const w = new World();
     for (const [code, want] of cases) {
       const got = await w.value(code);
@@ -54,7 +54,7 @@ test("a value is bounded in depth, count and size", async () => {
   assert.ok(wide.length < 1_500_000 && wide.startsWith("text Map(100000) {"), wide.slice(0, 40));
 });
 
-test("what is long has lines", async () => {
+test("long values have several lines", async () => {
   const w = new World();
   const value = await w.value("({name: 'x'.repeat(60), list: [1, 2], more: {text: 'y'.repeat(60)}})");
   assert.equal(value, 'json {\n  "name":"' + "x".repeat(60) + '",\n  "list":[1,2],\n  "more":{"text":"' + "y".repeat(60) + '"}\n}');

@@ -1,5 +1,5 @@
-// A world for the page script: a context with the few things of a browser that
-// the script uses, and a socket whose other end the tests hold.
+// A world for the page script: a context with the parts of a browser that the script
+// uses, and a socket whose other end the tests control.
 import vm from "node:vm";
 import { readFileSync } from "node:fs";
 import { webcrypto } from "node:crypto";
@@ -27,7 +27,7 @@ globalThis.location = { href: "http://127.0.0.1:8302/app.html?secret", pathname:
 globalThis.name = "";
 `;
 
-// World is a loaded script. Its page is welcome unless options say otherwise.
+// World is a loaded script. Its page is welcomed unless the options differ.
 export class World {
   constructor({ before = "", storage, document, welcome = true } = {}) {
     this.packets = [];
@@ -55,7 +55,7 @@ export class World {
 
   load() { vm.runInContext(script, this.context, { filename: "http://127.0.0.1:8302/zino.js" }); }
   run(code) { return vm.runInContext(code, this.context); }
-  // fire lets something happen to the last socket.
+  // fire fires an event of the last socket.
   fire(type, event) { this.context.fire(this.sockets.at(-1)[0], type, event); }
   welcome(id = "1a2b") {
     this.fire("open");
@@ -75,9 +75,9 @@ export class World {
     while (this.of(type).length < n) await new Promise(resolve => this.waiting.push(resolve));
     return this.of(type)[n - 1];
   }
-  // tick lets the timers go off that were set.
+  // tick fires the timers that are set.
   tick() { for (const { f } of this.timers.splice(0)) f(); }
-  // eval gives the page a job and returns what comes of it.
+  // eval sends a job to the page and returns the result.
   async eval(code) {
     const n = this.of("result").length + 1;
     this.say({ type: "job", job: String(n), code, lang: "js", timeout_ms: 60000 });
