@@ -77,7 +77,7 @@ func TestHostile(t *testing.T) {
 	if after := zinotest.Read(t, log); after != before {
 		t.Errorf("the log was\n%s\nand is\n%s", before, after)
 	}
-	for _, name := range strings.Fields(zinotest.Names(t, filepath.Dir(log))) {
+	for name := range strings.FieldsSeq(zinotest.Names(t, filepath.Dir(log))) {
 		if !strings.Contains(files, name) && !strings.HasPrefix(name, "index-7-zen-") { // the frame's
 			t.Errorf("a new file %s", name)
 		}
