@@ -14,11 +14,11 @@ import (
 	"testing"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
-// TestCallersOf reads lists of users and groups.
-func TestCallersOf(t *testing.T) {
+func TestCallersAreParsed(t *testing.T) {
 	own := os.Geteuid()
 	first, uids := "root", []int{0}
 	if own != 0 {
@@ -53,14 +53,13 @@ func TestCallersOf(t *testing.T) {
 	}
 }
 
-// TestCallersTold is what a service says of its callers: in the log, in its
-// stats, and to a user who is none of them.
-func TestCallersTold(t *testing.T) {
-	c := command(t, shortDir(t), socketOnly)
+// Callers are reported in the log, in the stats, and to a refused user.
+func TestCallersAreReported(t *testing.T) {
+	c := command(t, zinotest.Dir(t), socketOnly)
 	c.Args = append(c.Args, "--callers", "4001,group:4002,zino-nobody")
 	c.start().listening()
 	const problem = `--callers: skipped "zino-nobody": user: unknown user zino-nobody`
-	c.says(strconv.Quote(problem))
+	c.WaitFor(strconv.Quote(problem))
 	client := &rpc.Client{Service: "mem", Path: c.socket}
 	defer client.Close()
 	stats, err := rpc.Call(t.Context(), client, proto.GetStats, proto.StatsRequest{})
@@ -71,7 +70,7 @@ func TestCallersTold(t *testing.T) {
 		t.Errorf("callers %q, problems %q", stats.Info["callers"], stats.Problems)
 	}
 	if os.Geteuid() != 0 {
-		return // nobody but root can be another user
+		return // only root can become another user
 	}
 	if err := errors.Join(os.Chmod(filepath.Dir(c.socket), 0o755), os.Chmod(c.socket, 0o666)); err != nil {
 		t.Fatal(err)
@@ -82,11 +81,10 @@ func TestCallersTold(t *testing.T) {
 			t.Errorf("uid %d: %s, want %s", uid, got, want)
 		}
 	}
-	c.says("caller refused")
+	c.WaitFor("caller refused")
 }
 
-// pingAs sends a ping as another user, whom a thread becomes that is not used
-// for anything else.
+// pingAs sends a ping from a thread that becomes another user and then ends.
 func pingAs(t *testing.T, uid int, socket string) (answer string) {
 	t.Helper()
 	done := make(chan error)
@@ -114,8 +112,7 @@ func pingAs(t *testing.T, uid int, socket string) (answer string) {
 	return answer
 }
 
-// TestUserName names users, those without a name too.
-func TestUserName(t *testing.T) {
+func TestUserNameWithoutEntry(t *testing.T) {
 	root, err := user.LookupId("0")
 	if err != nil {
 		t.Fatal(err)

@@ -16,19 +16,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 )
 
-// idle is a service that a parent's socket is handed over to and that ends
-// when it was not used for limit.
+// idle prepares a service that inherits the parent's socket and exits after limit.
 func (p *parent) idle(t *testing.T, limit string, env ...string) *child {
 	c := p.command(t, append(env, "LISTEN_FDS=1", "LISTEN_FDNAMES=mem")...)
 	c.Args = append(c.Args, "--idle-exit", limit)
 	return c
 }
 
-// TestIdleExit ends a process that nobody uses, although clients keep
-// connections for later and the watchdog asks all the time, and leaves who
-// comes then to the next one.
+// An idle process exits although clients keep connections and the watchdog pings
+// it. The next client starts the next process.
 func TestIdleExit(t *testing.T) {
 	s, p := newSupervisor(t), newParent(t, "mem")
 	c := p.idle(t, "100ms", "NOTIFY_SOCKET="+s.path, "WATCHDOG_USEC=10000")
@@ -45,76 +44,59 @@ func TestIdleExit(t *testing.T) {
 		t.Fatal(err)
 	}
 	fed := 0
-	for told := s.next(); told != "STOPPING=1"; told = s.next() {
-		if told == "WATCHDOG=1" {
+	for state := s.next(); state != "STOPPING=1"; state = s.next() {
+		if state == "WATCHDOG=1" {
 			fed++
 		}
 	}
 	if fed == 0 {
-		t.Error("the watchdog was not fed")
+		t.Error("the watchdog was not notified")
 	}
-	if status := c.status(); status != 0 {
-		t.Errorf("status %d: %s", status, c.said)
-	}
-	if !strings.Contains(c.said.String(), "idle: exiting") {
-		t.Errorf("it does not say why it ends: %s", c.said)
+	c.exits(0)
+	if !strings.Contains(c.output(), "idle: exiting") {
+		t.Errorf("the log does not give the reason: %s", c.output())
 	}
 	go ask()
 	p.idle(t, "1h").start()
 	if err := <-answered; err != nil {
-		t.Errorf("who came when nothing ran: %v", err)
+		t.Errorf("a request while no process runs: %v", err)
 	}
 }
 
-// TestIdleExitBusy does not end a process that works on a request.
-func TestIdleExitBusy(t *testing.T) {
+func TestBusyProcessDoesNotIdleExit(t *testing.T) {
 	p := newParent(t, "mem")
 	c := p.idle(t, "30ms")
 	h := holdWith(t, p.paths[0], holdRequest{}, func() { c.start() })
 	looks := 0
-	until(t, "the limit is over", func() bool { looks++; return looks > 60 })
+	zinotest.Eventually(t, "the limit is over", func() bool { looks++; return looks > 60 })
 	h.gate.Close()
-	if err := <-h.answer; err != nil {
-		t.Errorf("the request in flight: %v", err)
-	}
-	if status := c.status(); status != 0 {
-		t.Errorf("status %d: %s", status, c.said)
-	}
+	zinotest.Must(t, <-h.answer)
+	c.exits(0)
 }
 
-// TestIdleExitOwn has no effect on a process that opened its socket itself, for
-// nothing would start another.
-func TestIdleExitOwn(t *testing.T) {
-	c := command(t, shortDir(t), socketOnly)
+// Nothing would start another process.
+func TestIdleExitNeedsInheritedSocket(t *testing.T) {
+	c := command(t, zinotest.Dir(t), socketOnly)
 	c.Args = append(c.Args, "--idle-exit", "1ms")
 	c.start().listening()
-	c.says("--idle-exit has no effect: the socket was not handed over")
-	if err := call(c.socket, holdRequest{}); err != nil {
-		t.Error(err)
-	}
-	c.signal(syscall.SIGTERM)
-	if status := c.status(); status != 0 {
-		t.Errorf("status %d: %s", status, c.said)
-	}
+	c.WaitFor("--idle-exit has no effect: the socket was not handed over")
+	zinotest.Must(t, call(c.socket, holdRequest{}))
+	c.Signal(syscall.SIGTERM)
+	c.exits(0)
 }
 
-// TestIdleExitSignal ends in the usual way when it is told to.
-func TestIdleExitSignal(t *testing.T) {
+func TestDrainWithIdleExit(t *testing.T) {
 	p := newParent(t, "mem")
 	c := p.idle(t, "1h").start().listening()
 	h := holdOne(t, p.paths[0])
-	c.signal(syscall.SIGTERM)
+	c.Signal(syscall.SIGTERM)
 	h.gate.Close()
-	if err := <-h.answer; err != nil {
-		t.Errorf("the request in flight: %v", err)
-	}
-	if status := c.status(); status != 0 {
-		t.Errorf("status %d: %s", status, c.said)
-	}
+	zinotest.Must(t, <-h.answer)
+	c.exits(0)
 }
 
-// TestIdleExitUnderUse has processes come and go while 200 requests are made at
-// random moments around the limit: each is answered.
+// TestIdleExitUnderUse makes 200 requests at random times around the limit, while
+// processes exit and start: each is answered.
 func TestIdleExitUnderUse(t *testing.T) {
 	p := newParent(t, "mem")
 	const limit = 10 * time.Millisecond
@@ -136,12 +118,11 @@ func TestIdleExitUnderUse(t *testing.T) {
 	}
 	close(enough)
 	if n := <-ended; n < 3 {
-		t.Errorf("only %d processes: the test shows nothing", n)
+		t.Errorf("only %d processes were started: nothing was tested", n)
 	}
 }
 
-// use makes a request on a connection that may have been kept, or as a program
-// does that knows nothing of retries.
+// use makes a request, on a kept connection or as a client without retries.
 func use(t *testing.T, client *rpc.Client, kept bool) error {
 	if kept {
 		_, err := rpc.Call(t.Context(), client, hold, holdRequest{})
@@ -152,7 +133,7 @@ func use(t *testing.T, client *rpc.Client, kept bool) error {
 		return err
 	}
 	defer nc.Close()
-	nc.SetDeadline(time.Now().Add(patience))
+	nc.SetDeadline(time.Now().Add(zinotest.Timeout))
 	request := `{"type":"hold","gate":""}`
 	if _, err := nc.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(request))), request...)); err != nil {
 		return err
@@ -161,9 +142,8 @@ func use(t *testing.T, client *rpc.Client, kept bool) error {
 	return err
 }
 
-// activate does what socket activation does: it starts a process when somebody
-// waits on the socket, and looks again when that has ended. It returns how many
-// there were.
+// activate starts a process whenever a client waits on the socket and none runs, as
+// socket activation does. It returns the number of processes.
 func (p *parent) activate(t *testing.T, limit time.Duration, enough <-chan struct{}) (n int) {
 	for {
 		for !waits(t, p.files[0]) {
@@ -180,12 +160,12 @@ func (p *parent) activate(t *testing.T, limit time.Duration, enough <-chan struc
 			return n
 		}
 		if err := c.Wait(); err != nil {
-			t.Errorf("process %d: %v: %s", n, err, c.said)
+			t.Errorf("process %d: %v: %s", n, err, c.output())
 		}
 	}
 }
 
-// waits reports whether somebody is in the queue of a socket, after some
+// waits reports whether a client is in the queue of a socket, after some
 // milliseconds at most.
 func waits(t *testing.T, socket *os.File) bool {
 	fds := []unix.PollFd{{Fd: int32(socket.Fd()), Events: unix.POLLIN}}

@@ -14,9 +14,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"zino/pkg/zinotest"
 )
 
-// fakeJournal is the other end of the journal's socket.
+// fakeJournal receives datagrams as the journal.
 type fakeJournal struct {
 	t    *testing.T
 	conn *net.UnixConn
@@ -25,7 +27,7 @@ type fakeJournal struct {
 
 func newFakeJournal(t *testing.T) *fakeJournal {
 	t.Helper()
-	path := filepath.Join(shortDir(t), "j")
+	path := filepath.Join(zinotest.Dir(t), "j")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
@@ -34,16 +36,16 @@ func newFakeJournal(t *testing.T) *fakeJournal {
 	return &fakeJournal{t, conn, path}
 }
 
-// next reads one line's fields.
+// next returns the fields of one line.
 func (j *fakeJournal) next() map[string]string {
 	j.t.Helper()
-	if err := j.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := j.conn.SetReadDeadline(time.Now().Add(zinotest.Timeout)); err != nil {
 		j.t.Fatal(err)
 	}
 	b := make([]byte, 1<<20)
 	n, err := j.conn.Read(b)
 	if err != nil {
-		j.t.Fatalf("the journal is sent nothing: %v", err)
+		j.t.Fatalf("no line arrives: %v", err)
 	}
 	fields := map[string]string{}
 	for b = b[:n]; len(b) > 0; {
@@ -62,7 +64,7 @@ func (j *fakeJournal) next() map[string]string {
 	return fields
 }
 
-// stream is a file that stands for the stream that leads to the journal.
+// stream returns a file in place of the stream to the journal.
 func stream(t *testing.T) *os.File {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "stream"))
@@ -78,7 +80,7 @@ func stream(t *testing.T) *os.File {
 	return f
 }
 
-// logTo is the log of mem, whose standard error is f, with that journal.
+// logTo returns the log of a service whose standard error is f.
 func logTo(t *testing.T, f *os.File, journal string) *slog.Logger {
 	t.Helper()
 	was := journalSocket
@@ -97,8 +99,7 @@ func written(t *testing.T, f *os.File) string {
 	return string(text)
 }
 
-// TestJournal writes fields, of which MESSAGE says all to people.
-func TestJournal(t *testing.T) {
+func TestJournalFields(t *testing.T) {
 	j, f := newFakeJournal(t), stream(t)
 	log := logTo(t, f, j.path)
 	log.Debug("not wanted")
@@ -125,12 +126,11 @@ func TestJournal(t *testing.T) {
 		t.Errorf("%d fields: %q", len(got), got)
 	}
 	if text := written(t, f); text != "" {
-		t.Errorf("it is written as text, too: %s", text)
+		t.Errorf("also written as text: %s", text)
 	}
 }
 
-// TestJournalLevels have syslog's numbers.
-func TestJournalLevels(t *testing.T) {
+func TestJournalPriorities(t *testing.T) {
 	j := newFakeJournal(t)
 	log := slog.New(newJournal(j.path, "x", slog.NewTextHandler(discardFile(t), &slog.HandlerOptions{Level: slog.LevelDebug})))
 	for level, want := range map[slog.Level]string{slog.LevelDebug: "7", slog.LevelInfo: "6", slog.LevelWarn: "4", slog.LevelError: "3", slog.LevelError + 4: "3", slog.LevelDebug - 4: "7"} {
@@ -147,7 +147,7 @@ func TestJournalLevels(t *testing.T) {
 	}
 }
 
-// discardFile is where a handler's text goes that nobody reads.
+// discardFile is a file for text that the test does not read.
 func discardFile(t *testing.T) *os.File {
 	t.Helper()
 	f, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
@@ -158,7 +158,6 @@ func discardFile(t *testing.T) *os.File {
 	return f
 }
 
-// TestJournalAttributes holds what becomes of attributes of all kinds.
 func TestJournalAttributes(t *testing.T) {
 	j := newFakeJournal(t)
 	log := slog.New(newJournal(j.path, "x", slog.NewTextHandler(discardFile(t), nil))).With("service", "rtr", "always", 1)
@@ -195,9 +194,7 @@ func TestJournalAttributes(t *testing.T) {
 	}
 }
 
-// TestJournalGone writes text where the journal takes nothing, and fields again
-// when it does.
-func TestJournalGone(t *testing.T) {
+func TestTextWhileJournalIsDown(t *testing.T) {
 	j, f := newFakeJournal(t), stream(t)
 	log := logTo(t, f, j.path)
 	log.Info("first")
@@ -222,8 +219,7 @@ func TestJournalGone(t *testing.T) {
 	}
 }
 
-// TestJournalTooMuch writes text where a line is more than a datagram.
-func TestJournalTooMuch(t *testing.T) {
+func TestTextForLinesLargerThanADatagram(t *testing.T) {
 	j, f := newFakeJournal(t), stream(t)
 	log := logTo(t, f, j.path)
 	var attrs []slog.Attr
@@ -240,9 +236,8 @@ func TestJournalTooMuch(t *testing.T) {
 	}
 }
 
-// TestJournalOfAnother is text, with the time: a process that was started by one
-// whose stream leads to the journal inherits the variable, not the stream.
-func TestJournalOfAnother(t *testing.T) {
+// A child process inherits JOURNAL_STREAM, but not the stream.
+func TestTextWithInheritedJournalVariable(t *testing.T) {
 	j, f := newFakeJournal(t), stream(t)
 	t.Setenv("JOURNAL_STREAM", "1:2")
 	logTo(t, f, j.path).Info("said")

@@ -6,10 +6,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 func TestListen(t *testing.T) {
-	path := filepath.Join(shortDir(t), "a", "b", "mem.sock")
+	path := filepath.Join(zinotest.Dir(t), "a", "b", "mem.sock")
 	l, err := Listen(path)
 	if err != nil {
 		t.Fatal(err)
@@ -29,10 +31,8 @@ func TestListen(t *testing.T) {
 	}
 }
 
-// TestListenStale takes the place of a process that was killed, and of no
-// other file.
-func TestListenStale(t *testing.T) {
-	path := filepath.Join(shortDir(t), "mem.sock")
+func TestListenReplacesStaleSocket(t *testing.T) {
+	path := filepath.Join(zinotest.Dir(t), "mem.sock")
 	dead, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func TestListenStale(t *testing.T) {
 	}
 	l, err := Listen(path)
 	if err != nil {
-		t.Fatalf("a stale socket stays in the way: %v", err)
+		t.Fatalf("a stale socket was not replaced: %v", err)
 	}
 	defer l.Close()
 	nc, err := net.Dial("unix", path)
@@ -54,11 +54,9 @@ func TestListenStale(t *testing.T) {
 }
 
 func TestListenRefuses(t *testing.T) {
-	dir := shortDir(t)
+	dir := zinotest.Dir(t)
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, []byte("kept"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Write(t, file, "kept")
 	link := filepath.Join(dir, "link")
 	if err := os.Symlink(file, link); err != nil {
 		t.Fatal(err)
@@ -93,9 +91,8 @@ func TestListenRefuses(t *testing.T) {
 	}
 }
 
-// TestListenLongest uses the longest path that there can be.
-func TestListenLongest(t *testing.T) {
-	dir := shortDir(t)
+func TestListenOnLongestPath(t *testing.T) {
+	dir := zinotest.Dir(t)
 	l, err := Listen(dir + "/" + strings.Repeat("x", 106-len(dir)))
 	if err != nil {
 		t.Fatal(err)
@@ -103,9 +100,8 @@ func TestListenLongest(t *testing.T) {
 	l.Close()
 }
 
-// TestListenRace has many take over one stale socket: one gets it.
-func TestListenRace(t *testing.T) {
-	path := filepath.Join(shortDir(t), "mem.sock")
+func TestOneListenerReplacesStaleSocket(t *testing.T) {
+	path := filepath.Join(zinotest.Dir(t), "mem.sock")
 	dead, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +114,7 @@ func TestListenRace(t *testing.T) {
 		go func() {
 			l, err := Listen(path)
 			if err != nil && !strings.Contains(err.Error(), "another process is listening") {
-				t.Errorf("a rival's error: %v", err)
+				t.Errorf("error of a loser: %v", err)
 			}
 			got <- l
 		}()
@@ -135,18 +131,17 @@ func TestListenRace(t *testing.T) {
 	}
 }
 
-// TestSecondInstance starts a service twice: the second ends, the first goes on.
 func TestSecondInstance(t *testing.T) {
 	first := serve(t)
 	second := command(t, first.Dir, socketOnly).start()
-	if status := second.status(); status != 1 {
+	if status := second.Exit(); status != 1 {
 		t.Errorf("status %d, want 1", status)
 	}
-	oneLine(t, second.said.String())
-	if want := "zino-mem: another process is listening on " + first.socket; !strings.HasPrefix(second.said.String(), want) {
-		t.Errorf("said %q, want %s …", second.said, want)
+	oneLine(t, second.output())
+	if want := "zino-mem: another process is listening on " + first.socket; !strings.HasPrefix(second.output(), want) {
+		t.Errorf("wrote %q, want %s …", second.output(), want)
 	}
 	if err := call(first.socket, holdRequest{}); err != nil {
-		t.Errorf("the first does not answer any more: %v", err)
+		t.Errorf("the first instance does not answer: %v", err)
 	}
 }

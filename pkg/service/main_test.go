@@ -1,7 +1,6 @@
 package service
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -17,22 +16,17 @@ import (
 	"time"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
-// serveEnv makes the test binary the service mem, as zino-mem's main would.
-const serveEnv = "SERVICE_TEST_SERVE"
-
-// patience ends a test that waits for something which never comes.
-const patience = 20 * time.Second
-
-// hold is a method that is answered when its gate, a socket, hangs up.
+// hold is a method that replies when its gate, a socket, hangs up.
 var hold = proto.Method[holdRequest, holdReply]{Service: "mem", Type: "hold", Reply: "held"}
 
 type holdRequest struct {
 	Gate  string `json:"gate"`
-	Stuck bool   `json:"stuck"` // with what the stats need as well
-	Deaf  bool   `json:"deaf"`  // to its being cancelled
+	Stuck bool   `json:"stuck"` // locks what the stats need
+	Deaf  bool   `json:"deaf"`  // ignores cancellation
 }
 
 type holdReply struct {
@@ -40,9 +34,12 @@ type holdReply struct {
 }
 
 func TestMain(m *testing.M) {
-	if os.Getenv(serveEnv) == "" {
-		os.Exit(m.Run())
-	}
+	zinotest.Child(zinotest.Roles{"mem": runMem})
+	os.Exit(m.Run())
+}
+
+// runMem is zino-mem's main with the method hold.
+func runMem([]string) error {
 	cfg, log := Start("mem")
 	second, err := Inherited("http")
 	Fail("mem", err)
@@ -50,9 +47,10 @@ func TestMain(m *testing.M) {
 		go newHolder(log).Serve(second)
 	}
 	Fail("mem", Serve(newHolder(log), "mem", cfg.Mem.Socket, log))
+	return nil
 }
 
-// newHolder is a service with the method hold.
+// newHolder returns a service with the method hold.
 func newHolder(log *slog.Logger) *rpc.Server {
 	s := rpc.NewServer("mem", log)
 	var state sync.Mutex
@@ -92,116 +90,74 @@ func wait(ctx context.Context, gate string) error {
 // child is a service in a process of its own.
 type child struct {
 	*exec.Cmd
-	t      *testing.T
-	socket string
-	said   *output
-	ended  chan struct{}
+	*zinotest.Process // after start
+	t                 *testing.T
+	socket            string
 }
 
-// output collects what a process says, while it does.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(b)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
-
-// command prepares a service whose configuration is text; its socket is named
-// by it or handed over.
-func command(t *testing.T, dir, text string, args ...string) *child {
+// command prepares a service in dir with this configuration. The socket is named
+// by the configuration or inherited.
+func command(t *testing.T, dir, config string, args ...string) *child {
 	t.Helper()
 	file := filepath.Join(dir, "ZINO.toml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Write(t, file, config)
 	if args == nil {
 		args = []string{"--config", file}
 	}
-	c := &child{Cmd: exec.Command(os.Args[0], args...), t: t, said: &output{}, ended: make(chan struct{}), socket: filepath.Join(dir, "mem.sock")}
-	c.Dir, c.Stderr = dir, c.said
-	// The race detector would have each child wait for a second at its end.
-	c.Env = append(os.Environ(), serveEnv+"=1", "ZINO_CONFIG=", "GORACE=atexit_sleep_ms=0")
+	c := &child{Cmd: zinotest.Command(t, "mem", args...), t: t, socket: filepath.Join(dir, "mem.sock")}
+	c.Dir = dir
+	c.Env = append(c.Env, "ZINO_CONFIG=")
 	return c
 }
 
-// start starts the process and sees to it that it ends with the test.
+// start starts the process; it is killed when the test ends.
 func (c *child) start() *child {
 	c.t.Helper()
-	if err := c.Start(); err != nil {
-		c.t.Fatal(err)
-	}
-	go func() { c.Wait(); close(c.ended) }()
-	c.t.Cleanup(func() {
-		c.Process.Kill() // an error: it has ended
-		<-c.ended
-	})
+	c.Process = zinotest.Start(c.t, c.Cmd)
 	return c
 }
 
 // serve starts a service on mem.sock in a directory of its own.
 func serve(t *testing.T) *child {
 	t.Helper()
-	return command(t, shortDir(t), socketOnly).start().listening()
+	return command(t, zinotest.Dir(t), socketOnly).start().listening()
 }
 
 const socketOnly = "[mem]\nsocket = \"mem.sock\"\n"
 
 func (c *child) listening() *child {
 	c.t.Helper()
-	c.says("listening")
+	c.WaitFor("listening")
 	return c
 }
 
-// says waits until the process has said text.
-func (c *child) says(text string) {
+// exits waits for the end of the process and checks its status, -1 after a signal.
+func (c *child) exits(status int) {
 	c.t.Helper()
-	until(c.t, "the process says "+text, func() bool { return strings.Contains(c.said.String(), text) })
-}
-
-// status waits for the end and returns the exit status, -1 after a signal.
-func (c *child) status() int {
-	c.t.Helper()
-	select {
-	case <-c.ended:
-	case <-time.After(patience):
-		c.t.Fatalf("the process does not end; it said: %s", c.said)
-	}
-	return c.ProcessState.ExitCode()
-}
-
-func (c *child) signal(s os.Signal) {
-	c.t.Helper()
-	if err := c.Process.Signal(s); err != nil {
-		c.t.Fatal(err)
+	if got := c.Exit(); got != status {
+		c.t.Errorf("exit status %d, want %d: %s", got, status, c.output())
 	}
 }
 
-// held is a request in flight: it is answered after release.
+// output returns what the process has written to its standard error.
+func (c *child) output() string { return c.Process.Err.String() }
+
+// held is a request in flight: closing its gate lets it end.
 type held struct {
 	gate   net.Conn
 	answer chan error
 }
 
-// holdOne sends a request and returns when it has arrived.
+// holdOne sends a request and returns when its handler runs.
 func holdOne(t *testing.T, socket string) *held {
 	t.Helper()
 	return holdWith(t, socket, holdRequest{})
 }
 
-// holdWith sends req, does what comes then, and returns when it has arrived.
+// holdWith sends req, calls then, and returns when the handler runs.
 func holdWith(t *testing.T, socket string, req holdRequest, then ...func()) *held {
 	t.Helper()
-	l, err := net.Listen("unix", filepath.Join(shortDir(t), "g"))
+	l, err := net.Listen("unix", filepath.Join(zinotest.Dir(t), "g"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +168,7 @@ func holdWith(t *testing.T, socket string, req holdRequest, then ...func()) *hel
 	for _, do := range then {
 		do()
 	}
-	if err := l.(*net.UnixListener).SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := l.(*net.UnixListener).SetDeadline(time.Now().Add(zinotest.Timeout)); err != nil {
 		t.Fatal(err)
 	}
 	if h.gate, err = l.Accept(); err != nil {
@@ -229,36 +185,11 @@ func call(socket string, req holdRequest) error {
 	return err
 }
 
-// until waits for a condition.
-func until(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.After(patience); !condition(); {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("waited in vain: %s", what)
-		}
-	}
-}
-
-// shortDir is a directory whose name leaves room for a socket's.
-func shortDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "z")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
-// oneLine fails unless text is exactly one line that begins with zino-mem.
+// oneLine checks that text is one line that begins with zino-mem.
 func oneLine(t *testing.T, text string) {
 	t.Helper()
 	if !strings.HasPrefix(text, "zino-mem: ") || strings.Count(text, "\n") != 1 || !strings.HasSuffix(text, "\n") {
-		t.Errorf("not one line of the program's: %q", text)
+		t.Errorf("want one line that begins with zino-mem: %q", text)
 	}
 }
 

@@ -11,9 +11,10 @@ import (
 
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
+	"zino/pkg/zinotest"
 )
 
-// supervisor is the other end of NOTIFY_SOCKET.
+// supervisor receives the states sent to NOTIFY_SOCKET.
 type supervisor struct {
 	t    *testing.T
 	conn *net.UnixConn
@@ -22,7 +23,7 @@ type supervisor struct {
 
 func newSupervisor(t *testing.T) *supervisor {
 	t.Helper()
-	path := filepath.Join(shortDir(t), "n")
+	path := filepath.Join(zinotest.Dir(t), "n")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
@@ -31,22 +32,22 @@ func newSupervisor(t *testing.T) *supervisor {
 	return &supervisor{t, conn, path}
 }
 
-// next is the next thing that the service told.
+// next waits for the next state.
 func (s *supervisor) next() string {
 	s.t.Helper()
-	if err := s.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := s.conn.SetReadDeadline(time.Now().Add(zinotest.Timeout)); err != nil {
 		s.t.Fatal(err)
 	}
 	b := make([]byte, 256)
 	n, err := s.conn.Read(b)
 	if err != nil {
-		s.t.Fatalf("the supervisor is told nothing: %v", err)
+		s.t.Fatalf("no state arrives: %v", err)
 	}
 	return string(b[:n])
 }
 
-// rest is what has been told up to now.
-func (s *supervisor) rest() (told []string) {
+// rest returns the states received and not read yet.
+func (s *supervisor) rest() (states []string) {
 	s.t.Helper()
 	raw, err := s.conn.SyscallConn()
 	if err != nil {
@@ -59,82 +60,75 @@ func (s *supervisor) rest() (told []string) {
 			if err != nil {
 				return true
 			}
-			told = append(told, string(b[:n]))
+			states = append(states, string(b[:n]))
 		}
 	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return told
+	return states
 }
 
-// TestNotify tells readiness, life and the end, in this order.
-func TestNotify(t *testing.T) {
+func TestNotifiesReadyWatchdogStopping(t *testing.T) {
 	s := newSupervisor(t)
-	c := command(t, shortDir(t), socketOnly)
+	c := command(t, zinotest.Dir(t), socketOnly)
 	c.Env = append(c.Env, "NOTIFY_SOCKET="+s.path, "WATCHDOG_USEC=40000000")
 	c.start()
-	if told := s.next(); told != "READY=1" {
-		t.Fatalf("told %q first", told)
+	if state := s.next(); state != "READY=1" {
+		t.Fatalf("got state %q first", state)
 	}
 	if err := call(c.socket, holdRequest{}); err != nil {
-		t.Errorf("it is ready and does not answer: %v", err)
+		t.Errorf("ready, but does not answer: %v", err)
 	}
-	if told := s.next(); told != "WATCHDOG=1" {
-		t.Errorf("told %q second", told)
+	if state := s.next(); state != "WATCHDOG=1" {
+		t.Errorf("got state %q second", state)
 	}
 	h := holdOne(t, c.socket)
-	c.signal(syscall.SIGTERM)
-	if told := s.next(); told != "STOPPING=1" {
-		t.Errorf("told %q at the end", told)
+	c.Signal(syscall.SIGTERM)
+	if state := s.next(); state != "STOPPING=1" {
+		t.Errorf("got state %q at the end", state)
 	}
 	h.gate.Close()
-	if status := c.status(); status != 0 {
-		t.Errorf("status %d", status)
-	}
+	c.exits(0)
 }
 
-// TestNotReady tells nothing if there is nothing to listen on.
-func TestNotReady(t *testing.T) {
+func TestDoesNotNotifyWithoutSocket(t *testing.T) {
 	s := newSupervisor(t)
 	first := serve(t)
 	second := command(t, first.Dir, socketOnly)
 	second.Env = append(second.Env, "NOTIFY_SOCKET="+s.path)
-	second.start().status()
-	if told := s.rest(); len(told) > 0 {
-		t.Errorf("told %q", told)
+	second.start().Exit()
+	if state := s.rest(); len(state) > 0 {
+		t.Errorf("got state %q", state)
 	}
 }
 
-// TestNotifyGone goes on where cannot notify the supervisor.
-func TestNotifyGone(t *testing.T) {
-	c := command(t, shortDir(t), socketOnly)
+func TestServesWithoutSupervisor(t *testing.T) {
+	c := command(t, zinotest.Dir(t), socketOnly)
 	c.Env = append(c.Env, "NOTIFY_SOCKET="+filepath.Join(c.Dir, "none"))
 	c.start().listening()
-	c.says("cannot notify the supervisor")
-	if err := call(c.socket, holdRequest{}); err != nil {
-		t.Error(err)
-	}
+	c.WaitFor("cannot notify the supervisor")
+	zinotest.Must(t, call(c.socket, holdRequest{}))
 }
 
-// TestWatchdog feeds the watchdog while the own socket answers, not when it
-// accepts and says nothing, and again when it does.
-func TestWatchdog(t *testing.T) {
+// The watchdog is notified while the service answers ping and stats, not while it
+// only accepts connections or answers pings, and again afterwards.
+func TestWatchdogNeedsAnswers(t *testing.T) {
 	s := newSupervisor(t)
-	l, err := Listen(filepath.Join(shortDir(t), "s"))
+	l, err := Listen(filepath.Join(zinotest.Dir(t), "s"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
 	t.Setenv("NOTIFY_SOCKET", s.path)
-	t.Setenv("WATCHDOG_USEC", "100000")
+	t.Setenv("WATCHDOG_USEC", "400000")
 	done := make(chan struct{})
 	go func() { newWatchdog("mem", l.Addr().String(), discard()).watch(t.Context()); close(done) }()
 	t.Cleanup(func() { <-done }) // after the context of the test has ended
 
 	answer(t, l, pong, stats)
-	if told := s.next(); told != "WATCHDOG=1" {
-		t.Fatalf("told %q", told)
+	if state := s.next(); state != "WATCHDOG=1" {
+		t.Fatalf("got state %q", state)
 	}
 	for range 3 {
 		nc := accept(t, l)
@@ -143,10 +137,10 @@ func TestWatchdog(t *testing.T) {
 	for range 3 {
 		answer(t, l, pong) // and no stats
 	}
-	if told := s.rest(); len(told) > 0 {
-		t.Errorf("a service that hangs is fed: %q", told)
+	if state := s.rest(); len(state) > 0 {
+		t.Errorf("a hanging service notifies the watchdog: %q", state)
 	}
-	for answered := false; !answered; { // those that were given up come first
+	for answered := false; !answered; { // requests that timed out come first
 		answer(t, l, pong, `{"type":"error","message":"no stats here","code":"unknown"}`)
 		answered = len(s.rest()) > 0
 	}
@@ -159,7 +153,7 @@ const (
 
 func accept(t *testing.T, l net.Listener) net.Conn {
 	t.Helper()
-	if err := l.(*net.UnixListener).SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := l.(*net.UnixListener).SetDeadline(time.Now().Add(zinotest.Timeout)); err != nil {
 		t.Fatal(err)
 	}
 	nc, err := l.Accept()
@@ -177,90 +171,84 @@ func answer(t *testing.T, l net.Listener, packets ...string) {
 	in := wire.NewReader(nc)
 	for _, packet := range packets {
 		if _, err := in.Next(); err != nil {
-			return // it was given up meanwhile
+			return // timed out meanwhile
 		}
 		frame, err := wire.AppendFrame(nil, []byte(packet))
 		if err != nil {
 			t.Fatal(err)
 		}
-		nc.Write(frame) // an error: it was given up meanwhile
+		nc.Write(frame) // an error: timed out meanwhile
 	}
 }
 
-// TestWatchdogStuck does not feed the watchdog of a process whose handlers are
-// stuck, although it accepts and answers pings.
-func TestWatchdogStuck(t *testing.T) {
+// A process with a deadlock in its handlers still answers pings.
+func TestWatchdogNoticesLockedState(t *testing.T) {
 	s := newSupervisor(t)
-	c := command(t, shortDir(t), socketOnly)
+	c := command(t, zinotest.Dir(t), socketOnly)
 	c.Env = append(c.Env, "NOTIFY_SOCKET="+s.path, "WATCHDOG_USEC=200000")
 	c.start()
 	for _, want := range []string{"READY=1", "WATCHDOG=1"} {
-		if told := s.next(); told != want {
-			t.Fatalf("told %q, want %q", told, want)
+		if state := s.next(); state != want {
+			t.Fatalf("got state %q, want %q", state, want)
 		}
 	}
 	h := holdWith(t, c.socket, holdRequest{Stuck: true})
-	c.says("no answer on the service's own socket")
+	c.WaitFor("no answer on the service's own socket")
 	s.rest()
-	until(t, "it is asked again, in vain", func() bool { return strings.Count(c.said.String(), "no answer") > 2 })
-	if told := s.rest(); len(told) > 0 {
-		t.Errorf("a service that hangs is fed: %q", told)
+	zinotest.Eventually(t, "it is asked again, in vain", func() bool { return strings.Count(c.output(), "no answer") > 2 })
+	if state := s.rest(); len(state) > 0 {
+		t.Errorf("a hanging service notifies the watchdog: %q", state)
 	}
 	h.gate.Close()
-	if told := s.next(); told != "WATCHDOG=1" {
-		t.Errorf("told %q when it went on", told)
+	if state := s.next(); state != "WATCHDOG=1" {
+		t.Errorf("got state %q when it went on", state)
 	}
 }
 
-// TestWatchdogDrain feeds the watchdog of a process that is ending.
-func TestWatchdogDrain(t *testing.T) {
+func TestWatchdogIsNotifiedDuringDrain(t *testing.T) {
 	s := newSupervisor(t)
-	c := command(t, shortDir(t), socketOnly)
+	c := command(t, zinotest.Dir(t), socketOnly)
 	c.Env = append(c.Env, "NOTIFY_SOCKET="+s.path, "WATCHDOG_USEC=50000")
 	c.start().listening()
 	h := holdOne(t, c.socket)
-	c.signal(syscall.SIGTERM)
+	c.Signal(syscall.SIGTERM)
 	for s.next() != "STOPPING=1" {
 	}
 	for range 3 {
-		if told := s.next(); told != "WATCHDOG=1" {
-			t.Errorf("told %q", told)
+		if state := s.next(); state != "WATCHDOG=1" {
+			t.Errorf("got state %q", state)
 		}
 	}
 	h.gate.Close()
-	if status := c.status(); status != 0 {
-		t.Errorf("status %d", status)
-	}
+	c.exits(0)
 }
 
-// TestNotifyReload says when the configuration is read again, and when that is
-// over, whatever came of it.
-func TestNotifyReload(t *testing.T) {
+// RELOADING is followed by READY, also after an error.
+func TestNotifiesReload(t *testing.T) {
 	s := newSupervisor(t)
-	c := command(t, shortDir(t), socketOnly)
+	c := command(t, zinotest.Dir(t), socketOnly)
 	c.Env = append(c.Env, "NOTIFY_SOCKET="+s.path)
 	c.start().listening()
-	if told := s.next(); told != "READY=1" {
-		t.Fatalf("told %q", told)
+	if state := s.next(); state != "READY=1" {
+		t.Fatalf("got state %q", state)
 	}
 	for _, text := range []string{socketOnly, "[mem\n"} {
-		rewrite(t, filepath.Join(c.Dir, "ZINO.toml"), text)
-		c.signal(syscall.SIGHUP)
-		if told := s.next(); !strings.HasPrefix(told, "RELOADING=1\nMONOTONIC_USEC=") {
-			t.Errorf("told %q", told)
+		zinotest.Write(t, filepath.Join(c.Dir, "ZINO.toml"), text)
+		c.Signal(syscall.SIGHUP)
+		if state := s.next(); !strings.HasPrefix(state, "RELOADING=1\nMONOTONIC_USEC=") {
+			t.Errorf("got state %q", state)
 		}
-		if told := s.next(); told != "READY=1" {
-			t.Errorf("told %q at the end", told)
+		if state := s.next(); state != "READY=1" {
+			t.Errorf("got state %q at the end", state)
 		}
 	}
 }
 
-// TestWatchdogOfAnother is not for this process, or not wanted at all.
-func TestWatchdogOfAnother(t *testing.T) {
+func TestWatchdogIsDisabled(t *testing.T) {
 	for name, env := range map[string][2]string{
 		"another process": {"100000", "1"},
-		"none":            {"", ""},
-		"no number":       {"soon", ""},
+		"not set":         {"", ""},
+		"not a number":    {"soon", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSupervisor(t)
@@ -271,21 +259,20 @@ func TestWatchdogOfAnother(t *testing.T) {
 				os.Unsetenv("WATCHDOG_PID")
 			}
 			newWatchdog("mem", "/nowhere", discard()).watch(t.Context()) // returns
-			if told := s.rest(); len(told) > 0 {
-				t.Errorf("told %q", told)
+			if state := s.rest(); len(state) > 0 {
+				t.Errorf("got state %q", state)
 			}
 		})
 	}
 }
 
-// TestListenAndServe serves in this process until the server is shut down.
 func TestListenAndServe(t *testing.T) {
-	path := filepath.Join(shortDir(t), "s")
+	path := filepath.Join(zinotest.Dir(t), "s")
 	server := rpc.NewServer("mem", discard())
 	if _, err := ListenAndServe(server, "mem", path); err != nil {
 		t.Fatal(err)
 	}
-	if err := (watchdog{"mem", path, 2 * patience, discard()}).ask(t.Context()); err != nil {
+	if err := (watchdog{"mem", path, 2 * zinotest.Timeout, discard()}).ask(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if err := server.Shutdown(t.Context()); err != nil {
@@ -295,6 +282,6 @@ func TestListenAndServe(t *testing.T) {
 		t.Errorf("the socket's file is still there: %v", err)
 	}
 	if _, err := ListenAndServe(server, "mem", "/"+strings.Repeat("x", 200)); err == nil {
-		t.Error("a path that is too long is taken")
+		t.Error("a path that is too long is accepted")
 	}
 }

@@ -11,9 +11,10 @@ import (
 	"testing"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 )
 
-// parent holds sockets that it hands over, as systemd or a supervisor does.
+// parent has sockets for its child processes, as systemd or a supervisor.
 type parent struct {
 	dir   string
 	files []*os.File
@@ -22,7 +23,7 @@ type parent struct {
 
 func newParent(t *testing.T, names ...string) *parent {
 	t.Helper()
-	p := &parent{dir: shortDir(t)}
+	p := &parent{dir: zinotest.Dir(t)}
 	for _, name := range names {
 		path := filepath.Join(p.dir, name)
 		l, err := net.Listen("unix", path)
@@ -40,7 +41,7 @@ func newParent(t *testing.T, names ...string) *parent {
 	return p
 }
 
-// command is a service that the sockets are handed over to.
+// command prepares a service that inherits the sockets.
 func (p *parent) command(t *testing.T, env ...string) *child {
 	c := command(t, p.dir, socketOnly)
 	c.ExtraFiles = p.files
@@ -48,7 +49,7 @@ func (p *parent) command(t *testing.T, env ...string) *child {
 	return c
 }
 
-func TestHandedOver(t *testing.T) {
+func TestInheritedSockets(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		env  []string
@@ -61,33 +62,29 @@ func TestHandedOver(t *testing.T) {
 		{"the only one, called unknown", []string{"LISTEN_FDS=1", "LISTEN_FDNAMES=unknown"}, 0},
 		{"the first of two that have its name", []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=mem:mem"}, 0},
 		{"the second of them", []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=mem:mem.sock"}, 1},
-		{"beside one that it takes itself", []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=http:mem"}, 1},
-		{"one that it takes itself", []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=http:mem"}, 0},
+		{"beside a second listener", []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=http:mem"}, 1},
+		{"a second listener", []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=http:mem"}, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			p := newParent(t, "a", "b")
 			c := p.command(t, test.env...).start().listening()
-			if err := call(p.paths[test.want], holdRequest{}); err != nil {
-				t.Fatal(err)
-			}
-			c.signal(syscall.SIGTERM)
-			if status := c.status(); status != 0 {
-				t.Errorf("status %d: %s", status, c.said)
-			}
+			zinotest.Must(t, call(p.paths[test.want], holdRequest{}))
+			c.Signal(syscall.SIGTERM)
+			c.exits(0)
 			for _, path := range p.paths {
 				if _, err := os.Lstat(path); err != nil {
-					t.Errorf("a socket that was handed over is gone: %v", err)
+					t.Errorf("an inherited socket is gone: %v", err)
 				}
 			}
 			if _, err := os.Lstat(c.socket); !os.IsNotExist(err) {
-				t.Errorf("it opened its own socket as well: %v", err)
+				t.Errorf("it opened its own socket, too: %v", err)
 			}
 		})
 	}
 }
 
-func TestHandedOverRefused(t *testing.T) {
+func TestInheritedSocketsOfOtherNames(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		env  []string
@@ -96,24 +93,21 @@ func TestHandedOverRefused(t *testing.T) {
 		{"other names", []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=rtr:exc"}, `zino-mem: no inherited socket is named "mem", only "rtr", "exc": see FileDescriptorName= of the socket unit`},
 		{"the only one has another name", []string{"LISTEN_FDS=1", "LISTEN_FDNAMES=rtr"}, `zino-mem: no inherited socket is named "mem", only "rtr"`},
 		{"two without names", []string{"LISTEN_FDS=2"}, `zino-mem: no inherited socket is named "mem", only "unknown", "unknown"`},
-		{"no number", []string{"LISTEN_FDS=many"}, `zino-mem: invalid LISTEN_FDS="many": want the number of inherited sockets`},
+		{"not a number", []string{"LISTEN_FDS=many"}, `zino-mem: invalid LISTEN_FDS="many": want the number of inherited sockets`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			c := newParent(t, "a", "b").command(t, test.env...).start()
-			if status := c.status(); status != 1 {
-				t.Errorf("status %d, want 1", status)
-			}
-			oneLine(t, c.said.String())
-			if !strings.HasPrefix(c.said.String(), test.want) {
-				t.Errorf("said %q\nwant %q", c.said, test.want)
+			c.exits(1)
+			oneLine(t, c.output())
+			if !strings.HasPrefix(c.output(), test.want) {
+				t.Errorf("wrote %q\nwant %q", c.output(), test.want)
 			}
 		})
 	}
 }
 
-// TestHandedOverNotASocket is given a file.
-func TestHandedOverNotASocket(t *testing.T) {
+func TestInheritedFileIsRefused(t *testing.T) {
 	p := newParent(t)
 	f, err := os.Create(filepath.Join(p.dir, "plain"))
 	if err != nil {
@@ -122,14 +116,12 @@ func TestHandedOverNotASocket(t *testing.T) {
 	defer f.Close()
 	p.files = []*os.File{f}
 	c := p.command(t, "LISTEN_FDS=1", "LISTEN_FDNAMES=mem").start()
-	if status := c.status(); status != 1 {
-		t.Errorf("status %d, want 1", status)
-	}
-	oneLine(t, c.said.String())
+	c.exits(1)
+	oneLine(t, c.output())
 }
 
-// TestHandedOverTCP is given a socket whose callers have no uid.
-func TestHandedOverTCP(t *testing.T) {
+// Callers over TCP have no uid.
+func TestInheritedTCPSocketIsRefused(t *testing.T) {
 	p := newParent(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -143,16 +135,14 @@ func TestHandedOverTCP(t *testing.T) {
 	defer f.Close()
 	p.files = []*os.File{f}
 	c := p.command(t, "LISTEN_FDS=1", "LISTEN_FDNAMES=mem").start()
-	if status := c.status(); status != 1 {
-		t.Errorf("status %d, want 1", status)
-	}
-	if want := "zino-mem: the socket inherited for mem is a tcp socket, not a Unix one\n"; c.said.String() != want {
-		t.Errorf("said %q, want %q", c.said, want)
+	c.exits(1)
+	if want := "zino-mem: the socket inherited for mem is a tcp socket, not a Unix one\n"; c.output() != want {
+		t.Errorf("wrote %q, want %q", c.output(), want)
 	}
 }
 
-// TestHandedOverPid is handed a socket as systemd does it: with the pid.
-func TestHandedOverPid(t *testing.T) {
+// systemd sets LISTEN_PID.
+func TestInheritedWithPID(t *testing.T) {
 	p := newParent(t, "a")
 	c := p.command(t, "LISTEN_FDS=1", "LISTEN_FDNAMES=mem")
 	sh, err := exec.LookPath("sh")
@@ -161,14 +151,10 @@ func TestHandedOverPid(t *testing.T) {
 	}
 	c.Path, c.Args = sh, append([]string{"sh", "-c", `LISTEN_PID=$$ exec "$@"`, "sh"}, c.Args...)
 	c.start().listening()
-	if err := call(p.paths[0], holdRequest{}); err != nil {
-		t.Error(err)
-	}
+	zinotest.Must(t, call(p.paths[0], holdRequest{}))
 }
 
-// TestInheritedNone is nil where nothing has that name, and tells what is
-// wrong with what was handed over.
-func TestInheritedNone(t *testing.T) {
+func TestInheritedByAnotherName(t *testing.T) {
 	if l, err := Inherited("http"); l != nil || err != nil {
 		t.Errorf("%v, %v", l, err)
 	}
@@ -180,17 +166,14 @@ func TestInheritedNone(t *testing.T) {
 	defer f.Close()
 	p.files = []*os.File{f}
 	c := p.command(t, "LISTEN_FDS=1", "LISTEN_FDNAMES=http").start()
-	if status := c.status(); status != 1 {
-		t.Errorf("status %d, want 1", status)
-	}
-	oneLine(t, c.said.String())
-	if !strings.HasPrefix(c.said.String(), "zino-mem: the descriptor inherited for http is not a listening socket: ") {
-		t.Errorf("said %q", c.said)
+	c.exits(1)
+	oneLine(t, c.output())
+	if !strings.HasPrefix(c.output(), "zino-mem: the descriptor inherited for http is not a listening socket: ") {
+		t.Errorf("wrote %q", c.output())
 	}
 }
 
-// TestHandedOverToAnother leaves alone what was meant for another process.
-func TestHandedOverToAnother(t *testing.T) {
+func TestSocketsOfAnotherPIDAreIgnored(t *testing.T) {
 	p := newParent(t, "a")
 	c := p.command(t, "LISTEN_PID=1", "LISTEN_FDS=1", "LISTEN_FDNAMES=mem").start().listening()
 	if err := call(c.socket, holdRequest{}); err != nil {
@@ -198,9 +181,8 @@ func TestHandedOverToAnother(t *testing.T) {
 	}
 }
 
-// TestHandedOverEnvironment holds that no child of the service takes the
-// sockets for its own.
-func TestHandedOverEnvironment(t *testing.T) {
+// A child of the service must not take the sockets for its own.
+func TestInheritedVariablesAreUnset(t *testing.T) {
 	p := newParent(t, "mem")
 	p.command(t, "LISTEN_FDS=1", "LISTEN_FDNAMES=mem").start().listening()
 	client := &rpc.Client{Service: "mem", Path: p.paths[0]}
@@ -215,6 +197,6 @@ func TestHandedOverEnvironment(t *testing.T) {
 		}
 	}
 	if len(reply.Environment) == 0 {
-		t.Error("the environment was not told")
+		t.Error("the environment is empty")
 	}
 }
