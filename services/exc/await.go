@@ -46,7 +46,12 @@ func await[T any](ctx context.Context, limit time.Duration, op func(context.Cont
 	if ctx.Err() != nil {
 		return value, ctx.Err()
 	}
-	return value, &files.Error{Code: files.Timeout, Message: fmt.Sprintf("The file system did not answer within %v. What was to be done may still be done later: look before you try again.", limit)}
+	return value, noAnswer(limit)
+}
+
+// noAnswer is the error of an operation that has exceeded its limit.
+func noAnswer(limit time.Duration) error {
+	return &files.Error{Code: files.Timeout, Message: fmt.Sprintf("The file system did not answer within %v. What was to be done may still be done later: look before you try again.", limit)}
 }
 
 // attempt runs op. A panic is for the goroutine that waits.

@@ -45,13 +45,7 @@ type reply struct {
 	confinement *proto.Confinement // nil if it did not come to that
 }
 
-// Names of the tools.
-const (
-	toolRead  = "read"
-	toolWrite = "write"
-	toolEdit  = "edit"
-	toolBash  = "bash"
-)
+const toolBash = "bash"
 
 // carryOut has the tool do its work. An error of type *files.Error is the
 // call's result.
@@ -62,12 +56,8 @@ func (s *Service) carryOut(ctx context.Context, req proto.Call, live *run.Live) 
 	}
 	defer leave()
 	switch req.Tool {
-	case toolRead:
-		return s.onFile(ctx, req, (*files.Files).Read)
-	case toolWrite:
-		return s.onFile(ctx, req, (*files.Files).Write)
-	case toolEdit:
-		return s.onFile(ctx, req, (*files.Files).Edit)
+	case files.Read, files.Write, files.Edit:
+		return s.onFile(ctx, req)
 	case toolBash:
 		return s.bash(ctx, req, live)
 	}
@@ -75,42 +65,6 @@ func (s *Service) carryOut(ctx context.Context, req proto.Call, live *run.Live) 
 		Code:    codeUnknownTool,
 		Message: fmt.Sprintf("Unknown tool %q: there are read, write, edit and bash.", req.Tool),
 	}
-}
-
-// onFile carries out a tool that works on a file.
-func (s *Service) onFile(ctx context.Context, req proto.Call, tool func(*files.Files, context.Context, string, []byte) (files.Reply, error)) (reply, error) {
-	c, err := s.clientOf(req.Env, req.Root, req.Cwd, req.Umask)
-	if err != nil {
-		return reply{}, err
-	}
-	level, network, err := s.host.settle(string(req.Sandbox), req.Network)
-	if err != nil {
-		return reply{}, err
-	}
-	if err := s.levelProblem(ctx, level); err != nil {
-		return reply{}, &refusal{level, err}
-	}
-	how := &proto.Confinement{Sandbox: proto.Level(level), Network: network, Means: []string{}}
-	input := append([]byte(nil), req.Input...) // it may be read when the request's buffer is gone
-	r, err := await(ctx, s.limit, func(ctx context.Context) (files.Reply, error) {
-		root, err := directory(c.root)
-		if err != nil {
-			return files.Reply{}, err
-		}
-		tools, release, err := s.bounded(level, c, req.Tool != toolRead)
-		if err != nil {
-			return files.Reply{}, err
-		}
-		defer release()
-		if err := withUmask(c.umask); err != nil {
-			return files.Reply{}, err
-		}
-		return tool(tools, ctx, root, input)
-	})
-	if level != levelOff {
-		how.Means = append(how.Means, "paths")
-	}
-	return reply{r, how}, err
 }
 
 // success is the envelope of data, a struct.

@@ -20,7 +20,6 @@ import (
 	"zino/pkg/config"
 	"zino/pkg/rpc"
 	"zino/proto"
-	"zino/services/exc/files"
 	"zino/services/exc/run"
 )
 
@@ -49,7 +48,7 @@ type Service struct {
 	files         *workspace
 	host          *host
 	outputs       *run.Files    // of commands, where they are too long for a result
-	tools         *files.Files  // read, write and edit
+	helpers       helpers       // for read, write and edit in the sandbox
 	reviews       chan struct{} // one place for each review under way
 
 	reviewWarnings atomic.Int64
@@ -64,8 +63,14 @@ type Service struct {
 
 // Supervise must be the first call of main in every program that runs code,
 // TestMain included. It returns at once, except in the copies of the program that
-// exc starts as supervisors and for what comes before and beside a command.
-func Supervise() { run.Supervise(nil) }
+// exc starts as supervisors, for what comes before a command, and for files.
+func Supervise() {
+	run.Supervise(nil)
+	if len(os.Args) == 2+filesArgs && os.Args[1] == filesArg {
+		serveFiles(os.Args[2:])
+		os.Exit(0)
+	}
+}
 
 // New makes the service. The program's main must have called Supervise.
 func New(cfg config.Exc, cat *catalog.Catalog, log *slog.Logger) (*Service, error) {
@@ -82,7 +87,7 @@ func newIn(parent string, cfg config.Exc, cat *catalog.Catalog, log *slog.Logger
 		return nil, err
 	}
 	s := &Service{
-		catalog: cat, log: log, files: space, host: newHost(cfg), outputs: run.NewFiles(space.newDir, space.remove), tools: files.New(),
+		catalog: cat, log: log, files: space, host: newHost(cfg), outputs: run.NewFiles(space.newDir, space.remove),
 		timeout: cfg.Timeout, limit: time.Duration(cfg.Timeout * float64(time.Second)), validateLimit: validateLimit, reviewGrace: reviewGrace,
 		outputMax: cfg.OutputMax, ceiling: outputCeiling, passEnv: cfg.PassEnv,
 		reviews: make(chan struct{}, reviewsMax),
@@ -112,6 +117,7 @@ func (s *Service) Close() error {
 	s.cancel()
 	s.running.Wait()
 	if first {
+		s.closeHelpers()
 		s.files.close()
 		return s.host.close()
 	}

@@ -1,17 +1,13 @@
 package exc
 
 import (
-	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"slices"
 	"sync"
 
 	"zino/pkg/config"
-	"zino/pkg/environ"
-	"zino/services/exc/files"
 	"zino/services/exc/protect"
-	"zino/services/exc/sandbox"
 )
 
 // Protect names files and directories of Zino's own, such as its configuration
@@ -112,47 +108,5 @@ func checkOpenRuns(workspace string, log *slog.Logger) {
 		if err := set.Close(); err != nil {
 			log.Warn("cannot remove a run from the list of open runs", "error", err)
 		}
-	}
-}
-
-// bounded are the file tools of a level, with what releases them.
-func (s *Service) bounded(level string, c client, writes bool) (tools *files.Files, release func(), err error) {
-	if level == levelOff {
-		return s.tools, func() {}, nil
-	}
-	real, err := s.workRoot(c.root)
-	if err != nil {
-		return nil, nil, &refusal{level, err}
-	}
-	bounds := files.Bounds{Root: real, Write: level != levelReadOnly, Readable: s.mayRead(real, environ.Get(c.env, "PATH"))}
-	if real == "" || !writes || !bounds.Write {
-		return s.tools.Within(bounds), func() {}, nil
-	}
-	open := &s.host.open
-	open.mu.Lock()
-	defer open.mu.Unlock()
-	set, err := s.host.protectedIn(real, true, open.sets)
-	if err != nil {
-		return nil, nil, &refusal{level, err}
-	}
-	bounds.Refuse = func(path string, info fs.FileInfo) string {
-		if info == nil {
-			return set.Refusal(path, nil)
-		}
-		return set.Refusal(path, protect.FileOf(info))
-	}
-	return s.tools.Within(bounds), func() { _ = set.Close() }, nil // it has no record
-}
-
-// mayRead reports what confined code could read, by a file's real path.
-func (s *Service) mayRead(root, path string) func(path string) bool {
-	given := append(s.host.readable("", path), s.outputs.Dirs()...)
-	if root != "" {
-		given = append(given, root)
-	}
-	hidden := s.host.hidden(given)
-	return func(path string) bool {
-		within := func(dir string) bool { return sandbox.Within(path, dir) }
-		return slices.ContainsFunc(given, within) && !slices.ContainsFunc(hidden, within)
 	}
 }

@@ -133,37 +133,18 @@ func (b *Sandbox) confine(ctx context.Context, root string, cmd *run.Cmd) (err e
 		return cannotStart(err)
 	}
 	b.means = kernel.Means()
-	b.plan = &sandbox.Plan{
-		Root: root, Writable: b.level == levelWorkspace && root != "", Dir: root, Tmp: b.tmp, Network: b.network,
-		Namespaces: kernel.NoNamespaces == nil, Landlock: kernel.Landlock, Memory: s.host.limits.Memory,
+	if b.plan, err = s.plan(kernel, b.level, b.network, root, cmd.Path, environ.Get(cmd.Env, "PATH")); err != nil {
+		return err
 	}
+	b.plan.Tmp, b.plan.Memory = b.tmp, s.host.limits.Memory
 	if kernel.LimitsTasks() {
 		b.plan.Tasks = s.host.limits.Tasks
 	}
 	if root == "" {
 		b.plan.Dir = b.home()
 	}
-	// It may read the system, its program, the outputs of earlier commands, and
-	// how to find hosts. What lies below the root comes with that.
-	read := append(s.host.readable(cmd.Path, environ.Get(cmd.Env, "PATH")), s.outputs.Dirs()...)
-	if file, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil && b.network {
-		read = append(read, file)
-	}
-	given := sandbox.Outermost(read)
 	if cmd.Script != nil {
-		read = append(read, filepath.Dir(cmd.Script.File))
-	}
-	b.plan.Read = slices.DeleteFunc(sandbox.Outermost(read), func(path string) bool { return root != "" && sandbox.Within(path, root) })
-	if root != "" {
-		given = append(given, root)
-	}
-	b.plan.Hidden = s.host.hidden(given)
-	if !b.plan.Namespaces && root != "" { // Landlock gives a root whole, or not at all
-		for _, path := range b.plan.Hidden {
-			if sandbox.Within(path, root) {
-				return &refusal{b.level, fmt.Errorf("%s holds %s, which nobody is to read, and without namespaces that cannot be hidden: work in a directory of the project's own", root, path)}
-			}
-		}
+		b.plan.Read = append(b.plan.Read, filepath.Dir(cmd.Script.File))
 	}
 	if b.plan.Writable {
 		if err := b.protect(root); err != nil {
@@ -177,6 +158,34 @@ func (b *Sandbox) confine(ctx context.Context, root string, cmd *run.Cmd) (err e
 		cmd.Dir = "" // the supervisor changes to it when it is visible
 	}
 	return nil
+}
+
+// plan is what a program may do at a level, without limits, a directory of its own
+// and protected paths. It may read the system, itself, the outputs of earlier
+// commands, and how to find hosts. The error is a *refusal.
+func (s *Service) plan(kernel sandbox.Kernel, level string, network bool, root, program, path string) (*sandbox.Plan, error) {
+	p := &sandbox.Plan{
+		Root: root, Writable: level != levelReadOnly && root != "", Dir: root, Network: network,
+		Namespaces: kernel.NoNamespaces == nil, Landlock: kernel.Landlock,
+	}
+	read := append(s.host.readable(program, path), s.outputs.Dirs()...)
+	if file, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil && network {
+		read = append(read, file)
+	}
+	given := sandbox.Outermost(read)
+	p.Read = slices.DeleteFunc(slices.Clone(given), func(path string) bool { return root != "" && sandbox.Within(path, root) }) // the root comes with it
+	if root != "" {
+		given = append(given, root)
+	}
+	p.Hidden = s.host.hidden(given)
+	if !p.Namespaces && root != "" { // Landlock gives a root whole, or not at all
+		for _, path := range p.Hidden {
+			if sandbox.Within(path, root) {
+				return nil, &refusal{level, fmt.Errorf("%s holds %s, which nobody is to read, and without namespaces that cannot be hidden: work in a directory of the project's own", root, path)}
+			}
+		}
+	}
+	return p, nil
 }
 
 // home is where the run sees its own directory, which is also its HOME.

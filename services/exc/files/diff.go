@@ -17,11 +17,12 @@ const (
 	changesMax   = 500      // replacements whose places are used for a diff
 )
 
-// nowhere is how diffs call a file that is not there.
+// nowhere is the name of an absent file in a diff.
 const nowhere = "/dev/null"
 
-// label is how diffs call the file: its path from the root if it lies there.
-func (t target) label(root string) string {
+// label is the name of the file in a diff: its path from the root if it is below
+// that.
+func (t *target) label(root string) string {
 	name := t.path
 	if real, err := filepath.EvalSymlinks(root); err == nil {
 		if rel, err := filepath.Rel(real, t.path); err == nil && filepath.IsLocal(rel) {
@@ -34,23 +35,23 @@ func (t target) label(root string) string {
 	return name
 }
 
-// compare is the diff of a file that was replaced.
+// compare is the diff of a file whose content is replaced.
 func compare(label string, before former, after string) string {
 	if !before.known || len(after) > compareMax || !isText(before.text) || !isText(after) {
 		return ""
 	}
 	from := label
-	if before.none {
+	if before.absent {
 		from = nowhere
 	}
 	return render(from, label, before.text, udiff.Lines(before.text, after), 0)
 }
 
-// isText reports whether people can read it.
+// isText reports whether text is UTF-8 without NUL bytes.
 func isText(text string) bool { return badByte(text) < 0 && strings.IndexByte(text, 0) < 0 }
 
-// compareEdit is the diff of a file in which a text was replaced. Only the part
-// with the changes is looked at.
+// compareEdit is the diff of a file in which a text is replaced. Only the part with
+// the changes is compared.
 func compareEdit(label, before string, in editInput) string {
 	if in.Old == in.New || !isText(before) || !isText(in.New) {
 		return ""
@@ -69,7 +70,7 @@ func compareEdit(label, before string, in editInput) string {
 	return render(label, label, part, in.changes(part), strings.Count(before[:start], "\n"))
 }
 
-// changes are the replacements in text, each cut down to the lines that differ.
+// changes are the replacements in text, each reduced to the lines that differ.
 func (in editInput) changes(text string) []udiff.Edit {
 	inside := udiff.Lines(in.Old, in.New)
 	var all []udiff.Edit
@@ -85,7 +86,7 @@ func (in editInput) changes(text string) []udiff.Edit {
 	}
 }
 
-// linesBack is the beginning of the line that stands n lines before offset i.
+// linesBack is the offset of the line n lines before offset i.
 func linesBack(text string, i, n int) int {
 	for range n + 1 {
 		i = strings.LastIndexByte(text[:max(i, 0)], '\n')
@@ -93,7 +94,7 @@ func linesBack(text string, i, n int) int {
 	return i + 1
 }
 
-// linesOn is the end of the line that stands n lines behind offset i.
+// linesOn is the end of the line n lines after offset i.
 func linesOn(text string, i, n int) int {
 	for range n + 1 {
 		next := strings.IndexByte(text[i:], '\n')
@@ -105,13 +106,13 @@ func linesOn(text string, i, n int) int {
 	return i
 }
 
-// render is the unified diff of edits to text, which begins skipped lines into
-// its file. The numbers of lines behind a change are counted here: udiff's miss
-// those between two changes that share a hunk.
+// render is the unified diff of edits to text, which begins skipped lines into its
+// file. The line numbers after a change are counted here: those of udiff are wrong
+// between two changes in one hunk.
 func render(from, to, text string, edits []udiff.Edit, skipped int) string {
 	u, err := udiff.ToUnifiedDiff(from, to, text, edits, contextLines)
 	if err != nil || len(u.Hunks) == 0 {
-		return "" // edits in order cannot fail, and a diff is no reason to
+		return "" // sorted edits cannot fail, and a call does not fail for its diff
 	}
 	grown := 0
 	for _, h := range u.Hunks {
@@ -129,7 +130,7 @@ func render(from, to, text string, edits []udiff.Edit, skipped int) string {
 	return shorten(u.String())
 }
 
-// shorten cuts a diff that is too long at the end of a line.
+// shorten cuts a long diff at the end of a line.
 func shorten(diff string) string {
 	if len(diff) <= diffMax {
 		return diff

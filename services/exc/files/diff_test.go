@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 // checkDiff carries out a diff by the numbers in it and expects it to lead from
@@ -80,32 +82,30 @@ func hunkStart(line string) (from, to int) {
 }
 
 func TestDiff(t *testing.T) {
-	dir := place(t)
+	dir := newDir(t)
 	put(t, dir, "file", "1\n2\n3\n4\n5\n6\n7\n8\n9\n")
-	got := must(t, New().Edit, dir, args{"path": "file", "old": "5\n", "new": "five\nand more\n"}).Diff
+	got := must(t, doEdit, dir, args{"path": "file", "old": "5\n", "new": "five\nand more\n"}).Diff
 	want := "--- file\n+++ file\n@@ -2,7 +2,8 @@\n 2\n 3\n 4\n-5\n+five\n+and more\n 6\n 7\n 8\n"
 	if got != want {
 		t.Errorf("edit: got\n%s", got)
 	}
-	got = must(t, New().Write, dir, args{"path": "file", "content": "1\n2\n3\n4\nfive\nand more\n6\n7\n8\n10"}).Diff
+	got = must(t, doWrite, dir, args{"path": "file", "content": "1\n2\n3\n4\nfive\nand more\n6\n7\n8\n10"}).Diff
 	want = "--- file\n+++ file\n@@ -7,4 +7,4 @@\n 6\n 7\n 8\n-9\n+10\n\\ No newline at end of file\n"
 	if got != want {
 		t.Errorf("write: got\n%s", got)
 	}
-	got = must(t, New().Write, dir, args{"path": "sub/new", "content": "a\nb\n"}).Diff
+	got = must(t, doWrite, dir, args{"path": "sub/new", "content": "a\nb\n"}).Diff
 	if want = "--- /dev/null\n+++ sub/new\n@@ -0,0 +1,2 @@\n+a\n+b\n"; got != want {
 		t.Errorf("a new file: got\n%s", got)
 	}
-	if got = must(t, New().Write, dir, args{"path": "sub/new", "content": "a\nb\n"}).Diff; got != "" {
+	if got = must(t, doWrite, dir, args{"path": "sub/new", "content": "a\nb\n"}).Diff; got != "" {
 		t.Errorf("nothing changed: got\n%s", got)
 	}
 }
 
 func TestDiffLabel(t *testing.T) {
-	dir, elsewhere := place(t), place(t)
-	if err := os.Symlink(dir, filepath.Join(elsewhere, "link")); err != nil {
-		t.Fatal(err)
-	}
+	dir, elsewhere := newDir(t), newDir(t)
+	zinotest.Must(t, os.Symlink(dir, filepath.Join(elsewhere, "link")))
 	tests := []struct{ root, path, want string }{
 		{dir, "a/../b", "b"},
 		{dir, dir + "/sub/c", "sub/c"},
@@ -118,7 +118,7 @@ func TestDiffLabel(t *testing.T) {
 		{dir, "with space", "with space"},
 	}
 	for _, tt := range tests {
-		got := must(t, New().Write, tt.root, args{"path": tt.path, "content": "x\n"}).Diff
+		got := must(t, doWrite, tt.root, args{"path": tt.path, "content": "x\n"}).Diff
 		if want := fmt.Sprintf("--- /dev/null\n+++ %s\n@@ -0,0 +1 @@\n+x\n", tt.want); got != want {
 			t.Errorf("%s from %s: got\n%s", tt.path, tt.root, got)
 		}
@@ -157,37 +157,37 @@ func TestDiffOfManyEdits(t *testing.T) {
 
 // The diff of an edit in a large file shows its hunk, the place included.
 func TestDiffOfLargeFile(t *testing.T) {
-	dir := place(t)
+	dir := newDir(t)
 	lines := strings.Repeat("some line of text\n", 1<<16) // more than 1 MiB
 	path := put(t, dir, "large", lines+"here\n"+lines)
-	got := must(t, New().Edit, dir, args{"path": "large", "old": "here", "new": "there"}).Diff
+	got := must(t, doEdit, dir, args{"path": "large", "old": "here", "new": "there"}).Diff
 	const around = " some line of text\n some line of text\n some line of text\n"
 	want := fmt.Sprintf("--- large\n+++ large\n@@ -%d,7 +%d,7 @@\n%s-here\n+there\n%s", 1<<16-2, 1<<16-2, around, around)
 	if got != want {
 		t.Errorf("got\n%s", got)
 	}
-	if got := must(t, New().Write, dir, args{"path": "large", "content": "x"}).Diff; got != "" {
+	if got := must(t, doWrite, dir, args{"path": "large", "content": "x"}).Diff; got != "" {
 		t.Errorf("written: got %d bytes", len(got))
 	}
-	if got := must(t, New().Write, dir, args{"path": "large", "content": lines}).Diff; got != "" {
+	if got := must(t, doWrite, dir, args{"path": "large", "content": lines}).Diff; got != "" {
 		t.Errorf("written large: got %d bytes", len(got))
 	}
 	put(t, dir, "large", "first "+lines+" last")
-	if got := must(t, New().Edit, dir, args{"path": "large", "old": "e ", "new": "E ", "expected_replacements": strings.Count(holds(t, path), "e ")}).Diff; got != "" {
+	if got := must(t, doEdit, dir, args{"path": "large", "old": "e ", "new": "E ", "expected_replacements": strings.Count(zinotest.Read(t, path), "e ")}).Diff; got != "" {
 		t.Errorf("all over: got %d bytes", len(got))
 	}
 }
 
 func TestDiffIsShortened(t *testing.T) {
-	dir := place(t)
+	dir := newDir(t)
 	lines := strings.Repeat("0123456789abcde\n", 10000)
-	got := must(t, New().Write, dir, args{"path": "file", "content": lines}).Diff
+	got := must(t, doWrite, dir, args{"path": "file", "content": lines}).Diff
 	shown := strings.Count(got, "\n+0123456789abcde")
 	end := fmt.Sprintf("\n[%d more lines left out]\n", 10000-shown)
 	if len(got) > diffMax || len(got) < diffMax-200 || !strings.HasSuffix(got, end) {
 		t.Errorf("%d bytes that end with %q, %d lines shown", len(got), got[len(got)-60:], shown)
 	}
-	got = must(t, New().Write, dir, args{"path": "one", "content": strings.Repeat("x", diffMax)}).Diff
+	got = must(t, doWrite, dir, args{"path": "one", "content": strings.Repeat("x", diffMax)}).Diff
 	if want := "--- /dev/null\n+++ one\n@@ -0,0 +1 @@\n[2 more lines left out]\n"; got != want {
 		t.Errorf("one line: got %q", got)
 	}
@@ -195,10 +195,10 @@ func TestDiffIsShortened(t *testing.T) {
 
 // What people cannot read is not compared.
 func TestDiffOfBinary(t *testing.T) {
-	dir := place(t)
+	dir := newDir(t)
 	put(t, dir, "file", "\xff\xfe")
 	for _, content := range []string{"text", "a\x00b", "text"} {
-		if got := must(t, New().Write, dir, args{"path": "file", "content": content}).Diff; got != "" {
+		if got := must(t, doWrite, dir, args{"path": "file", "content": content}).Diff; got != "" {
 			t.Errorf("%q: got %q", content, got)
 		}
 	}

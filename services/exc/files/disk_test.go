@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -14,20 +13,11 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// children are what the test binary does in a mount namespace of its own.
-var children = map[string]func(dir string) error{
-	"full":     onFullDisk,
-	"mounted":  onMountedFile,
-	"readonly": onReadOnlyDisk,
-}
-
-// inNamespace runs a child, for which dir is a directory of its own.
+// inNamespace runs a role in a mount namespace of its own, with a directory for it.
 func inNamespace(t *testing.T, role string) {
 	t.Helper()
-	dir := place(t)
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), childEnv+"="+role, dirEnv+"="+dir, "TMPDIR="+place(t), "GORACE=atexit_sleep_ms=0")
-	zinotest.SmallDisk(t, cmd)
+	t.Setenv("TMPDIR", newDir(t))
+	zinotest.SmallDisk(t, zinotest.Command(t, role, newDir(t)))
 }
 
 func TestDiskFull(t *testing.T)     { inNamespace(t, "full") }
@@ -43,7 +33,7 @@ func failsWith(call tool, dir string, a args, code, text string) error {
 	return nil
 }
 
-// left expects files in a directory that are as they were.
+// left expects exactly these files in a directory.
 func left(dir string, want map[string]string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != len(want) {
@@ -57,8 +47,8 @@ func left(dir string, want map[string]string) error {
 	return nil
 }
 
-// onFullDisk changes files for which the disk has no room: they stay as they
-// were, and nothing else stays.
+// onFullDisk makes changes for which the disk has no room: all files keep their
+// content, and no others are left.
 func onFullDisk(dir string) error {
 	if err := zinotest.Mount(dir, "size=96k", 0); err != nil {
 		return err
@@ -74,18 +64,17 @@ func onFullDisk(dir string) error {
 		return err
 	}
 	large := strings.Repeat("n", 70<<10)
-	f := New()
 	return errors.Join(
-		failsWith(f.Write, dir, args{"path": "file", "content": large}, WriteError, "no space left"),
-		failsWith(f.Write, dir, args{"path": "new", "content": large}, WriteError, "no space left"),
-		failsWith(f.Write, dir, args{"path": "a", "content": large}, WriteError, "no space left"),
-		failsWith(f.Edit, dir, args{"path": "file", "old": old, "new": large}, WriteError, "no space left"),
-		failsWith(f.Edit, dir, args{"path": "b", "old": "linked", "new": large}, WriteError, "no space left"),
+		failsWith(doWrite, dir, args{"path": "file", "content": large}, WriteError, "no space left"),
+		failsWith(doWrite, dir, args{"path": "new", "content": large}, WriteError, "no space left"),
+		failsWith(doWrite, dir, args{"path": "a", "content": large}, WriteError, "no space left"),
+		failsWith(doEdit, dir, args{"path": "file", "old": old, "new": large}, WriteError, "no space left"),
+		failsWith(doEdit, dir, args{"path": "b", "old": "linked", "new": large}, WriteError, "no space left"),
 		left(dir, want),
 	)
 }
 
-// onMountedFile changes a file that is a mount point, which nothing can replace.
+// onMountedFile changes a file that is a mount point and cannot be replaced.
 func onMountedFile(dir string) error {
 	if err := zinotest.Mount(dir, "size=1m", 0); err != nil {
 		return err
@@ -100,20 +89,20 @@ func onMountedFile(dir string) error {
 		return fmt.Errorf("mount: %w", err)
 	}
 	for _, a := range []args{{"path": "file", "old": "former", "new": "longer than the former"}, {"path": "file", "old": "longer than the ", "new": ""}} {
-		if _, err := New().Edit(context.Background(), dir, a.input()); err != nil {
+		if _, err := doEdit(context.Background(), dir, a.input()); err != nil {
 			return err
 		}
 	}
 	if err := left(dir, map[string]string{"file": "former text\n", "source": "former text\n"}); err != nil {
 		return err
 	}
-	if _, err := New().Write(context.Background(), dir, []byte(`{"path":"file","content":"short"}`)); err != nil {
+	if _, err := doWrite(context.Background(), dir, []byte(`{"path":"file","content":"short"}`)); err != nil {
 		return err
 	}
 	return left(dir, map[string]string{"file": "short", "source": "short"})
 }
 
-// onReadOnlyDisk asks for changes that are impossible, for root as well.
+// onReadOnlyDisk makes changes that are impossible, also for root.
 func onReadOnlyDisk(dir string) error {
 	if err := zinotest.Mount(dir, "size=1m", 0); err != nil {
 		return err
@@ -121,15 +110,14 @@ func onReadOnlyDisk(dir string) error {
 	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("x"), 0o600); err != nil {
 		return err
 	}
-	if err := syscall.Mount("none", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
-		return fmt.Errorf("mount: %w", err)
+	if err := zinotest.Remount(dir, syscall.MS_RDONLY); err != nil {
+		return err
 	}
-	f := New()
 	return errors.Join(
-		failsWith(f.Write, dir, args{"path": "file", "content": "y"}, WriteError, "read-only"),
-		failsWith(f.Write, dir, args{"path": "new", "content": "y"}, WriteError, "read-only"),
-		failsWith(f.Write, dir, args{"path": "d/e/new", "content": "y"}, MkdirError, "read-only"),
-		failsWith(f.Edit, dir, args{"path": "file", "old": "x", "new": "y"}, WriteError, "read-only"),
+		failsWith(doWrite, dir, args{"path": "file", "content": "y"}, WriteError, "read-only"),
+		failsWith(doWrite, dir, args{"path": "new", "content": "y"}, WriteError, "read-only"),
+		failsWith(doWrite, dir, args{"path": "d/e/new", "content": "y"}, MkdirError, "read-only"),
+		failsWith(doEdit, dir, args{"path": "file", "old": "x", "new": "y"}, WriteError, "read-only"),
 		left(dir, map[string]string{"file": "x"}),
 	)
 }

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"unicode/utf8"
+
+	"zino/pkg/zinotest"
 )
 
 func TestEdit(t *testing.T) {
@@ -38,7 +40,7 @@ func TestEdit(t *testing.T) {
 		{"no pattern", "a.c abc $1", "a.c", `$1\1`, nil, `$1\1 abc $1`, 1},
 		{"NUL", "a\x00b", "\x00", "-", nil, "a-b", 1},
 	}
-	dir := place(t)
+	dir := newDir(t)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			path := put(t, dir, "file", tt.before)
@@ -46,9 +48,9 @@ func TestEdit(t *testing.T) {
 			if tt.expected != nil {
 				a["expected_replacements"] = tt.expected
 			}
-			got := must(t, New().Edit, dir, a)
-			if got.Data != (Edited{path, tt.replaced}) || holds(t, path) != tt.after {
-				t.Errorf("got %+v, the file holds %q", got, holds(t, path))
+			got := must(t, doEdit, dir, a)
+			if got.Data != (Edited{path, tt.replaced}) || zinotest.Read(t, path) != tt.after {
+				t.Errorf("got %+v, the file holds %q", got, zinotest.Read(t, path))
 			}
 		})
 	}
@@ -61,21 +63,13 @@ type literal string
 func (l literal) MarshalJSON() ([]byte, error) { return []byte(l), nil }
 
 func TestEditErrors(t *testing.T) {
-	dir := place(t)
+	dir := newDir(t)
 	path := put(t, dir, "file", "one two\ntwo three\n")
 	put(t, dir, "latin1", "na\xefve")
-	if err := os.Truncate(put(t, dir, "huge", "x"), EditMax+1); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Truncate(put(t, dir, "huge", "x"), EditMax+1))
 	put(t, dir, "many", strings.Repeat("x", 1000))
-	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for name, to := range map[string]string{"loop": "loop", "nowhere": "gone"} {
-		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	zinotest.Must(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
+	link(t, dir, map[string]string{"loop": "loop", "nowhere": "gone"})
 	tests := []struct {
 		name          string
 		a             args
@@ -104,10 +98,10 @@ func TestEditErrors(t *testing.T) {
 			if tt.a["new"] == nil {
 				tt.a["new"] = "new"
 			}
-			if got := refused(t, New().Edit, dir, tt.a, tt.code); !strings.Contains(got, tt.message) || strings.Count(got, dir) > 1 {
+			if got := refused(t, doEdit, dir, tt.a, tt.code); !strings.Contains(got, tt.message) || strings.Count(got, dir) > 1 {
 				t.Errorf("got %q, want %q", got, tt.message)
 			}
-			if got := holds(t, path); got != "one two\ntwo three\n" {
+			if got := zinotest.Read(t, path); got != "one two\ntwo three\n" {
 				t.Errorf("the file holds %q", got)
 			}
 		})
@@ -138,24 +132,93 @@ func FuzzEdit(f *testing.F) {
 	f.Add("bad \xff byte", "bad", "good", 1)
 	f.Add("", "", "", 0)
 	f.Add("a\nb\nc", "b\n", "b\n\nb\n", 1)
-	dir := place(f)
+	dir := newDir(f)
 	f.Fuzz(func(t *testing.T, before, old, new string, expected int) {
 		if !utf8.ValidString(old) || !utf8.ValidString(new) {
 			return // JSON cannot say that
 		}
 		path := put(t, dir, "file", before)
 		a := args{"path": "file", "old": old, "new": new, "expected_replacements": expected}
-		reply, err := New().Edit(context.Background(), dir, a.input())
+		reply, err := doEdit(context.Background(), dir, a.input())
 		possible := utf8.ValidString(before) && old != "" && expected > 0 && strings.Count(before, old) == expected
 		want := before
 		if possible {
 			want = strings.ReplaceAll(before, old, new)
 		}
-		if (err == nil) != possible || holds(t, path) != want || names(t, dir) != "file" {
-			t.Errorf("%q: got %+v, %v, the file holds %q, want %q", before, reply, err, holds(t, path), want)
+		if (err == nil) != possible || zinotest.Read(t, path) != want || zinotest.Names(t, dir) != "file" {
+			t.Errorf("%q: got %+v, %v, the file holds %q, want %q", before, reply, err, zinotest.Read(t, path), want)
 		}
 		if isText(before) && isText(want) && len(before) < 2000 {
 			checkDiff(t, reply.Diff, before, want)
+		}
+	})
+}
+
+func TestAdvice(t *testing.T) {
+	const code = "package main\n\nfunc main() {\n\tfmt.Println(\"hello, world\")\n\tfmt.Println(\"goodbye\")\n\tos.Exit(1)\n}\n"
+	tests := []struct{ name, text, old, want string }{
+		{
+			"a word differs", code, `fmt.Println("hello, World")`,
+			"The lines closest to it:\n4: \tfmt.Println(\"hello, world\")\n5: \tfmt.Println(\"goodbye\")",
+		},
+		{"spaces for a tab", code, "    os.Exit(1)\n", "The lines closest to it:\n6: \tos.Exit(1)"},
+		{
+			"a line of several", code, "func main() {\n\tfmt.Println(\"goodby\")\n\tos.Exit(2)\n}", // the second line is a part of none
+			"The lines closest to its line 2:\n5: \tfmt.Println(\"goodbye\")\n4: \tfmt.Println(\"hello, world\")",
+		},
+		{"other order", code, "\n\n\tos.Exit(1)\n\tfmt.Println(\"goodbye\")", "The lines closest to its line 3:\n6: \tos.Exit(1)"},
+		{"part of a line", code, "fmt.println(\"good", "The lines closest to it:\n5: \tfmt.Println(\"goodbye\")"},
+		{"other case", "one two\n", "One", "The lines closest to it:\n1: one two"},
+		{"nothing like it", code, "SELECT * FROM users", "No line of the file is like it: read the file again."},
+		{"empty file", "", "x", "No line of the file is like it: read the file again."},
+		{"only space", code, "\t\t\t\n\t\t\n", "No line of the file is like its line 1: read the file again."},
+		{"CRLF", "one\r\ntwo\r\n", "one\ntwo", `The lines of this file end with \r\n: write them so in old and in new.`},
+		{"best first", "abcdefgx\nabcdefgh\nabcdefxx\nabcdxxxx\nabcdefgh\n", "abcdefgh!", "The lines closest to it:\n2: abcdefgh\n5: abcdefgh\n1: abcdefgx"},
+	}
+	for _, tt := range tests {
+		got := advice(tt.text, tt.old)
+		if tt.name == "part of a line" {
+			got, _, _ = strings.Cut(got, "\n4:")
+		}
+		if got != tt.want {
+			t.Errorf("%s: got %q\nwant %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// Long lines are shown in part, and characters stay whole.
+func TestClosestIsShort(t *testing.T) {
+	line := strings.Repeat("x", lineMax-1) + strings.Repeat("€", 100)
+	got := closest("short\n"+line+"\n", line+"y")
+	if len(got) != 1 || got[0] != "2: "+line[:lineMax-1] {
+		t.Errorf("got %q", got)
+	}
+}
+
+// The search is not endless.
+func TestClosestIsBounded(t *testing.T) {
+	text := strings.Repeat("some other line\n", searchMax/16) + "the wanted line\n"
+	if got := closest(text, "the wanted lime"); len(got) != 0 {
+		t.Errorf("got %q", got)
+	}
+}
+
+func FuzzAdvice(f *testing.F) {
+	f.Add("one\ntwo\n", "tow\nthree")
+	f.Add("\r\n\r\n", "\n\n\n")
+	f.Add("", "\n")
+	f.Add("äöü\n", "ÄÖÜ")
+	f.Fuzz(func(t *testing.T, text, old string) {
+		if old == "" || strings.Contains(text, old) {
+			return
+		}
+		got := advice(text, old)
+		_, shown, several := strings.Cut(got, ":\n")
+		if !strings.HasSuffix(got, ".") && !several {
+			t.Errorf("got %q", got)
+		}
+		if len(shown) > closestMax*(lineMax+20) {
+			t.Errorf("%d bytes are shown", len(shown))
 		}
 	})
 }

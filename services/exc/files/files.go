@@ -1,16 +1,35 @@
-// Package files carries out the tools read, write and edit. They work on the
-// file system as it is, with the rights of the process: the directory that
-// relative paths start from is a convenience and no boundary, unless there are
-// Bounds.
+// Package files carries out the tools read, write and edit.
 //
-// A change replaces a file atomically where that is possible, and nothing that
-// was in a file is lost if a change fails. Changes of one file follow each
-// other, whatever name they reach it by and whatever process makes them.
+// A call has two steps. The plan resolves the path and has everything that the
+// caller needs to decide: the identity of the file, SHA-256 of its present and of
+// its planned content, the diff, or the content of a read. Nothing is changed
+// until the caller approves the plan. At confined levels both steps take place in
+// a helper process (Serve, Helper), in the sandbox that commands run in.
+//
+// A change replaces a file atomically where that is possible, and a failed change
+// loses nothing of the earlier content. Changes of one file follow each other,
+// by any name and from any process.
 package files
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
+
+	"zino/pkg/wire"
+)
+
+// Names of the tools.
+const (
+	Read  = "read"
+	Write = "write"
+	Edit  = "edit"
 )
 
 // ReadMax is how many bytes of a file read returns at most.
@@ -19,38 +38,260 @@ const ReadMax = 51200
 // EditMax is the size in bytes of the largest file that edit reads, and writes.
 const EditMax = 64 << 20
 
-// Files carries out the tools. It is safe for concurrent use.
-type Files struct {
-	locks  *locks
-	bounds *Bounds // nil: none
+// attempts is how often a change starts again because another process changed the
+// file after the plan.
+const attempts = 5
+
+// Call is a call of a tool.
+type Call struct {
+	Tool  string // Read, Write or Edit
+	Root  string // where relative paths start, absolute
+	Named string // another name of Root, by symbolic links that the sandbox does not show
+	Input []byte // the arguments, a JSON object
 }
 
-// New makes a Files.
-func New() *Files { return &Files{locks: &locks{held: map[identity]*queue{}}} }
+// Plan is what a call is about to do.
+type Plan struct {
+	Path    string `json:"-"` // absolute, without symbolic links
+	File    *File  // nil: it does not exist yet
+	Before  string // SHA-256 of the present content in hex; empty: there is none, or it cannot be read
+	After   string // of the planned content; empty for read
+	Diff    string
+	Content *Content // of a read
+}
 
-// Within is f with bounds.
-func (f *Files) Within(b Bounds) *Files { return &Files{locks: f.locks, bounds: &b} }
+// File identifies an existing file.
+type File struct{ Dev, Ino, Links uint64 }
 
-// Reply is what a call that succeeded came to. Calls that failed bring an
-// *Error.
+// Reply is the result of a call that succeeded.
 type Reply struct {
 	// Data is a Content, a Written or an Edited.
 	Data any
-	// Diff is what changed, as a unified diff: empty if nothing did, or if it
+	// Diff is the change as a unified diff: empty if nothing changed, or if it
 	// cannot be shown.
 	Diff string
 }
 
-// locate is the path that a call means. It is not cleaned: behind a symbolic
-// link ".." leads elsewhere than the text suggests.
-func locate(root, path string) (string, error) {
+// Content is the result of read.
+type Content struct {
+	Path      string `json:"path"`            // absolute, without symbolic links
+	Content   string `json:"content"`         // the file's text, up to ReadMax bytes of it
+	Truncated bool   `json:"truncated"`       // there is more in the file
+	Bytes     int64  `json:"bytes"`           // the file's size
+	Notice    string `json:"notice,omitzero"` // what was left out and how to read it
+}
+
+// Written is the result of write.
+type Written struct {
+	Path    string `json:"path"`    // absolute, without symbolic links
+	Bytes   int64  `json:"bytes"`   // the size of what was written
+	Created bool   `json:"created"` // there was no such file
+}
+
+// Edited is the result of edit.
+type Edited struct {
+	Path         string `json:"path"`         // absolute, without symbolic links
+	Replacements int64  `json:"replacements"` // how many
+}
+
+// Sandbox says what the process that carries out a call can reach. The kernel
+// enforces it; here it serves to explain errors.
+type Sandbox struct {
+	Root   string   // directory to work in, without symbolic links; empty: none
+	Write  bool     // whether Root is writable
+	Read   []string // readable beside Root
+	Hidden []string // not readable, although below Root or one of Read
+}
+
+// Do carries out a call. It changes nothing before approve has returned nil for
+// the plan; an error of approve is returned. A plan that another process has
+// invalidated meanwhile is made again. sandbox is nil for a process that is not
+// confined. ctx limits the wait for another change of the file; a change that has
+// begun is completed. Errors are of type *Error, except for those of approve.
+func Do(ctx context.Context, c Call, sandbox *Sandbox, approve func(Plan) error) (Reply, error) {
+	o := &operation{ctx: ctx, root: c.Root, sandbox: sandbox, approve: approve}
+	var attempt func(path string) (Reply, error)
+	var in struct{ path, content string }
+	switch c.Tool {
+	case Read:
+		var input struct {
+			Path string `json:"path"`
+		}
+		if err := Decode(c.Input, &input); err != nil {
+			return Reply{}, err
+		}
+		in.path, attempt = input.Path, o.read
+	case Write:
+		var input struct {
+			Path    string `json:"path"`
+			Content string `json:"content"`
+		}
+		if err := Decode(c.Input, &input); err != nil {
+			return Reply{}, err
+		}
+		in.path, attempt = input.Path, func(path string) (Reply, error) { return o.write(path, input.Content) }
+	case Edit:
+		var input editInput
+		if err := Decode(c.Input, &input); err != nil {
+			return Reply{}, err
+		}
+		if err := input.check(); err != nil {
+			return Reply{}, err
+		}
+		in.path, attempt = input.Path, func(path string) (Reply, error) { return o.edit(path, input) }
+	default:
+		return Reply{}, fail(InvalidInput, "unknown tool %q: use read, write or edit", c.Tool)
+	}
+	path := in.path
 	switch {
 	case path == "":
-		return "", fail(InvalidInput, "The path is empty.")
+		return Reply{}, fail(InvalidInput, "The path is empty.")
 	case strings.ContainsRune(path, 0):
-		return "", fail(InvalidInput, "The path holds a NUL character.")
-	case filepath.IsAbs(path):
-		return path, nil
+		return Reply{}, fail(InvalidInput, "The path holds a NUL character.")
+	case !filepath.IsAbs(path): // it is not cleaned: behind a symbolic link ".." leads elsewhere
+		path = strings.TrimSuffix(c.Root, "/") + "/" + path
+	default:
+		if rest, ok := strings.CutPrefix(path, c.Named+"/"); ok && c.Named != "" {
+			path = c.Root + "/" + rest
+		}
 	}
-	return strings.TrimSuffix(root, "/") + "/" + path, nil
+	if c.Tool != Read && sandbox != nil && (!sandbox.Write || sandbox.Root == "") {
+		return Reply{}, fail(Denied, "%s: the sandbox lets nothing be written.", path)
+	}
+	for range attempts {
+		reply, err := attempt(path)
+		if !errors.Is(err, errReplaced) {
+			return reply, sandbox.explain(err, c.Tool, path)
+		}
+	}
+	return Reply{}, fail(WriteError, "%s keeps being changed by others: read it again and repeat the change", path)
+}
+
+// operation is a call being carried out.
+type operation struct {
+	ctx     context.Context
+	root    string
+	sandbox *Sandbox
+	approve func(Plan) error
+}
+
+// Codes of errors. Where the system refuses, read gives the name of the system's
+// error instead, such as ENOENT.
+const (
+	InvalidInput  = "invalid_input"              // a field is missing or malformed
+	PathError     = "path_error"                 // edit: no such file; any tool: no such directory to work in
+	ReadError     = "read_error"                 // the file cannot be read
+	WriteError    = "write_error"                // the file cannot be written
+	MkdirError    = "mkdir_error"                // a parent directory cannot be made
+	NotText       = "not_text"                   // read: the file is not UTF-8 text
+	NotRegular    = "not_regular_file"           // read: a pipe, a socket or a device
+	OldNotFound   = "old_not_found"              // edit: the text to replace is not there
+	CountMismatch = "replacement_count_mismatch" // edit: it is there another number of times
+	Timeout       = "timeout"                    // the file system did not answer in time
+	Denied        = "denied"                     // the sandbox does not allow it
+)
+
+// Error says why a call failed, for the model that made it.
+type Error struct {
+	Code    string // one of the constants above, or the name of a system error
+	Message string // what is wrong and what to do, with the path
+}
+
+func (e *Error) Error() string { return e.Message }
+
+func fail(code, format string, args ...any) error {
+	return &Error{code, fmt.Sprintf(format, args...)}
+}
+
+// explain replaces an error of the system by Denied where the path is not
+// accessible in the sandbox: there it may just seem to be absent.
+func (s *Sandbox) explain(err error, tool, path string) error {
+	e, ok := errors.AsType[*Error](err)
+	if s == nil || !ok || slices.Contains([]string{InvalidInput, OldNotFound, CountMismatch, Timeout, Denied, NotText}, e.Code) {
+		return err
+	}
+	real, _, walkErr := follow(path)
+	if walkErr != nil {
+		real = filepath.Clean(path)
+	}
+	below := func(dirs ...string) bool {
+		return slices.ContainsFunc(dirs, func(dir string) bool { return dir != "" && within(real, dir) })
+	}
+	switch {
+	case tool != Read && !below(s.Root):
+		return s.Outside(path)
+	case below(s.Hidden...) || !below(append([]string{s.Root}, s.Read...)...):
+		return fail(Denied, "%s: the sandbox lets only files below the directory to work in and those of the system be read.", path)
+	}
+	return err
+}
+
+// Outside is the error for a path to write that is not below the root.
+func (s *Sandbox) Outside(path string) error {
+	return fail(Denied, "%s lies outside of %s, and the sandbox lets nothing else be written.", path, s.Root)
+}
+
+// within reports whether path is dir or below it. Both are clean.
+func within(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// errnoNames are the system errors that reading meets.
+var errnoNames = map[syscall.Errno]string{
+	syscall.ENOENT: "ENOENT", syscall.EACCES: "EACCES", syscall.EPERM: "EPERM", syscall.ENOTDIR: "ENOTDIR",
+	syscall.EISDIR: "EISDIR", syscall.ELOOP: "ELOOP", syscall.ENAMETOOLONG: "ENAMETOOLONG", syscall.EIO: "EIO",
+	syscall.EMFILE: "EMFILE", syscall.ENFILE: "ENFILE", syscall.ENOMEM: "ENOMEM", syscall.ESTALE: "ESTALE",
+	syscall.ENXIO: "ENXIO", syscall.ENODEV: "ENODEV", syscall.EAGAIN: "EAGAIN", syscall.ETIMEDOUT: "ETIMEDOUT",
+}
+
+// asError makes an *Error of an error of the system. An *Error and errReplaced
+// are returned as they are.
+func asError(err error, code, path string) error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	if errors.Is(err, errReplaced) {
+		return err
+	}
+	return fail(code, "%s", describe(err, path))
+}
+
+// describe formats an error of the system about path.
+func describe(err error, path string) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return "File not found: " + path
+	}
+	return fmt.Sprintf("%s: %v", path, reason(err))
+}
+
+// reason is an error of the system without the operation and the paths, which may
+// be those of temporary files.
+func reason(err error) error {
+	switch e := err.(type) {
+	case dirError:
+		return reason(e.error)
+	case *fs.PathError:
+		return e.Err
+	case *os.LinkError:
+		return e.Err
+	case *os.SyscallError:
+		return e.Err
+	}
+	return err
+}
+
+// Decode reads a call's input into the struct that v points to, as wire.Decode
+// does. The error is an *Error of code invalid_input.
+func Decode(input []byte, v any) error {
+	err := wire.Decode(input, v)
+	if err == nil {
+		return nil
+	}
+	var malformed struct {
+		Text string `json:"_malformed"`
+	}
+	if len(input) == 0 || wire.Decode(input, &malformed) == nil {
+		return fail(InvalidInput, "The arguments are not a JSON object.")
+	}
+	return fail(InvalidInput, "The arguments cannot be used: %v.", err)
 }

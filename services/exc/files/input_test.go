@@ -8,44 +8,45 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 func TestInput(t *testing.T) {
-	dir := place(t)
+	dir := newDir(t)
 	path := put(t, dir, "file", "text")
-	f := New()
 	tests := []struct {
 		name  string
 		call  tool
 		input string
 		want  string // part of the message; empty: it is good
 	}{
-		{"no input", f.Read, "", "The arguments are not a JSON object."},
-		{"null", f.Read, "null", "expected a JSON object"},
-		{"list", f.Read, `["file"]`, "expected a JSON object"},
-		{"string", f.Read, `"file"`, "expected a JSON object"},
-		{"cut", f.Read, `{"path":"file"`, "malformed"},
-		{"two", f.Read, `{"path":"file"}{}`, "cannot be used"},
-		{"bad UTF-8", f.Read, "{\"path\":\"\xff\"}", "not valid UTF-8"},
-		{"what the model wrote", f.Read, `{"_malformed":"{path: file"}`, "The arguments are not a JSON object."},
-		{"nothing", f.Read, `{}`, `missing field "path"`},
-		{"null path", f.Read, `{"path":null}`, `missing field "path"`},
-		{"other case", f.Read, `{"Path":"file"}`, `missing field "path"`},
-		{"number", f.Read, `{"path":5}`, `field "path": expected a string, found a number`},
-		{"list of paths", f.Read, `{"path":["file"]}`, "found a list"},
-		{"unknown keys", f.Read, `{"path":"file","limit":5,"x":{"path":6}}`, ""},
-		{"twice", f.Read, `{"path":"gone","path":"file"}`, ""},
-		{"no content", f.Write, `{"path":"file"}`, `missing field "content"`},
-		{"null content", f.Write, `{"path":"file","content":null}`, `missing field "content"`},
-		{"content is an object", f.Write, `{"path":"file","content":{"a":1}}`, "found an object"},
-		{"no path", f.Write, `{"content":"x"}`, `missing field "path"`},
-		{"no old", f.Edit, `{"path":"file","new":"x"}`, `missing field "old"`},
-		{"no new", f.Edit, `{"path":"file","old":"text"}`, `missing field "new"`},
-		{"half expected", f.Edit, `{"path":"file","old":"text","new":"text","expected_replacements":1.5}`, "whole number"},
-		{"true expected", f.Edit, `{"path":"file","old":"text","new":"text","expected_replacements":true}`, "found true or false"},
-		{"a word expected", f.Edit, `{"path":"file","old":"text","new":"text","expected_replacements":"one"}`, "expected a number"},
-		{"endless expected", f.Edit, `{"path":"file","old":"text","new":"text","expected_replacements":1e99}`, "out of range"},
-		{"one in a string", f.Edit, `{"path":"file","old":"text","new":"text","expected_replacements":" 1 "}`, ""},
+		{"no input", doRead, "", "The arguments are not a JSON object."},
+		{"null", doRead, "null", "expected a JSON object"},
+		{"list", doRead, `["file"]`, "expected a JSON object"},
+		{"string", doRead, `"file"`, "expected a JSON object"},
+		{"cut", doRead, `{"path":"file"`, "malformed"},
+		{"two", doRead, `{"path":"file"}{}`, "cannot be used"},
+		{"bad UTF-8", doRead, "{\"path\":\"\xff\"}", "not valid UTF-8"},
+		{"what the model wrote", doRead, `{"_malformed":"{path: file"}`, "The arguments are not a JSON object."},
+		{"nothing", doRead, `{}`, `missing field "path"`},
+		{"null path", doRead, `{"path":null}`, `missing field "path"`},
+		{"other case", doRead, `{"Path":"file"}`, `missing field "path"`},
+		{"number", doRead, `{"path":5}`, `field "path": expected a string, found a number`},
+		{"list of paths", doRead, `{"path":["file"]}`, "found a list"},
+		{"unknown keys", doRead, `{"path":"file","limit":5,"x":{"path":6}}`, ""},
+		{"twice", doRead, `{"path":"gone","path":"file"}`, ""},
+		{"no content", doWrite, `{"path":"file"}`, `missing field "content"`},
+		{"null content", doWrite, `{"path":"file","content":null}`, `missing field "content"`},
+		{"content is an object", doWrite, `{"path":"file","content":{"a":1}}`, "found an object"},
+		{"no path", doWrite, `{"content":"x"}`, `missing field "path"`},
+		{"no old", doEdit, `{"path":"file","new":"x"}`, `missing field "old"`},
+		{"no new", doEdit, `{"path":"file","old":"text"}`, `missing field "new"`},
+		{"half expected", doEdit, `{"path":"file","old":"text","new":"text","expected_replacements":1.5}`, "whole number"},
+		{"true expected", doEdit, `{"path":"file","old":"text","new":"text","expected_replacements":true}`, "found true or false"},
+		{"a word expected", doEdit, `{"path":"file","old":"text","new":"text","expected_replacements":"one"}`, "expected a number"},
+		{"endless expected", doEdit, `{"path":"file","old":"text","new":"text","expected_replacements":1e99}`, "out of range"},
+		{"one in a string", doEdit, `{"path":"file","old":"text","new":"text","expected_replacements":" 1 "}`, ""},
 	}
 	for _, tt := range tests {
 		reply, err := tt.call(context.Background(), dir, []byte(tt.input))
@@ -59,8 +60,8 @@ func TestInput(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
 	}
-	if holds(t, path) != "text" || names(t, dir) != "file" {
-		t.Errorf("there are %s", names(t, dir))
+	if zinotest.Read(t, path) != "text" || zinotest.Names(t, dir) != "file" {
+		t.Errorf("there are %s", zinotest.Names(t, dir))
 	}
 }
 
@@ -73,7 +74,7 @@ func FuzzInput(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	dir := place(f)
+	dir := newDir(f)
 	f.Fuzz(func(t *testing.T, input []byte) {
 		var in struct {
 			Path string `json:"path"`
@@ -86,15 +87,14 @@ func FuzzInput(f *testing.F) {
 			t.Fatal(err)
 		}
 		put(t, box, "file", "text")
-		tools := New()
-		for _, call := range []tool{tools.Read, tools.Edit, tools.Write} {
+		for _, call := range []tool{doRead, doEdit, doWrite} {
 			reply, err := call(context.Background(), box, input)
 			if e, ok := errors.AsType[*Error](err); err != nil && (!ok || e.Code == "" || e.Message == "") || err == nil && reply.Data == nil {
 				t.Errorf("%q: %+v, %v", input, reply, err)
 			}
 		}
-		if names(t, dir) != "box" {
-			t.Errorf("%q made %s", input, names(t, dir))
+		if zinotest.Names(t, dir) != "box" {
+			t.Errorf("%q made %s", input, zinotest.Names(t, dir))
 		}
 	})
 }

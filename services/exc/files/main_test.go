@@ -4,37 +4,38 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
-	"strings"
 	"syscall"
 	"testing"
-)
 
-// childEnv makes the test binary do the work of that name in the place of
-// another process, in the directory that dirEnv names.
-const (
-	childEnv = "FILES_TEST_CHILD"
-	dirEnv   = "FILES_TEST_DIR"
+	"zino/pkg/zinotest"
 )
 
 func TestMain(m *testing.M) {
-	role := os.Getenv(childEnv)
-	if role == "" {
-		os.Exit(m.Run())
-	}
-	if err := children[role](os.Getenv(dirEnv)); err != nil {
-		fmt.Println(err)
-		os.Exit(1)
+	zinotest.Child(zinotest.Roles{
+		"edit a": func(args []string) error { return editMarks(args[0], "a") },
+		"edit b": func(args []string) error { return editMarks(args[0], "b") },
+		"full":   func(args []string) error { return onFullDisk(args[0]) }, "mounted": func(args []string) error { return onMountedFile(args[0]) },
+		"readonly": func(args []string) error { return onReadOnlyDisk(args[0]) },
+	})
+	os.Exit(m.Run())
+}
+
+// tool is one of the tools, without a sandbox.
+type tool func(ctx context.Context, root string, input []byte) (Reply, error)
+
+func toolOf(name string) tool {
+	return func(ctx context.Context, root string, input []byte) (Reply, error) {
+		return Do(ctx, Call{Tool: name, Root: root, Input: input}, nil, func(Plan) error { return nil })
 	}
 }
+
+var doRead, doWrite, doEdit = toolOf(Read), toolOf(Write), toolOf(Edit)
 
 // args are the input of a call.
 type args map[string]any
 
-// input is a as JSON.
 func (a args) input() []byte {
 	b, err := json.Marshal(a)
 	if err != nil {
@@ -42,9 +43,6 @@ func (a args) input() []byte {
 	}
 	return b
 }
-
-// tool is one of the tools.
-type tool func(context.Context, string, []byte) (Reply, error)
 
 // must calls a tool and expects success.
 func must(t testing.TB, call tool, root string, a args) Reply {
@@ -56,8 +54,7 @@ func must(t testing.TB, call tool, root string, a args) Reply {
 	return reply
 }
 
-// refused calls a tool and expects an error of that code, whose message it
-// returns.
+// refused calls a tool and expects an error of that code, whose message it returns.
 func refused(t testing.TB, call tool, root string, a args, code string) string {
 	t.Helper()
 	reply, err := call(context.Background(), root, a.input())
@@ -66,31 +63,27 @@ func refused(t testing.TB, call tool, root string, a args, code string) string {
 
 func expect(t testing.TB, reply Reply, err error, code string) string {
 	t.Helper()
-	e, ok := errors.AsType[*Error](err)
-	if !ok || e.Code != code {
+	if errorCode(err) != code {
 		t.Fatalf("got %+v, %#v, want the code %s", reply, err, code)
 	}
-	return e.Message
+	return err.Error()
 }
 
-// place is a directory that everybody can look into, by its canonical path.
-func place(t testing.TB) string {
+// errorCode is the code of an error, empty if it has none.
+func errorCode(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
+// newDir makes a directory that every user can list, without symbolic links.
+func newDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "z")
-	if err == nil {
-		err = os.Chmod(dir, 0o755)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := errors.Join(os.Chmod(dir, 0o755), os.RemoveAll(dir)); err != nil {
-			t.Error(err)
-		}
-	})
-	if dir, err = filepath.EvalSymlinks(dir); err != nil {
-		t.Fatal(err)
-	}
+	dir, err := filepath.EvalSymlinks(zinotest.Dir(t))
+	zinotest.Must(t, err)
+	zinotest.Must(t, os.Chmod(dir, 0o755))
+	t.Cleanup(func() { os.Chmod(dir, 0o755) }) // before it is removed
 	return dir
 }
 
@@ -98,74 +91,29 @@ func place(t testing.TB) string {
 func put(t testing.TB, dir, name, content string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.WriteFile(path, []byte(content), 0o644))
 	return path
 }
 
-// holds is what a file holds.
-func holds(t testing.TB, path string) string {
+// link makes symbolic links in dir.
+func link(t testing.TB, dir string, links map[string]string) {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
+	for name, to := range links {
+		zinotest.Must(t, os.Symlink(to, filepath.Join(dir, name)))
 	}
-	return string(text)
 }
 
-// names lists a directory.
-func names(t testing.TB, dir string) string {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var list []string
-	for _, e := range entries {
-		list = append(list, e.Name())
-	}
-	return strings.Join(list, " ")
-}
-
-// stat is what the system knows of a file.
 func stat(t testing.TB, path string) *syscall.Stat_t {
 	t.Helper()
-	fi, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fi.Sys().(*syscall.Stat_t)
+	info, err := os.Stat(path)
+	zinotest.Must(t, err)
+	return info.Sys().(*syscall.Stat_t)
 }
 
-// nobody is a user without rights.
-const nobody = 65534
-
-// asOther runs work with the rights of a user who is not root: root may do
-// everything, so his thread becomes nobody's as far as files go.
-func asOther(t *testing.T, work func()) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		work()
-		return
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // for good: the thread ends with this goroutine
-		syscall.RawSyscall(syscall.SYS_SETFSUID, nobody, 0, 0)
-		work()
-	}()
-	<-done
-}
-
-// give makes a file that of the user of asOther.
+// give makes the user of zinotest.Unprivileged the owner of a file.
 func give(t *testing.T, path string) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		return
-	}
-	if err := os.Chown(path, nobody, -1); err != nil {
-		t.Fatal(err)
+	if os.Geteuid() == 0 {
+		zinotest.Must(t, os.Chown(path, zinotest.Nobody, -1))
 	}
 }

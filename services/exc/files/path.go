@@ -6,166 +6,188 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // linksMax is how many symbolic links lead to a file at most, as in Linux.
 const linksMax = 40
 
-// target is a file to change.
-type target struct {
-	path string      // absolute, without symbolic links
-	at   string      // a path to work with: path, or one by way of dir, which nobody can make lead elsewhere
-	dir  *os.File    // its directory, open; nil: path is good enough
-	info fs.FileInfo // nil if there is no such file yet
-	id   identity
-	read fs.FileInfo // as it was when it was read: only that is replaced; nil: whatever is there
-}
+// dirError is an error of a directory on the way to a file.
+type dirError struct{ error }
 
-// identity tells files apart, whatever names they have. That of a file which is
-// not there yet is its directory's with its name.
-type identity struct {
-	dev, ino uint64
-	name     string
-}
+func (e dirError) Unwrap() error { return e.error }
 
-func identityOf(fi fs.FileInfo) identity {
-	st := fi.Sys().(*syscall.Stat_t)
-	return identity{dev: st.Dev, ino: st.Ino}
-}
-
-// close lets go of the target's directory.
-func (t target) close() {
-	if t.dir != nil {
-		_ = t.dir.Close() // nothing was written to it
-	}
-}
-
-// resolve finds the file that path leads to. parents is called with every
-// directory that it must lie in.
-func resolve(path string, parents func(dir string) error) (target, error) {
-	path, err := follow(path, parents)
-	if err != nil {
-		return target{}, err
-	}
-	fi, err := os.Lstat(path)
-	if err == nil {
-		return target{path: path, at: path, info: fi, id: identityOf(fi)}, nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return target{}, err
-	}
-	dir, err := os.Stat(filepath.Dir(path))
-	if err != nil {
-		return target{}, err
-	}
-	id := identityOf(dir)
-	id.name = filepath.Base(path)
-	return target{path: path, at: path, id: id}, nil
-}
-
-// follow is the absolute path without symbolic links that path stands for, the
-// last link's own included, which may point to a file that is not there.
-func follow(path string, parents func(dir string) error) (string, error) {
-	for range linksMax {
-		dir, name := filepath.Split(path)
-		if err := parents(dir); err != nil {
-			return "", err
+// follow returns the absolute path without symbolic links that path stands for.
+// What does not exist yet is taken as it is written; missing is the number of
+// such components at its end.
+func follow(path string) (real string, missing int, err error) {
+	at, rest := "/", path
+	for links := 0; rest != ""; {
+		var name string
+		name, rest, _ = strings.Cut(rest, "/")
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			at, missing = filepath.Dir(at), max(0, missing-1)
+			continue
 		}
-		link, err := os.Readlink(path)
+		next := filepath.Join(at, name)
+		to, err := os.Readlink(next)
 		switch {
-		case errors.Is(err, syscall.EINVAL): // no link
-			return filepath.EvalSymlinks(path)
+		case err == nil && links == linksMax:
+			err = syscall.ELOOP
+		case err == nil:
+			links++
+			if rest = strings.TrimRight(to+"/"+rest, "/"); filepath.IsAbs(to) {
+				at = "/"
+			}
+			continue
+		case errors.Is(err, syscall.EINVAL): // not a link
+			at = next
+			continue
 		case errors.Is(err, fs.ErrNotExist):
-			dir, err = filepath.EvalSymlinks(dir)
-			return filepath.Join(dir, name), err
-		case err != nil:
-			return "", err
-		case filepath.IsAbs(link):
-			path = link
-		default:
-			path = dir + link
+			at = next
+			missing++
+			continue
 		}
+		if strings.Trim(rest, "/") != "" || errors.Is(err, syscall.ENOTDIR) {
+			err = dirError{err}
+		}
+		return "", 0, err
 	}
-	return "", syscall.ELOOP
+	return at, missing, nil
 }
 
-// asTheyAre leaves directories alone.
-func asTheyAre(string) error { return nil }
+// target is a file to change. Its directory, or the nearest one above it that
+// exists, is open, so that nothing else can be put in its place.
+type target struct {
+	path    string // absolute, without symbolic links
+	dir     *os.File
+	missing []string    // directories to make below dir, upper ones first
+	info    fs.FileInfo // nil: there is no such file yet
+	lock    *os.File    // locked against other changes; nil: it cannot be locked
+	sandbox bool        // in a user namespace, see imitate
+}
 
-// makeParents makes a directory and those above it where they are missing, and
-// has their names on disk.
-func makeParents(dir string) error {
-	dir = strings.TrimRight(dir, "/")
-	if fi, err := os.Stat(dir + "/"); err == nil && fi.IsDir() {
-		return nil
+// resolve finds the file that path leads to.
+func resolve(path string) (t *target, err error) {
+	real, missing, err := follow(path)
+	if err != nil {
+		return nil, err
 	}
-	above, _ := filepath.Split(dir)
-	if above != "" {
-		if err := makeParents(above); err != nil {
+	if real == "/" {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: syscall.EISDIR}
+	}
+	t = &target{path: real}
+	dir := filepath.Dir(real)
+	for ; missing > 1; missing-- {
+		t.missing = append([]string{filepath.Base(dir)}, t.missing...)
+		dir = filepath.Dir(dir)
+	}
+	if t.dir, err = os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0); err != nil {
+		return nil, dirError{err}
+	}
+	if opened, err := os.Readlink(throughFD(t.dir)); err != nil || opened != dir { // moved, or exchanged for a link
+		t.close()
+		return nil, errors.Join(errReplaced, err)
+	}
+	if len(t.missing) > 0 {
+		return t, nil
+	}
+	t.info, err = os.Lstat(t.at())
+	if errors.Is(err, fs.ErrNotExist) {
+		return t, nil
+	}
+	if err != nil {
+		t.close()
+		return nil, err
+	}
+	if t.info.Mode()&fs.ModeSymlink != 0 {
+		t.close()
+		return nil, errReplaced
+	}
+	return t, nil
+}
+
+// at is a path to the target by way of its open directory.
+func (t *target) at() string {
+	return filepath.Join(throughFD(t.dir), strings.Join(t.missing, "/"), filepath.Base(t.path))
+}
+
+// mkdirs makes the missing directories, and has their names on disk.
+func (t *target) mkdirs() error {
+	for len(t.missing) > 0 {
+		name := t.missing[0]
+		path := filepath.Join(throughFD(t.dir), name)
+		if err := os.Mkdir(path, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-	}
-	if err := os.Mkdir(dir, 0o777); err != nil && !isDir(dir) {
-		return fail(MkdirError, "Cannot make the directory %s: %v", dir, reason(err))
-	}
-	if err := syncDir(above); err != nil {
-		return fail(MkdirError, "Cannot keep the directory %s: %v", dir, reason(err))
+		next, err := os.OpenFile(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+		if err != nil {
+			return err
+		}
+		err = syncDir(throughFD(t.dir))
+		_ = t.dir.Close()
+		if t.dir, t.missing = next, t.missing[1:]; err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// isDir reports whether somebody else made the directory meanwhile.
-func isDir(dir string) bool {
-	fi, err := os.Stat(dir)
-	return err == nil && fi.IsDir()
+// close releases the target's directory and lock.
+func (t *target) close() {
+	_ = t.dir.Close() // nothing was written to them
+	if t.lock != nil {
+		_ = t.lock.Close()
+	}
 }
 
-// kind names what is no regular file.
-func kind(mode fs.FileMode) string {
-	switch {
-	case mode.IsDir():
-		return "a directory"
-	case mode&fs.ModeNamedPipe != 0:
-		return "a named pipe"
-	case mode&fs.ModeSocket != 0:
-		return "a socket"
-	case mode&fs.ModeDevice != 0:
-		return "a device"
-	}
-	return "no regular file"
-}
+// throughFD is a path to an open file, even if it was moved.
+func throughFD(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }
 
-// openRegular opens a regular file to read it. Nothing else is even opened:
-// that could wait, or do something.
-func openRegular(path string) (*os.File, fs.FileInfo, error) { return openRegularAs(path, 0) }
-
-// openRegularAs is openRegular with further flags.
-func openRegularAs(path string, flags int) (*os.File, fs.FileInfo, error) {
-	if fi, err := os.Stat(path); err != nil || !fi.Mode().IsRegular() {
-		return nil, fi, err
+// openRegular opens a regular file for reading. Nothing else is even opened: that
+// could block, or have an effect. f is nil if info is that of something else.
+func openRegular(path string, flags int) (f *os.File, info fs.FileInfo, err error) {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return nil, info, err
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY|flags, 0)
+	f, err = os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY|flags, 0)
 	if err != nil {
 		return nil, nil, err
 	}
-	fi, err := f.Stat()
-	if err != nil || !fi.Mode().IsRegular() {
-		return nil, fi, errors.Join(err, f.Close())
+	info, err = f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, info, errors.Join(err, f.Close())
 	}
-	return f, fi, nil
+	return f, info, nil
 }
 
-// shellWord is text as one word of a shell command.
+// irregular is the message about a path that is not a regular file.
+func irregular(path string, info fs.FileInfo) string {
+	kind := "not a regular file"
+	switch mode := info.Mode(); {
+	case mode.IsDir():
+		kind = "a directory"
+	case mode&fs.ModeNamedPipe != 0:
+		kind = "a named pipe"
+	case mode&fs.ModeSocket != 0:
+		kind = "a socket"
+	case mode&fs.ModeDevice != 0:
+		kind = "a device"
+	}
+	return fmt.Sprintf("%s is %s", path, kind)
+}
+
+// shellWord quotes text as one word of a shell command.
 func shellWord(text string) string {
 	if text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+") == "" {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}
-
-// irregular is the message about a path that is no regular file.
-func irregular(path string, fi fs.FileInfo) string {
-	return fmt.Sprintf("%s is %s", path, kind(fi.Mode()))
 }

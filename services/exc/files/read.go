@@ -5,85 +5,64 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 	"unicode/utf8"
 )
 
-// Content is what read brings.
-type Content struct {
-	Path      string `json:"path"`            // absolute, without symbolic links
-	Content   string `json:"content"`         // the file's text, up to ReadMax bytes of it
-	Truncated bool   `json:"truncated"`       // there is more in the file
-	Bytes     int64  `json:"bytes"`           // the file's size
-	Notice    string `json:"notice,omitzero"` // what was left out and how to get at it
-}
-
-// Read carries out a call of read, {path}. A relative path starts from root. A
-// read that waits for a file that has nothing to say ends with ctx.
-func (f *Files) Read(ctx context.Context, root string, input []byte) (Reply, error) {
-	var in struct {
-		Path string `json:"path"`
-	}
-	if err := Decode(input, &in); err != nil {
-		return Reply{}, err
-	}
-	path, err := locate(root, in.Path)
-	if err != nil {
-		return Reply{}, err
-	}
-	file, fi, err := openRegular(path)
+// read returns the beginning of a file. A read of a file that gives nothing yet,
+// as some in /proc, ends with o.ctx.
+func (o *operation) read(path string) (Reply, error) {
+	file, info, err := openRegular(path, 0)
 	if err != nil {
 		return Reply{}, unreadable(err, path)
 	}
+	if file == nil && info.IsDir() {
+		return Reply{}, fail("EISDIR", "%s: list it with bash: ls -la %s", irregular(path, info), shellWord(path))
+	}
 	if file == nil {
-		return Reply{}, unreadableKind(path, fi)
+		return Reply{}, fail(NotRegular, "%s: only regular files can be read", irregular(path, info))
 	}
 	defer file.Close()
-	if err := f.mayRead(file, path); err != nil {
-		return Reply{}, err
-	}
-	defer context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Unix(1, 0)) })() // most files have none
-	content, err := contentOf(file, path)
-	return Reply{Data: content}, err
-}
-
-// unreadableKind is the error of read for what is no regular file.
-func unreadableKind(path string, fi fs.FileInfo) error {
-	if fi.IsDir() {
-		return fail("EISDIR", "%s: list it with bash: ls -la %s", irregular(path, fi), shellWord(path))
-	}
-	return fail(NotRegular, "%s: only regular files can be read", irregular(path, fi))
-}
-
-// contentOf reads the beginning of an open file.
-func contentOf(f *os.File, path string) (Content, error) {
-	path, err := filepath.EvalSymlinks(path)
+	defer context.AfterFunc(o.ctx, func() { _ = file.SetReadDeadline(time.Unix(1, 0)) })() // most files have no deadlines
+	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return Content{}, unreadable(err, f.Name())
+		return Reply{}, unreadable(err, path)
 	}
 	buf := make([]byte, ReadMax+1)
-	n, err := io.ReadFull(f, buf)
+	n, err := io.ReadFull(file, buf)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return Content{}, unreadable(err, path)
+		return Reply{}, unreadable(err, real)
 	}
-	c := Content{Path: path, Bytes: int64(n), Truncated: n > ReadMax}
+	c := Content{Path: real, Bytes: int64(n), Truncated: n > ReadMax}
 	if c.Truncated {
 		n = wholeCharacters(buf[:ReadMax])
-		if fi, err := f.Stat(); err == nil { // else all that is known is that there is more
-			c.Bytes = max(c.Bytes, fi.Size())
-		}
-		c.Notice = fmt.Sprintf("Left out: the last %d bytes. Read the rest with bash: tail -c +%d %s", c.Bytes-int64(n), n+1, shellWord(path))
+		c.Bytes = max(c.Bytes, info.Size())
+		c.Notice = fmt.Sprintf("Left out: the last %d bytes. Read the rest with bash: tail -c +%d %s", c.Bytes-int64(n), n+1, shellWord(real))
 	}
 	c.Content = string(buf[:n])
-	return c, checkText(c.Content, path)
+	if err := checkText(c.Content, real); err != nil {
+		return Reply{}, err
+	}
+	return Reply{Data: c}, o.approve(Plan{Path: real, File: fileOf(info), Content: &c})
 }
 
-// wholeCharacters is the length of p without a character at its end that p
-// holds only the beginning of.
+// unreadable is the error of read for an error of the system.
+func unreadable(err error, path string) error {
+	code := ReadError
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		code = Timeout
+	}
+	if errno, ok := errors.AsType[syscall.Errno](err); ok && errnoNames[errno] != "" {
+		code = errnoNames[errno]
+	}
+	return fail(code, "%s", describe(err, path))
+}
+
+// wholeCharacters is the length of p without an incomplete character at its end.
 func wholeCharacters(p []byte) int {
 	for i := len(p) - 1; i >= 0 && i > len(p)-utf8.UTFMax; i-- {
 		if utf8.RuneStart(p[i]) {
@@ -96,7 +75,7 @@ func wholeCharacters(p []byte) int {
 	return len(p)
 }
 
-// checkText is the error for what a model cannot read.
+// checkText is the error for text that a model cannot read.
 func checkText(text, path string) error {
 	problem := ""
 	if i := strings.IndexByte(text, 0); i >= 0 {
@@ -109,8 +88,7 @@ func checkText(text, path string) error {
 	return fail(NotText, "%s is not text: %s. Look at it with bash: od -c %s | head", path, problem, shellWord(path))
 }
 
-// badByte is the offset of the first byte that is not part of a character, -1
-// if there is none.
+// badByte is the offset of the first byte that is not UTF-8, -1 if there is none.
 func badByte(text string) int {
 	if utf8.ValidString(text) {
 		return -1

@@ -10,16 +10,18 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 // read calls read and expects success.
 func read(t testing.TB, root, path string) Content {
 	t.Helper()
-	return must(t, New().Read, root, args{"path": path}).Data.(Content)
+	return must(t, doRead, root, args{"path": path}).Data.(Content)
 }
 
 func TestRead(t *testing.T) {
-	dir := place(t)
+	dir := newDir(t)
 	long := strings.Repeat("0123456789", ReadMax/10)
 	tests := []struct{ name, content string }{
 		{"plain", "one\ntwo\n"},
@@ -45,7 +47,7 @@ func TestRead(t *testing.T) {
 }
 
 func TestReadCut(t *testing.T) {
-	dir := place(t)
+	dir := newDir(t)
 	tests := []struct {
 		name, content string
 		kept          int
@@ -73,7 +75,7 @@ func TestReadCut(t *testing.T) {
 // What the notice says brings the rest, to the byte.
 func TestReadNotice(t *testing.T) {
 	content := strings.Repeat("x", ReadMax-1) + "€ and the rest\n"
-	dir := place(t)
+	dir := newDir(t)
 	for _, name := range []string{"plain.txt", "it's a\n\"name\" $(here)"} {
 		put(t, dir, name, content)
 		got := read(t, dir, name)
@@ -87,11 +89,9 @@ func TestReadNotice(t *testing.T) {
 
 // A file of any size costs what is read of it.
 func TestReadLarge(t *testing.T) {
-	dir := place(t)
+	dir := newDir(t)
 	path := put(t, dir, "large", strings.Repeat("x", ReadMax+10))
-	if err := os.Truncate(path, 100<<30); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Truncate(path, 100<<30))
 	if got := read(t, dir, path); got.Bytes != 100<<30 || len(got.Content) != ReadMax {
 		t.Errorf("got %d of %d bytes", len(got.Content), got.Bytes)
 	}
@@ -101,19 +101,11 @@ func TestReadLarge(t *testing.T) {
 }
 
 func TestReadThroughLinks(t *testing.T) {
-	dir := place(t)
+	dir := newDir(t)
 	path := put(t, dir, "file", "x")
-	for name, to := range map[string]string{"link": "file", "second": dir + "/link", "here": "."} {
-		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.MkdirAll(filepath.Join(dir, "a/b"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(filepath.Join(dir, "a/b"), filepath.Join(dir, "deep")); err != nil {
-		t.Fatal(err)
-	}
+	link(t, dir, map[string]string{"link": "file", "second": dir + "/link", "here": "."})
+	zinotest.Must(t, os.MkdirAll(filepath.Join(dir, "a/b"), 0o755))
+	zinotest.Must(t, os.Symlink(filepath.Join(dir, "a/b"), filepath.Join(dir, "deep")))
 	for _, asked := range []string{"link", "second", "here/here/link", "deep/../../file"} {
 		if got := read(t, dir, asked); got.Path != path || got.Content != "x" {
 			t.Errorf("%s: got %+v", asked, got)
@@ -122,24 +114,18 @@ func TestReadThroughLinks(t *testing.T) {
 }
 
 func TestReadErrors(t *testing.T) {
-	dir := place(t)
+	dir := newDir(t)
 	put(t, dir, "file", "x")
 	put(t, dir, "latin1", "na\xefve\n")
 	put(t, dir, "zero", "\x7fELF\x00")
 	put(t, dir, "half", "abc\xe2\x82")
-	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
 	l, err := net.Listen("unix", filepath.Join(dir, "socket"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	for name, to := range map[string]string{"loop": "pool", "pool": "loop", "nowhere": "gone"} {
-		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	link(t, dir, map[string]string{"loop": "pool", "pool": "loop", "nowhere": "gone"})
 	tests := []struct{ path, code, message string }{
 		{"gone", "ENOENT", "File not found: " + dir + "/gone"},
 		{"gone/file", "ENOENT", "File not found"},
@@ -160,36 +146,26 @@ func TestReadErrors(t *testing.T) {
 		{"a\x00b", InvalidInput, "NUL"},
 	}
 	for _, tt := range tests {
-		if got := refused(t, New().Read, dir, args{"path": tt.path}, tt.code); !strings.Contains(got, tt.message) {
+		if got := refused(t, doRead, dir, args{"path": tt.path}, tt.code); !strings.Contains(got, tt.message) {
 			t.Errorf("%q: got %q, want %q", tt.path, got, tt.message)
 		}
 	}
 }
 
 func TestReadWithoutRights(t *testing.T) {
-	dir := place(t)
+	dir := newDir(t)
 	path := put(t, dir, "secret", "x")
-	if err := os.Chmod(path, 0); err != nil {
-		t.Fatal(err)
-	}
-	asOther(t, func() {
-		if got, err := New().Read(t.Context(), dir, args{"path": "secret"}.input()); errorCode(err) != "EACCES" {
+	zinotest.Must(t, os.Chmod(path, 0))
+	zinotest.Unprivileged(t, func() {
+		if got, err := doRead(t.Context(), dir, args{"path": "secret"}.input()); errorCode(err) != "EACCES" {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	})
 }
 
-// errorCode is the code of an error, empty if it has none.
-func errorCode(err error) string {
-	if e, ok := err.(*Error); ok {
-		return e.Code
-	}
-	return ""
-}
-
 // A file that goes away between the look at it and its opening is not found.
 func TestReadVanished(t *testing.T) {
-	dir := place(t)
+	dir := newDir(t)
 	stop, done := make(chan struct{}), make(chan struct{})
 	path := filepath.Join(dir, "file")
 	go func() {
@@ -205,7 +181,7 @@ func TestReadVanished(t *testing.T) {
 		}
 	}()
 	for range 2000 {
-		reply, err := New().Read(context.Background(), dir, []byte(`{"path":"file"}`))
+		reply, err := doRead(context.Background(), dir, []byte(`{"path":"file"}`))
 		if err != nil && errorCode(err) != "ENOENT" {
 			t.Fatalf("got %v", err)
 		}

@@ -8,17 +8,17 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
-// A file is replaced by another one, which looks the same.
-func TestReplaceKeepsLooks(t *testing.T) {
-	dir := place(t)
+// The new file has the mode and the owner of the old one.
+func TestReplaceKeepsModeAndOwner(t *testing.T) {
+	dir := newDir(t)
 	for _, mode := range []os.FileMode{0o600, 0o755, 0o666, 0o640 | os.ModeSetuid, 0o775 | os.ModeSetgid} {
 		path := put(t, dir, "file", "old")
 		give(t, path)
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, os.Chmod(path, mode))
 		was := stat(t, path)
 		write(t, dir, "file", "new")
 		is := stat(t, path)
@@ -28,15 +28,13 @@ func TestReplaceKeepsLooks(t *testing.T) {
 		if is.Ino == was.Ino {
 			t.Errorf("%v: it was overwritten", mode)
 		}
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, os.Remove(path))
 	}
 }
 
-// Whoever has the file open goes on reading what was in it.
+// A process that has the file open reads its earlier content.
 func TestReplaceIsAtomic(t *testing.T) {
-	dir := place(t)
+	dir := newDir(t)
 	f, err := os.Open(put(t, dir, "file", "old"))
 	if err != nil {
 		t.Fatal(err)
@@ -50,12 +48,12 @@ func TestReplaceIsAtomic(t *testing.T) {
 }
 
 func TestReplaceKeepsAttributes(t *testing.T) {
-	dir := place(t)
+	dir := newDir(t)
 	path := put(t, dir, "file", "old")
 	want := map[string]string{"user.origin": "here", "user.long": strings.Repeat("v", 2000)}
 	for name, value := range want {
 		if err := syscall.Setxattr(path, name, []byte(value), 0); errors.Is(err, syscall.ENOTSUP) {
-			want = nil // a file system without attributes: there are none to keep
+			want = nil // not supported by the file system
 		} else if err != nil {
 			t.Fatal(err)
 		}
@@ -73,96 +71,90 @@ func TestReplaceKeepsAttributes(t *testing.T) {
 	}
 }
 
-// Other names of a file lead to what was written.
+// Hard links of a file have the new content, too.
 func TestHardLinksStayTogether(t *testing.T) {
-	dir := place(t)
+	dir := newDir(t)
 	a := put(t, dir, "a", "one two three")
 	b := filepath.Join(dir, "b")
-	if err := os.Link(a, b); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Link(a, b))
 	for _, content := range []string{"short", strings.Repeat("longer ", 5000), ""} {
 		write(t, dir, "a", content)
-		if holds(t, b) != content || stat(t, a).Nlink != 2 {
-			t.Errorf("b holds %d bytes, not %d", len(holds(t, b)), len(content))
+		if zinotest.Read(t, b) != content || stat(t, a).Nlink != 2 {
+			t.Errorf("b holds %d bytes, not %d", len(zinotest.Read(t, b)), len(content))
 		}
 	}
 	write(t, dir, "b", "one two three")
-	must(t, New().Edit, dir, args{"path": "b", "old": "two", "new": "2"})
-	if got := holds(t, a); got != "one 2 three" || names(t, dir) != "a b" {
-		t.Errorf("a holds %q, there are %s", got, names(t, dir))
+	must(t, doEdit, dir, args{"path": "b", "old": "two", "new": "2"})
+	if got := zinotest.Read(t, a); got != "one 2 three" || zinotest.Names(t, dir) != "a b" {
+		t.Errorf("a holds %q, there are %s", got, zinotest.Names(t, dir))
 	}
 }
 
-// Without rights to the directory a file is overwritten, and what was in it is
-// kept elsewhere meanwhile.
+// Without rights to the directory a file is overwritten, and a copy of it is in the
+// directory for temporary files meanwhile.
 func TestOverwriteInForeignDirectory(t *testing.T) {
-	dir, temp := place(t), place(t)
+	dir, temp := newDir(t), newDir(t)
 	t.Setenv("TMPDIR", temp)
 	path := put(t, dir, "file", "old text")
 	give(t, path)
 	give(t, temp)
 	for mode, at := range map[os.FileMode]string{0o555: dir, 0o700: temp} {
-		if err := os.Chmod(at, mode); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, os.Chmod(at, mode))
 	}
 	was := stat(t, path)
-	asOther(t, func() {
-		reply, err := New().Edit(t.Context(), dir, args{"path": "file", "old": "old", "new": "a rather newer"}.input())
+	zinotest.Unprivileged(t, func() {
+		reply, err := doEdit(t.Context(), dir, args{"path": "file", "old": "old", "new": "a rather newer"}.input())
 		if err != nil || reply.Data.(Edited).Replacements != 1 {
 			t.Errorf("got %+v, %v", reply, err)
 		}
-		if reply, err := New().Write(t.Context(), dir, args{"path": "new", "content": "x"}.input()); errorCode(err) != WriteError {
+		if reply, err := doWrite(t.Context(), dir, args{"path": "new", "content": "x"}.input()); errorCode(err) != WriteError {
 			t.Errorf("a new file: %+v, %v", reply, err)
 		}
 	})
-	if is := stat(t, path); holds(t, path) != "a rather newer text" || is.Ino != was.Ino || is.Mode != was.Mode || is.Uid != was.Uid {
-		t.Errorf("it holds %q, %+v", holds(t, path), is)
+	if is := stat(t, path); zinotest.Read(t, path) != "a rather newer text" || is.Ino != was.Ino || is.Mode != was.Mode || is.Uid != was.Uid {
+		t.Errorf("it holds %q, %+v", zinotest.Read(t, path), is)
 	}
-	if names(t, temp) != "" {
-		t.Errorf("left: %s", names(t, temp))
+	if zinotest.Names(t, temp) != "" {
+		t.Errorf("left: %s", zinotest.Names(t, temp))
 	}
 }
 
-// A file that must not be written is not replaced either.
+// A read-only file is not replaced.
 func TestProtectedFile(t *testing.T) {
-	dir := place(t)
+	dir := newDir(t)
 	path := put(t, dir, "file", "old")
-	if err := os.Chmod(path, 0o444); err != nil {
-		t.Fatal(err)
-	}
-	asOther(t, func() {
-		for name, call := range map[string]tool{"write": New().Write, "edit": New().Edit} {
+	zinotest.Must(t, os.Chmod(path, 0o444))
+	zinotest.Unprivileged(t, func() {
+		for name, call := range map[string]tool{"write": doWrite, "edit": doEdit} {
 			a := args{"path": "file", "content": "new", "old": "old", "new": "new"}
 			if reply, err := call(t.Context(), dir, a.input()); errorCode(err) != WriteError || !strings.Contains(err.Error(), "permission denied") {
 				t.Errorf("%s: %+v, %v", name, reply, err)
 			}
 		}
 	})
-	if got := holds(t, path); got != "old" || names(t, dir) != "file" {
-		t.Errorf("it holds %q, there are %s", got, names(t, dir))
+	if got := zinotest.Read(t, path); got != "old" || zinotest.Names(t, dir) != "file" {
+		t.Errorf("it holds %q, there are %s", got, zinotest.Names(t, dir))
 	}
 }
 
-// A failed overwriting is undone.
+// A failed overwrite is undone.
 func TestPutBack(t *testing.T) {
-	dir := place(t)
+	dir := newDir(t)
 	const old = "the former content"
 	for _, broken := range []string{"", "short", "longer than the former content was"} {
 		f, err := os.OpenFile(put(t, dir, "file", old), os.O_RDWR, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		kept, err := keep(f)
+		kept, err := keep(f, dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := rewrite(f, []byte(broken)); err != nil || holds(t, f.Name()) != broken {
-			t.Errorf("it holds %q, %v", holds(t, f.Name()), err)
+		if err := rewrite(f, []byte(broken)); err != nil || zinotest.Read(t, f.Name()) != broken {
+			t.Errorf("it holds %q, %v", zinotest.Read(t, f.Name()), err)
 		}
-		if err := putBack(f, kept); err != nil || holds(t, f.Name()) != old {
-			t.Errorf("it holds %q again, %v", holds(t, f.Name()), err)
+		if err := putBack(f, kept); err != nil || zinotest.Read(t, f.Name()) != old {
+			t.Errorf("it holds %q again, %v", zinotest.Read(t, f.Name()), err)
 		}
 		if err := errors.Join(f.Close(), os.Remove(kept)); err != nil {
 			t.Error(err)
@@ -170,65 +162,58 @@ func TestPutBack(t *testing.T) {
 	}
 }
 
-// What cannot be overwritten stays, and its copy goes away; what cannot be put
-// back stays in its copy, which the error names.
+// If neither the new nor the old content can be written, the error names the copy.
 func TestOverwriteFails(t *testing.T) {
-	dir := place(t)
+	dir := newDir(t)
 	path := put(t, dir, "file", "old")
 	f, err := os.Open(path) // not to write
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	err = overwrite(f, 3, []byte("new"))
-	if err == nil || holds(t, path) != "old" {
-		t.Fatalf("got %v, it holds %q", err, holds(t, path))
+	err = overwrite(f, dir, 3, []byte("new"))
+	if err == nil || zinotest.Read(t, path) != "old" {
+		t.Fatalf("got %v, it holds %q", err, zinotest.Read(t, path))
 	}
-	left := strings.TrimPrefix(names(t, dir), temporaryPrefix)
+	left := strings.TrimPrefix(zinotest.Names(t, dir), temporaryPrefix)
 	kept, _, _ := strings.Cut(left, " ")
 	kept = filepath.Join(dir, temporaryPrefix+kept)
-	if !strings.Contains(err.Error(), "its former content is in "+kept) || holds(t, kept) != "old" {
+	if !strings.Contains(err.Error(), "its former content is in "+kept) || zinotest.Read(t, kept) != "old" {
 		t.Errorf("got %v", err)
 	}
 }
 
-// A file that another one took the place of is not overwritten.
+// A file that was replaced is not overwritten.
 func TestOverwriteReplaced(t *testing.T) {
-	dir := place(t)
-	was, err := resolve(put(t, dir, "file", "old"), asTheyAre)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(put(t, dir, "other", "theirs"), was.path); err != nil {
-		t.Fatal(err)
-	}
-	if err := was.overwrite([]byte("ours")); !errors.Is(err, errReplaced) || holds(t, was.path) != "theirs" {
-		t.Errorf("got %v, it holds %q", err, holds(t, was.path))
+	dir := newDir(t)
+	was, err := resolve(put(t, dir, "file", "old"))
+	zinotest.Must(t, err)
+	defer was.close()
+	zinotest.Must(t, os.Rename(put(t, dir, "other", "theirs"), was.path))
+	if err := was.overwrite([]byte("ours")); !errors.Is(err, errReplaced) || zinotest.Read(t, was.path) != "theirs" {
+		t.Errorf("got %v, it holds %q", err, zinotest.Read(t, was.path))
 	}
 }
 
-// A file of another user cannot be made anew as his: it is overwritten.
+// A file of another user is overwritten: a new one could not get its owner.
 func TestOverwriteForeignFile(t *testing.T) {
-	dir := place(t)
+	dir := newDir(t)
 	path := put(t, dir, "file", "old")
 	for at, mode := range map[string]os.FileMode{path: 0o666, dir: 0o777} {
-		if err := os.Chmod(at, mode); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, os.Chmod(at, mode))
 	}
 	was := stat(t, path)
-	asOther(t, func() {
-		if reply, err := New().Write(t.Context(), dir, args{"path": "file", "content": "new"}.input()); err != nil {
+	zinotest.Unprivileged(t, func() {
+		if reply, err := doWrite(t.Context(), dir, args{"path": "file", "content": "new"}.input()); err != nil {
 			t.Errorf("got %+v, %v", reply, err)
 		}
 	})
-	if is := stat(t, path); is.Uid != was.Uid || is.Gid != was.Gid || holds(t, path) != "new" || names(t, dir) != "file" {
-		t.Errorf("%d:%d, it holds %q, there are %s", is.Uid, is.Gid, holds(t, path), names(t, dir))
+	if is := stat(t, path); is.Uid != was.Uid || is.Gid != was.Gid || zinotest.Read(t, path) != "new" || zinotest.Names(t, dir) != "file" {
+		t.Errorf("%d:%d, it holds %q, there are %s", is.Uid, is.Gid, zinotest.Read(t, path), zinotest.Names(t, dir))
 	}
 }
 
-// list is an access control list as the kernel has it: what a user of that
-// number may do beside owner, group and others.
+// list is an access control list in the kernel's form, with an entry for a user.
 func list(user uint32, perm byte) []byte {
 	const undefined = 1<<32 - 1
 	b := []byte{2, 0, 0, 0}
@@ -243,9 +228,9 @@ func list(user uint32, perm byte) []byte {
 	return b
 }
 
-// A file's access control list stays, and none comes from the directory.
+// A file keeps its access control list, and gets none from the directory.
 func TestReplaceKeepsAccessList(t *testing.T) {
-	dir := place(t)
+	dir := newDir(t)
 	plain := put(t, dir, "plain", "old")
 	listed := put(t, dir, "listed", "old")
 	supported := true
@@ -254,7 +239,7 @@ func TestReplaceKeepsAccessList(t *testing.T) {
 		acl  []byte
 	}{listed: {accessList, list(12345, 4)}, dir: {"system.posix_acl_default", list(54321, 6)}} {
 		if err := syscall.Setxattr(path, set.name, set.acl, 0); errors.Is(err, syscall.ENOTSUP) {
-			supported = false // the lists are none then, before and after
+			supported = false // then neither file has one
 		} else if err != nil {
 			t.Fatal(err)
 		}

@@ -2,154 +2,230 @@ package files
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
-// Written is what write brings.
-type Written struct {
-	Path    string `json:"path"`    // absolute, without symbolic links
-	Bytes   int64  `json:"bytes"`   // the size of what was written
-	Created bool   `json:"created"` // there was no such file
-}
+var (
+	// errReplaced: another process has changed the file after the plan.
+	errReplaced = errors.New("the file was changed meanwhile: try again")
+	// errTooLarge: a file is larger than its reader accepts.
+	errTooLarge = errors.New("the file is too large")
+)
 
-// Write carries out a call of write, {path, content}: it makes the file and the
-// directories above it, or replaces what is in it. If another change of the file
-// is waited for, ctx limits that; a change that has begun is brought to its end.
-func (f *Files) Write(ctx context.Context, root string, input []byte) (Reply, error) {
-	var in struct {
-		Path    string `json:"path"`
-		Content string `json:"content"`
-	}
-	if err := Decode(input, &in); err != nil {
-		return Reply{}, err
-	}
-	path, err := locate(root, in.Path)
-	if err != nil {
-		return Reply{}, err
-	}
+// write makes the file and the directories above it, or replaces its content.
+func (o *operation) write(path, content string) (Reply, error) {
 	if strings.HasSuffix(path, "/") {
 		return Reply{}, fail(WriteError, "%s names a directory, not a file", path)
 	}
-	return persist(path, func() (Reply, error) { return f.write(ctx, root, path, in.Content) })
-}
-
-// write is one attempt. errReplaced asks for another one.
-func (f *Files) write(ctx context.Context, root, path, content string) (Reply, error) {
-	t, release, err := f.claim(ctx, func() (target, error) { return f.find(path, true) })
+	t, err := o.claim(path)
+	if e, ok := errors.AsType[dirError](err); ok {
+		return Reply{}, fail(MkdirError, "Cannot make the directory %s: %v", filepath.Dir(path), reason(e.error))
+	}
 	if err != nil {
-		return Reply{}, unwritable(err, path)
+		return Reply{}, asError(err, WriteError, path)
 	}
-	defer release()
-	before, err := t.replace(content)
-	if err != nil {
-		return Reply{}, unwritable(err, t.path)
-	}
-	return Reply{
-		Data: Written{t.path, int64(len(content)), t.info == nil},
-		Diff: compare(t.label(root), before, content),
-	}, nil
-}
-
-// unwritable is the error for what the system said about path.
-func unwritable(err error, path string) error {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e
-	}
-	if errors.Is(err, errReplaced) {
-		return err
-	}
-	return fail(WriteError, "%s", describe(err, path))
-}
-
-// former is the text of a file before a change.
-type former struct {
-	text  string
-	none  bool // there was no file
-	known bool // text is all of it
-}
-
-// replace puts content in the file's place and returns what was there.
-func (t target) replace(content string) (former, error) {
+	defer t.close()
 	if err := t.writable(); err != nil {
-		return former{}, err
+		return Reply{}, asError(err, WriteError, t.path)
 	}
 	before := t.former()
-	return before, t.put([]byte(content))
+	diff := compare(t.label(o.root), before, content)
+	if err := o.change(t, before.sum, content, diff); err != nil {
+		return Reply{}, err
+	}
+	return Reply{Data: Written{t.path, int64(len(content)), t.info == nil}, Diff: diff}, nil
 }
 
-// writable is the error for a file that is no file, or that is protected: an
-// atomic replacement would not ask.
-func (t target) writable() error {
+// change puts content in the place of the target once that is approved.
+func (o *operation) change(t *target, before, content, diff string) error {
+	p := Plan{Path: t.path, Before: before, After: sum([]byte(content)), Diff: diff}
+	if t.info != nil {
+		p.File = fileOf(t.info)
+	}
+	if err := o.approve(p); err != nil {
+		return err
+	}
+	if err := t.mkdirs(); err != nil {
+		return fail(MkdirError, "Cannot make the directory %s: %v", filepath.Dir(t.path), reason(err))
+	}
+	if err := t.put([]byte(content)); err != nil {
+		return asError(err, WriteError, t.path)
+	}
+	return nil
+}
+
+func sum(content []byte) string {
+	s := sha256.Sum256(content)
+	return hex.EncodeToString(s[:])
+}
+
+func fileOf(info fs.FileInfo) *File {
+	st := info.Sys().(*syscall.Stat_t)
+	return &File{st.Dev, st.Ino, uint64(st.Nlink)}
+}
+
+// How often a file is tried that another process has locked.
+const (
+	firstWait = time.Millisecond
+	lastWait  = 20 * time.Millisecond
+)
+
+// claim resolves path and locks the file there, until its target is closed. A
+// change replaces the file by another one: the lock is on the wrong file then,
+// and the path is resolved again. A file that cannot be locked is compared with
+// the plan just before it is replaced, as is any file against programs that lock
+// nothing; a new file never replaces another one.
+func (o *operation) claim(path string) (*target, error) {
+	for {
+		t, err := resolve(path)
+		if err != nil {
+			return nil, err
+		}
+		t.sandbox = o.sandbox != nil
+		if t.info == nil || !t.info.Mode().IsRegular() {
+			return t, o.waiting(t)
+		}
+		for _, access := range []int{os.O_RDONLY, os.O_WRONLY} { // some can only be written, and NFS locks only then
+			f, err := os.OpenFile(t.at(), access|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+			if err != nil {
+				continue
+			}
+			if err = flock(o.ctx, f); err == nil {
+				t.lock = f
+				break
+			}
+			_ = f.Close() // nothing was written
+			if o.ctx.Err() != nil {
+				break
+			}
+		}
+		if err := o.waiting(t); err != nil || t.lock == nil {
+			return t, err
+		}
+		locked, err := t.lock.Stat()
+		if err == nil {
+			t.info, err = os.Lstat(t.at())
+		}
+		if err == nil && os.SameFile(locked, t.info) {
+			return t, nil
+		}
+		t.close()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+}
+
+// waiting is the error of a wait for other changes that took too long.
+func (o *operation) waiting(t *target) error {
+	if o.ctx.Err() == nil {
+		return nil
+	}
+	t.close()
+	return fail(Timeout, "%s: other changes of this file were waited for in vain. It was not changed: try again", t.path)
+}
+
+// flock waits until the file is locked or ctx is done.
+func flock(ctx context.Context, f *os.File) error {
+	for wait := firstWait; ; wait = min(2*wait, lastWait) {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !isAny(err, syscall.EWOULDBLOCK, syscall.EINTR) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		case <-time.After(wait):
+		}
+	}
+}
+
+// writable is the error for a target that is not a regular file, or that is
+// read-only: an atomic replacement would not notice that.
+func (t *target) writable() error {
 	if t.info == nil {
 		return nil
 	}
 	if !t.info.Mode().IsRegular() {
 		return fail(WriteError, "%s: only regular files can be written", irregular(t.path, t.info))
 	}
-	return syscall.Access(t.at, 2) // W_OK
+	return syscall.Access(t.at(), 2) // W_OK
 }
 
-// former reads what a diff is made of. What cannot be read is not compared:
-// permission to write is all that a change needs.
-func (t target) former() former {
+// former is the content of a file before a change.
+type former struct {
+	text   string
+	sum    string // SHA-256 in hex; empty: absent, or it cannot be read
+	absent bool
+	known  bool // text is all of it
+}
+
+// former reads the content for the plan. A change needs only the permission to
+// write: a file that cannot be read is neither hashed nor compared.
+func (t *target) former() (before former) {
 	if t.info == nil {
-		return former{none: true, known: true}
+		return former{absent: true, known: true}
 	}
-	if t.info.Size() > compareMax {
+	f, info, err := openRegular(t.at(), syscall.O_NOFOLLOW)
+	if err != nil || f == nil {
 		return former{}
 	}
-	text, _, err := t.readAll(compareMax)
-	return former{text: text, known: err == nil}
+	defer f.Close()
+	t.info = info
+	var text strings.Builder
+	hash := sha256.New()
+	n, err := io.Copy(io.MultiWriter(hash, &text), io.LimitReader(f, compareMax+1))
+	if err != nil {
+		return former{}
+	}
+	if n <= compareMax {
+		before.text, before.known = text.String(), true
+	} else if _, err := io.Copy(hash, f); err != nil {
+		return former{}
+	}
+	before.sum = hex.EncodeToString(hash.Sum(nil))
+	return before
 }
-
-// errTooLarge says that a file is larger than its reader takes.
-var errTooLarge = errors.New("the file is too large")
 
 // readAll reads a regular file of up to limit bytes.
-func (t target) readAll(limit int64) (string, fs.FileInfo, error) {
-	flags := 0
-	if t.dir != nil {
-		flags = syscall.O_NOFOLLOW // it was no symbolic link: one that is there now was put there
-	}
-	f, fi, err := openRegularAs(t.at, flags)
+func (t *target) readAll(limit int64) (string, error) {
+	f, info, err := openRegular(t.at(), syscall.O_NOFOLLOW)
 	if err != nil {
-		return "", fi, err
+		return "", err
 	}
 	if f == nil {
-		return "", fi, fail(ReadError, "%s", irregular(t.path, fi))
+		return "", fail(ReadError, "%s", irregular(t.path, info))
 	}
 	defer f.Close()
-	if fi.Size() > limit {
-		return "", fi, errTooLarge
+	t.info = info
+	if info.Size() > limit {
+		return "", errTooLarge
 	}
 	var text strings.Builder
-	text.Grow(int(fi.Size()))
+	text.Grow(int(info.Size()))
 	n, err := io.Copy(&text, io.LimitReader(f, limit+1))
 	if n > limit {
-		return "", fi, errTooLarge
+		return "", errTooLarge
 	}
-	return text.String(), fi, err
+	return text.String(), err
 }
 
-// disturbed is errReplaced if the file is no longer what was read.
-func (t target) disturbed() error {
-	if t.read == nil || same(t.at, t.read) {
-		return nil
-	}
-	return errReplaced
-}
-
-// same reports whether a file is still as it was when was described it.
-func same(path string, was fs.FileInfo) bool {
-	now, err := os.Lstat(path)
+// unchanged reports whether the file is still the one that the plan is about. The
+// kernel sets the time of its last change.
+func (t *target) unchanged() bool {
+	now, err := os.Lstat(t.at())
 	if err != nil {
 		return false
 	}
-	a, b := was.Sys().(*syscall.Stat_t), now.Sys().(*syscall.Stat_t)
+	a, b := t.info.Sys().(*syscall.Stat_t), now.Sys().(*syscall.Stat_t)
 	return a.Dev == b.Dev && a.Ino == b.Ino && a.Size == b.Size && a.Mtim == b.Mtim && a.Ctim == b.Ctim
 }

@@ -7,16 +7,18 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 // write calls write and expects success.
 func write(t testing.TB, root, path, content string) Written {
 	t.Helper()
-	return must(t, New().Write, root, args{"path": path, "content": content}).Data.(Written)
+	return must(t, doWrite, root, args{"path": path, "content": content}).Data.(Written)
 }
 
 func TestWrite(t *testing.T) {
-	dir := place(t)
+	dir := newDir(t)
 	tests := []struct{ name, path, content string }{
 		{"plain", "file", "one\ntwo\n"},
 		{"empty", "empty", ""},
@@ -36,7 +38,7 @@ func TestWrite(t *testing.T) {
 			}
 			for _, created := range []bool{true, false} {
 				got := write(t, dir, tt.path, tt.content)
-				if got != (Written{path, int64(len(tt.content)), created}) || holds(t, path) != tt.content {
+				if got != (Written{path, int64(len(tt.content)), created}) || zinotest.Read(t, path) != tt.content {
 					t.Errorf("got %+v", got)
 				}
 			}
@@ -49,7 +51,7 @@ func TestWrite(t *testing.T) {
 
 // New files and directories are as open as the umask says.
 func TestWriteUmask(t *testing.T) {
-	dir := place(t)
+	dir := newDir(t)
 	defer syscall.Umask(syscall.Umask(0o027))
 	write(t, dir, "sub/file", "x")
 	for name, want := range map[string]uint32{"sub": syscall.S_IFDIR | 0o750, "sub/file": syscall.S_IFREG | 0o640} {
@@ -60,15 +62,11 @@ func TestWriteUmask(t *testing.T) {
 }
 
 func TestWriteThroughLinks(t *testing.T) {
-	dir := place(t)
+	dir := newDir(t)
 	put(t, dir, "file", "old")
-	for name, to := range map[string]string{
+	link(t, dir, map[string]string{
 		"link": "file", "second": dir + "/link", "new": "made", "deep": "x/y/made", "over": dir + "/../" + filepath.Base(dir) + "/back",
-	} {
-		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	tests := []struct {
 		asked, path string
 		created     bool
@@ -82,7 +80,7 @@ func TestWriteThroughLinks(t *testing.T) {
 	}
 	for _, tt := range tests {
 		got := write(t, dir, tt.asked, tt.asked)
-		if got != (Written{filepath.Join(dir, tt.path), int64(len(tt.asked)), tt.created}) || holds(t, got.Path) != tt.asked {
+		if got != (Written{filepath.Join(dir, tt.path), int64(len(tt.asked)), tt.created}) || zinotest.Read(t, got.Path) != tt.asked {
 			t.Errorf("%s: got %+v", tt.asked, got)
 		}
 		if fi, err := os.Lstat(filepath.Join(dir, tt.asked)); err != nil || fi.Mode().IsRegular() {
@@ -92,22 +90,16 @@ func TestWriteThroughLinks(t *testing.T) {
 }
 
 func TestWriteErrors(t *testing.T) {
-	dir := place(t)
+	dir := newDir(t)
 	put(t, dir, "file", "x")
-	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
 	l, err := net.Listen("unix", filepath.Join(dir, "socket"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	for name, to := range map[string]string{"loop": "pool", "pool": "loop", "todir": "."} {
-		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	before := names(t, dir)
+	link(t, dir, map[string]string{"loop": "pool", "pool": "loop", "todir": "."})
+	before := zinotest.Names(t, dir)
 	tests := []struct{ path, code, message string }{
 		{"file/sub/x", MkdirError, "Cannot make the directory " + dir + "/file"},
 		{"loop/x", MkdirError, "Cannot make the directory " + dir + "/loop"},
@@ -124,35 +116,29 @@ func TestWriteErrors(t *testing.T) {
 		{"a\x00", InvalidInput, "NUL"},
 	}
 	for _, tt := range tests {
-		if got := refused(t, New().Write, dir, args{"path": tt.path, "content": "y"}, tt.code); !strings.Contains(got, tt.message) {
+		if got := refused(t, doWrite, dir, args{"path": tt.path, "content": "y"}, tt.code); !strings.Contains(got, tt.message) {
 			t.Errorf("%q: got %q, want %q", tt.path, got, tt.message)
 		}
 	}
-	if names(t, dir) != before || holds(t, filepath.Join(dir, "file")) != "x" {
-		t.Errorf("left: %s", names(t, dir))
+	if zinotest.Names(t, dir) != before || zinotest.Read(t, filepath.Join(dir, "file")) != "x" {
+		t.Errorf("left: %s", zinotest.Names(t, dir))
 	}
 }
 
 // A directory that cannot be listed, and so not synced, can be written to.
 func TestWriteIntoHiddenDirectory(t *testing.T) {
-	dir := place(t)
-	if err := os.Mkdir(filepath.Join(dir, "drop"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	dir := newDir(t)
+	zinotest.Must(t, os.Mkdir(filepath.Join(dir, "drop"), 0o777))
 	give(t, filepath.Join(dir, "drop"))
-	if err := os.Chmod(filepath.Join(dir, "drop"), 0o300); err != nil {
-		t.Fatal(err)
-	}
-	asOther(t, func() {
-		reply, err := New().Write(t.Context(), dir, args{"path": "drop/file", "content": "x"}.input())
+	zinotest.Must(t, os.Chmod(filepath.Join(dir, "drop"), 0o300))
+	zinotest.Unprivileged(t, func() {
+		reply, err := doWrite(t.Context(), dir, args{"path": "drop/file", "content": "x"}.input())
 		if err != nil || !reply.Data.(Written).Created {
 			t.Errorf("got %+v, %v", reply, err)
 		}
 	})
-	if err := os.Chmod(filepath.Join(dir, "drop"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if got := holds(t, filepath.Join(dir, "drop/file")); got != "x" {
+	zinotest.Must(t, os.Chmod(filepath.Join(dir, "drop"), 0o700))
+	if got := zinotest.Read(t, filepath.Join(dir, "drop/file")); got != "x" {
 		t.Errorf("it holds %q", got)
 	}
 }
