@@ -134,16 +134,6 @@ func Listen(t testing.TB, path string) net.Listener {
 	return l
 }
 
-// FreeAddr returns an address of the loopback interface on which no process
-// listens.
-func FreeAddr(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	Must(t, err)
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // Must ends the test on an error.
 func Must(t testing.TB, err error) {
 	t.Helper()
