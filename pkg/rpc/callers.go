@@ -1,9 +1,11 @@
 package rpc
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,24 +15,24 @@ import (
 	"zino/proto"
 )
 
-// Callers are those who may call a service. Who somebody is says the kernel
+// Callers are the users that may call a service, as the kernel reports them
 // (SO_PEERCRED): the user and the groups of the process when it connected.
 type Callers struct {
 	UIDs []int  // users
 	GIDs []int  // groups whose members may call
-	Text string // who they are, for people: "root, zino-daemon, group zino"
+	Text string // both, for people: "root, zino-daemon, group zino"
 }
 
 const (
-	refusalLinger = 5 * time.Second // for a caller that was refused to take its answer
-	refusalsMax   = 32              // that may take so long at a time
-	refusalEvery  = time.Minute     // between two lines of the log about them
-	overflowUID   = 65534           // what the kernel shows in place of a user whom a namespace does not know
+	refusalLinger = 5 * time.Second // for a refused caller to read its answer
+	refusalsMax   = 32              // refused connections that linger at a time
+	refusalEvery  = time.Minute     // between two log lines about refused callers
+	overflowUID   = 65534           // the kernel's uid for users that the namespace does not map
 )
 
-// Only has the server answer nobody but those. Anyone else gets one error with
-// the code denied, whatever they ask, and is hung up on. Call it before Serve;
-// without it everybody is answered who can connect.
+// Only restricts who may call. Any other peer gets one error with the code denied,
+// whatever it asks, and the connection is closed. Call it before Serve; without
+// it, every peer that can connect may call.
 func (s *Server) Only(callers Callers) { s.callers = &callers }
 
 // admits reports whether a peer is among the callers.
@@ -46,18 +48,17 @@ func (s *Server) admits(p *peer) bool {
 	})
 }
 
-// refusals keeps the log, and the descriptors, from being flooded by callers
-// that are refused.
+// refusals bounds the log lines and descriptors that refused callers cost.
 type refusals struct {
 	now  func() time.Time
-	open atomic.Int32 // connections that were refused and are still open
+	open atomic.Int32 // refused connections that are still open
 
-	mu     sync.Mutex
-	logged time.Time // when the last line was written
-	silent int       // refusals since then
+	mu      sync.Mutex
+	logged  time.Time // when the last line was written
+	skipped int       // refusals since then
 }
 
-// turnAway answers a peer who may not call, and hangs up.
+// turnAway answers a peer that may not call, and hangs up.
 func (s *Server) turnAway(c *conn) {
 	defer c.nc.Close()
 	s.failures.Add(1)
@@ -65,26 +66,20 @@ func (s *Server) turnAway(c *conn) {
 	s.refusals.log(s, c, e)
 	c.nc.SetDeadline(time.Now().Add(refusalLinger))
 	out := &Out{nc: c.nc, ctx: s.ctx}
-	if out.end("error", e) == nil { // else it is gone already
+	if out.end("error", e) == nil {
 		s.linger(c.nc)
 	}
 }
 
-// linger gives a caller that was refused time to read the answer.
+// linger gives a refused caller time to read the answer: unread data of its
+// request, or an early close, would make it fail with ECONNRESET instead.
 func (s *Server) linger(nc net.Conn) {
 	defer s.refusals.open.Add(-1)
 	if s.refusals.open.Add(1) <= refusalsMax && !s.draining.Load() {
 		nc.SetDeadline(time.Now().Add(refusalLinger))
-		drainPeer(nc)
-	}
-}
-
-// drainPeer reads what the peer still sends: if it were left unread, or the
-// connection closed at once, a peer that is still writing its request would
-// find an error in the place of its answer.
-func drainPeer(nc net.Conn) {
-	if half, ok := nc.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
-		io.Copy(io.Discard, io.LimitReader(nc, wire.MaxPayload)) // it has its answer, whatever the end
+		if half, ok := nc.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+			io.Copy(io.Discard, io.LimitReader(nc, wire.MaxPayload)) // ends with the peer or the deadline
+		}
 	}
 }
 
@@ -102,14 +97,117 @@ func (s *Server) denied(c *conn) *proto.Error {
 	}
 }
 
-// log writes a line about a refusal, unless there was one just now.
+// log writes a line about a refusal, once a minute at most.
 func (r *refusals) log(s *Server, c *conn, e *proto.Error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
-	if r.silent++; !r.logged.IsZero() && now.Sub(r.logged) < refusalEvery {
+	if r.skipped++; !r.logged.IsZero() && now.Sub(r.logged) < refusalEvery {
 		return
 	}
-	s.log.Warn("caller refused", "error", e.Message, "uid", c.peer.uid(), "pid", c.peer.pid(), "refused", r.silent)
-	r.logged, r.silent = now, 0
+	s.log.Warn("caller refused", "error", e.Message, "uid", c.peer.uid(), "pid", c.peer.pid(), "refused", r.skipped)
+	r.logged, r.skipped = now, 0
+}
+
+// occupancy limits the resources of connections that have no request in flight.
+// Ordinary clients stay far below: a frame is incomplete for some milliseconds,
+// and a client keeps four idle connections at most.
+type occupancy struct {
+	uidBytes, allBytes int // of incomplete frames: of one user, of all
+	uidIdle, allIdle   int // connections without a request: of one user, of all
+}
+
+var defaultOccupancy = occupancy{uidBytes: 64 << 20, allBytes: 192 << 20, uidIdle: 256, allIdle: 1024}
+
+const (
+	freeBytes = 32 << 20        // of frames that are freed, after which memory is returned to the system
+	freeDelay = 2 * time.Second // for the garbage of a burst to accumulate
+)
+
+// frames counts the bytes of incomplete frames.
+type frames struct {
+	mu    sync.Mutex
+	uids  map[int]int
+	all   int
+	freed int // since memory was returned to the system
+}
+
+// reserve counts total bytes for the frame that c is reading, or refuses it.
+func (c *conn) reserve(total int) error {
+	f, uid, more := &c.s.frames, c.peer.uid(), total-c.reserved
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	full := f.all+more > c.s.occupancy.allBytes
+	if !full && f.uids[uid]+more <= c.s.occupancy.uidBytes {
+		f.uids[uid] += more
+		f.all += more
+		c.reserved = total
+		return nil
+	}
+	whose := fmt.Sprintf("uid %d has", uid)
+	if full {
+		whose = "there are"
+	}
+	return &proto.Error{
+		Code: proto.CodeBusy, Service: c.s.service,
+		Message: fmt.Sprintf("Request refused: %s %d MiB of requests that are not complete. Try again later.", whose, c.s.occupancy.uidBytes>>20),
+	}
+}
+
+// unreserve ends the reservation: the frame is complete or abandoned.
+func (c *conn) unreserve() {
+	if c.reserved == 0 {
+		return
+	}
+	f, uid := &c.s.frames, c.peer.uid()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all -= c.reserved
+	if f.uids[uid] -= c.reserved; f.uids[uid] == 0 {
+		delete(f.uids, uid)
+	}
+	before := f.freed
+	f.freed += c.reserved
+	c.reserved = 0
+	if before < freeBytes && f.freed >= freeBytes {
+		// Otherwise the runtime keeps the memory of a burst for minutes if nothing
+		// else is allocated.
+		time.AfterFunc(freeDelay, func() {
+			f.mu.Lock()
+			f.freed = 0
+			f.mu.Unlock()
+			debug.FreeOSMemory()
+		})
+	}
+}
+
+// shed closes the oldest idle connection if a limit is reached, to make room for
+// a new one of uid. The client of a closed one connects again. s.mu is locked.
+func (s *Server) shed(uid int) {
+	limit := &s.occupancy
+	if len(s.conns) < min(limit.uidIdle, limit.allIdle) {
+		return
+	}
+	type idle struct {
+		*conn
+		since time.Duration
+	}
+	var all, own []idle
+	for c := range s.conns {
+		since, ok := c.idle()
+		if !ok {
+			continue
+		}
+		all = append(all, idle{c, since})
+		if c.peer.uid() == uid {
+			own = append(own, idle{c, since})
+		}
+	}
+	older := func(a, b idle) int { return cmp.Compare(a.since, b.since) }
+	switch {
+	case len(own) >= limit.uidIdle:
+		slices.MinFunc(own, older).end()
+	case len(all) >= limit.allIdle:
+		slices.MinFunc(all, older).end()
+	}
 }

@@ -18,18 +18,19 @@ import (
 	"unsafe"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
-// somebody is who connects: nil is this process.
-type somebody struct {
+// user is the user of a connecting thread; nil is that of this process.
+type user struct {
 	uid, gid int
 	groups   []uint32
 }
 
-// dialAs connects as somebody. The kernel knows the thread that connects, so
-// the thread alone becomes somebody else, and ends with its goroutine.
-func dialAs(t *testing.T, who *somebody, path string) net.Conn {
+// dialAs connects as another user. The kernel records the user of the thread, so
+// only a thread changes its user; it ends with its goroutine.
+func dialAs(t *testing.T, who *user, path string) *rpctest.Conn {
 	t.Helper()
 	type dialled struct {
 		nc  net.Conn
@@ -52,11 +53,10 @@ func dialAs(t *testing.T, who *somebody, path string) net.Conn {
 		t.Fatal(d.err)
 	}
 	t.Cleanup(func() { d.nc.Close() })
-	d.nc.SetDeadline(time.Now().Add(20 * time.Second))
-	return d.nc
+	return rpctest.NewConn(t, d.nc)
 }
 
-func become(who somebody) error {
+func become(who user) error {
 	for _, call := range []struct{ number, a, b, c uintptr }{
 		{syscall.SYS_SETGROUPS, uintptr(len(who.groups)), uintptr(unsafe.Pointer(unsafe.SliceData(who.groups))), 0},
 		{syscall.SYS_SETRESGID, uintptr(who.gid), uintptr(who.gid), uintptr(who.gid)},
@@ -69,7 +69,7 @@ func become(who somebody) error {
 	return nil
 }
 
-// open makes a server's socket one that every user can connect to.
+// open permits every user to connect to a socket.
 func open(t *testing.T, path string) {
 	t.Helper()
 	if err := errors.Join(os.Chmod(filepath.Dir(path), 0o755), os.Chmod(path, 0o777)); err != nil {
@@ -84,23 +84,18 @@ func many(n int) (groups []uint32) {
 	return groups
 }
 
-const (
-	pingPacket = `{"type":"ping"}`
-	pongPacket = `{"type":"pong","service":"mem","version":"` + rpc.Version + `+dev","proto":`
-)
-
-// TestOnly answers callers and nobody else. Only root can be somebody else: any
-// other user shows it with what it is.
+// TestOnly: only callers are answered. Other users than that of the process are
+// tested as root.
 func TestOnly(t *testing.T) {
 	me := os.Geteuid()
 	type test struct {
 		name    string
-		who     *somebody
+		who     *user
 		callers rpc.Callers
 		ok      bool
 	}
 	tests := []test{
-		{"nobody may, who is told of", nil, rpc.Callers{}, false},
+		{"no callers", nil, rpc.Callers{}, false},
 		{"by uid", nil, rpc.Callers{UIDs: []int{me + 1, me}}, true},
 		{"by another's uid", nil, rpc.Callers{UIDs: []int{me + 1}}, false},
 		{"by group", nil, rpc.Callers{GIDs: []int{os.Getegid()}}, true},
@@ -108,25 +103,25 @@ func TestOnly(t *testing.T) {
 	}
 	if me == 0 {
 		tests = append(tests,
-			test{"another user", &somebody{4001, 4001, nil}, rpc.Callers{UIDs: []int{4001}}, true},
-			test{"root does not stand for all", &somebody{4001, 0, nil}, rpc.Callers{UIDs: []int{0}}, false},
-			test{"a further group", &somebody{4001, 4001, []uint32{7, 8}}, rpc.Callers{GIDs: []int{8}}, true},
-			test{"none of the groups", &somebody{4001, 4001, []uint32{7, 8}}, rpc.Callers{GIDs: []int{9}}, false},
-			test{"the last of very many groups", &somebody{4001, 4001, many(1000)}, rpc.Callers{GIDs: []int{70999}}, true},
-			test{"none of very many groups", &somebody{4001, 4001, many(1000)}, rpc.Callers{GIDs: []int{71000}}, false},
-			test{"no further group", &somebody{4001, 4001, []uint32{}}, rpc.Callers{GIDs: []int{0}}, false},
-			test{"a user who cannot be seen", &somebody{65534, 65534, nil}, rpc.Callers{UIDs: []int{4001}}, false},
+			test{"another user", &user{4001, 4001, nil}, rpc.Callers{UIDs: []int{4001}}, true},
+			test{"root's group does not count", &user{4001, 0, nil}, rpc.Callers{UIDs: []int{0}}, false},
+			test{"a further group", &user{4001, 4001, []uint32{7, 8}}, rpc.Callers{GIDs: []int{8}}, true},
+			test{"none of the groups", &user{4001, 4001, []uint32{7, 8}}, rpc.Callers{GIDs: []int{9}}, false},
+			test{"the last of very many groups", &user{4001, 4001, many(1000)}, rpc.Callers{GIDs: []int{70999}}, true},
+			test{"none of very many groups", &user{4001, 4001, many(1000)}, rpc.Callers{GIDs: []int{71000}}, false},
+			test{"no further group", &user{4001, 4001, []uint32{}}, rpc.Callers{GIDs: []int{0}}, false},
+			test{"a user who cannot be seen", &user{65534, 65534, nil}, rpc.Callers{UIDs: []int{4001}}, false},
 		)
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			test.callers.Text = "those"
-			path, _ := start(t, "mem", func(s *rpc.Server) { s.Only(test.callers) })
+			path, _ := rpctest.New(t, "mem", "", func(s *rpc.Server) { s.Only(test.callers) })
 			open(t, path)
 			nc := dialAs(t, test.who, path)
 			if test.ok {
-				send(t, nc, pingPacket)
-				if got := receive(t, nc); !strings.HasPrefix(got, pongPacket) {
+				nc.Send(pingPacket)
+				if got := nc.Receive(); !strings.HasPrefix(got, pongPacket) {
 					t.Errorf("got %s", got)
 				}
 				return
@@ -136,8 +131,9 @@ func TestOnly(t *testing.T) {
 	}
 }
 
-// refused sees that a connection has its one packet, asked or not, and its end.
-func refused(t *testing.T, nc net.Conn, who *somebody, path string) {
+// refused checks that a connection gets one error, even without a request, and is
+// closed.
+func refused(t *testing.T, nc *rpctest.Conn, who *user, path string) {
 	t.Helper()
 	uid, hint := os.Geteuid(), ""
 	if who != nil {
@@ -147,24 +143,23 @@ func refused(t *testing.T, nc net.Conn, who *somebody, path string) {
 		hint = " (nobody, or a user whom this service cannot see: PrivateUsers=yes in its unit hides them)"
 	}
 	want := fmt.Sprintf(`{"type":"error","message":"uid %d%s may not call mem on %s. Those who may: those","code":"denied","service":"mem"}`, uid, hint, path)
-	if got := receive(t, nc); got != want {
+	if got := nc.Receive(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if got := receive(t, nc); got != "" {
-		t.Errorf("and then %s", got)
+	if got := nc.Receive(); got != "" {
+		t.Errorf("after the error: %s", got)
 	}
-	send(t, nc, pingPacket) // it is still taken, and not answered
-	if got := receive(t, nc); got != "" {
+	nc.Send(pingPacket) // read, and not answered
+	if got := nc.Receive(); got != "" {
 		t.Errorf("an answer after the refusal: %s", got)
 	}
 }
 
-// TestOnlyClient is what a client of ours makes of it: an error that says who
-// may, not one of a broken connection, however much it sends.
+// TestOnlyClient: a client gets the error that names the callers, not one of a
+// broken connection, however much it sends.
 func TestOnlyClient(t *testing.T) {
-	path, _ := start(t, "mem", func(s *rpc.Server) { s.Only(rpc.Callers{Text: "root"}) })
-	c := &rpc.Client{Service: "mem", Path: path}
-	defer c.Close()
+	path, _ := rpctest.New(t, "mem", "", func(s *rpc.Server) { s.Only(rpc.Callers{Text: "root"}) })
+	c := rpctest.Client(t, "mem", path)
 	for _, size := range []int{1, 1 << 10, 15 << 20} {
 		_, err := rpc.Call(t.Context(), c, proto.MemSetSoft, proto.SetSoft{Content: strings.Repeat("x", size)})
 		if !errors.Is(err, proto.ErrDenied) || !strings.HasSuffix(err.Error(), "Those who may: root") {
@@ -173,9 +168,9 @@ func TestOnlyClient(t *testing.T) {
 	}
 }
 
-// TestOnlyMany refuses a crowd, of which only some are waited for.
+// TestOnlyMany: of many refused connections only some linger.
 func TestOnlyMany(t *testing.T) {
-	path, s := start(t, "mem", func(s *rpc.Server) { s.Only(rpc.Callers{Text: "root"}) })
+	path, s := rpctest.New(t, "mem", "", func(s *rpc.Server) { s.Only(rpc.Callers{Text: "root"}) })
 	var wg sync.WaitGroup
 	for range 100 {
 		wg.Go(func() {
@@ -196,14 +191,14 @@ func TestOnlyMany(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if err := s.Shutdown(ctx); err != nil {
-		t.Errorf("those who were refused hold the drain up: %v", err)
+		t.Errorf("refused connections delay the drain: %v", err)
 	}
 	if n := s.Refused(); n != 0 {
 		t.Errorf("%d are still open", n)
 	}
 }
 
-// TestOnlyLog writes a line a minute, with the number of refusals.
+// TestOnlyLog: one line a minute, with the number of refusals.
 func TestOnlyLog(t *testing.T) {
 	var mu sync.Mutex
 	now := time.Unix(1000, 0)
@@ -218,12 +213,12 @@ func TestOnlyLog(t *testing.T) {
 	s.SetClock(clock)
 	path := serveOn(t, s)
 	for range 3 {
-		receive(t, dial(t, path))
+		rpctest.Dial(t, path).Receive()
 	}
 	mu.Lock()
 	now = now.Add(time.Minute)
 	mu.Unlock()
-	receive(t, dial(t, path))
+	rpctest.Dial(t, path).Receive()
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +231,7 @@ func TestOnlyLog(t *testing.T) {
 	}
 }
 
-// TestOnlyUnknown refuses peers of whom the kernel says nothing.
+// TestOnlyUnknown: peers whose user the kernel does not report are refused.
 func TestOnlyUnknown(t *testing.T) {
 	s := rpc.NewServer("mem", slog.New(slog.DiscardHandler))
 	s.Only(rpc.Callers{UIDs: []int{0, os.Geteuid()}, GIDs: []int{0, os.Getegid()}, Text: "root"})
@@ -251,7 +246,7 @@ func TestOnlyUnknown(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	if got := receive(t, nc); !strings.Contains(got, `"message":"uid -1 (the kernel does not say who it is) may not call mem`) {
+	if got := rpctest.NewConn(t, nc).Receive(); !strings.Contains(got, `"message":"uid -1 (the kernel does not say who it is) may not call mem`) {
 		t.Errorf("got %s", got)
 	}
 }

@@ -25,9 +25,9 @@ import (
 const (
 	silenceLimit = 30 * time.Second       // between two packets of a peer that sends keepalives
 	slowLimit    = 10 * time.Minute       // the same for a peer that does not
-	pongLimit    = 5 * time.Second        // for the answer to a ping that asks which of them a peer is
-	maxMore      = 500 * time.Millisecond // that a peer is given more at most
-	maxIdle      = 4                      // connections that a client keeps for later
+	pongLimit    = 5 * time.Second        // for the pong that shows whether a peer sends keepalives
+	maxMore      = 500 * time.Millisecond // that a deadline may be late
+	maxIdle      = 4                      // idle connections that a client keeps
 )
 
 // Whether a peer sends keepalives: keepalives are not part of the
@@ -38,16 +38,16 @@ const (
 	slowPeer
 )
 
-// Client calls one service. Its fields are set before use and not changed
-// thereafter; it is safe for concurrent use. Each request has a connection of
-// its own while it runs, and quiet ones are kept for the next.
+// Client calls one service. Set its fields before use; it is safe for concurrent
+// use. Each request has a connection of its own while it runs; idle connections
+// are kept for the next.
 type Client struct {
 	Service string        // the service's short name, for errors
 	Path    string        // its socket
-	Silence time.Duration // limit of silence; zero: 30 s
+	Silence time.Duration // idle timeout of an answer; zero: 30 s
 	Slow    time.Duration // the same for a peer that sends no keepalives; zero: 10 min
 
-	self *int          // the caller's uid in tests; nil: the process's
+	self *int          // the uid in tests; nil: that of the process
 	kind atomic.Int32  // of peer: unknownPeer, keepalivePeer or slowPeer
 	pong time.Duration // limit for the answer to a ping; zero: 5 s
 
@@ -56,19 +56,19 @@ type Client struct {
 	closed bool
 }
 
-// clientConn is a connection with what is needed to use it again.
+// clientConn is a connection that can be used again.
 type clientConn struct {
 	nc    net.Conn
 	in    *wire.Reader
 	out   []byte
 	quiet func() bool   // nothing has arrived and the peer has not hung up
 	until time.Time     // the deadline of reads and writes
-	limit time.Duration // that until is made from
-	kept  bool          // an answer was read on it
-	alive bool          // a keepalive was
+	limit time.Duration // from which until was computed
+	kept  bool          // an answer has arrived on it
+	alive bool          // a keepalive has arrived on it
 }
 
-// Close closes the connections that are kept.
+// Close closes the idle connections.
 func (c *Client) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +78,7 @@ func (c *Client) Close() {
 	c.idle, c.closed = nil, true
 }
 
-// take returns a kept connection that is still good, or a new one.
+// take returns an idle connection that is still usable, or a new one.
 func (c *Client) take(ctx context.Context) (*clientConn, error) {
 	for {
 		c.mu.Lock()
@@ -97,8 +97,8 @@ func (c *Client) take(ctx context.Context) (*clientConn, error) {
 	}
 }
 
-// probe returns a function that looks whether nothing happened on a kept
-// connection: one on which anything did is of no use.
+// probe returns a function that reports whether an idle connection is usable:
+// nothing has arrived and the peer has not hung up.
 func probe(nc net.Conn) (quiet func() bool) {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {
@@ -128,9 +128,9 @@ func (c *Client) dial(ctx context.Context) (*clientConn, error) {
 	return &clientConn{nc: nc, in: wire.NewReader(nc), quiet: probe(nc)}, nil
 }
 
-// checkServer refuses a server that another user runs, before anything is sent
-// to it. The kernel has the user of the process that made the socket: root for
-// systemd, the caller for zino up, or the host's user for this service.
+// checkServer refuses a server that another user runs, before anything is sent to
+// it. The kernel reports the user that created the socket: root for systemd, the
+// caller for zino up, or the host's user for this service.
 func (c *Client) checkServer(nc net.Conn) error {
 	server := peer{nc: nc}
 	uid, own := server.uid(), os.Geteuid()
@@ -153,7 +153,7 @@ func (c *Client) checkServer(nc net.Conn) error {
 		c.Path, uid, who, own, host)}
 }
 
-// put keeps a connection whose answer was read to the end.
+// put keeps a connection whose answer was read completely.
 func (c *Client) put(cc *clientConn) {
 	if cap(cc.out) > 2*coalesce {
 		cc.out = nil
@@ -172,13 +172,13 @@ func (c *Client) put(cc *clientConn) {
 type exchange struct {
 	// build appends the request's frame.
 	build func([]byte) ([]byte, error)
-	// packet takes the packets of the answer one by one. done says that it was
-	// the last; an error before that hangs up.
+	// packet handles one packet of the answer. done marks the last; an error before
+	// it hangs up.
 	packet func(in *wire.Reader, payload []byte) (done bool, err error)
 }
 
-// do carries out x. A request that the peer certainly did not take is sent
-// once more, on a new connection.
+// do carries out x. A request that the peer certainly did not read is sent once
+// more, on a new connection.
 func (c *Client) do(ctx context.Context, x exchange) error {
 	again, err := c.try(ctx, x)
 	if again {
@@ -199,20 +199,20 @@ func (c *Client) try(ctx context.Context, x exchange) (again bool, err error) {
 		c.put(cc)
 		return false, err
 	}
-	stop := context.AfterFunc(ctx, func() { cc.nc.Close() }) // hanging up is how one cancels
+	stop := context.AfterFunc(ctx, func() { cc.nc.Close() }) // hanging up cancels
 	t := c.talk(ctx, cc, x.packet)
 	switch uncanceled := stop(); {
-	case t.done && uncanceled && !errors.Is(t.err, proto.ErrDenied): // who is denied is hung up on
+	case t.done && uncanceled && !errors.Is(t.err, proto.ErrDenied): // the server hangs up after it
 		c.put(cc)
 	case !t.done && !uncanceled:
 		return false, c.stopped(ctx.Err())
 	default:
 		cc.nc.Close()
 	}
-	return !t.done && !t.answered && notTaken(t.err), t.err
+	return !t.done && !t.answered && notRead(t.err), t.err
 }
 
-// stopped words the end of a call that was cancelled or took too long.
+// stopped returns the error of a call that was cancelled or took too long.
 func (c *Client) stopped(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%s did not answer in time: %w", c.Service, err)
@@ -220,15 +220,16 @@ func (c *Client) stopped(err error) error {
 	return err
 }
 
-// notTaken reports an error that says the peer closed before it read anything.
-func notTaken(err error) bool {
+// notRead reports an error by which the peer closed before it read anything: Linux
+// sends ECONNRESET if unread data was left.
+func notRead(err error) bool {
 	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// talked says how far a try came.
+// talked is the progress of a try.
 type talked struct {
 	answered bool // a packet of the answer arrived
-	done     bool // the last one did
+	done     bool // the last packet arrived
 	err      error
 }
 
@@ -265,13 +266,13 @@ func (c *Client) send(ctx context.Context, cc *clientConn) error {
 		c.allow(cc, c.slow())
 		_, err = cc.nc.Write(cc.out[n:])
 	}
-	if err != nil && !notTaken(err) {
+	if err != nil && !notRead(err) {
 		return c.explain(cc, err, false)
 	}
 	return err
 }
 
-// receive reads one packet, waiting for at most the limit of silence.
+// receive reads one packet within the idle timeout.
 func (c *Client) receive(ctx context.Context, cc *clientConn) ([]byte, error) {
 	if cc.in.Ready() {
 		return cc.in.Next()
@@ -289,8 +290,8 @@ func (c *Client) receive(ctx context.Context, cc *clientConn) ([]byte, error) {
 	return cc.in.Next()
 }
 
-// allow gives the peer the limit from now on, or a little more: a deadline is
-// set anew only when it is off by more than that.
+// allow sets the deadline to limit from now, or a little later: it is only set
+// again when it is off by more than maxMore.
 func (c *Client) allow(cc *clientConn, limit time.Duration) {
 	now := time.Now()
 	if left := cc.until.Sub(now); left < limit || left > limit+maxMore {
@@ -302,10 +303,9 @@ func (c *Client) allow(cc *clientConn, limit time.Duration) {
 func (c *Client) silence() time.Duration { return cmp.Or(c.Silence, silenceLimit) }
 func (c *Client) slow() time.Duration    { return cmp.Or(c.Slow, slowLimit) }
 
-// mayBeSlow reports whether a peer that was silent for the limit is one that
-// sends no keepalives. It asks the peer on a connection of its own: another
-// program may have taken the socket over. Without an answer, what is known of
-// the socket decides.
+// mayBeSlow reports whether a peer that was silent for the idle timeout sends no
+// keepalives. It asks on a new connection, since another program may serve the
+// socket by now. Without an answer, the last known kind decides.
 func (c *Client) mayBeSlow(ctx context.Context, cc *clientConn) bool {
 	if cc.alive {
 		return false
@@ -314,14 +314,14 @@ func (c *Client) mayBeSlow(ctx context.Context, cc *clientConn) bool {
 	defer cancel()
 	if asked, err := c.dial(ctx); err == nil {
 		defer context.AfterFunc(ctx, func() { asked.nc.Close() })()
-		c.ask(asked, pongLimit) // no answer: kind stays
+		c.ask(asked, pongLimit) // without an answer, kind stays
 		asked.nc.Close()
 	}
 	return c.kind.Load() != keepalivePeer
 }
 
-// isKeepalive reports whether a payload is a keepalive in any form of some
-// length; most packets of a stream are chunks, which cost one look.
+// isKeepalive reports whether a payload is a keepalive, however it is written. A
+// chunk costs one search.
 func isKeepalive(payload []byte) bool {
 	if len(payload) > 256 || !bytes.Contains(payload, []byte(`"keepalive"`)) {
 		return false
@@ -332,9 +332,9 @@ func isKeepalive(payload []byte) bool {
 
 var pingFrame, _ = wire.AppendFrame(nil, []byte(`{"type":"ping"}`)) // cannot fail: it is small
 
-// ask sends a ping and notes whether the peer sends keepalives: if its pong
-// carries the number of the contract. A connection that the peer closes instead
-// gives EPIPE: no request was sent on it.
+// ask sends a ping and records whether the peer sends keepalives: its pong has the
+// contract's number then. If the peer closes the connection instead, the error is
+// EPIPE: no request was sent on it.
 func (c *Client) ask(cc *clientConn, limit time.Duration) error {
 	c.allow(cc, limit)
 	_, err := cc.nc.Write(pingFrame)
@@ -356,7 +356,7 @@ func (c *Client) ask(cc *clientConn, limit time.Duration) error {
 	return nil
 }
 
-// learn notes whether the peer that sent pong sends keepalives.
+// learn records whether the peer that sent pong sends keepalives.
 func (c *Client) learn(pong proto.Pong) {
 	if pong.Proto > 0 {
 		c.kind.Store(keepalivePeer)
@@ -365,7 +365,7 @@ func (c *Client) learn(pong proto.Pong) {
 	}
 }
 
-// explain words the ways in which a connection ends before the answer does.
+// explain returns the error of a connection that ends before the answer does.
 func (c *Client) explain(cc *clientConn, err error, answered bool) error {
 	switch {
 	case timedOut(err):
@@ -373,12 +373,12 @@ func (c *Client) explain(cc *clientConn, err error, answered bool) error {
 			Code: proto.CodeTimeout, Service: c.Service,
 			Message: fmt.Sprintf("%s said nothing for %v", c.Service, cc.limit),
 		}
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), answered && notTaken(err):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), answered && notRead(err):
 		return &proto.Error{
 			Code: proto.CodeUnavailable, Service: c.Service,
 			Message: c.Service + " hung up before its answer was complete",
 		}
-	case notTaken(err):
+	case notRead(err):
 		return err
 	}
 	return fmt.Errorf("%s: %w", c.Service, err)

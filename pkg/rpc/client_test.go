@@ -5,18 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
@@ -28,60 +26,14 @@ func soft(content string) func(*rpc.Server) {
 	}
 }
 
-// raw plays a server that speaks bytes: play gets each connection in turn.
-func raw(t *testing.T, play func(n int, nc *net.UnixConn)) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "z")
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "s")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for n := 1; ; n++ {
-			nc, err := l.Accept()
-			if err != nil {
-				return
-			}
-			wg.Go(func() {
-				defer nc.Close()
-				play(n, nc.(*net.UnixConn))
-			})
-		}
-	})
-	t.Cleanup(func() { l.Close(); wg.Wait(); os.RemoveAll(dir) })
-	return path
-}
-
-// take reads one request from a raw connection, takeText its payload, too.
-func take(nc net.Conn) error {
-	_, err := takeText(nc)
-	return err
-}
-
-func takeText(nc net.Conn) (string, error) {
-	var head [4]byte
-	if _, err := io.ReadFull(nc, head[:]); err != nil {
-		return "", err
-	}
-	payload := make([]byte, int(head[2])<<8|int(head[3]))
-	_, err := io.ReadFull(nc, payload)
-	return string(payload), err
-}
-
 func call(ctx context.Context, c *rpc.Client) (string, error) {
 	rep, err := rpc.Call(ctx, c, proto.MemGetSoft, proto.GetSoft{})
 	return rep.Content, err
 }
 
 func TestConnectionsAreKept(t *testing.T) {
-	path, _ := start(t, "mem", soft("x"))
-	c := &rpc.Client{Service: "mem", Path: path}
-	defer c.Close()
+	path, _ := rpctest.New(t, "mem", "", soft("x"))
+	c := rpctest.Client(t, "mem", path)
 	for range 3 {
 		if _, err := call(t.Context(), c); err != nil {
 			t.Fatal(err)
@@ -105,54 +57,52 @@ func TestConnectionsAreKept(t *testing.T) {
 	}
 }
 
-// TestRestartedServer shows that a kept connection to a server that has gone is
-// not used again.
+// TestRestartedServer: an idle connection to a server that has ended is not used
+// again.
 func TestRestartedServer(t *testing.T) {
-	path := raw(t, func(n int, nc *net.UnixConn) {
-		if take(nc) == nil {
-			nc.Write(frame(fmt.Sprintf(`{"type":"soft_memory","content":"%d"}`, n)))
+	path := rpctest.Play(t, "", func(n int, nc *rpctest.Conn) {
+		if nc.Receive() != "" {
+			nc.Send(fmt.Sprintf(`{"type":"soft_memory","content":"%d"}`, n))
 		}
 	})
-	c := &rpc.Client{Service: "mem", Path: path}
-	defer c.Close()
-	for _, want := range []string{"1", "2", "3"} {
+	c := rpctest.Client(t, "mem", path)
+	for _, want := range []string{"0", "1", "2"} {
 		if got, err := call(t.Context(), c); got != want || err != nil {
 			t.Fatalf("got %q, %v, want %s", got, err, want)
 		}
 	}
 }
 
-// TestSentAgain: a peer that closes with the request unread did not take it.
+// TestSentAgain: a request that the peer did not read is sent again.
 func TestSentAgain(t *testing.T) {
-	path := raw(t, func(n int, nc *net.UnixConn) {
-		if n == 1 {
+	path := rpctest.Play(t, "", func(n int, nc *rpctest.Conn) {
+		if n == 0 {
 			io.ReadFull(nc, make([]byte, 1)) // the rest stays unread: the client sees a reset
 			return
 		}
-		if take(nc) == nil {
-			nc.Write(frame(`{"type":"soft_memory","content":"second"}`))
+		if nc.Receive() != "" {
+			nc.Send(`{"type":"soft_memory","content":"second"}`)
 		}
 	})
-	c := &rpc.Client{Service: "mem", Path: path}
-	defer c.Close()
+	c := rpctest.Client(t, "mem", path)
 	if got, err := call(t.Context(), c); got != "second" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
 
-// TestNotSentAgain: a peer that took the request may have acted on it.
+// TestNotSentAgain: a peer that read the request may have acted on it.
 func TestNotSentAgain(t *testing.T) {
 	for name, answer := range map[string]string{
-		"nothing": "", "half a header": "\x00\x00", "half a packet": "\x00\x00\x00\x0f{\"ty", "a chunk": string(frame(`{"type":"keepalive"}`)),
+		"nothing": "", "half a header": "\x00\x00", "half a packet": "\x00\x00\x00\x0f{\"ty", "a chunk": string(rpctest.Frame(`{"type":"keepalive"}`)),
 	} {
 		var mu sync.Mutex
 		taken := 0
-		path := raw(t, func(_ int, nc *net.UnixConn) {
-			if take(nc) == nil {
+		path := rpctest.Play(t, "", func(_ int, nc *rpctest.Conn) {
+			if nc.Receive() != "" {
 				mu.Lock()
 				taken++
 				mu.Unlock()
-				io.WriteString(nc, answer)
+				nc.Write(answer)
 			}
 		})
 		c := &rpc.Client{Service: "mem", Path: path}
@@ -166,8 +116,8 @@ func TestNotSentAgain(t *testing.T) {
 	}
 }
 
-// TestSilence: a peer known to send keepalives has the limit of silence; others,
-// which may implement the specification alone, have more time.
+// TestSilence: a peer that sends keepalives has the idle timeout; others, which
+// may implement the specification only, have more time.
 func TestSilence(t *testing.T) {
 	for name, test := range map[string]struct {
 		pong  string // "": pings are not answered
@@ -181,18 +131,19 @@ func TestSilence(t *testing.T) {
 		"keepalive of another form": {`{"type":"pong"}`, `{ "n": 1, "type": "keepalive" }`, "mem said nothing for 30ms"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := raw(t, func(_ int, nc *net.UnixConn) {
-				if request, err := takeText(nc); err != nil || strings.Contains(request, `"ping"`) {
-					nc.Write(frame(test.pong))
+			path := rpctest.Play(t, "", func(_ int, nc *rpctest.Conn) {
+				if request := nc.Receive(); request == "" || strings.Contains(request, `"ping"`) {
+					nc.Send(test.pong)
 					return
 				}
 				if test.first != "" {
-					nc.Write(frame(test.first))
+					nc.Send(test.first)
 				}
 				io.Copy(io.Discard, nc)
 			})
-			c := &rpc.Client{Service: "mem", Path: path, Silence: 30 * time.Millisecond, Slow: 60 * time.Millisecond}
-			defer c.Close()
+			c := rpctest.Client(t, "mem", path)
+			c.Silence = 30 * time.Millisecond
+			c.Slow = 60 * time.Millisecond
 			if _, err := call(t.Context(), c); !errors.Is(err, proto.ErrTimeout) || err.Error() != test.want {
 				t.Errorf("error = %v, want %s", err, test.want)
 			}
@@ -200,22 +151,22 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestSpecificationAlone: a peer that knows no keepalive answers after the limit
-// of silence, and so does one that answers no ping while it works.
-func TestSpecificationAlone(t *testing.T) {
+// TestSpecificationOnly: a peer without keepalives may answer after the idle
+// timeout, also if it does not answer pings while it works.
+func TestSpecificationOnly(t *testing.T) {
 	for _, pong := range []string{`{"type":"pong"}`, ""} {
 		asked := make(chan bool, 1)
-		path := raw(t, func(_ int, nc *net.UnixConn) {
-			request, err := takeText(nc)
-			if err == nil && strings.Contains(request, `"ping"`) {
+		path := rpctest.Play(t, "", func(_ int, nc *rpctest.Conn) {
+			request := nc.Receive()
+			if strings.Contains(request, `"ping"`) {
 				if pong != "" {
-					nc.Write(frame(pong))
+					nc.Send(pong)
 				}
 				asked <- true // the limit has passed
 				return
 			}
 			<-asked
-			nc.Write(frame(`{"type":"soft_memory","content":"late"}`))
+			nc.Send(`{"type":"soft_memory","content":"late"}`)
 		})
 		c := &rpc.Client{Service: "mem", Path: path, Silence: 30 * time.Millisecond}
 		if got, err := call(t.Context(), c); got != "late" || err != nil {
@@ -225,27 +176,27 @@ func TestSpecificationAlone(t *testing.T) {
 	}
 }
 
-// TestFrozenPeer: a peer that was seen to send keepalives and answers no ping
-// any more has the limit of silence.
+// TestFrozenPeer: a peer that has sent keepalives and answers no pings any more
+// has the idle timeout.
 func TestFrozenPeer(t *testing.T) {
 	var frozen atomic.Bool
-	path := raw(t, func(_ int, nc *net.UnixConn) {
+	path := rpctest.Play(t, "", func(_ int, nc *rpctest.Conn) {
 		for {
-			request, err := takeText(nc)
+			request := nc.Receive()
 			switch {
-			case err != nil:
+			case request == "":
 				return
 			case frozen.Load():
 			case strings.Contains(request, `"ping"`):
-				nc.Write(frame(`{"type":"pong","proto":1}`))
+				nc.Send(`{"type":"pong","proto":1}`)
 				frozen.Store(true)
 			default:
-				nc.Write(frame(`{"type":"soft_memory","content":"x"}`))
+				nc.Send(`{"type":"soft_memory","content":"x"}`)
 			}
 		}
 	})
-	c := &rpc.Client{Service: "mem", Path: path, Silence: 30 * time.Millisecond}
-	defer c.Close()
+	c := rpctest.Client(t, "mem", path)
+	c.Silence = 30 * time.Millisecond
 	c.SetPongLimit(30 * time.Millisecond)
 	if got, err := call(t.Context(), c); got != "x" || err != nil {
 		t.Fatalf("got %q, %v", got, err)
@@ -259,17 +210,17 @@ func TestFrozenPeer(t *testing.T) {
 func TestForeignServer(t *testing.T) {
 	const foreign = 54321
 	read := make(chan int64, 1)
-	play := func(_ int, nc *net.UnixConn) {
+	play := func(_ int, nc *rpctest.Conn) {
 		n, _ := io.Copy(io.Discard, nc)
 		read <- n
 	}
 	c := &rpc.Client{Service: "mem"}
 	uid := os.Getuid()
 	if uid == 0 {
-		asUser(t, foreign, func() { c.Path = raw(t, play) })
+		zinotest.AsUser(t, foreign, func() { c.Path = rpctest.Play(t, "", play) })
 		uid = foreign
 	} else {
-		c.Path = raw(t, play)
+		c.Path = rpctest.Play(t, "", play)
 		c.SetUID(foreign)
 	}
 	_, err := call(t.Context(), c)
@@ -282,24 +233,8 @@ func TestForeignServer(t *testing.T) {
 	}
 }
 
-// asUser runs f on a thread of that user's. The kernel keeps the user of the
-// thread that listens for those who connect.
-func asUser(t *testing.T, uid int, f func()) {
-	t.Helper()
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	become := func(uid int) {
-		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); errno != 0 {
-			t.Fatal(errno)
-		}
-	}
-	become(uid)
-	defer become(0)
-	f()
-}
-
-// TestWrongReply: an answer of another method's type is none, and the connection
-// is of no further use. One without a type is what it is taken for.
+// TestWrongReply: an answer of another method's type is an error, and the
+// connection is closed. One without a type is accepted.
 func TestWrongReply(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"type":"weird"}`:                     `mem answered with a packet of type "weird": "soft_memory" was expected`,
@@ -309,12 +244,11 @@ func TestWrongReply(t *testing.T) {
 		`{"type":"soft_memory","content":"x"}`: "",
 	} {
 		t.Run(answer, func(t *testing.T) {
-			path := raw(t, func(_ int, nc *net.UnixConn) {
+			path := rpctest.Play(t, "", func(_ int, nc *rpctest.Conn) {
 				nc.Read(make([]byte, 4096))
-				nc.Write(frame(answer))
+				nc.Send(answer)
 			})
-			c := &rpc.Client{Service: "mem", Path: path}
-			defer c.Close()
+			c := rpctest.Client(t, "mem", path)
 			got, err := call(t.Context(), c)
 			if said := fmt.Sprint(err); want != "" && (said != want || c.Idle() != 0) || want == "" && (err != nil || got != "x") {
 				t.Errorf("got %q, %v, want %q; %d connections are kept", got, err, want, c.Idle())
@@ -323,18 +257,18 @@ func TestWrongReply(t *testing.T) {
 	}
 }
 
-// TestKeepaliveBreaksSilence: a peer that keeps saying that it works may take
-// longer than the limit of silence.
+// TestKeepaliveBreaksSilence: a peer that sends keepalives may take longer than
+// the idle timeout.
 func TestKeepaliveBreaksSilence(t *testing.T) {
-	t.Parallel() // it has to last longer than the limit, which is long for a loaded machine
-	b := newBlocking()
-	path, _ := start(t, "mem", func(s *rpc.Server) {
+	t.Parallel() // it lasts longer than the timeout, which is long because hosts are busy
+	b := rpctest.NewBlock()
+	path, _ := rpctest.New(t, "mem", "", func(s *rpc.Server) {
 		s.SetLimits(time.Minute, 5*time.Millisecond)
-		b.register(s)
+		blocking(b)(s)
 	})
-	c := &rpc.Client{Service: "mem", Path: path, Silence: 2 * time.Second}
-	defer c.Close()
-	timer := time.AfterFunc(2500*time.Millisecond, func() { close(b.release) })
+	c := rpctest.Client(t, "mem", path)
+	c.Silence = 2 * time.Second
+	timer := time.AfterFunc(2500*time.Millisecond, func() { b.Release() })
 	defer timer.Stop()
 	if got, err := call(t.Context(), c); got != "released" || err != nil {
 		t.Errorf("got %q, %v", got, err)
@@ -342,16 +276,15 @@ func TestKeepaliveBreaksSilence(t *testing.T) {
 }
 
 func TestCancelHangsUp(t *testing.T) {
-	b := newBlocking()
-	path, _ := start(t, "mem", b.register)
-	c := &rpc.Client{Service: "mem", Path: path}
-	defer c.Close()
+	b := rpctest.NewBlock()
+	path, _ := rpctest.New(t, "mem", "", blocking(b))
+	c := rpctest.Client(t, "mem", path)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { _, err := call(ctx, c); done <- err }()
-	within(t, "the handler", b.begun)
+	b.Begun(t)
 	cancel()
-	within(t, "cancellation", b.ended)
+	b.Canceled(t)
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("error = %v", err)
 	}
@@ -366,14 +299,13 @@ func TestConnectError(t *testing.T) {
 	if !errors.Is(err, rpc.ErrConnect) || !errors.Is(err, proto.ErrUnavailable) || !strings.HasPrefix(err.Error(), "Could not connect to rtr: ") {
 		t.Errorf("error = %v", err)
 	}
-	path, _ := start(t, "mem", func(s *rpc.Server) {
+	path, _ := rpctest.New(t, "mem", "", func(s *rpc.Server) {
 		rpc.Handle(s, proto.MemGetSoft, func(ctx context.Context, _ proto.GetSoft) (proto.SoftMemory, error) {
 			_, err := call(ctx, gone)
 			return proto.SoftMemory{}, err
 		})
 	})
-	c := &rpc.Client{Service: "mem", Path: path}
-	defer c.Close()
+	c := rpctest.Client(t, "mem", path)
 	_, err = call(t.Context(), c)
 	if errors.Is(err, rpc.ErrConnect) || !errors.Is(err, proto.ErrUnavailable) || !strings.HasPrefix(err.Error(), "Could not connect to rtr: ") {
 		t.Errorf("behind a hop: error = %v", err)
@@ -383,9 +315,9 @@ func TestConnectError(t *testing.T) {
 // TestTwoHops passes errors, trace, deadline and cancellation over a relay.
 func TestTwoHops(t *testing.T) {
 	var traces []string
-	b := newBlocking()
-	far, _ := start(t, "mem", func(s *rpc.Server) {
-		b.register(s)
+	b := rpctest.NewBlock()
+	far, _ := rpctest.New(t, "mem", "", func(s *rpc.Server) {
+		blocking(b)(s)
 		rpc.Handle(s, proto.MemSetSoft, func(ctx context.Context, _ proto.SetSoft) (proto.Empty, error) {
 			deadline, ok := ctx.Deadline()
 			if left := time.Until(deadline); !ok || left <= 0 || left > time.Minute {
@@ -395,9 +327,8 @@ func TestTwoHops(t *testing.T) {
 			return proto.Empty{}, errors.New("no space left on device")
 		})
 	})
-	c := &rpc.Client{Service: "mem", Path: far}
-	defer c.Close()
-	near, _ := start(t, "sys", func(s *rpc.Server) {
+	c := rpctest.Client(t, "mem", far)
+	near, _ := rpctest.New(t, "sys", "", func(s *rpc.Server) {
 		rpc.Handle(s, proto.SysSetSoftMemory, func(ctx context.Context, _ proto.SetSoftMemory) (proto.SystemPrompt, error) {
 			traces = append(traces, rpc.Trace(ctx))
 			_, err := rpc.Call(ctx, c, proto.MemSetSoft, proto.SetSoft{})
@@ -408,22 +339,22 @@ func TestTwoHops(t *testing.T) {
 			return proto.SystemPrompt{}, err
 		})
 	})
-	nc := dial(t, near)
-	send(t, nc, `{"type":"set_soft_memory","meta":{"trace":"abc-1","deadline_ms":60000}}`)
+	nc := rpctest.Dial(t, near)
+	nc.Send(`{"type":"set_soft_memory","meta":{"trace":"abc-1","deadline_ms":60000}}`)
 	want := `{"type":"error","message":"sys set_soft_memory: cannot be kept: mem set_soft: no space left on device","code":"internal","service":"mem"}`
-	if got := receive(t, nc); got != want {
+	if got := nc.Receive(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if len(traces) != 2 || traces[0] != "abc-1" || traces[1] != "abc-1" {
 		t.Errorf("traces = %q", traces)
 	}
-	send(t, nc, `{"type":"get"}`)
-	within(t, "the far handler", b.begun)
+	nc.Send(`{"type":"get"}`)
+	b.Begun(t)
 	nc.Close()
-	within(t, "cancellation over two hops", b.ended)
-	nc = dial(t, near)
-	send(t, nc, `{"type":"get","meta":{"deadline_ms":20}}`)
-	if got := receive(t, nc); !strings.Contains(got, `"code":"timeout"`) {
+	b.Canceled(t)
+	nc = rpctest.Dial(t, near)
+	nc.Send(`{"type":"get","meta":{"deadline_ms":20}}`)
+	if got := nc.Receive(); !strings.Contains(got, `"code":"timeout"`) {
 		t.Errorf("got %s", got)
 	}
 }

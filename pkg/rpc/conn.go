@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,17 +18,24 @@ import (
 	"zino/proto"
 )
 
-// stallLimit is how long a peer may take from the first byte of a frame to its
-// last.
-const stallLimit = 30 * time.Second
+const (
+	stallLimit = 30 * time.Second       // from the first byte of a frame to its last
+	freshLimit = 500 * time.Millisecond // while draining: for the first request of a connection
+	halfLimit  = time.Second            // while draining: for the rest of a frame
+)
 
-// freshLimit is how long a drain waits for the first request of a connection.
-const freshLimit = 500 * time.Millisecond
+// state is the state of a connection between and during requests.
+type state uint8
 
-// halfLimit is how long a drain waits for the rest of a frame that has begun.
-const halfLimit = time.Second
+const (
+	stateNew      state = iota // accepted, no byte of a request has arrived
+	stateIdle                  // waiting for the next request
+	stateReading               // a request has begun to arrive
+	stateHandling              // a request is being answered
+	stateClosing               // only a request that has arrived already is still answered
+)
 
-// conn is one client's connection: requests are answered one after the other.
+// conn is a connection. Its requests are answered one after the other.
 type conn struct {
 	s    *Server
 	nc   net.Conn
@@ -35,17 +43,14 @@ type conn struct {
 	hup  *hangup
 	out  []byte // write buffer, kept between requests
 	peer peer
-	own  bool // the other end is this process
+	own  bool // the peer is this process
 
-	reserved int // bytes for the frame that is read
+	reserved int // bytes for the frame that is being read
 
 	mu    sync.Mutex
-	busy  bool // a request has begun
-	half  bool // and is not there as a whole
-	fresh bool // accepted, first request not yet read
-
-	ending bool          // closed after the request in flight
-	since  time.Duration // s.started to the last request's end, or to the accepting
+	state state
+	last  bool          // closed after the request in flight: the server needs its place
+	since time.Duration // from s.started to the end of the last request, or to the accepting
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -56,51 +61,89 @@ func newConn(s *Server, nc net.Conn) *conn {
 	return c
 }
 
-// wake ends the wait for a next request; a request that is there goes on, and
-// one that is coming must be there soon. The first one may take a moment to
-// come: whoever connects just before a service is stopped may know nothing of
-// asking again.
+// ends reports whether the connection ends with the request in flight. c.mu is
+// locked.
+func (c *conn) ends() bool { return c.last || c.s.draining.Load() }
+
+// wake makes a connection that ends stop waiting for a next request. A request
+// that is being read or expected gets a moment: a client that connects just
+// before a service stops may not be able to send its request again.
 func (c *conn) wake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case c.fresh:
+	switch c.state {
+	case stateNew:
 		c.nc.SetReadDeadline(time.Now().Add(c.s.fresh))
-	case c.half:
+	case stateReading:
 		c.nc.SetReadDeadline(time.Now().Add(c.s.half))
-	case !c.busy:
-		c.nc.SetReadDeadline(past) // what has arrived is still answered
+	case stateIdle:
+		c.state = stateClosing
+		c.nc.SetReadDeadline(past)
 	}
 }
 
-// begin marks the beginning of a request, which has no deadline yet, and rest
-// its end: from then on a drain ends the connection.
-func (c *conn) begin() {
+// begin records that a request has begun to arrive, or is there as a whole. Only
+// the arrival of a frame is limited in time.
+func (c *conn) begin(next state) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.fresh = false
-	if c.busy = true; c.drains() {
-		c.nc.SetReadDeadline(time.Time{})
+	until := time.Time{}
+	if next == stateReading {
+		if until = time.Now().Add(c.s.stall); c.ends() {
+			until = time.Now().Add(c.s.half)
+		}
 	}
+	if next == stateReading || c.state == stateReading || c.ends() {
+		c.nc.SetReadDeadline(until)
+	}
+	c.state = next
 }
 
+// rest records that no request is in flight.
 func (c *conn) rest() {
 	c.used()
 	c.mu.Lock()
-	c.busy, c.since = false, time.Since(c.s.started)
-	drains := c.drains()
+	if c.since = time.Since(c.s.started); c.state != stateNew {
+		c.state = stateIdle
+	}
+	ends := c.ends()
 	c.mu.Unlock()
-	if drains {
+	if ends {
 		c.wake()
 	}
 }
 
-// drains reports whether the connection ends with the request in flight. c.mu
-// is locked.
-func (c *conn) drains() bool { return c.ending || c.s.draining.Load() }
+// idle reports whether a connection has no complete request, and since when.
+func (c *conn) idle() (since time.Duration, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.since, !c.last && c.state != stateHandling
+}
 
-// serve answers requests until the peer is done, misbehaves, or the server
-// drains.
+// working reports whether a request of another process has begun.
+func (c *conn) working() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return (c.state == stateReading || c.state == stateHandling) && !c.own
+}
+
+// used records that the service is in use, for Retire.
+func (c *conn) used() {
+	if !c.own {
+		c.s.used.Store(int64(time.Since(c.s.started)))
+	}
+}
+
+// end closes a connection after the request in flight.
+func (c *conn) end() {
+	c.mu.Lock()
+	c.last = true
+	c.mu.Unlock()
+	c.wake()
+}
+
+// serve answers requests until the peer is done or breaks the protocol, or the
+// connection ends.
 func (c *conn) serve() {
 	defer c.nc.Close()
 	for {
@@ -116,45 +159,31 @@ func (c *conn) serve() {
 	}
 }
 
-// next waits for a request and reads it. Nothing limits the wait between two
-// requests; one that has begun must arrive within stallLimit, or halfLimit when
-// the server drains.
+// next waits for a request and reads it. The wait between two requests has no
+// limit.
 func (c *conn) next() ([]byte, error) {
 	c.rest()
 	if err := c.in.Wait(); err != nil && !c.arrived(err) {
 		return nil, err
 	}
-	c.begin()
-	if !c.in.Ready() {
-		c.await(true)
-		defer c.await(false)
+	if c.in.Ready() {
+		c.begin(stateHandling)
+	} else {
+		c.begin(stateReading)
+		defer c.begin(stateHandling)
 	}
 	defer c.unreserve()
 	return c.in.Next()
 }
 
-// await limits the wait for the rest of a frame, or ends that.
-func (c *conn) await(half bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	until := time.Time{}
-	if c.half = half; half {
-		until = time.Now().Add(c.s.stall)
-		if c.drains() {
-			until = time.Now().Add(c.s.half)
-		}
-	}
-	c.nc.SetReadDeadline(until)
-}
-
-// arrived reports whether a request came in the moment in which the wait for it
-// was ended.
+// arrived reports whether a request arrived in the moment in which the wait for
+// it was ended.
 func (c *conn) arrived(err error) bool {
-	came := false
+	readable := false
 	if timedOut(err) {
-		control(c.nc, func(fd int) { came = polled(fd, unix.POLLIN)&unix.POLLIN != 0 })
+		control(c.nc, func(fd int) { readable = polled(fd, unix.POLLIN)&unix.POLLIN != 0 })
 	}
-	return came
+	return readable
 }
 
 func (c *conn) answer(payload []byte) error {
@@ -170,17 +199,21 @@ func (c *conn) answer(payload []byte) error {
 	}
 	h, ok := c.s.handlers[typ]
 	if !ok {
-		return c.refuse(unknown(typ, payload))
+		// No handler has read the values: if they are malformed, that is the answer.
+		if _, err := wire.RequestType(payload); err != nil {
+			return c.refuse(invalid(err))
+		}
+		return c.refuse(proto.Errorf(proto.CodeUnknown, "Unknown message type: %s", typ))
 	}
 	return c.run(typ, meta, h, payload)
 }
 
 // refuseFrame answers a frame that is too large, or for which there is no
-// memory; a connection that broke gets no answer.
+// memory. A broken connection gets no answer.
 func (c *conn) refuseFrame(err error) {
 	e, ok := errors.AsType[*proto.Error](err)
 	if errors.Is(err, wire.ErrTooLarge) {
-		e, ok = &proto.Error{Code: proto.CodeTooLarge, Message: "Request refused: " + err.Error() + "."}, true
+		e, ok = proto.Errorf(proto.CodeTooLarge, "Request refused: %v.", err), true
 	}
 	if ok && c.refuse(e) == nil {
 		c.s.linger(c.nc)
@@ -195,41 +228,35 @@ func (c *conn) refuse(e *proto.Error) error {
 	return out.end("error", packet(c.s.service, "", e))
 }
 
-// run carries out one request and sees to it that exactly one terminal packet
-// ends it.
+// run carries out one request and ends it with exactly one terminal packet. The
+// error is that of writing to the caller.
 func (c *conn) run(typ string, meta proto.Meta, h handler, payload []byte) error {
-	started := time.Now()
-	c.s.inFlight.Add(1)
-	ctx, cancel := requestContext(c.s.ctx, &c.peer, meta)
+	s, started := c.s, time.Now()
+	s.inFlight.Add(1)
+	ctx, cancel := requestContext(s.ctx, &c.peer, meta)
 	added := new(notes)
 	ctx = context.WithValue(ctx, notesKey{}, added)
 	stopWatch := c.hup.watch(cancel)
-	out := &Out{nc: c.nc, ctx: ctx, buf: c.out[:0], sent: func(packet []byte) { c.s.logContent(ctx, "reply", typ, packet) }}
-	c.s.logContent(ctx, "request begins", typ, payload)
+	out := &Out{nc: c.nc, ctx: ctx, buf: c.out[:0], sent: func(packet []byte) { s.logContent(ctx, "reply", typ, packet) }}
+	s.logContent(ctx, "request begins", typ, payload)
 	stopKeepalive := func() bool { return true }
 	if meta.Keepalive {
-		stopKeepalive = out.keepAlive(c.s.keepalive)
+		stopKeepalive = out.keepAlive(s.keepalive)
 	}
 	err := c.protect(func() error { return h(ctx, payload, out) })
 	if err != nil {
-		err = c.fail(typ, out, err)
+		e := packet(s.service, typ, err)
+		if err = out.end("error", e); err == nil {
+			err = e
+		}
 	}
 	stopKeepalive()
 	stopWatch()
 	cancel()
 	c.out = out.buf[:0]
-	c.s.inFlight.Add(-1)
-	c.s.record(ctx, typ, started, err, &c.peer, added.attrs)
+	s.inFlight.Add(-1)
+	s.record(ctx, typ, started, err, &c.peer, added.attrs)
 	return out.err
-}
-
-// fail sends err as the terminal packet.
-func (c *conn) fail(typ string, out *Out, err error) error {
-	e := packet(c.s.service, typ, err)
-	if sendErr := out.end("error", e); sendErr != nil {
-		return sendErr
-	}
-	return e
 }
 
 // protect turns a panic into an error, so that the client gets its packet.
@@ -237,7 +264,7 @@ func (c *conn) protect(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			c.s.log.Error("panic", "value", p, "stack", string(debug.Stack()))
-			err = fmt.Errorf("the service failed; its log says more")
+			err = errors.New("the service failed; its log says more")
 		}
 	}()
 	return f()
@@ -267,11 +294,51 @@ func (s *Server) record(ctx context.Context, typ string, started time.Time, err 
 	s.log.LogAttrs(ctx, level, "request", attrs...)
 }
 
-// quiet are the types that would drown the log.
+// quiet are the types that would flood the log.
 var quiet = map[string]bool{"ping": true, "describe": true, "stats": true, "capabilities": true}
 
-// poison overwrites a payload that a handler must no longer look at. Only tests
-// with the race detector pay for it.
+// contentMax is how many bytes of one field of a packet the debug log has, and
+// contentsMax how many of a packet.
+const (
+	contentMax  = 4 << 10
+	contentsMax = 16 << 10
+)
+
+// logContent logs the fields of a packet, at the level DEBUG only.
+func (s *Server) logContent(ctx context.Context, message, typ string, packet []byte) {
+	if quiet[typ] || !s.log.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	var text strings.Builder
+	for key, value := range wire.Members(packet) {
+		switch string(key) {
+		case "type", "meta", "env": // env is the caller's whole environment
+			continue
+		}
+		fmt.Fprintf(&text, "%s: %s\n", key, shortened(string(value), contentMax))
+	}
+	s.log.DebugContext(ctx, message, "type", nameOf(typ), "trace", Trace(ctx), "content", shortened(strings.TrimSuffix(text.String(), "\n"), contentsMax))
+}
+
+// shortened returns the head and the tail of a text that is longer than limit.
+func shortened(text string, limit int) string {
+	if len(text) > limit {
+		text = fmt.Sprintf("%s[%d bytes left out]%s", text[:limit/2], len(text)-limit/2*2, text[len(text)-limit/2:])
+	}
+	return strings.ToValidUTF8(text, "?")
+}
+
+// nameOf returns the type of a request for the log. That of the daemon's chat
+// requests is empty on the wire.
+func nameOf(typ string) string {
+	if typ == "" {
+		return "chat"
+	}
+	return typ
+}
+
+// poison overwrites a payload that a handler must no longer read. Only builds
+// with the race detector do so.
 func poison(payload []byte) {
 	if !poisoning {
 		return

@@ -3,31 +3,52 @@ package rpc
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"time"
 
 	"zino/pkg/wire"
 	"zino/proto"
 )
 
-type traceKey struct{}
+type (
+	traceKey struct{}
+	peerKey  struct{}
+	notesKey struct{}
+)
 
-// Trace is the identifier that all hops of a request share, empty outside one.
+// Trace returns the identifier that all hops of a request share, empty outside of
+// a request.
 func Trace(ctx context.Context) string {
 	trace, _ := ctx.Value(traceKey{}).(string)
 	return trace
 }
 
-type peerKey struct{}
-
-// PeerUID is the user who sent the request, as the kernel knows it: -1 outside
-// of one, and where the kernel does not say.
+// PeerUID returns the user who sent the request, as the kernel reports it: -1
+// outside of a request, and where the kernel does not report it.
 func PeerUID(ctx context.Context) int {
 	if p, ok := ctx.Value(peerKey{}).(*peer); ok {
 		return p.uid()
 	}
 	return -1
+}
+
+// notes are attributes that a handler adds to the log line of its request.
+type notes struct {
+	mu    sync.Mutex
+	attrs []slog.Attr
+}
+
+// Note adds attributes to the line that is logged at the end of this request.
+// They name its subject, never its content.
+func Note(ctx context.Context, attrs ...slog.Attr) {
+	if n, ok := ctx.Value(notesKey{}).(*notes); ok {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.attrs = append(n.attrs, attrs...)
+	}
 }
 
 // maxDeadline bounds meta.deadline_ms: a day.
@@ -42,35 +63,26 @@ func readMeta(text []byte) (proto.Meta, error) {
 	if err := wire.Decode(text, &meta); err != nil {
 		return meta, fmt.Errorf("field %q: %w", "meta", err)
 	}
-	if len(meta.Trace) > 64 || !plainName(meta.Trace) {
+	valid := len(meta.Trace) <= 64
+	for _, c := range meta.Trace {
+		valid = valid && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_')
+	}
+	if !valid {
 		return meta, fmt.Errorf("field %q: trace must be up to 64 letters, digits, '-' or '_'", "meta")
 	}
-	if meta.DeadlineMS < 0 || time.Duration(meta.DeadlineMS) > maxDeadline/time.Millisecond || meta.DeadlineMS == 0 && hasDeadline(text) {
+	valid = 0 <= meta.DeadlineMS && time.Duration(meta.DeadlineMS) <= maxDeadline/time.Millisecond
+	if meta.DeadlineMS == 0 { // absent, null, or a 0 that was given
+		for key, value := range wire.Members(text) {
+			valid = valid && (string(key) != "deadline_ms" || string(value) == "null")
+		}
+	}
+	if !valid {
 		return meta, fmt.Errorf("field %q: deadline_ms must be 1 to %d", "meta", maxDeadline.Milliseconds())
 	}
 	return meta, nil
 }
 
-// hasDeadline reports whether a meta has a deadline at all.
-func hasDeadline(text []byte) bool {
-	for key, value := range wire.Members(text) {
-		if string(key) == "deadline_ms" && string(value) != "null" {
-			return true
-		}
-	}
-	return false
-}
-
-func plainName(s string) bool {
-	for _, c := range s {
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
-			return false
-		}
-	}
-	return true
-}
-
-// requestContext is the context that a handler gets.
+// requestContext returns the context of a handler.
 func requestContext(parent context.Context, p *peer, meta proto.Meta) (context.Context, context.CancelFunc) {
 	if meta.Trace == "" {
 		meta.Trace = strconv.FormatUint(rand.Uint64()|1<<63, 16) // 16 digits
@@ -82,7 +94,7 @@ func requestContext(parent context.Context, p *peer, meta proto.Meta) (context.C
 	return context.WithCancel(ctx)
 }
 
-// metaOf is what a call made under ctx tells the next hop.
+// metaOf returns the meta of a call that is made under ctx.
 func metaOf(ctx context.Context) proto.Meta {
 	meta := proto.Meta{Trace: Trace(ctx), Keepalive: true}
 	if deadline, ok := ctx.Deadline(); ok {

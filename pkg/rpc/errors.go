@@ -9,8 +9,8 @@ import (
 	"zino/proto"
 )
 
-// ErrConnect marks errors of a peer that could not be reached at all. It does
-// not cross sockets: behind a service that answered, nobody needs to know.
+// ErrConnect marks errors of a service that could not be reached at all. It does
+// not cross sockets: a caller cannot act on what is unreachable two hops away.
 var ErrConnect = errors.New("could not connect")
 
 // connectError is the error of a failed connect.
@@ -28,19 +28,25 @@ func (e *connectError) Unwrap() []error {
 	return []error{ErrConnect, &proto.Error{Code: proto.CodeUnavailable, Message: e.Error()}, e.cause}
 }
 
-// packet turns a handler's error into the one that crosses the socket. An
-// error that a service worded itself goes out as it stands; any other gets the
-// names of the service and the method in front.
+// packet returns a handler's error as it crosses the socket. A *proto.Error goes
+// out as it is; any other error gets the names of the service and the method in
+// front, and keeps code and origin of the one that it wraps.
 func packet(service, typ string, err error) *proto.Error {
-	var worded *proto.Error
-	if e, ok := err.(*proto.Error); ok {
-		worded = e
-	} else if e, ok := err.(*connectError); ok {
-		worded = &proto.Error{Message: e.Error(), Code: proto.CodeUnavailable}
-	} else {
-		worded = chain(service, typ, err)
+	var out proto.Error
+	switch e := err.(type) {
+	case *proto.Error:
+		out = *e
+	case *connectError:
+		out = proto.Error{Message: e.Error(), Code: proto.CodeUnavailable}
+	default:
+		if typ != "" {
+			typ = " " + typ
+		}
+		out = proto.Error{Message: service + typ + ": " + err.Error(), Code: CodeOf(err)}
+		if origin, ok := errors.AsType[*proto.Error](err); ok {
+			out.Code, out.Service, out.Kind, out.Status, out.Details = origin.Code, origin.Service, origin.Kind, origin.Status, origin.Details
+		}
 	}
-	out := *worded
 	if out.Code == "" {
 		out.Code = proto.CodeInternal
 	}
@@ -50,21 +56,7 @@ func packet(service, typ string, err error) *proto.Error {
 	return &out
 }
 
-// chain words an error that has no words for users, and keeps the code and the
-// origin of the one it wraps.
-func chain(service, typ string, err error) *proto.Error {
-	name := service
-	if typ != "" {
-		name += " " + typ
-	}
-	out := &proto.Error{Message: name + ": " + err.Error(), Code: CodeOf(err)}
-	if origin, ok := errors.AsType[*proto.Error](err); ok {
-		out.Code, out.Service, out.Kind, out.Status, out.Details = origin.Code, origin.Service, origin.Kind, origin.Status, origin.Details
-	}
-	return out
-}
-
-// CodeOf classifies an error of Go's own.
+// CodeOf classifies an error of Go's packages.
 func CodeOf(err error) proto.Code {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -79,14 +71,5 @@ func CodeOf(err error) proto.Code {
 
 // invalid is the answer to a request that cannot be read.
 func invalid(err error) *proto.Error {
-	return &proto.Error{Code: proto.CodeInvalid, Message: "Invalid request: " + err.Error()}
-}
-
-// unknown is the answer to a type that nobody handles. No handler has read the
-// values of such a request: if they are malformed, that is the answer.
-func unknown(typ string, payload []byte) *proto.Error {
-	if _, err := wire.RequestType(payload); err != nil {
-		return invalid(err)
-	}
-	return &proto.Error{Code: proto.CodeUnknown, Message: "Unknown message type: " + typ}
+	return proto.Errorf(proto.CodeInvalid, "Invalid request: %v", err)
 }

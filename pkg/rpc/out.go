@@ -12,16 +12,16 @@ import (
 
 const (
 	keepaliveEvery = 10 * time.Second
-	coalesce       = 32 << 10 // bytes gathered at most before they are written
+	coalesce       = 32 << 10 // bytes that are buffered at most before they are written
 )
 
-// keepalivePacket tells a waiting caller that work goes on.
+// keepalivePacket shows a waiting caller that the service is alive.
 const keepalivePacket = `{"type":"keepalive"}`
 
-// Out is the answer of one request under way. Text gathers chunks and Flush
-// writes them, so that a burst costs one write and a single token is not held
-// back. A handler uses it from one goroutine; keepalives of rpc's own may come
-// between its packets.
+// Out is the answer of a request in progress. Packets are buffered until Flush,
+// so that a burst costs one write and a single token is not delayed. Keepalives
+// may come between the packets. Its methods may be called from one goroutine at a
+// time.
 type Out struct {
 	nc     net.Conn
 	ctx    context.Context
@@ -37,12 +37,12 @@ type Out struct {
 // Streaming reports whether chunks go to the caller.
 func (o *Out) Streaming() bool { return o.stream }
 
-// Collect has the answer go out as one packet although chunks were asked for.
-// It has no effect after the first chunk.
+// Collect makes the answer one packet although chunks were asked for. It has no
+// effect after the first chunk.
 func (o *Out) Collect() { o.stream = false }
 
-// Text sends one chunk to a caller that asked for a stream, soon: Flush says
-// when. Empty deltas are skipped. An error means that the caller is gone.
+// Text sends one chunk, with the next Flush, to a caller that asked for a stream.
+// Empty deltas are skipped. An error means that the caller is gone.
 func (o *Out) Text(delta []byte) error {
 	if !o.stream || len(delta) == 0 {
 		return o.ctx.Err()
@@ -50,8 +50,8 @@ func (o *Out) Text(delta []byte) error {
 	return o.add(func(b []byte) ([]byte, error) { return wire.AppendChunk(b, delta) })
 }
 
-// Delta sends an assistant_delta to a caller that asked for events, soon: Flush
-// says when. Empty ones are skipped.
+// Delta sends an assistant_delta, with the next Flush, to a caller that asked for
+// events. Empty ones are skipped.
 func (o *Out) Delta(text []byte) error {
 	if len(text) == 0 {
 		return o.ctx.Err()
@@ -64,14 +64,14 @@ func (o *Out) Frame(payload []byte) error {
 	return o.add(func(b []byte) ([]byte, error) { return wire.AppendFrame(b, payload) })
 }
 
-// Packet sends one typed packet, soon: Flush says when. See Event.
+// Packet sends one typed packet with the next Flush. See Event.
 func (o *Out) Packet(typ string, v any) error {
 	return o.add(func(b []byte) ([]byte, error) { return appendPacket(b, typ, v) })
 }
 
-// Event sends one typed packet at once, in order with the chunks before and
-// behind it. Between the chunks of a text it goes to callers that asked for
-// events only: the others may not know it.
+// Event sends one typed packet at once, in order with the chunks. A method that
+// answers with text sends events only to callers that asked for them: others may
+// not know their types.
 func (o *Out) Event(typ string, v any) error {
 	if err := o.Packet(typ, v); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (o *Out) Event(typ string, v any) error {
 	return o.Flush()
 }
 
-// Flush writes what has been gathered. Call it before waiting for more input.
+// Flush writes what is buffered. Call it before waiting for more input.
 func (o *Out) Flush() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -104,7 +104,7 @@ func (o *Out) add(packet func([]byte) ([]byte, error)) error {
 	return o.write()
 }
 
-// write sends the buffer; mu is held.
+// write sends the buffer. mu is locked.
 func (o *Out) write() error {
 	if o.err != nil || len(o.buf) == 0 {
 		return o.err
@@ -116,7 +116,7 @@ func (o *Out) write() error {
 	return o.err
 }
 
-// end sends the terminal packet; nothing follows it, keepalives included.
+// end sends the terminal packet. Nothing follows it, not even keepalives.
 func (o *Out) end(typ string, v any) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -150,7 +150,7 @@ func (o *Out) last(payload []byte) error {
 	return o.write()
 }
 
-// keepAlive sends a keepalive after every pause of that length until the returned function is called.
+// keepAlive sends a keepalive at every interval until stop is called.
 func (o *Out) keepAlive(every time.Duration) (stop func() bool) {
 	o.mu.Lock() // the first keepalive waits until timer is set
 	defer o.mu.Unlock()
@@ -162,7 +162,7 @@ func (o *Out) keepAlive(every time.Duration) (stop func() bool) {
 			return
 		}
 		o.buf, _ = wire.AppendFrame(o.buf, []byte(keepalivePacket)) // cannot fail: it is small
-		o.write()                                                   // a failure stays in o.err
+		o.write()                                                   // the error stays in o.err
 		timer.Reset(every)
 	})
 	return timer.Stop
@@ -177,8 +177,8 @@ func appendPacket(b []byte, typ string, v any) ([]byte, error) {
 	return b, wire.End(b, start)
 }
 
-// textDone is the terminal packet of a streamed text: proto.Text, field by
-// field, with the text under the name that it has there.
+// textDone is the terminal packet of a streamed text: proto.Text with another key
+// for the text.
 type textDone struct {
 	Content       string       `json:"full_text"`
 	Iterations    *int         `json:"iterations,omitzero"`
@@ -193,7 +193,7 @@ type textDone struct {
 	NotStored     string       `json:"not_stored,omitzero"`
 }
 
-// endText ends a text method in the form that the caller is waiting for.
+// endText ends a text method in the form that the caller asked for.
 func (o *Out) endText(reply string, text proto.Text) error {
 	if o.stream {
 		return o.end("done", textDone(text))

@@ -11,20 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peer is who is at the other end of a connection.
+// peer is the process at the other end of a connection.
 type peer struct {
 	nc   net.Conn
 	once sync.Once
 	cred unix.Ucred
 }
 
-// nobody is what the kernel's answer begins as: no user has these.
-var nobody = unix.Ucred{Pid: -1, Uid: ^uint32(0), Gid: ^uint32(0)}
+// unknownCred is the credential of a peer that the kernel does not report.
+var unknownCred = unix.Ucred{Pid: -1, Uid: ^uint32(0), Gid: ^uint32(0)}
 
-// look asks the kernel who it is, once.
+// look asks the kernel once.
 func (p *peer) look() unix.Ucred {
 	p.once.Do(func() {
-		p.cred = nobody
+		p.cred = unknownCred
 		control(p.nc, func(fd int) {
 			if cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
 				p.cred = *cred
@@ -34,14 +34,14 @@ func (p *peer) look() unix.Ucred {
 	return p.cred
 }
 
-// uid is the peer's user as the kernel knows it, -1 where it does not; gid is
-// its group and pid its process.
+// uid returns the peer's user, gid its group and pid its process: -1 if the kernel
+// does not report them.
 func (p *peer) uid() int { return int(int32(p.look().Uid)) }
 func (p *peer) gid() int { return int(int32(p.look().Gid)) }
 func (p *peer) pid() int { return int(p.look().Pid) }
 
-// groups are the peer's further groups. The slice is nil where the kernel does
-// not tell.
+// groups returns the peer's supplementary groups, nil if the kernel does not
+// report them.
 func (p *peer) groups() (list []uint32) {
 	control(p.nc, func(fd int) {
 		list = peerGroups(fd, make([]uint32, 64))
@@ -49,7 +49,7 @@ func (p *peer) groups() (list []uint32) {
 	return list
 }
 
-// peerGroups asks for SO_PEERGROUPS, for which x/sys has a number and no more.
+// peerGroups reads SO_PEERGROUPS, for which x/sys has no function.
 func peerGroups(fd int, list []uint32) []uint32 {
 	size := uint32(4 * len(list))
 	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_PEERGROUPS,
@@ -76,14 +76,14 @@ func control(nc net.Conn, f func(fd int)) {
 	raw.Control(func(fd uintptr) { f(int(fd)) })
 }
 
-// watchAfter is how long a request runs before its connection is watched: most
-// have been answered by then, and to watch costs more than to answer.
+// watchAfter is how long a request runs before its connection is watched. Most are
+// answered by then, and watching costs more than an answer.
 const watchAfter = 2 * time.Millisecond
 
-// hangup watches a connection for its full close while a request runs. It
-// reads nothing, so requests sent ahead stay where they are; and it tells a
-// client that only shut down its sending side from one that has gone, because
-// the kernel sets POLLHUP for the latter only.
+// hangup watches a connection for its full close while a request runs. It reads
+// nothing, so that requests sent ahead stay in the socket. A client that only shut
+// down its sending side does not count: the kernel sets POLLHUP after a full close
+// only.
 type hangup struct {
 	nc  net.Conn
 	raw syscall.RawConn
@@ -92,7 +92,7 @@ type hangup struct {
 func newHangup(nc net.Conn) *hangup {
 	h := &hangup{nc: nc}
 	if sc, ok := nc.(syscall.Conn); ok {
-		h.raw, _ = sc.SyscallConn() // without one nothing is watched
+		h.raw, _ = sc.SyscallConn() // nil: nothing is watched
 	}
 	return h
 }
@@ -106,8 +106,8 @@ func (h *hangup) watch(gone context.CancelFunc) (stop func()) {
 	done := make(chan struct{})
 	timer := time.AfterFunc(watchAfter, func() {
 		defer close(done)
-		// Read parks the goroutine until the next change of the socket; an
-		// error is the deadline that stop sets.
+		// Read parks the goroutine until the socket changes. It fails when stop
+		// sets the deadline.
 		if h.raw.Read(func(fd uintptr) bool { return hungUp(int(fd)) }) == nil {
 			gone()
 		}
@@ -116,7 +116,7 @@ func (h *hangup) watch(gone context.CancelFunc) (stop func()) {
 		if timer.Stop() {
 			return
 		}
-		h.nc.SetReadDeadline(time.Unix(1, 0))
+		h.nc.SetReadDeadline(past)
 		<-done
 		h.nc.SetReadDeadline(time.Time{})
 	}
@@ -124,7 +124,7 @@ func (h *hangup) watch(gone context.CancelFunc) (stop func()) {
 
 func hungUp(fd int) bool { return polled(fd, 0)&(unix.POLLHUP|unix.POLLERR|unix.POLLNVAL) != 0 }
 
-// polled asks for the state of fd without waiting.
+// polled returns the state of fd without waiting.
 func polled(fd int, events int16) int16 {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: events}}
 	for {

@@ -1,7 +1,3 @@
-// Package rpc answers and makes requests over Unix sockets: one packet in, the
-// packets of its answer out, and nothing else on that connection meanwhile. A
-// connection is the request in flight, and closing it cancels the work behind
-// it through every hop. Concurrency in Zino lives here.
 package rpc
 
 import (
@@ -10,13 +6,20 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"zino/pkg/wire"
 	"zino/proto"
 )
+
+// past is a deadline that is over.
+var past = time.Unix(1, 0)
 
 // handler answers one request whose payload has been read. It sends the
 // terminal packet itself unless it returns an error.
@@ -31,9 +34,9 @@ type Server struct {
 	started  time.Time
 	pong     []byte
 
-	stall     time.Duration // limit for the arrival of a frame that has begun
-	half      time.Duration // the same while draining
-	fresh     time.Duration // for the first request of a connection while draining
+	stall     time.Duration // see stallLimit
+	half      time.Duration // see halfLimit
+	fresh     time.Duration // see freshLimit
 	keepalive time.Duration // between two keepalives
 
 	ctx       context.Context // of all requests; cancelled when draining takes too long
@@ -45,20 +48,20 @@ type Server struct {
 	occupancy occupancy
 	frames    frames
 
-	callers   *Callers // nil: everybody
+	callers   *Callers // nil: no restriction
 	refusals  refusals
-	pid       int          // our own process: what it asks itself is no use of the service
+	pid       int          // this process: its own requests do not count as use of the service
 	used      atomic.Int64 // when the service was last used, in nanoseconds after started
 	keepWhile []func() bool
-	gate      sync.RWMutex // held for reading while a connection is accepted
+	gate      sync.RWMutex // read-locked while a connection is accepted
 
 	before     []func(context.Context)
 	finishOnce sync.Once
 	keptOpen   bool
 
 	mu        sync.Mutex
-	until     time.Time // when the accepting ends; zero: never
-	stopping  bool      // it has ended for good
+	until     time.Time // when accepting ends; zero: never
+	stopping  bool      // accepting has ended for good
 	listeners map[net.Listener]bool
 	conns     map[*conn]bool
 	wg        sync.WaitGroup
@@ -66,8 +69,8 @@ type Server struct {
 	requests, failures, inFlight atomic.Int64
 }
 
-// NewServer returns a server for the service of that short name, which answers
-// ping, describe and stats.
+// NewServer returns a server for a service by its short name. It answers ping,
+// describe and stats.
 func NewServer(service string, log *slog.Logger) *Server {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
@@ -78,13 +81,21 @@ func NewServer(service string, log *slog.Logger) *Server {
 		listeners: map[net.Listener]bool{}, conns: map[*conn]bool{},
 		drained: make(chan struct{}), pid: os.Getpid(), refusals: refusals{now: time.Now},
 	}
-	handleCommon(s)
+	Handle(s, proto.Ping, s.ping)
+	Handle(s, proto.Describe, s.describe)
+	Handle(s, proto.GetStats, s.stats)
 	return s
 }
 
 // Serve accepts connections on l until Shutdown. The error is nil after it.
 func (s *Server) Serve(l net.Listener) error {
-	if !s.track(l) {
+	s.mu.Lock()
+	s.listeners[l] = true
+	if r, ok := l.(retirable); ok && !s.until.IsZero() {
+		r.SetDeadline(s.until) // Accept returns the same error, if there is one
+	}
+	s.mu.Unlock()
+	if s.draining.Load() {
 		if err := l.Close(); !errors.Is(err, net.ErrClosed) {
 			return err
 		}
@@ -92,22 +103,26 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 	for {
 		err := s.accept(l)
+		var temporary interface{ Temporary() bool } // such as too many open files
 		switch {
 		case err == nil:
 		case s.draining.Load():
 			return nil
-		case timedOut(err): // Retire looked and went on
-		case temporary(err):
+		case timedOut(err): // by Retire, which decided against it
+		case errors.As(err, &temporary) && temporary.Temporary():
 			s.log.Warn("accept failed, trying again", "error", err)
-			s.pause(100 * time.Millisecond)
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-s.ctx.Done():
+			}
 		default:
 			return err
 		}
 	}
 }
 
-// accept takes one connection. Whoever closes the gate waits for its end, so
-// that whatever was accepted is also known.
+// accept accepts one connection and starts to serve it. Closing the gate waits
+// for the end of accept, so that every accepted connection is known.
 func (s *Server) accept(l net.Listener) error {
 	if _, ok := l.(retirable); ok {
 		s.gate.RLock()
@@ -117,45 +132,25 @@ func (s *Server) accept(l net.Listener) error {
 		return net.ErrClosed
 	}
 	nc, err := l.Accept()
-	if err == nil {
-		s.start(nc)
+	if err != nil {
+		return err
 	}
-	return err
-}
-
-// temporary reports an error that passes, such as too many open files.
-func temporary(err error) bool {
-	var t interface{ Temporary() bool }
-	return errors.As(err, &t) && t.Temporary()
-}
-
-func (s *Server) pause(d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-s.ctx.Done():
-	}
-}
-
-func (s *Server) track(l net.Listener) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.listeners[l] = true
-	if r, ok := l.(retirable); ok && !s.until.IsZero() {
-		r.SetDeadline(s.until) // an error is one of Accept's, too
-	}
-	return !s.draining.Load()
-}
-
-func (s *Server) start(nc net.Conn) {
 	c := newConn(s, nc)
 	admitted := s.admits(&c.peer)
-	if c.fresh = admitted; admitted {
+	if admitted {
 		c.used()
+	} else {
+		c.state = stateIdle
 	}
-	if !s.enlist(c) {
-		nc.Close() // nothing of a request has been read: its caller sends it again
-		return
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining.Load() {
+		nc.Close() // nothing of a request has been read: its client sends it again
+		return nil
 	}
+	s.shed(c.peer.uid())
+	s.conns[c] = true
+	s.wg.Add(1)
 	go func() {
 		defer s.wg.Done()
 		if admitted {
@@ -167,30 +162,54 @@ func (s *Server) start(nc net.Conn) {
 		delete(s.conns, c)
 		s.mu.Unlock()
 	}()
+	return nil
 }
 
-// enlist adds a connection to those that Shutdown waits for, unless that has
-// begun to wait.
-func (s *Server) enlist(c *conn) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.draining.Load() {
-		return false
-	}
-	s.shed(c.peer.uid())
-	s.conns[c] = true
-	s.wg.Add(1)
-	return true
-}
+// BeforeShutdown registers fn to be called first by Shutdown, with its ctx. Until
+// fn returns, requests are answered as before, since the work that it finishes
+// may depend on them; so are new connections, unless they are KeptOpen. Register
+// it before Serve.
+func (s *Server) BeforeShutdown(fn func(context.Context)) { s.before = append(s.before, fn) }
 
-// Shutdown does what comes before it, stops accepting, lets the requests in
-// flight finish until ctx is done, then cancels them, and returns when all have
-// ended.
+// KeptOpen declares that another process has the listeners open, too: clients
+// that connect once Shutdown has begun wait for the next process.
+func (s *Server) KeptOpen() { s.keptOpen = true }
+
+// Draining is closed when Shutdown begins. A handler that only waits for its
+// caller to hang up returns then: a drain would wait for it in vain.
+func (s *Server) Draining() <-chan struct{} { return s.drained }
+
+// Shutdown calls the functions of BeforeShutdown, stops accepting, lets the
+// requests in flight finish until ctx is done, then cancels them, and returns
+// when all have ended.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.stopAccepting(ctx)
-	s.drainOnce.Do(func() { close(s.drained) })
-	s.closeListeners()
+	finish := func() {
+		s.finishOnce.Do(func() {
+			for _, fn := range s.before {
+				fn(ctx)
+			}
+		})
+	}
+	if !s.keptOpen {
+		finish()
+	}
 	s.mu.Lock()
+	s.stopping, s.until = true, past
+	s.mu.Unlock()
+	s.acceptUntil(past)
+	s.gate.Lock() // all accepted connections are known now, the others stay in the kernel's queue
+	if s.keptOpen {
+		finish()
+	}
+	s.draining.Store(true)
+	s.gate.Unlock()
+	s.drainOnce.Do(func() { close(s.drained) })
+	s.mu.Lock()
+	for l := range s.listeners {
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			s.log.Warn("cannot close a listener", "error", err)
+		}
+	}
 	for c := range s.conns {
 		c.wake()
 	}
@@ -203,37 +222,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	s.cancel()
-	return s.abandon(done)
-}
-
-// stopAccepting has no connection accepted any more. Those that were are known
-// when it returns; the others stay in the kernel's queue, for the next process
-// if somebody holds the socket open. Then they do so already while the service
-// finishes what it has begun.
-func (s *Server) stopAccepting(ctx context.Context) {
-	if !s.keptOpen {
-		s.finish(ctx)
-	}
-	s.mu.Lock()
-	s.stopping, s.until = true, past
-	s.mu.Unlock()
-	s.acceptUntil(past)
-	s.gate.Lock()
-	defer s.gate.Unlock()
-	if s.keptOpen {
-		s.finish(ctx)
-	}
-	s.draining.Store(true)
-}
-
-// Draining is closed when Shutdown begins. A handler that only waits for its
-// caller to hang up ends then: nothing is worked on that a drain should wait
-// for.
-func (s *Server) Draining() <-chan struct{} { return s.drained }
-
-// abandon gives cancelled requests a moment to answer, then hangs up.
-func (s *Server) abandon(done <-chan struct{}) error {
-	select {
+	select { // a moment to answer, then hang up
 	case <-done:
 	case <-time.After(2 * time.Second):
 		s.mu.Lock()
@@ -246,12 +235,123 @@ func (s *Server) abandon(done <-chan struct{}) error {
 	return context.DeadlineExceeded
 }
 
-func (s *Server) closeListeners() {
+// KeepWhile makes Retire wait while fn reports that the service has work that is
+// not a request. Register it before Serve.
+func (s *Server) KeepWhile(fn func() bool) { s.keepWhile = append(s.keepWhile, fn) }
+
+// Retire stops accepting if the service was not used for limit: no connection
+// was accepted and no request worked on. Idle connections do not count, nor do
+// requests of this process itself.
+//
+// It returns 0 if the server accepts no more: Shutdown is next. Otherwise the
+// server runs on, and Retire returns how long to wait before the next attempt. It
+// is for sockets that another process has open as well: a connection that comes
+// from now on waits for the next process.
+func (s *Server) Retire(limit time.Duration) (wait time.Duration) {
+	if wait := s.untilIdle(limit); wait > 0 {
+		return wait
+	}
+	// The second look sees what has been accepted before the gate closed. The
+	// rest is in the kernel's queue.
+	stopped := s.acceptUntil(past)
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	s.mu.Lock()
+	empty := s.eachListener(queueEmpty)
+	s.mu.Unlock()
+	if wait := s.untilIdle(limit); !stopped || wait > 0 || !empty {
+		s.acceptUntil(time.Time{})
+		return max(wait, limit/2)
+	}
+	s.draining.Store(true)
+	return 0
+}
+
+// acceptUntil sets the deadline of the listeners; the zero time is none. After
+// Shutdown has begun, it stays in the past.
+func (s *Server) acceptUntil(then time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.stopping {
+		s.until = then
+	}
+	return s.eachListener(func(l retirable) bool { return l.SetDeadline(s.until) == nil })
+}
+
+// retirable is a listener whose queue can be examined without accepting.
+type retirable interface {
+	net.Listener
+	syscall.Conn
+	SetDeadline(time.Time) error
+}
+
+// eachListener calls fn for the listeners and reports whether there are any and
+// fn was true for all. s.mu is locked.
+func (s *Server) eachListener(fn func(retirable) bool) bool {
+	all := len(s.listeners) > 0
 	for l := range s.listeners {
-		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-			s.log.Warn("cannot close a listener", "error", err)
+		r, ok := l.(retirable)
+		all = ok && fn(r) && all
+	}
+	return all
+}
+
+// queueEmpty reports whether no connection waits to be accepted.
+func queueEmpty(l retirable) bool {
+	empty := false
+	raw, err := l.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) { empty = polled(int(fd), unix.POLLIN) == 0 })
+	}
+	return err == nil && empty
+}
+
+// untilIdle returns how long it takes at least until the service has not been
+// used for limit; 0 or less if that is so now.
+func (s *Server) untilIdle(limit time.Duration) time.Duration {
+	for _, working := range s.keepWhile {
+		if working() {
+			return limit
 		}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		if c.working() {
+			return limit
+		}
+	}
+	return limit - (time.Since(s.started) - time.Duration(s.used.Load()))
 }
+
+// OnStats registers fn to add to the answer to stats, for example problems.
+func (s *Server) OnStats(fn func(*proto.Stats)) { s.onStats = append(s.onStats, fn) }
+
+// ping answers pings with more than a type: see conn.answer for the others.
+func (s *Server) ping(context.Context, proto.PingRequest) (proto.Pong, error) {
+	return proto.Pong{Service: s.service, Version: Build, Proto: proto.Version, UptimeS: s.uptime()}, nil
+}
+
+func (s *Server) describe(context.Context, proto.DescribeRequest) (proto.Description, error) {
+	return proto.DescriptionOf(s.service)
+}
+
+func (s *Server) stats(context.Context, proto.StatsRequest) (proto.Stats, error) {
+	s.mu.Lock()
+	connections := int64(len(s.conns))
+	s.mu.Unlock()
+	// runtime/metrics has the size of the heap without a pause, but costs every
+	// program 0.1 ms at its start, and stats are rare.
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	stats := proto.Stats{
+		Service: s.service, UptimeS: s.uptime(), Requests: s.requests.Load(), Errors: s.failures.Load(),
+		InFlight: s.inFlight.Load() - 1, Connections: connections, HeapBytes: int64(m.HeapAlloc), Problems: []string{},
+	}
+	for _, fn := range s.onStats {
+		fn(&stats)
+	}
+	return stats, nil
+}
+
+func (s *Server) uptime() int64 { return int64(time.Since(s.started) / time.Second) }

@@ -99,25 +99,27 @@ func Raw(t testing.TB, socket, answer string) (path string) {
 }
 
 // Play listens at socket, or in a directory of its own, and calls play with the
-// n-th connection, from 0, one after the other. Each is closed afterwards.
+// n-th connection, from 0, each in a goroutine. A connection is closed when play
+// returns; it reports no errors, since the peer can hang up at any time.
 func Play(t testing.TB, socket string, play func(n int, c *Conn)) (path string) {
 	t.Helper()
 	l := zinotest.Listen(t, socket)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var all sync.WaitGroup
+	all.Go(func() {
 		for n := 0; ; n++ {
 			nc, err := l.Accept()
 			if err != nil {
 				return // closed
 			}
-			play(n, newConn(t, nc))
-			nc.Close()
+			all.Go(func() {
+				defer nc.Close()
+				play(n, NewConn(nil, nc))
+			})
 		}
-	}()
+	})
 	t.Cleanup(func() {
 		l.Close()
-		<-done
+		all.Wait()
 	})
 	return l.Addr().String()
 }
@@ -125,8 +127,8 @@ func Play(t testing.TB, socket string, play func(n int, c *Conn)) (path string) 
 // Conn is a connection that speaks bytes. Its methods report errors with
 // t.Error, so that goroutines can call them.
 type Conn struct {
-	*net.UnixConn
-	t testing.TB
+	net.Conn
+	t testing.TB // nil: errors are not reported
 }
 
 // Dial connects to socket until the test ends.
@@ -135,12 +137,27 @@ func Dial(t testing.TB, socket string) *Conn {
 	nc, err := net.Dial("unix", socket)
 	zinotest.Must(t, err)
 	t.Cleanup(func() { nc.Close() })
-	return newConn(t, nc)
+	return NewConn(t, nc)
 }
 
-func newConn(t testing.TB, nc net.Conn) *Conn {
+// NewConn returns a connection that was made in another way than with Dial.
+func NewConn(t testing.TB, nc net.Conn) *Conn {
 	nc.SetDeadline(time.Now().Add(zinotest.Timeout))
-	return &Conn{nc.(*net.UnixConn), t}
+	return &Conn{nc, t}
+}
+
+// report reports an error of the connection.
+func (c *Conn) report(format string, args ...any) {
+	if c.t != nil {
+		c.t.Helper()
+		c.t.Errorf(format, args...)
+	}
+}
+
+func (c *Conn) helper() {
+	if c.t != nil {
+		c.t.Helper()
+	}
 }
 
 // Frame returns the frame of a payload.
@@ -150,15 +167,15 @@ func Frame(payload string) string {
 
 // Write sends bytes as they are.
 func (c *Conn) Write(bytes string) {
-	c.t.Helper()
-	if _, err := c.UnixConn.Write([]byte(bytes)); err != nil {
-		c.t.Error(err)
+	c.helper()
+	if _, err := c.Conn.Write([]byte(bytes)); err != nil {
+		c.report("%v", err)
 	}
 }
 
 // Send sends payloads, each in its frame.
 func (c *Conn) Send(payloads ...string) {
-	c.t.Helper()
+	c.helper()
 	for _, p := range payloads {
 		c.Write(Frame(p))
 	}
@@ -166,7 +183,7 @@ func (c *Conn) Send(payloads ...string) {
 
 // Receive reads one payload. At the end of the stream it returns "".
 func (c *Conn) Receive() string {
-	c.t.Helper()
+	c.helper()
 	var head [4]byte
 	_, err := io.ReadFull(c, head[:])
 	if err == io.EOF {
@@ -177,7 +194,7 @@ func (c *Conn) Receive() string {
 		_, err = io.ReadFull(c, body)
 	}
 	if err != nil {
-		c.t.Errorf("reading a frame: %v", err)
+		c.report("reading a frame: %v", err)
 		return ""
 	}
 	return string(body)
@@ -185,16 +202,16 @@ func (c *Conn) Receive() string {
 
 // Ask sends a payload and returns the first one of the answer.
 func (c *Conn) Ask(payload string) string {
-	c.t.Helper()
+	c.helper()
 	c.Send(payload)
 	return c.Receive()
 }
 
 // HalfClose ends the sending side: an answer can still arrive.
 func (c *Conn) HalfClose() {
-	c.t.Helper()
-	if err := c.CloseWrite(); err != nil {
-		c.t.Error(err)
+	c.helper()
+	if err := c.Conn.(*net.UnixConn).CloseWrite(); err != nil {
+		c.report("%v", err)
 	}
 }
 
@@ -216,25 +233,25 @@ func (p Packet) Text() string { return p.Content + p.FullText }
 
 // Next reads one packet. At the end of the stream it is empty.
 func (c *Conn) Next() (p Packet) {
-	c.t.Helper()
+	c.helper()
 	if p.Raw = c.Receive(); p.Raw == "" {
 		return p
 	}
 	// Other keys can have any types: only the type must fit.
 	err := json.Unmarshal([]byte(p.Raw), &p)
 	if err != nil && p.Type == "" {
-		c.t.Errorf("%s: %v", p.Raw, err)
+		c.report("%s: %v", p.Raw, err)
 	}
 	return p
 }
 
 // Streamed reads chunks until their text ends with mark, and returns the text.
 func (c *Conn) Streamed(mark string) (text string) {
-	c.t.Helper()
+	c.helper()
 	for !strings.HasSuffix(text, mark) {
 		p := c.Next()
 		if p.Type != "chunk" {
-			c.t.Errorf("waiting for %q after %q: got %s", mark, text, p.Raw)
+			c.report("waiting for %q after %q: got %s", mark, text, p.Raw)
 			return text
 		}
 		text += p.Delta
@@ -245,13 +262,13 @@ func (c *Conn) Streamed(mark string) (text string) {
 // Finish reads up to the terminal packet and returns it with the text of the
 // chunks before it. Nothing may follow: a ping is answered next.
 func (c *Conn) Finish() (streamed string, last Packet) {
-	c.t.Helper()
+	c.helper()
 	for last = c.Next(); last.Type == "chunk" || last.Type == "keepalive"; last = c.Next() {
 		streamed += last.Delta
 	}
 	c.Send(`{"type":"ping"}`)
 	if p := c.Next(); p.Type != "pong" {
-		c.t.Errorf("after the terminal packet %s came %s", last.Raw, p.Raw)
+		c.report("after the terminal packet %s came %s", last.Raw, p.Raw)
 	}
 	return streamed, last
 }
@@ -281,7 +298,7 @@ type Block struct{ begun, canceled, release chan struct{} }
 
 // NewBlock returns work for any number of requests, one after the other.
 func NewBlock() *Block {
-	return &Block{make(chan struct{}, 64), make(chan struct{}, 64), make(chan struct{})}
+	return &Block{make(chan struct{}, 64), make(chan struct{}, 64), make(chan struct{}, 64)}
 }
 
 // Wait is the handler's work.
@@ -308,5 +325,5 @@ func (b *Block) Canceled(t testing.TB) {
 	zinotest.Receive(t, "the work is cancelled", b.canceled)
 }
 
-// Release lets the work of one request end.
+// Release lets the work of one request end, now or when it begins.
 func (b *Block) Release() { b.release <- struct{}{} }
