@@ -150,9 +150,7 @@ func (s *Server) accept(l net.Listener) error {
 	}
 	s.shed(c.peer.uid())
 	s.conns[c] = true
-	s.wg.Add(1)
-	go func() {
-		defer s.wg.Done()
+	s.wg.Go(func() {
 		if admitted {
 			c.serve()
 		} else {
@@ -161,7 +159,7 @@ func (s *Server) accept(l net.Listener) error {
 		s.mu.Lock()
 		delete(s.conns, c)
 		s.mu.Unlock()
-	}()
+	})
 	return nil
 }
 

@@ -2,6 +2,7 @@ package agr
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -198,23 +199,14 @@ func asks(text string, calls ...string) reply {
 func fails(err error, pieces ...string) reply {
 	return func(ctx context.Context, req proto.Infer, out *rpc.Out) (proto.Text, error) {
 		_, sendErr := says(pieces...)(ctx, req, out)
-		return proto.Text{}, cmpErr(sendErr, err)
+		return proto.Text{}, cmp.Or(sendErr, err)
 	}
-}
-
-func cmpErr(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // blocks answers with text and works until it is cancelled or released.
 func blocks(b *rpctest.Block, text string) reply {
 	return func(ctx context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
-		return proto.Text{Content: text}, cmpErr(emit(out, text), b.Wait(ctx))
+		return proto.Text{Content: text}, cmp.Or(emit(out, text), b.Wait(ctx))
 	}
 }
 
@@ -512,11 +504,6 @@ func calling(text, state string, calls ...string) string {
 
 func answering(id, content string) string {
 	return `{"role":"tool","content":` + quote(content) + `,"tool_call_id":` + quote(id) + `}`
-}
-
-// extended returns a list of messages with more at its end.
-func extended(list string, messages ...string) string {
-	return strings.TrimSuffix(list, "]") + "," + strings.Join(messages, ",") + "]"
 }
 
 // said, failedWith and ran are envelopes.
