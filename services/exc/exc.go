@@ -65,7 +65,7 @@ type Service struct {
 // TestMain included. It returns at once, except in the copies of the program that
 // exc starts as supervisors, for what comes before a command, and for files.
 func Supervise() {
-	run.Supervise(nil)
+	run.Supervise()
 	if len(os.Args) == 2+filesArgs && os.Args[1] == filesArg {
 		serveFiles(os.Args[2:])
 		os.Exit(0)

@@ -10,7 +10,6 @@ package run
 import (
 	"context"
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -44,11 +43,9 @@ type Cmd struct {
 	Path   string   // the program
 	Args   []string // its name and arguments
 	Script *Script  // code in a file that is the last argument; nil: none
-	Func   string   // runs that function of Supervise in place of a program
 	Env    []string
-	Dir    string   // empty: that of this process
-	Stdin  *os.File // nil: empty
-	Umask  *int     // nil: that of this process
+	Dir    string // empty: that of this process
+	Umask  *int   // nil: that of this process
 	Grace  time.Duration
 	Limit  time.Duration // after which it is stopped; 0: none
 	Output *Output

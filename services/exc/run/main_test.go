@@ -11,7 +11,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	Supervise(nil)
+	Supervise()
 	os.Exit(m.Run())
 }
 

@@ -64,7 +64,6 @@ func supervisorOf(c *Cmd, ends *pipes) (*exec.Cmd, error) {
 	plan := ""
 	attr := &syscall.SysProcAttr{Setsid: true} // a session for the command, without a terminal
 	if c.Plan != nil {
-		c.Plan.Input = c.Stdin != nil
 		text, err := json.Marshal(c.Plan)
 		if err != nil {
 			return nil, err
@@ -81,17 +80,12 @@ func supervisorOf(c *Cmd, ends *pipes) (*exec.Cmd, error) {
 	if c.Umask != nil {
 		umask = strconv.Itoa(*c.Umask)
 	}
-	var stdin io.Reader // nil: /dev/null
-	if c.Stdin != nil {
-		stdin = c.Stdin
-	}
-	args := []string{superviseName, superviseArg, strconv.FormatInt(c.Grace.Milliseconds(), 10), grouped, plan, umask, c.Func, c.Path}
+	args := []string{superviseName, superviseArg, strconv.FormatInt(c.Grace.Milliseconds(), 10), grouped, plan, umask, c.Path}
 	return &exec.Cmd{
 		Path:        ownProgram,
 		Args:        append(args, c.argv()...),
 		Env:         supervisorEnv(c.Env),
 		Dir:         c.Dir, // which the command inherits
-		Stdin:       stdin,
 		Stdout:      ends.stdoutW,
 		Stderr:      ends.stderrW,
 		ExtraFiles:  files,

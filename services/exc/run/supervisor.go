@@ -41,10 +41,10 @@ const (
 	restrictFD = 3 // takes the report in the process that becomes a confined command
 
 	// How many arguments stand before the command's: the grace in milliseconds,
-	// "group" if there is one, the plan as JSON, the umask, the function and the
-	// program; and for restrict: plan, function, program.
-	superviseArgs = 6
-	restrictArgs  = 3
+	// "group" if there is one, the plan as JSON, the umask and the program; and for
+	// restrict: plan, program.
+	superviseArgs = 5
+	restrictArgs  = 2
 )
 
 // hooked is set by Supervise.
@@ -56,10 +56,8 @@ func Hooked() bool { return hooked.Load() }
 
 // Supervise must be the first call of main in every program that runs commands,
 // TestMain included. It returns at once, except in the copies of the program that
-// Start makes: there it does their work and never returns. funcs are what a Cmd
-// can run in place of a program, by name: they run with the rights of the command,
-// on a locked thread.
-func Supervise(funcs map[string]func()) {
+// Start makes: there it does their work and never returns.
+func Supervise() {
 	hooked.Store(true)
 	if len(os.Args) < 2 {
 		return
@@ -69,7 +67,7 @@ func Supervise(funcs map[string]func()) {
 	case os.Args[1] == superviseArg && len(args) > superviseArgs:
 		supervise(args)
 	case os.Args[1] == restrictArg && len(args) > restrictArgs:
-		restrict(args, funcs)
+		restrict(args)
 	default:
 		return
 	}
@@ -81,7 +79,7 @@ func Supervise(funcs map[string]func()) {
 // all descendants (child subreaper): when it has no child left, none is alive.
 func supervise(args []string) {
 	runtime.LockOSThread() // the death signal of the command is tied to this thread
-	milliseconds, umask, path := args[0], args[3], args[5]
+	milliseconds, umask, path := args[0], args[3], args[4]
 	grouped, plan := args[1] != "", args[2]
 	grace := time.Duration(0)
 	if n, err := strconv.Atoi(milliseconds); err == nil {
@@ -117,8 +115,8 @@ func supervise(args []string) {
 		Files: []uintptr{0, 1, 2},
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, UseCgroupFD: grouped, CgroupFD: groupFD},
 	}
-	if fn := args[4]; plan != "" || fn != "" {
-		argv = append([]string{superviseName, restrictArg, plan, fn, path}, argv...)
+	if plan != "" {
+		argv = append([]string{superviseName, restrictArg, plan, path}, argv...)
 		attr.Env, attr.Files = os.Environ(), append(attr.Files, statusFD)
 		path = ownProgram
 	}
@@ -250,27 +248,21 @@ func parseStat(stat []byte) (parent, group int, ok bool) {
 }
 
 // restrict is the process that becomes a confined command: it gives up its rights
-// and runs the program, or the function.
-func restrict(args []string, funcs map[string]func()) {
+// and runs the program.
+func restrict(args []string) {
 	runtime.LockOSThread() // rights are those of a thread until exec makes it the only one
 	closeOnExec()
-	plan, fn, path := args[0], args[1], args[2]
-	if plan != "" {
-		p := new(sandbox.Plan)
-		err := json.Unmarshal([]byte(plan), p)
-		if err == nil {
-			err = p.Restrict()
-		}
-		if err != nil {
-			report(restrictFD, refusalLine(err))
-			return
-		}
+	plan, path := args[0], args[1]
+	p := new(sandbox.Plan)
+	err := json.Unmarshal([]byte(plan), p)
+	if err == nil {
+		err = p.Restrict()
 	}
-	if f := funcs[fn]; f != nil {
-		f()
+	if err != nil {
+		report(restrictFD, refusalLine(err))
 		return
 	}
-	err := syscall.Exec(path, args[restrictArgs:], commandEnv(os.Environ()))
+	err = syscall.Exec(path, args[restrictArgs:], commandEnv(os.Environ()))
 	report(restrictFD, endLine(NotStarted, errno(err)))
 }
 

@@ -35,7 +35,6 @@ type Plan struct {
 	Hidden    []string `json:",omitzero"` // what it may not, although it lies in one of Read or below Root
 	Network   bool     `json:",omitzero"` // whether it may use the host's network
 
-	Input     bool `json:",omitzero"` // whether standard input is the caller's; else it is empty
 	ScopeOnly bool `json:",omitzero"` // whether only Scope is applied, to code that is confined by other means
 
 	Namespaces bool  `json:",omitzero"` // whether the host gives namespaces

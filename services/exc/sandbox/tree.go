@@ -50,10 +50,8 @@ func (p *Plan) build() error {
 	if err := unix.MountSetattr(unix.AT_FDCWD, "/", 0, &attr); err != nil {
 		return wrap("mount_setattr /", err)
 	}
-	if !p.Input {
-		if err := reopenInput(); err != nil {
-			return err
-		}
+	if err := reopenInput(); err != nil {
+		return err
 	}
 	return os.Chdir(p.Dir)
 }
