@@ -94,11 +94,13 @@ func requestContext(parent context.Context, p *peer, meta proto.Meta) (context.C
 	return context.WithCancel(ctx)
 }
 
-// metaOf returns the meta of a call that is made under ctx.
+// metaOf returns the meta of a call that is made under ctx. The deadline is rounded
+// up: the caller's passes before that of the next hop, whose timeout would look
+// like an error of its own.
 func metaOf(ctx context.Context) proto.Meta {
 	meta := proto.Meta{Trace: Trace(ctx), Keepalive: true}
 	if deadline, ok := ctx.Deadline(); ok {
-		meta.DeadlineMS = max(1, min(time.Until(deadline), maxDeadline).Milliseconds())
+		meta.DeadlineMS = max(1, min(time.Until(deadline)+time.Millisecond-1, maxDeadline).Milliseconds())
 	}
 	return meta
 }

@@ -1,7 +1,9 @@
 package rpc
 
 import (
+	"context"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -127,5 +129,24 @@ func TestWrappedErrors(t *testing.T) {
 	want.Message = "agr run: while asking: no"
 	if got := packet("agr", "run", fmt.Errorf("while asking: %w", origin)); *got != want {
 		t.Errorf("got %+v, want %+v", *got, want)
+	}
+}
+
+// TestDeadlineIsRoundedUp: the next hop's deadline never passes before that of
+// the caller.
+func TestDeadlineIsRoundedUp(t *testing.T) {
+	for range 1000 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour+rand.N(time.Millisecond))
+		deadline, _ := ctx.Deadline()
+		meta := metaOf(ctx)
+		if passed := time.Now().Add(time.Duration(meta.DeadlineMS) * time.Millisecond); passed.Before(deadline) {
+			t.Errorf("%d ms pass %v before the deadline", meta.DeadlineMS, deadline.Sub(passed))
+		}
+		cancel()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 48*time.Hour)
+	defer cancel()
+	if got := metaOf(ctx).DeadlineMS; got != maxDeadline.Milliseconds() {
+		t.Errorf("two days are sent as %d ms", got)
 	}
 }

@@ -21,10 +21,6 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	rtr, exc, called, recalled, evaluated := rpctest.NewBlock(), rpctest.NewBlock(), rpctest.NewBlock(), rpctest.NewBlock(), rpctest.NewBlock()
 	e := newEnv(t, slices.Repeat([]reply{func(ctx context.Context, req proto.Infer, out *rpc.Out) (proto.Text, error) {
-		if strings.Contains(string(req.Messages), `"assistant"`) { // the deadline passes for a neighbour first, by less than a millisecond
-			<-ctx.Done()
-			return proto.Text{}, ctx.Err()
-		}
 		if strings.Contains(string(req.Messages), "block") {
 			return blocks(rtr, "text <to")(ctx, req, out)
 		}
