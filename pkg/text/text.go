@@ -56,7 +56,7 @@ func Middle(s string, head, tail int, mark string) string {
 // boundary returns the last place up to n at which s can be cut. In invalid UTF-8
 // it is at most three bytes before n.
 func boundary[T string | []byte](s T, n int) int {
-	for i := n; n < len(s) && i > 0 && n-i < utf8.UTFMax; i-- {
+	for i := n; n < len(s) && i >= 0 && n-i < utf8.UTFMax; i-- {
 		if utf8.RuneStart(s[i]) {
 			return i
 		}

@@ -33,6 +33,9 @@ func TestHeadAndMiddleCutNoCharacter(t *testing.T) {
 			t.Errorf("Middle to %d bytes: %q", n, got)
 		}
 	}
+	if got := text.Head("€", 2); got != "" {
+		t.Errorf("Head of a part of the first character: %q", got)
+	}
 	if got := string(text.Head([]byte("\x80\x80\x80\x80\x80\x80"), 5)); len(got) != 5 {
 		t.Errorf("Head of invalid UTF-8 has %d bytes, want 5", len(got))
 	}
