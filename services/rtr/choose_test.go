@@ -79,7 +79,7 @@ func (c choice) check(t *testing.T) {
 	if caps.Provider != c.provider || caps.Model != c.model || caps.Endpoint != c.endpoint || (caps.Problem == "") != (c.problem == "") || !strings.Contains(caps.Problem, c.problem) {
 		t.Errorf("got %+v", caps)
 	}
-	chosen, err := r.target(t.Context(), wish{})
+	chosen, err := r.target(t.Context(), selector{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,17 +55,17 @@ func TestManyAtOnce(t *testing.T) {
 // looks for a model does not wait, and that what failed then is not kept.
 func TestCancelWhileDeciding(t *testing.T) {
 	r := start(t, func(c *config.Config) { c.Provider = "auto" })
-	<-r.deciding // somebody looks
+	<-r.resolving // somebody looks
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := r.target(ctx, wish{}); !errors.Is(err, context.Canceled) {
+	if _, err := r.target(ctx, selector{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	r.forget(ctx, nil)
+	r.replace(ctx, nil, nil)
 	stats := proto.Stats{}
 	r.stats(&stats) // does not wait either
-	r.deciding <- struct{}{}
-	if _, err := r.target(ctx, wish{}); err != nil && !errors.Is(err, context.Canceled) {
+	r.resolving <- struct{}{}
+	if _, err := r.target(ctx, selector{}); err != nil && !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	if caps := r.caps(t); caps.Provider != "offline" {

@@ -215,7 +215,7 @@ func TestNoResponsesAtOnce(t *testing.T) {
 			t.Errorf("asked without tools: %s", req.Body)
 		}
 	}
-	if target, err := r.target(t.Context(), wish{}); err != nil || target.wire() != "openai" || len(llm.Requests()) != 16 {
+	if target, err := r.target(t.Context(), selector{}); err != nil || target.wire() != "openai" || len(llm.Requests()) != 16 {
 		t.Errorf("wire %q, %v, %d requests", target.wire(), err, len(llm.Requests()))
 	}
 }

@@ -40,7 +40,7 @@ func TestRequestProvider(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := tt.start(t)
-			got, err := r.target(t.Context(), wish{provider: tt.asks})
+			got, err := r.target(t.Context(), selector{provider: tt.asks})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,7 +64,7 @@ func TestRequestProvider(t *testing.T) {
 func TestRequestModel(t *testing.T) {
 	r := choice{env: allKeys, set: named("gemini")}.start(t)
 	for _, provider := range []string{"", "auto", "anthropic", "openai", "gemini", "openrouter", "ollama"} {
-		if got, err := r.target(t.Context(), wish{provider: provider, model: "mine"}); err != nil || got.caps.Model != "mine" || got.caps.Problem != "" {
+		if got, err := r.target(t.Context(), selector{provider: provider, model: "mine"}); err != nil || got.caps.Model != "mine" || got.caps.Problem != "" {
 			t.Errorf("%q: got %+v, %v", provider, got.caps, err)
 		}
 	}

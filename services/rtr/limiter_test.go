@@ -33,7 +33,7 @@ func (r *router) begin(ctx context.Context, in proto.Infer, got *chunks) <-chan 
 // queued returns when n requests wait for a provider.
 func (r *router) queued(t *testing.T, n int) {
 	t.Helper()
-	for queued := -1; queued != n; _, queued, _ = r.limiters["openai"].Waiting() {
+	for r.limiters["openai"].Queued() != n {
 		if err := t.Context().Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -62,9 +62,7 @@ func TestOneAtATime(t *testing.T) {
 	if err := errors.Join(<-first, <-second); err != nil {
 		t.Error(err)
 	}
-	if running, queued, _ := r.limiters["openai"].Waiting(); running != 0 || queued != 0 {
-		t.Errorf("%d run and %d wait in the end", running, queued)
-	}
+	r.queued(t, 0)
 }
 
 // TestFailuresMakeRoom holds that a request which ended badly is not taken for

@@ -15,7 +15,8 @@ import (
 )
 
 // listedFor is how long a list of models is kept. Servers on this host or network
-// are asked each time: they answer at once, and their owner has just loaded one.
+// are asked each time: they answer at once, and their owner may have just loaded
+// one.
 const listedFor = 5 * time.Minute
 
 // list is what an endpoint answered when it was asked for its models.
@@ -24,15 +25,15 @@ type list struct {
 	at     time.Time
 }
 
-// listKey is an endpoint as a certain caller: keys may see different models.
+// listKey is an endpoint with a key: keys may see different models.
 type listKey struct{ provider, base, key string }
 
 // anyModel stands for a model where only the endpoint matters.
 const anyModel = "*"
 
 // models lists what can be asked. Without a provider in the request these are the
-// models of all providers that are connected, and one that does not answer is a
-// problem beside the models of the others.
+// models of all providers that are connected; one that does not answer is a problem
+// in the reply.
 func (s *Service) models(ctx context.Context, req proto.ModelsRequest) (proto.ModelList, error) {
 	if !isProvider(req.Provider) {
 		return proto.ModelList{}, &proto.Error{Code: proto.CodeInvalid, Message: unknownProvider(req.Provider)}
@@ -67,8 +68,8 @@ func (s *Service) models(ctx context.Context, req proto.ModelsRequest) (proto.Mo
 // unlisted is the error of a provider whose models cannot be listed.
 func unlisted(t *target, err error) error {
 	e := proto.Error{Code: proto.CodeUnavailable}
-	if said, ok := errors.AsType[*proto.Error](err); ok {
-		e = *said
+	if cause, ok := errors.AsType[*proto.Error](err); ok {
+		e = *cause
 	} else {
 		e.Message = err.Error()
 	}
@@ -76,16 +77,16 @@ func unlisted(t *target, err error) error {
 	return &e
 }
 
-// connected returns a target for each provider that can be asked: the named one,
-// or the configured or implied one and all others that have a key.
+// connected returns a target for each provider that can be asked: the named one, or
+// the configured or implied one and all others with a key.
 func (s *Service) connected(ctx context.Context, name string) ([]*target, error) {
-	if err := s.turn(ctx); err != nil {
+	if err := s.lock(ctx); err != nil {
 		return nil, err
 	}
-	defer s.endTurn()
-	first := s.decide(ctx, wish{provider: name, model: anyModel})
+	defer s.unlock()
+	first := s.resolve(ctx, selector{provider: name, model: anyModel})
 	if name == "" && !first.remote() {
-		first = s.decide(ctx, wish{provider: "auto", model: anyModel}) // perhaps a server on this host
+		first = s.resolve(ctx, selector{provider: "auto", model: anyModel}) // perhaps a server on this host
 	}
 	var targets []*target
 	if first.remote() {
@@ -95,7 +96,7 @@ func (s *Service) connected(ctx context.Context, name string) ([]*target, error)
 		if name != "" && name != "auto" || v.name == "ollama" && s.set.bases[v.name] == nil {
 			continue
 		}
-		t := s.decide(ctx, wish{provider: v.name, model: anyModel})
+		t := s.resolve(ctx, selector{provider: v.name, model: anyModel})
 		same := func(have *target) bool {
 			return have.caps.Provider == v.name && have.ep.Base == t.ep.Base
 		}
@@ -114,9 +115,8 @@ func (s *Service) connected(ctx context.Context, name string) ([]*target, error)
 	return targets, nil
 }
 
-// modelsAt lists the models of a target's endpoint, as the endpoint says or as it
-// said a while ago, and after them those that are built in or configured by name
-// and not listed, with what is known of each.
+// modelsAt lists the models of a target's endpoint, and after them those that are
+// built in or configured by name and not listed, with what is known of each.
 func (s *Service) modelsAt(ctx context.Context, t *target) ([]proto.Model, error) {
 	listed, err := s.listed(ctx, t)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *Service) modelsAt(ctx context.Context, t *target) ([]proto.Model, error
 	}
 	v, _ := vendorOf(t.caps.Provider)
 	known := []string{}
-	if t.own && v.model != "" {
+	if t.genuine && v.model != "" {
 		known = append(known, v.model)
 	}
 	for _, m := range s.set.known {
@@ -140,7 +140,7 @@ func (s *Service) modelsAt(ctx context.Context, t *target) ([]proto.Model, error
 	models := make([]proto.Model, len(listed))
 	for i, m := range listed {
 		one := *t
-		one.caps.Model, one.context, one.traits = m.Name, 0, wire.TraitsOf(t.own, t.ep.Base, m.Name)
+		one.caps.Model, one.context, one.traits = m.Name, 0, wire.TraitsOf(t.genuine, t.ep.Base, m.Name)
 		s.adjust(&one)
 		models[i] = proto.Model{
 			Name: m.Name, Provider: t.caps.Provider, Efforts: wire.EffortsOf(one.wire(), m.Name),
@@ -150,7 +150,7 @@ func (s *Service) modelsAt(ctx context.Context, t *target) ([]proto.Model, error
 	return models, nil
 }
 
-// listed asks an endpoint for its models, or returns what it said a while ago.
+// listed asks an endpoint for its models, or returns its last list for listedFor.
 func (s *Service) listed(ctx context.Context, t *target) ([]wire.Model, error) {
 	key := listKey{t.caps.Provider, t.ep.Base, t.ep.Key}
 	s.listLock.Lock()

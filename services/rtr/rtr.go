@@ -5,16 +5,17 @@
 // Who answers is decided by the configuration's provider, or by the request's:
 //
 //	anthropic, openai, gemini, openrouter, ollama
-//	          the provider of that name (vendors.go); openai is also any
-//	          OpenAI-compatible endpoint, which [api] base_url names
-//	offline   no model at all: a small reader of plain commands (offline.go)
-//	auto      as with none; else a model server that is found on loopback
-//	          (probe.go); else offline
-//	(none)    [api] base_url; else the provider whose key is there; else an
-//	          error that says what to set
+//	          the provider of that name; openai is also any OpenAI-compatible
+//	          endpoint, which [api] base_url names
+//	offline   no model at all: a small parser of plain commands (offline.go)
+//	auto      as with none; else a model server that is found on loopback; else
+//	          offline
+//	(none)    [api] base_url; else the provider with a key; else an error that says
+//	          what to set
 //
-// How wires differ is the business of the package wire, how often a
-// provider is asked that of retry, and what it costs that of ledger.
+// resolve.go decides who answers, infer.go asks. Package wire has the formats of the
+// providers and the meaning of their errors, package retry decides when one may be
+// asked, and package ledger what it may cost.
 package rtr
 
 import (
@@ -40,37 +41,35 @@ type Service struct {
 	client   *http.Client
 	probes   []server // the model servers that auto looks for
 	limiters map[string]*retry.Limiter
-	minutely map[string]bool // the providers that may be asked so often a minute
-	books    *ledger.Ledger  // nil if there is a budget that cannot be kept
-	unkept   error           // why a budget cannot be kept
+	ledger   *ledger.Ledger // nil if there is a budget and it could not be opened
+	noLedger error          // why
 	pause    func(context.Context, time.Duration) error
 	life     context.Context // ends with Close
 	stop     context.CancelFunc
+	efforts  efforts
 
 	listLock sync.Mutex
 	lists    map[listKey]list
 
-	efforts *efforts
-
 	warnLock sync.Mutex
 	warned   map[warning]string // to the session that was warned last
 
-	deciding chan struct{} // holds one token: whoever has it may touch what follows
-	chosen   map[wish]*target
-	stamped  string // of the user's keys, when chosen was made
+	resolving chan struct{} // holds one element: its receiver may use what follows
+	resolved  map[selector]*target
+	stamped   string // of the user's keys, when resolved was made
 }
 
-// New returns a Service for a configuration and the keys in the environment.
-// It reaches for nothing yet: a model server is looked for when one is needed.
+// New returns a Service for a configuration and the keys in the environment. It
+// makes no request yet: a model server is looked for when one is needed.
 func New(cfg *config.Config, log *slog.Logger) (*Service, error) {
 	set, err := readSettings(cfg)
 	if err != nil {
 		return nil, err
 	}
 	s := &Service{
-		log: log, set: set, client: wire.NewClient(), probes: localServers, limiters: map[string]*retry.Limiter{},
-		minutely: map[string]bool{}, pause: pause, deciding: make(chan struct{}, 1), chosen: map[wish]*target{}, efforts: newEfforts(),
-		lists: map[listKey]list{}, warned: map[warning]string{},
+		log: log, set: set, client: wire.NewClient(), probes: localServers, limiters: map[string]*retry.Limiter{}, pause: pause,
+		efforts: efforts{refused: map[effortKey]string{}, noSummary: map[effortKey]bool{}, noResponses: map[string]string{}},
+		lists:   map[listKey]list{}, warned: map[warning]string{}, resolving: make(chan struct{}, 1), resolved: map[selector]*target{},
 	}
 	for _, v := range vendors {
 		l := config.Limit{}
@@ -79,26 +78,21 @@ func New(cfg *config.Config, log *slog.Logger) (*Service, error) {
 				l = configured
 			}
 		}
-		s.minutely[v.name] = l.RequestsPerMinute > 0
 		s.limiters[v.name] = retry.New(l.Concurrent, l.RequestsPerMinute, nil)
 	}
 	for _, problem := range set.problems {
 		log.Warn(problem)
 	}
-	s.openBooks(cfg)
-	s.life, s.stop = context.WithCancel(context.Background())
-	s.deciding <- struct{}{}
-	return s, nil
-}
-
-// openBooks opens the ledger. Without a budget it may be impossible to keep;
-// with one, nothing is asked then.
-func (s *Service) openBooks(cfg *config.Config) {
+	// Without a budget the ledger may be impossible to open; with one, no model is
+	// asked then.
 	b := cfg.Budget
 	limits := ledger.Limits{USDPerDay: b.USDPerDay, USDPerSession: b.USDPerSession, TokensPerDay: b.TokensPerDay, TokensPerSession: b.TokensPerSession, File: cfg.Source}
-	if s.books, s.unkept = ledger.Open(cfg.Rtr.DataDir, limits, time.Now, s.log); s.unkept != nil {
-		s.log.Error(s.unkept.Error())
+	if s.ledger, s.noLedger = ledger.Open(cfg.Rtr.DataDir, limits, time.Now, s.log); s.noLedger != nil {
+		s.log.Error(s.noLedger.Error())
 	}
+	s.life, s.stop = context.WithCancel(context.Background())
+	s.resolving <- struct{}{}
+	return s, nil
 }
 
 // Register adds the methods to a server.
@@ -110,22 +104,21 @@ func (s *Service) Register(server *rpc.Server) {
 	server.OnStats(s.stats)
 }
 
-// Close lets go of connections that are kept for the next request, and of the
-// books.
+// Close closes idle connections and the ledger.
 func (s *Service) Close() error {
 	s.stop()
 	s.client.CloseIdleConnections()
-	if s.books == nil {
+	if s.ledger == nil {
 		return nil
 	}
-	if err := s.books.Close(); err != nil {
-		s.log.Warn("usage is not recorded", "error", err) // no reason to end in failure
+	if err := s.ledger.Close(); err != nil {
+		s.log.Warn("usage is not recorded", "error", err) // not a reason to exit with an error
 	}
 	return nil
 }
 
 func (s *Service) capabilities(ctx context.Context, _ proto.CapabilitiesRequest) (proto.RouterCapabilities, error) {
-	t, err := s.target(ctx, wish{})
+	t, err := s.target(ctx, selector{})
 	if err != nil {
 		return proto.RouterCapabilities{}, err
 	}
@@ -135,25 +128,25 @@ func (s *Service) capabilities(ctx context.Context, _ proto.CapabilitiesRequest)
 }
 
 func (s *Service) usage(ctx context.Context, req proto.UsageRequest) (proto.UsageReport, error) {
-	if s.books == nil {
-		return proto.UsageReport{}, s.unkept
+	if s.ledger == nil {
+		return proto.UsageReport{}, s.noLedger
 	}
-	return s.books.Report(ctx, req)
+	return s.ledger.Report(ctx, req)
 }
 
-// stats shows what is decided, without deciding.
+// stats reports what is resolved, without resolving.
 func (s *Service) stats(stats *proto.Stats) {
 	stats.Problems = append(stats.Problems, s.set.problems...)
-	if s.unkept != nil {
-		stats.Problems = append(stats.Problems, s.unkept.Error())
+	if s.noLedger != nil {
+		stats.Problems = append(stats.Problems, s.noLedger.Error())
 	}
 	select {
-	case <-s.deciding:
+	case <-s.resolving:
 	default:
-		return // somebody is looking at this moment
+		return // another request is resolving
 	}
-	defer s.endTurn()
-	t := s.chosen[wish{}]
+	defer s.unlock()
+	t := s.resolved[selector{}]
 	if t == nil {
 		return
 	}

@@ -114,7 +114,7 @@ func TestStoreChanges(t *testing.T) {
 	expect := func(provider, key string) {
 		t.Helper()
 		caps := r.caps(t)
-		chosen, err := r.target(t.Context(), wish{})
+		chosen, err := r.target(t.Context(), selector{})
 		if err != nil || caps.Provider != provider || (caps.Problem == "") != (key != "") || key != "" && chosen.ep.Key != key {
 			t.Errorf("got %+v, %v; want %s with %s", caps, err, provider, key)
 		}

@@ -5,105 +5,54 @@ import (
 	"time"
 )
 
-// always is a source of chance without any.
-func always(v float64) func() float64 { return func() float64 { return v } }
-
-func TestOwnPauses(t *testing.T) {
+func TestBackoff(t *testing.T) {
+	type step struct {
+		asked, wait time.Duration
+		ok          bool
+	}
+	const s = time.Second
 	for _, tt := range []struct {
 		name   string
 		random float64
-		want   []time.Duration
+		steps  []step
 	}{
-		{"longest", 0, []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second}},
-		{"in the middle", 0.5, []time.Duration{437500 * time.Microsecond, 875 * time.Millisecond, 1750 * time.Millisecond, 3500 * time.Millisecond}},
-		{"shortest", 1, []time.Duration{375 * time.Millisecond, 750 * time.Millisecond, 1500 * time.Millisecond, 3 * time.Second}},
+		{"no jitter", 0, []step{{0, s / 2, true}, {0, s, true}, {0, 2 * s, true}, {0, 4 * s, true}, {0, 0, false}, {0, 0, false}}},
+		{"half of the jitter", 0.5, []step{{0, s * 7 / 16, true}, {0, s * 7 / 8, true}, {0, s * 7 / 4, true}, {0, s * 7 / 2, true}, {0, 0, false}}},
+		{"all of the jitter", 1, []step{{0, s * 3 / 8, true}, {0, s * 3 / 4, true}, {0, s * 3 / 2, true}, {0, 3 * s, true}, {0, 0, false}}},
+		{"asked for a short wait", 0, []step{{1, 1, true}}},
+		{"asked for more than 30 s, then not", 0, []step{{60 * s, 60 * s, true}, {0, s, true}, {40 * s, 40 * s, true}, {0, 4 * s, true}, {0, 0, false}}},
+		{"the longest wait", 0, []step{{MaxAsked, MaxAsked, true}}},
+		{"too long a wait", 0, []step{{MaxAsked + 1, MaxAsked + 1, false}}},
+		{"a negative wait", 0, []step{{-s, s / 2, true}, {0, s, true}}},
+		{"after the last retry", 0, []step{{s, s, true}, {s, s, true}, {s, s, true}, {s, s, true}, {7 * s, 7 * s, false}}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			b := NewBackoff(always(tt.random))
-			for i, want := range tt.want {
-				if wait, ok := b.Next(0, false); wait != want || !ok {
-					t.Errorf("retry %d: %v, %v; want %v", i+1, wait, ok, want)
-				}
+		b := NewBackoff(func() float64 { return tt.random })
+		for i, step := range tt.steps {
+			if wait, ok := b.Next(step.asked); wait != step.wait || ok != step.ok {
+				t.Errorf("%s, step %d: got %v, %v; want %v, %v", tt.name, i+1, wait, ok, step.wait, step.ok)
 			}
-			for range 2 {
-				if wait, ok := b.Next(0, false); ok || wait != 0 {
-					t.Errorf("after the last: %v, %v", wait, ok)
-				}
-			}
-		})
+		}
 	}
-}
-
-func TestChance(t *testing.T) {
 	for range 100 {
-		wait, ok := NewBackoff(nil).Next(0, false)
-		if !ok || wait < 375*time.Millisecond || wait > 500*time.Millisecond {
+		if wait, ok := NewBackoff(nil).Next(0); !ok || wait < s*3/8 || wait > s/2 {
 			t.Fatalf("the first pause is %v, %v", wait, ok)
 		}
 	}
 }
 
-// TestAsked holds that a wait which is asked for is kept to the letter, that it
-// costs nothing of the request's own time, and that pauses grow meanwhile.
-func TestAsked(t *testing.T) {
-	type step struct {
-		asked    time.Duration
-		hasAsked bool
-		wait     time.Duration
-		ok       bool
-	}
-	for _, tt := range []struct {
-		name  string
-		steps []step
-	}{
-		{"short", []step{{time.Millisecond, true, time.Millisecond, true}}},
-		{"beyond 30 s, then nothing", []step{
-			{time.Minute, true, time.Minute, true},
-			{0, false, time.Second, true},
-			{40 * time.Second, true, 40 * time.Second, true},
-			{0, false, 4 * time.Second, true},
-			{0, false, 0, false},
-		}},
-		{"the longest", []step{{MaxAsked, true, MaxAsked, true}}},
-		{"too long", []step{{MaxAsked + 1, true, MaxAsked + 1, false}}},
-		{"too long, but not meant", []step{{time.Hour, false, 500 * time.Millisecond, true}}},
-		{"zero and less", []step{{0, true, 500 * time.Millisecond, true}, {-time.Hour, true, time.Second, true}}},
-		{"after the last retry", []step{
-			{time.Second, true, time.Second, true},
-			{time.Second, true, time.Second, true},
-			{time.Second, true, time.Second, true},
-			{time.Second, true, time.Second, true},
-			{7 * time.Second, true, 7 * time.Second, false},
-		}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			b := NewBackoff(always(0))
-			for i, s := range tt.steps {
-				if wait, ok := b.Next(s.asked, s.hasAsked); wait != s.wait || ok != s.ok {
-					t.Errorf("step %d: %v, %v; want %v, %v", i+1, wait, ok, s.wait, s.ok)
-				}
-			}
-		})
-	}
-}
-
-// TestOwnTime holds that own pauses stay below MaxOwn in all even if there
-// were more retries than there are.
-func TestOwnTime(t *testing.T) {
-	b := NewBackoff(always(0))
+// TestBackoffMaxOwn checks that the pauses of a request stay below MaxOwn in total
+// even with more retries, and that waits which are asked for do not count.
+func TestBackoffMaxOwn(t *testing.T) {
+	b := NewBackoff(func() float64 { return 0 })
 	b.retries = 1000
 	var total time.Duration
-	for {
-		wait, ok := b.Next(0, false)
-		if !ok {
-			break
-		}
+	for wait, ok := b.Next(0); ok; wait, ok = b.Next(0) {
 		total += wait
 	}
 	if want := 15500 * time.Millisecond; total != want || total > MaxOwn {
-		t.Errorf("waited for %v in all, want %v", total, want)
+		t.Errorf("waited for %v in total, want %v", total, want)
 	}
-	if wait, ok := b.Next(time.Minute, true); !ok || wait != time.Minute {
-		t.Errorf("what is asked for after that: %v, %v", wait, ok)
+	if wait, ok := b.Next(time.Minute); !ok || wait != time.Minute {
+		t.Errorf("asked for a minute: got %v, %v", wait, ok)
 	}
 }

@@ -1,10 +1,13 @@
 package wire
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 
 	"zino/pkg/wire"
@@ -22,14 +25,14 @@ type Answer struct {
 	reasoned int // bytes of the reasoning
 }
 
-// pending is a tool call under way.
+// pending is a tool call whose arguments are still coming.
 type pending struct {
 	id, name string
 	args     []byte
 }
 
-// Event takes the next event. Calls are told apart by Index; a call whose start
-// was not seen has no name and is dropped in the end.
+// Event takes the next event. Calls are told apart by Index; a call whose start is
+// missing has no name and is dropped in the end.
 func (a *Answer) Event(e Event) {
 	switch e.Kind {
 	case Text:
@@ -50,10 +53,6 @@ func (a *Answer) Event(e Event) {
 		a.stop = e.Reason
 	}
 }
-
-// maxCalls is how many calls one answer may have. agr runs fewer and says so to
-// the model; an answer with more than these is a provider's fault.
-const maxCalls = 4096
 
 func (a *Answer) call(i int) *pending {
 	if i < 0 || i >= maxCalls {
@@ -77,56 +76,170 @@ func (a *Answer) Size() int {
 	return n
 }
 
-// Usage is what was used, nil if the provider has not told.
+// Usage is what was used, nil if the provider does not say.
 func (a *Answer) Usage() *proto.Usage { return a.usage }
 
-// Finished returns the complete answer. The arguments of a call are read only
-// now: none at all are {}, and those that the token limit cut off drop the call.
-// Others that end in the middle are what the model wrote, as the stream was
-// whole: whoever carries out the call tells the model.
+// Finished returns the complete answer. The arguments of a call are parsed only
+// now: none are {}, and those that the token limit cut off drop the call. Others
+// that end in the middle are what the model wrote, as the stream was complete: who
+// runs the call reports that to the model.
 func (a *Answer) Finished() proto.Text {
 	t := proto.Text{Content: a.text.String(), StopReason: a.stop, Usage: a.usage, State: a.state}
 	raw := []byte("[")
 	for _, c := range a.calls {
 		args := strings.TrimSpace(string(c.args))
-		switch {
-		case c.name == "" || args != "" && a.stop == "length" && unclosed(args):
-			continue
-		case args == "":
+		if args == "" {
 			args = "{}"
 		}
-		raw = appendCall(raw, c.id, c.name, args)
-	}
-	if len(raw) > 1 {
-		t.ToolCalls = append(raw, ']')
-		if t.StopReason == "stop" || t.StopReason == "" {
-			t.StopReason = "tool_calls"
+		var v json.RawMessage
+		err := json.NewDecoder(strings.NewReader(args)).Decode(&v)
+		if c.name == "" || a.stop == "length" && errors.Is(err, io.ErrUnexpectedEOF) {
+			continue
 		}
-	} else {
+		if c.id == "" {
+			c.id = "call_" + strings.ToLower(rand.Text()[:16])
+		}
+		if len(raw) > 1 {
+			raw = append(raw, ',')
+		}
+		raw = wire.AppendString(append(raw, `{"id":`...), c.id)
+		raw = wire.AppendString(append(raw, `,"type":"function","function":{"name":`...), c.name)
+		raw = wire.AppendString(append(raw, `,"arguments":`...), args)
+		raw = append(raw, "}}"...)
+	}
+	if len(raw) == 1 {
 		t.State = nil // it belongs to calls
+		return t
+	}
+	t.ToolCalls = append(raw, ']')
+	if t.StopReason == "stop" || t.StopReason == "" {
+		t.StopReason = "tool_calls"
 	}
 	return t
 }
 
-func appendCall(b []byte, id, name, args string) []byte {
-	if len(b) > 1 {
-		b = append(b, ',')
+// stopReason translates a wire's reason into proto.Text's.
+func stopReason(reason string) string {
+	switch reason {
+	case "function_call", "tool_use", "tool_calls":
+		return "tool_calls"
+	case "max_tokens", "max_output_tokens", "length", "MAX_TOKENS", "model_context_window_exceeded":
+		return "length"
+	case "content_filter", "SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "RECITATION", "SPII":
+		return "filter"
+	case "", "stop", "end_turn", "stop_sequence", "STOP":
+		return "stop"
 	}
-	if id == "" {
-		id = newID()
-	}
-	b = wire.AppendString(append(b, `{"id":`...), id)
-	b = wire.AppendString(append(b, `,"type":"function","function":{"name":`...), name)
-	b = wire.AppendString(append(b, `,"arguments":`...), args)
-	return append(b, "}}"...)
+	return reason
 }
 
-// newID makes the id of a call that came without one.
-func newID() string { return "call_" + strings.ToLower(rand.Text()[:16]) }
+// blockCost is what a kept block counts in bytes beside its own, so that the
+// number of blocks is bounded as well.
+const blockCost = 1 << 10
 
-// unclosed reports whether a text is the beginning of a JSON value.
-func unclosed(args string) bool {
-	var v json.RawMessage
-	err := json.NewDecoder(strings.NewReader(args)).Decode(&v)
-	return errors.Is(err, io.ErrUnexpectedEOF)
+// stringOf is a JSON string's value, empty for anything else.
+func stringOf(raw []byte) string {
+	if len(raw) < 3 {
+		return ""
+	}
+	s, ok := wire.Unquote(nil, raw)
+	if !ok {
+		return ""
+	}
+	return string(s)
+}
+
+// contentOf is the text of a content: a string, null, or a list of parts, of which
+// those of type text count.
+func contentOf(raw []byte) string {
+	if len(raw) == 0 || raw[0] != '[' {
+		return stringOf(raw)
+	}
+	parts, err := wire.Elements(raw)
+	if err != nil {
+		return ""
+	}
+	var all strings.Builder
+	for _, part := range parts {
+		for key, value := range wire.Members(part) {
+			if string(key) == "text" {
+				all.WriteString(stringOf(value))
+			}
+		}
+	}
+	return all.String()
+}
+
+// appendContent appends a content's text.
+func appendContent(b, value []byte) []byte {
+	if out, ok := wire.Unquote(b, value); ok {
+		return out
+	}
+	return append(b, contentOf(value)...)
+}
+
+// memberOf returns the value of an object's member, nil for none.
+func memberOf(object []byte, name string) []byte {
+	for key, value := range wire.Members(object) {
+		if string(key) == name {
+			return value
+		}
+	}
+	return nil
+}
+
+// appendMember adds a member to an object under construction.
+func appendMember(b, key, value []byte) []byte {
+	if len(b) == 0 {
+		b = append(b, '{')
+	} else {
+		b = append(b, ',')
+	}
+	return append(append(wire.AppendString(b, key), ':'), value...)
+}
+
+// flat copies JSON into one line: the data of an event can have several, and what
+// is kept goes into files of lines.
+func flat(raw []byte) json.RawMessage {
+	var b bytes.Buffer
+	if bytes.IndexByte(raw, '\n') < 0 || json.Compact(&b, raw) != nil {
+		return slices.Clone(raw)
+	}
+	return b.Bytes()
+}
+
+// setTokens sets a number of tokens, unless the value is 0 or not a number. More
+// than 10^12 are a mistake, and sums of it could overflow.
+func setTokens(n *int64, value []byte) {
+	if v, err := strconv.ParseInt(string(value), 10, 64); err == nil && v > 0 && v < 1e12 {
+		*n = v
+	}
+}
+
+// template recognizes an event that differs from an earlier one in nothing but one
+// JSON string, as nearly all events of a stream do. The string is then all that has
+// to be read: the JSON around it means what it meant before.
+type template struct {
+	event    []byte // with the string at [from:to]
+	from, to int
+}
+
+// learn keeps an event whose only news is the string value, which is a part of its
+// bytes.
+func (t *template) learn(event, value []byte) {
+	if len(value) < 2 || value[0] != '"' {
+		return
+	}
+	t.event = append(t.event[:0], event...)
+	t.from = cap(event) - cap(value) // both end where the buffer ends
+	t.to = t.from + len(value)
+}
+
+// read appends the text of the string to b if the event has the template's form.
+func (t *template) read(b, event []byte) (text []byte, ok bool) {
+	end := len(event) - (len(t.event) - t.to)
+	if t.to == 0 || end < t.from+2 || !bytes.Equal(event[:t.from], t.event[:t.from]) || !bytes.Equal(event[end:], t.event[t.to:]) {
+		return b, false
+	}
+	return wire.Unquote(b, event[t.from:end])
 }

@@ -2,22 +2,27 @@ package wire
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
+	"strconv"
 	"strings"
+
+	"zino/pkg/wire"
 )
 
 const (
 	// anthropicVersion is the version of the wire, which every request names.
 	anthropicVersion = "2023-06-01"
-	// anthropicTokens is the limit of an answer where the caller has none: the
-	// wire demands one.
+	// anthropicTokens is the limit of an answer where the caller has none: the wire
+	// demands one.
 	anthropicTokens = 4096
 )
 
 // Anthropic is the wire of Anthropic's Messages. The provider is asked for a
-// stream, whether or not the caller wants one, unless streaming is off: a whole
-// answer says nothing until its end, and proxies cut such connections. Source:
+// stream, whether or not the caller wants one, unless streaming is off: no byte of
+// a whole answer comes before its end, and proxies cut such connections. Source:
 // platform.claude.com/docs/en/api/messages and
 // platform.claude.com/docs/en/build-with-claude/streaming.
 func Anthropic(ctx context.Context, ep *Endpoint, req *Request, sink Sink) error {
@@ -25,24 +30,13 @@ func Anthropic(ctx context.Context, ep *Endpoint, req *Request, sink Sink) error
 	if err != nil {
 		return err
 	}
-	at := *ep
-	at.Base = anthropicBase(ep.Base)
-	x := at.begin(ctx, req, body, !req.Whole, sink)
-	defer x.end()
-	x.remedy = "set [rtr] streaming = false if it cannot stream"
-	if err := x.post("/v1/messages", func(h http.Header) { at.anthropicHeader(h, req.Whole) }); err != nil {
-		return err
-	}
-	events, err := x.open()
-	if err != nil {
-		return err
-	}
-	answer := anthropicAnswer{x: x, events: events}
-	return answer.read()
+	return ep.at(anthropicBase(ep.Base)).do(ctx, req, sink, call{
+		path: "/v1/messages", body: body, header: func(h http.Header) { ep.anthropicHeader(h, req.Whole) },
+		stream: !req.Whole, answer: &anthropicAnswer{}, ownEnd: true,
+	})
 }
 
-// anthropicBase is a base URL without the version, with or without which people
-// write it.
+// anthropicBase is a base URL without the version, which people write or leave out.
 func anthropicBase(base string) string {
 	return strings.TrimSuffix(strings.TrimRight(base, "/"), "/v1")
 }
@@ -59,4 +53,245 @@ func (ep *Endpoint) anthropicHeader(h http.Header, whole bool) {
 	} else if ep.Key != "" {
 		h.Set("X-Api-Key", ep.Key)
 	}
+}
+
+// anthropicRequest is the body of a request.
+type anthropicRequest struct {
+	Model       string          `json:"model"`
+	MaxTokens   int             `json:"max_tokens"`
+	Stream      bool            `json:"stream"`
+	Temperature *float64        `json:"temperature,omitzero"`
+	TopP        *float64        `json:"top_p,omitzero"`
+	Thinking    *thinking       `json:"thinking,omitzero"`
+	Output      *outputConfig   `json:"output_config,omitzero"`
+	System      json.RawMessage `json:"system,omitzero"`
+	Tools       json.RawMessage `json:"tools,omitzero"`
+	Messages    json.RawMessage `json:"messages"`
+}
+
+// thinking asks for reasoning or switches it off.
+type thinking struct {
+	Type    string `json:"type"` // "disabled", "enabled" with a budget, "adaptive"
+	Budget  int    `json:"budget_tokens,omitzero"`
+	Display string `json:"display,omitzero"` // of adaptive thinking, whose text is omitted by default
+}
+
+type outputConfig struct {
+	Effort string `json:"effort"`
+}
+
+// minBudget is the least number of tokens of thinking that the wire takes.
+const minBudget = 1024
+
+// TooShortToThink reports whether a request's effort is a budget on Anthropic's wire
+// that its limit of tokens has no room for.
+func TooShortToThink(req *Request) bool {
+	_, err := strconv.Atoi(req.Effort)
+	return err == nil && 0 < req.MaxTokens && req.MaxTokens <= minBudget
+}
+
+// think sets what asks for the effort. Thinking goes without sampling parameters:
+// the wire takes none but the defaults with it. A budget must be below max_tokens,
+// so where that is small nothing is asked for; nor is it in the middle of a tool
+// loop that began without thinking, which the wire refuses.
+func (r *anthropicRequest) think(effort string, signed bool) {
+	percent, err := strconv.Atoi(effort)
+	switch {
+	case effort == "" || err == nil && (!signed || r.MaxTokens <= minBudget):
+		return
+	case effort == "disabled":
+		r.Thinking = &thinking{Type: effort}
+		return
+	case err == nil:
+		budget := min(max(r.MaxTokens*percent/100, minBudget), r.MaxTokens-1)
+		r.Thinking = &thinking{Type: "enabled", Budget: budget}
+	default:
+		r.Thinking = &thinking{Type: "adaptive", Display: "summarized"}
+		r.Output = &outputConfig{Effort: effort}
+	}
+	r.Temperature, r.TopP = nil, nil
+}
+
+// cacheMark has the provider cache all of the prompt up to the block that carries
+// it. A request has three of them (four are allowed): the tools and the system
+// prompt stay the same in a session, and the messages in a turn's loop grow at
+// their end.
+const cacheMark = `,"cache_control":{"type":"ephemeral"}}`
+
+// anthropicBody encodes the body of a request. The same conversation with more at
+// its end gives the same bytes up to that end, or nothing would be found in the
+// provider's cache.
+func anthropicBody(req *Request) ([]byte, error) {
+	system, messages := split(legal(req.Messages))
+	r := anthropicRequest{Model: req.Model, MaxTokens: req.MaxTokens, Stream: !req.Whole}
+	if r.MaxTokens <= 0 {
+		r.MaxTokens = anthropicTokens
+	}
+	r.Temperature, r.TopP = req.Traits.sampling(req)
+	for _, p := range []**float64{&r.Temperature, &r.TopP} {
+		if *p != nil { // OpenAI's temperature goes up to 2
+			*p = new(min(max(**p, 0), 1))
+		}
+	}
+	if strings.TrimSpace(system) != "" {
+		text := wire.AppendString([]byte(`[{"type":"text","text":`), system)
+		r.System = append(append(text, cacheMark...), ']')
+	}
+	for i, t := range req.Tools {
+		r.Tools = append(r.Tools, "[,"[min(i, 1)])
+		r.Tools = wire.AppendString(append(r.Tools, `{"name":`...), t.Name)
+		if t.Description != "" {
+			r.Tools = wire.AppendString(append(r.Tools, `,"description":`...), t.Description)
+		}
+		r.Tools = append(append(r.Tools, `,"input_schema":`...), anthropicSchema(t.Parameters)...)
+		if i < len(req.Tools)-1 {
+			r.Tools = append(r.Tools, '}')
+		} else {
+			r.Tools = append(append(r.Tools, cacheMark...), ']')
+		}
+	}
+	var signed bool
+	r.Messages, signed = anthropicMessages(messages, req.Model)
+	r.think(req.Effort, signed)
+	return encodeBody(r, len(r.Messages)+len(r.Tools)+len(r.System))
+}
+
+// anthropicSchema is a schema with a type, which the wire demands.
+func anthropicSchema(schema json.RawMessage) []byte {
+	if memberOf(schema, "type") != nil {
+		return schema
+	}
+	object := appendMember(nil, []byte("type"), []byte(`"object"`))
+	for key, value := range wire.Members(schema) {
+		object = appendMember(object, key, value)
+	}
+	return append(object, '}')
+}
+
+// anthropicMessages encodes the messages of a legal conversation without its system
+// prompt. signed is false if they end with the results of calls before which no
+// thinking stands.
+func anthropicMessages(list []Message, model string) (raw json.RawMessage, signed bool) {
+	c := anthropicChat{b: []byte("["), model: model, used: map[string]int{}}
+	for _, m := range list {
+		switch m.Role {
+		case "assistant":
+			c.assistant(m)
+		case "tool":
+			c.result(m)
+		default:
+			c.text("user", m.Said())
+		}
+	}
+	if c.role != "user" {
+		c.text("user", continuation)
+	}
+	last := len(c.b) - 1 // the brace of the last block
+	signed = c.signed || list[len(list)-1].Role != "tool"
+	return append(append(c.b[:last], cacheMark...), "]}]"...), signed
+}
+
+// anthropicChat writes a conversation in Anthropic's form: the roles alternate, so
+// that neighbours of one role become one message of several blocks, and the results
+// of all calls stand first in the message after them.
+type anthropicChat struct {
+	b     []byte // the list so far, its last message open
+	role  string // of the last message, "" for none
+	model string
+	used  map[string]int // ids of calls, and how many were made from each
+	open  []string       // ids of the calls whose results come next
+
+	signed bool // the last of the assistant's messages begins with thinking
+}
+
+// begin begins a block of a role. The user comes first.
+func (c *anthropicChat) begin(role string) {
+	switch {
+	case c.role == role:
+		c.b = append(c.b, ',')
+		return
+	case c.role == "" && role == "assistant":
+		c.text("user", continuation)
+	}
+	if c.role != "" {
+		c.b = append(c.b, "]},"...)
+	}
+	c.role = role
+	c.b = append(append(append(c.b, `{"role":"`...), role...), `","content":[`...)
+}
+
+// text adds a block of text. The wire refuses blank ones, so they are left out.
+func (c *anthropicChat) text(role, text string) {
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	c.begin(role)
+	c.b = append(wire.AppendString(append(c.b, `{"type":"text","text":`...), text), '}')
+}
+
+// assistant adds a message: the blocks that the provider gave, if its calls are the
+// message's and their ids are free, for its reasoning is signed; else blocks made of
+// what is known.
+func (c *anthropicChat) assistant(m Message) {
+	c.open = c.open[:0]
+	blocks, err := wire.Elements(stateOf(m, "anthropic", c.model))
+	var ids []string
+	for _, block := range blocks {
+		if stringOf(memberOf(block, "type")) == "tool_use" {
+			ids = append(ids, stringOf(memberOf(block, "id")))
+		}
+	}
+	c.signed = err == nil && len(m.Calls) > 0 && len(ids) == len(m.Calls)
+	seen := map[string]bool{}
+	for i := 0; i < len(ids) && c.signed; i++ {
+		c.signed = ids[i] == m.Calls[i].ID && c.used[ids[i]] == 0 && !seen[ids[i]]
+		seen[ids[i]] = true
+	}
+	if c.signed {
+		for _, id := range ids {
+			c.used[id] = 1
+		}
+		for _, block := range blocks {
+			c.begin("assistant")
+			c.b = append(c.b, block...)
+		}
+		c.open = ids
+		return
+	}
+	c.text("assistant", m.Said())
+	for _, call := range m.Calls {
+		// A call gets an id of its own in the characters that the wire takes: other
+		// providers' ids have others, or are the same in every answer. It depends on
+		// the conversation before the call alone, so it is the same in every request.
+		base := plainName(call.ID)
+		id := base
+		for c.used[id] > 0 {
+			c.used[base]++
+			id = fmt.Sprintf("%s_%d", base, c.used[base])
+		}
+		c.used[id] = 1
+		c.open = append(c.open, id)
+		c.begin("assistant")
+		c.b = wire.AppendString(append(c.b, `{"type":"tool_use","id":`...), id)
+		c.b = wire.AppendString(append(c.b, `,"name":`...), plainName(call.Name))
+		c.b = append(append(append(c.b, `,"input":`...), call.object()...), '}')
+	}
+}
+
+// result adds the result of the next call. The wire takes no blank one where a tool
+// failed.
+func (c *anthropicChat) result(m Message) {
+	id := c.open[0]
+	c.open = c.open[1:]
+	content := m.Said()
+	if strings.TrimSpace(content) == "" {
+		content = "(no output)"
+	}
+	c.begin("user")
+	c.b = wire.AppendString(append(c.b, `{"type":"tool_result","tool_use_id":`...), id)
+	c.b = wire.AppendString(append(c.b, `,"content":`...), content)
+	if m.Failed {
+		c.b = append(c.b, `,"is_error":true`...)
+	}
+	c.b = append(c.b, '}')
 }

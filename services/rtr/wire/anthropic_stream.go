@@ -2,189 +2,344 @@ package wire
 
 import (
 	"bytes"
+	"encoding/json"
+	"slices"
 	"strconv"
+	"strings"
 
 	"zino/pkg/wire"
 	"zino/proto"
 )
 
-// anthropicAnswer reads an answer of Anthropic's wire to its end mark, the
-// event message_stop. A stop reason without it is no end.
+// anthropicAnswer reads an answer of Anthropic's wire to its end mark, the event
+// message_stop. A stop reason without it is not an end.
 type anthropicAnswer struct {
-	x       *exchange
-	events  *events
 	blocks  []anthropicBlock
 	calls   int // blocks that call a tool
-	usage   anthropicUsage
 	reason  string
-	known   bool // an event of this wire has come
-	stopped bool // the end mark has come
 	scratch []byte
+
+	// The tokens so far. Each event has all that it knows since the beginning; what
+	// it does not name stays.
+	fresh, read, written, out, thoughts int64
 }
 
-func (a *anthropicAnswer) read() error {
-	if err := a.events.readNamed(a.take, &a.known, &a.stopped); err != nil {
-		return err
+// The members of a block that come in pieces.
+const (
+	partText = iota
+	partThinking
+	partSignature
+	partInput
+	parts
+)
+
+var (
+	partNames  = [parts]string{"text", "thinking", "signature", "input"}
+	deltaTypes = [parts]string{`"text_delta"`, `"thinking_delta"`, `"signature_delta"`, `"input_json_delta"`}
+)
+
+// anthropicBlock is a block of an answer's content.
+type anthropicBlock struct {
+	index   string // the wire's
+	kind    string
+	start   json.RawMessage // as it began
+	given   json.RawMessage // the input that it began with
+	parts   [parts][]byte   // what came since, and the texts that it began with
+	call    int             // its place among the calls of tools
+	settled bool            // nothing more is to come
+}
+
+// event reads one event. Errors can be in any form; an event of an unknown type is a
+// ping, or something new.
+func (a *anthropicAnswer) event(x *exchange, name string, data []byte) error {
+	if data[0] != '{' || !wire.Valid(data) {
+		return x.unparsed(data)
 	}
-	return a.end()
-}
-
-// end gives the last events of a complete answer.
-func (a *anthropicAnswer) end() error {
-	for i := range a.blocks {
-		if err := a.settle(&a.blocks[i]); err != nil {
-			return err
-		}
-	}
-	// An answer that is too large with its state is better than none.
-	if content := a.content(); content != nil && a.x.size+len(content) < MaxAnswer-blockCost {
-		if err := a.x.emit(Event{Kind: State, Delta: newState("anthropic", a.x.req.Model, content)}); err != nil {
-			return err
-		}
-	}
-	return a.x.emit(Event{Kind: Finish, Reason: stopReason(a.reason)})
-}
-
-// anthropicEvent are the members of an event that count, as they stand.
-type anthropicEvent struct {
-	kind, index, message, block, delta, usage, failure []byte
-}
-
-// readAnthropicEvent reads an event. The name beside the data counts where the
-// data has no type.
-func readAnthropicEvent(name string, data []byte) (e anthropicEvent) {
+	var kind, index, message, block, delta, usage, failure []byte
 	for key, value := range wire.Members(data) {
 		switch string(key) {
 		case "type":
 			if value[0] == '"' {
-				e.kind = value[1 : len(value)-1]
+				kind = value[1 : len(value)-1]
 			}
 		case "index":
-			e.index = value
+			index = value
 		case "message":
-			e.message = value
+			message = value
 		case "content_block":
-			e.block = value
+			block = value
 		case "delta":
-			e.delta = value
+			delta = value
 		case "usage":
-			e.usage = value
+			usage = value
 		case "error":
-			e.failure = value
+			failure = value
 		}
 	}
-	if len(e.kind) == 0 {
-		e.kind = []byte(name)
+	if len(kind) == 0 {
+		kind = []byte(name)
 	}
-	return e
-}
-
-// take reads one event. Errors can be in any form; an event of a type that is
-// not known is a ping, or what the future brings.
-func (a *anthropicAnswer) take(name string, data []byte) error {
-	if name == "error" {
-		return a.x.failed(data)
-	}
-	if data[0] != '{' || !wire.Valid(data) {
-		return a.x.unparsed(data)
-	}
-	e := readAnthropicEvent(name, data)
-	a.known = a.known || ofAnthropic(e.kind)
-	if string(e.kind) == "message" && a.events.in == nil {
-		return a.whole(data)
-	}
-	switch string(e.kind) {
+	x.any = x.any || bytes.HasPrefix(kind, []byte("content_block_")) || bytes.HasPrefix(kind, []byte("message_")) || string(kind) == "ping"
+	switch string(kind) {
 	case "content_block_delta":
-		return a.delta(e.index, e.delta)
+		return a.delta(x, index, delta)
 	case "content_block_start":
-		return a.start(e.index, e.block)
+		return a.start(x, index, block)
 	case "content_block_stop":
-		return a.stop(e.index)
+		if b := a.block(index); b != nil {
+			return a.settle(x, b)
+		}
+		return nil
 	case "message_start":
-		return a.used(memberOf(e.message, "usage"))
+		return a.used(x, memberOf(message, "usage"))
 	case "message_delta":
-		if reason := text(memberOf(e.delta, "stop_reason")); reason != "" {
+		if reason := stringOf(memberOf(delta, "stop_reason")); reason != "" {
 			a.reason = reason
 		}
-		return a.used(e.usage)
+		return a.used(x, usage)
 	case "message_stop":
-		a.stopped = true
+		x.stopped = true
 		return nil
+	case "message":
+		if x.one {
+			return a.whole(x, data)
+		}
 	case "error":
-		return a.x.failed(data)
+		return x.failed(data)
 	}
-	if says(e.failure) {
-		return a.x.failed(data)
+	if says(failure) {
+		return x.failed(data)
 	}
 	return nil
 }
 
-// whole takes an answer that came in one piece: its blocks begin with all that
-// they have.
-func (a *anthropicAnswer) whole(message []byte) error {
+// whole reads an answer that came in one piece: its blocks begin with all that they
+// have.
+func (a *anthropicAnswer) whole(x *exchange, message []byte) error {
 	content := memberOf(message, "content")
 	if len(content) == 0 || content[0] != '[' {
 		return nil // which has no end either
 	}
 	for block := range wire.Items(content) {
-		if err := a.start(strconv.AppendInt(nil, int64(len(a.blocks)), 10), block); err != nil {
+		if err := a.start(x, strconv.AppendInt(nil, int64(len(a.blocks)), 10), block); err != nil {
 			return err
 		}
 	}
-	a.reason, a.stopped = text(memberOf(message, "stop_reason")), true
-	return a.used(memberOf(message, "usage"))
+	a.reason, x.stopped = stringOf(memberOf(message, "stop_reason")), true
+	return a.used(x, memberOf(message, "usage"))
 }
 
-// ofAnthropic reports whether a type is one of this wire's events.
-func ofAnthropic(kind []byte) bool {
-	return bytes.HasPrefix(kind, []byte("content_block_")) || bytes.HasPrefix(kind, []byte("message_")) || string(kind) == "ping"
-}
-
-// anthropicUsage are the tokens so far. Each event has all that it knows since
-// the beginning; what it does not tell stays as it was.
-type anthropicUsage struct{ fresh, read, written, out, thoughts int64 }
-
-// used reads a usage: unlike elsewhere, input_tokens are those beside the
-// cached ones.
-func (a *anthropicAnswer) used(raw []byte) error {
-	u := &a.usage
-	for key, value := range wire.Members(raw) {
+// start begins a block. Its texts are usually empty; if not, they are the first
+// piece.
+func (a *anthropicAnswer) start(x *exchange, index, raw []byte) error {
+	if err := x.keep(len(raw) + blockCost); err != nil {
+		return err
+	}
+	b := anthropicBlock{index: string(index), call: a.calls, start: flat(raw)}
+	var id, name string
+	for key, value := range wire.Members(b.start) {
 		switch string(key) {
-		case "input_tokens":
-			setTokens(&u.fresh, value)
-		case "cache_read_input_tokens":
-			setTokens(&u.read, value)
-		case "cache_creation_input_tokens":
-			setTokens(&u.written, value)
-		case "output_tokens":
-			setTokens(&u.out, value)
-		case "output_tokens_details":
-			setTokens(&u.thoughts, memberOf(value, "thinking_tokens"))
+		case "type":
+			b.kind = stringOf(value)
+		case "id":
+			id = stringOf(value)
+		case "name":
+			name = stringOf(value)
+		case "input":
+			b.given = value
+		default:
+			if i := slices.Index(partNames[:], string(key)); i >= 0 {
+				b.parts[i] = []byte(stringOf(value))
+			}
 		}
 	}
-	total := u.fresh + u.read + u.written
-	if len(raw) == 0 || total+u.out == 0 {
+	if b.kind == "" {
 		return nil
 	}
-	return a.x.emit(Event{Kind: Used, Usage: &proto.Usage{
-		InputTokens: total, OutputTokens: u.out, CacheReadTokens: u.read, CacheWriteTokens: u.written, ReasoningTokens: u.thoughts,
-	}})
-}
-
-// setTokens sets a number of tokens, unless the value is zero or none. More
-// than a million millions is a mistake, and sums of it could overflow.
-func setTokens(n *int64, value []byte) {
-	if v, err := strconv.ParseInt(string(value), 10, 64); err == nil && v > 0 && v < 1e12 {
-		*n = v
+	a.blocks = append(a.blocks, b)
+	switch b.kind {
+	case "tool_use":
+		a.calls++
+		return x.emitCall(b.call, id, name, "")
+	case "text":
+		return a.emitPart(x, &b, partText, b.parts[partText])
+	case "thinking":
+		return a.emitPart(x, &b, partThinking, b.parts[partThinking])
 	}
+	return nil
 }
 
-// memberOf returns the value of an object's member, nil for none.
-func memberOf(object []byte, name string) []byte {
-	for key, value := range wire.Members(object) {
-		if string(key) == name {
-			return value
+// delta reads a piece of a block. Citations are not used, and unknown types are
+// skipped. Text for a block whose start has not come begins one.
+func (a *anthropicAnswer) delta(x *exchange, index, raw []byte) error {
+	var kind []byte
+	var said [parts][]byte
+	for key, value := range wire.Members(raw) {
+		switch string(key) {
+		case "type":
+			kind = value
+		case "text":
+			said[partText] = value
+		case "thinking":
+			said[partThinking] = value
+		case "signature":
+			said[partSignature] = value
+		case "partial_json":
+			said[partInput] = value
+		}
+	}
+	part := slices.Index(deltaTypes[:], string(kind))
+	if part < 0 || len(said[part]) == 0 {
+		return nil
+	}
+	a.scratch = appendContent(a.scratch[:0], said[part])
+	if len(a.scratch) == 0 {
+		return nil
+	}
+	b := a.block(index)
+	if b == nil {
+		if part != partText && part != partThinking {
+			return nil
+		}
+		if err := a.start(x, index, []byte(`{"type":"`+partNames[part]+`"}`)); err != nil {
+			return err
+		}
+		b = &a.blocks[len(a.blocks)-1]
+	}
+	b.parts[part] = append(b.parts[part], a.scratch...)
+	return a.emitPart(x, b, part, a.scratch)
+}
+
+// emitPart emits a piece of a block, or counts it if it is only kept.
+func (a *anthropicAnswer) emitPart(x *exchange, b *anthropicBlock, part int, piece []byte) error {
+	switch {
+	case len(piece) == 0:
+		return nil
+	case part == partText:
+		return x.emit(Event{Kind: Text, Delta: piece})
+	case part == partThinking:
+		return x.emit(Event{Kind: Reasoning, Delta: piece})
+	case part == partInput && b.kind == "tool_use":
+		return x.emit(Event{Kind: ToolArgs, Index: b.call, Delta: piece})
+	}
+	return x.keep(len(piece))
+}
+
+// block returns the block of an index; without one, the last block.
+func (a *anthropicAnswer) block(index []byte) *anthropicBlock {
+	for i := len(a.blocks) - 1; i >= 0; i-- {
+		if len(index) == 0 || a.blocks[i].index == string(index) {
+			return &a.blocks[i]
 		}
 	}
 	return nil
+}
+
+// settle ends a block. A call's arguments are what it began with if no piece of them
+// came; {} is what all calls begin with.
+func (a *anthropicAnswer) settle(x *exchange, b *anthropicBlock) error {
+	if b.kind != "tool_use" || b.settled || len(b.parts[partInput]) > 0 {
+		return nil
+	}
+	b.settled = true
+	for range wire.Members(b.given) {
+		return x.emit(Event{Kind: ToolArgs, Index: b.call, Delta: b.given})
+	}
+	return nil
+}
+
+// used reads a usage: unlike on other wires, input_tokens are those besides the
+// cached ones.
+func (a *anthropicAnswer) used(x *exchange, raw []byte) error {
+	for key, value := range wire.Members(raw) {
+		switch string(key) {
+		case "input_tokens":
+			setTokens(&a.fresh, value)
+		case "cache_read_input_tokens":
+			setTokens(&a.read, value)
+		case "cache_creation_input_tokens":
+			setTokens(&a.written, value)
+		case "output_tokens":
+			setTokens(&a.out, value)
+		case "output_tokens_details":
+			setTokens(&a.thoughts, memberOf(value, "thinking_tokens"))
+		}
+	}
+	total := a.fresh + a.read + a.written
+	if len(raw) == 0 || total+a.out == 0 {
+		return nil
+	}
+	return x.emit(Event{Kind: Used, Usage: &proto.Usage{
+		InputTokens: total, OutputTokens: a.out, CacheReadTokens: a.read, CacheWriteTokens: a.written, ReasoningTokens: a.thoughts,
+	}})
+}
+
+// end emits the blocks that go back, if there are calls, and besides them what a
+// plain message cannot hold, such as signed reasoning. An answer that is too large
+// with them goes without.
+func (a *anthropicAnswer) end(x *exchange, err error) error {
+	if err != nil {
+		return err
+	}
+	for i := range a.blocks {
+		if err := a.settle(x, &a.blocks[i]); err != nil {
+			return err
+		}
+	}
+	var state []byte
+	if content := a.content(); content != nil && x.size+len(content) < MaxAnswer-blockCost {
+		state = newState("anthropic", x.req.Model, content)
+	}
+	return x.emitEnd(state, stopReason(a.reason))
+}
+
+// content returns the blocks as they came, with the pieces in their places, nil for
+// nothing that has to go back. Blank text is left out, for the wire refuses it;
+// where that would join reasoning that was apart, which the wire refuses too,
+// nothing goes back.
+func (a *anthropicAnswer) content() []byte {
+	opaque := func(b anthropicBlock) bool { return b.kind != "text" && b.kind != "tool_use" }
+	if a.calls == 0 || !slices.ContainsFunc(a.blocks, opaque) {
+		return nil
+	}
+	list := []byte("[")
+	thought, gap := false, false // the last block that is not blank is reasoning; a blank one came since
+	for i := range a.blocks {
+		block := &a.blocks[i]
+		if block.kind == "text" && len(bytes.TrimSpace(block.parts[partText])) == 0 {
+			gap = true
+			continue
+		}
+		thinks := strings.HasSuffix(block.kind, "thinking")
+		if gap && thought && thinks {
+			return nil
+		}
+		thought, gap = thinks, false
+		var object []byte
+		left := block.parts
+		for key, value := range wire.Members(block.start) {
+			if i := slices.Index(partNames[:], string(key)); i >= 0 && len(left[i]) > 0 {
+				value, left[i] = partValue(i, left[i]), nil
+			}
+			object = appendMember(object, key, value)
+		}
+		for i, text := range left {
+			if len(text) > 0 {
+				object = appendMember(object, []byte(partNames[i]), partValue(i, text))
+			}
+		}
+		if len(list) > 1 {
+			list = append(list, ',')
+		}
+		list = append(append(list, object...), '}')
+	}
+	return append(list, ']')
+}
+
+// partValue is a part in JSON.
+func partValue(part int, text []byte) []byte {
+	if part == partInput {
+		return flat(Call{Args: string(text)}.object())
+	}
+	return wire.AppendString(nil, text)
 }

@@ -1,25 +1,55 @@
 package wire
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
+	"zino/pkg/rpc"
 	"zino/pkg/sse"
+	"zino/pkg/wire"
 	"zino/proto"
-	"zino/services/rtr/retry"
 )
 
 const (
-	maxRefusal = 64 << 10             // bytes that are read of an error's body
-	graceTime  = 2 * time.Second      // for what follows a finish reason: usage, [DONE]
-	drainTime  = time.Second          // for the end of a body, so that its connection can be used again
-	maxSilence = sse.MaxEvent + 1<<20 // bytes without an event: no event is larger
+	connectTime = 10 * time.Second
+	graceTime   = 2 * time.Second // for what follows a finish reason: usage, [DONE]
+	drainTime   = time.Second     // for the end of a body, so that its connection can be used again
+	// bufferSize of a connection, in bytes: a router has many streams open, and
+	// larger reads and writes bypass the buffer.
+	bufferSize = 512
+	// headSize is the buffer for the look at the beginning of an answer, which
+	// later reads bypass in the same way.
+	headSize = 256
+	// wholeFactor is how many times longer an answer in one piece may take than a
+	// stream may pause: no byte of it comes while the model writes.
+	wholeFactor = 10
+	// silentFactor is how many times longer a stream may send nothing but comments
+	// and pings than it may send nothing at all.
+	silentFactor = 5
+	maxRefusal   = 64 << 10             // bytes that are read of an error's body
+	maxSilence   = sse.MaxEvent + 1<<20 // bytes without an event: no event is larger
 )
+
+// MaxAnswer is the most bytes that an answer's text and arguments may have; a
+// packet could not hold more.
+const MaxAnswer = 16 << 20
+
+// maxCalls is how many calls one answer may have. agr runs fewer and says so to
+// the model; an answer with more than these is a provider's fault.
+const maxCalls = 4096
+
+// endMark is the data of the event that ends a stream.
+const endMark = "[DONE]"
 
 var (
 	// errStalled is why an exchange was cancelled when no byte came in time.
@@ -28,36 +58,198 @@ var (
 	errSilent = errors.New("no event")
 )
 
+// Endpoint is a place where a provider is reached, and the credentials for it.
+type Endpoint struct {
+	// Client makes the requests: see NewClient.
+	Client *http.Client
+	// Provider is the provider's name.
+	Provider string
+	// Base is the base URL, with credentials if it was given some, and Name the
+	// same without, for people.
+	Base, Name string
+	// Key is the provider's key, empty for none.
+	Key string
+	// Token says that the key is one that Anthropic takes as a bearer's.
+	Token bool
+	// KeyHint says what to set for a key, and BaseHint for the base URL.
+	KeyHint, BaseHint string
+	// Stall is how long the provider may be silent; 0: without a limit.
+	Stall time.Duration
+	// Observe, if not nil, is called with the status and header of every answer,
+	// except those that say to come back another day.
+	Observe func(status int, header http.Header)
+
+	mask  mask
+	extra http.Header // sent with ours
+}
+
+// NewEndpoint returns an endpoint. The hints are for the caller to set.
+func NewEndpoint(client *http.Client, base *url.URL, key string, stall time.Duration) *Endpoint {
+	shown := *base
+	shown.User = nil
+	return &Endpoint{
+		Client: client, Base: base.String(), Name: shown.String(), Key: key, Stall: stall,
+		KeyHint: "a key", BaseHint: "the base URL", mask: newMask(key, base.User),
+	}
+}
+
+// Add has Anthropic's wire send more headers. Their values are secrets.
+func (ep *Endpoint) Add(extra http.Header) {
+	var values []string
+	for _, list := range extra {
+		values = append(values, list...)
+	}
+	base, _ := url.Parse(ep.Base) // it was made from a URL
+	ep.extra, ep.mask = extra, newMask(ep.Key, base.User, values...)
+}
+
+// at is the same endpoint with another base URL; the name for people stays.
+func (ep *Endpoint) at(base string) *Endpoint {
+	moved := *ep
+	moved.Base = base
+	return &moved
+}
+
+// bearer adds the key in OpenAI's way.
+func (ep *Endpoint) bearer(h http.Header) {
+	if ep.Key != "" {
+		h.Set("Authorization", "Bearer "+ep.Key)
+	}
+}
+
+// NewClient returns the HTTP client of all endpoints. It has no time limit but for
+// connecting: an answer may take as long as bytes come. ProxyFromEnvironment leaves
+// loopback alone.
+func NewClient() *http.Client {
+	dialer := &net.Dialer{Timeout: connectTime, KeepAlive: 30 * time.Second}
+	transport := &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         dialer.DialContext,
+		TLSHandshakeTimeout: connectTime,
+		IdleConnTimeout:     90 * time.Second,
+		MaxIdleConnsPerHost: 8,
+		ForceAttemptHTTP2:   true,
+		DisableCompression:  true, // a compressed stream would come in lumps
+		ReadBufferSize:      bufferSize,
+		WriteBufferSize:     bufferSize,
+	}
+	return &http.Client{Transport: transport, CheckRedirect: checkRedirect}
+}
+
+// checkRedirect follows a redirect only on the same server and with the same
+// method, so that the key stays with the server that it is for.
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	from := via[0]
+	if len(via) < 5 && req.Method == from.Method && req.URL.Scheme == from.URL.Scheme && req.URL.Host == from.URL.Host {
+		return nil
+	}
+	to := url.URL{Scheme: req.URL.Scheme, Host: req.URL.Host, Path: req.URL.Path}
+	for _, ours := range []string{"/chat/completions", "/responses", "/v1/messages", "/api/chat", "/v1beta/"} {
+		to.Path, _, _ = strings.Cut(to.Path, ours)
+	}
+	return &proto.Error{
+		Code: proto.CodeUnavailable, Kind: kindHTTP, Status: req.Response.StatusCode,
+		Message: "the provider redirects to " + oneLine(to.String(), 300) + ", which is not followed: if that is right, set the base URL to it",
+	}
+}
+
+// IsLocal reports whether a base URL leads to this host or a private network, where
+// a model server serves any caller what its owner has put there.
+func IsLocal(base string) bool {
+	u, err := url.Parse(base)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast())
+}
+
+// identify sets the User-Agent, unless the user's headers have one.
+func identify(req *http.Request) {
+	if req.Header.Get("User-Agent") == "" {
+		req.Header.Set("User-Agent", "zino/"+rpc.Version)
+	}
+}
+
+// call is one request on a wire.
+type call struct {
+	path   string // appended to the endpoint's base URL
+	body   []byte
+	header func(http.Header)
+	stream bool // a stream is asked for
+	answer answer
+
+	// ownEnd: an event of this wire ends an answer; neither [DONE] nor the end of
+	// the body after a finish reason does.
+	ownEnd bool
+	// alwaysStreams: this wire is never asked for an answer in one piece.
+	alwaysStreams bool
+	// lines: an event is a line of JSON, in place of server-sent events. No byte
+	// comes before the model is loaded and has read the prompt.
+	lines bool
+	// facts about the request, for the table of errors.
+	facts []string
+}
+
+// answer reads the events of an answer.
+type answer interface {
+	// event reads one event. name may be empty, data is not.
+	event(x *exchange, name string, data []byte) error
+	// end is called when reading has ended: with nil after a complete answer, of
+	// which it emits the last events, else with the error, which it returns.
+	end(x *exchange, err error) error
+}
+
 // exchange is one request to an endpoint and its answer.
 type exchange struct {
 	*Endpoint
-	caller  context.Context
-	ctx     context.Context // ends with caller's, with a stall, and with the exchange
-	cancel  context.CancelCauseFunc
-	detach  func() bool // ends the tie to caller
-	req     *Request
-	body    []byte
-	stream  bool
-	sink    Sink
-	limit   time.Duration // without a byte; 0: none
-	timer   *time.Timer   // cancels after limit; runs only while the provider is waited for
-	asked   time.Time     // when waiting began
-	silent  time.Duration // for which the provider was waited for since the last event
-	unsaid  int64         // bytes since then
-	resp    *http.Response
-	whole   bool   // the answer has been read to its end mark
-	size    int    // bytes of the events so far
-	slow    bool   // no byte comes before the model is loaded and has read the prompt
-	remedy  string // what to do if it cannot stream
-	missing string // what else status 404 may mean
+	call
+	caller context.Context
+	ctx    context.Context // ends with caller's, with a stall, and with the exchange
+	cancel context.CancelCauseFunc
+	detach func() bool // ends the tie to caller
+	req    *Request
+	sink   Sink
+	resp   *http.Response
+	size   int // bytes of the events so far
+
+	// The provider's time: the timer runs only while the provider is waited for.
+	stall  time.Duration // without a byte; 0: no limit
+	timer  *time.Timer
+	asked  time.Time     // when waiting began
+	silent time.Duration // waited for since the last event
+	unsaid int64         // bytes since then
+
+	// The source of events.
+	sse   *sse.Reader
+	lined *jsonLines
+	whole []byte   // an answer in one piece, until it is read
+	one   bool     // the answer came in one piece
+	parts [][]byte // events left of those that came as one
+
+	// How far the answer is.
+	any      bool // an event of the wire has come
+	marked   bool // the end mark has come, or the answer came in one piece
+	finished bool // the answer is complete, and what may follow is not waited for long
+	stopped  bool // the answer is complete, and nothing follows
+}
+
+// do makes a request and reads the answer.
+func (ep *Endpoint) do(ctx context.Context, req *Request, sink Sink, c call) error {
+	x := ep.begin(ctx, req, sink, c)
+	defer x.close()
+	if err := x.post(); err != nil {
+		return err
+	}
+	return x.read()
 }
 
 // begin prepares an exchange. Its context is not derived from the caller's, so
 // that the rest of a complete answer can be read after the caller has it.
-func (ep *Endpoint) begin(caller context.Context, req *Request, body []byte, stream bool, sink Sink) *exchange {
-	x := &exchange{Endpoint: ep, caller: caller, req: req, body: body, stream: stream, sink: sink, limit: ep.Stall}
-	if !stream {
-		x.limit *= wholeFactor
+func (ep *Endpoint) begin(caller context.Context, req *Request, sink Sink, c call) *exchange {
+	x := &exchange{Endpoint: ep, call: c, caller: caller, req: req, sink: sink, stall: ep.Stall}
+	if !c.stream {
+		x.stall *= wholeFactor
 	}
 	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(caller))
 	x.detach = context.AfterFunc(caller, func() { x.cancel(context.Cause(caller)) })
@@ -66,23 +258,18 @@ func (ep *Endpoint) begin(caller context.Context, req *Request, body []byte, str
 	return x
 }
 
-// post sends the request to a path below the base URL.
-func (x *exchange) post(path string, header func(http.Header)) error {
-	req, err := http.NewRequestWithContext(x.ctx, http.MethodPost, x.Base+path, nil)
+// post sends the request and waits for the head of the answer.
+func (x *exchange) post() error {
+	req, err := http.NewRequestWithContext(x.ctx, http.MethodPost, x.Base+x.path, nil)
 	if err != nil {
-		return x.unusable("is no usable base URL")
+		return x.unusable("is not a usable base URL")
 	}
-	req.Header.Set("Content-Type", "application/json")
-	header(req.Header)
-	return x.send(req)
-}
-
-// send sends the request with our body and waits for the answer's head.
-func (x *exchange) send(req *http.Request) error {
-	req.ContentLength = int64(len(x.body))
 	body := x.body
+	req.ContentLength = int64(len(body))
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	req.Body = io.NopCloser(bytes.NewReader(body))
+	req.Header.Set("Content-Type", "application/json")
+	x.header(req.Header)
 	identify(req)
 	x.await()
 	resp, err := x.Client.Do(req)
@@ -92,11 +279,28 @@ func (x *exchange) send(req *http.Request) error {
 	}
 	x.resp = resp
 	x.body, resp.Request = nil, nil // a long conversation need not stay while the answer comes
-	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return x.readRefusal()
+	if resp.StatusCode >= 200 && resp.StatusCode <= 299 {
+		x.observe()
+		return nil
 	}
-	x.observe()
-	return nil
+	x.await()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
+	x.arrived()
+	if err != nil && x.caller.Err() != nil {
+		return x.caller.Err()
+	}
+	facts := append([]string{"+model"}, x.facts...)
+	if x.req.Effort != "" {
+		facts = append(facts, "+effort")
+	}
+	if x.req.Effort != "" && !x.req.NoSummary {
+		facts = append(facts, "+summary")
+	}
+	f := x.refused(resp.StatusCode, resp.Header, text, x.req, facts...) // with as much of the text as came
+	if f.Class != WaitLong {
+		x.observe() // a daily quota concerns this model or key, and no waiting helps
+	}
+	return f
 }
 
 func (x *exchange) observe() {
@@ -108,22 +312,22 @@ func (x *exchange) observe() {
 // await starts the clock for the provider's next byte.
 func (x *exchange) await() {
 	x.asked = time.Now()
-	if x.limit <= 0 {
+	if x.stall <= 0 {
 		return
 	}
-	left := x.patience()
+	left := x.byteTimeout()
 	if x.stream {
-		left = min(left, max(x.limit*silentFactor-x.silent, time.Millisecond))
+		left = min(left, max(x.stall*silentFactor-x.silent, time.Millisecond))
 	}
 	x.timer.Reset(left)
 }
 
-// patience is how long the next byte is waited for.
-func (x *exchange) patience() time.Duration {
-	if x.slow && x.resp == nil {
-		return x.limit * silentFactor
+// byteTimeout is how long the next byte is waited for.
+func (x *exchange) byteTimeout() time.Duration {
+	if x.lines && x.resp == nil {
+		return x.stall * silentFactor
 	}
-	return x.limit
+	return x.stall
 }
 
 // arrived stops the clock.
@@ -132,8 +336,8 @@ func (x *exchange) arrived() {
 	x.silent += time.Since(x.asked)
 }
 
-// Read reads from the provider. What has come so far goes to the caller first;
-// a slow caller does not count against the provider's time.
+// Read reads from the provider. What has come so far goes to the caller first; a
+// slow caller does not count against the provider's time.
 func (x *exchange) Read(p []byte) (int, error) {
 	if x.unsaid > maxSilence {
 		return 0, errSilent
@@ -151,7 +355,163 @@ func (x *exchange) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// emit hands on an event.
+// read reads the answer to its end.
+func (x *exchange) read() error {
+	err := x.open()
+	if err == nil {
+		err = x.events()
+	}
+	return x.answer.end(x, err)
+}
+
+// open looks at the beginning of the answer and not at its content type, which is
+// wrong too often, to tell a stream from JSON and from a web page. JSON is an
+// answer only where no stream was asked for.
+func (x *exchange) open() error {
+	in := bufio.NewReaderSize(x, headSize)
+	if x.lines {
+		in = bufio.NewReaderSize(x, 16<<10)
+	}
+	first, err := firstByte(in)
+	switch {
+	case err != nil && err != io.EOF:
+		return x.readError(err)
+	case first == '<':
+		return x.webPage(in)
+	case x.lines:
+		x.lined, x.any = &jsonLines{in: in}, first == '{'
+		return nil
+	case first != '{' && first != '[':
+		x.sse = sse.NewReader(in)
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(in, sse.MaxEvent+1))
+	switch {
+	case err != nil:
+		return x.readError(err)
+	case len(body) > sse.MaxEvent:
+		return x.tooLarge()
+	case !json.Valid(body):
+		return x.garbled("answered with JSON that is broken or cut off", body)
+	case x.stream:
+		return x.notStreamed(body)
+	}
+	x.whole, x.one = body, true
+	return nil
+}
+
+// firstByte returns the first byte that is neither white space nor part of a byte
+// order mark, and leaves it to be read. What is dropped means nothing in a stream
+// or in JSON.
+func firstByte(in *bufio.Reader) (byte, error) {
+	for {
+		c, err := in.ReadByte()
+		if err != nil {
+			return 0, err
+		}
+		if !bytes.ContainsRune([]byte(" \t\r\n"), rune(c)) && c != 0xEF && c != 0xBB && c != 0xBF {
+			return c, in.UnreadByte()
+		}
+	}
+}
+
+// readError passes errors of the sink and of Read on, which are the caller's
+// already, and words those of the readers above it.
+func (x *exchange) readError(err error) error {
+	if errors.Is(err, sse.ErrTooLong) || errors.Is(err, errSilent) {
+		return x.explain(err)
+	}
+	return err
+}
+
+// events passes events to the answer until it is complete. What goes wrong after
+// that does not matter, unless the caller has gone.
+func (x *exchange) events() error {
+	var end error
+	for !x.stopped && end == nil {
+		var name string
+		var data []byte
+		if name, data, end = x.next(); end != nil {
+			break
+		}
+		if name == "error" {
+			return x.failed(data)
+		}
+		if err := x.answer.event(x, name, data); err != nil {
+			return err
+		}
+	}
+	switch eof := errors.Is(end, io.EOF); {
+	case x.caller.Err() != nil:
+		return x.caller.Err()
+	case x.stopped || x.finished || eof && x.marked && !x.ownEnd:
+		x.marked = x.marked || x.stopped
+		return nil
+	case eof && !x.any:
+		return x.unusable("answered with nothing that is a model's answer")
+	case eof:
+		return x.cut()
+	}
+	return x.readError(end)
+}
+
+// next returns the data of the next event and its name. It returns io.EOF at the
+// end mark and at the end of the input.
+func (x *exchange) next() (name string, data []byte, err error) {
+	for {
+		switch {
+		case len(x.parts) > 0:
+			data, x.parts = x.parts[0], x.parts[1:]
+		case x.lined != nil:
+			data, err = x.lined.next()
+			return "", data, err
+		case x.one:
+			if data, x.whole, x.marked = x.whole, nil, true; data == nil {
+				return "", nil, io.EOF
+			}
+		default:
+			event, err := x.sse.Next()
+			if err != nil {
+				return "", nil, err
+			}
+			name, data = event.Name, x.separate(bytes.TrimSpace(event.Data), event.Cut)
+		}
+		x.any = x.any || len(data) > 0 && !x.ownEnd
+		if string(data) == endMark {
+			x.marked = !x.ownEnd
+			return "", nil, io.EOF
+		}
+		if len(data) > 0 {
+			return name, data, nil
+		}
+	}
+}
+
+// separate splits events that came without a blank line between them: the standard
+// joins their lines, which makes no JSON of them. An event that was cut off is
+// empty; the end of the input comes next and is reported as such.
+func (x *exchange) separate(data []byte, cut bool) []byte {
+	isEvent := func(line []byte) bool { return string(line) == endMark || wire.Valid(line) }
+	if bytes.IndexByte(data, '\n') < 0 && !cut || isEvent(data) {
+		return data
+	}
+	lines := bytes.Split(data, []byte("\n"))
+	if last := len(lines) - 1; cut && !isEvent(bytes.TrimSpace(lines[last])) {
+		lines = lines[:last]
+	}
+	for i, line := range lines {
+		if lines[i] = bytes.TrimSpace(line); len(lines[i]) > 0 && !isEvent(lines[i]) {
+			return data
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	x.parts = lines[1:]
+	return lines[0]
+}
+
+// emit passes an event on.
 func (x *exchange) emit(e Event) error {
 	if e.Kind != State { // it repeats what was counted
 		x.size += len(e.Delta)
@@ -166,46 +526,58 @@ func (x *exchange) emit(e Event) error {
 	return x.sink.Event(e)
 }
 
-// readRefusal reads the body of an answer with an error's status.
-func (x *exchange) readRefusal() error {
-	x.await()
-	body, err := io.ReadAll(io.LimitReader(x.resp.Body, maxRefusal))
-	x.arrived()
-	if err != nil && x.caller.Err() != nil {
-		return x.caller.Err()
+// emitEnd emits the state of a complete answer, nil for none, and the finish.
+func (x *exchange) emitEnd(state []byte, reason string) error {
+	if state != nil {
+		if err := x.emit(Event{Kind: State, Delta: state}); err != nil {
+			return err
+		}
 	}
-	f := x.refused(x.resp.StatusCode, x.resp.Header, body) // with as much of its words as came
-	if f.Verdict.Class != retry.WaitLong {
-		x.observe() // a quota of the day concerns this model or key, and no waiting helps
-	}
-	return f
+	return x.emit(Event{Kind: Finish, Reason: reason})
 }
 
-// hurry is called when the answer is complete: what may follow is welcome, but
-// is not waited for long.
-func (x *exchange) hurry() {
-	if x.limit <= 0 || x.limit > graceTime {
-		x.limit = graceTime
+// emitCall emits a call that came whole.
+func (x *exchange) emitCall(index int, id, name, args string) error {
+	if err := x.emit(Event{Kind: ToolStart, Index: index, ID: id, Name: name}); err != nil || args == "" {
+		return err
+	}
+	return x.emit(Event{Kind: ToolArgs, Index: index, Delta: []byte(args)})
+}
+
+// keep counts bytes that are kept without being passed on.
+func (x *exchange) keep(n int) error {
+	if x.size += n; x.size > MaxAnswer {
+		return x.tooLarge()
+	}
+	return nil
+}
+
+// finish notes that the answer is complete: what may follow is not waited for
+// long.
+func (x *exchange) finish() {
+	x.finished = true
+	if x.stall <= 0 || x.stall > graceTime {
+		x.stall = graceTime
 	}
 }
 
-// end closes the exchange. After a complete answer the rest of its body is
-// read in the background, so that the connection can serve the next request.
-func (x *exchange) end() {
+// close ends the exchange. After a complete answer the rest of its body is read in
+// the background, so that the connection can serve the next request.
+func (x *exchange) close() {
 	x.detach()
-	if !x.whole || x.caller.Err() != nil {
-		x.close()
+	if !x.marked || x.caller.Err() != nil {
+		x.release()
 		return
 	}
 	x.timer.Reset(drainTime)
 	go func() {
-		defer x.close()
+		defer x.release()
 		// An error here only means that the connection is not used again.
 		_, _ = io.Copy(io.Discard, io.LimitReader(x.resp.Body, maxRefusal))
 	}()
 }
 
-func (x *exchange) close() {
+func (x *exchange) release() {
 	x.timer.Stop()
 	x.cancel(nil)
 	if x.resp != nil {

@@ -7,10 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"reflect"
-	"strings"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"zino/proto"
@@ -108,37 +105,13 @@ func ask(t testing.TB, change func(*Request)) *Request {
 	return req
 }
 
-// outcome is what came of an answer: the events and the error's text.
+// outcome returns the events of an answer and the error.
 func outcome(t *testing.T, infer Func, req *Request, body io.Reader) ([]string, error) {
 	t.Helper()
 	ep, _ := endpointFor(t, body)
 	var g gathered
 	err := infer(context.Background(), ep, req, &g)
 	return g.words, err
-}
-
-// everyWay feeds a stream whole, byte by byte, and in two parts cut at every
-// byte, and holds that the events are those wanted, and the error the same.
-func everyWay(t *testing.T, infer Func, req *Request, stream string, want []string, wantErr string) {
-	t.Helper()
-	check := func(how string, body io.Reader) {
-		t.Helper()
-		got, err := outcome(t, infer, req, body)
-		if !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: got\n%s\nwant\n%s", how, strings.Join(got, "\n"), strings.Join(want, "\n"))
-		}
-		if text := fmt.Sprint(err); err == nil && wantErr != "" || err != nil && (wantErr == "" || !strings.Contains(text, wantErr)) {
-			t.Errorf("%s: error %v, want %q", how, err, wantErr)
-		}
-	}
-	check("whole", strings.NewReader(stream))
-	check("byte by byte", iotest.OneByteReader(strings.NewReader(stream)))
-	for i := range stream {
-		if t.Failed() {
-			return // the first difference is enough
-		}
-		check(fmt.Sprintf("cut at %d", i), io.MultiReader(strings.NewReader(stream[:i]), strings.NewReader(stream[i:])))
-	}
 }
 
 // quotedKey is testKey inside a JSON string.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -17,24 +18,26 @@ type Message struct {
 	// Role is "system", "user", "assistant" or "tool"; "developer" is read as
 	// "system".
 	Role string
-	// Text is what a message says that did not come but was made; Said tells
-	// what any message says.
+	// Text is the text of a message that was not received but made; Said returns
+	// the text of any message.
 	Text string
 	// Calls are the tools that an assistant's message calls.
 	Calls []Call
 	// CallID is the call that a tool's message answers.
 	CallID string
-	// Failed is true for a tool's result that says "ok": false.
+	// Failed is true for the result of a tool that failed: the message, or else the
+	// envelope in its content, has "ok": false.
 	Failed bool
-	// State is what the provider gave to be handed back: see StateOf.
+	// State is what the provider gave to be sent back: see newState.
 	State json.RawMessage
 	// Raw is the whole message as it came, and content a part of it.
 	Raw     json.RawMessage
 	content []byte
+	marked  bool // it has a member ok, which no provider is to see
 }
 
-// Said is the content's text. Parts that are no text are left out. It is read
-// when it is asked for: where messages go out as they came, nobody does.
+// Said is the content's text. Parts that are not text are left out. It is parsed
+// when it is asked for: messages that go out as they came need no parsing.
 func (m Message) Said() string {
 	if m.Text != "" {
 		return m.Text
@@ -42,25 +45,32 @@ func (m Message) Said() string {
 	return contentOf(m.content)
 }
 
-// silent reports whether a message says nothing.
+// silent reports whether a message has no text.
 func (m Message) silent() bool {
 	plain := len(m.content) > 2 && m.content[0] == '"' // a string that is not empty
 	return m.Text == "" && !plain && contentOf(m.content) == ""
 }
 
-// Call is one call of a tool. Args is the JSON text that the model wrote; it
-// may be no JSON at all.
+// sound reports whether a message can go out as it came: without members of ours,
+// and with arguments that are objects, as servers demand that put them through a
+// template.
+func (m Message) sound() bool {
+	return len(m.Raw) > 0 && len(m.State) == 0 && !m.marked && !slices.ContainsFunc(m.Calls, func(c Call) bool { return !c.whole() })
+}
+
+// Call is one call of a tool. Args is the JSON text that the model wrote; it may
+// not be JSON at all.
 type Call struct{ ID, Name, Args string }
 
-// whole reports whether the arguments are a JSON object: what every provider
-// takes back.
+// whole reports whether the arguments are a JSON object, which every provider takes
+// back.
 func (c Call) whole() bool {
 	args := []byte(c.Args)
 	return len(args) > 0 && args[0] == '{' && wire.Valid(args)
 }
 
-// object is the arguments as a JSON object. None at all are an empty one, and
-// what is no object stands as text in one, so that the model sees what it wrote.
+// object is the arguments as a JSON object. None are an empty one, and what is not
+// an object stands as text in one, so that the model sees what it wrote.
 func (c Call) object() []byte {
 	args := bytes.TrimSpace([]byte(c.Args))
 	switch {
@@ -76,8 +86,8 @@ func invalid(format string, args ...any) error {
 	return &proto.Error{Code: proto.CodeInvalid, Message: "Invalid request: " + fmt.Sprintf(format, args...)}
 }
 
-// ReadMessages reads and validates a list of messages in full: nothing else
-// has looked at its bytes.
+// ReadMessages parses and validates a list of messages completely: nothing before
+// it has looked at the bytes.
 func ReadMessages(raw proto.Raw) ([]Message, error) {
 	elements, err := wire.Elements(raw)
 	if err != nil && !utf8.Valid(raw) {
@@ -85,14 +95,39 @@ func ReadMessages(raw proto.Raw) ([]Message, error) {
 	}
 	list := make([]Message, len(elements))
 	for i, element := range elements {
-		var role json.RawMessage
-		list[i], role = readMessage(element)
-		none := len(role) == 0 || string(role) == "null"
-		if none && (element[0] == '{' || string(element) == "null") {
+		m, role := &list[i], []byte(nil)
+		m.Raw = element
+		for key, value := range wire.Members(element) {
+			switch string(key) {
+			case "role":
+				role = value
+				m.Role = stringOf(value)
+			case "content":
+				m.content = value
+			case "tool_calls":
+				m.Calls = readCalls(value)
+			case "tool_call_id":
+				m.CallID = stringOf(value)
+			case "reasoning_state":
+				m.State = value
+			case "ok":
+				m.marked, m.Failed = true, string(value) == "false"
+			}
+		}
+		missing := len(role) == 0 || string(role) == "null"
+		if missing && (element[0] == '{' || string(element) == "null") {
 			return nil, invalid("messages[%d] has no string role", i)
 		}
-		if none || role[0] != '"' {
-			err = errors.New("an element is no message")
+		if missing || role[0] != '"' {
+			err = errors.New("an element is not a message")
+		}
+		if m.Role == "developer" {
+			m.Role = "system"
+		}
+		if m.Role != "tool" {
+			m.marked, m.Failed = false, false
+		} else if !m.marked {
+			m.Failed = string(envelopeOK(m.Said())) == "false"
 		}
 	}
 	if err != nil {
@@ -101,76 +136,19 @@ func ReadMessages(raw proto.Raw) ([]Message, error) {
 	return list, nil
 }
 
-func readMessage(element []byte) (m Message, role json.RawMessage) {
-	m.Raw = element
-	for key, value := range wire.Members(element) {
-		switch string(key) {
-		case "role":
-			role = value
-			m.Role = text(value)
-		case "content":
-			m.content = value
-		case "tool_calls":
-			m.Calls = readCalls(value)
-		case "tool_call_id":
-			m.CallID = text(value)
-		case "reasoning_state":
-			m.State = value
-		}
-	}
-	if m.Role == "developer" {
-		m.Role = "system"
-	}
-	m.Failed = m.Role == "tool" && saysFailed(m.Said())
-	return m, role
-}
-
-// text is a JSON string's value, empty for anything else.
-func text(raw []byte) string {
-	if len(raw) < 3 {
-		return ""
-	}
-	s, ok := wire.Unquote(nil, raw)
-	if !ok {
-		return ""
-	}
-	return string(s)
-}
-
-// contentOf is text in the forms that messages have: a string, null, or a list
-// of parts, of which those of type text are taken.
-func contentOf(raw []byte) string {
-	if len(raw) == 0 || raw[0] != '[' {
-		return text(raw)
-	}
-	parts, err := wire.Elements(raw)
-	if err != nil {
-		return ""
-	}
-	var all strings.Builder
-	for _, part := range parts {
-		for key, value := range wire.Members(part) {
-			if string(key) == "text" {
-				all.WriteString(text(value))
-			}
-		}
-	}
-	return all.String()
-}
-
-// readCalls reads tool calls in OpenAI's form. Arguments that are an object
-// and not a text are taken as they stand.
+// readCalls parses tool calls in OpenAI's form. Arguments that are an object and
+// not a text are taken as they stand.
 func readCalls(raw []byte) (calls []Call) {
 	elements, err := wire.Elements(raw)
 	if err != nil {
-		return nil // null, or nothing of the kind
+		return nil // null, or not a list
 	}
 	for _, element := range elements {
 		var c Call
 		for key, value := range wire.Members(element) {
 			switch string(key) {
 			case "id":
-				c.ID = text(value)
+				c.ID = stringOf(value)
 			case "function":
 				c.Name, c.Args = readFunction(value)
 			}
@@ -184,9 +162,9 @@ func readFunction(raw []byte) (name, args string) {
 	for key, value := range wire.Members(raw) {
 		switch string(key) {
 		case "name":
-			name = text(value)
+			name = stringOf(value)
 		case "arguments":
-			if args = text(value); value[0] == '{' {
+			if args = stringOf(value); value[0] == '{' {
 				args = string(value)
 			}
 		}
@@ -194,20 +172,16 @@ func readFunction(raw []byte) (name, args string) {
 	return name, args
 }
 
-// saysFailed reports whether a tool's result is an envelope with "ok": false.
-func saysFailed(result string) bool {
+// envelopeOK returns the member "ok" of a tool's result in the form of our tools,
+// nil for any other result.
+func envelopeOK(result string) []byte {
 	if len(result) == 0 || result[0] != '{' || !wire.Valid([]byte(result)) {
-		return false
+		return nil
 	}
-	for key, value := range wire.Members([]byte(result)) {
-		if string(key) == "ok" {
-			return string(value) == "false"
-		}
-	}
-	return false
+	return memberOf([]byte(result), "ok")
 }
 
-// ReadTools reads a list of tools in OpenAI's form.
+// ReadTools parses a list of tools in OpenAI's form.
 func ReadTools(raw proto.Raw) ([]Tool, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
@@ -236,4 +210,285 @@ func ReadTools(raw proto.Raw) ([]Tool, error) {
 		}
 	}
 	return tools, nil
+}
+
+// lost is the result of a call whose own is not in the conversation: no provider
+// takes a call without one.
+const lost = `{"ok":false,"error":{"code":"interrupted","message":"The result of this call was lost."}}`
+
+// continuation is what the user says where a wire wants the user to speak.
+const continuation = "Continue."
+
+// legal returns a conversation that every provider takes: each call is followed by
+// its result, results without a call and assistant messages without content are
+// left out. Where all is in order, as it nearly always is, the same list is
+// returned.
+func legal(list []Message) []Message {
+	if isLegal(list) {
+		return list
+	}
+	out := make([]Message, 0, len(list)+1)
+	for i := 0; i < len(list); i++ {
+		m := list[i]
+		switch {
+		case m.Role == "tool": // its call is not the message before
+		case m.Role == "assistant" && len(m.Calls) > 0:
+			results := 0
+			for i+1+results < len(list) && list[i+1+results].Role == "tool" {
+				results++
+			}
+			out = append(out, m)
+			rest := slices.Clone(list[i+1 : i+1+results])
+			for _, c := range m.Calls {
+				result := Message{Role: "tool", CallID: c.ID, Text: lost, Failed: true}
+				if j := slices.IndexFunc(rest, func(r Message) bool { return r.CallID == c.ID }); j >= 0 {
+					result = rest[j]
+					rest = slices.Delete(rest, j, j+1)
+				}
+				out = append(out, result)
+			}
+			i += results
+		case m.Role != "assistant" || !m.silent() || len(m.State) > 0:
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// isLegal reports whether legal has nothing to do.
+func isLegal(list []Message) bool {
+	var open []Call // calls whose results must follow
+	for _, m := range list {
+		switch {
+		case m.Role == "tool":
+			if len(open) == 0 || open[0].ID != m.CallID {
+				return false
+			}
+			open = open[1:]
+		case len(open) > 0:
+			return false
+		case m.Role == "assistant":
+			if open = m.Calls; len(open) == 0 && m.silent() && len(m.State) == 0 {
+				return false
+			}
+		}
+	}
+	return len(open) == 0
+}
+
+// split takes the system prompt off the front of a conversation and makes the rest
+// begin and end with the user. A system message in the middle becomes the user's:
+// most wires have no place for it.
+func split(list []Message) (system string, rest []Message) {
+	for len(list) > 0 && list[0].Role == "system" {
+		system = joined(system, list[0].Said())
+		list = list[1:]
+	}
+	rest = make([]Message, 0, len(list)+2)
+	if len(list) > 0 && list[0].Role == "assistant" {
+		rest = append(rest, Message{Role: "user", Text: continuation})
+	}
+	for _, m := range list {
+		if m.Role == "system" {
+			m.Role = "user"
+		}
+		rest = append(rest, m)
+	}
+	if len(rest) == 0 || rest[len(rest)-1].Role == "assistant" {
+		rest = append(rest, Message{Role: "user", Text: continuation})
+	}
+	return system, rest
+}
+
+func joined(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "\n\n" + b
+}
+
+// endsWithAssistant reports whether the last message is the assistant's, without
+// calls.
+func endsWithAssistant(list []Message) bool {
+	return len(list) > 0 && list[len(list)-1].Role == "assistant" && len(list[len(list)-1].Calls) == 0
+}
+
+// AsText returns a conversation without native calls, for a model that has no
+// tools: each call and its result stand in the assistant's text, in the form in
+// which such a model writes calls itself.
+func AsText(list []Message) []Message {
+	if !slices.ContainsFunc(list, func(m Message) bool { return len(m.Calls) > 0 || m.Role == "tool" }) {
+		return list
+	}
+	var out []Message
+	list = legal(list)
+	for i := 0; i < len(list); i++ {
+		m := list[i]
+		if len(m.Calls) == 0 {
+			out = append(out, m)
+			continue
+		}
+		b := []byte(m.Said())
+		for _, c := range m.Calls {
+			i++
+			args := []byte(c.Args)
+			if !wire.Valid(args) {
+				args = wire.AppendString(nil, c.Args)
+			}
+			b = wire.AppendString(append(b, "<tool_call>\n{\"name\":"...), c.Name)
+			b = append(append(b, `,"arguments":`...), args...)
+			b = append(b, "}\n</tool_call>\n<tool_response>\n"...)
+			b = append(append(b, list[i].Said()...), "\n</tool_response>\n"...)
+		}
+		out = append(out, Message{Role: m.Role, Text: string(b)})
+	}
+	return out
+}
+
+// lesson teaches the form that calls have in text. It says what AsText shows and
+// no more: it is paid for with every request.
+const lesson = `# Tools
+
+To call a tool, write a block of exactly this form, one JSON object between the tags:
+
+<tool_call>
+{"name": "NAME", "arguments": {"PARAMETER": "value"}}
+</tool_call>
+
+End your text after the block and wait. The tool runs, and its result comes back between <tool_response> and </tool_response>: never write a response yourself. To call several tools, write several blocks in a row. Tags act wherever you write them, so use them for calls only. The JSON must be valid: in a string, \n is a line break, \" a quote, \\ a backslash. Text without a block is your answer and ends the turn.
+
+The tools, each with the JSON Schema of its arguments:`
+
+// WithTextTools returns a conversation for a model that has no tools in its
+// provider's form: they are described after the system prompt. The same tools give
+// the same bytes, so that what was cached of one request serves the next. The list
+// that came is not changed.
+func WithTextTools(list []Message, tools []Tool) []Message {
+	if len(tools) == 0 {
+		return list
+	}
+	described := []byte(lesson)
+	for _, t := range tools {
+		described = append(append(append(described, "\n- "...), t.Name...), ": "...)
+		if words := strings.Join(strings.Fields(t.Description), " "); words != "" {
+			described = append(append(described, words...), ' ')
+		}
+		var schema bytes.Buffer
+		if json.Compact(&schema, t.Parameters) != nil {
+			schema = *bytes.NewBuffer(t.Parameters) // shows the tool's author what is wrong with it
+		}
+		described = append(described, schema.Bytes()...)
+	}
+	system, rest := Message{Role: "system", Text: string(described)}, list
+	if len(list) > 0 && list[0].Role == "system" {
+		system.Text, rest = joined(strings.TrimRight(list[0].Said(), "\r\n"), system.Text), list[1:]
+	}
+	return append([]Message{system}, rest...)
+}
+
+// newState makes the state of an answer, which goes back to the wire and model that
+// gave it and to no other. content is valid JSON.
+func newState(name, model string, content []byte) []byte {
+	b := wire.AppendString([]byte(`{"provider":`), name)
+	b = wire.AppendString(append(b, `,"model":`...), model)
+	b = append(append(b, `,"content":`...), content...)
+	return append(b, '}')
+}
+
+// stateOf returns the content of a message's state, if it is of that wire and
+// model.
+func stateOf(m Message, name, model string) json.RawMessage {
+	if stringOf(memberOf(m.State, "provider")) != name || stringOf(memberOf(m.State, "model")) != model {
+		return nil
+	}
+	return memberOf(m.State, "content")
+}
+
+// plainName makes a name of the characters that the wires take in ids and names,
+// with room for a number after it: Anthropic takes 128 characters.
+func plainName(s string) string {
+	if s == "" {
+		return "unnamed"
+	}
+	plain := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
+			return r
+		}
+		return '_'
+	}, s)
+	return plain[:min(len(plain), 120)]
+}
+
+// sendable returns calls as Gemini and Ollama take them: each with a name, and with
+// ids only if no two are the same, as some providers give them.
+func sendable(calls []Call) []Call {
+	out := make([]Call, len(calls))
+	seen := make(map[string]bool, len(calls))
+	for i, c := range calls {
+		seen[c.ID] = true
+		out[i] = Call{ID: c.ID, Name: plainName(c.Name), Args: c.Args}
+	}
+	if len(seen) < len(calls) {
+		for i := range out {
+			out[i].ID = ""
+		}
+	}
+	return out
+}
+
+// roomAround is what a body usually takes besides its messages.
+const roomAround = 512
+
+// encodeBody encodes the body of a request, of which size bytes are encoded
+// already.
+func encodeBody(body any, size int) ([]byte, error) {
+	b, err := wire.AppendObject(make([]byte, 0, size+roomAround), "", body)
+	if err != nil {
+		return nil, invalid("%v", err)
+	}
+	return repairSurrogates(b), nil
+}
+
+// repairSurrogates replaces each escaped surrogate that has no partner by U+FFFD:
+// some providers fail on them. raw is valid JSON.
+func repairSurrogates(raw []byte) []byte {
+	next := func(i int) int { // the index of the next escape
+		if n := bytes.IndexByte(raw[i:], '\\'); n >= 0 {
+			return i + n
+		}
+		return len(raw)
+	}
+	// half returns 'h' for the escape of a high surrogate, 'l' for a low one, 0 for
+	// anything else.
+	half := func(b []byte) byte {
+		if len(b) < 6 || b[0] != '\\' || b[1] != 'u' || b[2]|0x20 != 'd' {
+			return 0
+		}
+		switch b[3] {
+		case '8', '9', 'a', 'b', 'A', 'B':
+			return 'h'
+		case 'c', 'd', 'e', 'f', 'C', 'D', 'E', 'F':
+			return 'l'
+		}
+		return 0
+	}
+	var out []byte
+	done := 0 // where what is not in out yet begins
+	for i := next(0); i < len(raw); i = next(i) {
+		switch h := half(raw[i:]); {
+		case h == 0:
+			i += 2
+		case h == 'h' && half(raw[i+6:]) == 'l':
+			i += 12
+		default:
+			out = append(append(out, raw[done:i]...), `\ufffd`...)
+			i += 6
+			done = i
+		}
+	}
+	if done == 0 {
+		return raw
+	}
+	return append(out, raw[done:]...)
 }

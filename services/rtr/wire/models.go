@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,7 +23,7 @@ const (
 // Model is one of an endpoint's list.
 type Model struct {
 	Name    string
-	Context int // tokens that it takes; 0: the list does not say
+	Context int // tokens that it takes; 0: not in the list
 }
 
 // Lister asks an endpoint for the models that can hold a conversation, in the
@@ -52,7 +53,7 @@ func OpenAIModels(ctx context.Context, ep *Endpoint) ([]Model, error) {
 	ctx, cancel := context.WithTimeout(ctx, modelsTime)
 	defer cancel()
 	config := openai.DefaultConfig(ep.Key)
-	config.BaseURL, config.HTTPClient = ep.Base, lister{ep}
+	config.BaseURL, config.HTTPClient = ep.Base, boundedClient{ep}
 	list, err := openai.NewClientWithConfig(config).ListModels(ctx)
 	if err != nil {
 		return nil, ep.listError(err)
@@ -64,13 +65,34 @@ func OpenAIModels(ctx context.Context, ep *Endpoint) ([]Model, error) {
 	return usable(models), nil
 }
 
-// lister is the HTTP client that go-openai is given.
-type lister struct{ *Endpoint }
+// listError turns an error of go-openai into the caller's. An APIError has lost what
+// the body says besides it; a RequestError wraps the reason why it is not one.
+func (ep *Endpoint) listError(err error) error {
+	if e, ok := errors.AsType[*openai.RequestError](err); ok {
+		return ep.refused(e.HTTPStatusCode, nil, e.Body, nil).reported
+	}
+	if e, ok := errors.AsType[*openai.APIError](err); ok {
+		body, err := json.Marshal(openai.ErrorResponse{Error: e})
+		if err != nil {
+			return err
+		}
+		return ep.refused(e.HTTPStatusCode, nil, body, nil).reported
+	}
+	_, syntax := errors.AsType[*json.SyntaxError](err)
+	_, mistyped := errors.AsType[*json.UnmarshalTypeError](err)
+	if syntax || mistyped || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errNoList
+	}
+	return ep.unreachable(err)
+}
+
+// boundedClient is the HTTP client that go-openai is given.
+type boundedClient struct{ *Endpoint }
 
 // Do sends the request and bounds the answer.
-func (l lister) Do(req *http.Request) (*http.Response, error) {
+func (c boundedClient) Do(req *http.Request) (*http.Response, error) {
 	identify(req)
-	resp, err := l.Client.Do(req)
+	resp, err := c.Client.Do(req)
 	if err == nil {
 		resp.Body = struct {
 			io.Reader
@@ -78,26 +100,6 @@ func (l lister) Do(req *http.Request) (*http.Response, error) {
 		}{io.LimitReader(resp.Body, maxModels), resp.Body}
 	}
 	return resp, err
-}
-
-// listError turns an error of go-openai into the caller's.
-func (ep *Endpoint) listError(err error) error {
-	if e, ok := errors.AsType[*openai.RequestError](err); ok {
-		return ep.refusal(e.HTTPStatusCode, e.Body)
-	}
-	if e, ok := errors.AsType[*openai.APIError](err); ok {
-		body, err := json.Marshal(openai.ErrorResponse{Error: e})
-		if err != nil {
-			return err
-		}
-		return ep.refusal(e.HTTPStatusCode, body)
-	}
-	_, syntax := errors.AsType[*json.SyntaxError](err)
-	_, other := errors.AsType[*json.UnmarshalTypeError](err)
-	if syntax || other || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errNoList
-	}
-	return ep.unreachable(err)
 }
 
 // AnthropicModels is the Lister of Anthropic's wire.
@@ -112,16 +114,15 @@ func AnthropicModels(ctx context.Context, ep *Endpoint) ([]Model, error) {
 	if err := at.list(ctx, "/v1/models?limit=1000", func(h http.Header) { at.anthropicHeader(h, true) }, &list); err != nil {
 		return nil, err
 	}
-	models := make([]Model, len(list.Data))
-	for i, m := range list.Data {
-		models[i] = Model{m.ID, m.Max}
+	var models []Model
+	for _, m := range list.Data {
+		models = append(models, Model{m.ID, m.Max})
 	}
 	return usable(models), nil
 }
 
 // GeminiModels is the Lister of Gemini's wire.
 func GeminiModels(ctx context.Context, ep *Endpoint) ([]Model, error) {
-	at := ep.at(geminiBase(ep.Base))
 	var list struct {
 		Models []struct {
 			Name    string   `json:"name"`
@@ -129,7 +130,7 @@ func GeminiModels(ctx context.Context, ep *Endpoint) ([]Model, error) {
 			Methods []string `json:"supportedGenerationMethods"`
 		} `json:"models"`
 	}
-	if err := at.list(ctx, "/models?pageSize=1000", at.googleKey, &list); err != nil {
+	if err := ep.at(geminiBase(ep.Base)).list(ctx, "/models?pageSize=1000", ep.googleKey, &list); err != nil {
 		return nil, err
 	}
 	var models []Model
@@ -141,8 +142,8 @@ func GeminiModels(ctx context.Context, ep *Endpoint) ([]Model, error) {
 	return usable(models), nil
 }
 
-// OpenRouterModels is the Lister of OpenRouter, whose list says how long a
-// context may be.
+// OpenRouterModels is the Lister of OpenRouter, whose list has the lengths of
+// contexts.
 func OpenRouterModels(ctx context.Context, ep *Endpoint) ([]Model, error) {
 	var list struct {
 		Data []struct {
@@ -153,16 +154,16 @@ func OpenRouterModels(ctx context.Context, ep *Endpoint) ([]Model, error) {
 	if err := ep.list(ctx, "/models", ep.bearer, &list); err != nil {
 		return nil, err
 	}
-	models := make([]Model, len(list.Data))
-	for i, m := range list.Data {
-		models[i] = Model{m.ID, m.Max}
+	var models []Model
+	for _, m := range list.Data {
+		models = append(models, Model{m.ID, m.Max})
 	}
 	return usable(models), nil
 }
 
-// OllamaModels is the Lister of an Ollama server. Models that run on the server
-// itself come before those that it passes on to another, which costs money and
-// gives the conversation away.
+// OllamaModels is the Lister of an Ollama server. Models that run on the server come
+// before those that it passes on to another, which costs money and gives the
+// conversation away.
 func OllamaModels(ctx context.Context, ep *Endpoint) ([]Model, error) {
 	var list struct {
 		Models []struct {
@@ -187,7 +188,7 @@ func OllamaModels(ctx context.Context, ep *Endpoint) ([]Model, error) {
 // notChat are parts of the names of models that hold no conversation.
 var notChat = []string{"embed", "whisper", "tts", "dall-e", "moderation", "transcribe", "realtime", "-image", "sora"}
 
-// usable drops what cannot be asked for a conversation, as far as its name says.
+// usable drops what cannot be asked for a conversation, judged by its name.
 func usable(models []Model) []Model {
 	return slices.DeleteFunc(models, func(m Model) bool {
 		return m.Name == "" || m.Name != oneLine(m.Name, 200) ||
@@ -195,36 +196,39 @@ func usable(models []Model) []Model {
 	})
 }
 
-// list reads the JSON that stands at a path below the base URL.
+// list reads the JSON at a path below the base URL.
 func (ep *Endpoint) list(ctx context.Context, path string, header func(http.Header), to any) error {
-	req, err := http.NewRequest(http.MethodGet, ep.Base+path, nil)
-	if err != nil {
-		return errors.New("not a usable base URL: check " + ep.BaseHint)
-	}
-	header(req.Header)
-	body, err := ep.read(ctx, req)
+	body, err := ep.get(ctx, http.MethodGet, path, nil, header)
 	if err == nil && json.Unmarshal(body, to) != nil {
-		err = errNoList
+		return errNoList
 	}
 	return err
 }
 
-// read makes a small request and reads its answer, which is to be JSON.
-func (ep *Endpoint) read(ctx context.Context, req *http.Request) ([]byte, error) {
+// get makes a small request and returns its answer.
+func (ep *Endpoint) get(ctx context.Context, method, path string, body []byte, header func(http.Header)) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, modelsTime)
 	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, ep.Base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, errors.New("not a usable base URL: check " + ep.BaseHint)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	header(req.Header)
 	identify(req)
-	resp, err := ep.Client.Do(req.WithContext(ctx))
+	resp, err := ep.Client.Do(req)
 	if err != nil {
 		return nil, ep.unreachable(err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxModels))
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxModels))
 	if err != nil {
 		return nil, ep.unreachable(err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, ep.refusal(resp.StatusCode, body)
+		return nil, ep.refused(resp.StatusCode, resp.Header, answer, nil).reported
 	}
-	return body, nil
+	return answer, nil
 }

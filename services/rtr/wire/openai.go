@@ -2,41 +2,543 @@ package wire
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
+
+	openai "github.com/sashabaranov/go-openai"
+
+	"zino/pkg/wire"
+	"zino/proto"
 )
 
-// OpenAI is the wire of OpenAI's chat completions, which most servers of models
+// OpenAI is the wire of OpenAI's chat completions, which most model servers
 // understand. Source: platform.openai.com/docs/api-reference/chat.
 func OpenAI(ctx context.Context, ep *Endpoint, req *Request, sink Sink) error {
 	return completions(ctx, ep, req, "openai", sink)
 }
 
-// completions asks an endpoint that speaks the chat completions' wire. name is
-// the provider's, for the state that goes back to it.
+// OpenRouter is OpenAI's wire with OpenRouter's additions: the cost in the usage,
+// and reasoning_details that go back in a tool loop. Source:
+// openrouter.ai/docs/api-reference and docs/use-cases/reasoning-tokens.
+func OpenRouter(ctx context.Context, ep *Endpoint, req *Request, sink Sink) error {
+	return completions(ctx, ep, req, "openrouter", sink)
+}
+
 func completions(ctx context.Context, ep *Endpoint, req *Request, name string, sink Sink) error {
 	body, err := completionBody(req, name)
 	if err != nil {
 		return err
 	}
-	x := ep.begin(ctx, req, body, req.Stream, sink)
-	defer x.end()
-	x.remedy = "set [rtr] streaming = false if it cannot stream"
-	if err := x.post("/chat/completions", x.completionHeader); err != nil {
+	c := call{path: "/chat/completions", body: body, stream: req.Stream, answer: &completion{name: name}}
+	c.header = func(h http.Header) {
+		h.Set("Accept", "application/json")
+		if req.Stream {
+			h.Set("Accept", "text/event-stream")
+			h.Set("Cache-Control", "no-cache")
+		}
+		ep.bearer(h)
+	}
+	if name == "openai" && len(req.Tools) > 0 {
+		c.facts = []string{"+chat-tools"}
+	}
+	return ep.do(ctx, req, sink, c)
+}
+
+// completionRequest is the body of a request for a chat completion.
+type completionRequest struct {
+	MaxCompletionTokens int             `json:"max_completion_tokens,omitzero"`
+	MaxTokens           int             `json:"max_tokens,omitzero"`
+	Messages            json.RawMessage `json:"messages"`
+	Model               string          `json:"model"`
+	Reasoning           *reasoning      `json:"reasoning,omitzero"`        // OpenRouter
+	ReasoningEffort     string          `json:"reasoning_effort,omitzero"` // all others
+	Stream              bool            `json:"stream"`
+	StreamOptions       *streamOptions  `json:"stream_options,omitzero"`
+	Temperature         *float64        `json:"temperature,omitzero"`
+	Tools               json.RawMessage `json:"tools,omitzero"`
+	TopP                *float64        `json:"top_p,omitzero"`
+	Usage               *usageOptions   `json:"usage,omitzero"`
+}
+
+// reasoning asks for reasoning, at OpenRouter and on the wire of Responses.
+type reasoning struct {
+	Effort  string `json:"effort,omitzero"`
+	Summary string `json:"summary,omitzero"`
+}
+
+type streamOptions struct {
+	IncludeUsage bool `json:"include_usage"`
+}
+
+// usageOptions has OpenRouter report the cost.
+type usageOptions struct {
+	Include bool `json:"include"`
+}
+
+// completionBody encodes the body of a request: the messages as they came, and
+// every parameter that the model takes, 0 included. name is the provider's.
+func completionBody(req *Request, name string) ([]byte, error) {
+	t := req.Traits
+	r := completionRequest{Model: req.Model, Messages: completionMessages(req, name), Stream: req.Stream}
+	r.Temperature, r.TopP = t.sampling(req)
+	if req.Stream && !t.NoStreamOptions {
+		r.StreamOptions = &streamOptions{IncludeUsage: true}
+	}
+	if t.MaxTokensField == "max_completion_tokens" {
+		r.MaxCompletionTokens = req.MaxTokens
+	} else {
+		r.MaxTokens = req.MaxTokens
+	}
+	if name != "openrouter" {
+		r.ReasoningEffort = req.Effort
+	} else if r.Usage = (&usageOptions{Include: true}); req.Effort != "" {
+		r.Reasoning = &reasoning{Effort: req.Effort}
+	}
+	r.Tools = completionTools(req.Tools)
+	return encodeBody(r, len(r.Messages)+len(r.Tools))
+}
+
+// completionTools encodes tools in OpenAI's form, which is Ollama's as well.
+func completionTools(tools []Tool) json.RawMessage {
+	var b []byte
+	for i, t := range tools {
+		b = append(b, "[,"[min(i, 1)])
+		b = wire.AppendString(append(b, `{"type":"function","function":{"name":`...), t.Name)
+		b = wire.AppendString(append(b, `,"description":`...), t.Description)
+		b = append(append(b, `,"parameters":`...), t.Parameters...)
+		b = append(b, "}}"...)
+	}
+	if b == nil {
+		return nil
+	}
+	return append(b, ']')
+}
+
+// completionMessages encodes the messages, spliced from what came wherever nothing
+// is to be changed.
+func completionMessages(req *Request, name string) json.RawMessage {
+	list := legal(req.Messages)
+	needsUser := req.Traits.NoAssistantLast && endsWithAssistant(list)
+	same := len(list) == len(req.Messages) && (len(list) == 0 || &list[0] == &req.Messages[0])
+	if same && !needsUser && !slices.ContainsFunc(list, func(m Message) bool { return !m.sound() }) {
+		return req.Raw
+	}
+	if needsUser {
+		list = append(slices.Clip(list), Message{Role: "user", Text: continuation})
+	}
+	b := append(make([]byte, 0, len(req.Raw)+roomAround), '[')
+	for i, m := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		switch {
+		case m.sound():
+			b = append(b, m.Raw...)
+		case len(m.Raw) > 0:
+			b = appendRewritten(b, m, stateOf(m, name, req.Model))
+		default:
+			b = wire.AppendString(append(b, `{"role":`...), m.Role)
+			if m.CallID != "" {
+				b = wire.AppendString(append(b, `,"tool_call_id":`...), m.CallID)
+			}
+			b = append(wire.AppendString(append(b, `,"content":`...), m.Said()), '}')
+		}
+	}
+	return append(b, ']')
+}
+
+// appendRewritten appends a message without our members, with what the state holds
+// in the places that it came from, and with arguments that are objects.
+func appendRewritten(b []byte, m Message, state []byte) []byte {
+	var object []byte
+	for key, value := range wire.Members(m.Raw) {
+		switch {
+		case string(key) == "reasoning_state" || string(key) == "ok" && m.marked:
+			continue
+		case string(key) == "tool_calls" && len(m.Calls) > 0:
+			extras := memberOf(state, "calls")
+			list, i := []byte("["), 0
+			for element := range wire.Items(value) {
+				if i >= len(m.Calls) {
+					break // of a member that stands twice
+				}
+				var call []byte
+				for key, value := range wire.Members(element) {
+					if c := m.Calls[i]; string(key) == "function" && !c.whole() {
+						value = wire.AppendString([]byte(`{"name":`), c.Name)
+						value = wire.AppendString(append(value, `,"arguments":`...), c.object()) // a text, on this wire
+						value = append(value, '}')
+					}
+					call = appendMember(call, key, value)
+				}
+				for key, value := range wire.Members(memberOf(extras, strconv.Itoa(i))) {
+					call = appendMember(call, key, value)
+				}
+				if i++; i > 1 {
+					list = append(list, ',')
+				}
+				list = append(append(list, call...), '}')
+			}
+			value = append(list, ']')
+		}
+		object = appendMember(object, key, value)
+	}
+	for key, value := range wire.Members(memberOf(state, "fields")) {
+		object = appendMember(object, key, value)
+	}
+	return append(append(b, object...), '}')
+}
+
+// completion reads an answer of the chat completions' wire.
+type completion struct {
+	name    string // the provider's
+	calls   []wireCall
+	reason  string
+	scratch []byte
+
+	// To be sent back with the calls: the reasoning's text under the name that it
+	// came with, and OpenRouter's reasoning_details.
+	field     string // "reasoning" or "reasoning_content"
+	reasoning []byte
+	details   []detail
+
+	template template
+	news     []byte // the text of the event being read
+	more     bool   // the event has more news than that
+}
+
+// wireCall is a call as it comes on the wire.
+type wireCall struct {
+	index string // the wire's, "" for none
+	id    string
+	name  string
+	whole bool            // its arguments came in one piece
+	extra json.RawMessage // members that are not of the form, such as signatures
+}
+
+// event reads one event, or a whole completion: that has a message where an event
+// has a delta. Events without a choice are usage, or something new.
+func (c *completion) event(x *exchange, _ string, raw []byte) error {
+	if piece, ok := c.template.read(c.scratch[:0], raw); ok {
+		c.scratch = piece
+		return c.say(x, piece)
+	}
+	if raw[0] != '{' || !wire.Valid(raw) {
+		return x.unparsed(raw)
+	}
+	c.news, c.more = nil, false
+	for key, value := range wire.Members(raw) {
+		switch string(key) {
+		case "error":
+			if says(value) {
+				return x.failed(raw)
+			}
+		case "object":
+			if string(value) == `"error"` { // an error of vLLM's
+				return x.failed(raw)
+			}
+		case "choices":
+			if value[0] != '[' && string(value) != "null" {
+				return x.unparsed(raw)
+			}
+			for choice := range wire.Items(value) {
+				if err := c.choice(x, raw, choice); err != nil {
+					return err
+				}
+			}
+		case "usage":
+			if usage := completionUsage(value, c.name == "openrouter"); usage != nil {
+				c.more = true
+				if err := x.emit(Event{Kind: Used, Usage: usage}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if x.one && !x.finished {
+		return x.failed(raw)
+	}
+	if !c.more {
+		c.template.learn(raw, c.news)
+	}
+	return nil
+}
+
+// choice reads the first of the choices; only one is asked for.
+func (c *completion) choice(x *exchange, event, raw []byte) error {
+	var said, reason []byte
+	whole := false
+	for key, value := range wire.Members(raw) {
+		switch string(key) {
+		case "index":
+			if string(value) != "0" && string(value) != "null" {
+				return nil
+			}
+		case "delta":
+			said = value
+		case "message":
+			said, whole = value, string(value) != "null"
+		case "finish_reason":
+			reason = value
+		}
+	}
+	if len(said) > 0 && said[0] == '{' {
+		if err := c.delta(x, said); err != nil {
+			return err
+		}
+	}
+	word := stringOf(reason)
+	if word == "error" {
+		return x.failed(event)
+	}
+	if word != "" || whole {
+		c.reason, c.more = stopReason(word), true
+		x.finish()
+	}
+	return nil
+}
+
+// delta reads a delta or message. A refusal is text as well, where there is no
+// other.
+func (c *completion) delta(x *exchange, raw []byte) error {
+	var content, refusal, calls []byte
+	for key, value := range wire.Members(raw) {
+		switch string(key) {
+		case "content":
+			content = value
+		case "refusal":
+			refusal = value
+		case "reasoning", "reasoning_content":
+			// Where both names have the text, one counts.
+			if c.field != "" && c.field != string(key) || string(value) == "null" {
+				continue
+			}
+			c.field, c.more = string(key), true
+			piece := contentOf(value)
+			c.reasoning = append(c.reasoning, piece...)
+			if piece == "" {
+				continue
+			}
+			if err := x.emit(Event{Kind: Reasoning, Delta: []byte(piece)}); err != nil {
+				return err
+			}
+		case "reasoning_details":
+			c.more = true
+			c.addDetails(value)
+		case "tool_calls":
+			calls = value
+		}
+	}
+	isNothing := func(value []byte) bool {
+		return len(value) == 0 || string(value) == "null" || string(value) == `""`
+	}
+	c.more = c.more || c.news != nil || !isNothing(refusal) || !isNothing(calls)
+	c.news = content
+	if isNothing(content) {
+		content = refusal
+	}
+	c.scratch = appendContent(c.scratch[:0], content)
+	if err := c.say(x, c.scratch); err != nil {
 		return err
 	}
-	events, err := x.open()
+	if len(calls) == 0 || calls[0] != '[' {
+		return nil
+	}
+	for element := range wire.Items(calls) {
+		if err := c.callPiece(x, element); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// say emits a piece of text, if there is any.
+func (c *completion) say(x *exchange, piece []byte) error {
+	if len(piece) == 0 {
+		return nil
+	}
+	return x.emit(Event{Kind: Text, Delta: piece})
+}
+
+// callPiece reads an element of the list tool_calls. It belongs to the call of its
+// index; servers that omit or repeat the index tell calls apart by a new id or name,
+// and a piece that has none of them continues the last call. A call begins when its
+// name is known.
+func (c *completion) callPiece(x *exchange, raw []byte) error {
+	var index, id, name, args string
+	var extra []byte
+	for key, value := range wire.Members(raw) {
+		switch string(key) {
+		case "index":
+			index = string(value)
+		case "id":
+			id = stringOf(value)
+		case "function":
+			name, args = readFunction(value)
+		case "type":
+		default:
+			extra = appendMember(extra, key, value)
+		}
+	}
+	i := len(c.calls) - 1
+	for ; i >= 0; i-- {
+		// A piece with a name and no id begins another call where there is no
+		// index, and where the index is the same for all and each call comes whole.
+		k := &c.calls[i]
+		another := id == "" && name != "" && k.name != "" && (index == "" || k.whole)
+		if k.index == index && (id == "" || k.id == "" || k.id == id) && !another {
+			break
+		}
+	}
+	if i < 0 {
+		if i = len(c.calls) - 1; index != "" || id != "" || name != "" || i < 0 {
+			c.calls = append(c.calls, wireCall{index: index})
+			i++
+		}
+	}
+	if i >= maxCalls {
+		return x.garbled(fmt.Sprintf("calls more than %d tools at once", maxCalls), []byte(name))
+	}
+	k := &c.calls[i]
+	if k.id == "" {
+		k.id = id
+	}
+	if extra != nil {
+		k.extra = append(extra, '}')
+	}
+	if k.name == "" && name != "" {
+		k.name = name
+		k.whole = len(args) > 0 && args[0] == '{' && wire.Valid([]byte(args))
+		return x.emitCall(i, k.id, name, args)
+	}
+	if args == "" {
+		return nil
+	}
+	return x.emit(Event{Kind: ToolArgs, Index: i, Delta: []byte(args)})
+}
+
+// detail is one of OpenRouter's reasoning_details, joined from its pieces.
+type detail struct {
+	kind, index string
+	members     []member
+}
+
+type member struct {
+	key   string
+	value json.RawMessage
+}
+
+// addDetails reads a list of pieces. A piece of the same type and index as the last
+// one continues it: texts are joined, other members are replaced.
+func (c *completion) addDetails(raw []byte) {
+	for piece := range wire.Items(raw) {
+		var d detail
+		for key, value := range wire.Members(piece) {
+			switch string(key) {
+			case "type":
+				d.kind = string(value)
+			case "index":
+				d.index = string(value)
+			}
+			d.members = append(d.members, member{string(key), slices.Clone(value)})
+		}
+		n := len(c.details)
+		if n == 0 || d.index == "" || c.details[n-1].kind != d.kind || c.details[n-1].index != d.index {
+			c.details = append(c.details, d)
+			continue
+		}
+		last := &c.details[n-1]
+		for _, m := range d.members {
+			i := slices.IndexFunc(last.members, func(have member) bool { return have.key == m.key })
+			switch {
+			case i < 0:
+				last.members = append(last.members, m)
+			case (m.key == "text" || m.key == "summary" || m.key == "data") && m.value[0] == '"':
+				last.members[i].value = wire.AppendString(nil, stringOf(last.members[i].value)+stringOf(m.value))
+			case string(m.value) != "null":
+				last.members[i].value = m.value
+			}
+		}
+	}
+}
+
+// end emits the state of an answer with calls, {"fields":{…},"calls":{…}}: members
+// of the message, and of calls by their place, such as Gemini's signatures.
+func (c *completion) end(x *exchange, err error) error {
 	if err != nil {
 		return err
 	}
-	answer := completion{x: x, events: events, name: name}
-	return answer.read()
+	var fields, calls, content []byte
+	if c.field == "reasoning_content" && len(c.reasoning) > 0 {
+		fields = appendMember(fields, []byte(c.field), wire.AppendString(nil, c.reasoning))
+	}
+	var details []byte
+	for i, d := range c.details {
+		details = append(details, "[,"[min(i, 1)])
+		var object []byte
+		for _, m := range d.members {
+			object = appendMember(object, []byte(m.key), m.value)
+		}
+		details = append(append(details, object...), '}')
+	}
+	if details != nil {
+		fields = appendMember(fields, []byte("reasoning_details"), append(details, ']'))
+	}
+	for i, k := range c.calls {
+		if k.extra != nil {
+			calls = appendMember(calls, strconv.AppendInt(nil, int64(i), 10), k.extra)
+		}
+	}
+	if fields != nil {
+		content = appendMember(content, []byte("fields"), append(fields, '}'))
+	}
+	if calls != nil {
+		content = appendMember(content, []byte("calls"), append(calls, '}'))
+	}
+	if len(c.calls) == 0 || content == nil {
+		return x.emitEnd(nil, c.reason)
+	}
+	return x.emitEnd(newState(c.name, x.req.Model, append(content, '}')), c.reason)
 }
 
-func (x *exchange) completionHeader(h http.Header) {
-	h.Set("Accept", "application/json")
-	if x.stream {
-		h.Set("Accept", "text/event-stream")
-		h.Set("Cache-Control", "no-cache")
+// completionUsage reads OpenAI's usage, nil for null and other forms. Its
+// prompt_tokens include those from the cache. Beside go-openai's type stand
+// cache_write_tokens and OpenRouter's cost; numbers of another form count as 0.
+func completionUsage(raw []byte, priced bool) *proto.Usage {
+	if raw[0] != '{' {
+		return nil
 	}
-	x.bearer(h)
+	var v struct {
+		openai.Usage
+		Details struct {
+			openai.PromptTokensDetails
+			Written int `json:"cache_write_tokens"`
+		} `json:"prompt_tokens_details"`
+		Cost *float64 `json:"cost"`
+	}
+	err := json.Unmarshal(raw, &v)
+	if _, mistyped := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !mistyped {
+		return nil
+	}
+	if v.CompletionTokensDetails == nil {
+		v.CompletionTokensDetails = &openai.CompletionTokensDetails{}
+	}
+	u := &proto.Usage{
+		InputTokens: count(v.PromptTokens), OutputTokens: count(v.CompletionTokens), CacheReadTokens: count(v.Details.CachedTokens),
+		CacheWriteTokens: count(v.Details.Written), ReasoningTokens: count(v.CompletionTokensDetails.ReasoningTokens),
+	}
+	if u.InputTokens == 0 && u.OutputTokens == 0 {
+		return nil
+	}
+	if priced && v.Cost != nil && *v.Cost >= 0 {
+		u.CostUSD = v.Cost
+	}
+	return u
 }
+
+// count is a number of tokens, which is never negative.
+func count(n int) int64 { return int64(max(n, 0)) }

@@ -1,0 +1,505 @@
+package rtr
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"zino/pkg/config"
+	"zino/pkg/message"
+	"zino/pkg/rpc"
+	"zino/proto"
+	"zino/services/rtr/ledger"
+	"zino/services/rtr/retry"
+	"zino/services/rtr/wire"
+)
+
+// request is one request to the router, over all attempts to have it answered.
+type request struct {
+	s      *Service
+	ctx    context.Context
+	in     proto.Infer
+	out    *rpc.Out
+	req    wire.Request // without what depends on the target
+	answer *wire.Answer // of the present attempt
+	asked  *target      // the last one, nil before the first
+	passed bool         // a part of an answer went to the caller: no attempt may follow
+}
+
+func (s *Service) infer(ctx context.Context, in proto.Infer, out *rpc.Out) (proto.Text, error) {
+	r := &request{s: s, ctx: ctx, in: in, out: out}
+	if err := r.read(); err != nil {
+		return proto.Text{}, err
+	}
+	if !s.set.streaming {
+		out.Collect()
+	}
+	r.req.Stream, r.req.Whole = out.Streaming(), !s.set.streaming
+	sel := selector{provider: in.Provider, model: in.Model}
+	text, err := r.ask(sel)
+	var before []string // the errors of the models asked before the last one
+	for _, next := range s.fallbacks(sel) {
+		if !r.mayFallBack(err) {
+			break
+		}
+		before = append(before, firstLine(err))
+		r.notice(proto.Notice{Kind: "fallback", Text: fmt.Sprintf("%s; asking %s instead", firstLine(err), strings.TrimSpace(next.provider+" "+next.model))})
+		text, err = r.ask(next)
+	}
+	if f, ok := errors.AsType[*wire.Fault](err); ok && f.Status == http.StatusNotFound && r.asked != nil {
+		e := *errors.Unwrap(f).(*proto.Error)
+		e.Details = r.suggestion(r.asked) + e.Details
+		err = &e
+	}
+	e, ok := errors.AsType[*proto.Error](err)
+	if !ok {
+		return text, err
+	}
+	all := *e // without a chain
+	all.Message = strings.Join(append(before, e.Message), "; then ")
+	return text, &all
+}
+
+// read parses and validates the request.
+func (r *request) read() (err error) {
+	raw := r.in.Messages
+	if r.req.Messages, err = wire.ReadMessages(raw); err != nil {
+		return err
+	}
+	if r.in.System != "" {
+		raw = message.Close(message.Join(message.Append(nil, "system", r.in.System), raw))
+		if r.req.Messages, err = wire.ReadMessages(raw); err != nil {
+			return err
+		}
+	}
+	r.req.Raw, r.req.Temperature, r.req.TopP = raw, r.in.Temperature, r.in.TopP
+	r.req.Tools, err = wire.ReadTools(r.in.Tools)
+	switch {
+	case r.in.MaxTokens < 0:
+		return &proto.Error{Code: proto.CodeInvalid, Message: `Invalid request: field "max_tokens": expected 0 or more`}
+	case r.in.Effort != "" && !slices.Contains(config.Efforts, r.in.Effort):
+		return &proto.Error{Code: proto.CodeInvalid, Message: `Invalid request: field "effort": expected one of ` + strings.Join(config.Efforts, ", ")}
+	case !isProvider(r.in.Provider):
+		return &proto.Error{Code: proto.CodeInvalid, Message: unknownProvider(r.in.Provider)}
+	}
+	return err
+}
+
+// mayFallBack reports whether another provider may do what failed. An invalid
+// request is invalid everywhere, and a budget is for all.
+func (r *request) mayFallBack(err error) bool {
+	if err == nil || r.passed || r.ctx.Err() != nil {
+		return false
+	}
+	if f, ok := errors.AsType[*wire.Fault](err); ok {
+		return !f.TooLong && f.Status != 400 && f.Status != 413 && f.Status != 422
+	}
+	return errors.Is(err, proto.ErrUnavailable) || errors.Is(err, proto.ErrBusy)
+}
+
+// ask has one target answer, in as many attempts as are sensible.
+func (r *request) ask(sel selector) (proto.Text, error) {
+	t, err := r.s.target(r.ctx, sel)
+	if err != nil {
+		return proto.Text{}, err
+	}
+	if t.caps.Fallback && r.in.NeedModel {
+		return proto.Text{}, &proto.Error{Code: proto.CodeUnavailable, Message: "no model is connected and none answers on this host: " +
+			connectFully() + ", start a model server on loopback, or set provider = \"offline\""}
+	}
+	t = r.s.learn(r.ctx, t)
+	r.asked = t
+	backoff := retry.NewBackoff(nil)
+	for attempt := 1; ; attempt++ {
+		text, err := r.attempt(t)
+		f, failed := errors.AsType[*wire.Fault](err)
+		if failed && t.caps.Found && f.Unsent {
+			r.s.replace(r.ctx, t, nil) // the server may have gone: look again next time
+		}
+		if !failed || r.passed || r.ctx.Err() != nil {
+			return text, err
+		}
+		// What a model refuses is left out, and the request is made again at once.
+		if without := r.withoutSampling(t, f); without != nil {
+			t = without
+			attempt--
+			continue
+		}
+		if slices.Contains(f.Refuses, "responses") && t.anyWire {
+			r.refuseResponses(t, f)
+			return r.ask(sel)
+		}
+		if slices.Contains(f.Refuses, "effort") {
+			r.refuseEffort(t, f)
+			attempt--
+			continue
+		}
+		if f.Class != wire.Retry {
+			return text, err
+		}
+		wait, more := backoff.Next(f.Wait)
+		if !more {
+			e := *errors.Unwrap(f).(*proto.Error)
+			switch {
+			case wait > retry.MaxAsked:
+				e.Message += fmt.Sprintf(" (come back in %s)", seconds(wait))
+			case attempt > 1:
+				e.Message += fmt.Sprintf(" (asked %d times)", attempt)
+			}
+			return text, f.With(&e)
+		}
+		r.notice(proto.Notice{
+			Kind: "retry", WaitMS: wait.Milliseconds(),
+			Text: fmt.Sprintf("%s; asking again in %s (%d of %d)", firstLine(f), seconds(wait), attempt, retry.MaxRetries),
+		})
+		if err := r.s.pause(r.ctx, wait); err != nil {
+			return text, err
+		}
+	}
+}
+
+// longestPause is how long a provider's pause is waited for; the end of a longer one
+// is reported.
+const longestPause = 30 * time.Second
+
+const (
+	// bytesPerToken is how many bytes of JSON a token has, roughly: it is used
+	// before a request, when no count is known, and never in the ledger.
+	bytesPerToken = 4
+	// leastAnswer is how short an answer without a limit may be made for a budget,
+	// in tokens.
+	leastAnswer = 16
+	// usualAnswer is reserved for an answer where the provider has no limit.
+	usualAnswer = 16384
+	// unseenTokens is what a model may have written of which nothing had come when
+	// its answer was given up.
+	unseenTokens = 256
+)
+
+// attempt asks a target once.
+func (r *request) attempt(t *target) (proto.Text, error) {
+	if !t.remote() {
+		return r.exchange(t, r.req)
+	}
+	if r.s.noLedger != nil {
+		return proto.Text{}, r.s.noLedger
+	}
+	req := r.requestFor(t)
+	r.warnOfSampling(t)
+	if t.noResponses != "" {
+		r.warn(warning{t.caps.Endpoint, "", "wire"}, fmt.Sprintf("%s has no Responses API (%s): chat completions are used. Set wire = \"chat\" in [[rtr.model]] to ask them at once", t.caps.Endpoint, t.noResponses))
+	}
+	// A conversation that the model is known not to hold is refused before it costs
+	// anything. A plain request is left to the provider, which counts better.
+	tokens := req.Size() / bytesPerToken
+	if (r.in.SessionID != "" || r.in.Events) && t.context > 0 && tokens > t.context {
+		return proto.Text{}, &proto.Error{Code: proto.CodeTooLarge, Kind: "session", Message: r.withWayOut(fmt.Sprintf(
+			"the conversation has about %d tokens, more than the %d that %s holds. If the model can hold more, set context of [[rtr.model]]",
+			tokens, t.context, t.caps.Model))}
+	}
+	if pause := t.limiter.Paused(); pause > longestPause {
+		return proto.Text{}, &proto.Error{Code: proto.CodeBusy, Message: fmt.Sprintf(
+			"%s asks not to be asked before %s: try again then", t.caps.Provider, time.Now().Add(pause).Local().Format("15:04:05"))}
+	}
+	release, err := t.limiter.Acquire(r.ctx, func(wait time.Duration) {
+		about := ""
+		if wait > 0 {
+			about = ", in about " + seconds(wait)
+		}
+		r.notice(proto.Notice{Kind: "wait", WaitMS: wait.Milliseconds(), Text: "waiting until " + t.caps.Provider + " may be asked" + about})
+	})
+	if err != nil {
+		return proto.Text{}, err
+	}
+	defer release()
+	reserved, err := r.reserve(t, &req)
+	if err != nil {
+		return proto.Text{}, err
+	}
+	if t.wire() == "anthropic" && wire.TooShortToThink(&req) {
+		r.warnOfEffort(t, fmt.Sprintf("max_tokens %d leaves no room for thinking", req.MaxTokens))
+	}
+	text, err := r.exchange(t, req)
+	f, failed := errors.AsType[*wire.Fault](err)
+	// A provider bills nothing for a request that it refused; what one that broke
+	// off bills is known only if it reported it. Errors of the ledger are logged
+	// there.
+	switch {
+	case failed && (f.Unsent || f.Header != nil):
+		_ = reserved.Cancel()
+	case err != nil && text.Usage != nil:
+		// What came so far is the least that was used: providers count the tokens of
+		// an answer at its end only.
+		text.Usage.OutputTokens = max(text.Usage.OutputTokens, int64(r.answer.Size())/bytesPerToken)
+		_ = reserved.Settle(text.Usage)
+	case err != nil:
+		_ = reserved.Abandon(int64(r.answer.Size())/bytesPerToken*2 + unseenTokens)
+	default:
+		_ = reserved.Settle(text.Usage)
+	}
+	if failed && f.TooLong {
+		e := *errors.Unwrap(f).(*proto.Error)
+		e.Message = r.withWayOut(e.Message)
+		return text, f.With(&e)
+	}
+	return text, err
+}
+
+// exchange makes the request and gathers the answer.
+func (r *request) exchange(t *target, req wire.Request) (proto.Text, error) {
+	r.answer = &wire.Answer{}
+	err := t.infer(r.ctx, t.ep, &req, r)
+	text := proto.Text{Content: r.answer.Text(), Usage: r.answer.Usage()}
+	if err == nil {
+		text = r.answer.Finished()
+	}
+	text.Provider, text.Model, text.ContextWindow = t.caps.Provider, t.caps.Model, t.window
+	if f, ok := errors.AsType[*wire.Fault](err); ok && f.Class == wire.Retry {
+		t.limiter.Pause(f.Wait)
+	}
+	return text, err
+}
+
+// requestFor fits the request to the target.
+func (r *request) requestFor(t *target) wire.Request {
+	req := r.req
+	req.Model, req.Traits, req.Context = t.caps.Model, t.traits, t.context
+	req.MaxTokens = cmp.Or(r.in.MaxTokens, r.s.set.maxTokens)
+	r.askEffort(t, &req)
+	described := req.Tools
+	if t.traits.TextTools {
+		req.Tools = nil
+	}
+	if len(req.Tools) == 0 {
+		req.Messages = wire.WithTextTools(wire.AsText(req.Messages), described)
+	}
+	return req
+}
+
+// reserve takes what the request may cost out of the budget.
+func (r *request) reserve(t *target, req *wire.Request) (*ledger.Reservation, error) {
+	ask := ledger.Ask{
+		Session: r.in.SessionID, Provider: t.caps.Provider, Model: t.caps.Model,
+		Input: int64(len(req.Raw)+len(r.in.Tools)) / bytesPerToken, Output: int64(req.MaxTokens),
+		Price: t.price, ReportsCost: t.caps.Provider == "openrouter",
+	}
+	if req.MaxTokens == 0 {
+		ask.Output, ask.Least = cmp.Or(int64(t.maxTokens), usualAnswer), leastAnswer
+	}
+	reserved, err := r.s.ledger.Reserve(r.ctx, ask)
+	if err == nil && (reserved.Output < ask.Output || req.MaxTokens+t.maxTokens > 0) {
+		req.MaxTokens = int(reserved.Output)
+	}
+	return reserved, err
+}
+
+// Event takes an event of the answer and passes on what the caller wants.
+func (r *request) Event(e wire.Event) error {
+	r.answer.Event(e)
+	switch e.Kind {
+	case wire.Text:
+		r.passed = r.passed || r.out.Streaming()
+		return r.out.Text(e.Delta)
+	case wire.Reasoning:
+		if r.in.Events && r.out.Streaming() {
+			r.passed = true
+			return r.out.Event("reasoning", proto.Reasoning{Text: string(e.Delta)})
+		}
+	}
+	return nil
+}
+
+// Flush sends what was gathered.
+func (r *request) Flush() error { return r.out.Flush() }
+
+// notice logs a notice, and sends it to a caller that asked for events.
+func (r *request) notice(n proto.Notice) {
+	r.s.log.Info("notice", "kind", n.Kind, "text", n.Text, "trace", rpc.Trace(r.ctx))
+	if r.in.Events && r.out.Streaming() {
+		_ = r.out.Event("notice", n) // a caller that has gone is noticed with the next packet
+	}
+}
+
+// warning is what a session is warned of once.
+type warning struct{ endpoint, model, about string }
+
+// warn sends a notice, once to a session.
+func (r *request) warn(key warning, text string) {
+	r.s.warnLock.Lock()
+	session, warned := r.s.warned[key]
+	r.s.warned[key] = r.in.SessionID
+	r.s.warnLock.Unlock()
+	if !warned || session != r.in.SessionID {
+		r.notice(proto.Notice{Kind: "warning", Text: text})
+	}
+}
+
+// warnOfSampling warns that a sampling parameter of the request is not sent, as the
+// model does not take it. Defaults are dropped silently.
+func (r *request) warnOfSampling(t *target) {
+	usual := config.Default().Agent
+	for _, p := range []struct {
+		name         string
+		refused      bool
+		value, usual float64
+	}{{"temperature", t.traits.NoTemperature, r.in.Temperature, usual.Temperature}, {"top_p", t.traits.NoTopP, r.in.TopP, usual.TopP}} {
+		if p.refused && p.value != p.usual {
+			r.warn(warning{t.caps.Endpoint, t.caps.Model, p.name}, fmt.Sprintf("%s does not take %s: %v is not sent", t.caps.Model, p.name, p.value))
+		}
+	}
+}
+
+// withoutSampling returns the target without the sampling parameters that the model
+// refused, nil if the error is about something else, such as a value out of range.
+// It is kept until the provider is resolved again.
+func (r *request) withoutSampling(t *target, f *wire.Fault) *target {
+	without := *t
+	without.traits.NoTemperature = t.traits.NoTemperature || slices.Contains(f.Refuses, "temperature")
+	without.traits.NoTopP = t.traits.NoTopP || slices.Contains(f.Refuses, "top_p")
+	if without.traits == t.traits {
+		return nil
+	}
+	r.s.replace(r.ctx, t, &without)
+	return &without
+}
+
+// effortKey is a level of reasoning effort at a model.
+type effortKey struct{ endpoint, model, level string }
+
+// efforts is what models and endpoints have refused, for the life of the process.
+type efforts struct {
+	mu          sync.Mutex
+	refused     map[effortKey]string // why
+	noSummary   map[effortKey]bool   // without a level
+	noResponses map[string]string    // by endpoint: why
+}
+
+// askEffort has a request ask for the effort that the caller wants, unless the
+// target's model is known not to take it.
+func (r *request) askEffort(t *target, req *wire.Request) {
+	if r.in.Effort == "" || !t.remote() {
+		return
+	}
+	e := &r.s.efforts
+	e.mu.Lock()
+	why, refused := e.refused[effortKey{t.caps.Endpoint, t.caps.Model, r.in.Effort}]
+	req.NoSummary = e.noSummary[effortKey{t.caps.Endpoint, t.caps.Model, ""}]
+	e.mu.Unlock()
+	word := wire.EffortWord(t.wire(), t.caps.Model, r.in.Effort)
+	takes := wire.EffortsOf(t.wire(), t.caps.Model)
+	switch {
+	case refused:
+		r.warnOfEffort(t, why)
+	case len(takes) == 0:
+		r.warnOfEffort(t, "it does not reason")
+	case word == "":
+		r.warnOfEffort(t, "it takes "+strings.Join(takes, ", "))
+	default:
+		req.Effort = word
+	}
+}
+
+// warnOfEffort warns that a model is asked without the effort.
+func (r *request) warnOfEffort(t *target, why string) {
+	r.warn(warning{t.caps.Endpoint, t.caps.Model, "effort " + r.in.Effort}, fmt.Sprintf("%s is asked without the effort %q: %s", t.caps.Model, r.in.Effort, why))
+}
+
+// refuseEffort remembers that a model refuses the effort, or summaries of its
+// reasoning.
+func (r *request) refuseEffort(t *target, f *wire.Fault) {
+	e := &r.s.efforts
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if slices.Contains(f.Refuses, "summary") {
+		r.s.log.Info("no summaries of the reasoning", "model", t.caps.Model, "error", firstLine(f))
+		e.noSummary[effortKey{t.caps.Endpoint, t.caps.Model, ""}] = true
+		return
+	}
+	e.refused[effortKey{t.caps.Endpoint, t.caps.Model, r.in.Effort}] = firstLine(f)
+}
+
+// refuseResponses remembers that an endpoint has no Responses API. All targets are
+// resolved again.
+func (r *request) refuseResponses(t *target, f *wire.Fault) {
+	e := &r.s.efforts
+	e.mu.Lock()
+	e.noResponses[t.caps.Endpoint] = firstLine(f)
+	e.mu.Unlock()
+	if r.s.lock(r.ctx) == nil {
+		clear(r.s.resolved)
+		r.s.unlock()
+	}
+}
+
+// whyNoResponses returns why an endpoint is known to have no Responses API, empty if
+// it is not.
+func (e *efforts) whyNoResponses(endpoint string) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.noResponses[endpoint]
+}
+
+// suggestTime bounds how long an error waits for a list of models.
+const suggestTime = 3 * time.Second
+
+// suggestion adds to a 404 which models of the provider have the nearest names, or
+// that the base URL lacks its /v1.
+func (r *request) suggestion(t *target) string {
+	ctx, cancel := context.WithTimeout(r.ctx, suggestTime)
+	defer cancel()
+	models, err := r.s.modelsAt(ctx, t)
+	if e, refused := errors.AsType[*proto.Error](err); refused && e.Status == http.StatusNotFound && t.caps.Provider == "openai" && !strings.Contains(t.ep.Base, "/v1") {
+		return fmt.Sprintf("Nothing answers below %s: the base URL of such a server mostly ends in /v1. ", t.ep.Name)
+	}
+	var names, nearest []string
+	for _, m := range models {
+		if m.Name == t.caps.Model {
+			return ""
+		}
+		names = append(names, m.Name)
+	}
+	for len(names) > 0 && len(nearest) < 3 {
+		name := config.Nearest(t.caps.Model, names)
+		nearest = append(nearest, name)
+		names = slices.DeleteFunc(names, func(other string) bool { return other == name })
+	}
+	if nearest == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s has no model %q; the nearest are %s: choose one with --model (zino models lists all). ", t.caps.Provider, t.caps.Model, strings.Join(nearest, ", "))
+}
+
+// withWayOut adds how to continue where a session is too long.
+func (r *request) withWayOut(text string) string {
+	id := r.in.SessionID
+	foreign := func(c rune) bool {
+		return !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-", c)
+	}
+	switch {
+	case r.in.NoSave:
+		return strings.TrimRight(text, ". ") + ". This session is not stored: begin a new one with what is needed of it"
+	case id == "" || strings.ContainsFunc(id, foreign): // not a session's name: it would not be found
+		return text
+	}
+	return strings.TrimRight(text, ". ") + ". Go on in a new session: zino handoff --from-session " + id + ` --goal "…"`
+}
+
+// firstLine is an error's text for a notice.
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+// seconds formats a wait.
+func seconds(d time.Duration) string {
+	if d >= time.Minute {
+		return d.Round(time.Second).String()
+	}
+	return fmt.Sprintf("%.3gs", d.Seconds())
+}
