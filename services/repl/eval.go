@@ -94,7 +94,7 @@ func (l *pageLog) eval(req proto.Eval) (*evalCall, error) {
 	return c, nil
 }
 
-// abort withdraws a caller's request, unless it has ended. mu is held.
+// abort withdraws a caller's request, unless it has ended. mu is locked.
 func (l *pageLog) abort(c *evalCall) {
 	if l.evals[c.key] != nil {
 		l.apply(page.Abort{At: time.Now(), Key: c.key})

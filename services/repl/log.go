@@ -30,7 +30,7 @@ type pageLog struct {
 	announced, fault string // the last status and the last error that were reported
 	permanent        bool   // the error does not pass by waiting
 
-	mu     sync.Mutex  // held while the file is read and written
+	mu     sync.Mutex  // locked while the file is read and written
 	state  *page.State // nil: the file was not opened yet
 	known  known
 	page   *Page // nil: gone
@@ -67,7 +67,7 @@ func newPageLog(s *Service, name, id, lang string) *pageLog {
 // usualFooter is the footer of pages that run JavaScript, unless it was configured.
 var usualFooter = config.Default().Repl.Footer
 
-// open reads the file, unless that was done. mu is held.
+// open reads the file, unless that was done. mu is locked.
 func (l *pageLog) open() {
 	if l.state != nil {
 		return
@@ -192,7 +192,7 @@ func (l *pageLog) close() {
 }
 
 // apply makes an event's transition: it changes the file, then the state, and then
-// carries out the actions. mu is held.
+// carries out the actions. mu is locked.
 func (l *pageLog) apply(e page.Event) []page.Action {
 	actions := l.transition(e)
 	for _, action := range actions {
@@ -286,7 +286,7 @@ func (l *pageLog) announce() {
 	}
 }
 
-// describe returns the log as lists show it. s.mu is held.
+// describe returns the log as lists show it. s.mu is locked.
 func (l *pageLog) describe() proto.Page {
 	return proto.Page{
 		ID: l.id, Name: l.name, File: l.file, URL: l.listed.url, Lang: l.lang, Kind: l.listed.kind,

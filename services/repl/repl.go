@@ -173,7 +173,7 @@ func (s *Service) setFault(file, text string) {
 
 // unavailable is the answer of a service that is stopping.
 func unavailable() *proto.Error {
-	return &proto.Error{Code: proto.CodeUnavailable, Message: "The REPL is stopping. Try again when it has started anew."}
+	return &proto.Error{Code: proto.CodeUnavailable, Message: "The REPL is stopping. Try again when it has restarted."}
 }
 
 // work counts what a stopping service waits for: callers that wait for an answer,

@@ -192,6 +192,9 @@ func (s *State) Apply(v View, e Event) (next *State, edit Edit, actions []Action
 	for _, e := range t.queue {
 		t.tickAt(e.At.Add(e.Timeout))
 	}
+	if !t.busy() {
+		t.job = job{} // the exchange may be long
+	}
 	if status := t.Status(); status != s.Status() {
 		t.act(Status{status})
 	}

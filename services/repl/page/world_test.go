@@ -103,7 +103,7 @@ func (w *world) commit(v View, e Event, next *State, edit Edit, actions []Action
 	before := w.file
 	if edit.Changed {
 		if edit.From > int64(len(w.file)) || v.Unavailable {
-			w.t.Fatalf("edit at %d of %d bytes, held %v", edit.From, len(w.file), v.Unavailable)
+			w.t.Fatalf("edit at %d of %d bytes, unavailable %v", edit.From, len(w.file), v.Unavailable)
 		}
 		if settled := w.page.Settled(); bytes.HasSuffix(w.file[:min(len(w.file), int(settled))], w.page.file.anchor.bytes) && len(w.page.file.anchor.bytes) >= anchorMin && edit.From < settled {
 			w.t.Fatalf("%T: edit at %d, and all was settled up to %d", e, edit.From, settled)

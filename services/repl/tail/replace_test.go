@@ -38,9 +38,7 @@ func TestReplace(t *testing.T) {
 			write(t, path, before)
 			inode := view(t, d, 0).Stamp.ino
 			after, err := d.Replace("f", view(t, d, c.from), c.from, []byte(c.text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got := content(t, path); got != c.want {
 				t.Errorf("got %.200q, want %.200q", got, c.want)
 			}
@@ -74,7 +72,7 @@ func TestReplaceMissing(t *testing.T) {
 	}
 }
 
-// TestCompared: what others did before the comparison stops the edit.
+// TestCompared: a change before the comparison stops the edit.
 func TestCompared(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, path string){
 		"appended":  func(t *testing.T, path string) { add(t, path, "more\n") },
@@ -83,9 +81,7 @@ func TestCompared(t *testing.T) {
 		"truncated": func(t *testing.T, path string) { write(t, path, "") },
 		"shortened": func(t *testing.T, path string) { write(t, path, "history\nfoo") },
 		"removed": func(t *testing.T, path string) {
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Remove(path))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -105,24 +101,20 @@ func TestCompared(t *testing.T) {
 	}
 }
 
-// add appends as "echo >>" does. It runs in goroutines too.
+// add appends in one write. Goroutines may call it.
 func add(t *testing.T, path, text string) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err == nil {
+		_, err = f.WriteString(text)
+		err = errors.Join(err, f.Close())
+	}
 	if err != nil {
-		t.Error(err)
-		return
-	}
-	if _, err := f.WriteString(text); err != nil {
-		t.Error(err)
-	}
-	if err := f.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestBetween: another program writes in the moment between our comparison and
-// our write. Whether it opens the file only now or had it open all the time, what
-// it writes is there at the end.
+// TestBetween: another program writes between the comparison and the write. What it
+// writes is there at the end, also if it had the file open all the time.
 func TestBetween(t *testing.T) {
 	const user = "> **me** to page\n```js\n1\n```\n"
 	texts := map[string]string{
@@ -135,7 +127,7 @@ func TestBetween(t *testing.T) {
 		t.Run("rewritten, "+name, func(t *testing.T) {
 			between(t, text, false, func(t *testing.T, path string, f *os.File) { write(t, path, user) }, user)
 		})
-		t.Run("appended by one who had it open, "+name, func(t *testing.T) {
+		t.Run("appended to an open file, "+name, func(t *testing.T) {
 			between(t, text, true, func(t *testing.T, path string, f *os.File) {
 				if _, err := f.WriteString(user); err != nil {
 					t.Error(err)
@@ -153,21 +145,17 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// between replaces the end of a file while save is at it, and looks for the
-// user's text and for that of the edit, if it was carried out.
+// between replaces the end of a file while save changes it, and checks that the user's
+// text is there.
 func between(t *testing.T, text string, open bool, save func(*testing.T, string, *os.File), user string) {
 	d, dir := newDir(t)
 	path := filepath.Join(dir, "f")
 	write(t, path, "history\nfooter\n")
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	if !open {
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Close())
 	}
 	saved := make(chan bool)
 	d.between = func() {
@@ -175,7 +163,7 @@ func between(t *testing.T, text string, open bool, save func(*testing.T, string,
 		go func() { close(started); save(t, path, f); close(saved) }()
 		<-started
 		if open {
-			<-saved // it is not held up, so it does write in between
+			<-saved // it is not delayed, so it writes in between
 		}
 	}
 	_, err = d.Replace("f", view(t, d, 0), 0, []byte(text))
@@ -188,22 +176,20 @@ func between(t *testing.T, text string, open bool, save func(*testing.T, string,
 		t.Errorf("after %v: what the user wrote is there %d times: %q", err, strings.Count(got, user), got)
 	}
 	if open && err != nil && strings.TrimRight(got, "\n") != strings.TrimRight("history\nfooter\n"+user, "\n") {
-		t.Errorf("an edit that was given up left %q", got)
+		t.Errorf("a refused edit left %q", got)
 	}
 }
 
-// TestFull: when the disk is full, what was there stays.
+// TestFull: the file is unchanged when the disk is full.
 func TestFull(t *testing.T) {
 	d, dir := newDir(t)
 	path := filepath.Join(dir, "f")
 	write(t, path, "history\nfooter\n")
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
-	// A limit of the process on the size of files would stop other tests' too;
-	// a seal of a file in memory stops only this one's growth.
+	// A seal of a file in memory stops its growth; a limit of the process would stop
+	// other tests, too.
 	sealed := sealedCopy(t, f)
 	defer sealed.Close()
 	e := edit{f: sealed, at: 8, old: []byte("footer\n"), text: []byte("request\nand more of it\n")}
@@ -220,13 +206,11 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// sealedCopy is a copy of a file that cannot grow.
+// sealedCopy returns a copy of a file that cannot grow.
 func sealedCopy(t *testing.T, f *os.File) *os.File {
 	t.Helper()
 	fd, err := unix.MemfdCreate("full", unix.MFD_ALLOW_SEALING|unix.MFD_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sealed := os.NewFile(uintptr(fd), "full")
 	if _, err := sealed.ReadFrom(f); err != nil {
 		t.Fatal(err)
@@ -237,8 +221,8 @@ func sealedCopy(t *testing.T, f *os.File) *os.File {
 	return sealed
 }
 
-// TestRace appends from several goroutines, each time opening the file, while its
-// end is replaced: every line is there at the end.
+// TestRace appends from several goroutines while the end of the file is replaced: every
+// line is there at the end.
 func TestRace(t *testing.T) {
 	d, dir := newDir(t)
 	path := filepath.Join(dir, "f")
@@ -279,11 +263,11 @@ func TestRace(t *testing.T) {
 		}
 	}
 	if replaced == 0 {
-		t.Error("no edit came through")
+		t.Error("every edit was refused")
 	}
 }
 
-// FuzzReplace: whatever the old end and the new one are, the new one is there.
+// FuzzReplace replaces any end by any other.
 func FuzzReplace(f *testing.F) {
 	f.Add("history\n", "footer\n", "reply\nfooter\n")
 	f.Add("", "", "x")

@@ -11,46 +11,24 @@ import (
 	"time"
 
 	"zino/pkg/durable"
+	"zino/pkg/zinotest"
 )
 
-// newDir opens a directory of the test's own.
+var must, write, content = zinotest.Must, zinotest.Write, zinotest.Read
+
 func newDir(t testing.TB) (*Dir, string) {
 	t.Helper()
 	path := t.TempDir()
 	d, err := OpenDir(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	must(t, err)
+	t.Cleanup(func() { must(t, d.Close()) })
 	return d, path
-}
-
-func write(t testing.TB, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func content(t testing.TB, path string) string {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
 }
 
 func view(t testing.TB, d *Dir, from int64) View {
 	t.Helper()
 	v, err := d.Read("f", from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return v
 }
 
@@ -68,13 +46,10 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestReadTooLong reads no more than anybody writes by hand.
 func TestReadTooLong(t *testing.T) {
 	d, dir := newDir(t)
 	write(t, filepath.Join(dir, "f"), "")
-	if err := os.Truncate(filepath.Join(dir, "f"), Max+1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Truncate(filepath.Join(dir, "f"), Max+1))
 	if _, err := d.Read("f", 0); !errors.Is(err, ErrTooLong) {
 		t.Errorf("all of it: %v", err)
 	}
@@ -83,8 +58,7 @@ func TestReadTooLong(t *testing.T) {
 	}
 }
 
-// TestIrregular: links, directories and pipes are not followed, not read, and not
-// waited for.
+// TestIrregular: links, directories and pipes are neither followed nor read.
 func TestIrregular(t *testing.T) {
 	for name, make := range map[string]func(dir string) error{
 		"link":         func(dir string) error { return os.Symlink("other", filepath.Join(dir, "f")) },
@@ -96,9 +70,7 @@ func TestIrregular(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d, dir := newDir(t)
 			write(t, filepath.Join(dir, "other"), "private")
-			if err := make(dir); err != nil {
-				t.Fatal(err)
-			}
+			must(t, make(dir))
 			if _, err := d.Read("f", 0); !errors.Is(err, ErrNotRegular) {
 				t.Errorf("Read: %v", err)
 			}
@@ -121,25 +93,20 @@ func TestIrregular(t *testing.T) {
 	}
 }
 
-// TestOutside: no name leads out of the directory.
 func TestOutside(t *testing.T) {
 	d, dir := newDir(t)
-	if err := d.Make("a"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Make("a"))
 	for _, name := range []string{"../f", "/etc/hostname", "a/../../f"} {
 		if _, err := d.Read(name, 0); err == nil {
 			t.Errorf("%s was read", name)
 		}
 		if err := d.Create(name, nil); err == nil {
-			t.Errorf("%s was made", name)
+			t.Errorf("%s was created", name)
 		}
 	}
-	if err := os.Symlink(t.TempDir(), filepath.Join(dir, "out")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(t.TempDir(), filepath.Join(dir, "out")))
 	if err := d.Create("out/f", nil); err == nil {
-		t.Error("a file was made behind a link")
+		t.Error("a file was created behind a link")
 	}
 	if err := d.Make("out"); err == nil {
 		t.Error("a link is taken for a directory")
@@ -159,9 +126,7 @@ func TestStamp(t *testing.T) {
 	}
 	old := time.Unix(1, 0)
 	write(t, path, "two")
-	if err := os.Chtimes(path, old, old); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chtimes(path, old, old))
 	after, err := d.Stat("f")
 	if err != nil || after == before || !after.Young(time.Now()) {
 		t.Errorf("a time that was set back: %+v, %v", after, err)
@@ -171,21 +136,15 @@ func TestStamp(t *testing.T) {
 func TestLock(t *testing.T) {
 	d, dir := newDir(t)
 	l, err := d.Lock("sub")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := d.Lock("sub"); !errors.Is(err, durable.ErrLocked) {
 		t.Errorf("twice: %v", err)
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Close())
 	if l, err = d.Lock("sub"); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Close())
 	if names, err := d.Names("sub"); err != nil || len(names) != 0 {
 		t.Errorf("it left %v, %v", names, err)
 	}

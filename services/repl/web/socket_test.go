@@ -187,7 +187,7 @@ func TestSocketViolations(t *testing.T) {
 		{"no JSON", "hello", "hello"},
 		{"no type", `{"name":"x"}`, "hello"},
 		{"no name", `{"type":"hello"}`, "name"},
-		{"a name that is none", `{"type":"hello","name":{}}`, "name"},
+		{"a name of another type", `{"type":"hello","name":{}}`, "name"},
 	} {
 		p := &peer{b: b, conn: b.dial(socketPath)}
 		p.send(test.text)

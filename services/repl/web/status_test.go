@@ -11,7 +11,7 @@ import (
 	"zino/pkg/config"
 )
 
-// TestStatusHeaders: nothing foreign can run in the page or frame it.
+// TestStatusHeaders: no foreign script can run in the page, and no page can frame it.
 func TestStatusHeaders(t *testing.T) {
 	b := newEnv(t)
 	for path, kind := range map[string]string{"/zino/": "text/html; charset=utf-8", "/zino/status.js": "text/javascript; charset=utf-8", "/zino/status.css": "text/css; charset=utf-8"} {
@@ -24,11 +24,11 @@ func TestStatusHeaders(t *testing.T) {
 		}
 	}
 	if strings.Contains(b.get("/zino.js"), "status") {
-		t.Error("the page script is the status page's")
+		t.Error("the page script has the script of the status page")
 	}
 }
 
-// TestStatusText: what is configured is shown, and cannot be markup.
+// TestStatusText: the configuration is shown, and cannot be markup.
 func TestStatusText(t *testing.T) {
 	b := newEnv(t, func(cfg *config.Repl) {
 		cfg.Origins = []string{"http://a.example", `http://"><script>`}
@@ -41,12 +41,11 @@ func TestStatusText(t *testing.T) {
 		}
 	}
 	if strings.Count(page, "<script") != 1 {
-		t.Errorf("markup came in:\n%s", page)
+		t.Errorf("the configuration became markup:\n%s", page)
 	}
 }
 
-// TestStatusLive: the list follows what is connected, by itself, and again
-// after the service has started anew.
+// TestStatusLive: the list is updated by itself, also after a restart of the service.
 func TestStatusLive(t *testing.T) {
 	b := newSite(t, map[string]string{"app.html": app})
 	status := b.browse(b.url("/zino/"))
@@ -65,7 +64,7 @@ func TestStatusLive(t *testing.T) {
 	b.want(page.ID, "1", "json 1")
 	says("completed (")
 	if !js[bool](status, "item === document.querySelector('#pages li')") {
-		t.Error("the entry was made anew")
+		t.Error("the entry was replaced")
 	}
 	b.browse(b.url("/app.html"))
 	says("2 pages are connected.")
@@ -77,8 +76,8 @@ func TestStatusLive(t *testing.T) {
 	says("One page is connected.")
 }
 
-// TestStatusLayout: it fits into a narrow window, follows the system's colours,
-// and can be used with the keyboard alone.
+// TestStatusLayout: the page fits into a narrow window, follows the system's colours, and
+// can be used with the keyboard alone.
 func TestStatusLayout(t *testing.T) {
 	b := newSite(t, map[string]string{"app.html": strings.Replace(app, "Index - 7 Zen", strings.Repeat("long", 20), 1)})
 	b.browse(b.url("/app.html"))
@@ -115,7 +114,7 @@ func TestStatusLayout(t *testing.T) {
 	}
 }
 
-// contrast is the least contrast of the page's texts to what is behind them.
+// contrast computes the least contrast of the page's texts to their background.
 const contrast = `(() => {
 	const parse = c => c.match(/[\d.]+/g).map(Number);
 	const light = c => { const [r, g, b] = parse(c).map(v => (v /= 255) <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b };
