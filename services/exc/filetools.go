@@ -19,7 +19,6 @@ import (
 	"zino/pkg/environ"
 	"zino/proto"
 	"zino/services/exc/files"
-	"zino/services/exc/protect"
 	"zino/services/exc/sandbox"
 )
 
@@ -120,7 +119,7 @@ func (s *Service) writable(root string, p files.Plan) error {
 		return &files.Error{Code: codeSandbox, Message: err.Error()}
 	}
 	defer set.Close() // it is not in the list of open runs
-	if why := set.Refusal(p.Path, (*protect.File)(p.File)); why != "" {
+	if why := set.Refusal(p.Path, (*sandbox.File)(p.File)); why != "" {
 		return &files.Error{Code: files.Denied, Message: why}
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"zino/pkg/config"
-	"zino/services/exc/protect"
+	"zino/services/exc/sandbox"
 )
 
 // Protect names files and directories of Zino's own, such as its configuration
@@ -41,13 +41,13 @@ func absolutes(paths []string) (list []string) {
 // the user's in another, or be put back after the first one's check.
 type openRuns struct {
 	mu   sync.Mutex
-	sets []*protect.Protected
+	sets []*sandbox.Protected
 }
 
 // protectedIn computes what is protected in a root.
-func (h *host) protectedIn(root string, mounts bool, running []*protect.Protected) (*protect.Protected, error) {
+func (h *host) protectedIn(root string, mounts bool, running []*sandbox.Protected) (*sandbox.Protected, error) {
 	own := append(h.hidden([]string{root}), h.protected...) // a secret that was moved would not be hidden
-	return protect.New(protect.Options{Root: root, Home: h.home, Own: own, Live: h.data, Mounts: mounts}, running)
+	return sandbox.Protect(sandbox.ProtectOptions{Root: root, Home: h.home, Own: own, Live: h.data, Mounts: mounts}, running)
 }
 
 // protect computes what the run must not change, before it starts.
@@ -78,7 +78,7 @@ func (b *Sandbox) checkProtected() {
 	open.mu.Lock()
 	defer open.mu.Unlock()
 	b.violations, b.gap = b.protected.Check(), b.protected.Gap()
-	open.sets = slices.DeleteFunc(open.sets, func(s *protect.Protected) bool { return s == b.protected })
+	open.sets = slices.DeleteFunc(open.sets, func(s *sandbox.Protected) bool { return s == b.protected })
 	for _, v := range b.violations {
 		b.s.log.Warn(v.String(), "root", b.plan.Root)
 	}
@@ -97,7 +97,7 @@ const recordSuffix = ".open"
 func checkOpenRuns(workspace string, log *slog.Logger) {
 	records, _ := filepath.Glob(filepath.Join(workspace, "*"+recordSuffix)) // the pattern is well-formed
 	for _, file := range records {
-		set, err := protect.Resume(file)
+		set, err := sandbox.ResumeRun(file)
 		if err != nil {
 			log.Warn("cannot check the protected files of a run that was cut off: look at them", "error", err)
 			continue

@@ -12,7 +12,6 @@ import (
 	"zino/proto"
 	"zino/services/exc/cgroup"
 	"zino/services/exc/files"
-	"zino/services/exc/protect"
 	"zino/services/exc/run"
 	"zino/services/exc/sandbox"
 )
@@ -28,8 +27,8 @@ type Sandbox struct {
 	plan      *sandbox.Plan // nil: at the levels off and unit
 	tmp       string        // the run's own directory; empty: none
 
-	protected  *protect.Protected
-	violations []protect.Violation
+	protected  *sandbox.Protected
+	violations []sandbox.Violation
 	gap        string // what of the root was not protected
 }
 
@@ -208,7 +207,7 @@ func (b *Sandbox) wait(ctx context.Context, p *run.Process) (run.Result, error) 
 		lines = b.protected.Explain(r.Stdout, r.Stderr, r.ExitCode() != 0)
 	}
 	b.checkProtected()
-	lines = append(lines, protect.Lines(b.violations)...)
+	lines = append(lines, sandbox.ViolationLines(b.violations)...)
 	if b.gap != "" {
 		lines = append(lines, b.gap)
 	}

@@ -1,4 +1,4 @@
-package protect
+package sandbox
 
 import (
 	"bytes"
@@ -6,8 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"zino/services/exc/sandbox"
 )
 
 // includesMax is how deep git follows includes.
@@ -169,7 +167,7 @@ func (r *repositories) programs(value, top string) {
 			continue
 		}
 		path := r.expand(word, top)
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && sandbox.Within(path, r.root) {
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && Within(path, r.root) {
 			r.add(path)
 		}
 	}

@@ -1,4 +1,4 @@
-package protect
+package sandbox
 
 import (
 	"bytes"

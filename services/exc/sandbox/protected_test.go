@@ -1,4 +1,4 @@
-package protect
+package sandbox
 
 import (
 	"os"
@@ -31,9 +31,9 @@ func shell(t *testing.T, dir, script string) {
 	}
 }
 
-func newProtected(t *testing.T, o Options, running ...*Protected) *Protected {
+func newProtected(t *testing.T, o ProtectOptions, running ...*Protected) *Protected {
 	t.Helper()
-	s, err := New(o, running)
+	s, err := Protect(o, running)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestEntries(t *testing.T) {
 	} {
 		root := newRoot(t, tt.before)
 		slices.Sort(tt.want)
-		if got := newProtected(t, Options{Root: root}).names(); !slices.Equal(got, tt.want) {
+		if got := newProtected(t, ProtectOptions{Root: root}).names(); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: got %q, want %q", name, got, tt.want)
 		}
 	}
@@ -94,7 +94,7 @@ func TestEntries(t *testing.T) {
 // A root below the top of a repository obeys its configuration.
 func TestEntriesBelowRepository(t *testing.T) {
 	top := newRoot(t, "mkdir -p .git sub/hooks; printf '[core]\nhooksPath = sub/hooks\n' >.git/config")
-	if got, want := newProtected(t, Options{Root: top + "/sub"}).names(), []string{".git", "hooks"}; !slices.Equal(got, want) {
+	if got, want := newProtected(t, ProtectOptions{Root: top + "/sub"}).names(), []string{".git", "hooks"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -102,7 +102,7 @@ func TestEntriesBelowRepository(t *testing.T) {
 // The user's own configuration names hooks for every repository.
 func TestEntriesOfUserConfig(t *testing.T) {
 	home := newRoot(t, "mkdir -p p/.git; printf '[core]\nhooksPath = .hooks\n[include]\npath = ~/p/inc\n' >.gitconfig")
-	if got, want := newProtected(t, Options{Root: home + "/p", Home: home}).names(), []string{".git", ".hooks", "inc"}; !slices.Equal(got, want) {
+	if got, want := newProtected(t, ProtectOptions{Root: home + "/p", Home: home}).names(), []string{".git", ".hooks", "inc"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -111,7 +111,7 @@ func TestEntriesOfUserConfig(t *testing.T) {
 // root that cannot be inspected is skipped.
 func TestEntriesWithin(t *testing.T) {
 	root := newRoot(t, "true")
-	o := Options{Root: root, Own: []string{root + "/own", root + "/own/deep/file", root + "/own-not", "/" + strings.Repeat("x", 300)}}
+	o := ProtectOptions{Root: root, Own: []string{root + "/own", root + "/own/deep/file", root + "/own-not", "/" + strings.Repeat("x", 300)}}
 	if got, want := newProtected(t, o).names(), []string{".git", "own", "own-not", "own/deep/file"}; !slices.Equal(got, want) {
 		t.Errorf("while it is not there: %q", got)
 	}
@@ -123,14 +123,14 @@ func TestEntriesWithin(t *testing.T) {
 
 func TestTooManyMounts(t *testing.T) {
 	root := newRoot(t, "for i in $(seq 600); do mkdir -p $i/.git; done")
-	if _, err := New(Options{Root: root}, nil); err == nil || !strings.Contains(err.Error(), "places to protect") {
+	if _, err := Protect(ProtectOptions{Root: root}, nil); err == nil || !strings.Contains(err.Error(), "places to protect") {
 		t.Errorf("got %v", err)
 	}
 	other := newRoot(t, "true")
 	if err := os.Symlink(strings.Repeat("x", 300), other+"/AGENTS.md"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(Options{Root: other}, nil); err == nil || !strings.Contains(err.Error(), "cannot be inspected") {
+	if _, err := Protect(ProtectOptions{Root: other}, nil); err == nil || !strings.Contains(err.Error(), "cannot be inspected") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -149,7 +149,7 @@ func TestScanBound(t *testing.T) {
 	if f := scan(dir, 100); f.cut || len(f.git) != 2 {
 		t.Errorf("%+v", f)
 	}
-	s := newProtected(t, Options{Root: root})
+	s := newProtected(t, ProtectOptions{Root: root})
 	if s.Gap() != "" {
 		t.Errorf("%q", s.Gap())
 	}
@@ -176,7 +176,7 @@ func TestScanInParallel(t *testing.T) {
 // For root the mode does not matter.
 func TestScanWithoutPermission(t *testing.T) {
 	root := newRoot(t, "mkdir -p a/b/c")
-	s := newProtected(t, Options{Root: root, Mounts: true})
+	s := newProtected(t, ProtectOptions{Root: root, Mounts: true})
 	shell(t, root, "mkdir a/b/c/.git; chmod 0 a/b/c a/b a")
 	list := s.Check()
 	shell(t, root, `[ "$(stat -c %a a)" = 0 ]; chmod 700 a; [ "$(stat -c %a a/b)" = 0 ]; chmod 700 a/b; [ "$(stat -c %a a/b/c)" = 0 ]; chmod 700 a/b/c; ls -d a/b/c/.git.refused-*`)
@@ -198,9 +198,9 @@ func TestRunsSideBySide(t *testing.T) {
 	} {
 		for _, firstEndsFirst := range []bool{true, false} {
 			root := newRoot(t, tt.before)
-			first := newProtected(t, Options{Root: root})
+			first := newProtected(t, ProtectOptions{Root: root})
 			shell(t, root, tt.code)
-			second := newProtected(t, Options{Root: root}, first)
+			second := newProtected(t, ProtectOptions{Root: root}, first)
 			order := []*Protected{first, second}
 			if !firstEndsFirst {
 				slices.Reverse(order)
@@ -216,7 +216,7 @@ func TestRunsSideBySide(t *testing.T) {
 // Copies of an AGENTS.md, and directories that were moved, are no violations.
 func TestAgentsMoved(t *testing.T) {
 	root := newRoot(t, "mkdir a; echo x >a/AGENTS.md; echo y >AGENTS.md")
-	s := newProtected(t, Options{Root: root, Mounts: true})
+	s := newProtected(t, ProtectOptions{Root: root, Mounts: true})
 	shell(t, root, "cp -r a c; mv a b; mkdir d; cp AGENTS.md d")
 	if list := s.Check(); len(list) != 0 {
 		t.Errorf("%v", list)
@@ -230,7 +230,7 @@ func TestRestoreRepository(t *testing.T) {
 		"echo evil >.git/refs/heads/new; :>.git/commondir", "rm .git/hooks/x; ln -s /bin/true .git/hooks/x", "rm -r .git; ln -s /etc .git",
 	} {
 		root := newRoot(t, "mkdir -p .git/hooks .git/refs/heads .git/objects; echo good >.git/config; echo good >.git/hooks/x; echo 1 >.git/refs/heads/main; echo 2 >.git/HEAD")
-		s := newProtected(t, Options{Root: root})
+		s := newProtected(t, ProtectOptions{Root: root})
 		shell(t, root, code)
 		list := s.Check()
 		shell(t, root, `[ "$(cat .git/config .git/hooks/x .git/refs/heads/main .git/HEAD | xargs)" = "good good 1 2" ]; [ ! -L .git ]; [ ! -e .git/commondir ]; [ ! -e .git/refs/heads/new ]`)
@@ -243,7 +243,7 @@ func TestRestoreRepository(t *testing.T) {
 // Git finds no repository in a quarantined directory.
 func TestQuarantinedRepository(t *testing.T) {
 	root := newRoot(t, "true")
-	s := newProtected(t, Options{Root: root, Mounts: true})
+	s := newProtected(t, ProtectOptions{Root: root, Mounts: true})
 	shell(t, root, "git init -q .")
 	list := s.Check()
 	if len(list) != 1 || !strings.Contains(list[0].String(), "--sandbox off") {
@@ -260,7 +260,7 @@ func TestQuarantinedRepository(t *testing.T) {
 // A refused write is explained if a line names a protected path.
 func TestExplain(t *testing.T) {
 	root := newRoot(t, "mkdir -p .git debug; :>AGENTS.md; mkdir h; printf '[core]\nhooksPath = h' >.git/config; cat >debug.md <<'END'\n"+replfile.Head+"END")
-	s := newProtected(t, Options{Root: root, Mounts: true})
+	s := newProtected(t, ProtectOptions{Root: root, Mounts: true})
 	for line, want := range map[string]string{
 		"fatal: Unable to create '" + root + "/.git/index.lock': Read-only file system": gitMessage,
 		"error: could not lock config file .git/config: Read-only file system":          gitMessage,
@@ -290,7 +290,7 @@ func TestExplain(t *testing.T) {
 // The refusal for a log of zino repl has the text of the contract.
 func TestRefusalOfREPL(t *testing.T) {
 	root := newRoot(t, "mkdir -p a/b; cat >a/debug.md <<'END'\n"+replfile.Head+"END")
-	s := newProtected(t, Options{Root: root, Mounts: true})
+	s := newProtected(t, ProtectOptions{Root: root, Mounts: true})
 	for path, want := range map[string]string{
 		"a/debug/x.md": "debug/ belongs to zino repl: use the tool page_eval, or append to the file outside the sandbox",
 		"a/debug.md":   "debug/ belongs to zino repl: use the tool page_eval, or append to the file outside the sandbox",
@@ -306,7 +306,7 @@ func TestRefusalOfREPL(t *testing.T) {
 func TestResumeErrors(t *testing.T) {
 	dir := newRoot(t, `echo nonsense >a; echo '{"Root":"/nonexistent/x"}' >b`)
 	for _, name := range []string{"a", "b", "c"} {
-		if s, err := Resume(filepath.Join(dir, name)); err == nil {
+		if s, err := ResumeRun(filepath.Join(dir, name)); err == nil {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}

@@ -1,4 +1,4 @@
-package protect
+package sandbox
 
 import (
 	"crypto/rand"
@@ -56,8 +56,8 @@ func (v Violation) Where() string {
 // linesMax is the number of violations that are reported one by one.
 const linesMax = 20
 
-// Lines reports violations in a line each, those above linesMax in one.
-func Lines(list []Violation) (lines []string) {
+// ViolationLines reports violations in a line each, those above linesMax in one.
+func ViolationLines(list []Violation) (lines []string) {
 	for _, v := range list[:min(len(list), linesMax)] {
 		lines = append(lines, v.String())
 	}
@@ -146,7 +146,7 @@ func isLink(path string) bool {
 // not protect. Elsewhere only the user can have changed it.
 func (p *Protected) compare(dir *os.File, e *entry, v *Violation) error {
 	base := filepath.Base(e.Path)
-	now, err := look(filepath.Join(throughFD(dir), base))
+	now, err := stateOf(filepath.Join(throughFD(dir), base))
 	if err != nil {
 		return err
 	}

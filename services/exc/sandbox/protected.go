@@ -1,18 +1,12 @@
-// Package protect keeps confined code from changing files that take effect
-// outside of its sandbox: the repository with its hooks and configuration,
-// AGENTS.md, Zino's own files, those of other agents, the logs of zino repl.
-//
-// New computes the list before a run. With namespaces what exists is mounted
-// read-only (ReadOnly, Pinned). After the run Check compares it with its earlier
-// state, scans the root for new repositories, quarantines what differs under
-// another name, and reports it.
-//
-// Files that the user or a tool runs later stay writable, since a project
-// consists of them: Makefile, package.json with its scripts, configuration of
-// build tools and of hook managers (.pre-commit-config.yaml, lefthook.yml),
-// .envrc, settings of editors (.vscode, .idea, .vim), .gitattributes, and every
-// program and test of the project.
-package protect
+package sandbox
+
+// Protected files take effect outside of the sandbox: the repository with its
+// hooks and configuration, AGENTS.md, Zino's own files, those of other agents, the
+// logs of zino repl. Files that the user or a tool runs later stay writable, since
+// a project consists of them: Makefile, package.json with its scripts,
+// configuration of build tools and of hook managers (.pre-commit-config.yaml,
+// lefthook.yml), .envrc, settings of editors (.vscode, .idea, .vim),
+// .gitattributes, and every program and test of the project.
 
 import (
 	"encoding/json"
@@ -31,12 +25,9 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/replfile"
-	"zino/services/exc/sandbox"
 )
 
 const (
-	// linksMax is the number of symbolic links that are followed, as in Linux.
-	linksMax = 40
 	// mountsMax bounds the mounts of a run: each takes a descriptor, and room in
 	// the argument that hands the plan of a run to its supervisor.
 	mountsMax = 1000
@@ -53,8 +44,8 @@ var projectNames = []string{agentsName, config.FileName}
 // agentNames belong to other agents. They are protected where they exist.
 var agentNames = []string{".mcp.json", ".claude", ".agents"}
 
-// Options say what is protected in a root.
-type Options struct {
+// ProtectOptions say what is protected in a root.
+type ProtectOptions struct {
 	Root   string   // directory that code works in, without symbolic links
 	Home   string   // the user's, for git's configuration; empty: none
 	Own    []string // Zino's files and directories, existing or not
@@ -62,9 +53,12 @@ type Options struct {
 	Mounts bool     // the run sees what exists as read-only mounts
 }
 
-// Protected is what code must not change in a root, as it was before a run.
+// Protected is what code must not change in a root, as it was before a run. What
+// exists is mounted read-only where there are namespaces (ReadOnly, Pinned). After
+// the run Check compares it with its earlier state, scans the root for new
+// repositories, quarantines what differs under another name, and reports it.
 type Protected struct {
-	o       Options
+	o       ProtectOptions
 	root    *os.File
 	entries []*entry // by path: directories before what is in them
 	before  findings
@@ -102,9 +96,9 @@ type content struct {
 	link string
 }
 
-// New computes what is protected now. running are those of runs that have not
+// Protect computes what is protected now. running are those of runs that have not
 // ended: what they have made meanwhile does not count as the user's.
-func New(o Options, running []*Protected) (*Protected, error) {
+func Protect(o ProtectOptions, running []*Protected) (*Protected, error) {
 	root, err := openAt(unix.AT_FDCWD, o.Root, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
@@ -119,7 +113,7 @@ func New(o Options, running []*Protected) (*Protected, error) {
 		}
 		made := func(before []string) func(path string) bool {
 			return func(path string) bool {
-				return sandbox.Within(path, other.o.Root) && !slices.Contains(before, path)
+				return Within(path, other.o.Root) && !slices.Contains(before, path)
 			}
 		}
 		p.before.git = slices.DeleteFunc(p.before.git, made(other.before.git))
@@ -213,8 +207,8 @@ func (p *Protected) trace(want entry, found map[string]*entry) error {
 		var name string
 		name, rest, _ = strings.Cut(rest, "/")
 		path := filepath.Join(at, name)
-		below := path != p.o.Root && sandbox.Within(path, p.o.Root)
-		now, err := look(path)
+		below := path != p.o.Root && Within(path, p.o.Root)
+		now, err := stateOf(path)
 		if err != nil && !below {
 			return nil // code cannot reach it either
 		}
@@ -244,8 +238,8 @@ func (p *Protected) trace(want entry, found map[string]*entry) error {
 	return nil
 }
 
-// look returns the current state of a path.
-func look(path string) (e entry, err error) {
+// stateOf returns the current state of a path.
+func stateOf(path string) (e entry, err error) {
 	e.Path = path
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
@@ -321,7 +315,7 @@ func (p *Protected) inherit(other *Protected) {
 		p.entries[i] = &merged
 	}
 	for sum := range p.known {
-		if sandbox.Within(p.o.Root, other.o.Root) && !other.cut && !other.known[sum] {
+		if Within(p.o.Root, other.o.Root) && !other.cut && !other.known[sum] {
 			delete(p.known, sum)
 		}
 	}
@@ -477,7 +471,7 @@ func (p *Protected) explain(word string) string {
 		switch {
 		case !e.mount:
 			continue
-		case filepath.IsAbs(word) && !sandbox.Within(filepath.Clean(word), e.Path):
+		case filepath.IsAbs(word) && !Within(filepath.Clean(word), e.Path):
 			continue
 		case !filepath.IsAbs(word) && !strings.Contains("/"+word+"/", "/"+base+"/"):
 			continue
@@ -517,7 +511,7 @@ type openRun struct {
 	Agents  []string
 }
 
-// ListOpen writes p to a new file, from which Resume reads it if this process is
+// ListOpen writes p to a new file, from which ResumeRun reads it if this process is
 // killed before the run ends. Close removes the file.
 func (p *Protected) ListOpen(file string) error {
 	r := openRun{Root: p.o.Root, Git: p.before.git, Layouts: p.before.layouts, Agents: p.before.agents}
@@ -539,8 +533,8 @@ func (p *Protected) ListOpen(file string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Resume reads what was protected in a run whose exc was killed.
-func Resume(file string) (*Protected, error) {
+// ResumeRun reads what was protected in a run whose exc was killed.
+func ResumeRun(file string) (*Protected, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -554,7 +548,7 @@ func Resume(file string) (*Protected, error) {
 		return nil, err
 	}
 	return &Protected{
-		o: Options{Root: r.Root, Mounts: true}, root: root, entries: r.Entries, record: file,
+		o: ProtectOptions{Root: r.Root, Mounts: true}, root: root, entries: r.Entries, record: file,
 		before: findings{git: r.Git, layouts: r.Layouts, agents: r.Agents},
 	}, nil
 }
