@@ -1,13 +1,13 @@
-// Package cgroup gives each run of code a control group of its own (cgroup v2):
-// what limits it, counts what it takes, and ends all of it at once.
+// Package cgroup gives each run of code a control group of its own (cgroup v2),
+// which limits it, counts its resources, and kills all of it at once.
 //
-// The hierarchy is looked for in the table of mounts, because it may lie
-// elsewhere than at /sys/fs/cgroup, and only the part of it that this process
-// lives in is touched. Which limits are enforced depends on the controllers that
-// the host hands down.
+// The hierarchy is found in the table of mounts, because it may lie elsewhere than
+// at /sys/fs/cgroup. Only the group of this process is used. Which limits are
+// enforced depends on the controllers that the host delegates.
 package cgroup
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -20,12 +20,14 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"zino/pkg/durable"
 )
 
 // prefix begins the names of the directories that hold the groups of a process.
 const prefix = "zino-exc-"
 
-// Limits are what a group may take. Zero is no limit.
+// Limits are the limits of a group. Zero is no limit.
 type Limits struct {
 	Memory int64   // bytes, swap included
 	Tasks  int     // processes and threads
@@ -39,7 +41,7 @@ const (
 	CPU    = "cpu"
 )
 
-// controllers are the kernel's names for those that the limits need.
+// controllers are the kernel's names of the controllers that the limits need.
 var controllers = map[string]string{Memory: "memory", Tasks: "pids", CPU: "cpu"}
 
 // Tree is where a process keeps its groups. It is safe for concurrent use.
@@ -47,20 +49,20 @@ type Tree struct {
 	home string // this process's own group
 
 	mu       sync.Mutex
-	dir      string   // holds the groups; empty until there is one
-	lock     *os.File // held on dir: whoever can take it knows that its owner is dead
+	dir      string   // contains the groups; empty until the first
+	lock     *os.File // locks dir: who can lock it knows that its owner is dead
 	enforced map[string]bool
 	next     int
 }
 
-// Open finds the process's place in the hierarchy and ends what dead processes
-// left there. The error says why the host gives no groups.
+// Open finds the group of this process and removes what dead processes left there.
+// The error says why there are no groups on this host.
 func Open() (*Tree, error) {
 	home, err := locate()
 	if err != nil {
 		return nil, err
 	}
-	if filepath.Base(home) == leaf { // this process stepped aside before
+	if filepath.Base(home) == leaf { // this process moved there before
 		home = filepath.Dir(home)
 	}
 	if err := unix.Access(home, unix.W_OK); err != nil {
@@ -69,12 +71,12 @@ func Open() (*Tree, error) {
 	return &Tree{home: home}, sweep(home)
 }
 
-// New makes a group with those limits, as far as the host enforces them. It
-// must be removed.
+// New makes a group with those limits, as far as the host enforces them. It must be
+// removed.
 func (t *Tree) New(l Limits) (*Group, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := t.settle(); err != nil {
+	if err := t.ensure(); err != nil {
 		return nil, err
 	}
 	t.next++
@@ -96,11 +98,11 @@ func (t *Tree) New(l Limits) (*Group, error) {
 func (t *Tree) Unlimited(l Limits) (names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	err := t.settle()
+	err := t.ensure()
 	return slices.DeleteFunc(l.Names(), func(name string) bool { return err == nil && t.enforced[name] })
 }
 
-// Names are the names of what l limits.
+// Names names what l limits.
 func (l Limits) Names() (names []string) {
 	if l.Memory > 0 {
 		names = append(names, Memory)
@@ -114,7 +116,7 @@ func (l Limits) Names() (names []string) {
 	return names
 }
 
-// Close removes the tree. Groups that are left in it are ended.
+// Close removes the tree, and kills the groups that are left in it.
 func (t *Tree) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,10 +128,9 @@ func (t *Tree) Close() error {
 	return err
 }
 
-// settle makes the directory of the groups when the first is asked for, and
-// anew should somebody have removed it: a sweep may take a new directory for a
-// dead one until it is locked.
-func (t *Tree) settle() error {
+// ensure makes the directory of the groups for the first group, and again if it was
+// removed: until it is locked, a sweep of another process takes it for a dead one.
+func (t *Tree) ensure() error {
 	for t.dir == "" || !alive(t.dir) {
 		dir, lock, err := claim(t.home)
 		if err != nil {
@@ -139,7 +140,7 @@ func (t *Tree) settle() error {
 			err = t.lock.Close()
 		}
 		t.dir, t.lock, t.next = dir, lock, 0
-		t.enforced = handDown(t.home, dir)
+		t.enforced = delegate(t.home, dir)
 		if err != nil {
 			return err
 		}
@@ -154,7 +155,7 @@ func claim(home string) (dir string, lock *os.File, err error) {
 		return "", nil, err
 	}
 	if lock, err = os.Open(dir); err == nil {
-		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
+		err = durable.Lock(context.Background(), lock)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", nil, errors.Join(err, os.Remove(dir))
@@ -167,7 +168,7 @@ func alive(dir string) bool {
 	return err == nil && fi.IsDir()
 }
 
-// sweep ends and removes what processes left that are no more.
+// sweep kills and removes the groups of dead processes.
 func sweep(home string) error {
 	entries, err := os.ReadDir(home)
 	if err != nil {
@@ -182,19 +183,158 @@ func sweep(home string) error {
 	return errors.Join(errs...)
 }
 
-// sweepOne removes dir if the lock on it is free. Between being made and being
-// locked it looks dead: then its owner makes another.
+// sweepOne removes dir unless its owner has locked it. A new one that is not locked
+// yet looks dead: then its owner makes another.
 func sweepOne(dir string) error {
 	f, err := os.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return nil // gone, or another user's
+		return nil // removed, or another user's
 	}
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+	if err := durable.TryLock(f); errors.Is(err, durable.ErrLocked) {
 		return nil // its owner lives
+	} else if err != nil {
+		return err
 	}
 	return remove(dir)
+}
+
+// leaf is the group that this process moves to if its own must be empty to delegate
+// controllers.
+const leaf = "zino-exc-self"
+
+// delegate has home delegate the controllers to dir, and dir to its groups, and
+// reports for which limits that worked.
+func delegate(home, dir string) map[string]bool {
+	enforced := map[string]bool{}
+	for limit, controller := range controllers {
+		if !slices.Contains(words(home, "cgroup.controllers"), controller) {
+			continue
+		}
+		enforced[limit] = pass(home, controller) && pass(dir, controller)
+	}
+	return enforced
+}
+
+// pass has a group delegate a controller to those below it. A group with processes
+// cannot, except for the root: this process first leaves one in which it is alone.
+// The kernel does not refuse it for the controllers of tasks and CPU, but then the
+// groups below accept no process any more.
+func pass(group, controller string) bool {
+	if slices.Contains(words(group, "cgroup.subtree_control"), controller) {
+		return true
+	}
+	if !root(group) && len(words(group, "cgroup.procs")) > 0 && !moveToLeaf(group) {
+		return false
+	}
+	return write(group, "cgroup.subtree_control", "+"+controller) == nil
+}
+
+// root reports whether a group is the root of the hierarchy: only that has no type.
+func root(group string) bool {
+	_, err := os.Stat(filepath.Join(group, "cgroup.type"))
+	return os.IsNotExist(err)
+}
+
+// moveToLeaf moves this process into a group below its own, if it is alone there.
+func moveToLeaf(group string) bool {
+	self := strconv.Itoa(os.Getpid())
+	if !slices.Equal(words(group, "cgroup.procs"), []string{self}) {
+		return false
+	}
+	dir := filepath.Join(group, leaf)
+	if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
+		return false
+	}
+	return write(dir, "cgroup.procs", self) == nil
+}
+
+// locate is the directory of this process's group.
+func locate() (string, error) {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return "", err
+	}
+	groups, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "", err
+	}
+	own, ok := ownGroup(string(groups))
+	if !ok {
+		return "", errors.New("this host has no control groups of version 2")
+	}
+	for _, m := range parseMounts(string(mounts)) {
+		if below, ok := m.below(own); ok {
+			return filepath.Join(m.point, below), nil
+		}
+	}
+	return "", fmt.Errorf("the control groups of version 2 are not mounted here")
+}
+
+// ownGroup parses /proc/self/cgroup, whose line for version 2 is "0::/path".
+func ownGroup(text string) (string, bool) {
+	for line := range strings.Lines(text) {
+		if path, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); ok && strings.HasPrefix(path, "/") {
+			return path, true
+		}
+	}
+	return "", false
+}
+
+// mount is a mount of the hierarchy, or of a part of it.
+type mount struct {
+	root  string // the group that is mounted there
+	point string
+}
+
+// below is the path of a group below the mount's point, if it is there.
+func (m mount) below(group string) (string, bool) {
+	if m.root == "/" {
+		return group, !strings.Contains(group, "/../") && !strings.HasPrefix(group, "/..")
+	}
+	rest, ok := strings.CutPrefix(group, m.root)
+	return rest, ok && (rest == "" || rest[0] == '/')
+}
+
+// parseMounts parses the mounts of version 2 in /proc/self/mountinfo: "id parent dev root point options [tags] - type …".
+func parseMounts(text string) (list []mount) {
+	for line := range strings.Lines(text) {
+		before, after, ok := strings.Cut(line, " - ")
+		fields := strings.Fields(before)
+		if !ok || len(fields) < 6 || !strings.HasPrefix(after, "cgroup2 ") {
+			continue
+		}
+		list = append(list, mount{unescape(fields[3]), unescape(fields[4])})
+	}
+	return list
+}
+
+// unescape decodes the kernel's octal escapes of blanks and backslashes.
+func unescape(path string) string {
+	var b strings.Builder
+	for i := 0; i < len(path); i++ {
+		if path[i] == '\\' && i+3 < len(path) {
+			if c, ok := octal(path[i+1 : i+4]); ok {
+				b.WriteByte(c)
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(path[i])
+	}
+	return b.String()
+}
+
+func octal(digits string) (byte, bool) {
+	n := 0
+	for _, d := range []byte(digits) {
+		if d < '0' || d > '7' {
+			return 0, false
+		}
+		n = 8*n + int(d-'0')
+	}
+	return byte(n), n < 256
 }

@@ -13,11 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// removeLimit is how long a group is waited for to become empty.
+// removeLimit is how long removing waits for a group to become empty.
 const removeLimit = 2 * time.Second
 
-// period is the time over which the kernel counts the use of processors, in
-// microseconds: its own default.
+// period is the period of cpu.max in microseconds: the kernel's default.
 const period = 100_000
 
 // Group is the group of one run.
@@ -26,11 +25,11 @@ type Group struct {
 	file *os.File
 }
 
-// Usage is what a group has taken.
+// Usage is what a group has used.
 type Usage struct {
 	CPU         time.Duration
 	Peak        int64 // bytes of memory at a time; -1: unknown
-	OutOfMemory int64 // processes that the kernel ended for the limit of memory
+	OutOfMemory int64 // processes that the kernel killed at the limit of memory
 	TasksDenied int64 // processes and threads that the limit of tasks prevented
 }
 
@@ -39,16 +38,16 @@ func open(dir string) (*Group, error) {
 	return &Group{dir, f}, err
 }
 
-// File is the group's directory. As SysProcAttr.CgroupFD it has a process begin
-// its life in the group. It stays the group's.
+// File is the group's directory, for SysProcAttr.CgroupFD, with which a process
+// starts in the group. It stays open until Remove.
 func (g *Group) File() *os.File { return g.file }
 
-// Here is the group of this process itself, to look at: it has no File and is
-// not removed. The root of all groups is nobody's own.
+// Here is the group of this process itself, to read only: it has no File and must
+// not be removed. A process in the root has no group of its own.
 func Here() (*Group, error) {
 	dir, err := locate()
 	if err == nil {
-		_, err = os.Stat(filepath.Join(dir, "cgroup.events")) // which the root lacks
+		_, err = os.Stat(filepath.Join(dir, "cgroup.events")) // the root has none
 	}
 	return &Group{dir: dir}, err
 }
@@ -80,7 +79,7 @@ func (g *Group) limit(l Limits, enforced map[string]bool) error {
 	return errors.Join(errs...)
 }
 
-// Kill ends all processes of the group, also those that are being born.
+// Kill kills all processes of the group, those that are being forked included.
 func (g *Group) Kill() error { return write(g.dir, "cgroup.kill", "1") }
 
 // KillAt is Kill for a process that has only the descriptor of a group's
@@ -94,7 +93,7 @@ func KillAt(dir int) error {
 	return errors.Join(err, unix.Close(file))
 }
 
-// Usage reads what the group has taken so far.
+// Usage reads what the group has used so far.
 func (g *Group) Usage() Usage {
 	stat, memory, tasks := g.numbers("cpu.stat"), g.numbers("memory.events"), g.numbers("pids.events")
 	u := Usage{
@@ -109,7 +108,7 @@ func (g *Group) Usage() Usage {
 	return u
 }
 
-// numbers reads a file of the group, none if it is not there.
+// numbers reads a file of the group; empty if it does not exist.
 func (g *Group) numbers(file string) map[string]int64 {
 	text, err := os.ReadFile(filepath.Join(g.dir, file))
 	if err != nil {
@@ -118,7 +117,7 @@ func (g *Group) numbers(file string) map[string]int64 {
 	return parseNumbers(string(text))
 }
 
-// parseNumbers reads lines of a name and a number each.
+// parseNumbers parses lines of a name and a number each.
 func parseNumbers(text string) map[string]int64 {
 	numbers := map[string]int64{}
 	for line := range strings.Lines(text) {
@@ -130,12 +129,12 @@ func parseNumbers(text string) map[string]int64 {
 	return numbers
 }
 
-// Remove ends what is left in the group and removes it.
+// Remove kills what is left in the group and removes it.
 func (g *Group) Remove() error {
 	return errors.Join(remove(g.dir), g.file.Close())
 }
 
-// remove removes a group with all that is in it.
+// remove kills and removes a group with all groups in it.
 func remove(dir string) error {
 	err := os.Remove(dir)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -177,7 +176,28 @@ func awaitEmpty(dir string, limit time.Duration) error {
 			return fmt.Errorf("%s: its processes cannot be killed: look for those in state D", dir)
 		}
 		change := []unix.PollFd{{Fd: int32(events.Fd()), Events: unix.POLLPRI}}
-		// The kernel marks the file at each change; what it says is read anew anyway.
+		// POLLPRI: the file has changed. It is read again in any case.
 		_, _ = unix.Poll(change, int(time.Until(end).Milliseconds())+1)
 	}
+}
+
+// words are the words of a group's file; none if it cannot be read.
+func words(group, file string) []string {
+	text, err := os.ReadFile(filepath.Join(group, file))
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(text))
+}
+
+func write(group, file, text string) error {
+	f, err := os.OpenFile(filepath.Join(group, file), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	return err
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -179,10 +180,9 @@ func reap(command int, ended chan struct{}) (status syscall.WaitStatus) {
 
 // signalDescendants sends sig to every process below this one, those that changed
 // their session or lost their parent included. It signals on sight, in the order
-// of process numbers. SIGKILL goes to the process groups of the descendants: it
-// reaches all members at once, so that a group that forks all the time cannot
-// outrun the walk. Only descendants are in these groups, because the supervisor
-// began in a session of its own.
+// of process numbers. /proc may hide a process that is not dumpable (hidepid,
+// ProtectProc=): the kernel's lists of this process's own children have it when the
+// processes between them are gone.
 func signalDescendants(sig syscall.Signal) {
 	proc, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -191,6 +191,28 @@ func signalDescendants(sig syscall.Signal) {
 	defer unix.Close(proc)
 	self := os.Getpid()
 	below := map[int]bool{self: true}
+	signal := func(pid int) {
+		below[pid] = true
+		_ = syscall.Kill(pid, sig) // it may be gone, or another user's
+		if sig != syscall.SIGKILL {
+			return
+		}
+		// All members of a process group die at once: a group that forks all the
+		// time cannot outrun the walk. Only descendants are in these groups, because
+		// the supervisor began in a session of its own.
+		if group, err := unix.Getpgid(pid); err == nil && group > 1 && group != self {
+			_ = syscall.Kill(-group, sig)
+		}
+	}
+	lists, _ := filepath.Glob("/proc/self/task/*/children") // the pattern is well-formed
+	for _, list := range lists {
+		children, _ := os.ReadFile(list) // of a thread that may be gone
+		for _, child := range bytes.Fields(children) {
+			if pid, err := strconv.Atoi(string(child)); err == nil {
+				signal(pid)
+			}
+		}
+	}
 	var batch [512]byte // some twenty names: a list ages
 	for {
 		n, err := unix.ReadDirent(proc, batch[:])
@@ -203,48 +225,38 @@ func signalDescendants(sig syscall.Signal) {
 			if err != nil || below[pid] {
 				continue
 			}
-			parent, group, ok := parentOf(pid)
-			if ok && below[parent] {
-				below[pid] = true
-				_ = syscall.Kill(pid, sig) // it may be gone, or another user's
-				if sig == syscall.SIGKILL && group > 1 && group != self {
-					_ = syscall.Kill(-group, sig)
-				}
+			if parent, ok := parentOf(pid); ok && below[parent] {
+				signal(pid)
 			}
 		}
 	}
 }
 
-// parentOf reads the parent and the process group from /proc/PID/stat.
-func parentOf(pid int) (parent, group int, ok bool) {
+// parentOf reads the parent of a process from /proc/PID/stat.
+func parentOf(pid int) (int, bool) {
 	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return 0, 0, false
+		return 0, false
 	}
 	defer unix.Close(fd)
 	var stat [128]byte
 	n, err := unix.Read(fd, stat[:])
 	if err != nil {
-		return 0, 0, false
+		return 0, false
 	}
 	return parseStat(stat[:n])
 }
 
-// parseStat returns the parent and the process group in the text of
-// /proc/PID/stat: "PID (name) state parent group …". The name may itself contain
-// brackets and blanks.
-func parseStat(stat []byte) (parent, group int, ok bool) {
+// parseStat returns the parent in the text of /proc/PID/stat: "PID (name) state
+// parent …". The name may itself contain brackets and blanks.
+func parseStat(stat []byte) (parent int, ok bool) {
 	end := bytes.LastIndexByte(stat, ')')
 	fields := bytes.Fields(stat[end+1:])
-	if end < 0 || len(fields) < 3 {
-		return 0, 0, false
+	if end < 0 || len(fields) < 2 {
+		return 0, false
 	}
 	parent, err := strconv.Atoi(string(fields[1]))
-	if err != nil {
-		return 0, 0, false
-	}
-	group, err = strconv.Atoi(string(fields[2]))
-	return parent, group, err == nil
+	return parent, err == nil
 }
 
 // restrict is the process that becomes a confined command: it gives up its rights

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where the kernel's seccomp_data has what a filter looks at.
+// Offsets in the kernel's seccomp_data.
 const (
 	offsetCall = 0
 	offsetArch = 4
@@ -18,12 +18,12 @@ const (
 const namespaceFlags = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
-// newestCall is the last system call that was looked at when the list below was
-// written. What came later is as if it were not there.
+// newestCall is the last system call that the list below considers. Later ones do
+// not exist for the code (ENOSYS).
 const newestCall = unix.SYS_LISTNS
 
-// denied are the system calls that no confined code needs: mounts, namespaces,
-// modules, keys, tracing of the kernel, clocks, and rings that pass the filter by.
+// denied are system calls that confined code does not need: mounts, namespaces,
+// modules, keys, tracing of the kernel, clocks, and rings that bypass the filter.
 var denied = append([]uint32{
 	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE,
 	unix.SYS_OPEN_TREE_ATTR, unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR,
@@ -39,20 +39,19 @@ var denied = append([]uint32{
 }, deniedHere...)
 
 // shared are the calls by which processes of one user reach each other's memory
-// and queues. Namespaces keep them apart; without those they are denied.
+// and queues. They are denied where namespaces do not separate the processes.
 var shared = []uint32{unix.SYS_SHMGET, unix.SYS_SEMGET, unix.SYS_MSGGET, unix.SYS_MQ_OPEN}
 
-// filter is a program for the kernel's filter of system calls.
+// filter is a BPF program for seccomp.
 type filter []unix.SockFilter
 
 // filterCalls restricts the system calls of this thread and its children.
 func (p *Plan) filterCalls() error { return install(p.filter()) }
 
-// install has the kernel obey a filter from now on, in this thread and its
-// children.
+// install applies a filter to this thread and its children.
 func install(f filter) error {
 	if arch == 0 {
-		return fmt.Errorf("there is no filter of system calls for this kind of processor")
+		return fmt.Errorf("no filter of system calls for this kind of processor")
 	}
 	program := unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program)))
@@ -62,8 +61,8 @@ func install(f filter) error {
 	return nil
 }
 
-// header is how each filter begins: with the call's number, if it can be told
-// which call that is.
+// header is the beginning of each filter: it checks the architecture and loads the
+// call's number.
 func header() filter {
 	return filter{
 		load(offsetArch),
@@ -84,13 +83,14 @@ func (p *Plan) filter() filter {
 	for _, call := range calls {
 		f = f.on(call, fail(unix.EPERM))
 	}
-	// Its flags lie in memory, where no filter sees them: programs try clone then.
+	// Its flags lie in memory, where a filter cannot read them: with ENOSYS programs
+	// use clone.
 	f = f.on(unix.SYS_CLONE3, fail(unix.ENOSYS))
 	f = f.on(unix.SYS_CLONE, argument(0), jump(unix.BPF_JSET, namespaceFlags, 0, 1), fail(unix.EPERM), allow())
 	f = f.on(unix.SYS_IOCTL, argument(1), jump(unix.BPF_JEQ, unix.TIOCSTI, 1, 0), jump(unix.BPF_JEQ, tiocLinux, 0, 1), fail(unix.EPERM), allow())
 	f = f.on(unix.SYS_SOCKET, p.sockets()...)
-	// Pairs are how programs speak to their children. A pair of datagrams could
-	// be pointed at a socket of others.
+	// Programs talk to their children over pairs. A datagram socket of a pair could
+	// send to other sockets.
 	const kind = 0xf // without SOCK_CLOEXEC and SOCK_NONBLOCK
 	f = f.on(unix.SYS_SOCKETPAIR,
 		argument(0), jump(unix.BPF_JEQ, unix.AF_UNIX, 1, 0), fail(unix.EPERM),
@@ -99,8 +99,8 @@ func (p *Plan) filter() filter {
 	return append(f, allow())
 }
 
-// sockets are the instructions for the call socket: those of the network, if
-// the plan has one of its own or the host's, and none with a path.
+// sockets are the instructions for the call socket: network sockets are permitted
+// if the plan has a network of its own or the host's, Unix sockets never.
 func (p *Plan) sockets() filter {
 	if !p.Network && !p.Namespaces {
 		return filter{fail(unix.EPERM)}
@@ -114,7 +114,7 @@ func (p *Plan) sockets() filter {
 	}
 }
 
-// on has a system call end in body, whose last instruction returns.
+// on appends body, whose last instruction returns, for a system call.
 func (f filter) on(call uint32, body ...unix.SockFilter) filter {
 	f = append(f, jump(unix.BPF_JEQ, call, 0, uint8(len(body))))
 	return append(f, body...)
@@ -124,11 +124,11 @@ func load(offset uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
 }
 
-// argument loads the lower half of an argument. The upper one is not used by
-// the calls that are looked at.
+// argument loads the lower half of an argument. The filtered calls do not use the
+// upper half.
 func argument(n uint32) unix.SockFilter { return load(offsetArgs + 8*n) }
 
-// jump skips that many instructions if the comparison with k holds, or not.
+// jump skips yes instructions if the comparison with k is true, else no.
 func jump(comparison uint16, k uint32, yes, no uint8) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | comparison | unix.BPF_K, Jt: yes, Jf: no, K: k}
 }
@@ -141,3 +141,47 @@ func fail(errno unix.Errno) unix.SockFilter { return ret(unix.SECCOMP_RET_ERRNO 
 
 // tiocLinux pastes into a terminal, as TIOCSTI types into it.
 const tiocLinux = 0x541c
+
+// The calls below change a process that they name by its number. The kernel asks
+// only for the same user there: neither Landlock nor namespaces within the run
+// apply. Without a rule, code could lower the limits of exc or of its supervisor
+// until they can do nothing more. Only 0, the caller itself, is permitted: a program
+// that names itself by its own number is refused, too.
+
+// ownLimits denies reading and changing the limits of other processes.
+func (f filter) ownLimits() filter {
+	return f.on(unix.SYS_PRLIMIT64, onlyOneself(0)...)
+}
+
+// Kinds of what ioprio_set names.
+const (
+	ioprioProcess = 1
+	ioprioGroup   = 2
+)
+
+// ownSchedule denies changing the scheduling of other processes. In namespaces they
+// are out of reach of these calls.
+func (f filter) ownSchedule() filter {
+	for _, call := range []uint32{
+		unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR, unix.SYS_SCHED_SETAFFINITY,
+	} {
+		f = f.on(call, onlyOneself(0)...)
+	}
+	// These name a process, a process group, or a user.
+	f = f.on(unix.SYS_SETPRIORITY, ofKind(unix.PRIO_PROCESS, unix.PRIO_PGRP)...)
+	return f.on(unix.SYS_IOPRIO_SET, ofKind(ioprioProcess, ioprioGroup)...)
+}
+
+// onlyOneself permits a call whose argument n, a process number, is 0.
+func onlyOneself(n uint32) filter {
+	return filter{argument(n), jump(unix.BPF_JEQ, 0, 1, 0), fail(unix.EPERM), allow()}
+}
+
+// ofKind permits a call for the caller itself whose first argument is one of two
+// kinds.
+func ofKind(process, group uint32) filter {
+	return append(filter{
+		argument(0),
+		jump(unix.BPF_JEQ, process, 2, 0), jump(unix.BPF_JEQ, group, 1, 0), fail(unix.EPERM),
+	}, onlyOneself(1)...)
+}

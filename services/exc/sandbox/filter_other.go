@@ -2,7 +2,7 @@
 
 package sandbox
 
-// arch is 0 for processors whose system calls no list was made for.
+// arch is 0 for processors without a list of system calls.
 const arch = 0
 
 var deniedHere []uint32

@@ -7,26 +7,27 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/landlock-lsm/go-landlock/landlock"
 	"golang.org/x/sys/unix"
 )
 
-// Kernel is what the kernel gives to confine code witk.
+// Kernel is what the kernel gives to confine code with.
 type Kernel struct {
 	NoNamespaces error // why it gives no namespaces; nil: it does
 	Landlock     int   // the version of Landlock; 0: none
 }
 
-// Probe asks what the kernel gives. Whether it gives namespaces is found out by
-// trying, which needs a process: try is that attempt with a plan that has them.
+// Probe asks what the kernel gives. try runs a process with
+// a plan that has namespaces: only that shows whether the kernel gives them.
 func Probe(try func() error) Kernel {
 	return Kernel{NoNamespaces: try(), Landlock: landlockVersion()}
 }
 
-// Unable says why the host cannot confine code, nil if it can.
+// Unable says why code cannot be confined here, nil if it can.
 func (k Kernel) Unable() error {
 	switch {
 	case arch == 0:
-		return errors.New("there is no filter of system calls for this kind of processor")
+		return errors.New("no filter of system calls for this kind of processor")
 	case k.NoNamespaces == nil || k.Landlock >= landlockAlone:
 		return nil
 	}
@@ -70,4 +71,23 @@ func atLeast(release string, major, minor int) bool {
 	}
 	b, err := strconv.Atoi(second)
 	return err == nil && (a > major || a == major && b >= minor)
+}
+
+// landlockAlone is the first version that can confine without namespaces: it keeps
+// signals and abstract sockets to the run.
+const landlockAlone = 6
+
+// landlockConfigs are what is restricted in each version, from 1 on.
+var landlockConfigs = []landlock.Config{
+	landlock.V1, landlock.V2, landlock.V3, landlock.V4, landlock.V5, landlock.V6, landlock.V7, landlock.V8, landlock.V9,
+}
+
+// landlockVersion is the newest version that the kernel and this package know, 0
+// for none.
+func landlockVersion() int {
+	v, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 {
+		return 0
+	}
+	return min(int(v), len(landlockConfigs))
 }
