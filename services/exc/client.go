@@ -18,15 +18,15 @@ import (
 	"zino/services/exc/run"
 )
 
-// client is the environment that a request brings for its tools.
+// client is the environment of the tools of a request.
 type client struct {
 	env   []string // without secrets
-	root  string   // to work in; empty: the directory of this process
+	root  string   // the working directory; empty: that of this process
 	umask *int     // nil: that of this process
 }
 
-// clientOf reads the environment of a request. Without one the tools run with
-// that of this process.
+// clientOf is the environment in a request. Without one the tools run with that of
+// this process.
 func (s *Service) clientOf(env map[string]string, root, cwd string, umask *int) (client, error) {
 	c := client{env: environ.ForCode(os.Environ(), s.passEnv), root: cmp.Or(root, cwd), umask: umask}
 	if umask != nil && (*umask < 0 || *umask > 0o777) {
@@ -39,7 +39,7 @@ func (s *Service) clientOf(env map[string]string, root, cwd string, umask *int) 
 	if err != nil {
 		return c, &proto.Error{Code: proto.CodeInvalid, Message: "env: " + err.Error()}
 	}
-	own := slices.DeleteFunc(c.env, func(entry string) bool { // pass_env may name what clients don't send
+	own := slices.DeleteFunc(c.env, func(entry string) bool { // pass_env may name variables that clients don't send
 		name, _, _ := strings.Cut(entry, "=")
 		_, sent := env[name]
 		return sent || !slices.Contains(s.passEnv, name)
@@ -109,7 +109,7 @@ func directory(root string) (string, error) {
 	return root, unusable(root, err)
 }
 
-// unusable is the error for a directory, nil if there is none.
+// unusable makes err, if it is not nil, the result of a tool.
 func unusable(root string, err error) error {
 	if err == nil {
 		return nil

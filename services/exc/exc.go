@@ -1,7 +1,8 @@
 // Package exc runs code and carries out the tools read, write, edit and bash.
-// Each run gets a private file for its code, an environment without secrets,
-// and a supervisor: a copy of this program that is the parent of all that the
-// code starts and leaves nothing of it behind, not even when this process is
+//
+// Each run has a run.Cmd (what to run, and how), a Sandbox (what confines it at its
+// level) and a run.Result. Its code is in a private file, its environment has no
+// secrets, and a supervisor kills all that it starts, also when this process is
 // killed.
 package exc
 
@@ -26,9 +27,9 @@ import (
 const (
 	// validateLimit is the time that static analysis may take.
 	validateLimit = 15 * time.Second
-	// reviewGrace is how long the analysis beside a run may go on after its end.
+	// reviewGrace is how long the analysis of code may last after the end of its run.
 	reviewGrace = 2 * time.Second
-	// outputCeiling is far more than anyone reads, and costs the host little.
+	// outputCeiling is the output at which a confined command is stopped.
 	outputCeiling = 256 << 20
 	// reviewsMax is how many analyses may run beside executions.
 	reviewsMax = 2
@@ -49,7 +50,7 @@ type Service struct {
 	host          *host
 	outputs       *run.Files    // of commands, where they are too long for a result
 	helpers       helpers       // for read, write and edit in the sandbox
-	reviews       chan struct{} // one place for each review under way
+	reviews       chan struct{} // a token for each running review
 
 	reviewWarnings atomic.Int64
 
@@ -72,7 +73,7 @@ func Supervise() {
 	}
 }
 
-// New makes the service. The program's main must have called Supervise.
+// New makes the service. The program must have called Supervise.
 func New(cfg config.Exc, cat *catalog.Catalog, log *slog.Logger) (*Service, error) {
 	return newIn(temporary(), cfg, cat, log)
 }
@@ -108,7 +109,7 @@ func (s *Service) Register(r *rpc.Server) {
 	r.OnStats(s.stats)
 }
 
-// Close stops what still runs, waits until it is gone, and removes all files.
+// Close stops all runs, waits until they are gone, and removes all files.
 func (s *Service) Close() error {
 	s.mu.Lock()
 	first := !s.closed
@@ -124,7 +125,7 @@ func (s *Service) Close() error {
 	return nil
 }
 
-// enter admits work, which ends with leave. The context returned is also done
+// enter counts a request until leave. The context that it returns is also cancelled
 // when the service closes.
 func (s *Service) enter(ctx context.Context) (working context.Context, leave func(), err error) {
 	s.mu.Lock()
@@ -156,7 +157,7 @@ const rootWarning = "exc runs code as root: start Zino as an ordinary user"
 
 func asRoot() bool { return os.Geteuid() == 0 }
 
-// stats adds what people should know to the counters.
+// stats adds executors, levels and problems to the counters.
 func (s *Service) stats(st *proto.Stats) {
 	snapshot := s.catalog.Snapshot()
 	st.Problems = append(st.Problems, snapshot.Problems...)

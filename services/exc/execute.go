@@ -92,12 +92,12 @@ func withLine(text, line string) string {
 
 func unknownExecutor(name string) string { return "Unknown executor: " + name }
 
-// refused is the result of code that did not run.
+// refused is the result of code that was not run.
 func refused(why string) proto.Result {
 	return proto.Result{ExitCode: -1, Stderr: why}
 }
 
-// cannotStart is the error of a host that has no process or file to spare.
+// cannotStart is the error of a host that is out of processes or files.
 func cannotStart(err error) error {
 	if _, ok := errors.AsType[*refusal](err); ok {
 		return err

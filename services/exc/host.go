@@ -141,7 +141,7 @@ func (s *Service) workRoot(root string) (string, error) {
 		return "", fmt.Errorf("%s contains the directory in which code is put before it runs: work in a directory of the project's own", real)
 	}
 	if secret := sandbox.SecretOver(real, s.host.ownSecrets()...); secret != "" {
-		return "", fmt.Errorf("%s holds what nobody is to read: work in a directory of the project's own", secret)
+		return "", fmt.Errorf("%s contains secrets that code must not read: work in a directory of the project's own", secret)
 	}
 	return real, nil
 }

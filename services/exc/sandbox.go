@@ -180,7 +180,7 @@ func (s *Service) plan(kernel sandbox.Kernel, level string, network bool, root, 
 	if !p.Namespaces && root != "" { // Landlock gives a root whole, or not at all
 		for _, path := range p.Hidden {
 			if sandbox.Within(path, root) {
-				return nil, &refusal{level, fmt.Errorf("%s holds %s, which nobody is to read, and without namespaces that cannot be hidden: work in a directory of the project's own", root, path)}
+				return nil, &refusal{level, fmt.Errorf("%s contains %s, which code must not read, and without namespaces that cannot be hidden: work in a directory of the project's own", root, path)}
 			}
 		}
 	}

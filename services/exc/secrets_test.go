@@ -104,7 +104,7 @@ func TestKeysAsTheRoot(t *testing.T) {
 	dir := filepath.Dir(a.keep(t))
 	a.each(t, func(t *testing.T, _, name string) {
 		for _, root := range []string{dir, dir + "/sub"} {
-			a.mustRefuseRoot(t, name, root, "nobody is to read")
+			a.mustRefuseRoot(t, name, root, "code must not read")
 			req := call("read", root, in{"path": "openai"})
 			req.Sandbox = proto.Level(name)
 			if got, err := a.call(t.Context(), req, nil); err != nil || !strings.Contains(string(got.Result), `"code":"sandbox"`) {

@@ -365,7 +365,7 @@ func (l *Live) Tap(stream string, p []byte) {
 	}
 }
 
-// trimPartialEnd cuts off a character that p holds only the beginning of.
+// trimPartialEnd cuts off an incomplete character.
 func trimPartialEnd(p []byte) []byte {
 	for i := len(p) - 1; i >= 0 && i > len(p)-utf8.UTFMax; i-- {
 		if utf8.RuneStart(p[i]) {
@@ -378,8 +378,8 @@ func trimPartialEnd(p []byte) []byte {
 	return p
 }
 
-// trimPartialStart cuts off the rest of a character whose beginning is gone:
-// at most three bytes. More of that kind are no text anyway.
+// trimPartialStart cuts off the rest of a character whose beginning is missing: at
+// most three bytes. More such bytes are not UTF-8.
 func trimPartialStart(p []byte) []byte {
 	for i := range min(len(p), utf8.UTFMax) {
 		if utf8.RuneStart(p[i]) {
@@ -392,9 +392,8 @@ func trimPartialStart(p []byte) []byte {
 	return p
 }
 
-// decode makes valid UTF-8 of p. Like most decoders, and unlike
-// strings.ToValidUTF8, it writes one U+FFFD for every bad byte, or for the
-// beginning of a character that breaks off.
+// decode makes p valid UTF-8. Like most decoders, and unlike strings.ToValidUTF8, it
+// writes one U+FFFD for each bad byte, or for an incomplete character.
 func decode(p []byte) string {
 	if utf8.Valid(p) {
 		return string(p)
@@ -422,7 +421,7 @@ func brokenLen(p []byte) int {
 	return n
 }
 
-// escapedLen is the number of bytes that s takes at most inside a JSON string.
+// escapedLen is the largest number of bytes that s takes in a JSON string.
 func escapedLen(s string) int {
 	n := len(s)
 	for i := range len(s) {

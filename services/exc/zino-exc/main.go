@@ -1,6 +1,5 @@
-// Command zino-exc is the executor as a process. It depends on the directory
-// of tools, and on itself: its copies are the supervisors of what runs. With
-// --run it runs one command, in the unit that was started for it.
+// Command zino-exc is the executor as a process. Copies of it are the supervisors of
+// commands. With --run it runs one command, in the unit that was started for it.
 package main
 
 import (
@@ -27,7 +26,7 @@ func main() {
 	s := rpc.NewServer("exc", log)
 	x.Register(s)
 	err = service.Serve(s, "exc", cfg.Exc.Socket, log)
-	closed := x.Close() // before the end by an error, too: nothing may stay behind
+	closed := x.Close() // also before a failure: no process may be left
 	service.Fail("exc", err)
 	service.Fail("exc", closed)
 	service.Fail("exc", cat.Close())
