@@ -431,7 +431,7 @@ func (p *pages) register(s *rpc.Server) {
 		eval := p.eval
 		p.mu.Unlock()
 		if eval == nil {
-			return proto.Evaluated{OK: true, Kind: "json", Value: "25", Background: []proto.RealmEvent{}, DurationMS: 17, File: shop.File}, nil
+			return proto.Evaluated{OK: true, Kind: "json", Value: "25", Background: []proto.PageEvent{}, DurationMS: 17, File: shop.File}, nil
 		}
 		return eval(ctx, req)
 	})

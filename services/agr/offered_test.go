@@ -55,7 +55,7 @@ func TestPageTools(t *testing.T) {
 		p, _ := b.withPages()
 		p.onEval(func(_ context.Context, req proto.Eval) (proto.Evaluated, error) {
 			if req.Code == "x" {
-				return proto.Evaluated{Error: "ReferenceError: x", Background: []proto.RealmEvent{{Type: "console", Message: "m"}}, DurationMS: 3, File: shop.File}, nil
+				return proto.Evaluated{Error: "ReferenceError: x", Background: []proto.PageEvent{{Type: "console", Message: "m"}}, DurationMS: 3, File: shop.File}, nil
 			}
 			return proto.Evaluated{OK: true, Kind: "json", Value: "25", DurationMS: 17, File: shop.File}, nil
 		})
@@ -207,7 +207,7 @@ func TestStrangeSocket(t *testing.T) {
 }
 
 func TestEvaluated(t *testing.T) {
-	console := proto.RealmEvent{Type: "console", Level: "log", Source: "console.log", Message: "<hi>"}
+	console := proto.PageEvent{Type: "console", Level: "log", Source: "console.log", Message: "<hi>"}
 	for _, c := range []struct {
 		name string
 		in   proto.Evaluated
@@ -220,12 +220,12 @@ func TestEvaluated(t *testing.T) {
 		},
 		{
 			"with background",
-			proto.Evaluated{OK: true, Kind: "text", Value: "", Background: []proto.RealmEvent{console}, Omitted: 3},
+			proto.Evaluated{OK: true, Kind: "text", Value: "", Background: []proto.PageEvent{console}, Omitted: 3},
 			`{"ok":true,"data":{"kind":"text","background":[{"type":"console","level":"log","source":"console.log","message":"<hi>"}],"background_omitted":3,"duration_ms":0}}`,
 		},
 		{
 			"an error",
-			proto.Evaluated{Error: "TypeError: x\n  at y", Background: []proto.RealmEvent{console}, DurationMS: 16, File: "f"},
+			proto.Evaluated{Error: "TypeError: x\n  at y", Background: []proto.PageEvent{console}, DurationMS: 16, File: "f"},
 			`{"ok":false,"error":{"code":"page_error","message":"TypeError: x\n  at y"},"data":{"background":[{"type":"console","level":"log","source":"console.log","message":"<hi>"}],"duration_ms":16,"file":"f"}}`,
 		},
 	} {
@@ -242,9 +242,9 @@ func TestEvaluated(t *testing.T) {
 func TestLongEvaluated(t *testing.T) {
 	const limit = 4096
 	long := "begin " + strings.Repeat("語", 100_000) + " end"
-	event := proto.RealmEvent{Message: long, Stack: long}
+	event := proto.PageEvent{Message: long, Stack: long}
 	for _, ok := range []bool{true, false} {
-		in := proto.Evaluated{OK: ok, Value: long, Background: slices.Repeat([]proto.RealmEvent{event}, 10)}
+		in := proto.Evaluated{OK: ok, Value: long, Background: slices.Repeat([]proto.PageEvent{event}, 10)}
 		if !ok {
 			in.Value, in.Error = "", long
 		}
@@ -277,7 +277,7 @@ func FuzzEvaluated(f *testing.F) {
 				Background []struct{ Message string }
 			}
 		}
-		raw := evaluated(proto.Evaluated{OK: ok, Value: text, Error: text, Background: []proto.RealmEvent{{Message: text}}}, limit, "read-only")
+		raw := evaluated(proto.Evaluated{OK: ok, Value: text, Error: text, Background: []proto.PageEvent{{Message: text}}}, limit, "read-only")
 		if err := json.Unmarshal(raw, &got); err != nil || !isEnvelope(raw) || got.OK != ok || len(got.Data.Background) != 1 || !ok && got.Error.Code != proto.ToolPageError {
 			t.Fatalf("%q: %s, %v", text, raw, err)
 		}

@@ -350,13 +350,13 @@ func evaluated(r proto.Evaluated, limit int, sandbox proto.Level) proto.Raw {
 		return text.Middle(s, limit/4*3, limit/4, "\n... (%d bytes are left out here; the page's file has more) ...\n")
 	}
 	data := struct {
-		Kind       string             `json:"kind,omitzero"`
-		Value      string             `json:"value,omitzero"`
-		Background []proto.RealmEvent `json:"background,omitzero"`
-		Omitted    int                `json:"background_omitted,omitzero"`
-		DurationMS int64              `json:"duration_ms"`
-		File       string             `json:"file,omitzero"`
-		Note       string             `json:"note,omitzero"`
+		Kind       string            `json:"kind,omitzero"`
+		Value      string            `json:"value,omitzero"`
+		Background []proto.PageEvent `json:"background,omitzero"`
+		Omitted    int               `json:"background_omitted,omitzero"`
+		DurationMS int64             `json:"duration_ms"`
+		File       string            `json:"file,omitzero"`
+		Note       string            `json:"note,omitzero"`
 	}{Kind: r.Kind, Value: shorten(r.Value, limit), Omitted: r.Omitted, DurationMS: r.DurationMS, File: r.File}
 	for _, e := range r.Background {
 		const part = 32 // there are up to ten events with two texts each

@@ -55,7 +55,7 @@ func (f *fakeRepl) eval(ctx context.Context, req proto.Eval) (proto.Evaluated, e
 	f.mu.Lock()
 	f.heard = append(f.heard, req)
 	f.mu.Unlock()
-	r := proto.Evaluated{OK: true, Kind: "text", Value: req.Code, Background: []proto.RealmEvent{}, DurationMS: 17, File: "debug/shop-1a2b.md"}
+	r := proto.Evaluated{OK: true, Kind: "text", Value: req.Code, Background: []proto.PageEvent{}, DurationMS: 17, File: "debug/shop-1a2b.md"}
 	switch req.Code {
 	case "wait":
 		<-ctx.Done()
@@ -64,7 +64,7 @@ func (f *fakeRepl) eval(ctx context.Context, req proto.Eval) (proto.Evaluated, e
 	case "throw":
 		r.OK, r.Kind, r.Value, r.Error = false, "", "", "Error: \x1b[31m\n  at x\n"
 	case "events":
-		r.Background = []proto.RealmEvent{
+		r.Background = []proto.PageEvent{
 			{Type: "console", Level: "log", Source: "console.log", Message: "a\x1b\nb"},
 			{Type: "console", Level: "warn", Message: "c", Stack: "no"},
 			{Type: "window.onerror", Message: "d", Stack: "Error: d\n  at e"},

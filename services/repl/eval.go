@@ -107,7 +107,7 @@ func evaluated(d page.Done, file string) evalAnswer {
 		return evalAnswer{err: &proto.Error{Code: proto.CodeBusy, Message: d.Error + ". Try again later."}}
 	}
 	r := proto.Evaluated{
-		OK: d.OK, Value: d.Value, Error: d.Error, Background: []proto.RealmEvent{}, Omitted: d.Omitted,
+		OK: d.OK, Value: d.Value, Error: d.Error, Background: []proto.PageEvent{}, Omitted: d.Omitted,
 		DurationMS: d.Duration.Milliseconds(), File: file,
 	}
 	if d.OK {
@@ -121,7 +121,7 @@ func evaluated(d page.Done, file string) evalAnswer {
 		if kind != "console" {
 			kind = c.Type
 		}
-		r.Background = append(r.Background, proto.RealmEvent{Type: kind, Level: c.Level, Source: c.Type, Message: c.Message, Stack: c.Stack})
+		r.Background = append(r.Background, proto.PageEvent{Type: kind, Level: c.Level, Source: c.Type, Message: c.Message, Stack: c.Stack})
 	}
 	return evalAnswer{Evaluated: r}
 }

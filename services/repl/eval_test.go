@@ -160,12 +160,12 @@ func TestEvents(t *testing.T) {
 	f := b.page(proto.Attach{Name: "a"})
 	a := f.Attached()
 	must(t, f.events())
-	must(t, f.events(proto.RealmEvent{Type: "console", Level: "log", Message: "ready"},
-		proto.RealmEvent{Type: "window.onerror", Message: "x is not defined", Stack: "ReferenceError: x\n  at y"}))
+	must(t, f.events(proto.PageEvent{Type: "console", Level: "log", Message: "ready"},
+		proto.PageEvent{Type: "window.onerror", Message: "x is not defined", Stack: "ReferenceError: x\n  at y"}))
 	b.has(a.File, "background at", fence+"Text console.log\nready\n", fence+"Error window.onerror\n", "at y")
-	flood := make([]proto.RealmEvent, 2*eventsMax)
+	flood := make([]proto.PageEvent, 2*eventsMax)
 	for i := range flood {
-		flood[i] = proto.RealmEvent{Type: "console", Level: "log", Message: strings.Repeat("flood", 100)}
+		flood[i] = proto.PageEvent{Type: "console", Level: "log", Message: strings.Repeat("flood", 100)}
 	}
 	for range 2 {
 		must(t, f.events(flood...))
@@ -174,7 +174,7 @@ func TestEvents(t *testing.T) {
 	if n := len(b.file(a.File)); n > 100_000 {
 		t.Errorf("the file has %d bytes", n)
 	}
-	if _, err := b.Events(t.Context(), proto.RealmEvents{ID: a.ID, Nonce: "x", Events: flood[:1]}); !errors.Is(err, proto.ErrUnknown) {
+	if _, err := b.Events(t.Context(), proto.PageEvents{ID: a.ID, Nonce: "x", Events: flood[:1]}); !errors.Is(err, proto.ErrUnknown) {
 		t.Errorf("a wrong nonce: %v", err)
 	}
 	f.leave()
@@ -185,7 +185,7 @@ func TestEvents(t *testing.T) {
 
 func TestSource(t *testing.T) {
 	t.Parallel()
-	for want, e := range map[string]proto.RealmEvent{
+	for want, e := range map[string]proto.PageEvent{
 		"console.warn":       {Type: "console", Level: "warn"},
 		"console":            {Type: "console"},
 		"unhandledrejection": {Type: "unhandledrejection", Level: "error"},
@@ -216,18 +216,18 @@ func TestEval(t *testing.T) {
 		}()
 	}
 	first := f.job(0)
-	must(t, f.events(proto.RealmEvent{Type: "console", Level: "log", Message: "hello"}))
+	must(t, f.events(proto.PageEvent{Type: "console", Level: "log", Message: "hello"}))
 	if len(f.code()) != 1 {
 		t.Errorf("both are out: %q", f.code())
 	}
 	must(t, f.answer(first.Job, "1"))
-	if r := <-answers; r.err != nil || r.Value != "1" || len(r.Background) != 1 || r.Background[0] != (proto.RealmEvent{Type: "console", Level: "log", Source: "console.log", Message: "hello"}) {
+	if r := <-answers; r.err != nil || r.Value != "1" || len(r.Background) != 1 || r.Background[0] != (proto.PageEvent{Type: "console", Level: "log", Source: "console.log", Message: "hello"}) {
 		t.Errorf("the first: %+v", r)
 	}
 	second := f.job(1)
-	flood := make([]proto.RealmEvent, 25)
+	flood := make([]proto.PageEvent, 25)
 	for i := range flood {
-		flood[i] = proto.RealmEvent{Type: "console", Level: "log", Message: strconv.Itoa(i)}
+		flood[i] = proto.PageEvent{Type: "console", Level: "log", Message: strconv.Itoa(i)}
 	}
 	must(t, f.events(flood...))
 	must(t, f.answer(second.Job, "2"))
@@ -277,9 +277,9 @@ func TestEvalBackground(t *testing.T) {
 	}()
 	job := f.job(0)
 	messages := []string{"\x1b[1mbold", strings.Repeat("x", 90_000), `{"a": "` + strings.Repeat("y", 200_000) + `"}`}
-	var events []proto.RealmEvent
+	var events []proto.PageEvent
 	for _, m := range messages {
-		events = append(events, proto.RealmEvent{Type: "console", Level: "log", Message: m})
+		events = append(events, proto.PageEvent{Type: "console", Level: "log", Message: m})
 	}
 	must(t, f.events(events...))
 	must(t, f.answer(job.Job, "1"))

@@ -241,7 +241,7 @@ func TestRace(t *testing.T) {
 			defer func() { done <- true }()
 			for i := range requests {
 				b.add(a.File, js(fmt.Sprintf("w%d.%d.", w, i)))
-				if err := f.events(proto.RealmEvent{Type: "console", Message: "m"}); err != nil {
+				if err := f.events(proto.PageEvent{Type: "console", Message: "m"}); err != nil {
 					t.Error(err)
 				}
 				runtime.Gosched()

@@ -112,9 +112,9 @@ func TestMemory(t *testing.T) {
 	before := heap()
 	for i := range 200 {
 		f := b.page(proto.Attach{Name: fmt.Sprint("page ", i), URL: "http://localhost/" + strings.Repeat("x", 500)})
-		var events []proto.RealmEvent
+		var events []proto.PageEvent
 		for range 50 {
-			events = append(events, proto.RealmEvent{Type: "console", Level: "log", Message: strings.Repeat("y", 2000)})
+			events = append(events, proto.PageEvent{Type: "console", Level: "log", Message: strings.Repeat("y", 2000)})
 		}
 		must(t, f.events(events...))
 		for range 3 {

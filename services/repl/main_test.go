@@ -205,9 +205,9 @@ func (f *fake) answer(job, value string) error {
 }
 
 // events sends events.
-func (f *fake) events(events ...proto.RealmEvent) error {
+func (f *fake) events(events ...proto.PageEvent) error {
 	a := f.Attached()
-	_, err := f.b.Events(f.b.t.Context(), proto.RealmEvents{ID: a.ID, Nonce: a.Nonce, Events: events})
+	_, err := f.b.Events(f.b.t.Context(), proto.PageEvents{ID: a.ID, Nonce: a.Nonce, Events: events})
 	return err
 }
 

@@ -346,7 +346,7 @@ func (s *Service) applyToJob(id, nonce, job string, event func(now time.Time) pa
 }
 
 // Events takes what happened in a page beside its jobs.
-func (s *Service) Events(_ context.Context, req proto.RealmEvents) (proto.Empty, error) {
+func (s *Service) Events(_ context.Context, req proto.PageEvents) (proto.Empty, error) {
 	p, err := s.livePage(req.ID, req.Nonce)
 	if err != nil || len(req.Events) == 0 {
 		return proto.Empty{}, err
@@ -367,7 +367,7 @@ func (s *Service) Events(_ context.Context, req proto.RealmEvents) (proto.Empty,
 
 // captured returns an event for package page. Without a source its type is made of
 // type and level: "console.log".
-func captured(e proto.RealmEvent) page.Captured {
+func captured(e proto.PageEvent) page.Captured {
 	source := e.Source
 	if source == "" {
 		source = e.Type

@@ -316,7 +316,7 @@ func TestRegistryIsOutput(t *testing.T) {
 	b.has(registryFile, "# Connected pages:\n", "* a-")
 	must(t, os.Remove(b.path(registryFile)))
 	must(t, os.Symlink("elsewhere", b.path(registryFile)))
-	must(t, f.events(proto.RealmEvent{Type: "console", Message: "m"}))
+	must(t, f.events(proto.PageEvent{Type: "console", Message: "m"}))
 	b.until("a problem", func() bool { return len(b.problems()) == 1 })
 	if _, err := os.Stat(b.path("elsewhere")); err == nil {
 		t.Error("the link was followed")

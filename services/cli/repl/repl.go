@@ -156,7 +156,7 @@ page is an object in a line.`,
 }
 
 // eventText formats a background event: an error with its stack.
-func eventText(e proto.RealmEvent) string {
+func eventText(e proto.PageEvent) string {
 	source, message := e.Source, e.Message
 	if source == "" {
 		source = strings.TrimRight(e.Type+"."+e.Level, ".")
