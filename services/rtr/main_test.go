@@ -1,23 +1,24 @@
 package rtr
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
-	"net"
+	"fmt"
+	"io"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"zino/pkg/config"
 	"zino/pkg/fakellm"
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
@@ -54,7 +55,8 @@ func alone(t *testing.T) {
 type router struct {
 	*Service
 	client *rpc.Client
-	log    *lockedBuffer
+	socket string
+	log    *zinotest.Buffer
 	close  func() // as a test's end does; the socket is served on
 
 	mu     sync.Mutex
@@ -87,9 +89,8 @@ func start(t *testing.T, change func(*config.Config)) *router {
 	cfg.Service.Model = "m"
 	cfg.Rtr.DataDir = t.TempDir()
 	change(cfg)
-	log := &lockedBuffer{}
-	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	s, err := New(cfg, logger)
+	log := &zinotest.Buffer{}
+	s, err := New(cfg, log.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,9 +102,10 @@ func start(t *testing.T, change func(*config.Config)) *router {
 		r.pauses = append(r.pauses, d)
 		return ctx.Err()
 	}
-	server := rpc.NewServer("rtr", logger)
+	server := rpc.NewServer("rtr", log.Logger())
 	s.Register(server)
-	r.client = &rpc.Client{Service: "rtr", Path: listen(t, server)}
+	r.socket, _ = rpctest.Serve(t, server, "")
+	r.client = &rpc.Client{Service: "rtr", Path: r.socket}
 	r.close = sync.OnceFunc(func() {
 		r.client.Close()
 		if err := s.Close(); err != nil {
@@ -112,33 +114,6 @@ func start(t *testing.T, change func(*config.Config)) *router {
 	})
 	t.Cleanup(r.close)
 	return r
-}
-
-func listen(t *testing.T, server *rpc.Server) (path string) {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "z")
-	if err != nil {
-		t.Fatal(err)
-	}
-	path = filepath.Join(dir, "s")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		if err := server.Shutdown(ctx); err != nil {
-			t.Errorf("Shutdown: %v", err)
-		}
-		if err := <-served; err != nil {
-			t.Errorf("Serve: %v", err)
-		}
-		os.RemoveAll(dir)
-	})
-	return path
 }
 
 // openaiRouter serves a router that asks a scripted provider with testKey.
@@ -213,20 +188,6 @@ func (r *router) report(t *testing.T, req proto.UsageRequest) (proto.UsageReport
 	return rpc.Call(t.Context(), r.client, proto.RtrUsage, req)
 }
 
-// quiet returns when no request is worked on any more.
-func (r *router) quiet(t *testing.T) {
-	t.Helper()
-	for {
-		stats, err := rpc.Call(t.Context(), r.client, proto.GetStats, proto.StatsRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if stats.InFlight == 0 {
-			return
-		}
-	}
-}
-
 // failure returns the error that crossed the socket.
 func failure(t *testing.T, err error) *proto.Error {
 	t.Helper()
@@ -247,20 +208,124 @@ func noSecret(t *testing.T, where, text string) {
 	}
 }
 
-// lockedBuffer is a log that may be read while it is written.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
+// ordinary is the uid that root changes to.
+const ordinary = 65534
+
+// roles of the test binary: a process that holds a secret in its environment, open
+// or protected, and one that wants to read it; both of an ordinary user.
+var roles = zinotest.Roles{
+	"open":      func([]string) error { return hold(false) },
+	"protected": func([]string) error { return hold(true) },
+	"read": func(args []string) error {
+		if err := becomeOrdinary(); err != nil {
+			return err
+		}
+		text, err := os.ReadFile(args[0])
+		if err == nil && !strings.Contains(string(text), "THE_SECRET") {
+			err = fmt.Errorf("nothing in %s", args[0])
+		}
+		return err
+	},
 }
 
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
+func TestMain(m *testing.M) {
+	zinotest.Child(roles)
+	os.Exit(m.Run())
 }
 
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
+// becomeOrdinary gives up root. A change of uid makes a process not dumpable, which
+// is taken back.
+func becomeOrdinary() error {
+	if os.Getuid() != 0 {
+		return nil
+	}
+	for _, err := range []error{syscall.Setgroups(nil), syscall.Setgid(ordinary), syscall.Setuid(ordinary)} {
+		if err != nil {
+			return err
+		}
+	}
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_DUMPABLE, 1, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+func hold(protect bool) error {
+	if err := becomeOrdinary(); err != nil {
+		return err
+	}
+	if protect {
+		if err := ProtectMemory(); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(os.Stderr, "ready")
+	_, err := io.Copy(io.Discard, os.Stdin) // until the test closes the pipe
+	return err
+}
+
+// TestProtectMemory checks that another process of the same uid reads the
+// environment of a process that is not protected, and not of one that is.
+func TestProtectMemory(t *testing.T) {
+	for role, readable := range map[string]bool{"open": true, "protected": false} {
+		holder := zinotest.Command(t, role)
+		holder.Env = append(holder.Env, "THE_SECRET=1")
+		in, err := holder.StdinPipe()
+		zinotest.Must(t, err)
+		process := zinotest.Start(t, holder)
+		process.WaitFor("ready")
+		reader := zinotest.Command(t, "read", fmt.Sprintf("/proc/%d/environ", holder.Process.Pid))
+		said, err := reader.CombinedOutput()
+		if denied := strings.Contains(string(said), "permission denied"); readable != (err == nil) || !readable && !denied {
+			t.Errorf("%s: %s, %v", role, said, err)
+		}
+		in.Close()
+		if status := process.Exit(); status != 0 {
+			t.Errorf("%s: status %d", role, status)
+		}
+	}
+}
+
+// TestConformance checks what the protocol demands of every service.
+func TestConformance(t *testing.T) {
+	r, llm := openaiRouter(t, fakellm.Turn{Silent: true, End: fakellm.Stall, Times: fakellm.Forever})
+	infer := func(fields string) string {
+		return `{"type":"infer","temperature":0,"top_p":1,"stream":false` + fields + `}`
+	}
+	const noList = "Invalid request: messages must be a list of objects, each with a string role"
+	rpctest.Conformance(t, r.socket, []rpctest.Case{
+		{Name: "capabilities", Request: `{"type":"capabilities"}`},
+		{Name: "usage", Request: `{"type":"usage"}`},
+		{Name: "models", Request: `{"type":"models"}`},
+		{Name: "no messages", Request: infer(``), Code: "invalid", Message: "Invalid request: …"},
+		{Name: "messages that are not a list", Request: infer(`,"messages":{}`), Code: "invalid", Message: "…"},
+		{Name: "a message that is a number", Request: infer(`,"messages":[7]`), Code: "invalid", Message: noList},
+		{Name: "a message without a role", Request: infer(`,"messages":[{}]`), Code: "invalid", Message: "Invalid request: messages[0] has no string role"},
+		{Name: "an unknown provider", Request: infer(`,"messages":[],"provider":"gpt"`), Code: "invalid", Message: `there is no provider "gpt": it is one of anthropic, openai, gemini, openrouter, ollama, offline, auto`},
+		{Name: "a provider that does not answer", Request: infer(`,"messages":[{"role":"user","content":"hi"}]`), Block: &stalled{llm: llm}},
+	})
+}
+
+// stalled is work on a request that a provider does not answer.
+type stalled struct {
+	llm *fakellm.Server
+	n   int // requests seen
+}
+
+// Begun waits for the next request to the provider.
+func (s *stalled) Begun(t testing.TB) {
+	s.n++
+	for {
+		req, err := s.llm.Wait(t.Context(), s.n)
+		zinotest.Must(t, err)
+		if req.Method == "POST" {
+			return
+		}
+		s.n++
+	}
+}
+
+// Canceled waits until the provider has lost its caller.
+func (s *stalled) Canceled(t testing.TB) {
+	zinotest.Receive(t, "the end of the request", s.llm.Requests()[s.n-1].Gone)
 }

@@ -2,10 +2,13 @@ package rtr
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
 	"zino/pkg/config"
+	"zino/pkg/rpc"
+	jsontext "zino/pkg/wire"
 	"zino/proto"
 	"zino/services/rtr/wire"
 )
@@ -231,4 +234,211 @@ func TestCommand(t *testing.T) {
 			t.Errorf("%q: got %q, %q; want %q, %q", tt.in, word, rest, tt.word, tt.rest)
 		}
 	}
+}
+
+// allTools are the names of what a session can offer.
+const allTools = "read write edit bash execute_python3 recall remember task"
+
+// offered makes tools of names.
+func offered(names string) (tools []wire.Tool) {
+	for name := range strings.FieldsSeq(names) {
+		tools = append(tools, wire.Tool{Name: name})
+	}
+	return tools
+}
+
+// answered is a conversation with results behind a question.
+func answered(ask string, results ...string) []wire.Message {
+	list := conversation("system", "s", "user", "run old", "assistant", "", "tool", `{"ok":true,"data":{"stdout":"old"}}`, "assistant", "x", "user", ask)
+	if len(results) > 0 {
+		list = append(list, wire.Message{Role: "assistant"})
+	}
+	for _, r := range results {
+		list = append(list, wire.Message{Role: "tool", Text: r})
+	}
+	return list
+}
+
+// String writes a reply as its text and, behind bars, its calls.
+func (r reply) String() string {
+	var s strings.Builder
+	s.WriteString(r.text)
+	for _, c := range r.calls {
+		s.WriteString(" | " + c.tool + " " + string(c.arguments()))
+	}
+	return s.String()
+}
+
+func TestSessionCommands(t *testing.T) {
+	for _, tt := range []struct{ ask, tools, want string }{
+		{"run date", allTools, `$ date | bash {"command":"date"}`},
+		{" Run\techo 'a  \"b\"' \n", allTools, `$ echo 'a  "b"' | bash {"command":"echo 'a  \"b\"'"}`},
+		{"run echo '</tool_call><task>'", allTools, `$ echo '< /tool_call>< task>' | bash {"command":"echo '</tool_call><task>'"}`},
+		{"python print(1)", allTools, `running Python | execute_python3 {"code":"print(1)"}`},
+		{"remember the key", allTools, `storing a memory | remember {"text":"the key"}`},
+		{"recall where it is", allTools, `searching the memories | recall {"query":"where it is"}`},
+		{"read a b.txt", allTools, `reading a b.txt | read {"path":"a b.txt"}`},
+		{"write a.txt  two\nlines <b>", allTools, `writing a.txt | write {"path":"a.txt","content":"two\nlines <b>"}`},
+		{"write a.txt\nx", "bash write", `writing a.txt | write {"path":"a.txt","content":"x"}`},
+	} {
+		got := sessionReply(&wire.Request{Messages: answered(tt.ask), Tools: offered(tt.tools)}).String()
+		if got != sign+tt.want {
+			t.Errorf("%q: got %s, want %s", tt.ask, got, sign+tt.want)
+		}
+	}
+}
+
+// TestSessionHelp: what is no command, or whose tool is not offered, is told
+// what there is.
+func TestSessionHelp(t *testing.T) {
+	const some = "run COMMAND, read PATH, tour."
+	const all = "run COMMAND, python CODE, read PATH, write PATH TEXT, remember TEXT, recall WORDS, tour."
+	for _, tt := range []struct{ ask, tools, want string }{
+		{"hello", allTools, all},
+		{"run", allTools, all},
+		{"write a.txt", allTools, all},
+		{"write", allTools, all},
+		{"read ", allTools, all},
+		{"tour of Paris", allTools, all},
+		{"python print(1)", "bash read", some},
+		{"write a b", "bash read", some},
+		{"", "read bash", some},
+	} {
+		for _, results := range [][]string{nil, {`{"ok":true}`}} {
+			got := sessionReply(&wire.Request{Messages: answered(tt.ask, results...), Tools: offered(tt.tools)})
+			if got.text != notConnected+tt.want || got.calls != nil {
+				t.Errorf("%q: got %s", tt.ask, got)
+			}
+		}
+	}
+}
+
+// TestSessionClosing: the results are told whole, as no terminal shows them.
+func TestSessionClosing(t *testing.T) {
+	for _, tt := range []struct{ ask, result, want string }{
+		{"run date", `{"ok":true,"data":{"stdout":"Sat\n","stderr":"","exit_code":0,"timed_out":false}}`, "[offline, no AI] Result: Sat"},
+		{"run seq 2", `{"ok":true,"data":{"stdout":"1\n2\n","stderr":"","exit_code":0}}`, "1\n2\n[offline, no AI]"},
+		{"run false", `{"ok":true,"data":{"stdout":"","stderr":"","exit_code":1}}`, "[offline, no AI] Result: [exit code: 1]"},
+		{"run true", `{"ok":true,"data":{"stdout":"","stderr":"","exit_code":0}}`, "[offline, no AI] Result: (no output)"},
+		{"run x", `{"ok":true,"data":{"stdout":"out\n","stderr":"sh: x\n","exit_code":-1,"timed_out":true}}`, "out\n[stderr]\nsh: x\n[exit code: -1]\n[offline, no AI]"},
+		{"run x", `{"ok":true,"data":{"stdout":"<tool_call>\n<task>","exit_code":0}}`, "< tool_call>\n< task>\n[offline, no AI]"},
+		{"read a", `{"ok":true,"data":{"path":"/a","content":"one\n","truncated":false,"bytes":4}}`, "[offline, no AI] Result: one"},
+		{"read a", `{"ok":true,"data":{"path":"/a","content":"","truncated":false,"bytes":0}}`, "[offline, no AI] Result: (nothing in it)"},
+		{"read a", `{"ok":true,"data":{"path":"/a","content":"one","truncated":true,"bytes":99}}`, "one\n[cut: the file has 99 bytes]\n[offline, no AI]"},
+		{"read a", `{"ok":false,"error":{"code":"path_error","message":"/a: no such file"}}`, "[offline, no AI] Result: /a: no such file"},
+		{"read a", `{"ok":false,"error":{"code":"path_error"}}`, "[offline, no AI] Result: path_error"},
+		{"read a", `{"ok":false}`, "[offline, no AI] Result: The tool failed and did not say why."},
+		{"write a b", `{"ok":true,"data":{"path":"/a","bytes":1,"created":true}}`, "[offline, no AI] Result: made /a, 1 bytes"},
+		{"write a b", `{"ok":true,"data":{"path":"/a","bytes":1,"created":false}}`, "[offline, no AI] Result: replaced /a, 1 bytes"},
+		{"remember a", `{"ok":true,"data":{"text":"Remembered as memory 1."}}`, "[offline, no AI] Result: Remembered as memory 1."},
+		{"recall a", `{"ok":true,"data":{"text":"[0] a\n[1] b"}}`, "[0] a\n[1] b\n[offline, no AI]"},
+		{"recall a", `{"ok":true,"data":{"text":""}}`, "[offline, no AI] Result: (no output)"},
+		{"recall a", `{"ok":true,"data":{"other":1}}`, `[offline, no AI] Result: {"other":1}`},
+		{"recall a", `{"ok":true,"data":[1]}`, "[offline, no AI] Result: [1]"},
+		{"recall a", `{"ok":true}`, "[offline, no AI] Result: (no output)"},
+		{"run a", "no envelope", "[offline, no AI] Result: no envelope"},
+		{"run a", `{"stdout":"x"}`, `[offline, no AI] Result: {"stdout":"x"}`},
+	} {
+		req := &wire.Request{Messages: answered(tt.ask, tt.result), Tools: offered(allTools), Stream: true}
+		if got := sessionReply(req); got.text != tt.want || got.calls != nil {
+			t.Errorf("%s: got %q, want %q", tt.result, got, tt.want)
+		}
+		req.Stream = false
+		if got := sessionReply(req); !strings.HasSuffix(got.text, "\n[offline, no AI]") {
+			t.Errorf("%s: not streamed %q", tt.result, got)
+		}
+	}
+}
+
+func TestSessionTour(t *testing.T) {
+	with := sessionReply(&wire.Request{Messages: answered("Tour "), Tools: offered(allTools)})
+	without := sessionReply(&wire.Request{Messages: answered("tour"), Tools: offered("bash")})
+	if len(with.calls) != 2 || with.calls[1].tool != "task" || len(without.calls) != 1 || without.calls[0].tool != "bash" || strings.Contains(without.text, "task") {
+		t.Errorf("got %s and %s", with, without)
+	}
+	var task struct{ Skill, Request string }
+	if err := json.Unmarshal(with.calls[1].arguments(), &task); err != nil || task.Skill != "bash" {
+		t.Fatalf("got %+v, %v", task, err)
+	}
+	interpreted := offlineReply(conversation("user", task.Request), false)
+	if code := offlineReply(conversation("user", task.Request+kcr+interpreted), false); !strings.HasPrefix(code, "```\necho ") {
+		t.Errorf("the skill would run %q", code)
+	}
+	end := sessionReply(&wire.Request{Messages: answered("tour", `{"ok":true,"data":{"stdout":"a\n"}}`, `{"ok":false,"error":{"message":"b"}}`), Tools: offered(allTools), Stream: true})
+	if end.text != "a\nb\n[offline, no AI]" {
+		t.Errorf("the end is %s", end)
+	}
+}
+
+// toolList makes the tools of a request of names.
+func toolList(names string) proto.Raw {
+	var list []string
+	for name := range strings.FieldsSeq(names) {
+		list = append(list, `{"type":"function","function":{"name":"`+name+`"}}`)
+	}
+	return proto.Raw("[" + strings.Join(list, ",") + "]")
+}
+
+// TestSessionOverSocket plays a turn as agr does: native calls whose ids are
+// their own, their results as messages, and the end.
+func TestSessionOverSocket(t *testing.T) {
+	r := start(t, func(c *config.Config) { c.Provider = "offline" })
+	ids := map[string]bool{}
+	for _, stream := range []bool{true, false} {
+		in := ask("run date", stream)
+		in.Tools, in.SessionID = toolList(allTools), "s-1"
+		var got chunks
+		text, err := r.answer(t.Context(), in, &got)
+		if err != nil || text.Content != sign+"$ date" || text.StopReason != "tool_calls" || text.Provider != "offline" || stream && got.text() != text.Content {
+			t.Fatalf("got %+v, %v, streamed %q", text, err, got.text())
+		}
+		if calls := callWords(t, text.ToolCalls); !slices.Equal(calls, []string{`? bash {"command":"date"}`}) {
+			t.Errorf("got %q", calls)
+		}
+		var calls []struct{ ID string }
+		if err := json.Unmarshal(text.ToolCalls, &calls); err != nil || ids[calls[0].ID] {
+			t.Errorf("the id %s is not its own, %v", text.ToolCalls, err)
+		}
+		ids[calls[0].ID] = true
+		in.Messages = proto.Raw(`[{"role":"user","content":"run date"},{"role":"assistant","content":"x","tool_calls":` + string(text.ToolCalls) +
+			`},{"role":"tool","tool_call_id":"` + calls[0].ID + `","content":` + string(jsontext.AppendString(nil, `{"ok":true,"data":{"stdout":"Sat\n"}}`)) + `}]`)
+		text, err = rpc.CallText(t.Context(), r.client, proto.RtrInfer, in, &chunks{})
+		if want := map[bool]string{true: sign + "Result: Sat", false: "Sat\n[offline, no AI]"}[stream]; err != nil || text.Content != want || len(text.ToolCalls) > 0 || text.StopReason != "stop" {
+			t.Errorf("stream %v: the end is %+v, %v", stream, text, err)
+		}
+	}
+}
+
+// TestPlainWithTools: tools without bash are not those of a session.
+func TestPlainWithTools(t *testing.T) {
+	r := start(t, func(c *config.Config) { c.Provider = "offline" })
+	in := ask("read a", true)
+	in.Tools = toolList("read write execute_bash")
+	if text, err := r.answer(t.Context(), in, &chunks{}); err != nil || text.Content != offlineHelp || len(text.ToolCalls) > 0 {
+		t.Errorf("got %+v, %v", text, err)
+	}
+}
+
+// FuzzOfflineSession holds that no command breaks its call, and that no result
+// makes the end of a turn ask for anything.
+func FuzzOfflineSession(f *testing.F) {
+	f.Add("run date", `{"ok":true,"data":{"stdout":"<tool_call>\n{}\n</tool_call>"}}`)
+	f.Add("write a.txt \"x\"\n</task>", `{"ok":false,"error":{"code":"x","message":"<task>"}}`)
+	f.Add("read \xff", `{"ok":true,"data":{"content":"<task>","truncated":true,"bytes":1e3}}`)
+	f.Add("tour", "<<task>task>")
+	f.Fuzz(func(t *testing.T, ask, result string) {
+		tools := offered(allTools)
+		first := sessionReply(&wire.Request{Messages: conversation("user", ask), Tools: tools})
+		for _, c := range first.calls {
+			if !json.Valid(c.arguments()) {
+				t.Fatalf("%q calls with %s", ask, c.arguments())
+			}
+		}
+		for _, stream := range []bool{true, false} {
+			end := sessionReply(&wire.Request{Messages: conversation("user", ask, "assistant", "", "tool", result), Tools: tools, Stream: stream})
+			if len(end.calls) > 0 || tags.MatchString(end.text) || tags.MatchString(first.text) {
+				t.Fatalf("%q with %q: %s, then %s", ask, result, first, end)
+			}
+		}
+	})
 }

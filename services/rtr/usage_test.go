@@ -1,15 +1,23 @@
 package rtr
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"zino/pkg/config"
 	"zino/pkg/fakellm"
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
@@ -216,4 +224,243 @@ func TestUnkept(t *testing.T) {
 			t.Errorf("the report: %v", err)
 		}
 	}
+}
+
+// small is an answer that takes just what is reserved for it: the question has
+// 32 bytes, which are taken for 8 tokens.
+var small = fakellm.Turn{Text: "x", Usage: &fakellm.Usage{In: 8, Out: 16}, Times: fakellm.Forever}
+
+// budgeted serves a router under a budget, with answers of at most 16 tokens, as
+// often as it is called: over the same books.
+func budgeted(t *testing.T, turn fakellm.Turn, change func(*config.Config)) (func() *router, *fakellm.Server) {
+	t.Helper()
+	alone(t)
+	llm := fakellm.New(turn)
+	t.Cleanup(llm.Close)
+	t.Setenv("OPENAI_BASE_URL", llm.URL)
+	dir := t.TempDir()
+	return func() *router {
+		return start(t, func(c *config.Config) {
+			c.Provider, c.MaxTokens, c.Rtr.DataDir = "openai", 16, dir
+			change(c)
+		})
+	}, llm
+}
+
+func usdPerDay(usd float64) func(*config.Config) {
+	return func(c *config.Config) {
+		c.Rtr.Model = []config.Model{priced("m", 10, 20, -1, -1)} // 0.0004 for a small answer
+		c.Budget.USDPerDay = usd
+	}
+}
+
+func tokensPerDay(n int64) func(*config.Config) {
+	return func(c *config.Config) { c.Budget.TokensPerDay = n }
+}
+
+// TestBudget holds that a loop stops at the promised amount, over two routers
+// and the restart of one, for callers of both kinds, and that it is said when
+// the limit ends.
+func TestBudget(t *testing.T) {
+	silent := small
+	silent.NoUsage = true
+	for _, tt := range []struct {
+		name, want string
+		turn       fakellm.Turn
+		set        func(*config.Config)
+		answers    int
+		spent      float64
+	}{
+		{"tokens", `[budget] tokens_per_day = 240 is reached: 240 tokens spent`, small, tokensPerDay(240), 10, 240},
+		{"tokens, with a rest", `[budget] tokens_per_day = 250 leaves too little for this request, which may take 24 tokens: 240 tokens spent`, small, tokensPerDay(250), 10, 240},
+		{"tokens that nobody counts", `[budget] tokens_per_day = 240 is reached: 240 tokens spent`, silent, tokensPerDay(240), 10, 240},
+		{"dollars", `[budget] usd_per_day = 0.004 is reached: $0.0040 spent`, small, usdPerDay(0.004), 10, 0.004},
+		{"dollars that nobody counts", `[budget] usd_per_day = 0.004 is reached: $0.0040 spent`, silent, usdPerDay(0.004), 10, 0.004},
+		{"both", `[budget] tokens_per_day = 72`, small, func(c *config.Config) { usdPerDay(0.004)(c); c.Budget.TokensPerDay = 72 }, 3, 0.0012},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			again, llm := budgeted(t, tt.turn, tt.set)
+			routers := []*router{again(), again()}
+			answers := 0
+			var err error
+			for ; err == nil && answers <= tt.answers; answers++ {
+				if answers == 5 {
+					routers[1].close()
+					routers[1] = again()
+				}
+				_, err = routers[answers%2].infer(t.Context(), ask("hi", answers%3 == 0), &chunks{})
+			}
+			if e := failure(t, err); e.Code != proto.CodeBudget || !strings.HasPrefix(e.Message, tt.want) || answers != tt.answers+1 || len(llm.Requests()) != tt.answers {
+				t.Errorf("got %+v after %d answers, %d requests", *e, answers-1, len(llm.Requests()))
+			}
+			checkEnd(t, err.Error())
+			for _, r := range append(routers, again()) {
+				for _, stream := range []bool{true, false} {
+					if _, err := r.infer(t.Context(), ask("hi", stream), &chunks{}); !errors.Is(err, proto.ErrBudget) {
+						t.Errorf("afterwards: got %v", err)
+					}
+				}
+				report, err := r.report(t, proto.UsageRequest{})
+				if err != nil || len(report.Budgets) == 0 || report.Budgets[0].Spent != tt.spent || report.Budgets[0].Reserved != 0 {
+					t.Errorf("the books: %+v, %v", report.Budgets, err)
+				}
+			}
+		})
+	}
+}
+
+// checkEnd holds that a message says when the limit starts anew: at the next
+// midnight of this place.
+func checkEnd(t *testing.T, message string) {
+	t.Helper()
+	found := regexp.MustCompile(`starts anew at (\S+):`).FindStringSubmatch(message)
+	if found == nil {
+		t.Fatalf("no end in %q", message)
+	}
+	end, err := time.Parse(time.RFC3339, found[1])
+	if left := time.Until(end); err != nil || left <= 0 || left > 25*time.Hour || end.Minute() != 0 {
+		t.Errorf("ends at %s, %v", found[1], err)
+	}
+}
+
+// TestBudgetAtOnce has many ask at once, by two routers.
+func TestBudgetAtOnce(t *testing.T) {
+	again, llm := budgeted(t, small, tokensPerDay(240))
+	routers := []*router{again(), again()}
+	var answered atomic.Int64
+	var asking sync.WaitGroup
+	for i := range 30 {
+		asking.Go(func() {
+			_, err := routers[i%2].infer(t.Context(), ask("hi", i%3 == 0), &chunks{})
+			if err == nil {
+				answered.Add(1)
+			} else if !errors.Is(err, proto.ErrBudget) {
+				t.Error(err)
+			}
+		})
+	}
+	asking.Wait()
+	if n := answered.Load(); n != 10 || len(llm.Requests()) != 10 {
+		t.Errorf("%d answers, %d requests", n, len(llm.Requests()))
+	}
+}
+
+// TestBudgetOfSession holds that a session's limit is its own.
+func TestBudgetOfSession(t *testing.T) {
+	again, _ := budgeted(t, small, func(c *config.Config) { c.Budget.TokensPerSession = 48 })
+	r := again()
+	for i, session := range []string{"a", "a", "b", "a", "", "b", "", "", "b"} {
+		in := ask("hi", true)
+		in.SessionID = session
+		_, err := r.infer(t.Context(), in, &chunks{})
+		if refused := i == 3 || i == 8; refused != errors.Is(err, proto.ErrBudget) || refused && !strings.Contains(err.Error(), "tokens_per_session = 48 is reached: 48 tokens spent") {
+			t.Errorf("request %d, of %q: got %v", i, session, err)
+		}
+	}
+}
+
+// TestBudgetUnpriced holds that money is not spent where nobody knows how much.
+func TestBudgetUnpriced(t *testing.T) {
+	again, llm := budgeted(t, small, func(c *config.Config) { c.Budget.USDPerDay = 1 })
+	_, err := again().infer(t.Context(), ask("hi", true), &chunks{})
+	if e := failure(t, err); e.Code != proto.CodeBudget || !strings.Contains(e.Message, "no price is known for the model m of openai") || len(llm.Requests()) != 0 {
+		t.Errorf("got %+v", *e)
+	}
+}
+
+// TestBudgetShortens holds that answers of which nobody has said how long they
+// may be get a usual share of the budget beside each other, and of what is left of
+// it, half at a time, in the end; and that a server without a limit is told none before.
+func TestBudgetShortens(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		set  func(*config.Config)
+		want []int // max_tokens of the requests
+	}{
+		{"OpenAI", tokensPerDay(40000), []int{16384, 16384, 3604}},
+		{"a server of one's own", func(c *config.Config) {
+			c.API.BaseURL, c.Budget.TokensPerDay = os.Getenv("OPENAI_BASE_URL"), 40000
+		}, []int{0, 0, 3604}},
+		{"no budget", tokensPerDay(0), []int{16384, 16384, 16384}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			again, llm := budgeted(t, fakellm.Turn{Usage: &fakellm.Usage{In: 8, Out: 16}, Wait: "all", Times: fakellm.Forever}, func(c *config.Config) {
+				tt.set(c)
+				c.MaxTokens = 0
+			})
+			r := again()
+			var asking sync.WaitGroup
+			for i, want := range tt.want {
+				asking.Go(func() {
+					if _, err := r.infer(t.Context(), ask("hi", true), &chunks{}); err != nil {
+						t.Error(err)
+					}
+				})
+				req, err := llm.Wait(t.Context(), i+1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := askedFor(t, req); got != want {
+					t.Errorf("request %d: max_tokens is %d, want %d", i+1, got, want)
+				}
+			}
+			llm.Open("all")
+			asking.Wait()
+		})
+	}
+}
+
+// TestBudgetOfFailures holds what a request costs that did not end well.
+func TestBudgetOfFailures(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		turn  fakellm.Turn
+		spent float64
+	}{
+		{"refused", refused(400), 0},
+		{"refused for ever", times(fakellm.Forever, refused(500)), 0},
+		{"cut, and nobody knows", fakellm.Turn{Text: "x", End: fakellm.Cut}, 24},
+		{"cut after it was counted", stream(hello + `data: {"choices":[],"usage":{"prompt_tokens":8,"completion_tokens":3}}` + "\n\n"), 11},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			again, _ := budgeted(t, tt.turn, tokensPerDay(1000))
+			r := again()
+			if _, err := r.infer(t.Context(), ask("hi", true), &chunks{}); err == nil {
+				t.Error("no error")
+			}
+			report, err := r.report(t, proto.UsageRequest{})
+			if err != nil || report.Budgets[0].Spent != tt.spent || report.Budgets[0].Reserved != 0 {
+				t.Errorf("got %+v, %v", report.Budgets, err)
+			}
+		})
+	}
+}
+
+// TestBudgetOfWhoHangsUp holds that what a caller leaves behind counts in full.
+func TestBudgetOfWhoHangsUp(t *testing.T) {
+	again, llm := budgeted(t, fakellm.Turn{Text: "x", End: fakellm.Stall}, tokensPerDay(1000))
+	r := again()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if _, err := r.infer(ctx, ask("hi", true), &chunks{onChunk: cancel}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	<-llm.Requests()[0].Gone
+	rpctest.WaitIdle(t, r.socket)
+	report, err := r.report(t, proto.UsageRequest{})
+	if err != nil || report.Budgets[0].Spent != 24 || report.Budgets[0].Reserved != 0 {
+		t.Errorf("got %+v, %v", report.Budgets, err)
+	}
+}
+
+// askedFor is the limit of the answer in a request, 0 if there is none.
+func askedFor(t *testing.T, req *fakellm.Request) int {
+	t.Helper()
+	var body struct {
+		MaxTokens int `json:"max_tokens"`
+	}
+	if err := json.Unmarshal(req.Body, &body); err != nil {
+		t.Fatal(err)
+	}
+	return body.MaxTokens
 }

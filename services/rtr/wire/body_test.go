@@ -731,36 +731,6 @@ func TestStateGoesBack(t *testing.T) {
 	}
 }
 
-// eventsOf writes a stream of the Responses wire.
-func eventsOf(events ...string) string {
-	var b strings.Builder
-	for _, data := range events {
-		fmt.Fprintf(&b, "event: %s\ndata: %s\n\n", stringOf(memberOf([]byte(data), "type")), data)
-	}
-	return b.String()
-}
-
-const (
-	reCreated  = `{"type":"response.created","sequence_number":0,"response":{"id":"resp_1","status":"in_progress","output":[],"error":null}}`
-	reThinks   = `{"type":"response.output_item.added","output_index":0,"item":{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"part"}}`
-	reSummary  = `{"type":"response.reasoning_summary_text.delta","item_id":"rs_1","output_index":0,"summary_index":0,"delta":"hm"}`
-	reSecond   = `{"type":"response.reasoning_summary_part.added","item_id":"rs_1","output_index":0,"summary_index":1,"part":{"type":"summary_text","text":""}}`
-	reText     = `{"type":"response.reasoning_text.delta","item_id":"rs_1","output_index":0,"content_index":0,"delta":"raw"}`
-	reThought  = `{"type":"response.output_item.done","output_index":0,"item":{"id":"rs_1","type":"reasoning","summary":[{"type":"summary_text","text":"hm"}],"encrypted_content":"all"}}`
-	reMessage  = `{"type":"response.output_item.added","output_index":1,"item":{"id":"msg_1","type":"message","role":"assistant","content":[]}}`
-	reDelta    = `{"type":"response.output_text.delta","item_id":"msg_1","output_index":1,"content_index":0,"delta":"Grü\u00dfe"}`
-	reSaid     = `{"type":"response.output_item.done","output_index":1,"item":{"id":"msg_1","type":"message","role":"assistant","phase":"commentary","content":[{"type":"output_text","text":"Grüße"}]}}`
-	reCall     = `{"type":"response.output_item.added","output_index":2,"item":{"id":"fc_1","type":"function_call","call_id":"call_1","name":"f","arguments":""}}`
-	reArgs     = `{"type":"response.function_call_arguments.delta","item_id":"fc_1","output_index":2,"delta":"{\"n\":"}`
-	reArgs2    = `{"type":"response.function_call_arguments.delta","item_id":"fc_1","output_index":2,"delta":"1}"}`
-	reCalled   = `{"type":"response.output_item.done","output_index":2,"item":{"id":"fc_1","type":"function_call","call_id":"call_1","name":"f","arguments":"{\"n\":1}"}}`
-	reEnd      = `{"type":"response.completed","response":{"status":"completed","error":null,"incomplete_details":null,"output":[{"type":"message","content":[{"type":"output_text","text":"once more"}]}],"usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":4},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":2},"total_tokens":14}}}`
-	reUsed     = `used {"input_tokens":9,"output_tokens":5,"cache_read_tokens":4,"reasoning_tokens":2}`
-	reBareEnd  = `{"type":"response.completed","response":{"status":"completed"}}`
-	reMessage0 = `{"type":"message","role":"assistant","content":[{"type":"output_text","text":"a"},{"type":"refusal","refusal":"b"}]}`
-	reCall0    = `{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}`
-)
-
 // TestResponsesMissing checks that an endpoint without this wire is an error with
 // a remedy.
 func TestResponsesMissing(t *testing.T) {

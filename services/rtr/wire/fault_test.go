@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
 	"zino/services/rtr/retry"
 
 	"zino/proto"
