@@ -1,15 +1,18 @@
-// Package wire is Zino's packet format and nothing above it: frames of a
-// 4-byte big-endian length and that many bytes of UTF-8 JSON, always an
-// object; a codec for those objects; and hand-written forms of the few small
-// packets that flow by the thousand. It knows no service and no socket.
+// Package wire is Zino's packet format: frames of a 4-byte big-endian length and
+// that many bytes of UTF-8 JSON, always an object; a codec for those objects,
+// which reads and writes the structs of proto; and a scanner for JSON text that is
+// passed on undecoded. The few packets that are sent by the thousand are written
+// by hand. The package knows no service and no socket.
 package wire
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 )
 
 const (
@@ -18,16 +21,16 @@ const (
 	MaxPayload = 1<<24 - 1
 
 	headerSize = 4
-	bufferSize = 4 << 10   // what one connection holds while it is quiet
-	keepSize   = 256 << 10 // a larger body is given back after its request
-	firstAlloc = 64 << 10  // what an announced length alone can make us allocate
+	bufferSize = 4 << 10   // memory of an idle connection
+	keepSize   = 256 << 10 // larger bodies are freed after their request
+	firstAlloc = 64 << 10  // allocated at most before any byte of a body has arrived
 )
 
 // ErrTooLarge is wrapped by errors about frames above MaxPayload.
 var ErrTooLarge = errors.New("too large")
 
-// Begin appends room for a frame's header to b. The payload is appended after
-// it, and End fills in the length.
+// Begin appends space for a frame's header to b. The payload is appended after it,
+// and End sets the length.
 func Begin(b []byte) []byte { return append(b, 0, 0, 0, 0) }
 
 // End writes the length of the frame that starts at b[start:], where Begin was
@@ -55,8 +58,8 @@ type Reader struct {
 	Reserve func(total int) error
 
 	br   *bufio.Reader
-	big  []byte // body of a frame that does not fit the buffer
-	used int    // bytes in br that the last frame returned still occupies
+	big  []byte // body of a frame that is larger than the buffer
+	used int    // bytes in br of the last frame returned
 }
 
 // NewReader returns a Reader of r.
@@ -72,8 +75,8 @@ func (r *Reader) Wait() error {
 	return err
 }
 
-// Ready reports whether the next frame lies in the buffer as a whole, so that
-// Next will not block.
+// Ready reports whether the whole next frame is in the buffer, so that Next does
+// not block.
 func (r *Reader) Ready() bool {
 	r.release()
 	if r.br.Buffered() < headerSize {
@@ -102,8 +105,8 @@ func (r *Reader) Next() ([]byte, error) {
 	return r.large(n)
 }
 
-// Detach hands the memory of the last payload over to the caller, who may keep
-// it; a payload that lies in the shared buffer is copied.
+// Detach returns the last payload in memory that the caller may keep: a payload in
+// the shared buffer is copied.
 func (r *Reader) Detach(payload []byte) []byte {
 	if r.used > 0 {
 		return append([]byte(nil), payload...)
@@ -155,7 +158,7 @@ func grow(b []byte, size int) []byte {
 	return bigger
 }
 
-// release gives back what the last payload occupied.
+// release frees the memory of the last payload.
 func (r *Reader) release() {
 	if r.used > 0 {
 		r.br.Discard(r.used) // cannot fail: the bytes are in the buffer
@@ -166,10 +169,104 @@ func (r *Reader) release() {
 	}
 }
 
-// cut tells the end between two frames from one inside a frame.
+// cut returns the error for a stream that ends after got bytes of a frame.
 func (r *Reader) cut(err error, got int) error {
 	if errors.Is(err, io.EOF) && got > 0 {
 		return io.ErrUnexpectedEOF
 	}
 	return err
+}
+
+// The packets that are sent by the thousand, written and read by hand. Tests
+// compare the results with those of the codec.
+
+const (
+	chunkHead = `{"type":"chunk","delta":"`
+	deltaHead = `{"type":"assistant_delta","text":"`
+	textTail  = `"}`
+	maxPing   = 64 // longer pings go through the codec
+)
+
+// AppendChunk appends the frame {"type":"chunk","delta":…}.
+func AppendChunk[T string | []byte](b []byte, delta T) ([]byte, error) {
+	return appendText(b, chunkHead, delta)
+}
+
+// AppendDelta appends the frame {"type":"assistant_delta","text":…}.
+func AppendDelta[T string | []byte](b []byte, delta T) ([]byte, error) {
+	return appendText(b, deltaHead, delta)
+}
+
+// appendText appends the frame of a packet that begins with head and ends with
+// text.
+func appendText[T string | []byte](b []byte, head string, text T) ([]byte, error) {
+	start := len(b)
+	b = append(Begin(b), head[:len(head)-1]...)
+	b = append(AppendString(b, text), '}')
+	return b, End(b, start)
+}
+
+// ChunkDelta returns the text of a chunk in the form that AppendChunk writes.
+// Text without escapes is a part of the payload, other text is appended to
+// scratch[:0]. ok is false for any other form: use the codec then.
+func ChunkDelta(payload, scratch []byte) (delta []byte, ok bool) {
+	return textOf(payload, chunkHead, scratch)
+}
+
+// DeltaText is ChunkDelta for what AppendDelta writes.
+func DeltaText(payload, scratch []byte) (delta []byte, ok bool) {
+	return textOf(payload, deltaHead, scratch)
+}
+
+func textOf(payload []byte, head string, scratch []byte) (text []byte, ok bool) {
+	if !begins(payload, head) || !bytes.HasSuffix(payload, []byte(textTail)) || len(payload) < len(head)+len(textTail) {
+		return nil, false
+	}
+	text = payload[len(head) : len(payload)-len(textTail)]
+	if verbatim(text) {
+		return text, true
+	}
+	quoted := payload[len(head)-1 : len(payload)-1]
+	if end, ok := skipString(quoted, 0); !ok || end != len(quoted) {
+		return nil, false // the last quote is not the end of the delta
+	}
+	return Unquote(scratch[:0], quoted)
+}
+
+// IsChunk reports whether payload begins as AppendChunk writes it.
+func IsChunk(payload []byte) bool { return begins(payload, chunkHead) }
+
+func begins(payload []byte, head string) bool {
+	return len(payload) > len(head) && string(payload[:len(head)]) == head
+}
+
+// IsPing reports whether payload is a ping with no field but its type.
+func IsPing(payload []byte) bool {
+	if len(payload) > maxPing {
+		return false
+	}
+	f := object(payload)
+	key, value, ok := f.next()
+	if !ok || string(key) != "type" || string(value) != `"ping"` {
+		return false
+	}
+	_, _, more := f.next()
+	return !more && f.err == nil
+}
+
+// PongHead returns the constant part of a pong, for AppendPong.
+func PongHead(service, version string, proto int) []byte {
+	b := AppendString([]byte(`{"type":"pong","service":`), service)
+	b = AppendString(append(b, `,"version":`...), version)
+	b = strconv.AppendInt(append(b, `,"proto":`...), int64(proto), 10)
+	return append(b, `,"uptime_s":`...)
+}
+
+// AppendPong appends the frame of a pong.
+func AppendPong(b, head []byte, uptime int64) []byte {
+	start := len(b)
+	b = append(Begin(b), head...)
+	b = append(strconv.AppendInt(b, uptime, 10), '}')
+	End(b, start) // cannot fail: a few dozen bytes
+	return b
 }

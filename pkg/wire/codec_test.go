@@ -1,10 +1,15 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // inner and sample have a field of every kind that packets are made of.
@@ -174,4 +179,231 @@ func TestDecodeUnknownKind(t *testing.T) {
 	if err := Decode([]byte(`{"c":1}`), &v); err == nil || !strings.Contains(err.Error(), "complex128") {
 		t.Errorf("error %v", err)
 	}
+}
+
+// required has every kind as a required field, so that zeros are written too.
+type required struct {
+	Text  string             `json:"text"`
+	Flag  bool               `json:"flag"`
+	Int   int                `json:"int"`
+	Long  int64              `json:"long"`
+	Float float64            `json:"float"`
+	Ptr   *string            `json:"ptr"`
+	List  []string           `json:"list"`
+	One   inner              `json:"one"`
+	Map   map[string]float64 `json:"map"`
+}
+
+func TestAppendObject(t *testing.T) {
+	for _, c := range []struct {
+		typ  string
+		v    any
+		want string
+	}{
+		{"ok", struct{}{}, `{"type":"ok"}`},
+		{"", struct{}{}, `{}`},
+		{`a"b`, struct{}{}, `{"type":"a\"b"}`},
+		{"", inner{A: "<x>"}, `{"a":"<x>"}`},
+		{"t", &inner{A: "p", B: -1}, `{"type":"t","a":"p","b":-1}`},
+		{"t", sample{Text: "x"}, `{"type":"t","text":"x"}`},
+		{"t", sample{Ptr: new(0), Name: new("")}, `{"type":"t","text":"","ptr":0,"name":""}`},
+		{"t", sample{List: []string{}, Raw: json.RawMessage{}, Map: map[string]string{}}, `{"type":"t","text":"","raw":[],"list":[],"map":{}}`},
+		{"t", sample{Raw: json.RawMessage(`[ {"k": 1} ]`)}, `{"type":"t","text":"","raw":[ {"k": 1} ]}`},
+		{"t", sample{Inners: []inner{{"1", 0}, {"2", 3}}, Hidden: "h"}, `{"type":"t","text":"","inners":[{"a":"1"},{"a":"2","b":3}]}`},
+		{"t", sample{Kinds: map[string]inner{"b": {}, "a": {B: 1}}}, `{"type":"t","text":"","kinds":{"a":{"a":"","b":1},"b":{"a":""}}}`},
+		{"", required{}, `{"text":"","flag":false,"int":0,"long":0,"float":0,"ptr":null,"list":[],"one":{"a":""},"map":{}}`},
+		{"", struct {
+			Raw json.RawMessage `json:"raw"`
+		}{}, `{"raw":[]}`},
+	} {
+		got, err := AppendObject([]byte("kept"), c.typ, c.v)
+		if err != nil || string(got) != "kept"+c.want {
+			t.Errorf("AppendObject(%q, %+v) = %s, %v, want %s", c.typ, c.v, got, err, c.want)
+		}
+		if !json.Valid(got[4:]) {
+			t.Errorf("%s is not JSON", got)
+		}
+	}
+}
+
+// TestAppendObjectAgrees holds that the general encoder writes what
+// encoding/json writes, where no list or map is nil.
+func TestAppendObjectAgrees(t *testing.T) {
+	for _, s := range texts {
+		for _, v := range []any{
+			required{s, true, -1, 1 << 60, 0.1, &s, []string{s, ""}, inner{s, 7}, map[string]float64{s: 1e21, "z": -1e-7}},
+			sample{
+				Text: s, Flag: true, Int: 1, Long: math.MinInt64, Float: math.MaxFloat64, Ptr: new(1), Name: &s, List: []string{s},
+				Inners: []inner{{s, 1}}, Map: map[string]string{"b": s, "a": ""}, Kinds: map[string]inner{"k": {A: s}},
+			},
+		} {
+			got, err := AppendObject(nil, "", v)
+			if want := marshal(t, v); err != nil || string(got) != want {
+				t.Errorf("AppendObject = %s, %v, want %s", got, err, want)
+			}
+		}
+	}
+}
+
+func TestAppendObjectRefuses(t *testing.T) {
+	for _, v := range []any{
+		sample{Float: math.NaN()},
+		sample{Sums: map[string]float64{"x": math.Inf(1)}},
+		struct {
+			List []float64 `json:"list"`
+		}{[]float64{math.NaN()}},
+	} {
+		if b, err := AppendObject(nil, "t", v); err == nil || !strings.HasPrefix(err.Error(), "field ") {
+			t.Errorf("AppendObject(%+v) = %s, %v", v, b, err)
+		}
+	}
+}
+
+func TestAppendRequest(t *testing.T) {
+	type meta struct {
+		Trace string `json:"trace,omitzero"`
+		Alive bool   `json:"keepalive,omitzero"`
+	}
+	for _, c := range []struct {
+		typ  string
+		v    any
+		meta meta
+		want string
+	}{
+		{"get", struct{}{}, meta{}, `{"type":"get"}`},
+		{"get", struct{}{}, meta{Alive: true}, `{"type":"get","meta":{"keepalive":true}}`},
+		{"", struct{}{}, meta{Trace: "a"}, `{"meta":{"trace":"a"}}`},
+		{"", inner{A: "x"}, meta{Trace: "a"}, `{"meta":{"trace":"a"},"a":"x"}`},
+		{"get", sample{Raw: json.RawMessage(`{}`)}, meta{"a", true}, `{"type":"get","meta":{"trace":"a","keepalive":true},"text":"","raw":{}}`},
+	} {
+		got, err := AppendRequest(nil, c.typ, c.v, c.meta)
+		if err != nil || string(got) != c.want {
+			t.Errorf("AppendRequest(%q, %+v, %+v) = %s, %v", c.typ, c.v, c.meta, got, err)
+		}
+	}
+	if _, err := AppendRequest(nil, "t", sample{Float: math.NaN()}, meta{Trace: "a"}); err == nil {
+		t.Error("a request that cannot be encoded was accepted")
+	}
+}
+
+// TestRoundTrip holds that what is written is read as it was.
+func TestRoundTrip(t *testing.T) {
+	want := sample{
+		Text: "a\u2028\"<b>", Flag: true, Int: -3, Long: 1<<63 - 1, Float: 0.1, Ptr: new(0), Name: new("n"),
+		Raw: json.RawMessage(`[{"x":1}]`), List: []string{"", "b"}, Inners: []inner{{"a", 1}}, One: inner{A: "o"},
+		Map: map[string]string{"k": "v"}, Kinds: map[string]inner{"k": {A: "i"}}, Sums: map[string]float64{"s": 2.5},
+	}
+	payload, err := AppendObject(nil, "t", want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got sample
+	if err := Decode(payload, &got); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%s came back as %+v, %v", payload, got, err)
+	}
+}
+
+// FuzzDecode holds the decoder against encoding/json. Whatever encoding/json
+// reads, key by key and exactly, we read alike; what is not JSON in UTF-8 is
+// refused, but for the inside of raw fields.
+func FuzzDecode(f *testing.F) {
+	for _, s := range []string{
+		`{"text":"x"}`, ` { "text" : "\ud800" , "int" : "2" } `, `{"text":null,"ptr":5,"name":"n"}`,
+		`{"flag":true,"int":-2,"long":9223372036854775807,"float":1e-400}`, `{"raw":[tru],"list":["a","b"]}`,
+		`{"inners":[{"a":"1","b":2},{}],"one":{"a":"2"},"map":{"k":"v"},"kinds":{"k":{}},"sums":{"s":1}}`,
+		`{"int":1.0}`, `{"int":1e2}`, `{"int":1.5}`, `{"float":NaN}`, `{"x":[1,}]}`, `{"a":1}}`, `{"int":1,"int":null}`,
+		"{\"\xff\":1}", "{\"text\":\"\xff\"}", "\ufeff{}", `[]`, `null`, ``, `{`, `{"text":"x",}`, `{"map":{"k":1}}`, `{"one":{"b":1,"b":2}}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		var got sample
+		err := DecodeReply(bytes.Clone(payload), &got)
+		good := json.Valid(payload) && utf8.Valid(payload)
+		if err == nil && !good && got.Raw == nil {
+			t.Fatalf("accepted %q", payload)
+		}
+		if want, wantErr := reference(payload); good && wantErr == nil && (err != nil || !reflect.DeepEqual(got, want)) {
+			t.Fatalf("%q: %+v, %v; encoding/json: %+v", payload, got, err, want)
+		}
+		if strict := Decode(bytes.Clone(payload), new(sample)); strict == nil && err != nil {
+			t.Fatalf("%q is a request and no reply: %v", payload, err)
+		}
+	})
+}
+
+// errIncomparable marks texts about which encoding/json has other rules: keys
+// given twice, and keys of inner objects that differ in case.
+var errIncomparable = errors.New("not comparable")
+
+// reference decodes a sample with encoding/json, matching keys exactly.
+func reference(payload []byte) (sample, error) {
+	var v sample
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(payload, &members); err != nil || members == nil {
+		return v, errors.Join(err, errIncomparable)
+	}
+	if err := singleKeys(payload); err != nil {
+		return v, err
+	}
+	for _, field := range structOf(reflect.TypeFor[sample]()).fields {
+		raw, ok := members[field.name]
+		if !ok || string(raw) == "null" {
+			continue
+		}
+		if err := json.Unmarshal(raw, reflect.ValueOf(&v).Elem().Field(field.index).Addr().Interface()); err != nil {
+			return v, err
+		}
+	}
+	return v, nil
+}
+
+// singleKeys walks all tokens of payload and looks at the keys.
+func singleKeys(payload []byte) error {
+	d := json.NewDecoder(bytes.NewReader(payload))
+	var keys []map[string]bool // of the objects around the token, nil for a list
+	expectKey := false
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return ignoreEOF(err)
+		}
+		if delim, ok := token.(json.Delim); ok {
+			switch delim {
+			case '{':
+				keys = append(keys, map[string]bool{})
+			case '[':
+				keys = append(keys, nil)
+			default:
+				keys = keys[:len(keys)-1]
+			}
+			expectKey = len(keys) > 0 && keys[len(keys)-1] != nil
+			continue
+		}
+		if expectKey {
+			if err := note(keys, fmt.Sprint(token)); err != nil {
+				return err
+			}
+			expectKey = false
+			continue
+		}
+		expectKey = len(keys) > 0 && keys[len(keys)-1] != nil
+	}
+}
+
+func ignoreEOF(err error) error {
+	if err.Error() == "EOF" {
+		return nil
+	}
+	return err
+}
+
+// note records a key of the innermost object.
+func note(keys []map[string]bool, key string) error {
+	seen := keys[len(keys)-1]
+	if seen[key] || len(keys) > 1 && (key == "A" || key == "B") {
+		return errIncomparable
+	}
+	seen[key] = true
+	return nil
 }

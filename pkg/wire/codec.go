@@ -6,16 +6,18 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Decode reads the object payload into the struct that v points to and checks
 // it: well-formed JSON, valid UTF-8, exact keys, values of the right type,
 // every required field there (one without the omitzero option). null counts
 // as absent, a number may stand in a string, unknown keys are ignored. Fields
-// of type json.RawMessage are the exception: their text is only delimited, it
-// lies in payload, and whoever reads it checks it.
+// of type json.RawMessage are not checked, only delimited; they are parts of
+// payload.
 func Decode(payload []byte, v any) error {
 	return decodeObject(payload, reflect.ValueOf(v).Elem(), true)
 }
@@ -26,9 +28,9 @@ func DecodeReply(payload []byte, v any) error {
 }
 
 // Type returns the "type" of a packet, empty if it is absent or null, and the
-// text of its "meta". The structure of the object is checked as far as both
-// stand: AppendRequest puts them first, so that a long list behind them is
-// walked once, by Decode, which checks the rest.
+// text of its "meta". The structure of the object is checked up to both:
+// AppendRequest puts them first, so that a long list after them is scanned once,
+// by Decode, which checks the rest.
 func Type(payload []byte) (typ string, meta []byte, err error) {
 	f := object(payload)
 	for key, value, ok := f.next(); ok; key, value, ok = f.next() {
@@ -47,8 +49,8 @@ func Type(payload []byte) (typ string, meta []byte, err error) {
 	return typ, meta, f.err
 }
 
-// ReplyType returns the "type" of an answer. The object is checked as far as
-// that, and as a whole if there is none.
+// ReplyType returns the "type" of an answer. The object is checked up to it, and as
+// a whole if it has none.
 func ReplyType(payload []byte) (typ string, err error) {
 	f := object(payload)
 	for key, value, ok := f.next(); ok; key, value, ok = f.next() {
@@ -66,7 +68,7 @@ func typeIn(value []byte) (typ string, err error) {
 	return typ, nil
 }
 
-// RequestType is Type for a packet inside a packet: all of it is checked.
+// RequestType returns the "type" of a packet and checks all of the packet.
 func RequestType(payload []byte) (string, error) {
 	if !Valid(payload) {
 		return "", malformed(payload)
@@ -238,7 +240,7 @@ func wrong(want string, raw []byte) error {
 	return fmt.Errorf("expected %s, found %s", want, describe(raw))
 }
 
-// describe names the kind of value that raw begins.
+// describe names the kind of the value raw.
 func describe(raw []byte) string {
 	if len(raw) == 0 {
 		return "nothing"
@@ -256,4 +258,155 @@ func describe(raw []byte) string {
 		return "null"
 	}
 	return "a number"
+}
+
+// AppendObject appends the struct v as a JSON object that begins with
+// "type":typ (left out when typ is empty). Fields of type json.RawMessage are
+// copied; other text is never HTML-escaped, and a list is never null.
+func AppendObject(b []byte, typ string, v any) ([]byte, error) {
+	b, err := appendFields(appendType(b, typ), reflect.Indirect(reflect.ValueOf(v)))
+	return closeObject(b), err
+}
+
+// AppendRequest is AppendObject with the field "meta" after the type, unless meta
+// is zero.
+func AppendRequest(b []byte, typ string, v, meta any) ([]byte, error) {
+	b = appendType(b, typ)
+	if !reflect.ValueOf(meta).IsZero() {
+		var err error
+		if b, err = AppendObject(append(b, `"meta":`...), "", meta); err != nil {
+			return b, err
+		}
+		b = append(b, ',')
+	}
+	b, err := appendFields(b, reflect.Indirect(reflect.ValueOf(v)))
+	return closeObject(b), err
+}
+
+// appendType appends the start of an object, up to the comma after its type.
+func appendType(b []byte, typ string) []byte {
+	b = append(b, '{')
+	if typ == "" {
+		return b
+	}
+	return append(AppendString(append(b, `"type":`...), typ), ',')
+}
+
+// closeObject appends the brace, in place of a last comma if there is one.
+func closeObject(b []byte) []byte {
+	if b[len(b)-1] == ',' {
+		b = b[:len(b)-1]
+	}
+	return append(b, '}')
+}
+
+func appendFields(b []byte, v reflect.Value) ([]byte, error) {
+	for _, field := range structOf(v.Type()).fields {
+		value := v.Field(field.index)
+		if field.optional && value.IsZero() {
+			continue
+		}
+		b = append(AppendString(b, field.name), ':')
+		var err error
+		if b, err = appendValue(b, value); err != nil {
+			return b, fmt.Errorf("field %q: %w", field.name, err)
+		}
+		b = append(b, ',')
+	}
+	return b, nil
+}
+
+// roomBehind is the space reserved after a raw field for the rest of the packet:
+// otherwise a few bytes could make the slice grow, which copies a long text again.
+const roomBehind = 256
+
+func appendValue(b []byte, v reflect.Value) ([]byte, error) {
+	if v.Type() == rawType {
+		if v.Len() == 0 {
+			return append(b, "[]"...), nil
+		}
+		return append(slices.Grow(b, v.Len()+roomBehind), v.Bytes()...), nil
+	}
+	switch v.Kind() {
+	case reflect.String:
+		return AppendString(b, v.String()), nil
+	case reflect.Bool:
+		return strconv.AppendBool(b, v.Bool()), nil
+	case reflect.Int, reflect.Int64:
+		return strconv.AppendInt(b, v.Int(), 10), nil
+	case reflect.Pointer:
+		if v.IsNil() {
+			return append(b, "null"...), nil
+		}
+		return appendValue(b, v.Elem())
+	case reflect.Struct:
+		b, err := appendFields(append(b, '{'), v)
+		return closeObject(b), err
+	case reflect.Slice:
+		return appendList(b, v)
+	case reflect.Map:
+		return appendMap(b, v)
+	}
+	text, err := json.Marshal(v.Interface())
+	return append(b, text...), err
+}
+
+func appendList(b []byte, v reflect.Value) ([]byte, error) {
+	b = append(b, '[')
+	for i := range v.Len() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		var err error
+		if b, err = appendValue(b, v.Index(i)); err != nil {
+			return b, err
+		}
+	}
+	return append(b, ']'), nil
+}
+
+func appendMap(b []byte, v reflect.Value) ([]byte, error) {
+	keys := v.MapKeys()
+	slices.SortFunc(keys, func(x, y reflect.Value) int { return strings.Compare(x.String(), y.String()) })
+	b = append(b, '{')
+	for _, key := range keys {
+		b = append(AppendString(b, key.String()), ':')
+		var err error
+		if b, err = appendValue(b, v.MapIndex(key)); err != nil {
+			return b, err
+		}
+		b = append(b, ',')
+	}
+	return closeObject(b), nil
+}
+
+// structInfo is what the codec needs of a struct type, computed once.
+type structInfo struct {
+	fields []fieldInfo
+	index  map[string]int // by JSON name, into fields
+}
+
+type fieldInfo struct {
+	name     string
+	index    int
+	optional bool
+}
+
+var structs sync.Map // reflect.Type to *structInfo
+
+func structOf(t reflect.Type) *structInfo {
+	if info, ok := structs.Load(t); ok {
+		return info.(*structInfo)
+	}
+	info := &structInfo{index: map[string]int{}}
+	for i := range t.NumField() {
+		name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		info.index[name] = len(info.fields)
+		info.fields = append(info.fields, fieldInfo{name, i, options == "omitzero"})
+	}
+	structs.Store(t, info)
+	return info
 }
