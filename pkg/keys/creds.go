@@ -15,12 +15,12 @@ import (
 
 // creds runs systemd-creds.
 type creds struct {
-	user     bool          // keys of an ordinary user: needs systemd 256
-	patience time.Duration // for one run
+	user    bool          // keys of an ordinary user: needs systemd 256
+	timeout time.Duration // of one run
 }
 
-// seal encrypts a key. What cannot be decrypted again is worth nothing, so that
-// is tried at once. The error is a reason in a few words.
+// seal encrypts a key, and checks that it can be decrypted again. The error is a
+// reason in a few words.
 func (c creds) seal(ctx context.Context, name, key string) ([]byte, error) {
 	data, err := c.run(ctx, "encrypt", name, []byte(key))
 	if err != nil {
@@ -36,7 +36,7 @@ func (c creds) seal(ctx context.Context, name, key string) ([]byte, error) {
 	return data, nil
 }
 
-// unseal decrypts what seal made.
+// unseal decrypts the result of seal.
 func (c creds) unseal(ctx context.Context, name string, data []byte) ([]byte, error) {
 	return c.run(ctx, "decrypt", name, data)
 }
@@ -48,7 +48,7 @@ func (c creds) run(parent context.Context, verb, name string, input []byte) ([]b
 	if err != nil {
 		return nil, errors.New("systemd-creds is not installed")
 	}
-	ctx, cancel := context.WithTimeout(parent, c.patience)
+	ctx, cancel := context.WithTimeout(parent, c.timeout)
 	defer cancel()
 	args := []string{verb, "--name=zino-" + name, "-", "-"}
 	if c.user {
@@ -67,12 +67,12 @@ func (c creds) run(parent context.Context, verb, name string, input []byte) ([]b
 	case parent.Err() != nil:
 		return nil, parent.Err()
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("systemd-creds does not answer within %v", c.patience)
+		return nil, fmt.Errorf("systemd-creds does not answer within %v", c.timeout)
 	}
-	return nil, complaint(verb, err)
+	return nil, runError(verb, err)
 }
 
-// environment is what the tool needs of ours: no key of any provider.
+// environment returns the variables that systemd-creds needs, and no keys.
 func environment() (env []string) {
 	for _, v := range os.Environ() {
 		name, _, _ := strings.Cut(v, "=")
@@ -83,9 +83,9 @@ func environment() (env []string) {
 	return env
 }
 
-// complaint words what went wrong. While a key is encrypted the tool's own
-// words are left out: it has seen the key.
-func complaint(verb string, err error) error {
+// runError returns the error of a failed run. After encrypting, the output of the
+// tool is left out, since it has read the key.
+func runError(verb string, err error) error {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
 		return fmt.Errorf("systemd-creds cannot be run: %w", err)
@@ -96,7 +96,7 @@ func complaint(verb string, err error) error {
 	return fmt.Errorf("systemd-creds: %s: %s", exit.ProcessState, lastLine(exit.Stderr))
 }
 
-// lastLine is the last line that is not empty, fit for an error.
+// lastLine returns the last non-empty line, printable and short.
 func lastLine(text []byte) string {
 	const limit = 200
 	text = bytes.TrimSpace(text)

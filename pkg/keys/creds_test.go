@@ -61,7 +61,7 @@ func TestTool(t *testing.T) {
 			}
 			s, base := newStore(t)
 			if test.script == hangs {
-				s.creds.patience = 50 * time.Millisecond
+				s.creds.timeout = 50 * time.Millisecond
 			}
 			how := set(t, s, "openai", secret)
 			want := "in " + base + "/keys/openai, readable by you only, not encrypted (" + test.reason

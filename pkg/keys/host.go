@@ -12,28 +12,28 @@ import (
 	"zino/pkg/durable"
 )
 
-// Host keeps the keys of the host's own services where systemd looks for the
-// credentials of a unit, a file for each account that root alone can read:
+// Host stores the keys of the host's services where systemd looks for the
+// credentials of a unit, in a file for each account that only root can read:
 //
-//	/etc/credstore.encrypted/zino-NAME   what systemd-creds encrypted for this host
-//	/etc/credstore/zino.NAME             a plain one
+//	/etc/credstore.encrypted/zino-NAME   encrypted with systemd-creds for this host
+//	/etc/credstore/zino.NAME             plain
 //
-// There are two names because systemd takes a file of either directory for an
-// encrypted one if it is told to load an encrypted credential of its name.
+// The names differ because LoadCredentialEncrypted= searches both directories and
+// takes any file of that name for an encrypted one.
 type Host struct {
 	root  string
-	seals bool // files are for this host, whose systemd-creds can encrypt them
+	seals bool // the files are for this host, so that its systemd-creds can encrypt them
 	creds creds
 }
 
-// OpenHost returns the host's credentials below root, which is "" for the host
-// that this is. What lies below another root is not encrypted: it could be
-// decrypted here only. It touches nothing yet.
+// OpenHost returns the credentials of the host below root, which is "" for this
+// host. Below another root they are not encrypted, since only this host could
+// decrypt them. It does not access the files.
 func OpenHost(root string) *Host {
-	return &Host{root: filepath.Join("/", root), seals: root == "", creds: creds{patience: 20 * time.Second}}
+	return &Host{root: filepath.Join("/", root), seals: root == "", creds: creds{timeout: 20 * time.Second}}
 }
 
-// form is one of the two ways to keep a key.
+// form is one of the two forms of a stored key.
 type form struct {
 	dir, name string
 	encrypted bool
@@ -45,10 +45,9 @@ func forms(account string) (encrypted, plain form) {
 
 func (h *Host) path(f form) string { return filepath.Join(h.root, f.dir, f.name) }
 
-// Set keeps a key, in the place of the one that is there. It returns where and
-// in what form, in words that follow "the key is kept": "encrypted with
-// systemd-creds in PATH" or "in PATH, readable by root only, not encrypted
-// (REASON)".
+// Set stores a key and replaces an earlier one. It returns the place and form, for a
+// sentence that begins "the key is kept": "encrypted with systemd-creds in PATH" or
+// "in PATH, readable by root only, not encrypted (REASON)".
 func (h *Host) Set(ctx context.Context, name, key string) (how string, err error) {
 	if key, err = checked(name, key); err != nil {
 		return "", err
@@ -66,7 +65,7 @@ func (h *Host) Set(ctx context.Context, name, key string) (how string, err error
 	if err := h.put(kept, data); err != nil {
 		return "", err
 	}
-	if _, err := h.remove(other); err != nil { // systemd would hand over both
+	if _, err := h.remove(other); err != nil { // systemd would pass on both
 		return "", err
 	}
 	return how, nil
@@ -98,8 +97,8 @@ func (h *Host) put(f form, data []byte) error {
 	return nil
 }
 
-// Delete removes the key of an account in both forms and reports whether there
-// was one.
+// Delete removes the key of an account in both forms, and reports whether it found
+// any.
 func (h *Host) Delete(name string) (found bool, err error) {
 	if err := checkName(name); err != nil {
 		return false, err
@@ -121,8 +120,7 @@ func (h *Host) remove(f form) (found bool, err error) {
 	return true, nil
 }
 
-// List returns the keys that are kept for the accounts that there are, in their
-// order. It reads none.
+// List lists the stored keys in the order of the accounts. It reads none.
 func (h *Host) List() (list []Entry, err error) {
 	for _, account := range accounts {
 		encrypted, plain := forms(account.Name)

@@ -7,17 +7,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 // newHost is a host below a directory of its own, for which systemd-creds
 // encrypts if there is one.
 func newHost(t *testing.T) (h *Host, dir string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "z")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir = zinotest.Dir(t)
 	h = OpenHost(dir)
 	h.seals = true
 	return h, dir

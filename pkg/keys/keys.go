@@ -1,23 +1,28 @@
-// Package keys finds, keeps and removes the keys of model providers.
+// Package keys finds, stores and removes the keys of model providers.
 //
-// A key is looked for in this order: a systemd credential of the unit, the
-// configured key file, the environment, the user's own store. The store is a
-// directory that only its owner can use, with a file per account: encrypted by
-// systemd-creds where that works, else plain. A key is never part of an error,
-// of a command line or of a configuration.
+// [Search] has the one order in which a key is looked for: the configuration, a
+// systemd credential of the unit, the configured key file, the environment, the
+// user's store. The store is a directory that only its owner can use, with a file
+// per account: encrypted by systemd-creds where that works, else plain. A key is
+// never part of an error or of a command line.
 package keys
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 )
 
 // Account is a provider that takes a key.
 type Account struct {
 	Name     string // as in a configuration: "anthropic"
 	Variable string // the environment variable that may hold the key
-	Page     string // where its users get one
+	Page     string // the web page that issues keys
 }
 
 var accounts = []Account{
@@ -27,8 +32,8 @@ var accounts = []Account{
 	{"openrouter", "OPENROUTER_API_KEY", "https://openrouter.ai/keys"},
 }
 
-// Accounts lists the providers that take a key, in the order in which one is
-// chosen where none is named. The slice is the caller's.
+// Accounts lists the providers that take a key, in the order in which one is chosen
+// if none is named. The caller may change the slice.
 func Accounts() []Account { return slices.Clone(accounts) }
 
 // Find returns the account of that name.
@@ -40,8 +45,8 @@ func Find(name string) (Account, bool) {
 	return accounts[i], true
 }
 
-// maxKey is more than any provider's key has, and less than what a server
-// takes as a header.
+// maxKey is longer than the keys of all providers, and shorter than the headers
+// that servers accept.
 const maxKey = 8 << 10
 
 // Errors of Clean.
@@ -50,9 +55,8 @@ var (
 	errLong    = errors.New("it is longer than 8192 bytes, and no key is")
 )
 
-// Clean is key without white space around it, "" if nothing else is there. A
-// key that could not be sent as a header is refused; the error does not repeat
-// it.
+// Clean returns key without white space around it. A key that cannot be sent as a
+// header is an error, which does not repeat it.
 func Clean(key string) (string, error) {
 	key = strings.TrimSpace(key)
 	switch {
@@ -62,4 +66,84 @@ func Clean(key string) (string, error) {
 		return "", errForeign
 	}
 	return key, nil
+}
+
+// Base returns the directory of the user's files: ZINO_HOME, else ZDX_HOME (the
+// earlier program's variable), else zino below XDG_CONFIG_HOME, else below the
+// home's .config; without a home it is below TempDir. The path is absolute and may
+// not exist yet.
+func Base(getenv func(string) string) (string, error) {
+	for _, name := range []string{"ZINO_HOME", "ZDX_HOME"} {
+		if dir := getenv(name); dir != "" {
+			return absolute(dir), nil
+		}
+	}
+	if dir := getenv("XDG_CONFIG_HOME"); dir != "" {
+		return absolute(filepath.Join(dir, "zino")), nil
+	}
+	if home := getenv("HOME"); home != "" {
+		return absolute(filepath.Join(home, ".config", "zino")), nil
+	}
+	dir, err := TempDir()
+	return filepath.Join(dir, "home"), err
+}
+
+// TempDir returns the user's directory for hosts with neither a runtime directory
+// nor a home. Other users can write to its parent, so it must be a directory of
+// the caller, no link, with mode 0700. It may not exist yet.
+func TempDir() (string, error) {
+	dir := filepath.Join(os.TempDir(), "zino-"+strconv.Itoa(os.Getuid()))
+	if err := CheckPrivate(dir); err != nil {
+		return "", fmt.Errorf("%w: remove it, or set XDG_RUNTIME_DIR and HOME", err)
+	}
+	return dir, nil
+}
+
+// RuntimeDir returns the directory of the sockets of the user's services: zino
+// below XDG_RUNTIME_DIR, else TempDir. It may not exist yet; if it does, it must be
+// a directory of the caller, no link, with mode 0700.
+func RuntimeDir() (string, error) {
+	parent := os.Getenv("XDG_RUNTIME_DIR")
+	if parent == "" {
+		return TempDir()
+	}
+	dir := filepath.Join(parent, "zino")
+	if err := CheckPrivate(dir); err != nil {
+		return "", fmt.Errorf("%w: remove it, or set XDG_RUNTIME_DIR to a directory of your own", err)
+	}
+	return dir, nil
+}
+
+// CheckPrivate returns an error if path exists and is not a directory of the
+// caller, or one that other users have rights to.
+func CheckPrivate(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case info.IsDir() && ok && int(stat.Uid) == os.Getuid() && !exposed(info):
+		return nil
+	case !info.IsDir():
+		err = errors.New("it is not a directory")
+	case ok && int(stat.Uid) != os.Getuid():
+		err = fmt.Errorf("it belongs to uid %d, and you are uid %d", stat.Uid, os.Getuid())
+	default:
+		err = fmt.Errorf("its mode is %04o", info.Mode().Perm())
+	}
+	return fmt.Errorf("%s is not a directory that only you can use (mode 0700), %w", path, err)
+}
+
+// exposed reports whether other users than the owner have rights.
+func exposed(info os.FileInfo) bool { return info.Mode().Perm()&0o077 != 0 }
+
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
 }

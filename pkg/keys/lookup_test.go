@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 // environmentOf is a getenv.
@@ -17,7 +19,7 @@ func environmentOf(pairs ...string) func(string) string {
 	return func(name string) string { return env[name] }
 }
 
-// TestLookup takes one place after the other away.
+// TestLookup removes one source after the other.
 func TestLookup(t *testing.T) {
 	noTool(t)
 	s, base := newStore(t)
@@ -25,7 +27,7 @@ func TestLookup(t *testing.T) {
 	creds, file := filepath.Join(base, "creds"), filepath.Join(base, "file")
 	getenv := environmentOf("CREDENTIALS_DIRECTORY", creds, "OPENAI_API_KEY", " from-environment\n")
 	set(t, s, "openai", "from-store")
-	write(t, file, "from-file\n", 0o644) // how containers get their secrets
+	write(t, file, "from-file\n", 0o644) // as containers get their secrets
 	write(t, creds+"/zino-openai", "from-zino-openai\n", 0o400)
 	write(t, creds+"/zino.openai", "from-zino.openai\n", 0o400)
 	write(t, creds+"/OPENAI_API_KEY", "from-variable", 0o440)
@@ -46,15 +48,15 @@ func TestLookup(t *testing.T) {
 		{"", "", "", func() {}},
 	} {
 		key, from, err := Lookup(context.Background(), account, file, getenv, s)
-		if key != test.key || from != (Source{test.kind, test.place}) || err != nil {
+		if key != test.key || from != (Source{Kind: test.kind, Place: test.place}) || err != nil {
 			t.Errorf("%q from %+v, %v; want %q from %s %s", key, from, err, test.key, test.kind, test.place)
 		}
 		test.then()
 	}
 }
 
-// TestLookupErrors says where the key is that cannot be used, and does not
-// take another one in its place.
+// TestLookupErrors: a key that cannot be used is an error that names its source,
+// and no other source is used.
 func TestLookupErrors(t *testing.T) {
 	noTool(t)
 	account, _ := Find("gemini")
@@ -122,5 +124,45 @@ func TestLookupErrors(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// TestSearch: the configured key and key file and LLM_API_KEY are for the first
+// provider only, and a token for anthropic comes last.
+func TestSearch(t *testing.T) {
+	noTool(t)
+	s, base := newStore(t)
+	set(t, s, "gemini", "from-store")
+	file := filepath.Join(base, "file")
+	zinotest.Write(t, file, "from-file")
+	env := environmentOf("LLM_API_KEY", " from-llm ", "OPENAI_API_KEY", "from-openai", "ANTHROPIC_AUTH_TOKEN", "a-token\n")
+	for _, test := range []struct {
+		account string
+		search  Search
+		key     string
+		from    Source
+	}{
+		{"openai", Search{First: true, Key: "configured", KeyFile: file}, "configured", Source{Kind: "configuration", Place: "[api] key"}},
+		{"openai", Search{First: true, KeyFile: file}, "from-file", Source{Kind: "key_file", Place: file}},
+		{"openai", Search{First: true}, "from-llm", Source{Kind: "environment", Place: "LLM_API_KEY"}},
+		{"openai", Search{Key: "configured", KeyFile: file}, "from-openai", Source{Kind: "environment", Place: "OPENAI_API_KEY"}},
+		{"gemini", Search{Key: "configured", KeyFile: file, Store: s}, "from-store", Source{Kind: "store", Place: base + "/keys/gemini"}},
+		{"gemini", Search{First: true}, "", Source{}},
+		{"anthropic", Search{First: true, Key: "configured"}, "configured", Source{Kind: "configuration", Place: "[api] key"}},
+		{"anthropic", Search{}, "a-token", Source{Kind: "environment", Place: "ANTHROPIC_AUTH_TOKEN", Token: true}},
+	} {
+		account, _ := Find(test.account)
+		test.search.Getenv = env
+		key, from, err := test.search.Lookup(t.Context(), account)
+		if key != test.key || from != test.from || err != nil {
+			t.Errorf("%s, first %v: %q from %+v, %v; want %q from %+v", test.account, test.search.First, key, from, err, test.key, test.from)
+		}
+	}
+	account, _ := Find("anthropic")
+	for token, want := range map[string]string{" \n": "", "a b": "ANTHROPIC_AUTH_TOKEN: it has a blank"} {
+		key, _, err := Search{Getenv: environmentOf("ANTHROPIC_AUTH_TOKEN", token)}.Lookup(t.Context(), account)
+		if key != "" || want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
+			t.Errorf("token %q: %q, %v", token, key, err)
+		}
 	}
 }

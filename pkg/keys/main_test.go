@@ -7,27 +7,24 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
-// secret is a key that must not be seen where it does not belong.
+// secret is a key that must not appear outside of its file.
 const secret = "sk-secret-0123456789"
 
-// newStore is a store in a base directory of its own that is not there yet.
-// The real systemd-creds, if there is one, uses a host key of the test's own.
+// newStore returns a store in a base directory that does not exist yet. The real
+// systemd-creds, if there is one, uses a host key of the test.
 func newStore(t *testing.T) (*Store, string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "z")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := zinotest.Dir(t)
 	t.Setenv("SYSTEMD_CREDENTIAL_SECRET", filepath.Join(dir, "host.secret"))
 	base := filepath.Join(dir, "base")
 	return Open(filepath.Join(base, "keys")), base
 }
 
-// Scripts that stand in for systemd-creds. rot turns a text into another one
-// and back again.
+// Scripts in place of systemd-creds. rot is its own inverse.
 const (
 	rot     = "tr a-zA-Z n-za-mN-ZA-M\n"
 	works   = rot
@@ -38,8 +35,8 @@ const (
 	signals = "kill -9 $$\n"
 )
 
-// tool puts a script in the place of systemd-creds. What the script was given
-// as arguments and environment is in the file that is returned.
+// tool puts a script in the place of systemd-creds, and returns a file with its
+// arguments and environment.
 func tool(t *testing.T, script string) (log string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,7 +49,7 @@ func tool(t *testing.T, script string) (log string) {
 	return log
 }
 
-// noTool takes systemd-creds away.
+// noTool hides systemd-creds.
 func noTool(t *testing.T) { t.Setenv("PATH", t.TempDir()) }
 
 func set(t *testing.T, s *Store, name, key string) (how string) {
@@ -64,7 +61,7 @@ func set(t *testing.T, s *Store, name, key string) (how string) {
 	return how
 }
 
-// holds checks what the store gives for an account.
+// holds checks the key of an account.
 func holds(t *testing.T, s *Store, name, want string) {
 	t.Helper()
 	if got, err := s.Get(context.Background(), name); got != want || err != nil {
@@ -72,8 +69,8 @@ func holds(t *testing.T, s *Store, name, want string) {
 	}
 }
 
-// files lists the files below dir with their modes, and those among them that
-// hold the secret.
+// files lists the files below dir with their modes, and those that contain the
+// secret.
 func files(t *testing.T, dir string) (modes string, open []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -103,13 +100,6 @@ func files(t *testing.T, dir string) (modes string, open []string) {
 
 func write(t *testing.T, path, text string, mode fs.FileMode) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(path, mode); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Write(t, path, text)
+	zinotest.Must(t, os.Chmod(path, mode))
 }

@@ -53,7 +53,7 @@ func TestForms(t *testing.T) {
 	tool(t, works)
 	s, base := newStore(t)
 	plain := *s
-	plain.creds.patience = 0 // no time for the tool
+	plain.creds.timeout = 0 // no time for the tool
 	for i, test := range []struct {
 		store *Store
 		want  string
@@ -192,7 +192,7 @@ func TestChanging(t *testing.T) {
 	tool(t, works)
 	s, _ := newStore(t)
 	plain := *s
-	plain.creds.patience = 0
+	plain.creds.timeout = 0
 	set(t, s, "openai", "sealed")
 	var wg sync.WaitGroup
 	done := make(chan struct{})
