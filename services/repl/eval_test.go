@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"zino/pkg/config"
+	"zino/pkg/zinotest"
 	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
@@ -40,12 +41,8 @@ func TestResult(t *testing.T) {
 	if _, err := b.Started(t.Context(), proto.JobStarted{ID: a.ID, Nonce: a.Nonce, Job: "x"}); !errors.Is(err, proto.ErrUnknown) {
 		t.Errorf("started, a wrong job: %v", err)
 	}
-	if err := f.answer(job.Job, "41"); err != nil {
-		t.Errorf("the answer: %v", err)
-	}
-	if err := f.answer(job.Job, "42"); !errors.Is(err, proto.ErrUnknown) {
-		t.Errorf("a second one: %v", err)
-	}
+	must(t, f.answer(job.Job, "41"))
+	zinotest.Error(t, f.answer(job.Job, "42"), proto.ErrUnknown)
 	if text := b.settled(a.File, 1); !strings.Contains(text, fence+"JSON\n41\n"+fence+"\n") || strings.Contains(text, "\n42\n") {
 		t.Errorf("the file: %s", text)
 	}
@@ -62,11 +59,7 @@ func TestError(t *testing.T) {
 	must(t, err)
 	must(t, f.answer(f.job(1).Job, "22"))
 	text := b.settled(a.File, 2)
-	for _, want := range []string{"(**ERROR** after ", fence + "Error\nError: one\n  at x\n" + fence + "\n", fence + "JSON\n22\n", "\nand\n"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is not in\n%s", want, text)
-		}
-	}
+	zinotest.Contains(t, "the text", text, "(**ERROR** after ", fence+"Error\nError: one\n  at x\n"+fence+"\n", fence+"JSON\n22\n", "\nand\n")
 }
 
 // TestTimeout: a result after the timeout becomes a background note, and is never
@@ -86,9 +79,7 @@ func TestTimeout(t *testing.T) {
 		t.Errorf("after the timeout: %s", text)
 	}
 	f.wasCanceled(first.Job)
-	if err := f.answer(first.Job, "111"); err != nil {
-		t.Errorf("a late answer: %v", err)
-	}
+	must(t, f.answer(first.Job, "111"))
 	b.has("debug.md", "state: late")
 	r, err := b.Eval(t.Context(), proto.Eval{Page: "a", Code: "second", TimeoutMS: 50})
 	if err != nil || r.OK || !strings.Contains(r.Error, "timeout") {
@@ -98,9 +89,7 @@ func TestTimeout(t *testing.T) {
 	if strings.Contains(text, fence+"JSON\n111") {
 		t.Errorf("the late answer became a reply: %s", text)
 	}
-	if err := f.answer(first.Job, "112"); !errors.Is(err, proto.ErrUnknown) {
-		t.Errorf("a second late answer: %v", err)
-	}
+	zinotest.Error(t, f.answer(first.Job, "112"), proto.ErrUnknown)
 }
 
 // TestGone: the loss of the page fails its job at once, and a later result is refused,
@@ -118,13 +107,9 @@ func TestGone(t *testing.T) {
 		t.Errorf("the file: %s", text)
 	}
 	b.has("debug.md", "a-1a2b", "state: gone")
-	if err := f.answer(job.Job, "1"); !errors.Is(err, proto.ErrUnknown) {
-		t.Errorf("from a page that is gone: %v", err)
-	}
+	zinotest.Error(t, f.answer(job.Job, "1"), proto.ErrUnknown)
 	again := b.page(proto.Attach{Name: "a", ID: "1a2b", Nonce: "n2"})
-	if err := again.answer(job.Job, "1"); !errors.Is(err, proto.ErrUnknown) {
-		t.Errorf("from the reloaded page: %v", err)
-	}
+	zinotest.Error(t, again.answer(job.Job, "1"), proto.ErrUnknown)
 	if got := again.code(); len(got) != 0 {
 		t.Errorf("it was given %q", got)
 	}
@@ -178,9 +163,7 @@ func TestEvents(t *testing.T) {
 		t.Errorf("a wrong nonce: %v", err)
 	}
 	f.leave()
-	if err := f.events(flood[0]); !errors.Is(err, proto.ErrUnknown) {
-		t.Errorf("a page that is gone: %v", err)
-	}
+	zinotest.Error(t, f.events(flood[0]), proto.ErrUnknown)
 }
 
 func TestSource(t *testing.T) {
@@ -290,11 +273,7 @@ func TestEvalBackground(t *testing.T) {
 	}
 	text := b.settled(a.File, 1)
 	whole := strings.TrimSuffix(a.File, ".md") + "/1.txt"
-	for _, want := range []string{"\n\\u001b[1mbold\n", "\n" + messages[1] + "\n", fence + "JSON console.log\n" + messages[2][:90_000], "the whole is in " + whole} {
-		if !strings.Contains(text, want) {
-			t.Errorf("not in the file: %.60q", want)
-		}
-	}
+	zinotest.Contains(t, "the text", text, "\n\\u001b[1mbold\n", "\n"+messages[1]+"\n", fence+"JSON console.log\n"+messages[2][:90_000], "the whole is in "+whole)
 	if b.file(whole) != messages[2] {
 		t.Errorf("%s has %d bytes", whole, len(b.file(whole)))
 	}

@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"zino/pkg/config"
+	"zino/pkg/zinotest"
 	"zino/proto"
 	"zino/services/repl/page"
 )
@@ -24,11 +25,7 @@ func TestExchange(t *testing.T) {
 	file := f.Attached().File
 	b.add(file, js("12+13"))
 	text := b.settled(file, 1)
-	for _, want := range []string{"```js\n12+13\n```\n> **index-7-zen-", "```JSON\n6\n```\n\n"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is not in\n%s", want, text)
-		}
-	}
+	zinotest.Contains(t, "the text", text, "```js\n12+13\n```\n> **index-7-zen-", "```JSON\n6\n```\n\n")
 	r, err := b.Eval(t.Context(), proto.Eval{Page: "index-7-zen", Code: "1+1", Agent: "me"})
 	if err != nil || !r.OK || r.Kind != "json" || r.Value != "3" || r.File != file || len(r.Background) != 0 {
 		t.Errorf("%+v, %v", r, err)
@@ -122,9 +119,7 @@ func TestTakeover(t *testing.T) {
 	if !strings.Contains(text, "page closed or reloaded") {
 		t.Errorf("the job that was out: %s", text)
 	}
-	if err := again.answer(job.Job, "1"); !errors.Is(err, proto.ErrUnknown) {
-		t.Errorf("its answer: %v", err)
-	}
+	zinotest.Error(t, again.answer(job.Job, "1"), proto.ErrUnknown)
 	old.Close() // the transport notices the loss
 	b.add(file, js("2"))
 	b.settled(file, 2)

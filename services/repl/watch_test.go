@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -71,9 +72,7 @@ func TestWatch(t *testing.T) {
 	want(only, "exchange o agent true", "page one gone")
 	must(t, stopAll())
 	must(t, stopOnly())
-	if err := b.Watch(t.Context(), proto.WatchPages{Page: "nobody"}, nil); !errors.Is(err, proto.ErrNotFound) {
-		t.Errorf("a page that is not there: %v", err)
-	}
+	zinotest.Error(t, b.Watch(t.Context(), proto.WatchPages{Page: "nobody"}, nil), proto.ErrNotFound)
 }
 
 // TestWatchSlow: a watcher that does not read gets an error and delays no one else.
@@ -101,9 +100,7 @@ func TestWatchSlow(t *testing.T) {
 		b.publish(f.log, "page", proto.Page{})
 	}
 	close(hold)
-	if err := <-ended; !errors.Is(err, proto.ErrBusy) {
-		t.Errorf("the error is %v", err)
-	}
+	zinotest.Error(t, <-ended, proto.ErrBusy)
 }
 
 func TestWatchFails(t *testing.T) {
@@ -119,7 +116,5 @@ func TestWatchFails(t *testing.T) {
 		b.publish(f.log, "page", proto.Page{})
 		return len(ended) > 0
 	})
-	if err := <-ended; !errors.Is(err, gone) {
-		t.Errorf("the error is %v", err)
-	}
+	zinotest.Error(t, <-ended, gone)
 }

@@ -83,9 +83,7 @@ func TestIrregular(t *testing.T) {
 			if _, err := d.Replace("f", View{Missing: true}, 0, []byte("x")); !errors.Is(err, ErrChanged) {
 				t.Errorf("Replace of what was missing: %v", err)
 			}
-			if err := d.Create("f", nil); !errors.Is(err, fs.ErrExist) {
-				t.Errorf("Create: %v", err)
-			}
+			zinotest.Error(t, d.Create("f", nil), fs.ErrExist)
 			if got := content(t, filepath.Join(dir, "other")); got != "private" {
 				t.Errorf("the link's target is %q", got)
 			}

@@ -37,22 +37,23 @@ var body = func() string {
 	return out.String()
 }()
 
-// script sends the page script. Only the script may be loaded by pages of other
-// origins, if they are listed.
-func (s *Server) script(w http.ResponseWriter, r *http.Request) {
+// script sends the page script of a listener, which serves it and the socket under the
+// given addresses. Only the script may be loaded by pages of other origins, if they
+// are listed.
+func (s *Server) script(g *gate, w http.ResponseWriter, r *http.Request, script, socket string) {
 	type parameters struct {
 		Script string `json:"script"`
 		Socket string `json:"socket"`
 		Token  string `json:"token"`
 	}
-	last, err := wire.AppendObject(nil, "", parameters{"http://" + r.Host + scriptPath, "ws://" + r.Host + socketPath, s.token})
+	last, err := wire.AppendObject(nil, "", parameters{"http://" + r.Host + script, "ws://" + r.Host + socket, g.token})
 	if err != nil {
 		s.fail(w, r, err)
 		return
 	}
 	h := w.Header()
 	h.Set("Vary", "Origin")
-	if origin := r.Header.Get("Origin"); s.gate.lists(origin) {
+	if origin := r.Header.Get("Origin"); g.lists(origin) {
 		h.Set("Access-Control-Allow-Origin", origin)
 	}
 	send(w, r, "text/javascript; charset=utf-8", body+"})("+string(last)+")\n")

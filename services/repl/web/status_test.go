@@ -9,6 +9,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"zino/pkg/config"
+	"zino/pkg/zinotest"
 )
 
 // TestStatusHeaders: no foreign script can run in the page, and no page can frame it.
@@ -35,11 +36,7 @@ func TestStatusText(t *testing.T) {
 		cfg.Serve = cfg.Dir
 	})
 	page := b.get("/zino/")
-	for _, want := range []string{"<code>http://a.example</code>", "<code>http://&#34;&gt;&lt;script&gt;</code>", b.dir, `value="&lt;script crossorigin src=&#34;` + b.url("/zino.js") + `&#34;&gt;&lt;/script&gt;"`} {
-		if !strings.Contains(page, want) {
-			t.Errorf("%q is missing in\n%s", want, page)
-		}
-	}
+	zinotest.Contains(t, "the text", page, "<code>http://a.example</code>", "<code>http://&#34;&gt;&lt;script&gt;</code>", b.dir, `value="&lt;script crossorigin src=&#34;`+b.url("/zino.js")+`&#34;&gt;&lt;/script&gt;"`)
 	if strings.Count(page, "<script") != 1 {
 		t.Errorf("the configuration became markup:\n%s", page)
 	}

@@ -126,16 +126,12 @@ func (s *Server) Close() error {
 
 // answer answers a request that passes the gate.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
-	w.Header().Set("Cache-Control", "no-store")
-	if no := s.gate.check(r); no != nil {
-		s.refuse(w, r, no)
+	if !s.pass(s.gate, w, r) {
 		return
 	}
 	switch r.URL.Path {
 	case scriptPath:
-		s.script(w, r)
+		s.script(s.gate, w, r, scriptPath, socketPath)
 	case "/zino":
 		http.Redirect(w, r, statusPath, http.StatusFound)
 	case socketPath:
@@ -149,9 +145,17 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuse answers a request that does not pass the gate. Each refusal is logged once:
-// a page that is left open would fill the log.
-func (s *Server) refuse(w http.ResponseWriter, r *http.Request, no *refusal) {
+// pass sets the headers of every answer and reports whether a request passes the gate
+// of its listener. Otherwise it answers with the refusal, and logs it once: a page
+// that is left open would fill the log.
+func (s *Server) pass(g *gate, w http.ResponseWriter, r *http.Request) bool {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
+	w.Header().Set("Cache-Control", "no-store")
+	no := g.check(r)
+	if no == nil {
+		return true
+	}
 	for name, value := range no.header {
 		w.Header().Set(name, value)
 	}
@@ -167,6 +171,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, no *refusal) {
 	if first {
 		s.log.Warn("a request was refused", "reason", no.reason, "host", shorten(r.Host), "origin", origin, "path", shorten(r.URL.Path))
 	}
+	return false
 }
 
 // shorten makes a text of a request fit for the log.
