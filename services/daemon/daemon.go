@@ -27,7 +27,7 @@ type Service struct {
 	sys, ctx, mem, agr, rtr *rpc.Client
 	services                map[string]*rpc.Client // those that forward reaches
 	log                     *slog.Logger
-	storeTimeout            time.Duration // for an append to a session while mem cannot be reached
+	storeTimeout            time.Duration // see the constant
 }
 
 // New returns the daemon over its neighbours' sockets.
@@ -179,12 +179,8 @@ func sent(err error) error {
 // turnError returns the error that ends a turn: the one to be stored and to be
 // sent to the caller.
 func turnError(ctx context.Context, err error) *proto.Error {
-	canceled := errors.Is(ctx.Err(), context.Canceled) // read first: the lock may be lost at any moment
-	if lost := lockLost(ctx); lost != nil {
-		return lost
-	}
 	e := errorPacket(err)
-	if errors.Is(err, errCallerGone) || canceled || interrupted(e) {
+	if errors.Is(err, errCallerGone) || errors.Is(ctx.Err(), context.Canceled) || interrupted(e) {
 		return proto.Errorf(proto.CodeCanceled, "The turn was interrupted.")
 	}
 	return e

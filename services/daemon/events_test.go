@@ -77,10 +77,10 @@ func TestEnded(t *testing.T) {
 		{"", &proto.Error{Code: proto.CodeInternal, Message: "m"}, `{"type":"error","message":"m","code":"internal"}`},
 	} {
 		var r record
-		err := r.end([]byte(c.text), c.e)
+		r.end([]byte(c.text), c.e)
 		got := strings.ReplaceAll(string(r.events), `,"ts":"`+timestamp()+`"`, "")
-		if err != nil || got != "["+c.want {
-			t.Errorf("%q, %v:\n got %s, %v\nwant %s", c.text, c.e, got, err, c.want)
+		if r.err != nil || got != "["+c.want {
+			t.Errorf("%q, %v:\n got %s, %v\nwant %s", c.text, c.e, got, r.err, c.want)
 		}
 	}
 }

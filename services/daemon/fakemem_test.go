@@ -66,6 +66,9 @@ type fakeMem struct {
 // stamped is the time at the end of an event.
 var stamped = regexp.MustCompile(`,"ts":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"}$`)
 
+// timed is the time in a header.
+var timed = regexp.MustCompile(`"ts":"[^"]*",?`)
+
 var duration = regexp.MustCompile(`"duration_ms":\d+`)
 
 func newFakeMem(trail *trail) *fakeMem {
@@ -96,6 +99,9 @@ func (m *fakeMem) of(id string) []string {
 	return slices.Clone(m.events[id])
 }
 
+// next is the offset behind the last event: their number.
+func (m *fakeMem) next(id string) int64 { return int64(len(m.of(id))) }
+
 func (m *fakeMem) holdSession(ctx context.Context, req proto.HoldSession, out *rpc.Out) (proto.SessionName, error) {
 	name := proto.SessionName{SessionID: req.SessionID}
 	m.trail.add("hold")
@@ -118,7 +124,7 @@ func (m *fakeMem) holdSession(ctx context.Context, req proto.HoldSession, out *r
 	}
 	defer func() { <-lock }()
 	m.trail.add("held")
-	if err := out.Event("held", proto.SessionHeld{SessionID: req.SessionID}); err != nil {
+	if err := out.Event("held", proto.SessionHeld{SessionID: req.SessionID, Next: m.next(req.SessionID)}); err != nil {
 		return name, err
 	}
 	<-ctx.Done()
@@ -146,11 +152,15 @@ func (m *fakeMem) appendSession(ctx context.Context, req proto.AppendSession) (p
 	m.slow(ctx, string(events[0]))
 	head := req.SessionID
 	if req.Create {
-		head += " create"
+		head += " create "
 	}
+	if next := m.next(req.SessionID); req.At == nil || *req.At != next {
+		return place, proto.SessionErrorf(proto.CodeBusy, "session %q ends at %d", req.SessionID, next)
+	}
+	defer func() { place.Next = m.next(req.SessionID) }()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.heads = append(m.heads, head+string(req.Header))
+	m.heads = append(m.heads, head+string(timed.ReplaceAll(req.Header, nil)))
 	for _, event := range events {
 		m.events[req.SessionID] = append(m.events[req.SessionID], string(event))
 		m.trail.add("store " + string(event))
@@ -218,7 +228,7 @@ func (b *sessionBench) scripted(script agentScript) func(context.Context, proto.
 }
 
 // turn asks for a turn with events and returns all packets up to the end.
-func (b *sessionBench) turn(payload string) []packet {
+func (b *bench) turn(payload string) []packet {
 	b.t.Helper()
 	c := b.dial()
 	c.send(payload)

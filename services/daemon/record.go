@@ -17,11 +17,12 @@ import (
 // gathered and stored with one append. The methods of a nil record that the turn
 // calls do nothing.
 type record struct {
-	session *lock
+	session *session
 	log     *slog.Logger
 
 	events  proto.Raw     // that wait for the next append: a list under construction
 	final   bool          // they hold the text of an inference
+	err     error         // one of them could not be encoded
 	running []*callOutput // the calls that run, in the order of their start
 }
 
@@ -30,15 +31,12 @@ func (r *record) begin(root, message string) error {
 	if r == nil {
 		return nil
 	}
-	list, err := wire.AppendObject(nil, proto.TypeMessage, proto.LogMessage{Role: proto.RoleUser, Text: message, TS: timestamp()})
-	if err != nil {
-		return err
-	}
-	var header proto.Raw
+	header := wire.AppendString([]byte(`{"ts":`), timestamp())
 	if root != "" {
-		header = append(wire.AppendString([]byte(`{"root":`), root), '}')
+		header = wire.AppendString(append(header, `,"root":`...), root)
 	}
-	return r.session.store(proto.AppendSession{Events: fmt.Appendf(nil, "[%s]", list), Create: true, Header: header})
+	r.event(proto.TypeMessage, proto.LogMessage{Role: proto.RoleUser, Text: message, TS: timestamp()})
+	return r.commit(append(header, '}'))
 }
 
 // add adds the event of a packet that must last.
@@ -50,26 +48,25 @@ func (r *record) add(typ string, payload []byte) error {
 			return err
 		}
 		r.final = true
-		return r.message(f.Text, f.State, false)
+		r.message(f.Text, f.State, false)
 	case proto.TypeToolRequested:
 		var q proto.ToolRequested
 		if err := decodePacket(payload, &q); err != nil {
 			return err
 		}
-		return r.event(proto.TypeToolUse, proto.LogToolUse{ID: q.ID, Name: q.Name, Input: orObject(q.Input), State: q.State, TS: timestamp()})
+		r.event(proto.TypeToolUse, proto.LogToolUse{ID: q.ID, Name: q.Name, Input: orObject(q.Input), State: q.State, TS: timestamp()})
 	case proto.TypeToolFinished:
 		var f proto.ToolFinished
 		if err := decodePacket(payload, &f); err != nil {
 			return err
 		}
 		r.running = slices.DeleteFunc(r.running, func(c *callOutput) bool { return c.id == f.ID })
-		return r.event(proto.TypeToolResult, proto.LogToolResult{
+		r.event(proto.TypeToolResult, proto.LogToolResult{
 			ToolUseID: f.ID, Output: orObject(f.Result), OK: f.OK, DurationMS: f.DurationMS, TS: timestamp(),
 		})
 	case proto.TypeUsage: // the packet is the event: unknown keys are kept
 		payload = bytes.TrimRight(payload, " \t\r\n")
-		r.next()
-		r.events = append(r.events, payload[:len(payload)-1]...)
+		r.events = append(r.next(), payload[:len(payload)-1]...)
 		r.events = append(r.events, `,"ts":"`+timestamp()+`"}`...)
 	}
 	return nil
@@ -77,48 +74,45 @@ func (r *record) add(typ string, payload []byte) error {
 
 // follow keeps the output of the calls that run.
 func (r *record) follow(typ string, payload []byte) error {
-	switch typ {
-	case proto.TypeToolStarted:
-		var s proto.ToolStarted
-		if err := decodePacket(payload, &s); err != nil {
-			return err
-		}
-		r.running = append(r.running, &callOutput{id: s.ID, started: time.Now()})
-	case proto.TypeToolOutput:
-		var o proto.ToolOutput
-		if err := decodePacket(payload, &o); err != nil {
-			return err
-		}
-		for _, c := range r.running {
-			if c.id == o.ID {
-				c.add(o.Text, o.LeftOut)
-			}
+	if typ != proto.TypeToolStarted && typ != proto.TypeToolOutput {
+		return nil
+	}
+	var o proto.ToolOutput // tool_started has its id
+	if err := decodePacket(payload, &o); err != nil {
+		return err
+	}
+	if typ == proto.TypeToolStarted {
+		r.running = append(r.running, &callOutput{id: o.ID, started: time.Now()})
+		return nil
+	}
+	for _, c := range r.running {
+		if c.id == o.ID {
+			c.add(o.Text, o.LeftOut)
 		}
 	}
 	return nil
 }
 
-// commit stores the events that wait. They are dropped if that fails.
-func (r *record) commit() error {
-	if r.events == nil {
-		return nil
+// commit stores the events that wait. They are dropped if that fails. The header
+// is that of a new session.
+func (r *record) commit(header proto.Raw) error {
+	list, err := r.events, r.err
+	r.events, r.final, r.err = nil, false, nil
+	if err != nil || list == nil {
+		return err
 	}
-	list := append(r.events, ']')
-	r.events, r.final = nil, false
-	return r.session.store(proto.AppendSession{Events: list})
+	return r.session.append(append(list, ']'), header)
 }
 
 // stop stores how a turn ended before its time: the events that wait, the output
 // of the calls that run, and the text so far. A call that has printed nothing
 // gets its result from mem when the session is used again.
 func (r *record) stop(text []byte, e *proto.Error) (stored bool) {
-	if r == nil {
+	if r == nil || r.session.failed() {
 		return false
 	}
-	err := r.end(text, e)
-	if err == nil {
-		err = r.commit()
-	}
+	r.end(text, e)
+	err := r.commit(nil)
 	if err != nil {
 		r.log.Error("the end of a turn could not be stored", "session", r.session.id, "error", err, "trace", rpc.Trace(r.session.ctx))
 	}
@@ -126,55 +120,44 @@ func (r *record) stop(text []byte, e *proto.Error) (stored bool) {
 }
 
 // end adds the events of stop.
-func (r *record) end(text []byte, e *proto.Error) error {
+func (r *record) end(text []byte, e *proto.Error) {
 	for _, c := range r.running {
-		if len(c.head) == 0 {
-			continue
-		}
-		envelope, err := c.envelope()
-		if err != nil {
-			return err
-		}
-		result := proto.LogToolResult{ToolUseID: c.id, Output: envelope, OK: true, DurationMS: time.Since(c.started).Milliseconds(), TS: timestamp()}
-		if err := r.event(proto.TypeToolResult, result); err != nil {
-			return err
+		if len(c.head) > 0 {
+			r.event(proto.TypeToolResult, proto.LogToolResult{
+				ToolUseID: c.id, Output: c.envelope(), OK: true, DurationMS: time.Since(c.started).Milliseconds(), TS: timestamp(),
+			})
 		}
 	}
 	if !r.final && len(bytes.TrimSpace(text)) > 0 {
-		if err := r.message(string(text), nil, true); err != nil {
-			return err
-		}
+		r.message(string(text), nil, true)
 	}
 	if interrupted(e) {
-		return r.event(proto.TypeInterrupted, proto.LogInterrupted{Role: proto.RoleSystem, Text: "Interrupted", TS: timestamp()})
+		r.event(proto.TypeInterrupted, proto.LogInterrupted{Role: proto.RoleSystem, Text: "Interrupted", TS: timestamp()})
+		return
 	}
-	return r.event(proto.TypeError, proto.LogError{Message: e.Message, Kind: e.Kind, Code: e.Code, TS: timestamp()})
+	r.event(proto.TypeError, proto.LogError{Message: e.Message, Kind: e.Kind, Code: e.Code, TS: timestamp()})
 }
 
 // message adds a text of the assistant.
-func (r *record) message(text string, state proto.Raw, partial bool) error {
-	return r.event(proto.TypeMessage, proto.LogMessage{Role: proto.RoleAssistant, Text: text, State: state, Partial: partial, TS: timestamp()})
+func (r *record) message(text string, state proto.Raw, partial bool) {
+	r.event(proto.TypeMessage, proto.LogMessage{Role: proto.RoleAssistant, Text: text, State: state, Partial: partial, TS: timestamp()})
 }
 
-func (r *record) event(typ string, v any) error {
-	before := r.events
-	r.next()
-	list, err := wire.AppendObject(r.events, typ, v)
+// event adds an event to the list.
+func (r *record) event(typ string, v any) {
+	list, err := wire.AppendObject(r.next(), typ, v)
 	if err != nil {
-		r.events = before
-		return err
+		r.err = err
 	}
 	r.events = list
-	return nil
 }
 
-// next prepares the list for its next event.
-func (r *record) next() {
+// next returns the list, ready for its next event.
+func (r *record) next() proto.Raw {
 	if r.events == nil {
-		r.events = proto.Raw("[")
-		return
+		return proto.Raw("[")
 	}
-	r.events = append(r.events, ',')
+	return append(r.events, ',')
 }
 
 // timestamp returns the time as events carry it.
@@ -235,10 +218,7 @@ func omittedLine(n int64) string { return fmt.Sprintf("\n[%d bytes left out]\n",
 
 // envelope returns the result of an interrupted command. agr sends standard
 // output and standard error as one stream.
-func (c *callOutput) envelope() (proto.Raw, error) {
-	data, err := wire.AppendObject(nil, "", proto.CommandOutput{Stdout: c.text(), ExitCode: -1, Interrupted: true})
-	if err != nil {
-		return nil, err
-	}
-	return wire.AppendObject(nil, "", proto.Envelope{OK: true, Data: data})
+func (c *callOutput) envelope() proto.Raw {
+	b := wire.AppendString([]byte(`{"ok":true,"data":{"stdout":`), c.text())
+	return append(b, `,"stderr":"","exit_code":-1,"timed_out":false,"interrupted":true}}`...)
 }

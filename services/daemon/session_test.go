@@ -75,7 +75,7 @@ func TestSession(t *testing.T) {
 		"hold", "held", "ctx", "sys", "store " + storedUser, "agr", "store " + storedA, "store " + storedCall,
 		"store " + usageA, "store " + storedDone, "store " + storedC, "released",
 	})
-	same(t, "requests to mem", b.mem.heads[:2], []string{`s-1 create{"root":"/r"}`, "s-1"})
+	same(t, "requests to mem", b.mem.heads[:2], []string{`s-1 create {"root":"/r"}`, "s-1"})
 	run := b.runs.list()[0]
 	if want := "[" + system + "," + old + `,{"role":"user","content":"hi <you>"}]`; string(run.Messages) != want {
 		t.Errorf("the agent is given %s, want %s", run.Messages, want)
@@ -158,7 +158,7 @@ func TestSessionWithoutEvents(t *testing.T) {
 		b := newSessionBench(t, all(), whole)
 		same(t, "packets", raws(b.turn(`{"message":"hi","session_id":"s-1"`+c.more+`}`)), c.want)
 		same(t, "stored", b.trail.stored(), stored)
-		if head := b.mem.heads[0]; head != "s-1 create" {
+		if head := b.mem.heads[0]; head != "s-1 create {}" {
 			t.Errorf("without a root the session is made with %s", head)
 		}
 	}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 
@@ -16,7 +17,7 @@ import (
 func (s *Service) turn(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Text, *proto.Error) {
 	var rec *record // nil: nothing is stored, and no lock is needed
 	if !req.NoSave {
-		lock, err := s.hold(ctx, req.SessionID, func() error {
+		session, err := s.open(ctx, req.SessionID, func() error {
 			if !req.Events {
 				return nil
 			}
@@ -26,9 +27,8 @@ func (s *Service) turn(ctx context.Context, req proto.Chat, out *rpc.Out) (proto
 		if err != nil {
 			return proto.Text{}, offerNoSave(turnError(ctx, err))
 		}
-		defer lock.release()
-		ctx = lock.ctx
-		rec = &record{session: lock, log: s.log}
+		defer session.close()
+		rec = &record{session: session, log: s.log}
 	}
 	// Other than in a plain message no part of the prompt may be missing: the
 	// model would not know what was said before, or what it must not do.
@@ -37,13 +37,10 @@ func (s *Service) turn(ctx context.Context, req proto.Chat, out *rpc.Out) (proto
 	if err == nil && p.ctxErr != nil {
 		err = sessionError(p.ctxErr)
 	}
+	if err == nil {
+		err = cmp.Or(p.announce(req, out), ctx.Err())
+	}
 	if err != nil {
-		return proto.Text{}, turnError(ctx, err)
-	}
-	if err := p.announce(req, out); err != nil {
-		return proto.Text{}, turnError(ctx, err)
-	}
-	if err := ctx.Err(); err != nil {
 		return proto.Text{}, turnError(ctx, err)
 	}
 	if err := rec.begin(req.Root, req.Message); err != nil {
@@ -183,7 +180,7 @@ func (r *relay) commit() error {
 		return nil
 	}
 	final := r.record.final
-	if err := r.record.commit(); err != nil {
+	if err := r.record.commit(nil); err != nil {
 		r.held = nil
 		return err
 	}
@@ -220,10 +217,8 @@ func (r *relay) finish() error {
 	}
 	final := proto.AssistantFinal{Text: string(r.text)}
 	if r.record != nil {
-		if err := r.record.message(final.Text, nil, false); err != nil {
-			return err
-		}
-		if err := r.record.commit(); err != nil {
+		r.record.message(final.Text, nil, false)
+		if err := r.record.commit(nil); err != nil {
 			return err
 		}
 	}

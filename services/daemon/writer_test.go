@@ -6,7 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+
+	"zino/pkg/rpc"
+	"zino/proto"
 )
 
 // during is a real mem whose turn does something after place packets.
@@ -92,7 +96,7 @@ func TestUsedMeanwhile(t *testing.T) {
 			c.send(turnPayload)
 			packets := c.rest()
 			last := packets[len(packets)-1]
-			if want := `The lock on session "s-1" was lost in the middle of the turn: Session "s-1" was used by somebody else since its turn had the lock.`; last.Message != want || last.Code != "busy" || !strings.Contains(last.raw, `"kind":"session"`) {
+			if want := `session "s-1" was changed by another process during the turn`; last.Message != want || last.Code != "busy" || !strings.Contains(last.raw, `"kind":"session"`) {
 				t.Errorf("the end is %s", last.raw)
 			}
 			b.idle()
@@ -124,4 +128,54 @@ func TestLeavesMeanwhile(t *testing.T) {
 	eventually(t, "all of it to be stored", func() bool { return len(b.file("s-1")) == len(want) })
 	same(t, "the session", b.file("s-1"), want)
 	b.idle()
+}
+
+// TestAnswerLost: the answer of every append is lost once. The append is repeated,
+// and every event is stored once.
+func TestAnswerLost(t *testing.T) {
+	b := newRealBench(t, whole)
+	var mu sync.Mutex
+	lost := map[string]bool{}
+	newLossyCable(t, b.cfg.Mem.Socket, func(answer []byte) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if !strings.Contains(string(answer), `"type":"session"`) || lost[string(answer)] {
+			return false
+		}
+		lost[string(answer)] = true
+		return true
+	})
+	b.service.storeTimeout = patience
+	if packets := b.turn(turnPayload); packets[len(packets)-1].Type != "done" {
+		t.Errorf("packets %s", raws(packets))
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(lost) != len(stores) {
+		t.Errorf("%d answers were lost, want %d", len(lost), len(stores))
+	}
+	same(t, "the session", b.file("s-1"), append([]string{`{"type":"meta","schema_version":1,"root":"/r"}`}, storedBy(places-1)...))
+}
+
+// TestLockedAgain: after a restart of mem the session is locked again for the
+// turn.
+func TestLockedAgain(t *testing.T) {
+	b := during(t, 3, func(ctx context.Context, b *realBench) {
+		if err := b.stop(); err != nil {
+			t.Error(err)
+		}
+		b.startMem()
+		client := &rpc.Client{Service: "mem", Path: b.cfg.Mem.Socket}
+		defer client.Close()
+		eventually(t, "the lock to be held again", func() (locked bool) {
+			rpc.CallEvents(ctx, client, proto.MemHoldSession, proto.HoldSession{SessionID: "s-1"}, func(typ string, _ []byte) error {
+				locked = typ == proto.TypeWaiting
+				return context.Canceled // hang up
+			})
+			return locked
+		})
+	})
+	if packets := b.turn(turnPayload); packets[len(packets)-1].Type != "done" {
+		t.Errorf("packets %s", raws(packets))
+	}
 }
