@@ -1,15 +1,15 @@
 package proto
 
-// AgrRun runs the agent's loop: ask the model, carry out the tool calls and
-// tasks in its answer, and go round until it asks for none. The collected
-// answer and done carry the number of iterations. A tool that failed is part of
-// the text, not an error; an error of the model's provider is passed on with
-// its code, status and details.
+// AgrRun runs the agent's loop: it asks the model, carries out the tool calls and
+// tasks in the answer, and repeats that until the model asks for none. The
+// collected answer and done carry the number of iterations. A tool that failed is
+// part of the text, not an error. An error of the model's provider is passed on
+// with its code, status and details.
 // In a turn of a session every call, native or in the text, has an envelope as
-// its result: see ToolFinished.
+// its result: see Tool results.
 var AgrRun = textMethod[Run]("agr", "run", "result")
 
-// AgrTools asks for the tools that a turn of a session offers to the model.
+// AgrTools returns the tools that a turn of a session offers to the model.
 var AgrTools = method[ToolsRequest, Tools]("agr", "tools", "tools")
 
 // ToolsRequest has no fields.
@@ -17,7 +17,7 @@ type ToolsRequest struct{}
 
 // Tools are functions that a model may call.
 type Tools struct {
-	// Tools are the functions as infer of rtr takes them.
+	// Tools are the functions, as in infer of rtr.
 	Tools Raw `json:"tools"`
 }
 
@@ -32,7 +32,7 @@ type Run struct {
 	// MaxIterations limits the inferences of the main loop. Absent: the
 	// configured limit. Zero or less: no inference at all.
 	MaxIterations *int `json:"max_iterations,omitzero"`
-	// Stream asks for chunks as they come. The daemon says it in any case.
+	// Stream asks for chunks as they come. The daemon always sends it.
 	Stream *bool `json:"stream,omitzero"`
 	// NeedModel makes it an error if no model can be asked: see infer of rtr.
 	NeedModel bool `json:"need_model,omitzero"`
@@ -40,28 +40,28 @@ type Run struct {
 	// model's native tools are used where it has them, and the usage is counted
 	// for the session.
 	SessionID string `json:"session_id,omitzero"`
-	// NoSave says that the session is not stored, for what errors advise.
+	// NoSave is true if the session is not stored. It changes the advice in errors.
 	NoSave bool `json:"no_save,omitzero"`
-	// Provider is asked in place of the configured one: see infer of rtr.
+	// Provider replaces the configured one: see infer of rtr.
 	Provider string `json:"provider,omitzero"`
-	// Model is asked in place of the configured one.
+	// Model replaces the configured one.
 	Model string `json:"model,omitzero"`
 	// MaxTokens limits each answer, in tokens.
 	MaxTokens int `json:"max_tokens,omitzero"`
 	// Effort is how much the model reasons: see infer of rtr.
 	Effort string `json:"effort,omitzero"`
-	// Root is the directory that the tools work in, an absolute path; absent: the
+	// Root is the working directory of the tools, an absolute path; absent: the
 	// one that exc was started in.
 	Root string `json:"root,omitzero"`
-	// Sandbox is the level of confinement for what the model has run: see execute
-	// of exc.
+	// Sandbox is the level of confinement for code that the model has run: see
+	// execute of exc.
 	Sandbox Level `json:"sandbox,omitzero"`
 	// Network is whether confined code may use the network; absent: as
 	// configured.
 	Network *bool `json:"network,omitzero"`
-	// Env, Cwd and Umask are the environment of the tools: see execute of exc.
+	// Env is the environment of the tools: see execute of exc.
 	Env map[string]string `json:"env,omitzero"`
-	// Cwd is the directory to work in where no root is given.
+	// Cwd is the working directory if no root is given.
 	Cwd string `json:"cwd,omitzero"`
 	// Umask is the file mode creation mask.
 	Umask *int `json:"umask,omitzero"`
@@ -73,5 +73,5 @@ type Run struct {
 // Streaming reports whether the caller asked for chunks.
 func (r Run) Streaming() bool { return r.Chunks() || r.Events }
 
-// Chunks reports whether the caller asked for them by that name.
+// Chunks reports whether the caller asked for chunks with stream.
 func (r Run) Chunks() bool { return r.Stream != nil && *r.Stream }

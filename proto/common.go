@@ -2,11 +2,11 @@ package proto
 
 // Every service answers these.
 var (
-	// Ping asks whether the service is there.
+	// Ping checks that the service answers.
 	Ping = method[PingRequest, Pong]("*", "ping", "pong", public)
-	// Describe asks for the service's methods with their schemas.
+	// Describe returns the service's methods with their schemas.
 	Describe = method[DescribeRequest, Description]("*", "describe", "description", public)
-	// GetStats asks for the service's counters.
+	// GetStats returns the service's counters.
 	GetStats = method[StatsRequest, Stats]("*", "stats", "stats", public)
 )
 
@@ -14,10 +14,10 @@ var (
 // optional, and old clients never send it.
 type Meta struct {
 	// Trace is an identifier of up to 64 letters, digits, '-' or '_' that all
-	// hops of one request share in their logs. The first hop makes one up.
+	// hops of a request write into their logs. The first hop generates one.
 	Trace string `json:"trace,omitzero"`
 	// DeadlineMS is the time left for the answer in milliseconds, 1 to
-	// 86400000. Each hop passes on what remains.
+	// 86400000. Each hop passes on the rest.
 	DeadlineMS int64 `json:"deadline_ms,omitzero"`
 	// Keepalive asks for a {"type":"keepalive"} packet every 10 s until the
 	// terminal packet.
@@ -27,13 +27,13 @@ type Meta struct {
 // PingRequest has no fields.
 type PingRequest struct{}
 
-// Pong says who answered.
+// Pong identifies the service.
 type Pong struct {
 	// Service is the service's short name, such as "mem".
 	Service string `json:"service,omitzero"`
 	// Version is the program's version.
 	Version string `json:"version,omitzero"`
-	// Proto is the number of the contract that the service speaks.
+	// Proto is the number of the contract that the service implements.
 	Proto int `json:"proto,omitzero"`
 	// UptimeS is the time since the service started, in whole seconds.
 	UptimeS int64 `json:"uptime_s"`
@@ -42,7 +42,7 @@ type Pong struct {
 // DescribeRequest has no fields.
 type DescribeRequest struct{}
 
-// Description lists what a service answers.
+// Description lists the methods of a service.
 type Description struct {
 	// Service is the service's short name.
 	Service string `json:"service"`
@@ -77,24 +77,24 @@ type Stats struct {
 	Service string `json:"service"`
 	// UptimeS is the time since the start, in whole seconds.
 	UptimeS int64 `json:"uptime_s"`
-	// Requests counts the requests taken, pings not included.
+	// Requests counts the requests, without pings.
 	Requests int64 `json:"requests"`
 	// Errors counts the requests that ended in an error.
 	Errors int64 `json:"errors"`
-	// InFlight is the number of requests being worked on, this one not included.
+	// InFlight is the number of requests in progress, without this one.
 	InFlight int64 `json:"in_flight"`
 	// Connections is the number of open connections.
 	Connections int64 `json:"connections"`
 	// HeapBytes is the live heap in bytes.
 	HeapBytes int64 `json:"heap_bytes"`
-	// Problems are things a person should mend, such as a broken skill file.
-	// Each is one line: what it is, where, and what to do.
+	// Problems are things that a person should repair, such as a broken skill file.
+	// Each is one line: what is wrong, where, and what to do.
 	Problems []string `json:"problems"`
-	// Info is more that the service says of itself, as names and values.
+	// Info is further information about the service, as names and values.
 	Info map[string]string `json:"info,omitzero"`
 }
 
-// Empty is a reply that has nothing to say beyond its type.
+// Empty is a reply without fields.
 type Empty struct{}
 
 // Text is the answer of a text method. Collected, it is one packet of the
@@ -114,33 +114,33 @@ type Text struct {
 	// the same turn carries it unchanged under "reasoning_state".
 	State Raw `json:"reasoning_state,omitzero"`
 	// StopReason is why the model stopped: "stop", "tool_calls", "length" (cut
-	// by the token limit), "refusal", "filter", or a word of the provider's.
+	// by the token limit), "refusal", "filter", or the provider's own reason.
 	StopReason string `json:"stop_reason,omitzero"`
-	// Usage is what the answer took; absent if the provider did not tell.
+	// Usage is what the answer consumed; absent if the provider did not report it.
 	Usage *Usage `json:"usage,omitzero"`
-	// Provider and Model are who answered.
+	// Provider is the kind of provider that answered.
 	Provider string `json:"provider,omitzero"`
 	// Model is the identifier of the model that answered.
 	Model string `json:"model,omitzero"`
-	// ContextWindow is how many tokens the model holds; absent: unknown.
+	// ContextWindow is the size of the model's context in tokens; absent: unknown.
 	ContextWindow int `json:"context_window,omitzero"`
-	// Warnings are remarks for the person in front, a line each. The daemon sends
-	// them to callers that did not ask for events.
+	// Warnings are remarks for the user, a line each. The daemon sends them to
+	// callers that did not ask for events.
 	Warnings []string `json:"warnings,omitzero"`
 	// NotStored is why the daemon could not add the message and this answer to
-	// the channel; absent if they were stored, or nothing had to be.
+	// the channel; absent if they were stored or did not have to be.
 	NotStored string `json:"not_stored,omitzero"`
 }
 
-// Notice is a remark for the person in front, for callers that asked for
-// events. Its packet has the type "notice".
+// Notice is a remark for the user, sent to callers that asked for events. Its
+// packet has the type "notice".
 type Notice struct {
 	// Kind is "retry", "fallback", "wait", "warning", "agents" (the files that
-	// were loaded), "limit" or another word for programs.
+	// were loaded), "limit" or another identifier.
 	Kind string `json:"kind"`
 	// Text is the remark: one line.
 	Text string `json:"text"`
-	// WaitMS is how long the work pauses, in milliseconds.
+	// WaitMS is the length of the pause in milliseconds.
 	WaitMS int64 `json:"wait_ms,omitzero"`
 }
 

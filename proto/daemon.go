@@ -2,75 +2,72 @@ package proto
 
 // Methods of the daemon, the entrance for clients.
 var (
-	// DaemonChat takes a message and answers it: prompt, agent, history. The
-	// request has no "type".
+	// DaemonChat answers a message: it assembles the prompt, runs the agent and
+	// stores the turn. The request has no "type".
 	DaemonChat = textMethod[Chat]("daemon", "", "response")
-	// DaemonForward passes a request on to another service and that service's
-	// answer back as it is. Only what people need is on its list:
-	// ping, describe and stats of all, capabilities of rtr and exc, get of sys,
-	// histories, memories, soft memory and sessions of mem; of the sessions what
-	// lists, reads, searches, exports, forks and removes them. Anything else is
-	// the error denied.
+	// DaemonForward passes a request on to another service, and its answer back
+	// unchanged. Only methods that are marked as open to forward can be reached;
+	// anything else is the error denied.
 	DaemonForward = method[Forward, Empty]("daemon", "forward", "")
-	// DaemonContext tells what a turn of a session would send to the model, with
-	// sizes. Nothing is asked and nothing is stored.
+	// DaemonContext reports what a turn of a session would send to the model, with
+	// sizes. No model is asked and nothing is stored.
 	DaemonContext = method[Preview, ContextReport]("daemon", "context", "context_report")
-	// DaemonHandoff makes of a session what somebody needs to go on with a goal
-	// in a new one: a bundle in Markdown, to be edited before it is used. The
-	// model drafts it; what it leaves out, and everything if offline is set, is
-	// taken from the session's events. Nothing is stored.
+	// DaemonHandoff makes a bundle of a session: a Markdown document from which a
+	// new session can continue towards a goal, to be edited before use. The model
+	// drafts it; what it leaves out, and everything if offline is set, is taken
+	// from the session's events. Nothing is stored.
 	DaemonHandoff = method[Handoff, HandoffBundle]("daemon", "handoff", "handoff_bundle")
 )
 
 // Chat is a message to the assistant.
 type Chat struct {
-	// Message is the user's text. White space around it is dropped; a blank
-	// one is answered with the error "Empty message.".
+	// Message is the user's text. White space around it is dropped; a blank text
+	// is the error "Empty message.".
 	Message string `json:"message,omitzero"`
-	// ChannelID names the history that the turn belongs to. Without it nothing
-	// is remembered.
+	// ChannelID is the channel whose history the turn belongs to; absent: nothing
+	// is stored.
 	ChannelID string `json:"channel_id,omitzero"`
 	// Stream asks for chunks as they come.
 	Stream bool `json:"stream,omitzero"`
-	// NeedModel makes it an error if no model can be asked and the offline
-	// provider would answer in its place.
+	// NeedModel makes it an error if no model is available; absent: the offline
+	// provider answers in its place.
 	NeedModel bool `json:"need_model,omitzero"`
 	// SessionID makes the message a turn of that terminal session, which need not
 	// exist yet: an id of letters, digits, '.', '_' and '-'. Turns of a session
-	// follow each other. Everything is stored as it happens, before it is passed
-	// on, so that nothing the caller saw is lost. channel_id has no meaning then.
+	// follow each other. Each step is stored before it is passed on, so that
+	// nothing the caller has seen is lost. channel_id is ignored then.
 	SessionID string `json:"session_id,omitzero"`
-	// Root is the directory that the tools work in, an absolute path, and whose
-	// AGENTS.md belong to the prompt; absent: none.
+	// Root is the working directory of the tools, an absolute path, whose
+	// AGENTS.md files are added to the prompt; absent: none.
 	Root string `json:"root,omitzero"`
-	// SystemPrompt takes the place of the configured one and of the template for
-	// this turn; empty: no prompt.
+	// SystemPrompt replaces the configured prompt and the template for this turn;
+	// empty: no prompt.
 	SystemPrompt *string `json:"system_prompt,omitzero"`
-	// Provider is asked in place of the configured one: see infer of rtr.
+	// Provider replaces the configured one: see infer of rtr.
 	Provider string `json:"provider,omitzero"`
-	// Model is asked in place of the configured one.
+	// Model replaces the configured one.
 	Model string `json:"model,omitzero"`
 	// MaxTokens limits each answer, in tokens.
 	MaxTokens int `json:"max_tokens,omitzero"`
 	// Effort is how much the model reasons: "off", "low", "medium", "high" or
-	// "max". Absent: as configured, else as the model does by itself.
+	// "max"; absent: as configured, else the model's default.
 	Effort string `json:"effort,omitzero"`
-	// NoSave has nothing of the turn stored. The session's earlier turns are sent
-	// all the same.
+	// NoSave stores nothing of the turn. The session's earlier turns are sent to
+	// the model nevertheless.
 	NoSave bool `json:"no_save,omitzero"`
-	// Sandbox is the level of confinement for what the model has run: see execute
-	// of exc.
+	// Sandbox is the level of confinement for code that the model has run: see
+	// execute of exc.
 	Sandbox Level `json:"sandbox,omitzero"`
 	// Network is whether confined code may use the network; absent: as
 	// configured.
 	Network *bool `json:"network,omitzero"`
 	// Env is the caller's environment, for the tools of this turn: variables that
-	// hold secrets are dropped. Env, cwd and umask are taken from callers that are
-	// the daemon's own user, and dropped for all others: the tools of a
-	// constellation that several users share run with its own environment.
+	// hold secrets are dropped. Env, cwd and umask are accepted from the daemon's
+	// own user and dropped for all others: in a constellation that several users
+	// share, tools run with the services' environment.
 	Env map[string]string `json:"env,omitzero"`
-	// Cwd is the caller's directory, an absolute path: the tools work there if no
-	// root is given.
+	// Cwd is the caller's working directory, an absolute path, and that of the
+	// tools if no root is given.
 	Cwd string `json:"cwd,omitzero"`
 	// Umask is the caller's file mode creation mask, as a number: 18 is 022.
 	Umask *int `json:"umask,omitzero"`
@@ -82,13 +79,13 @@ type Chat struct {
 // Streaming reports whether the caller asked for chunks.
 func (c Chat) Streaming() bool { return c.Stream || c.Events }
 
-// Preview is a turn that is not to be run. Its fields are those of a message.
+// Preview is a turn that is not run. Its fields are those of a chat request.
 type Preview struct {
 	// SessionID is the session; absent: a new one.
 	SessionID string `json:"session_id,omitzero"`
-	// Root is the directory that the tools would work in.
+	// Root is the working directory of the tools.
 	Root string `json:"root,omitzero"`
-	// SystemPrompt takes the place of the configured one and of the template.
+	// SystemPrompt replaces the configured prompt and the template.
 	SystemPrompt *string `json:"system_prompt,omitzero"`
 	// Sandbox is the level of confinement of the turn.
 	Sandbox Level `json:"sandbox,omitzero"`
@@ -100,12 +97,12 @@ type Preview struct {
 type ContextReport struct {
 	// Parts are the parts in the order in which they are sent.
 	Parts []ContextPart `json:"parts"`
-	// Tokens is the sum. Tokens are estimated: four bytes are taken for one.
+	// Tokens is the sum. A token is estimated as four bytes.
 	Tokens int64 `json:"tokens"`
 	// Template is the path of the template or system_prompt_file that the system
-	// prompt was made of; absent where another text takes its place.
+	// prompt was built from; absent if another text replaces it.
 	Template string `json:"template,omitzero"`
-	// TemplateMissing reports that the file does not exist.
+	// TemplateMissing is true if the file does not exist.
 	TemplateMissing bool `json:"template_missing,omitzero"`
 	// Warnings are remarks, such as on a file that cannot be read.
 	Warnings []string `json:"warnings,omitzero"`
@@ -113,12 +110,12 @@ type ContextReport struct {
 
 // ContextPart is one part of what a turn would send.
 type ContextPart struct {
-	// Name says what it is: "system prompt", the path of an AGENTS.md, "tools" or
+	// Name is "system prompt", the path of an AGENTS.md file, "tools" or
 	// "messages".
 	Name string `json:"name"`
 	// Tokens is its size, estimated.
 	Tokens int64 `json:"tokens"`
-	// Content is the part as it is sent: a text, or JSON.
+	// Content is the part as sent: a text, or JSON.
 	Content string `json:"content"`
 }
 
@@ -126,16 +123,16 @@ type ContextPart struct {
 type Handoff struct {
 	// Goal is what is to be done next, in the user's words.
 	Goal string `json:"goal"`
-	// SessionID is the session that the bundle is made of, or the beginning of
-	// its id; absent: the one that changed last.
+	// SessionID is the session's id or a prefix of it; absent: the session that
+	// changed last.
 	SessionID string `json:"session_id,omitzero"`
-	// Root is the directory that the paths in the bundle are relative to.
+	// Root is the directory that paths in the bundle are relative to.
 	Root string `json:"root,omitzero"`
-	// Offline has the bundle made of the events alone, without a model.
+	// Offline makes the bundle of the events alone, without a model.
 	Offline bool `json:"offline,omitzero"`
-	// Provider is asked in place of the configured one: see infer of rtr.
+	// Provider replaces the configured one: see infer of rtr.
 	Provider string `json:"provider,omitzero"`
-	// Model is asked in place of the configured one.
+	// Model replaces the configured one.
 	Model string `json:"model,omitzero"`
 	// MaxTokens limits the model's answer, in tokens.
 	MaxTokens int `json:"max_tokens,omitzero"`
@@ -143,14 +140,14 @@ type Handoff struct {
 	Effort string `json:"effort,omitzero"`
 }
 
-// HandoffBundle is what a new session starts with.
+// HandoffBundle is the document for a new session.
 type HandoffBundle struct {
-	// SessionID is the whole id of the session that it was made of.
+	// SessionID is the session's whole id.
 	SessionID string `json:"session_id"`
 	// Content is the bundle in Markdown, with the sections Goal, Starter prompt,
 	// Relevant files, Open tasks and Repro commands.
 	Content string `json:"content"`
-	// Filled names the sections that the model left out or garbled.
+	// Filled names the sections that the model left out or that were malformed.
 	Filled []string `json:"filled,omitzero"`
 }
 

@@ -12,7 +12,7 @@ import (
 //go:embed schema.json
 var Schema []byte
 
-// descriptions are decoded when somebody asks for the first time.
+// descriptions are decoded at the first use.
 var descriptions = sync.OnceValues(func() (map[string]Description, error) {
 	var list []Description
 	if err := json.Unmarshal(Schema, &list); err != nil {
@@ -25,7 +25,7 @@ var descriptions = sync.OnceValues(func() (map[string]Description, error) {
 	return byName, nil
 })
 
-// DescriptionOf returns what the service of that name answers to describe.
+// DescriptionOf returns the answer to describe of the service of that name.
 func DescriptionOf(service string) (Description, error) {
 	byName, err := descriptions()
 	if err != nil {

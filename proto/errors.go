@@ -9,10 +9,10 @@ type Code string
 const (
 	CodeInvalid     Code = "invalid"     // the request is malformed: change it
 	CodeUnknown     Code = "unknown"     // no such message type
-	CodeNotFound    Code = "not_found"   // the thing asked for does not exist
-	CodeUnavailable Code = "unavailable" // something that is needed cannot be reached or is not set up
+	CodeNotFound    Code = "not_found"   // the requested object does not exist
+	CodeUnavailable Code = "unavailable" // a service or a resource cannot be reached or is not configured
 	CodeTimeout     Code = "timeout"     // no answer in time
-	CodeCanceled    Code = "canceled"    // the caller hung up or asked to stop
+	CodeCanceled    Code = "canceled"    // the caller has hung up, or the work was stopped
 	CodeDenied      Code = "denied"      // the caller may not do this
 	CodeTooLarge    Code = "too_large"   // over a limit: 16 MiB - 1 for a packet
 	CodeBusy        Code = "busy"        // try again later
@@ -25,7 +25,7 @@ const (
 // the target has no message and the codes are equal, so that
 // errors.Is(err, ErrNotFound) holds across any number of hops.
 type Error struct {
-	// Message says what happened, where, and what to do.
+	// Message says what failed, where, and what to do.
 	Message string `json:"message"`
 	// Code classifies the error.
 	Code Code `json:"code,omitzero"`
@@ -80,7 +80,7 @@ var (
 	ErrInternal    = &Error{Code: CodeInternal}
 )
 
-// Error returns the message, or the code where there is none.
+// Error returns the message, or the code if it is empty.
 func (e *Error) Error() string {
 	if e.Message == "" {
 		return string(e.Code)

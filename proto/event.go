@@ -2,9 +2,9 @@ package proto
 
 import "reflect"
 
-// EventsVersion is the number of the list of events below. It is what the first
-// line of `--format json` names; a line that changes or goes counts it up, one
-// that is added does not.
+// EventsVersion is the number of the list of events below, named in the first line
+// of `--format json`. It changes when an event changes or is removed, not when
+// one is added.
 const EventsVersion = 1
 
 // Event is a kind of packet, in the place of chunks if the request has events:
@@ -64,36 +64,35 @@ type Chunk struct {
 	Delta string `json:"delta"`
 }
 
-// AssistantDelta is a piece of the assistant's text as it comes.
+// AssistantDelta is a piece of the assistant's text as it arrives.
 type AssistantDelta struct {
 	// Text is the piece.
 	Text string `json:"text"`
 }
 
-// AssistantFinal is the whole text of one inference, when it is complete. An
-// inference without text has none.
+// AssistantFinal is the complete text of one inference. An inference without text
+// has no such event.
 type AssistantFinal struct {
 	// Text is the text, without tags of tool calls.
 	Text string `json:"text"`
-	// State is opaque: what the model's provider wants back with this answer.
+	// State is opaque: the model's provider needs it back with this answer.
 	State Raw `json:"reasoning_state,omitzero"`
 }
 
-// ToolRequested says that the model asks for a tool.
+// ToolRequested is a tool call of the model.
 type ToolRequested struct {
-	// ID is the call's identifier; no other call of the answer has it.
+	// ID is the call's identifier, unique within the answer.
 	ID string `json:"id"`
 	// Name is the tool's name.
 	Name string `json:"name"`
-	// Input are the arguments, an object. What the model wrote that is none
-	// stands in it as a text under "_malformed".
+	// Input is the call's arguments, an object. If the model wrote something else,
+	// that stands in the object as a text under "_malformed".
 	Input Raw `json:"input"`
-	// State is as in assistant_final, on the first call of an answer that has no
-	// text.
+	// State is as in assistant_final, on the first call of an answer without text.
 	State Raw `json:"reasoning_state,omitzero"`
 }
 
-// ToolStarted says that a call is being carried out.
+// ToolStarted is the start of a call.
 type ToolStarted struct {
 	// ID is the call's identifier.
 	ID string `json:"id"`
@@ -101,15 +100,15 @@ type ToolStarted struct {
 	Name string `json:"name"`
 }
 
-// ToolOutput is something that a tool prints while it runs, for people to see
-// that it goes on. The result has all of it.
+// ToolOutput is output of a tool while it runs. The result has the complete output.
 type ToolOutput struct {
 	// ID is the call's identifier; absent in an answer of exc.
 	ID string `json:"id,omitzero"`
 	// Text is up to 4 KiB of standard output and standard error, at most ten
 	// times a second.
 	Text string `json:"text"`
-	// LeftOut counts the bytes in front of it that were too many to be shown.
+	// LeftOut counts the bytes left out before this text because there were too
+	// many.
 	LeftOut int64 `json:"left_out,omitzero"`
 }
 
@@ -126,18 +125,19 @@ type ToolFinished struct {
 	Result Raw `json:"result"`
 	// DurationMS is the time that the call took, in milliseconds.
 	DurationMS int64 `json:"duration_ms"`
-	// Confinement is how the call was run, where exc told.
+	// Confinement is how the call was run; absent: unknown.
 	Confinement *Confinement `json:"confinement,omitzero"`
-	// Diff is what the call changed in a file, as a unified diff. The model is
-	// not given it.
+	// Diff is what the call changed in a file, as a unified diff. It is not sent to
+	// the model.
 	Diff string `json:"diff,omitzero"`
 }
 
-// InferenceUsage is what one inference took.
+// InferenceUsage is what one inference consumed.
 type InferenceUsage struct {
-	// InputTokens and the others are as in usage of infer.
+	// InputTokens are the tokens of the prompt, including those from and to the
+	// provider's cache.
 	InputTokens int64 `json:"input_tokens"`
-	// OutputTokens are the tokens of the answer, its reasoning included.
+	// OutputTokens are the tokens of the answer, including its reasoning.
 	OutputTokens int64 `json:"output_tokens"`
 	// CacheReadTokens are the input tokens that came from the cache.
 	CacheReadTokens int64 `json:"cache_read_tokens,omitzero"`
@@ -147,16 +147,15 @@ type InferenceUsage struct {
 	ReasoningTokens int64 `json:"reasoning_tokens,omitzero"`
 	// CostUSD is the cost in US dollars; absent: unknown.
 	CostUSD *float64 `json:"cost_usd,omitzero"`
-	// Provider and Model are who answered.
+	// Provider is the kind of provider that answered.
 	Provider string `json:"provider,omitzero"`
 	// Model is the identifier of the model that answered.
 	Model string `json:"model,omitzero"`
-	// ContextWindow is how many tokens the model holds; absent: unknown.
+	// ContextWindow is the size of the model's context in tokens; absent: unknown.
 	ContextWindow int `json:"context_window,omitzero"`
 }
 
-// Interrupted says that the turn was ended before its time. The error canceled
-// follows.
+// Interrupted is the end of a turn that was stopped. The error canceled follows.
 type Interrupted struct{}
 
 // TypeHeader is the type of an EventsHeader, and EventsSchema its schema.
@@ -165,8 +164,8 @@ const (
 	EventsSchema = "zino.events"
 )
 
-// EventsHeader is the first line of what `zino --format json` prints; its type
-// is "header". The events of one turn or several follow, a line each, and the
+// EventsHeader is the first line of the output of `zino --format json`; its type is
+// "header". The events of one turn or several follow, a line each, and the
 // terminal packet of each turn.
 type EventsHeader struct {
 	// Schema is "zino.events".

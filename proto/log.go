@@ -63,7 +63,7 @@ type LogMessage struct {
 	Role string `json:"role"`
 	// Text is the text.
 	Text string `json:"text"`
-	// State is opaque: what the model's provider wants back with this message.
+	// State is opaque: the model's provider needs it back with this message.
 	State Raw `json:"reasoning_state,omitzero"`
 	// Partial is true if the text was cut off.
 	Partial bool `json:"partial,omitzero"`
@@ -79,7 +79,7 @@ type LogToolUse struct {
 	Name string `json:"name"`
 	// Input is the call's arguments, an object.
 	Input Raw `json:"input"`
-	// State is opaque: what the model's provider wants back with this call.
+	// State is opaque: the model's provider needs it back with this call.
 	State Raw `json:"reasoning_state,omitzero"`
 	// TS is when the event was stored, in RFC 3339, UTC.
 	TS string `json:"ts,omitzero"`
@@ -89,12 +89,12 @@ type LogToolUse struct {
 type LogToolResult struct {
 	// ToolUseID is the call's identifier.
 	ToolUseID string `json:"tool_use_id"`
-	// Output is the result, an envelope: see the Envelope of tool_finished.
+	// Output is the result, an envelope: see Tool results.
 	Output Raw `json:"output"`
 	// OK is true if the call succeeded.
 	OK bool `json:"ok"`
-	// DurationMS is the time that the call took, in milliseconds; a synthetic
-	// result has none.
+	// DurationMS is the duration of the call in milliseconds; absent in a synthetic
+	// result.
 	DurationMS int64 `json:"duration_ms"`
 	// Synthetic is true if the call's own result was lost.
 	Synthetic bool `json:"synthetic,omitzero"`

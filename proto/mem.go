@@ -1,15 +1,15 @@
 package proto
 
-// Methods of mem, which keeps what must last.
+// Methods of mem, which stores histories and memories.
 var (
-	// MemGetHistory asks for a channel's history. A channel that is not known
-	// has an empty one. A history that does not fit into one packet is the error
-	// too_large: ask with a limit.
+	// MemGetHistory returns a channel's history. That of an unknown channel is
+	// empty. A history that does not fit into one packet is the error too_large:
+	// ask with a limit.
 	MemGetHistory = method[GetHistory, History]("mem", "get_history", "history", public)
-	// MemAppendHistory adds messages to a channel's history. It is answered
-	// when they are on disk. If one of them is not valid nothing is stored.
+	// MemAppendHistory adds messages to a channel's history. The answer comes when
+	// they are on disk. If one of them is invalid, nothing is stored.
 	MemAppendHistory = method[AppendHistory, Empty]("mem", "append_history", "ok", public)
-	// MemClearHistory deletes a channel's history, if there is one.
+	// MemClearHistory deletes a channel's history. A missing one is not an error.
 	MemClearHistory = method[ClearHistory, Empty]("mem", "clear_history", "ok", public)
 	// MemSearchHard finds the hard memories nearest to a query. A query without
 	// words finds none.
@@ -21,17 +21,15 @@ var (
 	MemListHard = method[ListHard, HardList]("mem", "list_hard", "hard_list", public)
 	// MemGetHard asks for one hard memory.
 	MemGetHard = method[GetHard, HardItem]("mem", "get_hard", "hard_memory", public)
-	// MemUpdateHard replaces what a hard memory says or its tag. Its id and
-	// where it came from stay. The error invalid refuses what another memory
-	// says already.
+	// MemUpdateHard replaces the messages or the tag of a hard memory. Its id and
+	// its origin stay. A duplicate of another memory is the error invalid.
 	MemUpdateHard = method[UpdateHard, Empty]("mem", "update_hard", "ok", public)
-	// MemDeleteHard deletes a hard memory. Its place stays empty: no other
-	// memory gets its id.
+	// MemDeleteHard deletes a hard memory. Its id is not used again.
 	MemDeleteHard = method[DeleteHard, Empty]("mem", "delete_hard", "ok", public)
-	// MemListChannels lists the channels that have a history, the one that was
-	// written to last first.
+	// MemListChannels lists the channels that have a history, the one that changed
+	// last first.
 	MemListChannels = method[ListChannels, Channels]("mem", "list_channels", "channels", public)
-	// MemGetSoft asks for the soft memory.
+	// MemGetSoft returns the soft memory.
 	MemGetSoft = method[GetSoft, SoftMemory]("mem", "get_soft", "soft_memory", public)
 	// MemSetSoft replaces the soft memory.
 	MemSetSoft = method[SetSoft, Empty]("mem", "set_soft", "ok", public)
@@ -39,21 +37,21 @@ var (
 
 // GetHistory names a channel.
 type GetHistory struct {
-	// ChannelID is the channel, any text; without it the answer is an error.
+	// ChannelID is the channel, any text. An empty one is an error.
 	ChannelID string `json:"channel_id,omitzero"`
-	// Limit asks for the last N messages only; zero or less: for all.
+	// Limit is the number of messages wanted, the last ones; 0 or less: all.
 	Limit int `json:"limit,omitzero"`
 }
 
 // History is a list of stored messages.
 type History struct {
-	// Messages are the messages as they were stored, extra keys included.
+	// Messages are the messages as stored, with all keys.
 	Messages Raw `json:"messages"`
 }
 
 // AppendHistory carries messages for a channel.
 type AppendHistory struct {
-	// ChannelID is the channel, any text; without it the answer is an error.
+	// ChannelID is the channel, any text. An empty one is an error.
 	ChannelID string `json:"channel_id,omitzero"`
 	// Messages are objects with a string role and a string content; other keys
 	// are kept.
@@ -62,7 +60,7 @@ type AppendHistory struct {
 
 // ClearHistory names a channel.
 type ClearHistory struct {
-	// ChannelID is the channel, any text; without it the answer is an error.
+	// ChannelID is the channel, any text. An empty one is an error.
 	ChannelID string `json:"channel_id,omitzero"`
 }
 
@@ -70,50 +68,50 @@ type ClearHistory struct {
 type SearchHard struct {
 	// Query is plain text.
 	Query string `json:"query"`
-	// TopK is the number of results wanted, 3 if absent; zero or less gives none.
+	// TopK is the number of results wanted; absent: 3; 0 or less: none.
 	TopK *int `json:"top_k,omitzero"`
-	// Tag restricts to memories with just this tag.
+	// Tag selects memories with this tag.
 	Tag string `json:"tag,omitzero"`
-	// ChannelID restricts to memories that come from this channel.
+	// ChannelID selects memories from this channel.
 	ChannelID string `json:"channel_id,omitzero"`
-	// Since restricts to memories stored at or after this time, in RFC 3339 or
-	// as YYYY-MM-DD (local).
+	// Since selects memories stored at or after this time, in RFC 3339 or as
+	// YYYY-MM-DD (local).
 	Since string `json:"since,omitzero"`
-	// Until restricts to memories stored before this time, in the same forms.
+	// Until selects memories stored before this time, in the same forms.
 	Until string `json:"until,omitzero"`
-	// MinScore leaves out results with a lower score, 0 to 1.
+	// MinScore is the lowest score of a result, 0 to 1.
 	MinScore float64 `json:"min_score,omitzero"`
-	// Explain asks which words made the score.
+	// Explain asks for the words that the score consists of.
 	Explain bool `json:"explain,omitzero"`
 }
 
 // HardMemories are search results, best first.
 type HardMemories struct {
-	// Results are the memories with a score above 0, best first; ties stand most
-	// recent first.
+	// Results are the memories with a score above 0, best first, of equal ones the
+	// most recent first.
 	Results []HardMemory `json:"results"`
 }
 
 // HardMemory is one search result.
 type HardMemory struct {
-	// Messages are the messages as they were stored.
+	// Messages are the messages as stored.
 	Messages Raw `json:"messages"`
-	// Score is the cosine similarity, above 0 to 1, rounded to 4 digits.
+	// Score is the relevance, above 0 and below 1, rounded to 4 digits.
 	Score float64 `json:"score"`
 	// ID is the memory's id.
 	ID *int `json:"id,omitzero"`
 	// Tag is the memory's tag.
 	Tag string `json:"tag,omitzero"`
-	// Words are the words of the query that made the score, those with the
-	// largest share first, if explain was asked for.
+	// Words are the words of the query that the score consists of, those with the
+	// largest share first, if the request has explain: true.
 	Words []WordShare `json:"words,omitzero"`
 }
 
 // WordShare is a word's share of a score.
 type WordShare struct {
-	// Word is the word as it stands in the query.
+	// Word is the word as in the query.
 	Word string `json:"word"`
-	// Share is its part of the score; the shares sum up to the score.
+	// Share is its part of the score. The shares add up to the score.
 	Share float64 `json:"share"`
 }
 
@@ -121,37 +119,37 @@ type WordShare struct {
 type StoreHard struct {
 	// Messages are objects with a string role and a string content.
 	Messages Raw `json:"messages"`
-	// Tag is a text that is searched like the messages' contents.
+	// Tag is a text that is searched like the contents of the messages.
 	Tag string `json:"tag,omitzero"`
 	// ChannelID is the channel that the memory comes from.
 	ChannelID string `json:"channel_id,omitzero"`
 	// SessionID is the session that the memory comes from.
 	SessionID string `json:"session_id,omitzero"`
-	// Created is when it was stored first, in RFC 3339, for a memory that was
-	// exported; absent: now.
+	// Created is when an exported memory was first stored, in RFC 3339; absent:
+	// now.
 	Created string `json:"created,omitzero"`
 }
 
 // Stored names a stored memory.
 type Stored struct {
-	// ID is the memory's position in the order of storing, from 0.
+	// ID is the memory's number in the order of storing, from 0.
 	ID int `json:"id"`
 }
 
 // ListHard chooses hard memories.
 type ListHard struct {
-	// Tag restricts to memories with just this tag.
+	// Tag selects memories with this tag.
 	Tag string `json:"tag,omitzero"`
-	// ChannelID restricts to memories that come from this channel.
+	// ChannelID selects memories from this channel.
 	ChannelID string `json:"channel_id,omitzero"`
-	// Since restricts to memories stored at or after this time, in RFC 3339 or
-	// as YYYY-MM-DD (local).
+	// Since selects memories stored at or after this time, in RFC 3339 or as
+	// YYYY-MM-DD (local).
 	Since string `json:"since,omitzero"`
-	// Until restricts to memories stored before this time, in the same forms.
+	// Until selects memories stored before this time, in the same forms.
 	Until string `json:"until,omitzero"`
-	// Before asks for memories with lower ids: the next of the page before.
+	// Before selects memories with lower ids: the next of the page before.
 	Before *int `json:"before,omitzero"`
-	// Limit is the number wanted, 100 if absent or zero, 1000 at most.
+	// Limit is the number wanted, at most 1000; absent or 0: 100.
 	Limit int `json:"limit,omitzero"`
 }
 
@@ -159,23 +157,23 @@ type ListHard struct {
 type HardList struct {
 	// Items are the memories, the newest first.
 	Items []HardItem `json:"items"`
-	// Next is what before is set to for the next page; absent at the end.
+	// Next is the before of the next page; absent at the end.
 	Next *int `json:"next,omitzero"`
 }
 
 // HardItem is a hard memory.
 type HardItem struct {
-	// ID is the memory's position in the order of storing, from 0.
+	// ID is the memory's number in the order of storing, from 0.
 	ID int `json:"id"`
-	// Messages are the messages as they were stored.
+	// Messages are the messages as stored.
 	Messages Raw `json:"messages"`
 	// Tag is the memory's tag.
 	Tag string `json:"tag,omitzero"`
-	// ChannelID is the channel that it comes from.
+	// ChannelID is the channel of its origin.
 	ChannelID string `json:"channel_id,omitzero"`
-	// SessionID is the session that it comes from.
+	// SessionID is the session of its origin.
 	SessionID string `json:"session_id,omitzero"`
-	// Created is when it was stored, in RFC 3339; absent if that is not known.
+	// Created is when it was stored, in RFC 3339; absent: unknown.
 	Created string `json:"created,omitzero"`
 }
 
@@ -189,7 +187,7 @@ type GetHard struct {
 type UpdateHard struct {
 	// ID is the memory's id.
 	ID int `json:"id"`
-	// Messages replace those that it has; absent: they stay.
+	// Messages replaces the messages; absent: they stay.
 	Messages Raw `json:"messages,omitzero"`
 	// Tag replaces the tag; absent: it stays; empty: none.
 	Tag *string `json:"tag,omitzero"`
@@ -206,7 +204,7 @@ type ListChannels struct{}
 
 // Channels are the channels that have a history.
 type Channels struct {
-	// Channels are the channels, the one that was written to last first.
+	// Channels are the channels, the one that changed last first.
 	Channels []Channel `json:"channels"`
 }
 
@@ -216,7 +214,7 @@ type Channel struct {
 	ChannelID string `json:"channel_id"`
 	// Bytes is the size of its file.
 	Bytes int64 `json:"bytes"`
-	// Updated is when it was last written to, in RFC 3339.
+	// Updated is when it changed last, in RFC 3339.
 	Updated string `json:"updated"`
 }
 
@@ -227,8 +225,8 @@ type GetSoft struct{}
 type SoftMemory struct {
 	// Content is the text.
 	Content string `json:"content"`
-	// Set is true if there is one, be it an empty one: it was stored, or
-	// cleared, at some time. Absent, too, from a mem that does not tell.
+	// Set is true if a soft memory was ever stored or cleared. An older mem never
+	// sends it.
 	Set bool `json:"set,omitzero"`
 }
 

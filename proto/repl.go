@@ -1,84 +1,94 @@
 package proto
 
-// Methods of repl, the file REPL. A page is something live that runs code: a page, a
-// worker or a frame of a browser, or a program. Each has a Markdown file, its log,
-// that holds what was run in it. Pages of browsers use the same messages over a
-// WebSocket, with hello instead of attach, and welcome instead of attached.
+// Methods of repl, the file REPL. A page is a connected program that runs code: a
+// page, a worker or a frame of a browser, a Python or Node program. Each has a
+// Markdown file, its log, with the code that was run in it. Pages of browsers use
+// the same messages over a WebSocket: hello for attach, welcome for attached.
 var (
 	// ReplPages lists the connected pages.
 	ReplPages = method[PagesRequest, Pages]("repl", "pages", "pages")
-	// ReplEval runs code in a page and answers with the result. The request waits its
-	// turn, and is recorded in the page's file like any other. Code that throws, and a
-	// page that does not answer, are results; a page that is not connected, or a name
-	// that several have, is an error. Hanging up withdraws the request: code that the
-	// page has is cancelled there.
+	// ReplEval runs code in a page and answers with its result. Requests follow each
+	// other and are recorded in the page's log. Code that throws, and a page that
+	// does not answer, are results. An unknown page, and a name that several pages
+	// have, are errors. Hanging up withdraws the request: code that was sent to the
+	// page is cancelled there.
 	ReplEval = method[Eval, Evaluated]("repl", "eval", "result")
-	// ReplWatch reports what happens, as packets of type page (a Page whose state
-	// or connection changed) and exchange (an Exchange that has ended).
+	// ReplWatch reports changes, as packets of type page (a Page whose state or
+	// connection has changed) and exchange (an Exchange that has ended).
 	ReplWatch = eventsMethod[WatchPages, Empty]("repl", "watch", "ended")
 	// ReplAttach connects a page for as long as the connection is open. The first
-	// packet is attached (an Attached); then a job (a Job) is sent for every piece of
-	// code, one at a time, and cancel (a JobName) for one whose result is not awaited
-	// any more.
+	// packet is attached (an Attached). Then job (a Job) comes for each piece of
+	// code to run, one at a time, and cancel (a JobName) for one whose result is no
+	// longer needed.
 	ReplAttach = eventsMethod[Attach, Empty]("repl", "attach", "detached")
-	// ReplResult sends the result of a job. The error unknown means that no such job
-	// is out, or that it has been answered; the page can ignore it. A result after the
-	// timeout is accepted, as a note in the file.
+	// ReplResult sends the result of a job. The error unknown means that there is no
+	// such job, or that it has been answered; the page can ignore it. A result after
+	// the timeout is recorded as a note in the log.
 	ReplResult = method[JobResult, Empty]("repl", "result", "ok")
-	// ReplEvents sends what happened in a page beside its jobs: console messages and
-	// uncaught errors.
+	// ReplEvents sends what happened in a page outside of its jobs: console output
+	// and uncaught errors.
 	ReplEvents = method[PageEvents, Empty]("repl", "events", "ok")
-	// ReplStarted reports that a job has begun. Without it a job starts when it is
+	// ReplStarted reports the start of a job. Without it a job starts when it is
 	// sent.
 	ReplStarted = method[JobStarted, Empty]("repl", "started", "ok")
+)
+
+// Types of packets of watch and attach.
+const (
+	TypePage     = "page"     // watch: a Page
+	TypeExchange = "exchange" // watch: an Exchange
+	TypeAttached = "attached" // attach: an Attached
+	TypeJob      = "job"      // attach: a Job
+	TypeCancel   = "cancel"   // attach: a JobName
 )
 
 // PagesRequest has no fields.
 type PagesRequest struct{}
 
-// Pages are the connected pages.
+// Pages lists pages.
 type Pages struct {
-	// Pages are the pages in the order of their names.
+	// Pages are the connected pages in the order of their names.
 	Pages []Page `json:"pages"`
 }
 
-// Page is one page.
+// Page is a page.
 type Page struct {
 	// ID is the page's short id, 4 to 8 hexadecimal digits.
 	ID string `json:"id"`
 	// Name is its name: lower case letters, digits and hyphens.
 	Name string `json:"name"`
-	// File is its file, relative to the directory of the REPL.
+	// File is its log, relative to the directory of the REPL.
 	File string `json:"file"`
-	// URL is where it comes from, without query and fragment.
+	// URL is its address, without query and fragment.
 	URL string `json:"url"`
-	// Lang is the language that it runs, such as "js": the fence's label.
+	// Lang is the language of its code, such as "js": the info string of its code
+	// blocks.
 	Lang string `json:"lang"`
-	// Kind is "page", "frame", "worker", "shared worker", or what the page calls
-	// itself.
+	// Kind is "page", "frame", "worker", "shared worker", or another word that the
+	// page chose.
 	Kind string `json:"kind"`
 	// State is "idle", "requested", "executing", "completed (17ms)", "failed after
 	// 60000ms (timeout)", "late" or "gone".
 	State string `json:"state"`
-	// LastSeen is when it last sent something, in RFC 3339.
+	// LastSeen is when its last message came, in RFC 3339.
 	LastSeen string `json:"last_seen"`
 }
 
-// Eval is code to be run.
+// Eval is code to run.
 type Eval struct {
-	// Page is the page: its name if only one has it, its name with a hyphen and its
-	// id, or its id.
+	// Page is the page's name if only one has it, its name with a hyphen and its id,
+	// or its id.
 	Page string `json:"page"`
 	// Code is the code.
 	Code string `json:"code"`
-	// Agent is who asks, as the file will have it; absent: "agent".
+	// Agent is the author of the request in the log; absent: "agent".
 	Agent string `json:"agent,omitzero"`
-	// TimeoutMS is how long the run may take, in milliseconds; absent or 0: as
+	// TimeoutMS is the time limit of the run in milliseconds; absent or 0: as
 	// configured.
 	TimeoutMS int64 `json:"timeout_ms,omitzero"`
-	// Sandbox is the level of confinement of the turn that asks; absent: none. A
-	// page is not confined, so at any level but "off" the code is refused
-	// (denied) unless [repl] from_sandbox is true.
+	// Sandbox is the level of confinement of the turn that asks; absent: none. Pages
+	// are not confined, so at any level but "off" the code is refused (denied)
+	// unless [repl] from_sandbox is true.
 	Sandbox Level `json:"sandbox,omitzero"`
 }
 
@@ -90,20 +100,20 @@ type Evaluated struct {
 	Kind string `json:"kind,omitzero"`
 	// Value is the value as a text.
 	Value string `json:"value,omitzero"`
-	// Error is the error, with the stack if there is one.
+	// Error is the error, with its stack if there is one.
 	Error string `json:"error,omitzero"`
-	// Background is what happened beside it: the first two events and the last
-	// eight.
+	// Background are the events outside of the run while it lasted: the first two
+	// and the last eight.
 	Background []PageEvent `json:"background"`
 	// Omitted counts the events between them.
 	Omitted int `json:"omitted,omitzero"`
-	// DurationMS is the time that the run took, in milliseconds.
+	// DurationMS is the duration of the run in milliseconds.
 	DurationMS int64 `json:"duration_ms"`
-	// File is the page's file, relative to the directory of the REPL.
+	// File is the page's log, relative to the directory of the REPL.
 	File string `json:"file,omitzero"`
 }
 
-// WatchPages asks for what happens.
+// WatchPages selects pages.
 type WatchPages struct {
 	// Page is the page; absent: all of them.
 	Page string `json:"page,omitzero"`
@@ -113,29 +123,30 @@ type WatchPages struct {
 type Exchange struct {
 	// Page is the page's name with a hyphen and its id.
 	Page string `json:"page"`
-	// Agent is who asked.
+	// Agent is the author of the request.
 	Agent string `json:"agent"`
 	// OK is false if it failed.
 	OK bool `json:"ok"`
-	// DurationMS is the time that it took, in milliseconds.
+	// DurationMS is its duration in milliseconds.
 	DurationMS int64 `json:"duration_ms"`
 }
 
 // Attach connects a page.
 type Attach struct {
-	// Name is what it calls itself, such as its title. Any text is accepted: it is
-	// converted to a file name.
+	// Name is what the page calls itself, such as its title. Any text is accepted:
+	// a file name is made of it.
 	Name string `json:"name"`
 	// URL is its address.
 	URL string `json:"url,omitzero"`
-	// Lang is the language that it runs; absent: "js".
+	// Lang is the language of its code; absent: "js".
 	Lang string `json:"lang,omitzero"`
-	// Kind is what it is; absent: "page".
+	// Kind is the kind of page; absent: "page".
 	Kind string `json:"kind,omitzero"`
-	// ID is the id that it had before, kept if it is well-formed and not live.
+	// ID is the id that it had before. It is kept if it is well-formed and not in
+	// use.
 	ID string `json:"id,omitzero"`
-	// Nonce tells it from a copy with the same id: made new for every load.
-	// Without one the service makes one.
+	// Nonce distinguishes it from a copy with the same id; a new one for each load.
+	// Without one the service generates one.
 	Nonce string `json:"nonce,omitzero"`
 }
 
@@ -145,21 +156,21 @@ type Attached struct {
 	ID string `json:"id"`
 	// Name is the page's name.
 	Name string `json:"name"`
-	// File is its file, relative to the directory of the REPL.
+	// File is its log, relative to the directory of the REPL.
 	File string `json:"file"`
-	// Nonce has to come with every result and with all events.
+	// Nonce must be sent with every result and all events.
 	Nonce string `json:"nonce"`
 }
 
-// Job is the packet job: code to be run, once.
+// Job is the packet job: code to run once.
 type Job struct {
 	// Job is the job's identifier.
 	Job string `json:"job"`
 	// Code is the code.
 	Code string `json:"code"`
-	// Lang is the label of its fence, in lower case; empty: none.
+	// Lang is the info string of its code block, in lower case; empty: none.
 	Lang string `json:"lang"`
-	// TimeoutMS is how long the service will wait, in milliseconds.
+	// TimeoutMS is how long the service waits for the result, in milliseconds.
 	TimeoutMS int64 `json:"timeout_ms"`
 }
 
@@ -171,7 +182,7 @@ type JobName struct {
 
 // JobResult is the result of a job.
 type JobResult struct {
-	// ID and Nonce are the page's.
+	// ID is the page's id.
 	ID string `json:"id"`
 	// Nonce is the page's nonce.
 	Nonce string `json:"nonce"`
@@ -181,15 +192,15 @@ type JobResult struct {
 	OK bool `json:"ok"`
 	// Kind is "json" or "text".
 	Kind string `json:"kind,omitzero"`
-	// Value is the value, serialised by the page: the body of the reply's block.
+	// Value is the value, serialised by the page: the content of the reply's block.
 	Value string `json:"value,omitzero"`
-	// Error is the error with its stack, where OK is false.
+	// Error is the error with its stack if OK is false.
 	Error string `json:"error,omitzero"`
 }
 
-// JobStarted reports that a job has begun.
+// JobStarted is the start of a job.
 type JobStarted struct {
-	// ID and Nonce are the page's.
+	// ID is the page's id.
 	ID string `json:"id"`
 	// Nonce is the page's nonce.
 	Nonce string `json:"nonce"`
@@ -199,7 +210,7 @@ type JobStarted struct {
 
 // PageEvents are events of a page.
 type PageEvents struct {
-	// ID and Nonce are the page's.
+	// ID is the page's id.
 	ID string `json:"id"`
 	// Nonce is the page's nonce.
 	Nonce string `json:"nonce"`
@@ -207,17 +218,16 @@ type PageEvents struct {
 	Events []PageEvent `json:"events"`
 }
 
-// PageEvent is something that happened in a page.
+// PageEvent is an event of a page.
 type PageEvent struct {
-	// Type is "console", "window.onerror", "unhandledrejection", or another
-	// word of the page's.
+	// Type is "console", "window.onerror", "unhandledrejection", or another word
+	// that the page chose.
 	Type string `json:"type"`
-	// Level is the level of the console: "log", "info", "warn" or "error".
+	// Level is the console's: "log", "info", "warn" or "error".
 	Level string `json:"level,omitzero"`
-	// Source is its source, such as "console.log"; absent: made of type
-	// and level.
+	// Source is the origin, such as "console.log"; absent: type and level.
 	Source string `json:"source,omitzero"`
-	// TS is when it happened, as HH:MM:SS in local time; absent: now.
+	// TS is the time, as HH:MM:SS in local time; absent: now.
 	TS string `json:"ts,omitzero"`
 	// Message is its text.
 	Message string `json:"message"`

@@ -7,59 +7,54 @@ import (
 	"unicode/utf8"
 )
 
-// Methods of mem for sessions, the conversations of the terminal agent. Each is
-// a file of events that only grows. A session's id is a UUID or a name of
-// letters, digits, '.', '_' and '-'; where a method says so it may be shortened
-// to a beginning that no other session has.
+// Methods of mem for sessions, the conversations of the terminal agent. A session
+// is a file of events that only grows. Its id is a UUID or a name of letters,
+// digits, '.', '_' and '-'. Where a method says so, a unique prefix is accepted.
 var (
-	// MemCreateSession makes a session with nothing but its first line in it.
-	// One that is there already is an error of code invalid.
+	// MemCreateSession creates a session with its first line alone. An existing
+	// session is an error of code invalid.
 	MemCreateSession = method[CreateSession, SessionPlace]("mem", "create_session", "session")
-	// MemAppendSession adds events to a session. It is answered when they are on
-	// disk. If one of them is not valid nothing is stored.
+	// MemAppendSession adds events to a session. The answer comes when they are on
+	// disk. If one of them is invalid, nothing is stored.
 	MemAppendSession = method[AppendSession, SessionPlace]("mem", "append_session", "session")
-	// MemReadSession asks for a session's events, in the order in which they
-	// were stored, unknown types and keys included. Lines of the file that are
-	// no JSON objects are left out. What does not fit into one packet is asked
-	// for with the place that the answer ends with.
+	// MemReadSession returns a session's events in the order in which they were
+	// stored, with unknown types and keys. Lines of the file that are not JSON
+	// objects are left out. Of a session that does not fit into one packet, ask for
+	// the rest with the next of the answer as from.
 	MemReadSession = method[ReadSession, SessionEvents]("mem", "read_session", "session_events", public)
-	// MemListSessions lists the sessions, the one that changed last in front.
+	// MemListSessions lists the sessions, the one that changed last first.
 	MemListSessions = method[ListSessions, SessionList]("mem", "list_sessions", "sessions", public)
-	// MemFindSession finds one session: by its id, by the beginning of its id,
-	// or, without either, the one that changed last.
+	// MemFindSession finds one session: by its id, by a prefix of it or, without
+	// either, the one that changed last.
 	MemFindSession = method[FindSession, SessionSummary]("mem", "find_session", "session_summary", public)
-	// MemSearchSessions finds the sessions in whose messages, tool calls and their
-	// results all words of a query occur, ignoring case, also within longer words.
-	// Those that changed last stand first.
+	// MemSearchSessions finds the sessions whose messages, tool calls and results
+	// contain all words of a query, ignoring case, also within longer words. Those
+	// that changed last come first.
 	MemSearchSessions = method[SearchSessions, SessionHits]("mem", "search_sessions", "session_hits", public)
-	// MemForkSession copies a session, up to a place if one is given, into a new
-	// one, whose first line says under forked_from where it is from.
+	// MemForkSession copies a session, up to an offset if one is given, into a new
+	// one. forked_from in its first line names the original.
 	MemForkSession = method[ForkSession, SessionPlace]("mem", "fork_session", "session", public)
-	// MemExportSession gives a session as a text to be kept elsewhere. Of a long
-	// one each answer holds a part; joined they are the text.
+	// MemExportSession returns a session as a text for use elsewhere. Of a long
+	// session each answer has a part; joined they are the text.
 	MemExportSession = method[ExportSession, SessionText]("mem", "export_session", "session_text", public)
-	// MemRemoveSession deletes a session for good. While a turn holds it the
-	// answer is an error of code busy.
+	// MemRemoveSession deletes a session. While a turn has it locked the answer is
+	// an error of code busy.
 	MemRemoveSession = method[RemoveSession, SessionName]("mem", "remove_session", "ok", public)
-	// MemGetMessages gives a session as messages for a model: texts, calls and
-	// results in an order that every provider takes. A call without a result has
-	// one that says so (code interrupted), a result without a call is left out,
-	// and text that was cut off is marked. A session that does not fit into one
-	// packet is the error too_large.
+	// MemGetMessages returns a session as messages for a model: texts, calls and
+	// results. A call without a result gets one of code interrupted, a result
+	// without a call is left out, and text that was cut off is marked. A session
+	// that does not fit into one packet is the error too_large.
 	MemGetMessages = method[GetMessages, SessionMessages]("mem", "get_messages", "messages")
-	// MemHoldSession locks a session for a turn: for as long as the connection
-	// is open, against all processes that share the directory. If somebody else
-	// has the lock a packet {"type":"waiting","session_id":…} comes at once. As
-	// soon as the lock is there {"type":"held","session_id":…,"next":…,"mended":…}
-	// comes, and then nothing more until the caller closes the connection, which
-	// ends the lock; so does the death of either side. Should the service stop,
-	// or a deadline pass, released is the end. Before held, calls whose results
-	// an earlier turn lost get results of code interrupted in the file; mended
-	// is their number, next the place behind all events. The session need not
-	// exist yet. The lock keeps no one from reading or appending: it makes turns
-	// follow each other. A turn that outlives the service asks the next one again,
-	// with next: then nothing is mended, and if somebody else has the lock, or the
-	// session has changed, the answer is the error busy at once.
+	// MemHoldSession locks a session for a turn, among all processes that share the
+	// directory, until the connection is closed or either side dies. If another
+	// process has the lock, a packet waiting (a SessionWaiting) comes at once. With
+	// the lock comes held (a SessionHeld), and nothing more. If the service stops or
+	// a deadline passes, released is the end. Before held, calls without a result
+	// get results of code interrupted in the file. The session need not exist yet.
+	// The lock does not prevent reads and appends: it makes turns follow each other.
+	// A turn whose connection broke asks again with next: then no results are
+	// added, and if another process has the lock, or the session has changed, the
+	// answer is the error busy at once.
 	MemHoldSession = eventsMethod[HoldSession, SessionName]("mem", "hold_session", "released")
 )
 
@@ -67,17 +62,17 @@ var (
 type CreateSession struct {
 	// SessionID is the new session's id; absent: a new UUID.
 	SessionID string `json:"session_id,omitzero"`
-	// Header is an object whose keys go into the session's first line, beside
-	// type, schema_version and ts.
+	// Header is an object whose keys are added to the session's first line. type,
+	// schema_version and ts in it are ignored.
 	Header Raw `json:"header,omitzero"`
 }
 
-// SessionPlace names a session and the end of it.
+// SessionPlace is a session and its end.
 type SessionPlace struct {
 	// SessionID is the session's whole id.
 	SessionID string `json:"session_id"`
-	// Next is the place behind the session's last event, in bytes: what
-	// read_session takes as from.
+	// Next is the offset behind the session's last event, in bytes: the from of
+	// read_session.
 	Next int64 `json:"next"`
 }
 
@@ -85,69 +80,64 @@ type SessionPlace struct {
 type AppendSession struct {
 	// SessionID is the session's whole id.
 	SessionID string `json:"session_id"`
-	// Events are objects with a string type. The known ones are message (role
-	// "user" or "assistant", text, and "partial": true if the text was cut off),
-	// tool_use (id, name, input), tool_result (tool_use_id, output, ok) and
-	// interrupted (text). message and tool_use may carry a reasoning_state.
-	// Other types and keys are kept. Without a ts an event gets the time of now.
+	// Events are objects with a string type: see Session log. Other types and keys
+	// are kept. An event without ts gets the current time.
 	Events Raw `json:"events"`
-	// Create makes the session if it is not there; else that is the error
-	// not_found.
+	// Create creates a missing session; without it that is the error not_found.
 	Create bool `json:"create,omitzero"`
-	// Header is an object whose keys go into the first line of a session that
-	// is made.
+	// Header is an object whose keys are added to the first line of a session that
+	// is created.
 	Header Raw `json:"header,omitzero"`
-	// At is the place at which the session must end; 0: it is missing or empty.
-	// Every event then needs a ts, and so does the header at 0. If the session
-	// ends elsewhere, but what is behind At are the first of these events, as
-	// after a lost answer, the rest of them is added. Anything else is the error
-	// busy.
+	// At is the offset at which the session must end; 0: it is missing or empty.
+	// Every event then needs a ts, and so does the header at 0. If the session ends
+	// elsewhere, and these events or the first of them follow the offset, as after
+	// a lost answer, the rest of them is added. Anything else is the error busy.
 	At *int64 `json:"at,omitzero"`
-	// Held is true if the caller holds the session: where this service does not
-	// keep it locked, having been started since, that is the error unavailable.
+	// Held is true if the caller has the session locked. If this service does not,
+	// because it was restarted, that is the error unavailable.
 	Held bool `json:"held,omitzero"`
 }
 
-// ReadSession asks for events.
+// ReadSession selects events of a session.
 type ReadSession struct {
-	// SessionID is the session's id or its beginning.
+	// SessionID is the session's id or a prefix of it.
 	SessionID string `json:"session_id"`
-	// From is the place to begin at, the next of an earlier answer; absent or
-	// 0: the beginning.
+	// From is the offset to start at, the next of an earlier answer; absent or 0:
+	// the start.
 	From int64 `json:"from,omitzero"`
-	// Limit asks for so many events at most; zero or less: for as many as fit.
+	// Limit is the number of events wanted; 0 or less: as many as fit.
 	Limit int `json:"limit,omitzero"`
 }
 
-// SessionEvents is a piece of a session.
+// SessionEvents is a part of a session.
 type SessionEvents struct {
 	// SessionID is the session's whole id.
 	SessionID string `json:"session_id"`
-	// Events are the events, as they stand in their lines.
+	// Events are the events as stored.
 	Events Raw `json:"events"`
-	// Next is the place behind the last of them, in bytes.
+	// Next is the offset behind the last of them, in bytes.
 	Next int64 `json:"next"`
-	// More says that there are events behind them.
+	// More is true if further events follow.
 	More bool `json:"more,omitzero"`
-	// Skipped counts the lines between them that are no events.
+	// Skipped counts the lines between them that are not events.
 	Skipped int `json:"skipped,omitzero"`
 }
 
 // ListSessions asks for a list of sessions.
 type ListSessions struct {
-	// Limit asks for so many sessions at most; zero or less: for all.
+	// Limit is the number of sessions wanted; 0 or less: all.
 	Limit int `json:"limit,omitzero"`
-	// Root asks for the sessions of this directory, an absolute path; absent:
-	// for those of all directories.
+	// Root selects the sessions of this directory, an absolute path; absent: those
+	// of all directories.
 	Root string `json:"root,omitzero"`
 }
 
 // SessionList is a list of sessions.
 type SessionList struct {
-	// Sessions are the sessions, the one that changed last in front; as many of
-	// them as fit into a packet.
+	// Sessions are the sessions, the one that changed last first; as many of them
+	// as fit into a packet.
 	Sessions []SessionSummary `json:"sessions"`
-	// Total is how many there are.
+	// Total is the number of all selected sessions.
 	Total int `json:"total"`
 	// Elsewhere counts the sessions that root left out.
 	Elsewhere int `json:"elsewhere,omitzero"`
@@ -155,19 +145,19 @@ type SessionList struct {
 
 // FindSession names a session.
 type FindSession struct {
-	// SessionID is the session's id or its beginning; absent: the session that
+	// SessionID is the session's id or a prefix of it; absent: the session that
 	// changed last.
 	SessionID string `json:"session_id,omitzero"`
-	// Root, without session_id, asks for the session of this directory that
-	// changed last.
+	// Root, without session_id, selects the session of this directory that changed
+	// last.
 	Root string `json:"root,omitzero"`
 }
 
-// SessionSummary is what a list says of a session.
+// SessionSummary describes a session in a list.
 type SessionSummary struct {
 	// SessionID is the session's id.
 	SessionID string `json:"session_id"`
-	// Created is when the session was made, in RFC 3339, UTC.
+	// Created is when the session was created, in RFC 3339, UTC.
 	Created string `json:"created"`
 	// Updated is when its file changed last, in RFC 3339, UTC.
 	Updated string `json:"updated"`
@@ -175,39 +165,40 @@ type SessionSummary struct {
 	Messages int `json:"messages"`
 	// Turns counts the messages of the user.
 	Turns int `json:"turns,omitzero"`
-	// Root is the directory that the session was begun in; absent: not known.
+	// Root is the directory that the session was started in; absent: unknown.
 	Root string `json:"root,omitzero"`
-	// Title is what the session was named, else text.
+	// Title is the session's name, else the text.
 	Title string `json:"title,omitzero"`
-	// CostUSD is what its inferences cost, as far as their prices are known;
-	// absent: of none.
+	// CostUSD is the cost of its inferences with known prices; absent: there are
+	// none.
 	CostUSD *float64 `json:"cost_usd,omitzero"`
 	// Unpriced counts the inferences without a known price.
 	Unpriced int `json:"unpriced,omitzero"`
-	// Text is the beginning of the user's first message, in one line of up to
-	// 80 characters.
+	// Text is the start of the user's first message, on one line of up to 80
+	// characters.
 	Text string `json:"text"`
 	// Bytes is the size of the file.
 	Bytes int64 `json:"bytes"`
-	// ForkedFrom is the id of the session that this one is a copy of.
+	// ForkedFrom is the id of the original of a copy.
 	ForkedFrom string `json:"forked_from,omitzero"`
-	// Problem says why the file cannot be read, if so.
+	// Problem says why the file cannot be read; absent: it can.
 	Problem string `json:"problem,omitzero"`
 }
 
 // SearchSessions is a query.
 type SearchSessions struct {
-	// Query are words, all of which must occur; without one nothing is found.
+	// Query is a list of words, all of which must occur. Without one nothing is
+	// found.
 	Query string `json:"query"`
-	// Limit asks for so many sessions at most; absent, zero or less: 20.
+	// Limit is the number of sessions wanted; absent, 0 or less: 20.
 	Limit int `json:"limit,omitzero"`
 }
 
 // SessionHits are the sessions that were found.
 type SessionHits struct {
-	// Results are the sessions, the one that changed last in front.
+	// Results are the sessions, the one that changed last first.
 	Results []SessionHit `json:"results"`
-	// Problems say which sessions could not be searched, and why: up to 20.
+	// Problems are the sessions that could not be searched, and why: up to 20.
 	Problems []string `json:"problems,omitzero"`
 }
 
@@ -217,18 +208,18 @@ type SessionHit struct {
 	SessionID string `json:"session_id"`
 	// Updated is when its file changed last, in RFC 3339, UTC.
 	Updated string `json:"updated"`
-	// Role is whose text the excerpt is from: "user", "assistant", or "tool" for a
-	// call or its result.
+	// Role is the role of the excerpt: "user", "assistant", or "tool" for a call or
+	// its result.
 	Role string `json:"role"`
-	// Excerpt is a part of the text that has most of the words, in one line.
+	// Excerpt is a part of the text with most of the words, on one line.
 	Excerpt string `json:"excerpt"`
 }
 
 // ForkSession asks for a copy.
 type ForkSession struct {
-	// SessionID is the id of the session to copy, or its beginning.
+	// SessionID is the id of the session to copy, or a prefix of it.
 	SessionID string `json:"session_id"`
-	// Until is the place to stop at, a next of read_session; absent or 0: the end.
+	// Until is the offset to stop at, a next of read_session; absent or 0: the end.
 	Until int64 `json:"until,omitzero"`
 	// NewID is the copy's id; absent: a new UUID.
 	NewID string `json:"new_id,omitzero"`
@@ -236,12 +227,11 @@ type ForkSession struct {
 
 // ExportSession asks for a session as a text.
 type ExportSession struct {
-	// SessionID is the session's id or its beginning.
+	// SessionID is the session's id or a prefix of it.
 	SessionID string `json:"session_id"`
 	// Format is "md", Markdown for people, or "json", an object with all events.
 	Format string `json:"format"`
-	// From and Skip are the next and skip of the answer before; absent: the
-	// beginning.
+	// From is the next of the answer before; absent: the start.
 	From int64 `json:"from,omitzero"`
 	// Skip is the skip of the answer before.
 	Skip int64 `json:"skip,omitzero"`
@@ -253,7 +243,7 @@ type SessionText struct {
 	SessionID string `json:"session_id"`
 	// Content is the text.
 	Content string `json:"content"`
-	// More says that this is not the end: ask again with next and skip.
+	// More is true if further text follows: ask again with next and skip.
 	More bool `json:"more,omitzero"`
 	// Next is the from of the next request.
 	Next int64 `json:"next,omitzero"`
@@ -263,7 +253,7 @@ type SessionText struct {
 
 // RemoveSession names a session to delete.
 type RemoveSession struct {
-	// SessionID is the session's id or its beginning.
+	// SessionID is the session's id or a prefix of it.
 	SessionID string `json:"session_id"`
 }
 
@@ -277,7 +267,7 @@ type SessionName struct {
 type GetMessages struct {
 	// SessionID is the session's whole id.
 	SessionID string `json:"session_id"`
-	// Until is a place to stop at; absent or 0: the end.
+	// Until is the offset to stop at; absent or 0: the end.
 	Until int64 `json:"until,omitzero"`
 }
 
@@ -286,9 +276,9 @@ type SessionMessages struct {
 	// Messages are in OpenAI's form: user, assistant with tool_calls and
 	// reasoning_state, tool. The first one is the user's.
 	Messages Raw `json:"messages"`
-	// Count is the number of message events that they are made of.
+	// Count is the number of message events in them.
 	Count int `json:"count"`
-	// Next is the place behind the last event.
+	// Next is the offset behind the last event.
 	Next int64 `json:"next"`
 }
 
@@ -296,22 +286,23 @@ type SessionMessages struct {
 type HoldSession struct {
 	// SessionID is the session's whole id.
 	SessionID string `json:"session_id"`
-	// Next is the place behind the last event that the caller knows, who had the
-	// lock until the service stopped or died; absent: a new turn.
+	// Next is the offset behind the last event that the caller knows, for a caller
+	// who had the lock when the connection broke; absent: a new turn.
 	Next *int64 `json:"next,omitzero"`
 }
 
-// SessionWaiting is the packet waiting of hold_session.
+// SessionWaiting is the packet waiting of hold_session: another process has the
+// lock.
 type SessionWaiting struct {
 	// SessionID is the session's id.
 	SessionID string `json:"session_id"`
 }
 
-// SessionHeld is the packet held of hold_session.
+// SessionHeld is the packet held of hold_session: the caller has the lock.
 type SessionHeld struct {
 	// SessionID is the session's id.
 	SessionID string `json:"session_id"`
-	// Next is the place behind the session's last event, 0 if there is none.
+	// Next is the offset behind the session's last event, 0 if there is none.
 	Next int64 `json:"next"`
 	// Mended counts the calls that got results of code interrupted.
 	Mended int `json:"mended"`

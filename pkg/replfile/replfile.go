@@ -1,5 +1,5 @@
-// Package replfile knows the registry of zino repl, debug.md: the service writes
-// its first lines, and the executor protects the directory that holds one.
+// Package replfile defines the start of debug.md, the registry file of zino repl.
+// repl writes it, and exc recognizes by it a directory that it must protect.
 package replfile
 
 import (
@@ -12,18 +12,18 @@ const (
 	Name = "debug.md"
 	// Logs is the directory of the logs, beside the registry.
 	Logs = "debug"
-	// HeadMax is the number of bytes that IsRegistry needs.
+	// HeadMax is how many bytes of a file IsRegistry needs.
 	HeadMax = 256
 
 	title = "# Connected pages:\n"
 	guide = "> Master registry of connected pages and their states."
 )
 
-// Head is what a registry begins with: its title, and a guide for its reader.
+// Head is the start of a registry: its title, and a note for its reader.
 const Head = title + guide + " Do not edit it; open a page's log in debug/ to run code against that page.\n\n"
 
-// IsRegistry reports whether a file that begins with text is a registry of ours.
-// An editor may have changed the line ends or added a byte order mark.
+// IsRegistry reports whether a file that begins with text is a registry. An editor
+// may have changed the line ends or added a byte order mark.
 func IsRegistry(text []byte) bool {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	return strings.HasPrefix(strings.ReplaceAll(string(text[:min(len(text), HeadMax)]), "\r\n", "\n"), title+guide)

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
@@ -160,22 +162,27 @@ func TestAnswerLost(t *testing.T) {
 // TestLockedAgain: after a restart of mem the session is locked again for the
 // turn.
 func TestLockedAgain(t *testing.T) {
-	b := during(t, 3, func(ctx context.Context, b *realBench) {
-		if err := b.stop(); err != nil {
-			t.Error(err)
-		}
-		b.startMem()
-		client := &rpc.Client{Service: "mem", Path: b.cfg.Mem.Socket}
-		defer client.Close()
-		eventually(t, "the lock to be held again", func() (locked bool) {
-			rpc.CallEvents(ctx, client, proto.MemHoldSession, proto.HoldSession{SessionID: "s-1"}, func(typ string, _ []byte) error {
-				locked = typ == proto.TypeWaiting
-				return context.Canceled // hang up
-			})
-			return locked
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	b := newRealBench(t, stops(3, func(context.Context) { close(reached); <-goOn }))
+	unblock := sync.OnceFunc(func() { close(goOn) })
+	defer unblock()
+	c := b.dial()
+	c.send(turnPayload)
+	wait(t, reached, "the step")
+	if err := b.stop(); err != nil {
+		t.Fatal(err)
+	}
+	b.startMem()
+	client := rpctest.Client(t, "mem", b.cfg.Mem.Socket)
+	zinotest.Eventually(t, "the session to be locked again", func() (locked bool) {
+		rpc.CallEvents(t.Context(), client, proto.MemHoldSession, proto.HoldSession{SessionID: "s-1"}, func(typ string, _ []byte) error {
+			locked = typ == proto.TypeWaiting
+			return context.Canceled // hang up
 		})
+		return locked
 	})
-	if packets := b.turn(turnPayload); packets[len(packets)-1].Type != "done" {
+	unblock()
+	if packets := c.rest(); packets[len(packets)-1].Type != "done" {
 		t.Errorf("packets %s", raws(packets))
 	}
 }
