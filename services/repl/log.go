@@ -241,7 +241,7 @@ func (l *pageLog) run(a page.Run) {
 		l.given = append(l.given[:0], l.given[1:]...)
 	}
 	l.given = append(l.given, given{a.Job, a.Agent, l.page.attached.Nonce})
-	l.page.send("job", proto.Job{Job: a.Job, Code: a.Code, Lang: l.page.lang, TimeoutMS: max(1, a.Timeout.Milliseconds())})
+	l.page.send(proto.TypeJob, proto.Job{Job: a.Job, Code: a.Code, Lang: l.page.lang, TimeoutMS: max(1, a.Timeout.Milliseconds())})
 }
 
 // givenJob returns a job that was given out.
@@ -269,7 +269,7 @@ func (l *pageLog) done(d page.Done) {
 		c.answer <- evaluated(d, l.file)
 		agent = c.agent
 	}
-	l.s.publish(l, "exchange", proto.Exchange{Page: l.base, Agent: agent, OK: d.OK, DurationMS: d.Duration.Milliseconds()})
+	l.s.publish(l, proto.TypeExchange, proto.Exchange{Page: l.base, Agent: agent, OK: d.OK, DurationMS: d.Duration.Milliseconds()})
 }
 
 // announce reports the status of the page to the registry and to watchers.
@@ -281,7 +281,7 @@ func (l *pageLog) announce() {
 	s.mu.Unlock()
 	if text := fmt.Sprint(l.page != nil, status, shown.URL); text != l.announced {
 		l.announced = text
-		s.publish(l, "page", shown)
+		s.publish(l, proto.TypePage, shown)
 		s.registry.changed()
 	}
 }

@@ -257,7 +257,7 @@ func (p *Page) cancel(job string) {
 	unsent := len(p.packets) < n
 	p.mu.Unlock()
 	if !unsent {
-		p.send("cancel", proto.JobName{Job: job})
+		p.send(proto.TypeCancel, proto.JobName{Job: job})
 	}
 }
 
@@ -268,7 +268,7 @@ func (s *Service) attach(ctx context.Context, req proto.Attach, out *rpc.Out) (p
 		return proto.Empty{}, err
 	}
 	defer p.Close()
-	if err := out.Event("attached", p.Attached()); err != nil {
+	if err := out.Event(proto.TypeAttached, p.Attached()); err != nil {
 		return proto.Empty{}, err
 	}
 	for {

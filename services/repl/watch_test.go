@@ -93,11 +93,11 @@ func TestWatchSlow(t *testing.T) {
 		})
 	}()
 	b.until("the watcher has a packet", func() bool {
-		b.publish(f.log, "page", proto.Page{})
+		b.publish(f.log, proto.TypePage, proto.Page{})
 		return len(entered) > 0
 	})
 	for range packetsMax + 1 {
-		b.publish(f.log, "page", proto.Page{})
+		b.publish(f.log, proto.TypePage, proto.Page{})
 	}
 	close(hold)
 	zinotest.Error(t, <-ended, proto.ErrBusy)
@@ -113,7 +113,7 @@ func TestWatchFails(t *testing.T) {
 	}()
 	f := b.page(proto.Attach{Name: "a"})
 	b.until("the end", func() bool {
-		b.publish(f.log, "page", proto.Page{})
+		b.publish(f.log, proto.TypePage, proto.Page{})
 		return len(ended) > 0
 	})
 	zinotest.Error(t, <-ended, gone)
