@@ -1,6 +1,7 @@
 package exc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,14 +13,15 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"zino/pkg/durable"
 )
 
 // workspacePrefix begins the names of workspaces.
 const workspacePrefix = "zino-exc-"
 
-// workspace is a private directory that holds the code of runs, each in a
-// directory of its own. The process holds a lock on it for its life, by which
-// a later one can tell whether the owner is dead.
+// workspace is a private directory with a directory for each run. It is locked as
+// long as the process lives: the next one removes those without a lock.
 type workspace struct {
 	parent string
 	log    *slog.Logger
@@ -30,8 +32,7 @@ type workspace struct {
 	next int
 }
 
-// openWorkspace makes a workspace in parent and removes those that dead
-// processes left there.
+// openWorkspace makes a workspace in parent and removes those of dead processes.
 func openWorkspace(parent string, log *slog.Logger) (*workspace, error) {
 	parent, err := filepath.Abs(parent)
 	if err != nil {
@@ -53,29 +54,34 @@ func temporary() string {
 	return os.TempDir()
 }
 
-// create makes the directory and locks it. A sweep may take a new directory
-// for a dead one until it is locked: then the next attempt counts.
+// create makes the directory and locks it. The sweep of another process may
+// remove it before it is locked: then it is made again.
 func (w *workspace) create() error {
 	for {
 		dir, err := os.MkdirTemp(w.parent, workspacePrefix)
 		if err != nil {
 			return err
 		}
-		lock, err := lockDir(dir, unix.LOCK_EX)
-		if err == nil && same(dir, lock) {
-			closeAll(w.lock)
-			w.dir, w.lock = dir, lock
-			return nil
+		lock, err := lockDir(dir, func(f *os.File) error { return durable.Lock(context.Background(), f) })
+		if err == nil {
+			there, statErr := os.Lstat(dir)
+			locked, lockErr := lock.Stat()
+			if statErr == nil && lockErr == nil && os.SameFile(there, locked) {
+				closeAll(w.lock)
+				w.dir, w.lock = dir, lock
+				return nil
+			}
+			closeAll(lock)
+			continue
 		}
-		closeAll(lock)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if !errors.Is(err, fs.ErrNotExist) {
 			return errors.Join(err, os.Remove(dir))
 		}
 	}
 }
 
-// lockDir opens a directory of ours and locks it.
-func lockDir(dir string, how int) (*os.File, error) {
+// lockDir opens a directory of this user and locks it.
+func lockDir(dir string, lock func(*os.File) error) (*os.File, error) {
 	f, err := os.OpenFile(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err
@@ -85,7 +91,7 @@ func lockDir(dir string, how int) (*os.File, error) {
 		err = fs.ErrPermission
 	}
 	if err == nil {
-		err = unix.Flock(int(f.Fd()), how)
+		err = lock(f)
 	}
 	if err != nil {
 		closeAll(f)
@@ -94,22 +100,12 @@ func lockDir(dir string, how int) (*os.File, error) {
 	return f, nil
 }
 
-// same reports whether dir still leads to the open directory f.
-func same(dir string, f *os.File) bool {
-	there, err := os.Lstat(dir)
-	if err != nil {
-		return false
-	}
-	opened, err := f.Stat()
-	return err == nil && os.SameFile(there, opened)
-}
-
-// sweep removes the workspaces of dead processes of this user. What cannot be
-// looked at belongs to others.
+// sweep removes the workspaces of dead processes of this user, after a check of
+// their open runs.
 func (w *workspace) sweep() {
 	entries, err := os.ReadDir(w.parent)
 	if err != nil {
-		w.log.Warn("cannot look for left-over code", "error", err)
+		w.log.Warn("cannot look for the directories of dead processes", "error", err)
 		return
 	}
 	for _, e := range entries {
@@ -117,9 +113,9 @@ func (w *workspace) sweep() {
 			continue
 		}
 		dir := filepath.Join(w.parent, e.Name())
-		lock, err := lockDir(dir, unix.LOCK_EX|unix.LOCK_NB)
+		lock, err := lockDir(dir, durable.TryLock)
 		if err != nil {
-			continue // in use, or not ours
+			continue // in use, or of another user
 		}
 		checkOpenRuns(dir, w.log)
 		w.remove(dir)
@@ -127,8 +123,8 @@ func (w *workspace) sweep() {
 	}
 }
 
-// place writes code to a file whose name ends in ext, in a directory of its
-// own that remove takes away again.
+// place writes code to a file whose name ends in ext, in a directory of its own
+// that remove removes.
 func (w *workspace) place(code, ext string) (file string, remove func(), err error) {
 	dir, err := w.newDir()
 	if err != nil {
@@ -154,8 +150,8 @@ func placeIn(dir, code, ext string) (file string, err error) {
 	return file, nil
 }
 
-// newDir makes a directory for a run. If the workspace is gone, because
-// something cleared the host's temporary files, it is made anew.
+// newDir makes a directory for a run. If the workspace is gone, because a cleaner
+// of temporary files has removed it, it is made again.
 func (w *workspace) newDir() (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -166,7 +162,7 @@ func (w *workspace) newDir() (string, error) {
 		switch {
 		case err == nil:
 			return dir, nil
-		case errors.Is(err, fs.ErrExist): // somebody's: take the next number
+		case errors.Is(err, fs.ErrExist): // try the next number
 		case errors.Is(err, fs.ErrNotExist) && !recreated:
 			recreated = true
 			if err := w.create(); err != nil {
@@ -178,7 +174,7 @@ func (w *workspace) newDir() (string, error) {
 	}
 }
 
-// writeNew writes a file that must not exist yet and that only we can read.
+// writeNew writes a new file that only this user can read.
 func writeNew(file, text string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -188,7 +184,7 @@ func writeNew(file, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// path is where the workspace is, without symbolic links.
+// path is the workspace without symbolic links.
 func (w *workspace) path() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -198,21 +194,25 @@ func (w *workspace) path() string {
 	return w.dir
 }
 
-// remove takes a directory away with all that code put there.
+// remove removes a directory with all that code has put there.
 func (w *workspace) remove(dir string) {
 	err := os.RemoveAll(dir)
 	if errors.Is(err, fs.ErrPermission) {
-		err = errors.Join(unlock(dir), os.RemoveAll(dir))
+		err = errors.Join(grantAccess(dir), os.RemoveAll(dir))
 	}
 	if err != nil {
-		w.log.Warn("left-over code cannot be removed: remove it by hand", "error", err)
+		w.log.Warn("cannot remove the directory of a run: remove it by hand", "error", err)
 	}
 }
 
-// unlock gives this user its rights to dir, and to all directories below it,
-// again.
-func unlock(dir string) error {
-	if err := unlockOne(dir); err != nil {
+// grantAccess gives this user the permissions that code has taken away from a
+// directory and from those below it. A symbolic link in its place is not followed.
+func grantAccess(dir string) error {
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: dir, Err: err}
+	}
+	if err := errors.Join(os.Chmod("/proc/self/fd/"+strconv.Itoa(fd), 0o700), unix.Close(fd)); err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(dir)
@@ -222,23 +222,13 @@ func unlock(dir string) error {
 	defer root.Close()
 	return fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
-			err = root.Chmod(path, 0o700) // before it is looked into
+			err = root.Chmod(path, 0o700) // before it is read
 		}
 		return err
 	})
 }
 
-// unlockOne gives this user its rights to a directory that it may not even open.
-// A symbolic link in its place is not followed.
-func unlockOne(dir string) error {
-	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return &os.PathError{Op: "open", Path: dir, Err: err}
-	}
-	return errors.Join(os.Chmod("/proc/self/fd/"+strconv.Itoa(fd), 0o700), unix.Close(fd))
-}
-
-// close takes the workspace away.
+// close removes the workspace.
 func (w *workspace) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

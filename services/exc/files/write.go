@@ -1,7 +1,6 @@
 package files
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -11,7 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
+
+	"zino/pkg/durable"
 )
 
 var (
@@ -73,12 +73,6 @@ func fileOf(info fs.FileInfo) *File {
 	return &File{st.Dev, st.Ino, uint64(st.Nlink)}
 }
 
-// How often a file is tried that another process has locked.
-const (
-	firstWait = time.Millisecond
-	lastWait  = 20 * time.Millisecond
-)
-
 // claim resolves path and locks the file there, until its target is closed. A
 // change replaces the file by another one: the lock is on the wrong file then,
 // and the path is resolved again. A file that cannot be locked is compared with
@@ -99,7 +93,7 @@ func (o *operation) claim(path string) (*target, error) {
 			if err != nil {
 				continue
 			}
-			if err = flock(o.ctx, f); err == nil {
+			if err = durable.Lock(o.ctx, f); err == nil {
 				t.lock = f
 				break
 			}
@@ -132,21 +126,6 @@ func (o *operation) waiting(t *target) error {
 	}
 	t.close()
 	return fail(Timeout, "%s: other changes of this file were waited for in vain. It was not changed: try again", t.path)
-}
-
-// flock waits until the file is locked or ctx is done.
-func flock(ctx context.Context, f *os.File) error {
-	for wait := firstWait; ; wait = min(2*wait, lastWait) {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !isAny(err, syscall.EWOULDBLOCK, syscall.EINTR) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(err, ctx.Err())
-		case <-time.After(wait):
-		}
-	}
 }
 
 // writable is the error for a target that is not a regular file, or that is
