@@ -1,22 +1,43 @@
 package exc
 
 import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"zino/pkg/config"
+	"zino/pkg/replfile"
+	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
+	"zino/proto"
 )
 
-// refuses reports whether the file tools must not write a path below a root.
+// confines reports whether this host has the level workspace-write, and checks
+// that it is refused otherwise.
+func (a *arena) confines(t *testing.T) bool {
+	t.Helper()
+	why := a.levelProblem(t.Context(), levelWorkspace)
+	if why != nil {
+		a.mustRefuse(t, levelWorkspace, why)
+	}
+	return why == nil
+}
+
+// refuses reports whether the file tools may not write a path below a root.
 func (h *host) refuses(t *testing.T, root, name string) bool {
 	t.Helper()
 	set, err := h.protectedIn(root, true, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer set.Close()
 	return set.Refusal(filepath.Join(root, name), nil) != ""
 }
@@ -36,19 +57,15 @@ func TestProtect(t *testing.T) {
 	}
 }
 
-// All that a configuration names is protected, by whatever name it is reached,
-// and what Zino writes to once it is there.
+// All that a configuration names is protected under its real path, and what Zino
+// writes to once it exists.
 func TestProtectConfig(t *testing.T) {
 	s := newService(t, nil, nil)
 	s.host.protected = nil
 	dir := shortDir(t)
-	if err := os.Symlink(dir, s.dir+"/link"); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Symlink(dir, s.dir+"/link"))
 	cfg, err := config.Parse([]byte("system_prompt_file = 'mine.md'\n[mem]\nsessions_dir = 'talk'\n[api]\nkey_file = 'key'\n"), s.dir+"/link/my.toml", s.dir+"/link", "exc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	s.ProtectConfig(cfg)
 	for _, name := range []string{".git", "AGENTS.md", "SYSTEM.md", "ZINO.toml", "key", "mine.md", "my.toml", "skills", "tools/x"} {
 		if !s.host.refuses(t, dir, name) {
@@ -57,7 +74,7 @@ func TestProtectConfig(t *testing.T) {
 	}
 	for _, name := range []string{"data/mem/soft_memory.txt", "data/rtr/usage.jsonl", "talk/x"} {
 		if s.host.refuses(t, dir, name) {
-			t.Errorf("%s is protected before it is there", name)
+			t.Errorf("%s is protected before it exists", name)
 		}
 		mustWrite(t, filepath.Join(dir, name), "x")
 		if !s.host.refuses(t, dir, name) {
@@ -66,8 +83,8 @@ func TestProtectConfig(t *testing.T) {
 	}
 }
 
-// The tools that work on files protect what commands may not change either.
-func TestToolsProtectPlaces(t *testing.T) {
+// The file tools refuse what commands cannot change.
+func TestFileToolsProtect(t *testing.T) {
 	t.Parallel()
 	s := newService(t, nil, nil)
 	s.host.protected = nil
@@ -94,5 +111,373 @@ func TestToolsProtectPlaces(t *testing.T) {
 		if harmed := asUserIn(t, dir, tt.harm+" && echo harmed || true"); err != nil || !strings.Contains(string(got.Result), `"code":"denied"`) || harmed != "" {
 			t.Errorf("%s: write %s: %s, %v %s", tt.before, tt.path, got.Result, err, harmed)
 		}
+	}
+}
+
+// asUserIn runs a script in a directory without a sandbox, as the user does, and
+// returns its output.
+func asUserIn(t *testing.T, dir, script string) string {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", `cd "$DIR" 2>/dev/null; `+script) // which it may not enter
+	cmd.Env = append(os.Environ(), "DIR="+dir, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	return string(out)
+}
+
+// violations change protected files in ways that take effect. after prints what
+// takes effect.
+var violations = []struct{ name, before, code, after, want string }{
+	{"make AGENTS.md", "", "echo evil >AGENTS.md", "cat AGENTS.md", ""},
+	{"a directory", "", "mkdir AGENTS.md; echo evil >AGENTS.md/x; chmod 0 AGENTS.md", "ls -d AGENTS.md", ""},
+	{"take the names", "", "for i in $(seq 99); do :>AGENTS.md.refused-$i; done; echo evil >AGENTS.md", "cat AGENTS.md", ""},
+	{"lock the root", "", "echo evil >AGENTS.md; echo evil >ZINO.toml; chmod 555 .", "cat AGENTS.md ZINO.toml; stat -c %a .", "555\n"},
+	{"shut the root", "", "echo evil >AGENTS.md; chmod 0 .", "stat -c %a $DIR; chmod 700 $DIR; cat $DIR/AGENTS.md", "0\n"},
+	{"lock .git", "mkdir .git", "mkdir .git/hooks; echo evil >.git/hooks/x; chmod 555 .git", "cat .git/hooks/x", ""},
+	{"what a link leads to", "ln -s docs.md AGENTS.md", "echo evil >docs.md", "cat AGENTS.md", ""},
+	{"another link", "ln -s docs.md AGENTS.md; echo good >docs.md", "echo evil >e; ln -sf e AGENTS.md", "cat AGENTS.md", "good\n"},
+	{"a file for the link", "ln -s docs.md AGENTS.md; echo good >docs.md", "rm AGENTS.md; echo evil >AGENTS.md", "cat AGENTS.md", "good\n"},
+	{"a link on the way", "ln -s docs/A.md AGENTS.md", "mkdir real; echo evil >real/A.md; ln -s real docs", "cat AGENTS.md", ""},
+	{"a link of links", "ln -s a AGENTS.md; ln -s b a; ln -s docs/c b", "mkdir docs; echo evil >docs/c", "cat AGENTS.md", ""},
+	{"replace the directory", "ln -s docs/A.md AGENTS.md; mkdir docs real", "mv docs d; echo evil >real/A.md; ln -s real docs", "cat AGENTS.md", ""},
+	{"replace an empty .git", "mkdir .git", "mv .git g; mkdir -p ev/.git; echo evil >ev/.git/config; ln -s ev/.git .git", "cat .git/config", ""},
+	{"make .git", "", "mkdir -p .git/hooks; echo evil >.git/config", "cat .git/config", ""},
+	{"make .git a file", "", "mkdir ev; echo evil >ev/config; echo gitdir: ev >.git", "cat .git", ""},
+	{"a submodule's hooks", "mkdir -p .git/modules/a; :>.git/modules/a/HEAD", "mkdir .git/modules/a/hooks; echo evil >.git/modules/a/hooks/x", "cat .git/modules/a/hooks/x", ""},
+	{"a work tree's origin", "mkdir -p .git/worktrees/w; :>.git/worktrees/w/HEAD", "echo evil >.git/worktrees/w/commondir", "cat .git/worktrees/w/commondir", ""},
+	{"Zino's own", "", "mkdir -p own; echo evil >own/my.toml", "cat own/my.toml", ""},
+}
+
+// violationsOfExisting change existing files, which only namespaces prevent.
+var violationsOfExisting = []struct{ name, before, code, after, want string }{
+	{"a submodule's settings", "mkdir -p .git/modules/a; echo good >.git/modules/a/config; :>.git/modules/a/HEAD", "echo evil >>.git/modules/a/config; mv .git/modules m", "cat .git/modules/a/config", "good\n"},
+	{"the directory on the way", "ln -s docs/A.md AGENTS.md; mkdir docs", "mv docs d; rmdir docs", "ls", "AGENTS.md\ndocs\n"},
+	{"a work tree's settings", "mkdir -p g; echo good >g/config; echo gitdir: g >.git", "echo evil >g/config; mv g h", "cat g/config", "good\n"},
+	{"Zino's own settings", "mkdir own; echo good >own/my.toml", "echo evil >>own/my.toml; mv own x", "cat own/my.toml", "good\n"},
+	{"what Zino remembers", "mkdir -p data/mem; echo good >data/mem/soft", "echo evil >>data/mem/soft; :>data/mem/more; mv data d", "cat data/mem/*", "good\n"},
+}
+
+// After a violation the protected files have the same effect as before, and the
+// caller is told.
+func TestViolations(t *testing.T) {
+	t.Parallel()
+	a := newArena(t, nil)
+	a.each(t, func(t *testing.T, level, name string) {
+		if level == levelReadOnly {
+			return // TestAttacks shows that nothing can be written there
+		}
+		for _, tt := range violations {
+			if r := a.violate(t, name, tt.before, tt.code, tt.after, tt.want); level == levelLandlock || !slices.Contains([]string{"replace the directory", "replace an empty .git", "lock .git", "a submodule's hooks", "a work tree's origin"}, tt.name) {
+				mustReport(t, tt.name, r)
+			}
+		}
+		for _, tt := range violationsOfExisting {
+			if level == levelWorkspace {
+				a.violate(t, name, tt.before, tt.code, tt.after, tt.want)
+			}
+		}
+	})
+}
+
+// violate runs code in a root of its own and compares what takes effect there.
+func (a *arena) violate(t *testing.T, level, before, code, after, want string) proto.Result {
+	t.Helper()
+	root := shortDir(t)
+	a.host.protected, a.host.data = []string{root + "/own/my.toml"}, []string{root + "/data/mem"}
+	asUserIn(t, root, before)
+	r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: proto.Level(level), Root: root})
+	if err != nil {
+		t.Errorf("%s: %v", code, err)
+		return r
+	}
+	if got := asUserIn(t, root, "("+after+") 2>/dev/null || true"); got != want {
+		t.Errorf("%s: %q takes effect, want %q\n%+v %+v", code, got, want, r, r.Confinement)
+	}
+	return r
+}
+
+// mustReport checks that a result names what was quarantined.
+func mustReport(t *testing.T, name string, r proto.Result) {
+	t.Helper()
+	if r.Confinement == nil || len(r.Confinement.Refused) == 0 {
+		t.Errorf("%s: not reported: %+v", name, r)
+		return
+	}
+	for _, refused := range r.Confinement.Refused {
+		if !strings.Contains(refused, ".refused-") || !strings.Contains(r.Stderr, " is now "+refused+":") {
+			t.Errorf("%s: %s is not in %q", name, refused, r.Stderr)
+		}
+	}
+}
+
+// TestUnprivilegedViolations repeats TestViolations as a user who obeys the modes of
+// directories.
+func TestUnprivilegedViolations(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Log("TestViolations has just done this")
+		TestViolations(t)
+		return
+	}
+	dir := shortDir(t)
+	zinotest.Must(t, os.Chown(dir, 61234, 61234))
+	if out, err := asUser(61234, dir, "-test.run=^TestViolations$|^TestReplacedMeanwhile$", "-test.v"); err != nil || !strings.Contains(out, "--- PASS: TestViolations") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// A quarantined file is kept.
+func TestQuarantine(t *testing.T) {
+	t.Parallel()
+	a := newArena(t, nil)
+	os.Remove(a.root + "/AGENTS.md")
+	zinotest.Must(t, os.Symlink("sub/AGENTS.md", a.root+"/AGENTS.md"))
+	if !a.confines(t) {
+		return
+	}
+	for _, code := range []string{"rm AGENTS.md; echo mine >AGENTS.md; echo two >ZINO.toml", "ln -sf /etc/passwd AGENTS.md; mkdir ZINO.toml"} {
+		r, err := a.run(t, levelWorkspace, "cd $ROOT\n"+code)
+		if err != nil || len(r.Confinement.Refused) != 2 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if to, err := os.Readlink(a.root + "/AGENTS.md"); to != "sub/AGENTS.md" || exists(a.root+"/ZINO.toml") || !intact(a.root+"/sub/AGENTS.md") {
+			t.Errorf("%s: AGENTS.md leads to %q, %v", code, to, err)
+		}
+		for _, name := range r.Confinement.Refused {
+			if !exists(filepath.Join(a.root, name)) {
+				t.Errorf("%s: %s is gone", code, name)
+			}
+		}
+	}
+	if got := asUserIn(t, a.root, "cat AGENTS.md.refused-* | grep mine; cat ZINO.toml.refused-* 2>/dev/null || true"); got != "mine\ntwo\n" {
+		t.Errorf("kept: %q", got)
+	}
+}
+
+// A file that cannot be renamed is removed.
+func TestQuarantineRemoves(t *testing.T) {
+	t.Parallel()
+	a := newArena(t, nil)
+	if !a.confines(t) {
+		return
+	}
+	long := strings.Repeat("x", 250)
+	a.Protect(filepath.Join(a.root, long))
+	r, err := a.run(t, levelWorkspace, "cd $ROOT; mkdir "+long)
+	if err != nil || exists(filepath.Join(a.root, long)) || len(r.Confinement.Refused) != 0 || !strings.Contains(r.Stderr, "was removed") {
+		t.Errorf("%+v %+v, %v", r, r.Confinement, err)
+	}
+}
+
+// The tool bash reports violations, too, and a repository that code makes is kept
+// for the user.
+func TestQuarantinedRepository(t *testing.T) {
+	t.Parallel()
+	a := newArena(t, nil)
+	os.RemoveAll(a.root + "/.git")
+	if !a.confines(t) {
+		return
+	}
+	req := call("bash", a.root, in{"command": "git init -q . && git config user.name x && git rev-parse --git-dir"})
+	req.Sandbox = levelWorkspace
+	got, err := a.call(t.Context(), req, nil)
+	if err != nil || len(got.Confinement.Refused) != 1 || !strings.Contains(string(got.Result), got.Confinement.Refused[0]+": only the user can") {
+		t.Fatalf("%s %+v, %v", got.Result, got.Confinement, err)
+	}
+	if exists(a.root+"/.git") || !exists(filepath.Join(a.root, got.Confinement.Refused[0], "config")) {
+		t.Error("the repository takes effect, or is gone")
+	}
+}
+
+// Confined code cannot write the logs of zino repl, by a command or a tool. Where
+// they cannot be protected, nothing runs.
+func TestREPLDirectory(t *testing.T) {
+	t.Parallel()
+	a := newArena(t, nil)
+	mustWrite(t, a.root+"/app/debug.md", replfile.Head)
+	mustWrite(t, a.root+"/app/debug/page-1a2b.md", "intact\n")
+	const message = "debug/ belongs to zino repl: use the tool page_eval, or append to the file outside the sandbox"
+	a.each(t, func(t *testing.T, level, name string) {
+		if level == levelReadOnly {
+			return
+		}
+		for tool, input := range map[string]in{
+			"bash":  {"command": "cd app; echo x >>debug/page-1a2b.md"},
+			"write": {"path": "app/debug/page-1a2b.md", "content": "x"},
+			"edit":  {"path": "app/debug/page-1a2b.md", "old": "intact", "new": "x"},
+		} {
+			want := message
+			if level == levelLandlock && tool == "bash" {
+				want = a.root + "/app/debug belongs to zino repl, and without namespaces it cannot be protected"
+			}
+			req := call(tool, a.root, input)
+			req.Sandbox = proto.Level(name)
+			got, err := a.call(t.Context(), req, nil)
+			if err != nil || strings.Count(string(got.Result), want) != 1 || !intact(a.root+"/app/debug/page-1a2b.md") {
+				t.Errorf("%s: %s, %v", tool, got.Result, err)
+			}
+		}
+		req := call("write", a.root, in{"path": "debug/mine", "content": "x"})
+		req.Sandbox = proto.Level(name)
+		if got, err := a.call(t.Context(), req, nil); err != nil || !strings.HasPrefix(string(got.Result), `{"ok":true`) {
+			t.Errorf("a debug/ of the project: %s, %v", got.Result, err)
+		}
+	})
+}
+
+// The result of a command that needs to write .git says in one line why it failed.
+func TestGitExplained(t *testing.T) {
+	t.Parallel()
+	a := newArena(t, nil)
+	if !a.confines(t) {
+		return
+	}
+	root := shortDir(t)
+	asUserIn(t, root, "git init -q . && git config user.name x && git config user.email x@x && echo x >a && git add a && git commit -q -m x")
+	for command, want := range map[string]int{
+		"echo y >a; git add a": 1, "git commit -q --allow-empty -m y": 1, "git checkout -q -b new": 1, "git init": 1, "git config a.b c": 1,
+		"git tag v1": 1, "git commit --allow-empty -m y 2>&1; git tag v 2>&1; false": 1,
+		"git status": 0, "git diff": 0, "git log": 0, "cat a; echo '.git/x: Read-only file system'": 0, "touch /usr/x": 0, "false": 0,
+	} {
+		req := call("bash", root, in{"command": command})
+		req.Sandbox = levelWorkspace
+		got, err := a.call(t.Context(), req, nil)
+		if n := strings.Count(string(got.Result), "with --sandbox off, or ask the user"); err != nil || n != want || len(got.Confinement.Refused) > 0 {
+			t.Errorf("%s: %d lines: %s, %v", command, n, got.Result, err)
+		}
+	}
+}
+
+// meanwhile are changes by the user while code runs in the same root.
+var meanwhile = []struct{ name, before, user, code, after, want string }{
+	{
+		"git config", "git init -q .", "git config user.name me", `printf '[core]\nfsmonitor = evil\n' >>.git/config; echo`,
+		"git config user.name; git config core.fsmonitor; ls -d .git/config.*", "me\n",
+	},
+	{"replace and be replaced", "echo good >AGENTS.md", "echo mine >n; mv n AGENTS.md", "echo evil >n; mv n AGENTS.md", "cat AGENTS.md AGENTS.md.refused-*", "evil\n"},
+	{"replace with the same", "echo good >AGENTS.md", "echo good >n; mv n AGENTS.md", ":", "cat AGENTS.md*", "good\n"},
+	{"edit in place", "echo good >AGENTS.md", "echo mine >AGENTS.md", "echo evil >AGENTS.md", "cat AGENTS.md*", "mine\n"},
+	{"remove", "echo good >AGENTS.md", "rm AGENTS.md", "echo evil >AGENTS.md", "cat AGENTS.md AGENTS.md.refused-*", "evil\n"},
+	{"remove for good", "echo good >AGENTS.md", "rm AGENTS.md", ":", "cat AGENTS.md*", ""},
+	{"make", "", "echo mine >AGENTS.md", ":", "cat AGENTS.md; cat AGENTS.md.refused-*", "mine\n"},
+	{"move a directory away", "mkdir -p .git/hooks", "mv .git/hooks h", "mkdir .git/hooks; echo evil >.git/hooks/x", "cat .git/hooks/x; ls -d h", "h\n"},
+	{"move all away", "mkdir -p .git/hooks", "mv .git g", "mkdir -p .git/hooks; echo evil >.git/hooks/x", "cat .git/hooks/x; ls -d g", "g\n"},
+}
+
+// A protected file that the user replaces during a run is no longer read-only for
+// the run: what the run wrote is quarantined.
+func TestReplacedMeanwhile(t *testing.T) {
+	t.Parallel()
+	a := newArena(t, nil)
+	if !a.confines(t) {
+		return
+	}
+	for _, tt := range meanwhile {
+		root := shortDir(t)
+		asUserIn(t, root, tt.before+"\nmkfifo ready go")
+		result := make(chan proto.Result, 1)
+		go func() {
+			r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Root: root, Sandbox: levelWorkspace, Code: "echo >ready; read <go\n" + tt.code})
+			if err != nil {
+				t.Error(err)
+			}
+			result <- r
+		}()
+		asUserIn(t, root, "read x <ready\n"+tt.user+"\necho >go")
+		r := <-result
+		if got := asUserIn(t, root, "("+tt.after+") 2>/dev/null || true"); got != tt.want {
+			t.Errorf("%s: %q, want %q\n%+v", tt.name, got, tt.want, r)
+		}
+		if quarantined, err := filepath.Glob(root + "/*.refused-*"); err != nil || len(quarantined) > 0 && !strings.Contains(r.Stderr, filepath.Base(quarantined[0])) {
+			t.Errorf("%s: %q is not reported in %q, %v", tt.name, quarantined, r.Stderr, err)
+		}
+	}
+}
+
+// The next service checks the runs of one that was killed.
+func TestOpenRunsOfKilledService(t *testing.T) {
+	a := newArena(t, nil)
+	if !a.confines(t) {
+		return
+	}
+	p := startPeer(t)
+	root := shortDir(t)
+	asUserIn(t, root, "mkfifo alive; ln -s docs.md ZINO.toml")
+	ended := make(chan error, 1)
+	go func() {
+		_, err := rpc.Call(context.Background(), p.client, proto.ExcExecute, proto.Execute{
+			Executor: "bash", Root: root, Sandbox: levelWorkspace,
+			Code: "exec 3>alive; echo evil >AGENTS.md; rm ZINO.toml; echo evil >docs.md; chmod 555 .; echo up >&3; sleep 1000",
+		})
+		ended <- err
+	}()
+	alive, err := os.Open(root + "/alive")
+	zinotest.Must(t, err)
+	defer alive.Close()
+	lines := bufio.NewReader(alive)
+	if line, err := lines.ReadString('\n'); line != "up\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	zinotest.Must(t, p.Process.Kill())
+	p.Wait()
+	if _, err := io.Copy(io.Discard, lines); err != nil || <-ended == nil { // the end comes with that of the last process
+		t.Errorf("the run: %v", err)
+	}
+	var log bytes.Buffer
+	files, err := openWorkspace(p.dir, slog.New(slog.NewTextHandler(&log, nil)))
+	zinotest.Must(t, err)
+	files.close()
+	if to, err := os.Readlink(root + "/ZINO.toml"); exists(root+"/AGENTS.md") || exists(root+"/docs.md") || to != "docs.md" {
+		t.Errorf("it takes effect: %q, %v\n%s", to, err, log.String())
+	}
+	if n := strings.Count(log.String(), ".refused-"); n != 2 {
+		t.Errorf("%d lines: %s", n, log.String())
+	}
+}
+
+// Malformed items of the list of open runs, and those of roots that are gone, are
+// logged and removed.
+func TestMalformedOpenRuns(t *testing.T) {
+	parent := shortDir(t)
+	dir := filepath.Join(parent, workspacePrefix+"dead")
+	mustWrite(t, dir+"/1"+recordSuffix, "nonsense")
+	mustWrite(t, dir+"/2"+recordSuffix, `{"Root":"`+parent+`/gone","Places":[]}`)
+	zinotest.Must(t, unix.Mkfifo(dir+"/3", 0o600))
+	var log bytes.Buffer
+	files, err := openWorkspace(parent, slog.New(slog.NewTextHandler(&log, nil)))
+	zinotest.Must(t, err)
+	files.close()
+	if exists(dir) || strings.Count(log.String(), "look at them") != 2 {
+		t.Errorf("there: %v, %s", exists(dir), log.String())
+	}
+}
+
+// A run leaves no item in the list of open runs, and no open file.
+func TestRunLeavesNothing(t *testing.T) {
+	a := newArena(t, nil)
+	if !a.confines(t) {
+		return
+	}
+	open := func() int {
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries)
+	}
+	before := 0
+	for i := range 6 {
+		if i == 1 { // the first run opens what stays open
+			before = open()
+		}
+		if r, err := a.run(t, levelWorkspace, "cd $ROOT; echo x >ZINO.toml; rm -rf .git/index"); err != nil || len(r.Confinement.Refused) != 1 {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+	left, err := os.ReadDir(a.files.path())
+	if n := open(); err != nil || len(left) > 0 || n > before {
+		t.Errorf("%d files open, %d before; left: %v, %v", n, before, left, err)
 	}
 }

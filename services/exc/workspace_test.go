@@ -9,8 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"zino/pkg/durable"
 	"zino/proto"
 )

@@ -505,7 +505,7 @@ func (p *Protected) at(path string) *entry {
 // and what the scan has found. Contents are not in it: they could not be put back.
 type openRun struct {
 	Root    string
-	Entries []*entry
+	Entries []*entry `json:"Places"`
 	Git     []string
 	Layouts []string
 	Agents  []string
