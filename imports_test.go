@@ -40,7 +40,7 @@ var entrances = map[string]entrance{
 	},
 	"github.com/landlock-lsm/go-landlock": {product: []string{"zino/services/exc/..."}},
 	"github.com/coder/websocket":          {product: []string{"zino/services/repl/web"}, tests: []string{"zino/services/repl/zino-repl"}},
-	"github.com/chromedp":                 {tests: []string{"zino/services/repl/endtoend", "zino/services/repl/web"}}, // a browser
+	"github.com/chromedp":                 {product: []string{"zino/services/repl/browsertest"}, tests: []string{"zino/services/repl/endtoend", "zino/services/repl/web"}}, // a browser
 	"github.com/google/jsonschema-go":     {tests: []string{"zino/proto"}},
 	"github.com/rogpeppe/go-internal":     {tests: []string{"zino", "zino/services/repl/page", "zino/services/rtr/..."}},
 }
@@ -212,7 +212,8 @@ func refusedOurs(from, imported string, tests bool) string {
 
 // forTests reports whether a package is test support.
 func forTests(path string) bool {
-	return within(path, "zino/pkg/zinotest/...") || within(path, "zino/pkg/fakellm/...") || path == "zino/services/mem/store/storetest"
+	return within(path, "zino/pkg/zinotest/...") || within(path, "zino/pkg/fakellm/...") ||
+		path == "zino/services/mem/store/storetest" || path == "zino/services/repl/browsertest"
 }
 
 // within reports whether a package is in a tree: "x" is x alone, "x/..." x and

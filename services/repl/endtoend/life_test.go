@@ -52,7 +52,7 @@ func TestReload(t *testing.T) {
 	for range 3 {
 		history := w.executing(v, p)
 		w.listed(p, "executing")
-		v.do(chromedp.Reload())
+		v.Do(chromedp.Reload())
 		want := answered("begun = true; "+forever, "Error", "page closed or reloaded: the request was not answered")
 		if got := plain(p, w.since(p.File, history)); got != want {
 			t.Errorf("the exchange is\n%s\nwant\n%s", got, want)
@@ -71,7 +71,7 @@ func TestClose(t *testing.T) {
 	v := w.browse(w.url + "/app.html")
 	p := w.connected("index-7-zen", 1)[0]
 	history := w.executing(v, p)
-	v.close()
+	v.Close()
 	want := answered("begun = true; "+forever, "Error", "page closed or reloaded: the request was not answered")
 	if got := plain(p, w.since(p.File, history)); got != want {
 		t.Errorf("the exchange is\n%s\nwant\n%s", got, want)
@@ -176,11 +176,11 @@ func TestFlood(t *testing.T) {
 func (v *tab) behind(address string) (closeTab func()) {
 	v.w.t.Helper()
 	background := true
-	browser := chromedp.FromContext(v.ctx).Browser
-	made, err := cdp.Call(v.ctx, browser, target.CreateTarget, target.CreateTargetParams{URL: address, Background: &background})
+	browser := chromedp.FromContext(v.Context).Browser
+	made, err := cdp.Call(v.Context, browser, target.CreateTarget, target.CreateTargetParams{URL: address, Background: &background})
 	must(v.w.t, err)
 	return func() {
-		_, err := cdp.Call(v.ctx, browser, target.CloseTarget, target.CloseTargetParams(made))
+		_, err := cdp.Call(v.Context, browser, target.CloseTarget, target.CloseTargetParams(made))
 		must(v.w.t, err)
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"zino/pkg/zinotest"
 	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
+	"zino/services/repl/browsertest"
 )
 
 var (
@@ -55,7 +56,7 @@ func run(m *testing.M) (status int) {
 			}
 		}()
 		bin = filepath.Join(base, "bin")
-		err = errors.Join(zinotest.Build(bin, "zino/services/..."),
+		err = errors.Join(os.Setenv("TMPDIR", base), zinotest.Build(bin, "zino/services/..."),
 			os.CopyFS(filepath.Join(base, "share", "zino", "tools"), os.DirFS("../../../tools")))
 	}
 	if err != nil {
@@ -63,9 +64,7 @@ func run(m *testing.M) (status int) {
 		return 1
 	}
 	status = m.Run()
-	if chromium.close != nil {
-		chromium.close()
-	}
+	browsertest.Stop()
 	// The processes of the browser end one after the other.
 	left := zinotest.Processes(base)
 	for end := time.Now().Add(timeout); len(left) > 0 && time.Now().Before(end); left = zinotest.Processes(base) {

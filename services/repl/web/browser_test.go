@@ -1,13 +1,10 @@
 package web
 
 import (
-	"context"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,84 +12,24 @@ import (
 
 	"zino/pkg/config"
 	"zino/proto"
+	"zino/services/repl/browsertest"
 )
 
-// chromium is the one browser of all tests here, started when the first needs it.
-var chromium struct {
-	once  sync.Once
-	ctx   context.Context
-	close func()
-	err   error
-}
-
-// TestMain ends the browser with the tests.
 func TestMain(m *testing.M) {
 	status := m.Run()
-	if chromium.close != nil {
-		chromium.close()
-	}
+	browsertest.Stop()
 	os.Exit(status)
 }
 
-func startChromium() {
-	home, err := os.MkdirTemp("", "z")
-	if err != nil {
-		chromium.err = err
-		return
-	}
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		chromium.err = err
-		return
-	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true), chromedp.UserDataDir(home+"/profile"), chromedp.Env("HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home, "TMPDIR="+home))
-	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
-	ctx, cancel := chromedp.NewContext(allocator)
-	chromium.ctx = ctx
-	chromium.close = func() {
-		cancel()
-		end()
-		os.RemoveAll(home)
-	}
-	chromium.err = chromedp.Do(ctx)
-}
-
-// tab is a page of the browser.
-type tab struct {
-	b     *env
-	ctx   context.Context
-	close func()
-}
-
 // browse opens an address in a window that shares nothing with other tests.
-func (b *env) browse(address string) *tab {
+func (b *env) browse(address string) *browsertest.Tab {
 	b.t.Helper()
-	chromium.once.Do(startChromium)
-	if chromium.err != nil {
-		b.t.Fatalf("the browser: %v", chromium.err)
-	}
-	ctx, cancel := chromedp.NewContext(chromium.ctx, chromedp.WithNewBrowserContext())
-	ctx, stop := context.WithTimeout(ctx, time.Minute)
-	v := &tab{b: b, ctx: ctx, close: sync.OnceFunc(func() { stop(); cancel() })}
-	b.t.Cleanup(v.close)
-	v.do(chromedp.Navigate(address))
-	return v
-}
-
-func (v *tab) do(action chromedp.Action[chromedp.Void]) {
-	v.b.t.Helper()
-	must(v.b.t, chromedp.Do(v.ctx, action))
+	return browsertest.Open(b.t, address, chromedp.WithNewBrowserContext())
 }
 
 // js evaluates an expression in the page, not through the service.
-func js[T any](v *tab, expression string) T {
-	v.b.t.Helper()
-	value, err := chromedp.Run(v.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
-	if err != nil {
-		v.b.t.Fatalf("%s: %v", expression, err)
-	}
-	return value
+func js[T any](tab *browsertest.Tab, expression string) T {
+	return browsertest.JS[T](tab, expression)
 }
 
 // connected waits for n pages with that name, and returns the first.

@@ -116,21 +116,21 @@ func TestReload(t *testing.T) {
 	}
 	again := b.connected("index-7-zen", 1)
 	for range 3 {
-		v.do(chromedp.Reload())
+		v.Do(chromedp.Reload())
 		b.until("it answers", func() bool { return b.answers(first.ID, "document.readyState") })
 	}
 	if again.ID != first.ID || again.File != first.File {
 		t.Errorf("%+v became %+v", first, again)
 	}
-	v.do(chromedp.Navigate(b.url("/other.html")))
+	v.Do(chromedp.Navigate(b.url("/other.html")))
 	if other := b.connected("other", 1); other.ID != first.ID {
 		t.Errorf("another page in the same tab is %+v", other)
 	}
-	v.do(chromedp.NavigateBack())
+	v.Do(chromedp.NavigateBack())
 	if back := b.connected("index-7-zen", 1); back.ID != first.ID {
 		t.Errorf("the page that was gone back to is %+v", back)
 	}
-	v.close()
+	v.Close()
 	b.until("it is gone", func() bool { return len(b.pages()) == 0 })
 }
 
@@ -228,7 +228,7 @@ func TestWorlds(t *testing.T) {
 	for _, page := range b.pages() {
 		ids[page.ID] = true
 	}
-	v.do(chromedp.Reload())
+	v.Do(chromedp.Reload())
 	b.until("the frames are there again", func() bool {
 		kept := 0
 		for _, page := range b.pages() {

@@ -69,7 +69,7 @@ func TestStatusLive(t *testing.T) {
 	says("The service does not answer. Trying again…")
 	b.start()
 	says("2 pages are connected.")
-	v.close()
+	v.Close()
 	says("One page is connected.")
 }
 
@@ -80,13 +80,13 @@ func TestStatusLayout(t *testing.T) {
 	b.browse(b.url("/app.html"))
 	v := b.browse(b.url("/zino/"))
 	b.until("the list is there", func() bool { return js[int](v, "document.querySelectorAll('#pages li').length") == 1 })
-	v.do(chromedp.EmulateViewport(360, 640))
+	v.Do(chromedp.EmulateViewport(360, 640))
 	if width := js[int](v, "document.documentElement.scrollWidth"); width > 360 {
 		t.Errorf("it is %d pixels wide", width)
 	}
 	var focused []string
 	for range 6 {
-		v.do(chromedp.KeyEvent(kb.Tab))
+		v.Do(chromedp.KeyEvent(kb.Tab))
 		focused = append(focused, js[string](v, "document.activeElement.getAttribute('href') || document.activeElement.id || document.activeElement.textContent"))
 	}
 	if got := strings.Join(focused, " "); !strings.HasPrefix(got, "/ tag Copy javascript:") || !strings.HasSuffix(got, "address Copy") {
@@ -98,7 +98,7 @@ func TestStatusLayout(t *testing.T) {
 	colours := map[string]bool{}
 	for _, scheme := range []string{"light", "dark"} {
 		features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}
-		if _, err := chromedp.Call(v.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features}); err != nil {
+		if _, err := chromedp.Call(v.Context, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features}); err != nil {
 			t.Fatal(err)
 		}
 		colours[js[string](v, "getComputedStyle(document.body).backgroundColor + getComputedStyle(document.body).color")] = true
