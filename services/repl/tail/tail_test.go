@@ -91,6 +91,16 @@ func TestIrregular(t *testing.T) {
 	}
 }
 
+func TestMissing(t *testing.T) {
+	d, dir := newDir(t)
+	_, err := d.Names("none")
+	zinotest.Error(t, err, fs.ErrNotExist)
+	_, err = OpenDir(filepath.Join(dir, "none"))
+	zinotest.Error(t, err, fs.ErrNotExist)
+	_, err = d.Lock("none/sub")
+	zinotest.Error(t, err, fs.ErrNotExist)
+}
+
 func TestOutside(t *testing.T) {
 	d, dir := newDir(t)
 	must(t, d.Make("a"))
