@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 // clients are the small clients in other languages, with the program that
@@ -24,7 +26,7 @@ func runClient(t *testing.T, file, socket, request string) (stdout, stderr strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	ctx, cancel := context.WithTimeout(t.Context(), zinotest.Timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, socket, request)
 	var out, errs bytes.Buffer
@@ -36,8 +38,8 @@ func runClient(t *testing.T, file, socket, request string) (stdout, stderr strin
 	return out.String(), errs.String(), err == nil
 }
 
-// TestClients has every client make the same requests. What they print is what
-// came over the socket, packet by packet.
+// TestClients: every client makes the same requests, and prints the packets that it
+// receives.
 func TestClients(t *testing.T) {
 	cfg := start(t)
 	long := strings.Repeat("äöü <b> ", 10_000)
@@ -60,7 +62,7 @@ func TestClients(t *testing.T) {
 			for _, r := range requests {
 				stdout, stderr, ok := runClient(t, client.file, r.socket, r.request)
 				if stdout != r.want+"\n" || ok != r.ok || stderr != "" {
-					t.Errorf("%.60s: %.200q, ended well: %v, %q", r.request, stdout, ok, stderr)
+					t.Errorf("%.60s: %.200q, succeeded: %v, %q", r.request, stdout, ok, stderr)
 				}
 			}
 			checkStream(t, client.file, cfg.Daemon.Socket)
@@ -68,7 +70,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// checkStream has a client stream an answer with a tool call in it.
+// checkStream streams an answer with a tool call to a client.
 func checkStream(t *testing.T, file, socket string) {
 	t.Helper()
 	stdout, stderr, ok := runClient(t, file, socket, `{"message":"run echo streamed","stream":true}`)
@@ -80,21 +82,20 @@ func checkStream(t *testing.T, file, socket string) {
 		}
 	}
 	if !ok || stderr != "" || last < 1 || !strings.HasPrefix(lines[last], `{"type":"done","full_text":`) {
-		t.Errorf("streamed: %q, ended well: %v, %q", stdout, ok, stderr)
+		t.Errorf("streamed: %q, succeeded: %v, %q", stdout, ok, stderr)
 	}
 	if !strings.Contains(stdout, `<tool_response>\nstreamed\n`) {
 		t.Errorf("the tool's result is not in the stream: %s", stdout)
 	}
 }
 
-// TestClientsWithoutService holds that a client does not end well, and says
-// why, where nobody listens.
+// TestClientsWithoutService: without a service a client fails, and says why.
 func TestClientsWithoutService(t *testing.T) {
 	cfg := newConfig(t)
 	for _, client := range clients {
 		stdout, stderr, ok := runClient(t, client.file, cfg.Daemon.Socket, `{"type":"ping"}`)
 		if ok || stdout != "" || !strings.Contains(stderr, cfg.Daemon.Socket) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s: %q, ended well: %v, %q", client.file, stdout, ok, stderr)
+			t.Errorf("%s: %q, succeeded: %v, %q", client.file, stdout, ok, stderr)
 		}
 	}
 }

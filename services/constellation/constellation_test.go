@@ -45,8 +45,8 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-// TestCloseLeavesNothing holds that Close takes the sockets away, and that the
-// same place can be used again, with what was stored.
+// TestCloseLeavesNothing: Close removes the sockets, and the same directory can be
+// used again, with the stored data.
 func TestCloseLeavesNothing(t *testing.T) {
 	cfg := newConfig(t)
 	for round := range 2 {
@@ -69,8 +69,8 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestStartRefuses holds that a service which cannot start takes down those
-// that did, and says which one it was.
+// TestStartRefuses: if a service cannot start, those that did are stopped, and the
+// error names it.
 func TestStartRefuses(t *testing.T) {
 	cfg := newConfig(t)
 	if err := os.WriteFile(cfg.Agr.Socket, nil, 0o600); err != nil {

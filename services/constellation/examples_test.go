@@ -7,13 +7,13 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"zino/pkg/fakellm"
+	"zino/pkg/zinotest"
 )
 
-// TestExamples holds the examples of PROTOCOL.md against the real services:
-// the answers have the shape that is printed.
+// TestExamples sends the examples of PROTOCOL.md to the real services: the answers
+// have the shape of the printed ones.
 func TestExamples(t *testing.T) {
 	provider := fakellm.New() // for the list of models: the configured provider, offline, has none
 	defer provider.Close()
@@ -43,11 +43,15 @@ func TestExamples(t *testing.T) {
 			continue // outside of a constellation; the tests of repl and exc check them
 		}
 		want := string(example.Replies[len(example.Replies)-1])
-		t.Run(example.Service, func(t *testing.T) { // its connections, and what they hold, end with it
+		t.Run(example.Service, func(t *testing.T) { // its connections end with it
 			got := lastOf(ask(t, cfg.Socket(example.Service), string(example.Request)))
-			for end := time.Now().Add(20 * time.Second); strings.Contains(got, `"code":"busy"`) && time.Now().Before(end); {
-				got = lastOf(ask(t, cfg.Socket(example.Service), string(example.Request)))
-			}
+			zinotest.Eventually(t, "the service is not busy", func() bool {
+				if strings.Contains(got, `"code":"busy"`) {
+					got = lastOf(ask(t, cfg.Socket(example.Service), string(example.Request)))
+					return false
+				}
+				return true
+			})
 			if err := sameShape(want, got); err != nil {
 				t.Errorf("%s: got %s, printed %s: %v", example.Request, got, want, err)
 			}
@@ -60,10 +64,10 @@ func TestExamples(t *testing.T) {
 
 func lastOf(packets []string) string { return packets[len(packets)-1] }
 
-// mayLack are keys that an answer has with some configurations only.
+// mayLack are keys that answers have with some configurations only.
 var mayLack = map[string]bool{"endpoint": true, "usage": true, "tool_calls": true, "model": true, "problems": true}
 
-// sameShape compares the type and the kinds of all values that are printed.
+// sameShape compares the type and the kinds of all printed values.
 func sameShape(want, got string) error {
 	var w, g map[string]any
 	if err := json.Unmarshal([]byte(want), &w); err != nil {

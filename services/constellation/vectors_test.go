@@ -2,6 +2,7 @@ package constellation_test
 
 import (
 	"bufio"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"testing"
 
 	"zino/pkg/config"
+	"zino/pkg/zinotest/rpctest"
 )
 
 const vectorsFile = "../../proto/testdata/vectors.jsonl"
@@ -36,7 +38,7 @@ type vector struct {
 	Lenient   bool             `json:"lenient"`
 }
 
-// readVectors reads the golden vectors; a key that nobody knows is an error.
+// readVectors reads the golden vectors; an unknown key is an error.
 func readVectors(t *testing.T) (list []vector) {
 	t.Helper()
 	f, err := os.Open(vectorsFile)
@@ -61,24 +63,24 @@ func readVectors(t *testing.T) (list []vector) {
 	return list
 }
 
-// bytes is what the client sends.
+// bytes returns what the client sends.
 func (v vector) bytes() ([]byte, error) {
 	switch {
 	case v.BytesHex != nil && v.Payload == nil && v.Payloads == nil:
 		return hex.DecodeString(*v.BytesHex)
 	case v.Payload != nil && v.BytesHex == nil && v.Payloads == nil:
-		return frame(*v.Payload), nil
+		return []byte(rpctest.Frame(*v.Payload)), nil
 	case len(v.Payloads) > 0 && v.Payload == nil && v.BytesHex == nil:
 		var b []byte
 		for _, p := range v.Payloads {
-			b = append(b, frame(p)...)
+			b = append(b, rpctest.Frame(p)...)
 		}
 		return b, nil
 	}
 	return nil, errors.New("it must have exactly one of payload, payloads and bytes_hex")
 }
 
-// services are those that the vector is for.
+// services returns the services that the vector is for.
 func (v vector) services() []string {
 	if v.Service != "any" {
 		return []string{v.Service}
@@ -97,23 +99,23 @@ func TestVectors(t *testing.T) {
 		}
 		t.Run(v.Name, func(t *testing.T) {
 			for _, name := range v.services() {
-				if err := v.replay(dial(t, cfg.Socket(name))); err != nil {
+				if err := v.replay(rpctest.Dial(t, cfg.Socket(name)).Conn.(*net.UnixConn)); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
 		})
 	}
 	if 2*negative <= len(vectors) {
-		t.Errorf("%d of %d vectors are negative: what must not work needs the most of them", negative, len(vectors))
+		t.Errorf("%d of %d vectors are negative: most should be", negative, len(vectors))
 	}
 }
 
-// negative reports that something in the vector must be refused.
+// negative reports whether something in the vector must be refused.
 func (v vector) negative() bool {
 	return len(v.Expect) == 0 || slices.ContainsFunc(v.Expect, func(e map[string]any) bool { return e["type"] == "error" })
 }
 
-// replay sends the vector and compares what comes back.
+// replay sends the vector and compares the answer.
 func (v vector) replay(nc *net.UnixConn) error {
 	defer nc.Close()
 	b, err := v.bytes()
@@ -140,8 +142,8 @@ func (v vector) replay(nc *net.UnixConn) error {
 	return v.end(nc)
 }
 
-// match reads the next packet, with the chunks before it, and holds it against
-// what is expected.
+// match reads the next packet, with the chunks before it, and compares it with the
+// one expected.
 func (v vector) match(nc net.Conn, want map[string]any) (packet string, err error) {
 	var streamed strings.Builder
 	for {
@@ -164,7 +166,18 @@ func (v vector) match(nc net.Conn, want map[string]any) (packet string, err erro
 	}
 }
 
-// matchObject holds the keys that are expected; a packet may have more.
+// receive reads one packet; io.EOF is the end between two.
+func receive(nc net.Conn) (string, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(nc, head[:]); err != nil {
+		return "", err
+	}
+	body := make([]byte, binary.BigEndian.Uint32(head[:]))
+	_, err := io.ReadFull(nc, body)
+	return string(body), err
+}
+
+// matchObject compares the expected keys; a packet may have more.
 func matchObject(want, got map[string]any, packet string) error {
 	for key, value := range want {
 		prefix, cut := "", false
@@ -179,11 +192,10 @@ func matchObject(want, got map[string]any, packet string) error {
 	return nil
 }
 
-// end checks that the connection is closed, or that it is good for another
-// request.
+// end checks that the connection is closed, or that it can be used again.
 func (v vector) end(nc net.Conn) error {
 	if !v.Closed {
-		if _, err := nc.Write(frame(`{"type":"ping"}`)); err != nil {
+		if _, err := nc.Write([]byte(rpctest.Frame(`{"type":"ping"}`))); err != nil {
 			return err
 		}
 	}
