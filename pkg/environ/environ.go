@@ -10,17 +10,17 @@ import (
 	"sync"
 )
 
-// What marks a variable's name, in capitals, as one that holds a secret.
+// Parts of names, in capitals, that mark a variable as secret.
 var (
 	secretParts = []string{
 		"SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL",
 		"API_KEY", "APIKEY", "ACCESS_KEY", "PRIVATE_KEY", "AUTH_TOKEN", "CONNECTION_STRING",
 	}
-	// secretWords stand between underscores, with or without a number behind.
+	// secretWords are whole words between underscores, with or without a number.
 	secretWords = []string{"PAT", "AUTH", "OAUTH", "AUTHORIZATION", "BEARER", "JWT", "COOKIE", "COOKIES", "WEBHOOK", "WEBHOOKS", "DSN"}
-	// secretSuffixes end such a word, or are all of it.
+	// secretSuffixes are whole words or ends of words.
 	secretSuffixes = []string{"TOKEN", "TOKENS", "KEY", "KEYS", "PASS", "PWD", "PW", "CRED", "CREDS"}
-	// plainWords end in a suffix and say something else.
+	// plainWords end in such a suffix but are not secret.
 	plainWords = []string{
 		"MONKEY", "TURKEY", "DONKEY", "HOTKEY", "HOTKEYS", "HOCKEY", "JOCKEY", "WHISKEY", "MICKEY", "FLUNKEY",
 		"ASKPASS", "COMPASS", "BYPASS", "OVERPASS", "UNDERPASS", "LOWPASS", "HIGHPASS", "BANDPASS", "SURPASS", "TRESPASS", "SACRED",
@@ -36,12 +36,12 @@ var secretURL = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`://[^/?#\s]*:[^/?#\s]*@|(?i)https?://[^/?#\s]+@`)
 })
 
-// harmless names look like secrets: a limit, a directory that shells hand on,
-// and the way to an agent that keeps its keys to itself.
+// harmless names look like secrets: a limit, directories of shells, and the socket
+// of an agent that never shows its keys.
 var harmless = []string{"MAX_TOKENS", "OLDPWD", "PWD", "SSH_AUTH_SOCK"}
 
-// Variables that belong to a service and its supervisor: handed on, they would
-// let executed code speak in the service's name.
+// Variables of a service and its supervisor: with them executed code could act in
+// the name of the service.
 var (
 	serviceNames = []string{
 		"NOTIFY_SOCKET", "INVOCATION_ID", "JOURNAL_STREAM", "MAINPID", "MANAGERPID",
@@ -52,7 +52,7 @@ var (
 )
 
 // ForCode returns the entries of env that executed code may see: no secrets and
-// nothing of a service's own, but everything that pass names. The result is
+// no variables of the service, except those named by pass. The result is
 // never nil.
 func ForCode(env, pass []string) []string {
 	return keep(env, func(name, value string) bool {
@@ -89,7 +89,7 @@ func Secret(name, value string) bool {
 		strings.Contains(value, "://") && strings.Contains(value, "@") && secretURL().MatchString(value)
 }
 
-// separates reports whether a character stands between the words of a name.
+// separates reports whether a character separates the words of a name.
 func separates(r rune) bool { return (r < 'A' || r > 'Z') && (r < '0' || r > '9') }
 
 // secretWord reports whether a word of a name, such as DB, PW or DEPLOYKEY2,

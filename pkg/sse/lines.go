@@ -6,23 +6,22 @@ import (
 )
 
 const (
-	firstBuffer = 512       // a stream that comes token by token needs no more
-	burstBuffer = 4 << 10   // what one that comes faster gets
-	keptBuffer  = 256 << 10 // a larger buffer is given back when it is empty
-	maxIdle     = 100       // reads of nothing in a row
+	firstBuffer = 512       // enough for a stream of single tokens
+	burstBuffer = 4 << 10   // for a faster stream
+	keptBuffer  = 256 << 10 // larger buffers are freed when they are empty
+	maxIdle     = 100       // empty reads in a row
 )
 
-// lines cuts a stream into lines. A CR ends a line at once; whether a LF
-// follows is looked at when the next line is wanted, so that a server that
-// ends lines with CR alone is never waited for.
+// lines cuts a stream into lines. A CR ends a line at once; a LF after it is skipped
+// with the next line, so that a server that ends lines with CR only causes no wait.
 type lines struct {
 	src     io.Reader
 	buf     []byte
 	pos     int   // start of what has not been returned
-	seen    int   // bytes from pos that hold no line end
-	full    bool  // the last read used all of its room: more is at hand
+	seen    int   // bytes from pos without a line end
+	full    bool  // the last read filled the buffer: more has arrived
 	skipLF  bool  // the last line ended in CR
-	started bool  // the first line is through, with its byte order mark
+	started bool  // the first line, with a byte order mark, was returned
 	err     error // of the source, kept until the buffer is used up
 }
 
@@ -43,7 +42,7 @@ func (l *lines) next() ([]byte, error) {
 	}
 }
 
-// cut takes a complete line from the buffer.
+// cut removes a complete line from the buffer.
 func (l *lines) cut() ([]byte, bool) {
 	held := l.buf[l.pos:]
 	fresh := held[l.seen:]
@@ -65,7 +64,7 @@ func (l *lines) cut() ([]byte, bool) {
 	return held[:end], true
 }
 
-// rest returns what stands behind the last line end, then the source's error.
+// rest returns the text after the last line end, then the source's error.
 func (l *lines) rest() ([]byte, error) {
 	line := l.unmark(l.buf[l.pos:])
 	l.pos, l.seen = len(l.buf), 0
@@ -86,7 +85,7 @@ func (l *lines) dropLF() {
 	}
 }
 
-// unmark drops the byte order mark of the stream's first line.
+// unmark drops the byte order mark of the first line.
 func (l *lines) unmark(line []byte) []byte {
 	if l.started {
 		return line
@@ -120,7 +119,7 @@ func (l *lines) fill() {
 	l.err = io.ErrNoProgress
 }
 
-// room moves what is held to the front of a buffer that has space behind it.
+// room moves the unread bytes to the front of a buffer with space after them.
 func (l *lines) room() {
 	held := l.buf[l.pos:]
 	if l.pos < cap(l.buf)/2 || cap(l.buf) == 0 {

@@ -1,8 +1,7 @@
-// Package sse reads event streams (text/event-stream) as they are really
-// sent: with comments and blank lines without number, lines that end in CRLF,
-// LF or CR, data split over several lines, a byte order mark, lines of any
-// length up to a bound, and a last line without its end. How the bytes are cut
-// into reads makes no difference to the events.
+// Package sse reads event streams (text/event-stream) as servers send them: with
+// any number of comments and blank lines, lines that end in CRLF, LF or CR, data split over several lines, a byte order mark, lines of any
+// length up to a limit, and a last line without its end. The events do not depend
+// on how the bytes are cut into reads.
 package sse
 
 import (
@@ -12,9 +11,8 @@ import (
 	"io"
 )
 
-// MaxEvent is the most bytes that a line, and the joined data of one event,
-// may have. It is the cap of Zino's own packets, so that nothing is refused
-// here that could be passed on.
+// MaxEvent limits the bytes of a line, and of the joined data of one event. It is
+// the limit of Zino's packets: everything that can be passed on is accepted.
 const MaxEvent = 16 << 20
 
 // ErrTooLong is the error of a stream with a line or an event above MaxEvent.
@@ -22,7 +20,7 @@ var ErrTooLong = errors.New("event stream: an event is longer than 16 MiB")
 
 // Event is one event of a stream.
 type Event struct {
-	// Name is the value of the event field, empty where there was none. It is
+	// Name is the value of the event field, empty if there was none. It is
 	// "error" for an event whose data came in a line outside the format; see
 	// Reader.
 	Name string
@@ -33,12 +31,10 @@ type Event struct {
 	Cut bool
 }
 
-// Reader reads events. It calls its source's Read only when it holds no
-// complete event, so a source can take a Read as the sign that the reader is
-// about to wait.
+// Reader reads events. It calls Read of its source only when it has no complete
+// event, so that a source can take a Read as the sign that the reader waits.
 //
-// Two shapes that are no events of the standard carry errors in the field and
-// are read as events of the name "error": a field "error: …" (llama.cpp) and a
+// Two forms of errors outside of the standard are read as events named "error": a field "error: …" (llama.cpp) and a
 // bare line that begins with {" (gateways that fail after they began).
 type Reader struct {
 	lines lines
@@ -46,7 +42,7 @@ type Reader struct {
 	err   error
 }
 
-// NewReader returns a Reader of the stream that src brings.
+// NewReader returns a Reader of the stream src.
 func NewReader(src io.Reader) *Reader {
 	return &Reader{lines: lines{src: src}}
 }
@@ -74,7 +70,7 @@ func (r *Reader) Next() (Event, error) {
 			ev.Data = r.data
 			return ev, nil
 		case len(line) == 0:
-			ev.Name = "" // an event without data is none
+			ev.Name = "" // there is no event without data
 		default:
 			if filled, err = r.field(&ev, line, filled); err != nil {
 				r.err = err
@@ -84,8 +80,7 @@ func (r *Reader) Next() (Event, error) {
 	}
 }
 
-// field takes one line that is not blank into ev and reports whether ev has
-// data now.
+// field adds one line that is not blank to ev and reports whether ev has data now.
 func (r *Reader) field(ev *Event, line []byte, filled bool) (bool, error) {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
@@ -98,7 +93,7 @@ func (r *Reader) field(ev *Event, line []byte, filled bool) (bool, error) {
 		ev.Name = "error"
 	case bytes.HasPrefix(line, []byte(`{"`)):
 		ev.Name, value = "error", line
-	default: // a comment, id, retry, or something of the future
+	default: // a comment, id, retry, or an unknown field
 		return filled, nil
 	}
 	if len(r.data)+len(value) >= MaxEvent {

@@ -80,7 +80,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestCuts holds that how a stream is cut into reads changes nothing.
+// TestCuts: the events do not depend on the cuts.
 func TestCuts(t *testing.T) {
 	for _, tt := range streams {
 		t.Run(tt.name, func(t *testing.T) {
@@ -155,13 +155,13 @@ func TestSourceFails(t *testing.T) {
 	}
 }
 
-// idle is a source that never gives anything.
+// idle is a source without data.
 type idle struct{}
 
 func (idle) Read([]byte) (int, error) { return 0, nil }
 
-// TestReadsOnlyWhenEmpty holds what the router builds on: a Read of the source
-// means that every complete event was returned.
+// TestReadsOnlyWhenEmpty: a Read of the source means that every complete event was
+// returned. rtr relies on it.
 func TestReadsOnlyWhenEmpty(t *testing.T) {
 	for _, end := range []string{"\n", "\r\n", "\r"} {
 		reads := 0
@@ -185,8 +185,8 @@ type readFunc func([]byte) (int, error)
 
 func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 
-// FuzzEvents holds that no input breaks the reader, and that cutting it in two
-// or reading it byte by byte gives the same events.
+// FuzzEvents: no input breaks the reader, and cutting it in two or reading it byte
+// by byte gives the same events.
 func FuzzEvents(f *testing.F) {
 	for _, tt := range streams {
 		if len(tt.in) < 1000 {

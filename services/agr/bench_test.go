@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// prose is what a model writes: words, now and then code with brackets, and
-// one block.
+// prose is a typical answer: words, some code with brackets, and one block.
 func prose() []byte {
 	const words = "The quick brown fox looks at the disk and finds that nothing is wrong with it. "
 	const code = "for (i = 0; i < n; i++) { a<b>(c); } "
@@ -29,7 +28,7 @@ func parse(p *Parser, pieces [][]byte) (n int) {
 	return n
 }
 
-// scan is the floor: the least that anybody does to each piece.
+// scan is the floor: one search in each piece.
 func scan(pieces [][]byte) (n int) {
 	for _, piece := range pieces {
 		for i := bytes.IndexByte(piece, '<'); i >= 0; i = bytes.IndexByte(piece, '<') {
@@ -61,8 +60,8 @@ func BenchmarkParser(b *testing.B) {
 	}
 }
 
-// floor is the time in seconds that one scan of the pieces takes: the best of
-// several batches, as others use the machine.
+// floor is the time in seconds of one scan of the pieces: the best of several
+// batches, since the machine is shared.
 func floor(pieces [][]byte) float64 {
 	const batches, rounds = 20, 50
 	best, sum := time.Hour, 0

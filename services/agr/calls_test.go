@@ -20,9 +20,9 @@ import (
 	"zino/proto"
 )
 
-// TestNativeCalls: several calls in one answer are carried out in their order,
-// and each has its result in the next request. Calls and reasoning state go
-// back as they came, and earlier messages stay as they are.
+// TestNativeCalls: several calls in one answer are carried out in order, and
+// each has its result in the next request. Calls and reasoning state go back
+// unchanged, as do earlier messages.
 func TestNativeCalls(t *testing.T) {
 	t.Parallel()
 	const messages = `[ {"role":"system","content":"a\u003cb", "x":[1, 2]},` + "\n" + `{"content":"é","role":"user"} ]`
@@ -55,15 +55,16 @@ func TestNativeCalls(t *testing.T) {
 	})
 }
 
-// TestTextBeforeCalls: the reader has the text while the calls are carried out.
+// TestTextBeforeCalls: the caller gets the text before the calls are carried
+// out.
 func TestTextBeforeCalls(t *testing.T) {
-	running, goOn := make(chan struct{}), make(chan struct{})
+	running, release := make(chan struct{}), make(chan struct{})
 	b := newEnv(t, func(_ context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
 		return proto.Text{Content: "Look: <", ToolCalls: callList(nativeBash("a", "x"))}, out.Text([]byte("Look: <")) // chunk and done in one write
 	}, says("end"))
 	b.exc.onRun(func(ctx context.Context, _ proto.Execute) (proto.Result, error) {
 		close(running)
-		return proto.Result{Stdout: "result"}, until(ctx, goOn)
+		return proto.Result{Stdout: "result"}, until(ctx, release)
 	})
 	c := rpctest.Dial(t, b.path)
 	c.Send(request(question, `,"stream":true`+inSession))
@@ -71,14 +72,14 @@ func TestTextBeforeCalls(t *testing.T) {
 	if got := c.Streamed("<"); got != "Look: <" {
 		t.Errorf("before the tool: %q", got)
 	}
-	close(goOn)
+	close(release)
 	if streamed, last := c.Finish(); streamed != "end" || last.Text() != "end" {
 		t.Errorf("then %q, %s", streamed, last.Raw)
 	}
 }
 
-// TestIdentifiers: whatever identifiers the calls come with, in the next request
-// each has one of its own and exactly one result.
+// TestIdentifiers: in the next request each call has an identifier of its own
+// and exactly one result, whatever identifiers the calls had.
 func TestIdentifiers(t *testing.T) {
 	t.Parallel()
 	made := regexp.MustCompile(`^[A-Z0-9]{9}$`)
@@ -147,9 +148,9 @@ func paired(t *testing.T, req proto.Infer, n int) (ids []string) {
 	return ids
 }
 
-// TestBlocksAreCalls: blocks in a session's text are cut out of it and carried
-// out after the end of the answer, in front of the native calls, wherever the
-// router cuts the text. The model sees them as calls.
+// TestBlocksAreCalls: blocks in a session's text are removed from it and carried
+// out after the end of the answer, before the native calls, wherever the router
+// cuts the text. The model sees them as calls.
 func TestBlocksAreCalls(t *testing.T) {
 	t.Parallel()
 	answer := "One " + bash("1") + " two <ta" + "<tool_call>{\"name\":\"read\",\"arguments\":\n{\"path\":\"<p>\"}}</tool_call>" +
@@ -199,7 +200,8 @@ func spoken(t *testing.T, packets []string) (text string) {
 	return text
 }
 
-// TestMalformedBlocks: what becomes of blocks that are not as they should be.
+// TestMalformedBlocks: every malformed block is a call with a result that says
+// what is wrong.
 func TestMalformedBlocks(t *testing.T) {
 	t.Parallel()
 	const call, task = "invalid_input: Malformed tool_call JSON: ", "invalid_input: Malformed task JSON: "
@@ -247,8 +249,8 @@ func TestMalformedBlocks(t *testing.T) {
 	b.checkResults(2, want...)
 }
 
-// TestCutBlocks: a block that was closed is whole, whatever cut the answer; one
-// that was not is text.
+// TestCutBlocks: a closed block of a truncated answer is complete; an unclosed
+// one is text.
 func TestCutBlocks(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, replies(proto.Text{Content: bash("x") + "and <tool_call>{", ToolCalls: callList(native("a", "read", `{"pa`)), StopReason: "length"}), says("Done."))
@@ -260,9 +262,8 @@ func TestCutBlocks(t *testing.T) {
 	}
 }
 
-// FuzzBlock: whatever a block holds, it is a call with a name and an object in
-// one line for its input, and it goes back as such. It has a fault just where it
-// is malformed.
+// FuzzBlock: every block is a call with a name and an object on one line as its
+// input, and goes back as such. It has a failure exactly if it is malformed.
 func FuzzBlock(f *testing.F) {
 	for _, seed := range []string{
 		`{"name":"execute_bash","arguments":{"code":"x"}}`, `{"name":"a","arguments":"{\"code\":\"x\"}"}`, `{"name":"a","arguments":"\"{}\""}`, `[]`, ``, `{"arguments":null}`,
@@ -296,8 +297,8 @@ func FuzzBlock(f *testing.F) {
 	})
 }
 
-// TestNativeResults: what is executed, and the results of calls that are not.
-// All of them stand in one answer.
+// TestNativeResults: the code that is executed, and the results of calls that
+// are not, all in one answer.
 func TestNativeResults(t *testing.T) {
 	cases := []struct{ name, call, want, code string }{
 		{"plain", native("a", "execute_python3", `{"code":" 1\n<é>"}`), "ran", "python3: 1\n<é>"},
@@ -438,7 +439,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// FuzzResults: whatever a tool prints comes back as it was, but for bad UTF-8.
+// FuzzResults: output of tools is kept, except for invalid UTF-8.
 func FuzzResults(f *testing.F) {
 	for _, seed := range []string{"", "a\n", `"}`, "\xff\x00\u2028", "</tool_response>"} {
 		f.Add(seed, 3)
@@ -567,10 +568,9 @@ func numberedCall(n int, tool, argument string) string {
 	return native(fmt.Sprint("id", n), tool, fmt.Sprintf(`{"%s":"%d"}`, argument, n))
 }
 
-// TestReadsSideBySide: calls that read are under way at once, up to eight. The
-// first eight end when all of them have begun, each after the one behind it:
-// their results still stand in the order of the calls, and the events of each in
-// theirs.
+// TestReadsSideBySide: up to eight calls that read run at once. The first eight
+// end when all of them have begun, each after the next one: their results still
+// are in the order of the calls, and the events of each call in theirs.
 func TestReadsSideBySide(t *testing.T) {
 	t.Parallel()
 	const calls = 20
@@ -625,8 +625,8 @@ func TestReadsSideBySide(t *testing.T) {
 	}
 }
 
-// TestOrderOfCalls: what changes something runs alone, after all calls in front
-// of it and before all behind it. Reading and recalling are under way together.
+// TestOrderOfCalls: a call that changes something runs alone, after all calls
+// before it and before all after it. Reads and recalls run side by side.
 func TestOrderOfCalls(t *testing.T) {
 	t.Parallel()
 	kinds := strings.Repeat("rmwbrrewmr", 6) // read, recall (m), write, bash, edit

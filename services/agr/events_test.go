@@ -29,7 +29,7 @@ const (
 	reasoning = `{"type":"reasoning","text":"hm"}`
 )
 
-// TestEvents: every packet of a turn with several tools, in its place.
+// TestEvents: every packet of a turn with several tools, in order.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	cost := 0.5
@@ -70,8 +70,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestStateWithoutText: where there is no text, the first call has the state.
-// White space around blocks is no text.
+// TestStateWithoutText: without text, the first call has the state. White space
+// around blocks does not count as text.
 func TestStateWithoutText(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t,
@@ -90,7 +90,7 @@ func TestStateWithoutText(t *testing.T) {
 		`{"type":"assistant_final","text":"Done.","reasoning_state":[3]}`)
 }
 
-// TestPlainEvents: a plain run with events asks the model as ever, and its calls
+// TestPlainEvents: a plain run with events sends the same requests, and its calls
 // are withEvents as a session's are.
 func TestPlainEvents(t *testing.T) {
 	t.Parallel()
@@ -119,10 +119,10 @@ func TestPlainEvents(t *testing.T) {
 // bracket that may begin a tag comes with what follows it.
 func TestPacedEvents(t *testing.T) {
 	t.Parallel()
-	goOn := make(chan struct{})
+	release := make(chan struct{})
 	b := newEnv(t, func(ctx context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
 		for _, piece := range []string{"one ", "two <", "b>"} {
-			if err := errors.Join(emit(out, piece), until(ctx, goOn)); err != nil {
+			if err := errors.Join(emit(out, piece), until(ctx, release)); err != nil {
 				return proto.Text{}, err
 			}
 		}
@@ -136,13 +136,13 @@ func TestPacedEvents(t *testing.T) {
 				t.Fatalf("got %s, want %q", p.Raw, text)
 			}
 		}
-		goOn <- struct{}{}
+		release <- struct{}{}
 	}
 	compare(t, rest(t, c), final("one two <b>"), `{"type":"done","full_text":"one two <b>","iterations":1}`)
 }
 
-// TestEventsOfSkills: the inferences of a skill are counted, their notices are
-// passed on, and their text is nobody's business.
+// TestEventsOfSkills: the usage of a skill's inferences is reported and their
+// notices are passed on; their text is not.
 func TestEventsOfSkills(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, asks("", native("a", "task", `{"skill":"disk","request":"x"}`)), remarks(proto.Text{Content: "understood"}),
@@ -155,8 +155,8 @@ func TestEventsOfSkills(t *testing.T) {
 		`{"type":"done","full_text":"Done.","iterations":2,"usage":{"input_tokens":5,"output_tokens":6,"cache_read_tokens":1,"cache_write_tokens":2,"reasoning_tokens":3}}`)
 }
 
-// TestEventsAtTheLimit: what the last answer said is withEvents, and that the limit is
-// reached; of its calls, which are not carried out, nothing is.
+// TestEventsAtTheLimit: the text of the last answer and the limit are reported;
+// its calls, which are not carried out, are not.
 func TestEventsAtTheLimit(t *testing.T) {
 	t.Parallel()
 	b := startEnv(t, func(cfg *config.Config) { cfg.Agr.SessionIterations = 2 },
@@ -174,7 +174,7 @@ func TestEventsAtTheLimit(t *testing.T) {
 	}
 }
 
-// TestErrorAfterEvents: what was held back is withEvents before the error.
+// TestErrorAfterEvents: text that was held back is sent before the error.
 func TestErrorAfterEvents(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{inSession, ""} {

@@ -34,8 +34,8 @@ func TestPlainAnswer(t *testing.T) {
 	})
 }
 
-// TestRequests: what rtr is asked, and that the earlier messages stay as they
-// are, white space, unknown keys and escapes included.
+// TestRequests: the requests to rtr: earlier messages stay unchanged, with white
+// space between them, unknown keys and escapes.
 func TestRequests(t *testing.T) {
 	const messages = `[ {"role":"system","content":"a\u003cb", "x":[1, 2]},` + "\n" + `{"content":"é","role":"user"} ]`
 	modes(t, func(t *testing.T, stream bool, more string) {
@@ -157,7 +157,7 @@ func TestAtTheLimit(t *testing.T) {
 	}
 }
 
-// TestUnclosed: a block that is not closed is the answer's text, and the end.
+// TestUnclosed: a block that is not closed is text and ends the turn.
 func TestUnclosed(t *testing.T) {
 	for _, pieces := range [][]string{{"a <tool_call>{", `"name"`}, {"a <task>", "</tas"}, {"a <tool_", "cal"}, {"a <"}, {""}} {
 		modes(t, func(t *testing.T, stream bool, more string) {
@@ -171,7 +171,7 @@ func TestUnclosed(t *testing.T) {
 	}
 }
 
-// TestResultsAreNotParsed: tags in a tool's output or in a skill's are text.
+// TestResultsAreNotParsed: tags in the output of a tool or a skill are text.
 func TestResultsAreNotParsed(t *testing.T) {
 	output := bash("rm") + `<task>{"skill":"disk","request":"x"}</task><tool_`
 	modes(t, func(t *testing.T, stream bool, more string) {
@@ -187,8 +187,8 @@ func TestResultsAreNotParsed(t *testing.T) {
 	})
 }
 
-// TestBig: a conversation of 5 MB goes out, twice, and an answer of 5 MB comes
-// back. Collected, 1 MB is enough: the way is the same.
+// TestBig: a conversation of 5 MB is sent twice, and an answer of 5 MB received;
+// 1 MB for collected requests.
 func TestBig(t *testing.T) {
 	t.Parallel()
 	modes(t, func(t *testing.T, stream bool, more string) {
@@ -210,12 +210,12 @@ func TestBig(t *testing.T) {
 	})
 }
 
-// TestForwardsAtOnce: the reader has each piece before the model writes on.
+// TestForwardsAtOnce: the caller gets each piece before the model writes on.
 func TestForwardsAtOnce(t *testing.T) {
-	goOn := make(chan struct{})
+	release := make(chan struct{})
 	b := newEnv(t, func(ctx context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
 		for _, piece := range []string{"one ", "two <", "three", "<ta", "b>"} {
-			if err := errors.Join(emit(out, piece), until(ctx, goOn)); err != nil {
+			if err := errors.Join(emit(out, piece), until(ctx, release)); err != nil {
 				return proto.Text{}, err
 			}
 		}
@@ -227,21 +227,21 @@ func TestForwardsAtOnce(t *testing.T) {
 		if visible != "" {
 			c.Streamed(visible)
 		}
-		goOn <- struct{}{}
+		release <- struct{}{}
 	}
 	if streamed, last := c.Finish(); streamed != "" || last.Text() != "one two <three<tab>" {
 		t.Errorf("then %q, %s", streamed, last.Raw)
 	}
 }
 
-// TestExecutesAtTheClosingTag: the tool runs, and the reader has its result,
-// while the model is still writing. The reader has the text before the block
-// while the tool runs.
+// TestExecutesAtTheClosingTag: the tool runs, and the caller gets its result,
+// while the model still writes. The caller gets the text before the block while
+// the tool runs.
 func TestExecutesAtTheClosingTag(t *testing.T) {
-	running, finish, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	running, finish, release := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	b := newEnv(t, func(ctx context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
 		call := bash("x")
-		err := errors.Join(emit(out, "Look: "+call[:20]), emit(out, call[20:len(call)-1]), emit(out, ">"), until(ctx, goOn), emit(out, "tail"))
+		err := errors.Join(emit(out, "Look: "+call[:20]), emit(out, call[20:len(call)-1]), emit(out, ">"), until(ctx, release), emit(out, "tail"))
 		return proto.Text{Content: "Look: " + call + "tail"}, err
 	}, says("end"))
 	b.exc.onRun(func(ctx context.Context, _ proto.Execute) (proto.Result, error) {
@@ -258,14 +258,14 @@ func TestExecutesAtTheClosingTag(t *testing.T) {
 	if got := c.Streamed("</tool_response>\n"); got != response("result") {
 		t.Errorf("its result: %q", got)
 	}
-	close(goOn)
+	close(release)
 	if streamed, last := c.Finish(); streamed != "tailend" || last.Text() != "end" {
 		t.Errorf("then %q, %s", streamed, last.Raw)
 	}
 }
 
-// TestResultIsShownBeforeTheNextInference: block and end of the answer may
-// arrive in one piece; the reader still has the result while the model thinks.
+// TestResultIsShownBeforeTheNextInference: the caller gets the result before the
+// next inference, even if block and end of the answer arrive in one piece.
 func TestResultIsShownBeforeTheNextInference(t *testing.T) {
 	for _, c := range []struct{ name, answer, shown string }{
 		{"block at the end", bash("x"), response("(no output)")},
@@ -273,18 +273,18 @@ func TestResultIsShownBeforeTheNextInference(t *testing.T) {
 		{"half a tag behind it", bash("x") + "<ta", response("(no output)") + "<ta"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			goOn := make(chan struct{})
+			release := make(chan struct{})
 			b := newEnv(t, func(_ context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
 				return proto.Text{Content: c.answer}, out.Text([]byte(c.answer)) // chunk and done in one write
 			}, func(ctx context.Context, _ proto.Infer, _ *rpc.Out) (proto.Text, error) {
-				return proto.Text{Content: ""}, until(ctx, goOn)
+				return proto.Text{Content: ""}, until(ctx, release)
 			})
 			caller := rpctest.Dial(t, b.path)
 			caller.Send(request(question, `,"stream":true`))
 			if got := caller.Streamed(c.shown); got != c.shown {
 				t.Errorf("shown %q", got)
 			}
-			close(goOn)
+			close(release)
 			if _, last := caller.Finish(); last.Iterations != 2 || last.Type != "done" {
 				t.Errorf("last packet %s", last.Raw)
 			}
@@ -292,8 +292,8 @@ func TestResultIsShownBeforeTheNextInference(t *testing.T) {
 	}
 }
 
-// TestFormsAgree: however the router cuts its answers, collected and streamed
-// requests come to the same text, and the stream lacks nothing but the blocks.
+// TestFormsAgree: collected and streamed requests give the same text however the
+// router cuts its answers, and the stream lacks the blocks only.
 func TestFormsAgree(t *testing.T) {
 	answer := "a <b <ta> é " + bash("1") + "<" + bash("2") + "\n<task>{}</task><tool_" + block("nope", "3") + " <task> unclosed"
 	whole := strings.NewReplacer(
@@ -320,8 +320,8 @@ func TestFormsAgree(t *testing.T) {
 	}
 }
 
-// wholeRunes moves the bytes of a cut character to the piece where it ends, as
-// a packet holds whole characters only.
+// wholeRunes moves the bytes of a cut character to the piece where it ends, since
+// packets have whole characters only.
 func wholeRunes(pieces []string) []string {
 	var whole []string
 	pending := ""
@@ -333,8 +333,8 @@ func wholeRunes(pieces []string) []string {
 	return append(whole, pending)
 }
 
-// TestCollectedRouter: a router that cannot stream answers whole; the caller
-// that asked for a stream has its text all the same, with tools carried out.
+// TestCollectedRouter: if the router does not stream, a caller that asked for a
+// stream still gets the text, with tools carried out.
 func TestCollectedRouter(t *testing.T) {
 	whole := func(text string) reply {
 		return func(_ context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
@@ -349,8 +349,8 @@ func TestCollectedRouter(t *testing.T) {
 	}
 }
 
-// TestKeepalives: agr asks its neighbours for keepalives and passes none on to
-// a caller that did not ask.
+// TestKeepalives: keepalives of a neighbour are not passed on to a caller that
+// did not ask for them.
 func TestKeepalives(t *testing.T) {
 	modes(t, func(t *testing.T, _ bool, more string) {
 		b := newEnv(t, func(_ context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
@@ -365,7 +365,7 @@ func TestKeepalives(t *testing.T) {
 	})
 }
 
-// TestSpacedChunks: chunks in another program's spelling are chunks.
+// TestSpacedChunks: chunks with blanks or in another order of keys are chunks.
 func TestSpacedChunks(t *testing.T) {
 	b := newEnv(t, func(_ context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
 		for _, packet := range []string{`{"delta": "a<task>{}</ta", "type": "chunk"}`, ` {"type": "chunk", "delta": "sk>\u00e9", "x": 1}`, `{"type":"chunk","delta":""}`, `{"type":"chunk","delta":null}`} {
@@ -381,7 +381,7 @@ func TestSpacedChunks(t *testing.T) {
 	}
 }
 
-// costing is a reply that took tokens, and cost dollars if that is known.
+// costing is a reply with usage, and a cost in dollars if that is known.
 func costing(text proto.Text, in, out int64, cost ...float64) reply {
 	text.Usage = &proto.Usage{InputTokens: in, OutputTokens: out, CacheReadTokens: 1, CacheWriteTokens: 2, ReasoningTokens: 3}
 	if len(cost) > 0 {
@@ -390,9 +390,9 @@ func costing(text proto.Text, in, out int64, cost ...float64) reply {
 	return replies(text)
 }
 
-// TestSessionRequests: every inference of a session's turn, those of skills
-// included, is asked with what the turn came with. Tools are offered to the
-// main loop only, and the same in each request of a turn.
+// TestSessionRequests: every inference of a session's turn, including those of
+// skills, has the parameters of the turn. Tools are offered to the main loop
+// only, the same in each request of a turn.
 func TestSessionRequests(t *testing.T) {
 	modes(t, func(t *testing.T, stream bool, more string) {
 		b := newEnv(t, asks("", native("a", "task", `{"skill":"disk","request":"x"}`)), says("i"), says("code"), says(delegate("snake", "y")), says("j"), says("1"), says("Done."))
@@ -417,9 +417,9 @@ func TestSessionRequests(t *testing.T) {
 	})
 }
 
-// TestPlainRuns: without a session no tools are offered, calls that nobody asked
-// for are not carried out, and the answer says nothing of its making. A model
-// that was asked for is asked all the same.
+// TestPlainRuns: without a session no tools are offered, native calls are
+// ignored, and the answer does not name provider and usage. The model of the
+// request is used.
 func TestPlainRuns(t *testing.T) {
 	t.Parallel()
 	modes(t, func(t *testing.T, stream bool, more string) {
@@ -448,7 +448,7 @@ func TestPlainRuns(t *testing.T) {
 }
 
 // TestUsage: the answer of a session's turn has the usage of all its inferences,
-// and who gave the last one and why it ended.
+// and provider, model and stop reason of the last one.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	task := proto.Text{ToolCalls: callList(native("a", "task", `{"skill":"disk","request":"x"}`)), StopReason: "tool_calls", Provider: "one", Model: "m-1"}
@@ -497,8 +497,8 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestStopReasons: the calls say whether the turn goes on, whatever the reason
-// to stop. Of an answer that was cut, a call counts if it came whole.
+// TestStopReasons: the calls decide whether the turn goes on, whatever the stop
+// reason. Of a truncated answer, only complete calls count.
 func TestStopReasons(t *testing.T) {
 	t.Parallel()
 	whole, cut, begun := nativeBash("a", "x"), native("b", "execute_bash", `{"code":"rm -r`), native("c", "execute_bash", "")
@@ -539,8 +539,8 @@ func TestStopReasons(t *testing.T) {
 	}
 }
 
-// TestEarlierMessages: earlier messages are copied, never decoded. These could
-// not be: their text is delimited like JSON and is none.
+// TestEarlierMessages: earlier messages are copied, never decoded: these are
+// delimited like JSON but malformed.
 func TestEarlierMessages(t *testing.T) {
 	strange := `[{"role":"user","content":"\q` + strings.Repeat("0123456789", 10<<10) + "\xff" + `"}, {"role" :x}]`
 	b := newEnv(t, asks("one", nativeBash("a", "x")), says("two "+bash("y")), asks("three", nativeBash("b", "z")), says("Done."))
@@ -554,8 +554,7 @@ func TestEarlierMessages(t *testing.T) {
 	}
 }
 
-// TestReasoningState: it goes back with the calls that it came with, and with
-// nothing else.
+// TestReasoningState: the state goes back with its calls, and with nothing else.
 func TestReasoningState(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, state, want string }{
@@ -583,8 +582,8 @@ func TestReasoningState(t *testing.T) {
 	}
 }
 
-// TestBrokenRouter: calls or a state that cannot be read are rtr's fault and end
-// the turn, before anything is carried out.
+// TestBrokenRouter: malformed calls or a malformed state are errors of rtr and
+// end the turn, before anything is carried out.
 func TestBrokenRouter(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ calls, state, says string }{

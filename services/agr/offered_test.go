@@ -18,8 +18,8 @@ import (
 	"zino/proto"
 )
 
-// TestPagesOffered: the tools for pages are there in those turns of sessions that
-// begin while a REPL listens, and who asks for the tools is told the same.
+// TestPagesOffered: the tools for pages are offered in turns of sessions that
+// begin while repl listens, and the method tools answers the same.
 func TestPagesOffered(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, says("none yet"), says("there"), says("a plain run"), asks("", native("a", "page_list", "")), says("gone"))
@@ -45,8 +45,8 @@ func TestPagesOffered(t *testing.T) {
 	}
 }
 
-// TestPageTools: pages are listed, code is run in them, and code that fails is a
-// call that failed.
+// TestPageTools: pages are listed, code runs in them, and code that fails is a
+// failed call.
 func TestPageTools(t *testing.T) {
 	t.Parallel()
 	modes(t, func(t *testing.T, _ bool, more string) {
@@ -78,7 +78,7 @@ func TestPageTools(t *testing.T) {
 	})
 }
 
-// TestPageFaults: whatever is wrong with a call or with the REPL is a result.
+// TestPageFaults: a malformed call or an error of repl is a result.
 func TestPageFaults(t *testing.T) {
 	t.Parallel()
 	cases := []struct{ call, want string }{
@@ -112,8 +112,8 @@ func TestPageFaults(t *testing.T) {
 	b.checkResults(2, want...)
 }
 
-// TestPagesConfined: the level of the turn reaches the REPL, which refuses the
-// code or runs it outside the sandbox, and the model is informed either way.
+// TestPagesConfined: the sandbox level of the turn reaches repl, which refuses
+// the code or runs it outside the sandbox; the model is informed in both cases.
 func TestPagesConfined(t *testing.T) {
 	t.Parallel()
 	modes(t, func(t *testing.T, _ bool, more string) {
@@ -141,8 +141,8 @@ func TestPagesConfined(t *testing.T) {
 	})
 }
 
-// TestPagesConfiguredLevel: without a level of its own a turn has the one that is
-// configured for exc.
+// TestPagesConfiguredLevel: a turn without a sandbox level has the configured
+// one.
 func TestPagesConfiguredLevel(t *testing.T) {
 	t.Parallel()
 	b := startEnv(t, func(cfg *config.Config) { cfg.Exc.Sandbox = "workspace-write" },
@@ -154,7 +154,7 @@ func TestPagesConfiguredLevel(t *testing.T) {
 	}
 }
 
-// TestPagesGone: a REPL that ends during a turn is told of.
+// TestPagesGone: if repl ends during a turn, its tools are unavailable.
 func TestPagesGone(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t)
@@ -171,8 +171,8 @@ func TestPagesGone(t *testing.T) {
 	}
 }
 
-// TestPageBlocks: a model without native calls reaches pages with blocks, and who
-// watches is told of the calls.
+// TestPageBlocks: a model without native calls reaches pages with blocks, and
+// the calls are reported.
 func TestPageBlocks(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, says(`Look. <tool_call>{"name":"page_eval","arguments":{"page":"shop","code":"1<2"}}</tool_call>`), says("Done."))
@@ -188,8 +188,8 @@ func TestPageBlocks(t *testing.T) {
 	}
 }
 
-// TestStrangeSocket: a listener that answers nothing delays no turn: it is not
-// asked before a tool is called.
+// TestStrangeSocket: a listener that answers nothing does not delay a turn: it
+// is not asked before a tool is called.
 func TestStrangeSocket(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, says("Done."))
@@ -238,7 +238,7 @@ func TestEvaluated(t *testing.T) {
 	}
 }
 
-// TestLongEvaluated: what is long reaches the model with its beginning and end.
+// TestLongEvaluated: of long texts the model gets the beginning and the end.
 func TestLongEvaluated(t *testing.T) {
 	const limit = 4096
 	long := "begin " + strings.Repeat("語", 100_000) + " end"
@@ -261,7 +261,8 @@ func TestLongEvaluated(t *testing.T) {
 	}
 }
 
-// FuzzEvaluated: whatever a page answers is a result, and what is short is whole.
+// FuzzEvaluated: every answer of a page is an envelope, and short texts are
+// complete.
 func FuzzEvaluated(f *testing.F) {
 	for _, seed := range []string{"", "25", "\xff\u2028\x00", strings.Repeat("é", 600), strings.Repeat("\x80", 2000)} {
 		f.Add(seed, true)
@@ -290,8 +291,8 @@ func FuzzEvaluated(f *testing.F) {
 	})
 }
 
-// TestOffered: a session's turn offers what the catalog has when it begins, and
-// who asks for it is told the same.
+// TestOffered: a session's turn offers the tools of the catalog at its
+// beginning, and the method tools answers the same.
 func TestOffered(t *testing.T) {
 	b := newEnv(t, says("one"), says("two"))
 	dir := filepath.Dir(b.path)
@@ -318,8 +319,8 @@ func TestOffered(t *testing.T) {
 	}
 }
 
-// TestNoFiles: without files a session still has the tools of exc. A call of the
-// function task is one of a function that does not exist.
+// TestNoFiles: without files a session still has the tools of exc; the tool task
+// does not exist.
 func TestNoFiles(t *testing.T) {
 	b := newEnv(t, asks("", native("a", "task", `{"skill":"disk","request":"x"}`)), says("Done."))
 	dir := filepath.Dir(b.path)
@@ -342,8 +343,8 @@ func TestNoFiles(t *testing.T) {
 	}
 }
 
-// TestHiddenNames: a file whose tool has the name of one of exc's does not hide
-// it in a session. In a plain run, which has none of these, it is what it was.
+// TestHiddenNames: a file cannot redefine a tool of exc in a session. In a plain
+// run, which does not have exc's tools, its tool is used.
 func TestHiddenNames(t *testing.T) {
 	b := newEnv(t, asks("", native("a", "read", `{"path":"x"}`)), says("Done."), says(`<tool_call>{"name":"read","arguments":{"query":"x"}}</tool_call>`), says("Done."))
 	b.writeTool("read", `{"name":"read","builtin":"recall"}`)
@@ -427,8 +428,8 @@ func TestOffer(t *testing.T) {
 	}
 }
 
-// TestOwn: the four tools come first and are complete: every parameter that is
-// required is described. They cost little, for every turn has them.
+// TestOwn: the four tools come first and describe every parameter. They are
+// short, since every turn sends them.
 func TestOwn(t *testing.T) {
 	raw := offer(&catalog.Snapshot{}, false)
 	if tokens := len(raw) / 4; tokens >= 500 {
@@ -484,8 +485,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestOfferPages: with a REPL two tools stand behind the four, in few words, and
-// no file can take their names. Without one a file can.
+// TestOfferPages: with repl two short tools follow the four, and no file can
+// redefine them. Without repl a file can.
 func TestOfferPages(t *testing.T) {
 	snapshot := &catalog.Snapshot{Tools: []catalog.Tool{{Name: "page_eval", Builtin: "recall"}, {Name: "recall", Builtin: "recall"}}}
 	for pages, want := range map[bool]string{false: "read write edit bash page_eval recall", true: "read write edit bash page_list page_eval recall"} {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// found is an event that outlives the parser's next call.
+// found is a copied event.
 type found struct {
 	kind Kind
 	body string
@@ -18,7 +18,7 @@ type found struct {
 func (f found) String() string { return fmt.Sprintf("%d:%q", f.kind, f.body) }
 
 // gather feeds pieces and returns the events with neighbouring text joined:
-// where a text is cut says nothing.
+// the cuts in a text do not matter.
 func gather(pieces ...string) []found {
 	var p Parser
 	var all []found
@@ -40,7 +40,7 @@ func gather(pieces ...string) []found {
 	return all
 }
 
-// reference finds the blocks of a whole text in the slow and obvious way.
+// reference finds the blocks of a whole text in a slow and obvious way.
 func reference(text string) []found {
 	var all []found
 	say := func(s string) {
@@ -69,7 +69,7 @@ func reference(text string) []found {
 	return all
 }
 
-// rebuilt is the text that events were found in.
+// rebuilt returns the text of events.
 func rebuilt(events []found) string {
 	var b strings.Builder
 	for _, e := range events {
@@ -168,7 +168,7 @@ func TestParserSplits(t *testing.T) {
 	}
 }
 
-// TestParserRandom: texts made of what the parser looks for, cut anywhere.
+// TestParserRandom: texts made of parts of tags, cut at random.
 func TestParserRandom(t *testing.T) {
 	words := []string{"<", "t", "ta", "<ta", "sk>", "<task>", "</task>", "<tool_", "call>", "<tool_call>", "</tool_call>", "</", ">", "x", "é", "\n"}
 	seed := rand.Uint64()
@@ -184,7 +184,7 @@ func TestParserRandom(t *testing.T) {
 	}
 }
 
-// agree holds the parser against the reference for one text, cut in three ways.
+// agree compares parser and reference for one text, cut in three ways.
 func agree(text string, r *rand.Rand) error {
 	want := reference(text)
 	if got := rebuilt(want); got != text {
@@ -217,7 +217,7 @@ func cut(text string, r *rand.Rand) []string {
 	return pieces
 }
 
-// TestParserReuse: a parser that has ended starts afresh.
+// TestParserReuse: a parser can be used again after End.
 func TestParserReuse(t *testing.T) {
 	var p Parser
 	for _, rest := range []string{"<tool_ca", "<task>half", "plain"} {
@@ -244,7 +244,7 @@ func TestParserLongBlock(t *testing.T) {
 	}
 }
 
-// TestParserForwards: text is not held back longer than it may begin a tag.
+// TestParserForwards: text is held back only as long as it may begin a tag.
 func TestParserForwards(t *testing.T) {
 	var p Parser
 	for _, c := range []struct{ piece, want string }{

@@ -11,7 +11,7 @@ import (
 	"zino/proto"
 )
 
-// TestPipeline: what the two inferences are asked, and what is run.
+// TestPipeline: the requests of the two inferences, and the code that runs.
 func TestPipeline(t *testing.T) {
 	modes(t, func(t *testing.T, stream bool, more string) {
 		answer := "Well: " + delegate("disk", "how <full>?") + " ok"
@@ -44,7 +44,7 @@ func TestPipeline(t *testing.T) {
 	})
 }
 
-// TestSkillsDoNotCount: the inferences of a skill are none of the main loop.
+// TestSkillsDoNotCount: the inferences of a skill do not count for the limit.
 func TestSkillsDoNotCount(t *testing.T) {
 	b := newEnv(t, says(delegate("disk", "1")+delegate("snake", "2")), says("i"), says("code"), says("j"), says("more"))
 	_, last := b.ask(request(question, `,"max_iterations":1`))
@@ -102,7 +102,7 @@ func TestSkillResults(t *testing.T) {
 	}
 }
 
-// TestSkillWithoutExecutor: exc's failure is the pipeline's.
+// TestSkillWithoutExecutor: an error of exc is one of the pipeline.
 func TestSkillWithoutExecutor(t *testing.T) {
 	b := newEnv(t, says(delegate("disk", "x")), says("i"), says("code"), says("sorry"))
 	b.exc.onRun(func(context.Context, proto.Execute) (proto.Result, error) {
@@ -168,8 +168,8 @@ func TestFences(t *testing.T) {
 	}
 }
 
-// FuzzFences: code is the reply itself or shorter, and code that a longer fence
-// wraps comes back as it was, with prose around it too.
+// FuzzFences: code is the reply or shorter, and code inside a longer fence comes
+// back unchanged, also with prose around it.
 func FuzzFences(f *testing.F) {
 	for _, c := range fences {
 		f.Add(c.reply)

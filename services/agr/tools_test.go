@@ -80,7 +80,7 @@ func TestResultText(t *testing.T) {
 	}
 }
 
-// TestCalls: what is executed, and the results of calls that are not.
+// TestCalls: the code that is executed, and the results of calls that are not.
 func TestCalls(t *testing.T) {
 	b, result := results(t)
 	b.exc.returns(proto.Result{Stdout: "ran"})
@@ -127,7 +127,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestLongNames: a name is shown as the model wrote it, however long.
+// TestLongNames: a name is shown as the model wrote it.
 func TestLongNames(t *testing.T) {
 	_, result := results(t)
 	name := "x" + strings.Repeat("é", 5000)
@@ -139,7 +139,7 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// TestMalformed: results that say what is wrong, with nothing executed.
+// TestMalformed: the results say what is wrong, and nothing is executed.
 func TestMalformed(t *testing.T) {
 	b, result := results(t)
 	for _, body := range []string{
@@ -166,7 +166,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestLoopGoesOn: the model sees a malformed call's result and answers it.
+// TestLoopGoesOn: the model gets the result of a malformed call and goes on.
 func TestLoopGoesOn(t *testing.T) {
 	modes(t, func(t *testing.T, stream bool, more string) {
 		b := newEnv(t, says("<tool_call>{</tool_call>"), says(bash("x"), "!"), says("sorry"))
@@ -181,7 +181,7 @@ func TestLoopGoesOn(t *testing.T) {
 	})
 }
 
-// TestCallsOfExc: what exc is asked for, for its own tools and for code.
+// TestCallsOfExc: the requests to exc, for its own tools and for code.
 func TestCallsOfExc(t *testing.T) {
 	t.Parallel()
 	for _, more := range []string{"", `,"stream":true`, withEvents} {
@@ -207,7 +207,7 @@ func TestCallsOfExc(t *testing.T) {
 	}
 }
 
-// TestFaultsOfExc: whatever is wrong with exc is a result, and the loop goes on.
+// TestFaultsOfExc: every error of exc is a result, and the loop continues.
 func TestFaultsOfExc(t *testing.T) {
 	t.Parallel()
 	answers := func(result string) func(context.Context, proto.Call, *rpc.Out) (proto.CallResult, error) {
@@ -251,8 +251,7 @@ func TestFaultsOfExc(t *testing.T) {
 	}
 }
 
-// TestSilentCaller: a caller that asked for no events is sent none, although exc
-// and rtr remark things.
+// TestSilentCaller: a caller that did not ask for events gets none.
 func TestSilentCaller(t *testing.T) {
 	t.Parallel()
 	text := proto.Text{Content: "Look. ", ToolCalls: callList(native("a", "bash", `{}`))}
@@ -264,8 +263,8 @@ func TestSilentCaller(t *testing.T) {
 		`{"type":"done","full_text":"Done.","iterations":2,"usage":{"input_tokens":1,"output_tokens":1,"cache_read_tokens":1,"cache_write_tokens":2,"reasoning_tokens":3}}`)
 }
 
-// TestConfinement: what the caller asks for reaches exc, and how a call was run
-// reaches the caller, but not the model.
+// TestConfinement: the sandbox of the request reaches exc, and the confinement
+// of a call reaches the caller, but not the model.
 func TestConfinement(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, asks("", native("a", "bash", `{"command":"x"}`), nativeBash("e", "y")), says("Done."))
@@ -330,7 +329,8 @@ func TestRemember(t *testing.T) {
 	}
 }
 
-// TestKnownMemory: what mem has already keeps its id, and the model is told.
+// TestKnownMemory: a text that mem has already keeps its id, and the result says
+// so.
 func TestKnownMemory(t *testing.T) {
 	_, result := blockCalls(t)
 	for _, step := range []struct{ arguments, want string }{
@@ -346,7 +346,7 @@ func TestKnownMemory(t *testing.T) {
 	}
 }
 
-// TestOldMem: a mem that cannot list its memories stores them all the same.
+// TestOldMem: a mem that cannot list its memories stores them nevertheless.
 func TestOldMem(t *testing.T) {
 	b, result := blockCalls(t)
 	zinotest.Must(t, os.Remove(b.cfg.Mem.Socket))
@@ -357,7 +357,7 @@ func TestOldMem(t *testing.T) {
 	}
 }
 
-// TestMemoryErrors: an error of mem's own is a result.
+// TestMemoryErrors: an error of mem is a result.
 func TestMemoryErrors(t *testing.T) {
 	b, result := blockCalls(t)
 	full := &proto.Error{Code: proto.CodeInternal, Message: "the disk is full"}
@@ -384,7 +384,7 @@ func TestBuiltinsWithoutFiles(t *testing.T) {
 	}
 }
 
-// TestOwnName: a file may give a built-in tool a name of its own.
+// TestOwnName: a file may rename a built-in tool.
 func TestOwnName(t *testing.T) {
 	b, result := blockCalls(t)
 	b.writeTool("remember", `{"name":"note-down","builtin":"remember"}`)
@@ -397,7 +397,7 @@ func TestOwnName(t *testing.T) {
 }
 
 // TestNativeMemory: a session's model is offered the built-in tools with their
-// schemas, calls them, and what it stores belongs to the session.
+// schemas, and the memories that it stores belong to the session.
 func TestNativeMemory(t *testing.T) {
 	modes(t, func(t *testing.T, _ bool, more string) {
 		b := newEnv(t, asks("", native("a", "remember", `{"text":"x"}`), native("b", "recall", `{"query":"x"}`), native("c", "recall", ``)), says("Done."))
@@ -431,7 +431,7 @@ func begins(s string, beginnings ...string) bool {
 	return false
 }
 
-// FuzzArguments: any arguments of the built-in tools give a result of its kind,
+// FuzzArguments: any arguments of the built-in tools give one of their results,
 // and a list of one message is stored.
 func FuzzArguments(f *testing.F) {
 	for _, seed := range []string{`{"text":"a","tag":"t"}`, `{"query":"a","top_k":3}`, `"{\"text\":\"a\"}"`, `{"top_k":"2e1","query":"\ud800"}`, `{"text":1}`, ``, `null`, "{\"text\":\"\xff\"}", `[]`} {
@@ -484,7 +484,7 @@ func TestRecallLines(t *testing.T) {
 		{"each on one line", []proto.HardMemory{hit(1, 0.5, "t\nu", `[{"content":"a\r\n  b\n\nc"}]`)}, "[1] (score 0.50, tag t u) a   b c"},
 		{"without an id", []proto.HardMemory{anonymous}, "(score 0.50) a"},
 		{"no messages", []proto.HardMemory{hit(1, 0.5, "", `[]`)}, "[1] (score 0.50) "},
-		{"messages that are none", []proto.HardMemory{hit(1, 0.5, "", `[{"content":[1]}]`), hit(2, 0.5, "", `{"a":1}`)}, "[1] (score 0.50) [{\"content\":[1]}]\n[2] (score 0.50) {\"a\":1}"},
+		{"malformed messages", []proto.HardMemory{hit(1, 0.5, "", `[{"content":[1]}]`), hit(2, 0.5, "", `{"a":1}`)}, "[1] (score 0.50) [{\"content\":[1]}]\n[2] (score 0.50) {\"a\":1}"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b, result := blockCalls(t)
@@ -496,8 +496,8 @@ func TestRecallLines(t *testing.T) {
 	}
 }
 
-// TestRecallQueries: what mem is asked, and the results of calls of which it is
-// asked nothing.
+// TestRecallQueries: the searches that mem gets, and the results of calls that
+// do not reach it.
 func TestRecallQueries(t *testing.T) {
 	b, result := blockCalls(t)
 	const wrongCount = "Malformed tool_call JSON: top_k must be a whole number from 1 to 20"

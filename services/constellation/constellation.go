@@ -1,6 +1,5 @@
-// Package constellation is all of Zino's services in one process, over the
-// sockets of a configuration: what tests need of a whole Zino, without
-// building and supervising programs.
+// Package constellation runs all services in one process, over the sockets of a
+// configuration: for tests of the whole, without building and supervising programs.
 package constellation
 
 import (
@@ -24,15 +23,15 @@ import (
 	"zino/services/sys"
 )
 
-// drainLimit is how long a service's requests in flight may go on at the end.
+// drainLimit is how long Close waits for requests in flight.
 const drainLimit = 2 * time.Second
 
-// Constellation is a set of services that are running.
+// Constellation is a set of running services.
 type Constellation struct {
 	cfg     *config.Config
 	log     *slog.Logger
 	catalog *catalog.Catalog
-	mem     *rpc.Client // of those who are given one
+	mem     *rpc.Client // shared by the services that take one
 	closers []func() error
 }
 
@@ -52,7 +51,7 @@ func Start(cfg *config.Config, log *slog.Logger) (*Constellation, error) {
 	c := &Constellation{cfg: cfg, log: log, catalog: cat, mem: &rpc.Client{Service: "mem", Path: cfg.Mem.Socket}}
 	c.onClose(cat.Close)
 	c.onClose(func() error { c.mem.Close(); return nil })
-	// Whoever is asked by others comes first, and goes last.
+	// Services that others call start first, and stop last.
 	for _, name := range []string{"mem", "exc", "rtr", "sys", "ctx", "agr", "daemon"} {
 		m, err := c.open(name)
 		if err == nil {
@@ -92,7 +91,7 @@ func (c *Constellation) open(name string) (member, error) {
 
 func (c *Constellation) logger(name string) *slog.Logger { return c.log.With("service", name) }
 
-// serve has the service answer on its socket until Close.
+// serve serves a service on its socket until Close.
 func (c *Constellation) serve(name string, m member) error {
 	c.onClose(m.Close)
 	s := rpc.NewServer(name, c.logger(name))
@@ -104,8 +103,7 @@ func (c *Constellation) serve(name string, m member) error {
 	return nil
 }
 
-// shutDown drains a server. Requests that take too long are cancelled, which
-// is nothing that the caller of Close could mend.
+// shutDown drains a server. That requests were cancelled is not an error of Close.
 func shutDown(s *rpc.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
 	defer cancel()
@@ -117,7 +115,7 @@ func shutDown(s *rpc.Server) error {
 
 func (c *Constellation) onClose(f func() error) { c.closers = append(c.closers, f) }
 
-// Close stops the services, the last one started first. Their sockets go away.
+// Close stops the services in reverse order. Their sockets are removed.
 func (c *Constellation) Close() error {
 	var err error
 	for _, f := range slices.Backward(c.closers) {
