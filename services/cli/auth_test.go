@@ -76,41 +76,6 @@ func (w world) keep(t *testing.T, name, text string) {
 	}
 }
 
-// TestAuthMistakes end with status 2 and one line. What was typed in a wrong
-// place may be a key: it is not repeated.
-func TestAuthMistakes(t *testing.T) {
-	const all = "(there are: anthropic, openai, gemini, openrouter)\n"
-	for _, test := range []struct{ args, want string }{
-		{"", "Error [usage]: zino auth: name one of: set, list, logout, login; try zino auth --help\n"},
-		{secretKey, "Error [usage]: zino auth: there is no such command; there are: set, list, logout, login; try zino auth --help\n"},
-		{"sett openai", `Error [usage]: zino auth: the nearest one is "set"; try zino auth --help` + "\n"},
-		{"rm openai", "Error [usage]: zino auth: use zino auth logout; try zino auth --help\n"},
-		{"set foo", "Error [usage]: zino auth set: there is no such provider " + all},
-		{"set", "Error [usage]: zino auth set: name one provider: anthropic, openai, gemini, openrouter\n"},
-		{"set opnai", `Error [usage]: zino auth set: there is no such provider; the nearest one is "openai" ` + all},
-		{"logout geminy", `Error [usage]: zino auth logout: there is no such provider; the nearest one is "gemini" ` + all},
-		{"login openroute", `Error [usage]: zino auth login: there is no such provider; the nearest one is "openrouter" ` + all},
-		{"set openai " + secretKey, "Error [usage]: zino auth set takes a provider and nothing more: a key goes into the prompt or standard input, never on the command line\n"},
-		{"set openai --key=" + secretKey, "Error [usage]: unknown flag: --key; try zino --help\n"},
-		{"list " + secretKey, "Error [usage]: zino auth list takes no arguments; try zino auth --help\n"},
-		{"login anthropic", "Error [usage]: anthropic: API key only: zino auth set anthropic (get one at https://console.anthropic.com/settings/keys)\n"},
-		{"login openai", "Error [usage]: openai: API key only: zino auth set openai (get one at https://platform.openai.com/api-keys)\n"},
-		{"login gemini", "Error [usage]: gemini: API key only: zino auth set gemini (get one at https://aistudio.google.com/apikey)\n"},
-	} {
-		t.Run(strings.ReplaceAll(test.args, secretKey, "KEY"), func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			status, out, said := run(t, w.auth(strings.Fields(test.args)...), secretKey)
-			if status != exitUsage || out != "" || said != test.want {
-				t.Errorf("status %d, printed %q, said %q\nwant %q", status, out, said, test.want)
-			}
-			if w.kept(t) != "" {
-				t.Errorf("kept %s", w.kept(t))
-			}
-		})
-	}
-}
-
 // TestAuthList shows where keys come from and nothing of them.
 func TestAuthList(t *testing.T) {
 	t.Parallel()

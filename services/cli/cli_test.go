@@ -63,50 +63,6 @@ func TestMessageArguments(t *testing.T) {
 	}
 }
 
-// TestMistakes end with status 2 and one line, and nothing is sent.
-func TestMistakes(t *testing.T) {
-	f := newFake(t, "")
-	defer func() {
-		if len(f.messages()) > 0 {
-			t.Errorf("sent %q", f.messages())
-		}
-	}()
-	for _, test := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"quit"}, `Error [usage]: unknown command "quit": a chat ends with :q or Ctrl-D; to send it as a message, type: zino -- quit`},
-		{[]string{"stauts"}, `Error [usage]: unknown command "stauts": the nearest one is "status"; to send it as a message, type: zino -- stauts`},
-		{[]string{"hlep"}, `Error [usage]: unknown command "hlep": the nearest one is "help"; to send it as a message, type: zino -- hlep`},
-		{[]string{"logout"}, `Error [usage]: unknown command "logout": use zino auth logout; `},
-		{[]string{"--nope", "a", "b"}, "Error [usage]: unknown flag: --nope; try zino --help"},
-		{[]string{"-x"}, "Error [usage]: unknown shorthand flag: 'x' in -x; try zino --help"},
-		{[]string{"a", "b", "--channel"}, "Error [usage]: flag needs an argument: --channel; try zino --help"},
-		{[]string{"a", "b", "-ch"}, "Error [usage]: flag needs an argument: --channel; try zino --help"},
-		{[]string{"status", "-s"}, "Error [usage]: unknown shorthand flag: 's' in -s; try zino --help"},
-		{[]string{"status", "now"}, `Error [usage]: zino status: it takes no arguments, but was given "now"; try zino status --help`},
-		{[]string{"up", "now"}, `Error [usage]: zino up: it takes no arguments, but was given "now"; try zino up --help`},
-		{[]string{"describe"}, "Error [usage]: name one service: daemon, sys, ctx, mem, agr, rtr, exc"},
-		{[]string{"describe", "mem", "rtr"}, "Error [usage]: name one service: daemon, sys, ctx, mem, agr, rtr, exc"},
-		{[]string{"help", "nothing"}, `Error [usage]: there is no command "nothing": zino --help lists them`},
-		{[]string{"help", "stauts"}, `Error [usage]: there is no command "stauts": the nearest one is "status"`},
-		{[]string{"chat", "about", "Go"}, `Error [usage]: zino chat: too many arguments; to send this as a message, type: zino -- chat about Go`},
-		{[]string{"resume", "the", "work"}, `Error [usage]: zino resume: too many arguments; to send this as a message, type: zino -- resume the work`},
-		{[]string{"login", "at", "noon"}, `Error [usage]: zino login: too many arguments; to send this as a message, type: zino -- login at noon`},
-		{[]string{"version", "two"}, `Error [usage]: zino version: too many arguments; `},
-		{[]string{"sessions", "delete"}, `Error [usage]: zino sessions: there is no command "delete": use zino sessions rm; `},
-		{[]string{"sessions", "bogus"}, `Error [usage]: zino sessions: there is no command "bogus": there are export, `},
-		{[]string{"memory", "serach"}, `Error [usage]: zino memory: there is no command "serach": the nearest one is "search"; `},
-	} {
-		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
-			status, out, said := run(t, newWorld(t).command(append([]string{"--socket", f.socket}, test.args...)...), "")
-			if status != exitUsage || out != "" || strings.Count(said, "\n") != 1 || !strings.HasPrefix(said, test.want) {
-				t.Errorf("status %d, printed %q, said %q", status, out, said)
-			}
-		})
-	}
-}
-
 // TestHelp goes to standard output, whatever stands in the way.
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{"--help"}, {"-h"}, {"help"}, {"up", "--help"}, {"help", "status"}, {"--version"}, {"version"}, {"login"}, {"auth", "login"}} {

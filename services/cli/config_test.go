@@ -153,27 +153,6 @@ F:5:1: ctx.history_tokens must be 0 (no limit) or more
 	}
 }
 
-// TestConfigMistakes ends with status 2.
-func TestConfigMistakes(t *testing.T) {
-	t.Parallel()
-	for args, want := range map[string]string{
-		"config":                   "zino config: name one of: check, edit, get, init, path, show; try zino config --help",
-		"config chek":              `zino config: there is no command "chek": the nearest one is "check"; try zino config --help`,
-		"config path x":            `zino config path: it takes no arguments, but was given "x"; try zino config path --help`,
-		"config init x":            `zino config init: it takes no arguments, but was given "x"; try zino config init --help`,
-		"config check x y":         `zino config check: name one file; try zino config check --help`,
-		"config get":               `zino config get: name one key, such as exc.timeout; try zino config get --help`,
-		"config get exc.timeot":    `zino config get: there is no key "exc.timeot": the nearest one is "exc.timeout"; try zino config get --help`,
-		"config get nothing":       `zino config get: there is no key "nothing"; zino config show lists all; try zino config get --help`,
-		"config set exc.timeout 5": `zino config: there is no command "set": use zino config edit; try zino config --help`,
-	} {
-		status, out, said := run(t, newWorld(t).command(strings.Fields(args)...), "")
-		if status != exitUsage || out != "" || said != "Error [usage]: "+want+"\n" {
-			t.Errorf("%s: status %d, printed %q, said %q", args, status, out, said)
-		}
-	}
-}
-
 // TestConfigShow says of each key what holds and where that comes from, and of
 // a secret that there is one.
 func TestConfigShow(t *testing.T) {

@@ -82,14 +82,3 @@ func TestContextTerminal(t *testing.T) {
 	<-x.ended
 	x.shows("You are ^[[2J\r\n")
 }
-
-func TestContextMistakes(t *testing.T) {
-	t.Parallel()
-	f := newFakeContext(t)
-	f.expect(t, "context now", 2, "", "Error [usage]: zino context: it takes no arguments, but was given \"now\"; try zino context --help\n")
-	f.expect(t, "context --root /proc/none", 2, "", "Error [usage]: --root: stat /proc/none: no such file or directory\n")
-	f.with(func() {
-		f.fails = &proto.Error{Code: proto.CodeInvalid, Message: "system_prompt_file: open /x: no such file or directory"}
-	})
-	f.expect(t, "context", 1, "", "Error [usage]: system_prompt_file: open /x: no such file or directory\n")
-}

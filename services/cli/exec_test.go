@@ -91,52 +91,6 @@ func TestExecSession(t *testing.T) {
 	}
 }
 
-// TestExecMistakes end with status 2 and one line, and nothing is sent.
-func TestExecMistakes(t *testing.T) {
-	f := newFake(t, "")
-	for _, test := range []struct{ args, said string }{
-		{"exec", "Error [usage]: zino exec needs a prompt: zino exec -p TEXT, or a text on standard input; try zino exec --help\n"},
-		{"exec -p", "Error [usage]: flag needs an argument: 'p' in -p; try zino --help\n"},
-		{"exec -p \t", "Error [usage]: zino exec needs a prompt: "},
-		{"exec -p x more", `Error [usage]: the prompt is given twice, with -p and as "more": quote all of it, or leave -p out`},
-		{"-p x more", `Error [usage]: the prompt is given twice, with -p and as "more": `},
-		{"-p x --channel kitchen", "Error [usage]: --channel and --stream are for a plain message"},
-		{"--continue --session x exec -p x", "Error [usage]: --continue and --session name two sessions: choose one"},
-		{"--continue two words", `Error [usage]: --continue is for zino exec -p TEXT and for chats, not for a plain message`},
-		{"exec -p x --nope", "Error [usage]: unknown flag: --nope; "},
-		{"exec -p x --sandbox tight", `Error [usage]: --sandbox "tight" is not one of off, read-only, workspace-write, unit`},
-		{"exec -p x --sandbox off --network=false", "Error [usage]: --sandbox off keeps no code from the network: choose another sandbox, or leave --network=false out"},
-		{"exec -p x --format xml", `Error [usage]: --format "xml" is neither text nor json`},
-		{"exec -p x --max-tokens 0", "Error [usage]: --max-tokens 0 is not a number of tokens"},
-		{"exec -p x --max-tokens -1", "Error [usage]: --max-tokens -1 is not"},
-		{"exec -p x --root /dev/null", "Error [usage]: --root: /dev/null is not a directory\n"},
-		{"exec -p x --root none", "Error [usage]: --root: stat "},
-		{"exec -p x --host", "Error [usage]: --host and --socket name two daemons: choose one\n"},
-		{"exec -p x --session ../../x", `Error [usage]: invalid session name "../../x": `},
-		{"exec -p x --session .hidden", `Error [usage]: invalid session name ".hidden": `},
-		{"exec -p x --session a/b", `Error [usage]: invalid session name "a/b": `},
-		{"exec -p x --session=", `Error [usage]: invalid session name "": `},
-		{"--session ../x", `Error [usage]: invalid session name "../x": `},
-		{"--format yaml two words", `Error [usage]: --format "yaml" is neither`},
-		{"--session x two words", `Error [usage]: --session is for zino exec -p TEXT and for chats, not for a plain message`},
-		{"two words --format json", `Error [usage]: --format is for`},
-		{"sessions resume ../x", "Error [usage]: "},
-	} {
-		t.Run(test.args, func(t *testing.T) {
-			t.Parallel()
-			status, out, said := run(t, newWorld(t).command(append([]string{"--socket", f.socket}, strings.Split(test.args, " ")...)...), "")
-			if status != exitUsage || out != "" || strings.Count(said, "\n") != 1 || !strings.HasPrefix(said, test.said) {
-				t.Errorf("status %d, printed %q, said %q", status, out, said)
-			}
-		})
-	}
-	t.Cleanup(func() {
-		if len(f.messages()) > 0 {
-			t.Errorf("sent %q", f.messages())
-		}
-	})
-}
-
 // TestExecInput appends what comes on standard input.
 func TestExecInput(t *testing.T) {
 	for _, test := range []struct{ name, input, want, said string }{

@@ -10,48 +10,6 @@ import (
 	"zino/pkg/rpc"
 )
 
-// TestFormatRefused checks that a command which prints text only says so.
-func TestFormatRefused(t *testing.T) {
-	for _, args := range []string{"memory rm 1", "memory soft set x", "channels clear x", "up", "completion bash", "auth set openai"} {
-		for _, flag := range []string{"--format=json", "--json"} {
-			status, out, said := run(t, newWorld(t).command(append(strings.Fields(args), flag)...), "")
-			if status != exitUsage || out != "" || !strings.HasSuffix(said, " prints text: leave --json and --format json out\n") {
-				t.Errorf("%s %s: status %d, printed %q, said %q", args, flag, status, out, said)
-			}
-		}
-	}
-	if status, out, said := run(t, newWorld(t).command("--format", "text", "config", "path"), ""); status != 0 || out == "" || said != "" {
-		t.Errorf("--format text: status %d, printed %q, said %q", status, out, said)
-	}
-	for _, args := range []string{"--json --format text config path", "sessions export x --json --format md"} {
-		if status, out, said := run(t, newWorld(t).command(strings.Fields(args)...), ""); status != exitUsage || out != "" || !strings.Contains(said, "exclude each other") {
-			t.Errorf("%s: status %d, printed %q, said %q", args, status, out, said)
-		}
-	}
-}
-
-// TestFormatIsJSON checks that both spellings print the same lines of JSON.
-func TestFormatIsJSON(t *testing.T) {
-	m := newFakeMem(t, "first", "second")
-	for _, args := range []string{
-		"memory list", "memory show 1", "memory search first", "memory soft", "memory add first", "memory export",
-		"config check", "auth list", "describe mem",
-	} {
-		_, want, _ := m.zino(t, "", append(strings.Fields(args), "--json")...)
-		if _, got, _ := m.zino(t, "", append(strings.Fields(args), "--format=json")...); got != want {
-			t.Errorf("%s: printed %q, want %q", args, got, want)
-		}
-		for line := range strings.Lines(want) {
-			if !json.Valid([]byte(line)) || line[0] != '{' {
-				t.Errorf("%s: printed the line %q", args, line)
-			}
-		}
-		if want == "" {
-			t.Errorf("%s: printed nothing", args)
-		}
-	}
-}
-
 // TestConfigCheckJSON checks the object for a file with a mistake.
 func TestConfigCheckJSON(t *testing.T) {
 	w := newWorld(t)

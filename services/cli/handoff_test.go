@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"strings"
 	"testing"
 
 	"zino/proto"
@@ -79,25 +78,6 @@ func TestHandoffFails(t *testing.T) {
 		f.expect(t, "handoff --goal x", 1, "", test.want)
 	}
 	f.expect(t, "handoff --goal x --offline", 1, "", "Error [internal]: HTTP 500: ^[\n")
-}
-
-// TestHandoffMistakes: nothing is asked.
-func TestHandoffMistakes(t *testing.T) {
-	t.Parallel()
-	f := newFakeHandoff(t)
-	const goal = "Error [usage]: zino handoff: say with --goal what is to be done next; try zino handoff --help\n"
-	f.expect(t, "handoff", 2, "", goal)
-	f.expect(t, "handoff --goal=", 2, "", goal)
-	f.expect(t, "handoff finish it", 2, "", "Error [usage]: zino handoff: it takes no arguments, but was given \"finish\"; try zino handoff --help\n")
-	_, _, said := run(t, f.command(t, "handoff", "--goal", "x", "--from-session", "../../x"), "")
-	if !strings.HasPrefix(said, `Error [usage]: zino handoff: invalid session name "../../x": `) {
-		t.Errorf("a path: said %q", said)
-	}
-	f.with(func() {
-		if len(f.handoffs) > 0 {
-			t.Errorf("asked for %+v", f.handoffs)
-		}
-	})
 }
 
 // TestHandoffInterrupt ends with status 130 and leaves no file.

@@ -233,50 +233,6 @@ func (f *fakeSessions) expect(t *testing.T, args string, status int, out, said s
 	}
 }
 
-// TestSessionsMistakes: nothing is asked of anybody.
-func TestSessionsMistakes(t *testing.T) {
-	t.Parallel()
-	const name = ": use letters, digits, '.', '_' and '-', not '.' or '-' first, and at most 200 bytes; try zino sessions "
-	for _, test := range []struct{ args, want string }{
-		{"sessions", "zino sessions: name one of: export, fork, list, resume, rm, search, show; try zino sessions --help"},
-		{"sessions lst", `zino sessions: there is no command "lst": the nearest one is "list"; try zino sessions --help`},
-		{"sessions list all", `zino sessions list: it takes no arguments, but was given "all"; try zino sessions list --help`},
-		{"sessions list --limit 0", "zino sessions list: --limit 0 is not the number of sessions wanted, 1 or more; try zino sessions list --help"},
-		{"sessions list -n -1", "zino sessions list: --limit -1 is not the number of sessions wanted, 1 or more; try zino sessions list --help"},
-		{"sessions list --format xml", `--format "xml" is neither text nor json`},
-		{"sessions search", "zino sessions search: name the words to look for; try zino sessions search --help"},
-		{"sessions search x -n 0", "zino sessions search: --limit 0 is not the number of sessions wanted, 1 or more; try zino sessions search --help"},
-		{"sessions show", "zino sessions show: name one session by its id, or by the beginning of it; try zino sessions show --help"},
-		{"sessions show a b", "zino sessions show: name one session by its id, or by the beginning of it; try zino sessions show --help"},
-		{"sessions show ../../x", `zino sessions show: invalid session name "../../x"` + name + "show --help"},
-		{"sessions show .hidden", `zino sessions show: invalid session name ".hidden"` + name + "show --help"},
-		{"sessions export x/y", `zino sessions export: invalid session name "x/y"` + name + "export --help"},
-		{"sessions export x --format text", `zino sessions export: --format "text" is not one of md, json; try zino sessions export --help`},
-		{"sessions fork x\\y", `zino sessions fork: invalid session name "x\\y"` + name + "fork --help"},
-		{"sessions rm", "zino sessions rm: name sessions by their ids, or by the beginnings of them; try zino sessions rm --help"},
-		{"sessions rm ok ../bad", `zino sessions rm: invalid session name "../bad"` + name + "rm --help"},
-	} {
-		status, out, said := run(t, newWorld(t).command(append([]string{"--socket", "none"}, strings.Fields(test.args)...)...), "")
-		if status != exitUsage || out != "" || said != "Error [usage]: "+test.want+"\n" {
-			t.Errorf("%s: status %d, printed %q, said %q", test.args, status, out, said)
-		}
-	}
-}
-
-// TestSessionsResumeMistakes: errors of a chat are worded as those of a turn.
-func TestSessionsResumeMistakes(t *testing.T) {
-	t.Parallel()
-	for args, want := range map[string]string{
-		"sessions resume a b":  "name one session by its id",
-		"sessions resume ../x": `invalid session name "../x": `,
-	} {
-		status, out, said := run(t, newWorld(t).command(append([]string{"--socket", "none"}, strings.Fields(args)...)...), "")
-		if status != exitUsage || out != "" || !strings.Contains(said, want) || strings.Count(said, "\n") != 1 {
-			t.Errorf("%s: status %d, printed %q, said %q", args, status, out, said)
-		}
-	}
-}
-
 // TestSessionsResumeNone says that there is nothing to go on with before it asks
 // for a model.
 func TestSessionsResumeNone(t *testing.T) {

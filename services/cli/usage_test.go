@@ -166,28 +166,6 @@ func TestUsageEstimated(t *testing.T) {
 	}
 }
 
-// TestUsageMistakes: nothing is asked.
-func TestUsageMistakes(t *testing.T) {
-	r := newUsageRouter(t, someUsage, nil)
-	for _, test := range []struct{ args, want string }{
-		{"usage now", `Error [usage]: zino usage: it takes no arguments, but was given "now"; try zino usage --help`},
-		{"usage --by year", `Error [usage]: --by "year" is not one of day, model, session`},
-		{"usage --since yesterday", `Error [usage]: --since "yesterday" is not a day, such as 2026-11-21`},
-		{"usage --since 2026-02-30", `Error [usage]: --since "2026-02-30" is not a day, such as 2026-11-21`},
-		{"usage --until x", "Error [usage]: unknown flag: --until; try zino --help"},
-		{"usage --by", "Error [usage]: flag needs an argument: --by; try zino --help"},
-		{"usgae", `Error [usage]: unknown command "usgae": the nearest one is "usage"; to send it as a message, type: zino -- usgae`},
-	} {
-		status, out, said := run(t, newWorld(t).command(append([]string{"--socket", r.socket}, strings.Fields(test.args)...)...), "")
-		if status != exitUsage || out != "" || said != test.want+"\n" {
-			t.Errorf("%s: status %d, printed %q, said %q", test.args, status, out, said)
-		}
-	}
-	if len(r.requests()) > 0 {
-		t.Errorf("asked for %+v", r.requests())
-	}
-}
-
 func TestUsageFails(t *testing.T) {
 	r := newUsageRouter(t, someUsage, &proto.Error{Code: proto.CodeInternal, Message: "the file\nis \x1b[31m gone"})
 	status, out, said := run(t, newWorld(t).command("--socket", r.socket, "usage"), "")

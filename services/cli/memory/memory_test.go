@@ -5,13 +5,17 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
+	"zino/pkg/zinotest"
 	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
+	"zino/services/cli/command"
 	"zino/services/cli/connect"
 	"zino/services/cli/render"
 )
@@ -90,22 +94,126 @@ func FuzzEdited(f *testing.F) {
 	})
 }
 
-// TestPagesEnd returns an error for a mem whose pages do not end.
-func TestPagesEnd(t *testing.T) {
+// newDaemon returns a daemon whose mem is answer.
+func newDaemon(t *testing.T, answer func(request proto.Raw) (typ string, reply any, err error)) *connect.Daemon {
+	t.Helper()
 	socket, _ := rpctest.New(t, "daemon", "", func(s *rpc.Server) {
-		rpc.HandleRelay(s, proto.DaemonForward, func(_ context.Context, _ proto.Forward, out *rpc.Out) error {
-			return out.Event(proto.MemListHard.Reply, proto.HardList{Items: []proto.HardItem{{Messages: proto.Raw("[]")}}, Next: new(1)})
+		rpc.HandleRelay(s, proto.DaemonForward, func(_ context.Context, req proto.Forward, out *rpc.Out) error {
+			typ, reply, err := answer(req.Request)
+			if err != nil {
+				return err
+			}
+			return out.Event(typ, reply)
 		})
 	})
 	d := connect.At(connect.Place{Socket: socket})
-	defer d.Close()
+	t.Cleanup(d.Close)
+	return d
+}
+
+// TestPagesEnd returns an error for a mem whose pages do not end.
+func TestPagesEnd(t *testing.T) {
+	d := newDaemon(t, func(proto.Raw) (string, any, error) {
+		return proto.MemListHard.Reply, proto.HardList{Items: []proto.HardItem{{Messages: proto.Raw("[]")}}, Next: new(1)}, nil
+	})
 	n := 0
 	err := pages(t.Context(), d, proto.ListHard{}, 0, func([]proto.HardItem) (bool, error) { n++; return false, nil })
 	if err == nil || !strings.Contains(err.Error(), "does not end") || n != 2 {
 		t.Errorf("%d pages, %v", n, err)
 	}
 	stop := errors.New("enough")
-	if err := pages(t.Context(), d, proto.ListHard{}, 0, func([]proto.HardItem) (bool, error) { return false, stop }); !errors.Is(err, stop) {
-		t.Errorf("%v", err)
+	err = pages(t.Context(), d, proto.ListHard{}, 0, func([]proto.HardItem) (bool, error) { return false, stop })
+	zinotest.Error(t, err, stop)
+}
+
+// TestPagesShrink asks for smaller pages where memories are long.
+func TestPagesShrink(t *testing.T) {
+	const total, most = 1203, 120 // memories, and how many fit into a packet
+	d := newDaemon(t, func(request proto.Raw) (string, any, error) {
+		var req proto.ListHard
+		if err := wire.Decode(request, &req); err != nil {
+			return "", nil, err
+		}
+		if req.Limit > most {
+			return "", nil, proto.Errorf(proto.CodeTooLarge, "too large")
+		}
+		var list proto.HardList
+		top := total
+		if req.Before != nil {
+			top = *req.Before
+		}
+		for id := top - 1; id >= max(0, top-req.Limit); id-- {
+			list.Items = append(list.Items, proto.HardItem{ID: id, Messages: proto.Raw("[]")})
+		}
+		if top > req.Limit {
+			list.Next = new(top - req.Limit)
+		}
+		return proto.MemListHard.Reply, list, nil
+	})
+	next := total
+	err := pages(t.Context(), d, proto.ListHard{}, 0, func(page []proto.HardItem) (bool, error) {
+		for _, item := range page {
+			if next--; item.ID != next {
+				t.Fatalf("id %d, want %d", item.ID, next)
+			}
+		}
+		return false, nil
+	})
+	if err != nil || next != 0 {
+		t.Errorf("ended before id %d: %v", next, err)
 	}
+}
+
+// importing runs an import whose stores are answered by stored, and returns what is
+// printed.
+func importing(t *testing.T, ctx context.Context, in io.Reader, stored func() (proto.Stored, error)) (string, error) {
+	t.Helper()
+	d := newDaemon(t, func(request proto.Raw) (string, any, error) {
+		if typ, err := wire.RequestType(request); err != nil || typ == proto.MemListHard.Type {
+			return proto.MemListHard.Reply, proto.HardList{Items: []proto.HardItem{}}, err
+		}
+		reply, err := stored()
+		return proto.MemStoreHard.Reply, reply, err
+	})
+	stderr, err := os.Create(filepath.Join(zinotest.Dir(t), "stderr"))
+	zinotest.Must(t, err)
+	defer stderr.Close()
+	err = importAll(ctx, &command.Env{Target: connect.Target{Err: stderr}}, d, in)
+	return zinotest.Read(t, stderr.Name()), err
+}
+
+// TestImportStops stops at an error that every line would have, and only then.
+func TestImportStops(t *testing.T) {
+	const lines = `{"messages":[{"role":"user","content":"a"}]}` + "\n" + `{"messages":[{"role":"user","content":"b"}]}` + "\n"
+	printed, err := importing(t, t.Context(), strings.NewReader(lines), func() (proto.Stored, error) {
+		return proto.Stored{}, proto.Errorf(proto.CodeInternal, "the disk is full")
+	})
+	zinotest.Equal(t, "printed", printed, "0 added, 0 known already, 0 refused\n")
+	if err == nil || err.Error() != "the import stopped at line 1: the disk is full; it can be repeated: what is stored is not stored twice" {
+		t.Errorf("error %v", err)
+	}
+	n := 0
+	printed, err = importing(t, t.Context(), strings.NewReader(lines), func() (proto.Stored, error) {
+		if n++; n == 1 {
+			return proto.Stored{}, proto.Errorf(proto.CodeInvalid, "not\nthis")
+		}
+		return proto.Stored{}, nil
+	})
+	zinotest.Equal(t, "printed", printed, "line 1: not this\n1 added, 0 known already, 1 refused\n")
+	zinotest.Error(t, err, render.ErrReported)
+}
+
+// TestImportInterrupted ends while it waits for a line.
+func TestImportInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	r, w := io.Pipe()
+	defer w.Close()
+	go func() {
+		io.WriteString(w, `{"messages":[{"role":"user","content":"a"}]}`+"\n")
+		w.Write([]byte("{")) // the next line is being read when this returns
+		cancel()
+	}()
+	printed, err := importing(t, ctx, r, func() (proto.Stored, error) { return proto.Stored{}, nil })
+	zinotest.Error(t, err, render.ErrInterrupted)
+	zinotest.Equal(t, "printed", strings.TrimLeft(printed, "01"), " added, 0 known already, 0 refused\n") // mem's answer may come too late
 }
