@@ -170,3 +170,9 @@ func TestDoctorBroken(t *testing.T) {
 	found = w.diagnose(t, exitError, nil)
 	says(t, found["directories"], "warning", "others can read "+base+"/sessions", "chmod 700 ")
 }
+
+// in runs a command in the world with further environment variables.
+func (w world) in(t *testing.T, env []string, args ...string) (status int, out, said string) {
+	t.Helper()
+	return run(t, with(w.command(args...), env...), "")
+}

@@ -2,9 +2,8 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"log/slog"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -13,24 +12,21 @@ import (
 	"testing"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
+	"zino/services/cli/render"
 )
 
-// fakeSessions is a mem with sessions behind a daemon that passes requests on.
-// A place in a session is the number of events before it.
+// fakeSessions is a daemon whose mem has sessions, and which previews turns and hands
+// off.
 type fakeSessions struct {
 	socket string
 
 	mu       sync.Mutex
 	list     []proto.SessionSummary
-	events   map[string][]string // by id
-	skipped  map[string]int      // by id, lines that are no events
-	busy     string              // the id of a session that a turn holds
-	piece    int                 // events, or characters of a text, in an answer
-	endless  bool                // what comes next is always what was
-	total    int                 // sessions that there are, if more than in the list
-	fails    error               // any answer
-	searched []proto.SearchSessions
+	total    int   // sessions, if more than in the list
+	fails    error // every answer
+	endless  bool  // pieces of a session repeat
 	previews []proto.Preview
 	handoffs []proto.Handoff
 	report   proto.ContextReport
@@ -40,53 +36,47 @@ type fakeSessions struct {
 
 func newFakeSessions(t *testing.T, ids ...string) *fakeSessions {
 	t.Helper()
-	dir := shortDir(t)
-	f := &fakeSessions{
-		socket: filepath.Join(dir, "d"), piece: 1000, events: map[string][]string{}, skipped: map[string]int{}, waiting: make(chan struct{}, 1),
-	}
+	f := &fakeSessions{waiting: make(chan struct{}, 1)}
 	for _, id := range ids {
 		f.add(id, "words of "+id)
 	}
-	mem := rpc.NewServer("mem", slog.New(slog.DiscardHandler))
-	rpc.Handle(mem, proto.MemListSessions, answer(f, f.listed))
-	rpc.Handle(mem, proto.MemFindSession, answer(f, f.find))
-	rpc.Handle(mem, proto.MemReadSession, answer(f, f.read))
-	rpc.Handle(mem, proto.MemSearchSessions, answer(f, f.search))
-	rpc.Handle(mem, proto.MemExportSession, answer(f, f.export))
-	rpc.Handle(mem, proto.MemForkSession, answer(f, f.fork))
-	rpc.Handle(mem, proto.MemRemoveSession, answer(f, f.remove))
-	serveOn(t, mem, filepath.Join(dir, "mem"))
-	daemon := rpc.NewServer("daemon", slog.New(slog.DiscardHandler))
-	rpc.HandleRelay(daemon, proto.DaemonForward, func(ctx context.Context, req proto.Forward, out *rpc.Out) error {
-		c := &rpc.Client{Service: req.Service, Path: filepath.Join(dir, req.Service)}
-		defer c.Close()
-		return rpc.Relay(ctx, c, req.Request, out)
+	mem, _ := rpctest.New(t, "mem", "", func(s *rpc.Server) {
+		rpc.Handle(s, proto.MemListSessions, answer(f, f.listed))
+		rpc.Handle(s, proto.MemFindSession, answer(f, f.find))
+		rpc.Handle(s, proto.MemReadSession, answer(f, func(req proto.ReadSession) (proto.SessionEvents, error) {
+			return proto.SessionEvents{SessionID: req.SessionID, Events: proto.Raw(`[{"type":"message","role":"user","text":"one"}]`), More: f.endless}, nil
+		}))
+		rpc.Handle(s, proto.MemExportSession, answer(f, func(req proto.ExportSession) (proto.SessionText, error) {
+			return proto.SessionText{SessionID: req.SessionID, Content: "text \x1b[2J\u202e\n", More: f.endless}, nil
+		}))
 	})
-	rpc.Handle(daemon, proto.DaemonContext, answer(f, f.context))
-	rpc.Handle(daemon, proto.DaemonHandoff, f.handoff)
-	serveOn(t, daemon, f.socket)
+	f.socket, _ = rpctest.New(t, "daemon", "", func(s *rpc.Server) {
+		rpc.HandleRelay(s, proto.DaemonForward, func(ctx context.Context, req proto.Forward, out *rpc.Out) error {
+			c := &rpc.Client{Service: req.Service, Path: mem}
+			defer c.Close()
+			return rpc.Relay(ctx, c, req.Request, out)
+		})
+		rpc.Handle(s, proto.DaemonContext, answer(f, func(req proto.Preview) (proto.ContextReport, error) {
+			f.previews = append(f.previews, req)
+			return f.report, nil
+		}))
+		rpc.Handle(s, proto.DaemonHandoff, f.handoff)
+	})
 	return f
 }
 
-// with has a test look at the fake, or change it, while it runs.
+// with reads or changes the fake while it runs.
 func (f *fakeSessions) with(do func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	do()
 }
 
-// first is the session that changed last.
-func (f *fakeSessions) first() (s proto.SessionSummary) {
-	f.with(func() { s = f.list[0] })
-	return s
-}
-
-// add puts a session in front of the others, with one message.
-func (f *fakeSessions) add(id, text string) { f.with(func() { f.put(id, text) }) }
-
-func (f *fakeSessions) put(id, text string) {
-	f.list = slices.Insert(f.list, 0, proto.SessionSummary{SessionID: id, Updated: "2026-11-21T14:03:07Z", Messages: 1, Text: text})
-	f.events[id] = []string{fmt.Sprintf(`{"type":"message","role":"user","text":%q}`, text)}
+// add puts a session in front of the others.
+func (f *fakeSessions) add(id, text string) {
+	f.with(func() {
+		f.list = slices.Insert(f.list, 0, proto.SessionSummary{SessionID: id, Updated: "2026-11-21T14:03:07Z", Messages: 1, Text: text})
+	})
 }
 
 // answer makes a handler of a method of the fake.
@@ -132,78 +122,6 @@ func (f *fakeSessions) find(req proto.FindSession) (found proto.SessionSummary, 
 	return found, &proto.Error{Code: proto.CodeInvalid, Message: fmt.Sprintf("Several sessions begin with %q.", req.SessionID)}
 }
 
-func (f *fakeSessions) read(req proto.ReadSession) (rep proto.SessionEvents, err error) {
-	found, err := f.find(proto.FindSession{SessionID: req.SessionID})
-	if err != nil {
-		return rep, err
-	}
-	all := f.events[found.SessionID]
-	from := int(req.From)
-	to := min(len(all), from+f.piece)
-	rep = proto.SessionEvents{
-		SessionID: found.SessionID, Events: proto.Raw("[" + strings.Join(all[from:to], ", \n") + "]"), Next: int64(to), More: to < len(all),
-	}
-	if from == 0 {
-		rep.Skipped = f.skipped[found.SessionID]
-	}
-	if f.endless {
-		rep.Next, rep.More = req.From, true
-	}
-	return rep, nil
-}
-
-func (f *fakeSessions) search(req proto.SearchSessions) (hits proto.SessionHits, err error) {
-	f.searched = append(f.searched, req)
-	for _, s := range f.list {
-		if strings.Contains(s.Text, req.Query) {
-			hits.Results = append(hits.Results, proto.SessionHit{SessionID: s.SessionID, Updated: s.Updated, Role: "user", Excerpt: "…" + s.Text})
-		}
-	}
-	return hits, nil
-}
-
-// export gives the events, each in a line, a piece of the first line's
-// characters or all of a later one at a time.
-func (f *fakeSessions) export(req proto.ExportSession) (rep proto.SessionText, err error) {
-	found, err := f.find(proto.FindSession{SessionID: req.SessionID})
-	if err != nil {
-		return rep, err
-	}
-	rep = proto.SessionText{SessionID: found.SessionID, Next: req.From, Skip: req.Skip, More: true}
-	if f.endless {
-		return rep, nil
-	}
-	text := []rune(req.Format + " " + strings.Join(f.events[found.SessionID], "\n") + "\n")
-	to := min(len(text), int(req.Skip)+f.piece)
-	rep.Content, rep.Skip, rep.More = string(text[req.Skip:to]), int64(to), to < len(text)
-	return rep, nil
-}
-
-func (f *fakeSessions) fork(req proto.ForkSession) (rep proto.SessionPlace, err error) {
-	found, err := f.find(proto.FindSession{SessionID: req.SessionID})
-	if err == nil {
-		f.put("fork-of-"+found.SessionID, found.Text)
-	}
-	return proto.SessionPlace{SessionID: "fork-of-" + found.SessionID}, err
-}
-
-func (f *fakeSessions) remove(req proto.RemoveSession) (rep proto.SessionName, err error) {
-	found, err := f.find(proto.FindSession{SessionID: req.SessionID})
-	if err == nil && found.SessionID == f.busy {
-		err = &proto.Error{Code: proto.CodeBusy, Message: "A turn is under way on it."}
-	}
-	if err != nil {
-		return rep, err
-	}
-	f.list = slices.DeleteFunc(f.list, func(s proto.SessionSummary) bool { return s.SessionID == found.SessionID })
-	return proto.SessionName{SessionID: found.SessionID}, nil
-}
-
-func (f *fakeSessions) context(req proto.Preview) (proto.ContextReport, error) {
-	f.previews = append(f.previews, req)
-	return f.report, nil
-}
-
 func (f *fakeSessions) handoff(ctx context.Context, req proto.Handoff) (proto.HandoffBundle, error) {
 	if req.Goal == "wait" { // until the caller hangs up
 		f.waiting <- struct{}{}
@@ -233,55 +151,22 @@ func (f *fakeSessions) expect(t *testing.T, args string, status int, out, said s
 	}
 }
 
-// TestSessionsResumeNone says that there is nothing to go on with before it asks
-// for a model.
-func TestSessionsResumeNone(t *testing.T) {
-	t.Parallel()
-	newFakeSessions(t).expect(t, "sessions resume", 1, "", "Error [session]: No sessions found to resume\n")
-	status, out, said := run(t, newWorld(t).command("--socket", "none", "sessions", "resume"), "")
-	if status != 1 || out != "" || !strings.Contains(said, "Could not connect to daemon: ") || strings.Count(said, "\n") != 1 {
-		t.Errorf("no daemon: status %d, printed %q, said %q", status, out, said)
-	}
-}
-
-func TestSessionsFork(t *testing.T) {
-	t.Parallel()
-	f := newFakeSessions(t, "abc", "abd")
-	f.expect(t, "sessions fork abc", 0, "fork-of-abc\n", "")
-	f.expect(t, "sessions fork ab", 1, "", "Error [usage]: Several sessions begin with \"ab\".\n")
-	f.expect(t, "sessions fork x", 1, "", "Error [session]: There is no session \"x\".\n")
-}
-
-// TestSessionsRemove settles what names mean before anything is deleted, and
-// goes on behind one that cannot be.
-func TestSessionsRemove(t *testing.T) {
-	t.Parallel()
-	f := newFakeSessions(t, "abc", "abd", "held", "other", "kept")
-	f.with(func() { f.busy = "held" })
-	f.expect(t, "sessions rm abc ab held none oth other", 1, "abc\nother\n",
-		"Error [usage]: Several sessions begin with \"ab\".\nError [session]: There is no session \"none\".\nError [internal]: A turn is under way on it.\n")
-	f.expect(t, "sessions rm ab", 0, "abd\n", "")
-	if status, out, _ := run(t, f.command(t, "sessions", "list"), ""); status != 0 || strings.Count(out, "\n") != 2 || !strings.HasPrefix(out, "kept  ") {
-		t.Errorf("left: %s", out)
-	}
-}
-
-// TestSessionsFail tells of a daemon that is not there, and of a mem that fails.
+// TestSessionsFail prints the error of each command on one line.
 func TestSessionsFail(t *testing.T) {
 	t.Parallel()
-	status, out, said := run(t, newWorld(t).command("--socket", "none", "sessions", "list"), "")
-	if status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: Could not connect to daemon: ") || !strings.HasSuffix(said, "; is the daemon running? try: zino status\n") {
-		t.Errorf("status %d, printed %q, said %q", status, out, said)
-	}
 	f := newFakeSessions(t, "abc")
+	f.with(func() { f.endless = true })
+	const endless = "Error [internal]: the session does not end: is the daemon of another version? try: zino status\n"
+	f.expect(t, "sessions show abc", 1, "Session abc\n\nUser:\n  one\n", endless)
+	f.expect(t, "sessions export abc", 1, "", endless)
 	f.with(func() { f.fails = &proto.Error{Code: proto.CodeInternal, Message: "the disk\nis \x1b[31m gone"} })
-	for _, args := range []string{"list", "show abc", "search x", "export abc", "fork abc", "rm abc"} {
+	for _, args := range []string{"list", "show abc", "export abc", "rm abc"} {
 		f.expect(t, "sessions "+args, 1, "", "Error [internal]: the disk is ^[[31m gone\n")
 	}
 }
 
-// TestSessionsOwn asks the caller's own daemon and never the host's, whose
-// sessions are those of all.
+// TestSessionsOwn asks the caller's own daemon, not the host's, which has the sessions
+// of all users.
 func TestSessionsOwn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -298,12 +183,93 @@ func TestSessionsOwn(t *testing.T) {
 	}
 }
 
-// line is a value as it is printed for programs.
-func line(t *testing.T, v any) string {
+// daemon makes a socket the daemon of the user.
+func (w world) daemon(t *testing.T, socket string) {
 	t.Helper()
-	text, err := json.Marshal(v)
-	if err != nil {
+	dir := filepath.Join(w.runtime, "zino")
+	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	return string(text) + "\n"
+	if err := os.Symlink(socket, filepath.Join(dir, "daemon.sock")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// host makes a socket the daemon of the host.
+func (w world) host(t *testing.T, socket string) {
+	t.Helper()
+	if err := os.Symlink(socket, filepath.Join(w.runtime, "host.sock")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSessionsList(t *testing.T) {
+	t.Parallel()
+	f := newFakeSessions(t)
+	f.expect(t, "sessions list", 0, "No sessions found.\n", "")
+	f.expect(t, "sessions list --format json", 0, "", "No sessions found.\n")
+	f.add("550e8400-e29b-41d4-a716-446655440000", "Fix the\ttest.\x1b[2J")
+	f.with(func() {
+		f.list[0].Updated, f.list[0].Turns, f.list[0].Root = "2020-01-02T14:03:07Z", 2, "/srv/a\nb"
+		f.list[0].CostUSD, f.list[0].Unpriced = new(0.0231), 1
+	})
+	f.expect(t, "sessions list", 0, "550e8400-e29b-41d4-a716-446655440000  2020-01-02  2 turns  >= $0.0231  /srv/a b  Fix the test.^[[2J\n", "")
+	f.expect(t, "sessions list --all", 0, "550e8400-e29b-41d4-a716-446655440000  2020-01-02  2 turns  >= $0.0231  /srv/a b  Fix the test.^[[2J\n", "")
+	f.add("short", "")
+	f.with(func() { f.list[0].Updated, f.list[0].Turns, f.list[0].CostUSD = "\x1b", 1, new(0.5) })
+	f.add("bad", "x")
+	f.with(func() { f.list[0].Problem, f.list[0].Updated = "permission\ndenied", "2020-01-02T14:03:07Z" })
+	const rows = "bad    2020-01-02  0 turns  -        -  (cannot be read: permission denied)\nshort  -           1 turn   $0.5000  -  (nothing said)\n"
+	f.expect(t, "sessions list --limit 2", 0, rows, "")
+	f.expect(t, "--format json sessions list -n 1", 0, `{"session_id":"bad","created":"","updated":"2020-01-02T14:03:07Z","messages":1,"text":"x","bytes":0,"problem":"permission\ndenied"}`+"\n", "")
+	f.with(func() { f.total = 5 })
+	f.expect(t, "sessions list -n 2", 0, rows, "")
+	_, _, said := run(t, f.command(t, "sessions", "list"), "")
+	if said != "Warning: 2 more, which did not fit into one answer, are not shown: zino sessions search finds them\n" {
+		t.Errorf("said %q", said)
+	}
+}
+
+// TestSessionsListHead ends without an error when the reader is gone.
+func TestSessionsListHead(t *testing.T) {
+	t.Parallel()
+	f := newFakeSessions(t)
+	for range 400 {
+		f.add("abc", strings.Repeat("much text ", 50))
+	}
+	cmd := f.command(t, "sessions", "list")
+	cmd.Args = append([]string{"sh", "-c", `"$@" | head -n 1`, "sh", cmd.Path}, cmd.Args[1:]...)
+	cmd.Path = "/bin/sh"
+	status, out, said := run(t, cmd, "")
+	if status != 0 || strings.Count(out, "\n") != 1 || said != "" {
+		t.Errorf("status %d, printed %.100q, said %q", status, out, said)
+	}
+}
+
+// TestSessionsListTerminal cuts lines to the terminal's width, behind the id.
+func TestSessionsListTerminal(t *testing.T) {
+	t.Parallel()
+	f := newFakeSessions(t)
+	f.add("550e8400-e29b-41d4-a716-446655440000", strings.Repeat("語", 100))
+	f.with(func() { f.list[0].Updated = "2020-01-02T14:03:07Z" })
+	cmd := f.command(t, "sessions", "list")
+	cmd.Args = append([]string{"sh", "-c", `stty cols 70 && exec "$@"`, "sh", cmd.Path}, cmd.Args[1:]...)
+	cmd.Path = "/bin/sh"
+	x := onTerminal(t, cmd)
+	<-x.ended
+	x.shows("550e8400  2020-01-02  0 turns  -  -  語")
+	x.shows("語…\r\n")
+	for line := range strings.Lines(x.screen()) {
+		if n := render.Cells(strings.TrimRight(line, "\r\n")); n > 70 {
+			t.Errorf("%d cells: %q", n, line)
+		}
+	}
+}
+
+// TestSessionsExportTerminal escapes on a terminal what is exact for a program.
+func TestSessionsExportTerminal(t *testing.T) {
+	t.Parallel()
+	x := onTerminal(t, newFakeSessions(t, "abc").command(t, "sessions", "export", "abc"))
+	<-x.ended
+	x.shows("text ^[[2J\\u202e\r\n")
 }

@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-
 	"io"
 	"os"
 	"os/signal"

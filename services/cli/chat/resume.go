@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-
 	"strings"
 
 	"zino/pkg/wire"

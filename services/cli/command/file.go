@@ -48,7 +48,7 @@ func WriteFile(path string, mode fs.FileMode, write func(io.Writer) error) (err 
 // is fs.ErrExist if the file exists.
 func NewFile(path, content string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return rename(err, path)
+		return err
 	}
 	link := func(temp, path string) error { // unlike a rename, it replaces nothing
 		return errors.Join(os.Link(temp, path), os.Remove(temp))

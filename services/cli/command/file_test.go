@@ -89,6 +89,7 @@ func TestWriteFilePipe(t *testing.T) {
 		t.Errorf("it is %v, %v", info.Mode(), err)
 	}
 }
+
 func holds(t *testing.T, path, text string, mode os.FileMode) {
 	t.Helper()
 	data, err := os.ReadFile(path)

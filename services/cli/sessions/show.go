@@ -162,11 +162,12 @@ func (p *printer) event(raw []byte) error {
 		return p.message(e)
 	case e.Type == proto.TypeToolUse && e.Name != "":
 		p.calls[e.ID] = e.Name
-		line := "Tool requested: " + e.Name
+		var line strings.Builder
+		line.WriteString("Tool requested: " + e.Name)
 		for key, value := range wire.Members(e.Input) {
-			line += " " + string(key) + "=" + argument(value)
+			line.WriteString(" " + string(key) + "=" + argument(value))
 		}
-		return p.block(line)
+		return p.block(line.String())
 	case e.Type == proto.TypeToolResult && len(e.Output) > 0:
 		return p.result(e)
 	case e.Type == proto.TypeInterrupted:
