@@ -71,7 +71,7 @@ func pointPair() error {
 	return unix.Sendto(pair[0], []byte(os.Getenv(attackEnv)), 0, &unix.SockaddrUnix{Name: os.Getenv("DGRAM")})
 }
 
-// listenFor listens where the arena dials, until somebody comes, or nobody does.
+// listenFor listens until the test connects, or a second has passed.
 func listenFor() error {
 	l, err := net.Listen("tcp", os.Getenv("LISTEN"))
 	if err != nil {

@@ -1,22 +1,30 @@
 package exc
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"zino/pkg/zinotest"
+	"zino/proto"
 )
 
-// attack is something that code could do to its host. All of them are done in
-// one run of each level.
+// attack is something that code could do to its host. One run of each level does all
+// of them.
 type attack struct {
 	name string
 	// code is bash. It prints "pwned" where it sees itself that it worked. It has
 	// a file of its own to damage, $V, and one to make, $NEW.
 	code string
 	// worked looks for the damage; nil: what was printed tells.
-	worked func(a *arena, h harm) bool
+	worked func(a *harness, h harm) bool
 	// open are the levels at which nothing stops it. It must work there, which
 	// shows that it is an attack at all.
 	open []string
@@ -38,41 +46,41 @@ func attacker(way string) string {
 	return fmt.Sprintf("GORACE=atexit_sleep_ms=0 %s=%q $ROOT/attacker", attackEnv, way) // it would linger
 }
 
-// harm is where to look for what an attack did.
+// harm is what an attack did, as far as it can be seen from outside.
 type harm struct {
 	victim, made string // paths of $V and $NEW
 	printed      string
-	hits         []string // under which names the arena's listeners were spoken to
+	hits         []string // attacks that reached a listener of the harness
 }
 
 // changed reports damage to the attack's own victim.
-func changed(_ *arena, h harm) bool { return !intact(h.victim) }
+func changed(_ *harness, h harm) bool { return !intact(h.victim) }
 
 // appeared reports a file that was not there.
-func appeared(_ *arena, h harm) bool { return exists(h.made) }
+func appeared(_ *harness, h harm) bool { return exists(h.made) }
 
 // damaged reports damage to a file below the root.
-func damaged(name string) func(*arena, harm) bool {
-	return func(a *arena, _ harm) bool { return !intact(filepath.Join(a.root, name)) }
+func damaged(name string) func(*harness, harm) bool {
+	return func(a *harness, _ harm) bool { return !intact(filepath.Join(a.root, name)) }
 }
 
 // made reports a file below the root that was not there.
-func made(name string) func(*arena, harm) bool {
-	return func(a *arena, _ harm) bool { return exists(filepath.Join(a.root, name)) }
+func made(name string) func(*harness, harm) bool {
+	return func(a *harness, _ harm) bool { return exists(filepath.Join(a.root, name)) }
 }
 
-// reached reports whether a listener of the arena was spoken to under a name.
-func reached(name string) func(*arena, harm) bool {
-	return func(_ *arena, h harm) bool { return slices.Contains(h.hits, name) }
+// reached reports whether an attack of that name reached a listener.
+func reached(name string) func(*harness, harm) bool {
+	return func(_ *harness, h harm) bool { return slices.Contains(h.hits, name) }
 }
 
 // printed reports whether a text was printed.
-func printed(text string) func(*arena, harm) bool {
-	return func(_ *arena, h harm) bool { return strings.Contains(h.printed, text) }
+func printed(text string) func(*harness, harm) bool {
+	return func(_ *harness, h harm) bool { return strings.Contains(h.printed, text) }
 }
 
 // killed reports whether the victim died.
-func killed(a *arena, _ harm) bool {
+func killed(a *harness, _ harm) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", a.victim.Process.Pid))
 	return err != nil || strings.Contains(string(stat), ") Z ")
 }
@@ -140,11 +148,143 @@ print("pwned")'`, open: ifNoNames},
 	{name: "a daemon", code: `(setsid bash -c "trap '' TERM HUP INT; (while :; do sleep 1000; done) & sleep 1000" >/dev/null 2>&1 &)`, worked: survived, open: nowhere},
 }
 
-// survived reports whether anything of the run is left.
-func survived(*arena, harm) bool {
+// survived reports whether a process of the run is left.
+func survived(*harness, harm) bool {
 	left, _ := filepath.Glob("/proc/[0-9]*/environ")
 	return slices.ContainsFunc(left, func(file string) bool {
 		env, err := os.ReadFile(file)
 		return err == nil && strings.Contains(string(env), fmt.Sprintf("\x00%s=%d-", markEnv, os.Getpid())) && !strings.Contains(file, fmt.Sprintf("/%d/", os.Getpid()))
 	})
+}
+
+// matrix is the code of all attacks, with their victims.
+func (a *harness) matrix(t *testing.T) (code string, harms []harm) {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString(a.env() + "T=$(mktemp -d)\n")
+	for i, x := range attacks {
+		h := harm{victim: filepath.Join(a.outside, fmt.Sprint("victim", i)), made: filepath.Join(a.outside, fmt.Sprint("new", i))}
+		zinotest.Write(t, h.victim, "intact\n")
+		harms = append(harms, h)
+		if !x.rootOnly || os.Geteuid() == 0 {
+			fmt.Fprintf(&b, "echo '@@%d'; ( V=%s NEW=%s\n%s\n) 2>&1\n", i, h.victim, h.made, x.code)
+		}
+	}
+	b.WriteString("echo '@@end'; rm -rf \"$T\"\n")
+	return b.String(), harms
+}
+
+// runAttacks runs all attacks at a level and returns the results by their names.
+func runAttacks(t *testing.T, level string) map[string]string {
+	mark(t)
+	a := newHarness(t, nil)
+	a.makeSetuid(t)
+	name := a.at(level)
+	if err := a.levelProblem(t.Context(), name); err != nil {
+		a.mustRefuse(t, name, err)
+		return nil
+	}
+	code, harms := a.matrix(t)
+	r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: proto.Level(name), Root: a.root})
+	if err != nil || r.ExitCode != 0 || !strings.Contains(r.Stdout, "@@end") || r.Confinement.Sandbox != proto.Level(name) {
+		t.Errorf("%s: %+v, %v", level, r, err)
+		return nil
+	}
+	a.look(r.Stdout, harms)
+	table := map[string]string{}
+	for i, x := range attacks {
+		if !strings.Contains(r.Stdout, fmt.Sprintf("@@%d\n", i)) {
+			continue
+		}
+		worked := strings.Contains(harms[i].printed, pwned)
+		if x.worked != nil {
+			worked = x.worked(a, harms[i])
+		}
+		table[x.name] = map[bool]string{true: "NOT STOPPED", false: "stopped"}[worked]
+		if open := slices.Contains(x.open, level); worked != open {
+			t.Errorf("%s at %s: worked %v, want %v: %s", x.name, level, worked, open, harms[i].printed)
+		}
+	}
+	return table
+}
+
+// look records what each attack printed and reached.
+func (a *harness) look(stdout string, harms []harm) {
+	for part := range strings.SplitSeq(stdout, "@@") {
+		number, text, _ := strings.Cut(part, "\n")
+		if i, err := strconv.Atoi(number); err == nil && i < len(harms) {
+			harms[i].printed = text
+		}
+	}
+	hits := a.hitsSoFar()
+	for i := range harms {
+		harms[i].hits = hits
+	}
+}
+
+// TestAttacks runs every attack at every level. At the level off the attacks marked
+// onlyOff succeed; "a daemon" is stopped there too. What off gives up on purpose,
+// the descendants of a killed supervisor without a control group, is in
+// TestSupervisorKilled.
+func TestAttacks(t *testing.T) {
+	tables := map[string]map[string]string{}
+	for _, level := range tableLevels {
+		t.Run(level, func(t *testing.T) { tables[level] = runAttacks(t, level) })
+	}
+	var all strings.Builder
+	fmt.Fprintf(&all, "%-30s", "as user "+fmt.Sprint(os.Geteuid()))
+	for _, level := range tableLevels {
+		fmt.Fprintf(&all, "%-16s", level)
+	}
+	for _, x := range attacks {
+		fmt.Fprintf(&all, "\n%-30s", x.name)
+		for _, level := range tableLevels {
+			fmt.Fprintf(&all, "%-16s", tables[level][x.name])
+		}
+	}
+	t.Logf("\n%s", all.String())
+}
+
+// Confined code cannot kill its supervisor.
+func TestKillingTheSupervisor(t *testing.T) {
+	t.Parallel()
+	a := newHarness(t, nil)
+	for _, level := range tableLevels {
+		name := a.at(level)
+		if a.levelProblem(t.Context(), name) == nil {
+			r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: "kill -9 $PPID; exit 3", Sandbox: proto.Level(name), Root: a.root})
+			if lost := strings.Contains(r.Stderr, "supervisor of this run was killed"); err != nil || lost != (level == levelOff) || !lost && r.ExitCode != 3 {
+				t.Errorf("%s: %+v, %v", level, r, err)
+			}
+		}
+	}
+}
+
+// mustRefuse checks that a level that is not available is an error with the reason.
+func (a *harness) mustRefuse(t *testing.T, level string, why error) {
+	t.Helper()
+	_, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo pwned", Sandbox: proto.Level(level), Root: a.root})
+	var e *proto.Error
+	if !errors.As(err, &e) || e.Code != proto.CodeUnavailable || !strings.Contains(e.Message, why.Error()) {
+		t.Errorf("%s: got %v, want the error unavailable with: %v", level, err, why)
+	}
+}
+
+// makeSetuid puts a setuid program in the root, if this process is root.
+func (a *harness) makeSetuid(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return
+	}
+	id, err := os.ReadFile("/usr/bin/id")
+	file := filepath.Join(a.root, "setuid")
+	if err == nil {
+		err = errors.Join(os.WriteFile(file, id, 0o755), os.Chown(file, 65534, -1), unix.Chmod(file, 0o4755))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(a.root, 0o711); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"zino/pkg/config"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -16,7 +17,7 @@ import (
 // level that this host has.
 func BenchmarkExecute(b *testing.B) {
 	s := newService(b, nil, map[string]string{"true.json": `{}`})
-	root := shortDir(b)
+	root := zinotest.Dir(b)
 	for _, level := range config.Sandboxes {
 		if s.levelProblem(b.Context(), level) != nil {
 			continue
@@ -36,7 +37,7 @@ func BenchmarkExecute(b *testing.B) {
 // files in 1,000 directories: all of it is scanned twice.
 func BenchmarkWorkspaceWrite(b *testing.B) {
 	s := newService(b, nil, nil)
-	root := shortDir(b)
+	root := zinotest.Dir(b)
 	for i := range 20_000 {
 		dir := filepath.Join(root, fmt.Sprint("d", i%50), fmt.Sprint("e", i%1000))
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -61,9 +62,9 @@ func BenchmarkWorkspaceWrite(b *testing.B) {
 func BenchmarkFileTools(b *testing.B) {
 	s := newService(b, nil, nil)
 	c := s.dial(b)
-	root := shortDir(b)
+	root := zinotest.Dir(b)
 	for i := range 200 {
-		mustWrite(b, filepath.Join(root, fmt.Sprint("d", i%10), fmt.Sprint("f", i)), "some text\n")
+		zinotest.Write(b, filepath.Join(root, fmt.Sprint("d", i%10), fmt.Sprint("f", i)), "some text\n")
 	}
 	measure := func(tool, level, kind string, input in, first bool) {
 		if s.levelProblem(b.Context(), level) != nil {

@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"zino/pkg/config"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
 // withTool makes a directory with a program zt in it that prints its argument.
 func withTool(t *testing.T) (dir string) {
 	t.Helper()
-	dir = shortDir(t)
+	dir = zinotest.Dir(t)
 	if err := os.WriteFile(filepath.Join(dir, "zt"), []byte("#!/bin/sh\necho tool $1\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +29,7 @@ func TestClientEnvironment(t *testing.T) {
 	t.Setenv("PASSED_TOKEN", "passed")
 	s := newService(t, func(cfg *config.Exc) { cfg.PassEnv = []string{"PASSED_TOKEN"} }, nil)
 	c := s.dial(t)
-	bin, work := withTool(t), shortDir(t)
+	bin, work := withTool(t), zinotest.Dir(t)
 	env := map[string]string{"FOO": "bar", "MY_TOKEN": "secret", "ZINO_CONFIG": "x", "PATH": bin + ":" + os.Getenv("PATH"), "PWD": "/nowhere", "ODD": "a=b\nc"}
 	code := `echo "$FOO-$OWN-$MY_TOKEN-$ZINO_CONFIG-$PASSED_TOKEN-$ODD"; pwd; echo $PWD; zt 1; umask; umask 0; : >made`
 	want := "bar----passed-a=b\nc\n" + work + "\n" + work + "\ntool 1\n0027\n"
@@ -67,7 +68,7 @@ func TestClientProgram(t *testing.T) {
 // linkedTo makes a directory whose bin leads to dir.
 func linkedTo(t *testing.T, dir string) string {
 	t.Helper()
-	above := shortDir(t)
+	above := zinotest.Dir(t)
 	if err := os.Symlink(dir, filepath.Join(above, "bin")); err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func linkedTo(t *testing.T, dir string) string {
 // TestClientUmask: files and directories that write makes, and no others.
 func TestClientUmask(t *testing.T) {
 	s := newService(t, nil, nil)
-	c, dir := s.dial(t), shortDir(t)
+	c, dir := s.dial(t), zinotest.Dir(t)
 	req := call("write", dir, in{"path": "sub/file", "content": "x"})
 	req.Umask = new(0o77)
 	if got := ask(t, c, req); !got.OK {
@@ -97,7 +98,7 @@ func TestClientUmask(t *testing.T) {
 // ownUmask is that of this process.
 func ownUmask(t *testing.T) (mask int) {
 	t.Helper()
-	dir := shortDir(t)
+	dir := zinotest.Dir(t)
 	file := filepath.Join(dir, "f")
 	f, err := os.OpenFile(file, os.O_CREATE, 0o777)
 	if err != nil {
@@ -114,7 +115,7 @@ func ownUmask(t *testing.T) (mask int) {
 // what leads out of the confinement.
 func TestClientConfined(t *testing.T) {
 	t.Parallel()
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	bin := withTool(t)
 	for _, level := range []string{levelReadOnly, levelWorkspace} {
 		if a.levelProblem(t.Context(), level) != nil {

@@ -3,11 +3,16 @@ package exc
 import (
 	"encoding/json"
 	"errors"
+	"net"
+	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"zino/pkg/config"
+	"zino/pkg/zinotest"
 	"zino/proto"
 	"zino/services/exc/sandbox"
 )
@@ -15,9 +20,9 @@ import (
 // confinedLevels are the levels that confine without a unit.
 var confinedLevels = []string{levelReadOnly, levelWorkspace, levelLandlock}
 
-// each has a test done at each confined level that this host can have; where it
-// cannot, the level must be refused.
-func (a *arena) each(t *testing.T, do func(t *testing.T, level, name string)) {
+// each runs a test at each confined level. One that is not available here must be
+// refused.
+func (a *harness) each(t *testing.T, do func(t *testing.T, level, name string)) {
 	t.Helper()
 	for _, level := range confinedLevels {
 		name := a.at(level)
@@ -61,9 +66,9 @@ END
 
 func TestInterpreters(t *testing.T) {
 	t.Parallel()
-	a := newArena(t, func(c *config.Exc) { c.MemoryMax = 2 << 30 })
+	a := newHarness(t, func(c *config.Exc) { c.MemoryMax = 2 << 30 })
 	writeTools(t, a.dir, map[string]string{"node.json": `{"meta":{"executor":"node","file_extension":".js"}}`})
-	eventually(t, func() bool { _, ok := a.catalog.Snapshot().Executor("node"); return ok })
+	zinotest.Eventually(t, "the executor is loaded", func() bool { _, ok := a.catalog.Snapshot().Executor("node"); return ok })
 	a.each(t, func(t *testing.T, _, name string) {
 		for executor, code := range interpreters {
 			r, err := a.execute(t.Context(), proto.Execute{Executor: executor, Code: code, Sandbox: proto.Level(name), Root: a.root})
@@ -74,10 +79,10 @@ func TestInterpreters(t *testing.T) {
 	})
 }
 
-// Code has the network where it was asked for, and sockets with a path nowhere.
+// Code has the network if the request asks for it, and never sockets with a path.
 func TestNetwork(t *testing.T) {
 	t.Parallel()
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	a.each(t, func(t *testing.T, _, name string) {
 		r, err := a.execute(t.Context(), proto.Execute{
 			Executor: "bash", Root: a.root, Sandbox: proto.Level(name), Network: new(true),
@@ -89,11 +94,11 @@ func TestNetwork(t *testing.T) {
 	})
 }
 
-// Without the network a program can still speak to itself, where it has a
-// network of its own.
+// Without the network a program can still connect to itself in a namespace of its
+// own.
 func TestLoopback(t *testing.T) {
 	t.Parallel()
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	a.each(t, func(t *testing.T, level, name string) {
 		code := "import socket\ns = socket.create_server(('127.0.0.1', 0))\nsocket.create_connection(s.getsockname())\nprint('met')\n"
 		r, err := a.execute(t.Context(), proto.Execute{Executor: "python3", Code: code, Sandbox: proto.Level(name), Root: a.root})
@@ -103,10 +108,10 @@ func TestLoopback(t *testing.T) {
 	})
 }
 
-// An output that was too long for a result can be read at every level.
+// The file of a long output can be read at every level.
 func TestConfinedReadsOutputs(t *testing.T) {
 	t.Parallel()
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	a.each(t, func(t *testing.T, _, name string) {
 		req := call("bash", a.root, in{"command": "seq 100000"})
 		req.Sandbox, req.OutputBytes = proto.Level(name), 1000
@@ -126,10 +131,10 @@ func TestConfinedReadsOutputs(t *testing.T) {
 	})
 }
 
-// Code that floods its output is stopped long before its time is over.
+// Code that prints more than the ceiling is stopped before its time limit.
 func TestFlood(t *testing.T) {
 	t.Parallel()
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	a.ceiling = 4 << 20
 	a.each(t, func(t *testing.T, level, name string) {
 		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: "yes", Sandbox: proto.Level(name), Root: a.root})
@@ -139,10 +144,10 @@ func TestFlood(t *testing.T) {
 	})
 }
 
-// A run without a root in a service that was started in / has a directory of its
-// own and nothing else.
+// A run without a root in a service that was started in / has only a directory of
+// its own.
 func TestNoRoot(t *testing.T) {
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	t.Chdir("/")
 	a.each(t, func(t *testing.T, _, name string) {
 		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: `[ "$PWD" = "$HOME" ] && touch x && echo ok; touch /y /usr/y`, Sandbox: proto.Level(name)})
@@ -168,8 +173,7 @@ func TestUnknownSandbox(t *testing.T) {
 	}
 }
 
-// A host that has nothing refuses every level, with the reason, and the counters
-// say so.
+// A host without means refuses every level with the reason, also in its stats.
 func TestHostWithNothing(t *testing.T) {
 	t.Parallel()
 	s := newService(t, func(c *config.Exc) { c.Sandbox = levelReadOnly }, nil)
@@ -195,10 +199,10 @@ func TestHostWithNothing(t *testing.T) {
 	}
 }
 
-// What the counters say agrees with what happens.
-func TestLevelsTold(t *testing.T) {
+// The levels in the stats are those that runs can have.
+func TestLevelsInStats(t *testing.T) {
 	t.Parallel()
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	st := proto.Stats{Info: map[string]string{}}
 	a.stats(&st)
 	for _, level := range config.Sandboxes {
@@ -210,18 +214,18 @@ func TestLevelsTold(t *testing.T) {
 	}
 }
 
-// What a run takes is told where there are control groups.
+// CPU time is reported if there are control groups.
 func TestAccounting(t *testing.T) {
 	t.Parallel()
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	r, err := a.run(t, levelOff, "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done")
 	if err != nil || (a.host.tree == nil) != (r.Confinement.CPUMS == nil) || r.Confinement.CPUMS != nil && *r.Confinement.CPUMS == 0 {
 		t.Errorf("%+v, %v", r.Confinement, err)
 	}
 }
 
-// Nothing keeps code from the network at the level off. Who asks for that gets no
-// run that has it; who leaves it to the configuration asks for nothing.
+// The level off cannot keep code from the network: a request without network is an
+// error, a configuration without it is not.
 func TestOffWithoutNetwork(t *testing.T) {
 	t.Parallel()
 	s := newService(t, func(c *config.Exc) { c.Network = false }, nil)
@@ -244,12 +248,12 @@ func TestOffWithoutNetwork(t *testing.T) {
 	}
 }
 
-// The file tools are refused where a level is not available, as code is.
-func TestFileToolsOfNoLevel(t *testing.T) {
+// The file tools are refused at a level that is not available, as code is.
+func TestFileToolsWithoutLevel(t *testing.T) {
 	t.Parallel()
 	s := newService(t, nil, nil)
-	root := shortDir(t)
-	mustWrite(t, root+"/file", "a")
+	root := zinotest.Dir(t)
+	zinotest.Write(t, root+"/file", "a")
 	s.host.unit = s.dir + "/nobody"
 	s.host.kernel = &sandbox.Kernel{NoNamespaces: errors.New("none here")}
 	for _, level := range []string{levelReadOnly, levelWorkspace, levelUnit} {
@@ -272,4 +276,123 @@ func TestConfinedEnviron(t *testing.T) {
 	if want := []string{"PATH=/bin", "A=b", "HOME=/tmp", "TMPDIR=/tmp"}; !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
+}
+
+// The devices work at every level, and standard input is empty.
+func TestDevices(t *testing.T) {
+	t.Parallel()
+	a := newHarness(t, nil)
+	const code = `set -e
+echo x >/dev/null; echo x >>/dev/null
+[ "$(head -c 3 /dev/zero | tr '\0' z)" = zzz ]
+[ "$(head -c 9 /dev/urandom | wc -c)" = 9 ]
+! { echo x >/dev/full; } 2>/dev/null
+[ "$(cat | wc -c)" = 0 ]
+[ /dev/stdin -ef /dev/null ]
+echo fine`
+	a.each(t, func(t *testing.T, _, name string) {
+		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: proto.Level(name), Root: a.root})
+		if err != nil || r.Stdout != "fine\n" || r.ExitCode != 0 {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+}
+
+// Confined code that listens cannot be reached.
+func TestListening(t *testing.T) {
+	t.Parallel()
+	a := newHarness(t, nil)
+	for level, want := range map[string]bool{levelOff: true, levelReadOnly: false, levelWorkspace: false, levelLandlock: false} {
+		if a.levelProblem(t.Context(), a.at(level)) != nil {
+			continue // TestAttacks sees to it
+		}
+		if got := a.dialedIn(t, level); got != want {
+			t.Errorf("%s: code that listens was reached: %v", level, got)
+		}
+	}
+}
+
+// dialedIn runs code that listens, and connects to it until it has ended.
+func (a *harness) dialedIn(t *testing.T, level string) bool {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if _, err := a.run(t, level, "export LISTEN="+address+"\n"+attacker("listen")); err != nil {
+			t.Error(err)
+		}
+	}()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if c, err := net.Dial("tcp", address); err == nil {
+			c.Close()
+			<-ended
+			return true
+		}
+		select {
+		case <-ended:
+			return false
+		case <-tick.C:
+		}
+	}
+}
+
+// TestUnprivilegedAttacks runs TestAttacks as an unprivileged user.
+func TestUnprivilegedAttacks(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Log("TestAttacks has just done this")
+		TestAttacks(t)
+		return
+	}
+	dir := zinotest.Dir(t)
+	if err := errors.Join(os.Chown(dir, 61234, 61234), os.Chmod(dir, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	out, err := asUser(61234, dir, "-test.run=^TestAttacks$|^TestLimits$", "-test.v")
+	t.Logf("%s", out)
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// Limits are enforced, or reported as not enforced.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	a := newHarness(t, func(c *config.Exc) { c.MemoryMax, c.TasksMax, c.Timeout = 600<<20, 100, 60 }) // the race detector takes 400 MiB itself
+	a.ceiling = 4 << 20
+	tests := []struct {
+		name, code, limit string
+		stopped           func(r proto.Result, confined bool) bool // what is to be expected
+	}{
+		{"memory", `perl -e '$x = "a" x 800_000_000; print "pwned\n"'`, "memory", func(r proto.Result, confined bool) bool { return confined || !unlimited(r, "memory") }},
+		{"tasks", `perl -e 'for (1..300) { my $p = fork; defined $p or exit 1; $p or do { sleep 100; exit } } print "pwned\n"'`, "tasks", func(r proto.Result, _ bool) bool { return !unlimited(r, "tasks") }},
+	}
+	for _, level := range []string{levelOff, levelWorkspace} {
+		if a.levelProblem(t.Context(), level) != nil {
+			continue
+		}
+		for _, tt := range tests {
+			r, err := a.run(t, level, tt.code)
+			if stopped := !strings.Contains(r.Stdout, pwned); err != nil || stopped != tt.stopped(r, level != levelOff) {
+				t.Errorf("%s at %s: stopped %v, %v\n%+v %+v", tt.name, level, stopped, err, r, r.Confinement)
+			}
+			t.Logf("%s at %s: unlimited %v, stopped %v", tt.name, level, unlimited(r, tt.limit), !strings.Contains(r.Stdout, pwned))
+		}
+	}
+}
+
+// asUser runs this test program as another user.
+func asUser(uid uint32, dir string, args ...string) (string, error) {
+	cmd := testProgram(dir, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }

@@ -13,6 +13,7 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/wire"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -26,7 +27,7 @@ func (s *service) run(t testing.TB, executor, code string) proto.Result {
 	return plain(t, r)
 }
 
-// plain is r without how it was confined, which must be told of whatever ran.
+// plain is r without its confinement, which is checked here.
 func plain(t testing.TB, r proto.Result) proto.Result {
 	t.Helper()
 	if ran := r.ExitCode != -1; ran && (r.Confinement == nil || r.Confinement.Sandbox != levelOff || !r.Confinement.Network) {
@@ -36,7 +37,7 @@ func plain(t testing.TB, r proto.Result) proto.Result {
 	return r
 }
 
-// workspaces lists what the service keeps on disk for runs.
+// workspaces lists the directories of runs.
 func (s *service) workspaces() []string {
 	found, _ := filepath.Glob(filepath.Join(s.dir, workspacePrefix+"*", "*"))
 	return found
@@ -72,7 +73,7 @@ func TestExecute(t *testing.T) {
 				t.Errorf("got %+v\nwant %+v", got, tt.want)
 			}
 			// The directory of an analysis may outlive the run.
-			eventually(t, func() bool { return len(s.workspaces()) == 0 })
+			zinotest.Eventually(t, "no directory is left", func() bool { return len(s.workspaces()) == 0 })
 		})
 	}
 }
@@ -133,10 +134,10 @@ func TestExecuteTimeout(t *testing.T) {
 	}
 }
 
-// daemonic starts every kind of daemon and stays.
+// daemonic starts every kind of daemon and sleeps.
 func daemonic() string {
 	var code strings.Builder
-	code.WriteString("exec 2>/dev/null; export UP=/dev/null\n") // bash tells who was terminated
+	code.WriteString("exec 2>/dev/null; export UP=/dev/null\n") // bash reports terminated jobs
 	for _, start := range daemons {
 		code.WriteString(start + "\n")
 	}
@@ -210,7 +211,7 @@ func TestExecuteEnvironment(t *testing.T) {
 	}
 }
 
-// A host that cannot start a process makes an error, not a result.
+// A host that cannot start a process is an error, not a result.
 func TestExecuteCannotStart(t *testing.T) {
 	t.Setenv("BIG", strings.Repeat("x", 200<<10)) // more than the kernel takes in one variable
 	s := newService(t, nil, nil)

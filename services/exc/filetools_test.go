@@ -43,8 +43,8 @@ func (s *service) processes() (list []int) {
 // it is idle, and with the service.
 func TestHelperServesBatch(t *testing.T) {
 	s := newService(t, nil, nil)
-	root := shortDir(t)
-	mustWrite(t, root+"/file", "0 1 2 3 4 5 6 7 ")
+	root := zinotest.Dir(t)
+	zinotest.Write(t, root+"/file", "0 1 2 3 4 5 6 7 ")
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
@@ -74,8 +74,8 @@ func TestHelperServesBatch(t *testing.T) {
 // replaced.
 func TestHelperFitsCall(t *testing.T) {
 	s := newService(t, nil, nil)
-	root := shortDir(t)
-	mustWrite(t, root+"/sub/file", "old")
+	root := zinotest.Dir(t)
+	zinotest.Write(t, root+"/sub/file", "old")
 	write := func(dir string, umask *int) {
 		req := call("write", dir, in{"path": "new", "content": "x"})
 		req.Sandbox, req.Umask = levelWorkspace, umask
@@ -85,7 +85,7 @@ func TestHelperFitsCall(t *testing.T) {
 	}
 	write(root+"/sub", nil)
 	zinotest.Must(t, os.RemoveAll(root+"/sub"))
-	mustWrite(t, root+"/sub/file", "new")
+	zinotest.Write(t, root+"/sub/file", "new")
 	write(root+"/sub", nil)
 	write(root, new(0o077))
 	if got := s.fileCall(t, levelReadOnly, root+"/sub", "read", in{"path": "../new"}); !strings.Contains(got, files.Denied) {
@@ -101,8 +101,8 @@ func TestHelperFitsCall(t *testing.T) {
 // another helper.
 func TestHelperKilled(t *testing.T) {
 	s := newService(t, nil, nil)
-	root := shortDir(t)
-	mustWrite(t, root+"/file", "old")
+	root := zinotest.Dir(t)
+	zinotest.Write(t, root+"/file", "old")
 	read := func() string { return s.fileCall(t, levelWorkspace, root, "read", in{"path": "file"}) }
 	read()
 	zinotest.Must(t, syscall.Kill(s.processes()[0], syscall.SIGKILL))
@@ -130,7 +130,7 @@ func TestHelperKilled(t *testing.T) {
 func TestHelperCrashes(t *testing.T) {
 	s := newService(t, nil, nil)
 	s.host.kernel = &sandbox.Kernel{NoNamespaces: errors.New("none"), Landlock: 1000} // which has no rules
-	got := s.fileCall(t, levelReadOnly, shortDir(t), "read", in{"path": "file"})
+	got := s.fileCall(t, levelReadOnly, zinotest.Dir(t), "read", in{"path": "file"})
 	if !strings.Contains(got, `"code":"exec_error"`) || !strings.Contains(got, "the process for files has ended") {
 		t.Errorf("got %s", got)
 	}
@@ -139,16 +139,16 @@ func TestHelperCrashes(t *testing.T) {
 // What the paths of a call lead to, at each level that confines writing.
 func TestConfinedPaths(t *testing.T) {
 	t.Parallel()
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	a.each(t, func(t *testing.T, level, name string) {
 		if level == levelReadOnly {
 			return
 		}
-		base, err := filepath.EvalSymlinks(shortDir(t))
+		base, err := filepath.EvalSymlinks(zinotest.Dir(t))
 		zinotest.Must(t, err)
 		root, outside := base+"/root", base+"/outside"
 		for _, path := range []string{root + "/dir/file", root + "/AGENTS.md", root + "/.claude/file", outside + "/file"} {
-			mustWrite(t, path, "old\n")
+			zinotest.Write(t, path, "old\n")
 		}
 		for link, to := range map[string]string{
 			"out": outside, "outfile": outside + "/file", "in": root + "/dir", "near": "dir/file", "up": "../outside/file", "round": "dir/../dir/../near",

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -147,14 +148,14 @@ const userGit = `cd "$IN" 2>/dev/null; (git status; git diff; git add -A; git co
 // whether a command or a tool wrote it.
 func TestGitAttacks(t *testing.T) {
 	t.Parallel()
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	a.each(t, func(t *testing.T, level, name string) {
 		if level == levelReadOnly {
 			return // TestAttacks shows that nothing can be made there
 		}
 		for _, tt := range gitAttacks {
 			for _, tool := range []string{"bash", "write"} {
-				out := shortDir(t)
+				out := zinotest.Dir(t)
 				root := filepath.Join(out, "root")
 				if err := os.Mkdir(root, 0o700); err != nil {
 					t.Fatal(err)

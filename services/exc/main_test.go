@@ -9,18 +9,17 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"zino/pkg/catalog"
 	"zino/pkg/config"
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 )
 
-// serveEnv makes the test binary a service in its own process: its value is a
-// directory that holds tools/ and takes the socket.
+// serveEnv makes the test binary a service in its own process. Its value is a
+// directory with tools/, in which the socket is made.
 const serveEnv = "EXC_TEST_SERVE"
 
 func TestMain(m *testing.M) {
@@ -32,14 +31,6 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	if path := os.Getenv(listenEnv); path != "" {
-		l, err := net.Listen("unix", path)
-		if err == nil {
-			_, err = l.Accept()
-		}
-		fmt.Fprintln(os.Stderr, err)
-		select {} // until the test ends it
-	}
 	if way := os.Getenv(attackEnv); way != "" {
 		attackMain(way)
 		os.Exit(0)
@@ -48,9 +39,6 @@ func TestMain(m *testing.M) {
 	os.RemoveAll(attackerDir)
 	os.Exit(status)
 }
-
-// listenEnv makes the test binary listen on the socket that is its value.
-const listenEnv = "EXC_TEST_LISTEN"
 
 // serve is a service until SIGTERM.
 func serve(dir string) error {
@@ -79,47 +67,18 @@ func serve(dir string) error {
 	return s.Close()
 }
 
-// service is a service under test with what it was given.
+// service is a service under test.
 type service struct {
 	*Service
 	dir string // a directory of the test's own, with tools/ in it
-	log *logged
+	log *zinotest.Buffer
 }
 
-// logged is a log to look at.
-type logged struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-// eventually waits until ok holds. What never comes true is ended by go test's
-// own time limit, with this line on the stack.
-func eventually(t testing.TB, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		<-tick.C
-	}
-}
-
-// markEnv marks all that executed code starts.
+// markEnv marks the processes of executed code.
 const markEnv = "EXC_TEST_MARK"
 
-// mark has code that runs from now on, and its descendants, carry a mark, and
-// returns what finds them. A supervisor carries it as well.
+// mark marks the environment of all code that runs from now on, and returns a
+// function that lists the marked processes. Supervisors are marked, too.
 func mark(t testing.TB) (marked func() []string) {
 	t.Helper()
 	value := fmt.Sprintf("%s=%d-%s", markEnv, os.Getpid(), t.Name())
@@ -146,45 +105,28 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// tools are definitions that tests use beside the shipped ones' kind.
+// tools are the definitions of newService.
 var tools = map[string]string{
 	"bash.json":    `{"meta":{"executor":"bash","file_extension":".sh"}}`,
 	"python3.json": `{"meta":{"executor":"python3","file_extension":".py","static_analysis":"python3 -m py_compile"}}`,
 	"missing.json": `{"meta":{"executor":"zino-no-such-command"}}`,
 }
 
-// shortDir makes a directory for sockets, whose paths are limited.
-func shortDir(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "z")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
 // writeTools writes definitions to dir/tools.
 func writeTools(t testing.TB, dir string, files map[string]string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Join(dir, "tools"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, "tools", name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	zinotest.WriteFiles(t, filepath.Join(dir, "tools"), files)
 }
 
-// newService opens a service whose files are in a directory of the test's own.
+// newService opens a service in a directory of its own. change and files, if not
+// nil, change its configuration and add definitions.
 func newService(t testing.TB, change func(*config.Exc), files map[string]string) *service {
 	t.Helper()
-	dir := shortDir(t)
+	dir := zinotest.Dir(t)
 	writeTools(t, dir, tools)
 	writeTools(t, dir, files)
-	lines := &logged{}
-	log := slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	lines := new(zinotest.Buffer)
+	log := lines.Logger()
 	cat, err := catalog.Open(filepath.Join(dir, "tools"), "", log)
 	if err != nil {
 		t.Fatal(err)

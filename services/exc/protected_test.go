@@ -24,7 +24,7 @@ import (
 
 // confines reports whether this host has the level workspace-write, and checks
 // that it is refused otherwise.
-func (a *arena) confines(t *testing.T) bool {
+func (a *harness) confines(t *testing.T) bool {
 	t.Helper()
 	why := a.levelProblem(t.Context(), levelWorkspace)
 	if why != nil {
@@ -62,7 +62,7 @@ func TestProtect(t *testing.T) {
 func TestProtectConfig(t *testing.T) {
 	s := newService(t, nil, nil)
 	s.host.protected = nil
-	dir := shortDir(t)
+	dir := zinotest.Dir(t)
 	zinotest.Must(t, os.Symlink(dir, s.dir+"/link"))
 	cfg, err := config.Parse([]byte("system_prompt_file = 'mine.md'\n[mem]\nsessions_dir = 'talk'\n[api]\nkey_file = 'key'\n"), s.dir+"/link/my.toml", s.dir+"/link", "exc")
 	zinotest.Must(t, err)
@@ -103,7 +103,7 @@ func TestFileToolsProtect(t *testing.T) {
 		{"mkdir a; ln -s a b", "b/../.git/x/y", "[ -e .git ]"},
 		{"true", ".git", "[ -e .git ]"},
 	} {
-		dir := shortDir(t)
+		dir := zinotest.Dir(t)
 		asUserIn(t, dir, tt.before)
 		req := call("write", dir, in{"path": tt.path, "content": "evil\n"})
 		req.Sandbox = levelWorkspace
@@ -163,7 +163,7 @@ var violationsOfExisting = []struct{ name, before, code, after, want string }{
 // caller is told.
 func TestViolations(t *testing.T) {
 	t.Parallel()
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	a.each(t, func(t *testing.T, level, name string) {
 		if level == levelReadOnly {
 			return // TestAttacks shows that nothing can be written there
@@ -182,9 +182,10 @@ func TestViolations(t *testing.T) {
 }
 
 // violate runs code in a root of its own and compares what takes effect there.
-func (a *arena) violate(t *testing.T, level, before, code, after, want string) proto.Result {
+func (a *harness) violate(t *testing.T, level, before, code, after, want string) proto.Result {
 	t.Helper()
-	root := shortDir(t)
+	root := zinotest.Dir(t)
+	t.Cleanup(func() { _ = grantAccess(root) }) // code may have locked its directories
 	a.host.protected, a.host.data = []string{root + "/own/my.toml"}, []string{root + "/data/mem"}
 	asUserIn(t, root, before)
 	r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: proto.Level(level), Root: root})
@@ -221,7 +222,7 @@ func TestUnprivilegedViolations(t *testing.T) {
 		TestViolations(t)
 		return
 	}
-	dir := shortDir(t)
+	dir := zinotest.Dir(t)
 	zinotest.Must(t, os.Chown(dir, 61234, 61234))
 	if out, err := asUser(61234, dir, "-test.run=^TestViolations$|^TestReplacedMeanwhile$", "-test.v"); err != nil || !strings.Contains(out, "--- PASS: TestViolations") {
 		t.Errorf("%v\n%s", err, out)
@@ -231,7 +232,7 @@ func TestUnprivilegedViolations(t *testing.T) {
 // A quarantined file is kept.
 func TestQuarantine(t *testing.T) {
 	t.Parallel()
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	os.Remove(a.root + "/AGENTS.md")
 	zinotest.Must(t, os.Symlink("sub/AGENTS.md", a.root+"/AGENTS.md"))
 	if !a.confines(t) {
@@ -259,7 +260,7 @@ func TestQuarantine(t *testing.T) {
 // A file that cannot be renamed is removed.
 func TestQuarantineRemoves(t *testing.T) {
 	t.Parallel()
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	if !a.confines(t) {
 		return
 	}
@@ -275,7 +276,7 @@ func TestQuarantineRemoves(t *testing.T) {
 // for the user.
 func TestQuarantinedRepository(t *testing.T) {
 	t.Parallel()
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	os.RemoveAll(a.root + "/.git")
 	if !a.confines(t) {
 		return
@@ -295,7 +296,7 @@ func TestQuarantinedRepository(t *testing.T) {
 // they cannot be protected, nothing runs.
 func TestREPLDirectory(t *testing.T) {
 	t.Parallel()
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	mustWrite(t, a.root+"/app/debug.md", replfile.Head)
 	mustWrite(t, a.root+"/app/debug/page-1a2b.md", "intact\n")
 	const message = "debug/ belongs to zino repl: use the tool page_eval, or append to the file outside the sandbox"
@@ -330,11 +331,11 @@ func TestREPLDirectory(t *testing.T) {
 // The result of a command that needs to write .git says in one line why it failed.
 func TestGitExplained(t *testing.T) {
 	t.Parallel()
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	if !a.confines(t) {
 		return
 	}
-	root := shortDir(t)
+	root := zinotest.Dir(t)
 	asUserIn(t, root, "git init -q . && git config user.name x && git config user.email x@x && echo x >a && git add a && git commit -q -m x")
 	for command, want := range map[string]int{
 		"echo y >a; git add a": 1, "git commit -q --allow-empty -m y": 1, "git checkout -q -b new": 1, "git init": 1, "git config a.b c": 1,
@@ -370,12 +371,12 @@ var meanwhile = []struct{ name, before, user, code, after, want string }{
 // the run: what the run wrote is quarantined.
 func TestReplacedMeanwhile(t *testing.T) {
 	t.Parallel()
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	if !a.confines(t) {
 		return
 	}
 	for _, tt := range meanwhile {
-		root := shortDir(t)
+		root := zinotest.Dir(t)
 		asUserIn(t, root, tt.before+"\nmkfifo ready go")
 		result := make(chan proto.Result, 1)
 		go func() {
@@ -398,12 +399,12 @@ func TestReplacedMeanwhile(t *testing.T) {
 
 // The next service checks the runs of one that was killed.
 func TestOpenRunsOfKilledService(t *testing.T) {
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	if !a.confines(t) {
 		return
 	}
 	p := startPeer(t)
-	root := shortDir(t)
+	root := zinotest.Dir(t)
 	asUserIn(t, root, "mkfifo alive; ln -s docs.md ZINO.toml")
 	ended := make(chan error, 1)
 	go func() {
@@ -440,7 +441,7 @@ func TestOpenRunsOfKilledService(t *testing.T) {
 // Malformed items of the list of open runs, and those of roots that are gone, are
 // logged and removed.
 func TestMalformedOpenRuns(t *testing.T) {
-	parent := shortDir(t)
+	parent := zinotest.Dir(t)
 	dir := filepath.Join(parent, workspacePrefix+"dead")
 	mustWrite(t, dir+"/1"+recordSuffix, "nonsense")
 	mustWrite(t, dir+"/2"+recordSuffix, `{"Root":"`+parent+`/gone","Places":[]}`)
@@ -456,7 +457,7 @@ func TestMalformedOpenRuns(t *testing.T) {
 
 // A run leaves no item in the list of open runs, and no open file.
 func TestRunLeavesNothing(t *testing.T) {
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	if !a.confines(t) {
 		return
 	}

@@ -8,14 +8,15 @@ import (
 	"strings"
 	"testing"
 
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
 // The file tools obey as code does.
 func TestConfinedFileTools(t *testing.T) {
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	a.host.unit, _ = unitHost(t)
-	mustWrite(t, a.root+"/file", "old")
+	zinotest.Write(t, a.root+"/file", "old")
 	if err := errors.Join(os.Symlink(a.outside, a.root+"/out"), os.Symlink(a.home+"/.ssh/id", a.root+"/id"), os.Symlink("sub/../file", a.root+"/here")); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func TestConfinedFileTools(t *testing.T) {
 // Roots that cannot be given to confined code are refused, and say why.
 func TestRefusedRoots(t *testing.T) {
 	t.Parallel()
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	link := filepath.Join(a.outside, "link")
 	if err := os.Symlink(a.root, link); err != nil {
 		t.Fatal(err)
@@ -119,7 +120,7 @@ func swapping(dir, to string) (stop func()) {
 // them out.
 func TestRootRace(t *testing.T) {
 	t.Parallel()
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	sub := filepath.Join(a.root, "race")
 	if err := os.Mkdir(sub, 0o700); err != nil {
 		t.Fatal(err)
@@ -146,7 +147,7 @@ func TestRootRace(t *testing.T) {
 // change out, and no text in.
 func TestFileRace(t *testing.T) {
 	t.Parallel()
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	d := filepath.Join(a.root, "d")
 	if err := os.Mkdir(d, 0o700); err != nil {
 		t.Fatal(err)

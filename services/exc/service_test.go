@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -27,7 +28,7 @@ type peer struct {
 // startPeer starts a service in its own process.
 func startPeer(t *testing.T) *peer {
 	t.Helper()
-	dir := shortDir(t)
+	dir := zinotest.Dir(t)
 	writeTools(t, dir, tools)
 	marked := mark(t)
 	cmd := exec.Command("/proc/self/exe")
@@ -44,14 +45,14 @@ func startPeer(t *testing.T) *peer {
 			p.Wait()
 		}
 	})
-	eventually(t, func() bool {
+	zinotest.Eventually(t, "it is done", func() bool {
 		_, err := rpc.Call(t.Context(), p.client, proto.Ping, proto.PingRequest{})
 		return err == nil
 	})
 	return p
 }
 
-// execute has the peer run code that says up and stays, and returns when it is up.
+// execute runs code that makes the file up and sleeps, and returns when it is up.
 func (p *peer) execute(t *testing.T, up string) (answer chan error) {
 	t.Helper()
 	answer = make(chan error, 1)
@@ -60,12 +61,12 @@ func (p *peer) execute(t *testing.T, up string) (answer chan error) {
 			proto.Execute{Executor: "bash", Code: "echo so far;" + daemons["deaf"] + waitUp + "sleep 1000"})
 		answer <- errors.Join(err, interruptedAfter("so far\n", r))
 	}()
-	eventually(t, func() bool { return exists(up) })
+	zinotest.Eventually(t, "the command is up", func() bool { return exists(up) })
 	return answer
 }
 
-// interruptedAfter is the error for a result that is not that of a run which was
-// ended when it had printed that.
+// interruptedAfter checks that r is the result of an interrupted run with that
+// output.
 func interruptedAfter(stdout string, r proto.Result) error {
 	if !r.Interrupted || r.Stdout != stdout || r.ExitCode == 0 || r.TimedOut {
 		return fmt.Errorf("not an interrupted run's result: %+v", r)
@@ -90,7 +91,7 @@ func TestNothingSurvivesKilledService(t *testing.T) {
 	if err := <-answer; err == nil {
 		t.Error("an answer from a dead service")
 	}
-	eventually(t, func() bool { return len(p.marked()) == 0 })
+	zinotest.Eventually(t, "no process is left", func() bool { return len(p.marked()) == 0 })
 	if len(p.workspaces()) != 1 {
 		t.Fatalf("the dead service has %v", p.workspaces())
 	}
@@ -134,9 +135,9 @@ func TestHangUp(t *testing.T) {
 	if _, err := nc.Write(append([]byte{0, 0, 0, byte(len(request))}, request...)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() bool { return exists(up) })
+	zinotest.Eventually(t, "the command is up", func() bool { return exists(up) })
 	nc.Close()
-	eventually(t, func() bool { return len(p.marked()) == 1 }) // the service itself
+	zinotest.Eventually(t, "only the service is left", func() bool { return len(p.marked()) == 1 }) // the service itself
 }
 
 func TestCapabilities(t *testing.T) {

@@ -11,11 +11,12 @@ import (
 	"testing"
 
 	"zino/pkg/config"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
-// daemons are ways to start a process that outlives its script. Each says
-// "up" in the file $UP once it is where it wants to be, and the script waits.
+// daemons are ways to start a process that outlives its script. Each makes the file
+// $UP when it is running, and the script waits for it.
 var daemons = map[string]string{
 	"background":  `(touch "$UP"; exec sleep 1000) &`,
 	"silent":      `(touch "$UP"; exec sleep 1000) >/dev/null 2>&1 </dev/null &`,
@@ -27,13 +28,13 @@ var daemons = map[string]string{
 	"respawning":  `respawn() { trap 'respawn & exit' TERM; touch "$UP"; sleep 1000 & wait; }; respawn &`,
 }
 
-// waitUp is a script's wait for its daemon.
+// waitUp waits for the daemon of a script.
 const waitUp = "\nwhile [ ! -e \"$UP\" ]; do sleep 0.01; done\n"
 
-// upFile has executed code say that it is up, in a file of the test's own.
+// upFile sets $UP to a file of the test.
 func upFile(t *testing.T) string {
 	t.Helper()
-	file := filepath.Join(shortDir(t), "up")
+	file := filepath.Join(zinotest.Dir(t), "up")
 	t.Setenv("UP", file)
 	return file
 }
@@ -86,7 +87,7 @@ func TestNothingSurvivesTheCaller(t *testing.T) {
 				r, err := s.execute(ctx, proto.Execute{Executor: "bash", Code: code + waitUp + "sleep 1000"})
 				ended <- errors.Join(err, interruptedAfter("", r))
 			}()
-			eventually(t, func() bool { return exists(up) })
+			zinotest.Eventually(t, "the command is up", func() bool { return exists(up) })
 			hangUp()
 			if err := <-ended; err != nil {
 				t.Errorf("got %v", err)
@@ -107,7 +108,7 @@ func TestNothingSurvivesClose(t *testing.T) {
 		r, err := s.execute(context.Background(), proto.Execute{Executor: "bash", Code: "echo so far;" + daemons["setsid"] + waitUp + "sleep 1000"})
 		ended <- errors.Join(err, interruptedAfter("so far\n", r))
 	}()
-	eventually(t, func() bool { return exists(up) })
+	zinotest.Eventually(t, "the command is up", func() bool { return exists(up) })
 	if err := errors.Join(s.Close(), s.Close()); err != nil {
 		t.Error(err)
 	}
@@ -175,7 +176,7 @@ func TestSupervisorKilled(t *testing.T) {
 	}
 	t.Logf("GIVEN UP at the level off without a control group: %d processes stay", len(marked()))
 	w.Close() // which ends them
-	eventually(t, func() bool { return len(marked()) == 0 })
+	zinotest.Eventually(t, "no process is left", func() bool { return len(marked()) == 0 })
 }
 
 // A supervisor outlives all signals but SIGKILL and SIGSTOP.

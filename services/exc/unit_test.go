@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"zino/pkg/config"
+	"zino/pkg/zinotest"
 	"zino/proto"
 	"zino/services/exc/run"
 	"zino/services/exc/sandbox"
@@ -28,10 +29,10 @@ func unitHost(t *testing.T) (socket string, errs chan error) {
 	return unitHostUntil(t, context.Background())
 }
 
-// unitHostUntil has the host end all units with ctx.
+// unitHostUntil is unitHost; all units end with ctx.
 func unitHostUntil(t *testing.T, ctx context.Context) (socket string, errs chan error) {
 	t.Helper()
-	socket, errs = filepath.Join(shortDir(t), "run"), make(chan error, 100)
+	socket, errs = filepath.Join(zinotest.Dir(t), "run"), make(chan error, 100)
 	l, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +73,7 @@ func TestUnit(t *testing.T) {
 	t.Setenv("EXC_TEST_SEEN", "seen")
 	t.Setenv("LLM_API_KEY", "secret")
 	s := newUnitService(t, nil)
-	dir := shortDir(t)
+	dir := zinotest.Dir(t)
 	tests := []struct {
 		name, code, root string
 		want             proto.Result
@@ -132,15 +133,14 @@ func TestUnitTimeout(t *testing.T) {
 	}
 }
 
-// TestUnitEndedByHost: the host ends the unit, and the caller is told what became
-// of the command, and what it had said.
+// A command that ends with its unit is reported, with its output.
 func TestUnitEndedByHost(t *testing.T) {
 	t.Parallel()
 	s := newUnitService(t, nil)
 	ctx, end := context.WithCancel(t.Context())
 	var errs chan error
 	s.host.unit, errs = unitHostUntil(t, ctx)
-	dir := shortDir(t)
+	dir := zinotest.Dir(t)
 	pipe := filepath.Join(dir, "begun")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func TestUnitEndedByHost(t *testing.T) {
 	}
 }
 
-// leave has code run, and hangs up when the file up is there.
+// leave runs code and hangs up when the file up exists.
 func (s *service) leave(t *testing.T, up, code string) {
 	t.Helper()
 	ctx, hangUp := context.WithCancel(t.Context())
@@ -171,7 +171,7 @@ func (s *service) leave(t *testing.T, up, code string) {
 		}
 		ended <- err
 	}()
-	eventually(t, func() bool { return exists(up) })
+	zinotest.Eventually(t, "the command is up", func() bool { return exists(up) })
 	hangUp()
 	if err := <-ended; err != nil {
 		t.Errorf("got %v", err)
@@ -183,10 +183,10 @@ func TestUnitCallerHangsUp(t *testing.T) {
 	up := upFile(t)
 	s := newUnitService(t, nil)
 	s.leave(t, up, "touch $UP; sleep 1000")
-	eventually(t, func() bool { return len(marked()) == 0 })
+	zinotest.Eventually(t, "no process is left", func() bool { return len(marked()) == 0 })
 }
 
-// Where no units are to be had, that is an error with its reason, also in the
+// Without a socket for units, the level is an error with its reason, also in the
 // result of a call.
 func TestUnitMissing(t *testing.T) {
 	t.Parallel()
@@ -203,65 +203,21 @@ func TestUnitMissing(t *testing.T) {
 	}
 }
 
-// A socket that somebody else listens on gets no code.
-func TestUnitOfAnotherUser(t *testing.T) {
-	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Log("only root can make such a socket; the check of numbers is TestMayRun's")
-	}
-	dir := shortDir(t)
-	if err := errors.Join(os.Chmod(dir, 0o711)); err != nil {
-		t.Fatal(err)
-	}
-	inner := filepath.Join(dir, "d")
-	if err := os.Mkdir(inner, 0o711); err != nil {
-		t.Fatal(err)
-	}
-	cmd := testProgram(inner)
-	cmd.Env = append(cmd.Env, listenEnv+"="+inner+"/s")
-	if os.Geteuid() == 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-		if err := os.Chown(inner, 65534, 65534); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Wait()
-	defer cmd.Process.Kill()
-	eventually(t, func() bool {
-		c, err := net.Dial("unix", inner+"/s")
-		if err == nil {
-			c.Close()
-		}
-		return err == nil
-	})
-	if os.Geteuid() == 0 {
-		s := newService(t, func(c *config.Exc) { c.Sandbox = levelUnit }, nil)
-		s.host.unit = inner + "/s"
-		_, err := s.execute(t.Context(), proto.Execute{Executor: "bash"})
-		if err == nil || !strings.Contains(err.Error(), "served by uid 65534") {
-			t.Errorf("got %v", err)
-		}
-	}
-}
-
-// Code in a unit cannot stop or disarm those that watch it.
+// Code in a unit cannot stop or disarm its supervisor and the unit's process.
 func TestUnitIsWatched(t *testing.T) {
 	t.Parallel()
 	s := newUnitService(t, nil)
 	code := fmt.Sprintf(`
 import os, resource
-def tell(what, pid):
+def attempt(what, pid):
     try:
         what(pid)
         print("yes")
     except (PermissionError, ProcessLookupError):
         print("no")
 for pid in os.getppid(), %d:
-    tell(lambda pid: os.kill(pid, 0), pid)
-    tell(lambda pid: resource.prlimit(pid, resource.RLIMIT_CORE), pid)
+    attempt(lambda pid: os.kill(pid, 0), pid)
+    attempt(lambda pid: resource.prlimit(pid, resource.RLIMIT_CORE), pid)
 os.kill(os.getpid(), 0)
 resource.prlimit(0, resource.RLIMIT_CORE)
 `, os.Getpid())

@@ -1,8 +1,10 @@
 package exc
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -12,11 +14,13 @@ import (
 
 	"zino/pkg/catalog"
 	"zino/pkg/config"
+	"zino/pkg/zinotest"
 	"zino/proto"
+	"zino/services/exc/sandbox"
 )
 
-// analysers are definitions whose analysers behave in different ways. Each is
-// a command that gets the code's file as its last argument.
+// analysers are definitions with different analysers: commands that get the code's
+// file as their last argument.
 func analysers() map[string]string {
 	files := map[string]string{}
 	for executor, analysis := range map[string]string{
@@ -111,7 +115,7 @@ func TestReviewNeverDelays(t *testing.T) {
 	if r != (proto.Result{Stdout: "done\n"}) || !exists(up) {
 		t.Errorf("got %+v", r)
 	}
-	eventually(t, func() bool {
+	zinotest.Eventually(t, "it is done", func() bool {
 		return len(marked()) == 0 && len(s.workspaces()) == 0 && strings.Contains(s.log.String(), "level=WARN msg=\"static analysis of executed code not finished")
 	})
 	if n := s.warnings(t); n != "1" {
@@ -119,8 +123,8 @@ func TestReviewNeverDelays(t *testing.T) {
 	}
 }
 
-// TestReviewOutlivesRun: an analysis that is slower than the run is finished,
-// and each is done, however many runs there are at a time.
+// Analyses that are slower than their runs are finished, however many runs there
+// are at a time.
 func TestReviewOutlivesRun(t *testing.T) {
 	const runs = 3 * reviewsMax
 	up := upFile(t)
@@ -135,7 +139,7 @@ func TestReviewOutlivesRun(t *testing.T) {
 	if err := writeNew(up, ""); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() bool {
+	zinotest.Eventually(t, "it is done", func() bool {
 		return strings.Count(s.log.String(), "level=WARN msg=\"static analysis objects to executed code\"") == runs && s.warnings(t) == strconv.Itoa(runs)
 	})
 	for line := range strings.Lines(s.log.String()) {
@@ -145,7 +149,7 @@ func TestReviewOutlivesRun(t *testing.T) {
 	}
 }
 
-// TestCloseStopsReviews: a service that closes waits for no analysis.
+// Close stops the analyses.
 func TestCloseStopsReviews(t *testing.T) {
 	marked := mark(t)
 	s := newService(t, nil, nil)
@@ -168,7 +172,7 @@ func TestShippedTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cat.Close()
-	t.Setenv("RUNTIME_DIRECTORY", shortDir(t))
+	t.Setenv("RUNTIME_DIRECTORY", zinotest.Dir(t))
 	s, err := New(config.Default().Exc, cat, log)
 	if err != nil {
 		t.Fatal(err)
@@ -194,5 +198,165 @@ func TestShippedTools(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// analysisTools are executors with common analysers, and one, sh, whose analyser runs
+// the code: it shows what an analyser can do.
+var analysisTools = map[string]string{
+	"bash.json":   `{"meta":{"executor":"bash","file_extension":".sh","static_analysis":"bash -n"}}`,
+	"node.json":   `{"meta":{"executor":"node","file_extension":".js","static_analysis":"node --check"}}`,
+	"sh.json":     `{"meta":{"executor":"sh","file_extension":".sh","static_analysis":"bash"}}`,
+	"python.json": `{"meta":{"executor":"python","file_extension":".py","static_analysis":"python3 -m code"}}`,
+	"dash.json":   `{"meta":{"executor":"dash","static_analysis":"zino-no-such-analyser"}}`,
+}
+
+// analysisLevels are the levels without a unit.
+var analysisLevels = append([]string{levelOff}, confinedLevels...)
+
+// analysisHarness runs a test at each level, as the configured one, with those
+// executors.
+func analysisHarness(t *testing.T, levels []string, do func(t *testing.T, a *harness, level string)) {
+	t.Helper()
+	a := newHarness(t, nil)
+	writeTools(t, a.dir, analysisTools)
+	a.catalog.Reload()
+	a.host.unit, _ = unitHost(t)
+	for _, level := range levels {
+		name := a.at(level)
+		if a.levelProblem(t.Context(), name) == nil {
+			a.host.level = name
+			t.Run(level, func(t *testing.T) { do(t, a, level) })
+		}
+	}
+}
+
+// bait writes modules and start scripts to the directory of exc and to where the
+// environment points. An analyser that loads one makes the file escaped.
+func (a *harness) bait(t *testing.T) (escaped string) {
+	t.Helper()
+	escaped = filepath.Join(a.outside, "escaped")
+	for _, module := range []string{"py_compile", "code", "traceback", "sitecustomize", "usercustomize"} {
+		zinotest.Write(t, filepath.Join(a.root, module+".py"), "open("+quoted(escaped)+", 'w')\n")
+	}
+	zinotest.Write(t, a.root+"/start.sh", ": >"+escaped+"\n")
+	zinotest.Write(t, a.root+"/start.js", "require('fs').writeFileSync("+quoted(escaped)+", '')\n")
+	for name, value := range map[string]string{
+		"PYTHONPATH": a.root, "BASH_ENV": a.root + "/start.sh", "ENV": a.root + "/start.sh",
+		"NODE_OPTIONS": "--require=" + a.root + "/start.js",
+	} {
+		t.Setenv(name, value)
+	}
+	t.Chdir(a.root)
+	return escaped
+}
+
+func quoted(path string) string { return "'" + path + "'" }
+
+// An analyser loads nothing that code left in the directory of exc.
+func TestAnalysisLoadsNothing(t *testing.T) {
+	analysisHarness(t, append(analysisLevels, levelUnit), func(t *testing.T, a *harness, level string) {
+		escaped := a.bait(t)
+		for executor, code := range map[string]string{"python3": "x = 1", "python": "x = 1", "bash": "true", "node": "1", "sh": "true", "dash": "true"} {
+			if _, err := a.validate(t.Context(), proto.Validate{Executor: executor, Code: code}); err != nil {
+				t.Errorf("%s: %v", executor, err)
+			}
+			if exists(escaped) {
+				t.Errorf("%s: the analyser loaded what it found", executor)
+				os.Remove(escaped)
+			}
+		}
+	})
+}
+
+// The analysed code is not loaded as a module of its analyser.
+func TestAnalysisDoesNotRunTheCode(t *testing.T) {
+	analysisHarness(t, append(analysisLevels, levelUnit), func(t *testing.T, a *harness, level string) {
+		v, err := a.validate(t.Context(), proto.Validate{Executor: "python", Code: "print('pwned')"})
+		if err != nil || strings.Contains(v.Errors, pwned) {
+			t.Errorf("%+v, %v", v, err)
+		}
+	})
+}
+
+// An analyser that runs the code is confined: it changes nothing, cannot read the
+// project, and has no secrets, except at the level off.
+func TestAnalysisIsConfined(t *testing.T) {
+	t.Setenv("LLM_API_KEY", secret)
+	analysisHarness(t, analysisLevels, func(t *testing.T, a *harness, level string) {
+		a.passEnv = []string{"LLM_API_KEY"}
+		t.Chdir(a.root)
+		made := filepath.Join(a.outside, "made by "+level)
+		code := a.env() + "touch '" + made + "' $ROOT/made; cat $ROOT/AGENTS.md; cat $REALHOME/.ssh/id; echo $LLM_API_KEY\n" + attacker("dial")
+		v, err := a.validate(t.Context(), proto.Validate{Executor: "sh", Code: code})
+		off := level == levelOff
+		if err != nil || exists(made) != off || strings.Contains(v.Errors, "intact") != off || strings.Count(v.Errors, secret) > 1 || strings.Contains(v.Errors, secret) != off || (len(a.hitsSoFar()) > 0) != off {
+			t.Errorf("%+v, %v", v, err)
+		}
+	})
+}
+
+// Analysers work at every level.
+func TestAnalysisAtEachLevel(t *testing.T) {
+	t.Parallel()
+	analysisHarness(t, append(analysisLevels, levelUnit), func(t *testing.T, a *harness, level string) {
+		for executor, code := range map[string][2]string{
+			"python3": {"print('hi')", "print('hi'"}, "bash": {"echo hi", "if then"}, "node": {"let a = 1", "let ="},
+		} {
+			good, err := a.validate(t.Context(), proto.Validate{Executor: executor, Code: code[0]})
+			if err != nil || good != (proto.Validation{OK: true}) {
+				t.Errorf("%s: good code: %+v, %v", executor, good, err)
+			}
+			bad, err := a.validate(t.Context(), proto.Validate{Executor: executor, Code: code[1]})
+			if err != nil || bad.OK || bad.Errors == "" {
+				t.Errorf("%s: bad code: %+v, %v", executor, bad, err)
+			}
+		}
+		if left := a.workspaces(); len(left) > 0 {
+			t.Errorf("left on disk: %v", left)
+		}
+	})
+}
+
+// Code that cannot be confined as configured is not analysed.
+func TestAnalysisThatCannotBeConfined(t *testing.T) {
+	t.Parallel()
+	s := newService(t, nil, analysisTools)
+	s.host.kernel = &sandbox.Kernel{NoNamespaces: errors.New("none here")}
+	s.host.unit = s.dir + "/nobody"
+	for level, why := range map[string]string{levelReadOnly: "none here", levelWorkspace: "none here", levelUnit: "nobody"} {
+		s.host.level = level
+		_, err := s.validate(t.Context(), proto.Validate{Executor: "sh", Code: "echo pwned"})
+		if e, ok := errors.AsType[*proto.Error](err); !ok || e.Code != proto.CodeUnavailable || !strings.Contains(e.Message, why) {
+			t.Errorf("%s: %v", level, err)
+		}
+	}
+}
+
+// A review has the level of its run, not the configured one.
+func TestReviewIsConfined(t *testing.T) {
+	t.Parallel()
+	a := newHarness(t, nil)
+	writeTools(t, a.dir, analysisTools)
+	a.catalog.Reload()
+	for _, level := range analysisLevels {
+		name := a.at(level)
+		if a.levelProblem(t.Context(), name) != nil {
+			continue
+		}
+		made, up := filepath.Join(a.outside, "made by "+level), filepath.Join(a.root, "up "+level)
+		seen := strings.Count(a.log.String(), "objects")
+		go func() {
+			zinotest.Eventually(t, "the review objects", func() bool { return strings.Count(a.log.String(), "objects") > seen })
+			if err := os.WriteFile(up, nil, 0o600); err != nil {
+				t.Error(err)
+			}
+		}()
+		// The run waits until the log tells of the review, in which it objects.
+		code := "if [ $PWD = " + a.root + " ]; then until [ -e '" + up + "' ]; do sleep 0.01; done; else touch '" + made + "'; exit 1; fi"
+		r, err := a.execute(t.Context(), proto.Execute{Executor: "sh", Code: code, Sandbox: proto.Level(name), Root: a.root})
+		if err != nil || r.ExitCode != 0 || exists(made) != (level == levelOff) {
+			t.Errorf("%s: made %v, %+v, %v", level, exists(made), r, err)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"zino/pkg/durable"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -197,7 +198,7 @@ func TestRemoveStubborn(t *testing.T) {
 func TestRemoveLocked(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() == 0 {
-		dir := shortDir(t)
+		dir := zinotest.Dir(t)
 		if err := errors.Join(os.Chown(dir, 61234, 61234), os.Chmod(dir, 0o700)); err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +207,7 @@ func TestRemoveLocked(t *testing.T) {
 		}
 		return
 	}
-	w := openTestWorkspace(t, shortDir(t))
+	w := openTestWorkspace(t, zinotest.Dir(t))
 	dir, err := w.newDir()
 	if err != nil {
 		t.Fatal(err)
@@ -231,7 +232,7 @@ func TestRemoveLocked(t *testing.T) {
 // Code that locks its own /tmp leaves nothing of it.
 func TestLockedTmp(t *testing.T) {
 	t.Parallel()
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	a.each(t, func(t *testing.T, _, name string) {
 		code := `mkdir -p "$TMPDIR/a/b" && chmod 000 "$TMPDIR/a" "$TMPDIR" && echo locked`
 		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: proto.Level(name), Root: a.root})

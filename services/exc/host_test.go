@@ -3,25 +3,55 @@ package exc
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"zino/pkg/config"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
-// keep has an arena's user keep keys below the root.
-func (a *arena) keep(t *testing.T) (key string) {
+// Protected paths and limits come from the environment and the configuration.
+func TestNewSandbox(t *testing.T) {
+	dir := zinotest.Dir(t)
+	home, link := filepath.Join(dir, "home"), filepath.Join(dir, "link")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(home, link); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("ZINO_HOME", dir+"/own")
+	cfg := config.Default().Exc
+	cfg.MemoryMax, cfg.CPUMax = 1<<20, 2
+	for env, want := range map[string]string{link: home, home: home, "/": "", "relative": "", "": "", dir + "/gone/": dir + "/gone"} {
+		t.Setenv("HOME", env)
+		b := newHost(cfg)
+		if b.home != want || !slices.Contains(b.protected, dir+"/own") || b.level != levelOff || b.limits.Memory != 1<<20 || b.limits.CPU != 2 {
+			t.Errorf("HOME=%s: %+v", env, b)
+		}
+		if (b.tree == nil) == (b.noTree == nil) {
+			t.Errorf("groups: %v, %v", b.tree, b.noTree)
+		}
+		if err := b.close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// keep puts the user's keys below the root.
+func (a *harness) keep(t *testing.T) (key string) {
 	t.Helper()
 	key = filepath.Join(a.root, "conf/keys/openai")
-	mustWrite(t, key, secret)
-	mustWrite(t, filepath.Dir(key)+"/sub/more", secret)
+	zinotest.Write(t, key, secret)
+	zinotest.Write(t, filepath.Dir(key)+"/sub/more", secret)
 	a.host.secrets = []string{filepath.Dir(key)}
 	return key
 }
 
-// mustRefuseRoot checks that nothing runs in a root, and no file of it is read.
-func (a *arena) mustRefuseRoot(t *testing.T, level, root, why string) {
+// mustRefuseRoot checks that a root is refused for code.
+func (a *harness) mustRefuseRoot(t *testing.T, level, root, why string) {
 	t.Helper()
 	_, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo pwned", Sandbox: proto.Level(level), Root: root})
 	if err == nil || !strings.Contains(err.Error(), why) {
@@ -32,7 +62,7 @@ func (a *arena) mustRefuseRoot(t *testing.T, level, root, why string) {
 // Keys that lie in the root are hidden there, or the root is refused.
 func TestKeysBelowTheRoot(t *testing.T) {
 	t.Parallel()
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	key := a.keep(t)
 	a.each(t, func(t *testing.T, level, name string) {
 		if level == levelLandlock {
@@ -52,10 +82,10 @@ cd $ROOT; cat conf/keys/openai conf/kept/openai; echo ran`
 	})
 }
 
-// The file tools do not reach them either.
+// The file tools cannot read or write keys.
 func TestKeysAndFileTools(t *testing.T) {
 	t.Parallel()
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	a.host.unit, _ = unitHost(t)
 	key := a.keep(t)
 	if err := os.Symlink("conf/keys", a.root+"/link"); err != nil {
@@ -78,11 +108,11 @@ func TestKeysAndFileTools(t *testing.T) {
 	}
 }
 
-// A file with a key that the configuration names is a secret as well.
+// A key file of the configuration is a secret.
 func TestConfiguredKey(t *testing.T) {
 	t.Parallel()
-	a := newArena(t, nil)
-	mustWrite(t, a.root+"/my.key", secret)
+	a := newHarness(t, nil)
+	zinotest.Write(t, a.root+"/my.key", secret)
 	a.ProtectConfig(&config.Config{API: config.API{KeyFile: a.root + "/my.key"}})
 	if a.levelProblem(t.Context(), levelReadOnly) == nil && a.host.kernel.NoNamespaces == nil {
 		r, err := a.run(t, levelReadOnly, "cat $ROOT/my.key; echo ran")
@@ -97,10 +127,10 @@ func TestConfiguredKey(t *testing.T) {
 	}
 }
 
-// A directory of keys is no directory to work in.
+// A directory of keys is refused as a root.
 func TestKeysAsTheRoot(t *testing.T) {
 	t.Parallel()
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	dir := filepath.Dir(a.keep(t))
 	a.each(t, func(t *testing.T, _, name string) {
 		for _, root := range []string{dir, dir + "/sub"} {
@@ -114,10 +144,10 @@ func TestKeysAsTheRoot(t *testing.T) {
 	})
 }
 
-// The host's secrets are hidden where they lie in the root, too.
+// The host's secrets are hidden in the root, too.
 func TestSecretsOfTheHost(t *testing.T) {
 	t.Parallel()
-	a := newArena(t, nil)
+	a := newHarness(t, nil)
 	for _, name := range []string{a.at(levelReadOnly), a.at(levelLandlock)} {
 		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: "cat shadow", Sandbox: levelReadOnly, Root: "/etc"})
 		if r.Stdout != "" || err == nil && r.Confinement == nil {

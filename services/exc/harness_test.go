@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zino/pkg/config"
+	"zino/pkg/zinotest"
 	"zino/proto"
 	"zino/services/exc/sandbox"
 )
@@ -25,11 +26,11 @@ import (
 // levelLandlock is workspace-write on a host that gives no namespaces.
 const levelLandlock = "landlock alone"
 
-// arena is a host with victims for code that attacks it.
-type arena struct {
+// harness is a service on a host with victims for attacks.
+type harness struct {
 	*service
 	root     string // the directory to work in
-	outside  string // a directory that is nobody's business, with the file victim
+	outside  string // a directory outside of the root, with the file victim
 	home     string // the user's, with .ssh/id
 	victim   *exec.Cmd
 	pty      *os.File // a terminal of the user's
@@ -37,16 +38,16 @@ type arena struct {
 	tcp      net.Listener
 	sockets  []net.Listener // with a path in root, and abstract
 	datagram *net.UnixConn  // with a path in root
-	hits     chan string    // who was reached
+	hits     chan string    // names of attacks that reached a listener
 	inherit  int            // a descriptor of a secret, not closed on exec
 }
 
-const secret = "the-secret-of-the-arena"
+const secret = "the-secret-of-the-harness"
 
-// newArena makes an arena. change, if not nil, changes the configuration.
-func newArena(t *testing.T, change func(*config.Exc)) *arena {
+// newHarness makes a harness. change, if not nil, changes the configuration.
+func newHarness(t *testing.T, change func(*config.Exc)) *harness {
 	t.Helper()
-	a := &arena{root: shortDir(t), outside: shortDir(t), home: shortDir(t), hits: make(chan string, 1000)}
+	a := &harness{root: zinotest.Dir(t), outside: zinotest.Dir(t), home: zinotest.Dir(t), hits: make(chan string, 1000)}
 	for path, text := range map[string]string{
 		a.outside + "/victim": "intact\n", a.home + "/.ssh/id": secret, a.root + "/AGENTS.md": "intact\n",
 		a.root + "/.git/config": "intact\n", a.root + "/.git/hooks/pre-commit": "intact\n", a.root + "/.git/hooks/pre-push": "intact\n",
@@ -87,8 +88,7 @@ func mustWrite(t testing.TB, path, text string) {
 // attackerDir is where theAttacker is.
 var attackerDir string
 
-// theAttacker is a copy of the test program, which can also attack, that links
-// can be made to.
+// theAttacker is a copy of the test program, to which hard links can be made.
 var theAttacker = sync.OnceValue(func() string {
 	dir, err := os.MkdirTemp("", "z")
 	if err != nil {
@@ -101,7 +101,7 @@ var theAttacker = sync.OnceValue(func() string {
 	return dir + "/attacker"
 })
 
-// testProgram is this test program, run in a directory that is all it has.
+// testProgram runs this test program in a directory that is also its home.
 func testProgram(dir string, args ...string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.Dir = dir
@@ -110,7 +110,7 @@ func testProgram(dir string, args ...string) *exec.Cmd {
 }
 
 // startVictim starts a process of the same user with a secret.
-func (a *arena) startVictim(t *testing.T) {
+func (a *harness) startVictim(t *testing.T) {
 	t.Helper()
 	a.victim = exec.Command("sleep", "1000")
 	a.victim.Env = []string{"SECRET=" + secret}
@@ -124,7 +124,7 @@ func (a *arena) startVictim(t *testing.T) {
 }
 
 // openTerminal opens a pseudo-terminal.
-func (a *arena) openTerminal(t *testing.T) {
+func (a *harness) openTerminal(t *testing.T) {
 	t.Helper()
 	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -141,8 +141,8 @@ func (a *arena) openTerminal(t *testing.T) {
 	a.pty, a.ptyName = pty, "/dev/pts/"+strconv.Itoa(n)
 }
 
-// listen listens everywhere.
-func (a *arena) listen(t *testing.T) {
+// listen opens the listeners that attacks dial.
+func (a *harness) listen(t *testing.T) {
 	t.Helper()
 	var err error
 	open := func(network, address string) net.Listener {
@@ -173,8 +173,8 @@ func (a *arena) listen(t *testing.T) {
 	}()
 }
 
-// accept notes who is reached: each attack says its name.
-func (a *arena) accept(l net.Listener) {
+// accept records the attacks that connect: each sends its name.
+func (a *harness) accept(l net.Listener) {
 	for {
 		c, err := l.Accept()
 		if err != nil {
@@ -186,26 +186,26 @@ func (a *arena) accept(l net.Listener) {
 	}
 }
 
-// env are the variables that attacks find their victims by.
-func (a *arena) env() string {
+// env sets the variables that name the victims.
+func (a *harness) env() string {
 	return fmt.Sprintf("ROOT=%s OUT=%s REALHOME=%s VICTIM=%d PTY=%s TCP=%s SOCK=%s ABSTRACT=%s DGRAM=%s FD=%d\nexport ROOT OUT REALHOME VICTIM PTY TCP SOCK ABSTRACT DGRAM FD\n",
 		a.root, a.outside, a.home, a.victim.Process.Pid, a.ptyName, a.tcp.Addr(), a.root+"/sock", filepath.Base(a.root), a.root+"/dgram", a.inherit)
 }
 
 // run runs code at a level of the table.
-func (a *arena) run(t *testing.T, level, code string) (proto.Result, error) {
+func (a *harness) run(t *testing.T, level, code string) (proto.Result, error) {
 	t.Helper()
 	return a.execute(t.Context(), proto.Execute{Executor: "bash", Code: a.env() + code, Sandbox: proto.Level(a.at(level)), Root: a.root})
 }
 
-// thisHost is what the host gives to confine code with, found out once.
+// thisHost is the kernel of this host, probed once.
 var thisHost struct {
 	sync.Mutex
 	*sandbox.Kernel
 }
 
-// settle has the service know what the host gives.
-func (a *arena) settle(t *testing.T) {
+// settle gives the service the kernel of this host.
+func (a *harness) settle(t *testing.T) {
 	t.Helper()
 	thisHost.Lock()
 	defer thisHost.Unlock()
@@ -216,8 +216,8 @@ func (a *arena) settle(t *testing.T) {
 	a.host.kernel = thisHost.Kernel
 }
 
-// at has the service work at a level of the table and gives its real name.
-func (a *arena) at(level string) string {
+// at sets the service to a level of the table and returns its name in requests.
+func (a *harness) at(level string) string {
 	a.host.mu.Lock()
 	defer a.host.mu.Unlock()
 	if level != levelLandlock {
@@ -229,9 +229,9 @@ func (a *arena) at(level string) string {
 	return levelWorkspace
 }
 
-// hitsSoFar are the names under which the listeners were spoken to. The arena
-// speaks to each of them itself: what was said before has been heard then.
-func (a *arena) hitsSoFar() (hits []string) {
+// hitsSoFar are the names of the attacks that reached a listener. It connects to each
+// itself: all earlier connections have been recorded then.
+func (a *harness) hitsSoFar() (hits []string) {
 	const last = "last"
 	for _, dialed := range [][2]string{{"tcp", a.tcp.Addr().String()}, {"unix", a.root + "/sock"}, {"unix", "@" + filepath.Base(a.root)}, {"unixgram", a.root + "/dgram"}} {
 		c, err := net.Dial(dialed[0], dialed[1])
@@ -250,13 +250,13 @@ func (a *arena) hitsSoFar() (hits []string) {
 	return hits
 }
 
-// intact reports whether a victim that is a file is as it was.
+// intact reports whether a victim that is a file is unchanged.
 func intact(path string) bool {
 	text, err := os.ReadFile(path)
 	return err == nil && string(text) == "intact\n"
 }
 
-// unlimited reports whether a limit was told not to be enforced.
+// unlimited reports whether a limit was reported as not enforced.
 func unlimited(r proto.Result, name string) bool {
 	return r.Confinement != nil && slices.Contains(r.Confinement.Unlimited, name)
 }
