@@ -503,7 +503,7 @@ func calling(text, state string, calls ...string) string {
 }
 
 func answering(id, content string) string {
-	return `{"role":"tool","content":` + quote(content) + `,"tool_call_id":` + quote(id) + `}`
+	return `{"role":"tool","content":` + quote(content) + `,"tool_call_id":` + quote(id) + `,"ok":` + strconv.FormatBool(succeeded(proto.Raw(content))) + `}`
 }
 
 // said, failedWith and ran are envelopes.

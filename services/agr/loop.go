@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strconv"
 	"sync"
 	"time"
 
@@ -344,7 +345,8 @@ func (in *inference) appendTo(messages proto.Raw) (proto.Raw, error) {
 	list = append(list, '}')
 	for _, c := range in.calls {
 		list = append(message.Begin(list, proto.RoleTool, []byte(c.result)), `,"tool_call_id":`...)
-		list = append(wire.AppendString(list, c.id), '}')
+		list = append(wire.AppendString(list, c.id), `,"ok":`...) // rtr strips it
+		list = append(strconv.AppendBool(list, succeeded(proto.Raw(c.result))), '}')
 	}
 	return message.Close(list), nil
 }
