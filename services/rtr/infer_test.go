@@ -54,7 +54,7 @@ func TestCollected(t *testing.T) {
 	}
 }
 
-// TestStreamingOff holds that stream: true is then answered whole, and that
+// TestStreamingOff checks that stream: true is then answered whole, and that
 // the provider is asked for the whole as well.
 func TestStreamingOff(t *testing.T) {
 	llm := fakellm.New(fakellm.Reply("whole"))
@@ -73,7 +73,7 @@ func TestStreamingOff(t *testing.T) {
 	}
 }
 
-// TestFlushes holds that text reaches the caller before the provider's stream
+// TestFlushes checks that text reaches the caller before the provider's stream
 // goes on: the gate opens only when the caller has the first part.
 func TestFlushes(t *testing.T) {
 	r, llm := openaiRouter(t, fakellm.Turn{Text: "first", Pause: "seen"})
@@ -84,7 +84,7 @@ func TestFlushes(t *testing.T) {
 	}
 }
 
-// TestCancel holds that the provider sees at once that the caller has gone.
+// TestCancel checks that the provider sees at once that the caller has gone.
 func TestCancel(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -117,7 +117,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestConnectionKept holds that the connection of a complete answer serves a
+// TestConnectionKept checks that the connection of a complete answer serves a
 // later request. Its last bytes are read behind the caller's back, so the very
 // next request may come too early.
 func TestConnectionKept(t *testing.T) {
@@ -137,7 +137,7 @@ func TestConnectionKept(t *testing.T) {
 	t.Error("100 answers took 100 connections")
 }
 
-// TestMessagesVerbatim holds that messages cross socket and router unchanged.
+// TestMessagesVerbatim checks that messages cross socket and router unchanged.
 func TestMessagesVerbatim(t *testing.T) {
 	r, llm := openaiRouter(t, fakellm.Reply("x"))
 	messages := `[{"role":"user","content":[{"type":"text","text":"<a> é"}],"name":"n","n":1.0}]`
@@ -169,7 +169,7 @@ func TestInvalidMessages(t *testing.T) {
 	}
 }
 
-// TestRequestFields holds what a request may say beside its messages.
+// TestRequestFields checks what a request may say beside its messages.
 func TestRequestFields(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -212,7 +212,7 @@ func TestRequestFields(t *testing.T) {
 	}
 }
 
-// TestRequestRefused holds that a wrong field costs no request.
+// TestRequestRefused checks that a wrong field costs no request.
 func TestRequestRefused(t *testing.T) {
 	r, llm := openaiRouter(t)
 	for _, tt := range []struct {
@@ -276,7 +276,7 @@ func (a three) asked() (n [3]int) {
 	return n
 }
 
-// TestFallback holds who answers when others cannot, and that no key goes where
+// TestFallback checks who answers when others cannot, and that no key goes where
 // it does not belong.
 func TestFallback(t *testing.T) {
 	ever := func(turn fakellm.Turn) fakellm.Turn { return times(fakellm.Forever, turn) }
@@ -286,7 +286,7 @@ func TestFallback(t *testing.T) {
 		asked         [3]int
 		by            string
 	}{
-		{"nobody needs it", fakellm.Reply("1"), fakellm.Reply("2"), [3]int{1, 0, 0}, "openai m"},
+		{"not needed", fakellm.Reply("1"), fakellm.Reply("2"), [3]int{1, 0, 0}, "openai m"},
 		{"a key that is refused", refused(401), fakellm.Reply("2"), [3]int{1, 1, 0}, "openrouter x/y"},
 		{"no such model", refused(404), fakellm.Reply("2"), [3]int{1, 1, 0}, "openrouter x/y"},
 		{"a spending limit", refused(402), fakellm.Reply("2"), [3]int{1, 1, 0}, "openrouter x/y"},
@@ -306,7 +306,7 @@ func TestFallback(t *testing.T) {
 				t.Errorf("got %q by %s, %v, asked %v", text.Content, by, err, all.asked())
 			}
 			if instead := "; asking " + strings.TrimSuffix(by, " gemini-flash-latest") + " instead"; by != "openai m" && !strings.Contains(got.events[len(got.events)-1], instead) {
-				t.Errorf("told %q, want %q", got.events, instead)
+				t.Errorf("notices %q, want %q", got.events, instead)
 			}
 			all.checkKeys(t)
 		})
@@ -325,7 +325,7 @@ func (a three) checkKeys(t *testing.T) {
 	}
 }
 
-// TestNoFallback holds when nobody else is asked.
+// TestNoFallback checks when no other provider is asked.
 func TestNoFallback(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -359,7 +359,7 @@ func TestNoFallback(t *testing.T) {
 	}
 }
 
-// TestFallbackUnset holds that a provider which cannot even be asked is passed
+// TestFallbackUnset checks that a provider which cannot even be asked is passed
 // over, and that the error is that of the last one.
 func TestFallbackUnset(t *testing.T) {
 	all := startThree(t, func(c *config.Config) { c.Provider, c.API.Key = "anthropic", "" }, fakellm.Reply("1"), refused(401), fakellm.Reply("3"))
@@ -370,7 +370,7 @@ func TestFallbackUnset(t *testing.T) {
 		t.Errorf("got %q, %v, asked %v", text, err, all.asked())
 	}
 	if len(got.events) != 2 || !strings.Contains(got.events[0], "ANTHROPIC_API_KEY") {
-		t.Errorf("told %q", got.events)
+		t.Errorf("notices %q", got.events)
 	}
 	all.llms[2].Add(refused(403))
 	all.llms[1].Add(refused(404))
@@ -380,7 +380,7 @@ func TestFallbackUnset(t *testing.T) {
 	}
 }
 
-// TestFallbackHangUp holds that nobody is asked for a caller who has gone.
+// TestFallbackHangUp checks that no provider is asked after the caller has gone.
 func TestFallbackHangUp(t *testing.T) {
 	all := startThree(t, nil, fakellm.Turn{Silent: true, End: fakellm.Stall}, fakellm.Reply("2"), fakellm.Reply("3"))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -404,7 +404,7 @@ func TestFallbackHangUp(t *testing.T) {
 	}
 }
 
-// TestFallbackKeys holds that the ways of giving a key to the first provider
+// TestFallbackKeys checks that the ways of giving a key to the first provider
 // give it to no other, even one of the same kind.
 func TestFallbackKeys(t *testing.T) {
 	for _, tt := range []struct {
@@ -460,7 +460,7 @@ func times(n int, turn fakellm.Turn) fakellm.Turn {
 	return turn
 }
 
-// TestRetried holds what is asked again, and after which pauses: those that the
+// TestRetried checks what is asked again, and after which pauses: those that the
 // provider asks for, else ones that double, a quarter less at most.
 func TestRetried(t *testing.T) {
 	own := func(n int) (waits []time.Duration) {
@@ -488,7 +488,7 @@ func TestRetried(t *testing.T) {
 		{"hangs up", fakellm.Turn{Silent: true, End: fakellm.Hangup}, own(1), true},
 		{"an error before the text", stream(`data: {"error":{"message":"busy","code":503}}` + "\n\n"), own(1), true},
 		{"cut before the text", fakellm.Turn{Reasoning: "hm", Calls: []fakellm.Call{{Name: "f", Args: "{}"}}, End: fakellm.Cut}, own(1), true},
-		{"cut in a text that nobody has seen", stream(hello), own(1), false},
+		{"cut in a text that was not sent on", stream(hello), own(1), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.first.Times == fakellm.Forever {
@@ -516,7 +516,7 @@ func TestRetried(t *testing.T) {
 	}
 }
 
-// TestNotRetried holds what is asked once.
+// TestNotRetried checks what is asked once.
 func TestNotRetried(t *testing.T) {
 	for _, tt := range []struct {
 		name, want string
@@ -559,7 +559,7 @@ func TestNotRetried(t *testing.T) {
 	}
 }
 
-// TestReasoningCountsAsPassed holds that nothing is asked again once a piece of
+// TestReasoningCountsAsPassed checks that nothing is asked again once a piece of
 // the reasoning has gone out.
 func TestReasoningCountsAsPassed(t *testing.T) {
 	r, llm := patient(t, fakellm.Turn{Reasoning: "hm", End: fakellm.Cut, Times: fakellm.Forever})
@@ -572,7 +572,7 @@ func TestReasoningCountsAsPassed(t *testing.T) {
 	}
 }
 
-// TestNotices holds that a retry is told to who asked for events, at once.
+// TestNotices checks that a retry is reported at once to callers that asked for events.
 func TestNotices(t *testing.T) {
 	for _, events := range []bool{true, false} {
 		r, _ := patient(t, times(2, refused(429, "Retry-After: 2")), fakellm.Reply("answer"))
@@ -596,7 +596,7 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// TestRefusedThenThere holds that a server which does not listen yet is asked
+// TestRefusedThenThere checks that a server which does not listen yet is asked
 // again.
 func TestRefusedThenThere(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -620,7 +620,7 @@ func TestRefusedThenThere(t *testing.T) {
 	}
 }
 
-// TestHangUpInPause holds that a caller who goes does not keep anybody waiting.
+// TestHangUpInPause checks that a caller who goes does not keep anybody waiting.
 func TestHangUpInPause(t *testing.T) {
 	r, llm := patient(t, times(fakellm.Forever, refused(500)))
 	began, ended := make(chan struct{}), make(chan error, 1)
@@ -992,11 +992,11 @@ func askTools(stream bool) proto.Infer {
 	return in
 }
 
-// TestToolsDropped holds which models get tools in their own form: those of
+// TestToolsDropped checks which models get tools in their own form: those of
 // providers that are known by name, and those that the configuration says.
 func TestToolsDropped(t *testing.T) {
 	const came = `[{"role":"user","content":"hi"},{"role":"assistant","content":"so","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"n\":1}"}}]},{"role":"tool","tool_call_id":"1","content":"42"}]`
-	const told = `{"role":"user","content":"hi"},{"role":"assistant","content":"so<tool_call>\n{\"name\":\"f\",\"arguments\":{\"n\":1}}\n</tool_call>\n<tool_response>\n42\n</tool_response>\n"}]`
+	const asText = `{"role":"user","content":"hi"},{"role":"assistant","content":"so<tool_call>\n{\"name\":\"f\",\"arguments\":{\"n\":1}}\n</tool_call>\n<tool_response>\n42\n</tool_response>\n"}]`
 	tools := func(rules ...config.Model) func(*config.Config) {
 		return func(c *config.Config) { c.Rtr.Model = rules }
 	}
@@ -1033,7 +1033,7 @@ func TestToolsDropped(t *testing.T) {
 			}
 			wantMessages, wantTools := came, string(oneTool)
 			if !tt.native {
-				wantMessages, wantTools = told, ""
+				wantMessages, wantTools = asText, ""
 			}
 			messages := string(body.Messages)
 			if !tt.native {
@@ -1056,7 +1056,7 @@ func withoutLesson(t *testing.T, messages string) string {
 	return rest
 }
 
-// TestTextTools holds that a model without native tools is taught the form of a
+// TestTextTools checks that a model without native tools is taught the form of a
 // call behind its system prompt, on every wire, and that a request without
 // tools is what it was.
 func TestTextTools(t *testing.T) {
@@ -1080,7 +1080,7 @@ func TestTextTools(t *testing.T) {
 	}
 }
 
-// TestStateGoesBack holds that what a model wants to have back with its calls
+// TestStateGoesBack checks that what a model wants to have back with its calls
 // comes back in its place, in the same turn and to the same model only.
 func TestStateGoesBack(t *testing.T) {
 	const details = `"reasoning_details":[{"format":"fakellm-v1","index":0,`
@@ -1178,7 +1178,7 @@ func sorted(t *testing.T, member string) string {
 
 const wayOut = `. Go on in a new session: zino handoff --from-session s-1 --goal "…"`
 
-// TestFits holds that a session which cannot fit is not sent, where it is known
+// TestFits checks that a session which cannot fit is not sent, where it is known
 // what the model holds, and that the error says how to go on.
 func TestFits(t *testing.T) {
 	long := strings.Repeat("word ", 8000) // 10000 tokens
@@ -1240,7 +1240,7 @@ func TestFitsOllama(t *testing.T) {
 	}
 }
 
-// TestTooLong holds that a provider's own complaint is told with the same way
+// TestTooLong checks that a provider's own refusal is reported with the same way
 // out, on every wire and for a stream that begins well.
 func TestTooLong(t *testing.T) {
 	const body = `{"error":{"message":"prompt is too long: 9 tokens > 8 maximum.","type":"invalid_request_error"}}`
@@ -1316,7 +1316,7 @@ func (r *router) queued(t *testing.T, n int) {
 	}
 }
 
-// TestOneAtATime holds that callers of one provider follow each other, and that
+// TestOneAtATime checks that callers of one provider follow each other, and that
 // another provider's do not wait.
 func TestOneAtATime(t *testing.T) {
 	r, llm := limited(t, config.Limit{Concurrent: 1}, fakellm.Turn{Match: "first", Text: "1", Pause: "go"}, fakellm.Turn{Match: "second", Text: "2"}, fakellm.Turn{Match: "other", Text: "3"})
@@ -1341,7 +1341,7 @@ func TestOneAtATime(t *testing.T) {
 	r.queued(t, 0)
 }
 
-// TestFailuresMakeRoom holds that a request which ended badly is not taken for
+// TestFailuresMakeRoom checks that a request which ended badly is not taken for
 // one that runs.
 func TestFailuresMakeRoom(t *testing.T) {
 	r, _ := limited(t, config.Limit{Concurrent: 1}, refused(400), times(2, refused(500)), fakellm.Reply("x"))
@@ -1353,7 +1353,7 @@ func TestFailuresMakeRoom(t *testing.T) {
 	}
 }
 
-// TestHangUpInQueue holds that a caller who goes leaves the queue at once.
+// TestHangUpInQueue checks that a caller who goes leaves the queue at once.
 func TestHangUpInQueue(t *testing.T) {
 	r, llm := limited(t, config.Limit{Concurrent: 1}, fakellm.Turn{Text: "1", Pause: "go"})
 	first := r.begin(t.Context(), ask("hi", true), &chunks{})
@@ -1374,7 +1374,7 @@ func TestHangUpInQueue(t *testing.T) {
 	}
 }
 
-// TestWaits holds that a wait for a limit is told at once to who asked for
+// TestWaits checks that a wait for a limit is reported at once to callers that asked for
 // events, and that a long one for the provider's sake is an error at once.
 func TestWaits(t *testing.T) {
 	for _, tt := range []struct {
@@ -1405,10 +1405,10 @@ func TestWaits(t *testing.T) {
 			_, err = r.infer(ctx, in, &got)
 			if tt.long {
 				if e := failure(t, err); e.Code != proto.CodeBusy || !regexp.MustCompile(`^openai asks not to be asked before \d\d:\d\d:\d\d: try again then$`).MatchString(e.Message) || len(got.events) != 0 {
-					t.Errorf("the second got %+v, told %q", *e, got.events)
+					t.Errorf("the second got %+v, notices %q", *e, got.events)
 				}
 			} else if !errors.Is(err, context.Canceled) || len(got.events) != 1 || !strings.Contains(got.events[0], `"kind":"wait","text":"waiting until openai may be asked, in about `) {
-				t.Errorf("the second got %v, told %q", err, got.events)
+				t.Errorf("the second got %v, notices %q", err, got.events)
 			}
 			if n := len(llm.Requests()); n != 1 {
 				t.Errorf("%d requests", n)
@@ -1424,7 +1424,7 @@ func stream(body string) fakellm.Turn {
 
 const hello = `data: {"choices":[{"delta":{"content":"hel"}}]}` + "\n\n" + `data: {"choices":[{"delta":{"content":"lo"}}]}` + "\n\n"
 
-// TestFaults holds that what a provider does wrong reaches the caller as one
+// TestFaults checks that what a provider does wrong reaches the caller as one
 // error in our words, behind what came before.
 func TestFaults(t *testing.T) {
 	for _, tt := range []struct {
@@ -1475,7 +1475,7 @@ func TestFaults(t *testing.T) {
 }
 
 // TestOpenArguments hands on a call whose arguments break off in an answer that
-// is complete: the model is told, as of any that are malformed.
+// is complete: agr reports it to the model, like any that are malformed.
 func TestOpenArguments(t *testing.T) {
 	for _, streaming := range []bool{true, false} {
 		r, _ := openaiRouter(t, fakellm.Turn{Text: "x", Faults: []fakellm.Fault{fakellm.OpenArgs}})
@@ -1605,7 +1605,7 @@ func onWire(t *testing.T, wire, host string, change func(*config.Config)) *route
 	})
 }
 
-// TestFaultTable holds what a caller sees of everything that goes wrong, on
+// TestFaultTable checks what a caller sees of everything that goes wrong, on
 // every wire. With -v it prints the table.
 func TestFaultTable(t *testing.T) {
 	for _, wire := range wireNames {
@@ -1623,7 +1623,7 @@ func TestFaultTable(t *testing.T) {
 				}))
 			})
 		}
-		t.Run(wire+"/a certificate that nobody trusts", func(t *testing.T) {
+		t.Run(wire+"/an untrusted certificate", func(t *testing.T) {
 			server := httptest.NewUnstartedServer(http.NotFoundHandler())
 			server.Config.ErrorLog = log.New(io.Discard, "", 0)
 			server.StartTLS()
@@ -1659,7 +1659,7 @@ func shortened(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// TestKeysOfEachWire holds that a key travels in the header of its wire and
+// TestKeysOfEachWire checks that a key travels in the header of its wire and
 // nowhere else.
 func TestKeysOfEachWire(t *testing.T) {
 	header := map[string]string{"anthropic": "X-Api-Key", "openai": "Authorization", "responses": "Authorization", "gemini": "X-Goog-Api-Key", "openrouter": "Authorization"}
@@ -1686,7 +1686,7 @@ func TestKeysOfEachWire(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce holds that answers do not mix, with their calls and usages.
+// TestManyAtOnce checks that answers do not mix, with their calls and usages.
 func TestManyAtOnce(t *testing.T) {
 	const many = 50
 	alone(t)
@@ -1717,19 +1717,19 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	asking.Wait()
 	if n := llm.Unused(); n != 0 {
-		t.Errorf("%d answers nobody asked for", n)
+		t.Errorf("%d answers were not asked for", n)
 	}
 	report, err := r.report(t, proto.UsageRequest{By: "session"})
 	if err != nil || len(report.Rows) != many || report.Total.Usage.InputTokens != many*100+many*(many-1)/2 || report.Budgets[0].Reserved != 0 {
-		t.Errorf("the books hold %d sessions, %+v, %+v, %v", len(report.Rows), report.Total, report.Budgets, err)
+		t.Errorf("the ledger holds %d sessions, %+v, %+v, %v", len(report.Rows), report.Total, report.Budgets, err)
 	}
 }
 
-// TestCancelWhileDeciding holds that a caller who goes while somebody else
-// looks for a model does not wait, and that what failed then is not kept.
-func TestCancelWhileDeciding(t *testing.T) {
+// TestCancelWhileResolving checks that a caller who goes while another request
+// resolves does not wait, and that what failed then is not kept.
+func TestCancelWhileResolving(t *testing.T) {
 	r := start(t, func(c *config.Config) { c.Provider = "auto" })
-	<-r.resolving // somebody looks
+	<-r.resolving // another request resolves
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := r.target(ctx, selector{}); !errors.Is(err, context.Canceled) {

@@ -160,7 +160,7 @@ func TestFabricate(t *testing.T) {
 	}
 }
 
-// TestOfflineOverSocket holds that both modes give the same text.
+// TestOfflineOverSocket checks that both modes give the same text.
 func TestOfflineOverSocket(t *testing.T) {
 	r := start(t, func(c *config.Config) { c.Provider = "offline" })
 	for _, stream := range []bool{false, true} {
@@ -182,7 +182,7 @@ func TestOfflineOverSocket(t *testing.T) {
 	}
 }
 
-// FuzzOffline holds that nothing that a command prints can make the closing
+// FuzzOffline checks that nothing that a command prints can make the closing
 // text ask for anything, and that no command breaks its block.
 func FuzzOffline(f *testing.F) {
 	f.Add("date", "Sat\n")
@@ -288,8 +288,8 @@ func TestSessionCommands(t *testing.T) {
 	}
 }
 
-// TestSessionHelp: what is no command, or whose tool is not offered, is told
-// what there is.
+// TestSessionHelp checks that anything but a command whose tool is offered is
+// answered with the list of commands.
 func TestSessionHelp(t *testing.T) {
 	const some = "run COMMAND, read PATH, tour."
 	const all = "run COMMAND, python CODE, read PATH, write PATH TEXT, remember TEXT, recall WORDS, tour."
@@ -313,7 +313,8 @@ func TestSessionHelp(t *testing.T) {
 	}
 }
 
-// TestSessionClosing: the results are told whole, as no terminal shows them.
+// TestSessionClosing checks that the results are repeated in full, as no terminal
+// shows them.
 func TestSessionClosing(t *testing.T) {
 	for _, tt := range []struct{ ask, result, want string }{
 		{"run date", `{"ok":true,"data":{"stdout":"Sat\n","stderr":"","exit_code":0,"timed_out":false}}`, "[offline, no AI] Result: Sat"},
@@ -419,7 +420,7 @@ func TestPlainWithTools(t *testing.T) {
 	}
 }
 
-// FuzzOfflineSession holds that no command breaks its call, and that no result
+// FuzzOfflineSession checks that no command breaks its call, and that no result
 // makes the end of a turn ask for anything.
 func FuzzOfflineSession(f *testing.F) {
 	f.Add("run date", `{"ok":true,"data":{"stdout":"<tool_call>\n{}\n</tool_call>"}}`)

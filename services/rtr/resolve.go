@@ -70,8 +70,8 @@ func unknownProvider(name string) string {
 const howToConnect = "run `zino auth set PROVIDER` or `zino auth login openrouter`, set ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY or OPENROUTER_API_KEY " +
 	"before the services start, or set [api] base_url (and key) to an OpenAI-compatible server"
 
-// connectFully is howToConnect with the pages where the keys are made, for errors
-// without which no model answers.
+// connectFully is howToConnect with the pages where keys are made, for errors of
+// requests that need a model.
 func connectFully() string {
 	text := howToConnect
 	for _, a := range keys.Accounts() {
@@ -80,12 +80,9 @@ func connectFully() string {
 	return text
 }
 
-// The variables of Anthropic's own clients besides that of the key. Both hold
-// secrets.
-const (
-	tokenVariable   = "ANTHROPIC_AUTH_TOKEN"
-	headersVariable = "ANTHROPIC_CUSTOM_HEADERS"
-)
+// headersVariable holds headers for Anthropic, as in Anthropic's own clients. Their
+// values are secrets.
+const headersVariable = "ANTHROPIC_CUSTOM_HEADERS"
 
 // settings are the parts of the configuration and of the environment that decide
 // how models are asked.
@@ -232,37 +229,14 @@ func customHeaders(text string) (header http.Header, problems []string) {
 	return header, problems
 }
 
-// credential finds the key of a provider, or the token that stands in its place
-// where Anthropic has no key. What the configuration says of a key, and
-// LLM_API_KEY, is for the provider that is asked first; a stored key is sent to its
-// own provider only, which the endpoint is if genuine.
-func (s *Service) credential(account keys.Account, first, genuine bool) (key string, token bool, err error) {
-	if first && s.set.key != "" {
-		return s.set.key, false, nil
-	}
-	getenv, file, store := s.set.getenv, "", s.set.store
-	if first {
-		file = s.set.keyFile
-	}
+// credential finds the key of a provider. A stored key is sent to its own provider
+// only, which the endpoint is if genuine.
+func (s *Service) credential(account keys.Account, first, genuine bool) (key string, from keys.Source, err error) {
+	search := keys.Search{First: first, Key: s.set.key, KeyFile: s.set.keyFile, Getenv: s.set.getenv, Store: s.set.store}
 	if !genuine {
-		store = nil
+		search.Store = nil
 	}
-	if first && account.Name == "openai" {
-		getenv = func(name string) string {
-			if key := strings.TrimSpace(s.set.getenv("LLM_API_KEY")); name == account.Variable && key != "" {
-				return key
-			}
-			return s.set.getenv(name)
-		}
-	}
-	key, _, err = keys.Lookup(s.life, account, file, getenv, store)
-	if key != "" || err != nil || account.Name != "anthropic" {
-		return key, false, err
-	}
-	if key, err = keys.Clean(s.set.getenv(tokenVariable)); err != nil {
-		return "", false, fmt.Errorf("%s: %w", tokenVariable, err)
-	}
-	return key, key != "", nil
+	return search.Lookup(s.life, account)
 }
 
 // keyVariables names what rtr reads a key from. [api] and LLM_API_KEY are for the
@@ -466,21 +440,21 @@ func (s *Service) named(ctx context.Context, v vendor, sel selector, first bool)
 		base, _ = url.Parse(v.base) // ours are valid
 	}
 	account, takesKey := keys.Find(v.name)
-	key, token, hint := "", false, "no key"
+	key, from, hint := "", keys.Source{}, "no key"
 	if takesKey {
 		var err error
-		if key, token, err = s.credential(account, first, true); err != nil {
+		if key, from, err = s.credential(account, first, true); err != nil {
 			return s.noTarget(sel, err.Error())
 		}
-		if hint = keyHint(account, first); token {
-			hint = tokenVariable
+		if hint = keyHint(account, first); from.Token {
+			hint = from.Place
 		}
 		if key == "" && !wire.IsLocal(base.String()) {
 			return s.noTarget(sel, v.name+" has no key: run `zino auth set "+v.name+"`, or set "+keyVariables(account, first)+" before the services start (keys: "+account.Page+")")
 		}
 	}
 	ep := s.endpoint(v.name, base, key)
-	ep.KeyHint, ep.BaseHint, ep.Token = hint, v.variable, token
+	ep.KeyHint, ep.BaseHint, ep.Token = hint, v.variable, from.Token
 	if v.key != "" {
 		ep.BaseHint += " and " + v.key
 	}

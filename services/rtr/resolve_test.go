@@ -131,7 +131,7 @@ var (
 	openAIs = map[string]string{"LLM_API_KEY": "k-l", "OPENAI_API_KEY": "k-o"}
 )
 
-// TestUnnamed holds who is asked where no provider is named.
+// TestUnnamed checks who is asked where no provider is named.
 func TestUnnamed(t *testing.T) {
 	noModel := func(c *config.Config) { c.Service.Model = "" }
 	for _, tt := range []choice{
@@ -162,13 +162,13 @@ func TestUnnamed(t *testing.T) {
 		{name: "auto with a base URL", set: func(c *config.Config) { c.Provider, c.API.BaseURL = "auto", lanURL }, provider: "openai", endpoint: lanURL},
 		{name: "auto with nothing", set: named("auto"), provider: "offline"},
 		{name: "offline in spite of keys", set: named("offline"), env: allKeys, provider: "offline"},
-		{name: "what is there and is no key", env: map[string]string{"ANTHROPIC_API_KEY": "k- a", "OPENAI_API_KEY": "k-o"}, provider: "anthropic", problem: "ANTHROPIC_API_KEY"},
+		{name: "an invalid key", env: map[string]string{"ANTHROPIC_API_KEY": "k- a", "OPENAI_API_KEY": "k-o"}, provider: "anthropic", problem: "ANTHROPIC_API_KEY"},
 	} {
 		t.Run(tt.name, tt.check)
 	}
 }
 
-// TestNamed holds where a provider that is named is asked, and with which key.
+// TestNamed checks where a provider that is named is asked, and with which key.
 func TestNamed(t *testing.T) {
 	both := func(name, key string) func(*config.Config) {
 		return func(c *config.Config) { c.Provider, c.API.Key = name, key }
@@ -191,17 +191,17 @@ func TestNamed(t *testing.T) {
 		{name: "the variable of all is OpenAI's", set: named("openrouter"), env: map[string]string{"LLM_API_KEY": "k-l"}, provider: "openrouter", problem: "OPENROUTER_API_KEY"},
 		{name: "no key for one's own server", set: func(c *config.Config) { c.Provider, c.AnthropicBaseURL = "anthropic", "http://127.0.0.1:9" }, provider: "anthropic", endpoint: "http://127.0.0.1:9"},
 		{name: "a file that is not there", set: func(c *config.Config) { c.Provider, c.API.KeyFile = "gemini", "/nowhere/key" }, provider: "gemini", problem: "/nowhere/key"},
-		{name: "a credential that is no key", set: named("gemini"), unit: map[string]string{"zino-gemini": "k- u"}, provider: "gemini", problem: "zino-gemini"},
+		{name: "an invalid credential", set: named("gemini"), unit: map[string]string{"zino-gemini": "k- u"}, provider: "gemini", problem: "zino-gemini"},
 		{name: "ollama", set: named("ollama"), env: allKeys, provider: "ollama", endpoint: ollamaURL},
 		{name: "ollama elsewhere", set: func(c *config.Config) { c.Provider, c.API.BaseURL = "ollama", "http://10.0.0.9:1" }, provider: "ollama", endpoint: "http://10.0.0.9:1"},
 		{name: "its variable first", set: func(c *config.Config) { c.Provider, c.API.BaseURL = "ollama", "http://10.0.0.9:1" }, env: map[string]string{"OLLAMA_HOST": "10.0.0.8"}, provider: "ollama", endpoint: "http://10.0.0.8:11434"},
-		{name: "nobody's name", set: named("opnai"), provider: "opnai", problem: `there is no provider "opnai"`},
+		{name: "an unknown name", set: named("opnai"), provider: "opnai", problem: `there is no provider "opnai"`},
 	} {
 		t.Run(tt.name, tt.check)
 	}
 }
 
-// TestRequestProvider holds whom a request gets that names a provider, beside
+// TestRequestProvider checks whom a request gets that names a provider, beside
 // what is configured: where it is asked, for which model and with which key.
 func TestRequestProvider(t *testing.T) {
 	configured := func(name, key, base string) func(*config.Config) {
@@ -251,7 +251,8 @@ func TestRequestProvider(t *testing.T) {
 	}
 }
 
-// TestRequestModel: a model that a request names is asked for, whoever is.
+// TestRequestModel checks that a model which a request names is asked for at every
+// provider.
 func TestRequestModel(t *testing.T) {
 	r := choice{env: allKeys, set: named("gemini")}.start(t)
 	for _, provider := range []string{"", "auto", "anthropic", "openai", "gemini", "openrouter", "ollama"} {
@@ -279,7 +280,7 @@ func TestRequestAnswered(t *testing.T) {
 	}
 }
 
-// TestUnknownProvider: a name that nobody has is the caller's mistake.
+// TestUnknownProvider checks that an unknown name is an invalid request.
 func TestUnknownProvider(t *testing.T) {
 	r := start(t, named("offline"))
 	for _, name := range []string{"gpt", "Anthropic", " openai", "anthropic\x1b[31m", strings.Repeat("x", 1000)} {
@@ -316,7 +317,7 @@ func TestMissingKeys(t *testing.T) {
 	}
 }
 
-// TestWrongBases holds that a provider whose URL is none cannot be asked and
+// TestWrongBases checks that a provider whose URL is invalid cannot be asked and
 // says which setting is wrong, but not what it is: it may hold a password.
 // Others are asked, and the statistics name it all the same.
 func TestWrongBases(t *testing.T) {
@@ -364,8 +365,8 @@ func (r *router) ask(t *testing.T, provider string) error {
 	return err
 }
 
-// TestWrongBaseIsImplied holds that a wrong URL is no reason to ask somebody
-// else, nor to say that no model is connected.
+// TestWrongBaseIsImplied checks that an invalid URL is not a reason to ask
+// another provider, nor to say that no model is connected.
 func TestWrongBaseIsImplied(t *testing.T) {
 	for _, provider := range []string{"", "auto", "openai"} {
 		c := choice{
@@ -409,7 +410,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestBases holds where each provider is: by the variable, else by the
+// TestBases checks where each provider is: by the variable, else by the
 // configuration, else at its own address, and that what is empty is not set.
 func TestBases(t *testing.T) {
 	for _, p := range []struct {
@@ -474,7 +475,7 @@ func TestOllamaHost(t *testing.T) {
 	}
 }
 
-// TestStoreChanges holds that a key is used from when it is set until it is
+// TestStoreChanges checks that a key is used from when it is set until it is
 // removed, without a restart.
 func TestStoreChanges(t *testing.T) {
 	r := choice{}.start(t)
@@ -540,7 +541,7 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// TestKnown holds what the configuration can say of a model's habits, key by
+// TestKnown checks what the configuration can say of a model's habits, key by
 // key.
 func TestKnown(t *testing.T) {
 	for _, tt := range []struct {
@@ -572,7 +573,7 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// TestLearn holds that Ollama is asked once what a model can do, before it is
+// TestLearn checks that Ollama is asked once what a model can do, before it is
 // asked anything else, and that the configuration knows better.
 func TestLearn(t *testing.T) {
 	for _, tt := range []struct {
@@ -622,7 +623,7 @@ func TestLearn(t *testing.T) {
 	}
 }
 
-// TestProbeOllama holds that an Ollama on this host is found, and spoken to in
+// TestProbeOllama checks that an Ollama on this host is found, and spoken to in
 // its own way.
 func TestProbeOllama(t *testing.T) {
 	llm := fakellm.New(fakellm.Reply("x"))
@@ -641,7 +642,7 @@ func TestProbeOllama(t *testing.T) {
 	}
 }
 
-// TestOllamaModel holds that a configured Ollama is asked for its model when
+// TestOllamaModel checks that a configured Ollama is asked for its model when
 // none is set, until it has one.
 func TestOllamaModel(t *testing.T) {
 	alone(t)
@@ -662,7 +663,7 @@ func TestOllamaModel(t *testing.T) {
 	}
 }
 
-// TestProbe holds that a model server on loopback is found, is sent no key and
+// TestProbe checks that a model server on loopback is found, is sent no key and
 // no word before, and is named.
 func TestProbe(t *testing.T) {
 	page := fakellm.New() // a server whose list of models is not one
@@ -694,7 +695,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// TestProbeAgain holds that a server that comes later is found, and one that
+// TestProbeAgain checks that a server that comes later is found, and one that
 // has gone is not asked for ever.
 func TestProbeAgain(t *testing.T) {
 	r := start(t, func(c *config.Config) { c.Provider = "auto" })
@@ -716,7 +717,7 @@ func TestProbeAgain(t *testing.T) {
 	}
 }
 
-// TestNeedModel holds that whoever needs a model gets the offline provider only
+// TestNeedModel checks that a request that needs a model gets the offline provider only
 // where it was chosen.
 func TestNeedModel(t *testing.T) {
 	in := ask("run date", true)
@@ -732,7 +733,7 @@ func TestNeedModel(t *testing.T) {
 	}
 }
 
-// TestLocalModel holds that a configured server of one's own is asked for its
+// TestLocalModel checks that a configured server of one's own is asked for its
 // model when none is set, with its key.
 func TestLocalModel(t *testing.T) {
 	llm := fakellm.New(fakellm.Reply("hello"))
@@ -815,7 +816,7 @@ func sent(t *testing.T, r *router, llm *fakellm.Server) http.Header {
 	return llm.Requests()[0].Header
 }
 
-// TestAnthropicToken holds that a token is sent as one, where there is no key.
+// TestAnthropicToken checks that a token is sent as one, where there is no key.
 func TestAnthropicToken(t *testing.T) {
 	token := map[string]string{"ANTHROPIC_AUTH_TOKEN": " k-token\n"}
 	for _, tt := range []struct{ name, configured, variable, key, bearer string }{
@@ -835,7 +836,7 @@ func TestAnthropicToken(t *testing.T) {
 	}
 }
 
-// TestAnthropicTokenChooses holds that a token is as good as a key when it is
+// TestAnthropicTokenChooses checks that a token is as good as a key when it is
 // decided who is asked.
 func TestAnthropicTokenChooses(t *testing.T) {
 	for _, tt := range []choice{
@@ -843,7 +844,7 @@ func TestAnthropicTokenChooses(t *testing.T) {
 		{name: "named", set: named("anthropic"), env: map[string]string{"ANTHROPIC_AUTH_TOKEN": "k-t"}, provider: "anthropic", endpoint: anthropicURL, key: "k-t"},
 		{name: "a stored key before it", env: map[string]string{"ANTHROPIC_AUTH_TOKEN": "k-t"}, stored: map[string]string{"anthropic": "k-s"}, provider: "anthropic", endpoint: anthropicURL, key: "k-s"},
 		{name: "none that could be sent", set: named("anthropic"), env: map[string]string{"ANTHROPIC_AUTH_TOKEN": "k- t"}, provider: "anthropic", problem: "ANTHROPIC_AUTH_TOKEN"},
-		{name: "it is nobody else's", set: named("gemini"), env: map[string]string{"ANTHROPIC_AUTH_TOKEN": "k-t"}, provider: "gemini", problem: "GEMINI_API_KEY"},
+		{name: "it is not for others", set: named("gemini"), env: map[string]string{"ANTHROPIC_AUTH_TOKEN": "k-t"}, provider: "gemini", problem: "GEMINI_API_KEY"},
 	} {
 		t.Run(tt.name, tt.check)
 	}
@@ -861,7 +862,7 @@ func TestAnthropicTokenRefused(t *testing.T) {
 const headerLines = "anthropic-beta: one,two\nUser-Agent: mine\nX-Tenant:  s3cret-t \n\nx-api-key: s3cret-1\nAuthorization: Bearer s3cret-2\nHost: s3cret-3\n" +
 	"Content-Type: s3cret/4\nTransfer-Encoding: s3cret-5\nProxy-Authorization: s3cret-6\nAccept-Encoding: s3cret-7\r\ns3cret-8\nbad name: s3cret-9\nX-Bad: s3cret\x01"
 
-// TestAnthropicHeaders holds that the user's own headers are sent, but for
+// TestAnthropicHeaders checks that the user's own headers are sent, but for
 // those that are ours, and that no value of them shows.
 func TestAnthropicHeaders(t *testing.T) {
 	env := map[string]string{"ANTHROPIC_CUSTOM_HEADERS": headerLines}

@@ -40,7 +40,7 @@ func prices(list ...config.Model) func(*config.Config) {
 	return func(c *config.Config) { c.Rtr.Model = list }
 }
 
-// TestUsage holds that an answer tells what it took, and what that cost where
+// TestUsage checks that an answer tells what it took, and what that cost where
 // anybody knows.
 func TestUsage(t *testing.T) {
 	used := &fakellm.Usage{In: 120, Out: 30, CacheRead: 100, CacheWrite: 5, Reasoning: 7}
@@ -62,8 +62,8 @@ func TestUsage(t *testing.T) {
 		{"two halves", prices(priced("m", 1, -1, -1, -1), priced("other", 9, 9, 9, 9), priced("*", 5, 10, -1, -1)), fakellm.Turn{Usage: used}, proto.Infer{}, counted, 120*1 + 30*10},
 		{"free", prices(priced("m", 0, 0, -1, -1)), fakellm.Turn{Usage: used}, proto.Infer{}, counted, 0},
 		{"a cost that this provider cannot tell", nil, fakellm.Turn{Usage: &fakellm.Usage{In: 120, Out: 30}, Cost: "0.25"}, proto.Infer{}, plain, unknown},
-		{"a cost that is told", prices(priced("x/y", 1, 1, 1, 1)), fakellm.Turn{Usage: &fakellm.Usage{In: 120, Out: 30}, Cost: "0.25"}, proto.Infer{Provider: "openrouter", Model: "x/y"}, plain, 250000},
-		{"a cost that is not told", nil, fakellm.Turn{Usage: &fakellm.Usage{In: 120, Out: 30}}, proto.Infer{Provider: "openrouter", Model: "x/y"}, plain, unknown},
+		{"a cost that is reported", prices(priced("x/y", 1, 1, 1, 1)), fakellm.Turn{Usage: &fakellm.Usage{In: 120, Out: 30}, Cost: "0.25"}, proto.Infer{Provider: "openrouter", Model: "x/y"}, plain, 250000},
+		{"a cost that is not reported", nil, fakellm.Turn{Usage: &fakellm.Usage{In: 120, Out: 30}}, proto.Infer{Provider: "openrouter", Model: "x/y"}, plain, unknown},
 		{"OpenRouter's free ones", nil, fakellm.Turn{Usage: &fakellm.Usage{In: 120, Out: 30}}, proto.Infer{Provider: "openrouter", Model: "x/y:free"}, plain, 0},
 	} {
 		for _, stream := range []bool{true, false} {
@@ -147,7 +147,7 @@ func TestBuiltInPrices(t *testing.T) {
 	}
 }
 
-// TestNoUsage holds that an answer whose provider does not count says so.
+// TestNoUsage checks that an answer whose provider does not count says so.
 func TestNoUsage(t *testing.T) {
 	r, _ := toolRouter(t, prices(priced("m", 1, 1, 1, 1)), times(2, fakellm.Turn{Text: "x", NoUsage: true}))
 	for _, stream := range []bool{true, false} {
@@ -161,7 +161,7 @@ func TestNoUsage(t *testing.T) {
 	}
 }
 
-// TestReport holds what the books tell of requests that ended well, and of
+// TestReport checks what the ledger reports of requests that ended well, and of
 // those that did not.
 func TestReport(t *testing.T) {
 	r, _ := toolRouter(t, prices(priced("m", 1, 10, -1, -1)),
@@ -192,8 +192,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestUnkept holds that a budget which cannot be kept lets nothing be asked,
-// and that without one the books may be missing.
+// TestUnkept checks that a budget which cannot be kept lets nothing be asked,
+// and that without one the ledger may be missing.
 func TestUnkept(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -231,7 +231,7 @@ func TestUnkept(t *testing.T) {
 var small = fakellm.Turn{Text: "x", Usage: &fakellm.Usage{In: 8, Out: 16}, Times: fakellm.Forever}
 
 // budgeted serves a router under a budget, with answers of at most 16 tokens, as
-// often as it is called: over the same books.
+// often as it is called: over the same ledger.
 func budgeted(t *testing.T, turn fakellm.Turn, change func(*config.Config)) (func() *router, *fakellm.Server) {
 	t.Helper()
 	alone(t)
@@ -258,7 +258,7 @@ func tokensPerDay(n int64) func(*config.Config) {
 	return func(c *config.Config) { c.Budget.TokensPerDay = n }
 }
 
-// TestBudget holds that a loop stops at the promised amount, over two routers
+// TestBudget checks that a loop stops at the promised amount, over two routers
 // and the restart of one, for callers of both kinds, and that it is said when
 // the limit ends.
 func TestBudget(t *testing.T) {
@@ -273,9 +273,9 @@ func TestBudget(t *testing.T) {
 	}{
 		{"tokens", `[budget] tokens_per_day = 240 is reached: 240 tokens spent`, small, tokensPerDay(240), 10, 240},
 		{"tokens, with a rest", `[budget] tokens_per_day = 250 leaves too little for this request, which may take 24 tokens: 240 tokens spent`, small, tokensPerDay(250), 10, 240},
-		{"tokens that nobody counts", `[budget] tokens_per_day = 240 is reached: 240 tokens spent`, silent, tokensPerDay(240), 10, 240},
+		{"tokens without a count", `[budget] tokens_per_day = 240 is reached: 240 tokens spent`, silent, tokensPerDay(240), 10, 240},
 		{"dollars", `[budget] usd_per_day = 0.004 is reached: $0.0040 spent`, small, usdPerDay(0.004), 10, 0.004},
-		{"dollars that nobody counts", `[budget] usd_per_day = 0.004 is reached: $0.0040 spent`, silent, usdPerDay(0.004), 10, 0.004},
+		{"dollars without a count", `[budget] usd_per_day = 0.004 is reached: $0.0040 spent`, silent, usdPerDay(0.004), 10, 0.004},
 		{"both", `[budget] tokens_per_day = 72`, small, func(c *config.Config) { usdPerDay(0.004)(c); c.Budget.TokensPerDay = 72 }, 3, 0.0012},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -302,7 +302,7 @@ func TestBudget(t *testing.T) {
 				}
 				report, err := r.report(t, proto.UsageRequest{})
 				if err != nil || len(report.Budgets) == 0 || report.Budgets[0].Spent != tt.spent || report.Budgets[0].Reserved != 0 {
-					t.Errorf("the books: %+v, %v", report.Budgets, err)
+					t.Errorf("the ledger: %+v, %v", report.Budgets, err)
 				}
 			}
 		})
@@ -345,7 +345,7 @@ func TestBudgetAtOnce(t *testing.T) {
 	}
 }
 
-// TestBudgetOfSession holds that a session's limit is its own.
+// TestBudgetOfSession checks that a session's limit is its own.
 func TestBudgetOfSession(t *testing.T) {
 	again, _ := budgeted(t, small, func(c *config.Config) { c.Budget.TokensPerSession = 48 })
 	r := again()
@@ -359,7 +359,7 @@ func TestBudgetOfSession(t *testing.T) {
 	}
 }
 
-// TestBudgetUnpriced holds that money is not spent where nobody knows how much.
+// TestBudgetUnpriced checks that money is not spent where the price is unknown.
 func TestBudgetUnpriced(t *testing.T) {
 	again, llm := budgeted(t, small, func(c *config.Config) { c.Budget.USDPerDay = 1 })
 	_, err := again().infer(t.Context(), ask("hi", true), &chunks{})
@@ -368,7 +368,7 @@ func TestBudgetUnpriced(t *testing.T) {
 	}
 }
 
-// TestBudgetShortens holds that answers of which nobody has said how long they
+// TestBudgetShortens checks that answers without a limit of how long they
 // may be get a usual share of the budget beside each other, and of what is left of
 // it, half at a time, in the end; and that a server without a limit is told none before.
 func TestBudgetShortens(t *testing.T) {
@@ -410,7 +410,7 @@ func TestBudgetShortens(t *testing.T) {
 	}
 }
 
-// TestBudgetOfFailures holds what a request costs that did not end well.
+// TestBudgetOfFailures checks what a request costs that did not end well.
 func TestBudgetOfFailures(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -419,7 +419,7 @@ func TestBudgetOfFailures(t *testing.T) {
 	}{
 		{"refused", refused(400), 0},
 		{"refused for ever", times(fakellm.Forever, refused(500)), 0},
-		{"cut, and nobody knows", fakellm.Turn{Text: "x", End: fakellm.Cut}, 24},
+		{"cut, without a count", fakellm.Turn{Text: "x", End: fakellm.Cut}, 24},
 		{"cut after it was counted", stream(hello + `data: {"choices":[],"usage":{"prompt_tokens":8,"completion_tokens":3}}` + "\n\n"), 11},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -436,7 +436,7 @@ func TestBudgetOfFailures(t *testing.T) {
 	}
 }
 
-// TestBudgetOfWhoHangsUp holds that what a caller leaves behind counts in full.
+// TestBudgetOfWhoHangsUp checks that what a caller leaves behind counts in full.
 func TestBudgetOfWhoHangsUp(t *testing.T) {
 	again, llm := budgeted(t, fakellm.Turn{Text: "x", End: fakellm.Stall}, tokensPerDay(1000))
 	r := again()

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// patience is how long a caller waits before it is told so.
-const patience = time.Second
+// reportAfter is how long a caller waits before the wait is reported to it.
+const reportAfter = time.Second
 
 // Limiter delays the requests to one provider. It is safe for concurrent use.
 type Limiter struct {
@@ -65,7 +65,7 @@ func (l *Limiter) Acquire(ctx context.Context, waiting func(time.Duration)) (rel
 	}
 	release = func() {}
 	if l.slots != nil {
-		late := time.NewTimer(patience)
+		late := time.NewTimer(reportAfter)
 		defer late.Stop()
 		for free := false; !free; {
 			select {
@@ -91,7 +91,7 @@ func (l *Limiter) Acquire(ctx context.Context, waiting func(time.Duration)) (rel
 		if wait <= 0 {
 			return release, nil
 		}
-		if wait > patience {
+		if wait > reportAfter {
 			report(wait)
 		}
 		over := time.NewTimer(wait)

@@ -162,7 +162,7 @@ func TestLeave(t *testing.T) {
 	})
 }
 
-// TestReports checks when a caller is told that it must wait, and for how long.
+// TestReports checks when a wait is reported to the caller, and for how long.
 func TestReports(t *testing.T) {
 	busy := func(l *Limiter, free time.Duration) {
 		release := func() { <-l.slots }
@@ -174,7 +174,7 @@ func TestReports(t *testing.T) {
 		limits   [2]int
 		prepare  func(*Limiter)
 		reported []time.Duration
-		after    time.Duration // when it is told
+		after    time.Duration // when it is reported
 		waited   time.Duration
 	}{
 		{"pause", [2]int{0, 0}, func(l *Limiter) { l.Pause(7 * time.Second) }, []time.Duration{7 * time.Second}, 0, 7 * time.Second},
@@ -199,7 +199,7 @@ func TestReports(t *testing.T) {
 			release, err := l.Acquire(t.Context(), func(d time.Duration) {
 				reported = append(reported, d)
 				if after := time.Since(before); after != tt.after {
-					t.Errorf("told after %v, want %v", after, tt.after)
+					t.Errorf("reported after %v, want %v", after, tt.after)
 				}
 			})
 			if err != nil {
@@ -207,7 +207,7 @@ func TestReports(t *testing.T) {
 			}
 			release()
 			if waited := time.Since(before); waited != tt.waited || !slices.Equal(reported, tt.reported) {
-				t.Errorf("waited for %v, told %v; want %v, %v", waited, reported, tt.waited, tt.reported)
+				t.Errorf("waited for %v, reported %v; want %v, %v", waited, reported, tt.waited, tt.reported)
 			}
 		})
 	}

@@ -20,8 +20,8 @@ const (
 	MaxRetries = 4
 	// MaxOwn is the most that a request waits in total without being asked to.
 	MaxOwn = 30 * time.Second
-	// MaxAsked is the longest wait asked for by a provider that is honoured; of a
-	// longer one the user is told the end.
+	// MaxAsked is the longest wait asked for by a provider that is honoured; the
+	// end of a longer one is reported to the user.
 	MaxAsked = 5 * time.Minute
 	// Longest is the longest wait that is believed: a spending limit may last for
 	// a month. Longer ones count as not given.

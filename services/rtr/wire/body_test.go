@@ -21,7 +21,7 @@ import (
 	"zino/proto"
 )
 
-var updateAnthropic = flag.Bool("update.anthropic", false, "write the bodies in testdata/anthropic anew")
+var updateAnthropic = flag.Bool("update.anthropic", false, "write the bodies of testdata/anthropic")
 
 // legalForAnthropic is the first thing that Anthropic would refuse in a body.
 func legalForAnthropic(body []byte) error {
@@ -135,7 +135,7 @@ func utterances() []Message {
 	}
 }
 
-// TestAnthropicLegal holds that every conversation of a few messages becomes a
+// TestAnthropicLegal checks that every conversation of a few messages becomes a
 // legal one.
 func TestAnthropicLegal(t *testing.T) {
 	conversations := [][]Message{nil}
@@ -156,9 +156,8 @@ func TestAnthropicLegal(t *testing.T) {
 	}
 }
 
-// TestAnthropicPrefix holds that a conversation that goes on begins as it did
-// before, for that is what the provider's cache and the signatures of reasoning
-// live from.
+// TestAnthropicPrefix checks that a longer conversation begins with the same
+// bytes, on which the provider's cache and the signatures of reasoning depend.
 func TestAnthropicPrefix(t *testing.T) {
 	say := utterances()
 	user, blank, answer, system := say[1], say[2], say[3], say[0]
@@ -193,7 +192,7 @@ func TestAnthropicPrefix(t *testing.T) {
 	}
 }
 
-// FuzzAnthropicBody holds that whatever passes for a conversation becomes a
+// FuzzAnthropicBody checks that every valid conversation becomes a
 // body that the provider takes.
 func FuzzAnthropicBody(f *testing.F) {
 	files, err := filepath.Glob("testdata/anthropic/*.in.json")
@@ -225,7 +224,7 @@ func FuzzAnthropicBody(f *testing.F) {
 	})
 }
 
-// TestAnthropicMarks holds, for a conversation as a session has it, that tools,
+// TestAnthropicMarks checks, for a conversation as a session has it, that tools,
 // system prompt and the last thing that the user's side says are marked for the
 // cache, nothing else is, and that a result which says that it failed is
 // marked as an error.
@@ -270,7 +269,7 @@ func TestAnthropicMarks(t *testing.T) {
 	}
 }
 
-// TestAnthropicState holds that the blocks of an answer with calls go back as
+// TestAnthropicState checks that the blocks of an answer with calls go back as
 // they came, wherever the conversation is the same.
 func TestAnthropicState(t *testing.T) {
 	blocks := `[{"type":"thinking","thinking":"Let me \"look\" ‽","signature":"EqQB/+=="},` +
@@ -386,7 +385,7 @@ const geminiPath = "/v1beta/models/m:streamGenerateContent"
 
 func TestGeminiBodies(t *testing.T) { shapesFit(t, "gemini", geminiPath, geminiBody) }
 
-// TestNoNumber holds that what JSON has no word for is refused before anything
+// TestNoNumber checks that what JSON has no word for is refused before anything
 // is asked.
 func TestNoNumber(t *testing.T) {
 	for _, tt := range wires {
@@ -424,7 +423,7 @@ func sentBack(t *testing.T, model, answer string, results string, body func(*Req
 	return string(got)
 }
 
-// TestGeminiGoesBack holds that an answer's parts go back as they came, and
+// TestGeminiGoesBack checks that an answer's parts go back as they came, and
 // only to the model that they came from.
 func TestGeminiGoesBack(t *testing.T) {
 	const parts = `{"thought":true,"text":"**Thinking** \u2026\n"},{"text":"Let me \"look\""},` +
@@ -457,7 +456,7 @@ func TestGeminiGoesBack(t *testing.T) {
 	}
 }
 
-// TestSameArgs holds that arguments are told apart by what they mean.
+// TestSameArgs checks that arguments are compared by their values.
 func TestSameArgs(t *testing.T) {
 	for _, tt := range []struct {
 		a, b string
@@ -656,7 +655,7 @@ func TestCompletionBody(t *testing.T) {
 	}
 }
 
-// TestContinue holds where the user is made to speak.
+// TestContinue checks where the user is made to speak.
 func TestContinue(t *testing.T) {
 	const more = `,{"role":"user","content":"Continue."}]`
 	const called = `[{"role":"assistant","tool_calls":[{"id":"1"}]},{"role":"tool","tool_call_id":"1","content":"r"}]`
@@ -680,7 +679,7 @@ func TestContinue(t *testing.T) {
 	}
 }
 
-// TestMended holds that a conversation which no provider takes is put in order
+// TestMended checks that a conversation which no provider takes is put in order
 // for the wire.
 func TestMended(t *testing.T) {
 	req := ask(t, func(r *Request) {
@@ -702,7 +701,7 @@ func jsonString(t *testing.T, s string) string {
 	return string(b)
 }
 
-// TestStateGoesBack holds that what came with calls beyond their form goes back
+// TestStateGoesBack checks that what came with calls beyond their form goes back
 // in its places, to the model that it came from and to no other.
 func TestStateGoesBack(t *testing.T) {
 	const state = `{"fields":{"reasoning_content":"hm","reasoning_details":[{"type":"reasoning.text","signature":"s"}]},"calls":{"1":{"extra_content":{"google":{"thought_signature":"t"}}}}}`

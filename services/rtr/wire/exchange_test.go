@@ -21,7 +21,7 @@ import (
 	"zino/proto"
 )
 
-// TestAnthropicTooMuch holds that what is kept of an answer has an end, also
+// TestAnthropicTooMuch checks that what is kept of an answer has an end, also
 // where nothing of it is handed on.
 func TestAnthropicTooMuch(t *testing.T) {
 	kib := strings.Repeat("x", 1<<10)
@@ -43,7 +43,7 @@ func TestAnthropicTooMuch(t *testing.T) {
 	}
 }
 
-// TestAnthropicLong holds that a long line is read, and that an answer does not
+// TestAnthropicLong checks that a long line is read, and that an answer does not
 // fail for what would be handed back of it.
 func TestAnthropicLong(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
@@ -132,7 +132,7 @@ func toolDelta(fragments ...string) string {
 	return delta(`"tool_calls":[` + strings.Join(fragments, ",") + `]`)
 }
 
-// TestTooManyCalls holds that a stream which begins calls without end is ended.
+// TestTooManyCalls checks that a stream which begins calls without end is ended.
 func TestTooManyCalls(t *testing.T) {
 	var events []string
 	for i := range 2 * maxCalls {
@@ -176,7 +176,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestLongLine holds that a line of 10 MiB is an answer like any other, and that
+// TestLongLine checks that a line of 10 MiB is an answer like any other, and that
 // no way of sending a character breaks it.
 func TestLongLine(t *testing.T) {
 	for _, tt := range []struct {
@@ -210,7 +210,7 @@ func (e endless) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// TestFlood holds that a stream which says nothing does not go on for ever,
+// TestFlood checks that a stream which says nothing does not go on for ever,
 // however fast its bytes come.
 func TestFlood(t *testing.T) {
 	for _, noise := range []string{": " + strings.Repeat("ping ", 1000) + "\n\n", "event: " + strings.Repeat("x", 5000) + "\n\n", strings.Repeat(" ", 4096)} {
@@ -222,7 +222,7 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestRedirectElsewhere holds that no other server gets the key, or anything at
+// TestRedirectElsewhere checks that no other server gets the key, or anything at
 // all.
 func TestRedirectElsewhere(t *testing.T) {
 	var asked atomic.Int64
@@ -241,7 +241,7 @@ func TestRedirectElsewhere(t *testing.T) {
 	}
 }
 
-// TestRedirectFollowed holds that a redirect on the same server is followed
+// TestRedirectFollowed checks that a redirect on the same server is followed
 // with the whole request, but not for ever.
 func TestRedirectFollowed(t *testing.T) {
 	llm := fakellm.New(fakellm.Turn{Status: 308, Header: []string{"Location: /v1/chat/completions"}}, fakellm.Reply("x"))
@@ -262,7 +262,7 @@ func TestRedirectFollowed(t *testing.T) {
 	}
 }
 
-// TestCertificate holds that a server whose certificate is not trusted, and one
+// TestCertificate checks that a server whose certificate is not trusted, and one
 // that speaks no TLS at all, are one error that says what to do.
 func TestCertificate(t *testing.T) {
 	asked := false
@@ -287,7 +287,7 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
-// TestUnreachable holds what is said of a server that is not there, and that
+// TestUnreachable checks the error for a server that is not there, and that
 // the password in its URL is not.
 func TestUnreachable(t *testing.T) {
 	ep := endpointAt(t, "http://someone:s3cret-pass@127.0.0.1:1/v1")
@@ -300,8 +300,8 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// TestHeaders holds what goes out besides the body, and that the answer's status
-// and header are shown to whoever watches the limits.
+// TestHeaders checks what goes out besides the body, and that the answer's status
+// and header are passed to the observer of the limits.
 func TestHeaders(t *testing.T) {
 	llm := fakellm.New(
 		fakellm.Turn{Text: "x", Header: []string{"X-RateLimit-Remaining-Requests: 7"}},
@@ -349,7 +349,7 @@ const (
 	geUsed10 = `used {"input_tokens":10,"output_tokens":0}`
 )
 
-// TestGeminiTooLarge holds that what is kept to go back has a limit too.
+// TestGeminiTooLarge checks that what is kept to go back has a limit too.
 func TestGeminiTooLarge(t *testing.T) {
 	t.Parallel()
 	part := geminiEvents(geParts(`{"inlineData":{"data":"`+strings.Repeat("A", 6<<20)+`"}}`), geParts(`{"text":"a"}`))
@@ -359,7 +359,7 @@ func TestGeminiTooLarge(t *testing.T) {
 	}
 }
 
-// fillerStream is a stream that begins with text and goes on with filler for ever.
+// fillerStream is a stream that begins with text and goes on with filler without end.
 type fillerStream struct{ text, filler string }
 
 func (e *fillerStream) Read(p []byte) (int, error) {
@@ -371,7 +371,7 @@ func (e *fillerStream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestEndlessFiller holds that a stream which says nothing is not read for ever.
+// TestEndlessFiller checks that a stream which says nothing is not read for ever.
 func TestEndlessFiller(t *testing.T) {
 	t.Parallel()
 	blanks := strings.Repeat(" ", 1000) // so that it does not take long
@@ -412,7 +412,7 @@ var wires = []struct {
 	path  string
 }{{"anthropic", Anthropic, ""}, {"openai", OpenAI, "/v1"}, {"gemini", Gemini, ""}, {"ollama", Ollama, ""}, {"responses", Responses, "/v1"}}
 
-// TestLive holds, over real connections, that an answer comes as it was
+// TestLive checks, over real connections, that an answer comes as it was
 // scripted, and that connections are used again: at once where the end of the
 // body was read, else as soon as it has been read in the background.
 func TestLive(t *testing.T) {
@@ -541,7 +541,7 @@ func TestLiveFaults(t *testing.T) {
 	}
 }
 
-// TestLiveStatus holds that a refusal is told in the provider's words, and is
+// TestLiveStatus checks that a refusal is reported in the provider's words, and is
 // classified.
 func TestLiveStatus(t *testing.T) {
 	for _, tt := range wires {
@@ -557,7 +557,7 @@ func TestLiveStatus(t *testing.T) {
 	}
 }
 
-// TestLiveGone holds that a caller that goes takes the request along, before
+// TestLiveGone checks that a caller that goes takes the request along, before
 // the first byte and in the middle.
 func TestLiveGone(t *testing.T) {
 	for _, tt := range wires {
@@ -581,7 +581,7 @@ func TestLiveGone(t *testing.T) {
 	}
 }
 
-// TestLiveStall holds that a provider that goes silent is not waited for
+// TestLiveStall checks that a provider that goes silent is not waited for
 // without end, and that what it said before is not lost.
 func TestLiveStall(t *testing.T) {
 	for _, tt := range wires {
@@ -613,7 +613,7 @@ const (
 	olUsed = `used {"input_tokens":26,"output_tokens":282}`
 )
 
-// TestOllamaVeryLongLine holds that a line may be longer than any buffer.
+// TestOllamaVeryLongLine checks that a line may be longer than any buffer.
 func TestOllamaVeryLongLine(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("grün ", 1<<17)
@@ -671,7 +671,7 @@ func watch(t *testing.T, base string, fail error) (*watching, error) {
 	return sink, sink.x.read()
 }
 
-// TestClockStands holds that the provider's clock stands still while the caller
+// TestClockStands checks that the provider's clock stands still while the caller
 // is written to.
 func TestClockStands(t *testing.T) {
 	llm := fakellm.New(fakellm.Turn{Text: strings.Repeat("x", 2000), Size: 10})
@@ -682,7 +682,7 @@ func TestClockStands(t *testing.T) {
 	}
 }
 
-// TestCallerGone holds that a caller that cannot be written to ends the
+// TestCallerGone checks that a caller that cannot be written to ends the
 // exchange with the error of writing.
 func TestCallerGone(t *testing.T) {
 	llm := fakellm.New(fakellm.Turn{Text: "x", End: fakellm.Stall})
@@ -741,7 +741,7 @@ func (s *slow) Event(e Event) error { <-time.After(s.event); return s.gathered.E
 // Flush takes long.
 func (s *slow) Flush() error { <-time.After(s.flush); return nil }
 
-// TestTime holds what is waited for and for how long: in a bubble, whose time
+// TestTime checks what is waited for and for how long: in a bubble, whose time
 // passes only while everybody waits.
 func TestTime(t *testing.T) {
 	const event = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n"

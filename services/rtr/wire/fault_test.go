@@ -44,7 +44,7 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// FuzzMask holds that masked text has no secret and is one clean line.
+// FuzzMask checks that masked text has no secret and is one clean line.
 func FuzzMask(f *testing.F) {
 	f.Add("key "+testKey, uint(20))
 	f.Add(testKey[:5]+testKey, uint(9))
@@ -58,7 +58,7 @@ func FuzzMask(f *testing.F) {
 	})
 }
 
-// TestSize holds that what the model reads is counted, and nothing twice.
+// TestSize checks that what the model reads is counted, and nothing twice.
 func TestSize(t *testing.T) {
 	list, err := ReadMessages(proto.Raw(`[{"role":"user","content":"123456","other":"not read"},{"role":"assistant","content":null,"reasoning_state":{"a":1},
 	 "tool_calls":[{"id":"12","function":{"name":"ab","arguments":"{\"a\":1}"}}]},{"role":"tool","tool_call_id":"12","content":"x"}]`))

@@ -98,7 +98,7 @@ func callWords(t *testing.T, raw proto.Raw) string {
 	return strings.Join(out, " ")
 }
 
-// TestNewIDs holds that calls without ids get ones of their own.
+// TestNewIDs checks that calls without ids get ones of their own.
 func TestNewIDs(t *testing.T) {
 	got := answerOf(callStart(0, "", "f"), callStart(1, "", "f"), callStart(2, "mine", "f")).Finished()
 	ids := regexp.MustCompile(`"id":"([^"]*)"`).FindAllStringSubmatch(string(got.ToolCalls), -1)
@@ -206,7 +206,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestState holds that a state goes back to the wire and model that gave it,
+// TestState checks that a state goes back to the wire and model that gave it,
 // and to no other.
 func TestState(t *testing.T) {
 	m := Message{State: newState("anthropic", "claude", []byte(`[{"a":1}]`))}
@@ -278,7 +278,7 @@ func TestReadTools(t *testing.T) {
 	}
 }
 
-// FuzzMessages holds that what passes for a list of messages is one, that
+// FuzzMessages checks that what passes for a list of messages is one, that
 // mending it leaves valid JSON of the same meaning for everything but lone
 // surrogates, and that what goes out is legal and can be read again.
 func FuzzMessages(f *testing.F) {
@@ -313,7 +313,7 @@ func FuzzMessages(f *testing.F) {
 	})
 }
 
-// TestMalformedArguments holds that a call goes back with arguments that are an
+// TestMalformedArguments checks that a call goes back with arguments that are an
 // object, whatever the model wrote, and that all else stays as it came.
 func TestMalformedArguments(t *testing.T) {
 	const before = `[{"role":"assistant","content":"x","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":`
@@ -369,7 +369,7 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// FuzzTemplate holds that an event that is known again is JSON that means the
+// FuzzTemplate checks that an event that is known again is JSON that means the
 // same but for the one string.
 func FuzzTemplate(f *testing.F) {
 	f.Add("one", "two", 3)
@@ -446,7 +446,7 @@ func TestWithTextTools(t *testing.T) {
 	}
 }
 
-// TestLesson holds that it is short, and that the form it teaches is the one
+// TestLesson checks that it is short, and that the form it teaches is the one
 // in which earlier calls are shown.
 func TestLesson(t *testing.T) {
 	if tokens := len(lesson) / 4; tokens >= 200 {
@@ -473,7 +473,7 @@ func TestLesson(t *testing.T) {
 	}
 }
 
-// TestTextToolsCache holds that a conversation that grows begins with the same
+// TestTextToolsCache checks that a conversation that grows begins with the same
 // bytes, on a wire that sends messages as they came.
 func TestTextToolsCache(t *testing.T) {
 	bodyOf := func(words string) string {

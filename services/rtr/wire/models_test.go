@@ -35,7 +35,7 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// TestModelsRefused holds what is said of a server that does not list its
+// TestModelsRefused checks what is said of a server that does not list its
 // models.
 func TestModelsRefused(t *testing.T) {
 	for _, tt := range []struct {
@@ -59,7 +59,7 @@ func TestModelsRefused(t *testing.T) {
 	}
 }
 
-// TestLists holds how each wire asks for its list and what is read of it.
+// TestLists checks how each wire asks for its list and what is read of it.
 func TestLists(t *testing.T) {
 	for _, tt := range []struct {
 		name           string
@@ -297,7 +297,7 @@ func TestOllamaServer(t *testing.T) {
 	}
 }
 
-// FuzzOllamaModel holds that whatever a server says of a model gives a length
+// FuzzOllamaModel checks that whatever a server says of a model gives a length
 // that can be asked for.
 func FuzzOllamaModel(f *testing.F) {
 	f.Add(`{"capabilities":["tools"],"parameters":"num_ctx 4096","model_info":{"general.architecture":"a","a.context_length":8192}}`)

@@ -48,7 +48,7 @@ func TestTraits(t *testing.T) {
 	}
 }
 
-// TestSampling holds which of the two parameters go out: both, 0 included,
+// TestSampling checks which of the two parameters go out: both, 0 included,
 // where nothing is known; the temperature where only one may.
 func TestSampling(t *testing.T) {
 	for _, tt := range []struct {
