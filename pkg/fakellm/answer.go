@@ -1,15 +1,17 @@
 package fakellm
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 type object = map[string]any
 
-// answer carries the turn out.
+// answer sends the answer of the turn.
 func (c *chat) answer() {
 	streamed := c.stream && !c.Whole
 	if c.has(ErrorBody) || c.has(ErrorEvent) && !streamed {
@@ -29,7 +31,7 @@ func (c *chat) answer() {
 	}
 }
 
-// answerStatus sends the turn's text as the body that it is.
+// answerStatus sends the turn's text as a body.
 func (c *chat) answerStatus() {
 	typ := c.Type
 	if typ == "" {
@@ -64,7 +66,7 @@ func (c *chat) answerWhole() {
 	}
 	c.w.WriteHeader(status)
 	if c.has(Comments) {
-		c.pester(c.lineEnds("\n\n"))
+		c.flood(c.lineEnds("\n\n"))
 	}
 	c.write(text)
 }
@@ -84,7 +86,7 @@ func (c *chat) answerStream() {
 	}
 	c.send(c.extra()...)
 	if c.has(Comments) {
-		c.pester(c.comment())
+		c.flood(c.comment())
 	}
 	c.wait(c.Pause)
 	if c.End == Done || c.End == Finish {
@@ -131,9 +133,9 @@ func (c *chat) named(data string) event {
 	return event{in.Type, data}
 }
 
-// pester sends text until the client hangs up.
-func (c *chat) pester(text string) {
-	for text = strings.Repeat(text, 1+1024/len(text)); ; { // in larger writes, as a flood comes
+// flood sends text until the client hangs up.
+func (c *chat) flood(text string) {
+	for text = strings.Repeat(text, 1+1024/len(text)); ; { // in larger writes
 		c.write(text)
 	}
 }
@@ -155,7 +157,7 @@ func (c *chat) wait(gate string) {
 	}
 }
 
-// end is what comes after the last byte.
+// end ends the answer after the last byte.
 func (c *chat) end() {
 	switch c.End {
 	case Stall:
@@ -170,9 +172,9 @@ func (c *chat) end() {
 	}
 }
 
-// abandon ends the handler of a client that is gone. It marks the request
-// itself: whoever wakes on the context can be earlier than the context's own
-// function, and takes that function back by ending.
+// abandon ends the handler of a client that is gone. It marks the request itself:
+// the handler may see the end of the context before the function that is
+// registered for it, and removes that function by ending.
 func (c *chat) abandon() {
 	c.hungUp()
 	panic(http.ErrAbortHandler)
@@ -218,8 +220,8 @@ func (r reply) tokens() (Usage, bool) {
 	return Usage{In: r.prompt, Out: n, Reasoning: len(r.Reasoning)}, !r.NoUsage
 }
 
-// reason returns the finish reason of a wire that has its own words for these
-// ends: no more to say, a call, the limit of tokens, content that is refused.
+// reason returns the finish reason of a wire with its own words for: complete, a
+// call, the limit of tokens, refused content.
 func (r reply) reason(stop, call, length, refused string) string {
 	switch r.Finish {
 	case "":
@@ -237,4 +239,170 @@ func (r reply) reason(stop, call, length, refused string) string {
 		return refused
 	}
 	return r.Finish
+}
+
+const bom = "\xef\xbb\xbf"
+
+// Characters that are replaced in encoded JSON: by a byte that is not UTF-8, which
+// encoders never write, and by a long text, which would take them long.
+const (
+	badMark  = "\uf8fe"
+	longMark = "\uf8fd"
+)
+
+func encode(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // strings and numbers always encode
+	}
+	return string(data)
+}
+
+// encodeLine is encode without escapes for HTML, and a line end.
+func encodeLine(v any) string {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(err) // strings and numbers always encode
+	}
+	return out.String()
+}
+
+func (d *dialect) contentType() string {
+	if d.lines {
+		return "application/x-ndjson"
+	}
+	return "text/event-stream"
+}
+
+// send sends events, each in a write.
+func (c *chat) send(events ...event) {
+	for _, e := range events {
+		c.write(c.frame(e))
+	}
+}
+
+// frame encodes an event in its lines.
+func (c *chat) frame(e event) string {
+	data, ok := e.data.(string)
+	if !ok {
+		data = c.spoil(encode(e.data))
+	}
+	if c.wire.lines {
+		data += "\n"
+	} else {
+		data = c.fields(e.name, data)
+	}
+	if c.wire.lines && c.has(SplitData) {
+		data += "\n"
+	}
+	return c.lineEnds(data)
+}
+
+// fields writes an event of an event stream.
+func (c *chat) fields(name, data string) string {
+	var out strings.Builder
+	if c.has(Unknown) {
+		out.WriteString("id: 7\nretry: 1\nfuture: x\n")
+	}
+	if name != "" && !c.has(NoEvent) {
+		out.WriteString("event: " + name + "\n")
+	}
+	lines := []string{data}
+	if c.has(SplitData) {
+		lines = strings.Split(spread(data), "\n")
+	}
+	field := "data: "
+	if c.has(NoSpace) {
+		field = "data:"
+	}
+	for _, line := range lines {
+		out.WriteString(field + line + "\n")
+	}
+	return out.String() + "\n"
+}
+
+// frameWhole writes a body that is not streamed.
+func (c *chat) frameWhole(body object) string {
+	if c.has(Unknown) {
+		body["future"] = object{"a": 1}
+	}
+	text := c.spoil(encodeLine(body))
+	if c.has(SplitData) {
+		text = spread(text)
+	}
+	if c.has(BadJSON) {
+		text = text[:len(text)-len("}\n")]
+	}
+	if c.has(BOM) {
+		text = bom + text
+	}
+	return c.lineEnds(text)
+}
+
+// spread puts JSON on several lines; other text is returned unchanged.
+func spread(data string) string {
+	var out bytes.Buffer
+	if json.Indent(&out, []byte(data), "", " ") != nil {
+		return data
+	}
+	return out.String()
+}
+
+// spoil replaces the marks of faults in a text.
+func (c *chat) spoil(text string) string {
+	if c.has(BadUTF8) {
+		text = strings.Replace(text, badMark, "\xff", 1)
+	}
+	if c.has(LongLine) {
+		text = strings.Replace(text, longMark, strings.Repeat("x", longText), 1)
+	}
+	return text
+}
+
+func (c *chat) lineEnds(text string) string {
+	if !c.has(CRLF) {
+		return text
+	}
+	return strings.ReplaceAll(text, "\n", "\r\n")
+}
+
+// comment is a line that a stream can have without end.
+func (c *chat) comment() string {
+	if c.wire.lines {
+		return c.lineEnds("\n")
+	}
+	return c.lineEnds(": FAKELLM PROCESSING\n\n\n")
+}
+
+// write sends text at once, in writes of the size that the turn sets. If the client
+// is gone, it ends the handler.
+func (c *chat) write(text string) {
+	for text != "" {
+		n := c.step(text)
+		_, err := c.w.Write([]byte(text[:n]))
+		if err == nil {
+			err = http.NewResponseController(c.w).Flush()
+		}
+		if err != nil {
+			c.abandon()
+		}
+		text = text[n:]
+	}
+}
+
+// step returns how many bytes of text go into one write.
+func (c *chat) step(text string) int {
+	switch {
+	case c.Bytes > 0:
+		return min(c.Bytes, len(text))
+	case c.has(CutChar):
+		for i := range len(text) {
+			if text[i] >= utf8.RuneSelf && utf8.RuneStart(text[i]) {
+				return i + 1
+			}
+		}
+	}
+	return len(text)
 }

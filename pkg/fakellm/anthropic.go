@@ -167,7 +167,7 @@ func anthropicWhole(r reply) (int, object) {
 }
 
 // arguments returns a call's arguments for a wire that carries them as JSON;
-// false if they are none.
+// false if they are not.
 func arguments(call Call) (any, bool) {
 	if call.Args == "" {
 		return object{}, true

@@ -127,12 +127,12 @@
 //	badjson      after the text, an event that is not JSON; not streamed: the body
 //	             lacks its end
 //	badutf8      one more delta, with a byte that is not UTF-8
-//	unknown      events, deltas, blocks and fields that nobody knows, everywhere;
+//	unknown      unknown events, deltas, blocks and fields, everywhere;
 //	             not streamed: a field
 //	crlf         lines end in CRLF
 //	nospace      no blank behind "data:"; Ollama: as it is
 //	bom          a byte order mark first
-//	noevent      Anthropic, Responses: no event lines; the others have none anyway
+//	noevent      Anthropic, Responses: no event lines; the other wires have none
 //	splitdata    the JSON in several data lines; Ollama: blank lines between; not
 //	             streamed: the JSON in several lines
 //	nofinish     the same as end=cut

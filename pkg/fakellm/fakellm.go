@@ -27,16 +27,16 @@ type Server struct {
 	models          []string
 	abilities       []string
 	requests        []*Request
-	calls, thoughts int           // handed out so far, for their numbers
-	arrived         chan struct{} // closed and replaced when a request comes
+	calls, thoughts int           // sent so far, for their numbers
+	arrived         chan struct{} // closed and replaced when a request arrives
 	gates           map[string]chan struct{}
 }
 
-// Request is a request as it came.
+// Request is a recorded request.
 type Request struct {
 	// Method and Path are the HTTP method and path.
 	Method, Path string
-	// Query is the query of the URL as it came, without the question mark.
+	// Query is the raw query of the URL, without the question mark.
 	Query string
 	// From is the client's address: equal for requests on one connection.
 	From string
@@ -48,8 +48,7 @@ type Request struct {
 	Gone <-chan struct{}
 }
 
-// New starts a server on a free port of loopback. It panics if there is none,
-// as tests cannot go on then.
+// New starts a server on a free port of loopback. It panics if there is none.
 func New(script ...Turn) *Server {
 	s, err := Listen("127.0.0.1:0", script...)
 	if err != nil {
@@ -108,22 +107,22 @@ func (s *Server) Add(turns ...Turn) {
 	s.turns = append(s.turns, turns...)
 }
 
-// SetModels sets what the lists of models hold; at first it is fake-model.
+// SetModels sets the models of the lists, instead of fake-model.
 func (s *Server) SetModels(ids ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.models = ids
 }
 
-// SetCapabilities sets what Ollama's /api/show says of every model; at first it
-// is completion and tools.
+// SetCapabilities sets the capabilities of every model in Ollama's /api/show,
+// instead of completion and tools.
 func (s *Server) SetCapabilities(names ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.abilities = names
 }
 
-// Open opens a gate, for good.
+// Open opens a gate permanently.
 func (s *Server) Open(gate string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +133,7 @@ func (s *Server) Open(gate string) {
 	}
 }
 
-// gate returns the channel of a gate; mu is held.
+// gate returns the channel of a gate; mu is locked.
 func (s *Server) gate(name string) chan struct{} {
 	if s.gates[name] == nil {
 		s.gates[name] = make(chan struct{})
@@ -142,22 +141,22 @@ func (s *Server) gate(name string) chan struct{} {
 	return s.gates[name]
 }
 
-// Unused returns the number of turns that nobody has taken. A turn that is
-// taken for ever counts.
+// Unused returns the number of turns that were not used yet. A turn that is used
+// forever counts.
 func (s *Server) Unused() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.turns)
 }
 
-// Requests returns the requests so far, in the order in which they came.
+// Requests returns the requests so far, in the order of arrival.
 func (s *Server) Requests() []*Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Wait returns the n-th request, counted from 1, as soon as it is there.
+// Wait returns the n-th request, counted from 1, when it has arrived.
 func (s *Server) Wait(ctx context.Context, n int) (*Request, error) {
 	for {
 		s.mu.Lock()
@@ -174,7 +173,7 @@ func (s *Server) Wait(ctx context.Context, n int) (*Request, error) {
 	}
 }
 
-// take records a request and takes a turn for the text of its last message.
+// take records a request and returns the turn for the text of its last message.
 func (s *Server) take(req *Request, text string) (t Turn, signature string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,7 +196,7 @@ func (s *Server) take(req *Request, text string) (t Turn, signature string, ok b
 }
 
 // number gives the turn's calls ids that no other call has, and returns a
-// signature for its reasoning. mu is held; the calls are the turn's own.
+// signature for its reasoning. mu is locked; the calls are the turn's own.
 func (s *Server) number(t Turn) (signature string) {
 	for i := range t.Calls {
 		s.calls++
@@ -212,7 +211,7 @@ func (s *Server) number(t Turn) (signature string) {
 	return signature
 }
 
-// record adds a request to the list; mu is held.
+// record adds a request to the list; mu is locked.
 func (s *Server) record(req *Request) {
 	s.requests = append(s.requests, req)
 	close(s.arrived)

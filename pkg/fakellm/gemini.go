@@ -93,7 +93,7 @@ func (r reply) geminiParts(thoughts, texts []string) (parts []object) {
 	for i, call := range r.Calls {
 		args, ok := arguments(call)
 		if !ok {
-			break // such a call is told by the finish reason only
+			break // such a call is reported by the finish reason only
 		}
 		out := object{"name": call.Name, "args": args}
 		if !call.NoID {

@@ -95,7 +95,7 @@ func settle(open []ref, m said) ([]ref, error) {
 	for _, result := range m.results {
 		i := slices.IndexFunc(open, result.answers)
 		if i < 0 {
-			return nil, fmt.Errorf("a result for %v, which is no call before it", result)
+			return nil, fmt.Errorf("a result for %v, which is not a call before it", result)
 		}
 		open = slices.Delete(open, i, i+1)
 	}

@@ -88,8 +88,8 @@ func TestParseErrors(t *testing.T) {
 		{"=== reply\n@call {}", "2: a call is @call NAME"},
 		{"=== reply\n@call id=x f {}", "2: a call is @call NAME"},
 		{"=== reply\n@callback f", "2: a call is @call NAME"},
-		{"=== status 200\n@call f {}", "2: a call in a turn that is no reply"},
-		{"=== stall\n@call f {}", "2: a call in a turn that is no reply"},
+		{"=== status 200\n@call f {}", "2: a call in a turn that is not a reply"},
+		{"=== stall\n@call f {}", "2: a call in a turn that is not a reply"},
 	}
 	for _, tt := range tests {
 		if _, err := Parse(tt.in); err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -10,16 +10,16 @@ import (
 	"sync"
 )
 
-// asked is what a wire reads from a request.
+// asked is a request as a wire reads it.
 type asked struct {
 	model  string
 	stream bool
-	counts bool   // the answer is to carry the usage
+	counts bool   // the answer has the usage
 	router bool   // OpenRouter's address
 	last   string // text of the last message
 }
 
-// reply is a turn that a wire has to word, and what it needs for that.
+// reply is a turn with the data that a wire needs to encode it.
 type reply struct {
 	Turn
 	asked
@@ -29,17 +29,16 @@ type reply struct {
 
 // dialect is one provider's wire.
 type dialect struct {
-	// read understands a request; the error says what a client did wrong.
+	// read parses a request; the error describes the mistake of the client.
 	read func(r *http.Request, raw []byte) (asked, error)
-	// stream and whole word a reply.
+	// stream and whole encode a reply.
 	stream func(reply) flow
 	whole  func(reply) (status int, body object)
-	// failure words an error of the provider.
+	// failure encodes an error of the provider.
 	failure func(status int, message string) object
-	// failed words an error inside a stream where that has another form; nil: as
-	// failure does.
+	// failed encodes an error inside a stream, if that has another form than failure.
 	failed func(message string) object
-	// unknown are events that nobody knows, for behind the given one.
+	// unknown returns unknown events that follow the given one.
 	unknown func(reply, event) []event
 	// lines is true for JSON in lines, false for events.
 	lines bool
@@ -49,7 +48,7 @@ type dialect struct {
 
 // flow is a streamed answer in its parts.
 type flow struct {
-	body   []event // all up to the end of the text and the calls
+	body   []event // up to the end of the text and the calls
 	finish []event // the finish reason
 	usage  []event
 	mark   []event // the end mark
@@ -58,7 +57,7 @@ type flow struct {
 // event is one event of a streamed answer.
 type event struct {
 	name string // in a line of its own, unless empty
-	data any    // an object, or text as it stands
+	data any    // an object, or text that is sent unchanged
 }
 
 // chat is a request with the turn that answers it.
@@ -68,7 +67,7 @@ type chat struct {
 	ctx    context.Context
 	server *Server
 	w      http.ResponseWriter
-	hungUp func() // marks the request as one whose client has gone
+	hungUp func() // marks the request: its client has gone
 }
 
 func (s *Server) routes() http.Handler {
@@ -93,7 +92,7 @@ func (s *Server) routes() http.Handler {
 // count lets Close wait for the handlers.
 func (s *Server) count(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		s.mu.Lock() // so that Close waits for whoever came before it
+		s.mu.Lock() // so that Close waits for earlier connections
 		if s.isClosed() {
 			s.mu.Unlock()
 			panic(http.ErrAbortHandler)
@@ -118,7 +117,7 @@ func (s *Server) chats(wire *dialect) http.HandlerFunc {
 				close(gone)
 			}
 		})
-		// The context also ends when this function returns; stop comes first then.
+		// The context also ends when this function returns; stop runs before that.
 		stop := context.AfterFunc(r.Context(), hungUp)
 		defer stop()
 		c := chat{wire: wire, ctx: r.Context(), server: s, w: w, hungUp: hungUp}
@@ -212,5 +211,65 @@ func (c *chat) header() {
 	for _, line := range c.Header {
 		name, value, _ := strings.Cut(line, ":")
 		c.w.Header().Set(name, strings.TrimSpace(value))
+	}
+}
+
+// contextTokens is the reported context length of every model.
+const contextTokens = 32768
+
+// lists answers with what list returns, and records the request.
+func (s *Server) lists(list func() object) http.HandlerFunc {
+	return s.count(func(w http.ResponseWriter, r *http.Request) {
+		raw, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the client is gone
+		}
+		if len(raw) == 0 {
+			raw = nil
+		}
+		s.mu.Lock()
+		s.record(received(r, raw, make(chan struct{})))
+		out := list()
+		s.mu.Unlock()
+		writeJSON(w, out)
+	})
+}
+
+// each returns an object for every model; mu is locked.
+func (s *Server) each(of func(id string) object) []object {
+	out := make([]object, len(s.models))
+	for i, id := range s.models {
+		out[i] = of(id)
+	}
+	return out
+}
+
+func (s *Server) openaiModels() object {
+	return object{"object": "list", "data": s.each(func(id string) object {
+		return object{"id": id, "object": "model", "owned_by": "fakellm"}
+	})}
+}
+
+func (s *Server) geminiModels() object {
+	return object{"models": s.each(func(id string) object {
+		return object{
+			"name": "models/" + id, "displayName": id, "inputTokenLimit": contextTokens, "outputTokenLimit": contextTokens,
+			"supportedGenerationMethods": []string{"generateContent"},
+		}
+	})}
+}
+
+func (s *Server) ollamaTags() object {
+	return object{"models": s.each(func(id string) object {
+		return object{"name": id, "model": id, "modified_at": "2000-01-01T00:00:00Z", "size": 1, "digest": "fake"}
+	})}
+}
+
+func (s *Server) ollamaVersion() object { return object{"version": "0.17.4"} }
+
+func (s *Server) ollamaShow() object {
+	return object{
+		"capabilities": append([]string{}, s.abilities...),
+		"model_info":   object{"general.architecture": "fake", "fake.context_length": contextTokens},
 	}
 }

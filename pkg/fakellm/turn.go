@@ -2,14 +2,15 @@ package fakellm
 
 import (
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strings"
 )
 
 // Turn is one answer of the script. The zero value is an empty reply.
 type Turn struct {
-	Match string // only for a request whose last message holds this
-	Times int    // how often the turn is taken; 0 means once
+	Match string // only for requests whose last message contains this
+	Times int    // how often the turn is used; 0: once
 	Wait  string // gate before the first byte
 	Pause string // gate after the text and the calls
 
@@ -43,16 +44,16 @@ type Turn struct {
 type Call struct {
 	ID      string // empty: call_N
 	Name    string // of the tool
-	Args    string // the arguments as JSON, sent as they stand, even if broken
+	Args    string // the arguments, sent unchanged, even if they are not JSON
 	Whole   bool   // in one event, not in fragments
 	NoID    bool   // without an id
 	NoIndex bool   // without an index, on the wires that have one
 }
 
-// Usage is what a reply says that it took, in tokens.
+// Usage is the reported number of tokens.
 type Usage struct {
-	In         int // of the request, those from and to the cache included
-	Out        int // of the reply, those of its reasoning included
+	In         int // of the request, including those from and to the cache
+	Out        int // of the reply, including those of its reasoning
 	CacheRead  int // part of In
 	CacheWrite int // part of In
 	Reasoning  int // part of Out
@@ -95,7 +96,7 @@ func (t Turn) deltas() []string {
 	return t.cut(t.Text)
 }
 
-// cut cuts text into pieces of Size characters. No text is no piece.
+// cut cuts text into pieces of Size characters. Empty text has no pieces.
 func (t Turn) cut(text string) []string {
 	size := t.Size
 	if size <= 0 {
@@ -114,4 +115,81 @@ func (t Turn) text() string {
 		return strings.Join(t.Deltas, "")
 	}
 	return t.Text
+}
+
+// Fault is something wrong with an answer. The package's comment says what each
+// does on which wire.
+type Fault string
+
+// The faults.
+const (
+	HTML        Fault = "html"         // status 200 and a web page
+	JSON        Fault = "json"         // the same as Turn.Whole
+	ErrorEvent  Fault = "error200"     // an error in the stream
+	ErrorBody   Fault = "error200json" // status 200 and an error as JSON
+	Comments    Fault = "comments"     // comments and blank lines without end
+	LongLine    Fault = "longline"     // an event of 10 MiB
+	CutChar     Fault = "cutchar"      // characters cut between writes
+	OpenArgs    Fault = "openargs"     // arguments without their end
+	BadJSON     Fault = "badjson"      // an event that is not JSON
+	BadUTF8     Fault = "badutf8"      // a delta that is not UTF-8
+	Unknown     Fault = "unknown"      // unknown events and fields
+	CRLF        Fault = "crlf"         // lines end in CRLF
+	NoSpace     Fault = "nospace"      // no blank behind "data:"
+	BOM         Fault = "bom"          // a byte order mark first
+	NoEvent     Fault = "noevent"      // no event lines
+	SplitData   Fault = "splitdata"    // data in several lines
+	NoFinish    Fault = "nofinish"     // the same as the end Cut
+	EmptyFinish Fault = "emptyfinish"  // the same as the end Mark
+)
+
+// Faults returns all faults, in the order of the package's comment, for tests
+// that go through them.
+func Faults() []Fault {
+	return []Fault{
+		HTML, JSON, ErrorEvent, ErrorBody, Comments, LongLine, CutChar, OpenArgs, BadJSON, BadUTF8,
+		Unknown, CRLF, NoSpace, BOM, NoEvent, SplitData, NoFinish, EmptyFinish,
+	}
+}
+
+const (
+	webPage    = "<!doctype html>\n<html><body><h1>Sign in</h1></body></html>\n"
+	errorText  = "fakellm: the model failed"
+	longText   = 10 << 20
+	brokenJSON = `{"broken": "`
+)
+
+// settled returns the turn with those faults replaced that other settings can
+// express on every wire. Its calls are copied.
+func (t Turn) settled() Turn {
+	t.Calls = slices.Clone(t.Calls)
+	switch {
+	case t.Redirect != "":
+		t.Header = append(slices.Clone(t.Header), "Location: "+t.Redirect)
+		t.Status, t.Text = http.StatusTemporaryRedirect, ""
+	case t.has(HTML):
+		t.Status, t.Type, t.Text = http.StatusOK, "text/html; charset=utf-8", webPage
+	}
+	if t.has(OpenArgs) {
+		t.openArgs()
+	}
+	t.Whole = t.Whole || t.has(JSON)
+	switch ends := t.End == Done; {
+	case ends && (t.has(NoFinish) || t.has(ErrorEvent)):
+		t.End = Cut
+	case ends && t.has(EmptyFinish):
+		t.End = Mark
+	}
+	return t
+}
+
+// openArgs cuts the end of the last call's arguments.
+func (t *Turn) openArgs() {
+	if len(t.Calls) == 0 {
+		t.Calls = []Call{{Name: "execute_bash", Args: `{"code":"ls"}`}}
+	}
+	last := &t.Calls[len(t.Calls)-1]
+	if last.Args = strings.TrimSuffix(strings.TrimSpace(last.Args), "}"); last.Args == "" {
+		last.Args = "{"
+	}
 }

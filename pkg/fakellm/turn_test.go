@@ -152,8 +152,8 @@ func TestRecordsQuery(t *testing.T) {
 	}
 }
 
-// FuzzReply holds that whatever a reply says and however it is cut, a client
-// hears it, the same on every wire, streamed and whole.
+// FuzzReply: a client gets every reply, however it is cut, the same on every wire,
+// streamed and whole.
 func FuzzReply(f *testing.F) {
 	f.Add("Grüße 🌍", "hm\n", "ä\"", uint8(1), uint16(7), false)
 	f.Add("\u2028<tool_call>\r\n", "", "", uint8(0), uint16(0), true)

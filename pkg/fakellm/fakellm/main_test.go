@@ -21,6 +21,6 @@ func TestRunRefuses(t *testing.T) {
 		t.Errorf("broken script: got %v", err)
 	}
 	if err := run("127.0.0.1:notaport", ""); err == nil {
-		t.Error("no error for an address that is none")
+		t.Error("no error for an invalid address")
 	}
 }
