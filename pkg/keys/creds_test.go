@@ -10,8 +10,8 @@ import (
 	"unicode"
 )
 
-// TestEncrypted hands a key to the tool in a way that nobody else can see, and
-// keeps what comes back.
+// TestEncrypted: the key reaches systemd-creds only through its standard input,
+// and its output is stored.
 func TestEncrypted(t *testing.T) {
 	for _, user := range []bool{false, true} {
 		log := tool(t, works)
@@ -44,7 +44,8 @@ func TestEncrypted(t *testing.T) {
 	}
 }
 
-// TestTool falls back to a plain file where the tool is of no use, and says so.
+// TestTool: if systemd-creds fails, the key is stored in a plain file, and the
+// result says why.
 func TestTool(t *testing.T) {
 	for _, test := range []struct{ name, script, reason string }{
 		{"fails", fails, "systemd-creds cannot encrypt here: exit status 3"},
@@ -76,7 +77,7 @@ func TestTool(t *testing.T) {
 	}
 }
 
-// TestToolGone has a key that was encrypted on a host which knew how.
+// TestToolGone: a key that was encrypted while systemd-creds worked.
 func TestToolGone(t *testing.T) {
 	tool(t, works)
 	s, base := newStore(t)
@@ -88,8 +89,8 @@ func TestToolGone(t *testing.T) {
 	}
 }
 
-// TestReal uses the host's own systemd-creds if there is one. Whether it works
-// is the host's affair; what is said and what is done must agree.
+// TestReal: the host's systemd-creds, if there is one. Whether it works depends
+// on the host; the result must describe what was done.
 func TestReal(t *testing.T) {
 	s, base := newStore(t)
 	how := set(t, s, "openrouter", secret)

@@ -11,7 +11,7 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// newHost is a host below a directory of its own, for which systemd-creds
+// newHost returns a host below a directory of the test, for which systemd-creds
 // encrypts if there is one.
 func newHost(t *testing.T) (h *Host, dir string) {
 	t.Helper()
@@ -21,8 +21,8 @@ func newHost(t *testing.T) (h *Host, dir string) {
 	return h, dir
 }
 
-// TestHost keeps one key in one form, for root alone, and has the credentials
-// of a unit in the places where systemd looks for them.
+// TestHost: one key has one form, for root only, where systemd looks for the
+// credentials of a unit.
 func TestHost(t *testing.T) {
 	h, dir := newHost(t)
 	base := filepath.Base(dir)
@@ -72,8 +72,8 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// TestHostBoth lists and removes both forms, where somebody else made the
-// second one.
+// TestHostBoth: both forms are listed and removed, also if another program made
+// the second one.
 func TestHostBoth(t *testing.T) {
 	h, dir := newHost(t)
 	write(t, dir+"/etc/credstore/zino.gemini", secret, 0o600)
@@ -91,12 +91,11 @@ func TestHostBoth(t *testing.T) {
 		t.Errorf("list: %+v, %v", list, err)
 	}
 	if _, err := os.Stat(dir + "/etc/credstore/other"); err != nil {
-		t.Errorf("somebody else's credential is gone: %v", err)
+		t.Errorf("another program's credential is gone: %v", err)
 	}
 }
 
-// TestHostElsewhere does not encrypt for a host that this is not, and does for
-// this one.
+// TestHostElsewhere: keys are encrypted for this host only.
 func TestHostElsewhere(t *testing.T) {
 	tool(t, works)
 	_, dir := newHost(t)
@@ -110,7 +109,7 @@ func TestHostElsewhere(t *testing.T) {
 	}
 }
 
-// TestHostRefuses changes nothing and repeats no key.
+// TestHostRefuses: invalid keys change nothing, and errors do not repeat them.
 func TestHostRefuses(t *testing.T) {
 	noTool(t)
 	h, dir := newHost(t)
@@ -139,7 +138,7 @@ func TestHostRefuses(t *testing.T) {
 	}
 }
 
-// TestHostInTheWay says what is wrong with the directories.
+// TestHostInTheWay: errors of the directories are reported.
 func TestHostInTheWay(t *testing.T) {
 	noTool(t)
 	h, dir := newHost(t)

@@ -11,14 +11,14 @@ import (
 	"zino/pkg/config"
 )
 
-// TestAccounts holds them together with the providers of the configuration.
+// TestAccounts: the accounts agree with the providers of the configuration.
 func TestAccounts(t *testing.T) {
 	for _, a := range Accounts() {
 		if got, ok := Find(a.Name); !ok || got != a {
 			t.Errorf("%s is found as %+v, %v", a.Name, got, ok)
 		}
 		if !slices.Contains(config.Providers, a.Name) || checkName(a.Name) != nil {
-			t.Errorf("%s is no provider of the configuration", a.Name)
+			t.Errorf("%s is not a provider of the configuration", a.Name)
 		}
 		if a.Variable != strings.ToUpper(a.Name)+"_API_KEY" || !strings.HasPrefix(a.Page, "https://") {
 			t.Errorf("%+v", a)
@@ -93,7 +93,7 @@ func TestBase(t *testing.T) {
 	}
 }
 
-// TestTempDir is what is left where there is no home.
+// TestTempDir: the directory for hosts without a home.
 func TestTempDir(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)

@@ -10,7 +10,7 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// environmentOf is a getenv.
+// environmentOf returns a getenv.
 func environmentOf(pairs ...string) func(string) string {
 	env := map[string]string{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -82,7 +82,7 @@ func TestLookupErrors(t *testing.T) {
 			}
 			return "", []string{"CREDENTIALS_DIRECTORY", base + "/c"}
 		}, "credential", "gemini's key: cannot open the unit's credential: "},
-		{"credentials that are none", func(base string) (string, []string) {
+		{"credentials that are a device", func(base string) (string, []string) {
 			return "", []string{"CREDENTIALS_DIRECTORY", "/dev/null"}
 		}, "credential", "gemini's key: cannot open the unit's credentials: "},
 		{"a file", func(base string) (string, []string) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestRefused does not read what others could have written or can read.
+// TestRefused: files that other users can write or read are not read.
 func TestRefused(t *testing.T) {
 	tool(t, oneWay)
 	for _, test := range []struct {
@@ -51,7 +51,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestOpenDirectory is not written to either.
+// TestOpenDirectory: nothing is written to a directory that other users can use.
 func TestOpenDirectory(t *testing.T) {
 	noTool(t)
 	s, _ := newStore(t)
@@ -79,12 +79,12 @@ func either(errs ...error) error {
 	return nil
 }
 
-// relink puts a link in the place of openai's key.
+// relink replaces openai's key by a link.
 func relink(target, dir string) error {
 	return either(os.Remove(dir+"/openai"), os.Symlink(target, dir+"/openai"))
 }
 
-// TestSetOverLink replaces a link, and leaves alone what it leads to.
+// TestSetOverLink: Set replaces a link, and does not follow it.
 func TestSetOverLink(t *testing.T) {
 	noTool(t)
 	s, base := newStore(t)
@@ -101,7 +101,7 @@ func TestSetOverLink(t *testing.T) {
 	}
 }
 
-// TestStamp changes with each change, and only then.
+// TestStamp: the stamp changes with each change, and only then.
 func TestStamp(t *testing.T) {
 	noTool(t)
 	s, base := newStore(t)

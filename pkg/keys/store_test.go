@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestPlain keeps a key where nothing encrypts it, and takes it away again.
+// TestPlain: without encryption a key is stored plain, and deleted.
 func TestPlain(t *testing.T) {
 	noTool(t)
 	s, base := newStore(t)
@@ -48,7 +48,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// TestForms lets each form take the other's place.
+// TestForms: each form replaces the other.
 func TestForms(t *testing.T) {
 	tool(t, works)
 	s, base := newStore(t)
@@ -68,8 +68,8 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestNewerForm is what a crash between writing one form and removing the
-// other leaves.
+// TestNewerForm: after a crash between writing one form and removing the other,
+// the newer one counts.
 func TestNewerForm(t *testing.T) {
 	tool(t, works)
 	s, base := newStore(t)
@@ -95,8 +95,8 @@ func TestNewerForm(t *testing.T) {
 	holds(t, s, "openai", "")
 }
 
-// TestDeleteLeftover takes away what a write that was killed left behind, and
-// nothing of another account.
+// TestDeleteLeftover: Delete removes what a killed write left, and no files of
+// other accounts.
 func TestDeleteLeftover(t *testing.T) {
 	noTool(t)
 	s, base := newStore(t)
@@ -146,11 +146,11 @@ func TestNotSet(t *testing.T) {
 		t.Errorf("no place: %v", err)
 	}
 	if _, err := s.Get(context.Background(), "openai"); err == nil {
-		t.Error("a file where a directory should be is no error")
+		t.Error("no error for a file in place of the directory")
 	}
 }
 
-// TestCannotWrite has something in the place of the file.
+// TestCannotWrite: the error if something is in the place of the file.
 func TestCannotWrite(t *testing.T) {
 	noTool(t)
 	s, base := newStore(t)
@@ -167,7 +167,7 @@ func TestCannotWrite(t *testing.T) {
 	}
 }
 
-// TestInterrupted leaves all as it was.
+// TestInterrupted: an interrupted Set changes nothing.
 func TestInterrupted(t *testing.T) {
 	log := tool(t, hangs)
 	s, base := newStore(t)
@@ -187,7 +187,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestChanging reads while the key and its form change: there is always one.
+// TestChanging: while a key and its form change, readers always get a key.
 func TestChanging(t *testing.T) {
 	tool(t, works)
 	s, _ := newStore(t)

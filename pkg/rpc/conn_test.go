@@ -123,7 +123,7 @@ func TestTooLarge(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	if got := nc.Receive(); got != "" {
-		t.Errorf("the connection goes on with %s", got)
+		t.Errorf("after the error: %s", got)
 	}
 }
 

@@ -77,8 +77,8 @@ func BenchmarkAppendPong(b *testing.B) {
 	}
 }
 
-// BenchmarkTypeOfLargeRequest is what a relay pays for a request with a long
-// conversation in it: the extent of its messages and no decoding.
+// BenchmarkTypeOfLargeRequest measures the cost of a long conversation to a
+// relay: finding the end of its messages, without decoding.
 func BenchmarkTypeOfLargeRequest(b *testing.B) {
 	message := `{"role":"user","content":"` + strings.Repeat("words and \\\"quotes\\\" ", 50) + `"},`
 	payload := []byte(`{"type":"run","messages":[` + strings.TrimSuffix(strings.Repeat(message, 100), ",") + `]}`)

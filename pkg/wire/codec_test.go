@@ -140,8 +140,8 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// TestDecodeReply holds that an answer from an older service may lack what a
-// newer one always sends, in nested objects too; wrong types stay errors.
+// TestDecodeReply: an answer from an older service may lack fields, also in
+// nested objects; wrong types stay errors.
 func TestDecodeReply(t *testing.T) {
 	var got sample
 	err := DecodeReply([]byte(`{"type":"x","one":{"b":2},"inners":[{}]}`), &got)
@@ -155,8 +155,8 @@ func TestDecodeReply(t *testing.T) {
 	}
 }
 
-// TestDecodeRawIsDelimited holds that the text of a raw field lies in the
-// payload, and that its reader must check it.
+// TestDecodeRawIsDelimited: the text of a raw field is a part of the payload,
+// and not checked.
 func TestDecodeRawIsDelimited(t *testing.T) {
 	payload := []byte(`{"text":"x","raw":[tru}]}`)
 	var got sample
@@ -226,8 +226,8 @@ func TestAppendObject(t *testing.T) {
 	}
 }
 
-// TestAppendObjectAgrees holds that the general encoder writes what
-// encoding/json writes, where no list or map is nil.
+// TestAppendObjectAgrees: the encoder writes what encoding/json writes, except
+// for nil lists and maps.
 func TestAppendObjectAgrees(t *testing.T) {
 	for _, s := range texts {
 		for _, v := range []any{
@@ -286,7 +286,7 @@ func TestAppendRequest(t *testing.T) {
 	}
 }
 
-// TestRoundTrip holds that what is written is read as it was.
+// TestRoundTrip: encoded values are decoded unchanged.
 func TestRoundTrip(t *testing.T) {
 	want := sample{
 		Text: "a\u2028\"<b>", Flag: true, Int: -3, Long: 1<<63 - 1, Float: 0.1, Ptr: new(0), Name: new("n"),
@@ -303,9 +303,9 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// FuzzDecode holds the decoder against encoding/json. Whatever encoding/json
-// reads, key by key and exactly, we read alike; what is not JSON in UTF-8 is
-// refused, but for the inside of raw fields.
+// FuzzDecode compares the decoder with encoding/json: everything that it reads
+// with exact keys has the same result, and anything but JSON in UTF-8 is
+// refused, except inside of raw fields.
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{
 		`{"text":"x"}`, ` { "text" : "\ud800" , "int" : "2" } `, `{"text":null,"ptr":5,"name":"n"}`,
@@ -358,7 +358,7 @@ func reference(payload []byte) (sample, error) {
 	return v, nil
 }
 
-// singleKeys walks all tokens of payload and looks at the keys.
+// singleKeys walks all tokens of payload and checks the keys.
 func singleKeys(payload []byte) error {
 	d := json.NewDecoder(bytes.NewReader(payload))
 	var keys []map[string]bool // of the objects around the token, nil for a list

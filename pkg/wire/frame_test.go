@@ -134,8 +134,8 @@ func TestReaderTooLarge(t *testing.T) {
 	}
 }
 
-// TestReaderAnnounced holds that a header alone does not cost its length: the
-// body's memory grows as bytes arrive.
+// TestReaderAnnounced: the memory of a body grows as bytes arrive, not with the
+// announced length.
 func TestReaderAnnounced(t *testing.T) {
 	stream := append(binary.BigEndian.AppendUint32(nil, MaxPayload), "little"...)
 	r := NewReader(bytes.NewReader(stream))
@@ -226,8 +226,7 @@ func TestDetach(t *testing.T) {
 	}
 }
 
-// TestReaderGivesBack holds that one large frame does not cost its memory for
-// as long as the connection lives.
+// TestReaderGivesBack: the memory of one large frame is freed after it.
 func TestReaderGivesBack(t *testing.T) {
 	r := NewReader(bytes.NewReader(frames(t, strings.Repeat("x", 4*keepSize), "{}")))
 	for range 2 {
@@ -240,8 +239,8 @@ func TestReaderGivesBack(t *testing.T) {
 	}
 }
 
-// FuzzReader reads any bytes: no panic, nothing invented, and what is returned
-// are the frames that stand there.
+// FuzzReader: for any bytes the reader does not panic, and returns the frames in
+// them.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte{}, uint8(1))
 	f.Add([]byte{0, 0, 0}, uint8(1))
@@ -264,7 +263,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// portions is a reader that hands out a few bytes at a time.
+// portions is a reader that returns a few bytes at a time.
 type portions struct {
 	rest []byte
 	size int
@@ -279,7 +278,7 @@ func (p *portions) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// chunk is the packet that the hand-written forms are a faster way to.
+// chunk is the packet of the hand-written forms.
 type chunk struct {
 	Delta string `json:"delta"`
 }
@@ -311,8 +310,8 @@ func TestAppendChunk(t *testing.T) {
 	}
 }
 
-// TestDelta holds that the hand-written form of an event's text is that of the
-// general codec, there and back.
+// TestDelta: the hand-written form of a delta equals that of the codec, in both
+// directions.
 func TestDelta(t *testing.T) {
 	for _, text := range texts {
 		want, err := AppendObject(nil, "assistant_delta", assistantDelta{text})
@@ -328,7 +327,7 @@ func TestDelta(t *testing.T) {
 			t.Errorf("DeltaText(%q) = %q, %v", want, got, ok)
 		}
 		if _, ok := ChunkDelta(want, nil); ok {
-			t.Errorf("%q is no chunk", want)
+			t.Errorf("%q is not a chunk", want)
 		}
 	}
 	for _, payload := range []string{``, `{"type":"assistant_delta","text":"a"b"}`, `{"type":"assistant_delta","text":"a","x":1}`, `{"type":"chunk","delta":"a"}`, "{\"type\":\"assistant_delta\",\"text\":\"\xff\"}"} {
@@ -351,8 +350,8 @@ func TestChunkDelta(t *testing.T) {
 	}
 }
 
-// TestChunkDeltaOther holds that everything in another form is left to the
-// general codec, well-formed or not.
+// TestChunkDeltaOther: every other form is left to the codec, well-formed or
+// not.
 func TestChunkDeltaOther(t *testing.T) {
 	for _, payload := range []string{
 		``, `{}`, `{"type":"chunk"}`, `{"type":"chunk","delta":`, `{"type":"chunk","delta":"`, `{"type":"chunk","delta":"}`,
@@ -379,7 +378,7 @@ func TestIsChunk(t *testing.T) {
 	}
 }
 
-// FuzzChunk holds both hand-written forms against the general codec.
+// FuzzChunk compares both hand-written forms with the codec.
 func FuzzChunk(f *testing.F) {
 	for _, s := range texts {
 		f.Add([]byte(s))
@@ -432,7 +431,7 @@ func TestIsPing(t *testing.T) {
 	}
 }
 
-// FuzzIsPing holds that what is taken for a ping is one.
+// FuzzIsPing: whatever counts as a ping is one for the codec.
 func FuzzIsPing(f *testing.F) {
 	f.Add([]byte(`{"type":"ping"}`))
 	f.Add([]byte(` {"t\u0079pe" : "ping"}`))
@@ -443,7 +442,7 @@ func FuzzIsPing(f *testing.F) {
 		}
 		var v map[string]any
 		if err := json.Unmarshal(payload, &v); err != nil || fmt.Sprint(v) != "map[type:ping]" {
-			t.Fatalf("%q is no ping: %v, %v", payload, v, err)
+			t.Fatalf("%q is not a ping: %v, %v", payload, v, err)
 		}
 	})
 }
@@ -461,8 +460,8 @@ func TestAppendPong(t *testing.T) {
 	}
 }
 
-// TestNoAllocations holds that packets that flow by the thousand cost no
-// memory, and neither does reading small frames.
+// TestNoAllocations: small frames and hand-written packets are read and written
+// without allocations.
 func TestNoAllocations(t *testing.T) {
 	buf, scratch := make([]byte, 0, 1024), make([]byte, 0, 512)
 	plain, escaped := []byte("thirty bytes of a model's text"), []byte("two\n\"lines\" of äöü <b>")
@@ -489,7 +488,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// endless is a reader of the same frame for ever, one a read.
+// endless reads as the same frame again and again.
 type endless struct {
 	frame []byte
 	n     int

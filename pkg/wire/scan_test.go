@@ -74,8 +74,8 @@ func FuzzElements(f *testing.F) {
 	})
 }
 
-// FuzzMembers holds that the members of a valid object are those that
-// encoding/json finds, and that nothing breaks on other text.
+// FuzzMembers: the members of a valid object are those that encoding/json finds,
+// and other text does no harm.
 func FuzzMembers(f *testing.F) {
 	for _, raw := range []string{`{}`, ` {"a":1,"a":[2,{"b":"}"}] , "\u0062" : null } `, `{"a"`, `[1]`, `{"a":1}x`} {
 		f.Add([]byte(raw))
@@ -157,8 +157,8 @@ func TestTypeRefuses(t *testing.T) {
 	}
 }
 
-// TestTypeStops holds that what stands behind type and meta is left to Decode,
-// and that Decode does not let it pass.
+// TestTypeStops: the text after type and meta is left to Decode, which checks
+// it.
 func TestTypeStops(t *testing.T) {
 	for _, payload := range []string{`{"type":"a","meta":{},"x":}`, `{"meta":{},"type":"a","x":[}`, `{"type":"a","meta":{}}}`} {
 		if typ, meta, err := Type([]byte(payload)); typ != "a" || string(meta) != "{}" || err != nil {
@@ -186,8 +186,7 @@ func TestReplyType(t *testing.T) {
 	}
 }
 
-// TestRequestType holds that all of an inner packet is checked, not only what
-// the walk comes by.
+// TestRequestType: all of a packet is checked.
 func TestRequestType(t *testing.T) {
 	if typ, err := RequestType([]byte(`{"type":"get","x":[1,2]}`)); typ != "get" || err != nil {
 		t.Errorf("RequestType = %q, %v", typ, err)
@@ -199,7 +198,7 @@ func TestRequestType(t *testing.T) {
 	}
 }
 
-// TestDeepNesting walks what a recursive parser would need a deep stack for.
+// TestDeepNesting: deeply nested text needs no deep stack.
 func TestDeepNesting(t *testing.T) {
 	const depth = 1 << 20
 	payload := `{"type":"a","x":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}`
@@ -212,8 +211,7 @@ func TestDeepNesting(t *testing.T) {
 	}
 }
 
-// TestItems holds that Items walks just the elements of a list, and nothing of
-// anything else.
+// TestItems: Items walks the elements of a list, and nothing in other text.
 func TestItems(t *testing.T) {
 	for _, raw := range []string{
 		`[]`, ` [ ] `, `[1]`, `[1,"a,]", {"b":[1,2]} ,[[]] , null]`, `["\"],"]`, "[\n1 ,\t2 ]", `{}`, `{"a":1}`, `"x"`, `7`, `null`,
@@ -237,13 +235,13 @@ func TestItems(t *testing.T) {
 		}
 	}
 	for _, broken := range []string{``, `[`, `[,`, `[1`, `[1 2]`, `[:]`, `["a`, `[{]`} {
-		for range Items([]byte(broken)) { // it ends, whatever it finds
+		for range Items([]byte(broken)) { // it must end
 			continue
 		}
 	}
 }
 
-// marshal is what encoding/json writes with SetEscapeHTML(false).
+// marshal returns what encoding/json writes with SetEscapeHTML(false).
 func marshal(t testing.TB, v any) string {
 	t.Helper()
 	var buf bytes.Buffer
@@ -255,7 +253,7 @@ func marshal(t testing.TB, v any) string {
 	return strings.TrimSuffix(buf.String(), "\n")
 }
 
-// texts are strings with something in them that needs care.
+// texts are strings with special characters.
 var texts = []string{
 	"", "plain", `"quoted"`, `back\slash`, "\b\f\n\r\t", "\x00\x01\x1f\x7f", "<tool_call> & </tool_call>",
 	"päß 你好 \U0001f600", "\u2028\u2029", "\ufffd", "bad \xff\xfe utf-8", "cut \xe2\x82", "surrogate in bytes \xed\xa0\x80",
@@ -274,8 +272,8 @@ func TestAppendString(t *testing.T) {
 	}
 }
 
-// TestPlainWord tries every byte in every place, with neighbours that could lend
-// it a bit.
+// TestPlainWord: every byte in every place, with neighbours that could carry a
+// bit into it.
 func TestPlainWord(t *testing.T) {
 	for c := range 256 {
 		for i := range 8 {
@@ -290,7 +288,7 @@ func TestPlainWord(t *testing.T) {
 	}
 }
 
-// TestRun puts every byte in every place of a text that is longer than a word.
+// TestRun: every byte in every place of a text that is longer than a word.
 func TestRun(t *testing.T) {
 	for c := range 256 {
 		for i := range 20 {
@@ -341,7 +339,7 @@ func TestUnquoteRefuses(t *testing.T) {
 	}
 }
 
-// FuzzAppendString holds that our encoder writes the bytes of encoding/json.
+// FuzzAppendString: the encoder writes the bytes of encoding/json.
 func FuzzAppendString(f *testing.F) {
 	for _, s := range texts {
 		f.Add(s)
@@ -358,8 +356,8 @@ func FuzzAppendString(f *testing.F) {
 	})
 }
 
-// FuzzUnquote holds that our decoder reads what encoding/json reads, and
-// refuses bad UTF-8 besides.
+// FuzzUnquote: the decoder reads what encoding/json reads, and refuses bad
+// UTF-8.
 func FuzzUnquote(f *testing.F) {
 	for _, s := range texts {
 		f.Add(marshal(f, s))
@@ -377,7 +375,7 @@ func FuzzUnquote(f *testing.F) {
 	})
 }
 
-// values are JSON and what is nearly JSON.
+// values are JSON and almost JSON.
 var values = []string{
 	`{}`, `[]`, ` { } `, `[ ]`, `[1, 2]`, `{"a" : 1 , "b":[{}]}`, `"text"`, `""`, `null`, `true`, `false`, ` 1`, "\t[\r\n]",
 	`0`, `-0`, `1.5`, `-12.25e+10`, `1E5`, `1e-5`, `10`, `"\u12aF\"\\\/\b\f\n\r\t"`, `"\ud800"`, `["päß 你好"]`,
@@ -394,7 +392,7 @@ func TestValid(t *testing.T) {
 	}
 }
 
-// TestValidDepth holds the limit of depth at encoding/json's.
+// TestValidDepth: the limit of depth is that of encoding/json.
 func TestValidDepth(t *testing.T) {
 	for _, depth := range []int{maxDepth - 1, maxDepth, maxDepth + 1, 1 << 20} {
 		for _, text := range []string{
@@ -410,7 +408,7 @@ func TestValidDepth(t *testing.T) {
 	}
 }
 
-// FuzzValid holds the check against those of the standard library.
+// FuzzValid compares the check with those of the standard library.
 func FuzzValid(f *testing.F) {
 	for _, text := range values {
 		f.Add([]byte(text))

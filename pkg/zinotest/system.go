@@ -52,7 +52,7 @@ func Remount(dir string, flags uintptr) error {
 	return nil
 }
 
-// Nobody is the user and the group of which no file is.
+// Nobody is the uid and gid of the user nobody, which owns no files.
 const Nobody = 65534
 
 // AsUser calls f on a thread that runs as another user, for which this process

@@ -30,10 +30,10 @@ type Blocked interface {
 	Canceled(t testing.TB)
 }
 
-// Conformance checks what the protocol demands of every service: one terminal
-// packet for each request whatever it is, connections that stay usable,
-// half-closed ones that are answered, and work that ends when the caller hangs up
-// or the deadline passes. Nothing else may use the service meanwhile.
+// Conformance checks what the protocol requires of every service: one terminal
+// packet for each request, also for malformed ones; connections that stay usable;
+// answers on half-closed connections; and work that ends when the caller hangs up or
+// the deadline passes. Nothing else may use the service meanwhile.
 func Conformance(t *testing.T, socket string, cases []Case) {
 	t.Helper()
 	t.Run("malformed", func(t *testing.T) {
