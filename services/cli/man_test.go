@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"zino/pkg/config"
+	"zino/proto"
 	"zino/services/cli/command"
 )
 
@@ -132,8 +133,8 @@ func TestManMentions(t *testing.T) {
 			t.Errorf("zino.7 does not have zino-%s", service)
 		}
 	}
-	for _, level := range config.Sandboxes {
-		if !strings.Contains(string(data), "\n.B "+roff(level)+"\n") {
+	for _, level := range proto.Levels {
+		if !strings.Contains(string(data), "\n.B "+roff(string(level))+"\n") {
 			t.Errorf("zino.7 does not have the level %s", level)
 		}
 	}

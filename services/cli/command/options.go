@@ -70,13 +70,14 @@ func (e *Env) Check(cmd *cobra.Command, args []string) error {
 	e.Events = RunsTurns(cmd, args)
 	flags := cmd.Root().PersistentFlags() // a command may have flags of the same names
 	e.SystemPromptSet, e.NetworkSet, e.RootSet = flags.Changed("system-prompt"), flags.Changed("network"), flags.Changed("root")
+	if _, err := proto.ParseLevel(e.Sandbox); e.Sandbox != "" && err != nil {
+		return render.Usage("--sandbox: %w", err)
+	}
 	switch {
 	case e.MaxTokens < 0 || e.MaxTokens == 0 && flags.Changed("max-tokens"):
 		return render.Usage("--max-tokens %d is not a number of tokens, 1 or more", e.MaxTokens)
 	case flags.Changed("effort") && !slices.Contains(config.Efforts, e.Effort):
 		return render.Usage("--effort %q is not one of %s", e.Effort, strings.Join(config.Efforts, ", "))
-	case e.Sandbox != "" && !slices.Contains(config.Sandboxes, e.Sandbox):
-		return render.Usage("--sandbox %q is not one of %s", e.Sandbox, strings.Join(config.Sandboxes, ", "))
 	case e.Sandbox == "off" && e.NetworkSet && !e.Network:
 		return render.Usage("--sandbox off keeps no code from the network: choose another sandbox, or leave --network=false out")
 	case e.Host && e.Socket != "":

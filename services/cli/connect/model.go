@@ -61,26 +61,16 @@ func FirstProvider(cfg *config.Config) string {
 	return ""
 }
 
-// KeySource returns where the key of an account comes from, in the order of rtr:
-// [api] and LLM_API_KEY are for the first provider, and a stored key is not sent to
-// [api] base_url.
+// KeySource returns where the key of an account comes from. A stored key is not sent
+// to [api] base_url.
 func KeySource(ctx context.Context, cfg *config.Config, account keys.Account, store *keys.Store) (keys.Source, error) {
-	first, keyFile := FirstProvider(cfg) == account.Name, ""
-	if first {
-		if cfg.API.Key != "" {
-			return keys.Source{Kind: "[api] key", Place: "in " + cfg.File}, nil
-		}
-		keyFile = cfg.API.KeyFile
-		if cfg.API.BaseURL != "" {
-			store = nil
-		}
+	search := keys.Search{First: FirstProvider(cfg) == account.Name, Key: cfg.API.Key, KeyFile: cfg.API.KeyFile, Getenv: os.Getenv, Store: store}
+	if search.First && cfg.API.BaseURL != "" {
+		search.Store = nil
 	}
-	if variable := "LLM_API_KEY"; first && account.Name == "openai" && strings.TrimSpace(os.Getenv(variable)) != "" {
-		account.Variable = variable
-	}
-	_, from, err := keys.Lookup(ctx, account, keyFile, os.Getenv, store)
-	if token := "ANTHROPIC_AUTH_TOKEN"; err == nil && from.Kind == "" && account.Name == "anthropic" && strings.TrimSpace(os.Getenv(token)) != "" {
-		from = keys.Source{Kind: "environment", Place: token}
+	_, from, err := search.Lookup(ctx, account)
+	if from.Kind == "configuration" {
+		from = keys.Source{Kind: from.Place, Place: "in " + cfg.File} // "[api] key in FILE"
 	}
 	return from, err
 }

@@ -253,7 +253,8 @@ func (d *doctor) checkSandbox(ctx context.Context) []finding {
 	var list []finding
 	var levels strings.Builder
 	levels.WriteString("levels " + stats.Info["sandboxes"] + "; " + stats.Info["sandbox"] + " is used unless another one is asked for")
-	for _, level := range config.Sandboxes {
+	for _, l := range proto.Levels {
+		level := string(l)
 		why := stats.Info["no sandbox "+level]
 		switch {
 		case why == "":
