@@ -126,15 +126,16 @@ func supervise(args []string) {
 		report(statusFD, endLine(NotStarted, errno(err)))
 		return
 	}
-	if null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0); err == nil {
-		for fd := range 3 { // exc sees the outputs' end when the command's last process is gone
-			_ = unix.Dup3(null, fd, 0)
-		}
+	for fd := 1; fd <= 2; fd++ { // exc sees the outputs' end when the command's last process is gone
+		_ = unix.Dup3(0, fd, 0)
 	}
 	// A host that ends a unit signals all of its processes: this one stays to
 	// report. The command has been forked and inherits nothing of it.
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
-	_ = os.WriteFile("/proc/self/comm", []byte(superviseName), 0) // for ps; nothing depends on it
+	if comm, err := unix.Open("/proc/self/comm", unix.O_WRONLY|unix.O_CLOEXEC, 0); err == nil { // for ps
+		_, _ = unix.Write(comm, []byte(superviseName))
+		_ = unix.Close(comm)
+	}
 	go func() {
 		select {
 		case <-ended:
