@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestChatSession holds on which session a chat goes on, and what is left of it.
+// TestChatSession checks which session a chat continues, and what is stored of it.
 func TestChatSession(t *testing.T) {
 	known := map[string]int{"3f2a-1": 4, "notes": 2, "notes2": 1}
 	for _, test := range []struct {
@@ -46,8 +46,8 @@ func TestChatSession(t *testing.T) {
 	}
 }
 
-// TestChatNotBegun ends with one line where there is no session or no daemon.
-func TestChatNotBegun(t *testing.T) {
+// TestChatCannotBegin prints one line where a session or a daemon is missing.
+func TestChatCannotBegin(t *testing.T) {
 	f := newFake(t, "")
 	f.has(map[string]int{"ab1": 1, "ab2": 1})
 	empty := newFake(t, "")
@@ -72,8 +72,8 @@ func TestChatNotBegun(t *testing.T) {
 	}
 }
 
-// TestChatRemovesItsOwn leaves other sessions alone that have a name like its
-// own, and one that was there before.
+// TestChatRemovesItsOwn does not remove sessions with a similar name, or one that
+// existed before.
 func TestChatRemovesItsOwn(t *testing.T) {
 	for args, removed := range map[string][]string{"--session note": nil, "--session notes": {"copy"}} {
 		f := newFake(t, "")
@@ -94,8 +94,8 @@ func TestChatHelp(t *testing.T) {
 	}
 }
 
-// TestChatDaemonGone says what is wrong while there is no daemon, and goes on
-// when there is one again.
+// TestChatDaemonGone prints an error while the daemon is gone, and continues when it
+// is back.
 func TestChatDaemonGone(t *testing.T) {
 	w := newWorld(t)
 	socket := filepath.Join(w.runtime, "zino", "daemon.sock")

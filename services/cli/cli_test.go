@@ -24,7 +24,7 @@ func TestNormalize(t *testing.T) {
 	}
 }
 
-// TestMessageArguments sends what stands on the command line.
+// TestMessageArguments sends the words of the command line.
 func TestMessageArguments(t *testing.T) {
 	for _, test := range []struct {
 		args             []string
@@ -63,7 +63,7 @@ func TestMessageArguments(t *testing.T) {
 	}
 }
 
-// TestHelp goes to standard output, whatever stands in the way.
+// TestHelp checks that help goes to standard output and needs no configuration.
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{"--help"}, {"-h"}, {"help"}, {"up", "--help"}, {"help", "status"}, {"--version"}, {"version"}, {"login"}, {"auth", "login"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {

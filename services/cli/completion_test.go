@@ -16,8 +16,8 @@ func init() {
 	}
 }
 
-// script is the completions for a shell, in a file, with a directory of
-// programs in which this one is called zino.
+// script writes the completions for a shell to a file, and links this program as zino
+// in a directory for $PATH.
 func script(t *testing.T, shell string) (file, bin string) {
 	t.Helper()
 	status, text, said := run(t, newWorld(t).command("completion", shell), "")
@@ -42,7 +42,7 @@ func script(t *testing.T, shell string) (file, bin string) {
 	return file, bin
 }
 
-// shell is a command line for a shell in a world where zino can be called.
+// shellIn returns a command line for a shell that finds zino.
 func shellIn(t *testing.T, w world, bin string, line ...string) *exec.Cmd {
 	t.Helper()
 	cmd := w.command()
@@ -55,7 +55,7 @@ func shellIn(t *testing.T, w world, bin string, line ...string) *exec.Cmd {
 	return cmd
 }
 
-// TestCompletionSyntax has each shell read its script.
+// TestCompletionSyntax checks that each shell can parse its script.
 func TestCompletionSyntax(t *testing.T) {
 	t.Parallel()
 	for _, shell := range []string{"bash", "zsh", "fish"} {
@@ -66,7 +66,7 @@ func TestCompletionSyntax(t *testing.T) {
 	}
 }
 
-// TestCompletionBash presses Tab in a shell that has no completions but these.
+// TestCompletionBash presses Tab in a shell without other completions.
 func TestCompletionBash(t *testing.T) {
 	t.Parallel()
 	file, bin := script(t, "bash")
@@ -143,8 +143,7 @@ func TestCompletionFish(t *testing.T) {
 	}
 }
 
-// TestCompletionQuiet: where no daemon answers none is started, and where one
-// fails nothing is said.
+// TestCompletionQuiet starts no daemon, and prints no error of one.
 func TestCompletionQuiet(t *testing.T) {
 	t.Parallel()
 	f := newFakeSessions(t, "abc")
@@ -169,7 +168,7 @@ func TestCompletionQuiet(t *testing.T) {
 	}
 }
 
-// TestCompletionForeign: the words of a session come from anywhere.
+// TestCompletionForeign escapes the text of sessions.
 func TestCompletionForeign(t *testing.T) {
 	t.Parallel()
 	f := newFakeSessions(t)
@@ -180,7 +179,7 @@ func TestCompletionForeign(t *testing.T) {
 	}
 }
 
-// TestCompletionHelp says how to install it.
+// TestCompletionHelp says how to install the scripts.
 func TestCompletionHelp(t *testing.T) {
 	t.Parallel()
 	for shell, want := range map[string]string{

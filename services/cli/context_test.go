@@ -75,7 +75,7 @@ func TestContextRequest(t *testing.T) {
 	}
 }
 
-// TestContextTerminal shows contents of files in which anything may stand.
+// TestContextTerminal escapes the contents of files on a terminal.
 func TestContextTerminal(t *testing.T) {
 	t.Parallel()
 	x := onTerminal(t, newFakeContext(t).command(t, "context"))

@@ -14,14 +14,14 @@ import (
 	"zino/proto"
 )
 
-// answersAt has the router name an endpoint.
+// answersAt sets what the router reports.
 func (f *fake) answersAt(caps proto.RouterCapabilities) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.caps = caps
 }
 
-// refuse has the provider refuse to list its models.
+// refuse makes the list of models fail.
 func (f *fake) refuse(why error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -125,7 +125,7 @@ func TestDoctorKey(t *testing.T) {
 	}
 }
 
-// TestDoctorBroken finds what is wrong in a broken installation.
+// TestDoctorBroken reports the faults of a broken installation.
 func TestDoctorBroken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -61,8 +61,8 @@ func TestEval(t *testing.T) {
 	}
 }
 
-// TestEvalAsks: what the REPL is asked.
-func TestEvalAsks(t *testing.T) {
+// TestEvalRequest checks what the REPL is sent.
+func TestEvalRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	f := newFakeRepl(t, w)
@@ -89,8 +89,8 @@ func TestEvalAsks(t *testing.T) {
 	}
 }
 
-// TestEvalTerminal: a terminal is given no control characters, and its keyboard is
-// not waited for.
+// TestEvalTerminal writes no control characters to a terminal, and does not read code
+// from its keyboard.
 func TestEvalTerminal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -141,7 +141,7 @@ func TestEvalInterrupted(t *testing.T) {
 	}
 }
 
-// begin starts a command, which is killed with the test if it has not ended.
+// begin starts a command, which is killed when the test ends.
 func begin(t *testing.T, cmd *exec.Cmd) (started *exec.Cmd, out, said *bytes.Buffer) {
 	t.Helper()
 	out, said = &bytes.Buffer{}, &bytes.Buffer{}
@@ -162,8 +162,8 @@ func interrupt(t *testing.T, cmd *exec.Cmd) {
 	cmd.Wait() // the status tells
 }
 
-// TestEvalLost says nothing when nobody reads on.
-func TestEvalLost(t *testing.T) {
+// TestEvalClosedPipe ends without an error when the reader is gone.
+func TestEvalClosedPipe(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	newFakeRepl(t, w)
@@ -183,7 +183,7 @@ func TestEvalLost(t *testing.T) {
 	}
 }
 
-// pending is how many bytes lie in a pipe.
+// pending returns how many bytes a pipe has.
 func pending(t *testing.T, pipe *os.File) int {
 	t.Helper()
 	n, err := unix.IoctlGetInt(int(pipe.Fd()), unix.TIOCINQ)

@@ -11,7 +11,7 @@ import (
 	"zino/services/cli/render"
 )
 
-// playing answers with these packets, and then in the given way.
+// playing answers a turn with packets, then with a text or an error.
 func playing(text proto.Text, err error, packets ...string) func(context.Context, proto.Chat, *rpc.Out) (proto.Text, error) {
 	return func(_ context.Context, _ proto.Chat, out *rpc.Out) (proto.Text, error) {
 		for _, p := range packets {
@@ -47,7 +47,7 @@ func notice(kind, text string) string {
 	return `{"type":"notice","kind":"` + kind + `","text":"` + text + `"}`
 }
 
-// TestEvents holds what is printed of a turn, and where.
+// TestEvents checks what is printed of a turn, on which stream.
 func TestEvents(t *testing.T) {
 	long := strings.Repeat("é", 300)
 	for _, test := range []struct {
@@ -75,7 +75,7 @@ func TestEvents(t *testing.T) {
 		{"a long command", []string{wants("bash", `{"command":"`+long+`"}`)}, proto.Text{}, "", "Tool requested: bash command=\"" + long[:2*199] + "…\"\n"},
 		{"a diff", []string{strings.Replace(finished("edit", `{"ok":true,"data":{}}`), `"id"`, `"diff":"--- a\n+++ b\n@@ -1 +1 @@\n-\u001bx\n+y\n","id"`, 1)}, proto.Text{}, "", "Done. (0.00s)\n--- a\n+++ b\n@@ -1 +1 @@\n-^[x\n+y\n"},
 		{"notices", []string{notice("retry", "HTTP 529: again in 1 s"), notice("warning", "x is cut"), notice("wait", "a\\nb"), notice("agents", "Loaded AGENTS.md from: /a"), notice("agents", "Loaded AGENTS.md from: /a"), notice("agents", "Loaded AGENTS.md from: /b")}, proto.Text{}, "", "HTTP 529: again in 1 s\nWarning: x is cut\na b\nLoaded AGENTS.md from: /a\nLoaded AGENTS.md from: /b\n"},
-		{"reasoning that nobody asked for", []string{`{"type":"reasoning","text":"hm"}`, say1}, proto.Text{}, "one \n", ""},
+		{"reasoning without --reasoning", []string{`{"type":"reasoning","text":"hm"}`, say1}, proto.Text{}, "one \n", ""},
 		{"unknown events", []string{`{"type":"future","x":1}`, `{"type":"interrupted"}`, say1}, proto.Text{}, "one \n", ""},
 		{"cut", []string{say1}, proto.Text{StopReason: "length"}, "one \n", "Warning: the answer was cut: it reached the limit of tokens for one answer; see --max-tokens\n"},
 		{"refused", nil, proto.Text{StopReason: "refusal"}, "", "Warning: the model broke off: refusal\n"},
@@ -85,7 +85,7 @@ func TestEvents(t *testing.T) {
 			t.Parallel()
 			f := newFake(t, "")
 			f.plays(playing(test.text, nil, test.packets...))
-			if test.out == "" { // an end without text is told, once
+			if test.out == "" { // a turn without text has one warning
 				if test.out = "\n"; test.text.StopReason == "" {
 					test.said += render.EmptyAnswer + "\n"
 				}
@@ -98,7 +98,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestEventErrors holds how the errors of a turn are told, after what had come.
+// TestEventErrors checks how the error of a turn is printed, behind its text.
 func TestEventErrors(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -133,7 +133,7 @@ func TestEventErrors(t *testing.T) {
 	}
 }
 
-// TestEventsJSON passes the packets on as they came, between header and end.
+// TestEventsJSON passes the packets on unchanged, between header and end.
 func TestEventsJSON(t *testing.T) {
 	f := newFake(t, "")
 	iterations := 2
@@ -156,7 +156,7 @@ func TestEventsJSON(t *testing.T) {
 	}
 }
 
-// TestEventsBroken ends a turn whose packets are none.
+// TestEventsBroken ends a turn at an invalid packet.
 func TestEventsBroken(t *testing.T) {
 	for _, packet := range []string{`{"type":"assistant_delta","text":5}`, `{"type":"notice","text":[}`, `{"type":""`} {
 		f := newFake(t, "")

@@ -15,7 +15,7 @@ import (
 	"zino/services/cli/command"
 )
 
-// TestExecRequest holds what flags become in the request, wherever they stand.
+// TestExecRequest checks the request that flags make, before and behind the command.
 func TestExecRequest(t *testing.T) {
 	w, none := newWorld(t), ""
 	if err := os.Symlink("..", filepath.Join(w.cwd, "link")); err != nil {
@@ -69,7 +69,7 @@ func TestExecRequest(t *testing.T) {
 	}
 }
 
-// TestExecSession tells what a session brings along.
+// TestExecSession prints how many messages a session has.
 func TestExecSession(t *testing.T) {
 	f := newFake(t, "")
 	f.has(map[string]int{"notes": 4, "ab1": 1, "ab2": 1})
@@ -117,7 +117,7 @@ func TestExecInput(t *testing.T) {
 	}
 }
 
-// TestExecInputAlone takes standard input for the prompt where there is no other.
+// TestExecInputAlone uses standard input as the prompt.
 func TestExecInputAlone(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"exec"}, {"exec", "-p", ""}, {"-p", ""}} {
@@ -129,7 +129,7 @@ func TestExecInputAlone(t *testing.T) {
 	}
 }
 
-// TestExecInputKinds reads what can have something to say only.
+// TestExecInputKinds reads pipes and files, not devices and directories.
 func TestExecInputKinds(t *testing.T) {
 	dir := shortDir(t)
 	zinotest.Write(t, dir+"/file", "from a file")
@@ -149,8 +149,7 @@ func TestExecInputKinds(t *testing.T) {
 	}
 }
 
-// TestExecInterrupted ends with 130, whichever signal it is, and takes the turn
-// along, in JSON too.
+// TestExecInterrupted ends with 130 at each signal, and cancels the turn, in JSON too.
 func TestExecInterrupted(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		for format, want := range map[string]string{"text": "so far\n", "json": `{"type":"interrupted"}` + "\n" + `{"type":"error","message":"Interrupted.","code":"canceled","kind":"internal"}` + "\n"} {
@@ -207,7 +206,7 @@ func TestExecInterruptedReading(t *testing.T) {
 	}
 }
 
-// TestExecHead ends quietly when nobody reads its output any more.
+// TestExecHead ends without an error when the reader is gone.
 func TestExecHead(t *testing.T) {
 	for _, format := range []string{"text", "json"} {
 		f := newFake(t, "")
@@ -234,7 +233,7 @@ func TestExecHead(t *testing.T) {
 	}
 }
 
-// TestExecFull tells of a disk that takes no more.
+// TestExecFull reports a full disk.
 func TestExecFull(t *testing.T) {
 	for _, args := range [][]string{{"exec", "-p", "hello"}, {"exec", "-p", "hello", "--format", "json"}} {
 		f := newFake(t, "")
@@ -252,7 +251,7 @@ func TestExecFull(t *testing.T) {
 	}
 }
 
-// TestExecNoDaemon says what is missing, and what to do.
+// TestExecNoDaemon says what to do.
 func TestExecNoDaemon(t *testing.T) {
 	status, out, said := run(t, newWorld(t).command("exec", "-p", "hello"), "")
 	if status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: no model is connected: run `zino auth set PROVIDER` ") || strings.Count(said, "\n") != 1 {
@@ -276,7 +275,7 @@ func TestExecHost(t *testing.T) {
 	}
 }
 
-// TestPlainOptions has the plain form ask the model that is named.
+// TestPlainOptions sends the options of a plain message.
 func TestPlainOptions(t *testing.T) {
 	f := newFake(t, "")
 	status, out, _ := run(t, newWorld(t).command("--socket", f.socket, "--model", "m", "hello", "you", "--provider=p", "--max-tokens=9", "--effort", "off"), "")

@@ -33,7 +33,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestLoginLists says how each provider is connected, and changes nothing.
+// TestLoginLists lists how each provider is connected.
 func TestLoginLists(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"login"}, {"auth", "login"}} {
@@ -45,7 +45,7 @@ func TestLoginLists(t *testing.T) {
 	}
 }
 
-// TestAuthStatus is auth list.
+// TestAuthStatus checks the alias of auth list.
 func TestAuthStatus(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -76,7 +76,7 @@ func TestChatCommand(t *testing.T) {
 	}
 }
 
-// TestHelpGroups has every command in a group of the help.
+// TestHelpGroups checks that every command is in a group of the help.
 func TestHelpGroups(t *testing.T) {
 	t.Parallel()
 	root := newCommand(&command.Env{})

@@ -36,7 +36,7 @@ func TestHandoff(t *testing.T) {
 	f.expect(t, "handoff --goal finish -o "+path+"/x", 1, "", remark+"Error [internal]: open "+path+"/x: not a directory\n")
 }
 
-// TestHandoffRequest says what the daemon is asked for.
+// TestHandoffRequest checks what the daemon is sent.
 func TestHandoffRequest(t *testing.T) {
 	t.Parallel()
 	f := newFakeHandoff(t)

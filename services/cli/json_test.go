@@ -34,8 +34,8 @@ func TestJSONErrorsBeforeTurn(t *testing.T) {
 	}
 }
 
-// TestErrorHasOnePrefix checks that the services on the way are not named, and
-// that no session that is not stored is handed off.
+// TestErrorHasOnePrefix checks that the services on the way are not named, and that
+// the advice to hand off is left out where the session is not stored.
 func TestErrorHasOnePrefix(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, "")

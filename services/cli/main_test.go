@@ -32,7 +32,7 @@ const (
 	exitInterrupted = 130
 )
 
-// deadline ends a test that waits for something which never comes.
+// deadline ends a test that hangs.
 const deadline = 20 * time.Second
 
 func TestMain(m *testing.M) {
@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fake is a daemon with what stands behind it.
+// fake is a daemon with the services behind it.
 type fake struct {
 	socket string
 
@@ -70,7 +70,8 @@ type fake struct {
 	refuses  error // of the provider, to list its models
 }
 
-// newFake answers "echo: MESSAGE"; some messages mean something else, see chat.
+// newFake starts a daemon that answers "echo: MESSAGE", and some messages otherwise:
+// see chat.
 func newFake(t *testing.T, path string) *fake {
 	t.Helper()
 	if path == "" {
@@ -165,14 +166,14 @@ func (f *fake) plays(script func(context.Context, proto.Chat, *rpc.Out) (proto.T
 	f.script = script
 }
 
-// has sets the sessions that there are.
+// has sets the sessions.
 func (f *fake) has(sessions map[string]int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sessions = sessions
 }
 
-// delta sends a piece of the answer in the form that was asked for.
+// delta sends a piece of the answer, as an event or as text.
 func delta(req proto.Chat, out *rpc.Out, text string) error {
 	if req.Events {
 		return out.Event(proto.TypeAssistantDelta, proto.AssistantDelta{Text: text})
@@ -215,14 +216,14 @@ func (f *fake) remove(_ context.Context, req proto.RemoveSession) (proto.Session
 	return proto.SessionName(req), nil
 }
 
-// requests lists what has been asked of the daemon.
+// requests returns the requests so far.
 func (f *fake) requests() []proto.Chat {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.heard)
 }
 
-// messages lists what has been said to the daemon.
+// messages returns the messages so far.
 func (f *fake) messages() (list []string) {
 	for _, req := range f.requests() {
 		list = append(list, req.Message)
@@ -230,7 +231,7 @@ func (f *fake) messages() (list []string) {
 	return list
 }
 
-// waiting returns when a turn that waits has begun.
+// waiting returns when n turns have begun.
 func (f *fake) waiting(t *testing.T, n int) {
 	t.Helper()
 	until(t, "the turn has begun", func() bool { return len(f.messages()) >= n })
@@ -251,7 +252,7 @@ func newWorld(t *testing.T) world {
 	return w
 }
 
-// command is zino in that world. Nothing of the tester's own comes through.
+// command returns zino in that world, without the environment of the tests.
 func (w world) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Dir = w.cwd
@@ -293,7 +294,7 @@ func until(t *testing.T, what string, condition func() bool) {
 		select {
 		case <-tick.C:
 		case <-end:
-			t.Fatalf("waited in vain: %s", what)
+			t.Fatalf("timed out waiting: %s", what)
 		}
 	}
 }

@@ -20,13 +20,12 @@ import (
 	"zino/services/cli/command"
 )
 
-var update = flag.Bool("update", false, "write docs/man anew")
+var update = flag.Bool("update", false, "write docs/man")
 
 // manDir is where the man pages are kept.
 const manDir = "../../docs/man"
 
-// TestMan holds the man pages and the commands together. With -update it writes
-// the pages anew.
+// TestMan compares the man pages with the commands. With -update it writes them.
 func TestMan(t *testing.T) {
 	pages := manPages(t)
 	if *update {
@@ -62,8 +61,8 @@ func writePages(t *testing.T, pages map[string]string) {
 	}
 }
 
-// TestManPages looks for what a reader needs, and for what differs from one
-// day or place to the next.
+// TestManPages checks for required sections, and for what would differ by day or
+// place.
 func TestManPages(t *testing.T) {
 	t.Parallel()
 	pages := manPages(t)
@@ -97,7 +96,7 @@ func TestManPages(t *testing.T) {
 	}
 }
 
-// TestManConfig has every key with its default and its remark.
+// TestManConfig checks that every key is there, with default and remark.
 func TestManConfig(t *testing.T) {
 	t.Parallel()
 	page := manPages(t)["zino.toml.5"]
@@ -114,7 +113,7 @@ func TestManConfig(t *testing.T) {
 	}
 }
 
-// TestManMentions holds the written page to the commands and variables that exist.
+// TestManMentions checks the commands and variables of the hand-written page.
 func TestManMentions(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(filepath.Join(manDir, "zino.7"))
@@ -140,7 +139,7 @@ func TestManMentions(t *testing.T) {
 	}
 }
 
-// manPages are the man pages of all commands and of the configuration, by the
+// manPages returns the man pages of all commands and of the configuration, by the
 // names of their files.
 func manPages(t *testing.T) map[string]string {
 	t.Helper()
@@ -178,8 +177,7 @@ func visit(cmd *cobra.Command, do func(*cobra.Command)) {
 // assignment is a line of ZINO.toml that shows a key, commented out or not.
 var assignment = regexp.MustCompile(`^#?([a-z_]+) = (.*)$`)
 
-// manConfig is the page of the configuration, from the shipped file: a section for
-// each of its sections, the keys with their remarks.
+// manConfig makes the page of the configuration from the shipped file.
 func manConfig(shipped string) string {
 	var b, remark strings.Builder
 	b.WriteString(manConfigHead)
@@ -280,7 +278,7 @@ In the current directory: only its model, personality and template are used.
 .BR zino (7)
 `
 
-// literal has indented lines of a text stay as they are.
+// literal keeps indented lines of a text unchanged.
 func literal(text string) string {
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -292,8 +290,8 @@ func literal(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// manPage is a page as the generator makes it, without the day, with options in
-// the usual form, and with sections of our own before the last one.
+// manPage edits a generated page: no day, options in the usual form, further sections
+// before the last one.
 func manPage(cmd *cobra.Command, page string) string {
 	head, rest, _ := strings.Cut(strings.TrimPrefix(page, ".nh\n"), "\n.SH ")
 	out := strings.Replace(head, `"Jan 0001"`, `""`, 1) + "\n.nh\n.ad l"
@@ -339,7 +337,7 @@ func manCommands(root *cobra.Command) string {
 // variables are names that must not be hyphenated.
 var variables = regexp.MustCompile(`\b[A-Z]+(_[A-Z]+)+\b`)
 
-// manOptions are the options of a command. Those of zino stand in its page.
+// manOptions returns the options of a command, without those of zino.
 func manOptions(cmd *cobra.Command) string {
 	var b strings.Builder
 	cmd.NonInheritedFlags().VisitAll(func(flag *pflag.Flag) {
@@ -366,7 +364,7 @@ func manOptions(cmd *cobra.Command) string {
 	return b.String()
 }
 
-// roff is a text with what the formatter would act on escaped.
+// roff escapes a text for the formatter.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {

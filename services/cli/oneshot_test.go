@@ -16,7 +16,7 @@ import (
 	"zino/services/cli/render"
 )
 
-// TestOneShotErrors end with status 1 and one line.
+// TestOneShotErrors prints one line, with status 1.
 func TestOneShotErrors(t *testing.T) {
 	f := newFake(t, "")
 	for _, test := range []struct{ name, message, said string }{
@@ -37,8 +37,8 @@ func TestOneShotErrors(t *testing.T) {
 	}
 }
 
-// TestOneShotInterrupted ends with 130, whichever signal it is, and takes the
-// turn along. What had come stays, with its newline.
+// TestOneShotInterrupted ends with 130 at each signal, and cancels the turn. Text so
+// far stays, with its newline.
 func TestOneShotInterrupted(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(signal.String(), func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestOneShotInterrupted(t *testing.T) {
 	}
 }
 
-// TestOneShotHead ends when nobody reads its output any more.
+// TestOneShotHead ends when the reader is gone.
 func TestOneShotHead(t *testing.T) {
 	f := newFake(t, "")
 	cmd := newWorld(t).command("--socket", f.socket, "--stream", "flood")
@@ -91,7 +91,7 @@ func TestOneShotHead(t *testing.T) {
 	<-f.ended
 }
 
-// TestOneShotFull tells of a disk that takes no more.
+// TestOneShotFull reports a full disk.
 func TestOneShotFull(t *testing.T) {
 	f := newFake(t, "")
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -110,8 +110,8 @@ func TestOneShotFull(t *testing.T) {
 	}
 }
 
-// TestOneRequest is answered by a daemon that takes one connection, reads one
-// frame and answers it: nothing else may come to a socket that the user named.
+// TestOneRequest has a daemon that accepts one connection and answers one frame: a
+// socket that the user named is sent nothing else.
 func TestOneRequest(t *testing.T) {
 	for _, named := range []string{"--socket", "--config"} {
 		t.Run(named, func(t *testing.T) {
@@ -199,8 +199,7 @@ func TestWhichDaemon(t *testing.T) {
 	}
 }
 
-// TestDeniedByHost says who may use the host's daemon, and how to become one of
-// them.
+// TestDeniedByHost says who may use the host's daemon, and how to join them.
 func TestDeniedByHost(t *testing.T) {
 	w := newWorld(t)
 	newFake(t, w.runtime+"/host.sock")
@@ -219,7 +218,7 @@ func TestDeniedByHost(t *testing.T) {
 	}
 }
 
-// TestNoDaemon says what to do, and brings nothing along that was not asked for.
+// TestNoDaemon says what to do, and starts no services where a socket was named.
 func TestNoDaemon(t *testing.T) {
 	w := newWorld(t)
 	status, out, said := run(t, w.command("--socket", "none.sock", "hello", "you"), "")
@@ -233,7 +232,7 @@ func TestNoDaemon(t *testing.T) {
 	}
 }
 
-// TestNoServices names the binary that is missing and leaves nothing behind.
+// TestNoServices names the missing binary and leaves nothing behind.
 func TestNoServices(t *testing.T) {
 	w := newWorld(t)
 	cmd := w.command("hello", "you")

@@ -28,7 +28,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestNoPages says how to connect one: the service tells at what address.
+// TestNoPages says how to connect one, at the address that the service reports.
 func TestNoPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -63,8 +63,8 @@ func TestPagesTerminal(t *testing.T) {
 	}
 }
 
-// TestCompletionPages: names alone where they are enough, and only of what is
-// there already.
+// TestCompletionPages completes names alone where they are unique, and starts no
+// service.
 func TestCompletionPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -15,7 +15,7 @@ import (
 
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
-// TestPipeChat answers line after line, goes on after errors, and ends well.
+// TestPipeChat answers line after line, also after errors, and exits 0.
 func TestPipeChat(t *testing.T) {
 	for _, test := range []struct {
 		name, input, out, said string
@@ -54,7 +54,7 @@ func TestPipeChat(t *testing.T) {
 	}
 }
 
-// pipeChat is a chat whose lines the test writes.
+// pipeChat starts a chat whose lines the test writes.
 func pipeChat(t *testing.T, f *fake) (cmd *exec.Cmd, in io.WriteCloser, out, said *bytes.Buffer) {
 	t.Helper()
 	cmd = newWorld(t).command("--socket", f.socket)
@@ -71,7 +71,7 @@ func pipeChat(t *testing.T, f *fake) (cmd *exec.Cmd, in io.WriteCloser, out, sai
 	return cmd, in, out, said
 }
 
-// TestPipeChatSignals end the chat with 130, between turns and in one.
+// TestPipeChatSignals ends the chat with 130, between turns and in one.
 func TestPipeChatSignals(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		for _, line := range []string{"one", "wait"} {

@@ -96,7 +96,7 @@ func (x *terminal) watch() {
 	}
 }
 
-// screen is all that has been written to the terminal.
+// screen returns all output so far.
 func (x *terminal) screen() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -109,7 +109,7 @@ func (x *terminal) shows(text string) {
 	until(x.t, strconv.Quote(text)+" on the screen", func() bool { return strings.Contains(x.screen(), text) })
 }
 
-// resize gives the terminal so many columns.
+// resize sets the number of columns.
 func (x *terminal) resize(columns uint16) {
 	x.t.Helper()
 	raw, err := x.keyboard.SyscallConn()
@@ -124,7 +124,7 @@ func (x *terminal) resize(columns uint16) {
 	}
 }
 
-// rows is what a person sees on a screen of so many columns.
+// rows returns what a person sees on a screen of so many columns.
 func rows(written string, columns int) (rows []string) {
 	var row []rune
 	column := 0
@@ -164,7 +164,7 @@ func (x *terminal) types(keys string) {
 	}
 }
 
-// cooked reports whether the terminal is as a shell wants it.
+// cooked reports whether the terminal is not in raw mode.
 func (x *terminal) cooked() bool {
 	state, err := unix.IoctlGetTermios(int(x.tty.Fd()), unix.TCGETS)
 	if err != nil {
@@ -173,7 +173,7 @@ func (x *terminal) cooked() bool {
 	return state.Lflag&unix.ECHO != 0 && state.Lflag&unix.ICANON != 0 && state.Lflag&unix.ISIG != 0
 }
 
-// ends waits for the end: the terminal must be given back.
+// ends waits for the end, and checks that the terminal is restored.
 func (x *terminal) ends(status int) {
 	x.t.Helper()
 	until(x.t, "the end", func() bool {

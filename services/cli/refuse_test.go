@@ -8,8 +8,8 @@ import (
 	"zino/pkg/config"
 )
 
-// TestServiceGivesUp has a service that was brought along end at its start: that
-// is the error of what needs it, and nothing is left behind.
+// TestServiceGivesUp has each service fail when it starts: the error is reported, and
+// nothing is left behind.
 func TestServiceGivesUp(t *testing.T) {
 	w := newWorld(t)
 	zino := w.install(t)

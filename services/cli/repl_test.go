@@ -15,8 +15,8 @@ import (
 	"zino/proto"
 )
 
-// fakeRepl is a REPL with some pages, whose code is text to be given back. Some
-// code means something else, see eval.
+// fakeRepl is a REPL with some pages, where the value of code is its text. Some code
+// means something else: see eval.
 type fakeRepl struct {
 	socket string
 
@@ -91,7 +91,7 @@ func aPage(name, id string) proto.Page {
 	}
 }
 
-// TestReplWhere asks the REPL that was named, the user's, the host's.
+// TestReplWhere checks the order: the REPL that was named, the user's, the host's.
 func TestReplWhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -130,7 +130,7 @@ func TestReplWhere(t *testing.T) {
 	}
 }
 
-// TestReplForbidden says so where the host's REPL is for others.
+// TestReplForbidden reports that the host's REPL cannot be used by this user.
 func TestReplForbidden(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -147,7 +147,7 @@ func TestReplForbidden(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := w.command("--config", filepath.Join(dir, "c.toml"), "pages")
-	if os.Getuid() == 0 { // who root may keep out is somebody else
+	if os.Getuid() == 0 { // root is refused nothing
 		cmd = asNobody(t, w, cmd)
 	}
 	status, out, said := run(t, cmd, "")
@@ -156,8 +156,8 @@ func TestReplForbidden(t *testing.T) {
 	}
 }
 
-// asNobody has a command run as a user without rights, from a copy of the program
-// that such a user can reach.
+// asNobody runs a command as an unprivileged user, from a copy of the program that
+// this user can reach.
 func asNobody(t *testing.T, w world, cmd *exec.Cmd) *exec.Cmd {
 	t.Helper()
 	const nobody = 65534

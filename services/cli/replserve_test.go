@@ -19,8 +19,8 @@ import (
 	"zino/proto"
 )
 
-// standIn is a service zino-repl that has no pages, and writes down how it was
-// started. It fails where a file says so.
+// standIn is a service zino-repl without pages, which records how it was started. It
+// fails if there is a file "fail".
 func standIn() {
 	cfg, log := service.Start("repl")
 	if text, err := os.ReadFile(filepath.Join(cfg.Repl.Dir, "fail")); err == nil {
@@ -51,9 +51,9 @@ func (w world) install(t *testing.T) (zino string) {
 	return filepath.Join(w.home, "zino")
 }
 
-// copyProgram has this program lie at another path. It is cp that writes it: a
-// file that this process has open for writing could not be started while a
-// process that it has just forked still holds it.
+// copyProgram copies this program to another path, by cp: a file that this process
+// has open for writing cannot be executed while a child that was just forked still has
+// the descriptor.
 func copyProgram(t *testing.T, path string) {
 	t.Helper()
 	if os.Link(os.Args[0], path) == nil {
@@ -64,7 +64,7 @@ func copyProgram(t *testing.T, path string) {
 	}
 }
 
-// serving runs zino repl until its first lines have been said.
+// serving starts zino repl and waits for its first lines.
 func (w world) serving(t *testing.T, zino string, args ...string) (x *terminal, s started) {
 	t.Helper()
 	cmd := w.command(append([]string{"repl"}, args...)...)
@@ -82,7 +82,7 @@ func (w world) serving(t *testing.T, zino string, args ...string) (x *terminal, 
 	return x, s
 }
 
-// over waits for the end of zino repl, after which nothing may be left.
+// over waits for the end of zino repl, and checks that nothing is left.
 func (w world) over(t *testing.T, x *terminal, s started, status int) {
 	t.Helper()
 	<-x.ended
@@ -95,8 +95,8 @@ func (w world) over(t *testing.T, x *terminal, s started, status int) {
 	}
 }
 
-// TestRepl runs the service for a directory, tells how to use it, and takes it
-// down with Ctrl-C.
+// TestRepl runs the service for a directory, says how to use it, and stops it at
+// Ctrl-C.
 func TestRepl(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -126,7 +126,8 @@ func TestRepl(t *testing.T) {
 	w.over(t, x, s, 0)
 }
 
-// TestReplEnds: what ends the service ends the command, and the other way round.
+// TestReplEnds checks that the command ends with the service, and the service with the
+// command.
 func TestReplEnds(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -138,7 +139,7 @@ func TestReplEnds(t *testing.T) {
 		{"terminated", func(x *terminal, _ started) error { return x.cmd.Process.Signal(syscall.SIGTERM) }, 0, ""},
 		{"hung up", func(x *terminal, _ started) error { return x.cmd.Process.Signal(syscall.SIGHUP) }, 0, ""},
 		{"the service is killed", func(_ *terminal, s started) error { return syscall.Kill(s.PID, syscall.SIGKILL) }, exitError, "Error [internal]: the REPL was stopped by another process: signal: killed\r\n"},
-		{"the service is told to stop", func(_ *terminal, s started) error { return syscall.Kill(s.PID, syscall.SIGTERM) }, exitError, "Error [internal]: the REPL was stopped by another process: SIGTERM\r\n"},
+		{"the service is stopped", func(_ *terminal, s started) error { return syscall.Kill(s.PID, syscall.SIGTERM) }, exitError, "Error [internal]: the REPL was stopped by another process: SIGTERM\r\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -153,8 +154,8 @@ func TestReplEnds(t *testing.T) {
 	}
 }
 
-// TestReplKilled: the service does not outlive the command, and the next one takes
-// over what is left.
+// TestReplKilled checks that the service does not outlive the command, and that the
+// next one replaces the socket.
 func TestReplKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -170,7 +171,7 @@ func TestReplKilled(t *testing.T) {
 	w.over(t, x, s, 0)
 }
 
-// TestReplRefuses to start where it could not work, with one line.
+// TestReplRefuses checks what keeps the REPL from starting: one line.
 func TestReplRefuses(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -218,7 +219,7 @@ func TestReplRefuses(t *testing.T) {
 	}
 }
 
-// TestReplFails: what keeps the service from starting is said by it, once.
+// TestReplFails prints the service's own error once.
 func TestReplFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -11,7 +11,7 @@ import (
 	"zino/services/cli/render"
 )
 
-// stepping is a script that waits for the test between its parts.
+// stepping returns a script that waits for the test between its parts.
 func stepping(parts ...[]string) (script func(context.Context, proto.Chat, *rpc.Out) (proto.Text, error), next chan struct{}) {
 	next = make(chan struct{})
 	return func(ctx context.Context, _ proto.Chat, out *rpc.Out) (proto.Text, error) {
@@ -48,7 +48,7 @@ func execOn(t *testing.T, columns uint16, env string, args []string, parts ...[]
 	return x, next
 }
 
-// left waits for the end and compares what is left on the screen.
+// left waits for the end and compares the screen.
 func (x *terminal) left(columns int, want ...string) {
 	x.t.Helper()
 	<-x.ended
@@ -59,8 +59,8 @@ func (x *terminal) left(columns int, want ...string) {
 	}
 }
 
-// TestScreenNarrow shows a turn on a terminal of twenty columns: the indicator
-// never takes more than a row, and nothing of it is left.
+// TestScreenNarrow renders a turn on twenty columns: the indicator never takes more
+// than a row, and is erased.
 func TestScreenNarrow(t *testing.T) {
 	t.Parallel()
 	const long = `{"type":"tool_output","id":"a","text":"compiling a very long name of a package\n"}`
@@ -86,7 +86,7 @@ func TestScreenNarrow(t *testing.T) {
 		"one two", "5 tokens in, 7 out, ", "$0.5000")
 }
 
-// TestScreenResized draws in the width that the terminal has now.
+// TestScreenResized draws in the current width of the terminal.
 func TestScreenResized(t *testing.T) {
 	t.Parallel()
 	output := func(text string) string { return `{"type":"tool_output","id":"a","text":"` + text + `"}` }

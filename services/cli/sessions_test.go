@@ -79,7 +79,7 @@ func (f *fakeSessions) add(id, text string) {
 	})
 }
 
-// answer makes a handler of a method of the fake.
+// answer returns a handler that calls do with the fake locked.
 func answer[Req, Rep any](f *fakeSessions, do func(Req) (Rep, error)) func(context.Context, Req) (Rep, error) {
 	return func(_ context.Context, req Req) (rep Rep, err error) {
 		f.mu.Lock()

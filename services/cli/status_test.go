@@ -16,7 +16,7 @@ import (
 	"zino/proto"
 )
 
-// serveAs has a service answer what every service does, and tell problems.
+// serveAs starts a service that answers the common requests and reports problems.
 func serveAs(t *testing.T, name, socket string, problems ...string) {
 	t.Helper()
 	s := rpc.NewServer(name, slog.New(slog.DiscardHandler))
@@ -29,7 +29,7 @@ func serveAs(t *testing.T, name, socket string, problems ...string) {
 	t.Cleanup(func() { s.Shutdown(context.Background()) })
 }
 
-// silent has a socket accept and never answer.
+// silent listens on a socket and never answers.
 func silent(t *testing.T, socket string) {
 	t.Helper()
 	l, err := net.Listen("unix", socket)
@@ -107,8 +107,7 @@ func TestStatusWhere(t *testing.T) {
 	}
 }
 
-// TestStatusWithoutDaemon: what zino would use for a run of its own, and where
-// each key comes from.
+// TestStatusWithoutDaemon prints what a run would use, and where each key comes from.
 func TestStatusWithoutDaemon(t *testing.T) {
 	for _, test := range []struct {
 		name, config string
@@ -163,7 +162,7 @@ func TestStatusWithoutDaemon(t *testing.T) {
 	}
 }
 
-// TestDescribe knows what a service can be asked without one running.
+// TestDescribe prints the methods of a service that does not run.
 func TestDescribe(t *testing.T) {
 	w := newWorld(t)
 	for name, want := range map[string][]string{

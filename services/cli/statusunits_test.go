@@ -15,7 +15,7 @@ import (
 	"zino/proto"
 )
 
-// shown is what systemctl show prints of a service and its socket.
+// shown returns what systemctl show prints of a service and its socket.
 func shown(name, active, sub, result, socket string) string {
 	return "Result=" + result + "\nUser=zino-" + name + "\nExecStart={ path=/usr/bin/zino-" + name + " ; argv[]=/usr/bin/zino-" + name +
 		" --config /etc/zino/ZINO.toml --callers zino-agr,group:zino ; ignore_errors=no ; start_time=[n/a] ; pid=0 }\nId=zino-" + name +
@@ -37,7 +37,7 @@ func (w world) pretend(t *testing.T, user bool, text string) (path string) {
 	return "PATH=" + w.cwd + ":" + os.Getenv("PATH")
 }
 
-// untouched is a socket that nobody may connect to.
+// untouched listens on a socket to which no connection may be made.
 func untouched(t *testing.T, socket string) {
 	t.Helper()
 	l, err := net.Listen("unix", socket)
@@ -49,13 +49,13 @@ func untouched(t *testing.T, socket string) {
 		defer close(done)
 		if nc, err := l.Accept(); err == nil {
 			nc.Close()
-			t.Errorf("somebody connected to %s, and would have started a service that is idle", socket)
+			t.Errorf("a connection to %s would have started an idle service", socket)
 		}
 	}()
 	t.Cleanup(func() { l.Close(); <-done })
 }
 
-// TestStatusUnits starts nothing that is idle, and tells what systemd knows.
+// TestStatusUnits starts no idle service, and prints what systemd reports.
 func TestStatusUnits(t *testing.T) {
 	t.Parallel()
 	for name, user := range map[string]bool{"the user's": true, "the host's": false} {
@@ -130,7 +130,7 @@ func (w world) hostConfig(t *testing.T, dir string) string {
 	return file
 }
 
-// TestStatusIdle is no failure.
+// TestStatusIdle exits 0 for idle services.
 func TestStatusIdle(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -144,9 +144,9 @@ func TestStatusIdle(t *testing.T) {
 	}
 }
 
-// TestStatusNotKept asks the sockets where systemd has the units and does not
-// keep them, as where somebody runs zino up.
-func TestStatusNotKept(t *testing.T) {
+// TestStatusUnitsStopped asks the sockets where systemd has the units but does not
+// listen, as beside zino up.
+func TestStatusUnitsStopped(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	dir := filepath.Join(w.runtime, "zino")
@@ -156,15 +156,15 @@ func TestStatusNotKept(t *testing.T) {
 	var text strings.Builder
 	for _, name := range config.Services {
 		text.WriteString(shown(name, "inactive", "dead", "success", "inactive"))
-		serveFor(t, name, filepath.Join(dir, name+".sock"), "root, somebody")
+		serveFor(t, name, filepath.Join(dir, name+".sock"), "root, ada")
 	}
 	status, out, said := run(t, with(w.command("status"), w.pretend(t, true, text.String())), "")
-	if status != 0 || said != "" || strings.Count(out, " up ") != 7 || !strings.HasSuffix(out, "\n\nAll may be called by: root, somebody\n") {
+	if status != 0 || said != "" || strings.Count(out, " up ") != 7 || !strings.HasSuffix(out, "\n\nAll may be called by: root, ada\n") {
 		t.Errorf("status %d, said %q, printed:\n%s", status, said, out)
 	}
 }
 
-// serveFor has a service say who may call it.
+// serveFor starts a service that reports who may call it.
 func serveFor(t *testing.T, name, socket, callers string) {
 	t.Helper()
 	s := rpc.NewServer(name, slog.New(slog.DiscardHandler))

@@ -24,7 +24,7 @@ func TestTerminalChat(t *testing.T) {
 	x.types("one\r")
 	x.shows("echo: one")
 	x.prompts(2)
-	x.types("\r\r") // blank lines are no turns
+	x.types("\r\r") // blank lines are skipped
 	x.prompts(4)
 	x.types("tvo\x7f\x7fwo\\\r")
 	x.types("lines\r")
@@ -50,7 +50,7 @@ func TestTerminalChat(t *testing.T) {
 	x.shows("To go on: " + os.Args[0] + " sessions resume " + session[:8] + " --socket " + f.socket + "\r\n")
 }
 
-// TestTerminalLeave ends the chat in each of the ways there are.
+// TestTerminalLeave ends the chat in each way.
 func TestTerminalLeave(t *testing.T) {
 	for name, keys := range map[string]string{":q": ":q\r", "/quit": "/quit\r", "Ctrl-D": "\x04", "Ctrl-C twice": "half\x03\x03"} {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestTerminalLeave(t *testing.T) {
 	}
 }
 
-// TestTerminalClear takes a line back with Ctrl-C and goes on.
+// TestTerminalClear clears a line with Ctrl-C.
 func TestTerminalClear(t *testing.T) {
 	t.Parallel()
 	x, f := chatOn(t)
@@ -79,7 +79,7 @@ func TestTerminalClear(t *testing.T) {
 	}
 }
 
-// TestTerminalInterrupt ends a turn with Ctrl-C, and the chat goes on.
+// TestTerminalInterrupt ends a turn with Ctrl-C, and not the chat.
 func TestTerminalInterrupt(t *testing.T) {
 	t.Parallel()
 	x, f := chatOn(t)
@@ -91,7 +91,7 @@ func TestTerminalInterrupt(t *testing.T) {
 		<-f.ended
 		x.prompts(n + 2)
 	}
-	until(t, "two interruptions are told of", func() bool { return strings.Count(x.screen(), "\r\n\r^C Interrupted.\r\n") == 2 })
+	until(t, "two interruptions are printed", func() bool { return strings.Count(x.screen(), "\r\n\r^C Interrupted.\r\n") == 2 })
 	x.types("one\r")
 	x.shows("echo: one")
 	x.prompts(4)
@@ -99,7 +99,7 @@ func TestTerminalInterrupt(t *testing.T) {
 	x.ends(0)
 }
 
-// TestTerminalSignals gives the terminal back, at the prompt and in a turn.
+// TestTerminalSignals restores the terminal, at the prompt and in a turn.
 func TestTerminalSignals(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
 		for _, where := range []string{"prompt", "turn"} {
@@ -132,8 +132,8 @@ func TestTerminalSignals(t *testing.T) {
 	})
 }
 
-// TestTerminalRaw holds that a terminal gets no control characters, and that
-// output which goes elsewhere is what was said, with no prompt in it.
+// TestTerminalRaw checks that a terminal gets no control characters, and that
+// redirected output is unchanged and has no prompt.
 func TestTerminalRaw(t *testing.T) {
 	t.Parallel()
 	x, f := chatOn(t)
@@ -175,8 +175,8 @@ func TestTerminalRedirected(t *testing.T) {
 	}
 }
 
-// TestTerminalHistory recalls what was typed in the chat before, unless nothing
-// was to be kept of it.
+// TestTerminalHistory recalls what was typed in the last chat, unless that was not
+// stored.
 func TestTerminalHistory(t *testing.T) {
 	t.Parallel()
 	f, w := newFake(t, ""), newWorld(t)
@@ -204,8 +204,7 @@ func TestTerminalHistory(t *testing.T) {
 	}
 }
 
-// TestTerminalDumb is sent nothing but text where a terminal says that it knows
-// no more.
+// TestTerminalDumb writes text only with TERM=dumb.
 func TestTerminalDumb(t *testing.T) {
 	t.Parallel()
 	cmd := newWorld(t).command("--socket", newFake(t, "").socket)

@@ -9,8 +9,8 @@ import (
 	"zino/pkg/config"
 )
 
-// TestUpWrite writes what `zino up` would have its services read: the user's
-// keys, the sockets of this login, and no key of a provider.
+// TestUpWrite writes the configuration that the services of zino up read: the user's
+// settings, the sockets of this login, and no key of a provider.
 func TestUpWrite(t *testing.T) {
 	t.Parallel()
 	const model = "model = \"m1\"\n"
@@ -74,7 +74,7 @@ func TestUpWrite(t *testing.T) {
 	}
 }
 
-// TestUpWriteFails with one line that says why, and starts nothing.
+// TestUpWriteFails prints one line, and starts nothing.
 func TestUpWriteFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -17,7 +17,7 @@ import (
 	"zino/proto"
 )
 
-// usageRouter is a daemon that passes on what is asked of one router.
+// usageRouter is a daemon with a router behind it.
 type usageRouter struct {
 	socket string
 	report proto.UsageReport
@@ -157,7 +157,7 @@ func TestUsageEmpty(t *testing.T) {
 	}
 }
 
-// TestUsageEstimated says with which prices.
+// TestUsageEstimated prints the date of the prices.
 func TestUsageEstimated(t *testing.T) {
 	r := newUsageRouter(t, proto.UsageReport{Total: usageRow("total", 10, 0, new(0.5)), PricesOf: "2026-11-22"}, nil)
 	status, out, said := run(t, newWorld(t).command("--socket", r.socket, "usage"), "")
@@ -178,7 +178,7 @@ func TestUsageFails(t *testing.T) {
 	}
 }
 
-// TestUsageOwn asks the user's own constellation where there is one.
+// TestUsageOwn asks the user's own services where these run.
 func TestUsageOwn(t *testing.T) {
 	w, r := newWorld(t), newUsageRouter(t, proto.UsageReport{}, nil)
 	if err := os.Mkdir(filepath.Join(w.runtime, "zino"), 0o700); err != nil {
@@ -204,7 +204,7 @@ func TestUsageHelp(t *testing.T) {
 	}
 }
 
-// TestUsageInterrupted says so while a service is waited for.
+// TestUsageInterrupted ends while it waits for a service.
 func TestUsageInterrupted(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("unix", filepath.Join(shortDir(t), "d"))

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestKeeperAlone starts a keeper whose client has been killed already, at each
-// point of their talk: it leaves nothing behind.
-func TestKeeperAlone(t *testing.T) {
+// TestSupervisorAlone starts a private supervisor whose client was killed, at each
+// point of the handshake: it leaves nothing behind.
+func TestSupervisorAlone(t *testing.T) {
 	for _, test := range []struct {
 		name, input string
 		status      int
@@ -33,8 +33,8 @@ func TestKeeperAlone(t *testing.T) {
 	}
 }
 
-// TestKeeperUnheard has nobody read what the keeper says.
-func TestKeeperUnheard(t *testing.T) {
+// TestSupervisorClosedPipe closes the streams of the supervisor.
+func TestSupervisorClosedPipe(t *testing.T) {
 	w := newWorld(t)
 	cmd := w.command("up", "--private", filepath.Join(w.runtime, "zino-x"))
 	r, out, err := os.Pipe()
@@ -52,8 +52,8 @@ func TestKeeperUnheard(t *testing.T) {
 	}
 }
 
-// TestKeeperForeign does not touch what lay there before.
-func TestKeeperForeign(t *testing.T) {
+// TestSupervisorForeignDir does not change a directory that exists.
+func TestSupervisorForeignDir(t *testing.T) {
 	w := newWorld(t)
 	file := filepath.Join(w.runtime, "zino-x", "kept")
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
