@@ -211,7 +211,7 @@ type Fallback struct {
 type Limit struct {
 	Provider          string `toml:"provider"`            // one of Providers
 	Concurrent        int    `toml:"concurrent"`          // requests at once; 0: no limit
-	RequestsPerMinute int    `toml:"requests_per_minute"` // in any 60 s; 0: no limit
+	RequestsPerMinute int    `toml:"requests_per_minute"` // size and refill per minute of a token bucket; 0: no limit
 }
 
 // Model has properties of models that rtr does not know by itself. Per key the
