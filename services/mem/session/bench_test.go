@@ -12,7 +12,7 @@ import (
 var speech = strings.Repeat("How long does the bread with walnuts take in the oven? ", 10)
 
 // session writes a session of n events of a few hundred bytes.
-func (b *bench) session(id string, n int) {
+func (b *env) session(id string, n int) {
 	b.t.Helper()
 	lines := []string{head}
 	for i := range n / 4 {
@@ -26,7 +26,7 @@ func (b *bench) session(id string, n int) {
 func BenchmarkAppend(b *testing.B) {
 	for _, n := range []int{100, 100_000} {
 		b.Run(fmt.Sprintf("events=%d", n), func(b *testing.B) {
-			s := newBench(b, "")
+			s := newEnv(b, "")
 			s.session("s", n)
 			s.put("s", user("x"))
 			b.ReportAllocs()
@@ -39,7 +39,7 @@ func BenchmarkAppend(b *testing.B) {
 
 // BenchmarkMessages makes the messages of a session of 10,000 events.
 func BenchmarkMessages(b *testing.B) {
-	s := newBench(b, "")
+	s := newEnv(b, "")
 	s.session("s", 10_000)
 	b.SetBytes(int64(len(s.file("s"))))
 	b.ReportAllocs()
@@ -50,10 +50,10 @@ func BenchmarkMessages(b *testing.B) {
 
 // BenchmarkHold takes a session that another process has worked on.
 func BenchmarkHold(b *testing.B) {
-	s := newBench(b, "")
+	s := newEnv(b, "")
 	s.session("s", 10_000)
 	for b.Loop() {
-		if err := s.hold("s", s.alone()).release(); err != nil {
+		if err := s.hold("s", s.unexpected()).release(); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -62,7 +62,7 @@ func BenchmarkHold(b *testing.B) {
 // BenchmarkList lists 1000 sessions of 400 kB: for the first time, with the index
 // that an earlier process left, and once more.
 func BenchmarkList(b *testing.B) {
-	s := newBench(b, "")
+	s := newEnv(b, "")
 	for i := range 1000 {
 		s.session(fmt.Sprint("s", i), 800)
 	}
@@ -71,12 +71,12 @@ func BenchmarkList(b *testing.B) {
 			if err := os.RemoveAll(s.dir + "/" + indexFile); err != nil {
 				b.Fatal(err)
 			}
-			newBench(b, s.dir).list(0)
+			newEnv(b, s.dir).list(0)
 		}
 	})
 	b.Run("next process", func(b *testing.B) {
 		for b.Loop() {
-			newBench(b, s.dir).list(0)
+			newEnv(b, s.dir).list(0)
 		}
 	})
 	b.Run("again", func(b *testing.B) {

@@ -2,138 +2,173 @@ package session
 
 import (
 	"bytes"
-	"unicode/utf8"
+	"encoding/json"
+	"errors"
+	"time"
 
 	"zino/pkg/wire"
+	"zino/proto"
 )
 
-// kind is the type of an event, as far as it means something here.
-type kind int
-
-const (
-	other kind = iota
-	meta
-	message
-	toolUse
-	toolResult
-	interrupted
-	title
-	usage
-)
-
-var kinds = map[string]kind{
-	"meta": meta, "message": message, "tool_use": toolUse, "tool_result": toolResult, "interrupted": interrupted,
-	"title": title, "usage": usage,
-}
-
-// event is an event's values as they stand in its line; nil where there is none.
+// event is an event's values as they are in its line; nil where there is none.
 type event struct {
-	kind                               kind
+	kind                               string // the type's text
 	typ, ts, version, from, root, cost []byte
 	role, text, partial, state         []byte
 	id, name, input, useID, output, ok []byte
 }
 
-// read takes a line apart. It is one that begins and ends as an object does; of
-// one that is no JSON it may find a part.
-func read(line []byte) (e event) {
+// parse splits a line. The line begins and ends as an object does; of one that is
+// not JSON it may find a part.
+func parse(line []byte) (e event) {
 	for key, value := range wire.Members(line) {
-		if field := e.field(string(key)); field != nil {
-			*field = value
+		switch string(key) {
+		case "type":
+			e.typ = value
+		case "ts":
+			e.ts = value
+		case "schema_version":
+			e.version = value
+		case "forked_from":
+			e.from = value
+		case "root":
+			e.root = value
+		case "cost_usd":
+			e.cost = value
+		case "role":
+			e.role = value
+		case "text":
+			e.text = value
+		case "partial":
+			e.partial = value
+		case "reasoning_state":
+			e.state = value
+		case "id":
+			e.id = value
+		case "name":
+			e.name = value
+		case "input":
+			e.input = value
+		case "tool_use_id":
+			e.useID = value
+		case "output":
+			e.output = value
+		case "ok":
+			e.ok = value
 		}
 	}
-	if len(e.typ) > 2 {
-		e.kind = kinds[string(e.typ[1:len(e.typ)-1])]
-		if e.kind == other && bytes.IndexByte(e.typ, '\\') >= 0 {
-			e.kind = kinds[str(e.typ)]
-		}
+	switch string(e.typ) { // without an allocation for those of a turn
+	case `"message"`:
+		e.kind = proto.TypeMessage
+	case `"tool_use"`:
+		e.kind = proto.TypeToolUse
+	case `"tool_result"`:
+		e.kind = proto.TypeToolResult
+	case `"usage"`:
+		e.kind = proto.TypeUsage
+	default:
+		e.kind = str(e.typ)
 	}
 	return e
 }
 
-// field is where the value of a key goes.
-func (e *event) field(key string) *[]byte {
-	switch key {
-	case "type":
-		return &e.typ
-	case "ts":
-		return &e.ts
-	case "schema_version":
-		return &e.version
-	case "forked_from":
-		return &e.from
-	case "root":
-		return &e.root
-	case "cost_usd":
-		return &e.cost
-	case "role":
-		return &e.role
-	case "text":
-		return &e.text
-	case "partial":
-		return &e.partial
-	case "reasoning_state":
-		return &e.state
+// check checks that an event of a known type has what it needs.
+func (e *event) check() error {
+	if !isText(e.typ) || string(e.typ) == `""` {
+		return errors.New("an event is an object with a string type")
 	}
-	return e.toolField(key)
-}
-
-func (e *event) toolField(key string) *[]byte {
-	switch key {
-	case "id":
-		return &e.id
-	case "name":
-		return &e.name
-	case "input":
-		return &e.input
-	case "tool_use_id":
-		return &e.useID
-	case "output":
-		return &e.output
-	case "ok":
-		return &e.ok
+	switch e.kind {
+	case proto.TypeMeta:
+		return errors.New("a meta event is a session's first line only")
+	case proto.TypeMessage:
+		if !e.isMessage() || !isText(e.text) {
+			return errors.New(`a message needs the role "user" or "assistant" and a string text`)
+		}
+	case proto.TypeToolUse:
+		if !e.isCall() {
+			return errors.New("a tool_use needs an id and a name")
+		}
+	case proto.TypeToolResult:
+		if str(e.useID) == "" {
+			return errors.New("a tool_result needs a tool_use_id")
+		}
 	}
 	return nil
 }
 
-// spoken reports whether the event is a message of the user or the assistant,
-// the only roles that a session's messages have.
-func (e *event) spoken() bool {
-	return e.kind == message && (isUser(e.role) || isAssistant(e.role))
+// isMessage reports whether the event is a message of the user or the assistant,
+// the only roles in a session.
+func (e *event) isMessage() bool {
+	return e.kind == proto.TypeMessage && (e.isUser() || is(e.role, proto.RoleAssistant))
 }
 
-func isUser(role []byte) bool      { return str(role) == "user" }
-func isAssistant(role []byte) bool { return str(role) == "assistant" }
+func (e *event) isUser() bool { return is(e.role, proto.RoleUser) }
 
-// called reports whether the event is a call of a tool that can have a result.
-func (e *event) called() bool { return e.kind == toolUse && str(e.id) != "" && str(e.name) != "" }
+// isCall reports whether the event is a tool call that can have a result.
+func (e *event) isCall() bool {
+	return e.kind == proto.TypeToolUse && str(e.id) != "" && str(e.name) != ""
+}
 
-// damaged reports whether the event lacks what an event of its type needs, or
+// isDamaged reports whether the event lacks what an event of its type needs, or
 // looks like a message of another type.
-func (e *event) damaged() bool {
-	if e.kind == other && isText(e.typ) && e.typ[1] != '"' {
-		return len(e.role) > 0 && isText(e.text)
+func (e *event) isDamaged() bool {
+	if err := e.check(); err != nil {
+		return e.kind != proto.TypeMeta
 	}
-	return e.kind != meta && e.check() != nil
+	switch e.kind {
+	case proto.TypeMessage, proto.TypeToolUse, proto.TypeToolResult, proto.TypeInterrupted, proto.TypeTitle, proto.TypeUsage:
+		return false
+	}
+	return len(e.role) > 0 && isText(e.text)
+}
+
+// forkedFrom is the session that a meta line says it is a copy of.
+func (e *event) forkedFrom() (id string) {
+	for key, value := range wire.Members(e.from) {
+		if string(key) == "session_id" {
+			id = str(value)
+		}
+	}
+	return id
+}
+
+// timeOf is an event's time in the form of lists, empty if it is not a time.
+func timeOf(ts []byte) string {
+	t, err := time.Parse(time.RFC3339, str(ts))
+	if err != nil {
+		return ""
+	}
+	return stamp(t)
+}
+
+// is reports whether raw is the JSON string of a word.
+func is(raw []byte, word string) bool {
+	return len(raw) == len(word)+2 && string(raw[1:len(raw)-1]) == word || str(raw) == word
 }
 
 // str is a JSON string's value, empty for anything else.
 func str(raw []byte) string {
-	text, ok := wire.Unquote(nil, raw)
+	value, ok := wire.Unquote(nil, raw)
 	if !ok {
 		return ""
 	}
-	return string(text)
+	return string(value)
 }
 
 func isText(raw []byte) bool   { return len(raw) > 0 && raw[0] == '"' }
 func isObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }
 func isTrue(raw []byte) bool   { return string(raw) == "true" }
 
-// served is a line as it is given to readers, who need valid UTF-8.
-func served(line []byte) []byte {
-	if utf8.Valid(line) {
-		return line
+// inLine is an object in one line, without the characters that are line breaks to
+// some readers.
+func inLine(object []byte) ([]byte, error) {
+	if bytes.ContainsAny(object, "\r\n") {
+		var b bytes.Buffer
+		if err := json.Compact(&b, object); err != nil {
+			return nil, err
+		}
+		object = b.Bytes()
 	}
-	return bytes.ToValidUTF8(line, []byte("\ufffd"))
+	object = bytes.ReplaceAll(object, []byte("\u2028"), []byte(`\u2028`))
+	return bytes.ReplaceAll(object, []byte("\u2029"), []byte(`\u2029`)), nil
 }

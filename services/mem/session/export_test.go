@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"zino/pkg/wire"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
 // export joins the parts of a session's text.
-func (b *bench) export(id, format string) (text string, parts int) {
+func (b *env) export(id, format string) (text string, parts int) {
 	b.t.Helper()
 	req := proto.ExportSession{SessionID: id, Format: format}
 	for {
@@ -32,7 +33,7 @@ func (b *bench) export(id, format string) (text string, parts int) {
 }
 
 func TestExportMarkdown(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	b.write("s", strings.TrimSuffix(head, "}")+`,"forked_from":{"session_id":"old","until":7}}`,
 		user(" Read *a*.\n"), says("Let me see"), `{"type":"tool_use","id":"1","name":"re\u0000ad","input":{"path":"a","n":[1,2]}}`, `{"type":"notice","text":"x"}`,
 		`{"type":"tool_result","tool_use_id":"1","output":"a\n`+"````"+`\nb\n"}`, `{"type":"tool_use","id":"2","name":"bash"}`,
@@ -74,7 +75,6 @@ b
 ### Call of bash
 
 '''json
-
 '''
 
 ### Result: failed
@@ -105,7 +105,7 @@ So
 }
 
 func TestExportJSON(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	want := b.fill("s", 9)
 	b.write("s", append([]string{"rubbish"}, want...)...)
 	got, _ := b.export("s", "json")
@@ -120,7 +120,7 @@ func TestExportJSON(t *testing.T) {
 
 // TestExportRoom holds the room for a text against the packet.
 func TestExportRoom(t *testing.T) {
-	reply := proto.SessionText{SessionID: strings.Repeat("ü", idMax/2), Content: strings.Repeat("\x01", exportRoom), More: true, Next: 1 << 62, Skip: 1 << 62}
+	reply := proto.SessionText{SessionID: strings.Repeat("ü", proto.SessionIDMax/2), Content: strings.Repeat("\x01", exportRoom), More: true, Next: 1 << 62, Skip: 1 << 62}
 	if packet, err := wire.AppendObject(nil, "session_text", reply); err != nil || len(packet) > wire.MaxPayload {
 		t.Errorf("a packet of %d bytes, %v", len(packet), err)
 	}
@@ -128,7 +128,7 @@ func TestExportRoom(t *testing.T) {
 
 // TestExportParts has texts of several parts, some of them of one event.
 func TestExportParts(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	b.part = 4999
 	long := func(c string, n int) string { return user(strings.Repeat(c, n)) }
 	lines := []string{head, user("a"), long("ü", b.part), long("b", b.part/2), long("\u4e16x", b.part/2+7), user("c"), long("<", b.part-200), user("d")}
@@ -145,7 +145,7 @@ func TestExportParts(t *testing.T) {
 	}
 	text, _ = b.export("s", "md")
 	for _, line := range lines[1:] {
-		if e := read([]byte(line)); !strings.Contains(text, "## User\n\n"+str(e.text)+"\n\n") {
+		if e := parse([]byte(line)); !strings.Contains(text, "## User\n\n"+str(e.text)+"\n\n") {
 			t.Errorf("the text lacks an event of %d bytes", len(line))
 		}
 	}
@@ -157,36 +157,16 @@ func TestExportParts(t *testing.T) {
 }
 
 func TestExportErrors(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	b.fill("s", 10)
 	for _, format := range []string{"", "MD", "html"} {
 		_, err := b.Export(t.Context(), proto.ExportSession{SessionID: "s", Format: format})
-		wantError(t, err, proto.ErrInvalid, "md and json", fmt.Sprintf("%q", format))
+		zinotest.Error(t, err, proto.ErrInvalid, `want "md" or "json"`, fmt.Sprintf("%q", format))
 	}
 	_, err := b.Export(t.Context(), proto.ExportSession{SessionID: "s", Format: "md", From: 3})
-	wantError(t, err, proto.ErrInvalid, "no line begins")
+	zinotest.Error(t, err, proto.ErrInvalid, "no line begins")
 	reply, err := b.Export(t.Context(), proto.ExportSession{SessionID: "s", Format: "md", Skip: 1 << 60})
 	if err != nil || reply.Content == "" || strings.HasPrefix(reply.Content, "#  Session") {
 		t.Errorf("more is skipped than there is: %.60q, %v", reply.Content, err)
-	}
-}
-
-func TestLongestRun(t *testing.T) {
-	for text, want := range map[string]int{"": 0, "a": 0, "`": 1, "a``b`": 2, "```": 3, "`a```": 3} {
-		if got := longestRun(text, '`'); got != want {
-			t.Errorf("%q: %d", text, got)
-		}
-	}
-}
-
-func TestSplit(t *testing.T) {
-	long := strings.Repeat("ü", unsplit)
-	for _, c := range []struct {
-		text    string
-		n, want int
-	}{{long[:unsplit], 10, 0}, {long, 10, 10}, {long, 11, 10}, {long, 1, 0}, {long, 0, 0}} {
-		if got := split(c.text, c.n); got != c.want {
-			t.Errorf("%d bytes at %d: %d, want %d", len(c.text), c.n, got, c.want)
-		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -21,7 +22,7 @@ func forked(id string, until int64, more string) string {
 }
 
 func TestFork(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	first := strings.TrimSuffix(head, "}") + `,"root":"/a"}`
 	raw := strings.Replace(user("one"), "one", "one\u2028", 1)
 	b.write("source", first, raw, "rubbish", use("1"), strings.Replace(user("yes"), "yes", "a\xff", 1))
@@ -32,7 +33,7 @@ func TestFork(t *testing.T) {
 	for until, events := range map[int64][]string{0: all, int64(len(before)): all, one: all[:1], two: all[:2], int64(len(first)) + 1: {}} {
 		place, err := b.Fork(t.Context(), proto.ForkSession{SessionID: "sou", Until: until})
 		want := strings.Join(append([]string{forked("source", until, `,"root":"/a"`)}, events...), "\n") + "\n"
-		if err != nil || !isID(place.SessionID) || place.Next != int64(len(want)) {
+		if err != nil || proto.CheckSessionID(place.SessionID) != nil || place.Next != int64(len(want)) {
 			t.Fatalf("%+v, %v", place, err)
 		}
 		if got := b.file(place.SessionID); got != want {
@@ -48,7 +49,7 @@ func TestFork(t *testing.T) {
 }
 
 func TestForkNames(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	b.write("bare", user("x"))
 	if _, err := b.Fork(t.Context(), proto.ForkSession{SessionID: "bare", NewID: "copy"}); err != nil {
 		t.Fatal(err)
@@ -68,23 +69,23 @@ func TestForkNames(t *testing.T) {
 	}
 	for _, names := range [][2]string{{"bare", "copy"}, {"bare", "bare"}, {"empty", "empty"}, {"emp", "empty"}} {
 		_, err := b.Fork(t.Context(), proto.ForkSession{SessionID: names[0], NewID: names[1]})
-		wantError(t, err, proto.ErrInvalid, "already")
+		zinotest.Error(t, err, proto.ErrInvalid, "already")
 	}
 }
 
 // TestForkFails has no half copies left.
 func TestForkFails(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	b.fill("s", 100)
 	size := int64(len(b.file("s")))
 	for _, until := range []int64{1, int64(len(head)), size - 1, size + 1, 1 << 60} {
 		_, err := b.Fork(t.Context(), proto.ForkSession{SessionID: "s", Until: until, NewID: "copy"})
-		wantError(t, err, proto.ErrInvalid, `session "s"`, "no line begins")
+		zinotest.Error(t, err, proto.ErrInvalid, `session "s"`, "no line begins")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := b.Fork(ctx, proto.ForkSession{SessionID: "s", NewID: "copy"}); !errors.Is(err, context.Canceled) {
-		t.Errorf("a caller that left: %v", err)
+		t.Errorf("the client hung up: %v", err)
 	}
 	if err := os.Mkdir(b.path("dir"), 0o700); err != nil {
 		t.Fatal(err)
@@ -99,7 +100,7 @@ func TestForkFails(t *testing.T) {
 
 // TestForkLong copies more than is written at once.
 func TestForkLong(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	lines := []string{head}
 	for i := range 30 {
 		lines = append(lines, user(fmt.Sprint(i, strings.Repeat("x", forkPiece/10))))

@@ -1,12 +1,240 @@
 package session
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
 
+	"zino/pkg/durable"
+	"zino/pkg/text"
 	"zino/proto"
 )
 
-// listRoom is what a list may take of a packet, in bytes.
+// digest is what is known of a session's file up to a place: what a list shows,
+// and which calls have no result yet. It is a function of the file alone.
+type digest struct {
+	Size  int64  `json:"size"`  // of the file when it was read
+	MTime int64  `json:"mtime"` // likewise, in nanoseconds
+	End   int64  `json:"end"`   // the place up to which it was read
+	Print []byte `json:"print"` // the bytes before that
+
+	Schema   int        `json:"schema"`
+	Created  string     `json:"created,omitempty"`
+	From     string     `json:"from,omitempty"` // the session that this one is a copy of
+	Events   int        `json:"events"`
+	Messages int        `json:"messages"`
+	Turns    int        `json:"turns,omitempty"`
+	Text     string     `json:"text,omitempty"` // the beginning of the user's first message
+	Root     string     `json:"root,omitempty"`
+	Title    string     `json:"title,omitempty"` // of the last title event
+	CostUSD  *float64   `json:"cost_usd,omitempty"`
+	Unpriced int        `json:"unpriced,omitempty"` // inferences without a cost
+	Open     []openCall `json:"open,omitempty"`
+}
+
+// openCall is a call without a result.
+type openCall struct {
+	ID string `json:"id"`
+}
+
+// titleMax is how many characters of a message a list shows.
+const titleMax = 80
+
+// title is the beginning of a text in one line. White space may go, but a text
+// that begins with much more of it than of words is cut.
+func title(s string) string { return text.Clip(text.OneLine(text.Head(s, 64*titleMax)), titleMax) }
+
+// checkSchema checks that this version understands the session's events.
+func (d *digest) checkSchema(id string) error {
+	if d.Schema > proto.LogSchema {
+		return invalid("Session %s has schema %d, and this zino knows schemas up to %d: it was written by a newer one. Use that.", text.Quote(id), d.Schema, proto.LogSchema)
+	}
+	return nil
+}
+
+// add adds a line. It is not validated: readers skip what is not an event.
+func (d *digest) add(line []byte) {
+	if !isObject(line) || line[len(line)-1] != '}' {
+		return
+	}
+	e := parse(line)
+	if d.Events++; d.Created == "" {
+		d.Created = timeOf(e.ts)
+	}
+	switch {
+	case e.kind == proto.TypeMeta:
+		if d.Events > 1 { // only the first line of a file counts
+			return
+		}
+		if version, err := strconv.Atoi(string(e.version)); err == nil {
+			d.Schema = version
+		}
+		d.From, d.Root = e.forkedFrom(), str(e.root)
+	case e.isMessage():
+		d.Messages++
+		if !e.isUser() {
+			return
+		}
+		if d.Turns++; d.Turns == 1 {
+			d.Text = title(str(e.text))
+		}
+	case e.kind == proto.TypeTitle:
+		d.Title = title(str(e.text))
+	case e.kind == proto.TypeUsage:
+		usd, err := strconv.ParseFloat(string(e.cost), 64)
+		if err != nil || usd < 0 || math.IsNaN(usd) || math.IsInf(usd, 0) {
+			d.Unpriced++
+			return
+		}
+		if d.CostUSD != nil {
+			usd += *d.CostUSD
+		}
+		d.CostUSD = &usd
+	case e.isCall():
+		d.Open = append(d.Open, openCall{str(e.id)})
+	case e.kind == proto.TypeToolResult:
+		id := str(e.useID)
+		for i, call := range slices.Backward(d.Open) { // of several calls with this id the last one
+			if call.ID == id {
+				d.Open = slices.Delete(d.Open, i, i+1)
+				return
+			}
+		}
+	}
+}
+
+// look returns the digest of a session as its file is now.
+func (s *Store) look(ctx context.Context, id string) (digest, error) {
+	info, err := s.root.Lstat(id + fileEnd)
+	if err != nil {
+		return digest{}, s.fileError(id, err)
+	}
+	return s.digest(ctx, entry{id, info})
+}
+
+// digest is look for a file that was just found. It costs nothing if the file is
+// as it was, and reads what was appended if it has grown.
+func (s *Store) digest(ctx context.Context, e entry) (digest, error) {
+	s.mu.Lock()
+	s.loadIndex()
+	old, seen := s.digests[e.id]
+	s.mu.Unlock()
+	if seen && old.Size == e.info.Size() && old.MTime == e.info.ModTime().UnixNano() {
+		return old, nil
+	}
+	d, log := digest{Schema: proto.LogSchema}, s.log(e.id)
+	if seen {
+		if print, err := log.Print(old.End); err == nil && len(old.Print) > 0 && bytes.Equal(print, old.Print) {
+			d = old
+			d.Open = slices.Clone(old.Open)
+		}
+	}
+	d.Size, d.MTime = e.info.Size(), e.info.ModTime().UnixNano()
+	for line, err := range log.From(d.End) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return digest{}, s.fileError(e.id, err)
+		}
+		d.add(line.Text)
+		d.End = line.Next
+	}
+	var err error
+	if d.Print, err = log.Print(d.End); err != nil {
+		return digest{}, s.fileError(e.id, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loadIndex()
+	s.digests[e.id], s.stale = d, true
+	return d, nil
+}
+
+const (
+	indexFile    = ".index.json"
+	indexVersion = 2 // changes with digest
+)
+
+// index is the file of the digests.
+type index struct {
+	Version  int               `json:"version"`
+	Sessions map[string]digest `json:"sessions"`
+}
+
+// loadIndex reads the digests as of the last list. Without a valid index every
+// file is read; a digest counts only for a file that is as it was. mu is held.
+func (s *Store) loadIndex() {
+	if s.digests != nil {
+		return
+	}
+	s.digests = map[string]digest{}
+	if data, err := s.root.ReadFile(indexFile); err == nil {
+		maps.Copy(s.digests, parseIndex(data))
+	}
+}
+
+func parseIndex(data []byte) map[string]digest {
+	var x index
+	if json.Unmarshal(data, &x) != nil || x.Version != indexVersion {
+		return nil
+	}
+	for id, d := range x.Sessions {
+		if proto.CheckSessionID(id) != nil || d.End < 0 || d.End > d.Size || d.Messages < 0 || d.Events < 0 {
+			delete(x.Sessions, id)
+		}
+	}
+	return x.Sessions
+}
+
+// saveIndex writes the digests of the sessions that exist, if they differ from
+// those in the file. Should that fail, the next list takes longer.
+func (s *Store) saveIndex(all []entry) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.stale && len(all) >= len(s.digests) {
+		return nil
+	}
+	kept := make(map[string]digest, len(all))
+	for _, e := range all {
+		if d, ok := s.digests[e.id]; ok {
+			kept[e.id] = d
+		}
+	}
+	s.digests = kept
+	return s.writeIndex()
+}
+
+// writeIndex replaces the file. mu is held.
+func (s *Store) writeIndex() error {
+	data, err := json.Marshal(index{indexVersion, s.digests})
+	if err != nil {
+		return err
+	}
+	s.stale = false
+	return durable.Replace(s.root, indexFile, data)
+}
+
+// forget removes a deleted session from the index, which has its first words.
+func (s *Store) forget(id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loadIndex()
+	delete(s.digests, id)
+	if _, err := s.root.Lstat(indexFile); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return s.writeIndex()
+}
+
+// listRoom is how many bytes of a packet a list may take.
 const listRoom = 12 << 20
 
 // List lists the sessions, or those of a directory, the one that changed last in
@@ -47,13 +275,12 @@ func (s *Store) List(ctx context.Context, req proto.ListSessions) (proto.Session
 		reply.Sessions = append(reply.Sessions, sum)
 	}
 	reply.Total -= reply.Elsewhere
-	// A directory that cannot be written to can be listed all the same.
-	_ = s.saveIndex(all)
+	_ = s.saveIndex(all) // a directory that cannot be written can be listed
 	return reply, nil
 }
 
-// summary is what a list shows of a session. A file that is there and cannot be
-// read is shown with the reason.
+// summary is what a list shows of a session. A file that exists and cannot be read
+// is shown with the reason.
 func (s *Store) summary(ctx context.Context, e entry) (proto.SessionSummary, error) {
 	d, err := s.digest(ctx, e)
 	if ctx.Err() != nil {
@@ -62,15 +289,20 @@ func (s *Store) summary(ctx context.Context, e entry) (proto.SessionSummary, err
 	if isGone(err) {
 		return proto.SessionSummary{}, err
 	}
-	sum := d.summary(e)
+	updated := stamp(e.info.ModTime())
+	sum := proto.SessionSummary{
+		SessionID: e.id, Updated: updated, Bytes: e.info.Size(),
+		Created: cmp.Or(d.Created, updated), Messages: d.Messages, Turns: d.Turns, Text: d.Text, ForkedFrom: d.From,
+		Root: d.Root, Title: cmp.Or(d.Title, d.Text), CostUSD: d.CostUSD, Unpriced: d.Unpriced,
+	}
 	if err != nil {
 		sum.Problem = err.Error()
 	}
 	return sum, nil
 }
 
-// Find finds the session that an id or its beginning names, or the one that
-// changed last.
+// Find finds the session that an id or the beginning of one names, or the one
+// that changed last.
 func (s *Store) Find(ctx context.Context, req proto.FindSession) (proto.SessionSummary, error) {
 	if req.SessionID == "" {
 		return s.latest(ctx, req.Root)
@@ -81,7 +313,7 @@ func (s *Store) Find(ctx context.Context, req proto.FindSession) (proto.SessionS
 	}
 	info, err := s.root.Lstat(id + fileEnd)
 	if err != nil {
-		return proto.SessionSummary{}, s.wrong(id, err)
+		return proto.SessionSummary{}, s.fileError(id, err)
 	}
 	return s.summary(ctx, entry{id, info})
 }
@@ -92,7 +324,7 @@ func (s *Store) latest(ctx context.Context, root string) (proto.SessionSummary, 
 	if err != nil {
 		return proto.SessionSummary{}, err
 	}
-	defer s.saveIndex(all) // the next one finds what was read now
+	defer s.saveIndex(all) // the next call finds what was read now
 	for _, e := range all {
 		sum, err := s.summary(ctx, e)
 		if isGone(err) {

@@ -15,7 +15,7 @@ import (
 )
 
 // touch sets the time at which a session changed last, in minutes after now.
-func (b *bench) touch(id string, minutes int) {
+func (b *env) touch(id string, minutes int) {
 	b.t.Helper()
 	at, err := time.Parse(time.RFC3339, now)
 	if err == nil {
@@ -27,7 +27,7 @@ func (b *bench) touch(id string, minutes int) {
 	}
 }
 
-func (b *bench) list(limit int) proto.SessionList {
+func (b *env) list(limit int) proto.SessionList {
 	b.t.Helper()
 	list, err := b.List(b.t.Context(), proto.ListSessions{Limit: limit})
 	if err != nil {
@@ -45,7 +45,7 @@ func ids(list proto.SessionList) string {
 }
 
 func TestList(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	if list := b.list(0); list.Sessions == nil || len(list.Sessions) != 0 || list.Total != 0 {
 		t.Errorf("an empty directory: %+v", list)
 	}
@@ -92,7 +92,7 @@ func TestList(t *testing.T) {
 
 // TestListOfDirectory filters by the first line's root, and sums the costs.
 func TestListOfDirectory(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	const head = `{"type":"meta","schema_version":1,"root":"/a"}`
 	b.write("one", head, `{"type":"message","role":"user","text":"x"}`,
 		`{"type":"usage","input_tokens":1,"cost_usd":0.25}`, `{"type":"usage","input_tokens":1,"cost_usd":0.5}`, `{"type":"usage"}`,
@@ -129,7 +129,7 @@ func TestListOfDirectory(t *testing.T) {
 
 // TestListProblem shows a file that cannot be read, and goes on.
 func TestListProblem(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	b.put("good", user("x"))
 	b.put("pipe")
 	if os.Geteuid() != 0 {
@@ -158,7 +158,7 @@ func TestListProblem(t *testing.T) {
 
 // TestListFollows has a list notice whatever happens to the files.
 func TestListFollows(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	count := func() string {
 		var all []string
 		for _, s := range b.list(0).Sessions {
@@ -166,7 +166,7 @@ func TestListFollows(t *testing.T) {
 		}
 		return strings.Join(all, " ")
 	}
-	other := newBench(t, b.dir)
+	other := newEnv(t, b.dir)
 	for i, step := range []struct {
 		change func()
 		want   string
@@ -198,7 +198,7 @@ func TestListFollows(t *testing.T) {
 // TestIndex has a list use what an earlier process found out, as far as it is
 // still true, and do without.
 func TestIndex(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	for _, id := range []string{"a", "b", "c"} {
 		b.put(id, user("text of "+id))
 	}
@@ -216,7 +216,7 @@ func TestIndex(t *testing.T) {
 	if err := os.WriteFile(path, []byte(lie), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(newBench(t, b.dir).list(0)); got != strings.ReplaceAll(want, "text of b", "a lie") {
+	if got := fmt.Sprint(newEnv(t, b.dir).list(0)); got != strings.ReplaceAll(want, "text of b", "a lie") {
 		t.Errorf("the index was not used: %s", got)
 	}
 	for what, text := range map[string]string{
@@ -228,12 +228,12 @@ func TestIndex(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := fmt.Sprint(newBench(t, b.dir).list(0)); got != want {
+		if got := fmt.Sprint(newEnv(t, b.dir).list(0)); got != want {
 			t.Errorf("%s: %s\nwant %s", what, got, want)
 		}
 	}
 	// What is gone is gone from there too.
-	again := newBench(t, b.dir)
+	again := newEnv(t, b.dir)
 	if _, err := again.Remove(t.Context(), proto.RemoveSession{SessionID: "b"}); err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func TestIndex(t *testing.T) {
 
 // TestListThousand lists a thousand sessions, and then reads none of them.
 func TestListThousand(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	const n = 1000
 	for i := range n {
 		b.write(fmt.Sprintf("s%04d", i), head, user(fmt.Sprint("question ", i)), says("answer"))
@@ -264,20 +264,20 @@ func TestListThousand(t *testing.T) {
 	at, text := "s0042", b.file("s0042")
 	b.writeText(at, strings.Replace(text, "question", "QUESTION", 1))
 	b.touch(at, 42)
-	again := newBench(t, b.dir).list(0)
+	again := newEnv(t, b.dir).list(0)
 	if fmt.Sprint(again) != fmt.Sprint(list) {
 		t.Error("the files were read again")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := b.List(ctx, proto.ListSessions{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("a caller that left: %v", err)
+		t.Errorf("the client hung up: %v", err)
 	}
 }
 
 // TestListRoom lists more than fits into a packet.
 func TestListRoom(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	b.digests = map[string]digest{}
 	long := strings.Repeat("n", 190)
 	for i := range 20 {
@@ -301,12 +301,12 @@ func FuzzIndex(f *testing.F) {
 	f.Add([]byte(`{"version":1,"sessions":{"../a":{},"b":{"end":-1},"c":{"size":1,"end":2},"d":{"messages":-1},"e":null}}`))
 	f.Add([]byte(`{"version":1,"sessions":null}`))
 	f.Add([]byte(`[]`))
-	b := newBench(f, "")
+	b := newEnv(f, "")
 	b.write("a", head, user("x"))
 	want := fmt.Sprint(b.list(0))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for id, d := range parseIndex(data) {
-			if !isID(id) || d.End < 0 || d.End > d.Size || d.Messages < 0 {
+			if proto.CheckSessionID(id) != nil || d.End < 0 || d.End > d.Size || d.Messages < 0 {
 				t.Fatalf("%q: %+v", id, d)
 			}
 		}
@@ -314,7 +314,7 @@ func FuzzIndex(f *testing.F) {
 			t.Fatal(err)
 		}
 		// Only an index that knows the file's size, time and end is believed.
-		if got := fmt.Sprint(newBench(t, b.dir).list(0)); got != want {
+		if got := fmt.Sprint(newEnv(t, b.dir).list(0)); got != want {
 			t.Fatalf("%s\nwant %s", got, want)
 		}
 	})

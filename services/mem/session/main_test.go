@@ -1,8 +1,6 @@
 package session
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,18 +9,12 @@ import (
 
 	"zino/pkg/durable"
 	"zino/pkg/wire"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
-// TestMain lets the test binary stand in for another process: see child.
 func TestMain(m *testing.M) {
-	if role := os.Getenv("SESSION_CHILD"); role != "" {
-		if err := children[role](os.Getenv("SESSION_DIR")); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	zinotest.Child(zinotest.Roles{"writer": writeForever, "turn": turnForever, "full": fillDisk, "readonly": readOnly})
 	os.Exit(m.Run())
 }
 
@@ -31,31 +23,27 @@ const (
 	head = `{"type":"meta","schema_version":1,"ts":"` + now + `"}`
 )
 
-// bench is a store with what a test looks at besides.
-type bench struct {
+// env is a store with what a test looks at besides.
+type env struct {
 	*Store
 	t       testing.TB
 	dir     string
 	events  []durable.Event
 	skipped map[string]int // by file
-	damaged map[string]int // likewise
+	damaged map[string]int // by file
 }
 
-// newBench opens the store in dir, or in a fresh directory.
-func newBench(t testing.TB, dir string) *bench {
+// newEnv opens the store in dir, or in a fresh directory.
+func newEnv(t testing.TB, dir string) *env {
 	t.Helper()
 	if dir == "" {
 		dir = t.TempDir()
 	}
 	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	at, err := time.Parse(time.RFC3339, now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &bench{t: t, dir: dir, skipped: map[string]int{}, damaged: map[string]int{}}
+	zinotest.Must(t, err)
+	b := &env{t: t, dir: dir, skipped: map[string]int{}, damaged: map[string]int{}}
 	b.Store = New(root, Options{
 		NoSync: true, Now: func() time.Time { return at.In(time.FixedZone("", 3600)) },
 		Report:  func(e durable.Event) { b.events = append(b.events, e) },
@@ -70,57 +58,39 @@ func newBench(t testing.TB, dir string) *bench {
 	return b
 }
 
-func (b *bench) path(id string) string { return filepath.Join(b.dir, id+fileEnd) }
+func (b *env) path(id string) string { return filepath.Join(b.dir, id+fileEnd) }
 
 // write makes a session's file by hand.
-func (b *bench) write(id string, lines ...string) {
+func (b *env) write(id string, lines ...string) {
 	b.t.Helper()
 	b.writeText(id, strings.Join(lines, "\n")+"\n")
 }
 
-func (b *bench) writeText(id, text string) {
+func (b *env) writeText(id, text string) {
 	b.t.Helper()
-	if err := os.WriteFile(b.path(id), []byte(text), 0o644); err != nil {
-		b.t.Fatal(err)
-	}
+	zinotest.Must(b.t, os.WriteFile(b.path(id), []byte(text), 0o644)) // as other programs do
 }
 
-func (b *bench) file(id string) string {
+func (b *env) file(id string) string {
 	b.t.Helper()
-	data, err := os.ReadFile(b.path(id))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return string(data)
+	return zinotest.Read(b.t, b.path(id))
 }
 
 // files are the names in the directory, but for the index.
-func (b *bench) files() string {
+func (b *env) files() string {
 	b.t.Helper()
-	entries, err := os.ReadDir(b.dir)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	var names []string
-	for _, e := range entries {
-		if e.Name() != indexFile {
-			names = append(names, e.Name())
-		}
-	}
-	return strings.Join(names, " ")
+	return strings.TrimSpace(strings.Replace(" "+zinotest.Names(b.t, b.dir), " "+indexFile, "", 1))
 }
 
 // put appends events, and makes the session if need be.
-func (b *bench) put(id string, events ...string) int64 {
+func (b *env) put(id string, events ...string) int64 {
 	b.t.Helper()
 	next, err := b.add(proto.AppendSession{SessionID: id, Create: true}, events...)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	zinotest.Must(b.t, err)
 	return next
 }
 
-func (b *bench) add(req proto.AppendSession, events ...string) (int64, error) {
+func (b *env) add(req proto.AppendSession, events ...string) (int64, error) {
 	var list []proto.Raw
 	for _, e := range events {
 		list = append(list, proto.Raw(e))
@@ -130,27 +100,18 @@ func (b *bench) add(req proto.AppendSession, events ...string) (int64, error) {
 }
 
 // read are a session's events.
-func (b *bench) read(id string) string {
+func (b *env) read(id string) string {
 	b.t.Helper()
 	reply, err := b.Read(b.t.Context(), proto.ReadSession{SessionID: id})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	zinotest.Must(b.t, err)
 	return string(reply.Events)
 }
 
-// wantError holds an error against a code and words of it.
-func wantError(t testing.TB, err error, code error, words ...string) {
-	t.Helper()
-	if !errors.Is(err, code) || strings.Contains(err.Error(), "\n") {
-		t.Errorf("got the error %v, want %v", err, code)
-		return
-	}
-	for _, w := range words {
-		if !strings.Contains(err.Error(), w) {
-			t.Errorf("the error %q does not say %q", err, w)
-		}
-	}
+func (b *env) messages(id string) string {
+	b.t.Helper()
+	reply, err := b.Messages(b.t.Context(), proto.GetMessages{SessionID: id})
+	zinotest.Must(b.t, err)
+	return string(reply.Messages)
 }
 
 // Events as they come and, with the time, as they are stored.

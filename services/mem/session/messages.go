@@ -1,52 +1,242 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
 	"zino/pkg/durable"
+	"zino/pkg/message"
+	"zino/pkg/text"
+	"zino/pkg/wire"
 	"zino/proto"
 )
 
-// Messages gives a session as messages for a model. The file stays as it is.
+// cutMark marks an answer that was cut off.
+const cutMark = "[The answer was interrupted here.]"
+
+// Messages returns a session as messages for a model. The file stays as it is.
 func (s *Store) Messages(ctx context.Context, req proto.GetMessages) (proto.SessionMessages, error) {
 	reply := proto.SessionMessages{}
-	if err := checkID(req.SessionID); err != nil {
+	id := req.SessionID
+	if err := proto.CheckSessionID(id); err != nil {
 		return reply, err
 	}
-	d, err := s.look(ctx, req.SessionID)
+	d, err := s.look(ctx, id)
 	if err == nil {
-		err = d.known(req.SessionID)
+		err = d.checkSchema(id)
 	}
 	if err != nil {
 		return reply, err
 	}
+	tooLarge := &proto.Error{Code: proto.CodeTooLarge, Message: fmt.Sprintf("Session %s is larger than a request can be (%d MiB). Go on in a new one: zino handoff --from-session %s --goal \"…\".", text.Quote(id), durable.MaxLine>>20+1, id)}
 	var c conversation
 	damaged := 0
-	r := s.reader(ctx, req.SessionID)
+	r := reader{s: s, ctx: ctx, id: id}
 	for line, err := range r.events(0, req.Until) {
 		if err != nil {
 			return reply, err
 		}
-		e := read(line.Text)
-		if e.damaged() {
+		e := parse(line.Text)
+		if e.isDamaged() {
 			damaged++
 		}
 		if c.add(&e); c.size > s.room {
-			return reply, tooLong(req.SessionID)
+			return reply, tooLarge
 		}
 	}
-	r.tell(req.Until == 0)
+	r.report(req.Until == 0)
 	if s.opt.Damaged != nil && req.Until == 0 {
-		s.opt.Damaged(req.SessionID+fileEnd, damaged)
+		s.opt.Damaged(id+fileEnd, damaged)
 	}
 	reply.Messages, reply.Count, reply.Next = c.list(), c.count, r.at
 	if len(reply.Messages) > s.room {
-		return reply, tooLong(req.SessionID)
+		return reply, tooLarge
 	}
 	return reply, nil
 }
 
-func tooLong(id string) error {
-	return &proto.Error{Code: proto.CodeTooLarge, Message: fmt.Sprintf("Session %s is larger than a request can be (%d MiB). Go on in a new one: zino handoff --from-session %s --goal \"…\".", quote(id), durable.MaxLine>>20+1, id)}
+// conversation turns events into messages. Each call is followed by its result,
+// a result without a call and a blank text are left out. What a provider demands
+// besides, such as the user's message at the beginning, is added by rtr.
+type conversation struct {
+	items []*item
+	open  []*call // calls without a result
+	count int     // message events
+	size  int     // roughly, in bytes
+}
+
+// item is a message of one side, with the calls of the same answer and their
+// results.
+type item struct {
+	user     bool
+	text     []byte
+	cut      bool // the text was cut off
+	calls    []*call
+	answered bool   // one of its calls has a result
+	state    []byte // what the model's provider wants back with the answer
+	states   int    // how many different ones there were
+}
+
+type call struct {
+	item     *item
+	id, name string
+	args     []byte // a JSON object
+	result   []byte // nil: there is none
+}
+
+func (c *conversation) add(e *event) {
+	switch {
+	case e.isMessage():
+		c.count++
+		said, _ := wire.Unquote(nil, e.text)
+		if len(bytes.TrimSpace(said)) == 0 {
+			return
+		}
+		m := c.answer()
+		if e.isUser() || m == nil || len(m.text) > 0 {
+			m = c.begin(e.isUser())
+		}
+		m.text, m.cut = said, !m.user && isTrue(e.partial)
+		c.size += len(said)
+		c.keepState(m, e)
+	case e.isCall():
+		k := &call{id: str(e.id), name: str(e.name), args: arguments(e.input)}
+		m := c.answer()
+		// Two calls of one answer have different ids, and nothing follows a cut.
+		if m == nil || m.cut || slices.ContainsFunc(m.calls, func(other *call) bool { return other.id == k.id }) {
+			m = c.begin(false)
+		}
+		k.item = m
+		m.calls, c.open = append(m.calls, k), append(c.open, k)
+		c.size += len(k.id) + len(k.name) + len(k.args)
+		c.keepState(m, e)
+	case e.kind == proto.TypeToolResult:
+		id := str(e.useID)
+		for i, k := range slices.Backward(c.open) { // of several calls with this id the last one
+			if k.id == id {
+				k.result, k.item.answered = output(e), true
+				c.size += len(k.result)
+				c.open = slices.Delete(c.open, i, i+1)
+				return
+			}
+		}
+	case e.kind == proto.TypeInterrupted:
+		if m := c.answer(); m != nil && len(m.calls) == 0 {
+			m.cut = true
+		}
+	}
+}
+
+// answer is the model's answer that more text or calls belong to, nil if a new
+// one begins: behind the user's message, and behind a result.
+func (c *conversation) answer() *item {
+	if len(c.items) == 0 {
+		return nil
+	}
+	m := c.items[len(c.items)-1]
+	if m.user || m.answered {
+		return nil
+	}
+	return m
+}
+
+func (c *conversation) begin(user bool) *item {
+	m := &item{user: user}
+	c.items = append(c.items, m)
+	return m
+}
+
+// keepState keeps the state of an answer. Every event of it may carry it.
+func (c *conversation) keepState(m *item, e *event) {
+	if m.user || !isObject(e.state) || bytes.Equal(e.state, m.state) {
+		return
+	}
+	c.size += len(e.state)
+	m.state = bytes.Clone(e.state)
+	m.states++
+}
+
+// arguments are a call's input as an object, the only form that providers take.
+func arguments(input []byte) []byte {
+	switch {
+	case isObject(input):
+		return bytes.Clone(input)
+	case len(input) == 0 || string(input) == "null":
+		return []byte("{}")
+	}
+	return append(append([]byte(`{"_malformed":`), input...), '}')
+}
+
+// output is a result as the model reads it: the envelope, or a text as it is.
+func output(e *event) []byte {
+	switch {
+	case isText(e.output):
+		said, _ := wire.Unquote([]byte{}, e.output)
+		return said
+	case len(e.output) > 0 && string(e.output) != "null":
+		return bytes.Clone(e.output)
+	case isTrue(e.ok):
+		return []byte(`{"ok":true}`)
+	}
+	return []byte(`{"ok":false}`)
+}
+
+// list is the conversation in OpenAI's form.
+func (c *conversation) list() []byte {
+	b := make([]byte, 0, c.size+c.size/4+64*len(c.items)+64)
+	for _, m := range c.items {
+		b = m.append(b)
+	}
+	return message.Close(b)
+}
+
+func (m *item) append(b []byte) []byte {
+	if m.user {
+		return message.Append(b, proto.RoleUser, m.text)
+	}
+	said := m.text
+	if m.cut {
+		said = append(said, "\n\n"+cutMark...)
+	}
+	if len(b) == 0 {
+		b = append(b, '[')
+	} else {
+		b = append(b, ',')
+	}
+	b = append(b, `{"role":"assistant","content":`...)
+	if len(said) > 0 {
+		b = wire.AppendString(b, said)
+	} else {
+		b = append(b, "null"...)
+	}
+	for i, k := range m.calls {
+		if i == 0 {
+			b = append(b, `,"tool_calls":[{"id":`...)
+		} else {
+			b = append(b, `,{"id":`...)
+		}
+		b = append(wire.AppendString(b, k.id), `,"type":"function","function":{"name":`...)
+		b = append(wire.AppendString(b, k.name), `,"arguments":`...)
+		b = append(wire.AppendString(b, k.args), "}}"...)
+	}
+	if len(m.calls) > 0 {
+		b = append(b, ']')
+	}
+	// A state contains a whole answer: of one that was cut off, or of two that
+	// look like one, it would hide the rest.
+	if m.states == 1 && !m.cut {
+		b = append(append(b, `,"reasoning_state":`...), m.state...)
+	}
+	b = append(b, '}')
+	for _, k := range m.calls {
+		result := k.result
+		if result == nil {
+			result = []byte(interruptedResult)
+		}
+		b = wire.AppendString(append(b, `,{"role":"tool","tool_call_id":`...), k.id)
+		b = append(wire.AppendString(append(b, `,"content":`...), result), '}')
+	}
+	return b
 }

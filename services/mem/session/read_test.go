@@ -10,11 +10,12 @@ import (
 
 	"zino/pkg/durable"
 	"zino/pkg/wire"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
 // fill writes a session of n events by hand and returns them.
-func (b *bench) fill(id string, n int) []string {
+func (b *env) fill(id string, n int) []string {
 	b.t.Helper()
 	lines := make([]string, n)
 	for i := range lines {
@@ -34,7 +35,7 @@ func (b *bench) fill(id string, n int) []string {
 }
 
 // pages reads a session in pages and returns its events and the number of pages.
-func (b *bench) pages(id string, limit int) (events []string, n int) {
+func (b *env) pages(id string, limit int) (events []string, n int) {
 	b.t.Helper()
 	req := proto.ReadSession{SessionID: id, Limit: limit}
 	for {
@@ -58,7 +59,7 @@ func (b *bench) pages(id string, limit int) (events []string, n int) {
 }
 
 func TestReadPages(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	want := b.fill("s", 10_000)
 	for limit, pages := range map[int]int{0: 1, 999: 11, 10_000: 2} {
 		if got, n := b.pages("s", limit); strings.Join(got, "\n") != strings.Join(want, "\n") || n != pages {
@@ -69,7 +70,7 @@ func TestReadPages(t *testing.T) {
 
 // TestReadOn follows a session as it grows: what was read is not read again.
 func TestReadOn(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	next := b.put("s", user("0"))
 	for i := range 5 {
 		end := b.put("s", user(fmt.Sprint(i)))
@@ -85,13 +86,13 @@ func TestReadOn(t *testing.T) {
 	}
 	for _, place := range []int64{-1, 1, next - 2, next + 1, 1 << 60} {
 		_, err := b.Read(t.Context(), proto.ReadSession{SessionID: "s", From: place})
-		wantError(t, err, proto.ErrInvalid, `session "s"`, "no line begins at this place")
+		zinotest.Error(t, err, proto.ErrInvalid, `session "s"`, "no line begins at this place")
 	}
 }
 
 // TestReadRoom has pages as full as they may be.
 func TestReadRoom(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	long := func(n int) string { return `{"t":"` + strings.Repeat("x", n-len(`{"t":""}`)) + `"}` }
 	b.write("s", long(100), long(98), long(100), long(99), long(5000), "{}")
 	b.room = len(`[`) + 100 + len(`,`) + 98
@@ -105,7 +106,7 @@ func TestReadRoom(t *testing.T) {
 // TestPacketRoom holds the room for events against what surrounds them.
 func TestPacketRoom(t *testing.T) {
 	for typ, reply := range map[string]any{
-		"session_events": proto.SessionEvents{SessionID: strings.Repeat("ü", idMax/2), Events: proto.Raw("[]"), Next: 1 << 62, More: true, Skipped: 1 << 62},
+		"session_events": proto.SessionEvents{SessionID: strings.Repeat("ü", proto.SessionIDMax/2), Events: proto.Raw("[]"), Next: 1 << 62, More: true, Skipped: 1 << 62},
 		"messages":       proto.SessionMessages{Messages: proto.Raw("[]"), Count: 1 << 62, Next: 1 << 62},
 	} {
 		packet, err := wire.AppendObject(nil, typ, reply)
@@ -116,7 +117,7 @@ func TestPacketRoom(t *testing.T) {
 }
 
 func TestReadSkips(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	b.write("s", "rubbish", head, "more", "", user("a"), "{", user("b"))
 	for limit, want := range map[int]string{0: "3 false", 1: "1 true", 2: "2 true", 3: "3 false"} {
 		reply, err := b.Read(t.Context(), proto.ReadSession{SessionID: "s", Limit: limit})
@@ -131,7 +132,7 @@ func TestReadSkips(t *testing.T) {
 }
 
 func TestReadErrors(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	if err := os.Mkdir(b.path("dir"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -151,6 +152,6 @@ func TestReadErrors(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := b.Read(ctx, proto.ReadSession{SessionID: "s"}); !errors.Is(err, context.Canceled) {
-		t.Errorf("a caller that left: %v", err)
+		t.Errorf("the client hung up: %v", err)
 	}
 }

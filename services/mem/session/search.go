@@ -3,17 +3,19 @@ package session
 import (
 	"bytes"
 	"context"
-	"strings"
+	"slices"
+	"unicode"
 	"unicode/utf8"
 
+	"zino/pkg/text"
 	"zino/pkg/wire"
 	"zino/proto"
 )
 
 const (
-	hitsUsual   = 20 // sessions that a search finds if nobody says how many
+	hitsDefault = 20 // sessions that a search without a limit returns
 	hitsMax     = 1000
-	wordsMax    = 64 // words that a query may have
+	wordsMax    = 64 // of a query
 	problemsMax = 20
 	depthMax    = 32 // levels of a call's input or result whose texts are searched
 	around      = 60 // characters of an excerpt before and behind a word
@@ -33,7 +35,7 @@ func (s *Store) Search(ctx context.Context, req proto.SearchSessions) (proto.Ses
 	}
 	limit := min(req.Limit, hitsMax)
 	if limit <= 0 {
-		limit = hitsUsual
+		limit = hitsDefault
 	}
 	all, err := s.entries(ctx)
 	if err != nil {
@@ -50,7 +52,7 @@ func (s *Store) Search(ctx context.Context, req proto.SearchSessions) (proto.Ses
 		switch {
 		case isGone(err):
 		case err != nil && len(reply.Problems) < problemsMax:
-			reply.Problems = append(reply.Problems, s.wrong(e.id, err).Error())
+			reply.Problems = append(reply.Problems, s.fileError(e.id, err).Error())
 		case err == nil && found:
 			reply.Results = append(reply.Results, hit)
 		}
@@ -58,52 +60,50 @@ func (s *Store) Search(ctx context.Context, req proto.SearchSessions) (proto.Ses
 	return reply, nil
 }
 
-// searchIn looks for the words in one session.
+// searchIn searches one session. The excerpt is from the text that has most of
+// the words.
 func (s *Store) searchIn(ctx context.Context, e entry, words [][]byte) (hit proto.SessionHit, found bool, err error) {
-	q := query{words: words, missing: make([]bool, len(words))}
-	for i := range q.missing {
-		q.missing[i] = true
+	hit = proto.SessionHit{SessionID: e.id, Updated: stamp(e.info.ModTime())}
+	occurs, best := make([]bool, len(words)), 0
+	var folded []byte
+	search := func(role, said string) {
+		folded = fold(folded[:0], said)
+		n, first := 0, len(folded)
+		for i, word := range words {
+			if at := bytes.Index(folded, word); at >= 0 {
+				occurs[i] = true
+				first = min(first, at)
+				n++
+			}
+		}
+		if n > best {
+			best, hit.Role, hit.Excerpt = n, role, excerpt(said, first)
+		}
 	}
-	for line, err := range s.lines(e.id).From(0) {
+	for line, err := range s.log(e.id).From(0) {
 		if err == nil {
 			err = ctx.Err()
 		}
 		if err != nil {
 			return hit, false, err
 		}
-		switch ev := read(line.Text); {
-		case ev.spoken():
-			q.look(str(ev.role), str(ev.text))
-		case ev.called():
-			q.look("tool", string(appendTexts([]byte(str(ev.name)+" "), ev.input, depthMax)))
-		case ev.kind == toolResult:
-			q.look("tool", string(appendTexts(nil, ev.output, depthMax)))
+		switch ev := parse(line.Text); {
+		case ev.isMessage():
+			search(str(ev.role), str(ev.text))
+		case ev.isCall():
+			search("tool", string(appendTexts([]byte(str(ev.name)+" "), ev.input, depthMax)))
+		case ev.kind == proto.TypeToolResult:
+			search("tool", string(appendTexts(nil, ev.output, depthMax)))
 		}
-		if q.best == len(words) {
+		if best == len(words) {
 			break
 		}
 	}
-	for _, missing := range q.missing {
-		if missing {
-			return hit, false, nil
-		}
-	}
-	return proto.SessionHit{SessionID: e.id, Updated: stamp(e.updated()), Role: q.role, Excerpt: q.excerpt}, true, nil
-}
-
-// query is a search in one session under way.
-type query struct {
-	words   [][]byte
-	missing []bool // by word: it has not occurred yet
-	folded  []byte
-
-	best    int // words in the text that has most of them
-	role    string
-	excerpt string
+	return hit, !slices.Contains(occurs, false), nil
 }
 
 // appendTexts appends the strings in a JSON value, each with a line break: names
-// of members, numbers and what lies deeper than depth are left out.
+// of members, numbers and what is deeper than depth are left out.
 func appendTexts(b, raw []byte, depth int) []byte {
 	if len(raw) == 0 || depth == 0 {
 		return b
@@ -124,49 +124,53 @@ func appendTexts(b, raw []byte, depth int) []byte {
 	return b
 }
 
-// look takes in a text.
-func (q *query) look(role, text string) {
-	q.folded = fold(q.folded[:0], text)
-	n, first := 0, len(q.folded)
-	for i, word := range q.words {
-		if at := bytes.Index(q.folded, word); at >= 0 {
-			q.missing[i] = false
-			first = min(first, at)
-			n++
+// excerpt is the part of a text around an offset in its folded form, in one line.
+func excerpt(s string, folded int) string {
+	at := len(s)
+	var b [8]byte
+	for i, r := range s {
+		if folded -= len(foldRune(b[:0], r)); folded < 0 {
+			at = i
+			break
 		}
 	}
-	if n > q.best {
-		q.best, q.role, q.excerpt = n, role, excerpt(text, first)
-	}
-}
-
-// excerpt is the part of a text around an offset in its folded form, in one line.
-func excerpt(text string, folded int) string {
-	at := unfolded(text, folded)
 	start, end := at, at
-	for n := around; n > 0 && start > 0; n-- {
-		_, size := utf8.DecodeLastRuneInString(text[:start])
+	for n := 0; n < around && start > 0; n++ {
+		_, size := utf8.DecodeLastRuneInString(s[:start])
 		start -= size
 	}
-	end += len(clip(text[at:], 2*around))
-	var b strings.Builder
+	for n := 0; n < 2*around && end < len(s); n++ {
+		_, size := utf8.DecodeRuneInString(s[end:])
+		end += size
+	}
+	part := text.OneLine(s[start:end])
 	if start > 0 {
-		b.WriteString("…")
+		part = "…" + part
 	}
-	b.WriteString(oneLine(text[start:end]))
-	if end < len(text) {
-		b.WriteString("…")
+	if end < len(s) {
+		part += "…"
 	}
-	return b.String()
+	return part
 }
 
-// unfolded is the offset in a text of an offset in its folded form.
-func unfolded(text string, folded int) int {
-	var b [8]byte
-	for i, r := range text {
-		if folded -= len(foldRune(b[:0], r)); folded < 0 {
-			return i
-		}
+// fold appends a text in the form that all its cases share: the lower case of its
+// upper case.
+func fold(b []byte, s string) []byte {
+	for _, r := range s {
+		b = foldRune(b, r)
 	}
-	return len(text)
+	return b
+}
+
+func foldRune(b []byte, r rune) []byte {
+	switch {
+	case r < utf8.RuneSelf:
+		if r >= 'A' && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return append(b, byte(r))
+	case r == 'ß' || r == 'ẞ':
+		return append(b, "ss"...)
+	}
+	return utf8.AppendRune(b, unicode.ToLower(unicode.ToUpper(r)))
 }

@@ -9,10 +9,11 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
-func (b *bench) search(query string, limit int) []proto.SessionHit {
+func (b *env) search(query string, limit int) []proto.SessionHit {
 	b.t.Helper()
 	hits, err := b.Search(b.t.Context(), proto.SearchSessions{Query: query, Limit: limit})
 	if err != nil || hits.Results == nil {
@@ -22,7 +23,7 @@ func (b *bench) search(query string, limit int) []proto.SessionHit {
 }
 
 func TestSearch(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	b.put("bread", user("How long does\nBread rise?"), says("Two hours."), use("1"), `{"type":"tool_result","tool_use_id":"1","output":"secret word"}`)
 	b.put("cake", user("A cake with STRAẞE and Öl"), says("No bread in it."))
 	b.put("empty")
@@ -55,15 +56,15 @@ func TestSearch(t *testing.T) {
 		t.Errorf("in a result: %+v", got)
 	}
 	_, err := b.Search(t.Context(), proto.SearchSessions{Query: strings.Repeat("w ", wordsMax+1)})
-	wantError(t, err, proto.ErrInvalid, "64 words")
+	zinotest.Error(t, err, proto.ErrInvalid, "64 words")
 }
 
 func TestSearchLimit(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	for i := range 30 {
 		b.put(fmt.Sprint("s", i), user("bread"))
 	}
-	for limit, want := range map[int]int{0: hitsUsual, -1: hitsUsual, 5: 5, 1 << 40: 30} {
+	for limit, want := range map[int]int{0: hitsDefault, -1: hitsDefault, 5: 5, 1 << 40: 30} {
 		if got := len(b.search("bread", limit)); got != want {
 			t.Errorf("limit %d: %d", limit, got)
 		}
@@ -74,7 +75,7 @@ func TestSearchLimit(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := b.Search(ctx, proto.SearchSessions{Query: "nowhere"}); !errors.Is(err, context.Canceled) {
-		t.Errorf("a caller that left: %v", err)
+		t.Errorf("the client hung up: %v", err)
 	}
 }
 
@@ -107,7 +108,7 @@ func FuzzExcerpt(f *testing.F) {
 		if !utf8.ValidString(got) || utf8.RuneCountInString(got) > 3*around+2 || strings.ContainsAny(got, "\n\r\x1b\x00") {
 			t.Fatalf("%q around %q: %q", text, word, got)
 		}
-		if short := beginning(text, textMax); !utf8.ValidString(short) || utf8.RuneCountInString(short) > textMax || strings.ContainsAny(short, "\n\r\x1b\x00") {
+		if short := title(text); !utf8.ValidString(short) || utf8.RuneCountInString(short) > titleMax || strings.ContainsAny(short, "\n\r\x1b\x00") {
 			t.Fatalf("the beginning of %q: %q", text, short)
 		}
 	})

@@ -9,22 +9,23 @@ import (
 	"syscall"
 	"testing"
 
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
-// held is a session that the test holds.
+// held is a session that the test has locked.
 type held struct {
 	proto.SessionHeld
 	release func() error
 }
 
-// hold takes a session and returns when it has it.
-func (b *bench) hold(id string, waiting func()) held {
+// hold locks a session and returns when it has the lock.
+func (b *env) hold(id string, waiting func()) held {
 	b.t.Helper()
 	return b.holds(proto.HoldSession{SessionID: id}, waiting)
 }
 
-func (b *bench) holds(req proto.HoldSession, waiting func()) held {
+func (b *env) holds(req proto.HoldSession, waiting func()) held {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.t.Context())
 	got, done := make(chan proto.SessionHeld, 1), make(chan error, 1)
@@ -41,12 +42,12 @@ func (b *bench) holds(req proto.HoldSession, waiting func()) held {
 	return held{}
 }
 
-// alone is for holds that nobody is in the way of.
-func (b *bench) alone() func() { return func() { b.t.Error("somebody else holds the session") } }
+// unexpected is for a session that no other turn has locked.
+func (b *env) unexpected() func() { return func() { b.t.Error("another turn has the session") } }
 
 func TestHold(t *testing.T) {
-	b := newBench(t, "")
-	h := b.hold("new", b.alone()) // a turn may begin a session
+	b := newEnv(t, "")
+	h := b.hold("new", b.unexpected()) // a turn may begin a session
 	if h.SessionHeld != (proto.SessionHeld{SessionID: "new"}) || b.files() != "new.lock" {
 		t.Errorf("%+v, files %s", h.SessionHeld, b.files())
 	}
@@ -57,7 +58,7 @@ func TestHold(t *testing.T) {
 	if got := b.files(); got != "new.jsonl" {
 		t.Errorf("files %s", got)
 	}
-	h = b.hold("new", b.alone())
+	h = b.hold("new", b.unexpected())
 	if h.Next != next || h.Mended != 0 {
 		t.Errorf("%+v, want %d", h, next)
 	}
@@ -66,11 +67,12 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestHoldMends gives calls that a dead turn left their results, in the file.
-func TestHoldMends(t *testing.T) {
-	b := newBench(t, "")
-	lost := func(id string) string {
-		return `{"type":"tool_result","tool_use_id":"` + id + `","output":` + lostResult + `,"ok":false,"synthetic":true,"ts":"` + now + `"}`
+// TestHoldClosesCalls checks the results of calls that a dead turn left open, in
+// the file.
+func TestHoldClosesCalls(t *testing.T) {
+	b := newEnv(t, "")
+	closed := func(id string) string {
+		return `{"type":"tool_result","tool_use_id":"` + id + `","output":` + interruptedResult + `,"ok":false,"synthetic":true,"ts":"` + now + `"}`
 	}
 	whole := []string{user("q"), use("1"), use("2"), result("1"), says("x"), user("r"), use("1"), use("3")}
 	for end := range len(whole) + 1 {
@@ -81,15 +83,15 @@ func TestHoldMends(t *testing.T) {
 		for i, e := range whole[:end] {
 			answered := i == 1 && end > 3
 			if strings.Contains(e, "tool_use") && !strings.Contains(e, "tool_result") && !answered {
-				open = append(open, lost(str(read([]byte(e)).id)))
+				open = append(open, closed(str(parse([]byte(e)).id)))
 			}
 		}
 		want := before
 		if len(open) > 0 {
 			want += strings.Join(open, "\n") + "\n"
 		}
-		for round := range 2 { // the second time all is well
-			h := b.hold(id, b.alone())
+		for round := range 2 { // the second time nothing is open
+			h := b.hold(id, b.unexpected())
 			if got := b.file(id); got != want || h.Next != int64(len(want)) || round == 0 && h.Mended != len(open) || round == 1 && h.Mended != 0 {
 				t.Errorf("%d events: %+v, file\n%s\nwant\n%s", end, h.SessionHeld, got, want)
 			}
@@ -103,33 +105,24 @@ func TestHoldMends(t *testing.T) {
 	}
 }
 
-func (b *bench) messages(id string) string {
-	b.t.Helper()
-	reply, err := b.Messages(b.t.Context(), proto.GetMessages{SessionID: id})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return string(reply.Messages)
-}
-
 // TestHoldTurns has a second process wait for the end of the first one's turn.
 func TestHoldTurns(t *testing.T) {
-	a := newBench(t, "")
-	b := newBench(t, a.dir)
-	first := a.hold("s", a.alone())
+	a := newEnv(t, "")
+	b := newEnv(t, a.dir)
+	first := a.hold("s", a.unexpected())
 	a.put("s", user("q"), use("1"))
 	waits, second := make(chan struct{}), make(chan held, 1)
 	go func() { second <- b.hold("s", func() { close(waits) }) }()
 	<-waits
 	a.put("s", result("1"), says("x"))
 	_, err := b.Remove(t.Context(), proto.RemoveSession{SessionID: "s"})
-	wantError(t, err, proto.ErrBusy, `"s"`)
+	zinotest.Error(t, err, proto.ErrBusy, `"s"`)
 	if err := first.release(); err != nil {
 		t.Fatal(err)
 	}
 	h := <-second
 	if h.Mended != 0 || h.Next != int64(len(a.file("s"))) {
-		t.Errorf("%+v: a call of a turn under way was taken for lost\n%s", h.SessionHeld, a.file("s"))
+		t.Errorf("%+v: a call of a turn under way was closed\n%s", h.SessionHeld, a.file("s"))
 	}
 	if err := h.release(); err != nil {
 		t.Error(err)
@@ -140,12 +133,12 @@ func TestHoldTurns(t *testing.T) {
 }
 
 func TestHoldEnds(t *testing.T) {
-	b := newBench(t, "")
-	h := b.hold("s", b.alone())
+	b := newEnv(t, "")
+	h := b.hold("s", b.unexpected())
 	gone := errors.New("gone")
 	never := func(proto.SessionHeld) error { t.Error("two have the session"); return nil }
 	if err := b.Hold(t.Context(), proto.HoldSession{SessionID: "s"}, func() error { return gone }, never); !errors.Is(err, gone) {
-		t.Errorf("nobody to tell: %v", err)
+		t.Errorf("waiting fails: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	if err := b.Hold(ctx, proto.HoldSession{SessionID: "s"}, func() error { cancel(); return nil }, never); !errors.Is(err, context.Canceled) {
@@ -155,19 +148,19 @@ func TestHoldEnds(t *testing.T) {
 		t.Error(err)
 	}
 	if err := b.Hold(t.Context(), proto.HoldSession{SessionID: "s"}, func() error { return nil }, func(proto.SessionHeld) error { return gone }); err != gone {
-		t.Errorf("nobody to take it: %v", err)
+		t.Errorf("held fails: %v", err)
 	}
 	b.writeText("notes", "buy milk\n")
 	err := b.Hold(t.Context(), proto.HoldSession{SessionID: "notes"}, func() error { return nil }, never)
-	wantError(t, err, proto.ErrInvalid, "is no session")
+	zinotest.Error(t, err, proto.ErrInvalid, "is not a session")
 	if got := b.files(); got != "notes.jsonl" {
 		t.Errorf("files %s", got)
 	}
 }
 
-// TestRemove leaves nothing of a session, wherever it was.
+// TestRemove checks that nothing of a session is left in any file.
 func TestRemove(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	b.writeText("s", head+"\n"+user("secret")[:30])
 	b.put("s", user("secret"))
 	b.put("other", user("x"))
@@ -192,9 +185,9 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestHoldPipe: what cannot be a session is an error that says so, and no wait.
+// TestHoldPipe checks that a pipe is an error and is not waited for.
 func TestHoldPipe(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	if err := syscall.Mkfifo(b.path("pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -204,89 +197,31 @@ func TestHoldPipe(t *testing.T) {
 	}
 }
 
-// TestHoldAgain: a turn that outlived the service has its lock again, if the
-// session ends where the turn has left it. Nothing is mended.
+// TestHoldAgain: a turn that outlived the service locks the session again. Nothing
+// is written, wherever the session ends.
 func TestHoldAgain(t *testing.T) {
-	never := func() { t.Error("waiting") }
-	for _, c := range []struct {
-		name, file string // what is in the file, if anything
-		more       int64  // how much longer it is than the turn knows
-		want       string // in the error
-	}{
-		{"no session yet", "", 0, ""},
-		{"calls are open", head + "\n" + user("q") + "\n" + use("1") + "\n", 0, ""},
-		{"a torn line, which nobody was told of", head + "\n" + user("q") + "\n", 0, ""},
-		{"longer", head + "\n" + user("q") + "\n", -1, "was used by somebody else"},
-		{"shorter", head + "\n" + user("q") + "\n", 1, "was used by somebody else"},
-		{"gone", "", 10, "was used by somebody else"},
+	for name, text := range map[string]string{
+		"no session yet": "", "calls are open": head + "\n" + user("q") + "\n" + use("1") + "\n", "a torn line": head + "\n" + user("q") + "\n" + `{"type":"message","role":"ass`,
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			b := newBench(t, "")
-			text := c.file
-			if strings.Contains(c.name, "torn") {
-				text += `{"type":"message","role":"ass`
-			}
+		t.Run(name, func(t *testing.T) {
+			b := newEnv(t, "")
 			if text != "" {
 				b.writeText("s", text)
 			}
-			next := int64(len(c.file)) + c.more
-			if c.want != "" {
-				err := b.Hold(t.Context(), proto.HoldSession{SessionID: "s", Next: &next}, func() error { never(); return nil }, func(proto.SessionHeld) error { t.Error("held"); return nil })
-				if !errors.Is(err, proto.ErrBusy) || !strings.Contains(err.Error(), c.want) {
-					t.Errorf("error %v", err)
-				}
-				return
+			end, known := int64(strings.LastIndex(text, "\n")+1), int64(7)
+			h := b.holds(proto.HoldSession{SessionID: "s", Next: &known}, b.unexpected())
+			if h.Next != end || h.Mended != 0 || text != "" && b.file("s") != text {
+				t.Errorf("%+v, want %d", h.SessionHeld, end)
 			}
-			h := b.holds(proto.HoldSession{SessionID: "s", Next: &next}, never)
-			if h.Next != next || h.Mended != 0 || text != "" && b.file("s") != text {
-				t.Errorf("%+v", h.SessionHeld)
-			}
-			b.put("s", says("x"))
-			if err := h.release(); err != nil {
-				t.Error(err)
-			}
+			zinotest.Must(t, h.release())
 		})
 	}
 }
 
-// TestHoldAgainTaken: somebody else has the lock. It is not waited for.
-func TestHoldAgainTaken(t *testing.T) {
-	a := newBench(t, "")
-	b := newBench(t, a.dir)
-	h := a.hold("s", a.alone())
-	var next int64
-	err := b.Hold(t.Context(), proto.HoldSession{SessionID: "s", Next: &next}, func() error { t.Error("waiting"); return nil }, func(proto.SessionHeld) error { t.Error("held"); return nil })
-	if !errors.Is(err, proto.ErrBusy) {
-		t.Errorf("error %v", err)
-	}
-	if err := h.release(); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestAppendHeld: what counts on a lock is stored while there is one here, and
-// only then.
+// TestAppendHeld: older daemons send held, which is ignored.
 func TestAppendHeld(t *testing.T) {
-	a := newBench(t, "")
-	b := newBench(t, a.dir)
-	req := proto.AppendSession{SessionID: "s", Create: true, Held: true}
-	refused := func(by *bench, when string) {
-		t.Helper()
-		if _, err := by.add(req, user("no")); !errors.Is(err, proto.ErrUnavailable) {
-			t.Errorf("%s: %v", when, err)
-		}
-	}
-	refused(a, "before")
-	h := a.hold("s", a.alone())
-	if _, err := a.add(req, user("yes")); err != nil {
+	b := newEnv(t, "")
+	if _, err := b.add(proto.AppendSession{SessionID: "s", Create: true, Held: true}, user("yes")); err != nil {
 		t.Error(err)
-	}
-	refused(b, "by another service")
-	if err := h.release(); err != nil {
-		t.Error(err)
-	}
-	refused(a, "afterwards")
-	if text := a.file("s"); strings.Contains(text, "no") || !strings.Contains(text, "yes") {
-		t.Errorf("the file is %s", text)
 	}
 }

@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"zino/pkg/durable"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
 func TestAppend(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	mine := `{"type":"notice","text":"x","more":[1.50,null,{"a":"\u00e4<&>"}],"ts":"2020-01-01T00:00:00Z"}`
 	if _, err := b.add(proto.AppendSession{SessionID: "s"}, user("x")); err == nil || b.files() != "" {
 		t.Errorf("appended to nothing: %v, files %s", err, b.files())
@@ -35,7 +36,7 @@ func TestAppend(t *testing.T) {
 }
 
 func TestAppendTexts(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	for given, stored := range map[string]string{
 		"a\u2028b\u2029c":     `a\u2028b\u2029c`,
 		`\u2028 \\u2028`:      `\u2028 \\u2028`,
@@ -52,7 +53,7 @@ func TestAppendTexts(t *testing.T) {
 }
 
 func TestAppendRefuses(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	b.put("s", user("hello"))
 	before := b.file("s")
 	for _, bad := range []string{
@@ -62,19 +63,19 @@ func TestAppendRefuses(t *testing.T) {
 		`{"type":"tool_result"}`, `{"type":"tool_result","tool_use_id":""}`,
 	} {
 		_, err := b.add(proto.AppendSession{SessionID: "s"}, user("good"), bad)
-		wantError(t, err, proto.ErrInvalid, "events[1]")
+		zinotest.Error(t, err, proto.ErrInvalid, "events[1]")
 		_, err = b.add(proto.AppendSession{SessionID: "new", Create: true}, bad)
-		wantError(t, err, proto.ErrInvalid, "events[0]")
+		zinotest.Error(t, err, proto.ErrInvalid, "events[0]")
 	}
 	_, err := b.add(proto.AppendSession{SessionID: "s"}, `{"type":"x","pad":"`+strings.Repeat("x", durable.MaxLine)+`"}`)
-	wantError(t, err, proto.ErrTooLarge, "events[0]")
+	zinotest.Error(t, err, proto.ErrTooLarge, "events[0]")
 	if b.file("s") != before || b.files() != "s.jsonl" {
 		t.Errorf("the file is %s, files %s", b.file("s"), b.files())
 	}
 }
 
 func TestHeader(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	given := `{"root":"/a\u0062","type":"x","schema_version":9,"ts":"never","forked_from":{"session_id":"y"},"deep":{"k":[1,` + "\"\u2028\"" + `]}}`
 	want := strings.TrimSuffix(head, "}") + `,"root":"/a\u0062","deep":{"k":[1,"\u2028"]}}` + "\n"
 	place, err := b.Create(t.Context(), proto.CreateSession{SessionID: "s", Header: proto.Raw(given)})
@@ -89,9 +90,9 @@ func TestHeader(t *testing.T) {
 	}
 	for _, bad := range []string{`[]`, `"x"`, `7`, `{"a":}`, `{`} {
 		_, err := b.Create(t.Context(), proto.CreateSession{SessionID: "u", Header: proto.Raw(bad)})
-		wantError(t, err, proto.ErrInvalid, "header")
+		zinotest.Error(t, err, proto.ErrInvalid, "header")
 		_, err = b.add(proto.AppendSession{SessionID: "u", Create: true, Header: proto.Raw(bad)}, user("x"))
-		wantError(t, err, proto.ErrInvalid, "header")
+		zinotest.Error(t, err, proto.ErrInvalid, "header")
 	}
 	if got := b.files(); got != "s.jsonl t.jsonl" {
 		t.Errorf("files %s", got)
@@ -99,13 +100,13 @@ func TestHeader(t *testing.T) {
 }
 
 func TestCreate(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	place, err := b.Create(t.Context(), proto.CreateSession{Header: proto.Raw("null")})
-	if err != nil || !isID(place.SessionID) || b.file(place.SessionID) != head+"\n" {
+	if err != nil || proto.CheckSessionID(place.SessionID) != nil || b.file(place.SessionID) != head+"\n" {
 		t.Fatalf("%+v, %v", place, err)
 	}
 	_, err = b.Create(t.Context(), proto.CreateSession{SessionID: place.SessionID})
-	wantError(t, err, proto.ErrInvalid, "There is a session", "already")
+	zinotest.Error(t, err, proto.ErrInvalid, "There is a session", "already")
 	if got := b.file(place.SessionID); got != head+"\n" {
 		t.Errorf("file %s", got)
 	}
@@ -133,15 +134,15 @@ func TestForeignFiles(t *testing.T) {
 		"torn at once":      {head[:20], 0, 0, ""},
 		"rubbish between":   {head + "\nx\n[1]\n" + user("x") + "\n{\"type\":\n", 2, 3, ""},
 		"bad UTF-8":         {head + "\n" + strings.Replace(user("x"), "x", "a\xffb", 1) + "\n", 2, 0, ""},
-		"an image":          {"\x89PNG\r\n\x1a\n\x00\x00\x00\r\n", 0, 3, "is no session"},
-		"notes":             {"buy milk\nand bread\n", 0, 2, "is no session"},
-		"a JSON array":      {`[{"role":"user","content":"x"}]` + "\n", 0, 1, "is no session"},
+		"an image":          {"\x89PNG\r\n\x1a\n\x00\x00\x00\r\n", 0, 3, "is not a session"},
+		"notes":             {"buy milk\nand bread\n", 0, 2, "is not a session"},
+		"a JSON array":      {`[{"role":"user","content":"x"}]` + "\n", 0, 1, "is not a session"},
 		"of a newer zino":   {strings.Replace(head, ":1,", ":2,", 1) + "\n", 1, 0, "schema 2"},
 		"a late head":       {user("x") + "\n" + strings.Replace(head, ":1,", ":2,", 1) + "\n", 2, 0, ""},
 		"of an odd version": {strings.Replace(head, ":1,", `:"two",`, 1) + "\n", 1, 0, ""},
 	} {
 		t.Run(what, func(t *testing.T) {
-			b := newBench(t, "")
+			b := newEnv(t, "")
 			b.writeText("s", c.text)
 			before := b.read("s")
 			if n := strings.Count(before, "{\"") - strings.Count(before, ":{\""); n != c.events || b.skipped["s.jsonl"] != c.skip {
@@ -149,7 +150,7 @@ func TestForeignFiles(t *testing.T) {
 			}
 			_, err := b.add(proto.AppendSession{SessionID: "s"}, user("new"))
 			if c.refuse != "" {
-				wantError(t, err, proto.ErrInvalid, c.refuse)
+				zinotest.Error(t, err, proto.ErrInvalid, c.refuse)
 				if b.file("s") != c.text {
 					t.Errorf("the file became %q", b.file("s"))
 				}
@@ -177,7 +178,7 @@ func TestAppendAtTorn(t *testing.T) {
 	batch := []string{given(1), given(2), given(3)}
 	for name, before := range map[string][]string{"a new session": nil, "a longer one": {given(0), use("1")}} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, "")
+			b := newEnv(t, "")
 			at := int64(0)
 			if before != nil {
 				at = b.put("s", before...)
@@ -208,7 +209,7 @@ func TestAppendAtTorn(t *testing.T) {
 			} {
 				b.writeText("s", text)
 				_, err := b.add(req, batch...)
-				wantError(t, err, proto.ErrBusy, fmt.Sprintf(`session "s" ends at %d, expected %d`, len(text), at))
+				zinotest.Error(t, err, proto.ErrBusy, fmt.Sprintf(`session "s" ends at %d, expected %d`, len(text), at))
 				if b.file("s") != text {
 					t.Errorf("%s: the file changed:\n%s", what, b.file("s"))
 				}
@@ -218,15 +219,15 @@ func TestAppendAtTorn(t *testing.T) {
 }
 
 func TestAppendAt(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	at := func(n int64, create bool) proto.AppendSession {
 		return proto.AppendSession{SessionID: "s", Create: create, Header: proto.Raw(`{"ts":"2026-11-22T09:00:00Z"}`), At: &n}
 	}
 	_, err := b.add(at(0, false), given(1))
-	wantError(t, err, proto.ErrNotFound)
+	zinotest.Error(t, err, proto.ErrNotFound)
 	for _, create := range []bool{false, true} {
 		_, err := b.add(at(812, create), given(1))
-		wantError(t, err, proto.ErrBusy, `session "s" ends at 0, expected 812`)
+		zinotest.Error(t, err, proto.ErrBusy, `session "s" ends at 0, expected 812`)
 	}
 	if b.files() != "" {
 		t.Errorf("files %s", b.files())
@@ -241,7 +242,7 @@ func TestAppendAt(t *testing.T) {
 	}
 	for _, n := range []int64{-1, 1, first + 1, next - 2, next + 1} {
 		_, err := b.add(at(n, true), given(3))
-		wantError(t, err, proto.ErrBusy, fmt.Sprintf("ends at %d, expected %d", next, n))
+		zinotest.Error(t, err, proto.ErrBusy, fmt.Sprintf("ends at %d, expected %d", next, n))
 	}
 	if same, err := b.add(at(next, false)); err != nil || same != next {
 		t.Errorf("no events: %d, %v", same, err)
@@ -259,17 +260,17 @@ func TestAppendAt(t *testing.T) {
 
 // TestAppendAtNeedsTimes: without them a repeat would have other bytes.
 func TestAppendAtNeedsTimes(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	at := int64(0)
 	req := proto.AppendSession{SessionID: "s", Create: true, Header: proto.Raw(`{"ts":"2026-11-22T09:00:00Z"}`), At: &at}
 	for _, event := range []string{user("x"), strings.Replace(given(1), "2026-11-22T10:00:00Z", "today", 1), strings.Replace(given(1), `"2026-11-22T10:00:00Z"`, "null", 1)} {
 		_, err := b.add(req, given(1), event)
-		wantError(t, err, proto.ErrInvalid, "events[1]", "ts")
+		zinotest.Error(t, err, proto.ErrInvalid, "events[1]", "ts")
 	}
 	for _, header := range []string{"", "null", "{}", `{"ts":7}`, `{"root":"/a"}`} {
 		req.Header = proto.Raw(header)
 		_, err := b.add(req, given(1))
-		wantError(t, err, proto.ErrInvalid, "header", "ts")
+		zinotest.Error(t, err, proto.ErrInvalid, "header", "ts")
 	}
 	if b.files() != "" {
 		t.Errorf("files %s", b.files())
@@ -278,7 +279,7 @@ func TestAppendAtNeedsTimes(t *testing.T) {
 
 // TestAppendAtOnce has eight writers that all know the same end: one of them wins.
 func TestAppendAtOnce(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	end := b.put("s", user("q"))
 	for round := range 20 {
 		errs, next := make(chan error), make(chan int64, 8)
@@ -294,7 +295,7 @@ func TestAppendAtOnce(t *testing.T) {
 			if err := <-errs; err == nil {
 				won++
 			} else {
-				wantError(t, err, proto.ErrBusy, `session "s" ends at `, fmt.Sprintf(", expected %d", end))
+				zinotest.Error(t, err, proto.ErrBusy, `session "s" ends at `, fmt.Sprintf(", expected %d", end))
 			}
 		}
 		size := int64(len(b.file("s")))

@@ -3,26 +3,13 @@ package session
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"regexp"
 	"strings"
 	"testing"
 
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
-
-func TestNewID(t *testing.T) {
-	form := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
-	seen := map[string]bool{}
-	for range 100 {
-		id := newID()
-		if !form.MatchString(id) || seen[id] || !isID(id) {
-			t.Fatalf("%q is no new UUID of version 4", id)
-		}
-		seen[id] = true
-	}
-}
 
 var goodNames = []string{
 	"a", "A-b_c.d", "550e8400-e29b-41d4-a716-446655440000", "_x", "1", "küche", "日本", "हिन्दी", "a..b", "x.jsonl", "x.lock", strings.Repeat("n", 200),
@@ -36,7 +23,7 @@ var badNames = []string{
 }
 
 func TestNames(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	for _, id := range goodNames {
 		b.put(id, user(id))
 		if got := b.read(id); !strings.Contains(got, id) {
@@ -49,7 +36,7 @@ func TestNames(t *testing.T) {
 	before := b.files()
 	for _, id := range badNames {
 		for what, err := range b.everything(t.Context(), id) {
-			wantError(t, err, proto.ErrInvalid, "is no name for a session")
+			zinotest.Error(t, err, proto.ErrInvalid, "invalid session name")
 			if t.Failed() {
 				t.Fatalf("%s %q", what, id)
 			}
@@ -61,7 +48,7 @@ func TestNames(t *testing.T) {
 }
 
 // everything calls every method with an id.
-func (b *bench) everything(ctx context.Context, id string) map[string]error {
+func (b *env) everything(ctx context.Context, id string) map[string]error {
 	errs := map[string]error{}
 	if id != "" { // no id is one of the store's choice
 		_, errs["create"] = b.Create(ctx, proto.CreateSession{SessionID: id})
@@ -81,7 +68,7 @@ func (b *bench) everything(ctx context.Context, id string) map[string]error {
 }
 
 func TestUnknown(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	for what, err := range map[string]func() error{
 		"append": func() error {
 			_, err := b.add(proto.AppendSession{SessionID: "nope"}, user("x"))
@@ -97,17 +84,17 @@ func TestUnknown(t *testing.T) {
 		"remove":   func() error { _, err := b.Remove(t.Context(), proto.RemoveSession{SessionID: "nope"}); return err },
 		"messages": func() error { _, err := b.Messages(t.Context(), proto.GetMessages{SessionID: "nope"}); return err },
 	} {
-		t.Run(what, func(t *testing.T) { wantError(t, err(), proto.ErrNotFound, `"nope"`, "zino sessions list") })
+		t.Run(what, func(t *testing.T) { zinotest.Error(t, err(), proto.ErrNotFound, `"nope"`, "zino sessions list") })
 	}
 	_, err := b.Find(t.Context(), proto.FindSession{})
-	wantError(t, err, proto.ErrNotFound, "No sessions found")
+	zinotest.Error(t, err, proto.ErrNotFound, "No sessions found")
 	if got := b.files(); got != "" {
 		t.Errorf("files %s", got)
 	}
 }
 
 func TestPrefixes(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	for _, id := range []string{"abc1", "abc2", "abc", "x-1", "many1", "many2", "many3", "many4", "many5", "many6"} {
 		b.put(id, user(id))
 	}
@@ -132,27 +119,16 @@ func TestPrefixes(t *testing.T) {
 		}
 	}
 	_, err := b.Read(t.Context(), proto.ReadSession{SessionID: "ab"})
-	wantError(t, err, proto.ErrInvalid, `begin with "ab": abc, abc1, abc2. Give more`)
+	zinotest.Error(t, err, proto.ErrInvalid, `begin with "ab": abc, abc1, abc2. Give more`)
 	_, err = b.Remove(t.Context(), proto.RemoveSession{SessionID: "many"})
-	wantError(t, err, proto.ErrInvalid, "many1, many2, many3, many4 and 2 more")
+	zinotest.Error(t, err, proto.ErrInvalid, "many1, many2, many3, many4 and 2 more")
 	_, err = b.Read(t.Context(), proto.ReadSession{SessionID: "abc12"})
-	wantError(t, err, proto.ErrNotFound)
+	zinotest.Error(t, err, proto.ErrNotFound)
 	if gone, err := b.Remove(t.Context(), proto.RemoveSession{SessionID: "x"}); err != nil || gone.SessionID != "x-1" {
 		t.Errorf("removed %v, %v", gone, err)
 	}
 	// What continues a session must name it: a new one may be the beginning of another.
 	b.put("ma", user("new"))
 	_, err = b.Messages(t.Context(), proto.GetMessages{SessionID: "man"})
-	wantError(t, err, proto.ErrNotFound)
-}
-
-func TestQuote(t *testing.T) {
-	for id, want := range map[string]string{
-		"a\nb": `"a\nb"`, strings.Repeat("x", 80): fmt.Sprintf("%q", strings.Repeat("x", 80)), strings.Repeat("x", 81): `"` + strings.Repeat("x", 80) + `"…`,
-		strings.Repeat("x", 79) + "üx": `"` + strings.Repeat("x", 79) + `"…`,
-	} {
-		if got := quote(id); got != want {
-			t.Errorf("%q: %s", id, got)
-		}
-	}
+	zinotest.Error(t, err, proto.ErrNotFound)
 }

@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"zino/pkg/fakellm"
+	"zino/pkg/message"
 	"zino/pkg/wire"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -43,14 +45,13 @@ func short(t testing.TB, messages []byte) string {
 		}
 		all = append(all, strings.Join(append(words, string(m.State)), " "))
 	}
-	return strings.ReplaceAll(strings.ReplaceAll(strings.Join(all, "| "), " |", " |"), lostResult, "LOST")
+	return strings.ReplaceAll(strings.ReplaceAll(strings.Join(all, "| "), " |", " |"), interruptedResult, "INT")
 }
 
-// legal holds messages against what providers take.
+// legal checks messages as a provider does, behind a message of the user, which
+// rtr adds where it is missing.
 func legal(messages []byte) error {
-	if string(messages) == "[]" {
-		return nil
-	}
+	messages = message.Close(message.Join(message.Append(nil, "user", "Continue."), messages))
 	r := fakellm.Request{Path: "/v1/chat/completions", Body: []byte(`{"model":"m","messages":` + string(messages) + `}`)}
 	return r.Legal()
 }
@@ -58,7 +59,7 @@ func legal(messages []byte) error {
 func converse(events ...string) []byte {
 	var c conversation
 	for _, line := range events {
-		e := read([]byte(line))
+		e := parse([]byte(line))
 		c.add(&e)
 	}
 	return c.list()
@@ -87,24 +88,24 @@ func TestConversation(t *testing.T) {
 		"text behind":   {[]string{user("q"), use("1"), says("wait"), result("1")}, `u q | a wait [1 ` + call + ` | t 1 {"ok":true} `},
 		"ids used anew": {[]string{user("q"), use("1"), result("1"), use("1"), result("1")}, `u q | a [1 ` + call + ` | t 1 {"ok":true} | a [1 ` + call + ` | t 1 {"ok":true} `},
 
-		"orphan at the end":     {[]string{user("q"), use("1")}, `u q | a [1 ` + call + ` | t 1 LOST `},
-		"orphan, then the user": {[]string{user("q"), use("1"), user("on")}, `u q | a [1 ` + call + ` | t 1 LOST | u on `},
-		"orphan, then text":     {[]string{user("q"), use("1"), says("x"), user("on")}, `u q | a x [1 ` + call + ` | t 1 LOST | u on `},
-		"one of two orphaned":   {[]string{user("q"), use("1"), use("2"), result("2"), says("x")}, `u q | a [1 ` + call + ` [2 ` + call + ` | t 1 LOST | t 2 {"ok":true} | a x `},
-		"orphan at the start":   {[]string{use("1"), user("q")}, `u ` + beginMark + ` | a [1 ` + call + ` | t 1 LOST | u q `},
-		"mended at the end":     {[]string{user("q"), use("1"), user("on"), result("1")}, `u q | a [1 ` + call + ` | t 1 {"ok":true} | u on `},
-		"an id twice, orphans":  {[]string{user("q"), use("1"), use("1")}, `u q | a [1 ` + call + ` | t 1 LOST | a [1 ` + call + ` | t 1 LOST `},
-		"an id twice":           {[]string{user("q"), use("1"), use("1"), `{"type":"tool_result","tool_use_id":"1","output":"b"}`, `{"type":"tool_result","tool_use_id":"1","output":"a"}`}, `u q | a [1 ` + call + ` | t 1 a | a [1 ` + call + ` | t 1 b `},
+		"open at the end":     {[]string{user("q"), use("1")}, `u q | a [1 ` + call + ` | t 1 INT `},
+		"open, then the user": {[]string{user("q"), use("1"), user("on")}, `u q | a [1 ` + call + ` | t 1 INT | u on `},
+		"open, then text":     {[]string{user("q"), use("1"), says("x"), user("on")}, `u q | a x [1 ` + call + ` | t 1 INT | u on `},
+		"one of two open":     {[]string{user("q"), use("1"), use("2"), result("2"), says("x")}, `u q | a [1 ` + call + ` [2 ` + call + ` | t 1 INT | t 2 {"ok":true} | a x `},
+		"open at the start":   {[]string{use("1"), user("q")}, `a [1 ` + call + ` | t 1 INT | u q `},
+		"closed at the end":   {[]string{user("q"), use("1"), user("on"), result("1")}, `u q | a [1 ` + call + ` | t 1 {"ok":true} | u on `},
+		"an id twice, open":   {[]string{user("q"), use("1"), use("1")}, `u q | a [1 ` + call + ` | t 1 INT | a [1 ` + call + ` | t 1 INT `},
+		"an id twice":         {[]string{user("q"), use("1"), use("1"), `{"type":"tool_result","tool_use_id":"1","output":"b"}`, `{"type":"tool_result","tool_use_id":"1","output":"a"}`}, `u q | a [1 ` + call + ` | t 1 a | a [1 ` + call + ` | t 1 b `},
 
 		"result without a call": {[]string{user("q"), result("9"), says("x")}, "u q | a x "},
 		"result first":          {[]string{result("9"), user("q")}, "u q "},
-		"result before a call":  {[]string{user("q"), result("1"), use("1")}, `u q | a [1 ` + call + ` | t 1 LOST `},
+		"result before a call":  {[]string{user("q"), result("1"), use("1")}, `u q | a [1 ` + call + ` | t 1 INT `},
 		"result twice":          {[]string{user("q"), use("1"), result("1"), result("1"), says("x")}, `u q | a [1 ` + call + ` | t 1 {"ok":true} | a x `},
 		"calls without names":   {[]string{user("q"), `{"type":"tool_use","id":"1"}`, `{"type":"tool_use","name":"x"}`, `{"type":"tool_use","id":7,"name":"x"}`, result("1")}, "u q "},
 
-		"in a row":          {[]string{user("a"), user("b"), says("c"), says("d")}, "u a / b | a c / d "},
+		"in a row":          {[]string{user("a"), user("b"), says("c"), says("d")}, "u a | u b | a c | a d "},
 		"blank":             {[]string{user(""), user(" \n"), says("\t"), user("q"), says("")}, "u q "},
-		"assistant first":   {[]string{says("hello"), user("q")}, "u " + beginMark + " | a hello | u q "},
+		"assistant first":   {[]string{says("hello"), user("q")}, "a hello | u q "},
 		"other roles":       {[]string{`{"type":"message","role":"system","text":"x"}`, user("q"), `{"type":"message","text":"y"}`}, "u q "},
 		"text of any kind":  {[]string{`{"type":"message","role":"user","text":["x"]}`, user("\"\\\u2028\ud7ff<&>")}, "u \"\\\u2028\ud7ff<&> "},
 		"lone surrogate":    {[]string{`{"type":"message","role":"user","text":"a\ud800b"}`}, "u a\ufffdb "},
@@ -114,24 +115,24 @@ func TestConversation(t *testing.T) {
 		"cut":                  {[]string{user("q"), with(says("half"), "partial", "true")}, "u q | a half / " + cutMark + " "},
 		"cut, and said so":     {[]string{user("q"), with(says("half"), "partial", "true"), interrupt, user("on")}, "u q | a half / " + cutMark + " | u on "},
 		"only said so":         {[]string{user("q"), says("half"), interrupt, user("on")}, "u q | a half / " + cutMark + " | u on "},
-		"cut before a word":    {[]string{user("q"), interrupt, user("on")}, "u q / on "},
-		"cut during a call":    {[]string{user("q"), says("so"), use("1"), interrupt}, `u q | a so [1 ` + call + ` | t 1 LOST `},
-		"cut, then another":    {[]string{user("q"), with(says("half"), "partial", "true"), says("again")}, "u q | a half / " + cutMark + " / again "},
+		"cut before a word":    {[]string{user("q"), interrupt, user("on")}, "u q | u on "},
+		"cut during a call":    {[]string{user("q"), says("so"), use("1"), interrupt}, `u q | a so [1 ` + call + ` | t 1 INT `},
+		"cut, then another":    {[]string{user("q"), with(says("half"), "partial", "true"), says("again")}, "u q | a half / " + cutMark + " | a again "},
 		"the user is not cut":  {[]string{with(user("q"), "partial", "true"), interrupt}, "u q "},
 		"partial is a boolean": {[]string{user("q"), with(says("x"), "partial", `"true"`)}, "u q | a x "},
 
 		"state":                  {[]string{user("q"), says("so"), with(use("1"), "reasoning_state", `{"k":1}`), result("1")}, `u q | a so [1 ` + call + ` {"k":1}| t 1 {"ok":true} `},
 		"state on the text":      {[]string{user("q"), with(says("so"), "reasoning_state", `{"k":1}`), use("1"), result("1")}, `u q | a so [1 ` + call + ` {"k":1}| t 1 {"ok":true} `},
-		"the same state twice":   {[]string{user("q"), with(use("1"), "reasoning_state", `{"k":1}`), with(use("2"), "reasoning_state", `{"k":1}`)}, `u q | a [1 ` + call + ` [2 ` + call + ` {"k":1}| t 1 LOST | t 2 LOST `},
-		"two states in one":      {[]string{user("q"), with(use("1"), "reasoning_state", `{"k":1}`), with(use("2"), "reasoning_state", `{"k":2}`)}, `u q | a [1 ` + call + ` [2 ` + call + ` | t 1 LOST | t 2 LOST `},
-		"states of two answers":  {[]string{user("q"), with(use("1"), "reasoning_state", `{"k":1}`), result("1"), with(use("2"), "reasoning_state", `{"k":2}`)}, `u q | a [1 ` + call + ` {"k":1}| t 1 {"ok":true} | a [2 ` + call + ` {"k":2}| t 2 LOST `},
-		"state of a part":        {[]string{user("q"), with(says("a"), "reasoning_state", `{"k":1}`), says("b")}, "u q | a a / b "},
+		"the same state twice":   {[]string{user("q"), with(use("1"), "reasoning_state", `{"k":1}`), with(use("2"), "reasoning_state", `{"k":1}`)}, `u q | a [1 ` + call + ` [2 ` + call + ` {"k":1}| t 1 INT | t 2 INT `},
+		"two states in one":      {[]string{user("q"), with(use("1"), "reasoning_state", `{"k":1}`), with(use("2"), "reasoning_state", `{"k":2}`)}, `u q | a [1 ` + call + ` [2 ` + call + ` | t 1 INT | t 2 INT `},
+		"states of two answers":  {[]string{user("q"), with(use("1"), "reasoning_state", `{"k":1}`), result("1"), with(use("2"), "reasoning_state", `{"k":2}`)}, `u q | a [1 ` + call + ` {"k":1}| t 1 {"ok":true} | a [2 ` + call + ` {"k":2}| t 2 INT `},
+		"state of a part":        {[]string{user("q"), with(says("a"), "reasoning_state", `{"k":1}`), says("b")}, "u q | a a {\"k\":1}| a b "},
 		"state of what was cut":  {[]string{user("q"), with(with(says("a"), "reasoning_state", `{"k":1}`), "partial", "true")}, "u q | a a / " + cutMark + " "},
 		"state of no kind":       {[]string{user("q"), with(says("a"), "reasoning_state", `"x"`), user("r"), with(says("b"), "reasoning_state", "null")}, "u q | a a | u r | a b "},
 		"the user has no state":  {[]string{with(user("q"), "reasoning_state", `{"k":1}`)}, "u q "},
 		"state without anything": {[]string{user("q"), with(says(""), "reasoning_state", `{"k":1}`)}, "u q "},
 
-		"input of no kind": {[]string{user("q"), `{"type":"tool_use","id":"1","name":"x"}`, `{"type":"tool_use","id":"2","name":"x","input":null}`, `{"type":"tool_use","id":"3","name":"x","input":"{"}`, `{"type":"tool_use","id":"4","name":"x","input":[1]}`}, `u q | a [1 x {}] [2 x {}] [3 x {"_malformed":"{"}] [4 x {"_malformed":[1]}] | t 1 LOST | t 2 LOST | t 3 LOST | t 4 LOST `},
+		"input of no kind": {[]string{user("q"), `{"type":"tool_use","id":"1","name":"x"}`, `{"type":"tool_use","id":"2","name":"x","input":null}`, `{"type":"tool_use","id":"3","name":"x","input":"{"}`, `{"type":"tool_use","id":"4","name":"x","input":[1]}`}, `u q | a [1 x {}] [2 x {}] [3 x {"_malformed":"{"}] [4 x {"_malformed":[1]}] | t 1 INT | t 2 INT | t 3 INT | t 4 INT `},
 		"outputs":          {[]string{user("q"), use("1"), use("2"), use("3"), use("4"), use("5"), `{"type":"tool_result","tool_use_id":"1","output":"a\nb"}`, `{"type":"tool_result","tool_use_id":"2","output":[1, 2]}`, `{"type":"tool_result","tool_use_id":"3","ok":true}`, `{"type":"tool_result","tool_use_id":"4","output":null}`, `{"type":"tool_result","tool_use_id":"5","output":""}`}, `u q | a [1 ` + call + ` [2 ` + call + ` [3 ` + call + ` [4 ` + call + ` [5 ` + call + " | t 1 a\nb | t 2 [1, 2] | t 3 {\"ok\":true} | t 4 {\"ok\":false} | t 5  "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -146,7 +147,7 @@ func TestConversation(t *testing.T) {
 	}
 }
 
-// TestConversationForm holds the exact form of messages.
+// TestConversationForm checks the exact form of messages.
 func TestConversationForm(t *testing.T) {
 	got := string(converse(user("<q>"), with(says("so"), "reasoning_state", `{"provider":"p"}`), use("1"), use("2"), result("1"), result("2")))
 	call := func(id string) string {
@@ -159,9 +160,9 @@ func TestConversationForm(t *testing.T) {
 	}
 }
 
-// TestOrphans loses every choice of results of a session with calls in all
-// places; what is mended then must stay as it was sent.
-func TestOrphans(t *testing.T) {
+// TestLostResults loses every choice of results of a session with calls in all
+// places. The messages must stay the same when the calls are closed in the log.
+func TestLostResults(t *testing.T) {
 	whole := []string{user("q"), says("so"), use("1"), use("2"), result("2"), result("1"), use("3"), result("3"), says("x"), user("r"), use("4"), use("1"), result("4"), result("1"), says("y")}
 	var results []int
 	for i, e := range whole {
@@ -175,19 +176,19 @@ func TestOrphans(t *testing.T) {
 			gone[i] = lost>>bit&1 == 1
 		}
 		for end := range len(whole) + 1 {
-			checkOrphans(t, whole[:end], gone)
+			checkLostResults(t, whole[:end], gone)
 		}
 	}
 }
 
-func checkOrphans(t *testing.T, whole []string, gone map[int]bool) {
+func checkLostResults(t *testing.T, whole []string, gone map[int]bool) {
 	t.Helper()
 	var left []string
 	var d digest
 	for i, e := range whole {
 		if !gone[i] {
 			left = append(left, e)
-			d.take([]byte(e))
+			d.add([]byte(e))
 		}
 	}
 	before := converse(left...)
@@ -198,24 +199,24 @@ func checkOrphans(t *testing.T, whole []string, gone map[int]bool) {
 		t.Fatalf("%d results were made up, %d are missing: %v", n, len(d.Open), left)
 	}
 	for _, o := range d.Open {
-		left = append(left, `{"type":"tool_result","tool_use_id":"`+o.ID+`","output":`+lostResult+`,"ok":false}`)
+		left = append(left, `{"type":"tool_result","tool_use_id":"`+o.ID+`","output":`+interruptedResult+`,"ok":false}`)
 	}
 	if after := converse(left...); string(after) != string(before) {
-		t.Fatalf("before\n%s\nmended\n%s", before, after)
+		t.Fatalf("before\n%s\nclosed\n%s", before, after)
 	}
 }
 
-// TestConversationLong holds that the work grows with the session, not faster.
+// TestConversationLong checks that memory grows with the session, not faster.
 func TestConversationLong(t *testing.T) {
 	var c conversation
 	for i := range 2_000 {
 		for _, line := range []string{user("question"), use(fmt.Sprint(i)), result(fmt.Sprint(i)), says("answer")} {
-			e := read([]byte(line))
+			e := parse([]byte(line))
 			c.add(&e)
 		}
 	}
 	for range 2_000 {
-		e := read([]byte(user("and more of it, in one piece")))
+		e := parse([]byte(user("and more of it, in one piece")))
 		c.add(&e)
 	}
 	list := c.list()
@@ -225,7 +226,7 @@ func TestConversationLong(t *testing.T) {
 }
 
 func TestMessages(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	one := b.put("s", user("q"))
 	two := b.put("s", use("1"), result("1"))
 	end := b.put("s", says("x"))
@@ -241,7 +242,7 @@ func TestMessages(t *testing.T) {
 	}
 	b.writeText("rough", "x\n"+user("q")+"\n{\"type\":\"message\"\n"+use("1")+"\n"+says("a")[:20])
 	reply, err := b.Messages(t.Context(), proto.GetMessages{SessionID: "rough"})
-	if err != nil || short(t, reply.Messages) != `u q | a [1 read {"path":"a"}] | t 1 LOST ` || b.skipped["rough.jsonl"] != 2 {
+	if err != nil || short(t, reply.Messages) != `u q | a [1 read {"path":"a"}] | t 1 INT ` || b.skipped["rough.jsonl"] != 2 {
 		t.Errorf("%s, %v, skipped %v", reply.Messages, err, b.skipped)
 	}
 	b.writeText("empty", "")
@@ -253,25 +254,25 @@ func TestMessages(t *testing.T) {
 	}
 	for _, until := range []int64{1, one - 1, end + 1} {
 		_, err := b.Messages(t.Context(), proto.GetMessages{SessionID: "s", Until: until})
-		wantError(t, err, proto.ErrInvalid, "no line begins")
+		zinotest.Error(t, err, proto.ErrInvalid, "no line begins")
 	}
 	b.write("newer", strings.Replace(head, ":1,", ":2,", 1))
 	_, err = b.Messages(t.Context(), proto.GetMessages{SessionID: "newer"})
-	wantError(t, err, proto.ErrInvalid, "schema 2", "newer")
+	zinotest.Error(t, err, proto.ErrInvalid, "schema 2", "newer")
 }
 
 func TestMessagesRoom(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	b.room = 1000
 	for _, text := range []string{strings.Repeat("x", 1001), strings.Repeat("\x01", 500)} {
 		b.write("s", head, user(text))
 		_, err := b.Messages(t.Context(), proto.GetMessages{SessionID: "s"})
-		wantError(t, err, proto.ErrTooLarge, `"s"`, "zino handoff --from-session s")
+		zinotest.Error(t, err, proto.ErrTooLarge, `"s"`, "zino handoff --from-session s")
 	}
 }
 
-// FuzzConversation makes messages of any lines at all: they must be legal, and
-// stay the same when what was lost is made up for.
+// FuzzConversation makes messages of any lines: they must be legal, and stay the
+// same when open calls are closed.
 func FuzzConversation(f *testing.F) {
 	f.Add(strings.Join([]string{head, user("q"), says("so"), use("1"), use("2"), result("2"), interrupt, user("r")}, "\n"))
 	f.Add(strings.Join([]string{use("1"), use("1"), result("1"), result("1"), says("x"), use("1")}, "\n"))
@@ -288,9 +289,9 @@ func FuzzConversation(f *testing.F) {
 				continue
 			}
 			lines = append(lines, line)
-			e := read([]byte(line))
+			e := parse([]byte(line))
 			c.add(&e)
-			d.take([]byte(line))
+			d.add([]byte(line))
 		}
 		list := c.list()
 		if err := legal(list); err != nil || !wire.Valid(list) {
@@ -300,15 +301,15 @@ func FuzzConversation(f *testing.F) {
 			t.Fatalf("%d calls are open, the digest says %d", len(c.open), len(d.Open))
 		}
 		for _, o := range d.Open {
-			lines = append(lines, `{"type":"tool_result","output":`+lostResult+`,"tool_use_id":`+quoted(o.ID)+`}`)
+			lines = append(lines, `{"type":"tool_result","output":`+interruptedResult+`,"tool_use_id":`+quoted(o.ID)+`}`)
 		}
-		if mended := converse(lines...); string(mended) != string(list) {
-			t.Fatalf("mended\n%s\nbefore\n%s", mended, list)
+		if closed := converse(lines...); string(closed) != string(list) {
+			t.Fatalf("closed\n%s\nbefore\n%s", closed, list)
 		}
 	})
 }
 
-// TestRandomConversations tries sessions that no fuzzer comes by.
+// TestRandomConversations tries sessions that a fuzzer hardly finds.
 func TestRandomConversations(t *testing.T) {
 	for seed := range uint64(2000) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
@@ -323,9 +324,9 @@ func TestRandomConversations(t *testing.T) {
 	}
 }
 
-// TestDamagedEvents reports the events that no model is sent.
+// TestDamagedEvents counts the events that no model is sent.
 func TestDamagedEvents(t *testing.T) {
-	b := newBench(t, "")
+	b := newEnv(t, "")
 	b.write("s", user("q"), `{"type":"message","role":"usr","text":"lost"}`, `{"type":"mesage","role":"user","text":"lost"}`,
 		`{"type":7,"role":"user","text":"lost"}`, `{"type":"tool_use","name":"bash"}`, `{"type":"note","text":"mood"}`, says("a"))
 	for _, want := range []int{4, 0} {

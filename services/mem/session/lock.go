@@ -1,0 +1,97 @@
+package session
+
+import (
+	"context"
+	"errors"
+
+	"zino/pkg/durable"
+	"zino/pkg/text"
+	"zino/pkg/wire"
+	"zino/proto"
+)
+
+// interruptedResult is the result of a call whose turn died before it came.
+const interruptedResult = `{"ok":false,"error":{"code":"interrupted","message":"The call was interrupted and its result was lost."}}`
+
+// Hold locks a session for a turn, and closes the calls that an earlier turn left
+// without a result. waiting is called once if another turn has the lock, held as
+// soon as this one has it. The lock ends with ctx; then Hold returns nil. With
+// req.Next, which older daemons send for a turn that had the lock before, no call
+// is closed.
+func (s *Store) Hold(ctx context.Context, req proto.HoldSession, waiting func() error, held func(proto.SessionHeld) error) (err error) {
+	id := req.SessionID
+	if err := proto.CheckSessionID(id); err != nil {
+		return err
+	}
+	lock, err := durable.AwaitLockFile(ctx, s.root, id+lockEnd, waiting)
+	if err != nil {
+		return s.fileError(id, err)
+	}
+	defer func() {
+		if unlocked := lock.Unlock(); unlocked != nil {
+			err = s.fileError(id, unlocked)
+		}
+	}()
+	state, err := s.closeCalls(ctx, id, req.Next == nil)
+	if err == nil {
+		err = held(state)
+	}
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// closeCalls gives the open calls of a session, whose turn is dead, results that
+// say so. Without write it only looks where the session ends.
+func (s *Store) closeCalls(ctx context.Context, id string, write bool) (proto.SessionHeld, error) {
+	held := proto.SessionHeld{SessionID: id}
+	if err := s.checkWritable(ctx, id, true); err != nil {
+		return held, err
+	}
+	d, err := s.look(ctx, id)
+	if isGone(err) {
+		return held, nil
+	}
+	if err != nil {
+		return held, err
+	}
+	held.Next = d.End
+	if len(d.Open) == 0 || !write {
+		return held, nil
+	}
+	var lines [][]byte
+	for _, call := range d.Open {
+		line := wire.AppendString([]byte(`{"type":"tool_result","tool_use_id":`), call.ID)
+		line = append(line, `,"output":`+interruptedResult+`,"ok":false,"synthetic":true,"ts":"`...)
+		lines = append(lines, append(append(line, s.now()...), `"}`...))
+	}
+	held.Mended = len(lines)
+	held.Next, err = s.append(ctx, id, false, nil, lines)
+	return held, err
+}
+
+// Remove deletes the session that an id or the beginning of one names, unless a
+// turn has it locked.
+func (s *Store) Remove(_ context.Context, req proto.RemoveSession) (proto.SessionName, error) {
+	id, err := s.resolve(req.SessionID)
+	if err != nil {
+		return proto.SessionName{}, err
+	}
+	lock, err := durable.TryLockFile(s.root, id+lockEnd)
+	if errors.Is(err, durable.ErrLocked) {
+		return proto.SessionName{}, &proto.Error{Code: proto.CodeBusy, Kind: "session", Message: "A turn is under way on session " + text.Quote(id) + ". Wait for its end, or interrupt it."}
+	}
+	if err != nil {
+		return proto.SessionName{}, s.fileError(id, err)
+	}
+	err = s.log(id).Remove()
+	if err == nil {
+		err = s.forget(id)
+	}
+	if unlocked := lock.Unlock(); err == nil {
+		err = unlocked
+	}
+	return proto.SessionName{SessionID: id}, s.fileError(id, err)
+}
