@@ -1,37 +1,41 @@
 package mem
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"iter"
+	"math"
 	"os"
+	"slices"
 	"time"
 
 	"zino/services/mem/index"
 	"zino/services/mem/store"
 )
 
-// catalog is all that is known of the memories in a file but their texts: of
-// each the place where it stands, and an index of their words.
+// catalog is what is known of the memories in a file except their texts: the place
+// of each, and an index of their words.
 type catalog struct {
-	file  *os.File // nil if there is none
-	end   int64    // what stands before it has been taken in
-	index *index.Index
-	docs  []doc // by id
-	names names
-	first map[fingerprint]int32 // the first memory with this fingerprint
-	twins int                   // memories that were not the first
-	held  map[int][]byte        // elements that stand in no file, by id
+	file       *os.File // nil if there is no file
+	end        int64    // what is before it has been added
+	index      *index.Index
+	docs       []doc // by id
+	names      names
+	first      map[fingerprint]int32 // the first memory with this fingerprint
+	duplicates int                   // memories that were not the first
+	salvaged   map[int][]byte        // elements of a damaged file that cannot be repaired, by id
 
-	elements int // that were taken in
+	elements int // that were added
 	saved    int // of these are in the snapshot
-	skipped  int // that are no memories
+	skipped  int // that are not memories
 	reason   string
 }
 
-// doc is what is known of a memory.
 type doc struct {
-	at       int64 // where its element stands in the file
+	at       int64 // the place of its element in the file
 	size     uint32
 	sum      uint32 // of the element: another program may have written there
 	created  int64
@@ -60,30 +64,29 @@ func (n *names) number(name string) uint32 {
 func newCatalog(file *os.File) *catalog {
 	return &catalog{
 		file: file, index: index.New(), names: names{numbers: map[string]uint32{}},
-		first: map[fingerprint]int32{}, held: map[int][]byte{},
+		first: map[fingerprint]int32{}, salvaged: map[int][]byte{},
 	}
 }
 
-// parsed is an element on its way into the catalog.
+// parsed is an element that is to be added.
 type parsed struct {
 	element
 	place doc
-	none  error  // why it is no memory
-	line  []byte // if it stands in no file
+	err   error  // why it is not a memory
+	line  []byte // of an element that is not in the file
 }
 
-// parse reads an element that stands at a place in the file, or in none if
-// that is below 0.
+// parse parses an element at a place in the file; below 0: a salvaged one.
 func parse(line []byte, at int64) parsed {
 	p := parsed{place: doc{at: at, size: uint32(len(line)), sum: crc32.Checksum(line, castagnoli)}}
 	if at < 0 {
 		p.line = line
 	}
-	if p.element, p.none = parseElement(line); p.none == nil && p.kind != isDeletion {
+	if p.element, p.err = parseElement(line); p.err == nil && p.kind != isDeletion {
 		p.place.print, p.place.created, p.place.occupied = p.fingerprint(), p.created, true
 	}
-	if string(line) == "null" { // the way in which other programs delete
-		p.none = errEmpty
+	if string(line) == "null" { // other programs delete so
+		p.err = errEmpty
 	}
 	return p
 }
@@ -93,12 +96,12 @@ var (
 	errEmpty   = errors.New("an empty place")
 )
 
-// take takes in the next element. What is no memory keeps its place and
-// cannot be found.
-func (c *catalog) take(p parsed) {
+// add adds the next element. One that is not a memory keeps its place and cannot
+// be found.
+func (c *catalog) add(p parsed) {
 	c.elements++
 	switch {
-	case p.none == nil && p.kind != isMemory:
+	case p.err == nil && p.kind != isMemory:
 		if !c.has(p.id) {
 			c.skip(fmt.Sprintf("element %d changes memory %d, which is not there", c.elements-1, p.id))
 			return
@@ -108,12 +111,12 @@ func (c *catalog) take(p parsed) {
 			c.put(p.id, p)
 		}
 		return
-	case p.none == nil:
+	case p.err == nil:
 		c.docs = append(c.docs, doc{})
 		c.put(len(c.docs)-1, p)
 		return
-	case p.none != errEmpty:
-		c.skip(fmt.Sprintf("entry %d is left out: %v", len(c.docs), p.none))
+	case p.err != errEmpty:
+		c.skip(fmt.Sprintf("entry %d is skipped: %v", len(c.docs), p.err))
 	}
 	if p.kind == isMemory {
 		c.docs = append(c.docs, doc{})
@@ -126,7 +129,7 @@ func (c *catalog) skip(reason string) {
 	}
 }
 
-// problem is what a person should know of the elements that were left out.
+// problem describes the elements that were skipped.
 func (c *catalog) problem() string {
 	switch c.skipped {
 	case 0:
@@ -144,7 +147,7 @@ func (c *catalog) put(id int, p parsed) {
 	d.tag, d.channel = c.names.number(p.tag), c.names.number(p.channel)
 	c.docs[id] = d
 	if p.line != nil {
-		c.held[id] = p.line
+		c.salvaged[id] = p.line
 	}
 	c.index.Put(id, p.text)
 	c.number(id)
@@ -154,26 +157,26 @@ func (c *catalog) put(id int, p parsed) {
 func (c *catalog) remove(id int) {
 	print := c.docs[id].print
 	c.docs[id] = doc{}
-	delete(c.held, id)
+	delete(c.salvaged, id)
 	c.index.Delete(id)
 	if int(c.first[print]) != id {
-		c.twins--
+		c.duplicates--
 		return
 	}
 	delete(c.first, print)
-	if c.twins == 0 {
+	if c.duplicates == 0 {
 		return
 	}
 	for i := range c.docs {
 		if c.docs[i].occupied && c.docs[i].print == print {
 			c.first[print] = int32(i)
-			c.twins--
+			c.duplicates--
 			return
 		}
 	}
 }
 
-// match returns a function that tells which memories pass a filter.
+// match returns a function that reports whether a memory passes a filter.
 func (c *catalog) match(f store.Filter) func(id int) bool {
 	tag, tagKnown := c.names.numbers[f.Tag]
 	channel, channelKnown := c.names.numbers[f.Channel]
@@ -192,23 +195,23 @@ func (c *catalog) match(f store.Filter) func(id int) bool {
 	}
 }
 
-// ref is where a memory can be read, also after the catalog has gone on.
+// ref is what is needed to read a memory, also after the catalog has changed.
 type ref struct {
 	id   int
 	doc  doc
 	file *os.File
-	held []byte
+	line []byte // of a salvaged element
 }
 
-func (c *catalog) ref(id int) ref { return ref{id, c.docs[id], c.file, c.held[id]} }
+func (c *catalog) ref(id int) ref { return ref{id, c.docs[id], c.file, c.salvaged[id]} }
 
-// errMoved says that the file is not what the catalog knows.
+// errMoved is the error of a file that is not as the catalog knows it.
 var errMoved = errors.New("the file was changed by another program while it was read")
 
 // read returns the element of a memory.
 func (r ref) read() ([]byte, error) {
-	if r.held != nil {
-		return r.held, nil
+	if r.line != nil {
+		return r.line, nil
 	}
 	line := make([]byte, r.doc.size)
 	n, err := r.file.ReadAt(line, r.doc.at)
@@ -219,4 +222,152 @@ func (r ref) read() ([]byte, error) {
 		return nil, errors.Join(errMoved, err)
 	}
 	return line, nil
+}
+
+// step is the smallest difference of scores.
+const step = 1e-4
+
+// hit is a memory that was found, before it is read.
+type hit struct {
+	ref
+	score float64
+	words []store.Share
+}
+
+// Search finds the memories nearest to a query.
+func (m *memories) Search(_ context.Context, q store.Query) (results []store.Result, err error) {
+	if q.K <= 0 || isBlank(q.Text) {
+		return nil, nil
+	}
+	var hits []hit
+	err = m.reading(func(c *catalog) { hits = c.search(q) }, func() error {
+		results, err = read(hits, q.Room)
+		return err
+	})
+	return results, err
+}
+
+// read reads the memories that were found.
+func read(hits []hit, room int) (results []store.Result, err error) {
+	size := 0
+	for _, h := range hits {
+		r := store.Result{Score: h.score, Words: h.words}
+		if r.Memory, err = h.memory(); err != nil {
+			return nil, err
+		}
+		size += len(r.Messages) + len(r.Tag) + around
+		for _, w := range r.Words {
+			size += len(w.Word) + around
+		}
+		if room > 0 && size > room {
+			return nil, store.ErrTooLarge
+		}
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+// around is how many bytes the keys and numbers of a result take in a reply.
+const around = 64
+
+func (c *catalog) search(q store.Query) (hits []hit) {
+	for _, h := range c.index.Search(index.Query{Text: q.Text, K: q.K, MinScore: q.MinScore - step/2, Match: c.match(q.Filter)}) {
+		f := hit{ref: c.ref(h.ID), score: rounded(h.Score)}
+		if f.score < q.MinScore {
+			continue
+		}
+		if q.Explain {
+			f.words = shares(c.index.Explain(q.Text, h.ID), f.score)
+		}
+		hits = append(hits, f)
+	}
+	// Of rounded scores that are equal the most recent memory is first.
+	slices.SortFunc(hits, func(a, b hit) int { return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(b.id, a.id)) })
+	return hits
+}
+
+// rounded is a score in steps: 1 only if it is exact, and never 0.
+func rounded(score float64) float64 {
+	steps := math.Round(score / step)
+	if score < 1 {
+		steps = min(steps, 1/step-1)
+	}
+	return max(steps, 1) / (1 / step)
+}
+
+// shares rounds the words' parts of a score so that their sum is the score.
+func shares(list []index.Explanation, score float64) []store.Share {
+	sum := 0.0
+	for _, e := range list {
+		sum += e.Weight
+	}
+	words := make([]store.Share, len(list))
+	exact, sofar := 0.0, 0.0
+	for i, e := range list {
+		exact += e.Weight / sum * score / step
+		until := math.Round(exact)
+		words[i] = store.Share{Word: e.Word, Share: (until - sofar) / (1 / step)}
+		sofar = until
+	}
+	return words
+}
+
+// page is how many memories Scan reads at a time.
+const page = 64
+
+// Scan walks memories from the newest on.
+func (m *memories) Scan(ctx context.Context, f store.Filter) iter.Seq2[store.Memory, error] {
+	return func(yield func(store.Memory, error) bool) {
+		for {
+			list, err := m.page(f)
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				yield(store.Memory{}, err)
+				return
+			}
+			for _, v := range list {
+				if !yield(v, nil) {
+					return
+				}
+				f.Before = &v.ID
+			}
+			if len(list) < page {
+				return
+			}
+		}
+	}
+}
+
+// page reads the next memories that pass a filter.
+func (m *memories) page(f store.Filter) (list []store.Memory, err error) {
+	var refs []ref
+	err = m.reading(func(c *catalog) { refs = c.newest(f, page) }, func() error {
+		list = list[:0]
+		for _, r := range refs {
+			v, err := r.memory()
+			if err != nil {
+				return err
+			}
+			list = append(list, v)
+		}
+		return nil
+	})
+	return list, err
+}
+
+// newest returns the n newest memories that pass a filter, the newest first.
+func (c *catalog) newest(f store.Filter, n int) (refs []ref) {
+	last := len(c.docs)
+	if f.Before != nil {
+		last = min(last, *f.Before)
+	}
+	match := c.match(f)
+	for id := last - 1; id >= 0 && len(refs) < n; id-- {
+		if match(id) {
+			refs = append(refs, c.ref(id))
+		}
+	}
+	return refs
 }

@@ -13,16 +13,16 @@ import (
 	"zino/pkg/wire"
 )
 
-// element is what an element of the file of hard memories says: a memory, or
-// what became of an earlier one.
+// element is an element of the file of hard memories: a memory, or a change of an
+// earlier one.
 //
 //	{"messages":[…],"tag":"…","time":"…"}
 //	{"id":0,"updated":"…","messages":[…],"tag":"…","time":"…"}
 //	{"id":0,"deleted":true,"time":"…"}
 //
-// A memory's id is the number of memories before it, so an element that
-// changes one takes none. What other programs mean by "id" is their business:
-// only together with one of the other two keys it names a memory of ours.
+// A memory's id is the number of memories before it; an element that changes one
+// has none of its own. Other programs may use "id" for something else: only together
+// with "updated" or "deleted" it names a memory.
 type element struct {
 	kind kind
 	id   int // of the memory that is changed
@@ -46,11 +46,11 @@ type entry struct {
 	text             string // what is searched: the contents, then the tag
 }
 
-// noTime stands for a time that is not known.
+// noTime is an unknown time.
 const noTime = -1 << 63
 
-// fingerprint tells memories apart: two with the same messages and the same
-// tag are one, in whatever order their keys stand.
+// fingerprint is a hash of messages and tag: memories with the same one are
+// duplicates. The order of keys does not matter.
 type fingerprint [16]byte
 
 // newEntry checks a list of messages. The entry shares nothing with raw.
@@ -65,7 +65,7 @@ func newEntry(raw []byte, tag string) (entry, error) {
 	return entry{messages: listOf(texts), tag: tag, created: noTime, text: text.String()}, err
 }
 
-// parseElement reads an element, which is valid JSON. It may have more keys.
+// parseElement parses an element, which is valid JSON. It may have more keys.
 func parseElement(line []byte) (element, error) {
 	var stored struct {
 		Messages json.RawMessage `json:"messages,omitzero"`
@@ -107,13 +107,13 @@ func isElement(line []byte) bool {
 	return err == nil
 }
 
-// textIn is the text of a JSON string, "" of anything else.
+// textIn is the value of a JSON string, "" for anything else.
 func textIn(raw []byte) string {
 	text, _ := wire.Unquote(nil, raw)
 	return string(text)
 }
 
-// timeIn is the time that a JSON string tells, in seconds since 1970.
+// timeIn is the time in a JSON string, in seconds since 1970.
 func timeIn(raw []byte) int64 {
 	t, err := time.Parse(time.RFC3339, textIn(raw))
 	if err != nil {
@@ -124,7 +124,7 @@ func timeIn(raw []byte) int64 {
 
 // line is a new memory as it is stored.
 func (e entry) line() []byte {
-	b := e.appendSaid([]byte("{"))
+	b := e.appendContent([]byte("{"))
 	if e.channel != "" {
 		b = wire.AppendString(append(b, `,"channel_id":`...), e.channel)
 	}
@@ -135,17 +135,17 @@ func (e entry) line() []byte {
 	return append(time.Unix(e.created, 0).UTC().AppendFormat(b, time.RFC3339), `"}`...)
 }
 
-// appendSaid appends the members that tell what the memory says.
-func (e entry) appendSaid(b []byte) []byte {
+// appendContent appends messages and tag.
+func (e entry) appendContent(b []byte) []byte {
 	b = append(append(b, `"messages":`...), e.messages...)
 	return wire.AppendString(append(b, `,"tag":`...), e.tag)
 }
 
-// updateLine is the element that has e take the place of what the element old
-// says of memory id. What else old holds stays.
+// updateLine is the element that replaces memory id, whose element is old, by e.
+// Other keys of old stay.
 func (e entry) updateLine(id int, old []byte, now time.Time) []byte {
 	b := fmt.Appendf(nil, `{"id":%d,"updated":"%s",`, id, now.UTC().Format(time.RFC3339))
-	b = e.appendSaid(b)
+	b = e.appendContent(b)
 	for key, value := range wire.Members(old) {
 		switch string(key) {
 		case "id", "updated", "deleted", "messages", "tag":

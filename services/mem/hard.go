@@ -29,17 +29,13 @@ func (s *Service) searchHard(ctx context.Context, req proto.SearchHard) (proto.H
 	}
 	rep := proto.HardMemories{Results: []proto.HardMemory{}}
 	for _, r := range found {
-		rep.Results = append(rep.Results, told(r))
+		h := proto.HardMemory{Messages: r.Messages, Score: r.Score, ID: &r.ID, Tag: r.Tag}
+		for _, w := range r.Words {
+			h.Words = append(h.Words, proto.WordShare{Word: w.Word, Share: w.Share})
+		}
+		rep.Results = append(rep.Results, h)
 	}
 	return rep, s.hardError(err)
-}
-
-func told(r store.Result) proto.HardMemory {
-	h := proto.HardMemory{Messages: r.Messages, Score: r.Score, ID: &r.ID, Tag: r.Tag}
-	for _, w := range r.Words {
-		h.Words = append(h.Words, proto.WordShare{Word: w.Word, Share: w.Share})
-	}
-	return h
 }
 
 func (s *Service) storeHard(ctx context.Context, req proto.StoreHard) (proto.Stored, error) {
@@ -75,10 +71,10 @@ func (s *Service) deleteHard(ctx context.Context, req proto.DeleteHard) (proto.E
 	return proto.Empty{}, s.hardErrorOf(req.ID, s.memories.Delete(ctx, req.ID))
 }
 
-// Memories in a page of a list, if the request names no number, and at most.
+// Memories in a page of a list.
 const (
-	pageUsual = 100
-	pageMost  = 1000
+	pageDefault = 100
+	pageMax     = 1000
 )
 
 func (s *Service) listHard(ctx context.Context, req proto.ListHard) (proto.HardList, error) {
@@ -88,9 +84,9 @@ func (s *Service) listHard(ctx context.Context, req proto.ListHard) (proto.HardL
 		return list, err
 	}
 	f.Before = req.Before
-	limit := min(req.Limit, pageMost)
+	limit := min(req.Limit, pageMax)
 	if limit <= 0 {
-		limit = pageUsual
+		limit = pageDefault
 	}
 	size := 0
 	for m, err := range s.memories.Scan(ctx, f) {
@@ -115,7 +111,7 @@ func item(m store.Memory) proto.HardItem {
 	return i
 }
 
-// filter checks what a request restricts to.
+// filter is the filter of a request.
 func filter(tag, channel, since, until string) (f store.Filter, err error) {
 	f = store.Filter{Tag: tag, Channel: channel}
 	if f.Since, err = moment("since", since); err == nil {
@@ -124,8 +120,7 @@ func filter(tag, channel, since, until string) (f store.Filter, err error) {
 	return f, err
 }
 
-// moment reads a time in RFC 3339, or a day, which stands for its first moment
-// here.
+// moment parses a time in RFC 3339, or a day: its first moment in local time.
 func moment(key, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -140,19 +135,19 @@ func moment(key, text string) (time.Time, error) {
 	return t, nil
 }
 
-// hardErrorOf words an error about a memory.
+// hardErrorOf is the error of a request about one memory.
 func (s *Service) hardErrorOf(id int, err error) error {
-	var twin *store.DuplicateError
+	var same *store.DuplicateError
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return &proto.Error{Code: proto.CodeNotFound, Message: fmt.Sprintf("there is no memory %d", id)}
-	case errors.As(err, &twin):
-		return invalid(fmt.Errorf("memory %d says the same already: delete memory %d instead", twin.ID, id))
+	case errors.As(err, &same):
+		return invalid(fmt.Errorf("memory %d says the same already: delete memory %d instead", same.ID, id))
 	}
 	return s.hardError(err)
 }
 
-// hardError words an error about the file.
+// hardError adds the file to an error.
 func (s *Service) hardError(err error) error {
 	if err == nil {
 		return nil

@@ -189,10 +189,10 @@ func TestSkippedMessages(t *testing.T) {
 	m.write("channels/c.json", "[\n"+msg("a")+",\n"+msg("b")+",\n{\"role\":\"user\",\"content\":null},\n7\n]")
 	m.want(get("c"), hist(msg("a"), msg("b")))
 	m.want(`{"type":"get_history","channel_id":"c","limit":1}`, hist(msg("b")))
-	if p := strings.Join(m.problems(), "\n"); !strings.Contains(p, "channels/c.json: 2 entries are left out") {
+	if p := strings.Join(m.problems(), "\n"); !strings.Contains(p, "channels/c.json: 2 entries are skipped") {
 		t.Errorf("problems %q", p)
 	}
-	if n := strings.Count(m.log.String(), "left out"); n != 1 {
+	if n := strings.Count(m.log.String(), "skipped"); n != 1 {
 		t.Errorf("logged %d times", n)
 	}
 	m.want(put("c", msg("d")), ok)

@@ -1,34 +1,25 @@
 package mem
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"zino/pkg/config"
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 )
 
-// TestMain lets the test binary stand in for another process: see child.
 func TestMain(m *testing.M) {
-	if role := os.Getenv("MEM_CHILD"); role != "" {
-		if err := children[role](os.Getenv("MEM_DIR")); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	zinotest.Child(zinotest.Roles{"full": fillDisk, "readonly": readReadOnly, "changer": changeForever})
 	os.Exit(m.Run())
 }
 
@@ -40,40 +31,25 @@ type server struct {
 	dir  string // the data directory
 	path string // the socket
 	nc   net.Conn
-	log  *syncBuffer
-}
-
-// newDir returns a short directory: socket paths must not exceed 108 bytes.
-func newDir(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "z")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
+	log  *zinotest.Buffer
 }
 
 // start serves the data directory; an empty name makes a fresh one.
 func start(t testing.TB, data string) *server {
 	t.Helper()
-	dir := newDir(t)
+	dir := zinotest.Dir(t)
 	if data == "" {
 		data = filepath.Join(dir, "data", "mem")
 	}
-	m := &server{t: t, dir: data, path: filepath.Join(dir, "s"), log: &syncBuffer{}}
-	log := slog.New(slog.NewTextHandler(m.log, nil))
+	m := &server{t: t, dir: data, path: filepath.Join(dir, "s"), log: new(zinotest.Buffer)}
+	log := m.log.Logger()
 	var err error
-	if m.s, err = Open(config.Mem{DataDir: data, Durability: "os"}, log); err != nil {
-		t.Fatal(err)
-	}
+	m.s, err = Open(config.Mem{DataDir: data, Durability: "os"}, log)
+	zinotest.Must(t, err)
 	srv := rpc.NewServer("mem", log)
 	m.srv = srv
 	m.s.Register(srv)
-	l, err := net.Listen("unix", m.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := zinotest.Listen(t, m.path)
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 	t.Cleanup(func() {
@@ -118,7 +94,7 @@ func (m *server) ask(request string) string {
 	return string(body)
 }
 
-// want asks and holds the reply against the one expected, byte for byte.
+// want asks and compares the reply byte for byte.
 func (m *server) want(request, reply string) {
 	m.t.Helper()
 	if got := m.ask(request); got != reply {
@@ -139,7 +115,7 @@ func (m *server) wantError(request, code string, words ...string) {
 	}
 	for _, w := range words {
 		if !strings.Contains(e.Message, w) {
-			m.t.Errorf("%.200s\nthe message %q does not say %q", request, e.Message, w)
+			m.t.Errorf("%.200s\nthe message %q lacks %q", request, e.Message, w)
 		}
 	}
 }
@@ -148,18 +124,12 @@ func (m *server) file(name string) string { return filepath.Join(m.dir, name) }
 
 func (m *server) read(name string) string {
 	m.t.Helper()
-	data, err := os.ReadFile(m.file(name))
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	return string(data)
+	return zinotest.Read(m.t, m.file(name))
 }
 
 func (m *server) write(name, text string) {
 	m.t.Helper()
-	if err := os.WriteFile(m.file(name), []byte(text), 0o644); err != nil {
-		m.t.Fatal(err)
-	}
+	zinotest.Must(m.t, os.WriteFile(m.file(name), []byte(text), 0o644)) // as other programs do
 }
 
 // problems are what the stats show.
@@ -194,22 +164,4 @@ func quoted(s string) string {
 		panic(err)
 	}
 	return string(b)
-}
-
-// syncBuffer is a log that a test reads while it is written.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }

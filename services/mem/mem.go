@@ -1,14 +1,14 @@
 // Package mem is the memory: histories of channels, hard memories that are
 // found by their words, the soft memory, a text in the system prompt, and the
-// sessions of the terminal agent. All of it lies in files that people can read:
+// sessions of the terminal agent. All of it is in files that people can read:
 //
 //	channels/ID.json     a JSON array of messages per channel, one a line
 //	hard_memories.json   a JSON array of {"messages","tag",…}, one a line
 //	soft_memory.txt      the text, byte for byte
 //	sessions/ID.jsonl    the events of a terminal session, one a line
 //
-// A request that stores something is answered when it is on disk. Several
-// processes may work in one data directory.
+// A request that stores something is acknowledged when it is on disk. Several
+// processes may share a data directory.
 package mem
 
 import (
@@ -19,8 +19,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"zino/pkg/config"
@@ -53,11 +55,11 @@ func Open(cfg config.Mem, log *slog.Logger) (*Service, error) {
 		if file, ok := errors.AsType[*fs.PathError](err); ok && filepath.Base(file.Path) == channelsDir {
 			path = filepath.Join(path, channelsDir)
 		}
-		worded := fileError("[mem] data_dir", path, err)
+		err := fileError("[mem] data_dir", path, err)
 		if durable.Remedy(err) == "" {
-			worded = fmt.Errorf("%w; set ZINO_HOME, or [mem] data_dir, to a directory that can be written", worded)
+			err = fmt.Errorf("%w; set ZINO_HOME, or [mem] data_dir, to a directory that can be written", err)
 		}
-		return nil, worded
+		return nil, err
 	}
 	noSync := cfg.Durability == "os"
 	s.histories = newHistories(s.channels, s.problems, noSync)
@@ -85,7 +87,7 @@ func (s *Service) openDirs() (err error) {
 	if s.channels, err = s.root.OpenRoot(channelsDir); err != nil {
 		return errors.Join(err, s.root.Close())
 	}
-	err = closeToOthers(s.channels, s.problems)
+	err = makePrivate(s.channels, s.problems)
 	if err == nil {
 		err = durable.SyncDir(s.root)
 	}
@@ -95,10 +97,10 @@ func (s *Service) openDirs() (err error) {
 	return nil
 }
 
-// closeToOthers takes the permissions of group and others from a directory. One
-// that cannot be changed, since it is on a read-only file system or another
-// user's, is served all the same and reported.
-func closeToOthers(root *os.Root, p *problems) error {
+// makePrivate takes the permissions of group and others from a directory. One that
+// cannot be changed, because it is on a read-only file system or another user's,
+// is used as it is and reported.
+func makePrivate(root *os.Root, p *problems) error {
 	fi, err := root.Stat(".")
 	if err != nil || fi.Mode().Perm()&0o077 == 0 {
 		return err
@@ -111,8 +113,7 @@ func closeToOthers(root *os.Root, p *problems) error {
 	return err
 }
 
-// Register has srv answer mem's methods, and show in its stats what is wrong
-// with the files.
+// Register adds mem's methods to srv, and problems of the files to its stats.
 func (s *Service) Register(srv *rpc.Server) {
 	rpc.Handle(srv, proto.MemGetHistory, s.getHistory)
 	rpc.Handle(srv, proto.MemAppendHistory, s.appendHistory)
@@ -130,7 +131,7 @@ func (s *Service) Register(srv *rpc.Server) {
 	srv.OnStats(s.stats)
 }
 
-// Close closes the files. Everything that was answered is on disk before.
+// Close closes the files. Everything that was acknowledged is on disk before.
 func (s *Service) Close() error {
 	s.histories.close()
 	return errors.Join(s.memories.Close(), s.sessions.close(), s.channels.Close(), s.root.Close())
@@ -151,8 +152,8 @@ func (s *Service) stats(st *proto.Stats) {
 	st.Info["hard_memories"] = strconv.Itoa(hard)
 }
 
-// fileError words an error about a file: what it belongs to, the cause, and
-// what to do about it. It is one line.
+// fileError is an error about a file in one line: what it belongs to, the cause,
+// and what to do about it.
 func fileError(what, file string, err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -168,3 +169,111 @@ type lineError struct {
 
 func (e *lineError) Error() string { return e.text }
 func (e *lineError) Unwrap() error { return e.cause }
+
+const softFile = "soft_memory.txt"
+
+func (s *Service) getSoft(context.Context, proto.GetSoft) (proto.SoftMemory, error) {
+	data, err := s.root.ReadFile(softFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return proto.SoftMemory{}, nil
+	}
+	if err != nil {
+		return proto.SoftMemory{}, fileError("soft memory", filepath.Join(s.cfg.DataDir, softFile), err)
+	}
+	return proto.SoftMemory{Content: strings.ToValidUTF8(string(data), "\ufffd"), Set: true}, nil
+}
+
+func (s *Service) setSoft(_ context.Context, req proto.SetSoft) (proto.Empty, error) {
+	if err := durable.Replace(s.root, softFile, []byte(req.Content)); err != nil {
+		return proto.Empty{}, fileError("soft memory", filepath.Join(s.cfg.DataDir, softFile), err)
+	}
+	return proto.Empty{}, nil
+}
+
+// maxProblems limits the problems in stats; the log has all.
+const maxProblems = 100
+
+// problems are what a person should repair. Each is logged when it is found and
+// shown in stats until it is repaired.
+type problems struct {
+	log *slog.Logger
+
+	mu   sync.Mutex
+	open []problem
+}
+
+type problem struct {
+	key  string
+	text string
+	gone func() bool
+}
+
+func newProblems(log *slog.Logger) *problems { return &problems{log: log} }
+
+// set makes text the problem under key; an empty text removes it. gone, if given,
+// reports whether the problem was repaired.
+func (p *problems) set(key, text string, gone func() bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.IndexFunc(p.open, func(o problem) bool { return o.key == key })
+	if i >= 0 {
+		if p.open[i].text == text {
+			return
+		}
+		p.open = slices.Delete(p.open, i, i+1)
+	}
+	if text == "" {
+		return
+	}
+	p.log.Warn(text)
+	if len(p.open) == maxProblems {
+		p.open = slices.Delete(p.open, 0, 1)
+	}
+	p.open = append(p.open, problem{key, text, gone})
+}
+
+func (p *problems) list() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open = slices.DeleteFunc(p.open, func(o problem) bool { return o.gone != nil && o.gone() })
+	list := []string{}
+	for _, o := range p.open {
+		list = append(list, o.text)
+	}
+	return list
+}
+
+// reporter handles the events of the files in root, whose names people see as
+// prefix+name. A damaged file is a problem as long as the quarantined file exists.
+func (p *problems) reporter(root *os.Root, prefix string) func(durable.Event) {
+	return func(e durable.Event) {
+		name, kept := e.Name, e.Kept
+		e.Name = prefix + name
+		switch {
+		case e.Err != nil:
+			p.set("file "+e.Name, e.String(), changed(root, name))
+		case e.Kind == durable.Damaged, e.Kind == durable.Cut:
+			e.Kept = prefix + kept
+			p.set("file "+e.Name, e.String(), func() bool {
+				_, err := root.Lstat(kept)
+				return errors.Is(err, fs.ErrNotExist)
+			})
+		default:
+			p.set("file "+e.Name, "", nil)
+			p.log.Info(e.String())
+		}
+	}
+}
+
+// changed returns a function that reports whether the named file has changed since
+// now, or is gone.
+func changed(root *os.Root, name string) func() bool {
+	then, err := root.Lstat(name)
+	return func() bool {
+		now, nowErr := root.Lstat(name)
+		if err != nil || nowErr != nil {
+			return nowErr == nil || errors.Is(nowErr, fs.ErrNotExist)
+		}
+		return now.Size() != then.Size() || !now.ModTime().Equal(then.ModTime())
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -157,7 +158,7 @@ func TestForeignMemories(t *testing.T) {
 	m.want(keep("", msg("new")), stored(7))
 	m.want(keep("", `{"role":"user","content":"three apple"}`), stored(3))
 	p := strings.Join(m.problems(), "\n")
-	if !strings.Contains(p, hardFile+": entry 1 is left out") || !strings.Contains(p, "2 more") || !strings.Contains(m.log.String(), "entry 1 is left out") {
+	if !strings.Contains(p, hardFile+": entry 1 is skipped") || !strings.Contains(p, "2 more") || !strings.Contains(m.log.String(), "entry 1 is skipped") {
 		t.Errorf("problems %q\nlog %s", p, m.log)
 	}
 	if text := m.read(hardFile); !strings.Contains(text, `"source":"import"`) && !strings.Contains(text, `"source": "import"`) || !json.Valid([]byte(text)) {
@@ -198,7 +199,7 @@ func TestDamagedMemories(t *testing.T) {
 
 // TestUnreadableMemories keeps the histories going when the memories cannot be read.
 func TestUnreadableMemories(t *testing.T) {
-	dir := newDir(t)
+	dir := zinotest.Dir(t)
 	if err := os.Mkdir(dir+"/"+hardFile, 0o700); err != nil {
 		t.Fatal(err)
 	}

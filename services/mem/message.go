@@ -16,9 +16,8 @@ type message struct {
 	Content string `json:"content"`
 }
 
-// parseMessages reads a list of messages: objects with a string role and a
-// string content. Nothing of a list with another element in it is taken. The
-// texts are copies, cleaned: see clean.
+// parseMessages parses a list of messages: objects with a string role and a string
+// content. Any other element is an error. The texts are clean copies.
 func parseMessages(raw []byte) (texts [][]byte, parsed []message, err error) {
 	if len(raw) == 0 {
 		return nil, nil, nil
@@ -58,8 +57,8 @@ func parseMessage(text []byte) (m message, err error) {
 
 func isMessage(text []byte) bool { return wire.Valid(text) && hasMessage(text) }
 
-// hasMessage is isMessage for text that is valid: parseMessage without reading
-// what the message says.
+// hasMessage is isMessage for valid JSON. Unlike parseMessage it does not decode
+// the content.
 func hasMessage(text []byte) bool {
 	var role, content []byte // the last ones, where there are several
 	for key, value := range wire.Members(text) {
@@ -79,13 +78,12 @@ func hasMessage(text []byte) bool {
 	return len(role) > 0 && role[0] == '"' && len(content) > 0 && content[0] == '"'
 }
 
-// clean returns a copy of a JSON text that every reader can take: see tidy.
-func clean(text []byte) []byte { return tidy(bytes.Clone(text)) }
+// clean returns a copy of a JSON text that every reader accepts: see normalize.
+func clean(text []byte) []byte { return normalize(bytes.Clone(text)) }
 
-// tidy makes a JSON text one that every reader can take: in one line, in valid
-// UTF-8, and with U+FFFD in the place of lone surrogates. All else is as it was
-// given. It may write to text.
-func tidy(text []byte) []byte {
+// normalize returns a JSON text in one line, in valid UTF-8, and with U+FFFD in the
+// place of lone surrogates. All else stays as it is. It may write to text.
+func normalize(text []byte) []byte {
 	if !utf8.Valid(text) {
 		text = bytes.ToValidUTF8(text, []byte("\ufffd"))
 	}
@@ -95,13 +93,13 @@ func tidy(text []byte) []byte {
 			text = line.Bytes()
 		}
 	}
-	mendSurrogates(text)
+	replaceSurrogates(text)
 	return text
 }
 
-// mendSurrogates replaces escapes of lone surrogates. The replacement is an
-// escape of the same length.
-func mendSurrogates(text []byte) {
+// replaceSurrogates replaces escapes of lone surrogates by escapes of the same
+// length.
+func replaceSurrogates(text []byte) {
 	for i := 0; ; {
 		j := bytes.IndexByte(text[i:], '\\')
 		if j < 0 {
@@ -163,17 +161,4 @@ func listOf(elems [][]byte) []byte {
 		list = append(list, e...)
 	}
 	return append(list, ']')
-}
-
-// quote is a name as it stands in errors, shortened if it is very long.
-func quote(id string) string {
-	const limit = 80
-	if len(id) <= limit {
-		return fmt.Sprintf("%q", id)
-	}
-	cut := limit
-	for !utf8.RuneStart(id[cut]) {
-		cut--
-	}
-	return fmt.Sprintf("%q…", id[:cut])
 }

@@ -7,22 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-func TestQuote(t *testing.T) {
-	for id, want := range map[string]string{
-		"a\n":                    `"a\n"`,
-		strings.Repeat("a", 80):  `"` + strings.Repeat("a", 80) + `"`,
-		strings.Repeat("a", 81):  `"` + strings.Repeat("a", 80) + `"…`,
-		strings.Repeat("日", 100): `"` + strings.Repeat("日", 26) + `"…`,
-	} {
-		if got := quote(id); got != want {
-			t.Errorf("%.20q: %s, want %s", id, got, want)
-		}
-	}
-}
-
-// FuzzMessages holds for any text: what is taken is one valid line that is
-// taken again unchanged, and means the same; and that both ways to tell a
-// message agree.
+// FuzzMessages checks for any text that an accepted message is one valid line, is
+// accepted again unchanged, and means the same, and that parseMessage and
+// hasMessage agree.
 func FuzzMessages(f *testing.F) {
 	for _, s := range []string{`[]`, `[{"role":"user","content":"a"}]`, "[{\"role\":\"u\",\n\"content\":\"\\ud800\\\\ud800\"}]", `[{"role":"u","content":"\ud83d\ude00","x":[{}]}]`, `[null]`, `{}`, `[{"role":"u","content":"\\"}]`, `[{"role":"u","content":"\ud83d\`} {
 		f.Add([]byte(s))

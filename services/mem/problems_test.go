@@ -10,10 +10,11 @@ import (
 	"testing"
 
 	"zino/pkg/durable"
+	"zino/pkg/zinotest"
 )
 
 func TestProblems(t *testing.T) {
-	var log syncBuffer
+	var log zinotest.Buffer
 	p := newProblems(slog.New(slog.NewTextHandler(&log, nil)))
 	p.set("a", "first", nil)
 	p.set("a", "first", nil)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -17,32 +16,18 @@ import (
 	"zino/proto"
 )
 
-// children are what the test binary does in the place of another process, in
-// the directory that it is given.
-var children = map[string]func(dir string) error{"full": fillDisk, "fixed": readFixedDisk, "changer": changeForEver}
-
-// TestDiskFull runs fillDisk in a mount namespace of its own, where it can
-// have a small disk that goes away with it.
 func TestDiskFull(t *testing.T) {
-	inNamespace(t, "full")
+	zinotest.SmallDisk(t, zinotest.Command(t, "full", zinotest.Dir(t)))
 }
 
-func inNamespace(t *testing.T, child string) {
-	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), "MEM_CHILD="+child, "MEM_DIR="+newDir(t))
-	zinotest.SmallDisk(t, cmd)
+func TestReadOnlyDisk(t *testing.T) {
+	zinotest.SmallDisk(t, zinotest.Command(t, "readonly", zinotest.Dir(t)))
 }
 
-func TestReadOnlyDisk(t *testing.T) { inNamespace(t, "fixed") }
-
-// readFixedDisk reads all kinds of data from a disk that is read-only, and
-// stores again when it is writable.
-func readFixedDisk(dir string) error {
+// readReadOnly reads all kinds of data from a read-only disk, and stores again when
+// it is writable.
+func readReadOnly(args []string) error {
+	dir := args[0]
 	if err := zinotest.Mount(dir, "size=128k", 0); err != nil {
 		return err
 	}
@@ -61,9 +46,8 @@ func readFixedDisk(dir string) error {
 	if err != nil {
 		return err
 	}
-	remount := func(flags uintptr) error { return syscall.Mount("none", dir, "", syscall.MS_REMOUNT|flags, "") }
-	if err := remount(syscall.MS_RDONLY); err != nil {
-		return fmt.Errorf("mount: %w", err)
+	if err := zinotest.Remount(dir, syscall.MS_RDONLY); err != nil {
+		return err
 	}
 	s, err := Open(cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -85,10 +69,11 @@ func readFixedDisk(dir string) error {
 	if problems := strings.Join(s.problems.list(), "\n"); !strings.Contains(problems, filepath.Join(dir, "channels")) {
 		return fmt.Errorf("the open directory is not reported: %s", problems)
 	}
-	return errors.Join(remount(0), store(s))
+	return errors.Join(zinotest.Remount(dir, 0), store(s))
 }
 
-func fillDisk(dir string) error {
+func fillDisk(args []string) error {
+	dir := args[0]
 	if err := zinotest.Mount(dir, "size=128k", 0); err != nil {
 		return err
 	}

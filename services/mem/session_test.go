@@ -74,7 +74,7 @@ func TestSessions(t *testing.T) {
 		`{"type":"list_sessions","limit":"1"}`:              `"total":3}`,
 		`{"type":"find_session","session_id":"co"}`:         `{"type":"session_summary","session_id":"copy",`,
 		`{"type":"search_sessions","query":"ELL"}`:          `{"session_id":"s",`,
-		about("get_messages", "s", ""):                      `"messages":[{"role":"user","content":"hello\n\nhello"}],"count":2,`,
+		about("get_messages", "s", ""):                      `"messages":[{"role":"user","content":"hello"},{"role":"user","content":"hello"}],"count":2,`,
 		about("export_session", "copy", `,"format":"md"`):   `"content":"# Session copy\n\nBegun `,
 		about("export_session", "copy", `,"format":"json"`): `"content":"{\"session_id\":\"copy\",\"events\":[\n{`,
 		about("read_session", "s", `,"limit":1`):            `,"more":true}`,
@@ -145,7 +145,7 @@ func TestSessionProblems(t *testing.T) {
 	text := m.read("sessions/s.jsonl")
 	m.write("sessions/s.jsonl", text+"rubbish\n"+hello+"\n"+hello[:20])
 	m.ask(about("read_session", "s", ""))
-	if p := m.problems(); len(p) != 1 || !strings.Contains(p[0], "sessions/s.jsonl: 1 lines are left out") {
+	if p := m.problems(); len(p) != 1 || !strings.Contains(p[0], "sessions/s.jsonl: 1 lines are skipped") {
 		t.Errorf("problems %q", p)
 	}
 	m.ask(say("s", hello))
@@ -247,10 +247,10 @@ func TestHoldSession(t *testing.T) {
 	}
 }
 
-// TestHoldAgain is refused at once where the session is not as its turn left it.
+// TestHoldAgain locks a session for a turn that had the lock before; next, which
+// older daemons send, refuses nothing.
 func TestHoldAgain(t *testing.T) {
 	m := start(t, "")
-	m.wantError(about("hold_session", "s", `,"next":7`), "busy", `Session "s" was used by somebody else`)
 	m.want(about("hold_session", "s", `,"next":0`), `{"type":"held","session_id":"s","next":0,"mended":0}`)
 }
 
@@ -279,7 +279,7 @@ func TestSessionFiles(t *testing.T) {
 	if got, want := m.s.sessions.dir, filepath.Join(m.dir, "sessions"); got != want {
 		t.Errorf("the directory is %s, want %s", got, want)
 	}
-	for n, want := range map[int]string{0: "", 2: "sessions/x.jsonl: 2 lines are left out, since they are no JSON objects: repair or delete them"} {
+	for n, want := range map[int]string{0: "", 2: "sessions/x.jsonl: 2 lines are skipped, because they are not JSON objects: repair or delete them"} {
 		if got := skippedLines("sessions/x.jsonl", n); got != want {
 			t.Errorf("%d lines: %q", n, got)
 		}
@@ -287,23 +287,23 @@ func TestSessionFiles(t *testing.T) {
 }
 
 // TestHoldStopping lets go of the lock as soon as the service stops, and of
-// those who wait for it: nothing holds the end up.
+// those who wait for it: nothing delays the end.
 func TestHoldStopping(t *testing.T) {
 	m := start(t, "")
 	client := &rpc.Client{Service: "mem", Path: m.path}
 	t.Cleanup(client.Close)
-	told, ended := make(chan string, 4), make(chan error, 2)
+	packets, ended := make(chan string, 4), make(chan error, 2)
 	hold := func() {
 		_, err := rpc.CallEvents(t.Context(), client, proto.MemHoldSession, proto.HoldSession{SessionID: "s"}, func(typ string, _ []byte) error {
-			told <- typ
+			packets <- typ
 			return nil
 		})
 		ended <- err
 	}
 	for _, want := range []string{"held", "waiting"} {
 		go hold()
-		if typ := <-told; typ != want {
-			t.Fatalf("told %q, want %q", typ, want)
+		if typ := <-packets; typ != want {
+			t.Fatalf("got %q, want %q", typ, want)
 		}
 	}
 	if err := m.srv.Shutdown(t.Context()); err != nil {
@@ -314,9 +314,9 @@ func TestHoldStopping(t *testing.T) {
 			t.Errorf("a hold ends with %v", err)
 		}
 	}
-	for len(told) > 0 { // the one who waited may have had the lock for a moment
-		if typ := <-told; typ != "held" {
-			t.Errorf("told %q", typ)
+	for len(packets) > 0 { // the waiting one may have had the lock for a moment
+		if typ := <-packets; typ != "held" {
+			t.Errorf("got %q", typ)
 		}
 	}
 	if _, err := os.Stat(m.file("sessions/s.lock")); !errors.Is(err, os.ErrNotExist) {

@@ -15,27 +15,27 @@ import (
 	"zino/services/mem/index"
 )
 
-// A snapshot is the catalog in a file beside the memories, which makes the
-// start fast. It holds nothing that the memories do not: one that is stale,
-// damaged or of another version is ignored, and may be deleted at any time.
+// A snapshot is the catalog in a file beside the memories, which makes the start
+// fast. It contains nothing that the memories do not: a stale or damaged one, or one
+// of another version, is ignored, and it may be deleted at any time.
 const (
 	snapshotFile = "hard_memories.snapshot"
 	snapshotNew  = snapshotFile + ".new"
 	snapshotLock = snapshotFile + ".lock"
 
-	// snapshotLeast is the number of elements from which on reading them all
-	// takes a second, so that a snapshot is worth its place on the disk.
+	// snapshotLeast is the number of elements from which on a snapshot is written:
+	// reading them all takes a second.
 	snapshotLeast = 20_000
-	// snapshotGrowth is how many times as many elements as its snapshot a
-	// catalog has when the next one is written.
+	// snapshotGrowth is by how much a catalog has grown since its snapshot when the
+	// next one is written.
 	snapshotGrowth = 1.1
 )
 
 // snapshotMagic begins every snapshot of this version.
 const snapshotMagic = "zino hard memories 1\n"
 
-// restore returns the catalog of a file that is open in p, as far as a snapshot
-// has it: an empty one if there is none that can be used.
+// restore returns the catalog of the file in p from its snapshot, an empty one if
+// that cannot be used.
 func (m *memories) restore(p piece) *catalog {
 	c, err := m.readSnapshot(p)
 	if err == nil {
@@ -77,8 +77,8 @@ func (m *memories) readSnapshot(p piece) (*catalog, error) {
 
 var errOtherMemories = errors.New("it is of other memories")
 
-// checkPrefix holds that the file begins with the bytes that the snapshot is of
-// and has an element's end there.
+// checkPrefix checks that the file begins with the bytes that the snapshot was made
+// from, and that an element ends there.
 func (m *memories) checkPrefix(p piece, end int64, print []byte) error {
 	if end <= 0 || end > p.To {
 		return errOtherMemories
@@ -99,8 +99,7 @@ func (m *memories) checkPrefix(p piece, end int64, print []byte) error {
 	return nil
 }
 
-// save begins to write a snapshot if the catalog has grown enough. Its caller
-// has the turn.
+// save starts to write a snapshot if the catalog has grown enough. turn is held.
 func (m *memories) save() {
 	c := m.catalog
 	if m.saving || c.file == nil || c.elements < m.least || float64(c.elements) < float64(c.saved)*snapshotGrowth {
@@ -119,14 +118,14 @@ func (m *memories) save() {
 		}
 		m.turn.Lock()
 		defer m.turn.Unlock()
-		m.saving, c.saved = false, n // after an error the next attempt waits as long
+		m.saving, c.saved = false, n // after an error, too: the next attempt waits as long
 		m.save()                     // it may have grown meanwhile
 	})
 }
 
-// writeSnapshot writes the snapshot of a catalog, which may go on growing, and
-// returns the number of elements in it. The catalog is locked while it is
-// copied to the kernel, not while the disk works.
+// writeSnapshot writes the snapshot of a catalog, which may grow meanwhile, and
+// returns the number of elements in it. The catalog is locked while it is copied to
+// the kernel, not while it is synced.
 func (m *memories) writeSnapshot(c *catalog) (elements int, err error) {
 	m.mu.RLock()
 	elements = c.elements
@@ -208,3 +207,142 @@ func readHead(r io.Reader, size int64) (head, stamp []byte, err error) {
 }
 
 var errDamagedSnapshot = errors.New("it is damaged")
+
+// appendHead appends a catalog without its index, for parseHead. print is the hash
+// of the memories up to c.end.
+func (c *catalog) appendHead(b, print []byte) []byte {
+	b = append(b, print...)
+	for _, n := range []int{int(c.end), c.elements, c.skipped, len(c.names.list), len(c.docs)} {
+		b = binary.AppendUvarint(b, uint64(n))
+	}
+	b = appendText(b, c.reason)
+	for _, name := range c.names.list {
+		b = appendText(b, name)
+	}
+	at := int64(0)
+	for i := range c.docs {
+		b, at = c.docs[i].append(b, at)
+	}
+	return b
+}
+
+// append appends a memory. Its place is stored as the distance from the one before.
+func (d *doc) append(b []byte, before int64) ([]byte, int64) {
+	if !d.occupied {
+		return append(b, 0), before
+	}
+	b = append(b, 1)
+	b = binary.AppendVarint(b, d.at-before)
+	b = binary.AppendUvarint(b, uint64(d.size))
+	b = binary.LittleEndian.AppendUint32(b, d.sum)
+	b = binary.LittleEndian.AppendUint64(b, uint64(d.created))
+	b = binary.AppendUvarint(b, uint64(d.tag))
+	b = binary.AppendUvarint(b, uint64(d.channel))
+	return append(b, d.print[:]...), d.at
+}
+
+func appendText(b []byte, text string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
+}
+
+// parseHead reads what appendHead wrote.
+func parseHead(head []byte) (c *catalog, print []byte, err error) {
+	c = newCatalog(nil)
+	d := headReader{rest: head}
+	print = d.bytes(sha256.Size)
+	c.end, c.elements, c.skipped = int64(d.uvarint()), int(d.uvarint()), int(d.uvarint())
+	names, docs := d.count(1), d.count(1)
+	c.saved = c.elements
+	c.reason = string(d.bytes(d.count(1)))
+	for range names {
+		c.names.number(string(d.bytes(d.count(1))))
+	}
+	if len(c.names.list) != names {
+		d.failed = true
+	}
+	c.docs = make([]doc, docs)
+	at := int64(0)
+	for i := range c.docs {
+		c.docs[i].read(&d, &at, uint64(names))
+		c.number(i)
+	}
+	if d.failed || len(d.rest) > 0 {
+		return nil, nil, errDamagedSnapshot
+	}
+	return c, print, nil
+}
+
+// number records the fingerprint of a memory.
+func (c *catalog) number(id int) {
+	d := &c.docs[id]
+	if !d.occupied {
+		return
+	}
+	if _, known := c.first[d.print]; known {
+		c.duplicates++
+	} else {
+		c.first[d.print] = int32(id)
+	}
+}
+
+func (d *doc) read(r *headReader, at *int64, names uint64) {
+	if flag := r.bytes(1); r.failed || flag[0] == 0 {
+		return
+	}
+	*at += r.varint()
+	d.at, d.size = *at, uint32(r.uvarint())
+	d.sum, d.created = binary.LittleEndian.Uint32(r.bytes(4)), int64(binary.LittleEndian.Uint64(r.bytes(8)))
+	tag, channel := r.uvarint(), r.uvarint()
+	if tag >= names || channel >= names || d.at < 0 {
+		r.failed = true
+	}
+	d.tag, d.channel = uint32(tag), uint32(channel)
+	copy(d.print[:], r.bytes(len(d.print)))
+	d.occupied = true
+}
+
+// headReader reads numbers and texts. After a failure it returns zeros.
+type headReader struct {
+	rest   []byte
+	failed bool
+}
+
+func (d *headReader) uvarint() uint64 {
+	n, size := binary.Uvarint(d.rest)
+	if size <= 0 {
+		d.failed, d.rest = true, nil
+		return 0
+	}
+	d.rest = d.rest[size:]
+	return n
+}
+
+func (d *headReader) varint() int64 {
+	n, size := binary.Varint(d.rest)
+	if size <= 0 {
+		d.failed, d.rest = true, nil
+		return 0
+	}
+	d.rest = d.rest[size:]
+	return n
+}
+
+// count is a number of things that have at least so many bytes each.
+func (d *headReader) count(each int) int {
+	n := d.uvarint()
+	if n > uint64(len(d.rest)/each) {
+		d.failed, d.rest = true, nil
+		return 0
+	}
+	return int(n)
+}
+
+func (d *headReader) bytes(n int) []byte {
+	if n > len(d.rest) {
+		d.failed, d.rest = true, nil
+		return make([]byte, n)
+	}
+	b := d.rest[:n]
+	d.rest = d.rest[n:]
+	return b
+}

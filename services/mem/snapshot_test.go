@@ -9,18 +9,19 @@ import (
 	"strings"
 	"testing"
 
+	"zino/pkg/zinotest"
 	"zino/services/mem/store"
 )
 
 // logged opens memories whose snapshots begin with one element, with their log.
-func logged(t *testing.T, dir string) (*memories, *syncBuffer) {
+func logged(t *testing.T, dir string) (*memories, *zinotest.Buffer) {
 	t.Helper()
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
-	log := &syncBuffer{}
+	log := new(zinotest.Buffer)
 	m := openMemories(root, newProblems(slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))), true)
 	if _, err := m.Len(t.Context()); err != nil {
 		t.Fatal(err)
@@ -35,7 +36,7 @@ func logged(t *testing.T, dir string) (*memories, *syncBuffer) {
 // snapped makes a directory with memories and a snapshot of most of them.
 func snapped(t *testing.T) string {
 	t.Helper()
-	dir := newDir(t)
+	dir := zinotest.Dir(t)
 	m, _ := logged(t, dir)
 	for i := range 40 {
 		v := store.Memory{Messages: said(fmt.Sprintf("memory %d of %s", i, strings.Repeat("tea ", i))), Tag: fmt.Sprint("t", i%3), Channel: fmt.Sprint("c", i%2)}
@@ -74,7 +75,7 @@ func answers(t *testing.T, m *memories) string {
 	for v, err := range m.Scan(t.Context(), store.Filter{Tag: "t1"}) {
 		fmt.Fprintln(&b, v, err)
 	}
-	fmt.Fprintln(&b, m.catalog.elements, m.catalog.twins, len(m.catalog.first), m.catalog.names.list)
+	fmt.Fprintln(&b, m.catalog.elements, m.catalog.duplicates, len(m.catalog.first), m.catalog.names.list)
 	return b.String()
 }
 
@@ -85,7 +86,7 @@ func TestSnapshot(t *testing.T) {
 	if m.catalog.saved < 30 || strings.Contains(log.String(), "snapshot") {
 		t.Errorf("%d elements came from the snapshot; log %s", m.catalog.saved, log)
 	}
-	fresh := newDir(t)
+	fresh := zinotest.Dir(t)
 	if err := os.WriteFile(filepath.Join(fresh, hardFile), []byte(fileIn(t, dir)), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +129,7 @@ func TestBadSnapshots(t *testing.T) {
 		"another beginning": func(s, m []byte) ([]byte, []byte) { return s, append([]byte(" "), m...) },
 	} {
 		t.Run(what, func(t *testing.T) {
-			dir, fresh := snapped(t), newDir(t)
+			dir, fresh := snapped(t), zinotest.Dir(t)
 			name := filepath.Join(dir, snapshotFile)
 			snapshot, err := os.ReadFile(name)
 			if err != nil {
@@ -154,7 +155,7 @@ func TestBadSnapshots(t *testing.T) {
 
 // TestSnapshotGrowth writes a snapshot only when there is a tenth more.
 func TestSnapshotGrowth(t *testing.T) {
-	dir := newDir(t)
+	dir := zinotest.Dir(t)
 	m, _ := logged(t, dir)
 	defer m.Close()
 	m.least = 20
@@ -180,7 +181,7 @@ func TestSnapshotGrowth(t *testing.T) {
 
 // TestSnapshotElsewhere cannot be written: that is no error.
 func TestSnapshotElsewhere(t *testing.T) {
-	dir := newDir(t)
+	dir := zinotest.Dir(t)
 	if err := os.Mkdir(filepath.Join(dir, snapshotNew), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +201,7 @@ func TestSnapshotElsewhere(t *testing.T) {
 func FuzzHead(f *testing.F) {
 	c := newCatalog(nil)
 	for i, line := range []string{`{"messages":[{"role":"user","content":"a"}],"tag":"t","time":"2026-01-01T00:00:00Z"}`, `null`, `7`, `{"messages":[],"channel_id":"c"}`} {
-		c.take(parse([]byte(line), int64(10*i)))
+		c.add(parse([]byte(line), int64(10*i)))
 	}
 	c.end = 50
 	f.Add(c.appendHead(nil, make([]byte, 32)))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"zino/pkg/config"
+	"zino/pkg/zinotest"
 )
 
 func TestSoft(t *testing.T) {
@@ -50,10 +51,10 @@ func TestSoft(t *testing.T) {
 
 func TestOpen(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
-	if _, err := Open(config.Mem{DataDir: newDir(t), Durability: "maybe"}, log); err == nil || !strings.Contains(err.Error(), "durability") {
+	if _, err := Open(config.Mem{DataDir: zinotest.Dir(t), Durability: "maybe"}, log); err == nil || !strings.Contains(err.Error(), "durability") {
 		t.Errorf("an unknown durability: %v", err)
 	}
-	dir := newDir(t)
+	dir := zinotest.Dir(t)
 	if err := os.WriteFile(dir+"/file", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func TestOpen(t *testing.T) {
 	if _, err := Open(config.Mem{DataDir: dir, Durability: "fsync"}, log); err == nil || !strings.Contains(err.Error(), "channels") {
 		t.Errorf("a file as channels: %v", err)
 	}
-	old := newDir(t)
+	old := zinotest.Dir(t)
 	if err := os.Mkdir(old+"/channels", 0o755); err != nil {
 		t.Fatal(err)
 	}

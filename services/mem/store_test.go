@@ -5,6 +5,7 @@ import (
 	"os"
 	"testing"
 
+	"zino/pkg/zinotest"
 	"zino/services/mem/store"
 	"zino/services/mem/store/storetest"
 )
@@ -40,7 +41,7 @@ func TestStore(t *testing.T) {
 			dirs := map[*testing.T]string{}
 			storetest.Run(t, func(t *testing.T) store.Store {
 				if dirs[t] == "" {
-					dirs[t] = newDir(t)
+					dirs[t] = zinotest.Dir(t)
 				}
 				return openWith(t, dirs[t], least)
 			})

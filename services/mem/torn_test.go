@@ -1,20 +1,18 @@
 package mem
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	"zino/pkg/zinotest"
 	"zino/services/mem/store"
 )
 
@@ -81,7 +79,7 @@ func tearChange(t *testing.T, change func(m *memories) error) {
 // writtenBy is the file before and after a change.
 func writtenBy(t *testing.T, change func(m *memories) error) (before, after string) {
 	t.Helper()
-	dir := newDir(t)
+	dir := zinotest.Dir(t)
 	m := openStore(t, dir)
 	for _, text := range []string{"zero", "one [ {", "two"} {
 		if _, err := m.Put(t.Context(), store.Memory{Messages: said(text), Tag: "tag"}); err != nil {
@@ -97,11 +95,7 @@ func writtenBy(t *testing.T, change func(m *memories) error) (before, after stri
 
 func fileIn(t *testing.T, dir string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(dir, hardFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
+	return zinotest.Read(t, filepath.Join(dir, hardFile))
 }
 
 // statesOf are the states of a file.
@@ -118,10 +112,10 @@ func statesOf(t *testing.T, text string) string {
 	return states(t, dir)
 }
 
-// changeForEver stores, updates and deletes at random and tells each change
-// before it is begun and when it is acknowledged, until it is killed.
-func changeForEver(dir string) error {
-	root, err := os.OpenRoot(dir)
+// changeForever stores, updates and deletes at random and prints each change before
+// it is begun and when it is acknowledged, until it is killed.
+func changeForever(args []string) error {
+	root, err := os.OpenRoot(args[0])
 	if err != nil {
 		return err
 	}
@@ -197,7 +191,7 @@ func (l *ledger) note(t *testing.T, lines []string) {
 // What they had said to be done must be so.
 func TestKilledChanges(t *testing.T) {
 	t.Parallel()
-	dir := newDir(t)
+	dir := zinotest.Dir(t)
 	l := ledger{known: map[int]string{}, doubtful: map[int]string{}}
 	var wg sync.WaitGroup
 	for range 4 {
@@ -238,43 +232,11 @@ func says(v store.Memory) string {
 	return parsed[0].Content
 }
 
-// killChanger runs a process, kills it after it has told of n changes and
-// returns the whole lines that it wrote.
+// killChanger runs a process, kills it after it has printed n changes and returns
+// the lines that it printed.
 func killChanger(t *testing.T, dir string, n int) (lines []string) {
 	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Error(err)
-		return nil
-	}
-	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), "MEM_CHILD=changer", "MEM_DIR="+dir, "GOMAXPROCS=1")
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Error(err)
-		return nil
-	}
-	r := bufio.NewReader(out)
-	for {
-		line, err := r.ReadString('\n')
-		if err != nil {
-			if err != io.EOF {
-				t.Error(err)
-			}
-			break
-		}
-		if lines = append(lines, strings.TrimSuffix(line, "\n")); len(lines) == 2*n {
-			if err := cmd.Process.Kill(); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	var exit *exec.ExitError
-	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != -1 {
-		t.Errorf("the process ended by itself: %v", err)
-	}
-	return lines
+	cmd := zinotest.Command(t, "changer", dir)
+	cmd.Env = append(cmd.Env, "GOMAXPROCS=1")
+	return zinotest.KillAfter(t, cmd, 2*n)
 }

@@ -231,3 +231,92 @@ func (s *search) rank(rest float64) []Hit {
 	slices.SortFunc(hits, compareHits)
 	return hits
 }
+
+// compareHits orders hits best first.
+func compareHits(a, b Hit) int {
+	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.ID, a.ID))
+}
+
+// top holds the best hits. When there are as many as are wanted it is a heap
+// with the worst of them in front.
+type top []Hit
+
+// offer keeps h if it is among the k best so far.
+func (t *top) offer(h Hit, k int) {
+	switch {
+	case len(*t) < k:
+		if *t = append(*t, h); len(*t) == k {
+			for i := k/2 - 1; i >= 0; i-- {
+				t.sink(i)
+			}
+		}
+	case compareHits(h, (*t)[0]) < 0:
+		(*t)[0] = h
+		t.sink(0)
+	}
+}
+
+// sink moves the hit at i below those that are worse.
+func (t top) sink(i int) {
+	for {
+		worst := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(t); child++ {
+			if compareHits(t[child], t[worst]) > 0 {
+				worst = child
+			}
+		}
+		if worst == i {
+			return
+		}
+		t[i], t[worst] = t[worst], t[i]
+		i = worst
+	}
+}
+
+// Explanation is what one word of a query adds to a score.
+type Explanation struct {
+	Word   string  // as it stands in the query, where it stands first
+	Weight float64 // above 0; the sum of all is the score
+}
+
+// Explain says which words of a query make the score of the document id, those
+// that add most first. There are none if there is no such document, or if it
+// shares no word with the query.
+func (x *Index) Explain(text string, id int) []Explanation {
+	if id < 0 || id >= len(x.docs) {
+		return nil
+	}
+	weights := x.shares(text, uint32(id))
+	var list []Explanation
+	split(text, func(w word) {
+		n, known, _ := x.lookup(w)
+		if share := weights[n]; known && share > 0 {
+			list = append(list, Explanation{text[w.from:w.to], share})
+			delete(weights, n)
+		}
+	})
+	slices.SortStableFunc(list, func(a, b Explanation) int { return cmp.Compare(b.Weight, a.Weight) })
+	return list
+}
+
+// shares is what each term of a query adds to the score of a document.
+func (x *Index) shares(text string, id uint32) map[uint32]float64 {
+	v := x.vector(text)
+	sum, shares := 0.0, map[uint32]float64{}
+	for _, p := range x.docs[id] {
+		number := p.key()
+		size := x.weight(id, number, p.count()) * (v.level - x.terms[number].log)
+		sum += size * size
+		if i, there := v.find(number); there {
+			shares[number] = v.parts[i].size * size
+		}
+	}
+	for number := range shares {
+		shares[number] /= math.Sqrt(sum)
+	}
+	return shares
+}
+
+func (v *vector) find(number uint32) (int, bool) {
+	return slices.BinarySearchFunc(v.parts, number, func(p part, n uint32) int { return cmp.Compare(p.number, n) })
+}

@@ -1,4 +1,4 @@
-// Command zino-mem keeps histories and memories. It depends on its data
+// Command zino-mem stores histories, memories and sessions. It needs its data
 // directory only.
 package main
 

@@ -16,8 +16,8 @@ import (
 	"zino/services/mem/session"
 )
 
-// sessions is the store of sessions. Its directory is made and opened when it is
-// first needed: histories and memories do not depend on it.
+// sessions opens the store of sessions when it is first needed: histories and
+// memories do not depend on its directory.
 type sessions struct {
 	dir      string
 	noSync   bool
@@ -31,7 +31,6 @@ func newSessions(cfg config.Mem, p *problems) *sessions {
 	return &sessions{dir: sessionsDir(cfg), noSync: cfg.Durability == "os", problems: p}
 }
 
-// sessionsDir is where the sessions are.
 func sessionsDir(cfg config.Mem) string {
 	if cfg.SessionsDir != "" {
 		return cfg.SessionsDir
@@ -39,8 +38,8 @@ func sessionsDir(cfg config.Mem) string {
 	return filepath.Join(cfg.DataDir, "sessions")
 }
 
-// open returns the store. If the directory cannot be used now the next request
-// tries again.
+// open returns the store. If the directory cannot be used, the next request tries
+// again.
 func (s *sessions) open() (*session.Store, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +56,7 @@ func (s *sessions) open() (*session.Store, error) {
 		Damaged: func(file string, events int) {
 			text := ""
 			if events > 0 {
-				text = fmt.Sprintf("%s: no model is sent %d of the events, since their type, role or content is damaged: repair or delete those lines", prefix+file, events)
+				text = fmt.Sprintf("%s: no model is sent %d of the events, because their type, role or content is damaged: repair or delete those lines", prefix+file, events)
 			}
 			s.problems.set("damaged "+prefix+file, text, changed(root, file))
 		},
@@ -72,11 +71,10 @@ func skippedLines(file string, n int) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s: %d lines are left out, since they are no JSON objects: repair or delete them", file, n)
+	return fmt.Sprintf("%s: %d lines are skipped, because they are not JSON objects: repair or delete them", file, n)
 }
 
-// openPrivateDir opens a directory that nobody else may look into, and makes it
-// if need be.
+// openPrivateDir opens a directory for its owner alone, and makes it if need be.
 func openPrivateDir(dir string, p *problems) (*os.Root, error) {
 	if err := os.MkdirAll(dir, durable.DirMode); err != nil {
 		return nil, err
@@ -85,7 +83,7 @@ func openPrivateDir(dir string, p *problems) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := closeToOthers(root, p); err != nil {
+	if err := makePrivate(root, p); err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
 	return root, nil
@@ -100,7 +98,6 @@ func (s *sessions) close() error {
 	return s.store.Close()
 }
 
-// register has srv answer the methods of proto/session.go.
 func (s *sessions) register(srv *rpc.Server) {
 	rpc.Handle(srv, proto.MemCreateSession, s.create)
 	rpc.Handle(srv, proto.MemAppendSession, s.append)
@@ -115,7 +112,7 @@ func (s *sessions) register(srv *rpc.Server) {
 	rpc.HandleEvents(srv, proto.MemHoldSession, s.holder(srv.Draining()))
 }
 
-// onStore makes a handler of a method of the store.
+// onStore makes a handler from a method of the store.
 func onStore[Req, Rep any](s *sessions, fn func(*session.Store, context.Context, Req) (Rep, error)) func(context.Context, Req) (Rep, error) {
 	return func(ctx context.Context, req Req) (rep Rep, err error) {
 		store, err := s.open()
@@ -155,7 +152,7 @@ func (s *sessions) append(ctx context.Context, req proto.AppendSession) (proto.S
 	return store.Append(ctx, req, events)
 }
 
-// cleanHeader makes a header one that every reader can take, if it is JSON.
+// cleanHeader is clean for a header that may be invalid JSON.
 func cleanHeader(raw proto.Raw) (proto.Raw, error) {
 	if len(raw) > 0 && !wire.Valid(raw) {
 		return nil, invalid(errors.New("header: expected an object"))
@@ -163,28 +160,27 @@ func cleanHeader(raw proto.Raw) (proto.Raw, error) {
 	return clean(raw), nil
 }
 
-// holder answers until the caller hangs up or the service begins to stop: a turn
-// may last long, and nothing here needs to be waited for.
+// holder keeps the lock until the caller hangs up or the service begins to stop: a
+// turn may last long, and shutdown does not wait for it.
 func (s *sessions) holder(stopping <-chan struct{}) func(context.Context, proto.HoldSession, *rpc.Out) (proto.SessionName, error) {
 	return func(ctx context.Context, req proto.HoldSession, out *rpc.Out) (proto.SessionName, error) {
-		holding, letGo := context.WithCancel(ctx)
-		defer letGo()
+		holding, cancel := context.WithCancel(ctx)
+		defer cancel()
 		go func() {
 			select {
 			case <-stopping:
-				letGo()
+				cancel()
 			case <-holding.Done():
 			}
 		}()
 		err := s.hold(holding, req, out)
 		if errors.Is(err, context.Canceled) && ctx.Err() == nil {
-			err = nil // it stops, and the caller was still waiting for the lock
+			err = nil // the service stops while the caller waits for the lock
 		}
 		return proto.SessionName{SessionID: req.SessionID}, err
 	}
 }
 
-// hold holds a session for as long as ctx lasts.
 func (s *sessions) hold(ctx context.Context, req proto.HoldSession, out *rpc.Out) error {
 	store, err := s.open()
 	if err != nil {

@@ -1,0 +1,474 @@
+package mem
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"zino/pkg/durable"
+	"zino/services/mem/store"
+)
+
+const hardFile = "hard_memories.json"
+
+// memories are the hard memories in a file: the embedded store.Store. A request is
+// answered from a catalog that is first updated from the file, so that several
+// processes may share it.
+type memories struct {
+	root     *os.Root
+	entries  *durable.File
+	problems *problems
+	log      *slog.Logger
+	now      func() time.Time
+	changes  durable.Group[*change]
+	work     sync.WaitGroup
+	least    int // the number of elements from which on a snapshot is written
+
+	turn   sync.Mutex // held to update the catalog; taken before the file's lock
+	mark   durable.Mark
+	saving bool // a snapshot is being written
+
+	mu      sync.RWMutex // held for short; taken after the file's lock
+	catalog *catalog
+	seen    durable.Version // the file when the catalog was updated
+	ready   bool            // the file has been read once
+	closed  bool
+}
+
+var _ store.Store = (*memories)(nil)
+
+// openMemories opens the memories of a directory and starts to read them.
+func openMemories(root *os.Root, p *problems, noSync bool) *memories {
+	m := &memories{root: root, problems: p, log: p.log, now: time.Now, least: snapshotLeast, catalog: newCatalog(nil)}
+	m.entries = durable.New(root, hardFile, durable.Options{Framing: durable.Array, KeepOpen: true, NoSync: noSync, Report: p.reporter(root, ""), IsElement: isElement})
+	m.work.Go(func() {
+		if err := m.refresh(); err != nil && !errors.Is(err, errClosed) {
+			m.log.Error(fileError("hard memories", filepath.Join(root.Name(), hardFile), err).Error()) // the histories can be served
+		}
+		m.mu.Lock()
+		m.ready = true
+		many := m.catalog.elements >= snapshotLeast
+		m.mu.Unlock()
+		if many {
+			debug.FreeOSMemory() // reading took more than serving does
+		}
+	})
+	return m
+}
+
+var errClosed = errors.New("the memories were closed")
+
+// Close waits for what is under way.
+func (m *memories) Close() error {
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	m.work.Wait()
+	m.turn.Lock()
+	defer m.turn.Unlock()
+	m.entries.Close()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.catalog.file == nil {
+		return nil
+	}
+	err := m.catalog.file.Close()
+	m.catalog, m.mark, m.seen = newCatalog(nil), durable.Mark{}, durable.Version{}
+	return err
+}
+
+// Len is the number of memories.
+func (m *memories) Len(context.Context) (n int, err error) {
+	err = m.reading(func(c *catalog) { n = c.index.Len() }, nil)
+	return n, err
+}
+
+// Get reads a memory.
+func (m *memories) Get(_ context.Context, id int) (found store.Memory, err error) {
+	var r ref
+	there := false
+	err = m.reading(func(c *catalog) {
+		if there = c.has(id); there {
+			r = c.ref(id)
+		}
+	}, func() error {
+		if !there {
+			return store.ErrNotFound
+		}
+		found, err = r.memory()
+		return err
+	})
+	return found, err
+}
+
+// reading calls pick with the updated catalog, locked, and then read without the
+// lock. If the file turns out to have been changed by another program, both are
+// called again.
+func (m *memories) reading(pick func(*catalog), read func() error) error {
+	for try := 0; ; try++ {
+		if err := m.refresh(); err != nil {
+			return err
+		}
+		m.mu.RLock()
+		pick(m.catalog)
+		m.mu.RUnlock()
+		if read == nil {
+			return nil
+		}
+		if err := read(); !errors.Is(err, errMoved) || try == attempts {
+			return err
+		}
+		m.forget()
+	}
+}
+
+// attempts limits how often a file is read again that other programs change.
+const attempts = 3
+
+// forget makes the next refresh read the whole file.
+func (m *memories) forget() {
+	m.turn.Lock()
+	defer m.turn.Unlock()
+	m.mark = durable.Mark{}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seen = durable.Version{}
+}
+
+// memory reads the memory from the file.
+func (r ref) memory() (store.Memory, error) {
+	line, err := r.read()
+	if err != nil {
+		return store.Memory{}, err
+	}
+	e, err := parseElement(line)
+	if err != nil {
+		return store.Memory{}, errMoved
+	}
+	found := store.Memory{ID: r.id, Messages: e.messages, Tag: e.tag, Channel: e.channel, Session: e.session}
+	if e.created != noTime {
+		found.Created = time.Unix(e.created, 0).UTC()
+	}
+	return found, nil
+}
+
+// refresh updates the catalog from the file. It takes no lock on the file if that
+// is unchanged.
+func (m *memories) refresh() error {
+	m.mu.RLock()
+	seen := m.seen
+	m.mu.RUnlock()
+	if m.entries.Unchanged(seen) {
+		return nil
+	}
+	m.turn.Lock()
+	defer m.turn.Unlock()
+	if m.entries.Unchanged(m.seen) { // another request has read it meanwhile
+		return nil
+	}
+	return m.catchUp()
+}
+
+// catchUp reads up to the present end of the file. The reading, which takes seconds
+// for a large file, is without the file's lock.
+func (m *memories) catchUp() error {
+	for try := 0; ; try++ {
+		var p piece
+		err := m.entries.View(func(t *durable.Tx) (err error) {
+			p, err = m.piece(t)
+			return err
+		})
+		if err == nil {
+			err = m.add(p)
+		}
+		if !errors.Is(err, durable.ErrLayout) || try == attempts {
+			return err
+		}
+		if err := m.entries.View(func(t *durable.Tx) error { return m.repair(t, p) }); err != nil {
+			return err
+		}
+	}
+}
+
+// repair repairs a file of which a piece could not be read, unless it is another
+// file by now.
+func (m *memories) repair(t *durable.Tx, p piece) error {
+	now, err := t.Span(p.Next)
+	if err != nil || now.All {
+		return err
+	}
+	return t.Repair()
+}
+
+// catchUpLocked is catchUp with the file locked.
+func (m *memories) catchUpLocked(t *durable.Tx) error {
+	for try := 0; ; try++ {
+		p, err := m.piece(t)
+		if err == nil {
+			err = m.add(p)
+		}
+		if !errors.Is(err, durable.ErrLayout) || try == attempts {
+			return err
+		}
+		if err := t.Repair(); err != nil {
+			return err
+		}
+	}
+}
+
+// piece is what is to be read next.
+type piece struct {
+	durable.Span
+	file *os.File
+}
+
+// piece finds what the catalog lacks. add closes what it opens.
+func (m *memories) piece(t *durable.Tx) (p piece, err error) {
+	if p.Span, err = t.Span(m.mark); err != nil {
+		return p, err
+	}
+	if p.file = m.catalog.file; p.To > 0 && (p.All || p.file == nil) {
+		p.file, err = t.Open()
+	}
+	return p, err
+}
+
+// add reads a piece into the catalog, or a whole file into a new one that replaces
+// it.
+func (m *memories) add(p piece) error {
+	c := m.catalog
+	if p.All {
+		c = newCatalog(nil)
+		if p.To > 0 {
+			c = m.restore(p)
+			p.From = c.end
+		}
+	}
+	if err := m.walk(c, p); err != nil {
+		m.mark = durable.Mark{} // c may contain a part of the piece
+		if p.file != m.catalog.file && p.file != nil {
+			err = errors.Join(err, p.file.Close())
+		}
+		return err
+	}
+	return m.install(c, p)
+}
+
+// walk adds the elements of a piece one by one: a search does not wait for all of
+// them.
+func (m *memories) walk(c *catalog, p piece) error {
+	for _, line := range p.Salvaged {
+		c.add(parse(line, -1))
+	}
+	if p.From >= p.To {
+		return nil
+	}
+	return durable.Walk(p.file, p.Span, func(elem []byte, at int64) error {
+		next := parse(elem, at)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.closed && !m.ready {
+			return errClosed
+		}
+		c.add(next)
+		c.end = at + int64(len(elem))
+		return nil
+	})
+}
+
+// install makes c, to which a piece was added, the catalog.
+func (m *memories) install(c *catalog, p piece) error {
+	m.mark = p.Next
+	m.mu.Lock()
+	old := m.catalog.file
+	c.file, c.end = p.file, p.To
+	if p.To == 0 {
+		c.file = nil
+	}
+	m.catalog, m.seen = c, p.Version
+	m.mu.Unlock()
+	m.problems.set("skipped "+hardFile, c.problem(), nil)
+	m.save()
+	if old == nil || old == c.file {
+		return nil
+	}
+	return old.Close()
+}
+
+func isBlank(query string) bool { return strings.TrimSpace(query) == "" }
+
+// change is a change that is to be stored, and its result.
+type change struct {
+	kind kind
+	entry
+	store.Change     // of an update
+	id           int // of an update or a deletion; of a new memory once it is stored
+	err          error
+}
+
+// Put stores a memory.
+func (m *memories) Put(_ context.Context, v store.Memory) (int, error) {
+	e, err := newEntry(v.Messages, v.Tag)
+	if err != nil {
+		return 0, err
+	}
+	e.channel, e.session, e.created = v.Channel, v.Session, v.Created.Unix()
+	if v.Created.IsZero() {
+		e.created = m.now().Unix()
+	}
+	c := &change{kind: isMemory, entry: e}
+	err = m.do(c)
+	return c.id, err
+}
+
+// Update changes a memory.
+func (m *memories) Update(_ context.Context, id int, what store.Change) error {
+	if _, err := newEntry(what.Messages, ""); err != nil {
+		return err
+	}
+	return m.do(&change{kind: isUpdate, id: id, Change: what})
+}
+
+// Delete deletes a memory.
+func (m *memories) Delete(_ context.Context, id int) error {
+	return m.do(&change{kind: isDeletion, id: id})
+}
+
+// do stores a change, together with concurrent ones.
+func (m *memories) do(c *change) error {
+	err := m.changes.Do(c, m.commit)
+	if err == nil {
+		err = c.err
+	}
+	return err
+}
+
+// commit stores several changes. Each gets its own error.
+func (m *memories) commit(list []*change) error {
+	m.turn.Lock()
+	defer m.turn.Unlock()
+	if err := m.catchUp(); err != nil {
+		return err
+	}
+	return m.entries.Update(context.Background(), true, func(t *durable.Tx) error {
+		if err := m.catchUpLocked(t); err != nil {
+			return err
+		}
+		for len(list) > 0 {
+			n := together(list)
+			if err := m.write(t, list[:n]); err != nil {
+				for _, c := range list {
+					c.err = err
+				}
+				return nil // those before are stored
+			}
+			list = list[n:]
+		}
+		return nil
+	})
+}
+
+// together is how many changes from the first on can be written at once: new
+// memories. A change of a memory needs what came before in the catalog.
+func together(list []*change) int {
+	n := 0
+	for n < len(list) && list[n].kind == isMemory {
+		n++
+	}
+	return max(n, 1)
+}
+
+// write appends changes. They are read back like those of other processes, so that
+// there is one way into the catalog.
+func (m *memories) write(t *durable.Tx, list []*change) error {
+	var lines [][]byte
+	if list[0].kind == isMemory {
+		lines = m.number(list)
+	} else {
+		lines = m.revise(list[0])
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	if err := t.Append(lines); err != nil {
+		return err
+	}
+	return m.catchUpLocked(t)
+}
+
+// number gives ids to new memories, and returns the lines to append. A duplicate, of
+// a stored memory or within the list, is not stored again.
+func (m *memories) number(list []*change) (lines [][]byte) {
+	added := map[fingerprint]int{}
+	for _, c := range list {
+		key := c.fingerprint()
+		if first, known := m.catalog.first[key]; known {
+			c.id = int(first)
+			continue
+		}
+		id, known := added[key]
+		if !known {
+			id = len(m.catalog.docs) + len(lines)
+			added[key] = id
+			lines = append(lines, c.line())
+		}
+		c.id = id
+	}
+	return lines
+}
+
+// revise returns the line of an update or a deletion, none if nothing changes.
+func (m *memories) revise(c *change) [][]byte {
+	if !m.catalog.has(c.id) {
+		c.err = store.ErrNotFound
+		return nil
+	}
+	if c.kind == isDeletion {
+		return [][]byte{deletionLine(c.id, m.now())}
+	}
+	line, err := m.updated(c)
+	if err != nil {
+		c.err = err
+	}
+	if line == nil {
+		return nil
+	}
+	return [][]byte{line}
+}
+
+// updated is the line of an update.
+func (m *memories) updated(c *change) ([]byte, error) {
+	old, err := m.catalog.ref(c.id).read()
+	if err != nil {
+		return nil, err
+	}
+	former, err := parseElement(old)
+	if err != nil {
+		return nil, errors.Join(errMoved, err)
+	}
+	messages, tag := former.messages, former.tag
+	if c.Messages != nil {
+		messages = c.Messages
+	}
+	if c.Tag != nil {
+		tag = *c.Tag
+	}
+	e, err := newEntry(messages, tag)
+	if err != nil {
+		return nil, err
+	}
+	if first, known := m.catalog.first[e.fingerprint()]; known && int(first) != c.id {
+		return nil, &store.DuplicateError{ID: int(first)}
+	}
+	if tag == former.tag && bytes.Equal(e.messages, former.messages) {
+		return nil, nil
+	}
+	return e.updateLine(c.id, clean(old), m.now().Truncate(time.Second)), nil
+}
