@@ -131,7 +131,7 @@ func TestRealSession(t *testing.T) {
 	}
 	lost := `{"type":"tool_result","tool_use_id":"c1","output":{"ok":false,"error":{"code":"interrupted","message":"The call was interrupted and its result was lost."}},"ok":false,"synthetic":true}`
 	same(t, "the session", b.file("s-1"), append(append(head, cut...), lost, `{"type":"message","role":"user","text":"go on"}`, storedC))
-	same(t, "what the agent is given", roles(t, b.runs.list()[1].Messages), []string{"system", "user", "assistant c1", "tool c1", "user"})
+	same(t, "what the agent is given", roles(t, b.runs.list()[1].Messages), []string{"system", "user", "assistant c1", "tool c1", "assistant", "user"})
 }
 
 // roles are the roles of messages, with the ids of calls.
@@ -169,7 +169,7 @@ func TestRealForeign(t *testing.T) {
 	}
 	c := b.dial()
 	c.send(turnPayload)
-	if packets := c.rest(); len(packets) != 1 || packets[0].Code != "invalid" || !strings.Contains(packets[0].Message, "s-1.jsonl is no session") || !strings.Contains(packets[0].raw, `"kind":"session"`) {
+	if packets := c.rest(); len(packets) != 1 || packets[0].Code != "invalid" || !strings.Contains(packets[0].Message, "s-1.jsonl is not a session") || !strings.Contains(packets[0].raw, `"kind":"session"`) {
 		t.Errorf("packets %s", raws(packets))
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != "my notes\n" {
