@@ -133,16 +133,17 @@ func offered(snapshot *catalog.Snapshot, pages bool) []tool {
 		}
 	}
 	if len(snapshot.Skills) > 0 {
-		description := "The skill."
+		var description strings.Builder
+		description.WriteString("The skill.")
 		names := make([]string, len(snapshot.Skills))
 		for i, skill := range snapshot.Skills {
 			names[i] = skill.Name
 			if skill.Description != "" {
-				description += "\n" + skill.Name + ": " + strings.TrimSpace(skill.Description)
+				description.WriteString("\n" + skill.Name + ": " + strings.TrimSpace(skill.Description))
 			}
 		}
 		s := texts("skill", "", "request", "What is to be done, in plain words.")
-		s.Properties["skill"] = property{Type: "string", Description: description, Enum: names}
+		s.Properties["skill"] = property{Type: "string", Description: description.String(), Enum: names}
 		list = append(list, tool{taskTool, "Hands a request to a skill, which writes code for it, runs it and returns its output.", encode(s)})
 	}
 	return list
