@@ -47,9 +47,11 @@ func TestDemo(t *testing.T) {
 		"home/.config/zino/config.toml": "[exc]\nsandbox = \"workspace-write\"\n[budget]\nusd_per_day = 5.0\n",
 	})
 	s.tmux("resize-window", "-x", "80", "-y", strconv.Itoa(demoRows))
+	s.types("echo ready")
+	s.matches(`^ready$`)
 	tape := s.record()
 	s.types("clear")
-	s.shows("", shell)
+	s.eventually("a clear screen", func(text string) bool { return !strings.Contains(text, "ready") && strings.HasPrefix(text, "$") })
 	for i, line := range demo {
 		tape.mark()
 		s.types(line)
