@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 	"zino/proto"
 	"zino/services/cli/connect"
 	"zino/services/cli/doctor"
@@ -260,6 +261,7 @@ func (w world) command(args ...string) *exec.Cmd {
 		mainEnv + "=1", "GORACE=atexit_sleep_ms=0", "PATH=" + os.Getenv("PATH"), "TERM=xterm",
 		"HOME=" + w.home, "XDG_RUNTIME_DIR=" + w.runtime, "CLI_TEST_HOST=" + w.runtime + "/host.sock",
 	}
+	cmd.Env = append(cmd.Env, zinotest.CoverEnv()...)
 	return cmd
 }
 
