@@ -30,4 +30,5 @@ var Changelog = []string{
 	"24 2026-11-22  ok of the tool_finished event and of stored messages of role tool",
 	"25 2026-11-22  at of append_session",
 	"26 2026-11-22  run of zino-run@: umask, timeout_ms, grace_ms and output_max; hanging up ends the command; time and output among the limits of its end",
+	"27 2026-11-22  held of append_session is ignored; next of hold_session leaves open calls alone, and no more; messages in a row are not joined by get_messages",
 }

@@ -53,8 +53,7 @@ var (
 	// get results of code interrupted in the file. The session need not exist yet.
 	// The lock does not prevent reads and appends: it makes turns follow each other.
 	// A turn whose connection broke asks again with next: then no results are
-	// added, and if another process has the lock, or the session has changed, the
-	// answer is the error busy at once.
+	// added.
 	MemHoldSession = eventsMethod[HoldSession, SessionName]("mem", "hold_session", "released")
 )
 
@@ -93,8 +92,7 @@ type AppendSession struct {
 	// elsewhere, and these events or the first of them follow the offset, as after
 	// a lost answer, the rest of them is added. Anything else is the error busy.
 	At *int64 `json:"at,omitzero"`
-	// Held is true if the caller has the session locked. If this service does not,
-	// because it was restarted, that is the error unavailable.
+	// Held is ignored; older daemons send it.
 	Held bool `json:"held,omitzero"`
 }
 
@@ -274,7 +272,7 @@ type GetMessages struct {
 // SessionMessages are a session's messages.
 type SessionMessages struct {
 	// Messages are in OpenAI's form: user, assistant with tool_calls and
-	// reasoning_state, tool. The first one is the user's.
+	// reasoning_state, tool.
 	Messages Raw `json:"messages"`
 	// Count is the number of message events in them.
 	Count int `json:"count"`

@@ -13,7 +13,7 @@ const (
 )
 
 // ideographic reports whether r belongs to Chinese or Japanese. The marks for
-// long vowels and voiced sounds are shared by scripts and have none of their own.
+// long vowels and voiced sounds are shared by scripts and have no script of their own.
 func ideographic(r rune) bool {
 	switch r {
 	case 'ー', voicedMark, halfVoicedMark:

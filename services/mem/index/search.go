@@ -10,7 +10,7 @@ import (
 type Query struct {
 	Text     string
 	K        int     // hits at most; 0 and less give none
-	MinScore float64 // what has a lower score is no hit
+	MinScore float64 // results with a lower score are left out
 	// Match, if set, tells which documents may be hits. It may be asked more
 	// than once for an id, and is not asked for those that cannot be hits.
 	Match func(id int) bool
@@ -280,7 +280,7 @@ type Explanation struct {
 }
 
 // Explain says which words of a query make the score of the document id, those
-// that add most first. There are none if there is no such document, or if it
+// that add most first. The result is empty if there is no such document, or if it
 // shares no word with the query.
 func (x *Index) Explain(text string, id int) []Explanation {
 	if id < 0 || id >= len(x.docs) {

@@ -29,7 +29,7 @@ func (x *Index) appendTerms(b []byte) []byte {
 	return b
 }
 
-// appendDocs numbers the terms anew, without those that are free.
+// appendDocs appends the documents. Terms are numbered again, without free numbers.
 func (x *Index) appendDocs(b []byte) []byte {
 	numbers, next := make([]uint32, len(x.terms)), uint32(0)
 	for i, t := range x.terms {
@@ -177,20 +177,20 @@ func (f *frame) close() error {
 	case errors.Is(f.err, io.EOF), errors.Is(f.err, io.ErrUnexpectedEOF):
 		return damaged("it ends too early")
 	case f.err != nil:
-		return fmt.Errorf("the index snapshot cannot be read: %w; build the index anew", f.err)
+		return fmt.Errorf("the index snapshot cannot be read: %w; rebuild the index", f.err)
 	}
 	switch _, err := f.r.ReadByte(); {
 	case err == nil:
 		return damaged("more follows behind its end")
 	case err != io.EOF:
-		return fmt.Errorf("the index snapshot cannot be read: %w; build the index anew", err)
+		return fmt.Errorf("the index snapshot cannot be read: %w; rebuild the index", err)
 	}
 	return nil
 }
 
 // ErrStale is returned by Restore for a snapshot that is not damaged as far as
 // it was read, but of another version of this package or with another stamp.
-var ErrStale = errors.New("the index snapshot is of another version or of other texts; build the index anew")
+var ErrStale = errors.New("the index snapshot is of another version or of other texts; rebuild the index")
 
 // Restore reads what Snapshot wrote with the same stamp, up to the end of r. It
 // takes memory in proportion to what it reads. An error means that the texts
@@ -204,13 +204,13 @@ func Restore(r io.Reader, stamp []byte) (*Index, error) {
 	x.restoreTerms(&d)
 	x.restoreDocs(&d)
 	if d.failed || len(d.rest) > 0 || !x.link() {
-		return nil, damaged("what it holds is no index")
+		return nil, damaged("its content is not an index")
 	}
 	return x, nil
 }
 
 func damaged(why string) error {
-	return fmt.Errorf("the index snapshot is damaged: %s; build the index anew", why)
+	return fmt.Errorf("the index snapshot is damaged: %s; rebuild the index", why)
 }
 
 // decoder reads the body of a snapshot. After a failure it gives zeros.

@@ -104,7 +104,7 @@ func TestRestoreDamaged(t *testing.T) {
 		changed[i] ^= 1 << (i % 8)
 		for what, damaged := range map[string][]byte{"cut": cut, "changed": changed, "without": slices.Delete(bytes.Clone(b), i, i+1)} {
 			x, err := Restore(bytes.NewReader(damaged), []byte("s"))
-			if err == nil || x != nil || !strings.Contains(err.Error(), "build the index anew") {
+			if err == nil || x != nil || !strings.Contains(err.Error(), "rebuild the index") {
 				t.Errorf("%s at %d of %d: %v, %v", what, i, len(b), x, err)
 			}
 		}

@@ -5,7 +5,7 @@ import (
 	"github.com/blevesearch/snowballstem/english"
 )
 
-// longestStemmed is in letters; what is longer is no English word.
+// longestStemmed is in letters; a longer word is not English.
 const longestStemmed = 40
 
 // stem is the term of a word: its stem if it may be English.

@@ -49,7 +49,7 @@ type key [16]byte
 // number are the same.
 type seen struct{ number, uses uint32 }
 
-// wordsKept is how many words a cache holds before it begins anew.
+// wordsKept is how many words a cache contains before it is emptied.
 const wordsKept = 1 << 16
 
 func keyOf(word []byte) (k key, short bool) {

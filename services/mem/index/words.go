@@ -7,7 +7,7 @@ import (
 
 // Words returns the terms of a text in their order. A term is a run of letters
 // and digits, folded to one case and without accents; English ones are reduced
-// to their stem. What follows the apostrophe in "it's" or "we've" is no term.
+// to their stem. What follows the apostrophe in "it's" or "we've" is not a term.
 // Chinese and Japanese are written without spaces: a run of their characters
 // gives its overlapping pairs, a single one itself.
 func Words(text string) []string {

@@ -287,7 +287,7 @@ func (s *Store) Read(ctx context.Context, req proto.ReadSession) (proto.SessionE
 	return reply, nil
 }
 
-// reader reads a session's events and skips lines that are none.
+// reader reads a session's events and skips other lines.
 type reader struct {
 	s   *Store
 	ctx context.Context
