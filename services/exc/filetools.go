@@ -63,9 +63,15 @@ func (s *Service) onConfinedFile(ctx context.Context, level string, c client, ca
 		return files.Reply{}, &refusal{level, err}
 	}
 	how.Means = kernel.Means()
-	root, err := s.workRoot(c.root)
+	root, err := await(ctx, s.limit, func(context.Context) (string, error) {
+		root, err := s.workRoot(c.root)
+		if err != nil {
+			return "", &refusal{level, err}
+		}
+		return root, nil
+	})
 	if err != nil {
-		return files.Reply{}, &refusal{level, err}
+		return files.Reply{}, err
 	}
 	if root != "" && root != call.Root {
 		call.Named, call.Root = call.Root, root
@@ -81,7 +87,8 @@ func (s *Service) onConfinedFile(ctx context.Context, level string, c client, ca
 		if !sandbox.Within(p.Path, root) {
 			return view.Outside(p.Path)
 		}
-		return s.writable(root, p)
+		_, err := await(ctx, s.limit, func(context.Context) (any, error) { return nil, s.writable(root, p) })
+		return err
 	}
 	for attempt := 0; ; attempt++ {
 		h, err := s.acquireHelper(kernel, level, root, c)

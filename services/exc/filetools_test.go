@@ -116,7 +116,8 @@ func TestHelperKilled(t *testing.T) {
 	s.limit = 10 * time.Millisecond
 	zinotest.Must(t, syscall.Kill(s.processes()[0], syscall.SIGSTOP))
 	hung := s.processes()[0]
-	if got := read(); !strings.Contains(got, `"code":"timeout"`) || !strings.Contains(got, "did not answer within 10ms") {
+	large := in{"path": "file", "content": strings.Repeat("x", 4<<20)} // more than the connection buffers
+	if got := s.fileCall(t, levelWorkspace, root, "write", large); !strings.Contains(got, `"code":"timeout"`) || !strings.Contains(got, "did not answer within 10ms") {
 		t.Errorf("while it hangs: %s", got)
 	}
 	s.limit = 0

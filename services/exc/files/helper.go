@@ -136,8 +136,7 @@ func (h *Helper) Do(ctx context.Context, limit time.Duration, c Call, approve fu
 	case <-ctx.Done():
 		return Reply{}, cause(ctx)
 	}
-	_ = h.conn.SetReadDeadline(time.Time{})           // reports a closed connection as reading does
-	_ = h.out.Encode(request{Call: &c, Limit: limit}) // a helper that has ended may have said why
+	_ = h.conn.SetDeadline(time.Time{}) // reports a closed connection as reading does
 	var mu sync.Mutex
 	approved := false
 	stop := context.AfterFunc(ctx, func() {
@@ -147,13 +146,14 @@ func (h *Helper) Do(ctx context.Context, limit time.Duration, c Call, approve fu
 		if approved && cause(ctx) != ErrNoAnswer {
 			deadline = time.Now().Add(finishLimit)
 		}
-		_ = h.conn.SetReadDeadline(deadline) // a socket has deadlines
+		_ = h.conn.SetDeadline(deadline) // a socket has deadlines
 	})
 	defer func() {
 		if !stop() { // the deadline would hold for the next call
 			h.conn.Close()
 		}
 	}()
+	_ = h.out.Encode(request{Call: &c, Limit: limit}) // a helper that has ended may have said why
 	began := false
 	for {
 		var resp response

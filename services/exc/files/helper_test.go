@@ -88,7 +88,7 @@ func TestHelperReplies(t *testing.T) {
 	dir := newDir(t)
 	h := newHelper(t, Sandbox{Root: dir, Write: true, Hidden: []string{dir + "/keys"}})
 	zinotest.Must(t, os.Mkdir(dir+"/keys", 0o700))
-	link(t, dir, map[string]string{"out": dir + "-elsewhere", "secret": "keys/id"})
+	link(t, dir, map[string]string{"out": dir + "-elsewhere", "secret": "keys/id", "loop": "loop"})
 	approve := func(Plan) error { return nil }
 	for _, tt := range []struct {
 		tool string
@@ -107,6 +107,8 @@ func TestHelperReplies(t *testing.T) {
 		{Read, args{"path": "secret"}, Denied, "the sandbox lets only files"},
 		{Edit, args{"path": "out/x", "old": "a", "new": "b"}, Denied, dir + "/out/x lies outside of " + dir + ", and the sandbox lets nothing else be written."},
 		{Edit, args{"path": "secret", "old": "a", "new": "b"}, Denied, "the sandbox lets only files"},
+		{Read, args{"path": "loop"}, "ELOOP", "symbolic links"},
+		{Edit, args{"path": "loop", "old": "a", "new": "b"}, PathError, "symbolic links"},
 		{"rm", args{"path": "file"}, InvalidInput, "unknown tool"},
 	} {
 		reply, err := h.Do(t.Context(), time.Minute, Call{Tool: tt.tool, Root: dir, Named: "/named", Input: tt.a.input()}, approve)
@@ -137,6 +139,16 @@ func TestHelperStops(t *testing.T) {
 	_, err := h.Do(ctx, 0, c, func(Plan) error { hangUp(); return nil })
 	if !errors.Is(err, context.Canceled) || zinotest.Read(t, path) != "old" {
 		t.Errorf("hung up: %v, it holds %q", err, zinotest.Read(t, path))
+	}
+	h = newHelper(t, Sandbox{Root: dir, Write: true})
+	_, err = h.Do(t.Context(), 0, c, func(Plan) error {
+		if _, err := h.Do(ctx, 0, c, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("hung up while another call is carried out: %v", err)
+		}
+		return os.ErrInvalid
+	})
+	if !errors.Is(err, os.ErrInvalid) || h.Closed() {
+		t.Errorf("the other call: %v", err)
 	}
 	lock := lockAs(t, path, os.O_RDONLY)
 	h = newHelper(t, Sandbox{Root: dir, Write: true})
@@ -185,5 +197,20 @@ func TestHelperEnds(t *testing.T) {
 			t.Errorf("%s: %v, closed: %v", name, err, h.Closed())
 		}
 		<-ended
+	}
+}
+
+// In a sandbox the files of other users are overwritten: a new file cannot get
+// their owner.
+func TestOtherOwnerInSandbox(t *testing.T) {
+	dir := newDir(t)
+	path := put(t, dir, "file", "old")
+	give(t, path)
+	was := stat(t, path)
+	call := Call{Tool: Write, Root: dir, Input: args{"path": "file", "content": "new"}.input()}
+	_, err := Do(t.Context(), call, &Sandbox{Root: dir, Write: true}, func(Plan) error { return nil })
+	is := stat(t, path)
+	if err != nil || is.Uid != was.Uid || (is.Ino == was.Ino) != (os.Geteuid() == 0) || zinotest.Read(t, path) != "new" || zinotest.Names(t, dir) != "file" {
+		t.Errorf("%v, owner %d, was %d", err, is.Uid, was.Uid)
 	}
 }

@@ -105,6 +105,8 @@ func TestWriteErrors(t *testing.T) {
 		{"loop/x", MkdirError, "Cannot make the directory " + dir + "/loop"},
 		{strings.Repeat("d", 300) + "/x", MkdirError, "name too long"},
 		{".", WriteError, "is a directory: only regular files"},
+		{"/", WriteError, "names a directory"},
+		{"/.", WriteError, "is a directory"},
 		{"todir", WriteError, "is a directory"},
 		{"made/", WriteError, "names a directory"},
 		{"loop", WriteError, "symbolic links"},
