@@ -12,6 +12,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"zino/pkg/zinotest"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
@@ -153,7 +155,7 @@ func storedBy(n int) (stored []string) {
 func (c *caller) heard(n int) (packets []packet) {
 	c.t.Helper()
 	for range n {
-		packets = append(packets, c.next())
+		packets = append(packets, c.Next())
 	}
 	return packets
 }
@@ -200,12 +202,12 @@ func TestNeighbourDies(t *testing.T) {
 func dies(t *testing.T, name string, place int) {
 	t.Helper()
 	reached, goOn := make(chan struct{}), make(chan struct{})
-	b := newSessionBench(t, all(), stops(place, func(context.Context) { close(reached); <-goOn }))
+	b := newSessionEnv(t, all(), stops(place, func(context.Context) { close(reached); <-goOn }))
 	neighbour := newCable(t, b.cfg.Socket(name))
 	c := b.dial()
-	c.send(turnPayload)
+	c.Send(turnPayload)
 	packets := c.heard(visible(place))
-	wait(t, reached, "the step")
+	zinotest.Receive(t, "the step", reached)
 	neighbour.cut()
 	var rest []packet
 	if name == "agr" {
@@ -220,18 +222,18 @@ func dies(t *testing.T, name string, place int) {
 	switch name {
 	case "agr":
 		checkStored(t, stored, place, nil, `{"type":"error","message":"agr hung up before its answer was complete","code":"unavailable"}`)
-		if last.raw != `{"type":"error","message":"agr hung up before its answer was complete","code":"unavailable","service":"agr"}` {
-			t.Errorf("the end is %s", last.raw)
+		if last.Raw != `{"type":"error","message":"agr hung up before its answer was complete","code":"unavailable","service":"agr"}` {
+			t.Errorf("the end is %s", last.Raw)
 		}
 	case "mem":
 		same(t, "stored", stored, without(storedBy(visible(place)), partial...))
-		if last.Type != "error" || !strings.Contains(last.raw, `"kind":"session"`) || !strings.Contains(last.Message, "Could not connect to mem") && !strings.Contains(last.Message, "mem hung up") {
-			t.Errorf("the end is %s", last.raw)
+		if last.Type != "error" || !strings.Contains(last.Raw, `"kind":"session"`) || !strings.Contains(last.Message, "Could not connect to mem") && !strings.Contains(last.Message, "mem hung up") {
+			t.Errorf("the end is %s", last.Raw)
 		}
 	default:
 		same(t, "stored", stored, storedBy(places-1))
 		if last.Type != "done" {
-			t.Errorf("the end is %s", last.raw)
+			t.Errorf("the end is %s", last.Raw)
 		}
 	}
 }
@@ -243,24 +245,24 @@ func TestCallerLeaves(t *testing.T) {
 		for _, more := range []string{`,"events":true`, `,"stream":true`, ``} {
 			cancelled := make(chan struct{})
 			reached := make(chan struct{})
-			b := newSessionBench(t, all(), stops(place, func(ctx context.Context) {
+			b := newSessionEnv(t, all(), stops(place, func(ctx context.Context) {
 				close(reached)
 				<-ctx.Done()
 				close(cancelled)
 			}))
 			c := b.dial()
-			c.send(`{"message":"hi <you>","session_id":"s-1"` + more + `}`)
-			wait(t, reached, "the step")
-			eventually(t, "everything to arrive", func() bool {
+			c.Send(`{"message":"hi <you>","session_id":"s-1"` + more + `}`)
+			zinotest.Receive(t, "the step", reached)
+			zinotest.Eventually(t, "everything to arrive", func() bool {
 				return len(b.trail.stored()) >= len(storedBy(visible(place)))-partials(visible(place))
 			})
 			if more == `,"events":true` {
 				c.heard(visible(place))
 			}
-			c.nc.Close()
-			wait(t, cancelled, "the agent to be cancelled")
-			b.idle()
-			eventually(t, "the lock", func() bool { return b.trail.has("released") })
+			c.Close()
+			zinotest.Receive(t, "the agent to be cancelled", cancelled)
+			rpctest.WaitIdle(t, b.cfg.Daemon.Socket)
+			zinotest.Eventually(t, "the lock", func() bool { return b.trail.has("released") })
 			got := b.trail.stored()
 			if more == `,"events":true` {
 				checkStored(t, got, place, nil, storedBreak)
@@ -299,10 +301,10 @@ func without(events []string, marks ...string) (rest []string) {
 func TestServiceStops(t *testing.T) {
 	for _, place := range []int{0, 2, 3, 6, len(wholeTurn)} {
 		reached := make(chan struct{})
-		b := newSessionBench(t, all(), stops(place, func(ctx context.Context) { close(reached); <-ctx.Done() }))
+		b := newSessionEnv(t, all(), stops(place, func(ctx context.Context) { close(reached); <-ctx.Done() }))
 		c := b.dial()
-		c.send(turnPayload)
-		wait(t, reached, "the step")
+		c.Send(turnPayload)
+		zinotest.Receive(t, "the step", reached)
 		c.heard(visible(place))
 		now, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -310,18 +312,18 @@ func TestServiceStops(t *testing.T) {
 			t.Errorf("shutdown: %v", err)
 		}
 		checkStored(t, b.trail.stored(), place, nil, storedBreak)
-		p := c.next()
-		if p.raw == finalC { // it was stored with the end
-			p = c.next()
+		p := c.Next()
+		if p.Raw == finalC { // it was stored with the end
+			p = c.Next()
 		}
-		if p.raw != `{"type":"interrupted"}` {
-			t.Errorf("then %s", p.raw)
+		if p.Raw != `{"type":"interrupted"}` {
+			t.Errorf("then %s", p.Raw)
 		}
-		if p := c.next(); p.raw != interruptedLast {
-			t.Errorf("the end is %s", p.raw)
+		if p := c.Next(); p.Raw != interruptedLast {
+			t.Errorf("the end is %s", p.Raw)
 		}
-		if p := c.next(); p.Type != "" {
-			t.Errorf("after the end: %s", p.raw)
+		if p := c.Next(); p.Type != "" {
+			t.Errorf("after the end: %s", p.Raw)
 		}
 	}
 }
@@ -338,26 +340,26 @@ func TestLeavesBeforeTheLine(t *testing.T) {
 			case "ctx":
 				n.ctx = blockedPacket[proto.Build](block)
 			}
-			b := newSessionBench(t, n, whole)
+			b := newSessionEnv(t, n, whole)
 			c := b.dial()
 			if name == "hold" {
 				b.mem.lock("s-1") <- struct{}{} // somebody else's turn
-				c.send(turnPayload)
-				if p := c.next(); p.raw != waitNotice {
-					t.Errorf("first %s", p.raw)
+				c.Send(turnPayload)
+				if p := c.Next(); p.Raw != waitNotice {
+					t.Errorf("first %s", p.Raw)
 				}
 			} else {
-				c.send(turnPayload)
-				wait(t, block.begun, "the work to begin")
+				c.Send(turnPayload)
+				zinotest.Receive(t, "the work to begin", block.begun)
 			}
-			c.nc.Close()
+			c.Close()
 			if name == "hold" {
-				eventually(t, "the wait to be given up", func() bool { return b.trail.has("given up") })
+				zinotest.Eventually(t, "the wait to be given up", func() bool { return b.trail.has("given up") })
 			} else {
-				wait(t, block.cancelled, "the work to be cancelled")
-				eventually(t, "the lock to be let go", func() bool { return b.trail.has("released") })
+				zinotest.Receive(t, "the work to be cancelled", block.cancelled)
+				zinotest.Eventually(t, "the lock to be let go", func() bool { return b.trail.has("released") })
 			}
-			b.idle()
+			rpctest.WaitIdle(t, b.cfg.Daemon.Socket)
 			if b.trail.has("agr") || len(b.trail.stored()) > 0 {
 				t.Errorf("steps %s", b.trail.list())
 			}
@@ -370,7 +372,7 @@ func TestLeavesBeforeTheLine(t *testing.T) {
 // nothing, gets none here.
 func TestInterruptedOutput(t *testing.T) {
 	printed := make(chan struct{})
-	b := newSessionBench(t, all(), func(ctx context.Context, say func(...string) error) (proto.Text, error) {
+	b := newSessionEnv(t, all(), func(ctx context.Context, say func(...string) error) (proto.Text, error) {
 		err := say(
 			`{"type":"tool_requested","id":"1","name":"bash","input":{}}`, `{"type":"tool_requested","id":"2","name":"bash","input":{}}`,
 			`{"type":"tool_requested","id":"3","name":"read","input":{}}`,
@@ -387,13 +389,13 @@ func TestInterruptedOutput(t *testing.T) {
 		return proto.Text{}, ctx.Err()
 	})
 	c := b.dial()
-	c.send(turnPayload)
+	c.Send(turnPayload)
 	for range 10 {
-		c.next()
+		c.Next()
 	}
 	<-printed
-	c.nc.Close()
-	eventually(t, "the end is stored", func() bool { return slices.Contains(b.trail.stored(), storedBreak) })
+	c.Close()
+	zinotest.Eventually(t, "the end is stored", func() bool { return slices.Contains(b.trail.stored(), storedBreak) })
 	var results []string
 	for _, event := range b.trail.stored() {
 		if strings.Contains(event, "tool_result") {

@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"zino/pkg/rpc"
 	"zino/proto"
@@ -168,9 +166,9 @@ func (m *fakeMem) appendSession(ctx context.Context, req proto.AppendSession) (p
 	return place, nil
 }
 
-// sessionBench is a daemon with a mem that keeps sessions, and the trail of all.
-type sessionBench struct {
-	*bench
+// sessionEnv is a daemon with a mem that keeps sessions, and the trail of all.
+type sessionEnv struct {
+	*env
 	trail *trail
 	mem   *fakeMem
 }
@@ -178,9 +176,9 @@ type sessionBench struct {
 // agentScript is an agent that says packets of events and then ends.
 type agentScript func(ctx context.Context, say func(packets ...string) error) (proto.Text, error)
 
-func newSessionBench(t *testing.T, n neighbours, script agentScript) *sessionBench {
+func newSessionEnv(t *testing.T, n neighbours, script agentScript) *sessionEnv {
 	t.Helper()
-	b := &sessionBench{trail: &trail{}}
+	b := &sessionEnv{trail: &trail{}}
 	b.mem = newFakeMem(b.trail)
 	more := n.more
 	n.more = func(service string, s *rpc.Server) {
@@ -202,12 +200,12 @@ func newSessionBench(t *testing.T, n neighbours, script agentScript) *sessionBen
 			return build(ctx, req, out)
 		}
 	}
-	b.bench = newBench(t, n)
+	b.env = newEnv(t, n)
 	return b
 }
 
 // scripted plays a script.
-func (b *sessionBench) scripted(script agentScript) func(context.Context, proto.Run, *rpc.Out) (proto.Text, error) {
+func (b *sessionEnv) scripted(script agentScript) func(context.Context, proto.Run, *rpc.Out) (proto.Text, error) {
 	if script == nil {
 		return nil
 	}
@@ -228,10 +226,10 @@ func (b *sessionBench) scripted(script agentScript) func(context.Context, proto.
 }
 
 // turn asks for a turn with events and returns all packets up to the end.
-func (b *bench) turn(payload string) []packet {
+func (b *env) turn(payload string) []packet {
 	b.t.Helper()
 	c := b.dial()
-	c.send(payload)
+	c.Send(payload)
 	return c.rest()
 }
 
@@ -239,15 +237,15 @@ func (b *bench) turn(payload string) []packet {
 func (c *caller) rest() (packets []packet) {
 	c.t.Helper()
 	for {
-		p := c.next()
+		p := c.Next()
 		packets = append(packets, p)
 		switch p.Type {
 		case "":
 			return packets
 		case "done", "response", "error":
-			c.send(`{"type":"ping"}`)
-			if after := c.next(); after.Type != "pong" {
-				c.t.Errorf("after the terminal packet %s came %s", p.raw, after.raw)
+			c.Send(`{"type":"ping"}`)
+			if after := c.Next(); after.Type != "pong" {
+				c.t.Errorf("after the terminal packet %s came %s", p.Raw, after.Raw)
 			}
 			return packets
 		}
@@ -257,19 +255,9 @@ func (c *caller) rest() (packets []packet) {
 // raws are packets as they came.
 func raws(packets []packet) (all []string) {
 	for _, p := range packets {
-		all = append(all, p.raw)
+		all = append(all, p.Raw)
 	}
 	return all
-}
-
-// eventually waits for a condition that nothing announces.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for begun := time.Now(); !ok(); runtime.Gosched() {
-		if time.Since(begun) > patience {
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
 }
 
 // same compares two lists of texts.

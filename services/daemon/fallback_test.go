@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
@@ -18,14 +19,14 @@ func TestFallback(t *testing.T) {
 	modes(t, func(t *testing.T, stream bool, more string) {
 		n := all()
 		n.agr = nil
-		b := newBench(t, n)
+		b := newEnv(t, n)
 		streamed, last := b.ask(`{"message":"hi","channel_id":"a","need_model":true` + more + `}`)
 		want := `{"type":"response","content":"The model."}`
 		if stream {
 			want = `{"type":"done","full_text":"The model."}`
 		}
-		if last.raw != want || stream != (streamed == "The model.") {
-			t.Errorf("streamed %q, then %s", streamed, last.raw)
+		if last.Raw != want || stream != (streamed == "The model.") {
+			t.Errorf("streamed %q, then %s", streamed, last.Raw)
 		}
 		infer := b.infers.list()[0]
 		if string(infer.Messages) != "["+system+","+old+","+hi+"]" || infer.Temperature != 0.7 || infer.TopP != 1 || infer.Stream != stream || !infer.NeedModel {
@@ -48,13 +49,13 @@ func TestPlainShape(t *testing.T) {
 			text.ToolCalls, text.State, text.StopReason = proto.Raw(`[]`), proto.Raw(`{}`), "stop"
 			return text, err
 		}
-		b := newBench(t, n)
+		b := newEnv(t, n)
 		want := `{"type":"response","content":"The model."}`
 		if stream {
 			want = `{"type":"done","full_text":"The model."}`
 		}
-		if _, last := b.ask(`{"message":"hi"` + more + `}`); last.raw != want {
-			t.Errorf("got %s, want %s", last.raw, want)
+		if _, last := b.ask(`{"message":"hi"` + more + `}`); last.Raw != want {
+			t.Errorf("got %s, want %s", last.Raw, want)
 		}
 	})
 }
@@ -64,10 +65,10 @@ func TestNobody(t *testing.T) {
 	modes(t, func(t *testing.T, _ bool, more string) {
 		n := all()
 		n.agr, n.rtr = nil, nil
-		b := newBench(t, n)
+		b := newEnv(t, n)
 		streamed, last := b.ask(`{"message":"hi","channel_id":"a"` + more + `}`)
 		if last.Type != "error" || !strings.HasPrefix(last.Message, "Could not connect to rtr: ") || last.Code != "unavailable" || streamed != "" {
-			t.Errorf("streamed %q, then %s", streamed, last.raw)
+			t.Errorf("streamed %q, then %s", streamed, last.Raw)
 		}
 		if len(b.stored.list()) > 0 {
 			t.Error("the error is stored")
@@ -103,10 +104,10 @@ func TestNoSecondAnswer(t *testing.T) {
 						}
 						return proto.Text{}, c.err
 					}
-					b := newBench(t, n)
+					b := newEnv(t, n)
 					streamed, last := b.ask(`{"message":"hi","channel_id":"a"` + more + `}`)
-					if last.raw != c.want || stream && streamed != partial {
-						t.Errorf("streamed %q, then %s", streamed, last.raw)
+					if last.Raw != c.want || stream && streamed != partial {
+						t.Errorf("streamed %q, then %s", streamed, last.Raw)
 					}
 					if len(b.infers.list())+len(b.stored.list()) > 0 {
 						t.Error("rtr was asked, or the error was stored")
@@ -124,11 +125,11 @@ func TestAgentHangsUp(t *testing.T) {
 	for _, answer := range []string{"", chunk, chunk + "\x00\x00\x00\x02[]", chunk + "\xff\xff\xff\xff"} {
 		n := all()
 		n.agr = nil
-		b := newBench(t, n)
-		rude(t, b.cfg.Agr.Socket, answer)
+		b := newEnv(t, n)
+		rpctest.Raw(t, b.cfg.Agr.Socket, answer)
 		streamed, last := b.ask(`{"message":"hi","channel_id":"a","stream":true}`)
 		if last.Type != "error" || last.Message == "" || answer != "" && streamed != "ha<" {
-			t.Errorf("%q: streamed %q, then %s", answer, streamed, last.raw)
+			t.Errorf("%q: streamed %q, then %s", answer, streamed, last.Raw)
 		}
 		if len(b.infers.list())+len(b.stored.list()) > 0 {
 			t.Errorf("%q: rtr was asked, or the error was stored", answer)
@@ -136,34 +137,11 @@ func TestAgentHangsUp(t *testing.T) {
 	}
 }
 
-// rude answers the first request on path with bytes and hangs up.
-func rude(t *testing.T, path, answer string) {
-	t.Helper()
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		nc, err := l.Accept()
-		if err != nil {
-			return
-		}
-		defer nc.Close()
-		if n, err := nc.Read(make([]byte, 4096)); n == 0 || err != nil {
-			t.Errorf("read %d bytes, %v", n, err)
-		}
-		if _, err := nc.Write([]byte(answer)); err != nil {
-			t.Error(err)
-		}
-	}()
-}
-
 // TestStaleSocket: a socket file that nobody listens on counts as no agent.
 func TestStaleSocket(t *testing.T) {
 	n := all()
 	n.agr = nil
-	b := newBench(t, n)
+	b := newEnv(t, n)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: b.cfg.Agr.Socket, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
@@ -175,8 +153,8 @@ func TestStaleSocket(t *testing.T) {
 	if _, err := os.Stat(b.cfg.Agr.Socket); err != nil {
 		t.Fatal(err)
 	}
-	if _, last := b.ask(`{"message":"hi"}`); last.text() != "The model." {
-		t.Errorf("last packet %s", last.raw)
+	if _, last := b.ask(`{"message":"hi"}`); last.Text() != "The model." {
+		t.Errorf("last packet %s", last.Raw)
 	}
 }
 
@@ -201,9 +179,9 @@ func TestAgentAnswersWhole(t *testing.T) {
 			if c.name == "rtr" {
 				n.agr = nil
 			}
-			b := newBench(t, n)
-			if streamed, last := b.ask(`{"message":"hi","stream":true}`); streamed != "whole <b>" || last.raw != c.done {
-				t.Errorf("streamed %q, then %s", streamed, last.raw)
+			b := newEnv(t, n)
+			if streamed, last := b.ask(`{"message":"hi","stream":true}`); streamed != "whole <b>" || last.Raw != c.done {
+				t.Errorf("streamed %q, then %s", streamed, last.Raw)
 			}
 		})
 	}

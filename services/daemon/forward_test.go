@@ -8,6 +8,7 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
@@ -16,49 +17,33 @@ func forward(service, request string) string {
 	return `{"type":"forward","service":"` + service + `","request":` + request + `}`
 }
 
-// openMethods are those that clients may use, besides what all services answer.
-var openMethods = map[string][]string{
-	"daemon": nil, "agr": nil, "ctx": nil,
-	"rtr": {"capabilities", "usage", "models"},
-	"exc": {"capabilities"},
-	"sys": {"get"},
-	"mem": {
-		"get_history", "append_history", "clear_history", "list_channels", "get_soft", "set_soft",
-		"search_hard", "store_hard", "list_hard", "get_hard", "update_hard", "delete_hard",
-		"list_sessions", "find_session", "read_session", "search_sessions", "export_session", "fork_session", "remove_session",
-	},
-}
-
-// closedMethods are those that they may not use.
-var closedMethods = map[string][]string{
-	"daemon": {"forward", "chat", "", "context", "handoff"},
-	"agr":    {"run", "tools"},
-	"ctx":    {"build"},
-	"rtr":    {"infer"},
-	"exc":    {"execute", "validate", "call"},
-	"sys":    {"reload", "set_soft_memory"},
-	"mem":    {"Get_history", "get_history ", "hard", "nope", "create_session", "append_session", "get_messages", "hold_session"},
-}
-
-// TestForwardList: the packets of services that are away tell what the daemon
-// would have passed on from what it refuses.
+// TestForwardList: of services that cannot be reached, the public methods are
+// passed on, and all others and unknown ones are refused.
 func TestForwardList(t *testing.T) {
 	n := all()
 	n.sys, n.ctx, n.mem, n.agr, n.rtr = nil, nil, nil, nil, nil
-	b := newBench(t, n)
+	b := newEnv(t, n)
 	for _, service := range config.Services {
-		for _, typ := range append([]string{"ping", "describe", "stats"}, openMethods[service]...) {
-			_, last := b.ask(forward(service, `{"type":"`+typ+`"}`))
-			away := strings.HasPrefix(last.Message, "Could not connect to "+service+": ") && last.Code == "unavailable"
-			if !away && service != "daemon" || service == "daemon" && last.Type == "error" {
-				t.Errorf("%s of %s: %s", typ, service, last.raw)
+		types := map[string]bool{"Ping": true, "ping ": true, "nope": true}
+		for _, m := range proto.Methods() {
+			if m.Service == service || m.Service == "*" {
+				types[m.Type] = true
 			}
 		}
-		for _, typ := range closedMethods[service] {
+		for typ := range types {
 			_, last := b.ask(forward(service, `{"type":"`+typ+`"}`))
-			want := fmt.Sprintf("forward: %q of %s is not open to clients", typ, service)
-			if last.Type != "error" || last.Message != want || last.Code != "denied" {
-				t.Errorf("%s of %s: %s", typ, service, last.raw)
+			denied := fmt.Sprintf("forward: %q of %s is not open to clients", typ, service)
+			switch {
+			case !proto.IsPublic(service, typ):
+				if last.Message != denied || last.Code != "denied" {
+					t.Errorf("%s of %s: %s", typ, service, last.Raw)
+				}
+			case service == "daemon":
+				if last.Type == "error" {
+					t.Errorf("%s of %s: %s", typ, service, last.Raw)
+				}
+			case !strings.HasPrefix(last.Message, "Could not connect to "+service+": ") || last.Code != "unavailable":
+				t.Errorf("%s of %s: %s", typ, service, last.Raw)
 			}
 		}
 	}
@@ -78,9 +63,9 @@ func TestForwardVerbatim(t *testing.T) {
 				rpc.HandleRelay(s, proto.MemGetHistory, seen(&asked, answers[proto.GetHistory](answer)))
 			}
 		}
-		b := newBench(t, n)
-		if _, last := b.ask(forward("mem", request)); last.raw != answer {
-			t.Errorf("got %s, want %s", last.raw, answer)
+		b := newEnv(t, n)
+		if _, last := b.ask(forward("mem", request)); last.Raw != answer {
+			t.Errorf("got %s, want %s", last.Raw, answer)
 		}
 		if got := asked.list(); len(got) != 1 || got[0] != (proto.GetHistory{ChannelID: "<a>", Limit: 2}) {
 			t.Errorf("mem is asked %+v", got)
@@ -90,22 +75,22 @@ func TestForwardVerbatim(t *testing.T) {
 
 // TestForwardCommon: what every service answers is answered by the service.
 func TestForwardCommon(t *testing.T) {
-	b := newBench(t, all())
+	b := newEnv(t, all())
 	for _, service := range []string{"daemon", "sys", "ctx", "mem", "agr", "rtr"} {
 		for typ, reply := range map[string]string{"ping": "pong", "describe": "description", "stats": "stats"} {
 			_, last := b.ask(forward(service, `{"type":"`+typ+`","meta":{"trace":"a"}}`))
 			if last.Type != reply || last.Service != service {
-				t.Errorf("%s of %s: %s", typ, service, last.raw)
+				t.Errorf("%s of %s: %s", typ, service, last.Raw)
 			}
 		}
 	}
-	if _, last := b.ask(forward("sys", `{"type":"get"}`)); last.raw != `{"type":"system_prompt","content":"Be <brief>."}` {
-		t.Errorf("get of sys: %s", last.raw)
+	if _, last := b.ask(forward("sys", `{"type":"get"}`)); last.Raw != `{"type":"system_prompt","content":"Be <brief>."}` {
+		t.Errorf("get of sys: %s", last.Raw)
 	}
 }
 
 func TestForwardBad(t *testing.T) {
-	b := newBench(t, all())
+	b := newEnv(t, all())
 	for _, c := range []struct{ payload, code, message string }{
 		{forward("nobody", `{"type":"ping"}`), "not_found", `forward: there is no service "nobody"`},
 		{forward("", `{"type":"ping"}`), "not_found", `forward: there is no service ""`},
@@ -119,12 +104,12 @@ func TestForwardBad(t *testing.T) {
 		{forward("mem", `{}`), "denied", `forward: "" of mem is not open to clients`},
 	} {
 		if _, last := b.ask(c.payload); last.Type != "error" || last.Code != c.code || last.Message != c.message {
-			t.Errorf("%s\n got %s\nwant %s", c.payload, last.raw, c.message)
+			t.Errorf("%s\n got %s\nwant %s", c.payload, last.Raw, c.message)
 		}
 	}
 	for _, request := range []string{`{"type":"ping",}`, `{"type":"ping","x":y}`, `{type:"ping"}`, "{\"type\":\"ping\",\"x\":\"\xff\"}", `{]`} {
 		if _, last := b.ask(forward("mem", request)); last.Type != "error" || last.Code != "invalid" {
-			t.Errorf("%s: %s", request, last.raw)
+			t.Errorf("%s: %s", request, last.Raw)
 		}
 	}
 }
@@ -139,10 +124,10 @@ func TestForwardHangUp(t *testing.T) {
 			})
 		}
 	}
-	b := newBench(t, n)
+	b := newEnv(t, n)
 	b.leave(forward("mem", `{"type":"search_hard","query":"x"}`), block)
 	if _, last := b.ask(forward("mem", `{"type":"ping"}`)); last.Type != "pong" {
-		t.Errorf("afterwards: %s", last.raw)
+		t.Errorf("afterwards: %s", last.Raw)
 	}
 }
 
@@ -155,9 +140,9 @@ func TestForwardBig(t *testing.T) {
 			rpc.HandleRelay(s, proto.MemGetHistory, answers[proto.GetHistory](big))
 		}
 	}
-	b := newBench(t, n)
-	if _, last := b.ask(forward("mem", `{"type":"get_history","channel_id":"a"}`)); last.raw != big {
-		t.Errorf("%d bytes came, want %d", len(last.raw), len(big))
+	b := newEnv(t, n)
+	if _, last := b.ask(forward("mem", `{"type":"get_history","channel_id":"a"}`)); last.Raw != big {
+		t.Errorf("%d bytes came, want %d", len(last.Raw), len(big))
 	}
 }
 
@@ -167,10 +152,10 @@ func TestForwardHangsUpInside(t *testing.T) {
 	for _, answer := range []string{"", "\x00\x00\x00\x20{", "\x00\x00\x00\x01x"} {
 		n := all()
 		n.mem = nil
-		b := newBench(t, n)
-		rude(t, b.cfg.Mem.Socket, answer)
+		b := newEnv(t, n)
+		rpctest.Raw(t, b.cfg.Mem.Socket, answer)
 		if _, last := b.ask(forward("mem", `{"type":"ping"}`)); last.Type != "error" || last.Message == "" || last.Code == "" {
-			t.Errorf("%q: %s", answer, last.raw)
+			t.Errorf("%q: %s", answer, last.Raw)
 		}
 	}
 }

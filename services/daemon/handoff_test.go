@@ -10,8 +10,8 @@ import (
 	"zino/proto"
 )
 
-// handoffBench is a daemon whose mem has one session, in which build was run.
-func handoffBench(t *testing.T, answer string) *bench {
+// handoffEnv is a daemon whose mem has one session, in which build was run.
+func handoffEnv(t *testing.T, answer string) *env {
 	n := all()
 	n.rtr = model(answer, "\n")
 	n.config = func(cfg *config.Config) { cfg.Agent.Temperature, cfg.Agent.TopP, cfg.Agent.Effort = 0.5, 0.25, "low" }
@@ -33,17 +33,17 @@ func handoffBench(t *testing.T, answer string) *bench {
 				{"type":"message","role":"assistant","text":"built"}]`)}, nil
 		})
 	}
-	return newBench(t, n)
+	return newEnv(t, n)
 }
 
 // TestHandoff: a bundle has what the model wrote, and the rest from the session.
 func TestHandoff(t *testing.T) {
-	b := handoffBench(t, `{"goal":"ship","open_tasks":["tag it"]}`)
+	b := handoffEnv(t, `{"goal":"ship","open_tasks":["tag it"]}`)
 	_, last := b.ask(`{"type":"handoff","goal":"ship","root":"/p","model":"m"}`)
-	if last.Type != "handoff_bundle" || !strings.Contains(last.raw, `"session_id":"s-1"`) ||
-		!strings.Contains(last.raw, `"filled":["Starter prompt","Relevant files","Repro commands"]`) ||
+	if last.Type != "handoff_bundle" || !strings.Contains(last.Raw, `"session_id":"s-1"`) ||
+		!strings.Contains(last.Raw, `"filled":["Starter prompt","Relevant files","Repro commands"]`) ||
 		!strings.Contains(last.Content, "## Open tasks\n\n- [ ] tag it\n") || !strings.Contains(last.Content, "```sh\nmake build\n```") {
-		t.Errorf("got %s", last.raw)
+		t.Errorf("got %s", last.Raw)
 	}
 	asked := b.infers.list()
 	if len(asked) != 1 || asked[0].Model != "m" || asked[0].Temperature != 0.5 || asked[0].TopP != 0.25 || asked[0].Effort != "low" || !asked[0].NeedModel {
@@ -52,10 +52,10 @@ func TestHandoff(t *testing.T) {
 }
 
 func TestHandoffOffline(t *testing.T) {
-	b := handoffBench(t, "unasked")
+	b := handoffEnv(t, "unasked")
 	_, last := b.ask(`{"type":"handoff","goal":"ship","offline":true}`)
-	if last.Type != "handoff_bundle" || strings.Contains(last.raw, `"filled"`) || !strings.Contains(last.Content, "- build it\n") {
-		t.Errorf("got %s", last.raw)
+	if last.Type != "handoff_bundle" || strings.Contains(last.Raw, `"filled"`) || !strings.Contains(last.Content, "- build it\n") {
+		t.Errorf("got %s", last.Raw)
 	}
 	if asked := b.infers.list(); len(asked) != 0 {
 		t.Errorf("asked %+v", asked)
@@ -64,10 +64,10 @@ func TestHandoffOffline(t *testing.T) {
 
 // TestHandoffOfNothing: the error is mem's, with its kind.
 func TestHandoffOfNothing(t *testing.T) {
-	b := handoffBench(t, "unasked")
+	b := handoffEnv(t, "unasked")
 	_, last := b.ask(`{"type":"handoff","goal":"ship","session_id":"nope"}`)
 	const want = `{"type":"error","message":"There is no session.","code":"not_found","service":"mem","kind":"session"}`
-	if last.raw != want {
-		t.Errorf("got %s", last.raw)
+	if last.Raw != want {
+		t.Errorf("got %s", last.Raw)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
@@ -25,14 +27,14 @@ func (b *blocked) wait(ctx context.Context) error {
 
 // leave has a caller ask, wait until the neighbour works, and hang up; the
 // neighbour must see it.
-func (b *bench) leave(payload string, n *blocked) {
+func (b *env) leave(payload string, n *blocked) {
 	b.t.Helper()
 	c := b.dial()
-	c.send(payload)
-	wait(b.t, n.begun, "the work to begin")
-	c.nc.Close()
-	wait(b.t, n.cancelled, "the work to be cancelled")
-	b.idle()
+	c.Send(payload)
+	zinotest.Receive(b.t, "the work to begin", n.begun)
+	c.Close()
+	zinotest.Receive(b.t, "the work to be cancelled", n.cancelled)
+	rpctest.WaitIdle(b.t, b.cfg.Daemon.Socket)
 }
 
 // TestHangUp: a caller that leaves cancels whoever works on the turn; nobody
@@ -70,7 +72,7 @@ func TestHangUp(t *testing.T) {
 			modes(t, func(t *testing.T, _ bool, more string) {
 				n, block := all(), newBlocked()
 				c.block(&n, block)
-				b := newBench(t, n)
+				b := newEnv(t, n)
 				b.leave(`{"message":"hi","channel_id":"a"`+more+`}`, block)
 				if runs, infers, stored := len(b.runs.list()), len(b.infers.list()), len(b.stored.list()); runs != c.runs || infers != c.infers || stored != 0 {
 					t.Errorf("%d runs, %d inferences, %d stored", runs, infers, stored)
@@ -89,14 +91,14 @@ func TestHangUpWhileStoring(t *testing.T) {
 		close(storing)
 		return proto.Empty{}, until(ctx, left)
 	}
-	b := newBench(t, n)
+	b := newEnv(t, n)
 	c := b.dial()
-	c.send(`{"message":"hi","channel_id":"a"}`)
-	wait(t, storing, "the turn to be stored")
-	c.nc.Close()
+	c.Send(`{"message":"hi","channel_id":"a"}`)
+	zinotest.Receive(t, "the turn to be stored", storing)
+	c.Close()
 	b.ask(`{"type":"ping"}`)
 	close(left)
-	b.idle()
+	rpctest.WaitIdle(t, b.cfg.Daemon.Socket)
 	if stored := b.stored.list(); len(stored) != 1 || strings.Contains(b.log.String(), "could not be stored") {
 		t.Errorf("stored %d, the log says %s", len(stored), b.log)
 	}
@@ -106,22 +108,20 @@ func TestHangUpWhileStoring(t *testing.T) {
 // then the end.
 func TestHalfClose(t *testing.T) {
 	modes(t, func(t *testing.T, stream bool, more string) {
-		b := newBench(t, all())
+		b := newEnv(t, all())
 		c := b.dial()
-		c.send(`{"message":"hi","channel_id":"a"` + more + `}`)
-		if err := c.nc.CloseWrite(); err != nil {
-			t.Fatal(err)
-		}
+		c.Send(`{"message":"hi","channel_id":"a"` + more + `}`)
+		c.HalfClose()
 		var streamed strings.Builder
-		p := c.next()
-		for ; p.Type == "chunk"; p = c.next() {
+		p := c.Next()
+		for ; p.Type == "chunk"; p = c.Next() {
 			streamed.WriteString(p.Delta)
 		}
-		if p.text() != "The answer." || stream && streamed.String() != "The answer." || len(b.stored.list()) != 1 {
-			t.Errorf("streamed %q, then %s", streamed.String(), p.raw)
+		if p.Text() != "The answer." || stream && streamed.String() != "The answer." || len(b.stored.list()) != 1 {
+			t.Errorf("streamed %q, then %s", streamed.String(), p.Raw)
 		}
-		if end := c.next(); end.Type != "" {
-			t.Errorf("after the terminal packet: %s", end.raw)
+		if end := c.Next(); end.Type != "" {
+			t.Errorf("after the terminal packet: %s", end.Raw)
 		}
 	})
 }
@@ -133,12 +133,12 @@ func TestDeadline(t *testing.T) {
 		n.agr = func(ctx context.Context, _ proto.Run, _ *rpc.Out) (proto.Text, error) {
 			return proto.Text{}, newBlocked().wait(ctx)
 		}
-		b := newBench(t, n)
+		b := newEnv(t, n)
 		_, last := b.ask(`{"message":"hi","channel_id":"a","meta":{"deadline_ms":200}` + more + `}`)
 		if last.Type != "error" || last.Code != "timeout" {
-			t.Errorf("last packet %s", last.raw)
+			t.Errorf("last packet %s", last.Raw)
 		}
-		b.idle()
+		rpctest.WaitIdle(t, b.cfg.Daemon.Socket)
 		if n := len(b.infers.list()) + len(b.stored.list()); n > 0 {
 			t.Errorf("%d requests after the deadline", n)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -28,18 +29,18 @@ func TestTurnsFollow(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	b := newSessionBench(t, all(), func(ctx context.Context, say func(...string) error) (proto.Text, error) {
+	b := newSessionEnv(t, all(), func(ctx context.Context, say func(...string) error) (proto.Text, error) {
 		if begun.Add(1) == 1 {
 			return held(ctx, say)
 		}
 		return whole(ctx, say)
 	})
 	first, second := b.dial(), b.dial()
-	first.send(turnPayload)
+	first.Send(turnPayload)
 	first.heard(2)
-	second.send(turnPayload)
-	if p := second.next(); p.raw != waitNotice {
-		t.Errorf("the second is told %s", p.raw)
+	second.Send(turnPayload)
+	if p := second.Next(); p.Raw != waitNotice {
+		t.Errorf("the second is told %s", p.Raw)
 	}
 	b.turn(strings.Replace(turnPayload, "s-1", "s-2", 1)) // another session does not wait
 	if asked := len(b.builds.list()); asked != 2 {
@@ -57,31 +58,31 @@ func TestTurnsFollow(t *testing.T) {
 
 // TestWaitsQuietly: a caller without events is told nothing and has the answer.
 func TestWaitsQuietly(t *testing.T) {
-	b := newSessionBench(t, all(), whole)
+	b := newSessionEnv(t, all(), whole)
 	b.mem.lock("s-1") <- struct{}{}
 	c := b.dial()
-	c.send(`{"message":"hi","session_id":"s-1"}`)
-	eventually(t, "the lock to be asked for", func() bool { return b.trail.has("hold") })
+	c.Send(`{"message":"hi","session_id":"s-1"}`)
+	zinotest.Eventually(t, "the lock to be asked for", func() bool { return b.trail.has("hold") })
 	b.ask(`{"type":"ping"}`)
 	<-b.mem.lock("s-1")
-	if packets := c.rest(); len(packets) != 1 || packets[0].raw != `{"type":"response","content":"Done."}` {
+	if packets := c.rest(); len(packets) != 1 || packets[0].Raw != `{"type":"response","content":"Done."}` {
 		t.Errorf("packets %s", raws(packets))
 	}
 }
 
 // TestStopsWhileWaiting: a daemon that stops tells the one who waits.
 func TestStopsWhileWaiting(t *testing.T) {
-	b := newSessionBench(t, all(), whole)
+	b := newSessionEnv(t, all(), whole)
 	b.mem.lock("s-1") <- struct{}{}
 	c := b.dial()
-	c.send(turnPayload)
+	c.Send(turnPayload)
 	c.heard(1)
 	now, cancel := context.WithCancel(t.Context())
 	cancel()
 	stopped := make(chan error, 1)
 	go func() { stopped <- b.daemon.Shutdown(now) }()
 	same(t, "packets", raws(c.heard(2)), []string{`{"type":"interrupted"}`, interruptedLast})
-	wait(t, stopped, "the daemon to stop")
+	zinotest.Receive(t, "the daemon to stop", stopped)
 	if stored := b.trail.stored(); len(stored) > 0 {
 		t.Errorf("stored %s", stored)
 	}
@@ -106,10 +107,10 @@ func TestNotHeld(t *testing.T) {
 			if c.away {
 				n.mem = nil
 			}
-			b := newSessionBench(t, n, whole)
+			b := newSessionEnv(t, n, whole)
 			b.mem.hold = c.hold
 			packets := b.turn(turnPayload)
-			if len(packets) != 1 || !strings.Contains(packets[0].raw, c.want) || !strings.Contains(packets[0].raw, `"kind":"session"`) {
+			if len(packets) != 1 || !strings.Contains(packets[0].Raw, c.want) || !strings.Contains(packets[0].Raw, `"kind":"session"`) {
 				t.Errorf("packets %s", raws(packets))
 			}
 			if steps := b.trail.list(); len(steps) > 1 {
@@ -123,7 +124,7 @@ func TestNotHeld(t *testing.T) {
 func TestReleased(t *testing.T) {
 	n := all()
 	n.mem = nil
-	b := newSessionBench(t, n, whole)
+	b := newSessionEnv(t, n, whole)
 	b.serve("mem", func(s *rpc.Server) {
 		rpc.HandleEvents(s, proto.MemHoldSession, func(_ context.Context, req proto.HoldSession, _ *rpc.Out) (proto.SessionName, error) {
 			return proto.SessionName{SessionID: req.SessionID}, nil
@@ -136,7 +137,7 @@ func TestReleased(t *testing.T) {
 // session too if the turn had begun.
 func TestSessionDeadline(t *testing.T) {
 	const payload = `{"message":"hi <you>","session_id":"s-1","events":true,"meta":{"deadline_ms":300}}`
-	b := newSessionBench(t, all(), func(ctx context.Context, say func(...string) error) (proto.Text, error) {
+	b := newSessionEnv(t, all(), func(ctx context.Context, say func(...string) error) (proto.Text, error) {
 		if err := say(deltaA, deltaB); err != nil {
 			return proto.Text{}, err
 		}
@@ -146,16 +147,16 @@ func TestSessionDeadline(t *testing.T) {
 	packets := b.turn(payload)
 	last := packets[len(packets)-1]
 	if last.Type != "error" || last.Code != "timeout" { // whoever noticed first says it
-		t.Errorf("the end is %s", last.raw)
+		t.Errorf("the end is %s", last.Raw)
 	}
 	if stored := b.trail.stored(); len(stored) > 0 && !strings.HasSuffix(stored[len(stored)-1], `"code":"timeout"}`) {
 		t.Errorf("stored %s", stored)
 	}
-	eventually(t, "the lock to be let go", func() bool { return len(b.mem.lock("s-1")) == 0 })
+	zinotest.Eventually(t, "the lock to be let go", func() bool { return len(b.mem.lock("s-1")) == 0 })
 	b.mem.lock("s-1") <- struct{}{}
 	packets = b.turn(payload)
 	last = packets[len(packets)-1]
-	if want := `{"type":"error","message":"timed out waiting for the lock on session \"s-1\": context deadline exceeded","code":"timeout","service":"daemon"}`; last.raw != want {
-		t.Errorf("the end is %s", last.raw)
+	if want := `{"type":"error","message":"timed out waiting for the lock on session \"s-1\": context deadline exceeded","code":"timeout","service":"daemon"}`; last.Raw != want {
+		t.Errorf("the end is %s", last.Raw)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,11 +15,9 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
-
-// patience ends a test that would wait for ever.
-const patience = 20 * time.Second
 
 // neighbours are what the fake services do. Each is a real server on a real
 // socket; one whose function is nil does not exist.
@@ -78,11 +75,11 @@ func say(out *rpc.Out, pieces []string) (proto.Text, error) {
 	return proto.Text{Content: strings.Join(pieces, "")}, nil
 }
 
-// bench is a daemon with its neighbours and what they have seen.
-type bench struct {
+// env is a daemon with its neighbours and what they have seen.
+type env struct {
 	t       *testing.T
 	cfg     *config.Config
-	log     *records
+	log     *zinotest.Buffer
 	service *Service
 	runs    recorder[proto.Run]
 	infers  recorder[proto.Infer]
@@ -111,32 +108,10 @@ func (r *recorder[T]) list() []T {
 	return slices.Clone(r.all)
 }
 
-// records is a log to look at.
-type records struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (r *records) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.Write(p)
-}
-
-func (r *records) String() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.String()
-}
-
-func newBench(t *testing.T, n neighbours) *bench {
+func newEnv(t *testing.T, n neighbours) *env {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "z")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	b := &bench{t: t, cfg: config.Default(), log: &records{}}
+	dir := zinotest.Dir(t)
+	b := &env{t: t, cfg: config.Default(), log: &zinotest.Buffer{}}
 	for _, name := range config.Services {
 		*b.cfg.SocketOf(name) = filepath.Join(dir, name)
 	}
@@ -156,7 +131,7 @@ func newBench(t *testing.T, n neighbours) *bench {
 
 // start runs the neighbours that exist. Raw fields are copied: they lie in the
 // connection's buffer.
-func (b *bench) start(n neighbours) {
+func (b *env) start(n neighbours) {
 	b.t.Helper()
 	more := func(service string, register func(*rpc.Server)) {
 		b.t.Helper()
@@ -207,7 +182,7 @@ func seen[T any](r *recorder[T], f func(context.Context, T, *rpc.Out) error) fun
 }
 
 // serve runs a service until the test ends.
-func (b *bench) serve(name string, register func(*rpc.Server)) *rpc.Server {
+func (b *env) serve(name string, register func(*rpc.Server)) *rpc.Server {
 	b.t.Helper()
 	s := rpc.NewServer(name, slog.New(slog.DiscardHandler))
 	register(s)
@@ -220,7 +195,7 @@ func (b *bench) serve(name string, register func(*rpc.Server)) *rpc.Server {
 	go func() { serveErr = s.Serve(l); close(served) }()
 	b.served = served
 	b.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), zinotest.Timeout)
 		defer cancel()
 		err := s.Shutdown(ctx)
 		<-served

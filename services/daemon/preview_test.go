@@ -10,15 +10,15 @@ import (
 	"zino/proto"
 )
 
-// previewBench is a daemon whose agent has tools.
-func previewBench(t *testing.T, n neighbours, tools string) *bench {
+// previewEnv is a daemon whose agent has tools.
+func previewEnv(t *testing.T, n neighbours, tools string) *env {
 	t.Helper()
 	n.more = func(service string, s *rpc.Server) {
 		if service == "agr" && tools != "" {
 			rpc.HandleRelay(s, proto.AgrTools, answers[proto.ToolsRequest](tools))
 		}
 	}
-	return newBench(t, n)
+	return newEnv(t, n)
 }
 
 // TestPreview: the parts in their order, with what they weigh.
@@ -57,9 +57,9 @@ func TestPreview(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			n := all()
 			n.sys, n.ctx = answers[proto.GetPrompt](c.sys), answers[proto.Build](c.ctx)
-			b := previewBench(t, n, c.tools)
-			if _, last := b.ask(`{"type":"context"` + c.more + `}`); last.raw != c.want {
-				t.Errorf("got  %s\nwant %s", last.raw, c.want)
+			b := previewEnv(t, n, c.tools)
+			if _, last := b.ask(`{"type":"context"` + c.more + `}`); last.Raw != c.want {
+				t.Errorf("got  %s\nwant %s", last.Raw, c.want)
 			}
 			if asked := len(b.builds.list()); asked != strings.Count(c.more, "session_id") {
 				t.Errorf("ctx was asked %d times", asked)
@@ -73,7 +73,7 @@ func TestPreview(t *testing.T) {
 
 // TestPreviewRequest: what is asked of whom.
 func TestPreviewRequest(t *testing.T) {
-	b := previewBench(t, all(), `{"type":"tools","tools":[]}`)
+	b := previewEnv(t, all(), `{"type":"tools","tools":[]}`)
 	b.ask(`{"type":"context","session_id":"s","root":"/r","system_prompt":""}`)
 	if get := b.gets.list()[0]; get.Root != "/r" || get.SystemPrompt == nil || *get.SystemPrompt != "" {
 		t.Errorf("sys is asked %+v", get)
@@ -100,15 +100,15 @@ func TestPreviewFails(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			n := all()
 			c.with(&n)
-			b := previewBench(t, n, c.tools)
-			if _, last := b.ask(`{"type":"context","session_id":"s"}`); last.Type != "error" || !strings.Contains(last.raw, c.want) {
-				t.Errorf("last packet %s", last.raw)
+			b := previewEnv(t, n, c.tools)
+			if _, last := b.ask(`{"type":"context","session_id":"s"}`); last.Type != "error" || !strings.Contains(last.Raw, c.want) {
+				t.Errorf("last packet %s", last.Raw)
 			}
 		})
 	}
-	b := previewBench(t, all(), `{"type":"tools"}`)
+	b := previewEnv(t, all(), `{"type":"tools"}`)
 	if _, last := b.ask(`{"type":"context","root":"a"}`); last.Code != "invalid" {
-		t.Errorf("last packet %s", last.raw)
+		t.Errorf("last packet %s", last.Raw)
 	}
 }
 

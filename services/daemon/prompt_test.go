@@ -37,9 +37,9 @@ func TestAssembly(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			n := all()
 			n.sys, n.ctx = answers[proto.GetPrompt](c.sys), answers[proto.Build](c.ctx)
-			b := newBench(t, n)
+			b := newEnv(t, n)
 			if _, last := b.ask(`{"message":"hi"}`); last.Type != "response" {
-				t.Fatalf("last packet %s", last.raw)
+				t.Fatalf("last packet %s", last.Raw)
 			}
 			if got := string(b.runs.list()[0].Messages); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
@@ -84,9 +84,9 @@ func TestPartsLeftOut(t *testing.T) {
 // leftOut asks and expects an answer to the prompt that is left.
 func leftOut(t *testing.T, n neighbours, want, logged string) {
 	t.Helper()
-	b := newBench(t, n)
-	if _, last := b.ask(`{"message":"hi"}`); last.raw != `{"type":"response","content":"The answer."}` {
-		t.Fatalf("last packet %s", last.raw)
+	b := newEnv(t, n)
+	if _, last := b.ask(`{"message":"hi"}`); last.Raw != `{"type":"response","content":"The answer."}` {
+		t.Fatalf("last packet %s", last.Raw)
 	}
 	if got := string(b.runs.list()[0].Messages); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -99,10 +99,10 @@ func leftOut(t *testing.T, n neighbours, want, logged string) {
 func TestNothingButTheAgent(t *testing.T) {
 	n := all()
 	n.sys, n.ctx, n.mem, n.rtr = nil, nil, nil, nil
-	b := newBench(t, n)
+	b := newEnv(t, n)
 	streamed, last := b.ask(`{"message":"hi","channel_id":"a","stream":true}`)
 	if streamed != "The answer." || last.Type != "done" || string(b.runs.list()[0].Messages) != "["+hi+"]" {
-		t.Errorf("streamed %q, then %s", streamed, last.raw)
+		t.Errorf("streamed %q, then %s", streamed, last.Raw)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestSideBySide(t *testing.T) {
 		close(ctxAsked)
 		return errors.Join(until(ctx, sysAsked), build(ctx, req, out))
 	}
-	b := newBench(t, n)
+	b := newEnv(t, n)
 	b.ask(`{"message":"hi"}`)
 	if got := string(b.runs.list()[0].Messages); got != "["+system+","+old+","+hi+"]" {
 		t.Errorf("got %s", got)
@@ -135,7 +135,7 @@ func TestTrimming(t *testing.T) {
 		{"a  b\n c", "a  b\n c"},
 		{"<tool_call> & \"q\" \\ \x01 é 𝄞", "<tool_call> & \"q\" \\ \x01 é 𝄞"},
 	} {
-		b := newBench(t, all())
+		b := newEnv(t, all())
 		payload, err := json.Marshal(map[string]string{"message": c.message, "channel_id": "<a>"})
 		if err != nil {
 			t.Fatal(err)
@@ -170,7 +170,7 @@ func contents(t *testing.T, messages string) (all []string) {
 
 // TestSurrogate: half a character destroys nothing but itself.
 func TestSurrogate(t *testing.T) {
-	b := newBench(t, all())
+	b := newEnv(t, all())
 	b.ask(`{"message":"a\ud800b"}`)
 	if got := b.builds.list()[0].UserMessage; got != "a\ufffdb" {
 		t.Errorf("got %q", got)
@@ -184,7 +184,7 @@ func TestParameters(t *testing.T) {
 		n.config = func(cfg *config.Config) {
 			cfg.Agent.Temperature, cfg.Agent.TopP, cfg.Agr.MaxIterations, cfg.Agent.MaxIterations = 0.25, 0.5, 9, 4
 		}
-		b := newBench(t, n)
+		b := newEnv(t, n)
 		b.ask(`{"message":"hi","need_model":true` + more + `}`)
 		run := b.runs.list()[0]
 		if run.Temperature != 0.25 || run.TopP != 0.5 || run.MaxIterations == nil || *run.MaxIterations != 9 || run.Stream == nil || *run.Stream != stream || !run.NeedModel {

@@ -14,30 +14,28 @@ import (
 	"zino/pkg/catalog"
 	"zino/pkg/config"
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 	assemble "zino/services/ctx"
 	"zino/services/mem"
 )
 
-// realBench is a daemon with the real mem and the real ctx.
-type realBench struct {
-	*bench
+// realEnv is a daemon with the real mem and the real ctx.
+type realEnv struct {
+	*env
 	sessions string       // the directory
 	stop     func() error // stops mem
 }
 
-func newRealBench(t *testing.T, script agentScript) *realBench {
+func newRealEnv(t *testing.T, script agentScript) *realEnv {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "z")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := zinotest.Dir(t)
 	n := all()
 	n.mem, n.ctx = nil, nil
-	n.agr = (&sessionBench{trail: &trail{}}).scripted(script)
+	n.agr = (&sessionEnv{trail: &trail{}}).scripted(script)
 	n.config = func(cfg *config.Config) { cfg.Mem.DataDir = dir }
-	b := &realBench{bench: newBench(t, n), sessions: filepath.Join(dir, "sessions")}
+	b := &realEnv{env: newEnv(t, n), sessions: filepath.Join(dir, "sessions")}
 	quiet := slog.New(slog.DiscardHandler)
 	b.startMem()
 	t.Cleanup(func() {
@@ -61,7 +59,7 @@ func newRealBench(t *testing.T, script agentScript) *realBench {
 }
 
 // startMem starts mem, which can be stopped and started again.
-func (b *realBench) startMem() {
+func (b *realEnv) startMem() {
 	b.t.Helper()
 	m, err := mem.Open(b.cfg.Mem, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -70,7 +68,7 @@ func (b *realBench) startMem() {
 	server := b.serve("mem", m.Register)
 	served := b.served
 	b.stop = func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), zinotest.Timeout)
 		defer cancel()
 		err := server.Shutdown(ctx)
 		<-served // a listener that Serve has not taken yet is closed there
@@ -79,7 +77,7 @@ func (b *realBench) startMem() {
 }
 
 // file are a session's lines without their times.
-func (b *realBench) file(id string) (lines []string) {
+func (b *realEnv) file(id string) (lines []string) {
 	b.t.Helper()
 	text, err := os.ReadFile(filepath.Join(b.sessions, id+".jsonl"))
 	if err != nil {
@@ -103,7 +101,7 @@ func (b *realBench) file(id string) (lines []string) {
 // after it, which sends to the agent everything that was said and done.
 func TestRealSession(t *testing.T) {
 	reached := make(chan struct{}, 1)
-	b := newRealBench(t, func(ctx context.Context, say func(...string) error) (proto.Text, error) {
+	b := newRealEnv(t, func(ctx context.Context, say func(...string) error) (proto.Text, error) {
 		select {
 		case reached <- struct{}{}: // the first turn
 			err := say(append(slices.Clone(wholeTurn[:7]), `{"type":"assistant_delta","text":"and"}`)...)
@@ -116,16 +114,16 @@ func TestRealSession(t *testing.T) {
 		}
 	})
 	c := b.dial()
-	c.send(turnPayload)
+	c.Send(turnPayload)
 	c.heard(8)
-	c.nc.Close()
-	b.idle()
+	c.Close()
+	rpctest.WaitIdle(t, b.cfg.Daemon.Socket)
 	head := []string{`{"type":"meta","schema_version":1,"root":"/r"}`, storedUser, storedA, storedCall, usageA}
 	cut := []string{`{"type":"message","role":"assistant","text":"and","partial":true}`, storedBreak}
 	same(t, "the session", b.file("s-1"), append(slices.Clone(head), cut...))
 
 	next := b.dial()
-	next.send(strings.Replace(turnPayload, "hi <you>", "go on", 1))
+	next.Send(strings.Replace(turnPayload, "hi <you>", "go on", 1))
 	if last := next.rest(); last[len(last)-1].Type != "done" {
 		t.Fatalf("the next turn: %s", raws(last))
 	}
@@ -159,7 +157,7 @@ func roles(t *testing.T, messages proto.Raw) (all []string) {
 // TestRealForeign: a file that is no session stays as it is, and the caller is
 // told about it.
 func TestRealForeign(t *testing.T) {
-	b := newRealBench(t, whole)
+	b := newRealEnv(t, whole)
 	if err := os.Mkdir(b.sessions, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -168,8 +166,8 @@ func TestRealForeign(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := b.dial()
-	c.send(turnPayload)
-	if packets := c.rest(); len(packets) != 1 || packets[0].Code != "invalid" || !strings.Contains(packets[0].Message, "s-1.jsonl is not a session") || !strings.Contains(packets[0].raw, `"kind":"session"`) {
+	c.Send(turnPayload)
+	if packets := c.rest(); len(packets) != 1 || packets[0].Code != "invalid" || !strings.Contains(packets[0].Message, "s-1.jsonl is not a session") || !strings.Contains(packets[0].Raw, `"kind":"session"`) {
 		t.Errorf("packets %s", raws(packets))
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != "my notes\n" {
@@ -180,13 +178,13 @@ func TestRealForeign(t *testing.T) {
 // TestRealTurns: turns of many callers on one session follow each other, whole.
 func TestRealTurns(t *testing.T) {
 	const callers = 6
-	b := newRealBench(t, whole)
+	b := newRealEnv(t, whole)
 	ended := make(chan packet, callers)
 	for range callers {
 		c := b.dial()
-		c.send(turnPayload)
+		c.Send(turnPayload)
 		go func() {
-			for p := c.next(); ; p = c.next() {
+			for p := c.Next(); ; p = c.Next() {
 				if p.Type == "done" || p.Type == "error" || p.Type == "" {
 					ended <- p
 					return
@@ -197,7 +195,7 @@ func TestRealTurns(t *testing.T) {
 	want := []string{`{"type":"meta","schema_version":1,"root":"/r"}`}
 	for range callers {
 		if p := <-ended; p.Type != "done" {
-			t.Errorf("a turn ends with %s", p.raw)
+			t.Errorf("a turn ends with %s", p.Raw)
 		}
 		want = append(want, storedBy(places-1)...)
 	}

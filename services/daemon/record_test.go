@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"zino/pkg/zinotest"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
@@ -32,7 +34,7 @@ func storedBefore(i int) (n int) {
 func TestStoredBeforePassedOn(t *testing.T) {
 	for i, step := range stores {
 		storing, goOn := make(chan struct{}), make(chan struct{})
-		b := newSessionBench(t, all(), whole)
+		b := newSessionEnv(t, all(), whole)
 		b.mem.slow = func(ctx context.Context, event string) {
 			if event == step.event {
 				close(storing)
@@ -42,12 +44,12 @@ func TestStoredBeforePassedOn(t *testing.T) {
 			}
 		}
 		c := b.dial()
-		c.send(turnPayload)
-		wait(t, storing, "an event to be stored")
+		c.Send(turnPayload)
+		zinotest.Receive(t, "an event to be stored", storing)
 		arrived := make(chan packet, len(wholeTurn)+1)
 		go func() {
 			for {
-				p := c.next()
+				p := c.Next()
 				arrived <- p
 				if p.Type == "done" || p.Type == "" {
 					return
@@ -78,7 +80,7 @@ func TestStoredBeforePassedOn(t *testing.T) {
 func TestStoringFails(t *testing.T) {
 	full := &proto.Error{Code: proto.CodeInternal, Message: "mem append_session: no space left on device", Service: "mem"}
 	for i, step := range stores {
-		b := newSessionBench(t, all(), whole)
+		b := newSessionEnv(t, all(), whole)
 		var once sync.Once
 		b.mem.fail = func(event string) (err error) {
 			if event == step.event {
@@ -106,7 +108,7 @@ func TestStoringFails(t *testing.T) {
 // TestNothingCanBeStored: a disk that stays full costs the end of the turn in the
 // session too. The caller is told of the first failure, and the log of the other.
 func TestNothingCanBeStored(t *testing.T) {
-	b := newSessionBench(t, all(), whole)
+	b := newSessionEnv(t, all(), whole)
 	b.mem.fail = func(event string) error {
 		if event == storedUser {
 			return nil
@@ -114,8 +116,8 @@ func TestNothingCanBeStored(t *testing.T) {
 		return &proto.Error{Code: proto.CodeInternal, Message: fmt.Sprintf("cannot store %d bytes", len(event))}
 	}
 	packets := b.turn(turnPayload)
-	if last := packets[len(packets)-1]; !strings.Contains(last.raw, fmt.Sprintf(`"message":"cannot store %d bytes","code":"internal","service":"mem","kind":"session"`, len(storedA))) {
-		t.Errorf("the end is %s", last.raw)
+	if last := packets[len(packets)-1]; !strings.Contains(last.Raw, fmt.Sprintf(`"message":"cannot store %d bytes","code":"internal","service":"mem","kind":"session"`, len(storedA))) {
+		t.Errorf("the end is %s", last.Raw)
 	}
 	if log := b.log.String(); !strings.Contains(log, "the end of a turn could not be stored") || strings.Contains(log, "Let <me>") {
 		t.Errorf("the log says %s", log)
@@ -127,7 +129,7 @@ func TestNothingCanBeStored(t *testing.T) {
 func TestMemDiesWhileStoring(t *testing.T) {
 	for i, step := range stores {
 		storing := make(chan struct{})
-		b := newSessionBench(t, all(), whole)
+		b := newSessionEnv(t, all(), whole)
 		b.mem.slow = func(ctx context.Context, event string) {
 			if event == step.event {
 				close(storing)
@@ -136,13 +138,13 @@ func TestMemDiesWhileStoring(t *testing.T) {
 		}
 		mem := newCable(t, b.cfg.Mem.Socket)
 		c := b.dial()
-		c.send(turnPayload)
-		wait(t, storing, "an event to be stored")
+		c.Send(turnPayload)
+		zinotest.Receive(t, "an event to be stored", storing)
 		mem.cut()
 		packets := c.rest()
 		same(t, "packets", raws(packets[:len(packets)-1]), wholeTurn[:step.heard])
-		if last := packets[len(packets)-1]; last.Type != "error" || !strings.Contains(last.raw, `"kind":"session"`) || !strings.Contains(last.Message, "mem hung up before its answer was complete") && !strings.Contains(last.Message, "Could not connect to mem: ") {
-			t.Errorf("the end is %s", last.raw)
+		if last := packets[len(packets)-1]; last.Type != "error" || !strings.Contains(last.Raw, `"kind":"session"`) || !strings.Contains(last.Message, "mem hung up before its answer was complete") && !strings.Contains(last.Message, "Could not connect to mem: ") {
+			t.Errorf("the end is %s", last.Raw)
 		}
 		if n := len(b.mem.of("s-1")); n > storedBefore(i+1) {
 			t.Errorf("%d events are stored after event %d", n, i)
@@ -155,7 +157,7 @@ func TestMemDiesWhileStoring(t *testing.T) {
 func TestLeavesWhileStoring(t *testing.T) {
 	for i, step := range stores {
 		storing, goOn := make(chan struct{}), make(chan struct{})
-		b := newSessionBench(t, all(), whole)
+		b := newSessionEnv(t, all(), whole)
 		b.mem.slow = func(ctx context.Context, event string) {
 			if event == step.event {
 				close(storing)
@@ -165,15 +167,15 @@ func TestLeavesWhileStoring(t *testing.T) {
 			}
 		}
 		c := b.dial()
-		c.send(turnPayload)
-		wait(t, storing, "an event to be stored")
-		c.nc.Close()
+		c.Send(turnPayload)
+		zinotest.Receive(t, "an event to be stored", storing)
+		c.Close()
 		if i == 0 {
 			b.ask(`{"type":"ping"}`)
 		}
 		close(goOn)
-		b.idle()
-		eventually(t, "the lock to be let go", func() bool { return b.trail.has("released") })
+		rpctest.WaitIdle(t, b.cfg.Daemon.Socket)
+		zinotest.Eventually(t, "the lock to be let go", func() bool { return b.trail.has("released") })
 		stored := b.trail.stored()
 		if len(stored) < storedBefore(i+1) || stored[storedBefore(i)] != step.event {
 			t.Fatalf("stored %s, want event %d", stored, i)
@@ -190,13 +192,13 @@ func TestLeavesWhileStoring(t *testing.T) {
 // the session, and the session says so.
 func TestTooLargeToStore(t *testing.T) {
 	huge := `{"type":"assistant_final","text":"` + strings.Repeat("x", 1<<24-40) + `"}`
-	b := newSessionBench(t, all(), func(_ context.Context, say func(...string) error) (proto.Text, error) {
+	b := newSessionEnv(t, all(), func(_ context.Context, say func(...string) error) (proto.Text, error) {
 		return ends(), say(deltaA, huge)
 	})
 	packets := b.turn(turnPayload)
 	last := packets[len(packets)-1]
-	if last.Type != "error" || last.Code != "too_large" || !strings.Contains(last.raw, `"kind":"session"`) {
-		t.Errorf("the end is %.200s", last.raw)
+	if last.Type != "error" || last.Code != "too_large" || !strings.Contains(last.Raw, `"kind":"session"`) {
+		t.Errorf("the end is %.200s", last.Raw)
 	}
 	stored := b.trail.stored()
 	if len(stored) != 3 || !strings.Contains(stored[1], `"partial":true`) || !strings.Contains(stored[2], `"code":"too_large"`) {

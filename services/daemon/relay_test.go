@@ -15,7 +15,7 @@ import (
 // TestPlainEvents: events without a session pass as they are; the exchange is
 // stored in the channel as ever, and the agent is asked for a plain run.
 func TestPlainEvents(t *testing.T) {
-	b := newSessionBench(t, all(), whole)
+	b := newSessionEnv(t, all(), whole)
 	got := raws(b.turn(`{"message":"hi","channel_id":"c","root":"/r","system_prompt":"p","provider":"q","model":"m","max_tokens":5,"events":true}`))
 	done := `{"type":"done","full_text":"Done.","iterations":2,"stop_reason":"stop","usage":{"input_tokens":5,"output_tokens":7,"cost_usd":0.01},"provider":"p","model":"m"}`
 	same(t, "packets", got, append(slices.Clone(wholeTurn), done))
@@ -37,7 +37,7 @@ func TestPlainEvents(t *testing.T) {
 // TestPlainFields: a plain message has a root, a prompt and a model of its own.
 func TestPlainFields(t *testing.T) {
 	modes(t, func(t *testing.T, stream bool, more string) {
-		b := newBench(t, all())
+		b := newEnv(t, all())
 		b.ask(`{"message":"hi","root":"/r","system_prompt":"","provider":"q","model":"m","max_tokens":5,"effort":"high"` + more + `}`)
 		run := b.runs.list()[0]
 		if run.Events || run.Stream == nil || *run.Stream != stream || run.Root != "/r" || run.Provider != "q" || run.Model != "m" || run.MaxTokens != 5 || run.Effort != "high" {
@@ -56,10 +56,10 @@ func TestUnreadablePrompt(t *testing.T) {
 		n.sys = func(context.Context, proto.GetPrompt, *rpc.Out) error {
 			return proto.Errorf(proto.CodeInvalid, "/p cannot be read")
 		}
-		b := newBench(t, n)
+		b := newEnv(t, n)
 		_, last := b.ask(`{"message":"hi"` + more + `}`)
-		if last.raw != `{"type":"error","message":"/p cannot be read","code":"invalid","service":"sys"}` || len(b.runs.list()) > 0 {
-			t.Errorf("last packet %s", last.raw)
+		if last.Raw != `{"type":"error","message":"/p cannot be read","code":"invalid","service":"sys"}` || len(b.runs.list()) > 0 {
+			t.Errorf("last packet %s", last.Raw)
 		}
 	})
 }
@@ -86,9 +86,9 @@ func TestFallbackEvents(t *testing.T) {
 			}
 			return text, out.Flush()
 		}
-		b := newBench(t, n)
+		b := newEnv(t, n)
 		c := b.dial()
-		c.send(`{"message":"hi","channel_id":"c","provider":"q","model":"m","max_tokens":5,"events":true}`)
+		c.Send(`{"message":"hi","channel_id":"c","provider":"q","model":"m","max_tokens":5,"events":true}`)
 		want := []string{reasoning, `{"type":"assistant_delta","text":"The "}`, retry, `{"type":"assistant_delta","text":"<m>."}`}
 		if collected {
 			want = []string{`{"type":"assistant_delta","text":"The <m>."}`}
@@ -114,7 +114,7 @@ func TestPlainEventsEnd(t *testing.T) {
 		{errors.New("broke"), []string{`{"type":"error","message":"agr run: broke","code":"internal","service":"agr"}`}},
 		{context.Canceled, []string{`{"type":"interrupted"}`, interruptedLast}},
 	} {
-		b := newSessionBench(t, all(), func(_ context.Context, say func(...string) error) (proto.Text, error) {
+		b := newSessionEnv(t, all(), func(_ context.Context, say func(...string) error) (proto.Text, error) {
 			if err := say(deltaA); err != nil {
 				return proto.Text{}, err
 			}
@@ -133,7 +133,7 @@ func TestPlainEventsLeave(t *testing.T) {
 	n.agr = func(ctx context.Context, _ proto.Run, _ *rpc.Out) (proto.Text, error) {
 		return proto.Text{}, block.wait(ctx)
 	}
-	b := newBench(t, n)
+	b := newEnv(t, n)
 	b.leave(`{"message":"hi","channel_id":"c","events":true}`, block)
 	if stored := b.stored.list(); len(stored) > 0 {
 		t.Errorf("stored %s", stored)
@@ -149,13 +149,13 @@ func malformed(message string) bool {
 // TestNoPacket: an agent that talks nonsense is an error of the turn.
 func TestNoPacket(t *testing.T) {
 	for _, packet := range []string{`{"type":"tool_requested","id":5}`, `{"type":"assistant_delta","text":x}`, `{"text":"x"}`, `[]`} {
-		b := newSessionBench(t, all(), func(_ context.Context, say func(...string) error) (proto.Text, error) {
+		b := newSessionEnv(t, all(), func(_ context.Context, say func(...string) error) (proto.Text, error) {
 			return ends(), say(deltaA, deltaB, packet)
 		})
 		packets := b.turn(turnPayload)
 		last := packets[len(packets)-1]
 		if last.Type != "error" || last.Code != "internal" || !malformed(last.Message) {
-			t.Errorf("%s: %s", packet, last.raw)
+			t.Errorf("%s: %s", packet, last.Raw)
 		}
 		stored := b.trail.stored()
 		if len(stored) != 3 || stored[1] != storedPart || !malformed(strings.TrimPrefix(stored[2], `{"type":"error","message":"`)) {
@@ -164,7 +164,7 @@ func TestNoPacket(t *testing.T) {
 	}
 	// A delta without a text is none, and passes.
 	odd := []string{`{"type":"assistant_delta"}`, `{"type":"assistant_delta","text":5}`, `{"type":"something_new","x":1}`}
-	b := newSessionBench(t, all(), func(_ context.Context, say func(...string) error) (proto.Text, error) {
+	b := newSessionEnv(t, all(), func(_ context.Context, say func(...string) error) (proto.Text, error) {
 		return proto.Text{}, say(odd...)
 	})
 	same(t, "packets", raws(b.turn(turnPayload)), append(slices.Clone(odd), `{"type":"done","full_text":""}`))
@@ -180,7 +180,7 @@ func TestManyDeltas(t *testing.T) {
 		all5k = append(all5k, fmt.Sprintf(`{"type":"assistant_delta","text":"<%d>\n"}`, i))
 	}
 	for _, ending := range []string{"whole", "cut"} {
-		b := newSessionBench(t, all(), func(_ context.Context, say func(...string) error) (proto.Text, error) {
+		b := newSessionEnv(t, all(), func(_ context.Context, say func(...string) error) (proto.Text, error) {
 			if err := say(all5k...); err != nil || ending == "whole" {
 				return proto.Text{Content: strings.Join(text, "")}, err
 			}

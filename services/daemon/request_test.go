@@ -13,7 +13,7 @@ import (
 
 // TestBadRequests: exactly one error, and no neighbour hears of it.
 func TestBadRequests(t *testing.T) {
-	b := newBench(t, all())
+	b := newEnv(t, all())
 	const empty = "Empty message."
 	for _, c := range []struct{ payload, message string }{
 		{`{}`, empty},
@@ -36,17 +36,17 @@ func TestBadRequests(t *testing.T) {
 	} {
 		streamed, last := b.ask(c.payload)
 		if last.Type != "error" || last.Message != c.message || last.Code != "invalid" || streamed != "" {
-			t.Errorf("%s\n got %s\nwant %s", c.payload, last.raw, c.message)
+			t.Errorf("%s\n got %s\nwant %s", c.payload, last.Raw, c.message)
 		}
 	}
 	for _, payload := range []string{``, `hi`, `"hi"`, `[]`, `null`, `{"message":"hi"`, `{"message":"hi"} x`, "{\"message\":\"\xff\"}", `{"type":5,"message":"hi"}`, `{"message":"hi","meta":{"deadline_ms":-1}}`} {
 		if _, last := b.ask(payload); last.Type != "error" || last.Code != "invalid" {
-			t.Errorf("%q: %s", payload, last.raw)
+			t.Errorf("%q: %s", payload, last.Raw)
 		}
 	}
 	for _, typ := range []string{"chat", "run", "message", "Ping"} {
 		if _, last := b.ask(`{"type":"` + typ + `","message":"hi"}`); last.Message != "Unknown message type: "+typ || last.Code != "unknown" {
-			t.Errorf("type %s: %s", typ, last.raw)
+			t.Errorf("type %s: %s", typ, last.Raw)
 		}
 	}
 	if n := len(b.runs.list()) + len(b.builds.list()) + len(b.stored.list()); n > 0 {
@@ -56,13 +56,13 @@ func TestBadRequests(t *testing.T) {
 
 // TestGoodRequests: what counts as absent, and what nobody looks at.
 func TestGoodRequests(t *testing.T) {
-	b := newBench(t, all())
+	b := newEnv(t, all())
 	for _, payload := range []string{
 		`{"message":"hi"}`, `{"type":null,"message":"hi"}`, ` { "message" : "hi" , "more" : [ {} ] } `,
 		`{"message":"hi","stream":null,"channel_id":null,"meta":null}`, `{"message":"hi","stream":false}`, `{"message":"h\u0069","MESSAGE":5}`,
 	} {
-		if _, last := b.ask(payload); last.raw != `{"type":"response","content":"The answer."}` {
-			t.Errorf("%s: %s", payload, last.raw)
+		if _, last := b.ask(payload); last.Raw != `{"type":"response","content":"The answer."}` {
+			t.Errorf("%s: %s", payload, last.Raw)
 		}
 	}
 	for _, run := range b.runs.list() {
@@ -74,13 +74,13 @@ func TestGoodRequests(t *testing.T) {
 
 // TestOneAfterTheOther: a connection carries many requests, bad ones among them.
 func TestOneAfterTheOther(t *testing.T) {
-	b := newBench(t, all())
+	b := newEnv(t, all())
 	c := b.dial()
 	for range 3 {
 		for payload, want := range map[string]string{`{"message":"hi"}`: "response", `{"message":"hi","stream":true}`: "done", `{}`: "error", `x`: "error"} {
-			c.send(payload)
-			if _, last := c.finish(); last.Type != want {
-				t.Errorf("%s: %s", payload, last.raw)
+			c.Send(payload)
+			if _, last := c.Finish(); last.Type != want {
+				t.Errorf("%s: %s", payload, last.Raw)
 			}
 		}
 	}
@@ -107,7 +107,7 @@ func TestTrace(t *testing.T) {
 		traces.note(ctx, "mem")
 		return proto.Empty{}, nil
 	}
-	b := newBench(t, n)
+	b := newEnv(t, n)
 	b.ask(`{"message":"hi","channel_id":"a","meta":{"trace":"turn-7"}}`)
 	for _, service := range []string{"sys", "ctx", "agr", "mem"} {
 		if got := traces.seen[service]; got != "turn-7" {
@@ -140,11 +140,11 @@ func TestKeepalives(t *testing.T) {
 	n.sys = func(ctx context.Context, req proto.GetPrompt, out *rpc.Out) error {
 		return errors.Join(out.Frame(alive), sys(ctx, req, out))
 	}
-	b := newBench(t, n)
+	b := newEnv(t, n)
 	modes(t, func(t *testing.T, stream bool, more string) {
 		streamed, last := b.ask(`{"message":"hi"` + more + `}`)
-		if last.text() != "The answer." || stream != (streamed == "The answer.") {
-			t.Errorf("streamed %q, then %s", streamed, last.raw)
+		if last.Text() != "The answer." || stream != (streamed == "The answer.") {
+			t.Errorf("streamed %q, then %s", streamed, last.Raw)
 		}
 	})
 }
@@ -152,7 +152,7 @@ func TestKeepalives(t *testing.T) {
 // TestClientEnvironment: that of the daemon's own user goes to the agent, that of
 // any other user goes nowhere.
 func TestClientEnvironment(t *testing.T) {
-	b := newBench(t, all())
+	b := newEnv(t, all())
 	b.ask(`{"message":"hi","env":{"FOO":"bar"},"cwd":"/tmp","umask":18}`)
 	run := b.runs.list()[0]
 	if run.Env["FOO"] != "bar" || len(run.Env) != 1 || run.Cwd != "/tmp" || run.Umask == nil || *run.Umask != 18 {

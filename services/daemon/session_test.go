@@ -9,6 +9,7 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -64,11 +65,11 @@ func whole(_ context.Context, say func(...string) error) (proto.Text, error) {
 // TestSession: who is asked in which order, what is stored, and what the caller
 // is told, to the letter.
 func TestSession(t *testing.T) {
-	b := newSessionBench(t, all(), whole)
+	b := newSessionEnv(t, all(), whole)
 	got := raws(b.turn(turnPayload))
 	done := `{"type":"done","full_text":"Done.","iterations":2,"stop_reason":"stop","usage":{"input_tokens":5,"output_tokens":7,"cost_usd":0.01},"provider":"p","model":"m"}`
 	same(t, "packets", got, append(slices.Clone(wholeTurn), done))
-	eventually(t, "the lock to be released", func() bool { return b.trail.has("released") })
+	zinotest.Eventually(t, "the lock to be released", func() bool { return b.trail.has("released") })
 	steps := b.trail.list()
 	slices.Sort(steps[2:4])
 	same(t, "steps", steps, []string{
@@ -99,7 +100,7 @@ func TestSessionRequest(t *testing.T) {
 		more   string
 		prompt *string
 	}{{"", nil}, {`,"system_prompt":"Be brief."`, new("Be brief.")}, {`,"system_prompt":""`, new("")}} {
-		b := newSessionBench(t, n, whole)
+		b := newSessionEnv(t, n, whole)
 		b.turn(`{"message":"hi","session_id":"s-1","root":"/r","events":true,"need_model":true,"provider":"p","model":"m","max_tokens":5,"channel_id":"c"` + c.more + `}`)
 		run := b.runs.list()[0]
 		if run.MaxIterations == nil || *run.MaxIterations != 77 || run.Effort != "low" {
@@ -129,14 +130,14 @@ func TestSessionNotices(t *testing.T) {
 		`{"type":"notice","kind":"warning","text":"/c is no file"}`, `{"type":"notice","kind":"warning","text":"d"}`,
 		`{"type":"notice","kind":"agents","text":"Loaded AGENTS.md from: /a/AGENTS.md, /b/AGENTS.md"}`,
 	}
-	b := newSessionBench(t, n, whole)
+	b := newSessionEnv(t, n, whole)
 	for _, payload := range []string{turnPayload, `{"message":"hi","root":"/r","events":true}`} {
 		same(t, "notices", raws(b.turn(payload))[:3], notices)
 	}
 	for _, payload := range []string{`{"message":"hi","session_id":"s","stream":true}`, `{"message":"hi","stream":true}`} {
 		for _, p := range b.turn(payload) {
 			if p.Type == "notice" {
-				t.Errorf("a caller without events has %s", p.raw)
+				t.Errorf("a caller without events has %s", p.Raw)
 			}
 		}
 	}
@@ -155,7 +156,7 @@ func TestSessionWithoutEvents(t *testing.T) {
 			`{"type":"done","full_text":"Done.","iterations":2}`,
 		}},
 	} {
-		b := newSessionBench(t, all(), whole)
+		b := newSessionEnv(t, all(), whole)
 		same(t, "packets", raws(b.turn(`{"message":"hi","session_id":"s-1"`+c.more+`}`)), c.want)
 		same(t, "stored", b.trail.stored(), stored)
 		if head := b.mem.heads[0]; head != "s-1 create {}" {
@@ -168,7 +169,7 @@ func TestSessionWithoutEvents(t *testing.T) {
 // on as if it did.
 func TestSessionChunks(t *testing.T) {
 	n := all()
-	b := newSessionBench(t, n, func(_ context.Context, say func(...string) error) (proto.Text, error) {
+	b := newSessionEnv(t, n, func(_ context.Context, say func(...string) error) (proto.Text, error) {
 		return proto.Text{Content: "one two"}, say(`{"type":"chunk","delta":"one "}`, `{ "type":"chunk", "delta":"two"}`)
 	})
 	same(t, "packets", raws(b.turn(turnPayload)), []string{
@@ -180,7 +181,7 @@ func TestSessionChunks(t *testing.T) {
 
 // TestNoSave: nothing is locked and nothing stored; the earlier turns are sent.
 func TestNoSave(t *testing.T) {
-	b := newSessionBench(t, all(), whole)
+	b := newSessionEnv(t, all(), whole)
 	packets := b.turn(strings.TrimSuffix(turnPayload, "}") + `,"no_save":true}`)
 	if len(packets) != len(wholeTurn)+1 || packets[len(wholeTurn)].Type != "done" {
 		t.Errorf("packets %s", raws(packets))
@@ -199,12 +200,12 @@ func TestNoSave(t *testing.T) {
 
 // TestSessionRefused: nobody hears of a message that is not valid.
 func TestSessionRefused(t *testing.T) {
-	b := newSessionBench(t, all(), whole)
+	b := newSessionEnv(t, all(), whole)
 	for _, id := range []string{".x", "..", "../x", "a/b", "/a", "-x", "a b", "a\\u0000b", "a\\nb", "\\ufffd!", strings.Repeat("a", 201), strings.Repeat("é", 101), "~", "a\\\\b"} {
 		for _, request := range []string{`{"message":"hi","events":true,`, `{"message":"hi",`, `{"message":"hi","no_save":true,`, `{"type":"context",`} {
 			_, last := b.ask(request + `"session_id":"` + id + `"}`)
 			if last.Type != "error" || last.Code != "invalid" || !strings.Contains(last.Message, "invalid session name") {
-				t.Errorf("session %s: %s", id, last.raw)
+				t.Errorf("session %s: %s", id, last.Raw)
 			}
 		}
 	}
@@ -215,7 +216,7 @@ func TestSessionRefused(t *testing.T) {
 		{`"message":"hi","session_id":"s","root":"."`, `invalid root ".": use an absolute path`},
 	} {
 		if _, last := b.ask(`{` + c.more + `}`); last.Message != c.message || last.Code != "invalid" {
-			t.Errorf("%s: %s", c.more, last.raw)
+			t.Errorf("%s: %s", c.more, last.Raw)
 		}
 	}
 	if steps := b.trail.list(); len(steps) > 0 {
@@ -257,13 +258,13 @@ func TestSessionParts(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			n := all()
 			c.with(&n)
-			b := newSessionBench(t, n, whole)
+			b := newSessionEnv(t, n, whole)
 			packets := b.turn(turnPayload)
-			if len(packets) != 1 || packets[0].Type != "error" || !strings.Contains(packets[0].raw, c.want) {
+			if len(packets) != 1 || packets[0].Type != "error" || !strings.Contains(packets[0].Raw, c.want) {
 				t.Errorf("packets %s", raws(packets))
 			}
-			if c.name != "both" && strings.Contains(c.name, "sys") == strings.Contains(packets[0].raw, `"kind":"session"`) {
-				t.Errorf("the kind of %s", packets[0].raw)
+			if c.name != "both" && strings.Contains(c.name, "sys") == strings.Contains(packets[0].Raw, `"kind":"session"`) {
+				t.Errorf("the kind of %s", packets[0].Raw)
 			}
 			if b.trail.has("agr") || len(b.trail.stored()) > 0 {
 				t.Errorf("steps %s", b.trail.list())
@@ -274,7 +275,7 @@ func TestSessionParts(t *testing.T) {
 
 // TestNoAgent: a turn of a session needs the agent; the model alone has no tools.
 func TestNoAgent(t *testing.T) {
-	b := newSessionBench(t, all(), nil)
+	b := newSessionEnv(t, all(), nil)
 	packets := b.turn(turnPayload)
 	last := packets[len(packets)-1]
 	if len(packets) != 1 || !strings.HasPrefix(last.Message, "Could not connect to agr: ") || last.Code != "unavailable" || len(b.infers.list()) > 0 {
@@ -327,7 +328,7 @@ func TestAgentFails(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := newSessionBench(t, all(), func(_ context.Context, say func(...string) error) (proto.Text, error) {
+			b := newSessionEnv(t, all(), func(_ context.Context, say func(...string) error) (proto.Text, error) {
 				if err := say(c.said...); err != nil {
 					return proto.Text{}, err
 				}

@@ -9,20 +9,21 @@ import (
 	"testing"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
 // TestAnswers: the packets of both forms, to the letter.
 func TestAnswers(t *testing.T) {
-	b := newBench(t, all())
-	if _, last := b.ask(`{"message":"hi"}`); last.raw != `{"type":"response","content":"The answer."}` {
-		t.Errorf("collected: %s", last.raw)
+	b := newEnv(t, all())
+	if _, last := b.ask(`{"message":"hi"}`); last.Raw != `{"type":"response","content":"The answer."}` {
+		t.Errorf("collected: %s", last.Raw)
 	}
 	c := b.dial()
-	c.send(`{"message":"hi","stream":true}`)
+	c.Send(`{"message":"hi","stream":true}`)
 	for _, want := range []string{`{"type":"chunk","delta":"The "}`, `{"type":"chunk","delta":"answer."}`, `{"type":"done","full_text":"The answer.","iterations":3}`} {
-		if p := c.next(); p.raw != want {
-			t.Errorf("got %s, want %s", p.raw, want)
+		if p := c.Next(); p.Raw != want {
+			t.Errorf("got %s, want %s", p.Raw, want)
 		}
 	}
 }
@@ -33,7 +34,7 @@ func TestStoredBeforeTheEnd(t *testing.T) {
 	modes(t, func(t *testing.T, _ bool, more string) {
 		n := all()
 		n.agr = agent("<b>\"é\"\n")
-		b := newBench(t, n)
+		b := newEnv(t, n)
 		b.ask(`{"message":" hi ","channel_id":"kitchen/é"` + more + `}`)
 		stored := b.stored.list()
 		want := `[` + hi + `,{"role":"assistant","content":"<b>\"é\"\n"}]`
@@ -55,24 +56,24 @@ func TestNoEndBeforeStored(t *testing.T) {
 		storedFirst.Store(true)
 		return proto.Empty{}, err
 	}
-	b := newBench(t, n)
+	b := newEnv(t, n)
 	c := b.dial()
-	c.send(`{"message":"hi","channel_id":"a","stream":true}`)
-	wait(t, storing, "the turn to be stored")
+	c.Send(`{"message":"hi","channel_id":"a","stream":true}`)
+	zinotest.Receive(t, "the turn to be stored", storing)
 	for text := ""; text != "The answer."; {
-		text += c.next().Delta
+		text += c.Next().Delta
 	}
 	ended := make(chan packet, 1)
-	go func() { ended <- c.next() }()
+	go func() { ended <- c.Next() }()
 	b.ask(`{"type":"ping"}`) // the daemon goes on meanwhile
 	select {
 	case p := <-ended:
-		t.Fatalf("before the turn was stored: %s", p.raw)
+		t.Fatalf("before the turn was stored: %s", p.Raw)
 	default:
 	}
 	close(finish)
 	if p := <-ended; p.Type != "done" || !storedFirst.Load() {
-		t.Errorf("the end is %s, stored: %v", p.raw, storedFirst.Load())
+		t.Errorf("the end is %s, stored: %v", p.Raw, storedFirst.Load())
 	}
 }
 
@@ -98,10 +99,10 @@ func TestNotStored(t *testing.T) {
 			modes(t, func(t *testing.T, stream bool, more string) {
 				n := all()
 				n.agr = c.agr
-				b := newBench(t, n)
+				b := newEnv(t, n)
 				_, last := b.ask(c.request + more + `}`)
 				if want := map[bool]string{true: "done"}[stream && c.last == "response"]; last.Type != c.last && last.Type != want {
-					t.Errorf("last packet %s", last.raw)
+					t.Errorf("last packet %s", last.Raw)
 				}
 				if stored := b.stored.list(); len(stored) > 0 {
 					t.Errorf("stored %s", stored)
@@ -125,10 +126,10 @@ func TestNotStorable(t *testing.T) {
 				n := all()
 				n.mem = mem
 				n.agr = agent("secret words")
-				b := newBench(t, n)
+				b := newEnv(t, n)
 				_, last := b.ask(`{"message":"hi","channel_id":"a"` + more + `}`)
-				if last.text() != "secret words" || last.Type == "error" || !strings.Contains(last.raw, `"not_stored":"`) {
-					t.Errorf("last packet %s", last.raw)
+				if last.Text() != "secret words" || last.Type == "error" || !strings.Contains(last.Raw, `"not_stored":"`) {
+					t.Errorf("last packet %s", last.Raw)
 				}
 				if log := b.log.String(); !strings.Contains(log, "could not be stored") || strings.Contains(log, "secret words") {
 					t.Errorf("the log says %s", log)
@@ -154,21 +155,21 @@ func TestChannelsAtOnce(t *testing.T) {
 		begun <- struct{}{}
 		return proto.Text{Content: fmt.Sprintf("answer %d", i)}, until(ctx, goOn[i])
 	}
-	b := newBench(t, n)
+	b := newEnv(t, n)
 	callers := make([]*caller, turns)
 	for i := range callers {
 		goOn[i] = make(chan struct{})
 		callers[i] = b.dial()
-		callers[i].send(fmt.Sprintf(`{"message":"turn %d","channel_id":"a"}`, i))
+		callers[i].Send(fmt.Sprintf(`{"message":"turn %d","channel_id":"a"}`, i))
 	}
 	for range turns {
-		wait(t, begun, "all turns to be under way")
+		zinotest.Receive(t, "all turns to be under way", begun)
 	}
 	for i := range turns {
 		last := turns - 1 - i
 		close(goOn[last])
-		if _, p := callers[last].finish(); p.text() != fmt.Sprintf("answer %d", last) {
-			t.Errorf("turn %d: %s", last, p.raw)
+		if _, p := callers[last].Finish(); p.Text() != fmt.Sprintf("answer %d", last) {
+			t.Errorf("turn %d: %s", last, p.Raw)
 		}
 	}
 	for i, stored := range b.stored.list() {
@@ -187,10 +188,10 @@ func TestBig(t *testing.T) {
 		big := strings.Repeat("0123456789abcdef", size/16)
 		n := all()
 		n.agr = agent(big, "!")
-		b := newBench(t, n)
+		b := newEnv(t, n)
 		streamed, last := b.ask(`{"message":"` + big + `","channel_id":"a"` + more + `}`)
-		if last.text() != big+"!" || stream && streamed != big+"!" {
-			t.Errorf("streamed %d bytes, then %d", len(streamed), len(last.text()))
+		if last.Text() != big+"!" || stream && streamed != big+"!" {
+			t.Errorf("streamed %d bytes, then %d", len(streamed), len(last.Text()))
 		}
 		if got := string(b.runs.list()[0].Messages); got != "["+system+","+old+`,{"role":"user","content":"`+big+`"}]` {
 			t.Errorf("the agent has %d bytes", len(got))

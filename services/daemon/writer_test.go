@@ -16,11 +16,11 @@ import (
 )
 
 // during is a real mem whose turn does something after place packets.
-func during(t *testing.T, place int, happen func(context.Context, *realBench)) *realBench {
+func during(t *testing.T, place int, happen func(context.Context, *realEnv)) *realEnv {
 	t.Helper()
-	var b *realBench
-	b = newRealBench(t, stops(place, func(ctx context.Context) { happen(ctx, b) }))
-	b.service.storeTimeout = patience
+	var b *realEnv
+	b = newRealEnv(t, stops(place, func(ctx context.Context) { happen(ctx, b) }))
+	b.service.storeTimeout = zinotest.Timeout
 	return b
 }
 
@@ -28,27 +28,27 @@ func during(t *testing.T, place int, happen func(context.Context, *realBench)) *
 // on, and the session has all of it.
 func TestMemComesBack(t *testing.T) {
 	for place := range places {
-		b := during(t, place, func(_ context.Context, b *realBench) {
+		b := during(t, place, func(_ context.Context, b *realEnv) {
 			if err := b.stop(); err != nil {
 				t.Error(err)
 			}
 			b.startMem()
 		})
 		c := b.dial()
-		c.send(turnPayload)
+		c.Send(turnPayload)
 		packets := c.rest()
 		same(t, "packets", raws(packets[:len(packets)-1]), wholeTurn)
 		if last := packets[len(packets)-1]; last.Type != "done" {
-			t.Errorf("started anew after %d packets: %s", place, last.raw)
+			t.Errorf("started anew after %d packets: %s", place, last.Raw)
 		}
 		same(t, "the session", b.file("s-1"), append([]string{`{"type":"meta","schema_version":1,"root":"/r"}`}, storedBy(places-1)...))
-		b.idle()
+		rpctest.WaitIdle(t, b.cfg.Daemon.Socket)
 	}
 }
 
 // TestMemComesBackTwice: a turn outlives its mem as often as need be.
 func TestMemComesBackTwice(t *testing.T) {
-	b := during(t, 3, func(_ context.Context, b *realBench) {
+	b := during(t, 3, func(_ context.Context, b *realEnv) {
 		for range 3 {
 			if err := b.stop(); err != nil {
 				t.Error(err)
@@ -57,7 +57,7 @@ func TestMemComesBackTwice(t *testing.T) {
 		}
 	})
 	c := b.dial()
-	c.send(turnPayload)
+	c.Send(turnPayload)
 	if packets := c.rest(); packets[len(packets)-1].Type != "done" {
 		t.Errorf("packets %s", raws(packets))
 	}
@@ -67,8 +67,8 @@ func TestMemComesBackTwice(t *testing.T) {
 // uses it now. The turn ends, and nothing of it is stored behind that.
 func TestUsedMeanwhile(t *testing.T) {
 	const theirs = `{"type":"message","role":"user","text":"mine","ts":"2026-11-21T10:00:00Z"}`
-	for name, use := range map[string]func(b *realBench, file string) error{
-		"written": func(b *realBench, file string) error {
+	for name, use := range map[string]func(b *realEnv, file string) error{
+		"written": func(b *realEnv, file string) error {
 			f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
 			if err != nil {
 				return err
@@ -77,11 +77,11 @@ func TestUsedMeanwhile(t *testing.T) {
 			_, err = fmt.Fprintln(f, theirs)
 			return err
 		},
-		"removed": func(b *realBench, file string) error { return os.Remove(file) },
+		"removed": func(b *realEnv, file string) error { return os.Remove(file) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var left string
-			b := during(t, 4, func(_ context.Context, b *realBench) {
+			b := during(t, 4, func(_ context.Context, b *realEnv) {
 				file := filepath.Join(b.sessions, "s-1.jsonl")
 				err := b.stop()
 				if err == nil {
@@ -95,13 +95,13 @@ func TestUsedMeanwhile(t *testing.T) {
 				b.startMem()
 			})
 			c := b.dial()
-			c.send(turnPayload)
+			c.Send(turnPayload)
 			packets := c.rest()
 			last := packets[len(packets)-1]
-			if want := `session "s-1" was changed by another process during the turn`; last.Message != want || last.Code != "busy" || !strings.Contains(last.raw, `"kind":"session"`) {
-				t.Errorf("the end is %s", last.raw)
+			if want := `session "s-1" was changed by another process during the turn`; last.Message != want || last.Code != "busy" || !strings.Contains(last.Raw, `"kind":"session"`) {
+				t.Errorf("the end is %s", last.Raw)
 			}
-			b.idle()
+			rpctest.WaitIdle(t, b.cfg.Daemon.Socket)
 			if text, _ := os.ReadFile(filepath.Join(b.sessions, "s-1.jsonl")); string(text) != left {
 				t.Errorf("the file is\n%swant\n%s", text, left)
 			}
@@ -113,7 +113,7 @@ func TestUsedMeanwhile(t *testing.T) {
 // and that it was interrupted, is stored when mem is back.
 func TestLeavesMeanwhile(t *testing.T) {
 	left := make(chan struct{})
-	b := during(t, 3, func(ctx context.Context, b *realBench) {
+	b := during(t, 3, func(ctx context.Context, b *realEnv) {
 		if err := b.stop(); err != nil {
 			t.Error(err)
 		}
@@ -121,21 +121,21 @@ func TestLeavesMeanwhile(t *testing.T) {
 		<-ctx.Done()
 	})
 	c := b.dial()
-	c.send(turnPayload)
-	wait(t, left, "mem to be away")
+	c.Send(turnPayload)
+	zinotest.Receive(t, "mem to be away", left)
 	c.heard(3)
-	c.nc.Close()
+	c.Close()
 	b.startMem()
 	want := append([]string{`{"type":"meta","schema_version":1,"root":"/r"}`, storedUser, storedPart}, storedBreak)
-	eventually(t, "all of it to be stored", func() bool { return len(b.file("s-1")) == len(want) })
+	zinotest.Eventually(t, "all of it to be stored", func() bool { return len(b.file("s-1")) == len(want) })
 	same(t, "the session", b.file("s-1"), want)
-	b.idle()
+	rpctest.WaitIdle(t, b.cfg.Daemon.Socket)
 }
 
 // TestAnswerLost: the answer of every append is lost once. The append is repeated,
 // and every event is stored once.
 func TestAnswerLost(t *testing.T) {
-	b := newRealBench(t, whole)
+	b := newRealEnv(t, whole)
 	var mu sync.Mutex
 	lost := map[string]bool{}
 	newLossyCable(t, b.cfg.Mem.Socket, func(answer []byte) bool {
@@ -147,7 +147,7 @@ func TestAnswerLost(t *testing.T) {
 		lost[string(answer)] = true
 		return true
 	})
-	b.service.storeTimeout = patience
+	b.service.storeTimeout = zinotest.Timeout
 	if packets := b.turn(turnPayload); packets[len(packets)-1].Type != "done" {
 		t.Errorf("packets %s", raws(packets))
 	}
@@ -163,12 +163,12 @@ func TestAnswerLost(t *testing.T) {
 // turn.
 func TestLockedAgain(t *testing.T) {
 	reached, goOn := make(chan struct{}), make(chan struct{})
-	b := newRealBench(t, stops(3, func(context.Context) { close(reached); <-goOn }))
+	b := newRealEnv(t, stops(3, func(context.Context) { close(reached); <-goOn }))
 	unblock := sync.OnceFunc(func() { close(goOn) })
 	defer unblock()
 	c := b.dial()
-	c.send(turnPayload)
-	wait(t, reached, "the step")
+	c.Send(turnPayload)
+	zinotest.Receive(t, "the step", reached)
 	if err := b.stop(); err != nil {
 		t.Fatal(err)
 	}
