@@ -10,17 +10,16 @@ import (
 	"zino/services/exc/run"
 )
 
-// answer is what an operation on the file system came to.
+// answer is the result of an operation on the file system.
 type answer[T any] struct {
 	value T
 	err   error
 	panic string
 }
 
-// await carries out an operation on the file system, which may never answer: a
-// dead network disk cannot be interrupted. When the time limit of tools has
-// passed the operation is left to itself. When ctx is done, which is then the
-// error, it is still given some time to bring to an end what it has begun.
+// await runs an operation on the file system, which may never return: a dead network
+// disk cannot be interrupted. At the time limit of tools await returns without it.
+// When ctx is done, which is then the error, the operation has StopLimit to finish.
 func await[T any](ctx context.Context, limit time.Duration, op func(context.Context) (T, error)) (value T, err error) {
 	within, cancel := ctx, context.CancelFunc(func() {})
 	if limit > 0 {

@@ -20,8 +20,8 @@ const (
 	codeSandbox     = "sandbox"    // it cannot be confined as asked
 )
 
-// call carries out a call of a tool. Whatever becomes of it is a result: only a
-// caller that hung up, and a service that stops, make an error.
+// call carries out a call of a tool. Only a caller that hung up, and a service that
+// stops, are errors; everything else is a result.
 func (s *Service) call(ctx context.Context, req proto.Call, out *rpc.Out) (proto.CallResult, error) {
 	var live *run.Live
 	if req.Events && req.Tool == toolBash {
@@ -39,16 +39,15 @@ func (s *Service) call(ctx context.Context, req proto.Call, out *rpc.Out) (proto
 	return proto.CallResult{Result: result, Diff: reply.Diff, Confinement: reply.confinement}, err
 }
 
-// reply is what a call came to.
+// reply is the result of a call.
 type reply struct {
 	files.Reply
-	confinement *proto.Confinement // nil if it did not come to that
+	confinement *proto.Confinement // nil if it was not run
 }
 
 const toolBash = "bash"
 
-// carryOut has the tool do its work. An error of type *files.Error is the
-// call's result.
+// carryOut runs the tool. An error of type *files.Error is the call's result.
 func (s *Service) carryOut(ctx context.Context, req proto.Call, live *run.Live) (reply, error) {
 	ctx, leave, err := s.enter(ctx)
 	if err != nil {
