@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -80,6 +83,28 @@ func TestAuthPrompt(t *testing.T) {
 				t.Errorf("kept %q, on the screen: %q", w.kept(t), x.screen())
 			}
 		})
+	}
+}
+
+// A code typed at a terminal ends the login; the key is stored and never shown.
+func TestAuthLoginOnTerminal(t *testing.T) {
+	t.Parallel()
+	router := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost || r.URL.Path != "/api/v1/auth/keys" {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprintf(w, `{"key":%q}`, secretKey)
+	}))
+	defer router.Close()
+	w := newWorld(t)
+	x := onTerminal(t, with(w.auth("login", "openrouter"), "OPENROUTER_BASE_URL="+router.URL+"/api/v1"))
+	x.shows("paste that page's address here.")
+	x.types("code-0123456789\r")
+	x.leaves(0)
+	x.shows("The key of openrouter is kept ")
+	if w.kept(t) != "openrouter="+secretKey || strings.Contains(x.screen(), secretKey) {
+		t.Errorf("kept %q; on the screen: %q", w.kept(t), x.screen())
 	}
 }
 

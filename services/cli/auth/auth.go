@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
@@ -71,6 +72,8 @@ func (p *place) check(command string, uid int) error {
 	switch {
 	case p.root != "" && !p.system:
 		return render.Usage("%s: --root-dir belongs to --system", command)
+	case p.root != "" && !filepath.IsAbs(p.root):
+		return render.Usage("%s: --root-dir %q: give an absolute path", command, p.root)
 	case p.system && p.root == "" && uid != 0:
 		return fmt.Errorf("%s --system is about /etc/credstore, which is root's: sudo %s --system; without --system it is about your own keys", command, command)
 	}

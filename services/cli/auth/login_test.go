@@ -186,6 +186,7 @@ func TestPlaceCheck(t *testing.T) {
 		{place{system: true}, 1000, refused},
 		{place{system: true, root: "/x"}, 1000, ""},
 		{place{root: "/x"}, 0, "zino auth set openai: --root-dir belongs to --system"},
+		{place{root: "x", system: true}, 0, `zino auth set openai: --root-dir "x": give an absolute path`},
 	} {
 		got := ""
 		if err := test.place.check("zino auth set openai", test.uid); err != nil {
