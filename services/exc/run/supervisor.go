@@ -208,7 +208,7 @@ func signalDescendants(sig syscall.Signal) {
 	lists, _ := filepath.Glob("/proc/self/task/*/children") // the pattern is well-formed
 	for _, list := range lists {
 		children, _ := os.ReadFile(list) // of a thread that may be gone
-		for _, child := range bytes.Fields(children) {
+		for child := range bytes.FieldsSeq(children) {
 			if pid, err := strconv.Atoi(string(child)); err == nil {
 				signal(pid)
 			}
