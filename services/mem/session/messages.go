@@ -84,6 +84,7 @@ type call struct {
 	id, name string
 	args     []byte // a JSON object
 	result   []byte // nil: there is none
+	ok       []byte // true or false as JSON; nil: the result does not say
 }
 
 func (c *conversation) add(e *event) {
@@ -117,6 +118,9 @@ func (c *conversation) add(e *event) {
 		for i, k := range slices.Backward(c.open) { // of several calls with this id the last one
 			if k.id == id {
 				k.result, k.item.answered = output(e), true
+				if isTrue(e.ok) || string(e.ok) == "false" {
+					k.ok = bytes.Clone(e.ok)
+				}
 				c.size += len(k.result)
 				c.open = slices.Delete(c.open, i, i+1)
 				return
@@ -231,12 +235,16 @@ func (m *item) append(b []byte) []byte {
 	}
 	b = append(b, '}')
 	for _, k := range m.calls {
-		result := k.result
+		result, ok := k.result, k.ok
 		if result == nil {
-			result = []byte(interruptedResult)
+			result, ok = []byte(interruptedResult), []byte("false")
 		}
 		b = wire.AppendString(append(b, `,{"role":"tool","tool_call_id":`...), k.id)
-		b = append(wire.AppendString(append(b, `,"content":`...), result), '}')
+		b = wire.AppendString(append(b, `,"content":`...), result)
+		if ok != nil {
+			b = append(append(b, `,"ok":`...), ok...)
+		}
+		b = append(b, '}')
 	}
 	return b
 }

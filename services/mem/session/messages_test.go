@@ -154,7 +154,7 @@ func TestConversationForm(t *testing.T) {
 		return `{"id":"` + id + `","type":"function","function":{"name":"read","arguments":"{\"path\":\"a\"}"}}`
 	}
 	want := `[{"role":"user","content":"<q>"},{"role":"assistant","content":"so","tool_calls":[` + call("1") + `,` + call("2") + `],"reasoning_state":{"provider":"p"}},` +
-		`{"role":"tool","tool_call_id":"1","content":"{\"ok\":true}"},{"role":"tool","tool_call_id":"2","content":"{\"ok\":true}"}]`
+		`{"role":"tool","tool_call_id":"1","content":"{\"ok\":true}","ok":true},{"role":"tool","tool_call_id":"2","content":"{\"ok\":true}","ok":true}]`
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -301,7 +301,7 @@ func FuzzConversation(f *testing.F) {
 			t.Fatalf("%d calls are open, the digest says %d", len(c.open), len(d.Open))
 		}
 		for _, o := range d.Open {
-			lines = append(lines, `{"type":"tool_result","output":`+interruptedResult+`,"tool_use_id":`+quoted(o.ID)+`}`)
+			lines = append(lines, `{"type":"tool_result","output":`+interruptedResult+`,"ok":false,"tool_use_id":`+quoted(o.ID)+`}`)
 		}
 		if closed := converse(lines...); string(closed) != string(list) {
 			t.Fatalf("closed\n%s\nbefore\n%s", closed, list)
