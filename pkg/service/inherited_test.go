@@ -107,17 +107,21 @@ func TestInheritedSocketsOfOtherNames(t *testing.T) {
 	}
 }
 
+// A file is refused as the service's socket and as a second listener.
 func TestInheritedFileIsRefused(t *testing.T) {
-	p := newParent(t)
-	f, err := os.Create(filepath.Join(p.dir, "plain"))
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"mem", "http"} {
+		p := newParent(t)
+		f, err := os.Create(filepath.Join(p.dir, "plain"))
+		zinotest.Must(t, err)
+		defer f.Close()
+		p.files = []*os.File{f}
+		c := p.command(t, "LISTEN_FDS=1", "LISTEN_FDNAMES="+name).start()
+		c.exits(1)
+		oneLine(t, c.output())
+		if want := "zino-mem: the descriptor inherited for " + name + " is not a listening socket: "; !strings.HasPrefix(c.output(), want) {
+			t.Errorf("wrote %q, want %q", c.output(), want)
+		}
 	}
-	defer f.Close()
-	p.files = []*os.File{f}
-	c := p.command(t, "LISTEN_FDS=1", "LISTEN_FDNAMES=mem").start()
-	c.exits(1)
-	oneLine(t, c.output())
 }
 
 // Callers over TCP have no uid.
@@ -154,22 +158,9 @@ func TestInheritedWithPID(t *testing.T) {
 	zinotest.Must(t, call(p.paths[0], holdRequest{}))
 }
 
-func TestInheritedByAnotherName(t *testing.T) {
+func TestInheritedWithoutSockets(t *testing.T) {
 	if l, err := Inherited("http"); l != nil || err != nil {
 		t.Errorf("%v, %v", l, err)
-	}
-	p := newParent(t)
-	f, err := os.Create(filepath.Join(p.dir, "plain"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	p.files = []*os.File{f}
-	c := p.command(t, "LISTEN_FDS=1", "LISTEN_FDNAMES=http").start()
-	c.exits(1)
-	oneLine(t, c.output())
-	if !strings.HasPrefix(c.output(), "zino-mem: the descriptor inherited for http is not a listening socket: ") {
-		t.Errorf("wrote %q", c.output())
 	}
 }
 

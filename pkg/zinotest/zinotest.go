@@ -134,6 +134,22 @@ func Listen(t testing.TB, path string) net.Listener {
 	return l
 }
 
+// Untouched listens on a Unix socket until the test ends. A connection to it fails
+// the test: it would start an idle service.
+func Untouched(t testing.TB, path string) {
+	t.Helper()
+	l := Listen(t, path)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if nc, err := l.Accept(); err == nil {
+			nc.Close()
+			t.Errorf("a connection to %s would have started an idle service", path)
+		}
+	}()
+	t.Cleanup(func() { l.Close(); <-done })
+}
+
 // Must ends the test on an error.
 func Must(t testing.TB, err error) {
 	t.Helper()

@@ -12,6 +12,7 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -35,24 +36,6 @@ func (w world) pretend(t *testing.T, user bool, text string) (path string) {
 		t.Fatal(err)
 	}
 	return "PATH=" + w.cwd + ":" + os.Getenv("PATH")
-}
-
-// untouched listens on a socket to which no connection may be made.
-func untouched(t *testing.T, socket string) {
-	t.Helper()
-	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if nc, err := l.Accept(); err == nil {
-			nc.Close()
-			t.Errorf("a connection to %s would have started an idle service", socket)
-		}
-	}()
-	t.Cleanup(func() { l.Close(); <-done })
 }
 
 // TestStatusUnits starts no idle service, and prints what systemd reports.
@@ -79,7 +62,7 @@ func TestStatusUnits(t *testing.T) {
 				if name == "mem" {
 					serveAs(t, name, filepath.Join(dir, name+".sock"), "a problem")
 				} else {
-					untouched(t, filepath.Join(dir, name+".sock"))
+					zinotest.Untouched(t, filepath.Join(dir, name+".sock"))
 				}
 			}
 			cmd := with(w.command("status"), w.pretend(t, user, text.String()), "CLI_TEST_HOST="+dir+"/daemon.sock")

@@ -3,7 +3,6 @@ package status
 import (
 	"context"
 	"maps"
-	"net"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,22 +21,6 @@ func shown(name, active, sub, result, socket string) string {
 		" --config /etc/zino/ZINO.toml --callers zino-agr,group:zino ; ignore_errors=no ; start_time=[n/a] ; pid=0 }\nId=zino-" + name +
 		".service\nLoadState=loaded\nActiveState=" + active + "\nSubState=" + sub + "\n\n" +
 		"Id=zino-" + name + ".socket\nLoadState=loaded\nActiveState=" + socket + "\nSubState=listening\n\n"
-}
-
-// untouched listens on a socket to which no connection may be made.
-func untouched(t *testing.T, socket string) {
-	t.Helper()
-	l, err := net.Listen("unix", socket)
-	zinotest.Must(t, err)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if nc, err := l.Accept(); err == nil {
-			nc.Close()
-			t.Errorf("a connection to %s would have started an idle service", socket)
-		}
-	}()
-	t.Cleanup(func() { l.Close(); <-done })
 }
 
 // TestDenied distinguishes a service that refuses from one that does not run.
@@ -68,8 +51,8 @@ func TestInspectThroughDaemon(t *testing.T) {
 		return out.Event("stats", proto.Stats{Problems: []string{"one"}, Info: map[string]string{"callers": "root, zino-mem"}})
 	}
 	rpctest.New(t, "daemon", cfg.Daemon.Socket, func(s *rpc.Server) { rpc.HandleRelay(s, proto.DaemonForward, forward) })
-	untouched(t, cfg.Mem.Socket)
-	untouched(t, cfg.Agr.Socket)
+	zinotest.Untouched(t, cfg.Mem.Socket)
+	zinotest.Untouched(t, cfg.Agr.Socket)
 
 	u := units{parseUnits(shown("mem", "active", "running", "success", "active") + shown("agr", "active", "running", "success", "active")), false, 1000}
 	if r := u.inspect(t.Context(), "mem", cfg); r.State != "up" || r.Version != "" || r.Callers != "root, zino-mem, zino-agr, group zino" || len(asked) > 0 {
