@@ -54,20 +54,20 @@ var neighbours = map[string][]string{
 // linked lists, per binary, the heavy modules and packages of the standard
 // library that it may link, besides those in all.
 var (
-	all    = []string{"github.com/coreos/go-systemd/v22", "github.com/pelletier/go-toml/v2", "golang.org/x/sys"}
+	all    = []string{"github.com/coreos/go-systemd/v22", "github.com/google/renameio/v2", "github.com/pelletier/go-toml/v2", "golang.org/x/sys"}
 	linked = map[string][]string{
 		"zino/services/agr/zino-agr":       {"github.com/fsnotify/fsnotify"},
-		"zino/services/cli/zino":           {"github.com/google/renameio/v2", "github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "net/http", "text/template"},
+		"zino/services/cli/zino":           {"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "net/http", "text/template"},
 		"zino/services/ctx/zino-ctx":       {"github.com/fsnotify/fsnotify"},
 		"zino/services/daemon/zino-daemon": {},
 		"zino/services/exc/zino-exc": {
-			"github.com/aymanbagabas/go-udiff", "github.com/fsnotify/fsnotify", "github.com/google/renameio/v2",
+			"github.com/aymanbagabas/go-udiff", "github.com/fsnotify/fsnotify",
 			"github.com/landlock-lsm/go-landlock", "kernel.org/pub/linux/libs/security/libcap/psx",
 		},
-		"zino/services/mem/zino-mem":   {"github.com/blevesearch/snowballstem", "github.com/google/renameio/v2", "encoding/gob", "golang.org/x/text"},
-		"zino/services/repl/zino-repl": {"github.com/coder/websocket", "github.com/fsnotify/fsnotify", "github.com/google/renameio/v2", "net/http", "text/template", "html/template"},
-		"zino/services/rtr/zino-rtr":   {"github.com/google/renameio/v2", "github.com/sashabaranov/go-openai", "golang.org/x/time", "net/http"},
-		"zino/services/sys/zino-sys":   {"github.com/fsnotify/fsnotify", "github.com/google/renameio/v2"},
+		"zino/services/mem/zino-mem":   {"github.com/blevesearch/snowballstem", "encoding/gob", "golang.org/x/text"},
+		"zino/services/repl/zino-repl": {"github.com/coder/websocket", "github.com/fsnotify/fsnotify", "net/http", "text/template", "html/template"},
+		"zino/services/rtr/zino-rtr":   {"github.com/sashabaranov/go-openai", "golang.org/x/time", "net/http"},
+		"zino/services/sys/zino-sys":   {"github.com/fsnotify/fsnotify"},
 	}
 	// heavy is the standard library that shows in the size or the start of a binary.
 	heavy = []string{"net/http", "text/template", "html/template", "encoding/gob", "encoding/xml", "database/sql", "go/ast", "testing"}

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"zino/pkg/durable"
 )
 
 // Listen opens a Unix socket at path, mode 0660, and creates its directory. It
@@ -23,11 +26,15 @@ func Listen(path string) (net.Listener, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("create the socket's directory: %w", err)
 	}
-	unlock, err := lock(dir)
+	// The directory's lock excludes other processes that look for a stale socket.
+	d, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
+	defer d.Close()
+	if err := durable.Lock(context.Background(), d); err != nil {
+		return nil, err
+	}
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}
@@ -40,19 +47,6 @@ func Listen(path string) (net.Listener, error) {
 		return nil, err
 	}
 	return l, nil
-}
-
-// lock excludes other processes that look for a stale socket in dir.
-func lock(dir string) (unlock func(), err error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	if err := syscall.Flock(int(d.Fd()), syscall.LOCK_EX); err != nil {
-		d.Close()
-		return nil, fmt.Errorf("lock %s: %w", dir, err)
-	}
-	return func() { d.Close() }, nil
 }
 
 func removeStale(path string) error {
