@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"zino/proto"
 )
 
 // rule is a condition on a key's value and its text for the user.
@@ -46,7 +48,7 @@ func (c *Config) keyRules() []rule {
 		{"tool_timeout_secs", within(c.ToolTimeoutSecs, 0, 86400), seconds},
 		{"agent.temperature", within(c.Agent.Temperature, 0, 2), "from 0 to 2"},
 		{"agent.top_p", within(c.Agent.TopP, 0, 1), "from 0 to 1"},
-		{"agent.effort", c.Agent.Effort == "" || slices.Contains(Efforts, c.Agent.Effort), `"` + strings.Join(Efforts, `", "`) + `", or empty (the model's own)`},
+		{"agent.effort", c.Agent.Effort == "" || slices.Contains(Efforts, c.Agent.Effort), quoted(Efforts) + `, or empty (the model's own)`},
 		{"rtr.stall_timeout", within(c.Rtr.StallTimeout, 0, 86400), seconds},
 		{"api.base_url", isURL(c.API.BaseURL), "an http or https URL such as http://127.0.0.1:8080/v1"},
 		{"anthropic_base_url", isURL(c.AnthropicBaseURL), "an http or https URL such as https://api.anthropic.com"},
@@ -60,7 +62,7 @@ func (c *Config) keyRules() []rule {
 		{"exc.timeout", within(c.Exc.Timeout, 0, 86400), seconds},
 		{"exc.output_max", c.Exc.OutputMax >= 1024 && c.Exc.OutputMax <= 7<<20, "from 1024 to 7340032 bytes"},
 		{"agr.tool_output_bytes", c.Agr.ToolOutputBytes >= 1024 && c.Agr.ToolOutputBytes <= 7<<20, "from 1024 to 7340032 bytes"},
-		{"exc.sandbox", slices.Contains(Sandboxes, c.Exc.Sandbox), `"` + strings.Join(Sandboxes, `", "`) + `"`},
+		{"exc.sandbox", slices.Contains(proto.Levels, c.Exc.Sandbox), quoted(proto.Levels)},
 		{"exc.memory_max", c.Exc.MemoryMax == 0 || c.Exc.MemoryMax >= 1<<20, "bytes, 1048576 or more, or 0 (no limit)"},
 		{"exc.tasks_max", c.Exc.TasksMax >= 0, "0 (no limit) or more"},
 		{"exc.cpu_max", within(c.Exc.CPUMax, 0, 4096), "a number of cores, 0 (no limit) or more"},
@@ -120,7 +122,15 @@ func (m Model) rules() []rule {
 
 func isProvider(name string) bool { return slices.Contains(Providers, name) }
 
-func providers() string { return `"` + strings.Join(Providers, `", "`) + `"` }
+func providers() string { return quoted(Providers) }
+
+func quoted[S ~string](names []S) string {
+	var list []string
+	for _, name := range names {
+		list = append(list, `"`+string(name)+`"`)
+	}
+	return strings.Join(list, ", ")
+}
 
 func within(v, low, high float64) bool { return !math.IsNaN(v) && v >= low && v <= high }
 

@@ -6,6 +6,8 @@ package config
 import (
 	"slices"
 	"strings"
+
+	"zino/proto"
 )
 
 // Config has all settings. Paths are absolute after Load.
@@ -96,19 +98,16 @@ type Sys struct {
 
 // Exc configures the executor.
 type Exc struct {
-	Socket    string   `toml:"socket"`
-	Timeout   float64  `toml:"timeout"`    // seconds; 0: none
-	OutputMax int      `toml:"output_max"` // bytes of stdout and of stderr
-	PassEnv   []string `toml:"pass_env"`   // variables that executed code receives although they look like secrets
-	Sandbox   string   `toml:"sandbox"`    // one of Sandboxes
-	Network   bool     `toml:"network"`    // whether confined code may use the network
-	MemoryMax int64    `toml:"memory_max"` // bytes of a run, where the host can limit them; 0: no limit
-	TasksMax  int      `toml:"tasks_max"`  // processes and threads of a run; 0: no limit
-	CPUMax    float64  `toml:"cpu_max"`    // cores that a run may keep busy; 0: no limit
+	Socket    string      `toml:"socket"`
+	Timeout   float64     `toml:"timeout"`    // seconds; 0: none
+	OutputMax int         `toml:"output_max"` // bytes of stdout and of stderr
+	PassEnv   []string    `toml:"pass_env"`   // variables that executed code receives although they look like secrets
+	Sandbox   proto.Level `toml:"sandbox"`    // one of proto.Levels
+	Network   bool        `toml:"network"`    // whether confined code may use the network
+	MemoryMax int64       `toml:"memory_max"` // bytes of a run, where the host can limit them; 0: no limit
+	TasksMax  int         `toml:"tasks_max"`  // processes and threads of a run; 0: no limit
+	CPUMax    float64     `toml:"cpu_max"`    // cores that a run may keep busy; 0: no limit
 }
-
-// Sandboxes are the levels of confinement, from none to a uid of its own.
-var Sandboxes = []string{"off", "read-only", "workspace-write", "unit"}
 
 // Mem configures the memory.
 type Mem struct {
@@ -146,7 +145,7 @@ func Default() *Config {
 		Tools:           Catalog{Dir: "tools"},
 		Skills:          Catalog{Dir: "skills"},
 		Sys:             Sys{Socket: "/run/zino/sys.sock", Template: "SYSTEM.md", SessionTemplate: "SESSION.md"},
-		Exc:             Exc{Socket: "/run/zino/exc.sock", Timeout: 30, OutputMax: 1 << 20, PassEnv: []string{}, Sandbox: "off", TasksMax: 4096},
+		Exc:             Exc{Socket: "/run/zino/exc.sock", Timeout: 30, OutputMax: 1 << 20, PassEnv: []string{}, Sandbox: proto.LevelOff, TasksMax: 4096},
 		Mem:             Mem{Socket: "/run/zino/mem.sock", DataDir: "data/mem", Durability: "fsync"},
 		Ctx: Ctx{
 			Socket: "/run/zino/ctx.sock", HistoryLimit: 50, HardMemoryTopK: 3,

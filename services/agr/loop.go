@@ -48,7 +48,7 @@ func New(cfg *config.Config, cat *catalog.Catalog, log *slog.Logger) *Service {
 		limit:        cfg.Agr.MaxIterations,
 		sessionLimit: cfg.Agr.SessionIterations,
 		outputBytes:  cfg.Agr.ToolOutputBytes,
-		sandbox:      proto.Level(cfg.Exc.Sandbox),
+		sandbox:      cfg.Exc.Sandbox,
 		cat:          cat,
 		rtr:          &rpc.Client{Service: "rtr", Path: cfg.Rtr.Socket},
 		exc:          &rpc.Client{Service: "exc", Path: cfg.Exc.Socket},

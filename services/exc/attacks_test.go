@@ -27,18 +27,18 @@ type attack struct {
 	worked func(a *harness, h harm) bool
 	// open are the levels at which nothing stops it. It must work there, which
 	// shows that it is an attack at all.
-	open []string
+	open []proto.Level
 	// rootOnly attacks do nothing for users who are not root.
 	rootOnly bool
 }
 
 // tableLevels are the levels of the table.
-var tableLevels = []string{levelOff, levelReadOnly, levelWorkspace, levelLandlock}
+var tableLevels = []proto.Level{proto.LevelOff, proto.LevelReadOnly, proto.LevelWorkspaceWrite, levelLandlock}
 
 var (
-	onlyOff   = []string{levelOff}
-	nowhere   = []string(nil)
-	ifNoNames = []string{levelOff, levelLandlock}
+	onlyOff   = []proto.Level{proto.LevelOff}
+	nowhere   = []proto.Level(nil)
+	ifNoNames = []proto.Level{proto.LevelOff, levelLandlock}
 )
 
 // attacker is a line of bash that has the test program attack.
@@ -95,7 +95,7 @@ var attacks = []attack{
 	{name: "rename outside", code: `mv "$V" "$NEW"`, worked: changed, open: onlyOff},
 	{name: "make outside", code: `touch "$NEW"`, worked: appeared, open: onlyOff},
 	{name: "chmod outside", code: `chmod 0 "$V" && echo pwned && chmod 700 "$V"`, open: ifNoNames},
-	{name: "write in the root", code: `touch "$ROOT/new"`, worked: made("new"), open: []string{levelOff, levelWorkspace, levelLandlock}},
+	{name: "write in the root", code: `touch "$ROOT/new"`, worked: made("new"), open: []proto.Level{proto.LevelOff, proto.LevelWorkspaceWrite, levelLandlock}},
 	{name: "change AGENTS.md", code: `echo x >"$ROOT/AGENTS.md"; rm -f "$ROOT/AGENTS.md"`, worked: damaged("AGENTS.md"), open: onlyOff},
 	{name: "change a nested AGENTS.md", code: `cd "$ROOT/sub" && rm AGENTS.md && echo x >AGENTS.md`, worked: damaged("sub/AGENTS.md"), open: onlyOff},
 	{name: "make a nested AGENTS.md", code: `mkdir "$ROOT/sub2"; echo x >"$ROOT/sub2/AGENTS.md"`, worked: made("sub2/AGENTS.md"), open: onlyOff},
@@ -175,7 +175,7 @@ func (a *harness) matrix(t *testing.T) (code string, harms []harm) {
 }
 
 // runAttacks runs all attacks at a level and returns the results by their names.
-func runAttacks(t *testing.T, level string) map[string]string {
+func runAttacks(t *testing.T, level proto.Level) map[string]string {
 	mark(t)
 	a := newHarness(t, nil)
 	a.makeSetuid(t)
@@ -185,8 +185,8 @@ func runAttacks(t *testing.T, level string) map[string]string {
 		return nil
 	}
 	code, harms := a.matrix(t)
-	r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: proto.Level(name), Root: a.root})
-	if err != nil || r.ExitCode != 0 || !strings.Contains(r.Stdout, "@@end") || r.Confinement.Sandbox != proto.Level(name) {
+	r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: name, Root: a.root})
+	if err != nil || r.ExitCode != 0 || !strings.Contains(r.Stdout, "@@end") || r.Confinement.Sandbox != name {
 		t.Errorf("%s: %+v, %v", level, r, err)
 		return nil
 	}
@@ -227,9 +227,9 @@ func (a *harness) look(stdout string, harms []harm) {
 // the descendants of a killed supervisor without a control group, is in
 // TestSupervisorKilled.
 func TestAttacks(t *testing.T) {
-	tables := map[string]map[string]string{}
+	tables := map[proto.Level]map[string]string{}
 	for _, level := range tableLevels {
-		t.Run(level, func(t *testing.T) { tables[level] = runAttacks(t, level) })
+		t.Run(string(level), func(t *testing.T) { tables[level] = runAttacks(t, level) })
 	}
 	var all strings.Builder
 	fmt.Fprintf(&all, "%-30s", "as user "+fmt.Sprint(os.Geteuid()))
@@ -252,8 +252,8 @@ func TestKillingTheSupervisor(t *testing.T) {
 	for _, level := range tableLevels {
 		name := a.at(level)
 		if a.levelProblem(t.Context(), name) == nil {
-			r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: "kill -9 $PPID; exit 3", Sandbox: proto.Level(name), Root: a.root})
-			if lost := strings.Contains(r.Stderr, "supervisor of this run was killed"); err != nil || lost != (level == levelOff) || !lost && r.ExitCode != 3 {
+			r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: "kill -9 $PPID; exit 3", Sandbox: name, Root: a.root})
+			if lost := strings.Contains(r.Stderr, "supervisor of this run was killed"); err != nil || lost != (level == proto.LevelOff) || !lost && r.ExitCode != 3 {
 				t.Errorf("%s: %+v, %v", level, r, err)
 			}
 		}
@@ -261,9 +261,9 @@ func TestKillingTheSupervisor(t *testing.T) {
 }
 
 // mustRefuse checks that a level that is not available is an error with the reason.
-func (a *harness) mustRefuse(t *testing.T, level string, why error) {
+func (a *harness) mustRefuse(t *testing.T, level proto.Level, why error) {
 	t.Helper()
-	_, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo pwned", Sandbox: proto.Level(level), Root: a.root})
+	_, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo pwned", Sandbox: level, Root: a.root})
 	var e *proto.Error
 	if !errors.As(err, &e) || e.Code != proto.CodeUnavailable || !strings.Contains(e.Message, why.Error()) {
 		t.Errorf("%s: got %v, want the error unavailable with: %v", level, err, why)

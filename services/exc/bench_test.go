@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"zino/pkg/config"
 	"zino/pkg/zinotest"
 	"zino/proto"
 )
@@ -18,13 +17,13 @@ import (
 func BenchmarkExecute(b *testing.B) {
 	s := newService(b, nil, map[string]string{"true.json": `{}`})
 	root := zinotest.Dir(b)
-	for _, level := range config.Sandboxes {
+	for _, level := range proto.Levels {
 		if s.levelProblem(b.Context(), level) != nil {
 			continue
 		}
-		b.Run(level, func(b *testing.B) {
+		b.Run(string(level), func(b *testing.B) {
 			for b.Loop() {
-				r, err := s.execute(b.Context(), proto.Execute{Executor: "true", Sandbox: proto.Level(level), Root: root})
+				r, err := s.execute(b.Context(), proto.Execute{Executor: "true", Sandbox: level, Root: root})
 				if err != nil || r.ExitCode != 0 {
 					b.Fatalf("%+v, %v", r, err)
 				}
@@ -48,7 +47,7 @@ func BenchmarkWorkspaceWrite(b *testing.B) {
 		}
 	}
 	req := call("bash", root, in{"command": "true"})
-	req.Sandbox = levelWorkspace
+	req.Sandbox = proto.LevelWorkspaceWrite
 	for b.Loop() {
 		if got, err := s.call(b.Context(), req, nil); err != nil || got.Confinement == nil {
 			b.Fatalf("%+v, %v", got, err)
@@ -66,13 +65,13 @@ func BenchmarkFileTools(b *testing.B) {
 	for i := range 200 {
 		zinotest.Write(b, filepath.Join(root, fmt.Sprint("d", i%10), fmt.Sprint("f", i)), "some text\n")
 	}
-	measure := func(tool, level, kind string, input in, first bool) {
+	measure := func(tool string, level proto.Level, kind string, input in, first bool) {
 		if s.levelProblem(b.Context(), level) != nil {
 			return
 		}
-		b.Run(tool+"/"+level+kind, func(b *testing.B) {
+		b.Run(tool+"/"+string(level)+kind, func(b *testing.B) {
 			req := call(tool, root, input)
-			req.Sandbox = proto.Level(level)
+			req.Sandbox = level
 			var took []time.Duration
 			for b.Loop() {
 				if first {
@@ -88,12 +87,12 @@ func BenchmarkFileTools(b *testing.B) {
 			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "µs-p50")
 		})
 	}
-	for _, level := range []string{levelOff, levelReadOnly, levelWorkspace} {
+	for _, level := range []proto.Level{proto.LevelOff, proto.LevelReadOnly, proto.LevelWorkspaceWrite} {
 		measure("read", level, "", in{"path": "d1/f1"}, false)
-		if level != levelOff {
+		if level != proto.LevelOff {
 			measure("read", level, "/first", in{"path": "d1/f1"}, true)
 		}
-		if level != levelReadOnly {
+		if level != proto.LevelReadOnly {
 			measure("write", level, "", in{"path": "d2/f2", "content": "other text\n"}, false)
 		}
 	}

@@ -119,7 +119,7 @@ func (s *Service) bash(ctx context.Context, req proto.Call, live *run.Live) (rep
 	if live != nil {
 		cmd.Output.Tap = live.Tap
 	}
-	b, err := s.sandboxFor(ctx, string(req.Sandbox), req.Network, c.root, cmd)
+	b, err := s.sandboxFor(ctx, req.Sandbox, req.Network, c.root, cmd)
 	if err != nil {
 		return reply{}, err
 	}

@@ -117,13 +117,13 @@ func TestClientConfined(t *testing.T) {
 	t.Parallel()
 	a := newHarness(t, nil)
 	bin := withTool(t)
-	for _, level := range []string{levelReadOnly, levelWorkspace} {
+	for _, level := range []proto.Level{proto.LevelReadOnly, proto.LevelWorkspaceWrite} {
 		if a.levelProblem(t.Context(), level) != nil {
 			continue
 		}
 		env := map[string]string{"FOO": "bar", "PATH": bin + ":" + os.Getenv("PATH"), "XDG_RUNTIME_DIR": "/run/x", "DISPLAY": ":0"}
 		r, err := a.execute(t.Context(), proto.Execute{
-			Executor: "bash", Code: `echo "$FOO-$XDG_RUNTIME_DIR$DISPLAY"; zt 1; umask; pwd`, Sandbox: proto.Level(level), Cwd: a.root, Env: env, Umask: new(0o77),
+			Executor: "bash", Code: `echo "$FOO-$XDG_RUNTIME_DIR$DISPLAY"; zt 1; umask; pwd`, Sandbox: level, Cwd: a.root, Env: env, Umask: new(0o77),
 		})
 		if want := "bar-\ntool 1\n0077\n" + a.root + "\n"; err != nil || r.Stdout != want {
 			t.Errorf("%s: %+v, %v, want %q", level, r, err, want)

@@ -18,15 +18,15 @@ import (
 )
 
 // confinedLevels are the levels that confine without a unit.
-var confinedLevels = []string{levelReadOnly, levelWorkspace, levelLandlock}
+var confinedLevels = []proto.Level{proto.LevelReadOnly, proto.LevelWorkspaceWrite, levelLandlock}
 
 // each runs a test at each confined level. One that is not available here must be
 // refused.
-func (a *harness) each(t *testing.T, do func(t *testing.T, level, name string)) {
+func (a *harness) each(t *testing.T, do func(t *testing.T, level, name proto.Level)) {
 	t.Helper()
 	for _, level := range confinedLevels {
 		name := a.at(level)
-		t.Run(level, func(t *testing.T) {
+		t.Run(string(level), func(t *testing.T) {
 			if err := a.levelProblem(t.Context(), name); err != nil {
 				a.mustRefuse(t, name, err)
 				return
@@ -69,9 +69,9 @@ func TestInterpreters(t *testing.T) {
 	a := newHarness(t, func(c *config.Exc) { c.MemoryMax = 2 << 30 })
 	writeTools(t, a.dir, map[string]string{"node.json": `{"meta":{"executor":"node","file_extension":".js"}}`})
 	zinotest.Eventually(t, "the executor is loaded", func() bool { _, ok := a.catalog.Snapshot().Executor("node"); return ok })
-	a.each(t, func(t *testing.T, _, name string) {
+	a.each(t, func(t *testing.T, _, name proto.Level) {
 		for executor, code := range interpreters {
-			r, err := a.execute(t.Context(), proto.Execute{Executor: executor, Code: code, Sandbox: proto.Level(name), Root: a.root})
+			r, err := a.execute(t.Context(), proto.Execute{Executor: executor, Code: code, Sandbox: name, Root: a.root})
 			if out := strings.ToLower(r.Stdout); err != nil || r.ExitCode != 0 || !strings.HasSuffix(out, "42 true\n") {
 				t.Errorf("%s: %+v, %v", executor, r, err)
 			}
@@ -83,9 +83,9 @@ func TestInterpreters(t *testing.T) {
 func TestNetwork(t *testing.T) {
 	t.Parallel()
 	a := newHarness(t, nil)
-	a.each(t, func(t *testing.T, _, name string) {
+	a.each(t, func(t *testing.T, _, name proto.Level) {
 		r, err := a.execute(t.Context(), proto.Execute{
-			Executor: "bash", Root: a.root, Sandbox: proto.Level(name), Network: new(true),
+			Executor: "bash", Root: a.root, Sandbox: name, Network: new(true),
 			Code: a.env() + attacker("dial") + "\n" + attacker("dial unix") + "\n" + attacker("dial @"),
 		})
 		if hits := a.hitsSoFar(); err != nil || !slices.Equal(hits, []string{"dial"}) || !r.Confinement.Network {
@@ -99,9 +99,9 @@ func TestNetwork(t *testing.T) {
 func TestLoopback(t *testing.T) {
 	t.Parallel()
 	a := newHarness(t, nil)
-	a.each(t, func(t *testing.T, level, name string) {
+	a.each(t, func(t *testing.T, level, name proto.Level) {
 		code := "import socket\ns = socket.create_server(('127.0.0.1', 0))\nsocket.create_connection(s.getsockname())\nprint('met')\n"
-		r, err := a.execute(t.Context(), proto.Execute{Executor: "python3", Code: code, Sandbox: proto.Level(name), Root: a.root})
+		r, err := a.execute(t.Context(), proto.Execute{Executor: "python3", Code: code, Sandbox: name, Root: a.root})
 		if met := r.Stdout == "met\n"; err != nil || met != (level != levelLandlock) || r.Confinement.Network {
 			t.Errorf("met itself: %v, %+v, %v", met, r, err)
 		}
@@ -112,9 +112,9 @@ func TestLoopback(t *testing.T) {
 func TestConfinedReadsOutputs(t *testing.T) {
 	t.Parallel()
 	a := newHarness(t, nil)
-	a.each(t, func(t *testing.T, _, name string) {
+	a.each(t, func(t *testing.T, _, name proto.Level) {
 		req := call("bash", a.root, in{"command": "seq 100000"})
-		req.Sandbox, req.OutputBytes = proto.Level(name), 1000
+		req.Sandbox, req.OutputBytes = name, 1000
 		got, err := a.call(t.Context(), req, nil)
 		_, path, ok := strings.Cut(string(got.Result), "the full output is in ")
 		if err != nil || !ok {
@@ -123,7 +123,7 @@ func TestConfinedReadsOutputs(t *testing.T) {
 		path = path[:strings.Index(path, "/stdout")+len("/stdout")]
 		for tool, input := range map[string]in{"bash": {"command": "tail -n 1 " + path}, "read": {"path": path}} {
 			req := call(tool, a.root, input)
-			req.Sandbox = proto.Level(name)
+			req.Sandbox = name
 			if got, err := a.call(t.Context(), req, nil); err != nil || !strings.Contains(string(got.Result), `"ok":true`) || !strings.Contains(string(got.Result), `00\n`) {
 				t.Errorf("%s: %.300s, %v", tool, got.Result, err)
 			}
@@ -136,8 +136,8 @@ func TestFlood(t *testing.T) {
 	t.Parallel()
 	a := newHarness(t, nil)
 	a.ceiling = 4 << 20
-	a.each(t, func(t *testing.T, level, name string) {
-		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: "yes", Sandbox: proto.Level(name), Root: a.root})
+	a.each(t, func(t *testing.T, level, name proto.Level) {
+		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: "yes", Sandbox: name, Root: a.root})
 		if err != nil || r.TimedOut || r.ExitCode == 0 || r.Confinement.Limit != "output" || !strings.HasSuffix(r.Stderr, "Execution stopped: more than 4 MiB of output.") {
 			t.Errorf("%d %q %+v, %v", r.ExitCode, r.Stderr, r.Confinement, err)
 		}
@@ -149,8 +149,8 @@ func TestFlood(t *testing.T) {
 func TestNoRoot(t *testing.T) {
 	a := newHarness(t, nil)
 	t.Chdir("/")
-	a.each(t, func(t *testing.T, _, name string) {
-		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: `[ "$PWD" = "$HOME" ] && touch x && echo ok; touch /y /usr/y`, Sandbox: proto.Level(name)})
+	a.each(t, func(t *testing.T, _, name proto.Level) {
+		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: `[ "$PWD" = "$HOME" ] && touch x && echo ok; touch /y /usr/y`, Sandbox: name})
 		if err != nil || r.Stdout != "ok\n" || exists("/y") || exists("/usr/y") {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -176,7 +176,7 @@ func TestUnknownSandbox(t *testing.T) {
 // A host without means refuses every level with the reason, also in its stats.
 func TestHostWithNothing(t *testing.T) {
 	t.Parallel()
-	s := newService(t, func(c *config.Exc) { c.Sandbox = levelReadOnly }, nil)
+	s := newService(t, func(c *config.Exc) { c.Sandbox = proto.LevelReadOnly }, nil)
 	s.host.unit = s.dir + "/nobody"
 	s.host.tree, s.host.noTree = nil, errors.New("no groups here")
 	s.host.kernel = &sandbox.Kernel{NoNamespaces: errors.New("none here")}
@@ -186,14 +186,14 @@ func TestHostWithNothing(t *testing.T) {
 	}
 	st := proto.Stats{Info: map[string]string{}}
 	s.stats(&st)
-	if st.Info["sandboxes"] != levelOff || !strings.Contains(st.Info["no sandbox workspace-write"], "none here") ||
+	if st.Info["sandboxes"] != "off" || !strings.Contains(st.Info["no sandbox workspace-write"], "none here") ||
 		!strings.Contains(st.Info["no sandbox unit"], "nobody") || st.Info["no control groups"] != "no groups here" || st.Info["limits not enforced"] != "tasks" {
 		t.Errorf("info %q", st.Info)
 	}
 	if !slices.ContainsFunc(st.Problems, func(p string) bool { return strings.Contains(p, `sandbox = "read-only" is not available`) }) {
 		t.Errorf("problems %q", st.Problems)
 	}
-	r, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo hi", Sandbox: levelOff})
+	r, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo hi", Sandbox: proto.LevelOff})
 	if b, _ := json.Marshal(r.Confinement); err != nil || string(b) != `{"sandbox":"off","network":true,"means":[],"unlimited":["tasks"]}` {
 		t.Errorf("%s, %v", b, err)
 	}
@@ -205,10 +205,10 @@ func TestLevelsInStats(t *testing.T) {
 	a := newHarness(t, nil)
 	st := proto.Stats{Info: map[string]string{}}
 	a.stats(&st)
-	for _, level := range config.Sandboxes {
-		_, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Sandbox: proto.Level(level), Root: a.root})
-		told := slices.Contains(strings.Split(st.Info["sandboxes"], ", "), level)
-		if told != (err == nil) || told != (st.Info["no sandbox "+level] == "") {
+	for _, level := range proto.Levels {
+		_, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Sandbox: level, Root: a.root})
+		told := slices.Contains(strings.Split(st.Info["sandboxes"], ", "), string(level))
+		if told != (err == nil) || told != (st.Info["no sandbox "+string(level)] == "") {
 			t.Errorf("%s: told %v, %v, %q", level, told, err, st.Info)
 		}
 	}
@@ -218,7 +218,7 @@ func TestLevelsInStats(t *testing.T) {
 func TestAccounting(t *testing.T) {
 	t.Parallel()
 	a := newHarness(t, nil)
-	r, err := a.run(t, levelOff, "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done")
+	r, err := a.run(t, proto.LevelOff, "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done")
 	if err != nil || (a.host.tree == nil) != (r.Confinement.CPUMS == nil) || r.Confinement.CPUMS != nil && *r.Confinement.CPUMS == 0 {
 		t.Errorf("%+v, %v", r.Confinement, err)
 	}
@@ -229,19 +229,19 @@ func TestAccounting(t *testing.T) {
 func TestOffWithoutNetwork(t *testing.T) {
 	t.Parallel()
 	s := newService(t, func(c *config.Exc) { c.Network = false }, nil)
-	for _, level := range []string{levelOff, ""} {
-		_, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Sandbox: proto.Level(level), Network: new(false)})
+	for _, level := range []proto.Level{proto.LevelOff, ""} {
+		_, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Sandbox: level, Network: new(false)})
 		if e, ok := errors.AsType[*proto.Error](err); !ok || e.Code != proto.CodeInvalid || !strings.Contains(e.Message, "read-only, workspace-write, unit") {
 			t.Errorf("%q: %v", level, err)
 		}
 		for _, tool := range []string{"bash", "read", "write"} {
 			req := call(tool, s.dir, in{"command": "true", "path": "x", "content": "x"})
-			req.Sandbox, req.Network = proto.Level(level), new(false)
+			req.Sandbox, req.Network = level, new(false)
 			if got, err := s.call(t.Context(), req, nil); err != nil || !strings.Contains(string(got.Result), `"code":"invalid_input"`) || exists(s.dir+"/x") {
 				t.Errorf("%s at %q: %s, %v", tool, level, got.Result, err)
 			}
 		}
-		r, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo hi", Sandbox: proto.Level(level)})
+		r, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo hi", Sandbox: level})
 		if err != nil || r.Stdout != "hi\n" || !r.Confinement.Network {
 			t.Errorf("%q, as configured: %+v, %v", level, r, err)
 		}
@@ -256,10 +256,10 @@ func TestFileToolsWithoutLevel(t *testing.T) {
 	zinotest.Write(t, root+"/file", "a")
 	s.host.unit = s.dir + "/nobody"
 	s.host.kernel = &sandbox.Kernel{NoNamespaces: errors.New("none here")}
-	for _, level := range []string{levelReadOnly, levelWorkspace, levelUnit} {
+	for _, level := range []proto.Level{proto.LevelReadOnly, proto.LevelWorkspaceWrite, proto.LevelUnit} {
 		for tool, input := range map[string]in{"read": {"path": "file"}, "write": {"path": "x", "content": "x"}, "edit": {"path": "file", "old": "a", "new": "b"}} {
 			req := call(tool, root, input)
-			req.Sandbox = proto.Level(level)
+			req.Sandbox = level
 			got, err := s.call(t.Context(), req, nil)
 			if err != nil || !strings.Contains(string(got.Result), `"code":"sandbox"`) || !strings.Contains(string(got.Result), "not available") || got.Confinement != nil {
 				t.Errorf("%s at %s: %s, %v", tool, level, got.Result, err)
@@ -290,8 +290,8 @@ echo x >/dev/null; echo x >>/dev/null
 [ "$(cat | wc -c)" = 0 ]
 [ /dev/stdin -ef /dev/null ]
 echo fine`
-	a.each(t, func(t *testing.T, _, name string) {
-		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: proto.Level(name), Root: a.root})
+	a.each(t, func(t *testing.T, _, name proto.Level) {
+		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: name, Root: a.root})
 		if err != nil || r.Stdout != "fine\n" || r.ExitCode != 0 {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -302,7 +302,7 @@ echo fine`
 func TestListening(t *testing.T) {
 	t.Parallel()
 	a := newHarness(t, nil)
-	for level, want := range map[string]bool{levelOff: true, levelReadOnly: false, levelWorkspace: false, levelLandlock: false} {
+	for level, want := range map[proto.Level]bool{proto.LevelOff: true, proto.LevelReadOnly: false, proto.LevelWorkspaceWrite: false, levelLandlock: false} {
 		if a.levelProblem(t.Context(), a.at(level)) != nil {
 			continue // TestAttacks sees to it
 		}
@@ -313,7 +313,7 @@ func TestListening(t *testing.T) {
 }
 
 // dialedIn runs code that listens, and connects to it until it has ended.
-func (a *harness) dialedIn(t *testing.T, level string) bool {
+func (a *harness) dialedIn(t *testing.T, level proto.Level) bool {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -375,13 +375,13 @@ func TestLimits(t *testing.T) {
 		{"memory", `perl -e '$x = "a" x 800_000_000; print "pwned\n"'`, "memory", func(r proto.Result, confined bool) bool { return confined || !unlimited(r, "memory") }},
 		{"tasks", `perl -e 'for (1..300) { my $p = fork; defined $p or exit 1; $p or do { sleep 100; exit } } print "pwned\n"'`, "tasks", func(r proto.Result, _ bool) bool { return !unlimited(r, "tasks") }},
 	}
-	for _, level := range []string{levelOff, levelWorkspace} {
+	for _, level := range []proto.Level{proto.LevelOff, proto.LevelWorkspaceWrite} {
 		if a.levelProblem(t.Context(), level) != nil {
 			continue
 		}
 		for _, tt := range tests {
 			r, err := a.run(t, level, tt.code)
-			if stopped := !strings.Contains(r.Stdout, pwned); err != nil || stopped != tt.stopped(r, level != levelOff) {
+			if stopped := !strings.Contains(r.Stdout, pwned); err != nil || stopped != tt.stopped(r, level != proto.LevelOff) {
 				t.Errorf("%s at %s: stopped %v, %v\n%+v %+v", tt.name, level, stopped, err, r, r.Confinement)
 			}
 			t.Logf("%s at %s: unlimited %v, stopped %v", tt.name, level, unlimited(r, tt.limit), !strings.Contains(r.Stdout, pwned))

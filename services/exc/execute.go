@@ -45,7 +45,7 @@ func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result,
 	}
 	defer remove()
 	cmd.Script = &run.Script{File: file, Text: req.Code, Ext: tool.FileExtension}
-	b, err := s.sandboxFor(ctx, string(req.Sandbox), req.Network, c.root, cmd)
+	b, err := s.sandboxFor(ctx, req.Sandbox, req.Network, c.root, cmd)
 	if err != nil {
 		return proto.Result{}, asError(err)
 	}

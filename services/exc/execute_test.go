@@ -30,7 +30,7 @@ func (s *service) run(t testing.TB, executor, code string) proto.Result {
 // plain is r without its confinement, which is checked here.
 func plain(t testing.TB, r proto.Result) proto.Result {
 	t.Helper()
-	if ran := r.ExitCode != -1; ran && (r.Confinement == nil || r.Confinement.Sandbox != levelOff || !r.Confinement.Network) {
+	if ran := r.ExitCode != -1; ran && (r.Confinement == nil || r.Confinement.Sandbox != proto.LevelOff || !r.Confinement.Network) {
 		t.Errorf("confinement: %+v", r.Confinement)
 	}
 	r.Confinement = nil

@@ -29,7 +29,7 @@ func (s *Service) onFile(ctx context.Context, req proto.Call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	level, network, err := s.host.settle(string(req.Sandbox), req.Network)
+	level, network, err := s.host.settle(req.Sandbox, req.Network)
 	if err != nil {
 		return reply{}, err
 	}
@@ -40,9 +40,9 @@ func (s *Service) onFile(ctx context.Context, req proto.Call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	how := &proto.Confinement{Sandbox: proto.Level(level), Network: network, Means: []string{}}
+	how := &proto.Confinement{Sandbox: level, Network: network, Means: []string{}}
 	call := files.Call{Tool: req.Tool, Root: root, Input: append([]byte(nil), req.Input...)} // it outlives the request's buffer
-	if level != levelOff {
+	if level.Confined() {
 		r, err := s.onConfinedFile(ctx, level, c, call, how)
 		return reply{r, how}, err
 	}
@@ -57,7 +57,7 @@ func (s *Service) onFile(ctx context.Context, req proto.Call) (reply, error) {
 
 // onConfinedFile carries out a call in a helper. The level unit has no access to
 // the caller's files: they are worked on as with workspace-write.
-func (s *Service) onConfinedFile(ctx context.Context, level string, c client, call files.Call, how *proto.Confinement) (files.Reply, error) {
+func (s *Service) onConfinedFile(ctx context.Context, level proto.Level, c client, call files.Call, how *proto.Confinement) (files.Reply, error) {
 	kernel := s.kernel(ctx)
 	if err := kernel.Unable(); err != nil {
 		return files.Reply{}, &refusal{level, err}
@@ -76,7 +76,7 @@ func (s *Service) onConfinedFile(ctx context.Context, level string, c client, ca
 	if root != "" && root != call.Root {
 		call.Named, call.Root = call.Root, root
 	}
-	view := files.Sandbox{Root: root, Write: level != levelReadOnly && root != ""}
+	view := files.Sandbox{Root: root, Write: level != proto.LevelReadOnly && root != ""}
 	if call.Tool != files.Read && !view.Write {
 		return files.Do(ctx, call, &view, nil) // which refuses
 	}
@@ -172,7 +172,7 @@ type helpers struct {
 }
 
 // acquireHelper returns a helper for a level, which must be released.
-func (s *Service) acquireHelper(kernel sandbox.Kernel, level, root string, c client) (*helper, error) {
+func (s *Service) acquireHelper(kernel sandbox.Kernel, level proto.Level, root string, c client) (*helper, error) {
 	// A network of its own would take longer to make than everything else.
 	plan, err := s.plan(kernel, level, true, root, "", environ.Get(c.env, "PATH"))
 	if err != nil {

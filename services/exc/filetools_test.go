@@ -20,10 +20,10 @@ import (
 )
 
 // fileCall calls a tool at a level and returns the envelope.
-func (s *service) fileCall(t *testing.T, level, root, tool string, input in) string {
+func (s *service) fileCall(t *testing.T, level proto.Level, root, tool string, input in) string {
 	t.Helper()
 	req := call(tool, root, input)
-	req.Sandbox = proto.Level(level)
+	req.Sandbox = level
 	got, err := s.call(t.Context(), req, nil)
 	zinotest.Must(t, err)
 	return string(got.Result)
@@ -49,7 +49,7 @@ func TestHelperServesBatch(t *testing.T) {
 	for i := range 8 {
 		all.Go(func() {
 			for tool, input := range map[string]in{"read": {"path": "file"}, "edit": {"path": "file", "old": fmt.Sprint(i, " "), "new": fmt.Sprint("<", i, ">")}} {
-				if got := s.fileCall(t, levelWorkspace, root, tool, input); !strings.HasPrefix(got, `{"ok":true`) {
+				if got := s.fileCall(t, proto.LevelWorkspaceWrite, root, tool, input); !strings.HasPrefix(got, `{"ok":true`) {
 					t.Errorf("%s: %s", tool, got)
 				}
 			}
@@ -62,7 +62,7 @@ func TestHelperServesBatch(t *testing.T) {
 		t.Fatalf("%d helpers", len(first))
 	}
 	zinotest.Eventually(t, "the idle helper ends", func() bool { return len(s.processes()) == 0 && zinotest.Gone(first[0]) })
-	s.fileCall(t, levelWorkspace, root, "read", in{"path": "file"})
+	s.fileCall(t, proto.LevelWorkspaceWrite, root, "read", in{"path": "file"})
 	second := s.processes()
 	zinotest.Must(t, s.Close())
 	if len(second) != 1 || !zinotest.Gone(second[0]) || len(s.workspaces()) > 0 {
@@ -78,7 +78,7 @@ func TestHelperFitsCall(t *testing.T) {
 	zinotest.Write(t, root+"/sub/file", "old")
 	write := func(dir string, umask *int) {
 		req := call("write", dir, in{"path": "new", "content": "x"})
-		req.Sandbox, req.Umask = levelWorkspace, umask
+		req.Sandbox, req.Umask = proto.LevelWorkspaceWrite, umask
 		if got, err := s.call(t.Context(), req, nil); err != nil || !strings.HasPrefix(string(got.Result), `{"ok":true`) {
 			t.Errorf("%s: %s, %v", dir, got.Result, err)
 		}
@@ -88,7 +88,7 @@ func TestHelperFitsCall(t *testing.T) {
 	zinotest.Write(t, root+"/sub/file", "new")
 	write(root+"/sub", nil)
 	write(root, new(0o077))
-	if got := s.fileCall(t, levelReadOnly, root+"/sub", "read", in{"path": "../new"}); !strings.Contains(got, files.Denied) {
+	if got := s.fileCall(t, proto.LevelReadOnly, root+"/sub", "read", in{"path": "../new"}); !strings.Contains(got, files.Denied) {
 		t.Errorf("out of the root: %s", got)
 	}
 	info, err := os.Stat(root + "/new")
@@ -103,7 +103,7 @@ func TestHelperKilled(t *testing.T) {
 	s := newService(t, nil, nil)
 	root := zinotest.Dir(t)
 	zinotest.Write(t, root+"/file", "old")
-	read := func() string { return s.fileCall(t, levelWorkspace, root, "read", in{"path": "file"}) }
+	read := func() string { return s.fileCall(t, proto.LevelWorkspaceWrite, root, "read", in{"path": "file"}) }
 	read()
 	zinotest.Must(t, syscall.Kill(s.processes()[0], syscall.SIGKILL))
 	zinotest.Eventually(t, "it is dead", func() bool {
@@ -117,7 +117,7 @@ func TestHelperKilled(t *testing.T) {
 	zinotest.Must(t, syscall.Kill(s.processes()[0], syscall.SIGSTOP))
 	hung := s.processes()[0]
 	large := in{"path": "file", "content": strings.Repeat("x", 4<<20)} // more than the connection buffers
-	if got := s.fileCall(t, levelWorkspace, root, "write", large); !strings.Contains(got, `"code":"timeout"`) || !strings.Contains(got, "did not answer within 10ms") {
+	if got := s.fileCall(t, proto.LevelWorkspaceWrite, root, "write", large); !strings.Contains(got, `"code":"timeout"`) || !strings.Contains(got, "did not answer within 10ms") {
 		t.Errorf("while it hangs: %s", got)
 	}
 	s.limit = 0
@@ -131,7 +131,7 @@ func TestHelperKilled(t *testing.T) {
 func TestHelperCrashes(t *testing.T) {
 	s := newService(t, nil, nil)
 	s.host.kernel = &sandbox.Kernel{NoNamespaces: errors.New("none"), Landlock: 1000} // which has no rules
-	got := s.fileCall(t, levelReadOnly, zinotest.Dir(t), "read", in{"path": "file"})
+	got := s.fileCall(t, proto.LevelReadOnly, zinotest.Dir(t), "read", in{"path": "file"})
 	if !strings.Contains(got, `"code":"exec_error"`) || !strings.Contains(got, "the process for files has ended") {
 		t.Errorf("got %s", got)
 	}
@@ -141,8 +141,8 @@ func TestHelperCrashes(t *testing.T) {
 func TestConfinedPaths(t *testing.T) {
 	t.Parallel()
 	a := newHarness(t, nil)
-	a.each(t, func(t *testing.T, level, name string) {
-		if level == levelReadOnly {
+	a.each(t, func(t *testing.T, level, name proto.Level) {
+		if level == proto.LevelReadOnly {
 			return
 		}
 		base, err := filepath.EvalSymlinks(zinotest.Dir(t))

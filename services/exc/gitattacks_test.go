@@ -149,8 +149,8 @@ const userGit = `cd "$IN" 2>/dev/null; (git status; git diff; git add -A; git co
 func TestGitAttacks(t *testing.T) {
 	t.Parallel()
 	a := newHarness(t, nil)
-	a.each(t, func(t *testing.T, level, name string) {
-		if level == levelReadOnly {
+	a.each(t, func(t *testing.T, level, name proto.Level) {
+		if level == proto.LevelReadOnly {
 			return // TestAttacks shows that nothing can be made there
 		}
 		for _, tt := range gitAttacks {
@@ -165,7 +165,7 @@ func TestGitAttacks(t *testing.T) {
 				var said string
 				if tool == "bash" {
 					req := call("bash", root, in{"command": fmt.Sprintf(evil, out) + tt.code})
-					req.Sandbox = proto.Level(name)
+					req.Sandbox = name
 					got, err := a.call(t.Context(), req, nil)
 					if err != nil {
 						t.Fatal(err)
@@ -178,7 +178,7 @@ func TestGitAttacks(t *testing.T) {
 					}
 					mustWrite(t, out+"/evil", fmt.Sprintf("#!/bin/sh\ntouch %s/pwned\n", out))
 					req := call("write", root, in{"path": file[0], "content": strings.ReplaceAll(file[1], "EVIL", out+"/evil")})
-					req.Sandbox = proto.Level(name)
+					req.Sandbox = name
 					got, err := a.call(t.Context(), req, nil)
 					if err != nil {
 						t.Fatal(err)

@@ -24,7 +24,7 @@ import (
 )
 
 // levelLandlock is workspace-write on a host that gives no namespaces.
-const levelLandlock = "landlock alone"
+const levelLandlock proto.Level = "landlock alone"
 
 // harness is a service on a host with victims for attacks.
 type harness struct {
@@ -193,9 +193,9 @@ func (a *harness) env() string {
 }
 
 // run runs code at a level of the table.
-func (a *harness) run(t *testing.T, level, code string) (proto.Result, error) {
+func (a *harness) run(t *testing.T, level proto.Level, code string) (proto.Result, error) {
 	t.Helper()
-	return a.execute(t.Context(), proto.Execute{Executor: "bash", Code: a.env() + code, Sandbox: proto.Level(a.at(level)), Root: a.root})
+	return a.execute(t.Context(), proto.Execute{Executor: "bash", Code: a.env() + code, Sandbox: a.at(level), Root: a.root})
 }
 
 // thisHost is the kernel of this host, probed once.
@@ -217,7 +217,7 @@ func (a *harness) settle(t *testing.T) {
 }
 
 // at sets the service to a level of the table and returns its name in requests.
-func (a *harness) at(level string) string {
+func (a *harness) at(level proto.Level) proto.Level {
 	a.host.mu.Lock()
 	defer a.host.mu.Unlock()
 	if level != levelLandlock {
@@ -226,7 +226,7 @@ func (a *harness) at(level string) string {
 	}
 	host := sandbox.Probe(func() error { return errors.New("refused by the test") })
 	a.host.kernel = &host
-	return levelWorkspace
+	return proto.LevelWorkspaceWrite
 }
 
 // hitsSoFar are the names of the attacks that reached a listener. It connects to each

@@ -20,21 +20,13 @@ import (
 	"zino/services/exc/sandbox"
 )
 
-// Levels of confinement.
-const (
-	levelOff       = "off"
-	levelReadOnly  = "read-only"
-	levelWorkspace = "workspace-write"
-	levelUnit      = "unit"
-)
-
 // probeLimit is how long the attempt to confine something may take.
 const probeLimit = 10 * time.Second
 
 // host is what this host gives to confine code with, and what the configuration
 // asks for.
 type host struct {
-	level   string
+	level   proto.Level
 	network bool
 	limits  cgroup.Limits
 	tree    *cgroup.Tree // nil: no control groups here, for the reason noTree
@@ -82,22 +74,32 @@ func (h *host) close() error {
 }
 
 // settle fills in what a request leaves to the configuration.
-func (h *host) settle(level string, network *bool) (string, bool, error) {
+func (h *host) settle(level proto.Level, network *bool) (proto.Level, bool, error) {
 	if level == "" {
 		level = h.level
 	}
-	if !slices.Contains(config.Sandboxes, level) {
-		return "", false, &proto.Error{Code: proto.CodeInvalid, Message: fmt.Sprintf("unknown sandbox %q: there are %s", level, strings.Join(config.Sandboxes, ", "))}
+	if !slices.Contains(proto.Levels, level) {
+		return "", false, proto.Errorf(proto.CodeInvalid, "unknown sandbox %q: there are %s", level, levelNames(proto.Levels))
 	}
-	if level == levelOff && network != nil && !*network {
-		confined := slices.DeleteFunc(slices.Clone(config.Sandboxes), func(l string) bool { return l == levelOff })
-		return "", false, &proto.Error{Code: proto.CodeInvalid, Message: fmt.Sprintf(
-			"the sandbox %q keeps no code from the network: ask for one of %s, or do not ask for network = false", levelOff, strings.Join(confined, ", "))}
+	if !level.Confined() {
+		if network != nil && !*network {
+			confined := slices.DeleteFunc(slices.Clone(proto.Levels), func(l proto.Level) bool { return !l.Confined() })
+			return "", false, proto.Errorf(proto.CodeInvalid, "the sandbox %q keeps no code from the network: ask for one of %s, or do not ask for network = false", level, levelNames(confined))
+		}
+		return level, true, nil
 	}
 	if network != nil {
-		return level, *network || level == levelOff, nil
+		return level, *network, nil
 	}
-	return level, h.network || level == levelOff, nil
+	return level, h.network, nil
+}
+
+func levelNames(levels []proto.Level) string {
+	var names []string
+	for _, level := range levels {
+		names = append(names, string(level))
+	}
+	return strings.Join(names, ", ")
 }
 
 // readable lists what every confined run may read with that $PATH, and what
@@ -198,11 +200,11 @@ func (s *Service) tryNamespaces(ctx context.Context) error {
 }
 
 // levelProblem says why a level is not available here, nil if it is.
-func (s *Service) levelProblem(ctx context.Context, level string) error {
+func (s *Service) levelProblem(ctx context.Context, level proto.Level) error {
 	switch level {
-	case levelOff:
+	case proto.LevelOff:
 		return nil
-	case levelUnit: // without connecting, which would start a unit
+	case proto.LevelUnit: // without connecting, which would start a unit
 		fi, err := os.Stat(s.host.unit)
 		if err == nil && fi.Mode()&fs.ModeSocket == 0 {
 			err = fmt.Errorf("%s is not a socket", s.host.unit)
@@ -218,21 +220,21 @@ func (s *Service) levelProblem(ctx context.Context, level string) error {
 // levelStats adds which levels there are, why not the others, and by what means,
 // and which limits are configured and not enforced.
 func (s *Service) levelStats(ctx context.Context, st *proto.Stats) {
-	var available []string
-	for _, level := range config.Sandboxes {
+	var available []proto.Level
+	for _, level := range proto.Levels {
 		err := s.levelProblem(ctx, level)
 		if err == nil {
 			available = append(available, level)
 			continue
 		}
-		st.Info["no sandbox "+level] = err.Error()
+		st.Info["no sandbox "+string(level)] = err.Error()
 		if level == s.host.level {
 			st.Problems = append(st.Problems, fmt.Sprintf("[exc] sandbox = %q is not available on this host, and no code is run: %v", level, err))
 		}
 	}
-	st.Info["sandbox"] = s.host.level
-	st.Info["sandboxes"] = strings.Join(available, ", ")
-	if slices.Contains(available, levelReadOnly) {
+	st.Info["sandbox"] = string(s.host.level)
+	st.Info["sandboxes"] = levelNames(available)
+	if slices.Contains(available, proto.LevelReadOnly) {
 		kernel := s.kernel(ctx)
 		st.Info["sandbox means"] = strings.Join(kernel.Means(), ", ")
 		if kernel.NoNamespaces != nil {

@@ -28,7 +28,7 @@ func TestNewSandbox(t *testing.T) {
 	for env, want := range map[string]string{link: home, home: home, "/": "", "relative": "", "": "", dir + "/gone/": dir + "/gone"} {
 		t.Setenv("HOME", env)
 		b := newHost(cfg)
-		if b.home != want || !slices.Contains(b.protected, dir+"/own") || b.level != levelOff || b.limits.Memory != 1<<20 || b.limits.CPU != 2 {
+		if b.home != want || !slices.Contains(b.protected, dir+"/own") || b.level != proto.LevelOff || b.limits.Memory != 1<<20 || b.limits.CPU != 2 {
 			t.Errorf("HOME=%s: %+v", env, b)
 		}
 		if (b.tree == nil) == (b.noTree == nil) {
@@ -51,9 +51,9 @@ func (a *harness) keep(t *testing.T) (key string) {
 }
 
 // mustRefuseRoot checks that a root is refused for code.
-func (a *harness) mustRefuseRoot(t *testing.T, level, root, why string) {
+func (a *harness) mustRefuseRoot(t *testing.T, level proto.Level, root, why string) {
 	t.Helper()
-	_, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo pwned", Sandbox: proto.Level(level), Root: root})
+	_, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo pwned", Sandbox: level, Root: root})
 	if err == nil || !strings.Contains(err.Error(), why) {
 		t.Errorf("%s in %s: %v", level, root, err)
 	}
@@ -64,14 +64,14 @@ func TestKeysBelowTheRoot(t *testing.T) {
 	t.Parallel()
 	a := newHarness(t, nil)
 	key := a.keep(t)
-	a.each(t, func(t *testing.T, level, name string) {
+	a.each(t, func(t *testing.T, level, name proto.Level) {
 		if level == levelLandlock {
 			a.mustRefuseRoot(t, name, a.root, filepath.Dir(key))
 			return
 		}
 		code := a.env() + `cd $ROOT/conf; cat keys/openai keys/sub/more; ls keys; echo x >keys/new; rm -rf keys; mv keys kept && cat kept/openai; mv $ROOT/conf $ROOT/moved && cat $ROOT/moved/keys/openai
 cd $ROOT; cat conf/keys/openai conf/kept/openai; echo ran`
-		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: proto.Level(name), Root: a.root})
+		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: name, Root: a.root})
 		if err != nil || r.Stdout != "ran\n" {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -91,11 +91,11 @@ func TestKeysAndFileTools(t *testing.T) {
 	if err := os.Symlink("conf/keys", a.root+"/link"); err != nil {
 		t.Fatal(err)
 	}
-	for _, level := range []string{levelReadOnly, levelWorkspace, levelUnit} {
+	for _, level := range []proto.Level{proto.LevelReadOnly, proto.LevelWorkspaceWrite, proto.LevelUnit} {
 		for _, path := range []string{key, "conf/keys/openai", "link/openai", "conf/../conf/keys/sub/more"} {
 			for tool, input := range map[string]in{"read": {"path": path}, "write": {"path": path, "content": "x"}, "edit": {"path": path, "old": secret[:5], "new": "x"}} {
 				req := call(tool, a.root, input)
-				req.Sandbox = proto.Level(level)
+				req.Sandbox = level
 				got, err := a.call(t.Context(), req, nil)
 				if text := string(got.Result) + got.Diff; err != nil || !strings.Contains(text, `"code":"denied"`) || strings.Contains(text, secret[5:]) {
 					t.Errorf("%s %s at %s: %s, %v", tool, path, level, text, err)
@@ -114,14 +114,14 @@ func TestConfiguredKey(t *testing.T) {
 	a := newHarness(t, nil)
 	zinotest.Write(t, a.root+"/my.key", secret)
 	a.ProtectConfig(&config.Config{API: config.API{KeyFile: a.root + "/my.key"}})
-	if a.levelProblem(t.Context(), levelReadOnly) == nil && a.host.kernel.NoNamespaces == nil {
-		r, err := a.run(t, levelReadOnly, "cat $ROOT/my.key; echo ran")
+	if a.levelProblem(t.Context(), proto.LevelReadOnly) == nil && a.host.kernel.NoNamespaces == nil {
+		r, err := a.run(t, proto.LevelReadOnly, "cat $ROOT/my.key; echo ran")
 		if err != nil || r.Stdout != "ran\n" {
 			t.Errorf("%+v, %v", r, err)
 		}
 	}
 	req := call("read", a.root, in{"path": "my.key"})
-	req.Sandbox = levelReadOnly
+	req.Sandbox = proto.LevelReadOnly
 	if got, err := a.call(t.Context(), req, nil); err != nil || strings.Contains(string(got.Result), secret) {
 		t.Errorf("%s, %v", got.Result, err)
 	}
@@ -132,11 +132,11 @@ func TestKeysAsTheRoot(t *testing.T) {
 	t.Parallel()
 	a := newHarness(t, nil)
 	dir := filepath.Dir(a.keep(t))
-	a.each(t, func(t *testing.T, _, name string) {
+	a.each(t, func(t *testing.T, _, name proto.Level) {
 		for _, root := range []string{dir, dir + "/sub"} {
 			a.mustRefuseRoot(t, name, root, "code must not read")
 			req := call("read", root, in{"path": "openai"})
-			req.Sandbox = proto.Level(name)
+			req.Sandbox = name
 			if got, err := a.call(t.Context(), req, nil); err != nil || !strings.Contains(string(got.Result), `"code":"sandbox"`) {
 				t.Errorf("%s: %s, %v", root, got.Result, err)
 			}
@@ -148,13 +148,13 @@ func TestKeysAsTheRoot(t *testing.T) {
 func TestSecretsOfTheHost(t *testing.T) {
 	t.Parallel()
 	a := newHarness(t, nil)
-	for _, name := range []string{a.at(levelReadOnly), a.at(levelLandlock)} {
-		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: "cat shadow", Sandbox: levelReadOnly, Root: "/etc"})
+	for _, name := range []proto.Level{a.at(proto.LevelReadOnly), a.at(levelLandlock)} {
+		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: "cat shadow", Sandbox: proto.LevelReadOnly, Root: "/etc"})
 		if r.Stdout != "" || err == nil && r.Confinement == nil {
 			t.Errorf("%s: %d bytes, %v", name, len(r.Stdout), err)
 		}
 		req := call("read", "/etc", in{"path": "shadow"})
-		req.Sandbox = levelReadOnly
+		req.Sandbox = proto.LevelReadOnly
 		if got, err := a.call(t.Context(), req, nil); err != nil || !strings.HasPrefix(string(got.Result), `{"ok":false`) {
 			t.Errorf("%s: it was read, %v", name, err)
 		}

@@ -64,7 +64,7 @@ func (b *Sandbox) protect(root string) error {
 	if err := set.Unprotectable(); err != nil {
 		return err
 	}
-	b.plan.Protected, b.plan.Held = set.ReadOnly(), set.Pinned()
+	b.plan.Protected, b.plan.Pinned = set.ReadOnly(), set.Pinned()
 	return set.ListOpen(b.tmp + recordSuffix)
 }
 

@@ -26,9 +26,9 @@ import (
 // that it is refused otherwise.
 func (a *harness) confines(t *testing.T) bool {
 	t.Helper()
-	why := a.levelProblem(t.Context(), levelWorkspace)
+	why := a.levelProblem(t.Context(), proto.LevelWorkspaceWrite)
 	if why != nil {
-		a.mustRefuse(t, levelWorkspace, why)
+		a.mustRefuse(t, proto.LevelWorkspaceWrite, why)
 	}
 	return why == nil
 }
@@ -106,7 +106,7 @@ func TestFileToolsProtect(t *testing.T) {
 		dir := zinotest.Dir(t)
 		asUserIn(t, dir, tt.before)
 		req := call("write", dir, in{"path": tt.path, "content": "evil\n"})
-		req.Sandbox = levelWorkspace
+		req.Sandbox = proto.LevelWorkspaceWrite
 		got, err := s.call(t.Context(), req, nil)
 		if harmed := asUserIn(t, dir, tt.harm+" && echo harmed || true"); err != nil || !strings.Contains(string(got.Result), `"code":"denied"`) || harmed != "" {
 			t.Errorf("%s: write %s: %s, %v %s", tt.before, tt.path, got.Result, err, harmed)
@@ -164,8 +164,8 @@ var violationsOfExisting = []struct{ name, before, code, after, want string }{
 func TestViolations(t *testing.T) {
 	t.Parallel()
 	a := newHarness(t, nil)
-	a.each(t, func(t *testing.T, level, name string) {
-		if level == levelReadOnly {
+	a.each(t, func(t *testing.T, level, name proto.Level) {
+		if level == proto.LevelReadOnly {
 			return // TestAttacks shows that nothing can be written there
 		}
 		for _, tt := range violations {
@@ -174,7 +174,7 @@ func TestViolations(t *testing.T) {
 			}
 		}
 		for _, tt := range violationsOfExisting {
-			if level == levelWorkspace {
+			if level == proto.LevelWorkspaceWrite {
 				a.violate(t, name, tt.before, tt.code, tt.after, tt.want)
 			}
 		}
@@ -182,13 +182,13 @@ func TestViolations(t *testing.T) {
 }
 
 // violate runs code in a root of its own and compares what takes effect there.
-func (a *harness) violate(t *testing.T, level, before, code, after, want string) proto.Result {
+func (a *harness) violate(t *testing.T, level proto.Level, before, code, after, want string) proto.Result {
 	t.Helper()
 	root := zinotest.Dir(t)
 	t.Cleanup(func() { _ = grantAccess(root) }) // code may have locked its directories
 	a.host.protected, a.host.data = []string{root + "/own/my.toml"}, []string{root + "/data/mem"}
 	asUserIn(t, root, before)
-	r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: proto.Level(level), Root: root})
+	r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: level, Root: root})
 	if err != nil {
 		t.Errorf("%s: %v", code, err)
 		return r
@@ -239,7 +239,7 @@ func TestQuarantine(t *testing.T) {
 		return
 	}
 	for _, code := range []string{"rm AGENTS.md; echo mine >AGENTS.md; echo two >ZINO.toml", "ln -sf /etc/passwd AGENTS.md; mkdir ZINO.toml"} {
-		r, err := a.run(t, levelWorkspace, "cd $ROOT\n"+code)
+		r, err := a.run(t, proto.LevelWorkspaceWrite, "cd $ROOT\n"+code)
 		if err != nil || len(r.Confinement.Refused) != 2 {
 			t.Fatalf("%+v, %v", r, err)
 		}
@@ -266,7 +266,7 @@ func TestQuarantineRemoves(t *testing.T) {
 	}
 	long := strings.Repeat("x", 250)
 	a.Protect(filepath.Join(a.root, long))
-	r, err := a.run(t, levelWorkspace, "cd $ROOT; mkdir "+long)
+	r, err := a.run(t, proto.LevelWorkspaceWrite, "cd $ROOT; mkdir "+long)
 	if err != nil || exists(filepath.Join(a.root, long)) || len(r.Confinement.Refused) != 0 || !strings.Contains(r.Stderr, "was removed") {
 		t.Errorf("%+v %+v, %v", r, r.Confinement, err)
 	}
@@ -282,7 +282,7 @@ func TestQuarantinedRepository(t *testing.T) {
 		return
 	}
 	req := call("bash", a.root, in{"command": "git init -q . && git config user.name x && git rev-parse --git-dir"})
-	req.Sandbox = levelWorkspace
+	req.Sandbox = proto.LevelWorkspaceWrite
 	got, err := a.call(t.Context(), req, nil)
 	if err != nil || len(got.Confinement.Refused) != 1 || !strings.Contains(string(got.Result), got.Confinement.Refused[0]+": only the user can") {
 		t.Fatalf("%s %+v, %v", got.Result, got.Confinement, err)
@@ -300,8 +300,8 @@ func TestREPLDirectory(t *testing.T) {
 	mustWrite(t, a.root+"/app/debug.md", replfile.Head)
 	mustWrite(t, a.root+"/app/debug/page-1a2b.md", "intact\n")
 	const message = "debug/ belongs to zino repl: use the tool page_eval, or append to the file outside the sandbox"
-	a.each(t, func(t *testing.T, level, name string) {
-		if level == levelReadOnly {
+	a.each(t, func(t *testing.T, level, name proto.Level) {
+		if level == proto.LevelReadOnly {
 			return
 		}
 		for tool, input := range map[string]in{
@@ -314,14 +314,14 @@ func TestREPLDirectory(t *testing.T) {
 				want = a.root + "/app/debug belongs to zino repl, and without namespaces it cannot be protected"
 			}
 			req := call(tool, a.root, input)
-			req.Sandbox = proto.Level(name)
+			req.Sandbox = name
 			got, err := a.call(t.Context(), req, nil)
 			if err != nil || strings.Count(string(got.Result), want) != 1 || !intact(a.root+"/app/debug/page-1a2b.md") {
 				t.Errorf("%s: %s, %v", tool, got.Result, err)
 			}
 		}
 		req := call("write", a.root, in{"path": "debug/mine", "content": "x"})
-		req.Sandbox = proto.Level(name)
+		req.Sandbox = name
 		if got, err := a.call(t.Context(), req, nil); err != nil || !strings.HasPrefix(string(got.Result), `{"ok":true`) {
 			t.Errorf("a debug/ of the project: %s, %v", got.Result, err)
 		}
@@ -343,7 +343,7 @@ func TestGitExplained(t *testing.T) {
 		"git status": 0, "git diff": 0, "git log": 0, "cat a; echo '.git/x: Read-only file system'": 0, "touch /usr/x": 0, "false": 0,
 	} {
 		req := call("bash", root, in{"command": command})
-		req.Sandbox = levelWorkspace
+		req.Sandbox = proto.LevelWorkspaceWrite
 		got, err := a.call(t.Context(), req, nil)
 		if n := strings.Count(string(got.Result), "with --sandbox off, or ask the user"); err != nil || n != want || len(got.Confinement.Refused) > 0 {
 			t.Errorf("%s: %d lines: %s, %v", command, n, got.Result, err)
@@ -380,7 +380,7 @@ func TestReplacedMeanwhile(t *testing.T) {
 		asUserIn(t, root, tt.before+"\nmkfifo ready go")
 		result := make(chan proto.Result, 1)
 		go func() {
-			r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Root: root, Sandbox: levelWorkspace, Code: "echo >ready; read <go\n" + tt.code})
+			r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Root: root, Sandbox: proto.LevelWorkspaceWrite, Code: "echo >ready; read <go\n" + tt.code})
 			if err != nil {
 				t.Error(err)
 			}
@@ -409,7 +409,7 @@ func TestOpenRunsOfKilledService(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		_, err := rpc.Call(context.Background(), p.client, proto.ExcExecute, proto.Execute{
-			Executor: "bash", Root: root, Sandbox: levelWorkspace,
+			Executor: "bash", Root: root, Sandbox: proto.LevelWorkspaceWrite,
 			Code: "exec 3>alive; echo evil >AGENTS.md; rm ZINO.toml; echo evil >docs.md; chmod 555 .; echo up >&3; sleep 1000",
 		})
 		ended <- err
@@ -473,7 +473,7 @@ func TestRunLeavesNothing(t *testing.T) {
 		if i == 1 { // the first run opens what stays open
 			before = open()
 		}
-		if r, err := a.run(t, levelWorkspace, "cd $ROOT; echo x >ZINO.toml; rm -rf .git/index"); err != nil || len(r.Confinement.Refused) != 1 {
+		if r, err := a.run(t, proto.LevelWorkspaceWrite, "cd $ROOT; echo x >ZINO.toml; rm -rf .git/index"); err != nil || len(r.Confinement.Refused) != 1 {
 			t.Errorf("%+v, %v", r, err)
 		}
 	}

@@ -23,12 +23,12 @@ func TestConfinedFileTools(t *testing.T) {
 	tests := []struct {
 		tool  string
 		input in
-		level string // the lowest at which it is permitted; empty: none
+		level proto.Level // the lowest at which it is permitted; empty: none
 	}{
-		{"write", in{"path": "new", "content": "x"}, levelWorkspace},
-		{"write", in{"path": a.root + "/sub/new/er", "content": "x"}, levelWorkspace},
-		{"edit", in{"path": "file", "old": "old", "new": "old"}, levelWorkspace},
-		{"edit", in{"path": "here", "old": "old", "new": "old"}, levelWorkspace},
+		{"write", in{"path": "new", "content": "x"}, proto.LevelWorkspaceWrite},
+		{"write", in{"path": a.root + "/sub/new/er", "content": "x"}, proto.LevelWorkspaceWrite},
+		{"edit", in{"path": "file", "old": "old", "new": "old"}, proto.LevelWorkspaceWrite},
+		{"edit", in{"path": "here", "old": "old", "new": "old"}, proto.LevelWorkspaceWrite},
 		{"write", in{"path": a.outside + "/victim", "content": "x"}, ""},
 		{"write", in{"path": "../x", "content": "x"}, ""},
 		{"write", in{"path": "out/new", "content": "x"}, ""},
@@ -40,22 +40,22 @@ func TestConfinedFileTools(t *testing.T) {
 		{"write", in{"path": ".git/hooks/new", "content": "x"}, ""},
 		{"write", in{"path": "ZINO.toml", "content": "x"}, ""},
 		{"write", in{"path": "own/deep/new", "content": "x"}, ""},
-		{"read", in{"path": "file"}, levelReadOnly},
-		{"read", in{"path": "/etc/passwd"}, levelReadOnly},
+		{"read", in{"path": "file"}, proto.LevelReadOnly},
+		{"read", in{"path": "/etc/passwd"}, proto.LevelReadOnly},
 		{"read", in{"path": a.home + "/.ssh/id"}, ""},
 		{"read", in{"path": "id"}, ""},
 		{"read", in{"path": a.outside + "/victim"}, ""},
 	}
-	for _, level := range []string{levelReadOnly, levelWorkspace, levelUnit} {
+	for _, level := range []proto.Level{proto.LevelReadOnly, proto.LevelWorkspaceWrite, proto.LevelUnit} {
 		for _, tt := range tests {
 			req := call(tt.tool, a.root, tt.input)
-			req.Sandbox = proto.Level(level)
+			req.Sandbox = level
 			got, err := a.call(t.Context(), req, nil)
-			permitted := tt.level == levelReadOnly || tt.level != "" && level != levelReadOnly
+			permitted := tt.level == proto.LevelReadOnly || tt.level != "" && level != proto.LevelReadOnly
 			if ok := strings.HasPrefix(string(got.Result), `{"ok":true`); err != nil || ok != permitted || !ok && !strings.Contains(string(got.Result), `"code":"denied"`) {
 				t.Errorf("%s %v at %s: %s, %v", tt.tool, tt.input, level, got.Result, err)
 			}
-			if got.Confinement == nil || got.Confinement.Sandbox != proto.Level(level) {
+			if got.Confinement == nil || got.Confinement.Sandbox != level {
 				t.Errorf("%s at %s: %+v", tt.tool, level, got.Confinement)
 			}
 		}
@@ -63,7 +63,7 @@ func TestConfinedFileTools(t *testing.T) {
 	t.Setenv("SECRET_OF_EXC", secret)
 	for _, path := range []string{"/proc/self/environ", "/proc/1/environ", fmt.Sprintf("/proc/%d/environ", os.Getpid())} {
 		req := call("read", a.root, in{"path": path})
-		req.Sandbox = levelReadOnly
+		req.Sandbox = proto.LevelReadOnly
 		if got, err := a.call(t.Context(), req, nil); err != nil || !strings.HasPrefix(string(got.Result), `{"ok":false`) || strings.Contains(string(got.Result), secret) {
 			t.Errorf("%s: %s, %v", path, got.Result, err)
 		}
@@ -86,7 +86,7 @@ func TestRefusedRoots(t *testing.T) {
 	} {
 		for _, tool := range []string{"bash", "read", "write"} {
 			req := call(tool, root, in{"command": "true", "path": "x", "content": "x"})
-			req.Sandbox = levelWorkspace
+			req.Sandbox = proto.LevelWorkspaceWrite
 			got, err := a.call(t.Context(), req, nil)
 			if err != nil || !strings.Contains(string(got.Result), `"code":"sandbox"`) || !strings.Contains(string(got.Result), why) {
 				t.Errorf("%s in %s: %s, %v", tool, root, got.Result, err)
@@ -132,7 +132,7 @@ func TestRootRace(t *testing.T) {
 			tool, input = "write", in{"path": "new", "content": "x"}
 		}
 		req := call(tool, sub, input)
-		req.Sandbox = levelWorkspace
+		req.Sandbox = proto.LevelWorkspaceWrite
 		if _, err := a.call(t.Context(), req, nil); err != nil {
 			t.Error(err)
 		}
@@ -159,7 +159,7 @@ func TestFileRace(t *testing.T) {
 			tool, input = "edit", in{"path": "d/victim", "old": "intact", "new": "x"}
 		}
 		req := call(tool, a.root, input)
-		req.Sandbox = levelWorkspace
+		req.Sandbox = proto.LevelWorkspaceWrite
 		if got, err := a.call(t.Context(), req, nil); err != nil || strings.Contains(got.Diff, "intact") {
 			t.Errorf("%s, %v", got.Diff, err)
 		}

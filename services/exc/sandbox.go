@@ -19,7 +19,7 @@ import (
 // Sandbox confines one run at a level. It must be closed.
 type Sandbox struct {
 	s         *Service
-	level     string
+	level     proto.Level
 	network   bool
 	means     []string // what enforces it
 	unlimited []string // limits that nothing enforces
@@ -35,7 +35,7 @@ type Sandbox struct {
 // refusal says why a level of confinement is not available. A level is never
 // lowered instead.
 type refusal struct {
-	level string
+	level proto.Level
 	why   error
 }
 
@@ -64,12 +64,12 @@ func asResult(err error) error {
 
 // sandboxFor confines cmd as a request asks. Below root the command may work;
 // without one, where the service was started.
-func (s *Service) sandboxFor(ctx context.Context, level string, network *bool, root string, cmd *run.Cmd) (*Sandbox, error) {
+func (s *Service) sandboxFor(ctx context.Context, level proto.Level, network *bool, root string, cmd *run.Cmd) (*Sandbox, error) {
 	level, allowed, err := s.host.settle(level, network)
 	if err != nil {
 		return nil, err
 	}
-	if level != levelOff && level != levelUnit {
+	if level.Confined() && level != proto.LevelUnit {
 		if root, err = s.workRoot(root); err != nil {
 			return nil, &refusal{level, err}
 		}
@@ -79,9 +79,9 @@ func (s *Service) sandboxFor(ctx context.Context, level string, network *bool, r
 
 // newSandbox confines cmd at a level to a root, or to a directory of its own if
 // that is empty. The error is a *refusal if that is not possible.
-func (s *Service) newSandbox(ctx context.Context, level string, network bool, root string, cmd *run.Cmd) (*Sandbox, error) {
+func (s *Service) newSandbox(ctx context.Context, level proto.Level, network bool, root string, cmd *run.Cmd) (*Sandbox, error) {
 	b := &Sandbox{s: s, level: level, network: network, means: []string{}}
-	if level == levelUnit {
+	if level == proto.LevelUnit {
 		b.network, b.means = false, []string{"unit"}
 		cmd.Unit, cmd.UnitLimits = s.host.unit, s.host.limits.Names()
 		cmd.Env = unitEnviron(cmd.Env)
@@ -89,7 +89,7 @@ func (s *Service) newSandbox(ctx context.Context, level string, network bool, ro
 		cmd.Output.Ceiling = s.ceiling
 		return b, nil
 	}
-	if level != levelOff {
+	if level.Confined() {
 		if err := b.confine(ctx, root, cmd); err != nil {
 			b.close()
 			return nil, err
@@ -162,9 +162,9 @@ func (b *Sandbox) confine(ctx context.Context, root string, cmd *run.Cmd) (err e
 // plan is what a program may do at a level, without limits, a directory of its own
 // and protected paths. It may read the system, itself, the outputs of earlier
 // commands, and how to find hosts. The error is a *refusal.
-func (s *Service) plan(kernel sandbox.Kernel, level string, network bool, root, program, path string) (*sandbox.Plan, error) {
+func (s *Service) plan(kernel sandbox.Kernel, level proto.Level, network bool, root, program, path string) (*sandbox.Plan, error) {
 	p := &sandbox.Plan{
-		Root: root, Writable: level != levelReadOnly && root != "", Dir: root, Network: network,
+		Root: root, Writable: level != proto.LevelReadOnly && root != "", Dir: root, Network: network,
 		Namespaces: kernel.NoNamespaces == nil, Landlock: kernel.Landlock,
 	}
 	read := append(s.host.readable(program, path), s.outputs.Dirs()...)
@@ -222,7 +222,7 @@ func (b *Sandbox) wait(ctx context.Context, p *run.Process) (run.Result, error) 
 
 // report says how the run was confined and what it took.
 func (b *Sandbox) report(r run.Result) *proto.Confinement {
-	c := &proto.Confinement{Sandbox: proto.Level(b.level), Network: b.network, Means: b.means, Unlimited: b.unlimited}
+	c := &proto.Confinement{Sandbox: b.level, Network: b.network, Means: b.means, Unlimited: b.unlimited}
 	switch {
 	case r.TimedOut:
 		c.Limit = "time"

@@ -60,7 +60,7 @@ func unitHostUntil(t *testing.T, ctx context.Context) (socket string, errs chan 
 func newUnitService(t *testing.T, change func(*config.Exc)) *service {
 	t.Helper()
 	s := newService(t, func(c *config.Exc) {
-		c.Sandbox = levelUnit
+		c.Sandbox = proto.LevelUnit
 		if change != nil {
 			change(c)
 		}
@@ -92,7 +92,7 @@ func TestUnit(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Code: tt.code, Root: tt.root})
-			if c := got.Confinement; err != nil || c == nil || c.Sandbox != levelUnit || !slices.Equal(c.Means, []string{"unit"}) || c.Network {
+			if c := got.Confinement; err != nil || c == nil || c.Sandbox != proto.LevelUnit || !slices.Equal(c.Means, []string{"unit"}) || c.Network {
 				t.Fatalf("%v, confinement %+v", err, got.Confinement)
 			}
 			if got.Confinement = nil; got != tt.want {

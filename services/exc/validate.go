@@ -38,7 +38,7 @@ func (s *Service) validate(ctx context.Context, req proto.Validate) (proto.Valid
 // review analyses code beside its run at a level, for a warning in the log. It
 // never delays the run. The caller calls over when the run has ended: the analysis
 // may go on for reviewGrace then.
-func (s *Service) review(ctx context.Context, tool catalog.Tool, code, level string) (over func()) {
+func (s *Service) review(ctx context.Context, tool catalog.Tool, code string, level proto.Level) (over func()) {
 	if tool.StaticAnalysis == "" {
 		return func() {}
 	}
@@ -92,22 +92,22 @@ func analyser(tool catalog.Tool) (argv []string, path string, ok bool) {
 // An analyser loads modules and settings from where it is started, and what code
 // left in its root must not take part in that: it gets a directory of its own.
 // Beside confined code it may not even write elsewhere.
-func (s *Service) analyse(ctx context.Context, tool catalog.Tool, code, level string) (proto.Validation, error) {
+func (s *Service) analyse(ctx context.Context, tool catalog.Tool, code string, level proto.Level) (proto.Validation, error) {
 	argv, path, ok := analyser(tool)
 	if !ok {
 		return proto.Validation{OK: true}, nil
 	}
 	cmd := s.command(client{env: analyserEnviron()}, argv...)
 	cmd.Path, cmd.Grace, cmd.Limit = path, 0, s.validateLimit
-	if level != levelOff && level != levelUnit {
-		level = levelReadOnly
+	if level.Confined() && level != proto.LevelUnit {
+		level = proto.LevelReadOnly
 	}
-	b, err := s.newSandbox(ctx, level, level == levelOff, "", cmd)
+	b, err := s.newSandbox(ctx, level, !level.Confined(), "", cmd)
 	if err != nil {
 		return proto.Validation{}, err
 	}
 	defer b.close()
-	if level == levelUnit {
+	if level == proto.LevelUnit {
 		cmd.Script = &run.Script{Text: code, Ext: tool.FileExtension}
 	} else if err := b.placeAnalysed(cmd, code, tool.FileExtension); err != nil {
 		return proto.Validation{}, err

@@ -212,11 +212,11 @@ var analysisTools = map[string]string{
 }
 
 // analysisLevels are the levels without a unit.
-var analysisLevels = append([]string{levelOff}, confinedLevels...)
+var analysisLevels = append([]proto.Level{proto.LevelOff}, confinedLevels...)
 
 // analysisHarness runs a test at each level, as the configured one, with those
 // executors.
-func analysisHarness(t *testing.T, levels []string, do func(t *testing.T, a *harness, level string)) {
+func analysisHarness(t *testing.T, levels []proto.Level, do func(t *testing.T, a *harness, level proto.Level)) {
 	t.Helper()
 	a := newHarness(t, nil)
 	writeTools(t, a.dir, analysisTools)
@@ -226,7 +226,7 @@ func analysisHarness(t *testing.T, levels []string, do func(t *testing.T, a *har
 		name := a.at(level)
 		if a.levelProblem(t.Context(), name) == nil {
 			a.host.level = name
-			t.Run(level, func(t *testing.T) { do(t, a, level) })
+			t.Run(string(level), func(t *testing.T) { do(t, a, level) })
 		}
 	}
 }
@@ -255,7 +255,7 @@ func quoted(path string) string { return "'" + path + "'" }
 
 // An analyser loads nothing that code left in the directory of exc.
 func TestAnalysisLoadsNothing(t *testing.T) {
-	analysisHarness(t, append(analysisLevels, levelUnit), func(t *testing.T, a *harness, level string) {
+	analysisHarness(t, append(analysisLevels, proto.LevelUnit), func(t *testing.T, a *harness, level proto.Level) {
 		escaped := a.bait(t)
 		for executor, code := range map[string]string{"python3": "x = 1", "python": "x = 1", "bash": "true", "node": "1", "sh": "true", "dash": "true"} {
 			if _, err := a.validate(t.Context(), proto.Validate{Executor: executor, Code: code}); err != nil {
@@ -271,7 +271,7 @@ func TestAnalysisLoadsNothing(t *testing.T) {
 
 // The analysed code is not loaded as a module of its analyser.
 func TestAnalysisDoesNotRunTheCode(t *testing.T) {
-	analysisHarness(t, append(analysisLevels, levelUnit), func(t *testing.T, a *harness, level string) {
+	analysisHarness(t, append(analysisLevels, proto.LevelUnit), func(t *testing.T, a *harness, level proto.Level) {
 		v, err := a.validate(t.Context(), proto.Validate{Executor: "python", Code: "print('pwned')"})
 		if err != nil || strings.Contains(v.Errors, pwned) {
 			t.Errorf("%+v, %v", v, err)
@@ -283,13 +283,13 @@ func TestAnalysisDoesNotRunTheCode(t *testing.T) {
 // project, and has no secrets, except at the level off.
 func TestAnalysisIsConfined(t *testing.T) {
 	t.Setenv("LLM_API_KEY", secret)
-	analysisHarness(t, analysisLevels, func(t *testing.T, a *harness, level string) {
+	analysisHarness(t, analysisLevels, func(t *testing.T, a *harness, level proto.Level) {
 		a.passEnv = []string{"LLM_API_KEY"}
 		t.Chdir(a.root)
-		made := filepath.Join(a.outside, "made by "+level)
+		made := filepath.Join(a.outside, "made by "+string(level))
 		code := a.env() + "touch '" + made + "' $ROOT/made; cat $ROOT/AGENTS.md; cat $REALHOME/.ssh/id; echo $LLM_API_KEY\n" + attacker("dial")
 		v, err := a.validate(t.Context(), proto.Validate{Executor: "sh", Code: code})
-		off := level == levelOff
+		off := level == proto.LevelOff
 		if err != nil || exists(made) != off || strings.Contains(v.Errors, "intact") != off || strings.Count(v.Errors, secret) > 1 || strings.Contains(v.Errors, secret) != off || (len(a.hitsSoFar()) > 0) != off {
 			t.Errorf("%+v, %v", v, err)
 		}
@@ -299,7 +299,7 @@ func TestAnalysisIsConfined(t *testing.T) {
 // Analysers work at every level.
 func TestAnalysisAtEachLevel(t *testing.T) {
 	t.Parallel()
-	analysisHarness(t, append(analysisLevels, levelUnit), func(t *testing.T, a *harness, level string) {
+	analysisHarness(t, append(analysisLevels, proto.LevelUnit), func(t *testing.T, a *harness, level proto.Level) {
 		for executor, code := range map[string][2]string{
 			"python3": {"print('hi')", "print('hi'"}, "bash": {"echo hi", "if then"}, "node": {"let a = 1", "let ="},
 		} {
@@ -324,7 +324,7 @@ func TestAnalysisThatCannotBeConfined(t *testing.T) {
 	s := newService(t, nil, analysisTools)
 	s.host.kernel = &sandbox.Kernel{NoNamespaces: errors.New("none here")}
 	s.host.unit = s.dir + "/nobody"
-	for level, why := range map[string]string{levelReadOnly: "none here", levelWorkspace: "none here", levelUnit: "nobody"} {
+	for level, why := range map[proto.Level]string{proto.LevelReadOnly: "none here", proto.LevelWorkspaceWrite: "none here", proto.LevelUnit: "nobody"} {
 		s.host.level = level
 		_, err := s.validate(t.Context(), proto.Validate{Executor: "sh", Code: "echo pwned"})
 		if e, ok := errors.AsType[*proto.Error](err); !ok || e.Code != proto.CodeUnavailable || !strings.Contains(e.Message, why) {
@@ -344,7 +344,7 @@ func TestReviewIsConfined(t *testing.T) {
 		if a.levelProblem(t.Context(), name) != nil {
 			continue
 		}
-		made, up := filepath.Join(a.outside, "made by "+level), filepath.Join(a.root, "up "+level)
+		made, up := filepath.Join(a.outside, "made by "+string(level)), filepath.Join(a.root, "up "+string(level))
 		seen := strings.Count(a.log.String(), "objects")
 		go func() {
 			zinotest.Eventually(t, "the review objects", func() bool { return strings.Count(a.log.String(), "objects") > seen })
@@ -354,8 +354,8 @@ func TestReviewIsConfined(t *testing.T) {
 		}()
 		// The run waits until the log tells of the review, in which it objects.
 		code := "if [ $PWD = " + a.root + " ]; then until [ -e '" + up + "' ]; do sleep 0.01; done; else touch '" + made + "'; exit 1; fi"
-		r, err := a.execute(t.Context(), proto.Execute{Executor: "sh", Code: code, Sandbox: proto.Level(name), Root: a.root})
-		if err != nil || r.ExitCode != 0 || exists(made) != (level == levelOff) {
+		r, err := a.execute(t.Context(), proto.Execute{Executor: "sh", Code: code, Sandbox: name, Root: a.root})
+		if err != nil || r.ExitCode != 0 || exists(made) != (level == proto.LevelOff) {
 			t.Errorf("%s: made %v, %+v, %v", level, exists(made), r, err)
 		}
 	}

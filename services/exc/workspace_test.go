@@ -233,9 +233,9 @@ func TestRemoveLocked(t *testing.T) {
 func TestLockedTmp(t *testing.T) {
 	t.Parallel()
 	a := newHarness(t, nil)
-	a.each(t, func(t *testing.T, _, name string) {
+	a.each(t, func(t *testing.T, _, name proto.Level) {
 		code := `mkdir -p "$TMPDIR/a/b" && chmod 000 "$TMPDIR/a" "$TMPDIR" && echo locked`
-		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: proto.Level(name), Root: a.root})
+		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: name, Root: a.root})
 		if left := a.workspaces(); err != nil || r.Stdout != "locked\n" || len(left) > 0 {
 			t.Errorf("left on disk: %v; %+v, %v", left, r, err)
 		}

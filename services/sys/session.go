@@ -24,7 +24,7 @@ const gitTimeout = 300 * time.Millisecond
 // They change rarely within a session, so that the prompt caches of providers
 // stay valid: the date has no time of day, the git state no list of changes.
 func (s *Service) surroundings(ctx context.Context, req proto.GetPrompt) map[string]string {
-	sandbox := cmp.Or(req.Sandbox, proto.Level(s.exc.Sandbox))
+	sandbox := cmp.Or(req.Sandbox, s.exc.Sandbox)
 	network := s.exc.Network
 	if req.Network != nil {
 		network = *req.Network

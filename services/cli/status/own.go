@@ -44,7 +44,7 @@ func (o *own) rows() [][]string {
 
 func describeOwn(ctx context.Context, cfg *config.Config) *own {
 	o := &own{
-		Configuration: cfg.File, Sandbox: cfg.Exc.Sandbox, Budget: describeBudget(cfg.Budget), Sockets: filepath.Dir(cfg.Daemon.Socket), Log: "none",
+		Configuration: cfg.File, Sandbox: string(cfg.Exc.Sandbox), Budget: describeBudget(cfg.Budget), Sockets: filepath.Dir(cfg.Daemon.Socket), Log: "none",
 		Template: describeTemplate(cfg.Sys.Template), SessionTemplate: describeTemplate(cfg.Sys.SessionTemplate),
 	}
 	o.describeModel(ctx, cfg)

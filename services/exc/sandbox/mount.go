@@ -203,7 +203,7 @@ func (p *Plan) cover() error {
 		return nil
 	}
 	fixed := map[string]bool{p.Root: true}
-	for _, dir := range p.Held {
+	for _, dir := range p.Pinned {
 		if err := p.fix(dir, readable, fixed); err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ type Plan struct {
 	Root      string   `json:",omitzero"` // the working directory; empty: none
 	Writable  bool     `json:",omitzero"` // whether code may write below Root
 	Protected []string `json:",omitzero"` // existing files and directories below Root that it may not change
-	Held      []string `json:",omitzero"` // directories below Root that cannot be moved, parents before children
+	Pinned    []string `json:",omitzero"` // directories below Root that cannot be moved, parents before children
 	Tmp       string   `json:",omitzero"` // an empty directory of the run's own, shown as /tmp in namespaces
 	Dir       string   `json:",omitzero"` // where the code starts, as it sees the tree
 	Read      []string `json:",omitzero"` // what it may read besides Root
