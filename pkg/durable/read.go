@@ -39,8 +39,10 @@ func isObject(line []byte) bool {
 }
 
 // From reads the lines from a place on, without blank ones, up to the last
-// complete line that the file has when it is opened. An error is the last pair:
-// fs.ErrNotExist if there is no file, ErrPlace if no line begins at the place.
+// complete line that the file has when it is opened. The place behind a line
+// whose line break is missing counts the break that the next append adds. An
+// error is the last pair: fs.ErrNotExist if there is no file, ErrPlace if no line
+// begins at the place.
 func (f *File) From(place int64) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		open, err := openRegular(f.root, f.name, os.O_RDONLY)
@@ -49,15 +51,18 @@ func (f *File) From(place int64) iter.Seq2[Line, error] {
 			return
 		}
 		defer open.Close()
-		end, err := completeEnd(open)
+		end, next, err := completeEnd(open)
 		if err == nil {
-			err = checkPlace(open, place, end)
+			err = checkPlace(open, place, end, next)
 		}
 		if err != nil {
 			yield(Line{}, err)
 			return
 		}
 		for line, err := range ReadLines(open, place, end) {
+			if line.Next == end {
+				line.Next = next
+			}
 			if !yield(line, err) {
 				return
 			}
@@ -70,44 +75,47 @@ func (f *File) From(place int64) iter.Seq2[Line, error] {
 // process would wait for ever.
 const lockedRead = 250 * time.Millisecond
 
-// completeEnd is the end of the last complete line. What is before it does not
-// change, so the lock, which excludes a write that is under way, is short.
-func completeEnd(f *os.File) (int64, error) {
+// completeEnd returns the end of the last complete line, and the place at which
+// the next one begins. What is before them does not change, so the lock, which
+// excludes a write that is under way, is short.
+func completeEnd(f *os.File) (end, next int64, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), lockedRead)
 	defer cancel()
 	if err := flock(f, syscall.LOCK_SH|syscall.LOCK_NB); errors.Is(err, ErrLocked) {
 		err = await(ctx, f, syscall.LOCK_SH)
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			return 0, err
+			return 0, 0, err
 		}
 	} else if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	fi, err := f.Stat()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	end, _, err := lastLine(f, fi.Size())
+	end, whole, err := lastLine(f, fi.Size())
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return end, flock(f, syscall.LOCK_UN)
+	if next = end; !whole {
+		next++
+	}
+	return end, next, flock(f, syscall.LOCK_UN)
 }
 
-// checkPlace checks that a line begins at a place, or ended there when it still
-// lacked its line break.
-func checkPlace(f *os.File, place, end int64) error {
-	if place == 0 || place == end {
+// checkPlace checks that a line begins at a place, or that the next one will.
+func checkPlace(f *os.File, place, end, next int64) error {
+	if place == 0 || place == next {
 		return nil
 	}
-	if place < 0 || place > end {
+	if place < 0 || place >= end {
 		return ErrPlace
 	}
-	var around [2]byte
-	if n, err := f.ReadAt(around[:], place-1); n < len(around) {
+	var before [1]byte
+	if _, err := f.ReadAt(before[:], place-1); err != nil {
 		return err
 	}
-	if around[0] != '\n' && around[1] != '\n' {
+	if before[0] != '\n' {
 		return ErrPlace
 	}
 	return nil

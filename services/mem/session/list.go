@@ -160,7 +160,7 @@ func (s *Store) digest(ctx context.Context, e entry) (digest, error) {
 
 const (
 	indexFile    = ".index.json"
-	indexVersion = 2 // changes with digest
+	indexVersion = 3 // changes with digest
 )
 
 // index is the file of the digests.
@@ -187,7 +187,7 @@ func parseIndex(data []byte) map[string]digest {
 		return nil
 	}
 	for id, d := range x.Sessions {
-		if proto.CheckSessionID(id) != nil || d.End < 0 || d.End > d.Size || d.Messages < 0 || d.Events < 0 {
+		if proto.CheckSessionID(id) != nil || d.End < 0 || d.End > d.Size+1 || d.Messages < 0 || d.Events < 0 {
 			delete(x.Sessions, id)
 		}
 	}

@@ -130,15 +130,6 @@ func (s *Store) appendAt(ctx context.Context, req proto.AppendSession, header []
 // if the file ends before at, or has anything else there.
 func stored(tx *durable.Tx, at int64, lines [][]byte) (n int, ok bool, err error) {
 	end := tx.End()
-	if at > 0 && at < end {
-		var first [1]byte
-		if _, err := tx.ReadAt(first[:], at); err != nil {
-			return 0, false, err
-		}
-		if first[0] == '\n' { // the last line had no line break when the caller read it
-			at++
-		}
-	}
 	if at < 0 || at > end {
 		return 0, false, nil
 	}

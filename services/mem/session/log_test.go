@@ -247,14 +247,26 @@ func TestAppendAt(t *testing.T) {
 	if same, err := b.add(at(next, false)); err != nil || same != next {
 		t.Errorf("no events: %d, %v", same, err)
 	}
-	// A session that another program wrote, whose last line has no line break.
-	b.writeText("s", head+"\n"+user("x"))
-	if _, err := b.add(at(int64(len(head)+1+len(user("x"))), false), given(1)); err != nil {
-		t.Error(err)
-	}
-	want := head + "\n" + user("x") + "\n" + strings.ReplaceAll(given(1), "\u2028", `\u2028`) + "\n"
-	if _, err := b.add(at(int64(len(head)+1+len(user("x"))), false), given(1)); err != nil || b.file("s") != want {
-		t.Errorf("repeated: %v, the file is\n%s", err, b.file("s"))
+	// In a session of another program the last line has no line break. The repair
+	// adds one, and every answer counts it.
+	text := head + "\n" + user("x")
+	end := int64(len(text)) + 1
+	for _, n := range []int64{end - 1, end} {
+		b.writeText("s", text)
+		read, err := b.Read(t.Context(), proto.ReadSession{SessionID: "s"})
+		zinotest.Must(t, err)
+		zinotest.Equal(t, "next of read_session", read.Next, end)
+		h := b.hold("s", b.unexpected())
+		zinotest.Equal(t, "next of hold_session", h.Next, end)
+		_, err = b.add(at(n, false), given(1))
+		zinotest.Must(t, h.release())
+		if n == end {
+			zinotest.Must(t, err)
+			zinotest.Equal(t, "the file", b.file("s"), text+"\n"+strings.ReplaceAll(given(1), "\u2028", `\u2028`)+"\n")
+		} else {
+			zinotest.Error(t, err, proto.ErrBusy, fmt.Sprintf("ends at %d, expected %d", end, n))
+			zinotest.Equal(t, "the file", b.file("s"), text+"\n")
+		}
 	}
 }
 
