@@ -235,9 +235,14 @@ func moves(seed uint64, n int) []byte {
 	return b
 }
 
-// TestWriter is FuzzWriter with random moves.
+// TestWriter is FuzzWriter with random moves. With the last four seeds the service
+// works between the CR and the LF of a line end.
 func TestWriter(t *testing.T) {
+	seeds := []uint64{10007, 12766, 16163, 26948}
 	for seed := range uint64(80) {
+		seeds = append(seeds, seed)
+	}
+	for _, seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := &writer{world: newWorld(t, Options{}), wild: seed%3 == 0}
 			w.live(moves(seed, 30+int(seed%5)*40))

@@ -91,10 +91,15 @@ func closeLine(b []byte, eol string) []byte {
 	return append(b, eol...)
 }
 
-// closeParagraph makes the last line of b a blank one.
+// closeParagraph makes the last line of b a blank one. A CR at the end may be
+// half of a CR LF that another program is writing: it gets its LF here, and the other
+// program's LF becomes a blank line below the lines of the service.
 func closeParagraph(b []byte, eol string) []byte {
-	for b = closeLine(b, eol); !endsBlank(b); {
-		b = append(b, eol...) // twice, if a CR at the end and this LF form one line end
+	if bytes.HasSuffix(b, []byte("\r")) {
+		b = append(b, '\n')
+	}
+	if b = closeLine(b, eol); !endsBlank(b) {
+		b = append(b, eol...)
 	}
 	return b
 }

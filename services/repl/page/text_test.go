@@ -74,7 +74,8 @@ func TestParagraphs(t *testing.T) {
 		"a\r\n":     "a\r\n\n",
 		"a\r\n\r\n": "a\r\n\r\n",
 		"a\r":       "a\r\n\n",
-		"a\r\r":     "a\r\r",
+		"a\r\r":     "a\r\r\n",
+		"a\n\r":     "a\n\r\n",
 	} {
 		if got := string(closeParagraph([]byte(text), "\n")); got != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)
