@@ -39,31 +39,31 @@ func TestDemo(t *testing.T) {
 	zinotest.Must(t, err)
 	provider := fakellm.New(turns...)
 	defer provider.Close()
-	s := newUserScreen(t, "ANTHROPIC_API_KEY=test", "ANTHROPIC_BASE_URL="+provider.Host)
-	zinotest.WriteFiles(t, s.dir, map[string]string{
+	s := zinotest.NewUserScreen(t, bin, "ANTHROPIC_API_KEY=test", "ANTHROPIC_BASE_URL="+provider.Host)
+	zinotest.WriteFiles(t, s.Dir, map[string]string{
 		"work/mean.py":                  "def mean(xs):\n    return sum(xs) / len(xs) + 1\n",
 		"work/test_mean.py":             "from mean import mean\nassert mean([1, 2, 3]) == 2, \"the mean of 1, 2, 3 is not 2\"\nprint(\"ok\")\n",
 		"home/.ssh/id":                  "a key\n",
 		"home/.config/zino/config.toml": "[exc]\nsandbox = \"workspace-write\"\n[budget]\nusd_per_day = 5.0\n",
 	})
-	s.tmux("resize-window", "-x", "80", "-y", strconv.Itoa(demoRows))
-	s.types("echo ready")
-	s.matches(`^ready$`)
-	tape := s.record()
-	s.types("clear")
-	s.eventually("a clear screen", func(text string) bool { return !strings.Contains(text, "ready") && strings.HasPrefix(text, "$") })
+	s.Tmux("resize-window", "-x", "80", "-y", strconv.Itoa(demoRows))
+	s.Enter("echo ready")
+	s.Shows("\nready\n", shell)
+	tape := record(t, s)
+	s.Enter("clear")
+	s.Eventually("a clear screen", func(text string) bool { return !strings.Contains(text, "ready") && strings.HasPrefix(text, "$") })
 	for i, line := range demo {
 		tape.mark()
-		s.types(line)
-		s.matches(fmt.Sprintf(`(?s)(.*^\$ .*){%d}^\$ ?$`, i+1))
+		s.Enter(line)
+		s.Eventually("the prompt after "+line, regexp.MustCompile(fmt.Sprintf(`(?ms)(.*^\$ .*){%d}^\$ ?$`, i+1)).MatchString)
 	}
-	s.is("demo")
+	checkScreen(t, s, "demo")
 	if *update {
 		zinotest.Must(t, os.WriteFile("docs/demo.cast", []byte(tape.cast()), 0o644))
-		zinotest.Must(t, os.WriteFile("docs/demo.svg", []byte(picture(s.tmux("capture-pane", "-ep"))), 0o644))
+		zinotest.Must(t, os.WriteFile("docs/demo.svg", []byte(picture(s.Tmux("capture-pane", "-ep"))), 0o644))
 	}
-	checkMean(t, filepath.Join(s.dir, "work"))
-	if _, err := os.Stat(filepath.Join(s.dir, "work", "id")); err == nil {
+	checkMean(t, filepath.Join(s.Dir, "work"))
+	if _, err := os.Stat(filepath.Join(s.Dir, "work", "id")); err == nil {
 		t.Error("the key was copied")
 	}
 }
@@ -81,15 +81,15 @@ type piece struct {
 }
 
 // record copies the pane's output to a tape from now on.
-func (s *screen) record() *tape {
-	s.t.Helper()
-	fifo := filepath.Join(s.dir, "tape")
-	zinotest.Must(s.t, syscall.Mkfifo(fifo, 0o600))
+func record(t *testing.T, s *zinotest.Screen) *tape {
+	t.Helper()
+	fifo := filepath.Join(s.Dir, "tape")
+	zinotest.Must(t, syscall.Mkfifo(fifo, 0o600))
 	tp := &tape{pieces: make(chan piece, 10_000)}
 	f, err := os.OpenFile(fifo, os.O_RDWR, 0) // for writing too, so that opening does not wait
-	zinotest.Must(s.t, err)
-	s.t.Cleanup(func() { f.Close() })
-	s.tmux("pipe-pane", "-o", "exec cat >"+fifo)
+	zinotest.Must(t, err)
+	t.Cleanup(func() { f.Close() })
+	s.Tmux("pipe-pane", "-o", "exec cat >"+fifo)
 	go func() {
 		r := bufio.NewReader(f)
 		for b := make([]byte, 1<<16); ; {

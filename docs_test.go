@@ -27,7 +27,7 @@ var answers = []struct {
 // quick start into a terminal, in their order, in an empty home. Each must
 // succeed.
 func TestDocCommands(t *testing.T) {
-	for name, check := range map[string]func(*testing.T, *screen, *fakellm.Server){
+	for name, check := range map[string]func(*testing.T, *zinotest.Screen, *fakellm.Server){
 		"README.md":           checkFirstExample,
 		"docs/quick-start.md": checkFirstBug,
 	} {
@@ -37,18 +37,18 @@ func TestDocCommands(t *testing.T) {
 			provider := fakellm.New(turns...)
 			defer provider.Close()
 			provider.SetModels("claude-sonnet-5-5")
-			s := newUserScreen(t, append(goEnv(t), "ANTHROPIC_BASE_URL="+provider.Host, "PATH="+os.Getenv("PATH"), "PS1=[$?] ")...)
+			s := zinotest.NewUserScreen(t, bin, append(goEnv(t), "ANTHROPIC_BASE_URL="+provider.Host, "PATH="+os.Getenv("PATH"), "PS1=[$?] ")...)
 			tree, err := os.Getwd()
 			zinotest.Must(t, err)
-			s.command("cd " + tree)
+			runLine(t, s, "cd "+tree)
 			blocks := shellBlocks(t, name)
 			if len(blocks) < 8 {
 				t.Fatalf("only %d sh blocks in %s", len(blocks), name)
 			}
 			for _, line := range blocks {
-				s.command(line)
+				runLine(t, s, line)
 			}
-			t.Log(s.history())
+			t.Log(s.History())
 			check(t, s, provider)
 			for i, r := range provider.Requests() {
 				if err := r.Legal(); r.Method == "POST" && err != nil {
@@ -88,48 +88,42 @@ func shellBlocks(t *testing.T, name string) (lines []string) {
 	return lines
 }
 
-// command types a command at the shell's prompt, answers its questions, waits
+// runLine types a command at the shell's prompt, answers its questions, waits
 // for the next prompt, and fails the test unless the exit status is 0.
-func (s *screen) command(line string) {
-	s.t.Helper()
+func runLine(t *testing.T, s *zinotest.Screen, line string) {
+	t.Helper()
 	prompt := regexp.MustCompile(`(?m)^\[(\d+)\] `)
 	prompts := func(text string) int { return len(prompt.FindAllString(text+" ", -1)) }
-	before := prompts(s.history())
-	s.types(line)
+	before := prompts(s.History())
+	s.Enter(line)
 	last, answered, text := regexp.MustCompile(`^\[(\d+)\] ?$`), "", ""
-	s.t.Cleanup(func() {
-		if s.t.Failed() {
-			s.t.Logf("after %s:\n%s", line, text)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("after %s:\n%s", line, text)
 		}
 	})
-	zinotest.EventuallyIn(s.t, 2*time.Minute, "the end of "+line, func() bool {
-		text = s.history()
+	zinotest.EventuallyIn(t, 2*time.Minute, "the end of "+line, func() bool {
+		text = s.History()
 		end := text[strings.LastIndexByte(text, '\n')+1:]
 		if m := last.FindStringSubmatch(end); m != nil && prompts(text) > before {
 			if m[1] != "0" {
-				s.t.Errorf("%s: exit status %s", line, m[1])
+				t.Errorf("%s: exit status %s", line, m[1])
 			}
 			return true
 		}
 		for _, a := range answers {
 			if text != answered && a.asked.MatchString(end) {
 				answered = text
-				s.types(a.typed)
+				s.Enter(a.typed)
 			}
 		}
 		return false
 	})
 }
 
-// history returns what the terminal has shown so far.
-func (s *screen) history() string {
-	s.t.Helper()
-	return strings.TrimRight(s.tmux("capture-pane", "-p", "-S", "-"), "\n")
-}
-
 // checkFirstExample checks that the plain message of the README had its prompt
 // and tools, that its tool ran, and that exec had the prompt of sessions.
-func checkFirstExample(t *testing.T, s *screen, provider *fakellm.Server) {
+func checkFirstExample(t *testing.T, s *zinotest.Screen, provider *fakellm.Server) {
 	var plain, session, ran bool
 	for _, r := range provider.Requests() {
 		body := string(r.Body)
@@ -140,14 +134,14 @@ func checkFirstExample(t *testing.T, s *screen, provider *fakellm.Server) {
 		session = session || strings.Contains(body, "Find out why") && strings.Contains(body, `"system"`) && strings.Contains(body, "zino-demo")
 	}
 	if !plain || !ran || !session {
-		t.Errorf("plain prompt with tools: %v, its tool ran: %v, prompt of the session: %v\n%s", plain, ran, session, s.history())
+		t.Errorf("plain prompt with tools: %v, its tool ran: %v, prompt of the session: %v\n%s", plain, ran, session, s.History())
 	}
-	checkMean(t, filepath.Join(s.dir, "home", "zino-demo"))
+	checkMean(t, filepath.Join(s.Dir, "home", "zino-demo"))
 }
 
-func checkFirstBug(t *testing.T, s *screen, provider *fakellm.Server) {
-	checkMean(t, filepath.Join(s.dir, "home", "first-bug"))
-	zinotest.Contains(t, "the terminal", s.history(), "-    return sum(xs) / len(xs) + 1", "the test passes.", "Loaded ")
+func checkFirstBug(t *testing.T, s *zinotest.Screen, provider *fakellm.Server) {
+	checkMean(t, filepath.Join(s.Dir, "home", "first-bug"))
+	zinotest.Contains(t, "the terminal", s.History(), "-    return sum(xs) / len(xs) + 1", "the test passes.", "Loaded ")
 }
 
 func checkMean(t *testing.T, dir string) {

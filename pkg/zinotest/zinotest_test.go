@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -124,4 +125,17 @@ func TestBuffer(t *testing.T) {
 	c <- 7
 	zinotest.Equal(t, "received", zinotest.Receive(t, "a number", c), 7)
 	zinotest.Error(t, fmt.Errorf("f: %w", os.ErrNotExist), os.ErrNotExist, "f: ")
+}
+
+func TestTerminal(t *testing.T) {
+	x := zinotest.NewTerminal(t)
+	zinotest.Equal(t, "cooked", x.Cooked(), true)
+	x.Resize(10)
+	x.Start(exec.Command("sh", "-c", `stty size; read -r line; stty raw; printf '\033[31m%s\033[0m\rX\033[K' "$line"; printf '1\r234567890123'`))
+	x.Shows("24 10\r\n")
+	x.Type("typed\n")
+	zinotest.Equal(t, "status", x.Exit(), 0)
+	x.Shows("0123")
+	zinotest.Equal(t, "cooked", x.Cooked(), false)
+	zinotest.Equal(t, "rows", strings.Join(x.Rows(10), "|"), "24 10|typed|2345678901|23")
 }
