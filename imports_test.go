@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 // imports is what a package imports, as go list reports it.
@@ -97,9 +99,7 @@ func TestImports(t *testing.T) {
 // TestImportsLinked keeps heavy modules out of binaries that do not need them.
 func TestImportsLinked(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{if .Module}}{{.ImportPath}} {{.Module.Path}}{{end}}", "./...").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	moduleOf := map[string]string{}
 	for line := range strings.Lines(string(out)) {
 		path, module, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -134,9 +134,7 @@ func TestImportsLinked(t *testing.T) {
 func listImports(t *testing.T) (list []imports) {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,TestImports,XTestImports,Deps", "./...").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
 		var p imports
 		if err := d.Decode(&p); errors.Is(err, io.EOF) {

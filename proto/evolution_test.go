@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -18,9 +19,7 @@ const releasedFile = "testdata/released.json"
 
 func readSchema(t *testing.T, data []byte) (list []proto.Description) {
 	t.Helper()
-	if err := json.Unmarshal(data, &list); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, json.Unmarshal(data, &list))
 	return list
 }
 
@@ -28,9 +27,7 @@ func readSchema(t *testing.T, data []byte) (list []proto.Description) {
 // and servers of either must understand the other.
 func TestEvolution(t *testing.T) {
 	data, err := os.ReadFile(releasedFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	released, today := readSchema(t, data), readSchema(t, proto.Schema)
 	if len(released) == 0 {
 		t.Fatalf("%s is empty", releasedFile)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -39,9 +40,7 @@ type vector struct {
 func readLines[T any](t *testing.T, name string) (list []T) {
 	t.Helper()
 	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	for line := range strings.Lines(string(data)) {
 		var v T
 		if err := json.Unmarshal([]byte(line), &v); err != nil {

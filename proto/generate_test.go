@@ -6,6 +6,7 @@ import (
 	"os"
 	"testing"
 
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -48,15 +49,11 @@ func fresh(t *testing.T, name string, want []byte) {
 		return
 	}
 	if *update {
-		if err := os.WriteFile(name, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, os.WriteFile(name, want, 0o644))
 		return
 	}
 	got, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s is stale: run go test ./proto -update", name)
 	}

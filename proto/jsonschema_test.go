@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -106,9 +107,7 @@ func TestVectorsFitSchema(t *testing.T) {
 func validate(t *testing.T, r *jsonschema.Resolved, raw []byte) {
 	t.Helper()
 	var v any
-	if err := json.Unmarshal(raw, &v); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, json.Unmarshal(raw, &v))
 	if err := r.Validate(v); err != nil {
 		t.Errorf("%s: %v", raw, err)
 	}
@@ -119,8 +118,6 @@ func validateType(t *testing.T, raw []byte) string {
 	var head struct {
 		Type string `json:"type"`
 	}
-	if err := json.Unmarshal(raw, &head); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, json.Unmarshal(raw, &head))
 	return head.Type
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"text/template"
 
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -56,9 +57,7 @@ type errorText struct{ Message, Code string }
 func (s *source) reference(t *testing.T, list []proto.Description) []byte {
 	t.Helper()
 	tmpl, err := template.New("PROTOCOL.md.tmpl").ParseFiles("testdata/PROTOCOL.md.tmpl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	var buf bytes.Buffer
 	err = tmpl.Execute(&buf, map[string]any{
 		"Version": proto.Version, "Changelog": proto.Changelog, "Codes": s.codes, "Sections": sections(t, list),
@@ -128,9 +127,7 @@ func entryOf(t *testing.T, service string, m proto.MethodDescription, examples [
 func parseSchema(t *testing.T, raw []byte) *schema {
 	t.Helper()
 	s := &schema{}
-	if err := json.Unmarshal(raw, s); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, json.Unmarshal(raw, s))
 	return s
 }
 

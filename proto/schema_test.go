@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -136,9 +137,7 @@ func compact(t *testing.T, v any) []byte {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, enc.Encode(v))
 	return bytes.TrimSpace(buf.Bytes())
 }
 

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"zino/pkg/zinotest"
 )
 
 // source is what the comments in this package say: they are the reference that
@@ -30,18 +32,14 @@ type documented struct{ Name, Doc string }
 func readSource(t *testing.T) *source {
 	t.Helper()
 	names, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	s := &source{types: map[string]string{}, fields: map[string]map[string]string{}, methods: map[[2]string]string{}}
 	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		for _, decl := range file.Decls {
 			s.decl(decl)
 		}

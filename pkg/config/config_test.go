@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 func TestParse(t *testing.T) {
@@ -80,9 +82,7 @@ func TestSettle(t *testing.T) {
 // behind the '#'.
 func TestShipped(t *testing.T) {
 	data, err := os.ReadFile("../../ZINO.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	var lines []string
 	for line := range strings.Lines(string(data)) {
 		if rest, ok := strings.CutPrefix(line, "#"); ok && !strings.HasPrefix(rest, " ") {
@@ -96,9 +96,7 @@ func TestShipped(t *testing.T) {
 		t.Fatalf("uncommented: %v, warnings %q", err, c.Warnings)
 	}
 	set, err := keysOf([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	for _, name := range known() {
 		if !set.has(name) && !examples(t, string(data)).has(name) {
 			t.Errorf("ZINO.toml does not show %s", name)
@@ -127,9 +125,7 @@ func examples(t *testing.T, data string) keys {
 		t.Fatalf("%v in\n%s", err, text)
 	}
 	set, err := keysOf(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	return set
 }
 
@@ -179,13 +175,9 @@ func TestWriteReadsBackEqual(t *testing.T) {
 	c.Rtr.Limit = []Limit{{Provider: "openai", Concurrent: 3}}
 	c.Rtr.Model = models
 	path := filepath.Join(c.Dir, "z.toml")
-	if err := c.Write(path); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, c.Write(path))
 	back, err := Load(path, "rtr")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	if len(back.Warnings) > 0 {
 		t.Errorf("warnings %q", back.Warnings)
 	}
@@ -230,9 +222,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("missing file: error = %v", err)
 	}
 	path := filepath.Join(dir, "z.toml")
-	if err := os.WriteFile(path, []byte("[api]\nkey = \"k\"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.WriteFile(path, []byte("[api]\nkey = \"k\"\n"), 0o644))
 	c, err := Load(path, "rtr")
 	if err != nil || len(c.Warnings) != 1 || strings.Contains(c.Warnings[0], `"k"`) {
 		t.Errorf("readable key: warnings %q, error %v", c.Warnings, err)

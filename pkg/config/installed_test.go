@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 // TestLocate finds what belongs to the user before what was installed, and keeps
@@ -11,14 +13,10 @@ import (
 func TestLocate(t *testing.T) {
 	own, base := t.TempDir(), t.TempDir()
 	for _, path := range []string{filepath.Join(own, "SYSTEM.md"), filepath.Join(base, "SYSTEM.md"), filepath.Join(base, "tools")} {
-		if err := os.Mkdir(path, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, os.Mkdir(path, 0o700))
 	}
 	c, err := Parse([]byte("[sys]\nsession_template = \"mine.md\"\n"), "Z", own, "sys")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	c.Locate(own, base)
 	for _, test := range []struct{ got, want string }{
 		{c.Sys.Template, filepath.Join(own, "SYSTEM.md")},

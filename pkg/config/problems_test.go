@@ -6,19 +6,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 // found lists the problems of a text.
 func found(t *testing.T, text string) (problems, warnings []string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Write(t, path, text)
 	problems, warnings, err := Problems(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	for _, list := range [][]string{problems, warnings} {
 		for i, line := range list {
 			list[i] = strings.ReplaceAll(line, filepath.Dir(path)+"/", "")
@@ -108,9 +106,7 @@ func TestProblemsWarnings(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(path, []byte("[api]\nkey = \"secret\"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.WriteFile(path, []byte("[api]\nkey = \"secret\"\n"), 0o644))
 	got, warnings, err := Problems(path)
 	if err != nil || len(got) > 0 || len(warnings) != 1 || !strings.Contains(warnings[0], "chmod 600") || strings.Contains(warnings[0], "secret") {
 		t.Errorf("problems %q, warnings %q, error %v", got, warnings, err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"zino/pkg/message"
+	"zino/pkg/zinotest"
 )
 
 func TestListsAreBuilt(t *testing.T) {
@@ -35,9 +36,7 @@ func TestReopenCopies(t *testing.T) {
 	} {
 		before := []byte(whole)
 		list, err := message.Reopen(before, 40)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		if got := message.Close(message.Append(list, "user", "x")); string(got) != want || string(before) != whole {
 			t.Errorf("Reopen(%q): %s, want %s (source now %q)", whole, got, want, before)
 		}

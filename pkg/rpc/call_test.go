@@ -429,9 +429,7 @@ func TestFieldsAreCopied(t *testing.T) {
 	var all []proto.Text
 	for i := range 12 {
 		text, err := rpc.CallText(t.Context(), c, proto.RtrInfer, proto.Infer{Stream: i%2 > 0, MaxTokens: i % 3 * 5000}, &sink{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		all = append(all, text)
 	}
 	for i, text := range all {

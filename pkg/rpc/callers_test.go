@@ -18,6 +18,7 @@ import (
 	"unsafe"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
@@ -72,9 +73,7 @@ func become(who user) error {
 // open permits every user to connect to a socket.
 func open(t *testing.T, path string) {
 	t.Helper()
-	if err := errors.Join(os.Chmod(filepath.Dir(path), 0o755), os.Chmod(path, 0o777)); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, errors.Join(os.Chmod(filepath.Dir(path), 0o755), os.Chmod(path, 0o777)))
 }
 
 func many(n int) (groups []uint32) {
@@ -219,9 +218,7 @@ func TestOnlyLog(t *testing.T) {
 	now = now.Add(time.Minute)
 	mu.Unlock()
 	rpctest.Dial(t, path).Receive()
-	if err := s.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, s.Shutdown(t.Context()))
 	text := log.String()
 	if strings.Count(text, "caller refused") != 2 || !strings.Contains(text, "refused=1\n") || !strings.Contains(text, "refused=3\n") {
 		t.Errorf("the log:\n%s", text)
@@ -236,15 +233,11 @@ func TestOnlyUnknown(t *testing.T) {
 	s := rpc.NewServer("mem", slog.New(slog.DiscardHandler))
 	s.Only(rpc.Callers{UIDs: []int{0, os.Geteuid()}, GIDs: []int{0, os.Getegid()}, Text: "root"})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	go s.Serve(l)
 	t.Cleanup(func() { s.Shutdown(context.Background()) })
 	nc, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer nc.Close()
 	if got := rpctest.NewConn(t, nc).Receive(); !strings.Contains(got, `"message":"uid -1 (the kernel does not say who it is) may not call mem`) {
 		t.Errorf("got %s", got)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"zino/pkg/wire"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -94,9 +95,7 @@ func (d *discard) Flush() error            { return nil }
 // TestChunksDoNotAllocate: passing a chunk to a sink or an Out allocates nothing.
 func TestChunksDoNotAllocate(t *testing.T) {
 	frame, err := wire.AppendChunk(nil, "thirty bytes of\na \"model's\" text")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	d, out := &discard{}, &Out{stream: true, buf: make([]byte, 0, coalesce)}
 	for _, s := range []*textStream{
 		{c: &Client{}, reply: "response", sink: d, streaming: true},
@@ -106,9 +105,7 @@ func TestChunksDoNotAllocate(t *testing.T) {
 		take := func() {
 			out.buf = out.buf[:0]
 			payload, err := in.Next()
-			if err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, err)
 			if done, err := s.packet(in, payload); done || err != nil {
 				t.Fatal(done, err)
 			}

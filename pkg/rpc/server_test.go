@@ -285,9 +285,7 @@ func TestRetireQueue(t *testing.T) {
 	retires(t, first.server)
 	late := rpctest.Dial(t, socket.Addr().String())
 	late.Send(pingPacket)
-	if err := errors.Join(first.server.Shutdown(t.Context()), <-served); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, errors.Join(first.server.Shutdown(t.Context()), <-served))
 	if n, err := kept.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("an idle connection is not closed: %d, %v", n, err)
 	}
@@ -295,9 +293,7 @@ func TestRetireQueue(t *testing.T) {
 	if got := late.Receive(); got == "" {
 		t.Error("a connection in the queue was not answered by the next process")
 	}
-	if err := errors.Join(second.server.Shutdown(t.Context()), <-served); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, errors.Join(second.server.Shutdown(t.Context()), <-served))
 }
 
 // life is one server on a shared socket, as a process would be.
@@ -309,14 +305,10 @@ type life struct {
 func instance(t *testing.T, held net.Listener) life {
 	t.Helper()
 	f, err := held.(*net.UnixListener).File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer f.Close()
 	l, err := net.FileListener(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	s := rpc.NewServer("mem", slog.New(slog.DiscardHandler))
 	s.CountOwn()
 	rpc.Handle(s, proto.MemGetSoft, func(context.Context, proto.GetSoft) (proto.SoftMemory, error) {
@@ -550,9 +542,7 @@ func TestContents(t *testing.T) {
 
 func TestVersionIsInTheChangelog(t *testing.T) {
 	changes, err := os.ReadFile("../../CHANGELOG.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	if heading := "\n## [" + rpc.Version + "]"; !strings.Contains(string(changes), heading) {
 		t.Errorf("CHANGELOG.md has no section %q", heading[1:])
 	}

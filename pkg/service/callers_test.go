@@ -63,18 +63,14 @@ func TestCallersAreReported(t *testing.T) {
 	client := &rpc.Client{Service: "mem", Path: c.socket}
 	defer client.Close()
 	stats, err := rpc.Call(t.Context(), client, proto.GetStats, proto.StatsRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	if !strings.HasSuffix(stats.Info["callers"], ", uid 4001, group 4002") || !slices.Contains(stats.Problems, problem) {
 		t.Errorf("callers %q, problems %q", stats.Info["callers"], stats.Problems)
 	}
 	if os.Geteuid() != 0 {
 		return // only root can become another user
 	}
-	if err := errors.Join(os.Chmod(filepath.Dir(c.socket), 0o755), os.Chmod(c.socket, 0o666)); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, errors.Join(os.Chmod(filepath.Dir(c.socket), 0o755), os.Chmod(c.socket, 0o666)))
 	for uid, want := range map[int]string{4001: `{"type":"pong",`, 4003: `"uid 4003 may not call mem on mem.sock. Those who may: root, uid 4001, group 4002","code":"denied"`} {
 		want = strings.ReplaceAll(want, "mem.sock", c.socket)
 		if got := pingAs(t, uid, c.socket); !strings.Contains(got, want) {
@@ -106,17 +102,13 @@ func pingAs(t *testing.T, uid int, socket string) (answer string) {
 		answer = string(b[:n])
 		done <- errors.Join(writeErr, err)
 	}()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, <-done)
 	return answer
 }
 
 func TestUserNameWithoutEntry(t *testing.T) {
 	root, err := user.LookupId("0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	for uid, want := range map[int]string{0: root.Username, 4001999: "uid 4001999"} {
 		if got := userName(uid); got != want {
 			t.Errorf("%d is called %q, want %q", uid, got, want)

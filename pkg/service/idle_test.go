@@ -40,9 +40,7 @@ func TestIdleExit(t *testing.T) {
 	}
 	go ask()
 	c.start()
-	if err := <-answered; err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, <-answered)
 	fed := 0
 	for state := s.next(); state != "STOPPING=1"; state = s.next() {
 		if state == "WATCHDOG=1" {

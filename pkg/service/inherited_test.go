@@ -27,14 +27,10 @@ func newParent(t *testing.T, names ...string) *parent {
 	for _, name := range names {
 		path := filepath.Join(p.dir, name)
 		l, err := net.Listen("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		t.Cleanup(func() { l.Close() })
 		f, err := l.(*net.UnixListener).File()
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		t.Cleanup(func() { f.Close() })
 		p.files, p.paths = append(p.files, f), append(p.paths, path)
 	}
@@ -128,14 +124,10 @@ func TestInheritedFileIsRefused(t *testing.T) {
 func TestInheritedTCPSocketIsRefused(t *testing.T) {
 	p := newParent(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer l.Close()
 	f, err := l.(*net.TCPListener).File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer f.Close()
 	p.files = []*os.File{f}
 	c := p.command(t, "LISTEN_FDS=1", "LISTEN_FDNAMES=mem").start()
@@ -150,9 +142,7 @@ func TestInheritedWithPID(t *testing.T) {
 	p := newParent(t, "a")
 	c := p.command(t, "LISTEN_FDS=1", "LISTEN_FDNAMES=mem")
 	sh, err := exec.LookPath("sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	c.Path, c.Args = sh, append([]string{"sh", "-c", `LISTEN_PID=$$ exec "$@"`, "sh"}, c.Args...)
 	c.start().listening()
 	zinotest.Must(t, call(p.paths[0], holdRequest{}))
@@ -179,9 +169,7 @@ func TestInheritedVariablesAreUnset(t *testing.T) {
 	client := &rpc.Client{Service: "mem", Path: p.paths[0]}
 	defer client.Close()
 	reply, err := rpc.Call(context.Background(), client, hold, holdRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	for _, v := range reply.Environment {
 		if strings.HasPrefix(v, "LISTEN_") {
 			t.Errorf("still set: %s", v)

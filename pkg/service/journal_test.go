@@ -29,9 +29,7 @@ func newFakeJournal(t *testing.T) *fakeJournal {
 	t.Helper()
 	path := filepath.Join(zinotest.Dir(t), "j")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return &fakeJournal{t, conn, path}
 }
@@ -68,14 +66,10 @@ func (j *fakeJournal) next() map[string]string {
 func stream(t *testing.T) *os.File {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "stream"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	t.Cleanup(func() { f.Close() })
 	var stat syscall.Stat_t
-	if err := syscall.Fstat(int(f.Fd()), &stat); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, syscall.Fstat(int(f.Fd()), &stat))
 	t.Setenv("JOURNAL_STREAM", fmt.Sprintf("%d:%d", stat.Dev, stat.Ino))
 	return f
 }
@@ -93,9 +87,7 @@ func logTo(t *testing.T, f *os.File, journal string) *slog.Logger {
 func written(t *testing.T, f *os.File) string {
 	t.Helper()
 	text, err := os.ReadFile(f.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	return string(text)
 }
 
@@ -151,9 +143,7 @@ func TestJournalPriorities(t *testing.T) {
 func discardFile(t *testing.T) *os.File {
 	t.Helper()
 	f, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	t.Cleanup(func() { f.Close() })
 	return f
 }
@@ -208,9 +198,7 @@ func TestTextWhileJournalIsDown(t *testing.T) {
 		t.Errorf("written %q, want %q", written(t, f), want)
 	}
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: j.path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer conn.Close()
 	j.conn = conn
 	log.Info("fourth")

@@ -13,9 +13,7 @@ import (
 func TestListen(t *testing.T) {
 	path := filepath.Join(zinotest.Dir(t), "a", "b", "mem.sock")
 	l, err := Listen(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	info, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)
@@ -23,9 +21,7 @@ func TestListen(t *testing.T) {
 	if info.Mode().Perm() != 0o660 || info.Mode()&os.ModeSocket == 0 {
 		t.Errorf("mode %v, want a socket with 0660", info.Mode())
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, l.Close())
 	if _, err := os.Lstat(path); !os.IsNotExist(err) {
 		t.Errorf("the socket's file is still there: %v", err)
 	}
@@ -34,22 +30,16 @@ func TestListen(t *testing.T) {
 func TestListenReplacesStaleSocket(t *testing.T) {
 	path := filepath.Join(zinotest.Dir(t), "mem.sock")
 	dead, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	dead.(*net.UnixListener).SetUnlinkOnClose(false)
-	if err := dead.Close(); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, dead.Close())
 	l, err := Listen(path)
 	if err != nil {
 		t.Fatalf("a stale socket was not replaced: %v", err)
 	}
 	defer l.Close()
 	nc, err := net.Dial("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	nc.Close()
 }
 
@@ -58,14 +48,10 @@ func TestListenRefuses(t *testing.T) {
 	file := filepath.Join(dir, "file")
 	zinotest.Write(t, file, "kept")
 	link := filepath.Join(dir, "link")
-	if err := os.Symlink(file, link); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Symlink(file, link))
 	live := filepath.Join(dir, "live")
 	l, err := Listen(live)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer l.Close()
 	for _, test := range []struct{ name, path, want string }{
 		{"a file", file, file + " exists and is not a socket: remove it or name another path"},
@@ -94,18 +80,14 @@ func TestListenRefuses(t *testing.T) {
 func TestListenOnLongestPath(t *testing.T) {
 	dir := zinotest.Dir(t)
 	l, err := Listen(dir + "/" + strings.Repeat("x", 106-len(dir)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	l.Close()
 }
 
 func TestOneListenerReplacesStaleSocket(t *testing.T) {
 	path := filepath.Join(zinotest.Dir(t), "mem.sock")
 	dead, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	dead.(*net.UnixListener).SetUnlinkOnClose(false)
 	dead.Close()
 	const rivals = 16

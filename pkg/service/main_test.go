@@ -158,9 +158,7 @@ func holdOne(t *testing.T, socket string) *held {
 func holdWith(t *testing.T, socket string, req holdRequest, then ...func()) *held {
 	t.Helper()
 	l, err := net.Listen("unix", filepath.Join(zinotest.Dir(t), "g"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer l.Close()
 	h := &held{answer: make(chan error, 1)}
 	req.Gate = l.Addr().String()
@@ -168,9 +166,7 @@ func holdWith(t *testing.T, socket string, req holdRequest, then ...func()) *hel
 	for _, do := range then {
 		do()
 	}
-	if err := l.(*net.UnixListener).SetDeadline(time.Now().Add(zinotest.Timeout)); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, l.(*net.UnixListener).SetDeadline(time.Now().Add(zinotest.Timeout)))
 	if h.gate, err = l.Accept(); err != nil {
 		t.Fatal(err)
 	}

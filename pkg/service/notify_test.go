@@ -25,9 +25,7 @@ func newSupervisor(t *testing.T) *supervisor {
 	t.Helper()
 	path := filepath.Join(zinotest.Dir(t), "n")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return &supervisor{t, conn, path}
 }
@@ -116,9 +114,7 @@ func TestServesWithoutSupervisor(t *testing.T) {
 func TestWatchdogNeedsAnswers(t *testing.T) {
 	s := newSupervisor(t)
 	l, err := Listen(filepath.Join(zinotest.Dir(t), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer l.Close()
 	t.Setenv("NOTIFY_SOCKET", s.path)
 	t.Setenv("WATCHDOG_USEC", "400000")
@@ -153,13 +149,9 @@ const (
 
 func accept(t *testing.T, l net.Listener) net.Conn {
 	t.Helper()
-	if err := l.(*net.UnixListener).SetDeadline(time.Now().Add(zinotest.Timeout)); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, l.(*net.UnixListener).SetDeadline(time.Now().Add(zinotest.Timeout)))
 	nc, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	return nc
 }
 
@@ -174,9 +166,7 @@ func answer(t *testing.T, l net.Listener, packets ...string) {
 			return // timed out meanwhile
 		}
 		frame, err := wire.AppendFrame(nil, []byte(packet))
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		nc.Write(frame) // an error: timed out meanwhile
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 // other is a supervisor in a process of its own.
@@ -23,12 +25,8 @@ func newOther(t *testing.T) *other {
 	o.cmd.Env = append(os.Environ(), modeEnv+"=supervisor")
 	o.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := o.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := o.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
+	zinotest.Must(t, o.cmd.Start())
 	t.Cleanup(func() {
 		o.cmd.Process.Kill() // an error: it has ended
 		o.cmd.Wait()

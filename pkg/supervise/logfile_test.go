@@ -7,14 +7,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 func openLog(t *testing.T, path string, limit int64) *LogFile {
 	t.Helper()
 	l, err := OpenLog(path, limit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	return l
 }
 
@@ -50,9 +50,7 @@ func TestLogFile(t *testing.T) {
 	write(t, l, strings.Repeat("b", 30)) // longer than a file may be
 	holds(t, path, strings.Repeat("b", 30))
 	holds(t, path+".1", "a")
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, l.Close())
 	if _, err := l.Write([]byte("late")); err == nil {
 		t.Error("a closed log takes text")
 	}
@@ -68,9 +66,7 @@ func TestLogFile(t *testing.T) {
 // TestLogFileStays goes on where a full file cannot be put aside.
 func TestLogFileStays(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "zino.log")
-	if err := os.MkdirAll(filepath.Join(path+".1", "in the way"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.MkdirAll(filepath.Join(path+".1", "in the way"), 0o700))
 	l := openLog(t, path, 4)
 	defer l.Close()
 	write(t, l, "1234")
@@ -84,9 +80,7 @@ func TestLogFileRemoved(t *testing.T) {
 	l := openLog(t, filepath.Join(dir, "zino.log"), 4)
 	defer l.Close()
 	write(t, l, "1234")
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.RemoveAll(dir))
 	write(t, l, "5678")
 	write(t, l, "9")
 }
@@ -105,15 +99,11 @@ func TestLogFileCrowd(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, l.Close())
 	var all strings.Builder
 	for _, name := range []string{path + ".1", path} {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		all.WriteString(string(text))
 	}
 	for w := range writers {
@@ -127,9 +117,7 @@ func TestLogFileCrowd(t *testing.T) {
 
 func TestOpenLogFails(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
 	for path, want := range map[string]string{
 		filepath.Join(dir, "file", "zino.log"): "create the directory of the log: ",
 		dir:                                    "open the log: ",

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"zino/pkg/zinotest"
 )
 
 // modeEnv makes the test binary one of the processes below.
@@ -172,9 +174,7 @@ func run(t *testing.T, p Program, output io.Writer, grace time.Duration) (*Set, 
 func listener(t *testing.T) net.Listener {
 	t.Helper()
 	l, err := net.Listen("unix", filepath.Join(shortDir(t), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -182,9 +182,7 @@ func listener(t *testing.T) net.Listener {
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "z")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
 }
@@ -197,9 +195,7 @@ func ask(t *testing.T, socket, command string) string {
 		t.Fatalf("refused: %v", err)
 	}
 	defer nc.Close()
-	if err := nc.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, nc.SetDeadline(time.Now().Add(patience)))
 	if _, err := fmt.Fprintln(nc, command); err != nil {
 		return ""
 	}
@@ -246,7 +242,5 @@ func gone(pid int) bool {
 
 func kill(t *testing.T, pid int, signal syscall.Signal) {
 	t.Helper()
-	if err := syscall.Kill(pid, signal); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, syscall.Kill(pid, signal))
 }

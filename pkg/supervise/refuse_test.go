@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"zino/pkg/zinotest"
 )
 
 // sayWhy answers everybody with what it was told.
@@ -35,9 +37,7 @@ func TestRefuse(t *testing.T) {
 			s, _ := run(t, p, &text{}, time.Hour)
 			for range 3 { // also after it was started again
 				nc, err := net.Dial("unix", p.Socket.Addr().String())
-				if err != nil {
-					t.Fatal(err)
-				}
+				zinotest.Must(t, err)
 				why, err := io.ReadAll(nc)
 				nc.Close()
 				if err != nil || !strings.HasSuffix(string(why), want) || strings.Contains(string(why), "\n") {

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"zino/pkg/zinotest"
 )
 
 // TestRestart kills a program: its socket stays open, and the request that
@@ -136,13 +138,9 @@ func TestGrandchild(t *testing.T) {
 	l := listener(t)
 	socket := l.Addr().String()
 	path := filepath.Join(shortDir(t), "leash")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, syscall.Mkfifo(path, 0o600))
 	leash, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer leash.Close()
 	s, _ := run(t, program("answer", l), &text{}, time.Hour)
 	pid, _ := who(t, socket)
@@ -188,9 +186,7 @@ func TestOutputFile(t *testing.T) {
 	l := listener(t)
 	path := filepath.Join(shortDir(t), "log")
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	t.Cleanup(func() { f.Close() })
 	run(t, program("answer", l), f, time.Hour)
 	ask(t, l.Addr().String(), "say into the file")

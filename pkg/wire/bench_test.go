@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 const delta30 = "thirty bytes of a model's text"
@@ -31,9 +33,7 @@ func BenchmarkChunkDelta(b *testing.B) {
 	for name, delta := range map[string]string{"plain": delta30, "escaped": "two\n\"lines\" of a model's text"} {
 		b.Run(name, func(b *testing.B) {
 			frame, err := AppendChunk(nil, delta)
-			if err != nil {
-				b.Fatal(err)
-			}
+			zinotest.Must(b, err)
 			scratch := make([]byte, 0, 256)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -96,8 +96,6 @@ func BenchmarkDecodeRequest(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		var v sample
-		if err := Decode(payload, &v); err != nil {
-			b.Fatal(err)
-		}
+		zinotest.Must(b, Decode(payload, &v))
 	}
 }

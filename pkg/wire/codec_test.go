@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"zino/pkg/zinotest"
 )
 
 // inner and sample have a field of every kind that packets are made of.
@@ -294,9 +296,7 @@ func TestRoundTrip(t *testing.T) {
 		Map: map[string]string{"k": "v"}, Kinds: map[string]inner{"k": {A: "i"}}, Sums: map[string]float64{"s": 2.5},
 	}
 	payload, err := AppendObject(nil, "t", want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	var got sample
 	if err := Decode(payload, &got); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%s came back as %+v, %v", payload, got, err)

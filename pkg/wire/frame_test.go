@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"zino/pkg/zinotest"
 )
 
 // frames returns these payloads as frames, one after the other.
@@ -183,9 +185,7 @@ func TestReaderReady(t *testing.T) {
 		if i == 2 {
 			break
 		}
-		if err := r.Wait(); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, r.Wait())
 		if !r.Ready() {
 			t.Fatalf("frame %d lies in the buffer and is not ready", i)
 		}
@@ -213,9 +213,7 @@ func TestDetach(t *testing.T) {
 		first, second := strings.Repeat("1", size), strings.Repeat("2", size)
 		r := NewReader(bytes.NewReader(frames(t, first, second)))
 		payload, err := r.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		kept := r.Detach(payload)
 		if _, err := r.Next(); err != nil {
 			t.Fatal(err)
@@ -297,9 +295,7 @@ type pong struct {
 func TestAppendChunk(t *testing.T) {
 	for _, delta := range texts {
 		want, err := AppendObject(nil, "chunk", chunk{delta})
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		got, err := AppendChunk([]byte("kept"), delta)
 		if err != nil || string(got) != "kept"+string(frames(t, string(want))) {
 			t.Errorf("AppendChunk(%q) = %q, %v, want %q", delta, got, err, want)
@@ -315,9 +311,7 @@ func TestAppendChunk(t *testing.T) {
 func TestDelta(t *testing.T) {
 	for _, text := range texts {
 		want, err := AppendObject(nil, "assistant_delta", assistantDelta{text})
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		frame, err := AppendDelta(nil, text)
 		if err != nil || string(frame) != string(frames(t, string(want))) {
 			t.Errorf("AppendDelta(%q) = %q, %v, want %q", text, frame, err, want)
@@ -340,9 +334,7 @@ func TestDelta(t *testing.T) {
 func TestChunkDelta(t *testing.T) {
 	for _, delta := range texts {
 		frame, err := AppendChunk(nil, delta)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		got, ok := ChunkDelta(frame[headerSize:], nil)
 		if want := string([]rune(delta)); !ok || string(got) != want {
 			t.Errorf("ChunkDelta(%q) = %q, %v, want %q", frame[headerSize:], got, ok, want)
@@ -388,9 +380,7 @@ func FuzzChunk(f *testing.F) {
 	f.Add([]byte(`{"type":"chunk","delta":"a\"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		want, err := AppendObject(nil, "chunk", chunk{string(data)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		if got, err := AppendChunk(nil, data); err != nil || !bytes.Equal(got[headerSize:], want) {
 			t.Fatalf("AppendChunk(%q) = %q, %v, want %q", data, got, err, want)
 		}
@@ -450,9 +440,7 @@ func FuzzIsPing(f *testing.F) {
 func TestAppendPong(t *testing.T) {
 	for _, c := range []pong{{"mem", "dev", 1, 0}, {`a"b`, "v1.2-3\n", 42, 1 << 40}} {
 		want, err := AppendObject(nil, "pong", c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		got := AppendPong([]byte("kept"), PongHead(c.Service, c.Version, c.Proto), c.Uptime)
 		if string(got) != "kept"+string(frames(t, string(want))) {
 			t.Errorf("pong = %q, want %q", got, want)

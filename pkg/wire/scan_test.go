@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"zino/pkg/zinotest"
 )
 
 func TestElements(t *testing.T) {
@@ -247,9 +249,7 @@ func marshal(t testing.TB, v any) string {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, enc.Encode(v))
 	return strings.TrimSuffix(buf.String(), "\n")
 }
 

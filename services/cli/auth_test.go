@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 // secretKey must not be seen where it does not belong.
@@ -41,9 +43,7 @@ func (w world) kept(t *testing.T) string {
 	}
 	for _, e := range entries {
 		data, err := os.ReadFile(filepath.Join(w.store(), e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		list = append(list, e.Name()+"="+strings.TrimSpace(string(data)))
 	}
 	return strings.Join(list, " ")
@@ -69,18 +69,16 @@ func TestAuthPrompt(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			x := onTerminal(t, w.auth("set", "openai"))
-			x.shows("Get a key of openai at https://platform.openai.com/api-keys")
-			x.shows("Key of openai (it is not shown): ")
-			x.types(test.keys)
+			x.Shows("Get a key of openai at https://platform.openai.com/api-keys")
+			x.Shows("Key of openai (it is not shown): ")
+			x.Type(test.keys)
 			if test.signal != nil {
-				if err := x.cmd.Process.Signal(test.signal); err != nil {
-					t.Fatal(err)
-				}
+				x.Signal(test.signal)
 			}
 			x.leaves(test.status)
-			x.shows(test.says)
-			if strings.Contains(x.screen(), "sk-") || w.kept(t) != test.kept {
-				t.Errorf("kept %q, on the screen: %q", w.kept(t), x.screen())
+			x.Shows(test.says)
+			if x.Written.Contains("sk-") || w.kept(t) != test.kept {
+				t.Errorf("kept %q, on the screen: %q", w.kept(t), x.Written.String())
 			}
 		})
 	}
@@ -99,31 +97,11 @@ func TestAuthLoginOnTerminal(t *testing.T) {
 	defer router.Close()
 	w := newWorld(t)
 	x := onTerminal(t, with(w.auth("login", "openrouter"), "OPENROUTER_BASE_URL="+router.URL+"/api/v1"))
-	x.shows("paste that page's address here.")
-	x.types("code-0123456789\r")
+	x.Shows("paste that page's address here.")
+	x.Type("code-0123456789\r")
 	x.leaves(0)
-	x.shows("The key of openrouter is kept ")
-	if w.kept(t) != "openrouter="+secretKey || strings.Contains(x.screen(), secretKey) {
-		t.Errorf("kept %q; on the screen: %q", w.kept(t), x.screen())
-	}
-}
-
-// leaves waits for the end of a program that edits no lines: the terminal must
-// be given back.
-func (x *terminal) leaves(status int) {
-	x.t.Helper()
-	until(x.t, "the end", func() bool {
-		select {
-		case <-x.ended:
-			return true
-		default:
-			return false
-		}
-	})
-	if got := x.cmd.ProcessState.ExitCode(); got != status {
-		x.t.Errorf("status %d, want %d; on the screen: %q", got, status, x.screen())
-	}
-	if !x.cooked() {
-		x.t.Error("the terminal is still raw")
+	x.Shows("The key of openrouter is kept ")
+	if w.kept(t) != "openrouter="+secretKey || x.Written.Contains(secretKey) {
+		t.Errorf("kept %q; on the screen: %q", w.kept(t), x.Written.String())
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 // TestChatSession checks which session a chat continues, and what is stored of it.
@@ -99,31 +101,23 @@ func TestChatHelp(t *testing.T) {
 func TestChatDaemonGone(t *testing.T) {
 	w := newWorld(t)
 	socket := filepath.Join(w.runtime, "zino", "daemon.sock")
-	if err := os.Mkdir(filepath.Dir(socket), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Mkdir(filepath.Dir(socket), 0o700))
 	first := newFake(t, socket)
 	cmd := w.command()
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := shortDir(t)
+	zinotest.Must(t, err)
+	dir := zinotest.Dir(t)
 	said, err := os.Create(filepath.Join(dir, "said"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer said.Close()
 	cmd.Stderr = said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, cmd.Start())
 	defer cmd.Process.Kill()
 	io.WriteString(in, "one\n")
 	first.waiting(t, 1)
 	first.die()
 	io.WriteString(in, "two\n")
-	until(t, "the error", func() bool {
+	zinotest.Eventually(t, "the error", func() bool {
 		text, err := os.ReadFile(said.Name())
 		return err == nil && strings.Contains(string(text), "Error [internal]: no model is connected: ")
 	})

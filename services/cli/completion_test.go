@@ -7,12 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"zino/pkg/zinotest"
 	"zino/services/cli/completion"
 )
 
 func init() {
 	if os.Getenv(mainEnv) != "" { // this program is zino
-		completion.Timeout = deadline
+		completion.Timeout = zinotest.Timeout
 	}
 }
 
@@ -24,21 +25,13 @@ func script(t *testing.T, shell string) (file, bin string) {
 	if status != 0 || said != "" {
 		t.Fatalf("status %d, said %q", status, said)
 	}
-	dir := shortDir(t)
+	dir := zinotest.Dir(t)
 	file, bin = filepath.Join(dir, "_zino"), filepath.Join(dir, "bin")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Write(t, file, text)
 	self, err := filepath.Abs(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(bin, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(self, filepath.Join(bin, "zino")); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
+	zinotest.Must(t, os.Mkdir(bin, 0o700))
+	zinotest.Must(t, os.Symlink(self, filepath.Join(bin, "zino")))
 	return file, bin
 }
 
@@ -74,7 +67,7 @@ func TestCompletionBash(t *testing.T) {
 	w.daemon(t, f.socket)
 	x := onTerminal(t, shellIn(t, w, bin, "bash", "--noprofile", "--norc", "-i"))
 	for _, line := range []string{"bind 'set enable-bracketed-paste off'", "source " + file} {
-		x.types(line + "\r")
+		x.Type(line + "\r")
 	}
 	for _, test := range []struct{ typed, shown string }{
 		{"zino sessi\t", "zino sessions "},
@@ -91,12 +84,12 @@ func TestCompletionBash(t *testing.T) {
 		{"zino usage --by mo\t", "zino usage --by model "},
 		{"zino auth set g\t", "zino auth set gemini "},
 	} {
-		x.types(test.typed)
-		x.shows(test.shown)
-		x.types("\x15\x0b") // the line is taken back
+		x.Type(test.typed)
+		x.Shows(test.shown)
+		x.Type("\x15\x0b") // the line is taken back
 	}
-	x.types("exit\r")
-	<-x.ended
+	x.Type("exit\r")
+	x.Exit()
 }
 
 // TestCompletionZsh presses Tab as well.
@@ -108,19 +101,19 @@ func TestCompletionZsh(t *testing.T) {
 	cmd := shellIn(t, w, bin, "zsh", "-f", "-i")
 	cmd.Env = append(cmd.Env, "TERM=xterm")
 	x := onTerminal(t, cmd)
-	x.types("fpath=(" + filepath.Dir(file) + " $fpath); autoload -U compinit && compinit -D -u && print loaded $_comps[zino]\r")
-	x.shows("loaded _zino")
+	x.Type("fpath=(" + filepath.Dir(file) + " $fpath); autoload -U compinit && compinit -D -u && print loaded $_comps[zino]\r")
+	x.Shows("loaded _zino")
 	for _, test := range []struct{ typed, shown string }{
 		{"echo a; zino sessi\t", "sessions"},
 		{"zino sessions show 5\t", "550e8400"},
 		{"zino --format j\t", "json"},
 	} {
-		x.types(test.typed)
-		x.shows(test.shown)
-		x.types("\x15")
+		x.Type(test.typed)
+		x.Shows(test.shown)
+		x.Type("\x15")
 	}
-	x.types("exit\r")
-	<-x.ended
+	x.Type("exit\r")
+	x.Exit()
 }
 
 // TestCompletionFish asks the shell what it would show.
@@ -149,9 +142,7 @@ func TestCompletionQuiet(t *testing.T) {
 	f := newFakeSessions(t, "abc")
 	f.with(func() { f.fails = os.ErrPermission })
 	w := newWorld(t)
-	if err := os.WriteFile(filepath.Join(w.home, "bad.toml"), []byte("[api\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Write(t, filepath.Join(w.home, "bad.toml"), "[api\n")
 	for _, args := range [][]string{
 		{"__complete", "sessions", "show", ""},
 		{"__complete", "--socket", f.socket, "sessions", "show", ""},

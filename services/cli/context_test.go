@@ -79,6 +79,6 @@ func TestContextRequest(t *testing.T) {
 func TestContextTerminal(t *testing.T) {
 	t.Parallel()
 	x := onTerminal(t, newFakeContext(t).command(t, "context"))
-	<-x.ended
-	x.shows("You are ^[[2J\r\n")
+	x.Exit()
+	x.Shows("You are ^[[2J\r\n")
 }

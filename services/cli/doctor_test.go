@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -90,9 +91,7 @@ func TestDoctorProvider(t *testing.T) {
 	says(t, w.diagnose(t, exitError, nil, "--socket", f.socket)["provider"], "warning", "its models are not known: HTTP 404", "zino models")
 
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer mute.Close()
 	f.answersAt(proto.RouterCapabilities{Provider: "openai", Endpoint: "http://" + mute.Addr().String()})
 	found = w.diagnose(t, exitError, []string{"CLI_TEST_LIMIT=100ms"}, "--socket", f.socket)
@@ -132,17 +131,11 @@ func TestDoctorBroken(t *testing.T) {
 	base := filepath.Join(w.home, ".config", "zino")
 	dir := filepath.Join(w.runtime, "zino")
 	for _, d := range []string{base, dir} {
-		if err := os.MkdirAll(d, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, os.MkdirAll(d, 0o700))
 	}
-	if err := os.WriteFile(filepath.Join(base, "config.toml"), []byte("[exc]\ntimeot = 5\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Write(t, filepath.Join(base, "config.toml"), "[exc]\ntimeot = 5\n")
 	stale, err := net.Listen("unix", filepath.Join(dir, "mem.sock"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	stale.(*net.UnixListener).SetUnlinkOnClose(false)
 	stale.Close()
 	found := w.diagnose(t, exitError, nil)
@@ -156,13 +149,9 @@ func TestDoctorBroken(t *testing.T) {
 	for _, bad := range []string{"/proc/none", os.Args[0]} {
 		says(t, w.diagnose(t, exitError, []string{"ZINO_HOME=" + bad})["directories"], "failed", bad+" cannot be written", "ls -ld "+bad)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "rtr.sock"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.WriteFile(filepath.Join(dir, "rtr.sock"), nil, 0o600))
 	for _, d := range []string{base, filepath.Join(base, "sessions")} { // made by an earlier run
-		if err := os.Chmod(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, os.Chmod(d, 0o755))
 	}
 	found = w.diagnose(t, exitError, []string{"PATH=/bin:/usr/bin"}, "-c", filepath.Join(base, "none.toml"))
 	says(t, found["configuration"], "failed", "cannot read the configuration", "ls -l ")

@@ -67,9 +67,7 @@ func TestEvalRequest(t *testing.T) {
 	w := newWorld(t)
 	f := newFakeRepl(t, w)
 	me, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	var want []proto.Eval
 	for _, test := range []struct {
 		args []string
@@ -96,11 +94,11 @@ func TestEvalTerminal(t *testing.T) {
 	w := newWorld(t)
 	newFakeRepl(t, w)
 	x := onTerminal(t, w.command("eval", "shop", "a\x1b[2J"))
-	<-x.ended
-	x.shows("a^[[2J\r\n")
+	x.Exit()
+	x.Shows("a^[[2J\r\n")
 	x = onTerminal(t, w.command("eval", "shop"))
-	<-x.ended
-	x.shows("Error [usage]: zino eval: there is no code: give it in quotes, or - to read it from standard input; try zino eval --help\r\n")
+	x.Exit()
+	x.Shows("Error [usage]: zino eval: there is no code: give it in quotes, or - to read it from standard input; try zino eval --help\r\n")
 }
 
 // TestEvalInterrupted ends with 130, in the page and while standard input is read.
@@ -112,7 +110,7 @@ func TestEvalInterrupted(t *testing.T) {
 		w := newWorld(t)
 		f := newFakeRepl(t, w)
 		cmd, out, said := begin(t, w.command("eval", "--format", test.format, "shop", "wait"))
-		until(t, "the code has begun", func() bool { return len(f.requests()) == 1 })
+		zinotest.Eventually(t, "the code has begun", func() bool { return len(f.requests()) == 1 })
 		interrupt(t, cmd)
 		if status := cmd.ProcessState.ExitCode(); status != exitInterrupted || out.String() != test.out || said.String() != "^C Interrupted.\n" {
 			t.Errorf("status %d, printed %q, said %q", status, out, said)
@@ -125,16 +123,14 @@ func TestEvalInterrupted(t *testing.T) {
 	pipe := filepath.Join(w.cwd, "pipe")
 	zinotest.Must(t, syscall.Mkfifo(pipe, 0o600))
 	r, err := os.OpenFile(pipe, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer r.Close()
 	cmd.Stdin = r
 	if _, err := r.WriteString("half"); err != nil {
 		t.Fatal(err)
 	}
 	cmd, _, _ = begin(t, cmd)
-	until(t, "the half is read", func() bool { return pending(t, r) == 0 })
+	zinotest.Eventually(t, "the half is read", func() bool { return pending(t, r) == 0 })
 	interrupt(t, cmd)
 	if status := cmd.ProcessState.ExitCode(); status != exitInterrupted || len(f.requests()) > 0 {
 		t.Errorf("status %d, asked for %+v", status, f.requests())
@@ -146,9 +142,7 @@ func begin(t *testing.T, cmd *exec.Cmd) (started *exec.Cmd, out, said *bytes.Buf
 	t.Helper()
 	out, said = &bytes.Buffer{}, &bytes.Buffer{}
 	cmd.Stdout, cmd.Stderr = out, said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill() })
 	return cmd, out, said
 }
@@ -156,9 +150,7 @@ func begin(t *testing.T, cmd *exec.Cmd) (started *exec.Cmd, out, said *bytes.Buf
 // interrupt presses Ctrl-C and waits for the end.
 func interrupt(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, cmd.Process.Signal(os.Interrupt))
 	cmd.Wait() // the status tells
 }
 
@@ -168,9 +160,7 @@ func TestEvalClosedPipe(t *testing.T) {
 	w := newWorld(t)
 	newFakeRepl(t, w)
 	r, closed, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer closed.Close()
 	r.Close()
 	for _, format := range []string{"text", "json"} {
@@ -187,8 +177,6 @@ func TestEvalClosedPipe(t *testing.T) {
 func pending(t *testing.T, pipe *os.File) int {
 	t.Helper()
 	n, err := unix.IoctlGetInt(int(pipe.Fd()), unix.TIOCINQ)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	return n
 }

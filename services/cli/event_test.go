@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 	"zino/proto"
 	"zino/services/cli/render"
 )
@@ -123,9 +124,7 @@ func TestEventErrors(t *testing.T) {
 			status, out, said = run(t, newWorld(t).command("--socket", f.socket, "--format", "json", "exec", "-p", "play"), "")
 			lines := strings.Split(strings.TrimSpace(out), "\n")
 			var last struct{ Type, Message, Kind string }
-			if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, json.Unmarshal([]byte(lines[len(lines)-1]), &last))
 			if status != 1 || said != "" || len(lines) != 3 || last.Type != "error" || !strings.HasSuffix(test.err.Message, last.Message) || !strings.Contains(test.said, last.Kind) {
 				t.Errorf("as JSON: status %d, printed %s, said %q", status, out, said)
 			}

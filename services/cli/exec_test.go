@@ -18,9 +18,7 @@ import (
 // TestExecRequest checks the request that flags make, before and behind the command.
 func TestExecRequest(t *testing.T) {
 	w, none := newWorld(t), ""
-	if err := os.Symlink("..", filepath.Join(w.cwd, "link")); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Symlink("..", filepath.Join(w.cwd, "link")))
 	for _, test := range []struct {
 		name, args string
 		want       proto.Chat
@@ -131,13 +129,11 @@ func TestExecInputAlone(t *testing.T) {
 
 // TestExecInputKinds reads pipes and files, not devices and directories.
 func TestExecInputKinds(t *testing.T) {
-	dir := shortDir(t)
+	dir := zinotest.Dir(t)
 	zinotest.Write(t, dir+"/file", "from a file")
 	for path, want := range map[string]string{"/dev/null": "", dir: "", dir + "/file": "from a file"} {
 		in, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		got, err := readStdin(t.Context(), &command.Env{In: in}, false)
 		if got != want || err != nil {
 			t.Errorf("%s: %q, %v", path, got, err)
@@ -159,14 +155,10 @@ func TestExecInterrupted(t *testing.T) {
 				cmd := newWorld(t).command("--socket", f.socket, "exec", "-p", "wait", "--format", format)
 				var out, said bytes.Buffer
 				cmd.Stdout, cmd.Stderr = &out, &said
-				if err := cmd.Start(); err != nil {
-					t.Fatal(err)
-				}
+				zinotest.Must(t, cmd.Start())
 				defer cmd.Process.Kill()
 				f.waiting(t, 1)
-				if err := cmd.Process.Signal(signal); err != nil {
-					t.Fatal(err)
-				}
+				zinotest.Must(t, cmd.Process.Signal(signal))
 				cmd.Wait()
 				<-f.ended
 				if status := cmd.ProcessState.ExitCode(); status != exitInterrupted || said.String() != "^C Interrupted.\n" {
@@ -185,21 +177,15 @@ func TestExecInterruptedReading(t *testing.T) {
 	f := newFake(t, "")
 	cmd := newWorld(t).command("--socket", f.socket, "exec", "-p", "look")
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	var said bytes.Buffer
 	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, cmd.Start())
 	defer cmd.Process.Kill()
 	if _, err := in.Write(make([]byte, 1<<17)); err != nil { // more than a pipe holds: it is being read
 		t.Fatal(err)
 	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, cmd.Process.Signal(os.Interrupt))
 	cmd.Wait()
 	if status := cmd.ProcessState.ExitCode(); status != exitInterrupted || said.String() != "^C Interrupted.\n" || len(f.messages()) > 0 {
 		t.Errorf("status %d, said %q, sent %d messages", status, &said, len(f.messages()))
@@ -212,14 +198,10 @@ func TestExecHead(t *testing.T) {
 		f := newFake(t, "")
 		cmd := newWorld(t).command("--socket", f.socket, "exec", "-p", "flood", "--format", format)
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		var said bytes.Buffer
 		cmd.Stdout, cmd.Stderr = w, &said
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, cmd.Start())
 		w.Close()
 		if _, err := io.ReadFull(r, make([]byte, 100)); err != nil {
 			t.Fatal(err)
@@ -238,9 +220,7 @@ func TestExecFull(t *testing.T) {
 	for _, args := range [][]string{{"exec", "-p", "hello"}, {"exec", "-p", "hello", "--format", "json"}} {
 		f := newFake(t, "")
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		defer full.Close()
 		cmd := newWorld(t).command(append(args, "--socket", f.socket)...)
 		var said bytes.Buffer

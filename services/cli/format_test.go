@@ -8,15 +8,14 @@ import (
 	"testing"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 )
 
 // TestConfigCheckJSON checks the object for a file with a mistake.
 func TestConfigCheckJSON(t *testing.T) {
 	w := newWorld(t)
 	path := filepath.Join(t.TempDir(), "x.toml")
-	if err := os.WriteFile(path, []byte("modle = 1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Write(t, path, "modle = 1\n")
 	status, out, said := run(t, w.command("config", "check", "--json", "--config", path), "")
 	var got struct {
 		Path     string
@@ -31,9 +30,7 @@ func TestConfigCheckJSON(t *testing.T) {
 func TestStatusJSON(t *testing.T) {
 	w := newWorld(t)
 	dir := filepath.Join(w.runtime, "zino")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Mkdir(dir, 0o700))
 	serveAs(t, "daemon", filepath.Join(dir, "daemon.sock"), "odd")
 	for _, flag := range []string{"--json", "--format=json"} {
 		status, out, _ := run(t, w.command("status", flag), "")

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"testing"
 
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -28,7 +29,7 @@ func TestHandoff(t *testing.T) {
 	const remark = "Warning: the model left out, or garbled: Open tasks, Relevant files. What stands there is taken from the session.\n"
 	f.expect(t, "handoff --goal finish", 0, "text\n", remark)
 	f.expect(t, "handoff --goal finish --offline", 0, "text\n", "")
-	path := filepath.Join(shortDir(t), "h.md")
+	path := filepath.Join(zinotest.Dir(t), "h.md")
 	f.expect(t, "handoff --goal finish -o "+path, 0, "", remark+"The handoff is in "+path+"\n")
 	if data, err := os.ReadFile(path); err != nil || string(data) != "text\n" {
 		t.Errorf("the file holds %q, %v", data, err)
@@ -84,17 +85,13 @@ func TestHandoffFails(t *testing.T) {
 func TestHandoffInterrupt(t *testing.T) {
 	t.Parallel()
 	f := newFakeHandoff(t)
-	dir := shortDir(t)
+	dir := zinotest.Dir(t)
 	cmd := f.command(t, "handoff", "--goal", "wait", "--out", filepath.Join(dir, "h.md"))
 	var said bytes.Buffer
 	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, cmd.Start())
 	<-f.waiting
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, cmd.Process.Signal(os.Interrupt))
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitInterrupted || said.String() != "^C Interrupted.\n" {
 		t.Errorf("%v, status %d, said %q", err, cmd.ProcessState.ExitCode(), said.String())
 	}

@@ -33,9 +33,6 @@ const (
 	exitInterrupted = 130
 )
 
-// deadline ends a test that hangs.
-const deadline = 20 * time.Second
-
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "zino-repl" {
 		standIn()
@@ -76,10 +73,10 @@ type fake struct {
 func newFake(t *testing.T, path string) *fake {
 	t.Helper()
 	if path == "" {
-		path = filepath.Join(shortDir(t), "d")
+		path = filepath.Join(zinotest.Dir(t), "d")
 	}
 	f := &fake{socket: path, sessions: map[string]int{}, ended: make(chan error, 16), caps: proto.RouterCapabilities{Streaming: true, Model: "fake", Provider: "openai"}}
-	others := filepath.Join(shortDir(t), "o")
+	others := filepath.Join(zinotest.Dir(t), "o")
 	for _, service := range []string{"daemon", "others"} {
 		s := rpc.NewServer(service, slog.New(slog.DiscardHandler))
 		path := others
@@ -106,9 +103,7 @@ func newFake(t *testing.T, path string) *fake {
 		rpc.Handle(s, proto.MemForkSession, f.fork)
 		rpc.Handle(s, proto.MemRemoveSession, f.remove)
 		l, err := net.Listen("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		go s.Serve(l)
 		f.stop = append(f.stop, func() {
 			at, cancel := context.WithCancel(context.Background())
@@ -235,7 +230,7 @@ func (f *fake) messages() (list []string) {
 // waiting returns when n turns have begun.
 func (f *fake) waiting(t *testing.T, n int) {
 	t.Helper()
-	until(t, "the turn has begun", func() bool { return len(f.messages()) >= n })
+	zinotest.Eventually(t, "the turn has begun", func() bool { return len(f.messages()) >= n })
 }
 
 // world is the environment of a command: a home and a runtime directory.
@@ -243,12 +238,10 @@ type world struct{ home, runtime, cwd string }
 
 func newWorld(t *testing.T) world {
 	t.Helper()
-	dir := shortDir(t)
+	dir := zinotest.Dir(t)
 	w := world{filepath.Join(dir, "h"), filepath.Join(dir, "r"), filepath.Join(dir, "w")}
 	for _, d := range []string{w.home, w.runtime, w.cwd} {
-		if err := os.Mkdir(d, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, os.Mkdir(d, 0o700))
 	}
 	return w
 }
@@ -270,33 +263,10 @@ func run(t *testing.T, cmd *exec.Cmd, input string) (status int, out, errors str
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &stdout, &stderr
-	cmd.WaitDelay = deadline
+	cmd.WaitDelay = zinotest.Timeout
 	err := cmd.Run()
 	if _, ok := err.(*exec.ExitError); err != nil && !ok {
 		t.Fatal(err)
 	}
 	return cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()
-}
-
-func shortDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "z")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
-func until(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.After(deadline); !condition(); {
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatalf("timed out waiting: %s", what)
-		}
-	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"zino/pkg/config"
+	"zino/pkg/zinotest"
 	"zino/proto"
 	"zino/services/cli/command"
 )
@@ -46,18 +47,12 @@ func TestMan(t *testing.T) {
 func writePages(t *testing.T, pages map[string]string) {
 	t.Helper()
 	kept, err := filepath.Glob(manDir + "/*.[15]") // those of section 7 are written by hand
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	for _, path := range kept {
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, os.Remove(path))
 	}
 	for name, text := range pages {
-		if err := os.WriteFile(filepath.Join(manDir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, os.WriteFile(filepath.Join(manDir, name), []byte(text), 0o644))
 	}
 }
 
@@ -117,9 +112,7 @@ func TestManConfig(t *testing.T) {
 func TestManMentions(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(filepath.Join(manDir, "zino.7"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	pages := manPages(t)
 	for _, name := range regexp.MustCompile(`zino[a-z\\-]*\(\d\)|BR zino[a-z.\\-]* \(\d\)`).FindAllString(string(data), -1) {
 		file := strings.NewReplacer("BR ", "", "\\-", "-", " (", ".", "(", ".", ")", "").Replace(name)
@@ -154,15 +147,11 @@ func manPages(t *testing.T) map[string]string {
 		cmd.DisableFlagsInUseLine = true
 		var page bytes.Buffer
 		header := &doc.GenManHeader{Section: "1", Date: &time.Time{}, Source: "Zino", Manual: "Zino's commands"}
-		if err := doc.GenMan(cmd, header, &page); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, doc.GenMan(cmd, header, &page))
 		pages[strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".1"] = manPage(cmd, page.String())
 	})
 	shipped, err := os.ReadFile("../../ZINO.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	pages["zino.toml.5"] = manConfig(string(shipped))
 	return pages
 }

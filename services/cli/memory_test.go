@@ -98,13 +98,12 @@ func TestMemoryEditTerminal(t *testing.T) {
 echo ready; until read -r line; do :; done; printf '%s\n' "$line" >"$2"; stty raw -echo`
 	cmd, tmp := m.editMemory(t, script)
 	x := onTerminal(t, cmd)
-	x.shows("ready")
-	x.types("\x03")
-	x.shows("interrupted")
-	x.types("typed\n")
-	<-x.ended
-	if status := x.cmd.ProcessState.ExitCode(); status != 0 || !strings.Contains(m.last(), `"content":"typed"`) || zinotest.Names(t, tmp) != "" || !x.cooked() {
-		t.Errorf("status %d, asked %s, raw %v, screen %q", status, m.last(), !x.cooked(), x.screen())
+	x.Shows("ready")
+	x.Type("\x03")
+	x.Shows("interrupted")
+	x.Type("typed\n")
+	if status := x.Exit(); status != 0 || !strings.Contains(m.last(), `"content":"typed"`) || zinotest.Names(t, tmp) != "" || !x.Cooked() {
+		t.Errorf("status %d, asked %s, raw %v, screen %q", status, m.last(), !x.Cooked(), x.Written.String())
 	}
 }
 
@@ -114,11 +113,10 @@ func TestMemoryEditSignal(t *testing.T) {
 	m := newCannedMem(t, map[string]string{proto.MemGetHard.Type: `{"type":"` + proto.MemGetHard.Reply + `",` + oneMemory[1:]})
 	cmd, tmp := m.editMemory(t, `stty raw -echo; echo ready; exec tail -f "$2"`)
 	x := onTerminal(t, cmd)
-	x.shows("ready")
-	zinotest.Must(t, x.cmd.Process.Signal(syscall.SIGTERM))
-	<-x.ended
-	if status := x.cmd.ProcessState.ExitCode(); status != exitInterrupted || zinotest.Names(t, tmp) != "" || !x.cooked() {
-		t.Errorf("status %d, raw %v, left %s", status, !x.cooked(), zinotest.Names(t, tmp))
+	x.Shows("ready")
+	x.Signal(syscall.SIGTERM)
+	if status := x.Exit(); status != exitInterrupted || zinotest.Names(t, tmp) != "" || !x.Cooked() {
+		t.Errorf("status %d, raw %v, left %s", status, !x.Cooked(), zinotest.Names(t, tmp))
 	}
 }
 
@@ -135,9 +133,9 @@ func TestMemoryOnTerminal(t *testing.T) {
 		cmd.Args = append([]string{"sh", "-c", `stty cols 60 && exec "$@"`, "sh", cmd.Path}, cmd.Args[1:]...)
 		cmd.Path = "/bin/sh"
 		x := onTerminal(t, cmd)
-		<-x.ended
-		x.shows(want)
-		for line := range strings.Lines(x.screen()) {
+		x.Exit()
+		x.Shows(want)
+		for line := range strings.Lines(x.Written.String()) {
 			if n := render.Cells(strings.TrimRight(line, "\r\n")); args == "list" && n > 60 {
 				t.Errorf("%d cells: %q", n, line)
 			}

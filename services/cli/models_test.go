@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
 // modelsDaemon is a daemon that passes requests on to a router with these models.
 func modelsDaemon(t *testing.T, answer func(proto.ModelsRequest) (proto.ModelList, error)) (socket string) {
 	t.Helper()
-	dir := shortDir(t)
+	dir := zinotest.Dir(t)
 	rtr := rpc.NewServer("rtr", slog.New(slog.DiscardHandler))
 	rpc.Handle(rtr, proto.RtrModels, func(_ context.Context, req proto.ModelsRequest) (proto.ModelList, error) { return answer(req) })
 	serveOn(t, rtr, filepath.Join(dir, "rtr"))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 	"zino/services/cli/render"
 )
 
@@ -47,14 +48,10 @@ func TestOneShotInterrupted(t *testing.T) {
 			cmd := newWorld(t).command("--socket", f.socket, "--stream", "wait")
 			var out, said bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &said
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, cmd.Start())
 			defer cmd.Process.Kill()
 			f.waiting(t, 1)
-			if err := cmd.Process.Signal(signal); err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, cmd.Process.Signal(signal))
 			cmd.Wait()
 			if status := cmd.ProcessState.ExitCode(); status != exitInterrupted {
 				t.Errorf("status %d, want 130", status)
@@ -72,13 +69,9 @@ func TestOneShotHead(t *testing.T) {
 	f := newFake(t, "")
 	cmd := newWorld(t).command("--socket", f.socket, "--stream", "flood")
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	cmd.Stdout = w
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, cmd.Start())
 	defer cmd.Process.Kill()
 	w.Close()
 	if _, err := io.ReadFull(r, make([]byte, 100)); err != nil {
@@ -95,9 +88,7 @@ func TestOneShotHead(t *testing.T) {
 func TestOneShotFull(t *testing.T) {
 	f := newFake(t, "")
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer full.Close()
 	cmd := newWorld(t).command("--socket", f.socket, "hello you")
 	var said bytes.Buffer
@@ -117,13 +108,9 @@ func TestOneRequest(t *testing.T) {
 		t.Run(named, func(t *testing.T) {
 			w := newWorld(t)
 			l, err := net.Listen("unix", filepath.Join(w.cwd, "d"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, err)
 			defer l.Close()
-			if err := os.WriteFile(filepath.Join(w.cwd, "own.toml"), []byte("[daemon]\nsocket = \"d\"\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Write(t, filepath.Join(w.cwd, "own.toml"), "[daemon]\nsocket = \"d\"\n")
 			heard := make(chan string, 1)
 			go func() {
 				nc, err := l.Accept()
@@ -146,7 +133,7 @@ func TestOneRequest(t *testing.T) {
 }
 
 func answerOnce(nc net.Conn, reply string) string {
-	nc.SetDeadline(time.Now().Add(deadline))
+	nc.SetDeadline(time.Now().Add(zinotest.Timeout))
 	var head [4]byte
 	if _, err := io.ReadFull(nc, head[:]); err != nil {
 		return err.Error()
@@ -176,9 +163,7 @@ func TestWhichDaemon(t *testing.T) {
 	if status, _, said := run(t, w.command(), "hello\n"); status != 1 || !strings.Contains(said, "no model is connected") {
 		t.Errorf("a chat: status %d, said %q; want none with the host's daemon", status, said)
 	}
-	if err := os.Mkdir(filepath.Join(w.runtime, "zino"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Mkdir(filepath.Join(w.runtime, "zino"), 0o700))
 	own := newFake(t, filepath.Join(w.runtime, "zino", "daemon.sock"))
 	plain(own)
 	if status, out, _ := run(t, w.command(), "hello\n"); status != 0 || out != "echo: hello\n" {
@@ -203,9 +188,7 @@ func TestWhichDaemon(t *testing.T) {
 func TestDeniedByHost(t *testing.T) {
 	w := newWorld(t)
 	newFake(t, w.runtime+"/host.sock")
-	if err := os.Chmod(w.runtime+"/host.sock", 0); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Chmod(w.runtime+"/host.sock", 0))
 	for _, args := range [][]string{{"--host", "hello", "you"}, {"--host", "memory", "list"}} {
 		cmd := w.command(args...)
 		if os.Getuid() == 0 { // the file's mode does not keep root out

@@ -51,12 +51,12 @@ func TestPagesTerminal(t *testing.T) {
 	cmd.Args = append([]string{"sh", "-c", `stty cols 72 && exec "$@"`, "sh", cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/bin/sh"
 	x := onTerminal(t, cmd)
-	<-x.ended
-	x.shows("s-3c4d")
-	if !regexp.MustCompile(`(?m)^long-long-long-lon…-1a2b  completed`).MatchString(x.screen()) {
-		t.Errorf("the screen shows %q", x.screen())
+	x.Exit()
+	x.Shows("s-3c4d")
+	if !regexp.MustCompile(`(?m)^long-long-long-lon…-1a2b  completed`).MatchString(x.Written.String()) {
+		t.Errorf("the screen shows %q", x.Written.String())
 	}
-	for line := range strings.Lines(x.screen()) {
+	for line := range strings.Lines(x.Written.String()) {
 		if n := render.Cells(strings.TrimRight(line, "\r\n")); n > 72 {
 			t.Errorf("%d cells: %q", n, line)
 		}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"zino/pkg/zinotest"
 	"zino/services/cli/render"
 )
 
@@ -59,14 +60,10 @@ func pipeChat(t *testing.T, f *fake) (cmd *exec.Cmd, in io.WriteCloser, out, sai
 	t.Helper()
 	cmd = newWorld(t).command("--socket", f.socket)
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	out, said = &bytes.Buffer{}, &bytes.Buffer{}
 	cmd.Stdout, cmd.Stderr = out, said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill() })
 	return cmd, in, out, said
 }
@@ -85,9 +82,7 @@ func TestPipeChatSignals(t *testing.T) {
 					io.WriteString(in, "fail\n")
 					f.waiting(t, 2)
 				}
-				if err := cmd.Process.Signal(signal); err != nil {
-					t.Fatal(err)
-				}
+				zinotest.Must(t, cmd.Process.Signal(signal))
 				cmd.Wait()
 				if status := cmd.ProcessState.ExitCode(); status != exitInterrupted {
 					t.Errorf("status %d, want 130; said %q", status, said)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"zino/pkg/config"
+	"zino/pkg/zinotest"
 )
 
 // TestServiceGivesUp has each service fail when it starts: the error is reported, and
@@ -15,9 +16,7 @@ func TestServiceGivesUp(t *testing.T) {
 	zino := w.install(t)
 	for _, name := range config.Services {
 		script := "#!/bin/sh\necho started >&2\necho 'zino-" + name + ": its file is wrong' >&2\nexit 1\n"
-		if err := os.WriteFile(filepath.Join(w.home, "zino-"+name), []byte(script), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, os.WriteFile(filepath.Join(w.home, "zino-"+name), []byte(script), 0o755))
 	}
 	const why = "the service daemon does not start: its file is wrong\n"
 	for _, args := range [][]string{{"hello", "you"}, {"exec", "-p", "hello"}, {"sessions", "resume", "x"}} {

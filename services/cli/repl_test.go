@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -30,9 +31,7 @@ type fakeRepl struct {
 func newFakeRepl(t *testing.T, w world, pages ...proto.Page) *fakeRepl {
 	t.Helper()
 	dir := filepath.Join(w.runtime, "zino")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.MkdirAll(dir, 0o700))
 	return newFakeReplAt(t, filepath.Join(dir, "repl.sock"), pages...)
 }
 
@@ -98,9 +97,7 @@ func TestReplWhere(t *testing.T) {
 	host := newFakeReplAt(t, filepath.Join(w.runtime, "repl.sock"), aPage("host", "0001"))
 	named := newFakeReplAt(t, filepath.Join(w.cwd, "own.sock"), aPage("named", "0002"))
 	for name, text := range map[string]string{"own.toml": "[repl]\nsocket = \"own.sock\"\n", "none.toml": "[repl]\nsocket = \"none.sock\"\n", "other.toml": ""} {
-		if err := os.WriteFile(filepath.Join(w.cwd, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Write(t, filepath.Join(w.cwd, name), text)
 	}
 	const none = "Error [internal]: no REPL is running; start one with zino repl, in the directory that its files belong to\n"
 	for _, test := range []struct {
@@ -134,18 +131,12 @@ func TestReplWhere(t *testing.T) {
 func TestReplForbidden(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	dir := shortDir(t)
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	dir := zinotest.Dir(t)
+	zinotest.Must(t, os.Chmod(dir, 0o755))
 	socket := filepath.Join(dir, "s")
 	newFakeReplAt(t, socket)
-	if err := os.Chmod(socket, 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "c.toml"), []byte("[repl]\nsocket = \"s\"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Chmod(socket, 0))
+	zinotest.Must(t, os.WriteFile(filepath.Join(dir, "c.toml"), []byte("[repl]\nsocket = \"s\"\n"), 0o644))
 	cmd := w.command("--config", filepath.Join(dir, "c.toml"), "pages")
 	if os.Getuid() == 0 { // root is refused nothing
 		cmd = asNobody(t, w, cmd)
@@ -161,7 +152,7 @@ func TestReplForbidden(t *testing.T) {
 func asNobody(t *testing.T, w world, cmd *exec.Cmd) *exec.Cmd {
 	t.Helper()
 	const nobody = 65534
-	dir := shortDir(t)
+	dir := zinotest.Dir(t)
 	copyProgram(t, filepath.Join(dir, "zino"))
 	for _, err := range []error{
 		os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(w.home), 0o755), os.Chmod(w.cwd, 0o755),

@@ -16,6 +16,7 @@ import (
 
 	"zino/pkg/rpc"
 	"zino/pkg/service"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -71,25 +72,20 @@ func (w world) serving(t *testing.T, zino string, args ...string) (x *terminal, 
 	cmd.Path = zino
 	cmd.Env = append(cmd.Env, "ANTHROPIC_API_KEY=sk-secret", "OWN=kept")
 	x = onTerminal(t, cmd)
-	x.shows("zino repl --origin, or [repl] origins, names them.\r\n")
+	x.Shows("zino repl --origin, or [repl] origins, names them.\r\n")
 	text, err := os.ReadFile(filepath.Join(w.cwd, "started"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &s); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
+	zinotest.Must(t, json.Unmarshal(text, &s))
 	return x, s
 }
 
 // over waits for the end of zino repl, and checks that nothing is left.
 func (w world) over(t *testing.T, x *terminal, s started, status int) {
 	t.Helper()
-	<-x.ended
-	if got := x.cmd.ProcessState.ExitCode(); got != status {
-		t.Errorf("status %d, want %d; the screen shows %q", got, status, x.screen())
+	if got := x.Exit(); got != status {
+		t.Errorf("status %d, want %d; the screen shows %q", got, status, x.Written.String())
 	}
-	until(t, "the service is gone", func() bool { return syscall.Kill(s.PID, 0) != nil })
+	zinotest.Eventually(t, "the service is gone", func() bool { return syscall.Kill(s.PID, 0) != nil })
 	if left, err := os.ReadDir(w.runtime); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
@@ -102,12 +98,12 @@ func TestRepl(t *testing.T) {
 	w := newWorld(t)
 	zino := w.install(t)
 	x, s := w.serving(t, zino, "--http", "localhost:0", "--serve", w.home, "--origin", "http://a:1", "--origin=https://b")
-	address := regexp.MustCompile(`up at http://(127\.0\.0\.1:[0-9]+)/zino/; Ctrl-C stops it`).FindStringSubmatch(x.screen())
+	address := regexp.MustCompile(`up at http://(127\.0\.0\.1:[0-9]+)/zino/; Ctrl-C stops it`).FindStringSubmatch(x.Written.String())
 	if address == nil || s.HTTP != address[1] || s.Dir != w.cwd || s.Serve != w.home || s.Level != "WARN" || !slices.Equal(s.Origins, []string{"http://a:1", "https://b"}) {
-		t.Errorf("started %+v, said %q", s, x.screen())
+		t.Errorf("started %+v, said %q", s, x.Written.String())
 	}
-	x.shows("Its files are in " + w.cwd + ": debug.md lists the pages")
-	x.shows(`<script crossorigin src="http://` + s.HTTP + `/zino.js"></script>`)
+	x.Shows("Its files are in " + w.cwd + ": debug.md lists the pages")
+	x.Shows(`<script crossorigin src="http://` + s.HTTP + `/zino.js"></script>`)
 	env := strings.Join(s.Env, "\n")
 	if strings.Contains(env, "sk-secret") || !strings.Contains(env, "OWN=kept") || strings.Contains(env, "LISTEN_PID") {
 		t.Errorf("its environment is %q", env)
@@ -122,7 +118,7 @@ func TestRepl(t *testing.T) {
 	if status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: a REPL is running already, on ") || strings.Count(said, "\n") != 1 {
 		t.Errorf("a second: status %d, said %q", status, said)
 	}
-	x.types("\x03")
+	x.Type("\x03")
 	w.over(t, x, s, 0)
 }
 
@@ -136,8 +132,8 @@ func TestReplEnds(t *testing.T) {
 		status int
 		shows  string
 	}{
-		{"terminated", func(x *terminal, _ started) error { return x.cmd.Process.Signal(syscall.SIGTERM) }, 0, ""},
-		{"hung up", func(x *terminal, _ started) error { return x.cmd.Process.Signal(syscall.SIGHUP) }, 0, ""},
+		{"terminated", func(x *terminal, _ started) error { return x.Process.Process.Signal(syscall.SIGTERM) }, 0, ""},
+		{"hung up", func(x *terminal, _ started) error { return x.Process.Process.Signal(syscall.SIGHUP) }, 0, ""},
 		{"the service is killed", func(_ *terminal, s started) error { return syscall.Kill(s.PID, syscall.SIGKILL) }, exitError, "Error [internal]: the REPL was stopped by another process: signal: killed\r\n"},
 		{"the service is stopped", func(_ *terminal, s started) error { return syscall.Kill(s.PID, syscall.SIGTERM) }, exitError, "Error [internal]: the REPL was stopped by another process: SIGTERM\r\n"},
 	} {
@@ -145,11 +141,9 @@ func TestReplEnds(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			x, s := w.serving(t, w.install(t), "--http", "127.0.0.1:0")
-			if err := test.end(x, s); err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, test.end(x, s))
 			w.over(t, x, s, test.status)
-			x.shows(test.shows)
+			x.Shows(test.shows)
 		})
 	}
 }
@@ -161,13 +155,11 @@ func TestReplKilled(t *testing.T) {
 	w := newWorld(t)
 	zino := w.install(t)
 	x, s := w.serving(t, zino, "--http", "127.0.0.1:0")
-	if err := x.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	<-x.ended
-	until(t, "the service is gone", func() bool { return syscall.Kill(s.PID, 0) != nil })
+	x.Kill()
+	x.Exit()
+	zinotest.Eventually(t, "the service is gone", func() bool { return syscall.Kill(s.PID, 0) != nil })
 	x, s = w.serving(t, zino, "--http", "127.0.0.1:0")
-	x.types("\x03")
+	x.Type("\x03")
 	w.over(t, x, s, 0)
 }
 
@@ -175,9 +167,7 @@ func TestReplKilled(t *testing.T) {
 func TestReplRefuses(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer l.Close()
 	taken := l.Addr().String()
 	usage := func(text string) string { return "Error [usage]: zino repl: " + text + "; try zino repl --help\n" }
@@ -204,9 +194,7 @@ func TestReplRefuses(t *testing.T) {
 		{"--http 127.0.0.1:0", "", 1, "the service zino-repl is missing: it belongs beside "},
 	} {
 		w := newWorld(t)
-		if err := os.WriteFile(filepath.Join(w.cwd, "own.toml"), []byte(test.config), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Write(t, filepath.Join(w.cwd, "own.toml"), test.config)
 		args := append([]string{"--config", "own.toml", "repl"}, strings.Fields(test.args)...)
 		status, out, said := run(t, w.command(args...), "")
 		want := strings.ReplaceAll(test.said, "CWD", w.cwd)
@@ -223,9 +211,7 @@ func TestReplRefuses(t *testing.T) {
 func TestReplFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	if err := os.WriteFile(filepath.Join(w.cwd, "fail"), []byte("no room"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Write(t, filepath.Join(w.cwd, "fail"), "no room")
 	cmd := w.command("repl", "--http", "127.0.0.1:0")
 	cmd.Path = w.install(t)
 	status, out, said := run(t, cmd, "")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 	"zino/proto"
 	"zino/services/cli/render"
 )
@@ -42,20 +43,20 @@ func execOn(t *testing.T, columns uint16, env string, args []string, parts ...[]
 	f.plays(script)
 	cmd := newWorld(t).command(append([]string{"--socket", f.socket, "exec", "-p", "play"}, args...)...)
 	cmd.Env = append(cmd.Env, env)
-	x = newTerminal(t)
-	x.resize(columns)
-	x.start(cmd)
+	x = &terminal{zinotest.NewTerminal(t), t}
+	x.Resize(columns)
+	x.Start(cmd)
 	return x, next
 }
 
 // left waits for the end and compares the screen.
 func (x *terminal) left(columns int, want ...string) {
 	x.t.Helper()
-	<-x.ended
-	x.shows(want[len(want)-1]) // what was written last may be under way
-	until(x.t, "the last newline", func() bool { return strings.HasSuffix(x.screen(), "\n") })
-	if got := rows(x.screen(), columns); !slices.Equal(got, append(want, "")) {
-		x.t.Errorf("the screen holds\n%s\nwritten as %q", strings.Join(got, "\n"), x.screen())
+	x.Exit()
+	x.Shows(want[len(want)-1]) // what was written last may be under way
+	zinotest.Eventually(x.t, "the last newline", func() bool { return strings.HasSuffix(x.Written.String(), "\n") })
+	if got := x.Rows(columns); !slices.Equal(got, append(want, "")) {
+		x.t.Errorf("the screen holds\n%s\nwritten as %q", strings.Join(got, "\n"), x.Written.String())
 	}
 }
 
@@ -69,16 +70,16 @@ func TestScreenNarrow(t *testing.T) {
 		[]string{long},
 		[]string{ends, say1},
 		[]string{say2, final, used})
-	x.shows("] bash")
+	x.Shows("] bash")
 	next <- struct{}{}
-	x.shows("] bash: comp")
-	for line := range strings.SplitSeq(x.screen(), "\r") {
+	x.Shows("] bash: comp")
+	for line := range strings.SplitSeq(x.Written.String(), "\r") {
 		if found := strings.Contains(line, "] bash"); found && render.Cells(strings.NewReplacer("\x1b[K", "", "\x1b[2m", "", "\x1b[0m", "").Replace(line)) > 19 {
 			t.Errorf("drew %q", line)
 		}
 	}
 	next <- struct{}{}
-	x.shows("one ")
+	x.Shows("one ")
 	next <- struct{}{}
 	next <- struct{}{}
 	x.left(20,
@@ -91,17 +92,17 @@ func TestScreenResized(t *testing.T) {
 	t.Parallel()
 	output := func(text string) string { return `{"type":"tool_output","id":"a","text":"` + text + `"}` }
 	x, next := execOn(t, 60, "", nil, []string{starts, output("0123456789012345678901234567890")}, []string{output("abcdefghijklmnopqrstuvwxyz")}, []string{say1})
-	x.shows("] bash: 0123456789012345678901234567890")
-	x.resize(20)
+	x.Shows("] bash: 0123456789012345678901234567890")
+	x.Resize(20)
 	next <- struct{}{}
-	x.shows("] bash: abcdef")
-	if strings.Contains(x.screen(), "abcdefghijk") {
-		t.Errorf("too wide: %q", x.screen())
+	x.Shows("] bash: abcdef")
+	if x.Written.Contains("abcdefghijk") {
+		t.Errorf("too wide: %q", x.Written.String())
 	}
 	next <- struct{}{}
-	x.shows("one ")
+	x.Shows("one ")
 	next <- struct{}{}
-	<-x.ended
+	x.Exit()
 }
 
 // TestScreenPlain writes nothing but text where colours are not wanted.
@@ -112,12 +113,12 @@ func TestScreenPlain(t *testing.T) {
 			x, next := execOn(t, 80, env, []string{"--reasoning"},
 				[]string{`{"type":"reasoning","text":"hm\u001b["}`, wantsBash, starts, prints},
 				[]string{strings.Replace(ends, `"id"`, `"diff":"-a\n+b\n","id"`, 1), say1, used})
-			x.shows("Tool requested")
+			x.Shows("Tool requested")
 			next <- struct{}{}
 			next <- struct{}{}
 			x.left(80, "hm^[[", `Tool requested: bash command="ls \"x\"\n\x1b[31m"`, "Done. (0.12s)", "Tool finished: bash exit=3", "-a", "+b", "one ", "5 tokens in, 7 out, $0.5000")
-			if strings.Contains(x.screen(), "\x1b") {
-				t.Errorf("written as %q", x.screen())
+			if x.Written.Contains("\x1b") {
+				t.Errorf("written as %q", x.Written.String())
 			}
 		})
 	}
@@ -130,7 +131,7 @@ func TestScreenReasoning(t *testing.T) {
 	x, next := execOn(t, 80, "", []string{"--reasoning"}, []string{thought("so "), thought("it is\\n"), say1, final, thought("again"), notice("retry", "once more"), say2})
 	next <- struct{}{}
 	x.left(80, "so it is", "one ", "again", "once more", "two")
-	if !strings.Contains(x.screen(), "\x1b[2mso \x1b[0m") {
-		t.Errorf("written as %q", x.screen())
+	if !x.Written.Contains("\x1b[2mso \x1b[0m") {
+		t.Errorf("written as %q", x.Written.String())
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 	"zino/services/cli/render"
@@ -187,20 +188,14 @@ func TestSessionsOwn(t *testing.T) {
 func (w world) daemon(t *testing.T, socket string) {
 	t.Helper()
 	dir := filepath.Join(w.runtime, "zino")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(socket, filepath.Join(dir, "daemon.sock")); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Mkdir(dir, 0o700))
+	zinotest.Must(t, os.Symlink(socket, filepath.Join(dir, "daemon.sock")))
 }
 
 // host makes a socket the daemon of the host.
 func (w world) host(t *testing.T, socket string) {
 	t.Helper()
-	if err := os.Symlink(socket, filepath.Join(w.runtime, "host.sock")); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Symlink(socket, filepath.Join(w.runtime, "host.sock")))
 }
 
 func TestSessionsList(t *testing.T) {
@@ -256,10 +251,10 @@ func TestSessionsListTerminal(t *testing.T) {
 	cmd.Args = append([]string{"sh", "-c", `stty cols 70 && exec "$@"`, "sh", cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/bin/sh"
 	x := onTerminal(t, cmd)
-	<-x.ended
-	x.shows("550e8400  2020-01-02  0 turns  -  -  語")
-	x.shows("語…\r\n")
-	for line := range strings.Lines(x.screen()) {
+	x.Exit()
+	x.Shows("550e8400  2020-01-02  0 turns  -  -  語")
+	x.Shows("語…\r\n")
+	for line := range strings.Lines(x.Written.String()) {
 		if n := render.Cells(strings.TrimRight(line, "\r\n")); n > 70 {
 			t.Errorf("%d cells: %q", n, line)
 		}
@@ -270,6 +265,6 @@ func TestSessionsListTerminal(t *testing.T) {
 func TestSessionsExportTerminal(t *testing.T) {
 	t.Parallel()
 	x := onTerminal(t, newFakeSessions(t, "abc").command(t, "sessions", "export", "abc"))
-	<-x.ended
-	x.shows("text ^[[2J\\u202e\r\n")
+	x.Exit()
+	x.Shows("text ^[[2J\\u202e\r\n")
 }

@@ -13,6 +13,7 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -22,9 +23,7 @@ func serveAs(t *testing.T, name, socket string, problems ...string) {
 	s := rpc.NewServer(name, slog.New(slog.DiscardHandler))
 	s.OnStats(func(stats *proto.Stats) { stats.Problems = append(stats.Problems, problems...) })
 	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	go s.Serve(l)
 	t.Cleanup(func() { s.Shutdown(context.Background()) })
 }
@@ -33,9 +32,7 @@ func serveAs(t *testing.T, name, socket string, problems ...string) {
 func silent(t *testing.T, socket string) {
 	t.Helper()
 	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	t.Cleanup(func() { l.Close() })
 }
 
@@ -43,9 +40,7 @@ func TestStatus(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	dir := filepath.Join(w.runtime, "zino")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Mkdir(dir, 0o700))
 	const problem = "skills/x.json:2: broken\x1b[31m"
 	for _, name := range config.Services {
 		socket := filepath.Join(dir, name+".sock")
@@ -91,9 +86,7 @@ func TestStatusWhere(t *testing.T) {
 		text.WriteString("[" + name + "]\nsocket = \"" + name + ".sock\"\n")
 		serveAs(t, name, filepath.Join(w.cwd, name+".sock"))
 	}
-	if err := os.WriteFile(named, []byte(text.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Write(t, named, text.String())
 	status, out, said := run(t, w.command("status", "--config", named), "")
 	if status != 0 || said != "" || strings.Count(out, " up ") != 7 {
 		t.Errorf("status %d, said %q, printed:\n%s", status, said, out)
@@ -135,13 +128,9 @@ func TestStatusWithoutDaemon(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
 			base := filepath.Join(w.home, ".config", "zino")
-			if err := os.MkdirAll(base, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, os.MkdirAll(base, 0o700))
 			if test.config != "" {
-				if err := os.WriteFile(filepath.Join(base, "config.toml"), []byte(test.config), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				zinotest.Write(t, filepath.Join(base, "config.toml"), test.config)
 			}
 			cmd := w.command("status")
 			cmd.Env = append(cmd.Env, test.env...)

@@ -27,14 +27,10 @@ func shown(name, active, sub, result, socket string) string {
 // pretend puts a systemctl into the world that prints text for one scope.
 func (w world) pretend(t *testing.T, user bool, text string) (path string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(w.cwd, "units"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Write(t, filepath.Join(w.cwd, "units"), text)
 	other := map[bool]string{true: "!=", false: "="}[user]
 	script := "#!/bin/sh\ntest \"$1\" " + other + " --user && exit 1\nexec cat " + w.cwd + "/units\n"
-	if err := os.WriteFile(filepath.Join(w.cwd, "systemctl"), []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.WriteFile(filepath.Join(w.cwd, "systemctl"), []byte(script), 0o700))
 	return "PATH=" + w.cwd + ":" + os.Getenv("PATH")
 }
 
@@ -49,9 +45,7 @@ func TestStatusUnits(t *testing.T) {
 			if !user {
 				dir = filepath.Join(w.cwd, "run")
 			}
-			if err := os.Mkdir(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, os.Mkdir(dir, 0o700))
 			var text strings.Builder
 			for name, state := range map[string]string{
 				"daemon": "inactive dead success", "sys": "inactive dead success", "ctx": "deactivating stop-sigterm success", "mem": "active running success",
@@ -107,9 +101,7 @@ func (w world) hostConfig(t *testing.T, dir string) string {
 		text.WriteString("[" + name + "]\nsocket = \"" + dir + "/" + name + ".sock\"\n")
 	}
 	file := filepath.Join(w.cwd, "host.toml")
-	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Write(t, file, text.String())
 	return file
 }
 
@@ -133,9 +125,7 @@ func TestStatusUnitsStopped(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	dir := filepath.Join(w.runtime, "zino")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Mkdir(dir, 0o700))
 	var text strings.Builder
 	for _, name := range config.Services {
 		text.WriteString(shown(name, "inactive", "dead", "success", "inactive"))
@@ -153,9 +143,7 @@ func serveFor(t *testing.T, name, socket, callers string) {
 	s := rpc.NewServer(name, slog.New(slog.DiscardHandler))
 	s.OnStats(func(stats *proto.Stats) { stats.Info = map[string]string{"callers": callers} })
 	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	go s.Serve(l)
 	t.Cleanup(func() { s.Shutdown(context.Background()) })
 }

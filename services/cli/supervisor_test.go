@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 // TestSupervisorAlone starts a private supervisor whose client was killed, at each
@@ -38,9 +40,7 @@ func TestSupervisorClosedPipe(t *testing.T) {
 	w := newWorld(t)
 	cmd := w.command("up", "--private", filepath.Join(w.runtime, "zino-x"))
 	r, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	r.Close()
 	cmd.Stdout, cmd.Stderr, cmd.Stdin = out, out, strings.NewReader("\n")
 	if err := cmd.Run(); err == nil || cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled() {
@@ -56,12 +56,8 @@ func TestSupervisorClosedPipe(t *testing.T) {
 func TestSupervisorForeignDir(t *testing.T) {
 	w := newWorld(t)
 	file := filepath.Join(w.runtime, "zino-x", "kept")
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.MkdirAll(filepath.Dir(file), 0o700))
+	zinotest.Must(t, os.WriteFile(file, nil, 0o600))
 	status, out, said := run(t, w.command("up", "--private", filepath.Dir(file)), "\n")
 	if status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: no place for the sockets of this run: ") {
 		t.Errorf("status %d, printed %q, said %q", status, out, said)

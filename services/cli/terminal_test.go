@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 // chatOn starts a chat with a fake daemon on a terminal.
@@ -21,22 +23,22 @@ func chatOn(t *testing.T) (*terminal, *fake) {
 func TestTerminalChat(t *testing.T) {
 	t.Parallel()
 	x, f := chatOn(t)
-	x.types("one\r")
-	x.shows("echo: one")
+	x.Type("one\r")
+	x.Shows("echo: one")
 	x.prompts(2)
-	x.types("\r\r") // blank lines are skipped
+	x.Type("\r\r") // blank lines are skipped
 	x.prompts(4)
-	x.types("tvo\x7f\x7fwo\\\r")
-	x.types("lines\r")
-	x.shows("echo: two\r\nlines")
+	x.Type("tvo\x7f\x7fwo\\\r")
+	x.Type("lines\r")
+	x.Shows("echo: two\r\nlines")
 	x.prompts(5)
-	x.types("\x1b[200~three\rpasted\rlines\x1b[201~\r")
-	x.shows("echo: three\r\npasted\r\nlines")
+	x.Type("\x1b[200~three\rpasted\rlines\x1b[201~\r")
+	x.Shows("echo: three\r\npasted\r\nlines")
 	x.prompts(6)
-	x.types("fail\r") // an error ends nothing
-	x.shows("Error [internal]: this fails ^[[31m")
+	x.Type("fail\r") // an error ends nothing
+	x.Shows("Error [internal]: this fails ^[[31m")
 	x.prompts(7)
-	x.types(":q\r")
+	x.Type(":q\r")
 	x.ends(0)
 	if want := []string{"one", "two\nlines", "three\npasted\nlines", "fail"}; !slices.Equal(f.messages(), want) {
 		t.Errorf("sent %q, want %q", f.messages(), want)
@@ -47,7 +49,7 @@ func TestTerminalChat(t *testing.T) {
 			t.Errorf("sent %+v, session %s", req, session)
 		}
 	}
-	x.shows("To go on: " + os.Args[0] + " sessions resume " + session[:8] + " --socket " + f.socket + "\r\n")
+	x.Shows("To go on: " + os.Args[0] + " sessions resume " + session[:8] + " --socket " + f.socket + "\r\n")
 }
 
 // TestTerminalLeave ends the chat in each way.
@@ -56,7 +58,7 @@ func TestTerminalLeave(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x, f := chatOn(t)
-			x.types(keys)
+			x.Type(keys)
 			x.ends(0)
 			if len(f.messages()) > 0 {
 				t.Errorf("sent %q", f.messages())
@@ -69,10 +71,10 @@ func TestTerminalLeave(t *testing.T) {
 func TestTerminalClear(t *testing.T) {
 	t.Parallel()
 	x, f := chatOn(t)
-	x.types("wrong\x03right\r")
-	x.shows("echo: right")
+	x.Type("wrong\x03right\r")
+	x.Shows("echo: right")
 	x.prompts(2)
-	x.types("\x04")
+	x.Type("\x04")
 	x.ends(0)
 	if !slices.Equal(f.messages(), []string{"right"}) {
 		t.Errorf("sent %q", f.messages())
@@ -84,18 +86,18 @@ func TestTerminalInterrupt(t *testing.T) {
 	t.Parallel()
 	x, f := chatOn(t)
 	for n := range 2 {
-		x.types("wait\r")
+		x.Type("wait\r")
 		f.waiting(t, n+1)
-		until(t, "the turn has begun to answer", func() bool { return strings.Count(x.screen(), "so far") > n })
-		x.types("\x03")
+		zinotest.Eventually(t, "the turn has begun to answer", func() bool { return x.Written.Count("so far") > n })
+		x.Type("\x03")
 		<-f.ended
 		x.prompts(n + 2)
 	}
-	until(t, "two interruptions are printed", func() bool { return strings.Count(x.screen(), "\r\n\r^C Interrupted.\r\n") == 2 })
-	x.types("one\r")
-	x.shows("echo: one")
+	zinotest.Eventually(t, "two interruptions are printed", func() bool { return x.Written.Count("\r\n\r^C Interrupted.\r\n") == 2 })
+	x.Type("one\r")
+	x.Shows("echo: one")
 	x.prompts(4)
-	x.types("\x04")
+	x.Type("\x04")
 	x.ends(0)
 }
 
@@ -106,15 +108,13 @@ func TestTerminalSignals(t *testing.T) {
 			t.Run(signal.String()+" "+where, func(t *testing.T) {
 				t.Parallel()
 				x, f := chatOn(t)
-				x.types("half a line")
-				x.shows("half a line")
+				x.Type("half a line")
+				x.Shows("half a line")
 				if where == "turn" {
-					x.types("\x03wait\r")
+					x.Type("\x03wait\r")
 					f.waiting(t, 1)
 				}
-				if err := x.cmd.Process.Signal(signal); err != nil {
-					t.Fatal(err)
-				}
+				x.Signal(signal)
 				x.ends(exitInterrupted)
 				if where == "turn" {
 					<-f.ended
@@ -125,9 +125,7 @@ func TestTerminalSignals(t *testing.T) {
 	t.Run("interrupt from elsewhere at the prompt", func(t *testing.T) {
 		t.Parallel()
 		x, _ := chatOn(t)
-		if err := x.cmd.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
-		}
+		x.Signal(os.Interrupt)
 		x.ends(exitInterrupted)
 	})
 }
@@ -137,10 +135,10 @@ func TestTerminalSignals(t *testing.T) {
 func TestTerminalRaw(t *testing.T) {
 	t.Parallel()
 	x, f := chatOn(t)
-	x.types("\x1b[200~a\u009b31mb\u202ec\x1b[201~\r")
-	x.shows(`echo: a\u009b31mb\u202ec`)
+	x.Type("\x1b[200~a\u009b31mb\u202ec\x1b[201~\r")
+	x.Shows(`echo: a\u009b31mb\u202ec`)
 	x.prompts(2)
-	x.types("\x04")
+	x.Type("\x04")
 	x.ends(0)
 	if !slices.Equal(f.messages(), []string{"a\u009b31mb\u202ec"}) {
 		t.Errorf("sent %q", f.messages())
@@ -152,22 +150,20 @@ func TestTerminalRedirected(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, "")
 	cmd := newWorld(t).command("--socket", f.socket)
-	dir := shortDir(t)
+	dir := zinotest.Dir(t)
 	said, err := os.Create(filepath.Join(dir, "said"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer said.Close()
 	cmd.Stderr = said
 	x := onTerminal(t, cmd)
 	x.prompts(1)
-	x.types("one\r")
-	x.shows("> one")
-	x.shows("echo: one")
+	x.Type("one\r")
+	x.Shows("> one")
+	x.Shows("echo: one")
 	x.prompts(2)
-	x.types("fail\r")
+	x.Type("fail\r")
 	x.prompts(3)
-	x.types("\x04")
+	x.Type("\x04")
 	x.ends(0)
 	text, err := os.ReadFile(said.Name())
 	if err != nil || !strings.HasPrefix(string(text), "Error [internal]: this fails ^[[31m\nTo go on: ") || strings.Count(string(text), "\n") != 2 {
@@ -189,10 +185,10 @@ func TestTerminalHistory(t *testing.T) {
 	} {
 		x := onTerminal(t, w.command(append(strings.Fields(chat.args), "--socket", f.socket)...))
 		x.prompts(1)
-		x.types(chat.keys)
-		x.shows(chat.shows)
+		x.Type(chat.keys)
+		x.Shows(chat.shows)
 		x.prompts(2)
-		x.types("\x04")
+		x.Type("\x04")
 		x.ends(0)
 	}
 	text, err := os.ReadFile(filepath.Join(w.home, ".config", "zino", "chat_history"))
@@ -210,12 +206,12 @@ func TestTerminalDumb(t *testing.T) {
 	cmd := newWorld(t).command("--socket", newFake(t, "").socket)
 	cmd.Env = append(cmd.Env, "TERM=dumb")
 	x := onTerminal(t, cmd)
-	x.shows("> ")
-	x.types("one\r")
-	x.shows("echo: one")
-	until(t, "a second prompt", func() bool { return strings.Count(x.screen(), "> ") > 1 && !x.cooked() })
-	x.types("\x04")
-	if x.leaves(0); strings.Contains(x.screen(), "\x1b") {
-		t.Errorf("written as %q", x.screen())
+	x.Shows("> ")
+	x.Type("one\r")
+	x.Shows("echo: one")
+	zinotest.Eventually(t, "a second prompt", func() bool { return x.Written.Count("> ") > 1 && !x.Cooked() })
+	x.Type("\x04")
+	if x.leaves(0); x.Written.Contains("\x1b") {
+		t.Errorf("written as %q", x.Written.String())
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"zino/pkg/config"
+	"zino/pkg/zinotest"
 )
 
 // TestUpWrite writes the configuration that the services of zino up read: the user's
@@ -49,21 +50,15 @@ func TestUpWrite(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			base := filepath.Join(w.home, ".config", "zino")
-			if err := os.MkdirAll(base, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(base, "config.toml"), []byte(test.file), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, os.MkdirAll(base, 0o700))
+			zinotest.Write(t, filepath.Join(base, "config.toml"), test.file)
 			file := filepath.Join(w.runtime, "zino", "mem.toml")
 			status, out, said := run(t, w.command("up", "--write", file), "")
 			if status != 0 || out != "" || said != test.said {
 				t.Fatalf("status %d, said %q, printed %q", status, said, out)
 			}
 			cfg, err := config.Load(file, "mem")
-			if err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, err)
 			if got, want := test.check(w, cfg); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}

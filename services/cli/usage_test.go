@@ -14,6 +14,7 @@ import (
 
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -29,7 +30,7 @@ type usageRouter struct {
 
 func newUsageRouter(t *testing.T, report proto.UsageReport, fails error) *usageRouter {
 	t.Helper()
-	dir := shortDir(t)
+	dir := zinotest.Dir(t)
 	r := &usageRouter{socket: filepath.Join(dir, "d"), report: report, fails: fails}
 	rtr := rpc.NewServer("rtr", slog.New(slog.DiscardHandler))
 	rpc.Handle(rtr, proto.RtrUsage, r.usage)
@@ -47,9 +48,7 @@ func newUsageRouter(t *testing.T, report proto.UsageReport, fails error) *usageR
 func serveOn(t *testing.T, s *rpc.Server, socket string) {
 	t.Helper()
 	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	go s.Serve(l)
 	t.Cleanup(func() { s.Shutdown(context.Background()) })
 }
@@ -181,12 +180,8 @@ func TestUsageFails(t *testing.T) {
 // TestUsageOwn asks the user's own services where these run.
 func TestUsageOwn(t *testing.T) {
 	w, r := newWorld(t), newUsageRouter(t, proto.UsageReport{}, nil)
-	if err := os.Mkdir(filepath.Join(w.runtime, "zino"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(r.socket, filepath.Join(w.runtime, "zino", "daemon.sock")); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Mkdir(filepath.Join(w.runtime, "zino"), 0o700))
+	zinotest.Must(t, os.Symlink(r.socket, filepath.Join(w.runtime, "zino", "daemon.sock")))
 	if status, out, said := run(t, w.command("usage"), ""); status != 0 || out != "No usage recorded.\n" || said != "" {
 		t.Errorf("status %d, printed %q, said %q", status, out, said)
 	}
@@ -207,29 +202,21 @@ func TestUsageHelp(t *testing.T) {
 // TestUsageInterrupted ends while it waits for a service.
 func TestUsageInterrupted(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("unix", filepath.Join(shortDir(t), "d"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l, err := net.Listen("unix", filepath.Join(zinotest.Dir(t), "d"))
+	zinotest.Must(t, err)
 	defer l.Close()
 	cmd := newWorld(t).command("--socket", l.Addr().String(), "usage")
 	var said strings.Builder
 	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, cmd.Start())
 	defer cmd.Process.Kill()
 	nc, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer nc.Close()
 	if _, err := wire.NewReader(nc).Next(); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, cmd.Process.Signal(syscall.SIGINT))
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitInterrupted || said.String() != "^C Interrupted.\n" {
 		t.Errorf("%v, said %q", err, said.String())
 	}

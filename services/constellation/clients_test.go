@@ -23,9 +23,7 @@ var clients = []struct{ file, program, pkg string }{
 func runClient(t *testing.T, file, socket, request string) (stdout, stderr string, ok bool) {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("../../proto/clients", file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), zinotest.Timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, socket, request)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"zino/pkg/config"
+	"zino/pkg/zinotest"
 	"zino/services/constellation"
 )
 
@@ -51,17 +52,13 @@ func TestCloseLeavesNothing(t *testing.T) {
 	cfg := newConfig(t)
 	for round := range 2 {
 		c, err := constellation.Start(cfg, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		soft := ask(t, cfg.Mem.Socket, `{"type":"get_soft"}`)[0]
 		if want := []string{`{"type":"soft_memory","content":""}`, `{"type":"soft_memory","content":"kept","set":true}`}[round]; soft != want {
 			t.Errorf("round %d: %s, want %s", round, soft, want)
 		}
 		ask(t, cfg.Sys.Socket, `{"type":"set_soft_memory","content":"kept"}`)
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, c.Close())
 		sockets, err := filepath.Glob(filepath.Join(cfg.Dir, "*.sock"))
 		if err != nil || len(sockets) > 0 {
 			t.Errorf("round %d: left behind: %v, %v", round, sockets, err)
@@ -73,9 +70,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 // error names it.
 func TestStartRefuses(t *testing.T) {
 	cfg := newConfig(t)
-	if err := os.WriteFile(cfg.Agr.Socket, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.WriteFile(cfg.Agr.Socket, nil, 0o600))
 	c, err := constellation.Start(cfg, slog.New(slog.DiscardHandler))
 	if c != nil || err == nil || !strings.HasPrefix(err.Error(), "agr: ") || !strings.Contains(err.Error(), "is not a socket") {
 		t.Fatalf("Start: %v", err)

@@ -22,9 +22,7 @@ func TestExamples(t *testing.T) {
 	t.Setenv("ANTHROPIC_BASE_URL", provider.Host)
 	cfg := start(t)
 	f, err := os.Open("../../proto/testdata/examples.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer f.Close()
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
@@ -33,9 +31,7 @@ func TestExamples(t *testing.T) {
 			Request json.RawMessage
 			Replies []json.RawMessage
 		}
-		if err := json.Unmarshal(lines.Bytes(), &example); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, json.Unmarshal(lines.Bytes(), &example))
 		switch example.Service {
 		case "*":
 			example.Service = "mem"
@@ -57,9 +53,7 @@ func TestExamples(t *testing.T) {
 			}
 		})
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, lines.Err())
 }
 
 func lastOf(packets []string) string { return packets[len(packets)-1] }

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"zino/pkg/config"
+	"zino/pkg/zinotest"
 	"zino/pkg/zinotest/rpctest"
 )
 
@@ -42,9 +43,7 @@ type vector struct {
 func readVectors(t *testing.T) (list []vector) {
 	t.Helper()
 	f, err := os.Open(vectorsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer f.Close()
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
@@ -57,9 +56,7 @@ func readVectors(t *testing.T) (list []vector) {
 		}
 		list = append(list, v)
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, lines.Err())
 	return list
 }
 

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 // TestCallback refuses requests other than the one that the login waits for.
@@ -33,14 +35,10 @@ func TestCallback(t *testing.T) {
 			query = "?code=two%20words"
 		}
 		req, err := http.NewRequest(test.method, "http://"+at.back.Host+test.path+query, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		req.Host = test.host
 		res, err := http.DefaultTransport.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		res.Body.Close()
 		if res.StatusCode != test.status || res.Header.Get("Access-Control-Allow-Origin") != "" || res.Header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%+v: %s %v", test, res.Status, res.Header)
@@ -57,9 +55,7 @@ func TestCallback(t *testing.T) {
 // localhost, and on no other.
 func TestCallbackAddresses(t *testing.T) {
 	b, err := listen("/cb/x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer b.close()
 	hosts := []string{"127.0.0.1"}
 	if l, err := net.Listen("tcp6", "[::1]:0"); err == nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"zino/pkg/text"
+	"zino/pkg/zinotest"
 )
 
 // TestExchangeErrors checks that an error is one line without a secret.
@@ -51,9 +52,7 @@ func TestExchangeErrors(t *testing.T) {
 			rt := newRouter(t)
 			rt.answer = test.answer
 			api, err := openRouter(rt.URL + "/api/v1")
-			if err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, err)
 			l := newLogin(api)
 			key, err := l.exchange(t.Context(), code)
 			if key != "" || err == nil {

@@ -25,17 +25,11 @@ func TestWriteFile(t *testing.T) {
 	path, link := filepath.Join(dir, "f"), filepath.Join(dir, "l")
 	defer syscall.Umask(syscall.Umask(0o027))
 	for _, s := range []string{"one", strings.Repeat("two", 1e5), ""} {
-		if err := WriteFile(path, 0o644, writer(s)); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, WriteFile(path, 0o644, writer(s)))
 		holds(t, path, s, 0o640)
 	}
-	if err := errors.Join(os.Chmod(path, 0o600), os.Symlink("f", link)); err != nil {
-		t.Fatal(err)
-	}
-	if err := WriteFile(link, 0o644, writer("linked")); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, errors.Join(os.Chmod(path, 0o600), os.Symlink("f", link)))
+	zinotest.Must(t, WriteFile(link, 0o644, writer("linked")))
 	holds(t, path, "linked", 0o600)
 	if to, err := os.Readlink(link); err != nil || to != "f" {
 		t.Errorf("the link is %q, %v", to, err)
@@ -46,9 +40,7 @@ func TestWriteFile(t *testing.T) {
 func TestWriteFileFails(t *testing.T) {
 	dir := zinotest.Dir(t)
 	path := filepath.Join(dir, "f")
-	if err := os.WriteFile(path, []byte("before"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Write(t, path, "before")
 	broken := errors.New("broken")
 	err := WriteFile(path, 0o644, func(w io.Writer) error { return errors.Join(writer(strings.Repeat("half", 1e5))(w), broken) })
 	if !errors.Is(err, broken) {
@@ -68,9 +60,7 @@ func TestWriteFileFails(t *testing.T) {
 // TestWriteFilePipe writes to a FIFO, and does not replace it.
 func TestWriteFilePipe(t *testing.T) {
 	path := filepath.Join(zinotest.Dir(t), "p")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, syscall.Mkfifo(path, 0o600))
 	read := make(chan string)
 	go func() {
 		data, err := os.ReadFile(path)
@@ -79,9 +69,7 @@ func TestWriteFilePipe(t *testing.T) {
 		}
 		read <- string(data)
 	}()
-	if err := WriteFile(path, 0o644, writer("through")); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, WriteFile(path, 0o644, writer("through")))
 	if got := <-read; got != "through" {
 		t.Errorf("read %q", got)
 	}

@@ -15,9 +15,7 @@ import (
 func cfgOf(t *testing.T, text string) *config.Config {
 	t.Helper()
 	cfg, err := config.Parse([]byte(text), "own.toml", "/own", "cli")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	return cfg
 }
 
@@ -43,9 +41,7 @@ func TestPlaces(t *testing.T) {
 			cfg := cfgOf(t, test.text)
 			for plain, want := range map[bool]string{true: test.plain, false: test.chat} {
 				places, err := target.Places(cfg, plain)
-				if err != nil {
-					t.Fatal(err)
-				}
+				zinotest.Must(t, err)
 				var got []string
 				for _, p := range places {
 					if p.Named {
@@ -96,9 +92,7 @@ func testRuntimeDir(t *testing.T, own, hint string) {
 		{"foreign", func() error { return foreign(t, own) }, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if err := test.make(); err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, test.make())
 			defer os.RemoveAll(own)
 			dir, err := RuntimeDir()
 			if test.ok != (err == nil) {

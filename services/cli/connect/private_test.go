@@ -16,17 +16,13 @@ import (
 // unlike a missing file, one that cannot be reached is an error.
 func TestBaseOutOfReach(t *testing.T) {
 	cfg, _, w, err := readConfig(t, nil, func(w world) {
-		if err := errors.Join(os.Remove(w.home), os.WriteFile(w.home, nil, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, errors.Join(os.Remove(w.home), os.WriteFile(w.home, nil, 0o600)))
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	stderr, err := os.Create(filepath.Join(w.cwd, "stderr"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer stderr.Close()
 	if (&Target{Err: stderr}).checkStorage(cfg, w.runtime) {
 		t.Error("it can be written")
@@ -44,9 +40,7 @@ func TestBaseOutOfReach(t *testing.T) {
 // TestBaseReadOnly uses the tools and templates of a base that cannot be written.
 func TestBaseReadOnly(t *testing.T) {
 	cfg, _, w, err := readConfig(t, map[string]string{"h/.config/zino/tools/x": "", "h/.config/zino/data": "a file"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	stderr, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)
@@ -71,19 +65,13 @@ func TestStaleUnits(t *testing.T) {
 		edited time.Time
 		want   string
 	}{{now.Add(-time.Hour), ""}, {now.Add(time.Hour), "systemctl --user restart"}} {
-		if err := os.Chtimes(file, test.edited, test.edited); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, os.Chtimes(file, test.edited, test.edited))
 		said, err := os.Create(filepath.Join(base, "stderr"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		target := &Target{Err: said}
 		target.awaitReload(t.Context(), Place{Socket: filepath.Join(dir, "daemon.sock")})
 		text, err := os.ReadFile(said.Name())
-		if err := errors.Join(err, said.Close()); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, errors.Join(err, said.Close()))
 		if got := string(text); (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
 			t.Errorf("edited at %v: printed %q", test.edited, got)
 		}
@@ -137,9 +125,7 @@ func TestLocateRepl(t *testing.T) {
 				file = "w/own.toml"
 			}
 			_, _, w, err := readConfig(t, map[string]string{file: text}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, err)
 			target := &Target{}
 			dir := filepath.Join(w.home, ".config", "zino")
 			if named {

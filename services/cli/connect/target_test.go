@@ -106,9 +106,7 @@ func marshal(t *testing.T, cfg *config.Config) string {
 func TestConfigOrder(t *testing.T) {
 	own := "model = \"own-model\"\n[sys]\npersonality = \"a clerk\"\ntemplate = \"own.md\"\n[tools]\ndir = \"my-tools\"\n"
 	cfg, _, w, err := readConfig(t, map[string]string{"w/ZINO.toml": greedy, "w/prompt.md": "", "h/.config/zino/config.toml": own}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	base := filepath.Join(w.home, ".config", "zino")
 	if cfg.Service.Model != "own-model" || cfg.Sys.Personality != "a clerk" || cfg.Sys.Template != filepath.Join(base, "own.md") || cfg.Tools.Dir != filepath.Join(base, "my-tools") {
 		t.Errorf("%q, %q, %s, %s", cfg.Service.Model, cfg.Sys.Personality, cfg.Sys.Template, cfg.Tools.Dir)
@@ -120,9 +118,7 @@ func TestConfigTemplate(t *testing.T) {
 	const text = "[sys]\ntemplate = \"T\"\n"
 	link := func(target string) func(world) {
 		return func(w world) {
-			if err := os.Symlink(strings.ReplaceAll(target, "HOME", w.home), filepath.Join(w.cwd, "link")); err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, os.Symlink(strings.ReplaceAll(target, "HOME", w.home), filepath.Join(w.cwd, "link")))
 		}
 	}
 	for _, test := range []struct {
@@ -144,9 +140,7 @@ func TestConfigTemplate(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			files := map[string]string{"w/ZINO.toml": strings.ReplaceAll(text, "T", test.template), "w/a/p.md": "Prompt.", "h/secret": "sk-1"}
 			cfg, printed, w, err := readConfig(t, files, test.prepare)
-			if err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, err)
 			want := filepath.Join(w.home, ".config", "zino", "SYSTEM.md")
 			if test.want != "" {
 				want = filepath.Join(w.cwd, test.want)
@@ -206,9 +200,7 @@ func TestConfigNamed(t *testing.T) {
 	for name, target := range map[string]*Target{"flag": {File: path}, "variable": {}} {
 		t.Setenv("ZINO_CONFIG", map[string]string{"variable": path}[name])
 		cfg, err := target.Config()
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		if cfg.API.Key != "sk-local" || cfg.Tools.Dir != filepath.Join(w.cwd, "tools") || cfg.Daemon.Socket != filepath.Join(w.cwd, "evil.sock") {
 			t.Errorf("%s: %+v", name, cfg)
 		}

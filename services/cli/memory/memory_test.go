@@ -54,9 +54,7 @@ func FuzzMemoryLine(f *testing.F) {
 			t.Fatalf("%q: %d messages, %v", line, len(list), err)
 		}
 		var out strings.Builder
-		if err := render.JSON(&out, req); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, render.JSON(&out, req))
 		if n := strings.Count(out.String(), "\n"); n != 1 || !wire.Valid([]byte(out.String())) {
 			t.Errorf("%q becomes %d lines: %q", line, n, out.String())
 		}

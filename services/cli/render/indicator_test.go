@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -73,9 +74,7 @@ func TestIndicatorThinks(t *testing.T) {
 		{proto.TypeAssistantDelta, `{"type":"assistant_delta","text":"Yes."}`, "\r\x1b[K[24s] answering, 5 tokens"},
 	} {
 		*at = at.Add(12 * time.Second)
-		if err := x.Event(test.typ, []byte(test.packet)); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, x.Event(test.typ, []byte(test.packet)))
 		if got := drawn(n, screen); got != test.want {
 			t.Errorf("%s: drew %q, want %q", test.typ, got, test.want)
 		}

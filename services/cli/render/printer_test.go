@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 // TestPrinter checks that a turn with text ends with one newline.
@@ -33,13 +35,9 @@ func TestPrinter(t *testing.T) {
 			for range 2 { // a second turn begins anew
 				out.Reset()
 				for _, delta := range test.deltas {
-					if err := p.Text([]byte(delta)); err != nil {
-						t.Fatal(err)
-					}
+					zinotest.Must(t, p.Text([]byte(delta)))
 				}
-				if err := errors.Join(p.Flush(), p.End()); err != nil {
-					t.Fatal(err)
-				}
+				zinotest.Must(t, errors.Join(p.Flush(), p.End()))
 				if out.String() != test.want {
 					t.Errorf("printed %q, want %q", &out, test.want)
 				}

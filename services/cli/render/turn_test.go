@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"zino/pkg/text"
+	"zino/pkg/zinotest"
 )
 
 // FuzzEvents checks that no packet can control the terminal.
@@ -44,9 +45,7 @@ func TestJSONAgentsOnce(t *testing.T) {
 	var out strings.Builder
 	j := &JSONTurns{w: &out}
 	for _, text := range []string{"a", "a", "b"} {
-		if err := j.Event("notice", []byte(`{"type":"notice","kind":"agents","text":"`+text+`"}`)); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, j.Event("notice", []byte(`{"type":"notice","kind":"agents","text":"`+text+`"}`)))
 	}
 	if n := strings.Count(out.String(), "\n"); n != 2 {
 		t.Errorf("printed %s", out.String())

@@ -6,6 +6,7 @@ import (
 
 	"zino/pkg/text"
 	"zino/pkg/wire"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -25,9 +26,7 @@ func FuzzTranscript(f *testing.F) {
 		meta := wire.Decode(event, &e) == nil && e.Type == "meta"
 		p := newPrinter(&b)
 		p.calls["1"] = "bash"
-		if err := p.event(proto.Raw(event)); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, p.event(proto.Raw(event)))
 		if strings.ContainsFunc(b.String(), text.Hidden) {
 			t.Errorf("a terminal would act on %q", b.String())
 		}

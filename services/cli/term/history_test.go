@@ -19,9 +19,7 @@ func TestHistoryFile(t *testing.T) {
 	path := filepath.Join(zinotest.Dir(t), "base", "chat_history")
 	for _, turn := range []string{"one", "two\n\tlines\n", "two\n\tlines", " \n", "", "\"quoted\" \\ \u2028", strings.Repeat("x", historyText+1)} {
 		h := opened(t, path)
-		if err := h.add(turn); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, h.add(turn))
 	}
 	h := opened(t, path)
 	if want := []string{"one", "two\n\tlines", "\"quoted\" \\ \u2028"}; !slices.Equal(h.messages, want) {
@@ -42,9 +40,7 @@ func TestHistoryFile(t *testing.T) {
 func opened(t *testing.T, path string) *History {
 	t.Helper()
 	h, err := OpenHistory(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	return h
 }
 
@@ -60,9 +56,7 @@ func TestHistoryLimit(t *testing.T) {
 	if h.Len() != historyMax || h.At(0) != "turn 2000" || h.At(historyMax-1) != "turn 1001" {
 		t.Errorf("%d turns, from %q to %q", h.Len(), h.At(h.Len()-1), h.At(0))
 	}
-	if err := h.add("last"); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, h.add("last"))
 	stored := zinotest.Read(t, path)
 	if strings.Count(stored, "\n") != historyMax+1 || !strings.HasSuffix(stored, "\"last\"\n") {
 		t.Errorf("the file has %d lines", strings.Count(stored, "\n"))
@@ -94,9 +88,7 @@ func TestHistoryDamagedFile(t *testing.T) {
 			if shown := h.At(0); strings.ContainsFunc(shown, text.Hidden) {
 				t.Errorf("shows %q", shown)
 			}
-			if err := h.add("new"); err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, h.add("new"))
 			zinotest.Equal(t, "file", zinotest.Read(t, path), test.after)
 		})
 	}

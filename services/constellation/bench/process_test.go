@@ -20,6 +20,7 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -35,14 +36,10 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	dir, err := os.MkdirTemp("", "z")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	t.Cleanup(func() { log.Close() })
 	return &bench{t: t, smoke: !*benchTable, dir: dir, log: log, built: map[string]error{}}
 }
