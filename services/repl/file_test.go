@@ -279,14 +279,16 @@ func TestEditing(t *testing.T) {
 				t.Errorf("%+v, %v", r, err)
 			}
 		}()
-		for n := 0; n < saves; {
-			before := b.file(file)
-			whole := strings.Replace(before, "> This file", fmt.Sprintf("remark %d.%d\n> This file", request, n), 1)
-			if b.file(file) == before && whole != before { // editors ask before they overwrite a file that has changed
+		for n := range saves {
+			b.until("a save", func() bool {
+				before := b.file(file)
+				whole := strings.Replace(before, "> This file", fmt.Sprintf("remark %d.%d\n> This file", request, n), 1)
+				if b.file(file) != before || whole == before { // editors ask before they overwrite a file that has changed
+					return false
+				}
 				must(t, os.WriteFile(b.path(file), []byte(whole), 0o644))
-				n++
-			}
-			runtime.Gosched()
+				return true
+			})
 		}
 		zinotest.Receive(t, "the reply", answered)
 	}

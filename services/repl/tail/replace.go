@@ -145,7 +145,7 @@ func (e *edit) lengthen() error {
 		err = os.NewSyscallError("fcntl", back)
 	}
 	if err != nil {
-		return e.takeBack(n, err)
+		return e.takeBack(more[:n], err)
 	}
 	info, err := e.f.Stat()
 	if err != nil || info.Size() == e.at+int64(len(e.text)) {
@@ -156,21 +156,29 @@ func (e *edit) lengthen() error {
 	if _, err := e.f.ReadAt(got, e.at+int64(len(e.old))); err == nil && bytes.Equal(got, more) {
 		return nil
 	}
-	return e.takeBack(len(more), ErrChanged)
+	return e.takeBack(more, ErrChanged)
 }
 
-// takeBack removes n bytes that were appended in the wrong place: they end at the
+// takeBack removes bytes that were appended in the wrong place: they end at the
 // offset of the file. Where others may write at the same time they only become blank
-// lines.
-func (e *edit) takeBack(n int, cause error) error {
+// lines, and nothing is written where another program has overwritten them.
+func (e *edit) takeBack(appended []byte, cause error) error {
 	end, err := e.f.Seek(0, io.SeekCurrent)
-	if err != nil || n == 0 {
+	if err != nil || len(appended) == 0 {
 		return errors.Join(err, cause)
 	}
-	if _, err := e.f.WriteAt(blank(n), end-int64(n)); err != nil {
+	e.alone = e.alone || lease(e.f)
+	start, got := end-int64(len(appended)), make([]byte, len(appended))
+	if _, err := e.f.ReadAt(got, start); err != nil && !errors.Is(err, io.EOF) {
+		return errors.Join(err, cause)
+	}
+	if !bytes.Equal(got, appended) {
+		return cause
+	}
+	if _, err := e.f.WriteAt(blank(len(appended)), start); err != nil {
 		return err
 	}
-	if err := e.cut(end, end-int64(n)); err != nil {
+	if err := e.cut(end, start); err != nil {
 		return err
 	}
 	return cause

@@ -180,6 +180,31 @@ func between(t *testing.T, text string, open bool, save func(*testing.T, string,
 	}
 }
 
+// TestTakeBackOverwritten: an editor truncates and writes the file while text is
+// appended in the wrong place. Taking that back leaves what the editor wrote.
+func TestTakeBackOverwritten(t *testing.T) {
+	for name, user := range map[string]string{"longer": "all that the user wrote\n", "shorter": "user\n", "emptied": ""} {
+		t.Run(name, func(t *testing.T) {
+			_, dir := newDir(t)
+			path := filepath.Join(dir, "f")
+			write(t, path, "")
+			f, err := os.OpenFile(path, os.O_RDWR, 0)
+			must(t, err)
+			const appended = "reply\nfooter\n"
+			_, err = f.WriteString(appended)
+			must(t, err)
+			write(t, path, user)
+			e := edit{f: f}
+			if err := errors.Join(e.takeBack([]byte(appended), ErrChanged), f.Close()); !errors.Is(err, ErrChanged) {
+				t.Error(err)
+			}
+			if got := content(t, path); got != user {
+				t.Errorf("got %q, want %q", got, user)
+			}
+		})
+	}
+}
+
 // TestFull: the file is unchanged when the disk is full.
 func TestFull(t *testing.T) {
 	d, dir := newDir(t)
