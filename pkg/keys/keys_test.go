@@ -1,6 +1,8 @@
 package keys
 
 import (
+	"context"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,7 +11,137 @@ import (
 	"testing"
 
 	"zino/pkg/config"
+	"zino/pkg/zinotest"
 )
+
+// secret is a key that must not appear outside of its file.
+const secret = "sk-secret-0123456789"
+
+// newStore returns a store in a base directory that does not exist yet. The host's
+// systemd-creds uses a host key of the test.
+func newStore(t *testing.T) (s *Store, base string) {
+	t.Helper()
+	dir := zinotest.Dir(t)
+	t.Setenv("SYSTEMD_CREDENTIAL_SECRET", filepath.Join(dir, "host.secret"))
+	base = filepath.Join(dir, "base")
+	return Open(filepath.Join(base, "keys")), base
+}
+
+// Scripts in place of systemd-creds. rot is its own inverse.
+const (
+	rot     = "tr a-zA-Z n-za-mN-ZA-M\n"
+	works   = rot
+	fails   = "cat >&2; exit 3\n"
+	lies    = "cat >/dev/null; echo all is well\n"
+	oneWay  = "case \"$*\" in *decrypt*) printf 'one\\nno \\033host key\\n\\n' >&2; exit 1;; esac\n" + rot
+	hangs   = "exec sleep 1000\n"
+	signals = "kill -9 $$\n"
+)
+
+// tool puts a script in the place of systemd-creds, and returns a file with its
+// arguments and environment.
+func tool(t *testing.T, script string) (log string) {
+	t.Helper()
+	dir := t.TempDir()
+	log = filepath.Join(dir, "log")
+	write(t, filepath.Join(dir, "systemd-creds"), "#!/bin/sh\necho \"$*\" >>"+log+"\nenv >>"+log+"\n"+script, 0o700)
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	return log
+}
+
+// noTool hides systemd-creds.
+func noTool(t *testing.T) { t.Setenv("PATH", t.TempDir()) }
+
+func write(t *testing.T, path, text string, mode fs.FileMode) {
+	t.Helper()
+	zinotest.Write(t, path, text)
+	zinotest.Must(t, os.Chmod(path, mode))
+}
+
+// files lists the files below dir with their modes, and the names of those that
+// contain the secret.
+func files(t *testing.T, dir string) (modes, open string) {
+	t.Helper()
+	var names []string
+	zinotest.Must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		name := strings.TrimPrefix(path, filepath.Dir(dir)+"/")
+		modes += name + " " + info.Mode().String() + "\n"
+		if info.Mode().IsRegular() && strings.Contains(zinotest.Read(t, path), secret) {
+			names = append(names, name)
+		}
+		return nil
+	}))
+	return modes, strings.Join(names, " ")
+}
+
+// keeper is a Store or a Host.
+type keeper interface {
+	Set(ctx context.Context, name, key string) (string, error)
+	Delete(name string) (bool, error)
+}
+
+func set(t *testing.T, s keeper, name, key string) (how string) {
+	t.Helper()
+	how, err := s.Set(t.Context(), name, key)
+	zinotest.Must(t, err)
+	return how
+}
+
+// deleted deletes a key and checks whether one was found.
+func deleted(t *testing.T, s keeper, name string, want bool) {
+	t.Helper()
+	if found, err := s.Delete(name); found != want || err != nil {
+		t.Errorf("delete %s: %v, %v; want %v", name, found, err, want)
+	}
+}
+
+func getKey(t *testing.T, s *Store, name, want string) {
+	t.Helper()
+	if got, err := s.Get(t.Context(), name); got != want || err != nil {
+		t.Errorf("%s: %q, %v; want %q", name, got, err, want)
+	}
+}
+
+// refused checks an error of one line that begins with want and has no key in it.
+func refused(t *testing.T, what string, err error, want string) {
+	t.Helper()
+	if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), secret) || strings.ContainsAny(err.Error(), "\n\x1b") {
+		t.Errorf("%s: %v\nwant %s", what, err, want)
+	}
+}
+
+// checkSet: invalid names and keys are refused by Store and Host alike.
+func checkSet(t *testing.T, s keeper) {
+	t.Helper()
+	for _, test := range []struct{ name, key, want string }{
+		{"openai", "", "there is no key to keep: it is empty"},
+		{"openai", " \n", "there is no key to keep: it is empty"},
+		{"openai", secret + " " + secret, "this is no key: it has a blank"},
+		{"../openai", secret, `no account can be called "../openai"`},
+		{"", secret, `no account can be called ""`},
+		{"Openai", secret, `no account can be called "Openai"`},
+	} {
+		how, err := s.Set(t.Context(), test.name, test.key)
+		zinotest.Equal(t, "kept", how, "")
+		refused(t, test.name, err, test.want)
+	}
+	for _, name := range []string{"..", ".openai1", "a/b", ""} {
+		refused(t, "delete "+name, second(s.Delete(name)), "no account can be called")
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func getenv(env map[string]string) func(string) string {
+	return func(name string) string { return env[name] }
+}
 
 // TestAccounts: the accounts agree with the providers of the configuration.
 func TestAccounts(t *testing.T) {
@@ -79,8 +211,7 @@ func TestBase(t *testing.T) {
 		{"", "", "", "/d", "/d/.config/zino"},
 		{"/a/../b", "", "", "", "/b"},
 	} {
-		env := map[string]string{"ZINO_HOME": test.home, "ZDX_HOME": test.old, "XDG_CONFIG_HOME": test.xdg, "HOME": test.user}
-		getenv := func(name string) string { return env[name] }
+		getenv := getenv(map[string]string{"ZINO_HOME": test.home, "ZDX_HOME": test.old, "XDG_CONFIG_HOME": test.xdg, "HOME": test.user})
 		if got, err := Base(getenv); got != test.want || err != nil {
 			t.Errorf("%+v: %s, %v", test, got, err)
 		}
@@ -88,8 +219,8 @@ func TestBase(t *testing.T) {
 			t.Errorf("%+v: the store is in %s, %v", test, s.Dir(), err)
 		}
 	}
-	if got, err := Base(func(name string) string { return map[string]string{"ZINO_HOME": "rel"}[name] }); !filepath.IsAbs(got) || err != nil {
-		t.Errorf("a relative one: %s, %v", got, err)
+	if got, err := Base(getenv(map[string]string{"ZINO_HOME": "rel"})); !filepath.IsAbs(got) || err != nil {
+		t.Errorf("a relative path: %s, %v", got, err)
 	}
 }
 
@@ -98,7 +229,7 @@ func TestTempDir(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	own := filepath.Join(tmp, "zino-"+strconv.Itoa(os.Getuid()))
-	nothing := func(string) string { return "" }
+	nothing := getenv(nil)
 	if got, err := Base(nothing); got != own+"/home" || err != nil {
 		t.Errorf("%s, %v", got, err)
 	}

@@ -89,8 +89,7 @@ const headersVariable = "ANTHROPIC_CUSTOM_HEADERS"
 type settings struct {
 	provider  string
 	base      *url.URL // [api] base_url, nil if there is none
-	key       string   // [api] key
-	keyFile   string
+	keys      keys.Search
 	model     string
 	maxTokens int
 	streaming bool
@@ -99,17 +98,15 @@ type settings struct {
 	invalid   map[string]error // base URLs that cannot be used: these providers alone cannot be asked
 	fallback  []config.Fallback
 	known     []config.Model
-	getenv    func(string) string
-	store     *keys.Store // nil if the user has no place for one
-	headers   http.Header // of the user's, for Anthropic
+	headers   http.Header // ANTHROPIC_CUSTOM_HEADERS
 	problems  []string    // with headers and bases
 }
 
 func readSettings(cfg *config.Config) (settings, error) {
 	set := settings{
-		provider: cfg.Provider, keyFile: cfg.API.KeyFile, model: cfg.Service.Model, maxTokens: cfg.MaxTokens,
+		provider: cfg.Provider, keys: keys.NewSearch(cfg, os.Getenv), model: cfg.Service.Model, maxTokens: cfg.MaxTokens,
 		streaming: cfg.Rtr.Streaming, stall: time.Duration(cfg.Rtr.StallTimeout * float64(time.Second)),
-		bases: map[string]*url.URL{}, invalid: map[string]error{}, fallback: cfg.Rtr.Fallback, known: cfg.Rtr.Model, getenv: os.Getenv,
+		bases: map[string]*url.URL{}, invalid: map[string]error{}, fallback: cfg.Rtr.Fallback, known: cfg.Rtr.Model,
 	}
 	place := "" // begins an error about the configuration
 	if cfg.File != "" {
@@ -117,14 +114,11 @@ func readSettings(cfg *config.Config) (settings, error) {
 	}
 	key := cmp.Or(cfg.API.Key, os.Getenv("ZINO_API_KEY")) // [api] key, as the CLI passes it on
 	var err error
-	if set.key, err = keys.Clean(key); err != nil && strings.TrimSpace(key) != "" {
+	if set.keys.Key, err = keys.Clean(key); err != nil && strings.TrimSpace(key) != "" {
 		return settings{}, fmt.Errorf("%s[api] key: %w", place, err)
 	}
 	if set.base, err = parseBase(cfg.API.BaseURL); err != nil {
 		return settings{}, fmt.Errorf("%s[api] base_url: %w", place, err)
-	}
-	if set.store, err = keys.OpenUser(os.Getenv); err != nil {
-		set.store = nil // without a home there is no store
 	}
 	set.headers, set.problems = customHeaders(os.Getenv(headersVariable))
 	// A provider's address is the environment's, else the configuration's, else its
@@ -229,12 +223,12 @@ func customHeaders(text string) (header http.Header, problems []string) {
 	return header, problems
 }
 
-// credential finds the key of a provider. A stored key is sent to its own provider
-// only, which the endpoint is if genuine.
-func (s *Service) credential(account keys.Account, first, genuine bool) (key string, from keys.Source, err error) {
-	search := keys.Search{First: first, Key: s.set.key, KeyFile: s.set.keyFile, Getenv: s.set.getenv, Store: s.set.store}
-	if !genuine {
-		search.Store = nil
+// credential finds the key of a provider. first says whether [api] is for it in
+// this request.
+func (s *Service) credential(account keys.Account, first bool) (key string, from keys.Source, err error) {
+	search := s.set.keys
+	if search.First = ""; first {
+		search.First = account.Name
 	}
 	return search.Lookup(s.life, account)
 }
@@ -310,8 +304,8 @@ func (s *Service) target(ctx context.Context, sel selector) (*target, error) {
 	}
 	defer s.unlock()
 	stamp := ""
-	if s.set.store != nil {
-		stamp = s.set.store.Stamp()
+	if s.set.keys.Store != nil {
+		stamp = s.set.keys.Store.Stamp()
 	}
 	if stamp != s.stamped {
 		clear(s.resolved)
@@ -411,7 +405,7 @@ func (s *Service) resolve(ctx context.Context, sel selector) *target {
 func (s *Service) implied() (v vendor, configured, ok bool) {
 	openAI, _ := vendorOf("openai")
 	free := !s.names() || s.set.provider == "openai"
-	if free && (s.set.base != nil || s.set.key != "" || s.set.keyFile != "" || s.set.getenv("LLM_API_KEY") != "") {
+	if free && s.set.keys.Configured() {
 		return openAI, true, true
 	}
 	for _, v := range vendors {
@@ -419,7 +413,7 @@ func (s *Service) implied() (v vendor, configured, ok bool) {
 		if !takesKey {
 			continue
 		}
-		if key, _, err := s.credential(account, false, true); err != nil || key != "" {
+		if key, _, err := s.credential(account, false); err != nil || key != "" {
 			return v, false, true
 		}
 	}
@@ -443,7 +437,7 @@ func (s *Service) named(ctx context.Context, v vendor, sel selector, first bool)
 	key, from, hint := "", keys.Source{}, "no key"
 	if takesKey {
 		var err error
-		if key, from, err = s.credential(account, first, true); err != nil {
+		if key, from, err = s.credential(account, first); err != nil {
 			return s.noTarget(sel, err.Error())
 		}
 		if hint = keyHint(account, first); from.Token {
@@ -480,7 +474,7 @@ func (s *Service) generic(ctx context.Context, sel selector) *target {
 	sel.provider, v.maxTokens = v.name, 0
 	account, _ := keys.Find(v.name)
 	genuine := s.set.base.Hostname() == "api.openai.com"
-	key, _, err := s.credential(account, true, genuine)
+	key, _, err := s.credential(account, true)
 	if err != nil {
 		return s.noTarget(sel, err.Error())
 	}

@@ -153,14 +153,21 @@ func keep(ctx context.Context, env *command.Env, account keys.Account, key strin
 		return err
 	}
 	env.Say("The key of %s is kept %s.", account.Name, how)
-	noteOther(ctx, env, account, "Note: the one in %s %s comes before it.")
+	noteOther(ctx, env, account, "Note: the one in %s comes before it.", false)
 	return nil
 }
 
-// noteOther prints a note with the place of a key outside of the store.
-func noteOther(ctx context.Context, env *command.Env, account keys.Account, format string) {
-	if _, from, _ := keys.Lookup(ctx, account, "", os.Getenv, nil); from.Kind != "" { // an error is about that key
-		env.Say(format, from.Kind, from.Place)
+// noteOther prints a note with the place of a key outside of the store. A token is
+// used only without a key in the store.
+func noteOther(ctx context.Context, env *command.Env, account keys.Account, format string, token bool) {
+	cfg, err := env.Config()
+	if err != nil {
+		cfg = config.Default() // a key can be stored with an invalid configuration
+	}
+	search := keys.NewSearch(cfg, os.Getenv)
+	search.Store = nil
+	if _, from, _ := search.Lookup(ctx, account); from.Kind != "" && (token || !from.Token) { // an error is about that key
+		env.Say(format, from)
 	}
 }
 
@@ -192,7 +199,7 @@ func newLogout(env *command.Env) *cobra.Command {
 		} else {
 			env.Say("There was no key of %s in %s.", account.Name, store.Dir())
 		}
-		noteOther(ctx, env, account, "Note: there is still one in %s %s.")
+		noteOther(ctx, env, account, "Note: there is still one in %s.", true)
 		return nil
 	})
 }
@@ -280,14 +287,15 @@ func list(ctx context.Context, env *command.Env) error {
 	if err != nil {
 		cfg, problems = config.Default(), append(problems, err)
 	}
+	search := keys.NewSearch(cfg, os.Getenv)
 	entries, err := store.List()
 	if err != nil {
-		store, problems = nil, append(problems, err) // once, not for each account
+		search.Store, problems = nil, append(problems, err) // once, not for each account
 	}
 	rows := [][]string{{"PROVIDER", "KEY FROM", "STORED"}}
 	var objects []keyObject
 	for _, account := range keys.Accounts() {
-		from, err := connect.KeySource(ctx, cfg, account, store)
+		_, from, err := search.Lookup(ctx, account)
 		if err != nil {
 			problems = append(problems, err)
 		}
@@ -299,7 +307,7 @@ func list(ctx context.Context, env *command.Env) error {
 		return err
 	}
 	if cfg.API.BaseURL != "" && !env.JSON() {
-		env.Say("Requests of the provider %s go to [api] base_url of %s: %s", connect.FirstProvider(cfg), cfg.File, connect.WithoutPassword(cfg.API.BaseURL))
+		env.Say("Requests of the provider %s go to [api] base_url of %s: %s", search.First, cfg.File, connect.WithoutPassword(cfg.API.BaseURL))
 	}
 	for _, problem := range problems {
 		env.PrintError(problem)

@@ -1,7 +1,6 @@
 package connect
 
 import (
-	"context"
 	"errors"
 	"net/url"
 	"os"
@@ -15,7 +14,7 @@ import (
 // CheckModel returns an error that says how to connect a model if neither the
 // configuration nor the environment nor the user's keys name one.
 func (t *Target) CheckModel(cfg *config.Config) error {
-	if t.Provider != "" || cfg.Provider != "" || cfg.API.BaseURL != "" || cfg.API.Key != "" || cfg.API.KeyFile != "" || cfg.OpenAIBaseURL != "" || hasKey() {
+	if t.Provider != "" || cfg.Provider != "" || cfg.OpenAIBaseURL != "" || keys.NewSearch(cfg, os.Getenv).Configured() || hasKey() {
 		return nil
 	}
 	return errors.New("no model is connected: run `zino auth set PROVIDER` or `zino auth login openrouter`, set ANTHROPIC_API_KEY (or OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY; " +
@@ -49,46 +48,12 @@ func KeyInShell() keys.Account {
 	return keys.Account{}
 }
 
-// FirstProvider returns the provider of requests that name none, empty where keys
-// decide.
-func FirstProvider(cfg *config.Config) string {
-	if cfg.Provider == "offline" || slices.Contains(config.Providers, cfg.Provider) {
-		return cfg.Provider
-	}
-	if cfg.API.BaseURL != "" || cfg.API.Key != "" || cfg.API.KeyFile != "" || os.Getenv("LLM_API_KEY") != "" {
-		return "openai"
-	}
-	return ""
-}
-
-// KeySource returns where the key of an account comes from. A stored key is not sent
-// to [api] base_url.
-func KeySource(ctx context.Context, cfg *config.Config, account keys.Account, store *keys.Store) (keys.Source, error) {
-	search := keys.Search{First: FirstProvider(cfg) == account.Name, Key: cfg.API.Key, KeyFile: cfg.API.KeyFile, Getenv: os.Getenv, Store: store}
-	if search.First && cfg.API.BaseURL != "" {
-		search.Store = nil
-	}
-	_, from, err := search.Lookup(ctx, account)
-	if from.Kind == "configuration" {
-		from = keys.Source{Kind: from.Place, Place: "in " + cfg.File} // "[api] key in FILE"
-	}
-	return from, err
-}
-
 // DescribeSource formats where a key comes from.
 func DescribeSource(from keys.Source, err error) string {
-	s := "none"
-	switch from.Kind {
-	case "":
-	case "store":
-		s = "store"
-	default:
-		s = from.Kind + " " + from.Place
-	}
 	if err != nil {
-		return "unusable: " + s
+		return "unusable: " + from.String()
 	}
-	return s
+	return from.String()
 }
 
 // Hidden replaces a secret in what is printed.

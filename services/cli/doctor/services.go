@@ -274,21 +274,18 @@ func (d *doctor) checkSandbox(ctx context.Context) []finding {
 
 // checkKey reports where keys come from, and whether one is missing.
 func (d *doctor) checkKey(ctx context.Context) []finding {
-	store, err := keys.OpenUser(os.Getenv)
-	if err != nil {
-		store = nil // no home
-	}
+	search := keys.NewSearch(d.cfg, os.Getenv)
 	var list []finding
 	var from []string
 	for _, account := range keys.Accounts() {
-		_, source, err := keys.Lookup(ctx, account, "", os.Getenv, store)
+		_, source, err := search.Lookup(ctx, account)
 		switch {
 		case err != nil:
 			list = append(list, failed("zino auth set "+account.Name, "%v", err))
 		case source.Kind == "store":
 			from = append(from, account.Name+" from your store")
 		case source.Kind != "":
-			from = append(from, account.Name+" from "+source.Kind+" "+source.Place)
+			from = append(from, account.Name+" from "+source.String())
 		}
 	}
 	running, err := d.services()

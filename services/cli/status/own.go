@@ -60,16 +60,13 @@ func describeOwn(ctx context.Context, cfg *config.Config) *own {
 
 // describeModel sets provider, endpoint, model and the source of the key.
 func (o *own) describeModel(ctx context.Context, cfg *config.Config) {
-	store, err := keys.OpenUser(os.Getenv)
-	if err != nil {
-		store = nil
-	}
-	o.Provider, o.Model, o.Key = connect.FirstProvider(cfg), cfg.Service.Model, "none"
+	search := keys.NewSearch(cfg, os.Getenv)
+	o.Provider, o.Model, o.Key = search.First, cfg.Service.Model, "none"
 	for _, account := range keys.Accounts() {
 		if o.Provider != "" && o.Provider != account.Name {
 			continue
 		}
-		from, err := connect.KeySource(ctx, cfg, account, store)
+		_, from, err := search.Lookup(ctx, account)
 		if from.Kind != "" || err != nil {
 			o.Provider, o.Key = account.Name, connect.DescribeSource(from, err)
 		}
