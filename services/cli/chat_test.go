@@ -32,10 +32,7 @@ func TestChatSession(t *testing.T) {
 			f := newFake(t, "")
 			f.has(map[string]int{"3f2a-1": known["3f2a-1"], "notes": known["notes"], "notes2": known["notes2"]})
 			cmd := newWorld(t).command(append(strings.Fields(test.args), "--socket", f.socket)...)
-			status, out, said := run(t, cmd, "hello\nhello\n")
-			if status != 0 || out != "echo: hello\necho: hello\n" || said != test.said {
-				t.Errorf("status %d, printed %q, said %q", status, out, said)
-			}
+			expect(t, cmd, "hello\nhello\n", 0, "echo: hello\necho: hello\n", test.said)
 			for _, req := range f.requests() {
 				if req.SessionID != test.session || req.NoSave {
 					t.Errorf("sent %+v", req)

@@ -49,31 +49,12 @@ func TestMessageArguments(t *testing.T) {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			t.Parallel()
 			f := newFake(t, "")
-			status, out, said := run(t, newWorld(t).command(append([]string{"--socket", f.socket}, test.args...)...), "")
-			if status != 0 || out != "echo: "+test.message+"\n" || said != "" {
-				t.Errorf("status %d, printed %q, said %q", status, out, said)
-			}
+			expect(t, newWorld(t).command(append([]string{"--socket", f.socket}, test.args...)...), "", 0, "echo: "+test.message+"\n", "")
 			if n := len(f.requests()); n != 1 {
 				t.Fatalf("%d requests", n)
 			}
 			if got := f.requests()[0]; got.Message != test.message || got.ChannelID != test.channel || got.Stream != test.stream || !got.NeedModel {
 				t.Errorf("sent %+v", got)
-			}
-		})
-	}
-}
-
-// TestHelp checks that help goes to standard output and needs no configuration.
-func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"-h"}, {"help"}, {"up", "--help"}, {"help", "status"}, {"--version"}, {"version"}, {"login"}, {"auth", "login"}} {
-		t.Run(strings.Join(args, " "), func(t *testing.T) {
-			t.Parallel()
-			status, out, said := run(t, newWorld(t).command(args...), "")
-			if status != 0 || out == "" || said != "" {
-				t.Errorf("status %d, printed %q, said %q", status, out, said)
-			}
-			if strings.Contains(out, "--private") {
-				t.Error("a hidden flag is shown")
 			}
 		})
 	}

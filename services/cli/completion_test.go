@@ -48,17 +48,6 @@ func shellIn(t *testing.T, w world, bin string, line ...string) *exec.Cmd {
 	return cmd
 }
 
-// TestCompletionSyntax checks that each shell can parse its script.
-func TestCompletionSyntax(t *testing.T) {
-	t.Parallel()
-	for _, shell := range []string{"bash", "zsh", "fish"} {
-		file, bin := script(t, shell)
-		if status, out, said := run(t, shellIn(t, newWorld(t), bin, shell, "-n", file), ""); status != 0 || out+said != "" {
-			t.Errorf("%s: status %d, %s%s", shell, status, out, said)
-		}
-	}
-}
-
 // TestCompletionBash presses Tab in a shell without other completions.
 func TestCompletionBash(t *testing.T) {
 	t.Parallel()
@@ -86,7 +75,7 @@ func TestCompletionBash(t *testing.T) {
 	} {
 		x.Type(test.typed)
 		x.Shows(test.shown)
-		x.Type("\x15\x0b") // the line is taken back
+		x.Type("\x15\x0b") // clears the line
 	}
 	x.Type("exit\r")
 	x.Exit()
@@ -129,10 +118,7 @@ func TestCompletionFish(t *testing.T) {
 		{"zino --format=", "--format=json\n--format=text\n"},
 		{"zino describe r", "rtr\n"},
 	} {
-		status, out, said := run(t, shellIn(t, w, bin, "fish", "--no-config", "-c", "source "+file+"; complete -C "+"'"+test.line+"'"), "")
-		if status != 0 || out != test.want || said != "" {
-			t.Errorf("%s: status %d, printed %q, said %q, want %q", test.line, status, out, said, test.want)
-		}
+		expect(t, shellIn(t, w, bin, "fish", "--no-config", "-c", "source "+file+"; complete -C "+"'"+test.line+"'"), "", 0, test.want, "")
 	}
 }
 
@@ -149,14 +135,9 @@ func TestCompletionQuiet(t *testing.T) {
 		{"__complete", "--socket", "none", "--session", ""},
 		{"__complete", "--config", filepath.Join(w.home, "bad.toml"), "sessions", "rm", ""},
 	} {
-		status, out, said := run(t, w.command(args...), "")
-		if status != 0 || out != ":36\n" || said != "Completion ended with directive: ShellCompDirectiveNoFileComp, ShellCompDirectiveKeepOrder\n" {
-			t.Errorf("%q: status %d, printed %q, said %q", args, status, out, said)
-		}
+		expect(t, w.command(args...), "", 0, ":36\n", "Completion ended with directive: ShellCompDirectiveNoFileComp, ShellCompDirectiveKeepOrder\n")
 	}
-	if left, err := os.ReadDir(w.runtime); err != nil || len(left) > 0 {
-		t.Errorf("made: %v, %v", left, err)
-	}
+	zinotest.Equal(t, "files left", zinotest.Names(t, w.runtime), "")
 }
 
 // TestCompletionForeign escapes the text of sessions.
@@ -167,26 +148,5 @@ func TestCompletionForeign(t *testing.T) {
 	_, out, _ := run(t, f.command(t, "__complete", "--session", ""), "")
 	if out != "abc\t^[[2J tab line\\u202e long long long lon…\n:36\n" {
 		t.Errorf("printed %q", out)
-	}
-}
-
-// TestCompletionHelp says how to install the scripts.
-func TestCompletionHelp(t *testing.T) {
-	t.Parallel()
-	for shell, want := range map[string]string{
-		"bash": "~/.local/share/bash-completion/completions/zino", "zsh": "fpath+=~/.zfunc", "fish": "~/.config/fish/completions/zino.fish",
-	} {
-		status, out, said := run(t, newWorld(t).command("completion", shell, "--help"), "")
-		if status != 0 || said != "" || !strings.Contains(out, want) {
-			t.Errorf("%s: status %d, said %q, printed %s", shell, status, said, out)
-		}
-	}
-	status, out, said := run(t, newWorld(t).command("completion"), "")
-	if status != exitUsage || out != "" || said != "Error [usage]: zino completion: name one of: bash, fish, zsh; try zino completion --help\n" {
-		t.Errorf("no shell: status %d, printed %q, said %q", status, out, said)
-	}
-	status, out, said = run(t, newWorld(t).command("completion", "tcsh"), "")
-	if status != exitUsage || out != "" || !strings.Contains(said, `there is no command "tcsh"`) {
-		t.Errorf("another shell: status %d, printed %q, said %q", status, out, said)
 	}
 }

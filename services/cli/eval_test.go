@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"os/user"
 	"path/filepath"
 	"reflect"
@@ -46,18 +45,11 @@ func TestEval(t *testing.T) {
 		{[]string{"shop", "throw", "--format", "json"}, "", 1, `{"type":"result","ok":false,"error":"Error: \u001b[31m\n  at x\n",` + plain, ""},
 		{[]string{"none", "x", "--format", "json"}, "", 1, `{"type":"error","message":"No page \"none\" is connected.","code":"not_found","service":"repl"}` + "\n", ""},
 
-		{[]string{}, "", 2, "", "Error [usage]: zino eval: name a page; zino pages lists them; try zino eval --help\n"},
-		{[]string{"shop", "1", "+", "2"}, "", 2, "", "Error [usage]: zino eval: the code is one argument: put it in quotes; try zino eval --help\n"},
 		{[]string{"shop"}, " \n", 2, "", "Error [usage]: zino eval: there is no code; try zino eval --help\n"},
 		{[]string{"shop", ""}, "x", 2, "", "Error [usage]: zino eval: there is no code; try zino eval --help\n"},
-		{[]string{"shop", "x", "--timeout", "0"}, "", 2, "", "Error [usage]: zino eval: --timeout 0 is not a number of seconds, up to 86400; try zino eval --help\n"},
-		{[]string{"shop", "x", "--timeout", "NaN"}, "", 2, "", "Error [usage]: zino eval: --timeout NaN is not a number of seconds, up to 86400; try zino eval --help\n"},
 		{[]string{"shop"}, "\x00", 2, "", "Error [usage]: standard input: it is binary: byte 0 is NUL; give text\n"},
 	} {
-		status, out, said := run(t, w.command(append([]string{"eval"}, test.args...)...), test.input)
-		if status != test.status || out != test.out || said != test.said {
-			t.Errorf("%q: status %d, printed %q, said %q", test.args, status, out, said)
-		}
+		expect(t, w.command(append([]string{"eval"}, test.args...)...), test.input, test.status, test.out, test.said)
 	}
 }
 
@@ -109,11 +101,11 @@ func TestEvalInterrupted(t *testing.T) {
 	} {
 		w := newWorld(t)
 		f := newFakeRepl(t, w)
-		cmd, out, said := begin(t, w.command("eval", "--format", test.format, "shop", "wait"))
+		p := zinotest.Start(t, w.command("eval", "--format", test.format, "shop", "wait"))
 		zinotest.Eventually(t, "the code has begun", func() bool { return len(f.requests()) == 1 })
-		interrupt(t, cmd)
-		if status := cmd.ProcessState.ExitCode(); status != exitInterrupted || out.String() != test.out || said.String() != "^C Interrupted.\n" {
-			t.Errorf("status %d, printed %q, said %q", status, out, said)
+		p.Signal(os.Interrupt)
+		if status := p.Exit(); status != exitInterrupted || p.Out.String() != test.out || p.Err.String() != "^C Interrupted.\n" {
+			t.Errorf("status %d, printed %q, said %q", status, p.Out, p.Err)
 		}
 		<-f.ended
 	}
@@ -129,29 +121,12 @@ func TestEvalInterrupted(t *testing.T) {
 	if _, err := r.WriteString("half"); err != nil {
 		t.Fatal(err)
 	}
-	cmd, _, _ = begin(t, cmd)
+	p := zinotest.Start(t, cmd)
 	zinotest.Eventually(t, "the half is read", func() bool { return pending(t, r) == 0 })
-	interrupt(t, cmd)
-	if status := cmd.ProcessState.ExitCode(); status != exitInterrupted || len(f.requests()) > 0 {
+	p.Signal(os.Interrupt)
+	if status := p.Exit(); status != exitInterrupted || len(f.requests()) > 0 {
 		t.Errorf("status %d, asked for %+v", status, f.requests())
 	}
-}
-
-// begin starts a command, which is killed when the test ends.
-func begin(t *testing.T, cmd *exec.Cmd) (started *exec.Cmd, out, said *bytes.Buffer) {
-	t.Helper()
-	out, said = &bytes.Buffer{}, &bytes.Buffer{}
-	cmd.Stdout, cmd.Stderr = out, said
-	zinotest.Must(t, cmd.Start())
-	t.Cleanup(func() { cmd.Process.Kill() })
-	return cmd, out, said
-}
-
-// interrupt presses Ctrl-C and waits for the end.
-func interrupt(t *testing.T, cmd *exec.Cmd) {
-	t.Helper()
-	zinotest.Must(t, cmd.Process.Signal(os.Interrupt))
-	cmd.Wait() // the status tells
 }
 
 // TestEvalClosedPipe ends without an error when the reader is gone.

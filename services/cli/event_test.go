@@ -91,10 +91,7 @@ func TestEvents(t *testing.T) {
 					test.said += render.EmptyAnswer + "\n"
 				}
 			}
-			status, out, said := run(t, newWorld(t).command("--socket", f.socket, "exec", "-p", "play"), "")
-			if status != 0 || out != test.out || said != test.said {
-				t.Errorf("status %d, printed %q, said %q\nwant %q and %q", status, out, said, test.out, test.said)
-			}
+			expect(t, newWorld(t).command("--socket", f.socket, "exec", "-p", "play"), "", 0, test.out, test.said)
 		})
 	}
 }
@@ -117,11 +114,8 @@ func TestEventErrors(t *testing.T) {
 			t.Parallel()
 			f := newFake(t, "")
 			f.plays(playing(proto.Text{}, &test.err, say1))
-			status, out, said := run(t, newWorld(t).command("--socket", f.socket, "exec", "-p", "play"), "")
-			if status != 1 || out != "one \n" || said != test.said {
-				t.Errorf("status %d, printed %q, said %q, want %q", status, out, said, test.said)
-			}
-			status, out, said = run(t, newWorld(t).command("--socket", f.socket, "--format", "json", "exec", "-p", "play"), "")
+			expect(t, newWorld(t).command("--socket", f.socket, "exec", "-p", "play"), "", 1, "one \n", test.said)
+			status, out, said := run(t, newWorld(t).command("--socket", f.socket, "--format", "json", "exec", "-p", "play"), "")
 			lines := strings.Split(strings.TrimSpace(out), "\n")
 			var last struct{ Type, Message, Kind string }
 			zinotest.Must(t, json.Unmarshal([]byte(lines[len(lines)-1]), &last))

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"io"
 	"os"
 	"path/filepath"
@@ -37,10 +36,7 @@ func TestExecRequest(t *testing.T) {
 			t.Parallel()
 			f := newFake(t, "")
 			f.has(map[string]int{"known-and-more": 0, "twin1": 3, "twin2": 3, "ab1": 1, "ab2": 1})
-			status, out, said := run(t, w.command(append([]string{"--socket", f.socket}, strings.Fields(test.args)...)...), "")
-			if status != 0 || out != "echo: hello\n" || said != "" {
-				t.Errorf("status %d, printed %q, said %q", status, out, said)
-			}
+			expect(t, w.command(append([]string{"--socket", f.socket}, strings.Fields(test.args)...)...), "", 0, "echo: hello\n", "")
 			got := f.requests()[0]
 			if test.want.SessionID == "" {
 				if !uuid.MatchString(got.SessionID) {
@@ -48,14 +44,7 @@ func TestExecRequest(t *testing.T) {
 				}
 				got.SessionID = ""
 			}
-			if (got.SystemPrompt == nil) != (test.want.SystemPrompt == nil) || got.SystemPrompt != nil && *got.SystemPrompt != *test.want.SystemPrompt {
-				t.Errorf("the system prompt is %v", got.SystemPrompt)
-			}
-			if (got.Network == nil) != (test.want.Network == nil) || got.Network != nil && *got.Network != *test.want.Network {
-				t.Errorf("network is %v", got.Network)
-			}
-			test.want.Events, test.want.NeedModel, got.SystemPrompt, test.want.SystemPrompt = true, true, nil, nil
-			got.Network, test.want.Network = nil, nil
+			test.want.Events, test.want.NeedModel = true, true
 			if len(got.Env) == 0 || got.Cwd == "" || got.Umask == nil {
 				t.Errorf("sent without the environment: %+v", got)
 			}
@@ -120,10 +109,7 @@ func TestExecInputAlone(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"exec"}, {"exec", "-p", ""}, {"-p", ""}} {
 		f := newFake(t, "")
-		status, out, said := run(t, newWorld(t).command(append([]string{"--socket", f.socket}, args...)...), "one\ntwo\n")
-		if status != 0 || out != "echo: one\ntwo\n" || said != "" {
-			t.Errorf("%q: status %d, printed %q, said %q", args, status, out, said)
-		}
+		expect(t, newWorld(t).command(append([]string{"--socket", f.socket}, args...)...), "one\ntwo\n", 0, "echo: one\ntwo\n", "")
 	}
 }
 
@@ -145,26 +131,25 @@ func TestExecInputKinds(t *testing.T) {
 	}
 }
 
-// TestExecInterrupted ends with 130 at each signal, and cancels the turn, in JSON too.
-func TestExecInterrupted(t *testing.T) {
+// TestInterrupted ends with 130 at each signal, and cancels the turn. Text so far
+// stays, with its newline.
+func TestInterrupted(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
-		for format, want := range map[string]string{"text": "so far\n", "json": `{"type":"interrupted"}` + "\n" + `{"type":"error","message":"Interrupted.","code":"canceled","kind":"internal"}` + "\n"} {
-			t.Run(signal.String()+" "+format, func(t *testing.T) {
+		for args, want := range map[string]string{
+			"--stream wait":              "so far\n",
+			"exec -p wait":               "so far\n",
+			"exec --format json -p wait": `{"type":"interrupted"}` + "\n" + `{"type":"error","message":"Interrupted.","code":"canceled","kind":"internal"}` + "\n",
+		} {
+			t.Run(signal.String()+" "+args, func(t *testing.T) {
 				t.Parallel()
 				f := newFake(t, "")
-				cmd := newWorld(t).command("--socket", f.socket, "exec", "-p", "wait", "--format", format)
-				var out, said bytes.Buffer
-				cmd.Stdout, cmd.Stderr = &out, &said
-				zinotest.Must(t, cmd.Start())
-				defer cmd.Process.Kill()
+				p := zinotest.Start(t, newWorld(t).command(append([]string{"--socket", f.socket}, strings.Fields(args)...)...))
 				f.waiting(t, 1)
-				zinotest.Must(t, cmd.Process.Signal(signal))
-				cmd.Wait()
+				p.Signal(signal)
+				zinotest.Equal(t, "status", p.Exit(), exitInterrupted)
 				<-f.ended
-				if status := cmd.ProcessState.ExitCode(); status != exitInterrupted || said.String() != "^C Interrupted.\n" {
-					t.Errorf("status %d, want 130; said %q", status, &said)
-				}
-				if got := out.String(); got != "" && !strings.HasSuffix(got, want) {
+				zinotest.Equal(t, "stderr", p.Err.String(), "^C Interrupted.\n")
+				if got := p.Out.String(); got != "" && !strings.HasSuffix(got, want) {
 					t.Errorf("printed %q", got)
 				}
 			})
@@ -172,61 +157,52 @@ func TestExecInterrupted(t *testing.T) {
 	}
 }
 
-// TestExecInterruptedReading ends while nothing comes on standard input.
-func TestExecInterruptedReading(t *testing.T) {
+// TestInterruptedReading ends while nothing comes on standard input.
+func TestInterruptedReading(t *testing.T) {
 	f := newFake(t, "")
 	cmd := newWorld(t).command("--socket", f.socket, "exec", "-p", "look")
 	in, err := cmd.StdinPipe()
 	zinotest.Must(t, err)
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	zinotest.Must(t, cmd.Start())
-	defer cmd.Process.Kill()
-	if _, err := in.Write(make([]byte, 1<<17)); err != nil { // more than a pipe holds: it is being read
-		t.Fatal(err)
-	}
-	zinotest.Must(t, cmd.Process.Signal(os.Interrupt))
-	cmd.Wait()
-	if status := cmd.ProcessState.ExitCode(); status != exitInterrupted || said.String() != "^C Interrupted.\n" || len(f.messages()) > 0 {
-		t.Errorf("status %d, said %q, sent %d messages", status, &said, len(f.messages()))
+	p := zinotest.Start(t, cmd)
+	_, err = in.Write(make([]byte, 1<<17)) // more than a pipe holds: it is being read
+	zinotest.Must(t, err)
+	p.Signal(os.Interrupt)
+	if status := p.Exit(); status != exitInterrupted || p.Err.String() != "^C Interrupted.\n" || len(f.messages()) > 0 {
+		t.Errorf("status %d, said %q, sent %d messages", status, p.Err, len(f.messages()))
 	}
 }
 
-// TestExecHead ends without an error when the reader is gone.
-func TestExecHead(t *testing.T) {
-	for _, format := range []string{"text", "json"} {
+// TestReaderGone ends without an error text when the reader is gone.
+func TestReaderGone(t *testing.T) {
+	for _, args := range []string{"--stream flood", "exec -p flood", "exec -p flood --format json"} {
 		f := newFake(t, "")
-		cmd := newWorld(t).command("--socket", f.socket, "exec", "-p", "flood", "--format", format)
+		cmd := newWorld(t).command(append([]string{"--socket", f.socket}, strings.Fields(args)...)...)
 		r, w, err := os.Pipe()
 		zinotest.Must(t, err)
-		var said bytes.Buffer
-		cmd.Stdout, cmd.Stderr = w, &said
-		zinotest.Must(t, cmd.Start())
+		cmd.Stdout = w
+		p := zinotest.Start(t, cmd)
 		w.Close()
-		if _, err := io.ReadFull(r, make([]byte, 100)); err != nil {
-			t.Fatal(err)
-		}
+		_, err = io.ReadFull(r, make([]byte, 100))
+		zinotest.Must(t, err)
 		r.Close()
-		cmd.Wait()
 		<-f.ended
-		if status := cmd.ProcessState.ExitCode(); status != exitError || said.String() != "" {
-			t.Errorf("%s: status %d, said %q", format, status, &said)
+		if status := p.Exit(); status != exitError && status != -1 || p.Err.String() != "" { // -1: SIGPIPE
+			t.Errorf("%s: status %d, said %q", args, status, p.Err)
 		}
 	}
 }
 
-// TestExecFull reports a full disk.
-func TestExecFull(t *testing.T) {
-	for _, args := range [][]string{{"exec", "-p", "hello"}, {"exec", "-p", "hello", "--format", "json"}} {
-		f := newFake(t, "")
+// TestDiskFull reports a full disk.
+func TestDiskFull(t *testing.T) {
+	for _, args := range []string{"hello you", "exec -p hello", "exec -p hello --format json"} {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 		zinotest.Must(t, err)
 		defer full.Close()
-		cmd := newWorld(t).command(append(args, "--socket", f.socket)...)
-		var said bytes.Buffer
-		cmd.Stdout, cmd.Stderr = full, &said
-		if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() != exitError || !strings.HasSuffix(said.String(), "no space left on device\n") || strings.Count(said.String(), "\n") != 1 {
-			t.Errorf("%v: %v, said %q", args, err, &said)
+		cmd := newWorld(t).command(append([]string{"--socket", newFake(t, "").socket}, strings.Fields(args)...)...)
+		cmd.Stdout = full
+		p := zinotest.Start(t, cmd)
+		if status, said := p.Exit(), p.Err.String(); status != exitError || !strings.HasSuffix(said, "no space left on device\n") || strings.Count(said, "\n") != 1 {
+			t.Errorf("%s: status %d, said %q", args, status, said)
 		}
 	}
 }

@@ -15,9 +15,7 @@ import (
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	if status, out, said := run(t, w.command("--version"), ""); status != 0 || out != "zino "+rpc.VersionText()+"\n" || said != "" {
-		t.Errorf("--version: status %d, printed %q, said %q", status, out, said)
-	}
+	expect(t, w.command("--version"), "", 0, "zino "+rpc.VersionText()+"\n", "")
 	_, out, _ := run(t, w.command("version"), "")
 	if !strings.HasPrefix(out, "zino "+rpc.VersionText()+"\nbuild "+rpc.Build+"\n") || !strings.Contains(out, "\n"+runtime.Version()+" ") {
 		t.Errorf("version: %q", out)
@@ -50,9 +48,7 @@ func TestAuthStatus(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	_, list, _ := run(t, w.auth("list"), "")
-	if status, out, said := run(t, w.auth("status"), ""); status != 0 || out != list || said != "" {
-		t.Errorf("status %d, printed %q, said %q", status, out, said)
-	}
+	expect(t, w.auth("status"), "", 0, list, "")
 }
 
 // TestChatCommand is a chat under its names.

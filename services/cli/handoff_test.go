@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -87,15 +86,11 @@ func TestHandoffInterrupt(t *testing.T) {
 	f := newFakeHandoff(t)
 	dir := zinotest.Dir(t)
 	cmd := f.command(t, "handoff", "--goal", "wait", "--out", filepath.Join(dir, "h.md"))
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	zinotest.Must(t, cmd.Start())
+	p := zinotest.Start(t, cmd)
 	<-f.waiting
-	zinotest.Must(t, cmd.Process.Signal(os.Interrupt))
-	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitInterrupted || said.String() != "^C Interrupted.\n" {
-		t.Errorf("%v, status %d, said %q", err, cmd.ProcessState.ExitCode(), said.String())
+	p.Signal(os.Interrupt)
+	if status := p.Exit(); status != exitInterrupted || p.Err.String() != "^C Interrupted.\n" {
+		t.Errorf("status %d, said %q", status, p.Err)
 	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
+	zinotest.Equal(t, "files left", zinotest.Names(t, dir), "")
 }

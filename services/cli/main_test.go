@@ -17,6 +17,7 @@ import (
 
 	"zino/pkg/rpc"
 	"zino/pkg/zinotest"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 	"zino/services/cli/connect"
 	"zino/services/cli/doctor"
@@ -256,6 +257,33 @@ func (w world) command(args ...string) *exec.Cmd {
 	}
 	cmd.Env = append(cmd.Env, zinotest.CoverEnv()...)
 	return cmd
+}
+
+// expect runs a command and compares its status and all that it prints.
+func expect(t *testing.T, cmd *exec.Cmd, input string, status int, out, said string) {
+	t.Helper()
+	gotStatus, gotOut, gotSaid := run(t, cmd, input)
+	if gotStatus != status || gotOut != out || gotSaid != said {
+		t.Errorf("%.200q: status %d, printed\n%s\nsaid\n%s\nwant %d\n%s\n%s", cmd.Args[1:], gotStatus, gotOut, gotSaid, status, out, said)
+	}
+}
+
+// newDaemon starts a daemon that forwards the requests for any service to one with
+// these methods, and has further methods of its own.
+func newDaemon(t *testing.T, behind func(*rpc.Server), own ...func(*rpc.Server)) (socket string) {
+	t.Helper()
+	others, _ := rpctest.New(t, "others", "", behind)
+	socket, _ = rpctest.New(t, "daemon", "", func(s *rpc.Server) {
+		rpc.HandleRelay(s, proto.DaemonForward, func(ctx context.Context, req proto.Forward, out *rpc.Out) error {
+			c := &rpc.Client{Service: req.Service, Path: others}
+			defer c.Close()
+			return rpc.Relay(ctx, c, req.Request, out)
+		})
+		for _, register := range own {
+			register(s)
+		}
+	})
+	return socket
 }
 
 // run runs the command to its end.

@@ -3,31 +3,19 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"zino/pkg/rpc"
-	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
 // modelsDaemon is a daemon that passes requests on to a router with these models.
 func modelsDaemon(t *testing.T, answer func(proto.ModelsRequest) (proto.ModelList, error)) (socket string) {
 	t.Helper()
-	dir := zinotest.Dir(t)
-	rtr := rpc.NewServer("rtr", slog.New(slog.DiscardHandler))
-	rpc.Handle(rtr, proto.RtrModels, func(_ context.Context, req proto.ModelsRequest) (proto.ModelList, error) { return answer(req) })
-	serveOn(t, rtr, filepath.Join(dir, "rtr"))
-	daemon := rpc.NewServer("daemon", slog.New(slog.DiscardHandler))
-	rpc.HandleRelay(daemon, proto.DaemonForward, func(ctx context.Context, req proto.Forward, out *rpc.Out) error {
-		c := &rpc.Client{Service: req.Service, Path: filepath.Join(dir, req.Service)}
-		defer c.Close()
-		return rpc.Relay(ctx, c, req.Request, out)
+	return newDaemon(t, func(s *rpc.Server) {
+		rpc.Handle(s, proto.RtrModels, func(_ context.Context, req proto.ModelsRequest) (proto.ModelList, error) { return answer(req) })
 	})
-	serveOn(t, daemon, filepath.Join(dir, "d"))
-	return filepath.Join(dir, "d")
 }
 
 func TestModels(t *testing.T) {

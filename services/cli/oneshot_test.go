@@ -1,14 +1,12 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/binary"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -26,79 +24,10 @@ func TestOneShotErrors(t *testing.T) {
 		{"blanks", " \n ", "Error [usage]: Empty message.\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			status, out, said := run(t, newWorld(t).command("--socket", f.socket, "-s", test.message), "")
-			if status != 1 || out != "" || said != test.said {
-				t.Errorf("status %d, printed %q, said %q; want %q", status, out, said, test.said)
-			}
+			expect(t, newWorld(t).command("--socket", f.socket, "-s", test.message), "", 1, "", test.said)
 		})
 	}
-	status, out, said := run(t, newWorld(t).command("--socket", f.socket, "-s", "nothing"), "")
-	if status != 0 || out != "\n" || said != render.EmptyAnswer+"\n" {
-		t.Errorf("an empty answer: status %d, printed %q, said %q", status, out, said)
-	}
-}
-
-// TestOneShotInterrupted ends with 130 at each signal, and cancels the turn. Text so
-// far stays, with its newline.
-func TestOneShotInterrupted(t *testing.T) {
-	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
-		t.Run(signal.String(), func(t *testing.T) {
-			t.Parallel()
-			f := newFake(t, "")
-			cmd := newWorld(t).command("--socket", f.socket, "--stream", "wait")
-			var out, said bytes.Buffer
-			cmd.Stdout, cmd.Stderr = &out, &said
-			zinotest.Must(t, cmd.Start())
-			defer cmd.Process.Kill()
-			f.waiting(t, 1)
-			zinotest.Must(t, cmd.Process.Signal(signal))
-			cmd.Wait()
-			if status := cmd.ProcessState.ExitCode(); status != exitInterrupted {
-				t.Errorf("status %d, want 130", status)
-			}
-			if said.String() != "^C Interrupted.\n" || out.String() != "" && out.String() != "so far\n" {
-				t.Errorf("printed %q, said %q", &out, &said)
-			}
-			<-f.ended
-		})
-	}
-}
-
-// TestOneShotHead ends when the reader is gone.
-func TestOneShotHead(t *testing.T) {
-	f := newFake(t, "")
-	cmd := newWorld(t).command("--socket", f.socket, "--stream", "flood")
-	r, w, err := os.Pipe()
-	zinotest.Must(t, err)
-	cmd.Stdout = w
-	zinotest.Must(t, cmd.Start())
-	defer cmd.Process.Kill()
-	w.Close()
-	if _, err := io.ReadFull(r, make([]byte, 100)); err != nil {
-		t.Fatal(err)
-	}
-	r.Close()
-	if err := cmd.Wait(); err == nil {
-		t.Error("status 0, though the output was lost")
-	}
-	<-f.ended
-}
-
-// TestOneShotFull reports a full disk.
-func TestOneShotFull(t *testing.T) {
-	f := newFake(t, "")
-	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	zinotest.Must(t, err)
-	defer full.Close()
-	cmd := newWorld(t).command("--socket", f.socket, "hello you")
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = full, &said
-	if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() != 1 {
-		t.Errorf("%v", err)
-	}
-	if !strings.Contains(said.String(), "no space left on device") || strings.Count(said.String(), "\n") != 1 {
-		t.Errorf("said %q", &said)
-	}
+	expect(t, newWorld(t).command("--socket", f.socket, "-s", "nothing"), "", 0, "\n", render.EmptyAnswer+"\n")
 }
 
 // TestOneRequest has a daemon that accepts one connection and answers one frame: a
@@ -121,10 +50,7 @@ func TestOneRequest(t *testing.T) {
 				heard <- answerOnce(nc, `{"type":"response","content":"fine"}`)
 			}()
 			value := map[string]string{"--socket": "d", "--config": "own.toml"}[named]
-			status, out, said := run(t, w.command(named, value, "hello", "you"), "")
-			if status != 0 || out != "fine\n" || said != "" {
-				t.Errorf("status %d, printed %q, said %q", status, out, said)
-			}
+			expect(t, w.command(named, value, "hello", "you"), "", 0, "fine\n", "")
 			if got := <-heard; !strings.Contains(got, `"message":"hello you"`) {
 				t.Errorf("heard %s", got)
 			}
@@ -201,14 +127,10 @@ func TestDeniedByHost(t *testing.T) {
 	}
 }
 
-// TestNoDaemon says what to do, and starts no services where a socket was named.
-func TestNoDaemon(t *testing.T) {
+// TestNoModel says what to do. Without a daemon, see TestExecNoDaemon.
+func TestNoModel(t *testing.T) {
 	w := newWorld(t)
-	status, out, said := run(t, w.command("--socket", "none.sock", "hello", "you"), "")
-	if status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: Could not connect to daemon: ") || !strings.HasSuffix(said, "; is the daemon running? try: zino status\n") {
-		t.Errorf("status %d, printed %q, said %q", status, out, said)
-	}
-	status, _, said = run(t, w.command("hello", "you"), "")
+	status, _, said := run(t, w.command("hello", "you"), "")
 	const want = "Error [internal]: no model is connected: run `zino auth set PROVIDER` or "
 	if status != 1 || !strings.HasPrefix(said, want) || strings.Count(said, "\n") != 1 {
 		t.Errorf("status %d, said %q", status, said)
@@ -225,7 +147,5 @@ func TestNoServices(t *testing.T) {
 		strings.Count(said, "\n") != 1 || strings.Contains(said, "sk-secret") {
 		t.Errorf("status %d, printed %q, said %q", status, out, said)
 	}
-	if left, err := os.ReadDir(w.runtime); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
+	zinotest.Equal(t, "files left", zinotest.Names(t, w.runtime), "")
 }

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"bytes"
 	"io"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -38,10 +36,7 @@ func TestPipeChat(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFake(t, "")
-			status, out, said := run(t, newWorld(t).command("--socket", f.socket), test.input)
-			if status != 0 || out != test.out || said != test.said {
-				t.Errorf("status %d, printed %.80q, said %q", status, out, said)
-			}
+			expect(t, newWorld(t).command("--socket", f.socket), test.input, 0, test.out, test.said)
 			if got := f.messages(); !slices.Equal(got, test.messages) {
 				t.Errorf("sent %.80q", got)
 			}
@@ -55,19 +50,6 @@ func TestPipeChat(t *testing.T) {
 	}
 }
 
-// pipeChat starts a chat whose lines the test writes.
-func pipeChat(t *testing.T, f *fake) (cmd *exec.Cmd, in io.WriteCloser, out, said *bytes.Buffer) {
-	t.Helper()
-	cmd = newWorld(t).command("--socket", f.socket)
-	in, err := cmd.StdinPipe()
-	zinotest.Must(t, err)
-	out, said = &bytes.Buffer{}, &bytes.Buffer{}
-	cmd.Stdout, cmd.Stderr = out, said
-	zinotest.Must(t, cmd.Start())
-	t.Cleanup(func() { cmd.Process.Kill() })
-	return cmd, in, out, said
-}
-
 // TestPipeChatSignals ends the chat with 130, between turns and in one.
 func TestPipeChatSignals(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
@@ -75,20 +57,19 @@ func TestPipeChatSignals(t *testing.T) {
 			t.Run(signal.String()+" at "+line, func(t *testing.T) {
 				t.Parallel()
 				f := newFake(t, "")
-				cmd, in, _, said := pipeChat(t, f)
+				cmd := newWorld(t).command("--socket", f.socket)
+				in, err := cmd.StdinPipe()
+				zinotest.Must(t, err)
+				p := zinotest.Start(t, cmd)
 				io.WriteString(in, line+"\n")
 				f.waiting(t, 1)
 				if line == "one" { // a second turn that has been answered means: waiting for the third
 					io.WriteString(in, "fail\n")
 					f.waiting(t, 2)
 				}
-				zinotest.Must(t, cmd.Process.Signal(signal))
-				cmd.Wait()
-				if status := cmd.ProcessState.ExitCode(); status != exitInterrupted {
+				p.Signal(signal)
+				if status, said := p.Exit(), p.Err.String(); status != exitInterrupted || line == "wait" && said != "^C Interrupted.\n" {
 					t.Errorf("status %d, want 130; said %q", status, said)
-				}
-				if line == "wait" && said.String() != "^C Interrupted.\n" {
-					t.Errorf("said %q", said)
 				}
 			})
 		}

@@ -18,21 +18,11 @@ func TestServiceGivesUp(t *testing.T) {
 		script := "#!/bin/sh\necho started >&2\necho 'zino-" + name + ": its file is wrong' >&2\nexit 1\n"
 		zinotest.Must(t, os.WriteFile(filepath.Join(w.home, "zino-"+name), []byte(script), 0o755))
 	}
-	const why = "the service daemon does not start: its file is wrong\n"
 	for _, args := range [][]string{{"hello", "you"}, {"exec", "-p", "hello"}, {"sessions", "resume", "x"}} {
-		want := "Error [internal]: " + why
-		if len(args) == 2 {
-			want = "Error [internal]: " + why
-		}
 		cmd := w.command(args...)
 		cmd.Path = zino
 		cmd.Env = append(cmd.Env, "ANTHROPIC_API_KEY=k")
-		status, out, said := run(t, cmd, "")
-		if status != 1 || out != "" || said != want {
-			t.Errorf("%v: status %d, printed %q, said %q", args, status, out, said)
-		}
+		expect(t, cmd, "", 1, "", "Error [internal]: the service daemon does not start: its file is wrong\n")
 	}
-	if left, err := os.ReadDir(w.runtime); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
+	zinotest.Equal(t, "files left", zinotest.Names(t, w.runtime), "")
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 
 	"zino/pkg/rpc"
 	"zino/pkg/zinotest"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
@@ -38,15 +38,15 @@ func newFakeRepl(t *testing.T, w world, pages ...proto.Page) *fakeRepl {
 func newFakeReplAt(t *testing.T, socket string, pages ...proto.Page) *fakeRepl {
 	t.Helper()
 	f := &fakeRepl{socket: socket, pages: pages, ended: make(chan error, 4)}
-	s := rpc.NewServer("repl", slog.New(slog.DiscardHandler))
-	rpc.Handle(s, proto.ReplPages, func(context.Context, proto.PagesRequest) (proto.Pages, error) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return proto.Pages{Pages: append([]proto.Page{}, f.pages...)}, nil
+	rpctest.New(t, "repl", socket, func(s *rpc.Server) {
+		rpc.Handle(s, proto.ReplPages, func(context.Context, proto.PagesRequest) (proto.Pages, error) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return proto.Pages{Pages: append([]proto.Page{}, f.pages...)}, nil
+		})
+		rpc.Handle(s, proto.ReplEval, f.eval)
+		s.OnStats(func(stats *proto.Stats) { stats.Info = map[string]string{"http": "127.0.0.1:5173"} })
 	})
-	s.OnStats(func(stats *proto.Stats) { stats.Info = map[string]string{"http": "127.0.0.1:5173"} })
-	rpc.Handle(s, proto.ReplEval, f.eval)
-	serveOn(t, s, socket)
 	return f
 }
 

@@ -86,9 +86,7 @@ func (w world) over(t *testing.T, x *terminal, s started, status int) {
 		t.Errorf("status %d, want %d; the screen shows %q", got, status, x.Written.String())
 	}
 	zinotest.Eventually(t, "the service is gone", func() bool { return syscall.Kill(s.PID, 0) != nil })
-	if left, err := os.ReadDir(w.runtime); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
-	}
+	zinotest.Equal(t, "files left", zinotest.Names(t, w.runtime), "")
 }
 
 // TestRepl runs the service for a directory, says how to use it, and stops it at
@@ -163,30 +161,19 @@ func TestReplKilled(t *testing.T) {
 	w.over(t, x, s, 0)
 }
 
-// TestReplRefuses checks what keeps the REPL from starting: one line.
+// TestReplRefuses checks what keeps the REPL from starting: one line. Wrong flags
+// are in testdata/script/mistakes.txtar.
 func TestReplRefuses(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	zinotest.Must(t, err)
 	defer l.Close()
 	taken := l.Addr().String()
-	usage := func(text string) string { return "Error [usage]: zino repl: " + text + "; try zino repl --help\n" }
 	for _, test := range []struct {
 		args, config string
 		status       int
 		said         string
 	}{
-		{"--dir none", "", 2, usage("--dir none is not a directory")},
-		{"--dir own.toml", "", 2, usage("--dir own.toml is not a directory")},
-		{"--dir=", "", 2, usage("--dir  is not a directory")},
-		{"--serve none", "", 2, usage("--serve none is not a directory")},
-		{"--origin localhost:5173", "", 2, usage("--origin localhost:5173 is not an origin such as http://localhost:5173: scheme, host and port, nothing behind")},
-		{"--origin http://localhost:5173/", "", 2, usage("--origin http://localhost:5173/ is not an origin such as http://localhost:5173: scheme, host and port, nothing behind")},
-		{"--http 8302", "", 2, usage("--http 8302 is not a loopback address with a port, such as 127.0.0.1:8302")},
-		{"--http 0.0.0.0:8302", "", 2, usage("--http 0.0.0.0:8302 is not a loopback address with a port, such as 127.0.0.1:8302")},
-		{"--http :8302", "", 2, usage("--http :8302 is not a loopback address with a port, such as 127.0.0.1:8302")},
-		{"--http example.org:80", "", 2, usage("--http example.org:80 is not a loopback address with a port, such as 127.0.0.1:8302")},
-		{"now", "", 2, usage(`it takes no arguments, but was given "now"`)},
 		{"--http " + taken, "", 1, "Error [internal]: " + taken + " is in use, by another REPL perhaps; name another address with zino repl --http or [repl] http\n"},
 		{"--http 127.0.0.1:99999", "", 1, "Error [internal]: [repl] http: listen tcp: address 99999: invalid port\n"},
 		{"", "[repl]\ndir = \"none\"\n", 1, "Error [internal]: [repl] dir: CWD/none is not a directory\n"},
@@ -201,9 +188,7 @@ func TestReplRefuses(t *testing.T) {
 		if status != test.status || out != "" || strings.Count(said, "\n") != 1 || said != want && !strings.Contains(said, want) {
 			t.Errorf("%s: status %d, said %q, want %q", test.args, status, said, want)
 		}
-		if left, err := os.ReadDir(w.runtime); err != nil || len(left) > 0 {
-			t.Errorf("%s: left %v, %v", test.args, left, err)
-		}
+		zinotest.Equal(t, "files left", zinotest.Names(t, w.runtime), "")
 	}
 }
 
@@ -214,11 +199,6 @@ func TestReplFails(t *testing.T) {
 	zinotest.Write(t, filepath.Join(w.cwd, "fail"), "no room")
 	cmd := w.command("repl", "--http", "127.0.0.1:0")
 	cmd.Path = w.install(t)
-	status, out, said := run(t, cmd, "")
-	if status != exitError || out != "" || said != "zino-repl: no room\n" {
-		t.Errorf("status %d, printed %q, said %q", status, out, said)
-	}
-	if left, err := os.ReadDir(w.runtime); err != nil || len(left) > 0 {
-		t.Errorf("left %v, %v", left, err)
-	}
+	expect(t, cmd, "", exitError, "", "zino-repl: no room\n")
+	zinotest.Equal(t, "files left", zinotest.Names(t, w.runtime), "")
 }

@@ -13,7 +13,6 @@ import (
 
 	"zino/pkg/rpc"
 	"zino/pkg/zinotest"
-	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 	"zino/services/cli/render"
 )
@@ -41,7 +40,7 @@ func newFakeSessions(t *testing.T, ids ...string) *fakeSessions {
 	for _, id := range ids {
 		f.add(id, "words of "+id)
 	}
-	mem, _ := rpctest.New(t, "mem", "", func(s *rpc.Server) {
+	f.socket = newDaemon(t, func(s *rpc.Server) {
 		rpc.Handle(s, proto.MemListSessions, answer(f, f.listed))
 		rpc.Handle(s, proto.MemFindSession, answer(f, f.find))
 		rpc.Handle(s, proto.MemReadSession, answer(f, func(req proto.ReadSession) (proto.SessionEvents, error) {
@@ -50,13 +49,7 @@ func newFakeSessions(t *testing.T, ids ...string) *fakeSessions {
 		rpc.Handle(s, proto.MemExportSession, answer(f, func(req proto.ExportSession) (proto.SessionText, error) {
 			return proto.SessionText{SessionID: req.SessionID, Content: "text \x1b[2J\u202e\n", More: f.endless}, nil
 		}))
-	})
-	f.socket, _ = rpctest.New(t, "daemon", "", func(s *rpc.Server) {
-		rpc.HandleRelay(s, proto.DaemonForward, func(ctx context.Context, req proto.Forward, out *rpc.Out) error {
-			c := &rpc.Client{Service: req.Service, Path: mem}
-			defer c.Close()
-			return rpc.Relay(ctx, c, req.Request, out)
-		})
+	}, func(s *rpc.Server) {
 		rpc.Handle(s, proto.DaemonContext, answer(f, func(req proto.Preview) (proto.ContextReport, error) {
 			f.previews = append(f.previews, req)
 			return f.report, nil
@@ -143,13 +136,10 @@ func (f *fakeSessions) command(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// expect runs a command and compares all that it says.
+// expect runs a command and compares all that it prints.
 func (f *fakeSessions) expect(t *testing.T, args string, status int, out, said string) {
 	t.Helper()
-	gotStatus, gotOut, gotSaid := run(t, f.command(t, strings.Fields(args)...), "")
-	if gotStatus != status || gotOut != out || gotSaid != said {
-		t.Errorf("%s: status %d, printed\n%s\nsaid\n%s\nwant %d\n%s\n%s", args, gotStatus, gotOut, gotSaid, status, out, said)
-	}
+	expect(t, f.command(t, strings.Fields(args)...), "", status, out, said)
 }
 
 // TestSessionsFail prints the error of each command on one line.

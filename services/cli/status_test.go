@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"context"
-	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,26 +11,16 @@ import (
 	"zino/pkg/config"
 	"zino/pkg/rpc"
 	"zino/pkg/zinotest"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
 // serveAs starts a service that answers the common requests and reports problems.
 func serveAs(t *testing.T, name, socket string, problems ...string) {
 	t.Helper()
-	s := rpc.NewServer(name, slog.New(slog.DiscardHandler))
-	s.OnStats(func(stats *proto.Stats) { stats.Problems = append(stats.Problems, problems...) })
-	l, err := net.Listen("unix", socket)
-	zinotest.Must(t, err)
-	go s.Serve(l)
-	t.Cleanup(func() { s.Shutdown(context.Background()) })
-}
-
-// silent listens on a socket and never answers.
-func silent(t *testing.T, socket string) {
-	t.Helper()
-	l, err := net.Listen("unix", socket)
-	zinotest.Must(t, err)
-	t.Cleanup(func() { l.Close() })
+	rpctest.New(t, name, socket, func(s *rpc.Server) {
+		s.OnStats(func(stats *proto.Stats) { stats.Problems = append(stats.Problems, problems...) })
+	})
 }
 
 func TestStatus(t *testing.T) {
@@ -46,7 +33,7 @@ func TestStatus(t *testing.T) {
 		socket := filepath.Join(dir, name+".sock")
 		switch name {
 		case "mem", "exc": // two that hang take no longer than one
-			silent(t, socket)
+			zinotest.Listen(t, socket) // and never answers
 		case "rtr":
 		case "agr", "ctx":
 			serveAs(t, name, socket, problem)
@@ -95,9 +82,7 @@ func TestStatusWhere(t *testing.T) {
 	if status != 0 || said != "" || !strings.HasPrefix(out, "No services are running: zino starts its own for each run.") {
 		t.Errorf("status %d, said %q, printed:\n%s", status, said, out)
 	}
-	if left, err := os.ReadDir(w.runtime); err != nil || len(left) > 0 {
-		t.Errorf("it left %v, %v", left, err)
-	}
+	zinotest.Equal(t, "files left", zinotest.Names(t, w.runtime), "")
 }
 
 // TestStatusWithoutDaemon prints what a run would use, and where each key comes from.

@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"context"
-	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,6 +10,7 @@ import (
 	"zino/pkg/config"
 	"zino/pkg/rpc"
 	"zino/pkg/zinotest"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
@@ -129,21 +127,12 @@ func TestStatusUnitsStopped(t *testing.T) {
 	var text strings.Builder
 	for _, name := range config.Services {
 		text.WriteString(shown(name, "inactive", "dead", "success", "inactive"))
-		serveFor(t, name, filepath.Join(dir, name+".sock"), "root, ada")
+		rpctest.New(t, name, filepath.Join(dir, name+".sock"), func(s *rpc.Server) {
+			s.OnStats(func(stats *proto.Stats) { stats.Info = map[string]string{"callers": "root, ada"} })
+		})
 	}
 	status, out, said := run(t, with(w.command("status"), w.pretend(t, true, text.String())), "")
 	if status != 0 || said != "" || strings.Count(out, " up ") != 7 || !strings.HasSuffix(out, "\n\nAll may be called by: root, ada\n") {
 		t.Errorf("status %d, said %q, printed:\n%s", status, said, out)
 	}
-}
-
-// serveFor starts a service that reports who may call it.
-func serveFor(t *testing.T, name, socket, callers string) {
-	t.Helper()
-	s := rpc.NewServer(name, slog.New(slog.DiscardHandler))
-	s.OnStats(func(stats *proto.Stats) { stats.Info = map[string]string{"callers": callers} })
-	l, err := net.Listen("unix", socket)
-	zinotest.Must(t, err)
-	go s.Serve(l)
-	t.Cleanup(func() { s.Shutdown(context.Background()) })
 }

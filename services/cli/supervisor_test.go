@@ -28,9 +28,7 @@ func TestSupervisorAlone(t *testing.T) {
 			if status != test.status || out != test.out || !strings.HasPrefix(said, test.said) || test.said == "" && said != "" {
 				t.Errorf("status %d, printed %q, said %q", status, out, said)
 			}
-			if left, err := os.ReadDir(w.runtime); err != nil || len(left) > 0 {
-				t.Errorf("left behind: %v, %v", left, err)
-			}
+			zinotest.Equal(t, "files left", zinotest.Names(t, w.runtime), "")
 		})
 	}
 }
@@ -47,9 +45,7 @@ func TestSupervisorClosedPipe(t *testing.T) {
 		t.Errorf("it ended with %v, want status 1 for want of a configuration", err)
 	}
 	out.Close()
-	if left, err := os.ReadDir(w.runtime); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
+	zinotest.Equal(t, "files left", zinotest.Names(t, w.runtime), "")
 }
 
 // TestSupervisorForeignDir does not change a directory that exists.

@@ -3,10 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
-	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -30,27 +26,9 @@ type usageRouter struct {
 
 func newUsageRouter(t *testing.T, report proto.UsageReport, fails error) *usageRouter {
 	t.Helper()
-	dir := zinotest.Dir(t)
-	r := &usageRouter{socket: filepath.Join(dir, "d"), report: report, fails: fails}
-	rtr := rpc.NewServer("rtr", slog.New(slog.DiscardHandler))
-	rpc.Handle(rtr, proto.RtrUsage, r.usage)
-	serveOn(t, rtr, filepath.Join(dir, "rtr"))
-	daemon := rpc.NewServer("daemon", slog.New(slog.DiscardHandler))
-	rpc.HandleRelay(daemon, proto.DaemonForward, func(ctx context.Context, req proto.Forward, out *rpc.Out) error {
-		c := &rpc.Client{Service: req.Service, Path: filepath.Join(dir, req.Service)}
-		defer c.Close()
-		return rpc.Relay(ctx, c, req.Request, out)
-	})
-	serveOn(t, daemon, r.socket)
+	r := &usageRouter{report: report, fails: fails}
+	r.socket = newDaemon(t, func(s *rpc.Server) { rpc.Handle(s, proto.RtrUsage, r.usage) })
 	return r
-}
-
-func serveOn(t *testing.T, s *rpc.Server, socket string) {
-	t.Helper()
-	l, err := net.Listen("unix", socket)
-	zinotest.Must(t, err)
-	go s.Serve(l)
-	t.Cleanup(func() { s.Shutdown(context.Background()) })
 }
 
 func (r *usageRouter) usage(_ context.Context, req proto.UsageRequest) (proto.UsageReport, error) {
@@ -167,57 +145,28 @@ func TestUsageEstimated(t *testing.T) {
 
 func TestUsageFails(t *testing.T) {
 	r := newUsageRouter(t, someUsage, &proto.Error{Code: proto.CodeInternal, Message: "the file\nis \x1b[31m gone"})
-	status, out, said := run(t, newWorld(t).command("--socket", r.socket, "usage"), "")
-	if status != 1 || out != "" || said != "Error [internal]: the file is ^[[31m gone\n" {
-		t.Errorf("status %d, printed %q, said %q", status, out, said)
-	}
-	status, out, said = run(t, newWorld(t).command("--socket", r.socket+"none", "usage"), "")
-	if status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: Could not connect to daemon: ") || !strings.HasSuffix(said, "; is the daemon running? try: zino status\n") {
-		t.Errorf("no daemon: status %d, printed %q, said %q", status, out, said)
-	}
+	expect(t, newWorld(t).command("--socket", r.socket, "usage"), "", 1, "", "Error [internal]: the file is ^[[31m gone\n")
 }
 
 // TestUsageOwn asks the user's own services where these run.
 func TestUsageOwn(t *testing.T) {
 	w, r := newWorld(t), newUsageRouter(t, proto.UsageReport{}, nil)
-	zinotest.Must(t, os.Mkdir(filepath.Join(w.runtime, "zino"), 0o700))
-	zinotest.Must(t, os.Symlink(r.socket, filepath.Join(w.runtime, "zino", "daemon.sock")))
-	if status, out, said := run(t, w.command("usage"), ""); status != 0 || out != "No usage recorded.\n" || said != "" {
-		t.Errorf("status %d, printed %q, said %q", status, out, said)
-	}
-}
-
-func TestUsageHelp(t *testing.T) {
-	status, out, said := run(t, newWorld(t).command("usage", "--help"), "")
-	for _, want := range []string{"--by day, model or session", "--since DAY", "--session ID", "--json", "  zino usage --by model --since 2026-11-01\n"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("the help does not say %q", want)
-		}
-	}
-	if status != 0 || said != "" {
-		t.Errorf("status %d, said %q", status, said)
-	}
+	w.daemon(t, r.socket)
+	expect(t, w.command("usage"), "", 0, "No usage recorded.\n", "")
 }
 
 // TestUsageInterrupted ends while it waits for a service.
 func TestUsageInterrupted(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("unix", filepath.Join(zinotest.Dir(t), "d"))
-	zinotest.Must(t, err)
-	defer l.Close()
-	cmd := newWorld(t).command("--socket", l.Addr().String(), "usage")
-	var said strings.Builder
-	cmd.Stderr = &said
-	zinotest.Must(t, cmd.Start())
-	defer cmd.Process.Kill()
+	l := zinotest.Listen(t, "")
+	p := zinotest.Start(t, newWorld(t).command("--socket", l.Addr().String(), "usage"))
 	nc, err := l.Accept()
 	zinotest.Must(t, err)
 	defer nc.Close()
-	if _, err := wire.NewReader(nc).Next(); err != nil {
-		t.Fatal(err)
-	}
-	zinotest.Must(t, cmd.Process.Signal(syscall.SIGINT))
-	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitInterrupted || said.String() != "^C Interrupted.\n" {
-		t.Errorf("%v, said %q", err, said.String())
+	_, err = wire.NewReader(nc).Next()
+	zinotest.Must(t, err)
+	p.Signal(syscall.SIGINT)
+	if status := p.Exit(); status != exitInterrupted || p.Err.String() != "^C Interrupted.\n" {
+		t.Errorf("status %d, said %q", status, p.Err)
 	}
 }
