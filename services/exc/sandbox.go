@@ -1,6 +1,7 @@
 package exc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ type Sandbox struct {
 	unlimited []string // limits that nothing enforces
 	group     *cgroup.Group
 	plan      *sandbox.Plan // nil: at the levels off and unit
-	tmp       string        // the run's own directory; empty: none
+	tmp       string        // the run's own directory; empty: not needed
 
 	protected  *sandbox.Protected
 	violations []sandbox.Violation
@@ -51,7 +52,7 @@ func asError(err error) error {
 	return err
 }
 
-// asResult is the same for a call, where it is a result that the model sees.
+// asResult is asError for a call: the error is a result that the model sees.
 func asResult(err error) error {
 	if r, ok := errors.AsType[*refusal](err); ok {
 		return &files.Error{Code: codeSandbox, Message: r.Error()}
@@ -220,7 +221,7 @@ func (b *Sandbox) wait(ctx context.Context, p *run.Process) (run.Result, error) 
 	return r, nil
 }
 
-// report says how the run was confined and what it took.
+// report returns how the run was confined and what it has used.
 func (b *Sandbox) report(r run.Result) *proto.Confinement {
 	c := &proto.Confinement{Sandbox: b.level, Network: b.network, Means: b.means, Unlimited: b.unlimited}
 	switch {
@@ -239,30 +240,18 @@ func (b *Sandbox) report(r run.Result) *proto.Confinement {
 	}
 	if u := r.Unit; u != nil {
 		c.CPUMS, c.PeakBytes, c.Unlimited = u.CPUMS, u.PeakBytes, u.Unlimited
-		if c.Limit == "" {
-			c.Limit = u.Limit
-		}
+		c.Limit = cmp.Or(c.Limit, u.Limit)
 	}
 	if b.group == nil {
 		return c
 	}
 	u := b.group.Usage()
-	ms := u.CPU.Milliseconds()
-	c.CPUMS = &ms
-	if u.Peak >= 0 {
-		c.PeakBytes = &u.Peak
-	}
-	switch {
-	case c.Limit != "":
-	case u.OutOfMemory > 0:
-		c.Limit = cgroup.Memory
-	case u.TasksDenied > 0 && r.ExitCode() != 0:
-		c.Limit = cgroup.Tasks
-	}
+	c.CPUMS, c.PeakBytes = new(u.CPU.Milliseconds()), u.PeakBytes()
+	c.Limit = cmp.Or(c.Limit, u.Exceeded(r.ExitCode() != 0))
 	return c
 }
 
-// close removes what the run had.
+// close removes the control group and the directory of the run.
 func (b *Sandbox) close() {
 	b.checkProtected()
 	if b.group != nil {

@@ -33,6 +33,26 @@ type Usage struct {
 	TasksDenied int64 // processes and threads that the limit of tasks prevented
 }
 
+// Exceeded names the limit that ended or hindered the processes, of which one
+// failed; empty: none.
+func (u Usage) Exceeded(failed bool) string {
+	switch {
+	case u.OutOfMemory > 0:
+		return Memory
+	case u.TasksDenied > 0 && failed:
+		return Tasks
+	}
+	return ""
+}
+
+// PeakBytes is Peak; nil: unknown.
+func (u Usage) PeakBytes() *int64 {
+	if u.Peak < 0 {
+		return nil
+	}
+	return &u.Peak
+}
+
 func open(dir string) (*Group, error) {
 	f, err := os.Open(dir)
 	return &Group{dir, f}, err
@@ -47,7 +67,7 @@ func (g *Group) File() *os.File { return g.file }
 func Here() (*Group, error) {
 	dir, err := locate()
 	if err == nil {
-		_, err = os.Stat(filepath.Join(dir, "cgroup.events")) // the root has none
+		_, err = os.Stat(filepath.Join(dir, "cgroup.events")) // every group but the root has this file
 	}
 	return &Group{dir: dir}, err
 }

@@ -41,7 +41,7 @@ const (
 	outputChunk = 32 << 10
 )
 
-// ErrSilent: a unit did not report how its command ended.
+// ErrSilent: a unit hung up without a report of how its command ended.
 var ErrSilent = errors.New("the unit of the run broke off, or does not answer: what ran there may go on until the host ends it (systemctl list-units 'zino-run@*')")
 
 // startUnit starts c in a unit that the host starts for a connection to c.Unit.
@@ -235,7 +235,8 @@ func unitCallers() rpc.Callers {
 	return callers
 }
 
-// overflowUID is the number that the kernel shows for users it cannot show.
+// overflowUID is the number that the kernel shows for users that a namespace does
+// not map.
 func overflowUID() int {
 	text, err := os.ReadFile("/proc/sys/kernel/overflowuid")
 	if err != nil {
@@ -273,7 +274,7 @@ func runHere(ending, request context.Context, req proto.RunCommand, out *rpc.Out
 	c.Output.Tap = func(stream string, p []byte) {
 		for len(p) > 0 {
 			n := min(len(p), outputChunk)
-			// A caller that is gone gets nothing: request is cancelled then.
+			// An error means that the caller has hung up: request is canceled then.
 			_ = out.Event(proto.TypeOutput, proto.RunOutput{Stream: stream, Data: base64.StdEncoding.EncodeToString(p[:n])})
 			p = p[n:]
 		}
@@ -333,17 +334,7 @@ func unitEnd(r Result, here *cgroup.Group, before time.Duration, limits []string
 	}
 	end.Unlimited = slices.DeleteFunc(slices.Clone(limits), here.Limited)
 	u := here.Usage()
-	ms := (u.CPU - before).Milliseconds()
-	end.CPUMS = &ms
-	if u.Peak >= 0 {
-		end.PeakBytes = &u.Peak
-	}
-	switch {
-	case end.Limit != "":
-	case u.OutOfMemory > 0:
-		end.Limit = cgroup.Memory
-	case u.TasksDenied > 0 && r.Number != 0:
-		end.Limit = cgroup.Tasks
-	}
+	end.CPUMS, end.PeakBytes = new((u.CPU - before).Milliseconds()), u.PeakBytes()
+	end.Limit = cmp.Or(end.Limit, u.Exceeded(r.Number != 0))
 	return end
 }
