@@ -33,14 +33,14 @@ func await[T any](ctx context.Context, limit time.Duration, op func(context.Cont
 		return a.result(ctx)
 	case <-within.Done():
 	}
-	patience := time.Duration(0)
+	grace := time.Duration(0)
 	if ctx.Err() != nil {
-		patience = run.StopLimit
+		grace = run.StopLimit
 	}
 	select {
 	case a := <-done:
 		return a.result(ctx)
-	case <-time.After(patience):
+	case <-time.After(grace):
 	}
 	if ctx.Err() != nil {
 		return value, ctx.Err()
@@ -53,7 +53,7 @@ func noAnswer(limit time.Duration) error {
 	return &files.Error{Code: files.Timeout, Message: fmt.Sprintf("The file system did not answer within %v. What was to be done may still be done later: look before you try again.", limit)}
 }
 
-// attempt runs op. A panic is for the goroutine that waits.
+// attempt runs op. A panic is passed on to the goroutine that waits.
 func attempt[T any](ctx context.Context, op func(context.Context) (T, error)) (a answer[T]) {
 	defer func() {
 		if p := recover(); p != nil {

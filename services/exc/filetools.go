@@ -138,14 +138,15 @@ const (
 	// filesArgs is the number of its arguments: the plan and the umask.
 	filesArgs = 2
 	// helperIdle is how long a helper waits for the next call of a batch, and
-	// helperAge how long it takes calls: what it sees of the host does not change.
+	// helperAge how long it accepts calls: its view of the host does not change.
 	helperIdle = time.Second
 	helperAge  = 10 * time.Second
 	// helperFD is the connection with exc in a helper.
 	helperFD = 3
 )
 
-// helperKey is what a helper depends on. Its plan lacks the directory of its own.
+// helperKey is what a helper depends on. The plan in it lacks the helper's own
+// directory.
 type helperKey struct {
 	plan     string
 	umask    string
@@ -261,8 +262,8 @@ func (s *Service) startHelper(key helperKey, plan *sandbox.Plan) (h *helper, err
 	return h, nil
 }
 
-// releaseHelper gives a helper back. It is ended when it is idle for some time, or
-// at once if it was replaced or takes no more calls.
+// releaseHelper ends the use of a helper. The helper is stopped when it was idle for
+// some time, or at once if it was replaced or accepts no more calls.
 func (s *Service) releaseHelper(h *helper) {
 	p := &s.helpers
 	p.mu.Lock()
@@ -287,7 +288,7 @@ func (s *Service) releaseHelper(h *helper) {
 	})
 }
 
-// endHelper ends a helper without users. helpers.mu is locked.
+// endHelper stops a helper without users. helpers.mu is locked.
 func (s *Service) endHelper(h *helper) {
 	if s.helpers.open[h.key] == h {
 		delete(s.helpers.open, h.key)
@@ -304,7 +305,7 @@ func (s *Service) endHelper(h *helper) {
 	})
 }
 
-// closeHelpers ends all helpers. It is called when no calls are left.
+// closeHelpers stops all helpers. It is called when no calls are left.
 func (s *Service) closeHelpers() {
 	s.helpers.mu.Lock()
 	for _, h := range s.helpers.open {
@@ -314,7 +315,7 @@ func (s *Service) closeHelpers() {
 	s.helpers.ends.Wait()
 }
 
-// serveFiles is the life of a helper: args are its plan and umask.
+// serveFiles is the main function of a helper: args are its plan and umask.
 func serveFiles(args []string) {
 	runtime.LockOSThread() // rights are those of a thread
 	conn := os.NewFile(helperFD, "exc")

@@ -23,8 +23,8 @@ import (
 // probeLimit is how long the attempt to confine something may take.
 const probeLimit = 10 * time.Second
 
-// host is what this host gives to confine code with, and what the configuration
-// asks for.
+// host is what this host offers to confine code, and what the configuration asks
+// for.
 type host struct {
 	level   proto.Level
 	network bool
@@ -33,7 +33,7 @@ type host struct {
 	noTree  error
 	unit    string // the socket that starts commands in units of their own
 
-	home      string   // of the user; empty: none
+	home      string   // of the user; empty: unknown
 	protected []string // Zino's own files, whether they exist or not
 	data      []string // directories that Zino writes to, once they exist
 	secrets   []string // where the user's keys are, whether they exist or not
@@ -126,7 +126,7 @@ func (h *host) ownSecrets() (list []string) {
 }
 
 // workRoot is the directory of a confined run, without symbolic links. Without a
-// root it is where the service was started, and none if that is /.
+// root it is where the service was started; empty if that is /.
 func (s *Service) workRoot(root string) (string, error) {
 	if root == "" {
 		dir, err := os.Getwd()
@@ -148,8 +148,8 @@ func (s *Service) workRoot(root string) (string, error) {
 	return real, nil
 }
 
-// kernel is what the kernel gives to confine code with. It is probed until it
-// gives enough.
+// kernel returns what the kernel offers to confine code. It is probed again as long
+// as that is not enough.
 func (s *Service) kernel(ctx context.Context) sandbox.Kernel {
 	h := s.host
 	h.mu.Lock()
@@ -199,7 +199,7 @@ func (s *Service) tryNamespaces(ctx context.Context) error {
 	return nil
 }
 
-// levelProblem says why a level is not available here, nil if it is.
+// levelProblem returns why a level is not available on this host, nil if it is.
 func (s *Service) levelProblem(ctx context.Context, level proto.Level) error {
 	switch level {
 	case proto.LevelOff:
@@ -217,8 +217,8 @@ func (s *Service) levelProblem(ctx context.Context, level proto.Level) error {
 	return s.kernel(ctx).Unable()
 }
 
-// levelStats adds which levels there are, why not the others, and by what means,
-// and which limits are configured and not enforced.
+// levelStats adds the available levels and their means, the reasons why others are
+// not available, and the configured limits that are not enforced.
 func (s *Service) levelStats(ctx context.Context, st *proto.Stats) {
 	var available []proto.Level
 	for _, level := range proto.Levels {

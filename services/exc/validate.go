@@ -37,7 +37,7 @@ func (s *Service) validate(ctx context.Context, req proto.Validate) (proto.Valid
 
 // review analyses code beside its run at a level, for a warning in the log. It
 // never delays the run. The caller calls over when the run has ended: the analysis
-// may go on for reviewGrace then.
+// then has reviewGrace to finish.
 func (s *Service) review(ctx context.Context, tool catalog.Tool, code string, level proto.Level) (over func()) {
 	if tool.StaticAnalysis == "" {
 		return func() {}
@@ -74,8 +74,8 @@ func (s *Service) review(ctx context.Context, tool catalog.Tool, code string, le
 	return func() { time.AfterFunc(s.reviewGrace, cancel) }
 }
 
-// analyser is the command that analyses a tool's code and where its program is,
-// if there is one and it is installed.
+// analyser returns the command that analyses a tool's code and the path of its
+// program, if the tool has an analyser and it is installed.
 func analyser(tool catalog.Tool) (argv []string, path string, ok bool) {
 	argv = strings.Fields(tool.StaticAnalysis)
 	if len(argv) == 0 {

@@ -27,7 +27,7 @@ import (
 // prefix begins the names of the directories that hold the groups of a process.
 const prefix = "zino-exc-"
 
-// Limits are the limits of a group. Zero is no limit.
+// Limits are the limits of a group. Zero means unlimited.
 type Limits struct {
 	Memory int64   // bytes, swap included
 	Tasks  int     // processes and threads
@@ -56,7 +56,7 @@ type Tree struct {
 }
 
 // Open finds the group of this process and removes what dead processes left there.
-// The error says why there are no groups on this host.
+// The error says why this host gives no groups.
 func Open() (*Tree, error) {
 	home, err := locate()
 	if err != nil {

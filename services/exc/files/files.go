@@ -53,8 +53,8 @@ type Call struct {
 // Plan is what a call is about to do.
 type Plan struct {
 	Path    string `json:"-"` // absolute, without symbolic links
-	File    *File  // nil: it does not exist yet
-	Before  string // SHA-256 of the present content in hex; empty: there is none, or it cannot be read
+	File    *File  // nil: the file does not exist
+	Before  string // SHA-256 of the present content in hex; empty: the file does not exist, or cannot be read
 	After   string // of the planned content; empty for read
 	Diff    string
 	Content *Content // of a read

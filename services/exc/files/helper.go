@@ -83,7 +83,7 @@ func Serve(conn io.ReadWriter, sandbox Sandbox) {
 	}
 }
 
-// Refuse tells the other side of conn why the helper cannot work.
+// Refuse reports to the other side of conn why the helper cannot work.
 func Refuse(conn io.Writer, why error) {
 	_ = json.NewEncoder(conn).Encode(response{Broken: why.Error()}) // it also sees the end
 }
@@ -122,8 +122,8 @@ const (
 
 // Do carries out a call in the helper, like the function Do. When the limit has
 // passed without an answer, or ctx is done before the plan is approved, the
-// connection is closed and the caller must kill the helper, which ends whatever
-// it waits for. An approved change is completed unless that takes too long.
+// connection is closed and the caller must kill the helper, which may hang in a
+// system call. An approved change is completed unless that takes too long.
 func (h *Helper) Do(ctx context.Context, limit time.Duration, c Call, approve func(Plan) error) (Reply, error) {
 	if limit > 0 {
 		var cancel context.CancelFunc

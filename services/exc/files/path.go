@@ -69,7 +69,7 @@ type target struct {
 	path    string // absolute, without symbolic links
 	dir     *os.File
 	missing []string    // directories to make below dir, upper ones first
-	info    fs.FileInfo // nil: there is no such file yet
+	info    fs.FileInfo // nil: the file does not exist
 	lock    *os.File    // locked against other changes; nil: it cannot be locked
 	sandbox bool        // in a user namespace, see imitate
 }

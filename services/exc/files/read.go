@@ -88,7 +88,7 @@ func checkText(text, path string) error {
 	return fail(NotText, "%s is not text: %s. Look at it with bash: od -c %s | head", path, problem, shellWord(path))
 }
 
-// badByte is the offset of the first byte that is not UTF-8, -1 if there is none.
+// badByte is the offset of the first byte that is not UTF-8, -1 if text is UTF-8.
 func badByte(text string) int {
 	if utf8.ValidString(text) {
 		return -1

@@ -115,8 +115,8 @@ func (r Result) ExitCode() int {
 	return -1
 }
 
-// Failure says why there is neither an exit status nor a signal, empty if there
-// is one.
+// Failure says why the command has neither an exit status nor a signal; empty: it
+// has one.
 func (r Result) Failure(command string) string {
 	switch r.End {
 	case NotStarted:

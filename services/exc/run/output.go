@@ -75,13 +75,13 @@ type stream struct {
 	head, tail []byte // tail is a ring once it is full
 	headMax    int
 	tailMax    int
-	next       int   // where the ring is written next, and so its oldest byte
-	total      int64 // bytes that came
+	next       int   // where the ring is written next: its oldest byte
+	total      int64 // bytes written
 
-	file    string   // the path, once there is one
+	file    string   // the path; empty: no file yet
 	f       *os.File // open until the output is complete
 	size    int64    // bytes in the file
-	fileErr error    // why there is no file
+	fileErr error    // why the file could not be made or written
 }
 
 // Write appends p.
@@ -142,7 +142,7 @@ func (s *stream) text(limit int) (string, bool) {
 	return fmt.Sprintf("%s[%d bytes left out%s]\n%s", text, s.total-int64(len(head)+len(tail)), s.fileNote(), decode(tail)), true
 }
 
-// openFile makes the file and writes what came so far, all of which is still kept.
+// openFile makes the file and writes the output so far, all of which is still kept.
 func (s *stream) openFile() {
 	if s.out.Files == nil || s.fileErr != nil {
 		return
@@ -163,8 +163,8 @@ func (s *stream) writeFile(p []byte) {
 	}
 }
 
-// removeFile gives the file up: part of an output is of no use, and the disk may
-// be full.
+// removeFile removes the file after an error: a part of an output is of no use, and
+// the disk may be full.
 func (s *stream) removeFile(why error) {
 	closeAll(s.f)
 	s.out.Files.removeDir(filepath.Dir(s.file))
@@ -268,7 +268,7 @@ func ByteCount(n int64) string {
 // time. A caller that is slow to read delays only this.
 type Live struct {
 	send    func(proto.ToolOutput) error
-	more    chan struct{} // something came
+	more    chan struct{} // signals new output
 	stopped chan struct{}
 	done    chan struct{}
 
@@ -318,7 +318,7 @@ func (l *Live) run() {
 	}
 }
 
-// flush sends what has come.
+// flush sends the pending output.
 func (l *Live) flush() error {
 	l.mu.Lock()
 	o := l.pending

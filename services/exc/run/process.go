@@ -40,8 +40,8 @@ func Start(c *Cmd) (*Process, error) {
 	drained.Go(func() { drain(&c.Output.stdout, ends.stdoutR) })
 	drained.Go(func() { drain(&c.Output.stderr, ends.stderrR) })
 	go func() {
-		// The supervisor ends when nothing of the command is left. A status other
-		// than 0 is that of one that was killed, whatever it has reported.
+		// The supervisor ends when no process of the command is left. With a status
+		// other than 0 it was killed, and its report does not count.
 		killed := supervisor.Wait() != nil
 		if killed && c.Group != nil {
 			_ = c.Group.Kill() // removing the group reports what is left

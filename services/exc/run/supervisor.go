@@ -90,7 +90,7 @@ func supervise(args []string) {
 	// It cannot fail on a kernel that has it (Linux 3.4).
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	stop, ended := make(chan struct{}), make(chan struct{})
-	go func() { // exc closes the lifeline, or is dead
+	go func() { // the lifeline ends when exc closes it or dies
 		var b [1]byte
 		for {
 			if _, err := syscall.Read(lifelineFD, b[:]); err != syscall.EINTR {
@@ -146,8 +146,8 @@ func supervise(args []string) {
 		if grouped {
 			_ = cgroup.KillAt(groupFD) // at once; the rest is for what left the group
 		}
-		// A walk can miss a process that is just being born. It is repeated until
-		// reap finds no child left and this process exits.
+		// A walk can miss a process that is just being forked. It is repeated until
+		// reap finds no child and this process exits.
 		for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 			signalDescendants(syscall.SIGKILL)
 			time.Sleep(pause)
@@ -167,7 +167,7 @@ func reap(command int, ended chan struct{}) (status syscall.WaitStatus) {
 		switch {
 		case err == syscall.EINTR:
 		case err != nil:
-			return status // ECHILD: no child, and so no descendant either
+			return status // ECHILD: no child, so no descendant
 		case pid == command:
 			status, over = ws, true
 			options |= unix.WNOHANG
@@ -187,7 +187,7 @@ func reap(command int, ended chan struct{}) (status syscall.WaitStatus) {
 func signalDescendants(sig syscall.Signal) {
 	proc, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return // out of files: the next walk may have one
+		return // out of files: the next walk may get one
 	}
 	defer unix.Close(proc)
 	self := os.Getpid()
@@ -341,7 +341,7 @@ func endOf(ws syscall.WaitStatus) string {
 // report writes a line of the report to fd. If that fails, exc is gone.
 func report(fd int, line string) { _, _ = syscall.Write(fd, []byte(line)) }
 
-// errno is the system's number of an error, 0 if it has none.
+// errno returns the number of a system error, 0 for other errors.
 func errno(err error) int {
 	if n, ok := err.(syscall.Errno); ok {
 		return int(n)

@@ -18,7 +18,7 @@ import (
 // Violation is a protected path that differed after a run.
 type Violation struct {
 	Name       string // relative to the root
-	Quarantine string // where the changed file is now; empty: it was removed, or there was none
+	Quarantine string // where the changed file is now; empty: it was removed
 	Err        error  // why the earlier state could not be restored
 
 	removed, restored, git bool
@@ -45,7 +45,7 @@ func (v Violation) String() string {
 	return line
 }
 
-// Where is the name under which the file is now, empty if it was removed.
+// Where returns the present name of the file; empty: it was removed.
 func (v Violation) Where() string {
 	if v.Quarantine == "" && v.Err != nil {
 		return v.Name

@@ -202,7 +202,7 @@ func (r *repositories) links(dir string, depth int) {
 	}
 }
 
-// pointed returns the path that a file names behind a prefix, empty if it has none.
+// pointed returns the path that a file names behind a prefix; empty: it names no path.
 func pointed(file, prefix string) string {
 	text, err := readRegular(file)
 	if err != nil {

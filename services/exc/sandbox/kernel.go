@@ -11,19 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kernel is what the kernel gives to confine code with.
+// Kernel is what the kernel offers to confine code.
 type Kernel struct {
-	NoNamespaces error // why it gives no namespaces; nil: it does
-	Landlock     int   // the version of Landlock; 0: none
+	NoNamespaces error // why it refuses namespaces; nil: it permits them
+	Landlock     int   // the version of Landlock; 0: not supported
 }
 
-// Probe asks what the kernel gives. try runs a process with
-// a plan that has namespaces: only that shows whether the kernel gives them.
+// Probe asks what the kernel offers. try runs a process with a plan that has
+// namespaces: only that shows whether the kernel permits them.
 func Probe(try func() error) Kernel {
 	return Kernel{NoNamespaces: try(), Landlock: landlockVersion()}
 }
 
-// Unable says why code cannot be confined here, nil if it can.
+// Unable returns why code cannot be confined on this host, nil if it can.
 func (k Kernel) Unable() error {
 	switch {
 	case arch == 0:

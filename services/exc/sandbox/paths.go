@@ -100,7 +100,7 @@ func Secrets(dirs []string, more ...string) (list []string) {
 	return list
 }
 
-// SecretOver is the secret that a path is, or lies in; empty: none.
+// SecretOver returns the secret that contains path; empty: path is in none.
 func SecretOver(path string, more ...string) string {
 	for _, secret := range append(more, secrets...) {
 		if Within(path, secret) {
@@ -147,8 +147,8 @@ var notRoots = []string{"/proc", "/sys", "/dev"}
 const linksMax = 40
 
 // Root checks that confined code can work in a directory, and returns its path
-// without symbolic links. home is the user's home directory, empty if there is none:
-// neither it nor a directory above it is possible, because the user's keys are there.
+// without symbolic links. home, the user's home directory or empty, and the
+// directories above it are refused: they contain the user's keys.
 func Root(dir, home string) (string, error) {
 	real, err := firm(filepath.Clean(dir))
 	if err != nil {

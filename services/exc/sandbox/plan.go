@@ -25,7 +25,7 @@ import (
 
 // Plan is what a run may do. All paths are absolute and free of symbolic links.
 type Plan struct {
-	Root      string   `json:",omitzero"` // the working directory; empty: none
+	Root      string   `json:",omitzero"` // the working directory; empty: only Tmp
 	Writable  bool     `json:",omitzero"` // whether code may write below Root
 	Protected []string `json:",omitzero"` // existing files and directories below Root that it may not change
 	Pinned    []string `json:",omitzero"` // directories below Root that cannot be moved, parents before children
@@ -154,8 +154,8 @@ func dropCapabilities() error {
 		return wrap("prctl(PR_CAP_AMBIENT)", err)
 	}
 	for c := range uintptr(64) {
-		// EINVAL: the kernel has no more of them. EPERM: this process has none to
-		// drop, and exec gives none.
+		// EINVAL: the last capability of this kernel was dropped. EPERM: this process
+		// has none to drop, and exec gives none.
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err == unix.EINVAL || err == unix.EPERM {
 			break
 		}

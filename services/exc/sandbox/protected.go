@@ -64,7 +64,7 @@ type Protected struct {
 	before  findings
 	known   map[[32]byte]bool // contents of each AGENTS.md
 	cut     bool              // a bound was reached: not everything is protected
-	record  string            // file that lists this run as open; empty: none
+	record  string            // file that lists this run as open; empty: not listed
 
 	filesLeft, bytesLeft int // what may still be kept
 }
@@ -492,7 +492,7 @@ func (p *Protected) explain(word string) string {
 	return ""
 }
 
-// at returns the entry at a path, nil if there is none.
+// at returns the entry at a path, or nil.
 func (p *Protected) at(path string) *entry {
 	i, found := slices.BinarySearchFunc(p.entries, path, func(e *entry, path string) int { return strings.Compare(e.Path, path) })
 	if !found {
