@@ -62,7 +62,7 @@ func dial(network, address string) error {
 	return err
 }
 
-// pointPair makes a pair of sockets and points it at somebody else's.
+// pointPair makes a pair of sockets and sends to another process's with it.
 func pointPair() error {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
 	if err != nil {
@@ -77,7 +77,7 @@ func listenFor() error {
 	if err != nil {
 		return err
 	}
-	if err := l.(*net.TCPListener).SetDeadline(time.Now().Add(300 * time.Millisecond)); err != nil {
+	if err := l.(*net.TCPListener).SetDeadline(time.Now().Add(time.Second)); err != nil {
 		return err
 	}
 	c, err := l.Accept()
@@ -108,8 +108,8 @@ func limit(pid int) error {
 	return unix.Prlimit(pid, unix.RLIMIT_NOFILE, &now, nil)
 }
 
-// schedule changes how a process runs, in each way that there is. The first that
-// works is told.
+// schedule changes how a process runs, in each way that there is. It prints the
+// first that works.
 func schedule(pid int) error {
 	var all unix.CPUSet
 	for cpu := range 1024 {
@@ -136,8 +136,8 @@ func schedule(pid int) error {
 }
 
 // callForbidden makes system calls in ways that do no harm. What the filter
-// denies fails with EPERM whatever its arguments; the first that fails in
-// another way got through.
+// denies fails with EPERM whatever its arguments: it prints the first that fails in
+// another way.
 func callForbidden() error {
 	bad := ^uintptr(0)
 	calls := map[string]uintptr{

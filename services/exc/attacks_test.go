@@ -23,7 +23,7 @@ type attack struct {
 	// code is bash. It prints "pwned" where it sees itself that it worked. It has
 	// a file of its own to damage, $V, and one to make, $NEW.
 	code string
-	// worked looks for the damage; nil: what was printed tells.
+	// worked looks for the damage; nil: it worked if "pwned" was printed.
 	worked func(a *harness, h harm) bool
 	// open are the levels at which nothing stops it. It must work there, which
 	// shows that it is an attack at all.
@@ -32,7 +32,7 @@ type attack struct {
 	rootOnly bool
 }
 
-// tableLevels are the levels of the table.
+// tableLevels are the levels at which attacks are run.
 var tableLevels = []proto.Level{proto.LevelOff, proto.LevelReadOnly, proto.LevelWorkspaceWrite, levelLandlock}
 
 var (
@@ -80,10 +80,7 @@ func printed(text string) func(*harness, harm) bool {
 }
 
 // killed reports whether the victim died.
-func killed(a *harness, _ harm) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", a.victim.Process.Pid))
-	return err != nil || strings.Contains(string(stat), ") Z ")
-}
+func killed(a *harness, _ harm) bool { return zinotest.Gone(a.victim.Process.Pid) }
 
 var attacks = []attack{
 	{name: "write outside", code: `echo x >"$V"`, worked: changed, open: onlyOff},
@@ -149,19 +146,13 @@ print("pwned")'`, open: ifNoNames},
 }
 
 // survived reports whether a process of the run is left.
-func survived(*harness, harm) bool {
-	left, _ := filepath.Glob("/proc/[0-9]*/environ")
-	return slices.ContainsFunc(left, func(file string) bool {
-		env, err := os.ReadFile(file)
-		return err == nil && strings.Contains(string(env), fmt.Sprintf("\x00%s=%d-", markEnv, os.Getpid())) && !strings.Contains(file, fmt.Sprintf("/%d/", os.Getpid()))
-	})
-}
+func survived(a *harness, _ harm) bool { return len(a.marked()) > 0 }
 
 // matrix is the code of all attacks, with their victims.
 func (a *harness) matrix(t *testing.T) (code string, harms []harm) {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString(a.env() + "T=$(mktemp -d)\n")
+	b.WriteString("T=$(mktemp -d)\n")
 	for i, x := range attacks {
 		h := harm{victim: filepath.Join(a.outside, fmt.Sprint("victim", i)), made: filepath.Join(a.outside, fmt.Sprint("new", i))}
 		zinotest.Write(t, h.victim, "intact\n")
@@ -176,26 +167,32 @@ func (a *harness) matrix(t *testing.T) (code string, harms []harm) {
 
 // runAttacks runs all attacks at a level and returns the results by their names.
 func runAttacks(t *testing.T, level proto.Level) map[string]string {
-	mark(t)
+	marked := mark(t)
 	a := newHarness(t, nil)
+	a.marked = marked
 	a.makeSetuid(t)
-	name := a.at(level)
-	if err := a.levelProblem(t.Context(), name); err != nil {
-		a.mustRefuse(t, name, err)
+	if !a.available(t, level) {
 		return nil
 	}
 	code, harms := a.matrix(t)
-	r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: name, Root: a.root})
-	if err != nil || r.ExitCode != 0 || !strings.Contains(r.Stdout, "@@end") || r.Confinement.Sandbox != name {
-		t.Errorf("%s: %+v, %v", level, r, err)
+	r := a.run(t, level, code)
+	if r.ExitCode != 0 || !strings.Contains(r.Stdout, "@@end") || r.Confinement.Sandbox != a.at(level) {
+		t.Errorf("%s: %+v", level, r)
 		return nil
 	}
-	a.look(r.Stdout, harms)
+	for part := range strings.SplitSeq(r.Stdout, "@@") {
+		number, text, _ := strings.Cut(part, "\n")
+		if i, err := strconv.Atoi(number); err == nil && i < len(harms) {
+			harms[i].printed = text
+		}
+	}
+	hits := a.hitsSoFar()
 	table := map[string]string{}
 	for i, x := range attacks {
 		if !strings.Contains(r.Stdout, fmt.Sprintf("@@%d\n", i)) {
 			continue
 		}
+		harms[i].hits = hits
 		worked := strings.Contains(harms[i].printed, pwned)
 		if x.worked != nil {
 			worked = x.worked(a, harms[i])
@@ -206,20 +203,6 @@ func runAttacks(t *testing.T, level proto.Level) map[string]string {
 		}
 	}
 	return table
-}
-
-// look records what each attack printed and reached.
-func (a *harness) look(stdout string, harms []harm) {
-	for part := range strings.SplitSeq(stdout, "@@") {
-		number, text, _ := strings.Cut(part, "\n")
-		if i, err := strconv.Atoi(number); err == nil && i < len(harms) {
-			harms[i].printed = text
-		}
-	}
-	hits := a.hitsSoFar()
-	for i := range harms {
-		harms[i].hits = hits
-	}
 }
 
 // TestAttacks runs every attack at every level. At the level off the attacks marked
@@ -249,25 +232,12 @@ func TestAttacks(t *testing.T) {
 func TestKillingTheSupervisor(t *testing.T) {
 	t.Parallel()
 	a := newHarness(t, nil)
-	for _, level := range tableLevels {
-		name := a.at(level)
-		if a.levelProblem(t.Context(), name) == nil {
-			r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: "kill -9 $PPID; exit 3", Sandbox: name, Root: a.root})
-			if lost := strings.Contains(r.Stderr, "supervisor of this run was killed"); err != nil || lost != (level == proto.LevelOff) || !lost && r.ExitCode != 3 {
-				t.Errorf("%s: %+v, %v", level, r, err)
-			}
+	a.each(t, tableLevels, func(t *testing.T, level proto.Level) {
+		r := a.run(t, level, "kill -9 $PPID; exit 3")
+		if lost := strings.Contains(r.Stderr, "supervisor of this run was killed"); lost == level.Confined() || !lost && r.ExitCode != 3 {
+			t.Errorf("%+v", r)
 		}
-	}
-}
-
-// mustRefuse checks that a level that is not available is an error with the reason.
-func (a *harness) mustRefuse(t *testing.T, level proto.Level, why error) {
-	t.Helper()
-	_, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo pwned", Sandbox: level, Root: a.root})
-	var e *proto.Error
-	if !errors.As(err, &e) || e.Code != proto.CodeUnavailable || !strings.Contains(e.Message, why.Error()) {
-		t.Errorf("%s: got %v, want the error unavailable with: %v", level, err, why)
-	}
+	})
 }
 
 // makeSetuid puts a setuid program in the root, if this process is root.
@@ -277,14 +247,7 @@ func (a *harness) makeSetuid(t *testing.T) {
 		return
 	}
 	id, err := os.ReadFile("/usr/bin/id")
+	zinotest.Must(t, err)
 	file := filepath.Join(a.root, "setuid")
-	if err == nil {
-		err = errors.Join(os.WriteFile(file, id, 0o755), os.Chown(file, 65534, -1), unix.Chmod(file, 0o4755))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(a.root, 0o711); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, errors.Join(os.WriteFile(file, id, 0o755), os.Chown(file, zinotest.Nobody, -1), unix.Chmod(file, 0o4755), os.Chmod(a.root, 0o711)))
 }

@@ -44,20 +44,19 @@ func TestAwait(t *testing.T) {
 	}
 }
 
-// A disk that is dead makes the result "timeout".
+// An operation on a dead disk ends with the code timeout.
 func TestAwaitDeadDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dead := make(chan struct{})
 		defer close(dead)
 		_, err := await(t.Context(), 30*time.Second, blocked(dead))
-		e, ok := errors.AsType[*files.Error](err)
-		if !ok || e.Code != files.Timeout || !strings.Contains(e.Message, "did not answer within 30s") {
+		if e, ok := errors.AsType[*files.Error](err); !ok || e.Code != files.Timeout || !strings.Contains(e.Message, "did not answer within 30s") {
 			t.Errorf("got %v", err)
 		}
 	})
 }
 
-// A caller that hangs up has what was begun brought to an end, if there is one.
+// When the caller hangs up, the operation has StopLimit to finish.
 func TestAwaitHangUp(t *testing.T) {
 	for name, after := range map[string]time.Duration{"ends": time.Second, "never ends": 2 * run.StopLimit} {
 		synctest.Test(t, func(t *testing.T) {
@@ -77,7 +76,7 @@ func TestAwaitHangUp(t *testing.T) {
 	}
 }
 
-// A panic reaches whoever waits.
+// A panic of the operation is passed on to the goroutine that waits.
 func TestAwaitPanic(t *testing.T) {
 	defer func() {
 		if p, ok := recover().(string); !ok || !strings.Contains(p, "boom\n") || !strings.Contains(p, "await_test.go") {

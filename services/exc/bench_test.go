@@ -39,12 +39,8 @@ func BenchmarkWorkspaceWrite(b *testing.B) {
 	root := zinotest.Dir(b)
 	for i := range 20_000 {
 		dir := filepath.Join(root, fmt.Sprint("d", i%50), fmt.Sprint("e", i%1000))
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			b.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint("f", i)), nil, 0o600); err != nil {
-			b.Fatal(err)
-		}
+		zinotest.Must(b, os.MkdirAll(dir, 0o700))
+		zinotest.Must(b, os.WriteFile(filepath.Join(dir, fmt.Sprint("f", i)), nil, 0o600))
 	}
 	req := call("bash", root, in{"command": "true"})
 	req.Sandbox = proto.LevelWorkspaceWrite

@@ -5,18 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"zino/pkg/config"
 	"zino/pkg/rpc"
 	"zino/pkg/zinotest"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 	"zino/services/exc/files"
 )
@@ -26,21 +24,8 @@ func (s *service) dial(t testing.TB) *rpc.Client {
 	t.Helper()
 	server := rpc.NewServer("exc", s.Service.log)
 	s.Register(server)
-	path := filepath.Join(s.dir, "socket")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	client := &rpc.Client{Service: "exc", Path: path}
-	t.Cleanup(func() {
-		client.Close()
-		if err := errors.Join(server.Shutdown(context.Background()), <-served); err != nil {
-			t.Error(err)
-		}
-	})
-	return client
+	socket, _ := rpctest.Serve(t, server, "")
+	return rpctest.Client(t, "exc", socket)
 }
 
 // result is a parsed envelope.
@@ -105,11 +90,8 @@ type in = map[string]any
 func TestCall(t *testing.T) {
 	s := newService(t, nil, nil)
 	c := s.dial(t)
-	dir := zinotest.Dir(t)
-	dir, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir, err := filepath.EvalSymlinks(zinotest.Dir(t))
+	zinotest.Must(t, err)
 	path := filepath.Join(dir, "src/a.txt")
 	tests := []struct {
 		tool, input, result, diff string
@@ -152,11 +134,7 @@ func TestCallCodes(t *testing.T) {
 	s := newService(t, nil, nil)
 	c := s.dial(t)
 	dir := zinotest.Dir(t)
-	for name, content := range map[string]string{"file": "one two two\n", "binary": "\x7fELF\x00\xff"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	zinotest.WriteFiles(t, dir, map[string]string{"file": "one two two\n", "binary": "\x7fELF\x00\xff"})
 	tests := []struct {
 		code string
 		req  proto.Call
@@ -210,35 +188,10 @@ func TestCallWithoutRoot(t *testing.T) {
 	if got := ask(t, c, call("bash", "", in{"command": "cat file"})); got.Data.Stdout != "x" {
 		t.Errorf("got %+v", got)
 	}
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.RemoveAll(dir))
 	got := ask(t, c, call("bash", "", in{"command": "true"}))
 	if got.Error.Code != "path_error" || !strings.Contains(got.Error.Message, "the directory that exc was started in") {
 		t.Errorf("in a directory that is gone: %+v", got)
-	}
-}
-
-// Calls that change one file follow each other.
-func TestCallsAtTheSameTime(t *testing.T) {
-	s := newService(t, nil, nil)
-	c := s.dial(t)
-	dir := zinotest.Dir(t)
-	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("0 1 2 3 4 5 6 7 "), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var all sync.WaitGroup
-	for i := range 8 {
-		all.Go(func() {
-			old := string(rune('0' + i))
-			if got := ask(t, c, call("edit", dir, in{"path": "file", "old": old + " ", "new": "<" + old + ">"})); !got.OK {
-				t.Errorf("edit %d: %+v", i, got)
-			}
-		})
-	}
-	all.Wait()
-	if got := ask(t, c, call("read", dir, in{"path": "file"})); got.Data.Content != "<0><1><2><3><4><5><6><7>" {
-		t.Errorf("got %+v", got)
 	}
 }
 
@@ -246,38 +199,10 @@ func TestCallsAtTheSameTime(t *testing.T) {
 func TestCallAfterClose(t *testing.T) {
 	s := newService(t, nil, nil)
 	c := s.dial(t)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, s.Close())
 	for _, tool := range []string{"read", "bash", "unknown"} {
 		_, err := rpc.Call(t.Context(), c, proto.ExcCall, call(tool, s.dir, in{"path": "x", "command": "true"}))
-		if !errors.Is(err, proto.ErrUnavailable) {
-			t.Errorf("%s: got %v", tool, err)
-		}
-	}
-}
-
-// Execute runs code in a root.
-func TestExecuteInRoot(t *testing.T) {
-	s := newService(t, func(c *config.Exc) { c.Timeout = 0 }, nil)
-	dir := zinotest.Dir(t)
-	dir, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tests := []struct {
-		root string
-		want proto.Result
-	}{
-		{dir, proto.Result{Stdout: dir + "\n" + dir + "\n"}},
-		{dir + "/gone", proto.Result{ExitCode: -1, Stderr: "Cannot work in " + dir + "/gone: no such file or directory"}},
-		{"x", proto.Result{ExitCode: -1, Stderr: "Cannot work in x: not an absolute path"}},
-	}
-	for _, tt := range tests {
-		got, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo $PWD; pwd -P", Root: tt.root})
-		if err != nil || plain(t, got) != tt.want {
-			t.Errorf("%s: got %+v, %v", tt.root, got, err)
-		}
+		zinotest.Error(t, err, proto.ErrUnavailable)
 	}
 }
 
@@ -286,9 +211,7 @@ func TestBash(t *testing.T) {
 	s := newService(t, nil, nil)
 	c := s.dial(t)
 	dir := zinotest.Dir(t)
-	if err := os.Symlink(".", filepath.Join(dir, "here")); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Symlink(".", filepath.Join(dir, "here")))
 	tests := []struct {
 		name, command, root string
 		stdout, stderr      string
@@ -320,39 +243,6 @@ func TestBash(t *testing.T) {
 	}
 }
 
-// A caller that hangs up leaves no process and no file of a long output.
-func TestBashHangUp(t *testing.T) {
-	marked := mark(t)
-	up := upFile(t)
-	s := newService(t, func(c *config.Exc) { c.Timeout = 0 }, nil)
-	c := s.dial(t)
-	ctx, hangUp := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() {
-		req := call("bash", s.dir, in{"command": "head -c 100000 /dev/zero; " + daemons["deaf"] + waitUp + "sleep 1000"})
-		req.Events, req.OutputBytes = true, 1000
-		_, err := rpc.CallEvents(ctx, c, proto.ExcCall, req, func(string, []byte) error { return nil })
-		ended <- err
-	}()
-	zinotest.Eventually(t, "the command is up", func() bool { return exists(up) && len(s.workspaces()) == 1 })
-	hangUp()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
-	zinotest.Eventually(t, "nothing is left", func() bool { return len(marked()) == 0 && len(s.workspaces()) == 0 })
-}
-
-// fullOutput is the path in the line about what was left out.
-func fullOutput(t testing.TB, text, before string) string {
-	t.Helper()
-	_, rest, found := strings.Cut(text, before)
-	path, _, closed := strings.Cut(rest, "]\n")
-	if !found || !closed {
-		t.Fatalf("%q is not in %q", before, text[:min(len(text), 2000)])
-	}
-	return path
-}
-
 func TestBashLongOutput(t *testing.T) {
 	s := newService(t, nil, nil)
 	c := s.dial(t)
@@ -368,17 +258,20 @@ func TestBashLongOutput(t *testing.T) {
 	if !got.OK || !got.Data.Truncated {
 		t.Fatalf("got %+v", got.Error)
 	}
-	for name, text := range map[string]string{stdout.String(): got.Data.Stdout, stderr.String(): got.Data.Stderr} {
-		left := fmt.Sprintf("\n[%d bytes left out; the full output is in ", len(name)-10000)
-		path := fullOutput(t, text, left)
-		kept, err := os.ReadFile(path)
-		if err != nil || string(kept) != name {
-			t.Errorf("%s holds %d bytes, not %d: %v", path, len(kept), len(name), err)
+	for whole, text := range map[string]string{stdout.String(): got.Data.Stdout, stderr.String(): got.Data.Stderr} {
+		before := fmt.Sprintf("\n[%d bytes left out; the full output is in ", len(whole)-10000)
+		_, rest, found := strings.Cut(text, before)
+		path, _, closed := strings.Cut(rest, "]\n")
+		if !found || !closed {
+			t.Fatalf("%q is not in %.2000q", before, text)
+		}
+		if zinotest.Read(t, path) != whole {
+			t.Errorf("%s lacks a part of the output", path)
 		}
 		if fi, err := os.Stat(path); err != nil || fi.Mode() != 0o600 || !strings.HasPrefix(path, s.files.dir+"/") {
 			t.Errorf("%s: %v, %v", path, fi, err)
 		}
-		if !strings.HasPrefix(name, text[:5000]) || !strings.HasSuffix(name, text[len(text)-5000:]) {
+		if !strings.HasPrefix(whole, text[:5000]) || !strings.HasSuffix(whole, text[len(text)-5000:]) {
 			t.Error("head or tail is wrong")
 		}
 	}
@@ -390,9 +283,10 @@ func TestBashFittingOutput(t *testing.T) {
 	req := call("bash", s.dir, in{"command": "head -c 5000 /dev/zero | tr '\\0' x"})
 	req.OutputBytes = 5000
 	got := ask(t, s.dial(t), req)
-	if got.Data.Stdout != strings.Repeat("x", 5000) || got.Data.Truncated || len(s.workspaces()) > 0 {
-		t.Errorf("%d bytes, truncated %v, left %v", len(got.Data.Stdout), got.Data.Truncated, s.workspaces())
+	if got.Data.Stdout != strings.Repeat("x", 5000) || got.Data.Truncated {
+		t.Errorf("%d bytes, truncated %v", len(got.Data.Stdout), got.Data.Truncated)
 	}
+	s.mustLeaveNothing(t, nil)
 }
 
 // Output is sent as it comes: the command waits until the test has seen each piece.
@@ -416,18 +310,16 @@ func TestBashEvents(t *testing.T) {
 	}
 }
 
-// There are no events without output, or without events in the request.
+// Only output causes events, and only if the request asks for them.
 func TestBashWithoutEvents(t *testing.T) {
 	s := newService(t, nil, nil)
 	c := s.dial(t)
-	for tool, input := range map[string]in{"read": {"path": "gone"}, "bash": {"command": "true"}} {
-		req := call(tool, s.dir, input)
-		if req.Events = true; len(ask(t, c, req).events) > 0 {
-			t.Errorf("%s printed nothing", tool)
+	silent, unasked := call("bash", s.dir, in{"command": "true"}), call("bash", s.dir, in{"command": "echo hi"})
+	silent.Events = true
+	for _, req := range []proto.Call{silent, unasked} {
+		if events := ask(t, c, req).events; len(events) > 0 {
+			t.Errorf("%s: %+v", req.Input, events)
 		}
-	}
-	if got := ask(t, c, call("bash", s.dir, in{"command": "echo hi"})); len(got.events) > 0 {
-		t.Errorf("events that nobody asked for: %+v", got.events)
 	}
 }
 
@@ -454,17 +346,6 @@ func TestBashSlowCaller(t *testing.T) {
 	}
 	if !strings.Contains(string(got.Result), `x\nlast\n","stderr":"","exit_code":0`) {
 		t.Errorf("got %s", got.Result)
-	}
-}
-
-// The output limit of a call applies to commands.
-func TestBashWithoutTimeout(t *testing.T) {
-	s := newService(t, func(c *config.Exc) { c.Timeout = 0 }, nil)
-	if s.limit != time.Duration(0) {
-		t.Fatalf("the limit is %v", s.limit)
-	}
-	if got := ask(t, s.dial(t), call("bash", s.dir, in{"command": "sleep 0.1; echo done"})); got.Data.Stdout != "done\n" {
-		t.Errorf("got %+v", got)
 	}
 }
 

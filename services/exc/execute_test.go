@@ -3,7 +3,6 @@ package exc
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,13 +16,11 @@ import (
 	"zino/proto"
 )
 
-// run executes code and expects an answer.
+// run executes code at the level off. An error ends the test.
 func (s *service) run(t testing.TB, executor, code string) proto.Result {
 	t.Helper()
 	r, err := s.execute(t.Context(), proto.Execute{Executor: executor, Code: code})
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	return plain(t, r)
 }
 
@@ -63,7 +60,7 @@ func TestExecute(t *testing.T) {
 		{"files", "bash", "ls /proc/self/fd", proto.Result{Stdout: "0\n1\n2\n3\n"}}, // 3 is the directory
 		{"own session", "bash", `read -r _ _ _ _ group session _ </proc/$$/stat; [ $group = $$ ] && [ $session = $PPID ]`, proto.Result{}},
 		{"no executor", "cobol", "x", proto.Result{ExitCode: -1, Stderr: "Unknown executor: cobol"}},
-		{"no name", "", "x", proto.Result{ExitCode: -1, Stderr: "Unknown executor: "}},
+		{"empty name", "", "x", proto.Result{ExitCode: -1, Stderr: "Unknown executor: "}},
 		{"no command", "zino-no-such-command", "x", proto.Result{ExitCode: -1, Stderr: "Command not found: zino-no-such-command"}},
 	}
 	for _, tt := range tests {
@@ -78,18 +75,9 @@ func TestExecute(t *testing.T) {
 	}
 }
 
-// brokenProgram makes a file that is executable and no program.
-func brokenProgram(t *testing.T) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "broken")
-	if err := os.WriteFile(file, []byte{0, 1, 2}, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
 func TestExecuteProgramThatCannotStart(t *testing.T) {
-	program := brokenProgram(t)
+	program := filepath.Join(t.TempDir(), "broken")
+	zinotest.Must(t, os.WriteFile(program, []byte{0, 1, 2}, 0o700))
 	s := newService(t, nil, map[string]string{"broken.json": fmt.Sprintf(`{"meta":{"executor":%q}}`, program)})
 	want := proto.Result{ExitCode: -1, Stderr: "Cannot start " + program + ": exec format error"}
 	if got := s.run(t, program, "x"); got != want {
@@ -104,7 +92,7 @@ func TestExecuteTimeout(t *testing.T) {
 	}{
 		{"daemons", daemonic(), "", "Execution timed out after 1.5s."},
 		{"output so far", "echo so far; printf 'part' >&2; sleep 1000", "so far\n", "part\nExecution timed out after 1.5s."},
-		{"deaf to SIGTERM", "trap '' TERM; echo deaf; while :; do sleep 1000; done", "deaf\n", "Execution timed out after 1.5s."},
+		{"ignores SIGTERM", "trap '' TERM; echo deaf; while :; do sleep 1000; done", "deaf\n", "Execution timed out after 1.5s."},
 		{"last words", "trap 'echo bye; exit 7' TERM; sleep 1000 & wait", "bye\n", "Execution timed out after 1.5s."},
 		{"stops its supervisor", "kill -STOP $PPID; exec sleep 1000", "", "Execution timed out after 1.5s."},
 		{"stopped", "kill -STOP $$", "", "Execution timed out after 1.5s."},
@@ -129,9 +117,7 @@ func TestExecuteTimeout(t *testing.T) {
 		}
 	})
 	all.Wait()
-	if left := marked(); len(left) > 0 {
-		t.Errorf("still there: %q", left)
-	}
+	s.mustLeaveNothing(t, marked)
 }
 
 // daemonic starts every kind of daemon and sleeps.
@@ -144,10 +130,20 @@ func daemonic() string {
 	return code.String() + "sleep 1000"
 }
 
-func TestExecuteWithoutTimeout(t *testing.T) {
+// Code runs in a root, here without a time limit.
+func TestExecuteInRoot(t *testing.T) {
 	s := newService(t, func(c *config.Exc) { c.Timeout = 0 }, nil)
-	if got, want := s.run(t, "bash", "sleep 0.1; echo done"), (proto.Result{Stdout: "done\n"}); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
+	dir, err := filepath.EvalSymlinks(zinotest.Dir(t))
+	zinotest.Must(t, err)
+	for root, want := range map[string]proto.Result{
+		dir:           {Stdout: dir + "\n" + dir + "\n"},
+		dir + "/gone": {ExitCode: -1, Stderr: "Cannot work in " + dir + "/gone: no such file or directory"},
+		"x":           {ExitCode: -1, Stderr: "Cannot work in x: not an absolute path"},
+	} {
+		got, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Code: "sleep 0.1; echo $PWD; pwd -P", Root: root})
+		if err != nil || plain(t, got) != want {
+			t.Errorf("%s: got %+v, %v", root, got, err)
+		}
 	}
 }
 
@@ -192,12 +188,7 @@ func TestExecuteMany(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if left := marked(); len(left) > 0 {
-		t.Errorf("still there: %q", left)
-	}
-	if left := s.workspaces(); len(left) > 0 {
-		t.Errorf("left on disk: %v", left)
-	}
+	s.mustLeaveNothing(t, marked)
 }
 
 func TestExecuteEnvironment(t *testing.T) {
@@ -216,10 +207,6 @@ func TestExecuteCannotStart(t *testing.T) {
 	t.Setenv("BIG", strings.Repeat("x", 200<<10)) // more than the kernel takes in one variable
 	s := newService(t, nil, nil)
 	_, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo hi"})
-	if !errors.Is(err, proto.ErrBusy) || !strings.Contains(err.Error(), "argument list too long") {
-		t.Errorf("got %v", err)
-	}
-	if left := s.workspaces(); len(left) > 0 {
-		t.Errorf("left on disk: %v", left)
-	}
+	zinotest.Error(t, err, proto.ErrBusy, "argument list too long")
+	s.mustLeaveNothing(t, nil)
 }

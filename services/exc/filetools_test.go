@@ -19,17 +19,19 @@ import (
 	"zino/services/exc/sandbox"
 )
 
-// fileCall calls a tool at a level and returns the envelope.
-func (s *service) fileCall(t *testing.T, level proto.Level, root, tool string, input in) string {
+// toolIn calls a tool at a level in a root and returns the envelope.
+func (s *service) toolIn(t testing.TB, level proto.Level, root, tool string, input in) string {
 	t.Helper()
 	req := call(tool, root, input)
 	req.Sandbox = level
 	got, err := s.call(t.Context(), req, nil)
-	zinotest.Must(t, err)
+	if err != nil {
+		t.Errorf("%s at %s: %v", tool, level, err)
+	}
 	return string(got.Result)
 }
 
-// processes are the process numbers of the helpers.
+// processes lists the pids of the helpers.
 func (s *service) processes() (list []int) {
 	s.helpers.mu.Lock()
 	defer s.helpers.mu.Unlock()
@@ -49,7 +51,7 @@ func TestHelperServesBatch(t *testing.T) {
 	for i := range 8 {
 		all.Go(func() {
 			for tool, input := range map[string]in{"read": {"path": "file"}, "edit": {"path": "file", "old": fmt.Sprint(i, " "), "new": fmt.Sprint("<", i, ">")}} {
-				if got := s.fileCall(t, proto.LevelWorkspaceWrite, root, tool, input); !strings.HasPrefix(got, `{"ok":true`) {
+				if got := s.toolIn(t, proto.LevelWorkspaceWrite, root, tool, input); !strings.HasPrefix(got, `{"ok":true`) {
 					t.Errorf("%s: %s", tool, got)
 				}
 			}
@@ -62,12 +64,13 @@ func TestHelperServesBatch(t *testing.T) {
 		t.Fatalf("%d helpers", len(first))
 	}
 	zinotest.Eventually(t, "the idle helper ends", func() bool { return len(s.processes()) == 0 && zinotest.Gone(first[0]) })
-	s.fileCall(t, proto.LevelWorkspaceWrite, root, "read", in{"path": "file"})
+	s.toolIn(t, proto.LevelWorkspaceWrite, root, "read", in{"path": "file"})
 	second := s.processes()
 	zinotest.Must(t, s.Close())
-	if len(second) != 1 || !zinotest.Gone(second[0]) || len(s.workspaces()) > 0 {
-		t.Errorf("left: %v, %v", second, s.workspaces())
+	if len(second) != 1 || !zinotest.Gone(second[0]) {
+		t.Errorf("left: %v", second)
 	}
+	s.mustLeaveNothing(t, nil)
 }
 
 // A helper does not serve another root, level or umask, nor a root that was
@@ -88,7 +91,7 @@ func TestHelperFitsCall(t *testing.T) {
 	zinotest.Write(t, root+"/sub/file", "new")
 	write(root+"/sub", nil)
 	write(root, new(0o077))
-	if got := s.fileCall(t, proto.LevelReadOnly, root+"/sub", "read", in{"path": "../new"}); !strings.Contains(got, files.Denied) {
+	if got := s.toolIn(t, proto.LevelReadOnly, root+"/sub", "read", in{"path": "../new"}); !strings.Contains(got, files.Denied) {
 		t.Errorf("out of the root: %s", got)
 	}
 	info, err := os.Stat(root + "/new")
@@ -103,13 +106,10 @@ func TestHelperKilled(t *testing.T) {
 	s := newService(t, nil, nil)
 	root := zinotest.Dir(t)
 	zinotest.Write(t, root+"/file", "old")
-	read := func() string { return s.fileCall(t, proto.LevelWorkspaceWrite, root, "read", in{"path": "file"}) }
+	read := func() string { return s.toolIn(t, proto.LevelWorkspaceWrite, root, "read", in{"path": "file"}) }
 	read()
 	zinotest.Must(t, syscall.Kill(s.processes()[0], syscall.SIGKILL))
-	zinotest.Eventually(t, "it is dead", func() bool {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.processes()[0]))
-		return err != nil || strings.Contains(string(stat), ") Z ")
-	})
+	zinotest.Eventually(t, "the helper is dead", func() bool { return zinotest.Gone(s.processes()[0]) })
 	if got := read(); !strings.Contains(got, `"content":"old"`) {
 		t.Errorf("after its death: %s", got)
 	}
@@ -117,7 +117,7 @@ func TestHelperKilled(t *testing.T) {
 	zinotest.Must(t, syscall.Kill(s.processes()[0], syscall.SIGSTOP))
 	hung := s.processes()[0]
 	large := in{"path": "file", "content": strings.Repeat("x", 4<<20)} // more than the connection buffers
-	if got := s.fileCall(t, proto.LevelWorkspaceWrite, root, "write", large); !strings.Contains(got, `"code":"timeout"`) || !strings.Contains(got, "did not answer within 10ms") {
+	if got := s.toolIn(t, proto.LevelWorkspaceWrite, root, "write", large); !strings.Contains(got, `"code":"timeout"`) || !strings.Contains(got, "did not answer within 10ms") {
 		t.Errorf("while it hangs: %s", got)
 	}
 	s.limit = 0
@@ -131,75 +131,162 @@ func TestHelperKilled(t *testing.T) {
 func TestHelperCrashes(t *testing.T) {
 	s := newService(t, nil, nil)
 	s.host.kernel = &sandbox.Kernel{NoNamespaces: errors.New("none"), Landlock: 1000} // which has no rules
-	got := s.fileCall(t, proto.LevelReadOnly, zinotest.Dir(t), "read", in{"path": "file"})
+	got := s.toolIn(t, proto.LevelReadOnly, zinotest.Dir(t), "read", in{"path": "file"})
 	if !strings.Contains(got, `"code":"exec_error"`) || !strings.Contains(got, "the process for files has ended") {
 		t.Errorf("got %s", got)
 	}
 }
 
-// What the paths of a call lead to, at each level that confines writing.
+// What the paths of a call lead to, at each level.
 func TestConfinedPaths(t *testing.T) {
-	t.Parallel()
 	a := newHarness(t, nil)
-	a.each(t, func(t *testing.T, level, name proto.Level) {
-		if level == proto.LevelReadOnly {
-			return
-		}
-		base, err := filepath.EvalSymlinks(zinotest.Dir(t))
-		zinotest.Must(t, err)
-		root, outside := base+"/root", base+"/outside"
-		for _, path := range []string{root + "/dir/file", root + "/AGENTS.md", root + "/.claude/file", outside + "/file"} {
+	a.host.unit, _ = unitHost(t)
+	base, err := filepath.EvalSymlinks(zinotest.Dir(t))
+	zinotest.Must(t, err)
+	a.each(t, append(confinedLevels, proto.LevelUnit), func(t *testing.T, level proto.Level) {
+		readOnly := level == proto.LevelReadOnly
+		root, outside := filepath.Join(base, string(level), "root"), filepath.Join(base, string(level), "outside")
+		denied := []string{root + "/AGENTS.md", root + "/.claude/file", root + "/own/deep/file", root + "/.git/config", outside + "/file"}
+		keys := []string{root + "/conf/keys/openai", root + "/conf/keys/sub/more"}
+		for _, path := range slices.Concat(denied, []string{root + "/dir/file"}) {
 			zinotest.Write(t, path, "old\n")
+		}
+		a.host.protected, a.host.secrets = []string{root + "/own/deep"}, nil
+		if level != levelLandlock { // else keys below the root make it unusable: see TestKeysBelowRoot
+			for _, path := range keys {
+				zinotest.Write(t, path, "old\n")
+			}
+			a.host.secrets = []string{root + "/conf/keys"}
 		}
 		for link, to := range map[string]string{
 			"out": outside, "outfile": outside + "/file", "in": root + "/dir", "near": "dir/file", "up": "../outside/file", "round": "dir/../dir/../near",
-			"loop": "loop", "dangling": outside + "/new", "dir/back": "../..", "agents": "AGENTS.md",
+			"loop": "loop", "dangling": outside + "/new", "dir/back": "../..", "agents": "AGENTS.md", "id": a.home + "/.ssh/id", "keys": "conf/keys",
 		} {
 			zinotest.Must(t, os.Symlink(to, filepath.Join(root, link)))
 		}
-		for path, want := range map[string]string{ // the path that is written; empty: denied
+		mustDeny := func(tool string, input in) {
+			if got := a.toolIn(t, a.at(level), root, tool, input); !strings.Contains(got, `"code":"denied"`) {
+				t.Errorf("%s %s: %s", tool, input["path"], got)
+			}
+		}
+		for path, want := range map[string]string{ // the path that is written; empty: denied, "-": likewise, of a file that is not there to edit
 			"new": "new", "dir/new/new": "dir/new/new", "dir/../dir/file": "dir/file", "near": "dir/file", "round": "dir/file",
 			root + "/dir/file": "dir/file", root + "//dir//file": "dir/file", "in/file": "dir/file", root + "/in/newer": "dir/newer",
-			"out/file": "", "out/new/er": "", "outfile": "", "up": "", "dangling": "", "dir/back/outside/file": "", "../outside/file": "",
+			"out/file": "", "out/new/er": "", "outfile": "", "up": "", "dangling": "", "dir/back/outside/file": "", "../outside/file": "", "../x": "",
 			outside + "/file": "", "/etc/zino-new": "", "/tmp/zino-new": "", "AGENTS.md": "", "agents": "", ".claude/file": "", "dir/../.claude/file": "",
+			".claude/new": "-", ".git/config": "", ".git/hooks/new": "-", "ZINO.toml": "-", "own/deep/file": "", "own/deep/new": "-", "id": "", a.home + "/.ssh/id": "",
 		} {
-			wrote := a.fileCall(t, name, root, "write", in{"path": path, "content": "old\n"})
-			edited := a.fileCall(t, name, root, "edit", in{"path": path, "old": "old", "new": "new"})
-			if want == "" {
-				if !strings.Contains(wrote, `"code":"denied"`) || !strings.Contains(edited, `"code":"denied"`) {
-					t.Errorf("%s: %s %s", path, wrote, edited)
+			write, edit := in{"path": path, "content": "old\n"}, in{"path": path, "old": "old", "new": "new"}
+			if want == "" || want == "-" || readOnly {
+				mustDeny("write", write)
+				if want != "-" {
+					mustDeny("edit", edit)
 				}
 				continue
 			}
+			wrote, edited := a.toolIn(t, a.at(level), root, "write", write), a.toolIn(t, a.at(level), root, "edit", edit)
 			real := filepath.Join(root, want)
 			if path := fmt.Sprintf(`{"path":%q,`, real); !strings.Contains(wrote, path) || !strings.Contains(edited, path) || zinotest.Read(t, real) != "new\n" {
 				t.Errorf("%s: %s %s", path, wrote, edited)
 			}
 		}
-		if got := a.fileCall(t, name, root, "write", in{"path": ".claude/new", "content": "x"}); !strings.Contains(got, `"code":"denied"`) {
-			t.Errorf(".claude/new: %s", got)
-		}
 		for path, code := range map[string]string{"loop": files.WriteError, "dir": files.WriteError, ".": files.WriteError, "dir/..": files.WriteError, "dir/file/new": files.MkdirError, "": files.InvalidInput} {
-			if got := a.fileCall(t, name, root, "write", in{"path": path, "content": "x"}); !strings.Contains(got, `"code":"`+code+`"`) {
+			if got := a.toolIn(t, a.at(level), root, "write", in{"path": path, "content": "x"}); !readOnly && !strings.Contains(got, `"code":"`+code+`"`) || strings.Contains(got, `"ok":true`) {
 				t.Errorf("%q: %s", path, got)
 			}
 		}
 		for path, readable := range map[string]bool{
 			"dir/file": true, "near": true, "in/file": true, "AGENTS.md": true, root + "/dir/file": true, "/etc/passwd": true,
-			"outfile": false, "out/file": false, "up": false, outside + "/file": false, "../outside/file": false,
+			"outfile": false, "out/file": false, "up": false, outside + "/file": false, "../outside/file": false, "id": false, a.home + "/.ssh/id": false,
 		} {
-			got := a.fileCall(t, name, root, "read", in{"path": path})
-			if strings.HasPrefix(got, `{"ok":true`) != readable || !readable && !strings.Contains(got, `"code":"denied"`) {
+			if !readable {
+				mustDeny("read", in{"path": path})
+			} else if got := a.toolIn(t, a.at(level), root, "read", in{"path": path}); !strings.HasPrefix(got, `{"ok":true`) {
 				t.Errorf("read %s: %s", path, got)
 			}
 		}
-		if zinotest.Read(t, outside+"/file") != "old\n" || exists(outside+"/new") || zinotest.Read(t, root+"/AGENTS.md") != "old\n" {
-			t.Error("a file was damaged")
+		if len(a.host.secrets) > 0 {
+			for _, path := range []string{keys[0], "conf/keys/openai", "keys/openai", "conf/../conf/keys/sub/more"} {
+				for tool, input := range map[string]in{"read": {"path": path}, "write": {"path": path, "content": "x"}, "edit": {"path": path, "old": "old", "new": "x"}} {
+					mustDeny(tool, input)
+				}
+			}
+			denied = append(denied, keys...)
 		}
-		left, err := os.ReadDir(root)
-		zinotest.Must(t, err)
-		if slices.ContainsFunc(left, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), ".zino-") }) {
-			t.Errorf("left: %v", left)
+		t.Setenv("SECRET_OF_EXC", secret)
+		for _, path := range []string{"/proc/self/environ", "/proc/1/environ", fmt.Sprintf("/proc/%d/environ", os.Getpid())} {
+			if got := a.toolIn(t, a.at(level), root, "read", in{"path": path}); !strings.HasPrefix(got, `{"ok":false`) || strings.Contains(got, secret) {
+				t.Errorf("%s: %s", path, got)
+			}
+		}
+		for _, path := range denied {
+			zinotest.Equal(t, path, zinotest.Read(t, path), "old\n")
+		}
+		if left := zinotest.Names(t, root); exists(outside+"/new") || exists(root+"/../x") || strings.Contains(left, ".zino-") {
+			t.Errorf("a file was made; in the root: %s", left)
 		}
 	})
+}
+
+// Roots that cannot be given to confined code are refused, and say why.
+func TestRefusedRoots(t *testing.T) {
+	t.Parallel()
+	a := newHarness(t, nil)
+	link := filepath.Join(a.outside, "link")
+	zinotest.Must(t, os.Symlink(a.root, link))
+	for root, why := range map[string]string{
+		"/": "whole file system", a.home: "home directory", filepath.Dir(a.home): "home directory", link: "symbolic link", "/proc": "belong to the system",
+	} {
+		a.mustRefuseRoot(t, proto.LevelWorkspaceWrite, root, why)
+	}
+}
+
+// swap exchanges a directory for a symbolic link and back, again and again, until
+// stop.
+func swap(dir, to string) (stop func()) {
+	done, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-done:
+				return
+			default: // each of these may fail because the one before did
+			}
+			os.Rename(dir, dir+".moved")
+			os.Symlink(to, dir)
+			os.Remove(dir)
+			os.Rename(dir+".moved", dir)
+		}
+	}()
+	return func() { close(done); <-stopped }
+}
+
+// A root, or a directory below it, that is exchanged for a symbolic link while calls
+// begin lets no change out, and no text in.
+func TestRaces(t *testing.T) {
+	t.Parallel()
+	a := newHarness(t, nil)
+	d := filepath.Join(a.root, "d")
+	zinotest.Must(t, os.Mkdir(d, 0o700))
+	stop := swap(d, a.outside)
+	for i := range 116 {
+		req := call("write", a.root, in{"path": "d/victim", "content": "x"})
+		switch {
+		case i%2 == 1 && i > 16:
+			req = call("edit", a.root, in{"path": "d/victim", "old": "intact", "new": "x"})
+		case i%2 == 1:
+			req = call("write", d, in{"path": "new", "content": "x"})
+		case i <= 16:
+			req = call("bash", d, in{"command": "echo x >victim; echo x >new"})
+		}
+		req.Sandbox = proto.LevelWorkspaceWrite
+		if got, err := a.call(t.Context(), req, nil); err != nil || strings.Contains(got.Diff, "intact") {
+			t.Errorf("%s: %s, %v", req.Tool, got.Diff, err)
+		}
+	}
+	stop()
+	if !intact(a.outside+"/victim") || exists(a.outside+"/new") {
+		t.Error("a call got out of its root")
+	}
 }

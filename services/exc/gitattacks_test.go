@@ -149,43 +149,24 @@ const userGit = `cd "$IN" 2>/dev/null; (git status; git diff; git add -A; git co
 func TestGitAttacks(t *testing.T) {
 	t.Parallel()
 	a := newHarness(t, nil)
-	a.each(t, func(t *testing.T, level, name proto.Level) {
-		if level == proto.LevelReadOnly {
-			return // TestAttacks shows that nothing can be made there
-		}
+	a.each(t, writableLevels, func(t *testing.T, level proto.Level) {
 		for _, tt := range gitAttacks {
 			for _, tool := range []string{"bash", "write"} {
 				out := zinotest.Dir(t)
 				root := filepath.Join(out, "root")
-				if err := os.Mkdir(root, 0o700); err != nil {
-					t.Fatal(err)
-				}
+				zinotest.Must(t, os.Mkdir(root, 0o700))
 				a.host.protected = nil
-				asUserIn(t, root, "export GIT_AUTHOR_NAME=x GIT_AUTHOR_EMAIL=x@x GIT_COMMITTER_NAME=x GIT_COMMITTER_EMAIL=x@x\ngit init -q . && git config user.name x && git config user.email x@x && echo x >a.txt && git add . && git commit -q -m x\n"+tt.before)
+				shellIn(t, root, "export GIT_AUTHOR_NAME=x GIT_AUTHOR_EMAIL=x@x GIT_COMMITTER_NAME=x GIT_COMMITTER_EMAIL=x@x\ngit init -q . && git config user.name x && git config user.email x@x && echo x >a.txt && git add . && git commit -q -m x\n"+tt.before)
 				var said string
 				if tool == "bash" {
-					req := call("bash", root, in{"command": fmt.Sprintf(evil, out) + tt.code})
-					req.Sandbox = name
-					got, err := a.call(t.Context(), req, nil)
-					if err != nil {
-						t.Fatal(err)
+					said = a.toolIn(t, a.at(level), root, "bash", in{"command": fmt.Sprintf(evil, out) + tt.code})
+				} else {
+					zinotest.Must(t, os.WriteFile(out+"/evil", fmt.Appendf(nil, "#!/bin/sh\ntouch %s/pwned\n", out), 0o700))
+					for _, file := range tt.writes {
+						said += a.toolIn(t, a.at(level), root, "write", in{"path": file[0], "content": strings.ReplaceAll(file[1], "EVIL", out+"/evil")}) + "\n"
 					}
-					said = string(got.Result)
 				}
-				for _, file := range tt.writes {
-					if tool == "bash" {
-						break
-					}
-					mustWrite(t, out+"/evil", fmt.Sprintf("#!/bin/sh\ntouch %s/pwned\n", out))
-					req := call("write", root, in{"path": file[0], "content": strings.ReplaceAll(file[1], "EVIL", out+"/evil")})
-					req.Sandbox = name
-					got, err := a.call(t.Context(), req, nil)
-					if err != nil {
-						t.Fatal(err)
-					}
-					said += string(got.Result) + "\n"
-				}
-				did := asUserIn(t, root, fmt.Sprintf("IN=%q\n", filepath.Join(root, cmp.Or(tt.in, ".")))+userGit)
+				did := shellIn(t, root, fmt.Sprintf("IN=%q\n", filepath.Join(root, cmp.Or(tt.in, ".")))+userGit)
 				if exists(out + "/pwned") {
 					t.Errorf("%s by %s: the user's git ran it\n%s\n%s", tt.name, tool, said, did)
 				}

@@ -23,7 +23,7 @@ import (
 	"zino/services/exc/sandbox"
 )
 
-// levelLandlock is workspace-write on a host that gives no namespaces.
+// levelLandlock is the level workspace-write on a host without namespaces.
 const levelLandlock proto.Level = "landlock alone"
 
 // harness is a service on a host with victims for attacks.
@@ -36,10 +36,11 @@ type harness struct {
 	pty      *os.File // a terminal of the user's
 	ptyName  string
 	tcp      net.Listener
-	sockets  []net.Listener // with a path in root, and abstract
-	datagram *net.UnixConn  // with a path in root
-	hits     chan string    // names of attacks that reached a listener
-	inherit  int            // a descriptor of a secret, not closed on exec
+	sockets  []net.Listener  // with a path in root, and abstract
+	datagram *net.UnixConn   // with a path in root
+	hits     chan string     // names of attacks that reached a listener
+	inherit  int             // a descriptor of a secret, not closed on exec
+	marked   func() []string // lists what is left of runs
 }
 
 const secret = "the-secret-of-the-harness"
@@ -55,50 +56,49 @@ func newHarness(t *testing.T, change func(*config.Exc)) *harness {
 		a.root + "/.mcp.json": "intact\n", a.root + "/.claude/settings.json": "intact\n", a.root + "/.agents/skill": "intact\n",
 		a.root + "/linked/AGENTS.md": "intact\n",
 	} {
-		mustWrite(t, path, text)
+		zinotest.Write(t, path, text)
 	}
 	a.service = newService(t, change, nil)
 	a.host.home, a.host.protected = a.home, []string{filepath.Join(a.root, "own/deep")}
-	a.settle(t)
-	a.startVictim(t)
+	thisHost.Lock()
+	if thisHost.Kernel == nil {
+		thisHost.Kernel = new(a.kernel(t.Context()))
+	}
+	a.host.kernel = thisHost.Kernel
+	thisHost.Unlock()
+	a.victim = exec.Command("sleep", "1000")
+	a.victim.Env = []string{"SECRET=" + secret}
+	zinotest.Must(t, a.victim.Start())
+	t.Cleanup(func() { a.victim.Process.Kill(); a.victim.Wait() }) // later attacks need a victim that was killed before, as a zombie
 	a.openTerminal(t)
 	a.listen(t)
-	if err := errors.Join(os.Link(theAttacker(), a.root+"/attacker"), os.Link(a.root+"/linked/AGENTS.md", a.root+"/hard.md")); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, errors.Join(os.Link(theAttacker(), a.root+"/attacker"), os.Link(a.root+"/linked/AGENTS.md", a.root+"/hard.md")))
 	var err error
-	if a.inherit, err = unix.Open(a.home+"/.ssh/id", unix.O_RDONLY, 0); err != nil { // it lacks O_CLOEXEC
-		t.Fatal(err)
-	}
+	a.inherit, err = unix.Open(a.home+"/.ssh/id", unix.O_RDONLY, 0) // it lacks O_CLOEXEC
+	zinotest.Must(t, err)
 	t.Cleanup(func() { unix.Close(a.inherit) })
 	return a
 }
 
-func mustWrite(t testing.TB, path, text string) {
-	t.Helper()
-	err := os.MkdirAll(filepath.Dir(path), 0o700)
-	if err == nil {
-		err = os.WriteFile(path, []byte(text), 0o700)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+// thisHost is the kernel of this host, probed once.
+var thisHost struct {
+	sync.Mutex
+	*sandbox.Kernel
 }
 
 // attackerDir is where theAttacker is.
 var attackerDir string
 
-// theAttacker is a copy of the test program, to which hard links can be made.
+// theAttacker copies the test program to a file to which hard links can be made.
 var theAttacker = sync.OnceValue(func() string {
-	dir, err := os.MkdirTemp("", "z")
-	if err != nil {
+	var err error
+	if attackerDir, err = os.MkdirTemp("", "z"); err != nil {
 		panic(err)
 	}
-	attackerDir = dir
-	if err := exec.Command("cp", fmt.Sprintf("/proc/%d/exe", os.Getpid()), dir+"/attacker").Run(); err != nil {
+	if err := exec.Command("cp", fmt.Sprintf("/proc/%d/exe", os.Getpid()), attackerDir+"/attacker").Run(); err != nil {
 		panic(err)
 	}
-	return dir + "/attacker"
+	return attackerDir + "/attacker"
 })
 
 // testProgram runs this test program in a directory that is also its home.
@@ -109,35 +109,14 @@ func testProgram(dir string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// startVictim starts a process of the same user with a secret.
-func (a *harness) startVictim(t *testing.T) {
-	t.Helper()
-	a.victim = exec.Command("sleep", "1000")
-	a.victim.Env = []string{"SECRET=" + secret}
-	if err := a.victim.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		a.victim.Process.Kill()
-		a.victim.Wait()
-	})
-}
-
 // openTerminal opens a pseudo-terminal.
 func (a *harness) openTerminal(t *testing.T) {
 	t.Helper()
 	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	t.Cleanup(func() { pty.Close() })
 	n, err := unix.IoctlGetInt(int(pty.Fd()), unix.TIOCGPTN)
-	if err == nil {
-		err = unix.IoctlSetPointerInt(int(pty.Fd()), unix.TIOCSPTLCK, 0)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, errors.Join(err, unix.IoctlSetPointerInt(int(pty.Fd()), unix.TIOCSPTLCK, 0)))
 	a.pty, a.ptyName = pty, "/dev/pts/"+strconv.Itoa(n)
 }
 
@@ -147,9 +126,7 @@ func (a *harness) listen(t *testing.T) {
 	var err error
 	open := func(network, address string) net.Listener {
 		l, err := net.Listen(network, address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		t.Cleanup(func() { l.Close() })
 		go a.accept(l)
 		return l
@@ -157,9 +134,7 @@ func (a *harness) listen(t *testing.T) {
 	a.tcp = open("tcp", "127.0.0.1:0")
 	a.sockets = []net.Listener{open("unix", a.root+"/sock"), open("unix", "@"+filepath.Base(a.root))}
 	a.datagram, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: a.root + "/dgram", Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	t.Cleanup(func() { a.datagram.Close() })
 	go func() {
 		buf := make([]byte, 100)
@@ -192,31 +167,31 @@ func (a *harness) env() string {
 		a.root, a.outside, a.home, a.victim.Process.Pid, a.ptyName, a.tcp.Addr(), a.root+"/sock", filepath.Base(a.root), a.root+"/dgram", a.inherit)
 }
 
-// run runs code at a level of the table.
-func (a *harness) run(t *testing.T, level proto.Level, code string) (proto.Result, error) {
+// run runs Bash code in the root at a level, with the variables of env.
+func (a *harness) run(t testing.TB, level proto.Level, code string) proto.Result {
 	t.Helper()
-	return a.execute(t.Context(), proto.Execute{Executor: "bash", Code: a.env() + code, Sandbox: a.at(level), Root: a.root})
+	return a.runIn(t, level, a.root, "bash", a.env()+code)
 }
 
-// thisHost is the kernel of this host, probed once.
-var thisHost struct {
-	sync.Mutex
-	*sandbox.Kernel
-}
-
-// settle gives the service the kernel of this host.
-func (a *harness) settle(t *testing.T) {
+// runIn runs code at a level in a root. An error is reported.
+func (a *harness) runIn(t testing.TB, level proto.Level, root, executor, code string) proto.Result {
 	t.Helper()
-	thisHost.Lock()
-	defer thisHost.Unlock()
-	if thisHost.Kernel == nil {
-		host := a.kernel(t.Context())
-		thisHost.Kernel = &host
+	r, err := a.execute(t.Context(), proto.Execute{Executor: executor, Code: code, Sandbox: a.at(level), Root: root})
+	if err != nil {
+		t.Errorf("%s at %s: %v", executor, level, err)
+		return proto.Result{ExitCode: -1, Confinement: new(proto.Confinement)}
 	}
-	a.host.kernel = thisHost.Kernel
+	return r
 }
 
-// at sets the service to a level of the table and returns its name in requests.
+// tool calls a tool at a level in the root and returns the envelope.
+func (a *harness) tool(t testing.TB, level proto.Level, tool string, input in) string {
+	t.Helper()
+	return a.toolIn(t, a.at(level), a.root, tool, input)
+}
+
+// at sets the host to what a level of the tests needs, and returns its name in
+// requests.
 func (a *harness) at(level proto.Level) proto.Level {
 	a.host.mu.Lock()
 	defer a.host.mu.Unlock()
@@ -224,13 +199,12 @@ func (a *harness) at(level proto.Level) proto.Level {
 		a.host.kernel = thisHost.Kernel
 		return level
 	}
-	host := sandbox.Probe(func() error { return errors.New("refused by the test") })
-	a.host.kernel = &host
+	a.host.kernel = new(sandbox.Probe(func() error { return errors.New("refused by the test") }))
 	return proto.LevelWorkspaceWrite
 }
 
-// hitsSoFar are the names of the attacks that reached a listener. It connects to each
-// itself: all earlier connections have been recorded then.
+// hitsSoFar returns the names of the attacks that reached a listener. It connects
+// to each listener itself: all earlier connections have been recorded then.
 func (a *harness) hitsSoFar() (hits []string) {
 	const last = "last"
 	for _, dialed := range [][2]string{{"tcp", a.tcp.Addr().String()}, {"unix", a.root + "/sock"}, {"unix", "@" + filepath.Base(a.root)}, {"unixgram", a.root + "/dgram"}} {

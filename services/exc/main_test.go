@@ -18,19 +18,9 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// serveEnv makes the test binary a service in its own process. Its value is a
-// directory with tools/, in which the socket is made.
-const serveEnv = "EXC_TEST_SERVE"
-
 func TestMain(m *testing.M) {
 	Supervise()
-	if dir := os.Getenv(serveEnv); dir != "" {
-		if err := serve(dir); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	zinotest.Child(zinotest.Roles{"serve": serve})
 	if way := os.Getenv(attackEnv); way != "" {
 		attackMain(way)
 		os.Exit(0)
@@ -40,9 +30,10 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// serve is a service until SIGTERM.
-func serve(dir string) error {
-	log := slog.New(slog.DiscardHandler)
+// serve runs a service until SIGTERM. Its argument is a directory with tools/, in
+// which the socket is made.
+func serve(args []string) error {
+	dir, log := args[0], slog.New(slog.DiscardHandler)
 	cat, err := catalog.Open(filepath.Join(dir, "tools"), "", log)
 	if err != nil {
 		return err
@@ -81,21 +72,28 @@ const markEnv = "EXC_TEST_MARK"
 // function that lists the marked processes. Supervisors are marked, too.
 func mark(t testing.TB) (marked func() []string) {
 	t.Helper()
-	value := fmt.Sprintf("%s=%d-%s", markEnv, os.Getpid(), t.Name())
-	t.Setenv(markEnv, strings.TrimPrefix(value, markEnv+"="))
+	value := fmt.Sprintf("%d-%s", os.Getpid(), t.Name())
+	t.Setenv(markEnv, value)
 	return func() (found []string) {
-		environs, _ := filepath.Glob("/proc/[0-9]*/environ")
-		for _, file := range environs {
-			env, err := os.ReadFile(file)
-			if err != nil || !strings.Contains(string(env)+"\x00", value+"\x00") {
-				continue
-			}
-			cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
-			if filepath.Base(filepath.Dir(file)) != fmt.Sprint(os.Getpid()) {
-				found = append(found, strings.ReplaceAll(string(cmdline), "\x00", " "))
+		for pid, line := range zinotest.CommandLines() {
+			env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+			if err == nil && pid != os.Getpid() && strings.Contains(string(env)+"\x00", markEnv+"="+value+"\x00") {
+				found = append(found, line)
 			}
 		}
 		return found
+	}
+}
+
+// mustLeaveNothing reports processes and directories of runs.
+func (s *service) mustLeaveNothing(t testing.TB, marked func() []string) {
+	t.Helper()
+	left := s.workspaces()
+	if marked != nil {
+		left = append(left, marked()...)
+	}
+	if len(left) > 0 {
+		t.Errorf("left: %q", left)
 	}
 }
 
@@ -105,7 +103,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// tools are the definitions of newService.
+// tools are the definitions of each service.
 var tools = map[string]string{
 	"bash.json":    `{"meta":{"executor":"bash","file_extension":".sh"}}`,
 	"python3.json": `{"meta":{"executor":"python3","file_extension":".py","static_analysis":"python3 -m py_compile"}}`,
@@ -128,18 +126,14 @@ func newService(t testing.TB, change func(*config.Exc), files map[string]string)
 	lines := new(zinotest.Buffer)
 	log := lines.Logger()
 	cat, err := catalog.Open(filepath.Join(dir, "tools"), "", log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	t.Cleanup(func() { cat.Close() })
 	cfg := config.Default().Exc
 	if change != nil {
 		change(&cfg)
 	}
 	s, err := newIn(dir, cfg, cat, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return &service{s, dir, lines}
 }

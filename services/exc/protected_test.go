@@ -2,10 +2,8 @@ package exc
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"io"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,17 +19,6 @@ import (
 	"zino/pkg/zinotest"
 	"zino/proto"
 )
-
-// confines reports whether this host has the level workspace-write, and checks
-// that it is refused otherwise.
-func (a *harness) confines(t *testing.T) bool {
-	t.Helper()
-	why := a.levelProblem(t.Context(), proto.LevelWorkspaceWrite)
-	if why != nil {
-		a.mustRefuse(t, proto.LevelWorkspaceWrite, why)
-	}
-	return why == nil
-}
 
 // refuses reports whether the file tools may not write a path below a root.
 func (h *host) refuses(t *testing.T, root, name string) bool {
@@ -76,7 +63,7 @@ func TestProtectConfig(t *testing.T) {
 		if s.host.refuses(t, dir, name) {
 			t.Errorf("%s is protected before it exists", name)
 		}
-		mustWrite(t, filepath.Join(dir, name), "x")
+		zinotest.Write(t, filepath.Join(dir, name), "x")
 		if !s.host.refuses(t, dir, name) {
 			t.Errorf("%s may be written", name)
 		}
@@ -104,19 +91,16 @@ func TestFileToolsProtect(t *testing.T) {
 		{"true", ".git", "[ -e .git ]"},
 	} {
 		dir := zinotest.Dir(t)
-		asUserIn(t, dir, tt.before)
-		req := call("write", dir, in{"path": tt.path, "content": "evil\n"})
-		req.Sandbox = proto.LevelWorkspaceWrite
-		got, err := s.call(t.Context(), req, nil)
-		if harmed := asUserIn(t, dir, tt.harm+" && echo harmed || true"); err != nil || !strings.Contains(string(got.Result), `"code":"denied"`) || harmed != "" {
-			t.Errorf("%s: write %s: %s, %v %s", tt.before, tt.path, got.Result, err, harmed)
+		shellIn(t, dir, tt.before)
+		got := s.toolIn(t, proto.LevelWorkspaceWrite, dir, "write", in{"path": tt.path, "content": "evil\n"})
+		if harmed := shellIn(t, dir, tt.harm+" && echo harmed || true"); !strings.Contains(got, `"code":"denied"`) || harmed != "" {
+			t.Errorf("%s: write %s: %s %s", tt.before, tt.path, got, harmed)
 		}
 	}
 }
 
-// asUserIn runs a script in a directory without a sandbox, as the user does, and
-// returns its output.
-func asUserIn(t *testing.T, dir, script string) string {
+// shellIn runs a script in a directory without a sandbox and returns its output.
+func shellIn(t *testing.T, dir, script string) string {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", `cd "$DIR" 2>/dev/null; `+script) // which it may not enter
 	cmd.Env = append(os.Environ(), "DIR="+dir, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
@@ -127,8 +111,7 @@ func asUserIn(t *testing.T, dir, script string) string {
 	return string(out)
 }
 
-// violations change protected files in ways that take effect. after prints what
-// takes effect.
+// violations change protected files. after prints what is in force in the root.
 var violations = []struct{ name, before, code, after, want string }{
 	{"make AGENTS.md", "", "echo evil >AGENTS.md", "cat AGENTS.md", ""},
 	{"a directory", "", "mkdir AGENTS.md; echo evil >AGENTS.md/x; chmod 0 AGENTS.md", "ls -d AGENTS.md", ""},
@@ -160,41 +143,34 @@ var violationsOfExisting = []struct{ name, before, code, after, want string }{
 }
 
 // After a violation the protected files have the same effect as before, and the
-// caller is told.
+// violation is reported.
 func TestViolations(t *testing.T) {
 	t.Parallel()
 	a := newHarness(t, nil)
-	a.each(t, func(t *testing.T, level, name proto.Level) {
-		if level == proto.LevelReadOnly {
-			return // TestAttacks shows that nothing can be written there
-		}
+	a.each(t, writableLevels, func(t *testing.T, level proto.Level) {
 		for _, tt := range violations {
-			if r := a.violate(t, name, tt.before, tt.code, tt.after, tt.want); level == levelLandlock || !slices.Contains([]string{"replace the directory", "replace an empty .git", "lock .git", "a submodule's hooks", "a work tree's origin"}, tt.name) {
+			if r := a.violate(t, level, tt.before, tt.code, tt.after, tt.want); level == levelLandlock || !slices.Contains([]string{"replace the directory", "replace an empty .git", "lock .git", "a submodule's hooks", "a work tree's origin"}, tt.name) {
 				mustReport(t, tt.name, r)
 			}
 		}
 		for _, tt := range violationsOfExisting {
 			if level == proto.LevelWorkspaceWrite {
-				a.violate(t, name, tt.before, tt.code, tt.after, tt.want)
+				a.violate(t, level, tt.before, tt.code, tt.after, tt.want)
 			}
 		}
 	})
 }
 
-// violate runs code in a root of its own and compares what takes effect there.
+// violate runs code in a root of its own and compares what is in force there.
 func (a *harness) violate(t *testing.T, level proto.Level, before, code, after, want string) proto.Result {
 	t.Helper()
 	root := zinotest.Dir(t)
 	t.Cleanup(func() { _ = grantAccess(root) }) // code may have locked its directories
 	a.host.protected, a.host.data = []string{root + "/own/my.toml"}, []string{root + "/data/mem"}
-	asUserIn(t, root, before)
-	r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: level, Root: root})
-	if err != nil {
-		t.Errorf("%s: %v", code, err)
-		return r
-	}
-	if got := asUserIn(t, root, "("+after+") 2>/dev/null || true"); got != want {
-		t.Errorf("%s: %q takes effect, want %q\n%+v %+v", code, got, want, r, r.Confinement)
+	shellIn(t, root, before)
+	r := a.runIn(t, level, root, "bash", code)
+	if got := shellIn(t, root, "("+after+") 2>/dev/null || true"); got != want {
+		t.Errorf("%s: %q is in force, want %q\n%+v %+v", code, got, want, r, r.Confinement)
 	}
 	return r
 }
@@ -202,9 +178,8 @@ func (a *harness) violate(t *testing.T, level proto.Level, before, code, after, 
 // mustReport checks that a result names what was quarantined.
 func mustReport(t *testing.T, name string, r proto.Result) {
 	t.Helper()
-	if r.Confinement == nil || len(r.Confinement.Refused) == 0 {
+	if len(r.Confinement.Refused) == 0 {
 		t.Errorf("%s: not reported: %+v", name, r)
-		return
 	}
 	for _, refused := range r.Confinement.Refused {
 		if !strings.Contains(refused, ".refused-") || !strings.Contains(r.Stderr, " is now "+refused+":") {
@@ -213,8 +188,8 @@ func mustReport(t *testing.T, name string, r proto.Result) {
 	}
 }
 
-// TestUnprivilegedViolations repeats TestViolations as a user who obeys the modes of
-// directories.
+// TestUnprivilegedViolations repeats tests as a user whom the modes of directories
+// bind.
 func TestUnprivilegedViolations(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -222,26 +197,22 @@ func TestUnprivilegedViolations(t *testing.T) {
 		TestViolations(t)
 		return
 	}
-	dir := zinotest.Dir(t)
-	zinotest.Must(t, os.Chown(dir, 61234, 61234))
-	if out, err := asUser(61234, dir, "-test.run=^TestViolations$|^TestReplacedMeanwhile$", "-test.v"); err != nil || !strings.Contains(out, "--- PASS: TestViolations") {
-		t.Errorf("%v\n%s", err, out)
-	}
+	asUser(t, "TestViolations", "TestReplacedMeanwhile")
 }
 
-// A quarantined file is kept.
+// A quarantined file is kept for the user.
 func TestQuarantine(t *testing.T) {
 	t.Parallel()
 	a := newHarness(t, nil)
 	os.Remove(a.root + "/AGENTS.md")
 	zinotest.Must(t, os.Symlink("sub/AGENTS.md", a.root+"/AGENTS.md"))
-	if !a.confines(t) {
+	if !a.available(t, proto.LevelWorkspaceWrite) {
 		return
 	}
 	for _, code := range []string{"rm AGENTS.md; echo mine >AGENTS.md; echo two >ZINO.toml", "ln -sf /etc/passwd AGENTS.md; mkdir ZINO.toml"} {
-		r, err := a.run(t, proto.LevelWorkspaceWrite, "cd $ROOT\n"+code)
-		if err != nil || len(r.Confinement.Refused) != 2 {
-			t.Fatalf("%+v, %v", r, err)
+		r := a.run(t, proto.LevelWorkspaceWrite, "cd $ROOT\n"+code)
+		if len(r.Confinement.Refused) != 2 {
+			t.Fatalf("%+v", r)
 		}
 		if to, err := os.Readlink(a.root + "/AGENTS.md"); to != "sub/AGENTS.md" || exists(a.root+"/ZINO.toml") || !intact(a.root+"/sub/AGENTS.md") {
 			t.Errorf("%s: AGENTS.md leads to %q, %v", code, to, err)
@@ -252,35 +223,18 @@ func TestQuarantine(t *testing.T) {
 			}
 		}
 	}
-	if got := asUserIn(t, a.root, "cat AGENTS.md.refused-* | grep mine; cat ZINO.toml.refused-* 2>/dev/null || true"); got != "mine\ntwo\n" {
+	if got := shellIn(t, a.root, "cat AGENTS.md.refused-* | grep mine; cat ZINO.toml.refused-* 2>/dev/null || true"); got != "mine\ntwo\n" {
 		t.Errorf("kept: %q", got)
 	}
-}
-
-// A file that cannot be renamed is removed.
-func TestQuarantineRemoves(t *testing.T) {
-	t.Parallel()
-	a := newHarness(t, nil)
-	if !a.confines(t) {
-		return
-	}
+	// A file that cannot be renamed is removed.
 	long := strings.Repeat("x", 250)
 	a.Protect(filepath.Join(a.root, long))
-	r, err := a.run(t, proto.LevelWorkspaceWrite, "cd $ROOT; mkdir "+long)
-	if err != nil || exists(filepath.Join(a.root, long)) || len(r.Confinement.Refused) != 0 || !strings.Contains(r.Stderr, "was removed") {
-		t.Errorf("%+v %+v, %v", r, r.Confinement, err)
+	r := a.run(t, proto.LevelWorkspaceWrite, "cd $ROOT; mkdir "+long)
+	if exists(filepath.Join(a.root, long)) || len(r.Confinement.Refused) != 0 || !strings.Contains(r.Stderr, "was removed") {
+		t.Errorf("%+v %+v", r, r.Confinement)
 	}
-}
-
-// The tool bash reports violations, too, and a repository that code makes is kept
-// for the user.
-func TestQuarantinedRepository(t *testing.T) {
-	t.Parallel()
-	a := newHarness(t, nil)
-	os.RemoveAll(a.root + "/.git")
-	if !a.confines(t) {
-		return
-	}
+	// The tool bash reports violations, too, and a repository that code makes is kept.
+	zinotest.Must(t, os.RemoveAll(a.root+"/.git"))
 	req := call("bash", a.root, in{"command": "git init -q . && git config user.name x && git rev-parse --git-dir"})
 	req.Sandbox = proto.LevelWorkspaceWrite
 	got, err := a.call(t.Context(), req, nil)
@@ -288,7 +242,7 @@ func TestQuarantinedRepository(t *testing.T) {
 		t.Fatalf("%s %+v, %v", got.Result, got.Confinement, err)
 	}
 	if exists(a.root+"/.git") || !exists(filepath.Join(a.root, got.Confinement.Refused[0], "config")) {
-		t.Error("the repository takes effect, or is gone")
+		t.Error("the repository is in force, or gone")
 	}
 }
 
@@ -297,13 +251,10 @@ func TestQuarantinedRepository(t *testing.T) {
 func TestREPLDirectory(t *testing.T) {
 	t.Parallel()
 	a := newHarness(t, nil)
-	mustWrite(t, a.root+"/app/debug.md", replfile.Head)
-	mustWrite(t, a.root+"/app/debug/page-1a2b.md", "intact\n")
+	zinotest.Write(t, a.root+"/app/debug.md", replfile.Head)
+	zinotest.Write(t, a.root+"/app/debug/page-1a2b.md", "intact\n")
 	const message = "debug/ belongs to zino repl: use the tool page_eval, or append to the file outside the sandbox"
-	a.each(t, func(t *testing.T, level, name proto.Level) {
-		if level == proto.LevelReadOnly {
-			return
-		}
+	a.each(t, writableLevels, func(t *testing.T, level proto.Level) {
 		for tool, input := range map[string]in{
 			"bash":  {"command": "cd app; echo x >>debug/page-1a2b.md"},
 			"write": {"path": "app/debug/page-1a2b.md", "content": "x"},
@@ -313,17 +264,12 @@ func TestREPLDirectory(t *testing.T) {
 			if level == levelLandlock && tool == "bash" {
 				want = a.root + "/app/debug belongs to zino repl, and without namespaces it cannot be protected"
 			}
-			req := call(tool, a.root, input)
-			req.Sandbox = name
-			got, err := a.call(t.Context(), req, nil)
-			if err != nil || strings.Count(string(got.Result), want) != 1 || !intact(a.root+"/app/debug/page-1a2b.md") {
-				t.Errorf("%s: %s, %v", tool, got.Result, err)
+			if got := a.tool(t, level, tool, input); strings.Count(got, want) != 1 || !intact(a.root+"/app/debug/page-1a2b.md") {
+				t.Errorf("%s: %s", tool, got)
 			}
 		}
-		req := call("write", a.root, in{"path": "debug/mine", "content": "x"})
-		req.Sandbox = name
-		if got, err := a.call(t.Context(), req, nil); err != nil || !strings.HasPrefix(string(got.Result), `{"ok":true`) {
-			t.Errorf("a debug/ of the project: %s, %v", got.Result, err)
+		if got := a.tool(t, level, "write", in{"path": "debug/mine", "content": "x"}); !strings.HasPrefix(got, `{"ok":true`) {
+			t.Errorf("a debug/ of the project: %s", got)
 		}
 	})
 }
@@ -332,11 +278,11 @@ func TestREPLDirectory(t *testing.T) {
 func TestGitExplained(t *testing.T) {
 	t.Parallel()
 	a := newHarness(t, nil)
-	if !a.confines(t) {
+	if !a.available(t, proto.LevelWorkspaceWrite) {
 		return
 	}
 	root := zinotest.Dir(t)
-	asUserIn(t, root, "git init -q . && git config user.name x && git config user.email x@x && echo x >a && git add a && git commit -q -m x")
+	shellIn(t, root, "git init -q . && git config user.name x && git config user.email x@x && echo x >a && git add a && git commit -q -m x")
 	for command, want := range map[string]int{
 		"echo y >a; git add a": 1, "git commit -q --allow-empty -m y": 1, "git checkout -q -b new": 1, "git init": 1, "git config a.b c": 1,
 		"git tag v1": 1, "git commit --allow-empty -m y 2>&1; git tag v 2>&1; false": 1,
@@ -372,23 +318,19 @@ var meanwhile = []struct{ name, before, user, code, after, want string }{
 func TestReplacedMeanwhile(t *testing.T) {
 	t.Parallel()
 	a := newHarness(t, nil)
-	if !a.confines(t) {
+	if !a.available(t, proto.LevelWorkspaceWrite) {
 		return
 	}
 	for _, tt := range meanwhile {
 		root := zinotest.Dir(t)
-		asUserIn(t, root, tt.before+"\nmkfifo ready go")
+		shellIn(t, root, tt.before+"\nmkfifo ready go")
 		result := make(chan proto.Result, 1)
 		go func() {
-			r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Root: root, Sandbox: proto.LevelWorkspaceWrite, Code: "echo >ready; read <go\n" + tt.code})
-			if err != nil {
-				t.Error(err)
-			}
-			result <- r
+			result <- a.runIn(t, proto.LevelWorkspaceWrite, root, "bash", "echo >ready; read <go\n"+tt.code)
 		}()
-		asUserIn(t, root, "read x <ready\n"+tt.user+"\necho >go")
+		shellIn(t, root, "read x <ready\n"+tt.user+"\necho >go")
 		r := <-result
-		if got := asUserIn(t, root, "("+tt.after+") 2>/dev/null || true"); got != tt.want {
+		if got := shellIn(t, root, "("+tt.after+") 2>/dev/null || true"); got != tt.want {
 			t.Errorf("%s: %q, want %q\n%+v", tt.name, got, tt.want, r)
 		}
 		if quarantined, err := filepath.Glob(root + "/*.refused-*"); err != nil || len(quarantined) > 0 && !strings.Contains(r.Stderr, filepath.Base(quarantined[0])) {
@@ -400,12 +342,12 @@ func TestReplacedMeanwhile(t *testing.T) {
 // The next service checks the runs of one that was killed.
 func TestOpenRunsOfKilledService(t *testing.T) {
 	a := newHarness(t, nil)
-	if !a.confines(t) {
+	if !a.available(t, proto.LevelWorkspaceWrite) {
 		return
 	}
 	p := startPeer(t)
 	root := zinotest.Dir(t)
-	asUserIn(t, root, "mkfifo alive; ln -s docs.md ZINO.toml")
+	shellIn(t, root, "mkfifo alive; ln -s docs.md ZINO.toml")
 	ended := make(chan error, 1)
 	go func() {
 		_, err := rpc.Call(context.Background(), p.client, proto.ExcExecute, proto.Execute{
@@ -421,21 +363,18 @@ func TestOpenRunsOfKilledService(t *testing.T) {
 	if line, err := lines.ReadString('\n'); line != "up\n" {
 		t.Fatalf("%q, %v", line, err)
 	}
-	zinotest.Must(t, p.Process.Kill())
-	p.Wait()
+	p.Kill()
 	if _, err := io.Copy(io.Discard, lines); err != nil || <-ended == nil { // the end comes with that of the last process
 		t.Errorf("the run: %v", err)
 	}
-	var log bytes.Buffer
-	files, err := openWorkspace(p.dir, slog.New(slog.NewTextHandler(&log, nil)))
+	log := new(zinotest.Buffer)
+	files, err := openWorkspace(p.dir, log.Logger())
 	zinotest.Must(t, err)
 	files.close()
 	if to, err := os.Readlink(root + "/ZINO.toml"); exists(root+"/AGENTS.md") || exists(root+"/docs.md") || to != "docs.md" {
-		t.Errorf("it takes effect: %q, %v\n%s", to, err, log.String())
+		t.Errorf("it is in force: %q, %v\n%s", to, err, log)
 	}
-	if n := strings.Count(log.String(), ".refused-"); n != 2 {
-		t.Errorf("%d lines: %s", n, log.String())
-	}
+	zinotest.Equal(t, "violations in the log", log.Count(".refused-"), 2)
 }
 
 // Malformed items of the list of open runs, and those of roots that are gone, are
@@ -443,42 +382,38 @@ func TestOpenRunsOfKilledService(t *testing.T) {
 func TestMalformedOpenRuns(t *testing.T) {
 	parent := zinotest.Dir(t)
 	dir := filepath.Join(parent, workspacePrefix+"dead")
-	mustWrite(t, dir+"/1"+recordSuffix, "nonsense")
-	mustWrite(t, dir+"/2"+recordSuffix, `{"Root":"`+parent+`/gone","Places":[]}`)
+	zinotest.Write(t, dir+"/1"+recordSuffix, "nonsense")
+	zinotest.Write(t, dir+"/2"+recordSuffix, `{"Root":"`+parent+`/gone","Places":[]}`)
 	zinotest.Must(t, unix.Mkfifo(dir+"/3", 0o600))
-	var log bytes.Buffer
-	files, err := openWorkspace(parent, slog.New(slog.NewTextHandler(&log, nil)))
+	log := new(zinotest.Buffer)
+	files, err := openWorkspace(parent, log.Logger())
 	zinotest.Must(t, err)
 	files.close()
-	if exists(dir) || strings.Count(log.String(), "look at them") != 2 {
-		t.Errorf("there: %v, %s", exists(dir), log.String())
+	if exists(dir) || log.Count("look at them") != 2 {
+		t.Errorf("there: %v, %s", exists(dir), log)
 	}
 }
 
 // A run leaves no item in the list of open runs, and no open file.
 func TestRunLeavesNothing(t *testing.T) {
 	a := newHarness(t, nil)
-	if !a.confines(t) {
+	if !a.available(t, proto.LevelWorkspaceWrite) {
 		return
 	}
 	open := func() int {
-		entries, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(entries)
+		return len(strings.Fields(zinotest.Names(t, "/proc/self/fd")))
 	}
 	before := 0
 	for i := range 6 {
 		if i == 1 { // the first run opens what stays open
 			before = open()
 		}
-		if r, err := a.run(t, proto.LevelWorkspaceWrite, "cd $ROOT; echo x >ZINO.toml; rm -rf .git/index"); err != nil || len(r.Confinement.Refused) != 1 {
-			t.Errorf("%+v, %v", r, err)
+		if r := a.run(t, proto.LevelWorkspaceWrite, "cd $ROOT; echo x >ZINO.toml; rm -rf .git/index"); len(r.Confinement.Refused) != 1 {
+			t.Errorf("%+v", r)
 		}
 	}
-	left, err := os.ReadDir(a.files.path())
-	if n := open(); err != nil || len(left) > 0 || n > before {
-		t.Errorf("%d files open, %d before; left: %v, %v", n, before, left, err)
+	a.mustLeaveNothing(t, nil)
+	if n := open(); n > before {
+		t.Errorf("%d files open, %d before", n, before)
 	}
 }

@@ -2,27 +2,27 @@ package exc
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
+	"zino/pkg/config"
 	"zino/pkg/rpc"
 	"zino/pkg/zinotest"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
 // peer is a service in its own process.
 type peer struct {
-	*exec.Cmd
+	*zinotest.Process
 	dir    string
 	client *rpc.Client
-	marked func() []string // finds the service and what it started
+	marked func() []string // lists the service and what it started
 }
 
 // startPeer starts a service in its own process.
@@ -31,28 +31,17 @@ func startPeer(t *testing.T) *peer {
 	dir := zinotest.Dir(t)
 	writeTools(t, dir, tools)
 	marked := mark(t)
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), serveEnv+"="+dir, "RUNTIME_DIRECTORY="+dir)
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p := &peer{cmd, dir, &rpc.Client{Service: "exc", Path: filepath.Join(dir, "s")}, marked}
-	t.Cleanup(func() {
-		p.client.Close()
-		if p.ProcessState == nil {
-			p.Process.Kill()
-			p.Wait()
-		}
-	})
-	zinotest.Eventually(t, "it is done", func() bool {
+	cmd := zinotest.Command(t, "serve", dir)
+	cmd.Env = append(cmd.Env, "RUNTIME_DIRECTORY="+dir)
+	p := &peer{zinotest.Start(t, cmd), dir, rpctest.Client(t, "exc", filepath.Join(dir, "s")), marked}
+	p.Eventually("the service answers", func() bool {
 		_, err := rpc.Call(t.Context(), p.client, proto.Ping, proto.PingRequest{})
 		return err == nil
 	})
 	return p
 }
 
-// execute runs code that makes the file up and sleeps, and returns when it is up.
+// execute runs code that sleeps, and returns when the file up exists.
 func (p *peer) execute(t *testing.T, up string) (answer chan error) {
 	t.Helper()
 	answer = make(chan error, 1)
@@ -61,17 +50,8 @@ func (p *peer) execute(t *testing.T, up string) (answer chan error) {
 			proto.Execute{Executor: "bash", Code: "echo so far;" + daemons["deaf"] + waitUp + "sleep 1000"})
 		answer <- errors.Join(err, interruptedAfter("so far\n", r))
 	}()
-	zinotest.Eventually(t, "the command is up", func() bool { return exists(up) })
+	p.Eventually("the command is up", func() bool { return exists(up) })
 	return answer
-}
-
-// interruptedAfter checks that r is the result of an interrupted run with that
-// output.
-func interruptedAfter(stdout string, r proto.Result) error {
-	if !r.Interrupted || r.Stdout != stdout || r.ExitCode == 0 || r.TimedOut {
-		return fmt.Errorf("not an interrupted run's result: %+v", r)
-	}
-	return nil
 }
 
 // workspaces lists the peer's directories for code.
@@ -84,10 +64,7 @@ func TestNothingSurvivesKilledService(t *testing.T) {
 	up := upFile(t)
 	p := startPeer(t)
 	answer := p.execute(t, up)
-	if err := p.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	p.Wait()
+	p.Kill()
 	if err := <-answer; err == nil {
 		t.Error("an answer from a dead service")
 	}
@@ -95,11 +72,8 @@ func TestNothingSurvivesKilledService(t *testing.T) {
 	if len(p.workspaces()) != 1 {
 		t.Fatalf("the dead service has %v", p.workspaces())
 	}
-	t.Setenv("RUNTIME_DIRECTORY", p.dir)
-	files, err := openWorkspace(temporary(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files, err := openWorkspace(p.dir, nil)
+	zinotest.Must(t, err)
 	defer files.close()
 	if left := p.workspaces(); len(left) != 1 || left[0] != files.dir {
 		t.Errorf("after the next start: %v", left)
@@ -110,51 +84,55 @@ func TestNothingSurvivesStoppedService(t *testing.T) {
 	up := upFile(t)
 	p := startPeer(t)
 	answer := p.execute(t, up)
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Wait(); err != nil {
-		t.Errorf("the service ended with %v", err)
-	}
+	p.Signal(syscall.SIGTERM)
+	zinotest.Equal(t, "status of the service", p.Exit(), 0)
 	if left := append(p.marked(), p.workspaces()...); len(left) > 0 {
-		t.Errorf("still there: %q", left)
+		t.Errorf("left: %q", left)
 	}
 	if err := <-answer; err != nil {
 		t.Errorf("the caller got %v", err)
 	}
 }
 
-func TestHangUp(t *testing.T) {
-	up := upFile(t)
-	p := startPeer(t)
-	nc, err := net.Dial("unix", p.client.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request := `{"type":"execute","executor":"bash","code":"touch \"$UP\"; setsid sleep 1000 & sleep 1000"}`
-	if _, err := nc.Write(append([]byte{0, 0, 0, byte(len(request))}, request...)); err != nil {
-		t.Fatal(err)
-	}
-	zinotest.Eventually(t, "the command is up", func() bool { return exists(up) })
-	nc.Close()
-	zinotest.Eventually(t, "only the service is left", func() bool { return len(p.marked()) == 1 }) // the service itself
+// sleeper is a command that sleeps until its request is canceled.
+type sleeper struct {
+	s      *service
+	up     string
+	marked func() []string
+}
+
+func (b sleeper) Begun(t testing.TB) {
+	t.Helper()
+	zinotest.Eventually(t, "the command is up", func() bool { return exists(b.up) && len(b.s.workspaces()) == 1 })
+}
+
+func (b sleeper) Canceled(t testing.TB) {
+	t.Helper()
+	zinotest.Eventually(t, "nothing is left", func() bool { return len(b.marked())+len(b.s.workspaces()) == 0 })
+	os.Remove(b.up) // for the next request
+}
+
+func TestConformance(t *testing.T) {
+	block := sleeper{up: upFile(t), marked: mark(t)}
+	block.s = newService(t, func(c *config.Exc) { c.Timeout = 0 }, nil)
+	code := "head -c 100000 /dev/zero; " + daemons["deaf"] + waitUp + "sleep 1000" // the whole output of the call is in a file
+	quoted, err := json.Marshal(code)
+	zinotest.Must(t, err)
+	rpctest.Conformance(t, block.s.dial(t).Path, []rpctest.Case{
+		{Name: "capabilities", Request: `{"type":"capabilities"}`},
+		{Name: "unknown executor", Request: `{"type":"validate","executor":"cobol","code":""}`, Reply: `{"type":"validation","ok":false,"errors":"Unknown executor: cobol"}`},
+		{Name: "run", Request: `{"type":"execute","executor":"bash","code":"echo hi"}`},
+		{Name: "level", Request: `{"type":"execute","executor":"bash","code":"","sandbox":"tight"}`, Code: "invalid", Message: "unknown sandbox…"},
+		{Name: "canceled run", Request: `{"type":"execute","executor":"bash","code":` + string(quoted) + `}`, Block: block},
+		{Name: "canceled call", Request: `{"type":"call","tool":"bash","root":"` + block.s.dir + `","output_bytes":1000,"input":{"command":` + string(quoted) + `}}`, Block: block},
+	})
 }
 
 func TestCapabilities(t *testing.T) {
 	s := newService(t, nil, map[string]string{
 		"lint.json": `{"meta":{"executor":"sh","file_extension":".x","static_analysis":"zino-no-such-command -x"}}`,
 	})
-	server := rpc.NewServer("exc", s.Service.log)
-	s.Register(server)
-	l, err := net.Listen("unix", filepath.Join(s.dir, "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	go server.Serve(l)
-	defer server.Shutdown(t.Context())
-	client := &rpc.Client{Service: "exc", Path: filepath.Join(s.dir, "s")}
-	defer client.Close()
-
+	client := s.dial(t)
 	got, err := rpc.Call(t.Context(), client, proto.ExcCapabilities, proto.CapabilitiesRequest{})
 	if err != nil || got.Timeout != 30 || len(got.Executors) != 4 {
 		t.Fatalf("got %+v, %v", got, err)
@@ -162,8 +140,7 @@ func TestCapabilities(t *testing.T) {
 	if e := got.Executors["bash"]; e != (proto.Executor{Command: "bash", FileExtension: ".sh"}) {
 		t.Errorf("bash: %+v", e)
 	}
-	e := got.Executors["python3"]
-	if e.StaticAnalysis == nil || *e.StaticAnalysis != "python3 -m py_compile" || !e.HasValidator {
+	if e := got.Executors["python3"]; e.StaticAnalysis == nil || *e.StaticAnalysis != "python3 -m py_compile" || !e.HasValidator {
 		t.Errorf("python3: %+v", e)
 	}
 	if e := got.Executors["sh"]; e.StaticAnalysis == nil || e.HasValidator {
@@ -174,10 +151,6 @@ func TestCapabilities(t *testing.T) {
 		t.Errorf("stats: %+v, %v", st, err)
 	}
 	problems := strings.Join(st.Problems, "\n")
-	if !strings.Contains(problems, "missing.json: command zino-no-such-command not found") {
-		t.Errorf("problems: %q", problems)
-	}
-	if strings.Contains(problems, rootWarning) != (os.Geteuid() == 0) {
-		t.Errorf("problems: %q", problems)
-	}
+	zinotest.Contains(t, "problems", problems, "missing.json: command zino-no-such-command not found")
+	zinotest.Equal(t, "warning about root", strings.Contains(problems, rootWarning), os.Geteuid() == 0)
 }

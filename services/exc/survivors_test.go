@@ -48,13 +48,11 @@ func (s *service) withGroups(t *testing.T, grouped bool) {
 	if grouped || s.host.tree == nil {
 		return
 	}
-	if err := s.host.close(); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, s.host.close())
 	s.host.tree, s.host.noTree = nil, errors.New("removed by the test")
 }
 
-func TestNothingSurvivesTheReply(t *testing.T) {
+func TestNothingSurvivesReply(t *testing.T) {
 	for name, code := range daemons {
 		for _, grouped := range groupings {
 			t.Run(fmt.Sprintf("%s, grouped %v", name, grouped), func(t *testing.T) {
@@ -66,35 +64,46 @@ func TestNothingSurvivesTheReply(t *testing.T) {
 				if got := s.run(t, "bash", code+waitUp+"echo end; exit 5"); got != want {
 					t.Errorf("got %+v, want %+v", got, want)
 				}
-				if left := marked(); len(left) > 0 {
-					t.Errorf("still there: %q", left)
-				}
+				s.mustLeaveNothing(t, marked)
 			})
 		}
 	}
 }
 
-func TestNothingSurvivesTheCaller(t *testing.T) {
+// start runs code that sleeps, until ctx is done, and returns when the file up
+// exists. answer receives an error unless the result is that of an interrupted run
+// which has printed stdout.
+func (s *service) start(ctx context.Context, t *testing.T, up, code, stdout string) (answer chan error) {
+	t.Helper()
+	answer = make(chan error, 1)
+	go func() {
+		r, err := s.execute(ctx, proto.Execute{Executor: "bash", Code: code + waitUp + "sleep 1000"})
+		answer <- errors.Join(err, interruptedAfter(stdout, r))
+	}()
+	zinotest.Eventually(t, "the command is up", func() bool { return exists(up) })
+	return answer
+}
+
+// interruptedAfter checks that r is the result of an interrupted run with that
+// output.
+func interruptedAfter(stdout string, r proto.Result) error {
+	if !r.Interrupted || r.Stdout != stdout || r.ExitCode == 0 || r.TimedOut {
+		return fmt.Errorf("not an interrupted run's result: %+v", r)
+	}
+	return nil
+}
+
+func TestNothingSurvivesCaller(t *testing.T) {
 	for name, code := range daemons {
 		t.Run(name, func(t *testing.T) {
 			marked := mark(t)
 			up := upFile(t)
 			s := newService(t, nil, nil)
 			ctx, hangUp := context.WithCancel(t.Context())
-			defer hangUp()
-			ended := make(chan error)
-			go func() {
-				r, err := s.execute(ctx, proto.Execute{Executor: "bash", Code: code + waitUp + "sleep 1000"})
-				ended <- errors.Join(err, interruptedAfter("", r))
-			}()
-			zinotest.Eventually(t, "the command is up", func() bool { return exists(up) })
+			answer := s.start(ctx, t, up, code, "")
 			hangUp()
-			if err := <-ended; err != nil {
-				t.Errorf("got %v", err)
-			}
-			if left := append(marked(), s.workspaces()...); len(left) > 0 {
-				t.Errorf("still there: %q", left)
-			}
+			zinotest.Must(t, <-answer)
+			s.mustLeaveNothing(t, marked)
 		})
 	}
 }
@@ -103,24 +112,13 @@ func TestNothingSurvivesClose(t *testing.T) {
 	marked := mark(t)
 	up := upFile(t)
 	s := newService(t, nil, nil)
-	ended := make(chan error)
-	go func() {
-		r, err := s.execute(context.Background(), proto.Execute{Executor: "bash", Code: "echo so far;" + daemons["setsid"] + waitUp + "sleep 1000"})
-		ended <- errors.Join(err, interruptedAfter("so far\n", r))
-	}()
-	zinotest.Eventually(t, "the command is up", func() bool { return exists(up) })
-	if err := errors.Join(s.Close(), s.Close()); err != nil {
-		t.Error(err)
-	}
-	if left := marked(); len(left) > 0 || exists(s.files.dir) {
-		t.Errorf("still there: %q, files: %v", left, exists(s.files.dir))
-	}
-	if err := <-ended; err != nil {
-		t.Errorf("the run ended with %v", err)
-	}
-	if _, err := s.execute(t.Context(), proto.Execute{Executor: "bash"}); !errors.Is(err, proto.ErrUnavailable) {
-		t.Errorf("a run after Close: %v", err)
-	}
+	answer := s.start(context.Background(), t, up, "echo so far;"+daemons["setsid"], "so far\n")
+	zinotest.Must(t, errors.Join(s.Close(), s.Close()))
+	s.mustLeaveNothing(t, marked)
+	zinotest.Equal(t, "the workspace is left", exists(s.files.dir), false)
+	zinotest.Must(t, <-answer)
+	_, err := s.execute(t.Context(), proto.Execute{Executor: "bash"})
+	zinotest.Error(t, err, proto.ErrUnavailable)
 }
 
 func TestNoZombies(t *testing.T) {
@@ -145,8 +143,8 @@ func TestNoZombies(t *testing.T) {
 }
 
 // Code that kills its supervisor is killed with it, and the result says so. With a
-// control group nothing of it is left. Without one this row of the survivors table
-// is given up at the level off: what left the command's process stays.
+// control group no process is left. Without one, the level off gives up on the
+// descendants of the command: they stay.
 func TestSupervisorKilled(t *testing.T) {
 	marked := mark(t)
 	s := newService(t, nil, nil)
@@ -158,28 +156,22 @@ func TestSupervisorKilled(t *testing.T) {
 				t.Errorf("got %+v", r)
 			}
 		}
-		if left := marked(); len(left) > 0 {
-			t.Errorf("still there: %q", left)
-		}
+		s.mustLeaveNothing(t, marked)
 	}
 	s.withGroups(t, false)
 	pipe := s.dir + "/end"
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, syscall.Mkfifo(pipe, 0o600))
 	if r := s.run(t, "bash", "setsid cat '"+pipe+"' >/dev/null & echo before; kill -9 $PPID; while :; do :; done"); r != want {
 		t.Errorf("got %+v", r)
 	}
 	w, err := os.OpenFile(pipe, os.O_WRONLY, 0) // when cat reads it
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	t.Logf("GIVEN UP at the level off without a control group: %d processes stay", len(marked()))
 	w.Close() // which ends them
 	zinotest.Eventually(t, "no process is left", func() bool { return len(marked()) == 0 })
 }
 
-// A supervisor outlives all signals but SIGKILL and SIGSTOP.
+// A supervisor ignores the signals that can be ignored.
 func TestSupervisorIgnoresSignals(t *testing.T) {
 	s := newService(t, nil, nil)
 	code := `until grep -q zino-exc-run /proc/$PPID/comm; do :; done
@@ -189,7 +181,7 @@ func TestSupervisorIgnoresSignals(t *testing.T) {
 	}
 }
 
-// A crowd of processes that fork as fast as they can is caught.
+// Processes that fork as fast as they can are all killed.
 func TestForkingCrowd(t *testing.T) {
 	for _, grouped := range groupings {
 		marked := mark(t)
@@ -199,8 +191,6 @@ func TestForkingCrowd(t *testing.T) {
 		if r := s.run(t, "bash", code); !r.TimedOut {
 			t.Errorf("grouped %v: got %+v", grouped, r)
 		}
-		if left := marked(); len(left) > 0 {
-			t.Errorf("grouped %v: %d still there", grouped, len(left))
-		}
+		s.mustLeaveNothing(t, marked)
 	}
 }

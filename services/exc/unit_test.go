@@ -2,8 +2,6 @@ package exc
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -22,8 +20,8 @@ import (
 	"zino/services/exc/sandbox"
 )
 
-// unitHost answers on a socket as the host's zino-run.socket does: with a
-// program for each connection, here a goroutine. errs brings how each ended.
+// unitHost serves a socket as the host's zino-run.socket does: with a process for
+// each connection, here a goroutine. errs receives the error of each.
 func unitHost(t *testing.T) (socket string, errs chan error) {
 	t.Helper()
 	return unitHostUntil(t, context.Background())
@@ -32,11 +30,8 @@ func unitHost(t *testing.T) (socket string, errs chan error) {
 // unitHostUntil is unitHost; all units end with ctx.
 func unitHostUntil(t *testing.T, ctx context.Context) (socket string, errs chan error) {
 	t.Helper()
-	socket, errs = filepath.Join(zinotest.Dir(t), "run"), make(chan error, 100)
-	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := zinotest.Listen(t, "")
+	errs = make(chan error, 100)
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -53,7 +48,7 @@ func unitHostUntil(t *testing.T, ctx context.Context) (socket string, errs chan 
 		l.Close()
 		all.Wait()
 	})
-	return socket, errs
+	return l.Addr().String(), errs
 }
 
 // newUnitService is a service whose commands run in units.
@@ -100,24 +95,15 @@ func TestUnit(t *testing.T) {
 			}
 		})
 	}
-	if left := marked(); len(left) > 0 {
-		t.Errorf("still there: %q", left)
-	}
+	s.mustLeaveNothing(t, marked)
 }
 
 func TestUnitMuchOutput(t *testing.T) {
 	t.Parallel()
 	s := newUnitService(t, nil)
-	got, err := s.call(t.Context(), call("bash", s.dir, in{"command": "seq 200000; seq 200000 >&2"}), nil)
-	var env struct {
-		OK   bool
-		Data bashData
-	}
-	if err == nil {
-		err = json.Unmarshal(got.Result, &env)
-	}
-	if err != nil || !env.OK || !env.Data.Truncated || !strings.HasSuffix(env.Data.Stdout, "200000\n") || !strings.HasSuffix(env.Data.Stderr, "200000\n") {
-		t.Errorf("%v, %.300s", err, got.Result)
+	got := ask(t, s.dial(t), call("bash", s.dir, in{"command": "seq 200000; seq 200000 >&2"}))
+	if !got.OK || !got.Data.Truncated || !strings.HasSuffix(got.Data.Stdout, "200000\n") || !strings.HasSuffix(got.Data.Stderr, "200000\n") {
+		t.Errorf("%.300s", fmt.Sprint(got))
 	}
 }
 
@@ -128,9 +114,7 @@ func TestUnitTimeout(t *testing.T) {
 	if err != nil || !got.TimedOut || got.Stdout != "so far\nbye\n" || got.Confinement.Limit != "time" {
 		t.Errorf("%v, %+v", err, got)
 	}
-	if left := marked(); len(left) > 0 {
-		t.Errorf("still there: %q", left)
-	}
+	s.mustLeaveNothing(t, marked)
 }
 
 // A command that ends with its unit is reported, with its output.
@@ -140,11 +124,8 @@ func TestUnitEndedByHost(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	var errs chan error
 	s.host.unit, errs = unitHostUntil(t, ctx)
-	dir := zinotest.Dir(t)
-	pipe := filepath.Join(dir, "begun")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	pipe := filepath.Join(zinotest.Dir(t), "begun")
+	zinotest.Must(t, syscall.Mkfifo(pipe, 0o600))
 	go func() {
 		_, _ = os.ReadFile(pipe) // returns when the command has closed it
 		end()
@@ -153,54 +134,18 @@ func TestUnitEndedByHost(t *testing.T) {
 	if err != nil || got.ExitCode != -15 || got.Stdout != "half\n" || got.TimedOut {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if err := <-errs; err != nil {
-		t.Error(err)
-	}
-}
-
-// leave runs code and hangs up when the file up exists.
-func (s *service) leave(t *testing.T, up, code string) {
-	t.Helper()
-	ctx, hangUp := context.WithCancel(t.Context())
-	defer hangUp()
-	ended := make(chan error)
-	go func() {
-		r, err := s.execute(ctx, proto.Execute{Executor: "bash", Code: code})
-		if err == nil && !r.Interrupted {
-			err = fmt.Errorf("got %+v", r)
-		}
-		ended <- err
-	}()
-	zinotest.Eventually(t, "the command is up", func() bool { return exists(up) })
-	hangUp()
-	if err := <-ended; err != nil {
-		t.Errorf("got %v", err)
-	}
+	zinotest.Must(t, <-errs)
 }
 
 func TestUnitCallerHangsUp(t *testing.T) {
 	marked := mark(t)
 	up := upFile(t)
 	s := newUnitService(t, nil)
-	s.leave(t, up, "touch $UP; sleep 1000")
+	ctx, hangUp := context.WithCancel(t.Context())
+	answer := s.start(ctx, t, up, "touch $UP", "")
+	hangUp()
+	zinotest.Must(t, <-answer)
 	zinotest.Eventually(t, "no process is left", func() bool { return len(marked()) == 0 })
-}
-
-// Without a socket for units, the level is an error with its reason, also in the
-// result of a call.
-func TestUnitMissing(t *testing.T) {
-	t.Parallel()
-	s := newUnitService(t, nil)
-	s.host.unit = s.dir + "/nobody"
-	_, err := s.execute(t.Context(), proto.Execute{Executor: "bash", Code: "echo hi"})
-	var e *proto.Error
-	if !errors.As(err, &e) || e.Code != proto.CodeUnavailable || !strings.Contains(e.Message, "zino-run.socket") {
-		t.Errorf("got %v", err)
-	}
-	got, err := s.call(t.Context(), call("bash", s.dir, in{"command": "echo hi"}), nil)
-	if err != nil || !strings.Contains(string(got.Result), `"ok":false,"error":{"code":"sandbox"`) {
-		t.Errorf("got %s, %v", got.Result, err)
-	}
 }
 
 // Code in a unit cannot stop or disarm its supervisor and the unit's process.

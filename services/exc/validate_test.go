@@ -1,7 +1,6 @@
 package exc
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -16,28 +15,23 @@ import (
 	"zino/pkg/config"
 	"zino/pkg/zinotest"
 	"zino/proto"
-	"zino/services/exc/sandbox"
 )
 
-// analysers are definitions with different analysers: commands that get the code's
-// file as their last argument.
-func analysers() map[string]string {
-	files := map[string]string{}
-	for executor, analysis := range map[string]string{
-		"bash":  "bash -n", // its syntax check
-		"sh":    "bash",    // runs the code: it says what the analyser does
-		"cat":   "zino-no-such-command --strict",
-		"dash":  "zino-no-such-command",
-		"true":  "   ",
-		"false": "sleep 1000",
-	} {
-		files[executor+".json"] = fmt.Sprintf(`{"meta":{"executor":%q,"file_extension":".sh","static_analysis":%q}}`, executor, analysis)
-	}
-	return files
+// analysisTools are executors with common analysers, and one, sh, whose analyser runs
+// the code: it shows what an analyser can do. An analyser gets the code's file as its
+// last argument.
+var analysisTools = map[string]string{
+	"bash.json":   `{"meta":{"executor":"bash","file_extension":".sh","static_analysis":"bash -n"}}`,
+	"node.json":   `{"meta":{"executor":"node","file_extension":".js","static_analysis":"node --check"}}`,
+	"sh.json":     `{"meta":{"executor":"sh","file_extension":".sh","static_analysis":"bash"}}`,
+	"python.json": `{"meta":{"executor":"python","file_extension":".py","static_analysis":"python3 -m code"}}`,
+	"cat.json":    `{"meta":{"executor":"cat","static_analysis":"zino-no-such-command --strict"}}`,
+	"dash.json":   `{"meta":{"executor":"dash","static_analysis":"zino-no-such-command"}}`,
+	"true.json":   `{"meta":{"executor":"true","static_analysis":"   "}}`,
 }
 
 func TestValidate(t *testing.T) {
-	s := newService(t, nil, analysers())
+	s := newService(t, nil, analysisTools)
 	tests := []struct {
 		name, executor, code string
 		want                 proto.Validation
@@ -65,9 +59,7 @@ func TestValidate(t *testing.T) {
 	if err != nil || got.OK || !strings.Contains(got.Errors, "syntax error") {
 		t.Errorf("bad syntax: %+v, %v", got, err)
 	}
-	if left := s.workspaces(); len(left) > 0 {
-		t.Errorf("left on disk: %v", left)
-	}
+	s.mustLeaveNothing(t, nil)
 }
 
 func TestValidateTimeout(t *testing.T) {
@@ -79,18 +71,14 @@ func TestValidateTimeout(t *testing.T) {
 	if want := (proto.Validation{Errors: "Validation timed out."}); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
-	if left := append(marked(), s.workspaces()...); len(left) > 0 {
-		t.Errorf("still there: %q", left)
-	}
+	s.mustLeaveNothing(t, marked)
 }
 
 // analyseWith gives the executor sh a Bash script as its analyser.
 func (s *service) analyseWith(t *testing.T, script string) {
 	t.Helper()
 	file := filepath.Join(s.dir, "analyser")
-	if err := writeNew(file, script); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, writeNew(file, script))
 	writeTools(t, s.dir, map[string]string{"sh.json": fmt.Sprintf(`{"meta":{"executor":"sh","static_analysis":"bash %s"}}`, file)})
 	s.catalog.Reload()
 }
@@ -103,8 +91,8 @@ func (s *service) warnings(t *testing.T) string {
 	return st.Info["analysis warnings"]
 }
 
-// TestReviewNeverDelays: an analyser that hangs doesn't delay the reply, is
-// stopped after the run's end, and costs a warning.
+// An analyser that hangs doesn't delay the reply, is stopped after the run's end, and
+// causes a warning.
 func TestReviewNeverDelays(t *testing.T) {
 	marked := mark(t)
 	up := upFile(t)
@@ -115,7 +103,7 @@ func TestReviewNeverDelays(t *testing.T) {
 	if r != (proto.Result{Stdout: "done\n"}) || !exists(up) {
 		t.Errorf("got %+v", r)
 	}
-	zinotest.Eventually(t, "it is done", func() bool {
+	zinotest.Eventually(t, "the analysis is stopped", func() bool {
 		return len(marked()) == 0 && len(s.workspaces()) == 0 && strings.Contains(s.log.String(), "level=WARN msg=\"static analysis of executed code not finished")
 	})
 	if n := s.warnings(t); n != "1" {
@@ -136,10 +124,8 @@ func TestReviewOutlivesRun(t *testing.T) {
 			t.Errorf("got %+v", r)
 		}
 	}
-	if err := writeNew(up, ""); err != nil {
-		t.Fatal(err)
-	}
-	zinotest.Eventually(t, "it is done", func() bool {
+	zinotest.Must(t, writeNew(up, ""))
+	zinotest.Eventually(t, "all analyses are done", func() bool {
 		return strings.Count(s.log.String(), "level=WARN msg=\"static analysis objects to executed code\"") == runs && s.warnings(t) == strconv.Itoa(runs)
 	})
 	for line := range strings.Lines(s.log.String()) {
@@ -157,7 +143,7 @@ func TestCloseStopsReviews(t *testing.T) {
 	s.analyseWith(t, "sleep 1000")
 	s.run(t, "sh", "")
 	if err := s.Close(); err != nil || len(marked()) > 0 {
-		t.Errorf("%v, still there: %q", err, marked())
+		t.Errorf("%v, left: %q", err, marked())
 	}
 	if log := s.log.String(); strings.Contains(log, "static analysis") {
 		t.Errorf("the log has warnings of a stop: %s", log)
@@ -168,15 +154,11 @@ func TestCloseStopsReviews(t *testing.T) {
 func TestShippedTools(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	cat, err := catalog.Open("../../tools", "", log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer cat.Close()
 	t.Setenv("RUNTIME_DIRECTORY", zinotest.Dir(t))
 	s, err := New(config.Default().Exc, cat, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer s.Close()
 	tests := []struct{ executor, analyser, good, bad string }{
 		{"bash", "shellcheck", "echo hi\n", "echo \"hi\n"},
@@ -201,19 +183,6 @@ func TestShippedTools(t *testing.T) {
 	}
 }
 
-// analysisTools are executors with common analysers, and one, sh, whose analyser runs
-// the code: it shows what an analyser can do.
-var analysisTools = map[string]string{
-	"bash.json":   `{"meta":{"executor":"bash","file_extension":".sh","static_analysis":"bash -n"}}`,
-	"node.json":   `{"meta":{"executor":"node","file_extension":".js","static_analysis":"node --check"}}`,
-	"sh.json":     `{"meta":{"executor":"sh","file_extension":".sh","static_analysis":"bash"}}`,
-	"python.json": `{"meta":{"executor":"python","file_extension":".py","static_analysis":"python3 -m code"}}`,
-	"dash.json":   `{"meta":{"executor":"dash","static_analysis":"zino-no-such-analyser"}}`,
-}
-
-// analysisLevels are the levels without a unit.
-var analysisLevels = append([]proto.Level{proto.LevelOff}, confinedLevels...)
-
 // analysisHarness runs a test at each level, as the configured one, with those
 // executors.
 func analysisHarness(t *testing.T, levels []proto.Level, do func(t *testing.T, a *harness, level proto.Level)) {
@@ -222,13 +191,10 @@ func analysisHarness(t *testing.T, levels []proto.Level, do func(t *testing.T, a
 	writeTools(t, a.dir, analysisTools)
 	a.catalog.Reload()
 	a.host.unit, _ = unitHost(t)
-	for _, level := range levels {
-		name := a.at(level)
-		if a.levelProblem(t.Context(), name) == nil {
-			a.host.level = name
-			t.Run(string(level), func(t *testing.T) { do(t, a, level) })
-		}
-	}
+	a.each(t, levels, func(t *testing.T, level proto.Level) {
+		a.host.level = a.at(level)
+		do(t, a, level)
+	})
 }
 
 // bait writes modules and start scripts to the directory of exc and to where the
@@ -237,10 +203,10 @@ func (a *harness) bait(t *testing.T) (escaped string) {
 	t.Helper()
 	escaped = filepath.Join(a.outside, "escaped")
 	for _, module := range []string{"py_compile", "code", "traceback", "sitecustomize", "usercustomize"} {
-		zinotest.Write(t, filepath.Join(a.root, module+".py"), "open("+quoted(escaped)+", 'w')\n")
+		zinotest.Write(t, filepath.Join(a.root, module+".py"), "open('"+escaped+"', 'w')\n")
 	}
 	zinotest.Write(t, a.root+"/start.sh", ": >"+escaped+"\n")
-	zinotest.Write(t, a.root+"/start.js", "require('fs').writeFileSync("+quoted(escaped)+", '')\n")
+	zinotest.Write(t, a.root+"/start.js", "require('fs').writeFileSync('"+escaped+"', '')\n")
 	for name, value := range map[string]string{
 		"PYTHONPATH": a.root, "BASH_ENV": a.root + "/start.sh", "ENV": a.root + "/start.sh",
 		"NODE_OPTIONS": "--require=" + a.root + "/start.js",
@@ -251,11 +217,9 @@ func (a *harness) bait(t *testing.T) (escaped string) {
 	return escaped
 }
 
-func quoted(path string) string { return "'" + path + "'" }
-
 // An analyser loads nothing that code left in the directory of exc.
 func TestAnalysisLoadsNothing(t *testing.T) {
-	analysisHarness(t, append(analysisLevels, proto.LevelUnit), func(t *testing.T, a *harness, level proto.Level) {
+	analysisHarness(t, append(tableLevels, proto.LevelUnit), func(t *testing.T, a *harness, level proto.Level) {
 		escaped := a.bait(t)
 		for executor, code := range map[string]string{"python3": "x = 1", "python": "x = 1", "bash": "true", "node": "1", "sh": "true", "dash": "true"} {
 			if _, err := a.validate(t.Context(), proto.Validate{Executor: executor, Code: code}); err != nil {
@@ -269,21 +233,11 @@ func TestAnalysisLoadsNothing(t *testing.T) {
 	})
 }
 
-// The analysed code is not loaded as a module of its analyser.
-func TestAnalysisDoesNotRunTheCode(t *testing.T) {
-	analysisHarness(t, append(analysisLevels, proto.LevelUnit), func(t *testing.T, a *harness, level proto.Level) {
-		v, err := a.validate(t.Context(), proto.Validate{Executor: "python", Code: "print('pwned')"})
-		if err != nil || strings.Contains(v.Errors, pwned) {
-			t.Errorf("%+v, %v", v, err)
-		}
-	})
-}
-
 // An analyser that runs the code is confined: it changes nothing, cannot read the
 // project, and has no secrets, except at the level off.
 func TestAnalysisIsConfined(t *testing.T) {
 	t.Setenv("LLM_API_KEY", secret)
-	analysisHarness(t, analysisLevels, func(t *testing.T, a *harness, level proto.Level) {
+	analysisHarness(t, tableLevels, func(t *testing.T, a *harness, level proto.Level) {
 		a.passEnv = []string{"LLM_API_KEY"}
 		t.Chdir(a.root)
 		made := filepath.Join(a.outside, "made by "+string(level))
@@ -296,10 +250,10 @@ func TestAnalysisIsConfined(t *testing.T) {
 	})
 }
 
-// Analysers work at every level.
+// Analysers work at every level, and none runs the code as a module of its own.
 func TestAnalysisAtEachLevel(t *testing.T) {
 	t.Parallel()
-	analysisHarness(t, append(analysisLevels, proto.LevelUnit), func(t *testing.T, a *harness, level proto.Level) {
+	analysisHarness(t, append(tableLevels, proto.LevelUnit), func(t *testing.T, a *harness, level proto.Level) {
 		for executor, code := range map[string][2]string{
 			"python3": {"print('hi')", "print('hi'"}, "bash": {"echo hi", "if then"}, "node": {"let a = 1", "let ="},
 		} {
@@ -312,25 +266,11 @@ func TestAnalysisAtEachLevel(t *testing.T) {
 				t.Errorf("%s: bad code: %+v, %v", executor, bad, err)
 			}
 		}
-		if left := a.workspaces(); len(left) > 0 {
-			t.Errorf("left on disk: %v", left)
+		if v, err := a.validate(t.Context(), proto.Validate{Executor: "python", Code: "print('pwned')"}); err != nil || strings.Contains(v.Errors, pwned) {
+			t.Errorf("a module of the same name: %+v, %v", v, err)
 		}
+		a.mustLeaveNothing(t, nil)
 	})
-}
-
-// Code that cannot be confined as configured is not analysed.
-func TestAnalysisThatCannotBeConfined(t *testing.T) {
-	t.Parallel()
-	s := newService(t, nil, analysisTools)
-	s.host.kernel = &sandbox.Kernel{NoNamespaces: errors.New("none here")}
-	s.host.unit = s.dir + "/nobody"
-	for level, why := range map[proto.Level]string{proto.LevelReadOnly: "none here", proto.LevelWorkspaceWrite: "none here", proto.LevelUnit: "nobody"} {
-		s.host.level = level
-		_, err := s.validate(t.Context(), proto.Validate{Executor: "sh", Code: "echo pwned"})
-		if e, ok := errors.AsType[*proto.Error](err); !ok || e.Code != proto.CodeUnavailable || !strings.Contains(e.Message, why) {
-			t.Errorf("%s: %v", level, err)
-		}
-	}
 }
 
 // A review has the level of its run, not the configured one.
@@ -339,11 +279,7 @@ func TestReviewIsConfined(t *testing.T) {
 	a := newHarness(t, nil)
 	writeTools(t, a.dir, analysisTools)
 	a.catalog.Reload()
-	for _, level := range analysisLevels {
-		name := a.at(level)
-		if a.levelProblem(t.Context(), name) != nil {
-			continue
-		}
+	a.each(t, tableLevels, func(t *testing.T, level proto.Level) {
 		made, up := filepath.Join(a.outside, "made by "+string(level)), filepath.Join(a.root, "up "+string(level))
 		seen := strings.Count(a.log.String(), "objects")
 		go func() {
@@ -352,11 +288,11 @@ func TestReviewIsConfined(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		// The run waits until the log tells of the review, in which it objects.
+		// The run waits until the log has the objection of the review.
 		code := "if [ $PWD = " + a.root + " ]; then until [ -e '" + up + "' ]; do sleep 0.01; done; else touch '" + made + "'; exit 1; fi"
-		r, err := a.execute(t.Context(), proto.Execute{Executor: "sh", Code: code, Sandbox: name, Root: a.root})
-		if err != nil || r.ExitCode != 0 || exists(made) != (level == proto.LevelOff) {
-			t.Errorf("%s: made %v, %+v, %v", level, exists(made), r, err)
+		r := a.runIn(t, level, a.root, "sh", code)
+		if r.ExitCode != 0 || exists(made) == level.Confined() {
+			t.Errorf("made %v, %+v", exists(made), r)
 		}
-	}
+	})
 }

@@ -11,15 +11,12 @@ import (
 
 	"zino/pkg/durable"
 	"zino/pkg/zinotest"
-	"zino/proto"
 )
 
 func openTestWorkspace(t *testing.T, parent string) *workspace {
 	t.Helper()
 	w, err := openWorkspace(parent, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	t.Cleanup(w.close)
 	return w
 }
@@ -27,26 +24,19 @@ func openTestWorkspace(t *testing.T, parent string) *workspace {
 func TestWorkspacePlace(t *testing.T) {
 	w := openTestWorkspace(t, t.TempDir())
 	file, remove, err := w.place("echo hi", ".sh")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(file)
-	if err != nil || string(text) != "echo hi" || !strings.HasSuffix(file, "/code.sh") {
-		t.Errorf("%s holds %q, %v", file, text, err)
+	zinotest.Must(t, err)
+	if text := zinotest.Read(t, file); text != "echo hi" || !strings.HasSuffix(file, "/code.sh") {
+		t.Errorf("%s holds %q", file, text)
 	}
 	other, removeOther, err := w.place("", "")
 	if err != nil || filepath.Dir(other) == filepath.Dir(file) {
 		t.Errorf("a second place: %s, %v", other, err)
 	}
-	if err := os.MkdirAll(filepath.Join(filepath.Dir(file), "__pycache__", "more"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.MkdirAll(filepath.Join(filepath.Dir(file), "__pycache__", "more"), 0o700))
 	remove()
 	removeOther()
 	remove() // again does no harm
-	if entries, err := os.ReadDir(w.dir); err != nil || len(entries) > 0 {
-		t.Errorf("left: %v, %v", entries, err)
-	}
+	zinotest.Equal(t, "left", zinotest.Names(t, w.dir), "")
 }
 
 func TestWorkspaceRefusesExtension(t *testing.T) {
@@ -56,19 +46,15 @@ func TestWorkspaceRefusesExtension(t *testing.T) {
 			t.Errorf("%q led to %s", ext, file)
 		}
 	}
-	if entries, err := os.ReadDir(w.dir); err != nil || len(entries) > 0 {
-		t.Errorf("left: %v, %v", entries, err)
-	}
+	zinotest.Equal(t, "left", zinotest.Names(t, w.dir), "")
 }
 
-// Whoever clears the host's temporary files does not stop the service.
-func TestWorkspaceComesBack(t *testing.T) {
+// A workspace that was removed with other temporary files is made again.
+func TestWorkspaceIsRecreated(t *testing.T) {
 	parent := t.TempDir()
 	w := openTestWorkspace(t, parent)
 	old := w.dir
-	if err := os.RemoveAll(old); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.RemoveAll(old))
 	file, _, err := w.place("x", "")
 	if err != nil || !exists(file) || w.dir == old {
 		t.Errorf("got %s, %v", file, err)
@@ -77,9 +63,7 @@ func TestWorkspaceComesBack(t *testing.T) {
 	if !exists(file) || other.dir == w.dir {
 		t.Error("the new directory is not locked")
 	}
-	if err := os.RemoveAll(parent); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.RemoveAll(parent))
 	if _, _, err := w.place("x", ""); err == nil {
 		t.Error("a place without a parent directory")
 	}
@@ -87,18 +71,9 @@ func TestWorkspaceComesBack(t *testing.T) {
 
 func TestWorkspaceSweep(t *testing.T) {
 	parent := t.TempDir()
-	for _, name := range []string{workspacePrefix + "dead/1", "other/1"} {
-		if err := os.MkdirAll(filepath.Join(parent, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
+	zinotest.WriteFiles(t, parent, map[string]string{workspacePrefix + "dead/1/x": "", "other/1": "", workspacePrefix + "file": ""})
 	target := t.TempDir()
-	if err := os.Symlink(target, filepath.Join(parent, workspacePrefix+"link")); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeNew(filepath.Join(parent, workspacePrefix+"file"), ""); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Symlink(target, filepath.Join(parent, workspacePrefix+"link")))
 	living := openTestWorkspace(t, parent)
 	openTestWorkspace(t, parent)
 	for name, want := range map[string]bool{
@@ -137,21 +112,14 @@ func TestWorkspaceRace(t *testing.T) {
 		}
 		w.close()
 	}
-	if left, err := os.ReadDir(parent); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
-	}
+	zinotest.Equal(t, "left", zinotest.Names(t, parent), "")
 }
 
 func TestLockDirOfAnother(t *testing.T) {
-	if os.Geteuid() != 0 {
-		if _, err := lockDir("/", durable.TryLock); err == nil {
-			t.Error("locked a directory of another user")
-		}
-		return
-	}
-	dir := t.TempDir()
-	if err := os.Chown(dir, 12345, -1); err != nil {
-		t.Fatal(err)
+	dir := "/"
+	if os.Geteuid() == 0 {
+		dir = t.TempDir()
+		zinotest.Must(t, os.Chown(dir, zinotest.Nobody, -1))
 	}
 	if _, err := lockDir(dir, durable.TryLock); err == nil {
 		t.Error("locked a directory of another user")
@@ -171,12 +139,11 @@ func TestTemporary(t *testing.T) {
 			t.Errorf("%q, %q: got %q, want %q", tt.runtime, tt.tmp, got, tt.want)
 		}
 	}
-	if _, err := openWorkspace("/nonexistent/dir", slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "TMPDIR") {
-		t.Errorf("got %v", err)
-	}
+	_, err := openWorkspace("/nonexistent/dir", slog.New(slog.DiscardHandler))
+	zinotest.Error(t, err, nil, "TMPDIR")
 }
 
-// What code made hard to remove is removed as well.
+// Files that code has made hard to remove are removed.
 func TestRemoveStubborn(t *testing.T) {
 	t.Parallel()
 	s := newService(t, nil, nil)
@@ -188,56 +155,29 @@ func TestRemoveStubborn(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	if left := s.workspaces(); len(left) > 0 {
-		t.Errorf("left on disk: %v", left)
-	}
+	s.mustLeaveNothing(t, nil)
 }
 
-// What code locked is unlocked, itself as well, and nothing that lies elsewhere.
-// To root nothing is locked.
+// A directory without permissions is removed, and permissions of other files stay.
+// Modes do not bind root: the tests run again as another user.
 func TestRemoveLocked(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() == 0 {
-		dir := zinotest.Dir(t)
-		if err := errors.Join(os.Chown(dir, 61234, 61234), os.Chmod(dir, 0o700)); err != nil {
-			t.Fatal(err)
-		}
-		if out, err := asUser(61234, dir, "-test.run=^TestRemoveLocked$|^TestRemoveStubborn$|^TestLockedTmp$"); err != nil {
-			t.Errorf("%s, %v", out, err)
-		}
+		asUser(t, "TestRemoveLocked", "TestRemoveStubborn", "TestConfinedPrograms")
 		return
 	}
 	w := openTestWorkspace(t, zinotest.Dir(t))
 	dir, err := w.newDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustWrite(t, dir+"/a/x", "")
-	if err := errors.Join(os.Chmod(dir+"/a", 0), os.Chmod(dir, 0)); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
+	zinotest.Write(t, dir+"/a/x", "")
+	zinotest.Must(t, errors.Join(os.Chmod(dir+"/a", 0), os.Chmod(dir, 0)))
 	w.remove(dir)
 	if exists(dir) {
 		t.Error("left on disk")
 	}
 	other := t.TempDir()
-	if err := errors.Join(os.Symlink(other, dir), os.Chmod(other, 0o500)); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, errors.Join(os.Symlink(other, dir), os.Chmod(other, 0o500)))
 	if fi, err := os.Stat(other); grantAccess(dir) == nil || err != nil || fi.Mode().Perm() != 0o500 {
 		t.Errorf("a link was followed: %v, %v", fi, err)
 	}
-}
-
-// Code that locks its own /tmp leaves nothing of it.
-func TestLockedTmp(t *testing.T) {
-	t.Parallel()
-	a := newHarness(t, nil)
-	a.each(t, func(t *testing.T, _, name proto.Level) {
-		code := `mkdir -p "$TMPDIR/a/b" && chmod 000 "$TMPDIR/a" "$TMPDIR" && echo locked`
-		r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: code, Sandbox: name, Root: a.root})
-		if left := a.workspaces(); err != nil || r.Stdout != "locked\n" || len(left) > 0 {
-			t.Errorf("left on disk: %v; %+v, %v", left, r, err)
-		}
-	})
 }

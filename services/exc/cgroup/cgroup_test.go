@@ -11,10 +11,12 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"zino/pkg/zinotest"
 )
 
-// openTree opens this host's tree. Where there is none, the error must say why:
-// that is what is tested then.
+// openTree opens this host's tree. On a host without control groups only the error
+// is tested: it must give a reason.
 func openTree(t *testing.T) (*Tree, bool) {
 	t.Helper()
 	tree, err := Open()
@@ -37,9 +39,7 @@ func openTree(t *testing.T) (*Tree, bool) {
 func newGroup(t *testing.T, tree *Tree, l Limits) *Group {
 	t.Helper()
 	g, err := tree.New(l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	return g
 }
 
@@ -48,9 +48,7 @@ func in(t *testing.T, g *Group, script string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", script)
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(g.File().Fd())}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, cmd.Start())
 	return cmd
 }
 
@@ -77,13 +75,9 @@ func TestGroupEndsAll(t *testing.T) {
 				killed <- err
 			}()
 			_ = cmd.Wait() // it was killed
-			if err := <-killed; err != nil {
-				t.Error(err)
-			}
+			zinotest.Must(t, <-killed)
 			if name != "remove" {
-				if err := g.Remove(); err != nil {
-					t.Error(err)
-				}
+				zinotest.Must(t, g.Remove())
 			}
 			if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("%s is still there: %v", dir, err)
@@ -98,15 +92,11 @@ func TestUsage(t *testing.T) {
 		return
 	}
 	g := newGroup(t, tree, Limits{})
-	if err := in(t, g, "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done").Wait(); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, in(t, g, "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done").Wait())
 	if u := g.Usage(); u.CPU <= 0 || u.OutOfMemory != 0 || u.TasksDenied != 0 {
 		t.Errorf("got %+v", u)
 	}
-	if err := g.Remove(); err != nil {
-		t.Error(err)
-	}
+	zinotest.Must(t, g.Remove())
 	if u := g.Usage(); u != (Usage{Peak: -1}) {
 		t.Errorf("of a group that is gone: %+v", u)
 	}
@@ -123,9 +113,7 @@ func TestLimits(t *testing.T) {
 	t.Logf("NOT ENFORCED HERE: %q", unlimited)
 	g := newGroup(t, tree, all)
 	defer func() {
-		if err := g.Remove(); err != nil {
-			t.Error(err)
-		}
+		zinotest.Must(t, g.Remove())
 	}()
 	for name, file := range map[string]string{Memory: "memory.max", Tasks: "pids.max", CPU: "cpu.max"} {
 		set := words(g.dir, file)
@@ -153,7 +141,8 @@ func TestUnlimitedNamesOnlyWhatIsAskedFor(t *testing.T) {
 	}
 }
 
-// What a dead process left is ended and removed; what a living one has stays.
+// The processes and groups of a killed service are killed and removed; those of a
+// running one stay.
 func TestSweep(t *testing.T) {
 	tree, ok := openTree(t)
 	if !ok {
@@ -161,9 +150,7 @@ func TestSweep(t *testing.T) {
 	}
 	living := newGroup(t, tree, Limits{})
 	dead, err := Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	left := newGroup(t, dead, Limits{})
 	cmd := in(t, left, "setsid sleep 1000; :")
 	if err := errors.Join(left.File().Close(), dead.lock.Close()); err != nil { // as if it had been killed
@@ -175,33 +162,23 @@ func TestSweep(t *testing.T) {
 		swept <- err
 	}()
 	_ = cmd.Wait() // it was killed
-	if err := <-swept; err != nil {
-		t.Error(err)
-	}
+	zinotest.Must(t, <-swept)
 	if alive(dead.dir) || !alive(living.dir) {
-		t.Errorf("the dead's is there: %v, the living's: %v", alive(dead.dir), alive(living.dir))
+		t.Errorf("of the killed service: %v, of the running one: %v", alive(dead.dir), alive(living.dir))
 	}
-	if err := living.Remove(); err != nil {
-		t.Error(err)
-	}
+	zinotest.Must(t, living.Remove())
 }
 
-// A tree that somebody removed is made anew; groups in groups are removed.
+// A removed tree is made again; groups in groups are removed.
 func TestTreeRemovedMeanwhile(t *testing.T) {
 	tree, ok := openTree(t)
 	if !ok {
 		return
 	}
 	g := newGroup(t, tree, Limits{})
-	if err := os.Mkdir(filepath.Join(g.dir, "inner"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(g.Remove(), os.Remove(tree.dir)); err != nil {
-		t.Fatal(err)
-	}
-	if err := newGroup(t, tree, Limits{}).Remove(); err != nil {
-		t.Error(err)
-	}
+	zinotest.Must(t, os.Mkdir(filepath.Join(g.dir, "inner"), 0o700))
+	zinotest.Must(t, errors.Join(g.Remove(), os.Remove(tree.dir)))
+	zinotest.Must(t, newGroup(t, tree, Limits{}).Remove())
 	if err := errors.Join(tree.Close(), tree.Close()); err != nil {
 		t.Errorf("closed twice: %v", err)
 	}
@@ -210,16 +187,12 @@ func TestTreeRemovedMeanwhile(t *testing.T) {
 func TestSweepLeavesWhatIsLocked(t *testing.T) {
 	home := t.TempDir()
 	dir := filepath.Join(home, prefix+"1-x")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Mkdir(dir, 0o700))
 	f, err := os.Open(dir)
 	if err == nil {
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	if err := sweep(home); err != nil || !alive(dir) {
 		t.Errorf("locked: %v, there: %v", err, alive(dir))
 	}
@@ -232,8 +205,8 @@ func TestSweepLeavesWhatIsLocked(t *testing.T) {
 	}
 }
 
-// A process in a group of its own sees what that takes and which limits it has;
-// the root is nobody's own.
+// A process in a group of its own sees its usage and its limits; the root of the
+// hierarchy is not a group of its own.
 func TestHere(t *testing.T) {
 	home, err := locate()
 	if err != nil {
@@ -245,7 +218,7 @@ func TestHere(t *testing.T) {
 		t.Errorf("the root: %v, got %v", isRoot, err)
 	}
 	if here.Limited("no such limit") {
-		t.Error("a limit that does not exist")
+		t.Error("an unknown limit is reported as set")
 	}
 	tree, ok := openTree(t)
 	if !ok {
@@ -255,7 +228,5 @@ func TestHere(t *testing.T) {
 	if g.Limited(Tasks) == slices.Contains(tree.Unlimited(Limits{Tasks: 10}), Tasks) || g.Limited(Memory) {
 		t.Errorf("tasks %v, memory %v", g.Limited(Tasks), g.Limited(Memory))
 	}
-	if err := g.Remove(); err != nil {
-		t.Error(err)
-	}
+	zinotest.Must(t, g.Remove())
 }

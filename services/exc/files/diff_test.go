@@ -11,13 +11,13 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// checkDiff carries out a diff by the numbers in it and expects it to lead from
-// before to after.
+// checkDiff applies a diff by the line numbers in it and expects it to make after of
+// before.
 func checkDiff(t *testing.T, diff, before, after string) {
 	t.Helper()
 	got, ok := patched(diff, before)
 	if !ok || got != after {
-		t.Errorf("the diff\n%s\nmakes of %q\n%q\nand not\n%q", diff, before, got, after)
+		t.Errorf("the diff\n%s\nmakes of %q\n got %q\nwant %q", diff, before, got, after)
 	}
 	if (diff == "") != (before == after) {
 		t.Errorf("%q to %q: the diff is %q", before, after, diff)
@@ -27,7 +27,7 @@ func checkDiff(t *testing.T, diff, before, after string) {
 // patched applies a diff, strictly.
 func patched(diff, before string) (string, bool) {
 	lines, result := splitLines(before), []string(nil)
-	from := 0 // lines of before that are dealt with
+	from := 0 // lines of before that are consumed
 	all := splitLines(diff)
 	for i, line := range all {
 		text := line[1:]
@@ -155,7 +155,7 @@ func TestDiffOfManyEdits(t *testing.T) {
 	}
 }
 
-// The diff of an edit in a large file shows its hunk, the place included.
+// The diff of an edit in a large file has the line numbers of its hunk.
 func TestDiffOfLargeFile(t *testing.T) {
 	dir := newDir(t)
 	lines := strings.Repeat("some line of text\n", 1<<16) // more than 1 MiB
@@ -193,7 +193,7 @@ func TestDiffIsShortened(t *testing.T) {
 	}
 }
 
-// What people cannot read is not compared.
+// There is no diff of a binary file.
 func TestDiffOfBinary(t *testing.T) {
 	dir := newDir(t)
 	put(t, dir, "file", "\xff\xfe")
@@ -204,7 +204,7 @@ func TestDiffOfBinary(t *testing.T) {
 	}
 }
 
-// A diff leads from the one text to the other, whatever they are.
+// A diff of any two texts makes the second of the first.
 func FuzzDiff(f *testing.F) {
 	f.Add("1\n2\n3\n4\n5\n6\n7\n8\n9\n", "5\n", "five")
 	f.Add("aaa\naaa", "a", "-- a\n")

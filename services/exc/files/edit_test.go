@@ -123,8 +123,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// Whatever stands in the file: an edit replaces as strings.ReplaceAll does, or
-// is an error that leaves the file alone.
+// An edit of any file replaces as strings.ReplaceAll does, or is an error that
+// leaves the file unchanged.
 func FuzzEdit(f *testing.F) {
 	f.Add("one two one", "one", "1", 2)
 	f.Add("aaaa", "aa", "a", 2)
@@ -135,7 +135,7 @@ func FuzzEdit(f *testing.F) {
 	dir := newDir(f)
 	f.Fuzz(func(t *testing.T, before, old, new string, expected int) {
 		if !utf8.ValidString(old) || !utf8.ValidString(new) {
-			return // JSON cannot say that
+			return // not possible in JSON
 		}
 		path := put(t, dir, "file", before)
 		a := args{"path": "file", "old": old, "new": new, "expected_replacements": expected}
@@ -163,7 +163,7 @@ func TestAdvice(t *testing.T) {
 		},
 		{"spaces for a tab", code, "    os.Exit(1)\n", "The lines closest to it:\n6: \tos.Exit(1)"},
 		{
-			"a line of several", code, "func main() {\n\tfmt.Println(\"goodby\")\n\tos.Exit(2)\n}", // the second line is a part of none
+			"a line of several", code, "func main() {\n\tfmt.Println(\"goodby\")\n\tos.Exit(2)\n}", // no line contains the second line
 			"The lines closest to its line 2:\n5: \tfmt.Println(\"goodbye\")\n4: \tfmt.Println(\"hello, world\")",
 		},
 		{"other order", code, "\n\n\tos.Exit(1)\n\tfmt.Println(\"goodbye\")", "The lines closest to its line 3:\n6: \tos.Exit(1)"},
@@ -195,7 +195,7 @@ func TestClosestIsShort(t *testing.T) {
 	}
 }
 
-// The search is not endless.
+// The search is limited.
 func TestClosestIsBounded(t *testing.T) {
 	text := strings.Repeat("some other line\n", searchMax/16) + "the wanted line\n"
 	if got := closest(text, "the wanted lime"); len(got) != 0 {

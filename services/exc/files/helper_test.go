@@ -14,7 +14,7 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// newHelper serves files in this process, with a sandbox that only explains.
+// newHelper serves files in this process: its sandbox only explains errors.
 func newHelper(t *testing.T, sandbox Sandbox) *Helper {
 	t.Helper()
 	l := zinotest.Listen(t, "")
@@ -83,7 +83,7 @@ func TestPlan(t *testing.T) {
 	zinotest.Must(t, err)
 }
 
-// Replies and errors of all tools come through the connection as they are.
+// Replies and errors of all tools are passed through the connection unchanged.
 func TestHelperReplies(t *testing.T) {
 	dir := newDir(t)
 	h := newHelper(t, Sandbox{Root: dir, Write: true, Hidden: []string{dir + "/keys"}})
@@ -169,7 +169,7 @@ func TestHelperStops(t *testing.T) {
 	zinotest.Equal(t, "the file", zinotest.Read(t, path), "old")
 }
 
-// A helper that has ended, or cannot work, is told from a call that failed.
+// A helper that has ended, or cannot work, is another error than a failed call.
 func TestHelperEnds(t *testing.T) {
 	for name, tt := range map[string]struct {
 		serve func(net.Conn)

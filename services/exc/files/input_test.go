@@ -65,8 +65,8 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// Whatever a model makes up: a result or an error with a code, and files only
-// where it named them.
+// Any input gives a result or an error with a code, and makes files only where it
+// names them.
 func FuzzInput(f *testing.F) {
 	for _, seed := range []string{
 		`{"path":"file"}`, `{"path":"a/b","content":"x"}`, `{"path":"file","old":"t","new":"u","expected_replacements":"2"}`,
@@ -83,9 +83,7 @@ func FuzzInput(f *testing.F) {
 			return // that may be anything
 		}
 		box := filepath.Join(dir, "box")
-		if err := errors.Join(os.RemoveAll(box), os.Mkdir(box, 0o700)); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, errors.Join(os.RemoveAll(box), os.Mkdir(box, 0o700)))
 		put(t, box, "file", "text")
 		for _, call := range []tool{doRead, doEdit, doWrite} {
 			reply, err := call(context.Background(), box, input)

@@ -155,8 +155,8 @@ func editMarks(dir, own string) error {
 	return nil
 }
 
-// A call that waits too long for a file changes nothing, nor one whose time is
-// over; also where the file can only be written.
+// A call that waits for a lock until its time is over changes nothing, also if the
+// file can only be written.
 func TestWaitForLock(t *testing.T) {
 	dir := newDir(t)
 	path := put(t, dir, "file", "old")
@@ -189,9 +189,7 @@ func lockAs(t *testing.T, path string, access int) *os.File {
 	if err == nil {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	t.Cleanup(func() { f.Close() })
 	return f
 }

@@ -69,7 +69,7 @@ func expect(t testing.TB, reply Reply, err error, code string) string {
 	return err.Error()
 }
 
-// errorCode is the code of an error, empty if it has none.
+// errorCode returns the code of an error; empty: not an *Error.
 func errorCode(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code

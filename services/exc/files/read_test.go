@@ -72,7 +72,7 @@ func TestReadCut(t *testing.T) {
 	}
 }
 
-// What the notice says brings the rest, to the byte.
+// The command in the notice prints the rest, to the byte.
 func TestReadNotice(t *testing.T) {
 	content := strings.Repeat("x", ReadMax-1) + "€ and the rest\n"
 	dir := newDir(t)
@@ -82,12 +82,12 @@ func TestReadNotice(t *testing.T) {
 		_, command, _ := strings.Cut(got.Notice, "with bash: ")
 		rest, err := exec.Command("sh", "-c", command).Output()
 		if err != nil || got.Content+string(rest) != content {
-			t.Errorf("%q brings %q, %v", got.Notice, rest, err)
+			t.Errorf("%q prints %q, %v", got.Notice, rest, err)
 		}
 	}
 }
 
-// A file of any size costs what is read of it.
+// Of a large file only the part that is shown is read.
 func TestReadLarge(t *testing.T) {
 	dir := newDir(t)
 	path := put(t, dir, "large", strings.Repeat("x", ReadMax+10))
@@ -121,9 +121,7 @@ func TestReadErrors(t *testing.T) {
 	put(t, dir, "half", "abc\xe2\x82")
 	zinotest.Must(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
 	l, err := net.Listen("unix", filepath.Join(dir, "socket"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer l.Close()
 	link(t, dir, map[string]string{"loop": "pool", "pool": "loop", "nowhere": "gone"})
 	tests := []struct{ path, code, message string }{
@@ -163,7 +161,7 @@ func TestReadWithoutRights(t *testing.T) {
 	})
 }
 
-// A file that goes away between the look at it and its opening is not found.
+// A file that is removed between stat and open is not found.
 func TestReadVanished(t *testing.T) {
 	dir := newDir(t)
 	stop, done := make(chan struct{}), make(chan struct{})

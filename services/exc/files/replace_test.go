@@ -12,7 +12,7 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// The new file has the mode and the owner of the old one.
+// The new file has the mode and the owner of the replaced one.
 func TestReplaceKeepsModeAndOwner(t *testing.T) {
 	dir := newDir(t)
 	for _, mode := range []os.FileMode{0o600, 0o755, 0o666, 0o640 | os.ModeSetuid, 0o775 | os.ModeSetgid} {
@@ -36,9 +36,7 @@ func TestReplaceKeepsModeAndOwner(t *testing.T) {
 func TestReplaceIsAtomic(t *testing.T) {
 	dir := newDir(t)
 	f, err := os.Open(put(t, dir, "file", "old"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer f.Close()
 	write(t, dir, "file", "new")
 	text := make([]byte, 10)
@@ -54,8 +52,8 @@ func TestReplaceKeepsAttributes(t *testing.T) {
 	for name, value := range want {
 		if err := syscall.Setxattr(path, name, []byte(value), 0); errors.Is(err, syscall.ENOTSUP) {
 			want = nil // not supported by the file system
-		} else if err != nil {
-			t.Fatal(err)
+		} else {
+			zinotest.Must(t, err)
 		}
 	}
 	write(t, dir, "file", "new")
@@ -71,7 +69,7 @@ func TestReplaceKeepsAttributes(t *testing.T) {
 	}
 }
 
-// Hard links of a file have the new content, too.
+// All hard links of a file have the new content.
 func TestHardLinksStayTogether(t *testing.T) {
 	dir := newDir(t)
 	a := put(t, dir, "a", "one two three")
@@ -143,22 +141,16 @@ func TestPutBack(t *testing.T) {
 	const old = "the former content"
 	for _, broken := range []string{"", "short", "longer than the former content was"} {
 		f, err := os.OpenFile(put(t, dir, "file", old), os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		kept, err := keep(f, dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		if err := rewrite(f, []byte(broken)); err != nil || zinotest.Read(t, f.Name()) != broken {
 			t.Errorf("it holds %q, %v", zinotest.Read(t, f.Name()), err)
 		}
 		if err := putBack(f, kept); err != nil || zinotest.Read(t, f.Name()) != old {
 			t.Errorf("it holds %q again, %v", zinotest.Read(t, f.Name()), err)
 		}
-		if err := errors.Join(f.Close(), os.Remove(kept)); err != nil {
-			t.Error(err)
-		}
+		zinotest.Must(t, errors.Join(f.Close(), os.Remove(kept)))
 	}
 }
 
@@ -167,9 +159,7 @@ func TestOverwriteFails(t *testing.T) {
 	dir := newDir(t)
 	path := put(t, dir, "file", "old")
 	f, err := os.Open(path) // not to write
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer f.Close()
 	err = overwrite(f, dir, 3, []byte("new"))
 	if err == nil || zinotest.Read(t, path) != "old" {
@@ -240,8 +230,8 @@ func TestReplaceKeepsAccessList(t *testing.T) {
 	}{listed: {accessList, list(12345, 4)}, dir: {"system.posix_acl_default", list(54321, 6)}} {
 		if err := syscall.Setxattr(path, set.name, set.acl, 0); errors.Is(err, syscall.ENOTSUP) {
 			supported = false // then neither file has one
-		} else if err != nil {
-			t.Fatal(err)
+		} else {
+			zinotest.Must(t, err)
 		}
 	}
 	modes := map[string]uint32{plain: stat(t, plain).Mode, listed: stat(t, listed).Mode}

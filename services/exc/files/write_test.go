@@ -49,7 +49,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// New files and directories are as open as the umask says.
+// The modes of new files and directories obey the umask.
 func TestWriteUmask(t *testing.T) {
 	dir := newDir(t)
 	defer syscall.Umask(syscall.Umask(0o027))
@@ -84,7 +84,7 @@ func TestWriteThroughLinks(t *testing.T) {
 			t.Errorf("%s: got %+v", tt.asked, got)
 		}
 		if fi, err := os.Lstat(filepath.Join(dir, tt.asked)); err != nil || fi.Mode().IsRegular() {
-			t.Errorf("%s is no link any more: %v", tt.asked, err)
+			t.Errorf("%s is not a link any more: %v", tt.asked, err)
 		}
 	}
 }
@@ -94,9 +94,7 @@ func TestWriteErrors(t *testing.T) {
 	put(t, dir, "file", "x")
 	zinotest.Must(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
 	l, err := net.Listen("unix", filepath.Join(dir, "socket"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer l.Close()
 	link(t, dir, map[string]string{"loop": "pool", "pool": "loop", "todir": "."})
 	before := zinotest.Names(t, dir)

@@ -29,7 +29,7 @@ type packet struct {
 	at time.Time
 }
 
-// recorder takes packets.
+// recorder keeps packets.
 type recorder struct{ packets []packet }
 
 func (r *recorder) send(o proto.ToolOutput) error {
@@ -37,10 +37,10 @@ func (r *recorder) send(o proto.ToolOutput) error {
 	return nil
 }
 
-// pass has the bubble's clock go on.
+// pass advances the clock of the bubble.
 func pass(d time.Duration) { <-time.After(d) }
 
-// What comes in drops is shown at most ten times a second, and nothing is lost.
+// Output in small pieces is shown at most ten times a second, and completely.
 func TestLivePace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{}
@@ -69,7 +69,7 @@ func TestLivePace(t *testing.T) {
 	})
 }
 
-// Of what comes too fast the newest is shown, and the rest counted.
+// Of output that comes too fast the newest is shown, and the rest counted.
 func TestLiveFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{}
@@ -98,7 +98,7 @@ func TestLiveFlood(t *testing.T) {
 	})
 }
 
-// A caller that does not take a packet holds up nobody.
+// A caller that does not read its packets does not delay the command.
 func TestLiveBlockedCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{}
@@ -125,7 +125,7 @@ func TestLiveBlockedCaller(t *testing.T) {
 	})
 }
 
-// Each output has its own characters, whatever comes between their bytes.
+// Characters of one output are joined across packets of the other.
 func TestLiveCharacters(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -159,7 +159,7 @@ func TestLiveCharacters(t *testing.T) {
 	}
 }
 
-// A caller that is gone is sent nothing more.
+// No more packets are sent to a caller that has hung up.
 func TestLiveCallerGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sent := 0

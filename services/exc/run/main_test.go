@@ -5,9 +5,10 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 func TestMain(m *testing.M) {
@@ -21,19 +22,12 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// unitHost answers on a socket as the host's zino-run.socket does: with a
-// program for each connection, here a goroutine. errs brings how each ended.
+// unitHost serves a socket as the host's zino-run.socket does: with a process for
+// each connection, here a goroutine. errs receives the error of each.
 func unitHost(t *testing.T) (socket string, errs chan error) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "z")
-	if err != nil {
-		t.Fatal(err)
-	}
-	socket, errs = filepath.Join(dir, "run"), make(chan error, 100)
-	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := zinotest.Listen(t, "")
+	errs = make(chan error, 100)
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -47,7 +41,6 @@ func unitHost(t *testing.T) (socket string, errs chan error) {
 	t.Cleanup(func() {
 		l.Close()
 		all.Wait()
-		os.RemoveAll(dir)
 	})
-	return socket, errs
+	return l.Addr().String(), errs
 }

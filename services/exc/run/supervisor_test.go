@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"zino/pkg/zinotest"
 )
 
 func TestParseReport(t *testing.T) {
@@ -41,7 +43,7 @@ func TestParseReport(t *testing.T) {
 func TestEndOf(t *testing.T) {
 	for code, want := range map[string]string{"exit 7": "exit 7\n", "kill -9 $$": "signal 9\n", "kill -15 $$": "signal 15\n"} {
 		cmd := exec.Command("sh", "-c", code)
-		_ = cmd.Run() // how it ends is what is looked at
+		_ = cmd.Run() // its error is what is tested
 		if got := endOf(cmd.ProcessState.Sys().(syscall.WaitStatus)); got != want {
 			t.Errorf("%s: got %q, want %q", code, got, want)
 		}
@@ -91,7 +93,7 @@ func TestParseStat(t *testing.T) {
 		t.Errorf("own parent: %v, %v", parent, ok)
 	}
 	if _, ok := parentOf(0); ok {
-		t.Error("there is no process 0")
+		t.Error("process 0 has a parent")
 	}
 }
 
@@ -112,7 +114,7 @@ func TestSupervisorEnv(t *testing.T) {
 	marked := supervisorEnv(env)
 	for _, entry := range marked {
 		if strings.HasPrefix(entry, "GODEBUG") {
-			t.Errorf("the supervisor's runtime would obey %s", entry)
+			t.Errorf("%s would set the supervisor's Go runtime", entry)
 		}
 	}
 	if got := commandEnv(marked); strings.Join(got, " ") != strings.Join(env, " ") {
@@ -122,9 +124,7 @@ func TestSupervisorEnv(t *testing.T) {
 
 func TestCloseEachOnExec(t *testing.T) {
 	const high = 700 // above what else is open
-	if err := unix.Dup3(0, high, 0); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, unix.Dup3(0, high, 0))
 	defer unix.Close(high)
 	closeEachOnExec(high)
 	if flags, err := unix.FcntlInt(high, unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
@@ -138,9 +138,7 @@ func TestStoppedSupervisor(t *testing.T) {
 	p, err := Start(&Cmd{
 		Path: "/bin/sh", Args: []string{"sh", "-c", "echo stop; kill -STOP $PPID; exec sleep 1000"}, Limit: 100 * time.Millisecond, Output: &Output{Max: 10},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	p.killAfter = 100 * time.Millisecond
 	if r, err := p.Wait(t.Context()); err != nil || r != (Result{TimedOut: true, Stdout: "stop\n"}) {
 		t.Errorf("got %+v, %v", r, err)

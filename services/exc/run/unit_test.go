@@ -2,7 +2,6 @@ package run
 
 import (
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +10,7 @@ import (
 
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
+	"zino/pkg/zinotest"
 	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
@@ -34,9 +34,7 @@ func TestUnitConformance(t *testing.T) {
 		{Request: `{"type":"run","env":[]}`, Code: "invalid", Message: "Invalid request: …"},
 	})
 	for range len(errs) {
-		if err := <-errs; err != nil {
-			t.Error(err)
-		}
+		zinotest.Must(t, <-errs)
 	}
 }
 
@@ -64,39 +62,23 @@ func TestUnitCannotRun(t *testing.T) {
 	}
 }
 
-// A unit that breaks off, or that does not answer in the protocol, is an error. One
-// that does not know how its command ended reports that.
+// A unit that hangs up or violates the protocol is an error. One that does not know
+// how its command ended reports that.
 func TestUnitBreaksOff(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]string{
 		"nothing": "", "no object": "[]", "malformed": `{"type":"output","stream":1}`, "not base64": `{"type":"output","stream":"stdout","data":"!"}`,
-		"no verdict": `{"type":"end","verdict":"other"}`,
+		"unknown verdict": `{"type":"end","verdict":"other"}`,
 	} {
-		socket := filepath.Join(t.TempDir(), "s")
-		l, err := net.Listen("unix", socket)
-		if err != nil {
-			t.Fatal(err)
+		if answer != "" {
+			answer = rpctest.Frame(answer)
 		}
-		go func() {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = wire.NewReader(c).Next()
-			if b, err := wire.AppendFrame(nil, []byte(answer)); err == nil && answer != "" {
-				_, _ = c.Write(b)
-			}
-			c.Close()
-		}()
-		p, err := Start(&Cmd{Args: []string{"true"}, Unit: socket, Output: &Output{}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p, err := Start(&Cmd{Args: []string{"true"}, Unit: rpctest.Raw(t, "", answer), Output: &Output{}})
+		zinotest.Must(t, err)
 		r, err := p.Wait(t.Context())
-		if unknown := name == "no verdict"; unknown != (err == nil) || r.End != Lost || err != nil && !strings.Contains(err.Error(), "broke off") {
+		if unknown := name == "unknown verdict"; unknown != (err == nil) || r.End != Lost || err != nil && !strings.Contains(err.Error(), "broke off") {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
-		l.Close()
 	}
 }
 

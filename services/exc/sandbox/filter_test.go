@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The filter is a program that the kernel takes: each jump stays inside, and
-// whatever way is taken ends in a return.
+// The filter is a program that the kernel accepts: each jump stays inside, and each
+// path ends in a return.
 func TestFilterIsClosed(t *testing.T) {
 	filters := map[string]filter{"limits alone": append(header().ownLimits(), allow())}
 	for _, p := range []*Plan{{}, {Network: true}, {Namespaces: true}, {Namespaces: true, Network: true}} {
@@ -26,14 +26,14 @@ func TestFilterIsClosed(t *testing.T) {
 	}
 }
 
-// call is a system call for the filter.
+// systemCall is what the filter sees of a system call.
 type systemCall struct {
 	number uint32
 	args   [3]uint32
 }
 
-// judge runs a filter, as the kernel would.
-func judge(f filter, arch uint32, c systemCall) uint32 {
+// evaluate runs a filter, as the kernel would.
+func evaluate(f filter, arch uint32, c systemCall) uint32 {
 	data := map[uint32]uint32{offsetArch: arch, offsetCall: c.number}
 	for i, arg := range c.args {
 		data[offsetArgs+8*uint32(i)] = arg
@@ -83,7 +83,7 @@ func TestFilter(t *testing.T) {
 		{"read", systemCall{unix.SYS_READ, [3]uint32{}}, map[*Plan]uint32{alone: ok, within: ok, open: ok}},
 		{"mount", systemCall{unix.SYS_MOUNT, [3]uint32{}}, map[*Plan]uint32{alone: perm, within: perm, open: perm}},
 		{"the newest", systemCall{newestCall, [3]uint32{}}, map[*Plan]uint32{alone: ok}},
-		{"one of the future", systemCall{newestCall + 1, [3]uint32{}}, map[*Plan]uint32{alone: nosys, within: nosys}},
+		{"a newer one", systemCall{newestCall + 1, [3]uint32{}}, map[*Plan]uint32{alone: nosys, within: nosys}},
 		{"x32", systemCall{0x40000000 + unix.SYS_READ, [3]uint32{}}, map[*Plan]uint32{alone: nosys}},
 		{"fork", systemCall{unix.SYS_CLONE, [3]uint32{uint32(unix.SIGCHLD)}}, map[*Plan]uint32{alone: ok}},
 		{"clone of a user namespace", systemCall{unix.SYS_CLONE, [3]uint32{unix.CLONE_NEWUSER | uint32(unix.SIGCHLD)}}, map[*Plan]uint32{alone: perm, within: perm}},
@@ -120,12 +120,12 @@ func TestFilter(t *testing.T) {
 	}
 	for _, tt := range tests {
 		for p, want := range tt.want {
-			if got := judge(p.filter(), arch, tt.call); got != want {
+			if got := evaluate(p.filter(), arch, tt.call); got != want {
 				t.Errorf("%s, namespaces %v, network %v: %#x, want %#x", tt.name, p.Namespaces, p.Network, got, want)
 			}
 		}
 	}
-	if got := judge(alone.filter(), arch+1, systemCall{}); got != unix.SECCOMP_RET_KILL_PROCESS {
+	if got := evaluate(alone.filter(), arch+1, systemCall{}); got != unix.SECCOMP_RET_KILL_PROCESS {
 		t.Errorf("another architecture: %#x", got)
 	}
 }

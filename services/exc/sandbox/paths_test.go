@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"zino/pkg/zinotest"
 )
 
 func TestAtLeast(t *testing.T) {
@@ -70,32 +72,24 @@ func TestWithin(t *testing.T) {
 func tree(t *testing.T, entries ...string) string {
 	t.Helper()
 	base, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	for _, e := range entries {
 		path, to, link := strings.Cut(e, " -> ")
 		path = filepath.Join(base, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		if link {
 			err = os.Symlink(strings.ReplaceAll(to, "BASE", base), path)
 		} else {
 			err = os.MkdirAll(path, 0o755)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 	}
 	return base
 }
 
 func TestCompanions(t *testing.T) {
 	base := tree(t, "bin", ".local/bin", ".local/lib", ".local/share", "env/shims", "env/versions", "node/bin", "node/lib", "node/share", "linked -> BASE/node/bin", "up -> BASE", "venv/bin")
-	if err := os.WriteFile(base+"/venv/pyvenv.cfg", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.WriteFile(base+"/venv/pyvenv.cfg", nil, 0o600))
 	for dir, want := range map[string][]string{
 		"bin":         {"bin"},
 		".local/bin":  {".local/bin", ".local/lib"}, // share/ holds keys
@@ -172,7 +166,7 @@ func TestRoot(t *testing.T) {
 }
 
 // Links in directories that this user cannot change are followed.
-func TestFirmFollowsTheSystemsLinks(t *testing.T) {
+func TestFirmFollowsLinksOfSystem(t *testing.T) {
 	for _, link := range []string{"/bin", "/sbin", "/lib"} {
 		real, err := filepath.EvalSymlinks(link)
 		if err != nil || real == link {

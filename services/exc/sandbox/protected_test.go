@@ -9,15 +9,14 @@ import (
 	"testing"
 
 	"zino/pkg/replfile"
+	"zino/pkg/zinotest"
 )
 
 // newRoot makes a root with a script.
 func newRoot(t *testing.T, script string) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	shell(t, dir, script)
 	return dir
 }
@@ -34,9 +33,7 @@ func shell(t *testing.T, dir, script string) {
 func newProtected(t *testing.T, o ProtectOptions, running ...*Protected) *Protected {
 	t.Helper()
 	s, err := Protect(o, running)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -113,7 +110,7 @@ func TestEntriesWithin(t *testing.T) {
 	root := newRoot(t, "true")
 	o := ProtectOptions{Root: root, Own: []string{root + "/own", root + "/own/deep/file", root + "/own-not", "/" + strings.Repeat("x", 300)}}
 	if got, want := newProtected(t, o).names(), []string{".git", "own", "own-not", "own/deep/file"}; !slices.Equal(got, want) {
-		t.Errorf("while it is not there: %q", got)
+		t.Errorf("before it exists: %q", got)
 	}
 	shell(t, root, "mkdir -p own/deep; touch own-not")
 	if got, want := newProtected(t, o).names(), []string{".git", "own", "own-not"}; !slices.Equal(got, want) {
@@ -127,9 +124,7 @@ func TestTooManyMounts(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	other := newRoot(t, "true")
-	if err := os.Symlink(strings.Repeat("x", 300), other+"/AGENTS.md"); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Symlink(strings.Repeat("x", 300), other+"/AGENTS.md"))
 	if _, err := Protect(ProtectOptions{Root: other}, nil); err == nil || !strings.Contains(err.Error(), "cannot be inspected") {
 		t.Errorf("got %v", err)
 	}
@@ -139,9 +134,7 @@ func TestTooManyMounts(t *testing.T) {
 func TestScanBound(t *testing.T) {
 	root := newRoot(t, "mkdir -p a/.git b/c/d/.git; touch b/c/1 b/c/2 b/c/3")
 	dir, err := os.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer dir.Close()
 	if f := scan(dir, 4); !f.cut || len(f.git) != 1 {
 		t.Errorf("%+v", f)
@@ -163,9 +156,7 @@ func TestScanBound(t *testing.T) {
 func TestScanInParallel(t *testing.T) {
 	root := newRoot(t, "for i in $(seq 300); do mkdir -p d$i/e/.git; done")
 	dir, err := os.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer dir.Close()
 	if f := scan(dir, scanMax); f.cut || len(f.git) != 300 {
 		t.Errorf("%v, %d found", f.cut, len(f.git))
@@ -213,7 +204,7 @@ func TestRunsSideBySide(t *testing.T) {
 	}
 }
 
-// Copies of an AGENTS.md, and directories that were moved, are no violations.
+// Copies of an AGENTS.md, and moved directories, are not violations.
 func TestAgentsMoved(t *testing.T) {
 	root := newRoot(t, "mkdir a; echo x >a/AGENTS.md; echo y >AGENTS.md")
 	s := newProtected(t, ProtectOptions{Root: root, Mounts: true})
