@@ -16,7 +16,8 @@ import (
 // Replace replaces everything from a position on, which must lie in the view, by
 // text. The file keeps its inode; one that is missing is created. With ErrChanged
 // the file is as other programs left it. The view returned is the end of the file
-// afterwards, from seen.Offset on; others may have appended to it already.
+// afterwards, from seen.Offset on; others may have appended to it already. Blank lines
+// that the view hides are removed with the edit.
 func (d *Dir) Replace(name string, seen View, from int64, text []byte) (View, error) {
 	if from < seen.Offset || from > seen.end() {
 		return View{}, fmt.Errorf("%s: %d is not between %d and %d", name, from, seen.Offset, seen.end())
@@ -32,7 +33,7 @@ func (d *Dir) Replace(name string, seen View, from int64, text []byte) (View, er
 		if _, err := f.Write(text); err != nil {
 			return View{}, errors.Join(err, f.Close())
 		}
-		after, err := d.verify(f, name, 0, 0, text)
+		after, err := d.verify(f, name, seen, 0, text, 0)
 		return after, errors.Join(err, f.Close())
 	}
 	f, err := d.open(name, os.O_RDWR)
@@ -47,52 +48,73 @@ func (d *Dir) Replace(name string, seen View, from int64, text []byte) (View, er
 }
 
 func (d *Dir) replace(f *os.File, name string, seen View, from int64, text []byte) (View, error) {
-	alone := lease(f)
+	alone := lease(f, leaseWait)
 	now, err := read(f, seen.Offset)
 	if err != nil {
 		return View{}, err
 	}
-	if now.Offset != seen.Offset || !bytes.Equal(now.Bytes, seen.Bytes) {
+	old := seen.whole()
+	if now.Offset != seen.Offset || !bytes.Equal(now.Bytes, old) {
 		return View{}, ErrChanged
 	}
-	d.between()
-	e := edit{f: f, at: from, old: seen.Bytes[from-seen.Offset:], text: text, alone: alone}
-	if err := e.apply(); err != nil {
-		return View{}, err
+	if b := seen.hidden; b != nil && from > b.at { // what follows the blank lines moves up
+		text = slices.Concat(seen.Bytes[b.at-seen.Offset:from-seen.Offset], text)
+		from = b.at
 	}
-	return d.verify(f, name, seen.Offset, from, text)
-}
-
-// verify compares the file with what was written. More text behind it is allowed.
-func (d *Dir) verify(f *os.File, name string, offset, from int64, text []byte) (View, error) {
-	after, err := read(f, offset)
+	d.between()
+	e := edit{f: f, at: from, old: old[from-seen.Offset:], text: text, alone: alone}
+	left, err := e.apply()
 	if err != nil {
 		return View{}, err
 	}
-	if after.Offset != offset || !bytes.HasPrefix(after.Bytes[min(from-offset, int64(len(after.Bytes))):], text) {
+	return d.verify(f, name, seen, from, text, left)
+}
+
+// verify compares the file with what was written. More text behind it is allowed. The
+// blank lines left below the text are hidden from now on.
+func (d *Dir) verify(f *os.File, name string, seen View, from int64, text []byte, left int) (View, error) {
+	after, err := read(f, seen.Offset)
+	if err != nil {
+		return View{}, err
+	}
+	i := from - seen.Offset
+	if after.Offset != seen.Offset || !bytes.HasPrefix(after.Bytes[min(i, int64(len(after.Bytes))):], text) {
 		return View{}, ErrChanged
 	}
 	if named, err := d.Stat(name); err != nil || named.dev != after.Stamp.dev || named.ino != after.Stamp.ino {
 		return View{}, ErrChanged // another file has the name now
 	}
+	d.mu.Lock()
+	if seen.hidden != nil {
+		delete(d.left, name)
+	}
+	if i += int64(len(text)); left > 0 {
+		d.left[name] = blanks{at: seen.Offset + i, n: left, before: bytes.Clone(after.Bytes[max(0, i-beforeMax):i])}
+	}
+	d.mu.Unlock()
+	d.hide(name, &after)
 	return after, nil
 }
 
 // lease makes the kernel delay every program that opens the file until it is closed.
 // It is granted only while no other program has the file open. Those that save it
 // have it open for a moment, so lease waits a little; tail -f keeps it open.
-func lease(f *os.File) bool {
+func lease(f *os.File, longest time.Duration) bool {
 	for wait := time.Millisecond; ; wait *= 2 {
 		_, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK)
-		if err == nil || !errors.Is(err, unix.EAGAIN) || wait > leaseWait {
+		if err == nil || !errors.Is(err, unix.EAGAIN) || wait > longest {
 			return err == nil
 		}
 		time.Sleep(wait)
 	}
 }
 
-// leaseWait is the longest pause between two attempts to get a lease.
-const leaseWait = 2 * time.Millisecond
+// The longest pause between two attempts to get a lease, for an edit and to take back
+// what was appended in the wrong place.
+const (
+	leaseWait    = 2 * time.Millisecond
+	takeBackWait = 64 * time.Millisecond
+)
 
 // edit replaces the bytes old at a position by text.
 type edit struct {
@@ -103,25 +125,30 @@ type edit struct {
 	alone bool // the lease was granted
 }
 
-// apply writes the edit. What others append meanwhile is kept.
-func (e *edit) apply() error {
+// apply writes the edit. What others append meanwhile is kept. It returns how many
+// blank lines it left below the text.
+func (e *edit) apply() (left int, err error) {
 	same, n := 0, min(len(e.old), len(e.text))
 	for same < n && e.old[same] == e.text[same] {
 		same++
 	}
 	e.at, e.old, e.text = e.at+int64(same), e.old[same:], e.text[same:]
-	if len(e.text) < len(e.old) {
+	if n := len(e.old) - len(e.text); n > 0 {
 		// Blank lines fill the place of what goes until the end is cut off.
-		if _, err := e.f.WriteAt(slices.Concat(e.text, blank(len(e.old)-len(e.text))), e.at); err != nil {
-			return err
+		if _, err := e.f.WriteAt(slices.Concat(e.text, blank(n)), e.at); err != nil {
+			return 0, err
 		}
-		return e.cut(e.at+int64(len(e.old)), e.at+int64(len(e.text)))
+		cut, err := e.cut(e.at+int64(len(e.old)), n)
+		if cut {
+			n = 0
+		}
+		return n, err
 	}
 	if err := e.lengthen(); err != nil {
-		return err
+		return 0, err
 	}
-	_, err := e.f.WriteAt(e.text[:len(e.old)], e.at)
-	return err
+	_, err = e.f.WriteAt(e.text[:len(e.old)], e.at)
+	return 0, err
 }
 
 // lengthen appends what the new text has more than the old. If it lands where it
@@ -159,42 +186,57 @@ func (e *edit) lengthen() error {
 	return e.takeBack(more, ErrChanged)
 }
 
-// takeBack removes bytes that were appended in the wrong place: they end at the
-// offset of the file. Where others may write at the same time they only become blank
-// lines, and nothing is written where another program has overwritten them.
+// takeBack removes what was appended in the wrong place: it ends at the offset of f.
+// Where others may write at the same time it only becomes blank lines. An editor that
+// saves the whole file may have written over it; then what is left of it goes if the
+// file ends with it.
 func (e *edit) takeBack(appended []byte, cause error) error {
 	end, err := e.f.Seek(0, io.SeekCurrent)
 	if err != nil || len(appended) == 0 {
 		return errors.Join(err, cause)
 	}
-	e.alone = e.alone || lease(e.f)
-	start, got := end-int64(len(appended)), make([]byte, len(appended))
-	if _, err := e.f.ReadAt(got, start); err != nil && !errors.Is(err, io.EOF) {
-		return errors.Join(err, cause)
-	}
-	if !bytes.Equal(got, appended) {
-		return cause
-	}
-	if _, err := e.f.WriteAt(blank(len(appended)), start); err != nil {
+	e.alone = e.alone || lease(e.f, takeBackWait)
+	n := len(appended)
+	there := make([]byte, n)
+	if _, err := e.f.ReadAt(there, end-int64(n)); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if err := e.cut(end, start); err != nil {
+	info, err := e.f.Stat()
+	if err != nil {
+		return err
+	}
+	if n = sameSuffix(there, appended); n < len(appended) && info.Size() != end {
+		return cause
+	}
+	if _, err := e.f.WriteAt(blank(n), end-int64(n)); err != nil {
+		return err
+	}
+	if _, err := e.cut(end, n); err != nil {
 		return err
 	}
 	return cause
 }
 
+// sameSuffix returns the length of the common suffix of two texts of one length.
+func sameSuffix(a, b []byte) int {
+	n := 0
+	for n < len(a) && a[len(a)-1-n] == b[len(b)-1-n] {
+		n++
+	}
+	return n
+}
+
 func blank(n int) []byte { return bytes.Repeat([]byte("\n"), n) }
 
-// cut truncates the file from its end at from to to, if it still ends there and no
-// other program can append in between. Otherwise the blank lines stay.
-func (e *edit) cut(from, to int64) error {
-	if !e.alone && !lease(e.f) {
-		return nil
+// cut removes the last n bytes of the file, if it still ends at end and no other
+// program can append in between. Otherwise the blank lines stay.
+func (e *edit) cut(end int64, n int) (done bool, err error) {
+	if !e.alone && !lease(e.f, leaseWait) {
+		return false, nil
 	}
 	info, err := e.f.Stat()
-	if err != nil || info.Size() != from {
-		return err
+	if err != nil || info.Size() != end {
+		return false, err
 	}
-	return e.f.Truncate(to)
+	return true, e.f.Truncate(end - int64(n))
 }

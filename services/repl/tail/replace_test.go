@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"zino/pkg/zinotest"
 )
 
 func TestReplace(t *testing.T) {
@@ -180,26 +182,113 @@ func between(t *testing.T, text string, open bool, save func(*testing.T, string,
 	}
 }
 
-// TestTakeBackOverwritten: an editor truncates and writes the file while text is
-// appended in the wrong place. Taking that back leaves what the editor wrote.
-func TestTakeBackOverwritten(t *testing.T) {
-	for name, user := range map[string]string{"longer": "all that the user wrote\n", "shorter": "user\n", "emptied": ""} {
+// TestBlanks: while another program has the file open, an edit that makes it shorter
+// leaves blank lines. Views do not show them, and the next edit removes them, unless
+// another program has changed what stands there.
+func TestBlanks(t *testing.T) {
+	const history = "title\n\nhistory of the file\n\n"
+	for name, c := range map[string]struct {
+		change func(t *testing.T, path string)
+		seen   string // what the view shows behind the history afterwards
+		text   string // what the next edit makes of it
+		want   string // the file then, without blank lines at its end
+	}{
+		"appended":         {func(t *testing.T, path string) { add(t, path, "request\n") }, "b\nrequest\n", "b\nrequest\nreply\n", "b\nrequest\nreply\n"},
+		"nothing changed":  {func(*testing.T, string) {}, "b\n", "b\nmore\n", "b\nmore\n"},
+		"blanks are added": {func(t *testing.T, path string) { add(t, path, "\n\nc\n") }, "b\n\n\nc\n", "\n\nc\n", "\n\nc\n"},
+		"shorter again":    {func(t *testing.T, path string) { add(t, path, "request\n") }, "b\nrequest\n", "", ""},
+		"a person has removed some": {func(t *testing.T, path string) {
+			must(t, os.Truncate(path, int64(len(history))+4))
+		}, "b\n\n\n", "b\n\n\nmore\n", "b\n\n\nmore\n"},
+		"a person has written another text above": {func(t *testing.T, path string) {
+			write(t, path, strings.Replace(content(t, path), "b\n", "B\n", 1))
+		}, "B\n" + strings.Repeat("\n", 7), "x\n" + strings.Repeat("\n", 7), "x\n"},
+		"a person has moved them": {func(t *testing.T, path string) {
+			write(t, path, strings.Replace(content(t, path), "title\n\n", "title", 1))
+		}, "", "", ""},
+	} {
 		t.Run(name, func(t *testing.T) {
-			_, dir := newDir(t)
+			d, dir := newDir(t)
 			path := filepath.Join(dir, "f")
+			write(t, path, history+"footer\nx\n")
+			follower, err := os.Open(path) // as tail -f does
+			must(t, err)
+			defer follower.Close()
+			at := int64(len(history))
+			after, err := d.Replace("f", view(t, d, 0), at, []byte("b\n"))
+			if must(t, err); string(after.Bytes) != history+"b\n" {
+				t.Errorf("the view after the edit is %q", after.Bytes)
+			}
+			if got := content(t, path); got != history+"b\n"+strings.Repeat("\n", 7) {
+				t.Fatalf("the file is %q", got)
+			}
+			c.change(t, path)
+			v := view(t, d, 0)
+			if c.seen == "" { // they are shown again
+				if string(v.Bytes) != content(t, path) {
+					t.Errorf("the view is %q", v.Bytes)
+				}
+				return
+			}
+			if string(v.Bytes) != history+c.seen {
+				t.Fatalf("the view is %q", v.Bytes)
+			}
+			same := int64(0) // the edit begins where the texts differ, as those of a page do
+			for same < int64(min(len(c.seen), len(c.text))) && c.seen[same] == c.text[same] {
+				same++
+			}
+			after, err = d.Replace("f", v, at+same, []byte(c.text[same:]))
+			if must(t, err); string(after.Bytes) != history+c.text {
+				t.Errorf("the view after the next edit is %q", after.Bytes)
+			}
+			if got := content(t, path); strings.TrimRight(got, "\n") != strings.TrimRight(history+c.want, "\n") {
+				t.Errorf("the file is %q, want %q", got, history+c.want)
+			}
+			must(t, follower.Close())
+			v = view(t, d, 0)
+			_, err = d.Replace("f", v, v.end(), []byte("end\n"))
+			must(t, err)
+			if got := content(t, path); got != history+c.text+"end\n" {
+				t.Errorf("blank lines are left: %q", got)
+			}
+		})
+	}
+}
+
+// TestTakeBack: what was appended in the wrong place is removed, and nothing that
+// another program has written over it.
+func TestTakeBack(t *testing.T) {
+	const editor, ours = "editor\n", "ours\n"
+	for name, c := range map[string]struct {
+		change func(t *testing.T, path string, f *os.File)
+		want   string
+	}{
+		"unchanged": {func(*testing.T, string, *os.File) {}, editor},
+		"appended":  {func(t *testing.T, path string, f *os.File) { add(t, path, "more\n") }, editor + "\n\n\n\n\n" + "more\n"},
+		"written over": {func(t *testing.T, path string, f *os.File) {
+			_, err := f.WriteAt([]byte("a longer text\n"), 0)
+			must(t, err)
+		}, "a longer text\n"},
+		"its begin written over": {func(t *testing.T, path string, f *os.File) {
+			_, err := f.WriteAt([]byte("new text"), 0)
+			must(t, err)
+		}, "new text"},
+		"truncated, longer":  {func(t *testing.T, path string, f *os.File) { write(t, path, "all that the user wrote\n") }, "all that the user wrote\n"},
+		"truncated, shorter": {func(t *testing.T, path string, f *os.File) { write(t, path, "user\n") }, "user\n"},
+		"emptied":            {func(t *testing.T, path string, f *os.File) { write(t, path, "") }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "f")
 			write(t, path, "")
 			f, err := os.OpenFile(path, os.O_RDWR, 0)
 			must(t, err)
-			const appended = "reply\nfooter\n"
-			_, err = f.WriteString(appended)
+			_, err = f.WriteString(editor + ours)
 			must(t, err)
-			write(t, path, user)
-			e := edit{f: f}
-			if err := errors.Join(e.takeBack([]byte(appended), ErrChanged), f.Close()); !errors.Is(err, ErrChanged) {
-				t.Error(err)
-			}
-			if got := content(t, path); got != user {
-				t.Errorf("got %q, want %q", got, user)
+			c.change(t, path, f)
+			zinotest.Error(t, (&edit{f: f}).takeBack([]byte(ours), ErrChanged), ErrChanged)
+			must(t, f.Close()) // and the lease ends
+			if got := content(t, path); got != c.want {
+				t.Errorf("it is %q, want %q", got, c.want)
 			}
 		})
 	}
@@ -218,7 +307,7 @@ func TestFull(t *testing.T) {
 	sealed := sealedCopy(t, f)
 	defer sealed.Close()
 	e := edit{f: sealed, at: 8, old: []byte("footer\n"), text: []byte("request\nand more of it\n")}
-	if err := e.apply(); err == nil {
+	if _, err := e.apply(); err == nil {
 		t.Error("the file has grown")
 	}
 	got := make([]byte, 100)

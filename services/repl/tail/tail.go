@@ -7,15 +7,19 @@
 // allows: a lease keeps others from opening the file during the change, and what
 // makes a file longer is appended first and taken back if another program has
 // appended meanwhile, so that even a program that has the file open loses nothing
-// that it appends.
+// that it appends. Without the lease the end of a file is not cut off: blank lines
+// stay in place of what goes, until the next edit.
 package tail
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -42,7 +46,22 @@ type Dir struct {
 	root *os.Root
 	// between is called between comparing and writing, by tests.
 	between func()
+
+	mu   sync.Mutex
+	left map[string]blanks // by file name
 }
+
+// blanks are the blank lines that an edit could not cut off, because another program
+// had the file open. While they stand where the edit left them, views do not show
+// them, and the next edit removes them.
+type blanks struct {
+	at     int64
+	n      int
+	before []byte // the end of what stands before them
+}
+
+// beforeMax is how much of the text before blank lines is compared.
+const beforeMax = 64
 
 // OpenDir opens a directory, which must exist.
 func OpenDir(path string) (*Dir, error) {
@@ -50,7 +69,7 @@ func OpenDir(path string) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Dir{root: root, between: func() {}}, nil
+	return &Dir{root: root, between: func() {}, left: map[string]blanks{}}, nil
 }
 
 // Close closes the directory.
@@ -149,8 +168,14 @@ func (d *Dir) Stat(name string) (Stamp, error) {
 	return stampOf(info), nil
 }
 
-// Open opens a regular file.
-func (d *Dir) Open(name string) (*os.File, error) { return d.open(name, os.O_RDONLY) }
+// Open opens a regular file. It is read with all of its blank lines, so those that
+// edits left are shown from now on.
+func (d *Dir) Open(name string) (*os.File, error) {
+	d.mu.Lock()
+	delete(d.left, name)
+	d.mu.Unlock()
+	return d.open(name, os.O_RDONLY)
+}
 
 // open follows no link and does not wait for the other end of a pipe: the opened
 // file must be the one that Lstat has seen.
@@ -176,22 +201,51 @@ func (d *Dir) open(name string, flag int) (*os.File, error) {
 	return f, nil
 }
 
-// View is the end of a file as it was read.
+// View is the end of a file as it was read, without blank lines that an earlier edit
+// left. Positions behind Offset are counted in Bytes.
 type View struct {
 	Bytes   []byte // from Offset to the end
 	Offset  int64
 	ModTime time.Time
 	Missing bool // there is no file
 	Stamp   Stamp
+
+	hidden *blanks // what Bytes does not show; nil: nothing
 }
 
-// end returns the length of the file.
+// end returns the length of the file without the hidden blank lines.
 func (v *View) end() int64 { return v.Offset + int64(len(v.Bytes)) }
+
+// whole returns the bytes as they stand in the file.
+func (v *View) whole() []byte {
+	if v.hidden == nil {
+		return v.Bytes
+	}
+	i := v.hidden.at - v.Offset
+	return slices.Concat(v.Bytes[:i], blank(v.hidden.n), v.Bytes[i:])
+}
+
+// hide removes the blank lines that an edit left from a view of the whole end of a
+// file. Another program may have moved or changed them: then they are its own.
+func (d *Dir) hide(name string, v *View) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	b, ok := d.left[name]
+	i := b.at - v.Offset
+	if !ok || i < int64(len(b.before)) {
+		return
+	}
+	if i > int64(len(v.Bytes)) || !bytes.HasSuffix(v.Bytes[:i], b.before) || !bytes.HasPrefix(v.Bytes[i:], blank(b.n)) {
+		delete(d.left, name)
+		return
+	}
+	v.Bytes, v.hidden = slices.Concat(v.Bytes[:i], v.Bytes[i+int64(b.n):]), &b
+}
 
 // Read reads a file from a position to its end. If the file ends before that
 // position, the view is empty and begins at the end of the file.
 func (d *Dir) Read(name string, from int64) (View, error) {
-	f, err := d.Open(name)
+	f, err := d.open(name, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return View{Missing: true}, nil
 	}
@@ -199,7 +253,11 @@ func (d *Dir) Read(name string, from int64) (View, error) {
 		return View{}, err
 	}
 	v, err := read(f, from)
-	return v, errors.Join(err, f.Close())
+	if err != nil {
+		return View{}, errors.Join(err, f.Close())
+	}
+	d.hide(name, &v)
+	return v, f.Close()
 }
 
 // read reads an open file, which may grow or shrink meanwhile.
