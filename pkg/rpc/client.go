@@ -116,8 +116,9 @@ func (c *Client) dial(ctx context.Context) (*clientConn, error) {
 	var d net.Dialer
 	nc, err := d.DialContext(ctx, "unix", c.Path)
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
+		// The dial can time out before ctx says that its deadline has passed.
+		if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
+			return nil, c.stopped(cmp.Or(ctx.Err(), context.DeadlineExceeded))
 		}
 		return nil, &connectError{c.Service, err}
 	}
@@ -182,7 +183,10 @@ type exchange struct {
 func (c *Client) do(ctx context.Context, x exchange) error {
 	again, err := c.try(ctx, x)
 	if again {
-		_, err = c.try(ctx, x)
+		again, err = c.try(ctx, x)
+	}
+	if again {
+		return c.hungUp()
 	}
 	return err
 }
@@ -218,6 +222,11 @@ func (c *Client) stopped(err error) error {
 		return fmt.Errorf("%s did not answer in time: %w", c.Service, err)
 	}
 	return err
+}
+
+// hungUp returns the error of a call whose peer closed the connection.
+func (c *Client) hungUp() error {
+	return &proto.Error{Code: proto.CodeUnavailable, Service: c.Service, Message: c.Service + " hung up before its answer was complete"}
 }
 
 // notRead reports an error by which the peer closed before it read anything: Linux
@@ -374,10 +383,7 @@ func (c *Client) explain(cc *clientConn, err error, answered bool) error {
 			Message: fmt.Sprintf("%s said nothing for %v", c.Service, cc.limit),
 		}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), answered && notRead(err):
-		return &proto.Error{
-			Code: proto.CodeUnavailable, Service: c.Service,
-			Message: c.Service + " hung up before its answer was complete",
-		}
+		return c.hungUp()
 	case notRead(err):
 		return err
 	}

@@ -90,6 +90,26 @@ func TestSentAgain(t *testing.T) {
 	}
 }
 
+// TestNeverRead: a peer that closes the second connection unread too hung up.
+func TestNeverRead(t *testing.T) {
+	path := rpctest.Play(t, "", func(_ int, nc *rpctest.Conn) { io.ReadFull(nc, make([]byte, 1)) })
+	_, err := call(t.Context(), rpctest.Client(t, "mem", path))
+	zinotest.Error(t, err, proto.ErrUnavailable, "mem hung up before its answer was complete")
+}
+
+// TestDeadlineWhileConnecting: a deadline that passes during the dial is a timeout,
+// not a peer that cannot be reached.
+func TestDeadlineWhileConnecting(t *testing.T) {
+	c := rpctest.Client(t, "mem", rpctest.Play(t, "", func(int, *rpctest.Conn) {}))
+	for i := range 1000 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*time.Microsecond/4)
+		if _, err := call(ctx, c); errors.Is(err, rpc.ErrConnect) {
+			t.Errorf("deadline %d: %v", i, err)
+		}
+		cancel()
+	}
+}
+
 // TestNotSentAgain: a peer that read the request may have acted on it.
 func TestNotSentAgain(t *testing.T) {
 	for name, answer := range map[string]string{
