@@ -17,9 +17,9 @@ import (
 	"zino/proto"
 )
 
-// cable is a socket in front of another one, which can be cut at any moment as
-// the death of a process would.
-type cable struct {
+// proxy is a socket in front of a service's. It can be cut at any moment, as when
+// the process dies.
+type proxy struct {
 	l     net.Listener
 	mu    sync.Mutex
 	ends  []net.Conn
@@ -28,19 +28,12 @@ type cable struct {
 	wg    sync.WaitGroup
 }
 
-// newCable moves a service's socket behind a cable.
-func newCable(t *testing.T, path string) *cable { return newLossyCable(t, path, nil) }
-
-func newLossyCable(t *testing.T, path string, drop func(answer []byte) bool) *cable {
+// newProxy puts a proxy in front of the service at path.
+func newProxy(t *testing.T, path string, drop func(answer []byte) bool) *proxy {
 	t.Helper()
-	if err := os.Rename(path, path+"-"); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &cable{l: l, drop: drop}
+	zinotest.Must(t, os.Rename(path, path+"-"))
+	l := zinotest.Listen(t, path)
+	c := &proxy{l: l, drop: drop}
 	c.wg.Go(func() {
 		for {
 			nc, err := l.Accept()
@@ -55,7 +48,7 @@ func newLossyCable(t *testing.T, path string, drop func(answer []byte) bool) *ca
 }
 
 // connect passes bytes on in both directions until one end closes.
-func (c *cable) connect(near net.Conn, path string) {
+func (c *proxy) connect(near net.Conn, path string) {
 	far, err := net.Dial("unix", path)
 	if err != nil {
 		near.Close()
@@ -79,15 +72,15 @@ func (c *cable) connect(near net.Conn, path string) {
 				break
 			}
 		}
-		to.Close() // an end that closes ends both
+		to.Close() // when one end closes, both do
 		from.Close()
 	}
 	c.wg.Go(func() { pass(far, near, nil) })
 	c.wg.Go(func() { pass(near, far, c.drop) })
 }
 
-// cut ends all connections and takes no new ones.
-func (c *cable) cut() {
+// cut closes all connections and accepts no new ones.
+func (c *proxy) cut() {
 	c.l.Close()
 	c.mu.Lock()
 	c.isCut = true
@@ -98,11 +91,11 @@ func (c *cable) cut() {
 	c.wg.Wait()
 }
 
-// places are the steps of a turn, by how many packets the agent has said.
+// places is the number of steps of a turn: how many packets agr has sent.
 var places = len(wholeTurn) + 1
 
-// stops is a script that says place packets of a whole turn, has what happens
-// there happen, and goes on as far as it is heard.
+// stops is a script that sends place packets of a whole turn, calls happen, and
+// sends the rest.
 func stops(place int, happen func(ctx context.Context)) agentScript {
 	return func(ctx context.Context, say func(...string) error) (proto.Text, error) {
 		if err := say(wholeTurn[:place]...); err != nil {
@@ -116,8 +109,8 @@ func stops(place int, happen func(ctx context.Context)) agentScript {
 	}
 }
 
-// storedBy is what has to be stored of the first n packets, with the text and the
-// output that are not whole.
+// storedBy returns the events of the first n packets, the unfinished text and
+// output included.
 func storedBy(n int) (stored []string) {
 	stored = []string{storedUser}
 	partial, running := "", ""
@@ -151,17 +144,8 @@ func storedBy(n int) (stored []string) {
 	return stored
 }
 
-// heard waits until the caller has n packets of the turn.
-func (c *caller) heard(n int) (packets []packet) {
-	c.t.Helper()
-	for range n {
-		packets = append(packets, c.Next())
-	}
-	return packets
-}
-
-// visible is how many of the first n packets a caller of events has: those of an
-// inference that has not come to its end wait for their append.
+// visible returns how many of the first n packets a caller of events has: those of
+// an inference that has not ended wait for their append.
 func visible(n int) int {
 	for n > 0 && n < len(wholeTurn) && (wholeTurn[n-1] == finalA || wholeTurn[n-1] == requested) {
 		n--
@@ -183,12 +167,12 @@ func checkStored(t *testing.T, got []string, place int, marks []string, end ...s
 			return
 		}
 	}
-	same(t, fmt.Sprintf("stored of %d packets", place), got, append(storedBy(place), end...))
+	equalLists(t, fmt.Sprintf("stored of %d packets", place), got, append(storedBy(place), end...))
 }
 
-// TestNeighbourDies: each neighbour dies at every step of a turn. The caller has
-// one end, and whatever he saw of the conversation is stored, unless it is mem
-// that died: then what it had.
+// TestNeighbourDies: each neighbour dies at every step of a turn. The caller gets one
+// terminal packet, and all that it saw of the conversation is stored, unless mem
+// died: then what mem had.
 func TestNeighbourDies(t *testing.T) {
 	for _, name := range []string{"sys", "ctx", "mem", "agr"} {
 		t.Run(name, func(t *testing.T) {
@@ -203,22 +187,24 @@ func dies(t *testing.T, name string, place int) {
 	t.Helper()
 	reached, goOn := make(chan struct{}), make(chan struct{})
 	b := newSessionEnv(t, all(), stops(place, func(context.Context) { close(reached); <-goOn }))
-	neighbour := newCable(t, b.cfg.Socket(name))
+	neighbour := b.proxy
+	if name != "mem" {
+		neighbour = newProxy(t, b.cfg.Socket(name), nil)
+	}
 	c := b.dial()
 	c.Send(turnPayload)
-	packets := c.heard(visible(place))
+	packets := rpctest.Raws(c.Packets(visible(place)))
 	zinotest.Receive(t, "the step", reached)
 	neighbour.cut()
-	var rest []packet
-	if name == "agr" {
-		rest = c.rest()
+	if name != "agr" { // sys and ctx have done their work, mem is needed for the next append
 		close(goOn)
-	} else { // sys and ctx have done their work, mem is needed for the next append
-		close(goOn)
-		rest = c.rest()
 	}
-	same(t, "packets", raws(append(packets, rest[:len(rest)-1]...))[:visible(place)], wholeTurn[:visible(place)])
-	last, stored := rest[len(rest)-1], b.trail.stored()
+	_, last := rest(c)
+	if name == "agr" {
+		close(goOn)
+	}
+	equalLists(t, "packets", packets, wholeTurn[:visible(place)])
+	stored := b.trail.stored()
 	switch name {
 	case "agr":
 		checkStored(t, stored, place, nil, `{"type":"error","message":"agr hung up before its answer was complete","code":"unavailable"}`)
@@ -226,21 +212,21 @@ func dies(t *testing.T, name string, place int) {
 			t.Errorf("the end is %s", last.Raw)
 		}
 	case "mem":
-		same(t, "stored", stored, without(storedBy(visible(place)), partial...))
+		equalLists(t, "stored", stored, without(storedBy(visible(place)), partial...))
 		if last.Type != "error" || !strings.Contains(last.Raw, `"kind":"session"`) || !strings.Contains(last.Message, "Could not connect to mem") && !strings.Contains(last.Message, "mem hung up") {
 			t.Errorf("the end is %s", last.Raw)
 		}
 	default:
-		same(t, "stored", stored, storedBy(places-1))
+		equalLists(t, "stored", stored, storedBy(places-1))
 		if last.Type != "done" {
 			t.Errorf("the end is %s", last.Raw)
 		}
 	}
 }
 
-// TestCallerLeaves: the caller hangs up at every step. The agent is cancelled,
-// the session says how the turn ended, and the lock is let go.
-func TestCallerLeaves(t *testing.T) {
+// TestCallerHangsUp: the caller hangs up at every step. agr is cancelled, the session
+// says how the turn ended, and the lock is released.
+func TestCallerHangsUp(t *testing.T) {
 	for place := range places {
 		for _, more := range []string{`,"events":true`, `,"stream":true`, ``} {
 			cancelled := make(chan struct{})
@@ -257,7 +243,7 @@ func TestCallerLeaves(t *testing.T) {
 				return len(b.trail.stored()) >= len(storedBy(visible(place)))-partials(visible(place))
 			})
 			if more == `,"events":true` {
-				c.heard(visible(place))
+				c.Packets(visible(place))
 			}
 			c.Close()
 			zinotest.Receive(t, "the agent to be cancelled", cancelled)
@@ -269,7 +255,7 @@ func TestCallerLeaves(t *testing.T) {
 			} else { // deltas may still be on their way
 				checkStored(t, without(got, partial...), place, partial, storedBreak)
 			}
-			steps := b.trail.list()
+			steps := b.trail.All()
 			if last := steps[len(steps)-1]; last != "released" && last != "agr cancelled" {
 				t.Errorf("after the lock: %s", steps)
 			}
@@ -277,16 +263,16 @@ func TestCallerLeaves(t *testing.T) {
 	}
 }
 
-// partials is 1 if the text up to a place is not whole.
+// partials returns how many of the events up to a place are unfinished.
 func partials(place int) int {
 	all := storedBy(place)
 	return len(all) - len(without(all, partial...))
 }
 
-// partial are marks of what is not whole.
+// partial are the marks of unfinished events.
 var partial = []string{"partial", "interrupted"}
 
-// without are the events without those marks.
+// without returns the events that have none of the marks.
 func without(events []string, marks ...string) (rest []string) {
 	for _, event := range events {
 		if !slices.ContainsFunc(marks, func(mark string) bool { return strings.Contains(event, `"`+mark+`":true`) }) {
@@ -296,8 +282,8 @@ func without(events []string, marks ...string) (rest []string) {
 	return rest
 }
 
-// TestServiceStops: a daemon that has to stop says so to the caller, and to the
-// session before.
+// TestServiceStops: a daemon that stops stores the interruption, then tells the
+// caller.
 func TestServiceStops(t *testing.T) {
 	for _, place := range []int{0, 2, 3, 6, len(wholeTurn)} {
 		reached := make(chan struct{})
@@ -305,10 +291,10 @@ func TestServiceStops(t *testing.T) {
 		c := b.dial()
 		c.Send(turnPayload)
 		zinotest.Receive(t, "the step", reached)
-		c.heard(visible(place))
+		c.Packets(visible(place))
 		now, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := b.daemon.Shutdown(now); !errors.Is(err, context.DeadlineExceeded) {
+		if err := b.server.Shutdown(now); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("shutdown: %v", err)
 		}
 		checkStored(t, b.trail.stored(), place, nil, storedBreak)
@@ -328,48 +314,46 @@ func TestServiceStops(t *testing.T) {
 	}
 }
 
-// TestLeavesBeforeTheLine: a caller who leaves before the user's line is stored
-// leaves nothing behind.
-func TestLeavesBeforeTheLine(t *testing.T) {
+// TestHangUpBeforeTheMessage: of a caller that hangs up before the user's message is
+// stored, nothing is stored.
+func TestHangUpBeforeTheMessage(t *testing.T) {
 	for _, name := range []string{"sys", "ctx", "hold"} {
 		t.Run(name, func(t *testing.T) {
-			n, block := all(), newBlocked()
+			n, block := all(), rpctest.NewBlock()
 			switch name {
 			case "sys":
-				n.sys = blockedPacket[proto.GetPrompt](block)
+				n.sys = blocks[proto.GetPrompt](block)
 			case "ctx":
-				n.ctx = blockedPacket[proto.Build](block)
+				n.ctx = blocks[proto.Build](block)
 			}
 			b := newSessionEnv(t, n, whole)
 			c := b.dial()
 			if name == "hold" {
-				b.mem.lock("s-1") <- struct{}{} // somebody else's turn
+				b.mem.lock("s-1") <- struct{}{} // another turn
 				c.Send(turnPayload)
-				if p := c.Next(); p.Raw != waitNotice {
-					t.Errorf("first %s", p.Raw)
-				}
+				zinotest.Equal(t, "the first packet", c.Receive(), waitNotice)
 			} else {
 				c.Send(turnPayload)
-				zinotest.Receive(t, "the work to begin", block.begun)
+				block.Begun(t)
 			}
 			c.Close()
 			if name == "hold" {
 				zinotest.Eventually(t, "the wait to be given up", func() bool { return b.trail.has("given up") })
 			} else {
-				zinotest.Receive(t, "the work to be cancelled", block.cancelled)
-				zinotest.Eventually(t, "the lock to be let go", func() bool { return b.trail.has("released") })
+				block.Canceled(t)
+				zinotest.Eventually(t, "the lock to be released", func() bool { return b.trail.has("released") })
 			}
 			rpctest.WaitIdle(t, b.cfg.Daemon.Socket)
 			if b.trail.has("agr") || len(b.trail.stored()) > 0 {
-				t.Errorf("steps %s", b.trail.list())
+				t.Errorf("steps %s", b.trail.All())
 			}
 		})
 	}
 }
 
-// TestInterruptedOutput: what a call had printed when the caller left is its
-// result; a call that had come to its end, or had printed
-// nothing, gets none here.
+// TestInterruptedOutput: the output that a running call has printed when the caller
+// hangs up becomes its result. A call that has ended or printed nothing gets no
+// other result.
 func TestInterruptedOutput(t *testing.T) {
 	printed := make(chan struct{})
 	b := newSessionEnv(t, all(), func(ctx context.Context, say func(...string) error) (proto.Text, error) {
@@ -390,9 +374,7 @@ func TestInterruptedOutput(t *testing.T) {
 	})
 	c := b.dial()
 	c.Send(turnPayload)
-	for range 10 {
-		c.Next()
-	}
+	c.Packets(10)
 	<-printed
 	c.Close()
 	zinotest.Eventually(t, "the end is stored", func() bool { return slices.Contains(b.trail.stored(), storedBreak) })
@@ -402,15 +384,15 @@ func TestInterruptedOutput(t *testing.T) {
 			results = append(results, event)
 		}
 	}
-	same(t, "the results", results, []string{
+	equalLists(t, "the results", results, []string{
 		`{"type":"tool_result","tool_use_id":"1","output":{"ok":true},"ok":true,"duration_ms":0}`,
 		`{"type":"tool_result","tool_use_id":"2","output":{"ok":true,"data":{"stdout":"a\n\n[7 bytes left out]\n<é>\n","stderr":"","exit_code":-1,"timed_out":false,"interrupted":true}},"ok":true,"duration_ms":0}`,
 	})
 }
 
-// TestPrintedIsBounded: of much output head and tail are kept, and no character
-// is cut.
-func TestPrintedIsBounded(t *testing.T) {
+// TestOutputIsBounded: of much output head and tail are kept, and no character is
+// cut.
+func TestOutputIsBounded(t *testing.T) {
 	var p callOutput
 	const pieces = 100
 	for i := range pieces {

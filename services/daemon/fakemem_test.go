@@ -11,35 +11,21 @@ import (
 	"testing"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
 // trail is what happened, in its order.
-type trail struct {
-	mu    sync.Mutex
-	steps []string
-}
-
-func (t *trail) add(step string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.steps = append(t.steps, step)
-}
-
-func (t *trail) list() []string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Clone(t.steps)
-}
+type trail struct{ rpctest.Record[string] }
 
 // has reports whether a step has been made.
-func (t *trail) has(step string) bool { return slices.Contains(t.list(), step) }
+func (t *trail) has(step string) bool { return slices.Contains(t.All(), step) }
 
-// stored are the events that mem has, in their order.
+// stored returns the events that mem has stored, in their order.
 func (t *trail) stored() (events []string) {
-	for _, step := range t.list() {
+	for _, step := range t.All() {
 		if event, ok := strings.CutPrefix(step, "store "); ok {
-			if strings.Contains(event, `"interrupted":true`) { // it took what it took
+			if strings.Contains(event, `"interrupted":true`) { // its duration is that of the test
 				event = duration.ReplaceAllString(event, `"duration_ms":0`)
 			}
 			events = append(events, event)
@@ -51,28 +37,26 @@ func (t *trail) stored() (events []string) {
 // fakeMem keeps sessions as far as turns see it: the lock and the events.
 type fakeMem struct {
 	trail *trail
-	fail  func(event string) error                // says whether an event can be stored
-	hold  func(id string) error                   // says whether a session can be locked
-	slow  func(ctx context.Context, event string) // is waited for before an event is stored
+	fail  func(event string) error                      // the error of storing an event
+	hold  func(id string) error                         // the error of locking a session
+	slow  func(ctx context.Context, event string) error // called before events are stored, with the first one
 
 	mu     sync.Mutex
-	locks  map[string]chan struct{} // each is filled while a turn has it
+	locks  map[string]chan struct{} // each is full while a turn has the lock
 	heads  []string                 // session, create and header of every request
 	events map[string][]string      // of every session
 }
 
-// stamped is the time at the end of an event.
-var stamped = regexp.MustCompile(`,"ts":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"}$`)
-
-// timed is the time in a header.
-var timed = regexp.MustCompile(`"ts":"[^"]*",?`)
-
-var duration = regexp.MustCompile(`"duration_ms":\d+`)
+var (
+	stamped  = regexp.MustCompile(`,"ts":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"}$`) // the time at the end of an event
+	timed    = regexp.MustCompile(`"ts":"[^"]*",?`)                            // the time in a header
+	duration = regexp.MustCompile(`"duration_ms":\d+`)
+)
 
 func newFakeMem(trail *trail) *fakeMem {
 	return &fakeMem{
 		trail: trail, locks: map[string]chan struct{}{}, events: map[string][]string{},
-		fail: func(string) error { return nil }, hold: func(string) error { return nil }, slow: func(context.Context, string) {},
+		fail: func(string) error { return nil }, hold: func(string) error { return nil }, slow: func(context.Context, string) error { return nil },
 	}
 }
 
@@ -90,7 +74,7 @@ func (m *fakeMem) lock(id string) chan struct{} {
 	return m.locks[id]
 }
 
-// of are the events of a session.
+// of returns the events of a session.
 func (m *fakeMem) of(id string) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -102,7 +86,7 @@ func (m *fakeMem) next(id string) int64 { return int64(len(m.of(id))) }
 
 func (m *fakeMem) holdSession(ctx context.Context, req proto.HoldSession, out *rpc.Out) (proto.SessionName, error) {
 	name := proto.SessionName{SessionID: req.SessionID}
-	m.trail.add("hold")
+	m.trail.Add("hold")
 	if err := m.hold(req.SessionID); err != nil {
 		return name, err
 	}
@@ -116,17 +100,17 @@ func (m *fakeMem) holdSession(ctx context.Context, req proto.HoldSession, out *r
 		select {
 		case lock <- struct{}{}:
 		case <-ctx.Done():
-			m.trail.add("given up")
+			m.trail.Add("given up")
 			return name, ctx.Err()
 		}
 	}
 	defer func() { <-lock }()
-	m.trail.add("held")
+	m.trail.Add("held")
 	if err := out.Event("held", proto.SessionHeld{SessionID: req.SessionID, Next: m.next(req.SessionID)}); err != nil {
 		return name, err
 	}
 	<-ctx.Done()
-	m.trail.add("released")
+	m.trail.Add("released")
 	return name, nil
 }
 
@@ -147,7 +131,9 @@ func (m *fakeMem) appendSession(ctx context.Context, req proto.AppendSession) (p
 		errors.As(err, &e)
 		return place, e
 	}
-	m.slow(ctx, string(events[0]))
+	if err := m.slow(ctx, string(events[0])); err != nil {
+		return place, err
+	}
 	head := req.SessionID
 	if req.Create {
 		head += " create "
@@ -161,7 +147,7 @@ func (m *fakeMem) appendSession(ctx context.Context, req proto.AppendSession) (p
 	m.heads = append(m.heads, head+string(timed.ReplaceAll(req.Header, nil)))
 	for _, event := range events {
 		m.events[req.SessionID] = append(m.events[req.SessionID], string(event))
-		m.trail.add("store " + string(event))
+		m.trail.Add("store " + string(event))
 	}
 	return place, nil
 }
@@ -171,9 +157,10 @@ type sessionEnv struct {
 	*env
 	trail *trail
 	mem   *fakeMem
+	proxy *proxy // between the daemon and mem
 }
 
-// agentScript is an agent that says packets of events and then ends.
+// agentScript is an agr that sends packets of events and then ends.
 type agentScript func(ctx context.Context, say func(packets ...string) error) (proto.Text, error)
 
 func newSessionEnv(t *testing.T, n neighbours, script agentScript) *sessionEnv {
@@ -190,17 +177,20 @@ func newSessionEnv(t *testing.T, n neighbours, script agentScript) *sessionEnv {
 	n.agr = b.scripted(script)
 	if sys := n.sys; sys != nil {
 		n.sys = func(ctx context.Context, req proto.GetPrompt, out *rpc.Out) error {
-			b.trail.add("sys")
+			b.trail.Add("sys")
 			return sys(ctx, req, out)
 		}
 	}
 	if build := n.ctx; build != nil {
 		n.ctx = func(ctx context.Context, req proto.Build, out *rpc.Out) error {
-			b.trail.add("ctx")
+			b.trail.Add("ctx")
 			return build(ctx, req, out)
 		}
 	}
 	b.env = newEnv(t, n)
+	if n.mem != nil {
+		b.proxy = newProxy(t, b.cfg.Mem.Socket, nil)
+	}
 	return b
 }
 
@@ -210,7 +200,7 @@ func (b *sessionEnv) scripted(script agentScript) func(context.Context, proto.Ru
 		return nil
 	}
 	return func(ctx context.Context, _ proto.Run, out *rpc.Out) (proto.Text, error) {
-		b.trail.add("agr")
+		b.trail.Add("agr")
 		text, err := script(ctx, func(packets ...string) error {
 			var errs []error
 			for _, p := range packets {
@@ -219,51 +209,8 @@ func (b *sessionEnv) scripted(script agentScript) func(context.Context, proto.Ru
 			return errors.Join(append(errs, out.Flush())...)
 		})
 		if ctx.Err() != nil {
-			b.trail.add("agr cancelled")
+			b.trail.Add("agr cancelled")
 		}
 		return text, err
-	}
-}
-
-// turn asks for a turn with events and returns all packets up to the end.
-func (b *env) turn(payload string) []packet {
-	b.t.Helper()
-	c := b.dial()
-	c.Send(payload)
-	return c.rest()
-}
-
-// rest reads up to the terminal packet, and sees that nothing follows.
-func (c *caller) rest() (packets []packet) {
-	c.t.Helper()
-	for {
-		p := c.Next()
-		packets = append(packets, p)
-		switch p.Type {
-		case "":
-			return packets
-		case "done", "response", "error":
-			c.Send(`{"type":"ping"}`)
-			if after := c.Next(); after.Type != "pong" {
-				c.t.Errorf("after the terminal packet %s came %s", p.Raw, after.Raw)
-			}
-			return packets
-		}
-	}
-}
-
-// raws are packets as they came.
-func raws(packets []packet) (all []string) {
-	for _, p := range packets {
-		all = append(all, p.Raw)
-	}
-	return all
-}
-
-// same compares two lists of texts.
-func same(t *testing.T, what string, got, want []string) {
-	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("%s:\n got %s\nwant %s", what, strings.Join(got, "\n     "), strings.Join(want, "\n     "))
 	}
 }

@@ -2,25 +2,24 @@ package daemon
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
-	"log/slog"
-	"net"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"zino/pkg/config"
 	"zino/pkg/rpc"
 	"zino/pkg/zinotest"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
-// neighbours are what the fake services do. Each is a real server on a real
-// socket; one whose function is nil does not exist.
+// neighbours are the handlers of the fake services. A service whose handler is nil
+// does not run.
 type neighbours struct {
 	sys    func(context.Context, proto.GetPrompt, *rpc.Out) error
 	ctx    func(context.Context, proto.Build, *rpc.Out) error
@@ -29,9 +28,11 @@ type neighbours struct {
 	rtr    func(context.Context, proto.Infer, *rpc.Out) (proto.Text, error)
 	more   func(service string, s *rpc.Server) // registers more methods
 	config func(*config.Config)
+
+	storeTimeout time.Duration // that of the service; 0 is 100 ms
 }
 
-// all are neighbours that answer: a prompt, one line of history, and text.
+// all returns neighbours that answer with a prompt, one line of history, and text.
 func all() neighbours {
 	return neighbours{
 		sys:    answers[proto.GetPrompt](`{"type":"system_prompt","content":"Be <brief>."}`),
@@ -44,14 +45,14 @@ func all() neighbours {
 	}
 }
 
-// answers answers with one packet, or hangs up where it is empty.
+// answers returns a handler that answers with one packet, or hangs up if it is empty.
 func answers[Req any](packet string) func(context.Context, Req, *rpc.Out) error {
 	return func(_ context.Context, _ Req, out *rpc.Out) error {
 		return errors.Join(out.Frame([]byte(packet)), out.Flush())
 	}
 }
 
-// agent answers with pieces of text, after three iterations.
+// agent returns an agr that answers with pieces of text, after three iterations.
 func agent(pieces ...string) func(context.Context, proto.Run, *rpc.Out) (proto.Text, error) {
 	return func(_ context.Context, _ proto.Run, out *rpc.Out) (proto.Text, error) {
 		n := 3
@@ -61,7 +62,7 @@ func agent(pieces ...string) func(context.Context, proto.Run, *rpc.Out) (proto.T
 	}
 }
 
-// model answers with pieces of text.
+// model returns an rtr that answers with pieces of text.
 func model(pieces ...string) func(context.Context, proto.Infer, *rpc.Out) (proto.Text, error) {
 	return func(_ context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) { return say(out, pieces) }
 }
@@ -75,133 +76,137 @@ func say(out *rpc.Out, pieces []string) (proto.Text, error) {
 	return proto.Text{Content: strings.Join(pieces, "")}, nil
 }
 
-// env is a daemon with its neighbours and what they have seen.
+// env is a daemon with its neighbours and what they were sent.
 type env struct {
 	t       *testing.T
 	cfg     *config.Config
-	log     *zinotest.Buffer
+	log     zinotest.Buffer
 	service *Service
-	runs    recorder[proto.Run]
-	infers  recorder[proto.Infer]
-	gets    recorder[proto.GetPrompt]
-	builds  recorder[proto.Build]
-	stored  recorder[proto.AppendHistory]
-	daemon  *rpc.Server
-	served  chan struct{} // closed when the last server that was started has ended
-}
-
-// recorder keeps requests.
-type recorder[T any] struct {
-	mu  sync.Mutex
-	all []T
-}
-
-func (r *recorder[T]) add(v T) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.all = append(r.all, v)
-}
-
-func (r *recorder[T]) list() []T {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.all)
+	server  *rpc.Server
+	runs    rpctest.Record[proto.Run]
+	infers  rpctest.Record[proto.Infer]
+	gets    rpctest.Record[proto.GetPrompt]
+	builds  rpctest.Record[proto.Build]
+	stored  rpctest.Record[proto.AppendHistory]
 }
 
 func newEnv(t *testing.T, n neighbours) *env {
 	t.Helper()
 	dir := zinotest.Dir(t)
-	b := &env{t: t, cfg: config.Default(), log: &zinotest.Buffer{}}
+	b := &env{t: t, cfg: config.Default()}
 	for _, name := range config.Services {
 		*b.cfg.SocketOf(name) = filepath.Join(dir, name)
 	}
 	n.config(b.cfg)
 	b.start(n)
-	s := New(b.cfg, slog.New(slog.NewTextHandler(b.log, nil)))
-	s.storeTimeout = 100 * time.Millisecond
-	b.service = s
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	b.daemon = b.serve("daemon", s.Register)
+	b.service = New(b.cfg, b.log.Logger())
+	b.service.storeTimeout = cmp.Or(n.storeTimeout, 100*time.Millisecond)
+	t.Cleanup(func() { zinotest.Must(t, b.service.Close()) })
+	_, b.server = rpctest.New(t, "daemon", b.cfg.Daemon.Socket, b.service.Register)
 	return b
 }
 
-// start runs the neighbours that exist. Raw fields are copied: they lie in the
-// connection's buffer.
+// start runs the neighbours. Raw fields are cloned: they lie in the connection's
+// buffer.
 func (b *env) start(n neighbours) {
 	b.t.Helper()
-	more := func(service string, register func(*rpc.Server)) {
+	serve := func(name string, register func(*rpc.Server)) {
 		b.t.Helper()
-		b.serve(service, func(s *rpc.Server) { register(s); n.more(service, s) })
+		rpctest.New(b.t, name, b.cfg.Socket(name), func(s *rpc.Server) { register(s); n.more(name, s) })
 	}
 	if n.sys != nil {
-		more("sys", func(s *rpc.Server) { rpc.HandleRelay(s, proto.SysGet, seen(&b.gets, n.sys)) })
+		serve("sys", func(s *rpc.Server) { rpc.HandleRelay(s, proto.SysGet, recorded(&b.gets, n.sys)) })
 	}
 	if n.ctx != nil {
-		more("ctx", func(s *rpc.Server) { rpc.HandleRelay(s, proto.CtxBuild, seen(&b.builds, n.ctx)) })
+		serve("ctx", func(s *rpc.Server) { rpc.HandleRelay(s, proto.CtxBuild, recorded(&b.builds, n.ctx)) })
 	}
 	if n.mem != nil {
-		more("mem", func(s *rpc.Server) {
+		serve("mem", func(s *rpc.Server) {
 			rpc.Handle(s, proto.MemAppendHistory, func(ctx context.Context, req proto.AppendHistory) (proto.Empty, error) {
 				req.Messages = bytes.Clone(req.Messages)
 				empty, err := n.mem(ctx, req)
-				b.stored.add(req)
+				b.stored.Add(req)
 				return empty, err
 			})
 		})
 	}
 	if n.agr != nil {
-		more("agr", func(s *rpc.Server) {
+		serve("agr", func(s *rpc.Server) {
 			rpc.HandleText(s, proto.AgrRun, func(ctx context.Context, req proto.Run, out *rpc.Out) (proto.Text, error) {
 				req.Messages = bytes.Clone(req.Messages)
-				b.runs.add(req)
+				b.runs.Add(req)
 				return n.agr(ctx, req, out)
 			})
 		})
 	}
 	if n.rtr != nil {
-		more("rtr", func(s *rpc.Server) {
+		serve("rtr", func(s *rpc.Server) {
 			rpc.HandleText(s, proto.RtrInfer, func(ctx context.Context, req proto.Infer, out *rpc.Out) (proto.Text, error) {
 				req.Messages = bytes.Clone(req.Messages)
-				b.infers.add(req)
+				b.infers.Add(req)
 				return n.rtr(ctx, req, out)
 			})
 		})
 	}
 }
 
-// seen records the requests of a handler.
-func seen[T any](r *recorder[T], f func(context.Context, T, *rpc.Out) error) func(context.Context, T, *rpc.Out) error {
+// recorded returns a handler that records its requests.
+func recorded[T any](r *rpctest.Record[T], f func(context.Context, T, *rpc.Out) error) func(context.Context, T, *rpc.Out) error {
 	return func(ctx context.Context, req T, out *rpc.Out) error {
-		r.add(req)
+		r.Add(req)
 		return f(ctx, req, out)
 	}
 }
 
-// serve runs a service until the test ends.
-func (b *env) serve(name string, register func(*rpc.Server)) *rpc.Server {
+func (b *env) dial() *rpctest.Conn {
 	b.t.Helper()
-	s := rpc.NewServer(name, slog.New(slog.DiscardHandler))
-	register(s)
-	l, err := net.Listen("unix", b.cfg.Socket(name))
-	if err != nil {
-		b.t.Fatal(err)
+	return rpctest.Dial(b.t, b.cfg.Daemon.Socket)
+}
+
+// ask sends one request and reads its answer.
+func (b *env) ask(payload string) (streamed string, last rpctest.Packet) {
+	b.t.Helper()
+	c := b.dial()
+	c.Send(payload)
+	return c.Finish()
+}
+
+// turn sends one request and returns the packets of its answer.
+func (b *env) turn(payload string) (packets []string, last rpctest.Packet) {
+	b.t.Helper()
+	c := b.dial()
+	c.Send(payload)
+	return rest(c)
+}
+
+// rest returns the packets up to the terminal one, and that one.
+func rest(c *rpctest.Conn) (packets []string, last rpctest.Packet) {
+	all := c.Rest()
+	return rpctest.Raws(all), all[len(all)-1]
+}
+
+// checkIdle checks that neither agr, rtr nor a history of mem has had a request.
+func (b *env) checkIdle() {
+	b.t.Helper()
+	if runs, infers, stored := len(b.runs.All()), len(b.infers.All()), len(b.stored.All()); runs+infers+stored > 0 {
+		b.t.Errorf("%d runs, %d inferences, %d stored exchanges; want none", runs, infers, stored)
 	}
-	var serveErr error
-	served := make(chan struct{})
-	go func() { serveErr = s.Serve(l); close(served) }()
-	b.served = served
-	b.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), zinotest.Timeout)
-		defer cancel()
-		err := s.Shutdown(ctx)
-		<-served
-		if err := errors.Join(err, serveErr); err != nil {
-			b.t.Errorf("%s: %v", name, err)
-		}
-	})
-	return s
+}
+
+// equalLists compares two lists of texts.
+func equalLists(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s:\n got %s\nwant %s", what, strings.Join(got, "\n     "), strings.Join(want, "\n     "))
+	}
+}
+
+// until waits for ch, or for the end of the request.
+func until(ctx context.Context, ch <-chan struct{}) error {
+	select {
+	case <-ch:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -7,9 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"zino/pkg/config"
 	"zino/pkg/message"
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
@@ -19,7 +20,7 @@ const (
 	hi     = `{"role":"user","content":"hi"}`
 )
 
-// TestAssembly: [system?, …context, user], each part as it was given.
+// TestAssembly: the prompt is [system?, …context, user], each part unchanged.
 func TestAssembly(t *testing.T) {
 	for _, c := range []struct{ name, sys, ctx, want string }{
 		{"all", `{"type":"system_prompt","content":"Be <brief>."}`, `{"type":"context","messages":[` + old + `]}`, "[" + system + "," + old + "," + hi + "]"},
@@ -38,75 +39,69 @@ func TestAssembly(t *testing.T) {
 			n := all()
 			n.sys, n.ctx = answers[proto.GetPrompt](c.sys), answers[proto.Build](c.ctx)
 			b := newEnv(t, n)
-			if _, last := b.ask(`{"message":"hi"}`); last.Type != "response" {
-				t.Fatalf("last packet %s", last.Raw)
-			}
-			if got := string(b.runs.list()[0].Messages); got != c.want {
-				t.Errorf("got  %s\nwant %s", got, c.want)
-			}
+			b.ask(`{"message":"hi"}`)
+			zinotest.Equal(t, "the messages", string(b.runs.All()[0].Messages), c.want)
 		})
 	}
 }
 
-// TestPartsLeftOut: a service that is away, fails or talks nonsense costs its
-// part of the prompt and nothing else, and the log says so.
+// TestPartsLeftOut: when sys or ctx is not running, fails or sends a malformed
+// answer, its part of the prompt is left out, and the log says so.
 func TestPartsLeftOut(t *testing.T) {
-	sysGarbage := map[string]func(context.Context, proto.GetPrompt, *rpc.Out) error{
-		"away":  nil,
-		"fails": func(context.Context, proto.GetPrompt, *rpc.Out) error { return errors.New("no template") },
+	sysFaults := map[string]func(context.Context, proto.GetPrompt, *rpc.Out) error{
+		"not running": nil,
+		"fails":       func(context.Context, proto.GetPrompt, *rpc.Out) error { return errors.New("no template") },
 	}
 	for _, packet := range []string{``, `x`, `[]`, `{`, `{"type":"system_prompt","content":5}`, `{"type":"system_prompt","content":["x"]}`, `{"type":"system_prompt","content":"x","content":5}`, `{"type":"error","message":"no"}`, "{\"type\":\"system_prompt\",\"content\":\"\xff\"}"} {
-		sysGarbage[packet] = answers[proto.GetPrompt](packet)
+		sysFaults[packet] = answers[proto.GetPrompt](packet)
 	}
-	for name, sys := range sysGarbage {
+	for name, sys := range sysFaults {
 		t.Run("sys "+name, func(t *testing.T) {
 			n := all()
 			n.sys = sys
-			leftOut(t, n, "["+old+","+hi+"]", "turn without system prompt")
+			checkLeftOut(t, n, "["+old+","+hi+"]", "turn without system prompt")
 		})
 	}
-	ctxGarbage := map[string]func(context.Context, proto.Build, *rpc.Out) error{
-		"away":  nil,
-		"fails": func(context.Context, proto.Build, *rpc.Out) error { return errors.New("no history") },
+	ctxFaults := map[string]func(context.Context, proto.Build, *rpc.Out) error{
+		"not running": nil,
+		"fails":       func(context.Context, proto.Build, *rpc.Out) error { return errors.New("no history") },
 	}
 	for _, messages := range []string{`{}`, `"x"`, `5`, `true`, `[1]`, `["x"]`, `[null]`, `[[]]`, `[x]`, `[{}x{}]`, `[{"role":"user"},]`, `[{"role":"user" "content":"x"}]`, `[{"role":user}]`, "[{\"role\":\"\xff\"}]", `[}`, `[{},5]`} {
-		ctxGarbage[messages] = answers[proto.Build](`{"type":"context","messages":` + messages + `}`)
+		ctxFaults[messages] = answers[proto.Build](`{"type":"context","messages":` + messages + `}`)
 	}
-	for name, build := range ctxGarbage {
+	for name, build := range ctxFaults {
 		t.Run("ctx "+name, func(t *testing.T) {
 			n := all()
 			n.ctx = build
-			leftOut(t, n, "["+system+","+hi+"]", "turn without context")
+			checkLeftOut(t, n, "["+system+","+hi+"]", "turn without context")
 		})
 	}
 }
 
-// leftOut asks and expects an answer to the prompt that is left.
-func leftOut(t *testing.T, n neighbours, want, logged string) {
+// checkLeftOut checks the prompt that agr gets, and the log.
+func checkLeftOut(t *testing.T, n neighbours, want, logged string) {
 	t.Helper()
 	b := newEnv(t, n)
 	if _, last := b.ask(`{"message":"hi"}`); last.Raw != `{"type":"response","content":"The answer."}` {
 		t.Fatalf("last packet %s", last.Raw)
 	}
-	if got := string(b.runs.list()[0].Messages); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-	if !strings.Contains(b.log.String(), logged) {
-		t.Errorf("the log says %q", b.log)
-	}
+	zinotest.Equal(t, "the messages", string(b.runs.All()[0].Messages), want)
+	zinotest.Contains(t, "the log", b.log.String(), logged)
 }
 
-func TestNothingButTheAgent(t *testing.T) {
+// TestAgentAlone: agr answers without sys, ctx, mem and rtr.
+func TestAgentAlone(t *testing.T) {
 	n := all()
 	n.sys, n.ctx, n.mem, n.rtr = nil, nil, nil, nil
 	b := newEnv(t, n)
 	streamed, last := b.ask(`{"message":"hi","channel_id":"a","stream":true}`)
-	if streamed != "The answer." || last.Type != "done" || string(b.runs.list()[0].Messages) != "["+hi+"]" {
+	if streamed != "The answer." || last.Type != "done" || string(b.runs.All()[0].Messages) != "["+hi+"]" {
 		t.Errorf("streamed %q, then %s", streamed, last.Raw)
 	}
 }
 
-// TestSideBySide: each of sys and ctx answers only when both have been asked.
+// TestSideBySide: sys and ctx are asked at the same time. Each answers when both have
+// been asked.
 func TestSideBySide(t *testing.T) {
 	sysAsked, ctxAsked := make(chan struct{}), make(chan struct{})
 	n := all()
@@ -121,12 +116,10 @@ func TestSideBySide(t *testing.T) {
 	}
 	b := newEnv(t, n)
 	b.ask(`{"message":"hi"}`)
-	if got := string(b.runs.list()[0].Messages); got != "["+system+","+old+","+hi+"]" {
-		t.Errorf("got %s", got)
-	}
+	zinotest.Equal(t, "the messages", string(b.runs.All()[0].Messages), "["+system+","+old+","+hi+"]")
 }
 
-// TestTrimming: the message is trimmed for everybody, and escaped for nobody.
+// TestTrimming: ctx, agr and mem get the message trimmed and not escaped.
 func TestTrimming(t *testing.T) {
 	for _, c := range []struct{ message, want string }{
 		{"hi", "hi"},
@@ -137,16 +130,14 @@ func TestTrimming(t *testing.T) {
 	} {
 		b := newEnv(t, all())
 		payload, err := json.Marshal(map[string]string{"message": c.message, "channel_id": "<a>"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		b.ask(string(payload))
-		if got := b.builds.list()[0]; got.UserMessage != c.want || got.ChannelID != "<a>" {
-			t.Errorf("%q: ctx is asked %+v", c.message, got)
+		if got := b.builds.All()[0]; got.UserMessage != c.want || got.ChannelID != "<a>" {
+			t.Errorf("%q: ctx was asked %+v", c.message, got)
 		}
-		for what, messages := range map[string]proto.Raw{"the agent": b.runs.list()[0].Messages[len(system)+len(old)+2:], "mem": b.stored.list()[0].Messages} {
+		for what, messages := range map[string]proto.Raw{"agr": b.runs.All()[0].Messages[len(system)+len(old)+2:], "mem": b.stored.All()[0].Messages} {
 			if got := contents(t, "["+strings.TrimLeft(string(messages), "[,")); got[0] != c.want {
-				t.Errorf("%q: %s is given %q", c.message, what, got)
+				t.Errorf("%q: %s gets %q", c.message, what, got)
 			}
 			if strings.Contains(string(messages), `\u003c`) {
 				t.Errorf("escaped for %s: %s", what, messages)
@@ -155,41 +146,36 @@ func TestTrimming(t *testing.T) {
 	}
 }
 
-// contents are the texts of a list of messages.
+// contents returns the texts of a list of messages.
 func contents(t *testing.T, messages string) (all []string) {
 	t.Helper()
 	var list []struct{ Content string }
-	if err := json.Unmarshal([]byte(messages), &list); err != nil {
-		t.Fatalf("%s: %v", messages, err)
-	}
+	zinotest.Must(t, json.Unmarshal([]byte(messages), &list))
 	for _, m := range list {
 		all = append(all, m.Content)
 	}
 	return all
 }
 
-// TestSurrogate: half a character destroys nothing but itself.
+// TestSurrogate: half of a surrogate pair becomes U+FFFD.
 func TestSurrogate(t *testing.T) {
 	b := newEnv(t, all())
 	b.ask(`{"message":"a\ud800b"}`)
-	if got := b.builds.list()[0].UserMessage; got != "a\ufffdb" {
-		t.Errorf("got %q", got)
-	}
+	zinotest.Equal(t, "the message", b.builds.All()[0].UserMessage, "a\ufffdb")
 }
 
-// TestParameters: what the agent is told comes from the configuration.
-func TestParameters(t *testing.T) {
-	modes(t, func(t *testing.T, stream bool, more string) {
+// TestUnreadablePrompt: a system prompt that the caller named is not left out when
+// sys cannot read it.
+func TestUnreadablePrompt(t *testing.T) {
+	rpctest.Modes(t, func(t *testing.T, _ bool, more string) {
 		n := all()
-		n.config = func(cfg *config.Config) {
-			cfg.Agent.Temperature, cfg.Agent.TopP, cfg.Agr.MaxIterations, cfg.Agent.MaxIterations = 0.25, 0.5, 9, 4
+		n.sys = func(context.Context, proto.GetPrompt, *rpc.Out) error {
+			return proto.Errorf(proto.CodeInvalid, "/p cannot be read")
 		}
 		b := newEnv(t, n)
-		b.ask(`{"message":"hi","need_model":true` + more + `}`)
-		run := b.runs.list()[0]
-		if run.Temperature != 0.25 || run.TopP != 0.5 || run.MaxIterations == nil || *run.MaxIterations != 9 || run.Stream == nil || *run.Stream != stream || !run.NeedModel {
-			t.Errorf("the agent is asked %+v", run)
-		}
+		packets, _ := b.turn(`{"message":"hi"` + more + `}`)
+		equalLists(t, "packets", packets, []string{`{"type":"error","message":"/p cannot be read","code":"invalid","service":"sys"}`})
+		b.checkIdle()
 	})
 }
 
@@ -208,6 +194,124 @@ func FuzzElements(f *testing.F) {
 		}
 		if err := json.Unmarshal(list, &elements); err != nil || len(messages) != len(elements)+2 {
 			t.Errorf("%q (%v) gives %q", list, err, got)
+		}
+	})
+}
+
+// previewEnv is a daemon whose agent has tools.
+func previewEnv(t *testing.T, n neighbours, tools string) *env {
+	t.Helper()
+	n.more = func(service string, s *rpc.Server) {
+		if service == "agr" && tools != "" {
+			rpc.HandleRelay(s, proto.AgrTools, answers[proto.ToolsRequest](tools))
+		}
+	}
+	return newEnv(t, n)
+}
+
+// TestPreview: the parts in their order, with their sizes.
+func TestPreview(t *testing.T) {
+	const tools = `{"type":"tools","tools":[ {"type":"function"} ]}`
+	for _, c := range []struct{ name, sys, ctx, tools, more, want string }{
+		{
+			"all", `{"type":"system_prompt","content":"Be brief.\n\n# P\n\n## /a\n\nAé\n## /b\n\nB","files":[{"path":"/a","bytes":11},{"path":"/b","bytes":8}],"warnings":["w"]}`,
+			`{"type":"context","messages":[ {"role":"user","content":"<old>"} ]}`, tools, `,"session_id":"s","root":"/r"`,
+			`{"type":"context_report","parts":[{"name":"system prompt","tokens":4,"content":"Be brief.\n\n# P\n\n"},` +
+				`{"name":"/a","tokens":3,"content":"## /a\n\nAé\n"},{"name":"/b","tokens":2,"content":"## /b\n\nB"},` +
+				`{"name":"tools","tokens":6,"content":"[ {\"type\":\"function\"} ]"},` +
+				`{"name":"messages","tokens":10,"content":"[ {\"role\":\"user\",\"content\":\"<old>\"} ]"}],"tokens":25,"warnings":["w"]}`,
+		},
+		{
+			"nothing", `{"type":"system_prompt","content":""}`, `{"type":"context","messages":[ ]}`, `{"type":"tools","tools":[]}`, `,"session_id":"s"`,
+			`{"type":"context_report","parts":[],"tokens":0}`,
+		},
+		{
+			"a new session", `{"type":"system_prompt","content":"abcde"}`, ``, tools, ``,
+			`{"type":"context_report","parts":[{"name":"system prompt","tokens":2,"content":"abcde"},{"name":"tools","tokens":6,"content":"[ {\"type\":\"function\"} ]"}],"tokens":8}`,
+		},
+		{
+			"nothing but files", `{"type":"system_prompt","content":"AB","files":[{"path":"/a","bytes":1},{"path":"/b","bytes":1}]}`, ``, `{"type":"tools"}`, ``,
+			`{"type":"context_report","parts":[{"name":"/a","tokens":1,"content":"A"},{"name":"/b","tokens":1,"content":"B"}],"tokens":2}`,
+		},
+		{
+			"sizes over the whole", `{"type":"system_prompt","content":"AB","files":[{"path":"/a","bytes":9},{"path":"/b","bytes":1}]}`, ``, `{"type":"tools"}`, ``,
+			`{"type":"context_report","parts":[{"name":"system prompt","tokens":1,"content":"AB"}],"tokens":1}`,
+		},
+		{
+			"sizes below zero", `{"type":"system_prompt","content":"AB","files":[{"path":"/a","bytes":-1}]}`, ``, `{"type":"tools"}`, ``,
+			`{"type":"context_report","parts":[{"name":"system prompt","tokens":1,"content":"AB"}],"tokens":1}`,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := all()
+			n.sys, n.ctx = answers[proto.GetPrompt](c.sys), answers[proto.Build](c.ctx)
+			b := previewEnv(t, n, c.tools)
+			if _, last := b.ask(`{"type":"context"` + c.more + `}`); last.Raw != c.want {
+				t.Errorf("got  %s\nwant %s", last.Raw, c.want)
+			}
+			if asked := len(b.builds.All()); asked != strings.Count(c.more, "session_id") {
+				t.Errorf("ctx was asked %d times", asked)
+			}
+			b.checkIdle()
+		})
+	}
+}
+
+// TestPreviewRequest: the requests to sys and ctx.
+func TestPreviewRequest(t *testing.T) {
+	b := previewEnv(t, all(), `{"type":"tools","tools":[]}`)
+	b.ask(`{"type":"context","session_id":"s","root":"/r","system_prompt":""}`)
+	if get := b.gets.All()[0]; get.Root != "/r" || get.SystemPrompt == nil || *get.SystemPrompt != "" {
+		t.Errorf("sys was asked %+v", get)
+	}
+	if build := b.builds.All()[0]; build != (proto.Build{SessionID: "s"}) {
+		t.Errorf("ctx was asked %+v", build)
+	}
+}
+
+// TestPreviewFails: a part that is missing is an error.
+func TestPreviewFails(t *testing.T) {
+	tooLarge := &proto.Error{Code: proto.CodeTooLarge, Message: "zino handoff", Service: "mem"}
+	for _, c := range []struct {
+		name, tools, want string
+		with              func(*neighbours)
+	}{
+		{"sys", `{"type":"tools"}`, "Could not connect to sys: ", func(n *neighbours) { n.sys = nil }},
+		{"ctx", `{"type":"tools"}`, `{"type":"error","message":"zino handoff","code":"too_large","service":"mem","kind":"session"}`, func(n *neighbours) {
+			n.ctx = func(context.Context, proto.Build, *rpc.Out) error { return tooLarge }
+		}},
+		{"agr", "", "Could not connect to agr: ", func(n *neighbours) { n.agr = nil }},
+		{"an agr without tools", "", "Unknown message type: tools", func(*neighbours) {}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := all()
+			c.with(&n)
+			b := previewEnv(t, n, c.tools)
+			if _, last := b.ask(`{"type":"context","session_id":"s"}`); last.Type != "error" || !strings.Contains(last.Raw, c.want) {
+				t.Errorf("last packet %s", last.Raw)
+			}
+		})
+	}
+}
+
+// FuzzPreview: with any sizes of files the parts are the whole prompt.
+func FuzzPreview(f *testing.F) {
+	f.Add("Be brief.AB", int64(1), int64(1))
+	f.Add("é", int64(1), int64(0))
+	f.Add("", int64(-1), int64(1<<62))
+	f.Fuzz(func(t *testing.T, content string, first, second int64) {
+		p := proto.SystemPrompt{Content: content, Files: []proto.PromptFile{{Path: "/a", Bytes: first}, {Path: "/b", Bytes: second}}}
+		var r proto.ContextReport
+		addPrompt(&r, p)
+		var text strings.Builder
+		tokens := int64(0)
+		for _, part := range r.Parts {
+			text.WriteString(part.Content)
+			tokens += part.Tokens
+		}
+		if text.String() != content || tokens != r.Tokens || tokens < int64(len(content)/bytesPerToken) {
+			got, err := json.Marshal(r)
+			t.Errorf("%q gives %s, %v", content, got, err)
 		}
 	})
 }

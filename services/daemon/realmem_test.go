@@ -4,11 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"zino/pkg/catalog"
@@ -24,81 +25,72 @@ import (
 // realEnv is a daemon with the real mem and the real ctx.
 type realEnv struct {
 	*env
-	sessions string       // the directory
-	stop     func() error // stops mem
+	sessions string // the directory
+	stop     func() // stops mem
 }
 
 func newRealEnv(t *testing.T, script agentScript) *realEnv {
 	t.Helper()
 	dir := zinotest.Dir(t)
 	n := all()
-	n.mem, n.ctx = nil, nil
+	n.mem, n.ctx, n.storeTimeout = nil, nil, zinotest.Timeout
 	n.agr = (&sessionEnv{trail: &trail{}}).scripted(script)
 	n.config = func(cfg *config.Config) { cfg.Mem.DataDir = dir }
 	b := &realEnv{env: newEnv(t, n), sessions: filepath.Join(dir, "sessions")}
-	quiet := slog.New(slog.DiscardHandler)
 	b.startMem()
-	t.Cleanup(func() {
-		if err := b.stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	cat, err := catalog.Open(filepath.Join(dir, "tools"), filepath.Join(dir, "skills"), quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := &rpc.Client{Service: "mem", Path: b.cfg.Mem.Socket}
-	t.Cleanup(func() {
-		client.Close()
-		if err := cat.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	b.serve("ctx", assemble.New(b.cfg, cat, client, quiet).Register)
+	cat, err := catalog.Open(filepath.Join(dir, "tools"), filepath.Join(dir, "skills"), b.log.Logger())
+	zinotest.Must(t, err)
+	t.Cleanup(func() { zinotest.Must(t, cat.Close()) })
+	ctx := assemble.New(b.cfg, cat, rpctest.Client(t, "mem", b.cfg.Mem.Socket), b.log.Logger())
+	rpctest.New(t, "ctx", b.cfg.Ctx.Socket, ctx.Register)
 	return b
 }
 
 // startMem starts mem, which can be stopped and started again.
 func (b *realEnv) startMem() {
 	b.t.Helper()
-	m, err := mem.Open(b.cfg.Mem, slog.New(slog.DiscardHandler))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	server := b.serve("mem", m.Register)
-	served := b.served
-	b.stop = func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), zinotest.Timeout)
-		defer cancel()
-		err := server.Shutdown(ctx)
-		<-served // a listener that Serve has not taken yet is closed there
-		return errors.Join(err, m.Close())
-	}
+	m, err := mem.Open(b.cfg.Mem, b.log.Logger())
+	zinotest.Must(b.t, err)
+	s := rpc.NewServer("mem", b.log.Logger())
+	m.Register(s)
+	_, stop := rpctest.Serve(b.t, s, b.cfg.Mem.Socket)
+	b.stop = sync.OnceFunc(func() {
+		stop()
+		if err := m.Close(); err != nil {
+			b.t.Error(err)
+		}
+	})
+	b.t.Cleanup(b.stop)
 }
 
-// file are a session's lines without their times.
+// file returns the lines of a session's file without their times.
 func (b *realEnv) file(id string) (lines []string) {
 	b.t.Helper()
-	text, err := os.ReadFile(filepath.Join(b.sessions, id+".jsonl"))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		var e map[string]json.RawMessage
+	for line := range strings.Lines(zinotest.Read(b.t, filepath.Join(b.sessions, id+".jsonl"))) {
+		var e struct{ TS string }
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			b.t.Fatalf("%s: %v", line, err)
 		}
-		var ts string
-		if err := json.Unmarshal(e["ts"], &ts); err != nil {
-			b.t.Fatalf("%s: %v", line, err)
-		}
-		lines = append(lines, strings.Replace(strings.TrimSpace(line), `,"ts":"`+ts+`"`, "", 1))
+		lines = append(lines, strings.Replace(strings.TrimSpace(line), `,"ts":"`+e.TS+`"`, "", 1))
 	}
 	return lines
 }
 
-// TestRealSession: a turn whose caller leaves while a tool runs, and the turn
-// after it, which sends to the agent everything that was said and done.
+// wholeFile are the lines of a session with one whole turn.
+func wholeFile() []string {
+	return append([]string{`{"type":"meta","schema_version":1,"root":"/r"}`}, storedBy(places-1)...)
+}
+
+// checkDone checks that a turn ends with done.
+func checkDone(t *testing.T, c *rpctest.Conn) {
+	t.Helper()
+	if packets, last := rest(c); last.Type != "done" {
+		t.Errorf("packets %s", packets)
+	}
+}
+
+// TestRealSession: a turn whose caller hangs up while a tool runs, and the turn
+// after it, which sends agr all of the first one.
 func TestRealSession(t *testing.T) {
 	reached := make(chan struct{}, 1)
 	b := newRealEnv(t, func(ctx context.Context, say func(...string) error) (proto.Text, error) {
@@ -115,24 +107,22 @@ func TestRealSession(t *testing.T) {
 	})
 	c := b.dial()
 	c.Send(turnPayload)
-	c.heard(8)
+	c.Packets(8)
 	c.Close()
 	rpctest.WaitIdle(t, b.cfg.Daemon.Socket)
 	head := []string{`{"type":"meta","schema_version":1,"root":"/r"}`, storedUser, storedA, storedCall, usageA}
 	cut := []string{`{"type":"message","role":"assistant","text":"and","partial":true}`, storedBreak}
-	same(t, "the session", b.file("s-1"), append(slices.Clone(head), cut...))
+	equalLists(t, "the session", b.file("s-1"), append(slices.Clone(head), cut...))
 
 	next := b.dial()
 	next.Send(strings.Replace(turnPayload, "hi <you>", "go on", 1))
-	if last := next.rest(); last[len(last)-1].Type != "done" {
-		t.Fatalf("the next turn: %s", raws(last))
-	}
+	checkDone(t, next)
 	lost := `{"type":"tool_result","tool_use_id":"c1","output":{"ok":false,"error":{"code":"interrupted","message":"The call was interrupted and its result was lost."}},"ok":false,"synthetic":true}`
-	same(t, "the session", b.file("s-1"), append(append(head, cut...), lost, `{"type":"message","role":"user","text":"go on"}`, storedC))
-	same(t, "what the agent is given", roles(t, b.runs.list()[1].Messages), []string{"system", "user", "assistant c1", "tool c1", "assistant", "user"})
+	equalLists(t, "the session", b.file("s-1"), append(append(head, cut...), lost, `{"type":"message","role":"user","text":"go on"}`, storedC))
+	equalLists(t, "the messages that agr gets", roles(t, b.runs.All()[1].Messages), []string{"system", "user", "assistant c1", "tool c1", "assistant", "user"})
 }
 
-// roles are the roles of messages, with the ids of calls.
+// roles returns the roles of messages, with the ids of calls.
 func roles(t *testing.T, messages proto.Raw) (all []string) {
 	t.Helper()
 	var list []struct {
@@ -140,9 +130,7 @@ func roles(t *testing.T, messages proto.Raw) (all []string) {
 		ID        string                `json:"tool_call_id"`
 		ToolCalls []struct{ ID string } `json:"tool_calls"`
 	}
-	if err := json.Unmarshal(messages, &list); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, json.Unmarshal(messages, &list))
 	for _, m := range list {
 		var role strings.Builder
 		role.WriteString(m.Role)
@@ -154,32 +142,24 @@ func roles(t *testing.T, messages proto.Raw) (all []string) {
 	return all
 }
 
-// TestRealForeign: a file that is no session stays as it is, and the caller is
-// told about it.
-func TestRealForeign(t *testing.T) {
+// TestForeignFile: a file that is not a session stays unchanged, and the turn ends
+// with an error about it.
+func TestForeignFile(t *testing.T) {
 	b := newRealEnv(t, whole)
-	if err := os.Mkdir(b.sessions, 0o700); err != nil {
-		t.Fatal(err)
-	}
 	path := filepath.Join(b.sessions, "s-1.jsonl")
-	if err := os.WriteFile(path, []byte("my notes\n"), 0o600); err != nil {
-		t.Fatal(err)
+	zinotest.Write(t, path, "my notes\n")
+	if packets, last := b.turn(turnPayload); len(packets) != 1 || last.Code != "invalid" || !strings.Contains(last.Message, "s-1.jsonl is not a session") || !strings.Contains(last.Raw, `"kind":"session"`) {
+		t.Errorf("packets %s", packets)
 	}
-	c := b.dial()
-	c.Send(turnPayload)
-	if packets := c.rest(); len(packets) != 1 || packets[0].Code != "invalid" || !strings.Contains(packets[0].Message, "s-1.jsonl is not a session") || !strings.Contains(packets[0].Raw, `"kind":"session"`) {
-		t.Errorf("packets %s", raws(packets))
-	}
-	if text, err := os.ReadFile(path); err != nil || string(text) != "my notes\n" {
-		t.Errorf("the file is %q, %v", text, err)
-	}
+	zinotest.Equal(t, "the file", zinotest.Read(t, path), "my notes\n")
 }
 
-// TestRealTurns: turns of many callers on one session follow each other, whole.
+// TestRealTurns: turns of several callers on one session are stored one after the
+// other.
 func TestRealTurns(t *testing.T) {
 	const callers = 6
 	b := newRealEnv(t, whole)
-	ended := make(chan packet, callers)
+	ended := make(chan rpctest.Packet, callers)
 	for range callers {
 		c := b.dial()
 		c.Send(turnPayload)
@@ -192,12 +172,138 @@ func TestRealTurns(t *testing.T) {
 			}
 		}()
 	}
-	want := []string{`{"type":"meta","schema_version":1,"root":"/r"}`}
+	want := wholeFile()[:1]
 	for range callers {
 		if p := <-ended; p.Type != "done" {
 			t.Errorf("a turn ends with %s", p.Raw)
 		}
 		want = append(want, storedBy(places-1)...)
 	}
-	same(t, "the session", b.file("s-1"), want)
+	equalLists(t, "the session", b.file("s-1"), want)
+}
+
+// during is an env whose turn calls happen after place packets of agr.
+func during(t *testing.T, place int, happen func(context.Context, *realEnv)) *realEnv {
+	t.Helper()
+	var b *realEnv
+	b = newRealEnv(t, stops(place, func(ctx context.Context) { happen(ctx, b) }))
+	return b
+}
+
+// TestMemRestarts: mem is restarted at every step of a turn, once or three times. The
+// turn continues, and all of it is stored.
+func TestMemRestarts(t *testing.T) {
+	for place := range places {
+		b := during(t, place, func(_ context.Context, b *realEnv) {
+			for range 1 + place%2*2 {
+				b.stop()
+				b.startMem()
+			}
+		})
+		packets, _ := b.turn(turnPayload)
+		equalLists(t, fmt.Sprintf("packets, mem restarted after %d of them", place), packets, append(slices.Clone(wholeTurn), wholeDone))
+		equalLists(t, "the session", b.file("s-1"), wholeFile())
+		rpctest.WaitIdle(t, b.cfg.Daemon.Socket)
+	}
+}
+
+// TestSessionChanged: another process has changed the session while mem was
+// restarted. The turn ends, and nothing more of it is stored.
+func TestSessionChanged(t *testing.T) {
+	const theirs = `{"type":"message","role":"user","text":"mine","ts":"2026-11-21T10:00:00Z"}` + "\n"
+	for name, change := range map[string]func(file, text string) error{
+		"written": func(file, text string) error { return os.WriteFile(file, []byte(text+theirs), 0o600) },
+		"removed": func(file, _ string) error { return os.Remove(file) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var left string
+			b := during(t, 4, func(_ context.Context, b *realEnv) {
+				file := filepath.Join(b.sessions, "s-1.jsonl")
+				b.stop()
+				text, err := os.ReadFile(file)
+				if err := errors.Join(err, change(file, string(text))); err != nil {
+					t.Error(err)
+				}
+				text, _ = os.ReadFile(file) // nil if it was removed
+				left = string(text)
+				b.startMem()
+			})
+			_, last := b.turn(turnPayload)
+			if want := `session "s-1" was changed by another process during the turn`; last.Message != want || last.Code != "busy" || !strings.Contains(last.Raw, `"kind":"session"`) {
+				t.Errorf("the end is %s", last.Raw)
+			}
+			rpctest.WaitIdle(t, b.cfg.Daemon.Socket)
+			if text, _ := os.ReadFile(filepath.Join(b.sessions, "s-1.jsonl")); string(text) != left {
+				t.Errorf("the file is\n%swant\n%s", text, left)
+			}
+		})
+	}
+}
+
+// TestHangUpWithoutMem: the caller hangs up while mem is not running. The text so far
+// and the interruption are stored when mem runs again.
+func TestHangUpWithoutMem(t *testing.T) {
+	left := make(chan struct{})
+	b := during(t, 3, func(ctx context.Context, b *realEnv) {
+		b.stop()
+		close(left)
+		<-ctx.Done()
+	})
+	c := b.dial()
+	c.Send(turnPayload)
+	zinotest.Receive(t, "mem to stop", left)
+	c.Packets(3)
+	c.Close()
+	b.startMem()
+	want := append(wholeFile()[:2], storedPart, storedBreak)
+	zinotest.Eventually(t, "all of it to be stored", func() bool { return len(b.file("s-1")) == len(want) })
+	equalLists(t, "the session", b.file("s-1"), want)
+	rpctest.WaitIdle(t, b.cfg.Daemon.Socket)
+}
+
+// TestAnswerLost: the answer of every append is lost once. The append is repeated and
+// stores its events once.
+func TestAnswerLost(t *testing.T) {
+	b := newRealEnv(t, whole)
+	var mu sync.Mutex
+	lost := map[string]bool{}
+	newProxy(t, b.cfg.Mem.Socket, func(answer []byte) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if !strings.Contains(string(answer), `"type":"session"`) || lost[string(answer)] {
+			return false
+		}
+		lost[string(answer)] = true
+		return true
+	})
+	b.turn(turnPayload)
+	mu.Lock()
+	defer mu.Unlock()
+	if len(lost) != len(appends) {
+		t.Errorf("%d answers were lost, want %d", len(lost), len(appends))
+	}
+	equalLists(t, "the session", b.file("s-1"), wholeFile())
+}
+
+// TestLockedAgain: after a restart of mem the session is locked again for the turn.
+func TestLockedAgain(t *testing.T) {
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	b := newRealEnv(t, stops(3, func(context.Context) { close(reached); <-goOn }))
+	unblock := sync.OnceFunc(func() { close(goOn) })
+	defer unblock()
+	c := b.dial()
+	c.Send(turnPayload)
+	zinotest.Receive(t, "the step", reached)
+	b.stop()
+	b.startMem()
+	client := rpctest.Client(t, "mem", b.cfg.Mem.Socket)
+	zinotest.Eventually(t, "the session to be locked again", func() (locked bool) {
+		rpc.CallEvents(t.Context(), client, proto.MemHoldSession, proto.HoldSession{SessionID: "s-1"}, func(typ string, _ []byte) error {
+			locked = typ == proto.TypeWaiting
+			return context.Canceled // hang up
+		})
+		return locked
+	})
+	unblock()
+	checkDone(t, c)
 }

@@ -2,51 +2,158 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"zino/pkg/wire"
 	"zino/pkg/zinotest"
 	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
-// steps of a turn that are stored, in their order, and how many packets the
-// caller has before each.
-var stores = []struct {
-	event string
-	heard int
-	count int
+// kept returns the event of a packet without its time, as a list under construction.
+func kept(typ, packet string) (proto.Raw, error) {
+	var r record
+	err := r.add(typ, []byte(packet))
+	if r.events == nil {
+		return nil, err
+	}
+	return stamped.ReplaceAll(r.events, []byte("}")), err
+}
+
+// TestKept: the packets that are stored, and their events.
+func TestKept(t *testing.T) {
+	for _, c := range []struct{ packet, want string }{
+		{`{"type":"assistant_final","text":""}`, `{"type":"message","role":"assistant","text":""}`},
+		{`{"type":"assistant_final","text":"a\u2028<b>\n","more":1}`, `{"type":"message","role":"assistant","text":"a\u2028<b>\n"}`},
+		{`{"type":"assistant_final","text":"x","reasoning_state":[ {} ]}`, `{"type":"message","role":"assistant","text":"x","reasoning_state":[ {} ]}`},
+		{`{"type":"assistant_final","text":"x","reasoning_state":null}`, `{"type":"message","role":"assistant","text":"x"}`},
+		{`{"type":"tool_requested","id":"1","name":"bash","input":{"_malformed":"{"},"reasoning_state":"s"}`, `{"type":"tool_use","id":"1","name":"bash","input":{"_malformed":"{"},"reasoning_state":"s"}`},
+		{`{"type":"tool_requested","id":"1","name":"bash"}`, `{"type":"tool_use","id":"1","name":"bash","input":{}}`},
+		{`{"type":"tool_requested","id":"1","name":"bash","input":null}`, `{"type":"tool_use","id":"1","name":"bash","input":{}}`},
+		{`{"type":"tool_finished","id":"1","name":"x","ok":false,"result":{"ok":false,"error":{"code":"c","message":"ok: true"}},"duration_ms":0}`, `{"type":"tool_result","tool_use_id":"1","output":{"ok":false,"error":{"code":"c","message":"ok: true"}},"ok":false,"duration_ms":0}`},
+		{`{"type":"tool_finished","id":"1","result":{"data":{"ok":true}},"duration_ms":5}`, `{"type":"tool_result","tool_use_id":"1","output":{"data":{"ok":true}},"ok":false,"duration_ms":5}`},
+		{`{"type":"tool_finished","id":"1","result":"text"}`, `{"type":"tool_result","tool_use_id":"1","output":"text","ok":false,"duration_ms":0}`},
+		{`{"type":"tool_finished","id":"1"}`, `{"type":"tool_result","tool_use_id":"1","output":{},"ok":false,"duration_ms":0}`},
+		{`{ "type":"usage" , "input_tokens":5, "new":[1] }`, `{ "type":"usage" , "input_tokens":5, "new":[1] }`},
+		{`{"type":"tool_started","id":"1","name":"x"}`, ``},
+		{`{"type":"tool_output","id":"1","text":"x"}`, ``},
+		{`{"type":"notice","kind":"retry","text":"x"}`, ``},
+		{`{"type":"reasoning","text":"x"}`, ``},
+		{`{"type":"assistant_delta","text":"x"}`, ``},
+		{`{"type":"new","text":"x"}`, ``},
+	} {
+		typ, err := wire.ReplyType([]byte(c.packet))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := kept(typ, c.packet)
+		if got := strings.TrimPrefix(string(list), "["); err != nil || got != c.want {
+			t.Errorf("%s\n got %s, %v\nwant %s", c.packet, got, err, c.want)
+		}
+	}
+	for _, packet := range []string{`{"type":"assistant_final","text":5}`, `{"type":"tool_requested","id":[]}`, `{"type":"tool_finished","duration_ms":"x"}`} {
+		typ, _ := wire.ReplyType([]byte(packet))
+		if list, err := kept(typ, packet); err == nil || !strings.HasPrefix(err.Error(), "agr sent a malformed packet: ") {
+			t.Errorf("%s: %s, %v", packet, list, err)
+		}
+	}
+}
+
+// TestEnded: the events of a turn that failed or was interrupted.
+func TestEnded(t *testing.T) {
+	failed := &proto.Error{Code: proto.CodeTimeout, Message: "a \"b\"", Kind: "timeout", Service: "rtr"}
+	const failedEvent = `{"type":"error","message":"a \"b\"","kind":"timeout","code":"timeout"}`
+	const partial = `{"type":"message","role":"assistant","text":" é\n","partial":true},`
+	for _, c := range []struct {
+		text string
+		e    *proto.Error
+		want string
+	}{
+		{"", failed, failedEvent},
+		{" \t\n\u00a0", failed, failedEvent},
+		{" é\n", failed, partial + failedEvent},
+		{" é\n", proto.ErrCanceled, partial + storedBreak},
+		{"", proto.ErrCanceled, storedBreak},
+		{"", sessionError(proto.ErrCanceled), `{"type":"error","message":"canceled","kind":"session","code":"canceled"}`},
+		{"", &proto.Error{Code: proto.CodeInternal, Message: "m"}, `{"type":"error","message":"m","code":"internal"}`},
+	} {
+		var r record
+		r.end([]byte(c.text), c.e)
+		got := strings.ReplaceAll(string(r.events), `,"ts":"`+timestamp()+`"`, "")
+		if r.err != nil || got != "["+c.want {
+			t.Errorf("%q, %v:\n got %s, %v\nwant %s", c.text, c.e, got, r.err, c.want)
+		}
+	}
+}
+
+// FuzzKept: any packet of agr becomes an event that mem can read, or an error, or
+// is not stored.
+func FuzzKept(f *testing.F) {
+	for _, packet := range append([]string{`{"type":"usage"}`, `{"type":"tool_finished","result":{"ok":true,"ok":false},"id":"\ud800"}`}, wholeTurn...) {
+		f.Add([]byte(packet))
+	}
+	f.Fuzz(func(t *testing.T, packet []byte) {
+		typ, err := wire.RequestType(packet)
+		if err != nil {
+			return // rpc does not pass it on
+		}
+		list, err := kept(typ, string(packet))
+		if err != nil || list == nil {
+			return
+		}
+		var events []map[string]json.RawMessage
+		if err := json.Unmarshal(append(list, ']'), &events); err != nil || len(events) != 1 || events[0]["type"] == nil {
+			t.Errorf("%s gives %s: %v", packet, list, err)
+		}
+	})
+}
+
+// The appends of a whole turn: the first event of each, how many packets the caller
+// has before it, and how many events it stores.
+var appends = []struct {
+	event   string
+	packets int
+	events  int
 }{{storedUser, 0, 1}, {storedA, 3, 3}, {storedDone, 8, 1}, {storedC, 11, 1}}
 
-// storedBefore is how many events are stored before append i.
+// storedBefore returns how many events are stored before append i.
 func storedBefore(i int) (n int) {
-	for _, s := range stores[:i] {
-		n += s.count
+	for _, s := range appends[:i] {
+		n += s.events
 	}
 	return n
 }
 
-// TestStoredBeforePassedOn: while mem works on an event the caller has all
-// packets before it, and not its own.
-func TestStoredBeforePassedOn(t *testing.T) {
-	for i, step := range stores {
-		storing, goOn := make(chan struct{}), make(chan struct{})
+// duringAppend starts a whole turn and calls f while mem works on append i. mem goes
+// on when the block is released.
+func duringAppend(t *testing.T, f func(i int, b *sessionEnv, block *rpctest.Block, c *rpctest.Conn)) {
+	t.Helper()
+	for i, step := range appends {
+		block := rpctest.NewBlock()
 		b := newSessionEnv(t, all(), whole)
-		b.mem.slow = func(ctx context.Context, event string) {
-			if event == step.event {
-				close(storing)
-				if err := until(ctx, goOn); err != nil {
-					t.Error(err)
-				}
+		b.mem.slow = func(ctx context.Context, event string) error {
+			if event != step.event {
+				return nil
 			}
+			return block.Wait(ctx)
 		}
 		c := b.dial()
 		c.Send(turnPayload)
-		zinotest.Receive(t, "an event to be stored", storing)
-		arrived := make(chan packet, len(wholeTurn)+1)
+		block.Begun(t)
+		f(i, b, block, c)
+	}
+}
+
+// TestStoredBeforePassedOn: while mem works on an append the caller has all packets
+// before its events, and none of its own.
+func TestStoredBeforePassedOn(t *testing.T) {
+	duringAppend(t, func(i int, b *sessionEnv, block *rpctest.Block, c *rpctest.Conn) {
+		arrived := make(chan rpctest.Packet, len(wholeTurn)+1)
 		go func() {
 			for {
 				p := c.Next()
@@ -56,30 +163,65 @@ func TestStoredBeforePassedOn(t *testing.T) {
 				}
 			}
 		}()
-		b.ask(`{"type":"ping"}`) // the daemon goes on meanwhile
-		if n := len(arrived); n > step.heard {
-			t.Errorf("event %d: the caller has %d packets before it is stored", i, n)
+		b.ask(`{"type":"ping"}`) // the daemon works meanwhile
+		if n := len(arrived); n > appends[i].packets {
+			t.Errorf("append %d: the caller has %d packets before it is stored", i, n)
 		}
-		if n := len(b.trail.stored()); n != storedBefore(i) {
-			t.Errorf("append %d: %d events are stored before it", i, n)
-		}
-		close(goOn)
+		zinotest.Equal(t, fmt.Sprintf("events before append %d", i), len(b.trail.stored()), storedBefore(i))
+		block.Release()
 		for p := range arrived {
 			if p.Type == "done" {
-				break
+				return
 			}
 			if p.Type == "" {
-				t.Fatal("no end")
+				t.Fatal("the daemon hung up")
 			}
 		}
-	}
+	})
 }
 
-// TestStoringFails: each event in turn cannot be stored. The turn ends with what
-// mem says; what the caller saw stays, the text that is not whole too.
+// TestMemDiesDuringAppend: the turn ends at once with an error, and stores nothing
+// more.
+func TestMemDiesDuringAppend(t *testing.T) {
+	duringAppend(t, func(i int, b *sessionEnv, _ *rpctest.Block, c *rpctest.Conn) {
+		b.proxy.cut()
+		packets, last := rest(c)
+		equalLists(t, "packets", packets[:len(packets)-1], wholeTurn[:appends[i].packets])
+		if last.Type != "error" || !strings.Contains(last.Raw, `"kind":"session"`) || !strings.Contains(last.Message, "mem hung up before its answer was complete") && !strings.Contains(last.Message, "Could not connect to mem: ") {
+			t.Errorf("the end is %s", last.Raw)
+		}
+		if n := len(b.mem.of("s-1")); n > storedBefore(i+1) {
+			t.Errorf("%d events are stored after append %d", n, i)
+		}
+	})
+}
+
+// TestHangUpDuringAppend: the events that mem is storing when the caller hangs up
+// are stored once, and the end of the turn behind them.
+func TestHangUpDuringAppend(t *testing.T) {
+	duringAppend(t, func(i int, b *sessionEnv, block *rpctest.Block, c *rpctest.Conn) {
+		c.Close()
+		b.ask(`{"type":"ping"}`)
+		block.Release()
+		rpctest.WaitIdle(t, b.cfg.Daemon.Socket)
+		zinotest.Eventually(t, "the lock to be released", func() bool { return b.trail.has("released") })
+		stored := b.trail.stored()
+		if len(stored) < storedBefore(i+1) || stored[storedBefore(i)] != appends[i].event {
+			t.Fatalf("stored %s, want append %d", stored, i)
+		}
+		// The daemon may have finished the turn before it noticed the hang-up.
+		// Else the last event says that the turn was interrupted.
+		if last := stored[len(stored)-1]; last != storedBreak && len(stored) != storedBefore(len(appends)) {
+			t.Errorf("stored %s", stored)
+		}
+	})
+}
+
+// TestStoringFails: each append fails once. The turn ends with the error of mem; what
+// the caller has seen stays stored, and the text so far too.
 func TestStoringFails(t *testing.T) {
 	full := &proto.Error{Code: proto.CodeInternal, Message: "mem append_session: no space left on device", Service: "mem"}
-	for i, step := range stores {
+	for i, step := range appends {
 		b := newSessionEnv(t, all(), whole)
 		var once sync.Once
 		b.mem.fail = func(event string) (err error) {
@@ -88,26 +230,24 @@ func TestStoringFails(t *testing.T) {
 			}
 			return err
 		}
-		packets := b.turn(turnPayload)
+		packets, _ := b.turn(turnPayload)
 		hint := ""
 		if i == 0 {
 			hint = "; --no-save answers without storing anything"
 		}
-		want := []string{`{"type":"error","message":"mem append_session: no space left on device` + hint + `","code":"internal","service":"mem","kind":"session"}`}
-		same(t, "packets", raws(packets), append(slices.Clone(wholeTurn[:step.heard]), want...))
-		stored := without(storedBy(step.heard), "interrupted")
-		if i == 0 {
-			stored = nil
-		} else {
-			stored = append(stored, `{"type":"error","message":"mem append_session: no space left on device","kind":"session","code":"internal"}`)
+		want := `{"type":"error","message":"mem append_session: no space left on device` + hint + `","code":"internal","service":"mem","kind":"session"}`
+		equalLists(t, "packets", packets, append(slices.Clone(wholeTurn[:step.packets]), want))
+		var stored []string
+		if i > 0 {
+			stored = append(without(storedBy(step.packets), "interrupted"), `{"type":"error","message":"mem append_session: no space left on device","kind":"session","code":"internal"}`)
 		}
-		same(t, "stored", b.trail.stored(), stored)
+		equalLists(t, "stored", b.trail.stored(), stored)
 	}
 }
 
-// TestNothingCanBeStored: a disk that stays full costs the end of the turn in the
-// session too. The caller is told of the first failure, and the log of the other.
-func TestNothingCanBeStored(t *testing.T) {
+// TestStoringKeepsFailing: on a disk that stays full the end of the turn cannot be
+// stored either. The caller gets the first error, the log the second.
+func TestStoringKeepsFailing(t *testing.T) {
 	b := newSessionEnv(t, all(), whole)
 	b.mem.fail = func(event string) error {
 		if event == storedUser {
@@ -115,88 +255,21 @@ func TestNothingCanBeStored(t *testing.T) {
 		}
 		return &proto.Error{Code: proto.CodeInternal, Message: fmt.Sprintf("cannot store %d bytes", len(event))}
 	}
-	packets := b.turn(turnPayload)
-	if last := packets[len(packets)-1]; !strings.Contains(last.Raw, fmt.Sprintf(`"message":"cannot store %d bytes","code":"internal","service":"mem","kind":"session"`, len(storedA))) {
-		t.Errorf("the end is %s", last.Raw)
-	}
-	if log := b.log.String(); !strings.Contains(log, "the end of a turn could not be stored") || strings.Contains(log, "Let <me>") {
-		t.Errorf("the log says %s", log)
+	_, last := b.turn(turnPayload)
+	zinotest.Contains(t, "the end", last.Raw, fmt.Sprintf(`"message":"cannot store %d bytes","code":"internal","service":"mem","kind":"session"`, len(storedA)))
+	if !b.log.Contains("the end of a turn could not be stored") || b.log.Contains("Let <me>") {
+		t.Errorf("the log is %s", b.log.String())
 	}
 }
 
-// TestMemDiesWhileStoring: mem dies with each event in its hands. The turn ends
-// at once, and nothing more is asked of it.
-func TestMemDiesWhileStoring(t *testing.T) {
-	for i, step := range stores {
-		storing := make(chan struct{})
-		b := newSessionEnv(t, all(), whole)
-		b.mem.slow = func(ctx context.Context, event string) {
-			if event == step.event {
-				close(storing)
-				<-ctx.Done()
-			}
-		}
-		mem := newCable(t, b.cfg.Mem.Socket)
-		c := b.dial()
-		c.Send(turnPayload)
-		zinotest.Receive(t, "an event to be stored", storing)
-		mem.cut()
-		packets := c.rest()
-		same(t, "packets", raws(packets[:len(packets)-1]), wholeTurn[:step.heard])
-		if last := packets[len(packets)-1]; last.Type != "error" || !strings.Contains(last.Raw, `"kind":"session"`) || !strings.Contains(last.Message, "mem hung up before its answer was complete") && !strings.Contains(last.Message, "Could not connect to mem: ") {
-			t.Errorf("the end is %s", last.Raw)
-		}
-		if n := len(b.mem.of("s-1")); n > storedBefore(i+1) {
-			t.Errorf("%d events are stored after event %d", n, i)
-		}
-	}
-}
-
-// TestLeavesWhileStoring: an event that mem is working on when the caller leaves
-// is stored once, and the end of the turn behind it.
-func TestLeavesWhileStoring(t *testing.T) {
-	for i, step := range stores {
-		storing, goOn := make(chan struct{}), make(chan struct{})
-		b := newSessionEnv(t, all(), whole)
-		b.mem.slow = func(ctx context.Context, event string) {
-			if event == step.event {
-				close(storing)
-				if err := until(ctx, goOn); err != nil {
-					t.Error(err)
-				}
-			}
-		}
-		c := b.dial()
-		c.Send(turnPayload)
-		zinotest.Receive(t, "an event to be stored", storing)
-		c.Close()
-		if i == 0 {
-			b.ask(`{"type":"ping"}`)
-		}
-		close(goOn)
-		rpctest.WaitIdle(t, b.cfg.Daemon.Socket)
-		zinotest.Eventually(t, "the lock to be let go", func() bool { return b.trail.has("released") })
-		stored := b.trail.stored()
-		if len(stored) < storedBefore(i+1) || stored[storedBefore(i)] != step.event {
-			t.Fatalf("stored %s, want event %d", stored, i)
-		}
-		// The daemon may have come to the end before it noticed; then the turn is
-		// whole. Else the last event says that it is not.
-		if last := stored[len(stored)-1]; last != storedBreak && len(stored) != storedBefore(len(stores)) {
-			t.Errorf("stored %s", stored)
-		}
-	}
-}
-
-// TestTooLargeToStore: an event that does not fit into a request is an error of
-// the session, and the session says so.
-func TestTooLargeToStore(t *testing.T) {
+// TestEventTooLarge: an event that exceeds a request is an error of the session,
+// which is stored.
+func TestEventTooLarge(t *testing.T) {
 	huge := `{"type":"assistant_final","text":"` + strings.Repeat("x", 1<<24-40) + `"}`
 	b := newSessionEnv(t, all(), func(_ context.Context, say func(...string) error) (proto.Text, error) {
 		return ends(), say(deltaA, huge)
 	})
-	packets := b.turn(turnPayload)
-	last := packets[len(packets)-1]
+	_, last := b.turn(turnPayload)
 	if last.Type != "error" || last.Code != "too_large" || !strings.Contains(last.Raw, `"kind":"session"`) {
 		t.Errorf("the end is %.200s", last.Raw)
 	}

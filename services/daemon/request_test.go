@@ -3,24 +3,38 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 
+	"zino/pkg/config"
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
-// TestBadRequests: exactly one error, and no neighbour hears of it.
-func TestBadRequests(t *testing.T) {
-	b := newEnv(t, all())
+// forward is a request for another service.
+func forward(service, request string) string {
+	return `{"type":"forward","service":"` + service + `","request":` + request + `}`
+}
+
+// TestConformance: invalid requests get one error and reach no neighbour; what may
+// stand in a valid one.
+func TestConformance(t *testing.T) {
 	const empty = "Empty message."
-	for _, c := range []struct{ payload, message string }{
+	var cases []rpctest.Case
+	for _, c := range []struct{ request, message string }{
 		{`{}`, empty},
 		{`{"message":null}`, empty},
 		{`{"message":""}`, empty},
 		{`{"message":" \t\n\u00a0"}`, empty},
+		{`{"message":" \n","session_id":"s"}`, empty},
+		{`{"session_id":"s"}`, empty},
 		{`{"stream":true}`, empty},
+		{`{"Message":"hi"}`, empty},
 		{`{"message":5}`, `Invalid request: field "message": expected a string, found a number`},
 		{`{"message":["hi"]}`, `Invalid request: field "message": expected a string, found a list`},
 		{`{"message":{"a":1}}`, `Invalid request: field "message": expected a string, found an object`},
@@ -28,107 +42,172 @@ func TestBadRequests(t *testing.T) {
 		{`{"message":"hi","channel_id":7}`, `Invalid request: field "channel_id": expected a string, found a number`},
 		{`{"message":"hi","stream":"yes"}`, `Invalid request: field "stream": expected true or false, found a string`},
 		{`{"message":"hi","stream":1}`, `Invalid request: field "stream": expected true or false, found a number`},
-		{`{"Message":"hi"}`, empty},
+		{`{"message":"hi","root":"a/b"}`, `invalid root "a/b": use an absolute path`},
+		{`{"message":"hi","session_id":"s","root":"."}`, `invalid root ".": use an absolute path`},
+		{`{"type":"context","root":"a"}`, `invalid root "a": use an absolute path`},
 		{`{"message":"hi","env":["A=b"]}`, `Invalid request: field "env": expected a JSON object`},
 		{`{"message":"hi","env":{"A=":"b"}}`, `env: invalid variable "A=": a name is not empty and has no '=', and neither name nor value has a NUL character`},
 		{`{"message":"hi","cwd":"a/b"}`, `invalid cwd "a/b": use an absolute path`},
 		{`{"message":"hi","umask":512}`, `invalid umask 512: use 0 to 511 (0777)`},
+		{`{"type":"forward","request":{"type":"ping"}}`, `Invalid request: missing field "service"`},
+		{`{"type":"forward","service":"mem"}`, `Invalid request: missing field "request"`},
+		{`{"type":"forward","service":5,"request":{}}`, `Invalid request: field "service": expected a string, found a number`},
+		{forward("mem", `[]`), `Invalid request: field "request": expected a JSON object`},
+		{forward("mem", `"ping"`), `Invalid request: field "request": expected a JSON object`},
+		{forward("mem", `{"type":5}`), `Invalid request: field "request": field "type": expected a string, found a number`},
+		{forward("mem", `{"type":"ping",}`), "…"},
+		{forward("mem", `{"type":"ping","x":y}`), "…"},
+		{forward("mem", `{type:"ping"}`), "…"},
+		{forward("mem", "{\"type\":\"ping\",\"x\":\"\xff\"}"), "…"},
+		{forward("mem", `{]`), "…"},
 	} {
-		streamed, last := b.ask(c.payload)
-		if last.Type != "error" || last.Message != c.message || last.Code != "invalid" || streamed != "" {
-			t.Errorf("%s\n got %s\nwant %s", c.payload, last.Raw, c.message)
-		}
-	}
-	for _, payload := range []string{``, `hi`, `"hi"`, `[]`, `null`, `{"message":"hi"`, `{"message":"hi"} x`, "{\"message\":\"\xff\"}", `{"type":5,"message":"hi"}`, `{"message":"hi","meta":{"deadline_ms":-1}}`} {
-		if _, last := b.ask(payload); last.Type != "error" || last.Code != "invalid" {
-			t.Errorf("%q: %s", payload, last.Raw)
-		}
+		cases = append(cases, rpctest.Case{Name: "invalid", Request: c.request, Code: "invalid", Message: c.message})
 	}
 	for _, typ := range []string{"chat", "run", "message", "Ping"} {
-		if _, last := b.ask(`{"type":"` + typ + `","message":"hi"}`); last.Message != "Unknown message type: "+typ || last.Code != "unknown" {
-			t.Errorf("type %s: %s", typ, last.Raw)
-		}
+		cases = append(cases, rpctest.Case{Name: typ, Request: `{"type":"` + typ + `","message":"hi"}`, Code: "unknown", Message: "Unknown message type: " + typ})
 	}
-	if n := len(b.runs.list()) + len(b.builds.list()) + len(b.stored.list()); n > 0 {
-		t.Errorf("%d requests to neighbours", n)
+	for _, name := range []string{"nobody", "", "Mem"} {
+		cases = append(cases, rpctest.Case{
+			Name: "forward", Request: forward(name, `{"type":"ping"}`), Code: "not_found", Message: fmt.Sprintf("forward: there is no service %q", name),
+		})
 	}
-}
-
-// TestGoodRequests: what counts as absent, and what nobody looks at.
-func TestGoodRequests(t *testing.T) {
 	b := newEnv(t, all())
-	for _, payload := range []string{
-		`{"message":"hi"}`, `{"type":null,"message":"hi"}`, ` { "message" : "hi" , "more" : [ {} ] } `,
-		`{"message":"hi","stream":null,"channel_id":null,"meta":null}`, `{"message":"hi","stream":false}`, `{"message":"h\u0069","MESSAGE":5}`,
+	rpctest.Conformance(t, b.cfg.Daemon.Socket, append(cases, rpctest.Case{
+		Name: "forward", Request: forward("mem", `{}`), Code: "denied", Message: `forward: "" of mem is not open to clients`,
+	}))
+	b.checkIdle()
+
+	cases = nil
+	for _, request := range []string{
+		`{"message":"hi"}`, `{"type":null,"message":"hi"}`, ` { "message" : "hi" , "more" : [ {} ] } `, `{"message":"hi","stream":false}`,
+		`{"message":"hi","stream":null,"channel_id":null,"meta":null}`, `{"message":"h\u0069","MESSAGE":5}`,
 	} {
-		if _, last := b.ask(payload); last.Raw != `{"type":"response","content":"The answer."}` {
-			t.Errorf("%s: %s", payload, last.Raw)
-		}
+		cases = append(cases, rpctest.Case{Name: "valid", Request: request, Reply: `{"type":"response","content":"The answer."}`})
 	}
-	for _, run := range b.runs.list() {
+	rpctest.Conformance(t, b.cfg.Daemon.Socket, append(cases,
+		rpctest.Case{Name: "streamed", Request: `{"message":"hi","stream":true}`, Reply: `{"type":"done","full_text":"The answer.","iterations":3}`},
+		rpctest.Case{Name: "forward", Request: forward("sys", `{"type":"get"}`), Reply: `{"type":"system_prompt","content":"Be <brief>."}`},
+	))
+	for _, run := range b.runs.All() {
 		if string(run.Messages) != "["+system+","+old+","+hi+"]" {
-			t.Errorf("the agent is asked %s", run.Messages)
+			t.Errorf("agr was asked %s", run.Messages)
 		}
 	}
 }
 
-// TestOneAfterTheOther: a connection carries many requests, bad ones among them.
-func TestOneAfterTheOther(t *testing.T) {
-	b := newEnv(t, all())
-	c := b.dial()
-	for range 3 {
-		for payload, want := range map[string]string{`{"message":"hi"}`: "response", `{"message":"hi","stream":true}`: "done", `{}`: "error", `x`: "error"} {
-			c.Send(payload)
-			if _, last := c.Finish(); last.Type != want {
-				t.Errorf("%s: %s", payload, last.Raw)
+// TestHangUp: a caller that hangs up, or whose deadline passes, cancels the work of
+// the neighbour that is at it. Nothing is stored, and rtr is not asked after agr.
+func TestHangUp(t *testing.T) {
+	agr := func(n *neighbours, block *rpctest.Block) {
+		n.agr = func(ctx context.Context, _ proto.Run, out *rpc.Out) (proto.Text, error) {
+			_, err := say(out, []string{"half"})
+			return proto.Text{}, errors.Join(err, block.Wait(ctx))
+		}
+	}
+	rtr := func(n *neighbours, block *rpctest.Block) {
+		n.agr = nil
+		n.rtr = func(ctx context.Context, _ proto.Infer, _ *rpc.Out) (proto.Text, error) {
+			return proto.Text{}, block.Wait(ctx)
+		}
+	}
+	for _, c := range []struct {
+		name, request string
+		with          func(*neighbours, *rpctest.Block)
+	}{
+		{"sys", `{"message":"hi","channel_id":"a"}`, func(n *neighbours, b *rpctest.Block) { n.sys = blocks[proto.GetPrompt](b) }},
+		{"ctx", `{"message":"hi","channel_id":"a","stream":true}`, func(n *neighbours, b *rpctest.Block) { n.ctx = blocks[proto.Build](b) }},
+		{"agr", `{"message":"hi","channel_id":"a"}`, agr},
+		{"agr streaming", `{"message":"hi","channel_id":"a","stream":true}`, agr},
+		{"agr with events", `{"message":"hi","channel_id":"a","events":true}`, func(n *neighbours, b *rpctest.Block) {
+			n.agr = func(ctx context.Context, _ proto.Run, _ *rpc.Out) (proto.Text, error) {
+				return proto.Text{}, b.Wait(ctx)
 			}
-		}
+		}},
+		{"rtr", `{"message":"hi","channel_id":"a"}`, rtr},
+		{"rtr streaming", `{"message":"hi","channel_id":"a","stream":true}`, rtr},
+		{"forward", forward("mem", `{"type":"search_hard","query":"x"}`), func(n *neighbours, b *rpctest.Block) {
+			n.more = func(service string, s *rpc.Server) {
+				if service == "mem" {
+					rpc.HandleRelay(s, proto.MemSearchHard, blocks[proto.SearchHard](b))
+				}
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n, block := all(), rpctest.NewBlock()
+			c.with(&n, block)
+			b := newEnv(t, n)
+			rpctest.Conformance(t, b.cfg.Daemon.Socket, []rpctest.Case{{Name: "hang-up", Request: c.request, Block: block}})
+			if stored := b.stored.All(); len(stored) > 0 {
+				t.Errorf("stored %s", stored)
+			}
+			if infers := len(b.infers.All()); strings.HasPrefix(c.name, "agr") && infers > 0 {
+				t.Errorf("%d inferences besides those of agr", infers)
+			}
+		})
 	}
 }
 
-// TestTrace: all hops of a turn know it by the caller's name.
+// blocks returns a handler that works until its request is cancelled.
+func blocks[Req any](b *rpctest.Block) func(context.Context, Req, *rpc.Out) error {
+	return func(ctx context.Context, _ Req, _ *rpc.Out) error { return b.Wait(ctx) }
+}
+
+// TestHangUpWhileStoring: a whole answer is stored even if the caller hangs up at
+// that moment.
+func TestHangUpWhileStoring(t *testing.T) {
+	n, block := all(), rpctest.NewBlock()
+	n.mem = func(ctx context.Context, _ proto.AppendHistory) (proto.Empty, error) {
+		return proto.Empty{}, block.Wait(ctx)
+	}
+	b := newEnv(t, n)
+	c := b.dial()
+	c.Send(`{"message":"hi","channel_id":"a"}`)
+	block.Begun(t)
+	c.Close()
+	b.ask(`{"type":"ping"}`)
+	block.Release()
+	rpctest.WaitIdle(t, b.cfg.Daemon.Socket)
+	if stored := b.stored.All(); len(stored) != 1 || b.log.Contains("could not be stored") {
+		t.Errorf("stored %s, the log is %s", stored, b.log.String())
+	}
+}
+
+// TestTrace: all requests of a turn carry the caller's trace.
 func TestTrace(t *testing.T) {
-	traces := traceBook{seen: map[string]string{}}
+	var mu sync.Mutex
+	traces := map[string]string{}
+	note := func(ctx context.Context, service string) {
+		mu.Lock()
+		defer mu.Unlock()
+		traces[service] = rpc.Trace(ctx)
+	}
 	n := all()
 	sys, build, agr := n.sys, n.ctx, n.agr
 	n.sys = func(ctx context.Context, req proto.GetPrompt, out *rpc.Out) error {
-		traces.note(ctx, "sys")
+		note(ctx, "sys")
 		return sys(ctx, req, out)
 	}
 	n.ctx = func(ctx context.Context, req proto.Build, out *rpc.Out) error {
-		traces.note(ctx, "ctx")
+		note(ctx, "ctx")
 		return build(ctx, req, out)
 	}
 	n.agr = func(ctx context.Context, req proto.Run, out *rpc.Out) (proto.Text, error) {
-		traces.note(ctx, "agr")
+		note(ctx, "agr")
 		return agr(ctx, req, out)
 	}
 	n.mem = func(ctx context.Context, _ proto.AppendHistory) (proto.Empty, error) {
-		traces.note(ctx, "mem")
+		note(ctx, "mem")
 		return proto.Empty{}, nil
 	}
 	b := newEnv(t, n)
 	b.ask(`{"message":"hi","channel_id":"a","meta":{"trace":"turn-7"}}`)
 	for _, service := range []string{"sys", "ctx", "agr", "mem"} {
-		if got := traces.seen[service]; got != "turn-7" {
-			t.Errorf("%s knows the turn as %q", service, got)
-		}
+		zinotest.Equal(t, "the trace of "+service, traces[service], "turn-7")
 	}
 }
 
-// traceBook notes the trace that each service was given.
-type traceBook struct {
-	mu   sync.Mutex
-	seen map[string]string
-}
-
-func (b *traceBook) note(ctx context.Context, service string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.seen[service] = rpc.Trace(ctx)
-}
-
-// TestKeepalives: those of a neighbour stay here.
+// TestKeepalives: keepalives of neighbours are not passed on.
 func TestKeepalives(t *testing.T) {
 	alive := []byte(`{"type":"keepalive"}`)
 	n := all()
@@ -141,28 +220,139 @@ func TestKeepalives(t *testing.T) {
 		return errors.Join(out.Frame(alive), sys(ctx, req, out))
 	}
 	b := newEnv(t, n)
-	modes(t, func(t *testing.T, stream bool, more string) {
-		streamed, last := b.ask(`{"message":"hi"` + more + `}`)
-		if last.Text() != "The answer." || stream != (streamed == "The answer.") {
-			t.Errorf("streamed %q, then %s", streamed, last.Raw)
-		}
+	equalLists(t, "packets", first(b.turn(`{"message":"hi"}`)), []string{`{"type":"response","content":"The answer."}`})
+	equalLists(t, "packets", first(b.turn(`{"message":"hi","stream":true}`)), []string{
+		`{"type":"chunk","delta":"The "}`, `{"type":"chunk","delta":"answer."}`, `{"type":"done","full_text":"The answer.","iterations":3}`,
 	})
 }
 
-// TestClientEnvironment: that of the daemon's own user goes to the agent, that of
-// any other user goes nowhere.
+// first drops the terminal packet of a turn, which is the last of its packets.
+func first(packets []string, _ rpctest.Packet) []string { return packets }
+
+// TestClientEnvironment: the environment of a caller reaches agr if the caller is
+// the daemon's own user.
 func TestClientEnvironment(t *testing.T) {
 	b := newEnv(t, all())
 	b.ask(`{"message":"hi","env":{"FOO":"bar"},"cwd":"/tmp","umask":18}`)
-	run := b.runs.list()[0]
+	run := b.runs.All()[0]
 	if run.Env["FOO"] != "bar" || len(run.Env) != 1 || run.Cwd != "/tmp" || run.Umask == nil || *run.Umask != 18 {
-		t.Errorf("the agent gets %+v", run)
+		t.Errorf("agr was asked %+v", run)
 	}
 	req := proto.Chat{Message: "hi", Root: "/r", Env: run.Env, Cwd: run.Cwd, Umask: run.Umask}
-	if got := withoutForeignEnv(req, os.Geteuid()+1); got.Env != nil || got.Cwd != "" || got.Umask != nil || got.Root != "/r" {
-		t.Errorf("of another user %+v is kept", got)
+	for _, uid := range []int{os.Geteuid() + 1, -1} {
+		if got := withoutForeignEnv(req, uid); got.Env != nil || got.Cwd != "" || got.Umask != nil || got.Root != "/r" {
+			t.Errorf("of user %d %+v is kept", uid, got)
+		}
 	}
-	if got := withoutForeignEnv(req, -1); got.Env != nil {
-		t.Errorf("of an unknown user %+v is kept", got)
+}
+
+// TestForwardList: public methods are passed on, here to services that are not
+// running; all others and unknown ones are refused.
+func TestForwardList(t *testing.T) {
+	b := newEnv(t, neighbours{config: func(*config.Config) {}})
+	for _, service := range config.Services {
+		types := map[string]bool{"Ping": true, "ping ": true, "nope": true}
+		for _, m := range proto.Methods() {
+			if m.Service == service || m.Service == "*" {
+				types[m.Type] = true
+			}
+		}
+		for typ := range types {
+			_, last := b.ask(forward(service, `{"type":"`+typ+`"}`))
+			denied := fmt.Sprintf("forward: %q of %s is not open to clients", typ, service)
+			switch {
+			case !proto.IsPublic(service, typ):
+				if last.Message != denied || last.Code != "denied" {
+					t.Errorf("%s of %s: %s", typ, service, last.Raw)
+				}
+			case service == "daemon":
+				if last.Type == "error" {
+					t.Errorf("%s of %s: %s", typ, service, last.Raw)
+				}
+			case !strings.HasPrefix(last.Message, "Could not connect to "+service+": ") || last.Code != "unavailable":
+				t.Errorf("%s of %s: %s", typ, service, last.Raw)
+			}
+		}
+	}
+}
+
+// TestForwardVerbatim: request and answer pass unchanged, errors and 5 MB too.
+func TestForwardVerbatim(t *testing.T) {
+	const request = `{ "type" : "get_history", "channel_id":"<\u0061>", "limit":"2", "more":[1, null] }`
+	for _, answer := range []string{
+		`{"type":"history","messages":[]}`, `{ "messages" : [ {"x":"<\u003c>"} ], "more":1, "type":"history" }`,
+		`{"type":"error","message":"channel_id required","code":"invalid"}`, `{"type":"what is this"}`,
+		`{"type":"history","messages":[{"role":"user","content":"` + strings.Repeat("0123456789abcdef", 5<<20/16) + `"}]}`,
+	} {
+		var asked rpctest.Record[proto.GetHistory]
+		n := all()
+		n.more = func(service string, s *rpc.Server) {
+			if service == "mem" {
+				rpc.HandleRelay(s, proto.MemGetHistory, recorded(&asked, answers[proto.GetHistory](answer)))
+			}
+		}
+		b := newEnv(t, n)
+		if _, last := b.ask(forward("mem", request)); last.Raw != answer {
+			t.Errorf("got %.200s, want %.200s", last.Raw, answer)
+		}
+		if got := asked.All(); len(got) != 1 || got[0] != (proto.GetHistory{ChannelID: "<a>", Limit: 2}) {
+			t.Errorf("mem was asked %+v", got)
+		}
+	}
+}
+
+// TestForwardCommon: the methods that every service has reach that service.
+func TestForwardCommon(t *testing.T) {
+	b := newEnv(t, all())
+	for _, service := range []string{"daemon", "sys", "ctx", "mem", "agr", "rtr"} {
+		for typ, reply := range map[string]string{"ping": "pong", "describe": "description", "stats": "stats"} {
+			if _, last := b.ask(forward(service, `{"type":"`+typ+`","meta":{"trace":"a"}}`)); last.Type != reply || last.Service != service {
+				t.Errorf("%s of %s: %s", typ, service, last.Raw)
+			}
+		}
+	}
+}
+
+// TestForwardToBrokenService: a service that hangs up without a whole answer is one
+// error.
+func TestForwardToBrokenService(t *testing.T) {
+	for _, answer := range []string{"", "\x00\x00\x00\x20{", "\x00\x00\x00\x01x"} {
+		b := newEnv(t, neighbours{config: func(*config.Config) {}})
+		rpctest.Raw(t, b.cfg.Mem.Socket, answer)
+		if _, last := b.ask(forward("mem", `{"type":"ping"}`)); last.Type != "error" || last.Message == "" || last.Code == "" {
+			t.Errorf("%q: %s", answer, last.Raw)
+		}
+	}
+}
+
+// TestHandoff: the bundle has what the model wrote, the rest from the session; the
+// model is asked with the parameters of the configuration.
+func TestHandoff(t *testing.T) {
+	n := all()
+	n.rtr = model(`{"goal":"ship","open_tasks":["tag it"]}`, "\n")
+	n.config = func(cfg *config.Config) { cfg.Agent.Temperature, cfg.Agent.TopP, cfg.Agent.Effort = 0.5, 0.25, "low" }
+	n.more = func(service string, s *rpc.Server) {
+		if service != "mem" {
+			return
+		}
+		rpc.Handle(s, proto.MemFindSession, func(context.Context, proto.FindSession) (proto.SessionSummary, error) {
+			return proto.SessionSummary{SessionID: "s-1"}, nil
+		})
+		rpc.Handle(s, proto.MemReadSession, func(_ context.Context, req proto.ReadSession) (proto.SessionEvents, error) {
+			return proto.SessionEvents{SessionID: req.SessionID, Events: proto.Raw(`[
+				{"type":"message","role":"user","text":"build it"},
+				{"type":"tool_use","id":"1","name":"bash","input":{"command":"make build"}},
+				{"type":"tool_result","tool_use_id":"1","output":{"ok":true,"data":{"exit_code":0}},"ok":true},
+				{"type":"message","role":"assistant","text":"built"}]`)}, nil
+		})
+	}
+	b := newEnv(t, n)
+	_, last := b.ask(`{"type":"handoff","goal":"ship","root":"/p","model":"m"}`)
+	zinotest.Equal(t, "the reply", last.Type, "handoff_bundle")
+	zinotest.Contains(t, "the reply", last.Raw, `"session_id":"s-1"`, `"filled":["Starter prompt","Relevant files","Repro commands"]`)
+	zinotest.Contains(t, "the bundle", last.Content, "## Open tasks\n\n- [ ] tag it\n", "```sh\nmake build\n```")
+	asked := b.infers.All()
+	if len(asked) != 1 || asked[0].Model != "m" || asked[0].Temperature != 0.5 || asked[0].TopP != 0.25 || asked[0].Effort != "low" || !asked[0].NeedModel {
+		t.Errorf("asked %+v", asked)
 	}
 }

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// storeTimeout is how long an append is repeated while mem cannot be reached.
+	// storeTimeout is how long an append may take, and how long it is repeated while
+	// mem cannot be reached.
 	storeTimeout = 60 * time.Second
 	// stopTimeout is the same for a turn that has ended: the daemon may be
 	// stopping.
@@ -34,7 +35,7 @@ type session struct {
 	mem      *rpc.Client
 	id       string
 	ctx      context.Context // of the turn
-	timeout  time.Duration
+	timeout  time.Duration   // of the repeats of an append: storeTimeout, shorter in tests
 	unlock   context.CancelFunc
 	unlocked chan struct{} // closed when the lock is released
 
@@ -149,9 +150,9 @@ func (w *session) append(events, header proto.Raw) error {
 	if w.err != nil {
 		return w.err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), storeTimeout)
 	defer cancel()
-	defer context.AfterFunc(w.ctx, func() { time.AfterFunc(min(stopTimeout, w.timeout), cancel) })()
+	defer context.AfterFunc(w.ctx, func() { time.AfterFunc(stopTimeout, cancel) })()
 	req := proto.AppendSession{SessionID: w.id, Events: events, At: &w.next}
 	if w.next == 0 {
 		req.Create, req.Header = true, header
@@ -173,7 +174,9 @@ func (w *session) append(events, header proto.Raw) error {
 		default:
 			return e
 		}
-		if ctx.Err() != nil && last != nil { // says why mem cannot be reached
+		if last == nil {
+			defer time.AfterFunc(w.timeout, cancel).Stop()
+		} else if ctx.Err() != nil { // the earlier error says why mem cannot be reached
 			e = last
 		}
 		last = e

@@ -3,17 +3,20 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"zino/pkg/config"
 	"zino/pkg/rpc"
 	"zino/pkg/zinotest"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
-// Packets of a turn with one call. Blanks and escapes are to pass as they are.
+// Packets of a turn with one call. Blanks and escapes have to pass unchanged.
 const (
 	deltaA    = `{"type":"assistant_delta","text":"Let <me> "}`
 	deltaB    = `{"type":"assistant_delta","text":"look\u0021"}`
@@ -41,6 +44,9 @@ const (
 	storedBreak = `{"type":"interrupted","role":"system","text":"Interrupted"}`
 )
 
+// wholeDone is the terminal packet of a whole turn.
+const wholeDone = `{"type":"done","full_text":"Done.","iterations":2,"stop_reason":"stop","usage":{"input_tokens":5,"output_tokens":7,"cost_usd":0.01},"provider":"p","model":"m"}`
+
 const (
 	turnPayload     = `{"message":" hi <you> ","session_id":"s-1","root":"/r","events":true}`
 	interruptedLast = `{"type":"error","message":"The turn was interrupted.","code":"canceled","service":"daemon"}`
@@ -48,7 +54,7 @@ const (
 
 var wholeTurn = []string{reasoning, deltaA, deltaB, finalA, requested, usageA, started, output, finished, retry, deltaC, finalC}
 
-// ends is the agent's last word of a whole turn.
+// ends is the terminal packet of agr in a whole turn.
 func ends() proto.Text {
 	two, cost := 2, 0.01
 	return proto.Text{
@@ -57,39 +63,38 @@ func ends() proto.Text {
 	}
 }
 
-// whole is the agent of a whole turn.
+// whole plays a whole turn.
 func whole(_ context.Context, say func(...string) error) (proto.Text, error) {
 	return ends(), say(wholeTurn...)
 }
 
-// TestSession: who is asked in which order, what is stored, and what the caller
-// is told, to the letter.
+// TestSession: the requests to the neighbours in their order, the stored events and
+// the packets to the caller, to the letter.
 func TestSession(t *testing.T) {
 	b := newSessionEnv(t, all(), whole)
-	got := raws(b.turn(turnPayload))
-	done := `{"type":"done","full_text":"Done.","iterations":2,"stop_reason":"stop","usage":{"input_tokens":5,"output_tokens":7,"cost_usd":0.01},"provider":"p","model":"m"}`
-	same(t, "packets", got, append(slices.Clone(wholeTurn), done))
+	got, _ := b.turn(turnPayload)
+	equalLists(t, "packets", got, append(slices.Clone(wholeTurn), wholeDone))
 	zinotest.Eventually(t, "the lock to be released", func() bool { return b.trail.has("released") })
-	steps := b.trail.list()
+	steps := b.trail.All()
 	slices.Sort(steps[2:4])
-	same(t, "steps", steps, []string{
+	equalLists(t, "steps", steps, []string{
 		"hold", "held", "ctx", "sys", "store " + storedUser, "agr", "store " + storedA, "store " + storedCall,
 		"store " + usageA, "store " + storedDone, "store " + storedC, "released",
 	})
-	same(t, "requests to mem", b.mem.heads[:2], []string{`s-1 create {"root":"/r"}`, "s-1"})
-	run := b.runs.list()[0]
+	equalLists(t, "requests to mem", b.mem.heads[:2], []string{`s-1 create {"root":"/r"}`, "s-1"})
+	run := b.runs.All()[0]
 	if want := "[" + system + "," + old + `,{"role":"user","content":"hi <you>"}]`; string(run.Messages) != want {
-		t.Errorf("the agent is given %s, want %s", run.Messages, want)
+		t.Errorf("agr was asked %s, want %s", run.Messages, want)
 	}
-	if build := b.builds.list()[0]; build != (proto.Build{SessionID: "s-1", UserMessage: "hi <you>"}) {
-		t.Errorf("ctx is asked %+v", build)
+	if build := b.builds.All()[0]; build != (proto.Build{SessionID: "s-1", UserMessage: "hi <you>"}) {
+		t.Errorf("ctx was asked %+v", build)
 	}
-	if n := len(b.stored.list()); n > 0 {
+	if n := len(b.stored.All()); n > 0 {
 		t.Errorf("%d histories are stored", n)
 	}
 }
 
-// TestSessionRequest: what the caller sets reaches whom it concerns.
+// TestSessionRequest: agr and sys get the parameters of the request.
 func TestSessionRequest(t *testing.T) {
 	n := all()
 	n.config = func(cfg *config.Config) {
@@ -102,7 +107,7 @@ func TestSessionRequest(t *testing.T) {
 	}{{"", nil}, {`,"system_prompt":"Be brief."`, new("Be brief.")}, {`,"system_prompt":""`, new("")}} {
 		b := newSessionEnv(t, n, whole)
 		b.turn(`{"message":"hi","session_id":"s-1","root":"/r","events":true,"need_model":true,"provider":"p","model":"m","max_tokens":5,"channel_id":"c"` + c.more + `}`)
-		run := b.runs.list()[0]
+		run := b.runs.All()[0]
 		if run.MaxIterations == nil || *run.MaxIterations != 77 || run.Effort != "low" {
 			t.Errorf("max_iterations: %v, effort: %q", run.MaxIterations, run.Effort)
 		}
@@ -113,16 +118,16 @@ func TestSessionRequest(t *testing.T) {
 		}
 		if got := run; got.Temperature != want.Temperature || got.TopP != want.TopP || !got.Streaming() || got.Stream == nil || !*got.Stream || !got.Events || !got.NeedModel ||
 			got.SessionID != want.SessionID || got.Root != want.Root || got.Provider != want.Provider || got.Model != want.Model || got.MaxTokens != want.MaxTokens {
-			t.Errorf("the agent is asked %+v", got)
+			t.Errorf("agr was asked %+v", got)
 		}
-		get := b.gets.list()[0]
+		get := b.gets.All()[0]
 		if get.Root != "/r" || (get.SystemPrompt == nil) != (c.prompt == nil) || c.prompt != nil && *get.SystemPrompt != *c.prompt {
-			t.Errorf("sys is asked %+v", get)
+			t.Errorf("sys was asked %+v", get)
 		}
 	}
 }
 
-// TestSessionNotices: what sys remarks and which files it read comes first.
+// TestSessionNotices: the warnings of sys and the files that it read come first.
 func TestSessionNotices(t *testing.T) {
 	n := all()
 	n.sys = answers[proto.GetPrompt](`{"type":"system_prompt","content":"x","files":[{"path":"/a/AGENTS.md","bytes":1},{"path":"/b/AGENTS.md","bytes":0}],"warnings":["/c is no file","d"]}`)
@@ -132,18 +137,18 @@ func TestSessionNotices(t *testing.T) {
 	}
 	b := newSessionEnv(t, n, whole)
 	for _, payload := range []string{turnPayload, `{"message":"hi","root":"/r","events":true}`} {
-		same(t, "notices", raws(b.turn(payload))[:3], notices)
+		packets, _ := b.turn(payload)
+		equalLists(t, "notices", packets[:3], notices)
 	}
 	for _, payload := range []string{`{"message":"hi","session_id":"s","stream":true}`, `{"message":"hi","stream":true}`} {
-		for _, p := range b.turn(payload) {
-			if p.Type == "notice" {
-				t.Errorf("a caller without events has %s", p.Raw)
-			}
+		packets, _ := b.turn(payload)
+		if text := strings.Join(packets, "\n"); strings.Contains(text, `"notice"`) {
+			t.Errorf("a caller without events gets %s", text)
 		}
 	}
 }
 
-// TestSessionWithoutEvents: the same turn for a caller who reads text.
+// TestSessionWithoutEvents: the same turn for a caller that asked for text.
 func TestSessionWithoutEvents(t *testing.T) {
 	stored := []string{`{"type":"message","role":"user","text":"hi"}`, storedA, storedCall, usageA, storedDone, storedC}
 	for _, c := range []struct {
@@ -157,48 +162,44 @@ func TestSessionWithoutEvents(t *testing.T) {
 		}},
 	} {
 		b := newSessionEnv(t, all(), whole)
-		same(t, "packets", raws(b.turn(`{"message":"hi","session_id":"s-1"`+c.more+`}`)), c.want)
-		same(t, "stored", b.trail.stored(), stored)
+		packets, _ := b.turn(`{"message":"hi","session_id":"s-1"` + c.more + `}`)
+		equalLists(t, "packets", packets, c.want)
+		equalLists(t, "stored", b.trail.stored(), stored)
 		if head := b.mem.heads[0]; head != "s-1 create {}" {
 			t.Errorf("without a root the session is made with %s", head)
 		}
 	}
 }
 
-// TestSessionChunks: text of an agent that knows no events is stored and passed
-// on as if it did.
+// TestSessionChunks: chunks of an agr that sends no events are stored and become
+// events.
 func TestSessionChunks(t *testing.T) {
 	n := all()
 	b := newSessionEnv(t, n, func(_ context.Context, say func(...string) error) (proto.Text, error) {
 		return proto.Text{Content: "one two"}, say(`{"type":"chunk","delta":"one "}`, `{ "type":"chunk", "delta":"two"}`)
 	})
-	same(t, "packets", raws(b.turn(turnPayload)), []string{
+	packets, _ := b.turn(turnPayload)
+	equalLists(t, "packets", packets, []string{
 		`{"type":"assistant_delta","text":"one "}`, `{"type":"assistant_delta","text":"two"}`,
 		`{"type":"assistant_final","text":"one two"}`, `{"type":"done","full_text":"one two"}`,
 	})
-	same(t, "stored", b.trail.stored(), []string{storedUser, `{"type":"message","role":"assistant","text":"one two"}`})
+	equalLists(t, "stored", b.trail.stored(), []string{storedUser, `{"type":"message","role":"assistant","text":"one two"}`})
 }
 
-// TestNoSave: nothing is locked and nothing stored; the earlier turns are sent.
+// TestNoSave: nothing is locked or stored; the earlier turns are sent to agr.
 func TestNoSave(t *testing.T) {
 	b := newSessionEnv(t, all(), whole)
-	packets := b.turn(strings.TrimSuffix(turnPayload, "}") + `,"no_save":true}`)
-	if len(packets) != len(wholeTurn)+1 || packets[len(wholeTurn)].Type != "done" {
-		t.Errorf("packets %s", raws(packets))
-	}
-	steps := b.trail.list()
+	packets, _ := b.turn(strings.TrimSuffix(turnPayload, "}") + `,"no_save":true}`)
+	equalLists(t, "packets", packets, append(slices.Clone(wholeTurn), wholeDone))
+	steps := b.trail.All()
 	slices.Sort(steps)
-	same(t, "steps", steps, []string{"agr", "ctx", "sys"})
-	if id := b.builds.list()[0].SessionID + b.runs.list()[0].SessionID; id != "s-1s-1" {
-		t.Errorf("ctx and agr are told %s", id)
-	}
-	b.ask(`{"message":"hi","channel_id":"c","no_save":true}`)
-	if n := len(b.stored.list()); n > 0 {
-		t.Errorf("%d turns of a channel are stored", n)
+	equalLists(t, "steps", steps, []string{"agr", "ctx", "sys"})
+	if id := b.builds.All()[0].SessionID + b.runs.All()[0].SessionID; id != "s-1s-1" {
+		t.Errorf("the sessions of ctx and agr are %s", id)
 	}
 }
 
-// TestSessionRefused: nobody hears of a message that is not valid.
+// TestSessionRefused: an invalid session name reaches no neighbour.
 func TestSessionRefused(t *testing.T) {
 	b := newSessionEnv(t, all(), whole)
 	for _, id := range []string{".x", "..", "../x", "a/b", "/a", "-x", "a b", "a\\u0000b", "a\\nb", "\\ufffd!", strings.Repeat("a", 201), strings.Repeat("é", 101), "~", "a\\\\b"} {
@@ -209,28 +210,18 @@ func TestSessionRefused(t *testing.T) {
 			}
 		}
 	}
-	for _, c := range []struct{ more, message string }{
-		{`"message":" \n","session_id":"s"`, "Empty message."},
-		{`"session_id":"s"`, "Empty message."},
-		{`"message":"hi","root":"a/b"`, `invalid root "a/b": use an absolute path`},
-		{`"message":"hi","session_id":"s","root":"."`, `invalid root ".": use an absolute path`},
-	} {
-		if _, last := b.ask(`{` + c.more + `}`); last.Message != c.message || last.Code != "invalid" {
-			t.Errorf("%s: %s", c.more, last.Raw)
-		}
-	}
-	if steps := b.trail.list(); len(steps) > 0 {
+	if steps := b.trail.All(); len(steps) > 0 {
 		t.Errorf("steps %s", steps)
 	}
 	for _, id := range []string{"a", "A.b_c-d", "_", "0", "séance", "会議", strings.Repeat("a", 200)} {
-		if packets := b.turn(`{"message":"hi","session_id":"` + id + `"}`); packets[0].Type != "response" {
-			t.Errorf("session %s: %s", id, raws(packets))
+		if _, last := b.turn(`{"message":"hi","session_id":"` + id + `"}`); last.Type != "response" {
+			t.Errorf("session %s: %s", id, last.Raw)
 		}
 	}
 }
 
-// TestSessionParts: a turn does not go on without a part of its prompt, in the
-// words of whom it was asked of; and nothing of it is stored.
+// TestSessionParts: a turn whose prompt lacks a part ends with the error of sys or
+// ctx, and nothing of it is stored.
 func TestSessionParts(t *testing.T) {
 	handoff := &proto.Error{Code: proto.CodeTooLarge, Message: "Go on in a new one: zino handoff", Service: "mem"}
 	fails := func(err error) func(*neighbours) {
@@ -243,43 +234,42 @@ func TestSessionParts(t *testing.T) {
 		with func(*neighbours)
 		want string
 	}{
-		{"sys away", func(n *neighbours) { n.sys = nil }, "Could not connect to sys: "},
+		{"sys not running", func(n *neighbours) { n.sys = nil }, "Could not connect to sys: "},
 		{"sys invalid", func(n *neighbours) {
 			n.sys = func(context.Context, proto.GetPrompt, *rpc.Out) error {
 				return proto.Errorf(proto.CodeInvalid, "/p cannot be read")
 			}
 		}, `{"type":"error","message":"/p cannot be read","code":"invalid","service":"sys"}`},
-		{"sys nonsense", func(n *neighbours) { n.sys = answers[proto.GetPrompt](`{"type":"system_prompt","content":5}`) }, "sys answered with something that is not a packet"},
-		{"ctx away", func(n *neighbours) { n.ctx = nil }, "Could not connect to ctx: "},
+		{"sys malformed", func(n *neighbours) { n.sys = answers[proto.GetPrompt](`{"type":"system_prompt","content":5}`) }, "sys answered with something that is not a packet"},
+		{"ctx not running", func(n *neighbours) { n.ctx = nil }, "Could not connect to ctx: "},
 		{"too large", fails(handoff), `{"type":"error","message":"Go on in a new one: zino handoff","code":"too_large","service":"mem","kind":"session"}`},
-		{"ctx nonsense", func(n *neighbours) { n.ctx = answers[proto.Build](`{"type":"context","messages":[5]}`) }, "element 0 is not an object"},
+		{"ctx malformed", func(n *neighbours) { n.ctx = answers[proto.Build](`{"type":"context","messages":[5]}`) }, "element 0 is not an object"},
 		{"both", func(n *neighbours) { n.sys, n.ctx = nil, nil }, "Could not connect to sys: "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := all()
 			c.with(&n)
 			b := newSessionEnv(t, n, whole)
-			packets := b.turn(turnPayload)
-			if len(packets) != 1 || packets[0].Type != "error" || !strings.Contains(packets[0].Raw, c.want) {
-				t.Errorf("packets %s", raws(packets))
+			packets, last := b.turn(turnPayload)
+			if len(packets) != 1 || last.Type != "error" || !strings.Contains(last.Raw, c.want) {
+				t.Errorf("packets %s", packets)
 			}
-			if c.name != "both" && strings.Contains(c.name, "sys") == strings.Contains(packets[0].Raw, `"kind":"session"`) {
-				t.Errorf("the kind of %s", packets[0].Raw)
+			if c.name != "both" && strings.Contains(c.name, "sys") == strings.Contains(last.Raw, `"kind":"session"`) {
+				t.Errorf("the kind of %s", last.Raw)
 			}
 			if b.trail.has("agr") || len(b.trail.stored()) > 0 {
-				t.Errorf("steps %s", b.trail.list())
+				t.Errorf("steps %s", b.trail.All())
 			}
 		})
 	}
 }
 
-// TestNoAgent: a turn of a session needs the agent; the model alone has no tools.
+// TestNoAgent: a turn of a session needs agr; rtr alone has no tools.
 func TestNoAgent(t *testing.T) {
 	b := newSessionEnv(t, all(), nil)
-	packets := b.turn(turnPayload)
-	last := packets[len(packets)-1]
-	if len(packets) != 1 || !strings.HasPrefix(last.Message, "Could not connect to agr: ") || last.Code != "unavailable" || len(b.infers.list()) > 0 {
-		t.Errorf("packets %s, %d inferences", raws(packets), len(b.infers.list()))
+	packets, last := b.turn(turnPayload)
+	if len(packets) != 1 || !strings.HasPrefix(last.Message, "Could not connect to agr: ") || last.Code != "unavailable" || len(b.infers.All()) > 0 {
+		t.Errorf("packets %s, %d inferences", packets, len(b.infers.All()))
 	}
 	stored := b.trail.stored()
 	if len(stored) != 2 || stored[0] != storedUser || !strings.HasPrefix(stored[1], `{"type":"error","message":"Could not connect to agr: `) || !strings.HasSuffix(stored[1], `,"code":"unavailable"}`) {
@@ -287,8 +277,8 @@ func TestNoAgent(t *testing.T) {
 	}
 }
 
-// TestAgentFails: the agent's error reaches the caller as it is, and the session
-// with it, behind the text up to there.
+// TestAgentFails: the error of agr reaches the caller unchanged. It is stored behind
+// the text up to there.
 func TestAgentFails(t *testing.T) {
 	failed := &proto.Error{Code: proto.CodeInternal, Message: "rtr error: <M>", Service: "rtr", Kind: "http_status", Status: 500, Details: "d"}
 	for _, c := range []struct {
@@ -334,13 +324,209 @@ func TestAgentFails(t *testing.T) {
 				}
 				return proto.Text{}, c.err
 			})
-			got := raws(b.turn(turnPayload))
+			got, _ := b.turn(turnPayload)
 			want := slices.DeleteFunc(slices.Clone(c.said), func(p string) bool { return strings.Contains(p, "interrupted") })
 			if c.last == interruptedLast {
 				want = append(want, `{"type":"interrupted"}`)
 			}
-			same(t, "packets", got, append(want, c.last))
-			same(t, "stored", b.trail.stored(), append([]string{storedUser}, c.stored...))
+			equalLists(t, "packets", got, append(want, c.last))
+			equalLists(t, "stored", b.trail.stored(), append([]string{storedUser}, c.stored...))
 		})
+	}
+}
+
+const waitNotice = `{"type":"notice","kind":"wait","text":"Another turn is under way on session s-1: waiting for its end."}`
+
+// TestTurnsFollow: the second turn on a session waits, says so, and begins when all
+// of the first one is stored.
+func TestTurnsFollow(t *testing.T) {
+	var begun atomic.Int32
+	goOn := make(chan struct{})
+	held := stops(2, func(ctx context.Context) {
+		if err := until(ctx, goOn); err != nil {
+			t.Error(err)
+		}
+	})
+	b := newSessionEnv(t, all(), func(ctx context.Context, say func(...string) error) (proto.Text, error) {
+		if begun.Add(1) == 1 {
+			return held(ctx, say)
+		}
+		return whole(ctx, say)
+	})
+	first, second := b.dial(), b.dial()
+	first.Send(turnPayload)
+	first.Packets(2)
+	second.Send(turnPayload)
+	zinotest.Equal(t, "the first packet of the second turn", second.Receive(), waitNotice)
+	b.turn(strings.Replace(turnPayload, "s-1", "s-2", 1)) // another session does not wait
+	if asked := len(b.builds.All()); asked != 2 {
+		t.Errorf("ctx was asked %d times", asked)
+	}
+	close(goOn)
+	first.Rest()
+	if packets, last := rest(second); last.Type != "done" {
+		t.Errorf("the second ends with %s", packets)
+	}
+	turn := storedBy(places - 1)
+	equalLists(t, "stored", b.mem.of("s-1"), append(slices.Clone(turn), turn...))
+	equalLists(t, "stored elsewhere", b.mem.of("s-2"), turn)
+}
+
+// TestWaitsQuietly: a caller without events gets the answer alone.
+func TestWaitsQuietly(t *testing.T) {
+	b := newSessionEnv(t, all(), whole)
+	b.mem.lock("s-1") <- struct{}{}
+	c := b.dial()
+	c.Send(`{"message":"hi","session_id":"s-1"}`)
+	zinotest.Eventually(t, "the lock to be asked for", func() bool { return b.trail.has("hold") })
+	b.ask(`{"type":"ping"}`)
+	<-b.mem.lock("s-1")
+	packets, _ := rest(c)
+	equalLists(t, "packets", packets, []string{`{"type":"response","content":"Done."}`})
+}
+
+// TestStopsWhileWaiting: a daemon that stops interrupts a turn that waits.
+func TestStopsWhileWaiting(t *testing.T) {
+	b := newSessionEnv(t, all(), whole)
+	b.mem.lock("s-1") <- struct{}{}
+	c := b.dial()
+	c.Send(turnPayload)
+	c.Packets(1)
+	now, cancel := context.WithCancel(t.Context())
+	cancel()
+	stopped := make(chan error, 1)
+	go func() { stopped <- b.server.Shutdown(now) }()
+	equalLists(t, "packets", rpctest.Raws(c.Packets(2)), []string{`{"type":"interrupted"}`, interruptedLast})
+	zinotest.Receive(t, "the daemon to stop", stopped)
+	if stored := b.trail.stored(); len(stored) > 0 {
+		t.Errorf("stored %s", stored)
+	}
+}
+
+// TestNotHeld: the error of mem for a session that it cannot lock ends the turn
+// before any other request.
+func TestNotHeld(t *testing.T) {
+	foreign := &proto.Error{Code: proto.CodeInvalid, Message: "sessions/s-1.jsonl is not a session", Service: "mem"}
+	for _, c := range []struct {
+		name string
+		hold func(string) error
+		down bool
+		want string
+	}{
+		{"foreign", func(string) error { return foreign }, false, `{"type":"error","message":"sessions/s-1.jsonl is not a session","code":"invalid","service":"mem","kind":"session"}`},
+		{"canceled", func(string) error { return proto.ErrCanceled }, false, `{"type":"error","message":"canceled","code":"canceled","service":"mem","kind":"session"}`},
+		{"not running", nil, true, "Could not connect to mem: "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := all()
+			if c.down {
+				n.mem = nil
+			}
+			b := newSessionEnv(t, n, whole)
+			b.mem.hold = c.hold
+			packets, last := b.turn(turnPayload)
+			if len(packets) != 1 || !strings.Contains(last.Raw, c.want) || !strings.Contains(last.Raw, `"kind":"session"`) {
+				t.Errorf("packets %s", packets)
+			}
+			if steps := b.trail.All(); len(steps) > 1 {
+				t.Errorf("steps %s", steps)
+			}
+		})
+	}
+}
+
+// TestReleased: a mem that stops ends the turns that wait for the lock.
+func TestReleased(t *testing.T) {
+	n := all()
+	n.mem = nil
+	b := newSessionEnv(t, n, whole)
+	rpctest.New(t, "mem", b.cfg.Mem.Socket, func(s *rpc.Server) {
+		rpc.HandleEvents(s, proto.MemHoldSession, func(_ context.Context, req proto.HoldSession, _ *rpc.Out) (proto.SessionName, error) {
+			return proto.SessionName{SessionID: req.SessionID}, nil
+		})
+	})
+	packets, _ := b.turn(turnPayload)
+	equalLists(t, "packets", packets, []string{`{"type":"error","message":"mem is stopping","code":"unavailable","service":"mem","kind":"session"}`})
+}
+
+// TestSessionDeadline: a deadline that passes ends the turn with code timeout, in
+// the session too if the turn had begun.
+func TestSessionDeadline(t *testing.T) {
+	const payload = `{"message":"hi <you>","session_id":"s-1","events":true,"meta":{"deadline_ms":300}}`
+	b := newSessionEnv(t, all(), func(ctx context.Context, say func(...string) error) (proto.Text, error) {
+		if err := say(deltaA, deltaB); err != nil {
+			return proto.Text{}, err
+		}
+		<-ctx.Done()
+		return proto.Text{}, ctx.Err()
+	})
+	_, last := b.turn(payload)
+	if last.Type != "error" || last.Code != "timeout" { // the text is of the process that noticed first
+		t.Errorf("the end is %s", last.Raw)
+	}
+	if stored := b.trail.stored(); len(stored) > 0 && !strings.HasSuffix(stored[len(stored)-1], `"code":"timeout"}`) {
+		t.Errorf("stored %s", stored)
+	}
+	zinotest.Eventually(t, "the lock to be released", func() bool { return len(b.mem.lock("s-1")) == 0 })
+	b.mem.lock("s-1") <- struct{}{}
+	_, last = b.turn(payload)
+	if want := `{"type":"error","message":"timed out waiting for the lock on session \"s-1\": context deadline exceeded","code":"timeout","service":"daemon"}`; last.Raw != want {
+		t.Errorf("the end is %s", last.Raw)
+	}
+}
+
+// malformed reports whether an error is about a malformed packet of agr: found by
+// rpc or by the daemon.
+func malformed(message string) bool {
+	return strings.HasPrefix(message, "agr answered with something that is not a packet: ") || strings.HasPrefix(message, "agr sent a malformed packet: ")
+}
+
+// TestMalformedPackets: a malformed packet of agr ends the turn with an error.
+func TestMalformedPackets(t *testing.T) {
+	for _, packet := range []string{`{"type":"tool_requested","id":5}`, `{"type":"assistant_delta","text":x}`, `{"text":"x"}`, `[]`} {
+		b := newSessionEnv(t, all(), func(_ context.Context, say func(...string) error) (proto.Text, error) {
+			return ends(), say(deltaA, deltaB, packet)
+		})
+		_, last := b.turn(turnPayload)
+		if last.Type != "error" || last.Code != "internal" || !malformed(last.Message) {
+			t.Errorf("%s: %s", packet, last.Raw)
+		}
+		stored := b.trail.stored()
+		if len(stored) != 3 || stored[1] != storedPart || !malformed(strings.TrimPrefix(stored[2], `{"type":"error","message":"`)) {
+			t.Errorf("%s: stored %s", packet, stored)
+		}
+	}
+	// A delta without a text adds no text, and passes.
+	odd := []string{`{"type":"assistant_delta"}`, `{"type":"assistant_delta","text":5}`, `{"type":"something_new","x":1}`}
+	b := newSessionEnv(t, all(), func(_ context.Context, say func(...string) error) (proto.Text, error) {
+		return proto.Text{}, say(odd...)
+	})
+	packets, _ := b.turn(turnPayload)
+	equalLists(t, "packets", packets, append(slices.Clone(odd), `{"type":"done","full_text":""}`))
+	equalLists(t, "stored", b.trail.stored(), []string{storedUser})
+}
+
+// TestManyDeltas: thousands of deltas arrive in their order and are one text.
+func TestManyDeltas(t *testing.T) {
+	const count = 5000
+	var text, all5k []string
+	for i := range count {
+		text = append(text, fmt.Sprintf("<%d>\n", i))
+		all5k = append(all5k, fmt.Sprintf(`{"type":"assistant_delta","text":"<%d>\n"}`, i))
+	}
+	for _, ending := range []string{"whole", "cut"} {
+		b := newSessionEnv(t, all(), func(_ context.Context, say func(...string) error) (proto.Text, error) {
+			if err := say(all5k...); err != nil || ending == "whole" {
+				return proto.Text{Content: strings.Join(text, "")}, err
+			}
+			return proto.Text{}, errors.New("cut")
+		})
+		if got, _ := b.turn(turnPayload); len(got) < count || !slices.Equal(got[:count], all5k) {
+			t.Fatalf("%d packets came", len(got))
+		}
+		stored := b.trail.stored()[1]
+		if want := strings.ReplaceAll(strings.Join(text, ""), "\n", `\n`); !strings.Contains(stored, `"text":"`+want+`"`) || strings.Contains(stored, "partial") == (ending == "whole") {
+			t.Errorf("%s: stored %.200s", ending, stored)
+		}
 	}
 }

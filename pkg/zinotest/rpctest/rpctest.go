@@ -20,6 +20,11 @@
 //	block := rpctest.NewBlock() // a handler calls block.Wait(ctx)
 //	rpctest.Raw(t, socket, "\x00\x00\x00\x02[]")
 //
+// What a fake neighbour was sent:
+//
+//	var asked rpctest.Record[proto.Infer] // a handler calls asked.Add(req)
+//	first := asked.All()[0]
+//
 // What holds for every service is checked by one call with one table:
 //
 //	rpctest.Conformance(t, socket, []rpctest.Case{
@@ -37,6 +42,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -271,6 +277,70 @@ func (c *Conn) Finish() (streamed string, last Packet) {
 		c.report("after the terminal packet %s came %s", last.Raw, p.Raw)
 	}
 	return streamed, last
+}
+
+// Packets reads n packets.
+func (c *Conn) Packets(n int) (packets []Packet) {
+	c.helper()
+	for range n {
+		packets = append(packets, c.Next())
+	}
+	return packets
+}
+
+// Rest reads all packets up to the terminal one, which is the last. Nothing may
+// follow it: a ping is answered next. If the peer hangs up instead, the last packet
+// is empty.
+func (c *Conn) Rest() (packets []Packet) {
+	c.helper()
+	for {
+		last := c.Next()
+		packets = append(packets, last)
+		switch last.Type {
+		case "":
+			return packets
+		case "done", "response", "result", "error":
+			if after := c.Ask(`{"type":"ping"}`); !strings.HasPrefix(after, `{"type":"pong"`) {
+				c.report("after the terminal packet %s came %s", last.Raw, after)
+			}
+			return packets
+		}
+	}
+}
+
+// Raws returns packets as they came.
+func Raws(packets []Packet) (all []string) {
+	for _, p := range packets {
+		all = append(all, p.Raw)
+	}
+	return all
+}
+
+// Modes runs f for requests whose answer is collected and for those whose answer is
+// streamed. more is the field to add to the request.
+func Modes(t *testing.T, f func(t *testing.T, stream bool, more string)) {
+	t.Run("collected", func(t *testing.T) { f(t, false, "") })
+	t.Run("streaming", func(t *testing.T) { f(t, true, `,"stream":true`) })
+}
+
+// Record keeps what a fake service was sent, in its order.
+type Record[T any] struct {
+	mu  sync.Mutex
+	all []T
+}
+
+// Add adds a value. Raw fields lie in the connection's buffer: clone them before.
+func (r *Record[T]) Add(v T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, v)
+}
+
+// All returns the values so far.
+func (r *Record[T]) All() []T {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.all)
 }
 
 // WaitIdle waits until the service works on no request.
