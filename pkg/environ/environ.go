@@ -1,5 +1,5 @@
 // Package environ keeps secrets out of environments: those of executed code, of
-// services that need none, and those that a client sends with a request.
+// services that need no keys, and those that a client sends with a request.
 package environ
 
 import (

@@ -207,7 +207,7 @@ func (r reply) fragments(c Call) []string {
 	return r.cut(c.Args)
 }
 
-// tokens returns the usage, and whether it is to be reported. Unless the script
+// tokens returns the usage, and whether to report it. Unless the script
 // says it, bytes are counted, so that numbers are the same in every run.
 func (r reply) tokens() (Usage, bool) {
 	if r.Usage != nil {

@@ -131,7 +131,7 @@ func (r reply) anthropicMessage(content []object, reason any) object {
 	}
 }
 
-// anthropicUsage returns the usage, nil for none. Cached tokens are not among
+// anthropicUsage returns the usage, nil if the turn reports none. Cached tokens are not among
 // the input tokens on this wire.
 func (r reply) anthropicUsage() object {
 	n, ok := r.tokens()

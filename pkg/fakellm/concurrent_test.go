@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestConcurrent holds that every request gets a turn of its own and that all
+// TestConcurrent checks that every request gets a turn of its own and that all
 // are recorded.
 func TestConcurrent(t *testing.T) {
 	var script []Turn
@@ -45,7 +45,7 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// TestCloseEndsAll holds that Close ends what waits at gates and in stalls,
+// TestCloseEndsAll checks that Close ends what waits at gates and in stalls,
 // does not count as the client's hang-up, and may be called again.
 func TestCloseEndsAll(t *testing.T) {
 	s := New(Turn{Text: "x", End: Stall}, Turn{Text: "x", Pause: "never"})

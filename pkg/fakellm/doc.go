@@ -132,7 +132,7 @@
 //	crlf         lines end in CRLF
 //	nospace      no blank behind "data:"; Ollama: as it is
 //	bom          a byte order mark first
-//	noevent      Anthropic, Responses: no event lines; the other wires have none
+//	noevent      Anthropic, Responses: no event lines; on the other wires it changes nothing
 //	splitdata    the JSON in several data lines; Ollama: blank lines between; not
 //	             streamed: the JSON in several lines
 //	nofinish     the same as end=cut

@@ -48,7 +48,7 @@ type Request struct {
 	Gone <-chan struct{}
 }
 
-// New starts a server on a free port of loopback. It panics if there is none.
+// New starts a server on a free port of loopback. It panics if it cannot listen.
 func New(script ...Turn) *Server {
 	s, err := Listen("127.0.0.1:0", script...)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestHarmless holds that faults of the framing change nothing that a patient
+// TestHarmless checks that faults of the framing change nothing that a patient
 // client hears, alone and together.
 func TestHarmless(t *testing.T) {
 	framing := []Fault{CutChar, Unknown, CRLF, NoSpace, BOM, NoEvent, SplitData}
@@ -28,7 +28,7 @@ func TestHarmless(t *testing.T) {
 	})
 }
 
-// TestFraming holds that the faults of the framing are there at all.
+// TestFraming checks that the faults of the framing are there at all.
 func TestFraming(t *testing.T) {
 	lines := []string{"Ollama"}
 	unnamed := []string{"OpenAI", "OpenRouter", "Gemini", "Ollama"}
@@ -69,7 +69,7 @@ func TestFraming(t *testing.T) {
 	})
 }
 
-// TestUnknownTypes holds that the unknown is where each wire has types.
+// TestUnknownTypes checks that the unknown is where each wire has types.
 func TestUnknownTypes(t *testing.T) {
 	for name, want := range map[string][]string{
 		"OpenAI":    {"event: future\n", `"delta":{"future"`},
@@ -138,7 +138,7 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// TestLongLine holds that the long text is in one event, and nothing after it
+// TestLongLine checks that the long text is in one event, and nothing after it
 // is missing.
 func TestLongLine(t *testing.T) {
 	long := strings.Repeat("x", longText) + `"`
@@ -220,7 +220,7 @@ func TestPageAndRedirect(t *testing.T) {
 	})
 }
 
-// TestComments holds that they come without end until the client has gone, or
+// TestComments checks that they come without end until the client has gone, or
 // the server is closed.
 func TestComments(t *testing.T) {
 	each(t, func(t *testing.T, c client, stream bool) {
@@ -242,7 +242,7 @@ func TestComments(t *testing.T) {
 	})
 }
 
-// TestGatesEverywhere holds that gates, stalls and hang-ups are the same on
+// TestGatesEverywhere checks that gates, stalls and hang-ups are the same on
 // every wire.
 func TestGatesEverywhere(t *testing.T) {
 	each(t, func(t *testing.T, c client, stream bool) {
@@ -338,7 +338,7 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// TestFaultsAreAll holds that a script can name every fault, and that the
+// TestFaultsAreAll checks that a script can name every fault, and that the
 // package's comment tells each.
 func TestFaultsAreAll(t *testing.T) {
 	for _, f := range Faults() {

@@ -134,7 +134,7 @@ func (r reply) geminiResponse(reason any, parts ...object) object {
 	return object{"candidates": []object{candidate}, "modelVersion": r.model, "responseId": "fake"}
 }
 
-// geminiUsage returns the usage, nil for none. Thoughts are not among the
+// geminiUsage returns the usage, nil if the turn reports none. Thoughts are not among the
 // candidates' tokens on this wire.
 func (r reply) geminiUsage() object {
 	n, ok := r.tokens()

@@ -65,7 +65,7 @@ type said struct {
 	results []ref
 }
 
-// ordered holds that the user begins, and that the results of all calls follow
+// ordered checks that the user begins, and that the results of all calls follow
 // at once and answer nothing else.
 func ordered(list []said) error {
 	var open []ref
@@ -111,8 +111,8 @@ func settle(open []ref, m said) ([]ref, error) {
 	return open, nil
 }
 
-// alternating holds that user and assistant take turns, and that the user has
-// the last word.
+// alternating checks that user and assistant alternate, and that the last message
+// is the user's.
 func alternating(list []said) error {
 	for i := 1; i < len(list); i++ {
 		if list[i].role == list[i-1].role {
@@ -125,7 +125,7 @@ func alternating(list []said) error {
 	return nil
 }
 
-// distinct holds that tools have names of their own.
+// distinct checks that each tool has a name of its own.
 func distinct(names []string) error {
 	for i, name := range names {
 		if name == "" {

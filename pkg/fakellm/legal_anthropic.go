@@ -170,7 +170,7 @@ func breakpoints(blocks []anthropicBlock) (n int) {
 	return n
 }
 
-// keepsThinking holds that with thinking a turn's reasoning comes back with the
+// keepsThinking checks that with thinking a turn's reasoning comes back with the
 // results of its calls.
 func (in *anthropicRequest) keepsThinking(list []said, last []anthropicBlock) error {
 	if in.Thinking.Type != "enabled" || len(list) == 0 || len(list[len(list)-1].results) == 0 {
@@ -182,7 +182,7 @@ func (in *anthropicRequest) keepsThinking(list []said, last []anthropicBlock) er
 	return nil
 }
 
-// distinctCalls holds that no two calls of a conversation have one id.
+// distinctCalls checks that all calls of a conversation have different ids.
 func distinctCalls(list []said) error {
 	var ids []string
 	for i, m := range list {

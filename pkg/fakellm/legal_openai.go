@@ -143,7 +143,7 @@ func (m openaiMessage) assistant() (said, error) {
 	return out, m.content()
 }
 
-// content holds that there is a text or parts.
+// content checks that the content is a text or a list of parts.
 func (m openaiMessage) content() error {
 	if isText(m.Content) {
 		return nil

@@ -343,7 +343,7 @@ func TestLegalBodies(t *testing.T) {
 	}
 }
 
-// TestLegalRecorded holds that what is recorded can be judged.
+// TestLegalRecorded checks that what is recorded can be judged.
 func TestLegalRecorded(t *testing.T) {
 	each(t, func(t *testing.T, c client, stream bool) {
 		s := start(t, Turn{Text: "x", Times: 2})
@@ -360,7 +360,7 @@ func TestLegalRecorded(t *testing.T) {
 	})
 }
 
-// FuzzRequest holds that no body breaks the reading and judging of requests, on
+// FuzzRequest checks that no body breaks the reading and judging of requests, on
 // any wire, and that a request judged legal is one that is answered.
 func FuzzRequest(f *testing.F) {
 	f.Add(uint8(0), `{"model":"m","messages":[`+oUser+`,`+oAsks2+`,`+oToolA+`,`+oToolB+`]}`)

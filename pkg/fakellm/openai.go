@@ -139,7 +139,7 @@ func (r reply) openaiWholeCall(i int) object {
 	return out
 }
 
-// openaiUsage returns the usage, nil for none.
+// openaiUsage returns the usage, nil if the turn reports none.
 func (r reply) openaiUsage() object {
 	n, ok := r.tokens()
 	if !ok {

@@ -118,7 +118,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// FuzzParse holds that no text breaks the parser, and that a reply's text
+// FuzzParse checks that no text breaks the parser, and that a reply's text
 // survives being written into a script.
 func FuzzParse(f *testing.F) {
 	f.Add("=== reply size=4 match=\"a b\"\nhello\n=== status 500\n{}\n")

@@ -58,7 +58,7 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-// TestSettledAlone holds that a turn that is taken again is as it was.
+// TestSettledAlone checks that a turn that is taken again is as it was.
 func TestSettledAlone(t *testing.T) {
 	s := start(t, Turn{
 		Times: Forever, Calls: []Call{{Name: "f", Args: "{}"}}, Faults: []Fault{OpenArgs}, Header: make([]string, 0, 9), Redirect: "http://h/",
@@ -110,7 +110,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestPause holds that the gate is behind the text and the calls, and before
+// TestPause checks that the gate is behind the text and the calls, and before
 // the finish reason.
 func TestPause(t *testing.T) {
 	for _, c := range clients {

@@ -54,7 +54,7 @@ func compare(t *testing.T, got, want heard, stream bool) {
 	}
 }
 
-// TestOneScript holds that one turn says the same on every wire, however it is
+// TestOneScript checks that one turn says the same on every wire, however it is
 // cut.
 func TestOneScript(t *testing.T) {
 	each(t, func(t *testing.T, c client, stream bool) {
@@ -198,7 +198,7 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// TestNumbers holds that ids and signatures are not used twice.
+// TestNumbers checks that ids and signatures are not used twice.
 func TestNumbers(t *testing.T) {
 	turn := Turn{Reasoning: "x", Calls: []Call{{Name: "f", Args: "{}"}, {Name: "g", Args: "{}"}}, Times: Forever}
 	s := start(t, turn)
@@ -329,7 +329,7 @@ func call(t *testing.T, s *Server, method, path string) string {
 	return got
 }
 
-// TestRefuses holds that what the fake itself refuses has the wire's form.
+// TestRefuses checks that what the fake itself refuses has the wire's form.
 func TestRefuses(t *testing.T) {
 	s := start(t)
 	each(t, func(t *testing.T, c client, stream bool) {
@@ -361,7 +361,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// TestLastText holds that results of tools can be matched.
+// TestLastText checks that results of tools can be matched.
 func TestLastText(t *testing.T) {
 	bodies := map[string][]string{
 		"OpenAI": {`{"messages":[{"role":"tool","content":"the needle"}]}`, `{"messages":[{"role":"user","content":[{"type":"text","text":"the needle"}]}]}`},

@@ -120,7 +120,7 @@ func (h *Host) remove(f form) (found bool, err error) {
 	return true, nil
 }
 
-// List lists the stored keys in the order of the accounts. It reads none.
+// List lists the stored keys in the order of the accounts. It does not read the keys.
 func (h *Host) List() (list []Entry, err error) {
 	for _, account := range accounts {
 		encrypted, plain := forms(account.Name)

@@ -32,8 +32,8 @@ var accounts = []Account{
 	{"openrouter", "OPENROUTER_API_KEY", "https://openrouter.ai/keys"},
 }
 
-// Accounts lists the providers that take a key, in the order in which one is chosen
-// if none is named. The caller may change the slice.
+// Accounts lists the providers that take a key, in the order in which rtr
+// chooses one for requests that name no provider. The caller may change the slice.
 func Accounts() []Account { return slices.Clone(accounts) }
 
 // Find returns the account of that name.

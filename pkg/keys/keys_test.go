@@ -81,13 +81,13 @@ func files(t *testing.T, dir string) (modes, open string) {
 	return modes, strings.Join(names, " ")
 }
 
-// keeper is a Store or a Host.
-type keeper interface {
+// keyStore is a Store or a Host.
+type keyStore interface {
 	Set(ctx context.Context, name, key string) (string, error)
 	Delete(name string) (bool, error)
 }
 
-func set(t *testing.T, s keeper, name, key string) (how string) {
+func set(t *testing.T, s keyStore, name, key string) (how string) {
 	t.Helper()
 	how, err := s.Set(t.Context(), name, key)
 	zinotest.Must(t, err)
@@ -95,7 +95,7 @@ func set(t *testing.T, s keeper, name, key string) (how string) {
 }
 
 // deleted deletes a key and checks whether one was found.
-func deleted(t *testing.T, s keeper, name string, want bool) {
+func deleted(t *testing.T, s keyStore, name string, want bool) {
 	t.Helper()
 	if found, err := s.Delete(name); found != want || err != nil {
 		t.Errorf("delete %s: %v, %v; want %v", name, found, err, want)
@@ -118,7 +118,7 @@ func refused(t *testing.T, what string, err error, want string) {
 }
 
 // checkSet: invalid names and keys are refused by Store and Host alike.
-func checkSet(t *testing.T, s keeper) {
+func checkSet(t *testing.T, s keyStore) {
 	t.Helper()
 	for _, test := range []struct{ name, key, want string }{
 		{"openai", "", "there is no key to keep: it is empty"},

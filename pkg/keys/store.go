@@ -149,7 +149,7 @@ func (s *Store) make() (*os.Root, error) {
 	return root, err
 }
 
-// open opens the directory, nil if there is none. A directory that other users can
+// open opens the directory, nil if it does not exist. A directory that other users can
 // use is an error.
 func (s *Store) open() (*os.Root, error) {
 	root, err := os.OpenRoot(s.dir)
@@ -190,7 +190,7 @@ type Entry struct {
 	Modified  time.Time
 }
 
-// Get returns the key of an account, "" if there is none. A file or directory that
+// Get returns the key of an account, "" if the store has no key of it. A file or directory that
 // other users can use is an error, which says how to repair it.
 func (s *Store) Get(ctx context.Context, name string) (key string, err error) {
 	key, _, err = s.find(ctx, name)
@@ -242,9 +242,9 @@ func clean(data []byte, path string) (string, error) {
 	return key, nil
 }
 
-// current is the file that holds the key of an account now, "" if there is
-// none. Both forms are there for a moment while one takes the other's place,
-// and after a crash in that moment: the newer one counts.
+// current returns the name of the file with the key of an account, "" without a
+// file. Both forms exist for a moment while one replaces the other, and after a
+// crash in that moment: the newer one counts.
 func current(root *os.Root, name string) string {
 	plain, plainErr := root.Lstat(name)
 	cred, credErr := root.Lstat(name + sealed)
@@ -306,7 +306,7 @@ func readFile(path string) ([]byte, error) {
 	return data, nil
 }
 
-// List lists the keys in the store by name. It decrypts none.
+// List lists the keys in the store by name. It does not decrypt them.
 func (s *Store) List() ([]Entry, error) {
 	root, err := s.open()
 	if root == nil {

@@ -20,7 +20,7 @@ var ErrTooLong = errors.New("event stream: an event is longer than 16 MiB")
 
 // Event is one event of a stream.
 type Event struct {
-	// Name is the value of the event field, empty if there was none. It is
+	// Name is the value of the event field, empty without such a field. It is
 	// "error" for an event whose data came in a line outside the format; see
 	// Reader.
 	Name string

@@ -313,7 +313,7 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// checkKeys holds that each provider got its own key and no other.
+// checkKeys checks that each provider got its own key and no other.
 func (a three) checkKeys(t *testing.T) {
 	t.Helper()
 	for i, want := range []string{"Bearer " + testKey, "Bearer k-r", ""} {

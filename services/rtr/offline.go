@@ -101,8 +101,8 @@ func cutWord(text string) (word, rest string) {
 	return strings.ToLower(text), ""
 }
 
-// command splits a plain command into its word and the rest; the word is empty if
-// there is none. Only tour stands alone.
+// command splits a plain command into its word and the rest; the word is empty for
+// any other text. Only tour has no rest.
 func command(ask string) (word, rest string) {
 	word, rest = cutWord(ask)
 	known := slices.ContainsFunc(offlineCommands, func(c offlineCommand) bool { return c.word == word && c.function != "" })

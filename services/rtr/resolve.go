@@ -34,8 +34,8 @@ type vendor struct {
 	base      string // its address, unless one is configured
 	variable  string // of the environment that overrides the configured address
 	key       string // of the configuration for the address, empty for none
-	model     string // asked for where none is configured: a current one that is not expensive
-	maxTokens int    // limit of an answer where none is configured; 0: the provider's own
+	model     string // used if no model is configured: a current one that is not expensive
+	maxTokens int    // limit of an answer, in tokens, if none is configured; 0: the provider's own
 }
 
 // vendors are all kinds, in the order in which their keys are looked for.
@@ -88,7 +88,7 @@ const headersVariable = "ANTHROPIC_CUSTOM_HEADERS"
 // how models are asked.
 type settings struct {
 	provider  string
-	base      *url.URL // [api] base_url, nil if there is none
+	base      *url.URL // [api] base_url, nil if not set
 	keys      keys.Search
 	model     string
 	maxTokens int
@@ -190,7 +190,7 @@ func ollamaHost(value string) string {
 	return u.String()
 }
 
-// ownHeaders are set by rtr, whatever the user's headers say: the credentials, the
+// ownHeaders are set by rtr, even if the user's headers contain them: the credentials, the
 // form of the body, and what belongs to one connection.
 var ownHeaders = []string{
 	"X-Api-Key", "Authorization", "Host", "Accept-Encoding", "Connection", "Keep-Alive", "Proxy-Authenticate",
@@ -265,7 +265,7 @@ type target struct {
 	window    int  // the same, else what is built in
 	price     *ledger.Price
 	limiter   *retry.Limiter
-	anyWire   bool // the wire is not configured: where there is no Responses API, chat completions are used
+	anyWire   bool // the wire is not configured: without a Responses API, chat completions are used
 	unlearned bool // it is Ollama's, which has not been asked what the model can do
 	lasting   bool // valid until the user's keys change
 
@@ -296,7 +296,7 @@ func (s *Service) lock(ctx context.Context) error {
 func (s *Service) unlock() { s.resolving <- struct{}{} }
 
 // target returns who answers. A lasting target is kept until the user's keys
-// change; a search that found none is repeated, as a model server may have been
+// change; a search without a result is repeated, as a model server may have been
 // started since.
 func (s *Service) target(ctx context.Context, sel selector) (*target, error) {
 	if err := s.lock(ctx); err != nil {
@@ -697,7 +697,7 @@ func (s *Service) learn(ctx context.Context, t *target) *target {
 }
 
 // fallbacks are asked when the configured provider cannot answer. A request that
-// names its own provider or model has none.
+// names its own provider or model has no fallbacks.
 func (s *Service) fallbacks(sel selector) (list []selector) {
 	if sel != (selector{}) {
 		return nil

@@ -28,12 +28,12 @@ type choice struct {
 	env      map[string]string
 	stored   map[string]string // keys in the store, by account
 	unit     map[string]string // credentials of the unit, by file
-	file     string            // what is in the file that key_file names, if there is one
+	file     string            // content of the file that key_file names
 	provider string
 	model    string // "m" if empty, none if "-"
 	endpoint string
 	key      string
-	problem  string // stands in the problem; empty: there is none
+	problem  string // part of the problem; empty: no problem
 }
 
 func (c choice) start(t *testing.T) *router {
@@ -816,7 +816,7 @@ func sent(t *testing.T, r *router, llm *fakellm.Server) http.Header {
 	return llm.Requests()[0].Header
 }
 
-// TestAnthropicToken checks that a token is sent as one, where there is no key.
+// TestAnthropicToken checks that a token is sent as a token, if no key is set.
 func TestAnthropicToken(t *testing.T) {
 	token := map[string]string{"ANTHROPIC_AUTH_TOKEN": " k-token\n"}
 	for _, tt := range []struct{ name, configured, variable, key, bearer string }{

@@ -309,7 +309,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// checkEnd holds that a message says when the limit starts anew: at the next
+// checkEnd checks that a message says when the limit starts anew: at the next
 // midnight of this place.
 func checkEnd(t *testing.T, message string) {
 	t.Helper()
@@ -453,7 +453,7 @@ func TestBudgetOfWhoHangsUp(t *testing.T) {
 	}
 }
 
-// askedFor is the limit of the answer in a request, 0 if there is none.
+// askedFor is the limit of the answer in a request, 0 without one.
 func askedFor(t *testing.T, req *fakellm.Request) int {
 	t.Helper()
 	var body struct {

@@ -17,7 +17,7 @@ import (
 const noSession = "-"
 
 // Report sums what was used, and says how the budgets stand: those of a session
-// for the one that req names, as unused if it names none. Requests that have not
+// for the one that req names, as unused if it names no session. Requests that have not
 // ended are in the budgets only.
 func (l *Ledger) Report(ctx context.Context, req proto.UsageRequest) (proto.UsageReport, error) {
 	by := cmp.Or(req.By, "day")

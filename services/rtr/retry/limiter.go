@@ -133,7 +133,7 @@ func (l *Limiter) Pause(d time.Duration) {
 	}
 }
 
-// Paused returns how long the present pause still lasts, 0 for none.
+// Paused returns the rest of the current pause, 0 outside of one.
 func (l *Limiter) Paused() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -85,7 +85,7 @@ var buckets = [][3]string{
 	{"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"}, // OpenRouter
 }
 
-// After returns the wait that Retry-After-Ms or Retry-After asks for, 0 for none.
+// After returns the wait that Retry-After-Ms or Retry-After asks for, 0 without them.
 func After(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(strings.TrimSpace(h.Get("Retry-After-Ms")), 64); err == nil {
 		if wait := scaled(ms, time.Millisecond); wait > 0 {
@@ -101,7 +101,7 @@ func Exhausted(h http.Header, now time.Time) (wait time.Duration) {
 	now = ServerTime(h, now)
 	for _, b := range buckets {
 		if h.Get(b[0]) == "0" {
-			continue // some servers send a limit of 0 where there is none
+			continue // some servers send 0 for no limit
 		}
 		if left, err := strconv.ParseInt(strings.TrimSpace(h.Get(b[1])), 10, 64); err == nil && left == 0 {
 			wait = max(wait, ParseWait(h.Get(b[2]), now))
@@ -110,7 +110,7 @@ func Exhausted(h http.Header, now time.Time) (wait time.Duration) {
 	return wait
 }
 
-// ServerTime returns the provider's time of an answer, now if it gives none. Points
+// ServerTime returns the provider's time of an answer, now if the answer has no date. Points
 // in time are relative to it, so a wrong clock on this host does no harm.
 func ServerTime(h http.Header, now time.Time) time.Time {
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {

@@ -80,7 +80,7 @@ func (a *Answer) Size() int {
 func (a *Answer) Usage() *proto.Usage { return a.usage }
 
 // Finished returns the complete answer. The arguments of a call are parsed only
-// now: none are {}, and those that the token limit cut off drop the call. Others
+// now: empty ones are {}, and those that the token limit cut off drop the call. Others
 // that end in the middle are what the model wrote, as the stream was complete: who
 // runs the call reports that to the model.
 func (a *Answer) Finished() proto.Text {
@@ -178,7 +178,7 @@ func appendContent(b, value []byte) []byte {
 	return append(b, contentOf(value)...)
 }
 
-// memberOf returns the value of an object's member, nil for none.
+// memberOf returns the value of an object's member, nil without it.
 func memberOf(object []byte, name string) []byte {
 	for key, value := range wire.Members(object) {
 		if string(key) == name {

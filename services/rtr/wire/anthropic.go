@@ -15,7 +15,7 @@ import (
 const (
 	// anthropicVersion is the version of the wire, which every request names.
 	anthropicVersion = "2023-06-01"
-	// anthropicTokens is the limit of an answer where the caller has none: the wire
+	// anthropicTokens is the limit of an answer without one of the caller's: the wire
 	// demands one.
 	anthropicTokens = 4096
 )

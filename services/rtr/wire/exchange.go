@@ -67,7 +67,7 @@ type Endpoint struct {
 	// Base is the base URL, with credentials if it was given some, and Name the
 	// same without, for people.
 	Base, Name string
-	// Key is the provider's key, empty for none.
+	// Key is the provider's key, empty without one.
 	Key string
 	// Token says that the key is one that Anthropic takes as a bearer's.
 	Token bool
@@ -526,7 +526,7 @@ func (x *exchange) emit(e Event) error {
 	return x.sink.Event(e)
 }
 
-// emitEnd emits the state of a complete answer, nil for none, and the finish.
+// emitEnd emits the state of a complete answer, nil without one, and the finish.
 func (x *exchange) emitEnd(state []byte, reason string) error {
 	if state != nil {
 		if err := x.emit(Event{Kind: State, Delta: state}); err != nil {

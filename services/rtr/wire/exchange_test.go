@@ -18,11 +18,12 @@ import (
 	"time"
 
 	"zino/pkg/fakellm"
+	"zino/pkg/wire"
 	"zino/proto"
 )
 
 // TestAnthropicTooMuch checks that what is kept of an answer has an end, also
-// where nothing of it is handed on.
+// where nothing of it is passed on.
 func TestAnthropicTooMuch(t *testing.T) {
 	kib := strings.Repeat("x", 1<<10)
 	for name, data := range map[string]string{
@@ -412,6 +413,18 @@ var wires = []struct {
 	path  string
 }{{"anthropic", Anthropic, ""}, {"openai", OpenAI, "/v1"}, {"gemini", Gemini, ""}, {"ollama", Ollama, ""}, {"responses", Responses, "/v1"}}
 
+// asMessage is an answer as it goes back.
+func asMessage(text proto.Text) string {
+	message := wire.AppendString([]byte(`{"role":"assistant","content":`), text.Content)
+	if len(text.ToolCalls) > 0 {
+		message = append(append(message, `,"tool_calls":`...), text.ToolCalls...)
+	}
+	if len(text.State) > 0 {
+		message = append(append(message, `,"reasoning_state":`...), text.State...)
+	}
+	return string(append(message, '}'))
+}
+
 // TestLive checks, over real connections, that an answer comes as it was
 // scripted, and that connections are used again: at once where the end of the
 // body was read, else as soon as it has been read in the background.
@@ -462,7 +475,7 @@ func connections(server *fakellm.Server) int {
 	return len(from)
 }
 
-// TestLiveLoop goes through a turn with two rounds of calls, and holds that
+// TestLiveLoop goes through a turn with two rounds of calls, and checks that
 // what each answer gave goes back in the requests after it.
 func TestLiveLoop(t *testing.T) {
 	for _, tt := range wires {

@@ -252,7 +252,7 @@ func geminiCall(raw []byte) (c Call) {
 	return c
 }
 
-// sameArgs reports whether arguments mean the same; none are {}. They are nearly
+// sameArgs reports whether arguments are equal as JSON; empty ones are {}. They are nearly
 // always the same bytes, but a client that stored them may have escaped a character
 // in another way.
 func sameArgs(a, b string) bool {

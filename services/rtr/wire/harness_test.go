@@ -17,7 +17,7 @@ import (
 const testKey = `sk-te"st/0123+45\6789`
 
 // script is an HTTP transport that answers each request with the next body,
-// and keeps what it was asked.
+// and records the requests.
 type script struct {
 	bodies []io.Reader
 	asked  []string
@@ -37,7 +37,7 @@ func (s *script) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: 200, Status: "200 OK", Header: http.Header{}, Body: io.NopCloser(next), Request: req}, nil
 }
 
-// endpointFor returns an endpoint whose answers are the given ones.
+// endpointFor returns an endpoint that answers with bodies.
 func endpointFor(t testing.TB, bodies ...io.Reader) (*Endpoint, *script) {
 	t.Helper()
 	base, err := url.Parse("http://provider.test/v1")

@@ -313,10 +313,10 @@ func FuzzMessages(f *testing.F) {
 	})
 }
 
-// TestMalformedArguments checks that a call goes back with arguments that are an
-// object, whatever the model wrote, and that all else stays as it came.
+// TestMalformedArguments checks that the arguments of a call are sent as an object,
+// and that everything else stays as received.
 func TestMalformedArguments(t *testing.T) {
-	const before = `[{"role":"assistant","content":"x","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":`
+	const before = `[{"role":"user","content":"u"},{"role":"assistant","content":"x","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":`
 	const after = `}},{"id":"2","type":"function","function":{"name":"g","arguments":"{\"a\": 1}"}}],"more":1},{"role":"tool","tool_call_id":"1","content":"r"},{"role":"tool","tool_call_id":"2","content":"r"}]`
 	for _, tt := range []struct{ args, want string }{
 		{`"{}"`, `"{}"`},

@@ -118,17 +118,24 @@ func completionTools(tools []Tool) json.RawMessage {
 	return append(b, ']')
 }
 
-// completionMessages encodes the messages, spliced from what came wherever nothing
-// is to be changed.
+// completionMessages encodes the messages, spliced from those received wherever
+// nothing changes. As on the other wires, the user speaks first: the chat templates
+// of many models raise an error for an assistant's message there.
 func completionMessages(req *Request, name string) json.RawMessage {
 	list := legal(req.Messages)
-	needsUser := req.Traits.NoAssistantLast && endsWithAssistant(list)
-	same := len(list) == len(req.Messages) && (len(list) == 0 || &list[0] == &req.Messages[0])
-	if same && !needsUser && !slices.ContainsFunc(list, func(m Message) bool { return !m.sound() }) {
-		return req.Raw
+	start := 0 // of the conversation, after the system prompt
+	for start < len(list) && list[start].Role == "system" {
+		start++
 	}
-	if needsUser {
+	if start == len(list) || list[start].Role == "assistant" {
+		list = slices.Insert(slices.Clip(list), start, Message{Role: "user", Text: continuation})
+	}
+	if req.Traits.NoAssistantLast && endsWithAssistant(list) {
 		list = append(slices.Clip(list), Message{Role: "user", Text: continuation})
+	}
+	same := len(list) == len(req.Messages) && (len(list) == 0 || &list[0] == &req.Messages[0])
+	if same && !slices.ContainsFunc(list, func(m Message) bool { return !m.sound() }) {
+		return req.Raw
 	}
 	b := append(make([]byte, 0, len(req.Raw)+roomAround), '[')
 	for i, m := range list {
@@ -302,8 +309,8 @@ func (c *completion) choice(x *exchange, event, raw []byte) error {
 	return nil
 }
 
-// delta reads a delta or message. A refusal is text as well, where there is no
-// other.
+// delta reads a delta or message. A refusal without other text is
+// text as well.
 func (c *completion) delta(x *exchange, raw []byte) error {
 	var content, refusal, calls []byte
 	for key, value := range wire.Members(raw) {
@@ -386,8 +393,8 @@ func (c *completion) callPiece(x *exchange, raw []byte) error {
 	}
 	i := len(c.calls) - 1
 	for ; i >= 0; i-- {
-		// A piece with a name and no id begins another call where there is no
-		// index, and where the index is the same for all and each call comes whole.
+		// A piece with a name and no id begins another call if it has
+		// no index, or if the index is the same for all and each call comes whole.
 		k := &c.calls[i]
 		another := id == "" && name != "" && k.name != "" && (index == "" || k.whole)
 		if k.index == index && (id == "" || k.id == "" || k.id == id) && !another {

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -23,8 +22,6 @@ import (
 
 	"zino/pkg/wire"
 )
-
-var update = flag.Bool("update", false, "write the expected events of testdata/streams")
 
 // streamCase is an answer as a provider sends it, and what the caller gets.
 type streamCase struct {

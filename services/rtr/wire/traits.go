@@ -42,7 +42,9 @@ var departures = []struct {
 	models []string
 	set    func(*Traits)
 }{
-	{"api.openai.com", nil, func(t *Traits) { t.MaxTokensField, t.TextTools = "max_completion_tokens", false }},
+	{"api.openai.com", nil, func(t *Traits) {
+		t.MaxTokensField, t.TextTools = "max_completion_tokens", false
+	}},
 	{"", []string{"o1", "o3", "o4", "gpt-5", "gpt-6"}, func(t *Traits) { t.MaxTokensField = "max_completion_tokens" }},
 	{"", []string{"gpt-5.4", "gpt-5.5", "gpt-5.6", "gpt-6"}, func(t *Traits) { t.Responses, t.TextTools = true, false }},
 	{"api.mistral.ai", nil, func(t *Traits) { t.NoStreamOptions, t.NoAssistantLast, t.TextTools = true, true, false }},
@@ -80,8 +82,8 @@ func bareName(model string) string {
 	return model
 }
 
-// beginsWith reports whether s begins with one of beginnings, of which none are
-// any.
+// beginsWith reports whether s begins with one of beginnings; for an empty
+// list it does.
 func beginsWith(s string, beginnings []string) bool {
 	return len(beginnings) == 0 || slices.ContainsFunc(beginnings, func(b string) bool { return strings.HasPrefix(s, b) })
 }

@@ -112,7 +112,7 @@ func TestEffortTable(t *testing.T) {
 }
 
 // TestEffortBody checks what asks for an effort on each wire, and that nothing
-// does where none is asked for.
+// does where no level is asked for.
 func TestEffortBody(t *testing.T) {
 	bodies := map[string]func(*Request) ([]byte, error){
 		"openai":     func(r *Request) ([]byte, error) { return completionBody(r, "openai") },
