@@ -39,6 +39,9 @@ type env struct {
 	mem    *memory
 }
 
+// ownNames lists the tools of exc, as in the answer to a call of an unknown tool.
+var ownNames = strings.Join(toolNames(&catalog.Snapshot{}, false), ", ")
+
 // newEnv starts an agent. The script answers rtr's inferences in order.
 func newEnv(t *testing.T, script ...reply) *env {
 	t.Helper()

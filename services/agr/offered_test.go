@@ -39,7 +39,7 @@ func TestPagesOffered(t *testing.T) {
 			t.Errorf("inference %d is offered %s", i+1, got)
 		}
 	}
-	want := "unknown_tool: There is no tool 'page_list'. There are: read, write, edit, bash, execute_python3, task."
+	want := "unknown_tool: There is no tool 'page_list'. There are: " + ownNames + ", execute_python3, task."
 	if got := toolResults(t, asked[4]); len(got) != 1 || brief(t, got[0]) != want {
 		t.Errorf("the model sees %q", got)
 	}
@@ -93,7 +93,7 @@ func TestPageFaults(t *testing.T) {
 		{native("a", "page_eval", `{"page":"none","code":"x"}`), `invalid_input: No page "none" is connected. page_list shows the pages.`},
 		{native("a", "page_eval", `{"page":"busy","code":"x"}`), "tool_error: too much"},
 		{native("a", "page_eval", `{"page":"ending","code":"x"}`), "unavailable: stopping"},
-		{native("a", "page_go", ``), "unknown_tool: There is no tool 'page_go'. There are: read, write, edit, bash, page_list, page_eval, execute_python3, task."},
+		{native("a", "page_go", ``), "unknown_tool: There is no tool 'page_go'. There are: " + ownNames + ", page_list, page_eval, execute_python3, task."},
 	}
 	var calls, want []string
 	for _, c := range cases {
@@ -335,10 +335,10 @@ func TestNoFiles(t *testing.T) {
 	}
 	asked := b.rtr.asked()
 	var offered []proto.Raw
-	if err := json.Unmarshal(asked[0].Tools, &offered); err != nil || len(offered) != 4 {
+	if err := json.Unmarshal(asked[0].Tools, &offered); err != nil || len(offered) != len(ownTools) {
 		t.Errorf("offered %s", asked[0].Tools)
 	}
-	if got, err := lastMessage(asked[1]); brief(t, got) != "unknown_tool: There is no tool 'task'. There are: read, write, edit, bash." || err != nil {
+	if got, err := lastMessage(asked[1]); brief(t, got) != "unknown_tool: There is no tool 'task'. There are: "+ownNames+"." || err != nil {
 		t.Errorf("the model sees %q, %v", got, err)
 	}
 }
@@ -451,7 +451,7 @@ func TestOwn(t *testing.T) {
 	}
 	wants := map[string]string{readTool: "path", writeTool: "path content", editTool: "path old new", bashTool: "command"}
 	if len(list) != len(wants) {
-		t.Fatalf("%d functions", len(list))
+		t.Fatalf("the tools are %s, want those of %q", raw, wants)
 	}
 	for _, f := range list {
 		p := f.Function.Parameters
@@ -489,8 +489,8 @@ func TestNames(t *testing.T) {
 // redefine them. Without repl a file can.
 func TestOfferPages(t *testing.T) {
 	snapshot := &catalog.Snapshot{Tools: []catalog.Tool{{Name: "page_eval", Builtin: "recall"}, {Name: "recall", Builtin: "recall"}}}
-	for pages, want := range map[bool]string{false: "read write edit bash page_eval recall", true: "read write edit bash page_list page_eval recall"} {
-		if got := strings.Join(toolNames(snapshot, pages), " "); got != want {
+	for pages, want := range map[bool]string{false: ownNames + ", page_eval, recall", true: ownNames + ", page_list, page_eval, recall"} {
+		if got := strings.Join(toolNames(snapshot, pages), ", "); got != want {
 			t.Errorf("pages %v: %s", pages, got)
 		}
 	}
@@ -508,11 +508,11 @@ func TestOfferPages(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(with, &list); err != nil || len(list) != 6 {
+	if err := json.Unmarshal(with, &list); err != nil || len(list) != len(ownTools)+2 {
 		t.Fatalf("%s: %v", with, err)
 	}
 	for i, required := range []string{"", "page code"} {
-		f := list[4+i].Function
+		f := list[len(ownTools)+i].Function
 		if !has(pageTools, f.Name) || f.Description == "" || f.Parameters.Type != "object" || f.Parameters.Required == nil || strings.Join(f.Parameters.Required, " ") != required {
 			t.Errorf("%+v", f)
 		}
