@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"flag"
 	"os"
+	"regexp"
+	"strconv"
 	"testing"
 
 	"zino/pkg/zinotest"
@@ -73,8 +75,11 @@ func TestEverythingIsDocumented(t *testing.T) {
 }
 
 func TestChangelog(t *testing.T) {
-	if len(proto.Changelog) != proto.Version {
-		t.Errorf("Version is %d and Changelog has %d lines: each change adds a line and counts the version up", proto.Version, len(proto.Changelog))
+	line := regexp.MustCompile(`^(\d+) +20\d\d-\d\d-\d\d  \S`)
+	for i, change := range proto.Changelog {
+		if m := line.FindStringSubmatch(change); m == nil || m[1] != strconv.Itoa(i+1) {
+			t.Errorf("line %q: want number %d, a date, two blanks and what changed", change, i+1)
+		}
 	}
 }
 

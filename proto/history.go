@@ -1,9 +1,8 @@
 package proto
 
-// Changelog has one dated line per change of the contract; the number of lines
-// is Version. Changes only add: a method is replaced by a new type, never
-// altered.
-var Changelog = []string{
+// Changelog has one dated line per change of the contract. Changes only add: a
+// method is replaced by a new type, never altered.
+var Changelog = [...]string{
 	"1  2026-11-21  the services of the specification; meta, error codes, describe, stats, forward, keepalive",
 	"2  2026-11-21  infer: tools, provider, model, max_tokens, system, session_id, events; answers with usage, stop_reason, tool_calls; usage of rtr",
 	"3  2026-11-21  sessions of mem: create, append, read, list, find, search, fork, export, remove, messages, hold",
