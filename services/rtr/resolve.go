@@ -62,7 +62,7 @@ func isProvider(name string) bool {
 }
 
 func unknownProvider(name string) string {
-	return fmt.Sprintf("there is no provider %.60q: it is one of anthropic, openai, gemini, openrouter, ollama, offline, auto", name)
+	return fmt.Sprintf("there is no provider %.60q: it is one of %s, offline, auto", name, strings.Join(config.Providers, ", "))
 }
 
 // howToConnect names what a person can do. A stored key comes first: a running rtr
