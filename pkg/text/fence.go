@@ -89,10 +89,13 @@ func Blocks(s string) []Block {
 	return blocks
 }
 
+// FenceFor returns a fence of backticks that no line of s can close.
+func FenceFor(s string) string { return strings.Repeat("`", max(3, longestRun(s)+1)) }
+
 // Fenced returns s as a fenced code block whose fence no line of s can close,
 // without a newline at the end.
 func Fenced(info, s string) string {
-	fence := strings.Repeat("`", max(3, longestRun(s)+1))
+	fence := FenceFor(s)
 	if s != "" && !strings.HasSuffix(s, "\n") {
 		s += "\n"
 	}

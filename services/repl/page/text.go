@@ -238,24 +238,12 @@ func runs(info, lang string) bool {
 // fenced appends a fenced block whose fence no line of the body can close. The
 // body must be escaped; unless it is empty it gets a line end.
 func fenced(out []byte, info, body, eol string) []byte {
-	fence := strings.Repeat("`", max(3, longestRun(body)+1))
+	fence := markdown.FenceFor(body)
 	out = append(append(append(out, fence...), info...), eol...)
 	if body != "" {
 		out = append(append(out, strings.ReplaceAll(body, "\n", eol)...), eol...)
 	}
 	return append(append(out, fence...), eol...)
-}
-
-// longestRun returns the length of the longest run of backticks.
-func longestRun(s string) int {
-	longest, run := 0, 0
-	for i := range len(s) {
-		if run++; s[i] != '`' {
-			run = 0
-		}
-		longest = max(longest, run)
-	}
-	return longest
 }
 
 // escape writes control and bidirectional characters as \u001b and the like, so

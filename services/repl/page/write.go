@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	markdown "zino/pkg/text"
 )
 
 // appendLine appends a line of the service: "> **page** what at HH:MM:SS".
@@ -28,7 +30,7 @@ func (t *transition) appendFooter(out, follow []byte) []byte {
 
 // appendCode appends a block of code, byte for byte.
 func (t *transition) appendCode(out []byte, code string) []byte {
-	fence := strings.Repeat("`", max(3, longestRun(code)+1))
+	fence := markdown.FenceFor(code)
 	out = append(append(append(out, fence...), t.options.Lang...), t.file.eol...)
 	out = closeLine(append(out, code...), t.file.eol)
 	return append(append(out, fence...), t.file.eol...)
