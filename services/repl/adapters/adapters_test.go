@@ -23,6 +23,28 @@ var must = zinotest.Must
 
 const fence = "```"
 
+// The commands that start a program with each adapter.
+var (
+	node   = []string{"node", "zino_repl.mjs"}
+	python = []string{"python3", "-u", "zino_repl.py"}
+)
+
+// each runs a test for each program, beside other tests.
+func each(t *testing.T, test func(t *testing.T, program []string)) {
+	t.Parallel()
+	for _, program := range [][]string{node, python} {
+		t.Run(program[0], func(t *testing.T) { test(t, program) })
+	}
+}
+
+// of returns the value for a program.
+func of[T any](program []string, forNode, forPython T) T {
+	if program[0] == "node" {
+		return forNode
+	}
+	return forPython
+}
+
 // env is a service on a socket, and a program that is attached to it.
 type env struct {
 	t       testing.TB
@@ -69,9 +91,10 @@ func (b *env) script(name, text string) string {
 }
 
 // run starts a program with the adapter's socket in its environment.
-func (b *env) run(name string, args ...string) {
+func (b *env) run(program []string, args ...string) {
 	b.t.Helper()
-	cmd := exec.Command(name, args...)
+	name := program[0]
+	cmd := exec.Command(name, append(program[1:len(program):len(program)], args...)...)
 	cmd.Env = append(os.Environ(), "ZINO_REPL_SOCKET="+b.socket, "HOME="+b.dir, "PYTHONDONTWRITEBYTECODE=1")
 	out := new(zinotest.Buffer)
 	cmd.Stdout, cmd.Stderr = out, out
@@ -157,228 +180,162 @@ func (b *env) follow(steps []step) {
 	}
 }
 
-// reconnects restarts the service: the program keeps its file, and its state is
-// checked by steps before and after.
-func (b *env) reconnects(before, after step) {
-	b.t.Helper()
-	old := b.page()
-	b.follow([]step{before})
-	b.stop()
-	b.start()
-	if p := b.page(); p.ID != old.ID || p.File != old.File {
-		b.t.Errorf("%+v, before %+v", p, old)
-	}
-	b.follow([]step{after})
-}
-
 // TestForeignDirectory: a program does not connect to a socket in a directory that other
 // users can write to, because it runs the code of the service.
 func TestForeignDirectory(t *testing.T) {
-	t.Parallel()
-	for _, program := range [][]string{{"python3", "-B", "zino_repl.py"}, {"node", "zino_repl.mjs"}} {
+	each(t, func(t *testing.T, program []string) {
 		dir := t.TempDir()
 		own := filepath.Join(dir, "zino")
 		must(t, errors.Join(os.Mkdir(own, 0o700), os.Chmod(own, 0o777), os.WriteFile(filepath.Join(own, "repl.sock"), nil, 0o600)))
 		cmd := exec.Command(program[0], program[1:]...)
 		cmd.Env = append(os.Environ(), "ZINO_REPL_SOCKET=", "XDG_RUNTIME_DIR="+dir)
-		said, err := cmd.CombinedOutput()
+		output, err := cmd.CombinedOutput()
 		want := own + " is not a directory that only you can use (mode 0700): remove it, or set ZINO_REPL_SOCKET\n"
-		if cmd.ProcessState.ExitCode() != 1 || string(said) != want {
-			t.Errorf("%s: %v, said %q", program[0], err, said)
+		if cmd.ProcessState.ExitCode() != 1 || string(output) != want {
+			t.Errorf("%v, printed %q", err, output)
 		}
-	}
+	})
 }
 
 // TestEarly: a program may start before the service; its events are kept.
 func TestEarly(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ runtime, adapter, script, text string }{
-		{"node", "zino_repl.mjs", "early.mjs", `console.log("early")`},
-		{"python3", "zino_repl.py", "early.py", `print("early", flush=True)`},
-	} {
-		t.Run(c.runtime, func(t *testing.T) {
-			b := newEnv(t)
-			b.stop()
-			b.run(c.runtime, c.adapter, b.script(c.script, c.text))
-			b.program.WaitFor("early")
-			b.start()
-			b.has("\nearly\n")
-		})
-	}
+	each(t, func(t *testing.T, program []string) {
+		b := newEnv(t)
+		b.stop()
+		b.run(program, b.script("early", of(program, `console.log("early")`, `print("early")`)))
+		b.program.WaitFor("early")
+		b.start()
+		b.has("\nearly\n")
+	})
 }
 
 // TestAnswerConnection: a program has a connection for its results as soon as it is
-// attached, because a stopping service accepts none. Its events may be long.
+// attached, because a stopping service accepts no connection. Its events may be long.
 func TestAnswerConnection(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ runtime, adapter, code string }{
-		{"node", "zino_repl.mjs", `console.log({ a: "x".repeat(20_000) })`},
-		{"python3", "zino_repl.py", `import json; print(json.dumps({"a": "x" * 20_000}))`},
-	} {
-		t.Run(c.runtime, func(t *testing.T) {
-			b := newEnv(t)
-			b.run(c.runtime, c.adapter)
-			b.page()
-			b.until("three connections", func() bool { // with the one of the test
-				stats, err := rpc.Call(t.Context(), b.client, proto.GetStats, proto.StatsRequest{})
-				must(t, err)
-				return stats.Connections >= 3
-			})
-			if r := b.eval(c.code); len(r.Background) != 1 || len(r.Background[0].Message) < 20_000 {
-				t.Errorf("%+v", r)
-			}
+	each(t, func(t *testing.T, program []string) {
+		b := newEnv(t)
+		b.run(program)
+		b.page()
+		b.until("three connections", func() bool { // with the one of the test
+			stats, err := rpc.Call(t.Context(), b.client, proto.GetStats, proto.StatsRequest{})
+			must(t, err)
+			return stats.Connections >= 3
 		})
-	}
-}
-
-func TestNode(t *testing.T) {
-	t.Parallel()
-	b := newEnv(t)
-	b.run("node", "zino_repl.mjs", "--name", "My Shop")
-	p := b.page()
-	if p.Name != "my-shop" || p.Lang != "js" || p.Kind != "program" {
-		t.Errorf("%+v", p)
-	}
-	b.follow([]step{
-		{"12+13", "json", "25"},
-		{"'a\\nb'", "text", "a\nb"},
-		{"let a = 1; const f = (x) => x + a; class C { m() { return 7 } }", "text", "undefined"},
-		{"f(1) + new C().m()", "json", "9"},
-		{"function g() { return a }", "text", "undefined"},
-		{"g() // and a remark", "json", "1"},
-		{"{a: 1, b: [true, null, 'x']}", "json", `{"a":1,"b":[true,null,"x"]}`},
-		{"{a}", "json", `{"a":1}`},
-		{"{ let hidden = 5; hidden }", "json", "5"},
-		{"await Promise.resolve([1, 2])", "json", "[1,2]"},
-		{"const late = await Promise.resolve(3); return late + 1", "json", "4"},
-		{"const c = await Promise.resolve(1); c", "json", "1"},
-		{"const d = await Promise.resolve(1)\nlet e = 2\nd + e;", "json", "3"},
-		{"await Promise.resolve(1); if (true) { 5 }", "text", "undefined"},
-		{"await Promise.resolve(1); function h() {}", "text", "undefined"},
-		{"(await import('node:path')).basename('/a/b')", "text", "b"},
-		{"require('node:path').basename('/a/c')", "text", "c"},
-		{"Promise.resolve(8)", "json", "8"},
-		{"throw new Error('oh no')", "error", "Error: oh no\n    at zino:1"},
-		{"throw 'a string'", "error", "'a string'"},
-		{"nowhere", "error", "ReferenceError: nowhere is not defined"},
-		{"let a = 2", "error", "already been declared"},
-		{"if (", "error", "SyntaxError"},
-		{"globalThis.ran = (globalThis.ran ?? 0) + 1; null.x", "error", "TypeError"},
-		{"ran", "json", "1"},
-		{"{a:1}); globalThis.ran = 99; ({b:2}", "error", "SyntaxError"},
-		{"ran", "json", "1"},
-		{"null", "json", "null"},
-		{"-0", "text", "-0"},
-		{"10n", "text", "10n"},
-		{"Symbol('s')", "text", "Symbol(s)"},
-		{"new Map([[1, {a: 2}]])", "text", "Map(1) { 1 => { a: 2 } }"},
-		{"globalThis.o = {}; o.o = o; o", "text", "<ref *1> { o: [Circular *1] }"},
-		{"({ get x() { globalThis.ran = 99; throw 1 } })", "text", "{ x: [Getter] }"},
-		{"({ toJSON() { globalThis.ran = 99 } })", "text", "{ toJSON: [Function: toJSON] }"},
-		{"new Proxy({}, { get() { globalThis.ran = 99 }, ownKeys() { globalThis.ran = 99; return [] } })", "text", "{}"},
-		{"ran", "json", "1"},
-		{"[, 1]", "text", "[ <1 empty item>, 1 ]"},
+		r := b.eval(of(program, `console.log({ a: "x".repeat(20_000) })`, `import json; print(json.dumps({"a": "x" * 20_000}))`))
+		if len(r.Background) != 1 || len(r.Background[0].Message) < 20_000 {
+			t.Errorf("%+v", r)
+		}
 	})
-	if r := b.eval("'x'.repeat(3 << 20)"); !r.OK || len(r.Value) > 3<<20 || !strings.HasSuffix(r.Value, "more characters left out) ...") {
-		t.Errorf("a long string: %d bytes, ending %.60q", len(r.Value), r.Value[max(0, len(r.Value)-60):])
-	}
 }
 
-// TestNodeEvents: the console and uncaught errors are shown, reach the program's
-// own output, and do not end it.
-func TestNodeEvents(t *testing.T) {
-	t.Parallel()
-	b := newEnv(t)
-	b.run("node", "zino_repl.mjs", b.script("shop.mjs", `
+// TestEval: what persists between cells, and how values and errors are shown.
+func TestEval(t *testing.T) {
+	each(t, func(t *testing.T, program []string) {
+		b := newEnv(t)
+		b.run(program, "--name", "My Shop")
+		if p := b.page(); p.Name != "my-shop" || p.Lang != of(program, "js", "python") || p.Kind != "program" {
+			t.Errorf("%+v", p)
+		}
+		b.follow(of(program, nodeSteps, pythonSteps))
+		r := b.eval(of(program, "'x'.repeat(3 << 20)", "'x' * (3 << 20)"))
+		if !r.OK || len(r.Value) > 3<<20 || !strings.HasSuffix(r.Value, "more characters left out) ...") {
+			t.Errorf("a long string: %d bytes, ending %.60q, error %q", len(r.Value), r.Value[max(0, len(r.Value)-60):], r.Error)
+		}
+	})
+}
+
+var nodeSteps = []step{
+	{"12+13", "json", "25"},
+	{"'a\\nb'", "text", "a\nb"},
+	{"let a = 1; const f = (x) => x + a; class C { m() { return 7 } }", "text", "undefined"},
+	{"f(1) + new C().m()", "json", "9"},
+	{"function g() { return a }", "text", "undefined"},
+	{"g() // and a remark", "json", "1"},
+	{"{a: 1, b: [true, null, 'x']}", "json", `{"a":1,"b":[true,null,"x"]}`},
+	{"{a}", "json", `{"a":1}`},
+	{"{ let hidden = 5; hidden }", "json", "5"},
+	{"await Promise.resolve([1, 2])", "json", "[1,2]"},
+	{"const late = await Promise.resolve(3); return late + 1", "json", "4"},
+	{"const c = await Promise.resolve(1); c", "json", "1"},
+	{"const d = await Promise.resolve(1)\nlet e = 2\nd + e;", "json", "3"},
+	{"await Promise.resolve(1); if (true) { 5 }", "text", "undefined"},
+	{"await Promise.resolve(1); function h() {}", "text", "undefined"},
+	{"(await import('node:path')).basename('/a/b')", "text", "b"},
+	{"require('node:path').basename('/a/c')", "text", "c"},
+	{"Promise.resolve(8)", "json", "8"},
+	{"throw new Error('oh no')", "error", "Error: oh no\n    at zino:1"},
+	{"throw 'a string'", "error", "'a string'"},
+	{"nowhere", "error", "ReferenceError: nowhere is not defined"},
+	{"let a = 2", "error", "already been declared"},
+	{"if (", "error", "SyntaxError"},
+	{"globalThis.ran = (globalThis.ran ?? 0) + 1; null.x", "error", "TypeError"},
+	{"ran", "json", "1"},
+	{"{a:1}); globalThis.ran = 99; ({b:2}", "error", "SyntaxError"},
+	{"ran", "json", "1"},
+	{"null", "json", "null"},
+	{"-0", "text", "-0"},
+	{"10n", "text", "10n"},
+	{"Symbol('s')", "text", "Symbol(s)"},
+	{"new Map([[1, {a: 2}]])", "text", "Map(1) { 1 => { a: 2 } }"},
+	{"globalThis.o = {}; o.o = o; o", "text", "<ref *1> { o: [Circular *1] }"},
+	{"({ get x() { globalThis.ran = 99; throw 1 } })", "text", "{ x: [Getter] }"},
+	{"({ toJSON() { globalThis.ran = 99 } })", "text", "{ toJSON: [Function: toJSON] }"},
+	{"new Proxy({}, { get() { globalThis.ran = 99 }, ownKeys() { globalThis.ran = 99; return [] } })", "text", "{}"},
+	{"ran", "json", "1"},
+	{"[, 1]", "text", "[ <1 empty item>, 1 ]"},
+}
+
+var pythonSteps = []step{
+	{"12 + 13", "json", "25"},
+	{"'a\\nb'", "text", "a\nb"},
+	{"a = 1\ndef f(x):\n    return x + a\nclass C:\n    m = 7", "text", "None"},
+	{"b = f(1)\nb + C.m  # and a remark", "json", "9"},
+	{"{'a': 1, 'b': [True, None, 'x'], 'c': 1.5}", "json", `{"a": 1, "b": [true, null, "x"], "c": 1.5}`},
+	{"import asyncio\nasync def g():\n    return 4\nawait g()", "json", "4"},
+	{"await asyncio.sleep(0)\nz = 6", "text", "None"},
+	{"z", "json", "6"},
+	{"raise ValueError('oh no')", "error", "Traceback (most recent call last):\n  File \"<zino"},
+	{"def deep():\n    raise KeyError('deep')\ndeep()", "error", "    raise KeyError('deep')"},
+	{"nowhere", "error", "NameError: name 'nowhere' is not defined"},
+	{"if (", "error", "SyntaxError"},
+	{"exit()", "error", "SystemExit"},
+	{"ran = globals().get('ran', 0) + 1\nNone.x", "error", "AttributeError"},
+	{"ran", "json", "1"},
+	{"None", "text", "None"},
+	{"float('nan')", "text", "nan"},
+	{"{1: 2}", "text", "{1: 2}"},
+	{"(1, 2)", "text", "(1, 2)"},
+	{"class Bad:\n    def __repr__(self):\n        raise Exception\nBad()", "text", "<Bad that cannot be shown: Exception>"},
+	{"'\\ud800'", "text", "?"},
+	{"l = []\nl.append(l)\nl", "text", "[[...]]"},
+}
+
+// TestEvents: output, logs and uncaught errors are captured, still reach the output
+// of the program, and do not end it.
+func TestEvents(t *testing.T) {
+	for _, c := range []struct {
+		program             []string
+		file, name, script  string
+		shown               []string // in the page's file
+		code                string
+		background          proto.PageEvent // the first one of the code
+		count               int
+		shownAfter, printed []string
+	}{
+		{
+			node, "shop.mjs", "shop-mjs", `
 		console.log("open", { sold: 3 });
 		globalThis.sold = 3;
 		setTimeout(() => { throw new Error("from a timer") }, 1);
 		Promise.reject(new Error("rejected"));
-	`))
-	b.has(fence+"Text console.log\nopen {\"sold\":3}\n", fence+"Error uncaughtException\nError: from a timer", fence+"Error unhandledrejection\nError: rejected")
-	if p := b.page(); p.Name != "shop-mjs" {
-		t.Errorf("its name is %q", p.Name)
-	}
-	r := b.eval("console.warn([1]); console.error('bad'); sold")
-	if !r.OK || r.Value != "3" || len(r.Background) != 2 || r.Background[0].Source != "console.warn" || r.Background[0].Message != "[1]" {
-		t.Errorf("%+v", r)
-	}
-	b.has(fence+"JSON console.warn\n[1]\n", fence+"Error console.error\nbad\n")
-	for _, want := range []string{"open { sold: 3 }", "from a timer", "rejected", "bad"} {
-		if !strings.Contains(b.program.Err.String(), want) {
-			t.Errorf("%q is not in its output", want)
-		}
-	}
-}
-
-func TestNodeReconnects(t *testing.T) {
-	t.Parallel()
-	b := newEnv(t)
-	b.run("node", "zino_repl.mjs")
-	b.reconnects(step{"let kept = 5", "text", "undefined"}, step{"kept", "json", "5"})
-}
-
-// TestNodeImport: attaching does not keep a program running.
-func TestNodeImport(t *testing.T) {
-	t.Parallel()
-	b := newEnv(t)
-	module, err := filepath.Abs("zino_repl.mjs")
-	must(t, err)
-	b.run("node", b.script("own.mjs", `
-		import { attach } from "`+module+`";
-		attach({ name: "own" });
-		const wait = setInterval(() => { if (globalThis.over) clearInterval(wait); }, 5);
-	`))
-	if p := b.page(); p.Name != "own" {
-		t.Errorf("%+v", p)
-	}
-	b.eval("over = true") // which may end it before it has answered
-	b.gone()
-}
-
-func TestPython(t *testing.T) {
-	t.Parallel()
-	b := newEnv(t)
-	b.run("python3", "zino_repl.py", "--name", "My Shop")
-	p := b.page()
-	if p.Name != "my-shop" || p.Lang != "python" || p.Kind != "program" {
-		t.Errorf("%+v", p)
-	}
-	b.follow([]step{
-		{"12 + 13", "json", "25"},
-		{"'a\\nb'", "text", "a\nb"},
-		{"a = 1\ndef f(x):\n    return x + a\nclass C:\n    m = 7", "text", "None"},
-		{"b = f(1)\nb + C.m  # and a remark", "json", "9"},
-		{"{'a': 1, 'b': [True, None, 'x'], 'c': 1.5}", "json", `{"a": 1, "b": [true, null, "x"], "c": 1.5}`},
-		{"import asyncio\nasync def g():\n    return 4\nawait g()", "json", "4"},
-		{"await asyncio.sleep(0)\nz = 6", "text", "None"},
-		{"z", "json", "6"},
-		{"raise ValueError('oh no')", "error", "Traceback (most recent call last):\n  File \"<zino"},
-		{"def deep():\n    raise KeyError('deep')\ndeep()", "error", "    raise KeyError('deep')"},
-		{"nowhere", "error", "NameError: name 'nowhere' is not defined"},
-		{"if (", "error", "SyntaxError"},
-		{"exit()", "error", "SystemExit"},
-		{"ran = globals().get('ran', 0) + 1\nNone.x", "error", "AttributeError"},
-		{"ran", "json", "1"},
-		{"None", "text", "None"},
-		{"float('nan')", "text", "nan"},
-		{"{1: 2}", "text", "{1: 2}"},
-		{"(1, 2)", "text", "(1, 2)"},
-		{"class Bad:\n    def __repr__(self):\n        raise Exception\nBad()", "text", "<Bad that cannot be shown: Exception>"},
-		{"'\\ud800'", "text", "?"},
-		{"l = []\nl.append(l)\nl", "text", "[[...]]"},
-	})
-	if r := b.eval("'x' * (3 << 20)"); !r.OK || len(r.Value) > 3<<20 || !strings.HasSuffix(r.Value, "more characters left out) ...") {
-		t.Errorf("a long string: %d bytes, ending %.60q, error %q", len(r.Value), r.Value[max(0, len(r.Value)-60):], r.Error)
-	}
-}
-
-// TestPythonEvents: prints, logs and uncaught errors are captured, still reach the
-// output of the program, and do not end it.
-func TestPythonEvents(t *testing.T) {
-	t.Parallel()
-	b := newEnv(t)
-	b.run("python3", "-u", "zino_repl.py", b.script("shop.py", `
+	`,
+			[]string{fence + "Text console.log\nopen {\"sold\":3}\n", fence + "Error uncaughtException\nError: from a timer", fence + "Error unhandledrejection\nError: rejected"},
+			"console.warn([1]); console.error('bad'); sold", proto.PageEvent{Source: "console.warn", Message: "[1]"}, 2,
+			[]string{fence + "JSON console.warn\n[1]\n", fence + "Error console.error\nbad\n"},
+			[]string{"open { sold: 3 }", "from a timer", "rejected", "bad"},
+		},
+		{
+			python, "shop.py", "shop-py", `
 import logging, threading
 print("open", 3)
 logging.getLogger("till").warning("low on %s", "change")
@@ -388,38 +345,64 @@ thread.start()
 thread.join()
 sold = 3
 raise KeyError("from the script")
-`))
-	b.has(fence+"Text print\nopen 3\n", fence+"Text logging.till\nlow on change\n", "ValueError: from a thread", "KeyError: 'from the script'")
-	if p := b.page(); p.Name != "shop-py" {
-		t.Errorf("its name is %q", p.Name)
+`,
+			[]string{fence + "Text print\nopen 3\n", fence + "Text logging.till\nlow on change\n", "ValueError: from a thread", "KeyError: 'from the script'"},
+			"print('one'); print('two', end='')\nlogging.error('bad')\nsold", proto.PageEvent{Source: "print", Message: "one"}, 3,
+			[]string{fence + "Text print\none\n", fence + "Error logging.root\nbad\n", fence + "Text print\ntwo\n"},
+			[]string{"open 3", "low on change", "from a thread", "from the script", "two"},
+		},
+	} {
+		t.Run(c.program[0], func(t *testing.T) {
+			t.Parallel()
+			b := newEnv(t)
+			b.run(c.program, b.script(c.file, c.script))
+			b.has(c.shown...)
+			if p := b.page(); p.Name != c.name {
+				t.Errorf("its name is %q", p.Name)
+			}
+			r := b.eval(c.code)
+			if !r.OK || r.Value != "3" || len(r.Background) != c.count || r.Background[0].Source != c.background.Source || r.Background[0].Message != c.background.Message {
+				t.Errorf("%+v", r)
+			}
+			b.has(c.shownAfter...)
+			for _, want := range c.printed {
+				if !strings.Contains(b.program.Err.String(), want) {
+					t.Errorf("%q is not in its output", want)
+				}
+			}
+		})
 	}
-	r := b.eval("print('one'); print('two', end='')\nlogging.error('bad')\nsold")
-	if !r.OK || r.Value != "3" || len(r.Background) != 3 || r.Background[0].Message != "one" {
-		t.Errorf("%+v", r)
-	}
-	b.has(fence+"Text print\none\n", fence+"Error logging.root\nbad\n", fence+"Text print\ntwo\n")
-	for _, want := range []string{"open 3", "low on change", "from a thread", "from the script", "two"} {
-		if !strings.Contains(b.program.Err.String(), want) {
-			t.Errorf("%q is not in its output", want)
+}
+
+// TestReconnects: when the service is restarted, a program keeps its file and its
+// state.
+func TestReconnects(t *testing.T) {
+	each(t, func(t *testing.T, program []string) {
+		b := newEnv(t)
+		b.run(program)
+		old := b.page()
+		b.follow([]step{of(program, step{"let kept = 5", "text", "undefined"}, step{"kept = 5", "text", "None"})})
+		b.stop()
+		b.start()
+		if p := b.page(); p.ID != old.ID || p.File != old.File {
+			t.Errorf("%+v, before %+v", p, old)
 		}
-	}
+		b.follow([]step{{"kept", "json", "5"}})
+	})
 }
 
-func TestPythonReconnects(t *testing.T) {
-	t.Parallel()
-	b := newEnv(t)
-	b.run("python3", "zino_repl.py")
-	b.reconnects(step{"kept = 5", "text", "None"}, step{"kept", "json", "5"})
-}
-
-// TestPythonImport: a program that attaches itself chooses its names and can detach
-// itself; attaching does not keep it running.
-func TestPythonImport(t *testing.T) {
-	t.Parallel()
-	b := newEnv(t)
+// TestImport: a program that attaches itself chooses its name; attaching does not keep
+// it running. A Python program also chooses its variables and can detach itself.
+func TestImport(t *testing.T) {
 	here, err := filepath.Abs(".")
 	must(t, err)
-	b.run("python3", b.script("own.py", `
+	each(t, func(t *testing.T, program []string) {
+		b := newEnv(t)
+		b.run(program[:1], b.script("own"+filepath.Ext(program[len(program)-1]), of(program, `
+		import { attach } from "`+here+`/zino_repl.mjs";
+		attach({ name: "own" });
+		const wait = setInterval(() => { if (globalThis.over) clearInterval(wait); }, 5);
+	`, `
 import sys, threading
 sys.path.insert(0, "`+here+`")
 import zino_repl
@@ -427,11 +410,12 @@ over = threading.Event()
 page = zino_repl.attach(name="own", names={"over": over, "answer": 42})
 over.wait()
 page.close()
-`))
-	if p := b.page(); p.Name != "own" {
-		t.Errorf("%+v", p)
-	}
-	b.follow([]step{{"answer", "json", "42"}, {"threading", "error", "NameError"}})
-	b.eval("over.set()") // which may end it before it has answered
-	b.gone()
+`)))
+		if p := b.page(); p.Name != "own" {
+			t.Errorf("%+v", p)
+		}
+		b.follow(of(program, nil, []step{{"answer", "json", "42"}, {"threading", "error", "NameError"}}))
+		b.eval(of(program, "over = true", "over.set()")) // which may end it before it has answered
+		b.gone()
+	})
 }

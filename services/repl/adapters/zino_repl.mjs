@@ -11,8 +11,9 @@
 // const, class and functions persist to the next block. In a block with top-level await
 // they do not (assign to globalThis.x there), and the value of the block is that of its
 // last expression or of its return. console.log, info, warn and error and uncaught
-// errors are shown in the file too; uncaught errors do not end the program. The socket is $ZINO_REPL_SOCKET, or repl.sock in $XDG_RUNTIME_DIR/zino (without that
-// variable: zino-UID in the directory of temporary files), or in /run/zino.
+// errors are shown in the file too; uncaught errors do not end the program. The socket
+// is $ZINO_REPL_SOCKET, or repl.sock in $XDG_RUNTIME_DIR/zino (without that variable:
+// zino-UID in the directory of temporary files), or in /run/zino.
 import fs from "node:fs";
 import { createRequire } from "node:module";
 import net from "node:net";
