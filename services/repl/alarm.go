@@ -12,8 +12,8 @@ const restlessMax = 10
 // ringPause is the least time between two calls of an alarm.
 const ringPause = time.Millisecond
 
-// alarm calls a function when a log has something to do: at the time that its state
-// requested, or when its file has changed and was left alone for the debounce time.
+// alarm calls a function when a log has something to do: at the deadline of its state,
+// or when its file has changed and was left alone for the debounce time.
 type alarm struct {
 	ring     func()
 	debounce time.Duration
@@ -21,7 +21,7 @@ type alarm struct {
 	mu          sync.Mutex
 	timer       *time.Timer
 	set         time.Time // when the timer fires; zero: never
-	wake        time.Time // the time that the state requested
+	deadline    time.Time // of the state; zero: never
 	first, last time.Time // the first and the last change that was not reported yet
 	stopped     bool
 }
@@ -61,18 +61,17 @@ func (a *alarm) rest() time.Time {
 	return rest
 }
 
-// wakeAt sets the time that the state requested; zero: none.
-func (a *alarm) wakeAt(t time.Time) {
+func (a *alarm) setDeadline(t time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.wake = t
+	a.deadline = t
 	a.schedule()
 }
 
 // schedule sets the timer. It may fire too early: the function that it calls checks
 // what is due.
 func (a *alarm) schedule() {
-	next := a.wake
+	next := a.deadline
 	if !a.first.IsZero() && (next.IsZero() || a.rest().Before(next)) {
 		next = a.rest()
 	}

@@ -7,21 +7,21 @@ import (
 )
 
 // TestAlarm: a change is reported when the file is at rest, or after a bound if it never
-// is; the time that the state requested is kept beside it.
+// is; the deadline of the state is kept beside it.
 func TestAlarm(t *testing.T) {
 	const debounce = 150 * time.Millisecond
 	for name, c := range map[string]struct {
 		touches, apart time.Duration // how long the file changes, and at what interval
-		wake           time.Duration // the time that the state requested
+		deadline       time.Duration
 		looks          []time.Duration
 		rings          int
 	}{
-		"once":       {0, time.Second, 0, []time.Duration{debounce}, 1},
-		"a burst":    {300 * time.Millisecond, 50 * time.Millisecond, 0, []time.Duration{300*time.Millisecond + debounce}, 1},
-		"apart":      {time.Second, time.Second, 0, []time.Duration{debounce, time.Second + debounce}, 2},
-		"restless":   {2 * time.Second, 100 * time.Millisecond, 0, []time.Duration{restlessMax * debounce, 2*time.Second + debounce}, 2},
-		"wake early": {0, time.Second, 20 * time.Millisecond, []time.Duration{debounce}, 2},
-		"wake late":  {0, time.Second, time.Minute, []time.Duration{debounce}, 2},
+		"once":           {0, time.Second, 0, []time.Duration{debounce}, 1},
+		"a burst":        {300 * time.Millisecond, 50 * time.Millisecond, 0, []time.Duration{300*time.Millisecond + debounce}, 1},
+		"apart":          {time.Second, time.Second, 0, []time.Duration{debounce, time.Second + debounce}, 2},
+		"restless":       {2 * time.Second, 100 * time.Millisecond, 0, []time.Duration{restlessMax * debounce, 2*time.Second + debounce}, 2},
+		"early deadline": {0, time.Second, 20 * time.Millisecond, []time.Duration{debounce}, 2},
+		"late deadline":  {0, time.Second, time.Minute, []time.Duration{debounce}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -32,13 +32,13 @@ func TestAlarm(t *testing.T) {
 						looks = append(looks, time.Since(start))
 						rings++
 					}
-					if !a.wake.IsZero() && !time.Now().Before(a.wake) {
+					if !a.deadline.IsZero() && !time.Now().Before(a.deadline) {
 						rings++
-						a.wakeAt(time.Time{})
+						a.setDeadline(time.Time{})
 					}
 				}, debounce)
-				if c.wake > 0 {
-					a.wakeAt(start.Add(c.wake))
+				if c.deadline > 0 {
+					a.setDeadline(start.Add(c.deadline))
 				}
 				for at := time.Duration(0); at <= c.touches; at += c.apart {
 					a.touch()
@@ -65,7 +65,7 @@ func TestAlarmStopped(t *testing.T) {
 		a.touch()
 		a.stop()
 		a.touch()
-		a.wakeAt(time.Now())
+		a.setDeadline(time.Now())
 		time.Sleep(time.Hour)
 	})
 }

@@ -33,7 +33,7 @@ func (s *Service) Eval(ctx context.Context, req proto.Eval) (proto.Evaluated, er
 	field, why := "", ""
 	switch {
 	case strings.TrimSpace(req.Code) == "":
-		field, why = "code", "there is none"
+		field, why = "code", "it is empty"
 	case req.TimeoutMS < 0 || req.TimeoutMS > timeoutMax.Milliseconds():
 		field, why = "timeout_ms", fmt.Sprintf("it is 0 to %d", timeoutMax.Milliseconds())
 	}

@@ -86,8 +86,8 @@ func TestDraft(t *testing.T) {
 	}
 }
 
-// TestDamage: whatever happens to the file while a job is out, the result is accepted
-// and written in the end, and the next request runs.
+// TestDamage: when the file is damaged while a job is out, the result is still written
+// in the end, and the next request runs.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -218,7 +218,7 @@ func (l *pageLog) apply(e page.Event) []page.Action {
 			l.s.log.Info(a.Text, "file", l.file)
 		}
 	}
-	l.alarm.wakeAt(l.state.Deadline())
+	l.alarm.setDeadline(l.state.Deadline())
 	for _, action := range actions { // last: a caller that gets its answer may look at everything else
 		if done, ok := action.(page.Done); ok {
 			l.done(done)

@@ -37,7 +37,7 @@ func settings(dir string) config.Repl {
 	return cfg
 }
 
-// newEnv starts a service, in a new directory if none is given.
+// newEnv starts a service in a directory; "" is a new one.
 func newEnv(t testing.TB, dir string, change ...func(*config.Repl)) *env {
 	t.Helper()
 	if dir == "" {

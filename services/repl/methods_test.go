@@ -150,7 +150,7 @@ func TestConformance(t *testing.T) {
 		{Name: "a negative timeout", Request: `{"type":"eval","page":"a","code":"1","timeout_ms":-5}`, Code: "invalid", Message: `Invalid request: field "timeout_ms": it is 0 to 86400000`},
 		{Name: "a huge timeout", Request: `{"type":"eval","page":"a","code":"1","timeout_ms":9e99}`, Code: "invalid", Message: "…"},
 		{Name: "eval of a path", Request: `{"type":"eval","page":"../../etc/passwd","code":"1"}`, Code: "not_found", Message: `No page "../../etc/passwd" is connected. debug.md lists those that are.`},
-		{Name: "watch of no page", Request: `{"type":"watch","page":"nobody"}`, Code: "not_found", Message: "…"},
+		{Name: "watch of an unknown page", Request: `{"type":"watch","page":"missing"}`, Code: "not_found", Message: "…"},
 		{Name: "result", Request: `{"type":"result","id":"1a2b","nonce":"x","job":"1","ok":true}`, Code: "unknown", Message: noPage},
 		{Name: "events", Request: `{"type":"events","id":"","nonce":"","events":[]}`, Code: "unknown", Message: noPage},
 		{Name: "an event without a message", Request: `{"type":"events","id":"1a2b","nonce":"x","events":[{"type":"window"}]}`, Code: "invalid", Message: "…"},

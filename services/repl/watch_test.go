@@ -72,10 +72,10 @@ func TestWatch(t *testing.T) {
 	want(only, "exchange o agent true", "page one gone")
 	must(t, stopAll())
 	must(t, stopOnly())
-	zinotest.Error(t, b.Watch(t.Context(), proto.WatchPages{Page: "nobody"}, nil), proto.ErrNotFound)
+	zinotest.Error(t, b.Watch(t.Context(), proto.WatchPages{Page: "missing"}, nil), proto.ErrNotFound)
 }
 
-// TestWatchSlow: a watcher that does not read gets an error and delays no one else.
+// TestWatchSlow: a watcher that does not read gets an error and does not delay others.
 func TestWatchSlow(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, "")

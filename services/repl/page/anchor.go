@@ -130,7 +130,7 @@ func (s *State) scan(text []byte) *Scan {
 	return c.close()
 }
 
-// scanner parses a file line by line. Positions are -1 where there is none.
+// scanner parses a file line by line. A position is -1 until its line was found.
 type scanner struct {
 	state   *State
 	options *Options

@@ -15,7 +15,7 @@ type View struct {
 	Missing bool
 
 	// Unavailable: the file cannot be read or written now. The event changes the
-	// state only; there is no edit.
+	// state only; the edit is empty.
 	Unavailable bool
 
 	// Scan is what State.Scan returned, if Apply asked for it.

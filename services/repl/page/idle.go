@@ -61,7 +61,7 @@ func (t *transition) advanceIdle() bool {
 }
 
 // accept makes a job of the first block of a chunk: the footer goes, a header is
-// added if there is none, and the block is announced.
+// added to a request without one, and the block is announced.
 func (t *transition) accept(l *layout, c chunk) {
 	eol := t.file.eol
 	out := closeLine(l.strip(bytes.Clone(t.text[:l.from]), l.from, c.from), eol)

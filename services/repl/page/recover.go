@@ -109,8 +109,8 @@ func (t *transition) appendHeaded(out []byte, l *layout, pos, to int, want strin
 	return out, i
 }
 
-// byAnnouncement finds the place of the announcement, whatever stands above it now,
-// unless that was answered before.
+// byAnnouncement finds the place of the announcement. The text above it may be any,
+// except a block that was answered before.
 func (t *transition) byAnnouncement(hint int) int {
 	at := hint
 	if at < 0 {
@@ -137,7 +137,7 @@ func (t *transition) wasAnswered(b block) bool {
 }
 
 // byHeader finds the place below the first block behind the request's header and the
-// replies there, or below those if there is no block.
+// replies there, or without such a block the place below the replies.
 func (t *transition) byHeader() int {
 	head, ok := t.findLine(t.start(), t.job.header)
 	if !ok {

@@ -89,7 +89,7 @@ type State struct {
 	kept    int        // number of overflow files so far, for their names
 	late    []lateJob  // jobs whose results may still arrive
 	history []exchange // answered requests
-	last    string     // how the last job ended, as the registry shows it; "" if there was none
+	last    string     // how the last job ended, as the registry shows it; "" before the first
 
 	deadline time.Time // when the next Tick is due; zero: never
 }

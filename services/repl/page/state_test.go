@@ -66,15 +66,15 @@ func TestBounded(t *testing.T) {
 	for range 20 {
 		w.apply(Background{w.now, []Captured{{Type: long, Level: "log", Message: long[:20_000], Stack: long}}})
 	}
-	p, past, size := w.page, 0, 0
+	p, total, size := w.page, 0, 0
 	for _, e := range p.history {
-		past += len(e.reply)
+		total += len(e.reply)
 	}
 	for _, e := range p.backlog.shown() {
 		size += len(e.Type) + len(e.Level) + len(e.Message) + len(e.Stack) + len(e.raw) + len(e.text)
 	}
-	if past > historySize || past < historySize/2 || len(p.history) != historyMax || len(p.late) != lateMax {
-		t.Errorf("%d replies of %d bytes, %d late", len(p.history), past, len(p.late))
+	if total > historySize || total < historySize/2 || len(p.history) != historyMax || len(p.late) != lateMax {
+		t.Errorf("%d replies of %d bytes, %d late", len(p.history), total, len(p.late))
 	}
 	if n := len(p.backlog.captured()); n != 10 || size > n*(3*p.options.BodyMax+300) || p.backlog.total != 20 || len(p.file.anchor.bytes) > anchorMax {
 		t.Errorf("%d events of %d bytes, an anchor of %d", n, size, len(p.file.anchor.bytes))

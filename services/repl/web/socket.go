@@ -192,7 +192,7 @@ func (s *Server) receive(ctx context.Context, p *page) error {
 			Nonce string `json:"nonce"`
 		}
 		if err := wire.Decode(text, &from); err != nil || from.ID != p.id || from.Nonce != p.nonce {
-			return violation("a packet has to bear the id and the nonce of its page")
+			return violation("a packet must have the id and the nonce of its page")
 		}
 		typ, packet := s.handle(ctx, text)
 		if err := write(ctx, p.conn, typ, packet); err != nil {
