@@ -16,7 +16,7 @@ type Tx struct {
 	absent bool
 }
 
-// End is the place behind the last object, 0 if there is none.
+// End is the place behind the last object; 0: the file is empty or absent.
 func (t *Tx) End() int64 {
 	if t.absent {
 		return 0
@@ -78,7 +78,7 @@ func (f *File) encode(objects [][]byte) ([]byte, error) {
 	for _, object := range objects {
 		buf.WriteString(lead)
 		lead = between
-		// Only an object is told from the beginning of itself after a torn write.
+		// Of other values a torn write may leave a beginning that is valid, too.
 		object = trim(object)
 		if !isBraced(object) {
 			return nil, errors.New("an element must be a JSON object")
@@ -163,7 +163,7 @@ func (f *File) Append(objects [][]byte) error {
 // a commit are collected and committed together by the next one. The zero value
 // is ready.
 type Group[T any] struct {
-	turn sync.Mutex // held during a commit
+	turn sync.Mutex // locked during a commit
 
 	mu   sync.Mutex // guards next
 	next *batch[T]  // for the next commit

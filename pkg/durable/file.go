@@ -85,7 +85,7 @@ type tip struct {
 	size  int64
 	mtime time.Time
 	end   int64  // the place behind the last object, where the next append is written
-	empty bool   // there is no object yet
+	empty bool   // the file has no object yet
 	rest  []byte // Array: the bytes from end on: the closing bracket and white space
 	print []byte // up to 64 bytes before end, to recognize the file
 }

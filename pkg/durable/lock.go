@@ -61,7 +61,7 @@ func flock(f *os.File, how int) error {
 }
 
 // LockFile is a lock on a name, for work that takes longer than a write. A file
-// of that name exists while the lock is held. The kernel ends the lock when its
+// of that name exists as long as the lock does. The kernel ends the lock when its
 // process dies; the file that stays behind then is not a lock.
 type LockFile struct {
 	root *os.Root

@@ -41,7 +41,7 @@ func isObject(line []byte) bool {
 // From reads the lines from a place on, without blank ones, up to the last
 // complete line that the file has when it is opened. The place behind a line
 // whose line break is missing counts the break that the next append adds. An
-// error is the last pair: fs.ErrNotExist if there is no file, ErrPlace if no line
+// error is the last pair: fs.ErrNotExist if the file does not exist, ErrPlace if no line
 // begins at the place.
 func (f *File) From(place int64) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
@@ -225,7 +225,7 @@ type Span struct {
 	// All says that the span is the whole file, because it is not the one that
 	// was marked, with more at its end: what was built from that is void.
 	All bool
-	// From and To are places. Both are 0 if there are no objects.
+	// From and To are places; both are 0 for an empty span.
 	From, To int64
 	// Next is the mark behind the span.
 	Next Mark

@@ -256,7 +256,7 @@ func arrayOf(elems [][]byte) []byte {
 // salvaged is what could be read of a file.
 type salvaged struct {
 	elems    [][]byte // each in one line
-	end      int      // where the last element of the unbroken part ends, 0 if there is none
+	end      int      // where the last element of the unbroken part ends; 0: it has no element
 	valid    bool     // the file is a valid array
 	dangling bool     // all that is wrong are meaningless bytes at the end
 }

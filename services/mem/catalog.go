@@ -19,7 +19,7 @@ import (
 // catalog is what is known of the memories in a file except their texts: the place
 // of each, and an index of their words.
 type catalog struct {
-	file       *os.File // nil if there is no file
+	file       *os.File // nil: the file does not exist
 	end        int64    // what is before it has been added
 	index      *index.Index
 	docs       []doc // by id

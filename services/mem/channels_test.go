@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// channels asks for the channels and returns their ids.
+// channels returns the ids of list_channels.
 func (m *server) channels() (ids []string) {
 	m.t.Helper()
 	var rep struct {
@@ -55,19 +55,19 @@ func TestListChannels(t *testing.T) {
 	}
 }
 
-// TestListForeignChannels looks at what else may lie in the directory.
+// TestListForeignChannels lists a directory with files that are not histories.
 func TestListForeignChannels(t *testing.T) {
 	m := start(t, "")
 	history := "[\n" + msg("a") + "\n]"
 	for name, text := range map[string]string{
-		"#old style.json":  history, // as a program writes it that does not escape
+		"#old style.json":  history, // of a program that does not escape
 		"100%.json":        history,
 		"empty.json":       "[]",
 		"none.json":        "",
 		"x.json.damaged-1": history,
 		"notes.txt":        "x",
 		".json":            history,
-		"%FF.json":         history, // no channel has such an id
+		"%FF.json":         history, // not the name of a channel
 		"%~0123.json":      history, // of a long id, which is lost
 		"both ways.json":   history,
 		"both%20ways.json": history,

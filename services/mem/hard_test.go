@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestChangesOnTheWire goes through what can be done with a memory.
+// TestChangesOnTheWire stores, changes, lists and deletes memories.
 func TestChangesOnTheWire(t *testing.T) {
 	m := start(t, "")
 	m.want(`{"type":"store_hard","messages":[`+msg("flour is out")+`],"tag":"kitchen","channel_id":"#home","session_id":"s-1"}`, stored(0))
@@ -102,7 +102,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestClockThatJumps keeps the order of storing whatever the clock says.
+// TestClockThatJumps checks that memories keep the order of storing when the clock
+// is set back.
 func TestClockThatJumps(t *testing.T) {
 	m := start(t, "")
 	m.write(hardFile, `[
@@ -131,12 +132,12 @@ func TestClockThatJumps(t *testing.T) {
 		}
 	}
 	if reply := m.ask(`{"type":"get_hard","id":3}`); strings.Contains(reply, "created") {
-		t.Errorf("a time that is none: %s", reply)
+		t.Errorf("an invalid time: %s", reply)
 	}
 }
 
-// TestFormat holds the file against what it is said to be: an array in which
-// a change is one more element, and of which jq makes the memories that are.
+// TestFormat checks the file's format: an array in which a change is one more
+// element. jq computes the memories from it.
 func TestFormat(t *testing.T) {
 	m := start(t, "")
 	m.want(keep("t", msg("a")), stored(0))
@@ -159,7 +160,8 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestForeignElements reads changes and ids as others may have written them.
+// TestForeignElements reads changes and ids as other programs may have written
+// them.
 func TestForeignElements(t *testing.T) {
 	m := start(t, "")
 	m.write(hardFile, `[
@@ -189,7 +191,7 @@ func TestForeignElements(t *testing.T) {
 }
 
 // TestRewrittenUnderway has another program write into the file in place, with
-// the same size and the same time, so that nothing but the content tells.
+// the same size and the same time, so that only the content has changed.
 func TestRewrittenUnderway(t *testing.T) {
 	m := start(t, "")
 	m.want(keep("", msg("apple")), stored(0))
@@ -210,8 +212,8 @@ func TestRewrittenUnderway(t *testing.T) {
 	}
 }
 
-// TestStoreCreated holds that an imported memory keeps its time, and that a
-// time that is none is refused.
+// TestStoreCreated checks that an imported memory keeps its time, and that an
+// invalid time is refused.
 func TestStoreCreated(t *testing.T) {
 	m := start(t, "")
 	m.want(`{"type":"store_hard","messages":[`+msg("old")+`],"created":"2020-02-29T23:30:00+01:00"}`, stored(0))

@@ -94,8 +94,8 @@ func TestHistoryTooLarge(t *testing.T) {
 	m.want(`{"type":"get_history","channel_id":"big channel","limit":1}`, hist(msg("last")))
 }
 
-// TestHistoryRoom has the largest reply that fits, and the smallest that does
-// not, with less room than a frame has.
+// TestHistoryRoom asks for the largest reply that fits, and for the smallest that
+// does not, in less room than a frame has.
 func TestHistoryRoom(t *testing.T) {
 	m := start(t, "")
 	const room = 50_000
@@ -110,7 +110,7 @@ func TestHistoryRoom(t *testing.T) {
 	m.wantError(`{"type":"get_history","channel_id":"over","limit":2}`, "too_large", "limit")
 }
 
-// TestFrameRoom holds the room for lists against what surrounds them.
+// TestFrameRoom checks that a full list and the packet around it fit into a frame.
 func TestFrameRoom(t *testing.T) {
 	for _, packet := range []string{hist(), replyOf()} {
 		if n := len(packet) + frameRoom - len("[]"); n > 1<<24-1 {
@@ -141,7 +141,7 @@ func TestHistoryModes(t *testing.T) {
 	}
 }
 
-// TestDamagedHistory has a channel go on whatever became of its file.
+// TestDamagedHistory reads damaged files, and appends to them.
 func TestDamagedHistory(t *testing.T) {
 	m := start(t, "")
 	for what, c := range map[string]struct {
@@ -165,7 +165,7 @@ func TestDamagedHistory(t *testing.T) {
 		m.want(fmt.Sprintf(`{"type":"get_history","channel_id":%q,"limit":1}`, id), hist(msg("new")))
 		kept, err := os.ReadFile(m.file("channels/" + id + ".json.damaged-1"))
 		if c.kept != (err == nil) || err == nil && string(kept) != c.text {
-			t.Errorf("%s: kept aside: %q, %v", what, kept, err)
+			t.Errorf("%s: quarantined: %q, %v", what, kept, err)
 		}
 		logged := strings.Contains(m.log.String(), "channels/"+id+".json is damaged")
 		shown := strings.Contains(strings.Join(m.problems(), "\n"), "channels/"+id+".json.damaged-1")
@@ -179,11 +179,11 @@ func TestDamagedHistory(t *testing.T) {
 		}
 	}
 	if left := m.problems(); len(left) != 0 {
-		t.Errorf("problems that somebody has dealt with: %q", left)
+		t.Errorf("problems that were repaired: %q", left)
 	}
 }
 
-// TestSkippedMessages leaves out what no client may be sent.
+// TestSkippedMessages skips entries that are not messages.
 func TestSkippedMessages(t *testing.T) {
 	m := start(t, "")
 	m.write("channels/c.json", "[\n"+msg("a")+",\n"+msg("b")+",\n{\"role\":\"user\",\"content\":null},\n7\n]")
@@ -203,7 +203,7 @@ func TestSkippedMessages(t *testing.T) {
 	}
 }
 
-// TestTwoServices share a directory and see each other's work at once.
+// TestTwoServices share a directory: each sees at once what the other stored.
 func TestTwoServices(t *testing.T) {
 	a := start(t, "")
 	b := start(t, a.dir)

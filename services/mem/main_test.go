@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// server is a mem on a socket of its own, and a client that speaks bytes.
+// server is a mem on a socket of its own, and a raw client.
 type server struct {
 	t    testing.TB
 	s    *Service
@@ -132,7 +132,7 @@ func (m *server) write(name, text string) {
 	zinotest.Must(m.t, os.WriteFile(m.file(name), []byte(text), 0o644)) // as other programs do
 }
 
-// problems are what the stats show.
+// problems are those in stats.
 func (m *server) problems() []string {
 	m.t.Helper()
 	var st struct{ Problems []string }

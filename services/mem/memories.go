@@ -31,11 +31,11 @@ type memories struct {
 	work     sync.WaitGroup
 	least    int // the number of elements from which on a snapshot is written
 
-	turn   sync.Mutex // held to update the catalog; taken before the file's lock
+	turn   sync.Mutex // locked to update the catalog; before the file's lock
 	mark   durable.Mark
 	saving bool // a snapshot is being written
 
-	mu      sync.RWMutex // held for short; taken after the file's lock
+	mu      sync.RWMutex // locked for short; after the file's lock
 	catalog *catalog
 	seen    durable.Version // the file when the catalog was updated
 	ready   bool            // the file has been read once

@@ -103,8 +103,8 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// TestStoresTogether stores the same memories from many sides at once: ids are
-// positions, each is stored once.
+// TestStoresTogether stores the same memories from many connections at once: ids
+// are positions, each is stored once.
 func TestStoresTogether(t *testing.T) {
 	servers := []*server{start(t, "")}
 	servers = append(servers, start(t, servers[0].dir))
@@ -165,7 +165,7 @@ func TestForeignMemories(t *testing.T) {
 		t.Errorf("the file is now %s", text)
 	}
 
-	// Somebody mends it by hand, then removes it.
+	// A person repairs it by hand, then removes it.
 	m.write(hardFile, `[{"messages":[{"role":"user","content":"pear"}]}]`)
 	m.want(search("pear apple"), replyOf(result(0, "", "0.5085", msg("pear"))))
 	if p := m.problems(); len(p) != 0 {
@@ -197,7 +197,7 @@ func TestDamagedMemories(t *testing.T) {
 	}
 }
 
-// TestUnreadableMemories keeps the histories going when the memories cannot be read.
+// TestUnreadableMemories uses histories while the memories cannot be read.
 func TestUnreadableMemories(t *testing.T) {
 	dir := zinotest.Dir(t)
 	if err := os.Mkdir(dir+"/"+hardFile, 0o700); err != nil {
@@ -225,7 +225,7 @@ func TestSearchTooLarge(t *testing.T) {
 	}
 }
 
-// TestRestart finds after a restart what it found before, with equal scores.
+// TestRestart finds the same memories after a restart, with equal scores.
 func TestRestart(t *testing.T) {
 	m := start(t, "")
 	for i := range 40 {

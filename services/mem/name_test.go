@@ -36,7 +36,8 @@ func TestChannelFiles(t *testing.T) {
 	}
 }
 
-// TestDistinctChannels gives ids that are easily confused a history each.
+// TestDistinctChannels checks that ids that are easily confused have different
+// histories.
 func TestDistinctChannels(t *testing.T) {
 	m := start(t, "")
 	long := strings.Repeat("y", 5000)
@@ -63,8 +64,8 @@ func TestDistinctChannels(t *testing.T) {
 	}
 }
 
-// TestLongChannelHash has the file of a long id taken by another one, as if
-// their hashes were equal.
+// TestLongChannelHash uses a long id whose file belongs to another one, as if their
+// hashes were equal.
 func TestLongChannelHash(t *testing.T) {
 	m := start(t, "")
 	id := strings.Repeat("long id ", 100)
@@ -73,8 +74,8 @@ func TestLongChannelHash(t *testing.T) {
 	if err != nil || len(files) != 1 {
 		t.Fatalf("files %v, %v", files, err)
 	}
-	if held, err := os.ReadFile(files[0]); err != nil || string(held) != id {
-		t.Errorf("the id file holds %.50q, %v", held, err)
+	if owner, err := os.ReadFile(files[0]); err != nil || string(owner) != id {
+		t.Errorf("the id file contains %.50q, %v", owner, err)
 	}
 	if err := os.WriteFile(files[0], []byte("another id"), 0o600); err != nil {
 		t.Fatal(err)
@@ -84,15 +85,15 @@ func TestLongChannelHash(t *testing.T) {
 	m.want(get(id), hist(msg("second")))
 	m.want(`{"type":"clear_history","channel_id":`+quoted(id)+`}`, ok)
 	m.want(get(id), hist())
-	if held, err := os.ReadFile(files[0]); err != nil || string(held) != "another id" {
-		t.Errorf("the other's id file: %q, %v", held, err)
+	if owner, err := os.ReadFile(files[0]); err != nil || string(owner) != "another id" {
+		t.Errorf("the other's id file: %q, %v", owner, err)
 	}
 	if text := m.read("channels/" + strings.TrimSuffix(filepath.Base(files[0]), ".id") + ".json"); !strings.Contains(text, "mine") {
 		t.Errorf("the other's history: %q", text)
 	}
 }
 
-// TestEarlierLayout reads files that bear an id as it is.
+// TestEarlierLayout reads files named after ids that are not escaped.
 func TestEarlierLayout(t *testing.T) {
 	m := start(t, "")
 	old := "[\n  {\n    \"role\": \"user\",\n    \"content\": \"old\"\n  }\n]"
@@ -109,19 +110,18 @@ func TestEarlierLayout(t *testing.T) {
 		m.want(get(id), hist())
 	}
 
-	// This file is the one of "a b" and never that of "a%20b".
+	// This file belongs to "a b", not to "a%20b".
 	m.want(put("a b", msg("x")), ok)
 	m.want(get("a%20b"), hist())
 
-	// With both there, the new name counts, and clearing deletes both.
+	// If both exist, the new name counts, and clearing deletes both.
 	m.write("channels/a b.json", old)
 	m.want(get("a b"), hist(msg("x")))
 	m.want(`{"type":"clear_history","channel_id":"a b"}`, ok)
 	m.want(get("a b"), hist())
 }
 
-// FuzzNames holds for any two ids that their files differ if they do, and that
-// names are safe.
+// FuzzNames checks that different ids have different files, with safe names.
 func FuzzNames(f *testing.F) {
 	f.Add("a b", "a%20b")
 	f.Add("..", "../x")

@@ -36,9 +36,9 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestUnmendedFile shows a file that could not be rewritten until it is
-// mended, by us or by hand.
-func TestUnmendedFile(t *testing.T) {
+// TestUnrepairedFile shows a file that could not be rewritten until it is
+// repaired, by mem or by hand.
+func TestUnrepairedFile(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -47,10 +47,10 @@ func TestUnmendedFile(t *testing.T) {
 	defer root.Close()
 	p := newProblems(slog.New(slog.DiscardHandler))
 	report := p.reporter(root, "channels/")
-	for what, mend := range map[string]func() error{
-		"mended by us": func() error { report(durable.Event{Kind: durable.Repaired, Name: "c.json"}); return nil },
-		"by hand":      func() error { return os.WriteFile(filepath.Join(dir, "c.json"), []byte("[]"), 0o600) },
-		"removed":      func() error { return os.Remove(filepath.Join(dir, "c.json")) },
+	for what, repair := range map[string]func() error{
+		"repaired by mem": func() error { report(durable.Event{Kind: durable.Repaired, Name: "c.json"}); return nil },
+		"by hand":         func() error { return os.WriteFile(filepath.Join(dir, "c.json"), []byte("[]"), 0o600) },
+		"removed":         func() error { return os.Remove(filepath.Join(dir, "c.json")) },
 	} {
 		if err := os.WriteFile(filepath.Join(dir, "c.json"), []byte("damaged"), 0o600); err != nil {
 			t.Fatal(err)
@@ -59,7 +59,7 @@ func TestUnmendedFile(t *testing.T) {
 		if list := p.list(); len(list) != 1 || !strings.Contains(list[0], "channels/c.json") || !strings.Contains(list[0], "disk full") {
 			t.Errorf("problems %q", list)
 		}
-		if err := mend(); err != nil {
+		if err := repair(); err != nil {
 			t.Fatal(err)
 		}
 		if list := p.list(); len(list) != 0 {

@@ -48,7 +48,7 @@ func (m *server) events(id string) string {
 func TestSessions(t *testing.T) {
 	m := start(t, "")
 	if _, err := os.Stat(m.file("sessions")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a directory that nobody asked for: %v", err)
+		t.Errorf("the directory exists before the first session: %v", err)
 	}
 	var made proto.SessionPlace
 	if err := json.Unmarshal([]byte(m.ask(`{"type":"create_session","header":{"root":"/a"}}`)), &made); err != nil || len(made.SessionID) != 36 {
@@ -90,7 +90,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// TestSessionTexts has events cleaned for whoever reads them.
+// TestSessionTexts checks that events are stored as valid text.
 func TestSessionTexts(t *testing.T) {
 	m := start(t, "")
 	for given, want := range map[string]string{
@@ -138,7 +138,7 @@ func TestSessionsInvalid(t *testing.T) {
 	}
 }
 
-// TestSessionProblems shows what is wrong with files until somebody mends it.
+// TestSessionProblems shows damaged files in stats until they are repaired.
 func TestSessionProblems(t *testing.T) {
 	m := start(t, "")
 	m.ask(say("s", hello))
@@ -183,7 +183,7 @@ func TestSessionsDir(t *testing.T) {
 	}
 }
 
-// heldBy holds a session over a socket until release is called.
+// heldBy locks a session over a socket until release is called.
 func (m *server) heldBy(id string, waiting func()) (state proto.SessionHeld, release func() error) {
 	m.t.Helper()
 	client := &rpc.Client{Service: "mem", Path: m.path}
@@ -219,7 +219,7 @@ func (m *server) heldBy(id string, waiting func()) (state proto.SessionHeld, rel
 func TestHoldSession(t *testing.T) {
 	a := start(t, "")
 	b := start(t, a.dir)
-	state, release := a.heldBy("s", func() { t.Error("a waits for nobody") })
+	state, release := a.heldBy("s", func() { t.Error("the first turn waits") })
 	if state != (proto.SessionHeld{SessionID: "s"}) {
 		t.Errorf("%+v", state)
 	}
@@ -254,8 +254,8 @@ func TestHoldAgain(t *testing.T) {
 	m.want(about("hold_session", "s", `,"next":0`), `{"type":"held","session_id":"s","next":0,"mended":0}`)
 }
 
-// TestHoldDeadline has the service say that the lock is over, where it is the one
-// to end it.
+// TestHoldDeadline checks that the service reports the end of a lock that it ended
+// itself.
 func TestHoldDeadline(t *testing.T) {
 	m := start(t, "")
 	m.want(about("hold_session", "s", `,"meta":{"deadline_ms":20}`), `{"type":"held","session_id":"s","next":0,"mended":0}`)
@@ -273,7 +273,7 @@ func TestHoldDeadline(t *testing.T) {
 	}
 }
 
-// TestSessionFiles holds the name of the directory against what problems say.
+// TestSessionFiles checks that problems name the directory.
 func TestSessionFiles(t *testing.T) {
 	m := start(t, "")
 	if got, want := m.s.sessions.dir, filepath.Join(m.dir, "sessions"); got != want {
@@ -286,8 +286,8 @@ func TestSessionFiles(t *testing.T) {
 	}
 }
 
-// TestHoldStopping lets go of the lock as soon as the service stops, and of
-// those who wait for it: nothing delays the end.
+// TestHoldStopping checks that the service ends locks, and waits for them, as soon
+// as it stops.
 func TestHoldStopping(t *testing.T) {
 	m := start(t, "")
 	client := &rpc.Client{Service: "mem", Path: m.path}

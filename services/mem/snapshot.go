@@ -99,7 +99,7 @@ func (m *memories) checkPrefix(p piece, end int64, print []byte) error {
 	return nil
 }
 
-// save starts to write a snapshot if the catalog has grown enough. turn is held.
+// save starts to write a snapshot if the catalog has grown enough. turn is locked.
 func (m *memories) save() {
 	c := m.catalog
 	if m.saving || c.file == nil || c.elements < m.least || float64(c.elements) < float64(c.saved)*snapshotGrowth {

@@ -13,7 +13,7 @@ import (
 	"zino/services/mem/store"
 )
 
-// logged opens memories whose snapshots begin with one element, with their log.
+// logged opens memories that write a snapshot from one element on, with their log.
 func logged(t *testing.T, dir string) (*memories, *zinotest.Buffer) {
 	t.Helper()
 	root, err := os.OpenRoot(dir)
@@ -33,7 +33,7 @@ func logged(t *testing.T, dir string) (*memories, *zinotest.Buffer) {
 	return m, log
 }
 
-// snapped makes a directory with memories and a snapshot of most of them.
+// snapped returns a directory with memories and a snapshot of most of them.
 func snapped(t *testing.T) string {
 	t.Helper()
 	dir := zinotest.Dir(t)
@@ -62,7 +62,7 @@ func snapped(t *testing.T) string {
 	return dir
 }
 
-// answers is all that the memories of a directory answer to some questions.
+// answers are the results of some searches and scans.
 func answers(t *testing.T, m *memories) string {
 	t.Helper()
 	var b strings.Builder
@@ -179,7 +179,8 @@ func TestSnapshotGrowth(t *testing.T) {
 	}
 }
 
-// TestSnapshotElsewhere cannot be written: that is no error.
+// TestSnapshotElsewhere checks that a snapshot that cannot be written is not an
+// error.
 func TestSnapshotElsewhere(t *testing.T) {
 	dir := zinotest.Dir(t)
 	if err := os.Mkdir(filepath.Join(dir, snapshotNew), 0o700); err != nil {
@@ -196,8 +197,8 @@ func TestSnapshotElsewhere(t *testing.T) {
 	}
 }
 
-// FuzzHead reads any head of a snapshot without a panic, and what it takes is
-// written again as it was.
+// FuzzHead reads any head of a snapshot. What is accepted is written again as it
+// was.
 func FuzzHead(f *testing.F) {
 	c := newCatalog(nil)
 	for i, line := range []string{`{"messages":[{"role":"user","content":"a"}],"tag":"t","time":"2026-01-01T00:00:00Z"}`, `null`, `7`, `{"messages":[],"channel_id":"c"}`} {

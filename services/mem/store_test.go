@@ -30,8 +30,8 @@ func openStore(t testing.TB, dir string) *memories {
 // quiet are problems that are not logged.
 func quiet() *problems { return newProblems(slog.New(slog.DiscardHandler)) }
 
-// TestStore holds the file against what every engine must do, also while it
-// writes snapshots all the time.
+// TestStore tests the file as every engine is tested, also while it writes
+// snapshots all the time.
 func TestStore(t *testing.T) {
 	if n := storetest.Checks(); n < 40 {
 		t.Errorf("only %d checks", n)

@@ -18,7 +18,7 @@ import (
 
 func said(text string) []byte { return []byte("[" + msg(text) + "]") }
 
-// states are what the memories say, in the order of their ids.
+// states are the texts of the memories, in the order of their ids.
 func states(t *testing.T, dir string) string {
 	t.Helper()
 	m := openStore(t, dir)
@@ -32,9 +32,9 @@ func states(t *testing.T, dir string) string {
 	return strings.Join(list, "\n")
 }
 
-// TestTornChanges cuts the write of an update and of a deletion at every byte,
-// with nothing, what was there before, or zeros behind it. What was there
-// before must be there, and the change as a whole or not at all.
+// TestTornChanges cuts the write of an update and of a deletion at every byte, with
+// nothing, the former bytes, or zeros behind it. The memories must be as before,
+// and the change stored as a whole or not at all.
 func TestTornChanges(t *testing.T) {
 	changes := map[string]func(m *memories) error{
 		"update": func(m *memories) error {
@@ -154,15 +154,15 @@ func changeForever(args []string) error {
 // killRounds is how often TestKilledChanges kills.
 const killRounds = 200
 
-// ledger is what processes had said before they were killed.
+// ledger is what processes printed before they were killed.
 type ledger struct {
 	mu           sync.Mutex
-	known        map[int]string // id to what it says, "" if it was deleted
-	doubtful     map[int]string // what may have been done to one that was not acknowledged
+	known        map[int]string // id to text, "" if it was deleted
+	doubtful     map[int]string // changes that were begun and not acknowledged
 	acknowledged int
 }
 
-// note takes down the lines that one process wrote.
+// note reads the lines that one process printed.
 func (l *ledger) note(t *testing.T, lines []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -187,8 +187,8 @@ func (l *ledger) note(t *testing.T, lines []string) {
 	}
 }
 
-// TestKilledChanges kills processes that change one file, again and again.
-// What they had said to be done must be so.
+// TestKilledChanges kills processes that change one file, again and again. Every
+// acknowledged change must be there.
 func TestKilledChanges(t *testing.T) {
 	t.Parallel()
 	dir := zinotest.Dir(t)

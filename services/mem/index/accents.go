@@ -1,7 +1,7 @@
 package index
 
-// latin has the base letter of each character from U+00C0 to U+024F, and a
-// point for those that have none. A row holds 64.
+// latin has the base letter of each character from U+00C0 to U+024F, and a point
+// where there is not one. A row has 64.
 const latin = "" +
 	"aaaaaa.ceeeeiiiidnooooo.ouuuuy..aaaaaa.ceeeeiiiidnooooo.ouuuuy.y" +
 	"aaaaaaccccccccddddeeeeeeeeeegggggggghhhhiiiiiiii.i..jjkk.lllllll" +

@@ -14,8 +14,8 @@ var sizes = []struct {
 	n    int
 }{{"1k", 1000}, {"10k", 10_000}, {"100k", 100_000}}
 
-// BenchmarkSearch finds the best ten for five words, as frequent as those of
-// the texts are, and has a scan of the same texts beside it.
+// BenchmarkSearch finds the best ten for five words, as frequent as those of the
+// texts are, with the index and with a scan.
 func BenchmarkSearch(b *testing.B) {
 	for _, size := range sizes {
 		b.Run(size.name, func(b *testing.B) {
@@ -76,7 +76,7 @@ func BenchmarkReplace(b *testing.B) {
 	}
 }
 
-// BenchmarkRebuild puts all texts of an index, and says what it then takes.
+// BenchmarkRebuild puts all texts of an index, and reports its memory.
 func BenchmarkRebuild(b *testing.B) {
 	for _, size := range sizes {
 		b.Run(size.name, func(b *testing.B) {
@@ -136,7 +136,7 @@ func heapBytes() float64 {
 
 // scan is the search that the index is measured against: it looks into every
 // document for the words of the query. It would have to compute all weights and
-// lengths anew whenever a document is added; here it has them.
+// lengths again whenever a document is added; here they are given.
 type scan struct {
 	docs    []map[string]float64 // weights
 	lengths []float64

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// pair is an index and what it must agree with.
+// pair is an index and the naive one that it must agree with.
 type pair struct {
 	*Index
 	naive naive
@@ -36,10 +36,10 @@ func (p *pair) drop(id int) bool {
 	return p.Delete(id)
 }
 
-// step changes something: mostly it adds.
+// step makes a random change, most often an addition.
 func (p *pair) step() {
 	switch p.rng.IntN(10) {
-	case 0: // an id that is there, or was
+	case 0: // an id that is or was in use
 		p.put(p.rng.IntN(p.ids+1), p.text())
 	case 1:
 		id := p.rng.IntN(p.ids + 2)
@@ -47,7 +47,7 @@ func (p *pair) step() {
 		if p.drop(id) != there {
 			panic(fmt.Sprintf("document %d was deleted, or not, and was there: %t", id, there))
 		}
-	case 2: // a hole, and a text that is there already
+	case 2: // leaves a free id, and puts a duplicate
 		p.ids += p.rng.IntN(3)
 		p.put(p.ids, p.texts[p.rng.IntN(p.ids+1)])
 		p.ids++
@@ -81,7 +81,7 @@ func (p *pair) search(t *testing.T) {
 	check(t, p.Search(q), p.naive.scores(q.Text), q)
 }
 
-// bounds holds what is cached of the documents against what it stands for.
+// bounds checks that the cached lengths are within drift of the exact ones.
 func (p *pair) bounds(t *testing.T) {
 	t.Helper()
 	level := p.level()
@@ -117,8 +117,7 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// TestExactMany does so with as many documents as it takes for a search to
-// leave out the long lists.
+// TestExactMany does so with so many documents that a search skips the long lists.
 func TestExactMany(t *testing.T) {
 	p := newPair(9)
 	for range 6 {
@@ -141,8 +140,8 @@ func TestExactMany(t *testing.T) {
 	}
 }
 
-// TestCloseScores has documents whose scores differ by less than what the
-// cached lengths are off by, so that ranking by those would be wrong.
+// TestCloseScores has documents whose scores differ by less than the error of the
+// cached lengths, so that ranking by those would be wrong.
 func TestCloseScores(t *testing.T) {
 	p := newPair(5)
 	for id := range 400 {
@@ -161,11 +160,11 @@ func TestCloseScores(t *testing.T) {
 		}
 	}
 	if wrong == 0 {
-		t.Error("the cached lengths alone gave the right hits; the test shows nothing")
+		t.Error("the cached lengths alone gave the right hits: choose other documents")
 	}
 }
 
-// byCachedLength ranks as a search would that computed no score exactly.
+// byCachedLength ranks by cached lengths alone.
 func byCachedLength(p *pair, q Query) []Hit {
 	s := search{x: p.Index, q: q, vector: p.vector(q.Text), scratch: new(scratch)}
 	s.begin()
@@ -184,8 +183,8 @@ func byCachedLength(p *pair, q Query) []Hit {
 	return hits
 }
 
-// TestWorstBounds has terms whose cached part is off by as much as it may be,
-// one above and one below, and documents whose scores are closer than that.
+// TestWorstBounds has terms whose cached part has the largest error that is
+// allowed, one above and one below, and documents whose scores are closer.
 func TestWorstBounds(t *testing.T) {
 	p := newPair(7)
 	heavy := func(id int, word string) string { return strings.Repeat(word+" ", 40+id*7%50) }

@@ -35,7 +35,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestExplainSum shows that the words' weights are the score.
+// TestExplainSum checks that the sum of the words' weights is the score.
 func TestExplainSum(t *testing.T) {
 	c := newCorpus(4)
 	x := indexOf(c.texts(200, 30)...)

@@ -17,7 +17,7 @@ func appendFolded(b []byte, r rune) []byte {
 	return utf8.AppendRune(b, unaccented(r))
 }
 
-// spelled gives the letters that one character stands for.
+// spelled returns the letters that one character stands for.
 func spelled(r rune) string {
 	switch r {
 	case 'ß':
@@ -45,7 +45,7 @@ func spelled(r rune) string {
 	return ""
 }
 
-// isAccent reports whether r is a mark that is left away: accents of Latin,
+// isAccent reports whether r is a mark that folding removes: accents of Latin,
 // Greek and Cyrillic, and the vowel points of Hebrew and Arabic, which one
 // writer sets and another does not. Marks of other scripts are part of their
 // words.

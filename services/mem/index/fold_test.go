@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// decompose prints, for the letters in the ranges that the tables are for,
-// the small letter and what is left of it without its marks.
+// decompose is a Python program that prints, for the letters of the tables, the
+// small letter and the same without its marks.
 const decompose = `
 import unicodedata as u
 def small(c):
@@ -23,8 +23,7 @@ for a, b in ((0xc0, 0x530), (0x600, 0x700), (0x1e00, 0x2000)):
             print('%x %x' % (i, ord(d[0])))
 `
 
-// TestAccents holds the tables against the decompositions of Unicode, as
-// another program has them.
+// TestAccents compares the tables with Python's decompositions.
 func TestAccents(t *testing.T) {
 	out, err := exec.Command("python3", "-c", decompose).Output()
 	if err != nil {
@@ -45,8 +44,8 @@ func TestAccents(t *testing.T) {
 	}
 }
 
-// TestFoldKeeps shows that letters without accents stay what they are, or
-// become their small form.
+// TestFoldKeeps checks that letters without accents stay, or become their small
+// form.
 func TestFoldKeeps(t *testing.T) {
 	for r := rune(0x370); r < 0x2E80; r++ {
 		if !unicode.IsLetter(r) {

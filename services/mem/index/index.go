@@ -1,16 +1,16 @@
-// Package index finds texts by their words: an exact TF-IDF index that takes
-// and loses single documents at the cost of their own words.
+// Package index finds texts by their words: an exact TF-IDF index in which adding
+// or deleting a document costs as much as its own words.
 //
 // The score of a document is the cosine of its vector and the query's. A term
 // that stands tf times in a text weighs (1 + ln tf) · (ln((1+N)/(1+df)) + 1)
-// there, where N counts the documents and df those that have the term. So no
-// term is ever worth nothing, a rare one is worth more, and one that stands
-// everywhere does not dominate. Words of the query that no document has make
+// there, where N counts the documents and df those that have the term. So every
+// term counts, a rare one counts more, and one that stands everywhere does not
+// dominate. Words of the query that no document has make
 // the query's vector longer; a score is 1 only where both vectors point the
 // same way.
 //
-// Every score is what computing all weights anew would give, although a
-// document that comes or goes changes the weights of all others. That is
+// Every score is as if all weights were computed again, although adding or
+// deleting a document changes the weights of all others. That is
 // affordable because the second factor above is a number for N, the same for
 // all terms, less a number for the term, ln(1+df), which moves little where
 // it would be expensive to follow. What is cached of a document's length (see
@@ -35,7 +35,7 @@ import (
 type Index struct {
 	numbers map[string]uint32 // of the terms
 	terms   []term            // by number
-	free    []uint32          // numbers of terms that no document has any more
+	free    []uint32          // numbers of terms that are not in use any more
 	docs    [][]post          // by id: the terms, by number; nil where there is no document
 	norms   []norm            // by id
 	live    int               // documents, the N of the formula

@@ -107,8 +107,8 @@ func TestQueryLimits(t *testing.T) {
 	}
 }
 
-// TestMatchIsAskedRarely holds how often it is asked: once for a document that
-// does not match, and seldom for those that cannot be hits anyway.
+// TestMatchIsAskedRarely limits the calls of Match: one for a document that does
+// not match, and few for those that cannot be hits.
 func TestMatchIsAskedRarely(t *testing.T) {
 	x := New()
 	const docs = 500
@@ -127,7 +127,7 @@ func TestMatchIsAskedRarely(t *testing.T) {
 func TestPutDelete(t *testing.T) {
 	x := New()
 	if x.Delete(0) || x.Delete(-1) || x.Delete(7) {
-		t.Error("deleted what was not there")
+		t.Error("deleted a document that does not exist")
 	}
 	x.Put(5, "red fox")
 	x.Put(2, "red whale")
@@ -160,7 +160,7 @@ func TestPutRefusesIDs(t *testing.T) {
 	}
 }
 
-// TestChurn shows that what comes and goes leaves nothing behind.
+// TestChurn checks that documents that were deleted leave nothing in memory.
 func TestChurn(t *testing.T) {
 	x := New()
 	for i := range 5000 {
@@ -187,8 +187,7 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// TestManyWords has more words than the index remembers, so that it begins to
-// remember anew.
+// TestManyWords has more words than the cache of words, which is emptied then.
 func TestManyWords(t *testing.T) {
 	x := New()
 	const words = wordsKept + 2000
@@ -238,7 +237,7 @@ func TestReadsSideBySide(t *testing.T) {
 	wg.Wait()
 }
 
-// TestPanicInMatch leaves the index as it was.
+// TestPanicInMatch checks that a panic leaves the index as it was.
 func TestPanicInMatch(t *testing.T) {
 	x := indexOf("red fox", "blue fox")
 	func() {

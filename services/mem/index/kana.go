@@ -22,7 +22,7 @@ func ideographic(r rune) bool {
 	return r >= 0x2E80 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana)
 }
 
-// ideogram takes a Chinese or Japanese character.
+// ideogram adds a Chinese or Japanese character.
 func (s *splitter) ideogram(r rune, from, to int) {
 	if r != voicedMark && r != halfVoicedMark {
 		s.run = append(s.run, ideogram{r, from, to})
@@ -53,8 +53,7 @@ func (s *splitter) emitRun(run []ideogram) {
 	s.emit(word{folded: s.pair, from: run[0].from, to: run[len(run)-1].to})
 }
 
-// voiced is the one character for r with a mark behind it; r itself if there
-// is none.
+// voiced is the one character for r with a mark behind it, or r itself.
 func voiced(r, mark rune) rune {
 	const (
 		katakana   = 'ア' - 'あ'
@@ -76,7 +75,7 @@ func voiced(r, mark rune) rune {
 	return r
 }
 
-// halfWidth holds the katakana of which U+FF66 to U+FF9D are narrow forms.
+// halfWidth are the katakana of which U+FF66 to U+FF9D are narrow forms.
 var halfWidth = []rune("ヲァィゥェォャュョッーアイウエオカキクケコサシスセソタチツテトナニヌネノハヒフヘホマミムメモヤユヨラリルレロワン")
 
 // narrowed maps the wide forms of ASCII and the narrow forms of katakana to

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// naive is what the index must agree with: it computes everything anew from
-// the formulas, for every search.
+// naive computes everything from the formulas for every search. The index must
+// agree with it.
 type naive map[int]map[string]float64 // the counts of the documents' terms
 
 func (n naive) put(id int, text string) { n[id] = counts(text) }
@@ -52,7 +52,7 @@ func (n naive) scores(query string) map[int]float64 {
 	return scores
 }
 
-// check holds a search against the scores that it should find.
+// check compares the hits of a search with the scores of all documents.
 func check(t *testing.T, hits []Hit, scores map[int]float64, q Query) {
 	t.Helper()
 	eligible := func(id int) bool {

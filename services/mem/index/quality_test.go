@@ -11,9 +11,9 @@ import (
 	"unicode"
 )
 
-// relevanceSet is what an assistant has stored about its host and the people
-// there, and what it is asked later, with the memories that help to answer: 3
-// is the answer, 2 belongs to it, 1 is about the same thing.
+// relevanceSet are memories of an assistant about its host and the people there,
+// and queries with the relevance of each memory: 3 is the answer, 2 belongs to it,
+// 1 is on the same subject.
 type relevanceSet struct {
 	Memories []struct{ ID, Text string }
 	Queries  []struct {
@@ -45,7 +45,7 @@ func relevanceTexts(t *testing.T) (texts []string) {
 	return texts
 }
 
-// TestQuality holds the ranking against that of plain TF-IDF.
+// TestQuality compares the ranking with that of plain TF-IDF.
 func TestQuality(t *testing.T) {
 	set := loadRelevance(t)
 	texts := relevanceTexts(t)
@@ -81,7 +81,7 @@ func TestQuality(t *testing.T) {
 	}
 }
 
-// ndcg is the discounted gain of a ranking, divided by the best that there is.
+// ndcg is the discounted gain of a ranking, divided by the best possible one.
 func ndcg(found []int, relevant map[string]int) float64 {
 	var best []int
 	for _, grade := range relevant {

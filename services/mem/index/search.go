@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// Query says what to search.
+// Query is what to search for.
 type Query struct {
 	Text     string
-	K        int     // hits at most; 0 and less give none
+	K        int     // the most hits; 0 or less: nothing is found
 	MinScore float64 // results with a lower score are left out
-	// Match, if set, tells which documents may be hits. It may be asked more
-	// than once for an id, and is not asked for those that cannot be hits.
+	// Match, if set, selects the documents that may be hits. It may be called more
+	// than once for an id, and is not called for those that cannot be hits.
 	Match func(id int) bool
 }
 
@@ -38,7 +38,7 @@ func (x *Index) Search(q Query) []Hit {
 
 // search is a search under way. It walks the lists of the query's terms, from
 // the shortest to the longest, adds up what each gives to the documents in
-// it, and stops as soon as the long lists cannot change who the best are.
+// it, and stops as soon as the long lists cannot change which the best are.
 type search struct {
 	x *Index
 	q Query
@@ -157,8 +157,7 @@ func (s *search) above(id uint32, score float64) bool {
 	return dot > 0 && dot*dot > score*score*s.x.norms[id].square(s.level)
 }
 
-// matches asks whether a document may be a hit. One that may not is not asked
-// for again.
+// matches reports whether a document may be a hit. It removes one that may not.
 func (s *search) matches(id uint32) bool {
 	if s.q.Match == nil || s.q.Match(int(id)) {
 		return true
@@ -167,7 +166,7 @@ func (s *search) matches(id uint32) bool {
 	return false
 }
 
-// raise raises the floor to what is known by now.
+// raise raises the floor to the K-th best known score.
 func (s *search) raise() {
 	s.best, s.read = s.best[:0], 0
 	if len(s.reached) < s.q.K {
@@ -279,7 +278,7 @@ type Explanation struct {
 	Weight float64 // above 0; the sum of all is the score
 }
 
-// Explain says which words of a query make the score of the document id, those
+// Explain returns which words of a query make the score of the document id, those
 // that add most first. The result is empty if there is no such document, or if it
 // shares no word with the query.
 func (x *Index) Explain(text string, id int) []Explanation {

@@ -13,8 +13,7 @@ import (
 )
 
 // Snapshot writes the index in a form that Restore reads much faster than the
-// texts could be put again. The stamp, up to 4096 bytes, says which texts it
-// is of.
+// texts could be put again. The stamp, up to 4096 bytes, identifies the texts.
 func (x *Index) Snapshot(w io.Writer, stamp []byte) error {
 	return writeFrame(w, stamp, x.appendDocs(x.appendTerms(nil)))
 }
@@ -82,8 +81,8 @@ func appendString(b []byte, s string) []byte {
 //	CRC-32C of all before, four bytes, the lowest first
 const magic = "zino index\n"
 
-// version must be raised with every change of the format, and of Words: an
-// index is worth nothing with terms that queries do not give.
+// version must be raised with every change of the format, and of Words: an index
+// cannot be used with terms that queries do not have.
 const version = 1
 
 // longestStamp is in bytes.
@@ -91,7 +90,7 @@ const longestStamp = 4096
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// writeFrame writes a body with all that stands around it.
+// writeFrame writes a body with what is before and behind it.
 func writeFrame(w io.Writer, stamp, body []byte) error {
 	if len(stamp) > longestStamp {
 		return fmt.Errorf("index snapshot: a stamp of %d bytes is longer than %d", len(stamp), longestStamp)
@@ -131,7 +130,7 @@ func readBody(r io.Reader, stamp []byte) ([]byte, error) {
 	return body, nil
 }
 
-// frame reads the parts of a snapshot. After an error it gives nothing.
+// frame reads the parts of a snapshot. After an error it returns zeros.
 type frame struct {
 	r   *bufio.Reader
 	sum uint32 // of what was read
@@ -171,7 +170,7 @@ func (f *frame) bytes(n uint64) []byte {
 	return b.Bytes()
 }
 
-// close expects the end and tells what went wrong before it.
+// close checks that the snapshot ends here, and returns the first error.
 func (f *frame) close() error {
 	switch {
 	case errors.Is(f.err, io.EOF), errors.Is(f.err, io.ErrUnexpectedEOF):
@@ -188,8 +187,8 @@ func (f *frame) close() error {
 	return nil
 }
 
-// ErrStale is returned by Restore for a snapshot that is not damaged as far as
-// it was read, but of another version of this package or with another stamp.
+// ErrStale is the error of a snapshot of another version of this package, or with
+// another stamp.
 var ErrStale = errors.New("the index snapshot is of another version or of other texts; rebuild the index")
 
 // Restore reads what Snapshot wrote with the same stamp, up to the end of r. It
@@ -213,7 +212,7 @@ func damaged(why string) error {
 	return fmt.Errorf("the index snapshot is damaged: %s; rebuild the index", why)
 }
 
-// decoder reads the body of a snapshot. After a failure it gives zeros.
+// decoder reads the body of a snapshot. After a failure it returns zeros.
 type decoder struct {
 	rest   []byte
 	failed bool
@@ -281,7 +280,7 @@ func (x *Index) restoreDoc(d *decoder, id uint32, terms int) []post {
 	return doc
 }
 
-// link builds from the documents what the snapshot does not hold. It reports
+// link builds from the documents what the snapshot does not contain. It reports
 // whether every term is in use.
 func (x *Index) link() bool {
 	df := make([]int, len(x.terms))

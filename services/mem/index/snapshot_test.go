@@ -21,8 +21,7 @@ func snapshot(t testing.TB, x *Index, stamp string) []byte {
 	return b.Bytes()
 }
 
-// worn is an index that has seen all kinds of changes, and lacks documents and
-// terms that it had.
+// worn is an index after all kinds of changes, with documents and terms deleted.
 func worn() *pair {
 	p := newPair(8)
 	for range 300 {
@@ -34,12 +33,11 @@ func worn() *pair {
 	return p
 }
 
-// TestSnapshot shows that what is restored is the same index, now and after
-// further changes.
+// TestSnapshot restores the same index, also for further changes.
 func TestSnapshot(t *testing.T) {
 	p := worn()
 	if len(p.free) == 0 || len(p.large) == 0 {
-		t.Fatal("the index lacks no term, or has no large count")
+		t.Fatal("no term was deleted, or no count is large")
 	}
 	b := snapshot(t, p.Index, "state 1")
 	x, err := Restore(bytes.NewReader(b), []byte("state 1"))
@@ -96,7 +94,7 @@ func TestRestoreStale(t *testing.T) {
 	}
 }
 
-// TestRestoreDamaged changes and leaves out every byte.
+// TestRestoreDamaged changes, cuts and omits every byte.
 func TestRestoreDamaged(t *testing.T) {
 	b := snapshot(t, indexOf("red fox", "", strings.Repeat("fox ", 100)), "s")
 	for i := range b {
@@ -119,7 +117,7 @@ func TestRestoreForeign(t *testing.T) {
 	for what, body := range map[string]string{
 		"nothing":                     "",
 		"a term without bytes":        "\x01\x00\x01\x02\x00\x01",
-		"a term that is no text":      "\x01\x01\xff\x01\x02\x00\x01",
+		"a term that is not text":     "\x01\x01\xff\x01\x02\x00\x01",
 		"a term twice":                "\x02\x01a\x01a\x01\x03\x00\x01\x01\x01",
 		"a term in no document":       "\x02\x01a\x01b\x01\x02\x00\x01",
 		"a term that is cut":          "\x01\x05ab",
@@ -148,7 +146,7 @@ func TestRestoreForeign(t *testing.T) {
 func TestSnapshotErrors(t *testing.T) {
 	x := indexOf("red fox")
 	if err := x.Snapshot(io.Discard, make([]byte, longestStamp+1)); err == nil {
-		t.Error("a stamp that is too long was taken")
+		t.Error("a stamp that is too long was accepted")
 	}
 	for name := range map[string]bool{"no such file": true} {
 		f, err := os.OpenFile(filepath.Join(t.TempDir(), name), os.O_CREATE|os.O_RDONLY, 0o600)
@@ -172,8 +170,8 @@ func TestSnapshotErrors(t *testing.T) {
 	}
 }
 
-// FuzzRestore takes foreign bytes as a whole snapshot and, with a checksum
-// that is right, as what one holds. What is accepted is an index.
+// FuzzRestore reads foreign bytes as a whole snapshot and, with the right checksum,
+// as a body. What is accepted is an index.
 func FuzzRestore(f *testing.F) {
 	whole := snapshot(f, worn().Index, "")
 	f.Add(whole)
@@ -198,7 +196,7 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// use changes a restored index and looks into it.
+// use changes a restored index and searches it.
 func use(t *testing.T, x *Index) {
 	n := x.Len()
 	x.Put(len(x.docs), "red fox")

@@ -36,7 +36,7 @@ func (t *term) remove(id uint32) {
 	}
 }
 
-// known is a cache of words and the terms that they gave: most words of a
+// known is a cache of words and their terms: most words of a
 // text are frequent ones, for which finding the stem would take ten times as
 // long as all else.
 type known map[key]seen
@@ -45,8 +45,8 @@ type known map[key]seen
 // and a cache of strings would be twice as slow.
 type key [16]byte
 
-// seen is the term that a word gave. It still is if the uses of the term's
-// number are the same.
+// seen is the term of a word, valid as long as the uses of the term's number are
+// the same.
 type seen struct{ number, uses uint32 }
 
 // wordsKept is how many words a cache contains before it is emptied.
@@ -102,7 +102,7 @@ func (x *Index) number(name string) uint32 {
 	return n
 }
 
-// moved takes note that the number of documents with a term has changed.
+// moved records that the number of documents with a term has changed.
 func (x *Index) moved(number uint32) {
 	t := &x.terms[number]
 	if len(t.posts) == 0 {

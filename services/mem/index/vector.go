@@ -70,8 +70,8 @@ func (x *Index) parts(text string) []part {
 	return merged
 }
 
-// grain is the difference below which two scores are one: what rounding makes
-// of equal scores must not decide their order.
+// grain is the difference below which two scores are equal: rounding errors must
+// not decide their order.
 const grain = 1.0 / (1 << 40)
 
 // score is the exact score of a document that shares a term with the query, a

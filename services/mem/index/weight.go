@@ -7,8 +7,8 @@ import "math"
 // of it gives searches more candidates.
 const drift = 0.05
 
-// sublinear has 1 + ln count for the counts that a post can hold. What stands
-// ten times in a text does not say ten times as much.
+// sublinear has 1 + ln count for the counts that a post can hold. A word
+// that stands ten times in a text is not ten times as important.
 var sublinear = func() (w [many]float64) {
 	for n := 1; n < many; n++ {
 		w[n] = 1 + math.Log(float64(n))
@@ -16,7 +16,7 @@ var sublinear = func() (w [many]float64) {
 	return w
 }()
 
-// weight is the part of a term's weight in a document that its count makes.
+// weight is the part of a term's weight in a document that depends on its count.
 func (x *Index) weight(id, term uint32, count post) float64 {
 	if count < many {
 		return sublinear[count]

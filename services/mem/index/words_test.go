@@ -50,7 +50,7 @@ func TestWords(t *testing.T) {
 			t.Errorf("%.40q: %.100q, want %.100q", text, got, want)
 		}
 		if !slices.Equal(Tokeniser{}.Tokenise(text), got) {
-			t.Errorf("%.40q: the tokeniser gives other terms", text)
+			t.Errorf("%.40q: the tokeniser returns other terms", text)
 		}
 		Tokeniser{}.ForEachIn(text, func(term string) {
 			if term != got[0] {
@@ -61,7 +61,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestPlaces shows that every word stands where split says.
+// TestPlaces checks that every word is at the place that split reports.
 func TestPlaces(t *testing.T) {
 	text := "The Cafe\u0301 (it's L\u00adarge), 東京に ｶﾞｽ at '5 o’clock"
 	var got []string
@@ -71,8 +71,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestVersion fails when texts give other terms than they did: snapshots that
-// were written before must then not be read.
+// TestVersion fails when texts have other terms than before: older snapshots must
+// not be read then.
 func TestVersion(t *testing.T) {
 	const sample = "The user's preferences: dark roasts, generously brewed; she isn't travelling on 14 March. " +
 		"Die Straße führt nach Süden; Łódź, façade, naïveté. Ο Σίσυφος και η Ιθάκη. Ещё чай, йога. " +
@@ -87,8 +87,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// FuzzWords holds for any text: words are folded as far as they can be, are
-// not parted again, and case makes no difference.
+// FuzzWords checks for any text that folding and splitting its words again changes
+// nothing, and that case makes no difference.
 func FuzzWords(f *testing.F) {
 	for _, s := range []string{"The cat's 2 mats", "東京タワーに行く", "ΣΊΣΥΦΟΣ", "हिन्दी", "co\u00adop", "a\xff\u0301", "ﾊﾞｰ", "ǅ İ ı ſ ß", "\u0345a", "Ａ’ｓ"} {
 		f.Add(s)
@@ -119,7 +119,7 @@ func FuzzWords(f *testing.F) {
 	})
 }
 
-// folded is the words of a text without stemming.
+// folded returns the words of a text without stemming.
 func folded(text string) (list []string) {
 	split(text, func(w word) { list = append(list, string(w.folded)) })
 	return list

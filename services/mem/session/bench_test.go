@@ -48,7 +48,7 @@ func BenchmarkMessages(b *testing.B) {
 	}
 }
 
-// BenchmarkHold takes a session that another process has worked on.
+// BenchmarkHold locks a session that another process has appended to.
 func BenchmarkHold(b *testing.B) {
 	s := newEnv(b, "")
 	s.session("s", 10_000)

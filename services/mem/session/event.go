@@ -10,7 +10,7 @@ import (
 	"zino/proto"
 )
 
-// event is an event's values as they are in its line; nil where there is none.
+// event is an event's values as they are in its line; nil if they are absent.
 type event struct {
 	kind                               string // the type's text
 	typ, ts, version, from, root, cost []byte

@@ -118,7 +118,7 @@ func TestExportJSON(t *testing.T) {
 	}
 }
 
-// TestExportRoom holds the room for a text against the packet.
+// TestExportRoom checks that a full text fits into a packet.
 func TestExportRoom(t *testing.T) {
 	reply := proto.SessionText{SessionID: strings.Repeat("ü", proto.SessionIDMax/2), Content: strings.Repeat("\x01", exportRoom), More: true, Next: 1 << 62, Skip: 1 << 62}
 	if packet, err := wire.AppendObject(nil, "session_text", reply); err != nil || len(packet) > wire.MaxPayload {
@@ -149,7 +149,7 @@ func TestExportParts(t *testing.T) {
 			t.Errorf("the text lacks an event of %d bytes", len(line))
 		}
 	}
-	// The first event counts as being at the beginning, whatever is before it.
+	// Lines before the first event belong to its part.
 	b.write("t", "rubbish", long("x", b.part+500), user("y"))
 	if text, n := b.export("t", "json"); n != 2 || !json.Valid([]byte(text)) {
 		t.Errorf("%d parts, %.60s", n, text)

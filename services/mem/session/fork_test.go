@@ -73,7 +73,7 @@ func TestForkNames(t *testing.T) {
 	}
 }
 
-// TestForkFails has no half copies left.
+// TestForkFails checks that a failed fork leaves no partial copy.
 func TestForkFails(t *testing.T) {
 	b := newEnv(t, "")
 	b.fill("s", 100)
@@ -98,7 +98,7 @@ func TestForkFails(t *testing.T) {
 	}
 }
 
-// TestForkLong copies more than is written at once.
+// TestForkLong copies more than one piece.
 func TestForkLong(t *testing.T) {
 	b := newEnv(t, "")
 	lines := []string{head}

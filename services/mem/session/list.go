@@ -170,7 +170,7 @@ type index struct {
 }
 
 // loadIndex reads the digests as of the last list. Without a valid index every
-// file is read; a digest counts only for a file that is as it was. mu is held.
+// file is read; a digest counts only for a file that is as it was. mu is locked.
 func (s *Store) loadIndex() {
 	if s.digests != nil {
 		return
@@ -212,7 +212,7 @@ func (s *Store) saveIndex(all []entry) error {
 	return s.writeIndex()
 }
 
-// writeIndex replaces the file. mu is held.
+// writeIndex replaces the file. mu is locked.
 func (s *Store) writeIndex() error {
 	data, err := json.Marshal(index{indexVersion, s.digests})
 	if err != nil {

@@ -127,7 +127,7 @@ func TestListOfDirectory(t *testing.T) {
 	}
 }
 
-// TestListProblem shows a file that cannot be read, and goes on.
+// TestListProblem lists a file that cannot be read, and the others.
 func TestListProblem(t *testing.T) {
 	b := newEnv(t, "")
 	b.put("good", user("x"))
@@ -156,7 +156,7 @@ func TestListProblem(t *testing.T) {
 	}
 }
 
-// TestListFollows has a list notice whatever happens to the files.
+// TestListFollows lists files after each kind of change.
 func TestListFollows(t *testing.T) {
 	b := newEnv(t, "")
 	count := func() string {
@@ -186,7 +186,7 @@ func TestListFollows(t *testing.T) {
 		step.change()
 		for _, id := range []string{"s", "t"} {
 			if _, err := os.Stat(b.path(id)); err == nil {
-				b.touch(id, i) // a file system's clock may stand still in between
+				b.touch(id, i) // two changes may have the same time
 			}
 		}
 		if got := count(); got != step.want {
@@ -195,8 +195,8 @@ func TestListFollows(t *testing.T) {
 	}
 }
 
-// TestIndex has a list use what an earlier process found out, as far as it is
-// still true, and do without.
+// TestIndex lists with the index of an earlier process, current or not, and
+// without one.
 func TestIndex(t *testing.T) {
 	b := newEnv(t, "")
 	for _, id := range []string{"a", "b", "c"} {
@@ -211,7 +211,7 @@ func TestIndex(t *testing.T) {
 	if fi, err := os.Stat(path); err != nil || fi.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", fi.Mode(), err)
 	}
-	// That it is used can be seen by what it says.
+	// A changed index shows that it is used.
 	lie := strings.ReplaceAll(string(data), "text of b", "a lie")
 	if err := os.WriteFile(path, []byte(lie), 0o600); err != nil {
 		t.Fatal(err)
@@ -232,7 +232,7 @@ func TestIndex(t *testing.T) {
 			t.Errorf("%s: %s\nwant %s", what, got, want)
 		}
 	}
-	// What is gone is gone from there too.
+	// A removed session is removed from the index, too.
 	again := newEnv(t, b.dir)
 	if _, err := again.Remove(t.Context(), proto.RemoveSession{SessionID: "b"}); err != nil {
 		t.Fatal(err)
@@ -259,8 +259,8 @@ func TestListThousand(t *testing.T) {
 	if list.Total != n || len(list.Sessions) != n || list.Sessions[0].SessionID != "s0499" || list.Sessions[1].SessionID != "s0999" || list.Sessions[n-1].SessionID != "s0500" {
 		t.Errorf("%d of %d, first %v", len(list.Sessions), list.Total, list.Sessions[:2])
 	}
-	// Another process knows them all without opening a file: what stands in one
-	// that has the same size and time is not seen.
+	// Another process opens no file: a change with the same size and time is not
+	// seen.
 	at, text := "s0042", b.file("s0042")
 	b.writeText(at, strings.Replace(text, "question", "QUESTION", 1))
 	b.touch(at, 42)
@@ -294,8 +294,8 @@ func TestListRoom(t *testing.T) {
 	}
 }
 
-// FuzzIndex takes any file for an index: what it says may be wrong, but for the
-// place of nothing and the name of no file.
+// FuzzIndex reads any file as an index: whatever it contains, no place is outside
+// of a file, and no name is invalid.
 func FuzzIndex(f *testing.F) {
 	f.Add([]byte(`{"version":1,"sessions":{"a":{"size":10,"mtime":1,"end":10,"print":"eA==","schema":1,"events":1,"messages":1,"open":[{"id":"x"}]}}}`))
 	f.Add([]byte(`{"version":1,"sessions":{"../a":{},"b":{"end":-1},"c":{"size":1,"end":2},"d":{"messages":-1},"e":null}}`))
@@ -313,7 +313,7 @@ func FuzzIndex(f *testing.F) {
 		if err := os.WriteFile(filepath.Join(b.dir, indexFile), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		// Only an index that knows the file's size, time and end is believed.
+		// Only an index with the file's size, time and end is used.
 		if got := fmt.Sprint(newEnv(t, b.dir).list(0)); got != want {
 			t.Fatalf("%s\nwant %s", got, want)
 		}

@@ -83,7 +83,7 @@ type call struct {
 	item     *item
 	id, name string
 	args     []byte // a JSON object
-	result   []byte // nil: there is none
+	result   []byte // nil: not there yet
 	ok       []byte // true or false as JSON; nil: the result does not say
 }
 

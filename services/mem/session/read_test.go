@@ -68,7 +68,7 @@ func TestReadPages(t *testing.T) {
 	}
 }
 
-// TestReadOn follows a session as it grows: what was read is not read again.
+// TestReadOn follows a session as it grows: no event is read again.
 func TestReadOn(t *testing.T) {
 	b := newEnv(t, "")
 	next := b.put("s", user("0"))
@@ -90,7 +90,7 @@ func TestReadOn(t *testing.T) {
 	}
 }
 
-// TestReadRoom has pages as full as they may be.
+// TestReadRoom reads pages that are as full as possible.
 func TestReadRoom(t *testing.T) {
 	b := newEnv(t, "")
 	long := func(n int) string { return `{"t":"` + strings.Repeat("x", n-len(`{"t":""}`)) + `"}` }
@@ -103,7 +103,7 @@ func TestReadRoom(t *testing.T) {
 	}
 }
 
-// TestPacketRoom holds the room for events against what surrounds them.
+// TestPacketRoom checks that full events and the packet around them fit.
 func TestPacketRoom(t *testing.T) {
 	for typ, reply := range map[string]any{
 		"session_events": proto.SessionEvents{SessionID: strings.Repeat("ü", proto.SessionIDMax/2), Events: proto.Raw("[]"), Next: 1 << 62, More: true, Skipped: 1 << 62},

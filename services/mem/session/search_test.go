@@ -114,8 +114,8 @@ func FuzzExcerpt(f *testing.F) {
 	})
 }
 
-// FuzzTexts searches in any bytes, deeply nested ones too, and finds no more text
-// than there is.
+// FuzzTexts checks for any bytes, deeply nested ones too, that not more text is
+// found than they contain.
 func FuzzTexts(f *testing.F) {
 	for _, s := range []string{`{"a":["b",{"c":"d\n"}],"e":1}`, `"\ud800x"`, `{"a":`, `["`, strings.Repeat(`{"a":[`, 4000) + `"x"`} {
 		f.Add([]byte(s))

@@ -22,9 +22,9 @@ type Store interface {
 	// Update changes a memory. Its id, its time and where it came from stay.
 	// Errors are ErrNotFound and DuplicateError.
 	Update(ctx context.Context, id int, c Change) error
-	// Delete deletes a memory; ErrNotFound if there is none.
+	// Delete deletes a memory, or returns ErrNotFound.
 	Delete(ctx context.Context, id int) error
-	// Get returns a memory; ErrNotFound if there is none.
+	// Get returns a memory, or ErrNotFound.
 	Get(ctx context.Context, id int) (Memory, error)
 	// Search returns the memories nearest to a query, best first, of equal scores
 	// the most recent first. A memory that shares no word with it is not found.
@@ -76,7 +76,7 @@ type Query struct {
 	Filter
 	// Text is plain text; without words nothing is found.
 	Text string
-	// K is the largest number of results; for 0 and less there are none.
+	// K is the largest number of results; with 0 or less nothing is found.
 	K int
 	// MinScore leaves out results with a lower score.
 	MinScore float64

@@ -17,7 +17,7 @@ import (
 var _ nlp.Tokeniser = index.Tokeniser{}
 
 // TestOracle compares the scores of all documents with the cosines that the
-// pipeline of nlp gives when it is fitted to the same documents. No word occurs
+// pipeline of nlp computes when it is fitted to the same documents. No word occurs
 // twice in a text: nlp weighs a count itself, the index its logarithm plus 1,
 // and the two agree on counts of 1 only.
 func TestOracle(t *testing.T) {
@@ -64,7 +64,7 @@ func randomText(rng *rand.Rand, n int) string {
 	return strings.Join(words, " ")
 }
 
-// cells holds the values of a matrix that are not 0, by row and column.
+// cells are the values of a matrix that are not 0, by row and column.
 type cells map[[2]int]float64
 
 // cosines returns the cosines above 0 of query and each text. The idf of nlp is

@@ -1,4 +1,4 @@
-// Package storetest holds an engine against what store.Store promises.
+// Package storetest tests an engine against what store.Store promises.
 package storetest
 
 import (
@@ -35,7 +35,7 @@ type check struct {
 	run  func(*subject)
 }
 
-// Checks is the number of promises that Run holds an engine against.
+// Checks is the number of promises that Run checks.
 func Checks() int { return len(checks) }
 
 var checks = slices.Concat(storing, finding, changing, filtering, sharing)
@@ -90,7 +90,7 @@ func (s *subject) ok(err error) {
 	}
 }
 
-// search asks for up to 10 results, as many as may be.
+// search asks for the most results that are allowed, 10.
 func (s *subject) search(q store.Query) []store.Result {
 	s.Helper()
 	if q.K == 0 {
@@ -111,7 +111,7 @@ func (s *subject) found(q store.Query) []int {
 	return ids
 }
 
-// finds holds what a text finds.
+// finds checks what a text finds.
 func (s *subject) finds(text string, ids ...int) {
 	s.Helper()
 	s.same(fmt.Sprintf("%q finds", text), s.found(store.Query{Text: text}), append([]int{}, ids...))
@@ -327,7 +327,7 @@ var changing = []check{
 	{"a refused update leaves the memory", func(s *subject) {
 		s.puts("apple")
 		if err := s.Update(s.Context(), 0, store.Change{Messages: []byte(`{}`)}); err == nil {
-			s.Error("it was taken")
+			s.Error("it was accepted")
 		}
 		s.finds("apple", 0)
 	}},
@@ -379,7 +379,7 @@ func kept(s *subject) {
 	}
 }
 
-// filtered holds what passes a filter, in a scan and in a search.
+// filtered checks what passes a filter, in a scan and in a search.
 func filtered(f store.Filter, ids ...int) func(*subject) {
 	return func(s *subject) {
 		kept(s)
