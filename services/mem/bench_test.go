@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"zino/pkg/config"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -13,9 +14,7 @@ func BenchmarkAppendHistory(b *testing.B) {
 	for _, durability := range []string{"os", "fsync"} {
 		b.Run(durability, func(b *testing.B) {
 			s, err := Open(config.Mem{DataDir: b.TempDir(), Durability: durability}, slog.New(slog.DiscardHandler))
-			if err != nil {
-				b.Fatal(err)
-			}
+			zinotest.Must(b, err)
 			defer s.Close()
 			req := proto.AppendHistory{ChannelID: "kitchen", Messages: proto.Raw("[" + msg("Where is the walnut bread?") + "," + msg("In the oven.") + "]")}
 			b.ReportAllocs()
@@ -31,9 +30,7 @@ func BenchmarkAppendHistory(b *testing.B) {
 // BenchmarkGetHistory reads the last 50 messages of many.
 func BenchmarkGetHistory(b *testing.B) {
 	s, err := Open(config.Mem{DataDir: b.TempDir(), Durability: "os"}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		b.Fatal(err)
-	}
+	zinotest.Must(b, err)
 	defer s.Close()
 	for range 1000 {
 		if _, err := s.appendHistory(b.Context(), proto.AppendHistory{ChannelID: "c", Messages: proto.Raw("[" + msg("Where is the walnut bread?") + "]")}); err != nil {

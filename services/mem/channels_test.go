@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"zino/pkg/zinotest"
 )
 
 // channels returns the ids of list_channels.
@@ -19,9 +21,7 @@ func (m *server) channels() (ids []string) {
 			Updated   time.Time
 		}
 	}
-	if err := json.Unmarshal([]byte(m.ask(`{"type":"list_channels"}`)), &rep); err != nil {
-		m.t.Fatal(err)
-	}
+	zinotest.Must(m.t, json.Unmarshal([]byte(m.ask(`{"type":"list_channels"}`)), &rep))
 	for i, c := range rep.Channels {
 		ids = append(ids, c.ChannelID)
 		if c.Bytes <= 0 || c.Updated.IsZero() || i > 0 && c.Updated.After(rep.Channels[i-1].Updated) {
@@ -38,13 +38,9 @@ func TestListChannels(t *testing.T) {
 	for i, id := range want {
 		m.want(put(id, msg("a")), ok)
 		f, err := fileOf(m.s.channels, id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		at := time.Date(2026, 1, 1, 0, 0, 0, len(want)-i, time.UTC) // the first is the newest
-		if err := os.Chtimes(m.file("channels/"+f.name), at, at); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, os.Chtimes(m.file("channels/"+f.name), at, at))
 	}
 	if got := m.channels(); !slices.Equal(got, want) {
 		t.Errorf("channels %q,\nwant %q", got, want)
@@ -75,9 +71,7 @@ func TestListForeignChannels(t *testing.T) {
 	} {
 		m.write("channels/"+name, text)
 	}
-	if err := os.Mkdir(m.file("channels/dir.json"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Mkdir(m.file("channels/dir.json"), 0o700))
 	got := m.channels()
 	slices.Sort(got)
 	if want := []string{"#old style", "%ZZ", "100%", "both ways"}; !slices.Equal(got, want) {
@@ -86,10 +80,6 @@ func TestListForeignChannels(t *testing.T) {
 	for _, id := range got {
 		m.want(get(id), hist(msg("a")))
 	}
-	if err := os.RemoveAll(m.file("channels")); err != nil {
-		t.Fatal(err)
-	}
-	if reply := m.ask(`{"type":"list_channels"}`); !strings.Contains(reply, "channels") {
-		t.Errorf("without the directory: %s", reply)
-	}
+	zinotest.Must(t, os.RemoveAll(m.file("channels")))
+	zinotest.Contains(t, "without the directory", m.ask(`{"type":"list_channels"}`), "channels")
 }

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 // TestChangesOnTheWire stores, changes, lists and deletes memories.
@@ -76,9 +78,7 @@ func TestPages(t *testing.T) {
 			Items []struct{ ID int }
 			Next  *int
 		}
-		if err := json.Unmarshal([]byte(m.ask(`{"type":"list_hard","tag":"t1"`+next+`}`)), &rep); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, json.Unmarshal([]byte(m.ask(`{"type":"list_hard","tag":"t1"`+next+`}`)), &rep))
 		pages++
 		for _, i := range rep.Items {
 			seen = append(seen, i.ID)
@@ -120,9 +120,7 @@ func TestClockThatJumps(t *testing.T) {
 		`{"type":"search_hard","query":"tea","since":"1990-01-01T00:00:00Z"}`: "1 0",
 	} {
 		var rep struct{ Items, Results []struct{ ID int } }
-		if err := json.Unmarshal([]byte(m.ask(request)), &rep); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, json.Unmarshal([]byte(m.ask(request)), &rep))
 		var got []string
 		for _, i := range append(rep.Items, rep.Results...) {
 			got = append(got, fmt.Sprint(i.ID))
@@ -197,19 +195,11 @@ func TestRewrittenUnderway(t *testing.T) {
 	m.want(keep("", msg("apple")), stored(0))
 	m.want(keep("", msg("other")), stored(1))
 	fi, err := os.Stat(m.file(hardFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	m.write(hardFile, strings.Replace(m.read(hardFile), "apple", "mango", 1))
-	if err := os.Chtimes(m.file(hardFile), fi.ModTime(), fi.ModTime()); err != nil {
-		t.Fatal(err)
-	}
-	if reply := m.ask(`{"type":"get_hard","id":0}`); !strings.Contains(reply, "mango") {
-		t.Errorf("read: %s", reply)
-	}
-	if reply := m.ask(search("mango")); !strings.Contains(reply, "mango") {
-		t.Errorf("found: %s", reply)
-	}
+	zinotest.Must(t, os.Chtimes(m.file(hardFile), fi.ModTime(), fi.ModTime()))
+	zinotest.Contains(t, "get_hard", m.ask(`{"type":"get_hard","id":0}`), "mango")
+	zinotest.Contains(t, "search_hard", m.ask(search("mango")), "mango")
 }
 
 // TestStoreCreated checks that an imported memory keeps its time, and that an
@@ -217,8 +207,6 @@ func TestRewrittenUnderway(t *testing.T) {
 func TestStoreCreated(t *testing.T) {
 	m := start(t, "")
 	m.want(`{"type":"store_hard","messages":[`+msg("old")+`],"created":"2020-02-29T23:30:00+01:00"}`, stored(0))
-	if item := m.ask(`{"type":"get_hard","id":0}`); !strings.Contains(item, `"created":"2020-02-29T22:30:00Z"`) {
-		t.Errorf("get_hard: %s", item)
-	}
+	zinotest.Contains(t, "get_hard", m.ask(`{"type":"get_hard","id":0}`), `"created":"2020-02-29T22:30:00Z"`)
 	m.wantError(`{"type":"store_hard","messages":[`+msg("other")+`],"created":"yesterday"}`, "invalid", "created must be a time")
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -26,9 +27,7 @@ func TestHistory(t *testing.T) {
 	} {
 		m.want(fmt.Sprintf(`{"type":"get_history","channel_id":"kitchen","limit":%s}`, limit), want)
 	}
-	if got, want := m.read("channels/kitchen.json"), "[\n"+a+",\n"+b+",\n"+c+"\n]"; got != want {
-		t.Errorf("file %q, want %q", got, want)
-	}
+	zinotest.Equal(t, "file", m.read("channels/kitchen.json"), "[\n"+a+",\n"+b+",\n"+c+"\n]")
 	m.want(get("garden"), hist())
 	m.want(`{"type":"clear_history","channel_id":"kitchen"}`, ok)
 	m.want(`{"type":"clear_history","channel_id":"kitchen"}`, ok)
@@ -136,9 +135,7 @@ func TestHistoryModes(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 }
 
 // TestDamagedHistory reads damaged files, and appends to them.
@@ -174,9 +171,7 @@ func TestDamagedHistory(t *testing.T) {
 		}
 	}
 	for _, id := range []string{"cut", "garbage", "no-array", "not-UTF-8"} {
-		if err := os.Remove(m.file("channels/" + id + ".json.damaged-1")); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, os.Remove(m.file("channels/"+id+".json.damaged-1")))
 	}
 	if left := m.problems(); len(left) != 0 {
 		t.Errorf("problems that were repaired: %q", left)
@@ -189,9 +184,7 @@ func TestSkippedMessages(t *testing.T) {
 	m.write("channels/c.json", "[\n"+msg("a")+",\n"+msg("b")+",\n{\"role\":\"user\",\"content\":null},\n7\n]")
 	m.want(get("c"), hist(msg("a"), msg("b")))
 	m.want(`{"type":"get_history","channel_id":"c","limit":1}`, hist(msg("b")))
-	if p := strings.Join(m.problems(), "\n"); !strings.Contains(p, "channels/c.json: 2 entries are skipped") {
-		t.Errorf("problems %q", p)
-	}
+	zinotest.Contains(t, "problems", strings.Join(m.problems(), "\n"), "channels/c.json: 2 entries are skipped")
 	if n := strings.Count(m.log.String(), "skipped"); n != 1 {
 		t.Errorf("logged %d times", n)
 	}

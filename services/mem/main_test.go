@@ -74,9 +74,7 @@ func (m *server) ask(request string) string {
 	m.t.Helper()
 	if m.nc == nil {
 		nc, err := net.Dial("unix", m.path)
-		if err != nil {
-			m.t.Fatal(err)
-		}
+		zinotest.Must(m.t, err)
 		m.nc = nc
 	}
 	frame := append(binary.BigEndian.AppendUint32(nil, uint32(len(request))), request...)
@@ -107,9 +105,7 @@ func (m *server) wantError(request, code string, words ...string) {
 	m.t.Helper()
 	reply := m.ask(request)
 	var e struct{ Type, Code, Message string }
-	if err := json.Unmarshal([]byte(reply), &e); err != nil {
-		m.t.Fatal(err)
-	}
+	zinotest.Must(m.t, json.Unmarshal([]byte(reply), &e))
 	if e.Type != "error" || e.Code != code || strings.Contains(e.Message, "\n") {
 		m.t.Errorf("%.200s\ngot %.400s\nwant an error %q", request, reply, code)
 	}
@@ -136,9 +132,7 @@ func (m *server) write(name, text string) {
 func (m *server) problems() []string {
 	m.t.Helper()
 	var st struct{ Problems []string }
-	if err := json.Unmarshal([]byte(m.ask(`{"type":"stats"}`)), &st); err != nil {
-		m.t.Fatal(err)
-	}
+	zinotest.Must(m.t, json.Unmarshal([]byte(m.ask(`{"type":"stats"}`)), &st))
 	return st.Problems
 }
 

@@ -171,9 +171,7 @@ func TestForeignMemories(t *testing.T) {
 	if p := m.problems(); len(p) != 0 {
 		t.Errorf("problems %q", p)
 	}
-	if err := os.Remove(m.file(hardFile)); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Remove(m.file(hardFile)))
 	m.want(search("pear"), replyOf())
 	m.want(keep("", msg("again")), stored(0))
 }
@@ -192,17 +190,13 @@ func TestDamagedMemories(t *testing.T) {
 		t.Errorf("problems %q", p)
 	}
 	again := start(t, m.dir)
-	if reply := again.ask(search("third")); !strings.Contains(reply, "third") {
-		t.Errorf("after a restart: %s", reply)
-	}
+	zinotest.Contains(t, "after a restart", again.ask(search("third")), "third")
 }
 
 // TestUnreadableMemories uses histories while the memories cannot be read.
 func TestUnreadableMemories(t *testing.T) {
 	dir := zinotest.Dir(t)
-	if err := os.Mkdir(dir+"/"+hardFile, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Mkdir(dir+"/"+hardFile, 0o700))
 	m := start(t, dir)
 	m.want(put("c", msg("a")), ok)
 	m.want(get("c"), hist(msg("a")))

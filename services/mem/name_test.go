@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 func TestChannelFiles(t *testing.T) {
@@ -77,9 +79,7 @@ func TestLongChannelHash(t *testing.T) {
 	if owner, err := os.ReadFile(files[0]); err != nil || string(owner) != id {
 		t.Errorf("the id file contains %.50q, %v", owner, err)
 	}
-	if err := os.WriteFile(files[0], []byte("another id"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.WriteFile(files[0], []byte("another id"), 0o600))
 	m.want(get(id), hist())
 	m.want(put(id, msg("second")), ok)
 	m.want(get(id), hist(msg("second")))
@@ -88,9 +88,7 @@ func TestLongChannelHash(t *testing.T) {
 	if owner, err := os.ReadFile(files[0]); err != nil || string(owner) != "another id" {
 		t.Errorf("the other's id file: %q, %v", owner, err)
 	}
-	if text := m.read("channels/" + strings.TrimSuffix(filepath.Base(files[0]), ".id") + ".json"); !strings.Contains(text, "mine") {
-		t.Errorf("the other's history: %q", text)
-	}
+	zinotest.Contains(t, "the other's history", m.read("channels/"+strings.TrimSuffix(filepath.Base(files[0]), ".id")+".json"), "mine")
 }
 
 // TestEarlierLayout reads files named after ids that are not escaped.
@@ -129,9 +127,7 @@ func FuzzNames(f *testing.F) {
 	f.Add("a%~0", "a%7E0")
 	f.Fuzz(func(t *testing.T, a, b string) {
 		root, err := os.OpenRoot(t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		defer root.Close()
 		names := map[string]string{}
 		for _, id := range []string{a, b} {
@@ -139,9 +135,7 @@ func FuzzNames(f *testing.F) {
 				continue
 			}
 			c, err := fileOf(root, id)
-			if err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, err)
 			for _, name := range []string{c.name, c.legacy, c.idFile} {
 				if len(name)+len(".damaged-1000") > nameMax && name != c.legacy || strings.ContainsAny(name, "/\x00") || name == "." || name == ".." {
 					t.Fatalf("%q: the name %q", id, name)

@@ -21,9 +21,7 @@ func TestProblems(t *testing.T) {
 	p.set("a", "second", nil)
 	p.set("b", "other", func() bool { return true })
 	p.set("c", "", nil)
-	if got := strings.Join(p.list(), "|"); got != "second" {
-		t.Errorf("problems %q", got)
-	}
+	zinotest.Equal(t, "problems", strings.Join(p.list(), "|"), "second")
 	if n := strings.Count(log.String(), "first"); n != 1 {
 		t.Errorf("logged %d times", n)
 	}
@@ -41,9 +39,7 @@ func TestProblems(t *testing.T) {
 func TestUnrepairedFile(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer root.Close()
 	p := newProblems(slog.New(slog.DiscardHandler))
 	report := p.reporter(root, "channels/")
@@ -52,16 +48,12 @@ func TestUnrepairedFile(t *testing.T) {
 		"by hand":         func() error { return os.WriteFile(filepath.Join(dir, "c.json"), []byte("[]"), 0o600) },
 		"removed":         func() error { return os.Remove(filepath.Join(dir, "c.json")) },
 	} {
-		if err := os.WriteFile(filepath.Join(dir, "c.json"), []byte("damaged"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, os.WriteFile(filepath.Join(dir, "c.json"), []byte("damaged"), 0o600))
 		report(durable.Event{Kind: durable.Damaged, Name: "c.json", Err: errors.New("disk full")})
 		if list := p.list(); len(list) != 1 || !strings.Contains(list[0], "channels/c.json") || !strings.Contains(list[0], "disk full") {
 			t.Errorf("problems %q", list)
 		}
-		if err := repair(); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, repair())
 		if list := p.list(); len(list) != 0 {
 			t.Errorf("%s: problems %q", what, list)
 		}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -58,9 +59,7 @@ func TestSessions(t *testing.T) {
 		t.Errorf("the file is %q to %d", got, made.Next)
 	}
 	m.ask(say("s", hello, hello))
-	if got := m.events("s"); got != hello+","+hello {
-		t.Errorf("events %s", got)
-	}
+	zinotest.Equal(t, "events", m.events("s"), hello+","+hello)
 	for path, want := range map[string]os.FileMode{"sessions": 0o700, "sessions/s.jsonl": 0o600} {
 		if fi, err := os.Stat(m.file(path)); err != nil || fi.Mode().Perm() != want {
 			t.Errorf("%s has mode %v, %v", path, fi.Mode(), err)
@@ -85,9 +84,7 @@ func TestSessions(t *testing.T) {
 	}
 	m.want(about("remove_session", "copy", ""), `{"type":"ok","session_id":"copy"}`)
 	m.wantError(about("read_session", "copy", ""), "not_found", "copy")
-	if got := m.ask(`{"type":"stats"}`); !strings.Contains(got, `"sessions_dir":"`+m.file("sessions")+`"`) {
-		t.Errorf("stats %s", got)
-	}
+	zinotest.Contains(t, "stats", m.ask(`{"type":"stats"}`), `"sessions_dir":"`+m.file("sessions")+`"`)
 }
 
 // TestSessionTexts checks that events are stored as valid text.
@@ -107,9 +104,7 @@ func TestSessionTexts(t *testing.T) {
 		`{"type":"x","a":1,"a":{"b":[2,3]},"\u0061":null,"ts":"then"}`: `{"type":"x","a":1,"a":{"b":[2,3]},"\u0061":null,"ts":"then"}`,
 	} {
 		m.ask(say("s", given))
-		if got := m.events("s"); got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
-		}
+		zinotest.Equal(t, "the result", m.events("s"), want)
 		m.want(about("remove_session", "s", ""), `{"type":"ok","session_id":"s"}`)
 	}
 }
@@ -130,9 +125,7 @@ func TestSessionsInvalid(t *testing.T) {
 	} {
 		m.wantError(request, "invalid")
 	}
-	if got := m.read("sessions/s.jsonl"); got != before {
-		t.Errorf("the file became %s", got)
-	}
+	zinotest.Equal(t, "the file", m.read("sessions/s.jsonl"), before)
 	if entries, err := os.ReadDir(m.file("sessions")); err != nil || len(entries) != 1 {
 		t.Errorf("files %v, %v", entries, err)
 	}
@@ -153,9 +146,7 @@ func TestSessionProblems(t *testing.T) {
 	if p := strings.Join(m.problems(), " "); !strings.Contains(p, kept) || m.read(kept) != hello[:20] {
 		t.Errorf("problems %q", p)
 	}
-	if err := os.Remove(m.file(kept)); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Remove(m.file(kept)))
 	m.write("sessions/s.jsonl", text)
 	m.ask(about("read_session", "s", ""))
 	if p := m.problems(); len(p) != 0 {
@@ -171,12 +162,8 @@ func TestSessionsDir(t *testing.T) {
 	m.wantError(say("s", hello), "internal", m.file("sessions"))
 	m.wantError(`{"type":"list_sessions"}`, "internal", m.file("sessions"))
 	m.wantError(about("hold_session", "s", ""), "internal", m.file("sessions"))
-	if err := os.Remove(m.file("sessions")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(m.file("sessions"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Remove(m.file("sessions")))
+	zinotest.Must(t, os.Mkdir(m.file("sessions"), 0o755))
 	m.want(`{"type":"list_sessions"}`, `{"type":"sessions","sessions":[],"total":0}`)
 	if fi, err := os.Stat(m.file("sessions")); err != nil || fi.Mode().Perm() != 0o700 {
 		t.Errorf("mode %v, %v", fi.Mode(), err)
@@ -239,9 +226,7 @@ func TestHoldSession(t *testing.T) {
 	if state := <-second; state.Mended != 1 || state.Next != int64(len(a.read("sessions/s.jsonl"))) {
 		t.Errorf("%+v", state)
 	}
-	if got := a.events("s"); !strings.Contains(got, `"tool_use_id":"1","output":{"ok":false,"error":{"code":"interrupted"`) {
-		t.Errorf("events %s", got)
-	}
+	zinotest.Contains(t, "events", a.events("s"), `"tool_use_id":"1","output":{"ok":false,"error":{"code":"interrupted"`)
 	if err := releaseSecond(); !errors.Is(err, context.Canceled) {
 		t.Errorf("release: %v", err)
 	}
@@ -276,9 +261,7 @@ func TestHoldDeadline(t *testing.T) {
 // TestSessionFiles checks that problems name the directory.
 func TestSessionFiles(t *testing.T) {
 	m := start(t, "")
-	if got, want := m.s.sessions.dir, filepath.Join(m.dir, "sessions"); got != want {
-		t.Errorf("the directory is %s, want %s", got, want)
-	}
+	zinotest.Equal(t, "the directory", m.s.sessions.dir, filepath.Join(m.dir, "sessions"))
 	for n, want := range map[int]string{0: "", 2: "sessions/x.jsonl: 2 lines are skipped, because they are not JSON objects: repair or delete them"} {
 		if got := skippedLines("sessions/x.jsonl", n); got != want {
 			t.Errorf("%d lines: %q", n, got)

@@ -17,9 +17,7 @@ import (
 func logged(t *testing.T, dir string) (*memories, *zinotest.Buffer) {
 	t.Helper()
 	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	t.Cleanup(func() { root.Close() })
 	log := new(zinotest.Buffer)
 	m := openMemories(root, newProblems(slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))), true)
@@ -50,15 +48,9 @@ func snapped(t *testing.T) string {
 	m.save()
 	m.turn.Unlock()
 	m.work.Wait()
-	if err := m.Update(t.Context(), 3, store.Change{Messages: said("a plum")}); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Delete(t.Context(), 5); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Close(); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, m.Update(t.Context(), 3, store.Change{Messages: said("a plum")}))
+	zinotest.Must(t, m.Delete(t.Context(), 5))
+	zinotest.Must(t, m.Close())
 	return dir
 }
 
@@ -87,9 +79,7 @@ func TestSnapshot(t *testing.T) {
 		t.Errorf("%d elements came from the snapshot; log %s", m.catalog.saved, log)
 	}
 	fresh := zinotest.Dir(t)
-	if err := os.WriteFile(filepath.Join(fresh, hardFile), []byte(fileIn(t, dir)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.WriteFile(filepath.Join(fresh, hardFile), []byte(fileIn(t, dir)), 0o600))
 	if got, want := answers(t, m), answers(t, openStore(t, fresh)); got != want {
 		t.Errorf("with the snapshot\n%s\nand without\n%s", got, want)
 	}
@@ -132,14 +122,10 @@ func TestBadSnapshots(t *testing.T) {
 			dir, fresh := snapped(t), zinotest.Dir(t)
 			name := filepath.Join(dir, snapshotFile)
 			snapshot, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, err)
 			snapshot, text := spoil(snapshot, []byte(fileIn(t, dir)))
 			for file, data := range map[string][]byte{name: snapshot, filepath.Join(dir, hardFile): text, filepath.Join(fresh, hardFile): text} {
-				if err := os.WriteFile(file, data, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				zinotest.Must(t, os.WriteFile(file, data, 0o600))
 			}
 			m, log := logged(t, dir)
 			defer m.Close()
@@ -183,9 +169,7 @@ func TestSnapshotGrowth(t *testing.T) {
 // error.
 func TestSnapshotElsewhere(t *testing.T) {
 	dir := zinotest.Dir(t)
-	if err := os.Mkdir(filepath.Join(dir, snapshotNew), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Mkdir(filepath.Join(dir, snapshotNew), 0o700))
 	m, log := logged(t, dir)
 	defer m.Close()
 	if _, err := m.Put(t.Context(), store.Memory{Messages: said("a")}); err != nil {

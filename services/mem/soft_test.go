@@ -21,9 +21,7 @@ func TestSoft(t *testing.T) {
 		`""`:                     "",
 	} {
 		m.want(`{"type":"set_soft","content":`+text+`}`, ok)
-		if got := m.read(softFile); got != content {
-			t.Errorf("%s: the file holds %q", text, got)
-		}
+		zinotest.Equal(t, text, m.read(softFile), content)
 	}
 	m.want(`{"type":"set_soft","content":"kept"}`, ok)
 	m.wantError(`{"type":"set_soft","content":7}`, "invalid", "content")
@@ -39,12 +37,8 @@ func TestSoft(t *testing.T) {
 	m.want(`{"type":"get_soft"}`, reply("\"by hand\ufffd\\n\""))
 	m.write(softFile, strings.Repeat("x", 1<<24))
 	m.wantError(`{"type":"get_soft"}`, "too_large")
-	if err := os.Remove(m.file(softFile)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(m.file(softFile), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Remove(m.file(softFile)))
+	zinotest.Must(t, os.Mkdir(m.file(softFile), 0o700))
 	m.wantError(`{"type":"get_soft"}`, "internal", softFile)
 	m.wantError(`{"type":"set_soft","content":"x"}`, "internal", softFile)
 }
@@ -55,26 +49,18 @@ func TestOpen(t *testing.T) {
 		t.Errorf("an unknown durability: %v", err)
 	}
 	dir := zinotest.Dir(t)
-	if err := os.WriteFile(dir+"/file", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.WriteFile(dir+"/file", nil, 0o600))
 	if _, err := Open(config.Mem{DataDir: dir + "/file", Durability: "os"}, log); err == nil || !strings.Contains(err.Error(), "data_dir") {
 		t.Errorf("a file as data_dir: %v", err)
 	}
-	if err := os.WriteFile(dir+"/channels", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.WriteFile(dir+"/channels", nil, 0o600))
 	if _, err := Open(config.Mem{DataDir: dir, Durability: "fsync"}, log); err == nil || !strings.Contains(err.Error(), "channels") {
 		t.Errorf("a file as channels: %v", err)
 	}
 	old := zinotest.Dir(t)
-	if err := os.Mkdir(old+"/channels", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Mkdir(old+"/channels", 0o755))
 	s, err := Open(config.Mem{DataDir: old, Durability: "fsync"}, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer s.Close()
 	if fi, err := os.Stat(old + "/channels"); err != nil || fi.Mode().Perm() != 0o700 {
 		t.Errorf("an open channels directory: %v, %v", fi.Mode(), err)

@@ -14,9 +14,7 @@ import (
 func openStore(t testing.TB, dir string) *memories {
 	t.Helper()
 	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	m := openMemories(root, quiet(), true)
 	t.Cleanup(func() {
 		if err := m.Close(); err != nil {

@@ -24,9 +24,7 @@ func states(t *testing.T, dir string) string {
 	m := openStore(t, dir)
 	var list []string
 	for v, err := range m.Scan(t.Context(), store.Filter{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		list = append(list, fmt.Sprintf("%d %s %s", v.ID, v.Messages, v.Tag))
 	}
 	return strings.Join(list, "\n")
@@ -87,9 +85,7 @@ func writtenBy(t *testing.T, change func(m *memories) error) (before, after stri
 		}
 	}
 	before = fileIn(t, dir)
-	if err := change(m); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, change(m))
 	return before, fileIn(t, dir)
 }
 
@@ -102,13 +98,9 @@ func fileIn(t *testing.T, dir string) string {
 func statesOf(t *testing.T, text string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "z")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer os.RemoveAll(dir)
-	if err := os.WriteFile(filepath.Join(dir, hardFile), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.WriteFile(filepath.Join(dir, hardFile), []byte(text), 0o600))
 	return states(t, dir)
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"zino/pkg/zinotest"
 )
 
 // decompose is a Python program that prints, for the letters of the tables, the
@@ -26,9 +28,7 @@ for a, b in ((0xc0, 0x530), (0x600, 0x700), (0x1e00, 0x2000)):
 // TestAccents compares the tables with Python's decompositions.
 func TestAccents(t *testing.T) {
 	out, err := exec.Command("python3", "-c", decompose).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	if len(lines) < 700 {
 		t.Fatalf("only %d letters", len(lines))

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 func indexOf(texts ...string) *Index {
@@ -49,9 +51,7 @@ func TestSearchOrder(t *testing.T) {
 		"within Japanese":       {[]string{"毎朝コーヒーを飲む", "犬が好き"}, "コーヒー", "0"},
 	} {
 		hits := indexOf(c.texts...).Search(Query{Text: c.query, K: 10})
-		if got := ids(hits); got != c.want {
-			t.Errorf("%s: found %v, want %s", what, got, c.want)
-		}
+		zinotest.Equal(t, what, ids(hits), c.want)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"zino/pkg/zinotest"
 )
 
 // relevanceSet are memories of an assistant about its host and the people there,
@@ -26,12 +28,8 @@ type relevanceSet struct {
 func loadRelevance(t *testing.T) (set relevanceSet) {
 	t.Helper()
 	b, err := os.ReadFile("testdata/relevance.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(b, &set); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
+	zinotest.Must(t, json.Unmarshal(b, &set))
 	if len(set.Memories) < 60 || len(set.Queries) < 25 {
 		t.Fatalf("%d memories, %d queries", len(set.Memories), len(set.Queries))
 	}

@@ -5,6 +5,8 @@ import (
 	"math"
 	"os"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 // TestRecordedScores checks the scores in testdata/nlp.json. They were written
@@ -20,12 +22,8 @@ func TestRecordedScores(t *testing.T) {
 		}
 	}
 	b, err := os.ReadFile("testdata/nlp.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(b, &recorded); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
+	zinotest.Must(t, json.Unmarshal(b, &recorded))
 	x := New()
 	for id, text := range recorded.Documents {
 		x.Put(id, text)

@@ -10,14 +10,14 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"zino/pkg/zinotest"
 )
 
 func snapshot(t testing.TB, x *Index, stamp string) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := x.Snapshot(&b, []byte(stamp)); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, x.Snapshot(&b, []byte(stamp)))
 	return b.Bytes()
 }
 
@@ -41,9 +41,7 @@ func TestSnapshot(t *testing.T) {
 	}
 	b := snapshot(t, p.Index, "state 1")
 	x, err := Restore(bytes.NewReader(b), []byte("state 1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	if again := snapshot(t, x, "state 1"); !bytes.Equal(again, b) {
 		t.Errorf("the restored index has another snapshot")
 	}
@@ -134,9 +132,7 @@ func TestRestoreForeign(t *testing.T) {
 		"documents that are left out": "\x01\x01a\x02\x02\x00\x01",
 	} {
 		var b bytes.Buffer
-		if err := writeFrame(&b, nil, []byte(body)); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, writeFrame(&b, nil, []byte(body)))
 		if x, err := Restore(&b, nil); err == nil || x != nil || errors.Is(err, ErrStale) {
 			t.Errorf("%s: %v, %v", what, x, err)
 		}
@@ -150,9 +146,7 @@ func TestSnapshotErrors(t *testing.T) {
 	}
 	for name := range map[string]bool{"no such file": true} {
 		f, err := os.OpenFile(filepath.Join(t.TempDir(), name), os.O_CREATE|os.O_RDONLY, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		defer f.Close()
 		if err := x.Snapshot(f, nil); err == nil {
 			t.Error("wrote to a file that was opened for reading")
@@ -181,9 +175,7 @@ func FuzzRestore(f *testing.F) {
 	f.Add([]byte(magic + "\x01\x00\xff\xff\xff\xff\xff\xff\xff\xff\x7f"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var framed bytes.Buffer
-		if err := writeFrame(&framed, nil, b); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, writeFrame(&framed, nil, b))
 		for _, in := range [][]byte{b, framed.Bytes()} {
 			x, err := Restore(bytes.NewReader(in), nil)
 			if (err == nil) != (x != nil) {

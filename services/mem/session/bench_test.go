@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -53,9 +54,7 @@ func BenchmarkHold(b *testing.B) {
 	s := newEnv(b, "")
 	s.session("s", 10_000)
 	for b.Loop() {
-		if err := s.hold("s", s.unexpected()).release(); err != nil {
-			b.Fatal(err)
-		}
+		zinotest.Must(b, s.hold("s", s.unexpected()).release())
 	}
 }
 
@@ -68,9 +67,7 @@ func BenchmarkList(b *testing.B) {
 	}
 	b.Run("first", func(b *testing.B) {
 		for b.Loop() {
-			if err := os.RemoveAll(s.dir + "/" + indexFile); err != nil {
-				b.Fatal(err)
-			}
+			zinotest.Must(b, os.RemoveAll(s.dir+"/"+indexFile))
 			newEnv(b, s.dir).list(0)
 		}
 	})

@@ -17,9 +17,7 @@ func (b *env) export(id, format string) (text string, parts int) {
 	req := proto.ExportSession{SessionID: id, Format: format}
 	for {
 		reply, err := b.Export(b.t.Context(), req)
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		zinotest.Must(b.t, err)
 		if len(reply.Content) > b.part {
 			b.t.Fatalf("a part of %d bytes", len(reply.Content))
 		}

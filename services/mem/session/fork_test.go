@@ -43,9 +43,7 @@ func TestFork(t *testing.T) {
 			t.Errorf("%+v, %v", sum, err)
 		}
 	}
-	if got := b.file("source"); got != before {
-		t.Errorf("the source became %s", got)
-	}
+	zinotest.Equal(t, "the source", b.file("source"), before)
 }
 
 func TestForkNames(t *testing.T) {
@@ -54,15 +52,11 @@ func TestForkNames(t *testing.T) {
 	if _, err := b.Fork(t.Context(), proto.ForkSession{SessionID: "bare", NewID: "copy"}); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.file("copy"); got != forked("bare", 0, "")+"\n"+user("x")+"\n" {
-		t.Errorf("the copy is %s", got)
-	}
+	zinotest.Equal(t, "the copy", b.file("copy"), forked("bare", 0, "")+"\n"+user("x")+"\n")
 	if _, err := b.Fork(t.Context(), proto.ForkSession{SessionID: "copy", NewID: "second"}); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.file("second"); got != forked("copy", 0, "")+"\n"+user("x")+"\n" {
-		t.Errorf("the copy of the copy is %s", got)
-	}
+	zinotest.Equal(t, "the copy of the copy", b.file("second"), forked("copy", 0, "")+"\n"+user("x")+"\n")
 	b.writeText("empty", "")
 	if _, err := b.Fork(t.Context(), proto.ForkSession{SessionID: "empty", NewID: "none"}); err != nil || b.file("none") != forked("empty", 0, "")+"\n" {
 		t.Errorf("of an empty one: %v", err)
@@ -87,15 +81,11 @@ func TestForkFails(t *testing.T) {
 	if _, err := b.Fork(ctx, proto.ForkSession{SessionID: "s", NewID: "copy"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("the client hung up: %v", err)
 	}
-	if err := os.Mkdir(b.path("dir"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Mkdir(b.path("dir"), 0o700))
 	if _, err := b.Fork(t.Context(), proto.ForkSession{SessionID: "dir", NewID: "copy"}); err == nil {
 		t.Error("a directory was copied")
 	}
-	if got := b.files(); got != "dir.jsonl s.jsonl" {
-		t.Errorf("files %s", got)
-	}
+	zinotest.Equal(t, "files", b.files(), "dir.jsonl s.jsonl")
 }
 
 // TestForkLong copies more than one piece.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -22,17 +23,13 @@ func (b *env) touch(id string, minutes int) {
 		at = at.Add(time.Duration(minutes) * time.Minute)
 		err = os.Chtimes(b.path(id), at, at)
 	}
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	zinotest.Must(b.t, err)
 }
 
 func (b *env) list(limit int) proto.SessionList {
 	b.t.Helper()
 	list, err := b.List(b.t.Context(), proto.ListSessions{Limit: limit})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	zinotest.Must(b.t, err)
 	return list
 }
 
@@ -57,9 +54,7 @@ func TestList(t *testing.T) {
 		b.touch(id, i)
 	}
 	for _, other := range []string{"notes.txt", "bad name.jsonl", ".hidden.jsonl", "x.jsonl.damaged-1", "y.lock"} {
-		if err := os.WriteFile(filepath.Join(b.dir, other), []byte("{}\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, os.WriteFile(filepath.Join(b.dir, other), []byte("{}\n"), 0o600))
 	}
 	want := []proto.SessionSummary{
 		{SessionID: "fourth", Created: now, Updated: "2026-11-21T14:06:07Z", Messages: 0},
@@ -133,20 +128,14 @@ func TestListProblem(t *testing.T) {
 	b.put("good", user("x"))
 	b.put("pipe")
 	if os.Geteuid() != 0 {
-		if err := os.Chmod(b.path("pipe"), 0); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, os.Chmod(b.path("pipe"), 0))
 		sum, err := b.Find(t.Context(), proto.FindSession{SessionID: "pipe"})
 		if err != nil || !strings.Contains(sum.Problem, "permission denied") {
 			t.Errorf("%+v, %v", sum, err)
 		}
 	}
-	if err := os.Remove(b.path("pipe")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(b.path("pipe"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Remove(b.path("pipe")))
+	zinotest.Must(t, os.Mkdir(b.path("pipe"), 0o700))
 	sum, err := b.Find(t.Context(), proto.FindSession{SessionID: "pipe"})
 	if err != nil || !strings.Contains(sum.Problem, "not a regular file") {
 		t.Errorf("%+v, %v", sum, err)
@@ -205,41 +194,29 @@ func TestIndex(t *testing.T) {
 	want := fmt.Sprint(b.list(0))
 	path := filepath.Join(b.dir, indexFile)
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	if fi, err := os.Stat(path); err != nil || fi.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", fi.Mode(), err)
 	}
 	// A changed index shows that it is used.
 	lie := strings.ReplaceAll(string(data), "text of b", "a lie")
-	if err := os.WriteFile(path, []byte(lie), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := fmt.Sprint(newEnv(t, b.dir).list(0)); got != strings.ReplaceAll(want, "text of b", "a lie") {
-		t.Errorf("the index was not used: %s", got)
-	}
+	zinotest.Must(t, os.WriteFile(path, []byte(lie), 0o600))
+	zinotest.Equal(t, "the list with a changed index", fmt.Sprint(newEnv(t, b.dir).list(0)), strings.ReplaceAll(want, "text of b", "a lie"))
 	for what, text := range map[string]string{
 		"none": "", "no JSON": "{", "null": "null", "a list": "[]", "cut": string(data[:len(data)/2]),
 		"another version": strings.Replace(string(data), `"version":2`, `"version":99`, 1),
 		"impossible":      strings.NewReplacer(`"end":`, `"end":9`, "text of", "lie of").Replace(string(data)),
 		"other files":     strings.NewReplacer(`"size":`, `"size":1`, "text of", "lie of", `"print":"`, `"print":"AAAA`).Replace(string(data)),
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if got := fmt.Sprint(newEnv(t, b.dir).list(0)); got != want {
-			t.Errorf("%s: %s\nwant %s", what, got, want)
-		}
+		zinotest.Must(t, os.WriteFile(path, []byte(text), 0o600))
+		zinotest.Equal(t, what, fmt.Sprint(newEnv(t, b.dir).list(0)), want)
 	}
 	// A removed session is removed from the index, too.
 	again := newEnv(t, b.dir)
 	if _, err := again.Remove(t.Context(), proto.RemoveSession{SessionID: "b"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(b.path("c")); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Remove(b.path("c")))
 	again.list(0)
 	data, err = os.ReadFile(path)
 	if err != nil || !json.Valid(data) || !strings.Contains(string(data), "text of a") || strings.Contains(string(data), "of b") || strings.Contains(string(data), "of c") {
@@ -284,9 +261,7 @@ func TestListRoom(t *testing.T) {
 		id := fmt.Sprintf("%s%02d", long, i)
 		b.put(id)
 		info, err := os.Lstat(b.path(id))
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		b.digests[id] = digest{Size: info.Size(), MTime: info.ModTime().UnixNano(), Text: strings.Repeat("x", listRoom/120)}
 	}
 	if list := b.list(0); list.Total != 20 || len(list.Sessions) >= 20 || len(list.Sessions) < 5 {
@@ -310,9 +285,7 @@ func FuzzIndex(f *testing.F) {
 				t.Fatalf("%q: %+v", id, d)
 			}
 		}
-		if err := os.WriteFile(filepath.Join(b.dir, indexFile), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, os.WriteFile(filepath.Join(b.dir, indexFile), data, 0o600))
 		// Only an index with the file's size, time and end is used.
 		if got := fmt.Sprint(newEnv(t, b.dir).list(0)); got != want {
 			t.Fatalf("%s\nwant %s", got, want)

@@ -55,9 +55,7 @@ func TestHold(t *testing.T) {
 	if err := h.release(); err != nil {
 		t.Error(err)
 	}
-	if got := b.files(); got != "new.jsonl" {
-		t.Errorf("files %s", got)
-	}
+	zinotest.Equal(t, "files", b.files(), "new.jsonl")
 	h = b.hold("new", b.unexpected())
 	if h.Next != next || h.Mended != 0 {
 		t.Errorf("%+v, want %d", h, next)
@@ -95,9 +93,7 @@ func TestHoldClosesCalls(t *testing.T) {
 			if got := b.file(id); got != want || h.Next != int64(len(want)) || round == 0 && h.Mended != len(open) || round == 1 && h.Mended != 0 {
 				t.Errorf("%d events: %+v, file\n%s\nwant\n%s", end, h.SessionHeld, got, want)
 			}
-			if err := h.release(); err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, h.release())
 		}
 		if got := b.messages(id); got != sent {
 			t.Errorf("%d events: before\n%s\nafter\n%s", end, sent, got)
@@ -117,9 +113,7 @@ func TestHoldTurns(t *testing.T) {
 	a.put("s", result("1"), says("x"))
 	_, err := b.Remove(t.Context(), proto.RemoveSession{SessionID: "s"})
 	zinotest.Error(t, err, proto.ErrBusy, `"s"`)
-	if err := first.release(); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, first.release())
 	h := <-second
 	if h.Mended != 0 || h.Next != int64(len(a.file("s"))) {
 		t.Errorf("%+v: a call of a turn under way was closed\n%s", h.SessionHeld, a.file("s"))
@@ -153,9 +147,7 @@ func TestHoldEnds(t *testing.T) {
 	b.writeText("notes", "buy milk\n")
 	err := b.Hold(t.Context(), proto.HoldSession{SessionID: "notes"}, func() error { return nil }, never)
 	zinotest.Error(t, err, proto.ErrInvalid, "is not a session")
-	if got := b.files(); got != "notes.jsonl" {
-		t.Errorf("files %s", got)
-	}
+	zinotest.Equal(t, "files", b.files(), "notes.jsonl")
 }
 
 // TestRemove checks that nothing of a session is left in any file.
@@ -171,15 +163,11 @@ func TestRemove(t *testing.T) {
 	if _, err := b.Remove(t.Context(), proto.RemoveSession{SessionID: "s"}); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.files(); got != "other.jsonl" {
-		t.Errorf("files %s", got)
-	}
+	zinotest.Equal(t, "files", b.files(), "other.jsonl")
 	if data, err := os.ReadFile(b.dir + "/" + indexFile); err != nil || strings.Contains(string(data), "secret") {
 		t.Errorf("the index holds %s, %v", data, err)
 	}
-	if err := os.Mkdir(b.path("dir"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Mkdir(b.path("dir"), 0o700))
 	if _, err := b.Remove(t.Context(), proto.RemoveSession{SessionID: "dir"}); err == nil || b.files() != "dir.jsonl other.jsonl" {
 		t.Errorf("a directory was removed: %v, files %s", err, b.files())
 	}
@@ -188,9 +176,7 @@ func TestRemove(t *testing.T) {
 // TestHoldPipe checks that a pipe is an error and is not waited for.
 func TestHoldPipe(t *testing.T) {
 	b := newEnv(t, "")
-	if err := syscall.Mkfifo(b.path("pipe"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, syscall.Mkfifo(b.path("pipe"), 0o600))
 	err := b.Hold(t.Context(), proto.HoldSession{SessionID: "pipe"}, func() error { return nil }, func(proto.SessionHeld) error { t.Error("held"); return nil })
 	if err == nil || !strings.Contains(err.Error(), "not a regular file") || b.files() != "pipe.jsonl" {
 		t.Errorf("%v, files %s", err, b.files())

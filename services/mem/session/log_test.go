@@ -27,12 +27,8 @@ func TestAppend(t *testing.T) {
 	if fi, err := os.Stat(b.path("s")); err != nil || fi.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", fi.Mode(), err)
 	}
-	if got, want := b.read("s"), "["+strings.ReplaceAll(strings.TrimSpace(want), "\n", ",")+"]"; got != want {
-		t.Errorf("read\n%s\nwant\n%s", got, want)
-	}
-	if got := b.files(); got != "s.jsonl" {
-		t.Errorf("files %s", got)
-	}
+	zinotest.Equal(t, "events", b.read("s"), "["+strings.ReplaceAll(strings.TrimSpace(want), "\n", ",")+"]")
+	zinotest.Equal(t, "files", b.files(), "s.jsonl")
 }
 
 func TestAppendTexts(t *testing.T) {
@@ -46,9 +42,7 @@ func TestAppendTexts(t *testing.T) {
 		if got := b.file("s"); !strings.Contains(got, `"text":"`+stored+`"`) {
 			t.Errorf("%q is stored as %s", given, got)
 		}
-		if err := os.Remove(b.path("s")); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, os.Remove(b.path("s")))
 	}
 }
 
@@ -94,9 +88,7 @@ func TestHeader(t *testing.T) {
 		_, err = b.add(proto.AppendSession{SessionID: "u", Create: true, Header: proto.Raw(bad)}, user("x"))
 		zinotest.Error(t, err, proto.ErrInvalid, "header")
 	}
-	if got := b.files(); got != "s.jsonl t.jsonl" {
-		t.Errorf("files %s", got)
-	}
+	zinotest.Equal(t, "files", b.files(), "s.jsonl t.jsonl")
 }
 
 func TestCreate(t *testing.T) {
@@ -107,9 +99,7 @@ func TestCreate(t *testing.T) {
 	}
 	_, err = b.Create(t.Context(), proto.CreateSession{SessionID: place.SessionID})
 	zinotest.Error(t, err, proto.ErrInvalid, "There is a session", "already")
-	if got := b.file(place.SessionID); got != head+"\n" {
-		t.Errorf("file %s", got)
-	}
+	zinotest.Equal(t, "file", b.file(place.SessionID), head+"\n")
 	b.writeText("empty", "") // what a crash right after its making leaves
 	if _, err := b.Create(t.Context(), proto.CreateSession{SessionID: "empty"}); err != nil || b.file("empty") != head+"\n" {
 		t.Errorf("%v, file %s", err, b.file("empty"))
@@ -185,9 +175,7 @@ func TestAppendAtTorn(t *testing.T) {
 			}
 			req := proto.AppendSession{SessionID: "s", Create: true, Header: header, At: &at}
 			next, err := b.add(req, batch...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, err)
 			whole := b.file("s")
 			if int64(len(whole)) != next || at == 0 && !strings.HasPrefix(whole, `{"type":"meta","schema_version":1,"ts":"2026-11-22T09:00:00Z","root":"/a"}`+"\n"+strings.ReplaceAll(given(1), "\u2028", `\u2028`)) {
 				t.Fatalf("next %d of\n%s", next, whole)

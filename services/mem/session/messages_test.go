@@ -137,9 +137,7 @@ func TestConversation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			messages := converse(c.events...)
-			if got := short(t, messages); got != c.want {
-				t.Errorf("got  %s\nwant %s", got, c.want)
-			}
+			zinotest.Equal(t, "the messages", short(t, messages), c.want)
 			if err := legal(messages); err != nil {
 				t.Errorf("%v in %s", err, messages)
 			}

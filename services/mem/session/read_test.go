@@ -40,13 +40,9 @@ func (b *env) pages(id string, limit int) (events []string, n int) {
 	req := proto.ReadSession{SessionID: id, Limit: limit}
 	for {
 		reply, err := b.Read(b.t.Context(), req)
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		zinotest.Must(b.t, err)
 		list, err := wire.Elements(reply.Events)
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		zinotest.Must(b.t, err)
 		for _, e := range list {
 			events = append(events, string(e))
 		}
@@ -133,12 +129,8 @@ func TestReadSkips(t *testing.T) {
 
 func TestReadErrors(t *testing.T) {
 	b := newEnv(t, "")
-	if err := os.Mkdir(b.path("dir"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("/etc/hostname", b.path("link")); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Mkdir(b.path("dir"), 0o700))
+	zinotest.Must(t, os.Symlink("/etc/hostname", b.path("link")))
 	for _, id := range []string{"dir", "link"} {
 		_, err := b.Read(t.Context(), proto.ReadSession{SessionID: id})
 		if err == nil || errors.Is(err, proto.ErrNotFound) || !strings.Contains(err.Error(), b.path(id)) {

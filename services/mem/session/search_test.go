@@ -69,9 +69,7 @@ func TestSearchLimit(t *testing.T) {
 			t.Errorf("limit %d: %d", limit, got)
 		}
 	}
-	if err := os.Mkdir(b.path("dir"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Mkdir(b.path("dir"), 0o700))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := b.Search(ctx, proto.SearchSessions{Query: "nowhere"}); !errors.Is(err, context.Canceled) {

@@ -42,9 +42,7 @@ func TestNames(t *testing.T) {
 			}
 		}
 	}
-	if got := b.files(); got != before {
-		t.Errorf("files %s, before %s", got, before)
-	}
+	zinotest.Equal(t, "files", b.files(), before)
 }
 
 // everything calls every method with an id.
@@ -88,9 +86,7 @@ func TestUnknown(t *testing.T) {
 	}
 	_, err := b.Find(t.Context(), proto.FindSession{})
 	zinotest.Error(t, err, proto.ErrNotFound, "No sessions found")
-	if got := b.files(); got != "" {
-		t.Errorf("files %s", got)
-	}
+	zinotest.Equal(t, "files", b.files(), "")
 }
 
 func TestPrefixes(t *testing.T) {
