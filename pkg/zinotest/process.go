@@ -56,8 +56,9 @@ func Command(t testing.TB, role string, args ...string) *exec.Cmd {
 // RoleEnv returns the environment in which the test binary runs a role: for
 // code under test that starts a program itself.
 func RoleEnv(role string) []string {
-	// With the race detector, a process waits for a second before it exits.
-	return append(os.Environ(), roleEnv+"="+role, "GORACE=atexit_sleep_ms=0")
+	// With the race detector, a process waits for a second before it exits. Under
+	// `make cover`, a role that exits by itself is counted.
+	return append(os.Environ(), append(CoverEnv(), roleEnv+"="+role, "GORACE=atexit_sleep_ms=0")...)
 }
 
 // coverEnv names the directory for the coverage of the programs under test.
@@ -259,6 +260,9 @@ func Alone(t *testing.T) (done bool) {
 	exe, err := os.Executable()
 	Must(t, err)
 	cmd := exec.Command(exe, "-test.v", "-test.run=^"+strings.ReplaceAll(t.Name(), "/", "$/^")+"$")
+	if dir := os.Getenv(coverEnv); dir != "" {
+		cmd.Args = append(cmd.Args, "-test.gocoverdir="+dir)
+	}
 	cmd.Env = append(os.Environ(), aloneEnv+"="+t.Name(), "GORACE=atexit_sleep_ms=0")
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
 		t.Fatalf("%v\n%s", err, out)
