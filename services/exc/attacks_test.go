@@ -206,8 +206,8 @@ func runAttacks(t *testing.T, level proto.Level) map[string]string {
 }
 
 // TestAttacks runs every attack at every level. At the level off the attacks marked
-// onlyOff succeed; "a daemon" is stopped there too. What off gives up on purpose,
-// the descendants of a killed supervisor without a control group, is in
+// onlyOff succeed; "a daemon" is stopped there too. The attack that off gives up on,
+// a command that kills its supervisor where there is no control group, is in
 // TestSupervisorKilled.
 func TestAttacks(t *testing.T) {
 	tables := map[proto.Level]map[string]string{}

@@ -129,7 +129,7 @@ func (s *Service) bash(ctx context.Context, req proto.Call, live *run.Live) (rep
 		return reply{}, noShell(err)
 	}
 	r, err := b.wait(ctx, p)
-	if !errors.Is(err, run.ErrUnkillable) { // else what is left may still write
+	if !errors.Is(err, run.ErrUnkillable) { // else processes that are left may still write
 		cmd.Output.Close(err == nil && !r.Interrupted)
 	}
 	if err != nil {

@@ -80,9 +80,7 @@ func TestExecuteProgramThatCannotStart(t *testing.T) {
 	zinotest.Must(t, os.WriteFile(program, []byte{0, 1, 2}, 0o700))
 	s := newService(t, nil, map[string]string{"broken.json": fmt.Sprintf(`{"meta":{"executor":%q}}`, program)})
 	want := proto.Result{ExitCode: -1, Stderr: "Cannot start " + program + ": exec format error"}
-	if got := s.run(t, program, "x"); got != want {
-		t.Errorf("got %+v\nwant %+v", got, want)
-	}
+	zinotest.Equal(t, "the result", s.run(t, program, "x"), want)
 }
 
 func TestExecuteTimeout(t *testing.T) {

@@ -143,8 +143,8 @@ func TestNoZombies(t *testing.T) {
 }
 
 // Code that kills its supervisor is killed with it, and the result says so. With a
-// control group no process is left. Without one, the level off gives up on the
-// descendants of the command: they stay.
+// control group no process is left. Without one, the descendants of the command stay:
+// the level off gives up on them.
 func TestSupervisorKilled(t *testing.T) {
 	marked := mark(t)
 	s := newService(t, nil, nil)

@@ -135,9 +135,7 @@ func TestTemporary(t *testing.T) {
 	for _, tt := range tests {
 		t.Setenv("RUNTIME_DIRECTORY", tt.runtime)
 		t.Setenv("TMPDIR", tt.tmp)
-		if got := temporary(); got != tt.want {
-			t.Errorf("%q, %q: got %q, want %q", tt.runtime, tt.tmp, got, tt.want)
-		}
+		zinotest.Equal(t, "RUNTIME_DIRECTORY="+tt.runtime, temporary(), tt.want)
 	}
 	_, err := openWorkspace("/nonexistent/dir", slog.New(slog.DiscardHandler))
 	zinotest.Error(t, err, nil, "TMPDIR")

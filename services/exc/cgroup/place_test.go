@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 func TestOwnGroup(t *testing.T) {
@@ -64,9 +66,7 @@ func TestUnescape(t *testing.T) {
 	for in, want := range map[string]string{
 		`/a`: "/a", `/a\040b`: "/a b", `/\134`: `/\`, `/\04`: `/\04`, `/\999x`: `/\999x`, `\777a`: `\777a`, `\011`: "\t",
 	} {
-		if got := unescape(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
+		zinotest.Equal(t, in, unescape(in), want)
 	}
 }
 
@@ -74,6 +74,18 @@ func TestParseNumbers(t *testing.T) {
 	got := parseNumbers("usage_usec 12\nbad\nneg -1\nmax x\n 3\noom_kill 1")
 	if want := map[string]int64{"usage_usec": 12, "oom_kill": 1}; !maps.Equal(got, want) {
 		t.Errorf("got %v", got)
+	}
+}
+
+func TestExceeded(t *testing.T) {
+	for usage, want := range map[Usage][2]string{ // of a command that succeeds, and of one that fails
+		{Peak: -1}:                       {"", ""},
+		{TasksDenied: 1}:                 {"", Tasks},
+		{TasksDenied: 1, OutOfMemory: 1}: {Memory, Memory},
+	} {
+		zinotest.Equal(t, "of success", usage.Exceeded(false), want[0])
+		zinotest.Equal(t, "of failure", usage.Exceeded(true), want[1])
+		zinotest.Equal(t, "peak known", usage.PeakBytes() != nil, usage.Peak >= 0)
 	}
 }
 

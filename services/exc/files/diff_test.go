@@ -166,12 +166,8 @@ func TestDiffOfLargeFile(t *testing.T) {
 	if got != want {
 		t.Errorf("got\n%s", got)
 	}
-	if got := must(t, doWrite, dir, args{"path": "large", "content": "x"}).Diff; got != "" {
-		t.Errorf("written: got %d bytes", len(got))
-	}
-	if got := must(t, doWrite, dir, args{"path": "large", "content": lines}).Diff; got != "" {
-		t.Errorf("written large: got %d bytes", len(got))
-	}
+	zinotest.Equal(t, "written", must(t, doWrite, dir, args{"path": "large", "content": "x"}).Diff, "")
+	zinotest.Equal(t, "written large", must(t, doWrite, dir, args{"path": "large", "content": lines}).Diff, "")
 	put(t, dir, "large", "first "+lines+" last")
 	if got := must(t, doEdit, dir, args{"path": "large", "old": "e ", "new": "E ", "expected_replacements": strings.Count(zinotest.Read(t, path), "e ")}).Diff; got != "" {
 		t.Errorf("all over: got %d bytes", len(got))
@@ -198,9 +194,7 @@ func TestDiffOfBinary(t *testing.T) {
 	dir := newDir(t)
 	put(t, dir, "file", "\xff\xfe")
 	for _, content := range []string{"text", "a\x00b", "text"} {
-		if got := must(t, doWrite, dir, args{"path": "file", "content": content}).Diff; got != "" {
-			t.Errorf("%q: got %q", content, got)
-		}
+		zinotest.Equal(t, content, must(t, doWrite, dir, args{"path": "file", "content": content}).Diff, "")
 	}
 }
 

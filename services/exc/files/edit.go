@@ -177,7 +177,7 @@ func insert(found []near, n near) []near {
 	return found[:min(len(found), closestMax)]
 }
 
-// beginning cuts line to what is compared and shown.
+// beginning cuts line to lineMax bytes, at the end of a character.
 func beginning(line string) string {
 	if len(line) <= lineMax {
 		return line

@@ -101,9 +101,7 @@ func TestEditErrors(t *testing.T) {
 			if got := refused(t, doEdit, dir, tt.a, tt.code); !strings.Contains(got, tt.message) || strings.Count(got, dir) > 1 {
 				t.Errorf("got %q, want %q", got, tt.message)
 			}
-			if got := zinotest.Read(t, path); got != "one two\ntwo three\n" {
-				t.Errorf("the file holds %q", got)
-			}
+			zinotest.Equal(t, "the file", zinotest.Read(t, path), "one two\ntwo three\n")
 		})
 	}
 }
@@ -117,9 +115,7 @@ func TestPlaces(t *testing.T) {
 		{strings.Repeat("x\n", 11), "x", "in lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …"},
 	}
 	for _, tt := range tests {
-		if got := places(tt.text, tt.old); got != tt.want {
-			t.Errorf("%q in %q: got %q", tt.old, tt.text, got)
-		}
+		zinotest.Equal(t, tt.old, places(tt.text, tt.old), tt.want)
 	}
 }
 

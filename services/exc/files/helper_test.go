@@ -17,19 +17,23 @@ import (
 // newHelper serves files in this process: its sandbox only explains errors.
 func newHelper(t *testing.T, sandbox Sandbox) *Helper {
 	t.Helper()
+	h, served := connect(t, func(c net.Conn) { Serve(c, sandbox) })
+	t.Cleanup(func() { h.Close(); <-served })
+	return h
+}
+
+// connect returns a Helper whose other side is served by serve, and a channel that is
+// closed when serve has returned.
+func connect(t *testing.T, serve func(net.Conn)) (h *Helper, served chan struct{}) {
+	t.Helper()
 	l := zinotest.Listen(t, "")
 	conn, err := net.Dial("unix", l.Addr().String())
 	zinotest.Must(t, err)
 	theirs, err := l.Accept()
 	zinotest.Must(t, err)
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		defer theirs.Close()
-		Serve(theirs, sandbox)
-	}()
-	t.Cleanup(func() { conn.Close(); <-served })
-	return NewHelper(conn.(*net.UnixConn))
+	served = make(chan struct{})
+	go func() { defer close(served); defer theirs.Close(); serve(theirs) }()
+	return NewHelper(conn.(*net.UnixConn)), served
 }
 
 // Nothing is changed before the plan is approved, and a plan has all that a
@@ -181,18 +185,11 @@ func TestHelperEnds(t *testing.T) {
 		"malformed":  {func(c net.Conn) { c.Write([]byte("nonsense")) }, func(err error) bool { return errors.Is(err, ErrGone) }},
 		"in between": {func(c net.Conn) { c.Read(make([]byte, 1<<20)) }, func(err error) bool { return errors.Is(err, ErrGone) }},
 	} {
-		l := zinotest.Listen(t, "")
-		conn, err := net.Dial("unix", l.Addr().String())
-		zinotest.Must(t, err)
-		theirs, err := l.Accept()
-		zinotest.Must(t, err)
-		ended := make(chan struct{})
-		go func() { defer close(ended); defer theirs.Close(); tt.serve(theirs) }()
-		h := NewHelper(conn.(*net.UnixConn))
+		h, ended := connect(t, tt.serve)
 		if name == "gone" || name == "broken" {
 			<-ended
 		}
-		_, err = h.Do(t.Context(), time.Millisecond, Call{Tool: Read}, nil)
+		_, err := h.Do(t.Context(), time.Millisecond, Call{Tool: Read}, nil)
 		if !tt.want(err) || !h.Closed() {
 			t.Errorf("%s: %v, closed: %v", name, err, h.Closed())
 		}

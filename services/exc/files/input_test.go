@@ -91,9 +91,7 @@ func FuzzInput(f *testing.F) {
 				t.Errorf("%q: %+v, %v", input, reply, err)
 			}
 		}
-		if zinotest.Names(t, dir) != "box" {
-			t.Errorf("%q made %s", input, zinotest.Names(t, dir))
-		}
+		zinotest.Equal(t, "left", zinotest.Names(t, dir), "box")
 	})
 }
 
@@ -122,8 +120,6 @@ func TestShellWord(t *testing.T) {
 	for text, want := range map[string]string{
 		"/a/b-c_d.e+1": "/a/b-c_d.e+1", "": "''", "a b": "'a b'", "a'b": `'a'\''b'`, "$x": "'$x'", "ä": "'ä'", "~": "'~'",
 	} {
-		if got := shellWord(text); got != want {
-			t.Errorf("%q: got %s", text, got)
-		}
+		zinotest.Equal(t, text, shellWord(text), want)
 	}
 }

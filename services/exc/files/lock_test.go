@@ -47,9 +47,7 @@ func TestConcurrentEdits(t *testing.T) {
 	}
 	all.Wait()
 	want := strings.NewReplacer("line ", "edited ", " of", " in").Replace(content.String())
-	if got := zinotest.Read(t, path); got != want {
-		t.Errorf("the file holds %q", got)
-	}
+	zinotest.Equal(t, "the file", zinotest.Read(t, path), want)
 }
 
 // The same for hard links, which are overwritten.
@@ -71,9 +69,7 @@ func TestConcurrentEditsOfHardLinks(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if got := zinotest.Read(t, filepath.Join(dir, "0")); got != "xyxyxyxyxyxyxyxy" {
-		t.Errorf("the file holds %q", got)
-	}
+	zinotest.Equal(t, "the file", zinotest.Read(t, filepath.Join(dir, "0")), "xyxyxyxyxyxyxyxy")
 }
 
 // Of concurrent writers of a new file one creates it, and the last one's content is
@@ -131,9 +127,7 @@ func TestEditsOfTwoProcesses(t *testing.T) {
 	for _, p := range editors {
 		zinotest.Equal(t, "the status", p.Exit(), 0)
 	}
-	if got := zinotest.Read(t, path); got != strings.ReplaceAll(content.String(), ".", "!") {
-		t.Errorf("%d edits of %d are lost", strings.Count(got, "."), 2*marks)
-	}
+	zinotest.Equal(t, "the file", zinotest.Read(t, path), strings.ReplaceAll(content.String(), ".", "!"))
 	zinotest.Equal(t, "the directory", zinotest.Names(t, dir), "file")
 }
 

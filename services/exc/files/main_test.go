@@ -103,6 +103,14 @@ func link(t testing.TB, dir string, links map[string]string) {
 	}
 }
 
+// addOddFiles makes a pipe, a socket and links in a circle, pool and loop, in dir.
+func addOddFiles(t *testing.T, dir string) {
+	t.Helper()
+	zinotest.Must(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
+	zinotest.Listen(t, filepath.Join(dir, "socket"))
+	link(t, dir, map[string]string{"loop": "pool", "pool": "loop"})
+}
+
 func stat(t testing.TB, path string) *syscall.Stat_t {
 	t.Helper()
 	info, err := os.Stat(path)

@@ -3,12 +3,10 @@ package files
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"zino/pkg/zinotest"
@@ -39,9 +37,7 @@ func TestRead(t *testing.T) {
 		path := put(t, dir, tt.name, tt.content)
 		want := Content{Path: path, Content: tt.content, Bytes: int64(len(tt.content))}
 		for _, asked := range []string{path, tt.name, "./" + tt.name, dir + "//./" + tt.name} {
-			if got := read(t, dir, asked); got != want {
-				t.Errorf("%q: got %+v", asked, got)
-			}
+			zinotest.Equal(t, asked, read(t, dir, asked), want)
 		}
 	}
 }
@@ -119,11 +115,8 @@ func TestReadErrors(t *testing.T) {
 	put(t, dir, "latin1", "na\xefve\n")
 	put(t, dir, "zero", "\x7fELF\x00")
 	put(t, dir, "half", "abc\xe2\x82")
-	zinotest.Must(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
-	l, err := net.Listen("unix", filepath.Join(dir, "socket"))
-	zinotest.Must(t, err)
-	defer l.Close()
-	link(t, dir, map[string]string{"loop": "pool", "pool": "loop", "nowhere": "gone"})
+	addOddFiles(t, dir)
+	link(t, dir, map[string]string{"nowhere": "gone"})
 	tests := []struct{ path, code, message string }{
 		{"gone", "ENOENT", "File not found: " + dir + "/gone"},
 		{"gone/file", "ENOENT", "File not found"},

@@ -129,7 +129,7 @@ func (t *target) imitate(f *os.File) error {
 	}
 	is, was := info.Sys().(*syscall.Stat_t), t.info.Sys().(*syscall.Stat_t)
 	if t.sandbox && (was.Uid == overflowID || was.Gid == overflowID) {
-		return syscall.EPERM // they cannot be told apart, or given
+		return syscall.EPERM // other users all have this number, and files cannot be given to them
 	}
 	if is.Uid != was.Uid || is.Gid != was.Gid {
 		if err := f.Chown(int(was.Uid), int(was.Gid)); err != nil {

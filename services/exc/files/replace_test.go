@@ -112,9 +112,7 @@ func TestOverwriteInForeignDirectory(t *testing.T) {
 	if is := stat(t, path); zinotest.Read(t, path) != "a rather newer text" || is.Ino != was.Ino || is.Mode != was.Mode || is.Uid != was.Uid {
 		t.Errorf("it holds %q, %+v", zinotest.Read(t, path), is)
 	}
-	if zinotest.Names(t, temp) != "" {
-		t.Errorf("left: %s", zinotest.Names(t, temp))
-	}
+	zinotest.Equal(t, "left", zinotest.Names(t, temp), "")
 }
 
 // A read-only file is not replaced.

@@ -1,7 +1,6 @@
 package files
 
 import (
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -92,11 +91,8 @@ func TestWriteThroughLinks(t *testing.T) {
 func TestWriteErrors(t *testing.T) {
 	dir := newDir(t)
 	put(t, dir, "file", "x")
-	zinotest.Must(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
-	l, err := net.Listen("unix", filepath.Join(dir, "socket"))
-	zinotest.Must(t, err)
-	defer l.Close()
-	link(t, dir, map[string]string{"loop": "pool", "pool": "loop", "todir": "."})
+	addOddFiles(t, dir)
+	link(t, dir, map[string]string{"todir": "."})
 	before := zinotest.Names(t, dir)
 	tests := []struct{ path, code, message string }{
 		{"file/sub/x", MkdirError, "Cannot make the directory " + dir + "/file"},
@@ -138,7 +134,5 @@ func TestWriteIntoHiddenDirectory(t *testing.T) {
 		}
 	})
 	zinotest.Must(t, os.Chmod(filepath.Join(dir, "drop"), 0o700))
-	if got := zinotest.Read(t, filepath.Join(dir, "drop/file")); got != "x" {
-		t.Errorf("it holds %q", got)
-	}
+	zinotest.Equal(t, "the file", zinotest.Read(t, filepath.Join(dir, "drop/file")), "x")
 }

@@ -123,9 +123,7 @@ func TestDecode(t *testing.T) {
 		{bad, bad},
 	}
 	for _, tt := range tests {
-		if got := decode([]byte(tt.in)); got != tt.want {
-			t.Errorf("%q: got %q, want %q", tt.in, got, tt.want)
-		}
+		zinotest.Equal(t, tt.in, decode([]byte(tt.in)), tt.want)
 	}
 }
 

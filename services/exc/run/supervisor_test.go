@@ -44,9 +44,7 @@ func TestEndOf(t *testing.T) {
 	for code, want := range map[string]string{"exit 7": "exit 7\n", "kill -9 $$": "signal 9\n", "kill -15 $$": "signal 15\n"} {
 		cmd := exec.Command("sh", "-c", code)
 		_ = cmd.Run() // its error is what is tested
-		if got := endOf(cmd.ProcessState.Sys().(syscall.WaitStatus)); got != want {
-			t.Errorf("%s: got %q, want %q", code, got, want)
-		}
+		zinotest.Equal(t, code, endOf(cmd.ProcessState.Sys().(syscall.WaitStatus)), want)
 	}
 }
 

@@ -2,6 +2,7 @@ package run
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,9 +19,7 @@ import (
 func TestUnitCallers(t *testing.T) {
 	uids := unitCallers().UIDs
 	for uid, want := range map[int]bool{0: true, os.Geteuid(): true, 4242: false, 65534: !allUsersSeen()} {
-		if got := slices.Contains(uids, uid); got != want {
-			t.Errorf("%d: %v in %v", uid, got, uids)
-		}
+		zinotest.Equal(t, fmt.Sprint(uid), slices.Contains(uids, uid), want)
 	}
 }
 

@@ -80,8 +80,8 @@ func (r *repositories) workTree(git string) {
 	r.directory(dir, top)
 }
 
-// directory adds the directory of a repository with a work tree, the one that it
-// shares with others, and what their configuration names.
+// directory adds the directory of a repository with a work tree, its common directory
+// (commondir), and the paths that their configuration names.
 func (r *repositories) directory(dir, top string) {
 	if dir == "" || r.seen[dir+"\x00"+top] {
 		return

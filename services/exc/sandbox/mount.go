@@ -16,7 +16,7 @@ import (
 // stage is where the new tree is assembled: a directory that every host has.
 const stage = "/proc"
 
-// emptyDir and emptyFile replace what is hidden.
+// emptyDir and emptyFile are mounted over hidden paths.
 const (
 	emptyDir  = "/.none/dir"
 	emptyFile = "/.none/file"
@@ -192,7 +192,7 @@ func enterStage() error {
 	return os.Chdir("/")
 }
 
-// cover hides what is hidden and makes read-only what is protected.
+// cover mounts over the hidden paths and makes the protected ones read-only.
 func (p *Plan) cover() error {
 	for _, path := range p.Hidden {
 		if err := hide(path); err != nil {
@@ -236,9 +236,8 @@ func hide(path string) error {
 	return attach(mount, path)
 }
 
-// protect makes what is at path read-only, and mounts the directories between it
-// and the root on themselves: a mount cannot be renamed, so that nothing else can
-// take the place of what is protected.
+// protect makes path read-only, and mounts the directories between it and the root on
+// themselves: a mount cannot be renamed, so that no other file can take its place.
 func (p *Plan) protect(path string, fixed map[string]bool) error {
 	if dir := filepath.Dir(path); !fixed[dir] && strings.HasPrefix(dir, p.Root+"/") {
 		if err := p.fix(dir, readable, fixed); err != nil {
@@ -262,7 +261,7 @@ func (p *Plan) fix(dir string, attributes uint64, fixed map[string]bool) error {
 	return onto(dir, attributes)
 }
 
-// onto mounts what is at path on itself.
+// onto mounts path on itself.
 func onto(path string, attributes uint64) error {
 	at, err := look(path)
 	if err != nil {
@@ -295,7 +294,7 @@ func look(path string) (int, error) {
 	return fd, nil
 }
 
-// clone makes a detached mount of what is at path, with all mounts below it.
+// clone makes a detached mount of path, with all mounts below it.
 func clone(path string, attributes uint64) (int, error) {
 	at, err := look(path)
 	if err != nil {

@@ -18,9 +18,7 @@ func TestAtLeast(t *testing.T) {
 	for release, want := range map[string]bool{
 		"5.14.0": true, "5.14": true, "5.13.9": false, "6.1.0-9-amd64": true, "4.19": false, "10.0": true, "6": false, "": false, "x.y": false, "5.x": false,
 	} {
-		if got := atLeast(release, 5, 14); got != want {
-			t.Errorf("%q: %v", release, got)
-		}
+		zinotest.Equal(t, release, atLeast(release, 5, 14), want)
 	}
 }
 
@@ -59,9 +57,7 @@ func TestWithin(t *testing.T) {
 		path, dir string
 		want      bool
 	}{{"/a/b", "/a", true}, {"/a", "/a", true}, {"/ab", "/a", false}, {"/a", "/a/b", false}, {"/a", "/", true}} {
-		if got := Within(tt.path, tt.dir); got != tt.want {
-			t.Errorf("%+v: %v", tt, got)
-		}
+		zinotest.Equal(t, tt.path+" in "+tt.dir, Within(tt.path, tt.dir), tt.want)
 	}
 	if got := Outermost([]string{"/b", "/a/b", "/a-b", "/a", "/b"}); !slices.Equal(got, []string{"/a", "/a-b", "/b"}) {
 		t.Errorf("got %q", got)

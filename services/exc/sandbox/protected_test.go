@@ -268,9 +268,7 @@ func TestExplain(t *testing.T) {
 		"fatal: Unable to create '" + root + "/.git/index.lock': File exists.":          "",
 		"see .git/config": "",
 	} {
-		if got := strings.Join(s.Explain("", line, false), "|"); got != want {
-			t.Errorf("%s: got %q, want %q", line, got, want)
-		}
+		zinotest.Equal(t, line, strings.Join(s.Explain("", line, false), "|"), want)
 	}
 	line := "error: could not lock config file .git/config: Read-only file system"
 	if len(s.Explain(line, "", false)) != 0 || len(s.Explain(line+"\n"+line, "", true)) != 1 {
@@ -287,9 +285,7 @@ func TestRefusalOfREPL(t *testing.T) {
 		"a/debug.md":   "debug/ belongs to zino repl: use the tool page_eval, or append to the file outside the sandbox",
 		"debug/x.md":   "", "a/b/debug/x": "", "a/x": "",
 	} {
-		if got := s.Refusal(filepath.Join(root, path), nil); got != want {
-			t.Errorf("%s: %q", path, got)
-		}
+		zinotest.Equal(t, path, s.Refusal(filepath.Join(root, path), nil), want)
 	}
 }
 
