@@ -39,7 +39,7 @@ type call struct {
 }
 
 // readCalls reads the calls of a session's answer behind those in its text. They
-// alone decide whether the loop goes on: the stop reason that comes with them
+// alone decide whether the loop continues: the stop reason that comes with them
 // depends on the provider. An answer that was cut at the token limit and has no
 // complete call is its text: asked again, the model would be cut again.
 func (in *inference) readCalls(answer proto.Text) error {
@@ -304,7 +304,7 @@ func encode(v any) proto.Raw {
 	return b
 }
 
-// okOf returns the member ok of an envelope; valid is false if it has none.
+// okOf returns the member ok of an envelope; valid is false without it.
 func okOf(envelope proto.Raw) (ok, valid bool) {
 	for key, value := range wire.Members(envelope) {
 		if string(key) == "ok" {
@@ -454,7 +454,7 @@ func (t *turn) carryOut(c *call) result {
 	if err != nil {
 		return malformedCall(err)
 	}
-	var required []string // whatever the tool's file says of them
+	var required []string // nil unless the tool's file lists names
 	switch {
 	case has(ownTools, c.name):
 		return t.callExc(c)
@@ -493,7 +493,7 @@ func (t *turn) readOnly(c call) bool {
 	return c.name == readTool || ok && !has(ownTools, c.name) && tool.Builtin == catalog.Recall
 }
 
-// carryOutBlock carries out a block of a plain run. Whatever is wrong with it is
+// carryOutBlock carries out a block of a plain run. Any error in it is
 // a result that the model reads, and does not end the turn.
 func (t *turn) carryOutBlock(e Event) result {
 	if e.Kind == Task {

@@ -29,7 +29,7 @@ func TestNativeCalls(t *testing.T) {
 	const state = `{ "signature" : ["\u003c", 1.0, 1e2] }`
 	odd := `{ "type":"function", "extra_content":{"n": 1.50, "s":"\u003c"}, "function":{"arguments":"{\"code\":\"<b>\"}","name":"execute_python3"}, "id":"b" }`
 	delegated := native("c", "task", `{"skill":"disk","request":"how full?"}`)
-	modes(t, func(t *testing.T, stream bool, more string) {
+	rpctest.Modes(t, func(t *testing.T, stream bool, more string) {
 		b := newEnv(t,
 			replies(proto.Text{Content: "Look. ", ToolCalls: callList(nativeBash("a", "date"), odd, delegated), State: proto.Raw(state), StopReason: "tool_calls"}),
 			says("understood"), says("df"), asks("", nativeBash("a", "id")), says("Done."))
@@ -64,7 +64,7 @@ func TestTextBeforeCalls(t *testing.T) {
 	}, says("end"))
 	b.exc.onRun(func(ctx context.Context, _ proto.Execute) (proto.Result, error) {
 		close(running)
-		return proto.Result{Stdout: "result"}, until(ctx, release)
+		return proto.Result{Stdout: "result"}, rpctest.Until(ctx, release)
 	})
 	c := rpctest.Dial(t, b.path)
 	c.Send(request(question, `,"stream":true`+inSession))
@@ -79,7 +79,7 @@ func TestTextBeforeCalls(t *testing.T) {
 }
 
 // TestIdentifiers: in the next request each call has an identifier of its own
-// and exactly one result, whatever identifiers the calls had.
+// and exactly one result, with any identifiers of the calls.
 func TestIdentifiers(t *testing.T) {
 	t.Parallel()
 	made := regexp.MustCompile(`^[A-Z0-9]{9}$`)
@@ -598,9 +598,9 @@ func TestReadsSideBySide(t *testing.T) {
 				close(all)
 			}
 			if n == sideBySide-1 {
-				return until(ctx, all)
+				return rpctest.Until(ctx, all)
 			}
-			return until(ctx, ended[n+1])
+			return rpctest.Until(ctx, ended[n+1])
 		})
 	})
 	packets := b.watch(request(question, withEvents+inSession))
@@ -644,7 +644,7 @@ func TestOrderOfCalls(t *testing.T) {
 			return nil
 		}
 		close(there[n])
-		return until(ctx, there[1-n])
+		return rpctest.Until(ctx, there[1-n])
 	}
 	b.exc.onCall(func(ctx context.Context, req proto.Call, _ *rpc.Out) (proto.CallResult, error) {
 		n := numberOf(t, req.Input)

@@ -76,7 +76,7 @@ func TestConformance(t *testing.T) {
 	rpctest.Conformance(t, e.path, cases)
 }
 
-// TestHangUp: a caller who hangs up cancels the work at hand, and nothing is
+// TestHangUp: a caller that hangs up cancels the work in progress, and nothing is
 // started afterwards.
 func TestHangUp(t *testing.T) {
 	t.Parallel()
@@ -111,7 +111,7 @@ func TestHangUp(t *testing.T) {
 		}, "", 2, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			modes(t, func(t *testing.T, _ bool, more string) {
+			rpctest.Modes(t, func(t *testing.T, _ bool, more string) {
 				b := rpctest.NewBlock()
 				e := newEnv(t, append(c.script(b), says("never"))...)
 				e.exc.onRun(func(ctx context.Context, req proto.Execute) (proto.Result, error) {
@@ -189,7 +189,7 @@ func TestSideBySide(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
 	e := newEnv(t, slices.Repeat([]reply{func(ctx context.Context, _ proto.Infer, _ *rpc.Out) (proto.Text, error) {
 		arrived <- struct{}{}
-		return proto.Text{Content: "done"}, until(ctx, release)
+		return proto.Text{Content: "done"}, rpctest.Until(ctx, release)
 	}}, turns)...)
 	callers := make([]*rpctest.Conn, turns)
 	for i := range callers {
@@ -226,7 +226,7 @@ func TestProviderErrors(t *testing.T) {
 		{"in a session", inSession, []reply{asks("", nativeBash("a", "x")), fails(refused)}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			modes(t, func(t *testing.T, stream bool, more string) {
+			rpctest.Modes(t, func(t *testing.T, stream bool, more string) {
 				streamed, last := newEnv(t, c.script...).ask(request(question, more+c.more))
 				zinotest.Equal(t, "the error", last.Raw, `{"type":"error","message":"Agentic runtime error: rtr error: Rate limit <reached>","code":"budget","service":"rtr","kind":"api_error","status":429,"details":"{\"a\":1}"}`)
 				if stream && streamed != c.text || !stream && streamed != "" {
@@ -248,7 +248,7 @@ func TestProviderErrors(t *testing.T) {
 
 // TestNoRouter: without rtr the error says so, and what to look at.
 func TestNoRouter(t *testing.T) {
-	modes(t, func(t *testing.T, _ bool, more string) {
+	rpctest.Modes(t, func(t *testing.T, _ bool, more string) {
 		e := newEnv(t)
 		zinotest.Must(t, os.Remove(e.cfg.Rtr.Socket))
 		streamed, last := e.ask(request(question, more))
@@ -286,7 +286,7 @@ func TestRudeRouter(t *testing.T) {
 }
 
 // TestServicesDown: an executor or a memory that cannot be reached, or that
-// answers nonsense, is a result, and the loop goes on.
+// sends a malformed answer, is a result, and the loop continues.
 func TestServicesDown(t *testing.T) {
 	t.Parallel()
 	const noExc, noMem = "Could not connect to exc: …", "Could not connect to mem: …"

@@ -122,7 +122,7 @@ func TestPacedEvents(t *testing.T) {
 	release := make(chan struct{})
 	b := newEnv(t, func(ctx context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
 		for _, piece := range []string{"one ", "two <", "b>"} {
-			if err := errors.Join(emit(out, piece), until(ctx, release)); err != nil {
+			if err := errors.Join(emit(out, piece), rpctest.Until(ctx, release)); err != nil {
 				return proto.Text{}, err
 			}
 		}
@@ -138,7 +138,7 @@ func TestPacedEvents(t *testing.T) {
 		}
 		release <- struct{}{}
 	}
-	compare(t, rest(t, c), final("one two <b>"), `{"type":"done","full_text":"one two <b>","iterations":1}`)
+	compare(t, rest(c), final("one two <b>"), `{"type":"done","full_text":"one two <b>","iterations":1}`)
 }
 
 // TestEventsOfSkills: the usage of a skill's inferences is reported and their

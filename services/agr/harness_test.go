@@ -86,12 +86,6 @@ func request(messages string, more string) string {
 	return `{"type":"run","messages":` + messages + `,"temperature":0.3,"top_p":0.9` + more + `}`
 }
 
-// modes runs f for collected and streamed requests; more is the field to add.
-func modes(t *testing.T, f func(t *testing.T, stream bool, more string)) {
-	t.Run("collected", func(t *testing.T) { f(t, false, "") })
-	t.Run("streaming", func(t *testing.T) { f(t, true, `,"stream":true`) })
-}
-
 // ask sends one request and reads its answer.
 func (e *env) ask(payload string) (streamed string, last rpctest.Packet) {
 	e.t.Helper()
@@ -142,32 +136,23 @@ type reply func(ctx context.Context, req proto.Infer, out *rpc.Out) (proto.Text,
 
 // router is a fake rtr: it records requests and plays a script.
 type router struct {
-	mu       sync.Mutex
 	script   []reply
-	requests []proto.Infer
+	requests rpctest.Record[proto.Infer]
 }
 
 func (r *router) register(s *rpc.Server) {
 	rpc.HandleText(s, proto.RtrInfer, func(ctx context.Context, req proto.Infer, out *rpc.Out) (proto.Text, error) {
-		r.mu.Lock()
-		n := len(r.requests)
 		req.Messages, req.Tools = bytes.Clone(req.Messages), bytes.Clone(req.Tools) // they lie in the connection's buffer
-		r.requests = append(r.requests, req)
-		script := r.script
-		r.mu.Unlock()
-		if n >= len(script) {
-			return proto.Text{}, fmt.Errorf("no reply for inference %d", n+1)
+		n := r.requests.Add(req)
+		if n > len(r.script) {
+			return proto.Text{}, fmt.Errorf("no reply for inference %d", n)
 		}
-		return script[n](ctx, req, out)
+		return r.script[n-1](ctx, req, out)
 	})
 }
 
 // asked returns the requests so far.
-func (r *router) asked() []proto.Infer {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.requests)
-}
+func (r *router) asked() []proto.Infer { return r.requests.All() }
 
 // emit sends one piece at once.
 func emit(out *rpc.Out, piece string) error {
@@ -242,18 +227,18 @@ func (e *env) checkSeen(inference int, want string) {
 
 // executor is a fake exc: it records code and calls.
 type executor struct {
-	mu   sync.Mutex
-	runs []proto.Execute
-	run  func(ctx context.Context, req proto.Execute) (proto.Result, error)
+	runs  rpctest.Record[proto.Execute]
+	calls rpctest.Record[proto.Call]
 
-	calls []proto.Call
-	call  func(ctx context.Context, req proto.Call, out *rpc.Out) (proto.CallResult, error)
+	mu   sync.Mutex
+	run  func(ctx context.Context, req proto.Execute) (proto.Result, error)
+	call func(ctx context.Context, req proto.Call, out *rpc.Out) (proto.CallResult, error)
 }
 
 func (x *executor) register(s *rpc.Server) {
 	rpc.Handle(s, proto.ExcExecute, func(ctx context.Context, req proto.Execute) (proto.Result, error) {
+		x.runs.Add(req)
 		x.mu.Lock()
-		x.runs = append(x.runs, req)
 		run := x.run
 		x.mu.Unlock()
 		if run == nil {
@@ -262,9 +247,9 @@ func (x *executor) register(s *rpc.Server) {
 		return run(ctx, req)
 	})
 	rpc.HandleEvents(s, proto.ExcCall, func(ctx context.Context, req proto.Call, out *rpc.Out) (proto.CallResult, error) {
-		x.mu.Lock()
 		req.Input = bytes.Clone(req.Input) // it lies in the connection's buffer
-		x.calls = append(x.calls, req)
+		x.calls.Add(req)
+		x.mu.Lock()
 		call := x.call
 		x.mu.Unlock()
 		if call == nil {
@@ -305,18 +290,9 @@ func (x *executor) answers(result func(proto.Call) proto.Raw) {
 	})
 }
 
-// ran is what the model is given in a session for code that printed a text.
-func (x *executor) ran() []proto.Execute {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return slices.Clone(x.runs)
-}
+func (x *executor) ran() []proto.Execute { return x.runs.All() }
 
-func (x *executor) called() []proto.Call {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return slices.Clone(x.calls)
-}
+func (x *executor) called() []proto.Call { return x.calls.All() }
 
 // code returns what was executed, each as executor:code.
 func (x *executor) code() (all []string) {
@@ -332,7 +308,7 @@ type memory struct {
 
 	mu      sync.Mutex
 	stored  []proto.StoreHard
-	queries []proto.SearchHard
+	queries rpctest.Record[proto.SearchHard]
 	search  func(ctx context.Context, req proto.SearchHard) (proto.HardMemories, error)
 	err     error // the error of storing and listing
 }
@@ -350,8 +326,8 @@ func (m *memory) register(s *rpc.Server) {
 		return proto.Stored{ID: 7 + i}, m.err
 	})
 	rpc.Handle(s, proto.MemSearchHard, func(ctx context.Context, req proto.SearchHard) (proto.HardMemories, error) {
+		m.queries.Add(req)
 		m.mu.Lock()
-		m.queries = append(m.queries, req)
 		search := m.search
 		m.mu.Unlock()
 		if search == nil {
@@ -395,17 +371,14 @@ func (m *memory) kept() []proto.StoreHard {
 }
 
 // asked returns the searches so far.
-func (m *memory) asked() []proto.SearchHard {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.queries)
-}
+func (m *memory) asked() []proto.SearchHard { return m.queries.All() }
 
 // pages is a fake repl with one page: it records code.
 type pages struct {
-	mu    sync.Mutex
-	evals []proto.Eval
-	eval  func(ctx context.Context, req proto.Eval) (proto.Evaluated, error)
+	evals rpctest.Record[proto.Eval]
+
+	mu   sync.Mutex
+	eval func(ctx context.Context, req proto.Eval) (proto.Evaluated, error)
 }
 
 var shop = proto.Page{ID: "1a2b", Name: "shop", File: "debug/shop-1a2b.md", Lang: "js", Kind: "page", State: "idle", LastSeen: "2026-11-21T14:03:07Z"}
@@ -429,8 +402,8 @@ func (p *pages) register(s *rpc.Server) {
 		return proto.Pages{Pages: []proto.Page{shop}}, nil
 	})
 	rpc.Handle(s, proto.ReplEval, func(ctx context.Context, req proto.Eval) (proto.Evaluated, error) {
+		p.evals.Add(req)
 		p.mu.Lock()
-		p.evals = append(p.evals, req)
 		eval := p.eval
 		p.mu.Unlock()
 		if eval == nil {
@@ -446,12 +419,8 @@ func (p *pages) onEval(eval func(ctx context.Context, req proto.Eval) (proto.Eva
 	p.eval = eval
 }
 
-// asked returns the searches so far.
-func (p *pages) asked() []proto.Eval {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Clone(p.evals)
-}
+// asked returns the evaluations so far.
+func (p *pages) asked() []proto.Eval { return p.evals.All() }
 
 // What stands in texts and messages.
 
@@ -491,8 +460,8 @@ func nativeBash(id, code string) string {
 
 func callList(calls ...string) proto.Raw { return proto.Raw("[" + strings.Join(calls, ",") + "]") }
 
-// assistant is the message of a plain run's answer, calling that of a session's
-// with calls, and answering one that answers a call.
+// assistant is the message of an answer, calling of one with calls, and answering
+// the message with the result of a call.
 func assistant(content string) string {
 	return `{"role":"assistant","content":` + quote(content) + `}`
 }
@@ -595,23 +564,15 @@ func (e *env) watch(payload string) []string {
 	e.t.Helper()
 	c := rpctest.Dial(e.t, e.path)
 	c.Send(payload)
-	return rest(e.t, c)
+	return rest(c)
 }
 
 // rest returns the packets up to the terminal one. Nothing may follow it.
-func rest(t *testing.T, c *rpctest.Conn) (packets []string) {
-	t.Helper()
-	for {
-		p := c.Next()
+func rest(c *rpctest.Conn) (packets []string) {
+	for _, p := range c.Rest() {
 		packets = append(packets, durations.ReplaceAllString(withoutIDs([]byte(p.Raw)), `"duration_ms":0`))
-		switch p.Type {
-		case "done", "error", "result", "":
-			if after := c.Ask(`{"type":"ping"}`); !strings.HasPrefix(after, `{"type":"pong"`) {
-				t.Errorf("after the terminal packet came %s", after)
-			}
-			return packets
-		}
 	}
+	return packets
 }
 
 // compare compares packets with those wanted.
@@ -638,14 +599,4 @@ func begun(id, name string) string {
 
 func finished(id, name, result string) string {
 	return `{"type":"tool_finished","id":` + quote(id) + `,"name":` + quote(name) + `,"ok":` + strconv.FormatBool(strings.HasPrefix(result, `{"ok":true`)) + `,"result":` + result + `,"duration_ms":0}`
-}
-
-// until waits for ch, or for the end of the request.
-func until(ctx context.Context, ch <-chan struct{}) error {
-	select {
-	case <-ch:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

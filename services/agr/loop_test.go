@@ -17,7 +17,7 @@ import (
 )
 
 func TestPlainAnswer(t *testing.T) {
-	modes(t, func(t *testing.T, stream bool, more string) {
+	rpctest.Modes(t, func(t *testing.T, stream bool, more string) {
 		b := newEnv(t, says("It is ", "<b>fine</b>", " & done."))
 		streamed, last := b.ask(request(question, more))
 		const want = "It is <b>fine</b> & done."
@@ -38,7 +38,7 @@ func TestPlainAnswer(t *testing.T) {
 // space between them, unknown keys and escapes.
 func TestRequests(t *testing.T) {
 	const messages = `[ {"role":"system","content":"a\u003cb", "x":[1, 2]},` + "\n" + `{"content":"é","role":"user"} ]`
-	modes(t, func(t *testing.T, stream bool, more string) {
+	rpctest.Modes(t, func(t *testing.T, stream bool, more string) {
 		first := "Looking.\n" + bash("date") + " and " + block("execute_python3", `print("</x>")`) + "\nso"
 		second := "again " + bash("id")
 		b := newEnv(t, says(first), says(second), says("Done."))
@@ -105,7 +105,7 @@ func TestLimits(t *testing.T) {
 		{"less than zero", `,"max_iterations":-3`, 5, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			modes(t, func(t *testing.T, stream bool, more string) {
+			rpctest.Modes(t, func(t *testing.T, stream bool, more string) {
 				e := startEnv(t, func(cfg *config.Config) { cfg.Agr.MaxIterations = c.configured }, slices.Repeat([]reply{says(block)}, 10)...)
 				_, last := e.ask(request(question, c.max+more))
 				want := augmented
@@ -160,7 +160,7 @@ func TestAtTheLimit(t *testing.T) {
 // TestUnclosed: a block that is not closed is text and ends the turn.
 func TestUnclosed(t *testing.T) {
 	for _, pieces := range [][]string{{"a <tool_call>{", `"name"`}, {"a <task>", "</tas"}, {"a <tool_", "cal"}, {"a <"}, {""}} {
-		modes(t, func(t *testing.T, stream bool, more string) {
+		rpctest.Modes(t, func(t *testing.T, stream bool, more string) {
 			b := newEnv(t, says(pieces...))
 			want := strings.Join(pieces, "")
 			streamed, last := b.ask(request(question, more))
@@ -174,7 +174,7 @@ func TestUnclosed(t *testing.T) {
 // TestResultsAreNotParsed: tags in the output of a tool or a skill are text.
 func TestResultsAreNotParsed(t *testing.T) {
 	output := bash("rm") + `<task>{"skill":"disk","request":"x"}</task><tool_`
-	modes(t, func(t *testing.T, stream bool, more string) {
+	rpctest.Modes(t, func(t *testing.T, stream bool, more string) {
 		b := newEnv(t, says(bash("cat"), "call>"), says("done"))
 		b.exc.returns(proto.Result{Stdout: output})
 		streamed, last := b.ask(request(question, more))
@@ -191,7 +191,7 @@ func TestResultsAreNotParsed(t *testing.T) {
 // 1 MB for collected requests.
 func TestBig(t *testing.T) {
 	t.Parallel()
-	modes(t, func(t *testing.T, stream bool, more string) {
+	rpctest.Modes(t, func(t *testing.T, stream bool, more string) {
 		size := map[bool]int{true: 5 << 10, false: 1 << 10}[stream]
 		big := strings.Repeat(strings.Repeat("0123456789abcdef", 64)+"\n", size)
 		messages := `[` + assistant(big) + `]`
@@ -215,7 +215,7 @@ func TestForwardsAtOnce(t *testing.T) {
 	release := make(chan struct{})
 	b := newEnv(t, func(ctx context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
 		for _, piece := range []string{"one ", "two <", "three", "<ta", "b>"} {
-			if err := errors.Join(emit(out, piece), until(ctx, release)); err != nil {
+			if err := errors.Join(emit(out, piece), rpctest.Until(ctx, release)); err != nil {
 				return proto.Text{}, err
 			}
 		}
@@ -241,12 +241,12 @@ func TestExecutesAtTheClosingTag(t *testing.T) {
 	running, finish, release := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	b := newEnv(t, func(ctx context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
 		call := bash("x")
-		err := errors.Join(emit(out, "Look: "+call[:20]), emit(out, call[20:len(call)-1]), emit(out, ">"), until(ctx, release), emit(out, "tail"))
+		err := errors.Join(emit(out, "Look: "+call[:20]), emit(out, call[20:len(call)-1]), emit(out, ">"), rpctest.Until(ctx, release), emit(out, "tail"))
 		return proto.Text{Content: "Look: " + call + "tail"}, err
 	}, says("end"))
 	b.exc.onRun(func(ctx context.Context, _ proto.Execute) (proto.Result, error) {
 		close(running)
-		return proto.Result{Stdout: "result"}, until(ctx, finish)
+		return proto.Result{Stdout: "result"}, rpctest.Until(ctx, finish)
 	})
 	c := rpctest.Dial(t, b.path)
 	c.Send(request(question, `,"stream":true`))
@@ -277,7 +277,7 @@ func TestResultIsShownBeforeTheNextInference(t *testing.T) {
 			b := newEnv(t, func(_ context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
 				return proto.Text{Content: c.answer}, out.Text([]byte(c.answer)) // chunk and done in one write
 			}, func(ctx context.Context, _ proto.Infer, _ *rpc.Out) (proto.Text, error) {
-				return proto.Text{Content: ""}, until(ctx, release)
+				return proto.Text{Content: ""}, rpctest.Until(ctx, release)
 			})
 			caller := rpctest.Dial(t, b.path)
 			caller.Send(request(question, `,"stream":true`))
@@ -306,7 +306,7 @@ func TestFormsAgree(t *testing.T) {
 			pieces = append(pieces, rest[:min(size, len(rest))])
 		}
 		pieces = wholeRunes(pieces)
-		modes(t, func(t *testing.T, stream bool, more string) {
+		rpctest.Modes(t, func(t *testing.T, stream bool, more string) {
 			b := newEnv(t, says(pieces...))
 			b.exc.returns(proto.Result{Stdout: "out"})
 			streamed, last := b.ask(request(question, more+`,"max_iterations":1`))
@@ -352,7 +352,7 @@ func TestCollectedRouter(t *testing.T) {
 // TestKeepalives: keepalives of a neighbour are not passed on to a caller that
 // did not ask for them.
 func TestKeepalives(t *testing.T) {
-	modes(t, func(t *testing.T, _ bool, more string) {
+	rpctest.Modes(t, func(t *testing.T, _ bool, more string) {
 		b := newEnv(t, func(_ context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
 			alive := []byte(`{"type":"keepalive"}`)
 			err := errors.Join(out.Frame(alive), out.Text([]byte("a")), out.Frame(alive), out.Text([]byte("b")), out.Frame(alive))
@@ -394,7 +394,7 @@ func costing(text proto.Text, in, out int64, cost ...float64) reply {
 // skills, has the parameters of the turn. Tools are offered to the main loop
 // only, the same in each request of a turn.
 func TestSessionRequests(t *testing.T) {
-	modes(t, func(t *testing.T, stream bool, more string) {
+	rpctest.Modes(t, func(t *testing.T, stream bool, more string) {
 		b := newEnv(t, asks("", native("a", "task", `{"skill":"disk","request":"x"}`)), says("i"), says("code"), says(delegate("snake", "y")), says("j"), says("1"), says("Done."))
 		b.ask(request(question, more+inSession+`,"provider":"gemini","model":"m-1","max_tokens":77,"effort":"low","need_model":true`))
 		asked := b.rtr.asked()
@@ -422,7 +422,7 @@ func TestSessionRequests(t *testing.T) {
 // request is used.
 func TestPlainRuns(t *testing.T) {
 	t.Parallel()
-	modes(t, func(t *testing.T, stream bool, more string) {
+	rpctest.Modes(t, func(t *testing.T, stream bool, more string) {
 		full := proto.Text{Content: "a " + bash("x"), ToolCalls: callList(nativeBash("a", "native")), State: proto.Raw(`{"s":1}`), StopReason: "tool_calls", Provider: "openai", Model: "m"}
 		end := full
 		end.Content = "Done."
@@ -478,7 +478,7 @@ func TestUsage(t *testing.T) {
 		{"nothing known", []reply{replies(task), replies(skill), replies(skill), replies(end)}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			modes(t, func(t *testing.T, stream bool, more string) {
+			rpctest.Modes(t, func(t *testing.T, stream bool, more string) {
 				b := newEnv(t, c.script...)
 				_, last := b.ask(request(question, more+inSession))
 				usage := ""
@@ -497,7 +497,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestStopReasons: the calls decide whether the turn goes on, whatever the stop
+// TestStopReasons: the calls decide whether the turn continues, whatever the stop
 // reason. Of a truncated answer, only complete calls count.
 func TestStopReasons(t *testing.T) {
 	t.Parallel()
@@ -565,7 +565,7 @@ func TestReasoningState(t *testing.T) {
 		{"large", `{"s":"` + strings.Repeat("x", 100<<10) + `"}`, `{"s":"` + strings.Repeat("x", 100<<10) + `"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			modes(t, func(t *testing.T, _ bool, more string) {
+			rpctest.Modes(t, func(t *testing.T, _ bool, more string) {
 				var state proto.Raw // nil for none: an empty one goes out as an empty list
 				if c.state != "" {
 					state = proto.Raw(c.state)

@@ -15,6 +15,7 @@ import (
 	"zino/pkg/catalog"
 	"zino/pkg/config"
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
@@ -49,7 +50,7 @@ func TestPagesOffered(t *testing.T) {
 // failed call.
 func TestPageTools(t *testing.T) {
 	t.Parallel()
-	modes(t, func(t *testing.T, _ bool, more string) {
+	rpctest.Modes(t, func(t *testing.T, _ bool, more string) {
 		b := newEnv(t, asks("", native("a", "page_list", ""), native("b", "page_list", "{}"),
 			native("c", "page_eval", `{"page":"shop","code":" 12+13\n"}`), native("d", "page_eval", `{"page":"shop-1a2b","code":"x","timeout_ms":1500}`)), says("Done."))
 		p, _ := b.withPages()
@@ -116,7 +117,7 @@ func TestPageFaults(t *testing.T) {
 // the code or runs it outside the sandbox; the model is informed in both cases.
 func TestPagesConfined(t *testing.T) {
 	t.Parallel()
-	modes(t, func(t *testing.T, _ bool, more string) {
+	rpctest.Modes(t, func(t *testing.T, _ bool, more string) {
 		b := newEnv(t, asks("", native("a", "page_eval", `{"page":"shop","code":"x"}`), native("b", "page_eval", `{"page":"shop","code":"y"}`)), says("Done."))
 		p, _ := b.withPages()
 		p.onEval(func(_ context.Context, req proto.Eval) (proto.Evaluated, error) {

@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
 // TestPipeline: the requests of the two inferences, and the code that runs.
 func TestPipeline(t *testing.T) {
-	modes(t, func(t *testing.T, stream bool, more string) {
+	rpctest.Modes(t, func(t *testing.T, stream bool, more string) {
 		answer := "Well: " + delegate("disk", "how <full>?") + " ok"
 		b := newEnv(t, says(answer), says(" say\n", "how full\n"), says("```bash\ndf -h\n```"), says("It is full."))
 		b.exc.returns(proto.Result{Stdout: "90%\n"})

@@ -292,7 +292,7 @@ func (t *turn) recall(f fields) result {
 }
 
 // contents joins the contents of messages by a blank, as mem does to search
-// them. Anything but messages is shown as it is.
+// them. Anything but messages is shown unchanged.
 func contents(messages proto.Raw) string {
 	if len(messages) == 0 || messages[0] != '[' || !wire.Valid(messages) {
 		return strings.ToValidUTF8(string(messages), "\ufffd")

@@ -166,9 +166,10 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestLoopGoesOn: the model gets the result of a malformed call and goes on.
-func TestLoopGoesOn(t *testing.T) {
-	modes(t, func(t *testing.T, stream bool, more string) {
+// TestMalformedCallIsAnswered: the model gets the result of a malformed call, and
+// the loop continues.
+func TestMalformedCallIsAnswered(t *testing.T) {
+	rpctest.Modes(t, func(t *testing.T, stream bool, more string) {
 		b := newEnv(t, says("<tool_call>{</tool_call>"), says(bash("x"), "!"), says("sorry"))
 		b.exc.onRun(func(context.Context, proto.Execute) (proto.Result, error) {
 			return proto.Result{}, &proto.Error{Code: proto.CodeBusy, Message: "exc is full"}
@@ -399,7 +400,7 @@ func TestOwnName(t *testing.T) {
 // TestNativeMemory: a session's model is offered the built-in tools with their
 // schemas, and the memories that it stores belong to the session.
 func TestNativeMemory(t *testing.T) {
-	modes(t, func(t *testing.T, _ bool, more string) {
+	rpctest.Modes(t, func(t *testing.T, _ bool, more string) {
 		b := newEnv(t, asks("", native("a", "remember", `{"text":"x"}`), native("b", "recall", `{"query":"x"}`), native("c", "recall", ``)), says("Done."))
 		b.withMemory()
 		b.mem.finds(hit(7, 1, "", `[{"role":"user","content":"x"}]`))

@@ -3,7 +3,7 @@
 // would shadow every context.
 //
 // Each part of a channel's context has a token budget. Within the budget mem's
-// lists are joined as they are: a long history costs a copy, and a scan of its
+// lists are joined without decoding: a long history costs a copy, and a scan of its
 // roles and contents if there are memories to compare. A session is passed on
 // whole.
 package assemble

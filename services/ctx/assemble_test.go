@@ -49,7 +49,7 @@ func TestOnlyNeededPartsAreRequested(t *testing.T) {
 		{"less than none", "c", "hi", -1, 10, `history "c" 10`},
 		{"whole history", "c", "hi", 1, 0, `search "hi" 1; history "c" 0`},
 		{"nothing", "", "", 3, 50, ``},
-		{"message as it is", "", " hi ", 1, 0, `search " hi " 1`},
+		{"message unchanged", "", " hi ", 1, 0, `search " hi " 1`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := newEnv(t)

@@ -37,7 +37,7 @@ type examples struct {
 	omitted  []string // skills that the budget had no room for
 }
 
-// current returns the examples of the skills as they are now.
+// current returns the examples of the skills in their present state.
 func (s *Service) current() *examples {
 	snapshot := s.cat.Snapshot()
 	old := s.examples.Load()

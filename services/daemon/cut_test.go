@@ -272,7 +272,7 @@ func partials(place int) int {
 // partial are the marks of unfinished events.
 var partial = []string{"partial", "interrupted"}
 
-// without returns the events that have none of the marks.
+// without returns the events that lack all of the marks.
 func without(events []string, marks ...string) (rest []string) {
 	for _, event := range events {
 		if !slices.ContainsFunc(marks, func(mark string) bool { return strings.Contains(event, `"`+mark+`":true`) }) {

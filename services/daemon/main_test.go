@@ -200,13 +200,3 @@ func equalLists(t *testing.T, what string, got, want []string) {
 		t.Errorf("%s:\n got %s\nwant %s", what, strings.Join(got, "\n     "), strings.Join(want, "\n     "))
 	}
 }
-
-// until waits for ch, or for the end of the request.
-func until(ctx context.Context, ch <-chan struct{}) error {
-	select {
-	case <-ch:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

@@ -294,7 +294,7 @@ func TestConcurrentChannel(t *testing.T) {
 			return proto.Text{}, err
 		}
 		begun <- struct{}{}
-		return proto.Text{Content: fmt.Sprintf("answer %d", i)}, until(ctx, goOn[i])
+		return proto.Text{Content: fmt.Sprintf("answer %d", i)}, rpctest.Until(ctx, goOn[i])
 	}
 	b := newEnv(t, n)
 	callers := make([]*rpctest.Conn, turns)

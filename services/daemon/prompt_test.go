@@ -108,11 +108,11 @@ func TestSideBySide(t *testing.T) {
 	sys, build := n.sys, n.ctx
 	n.sys = func(ctx context.Context, req proto.GetPrompt, out *rpc.Out) error {
 		close(sysAsked)
-		return errors.Join(until(ctx, ctxAsked), sys(ctx, req, out))
+		return errors.Join(rpctest.Until(ctx, ctxAsked), sys(ctx, req, out))
 	}
 	n.ctx = func(ctx context.Context, req proto.Build, out *rpc.Out) error {
 		close(ctxAsked)
-		return errors.Join(until(ctx, sysAsked), build(ctx, req, out))
+		return errors.Join(rpctest.Until(ctx, sysAsked), build(ctx, req, out))
 	}
 	b := newEnv(t, n)
 	b.ask(`{"message":"hi"}`)

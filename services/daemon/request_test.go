@@ -66,7 +66,7 @@ func TestConformance(t *testing.T) {
 	for _, typ := range []string{"chat", "run", "message", "Ping"} {
 		cases = append(cases, rpctest.Case{Name: typ, Request: `{"type":"` + typ + `","message":"hi"}`, Code: "unknown", Message: "Unknown message type: " + typ})
 	}
-	for _, name := range []string{"nobody", "", "Mem"} {
+	for _, name := range []string{"other", "", "Mem"} {
 		cases = append(cases, rpctest.Case{
 			Name: "forward", Request: forward(name, `{"type":"ping"}`), Code: "not_found", Message: fmt.Sprintf("forward: there is no service %q", name),
 		})

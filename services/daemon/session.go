@@ -39,7 +39,7 @@ type session struct {
 	unlock   context.CancelFunc
 	unlocked chan struct{} // closed when the lock is released
 
-	mu   sync.Mutex // held while events are stored
+	mu   sync.Mutex // locked while events are stored
 	next int64      // offset behind the last event
 	err  error      // nothing more is written after it
 }
@@ -79,7 +79,7 @@ func (s *Service) open(ctx context.Context, id string, waiting func() error) (*s
 }
 
 // lock holds the lock until ctx ends. It sends the types of mem's packets up to
-// held to states, and returns the error of a lock that was never held. When the
+// held to states, and returns the error of a lock that was never granted. When the
 // connection breaks it asks again: at once, then every second.
 func (w *session) lock(ctx context.Context, states chan<- string) error {
 	held := false

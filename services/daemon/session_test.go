@@ -32,7 +32,7 @@ const (
 	retry     = `{"type":"notice","kind":"retry","text":"again","wait_ms":5}`
 )
 
-// The same as they are stored.
+// Their events in the session log.
 const (
 	storedUser  = `{"type":"message","role":"user","text":"hi <you>"}`
 	storedA     = `{"type":"message","role":"assistant","text":"Let <me> look!","reasoning_state":{"b":[1, 2]}}`
@@ -130,9 +130,9 @@ func TestSessionRequest(t *testing.T) {
 // TestSessionNotices: the warnings of sys and the files that it read come first.
 func TestSessionNotices(t *testing.T) {
 	n := all()
-	n.sys = answers[proto.GetPrompt](`{"type":"system_prompt","content":"x","files":[{"path":"/a/AGENTS.md","bytes":1},{"path":"/b/AGENTS.md","bytes":0}],"warnings":["/c is no file","d"]}`)
+	n.sys = answers[proto.GetPrompt](`{"type":"system_prompt","content":"x","files":[{"path":"/a/AGENTS.md","bytes":1},{"path":"/b/AGENTS.md","bytes":0}],"warnings":["/c is not a file","d"]}`)
 	notices := []string{
-		`{"type":"notice","kind":"warning","text":"/c is no file"}`, `{"type":"notice","kind":"warning","text":"d"}`,
+		`{"type":"notice","kind":"warning","text":"/c is not a file"}`, `{"type":"notice","kind":"warning","text":"d"}`,
 		`{"type":"notice","kind":"agents","text":"Loaded AGENTS.md from: /a/AGENTS.md, /b/AGENTS.md"}`,
 	}
 	b := newSessionEnv(t, n, whole)
@@ -342,14 +342,14 @@ const waitNotice = `{"type":"notice","kind":"wait","text":"Another turn is under
 func TestTurnsFollow(t *testing.T) {
 	var begun atomic.Int32
 	goOn := make(chan struct{})
-	held := stops(2, func(ctx context.Context) {
-		if err := until(ctx, goOn); err != nil {
+	waits := stops(2, func(ctx context.Context) {
+		if err := rpctest.Until(ctx, goOn); err != nil {
 			t.Error(err)
 		}
 	})
 	b := newSessionEnv(t, all(), func(ctx context.Context, say func(...string) error) (proto.Text, error) {
 		if begun.Add(1) == 1 {
-			return held(ctx, say)
+			return waits(ctx, say)
 		}
 		return whole(ctx, say)
 	})

@@ -47,7 +47,7 @@ func (s *Service) turn(ctx context.Context, req proto.Chat, out *rpc.Out) (proto
 		return proto.Text{}, offerNoSave(turnError(ctx, err))
 	}
 	run := s.run(req, p.messages(req.Message), s.cfg.Agr.SessionIterations)
-	run.Stream, run.Events = new(true), true // events say what to store, whatever the caller asked for
+	run.Stream, run.Events = new(true), true // events name what to store; relay gives the caller the form that it asked for
 	r := &relay{out: out, events: req.Events, record: rec}
 	text, err := rpc.CallText(ctx, s.agr, proto.AgrRun, run, r)
 	if err == nil {
@@ -84,9 +84,9 @@ type relay struct {
 	events bool    // the caller asked for them
 	record *record // nil: nothing is stored
 
-	text  []byte      // of the inference in progress
-	typed bool        // the text comes as events
-	held  []proto.Raw // packets that wait for the next append
+	text    []byte      // of the inference in progress
+	typed   bool        // the text comes as events
+	waiting []proto.Raw // packets that wait for the next append
 }
 
 // Flush sends the caller what has been gathered.
@@ -129,7 +129,7 @@ func (r *relay) Event(typ string, payload []byte) error {
 		if err := r.record.add(typ, payload); err != nil {
 			return err
 		}
-		r.held = append(r.held, bytes.Clone(payload))
+		r.waiting = append(r.waiting, bytes.Clone(payload))
 		// usage is the last packet of an inference. A batch ends when no call runs.
 		if typ == proto.TypeUsage || typ == proto.TypeToolFinished && len(r.record.running) == 0 {
 			return r.commit()
@@ -176,12 +176,12 @@ func (r *relay) gather(payload []byte) {
 // If they cannot be stored they are dropped; the text that the caller has seen of
 // them stays.
 func (r *relay) commit() error {
-	if len(r.held) == 0 {
+	if len(r.waiting) == 0 {
 		return nil
 	}
 	final := r.record.final
 	if err := r.record.commit(nil); err != nil {
-		r.held = nil
+		r.waiting = nil
 		return err
 	}
 	if final {
@@ -192,9 +192,9 @@ func (r *relay) commit() error {
 
 // release passes on the packets whose events are stored.
 func (r *relay) release() error {
-	held := r.held
-	r.held = nil
-	for _, payload := range held {
+	waiting := r.waiting
+	r.waiting = nil
+	for _, payload := range waiting {
 		if err := r.pass(payload); err != nil {
 			return err
 		}

@@ -329,11 +329,13 @@ type Record[T any] struct {
 	all []T
 }
 
-// Add adds a value. Raw fields lie in the connection's buffer: clone them before.
-func (r *Record[T]) Add(v T) {
+// Add adds a value and returns how many there are. Raw fields lie in the connection's
+// buffer: clone them before.
+func (r *Record[T]) Add(v T) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.all = append(r.all, v)
+	return len(r.all)
 }
 
 // All returns the values so far.
@@ -379,6 +381,17 @@ func (b *Block) Wait(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		b.canceled <- struct{}{}
+		return ctx.Err()
+	}
+}
+
+// Until waits in a handler for a value from ch, or for it to be closed, or for the
+// end of the request.
+func Until(ctx context.Context, ch <-chan struct{}) error {
+	select {
+	case <-ch:
+		return nil
+	case <-ctx.Done():
 		return ctx.Err()
 	}
 }

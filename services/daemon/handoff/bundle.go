@@ -79,7 +79,7 @@ func (f *facts) starter(goal string) string {
 	if f.first == "" {
 		return b.String()
 	}
-	b.WriteString("\n\nThis goes on with an earlier session, which you cannot see. ")
+	b.WriteString("\n\nThis continues an earlier session, which you cannot see. ")
 	fmt.Fprintf(&b, "It began with this request:\n- %s\n", f.quote(f.first))
 	if len(f.last) > 0 {
 		b.WriteString("These were the last requests in it, the latest at the end:\n")

@@ -19,7 +19,7 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// TestGoalIsExact: every goal stands in its section as it is, and none becomes a
+// TestGoalIsExact: every goal stands unchanged in its section, and cannot become a
 // section.
 func TestGoalIsExact(t *testing.T) {
 	for goal, block := range map[string]bool{
@@ -43,7 +43,7 @@ func TestOfflineStarter(t *testing.T) {
 	f := factsOf("/w/p",
 		user("first\n\x1b[2J in /w/p"), user("second"), user("third"), user("fourth"), user("fifth "+strings.Repeat("é", requestClip)),
 		did("read", "r.go", fine), did("write", "/w/p/a.go", fine), ran("make", exit1), interrupted)
-	const want = "ship it\n\nThis goes on with an earlier session, which you cannot see. It began with this request:\n- first ^[[2J in .\n" +
+	const want = "ship it\n\nThis continues an earlier session, which you cannot see. It began with this request:\n- first ^[[2J in .\n" +
 		"These were the last requests in it, the latest at the end:\n- third\n- fourth\n- fifth LONG\n" +
 		"Files that it changed:\n- `a.go`\n" +
 		"Still open:\n- Finish the last request, it was interrupted: fifth LONG\n- Run again, it failed: exit status 1: `make`\n" +
@@ -57,6 +57,6 @@ func TestOfflineStarter(t *testing.T) {
 		t.Errorf("got\n%s", short)
 	}
 	if got := factsOf("/w/p").bundle("g").starter; got != "g" {
-		t.Errorf("without a wish: %q", got)
+		t.Errorf("without a request: %q", got)
 	}
 }

@@ -70,7 +70,7 @@ func (f *facts) event(e object) {
 			}
 		}
 	case proto.TypeToolUse:
-		f.end = "it was not brought to its end"
+		f.end = "it did not finish"
 		if len(f.calls) == callsMax {
 			f.interrupted(f.calls[0])
 			f.calls = slices.Delete(f.calls, 0, 1)

@@ -66,7 +66,7 @@ func TestCommands(t *testing.T) {
 		"nothing":          {nil, ""},
 		"in order, once":   {[]any{ran("a", fine), ran("b", fine), ran(" a\n", fine)}, "b\na"},
 		"failed":           {[]any{ran("a", exit1), ran("b", late), ran("c", refused)}, "# failed: exit status 1:\na\n# timed out:\nb\n# failed ENOENT:\nc"},
-		"mended":           {[]any{ran("a", exit1), ran("a", fine)}, "a"},
+		"repaired":         {[]any{ran("a", exit1), ran("a", fine)}, "a"},
 		"lost":             {[]any{ran("a", lostOnHold), ran("b", fine)[0]}, "# result lost:\na\n# result lost:\nb"},
 		"at most 12":       {many, "c3\nc4\nc5\nc6\nc7\nc8\nc9\nc10\nc11\nc12\nc13\nc14"},
 		"code":             {[]any{python("print('x')"), python("a\nb"), python(""), use("1", "execute_bash", `{"code":"ls"}`), result("1", fine)}, "python3 -c 'print('\\''x'\\'')'\nls"},
@@ -101,16 +101,16 @@ func TestOpenTasks(t *testing.T) {
 		"interrupted":      {[]any{user("go"), assistant("I"), interrupted}, []string{"Finish the last request, it was interrupted: go"}},
 		"cut off":          {[]any{user("go"), `{"type":"message","role":"assistant","text":"I","partial":true}`}, []string{"Finish the last request, the answer was cut off: go"}},
 		"error":            {[]any{user("go"), `{"type":"error","message":"HTTP 500:\n\u001b[2Joops"}`}, []string{"Finish the last request, it ended in an error: HTTP 500: ^[[2Joops: go"}},
-		"stopped at tools": {[]any{user("go"), assistant("I will"), ran("a", fine)}, []string{"Finish the last request, it was not brought to its end: go"}},
+		"stopped at tools": {[]any{user("go"), assistant("I will"), ran("a", fine)}, []string{"Finish the last request, it did not finish: go"}},
 		"only the last":    {[]any{user("one"), interrupted, user("two"), assistant("done")}, nil},
 		"last of many":     {[]any{user("1"), user("2"), user("3"), user("4"), user("5"), user("6")}, []string{"Finish the last request, it was not answered: 6"}},
-		"nobody asked":     {[]any{interrupted}, nil},
-		"blank wish":       {[]any{user("go"), assistant("done"), user(" \n")}, nil},
+		"no request":       {[]any{interrupted}, nil},
+		"blank request":    {[]any{user("go"), assistant("done"), user(" \n")}, nil},
 		"failed": {
 			[]any{user("go"), ran("make", exit1), ran("sleep 9", late), ran("x", refused), assistant("sorry")},
 			[]string{"Run again, it failed: exit status 1: `make`", "Run again, it timed out: `sleep 9`", "Run again, it failed ENOENT: `x`"},
 		},
-		"mended": {[]any{ran("make", exit1), ran("make", fine)}, nil},
+		"repaired": {[]any{ran("make", exit1), ran("make", fine)}, nil},
 		"lost": {
 			[]any{did("write", "a", lostOnHold), ran("make", lostOnHold), use("1", "remember", `{}`)},
 			[]string{
@@ -130,7 +130,7 @@ func TestOpenTasks(t *testing.T) {
 	}
 }
 
-// TestFactsDoNotGrow: whatever comes, only so much is kept.
+// TestFactsDoNotGrow: what is kept of a session is bounded.
 func TestFactsDoNotGrow(t *testing.T) {
 	f := newFacts("/p")
 	long := strings.Repeat("long ", 1<<10)

@@ -59,7 +59,7 @@ func checkBundle(markdown, goal string) error {
 	return nil
 }
 
-// FuzzAnswer: whatever a model answers, the bundle is complete; and the bundle,
+// FuzzAnswer: with any answer of a model the bundle is complete; and the bundle,
 // answered as JSON, is accepted.
 func FuzzAnswer(f *testing.F) {
 	for _, a := range []string{"", "I cannot do that.", answer(), "```json\n" + answer() + "\n```", answer()[:40], answer(filesKey, `"a\n- b"`)} {
@@ -106,7 +106,7 @@ func marked(tasks []string) []string {
 	return list
 }
 
-// FuzzEvents: whatever a session contains, the bundle is complete and the request
+// FuzzEvents: with any events in a session the bundle is complete and the request
 // is valid.
 func FuzzEvents(f *testing.F) {
 	f.Add("["+strings.Join(work(), ",")+"]", "/w/p")

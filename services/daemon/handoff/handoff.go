@@ -5,7 +5,7 @@
 // make a bundle without a model (bundle.go). A model that is sent the session
 // (transcript.go) drafts a better one as JSON with five keys. Each section of its
 // answer is validated (draft.go); the facts replace what is missing or malformed.
-// The session stays as it is, and nothing is stored.
+// The session stays unchanged, and nothing is stored.
 package handoff
 
 import (
@@ -31,7 +31,7 @@ const goalBytes = 64 << 10
 type Maker struct {
 	Mem, Rtr          *rpc.Client
 	Temperature, TopP float64 // as in infer of rtr
-	Effort            string  // if the request has none
+	Effort            string  // of requests without one
 }
 
 // Make makes a bundle. Errors of mem have the kind "session": not_found for an
@@ -60,8 +60,8 @@ func (m *Maker) Make(ctx context.Context, req proto.Handoff) (reply proto.Handof
 	b, filled := f.bundle(req.Goal), []string(nil)
 	if !req.Offline {
 		request, seen := messages(req.Goal, f, t)
-		// The answer is streamed although only the whole is used: a slow model is
-		// told from one that has stalled by its chunks.
+		// The answer is streamed although only the whole is used: its chunks show that
+		// a slow model has not stalled.
 		answer, err := rpc.CallText(ctx, m.Rtr, proto.RtrInfer, proto.Infer{
 			Messages: request, Temperature: m.Temperature, TopP: m.TopP, Stream: true, NeedModel: true,
 			Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens, Effort: cmp.Or(req.Effort, m.Effort),
@@ -112,7 +112,7 @@ func (discard) Text([]byte) error { return nil }
 func (discard) Flush() error { return nil }
 
 // withAdvice returns err as a packet that edit has changed. If the caller has
-// hung up, err stays as it is.
+// hung up, err is returned unchanged.
 func withAdvice(ctx context.Context, err error, edit func(*proto.Error)) error {
 	if ctx.Err() != nil {
 		return err

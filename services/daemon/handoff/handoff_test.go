@@ -18,7 +18,7 @@ func work() []string {
 }
 
 const offline = "# Handoff\n\n## Goal\n\nship it\n\n## Starter prompt\n\n```text\nship it\n\n" +
-	"This goes on with an earlier session, which you cannot see. It began with this request:\n- build it\nFiles that it changed:\n- `b.go`\n" +
+	"This continues an earlier session, which you cannot see. It began with this request:\n- build it\nFiles that it changed:\n- `b.go`\n" +
 	"Still open:\n- Finish the last request, it was interrupted: build it\n- Run again, it failed: exit status 1: `make`\n" +
 	"Look at the present state of the files before you change anything.\n```\n\n" +
 	"## Relevant files\n\n- `b.go`\n- `a.go`\n\n" +
@@ -56,12 +56,12 @@ func TestModel(t *testing.T) {
 		t.Errorf("asked %+v", in)
 	}
 	if text := string(in.Messages); !strings.Contains(text, "[user] build it") || !strings.Contains(text, "[call of edit] content: x") {
-		t.Errorf("the model was given %s", text)
+		t.Errorf("the model got %s", text)
 	}
 }
 
-// TestModelOutOfItsMind: an answer without sense costs nothing but the draft.
-func TestModelOutOfItsMind(t *testing.T) {
+// TestUselessAnswer: the facts replace an answer that is not a bundle.
+func TestUselessAnswer(t *testing.T) {
 	for _, answer := range []string{"", "No.", "\x1b[2J```"} {
 		b := newEnv(t, answer, work()...).start()
 		got, err := b.Make(t.Context(), proto.Handoff{Goal: "ship it"})
@@ -91,8 +91,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// told is the error that a caller sees.
-func told(t *testing.T, err error) proto.Error {
+// errorOf returns err as the packet that the caller gets.
+func errorOf(t *testing.T, err error) proto.Error {
 	t.Helper()
 	e, ok := err.(*proto.Error)
 	if !ok {
@@ -146,14 +146,14 @@ func TestErrorsOfMem(t *testing.T) {
 			c.set(b)
 			b.start()
 			_, err := b.Make(t.Context(), proto.Handoff{Goal: "g", Offline: true})
-			if got := told(t, err); got != c.want {
+			if got := errorOf(t, err); got != c.want {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)
 			}
 		})
 	}
 	b := newEnv(t, answer())
 	_, err := b.Make(t.Context(), proto.Handoff{Goal: "g", Offline: true})
-	if got := told(t, err); got.Code != proto.CodeUnavailable || got.Kind != "session" || !strings.HasPrefix(got.Message, "Could not connect to mem: ") {
+	if got := errorOf(t, err); got.Code != proto.CodeUnavailable || got.Kind != "session" || !strings.HasPrefix(got.Message, "Could not connect to mem: ") {
 		t.Errorf("without mem: %+v", got)
 	}
 }
@@ -182,14 +182,15 @@ func TestErrorsOfRtr(t *testing.T) {
 			}
 			b.start()
 			got, err := b.Make(t.Context(), proto.Handoff{Goal: "g"})
-			if fmt.Sprintf("%+v", told(t, err)) != fmt.Sprintf("%+v", *c.want.(*proto.Error)) || got.Content != "" {
+			if fmt.Sprintf("%+v", errorOf(t, err)) != fmt.Sprintf("%+v", *c.want.(*proto.Error)) || got.Content != "" {
 				t.Errorf("got  %+v, %+v\nwant %+v", err, got, c.want)
 			}
 		})
 	}
 }
 
-// TestHangUp: a caller who leaves gets no advice, and the model is let go.
+// TestHangUp: a caller that hangs up gets no advice, and the request to the model is
+// cancelled.
 func TestHangUp(t *testing.T) {
 	b := newEnv(t, answer(), work()...)
 	ctx, cancel := context.WithCancel(t.Context())

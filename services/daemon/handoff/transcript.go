@@ -55,7 +55,7 @@ func (t *transcript) String() string {
 	return strings.TrimSpace(t.head.String() + gap + strings.Join(t.tail, ""))
 }
 
-// entryOf returns an event as an entry, "" if it has none.
+// entryOf returns an event as an entry, "" for events that are left out.
 func entryOf(e object) string {
 	switch e.text("type") {
 	case proto.TypeMessage:

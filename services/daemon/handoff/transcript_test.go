@@ -43,8 +43,8 @@ func TestTranscript(t *testing.T) {
 	}
 }
 
-// TestTranscriptKeepsBothEnds: of a session without end the beginning and the
-// end stay, and the place between them is marked.
+// TestTranscriptKeepsBothEnds: of a long session the beginning and the end stay, and
+// the gap between them is marked.
 func TestTranscriptKeepsBothEnds(t *testing.T) {
 	const entries = 3000
 	tr := &transcript{}
@@ -70,8 +70,8 @@ func TestTranscriptKeepsBothEnds(t *testing.T) {
 	}
 }
 
-// TestPrompt: the request is valid whatever is in the session, and its data can
-// not get out of their blocks.
+// TestPrompt: the request is valid with any session, whose data stays within its
+// blocks.
 func TestPrompt(t *testing.T) {
 	goal := "ship\n```\nit \"now\""
 	f := factsOf("/w/p", user("go"), did("write", "a.go", fine), ran("make", exit1))

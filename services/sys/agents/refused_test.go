@@ -140,7 +140,7 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// TestHarmlessPaths: the name of a directory that somebody has made cannot
+// TestHarmlessPaths: the name of a directory cannot
 // write a line of its own.
 func TestHarmlessPaths(t *testing.T) {
 	const evil = "home/a\n## b\x1b[31m\u202e\u2028\xff"
@@ -178,7 +178,7 @@ func TestBadRoot(t *testing.T) {
 	}
 }
 
-// TestNoPlaces: without a base or a home, and with a home that is none, the
+// TestNoPlaces: without a base or a home, and with a home that is not a directory, the
 // root's own file is read.
 func TestNoPlaces(t *testing.T) {
 	tr := newTree(t, "p/AGENTS.md", "p", "file", "x")
