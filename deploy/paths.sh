@@ -1,6 +1,6 @@
 # Sets where an installation's files go: prefix, units, userunits, and system,
 # which is "yes" for a host's installation. Read by bash.
-# shellcheck shell=bash disable=SC2034 # those that read it use them
+# shellcheck shell=bash disable=SC2034 # the scripts that source it use them
 
 system=
 if [ -n "${DESTDIR-}" ] || [ "$(id -u)" = 0 ]; then

@@ -36,9 +36,9 @@ func TestErrorIs(t *testing.T) {
 			}
 		}
 	}
-	worded := &proto.Error{Code: proto.CodeBusy, Message: "again"}
-	if errors.Is(&proto.Error{Code: proto.CodeBusy, Message: "again"}, worded) {
-		t.Error("an error with a message of its own is no sentinel")
+	custom := &proto.Error{Code: proto.CodeBusy, Message: "again"}
+	if errors.Is(&proto.Error{Code: proto.CodeBusy, Message: "again"}, custom) {
+		t.Error("an error with a message of its own matched as a sentinel")
 	}
 	if errors.Is(proto.ErrBusy, errors.ErrUnsupported) {
 		t.Error("an error of another type matched")

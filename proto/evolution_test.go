@@ -37,7 +37,7 @@ func TestEvolution(t *testing.T) {
 	}
 }
 
-// breaches are the ways in which the new contract is no superset of the old.
+// breaches lists what the old contract has and the new one lacks.
 func breaches(t *testing.T, before, now []proto.Description) (list []string) {
 	t.Helper()
 	for _, old := range before {

@@ -177,7 +177,7 @@ type Executor struct {
 	Command string `json:"command"`
 	// FileExtension is the extension of that file, with its dot.
 	FileExtension string `json:"file_extension"`
-	// StaticAnalysis is the analyser's program, null if there is none.
+	// StaticAnalysis is the analyser's program, null without one.
 	StaticAnalysis *string `json:"static_analysis"`
 	// HasValidator is true if the analyser is installed.
 	HasValidator bool `json:"has_validator"`

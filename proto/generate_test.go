@@ -93,7 +93,7 @@ func TestMethods(t *testing.T) {
 	seen := map[[2]string]bool{}
 	for _, m := range proto.Methods() {
 		if !known[m.Service] {
-			t.Errorf("%q is a method of %q, which is no service", m.Type, m.Service)
+			t.Errorf("%q is a method of %q, which is not a service", m.Type, m.Service)
 		}
 		for _, owner := range []string{"*", m.Service} {
 			if key := [2]string{owner, m.Type}; seen[key] {

@@ -300,7 +300,7 @@ type SessionWaiting struct {
 type SessionHeld struct {
 	// SessionID is the session's id.
 	SessionID string `json:"session_id"`
-	// Next is the offset behind the session's last event, 0 if there is none.
+	// Next is the offset behind the session's last event, 0 in an empty session.
 	Next int64 `json:"next"`
 	// Mended counts the calls that got results of code interrupted.
 	Mended int `json:"mended"`

@@ -46,7 +46,7 @@ type SetSoftMemory struct {
 
 // SystemPrompt is the built system prompt.
 type SystemPrompt struct {
-	// Content is the text; empty if there is no template.
+	// Content is the text; empty without a template.
 	Content string `json:"content"`
 	// Template is the path of the template or system_prompt_file that the text was
 	// built from; absent if another text replaces it.

@@ -238,7 +238,7 @@ func locate(name string, dirs []string) string {
 // installation lists the directories of installed files: beside the programs,
 // share/zino below their prefix, and the source tree whose bin/ they were built
 // into. A parent directory counts as a source tree if it has a ZINO.toml (the parent
-// of ~/bin has none) and others cannot write to it (as they can to that of
+// of ~/bin lacks it) and others cannot write to it (as they can to that of
 // /tmp/bin).
 func installation() []string {
 	exe, err := os.Executable()

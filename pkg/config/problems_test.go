@@ -66,7 +66,7 @@ func TestProblems(t *testing.T) {
 		{"refused twice", "[[rtr.model]]\nname = \"a\"\nrefuses = [\"seed\", \"mood\"]\n", []string{
 			"f:3:1: rtr.model.refuses must be of temperature, top_p, stream_options, assistant_last",
 		}},
-		{"a price that is none", "[[rtr.model]]\nname = \"a\"\ninput = \"free\"\noutput = -1\n", []string{
+		{"invalid prices", "[[rtr.model]]\nname = \"a\"\ninput = \"free\"\noutput = -1\n", []string{
 			"f:3:9: rtr.model.input must be a number", "f:4:1: rtr.model.output must be US dollars per million tokens, 0 or more",
 		}},
 		{"syntax", "model = \"m\"\n[exc\ntimeot = 1\n", []string{"f:2:5: expected ']' to close table name"}},

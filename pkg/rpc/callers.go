@@ -30,8 +30,8 @@ const (
 	overflowUID   = 65534           // the kernel's uid for users that the namespace does not map
 )
 
-// Only restricts who may call. Any other peer gets one error with the code denied,
-// whatever it asks, and the connection is closed. Call it before Serve; without
+// Only restricts who may call. Any other peer gets one error with the code denied
+// for any request, and the connection is closed. Call it before Serve; without
 // it, every peer that can connect may call.
 func (s *Server) Only(callers Callers) { s.callers = &callers }
 

@@ -265,7 +265,7 @@ func (s *Server) Retire(limit time.Duration) (wait time.Duration) {
 	return 0
 }
 
-// acceptUntil sets the deadline of the listeners; the zero time is none. After
+// acceptUntil sets the deadline of the listeners; the zero time removes it. After
 // Shutdown has begun, it stays in the past.
 func (s *Server) acceptUntil(then time.Time) bool {
 	s.mu.Lock()

@@ -112,7 +112,7 @@ func groupID(name string) (string, error) {
 	return g.Gid, nil
 }
 
-// userName returns the name of a user, or "uid N" if it has none.
+// userName returns the name of a user, or "uid N" if it is unknown.
 func userName(uid int) string {
 	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
 		return u.Username

@@ -114,7 +114,7 @@ func listen(name, path string) (listeners []net.Listener, handed bool, err error
 }
 
 // Inherited returns an inherited listener with another name than the service's,
-// such as one for HTTP; nil if there is none. Call it before Serve.
+// such as one for HTTP, or nil. Call it before Serve.
 func Inherited(name string) (net.Listener, error) {
 	inherit()
 	inherited.mu.Lock()

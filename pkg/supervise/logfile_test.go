@@ -63,7 +63,7 @@ func TestLogFile(t *testing.T) {
 	holds(t, path, "c")
 }
 
-// TestLogFileStays goes on where a full file cannot be put aside.
+// TestLogFileStays continues where a full file cannot be rotated.
 func TestLogFileStays(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "zino.log")
 	zinotest.Must(t, os.MkdirAll(filepath.Join(path+".1", "in the way"), 0o700))
@@ -74,7 +74,7 @@ func TestLogFileStays(t *testing.T) {
 	holds(t, path, "12345678")
 }
 
-// TestLogFileRemoved goes on where somebody took the directory away.
+// TestLogFileRemoved continues after the directory was removed.
 func TestLogFileRemoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log")
 	l := openLog(t, filepath.Join(dir, "zino.log"), 4)
@@ -89,7 +89,7 @@ func TestLogFileRemoved(t *testing.T) {
 func TestLogFileCrowd(t *testing.T) {
 	const writers, lines = 8, 50
 	path := filepath.Join(t.TempDir(), "zino.log")
-	l := openLog(t, path, writers*lines*8/2+8) // put aside once
+	l := openLog(t, path, writers*lines*8/2+8) // rotated once
 	var wg sync.WaitGroup
 	for w := range writers {
 		wg.Go(func() {

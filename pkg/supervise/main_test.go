@@ -2,7 +2,6 @@ package supervise
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,10 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -23,9 +20,6 @@ import (
 
 // modeEnv makes the test binary one of the processes below.
 const modeEnv = "SUPERVISE_TEST_MODE"
-
-// patience ends a test that waits for something which never comes.
-const patience = 20 * time.Second
 
 func TestMain(m *testing.M) {
 	switch os.Getenv(modeEnv) {
@@ -41,7 +35,7 @@ func TestMain(m *testing.M) {
 	case "supervisor":
 		superviseOne(os.Args[1])
 	case "leashed":
-		io.Copy(io.Discard, os.Stdin) // until the test lets go
+		io.Copy(io.Discard, os.Stdin) // until the test closes it
 	case "givesup":
 		fmt.Fprintln(os.Stderr, "started\nthe file is wrong")
 		os.Exit(1)
@@ -50,8 +44,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// answer carries out commands that come over the socket handed over, one a
-// connection.
+// answer executes commands from the inherited socket, one per connection.
 func answer() {
 	l, err := net.FileListener(os.NewFile(3, "socket"))
 	if err != nil {
@@ -73,7 +66,7 @@ func answer() {
 	}
 }
 
-// askAtEnd asks its neighbour before it ends, and tells what it was answered.
+// askAtEnd asks its neighbour before it ends, and prints the answer.
 func askAtEnd(neighbour string) {
 	terms := make(chan os.Signal, 1)
 	signal.Notify(terms, syscall.SIGTERM)
@@ -96,7 +89,7 @@ func obey(command string) string {
 		if _, err := fmt.Fprintln(os.Stderr, rest); err != nil {
 			return err.Error()
 		}
-	case "breed": // a child that holds our standard error; rest is its leash
+	case "breed": // a child with the same standard error, which lives until rest is closed
 		leash, err := os.Open(rest)
 		if err != nil {
 			return err.Error()
@@ -113,8 +106,7 @@ func obey(command string) string {
 	return fmt.Sprintf("%d %d", os.Getpid(), syscall.Getpgrp())
 }
 
-// superviseOne keeps one program running until it is killed, and says so when
-// Ctrl-C reaches it.
+// superviseOne keeps one program running until it is killed, and reports SIGINT.
 func superviseOne(socket string) {
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, os.Interrupt)
@@ -135,59 +127,16 @@ func program(mode string, l net.Listener) Program {
 	return Program{Name: mode, Path: os.Args[0], Env: append(os.Environ(), modeEnv+"="+mode, "GORACE=atexit_sleep_ms=0"), Socket: l}
 }
 
-// text is a log that is read while it is written.
-type text struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *text) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-func (l *text) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-// says waits until the log holds all words.
-func (l *text) says(t *testing.T, words ...string) {
-	t.Helper()
-	for _, word := range words {
-		until(t, word, func() bool { return strings.Contains(l.String(), word) })
-	}
-}
-
 // run starts a set of one program, which is stopped with the test.
-func run(t *testing.T, p Program, output io.Writer, grace time.Duration) (*Set, *text) {
+func run(t *testing.T, p Program, output io.Writer, grace time.Duration) (*Set, *zinotest.Buffer) {
 	t.Helper()
-	log := &text{}
+	log := new(zinotest.Buffer)
 	s := start([]Program{p}, output, slog.New(slog.NewTextHandler(log, nil)), grace)
 	t.Cleanup(s.Stop)
 	return s, log
 }
 
-// listener is a socket in a short directory.
-func listener(t *testing.T) net.Listener {
-	t.Helper()
-	l, err := net.Listen("unix", filepath.Join(shortDir(t), "s"))
-	zinotest.Must(t, err)
-	t.Cleanup(func() { l.Close() })
-	return l
-}
-
-func shortDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "z")
-	zinotest.Must(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
-// ask sends a command and returns the answer, empty if there is none.
+// ask sends a command and returns the answer, empty after an error.
 func ask(t *testing.T, socket, command string) string {
 	t.Helper()
 	nc, err := net.Dial("unix", socket)
@@ -195,7 +144,7 @@ func ask(t *testing.T, socket, command string) string {
 		t.Fatalf("refused: %v", err)
 	}
 	defer nc.Close()
-	zinotest.Must(t, nc.SetDeadline(time.Now().Add(patience)))
+	zinotest.Must(t, nc.SetDeadline(time.Now().Add(zinotest.Timeout)))
 	if _, err := fmt.Fprintln(nc, command); err != nil {
 		return ""
 	}
@@ -206,7 +155,7 @@ func ask(t *testing.T, socket, command string) string {
 	return string(reply)
 }
 
-// who is the pid and the process group of the program behind a socket.
+// who returns the pid and the process group of the program behind a socket.
 func who(t *testing.T, socket string) (pid, group int) {
 	t.Helper()
 	reply := ask(t, socket, "who")
@@ -219,28 +168,4 @@ func who(t *testing.T, socket string) (pid, group int) {
 		t.Fatalf("answered %q", reply)
 	}
 	return pid, group
-}
-
-func until(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.After(patience); !condition(); {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("waited in vain: %s", what)
-		}
-	}
-}
-
-// gone reports that there is no such process, or only its remains.
-func gone(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err != nil || bytes.Contains(stat, []byte(") Z "))
-}
-
-func kill(t *testing.T, pid int, signal syscall.Signal) {
-	t.Helper()
-	zinotest.Must(t, syscall.Kill(pid, signal))
 }

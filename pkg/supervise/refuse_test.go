@@ -5,14 +5,15 @@ import (
 	"io"
 	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"zino/pkg/zinotest"
 )
 
-// sayWhy answers everybody with what it was told.
-func sayWhy(l net.Listener, why string) {
+// answerAll answers every client with a reason.
+func answerAll(l net.Listener, why string) {
 	for {
 		nc, err := l.Accept()
 		if err != nil {
@@ -23,18 +24,18 @@ func sayWhy(l net.Listener, why string) {
 	}
 }
 
-// TestRefuse answers those who wait for a program that gives up at its start
-// with its last words, and stops with the set.
+// TestRefuse answers the clients of a program that fails at its start with its last
+// line, until the set is stopped.
 func TestRefuse(t *testing.T) {
-	missing := program("answer", listener(t))
+	missing := program("answer", zinotest.Listen(t, ""))
 	missing.Path = "/nowhere/zino-mem"
 	for want, p := range map[string]Program{
-		"the file is wrong":         program("givesup", listener(t)),
+		"the file is wrong":         program("givesup", zinotest.Listen(t, "")),
 		"no such file or directory": missing,
 	} {
 		t.Run(want, func(t *testing.T) {
-			p.Refuse = sayWhy
-			s, _ := run(t, p, &text{}, time.Hour)
+			p.Refuse = answerAll
+			s, _ := run(t, p, new(zinotest.Buffer), time.Hour)
 			for range 3 { // also after it was started again
 				nc, err := net.Dial("unix", p.Socket.Addr().String())
 				zinotest.Must(t, err)
@@ -49,14 +50,14 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// TestNoRefusal lets those wait who need a program that was killed.
+// TestNoRefusal has the clients of a killed program wait.
 func TestNoRefusal(t *testing.T) {
-	p := program("answer", listener(t))
-	p.Refuse = sayWhy
-	_, log := run(t, p, &text{}, time.Hour)
+	p := program("answer", zinotest.Listen(t, ""))
+	p.Refuse = answerAll
+	_, log := run(t, p, new(zinotest.Buffer), time.Hour)
 	before, _ := who(t, p.Socket.Addr().String())
-	kill(t, before, 9)
-	log.says(t, "signal: killed")
+	zinotest.Must(t, syscall.Kill(before, 9))
+	log.WaitFor(t, "signal: killed")
 	if after, _ := who(t, p.Socket.Addr().String()); after == before {
 		t.Error("the same process answered")
 	}

@@ -19,44 +19,44 @@ import (
 // TestRestart kills a program: its socket stays open, and the request that
 // came meanwhile is answered by the next process.
 func TestRestart(t *testing.T) {
-	l := listener(t)
+	l := zinotest.Listen(t, "")
 	socket := l.Addr().String()
-	_, log := run(t, program("answer", l), &text{}, time.Hour)
+	_, log := run(t, program("answer", l), new(zinotest.Buffer), time.Hour)
 	before, _ := who(t, socket)
 	for range 2 {
-		kill(t, before, syscall.SIGKILL)
-		until(t, "the process is gone", func() bool { return gone(before) })
+		zinotest.Must(t, syscall.Kill(before, syscall.SIGKILL))
+		zinotest.Eventually(t, "the process is gone", func() bool { return zinotest.Gone(before) })
 		after, _ := who(t, socket) // fails if the connection is refused
 		if after == before {
 			t.Fatal("the same process answered")
 		}
 		before = after
 	}
-	log.says(t, "signal: killed", "name=answer", "pause=100ms", "pause=200ms")
+	log.WaitFor(t, "signal: killed", "name=answer", "pause=100ms", "pause=200ms")
 }
 
 // TestBackOff starts a program that ends at once again after longer and longer
 // pauses, and one that cannot be started as well.
 func TestBackOff(t *testing.T) {
-	missing := program("answer", listener(t))
+	missing := program("answer", zinotest.Listen(t, ""))
 	missing.Path = "/nowhere/zino-mem"
 	deaf := program("answer", nil)
 	for name, test := range map[string]struct {
 		program Program
 		why     string
 	}{
-		"ends at once":      {program("brief", listener(t)), "exit status 3"},
+		"ends at once":      {program("brief", zinotest.Listen(t, "")), "exit status 3"},
 		"cannot be started": {missing, "no such file or directory"},
 		"has no socket":     {deaf, "the socket of answer has no file descriptor"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, log := run(t, test.program, &text{}, time.Hour)
-			log.says(t, test.why, "pause=100ms", "pause=200ms", "pause=400ms")
+			s, log := run(t, test.program, new(zinotest.Buffer), time.Hour)
+			log.WaitFor(t, test.why, "pause=100ms", "pause=200ms", "pause=400ms")
 			s.Stop() // in the middle of a pause
 			said := log.String()
 			if s.Stop(); log.String() != said {
-				t.Error("it goes on after Stop")
+				t.Error("it continues after Stop")
 			}
 		})
 	}
@@ -77,9 +77,9 @@ func TestPause(t *testing.T) {
 
 // TestStop ends all programs, also one that does not listen to SIGTERM.
 func TestStop(t *testing.T) {
-	sockets := []net.Listener{listener(t), listener(t)}
+	sockets := []net.Listener{zinotest.Listen(t, ""), zinotest.Listen(t, "")}
 	programs := []Program{program("answer", sockets[0]), program("stubborn", sockets[1])}
-	s := start(programs, &text{}, slog.New(slog.DiscardHandler), 50*time.Millisecond)
+	s := start(programs, new(zinotest.Buffer), slog.New(slog.DiscardHandler), 50*time.Millisecond)
 	defer s.Stop()
 	var pids []int
 	for _, l := range sockets {
@@ -88,7 +88,7 @@ func TestStop(t *testing.T) {
 	}
 	s.Stop()
 	for i, pid := range pids {
-		if !gone(pid) {
+		if !zinotest.Gone(pid) {
 			t.Errorf("%s is still there", programs[i].Name)
 		}
 	}
@@ -96,37 +96,37 @@ func TestStop(t *testing.T) {
 
 // TestStopOrder stops a program that needs another at its end before that one.
 func TestStopOrder(t *testing.T) {
-	neighbour := listener(t)
-	output := &text{}
-	first := program("asking", listener(t))
+	neighbour := zinotest.Listen(t, "")
+	output := new(zinotest.Buffer)
+	first := program("asking", zinotest.Listen(t, ""))
 	first.Args, first.First = []string{neighbour.Addr().String()}, true
 	s := start([]Program{program("answer", neighbour), first}, output, slog.New(slog.DiscardHandler), time.Hour)
 	t.Cleanup(s.Stop)
-	output.says(t, "asking is up")
+	output.WaitFor(t, "asking is up")
 	pid, group := who(t, neighbour.Addr().String())
 	s.Stop()
-	output.says(t, fmt.Sprintf("answered %d %d, error <nil>", pid, group))
-	if !gone(pid) {
+	output.WaitFor(t, fmt.Sprintf("answered %d %d, error <nil>", pid, group))
+	if !zinotest.Gone(pid) {
 		t.Error("the other is still there")
 	}
 }
 
 // TestStopHung ends a program that has been stopped by a signal.
 func TestStopHung(t *testing.T) {
-	l := listener(t)
-	s, _ := run(t, program("answer", l), &text{}, 50*time.Millisecond)
+	l := zinotest.Listen(t, "")
+	s, _ := run(t, program("answer", l), new(zinotest.Buffer), 50*time.Millisecond)
 	pid, _ := who(t, l.Addr().String())
-	kill(t, pid, syscall.SIGSTOP)
+	zinotest.Must(t, syscall.Kill(pid, syscall.SIGSTOP))
 	s.Stop()
-	if !gone(pid) {
+	if !zinotest.Gone(pid) {
 		t.Error("it is still there")
 	}
 }
 
 // TestHandOver holds what a program is given.
 func TestHandOver(t *testing.T) {
-	l := listener(t)
-	run(t, program("answer", l), &text{}, time.Hour)
+	l := zinotest.Listen(t, "")
+	run(t, program("answer", l), new(zinotest.Buffer), time.Hour)
 	if got := ask(t, l.Addr().String(), "env"); got != "1 answer" {
 		t.Errorf("LISTEN_FDS and LISTEN_FDNAMES are %q", got)
 	}
@@ -135,19 +135,19 @@ func TestHandOver(t *testing.T) {
 // TestGrandchild holds that a grandchild which keeps the standard error open
 // delays neither the next start nor the end.
 func TestGrandchild(t *testing.T) {
-	l := listener(t)
+	l := zinotest.Listen(t, "")
 	socket := l.Addr().String()
-	path := filepath.Join(shortDir(t), "leash")
+	path := filepath.Join(zinotest.Dir(t), "leash")
 	zinotest.Must(t, syscall.Mkfifo(path, 0o600))
 	leash, err := os.OpenFile(path, os.O_RDWR, 0)
 	zinotest.Must(t, err)
 	defer leash.Close()
-	s, _ := run(t, program("answer", l), &text{}, time.Hour)
+	s, _ := run(t, program("answer", l), new(zinotest.Buffer), time.Hour)
 	pid, _ := who(t, socket)
 	if reply := ask(t, socket, "breed "+path); !strings.HasPrefix(reply, strconv.Itoa(pid)) {
 		t.Fatalf("no grandchild: %s", reply)
 	}
-	kill(t, pid, syscall.SIGKILL)
+	zinotest.Must(t, syscall.Kill(pid, syscall.SIGKILL))
 	after, _ := who(t, socket)
 	if after == pid {
 		t.Error("the same process answered")
@@ -162,15 +162,15 @@ func (broken) Write([]byte) (int, error) { return 0, errors.New("no space left o
 
 // TestOutput writes what a program says, and lets it live where that fails.
 func TestOutput(t *testing.T) {
-	l := listener(t)
-	output := &text{}
+	l := zinotest.Listen(t, "")
+	output := new(zinotest.Buffer)
 	run(t, program("answer", l), output, time.Hour)
 	ask(t, l.Addr().String(), "say one two")
-	output.says(t, "one two\n")
+	output.WaitFor(t, "one two\n")
 }
 
 func TestOutputFails(t *testing.T) {
-	l := listener(t)
+	l := zinotest.Listen(t, "")
 	socket := l.Addr().String()
 	run(t, program("answer", l), broken{}, time.Hour)
 	pid, _ := who(t, socket)
@@ -183,8 +183,8 @@ func TestOutputFails(t *testing.T) {
 
 // TestOutputFile hands a file over as it is.
 func TestOutputFile(t *testing.T) {
-	l := listener(t)
-	path := filepath.Join(shortDir(t), "log")
+	l := zinotest.Listen(t, "")
+	path := filepath.Join(zinotest.Dir(t), "log")
 	f, err := os.Create(path)
 	zinotest.Must(t, err)
 	t.Cleanup(func() { f.Close() })

@@ -49,8 +49,8 @@ func Type(payload []byte) (typ string, meta []byte, err error) {
 	return typ, meta, f.err
 }
 
-// ReplyType returns the "type" of an answer. The object is checked up to it, and as
-// a whole if it has none.
+// ReplyType returns the "type" of an answer. The object is checked up to it; without
+// a type, all of it.
 func ReplyType(payload []byte) (typ string, err error) {
 	f := object(payload)
 	for key, value, ok := f.next(); ok; key, value, ok = f.next() {

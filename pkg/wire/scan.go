@@ -380,7 +380,7 @@ func run(s []byte) int {
 }
 
 // unescape appends the character of the escape at the start of s and returns the
-// length of the escape, 0 if there is none.
+// length of the escape, 0 if it is invalid.
 func unescape(b, s []byte) ([]byte, int) {
 	if len(s) < 2 || s[0] != '\\' {
 		return b, 0
@@ -522,7 +522,7 @@ func str(b []byte, i int) (int, bool) {
 	}
 }
 
-// escapeLen returns the length of the escape at the start of s, 0 if there is none.
+// escapeLen returns the length of the escape at the start of s, 0 if it is invalid.
 func escapeLen(s []byte) int {
 	if len(s) < 2 {
 		return 0
@@ -563,7 +563,7 @@ func num(b []byte, i int) (int, bool) {
 	return i, ok
 }
 
-// digits skips digits. It is false if there are none.
+// digits skips digits. It is false without a digit.
 func digits(b []byte, i int) (int, bool) {
 	start := i
 	for i < len(b) && digit(b[i]) {

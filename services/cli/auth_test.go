@@ -17,8 +17,8 @@ import (
 // secretKey must not be seen where it does not belong.
 const secretKey = "sk-secret-0123456789"
 
-// auth is zino auth in that world. Unless the test says otherwise nothing
-// encrypts there, so that a key that was kept can be seen.
+// auth returns zino auth in that world, where keys are stored unencrypted: PATH has
+// no systemd-creds.
 func (w world) auth(args ...string) *exec.Cmd {
 	cmd := w.command(append([]string{"auth"}, args...)...)
 	return with(cmd, "PATH="+w.cwd)
@@ -30,10 +30,10 @@ func with(cmd *exec.Cmd, env ...string) *exec.Cmd {
 	return cmd
 }
 
-// store is where keys are kept in that world.
+// store returns the directory of the keys in that world.
 func (w world) store() string { return filepath.Join(w.home, ".config", "zino", "keys") }
 
-// kept is what lies in the store, NAME=CONTENT each.
+// kept lists the keys in the store, as NAME=CONTENT.
 func (w world) kept(t *testing.T) string {
 	t.Helper()
 	var list []string
@@ -49,7 +49,7 @@ func (w world) kept(t *testing.T) string {
 	return strings.Join(list, " ")
 }
 
-// TestAuthPrompt shows nothing of what is typed, and gives the terminal back.
+// TestAuthPrompt echoes nothing that is typed, and restores the terminal.
 func TestAuthPrompt(t *testing.T) {
 	for _, test := range []struct {
 		name, keys string

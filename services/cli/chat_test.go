@@ -17,13 +17,13 @@ func TestChatSession(t *testing.T) {
 	for _, test := range []struct {
 		name, args string
 		session    string // that the turn is sent on
-		said       string
+		stderr     string
 		removed    []string
 	}{
 		{"a new one by name", "--session mine", "mine", "", nil},
-		{"one that is there", "--session notes", "notes", "Loaded 2 previous messages\n", nil},
+		{"an existing one", "--session notes", "notes", "Loaded 2 previous messages\n", nil},
 		{"resumed", "sessions resume 3f2a", "3f2a-1", "Loaded 4 previous messages\n", nil},
-		{"resumed, but there is none", "sessions resume 77", "77", "", nil},
+		{"resumed under a new name", "sessions resume 77", "77", "", nil},
 		{"nothing kept", "--no-save --session mine", "mine", "", []string{"mine"}},
 		{"a copy", "--no-save sessions resume notes", "copy", "Loaded 2 previous messages\n", []string{"copy"}},
 	} {
@@ -32,7 +32,7 @@ func TestChatSession(t *testing.T) {
 			f := newFake(t, "")
 			f.has(map[string]int{"3f2a-1": known["3f2a-1"], "notes": known["notes"], "notes2": known["notes2"]})
 			cmd := newWorld(t).command(append(strings.Fields(test.args), "--socket", f.socket)...)
-			expect(t, cmd, "hello\nhello\n", 0, "echo: hello\necho: hello\n", test.said)
+			expect(t, cmd, "hello\nhello\n", 0, "echo: hello\necho: hello\n", test.stderr)
 			for _, req := range f.requests() {
 				if req.SessionID != test.session || req.NoSave {
 					t.Errorf("sent %+v", req)
@@ -53,7 +53,7 @@ func TestChatCannotBegin(t *testing.T) {
 	for _, test := range []struct {
 		name, args string
 		status     int
-		said       string
+		stderr     string
 	}{
 		{"nothing to resume", "sessions resume --socket " + empty.socket, 1, "Error [session]: No sessions found to resume\n"},
 		{"several", "sessions resume ab --socket " + f.socket, 1, "Error [session]: Several sessions begin with that.\n"},
@@ -63,9 +63,9 @@ func TestChatCannotBegin(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			status, out, said := run(t, newWorld(t).command(strings.Fields(test.args)...), "hello\n")
-			if status != test.status || out != "" || !strings.HasPrefix(said, test.said) || strings.Count(said, "\n") != 1 {
-				t.Errorf("status %d, printed %q, said %q", status, out, said)
+			status, out, stderr := run(t, newWorld(t).command(strings.Fields(test.args)...), "hello\n")
+			if status != test.status || out != "" || !strings.HasPrefix(stderr, test.stderr) || strings.Count(stderr, "\n") != 1 {
+				t.Errorf("status %d, stdout %q, stderr %q", status, out, stderr)
 			}
 		})
 	}
@@ -77,9 +77,9 @@ func TestChatRemovesItsOwn(t *testing.T) {
 	for args, removed := range map[string][]string{"--session note": nil, "--session notes": {"copy"}} {
 		f := newFake(t, "")
 		f.has(map[string]int{"notes": 0, "notes2": 1})
-		status, _, said := run(t, newWorld(t).command(append(strings.Fields(args), "--no-save", "--socket", f.socket)...), "")
-		if status != 0 || said != "" || !slices.Equal(f.removed, removed) {
-			t.Errorf("%s: status %d, said %q, removed %q", args, status, said, f.removed)
+		status, _, stderr := run(t, newWorld(t).command(append(strings.Fields(args), "--no-save", "--socket", f.socket)...), "")
+		if status != 0 || stderr != "" || !slices.Equal(f.removed, removed) {
+			t.Errorf("%s: status %d, stderr %q, removed %q", args, status, stderr, f.removed)
 		}
 	}
 }
@@ -87,9 +87,9 @@ func TestChatRemovesItsOwn(t *testing.T) {
 // TestChatHelp lists the few commands on standard error.
 func TestChatHelp(t *testing.T) {
 	f := newFake(t, "")
-	status, out, said := run(t, newWorld(t).command("--socket", f.socket), "/help\n/helper\n")
-	if status != 0 || out != "echo: /helper\n" || !strings.Contains(said, ":q") || !strings.Contains(said, `in \ goes on`) {
-		t.Errorf("status %d, printed %q, said %q", status, out, said)
+	status, out, stderr := run(t, newWorld(t).command("--socket", f.socket), "/help\n/helper\n")
+	if status != 0 || out != "echo: /helper\n" || !strings.Contains(stderr, ":q") || !strings.Contains(stderr, `in \ goes on`) {
+		t.Errorf("status %d, stdout %q, stderr %q", status, out, stderr)
 	}
 }
 
@@ -104,10 +104,10 @@ func TestChatDaemonGone(t *testing.T) {
 	in, err := cmd.StdinPipe()
 	zinotest.Must(t, err)
 	dir := zinotest.Dir(t)
-	said, err := os.Create(filepath.Join(dir, "said"))
+	stderr, err := os.Create(filepath.Join(dir, "stderr"))
 	zinotest.Must(t, err)
-	defer said.Close()
-	cmd.Stderr = said
+	defer stderr.Close()
+	cmd.Stderr = stderr
 	zinotest.Must(t, cmd.Start())
 	defer cmd.Process.Kill()
 	io.WriteString(in, "one\n")
@@ -115,7 +115,7 @@ func TestChatDaemonGone(t *testing.T) {
 	first.die()
 	io.WriteString(in, "two\n")
 	zinotest.Eventually(t, "the error", func() bool {
-		text, err := os.ReadFile(said.Name())
+		text, err := os.ReadFile(stderr.Name())
 		return err == nil && strings.Contains(string(text), "Error [internal]: no model is connected: ")
 	})
 	second := newFake(t, socket)

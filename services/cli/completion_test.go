@@ -21,9 +21,9 @@ func init() {
 // in a directory for $PATH.
 func script(t *testing.T, shell string) (file, bin string) {
 	t.Helper()
-	status, text, said := run(t, newWorld(t).command("completion", shell), "")
-	if status != 0 || said != "" {
-		t.Fatalf("status %d, said %q", status, said)
+	status, text, stderr := run(t, newWorld(t).command("completion", shell), "")
+	if status != 0 || stderr != "" {
+		t.Fatalf("status %d, stderr %q", status, stderr)
 	}
 	dir := zinotest.Dir(t)
 	file, bin = filepath.Join(dir, "_zino"), filepath.Join(dir, "bin")
@@ -147,6 +147,6 @@ func TestCompletionForeign(t *testing.T) {
 	f.add("abc", "\x1b[2J\ttab\nline\u202e "+strings.Repeat("long ", 100))
 	_, out, _ := run(t, f.command(t, "__complete", "--session", ""), "")
 	if out != "abc\t^[[2J tab line\\u202e long long long lon…\n:36\n" {
-		t.Errorf("printed %q", out)
+		t.Errorf("stdout %q", out)
 	}
 }

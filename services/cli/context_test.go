@@ -63,8 +63,8 @@ func TestContextRequest(t *testing.T) {
 	} {
 		w := newWorld(t)
 		cmd := w.command(append([]string{"--socket", f.socket, "context"}, test.args...)...)
-		if status, _, said := run(t, cmd, ""); status != 0 {
-			t.Errorf("%q: status %d, said %q", test.args, status, said)
+		if status, _, stderr := run(t, cmd, ""); status != 0 {
+			t.Errorf("%q: status %d, stderr %q", test.args, status, stderr)
 		}
 		test.want.Root = filepath.Join(w.cwd, test.want.Root)
 		var got proto.Preview

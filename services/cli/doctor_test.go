@@ -35,13 +35,13 @@ type finding struct{ Check, Status, Text, Remedy string }
 // diagnose runs zino doctor and returns its findings by check.
 func (w world) diagnose(t *testing.T, wantStatus int, env []string, args ...string) map[string][]finding {
 	t.Helper()
-	status, out, said := w.in(t, env, append(args, "doctor", "--json")...)
+	status, out, stderr := w.in(t, env, append(args, "doctor", "--json")...)
 	var report struct {
 		OK     bool
 		Checks []finding
 	}
-	if err := json.Unmarshal([]byte(out), &report); err != nil || said != "" || status != wantStatus || report.OK != (status == 0) {
-		t.Fatalf("status %d, printed %s, said %q, %v", status, out, said, err)
+	if err := json.Unmarshal([]byte(out), &report); err != nil || stderr != "" || status != wantStatus || report.OK != (status == 0) {
+		t.Fatalf("status %d, stdout %s, stderr %q, %v", status, out, stderr, err)
 	}
 	byCheck := map[string][]finding{}
 	for _, f := range report.Checks {
@@ -118,9 +118,9 @@ func TestDoctorKey(t *testing.T) {
 		"the running daemon was started without OPENAI_API_KEY, which this shell has", "zino auth set openai")
 	f.answersAt(proto.RouterCapabilities{Provider: "offline", Fallback: true})
 	says(t, w.diagnose(t, exitError, nil, "--socket", f.socket)["key"], "warning", "offline", "zino auth set anthropic")
-	status, out, said := w.in(t, []string{"OPENAI_API_KEY=" + secretKey, "ANTHROPIC_API_KEY=a b"}, "doctor", "--socket", f.socket)
-	if status != exitError || strings.Contains(out+said, secretKey) || !strings.Contains(out, "openai from environment OPENAI_API_KEY") && !strings.Contains(out, "offline") {
-		t.Errorf("status %d, printed %s, said %q", status, out, said)
+	status, out, stderr := w.in(t, []string{"OPENAI_API_KEY=" + secretKey, "ANTHROPIC_API_KEY=a b"}, "doctor", "--socket", f.socket)
+	if status != exitError || strings.Contains(out+stderr, secretKey) || !strings.Contains(out, "openai from environment OPENAI_API_KEY") && !strings.Contains(out, "offline") {
+		t.Errorf("status %d, stdout %s, stderr %q", status, out, stderr)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestDoctorBroken(t *testing.T) {
 }
 
 // in runs a command in the world with further environment variables.
-func (w world) in(t *testing.T, env []string, args ...string) (status int, out, said string) {
+func (w world) in(t *testing.T, env []string, args ...string) (status int, out, stderr string) {
 	t.Helper()
 	return run(t, with(w.command(args...), env...), "")
 }

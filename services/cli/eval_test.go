@@ -22,10 +22,10 @@ func TestEval(t *testing.T) {
 	newFakeRepl(t, w)
 	const plain = `"background":[],"duration_ms":17,"file":"debug/shop-1a2b.md"}` + "\n"
 	for _, test := range []struct {
-		args      []string
-		input     string
-		status    int
-		out, said string
+		args        []string
+		input       string
+		status      int
+		out, stderr string
 	}{
 		{[]string{"shop", "1+2"}, "unread", 0, "1+2\n", ""},
 		{[]string{"shop", "a\n\n"}, "", 0, "a\n", ""},
@@ -49,7 +49,7 @@ func TestEval(t *testing.T) {
 		{[]string{"shop", ""}, "x", 2, "", "Error [usage]: zino eval: there is no code; try zino eval --help\n"},
 		{[]string{"shop"}, "\x00", 2, "", "Error [usage]: standard input: it is binary: byte 0 is NUL; give text\n"},
 	} {
-		expect(t, w.command(append([]string{"eval"}, test.args...)...), test.input, test.status, test.out, test.said)
+		expect(t, w.command(append([]string{"eval"}, test.args...)...), test.input, test.status, test.out, test.stderr)
 	}
 }
 
@@ -69,8 +69,8 @@ func TestEvalRequest(t *testing.T) {
 		{[]string{"--timeout", "1.5", "--agent", "ada", "1a2b", "x"}, proto.Eval{Page: "1a2b", Code: "x", Agent: "ada", TimeoutMS: 1500}},
 		{[]string{"shop", "x", "--timeout", "86400"}, proto.Eval{Page: "shop", Code: "x", Agent: me.Username, TimeoutMS: 86_400_000}},
 	} {
-		if status, _, said := run(t, w.command(append([]string{"eval"}, test.args...)...), ""); status != 0 {
-			t.Errorf("%q: status %d, said %q", test.args, status, said)
+		if status, _, stderr := run(t, w.command(append([]string{"eval"}, test.args...)...), ""); status != 0 {
+			t.Errorf("%q: status %d, stderr %q", test.args, status, stderr)
 		}
 		want = append(want, test.want)
 	}
@@ -105,7 +105,7 @@ func TestEvalInterrupted(t *testing.T) {
 		zinotest.Eventually(t, "the code has begun", func() bool { return len(f.requests()) == 1 })
 		p.Signal(os.Interrupt)
 		if status := p.Exit(); status != exitInterrupted || p.Out.String() != test.out || p.Err.String() != "^C Interrupted.\n" {
-			t.Errorf("status %d, printed %q, said %q", status, p.Out, p.Err)
+			t.Errorf("status %d, stdout %q, stderr %q", status, p.Out, p.Err)
 		}
 		<-f.ended
 	}
@@ -139,11 +139,11 @@ func TestEvalClosedPipe(t *testing.T) {
 	defer closed.Close()
 	r.Close()
 	for _, format := range []string{"text", "json"} {
-		var said bytes.Buffer
+		var stderr bytes.Buffer
 		cmd := w.command("eval", "shop", strings.Repeat("x", 100), "--format", format)
-		cmd.Stdout, cmd.Stderr = closed, &said
-		if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() != exitError || said.Len() > 0 {
-			t.Errorf("%s: %v, said %q", format, err, &said)
+		cmd.Stdout, cmd.Stderr = closed, &stderr
+		if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() != exitError || stderr.Len() > 0 {
+			t.Errorf("%s: %v, stderr %q", format, err, &stderr)
 		}
 	}
 }

@@ -52,10 +52,10 @@ func notice(kind, text string) string {
 func TestEvents(t *testing.T) {
 	long := strings.Repeat("é", 300)
 	for _, test := range []struct {
-		name      string
-		packets   []string
-		text      proto.Text
-		out, said string
+		name        string
+		packets     []string
+		text        proto.Text
+		out, stderr string
 	}{
 		{"nothing", nil, proto.Text{}, "", ""},
 		{"a daemon that knows no events", nil, proto.Text{Content: "whole\n\n"}, "whole\n", ""},
@@ -88,10 +88,10 @@ func TestEvents(t *testing.T) {
 			f.plays(playing(test.text, nil, test.packets...))
 			if test.out == "" { // a turn without text has one warning
 				if test.out = "\n"; test.text.StopReason == "" {
-					test.said += render.EmptyAnswer + "\n"
+					test.stderr += render.EmptyAnswer + "\n"
 				}
 			}
-			expect(t, newWorld(t).command("--socket", f.socket, "exec", "-p", "play"), "", 0, test.out, test.said)
+			expect(t, newWorld(t).command("--socket", f.socket, "exec", "-p", "play"), "", 0, test.out, test.stderr)
 		})
 	}
 }
@@ -99,9 +99,9 @@ func TestEvents(t *testing.T) {
 // TestEventErrors checks how the error of a turn is printed, behind its text.
 func TestEventErrors(t *testing.T) {
 	for _, test := range []struct {
-		name string
-		err  proto.Error
-		said string
+		name   string
+		err    proto.Error
+		stderr string
 	}{
 		{"an HTTP status", proto.Error{Kind: "http_status", Status: 401, Message: "Agentic runtime error: rtr error: HTTP 401: bad key", Details: "{\n  \"x\": \"\x1b\"\n}\n"}, "Error [http_status]: HTTP 401: bad key\n  Details: {\n             \"x\": \"^[\"\n           }\n"},
 		{"a session", proto.Error{Kind: "session", Code: proto.CodeInternal, Message: "mem append_session: no space"}, "Error [session]: mem append_session: no space\n"},
@@ -114,13 +114,13 @@ func TestEventErrors(t *testing.T) {
 			t.Parallel()
 			f := newFake(t, "")
 			f.plays(playing(proto.Text{}, &test.err, say1))
-			expect(t, newWorld(t).command("--socket", f.socket, "exec", "-p", "play"), "", 1, "one \n", test.said)
-			status, out, said := run(t, newWorld(t).command("--socket", f.socket, "--format", "json", "exec", "-p", "play"), "")
+			expect(t, newWorld(t).command("--socket", f.socket, "exec", "-p", "play"), "", 1, "one \n", test.stderr)
+			status, out, stderr := run(t, newWorld(t).command("--socket", f.socket, "--format", "json", "exec", "-p", "play"), "")
 			lines := strings.Split(strings.TrimSpace(out), "\n")
 			var last struct{ Type, Message, Kind string }
 			zinotest.Must(t, json.Unmarshal([]byte(lines[len(lines)-1]), &last))
-			if status != 1 || said != "" || len(lines) != 3 || last.Type != "error" || !strings.HasSuffix(test.err.Message, last.Message) || !strings.Contains(test.said, last.Kind) {
-				t.Errorf("as JSON: status %d, printed %s, said %q", status, out, said)
+			if status != 1 || stderr != "" || len(lines) != 3 || last.Type != "error" || !strings.HasSuffix(test.err.Message, last.Message) || !strings.Contains(test.stderr, last.Kind) {
+				t.Errorf("as JSON: status %d, stdout %s, stderr %q", status, out, stderr)
 			}
 		})
 	}
@@ -132,20 +132,20 @@ func TestEventsJSON(t *testing.T) {
 	iterations := 2
 	f.plays(playing(proto.Text{Content: "one", Iterations: &iterations, StopReason: "stop"}, nil,
 		say1, `{"type": "future","x":[1,  2],`+"\n"+`"text":"<b>"}`, wantsBash, used))
-	status, out, said := run(t, newWorld(t).command("exec", "-p", "play", "--format=json", "--session=notes", "--socket", f.socket), "")
+	status, out, stderr := run(t, newWorld(t).command("exec", "-p", "play", "--format=json", "--session=notes", "--socket", f.socket), "")
 	want := `{"type":"header","schema":"zino.events","version":1,"session_id":"notes"}` + "\n" + say1 + "\n" +
 		`{"type":"future","x":[1,2],"text":"<b>"}` + "\n" + wantsBash + "\n" + used + "\n" +
 		`{"type":"done","full_text":"one","iterations":2,"stop_reason":"stop"}` + "\n"
-	if status != 0 || out != want || said != "" {
-		t.Errorf("status %d, said %q, printed\n%swant\n%s", status, said, out, want)
+	if status != 0 || out != want || stderr != "" {
+		t.Errorf("status %d, stderr %q, printed\n%swant\n%s", status, stderr, out, want)
 	}
-	status, out, said = run(t, newWorld(t).command("--no-save", "--format=json", "--socket", f.socket), "one\nfail\n\none\n")
+	status, out, stderr = run(t, newWorld(t).command("--no-save", "--format=json", "--socket", f.socket), "one\nfail\n\none\n")
 	want = `{"type":"header","schema":"zino.events","version":1}` + "\n" +
 		`{"type":"assistant_delta","text":"echo: one"}` + "\n" + `{"type":"done","full_text":"echo: one"}` + "\n" +
 		`{"type":"error","message":"this\nfails \u001b[31m","code":"internal","service":"daemon","kind":"internal"}` + "\n" +
 		`{"type":"assistant_delta","text":"echo: one"}` + "\n" + `{"type":"done","full_text":"echo: one"}` + "\n"
-	if status != 0 || out != want || said != "" {
-		t.Errorf("a chat: status %d, said %q, printed\n%swant\n%s", status, said, out, want)
+	if status != 0 || out != want || stderr != "" {
+		t.Errorf("a chat: status %d, stderr %q, printed\n%swant\n%s", status, stderr, out, want)
 	}
 }
 
@@ -154,9 +154,9 @@ func TestEventsBroken(t *testing.T) {
 	for _, packet := range []string{`{"type":"assistant_delta","text":5}`, `{"type":"notice","text":[}`, `{"type":""`} {
 		f := newFake(t, "")
 		f.plays(playing(proto.Text{Content: "late"}, nil, packet))
-		status, out, said := run(t, newWorld(t).command("--socket", f.socket, "exec", "-p", "play"), "")
-		if status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: ") || strings.Count(said, "\n") != 1 {
-			t.Errorf("%s: status %d, printed %q, said %q", packet, status, out, said)
+		status, out, stderr := run(t, newWorld(t).command("--socket", f.socket, "exec", "-p", "play"), "")
+		if status != 1 || out != "" || !strings.HasPrefix(stderr, "Error [internal]: ") || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: status %d, stdout %q, stderr %q", packet, status, out, stderr)
 		}
 	}
 }

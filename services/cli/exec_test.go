@@ -60,27 +60,27 @@ func TestExecRequest(t *testing.T) {
 func TestExecSession(t *testing.T) {
 	f := newFake(t, "")
 	f.has(map[string]int{"notes": 4, "ab1": 1, "ab2": 1})
-	status, _, said := run(t, newWorld(t).command("--socket", f.socket, "--session", "notes", "exec", "-p", "hello"), "")
-	if status != 0 || said != "Loaded 4 previous messages\n" {
-		t.Errorf("status %d, said %q", status, said)
+	status, _, stderr := run(t, newWorld(t).command("--socket", f.socket, "--session", "notes", "exec", "-p", "hello"), "")
+	if status != 0 || stderr != "Loaded 4 previous messages\n" {
+		t.Errorf("status %d, stderr %q", status, stderr)
 	}
 	f.has(map[string]int{"notes": 4})
 	for _, args := range []string{"--continue -p hello", "exec --continue hello"} {
-		status, out, said := run(t, newWorld(t).command(append([]string{"--socket", f.socket}, strings.Fields(args)...)...), "")
-		if status != 0 || out != "echo: hello\n" || !strings.HasPrefix(said, "Loaded ") || f.requests()[len(f.requests())-1].SessionID != "notes" {
-			t.Errorf("%s: status %d, printed %q, said %q", args, status, out, said)
+		status, out, stderr := run(t, newWorld(t).command(append([]string{"--socket", f.socket}, strings.Fields(args)...)...), "")
+		if status != 0 || out != "echo: hello\n" || !strings.HasPrefix(stderr, "Loaded ") || f.requests()[len(f.requests())-1].SessionID != "notes" {
+			t.Errorf("%s: status %d, stdout %q, stderr %q", args, status, out, stderr)
 		}
 	}
 	f.has(map[string]int{"ab1": 1, "ab2": 1})
-	status, out, said := run(t, newWorld(t).command("--socket", f.socket, "--session", "ab", "exec", "-p", "hello"), "")
-	if status != 1 || out != "" || said != "Error [session]: Several sessions begin with that.\n" || len(f.messages()) != 3 {
-		t.Errorf("the beginning of several: status %d, printed %q, said %q", status, out, said)
+	status, out, stderr := run(t, newWorld(t).command("--socket", f.socket, "--session", "ab", "exec", "-p", "hello"), "")
+	if status != 1 || out != "" || stderr != "Error [session]: Several sessions begin with that.\n" || len(f.messages()) != 3 {
+		t.Errorf("the beginning of several: status %d, stdout %q, stderr %q", status, out, stderr)
 	}
 }
 
 // TestExecInput appends what comes on standard input.
 func TestExecInput(t *testing.T) {
-	for _, test := range []struct{ name, input, want, said string }{
+	for _, test := range []struct{ name, input, want, stderr string }{
 		{"text", "a\nb\n", "look\n\na\nb", ""},
 		{"nothing", "", "look", ""},
 		{"blanks", " \n\n", "look", ""},
@@ -93,9 +93,9 @@ func TestExecInput(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFake(t, "")
-			status, _, said := run(t, newWorld(t).command("--socket", f.socket, "exec", "-p", "look"), test.input)
-			if (status == 0) != (test.said == "") || !strings.HasPrefix(said, test.said) || test.said == "" && said != "" {
-				t.Errorf("status %d, said %q", status, said)
+			status, _, stderr := run(t, newWorld(t).command("--socket", f.socket, "exec", "-p", "look"), test.input)
+			if (status == 0) != (test.stderr == "") || !strings.HasPrefix(stderr, test.stderr) || test.stderr == "" && stderr != "" {
+				t.Errorf("status %d, stderr %q", status, stderr)
 			}
 			if got := strings.Join(f.messages(), "|"); strings.TrimSpace(got) != test.want {
 				t.Errorf("sent %.100q, want %q", got, test.want)
@@ -150,7 +150,7 @@ func TestInterrupted(t *testing.T) {
 				<-f.ended
 				zinotest.Equal(t, "stderr", p.Err.String(), "^C Interrupted.\n")
 				if got := p.Out.String(); got != "" && !strings.HasSuffix(got, want) {
-					t.Errorf("printed %q", got)
+					t.Errorf("stdout %q", got)
 				}
 			})
 		}
@@ -168,7 +168,7 @@ func TestInterruptedReading(t *testing.T) {
 	zinotest.Must(t, err)
 	p.Signal(os.Interrupt)
 	if status := p.Exit(); status != exitInterrupted || p.Err.String() != "^C Interrupted.\n" || len(f.messages()) > 0 {
-		t.Errorf("status %d, said %q, sent %d messages", status, p.Err, len(f.messages()))
+		t.Errorf("status %d, stderr %q, sent %d messages", status, p.Err, len(f.messages()))
 	}
 }
 
@@ -187,7 +187,7 @@ func TestReaderGone(t *testing.T) {
 		r.Close()
 		<-f.ended
 		if status := p.Exit(); status != exitError && status != -1 || p.Err.String() != "" { // -1: SIGPIPE
-			t.Errorf("%s: status %d, said %q", args, status, p.Err)
+			t.Errorf("%s: status %d, stderr %q", args, status, p.Err)
 		}
 	}
 }
@@ -201,22 +201,22 @@ func TestDiskFull(t *testing.T) {
 		cmd := newWorld(t).command(append([]string{"--socket", newFake(t, "").socket}, strings.Fields(args)...)...)
 		cmd.Stdout = full
 		p := zinotest.Start(t, cmd)
-		if status, said := p.Exit(), p.Err.String(); status != exitError || !strings.HasSuffix(said, "no space left on device\n") || strings.Count(said, "\n") != 1 {
-			t.Errorf("%s: status %d, said %q", args, status, said)
+		if status, stderr := p.Exit(), p.Err.String(); status != exitError || !strings.HasSuffix(stderr, "no space left on device\n") || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: status %d, stderr %q", args, status, stderr)
 		}
 	}
 }
 
 // TestExecNoDaemon says what to do.
 func TestExecNoDaemon(t *testing.T) {
-	status, out, said := run(t, newWorld(t).command("exec", "-p", "hello"), "")
-	if status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: no model is connected: run `zino auth set PROVIDER` ") || strings.Count(said, "\n") != 1 {
-		t.Errorf("status %d, said %q", status, said)
+	status, out, stderr := run(t, newWorld(t).command("exec", "-p", "hello"), "")
+	if status != 1 || out != "" || !strings.HasPrefix(stderr, "Error [internal]: no model is connected: run `zino auth set PROVIDER` ") || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("status %d, stderr %q", status, stderr)
 	}
 	for _, flag := range []string{"--socket=none.sock", "--host"} {
-		status, out, said = run(t, newWorld(t).command("exec", "-p", "hello", flag), "")
-		if status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: Could not connect to daemon: ") || !strings.HasSuffix(said, "; is the daemon running? try: zino status\n") {
-			t.Errorf("%s: status %d, said %q", flag, status, said)
+		status, out, stderr = run(t, newWorld(t).command("exec", "-p", "hello", flag), "")
+		if status != 1 || out != "" || !strings.HasPrefix(stderr, "Error [internal]: Could not connect to daemon: ") || !strings.HasSuffix(stderr, "; is the daemon running? try: zino status\n") {
+			t.Errorf("%s: status %d, stderr %q", flag, status, stderr)
 		}
 	}
 }
@@ -225,9 +225,9 @@ func TestExecNoDaemon(t *testing.T) {
 func TestExecHost(t *testing.T) {
 	w := newWorld(t)
 	f := newFake(t, w.runtime+"/host.sock")
-	status, out, said := run(t, w.command("exec", "--host", "-p", "hello", "--root", "/"), "")
-	if status != 0 || out != "echo: hello\n" || said != "" || f.requests()[0].Root != "" {
-		t.Errorf("status %d, printed %q, said %q, sent %+v", status, out, said, f.requests())
+	status, out, stderr := run(t, w.command("exec", "--host", "-p", "hello", "--root", "/"), "")
+	if status != 0 || out != "echo: hello\n" || stderr != "" || f.requests()[0].Root != "" {
+		t.Errorf("status %d, stdout %q, stderr %q, sent %+v", status, out, stderr, f.requests())
 	}
 }
 
@@ -241,6 +241,6 @@ func TestPlainOptions(t *testing.T) {
 		got[i].Env, got[i].Cwd, got[i].Umask = nil, "", nil
 	}
 	if status != 0 || out != "echo: hello you\n" || !reflect.DeepEqual(got, []proto.Chat{want}) {
-		t.Errorf("status %d, printed %q, sent %+v", status, out, got)
+		t.Errorf("status %d, stdout %q, sent %+v", status, out, got)
 	}
 }

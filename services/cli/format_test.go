@@ -16,14 +16,14 @@ func TestConfigCheckJSON(t *testing.T) {
 	w := newWorld(t)
 	path := filepath.Join(t.TempDir(), "x.toml")
 	zinotest.Write(t, path, "modle = 1\n")
-	status, out, said := run(t, w.command("config", "check", "--json", "--config", path), "")
+	status, out, stderr := run(t, w.command("config", "check", "--json", "--config", path), "")
 	var got struct {
 		Path     string
 		OK       *bool
 		Problems []string
 	}
-	if err := json.Unmarshal([]byte(out), &got); err != nil || status != 1 || said != "" || got.Path != path || got.OK == nil || *got.OK || len(got.Problems) != 1 {
-		t.Errorf("status %d, printed %q, said %q: %v", status, out, said, err)
+	if err := json.Unmarshal([]byte(out), &got); err != nil || status != 1 || stderr != "" || got.Path != path || got.OK == nil || *got.OK || len(got.Problems) != 1 {
+		t.Errorf("status %d, stdout %q, stderr %q: %v", status, out, stderr, err)
 	}
 }
 
@@ -36,7 +36,7 @@ func TestStatusJSON(t *testing.T) {
 		status, out, _ := run(t, w.command("status", flag), "")
 		var got struct{ Services []report }
 		if err := json.Unmarshal([]byte(out), &got); err != nil || status != 1 || strings.Count(out, "\n") != 1 || len(got.Services) != 7 {
-			t.Fatalf("status %d, printed %q: %v", status, out, err)
+			t.Fatalf("status %d, stdout %q: %v", status, out, err)
 		}
 		for _, s := range got.Services {
 			switch {

@@ -36,9 +36,9 @@ func TestLoginLists(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"login"}, {"auth", "login"}} {
 		w := newWorld(t)
-		status, out, said := run(t, w.command(args...), "")
-		if status != 0 || said != "" || strings.Count(out, "\n") != 5 || !strings.Contains(out, "zino login openrouter") || !strings.Contains(out, "zino auth set gemini") {
-			t.Errorf("%q: status %d, printed %q, said %q", args, status, out, said)
+		status, out, stderr := run(t, w.command(args...), "")
+		if status != 0 || stderr != "" || strings.Count(out, "\n") != 5 || !strings.Contains(out, "zino login openrouter") || !strings.Contains(out, "zino auth set gemini") {
+			t.Errorf("%q: status %d, stdout %q, stderr %q", args, status, out, stderr)
 		}
 	}
 }
@@ -63,9 +63,9 @@ func TestChatCommand(t *testing.T) {
 		} else {
 			all = append([]string{"--socket", f.socket}, all...)
 		}
-		status, out, said := run(t, newWorld(t).command(all...), "hello\n")
+		status, out, stderr := run(t, newWorld(t).command(all...), "hello\n")
 		if status != 0 || out != "echo: hello\n" || len(f.requests()) != 1 {
-			t.Errorf("%s: status %d, printed %q, said %q", args, status, out, said)
+			t.Errorf("%s: status %d, stdout %q, stderr %q", args, status, out, stderr)
 		} else if got := f.requests()[0].SessionID; session != "" && got != session || session == "" && !uuid.MatchString(got) {
 			t.Errorf("%s: the session is %s", args, got)
 		}

@@ -50,8 +50,8 @@ func TestHandoffRequest(t *testing.T) {
 	} {
 		w := newWorld(t)
 		cmd := w.command(append([]string{"--socket", f.socket, "handoff", "--goal", " the  goal\n"}, test.args...)...)
-		if status, _, said := run(t, cmd, ""); status != 0 {
-			t.Errorf("%q: status %d, said %q", test.args, status, said)
+		if status, _, stderr := run(t, cmd, ""); status != 0 {
+			t.Errorf("%q: status %d, stderr %q", test.args, status, stderr)
 		}
 		test.want.Goal, test.want.Root = " the  goal\n", filepath.Join(w.cwd, test.want.Root)
 		var got proto.Handoff
@@ -90,7 +90,7 @@ func TestHandoffInterrupt(t *testing.T) {
 	<-f.waiting
 	p.Signal(os.Interrupt)
 	if status := p.Exit(); status != exitInterrupted || p.Err.String() != "^C Interrupted.\n" {
-		t.Errorf("status %d, said %q", status, p.Err)
+		t.Errorf("status %d, stderr %q", status, p.Err)
 	}
 	zinotest.Equal(t, "files left", zinotest.Names(t, dir), "")
 }

@@ -21,15 +21,15 @@ func TestJSONErrorsBeforeTurn(t *testing.T) {
 		{"exec --nope -p x --json", exitUsage, "usage"},
 		{"exec -p x --json --provider anthropic", exitError, "internal"},
 	} {
-		status, out, said := run(t, newWorld(t).command(strings.Fields(c.args)...), "")
+		status, out, stderr := run(t, newWorld(t).command(strings.Fields(c.args)...), "")
 		lines := strings.Split(strings.TrimSpace(out), "\n")
 		var header, failure struct{ Type, Schema, Kind, Message string }
 		if len(lines) != 2 || json.Unmarshal([]byte(lines[0]), &header) != nil || json.Unmarshal([]byte(lines[1]), &failure) != nil ||
 			header.Type != "header" || header.Schema != "zino.events" || failure.Type != "error" || failure.Kind != c.kind || failure.Message == "" {
-			t.Errorf("%s: printed %q", c.args, out)
+			t.Errorf("%s: stdout %q", c.args, out)
 		}
-		if status != c.status || !strings.HasPrefix(said, "Error ["+c.kind+"]: ") {
-			t.Errorf("%s: status %d, said %q", c.args, status, said)
+		if status != c.status || !strings.HasPrefix(stderr, "Error ["+c.kind+"]: ") {
+			t.Errorf("%s: status %d, stderr %q", c.args, status, stderr)
 		}
 	}
 }
@@ -44,13 +44,13 @@ func TestErrorHasOnePrefix(t *testing.T) {
 		"exec --no-save -p": "HTTP 400: too long. Begin again with a shorter message; without --no-save a session can be handed off.",
 	} {
 		words := append(strings.Fields("--socket "+f.socket+" "+args), "too long")
-		if status, _, said := run(t, newWorld(t).command(words...), ""); status != exitError || said != "Error [internal]: "+want+"\n" {
-			t.Errorf("%s: status %d, said %q", args, status, said)
+		if status, _, stderr := run(t, newWorld(t).command(words...), ""); status != exitError || stderr != "Error [internal]: "+want+"\n" {
+			t.Errorf("%s: status %d, stderr %q", args, status, stderr)
 		}
 		_, out, _ := run(t, newWorld(t).command(append(words, "--json")...), "")
 		message, err := json.Marshal(want)
 		if err != nil || !strings.Contains(out, `{"type":"error","message":`+string(message)) {
-			t.Errorf("%s --json: printed %q", args, out)
+			t.Errorf("%s --json: stdout %q", args, out)
 		}
 	}
 }

@@ -260,11 +260,11 @@ func (w world) command(args ...string) *exec.Cmd {
 }
 
 // expect runs a command and compares its status and all that it prints.
-func expect(t *testing.T, cmd *exec.Cmd, input string, status int, out, said string) {
+func expect(t *testing.T, cmd *exec.Cmd, input string, status int, out, stderr string) {
 	t.Helper()
-	gotStatus, gotOut, gotSaid := run(t, cmd, input)
-	if gotStatus != status || gotOut != out || gotSaid != said {
-		t.Errorf("%.200q: status %d, printed\n%s\nsaid\n%s\nwant %d\n%s\n%s", cmd.Args[1:], gotStatus, gotOut, gotSaid, status, out, said)
+	gotStatus, gotOut, gotErr := run(t, cmd, input)
+	if gotStatus != status || gotOut != out || gotErr != stderr {
+		t.Errorf("%.200q: status %d, printed\n%s\nsaid\n%s\nwant %d\n%s\n%s", cmd.Args[1:], gotStatus, gotOut, gotErr, status, out, stderr)
 	}
 }
 

@@ -66,10 +66,10 @@ func (m *cannedMem) last() string {
 }
 
 // expect runs a command and compares all that it prints.
-func (m *cannedMem) expect(t *testing.T, args string, status int, out, said string) {
+func (m *cannedMem) expect(t *testing.T, args string, status int, out, stderr string) {
 	t.Helper()
 	cmd := newWorld(t).command(append([]string{"--socket", m.socket}, strings.Fields(args)...)...)
-	expect(t, with(cmd, "TZ=UTC"), "", status, out, said)
+	expect(t, with(cmd, "TZ=UTC"), "", status, out, stderr)
 }
 
 // editMemory returns zino memory edit 0 with a shell script for an editor, and the
@@ -144,8 +144,8 @@ func TestMemorySearchRequest(t *testing.T) {
 	m := newCannedMem(t, map[string]string{proto.MemSearchHard.Type: `{"type":"` + proto.MemSearchHard.Reply + `","results":[]}`})
 	cmd := newWorld(t).command("--socket", m.socket, "memory", "search", "a", "-k", "1", "--tag", "t", "-ch", "c",
 		"--since", "2026-11-21", "--until=2026-11-22T10:00:00.5Z", "--min-score", "0.25")
-	if status, _, said := run(t, with(cmd, "TZ=Asia/Tokyo"), ""); status != 1 || said != "No memory matches.\n" {
-		t.Errorf("status %d, said %q", status, said)
+	if status, _, stderr := run(t, with(cmd, "TZ=Asia/Tokyo"), ""); status != 1 || stderr != "No memory matches.\n" {
+		t.Errorf("status %d, stderr %q", status, stderr)
 	}
 	zinotest.Contains(t, "request", m.last(), `"query":"a"`, `"top_k":1`, `"tag":"t"`, `"channel_id":"c"`, `"since":"2026-11-21T00:00:00+09:00"`, `"until":"2026-11-22T10:00:00.5Z"`, `"min_score":0.25`)
 }
@@ -153,9 +153,9 @@ func TestMemorySearchRequest(t *testing.T) {
 // TestMemoryOldDaemon reports a daemon without the method.
 func TestMemoryOldDaemon(t *testing.T) {
 	t.Parallel()
-	status, out, said := run(t, newWorld(t).command("--socket", newCannedMem(t, nil).socket, "memory", "rm", "1"), "")
-	if status != 1 || out != "" || strings.Count(said, "\n") != 1 || !strings.HasPrefix(said, "Error [internal]: ") {
-		t.Errorf("status %d, printed %q, said %q", status, out, said)
+	status, out, stderr := run(t, newWorld(t).command("--socket", newCannedMem(t, nil).socket, "memory", "rm", "1"), "")
+	if status != 1 || out != "" || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "Error [internal]: ") {
+		t.Errorf("status %d, stdout %q, stderr %q", status, out, stderr)
 	}
 }
 
@@ -168,9 +168,9 @@ func TestMemoryShared(t *testing.T) {
 	})
 	w.host(t, m.socket)
 	for args, note := range map[string]bool{"add something": true, "list": false} {
-		status, _, said := run(t, w.command(append([]string{"memory"}, strings.Fields(args)...)...), "")
-		if status != 0 || strings.Contains(said, "this is the host's memory, shared by all who may use it") != note {
-			t.Errorf("%s: status %d, said %q", args, status, said)
+		status, _, stderr := run(t, w.command(append([]string{"memory"}, strings.Fields(args)...)...), "")
+		if status != 0 || strings.Contains(stderr, "this is the host's memory, shared by all who may use it") != note {
+			t.Errorf("%s: status %d, stderr %q", args, status, stderr)
 		}
 	}
 }

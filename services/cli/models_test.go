@@ -38,8 +38,8 @@ func TestModels(t *testing.T) {
 	})
 	const warned = "Warning: openrouter is\naway\n"
 	for _, test := range []struct {
-		args, out, said, of string
-		status              int
+		args, out, stderr, of string
+		status                int
 	}{
 		{"", "MODEL              PROVIDER   CONTEXT  EFFORT\nclaude-sonnet-5-5  anthropic  200000   low high\nodd^[[31m          openai     -        -\n", warned, "", 0},
 		{"SONNET 5-5 --provider anthropic", "MODEL              PROVIDER   CONTEXT  EFFORT\nclaude-sonnet-5-5  anthropic  200000   low high\n", warned, "anthropic", 0},
@@ -47,16 +47,16 @@ func TestModels(t *testing.T) {
 		{"--provider ollama", "", "No models found.\n", "ollama", 0},
 		{"--provider gemini", "", "Error [internal]: cannot list the models of gemini\n", "gemini", 1},
 	} {
-		status, out, said := run(t, newWorld(t).command(append([]string{"--socket", socket, "models"}, strings.Fields(test.args)...)...), "")
+		status, out, stderr := run(t, newWorld(t).command(append([]string{"--socket", socket, "models"}, strings.Fields(test.args)...)...), "")
 		asked := <-requests
-		if status != test.status || out != test.out || !strings.HasSuffix(said, test.said) || asked != test.of {
-			t.Errorf("%s: status %d, asked of %q, printed\n%ssaid %q", test.args, status, asked, out, said)
+		if status != test.status || out != test.out || !strings.HasSuffix(stderr, test.stderr) || asked != test.of {
+			t.Errorf("%s: status %d, asked of %q, printed\n%sstderr %q", test.args, status, asked, out, stderr)
 		}
 	}
 	status, out, _ := run(t, newWorld(t).command("--socket", socket, "models", "--json"), "")
 	var first proto.Model
 	if err := json.Unmarshal([]byte(strings.SplitAfter(out, "\n")[0]), &first); err != nil || status != 0 || first.Context != 200000 || strings.Count(out, "\n") != 2 {
-		t.Errorf("status %d, printed %q: %v", status, out, err)
+		t.Errorf("status %d, stdout %q: %v", status, out, err)
 	}
 }
 
@@ -69,6 +69,6 @@ func TestModelCompletion(t *testing.T) {
 	w.daemon(t, socket)
 	status, out, _ := run(t, w.command("__complete", "exec", "--model", "g"), "")
 	if want := "gpt-6-luna\topenai\n:36\n"; status != 0 || out != want {
-		t.Errorf("status %d, printed %q, want %q", status, out, want)
+		t.Errorf("status %d, stdout %q, want %q", status, out, want)
 	}
 }

@@ -18,13 +18,13 @@ import (
 // TestOneShotErrors prints one line, with status 1.
 func TestOneShotErrors(t *testing.T) {
 	f := newFake(t, "")
-	for _, test := range []struct{ name, message, said string }{
+	for _, test := range []struct{ name, message, stderr string }{
 		{"an error", "fail", "Error [internal]: this fails ^[[31m\n"},
 		{"a blank message", "", "Error [usage]: Empty message.\n"},
 		{"blanks", " \n ", "Error [usage]: Empty message.\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			expect(t, newWorld(t).command("--socket", f.socket, "-s", test.message), "", 1, "", test.said)
+			expect(t, newWorld(t).command("--socket", f.socket, "-s", test.message), "", 1, "", test.stderr)
 		})
 	}
 	expect(t, newWorld(t).command("--socket", f.socket, "-s", "nothing"), "", 0, "\n", render.EmptyAnswer+"\n")
@@ -80,33 +80,33 @@ func TestWhichDaemon(t *testing.T) {
 	plain := func(want *fake) {
 		t.Helper()
 		before := len(want.messages())
-		status, out, said := run(t, w.command("hello", "you"), "")
-		if status != 0 || out != "echo: hello you\n" || said != "" || len(want.messages()) != before+1 {
-			t.Errorf("status %d, printed %q, said %q, heard %q", status, out, said, want.messages())
+		status, out, stderr := run(t, w.command("hello", "you"), "")
+		if status != 0 || out != "echo: hello you\n" || stderr != "" || len(want.messages()) != before+1 {
+			t.Errorf("status %d, stdout %q, stderr %q, heard %q", status, out, stderr, want.messages())
 		}
 	}
 	plain(host)
-	if status, _, said := run(t, w.command(), "hello\n"); status != 1 || !strings.Contains(said, "no model is connected") {
-		t.Errorf("a chat: status %d, said %q; want none with the host's daemon", status, said)
+	if status, _, stderr := run(t, w.command(), "hello\n"); status != 1 || !strings.Contains(stderr, "no model is connected") {
+		t.Errorf("a chat: status %d, stderr %q; want none with the host's daemon", status, stderr)
 	}
 	zinotest.Must(t, os.Mkdir(filepath.Join(w.runtime, "zino"), 0o700))
 	own := newFake(t, filepath.Join(w.runtime, "zino", "daemon.sock"))
 	plain(own)
 	if status, out, _ := run(t, w.command(), "hello\n"); status != 0 || out != "echo: hello\n" {
-		t.Errorf("a chat: status %d, printed %q", status, out)
+		t.Errorf("a chat: status %d, stdout %q", status, out)
 	}
 
 	cmd := w.command("hello", "you")
 	cmd.Env = append(cmd.Env, "CLI_TEST_VERSION=v9")
-	status, out, said := run(t, cmd, "")
+	status, out, stderr := run(t, cmd, "")
 	warning := "Warning: the daemon is version " + rpc.Build + " and zino is version v9: restart the services (zino up, or systemctl restart 'zino-*.service')\n"
-	if status != 0 || out != "echo: hello you\n" || said != warning {
-		t.Errorf("another version: status %d, printed %q, said %q", status, out, said)
+	if status != 0 || out != "echo: hello you\n" || stderr != warning {
+		t.Errorf("another version: status %d, stdout %q, stderr %q", status, out, stderr)
 	}
 	cmd = w.command("--socket", own.socket, "hello", "you")
 	cmd.Env = append(cmd.Env, "CLI_TEST_VERSION=v9")
-	if _, _, said := run(t, cmd, ""); said != "" {
-		t.Errorf("a socket that was named: said %q", said)
+	if _, _, stderr := run(t, cmd, ""); stderr != "" {
+		t.Errorf("a socket that was named: stderr %q", stderr)
 	}
 }
 
@@ -120,9 +120,9 @@ func TestDeniedByHost(t *testing.T) {
 		if os.Getuid() == 0 { // the file's mode does not keep root out
 			cmd = asNobody(t, w, cmd)
 		}
-		status, out, said := run(t, cmd, "")
-		if status != 1 || out != "" || !strings.Contains(said, "permission denied; root and members of the group zino may connect: run `sudo usermod -aG zino ") {
-			t.Errorf("%v: status %d, printed %q, said %q", args, status, out, said)
+		status, out, stderr := run(t, cmd, "")
+		if status != 1 || out != "" || !strings.Contains(stderr, "permission denied; root and members of the group zino may connect: run `sudo usermod -aG zino ") {
+			t.Errorf("%v: status %d, stdout %q, stderr %q", args, status, out, stderr)
 		}
 	}
 }
@@ -130,10 +130,10 @@ func TestDeniedByHost(t *testing.T) {
 // TestNoModel says what to do. Without a daemon, see TestExecNoDaemon.
 func TestNoModel(t *testing.T) {
 	w := newWorld(t)
-	status, _, said := run(t, w.command("hello", "you"), "")
+	status, _, stderr := run(t, w.command("hello", "you"), "")
 	const want = "Error [internal]: no model is connected: run `zino auth set PROVIDER` or "
-	if status != 1 || !strings.HasPrefix(said, want) || strings.Count(said, "\n") != 1 {
-		t.Errorf("status %d, said %q", status, said)
+	if status != 1 || !strings.HasPrefix(stderr, want) || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("status %d, stderr %q", status, stderr)
 	}
 }
 
@@ -142,10 +142,10 @@ func TestNoServices(t *testing.T) {
 	w := newWorld(t)
 	cmd := w.command("hello", "you")
 	cmd.Env = append(cmd.Env, "LLM_API_KEY=sk-secret")
-	status, out, said := run(t, cmd, "")
-	if status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: cannot start the services: the service zino-daemon is missing: it belongs beside ") ||
-		strings.Count(said, "\n") != 1 || strings.Contains(said, "sk-secret") {
-		t.Errorf("status %d, printed %q, said %q", status, out, said)
+	status, out, stderr := run(t, cmd, "")
+	if status != 1 || out != "" || !strings.HasPrefix(stderr, "Error [internal]: cannot start the services: the service zino-daemon is missing: it belongs beside ") ||
+		strings.Count(stderr, "\n") != 1 || strings.Contains(stderr, "sk-secret") {
+		t.Errorf("status %d, stdout %q, stderr %q", status, out, stderr)
 	}
 	zinotest.Equal(t, "files left", zinotest.Names(t, w.runtime), "")
 }

@@ -14,17 +14,17 @@ func TestPages(t *testing.T) {
 	strange := aPage("b", "0002")
 	strange.URL, strange.State, strange.Kind = "", "gone\x1b[2J", "work\u202eer"
 	newFakeRepl(t, w, aPage("shop", "1a2b"), strange)
-	status, out, said := run(t, w.command("pages"), "")
+	status, out, stderr := run(t, w.command("pages"), "")
 	const rows = "PAGE       STATE             KIND          LANGUAGE  URL                         FILE\n" +
 		"shop-1a2b  completed (17ms)  page          js        http://localhost:5173/shop  debug/shop-1a2b.md\n" +
 		"b-0002     gone^[[2J         work\\u202eer  js        -                           debug/b-0002.md\n"
-	if status != 0 || out != rows || said != "" {
-		t.Errorf("status %d, said %q, printed\n%swant\n%s", status, said, out, rows)
+	if status != 0 || out != rows || stderr != "" {
+		t.Errorf("status %d, stderr %q, printed\n%swant\n%s", status, stderr, out, rows)
 	}
-	status, out, said = run(t, w.command("pages", "--format", "json"), "")
+	status, out, stderr = run(t, w.command("pages", "--format", "json"), "")
 	const first = `{"id":"1a2b","name":"shop","file":"debug/shop-1a2b.md","url":"http://localhost:5173/shop","lang":"js","kind":"page","state":"completed (17ms)","last_seen":"2026-11-21T14:03:07Z"}` + "\n"
-	if status != 0 || !strings.HasPrefix(out, first) || strings.Count(out, "\n") != 2 || strings.Contains(out, "\x1b") || said != "" {
-		t.Errorf("status %d, printed %q, said %q", status, out, said)
+	if status != 0 || !strings.HasPrefix(out, first) || strings.Count(out, "\n") != 2 || strings.Contains(out, "\x1b") || stderr != "" {
+		t.Errorf("status %d, stdout %q, stderr %q", status, out, stderr)
 	}
 }
 
@@ -34,10 +34,10 @@ func TestNoPages(t *testing.T) {
 	w := newWorld(t)
 	newFakeRepl(t, w)
 	for _, format := range []string{"text", "json"} {
-		status, out, said := run(t, w.command("pages", "--format", format), "")
-		if status != 0 || out != "" || !strings.HasPrefix(said, "No pages are connected.\n") || !strings.Contains(said, "http://127.0.0.1:5173/zino/") ||
-			!strings.Contains(said, `<script crossorigin src="http://127.0.0.1:5173/zino.js"></script>`) {
-			t.Errorf("status %d, printed %q, said %q", status, out, said)
+		status, out, stderr := run(t, w.command("pages", "--format", format), "")
+		if status != 0 || out != "" || !strings.HasPrefix(stderr, "No pages are connected.\n") || !strings.Contains(stderr, "http://127.0.0.1:5173/zino/") ||
+			!strings.Contains(stderr, `<script crossorigin src="http://127.0.0.1:5173/zino.js"></script>`) {
+			t.Errorf("status %d, stdout %q, stderr %q", status, out, stderr)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func TestCompletionPages(t *testing.T) {
 	w := newWorld(t)
 	const none = ":4\n"
 	if _, out, _ := run(t, w.command("__complete", "eval", ""), ""); out != none {
-		t.Errorf("without a REPL: printed %q", out)
+		t.Errorf("without a REPL: stdout %q", out)
 	}
 	newFakeRepl(t, w, aPage("shop", "1a2b"), aPage("shop", "3c4d"), aPage("till", "5e6f"))
 	for _, test := range []struct {
@@ -85,7 +85,7 @@ func TestCompletionPages(t *testing.T) {
 		{[]string{"repl", "--dir", ""}, ":16\n"},
 	} {
 		if _, out, _ := run(t, w.command(append([]string{"__complete"}, test.args...)...), ""); out != test.want {
-			t.Errorf("%q: printed %q, want %q", test.args, out, test.want)
+			t.Errorf("%q: stdout %q, want %q", test.args, out, test.want)
 		}
 	}
 }

@@ -17,8 +17,8 @@ var uuid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a
 // TestPipeChat answers line after line, also after errors, and exits 0.
 func TestPipeChat(t *testing.T) {
 	for _, test := range []struct {
-		name, input, out, said string
-		messages               []string
+		name, input, out, stderr string
+		messages                 []string
 	}{
 		{"nothing", "", "", "", nil},
 		{"lines", "one\ntwo\n", "echo: one\necho: two\n", "", []string{"one", "two"}},
@@ -36,7 +36,7 @@ func TestPipeChat(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFake(t, "")
-			expect(t, newWorld(t).command("--socket", f.socket), test.input, 0, test.out, test.said)
+			expect(t, newWorld(t).command("--socket", f.socket), test.input, 0, test.out, test.stderr)
 			if got := f.messages(); !slices.Equal(got, test.messages) {
 				t.Errorf("sent %.80q", got)
 			}
@@ -68,8 +68,8 @@ func TestPipeChatSignals(t *testing.T) {
 					f.waiting(t, 2)
 				}
 				p.Signal(signal)
-				if status, said := p.Exit(), p.Err.String(); status != exitInterrupted || line == "wait" && said != "^C Interrupted.\n" {
-					t.Errorf("status %d, want 130; said %q", status, said)
+				if status, stderr := p.Exit(), p.Err.String(); status != exitInterrupted || line == "wait" && stderr != "^C Interrupted.\n" {
+					t.Errorf("status %d, want 130; stderr %q", status, stderr)
 				}
 			})
 		}

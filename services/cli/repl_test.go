@@ -117,9 +117,9 @@ func TestReplWhere(t *testing.T) {
 		if test.own {
 			newFakeRepl(t, w, aPage("user", "0003"))
 		}
-		status, out, said := run(t, w.command(strings.Fields(test.args)...), "")
-		if found := test.shows != ""; found != (status == 0) || !strings.Contains(out, test.shows) || !found && said != none || found && said != "" {
-			t.Errorf("%s: status %d, printed %q, said %q", test.args, status, out, said)
+		status, out, stderr := run(t, w.command(strings.Fields(test.args)...), "")
+		if found := test.shows != ""; found != (status == 0) || !strings.Contains(out, test.shows) || !found && stderr != none || found && stderr != "" {
+			t.Errorf("%s: status %d, stdout %q, stderr %q", test.args, status, out, stderr)
 		}
 	}
 	if n := len(host.requests()) + len(named.requests()); n > 0 {
@@ -141,9 +141,9 @@ func TestReplForbidden(t *testing.T) {
 	if os.Getuid() == 0 { // root is refused nothing
 		cmd = asNobody(t, w, cmd)
 	}
-	status, out, said := run(t, cmd, "")
-	if status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: you may not use the REPL that is there: Could not connect to repl: ") || !strings.HasSuffix(said, "permission denied\n") {
-		t.Errorf("status %d, printed %q, said %q", status, out, said)
+	status, out, stderr := run(t, cmd, "")
+	if status != 1 || out != "" || !strings.HasPrefix(stderr, "Error [internal]: you may not use the REPL that is there: Could not connect to repl: ") || !strings.HasSuffix(stderr, "permission denied\n") {
+		t.Errorf("status %d, stdout %q, stderr %q", status, out, stderr)
 	}
 }
 

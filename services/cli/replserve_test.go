@@ -98,7 +98,7 @@ func TestRepl(t *testing.T) {
 	x, s := w.serving(t, zino, "--http", "localhost:0", "--serve", w.home, "--origin", "http://a:1", "--origin=https://b")
 	address := regexp.MustCompile(`up at http://(127\.0\.0\.1:[0-9]+)/zino/; Ctrl-C stops it`).FindStringSubmatch(x.Written.String())
 	if address == nil || s.HTTP != address[1] || s.Dir != w.cwd || s.Serve != w.home || s.Level != "WARN" || !slices.Equal(s.Origins, []string{"http://a:1", "https://b"}) {
-		t.Errorf("started %+v, said %q", s, x.Written.String())
+		t.Errorf("started %+v, stderr %q", s, x.Written.String())
 	}
 	x.Shows("Its files are in " + w.cwd + ": debug.md lists the pages")
 	x.Shows(`<script crossorigin src="http://` + s.HTTP + `/zino.js"></script>`)
@@ -106,15 +106,15 @@ func TestRepl(t *testing.T) {
 	if strings.Contains(env, "sk-secret") || !strings.Contains(env, "OWN=kept") || strings.Contains(env, "LISTEN_PID") {
 		t.Errorf("its environment is %q", env)
 	}
-	status, out, said := run(t, w.command("status"), "")
-	if status != 0 || !regexp.MustCompile(`(?m)^repl +up `).MatchString(out) || said != "" {
-		t.Errorf("status: %d, said %q, printed:\n%s", status, said, out)
+	status, out, stderr := run(t, w.command("status"), "")
+	if status != 0 || !regexp.MustCompile(`(?m)^repl +up `).MatchString(out) || stderr != "" {
+		t.Errorf("status: %d, stderr %q, printed:\n%s", status, stderr, out)
 	}
 	second := w.command("repl", "--http", "127.0.0.1:0")
 	second.Path = zino
-	status, out, said = run(t, second, "")
-	if status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: a REPL is running already, on ") || strings.Count(said, "\n") != 1 {
-		t.Errorf("a second: status %d, said %q", status, said)
+	status, out, stderr = run(t, second, "")
+	if status != 1 || out != "" || !strings.HasPrefix(stderr, "Error [internal]: a REPL is running already, on ") || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("a second: status %d, stderr %q", status, stderr)
 	}
 	x.Type("\x03")
 	w.over(t, x, s, 0)
@@ -172,7 +172,7 @@ func TestReplRefuses(t *testing.T) {
 	for _, test := range []struct {
 		args, config string
 		status       int
-		said         string
+		stderr       string
 	}{
 		{"--http " + taken, "", 1, "Error [internal]: " + taken + " is in use, by another REPL perhaps; name another address with zino repl --http or [repl] http\n"},
 		{"--http 127.0.0.1:99999", "", 1, "Error [internal]: [repl] http: listen tcp: address 99999: invalid port\n"},
@@ -183,10 +183,10 @@ func TestReplRefuses(t *testing.T) {
 		w := newWorld(t)
 		zinotest.Write(t, filepath.Join(w.cwd, "own.toml"), test.config)
 		args := append([]string{"--config", "own.toml", "repl"}, strings.Fields(test.args)...)
-		status, out, said := run(t, w.command(args...), "")
-		want := strings.ReplaceAll(test.said, "CWD", w.cwd)
-		if status != test.status || out != "" || strings.Count(said, "\n") != 1 || said != want && !strings.Contains(said, want) {
-			t.Errorf("%s: status %d, said %q, want %q", test.args, status, said, want)
+		status, out, stderr := run(t, w.command(args...), "")
+		want := strings.ReplaceAll(test.stderr, "CWD", w.cwd)
+		if status != test.status || out != "" || strings.Count(stderr, "\n") != 1 || stderr != want && !strings.Contains(stderr, want) {
+			t.Errorf("%s: status %d, stderr %q, want %q", test.args, status, stderr, want)
 		}
 		zinotest.Equal(t, "files left", zinotest.Names(t, w.runtime), "")
 	}

@@ -137,9 +137,9 @@ func (f *fakeSessions) command(t *testing.T, args ...string) *exec.Cmd {
 }
 
 // expect runs a command and compares all that it prints.
-func (f *fakeSessions) expect(t *testing.T, args string, status int, out, said string) {
+func (f *fakeSessions) expect(t *testing.T, args string, status int, out, stderr string) {
 	t.Helper()
-	expect(t, f.command(t, strings.Fields(args)...), "", status, out, said)
+	expect(t, f.command(t, strings.Fields(args)...), "", status, out, stderr)
 }
 
 // TestSessionsFail prints the error of each command on one line.
@@ -165,12 +165,12 @@ func TestSessionsOwn(t *testing.T) {
 	w.daemon(t, own.socket)
 	w.host(t, host.socket)
 	cmd := w.command("sessions", "list")
-	if status, out, said := run(t, cmd, ""); status != 0 || !strings.HasPrefix(out, "mine  ") || said != "" {
-		t.Errorf("status %d, printed %q, said %q", status, out, said)
+	if status, out, stderr := run(t, cmd, ""); status != 0 || !strings.HasPrefix(out, "mine  ") || stderr != "" {
+		t.Errorf("status %d, stdout %q, stderr %q", status, out, stderr)
 	}
 	cmd = w.command("--host", "sessions", "list")
-	if status, out, said := run(t, cmd, ""); status != 0 || !strings.HasPrefix(out, "theirs  ") || said != "" {
-		t.Errorf("--host: status %d, printed %q, said %q", status, out, said)
+	if status, out, stderr := run(t, cmd, ""); status != 0 || !strings.HasPrefix(out, "theirs  ") || stderr != "" {
+		t.Errorf("--host: status %d, stdout %q, stderr %q", status, out, stderr)
 	}
 }
 
@@ -209,9 +209,9 @@ func TestSessionsList(t *testing.T) {
 	f.expect(t, "--format json sessions list -n 1", 0, `{"session_id":"bad","created":"","updated":"2020-01-02T14:03:07Z","messages":1,"text":"x","bytes":0,"problem":"permission\ndenied"}`+"\n", "")
 	f.with(func() { f.total = 5 })
 	f.expect(t, "sessions list -n 2", 0, rows, "")
-	_, _, said := run(t, f.command(t, "sessions", "list"), "")
-	if said != "Warning: 2 more, which did not fit into one answer, are not shown: zino sessions search finds them\n" {
-		t.Errorf("said %q", said)
+	_, _, stderr := run(t, f.command(t, "sessions", "list"), "")
+	if stderr != "Warning: 2 more, which did not fit into one answer, are not shown: zino sessions search finds them\n" {
+		t.Errorf("stderr %q", stderr)
 	}
 }
 
@@ -225,9 +225,9 @@ func TestSessionsListHead(t *testing.T) {
 	cmd := f.command(t, "sessions", "list")
 	cmd.Args = append([]string{"sh", "-c", `"$@" | head -n 1`, "sh", cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/bin/sh"
-	status, out, said := run(t, cmd, "")
-	if status != 0 || strings.Count(out, "\n") != 1 || said != "" {
-		t.Errorf("status %d, printed %.100q, said %q", status, out, said)
+	status, out, stderr := run(t, cmd, "")
+	if status != 0 || strings.Count(out, "\n") != 1 || stderr != "" {
+		t.Errorf("status %d, stdout %.100q, stderr %q", status, out, stderr)
 	}
 }
 

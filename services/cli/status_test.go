@@ -41,9 +41,9 @@ func TestStatus(t *testing.T) {
 			serveAs(t, name, socket)
 		}
 	}
-	status, out, said := run(t, w.command("status"), "")
-	if status != 1 || said != "4 of 7 services are up.\n" {
-		t.Errorf("status %d, said %q", status, said)
+	status, out, stderr := run(t, w.command("status"), "")
+	if status != 1 || stderr != "4 of 7 services are up.\n" {
+		t.Errorf("status %d, stderr %q", status, stderr)
 	}
 	for _, want := range []string{
 		`(?m)^SERVICE +STATE +VERSION +UPTIME +SOCKET +PROBLEMS$`,
@@ -74,13 +74,13 @@ func TestStatusWhere(t *testing.T) {
 		serveAs(t, name, filepath.Join(w.cwd, name+".sock"))
 	}
 	zinotest.Write(t, named, text.String())
-	status, out, said := run(t, w.command("status", "--config", named), "")
-	if status != 0 || said != "" || strings.Count(out, " up ") != 7 {
-		t.Errorf("status %d, said %q, printed:\n%s", status, said, out)
+	status, out, stderr := run(t, w.command("status", "--config", named), "")
+	if status != 0 || stderr != "" || strings.Count(out, " up ") != 7 {
+		t.Errorf("status %d, stderr %q, printed:\n%s", status, stderr, out)
 	}
-	status, out, said = run(t, w.command("status"), "")
-	if status != 0 || said != "" || !strings.HasPrefix(out, "No services are running: zino starts its own for each run.") {
-		t.Errorf("status %d, said %q, printed:\n%s", status, said, out)
+	status, out, stderr = run(t, w.command("status"), "")
+	if status != 0 || stderr != "" || !strings.HasPrefix(out, "No services are running: zino starts its own for each run.") {
+		t.Errorf("status %d, stderr %q, printed:\n%s", status, stderr, out)
 	}
 	zinotest.Equal(t, "files left", zinotest.Names(t, w.runtime), "")
 }
@@ -119,9 +119,9 @@ func TestStatusWithoutDaemon(t *testing.T) {
 			}
 			cmd := w.command("status")
 			cmd.Env = append(cmd.Env, test.env...)
-			status, out, said := run(t, cmd, "")
-			if status != 0 || said != "" || strings.Contains(out, "sk-secret") || strings.Contains(out, " down ") {
-				t.Errorf("status %d, said %q, printed:\n%s", status, said, out)
+			status, out, stderr := run(t, cmd, "")
+			if status != 0 || stderr != "" || strings.Contains(out, "sk-secret") || strings.Contains(out, " down ") {
+				t.Errorf("status %d, stderr %q, printed:\n%s", status, stderr, out)
 			}
 			var lines []string
 			for line := range strings.Lines(out) {
@@ -143,9 +143,9 @@ func TestDescribe(t *testing.T) {
 		"mem":    {"search_hard -> hard_memories  (call)\n", "    -> query (string", "    <- "},
 		"daemon": {"(no type) -> response  (text)\n", "forward -> ", "ping -> pong"},
 	} {
-		status, known, said := run(t, w.command("describe", name), "")
-		if status != 0 || said != "" {
-			t.Errorf("status %d, said %q", status, said)
+		status, known, stderr := run(t, w.command("describe", name), "")
+		if status != 0 || stderr != "" {
+			t.Errorf("status %d, stderr %q", status, stderr)
 		}
 		for _, text := range want {
 			if !strings.Contains(known, text) {
@@ -153,8 +153,8 @@ func TestDescribe(t *testing.T) {
 			}
 		}
 	}
-	status, _, said := run(t, w.command("--socket", "none", "describe", "mem"), "")
-	if status != 1 || !strings.HasPrefix(said, "Error [internal]: Could not connect to daemon: ") {
-		t.Errorf("no daemon: status %d, said %q", status, said)
+	status, _, stderr := run(t, w.command("--socket", "none", "describe", "mem"), "")
+	if status != 1 || !strings.HasPrefix(stderr, "Error [internal]: Could not connect to daemon: ") {
+		t.Errorf("no daemon: status %d, stderr %q", status, stderr)
 	}
 }

@@ -61,9 +61,9 @@ func TestStatusUnits(t *testing.T) {
 			if !user {
 				cmd.Args = append(cmd.Args, "--config", w.hostConfig(t, dir))
 			}
-			status, out, said := run(t, cmd, "")
-			if status != 1 || said != "3 of 7 services are up.\n" {
-				t.Errorf("status %d, said %q", status, said)
+			status, out, stderr := run(t, cmd, "")
+			if status != 1 || stderr != "3 of 7 services are up.\n" {
+				t.Errorf("status %d, stderr %q", status, stderr)
 			}
 			journal := "journalctl --user -u"
 			if !user {
@@ -111,9 +111,9 @@ func TestStatusIdle(t *testing.T) {
 	for _, name := range config.Services {
 		text.WriteString(shown(name, "inactive", "dead", "success", "active"))
 	}
-	status, out, said := run(t, with(w.command("status"), w.pretend(t, true, text.String())), "")
-	if status != 0 || said != "" || strings.Count(out, " idle ") != 7 {
-		t.Errorf("status %d, said %q, printed:\n%s", status, said, out)
+	status, out, stderr := run(t, with(w.command("status"), w.pretend(t, true, text.String())), "")
+	if status != 0 || stderr != "" || strings.Count(out, " idle ") != 7 {
+		t.Errorf("status %d, stderr %q, printed:\n%s", status, stderr, out)
 	}
 }
 
@@ -131,8 +131,8 @@ func TestStatusUnitsStopped(t *testing.T) {
 			s.OnStats(func(stats *proto.Stats) { stats.Info = map[string]string{"callers": "root, ada"} })
 		})
 	}
-	status, out, said := run(t, with(w.command("status"), w.pretend(t, true, text.String())), "")
-	if status != 0 || said != "" || strings.Count(out, " up ") != 7 || !strings.HasSuffix(out, "\n\nAll may be called by: root, ada\n") {
-		t.Errorf("status %d, said %q, printed:\n%s", status, said, out)
+	status, out, stderr := run(t, with(w.command("status"), w.pretend(t, true, text.String())), "")
+	if status != 0 || stderr != "" || strings.Count(out, " up ") != 7 || !strings.HasSuffix(out, "\n\nAll may be called by: root, ada\n") {
+		t.Errorf("status %d, stderr %q, printed:\n%s", status, stderr, out)
 	}
 }

@@ -16,7 +16,7 @@ func TestSupervisorAlone(t *testing.T) {
 	for _, test := range []struct {
 		name, input string
 		status      int
-		out, said   string
+		out, stderr string
 	}{
 		{"before the configuration", "", 0, "made\n", ""},
 		{"in the middle of a line", "x", 0, "made\n", ""},
@@ -24,9 +24,9 @@ func TestSupervisorAlone(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
-			status, out, said := run(t, w.command("up", "--private", filepath.Join(w.runtime, "zino-x")), test.input)
-			if status != test.status || out != test.out || !strings.HasPrefix(said, test.said) || test.said == "" && said != "" {
-				t.Errorf("status %d, printed %q, said %q", status, out, said)
+			status, out, stderr := run(t, w.command("up", "--private", filepath.Join(w.runtime, "zino-x")), test.input)
+			if status != test.status || out != test.out || !strings.HasPrefix(stderr, test.stderr) || test.stderr == "" && stderr != "" {
+				t.Errorf("status %d, stdout %q, stderr %q", status, out, stderr)
 			}
 			zinotest.Equal(t, "files left", zinotest.Names(t, w.runtime), "")
 		})
@@ -54,9 +54,9 @@ func TestSupervisorForeignDir(t *testing.T) {
 	file := filepath.Join(w.runtime, "zino-x", "kept")
 	zinotest.Must(t, os.MkdirAll(filepath.Dir(file), 0o700))
 	zinotest.Must(t, os.WriteFile(file, nil, 0o600))
-	status, out, said := run(t, w.command("up", "--private", filepath.Dir(file)), "\n")
-	if status != 1 || out != "" || !strings.HasPrefix(said, "Error [internal]: no place for the sockets of this run: ") {
-		t.Errorf("status %d, printed %q, said %q", status, out, said)
+	status, out, stderr := run(t, w.command("up", "--private", filepath.Dir(file)), "\n")
+	if status != 1 || out != "" || !strings.HasPrefix(stderr, "Error [internal]: no place for the sockets of this run: ") {
+		t.Errorf("status %d, stdout %q, stderr %q", status, out, stderr)
 	}
 	if _, err := os.Stat(file); err != nil {
 		t.Error(err)

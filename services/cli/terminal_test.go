@@ -151,10 +151,10 @@ func TestTerminalRedirected(t *testing.T) {
 	f := newFake(t, "")
 	cmd := newWorld(t).command("--socket", f.socket)
 	dir := zinotest.Dir(t)
-	said, err := os.Create(filepath.Join(dir, "said"))
+	stderr, err := os.Create(filepath.Join(dir, "stderr"))
 	zinotest.Must(t, err)
-	defer said.Close()
-	cmd.Stderr = said
+	defer stderr.Close()
+	cmd.Stderr = stderr
 	x := onTerminal(t, cmd)
 	x.prompts(1)
 	x.Type("one\r")
@@ -165,7 +165,7 @@ func TestTerminalRedirected(t *testing.T) {
 	x.prompts(3)
 	x.Type("\x04")
 	x.ends(0)
-	text, err := os.ReadFile(said.Name())
+	text, err := os.ReadFile(stderr.Name())
 	if err != nil || !strings.HasPrefix(string(text), "Error [internal]: this fails ^[[31m\nTo go on: ") || strings.Count(string(text), "\n") != 2 {
 		t.Errorf("stderr holds %q, %v", text, err)
 	}

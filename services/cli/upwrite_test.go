@@ -16,8 +16,8 @@ func TestUpWrite(t *testing.T) {
 	t.Parallel()
 	const model = "model = \"m1\"\n"
 	for _, test := range []struct {
-		name, file, said string
-		check            func(w world, c *config.Config) (got, want string)
+		name, file, stderr string
+		check              func(w world, c *config.Config) (got, want string)
 	}{
 		{
 			"sockets", model, "",
@@ -53,9 +53,9 @@ func TestUpWrite(t *testing.T) {
 			zinotest.Must(t, os.MkdirAll(base, 0o700))
 			zinotest.Write(t, filepath.Join(base, "config.toml"), test.file)
 			file := filepath.Join(w.runtime, "zino", "mem.toml")
-			status, out, said := run(t, w.command("up", "--write", file), "")
-			if status != 0 || out != "" || said != test.said {
-				t.Fatalf("status %d, said %q, printed %q", status, said, out)
+			status, out, stderr := run(t, w.command("up", "--write", file), "")
+			if status != 0 || out != "" || stderr != test.stderr {
+				t.Fatalf("status %d, stderr %q, stdout %q", status, stderr, out)
 			}
 			cfg, err := config.Load(file, "mem")
 			zinotest.Must(t, err)
@@ -77,9 +77,9 @@ func TestUpWriteFails(t *testing.T) {
 		"/nowhere/x.toml": "no such file or directory",
 		w.cwd:             "is a directory",
 	} {
-		status, out, said := run(t, w.command("up", "--write", file), "")
-		if status != 1 || out != "" || strings.Count(said, "\n") != 1 || !strings.Contains(said, want) {
-			t.Errorf("%s: status %d, said %q, printed %q", file, status, said, out)
+		status, out, stderr := run(t, w.command("up", "--write", file), "")
+		if status != 1 || out != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: status %d, stderr %q, stdout %q", file, status, stderr, out)
 		}
 	}
 }

@@ -30,8 +30,8 @@ answers, and what they cost. A cost is "unknown" where no price is known; ">="
 stands before a sum of which a part is unknown. "estimated with prices of DATE" says
 that costs were computed with prices that Zino knows by itself, as of that date;
 [[rtr.model]] in the configuration sets others. Below stand the budgets: what is
-spent of each, what is reserved for requests under way or lost, and when it
-starts anew. A session's budgets are shown as they stand for --session.`,
+spent of each, what is reserved for requests in flight or lost, and when it
+starts again. Budgets of a session need --session.`,
 		Example: "  zino usage --by model --since 2026-11-01",
 		Args:    command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -96,9 +96,9 @@ func TestUsage(t *testing.T) {
 			proto.UsageRequest{By: "session", Since: "2026-11-01", SessionID: "a b"},
 		},
 	} {
-		status, out, said := run(t, newWorld(t).command(append([]string{"--socket", r.socket, "usage"}, test.args...)...), "")
-		if status != 0 || said != "" || out != someTable+test.want {
-			t.Errorf("status %d, said %q, printed\n%swant\n%s", status, said, out, someTable+test.want)
+		status, out, stderr := run(t, newWorld(t).command(append([]string{"--socket", r.socket, "usage"}, test.args...)...), "")
+		if status != 0 || stderr != "" || out != someTable+test.want {
+			t.Errorf("status %d, stderr %q, printed\n%swant\n%s", status, stderr, out, someTable+test.want)
 		}
 		if asked := r.requests(); asked[len(asked)-1] != test.req {
 			t.Errorf("asked for %+v", asked[len(asked)-1])
@@ -108,16 +108,16 @@ func TestUsage(t *testing.T) {
 
 func TestUsageJSON(t *testing.T) {
 	r := newUsageRouter(t, someUsage, nil)
-	status, out, said := run(t, newWorld(t).command("--socket", r.socket, "usage", "--json"), "")
+	status, out, stderr := run(t, newWorld(t).command("--socket", r.socket, "usage", "--json"), "")
 	if _, same, _ := run(t, newWorld(t).command("--socket", r.socket, "usage", "--format", "json"), ""); same != out {
 		t.Errorf("--format json prints %q", same)
 	}
 	var got proto.UsageReport
-	if err := json.Unmarshal([]byte(out), &got); err != nil || status != 0 || said != "" || strings.Count(out, "\n") != 1 {
-		t.Fatalf("status %d, said %q, printed %q: %v", status, said, out, err)
+	if err := json.Unmarshal([]byte(out), &got); err != nil || status != 0 || stderr != "" || strings.Count(out, "\n") != 1 {
+		t.Fatalf("status %d, stderr %q, stdout %q: %v", status, stderr, out, err)
 	}
 	if len(got.Rows) != 6 || got.Total.Requests != 5 || *got.Rows[1].Usage.CostUSD != 1234.56789 || got.Budgets[1].Spent != 123456 {
-		t.Errorf("printed %s", out)
+		t.Errorf("stdout %s", out)
 	}
 }
 
@@ -127,9 +127,9 @@ func TestUsageEmpty(t *testing.T) {
 		"No usage recorded.\n\nBUDGET        SPENT  RESERVED    LIMIT  ENDS\nusd_per_day  $0.0000  $0.5000  $1.0000  then\n": {{Name: "usd_per_day", Limit: 1, Reserved: 0.5, Ends: "then"}},
 	} {
 		r := newUsageRouter(t, proto.UsageReport{Total: proto.UsageRow{Key: "total"}, Budgets: budgets}, nil)
-		status, out, said := run(t, newWorld(t).command("--socket", r.socket, "usage"), "")
-		if status != 0 || said != "" || strings.Join(strings.Fields(out), " ") != strings.Join(strings.Fields(want), " ") {
-			t.Errorf("status %d, said %q, printed %q, want %q", status, said, out, want)
+		status, out, stderr := run(t, newWorld(t).command("--socket", r.socket, "usage"), "")
+		if status != 0 || stderr != "" || strings.Join(strings.Fields(out), " ") != strings.Join(strings.Fields(want), " ") {
+			t.Errorf("status %d, stderr %q, stdout %q, want %q", status, stderr, out, want)
 		}
 	}
 }
@@ -137,9 +137,9 @@ func TestUsageEmpty(t *testing.T) {
 // TestUsageEstimated prints the date of the prices.
 func TestUsageEstimated(t *testing.T) {
 	r := newUsageRouter(t, proto.UsageReport{Total: usageRow("total", 10, 0, new(0.5)), PricesOf: "2026-11-22"}, nil)
-	status, out, said := run(t, newWorld(t).command("--socket", r.socket, "usage"), "")
-	if status != 0 || said != "" || !strings.HasSuffix(out, "$0.5000\nestimated with prices of 2026-11-22\n") {
-		t.Errorf("status %d, said %q, printed %q", status, said, out)
+	status, out, stderr := run(t, newWorld(t).command("--socket", r.socket, "usage"), "")
+	if status != 0 || stderr != "" || !strings.HasSuffix(out, "$0.5000\nestimated with prices of 2026-11-22\n") {
+		t.Errorf("status %d, stderr %q, stdout %q", status, stderr, out)
 	}
 }
 
@@ -167,6 +167,6 @@ func TestUsageInterrupted(t *testing.T) {
 	zinotest.Must(t, err)
 	p.Signal(syscall.SIGINT)
 	if status := p.Exit(); status != exitInterrupted || p.Err.String() != "^C Interrupted.\n" {
-		t.Errorf("status %d, said %q", status, p.Err)
+		t.Errorf("status %d, stderr %q", status, p.Err)
 	}
 }

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# shellcheck disable=SC2034 # those that read this use them
+# shellcheck disable=SC2034 # the checks that source it use them
 # Functions of the checks: each check sources this file.
 set -uo pipefail
 run=/run/zino

@@ -22,7 +22,7 @@ type callback struct {
 	server  *http.Server
 }
 
-// result is a code, or why there is none.
+// result is a code or an error.
 type result struct {
 	code string
 	err  error

@@ -47,7 +47,7 @@ another directory you are asked where to continue; without a terminal --root say
 		Example: "  zino resume\n  zino sessions resume 550e",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id := ""
-			if len(args) == 0 { // report that there is none before a model is looked for
+			if len(args) == 0 { // report a missing session before looking for a model
 				err := env.WithDaemon(cmd, false, connect.StorageRequired, func(ctx context.Context, d *connect.Daemon) error {
 					found, err := turn.Latest(ctx, env, d)
 					id = found.SessionID
@@ -172,8 +172,8 @@ func (c *chat) prepare(ctx context.Context) (err error) {
 }
 
 // attach finds a daemon. A chat of which nothing is to be stored, and which does not
-// continue a session, gets services of its own: its session ends with them, whatever
-// ends the chat.
+// continue a session, gets services of its own: its session ends with them, even when
+// the chat is killed.
 func (c *chat) attach(ctx context.Context) error {
 	need := connect.StorageOptional
 	if c.NoSave && c.Session == "" && !c.Latest && c.Socket == "" && !c.Host && !c.cfg.IsSet("daemon.socket") {
@@ -188,7 +188,8 @@ func (c *chat) attach(ctx context.Context) error {
 	return nil
 }
 
-// greet says how to connect a model where there is none, and what works without.
+// greet says how to connect a model, and what works without one, if the offline
+// provider answers.
 func (c *chat) greet(caps proto.RouterCapabilities) {
 	if !caps.Fallback && caps.Provider != "offline" {
 		return
@@ -215,7 +216,7 @@ const help = `  a line ending in \ goes on in the next; a paste of several lines
 func (c *chat) converse(ctx context.Context, next func() (string, error)) error {
 	terminal := term.IsTerminal(c.In)
 	for {
-		if terminal { // an interrupt that came late was meant for the last turn
+		if terminal { // drop a late interrupt of the last turn
 			select {
 			case <-c.interrupts:
 			default:
@@ -243,8 +244,8 @@ func (c *chat) converse(ctx context.Context, next func() (string, error)) error 
 	}
 }
 
-// answer has one line answered. If the daemon is gone since the last turn, another
-// is found or started.
+// answer runs a turn with one line. If the daemon has exited since the last turn,
+// another is found or started.
 func (c *chat) answer(ctx context.Context, line string) error {
 	c.req.Message = line
 	err := turn.Run(ctx, c.Env, c.d, c.req, c.turns)
@@ -271,7 +272,7 @@ func (c *chat) interruptible(ctx context.Context, do func(context.Context) error
 	if interrupted {
 		return render.ErrInterrupted
 	}
-	if s := received(); s != nil { // it came too late for do: it is for what follows
+	if s := received(); s != nil { // too late for do: it cancels what follows
 		select {
 		case c.interrupts <- s:
 		default:

@@ -21,10 +21,10 @@ import (
 const editorGrace = 3 * time.Second
 
 // ErrNotUTF8 refuses bytes that are not text.
-var ErrNotUTF8 = errors.New("that is no text in UTF-8, and nothing was changed: convert it first, for example with iconv")
+var ErrNotUTF8 = errors.New("the text is not UTF-8, and nothing was changed: convert it first, for example with iconv")
 
 // Edit lets the user change a text in an editor, and calls store with the result. A
-// text that could not be stored stays in its file, and the user is told where.
+// text that could not be stored stays in its file, whose path is printed.
 func (e *Env) Edit(content, name string, store func(string) error) error {
 	dir, err := os.MkdirTemp("", "zino-edit-")
 	if err != nil {

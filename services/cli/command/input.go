@@ -14,11 +14,11 @@ import (
 // inputMax is how many bytes standard input may add to a prompt.
 const inputMax = 8 << 20
 
-// ErrSilent says that standard input had nothing in time.
+// ErrSilent is the error of standard input without data before the timeout.
 var ErrSilent = errors.New("nothing came")
 
 // ReadInput reads r to its end, up to 8 MiB of text. If timeout fires before the
-// first byte or the end, the result is ErrSilent, and a goroutine goes on to read r.
+// first byte or the end, the result is ErrSilent, and a goroutine continues to read r.
 func ReadInput(ctx context.Context, r io.Reader, timeout <-chan time.Time) (string, error) {
 	type result struct {
 		data []byte

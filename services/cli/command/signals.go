@@ -25,7 +25,7 @@ func UntilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 // CancelOn returns a context that the first signal from signals cancels. The second
 // ends the process at once, with the exit status of an interrupted run; services
 // that this run started end with it. stop, called once, waits until signals is no
-// longer read; then received returns the first signal, nil if there was none.
+// longer read; then received returns the first signal, or nil.
 func CancelOn(ctx context.Context, signals <-chan os.Signal) (_ context.Context, received func() os.Signal, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	over := make(chan struct{})

@@ -148,7 +148,7 @@ func (t *Target) ConnectForTurn(ctx context.Context, cfg *config.Config, need St
 	return t.Spawn(ctx, cfg, need)
 }
 
-// Find returns the first daemon that runs, nil if none does. A socket named on the
+// Find returns the first daemon that runs, or nil. A socket named on the
 // command line is returned unseen: it is used or fails.
 func (t *Target) Find(ctx context.Context, cfg *config.Config, plain bool) (*Daemon, error) {
 	places, err := t.Places(cfg, plain)

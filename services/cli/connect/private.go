@@ -23,8 +23,8 @@ import (
 )
 
 // private is a constellation that this run started for itself. A supervisor process
-// (zino up --private) runs it and reads from a pipe: when this process ends, for
-// whatever reason, the pipe closes, and the supervisor stops the services and
+// (zino up --private) runs it and reads from a pipe: when this process ends in any
+// way, the pipe closes, and the supervisor stops the services and
 // removes their directory.
 type private struct {
 	cfg        *config.Config

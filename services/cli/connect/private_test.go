@@ -66,12 +66,12 @@ func TestStaleUnits(t *testing.T) {
 		want   string
 	}{{now.Add(-time.Hour), ""}, {now.Add(time.Hour), "systemctl --user restart"}} {
 		zinotest.Must(t, os.Chtimes(file, test.edited, test.edited))
-		said, err := os.Create(filepath.Join(base, "stderr"))
+		stderr, err := os.Create(filepath.Join(base, "stderr"))
 		zinotest.Must(t, err)
-		target := &Target{Err: said}
+		target := &Target{Err: stderr}
 		target.awaitReload(t.Context(), Place{Socket: filepath.Join(dir, "daemon.sock")})
-		text, err := os.ReadFile(said.Name())
-		zinotest.Must(t, errors.Join(err, said.Close()))
+		text, err := os.ReadFile(stderr.Name())
+		zinotest.Must(t, errors.Join(err, stderr.Close()))
 		if got := string(text); (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
 			t.Errorf("edited at %v: printed %q", test.edited, got)
 		}

@@ -68,7 +68,7 @@ func (t *Target) Config() (*config.Config, error) {
 	if loadErr != nil {
 		return nil, err
 	}
-	t.Say("Warning: %v; zino up goes on with the configuration that it had", err)
+	t.Say("Warning: %v; zino up continues with its earlier configuration", err)
 	return former, nil
 }
 
@@ -165,7 +165,7 @@ func (t *Target) borrow(cfg *config.Config) error {
 	return nil
 }
 
-// ReadLocal reads the ZINO.toml in dir, nil if there is none. A FIFO or a huge file
+// ReadLocal reads the ZINO.toml in dir, nil if it does not exist. A FIFO or a huge file
 // must not be able to stop the run.
 func ReadLocal(dir string) (*config.Config, error) {
 	const limit = 1 << 20

@@ -160,7 +160,7 @@ func (d *doctor) checkTools(ctx context.Context) []finding {
 	var list []finding
 	for _, path := range []string{d.cfg.Tools.Dir, d.cfg.Skills.Dir, d.cfg.Sys.Template, d.cfg.Sys.SessionTemplate} {
 		if _, err := os.Stat(path); err != nil {
-			list = append(list, warned("zino config show", "%s does not exist, and the installation has none: install Zino again, or set its key", path))
+			list = append(list, warned("zino config show", "%s does not exist, also not in the installation: install Zino again, or set its key", path))
 		}
 	}
 	running, err := d.services()
@@ -322,7 +322,7 @@ func (d *doctor) checkKey(ctx context.Context) []finding {
 type providerAnswer struct {
 	caps proto.RouterCapabilities
 	took time.Duration
-	date time.Time // zero if the answer had none
+	date time.Time // zero without a Date header
 }
 
 // errNoProvider is the error where no provider would be asked.

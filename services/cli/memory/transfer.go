@@ -188,7 +188,7 @@ func parseMemory(line string) (req proto.StoreHard, err error) {
 	}
 	list, err := render.ReadMessages(req.Messages)
 	if err == nil && len(list) == 0 {
-		err = errors.New("there are no messages in it")
+		err = errors.New("messages is empty")
 	}
 	return req, err
 }

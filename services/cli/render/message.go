@@ -47,7 +47,7 @@ func MessageTexts(raw proto.Raw) string {
 }
 
 // Messages prints messages as "role: text". Later lines of a text are indented, so
-// that none looks like the next message.
+// that they do not look like the next message.
 func Messages(w io.Writer, raw proto.Raw) error {
 	list, err := ReadMessages(raw)
 	if err != nil {

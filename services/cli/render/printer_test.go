@@ -39,7 +39,7 @@ func TestPrinter(t *testing.T) {
 				}
 				zinotest.Must(t, errors.Join(p.Flush(), p.End()))
 				if out.String() != test.want {
-					t.Errorf("printed %q, want %q", &out, test.want)
+					t.Errorf("stdout %q, want %q", &out, test.want)
 				}
 			}
 		})

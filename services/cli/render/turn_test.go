@@ -30,11 +30,11 @@ func FuzzEvents(f *testing.F) {
 		f.Add(head.Type, []byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, typ string, payload []byte) {
-		var out, said strings.Builder
-		x := &TextTurns{out: Printer{w: &out, terminal: true}, thoughts: Printer{w: &said, terminal: true}, err: &said, status: still(), reasoning: true}
+		var out, stderr strings.Builder
+		x := &TextTurns{out: Printer{w: &out, terminal: true}, thoughts: Printer{w: &stderr, terminal: true}, err: &stderr, status: still(), reasoning: true}
 		x.Event(typ, payload) // may refuse it
 		x.End(Done{}, nil)
-		if got := out.String() + said.String(); strings.ContainsFunc(got, text.Hidden) {
+		if got := out.String() + stderr.String(); strings.ContainsFunc(got, text.Hidden) {
 			t.Errorf("%s %s prints %q", typ, payload, got)
 		}
 	})
@@ -48,6 +48,6 @@ func TestJSONAgentsOnce(t *testing.T) {
 		zinotest.Must(t, j.Event("notice", []byte(`{"type":"notice","kind":"agents","text":"`+text+`"}`)))
 	}
 	if n := strings.Count(out.String(), "\n"); n != 2 {
-		t.Errorf("printed %s", out.String())
+		t.Errorf("stdout %s", out.String())
 	}
 }

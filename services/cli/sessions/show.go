@@ -115,7 +115,7 @@ type Event struct {
 }
 
 // printer prints the events of a session for people. Texts are indented, so that
-// none looks like a heading.
+// they do not look like headings.
 type printer struct {
 	w     io.Writer
 	begun bool              // the first line was printed
@@ -149,7 +149,7 @@ func (p *printer) print(line string, texts ...string) error {
 }
 
 func (p *printer) event(raw []byte) error {
-	const unknownMax = 16 // types that are counted apart
+	const unknownMax = 16 // types with a count of their own
 	var e Event
 	if err := wire.Decode(raw, &e); err != nil {
 		p.broken++
@@ -338,11 +338,11 @@ func shorten(s string) []string {
 	return []string{shown}
 }
 
-// warn says what of a session was not shown: skipped lines of the file, and torn
-// bytes of an incomplete last line, as a crash leaves it.
+// warn reports what is not shown: skipped lines of the file, and the bytes of an
+// incomplete last line, which a crash leaves.
 func (p *printer) warn(env *command.Env, id string, skipped int, torn int64) {
 	if skipped > 0 {
-		env.Say("Warning: lines of the file that are no events were left out: %d", skipped)
+		env.Say("Warning: lines of the file that are not events were left out: %d", skipped)
 	}
 	if torn > 1 { // one byte is an empty line
 		env.Say("Warning: the last line of the file is not whole and was left out: %d bytes", torn)
