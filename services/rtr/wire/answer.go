@@ -31,7 +31,7 @@ type pending struct {
 	args     []byte
 }
 
-// Event takes the next event. Calls are told apart by Index; a call whose start is
+// Event adds the next event. Calls are told apart by Index; a call whose start is
 // missing has no name and is dropped in the end.
 func (a *Answer) Event(e Event) {
 	switch e.Kind {
@@ -76,13 +76,13 @@ func (a *Answer) Size() int {
 	return n
 }
 
-// Usage is what was used, nil if the provider does not say.
+// Usage is the tokens used, nil if the provider did not report them.
 func (a *Answer) Usage() *proto.Usage { return a.usage }
 
 // Finished returns the complete answer. The arguments of a call are parsed only
 // now: empty ones are {}, and those that the token limit cut off drop the call. Others
-// that end in the middle are what the model wrote, as the stream was complete: who
-// runs the call reports that to the model.
+// that end in the middle are kept as the model wrote them, since the stream was
+// complete: the service that runs the call reports them to the model.
 func (a *Answer) Finished() proto.Text {
 	t := proto.Text{Content: a.text.String(), StopReason: a.stop, Usage: a.usage, State: a.state}
 	raw := []byte("[")
@@ -133,8 +133,8 @@ func stopReason(reason string) string {
 	return reason
 }
 
-// blockCost is what a kept block counts in bytes beside its own, so that the
-// number of blocks is bounded as well.
+// blockCost is added to the bytes of each stored block, which bounds the number of
+// blocks as well.
 const blockCost = 1 << 10
 
 // stringOf is a JSON string's value, empty for anything else.
@@ -216,16 +216,15 @@ func setTokens(n *int64, value []byte) {
 	}
 }
 
-// template recognizes an event that differs from an earlier one in nothing but one
-// JSON string, as nearly all events of a stream do. The string is then all that has
-// to be read: the JSON around it means what it meant before.
+// template recognizes an event that differs from an earlier one in one JSON string
+// only, as nearly all events of a stream do. Then only the string is parsed.
 type template struct {
 	event    []byte // with the string at [from:to]
 	from, to int
 }
 
-// learn keeps an event whose only news is the string value, which is a part of its
-// bytes.
+// learn stores an event of which only the string value, a part of its bytes,
+// changes.
 func (t *template) learn(event, value []byte) {
 	if len(value) < 2 || value[0] != '"' {
 		return

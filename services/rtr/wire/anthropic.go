@@ -69,7 +69,7 @@ type anthropicRequest struct {
 	Messages    json.RawMessage `json:"messages"`
 }
 
-// thinking asks for reasoning or switches it off.
+// thinking enables or disables reasoning.
 type thinking struct {
 	Type    string `json:"type"` // "disabled", "enabled" with a budget, "adaptive"
 	Budget  int    `json:"budget_tokens,omitzero"`
@@ -80,20 +80,19 @@ type outputConfig struct {
 	Effort string `json:"effort"`
 }
 
-// minBudget is the least number of tokens of thinking that the wire takes.
+// minBudget is the smallest budget of thinking that the wire accepts, in tokens.
 const minBudget = 1024
 
 // TooShortToThink reports whether a request's effort is a budget on Anthropic's wire
-// that its limit of tokens has no room for.
+// that exceeds its limit of tokens.
 func TooShortToThink(req *Request) bool {
 	_, err := strconv.Atoi(req.Effort)
 	return err == nil && 0 < req.MaxTokens && req.MaxTokens <= minBudget
 }
 
-// think sets what asks for the effort. Thinking goes without sampling parameters:
-// the wire takes none but the defaults with it. A budget must be below max_tokens,
-// so where that is small nothing is asked for; nor is it in the middle of a tool
-// loop that began without thinking, which the wire refuses.
+// think sets the members for the effort, and removes sampling parameters, which the
+// wire refuses beside thinking. It sets nothing if the budget would not be below
+// max_tokens, or in the middle of a tool loop that began without thinking.
 func (r *anthropicRequest) think(effort string, signed bool) {
 	percent, err := strconv.Atoi(effort)
 	switch {
@@ -119,8 +118,7 @@ func (r *anthropicRequest) think(effort string, signed bool) {
 const cacheMark = `,"cache_control":{"type":"ephemeral"}}`
 
 // anthropicBody encodes the body of a request. The same conversation with more at
-// its end gives the same bytes up to that end, or nothing would be found in the
-// provider's cache.
+// its end gives the same bytes up to that end, as the provider's cache demands.
 func anthropicBody(req *Request) ([]byte, error) {
 	system, messages := split(legal(req.Messages))
 	r := anthropicRequest{Model: req.Model, MaxTokens: req.MaxTokens, Stream: !req.Whole}
@@ -156,7 +154,7 @@ func anthropicBody(req *Request) ([]byte, error) {
 	return encodeBody(r, len(r.Messages)+len(r.Tools)+len(r.System))
 }
 
-// anthropicSchema is a schema with a type, which the wire demands.
+// anthropicSchema adds the type to a schema, which the wire demands.
 func anthropicSchema(schema json.RawMessage) []byte {
 	if memberOf(schema, "type") != nil {
 		return schema
@@ -204,7 +202,7 @@ type anthropicChat struct {
 	signed bool // the last of the assistant's messages begins with thinking
 }
 
-// begin begins a block of a role. The user comes first.
+// begin begins a block of a role. The first message is the user's.
 func (c *anthropicChat) begin(role string) {
 	switch {
 	case c.role == role:
@@ -229,9 +227,9 @@ func (c *anthropicChat) text(role, text string) {
 	c.b = append(wire.AppendString(append(c.b, `{"type":"text","text":`...), text), '}')
 }
 
-// assistant adds a message: the blocks that the provider gave, if its calls are the
-// message's and their ids are free, for its reasoning is signed; else blocks made of
-// what is known.
+// assistant adds a message: the provider's own blocks, whose reasoning is signed, if
+// their calls are those of the message and their ids are unused; else blocks made
+// from the message.
 func (c *anthropicChat) assistant(m Message) {
 	c.open = c.open[:0]
 	blocks, err := wire.Elements(stateOf(m, "anthropic", c.model))
@@ -278,8 +276,8 @@ func (c *anthropicChat) assistant(m Message) {
 	}
 }
 
-// result adds the result of the next call. The wire takes no blank one where a tool
-// failed.
+// result adds the result of the next call. The wire refuses a blank one of a tool
+// that failed.
 func (c *anthropicChat) result(m Message) {
 	id := c.open[0]
 	c.open = c.open[1:]

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"zino/pkg/sse"
+	"zino/pkg/zinotest"
 )
 
 // discard is a sink that counts.
@@ -67,9 +68,7 @@ func BenchmarkStreams(b *testing.B) {
 				report(b, func() int {
 					ep, _ := endpointFor(b, strings.NewReader(stream.String()))
 					var d discard
-					if err := infers[name](context.Background(), ep, ask(b, nil), &d); err != nil {
-						b.Fatal(err)
-					}
+					zinotest.Must(b, infers[name](context.Background(), ep, ask(b, nil), &d))
 					return d.n
 				})
 			})

@@ -47,9 +47,7 @@ func encode(t *testing.T, wire string, req *Request) []byte {
 	t.Helper()
 	w := bodies[wire]
 	body, err := w.body(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	if again, err := w.body(req); err != nil || !bytes.Equal(again, body) {
 		t.Fatalf("again: %s, %v", again, err)
 	}
@@ -156,7 +154,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// utterances are messages of all sorts, of which conversations are made.
+// utterances returns messages of all kinds for conversations.
 func utterances() []Message {
 	call := func(ids ...string) Message {
 		m := Message{Role: "assistant"}
@@ -230,9 +228,9 @@ func TestAnthropicPrefix(t *testing.T) {
 	}
 }
 
-// TestNoNumber checks that what JSON has no word for is refused before anything
-// is asked.
-func TestNoNumber(t *testing.T) {
+// TestNotANumber checks that NaN, which JSON cannot express, is refused without a
+// request.
+func TestNotANumber(t *testing.T) {
 	for _, tt := range wires {
 		ep, s := endpointFor(t)
 		err := tt.infer(context.Background(), ep, ask(t, func(r *Request) { r.Temperature = math.NaN() }), &gathered{})
@@ -291,7 +289,7 @@ func planned(plan []byte, text string) []byte {
 	return append(b, ']')
 }
 
-// kept is what a wire may have kept of the calls in planned.
+// kept returns a state of a wire with the calls in planned.
 func kept(p byte, said []byte) []byte {
 	if p>>5&1 == 1 {
 		return fmt.Appendf(nil, `{"thinking":%s}`, said)
@@ -340,7 +338,7 @@ func TestResponsesMissing(t *testing.T) {
 }
 
 // TestResponsesGrows checks that a conversation with more at its end has the same
-// items before.
+// items at its beginning.
 func TestResponsesGrows(t *testing.T) {
 	var raw []string
 	before := ""
@@ -348,9 +346,7 @@ func TestResponsesGrows(t *testing.T) {
 		id := fmt.Sprint("c", i%2)
 		raw = append(raw, `{"role":"user","content":"hi"}`, `{"role":"assistant","content":"","tool_calls":[{"id":"`+id+`","type":"function","function":{"name":"f","arguments":"{}"}}]}`, `{"role":"tool","tool_call_id":"`+id+`","content":"r"}`)
 		list, err := ReadMessages(proto.Raw("[" + strings.Join(raw, ",") + "]"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		_, list = split(legal(list))
 		now := string(responsesInput(list, "m"))
 		if !strings.HasPrefix(now, before) {

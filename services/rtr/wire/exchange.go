@@ -27,14 +27,14 @@ const (
 	// bufferSize of a connection, in bytes: a router has many streams open, and
 	// larger reads and writes bypass the buffer.
 	bufferSize = 512
-	// headSize is the buffer for the look at the beginning of an answer, which
-	// later reads bypass in the same way.
+	// headSize is the size of the buffer in which the beginning of an answer is
+	// examined; later reads bypass it in the same way.
 	headSize = 256
-	// wholeFactor is how many times longer an answer in one piece may take than a
-	// stream may pause: no byte of it comes while the model writes.
+	// wholeFactor is the factor by which the timeout of an answer in one piece exceeds
+	// that of a stream: none of its bytes is sent while the model writes.
 	wholeFactor = 10
-	// silentFactor is how many times longer a stream may send nothing but comments
-	// and pings than it may send nothing at all.
+	// silentFactor is the factor by which the timeout for a stream of comments and pings
+	// exceeds that of a stream without any bytes.
 	silentFactor = 5
 	maxRefusal   = 64 << 10             // bytes that are read of an error's body
 	maxSilence   = sse.MaxEvent + 1<<20 // bytes without an event: no event is larger
@@ -44,39 +44,39 @@ const (
 // packet could not hold more.
 const MaxAnswer = 16 << 20
 
-// maxCalls is how many calls one answer may have. agr runs fewer and says so to
-// the model; an answer with more than these is a provider's fault.
+// maxCalls is how many calls one answer may have. agr runs fewer and reports that
+// to the model; more than these are an error of the provider.
 const maxCalls = 4096
 
 // endMark is the data of the event that ends a stream.
 const endMark = "[DONE]"
 
 var (
-	// errStalled is why an exchange was cancelled when no byte came in time.
+	// errStalled cancels an exchange without a byte within the timeout.
 	errStalled = &proto.Error{Code: proto.CodeTimeout}
 	// errSilent is the error of a stream that has bytes and no events.
 	errSilent = errors.New("no event")
 )
 
-// Endpoint is a place where a provider is reached, and the credentials for it.
+// Endpoint is the address of a provider, and the credentials for it.
 type Endpoint struct {
 	// Client makes the requests: see NewClient.
 	Client *http.Client
 	// Provider is the provider's name.
 	Provider string
-	// Base is the base URL, with credentials if it was given some, and Name the
-	// same without, for people.
+	// Base is the base URL, with the user and password that it may have; Name is
+	// the URL without them, for messages.
 	Base, Name string
 	// Key is the provider's key, empty without one.
 	Key string
-	// Token says that the key is one that Anthropic takes as a bearer's.
+	// Token: Anthropic gets the key as a bearer token.
 	Token bool
-	// KeyHint says what to set for a key, and BaseHint for the base URL.
+	// KeyHint and BaseHint name the settings of the key and of the base URL.
 	KeyHint, BaseHint string
-	// Stall is how long the provider may be silent; 0: without a limit.
+	// Stall is the longest time between two bytes; 0: no limit.
 	Stall time.Duration
 	// Observe, if not nil, is called with the status and header of every answer,
-	// except those that say to come back another day.
+	// except those of a quota that lasts a day or longer.
 	Observe func(status int, header http.Header)
 
 	mask  mask
@@ -117,8 +117,8 @@ func (ep *Endpoint) bearer(h http.Header) {
 	}
 }
 
-// NewClient returns the HTTP client of all endpoints. It has no time limit but for
-// connecting: an answer may take as long as bytes come. ProxyFromEnvironment leaves
+// NewClient returns the HTTP client of all endpoints. Only connecting has a time
+// limit: an answer may take any time while bytes arrive. ProxyFromEnvironment leaves
 // loopback alone.
 func NewClient() *http.Client {
 	dialer := &net.Dialer{Timeout: connectTime, KeepAlive: 30 * time.Second}
@@ -137,7 +137,7 @@ func NewClient() *http.Client {
 }
 
 // checkRedirect follows a redirect only on the same server and with the same
-// method, so that the key stays with the server that it is for.
+// method, so that no other server gets the key.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	from := via[0]
 	if len(via) < 5 && req.Method == from.Method && req.URL.Scheme == from.URL.Scheme && req.URL.Host == from.URL.Host {
@@ -154,7 +154,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 }
 
 // IsLocal reports whether a base URL leads to this host or a private network, where
-// a model server serves any caller what its owner has put there.
+// a model server usually needs no key.
 func IsLocal(base string) bool {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -164,7 +164,7 @@ func IsLocal(base string) bool {
 	return u.Hostname() == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast())
 }
 
-// identify sets the User-Agent, unless the user's headers have one.
+// identify sets the User-Agent, unless the user's headers contain one.
 func identify(req *http.Request) {
 	if req.Header.Get("User-Agent") == "" {
 		req.Header.Set("User-Agent", "zino/"+rpc.Version)
@@ -213,7 +213,7 @@ type exchange struct {
 	resp   *http.Response
 	size   int // bytes of the events so far
 
-	// The provider's time: the timer runs only while the provider is waited for.
+	// The timer runs only while the exchange waits for the provider.
 	stall  time.Duration // without a byte; 0: no limit
 	timer  *time.Timer
 	asked  time.Time     // when waiting began
@@ -227,7 +227,7 @@ type exchange struct {
 	one   bool     // the answer came in one piece
 	parts [][]byte // events left of those that came as one
 
-	// How far the answer is.
+	// The progress of the answer.
 	any      bool // an event of the wire has come
 	marked   bool // the end mark has come, or the answer came in one piece
 	finished bool // the answer is complete, and what may follow is not waited for long
@@ -322,7 +322,7 @@ func (x *exchange) await() {
 	x.timer.Reset(left)
 }
 
-// byteTimeout is how long the next byte is waited for.
+// byteTimeout returns the timeout of the next byte.
 func (x *exchange) byteTimeout() time.Duration {
 	if x.lines && x.resp == nil {
 		return x.stall * silentFactor
@@ -336,8 +336,8 @@ func (x *exchange) arrived() {
 	x.silent += time.Since(x.asked)
 }
 
-// Read reads from the provider. What has come so far goes to the caller first; a
-// slow caller does not count against the provider's time.
+// Read reads from the provider. Events are flushed to the caller first, while the
+// timer is stopped: a slow caller does not use up the provider's time.
 func (x *exchange) Read(p []byte) (int, error) {
 	if x.unsaid > maxSilence {
 		return 0, errSilent
@@ -364,9 +364,9 @@ func (x *exchange) read() error {
 	return x.answer.end(x, err)
 }
 
-// open looks at the beginning of the answer and not at its content type, which is
-// wrong too often, to tell a stream from JSON and from a web page. JSON is an
-// answer only where no stream was asked for.
+// open distinguishes a stream, JSON and a web page by the first bytes of the
+// answer: the content type is wrong too often. JSON is an answer only if no stream
+// was requested.
 func (x *exchange) open() error {
 	in := bufio.NewReaderSize(x, headSize)
 	if x.lines {
@@ -401,8 +401,8 @@ func (x *exchange) open() error {
 }
 
 // firstByte returns the first byte that is neither white space nor part of a byte
-// order mark, and leaves it to be read. What is dropped means nothing in a stream
-// or in JSON.
+// order mark, without consuming it. The bytes before it have no meaning in a
+// stream or in JSON.
 func firstByte(in *bufio.Reader) (byte, error) {
 	for {
 		c, err := in.ReadByte()
@@ -415,8 +415,8 @@ func firstByte(in *bufio.Reader) (byte, error) {
 	}
 }
 
-// readError passes errors of the sink and of Read on, which are the caller's
-// already, and words those of the readers above it.
+// readError returns errors of the sink and of Read unchanged, and turns those of
+// the readers above them into a Fault.
 func (x *exchange) readError(err error) error {
 	if errors.Is(err, sse.ErrTooLong) || errors.Is(err, errSilent) {
 		return x.explain(err)
@@ -424,8 +424,8 @@ func (x *exchange) readError(err error) error {
 	return err
 }
 
-// events passes events to the answer until it is complete. What goes wrong after
-// that does not matter, unless the caller has gone.
+// events passes events to the answer until it is complete. Errors after
+// that are ignored, unless the caller has gone.
 func (x *exchange) events() error {
 	var end error
 	for !x.stopped && end == nil {
@@ -488,8 +488,8 @@ func (x *exchange) next() (name string, data []byte, err error) {
 }
 
 // separate splits events that came without a blank line between them: the standard
-// joins their lines, which makes no JSON of them. An event that was cut off is
-// empty; the end of the input comes next and is reported as such.
+// joins their lines, which is not JSON. An event that was cut off is returned
+// empty; the next call reports the end of the input.
 func (x *exchange) separate(data []byte, cut bool) []byte {
 	isEvent := func(line []byte) bool { return string(line) == endMark || wire.Valid(line) }
 	if bytes.IndexByte(data, '\n') < 0 && !cut || isEvent(data) {
@@ -536,7 +536,7 @@ func (x *exchange) emitEnd(state []byte, reason string) error {
 	return x.emit(Event{Kind: Finish, Reason: reason})
 }
 
-// emitCall emits a call that came whole.
+// emitCall emits a call that was received in one event.
 func (x *exchange) emitCall(index int, id, name, args string) error {
 	if err := x.emit(Event{Kind: ToolStart, Index: index, ID: id, Name: name}); err != nil || args == "" {
 		return err
@@ -544,7 +544,7 @@ func (x *exchange) emitCall(index int, id, name, args string) error {
 	return x.emit(Event{Kind: ToolArgs, Index: index, Delta: []byte(args)})
 }
 
-// keep counts bytes that are kept without being passed on.
+// keep counts bytes that are stored without being passed on.
 func (x *exchange) keep(n int) error {
 	if x.size += n; x.size > MaxAnswer {
 		return x.tooLarge()
@@ -552,8 +552,8 @@ func (x *exchange) keep(n int) error {
 	return nil
 }
 
-// finish notes that the answer is complete: what may follow is not waited for
-// long.
+// finish marks the answer as complete, and shortens the timeout for anything that
+// follows.
 func (x *exchange) finish() {
 	x.finished = true
 	if x.stall <= 0 || x.stall > graceTime {

@@ -19,11 +19,12 @@ import (
 
 	"zino/pkg/fakellm"
 	"zino/pkg/wire"
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
-// TestAnthropicTooMuch checks that what is kept of an answer has an end, also
-// where nothing of it is passed on.
+// TestAnthropicTooMuch checks that the stored part of an answer is limited, also
+// if nothing of it is passed on.
 func TestAnthropicTooMuch(t *testing.T) {
 	kib := strings.Repeat("x", 1<<10)
 	for name, data := range map[string]string{
@@ -45,7 +46,7 @@ func TestAnthropicTooMuch(t *testing.T) {
 }
 
 // TestAnthropicLong checks that a long line is read, and that an answer does not
-// fail for what would be handed back of it.
+// fail because of the state to be sent back.
 func TestAnthropicLong(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	stream := "data: " + strings.Replace(anText, `"text":""`, `"text":"`+long+`"`, 1) + "\n\ndata: {\"type\":\"message_stop\"}\n\n"
@@ -62,9 +63,7 @@ func TestAnthropicLong(t *testing.T) {
 			`{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"hm","signature":"s"}}`,
 			`{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"t1","name":"f","input":{}}}`,
 		} {
-			if err := a.event(x, "", []byte(data)); err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, a.event(x, "", []byte(data)))
 		}
 		x.size = MaxAnswer - room
 		if err := a.end(x, nil); err != nil || strings.Count(strings.Join(g.words, "\n"), "state ") != want {
@@ -73,7 +72,7 @@ func TestAnthropicLong(t *testing.T) {
 	}
 }
 
-// TestWhole checks that an answer in one piece gives what the same one gives as a
+// TestWhole checks that an answer gives the same events in one piece and as a
 // stream.
 func TestWhole(t *testing.T) {
 	usage := &fakellm.Usage{In: 9, Out: 5, CacheRead: 4}
@@ -139,7 +138,7 @@ func TestTooManyCalls(t *testing.T) {
 	for i := range 2 * maxCalls {
 		events = append(events, toolDelta(fmt.Sprintf(`{"index":%d,"id":"%d","function":{"name":"f","arguments":"{}"}}`, i, i)))
 	}
-	got, err := outcome(t, OpenAI, ask(t, nil), strings.NewReader(sseData(append(events, finish("tool_calls"))...)))
+	got, err := eventsOf(t, OpenAI, ask(t, nil), strings.NewReader(sseData(append(events, finish("tool_calls"))...)))
 	if err == nil || !strings.Contains(err.Error(), "calls more than 4096 tools at once") || len(got) > 2*maxCalls+10 {
 		t.Errorf("got %d events, %v", len(got), err)
 	}
@@ -177,8 +176,8 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestLongLine checks that a line of 10 MiB is an answer like any other, and that
-// no way of sending a character breaks it.
+// TestLongLine checks that a line of 10 MiB is read, and all forms of sending
+// a character.
 func TestLongLine(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -200,7 +199,7 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
-// endless is a text for ever.
+// endless is an endless text.
 type endless string
 
 // Read fills the buffer.
@@ -211,8 +210,7 @@ func (e endless) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// TestFlood checks that a stream which says nothing does not go on for ever,
-// however fast its bytes come.
+// TestFlood checks that a stream without events ends, at any rate of its bytes.
 func TestFlood(t *testing.T) {
 	for _, noise := range []string{": " + strings.Repeat("ping ", 1000) + "\n\n", "event: " + strings.Repeat("x", 5000) + "\n\n", strings.Repeat(" ", 4096)} {
 		ep, _ := endpointFor(t, io.MultiReader(strings.NewReader("data: "+delta(`"content":"x"`)+"\n\n"), endless(noise)))
@@ -223,8 +221,8 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestRedirectElsewhere checks that no other server gets the key, or anything at
-// all.
+// TestRedirectElsewhere checks that another server gets neither the key nor a
+// request.
 func TestRedirectElsewhere(t *testing.T) {
 	var asked atomic.Int64
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
@@ -243,7 +241,7 @@ func TestRedirectElsewhere(t *testing.T) {
 }
 
 // TestRedirectFollowed checks that a redirect on the same server is followed
-// with the whole request, but not for ever.
+// with the whole request, a limited number of times.
 func TestRedirectFollowed(t *testing.T) {
 	llm := fakellm.New(fakellm.Turn{Status: 308, Header: []string{"Location: /v1/chat/completions"}}, fakellm.Reply("x"))
 	defer llm.Close()
@@ -288,8 +286,8 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
-// TestUnreachable checks the error for a server that is not there, and that
-// the password in its URL is not.
+// TestUnreachable checks that the error for a server that does not listen hides
+// the password in its URL.
 func TestUnreachable(t *testing.T) {
 	ep := endpointAt(t, "http://someone:s3cret-pass@127.0.0.1:1/v1")
 	_, f := answered(t, ep, true)
@@ -301,7 +299,7 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// TestHeaders checks what goes out besides the body, and that the answer's status
+// TestHeaders checks the headers of a request, and that the answer's status
 // and header are passed to the observer of the limits.
 func TestHeaders(t *testing.T) {
 	llm := fakellm.New(
@@ -350,17 +348,17 @@ const (
 	geUsed10 = `used {"input_tokens":10,"output_tokens":0}`
 )
 
-// TestGeminiTooLarge checks that what is kept to go back has a limit too.
+// TestGeminiTooLarge checks that the state to be sent back is limited.
 func TestGeminiTooLarge(t *testing.T) {
 	t.Parallel()
 	part := geminiEvents(geParts(`{"inlineData":{"data":"`+strings.Repeat("A", 6<<20)+`"}}`), geParts(`{"text":"a"}`))
-	got, err := outcome(t, Gemini, ask(t, nil), strings.NewReader(strings.Repeat(part, 3)))
+	got, err := eventsOf(t, Gemini, ask(t, nil), strings.NewReader(strings.Repeat(part, 3)))
 	if e, ok := errors.AsType[*proto.Error](err); !ok || e.Code != proto.CodeTooLarge || got[0] != "text 0 aa" {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
 
-// fillerStream is a stream that begins with text and goes on with filler without end.
+// fillerStream is a stream that begins with text, followed by endless filler.
 type fillerStream struct{ text, filler string }
 
 func (e *fillerStream) Read(p []byte) (int, error) {
@@ -372,7 +370,7 @@ func (e *fillerStream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestEndlessFiller checks that a stream which says nothing is not read for ever.
+// TestEndlessFiller checks that reading a stream without events ends.
 func TestEndlessFiller(t *testing.T) {
 	t.Parallel()
 	blanks := strings.Repeat(" ", 1000) // so that it does not take long
@@ -385,7 +383,7 @@ func TestEndlessFiller(t *testing.T) {
 		{Ollama, olLine(`"content":"a"`), blanks + "\n"},
 		{Ollama, olLine(`"content":"a"`), "{}" + blanks + "\n"},
 	} {
-		got, err := outcome(t, tt.infer, ask(t, nil), &fillerStream{tt.text, tt.filler})
+		got, err := eventsOf(t, tt.infer, ask(t, nil), &fillerStream{tt.text, tt.filler})
 		if err == nil || !strings.Contains(err.Error(), "no part of an answer") || got[0] != "text 0 a" {
 			t.Errorf("%q: got %q, %v", strings.TrimSpace(tt.filler), got, err)
 		}
@@ -396,9 +394,7 @@ func TestEndlessFiller(t *testing.T) {
 func endpointAt(t testing.TB, base string) *Endpoint {
 	t.Helper()
 	u, err := url.Parse(base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	client := NewClient()
 	t.Cleanup(client.CloseIdleConnections)
 	ep := NewEndpoint(client, u, testKey, time.Minute)
@@ -413,7 +409,7 @@ var wires = []struct {
 	path  string
 }{{"anthropic", Anthropic, ""}, {"openai", OpenAI, "/v1"}, {"gemini", Gemini, ""}, {"ollama", Ollama, ""}, {"responses", Responses, "/v1"}}
 
-// asMessage is an answer as it goes back.
+// asMessage returns an answer as a message of the next request.
 func asMessage(text proto.Text) string {
 	message := wire.AppendString([]byte(`{"role":"assistant","content":`), text.Content)
 	if len(text.ToolCalls) > 0 {
@@ -444,9 +440,7 @@ func TestLive(t *testing.T) {
 					break
 				}
 				var g gathered
-				if err := tt.infer(context.Background(), ep, ask(t, nil), &g); err != nil {
-					t.Fatal(err)
-				}
+				zinotest.Must(t, tt.infer(context.Background(), ep, ask(t, nil), &g))
 				text := g.Finished()
 				if text.Content != "Grüße 🌍\n\"now\"" || text.StopReason != "tool_calls" || text.Usage.InputTokens != 120 || text.Usage.OutputTokens != 30 {
 					t.Errorf("got %+v", text)
@@ -489,9 +483,7 @@ func TestLiveLoop(t *testing.T) {
 			for range 3 {
 				var g gathered
 				req := ask(t, func(r *Request) { r.Raw = []byte("[" + conversation + "]") })
-				if err := tt.infer(context.Background(), ep, req, &g); err != nil {
-					t.Fatal(err)
-				}
+				zinotest.Must(t, tt.infer(context.Background(), ep, req, &g))
 				text := g.Finished()
 				conversation += "," + asMessage(text)
 				for _, c := range readCalls(text.ToolCalls) {
@@ -513,7 +505,7 @@ func TestLiveLoop(t *testing.T) {
 	}
 }
 
-// TestLiveFaults goes through all that a fake provider can do wrong.
+// TestLiveFaults checks all faults of the fake provider.
 func TestLiveFaults(t *testing.T) {
 	want := map[fakellm.Fault]string{
 		fakellm.HTML: "with a web page", fakellm.JSON: "JSON where a stream", fakellm.ErrorEvent: "reports: fakellm: the model failed",
@@ -570,8 +562,8 @@ func TestLiveStatus(t *testing.T) {
 	}
 }
 
-// TestLiveGone checks that a caller that goes takes the request along, before
-// the first byte and in the middle.
+// TestLiveGone checks that a caller's hang-up cancels the request, before the
+// first byte and in the middle.
 func TestLiveGone(t *testing.T) {
 	for _, tt := range wires {
 		for name, turn := range map[string]fakellm.Turn{"before": {Silent: true, End: fakellm.Stall}, "within": {Text: "a", End: fakellm.Stall}} {
@@ -594,8 +586,8 @@ func TestLiveGone(t *testing.T) {
 	}
 }
 
-// TestLiveStall checks that a provider that goes silent is not waited for
-// without end, and that what it said before is not lost.
+// TestLiveStall checks that a provider that stops sending is an error after the
+// timeout, and that the text before it is kept.
 func TestLiveStall(t *testing.T) {
 	for _, tt := range wires {
 		server := fakellm.New(fakellm.Turn{Text: "a", End: fakellm.Stall, Times: fakellm.Forever})
@@ -630,13 +622,13 @@ const (
 func TestOllamaVeryLongLine(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("grün ", 1<<17)
-	got, err := outcome(t, Ollama, ask(t, nil), strings.NewReader(olLine(`"content":"`+long+`"`)+olDone))
+	got, err := eventsOf(t, Ollama, ask(t, nil), strings.NewReader(olLine(`"content":"`+long+`"`)+olDone))
 	if err != nil || len(got) != 3 || got[0] != "text 0 "+long {
 		t.Errorf("got %d words, %v", len(got), err)
 	}
 	endless := strings.Repeat(" ", 17<<20)
 	for _, stream := range []string{olLine(`"content":"a"`) + "{" + endless, "{\n" + endless} {
-		_, err = outcome(t, Ollama, ask(t, nil), strings.NewReader(stream))
+		_, err = eventsOf(t, Ollama, ask(t, nil), strings.NewReader(stream))
 		if e, ok := errors.AsType[*proto.Error](err); !ok || e.Code != proto.CodeTooLarge {
 			t.Errorf("got %v", err)
 		}
@@ -646,8 +638,7 @@ func TestOllamaVeryLongLine(t *testing.T) {
 // anText begins a block of text.
 const anText = `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`
 
-// watching is a sink that looks at the exchange's clock whenever an event or a
-// flush comes to it.
+// watching is a sink that checks the exchange's timer at each event and flush.
 type watching struct {
 	x       *exchange
 	running bool // the clock ran while the caller had the turn
@@ -672,9 +663,7 @@ func watch(t *testing.T, base string, fail error) (*watching, error) {
 	ep := endpointAt(t, base)
 	req := ask(t, nil)
 	body, err := completionBody(req, "openai")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	sink := &watching{fail: fail}
 	sink.x = ep.begin(t.Context(), req, sink, call{path: "/chat/completions", body: body, header: ep.bearer, stream: true, answer: &completion{name: "openai"}})
 	defer sink.x.close()
@@ -684,8 +673,8 @@ func watch(t *testing.T, base string, fail error) (*watching, error) {
 	return sink, sink.x.read()
 }
 
-// TestClockStands checks that the provider's clock stands still while the caller
-// is written to.
+// TestClockStands checks that the provider's timer is stopped during writes to the
+// caller.
 func TestClockStands(t *testing.T) {
 	llm := fakellm.New(fakellm.Turn{Text: strings.Repeat("x", 2000), Size: 10})
 	defer llm.Close()
@@ -695,8 +684,8 @@ func TestClockStands(t *testing.T) {
 	}
 }
 
-// TestCallerGone checks that a caller that cannot be written to ends the
-// exchange with the error of writing.
+// TestCallerGone checks that an error of writing to the caller ends the exchange
+// and is returned.
 func TestCallerGone(t *testing.T) {
 	llm := fakellm.New(fakellm.Turn{Text: "x", End: fakellm.Stall})
 	defer llm.Close()
@@ -707,7 +696,7 @@ func TestCallerGone(t *testing.T) {
 	<-llm.Requests()[0].Gone
 }
 
-// paced is a transport whose answers come piece by piece, each after a pause.
+// paced is a transport that sends answers in pieces, each after a pause.
 type paced struct {
 	pause  time.Duration
 	pieces []string
@@ -742,7 +731,7 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// slow is a sink that takes its time.
+// slow is a sink that sleeps.
 type slow struct {
 	gathered
 	event, flush time.Duration
@@ -754,8 +743,8 @@ func (s *slow) Event(e Event) error { <-time.After(s.event); return s.gathered.E
 // Flush takes long.
 func (s *slow) Flush() error { <-time.After(s.flush); return nil }
 
-// TestTime checks what is waited for and for how long: in a bubble, whose time
-// passes only while everybody waits.
+// TestTime checks the timeouts in a synctest bubble, whose time passes only while
+// all goroutines wait.
 func TestTime(t *testing.T) {
 	const event = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n"
 	done := strings.Split(strings.Repeat(event, 20)+"data: [DONE]\n\n", "\n\n")

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"zino/pkg/zinotest"
 	"zino/services/rtr/retry"
 
 	"zino/proto"
@@ -58,13 +59,11 @@ func FuzzMask(f *testing.F) {
 	})
 }
 
-// TestSize checks that what the model reads is counted, and nothing twice.
+// TestSize checks that each part of the prompt is counted once.
 func TestSize(t *testing.T) {
 	list, err := ReadMessages(proto.Raw(`[{"role":"user","content":"123456","other":"not read"},{"role":"assistant","content":null,"reasoning_state":{"a":1},
 	 "tool_calls":[{"id":"12","function":{"name":"ab","arguments":"{\"a\":1}"}}]},{"role":"tool","tool_call_id":"12","content":"x"}]`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	req := &Request{Messages: append(list, Message{Role: "user", Text: "made"}), Tools: []Tool{{"n", "de", []byte("{}")}}}
 	if got, want := req.Size(), len(`"123456"`)+len("null")+len(`ab{"a":1}`)+len(`"x"`)+len("made")+len("nde{}"); got != want {
 		t.Errorf("got %d, want %d", got, want)
@@ -103,7 +102,7 @@ func FuzzOverflows(f *testing.F) {
 	})
 }
 
-// FuzzJudge checks what is true of every refusal.
+// FuzzJudge checks the invariants of all refusals.
 func FuzzJudge(f *testing.F) {
 	addRefusals(f, func(status int, lines string, body []byte) { f.Add(status, lines, body) })
 	f.Fuzz(func(t *testing.T, status int, lines string, body []byte) {
@@ -147,7 +146,7 @@ func addRefusals(f *testing.F, add func(status int, lines string, body []byte)) 
 	}
 }
 
-// TestCutRefusal checks that a body which was cut off anywhere is not worse than its
+// TestCutRefusal checks that a body cut off at any byte is classified at least by its
 // status.
 func TestCutRefusal(t *testing.T) {
 	for _, c := range readStreams(t, "testdata/streams/refusals.txtar") {

@@ -14,8 +14,8 @@ import (
 	"zino/pkg/wire"
 )
 
-// Gemini is the wire of Gemini's streamGenerateContent. It is always streamed: a
-// caller that wants the text whole gathers it. Source:
+// Gemini is the wire of Gemini's streamGenerateContent. It is always streamed:
+// rtr collects the text for a caller that wants it whole. Source:
 // ai.google.dev/api/generate-content.
 //
 // The base URL may end in a version, such as /v1beta, which is the default; the
@@ -32,8 +32,7 @@ func Gemini(ctx context.Context, ep *Endpoint, req *Request, sink Sink) error {
 	})
 }
 
-// googleKey adds the key in Google's way. It never stands in the URL, which servers
-// and proxies log.
+// googleKey adds the key as a header: servers and proxies log URLs.
 func (ep *Endpoint) googleKey(h http.Header) {
 	if ep.Key != "" {
 		h.Set("X-Goog-Api-Key", ep.Key)
@@ -100,8 +99,8 @@ func geminiBody(req *Request) ([]byte, error) {
 	return encodeBody(r, len(r.Contents)+len(r.Tools)+len(r.SystemInstruction))
 }
 
-// contentWriter writes contents. Neighbours of one role become one content, and the
-// user has the first and the last.
+// contentWriter writes contents. Messages of one role in a row become one content;
+// the first and the last one are the user's.
 type contentWriter struct {
 	b     []byte
 	model string
@@ -162,8 +161,8 @@ func (w *contentWriter) text(role, text string) {
 // model made. Older models do not need it.
 var unsigned = `,"thoughtSignature":"` + base64.StdEncoding.EncodeToString([]byte("skip_thought_signature_validator")) + `"`
 
-// answer writes an assistant's message: the parts as they came from this model,
-// where they were kept, else parts made of what is known.
+// answer writes an assistant's message: the stored parts if this model sent them,
+// else parts made from the message.
 func (w *contentWriter) answer(m Message) {
 	if parts, calls, ok := geminiKept(stateOf(m, "gemini", w.model), m.Calls); ok {
 		for _, part := range parts {
@@ -202,8 +201,8 @@ func (w *contentWriter) result(m Message) {
 	w.b = append(b, "}}"...)
 }
 
-// appendGeminiName writes the members id and name of a call or result. Gemini tells
-// calls apart by their ids where both have one, else by name and order.
+// appendGeminiName writes the members id and name of a call or result. Gemini
+// matches them by id if both have one, else by name and order.
 func appendGeminiName(b []byte, c Call) []byte {
 	if c.ID != "" {
 		b = append(wire.AppendString(append(b, `"id":`...), c.ID), ',')
@@ -306,8 +305,8 @@ func readGeminiPart(raw []byte) (p geminiPart) {
 	return p
 }
 
-// add adds a part. One with nothing but an empty text is left out: Gemini sends it,
-// and does not take it back.
+// add adds a part, but none with an empty text only: Gemini sends those, and refuses
+// them in a request.
 func (l *partList) add(raw []byte, p geminiPart) {
 	bare := p.text != nil && (p.members == 1 || p.members == 2 && p.thought)
 	switch {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -41,16 +42,14 @@ func (s *script) RoundTrip(req *http.Request) (*http.Response, error) {
 func endpointFor(t testing.TB, bodies ...io.Reader) (*Endpoint, *script) {
 	t.Helper()
 	base, err := url.Parse("http://provider.test/v1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	s := &script{bodies: bodies}
 	ep := NewEndpoint(&http.Client{Transport: s}, base, testKey, time.Minute)
 	ep.KeyHint, ep.BaseHint = "THE_KEY", "the_base_url"
 	return ep, s
 }
 
-// gathered is a sink that keeps events in words, joining pieces of text.
+// gathered is a sink that formats events and joins pieces of text.
 type gathered struct {
 	Answer
 	words []string
@@ -85,7 +84,7 @@ func (g *gathered) Event(e Event) error {
 	return nil
 }
 
-// Flush has nothing to do.
+// Flush does nothing.
 func (g *gathered) Flush() error { return nil }
 
 // ask is a request with one message and the given changes.
@@ -105,8 +104,8 @@ func ask(t testing.TB, change func(*Request)) *Request {
 	return req
 }
 
-// outcome returns the events of an answer and the error.
-func outcome(t *testing.T, infer Func, req *Request, body io.Reader) ([]string, error) {
+// eventsOf returns the events of an answer and the error.
+func eventsOf(t *testing.T, infer Func, req *Request, body io.Reader) ([]string, error) {
 	t.Helper()
 	ep, _ := endpointFor(t, body)
 	var g gathered

@@ -18,26 +18,26 @@ type Message struct {
 	// Role is "system", "user", "assistant" or "tool"; "developer" is read as
 	// "system".
 	Role string
-	// Text is the text of a message that was not received but made; Said returns
+	// Text is the text of a message that rtr made itself; Said returns
 	// the text of any message.
 	Text string
 	// Calls are the tools that an assistant's message calls.
 	Calls []Call
-	// CallID is the call that a tool's message answers.
+	// CallID is the id of the call whose result a tool's message is.
 	CallID string
 	// Failed is true for the result of a tool that failed: the message, or else the
 	// envelope in its content, has "ok": false.
 	Failed bool
-	// State is what the provider gave to be sent back: see newState.
+	// State is the provider's data to be sent back: see newState.
 	State json.RawMessage
-	// Raw is the whole message as it came, and content a part of it.
+	// Raw is the whole message as received, and content a part of it.
 	Raw     json.RawMessage
 	content []byte
 	marked  bool // it has a member ok, which no provider is to see
 }
 
-// Said is the content's text. Parts that are not text are left out. It is parsed
-// when it is asked for: messages that go out as they came need no parsing.
+// Said returns the content's text without parts of other kinds. It parses the
+// content on each call: messages that are sent unchanged are never parsed.
 func (m Message) Said() string {
 	if m.Text != "" {
 		return m.Text
@@ -51,9 +51,8 @@ func (m Message) silent() bool {
 	return m.Text == "" && !plain && contentOf(m.content) == ""
 }
 
-// sound reports whether a message can go out as it came: without members of ours,
-// and with arguments that are objects, as servers demand that put them through a
-// template.
+// sound reports whether a message can be sent unchanged: it has none of our own
+// members, and its arguments are objects, which servers with chat templates demand.
 func (m Message) sound() bool {
 	return len(m.Raw) > 0 && len(m.State) == 0 && !m.marked && !slices.ContainsFunc(m.Calls, func(c Call) bool { return !c.whole() })
 }
@@ -62,15 +61,16 @@ func (m Message) sound() bool {
 // not be JSON at all.
 type Call struct{ ID, Name, Args string }
 
-// whole reports whether the arguments are a JSON object, which every provider takes
-// back.
+// whole reports whether the arguments are a JSON object, which every provider
+// accepts.
 func (c Call) whole() bool {
 	args := []byte(c.Args)
 	return len(args) > 0 && args[0] == '{' && wire.Valid(args)
 }
 
-// object is the arguments as a JSON object. None are an empty one, and what is not
-// an object stands as text in one, so that the model sees what it wrote.
+// object returns the arguments as a JSON object. Empty arguments are an empty
+// object; anything else becomes a text in an object, so that the model sees what
+// it wrote.
 func (c Call) object() []byte {
 	args := bytes.TrimSpace([]byte(c.Args))
 	switch {
@@ -86,8 +86,7 @@ func invalid(format string, args ...any) error {
 	return &proto.Error{Code: proto.CodeInvalid, Message: "Invalid request: " + fmt.Sprintf(format, args...)}
 }
 
-// ReadMessages parses and validates a list of messages completely: nothing before
-// it has looked at the bytes.
+// ReadMessages parses a list of messages and validates all of its bytes.
 func ReadMessages(raw proto.Raw) ([]Message, error) {
 	elements, err := wire.Elements(raw)
 	if err != nil && !utf8.Valid(raw) {
@@ -136,8 +135,8 @@ func ReadMessages(raw proto.Raw) ([]Message, error) {
 	return list, nil
 }
 
-// readCalls parses tool calls in OpenAI's form. Arguments that are an object and
-// not a text are taken as they stand.
+// readCalls parses tool calls in OpenAI's form. Arguments that are an object
+// instead of a text are kept unchanged.
 func readCalls(raw []byte) (calls []Call) {
 	elements, err := wire.Elements(raw)
 	if err != nil {
@@ -212,17 +211,17 @@ func ReadTools(raw proto.Raw) ([]Tool, error) {
 	return tools, nil
 }
 
-// lost is the result of a call whose own is not in the conversation: no provider
-// takes a call without one.
+// lost is the result of a call that has no result in the conversation: providers
+// refuse such a call.
 const lost = `{"ok":false,"error":{"code":"interrupted","message":"The result of this call was lost."}}`
 
-// continuation is what the user says where a wire wants the user to speak.
+// continuation is the text of a user's message that a wire demands.
 const continuation = "Continue."
 
-// legal returns a conversation that every provider takes: each call is followed by
+// legal returns a conversation that every provider accepts: each call is followed by
 // its result, results without a call and assistant messages without content are
-// left out. Where all is in order, as it nearly always is, the same list is
-// returned.
+// left out. A list that is legal already, as nearly all are, is
+// returned as it is.
 func legal(list []Message) []Message {
 	if isLegal(list) {
 		return list
@@ -255,7 +254,7 @@ func legal(list []Message) []Message {
 	return out
 }
 
-// isLegal reports whether legal has nothing to do.
+// isLegal reports whether legal would change nothing.
 func isLegal(list []Message) bool {
 	var open []Call // calls whose results must follow
 	for _, m := range list {
@@ -276,9 +275,9 @@ func isLegal(list []Message) bool {
 	return len(open) == 0
 }
 
-// split takes the system prompt off the front of a conversation and makes the rest
-// begin and end with the user. A system message in the middle becomes the user's:
-// most wires have no place for it.
+// split separates the system prompt from a conversation and makes the rest begin
+// and end with the user. A system message in the middle becomes a user's message,
+// since most wires allow it at the front only.
 func split(list []Message) (system string, rest []Message) {
 	for len(list) > 0 && list[0].Role == "system" {
 		system = joined(system, list[0].Said())
@@ -345,8 +344,8 @@ func AsText(list []Message) []Message {
 	return out
 }
 
-// lesson teaches the form that calls have in text. It says what AsText shows and
-// no more: it is paid for with every request.
+// lesson teaches the form that calls have in text. It covers what AsText shows and
+// no more: every request pays for its tokens.
 const lesson = `# Tools
 
 To call a tool, write a block of exactly this form, one JSON object between the tags:
@@ -361,8 +360,8 @@ The tools, each with the JSON Schema of its arguments:`
 
 // WithTextTools returns a conversation for a model that has no tools in its
 // provider's form: they are described after the system prompt. The same tools give
-// the same bytes, so that what was cached of one request serves the next. The list
-// that came is not changed.
+// the same bytes, so that the provider's cache of one request serves the next. The
+// caller's list is not changed.
 func WithTextTools(list []Message, tools []Tool) []Message {
 	if len(tools) == 0 {
 		return list
@@ -386,8 +385,8 @@ func WithTextTools(list []Message, tools []Tool) []Message {
 	return append([]Message{system}, rest...)
 }
 
-// newState makes the state of an answer, which goes back to the wire and model that
-// gave it and to no other. content is valid JSON.
+// newState returns the state of an answer, which is sent back only on the same wire
+// to the same model. content is valid JSON.
 func newState(name, model string, content []byte) []byte {
 	b := wire.AppendString([]byte(`{"provider":`), name)
 	b = wire.AppendString(append(b, `,"model":`...), model)
@@ -420,8 +419,8 @@ func plainName(s string) string {
 	return plain[:min(len(plain), 120)]
 }
 
-// sendable returns calls as Gemini and Ollama take them: each with a name, and with
-// ids only if no two are the same, as some providers give them.
+// sendable returns calls as Gemini and Ollama accept them: each with a name, and
+// with ids only if all differ, which some providers do not ensure.
 func sendable(calls []Call) []Call {
 	out := make([]Call, len(calls))
 	seen := make(map[string]bool, len(calls))
@@ -437,7 +436,7 @@ func sendable(calls []Call) []Call {
 	return out
 }
 
-// roomAround is what a body usually takes besides its messages.
+// roomAround is the usual size of a body without its messages, in bytes.
 const roomAround = 512
 
 // encodeBody encodes the body of a request, of which size bytes are encoded

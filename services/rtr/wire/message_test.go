@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -155,9 +156,7 @@ func drawn(t *testing.T, words string) []Message {
 		parts = append(parts, part)
 	}
 	list, err := ReadMessages(proto.Raw("[" + strings.Join(parts, ",") + "]"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	return list
 }
 
@@ -227,9 +226,7 @@ func TestReadMessages(t *testing.T) {
 	list, err := ReadMessages(proto.Raw(`[{"role":"developer","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{}},{"type":"text","text":"b"}]},
 		{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}},{"function":{"name":"g","arguments":{"y": 2}}}],"reasoning_state":{"a":1}},
 		{"role":"tool","tool_call_id":"1","content":"{\"ok\":false}"}]`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	for i := range list {
 		list[i].Text = list[i].Said()
 		list[i].Raw, list[i].content = nil, nil
@@ -278,9 +275,9 @@ func TestReadTools(t *testing.T) {
 	}
 }
 
-// FuzzMessages checks that what passes for a list of messages is one, that
-// mending it leaves valid JSON of the same meaning for everything but lone
-// surrogates, and that what goes out is legal and can be read again.
+// FuzzMessages checks that ReadMessages accepts only lists of messages, that
+// repairSurrogates leaves valid JSON of the same meaning except for lone surrogates,
+// and that the messages sent are legal and can be read again.
 func FuzzMessages(f *testing.F) {
 	f.Add([]byte(`[{"role":"user","content":"\ud83c\udf0d \ud800\\ud800"}]`))
 	f.Add([]byte(`[{"role":"assistant","content":[{"type":"text","text":"a"}],"tool_calls":null}]`))
@@ -297,11 +294,11 @@ func FuzzMessages(f *testing.F) {
 		}
 		after, err := ReadMessages(repairSurrogates(raw))
 		if err != nil || len(after) != len(before) {
-			t.Fatalf("mended: %d messages of %d, %v", len(after), len(before), err)
+			t.Fatalf("repaired: %d messages of %d, %v", len(after), len(before), err)
 		}
 		for i := range after {
 			if after[i].Said() != before[i].Said() || after[i].Role != before[i].Role {
-				t.Fatalf("mended: %q became %q", before[i].Said(), after[i].Said())
+				t.Fatalf("repaired: %q became %q", before[i].Said(), after[i].Said())
 			}
 		}
 		req := &Request{Model: "m", Raw: raw, Messages: before, Traits: Traits{NoAssistantLast: true}}
@@ -328,9 +325,7 @@ func TestMalformedArguments(t *testing.T) {
 	} {
 		raw := before + tt.args + after
 		list, err := ReadMessages(proto.Raw(raw))
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		if got := string(completionMessages(&Request{Raw: json.RawMessage(raw), Messages: list}, "openai")); got != before+tt.want+after {
 			t.Errorf("%s: got %s", tt.args, got)
 		}
@@ -369,8 +364,8 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// FuzzTemplate checks that an event that is known again is JSON that means the
-// same but for the one string.
+// FuzzTemplate checks that a recognized event is JSON that differs from the learned
+// one in the one string only.
 func FuzzTemplate(f *testing.F) {
 	f.Add("one", "two", 3)
 	f.Add(`a"b`, "\u2028", 0)
@@ -378,9 +373,7 @@ func FuzzTemplate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, first, second string, cut int) {
 		frame := func(s string) []byte {
 			b, err := json.Marshal(map[string]any{"a": "}", "t": s, "z": []int{1}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, err)
 			return b
 		}
 		event := frame(first)
@@ -409,9 +402,7 @@ func someTools(t *testing.T) []Tool {
 	  "properties":{"command":{"type":"string","description":"a \"b\" <c>"}}, "required":["command"]}}},
 	 {"type":"function","function":{"name":"bare"}},
 	 {"type":"function","function":{"name":"task","description":"Hands it on.","parameters":{"type":"object"}}}]`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	return tools
 }
 
@@ -426,9 +417,7 @@ func TestWithTextTools(t *testing.T) {
 		{`[]`, lesson + lines, ""},
 	} {
 		list, err := ReadMessages(proto.Raw(tt.in))
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		before := sketch(list)
 		got := WithTextTools(list, someTools(t))
 		if got[0].Role != "system" || got[0].Said() != tt.first || sketch(got[1:]) != tt.rest {
@@ -446,8 +435,8 @@ func TestWithTextTools(t *testing.T) {
 	}
 }
 
-// TestLesson checks that it is short, and that the form it teaches is the one
-// in which earlier calls are shown.
+// TestLesson checks that the lesson is short, and that it teaches the form in which
+// AsText shows earlier calls.
 func TestLesson(t *testing.T) {
 	if tokens := len(lesson) / 4; tokens >= 200 {
 		t.Errorf("it has about %d tokens", tokens)
@@ -479,9 +468,7 @@ func TestTextToolsCache(t *testing.T) {
 	bodyOf := func(words string) string {
 		req := &Request{Model: "m", Messages: WithTextTools(AsText(drawn(t, words)), someTools(t))}
 		body, err := completionBody(req, "openai")
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		return string(memberOf(body, "messages"))
 	}
 	before := ""

@@ -35,8 +35,7 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// TestModelsRefused checks what is said of a server that does not list its
-// models.
+// TestModelsRefused checks the errors for servers that do not list their models.
 func TestModelsRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name, body, want string
@@ -138,8 +137,8 @@ func answersWith(status int, body string) roundTrip {
 	}
 }
 
-// TestModelsAsked holds with what a real server is asked for its models, and
-// that one which is not there is named with what to check.
+// TestModelsAsked checks the request for the models over a real connection, and the
+// remedy in the error for a server that does not listen.
 func TestModelsAsked(t *testing.T) {
 	llm := fakellm.New()
 	defer llm.Close()
@@ -278,7 +277,7 @@ func TestOllamaModels(t *testing.T) {
 	}
 }
 
-// TestOllamaServer asks a real server what it has.
+// TestOllamaServer checks the requests to a server over a real connection.
 func TestOllamaServer(t *testing.T) {
 	server := fakellm.New()
 	defer server.Close()

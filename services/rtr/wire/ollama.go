@@ -19,8 +19,8 @@ import (
 
 // Ollama is Ollama's own wire, /api/chat. Unlike its OpenAI-compatible one, it takes
 // the length of the context, and does not shorten a conversation that is too long
-// without saying so. It is always streamed: a caller that wants the text whole
-// gathers it. Source: github.com/ollama/ollama/blob/main/docs/api.md.
+// without saying so. It is always streamed: rtr collects the text for a
+// caller that wants it whole. Source: github.com/ollama/ollama/blob/main/docs/api.md.
 //
 // The base URL may end in /v1 or /api.
 func Ollama(ctx context.Context, ep *Endpoint, req *Request, sink Sink) error {
@@ -48,9 +48,9 @@ func ollamaBase(base string) string {
 // tens of gigabytes of memory, and then the model runs on the CPU.
 const maxContext = 32768
 
-// OllamaModel asks an Ollama server about a model: how many tokens it is to hold,
-// for Request.Context, and whether it takes tools. context is 0 where the server
-// decides: for a model that runs elsewhere, and one without a length.
+// OllamaModel asks an Ollama server about a model: the tokens of its context, for
+// Request.Context, and whether it takes tools. context is 0 if the server decides:
+// for a model that runs elsewhere, and one without a length.
 func OllamaModel(ctx context.Context, ep *Endpoint, model string) (context int, tools bool, err error) {
 	asked := append(wire.AppendString([]byte(`{"model":`), model), '}')
 	body, err := ep.at(ollamaBase(ep.Base)).get(ctx, http.MethodPost, "/api/show", asked, ep.bearer)

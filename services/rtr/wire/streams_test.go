@@ -21,6 +21,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"zino/pkg/wire"
+	"zino/pkg/zinotest"
 )
 
 // streamCase is an answer as a provider sends it, and what the caller gets.
@@ -44,9 +45,7 @@ type streamCase struct {
 func readStreams(t testing.TB, file string) (cases []*streamCase) {
 	t.Helper()
 	archive, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	usual, _, _ := strings.Cut(strings.TrimPrefix(string(archive.Comment), "wire: "), "\n")
 	byName := map[string]*streamCase{}
 	for _, section := range archive.Files {
@@ -174,7 +173,7 @@ func (c *streamCase) result(t *testing.T, body io.Reader) string {
 	return out.String()
 }
 
-// TestStreams checks what comes of the answers in testdata/streams: whole, byte by
+// TestStreams checks the events of the answers in testdata/streams: whole, byte by
 // byte, cut into two reads at every byte, and in all forms that mean the same.
 func TestStreams(t *testing.T) {
 	files, err := filepath.Glob("testdata/streams/*.txtar")
@@ -250,18 +249,14 @@ func textIn(events string) (text string) {
 func updateStreams(t *testing.T, file string, cases []*streamCase) {
 	t.Helper()
 	archive, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	for i, section := range archive.Files {
 		if name, kind, _ := strings.Cut(section.Name, ": "); kind == "events" {
 			c := cases[slices.IndexFunc(cases, func(c *streamCase) bool { return c.name == name })]
 			archive.Files[i].Data = []byte(c.result(t, strings.NewReader(c.bytes)))
 		}
 	}
-	if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.WriteFile(file, txtar.Format(archive), 0o644))
 }
 
 // noSecret fails if a form of testKey stands in text.
@@ -274,12 +269,12 @@ func noSecret(t *testing.T, where, text string) {
 	}
 }
 
-// full is a sink that takes a number of events and no more.
+// full is a sink that fails after a number of events.
 type full struct{ left int }
 
 var errFull = errors.New("the sink is full")
 
-// Event takes an event.
+// Event counts an event.
 func (f *full) Event(Event) error {
 	if f.left--; f.left < 0 {
 		return errFull
@@ -287,16 +282,14 @@ func (f *full) Event(Event) error {
 	return nil
 }
 
-// Flush has nothing to do.
+// Flush does nothing.
 func (f *full) Flush() error { return nil }
 
 // TestSinkFails checks that an error of the sink ends the reading of every answer in
 // testdata/streams, wherever it comes, and is returned as it is.
 func TestSinkFails(t *testing.T) {
 	files, err := filepath.Glob("testdata/streams/*.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	for _, file := range files {
 		for _, c := range readStreams(t, file) {
 			if strings.Contains(c.want, "error ") {
@@ -327,10 +320,10 @@ func readBare(t *testing.T, c call, stream io.Reader) ([]string, error) {
 	return g.words, err
 }
 
-// sameHowever checks that how a stream is cut into reads changes neither the events
-// nor the error, that only a complete answer ends with a finish, and that what goes
+// checkReads checks that the sizes of reads change neither the events nor the error,
+// that only a complete answer ends with a finish, and that what goes
 // back is JSON on one line from which the next request can be made.
-func sameHowever(t *testing.T, c func() call, stream string, at int, body func(*Request) ([]byte, error)) {
+func checkReads(t *testing.T, c func() call, stream string, at int, body func(*Request) ([]byte, error)) {
 	t.Helper()
 	at = max(0, at) % (len(stream) + 1)
 	want, wantErr := readBare(t, c(), strings.NewReader(stream))
@@ -383,9 +376,7 @@ func sameHowever(t *testing.T, c func() call, stream string, at int, body func(*
 func addStreams(f *testing.F, wires string, add func(stream string, at int)) {
 	f.Helper()
 	files, err := filepath.Glob("testdata/streams/*.txtar")
-	if err != nil {
-		f.Fatal(err)
-	}
+	zinotest.Must(f, err)
 	for _, file := range files {
 		for i, c := range readStreams(f, file) {
 			if c.status == 200 && strings.Contains(wires, c.wire) {
@@ -396,13 +387,13 @@ func addStreams(f *testing.F, wires string, add func(stream string, at int)) {
 }
 
 // FuzzAnswer, FuzzAnthropic, FuzzGeminiStream, FuzzOllamaStream and FuzzResponses
-// check that no provider can break the router, have it take half an answer for a
-// whole one, or repeat the key.
+// check that no answer of a provider makes rtr panic, accept a partial answer as
+// complete, or print the key.
 func FuzzAnswer(f *testing.F) {
 	addStreams(f, "openai openrouter", func(stream string, _ int) { f.Add([]byte(stream)) })
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		for _, streamed := range []bool{true, false} {
-			sameHowever(t, func() call { return call{stream: streamed, answer: &completion{name: "openai"}} }, string(stream), len(stream)/2,
+			checkReads(t, func() call { return call{stream: streamed, answer: &completion{name: "openai"}} }, string(stream), len(stream)/2,
 				func(r *Request) ([]byte, error) { return completionBody(r, "openai") })
 		}
 	})
@@ -412,7 +403,7 @@ func FuzzAnthropic(f *testing.F) {
 	addStreams(f, "anthropic", func(stream string, at int) { f.Add(stream, at) })
 	f.Fuzz(func(t *testing.T, stream string, at int) {
 		streamed := !strings.HasPrefix(stream, "{")
-		sameHowever(t, func() call { return call{stream: streamed, ownEnd: true, answer: &anthropicAnswer{}} }, stream, at, anthropicBody)
+		checkReads(t, func() call { return call{stream: streamed, ownEnd: true, answer: &anthropicAnswer{}} }, stream, at, anthropicBody)
 	})
 }
 
@@ -420,21 +411,21 @@ func FuzzResponses(f *testing.F) {
 	addStreams(f, "responses", func(stream string, at int) { f.Add(stream, at) })
 	f.Fuzz(func(t *testing.T, stream string, at int) {
 		streamed := !strings.HasPrefix(stream, "{")
-		sameHowever(t, func() call { return call{stream: streamed, ownEnd: true, answer: &responsesAnswer{}} }, stream, at, responsesBody)
+		checkReads(t, func() call { return call{stream: streamed, ownEnd: true, answer: &responsesAnswer{}} }, stream, at, responsesBody)
 	})
 }
 
 func FuzzGeminiStream(f *testing.F) {
 	addStreams(f, "gemini", func(stream string, at int) { f.Add(stream, uint(at)) })
 	f.Fuzz(func(t *testing.T, stream string, at uint) {
-		sameHowever(t, func() call { return call{stream: true, alwaysStreams: true, answer: &geminiAnswer{}} }, stream, int(at%(1<<30)), geminiBody)
+		checkReads(t, func() call { return call{stream: true, alwaysStreams: true, answer: &geminiAnswer{}} }, stream, int(at%(1<<30)), geminiBody)
 	})
 }
 
 func FuzzOllamaStream(f *testing.F) {
 	addStreams(f, "ollama", func(stream string, at int) { f.Add(stream, uint(at)) })
 	f.Fuzz(func(t *testing.T, stream string, at uint) {
-		sameHowever(t, func() call {
+		checkReads(t, func() call {
 			return call{stream: true, alwaysStreams: true, lines: true, ownEnd: true, answer: &ollamaAnswer{}}
 		}, stream, int(at%(1<<30)), ollamaBody)
 	})

@@ -9,6 +9,7 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/fakellm"
+	"zino/pkg/zinotest"
 )
 
 const openAIBase = "https://api.openai.com/v1"
@@ -48,8 +49,8 @@ func TestTraits(t *testing.T) {
 	}
 }
 
-// TestSampling checks which of the two parameters go out: both, 0 included,
-// where nothing is known; the temperature where only one may.
+// TestSampling checks which sampling parameters are sent: by default both, 0
+// included; only the temperature to models that accept one of them.
 func TestSampling(t *testing.T) {
 	for _, tt := range []struct {
 		traits      Traits
@@ -153,9 +154,7 @@ func TestEffortBody(t *testing.T) {
 			r.Model, r.MaxTokens, r.Effort = tt.model, tt.maxTokens, EffortWord(tt.wire, tt.model, tt.level)
 			r.Traits = TraitsOf(true, "http://h/v1", tt.model)
 		}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		asked := &fakellm.Request{Path: paths[tt.wire], Header: http.Header{"Anthropic-Version": {anthropicVersion}}, Body: body}
 		if err := asked.Legal(); err != nil {
 			t.Errorf("%s %s %q: %v in %s", tt.wire, tt.model, tt.level, err, body)
@@ -185,9 +184,7 @@ func TestAnthropicUnsignedLoop(t *testing.T) {
 			r.Model, r.MaxTokens, r.Effort = model, 8192, EffortWord("anthropic", model, "high")
 			r.Raw = json.RawMessage(`[{"role":"user","content":"hi"},{"role":"assistant","content":"","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"1","content":"r"}]`)
 		})
-		if err := Anthropic(t.Context(), ep, req, &gathered{}); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, Anthropic(t.Context(), ep, req, &gathered{}))
 		got := server.Requests()[0]
 		if err := got.Legal(); err != nil || strings.Contains(string(got.Body), `"thinking"`) != thinks {
 			t.Errorf("%s: %v, %s", model, err, got.Body)

@@ -1,4 +1,4 @@
-// Package wire speaks to providers of language models: one file, or two, for each
+// Package wire sends requests to providers of language models: one file, or two, for each
 // wire format. All of them take a conversation in OpenAI's form and give one stream
 // of events.
 //
@@ -13,7 +13,7 @@
 // events, fault.go says what an error means, traits.go what a model takes.
 //
 // An answer is complete only when the wire's end mark was seen; anything else is a
-// *[Fault], with as many events before it as came.
+// *[Fault], with as many events before it as were received.
 package wire
 
 import (
@@ -61,39 +61,39 @@ type Event struct {
 	Reason string
 }
 
-// Request is what a model is asked.
+// Request is one inference.
 type Request struct {
 	// Model is the model's identifier at the provider.
 	Model string
-	// Raw are the messages as they came, valid JSON in OpenAI's form, with the
-	// system prompt as their first.
+	// Raw are the messages as received, valid JSON in OpenAI's form, the system
+	// prompt first.
 	Raw json.RawMessage
-	// Messages are the same, parsed.
+	// Messages is Raw, parsed.
 	Messages []Message
 	// Tools are what the model may call.
 	Tools []Tool
 	// Temperature and TopP are the sampling parameters.
 	Temperature, TopP float64
-	// MaxTokens limits the answer; 0: not.
+	// MaxTokens limits the answer; 0: no limit.
 	MaxTokens int
 	// Effort asks for reasoning, in the word of EffortWord; empty: the model's
 	// default.
 	Effort string
 	// NoSummary: summaries of the reasoning are refused.
 	NoSummary bool
-	// Context is how many tokens the model is to hold, where that can be asked
-	// for; 0: the server's default.
+	// Context is the size of the model's context in tokens, for servers that take
+	// it from the request; 0: the server's default.
 	Context int
-	// Stream is true if the caller wants the text as it comes.
+	// Stream is true if the caller wants the text as it is generated.
 	Stream bool
-	// Whole is true if no provider is to stream, whatever the caller wants: a
-	// proxy between may not let a stream through.
+	// Whole asks the provider for an answer in one piece even if Stream is set: a
+	// proxy in between may not pass streams.
 	Whole bool
 	// Traits are the model's.
 	Traits Traits
 }
 
-// Size is about how many bytes the model has to read: the text, the calls and the
+// Size estimates the size of the prompt in bytes: the text, the calls and the
 // tools.
 func (r *Request) Size() int {
 	n := 0
