@@ -44,7 +44,7 @@ var entrances = map[string]entrance{
 	"github.com/coder/websocket":          {product: []string{"zino/services/repl/web"}, tests: []string{"zino/services/repl/zino-repl"}},
 	"github.com/chromedp":                 {product: []string{"zino/services/repl/browsertest"}, tests: []string{"zino/services/repl/endtoend", "zino/services/repl/web"}}, // a browser
 	"github.com/google/jsonschema-go":     {tests: []string{"zino/proto"}},
-	"github.com/rogpeppe/go-internal":     {tests: []string{"zino", "zino/services/repl/page", "zino/services/rtr/..."}},
+	"github.com/rogpeppe/go-internal":     {tests: []string{"zino", "zino/pkg/fakellm", "zino/services/repl/page", "zino/services/rtr/..."}},
 }
 
 // neighbours lists the services that the tests of another one run as they are,

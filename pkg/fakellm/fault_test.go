@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 // TestHarmless checks that faults of the framing change nothing that a patient
@@ -279,9 +281,7 @@ func (s *Server) hurry(t *testing.T, c client) {
 		ended <- err
 	}()
 	req, err := s.Wait(t.Context(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	cancel()
 	if <-ended == nil {
 		t.Error("an answer to a request that stalls")

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 // legalCase is a body's changing part, and what stands in the error; empty for
@@ -376,9 +378,7 @@ func FuzzRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, n uint8, body string) {
 		w := wires[int(n)%len(wires)]
 		in, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://h"+w.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		in.SetPathValue("call", "m:generateContent")
 		_, bad := w.wire.read(in, []byte(body))
 		r := &Request{Path: w.path, Header: http.Header{"Anthropic-Version": {"x"}}, Body: []byte(body)}

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 func TestParse(t *testing.T) {
@@ -100,16 +102,12 @@ func TestParseErrors(t *testing.T) {
 
 func TestLoad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "script")
-	if err := os.WriteFile(path, []byte("=== reply\nhi\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.WriteFile(path, []byte("=== reply\nhi\n"), 0o600))
 	turns, err := Load(path)
 	if err != nil || len(turns) != 1 || turns[0].Text != "hi" {
 		t.Errorf("got %+v, %v", turns, err)
 	}
-	if err := os.WriteFile(path, []byte("# x\n=== what\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.WriteFile(path, []byte("# x\n=== what\n"), 0o600))
 	if _, err := Load(path); err == nil || !strings.Contains(err.Error(), path+":2: ") {
 		t.Errorf("got %v, want the file and line", err)
 	}

@@ -4,8 +4,13 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"zino/pkg/zinotest"
 )
 
 // rich is a turn with all that a model can say.
@@ -75,110 +80,20 @@ func TestOneScript(t *testing.T) {
 	})
 }
 
-// asTheyStand are streams to the byte, so that clients' mistakes are not ours.
-var asTheyStand = map[string]string{
-	"OpenRouter": `data: {"choices":[{"delta":{"content":"","role":"assistant"},"finish_reason":null,"index":0}],HEAD}
-
-data: {"choices":[{"delta":{"reasoning_content":"hm"},"finish_reason":null,"index":0}],HEAD}
-
-data: {"choices":[{"delta":{"content":"ok"},"finish_reason":null,"index":0}],HEAD}
-
-data: {"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"","name":"f"},"id":"call_1","index":0,"type":"function"}]},"finish_reason":null,"index":0}],HEAD}
-
-data: {"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"{\"a\":"},"index":0}]},"finish_reason":null,"index":0}],HEAD}
-
-data: {"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"1}"},"index":0}]},"finish_reason":null,"index":0}],HEAD}
-
-data: {"choices":[{"delta":{},"finish_reason":"tool_calls","index":0}],HEAD}
-
-data: {"choices":[],HEAD,"usage":{"completion_tokens":2,"cost":0.5,"prompt_tokens":9,"prompt_tokens_details":{"cache_write_tokens":0,"cached_tokens":3},"total_tokens":11}}
-
-data: [DONE]
-
-`,
-	"Anthropic": `event: message_start
-data: {"message":{"content":[],"id":"msg_fake","model":"m","role":"assistant","stop_reason":null,"stop_sequence":null,"type":"message","usage":{"cache_creation_input_tokens":0,"cache_read_input_tokens":3,"input_tokens":6,"output_tokens":1}},"type":"message_start"}
-
-event: ping
-data: {"type":"ping"}
-
-event: content_block_start
-data: {"content_block":{"signature":"","thinking":"","type":"thinking"},"index":0,"type":"content_block_start"}
-
-event: content_block_delta
-data: {"delta":{"thinking":"hm","type":"thinking_delta"},"index":0,"type":"content_block_delta"}
-
-event: content_block_delta
-data: {"delta":{"signature":"sig-1","type":"signature_delta"},"index":0,"type":"content_block_delta"}
-
-event: content_block_stop
-data: {"index":0,"type":"content_block_stop"}
-
-event: content_block_start
-data: {"content_block":{"text":"","type":"text"},"index":1,"type":"content_block_start"}
-
-event: content_block_delta
-data: {"delta":{"text":"ok","type":"text_delta"},"index":1,"type":"content_block_delta"}
-
-event: content_block_stop
-data: {"index":1,"type":"content_block_stop"}
-
-event: content_block_start
-data: {"content_block":{"id":"call_1","input":{},"name":"f","type":"tool_use"},"index":2,"type":"content_block_start"}
-
-event: content_block_delta
-data: {"delta":{"partial_json":"{\"a\":","type":"input_json_delta"},"index":2,"type":"content_block_delta"}
-
-event: content_block_delta
-data: {"delta":{"partial_json":"1}","type":"input_json_delta"},"index":2,"type":"content_block_delta"}
-
-event: content_block_stop
-data: {"index":2,"type":"content_block_stop"}
-
-event: message_delta
-data: {"delta":{"stop_reason":"tool_use","stop_sequence":null},"type":"message_delta","usage":{"output_tokens":2}}
-
-event: message_stop
-data: {"type":"message_stop"}
-
-`,
-	"Gemini": `data: {"candidates":[{"content":{"parts":[{"text":"hm","thought":true}],"role":"model"},"index":0}],HEAD}
-
-data: {"candidates":[{"content":{"parts":[{"text":"ok"}],"role":"model"},"index":0}],HEAD}
-
-data: {"candidates":[{"content":{"parts":[{"functionCall":{"args":{"a":1},"id":"call_1","name":"f"},"thoughtSignature":"c2lnLTE="}],"role":"model"},"index":0}],HEAD}
-
-data: {"candidates":[{"content":{"parts":[{"text":""}],"role":"model"},"finishReason":"STOP","index":0}],HEAD,"usageMetadata":{"cachedContentTokenCount":3,"candidatesTokenCount":2,"promptTokenCount":9,"totalTokenCount":11}}
-
-`,
-	"Ollama": `{HEAD,"done":false,"message":{"content":"","role":"assistant","thinking":"hm"},"model":"m"}
-{HEAD,"done":false,"message":{"content":"ok","role":"assistant"},"model":"m"}
-{HEAD,"done":false,"message":{"content":"","role":"assistant","tool_calls":[{"function":{"arguments":{"a":1},"index":0,"name":"f"},"id":"call_1"}]},"model":"m"}
-{HEAD,"done":true,"done_reason":"stop","eval_count":2,"load_duration":1,"message":{"content":"","role":"assistant"},"model":"m","prompt_eval_count":9,"total_duration":2}
-`,
-}
-
-// heads are what every event of a wire has besides.
-var heads = map[string]string{
-	"OpenRouter": `"created":0,"id":"chatcmpl-fake","model":"m","object":"chat.completion.chunk"`,
-	"Gemini":     `"modelVersion":"m","responseId":"fake"`,
-	"Ollama":     `"created_at":"2000-01-01T00:00:00Z"`,
-}
-
-func TestAsTheyStand(t *testing.T) {
-	for _, c := range clients {
-		want, ok := asTheyStand[c.name]
-		if !ok {
-			continue // the same as OpenRouter's but for the usage, which TestUsage has
-		}
+// TestBytes checks the streams in testdata/streams.txtar. OpenAI's differs from
+// OpenRouter's only in the usage, which TestUsage checks.
+func TestBytes(t *testing.T) {
+	archive, err := txtar.ParseFile("testdata/streams.txtar")
+	zinotest.Must(t, err)
+	for _, file := range archive.Files {
+		c := clients[slices.IndexFunc(clients, func(c client) bool { return c.name == file.Name })]
 		s := start(t, Turn{
 			Text: "ok", Reasoning: "hm", Size: 5, Calls: []Call{{Name: "f", Args: `{"a":1}`}},
 			Usage: &Usage{In: 9, Out: 2, CacheRead: 3}, Cost: "0.5",
 		})
 		got, err := read(c.post(t, s, true, "hi"))
-		if want = strings.ReplaceAll(want, "HEAD", heads[c.name]); err != nil || got != want {
-			t.Errorf("%s: got %v\n%s\nwant\n%s", c.name, err, got, want)
-		}
+		zinotest.Must(t, err)
+		zinotest.Equal(t, file.Name, got, string(file.Data))
 	}
 }
 
@@ -314,13 +229,9 @@ func call(t *testing.T, s *Server, method, path string) string {
 		body = strings.NewReader(`{"model":"one"}`)
 	}
 	req, err := http.NewRequestWithContext(t.Context(), method, s.Host+path, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	defer resp.Body.Close()
 	got, err := read(resp)
 	if err != nil || resp.StatusCode != http.StatusOK {
@@ -351,9 +262,7 @@ func TestRefuses(t *testing.T) {
 		"m:streamGenerateContent": "?alt=sse", "m:countTokens": "countTokens", "m": "no such method",
 	} {
 		resp, err := http.Post(s.Host+"/v1beta/models/"+path, "", strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		defer resp.Body.Close()
 		if got, err := read(resp); err != nil || resp.StatusCode != http.StatusBadRequest || !strings.Contains(got, want) || !strings.Contains(got, "INVALID_ARGUMENT") {
 			t.Errorf("%s: got %s %s, %v", path, resp.Status, got, err)

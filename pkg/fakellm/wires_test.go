@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"zino/pkg/sse"
+	"zino/pkg/zinotest"
 )
 
 // heard is an answer with what differs between the wires taken out.
@@ -66,14 +67,10 @@ func (c client) post(t *testing.T, s *Server, stream bool, text string) *http.Re
 	}
 	body := strings.NewReplacer("STREAM", flag, "TEXT", text).Replace(c.body)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.Host+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	req.Header.Set("Anthropic-Version", "2023-06-01")
 	resp, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	t.Cleanup(func() { resp.Body.Close() })
 	return resp
 }
@@ -85,9 +82,7 @@ func (c client) ask(t *testing.T, s *Server, stream bool, text string) heard {
 	h := heard{}
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
 		raw, err := read(resp)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		h.take(c, "", []byte(strings.TrimPrefix(raw, bom)))
 		return h
 	}
@@ -96,9 +91,7 @@ func (c client) ask(t *testing.T, s *Server, stream bool, text string) heard {
 		if err == io.EOF {
 			return h
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		h.take(c, name, data)
 	}
 }

@@ -22,6 +22,7 @@ import (
 
 	"zino/pkg/config"
 	"zino/pkg/fakellm"
+	"zino/pkg/zinotest"
 	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 	"zino/services/rtr/retry"
@@ -97,23 +98,28 @@ func TestCancel(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r, llm := openaiRouter(t, tt.turn)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			failed := make(chan error, 1)
-			go func() {
-				_, err := r.infer(ctx, ask("hi", tt.stream), &chunks{})
-				failed <- err
-			}()
-			req, err := llm.Wait(t.Context(), 1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			cancel()
-			<-req.Gone
-			if err := <-failed; !errors.Is(err, context.Canceled) {
-				t.Errorf("got %v", err)
-			}
+			hangUp(t, r, llm, tt.stream)
 		})
+	}
+}
+
+// hangUp cancels a request that the provider has received, and waits until the
+// provider has lost its connection.
+func hangUp(t *testing.T, r *router, llm *fakellm.Server, stream bool) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	failed := make(chan error, 1)
+	go func() {
+		_, err := r.infer(ctx, ask("hi", stream), &chunks{})
+		failed <- err
+	}()
+	req, err := llm.Wait(t.Context(), 1)
+	zinotest.Must(t, err)
+	cancel()
+	<-req.Gone
+	if err := <-failed; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -145,9 +151,7 @@ func TestMessagesVerbatim(t *testing.T) {
 		t.Fatal(err)
 	}
 	var body map[string]json.RawMessage
-	if err := json.Unmarshal(llm.Requests()[0].Body, &body); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, json.Unmarshal(llm.Requests()[0].Body, &body))
 	if string(body["messages"]) != messages || string(body["temperature"]) != "0.25" || string(body["top_p"]) != "1" {
 		t.Errorf("asked with %s", body)
 	}
@@ -197,9 +201,7 @@ func TestRequestFields(t *testing.T) {
 				t.Fatalf("got %q, %v", text.Content, err)
 			}
 			var body map[string]json.RawMessage
-			if err := json.Unmarshal(llm.Requests()[0].Body, &body); err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, json.Unmarshal(llm.Requests()[0].Body, &body))
 			for key, want := range tt.want {
 				if string(body[key]) != want {
 					t.Errorf("%s is %s, want %s", key, body[key], want)
@@ -383,21 +385,7 @@ func TestFallbackUnset(t *testing.T) {
 // TestFallbackHangUp checks that no provider is asked after the caller has gone.
 func TestFallbackHangUp(t *testing.T) {
 	all := startThree(t, nil, fakellm.Turn{Silent: true, End: fakellm.Stall}, fakellm.Reply("2"), fakellm.Reply("3"))
-	ctx, cancel := context.WithCancel(t.Context())
-	failed := make(chan error, 1)
-	go func() {
-		_, err := all.infer(ctx, ask("hi", true), &chunks{})
-		failed <- err
-	}()
-	req, err := all.llms[0].Wait(t.Context(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cancel()
-	<-req.Gone
-	if err := <-failed; !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
+	hangUp(t, all.router, all.llms[0], true)
 	rpctest.WaitIdle(t, all.socket)
 	if all.asked() != [3]int{1, 0, 0} {
 		t.Errorf("asked %v", all.asked())
@@ -600,13 +588,9 @@ func TestNotices(t *testing.T) {
 // again.
 func TestRefusedThenThere(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	at := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, l.Close())
 	r := start(t, func(c *config.Config) { c.API.BaseURL = "http://" + at + "/v1" })
 	r.pause = func(context.Context, time.Duration) error {
 		llm, err := fakellm.Listen(at, fakellm.Reply("there now"))
@@ -871,9 +855,7 @@ func TestNoResponsesAtOnce(t *testing.T) {
 	llm := fakellm.New(fakellm.Turn{Text: "x", Times: fakellm.Forever})
 	defer llm.Close()
 	host, err := url.Parse(llm.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	gateway := http.NewServeMux()
 	gateway.Handle("/v1/chat/completions", httputil.NewSingleHostReverseProxy(host))
 	server := httptest.NewServer(gateway)
@@ -1028,9 +1010,7 @@ func TestToolsDropped(t *testing.T) {
 				t.Fatal(err)
 			}
 			var body struct{ Messages, Tools json.RawMessage }
-			if err := json.Unmarshal(llm.Requests()[0].Body, &body); err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, json.Unmarshal(llm.Requests()[0].Body, &body))
 			wantMessages, wantTools := came, string(oneTool)
 			if !tt.native {
 				wantMessages, wantTools = asText, ""
@@ -1165,9 +1145,7 @@ func compactJSON(t *testing.T, raw string) string {
 		t.Fatalf("%s: %v", raw, err)
 	}
 	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	return string(b)
 }
 
@@ -1310,9 +1288,7 @@ func (r *router) begin(ctx context.Context, in proto.Infer, got *chunks) <-chan 
 func (r *router) queued(t *testing.T, n int) {
 	t.Helper()
 	for r.limiters["openai"].Queued() != n {
-		if err := t.Context().Err(); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, t.Context().Err())
 	}
 }
 

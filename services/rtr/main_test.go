@@ -91,9 +91,7 @@ func start(t *testing.T, change func(*config.Config)) *router {
 	change(cfg)
 	log := &zinotest.Buffer{}
 	s, err := New(cfg, log.Logger())
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	r := &router{Service: s, log: log}
 	s.probes = nil
 	s.pause = func(ctx context.Context, d time.Duration) error {
@@ -177,9 +175,7 @@ func (r *router) answer(ctx context.Context, in proto.Infer, sink *chunks) (prot
 func (r *router) caps(t *testing.T) proto.RouterCapabilities {
 	t.Helper()
 	caps, err := rpc.Call(t.Context(), r.client, proto.RtrCapabilities, proto.CapabilitiesRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	return caps
 }
 

@@ -44,9 +44,7 @@ func (c choice) start(t *testing.T) *router {
 		t.Setenv(name, value)
 	}
 	store, err := keys.OpenUser(os.Getenv)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	for name, key := range c.stored {
 		if _, err := store.Set(t.Context(), name, key); err != nil {
 			t.Fatal(err)
@@ -83,9 +81,7 @@ func (c choice) check(t *testing.T) {
 		t.Errorf("got %+v", caps)
 	}
 	chosen, err := r.target(t.Context(), selector{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	if key := ""; chosen.ep != nil {
 		if key = chosen.ep.Key; key != c.key {
 			t.Errorf("asked with the key %q, want %q", key, c.key)
@@ -232,9 +228,7 @@ func TestRequestProvider(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := tt.start(t)
 			got, err := r.target(t.Context(), selector{provider: tt.asks})
-			if err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, err)
 			switch {
 			case tt.model == "-" || tt.provider == "offline":
 				tt.model = ""
@@ -480,9 +474,7 @@ func TestOllamaHost(t *testing.T) {
 func TestStoreChanges(t *testing.T) {
 	r := choice{}.start(t)
 	store, err := keys.OpenUser(os.Getenv)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	expect := func(provider, key string) {
 		t.Helper()
 		caps := r.caps(t)
@@ -613,9 +605,7 @@ func TestLearn(t *testing.T) {
 					NumCtx int `json:"num_ctx"`
 				}
 			}
-			if err := json.Unmarshal(requests[2].Body, &body); err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, json.Unmarshal(requests[2].Body, &body))
 			if len(body.Tools) > 0 != tt.native || body.Options.NumCtx != tt.length {
 				t.Errorf("asked with %s", requests[2].Body)
 			}
@@ -760,9 +750,7 @@ func TestStats(t *testing.T) {
 	r := start(t, func(*config.Config) {})
 	stats := func() proto.Stats {
 		s, err := rpc.Call(t.Context(), r.client, proto.GetStats, proto.StatsRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		return s
 	}
 	if s := stats(); len(s.Problems) != 0 {
@@ -878,9 +866,7 @@ func TestAnthropicHeaders(t *testing.T) {
 		}
 	}
 	stats, err := rpc.Call(t.Context(), r.client, proto.GetStats, proto.StatsRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	problems := strings.Join(stats.Problems, "\n")
 	for _, want := range []string{"line 5: X-Api-Key", "line 6: Authorization", "line 7: Host", "line 8: Content-Type", "line 9: Transfer-Encoding", "line 10: Proxy-Authorization", "line 11: Accept-Encoding", "line 12 is not", "line 13 is not", "line 14 is not"} {
 		if n := strings.Count(problems, "ANTHROPIC_CUSTOM_HEADERS, "+want); n != 1 {

@@ -17,6 +17,7 @@ import (
 	"zino/pkg/config"
 	"zino/pkg/fakellm"
 	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
 	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
@@ -196,9 +197,7 @@ func TestReport(t *testing.T) {
 // and that without one the ledger may be missing.
 func TestUnkept(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.WriteFile(file, nil, 0o600))
 	for _, limited := range []bool{true, false} {
 		r, llm := toolRouter(t, func(c *config.Config) {
 			if c.Rtr.DataDir = file + "/below"; limited {
@@ -397,9 +396,7 @@ func TestBudgetShortens(t *testing.T) {
 					}
 				})
 				req, err := llm.Wait(t.Context(), i+1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				zinotest.Must(t, err)
 				if got := askedFor(t, req); got != want {
 					t.Errorf("request %d: max_tokens is %d, want %d", i+1, got, want)
 				}
@@ -459,8 +456,6 @@ func askedFor(t *testing.T, req *fakellm.Request) int {
 	var body struct {
 		MaxTokens int `json:"max_tokens"`
 	}
-	if err := json.Unmarshal(req.Body, &body); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, json.Unmarshal(req.Body, &body))
 	return body.MaxTokens
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"zino/pkg/zinotest"
 )
 
 func TestRunRefuses(t *testing.T) {
@@ -14,9 +16,7 @@ func TestRunRefuses(t *testing.T) {
 	if err := run("127.0.0.1:0", script); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("missing script: got %v", err)
 	}
-	if err := os.WriteFile(script, []byte("hello\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.WriteFile(script, []byte("hello\n"), 0o600))
 	if err := run("127.0.0.1:0", script); err == nil || !strings.HasPrefix(err.Error(), script+":1: ") {
 		t.Errorf("broken script: got %v", err)
 	}

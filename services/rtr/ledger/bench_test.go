@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -20,9 +21,7 @@ func fill(tb testing.TB, dir string, n int) {
 		text = fmt.Appendf(text, `{"time":%q,"id":"ID%08d","session":"session-%d","provider":"anthropic","model":"model-%d","input_tokens":1200,"output_tokens":80,"cache_read_tokens":1000,"cost_usd":0.0017}`+"\n",
 			at.Format(time.RFC3339), i, i/50, i%3)
 	}
-	if err := os.WriteFile(filepath.Join(dir, fileName), text, 0o600); err != nil {
-		tb.Fatal(err)
-	}
+	zinotest.Must(tb, os.WriteFile(filepath.Join(dir, fileName), text, 0o600))
 }
 
 // BenchmarkReport sums 100000 requests.
@@ -51,9 +50,7 @@ func BenchmarkRequest(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				r, err := l.Reserve(b.Context(), Ask{Session: "s", Input: 10, Output: 10, Price: &Price{Input: 1, Output: 1}})
-				if err != nil {
-					b.Fatal(err)
-				}
+				zinotest.Must(b, err)
 				if err := r.Settle(&proto.Usage{InputTokens: 10, OutputTokens: 5}); err != nil {
 					b.Fatal(err)
 				}

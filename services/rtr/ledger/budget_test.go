@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"zino/pkg/zinotest"
 	"zino/proto"
 )
 
@@ -172,9 +173,7 @@ func TestDays(t *testing.T) {
 		{"2011-12-30T09:59:59Z", "Pacific/Apia", "2011-12-31T00:00:00+14:00"}, // a day that was left out
 	} {
 		now, err := time.Parse(time.RFC3339, test.now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		now = now.In(place(test.zone))
 		l := Ledger{limits: Limits{TokensPerDay: 1}}
 		end := l.limitsAt(&totals{}, "", now)[0].ends

@@ -25,9 +25,7 @@ func TestFile(t *testing.T) {
 	c.set(noon.Add(time.Hour)) // a line's time is when its request was made
 	settle(t, first, &proto.Usage{InputTokens: 1000, OutputTokens: 100, CacheReadTokens: 900, CacheWriteTokens: 50, ReasoningTokens: 40})
 	settle(t, second, nil)
-	if err := third.Cancel(); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, third.Cancel())
 	common := func(r *Reservation) string {
 		return `{"time":"2026-11-21T12:00:00+01:00","id":"` + r.line.ID + `","session":"s1","provider":"anthropic","model":"large",`
 	}
@@ -110,9 +108,7 @@ func TestNoPlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "d")
-			if err := spoil(dir); err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, spoil(dir))
 			c, log := &clock{at: noon}, new(zinotest.Buffer)
 			_, err := Open(dir, Limits{TokensPerDay: 5}, c.now, log.Logger())
 			if !errors.Is(err, proto.ErrUnavailable) || !strings.Contains(err.Error(), dir) || strings.Contains(err.Error(), "\n") {
@@ -126,9 +122,7 @@ func TestNoPlace(t *testing.T) {
 			if err := r.Settle(used(1, 1)); err == nil || !strings.Contains(log.String(), "not recorded yet") {
 				t.Errorf("a settlement: %v, logged %q", err, log)
 			}
-			if err := os.RemoveAll(dir); err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, os.RemoveAll(dir))
 			spend(t, l, Ask{}, 2, 2)
 			if got := mustReport(t, l, proto.UsageRequest{}).Total; got.Requests != 2 || got.Usage.InputTokens != 3 {
 				t.Errorf("when there is a place again: %+v", got)
@@ -144,9 +138,7 @@ func TestNoPlace(t *testing.T) {
 func TestPlaceGoes(t *testing.T) {
 	l, dir, _ := newLedger(t, Limits{TokensPerDay: 100})
 	spend(t, l, Ask{Input: 1, Output: 1}, 1, 1)
-	if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)))
 	_, err := l.Reserve(t.Context(), Ask{Input: 1, Output: 1})
 	if !errors.Is(err, proto.ErrUnavailable) || !strings.Contains(err.Error(), "refusing model requests: "+dir) || !strings.Contains(err.Error(), "[budget]") {
 		t.Errorf("reserved: %v", err)
@@ -154,9 +146,7 @@ func TestPlaceGoes(t *testing.T) {
 	if _, err := l.Report(t.Context(), proto.UsageRequest{}); err == nil {
 		t.Error("a report without a file to read")
 	}
-	if err := os.Remove(dir); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, os.Remove(dir))
 	spend(t, l, Ask{Input: 1, Output: 1}, 1, 1)
 	wantBudget(t, l, tokensPerDay, "", 2, 0)
 }
@@ -165,15 +155,11 @@ func TestPlaceGoes(t *testing.T) {
 func TestPending(t *testing.T) {
 	l, dir, _ := newLedger(t, Limits{TokensPerDay: 100})
 	first, second := mustReserve(t, l, Ask{Input: 10, Output: 10}), mustReserve(t, l, Ask{Input: 10, Output: 10})
-	if err := errors.Join(os.Rename(dir, dir+".away"), os.WriteFile(dir, nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, errors.Join(os.Rename(dir, dir+".away"), os.WriteFile(dir, nil, 0o600)))
 	if first.Settle(used(60, 10)) == nil || second.Settle(used(20, 10)) == nil {
 		t.Fatal("recorded without a file")
 	}
-	if err := errors.Join(os.Remove(dir), os.Rename(dir+".away", dir)); err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, errors.Join(os.Remove(dir), os.Rename(dir+".away", dir)))
 	wantBudget(t, l, tokensPerDay, "", 0, 40)
 	wantRefused(t, l, Ask{Input: 1, Output: 1}, "tokens_per_day = 100 is reached: 100 tokens spent and 0 tokens reserved")
 	if text := readFile(t, dir); strings.Count(text, "\n") != 4 {
@@ -242,9 +228,7 @@ func TestSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, c := new(zinotest.Buffer), &clock{at: noon}
 		l, err := Open(t.TempDir(), Limits{}, c.now, log.Logger())
-		if err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, err)
 		synced := func(want int) {
 			t.Helper()
 			synctest.Wait()

@@ -61,15 +61,11 @@ func TestSettlements(t *testing.T) {
 			r := mustReserve(t, l, Ask{Input: 10, Output: 20, Price: cheap})
 			wantBudget(t, l, tokensPerDay, "", 0, 30)
 			wantBudget(t, l, usdPerDay, "", 0, 30e-6)
-			if err := test.end(r); err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, test.end(r))
 			if err := r.Settle(used(7, 7)); err != nil { // only the first end counts
 				t.Fatal(err)
 			}
-			if err := r.Cancel(); err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, r.Cancel())
 			wantBudget(t, l, tokensPerDay, "", test.tokens, 0)
 			wantBudget(t, l, usdPerDay, "", test.money, 0)
 		})
@@ -100,16 +96,12 @@ func TestFileChanges(t *testing.T) {
 		}, 7750},
 		{"removed", func() error { return os.RemoveAll(dir) }, 0},
 	} {
-		if err := step.change(); err != nil {
-			t.Fatal(err)
-		}
+		zinotest.Must(t, step.change())
 		wantBudget(t, l, tokensPerDay, "", step.want, 0)
 		spend(t, l, Ask{Input: 1, Output: 1}, 1, 1)
 		wantBudget(t, l, tokensPerDay, "", step.want+2, 0)
 		if step.name == "moved away" {
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, os.Remove(path))
 		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"zino/pkg/zinotest"
 )
 
 // inBubble runs a test in which time passes only while all goroutines wait.
@@ -24,9 +26,7 @@ func acquire(t *testing.T, l *Limiter) (release func()) {
 	t.Helper()
 	before := time.Now()
 	release, err := l.Acquire(t.Context(), func(d time.Duration) { t.Errorf("must wait for %v", d) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	zinotest.Must(t, err)
 	if waited := time.Since(before); waited > 0 {
 		t.Fatalf("waited for %v", waited)
 	}
@@ -38,9 +38,7 @@ func TestNoLimits(t *testing.T) {
 		l := New(n, n, nil)
 		for range 1000 {
 			release, err := l.Acquire(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, err)
 			release()
 		}
 	}
@@ -202,9 +200,7 @@ func TestReports(t *testing.T) {
 					t.Errorf("reported after %v, want %v", after, tt.after)
 				}
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, err)
 			release()
 			if waited := time.Since(before); waited != tt.waited || !slices.Equal(reported, tt.reported) {
 				t.Errorf("waited for %v, reported %v; want %v, %v", waited, reported, tt.waited, tt.reported)
@@ -336,9 +332,7 @@ func TestObserve(t *testing.T) {
 			}
 			before := time.Now()
 			release, err := l.Acquire(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			zinotest.Must(t, err)
 			release()
 			if waited := time.Since(before); waited != tt.want || l.Paused() != 0 {
 				t.Errorf("waited for %v, want %v; paused for another %v", waited, tt.want, l.Paused())
