@@ -20,7 +20,7 @@ import (
 	"zino/services/rtr/wire"
 )
 
-// request is one request to the router, over all attempts to have it answered.
+// request is one request to the router, with all its attempts.
 type request struct {
 	s      *Service
 	ctx    context.Context
@@ -91,8 +91,8 @@ func (r *request) read() (err error) {
 	return err
 }
 
-// mayFallBack reports whether another provider may do what failed. An invalid
-// request is invalid everywhere, and a budget is for all.
+// mayFallBack reports whether another provider may succeed after an error. An
+// invalid request is invalid for all of them, and a budget is shared by all.
 func (r *request) mayFallBack(err error) bool {
 	if err == nil || r.passed || r.ctx.Err() != nil {
 		return false
@@ -103,7 +103,7 @@ func (r *request) mayFallBack(err error) bool {
 	return errors.Is(err, proto.ErrUnavailable) || errors.Is(err, proto.ErrBusy)
 }
 
-// ask has one target answer, in as many attempts as are sensible.
+// ask asks one target, with retries.
 func (r *request) ask(sel selector) (proto.Text, error) {
 	t, err := r.s.target(r.ctx, sel)
 	if err != nil {
@@ -125,7 +125,7 @@ func (r *request) ask(sel selector) (proto.Text, error) {
 		if !failed || r.passed || r.ctx.Err() != nil {
 			return text, err
 		}
-		// What a model refuses is left out, and the request is made again at once.
+		// Leave out what the model refuses, and ask again at once.
 		if without := r.withoutSampling(t, f); without != nil {
 			t = without
 			attempt--
@@ -164,21 +164,21 @@ func (r *request) ask(sel selector) (proto.Text, error) {
 	}
 }
 
-// longestPause is how long a provider's pause is waited for; the end of a longer one
-// is reported.
+// longestPause is the longest pause of a provider that a request waits for. A longer
+// one is an error that says when it ends.
 const longestPause = 30 * time.Second
 
 const (
-	// bytesPerToken is how many bytes of JSON a token has, roughly: it is used
-	// before a request, when no count is known, and never in the ledger.
+	// bytesPerToken is the approximate number of bytes of JSON in a token. It is
+	// used before a request, when no count is known, and never in the ledger.
 	bytesPerToken = 4
-	// leastAnswer is how short an answer without a limit may be made for a budget,
-	// in tokens.
+	// leastAnswer is the lowest limit, in tokens, that a budget sets for an answer
+	// without a limit of its own.
 	leastAnswer = 16
 	// usualAnswer is reserved for an answer where the provider has no limit.
 	usualAnswer = 16384
-	// unseenTokens is what a model may have written of which nothing had come when
-	// its answer was given up.
+	// unseenTokens estimates the tokens that a model generated and rtr did not
+	// receive when an answer was abandoned.
 	unseenTokens = 256
 )
 
@@ -195,8 +195,8 @@ func (r *request) attempt(t *target) (proto.Text, error) {
 	if t.noResponses != "" {
 		r.warn(warning{t.caps.Endpoint, "", "wire"}, fmt.Sprintf("%s has no Responses API (%s): chat completions are used. Set wire = \"chat\" in [[rtr.model]] to ask them at once", t.caps.Endpoint, t.noResponses))
 	}
-	// A conversation that the model is known not to hold is refused before it costs
-	// anything. A plain request is left to the provider, which counts better.
+	// Refuse a session that exceeds the model's context before it costs anything. A
+	// plain request is left to the provider, which counts exactly.
 	tokens := req.Size() / bytesPerToken
 	if (r.in.SessionID != "" || r.in.Events) && t.context > 0 && tokens > t.context {
 		return proto.Text{}, &proto.Error{Code: proto.CodeTooLarge, Kind: "session", Message: r.withWayOut(fmt.Sprintf(
@@ -227,15 +227,14 @@ func (r *request) attempt(t *target) (proto.Text, error) {
 	}
 	text, err := r.exchange(t, req)
 	f, failed := errors.AsType[*wire.Fault](err)
-	// A provider bills nothing for a request that it refused; what one that broke
-	// off bills is known only if it reported it. Errors of the ledger are logged
-	// there.
+	// A refused request costs nothing; the cost of an answer that was cut off is
+	// known only if the provider reported it. The ledger logs its own errors.
 	switch {
 	case failed && (f.Unsent || f.Header != nil):
 		_ = reserved.Cancel()
 	case err != nil && text.Usage != nil:
-		// What came so far is the least that was used: providers count the tokens of
-		// an answer at its end only.
+		// The tokens received are a lower bound: providers count the tokens of an
+		// answer at its end only.
 		text.Usage.OutputTokens = max(text.Usage.OutputTokens, int64(r.answer.Size())/bytesPerToken)
 		_ = reserved.Settle(text.Usage)
 	case err != nil:
@@ -251,7 +250,7 @@ func (r *request) attempt(t *target) (proto.Text, error) {
 	return text, err
 }
 
-// exchange makes the request and gathers the answer.
+// exchange makes the request and collects the answer.
 func (r *request) exchange(t *target, req wire.Request) (proto.Text, error) {
 	r.answer = &wire.Answer{}
 	err := t.infer(r.ctx, t.ep, &req, r)
@@ -282,7 +281,7 @@ func (r *request) requestFor(t *target) wire.Request {
 	return req
 }
 
-// reserve takes what the request may cost out of the budget.
+// reserve reserves the highest possible cost of the request in the budget.
 func (r *request) reserve(t *target, req *wire.Request) (*ledger.Reservation, error) {
 	ask := ledger.Ask{
 		Session: r.in.SessionID, Provider: t.caps.Provider, Model: t.caps.Model,
@@ -315,7 +314,7 @@ func (r *request) Event(e wire.Event) error {
 	return nil
 }
 
-// Flush sends what was gathered.
+// Flush sends the collected text.
 func (r *request) Flush() error { return r.out.Flush() }
 
 // notice logs a notice, and sends it to a caller that asked for events.
@@ -326,7 +325,7 @@ func (r *request) notice(n proto.Notice) {
 	}
 }
 
-// warning is what a session is warned of once.
+// warning is the key of a notice that a session gets once.
 type warning struct{ endpoint, model, about string }
 
 // warn sends a notice, once to a session.
@@ -341,7 +340,7 @@ func (r *request) warn(key warning, text string) {
 }
 
 // warnOfSampling warns that a sampling parameter of the request is not sent, as the
-// model does not take it. Defaults are dropped silently.
+// model refuses it. Defaults are dropped silently.
 func (r *request) warnOfSampling(t *target) {
 	usual := config.Default().Agent
 	for _, p := range []struct {
@@ -372,7 +371,7 @@ func (r *request) withoutSampling(t *target, f *wire.Fault) *target {
 // effortKey is a level of reasoning effort at a model.
 type effortKey struct{ endpoint, model, level string }
 
-// efforts is what models and endpoints have refused, for the life of the process.
+// efforts records what models and endpoints refused, for the life of the process.
 type efforts struct {
 	mu          sync.Mutex
 	refused     map[effortKey]string // why
@@ -380,8 +379,8 @@ type efforts struct {
 	noResponses map[string]string    // by endpoint: why
 }
 
-// askEffort has a request ask for the effort that the caller wants, unless the
-// target's model is known not to take it.
+// askEffort sets the effort of the caller's request, unless the target's model is
+// known to refuse it.
 func (r *request) askEffort(t *target, req *wire.Request) {
 	if r.in.Effort == "" || !t.remote() {
 		return

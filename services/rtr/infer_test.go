@@ -75,7 +75,7 @@ func TestStreamingOff(t *testing.T) {
 }
 
 // TestFlushes checks that text reaches the caller before the provider's stream
-// goes on: the gate opens only when the caller has the first part.
+// goes on: the gate opens only after the caller has the first part.
 func TestFlushes(t *testing.T) {
 	r, llm := openaiRouter(t, fakellm.Turn{Text: "first", Pause: "seen"})
 	var got chunks
@@ -85,7 +85,7 @@ func TestFlushes(t *testing.T) {
 	}
 }
 
-// TestCancel checks that the provider sees at once that the caller has gone.
+// TestCancel checks that the caller's hang-up reaches the provider.
 func TestCancel(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -124,8 +124,8 @@ func hangUp(t *testing.T, r *router, llm *fakellm.Server, stream bool) {
 }
 
 // TestConnectionKept checks that the connection of a complete answer serves a
-// later request. Its last bytes are read behind the caller's back, so the very
-// next request may come too early.
+// later request. Its last bytes are read in the background, so the very
+// next request may be too early.
 func TestConnectionKept(t *testing.T) {
 	r, llm := openaiRouter(t, fakellm.Turn{Text: "x", Times: fakellm.Forever})
 	seen := map[string]bool{}
@@ -270,7 +270,7 @@ func startThree(t *testing.T, change func(*config.Config), scripts ...fakellm.Tu
 	return all
 }
 
-// asked is how often each was asked.
+// asked returns the number of requests to each.
 func (a three) asked() (n [3]int) {
 	for i, llm := range a.llms {
 		n[i] = len(llm.Requests())
@@ -278,8 +278,8 @@ func (a three) asked() (n [3]int) {
 	return n
 }
 
-// TestFallback checks who answers when others cannot, and that no key goes where
-// it does not belong.
+// TestFallback checks which provider answers when others fail, and that each gets
+// its own key only.
 func TestFallback(t *testing.T) {
 	ever := func(turn fakellm.Turn) fakellm.Turn { return times(fakellm.Forever, turn) }
 	for _, tt := range []struct {
@@ -361,8 +361,8 @@ func TestNoFallback(t *testing.T) {
 	}
 }
 
-// TestFallbackUnset checks that a provider which cannot even be asked is passed
-// over, and that the error is that of the last one.
+// TestFallbackUnset checks that a provider which cannot even be asked is skipped,
+// and that the error is that of the last one.
 func TestFallbackUnset(t *testing.T) {
 	all := startThree(t, func(c *config.Config) { c.Provider, c.API.Key = "anthropic", "" }, fakellm.Reply("1"), refused(401), fakellm.Reply("3"))
 	in := ask("hi", true)
@@ -430,8 +430,8 @@ func TestFallbackKeys(t *testing.T) {
 	}
 }
 
-// patient is a router that asks a scripted provider, whose limiter goes by the
-// router's own clock: what was paused for need not be waited for.
+// patient is a router with a scripted provider whose limiter uses the router's own
+// clock, on which pauses take no time.
 func patient(t *testing.T, script ...fakellm.Turn) (*router, *fakellm.Server) {
 	t.Helper()
 	r, llm := openaiRouter(t, script...)
@@ -547,8 +547,8 @@ func TestNotRetried(t *testing.T) {
 	}
 }
 
-// TestReasoningCountsAsPassed checks that nothing is asked again once a piece of
-// the reasoning has gone out.
+// TestReasoningCountsAsPassed checks that a request is not retried after a piece of
+// the reasoning was sent to the caller.
 func TestReasoningCountsAsPassed(t *testing.T) {
 	r, llm := patient(t, fakellm.Turn{Reasoning: "hm", End: fakellm.Cut, Times: fakellm.Forever})
 	in := ask("hi", true)
@@ -604,7 +604,7 @@ func TestRefusedThenThere(t *testing.T) {
 	}
 }
 
-// TestHangUpInPause checks that a caller who goes does not keep anybody waiting.
+// TestHangUpInPause checks that a hang-up ends the pause before a retry.
 func TestHangUpInPause(t *testing.T) {
 	r, llm := patient(t, times(fakellm.Forever, refused(500)))
 	began, ended := make(chan struct{}), make(chan error, 1)
@@ -726,8 +726,8 @@ func TestEffort(t *testing.T) {
 	}
 }
 
-// TestEffortTooShort checks that an answer too short for thinking is made without,
-// and that the next one is not.
+// TestEffortTooShort checks that an answer too short for thinking is requested without
+// it, and that the next one is requested with it.
 func TestEffortTooShort(t *testing.T) {
 	llm := fakellm.New(fakellm.Reply("1"), fakellm.Reply("2"))
 	defer llm.Close()
@@ -1036,8 +1036,8 @@ func withoutLesson(t *testing.T, messages string) string {
 	return rest
 }
 
-// TestTextTools checks that a model without native tools is taught the form of a
-// call behind its system prompt, on every wire, and that a request without
+// TestTextTools checks that a model without native tools gets the form of a call after
+// its system prompt, on every wire, and that a request without
 // tools is what it was.
 func TestTextTools(t *testing.T) {
 	for _, wire := range wireNames {
@@ -1060,8 +1060,8 @@ func TestTextTools(t *testing.T) {
 	}
 }
 
-// TestStateGoesBack checks that what a model wants to have back with its calls
-// comes back in its place, in the same turn and to the same model only.
+// TestStateGoesBack checks that a model's state is sent back with its calls, in
+// the same turn and to the same model only.
 func TestStateGoesBack(t *testing.T) {
 	const details = `"reasoning_details":[{"format":"fakellm-v1","index":0,`
 	for _, tt := range []struct{ provider, key, want string }{
@@ -1292,8 +1292,8 @@ func (r *router) queued(t *testing.T, n int) {
 	}
 }
 
-// TestOneAtATime checks that callers of one provider follow each other, and that
-// another provider's do not wait.
+// TestOneAtATime checks that requests to one provider run one after the other, and
+// that those to another provider do not wait.
 func TestOneAtATime(t *testing.T) {
 	r, llm := limited(t, config.Limit{Concurrent: 1}, fakellm.Turn{Match: "first", Text: "1", Pause: "go"}, fakellm.Turn{Match: "second", Text: "2"}, fakellm.Turn{Match: "other", Text: "3"})
 	first := r.begin(t.Context(), ask("first", true), &chunks{})
@@ -1317,8 +1317,7 @@ func TestOneAtATime(t *testing.T) {
 	r.queued(t, 0)
 }
 
-// TestFailuresMakeRoom checks that a request which ended badly is not taken for
-// one that runs.
+// TestFailuresMakeRoom checks that a failed request does not count as running.
 func TestFailuresMakeRoom(t *testing.T) {
 	r, _ := limited(t, config.Limit{Concurrent: 1}, refused(400), times(2, refused(500)), fakellm.Reply("x"))
 	if _, err := r.infer(t.Context(), ask("hi", true), &chunks{}); failure(t, err).Status != 400 {
@@ -1329,7 +1328,7 @@ func TestFailuresMakeRoom(t *testing.T) {
 	}
 }
 
-// TestHangUpInQueue checks that a caller who goes leaves the queue at once.
+// TestHangUpInQueue checks that a hang-up removes the request from the queue.
 func TestHangUpInQueue(t *testing.T) {
 	r, llm := limited(t, config.Limit{Concurrent: 1}, fakellm.Turn{Text: "1", Pause: "go"})
 	first := r.begin(t.Context(), ask("hi", true), &chunks{})
@@ -1400,8 +1399,8 @@ func stream(body string) fakellm.Turn {
 
 const hello = `data: {"choices":[{"delta":{"content":"hel"}}]}` + "\n\n" + `data: {"choices":[{"delta":{"content":"lo"}}]}` + "\n\n"
 
-// TestFaults checks that what a provider does wrong reaches the caller as one
-// error in our words, behind what came before.
+// TestFaults checks that a provider's fault reaches the caller as one error
+// in our own words, after the text before it.
 func TestFaults(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -1450,7 +1449,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestOpenArguments hands on a call whose arguments break off in an answer that
+// TestOpenArguments passes on a call whose arguments break off in an answer that
 // is complete: agr reports it to the model, like any that are malformed.
 func TestOpenArguments(t *testing.T) {
 	for _, streaming := range []bool{true, false} {

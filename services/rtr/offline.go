@@ -37,7 +37,7 @@ const (
 	// agr sends to the fabricator of a skill.
 	kcr = " [KCR] "
 	// tourRequest begins the request of the tour's task, so that the interpreter's
-	// part can be told from a person who types "run date".
+	// part differs from a person who types "run date".
 	tourRequest = "offline tour: "
 	// tourSecond begins the second part of the tour.
 	tourSecond  = "\n2. A task: "
@@ -166,9 +166,9 @@ func offlineReply(list []wire.Message, streamed bool) string {
 	return offlineHelp
 }
 
-// resultOf returns the result after a tag of ours, as a list of at most one. There
-// is no '<' in our tags (block), so the first closing tag is ours; a command may have
-// printed anything, so the last end of a result is agr's.
+// resultOf returns the result after one of our tags, as a list of at most one. The
+// content of our tags has no '<' (block), so the first closing tag is ours; a command
+// may print anything, so the last end tag of a result is agr's.
 func resultOf(text, tag, response string) []string {
 	_, rest, _ := strings.Cut(text, "</"+tag+">")
 	result, ok := strings.CutPrefix(rest, "\n<"+response+">\n")
@@ -192,7 +192,7 @@ func toolCall(function, parameter, value string) string {
 }
 
 // block writes a tag with JSON in it. Each '<' in the JSON is escaped, so that no
-// text of the user's can end the block or begin another.
+// text of the user can end the block or begin another one.
 func block(tag string, v any) string {
 	return "<" + tag + ">\n" + strings.ReplaceAll(string(encoded(v)), "<", `\u003c`) + "\n</" + tag + ">"
 }
@@ -208,9 +208,9 @@ func encoded(v any) []byte {
 	return bytes.TrimSpace(buf.Bytes())
 }
 
-// fabricate is the fabricator's part: it answers an interpreted request with the
-// code that it names, in one fenced block. An interpreter that was given a plain
-// command has answered with a tool call.
+// fabricate is the fabricator's part: it answers an interpreted request with its
+// code, in one fenced block. The interpreter's answer to a plain command is a tool
+// call.
 func fabricate(request string) string {
 	_, rest, _ := strings.Cut(request, "<tool_call>")
 	raw, _, ok := strings.Cut(rest, "</tool_call>")
@@ -328,8 +328,8 @@ func sessionCommand(ask string, tools []wire.Tool) reply {
 	return reply{}
 }
 
-// resultText formats a tool's result for people. A result in another form than that
-// of our tools stands for itself.
+// resultText formats a tool's result for people. A result in any other form than that
+// of our tools is returned unchanged.
 func resultText(result string) string {
 	var e struct {
 		OK    *bool           `json:"ok"`

@@ -65,8 +65,8 @@ func unknownProvider(name string) string {
 	return fmt.Sprintf("there is no provider %.60q: it is one of %s, offline, auto", name, strings.Join(config.Providers, ", "))
 }
 
-// howToConnect names what a person can do. A stored key comes first: a running rtr
-// reads it at once, while a variable is that of the process that started it.
+// howToConnect lists the ways to connect a model. A stored key is the first, since a
+// running rtr reads it at once and a variable only when it starts.
 const howToConnect = "run `zino auth set PROVIDER` or `zino auth login openrouter`, set ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY or OPENROUTER_API_KEY " +
 	"before the services start, or set [api] base_url (and key) to an OpenAI-compatible server"
 
@@ -84,8 +84,8 @@ func connectFully() string {
 // values are secrets.
 const headersVariable = "ANTHROPIC_CUSTOM_HEADERS"
 
-// settings are the parts of the configuration and of the environment that decide
-// how models are asked.
+// settings are the configuration and environment that decide which model is asked,
+// and how.
 type settings struct {
 	provider  string
 	base      *url.URL // [api] base_url, nil if not set
@@ -121,8 +121,8 @@ func readSettings(cfg *config.Config) (settings, error) {
 		return settings{}, fmt.Errorf("%s[api] base_url: %w", place, err)
 	}
 	set.headers, set.problems = customHeaders(os.Getenv(headersVariable))
-	// A provider's address is the environment's, else the configuration's, else its
-	// own. What is empty counts as not set.
+	// The address of a provider comes from the environment, else the configuration,
+	// else the built-in one is used. An empty value counts as not set.
 	configured := map[string]string{
 		"anthropic": cfg.AnthropicBaseURL, "openai": cfg.OpenAIBaseURL, "gemini": cfg.GeminiBaseURL, "openrouter": cfg.OpenRouterBaseURL,
 	}
@@ -223,8 +223,8 @@ func customHeaders(text string) (header http.Header, problems []string) {
 	return header, problems
 }
 
-// credential finds the key of a provider. first says whether [api] is for it in
-// this request.
+// credential finds the key of a provider; first: [api] applies to it in this
+// request.
 func (s *Service) credential(account keys.Account, first bool) (key string, from keys.Source, err error) {
 	search := s.set.keys
 	if search.First = ""; first {
@@ -242,12 +242,12 @@ func keyVariables(a keys.Account, configured bool) string {
 	return a.Variable
 }
 
-// keyHint says where a provider's key is from, and how to store one.
+// keyHint names the settings of a provider's key, and how to store one.
 func keyHint(a keys.Account, configured bool) string {
 	return keyVariables(a, configured) + ", or run `zino auth set " + a.Name + "` (keys: " + a.Page + ")"
 }
 
-// selector is what a request says about who is to answer; empty is as configured.
+// selector is the provider and model that a request names; empty: as configured.
 type selector struct {
 	provider, model string
 	fallback        bool // another provider has failed: this one is another
@@ -272,7 +272,7 @@ type target struct {
 	noResponses string // why the endpoint has no Responses API, where the model would be asked there
 }
 
-// remote reports whether a provider is asked at all.
+// remote reports whether requests go to a provider.
 func (t *target) remote() bool { return t.ep != nil }
 
 // wire is the name of the target's wire.
@@ -283,7 +283,7 @@ func (t *target) wire() string {
 	return t.caps.Provider
 }
 
-// lock waits for the right to use what the service has resolved.
+// lock locks the resolved targets; it waits until ctx ends.
 func (s *Service) lock(ctx context.Context) error {
 	select {
 	case <-s.resolving:
@@ -348,8 +348,8 @@ func (s *Service) names() bool {
 	return ok
 }
 
-// resolve finds the target that a selector means. The provider that is asked by
-// default is asked as configured, by whichever name the selector has for it.
+// resolve finds the target of a selector. The default provider is used as
+// configured, also if the selector names it.
 func (s *Service) resolve(ctx context.Context, sel selector) *target {
 	if !s.names() && s.set.provider != "offline" && !sel.fallback {
 		if v, _, ok := s.implied(); ok && sel.provider == v.name {
@@ -374,7 +374,7 @@ func (s *Service) resolve(ctx context.Context, sel selector) *target {
 		return s.noTarget(sel, unknownProvider(sel.provider))
 	}
 	if sel.provider == "auto" {
-		// The configured provider if it can be asked, else as with no name.
+		// The configured provider if it is usable, else as without a name.
 		if s.names() {
 			if t := s.resolve(ctx, selector{provider: s.set.provider, model: sel.model}); t.caps.Problem == "" {
 				return t
@@ -398,10 +398,9 @@ func (s *Service) resolve(ctx context.Context, sel selector) *target {
 	return offlineTarget(true)
 }
 
-// implied is the provider that configuration and keys mean without naming it: the
-// endpoint that is configured, else the first with a key. configured is true if the
-// section [api] is for it: without a name that is for OpenAI's wire, with another's
-// it is for that one.
+// implied returns the provider of a configuration that names none: the endpoint of
+// [api], else the first provider with a key. configured is true if [api] is for it:
+// without a name [api] is for OpenAI's wire, else for the provider named.
 func (s *Service) implied() (v vendor, configured, ok bool) {
 	openAI, _ := vendorOf("openai")
 	free := !s.names() || s.set.provider == "openai"
@@ -420,7 +419,7 @@ func (s *Service) implied() (v vendor, configured, ok bool) {
 	return openAI, free, s.set.bases["openai"] != nil || s.set.invalid["openai"] != nil
 }
 
-// named is a provider that is known by its name.
+// named returns a target at a provider that is known by its name.
 func (s *Service) named(ctx context.Context, v vendor, sel selector, first bool) *target {
 	sel.provider, sel.model = v.name, cmp.Or(sel.model, v.model)
 	if err := s.set.invalid[v.name]; err != nil {
@@ -467,7 +466,7 @@ func (s *Service) named(ctx context.Context, v vendor, sel selector, first bool)
 	return t
 }
 
-// generic is the OpenAI-compatible endpoint of [api] base_url. Where no model is
+// generic returns the OpenAI-compatible endpoint of [api] base_url. If no model is
 // set, OpenAI has a default, and a server on this host or network is asked for one.
 func (s *Service) generic(ctx context.Context, sel selector) *target {
 	v, _ := vendorOf("openai")
@@ -495,7 +494,7 @@ func (s *Service) generic(ctx context.Context, sel selector) *target {
 	return s.newTarget(v, ep, sel.model, false)
 }
 
-// server is a place where a model server listens by default.
+// server is a default address of a model server.
 type server struct{ provider, base string }
 
 // localServers are in the order in which they are preferred: Ollama, llama.cpp, LM
@@ -545,7 +544,7 @@ func (s *Service) probe(ctx context.Context, model string) *target {
 	return nil
 }
 
-// endpoint is a place to ask, which reports the rate limits in its answers to the
+// endpoint returns an endpoint that passes the rate limits in its answers to the
 // provider's limiter.
 func (s *Service) endpoint(name string, base *url.URL, key string) *wire.Endpoint {
 	ep := wire.NewEndpoint(s.client, base, key, s.set.stall)
@@ -553,7 +552,7 @@ func (s *Service) endpoint(name string, base *url.URL, key string) *wire.Endpoin
 	return ep
 }
 
-// newTarget puts together what is known of a model.
+// newTarget returns a target with the built-in and configured traits of a model.
 func (s *Service) newTarget(v vendor, ep *wire.Endpoint, model string, named bool) *target {
 	t := &target{
 		caps:  proto.RouterCapabilities{Provider: v.name, Model: model, Endpoint: ep.Name},
@@ -578,15 +577,15 @@ func (s *Service) noTarget(sel selector, problem string) *target {
 	return &target{caps: proto.RouterCapabilities{Provider: sel.provider, Model: sel.model, Problem: problem}, infer: refuse}
 }
 
-// unanswered is a target at an endpoint that names no model, which may change.
+// unanswered returns a target at an endpoint that lists no model. It is not kept.
 func (s *Service) unanswered(sel selector, ep *wire.Endpoint, err error) *target {
 	t := s.noTarget(sel, fmt.Sprintf("%s: %v", ep.Name, err))
 	t.caps.Endpoint = ep.Name
 	return t
 }
 
-// offlineTarget is the offline provider: chosen, or the fallback of auto, which does
-// not last.
+// offlineTarget returns the offline provider. As the fallback of auto it is not
+// kept.
 func offlineTarget(fallback bool) *target {
 	return &target{caps: proto.RouterCapabilities{Provider: "offline", Fallback: fallback}, infer: answerOffline, lasting: !fallback}
 }
@@ -676,8 +675,8 @@ func (t *target) priceOf(m config.Model) *ledger.Price {
 	return &p
 }
 
-// learn asks Ollama, once, what the target's model can do. A server that does not
-// say is asked with tools as text and with its own length of context.
+// learn asks Ollama once for the capabilities of the target's model. If it does not
+// answer, tools are sent as text and the server's own context size is used.
 func (s *Service) learn(ctx context.Context, t *target) *target {
 	if !t.unlearned {
 		return t

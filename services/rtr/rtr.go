@@ -1,5 +1,5 @@
-// Package rtr is the router to language models: it alone holds the providers'
-// keys and talks to the network. It takes a conversation in OpenAI's form and
+// Package rtr is the router to language models, the only service with the
+// providers' keys and the network. It takes a conversation in OpenAI's form and
 // answers with the model's text and the tools that it calls, whole or streamed.
 //
 // Who answers is decided by the configuration's provider, or by the request's:
@@ -8,12 +8,12 @@
 //	          the provider of that name; openai is also any OpenAI-compatible
 //	          endpoint, which [api] base_url names
 //	offline   no model at all: a small parser of plain commands (offline.go)
-//	auto      as with none; else a model server that is found on loopback; else
+//	auto      as without a name; else a model server found on loopback; else
 //	          offline
 //	(none)    [api] base_url; else the provider with a key; else an error that says
 //	          what to set
 //
-// resolve.go decides who answers, infer.go asks. Package wire has the formats of the
+// resolve.go chooses the model, infer.go asks it. Package wire has the formats of the
 // providers and the meaning of their errors, package retry decides when one may be
 // asked, and package ledger what it may cost.
 package rtr
@@ -60,7 +60,7 @@ type Service struct {
 }
 
 // New returns a Service for a configuration and the keys in the environment. It
-// makes no request yet: a model server is looked for when one is needed.
+// makes no request: a model server is searched for when it is needed.
 func New(cfg *config.Config, log *slog.Logger) (*Service, error) {
 	set, err := readSettings(cfg)
 	if err != nil {
@@ -83,8 +83,8 @@ func New(cfg *config.Config, log *slog.Logger) (*Service, error) {
 	for _, problem := range set.problems {
 		log.Warn(problem)
 	}
-	// Without a budget the ledger may be impossible to open; with one, no model is
-	// asked then.
+	// Without a budget rtr works even if the ledger cannot be opened; with one, it
+	// refuses requests.
 	b := cfg.Budget
 	limits := ledger.Limits{USDPerDay: b.USDPerDay, USDPerSession: b.USDPerSession, TokensPerDay: b.TokensPerDay, TokensPerSession: b.TokensPerSession, File: cfg.Source}
 	if s.ledger, s.noLedger = ledger.Open(cfg.Rtr.DataDir, limits, time.Now, s.log); s.noLedger != nil {
@@ -134,7 +134,7 @@ func (s *Service) usage(ctx context.Context, req proto.UsageRequest) (proto.Usag
 	return s.ledger.Report(ctx, req)
 }
 
-// stats reports what is resolved, without resolving.
+// stats reports the resolved targets, without resolving any.
 func (s *Service) stats(stats *proto.Stats) {
 	stats.Problems = append(stats.Problems, s.set.problems...)
 	if s.noLedger != nil {

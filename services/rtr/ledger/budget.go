@@ -54,10 +54,10 @@ func (l *Ledger) limitsAt(t *totals, session string, at time.Time) (list []limit
 	return list
 }
 
-// left is what may still be used, 0 or less if nothing.
+// left returns the unused part of the limit, 0 or less if it is used up.
 func (l *limit) left() int64 { return l.max - plus(l.spent, l.reserved) }
 
-// unbounded is the room for an answer where a limit sets no bound to it.
+// unbounded is the room for an answer if no limit bounds it.
 const unbounded = math.MaxInt64
 
 // room is how many output tokens fit beside the input of a request, -1 if the
@@ -89,12 +89,12 @@ func (l *limit) room(a *Ask) int64 {
 // nanoPerToken is a price per million tokens in nanodollars per token.
 func nanoPerToken(price float64) float64 { return price * 1e3 }
 
-// upTo is what tokens cost in nanodollars, rounded up.
+// upTo returns the cost of tokens in nanodollars, rounded up.
 func upTo(price float64, tokens int64) int64 {
 	return int64(min(math.Ceil(nanoPerToken(price)*float64(tokens)), amountMax))
 }
 
-// sum is the highest that a request can use, if its answer has that many tokens.
+// sum returns the highest usage of a request with that many tokens of output.
 func (a *Ask) sum(output int64) sum {
 	s := sum{tokens: plus(a.Input, output)}
 	if a.Price != nil {
@@ -103,9 +103,9 @@ func (a *Ask) sum(output int64) sum {
 	return s
 }
 
-// grant decides whether a request may be made, and how long its answer may be:
-// what was asked for, or what the limits leave of it, half of that if it may be
-// lowered; 0 if nothing sets a bound. known is false if the request's cost will
+// grant decides whether a request may be made, and the limit of its answer in tokens:
+// the limit requested, or what the budgets leave of it, half of that if it may be
+// lowered; 0 without a limit. known is false if the request's cost will
 // stay unknown.
 func grant(limits []limit, a *Ask, known bool) (int64, error) {
 	if i := slices.IndexFunc(limits, func(l limit) bool { return l.money }); i >= 0 && !known {

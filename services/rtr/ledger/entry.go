@@ -14,8 +14,8 @@ const (
 	// amountMax is the highest number of tokens or nanodollars of a line: 9
 	// million dollars. Every integer up to it is exact in a float64.
 	amountMax = 1 << 53
-	// nameMax is how many bytes of a session's, provider's or model's name are
-	// kept. Clients choose them, and a line must not grow without bound.
+	// nameMax is the number of bytes to which names of sessions, providers and
+	// models are cut. Clients choose them, and a line must not grow without bound.
 	nameMax = 256
 	// lineMax is the length in bytes from which a line is not read: lines that
 	// are written here are far below it.
@@ -43,7 +43,7 @@ type entry struct {
 	at time.Time // Time
 }
 
-// amount is what a request may use at most.
+// amount is the highest possible usage of a request.
 type amount struct {
 	Tokens int64   `json:"tokens"`
 	USD    float64 `json:"usd"`
@@ -76,8 +76,8 @@ func (e *entry) kind() kind {
 	return invalidLine
 }
 
-// parse parses a line. It reports false for one that is not an entry, such as
-// half a line or one with a negative number.
+// parse parses a line. It reports false for a line that is not an entry, such as a
+// partial one or one with a negative number.
 func parse(line []byte) (e entry, ok bool) {
 	if len(line) >= lineMax || wire.Decode(line, &e) != nil || e.kind() == invalidLine || !e.plausible() {
 		return e, false
@@ -159,7 +159,7 @@ func nano(usd float64) int64 { return int64(min(math.Round(usd*1e9), amountMax))
 
 func usd(nano int64) float64 { return float64(nano) / 1e9 }
 
-// cleanName is a name as lines contain it.
+// cleanName returns a name in the form of the file.
 func cleanName(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= nameMax {

@@ -55,10 +55,10 @@ import (
 const (
 	// fileName is the file's name in its directory.
 	fileName = "usage.jsonl"
-	// syncDelay is how long a line may be in the kernel's cache only.
+	// syncDelay is the longest time until a line is synced.
 	syncDelay = time.Second
-	// lockWait is how long the end of a request waits for the file's lock. After
-	// that its line waits for the next one.
+	// lockWait limits how long the end of a request waits for the file's lock. After
+	// that its line stays pending until the next one.
 	lockWait = 100 * time.Millisecond
 	// pendingMax is how many bytes of lines wait for a file that cannot be
 	// written.
@@ -100,14 +100,14 @@ func (l Limits) in() string {
 	return " in " + l.File
 }
 
-// Price is what a model's tokens cost in US dollars per million.
+// Price is the price of a model's tokens in US dollars per million.
 type Price struct {
 	Input, Output, CacheRead, CacheWrite float64
 
 	Date string // of the built-in price list that a part of it is from; empty: no part
 }
 
-// Cost is what a usage costs in US dollars. Every token is paid once: input
+// Cost returns the cost of a usage in US dollars. Every token counts once: input
 // tokens from and to the cache have prices of their own.
 func (p Price) Cost(u proto.Usage) float64 {
 	plain := max(0, u.InputTokens-u.CacheReadTokens-u.CacheWriteTokens)
@@ -143,8 +143,8 @@ type Ledger struct {
 	syncs sync.WaitGroup // timers that run and syncs under way
 }
 
-// Open opens the ledger in dir, which it makes if need be. now is the clock, in
-// the location whose days count. A directory that cannot be used is a warning in
+// Open opens the ledger in dir, and makes dir if it does not exist. now is the
+// clock, in the location whose days count. A directory that cannot be used is a warning in
 // the log without limits, as nothing depends on it, and an error with limits.
 func Open(dir string, limits Limits, now func() time.Time, log *slog.Logger) (*Ledger, error) {
 	if err := limits.check(); err != nil {

@@ -16,9 +16,9 @@ import (
 // noSession is the key of requests without a session.
 const noSession = "-"
 
-// Report sums what was used, and says how the budgets stand: those of a session
-// for the one that req names, as unused if it names no session. Requests that have not
-// ended are in the budgets only.
+// Report sums the usage and returns the state of the budgets. Those of a session are
+// for the one that req names; without one they are unused. Requests in progress are
+// part of the budgets only.
 func (l *Ledger) Report(ctx context.Context, req proto.UsageRequest) (proto.UsageReport, error) {
 	by := cmp.Or(req.By, "day")
 	if !slices.Contains([]string{"day", "model", "session"}, by) {

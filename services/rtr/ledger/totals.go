@@ -8,7 +8,7 @@ import (
 	"zino/pkg/durable"
 )
 
-// totals are what the limits are checked against. They are a function of the
+// totals are the sums that the limits are checked against. They are a function of the
 // file alone: what this process wrote is read back like the lines of others.
 type totals struct {
 	mark     durable.Mark // what is before it has been read
@@ -17,7 +17,7 @@ type totals struct {
 	open     map[string]reservation // by id
 }
 
-// account is what counts against one limit.
+// account is the sum that counts against one limit.
 type account struct{ spent, reserved sum }
 
 // reservation is one that has not ended.

@@ -47,8 +47,8 @@ func New(concurrent, perMinute int, now func() time.Time) *Limiter {
 //
 // waiting, if not nil, is called at most once, in the caller's goroutine, when the
 // wait is longer than 1 s: at once if that is known, else after 1 s. Its argument is
-// the time left as far as it is known, 0 where only the end of another request is
-// waited for.
+// the time left as far as it is known, 0 if it only waits for the end of another
+// request.
 //
 // When ctx ends first, Acquire returns its error and nothing is used up.
 func (l *Limiter) Acquire(ctx context.Context, waiting func(time.Duration)) (release func(), err error) {
@@ -111,7 +111,7 @@ func (l *Limiter) Acquire(ctx context.Context, waiting func(time.Duration)) (rel
 // Queued returns how many requests wait.
 func (l *Limiter) Queued() int { return int(l.queued.Load()) }
 
-// Observe reads the status and the headers of an answer. Where a limit of requests
+// Observe reads the status and the headers of an answer. If a limit of requests
 // or tokens is used up, or a 429, 503 or 529 asks to wait, it pauses until then.
 func (l *Limiter) Observe(status int, h http.Header) {
 	now := l.now()

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// MaxRetries is how many times one request is sent again at most.
+	// MaxRetries is the highest number of retries of one request.
 	MaxRetries = 4
-	// MaxOwn is the most that a request waits in total without being asked to.
+	// MaxOwn limits the total of a request's pauses that the provider did not ask for.
 	MaxOwn = 30 * time.Second
-	// MaxAsked is the longest wait asked for by a provider that is honoured; the
-	// end of a longer one is reported to the user.
+	// MaxAsked is the longest wait asked for by a provider that is honoured. A
+	// longer one is an error that says when it ends.
 	MaxAsked = 5 * time.Minute
-	// Longest is the longest wait that is believed: a spending limit may last for
-	// a month. Longer ones count as not given.
+	// Longest is the longest valid wait: a spending limit may last for a month.
+	// Longer ones count as not given.
 	Longest = 32 * 24 * time.Hour
 
 	firstPause = 500 * time.Millisecond // doubled with each retry

@@ -79,8 +79,8 @@ type usageOptions struct {
 	Include bool `json:"include"`
 }
 
-// completionBody encodes the body of a request: the messages as they came, and
-// every parameter that the model takes, 0 included. name is the provider's.
+// completionBody encodes the body of a request: the messages as received, and
+// every parameter that the model accepts, 0 included. name is the provider's.
 func completionBody(req *Request, name string) ([]byte, error) {
 	t := req.Traits
 	r := completionRequest{Model: req.Model, Messages: completionMessages(req, name), Stream: req.Stream}
@@ -158,8 +158,8 @@ func completionMessages(req *Request, name string) json.RawMessage {
 	return append(b, ']')
 }
 
-// appendRewritten appends a message without our members, with what the state holds
-// in the places that it came from, and with arguments that are objects.
+// appendRewritten appends a message without our own members, with those of the
+// provider's state in their original places, and with arguments that are objects.
 func appendRewritten(b []byte, m Message, state []byte) []byte {
 	var object []byte
 	for key, value := range wire.Members(m.Raw) {
@@ -218,7 +218,7 @@ type completion struct {
 	more     bool   // the event has more news than that
 }
 
-// wireCall is a call as it comes on the wire.
+// wireCall is a call in the stream.
 type wireCall struct {
 	index string // the wire's, "" for none
 	id    string
