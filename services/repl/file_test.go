@@ -294,13 +294,7 @@ func TestEditing(t *testing.T) {
 	file := f.Attached().File
 	const requests, saves = 10, 20
 	for request := range requests {
-		answered := make(chan bool)
-		go func() {
-			defer close(answered)
-			if r, err := b.Eval(t.Context(), proto.Eval{Page: "a", Code: fmt.Sprint(request)}); err != nil || !r.OK {
-				t.Errorf("%+v, %v", r, err)
-			}
-		}()
+		answered := b.eval(proto.Eval{Page: "a", Code: fmt.Sprint(request)})
 		for n := range saves {
 			b.until("a save", func() bool {
 				before := b.file(file)
@@ -312,7 +306,9 @@ func TestEditing(t *testing.T) {
 				return true
 			})
 		}
-		zinotest.Receive(t, "the reply", answered)
+		if r := zinotest.Receive(t, "the reply", answered); !r.OK {
+			t.Errorf("%+v", r)
+		}
 	}
 	// Blank lines may stay at the end if the editor had the file open.
 	text := b.waitFile(file, "the footer", func(text string) bool {

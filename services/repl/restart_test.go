@@ -68,8 +68,8 @@ func attached(t *testing.T, dir string, a proto.Attach) (self proto.Attached, jo
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	first, jobs := make(chan proto.Attached, 1), make(chan proto.Job, 100)
-	go func() {
-		_, err := rpc.CallEvents(ctx, dial(t, dir), proto.ReplAttach, a, func(typ string, payload []byte) error {
+	go func() { // until the service is killed or the test ends
+		rpc.CallEvents(ctx, dial(t, dir), proto.ReplAttach, a, func(typ string, payload []byte) error {
 			switch typ {
 			case "attached":
 				return into(payload, first)
@@ -78,7 +78,6 @@ func attached(t *testing.T, dir string, a proto.Attach) (self proto.Attached, jo
 			}
 			return nil
 		})
-		_ = err // killed, or the test has ended
 	}()
 	return <-first, jobs
 }
@@ -132,7 +131,7 @@ func TestKilled(t *testing.T) {
 }
 
 // TestKilledOften kills the service repeatedly while requests are written and answered:
-// none runs twice, and no byte of the user is lost.
+// no request runs twice, and no byte of the user is lost.
 func TestKilledOften(t *testing.T) {
 	t.Parallel()
 	dir := newDir(t)
@@ -180,14 +179,7 @@ func TestDrain(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, "")
 	f := b.silentPage(proto.Attach{Name: "a"})
-	answered := make(chan error, 1)
-	go func() {
-		r, err := b.Eval(t.Context(), proto.Eval{Page: "a", Code: "1"})
-		if err == nil && r.Value != "1" {
-			err = fmt.Errorf("%+v", r)
-		}
-		answered <- err
-	}()
+	answered := b.eval(proto.Eval{Page: "a", Code: "1"})
 	job := f.job(0)
 	drained := make(chan error, 1)
 	go func() { drained <- b.Drain(t.Context()) }()
@@ -199,8 +191,10 @@ func TestDrain(t *testing.T) {
 		t.Error("new code was accepted")
 	}
 	must(t, f.answer(job.Job, "1"))
-	must(t, <-answered)
-	must(t, <-drained)
+	if r := zinotest.Receive(t, "the answer", answered); r.Value != "1" {
+		t.Errorf("%+v", r)
+	}
+	must(t, zinotest.Receive(t, "the end of the drain", drained))
 	<-f.done
 	b = newEnv(t, "")
 	f = b.silentPage(proto.Attach{Name: "a"})
