@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -117,7 +118,14 @@ func (l *pageLog) try(e page.Event) (*page.State, known, []page.Action, error) {
 				return fail(err)
 			}
 		}
-		if v, err = l.s.dir.Replace(l.file, v, edit.From, edit.Text); err != nil {
+		v, err = l.s.dir.Replace(l.file, v, edit.From, edit.Text)
+		if errors.Is(err, tail.ErrSaved) && slices.ContainsFunc(actions, isRun) {
+			// An editor saves a copy that contains the request, or is about to. It runs
+			// now: tried again, it would be found there as another one, and run twice.
+			l.alarm.touch()
+			return next, known{}, actions, nil
+		}
+		if err != nil {
 			return fail(err)
 		}
 		if appended(&v, edit) { // the state has not seen that: the end is not known
@@ -128,6 +136,8 @@ func (l *pageLog) try(e page.Event) (*page.State, known, []page.Action, error) {
 	}
 	return fail(fmt.Errorf("%s: its end cannot be found", l.file))
 }
+
+func isRun(a page.Action) bool { _, ok := a.(page.Run); return ok }
 
 // appended reports whether another program has appended to the file since an edit.
 func appended(v *tail.View, edit page.Edit) bool {

@@ -296,10 +296,14 @@ func TestEditing(t *testing.T) {
 	for request := range requests {
 		answered := b.eval(proto.Eval{Page: "a", Code: fmt.Sprint(request)})
 		for n := range saves {
+			// Editors look whether the file has changed since they read it before they
+			// overwrite it.
+			loaded := ""
 			b.until("a save", func() bool {
-				before := b.file(file)
+				before := loaded
+				loaded = b.file(file)
 				whole := strings.Replace(before, "> This file", fmt.Sprintf("remark %d.%d\n> This file", request, n), 1)
-				if b.file(file) != before || whole == before { // editors ask before they overwrite a file that has changed
+				if loaded != before || whole == before {
 					return false
 				}
 				must(t, os.WriteFile(b.path(file), []byte(whole), 0o644))

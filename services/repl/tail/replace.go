@@ -67,6 +67,7 @@ func (d *Dir) replace(f *os.File, name string, seen View, from int64, text []byt
 	if err != nil {
 		return View{}, err
 	}
+	d.written()
 	return d.verify(f, name, seen, from, text, left)
 }
 
@@ -77,12 +78,15 @@ func (d *Dir) verify(f *os.File, name string, seen View, from int64, text []byte
 	if err != nil {
 		return View{}, err
 	}
+	if after.end() < from+int64(len(text)) {
+		return View{}, ErrSaved // truncated, and about to be written
+	}
 	i := from - seen.Offset
 	if after.Offset != seen.Offset || !bytes.HasPrefix(after.Bytes[min(i, int64(len(after.Bytes))):], text) {
-		return View{}, ErrChanged
+		return View{}, d.changed(name, text)
 	}
 	if named, err := d.Stat(name); err != nil || named.dev != after.Stamp.dev || named.ino != after.Stamp.ino {
-		return View{}, ErrChanged // another file has the name now
+		return View{}, d.changed(name, text) // another file has the name now
 	}
 	d.mu.Lock()
 	if seen.hidden != nil {
@@ -94,6 +98,16 @@ func (d *Dir) verify(f *os.File, name string, seen View, from int64, text []byte
 	d.mu.Unlock()
 	d.hide(name, &after)
 	return after, nil
+}
+
+// changed returns ErrSaved if the file contains the text at any place, else
+// ErrChanged.
+func (d *Dir) changed(name string, text []byte) error {
+	now, err := d.Read(name, 0)
+	if err == nil && bytes.Contains(now.Bytes, text) {
+		return ErrSaved
+	}
+	return ErrChanged // the next attempt reports an error of reading
 }
 
 // lease makes the kernel delay every program that opens the file until it is closed.

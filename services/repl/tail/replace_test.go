@@ -255,6 +255,42 @@ func TestBlanks(t *testing.T) {
 	}
 }
 
+// TestSavedAfterEdit: Replace distinguishes a file in which the edit was seen by the
+// program that changed it from one that lost it.
+func TestSavedAfterEdit(t *testing.T) {
+	const text = "request\nfooter\n"
+	for name, c := range map[string]struct {
+		change func(t *testing.T, path string)
+		want   error
+	}{
+		"a copy with a remark": {func(t *testing.T, path string) { write(t, path, "remark\nhistory\n"+text) }, ErrSaved},
+		"truncated":            {func(t *testing.T, path string) { write(t, path, "") }, ErrSaved},
+		"a copy renamed over it": {func(t *testing.T, path string) {
+			write(t, path+"~", "history\n"+text)
+			must(t, os.Rename(path+"~", path))
+		}, ErrSaved},
+		"an older copy": {func(t *testing.T, path string) { write(t, path, "remark\nhistory\nfooter\nand more\n") }, ErrChanged},
+		"an older copy renamed over it": {func(t *testing.T, path string) {
+			write(t, path+"~", "history\nfooter\n")
+			must(t, os.Rename(path+"~", path))
+		}, ErrChanged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, dir := newDir(t)
+			path := filepath.Join(dir, "f")
+			write(t, path, "history\nfooter\n")
+			reader, err := os.Open(path) // no lease is granted
+			must(t, err)
+			defer reader.Close()
+			d.written = func() { c.change(t, path) }
+			_, err = d.Replace("f", view(t, d, 0), 8, []byte(text))
+			if !errors.Is(err, ErrChanged) || errors.Is(err, ErrSaved) != (c.want == ErrSaved) {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
 // TestTakeBack: what was appended in the wrong place is removed, and nothing that
 // another program has written over it.
 func TestTakeBack(t *testing.T) {

@@ -30,6 +30,9 @@ import (
 var (
 	// ErrChanged: the file is not what was read. Read it again.
 	ErrChanged = errors.New("the file was changed meanwhile")
+	// ErrSaved: the edit was made, and then another program truncated the file or
+	// saved a copy that contains the edit. It is an ErrChanged, too.
+	ErrSaved = fmt.Errorf("%w, after the edit", ErrChanged)
 	// ErrNotRegular: the name is that of a link, a directory or a device.
 	ErrNotRegular = errors.New("not a regular file")
 	// ErrTooLong: there is more than Max to read.
@@ -44,8 +47,9 @@ const Max = 64 << 20
 // one file at the same time.
 type Dir struct {
 	root *os.Root
-	// between is called between comparing and writing, by tests.
-	between func()
+	// between is called between comparing and writing, written before the file is
+	// read again: for tests.
+	between, written func()
 
 	mu   sync.Mutex
 	left map[string]blanks // by file name
@@ -69,7 +73,7 @@ func OpenDir(path string) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Dir{root: root, between: func() {}, left: map[string]blanks{}}, nil
+	return &Dir{root: root, between: func() {}, written: func() {}, left: map[string]blanks{}}, nil
 }
 
 // Close closes the directory.
