@@ -66,16 +66,16 @@ func TestError(t *testing.T) {
 // another job's reply.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
-	b := newEnv(t, "", func(c *config.Repl) { c.Timeout = 0.1 })
+	b := newEnv(t, "", func(c *config.Repl) { c.Timeout = 1.5 })
 	f := b.silentPage(proto.Attach{Name: "a"})
 	a := f.Attached()
 	b.add(a.File, js("first"))
 	first := f.job(0)
-	if first.TimeoutMS != 100 || first.Lang != "js" {
+	if first.TimeoutMS != 1500 || first.Lang != "js" {
 		t.Errorf("%+v", first)
 	}
 	text := b.settled(a.File, 1)
-	if !strings.Contains(text, "(**ERROR** after 100ms)") || !strings.Contains(text, "timeout") {
+	if !strings.Contains(text, "(**ERROR** after 1500ms)") || !strings.Contains(text, "timeout") {
 		t.Errorf("after the timeout: %s", text)
 	}
 	f.wasCanceled(first.Job)
