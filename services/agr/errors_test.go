@@ -150,10 +150,10 @@ func TestHangUpWhileStreaming(t *testing.T) {
 
 // TestDeadline: the text so far comes before the error.
 func TestDeadline(t *testing.T) {
-	e := newEnv(t, blocks(rpctest.NewBlock(), "text"), asks("text", nativeBash("a", "1")), says("never"))
+	e := newEnv(t, blocks(rpctest.NewBlock(), "text"), asks("text", nativeBash("a", "1")), blocks(rpctest.NewBlock(), ""))
 	e.exc.blocks(rpctest.NewBlock())
 	for _, more := range []string{"", inSession} {
-		streamed, last := e.ask(request(question, `,"stream":true,"meta":{"deadline_ms":200}`+more))
+		streamed, last := e.ask(request(question, `,"stream":true,"meta":{"deadline_ms":2000}`+more))
 		if last.Type != "error" || last.Code != "timeout" || streamed != "text" {
 			t.Errorf("streamed %q, then %s", streamed, last.Raw)
 		}
