@@ -123,7 +123,7 @@ func checkSet(t *testing.T, s keyStore) {
 	for _, test := range []struct{ name, key, want string }{
 		{"openai", "", "there is no key to keep: it is empty"},
 		{"openai", " \n", "there is no key to keep: it is empty"},
-		{"openai", secret + " " + secret, "this is no key: it has a blank"},
+		{"openai", secret + " " + secret, "invalid key: it has a blank"},
 		{"../openai", secret, `no account can be called "../openai"`},
 		{"", secret, `no account can be called ""`},
 		{"Openai", secret, `no account can be called "Openai"`},

@@ -67,24 +67,25 @@ func TestSearchErrors(t *testing.T) {
 		kind  string
 		want  string
 	}{
-		{"a credential", map[string]string{"c/zino-gemini": bad}, map[string]string{"CREDENTIALS_DIRECTORY": "BASE/c"}, "", "credential", "BASE/c/zino-gemini holds no key: it has a blank"},
+		{"a credential", map[string]string{"c/zino-gemini": bad}, map[string]string{"CREDENTIALS_DIRECTORY": "BASE/c"}, "", "credential", "BASE/c/zino-gemini contains no valid key: it has a blank"},
 		{"a credential that is a directory", map[string]string{"c/gemini/x": bad}, map[string]string{"CREDENTIALS_DIRECTORY": "BASE/c"}, "", "credential", "cannot read BASE/c/gemini: it is not a regular file"},
 		{"a credential that links to the outside", map[string]string{"c/x": bad, "c/gemini": "-> BASE/keys/gemini"}, map[string]string{"CREDENTIALS_DIRECTORY": "BASE/c"}, "", "credential", "cannot open the unit's credential: "},
 		{"credentials that are a device", nil, map[string]string{"CREDENTIALS_DIRECTORY": "/dev/null"}, "", "credential", "cannot open the unit's credentials: "},
-		{"a file", map[string]string{"f": bad}, nil, "BASE/f", "key_file", "BASE/f holds no key: it has a blank"},
+		{"a file", map[string]string{"f": bad}, nil, "BASE/f", "key_file", "BASE/f contains no valid key: it has a blank"},
 		{"no file", nil, nil, "BASE/f", "key_file", "cannot read [api] key_file: open BASE/f: no such file"},
 		{"an empty file", map[string]string{"f": " \n"}, nil, "BASE/f", "key_file", "[api] key_file is empty: put the key in BASE/f"},
 		{"a device", nil, nil, "/dev/zero", "key_file", "cannot read [api] key_file: /dev/zero: it is not a regular file"},
 		{"a large file", map[string]string{"f": strings.Repeat("k", maxFile+1)}, nil, "BASE/f", "key_file", "cannot read [api] key_file: BASE/f: it is larger than 65536 bytes"},
-		{"the environment", nil, map[string]string{"GEMINI_API_KEY": bad}, "", "environment", "GEMINI_API_KEY holds no key: it has a blank"},
-		{"the store", map[string]string{"keys/gemini": bad}, nil, "", "store", "BASE/keys/gemini holds no key: it has a blank"},
+		{"the environment", nil, map[string]string{"GEMINI_API_KEY": bad}, "", "environment", "GEMINI_API_KEY contains no valid key: it has a blank"},
+		{"the store", map[string]string{"keys/gemini": bad}, nil, "", "store", "BASE/keys/gemini contains no valid key: it has a blank"},
 		{"an open store", nil, nil, "", "store", "BASE/keys, where keys are kept, is open to other users: chmod 700 BASE/keys"},
-		{"a token", nil, map[string]string{"ANTHROPIC_AUTH_TOKEN": bad}, "", "environment", "ANTHROPIC_AUTH_TOKEN holds no key: it has a blank"},
+		{"a token", nil, map[string]string{"ANTHROPIC_AUTH_TOKEN": bad}, "", "environment", "ANTHROPIC_AUTH_TOKEN contains no valid key: it has a blank"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			store, base := newStore(t)
 			below := func(s string) string { return strings.ReplaceAll(s, "BASE", base) }
 			set(t, store, "gemini", "from-store")
+			zinotest.Must(t, os.MkdirAll(base+"/c", 0o700))
 			for name, text := range test.files {
 				if target, ok := strings.CutPrefix(text, "-> "); ok {
 					zinotest.Must(t, os.Symlink(below(target), base+"/"+name))

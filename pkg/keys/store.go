@@ -80,7 +80,7 @@ func checked(name, key string) (string, error) {
 	}
 	key, err := Clean(key)
 	if err != nil {
-		return "", fmt.Errorf("this is no key: %w", err)
+		return "", fmt.Errorf("invalid key: %w", err)
 	}
 	if key == "" {
 		return "", errors.New("there is no key to keep: it is empty")
@@ -237,7 +237,7 @@ func (s *Store) find(ctx context.Context, name string) (key, path string, err er
 func clean(data []byte, path string) (string, error) {
 	key, err := Clean(string(data))
 	if err != nil {
-		return "", fmt.Errorf("%s holds no key: %w", path, err)
+		return "", fmt.Errorf("%s contains no valid key: %w", path, err)
 	}
 	return key, nil
 }

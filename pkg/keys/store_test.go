@@ -228,7 +228,7 @@ func TestUnsafeFiles(t *testing.T) {
 		{"a pipe", func(_, key string) error { return errors.Join(os.Remove(key), syscall.Mkfifo(key, 0o600)) }, "cannot read DIR/openai: it is not a regular file"},
 		{"a directory", func(_, key string) error { return errors.Join(os.Remove(key), os.Mkdir(key, 0o700)) }, "cannot read DIR/openai: it is not a regular file"},
 		{"too large", func(_, key string) error { return os.Truncate(key, maxFile+1) }, "cannot read DIR/openai: it is larger than 65536 bytes"},
-		{"two words", func(_, key string) error { return os.WriteFile(key, []byte(secret+" and more"), 0o600) }, "DIR/openai holds no key: it has a blank"},
+		{"two words", func(_, key string) error { return os.WriteFile(key, []byte(secret+" and more"), 0o600) }, "DIR/openai contains no valid key: it has a blank"},
 		{"not to be decrypted", func(_, key string) error { return os.Rename(key, key+".cred") }, "cannot decrypt DIR/openai.cred: systemd-creds: exit status 1: no  host key; set the key again with: zino auth set openai"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
