@@ -1,5 +1,7 @@
 package proto
 
+import "strings"
+
 // Level is a level of confinement for code that a model has run. In a request
 // the empty level means: as configured.
 type Level string
@@ -26,5 +28,15 @@ func ParseLevel(name string) (Level, error) {
 			return l, nil
 		}
 	}
-	return "", Errorf(CodeInvalid, "unknown sandbox level %q: use off, read-only, workspace-write or unit", name)
+	names := LevelNames()
+	last := len(names) - 1
+	return "", Errorf(CodeInvalid, "unknown sandbox level %q: use %s or %s", name, strings.Join(names[:last], ", "), names[last])
+}
+
+// LevelNames returns the names of all levels.
+func LevelNames() (names []string) {
+	for _, l := range Levels {
+		names = append(names, string(l))
+	}
+	return names
 }

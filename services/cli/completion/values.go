@@ -30,13 +30,9 @@ var Timeout = connect.Timeout
 // of --by. Other flags are completed as files.
 func Complete(env *command.Env, root *cobra.Command, by []string) {
 	c := &completer{env}
-	var levels []string
-	for _, level := range proto.Levels {
-		levels = append(levels, string(level))
-	}
 	flags := map[string]cobra.CompletionFunc{
 		"model": c.models, "session": c.sessions, "from-session": c.sessions, "root": directories, "dir": directories, "serve": directories,
-		"sandbox": fixed(levels), "provider": fixed(append([]string{"auto", "offline"}, config.Providers...)),
+		"sandbox": fixed(proto.LevelNames()), "provider": fixed(append([]string{"auto", "offline"}, config.Providers...)),
 		"format": fixed([]string{command.FormatText, command.FormatJSON}), "by": fixed(by), "effort": fixed(config.Efforts),
 	}
 	for _, name := range []string{"goal", "prompt", "system-prompt", "channel", "max-tokens", "tag", "timeout", "agent", "http", "since", "until", "limit"} {
