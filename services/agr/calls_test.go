@@ -263,7 +263,7 @@ func TestCutBlocks(t *testing.T) {
 }
 
 // FuzzBlock: every block is a call with a name and an object on one line as its
-// input, and goes back as such. It has a failure exactly if it is malformed.
+// input, and is sent back so. It fails exactly if it is malformed.
 func FuzzBlock(f *testing.F) {
 	for _, seed := range []string{
 		`{"name":"execute_bash","arguments":{"code":"x"}}`, `{"name":"a","arguments":"{\"code\":\"x\"}"}`, `{"name":"a","arguments":"\"{}\""}`, `[]`, ``, `{"arguments":null}`,

@@ -17,7 +17,7 @@ import (
 func remarks(text proto.Text) reply {
 	return func(_ context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
 		err := errors.Join(
-			out.Event(proto.TypeNotice, proto.Notice{Kind: "retry", Text: "once more", WaitMS: 5}),
+			out.Event(proto.TypeNotice, proto.Notice{Kind: "retry", Text: "again", WaitMS: 5}),
 			out.Event(proto.TypeReasoning, proto.Reasoning{Text: "hm"}),
 			out.Frame([]byte(`{"type":"keepalive"}`)), out.Frame([]byte(`{"type":"novelty"}`)), emit(out, text.Content))
 		return text, err
@@ -25,7 +25,7 @@ func remarks(text proto.Text) reply {
 }
 
 const (
-	retrying  = `{"type":"notice","kind":"retry","text":"once more","wait_ms":5}`
+	retrying  = `{"type":"notice","kind":"retry","text":"again","wait_ms":5}`
 	reasoning = `{"type":"reasoning","text":"hm"}`
 )
 
@@ -91,7 +91,7 @@ func TestStateWithoutText(t *testing.T) {
 }
 
 // TestPlainEvents: a plain run with events sends the same requests, and its calls
-// are withEvents as a session's are.
+// are reported like those of a session.
 func TestPlainEvents(t *testing.T) {
 	t.Parallel()
 	answer := "a " + bash("1") + " b " + block("nope", "x") + "<task>{}</task><tool_call>["

@@ -47,7 +47,7 @@ func TestGitState(t *testing.T) {
 	}
 }
 
-// TestGitStateOfPipes: nothing that stands in a file's place is waited for.
+// TestGitStateOfPipes: a named pipe in place of a file does not block.
 func TestGitStateOfPipes(t *testing.T) {
 	dir := t.TempDir()
 	zinotest.Must(t, syscall.Mkfifo(filepath.Join(dir, ".git"), 0o600))
@@ -62,7 +62,7 @@ func TestGitStateOfPipes(t *testing.T) {
 	}
 }
 
-// FuzzHeadState: the prompt gets one short line, of any content of HEAD.
+// FuzzHeadState: any content of HEAD gives one short line.
 func FuzzHeadState(f *testing.F) {
 	for _, seed := range []string{"ref: refs/heads/main\n", "0123456789abcdef0123456789abcdef01234567", "ref: refs/heads/a\nb", "ref: refs/heads/\xff", ""} {
 		f.Add(seed)

@@ -31,7 +31,7 @@ func (b *env) home() (root string) {
 	return root
 }
 
-// TestBase holds what a prompt begins with.
+// TestBase: the text that a prompt begins with.
 func TestBase(t *testing.T) {
 	const none = "\x00"
 	for _, tt := range []struct {
@@ -81,8 +81,8 @@ func TestPromptFileIsFresh(t *testing.T) {
 	}
 }
 
-// TestBadPromptFile: a file that was named and cannot be sent is an error that
-// says which and what to do, and nothing is changed.
+// TestBadPromptFile: a configured file that cannot be sent is an error that names
+// the file and what to do; the prompt stays unchanged.
 func TestBadPromptFile(t *testing.T) {
 	for want, spoil := range map[string]func(t *testing.T, path string){
 		"no such file or directory: create it": func(t *testing.T, path string) {},
@@ -121,7 +121,7 @@ func TestBadPromptFile(t *testing.T) {
 	}
 }
 
-// TestProjectContext holds how the files follow the prompt.
+// TestProjectContext: the AGENTS.md files follow the prompt.
 func TestProjectContext(t *testing.T) {
 	for _, tt := range []struct{ name, template, before string }{
 		{"a blank line between", "Be brief.", "Be brief.\n\n"},
@@ -168,8 +168,7 @@ func TestUnknownRoot(t *testing.T) {
 	}
 }
 
-// TestNoBase: a place for the user's own files that could be anybody's is not
-// read, and the root's file is.
+// TestNoBase: without a base directory of the user only the root's file is read.
 func TestNoBase(t *testing.T) {
 	b := newEnv(t, "T")
 	root := b.home()

@@ -74,7 +74,7 @@ func TestBuiltinLines(t *testing.T) {
 	}
 }
 
-// FuzzRender holds render against a plain scan from left to right.
+// FuzzRender compares render with a plain scan from left to right.
 func FuzzRender(f *testing.F) {
 	f.Add("a %%PERSONALITY%% b %%SOFT_MEMORIES%%", "%%SOFT_MEMORIES%%", "%%")
 	f.Add("%%%PERSONALITY%%%%SOFT_MEMORIES%%%", "", "x")

@@ -23,7 +23,7 @@ func shipped(t *testing.T) *catalog.Snapshot {
 	return cat.Snapshot()
 }
 
-// TestShippedTemplate: it uses every placeholder, leaves none, and stays short
+// TestShippedTemplate: the template uses all placeholders and no others, and is short
 // (four bytes are about a token).
 func TestShippedTemplate(t *testing.T) {
 	text, err := os.ReadFile(root + "SYSTEM.md")
@@ -64,7 +64,7 @@ func TestShippedSessionTemplate(t *testing.T) {
 	}
 }
 
-// TestShippedTemplateBlocks: what the template shows is what agr can read.
+// TestShippedTemplateBlocks: agr can parse the blocks that the template shows.
 func TestShippedTemplateBlocks(t *testing.T) {
 	text, err := os.ReadFile(root + "SYSTEM.md")
 	zinotest.Must(t, err)
@@ -90,8 +90,8 @@ func TestShippedTemplateBlocks(t *testing.T) {
 	}
 }
 
-// TestShippedSkills: no problem, an executor that is there, and examples in
-// the form that requests come in and code is read from.
+// TestShippedSkills: the skills load without problems, name an existing executor, and
+// have examples in the form of requests and of code that agr reads.
 func TestShippedSkills(t *testing.T) {
 	s := shipped(t)
 	if len(s.Problems) != 0 || len(s.Skills) < 3 {

@@ -116,7 +116,7 @@ func (s *softMemory) refresh(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, getTimeout)
 	defer cancel()
 	reply, err := rpc.Call(limited, s.mem, proto.MemGetSoft, proto.GetSoft{})
-	if ctx.Err() != nil { // the caller hung up: mem may be well
+	if ctx.Err() != nil { // the caller hung up: this says nothing about mem
 		return
 	}
 	s.note(err)
@@ -142,7 +142,7 @@ func (s *softMemory) supersede() {
 	s.applied = s.asked
 }
 
-// storePending stores the pending text and reports whether none is left. It returns
+// storePending stores the pending text and reports whether nothing is pending any more. It returns
 // at once if another goroutine is storing.
 func (s *softMemory) storePending(ctx context.Context) bool {
 	if !s.storing.TryLock() {

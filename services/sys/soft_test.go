@@ -14,8 +14,8 @@ import (
 	"zino/proto"
 )
 
-// TestOneSoftMemory: mem's and the prompt's are one thing, both ways and after
-// restarts.
+// TestOneSoftMemory: mem and the prompt have the same soft memory, whichever is set,
+// and after restarts.
 func TestOneSoftMemory(t *testing.T) {
 	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	b.startMem()
@@ -56,8 +56,8 @@ func TestInitialSoftMemory(t *testing.T) {
 	}
 }
 
-// TestClearedStaysCleared: the configured text is for who never had one, and
-// a cleared soft memory is one.
+// TestClearedStaysCleared: the configured text is used until a soft memory is set;
+// an empty one counts as set.
 func TestClearedStaysCleared(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -87,8 +87,8 @@ func TestClearedStaysCleared(t *testing.T) {
 	}
 }
 
-// TestOlderMem: where mem does not tell whether there is one, an empty text is
-// none until there was another.
+// TestOlderMem: if mem's answer lacks set, an empty text counts as not set until
+// another text was seen.
 func TestOlderMem(t *testing.T) {
 	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	b.cfg.Sys.SoftMemory, b.mem.older = "initial", true
@@ -113,7 +113,7 @@ func TestSetClears(t *testing.T) {
 	b.want("")
 }
 
-// TestWrongType goes past the typed client: the content must be a string.
+// TestWrongType: the content must be a string. The typed client cannot send others.
 func TestWrongType(t *testing.T) {
 	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	b.startMem()
@@ -137,8 +137,8 @@ func TestWrongType(t *testing.T) {
 	}
 }
 
-// TestHandOver: a text that is set while mem is away is used at once and is in
-// mem when that is back, without anybody asking.
+// TestHandOver: a text that is set while mem is not running is used at once, and
+// stored when mem runs again, without a request.
 func TestHandOver(t *testing.T) {
 	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	b.mem.put("one")
@@ -200,7 +200,7 @@ func TestCloseSaysWhatIsLost(t *testing.T) {
 	}
 }
 
-// TestMemRefuses: a mem that answers with an error is not away.
+// TestMemRefuses: a mem that answers with an error counts as reachable.
 func TestMemRefuses(t *testing.T) {
 	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	b.mem.put("old")
@@ -214,8 +214,7 @@ func TestMemRefuses(t *testing.T) {
 	b.want("old")
 }
 
-// TestMemHangs: a mem that accepts and says nothing delays a prompt, but does
-// not hold it.
+// TestMemHangs: a mem that does not answer delays a prompt by its timeout only.
 func TestMemHangs(t *testing.T) {
 	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	b.mem.put("known")
@@ -235,7 +234,7 @@ func TestMemHangs(t *testing.T) {
 	b.want("new")
 }
 
-// TestMemHangsUp: a mem that dies in the middle of an answer is away.
+// TestMemHangsUp: a mem that hangs up during its answer counts as unreachable.
 func TestMemHangsUp(t *testing.T) {
 	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	l, err := net.Listen("unix", filepath.Join(b.dir, "m"))
@@ -260,8 +259,8 @@ func TestMemHangsUp(t *testing.T) {
 	zinotest.Eventually(t, "handing over", func() bool { return b.mem.stored() == "new" })
 }
 
-// TestStaleAnswer: an answer that was asked for before something newer was
-// known changes nothing.
+// TestStaleAnswer: the answer to a request that is older than the present text is
+// ignored.
 func TestStaleAnswer(t *testing.T) {
 	s := &softMemory{}
 	s.asked = 2
@@ -282,7 +281,7 @@ func TestStaleAnswer(t *testing.T) {
 	}
 }
 
-// TestManySetters: prompt and mem agree in the end.
+// TestManySetters: after concurrent changes prompt and mem have the same text.
 func TestManySetters(t *testing.T) {
 	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	stopMem := b.startMem()

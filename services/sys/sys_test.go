@@ -57,7 +57,8 @@ func TestReloadReadsEverything(t *testing.T) {
 	b.want(got)
 }
 
-// TestBadTemplate: what cannot be read leaves prompt and soft memory alone.
+// TestBadTemplate: a template that cannot be read leaves prompt and soft memory
+// unchanged.
 func TestBadTemplate(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, path string){
 		"is a directory": func(t *testing.T, path string) {
@@ -103,8 +104,8 @@ func TestBadTemplate(t *testing.T) {
 	}
 }
 
-// TestUnreadableTemplate: a template that could never be read is the error of
-// each request for it, and of no other, until it can be read.
+// TestUnreadableTemplate: while a template has never been read, each request that
+// needs it fails, and no other.
 func TestUnreadableTemplate(t *testing.T) {
 	b := newEnv(t, "")
 	zinotest.Must(t, os.Remove(b.cfg.Sys.Template))
@@ -132,8 +133,8 @@ func TestUnreadableTemplate(t *testing.T) {
 	})
 }
 
-// TestMissingTemplate: nothing is sent, and a plain message gets a warning. A
-// session, and a template that is set to nothing, do without.
+// TestMissingTemplate: the prompt is empty, and a plain message gets a warning. A
+// session, and a template configured as "", get none.
 func TestMissingTemplate(t *testing.T) {
 	b := newEnv(t, "")
 	zinotest.Must(t, os.Remove(b.cfg.Sys.Template))
@@ -190,7 +191,7 @@ func TestSessionTemplate(t *testing.T) {
 	b.want("plain")
 }
 
-// TestEditsAreNoticed: files on disk, no reload.
+// TestEditsAreNoticed: edits of files take effect without reload.
 func TestEditsAreNoticed(t *testing.T) {
 	b := newEnv(t, "1 %%TOOL_LIST%%")
 	b.startMem()
@@ -221,9 +222,9 @@ func TestEditsAreNoticed(t *testing.T) {
 	}
 }
 
-// TestSavingIsNotSeen: the moment between truncating and writing is not
-// served. What the stamp still calls young after the look was so during it;
-// a try that the machine paused in is made again.
+// TestSavingIsNotSeen: a file that is truncated and not yet written is not used. A
+// try counts if the file is still young after it; else the machine was too slow,
+// and the try is repeated.
 func TestSavingIsNotSeen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t")
 	for end := time.Now().Add(zinotest.Timeout); ; {

@@ -28,7 +28,7 @@ func TestFiles(t *testing.T) {
 		"no files":             {"/p", []any{did("read", "", fine), did("read", "/p", fine), did("read", ".", fine)}, ""},
 		"not to be listed":     {"/p", []any{did("read", "a\nb", fine), did("read", "a\x1b[31m", fine), did("read", "\u202ea", fine), did("read", strings.Repeat("a", 600), fine)}, ""},
 		"failed":               {"/p", []any{did("read", "a", refused), did("edit", "b", refused)}, ""},
-		"lost":                 {"/p", []any{did("write", "a", lostOnHold), did("read", "b", lostOnHold)}, "a"},
+		"lost":                 {"/p", []any{did("write", "a", lostCall), did("read", "b", lostCall)}, "a"},
 		"no result":            {"/p", []any{did("write", "a", fine)[0]}, "a"},
 		"no path":              {"/p", []any{use("1", "read", `{}`), result("1", fine), use("2", "read", `{"path":5}`), result("2", fine), use("3", "read", `"a"`), result("3", fine)}, ""},
 		"other tools":          {"/p", []any{use("1", "paint", `{"path":"a"}`), result("1", fine)}, ""},
@@ -67,7 +67,7 @@ func TestCommands(t *testing.T) {
 		"in order, once":   {[]any{ran("a", fine), ran("b", fine), ran(" a\n", fine)}, "b\na"},
 		"failed":           {[]any{ran("a", exit1), ran("b", late), ran("c", refused)}, "# failed: exit status 1:\na\n# timed out:\nb\n# failed ENOENT:\nc"},
 		"repaired":         {[]any{ran("a", exit1), ran("a", fine)}, "a"},
-		"lost":             {[]any{ran("a", lostOnHold), ran("b", fine)[0]}, "# result lost:\na\n# result lost:\nb"},
+		"lost":             {[]any{ran("a", lostCall), ran("b", fine)[0]}, "# result lost:\na\n# result lost:\nb"},
 		"at most 12":       {many, "c3\nc4\nc5\nc6\nc7\nc8\nc9\nc10\nc11\nc12\nc13\nc14"},
 		"code":             {[]any{python("print('x')"), python("a\nb"), python(""), use("1", "execute_bash", `{"code":"ls"}`), result("1", fine)}, "python3 -c 'print('\\''x'\\'')'\nls"},
 		"unknown code":     {[]any{use("1", "execute_cobol", `{"code":"STOP RUN"}`), result("1", fine)}, ""},
@@ -112,13 +112,13 @@ func TestOpenTasks(t *testing.T) {
 		},
 		"repaired": {[]any{ran("make", exit1), ran("make", fine)}, nil},
 		"lost": {
-			[]any{did("write", "a", lostOnHold), ran("make", lostOnHold), use("1", "remember", `{}`)},
+			[]any{did("write", "a", lostCall), ran("make", lostCall), use("1", "remember", `{}`)},
 			[]string{
 				"Check what became of it, its result was lost: write `a`", "Check what became of it, its result was lost: `make`",
 				"Check what became of it, its result was lost: remember",
 			},
 		},
-		"done again":   {[]any{did("write", "a", lostOnHold), did("write", "a", fine)}, nil},
+		"done again":   {[]any{did("write", "a", lostCall), did("write", "a", fine)}, nil},
 		"reads failed": {[]any{did("read", "a", refused)}, nil},
 		"long command": {[]any{ran("echo `"+strings.Repeat("é", 200), exit1)}, []string{"Run again, it failed: exit status 1: ``echo `" + strings.Repeat("é", 97) + "…``"}},
 	} {
@@ -136,7 +136,7 @@ func TestFactsDoNotGrow(t *testing.T) {
 	long := strings.Repeat("long ", 1<<10)
 	for i := range 600 {
 		n := fmt.Sprint(i)
-		for _, e := range join(user(n+long), ran(n+" false", exit1), did("read", n, fine), did("write", "w"+n, lostOnHold), use(n, "bash", `{"command":`+quoted(n+long)+`}`)) {
+		for _, e := range join(user(n+long), ran(n+" false", exit1), did("read", n, fine), did("write", "w"+n, lostCall), use(n, "bash", `{"command":`+quoted(n+long)+`}`)) {
 			f.event(members([]byte(e)))
 		}
 	}

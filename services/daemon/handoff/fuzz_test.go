@@ -110,7 +110,7 @@ func marked(tasks []string) []string {
 // is valid.
 func FuzzEvents(f *testing.F) {
 	f.Add("["+strings.Join(work(), ",")+"]", "/w/p")
-	f.Add("["+strings.Join(join(did("write", "a", lostOnHold), ran("cd /p && ls", late), user("\x1b[2J")), ",")+"]", "")
+	f.Add("["+strings.Join(join(did("write", "a", lostCall), ran("cd /p && ls", late), user("\x1b[2J")), ",")+"]", "")
 	f.Add(`[{"type":"tool_use","id":"1","name":"bash","input":{"command":"echo '"}},{"type":5},[],null,{"type":"message","role":"user","text":{}}]`, "/")
 	f.Fuzz(func(t *testing.T, list, root string) {
 		events, err := wire.Elements([]byte(list))

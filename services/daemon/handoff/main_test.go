@@ -130,7 +130,7 @@ const (
 	exit1       = `{"ok":true,"data":{"stdout":"","stderr":"broken\n","exit_code":1,"timed_out":false}}`
 	late        = `{"ok":true,"data":{"stdout":"","stderr":"timeout","exit_code":-1,"timed_out":true}}`
 	refused     = `{"ok":false,"error":{"code":"ENOENT","message":"File not found"}}`
-	lostOnHold  = `{"ok":false,"error":{"code":"interrupted","message":"The call was interrupted and its result was lost."}}`
+	lostCall    = `{"ok":false,"error":{"code":"interrupted","message":"The call was interrupted and its result was lost."}}`
 	interrupted = `{"type":"interrupted","role":"system","text":"Interrupted"}`
 )
 

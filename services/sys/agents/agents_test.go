@@ -19,14 +19,14 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// tree is a directory with files of the test's own.
+// tree is a directory with the files of a test.
 type tree struct {
 	t   *testing.T
 	dir string
 }
 
-// newTree makes the files; a name that ends in a slash is a directory, and a
-// text that begins with "-> " is where a symbolic link leads to.
+// newTree makes the files. A name that ends in a slash is a directory; a text that
+// begins with "-> " is the target of a symbolic link.
 func newTree(t *testing.T, files ...string) tree {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -55,7 +55,7 @@ func (tr tree) make(name, text string) {
 	}
 }
 
-// gather looks with the places base, home and a root, all below the tree.
+// gather calls Gather with base, home and root below the tree.
 func (tr tree) gather(root string) Context {
 	tr.t.Helper()
 	found, err := Gather(Places{Base: tr.at("base"), Home: tr.at("home"), Root: tr.at(root)})
@@ -64,7 +64,7 @@ func (tr tree) gather(root string) Context {
 	return found
 }
 
-// check holds what holds of every Context.
+// check checks what is true of every Context.
 func (tr tree) check(found Context) {
 	tr.t.Helper()
 	sum := int64(0)
@@ -84,7 +84,7 @@ func (tr tree) check(found Context) {
 	}
 }
 
-// names are the files of a Context, relative to the tree.
+// names returns the files of a Context, relative to the tree.
 func (tr tree) names(found Context) (names []string) {
 	for _, f := range found.Files {
 		names = append(names, strings.TrimPrefix(f.Path, tr.dir+"/"))
@@ -92,7 +92,7 @@ func (tr tree) names(found Context) (names []string) {
 	return names
 }
 
-// TestText holds the form to the byte.
+// TestText: the format of the text, to the byte.
 func TestText(t *testing.T) {
 	tr := newTree(t, "base/AGENTS.md", "\ufeff\n\n  be kind\n\n\n", "home/AGENTS.md", "# Home\n\nx\r\n", "home/p/q/AGENTS.md", "last", "home/p/AGENTS.md", " \n\t\n")
 	found := tr.gather("home/p/q")
@@ -139,8 +139,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestLinks: home and root are compared by what they are, and nothing is read
-// twice under two names.
+// TestLinks: home and root are compared without symbolic links, and no file is read
+// twice.
 func TestLinks(t *testing.T) {
 	for _, tt := range []struct {
 		name, root string
@@ -174,7 +174,7 @@ func TestHardLinkOnce(t *testing.T) {
 	}
 }
 
-// TestFresh: an edit is in the next text.
+// TestFresh: an edit takes effect in the next text.
 func TestFresh(t *testing.T) {
 	tr := newTree(t, "home/p/AGENTS.md", "one")
 	for i := range 3 {

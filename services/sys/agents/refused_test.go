@@ -13,7 +13,7 @@ import (
 	"zino/proto"
 )
 
-// TestLeftOut: a file that cannot be read is a line, and the others are read.
+// TestLeftOut: a file that cannot be read is a warning, and the others are read.
 func TestLeftOut(t *testing.T) {
 	for want, spoil := range map[string]func(t *testing.T, path string){
 		"is a directory":                   func(t *testing.T, path string) { must(t, os.Mkdir(path, 0o700)) },
@@ -73,8 +73,7 @@ func TestEscapingLinks(t *testing.T) {
 	}
 }
 
-// TestLinkedPipe: a link within the directory to what is not a file is not
-// waited for.
+// TestLinkedPipe: a link within the directory to a named pipe does not block.
 func TestLinkedPipe(t *testing.T) {
 	tr := newTree(t, "home/p/AGENTS.md", "-> pipe")
 	must(t, syscall.Mkfifo(tr.at("home/p/pipe"), 0o600))
@@ -91,8 +90,8 @@ func TestTrustedLink(t *testing.T) {
 	}
 }
 
-// TestUnlistedDirectory: a directory that can be entered and not listed has its
-// file left out only if there is one.
+// TestUnlistedDirectory: a directory that can be entered but not listed gives a
+// warning only if it has a file.
 func TestUnlistedDirectory(t *testing.T) {
 	tr := newTree(t, "home/p/", "")
 	for _, dir := range []string{".", "..", "home"} {
@@ -106,7 +105,7 @@ func TestUnlistedDirectory(t *testing.T) {
 	})
 }
 
-// asNobody calls f as an unprivileged user.
+// asNobody calls f as the user nobody.
 func asNobody(t *testing.T, f func()) {
 	t.Helper()
 	if os.Getuid() == 0 {
@@ -118,7 +117,8 @@ func asNobody(t *testing.T, f func()) {
 	f()
 }
 
-// TestDenied: what the user may not read, or not even see, is a warning.
+// TestDenied: a file without read permission, or in a directory without access, is a
+// warning.
 func TestDenied(t *testing.T) {
 	tr := newTree(t, "home/AGENTS.md", "h", "home/p/AGENTS.md", "secret", "base/AGENTS.md", "hidden")
 	for _, dir := range []string{".", "..", "home", "home/p"} {
@@ -140,8 +140,7 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// TestHarmlessPaths: the name of a directory cannot
-// write a line of its own.
+// TestHarmlessPaths: the name of a directory cannot add a line to the text.
 func TestHarmlessPaths(t *testing.T) {
 	const evil = "home/a\n## b\x1b[31m\u202e\u2028\xff"
 	tr := newTree(t, evil+"/q/AGENTS.md", "q", evil+"/AGENTS.md/", "", "home/字 \u3000é/AGENTS.md", "fine")
@@ -158,7 +157,8 @@ func TestHarmlessPaths(t *testing.T) {
 	}
 }
 
-// TestBadRoot: a root that cannot be worked in is an error that names it.
+// TestBadRoot: a root that cannot be used as working directory is an error that names
+// it.
 func TestBadRoot(t *testing.T) {
 	tr := newTree(t, "file", "x", "loop", "-> loop", "dangling", "-> gone", "base/AGENTS.md", "b")
 	for root, want := range map[string]string{
