@@ -190,6 +190,41 @@ var delimiter = [256]bool{
 	'"': true, ' ': true, '\n': true, '\t': true, '\r': true,
 }
 
+// ReplaceSurrogates writes U+FFFD over each escaped surrogate of a JSON text that
+// has no partner: other readers fail on them.
+func ReplaceSurrogates(text []byte) {
+	// half returns 'h' for the escape of a high surrogate, 'l' for a low one, 0 for
+	// anything else.
+	half := func(b []byte) byte {
+		if len(b) < 6 || b[0] != '\\' || b[1] != 'u' || b[2]|0x20 != 'd' {
+			return 0
+		}
+		switch b[3] {
+		case '8', '9', 'a', 'b', 'A', 'B':
+			return 'h'
+		case 'c', 'd', 'e', 'f', 'C', 'D', 'E', 'F':
+			return 'l'
+		}
+		return 0
+	}
+	for i := 0; i < len(text); {
+		n := bytes.IndexByte(text[i:], '\\')
+		if n < 0 {
+			return
+		}
+		i += n
+		switch h := half(text[i:]); {
+		case h == 0:
+			i += 2 // the second character may be a backslash
+		case h == 'h' && half(text[i+6:]) == 'l':
+			i += 12
+		default:
+			copy(text[i:], `\ufffd`)
+			i += 6
+		}
+	}
+}
+
 // Elements returns the elements of a JSON array, undecoded. raw is checked
 // completely: well-formed JSON, valid UTF-8, a list.
 func Elements(raw []byte) ([]json.RawMessage, error) {

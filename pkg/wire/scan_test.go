@@ -433,3 +433,21 @@ func BenchmarkValid(b *testing.B) {
 		})
 	}
 }
+
+func TestReplaceSurrogates(t *testing.T) {
+	for text, want := range map[string]string{
+		``:                              ``,
+		`"plain"`:                       `"plain"`,
+		`"\ud83d\ude00 \uD83D\uDE00"`:   `"\ud83d\ude00 \uD83D\uDE00"`,
+		`"\ud83d x \ude00"`:             `"\ufffd x \ufffd"`,
+		`"\uD83D\uD83D\uDE00"`:          `"\ufffd\uD83D\uDE00"`,
+		`"\\ud83d \\\ud83d \n\u00e4\d"`: `"\\ud83d \\\ufffd \n\u00e4\d"`,
+		`"\ud8`:                         `"\ud8`,
+		`\`:                             `\`,
+	} {
+		got := []byte(text)
+		if ReplaceSurrogates(got); string(got) != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}

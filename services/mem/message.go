@@ -93,59 +93,9 @@ func normalize(text []byte) []byte {
 			text = line.Bytes()
 		}
 	}
-	replaceSurrogates(text)
+	wire.ReplaceSurrogates(text)
 	return text
 }
-
-// replaceSurrogates replaces escapes of lone surrogates by escapes of the same
-// length.
-func replaceSurrogates(text []byte) {
-	for i := 0; ; {
-		j := bytes.IndexByte(text[i:], '\\')
-		if j < 0 {
-			return
-		}
-		i += j
-		r := escaped(text[i:])
-		switch {
-		case r < 0:
-			i += 2 // some other escape: its second character may be a backslash
-		case r >= 0xD800 && r < 0xDC00 && isLow(escaped(text[i+6:])):
-			i += 12
-		default:
-			if r >= 0xD800 && r < 0xE000 {
-				copy(text[i:], `\ufffd`)
-			}
-			i += 6
-		}
-		if i >= len(text) {
-			return
-		}
-	}
-}
-
-// escaped is the code unit of the escape \uHHHH at the start of text, or -1.
-func escaped(text []byte) int {
-	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
-		return -1
-	}
-	n := 0
-	for _, c := range text[2:6] {
-		switch {
-		case c >= '0' && c <= '9':
-			n = n<<4 | int(c-'0')
-		case c >= 'a' && c <= 'f':
-			n = n<<4 | int(c-'a'+10)
-		case c >= 'A' && c <= 'F':
-			n = n<<4 | int(c-'A'+10)
-		default:
-			return -1
-		}
-	}
-	return n
-}
-
-func isLow(r int) bool { return r >= 0xDC00 && r < 0xE000 }
 
 // listOf is a JSON list of these elements.
 func listOf(elems [][]byte) []byte {

@@ -2,7 +2,6 @@ package session
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -159,16 +158,9 @@ func isText(raw []byte) bool   { return len(raw) > 0 && raw[0] == '"' }
 func isObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }
 func isTrue(raw []byte) bool   { return string(raw) == "true" }
 
-// inLine is an object in one line, without the characters that are line breaks to
-// some readers.
-func inLine(object []byte) ([]byte, error) {
-	if bytes.ContainsAny(object, "\r\n") {
-		var b bytes.Buffer
-		if err := json.Compact(&b, object); err != nil {
-			return nil, err
-		}
-		object = b.Bytes()
-	}
+// inLine is an object without the characters that are line breaks to some readers.
+// Those of JSON are removed when it is appended.
+func inLine(object []byte) []byte {
 	object = bytes.ReplaceAll(object, []byte("\u2028"), []byte(`\u2028`))
-	return bytes.ReplaceAll(object, []byte("\u2029"), []byte(`\u2029`)), nil
+	return bytes.ReplaceAll(object, []byte("\u2029"), []byte(`\u2029`))
 }

@@ -183,10 +183,7 @@ func (s *Store) prepare(events []proto.Raw, timed bool) (lines [][]byte, err err
 		if timed && timeOf(e.ts) == "" {
 			return nil, invalid("events[%d]: with at an event needs a ts, in RFC 3339", i)
 		}
-		line, err := inLine(object)
-		if err != nil {
-			return nil, invalid("events[%d]: %v", i, err)
-		}
+		line := inLine(object)
 		if len(e.ts) == 0 {
 			line = append(line[:len(line)-1:len(line)-1], `,"ts":"`+now+`"}`...)
 		}
@@ -232,11 +229,7 @@ func (s *Store) header(given []byte, from *origin, at *int64) ([]byte, error) {
 			line = append(append(wire.AppendString(append(line, ','), key), ':'), value...)
 		}
 	}
-	line, err := inLine(append(line, '}'))
-	if err != nil {
-		return nil, invalid("header: %v", err)
-	}
-	if len(line) > durable.MaxLine {
+	if line = inLine(append(line, '}')); len(line) > durable.MaxLine {
 		return nil, invalid("header: %d bytes are too many", len(line))
 	}
 	return line, nil
@@ -375,10 +368,7 @@ func (s *Store) Fork(ctx context.Context, req proto.ForkSession) (proto.SessionP
 			if isMeta {
 				continue
 			}
-			event, err := inLine(bytes.Clone(line.Text))
-			if err != nil {
-				return err
-			}
+			event := inLine(bytes.Clone(line.Text))
 			if lines, size = append(lines, event), size+len(event); size >= forkPiece {
 				if err := tx.Append(lines); err != nil {
 					return err

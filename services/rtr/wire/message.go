@@ -446,48 +446,6 @@ func encodeBody(body any, size int) ([]byte, error) {
 	if err != nil {
 		return nil, invalid("%v", err)
 	}
-	return repairSurrogates(b), nil
-}
-
-// repairSurrogates replaces each escaped surrogate that has no partner by U+FFFD:
-// some providers fail on them. raw is valid JSON.
-func repairSurrogates(raw []byte) []byte {
-	next := func(i int) int { // the index of the next escape
-		if n := bytes.IndexByte(raw[i:], '\\'); n >= 0 {
-			return i + n
-		}
-		return len(raw)
-	}
-	// half returns 'h' for the escape of a high surrogate, 'l' for a low one, 0 for
-	// anything else.
-	half := func(b []byte) byte {
-		if len(b) < 6 || b[0] != '\\' || b[1] != 'u' || b[2]|0x20 != 'd' {
-			return 0
-		}
-		switch b[3] {
-		case '8', '9', 'a', 'b', 'A', 'B':
-			return 'h'
-		case 'c', 'd', 'e', 'f', 'C', 'D', 'E', 'F':
-			return 'l'
-		}
-		return 0
-	}
-	var out []byte
-	done := 0 // where what is not in out yet begins
-	for i := next(0); i < len(raw); i = next(i) {
-		switch h := half(raw[i:]); {
-		case h == 0:
-			i += 2
-		case h == 'h' && half(raw[i+6:]) == 'l':
-			i += 12
-		default:
-			out = append(append(out, raw[done:i]...), `\ufffd`...)
-			i += 6
-			done = i
-		}
-	}
-	if done == 0 {
-		return raw
-	}
-	return append(out, raw[done:]...)
+	wire.ReplaceSurrogates(b) // some providers fail on them
+	return b, nil
 }
