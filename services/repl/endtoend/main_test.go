@@ -241,7 +241,9 @@ func (w *world) since(file, history string) string {
 	var text string
 	w.until("an answer in "+file, func() bool {
 		text = w.file(file)
-		return strings.HasSuffix(text, "\n\n"+footer) && len(text) > len(history)+len(footer)
+		// The service writes the end of an edit first, so a reader may see it below the
+		// old footer.
+		return strings.Count(text, footer) == 1 && strings.HasSuffix(text, "\n\n"+footer) && len(text) > len(history)+len(footer)
 	})
 	fresh, ok := strings.CutPrefix(text, history)
 	if !ok {
