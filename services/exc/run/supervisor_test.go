@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -134,11 +135,35 @@ func TestCloseEachOnExec(t *testing.T) {
 func TestStoppedSupervisor(t *testing.T) {
 	t.Parallel()
 	p, err := Start(&Cmd{
-		Path: "/bin/sh", Args: []string{"sh", "-c", "echo stop; kill -STOP $PPID; exec sleep 1000"}, Limit: 100 * time.Millisecond, Output: &Output{Max: 10},
+		Path: "/bin/sh", Args: []string{"sh", "-c", "echo stop; kill -STOP $PPID; exec sleep 1000"}, Limit: 2 * time.Second, Output: &Output{Max: 10},
 	})
 	zinotest.Must(t, err)
 	p.killAfter = 100 * time.Millisecond
 	if r, err := p.Wait(t.Context()); err != nil || r != (Result{TimedOut: true, Stdout: "stop\n"}) {
+		t.Errorf("got %+v, %v", r, err)
+	}
+}
+
+// A command that is stopped gets SIGTERM and may end by itself within the grace.
+func TestStopLeavesTimeForLastWords(t *testing.T) {
+	t.Parallel()
+	ready := make(chan bool)
+	out := &Output{Max: 100, Tap: func(_ string, p []byte) {
+		if string(p) == "ready\n" {
+			close(ready)
+		}
+	}}
+	p, err := Start(&Cmd{
+		Path: "/bin/sh", Args: []string{"sh", "-c", "trap 'echo bye; exit 7' TERM; echo ready; sleep 1000 & wait"},
+		Grace: zinotest.Timeout, Output: out,
+	})
+	zinotest.Must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-ready
+		cancel()
+	}()
+	if r, err := p.Wait(ctx); err != nil || r != (Result{End: Exited, Number: 7, Interrupted: true, Stdout: "ready\nbye\n"}) {
 		t.Errorf("got %+v, %v", r, err)
 	}
 }
