@@ -119,15 +119,16 @@ func completionTools(tools []Tool) json.RawMessage {
 }
 
 // completionMessages encodes the messages, spliced from those received wherever
-// nothing changes. As on the other wires, the user speaks first: the chat templates
-// of many models raise an error for an assistant's message there.
+// nothing changes. An assistant's message is never the first of a conversation: the
+// chat templates of many models raise an error for it. A list without one goes as
+// it came, since this wire takes a system prompt alone.
 func completionMessages(req *Request, name string) json.RawMessage {
 	list := legal(req.Messages)
 	start := 0 // of the conversation, after the system prompt
 	for start < len(list) && list[start].Role == "system" {
 		start++
 	}
-	if start == len(list) || list[start].Role == "assistant" {
+	if start < len(list) && list[start].Role == "assistant" {
 		list = slices.Insert(slices.Clip(list), start, Message{Role: "user", Text: continuation})
 	}
 	if req.Traits.NoAssistantLast && endsWithAssistant(list) {
