@@ -297,7 +297,6 @@ func TestServiceStops(t *testing.T) {
 		if err := b.server.Shutdown(now); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("shutdown: %v", err)
 		}
-		checkStored(t, b.trail.stored(), place, nil, storedBreak)
 		p := c.Next()
 		if p.Raw == finalC { // it was stored with the end
 			p = c.Next()
@@ -311,6 +310,7 @@ func TestServiceStops(t *testing.T) {
 		if p := c.Next(); p.Type != "" {
 			t.Errorf("after the end: %s", p.Raw)
 		}
+		checkStored(t, b.trail.stored(), place, nil, storedBreak)
 	}
 }
 
