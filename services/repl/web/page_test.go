@@ -182,6 +182,7 @@ func TestRestart(t *testing.T) {
 	v := b.browse(b.url("/app.html"))
 	first := b.connected("index-7-zen", 1)
 	js[bool](v, "window.kept = true")
+	b.want(first.ID, "kept", "json true") // the page has received its id
 	for range 2 {
 		b.stop()
 		b.start()
