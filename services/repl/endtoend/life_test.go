@@ -23,7 +23,7 @@ func (w *world) executing(v *tab, p proto.Page) (history string) {
 	history = w.history(p.File)
 	w.add(p.File, js("begun = true; "+forever))
 	w.until("it runs", func() bool {
-		return in[bool](v, "globalThis.begun === true") && strings.Contains(w.file(p.File), "executing (0s)")
+		return in[bool](v, "globalThis.begun === true") && strings.Contains(w.file(p.File), "executing (")
 	})
 	return history
 }
