@@ -9,14 +9,15 @@ import (
 	"sync"
 )
 
-// Tx is the file while it is locked. It is valid until the function that it was
-// given to returns.
+// Tx gives access to the locked file. It is valid until the function that it was
+// passed to returns.
 type Tx struct {
 	f      *File
 	absent bool
 }
 
-// End is the place behind the last object; 0: the file is empty or absent.
+// End returns the offset behind the last object, or 0 if the file is empty or
+// absent.
 func (t *Tx) End() int64 {
 	if t.absent {
 		return 0
@@ -28,7 +29,7 @@ func (t *Tx) End() int64 {
 const closing = "\n]"
 
 // Append writes objects behind the last one and returns when they are on disk.
-// After an error the file is as it was. Line breaks in an object, which can only
+// After an error the file is unchanged. Line breaks in an object, which can only
 // be white space, are removed.
 func (t *Tx) Append(objects [][]byte) error {
 	f := t.f
@@ -78,7 +79,7 @@ func (f *File) encode(objects [][]byte) ([]byte, error) {
 	for _, object := range objects {
 		buf.WriteString(lead)
 		lead = between
-		// Of other values a torn write may leave a beginning that is valid, too.
+		// Only objects: the first part of a torn number, for example, is valid JSON.
 		object = trim(object)
 		if !isBraced(object) {
 			return nil, errors.New("an element must be a JSON object")
@@ -99,7 +100,7 @@ func (f *File) encode(objects [][]byte) ([]byte, error) {
 
 func isBraced(b []byte) bool { return len(b) > 1 && b[0] == '{' && b[len(b)-1] == '}' }
 
-// write puts data over the end of the file in one piece.
+// write overwrites the end of the file with data in one WriteAt call.
 func (f *File) write(data []byte) error {
 	t := &f.tip
 	if _, err := f.f.WriteAt(data, t.end); err != nil {
@@ -122,9 +123,8 @@ func (f *File) write(data []byte) error {
 	return nil
 }
 
-// rollBack restores the end of the file as it was before a write that failed
-// because of cause. If that fails too, the next access repairs the file as after
-// a crash.
+// rollBack restores the end of the file after a write that failed with cause. If
+// that fails too, the next access repairs the file as after a crash.
 func (f *File) rollBack(cause error) error {
 	t := f.tip
 	f.tip.known = false
@@ -143,7 +143,7 @@ func (f *File) rollBack(cause error) error {
 
 // Append adds objects and returns when they are on disk. Concurrent calls share
 // one write and one sync. After an error none of the objects is stored and the
-// file is as it was.
+// file is unchanged.
 func (f *File) Append(objects [][]byte) error {
 	if len(objects) == 0 {
 		return nil

@@ -9,8 +9,8 @@ import (
 
 var line = []byte(`{"role":"user","content":"Where did I put the recipe for the bread with walnuts?"}`)
 
-// BenchmarkAppend appends to arrays of different lengths: the cost must not depend
-// on that. The floor is one write and one fdatasync.
+// BenchmarkAppend appends to arrays of different lengths; the cost must not depend
+// on the length. The floor is one write and one fdatasync.
 func BenchmarkAppend(b *testing.B) {
 	for _, noSync := range []bool{true, false} {
 		for _, n := range []int{100, 100_000} {
@@ -37,7 +37,7 @@ func BenchmarkAppend(b *testing.B) {
 	})
 }
 
-// BenchmarkAppendTogether has 64 writers share their syncs.
+// BenchmarkAppendTogether measures 64 concurrent writers, which share syncs.
 func BenchmarkAppendTogether(b *testing.B) {
 	e := filled(b, 100)
 	e.opt.NoSync = false

@@ -11,12 +11,12 @@
 // Array is a real JSON array with one element per line: an append overwrites
 // the closing bracket. Lines is one object per line. Either way an append is
 // one write at the end and one fdatasync, however long the file is, and an
-// error leaves the file as it was. What a crash leaves of a write is repaired
+// error leaves the file unchanged. A write that a crash interrupted is repaired
 // before the next one, and no acknowledged append is lost.
 //
-// Several processes may use one file: every append holds flock(2) on it, and
-// sees first what others have appended. The file may be edited, replaced and
-// removed by other programs at any time.
+// Several processes may use one file: every append locks it with flock(2) and
+// first reads what other processes have appended. The file may be edited, replaced
+// and removed by other programs at any time.
 package durable
 
 import (
@@ -34,15 +34,15 @@ import (
 )
 
 // FileMode and DirMode are the permissions of the files and directories that
-// this package and its users make: for their owner alone.
+// this package and its users create: only the owner has access.
 const (
 	FileMode fs.FileMode = 0o600
 	DirMode  fs.FileMode = 0o700
 )
 
-// Replace replaces the named file with data, or makes it, with FileMode. At
-// every moment, also after a crash, the file holds its old content or all of
-// data. The name has no directory part.
+// Replace atomically replaces or creates the named file, with FileMode: after a
+// crash the file contains either its old content or all of data. The name has no
+// directory part.
 func Replace(root *os.Root, name string, data []byte) error {
 	return ReplaceWith(root, name, FileMode, func(w io.Writer) error {
 		_, err := w.Write(data)
@@ -50,9 +50,9 @@ func Replace(root *os.Root, name string, data []byte) error {
 	})
 }
 
-// ReplaceWith is Replace for permissions of the caller's choice and content that
-// write produces; an error of write leaves the old file. Writes are buffered. A
-// process that is killed meanwhile leaves a file "." + name + digits.
+// ReplaceWith is Replace with the given permissions and the content that write
+// produces; after an error of write the old file is unchanged. Writes are
+// buffered. A process that is killed meanwhile leaves a file "." + name + digits.
 func ReplaceWith(root *os.Root, name string, mode fs.FileMode, write func(io.Writer) error) error {
 	f, err := renameio.NewPendingFile(name, renameio.WithRoot(root), renameio.WithStaticPermissions(mode))
 	if err != nil {
@@ -82,8 +82,8 @@ func ReplacePath(path string, mode fs.FileMode, write func(io.Writer) error) err
 }
 
 // SyncDir makes the names in a directory durable: without it a new file may be
-// gone after a power failure, though its content was synced. File systems that
-// cannot sync a directory are left alone.
+// missing after a power failure, though its content was synced. It succeeds on
+// file systems that cannot sync a directory.
 func SyncDir(root *os.Root) error {
 	d, err := root.Open(".")
 	if err != nil {
@@ -101,8 +101,8 @@ func IsFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }
 
-// Remedy is what a person can do about an error of a file or directory, as the
-// end of a message that names it; empty if nothing is known.
+// Remedy returns what a person can do about an error of a file or directory, to
+// append to a message that names it; empty for other errors.
 func Remedy(err error) string {
 	switch {
 	case IsFull(err):
@@ -115,12 +115,12 @@ func Remedy(err error) string {
 	return ""
 }
 
-// damaged comes between a file's name and a number in the names of quarantined
+// damaged separates the original name from a number in the names of quarantined
 // files.
 const damaged = ".damaged-"
 
-// quarantine calls create with NAME.damaged-1, -2 and so on until it finds a
-// name that is free, and returns that name.
+// quarantine calls create with NAME.damaged-1, -2 and so on until a name does not
+// exist yet, and returns that name.
 func quarantine(name string, create func(free string) error) (string, error) {
 	for n := 1; ; n++ {
 		kept := fmt.Sprintf("%s%s%d", name, damaged, n)
@@ -130,7 +130,7 @@ func quarantine(name string, create func(free string) error) (string, error) {
 	}
 }
 
-// removeQuarantined removes what was quarantined of the named file.
+// removeQuarantined removes the quarantined files of the named file.
 func removeQuarantined(root *os.Root, name string) error {
 	dir, err := root.Open(".")
 	if err != nil {
@@ -145,7 +145,7 @@ func removeQuarantined(root *os.Root, name string) error {
 	return errors.Join(err, dir.Close())
 }
 
-// writeNew writes a file that does not exist yet.
+// writeNew creates a file; it fails with fs.ErrExist if the file exists.
 func writeNew(root *os.Root, name string, data []byte, sync bool) error {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, FileMode)
 	if err != nil {

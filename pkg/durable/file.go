@@ -14,22 +14,22 @@ import (
 	"zino/pkg/wire"
 )
 
-// MaxLine is the most bytes of an object in a file of Lines: it fits into a
-// packet, with room for what is around it.
+// MaxLine limits the bytes of an object in a file of Lines, so that it fits into a
+// packet with its envelope.
 const MaxLine = wire.MaxPayload - 1024
 
 var (
 	// ErrTooLarge is the error of a read that would exceed the caller's limit,
 	// and of a line above MaxLine.
 	ErrTooLarge = errors.New("the entries are larger than the reader's limit")
-	// ErrPlace is the error of a place at which no line begins.
+	// ErrPlace is the error of an offset at which no line begins.
 	ErrPlace = errors.New("no line begins at this place")
 	// ErrLayout is the error of Walk for a line that is not an element: the file
 	// then needs Tx.Repair.
 	ErrLayout = errors.New("a line of the file is not an element of its array")
 )
 
-// Framing is how objects stand in a file.
+// Framing is the layout of the objects in a file.
 type Framing int
 
 // The framings; see the package's comment.
@@ -41,22 +41,22 @@ const (
 // Options of a File.
 type Options struct {
 	Framing Framing
-	// NoSync acknowledges an append when the kernel has it: it then survives
+	// NoSync acknowledges an append after write(2), without fdatasync: it survives
 	// the process, but not a power failure before the next Sync.
 	NoSync bool
-	// KeepOpen keeps the file open between calls, until Close. Else it is opened
-	// for each of them.
+	// KeepOpen keeps the file open between calls, until Close. Otherwise every call
+	// opens it.
 	KeepOpen bool
-	// Report, if set, is called with every repair. The file is locked then: it
-	// must not use the File.
+	// Report, if set, is called after every repair, while the file is locked: it
+	// must not call methods of the File.
 	Report func(Event)
 	// IsElement, if set, distinguishes the elements of a damaged array from other
-	// objects, such as parts of an element that is lost.
+	// objects, such as parts of a lost element.
 	IsElement func(object []byte) bool
 }
 
-// File is a file of JSON objects that grows at its end. It need not exist: the
-// first append makes it. A File is safe for concurrent use.
+// File is an append-only file of JSON objects. The first append creates it. A File
+// is safe for concurrent use.
 type File struct {
 	root    *os.Root
 	name    string
@@ -71,10 +71,10 @@ type File struct {
 	readOnly bool        // f cannot be written
 	now      fs.FileInfo // of f, when it was locked
 	tip      tip
-	gen      uint64 // changes when the file is another one, or was rewritten
+	gen      uint64 // changes when the file is replaced or rewritten
 
-	// What was read of a damaged file that could not be rewritten, until it is
-	// unlocked.
+	// The elements of a damaged file that could not be rewritten, and the error;
+	// reset when it is unlocked.
 	salvaged [][]byte
 	broken   error
 }
@@ -84,7 +84,7 @@ type tip struct {
 	known bool
 	size  int64
 	mtime time.Time
-	end   int64  // the place behind the last object, where the next append is written
+	end   int64  // the offset behind the last object, where the next append is written
 	empty bool   // the file has no object yet
 	rest  []byte // Array: the bytes from end on: the closing bracket and white space
 	print []byte // up to 64 bytes before end, to recognize the file
@@ -92,33 +92,33 @@ type tip struct {
 
 const printSize = 64
 
-// generations numbers what Files have read, so that a Mark of one is never
-// taken for one of another.
+// generations is the last generation number used by any File, so that a Mark of
+// one File is never valid for another.
 var generations atomic.Uint64
 
-// New returns the file of that name in root. The name has no directory part.
+// New returns a File for name in root. The name has no directory part.
 func New(root *os.Root, name string, opt Options) *File {
 	return &File{root: root, name: name, opt: opt, sync: fdatasync, turn: make(chan struct{}, 1), gen: generations.Add(1)}
 }
 
-// access is what a caller wants of a locked file.
+// access says how a caller uses the locked file.
 type access int
 
 const (
-	viewing  access = iota // an absent file is an empty one
+	viewing  access = iota // an absent file counts as empty
 	updating               // an absent file is an error
-	creating               // an absent file is made
+	creating               // an absent file is created
 )
 
-// View calls fn with the file locked and, as far as the disk allows, repaired.
+// View locks the file, repairs it if the disk allows that, and calls fn.
 func (f *File) View(fn func(*Tx) error) error {
 	return f.locked(context.Background(), viewing, fn)
 }
 
-// Update is View for a function that may append: nothing that fn reads changes
-// before it has appended. It waits for the lock until ctx ends. If there is no
-// file, it makes one with create, and removes it again if nothing is appended;
-// without create that is an error fs.ErrNotExist.
+// Update is View for a function that may append: fn reads and appends under one
+// lock. Update waits for the lock until ctx ends. With create it creates an absent
+// file, and removes it again if nothing is appended; without create an absent file
+// is an error fs.ErrNotExist.
 func (f *File) Update(ctx context.Context, create bool, fn func(*Tx) error) error {
 	if create {
 		return f.locked(ctx, creating, fn)
@@ -151,9 +151,8 @@ func (f *File) locked(ctx context.Context, how access, fn func(*Tx) error) (err 
 	return fn(&Tx{f: f})
 }
 
-// acquire opens the file if need be and locks it. The file that is locked is
-// the one that has the name now: between opening and locking another process
-// may have removed or replaced it.
+// acquire opens the file if necessary and locks it. It retries if another process
+// removed or replaced the file between open and flock.
 func (f *File) acquire(ctx context.Context, how access) error {
 	if how != viewing && f.readOnly {
 		f.drop()
@@ -189,8 +188,8 @@ func (f *File) acquire(ctx context.Context, how access) error {
 	}
 }
 
-// release unlocks the file. One that was made for an append which failed is
-// removed.
+// release unlocks the file. It removes a file that was created for an append that
+// failed.
 func (f *File) release(how access) error {
 	f.salvaged, f.broken = nil, nil
 	switch {
@@ -206,10 +205,10 @@ func (f *File) release(how access) error {
 	return flock(f.f, syscall.LOCK_UN)
 }
 
-// drop closes the file, which ends the lock, and forgets what is known of it.
+// drop closes the file, which unlocks it, and resets the cached state.
 func (f *File) drop() {
 	if f.f != nil {
-		f.f.Close() // what had to be on disk was synced
+		f.f.Close() // no data is lost by an error: appends were synced
 	}
 	f.f, f.readOnly, f.tip.known = nil, false, false
 	f.gen = generations.Add(1)
@@ -223,9 +222,8 @@ func (f *File) Close() {
 	f.drop()
 }
 
-// Remove deletes the file. Of Lines it deletes what was quarantined, too: the
-// pieces of a file that was removed on purpose. An absent file is an error
-// fs.ErrNotExist.
+// Remove deletes the file, and the quarantined parts of a file of Lines. An absent
+// file is an error fs.ErrNotExist.
 func (f *File) Remove() error {
 	f.turn <- struct{}{}
 	defer func() { <-f.turn }()
@@ -247,8 +245,8 @@ func (f *File) Remove() error {
 	return SyncDir(f.root)
 }
 
-// Sync returns when all that was appended, and the file's name, is on disk. It
-// takes no lock. An absent file is not an error.
+// Sync returns when all appended objects and the file's name are on disk. It does
+// not lock the file. An absent file is not an error.
 func (f *File) Sync() error {
 	open, err := openRegular(f.root, f.name, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -276,8 +274,8 @@ func fdatasync(f *os.File, name string) error {
 	}
 }
 
-// refresh brings the tip up to date. It costs nothing if the file is as it was,
-// and reads the last object if something was appended.
+// refresh updates the tip. It reads nothing if size and mtime are unchanged, and
+// only the last object if the file has grown.
 func (f *File) refresh() error {
 	size, old := f.now.Size(), f.tip
 	if old.known && size == old.size && f.now.ModTime().Equal(old.mtime) {
@@ -316,7 +314,8 @@ func (f *File) setTip(t tip) error {
 	return nil
 }
 
-// read returns the bytes of the file from start to end, or to its end.
+// read returns the bytes of the file from start to end, or to the end of the file
+// if that comes first.
 func (f *File) read(start, end int64) ([]byte, error) {
 	data := make([]byte, end-start)
 	n, err := f.f.ReadAt(data, start)
@@ -326,15 +325,15 @@ func (f *File) read(start, end int64) ([]byte, error) {
 	return data[:n], err
 }
 
-// Version is how a file was at one moment: which one it was, its size and when
-// it was last written to. The zero Version equals no other.
+// Version identifies a state of the file by its inode, size and mtime. The zero
+// Version differs from every state.
 type Version struct {
 	known bool
 	fi    fs.FileInfo // nil: there was no file
 }
 
-// Unchanged reports whether the file is as it was. It does not wait for a lock:
-// an append that is under way may be seen, or not.
+// Unchanged reports whether the file still has version v. It does not lock the
+// file, so it may or may not see an append in progress.
 func (f *File) Unchanged(v Version) bool {
 	if !v.known {
 		return false
@@ -355,8 +354,8 @@ const (
 	Repaired Kind = "repaired"
 	// Converted: a valid array in another layout was rewritten, one element a line.
 	Converted Kind = "converted"
-	// Damaged: the file is not a valid array in UTF-8. What could be read of it
-	// was written anew, and the damaged file is quarantined.
+	// Damaged: the file is not a valid array in UTF-8. It was quarantined, and the
+	// readable elements were written to a new file.
 	Damaged Kind = "damaged"
 	// Cut: the last line was incomplete; it was quarantined.
 	Cut Kind = "cut"
@@ -368,10 +367,10 @@ type Event struct {
 	Name     string // the file
 	Kept     string // the name of the quarantined file
 	Elements int    // of an array, that can be read
-	Err      error  // why the file could not be rewritten; it is as it was
+	Err      error  // why the file could not be rewritten; it is unchanged
 }
 
-// String is the event in one line.
+// String describes the event in one line.
 func (e Event) String() string {
 	var s string
 	switch e.Kind {

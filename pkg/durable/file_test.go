@@ -30,7 +30,7 @@ func TestReplace(t *testing.T) {
 	failed := errors.New("no more content")
 	zinotest.Error(t, ReplacePath(path, 0o640, func(w io.Writer) error { fmt.Fprint(w, "some"); return failed }), failed)
 	if fi, err := os.Stat(path); err != nil || fi.Mode().Perm() != FileMode || fi.Size() < 1<<17 {
-		t.Errorf("after a failure: mode %v, %d bytes, %v", fi.Mode(), fi.Size(), err)
+		t.Errorf("after a failed write: mode %v, %d bytes, %v", fi.Mode(), fi.Size(), err)
 	}
 	zinotest.Must(t, ReplacePath(path, 0o640, func(w io.Writer) error { _, err := fmt.Fprint(w, "some"); return err }))
 	if fi, err := os.Stat(path); err != nil || fi.Mode().Perm() != 0o640 || fi.Size() != 4 {
@@ -123,7 +123,8 @@ func TestNotAFile(t *testing.T) {
 	}
 }
 
-// TestReadOnly reads a file that cannot be written, and then writes it.
+// TestReadOnly reads a file without write permission, and writes to it after the
+// permission is added.
 func TestReadOnly(t *testing.T) {
 	zinotest.Unprivileged(t, func() {
 		e := newEnv(t, Array, string(arrayOf(objectsFrom(0, 2))))
@@ -260,7 +261,8 @@ func TestUpdateIsAtomic(t *testing.T) {
 	zinotest.Equal(t, "the contents", contents(t, e.File), joined(objectsFrom(0, 80)))
 }
 
-// TestUpdateWaits has the file locked by another process, and by another call.
+// TestUpdateWaits checks that Update waits, until its context ends, for a file
+// that is locked through another descriptor or by another call.
 func TestUpdateWaits(t *testing.T) {
 	for what, framing := range framings {
 		t.Run(what, func(t *testing.T) {
@@ -275,7 +277,7 @@ func TestUpdateWaits(t *testing.T) {
 				go func() { failed <- e.Update(ctx, true, func(*Tx) error { return nil }) }()
 			}
 			if framing == Lines {
-				zinotest.Equal(t, "read beside a lock", linesFrom(t, e.File, 0), `{"n":0}`)
+				zinotest.Equal(t, "read from a locked file", linesFrom(t, e.File, 0), `{"n":0}`)
 			}
 			cancel()
 			for range 2 {
@@ -375,7 +377,7 @@ func TestLastLimit(t *testing.T) {
 	}
 }
 
-// placeError is the error of reading from a place.
+// placeError returns the error of From(place), if any.
 func placeError(f *File, place int64) error {
 	for _, err := range f.From(place) {
 		return err
@@ -401,12 +403,12 @@ func TestPlaces(t *testing.T) {
 		places = append(places, line.Start, line.Next)
 	}
 	zinotest.Equal(t, "the places", fmt.Sprint(places), fmt.Sprint([]int64{0, 8, 9, 18, 18, size + 1}))
-	// The last line gets its break with the next append, and places stay valid.
+	// The next append adds the missing line break; offsets stay valid.
 	mustAdd(t, e.File, object(3))
 	zinotest.Equal(t, "from the former end", linesFrom(t, e.File, size+1), `{"n":3}`)
 	zinotest.Equal(t, "from the beginning", linesFrom(t, e.File, 0), joined(objectsFrom(0, 4)))
 	for range e.From(0) {
-		break // the iterator must end
+		break // the iterator must stop without a panic
 	}
 	zinotest.Error(t, placeError(newEnv(t, Lines, "").File, 0), fs.ErrNotExist)
 }
@@ -422,7 +424,7 @@ func TestPrint(t *testing.T) {
 	}
 }
 
-// readSpan reads what is behind a mark, joined by blanks.
+// readSpan returns the objects behind a mark, separated by spaces.
 func readSpan(t *testing.T, e *env, m Mark) (text string, s Span) {
 	t.Helper()
 	var list []string
@@ -455,7 +457,7 @@ func readSpan(t *testing.T, e *env, m Mark) (text string, s Span) {
 	return strings.Join(list, " "), s
 }
 
-// TestSpans follows a file through what can happen to it.
+// TestSpans reads the spans after appends, edits, replacement and removal.
 func TestSpans(t *testing.T) {
 	for what, framing := range framings {
 		t.Run(what, func(t *testing.T) {
@@ -505,7 +507,7 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// TestWalkLongLines reads lines that are longer than what is read at a time.
+// TestWalkLongLines reads lines that are longer than the read buffer.
 func TestWalkLongLines(t *testing.T) {
 	e := newEnv(t, Array, "")
 	long := fmt.Appendf(nil, `{"s":%q}`, strings.Repeat("x", 12*readSize))
@@ -515,7 +517,8 @@ func TestWalkLongLines(t *testing.T) {
 	}
 }
 
-// TestWalkLayouts reads files of other programs, which may need a repair first.
+// TestWalkLayouts reads arrays in layouts of other programs, some of which need a
+// repair first.
 func TestWalkLayouts(t *testing.T) {
 	for text, fine := range map[string]bool{
 		"[]":                             true,
@@ -539,7 +542,7 @@ func TestWalkLayouts(t *testing.T) {
 			return tx.Repair()
 		}))
 		if got, _ := readSpan(t, e, Mark{}); strings.Count(got, "n") < 2 && text != "[]" {
-			t.Errorf("%q: then %q", text, got)
+			t.Errorf("%q: after the repair %q", text, got)
 		}
 		checkArray(t, e.text(t))
 	}
@@ -559,8 +562,8 @@ func TestWalkEnds(t *testing.T) {
 	zinotest.Error(t, Walk(f, s, func([]byte, int64) error { return nil }), nil)
 }
 
-// FuzzWalk reads any text: elements are found where they are, and nothing that is
-// not JSON.
+// FuzzWalk checks for any text that every element is valid JSON and stands at the
+// reported offset.
 func FuzzWalk(f *testing.F) {
 	for _, text := range []string{"[]", "[\n{}\n]", "[\n{\"n\":0},\n{\"n\":1}", "[\n 1 ,\n2", ",\n{}", "", "[\n\xff"} {
 		f.Add(text)
@@ -578,7 +581,7 @@ func FuzzWalk(f *testing.F) {
 	})
 }
 
-// linesOf is the text of a file of Lines.
+// linesOf returns the text of a file of Lines.
 func linesOf(list [][]byte) []byte {
 	if len(list) == 0 {
 		return nil

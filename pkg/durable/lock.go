@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// ErrLocked is the error of a lock that another process has, or another open
-// file of this one.
+// ErrLocked is returned if another process, or another open file of this process,
+// has the lock.
 var ErrLocked = errors.New("locked by another process")
 
-// Lock locks an open file or directory with flock(2), so that every other Lock
-// of it waits, until f is closed or its process ends. The lock is on the file,
-// not on its name: a caller who needs the name checks afterwards, with
-// os.SameFile, that the file still has it, or uses a LockFile. When ctx ends
-// first, Lock returns its error.
+// Lock locks an open file or directory with flock(2) until f is closed or the
+// process ends; other calls of Lock wait. The lock is on the inode, not on the
+// name: a caller that needs the name checks with os.SameFile afterwards that the
+// file still has it, or uses a LockFile. When ctx ends first, Lock returns its
+// error.
 func Lock(ctx context.Context, f *os.File) error { return await(ctx, f, syscall.LOCK_EX) }
 
-// TryLock is Lock without waiting: it returns ErrLocked.
+// TryLock is Lock without waiting: it returns ErrLocked if the file is locked.
 func TryLock(f *os.File) error { return flock(f, syscall.LOCK_EX|syscall.LOCK_NB) }
 
 // Waits between attempts to get a lock; each is twice as long as the one before.
@@ -61,24 +61,24 @@ func flock(f *os.File, how int) error {
 }
 
 // LockFile is a lock on a name, for work that takes longer than a write. A file
-// of that name exists as long as the lock does. The kernel ends the lock when its
-// process dies; the file that stays behind then is not a lock.
+// of that name exists as long as the lock does. The kernel releases the lock when
+// the process dies; the file that remains then is not a lock.
 type LockFile struct {
 	root *os.Root
 	name string
 	f    *os.File
 }
 
-// TryLockFile takes the lock of a name, which has no directory part. It returns
-// ErrLocked if another process or another part of this one has it.
+// TryLockFile acquires the lock of a name, which has no directory part. It returns
+// ErrLocked if another process or another LockFile of this one has it.
 func TryLockFile(root *os.Root, name string) (*LockFile, error) {
 	for {
 		f, err := openPrivate(root, name, os.O_RDWR|os.O_CREATE)
 		if err != nil {
 			return nil, err
 		}
-		// Unlock removes the file before it ends the lock, so a lock on a file
-		// without a name locks nothing.
+		// Unlock removes the file before it releases the lock: after flock the name
+		// may belong to another file.
 		err = TryLock(f)
 		if err == nil {
 			fi, err := named(f, root, name)
@@ -95,8 +95,8 @@ func TryLockFile(root *os.Root, name string) (*LockFile, error) {
 	}
 }
 
-// AwaitLockFile waits for the lock of a name until ctx ends. If the lock is not
-// free within 15 ms, it calls busy once.
+// AwaitLockFile acquires the lock of a name, waiting until ctx ends. If it has not
+// acquired the lock within 15 ms, it calls busy once.
 func AwaitLockFile(ctx context.Context, root *os.Root, name string, busy func() error) (*LockFile, error) {
 	for wait, noticed := firstWait, false; ; wait = min(2*wait, lastWait) {
 		l, err := TryLockFile(root, name)
@@ -117,7 +117,7 @@ func AwaitLockFile(ctx context.Context, root *os.Root, name string, busy func() 
 	}
 }
 
-// Unlock ends the lock.
+// Unlock removes the file and releases the lock.
 func (l *LockFile) Unlock() error {
 	err := l.root.Remove(l.name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -126,8 +126,7 @@ func (l *LockFile) Unlock() error {
 	return errors.Join(err, l.f.Close())
 }
 
-// named returns what an open file is, or nil if the name belongs to another file
-// or to none by now.
+// named returns the FileInfo of f, or nil if name does not refer to f any more.
 func named(f *os.File, root *os.Root, name string) (fs.FileInfo, error) {
 	now, err := root.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -143,8 +142,8 @@ func named(f *os.File, root *os.Root, name string) (fs.FileInfo, error) {
 	return fi, nil
 }
 
-// openPrivate opens a file and takes the permissions of group and others from
-// it: another program may have made it.
+// openPrivate opens a file and removes the permissions of group and others, which
+// it has if another program created it.
 func openPrivate(root *os.Root, name string, flags int) (*os.File, error) {
 	f, err := openRegular(root, name, flags)
 	if err != nil {
@@ -160,7 +159,8 @@ func openPrivate(root *os.Root, name string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// openRegular opens a regular file. O_NONBLOCK keeps a pipe from blocking it.
+// openRegular opens a regular file. O_NONBLOCK keeps open(2) from blocking on a
+// FIFO.
 func openRegular(root *os.Root, name string, flags int) (*os.File, error) {
 	f, err := root.OpenFile(name, flags|syscall.O_NONBLOCK, FileMode)
 	if err != nil {

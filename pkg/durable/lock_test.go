@@ -38,7 +38,7 @@ func TestLock(t *testing.T) {
 func TestLockFile(t *testing.T) {
 	dir := t.TempDir()
 	root := openRoot(t, dir)
-	free := func() error { t.Error("the lock is not free"); return nil }
+	free := func() error { t.Error("busy was called for a free lock"); return nil }
 	l, err := AwaitLockFile(t.Context(), root, lockName, free)
 	zinotest.Must(t, err)
 	for range 2 {
@@ -69,7 +69,7 @@ func TestAwaitLockFile(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err = AwaitLockFile(ctx, root, lockName, func() error { cancel(); return nil })
 	zinotest.Error(t, err, context.Canceled)
-	gone := errors.New("the client is gone")
+	gone := errors.New("the client has disconnected")
 	_, err = AwaitLockFile(t.Context(), root, lockName, func() error { return gone })
 	zinotest.Error(t, err, gone)
 
@@ -99,7 +99,7 @@ func TestLockFileExcludes(t *testing.T) {
 					return
 				}
 				if holders++; holders != 1 { // the race detector checks this, too
-					t.Errorf("%d have the lock", holders)
+					t.Errorf("%d goroutines have the lock", holders)
 				}
 				holders--
 				total++
@@ -113,7 +113,7 @@ func TestLockFileExcludes(t *testing.T) {
 	zinotest.Equal(t, "locks", total, 20)
 }
 
-// lockForever takes the lock, prints a line and waits to be killed.
+// lockForever acquires the lock, prints a line and waits to be killed.
 func lockForever(args []string) error {
 	root, err := os.OpenRoot(args[0])
 	if err != nil {
@@ -128,7 +128,7 @@ func lockForever(args []string) error {
 	}
 }
 
-// TestKilledLocker has the kernel end the lock of a process that was killed.
+// TestKilledLocker checks that the kernel releases the lock of a killed process.
 func TestKilledLocker(t *testing.T) {
 	dir := t.TempDir()
 	root := openRoot(t, dir)

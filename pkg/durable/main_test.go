@@ -22,7 +22,7 @@ const name = "list.json"
 
 var framings = map[string]Framing{"array": Array, "lines": Lines}
 
-// env is a file in a directory of its own.
+// env is a File in its own temporary directory.
 type env struct {
 	*File
 	dir, path string
@@ -42,13 +42,13 @@ func newEnv(tb testing.TB, framing Framing, text string) *env {
 	return e
 }
 
-// put writes the file, as a program would that does not keep it private.
+// put writes the file with mode 0644, as other programs do.
 func (e *env) put(tb testing.TB, text string) {
 	tb.Helper()
 	zinotest.Must(tb, os.WriteFile(e.path, []byte(text), 0o644))
 }
 
-// open opens the file once more, as another process would.
+// open returns another File for the same path, as another process would use.
 func (e *env) open(tb testing.TB, opt Options) *File {
 	tb.Helper()
 	opt.Report = func(ev Event) { e.events = append(e.events, ev) }
@@ -59,7 +59,7 @@ func (e *env) open(tb testing.TB, opt Options) *File {
 
 func (e *env) text(tb testing.TB) string { return zinotest.Read(tb, e.path) }
 
-// kinds are the kinds of the events so far.
+// kinds returns the kinds of the events so far, separated by spaces.
 func (e *env) kinds() string {
 	var s []string
 	for _, ev := range e.events {
@@ -85,7 +85,7 @@ func objectsFrom(from, to int) (list [][]byte) {
 	return list
 }
 
-// add appends in an Update of its own and returns the end of the file.
+// add appends in one Update and returns the end of the file.
 func add(f *File, objects ...[]byte) (end int64, err error) {
 	err = f.Update(context.Background(), true, func(t *Tx) error {
 		err := t.Append(objects)
@@ -102,8 +102,8 @@ func mustAdd(tb testing.TB, f *File, objects ...[]byte) int64 {
 	return end
 }
 
-// contents are the objects or lines of a file, joined by blanks; a line that is
-// too long is its length.
+// contents returns the objects or lines of a file, separated by spaces; a line
+// above MaxLine is shown as its length.
 func contents(tb testing.TB, f *File) string {
 	tb.Helper()
 	if f.opt.Framing == Lines {

@@ -17,16 +17,16 @@ import (
 	"zino/pkg/wire"
 )
 
-// readSize is how much of a file is read at a time, in bytes.
+// readSize is the size of a read buffer in bytes.
 const readSize = 64 << 10
 
 // Line is one line of a file of Lines.
 type Line struct {
-	// Text is the line without white space around it, valid until the next one
+	// Text is the line without surrounding white space, valid until the next line
 	// is read. It need not be JSON: see IsObject. It is nil if the line is longer
 	// than MaxLine.
 	Text []byte
-	// Start and Next are the places of the line and behind it.
+	// Start is the offset of the line, Next that of the following one.
 	Start, Next int64
 }
 
@@ -38,11 +38,11 @@ func isObject(line []byte) bool {
 	return isBraced(line) && (wire.Valid(line) || json.Valid(line))
 }
 
-// From reads the lines from a place on, without blank ones, up to the last
-// complete line that the file has when it is opened. The place behind a line
-// whose line break is missing counts the break that the next append adds. An
-// error is the last pair: fs.ErrNotExist if the file does not exist, ErrPlace if no line
-// begins at the place.
+// From iterates over the non-blank lines from an offset to the last complete line
+// that the file has when it is opened. Next of a line without a line break counts
+// the break that the next append adds. An error ends the iteration:
+// fs.ErrNotExist if the file does not exist, ErrPlace if no line begins at the
+// offset.
 func (f *File) From(place int64) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		open, err := openRegular(f.root, f.name, os.O_RDONLY)
@@ -70,14 +70,14 @@ func (f *File) From(place int64) iter.Seq2[Line, error] {
 	}
 }
 
-// lockedRead is how long From waits for a lock. A reader that is not waited for
-// may see lines of a write that fails afterwards; one that waits for a stopped
-// process would wait for ever.
+// lockedRead limits how long From waits for the lock, because the writer may be a
+// stopped process. Without the lock From may return lines of a write that fails
+// afterwards.
 const lockedRead = 250 * time.Millisecond
 
-// completeEnd returns the end of the last complete line, and the place at which
-// the next one begins. What is before them does not change, so the lock, which
-// excludes a write that is under way, is short.
+// completeEnd returns the end of the last complete line, and the offset at which
+// the next one begins. The shared lock excludes a write in progress; it is released
+// before the lines are read, because the bytes before the end do not change.
 func completeEnd(f *os.File) (end, next int64, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), lockedRead)
 	defer cancel()
@@ -103,7 +103,7 @@ func completeEnd(f *os.File) (end, next int64, err error) {
 	return end, next, flock(f, syscall.LOCK_UN)
 }
 
-// checkPlace checks that a line begins at a place, or that the next one will.
+// checkPlace checks that a line, or the next appended one, begins at an offset.
 func checkPlace(f *os.File, place, end, next int64) error {
 	if place == 0 || place == next {
 		return nil
@@ -121,7 +121,7 @@ func checkPlace(f *os.File, place, end, next int64) error {
 	return nil
 }
 
-// ReadLines reads the lines between two places, without blank ones.
+// ReadLines iterates over the non-blank lines between two offsets.
 func ReadLines(r io.ReaderAt, from, to int64) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		lines := newLineReader(r, from, to, readSize)
@@ -147,8 +147,8 @@ func ReadLines(r io.ReaderAt, from, to int64) iter.Seq2[Line, error] {
 	}
 }
 
-// unmarked is a line without white space around it, and without the byte order
-// mark that some programs write at the beginning of a file.
+// unmarked returns a line without surrounding white space, and at offset 0 without
+// the byte order mark that some programs write.
 func unmarked(line []byte, place int64) []byte {
 	if place == 0 {
 		line = bytes.TrimPrefix(line, []byte("\ufeff"))
@@ -159,8 +159,8 @@ func unmarked(line []byte, place int64) []byte {
 // lineReader reads lines of any length.
 type lineReader struct {
 	br   *bufio.Reader
-	next int64  // the place of the next line
-	long []byte // holds a line that the buffer cannot
+	next int64  // the offset of the next line
+	long []byte // collects a line that is longer than the buffer
 }
 
 func newLineReader(r io.ReaderAt, from, to int64, size int) *lineReader {
@@ -168,8 +168,9 @@ func newLineReader(r io.ReaderAt, from, to int64, size int) *lineReader {
 	return &lineReader{br: bufio.NewReaderSize(io.NewSectionReader(r, from, to-from), size), next: from}
 }
 
-// read returns the next line with its line break, valid until the next call. A
-// line of more than most bytes is nil, and read in little memory; 0: any length.
+// read returns the next line with its line break, valid until the next call. It
+// returns nil for a line of more than most bytes, which it does not buffer; most is
+// 0 for no limit.
 func (r *lineReader) read(most int64) ([]byte, error) {
 	r.long = r.long[:0]
 	for start := r.next; ; {
@@ -196,8 +197,8 @@ func (r *lineReader) read(most int64) ([]byte, error) {
 	}
 }
 
-// Print returns up to 64 bytes that stand before a place, to recognize the file
-// later: if they are the same, it is the file that was read, with more at its end.
+// Print returns up to 64 bytes before an offset, a fingerprint of the file: if they
+// are the same later, the file has at most grown since.
 func (f *File) Print(place int64) ([]byte, error) {
 	open, err := openRegular(f.root, f.name, os.O_RDONLY)
 	if err != nil {
@@ -211,28 +212,28 @@ func (f *File) Print(place int64) ([]byte, error) {
 	return print[:n], errors.Join(err, open.Close())
 }
 
-// Mark is a place in a file: what is before it has been read. The zero Mark is
-// the beginning.
+// Mark is a position in one generation of a file: the bytes before it have been
+// read. The zero Mark is the beginning.
 type Mark struct {
 	gen uint64
 	end int64
 }
 
-// Span is the part of the file behind a Mark. What is before an object's end
-// does not change while the file is the same, so that a span can be read without
-// the lock, by Walk or ReadLines, however long that takes.
+// Span is the part of the file behind a Mark. Bytes before the end of an object do
+// not change within a generation, so a span can be read without the lock, by Walk
+// or ReadLines, however long that takes.
 type Span struct {
-	// All says that the span is the whole file, because it is not the one that
-	// was marked, with more at its end: what was built from that is void.
+	// All is true if the file was replaced or rewritten since the mark: the span is
+	// the whole file, and state that was built from earlier spans is invalid.
 	All bool
-	// From and To are places; both are 0 for an empty span.
+	// From and To are offsets; both are 0 for an empty span.
 	From, To int64
 	// Next is the mark behind the span.
 	Next Mark
-	// Salvaged are all elements of a damaged array that cannot be rewritten; From
-	// and To are 0 then.
+	// Salvaged are all elements of a damaged array that cannot be rewritten. If it
+	// is set, From and To are 0.
 	Salvaged [][]byte
-	// Version is how the file is now.
+	// Version is the present version of the file.
 	Version Version
 }
 
@@ -271,8 +272,8 @@ func (t *Tx) ReadAt(b []byte, at int64) (int, error) {
 	return t.f.f.ReadAt(b, at)
 }
 
-// Open opens the file once more, to read spans of it after the lock has ended.
-// The caller closes it.
+// Open opens the file again, to read spans of it after it is unlocked. The caller
+// closes it.
 func (t *Tx) Open() (*os.File, error) {
 	if t.absent {
 		return nil, fs.ErrNotExist
@@ -291,8 +292,8 @@ func (t *Tx) Open() (*os.File, error) {
 	return f, nil
 }
 
-// Walk calls fn for every element of a span of an array, with its place. An
-// element is valid until fn returns. An error of fn ends the walk.
+// Walk calls fn for every element of a span of an array, with its offset. elem is
+// valid until fn returns. Walk returns the first error of fn.
 func Walk(r io.ReaderAt, s Span, fn func(elem []byte, at int64) error) error {
 	lines := newLineReader(r, s.From, s.To, 4*readSize)
 	for at := s.From; at < s.To; at = lines.next {
@@ -322,7 +323,8 @@ func Walk(r io.ReaderAt, s Span, fn func(elem []byte, at int64) error) error {
 	return nil
 }
 
-// elementIn returns the element of a line. A comma ends the line if more follow.
+// elementIn returns the element of a line, without the comma that must end the
+// line if more elements follow.
 func elementIn(line []byte, more bool) (elem []byte, ok bool) {
 	elem = trim(line)
 	if !more {
@@ -332,15 +334,15 @@ func elementIn(line []byte, more bool) (elem []byte, ok bool) {
 	return trimRight(elem), ok
 }
 
-// space is white space as JSON has it.
+// space is the white space of JSON.
 const space = " \t\r\n"
 
 func trim(b []byte) []byte      { return bytes.Trim(b, space) }
 func trimRight(b []byte) []byte { return bytes.TrimRight(b, space) }
 
 // Last returns the last n elements of an array, or all if n is 0 or less. With
-// limit > 0 it fails with ErrTooLarge if they and the commas between them take
-// more bytes than that.
+// limit > 0 it fails with ErrTooLarge if the elements and the commas between them
+// have more than limit bytes.
 func (f *File) Last(n int, limit int64) (elems [][]byte, err error) {
 	err = f.View(func(t *Tx) error {
 		elems, err = t.Last(n, limit)
@@ -349,7 +351,7 @@ func (f *File) Last(n int, limit int64) (elems [][]byte, err error) {
 	return elems, err
 }
 
-// Last is File.Last. The slices are the caller's.
+// Last is File.Last under the lock of t. The caller may keep and change the slices.
 func (t *Tx) Last(n int, limit int64) ([][]byte, error) {
 	f := t.f
 	for {
@@ -369,7 +371,7 @@ func (t *Tx) Last(n int, limit int64) ([][]byte, error) {
 	}
 }
 
-// Sizes of what is read at the end of a file: first a little, then more.
+// Sizes of the window that is read at the end of a file, and its growth factor.
 const (
 	firstWindow = 16 << 10
 	windowGrow  = 4
@@ -405,12 +407,12 @@ func (f *File) last(n int, limit int64) (elems [][]byte, ok bool, err error) {
 			}
 			return rows, ok, nil
 		}
-		// A line has at most one byte more than its element in a reply, so
-		// twice the limit cannot fit.
+		// A line has at most one byte more than its element in a reply, so elements
+		// that fill twice the limit cannot fit.
 		if limit > 0 && window >= most {
 			return nil, false, ErrTooLarge
 		}
-		// A quarter more than n elements take if they are as long as these.
+		// Estimate from the mean length of these lines, plus a quarter.
 		wider := float64(window * windowGrow)
 		if len(rows) > 0 {
 			wider = min(wider, 1.25*float64(window)*float64(n)/float64(len(rows)))
@@ -419,10 +421,9 @@ func (f *File) last(n int, limit int64) (elems [][]byte, ok bool, err error) {
 	}
 }
 
-// split cuts a piece of the file that ends with the last element into the
-// elements of its lines. The part before the first line break is not a whole
-// line, or is the opening bracket if the piece is at the file's head. It reports
-// false if a line does not end as it should.
+// split returns the elements of the lines in data, the end of the file up to the
+// last element. The part before the first line break is an incomplete line or, if
+// head, the opening bracket. It reports false if the bracket or a comma is missing.
 func split(data []byte, head bool) ([][]byte, bool) {
 	first, rest, found := bytes.Cut(data, []byte("\n"))
 	if !found {
@@ -440,7 +441,7 @@ func split(data []byte, head bool) ([][]byte, bool) {
 	return rows, ok
 }
 
-// fit keeps the last n elements and checks them against the limit.
+// fit returns the last n elements, or ErrTooLarge if they exceed the limit.
 func fit(elems [][]byte, n int, limit int64) ([][]byte, error) {
 	if n > 0 && len(elems) > n {
 		elems = elems[len(elems)-n:]

@@ -13,9 +13,8 @@ import (
 	"zino/pkg/wire"
 )
 
-// inspectLines finds the end of a locked file of Lines. What is behind the last
-// line, the beginning of one whose write was cut off, is quarantined, and a last
-// line without a line break gets one.
+// inspectLines finds the end of a locked file of Lines. It quarantines an
+// incomplete last line, and adds the line break to a complete one without it.
 func (f *File) inspectLines(size int64) error {
 	end, whole, err := lastLine(f.f, size)
 	if err != nil {
@@ -39,8 +38,8 @@ func (f *File) inspectLines(size int64) error {
 	return f.setTip(tip{end: end, empty: end == 0, print: print})
 }
 
-// cut quarantines what is behind end, unless it is blank, and removes it from
-// the file.
+// cut truncates the file to end, after quarantining the removed bytes unless they
+// are blank.
 func (f *File) cut(end, size int64) error {
 	if size-end > MaxLine {
 		return fmt.Errorf("%s ends with %d bytes that are not a line: it was not written by this program; move it away", f.name, size-end)
@@ -67,8 +66,8 @@ func (f *File) cut(end, size int64) error {
 	return nil
 }
 
-// lastLine finds the place behind the last complete line of a file of that size.
-// whole is false if that line lacks its line break.
+// lastLine returns the end of the last complete line of a file with the given
+// size. whole is false if that line has no line break.
 func lastLine(f *os.File, size int64) (end int64, whole bool, err error) {
 	end, err = lastBreak(f, size)
 	if err != nil || end == size || size-end > MaxLine {
@@ -86,7 +85,7 @@ func lastLine(f *os.File, size int64) (end int64, whole bool, err error) {
 	return end, true, nil
 }
 
-// lastBreak is the place behind the last line break before size, or 0.
+// lastBreak returns the offset behind the last line break before size, or 0.
 func lastBreak(f *os.File, size int64) (int64, error) {
 	window := make([]byte, 512)
 	for end := size; end > 0; {
@@ -106,8 +105,8 @@ func lastBreak(f *os.File, size int64) (int64, error) {
 	return 0, nil
 }
 
-// inspectArray looks at the end of a locked file with an array. It reports false
-// if that is not the end of an array with its last element in a line of its own.
+// inspectArray reads the tip of a locked file of Array. It reports false if the
+// file does not end with an element on its own line and the closing bracket.
 func (f *File) inspectArray(size int64) (bool, error) {
 	f.tip.known = false
 	if size == 0 {
@@ -129,8 +128,8 @@ func (f *File) inspectArray(size int64) (bool, error) {
 	}
 }
 
-// readTip finds the last element in data, which is the end of the file from start
-// on. more says that a longer piece may tell.
+// readTip finds the last element in data, the bytes of the file from start to its
+// end. If ok is false, more reports whether a longer window may help.
 func readTip(data []byte, start int64) (t tip, more, ok bool) {
 	body := trimRight(data)
 	if !bytes.HasSuffix(body, []byte("]")) {
@@ -154,8 +153,8 @@ func readTip(data []byte, start int64) (t tip, more, ok bool) {
 	return t, false, wire.Valid(body[i+1:])
 }
 
-// Repair repairs an array whose lines are not what they should be: see ErrLayout.
-// Marks from before are void.
+// Repair repairs an array for which Walk returned ErrLayout. It invalidates all
+// earlier marks.
 func (t *Tx) Repair() error {
 	if t.absent || t.f.broken != nil {
 		return nil
@@ -163,11 +162,10 @@ func (t *Tx) Repair() error {
 	return t.f.repairArray()
 }
 
-// repairArray reads a whole file that is not laid out as it should be, and
-// repairs it: an interrupted write is completed in place, a valid array in
-// another layout is rewritten, and anything else is quarantined and what can be
-// read of it written anew. If the disk does not allow that, what was read is
-// served until the file is unlocked.
+// repairArray reads the whole file and repairs it: an interrupted write is
+// completed in place, a valid array in another layout is rewritten, and any other
+// file is quarantined and its readable elements are written to a new one. If a
+// write fails, the elements are served from memory until the file is unlocked.
 func (f *File) repairArray() error {
 	fi, err := f.f.Stat()
 	if err != nil {
@@ -234,8 +232,8 @@ func (f *File) complete(end int64) (bool, error) {
 	return f.inspectArray(end + int64(len(closing)))
 }
 
-// serve serves the elements until the file is unlocked; it stays as it is, and
-// nothing can be appended.
+// serve answers reads with elems until the file is unlocked. The file stays
+// unchanged, and appends fail.
 func (f *File) serve(elems [][]byte, e *Event) {
 	f.tip.known = false
 	f.salvaged = elems
@@ -245,7 +243,7 @@ func (f *File) serve(elems [][]byte, e *Event) {
 	}
 }
 
-// arrayOf is the text of a file with these elements.
+// arrayOf returns the text of a file of Array.
 func arrayOf(elems [][]byte) []byte {
 	if len(elems) == 0 {
 		return []byte("[]")
@@ -253,17 +251,16 @@ func arrayOf(elems [][]byte) []byte {
 	return append(append([]byte("[\n"), bytes.Join(elems, []byte(",\n"))...), closing...)
 }
 
-// salvaged is what could be read of a file.
+// salvaged is the result of reading a damaged file.
 type salvaged struct {
 	elems    [][]byte // each in one line
-	end      int      // where the last element of the unbroken part ends; 0: it has no element
+	end      int      // the end of the last element of the undamaged part; 0 without elements
 	valid    bool     // the file is a valid array
-	dangling bool     // all that is wrong are meaningless bytes at the end
+	dangling bool     // only brackets, commas, white space or zeros follow the undamaged part
 }
 
-// salvage reads the elements of an array as far as it is unbroken, and behind
-// that every object that is an element as far as is can tell. Bad UTF-8 is damage,
-// too.
+// salvage returns the elements of the undamaged part of an array, and from the
+// rest every object that is accepts. Invalid UTF-8 counts as damage.
 func salvage(data []byte, is func([]byte) bool) salvaged {
 	s := unbroken(data)
 	if !s.valid {
@@ -301,9 +298,9 @@ func unbroken(data []byte) (s salvaged) {
 	return s
 }
 
-// objects returns the JSON objects in data that look like elements and are
-// followed by what can follow one. The work is bounded, since every brace may
-// begin one.
+// objects returns the JSON objects in data that is accepts and that are followed
+// by a delimiter or the end. It tries every opening brace; the budget keeps that
+// from being quadratic.
 func objects(data []byte, is func([]byte) bool) (elems [][]byte) {
 	budget := 64*len(data) + 1<<20
 	for budget > 0 {
@@ -331,7 +328,7 @@ func objects(data []byte, is func([]byte) bool) (elems [][]byte) {
 	return elems
 }
 
-// inLine is a valid element without line breaks.
+// inLine returns a valid element without line breaks.
 func inLine(elem []byte) []byte {
 	if !bytes.ContainsAny(elem, "\r\n") {
 		return elem

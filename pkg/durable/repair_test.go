@@ -20,7 +20,7 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// objectsIn are the JSON objects of a file.
+// objectsIn returns the JSON objects of a file.
 func objectsIn(t *testing.T, f *File) (list [][]byte) {
 	t.Helper()
 	if f.opt.Framing == Array {
@@ -37,9 +37,9 @@ func objectsIn(t *testing.T, f *File) (list [][]byte) {
 	return list
 }
 
-// TestTornWrites cuts the write of an append at every byte, with what a crash may
-// leave behind the cut. What was stored before must be there, whole objects of the
-// write may be, and the next append must work.
+// TestTornWrites cuts the write of an append at every byte, followed by bytes that
+// a crash may leave there. Earlier objects must be complete, whole objects of the
+// write may be present, and the next append must work.
 func TestTornWrites(t *testing.T) {
 	batches := [][][]byte{objectsFrom(10, 11), objectsFrom(10, 13), {[]byte(`{"s":"a ] } , \" {\"n\":1},"}`)}}
 	for what, framing := range framings {
@@ -109,7 +109,8 @@ func checkTorn(t *testing.T, e *env, what string, torn []byte, stored int, batch
 	e.events = nil
 }
 
-// TestTornByAnother has another process die while this one has the file open.
+// TestTornByAnother repairs the write of another process that died while this one
+// has the file open.
 func TestTornByAnother(t *testing.T) {
 	e := newEnv(t, Array, "")
 	mustAdd(t, e.File, objectsFrom(0, 3)...)
@@ -120,8 +121,8 @@ func TestTornByAnother(t *testing.T) {
 	zinotest.Equal(t, "the file", e.text(t), whole)
 }
 
-// TestWriteFails cuts the write of an append short at every byte. The file must be
-// as before, and the next append must work.
+// TestWriteFails makes the write of an append fail after every number of bytes. The
+// file must be unchanged, and the next append must work.
 func TestWriteFails(t *testing.T) {
 	if zinotest.Alone(t) {
 		return
@@ -152,8 +153,8 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
-// TestRollBackFails checks that nothing more is written after a write that could
-// not be taken back.
+// TestRollBackFails checks that nothing is written after a write that could not be
+// rolled back.
 func TestRollBackFails(t *testing.T) {
 	for what, framing := range framings {
 		e := newEnv(t, framing, "")
@@ -169,8 +170,8 @@ func TestRollBackFails(t *testing.T) {
 	}
 }
 
-// TestSync checks that an append is synced before it is acknowledged, and taken
-// back if that fails; that with NoSync only Sync does it.
+// TestSync checks that an append is synced before it is acknowledged, and rolled
+// back if fdatasync fails; with NoSync only Sync syncs.
 func TestSync(t *testing.T) {
 	for what, framing := range framings {
 		e := newEnv(t, framing, "")
@@ -198,8 +199,8 @@ func TestSync(t *testing.T) {
 	}
 }
 
-// TestKilledWriters kills processes that append to one file, again and again. What
-// they acknowledged must be there, in order and once.
+// TestKilledWriters repeatedly kills processes that append to one file. The file
+// must contain every acknowledged append once and in order.
 func TestKilledWriters(t *testing.T) {
 	for what, framing := range framings {
 		t.Run(what, func(t *testing.T) {
@@ -243,8 +244,7 @@ func TestKilledWriters(t *testing.T) {
 	}
 }
 
-// writeForever appends pairs and prints its pid and the number of each one that is
-// stored.
+// writeForever appends pairs and prints its pid and the number of stored pairs.
 func writeForever(args []string) error {
 	root, err := os.OpenRoot(args[0])
 	if err != nil {
@@ -296,8 +296,8 @@ func fillDisk(args []string) error {
 	return nil
 }
 
-// TestTornAndFull has a torn end on a disk that takes no new file: nothing is
-// removed that could not be quarantined.
+// TestTornAndFull checks that a torn end is not removed if it cannot be quarantined
+// because the disk is full.
 func TestTornAndFull(t *testing.T) {
 	if zinotest.Alone(t) {
 		return
@@ -314,8 +314,8 @@ func TestTornAndFull(t *testing.T) {
 	zinotest.Equal(t, "afterwards", contents(t, e.File), `{"n":0} {"n":1}`)
 }
 
-// TestDamagedAndFull has a damaged array on a disk that takes no new file: what can
-// be read is served, and nothing is lost by an attempt to append.
+// TestDamagedAndFull reads a damaged array on a full disk: the readable elements
+// are served, and an append fails without changing the file.
 func TestDamagedAndFull(t *testing.T) {
 	if zinotest.Alone(t) {
 		return
@@ -387,7 +387,7 @@ func TestDamagedArrays(t *testing.T) {
 		"no commas":         {"[\n{\"a\":1}\n{\"b\":2}\n]", `{"a":1} {"b":2}`},
 		"two arrays":        {"[\n{\"a\":1}\n][\n{\"b\":2}\n]", `{"a":1} {"b":2}`},
 		"one line, broken":  {`[{"a":1},{"b":oops},{"c":3}]`, `{"a":1} {"c":3}`},
-		"text behind":       {"[\n{\"a\":1}\n] and more", `{"a":1}`},
+		"text after it":     {"[\n{\"a\":1}\n] and more", `{"a":1}`},
 		"a number":          {"42", ""},
 		"bad UTF-8":         {"[\n{\"a\":\"x\xffy\"},\n{\"b\":\"\xe2\x82\"},\n{\"c\":3}\n]", "{\"a\":\"x\ufffdy\"} {\"b\":\"\ufffd\"} {\"c\":3}"},
 		"and cut":           {"[\n{\"a\":\"\xff\"},\n", "{\"a\":\"\ufffd\"}"},
@@ -410,14 +410,15 @@ func TestDamagedArrays(t *testing.T) {
 	}
 }
 
-// TestDamagedParts checks that parts of a lost element are not taken for elements.
+// TestDamagedParts checks that IsElement excludes objects inside a lost element.
 func TestDamagedParts(t *testing.T) {
 	e := newEnv(t, Array, "[\n{\"e\":[{\"p\":1}]},\n{\"e\":[{\"p\":2},{\"p\":3}],\n{\"e\":[{\"p\":4}]}\n]")
 	e.opt.IsElement = func(b []byte) bool { return bytes.HasPrefix(b, []byte(`{"e"`)) }
 	zinotest.Equal(t, "the contents", contents(t, e.File), `{"e":[{"p":1}]} {"e":[{"p":4}]}`)
 }
 
-// TestDamageBeforeTheEnd has damage that the end of the file does not show.
+// TestDamageBeforeTheEnd checks that damage before the last window is found and
+// repaired when it is read.
 func TestDamageBeforeTheEnd(t *testing.T) {
 	e := newEnv(t, Array, strings.Replace(string(arrayOf(objectsFrom(0, 5000))), `{"n":20}`, `{"n"=20}`, 1))
 	mustAdd(t, e.File, object(5000))
@@ -459,7 +460,8 @@ func TestForeignLines(t *testing.T) {
 	}
 }
 
-// TestForeignEnd has a file end with more than any line of ours can be.
+// TestForeignEnd checks that an append refuses a file whose incomplete last line is
+// longer than MaxLine.
 func TestForeignEnd(t *testing.T) {
 	text := "{\"a\":1}\n" + strings.Repeat("\xff", MaxLine+1)
 	e := newEnv(t, Lines, text)
@@ -471,8 +473,8 @@ func TestForeignEnd(t *testing.T) {
 	}
 }
 
-// TestCut checks that what was removed from the end is quarantined, and removed
-// with the file.
+// TestCut checks that an incomplete last line is quarantined, and that Remove
+// deletes the quarantined files.
 func TestCut(t *testing.T) {
 	e := newEnv(t, Lines, "{\"a\":1}\n{\"b\":")
 	mustAdd(t, e.File, object(0))
@@ -497,8 +499,8 @@ func TestWriteNew(t *testing.T) {
 	zinotest.Error(t, writeNew(root, "copy", nil, false), fs.ErrExist)
 }
 
-// FuzzArray reads any file: what is a valid array keeps its elements, anything else
-// becomes one, and an append then works.
+// FuzzArray checks for any file that a valid array keeps its elements, that
+// anything else is repaired into a valid array, and that an append then works.
 func FuzzArray(f *testing.F) {
 	for _, s := range []string{
 		"", "[]", "[1,2]", "[\n{\"a\":1}\n]", "[\n{\"a\":1},\n{\"b", "{\"a\":1}\n{\"b\":2}", "[\n{},\n\n]", "[{}\v\n]",
@@ -522,7 +524,7 @@ func FuzzArray(f *testing.F) {
 				}
 			}
 			if utf8.Valid(data) && strings.Contains(e.kinds(), "damaged") {
-				t.Fatalf("a valid array was taken for damaged: %v", e.events)
+				t.Fatalf("a valid array was treated as damaged: %v", e.events)
 			}
 		}
 		mustAdd(t, e.File, object(1))
@@ -540,8 +542,8 @@ func FuzzArray(f *testing.F) {
 	})
 }
 
-// FuzzLines reads any file: places are where lines begin, a line stays one, and an
-// append works.
+// FuzzLines checks for any file that the reported offsets are the beginnings of
+// lines, and that an append works and keeps the earlier lines.
 func FuzzLines(f *testing.F) {
 	for _, s := range []string{
 		"", "\n", "{}", "{}\n", "{\"a\":1}\n{\"b", "{\"a\":1}\r\n\r\n{\"b\":2}", "\x00\x00", "{}\x00\n\x00", "\ufeff{}", "\ufeff\n{}\n", "[{}]\n1\n\"x\"\n{}",
