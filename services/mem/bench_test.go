@@ -9,7 +9,7 @@ import (
 	"zino/proto"
 )
 
-// BenchmarkAppendHistory is the handler without the socket.
+// BenchmarkAppendHistory calls the handler without the socket.
 func BenchmarkAppendHistory(b *testing.B) {
 	for _, durability := range []string{"os", "fsync"} {
 		b.Run(durability, func(b *testing.B) {
@@ -27,7 +27,7 @@ func BenchmarkAppendHistory(b *testing.B) {
 	}
 }
 
-// BenchmarkGetHistory reads the last 50 messages of many.
+// BenchmarkGetHistory reads the last 50 of 1000 messages.
 func BenchmarkGetHistory(b *testing.B) {
 	s, err := Open(config.Mem{DataDir: b.TempDir(), Durability: "os"}, slog.New(slog.DiscardHandler))
 	zinotest.Must(b, err)

@@ -16,36 +16,36 @@ import (
 	"zino/services/mem/store"
 )
 
-// catalog is what is known of the memories in a file except their texts: the place
-// of each, and an index of their words.
+// catalog describes the memories of a file without their texts: the offset of each
+// element, and an index of the words.
 type catalog struct {
 	file       *os.File // nil: the file does not exist
-	end        int64    // what is before it has been added
+	end        int64    // all elements before this offset have been added
 	index      *index.Index
 	docs       []doc // by id
 	names      names
 	first      map[fingerprint]int32 // the first memory with this fingerprint
-	duplicates int                   // memories that were not the first
+	duplicates int                   // memories whose fingerprint an earlier one has
 	salvaged   map[int][]byte        // elements of a damaged file that cannot be repaired, by id
 
-	elements int // that were added
-	saved    int // of these are in the snapshot
-	skipped  int // that are not memories
-	reason   string
+	elements int    // number of elements added
+	saved    int    // number of elements in the snapshot
+	skipped  int    // number of elements that are not memories
+	reason   string // why the first of them was skipped
 }
 
 type doc struct {
-	at       int64 // the place of its element in the file
+	at       int64 // offset of the element in the file
 	size     uint32
-	sum      uint32 // of the element: another program may have written there
+	sum      uint32 // checksum of the element, to detect changes by other programs
 	created  int64
-	tag      uint32 // numbers of names
+	tag      uint32 // index into names.list, as is channel
 	channel  uint32
 	print    fingerprint
-	occupied bool // it is a memory: the place of a deleted one stays empty
+	occupied bool // false for the id of a deleted or skipped memory
 }
 
-// names numbers the tags and channels, of which many memories share few.
+// names interns the tags and channels, which many memories share.
 type names struct {
 	numbers map[string]uint32
 	list    []string
@@ -68,15 +68,16 @@ func newCatalog(file *os.File) *catalog {
 	}
 }
 
-// parsed is an element that is to be added.
+// parsed is the result of parse.
 type parsed struct {
 	element
 	place doc
 	err   error  // why it is not a memory
-	line  []byte // of an element that is not in the file
+	line  []byte // the element, if it was salvaged and is not in the file
 }
 
-// parse parses an element at a place in the file; below 0: a salvaged one.
+// parse parses an element at an offset in the file, or a salvaged one if at is
+// negative.
 func parse(line []byte, at int64) parsed {
 	p := parsed{place: doc{at: at, size: uint32(len(line)), sum: crc32.Checksum(line, castagnoli)}}
 	if at < 0 {
@@ -85,7 +86,7 @@ func parse(line []byte, at int64) parsed {
 	if p.element, p.err = parseElement(line); p.err == nil && p.kind != isDeletion {
 		p.place.print, p.place.created, p.place.occupied = p.fingerprint(), p.created, true
 	}
-	if string(line) == "null" { // other programs delete so
+	if string(line) == "null" { // other programs delete an element this way
 		p.err = errEmpty
 	}
 	return p
@@ -96,8 +97,8 @@ var (
 	errEmpty   = errors.New("an empty place")
 )
 
-// add adds the next element. One that is not a memory keeps its place and cannot
-// be found.
+// add adds the next element. An element that is not a memory uses up an id, but
+// cannot be found.
 func (c *catalog) add(p parsed) {
 	c.elements++
 	switch {
@@ -153,7 +154,7 @@ func (c *catalog) put(id int, p parsed) {
 	c.number(id)
 }
 
-// remove leaves the place of a memory empty.
+// remove removes a memory. Its id is not used again.
 func (c *catalog) remove(id int) {
 	print := c.docs[id].print
 	c.docs[id] = doc{}
@@ -195,17 +196,18 @@ func (c *catalog) match(f store.Filter) func(id int) bool {
 	}
 }
 
-// ref is what is needed to read a memory, also after the catalog has changed.
+// ref is a reference to a stored memory, which stays readable when the catalog
+// changes.
 type ref struct {
 	id   int
 	doc  doc
 	file *os.File
-	line []byte // of a salvaged element
+	line []byte // the element, if it was salvaged
 }
 
 func (c *catalog) ref(id int) ref { return ref{id, c.docs[id], c.file, c.salvaged[id]} }
 
-// errMoved is the error of a file that is not as the catalog knows it.
+// errMoved is returned if the file no longer matches the catalog.
 var errMoved = errors.New("the file was changed by another program while it was read")
 
 // read returns the element of a memory.
@@ -224,10 +226,10 @@ func (r ref) read() ([]byte, error) {
 	return line, nil
 }
 
-// step is the smallest difference of scores.
+// step is the precision of the reported scores.
 const step = 1e-4
 
-// hit is a memory that was found, before it is read.
+// hit is a search result whose memory has not been read yet.
 type hit struct {
 	ref
 	score float64
@@ -247,7 +249,8 @@ func (m *memories) Search(_ context.Context, q store.Query) (results []store.Res
 	return results, err
 }
 
-// read reads the memories that were found.
+// read reads the memories of the hits. With room > 0 it returns store.ErrTooLarge
+// if they need more bytes in a reply.
 func read(hits []hit, room int) (results []store.Result, err error) {
 	size := 0
 	for _, h := range hits {
@@ -267,7 +270,7 @@ func read(hits []hit, room int) (results []store.Result, err error) {
 	return results, nil
 }
 
-// around is how many bytes the keys and numbers of a result take in a reply.
+// around is an upper bound of the bytes of the keys and numbers of a result.
 const around = 64
 
 func (c *catalog) search(q store.Query) (hits []hit) {
@@ -281,12 +284,13 @@ func (c *catalog) search(q store.Query) (hits []hit) {
 		}
 		hits = append(hits, f)
 	}
-	// Of rounded scores that are equal the most recent memory is first.
+	// Rounding can make scores equal: the most recent memory comes first.
 	slices.SortFunc(hits, func(a, b hit) int { return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(b.id, a.id)) })
 	return hits
 }
 
-// rounded is a score in steps: 1 only if it is exact, and never 0.
+// rounded rounds a score to a multiple of step. Only an exact 1 becomes 1, and no
+// score becomes 0.
 func rounded(score float64) float64 {
 	steps := math.Round(score / step)
 	if score < 1 {
@@ -295,7 +299,7 @@ func rounded(score float64) float64 {
 	return max(steps, 1) / (1 / step)
 }
 
-// shares rounds the words' parts of a score so that their sum is the score.
+// shares rounds the words' shares of a score such that their sum is the score.
 func shares(list []index.Explanation, score float64) []store.Share {
 	sum := 0.0
 	for _, e := range list {
@@ -312,10 +316,10 @@ func shares(list []index.Explanation, score float64) []store.Share {
 	return words
 }
 
-// page is how many memories Scan reads at a time.
+// page is the number of memories that Scan reads at a time.
 const page = 64
 
-// Scan walks memories from the newest on.
+// Scan iterates over the memories, the newest first.
 func (m *memories) Scan(ctx context.Context, f store.Filter) iter.Seq2[store.Memory, error] {
 	return func(yield func(store.Memory, error) bool) {
 		for {

@@ -47,7 +47,7 @@ func TestListChannels(t *testing.T) {
 	}
 	m.want(`{"type":"clear_history","channel_id":"kitchen"}`, ok)
 	if got := m.channels(); !slices.Equal(got, want[1:]) {
-		t.Errorf("without the one that was cleared: %q", got)
+		t.Errorf("after clear_history: %q", got)
 	}
 }
 
@@ -56,15 +56,15 @@ func TestListForeignChannels(t *testing.T) {
 	m := start(t, "")
 	history := "[\n" + msg("a") + "\n]"
 	for name, text := range map[string]string{
-		"#old style.json":  history, // of a program that does not escape
+		"#old style.json":  history, // from the earlier layout, which does not escape
 		"100%.json":        history,
 		"empty.json":       "[]",
 		"none.json":        "",
 		"x.json.damaged-1": history,
 		"notes.txt":        "x",
 		".json":            history,
-		"%FF.json":         history, // not the name of a channel
-		"%~0123.json":      history, // of a long id, which is lost
+		"%FF.json":         history, // not valid UTF-8
+		"%~0123.json":      history, // a long id without its .id file
 		"both ways.json":   history,
 		"both%20ways.json": history,
 		"%ZZ.json":         history,

@@ -13,19 +13,19 @@ import (
 	"zino/pkg/wire"
 )
 
-// element is an element of the file of hard memories: a memory, or a change of an
-// earlier one.
+// element is an element of the file of hard memories: a memory, or an update or
+// deletion of an earlier one.
 //
 //	{"messages":[…],"tag":"…","time":"…"}
 //	{"id":0,"updated":"…","messages":[…],"tag":"…","time":"…"}
 //	{"id":0,"deleted":true,"time":"…"}
 //
-// A memory's id is the number of memories before it; an element that changes one
-// has none of its own. Other programs may use "id" for something else: only together
-// with "updated" or "deleted" it names a memory.
+// The id of a memory is the number of memories before it in the file; updates and
+// deletions do not count. "id" names a memory only together with "updated" or
+// "deleted", because other programs may use the key for something else.
 type element struct {
 	kind kind
-	id   int // of the memory that is changed
+	id   int // the memory that is updated or deleted
 	entry
 }
 
@@ -41,9 +41,9 @@ const (
 type entry struct {
 	messages         []byte // the list of messages
 	tag              string
-	channel, session string // where it comes from
+	channel, session string // the origin
 	created          int64  // in seconds since 1970, or noTime
-	text             string // what is searched: the contents, then the tag
+	text             string // the searched text: the contents, then the tag
 }
 
 // noTime is an unknown time.
@@ -53,7 +53,7 @@ const noTime = -1 << 63
 // duplicates. The order of keys does not matter.
 type fingerprint [16]byte
 
-// newEntry checks a list of messages. The entry shares nothing with raw.
+// newEntry validates a list of messages. The entry does not alias raw.
 func newEntry(raw []byte, tag string) (entry, error) {
 	texts, parsed, err := parseMessages(raw)
 	var text strings.Builder
@@ -65,7 +65,7 @@ func newEntry(raw []byte, tag string) (entry, error) {
 	return entry{messages: listOf(texts), tag: tag, created: noTime, text: text.String()}, err
 }
 
-// parseElement parses an element, which is valid JSON. It may have more keys.
+// parseElement parses an element, which must be valid JSON. It ignores other keys.
 func parseElement(line []byte) (element, error) {
 	var stored struct {
 		Messages json.RawMessage `json:"messages,omitzero"`
@@ -107,13 +107,14 @@ func isElement(line []byte) bool {
 	return err == nil
 }
 
-// textIn is the value of a JSON string, "" for anything else.
+// textIn returns the value of a JSON string, or "" for any other JSON value.
 func textIn(raw []byte) string {
 	text, _ := wire.Unquote(nil, raw)
 	return string(text)
 }
 
-// timeIn is the time in a JSON string, in seconds since 1970.
+// timeIn returns the RFC 3339 time in a JSON string in seconds since 1970, or
+// noTime.
 func timeIn(raw []byte) int64 {
 	t, err := time.Parse(time.RFC3339, textIn(raw))
 	if err != nil {
@@ -122,7 +123,7 @@ func timeIn(raw []byte) int64 {
 	return t.Unix()
 }
 
-// line is a new memory as it is stored.
+// line returns the element that stores a new memory.
 func (e entry) line() []byte {
 	b := e.appendContent([]byte("{"))
 	if e.channel != "" {
@@ -141,8 +142,8 @@ func (e entry) appendContent(b []byte) []byte {
 	return wire.AppendString(append(b, `,"tag":`...), e.tag)
 }
 
-// updateLine is the element that replaces memory id, whose element is old, by e.
-// Other keys of old stay.
+// updateLine returns the element that replaces memory id by e. It keeps the other
+// keys of old, the present element.
 func (e entry) updateLine(id int, old []byte, now time.Time) []byte {
 	b := fmt.Appendf(nil, `{"id":%d,"updated":"%s",`, id, now.UTC().Format(time.RFC3339))
 	b = e.appendContent(b)
@@ -157,7 +158,7 @@ func (e entry) updateLine(id int, old []byte, now time.Time) []byte {
 	return append(b, '}')
 }
 
-// deletionLine is the element that deletes memory id.
+// deletionLine returns the element that deletes memory id.
 func deletionLine(id int, now time.Time) []byte {
 	return fmt.Appendf(nil, `{"id":%d,"deleted":true,"time":"%s"}`, id, now.UTC().Format(time.RFC3339))
 }
@@ -170,9 +171,9 @@ func (e entry) fingerprint() fingerprint {
 	var value any
 	err := dec.Decode(&value)
 	if err == nil {
-		err = json.NewEncoder(h).Encode(value) // keys come sorted
+		err = json.NewEncoder(h).Encode(value) // sorts the keys
 	}
-	if err != nil { // deeper than Go decodes: then the text itself
+	if err != nil { // nested too deeply for encoding/json: hash the text itself
 		h.Write(e.messages)
 	}
 	return fingerprint(h.Sum(nil)[:16])

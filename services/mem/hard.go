@@ -71,7 +71,7 @@ func (s *Service) deleteHard(ctx context.Context, req proto.DeleteHard) (proto.E
 	return proto.Empty{}, s.hardErrorOf(req.ID, s.memories.Delete(ctx, req.ID))
 }
 
-// Memories in a page of a list.
+// The default and the maximum of the memories in one list_hard reply.
 const (
 	pageDefault = 100
 	pageMax     = 1000
@@ -111,7 +111,7 @@ func item(m store.Memory) proto.HardItem {
 	return i
 }
 
-// filter is the filter of a request.
+// filter returns the filter for the fields of a request.
 func filter(tag, channel, since, until string) (f store.Filter, err error) {
 	f = store.Filter{Tag: tag, Channel: channel}
 	if f.Since, err = moment("since", since); err == nil {
@@ -120,7 +120,7 @@ func filter(tag, channel, since, until string) (f store.Filter, err error) {
 	return f, err
 }
 
-// moment parses a time in RFC 3339, or a day: its first moment in local time.
+// moment parses a time in RFC 3339, or a date, which means midnight in local time.
 func moment(key, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -135,7 +135,7 @@ func moment(key, text string) (time.Time, error) {
 	return t, nil
 }
 
-// hardErrorOf is the error of a request about one memory.
+// hardErrorOf returns the reply for an error of a request about memory id.
 func (s *Service) hardErrorOf(id int, err error) error {
 	var same *store.DuplicateError
 	switch {
@@ -147,7 +147,7 @@ func (s *Service) hardErrorOf(id int, err error) error {
 	return s.hardError(err)
 }
 
-// hardError adds the file to an error.
+// hardError adds the file name to an error.
 func (s *Service) hardError(err error) error {
 	if err == nil {
 		return nil

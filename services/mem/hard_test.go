@@ -65,7 +65,7 @@ func TestChangesInvalid(t *testing.T) {
 	}
 }
 
-// TestPages lists more memories than a page holds.
+// TestPages lists more memories than fit into one reply.
 func TestPages(t *testing.T) {
 	m := start(t, "")
 	for i := range 230 {
@@ -98,12 +98,12 @@ func TestPages(t *testing.T) {
 	}
 	m.s.room = 3000
 	if reply := m.ask(`{"type":"list_hard"}`); len(reply) > 3200 || !strings.Contains(reply, `"next":`) {
-		t.Errorf("a page with little room has %d bytes: %s", len(reply), reply)
+		t.Errorf("a page limited to 3000 bytes has %d bytes: %s", len(reply), reply)
 	}
 }
 
-// TestClockThatJumps checks that memories keep the order of storing when the clock
-// is set back.
+// TestClockThatJumps checks that memories are ordered by id, not by time, when the
+// clock is set back.
 func TestClockThatJumps(t *testing.T) {
 	m := start(t, "")
 	m.write(hardFile, `[
@@ -134,8 +134,8 @@ func TestClockThatJumps(t *testing.T) {
 	}
 }
 
-// TestFormat checks the file's format: an array in which a change is one more
-// element. jq computes the memories from it.
+// TestFormat checks with jq that the file is a JSON array in which every change is
+// an additional element.
 func TestFormat(t *testing.T) {
 	m := start(t, "")
 	m.want(keep("t", msg("a")), stored(0))
@@ -158,8 +158,8 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestForeignElements reads changes and ids as other programs may have written
-// them.
+// TestForeignElements reads elements of other programs, with "id" keys of any
+// meaning.
 func TestForeignElements(t *testing.T) {
 	m := start(t, "")
 	m.write(hardFile, `[
@@ -184,12 +184,12 @@ func TestForeignElements(t *testing.T) {
 	}
 	m.want(`{"type":"update_hard","id":1,"tag":"kept"}`, ok)
 	if text := m.read(hardFile); strings.Count(text, `"source":"x"`) != 2 {
-		t.Errorf("what another program wrote is lost: %s", text)
+		t.Errorf("the update lost a key of another program: %s", text)
 	}
 }
 
-// TestRewrittenUnderway has another program write into the file in place, with
-// the same size and the same time, so that only the content has changed.
+// TestRewrittenUnderway checks that a change by another program is noticed although
+// the size and the mtime of the file stay the same.
 func TestRewrittenUnderway(t *testing.T) {
 	m := start(t, "")
 	m.want(keep("", msg("apple")), stored(0))

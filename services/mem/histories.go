@@ -26,23 +26,23 @@ import (
 )
 
 const (
-	// frameRoom is how many bytes of a frame a list may take; the rest is for the
-	// packet around it.
+	// frameRoom limits the bytes of a list in a frame; the rest is for the envelope.
 	frameRoom = wire.MaxPayload - 64
-	// openMax is the number of histories whose files stay open.
+	// openMax limits the history files that stay open.
 	openMax = 128
 )
 
-// histories are the files of the channels. Those used last stay open.
+// histories are the files of the channels. The least recently used files are
+// closed.
 type histories struct {
 	root     *os.Root
 	problems *problems
 	opt      durable.Options
-	replyMax int64 // bytes of a list in a reply
+	replyMax int64 // maximum bytes of a list in a reply
 
 	mu     sync.Mutex
 	byName map[string]*history // by file name
-	order  *list.List          // of *history, the last used in front
+	order  *list.List          // of *history, the most recently used first
 }
 
 // history is one open file.
@@ -108,7 +108,7 @@ func (h *histories) last(id string, n int) (elems [][]byte, err error) {
 		}
 		good := messagesIn(elems)
 		if n > 0 && len(good) < len(elems) {
-			// Some of them are not messages: look further back for n.
+			// Some elements are not messages: read the whole file to find n.
 			if all, err := a.Last(0, h.replyMax-2); err == nil {
 				elems, good = all, messagesIn(all)
 			}
@@ -157,7 +157,7 @@ func (h *histories) append(id string, texts [][]byte) error {
 	})
 }
 
-// remove deletes a channel's history under every name that it may have.
+// remove deletes a channel's history, in the present and the earlier layout.
 func (h *histories) remove(id string) error {
 	return h.with(id, func(f channelFile, a *history) error {
 		err := removeFile(a.File)
@@ -211,7 +211,7 @@ func (h *histories) acquire(name string) *history {
 	return a
 }
 
-// release closes the files that were least recently used.
+// release ends a use of a, and closes the least recently used files above openMax.
 func (h *histories) release(a *history) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -243,8 +243,7 @@ func (s *Service) listChannels(context.Context, proto.ListChannels) (proto.Chann
 	return proto.Channels{Channels: list}, nil
 }
 
-// list returns the channels that have a history, the one that was written to
-// last first.
+// list returns the channels that have a history, the most recently written first.
 func (h *histories) list() ([]proto.Channel, error) {
 	dir, err := h.root.Open(".")
 	if err != nil {
@@ -274,10 +273,11 @@ func (h *histories) list() ([]proto.Channel, error) {
 	return list, nil
 }
 
-// sortable is RFC 3339 in a form that sorts like the times.
+// sortable is RFC 3339 with a fixed number of digits, so that strings sort by time.
 const sortable = "2006-01-02T15:04:05.000000000Z"
 
-// channel returns the channel of the named file, if it has one.
+// channel describes the channel whose history is in the named file. ok is false if
+// the file is not a history in use.
 func (h *histories) channel(name string) (c proto.Channel, ok bool, err error) {
 	id, ok := h.channelOf(name)
 	if !ok {
@@ -287,14 +287,14 @@ func (h *histories) channel(name string) (c proto.Channel, ok bool, err error) {
 	if err != nil {
 		return c, false, err
 	}
-	// Of the files of two layouts for one channel one is in use.
+	// A channel may have files in both layouts; only one is in use.
 	current, err := f.current(h.root)
 	if err != nil || current != name {
 		return c, false, err
 	}
 	fi, err := h.root.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return c, false, nil // it was just cleared
+		return c, false, nil // cleared since Readdirnames
 	}
 	if err != nil || !fi.Mode().IsRegular() || fi.Size() <= int64(len("[\n]\n")) {
 		return c, false, err
@@ -302,7 +302,7 @@ func (h *histories) channel(name string) (c proto.Channel, ok bool, err error) {
 	return proto.Channel{ChannelID: id, Bytes: fi.Size(), Updated: fi.ModTime().UTC().Format(sortable)}, true, nil
 }
 
-// channelOf returns the channel of a file's name: the inverse of fileOf.
+// channelOf returns the channel of a file name. It is the inverse of fileOf.
 func (h *histories) channelOf(name string) (string, bool) {
 	base, isJSON := strings.CutSuffix(name, ".json")
 	if !isJSON || base == "" {
@@ -321,7 +321,7 @@ func (h *histories) channelOf(name string) (string, bool) {
 const (
 	plainMax = 200 // bytes of a name before .json
 	nameMax  = 255 // bytes of a file name on Linux
-	headMax  = 100 // bytes of a long id that its name shows
+	headMax  = 100 // bytes of a long id that are part of the file name
 )
 
 // escapedID matches what escape returns for ids that are not plain.
@@ -329,15 +329,15 @@ var escapedID = regexp.MustCompile(`^(?:[A-Za-z0-9_-]|%[0-9A-F]{2})*(?:%~.*)?$`)
 
 // channelFile names the file of a channel.
 type channelFile struct {
-	name   string // the file that an append would use
-	legacy string // the file of the earlier layout, which has the id as it is; "" if that is not a name
-	idFile string // the file with the whole id, where the name is too short for it
+	name   string // the file in the present layout
+	legacy string // the file in the earlier layout, named by the unescaped id; "" if that is not a file name
+	idFile string // the file with the whole id, if the id is too long for a file name
 }
 
-// fileOf returns the file of an id. Plain ids are their own names. In others every
-// byte that is not plain is written as %XX, so that distinct ids have distinct
-// names. An id that is too long is cut and gets a hash, and a file beside it
-// contains the whole id; that file decides.
+// fileOf returns the file of an id. A plain id is the name. In other ids every byte
+// that is not plain is written as %XX, so that distinct ids have distinct names. An
+// id that is too long is truncated and followed by a hash; a second file contains
+// the whole id, which decides if two hashes are equal.
 func fileOf(root *os.Root, id string) (channelFile, error) {
 	if isPlainID(id) {
 		return channelFile{name: id + ".json"}, nil
@@ -366,7 +366,7 @@ func fileOf(root *os.Root, id string) (channelFile, error) {
 	}
 }
 
-// current is the file that contains the history now: that of the earlier layout if
+// current returns the name of the file in use: the one in the earlier layout if
 // only that exists.
 func (f channelFile) current(root *os.Root) (string, error) {
 	if f.legacy == "" {
@@ -384,7 +384,7 @@ func (f channelFile) current(root *os.Root) (string, error) {
 	return f.name, nil
 }
 
-// claim writes the file with the whole id.
+// claim creates the file with the whole id, if the channel needs one.
 func (f channelFile) claim(root *os.Root, id string) error {
 	if f.idFile == "" {
 		return nil
@@ -431,8 +431,8 @@ func isPlain(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
 }
 
-// legacyName is the file that the earlier layout, which did not escape, used for
-// id; "" if that is not a file name, or could be another id's.
+// legacyName returns the file that the earlier layout, which did not escape, used
+// for id; "" if that is not a file name or may belong to another id.
 func legacyName(id string) string {
 	name := id + ".json"
 	if len(name) > nameMax || strings.ContainsAny(id, "/\x00") || strings.Contains(id, "%") && escapedID.MatchString(id) {

@@ -93,8 +93,8 @@ func TestHistoryTooLarge(t *testing.T) {
 	m.want(`{"type":"get_history","channel_id":"big channel","limit":1}`, hist(msg("last")))
 }
 
-// TestHistoryRoom asks for the largest reply that fits, and for the smallest that
-// does not, in less room than a frame has.
+// TestHistoryRoom checks the limit of a reply to the byte, with a smaller limit
+// than that of a frame.
 func TestHistoryRoom(t *testing.T) {
 	m := start(t, "")
 	const room = 50_000
@@ -174,7 +174,7 @@ func TestDamagedHistory(t *testing.T) {
 		zinotest.Must(t, os.Remove(m.file("channels/"+id+".json.damaged-1")))
 	}
 	if left := m.problems(); len(left) != 0 {
-		t.Errorf("problems that were repaired: %q", left)
+		t.Errorf("problems remain after the quarantined files were removed: %q", left)
 	}
 }
 
@@ -196,7 +196,8 @@ func TestSkippedMessages(t *testing.T) {
 	}
 }
 
-// TestTwoServices share a directory: each sees at once what the other stored.
+// TestTwoServices checks that two services on one directory see each other's
+// changes at once.
 func TestTwoServices(t *testing.T) {
 	a := start(t, "")
 	b := start(t, a.dir)
@@ -215,7 +216,7 @@ func TestTwoServices(t *testing.T) {
 	b.want(`{"type":"get_soft"}`, `{"type":"soft_memory","content":"from a","set":true}`)
 }
 
-// TestManyChannels uses more channels than files stay open, all at once.
+// TestManyChannels concurrently uses more than openMax channels.
 func TestManyChannels(t *testing.T) {
 	m := start(t, "")
 	c := &rpc.Client{Service: "mem", Path: m.path}

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// server is a mem on a socket of its own, and a raw client.
+// server is a mem service on its own socket, and a raw client.
 type server struct {
 	t    testing.TB
 	s    *Service
@@ -34,7 +34,7 @@ type server struct {
 	log  *zinotest.Buffer
 }
 
-// start serves the data directory; an empty name makes a fresh one.
+// start serves the data directory; with an empty name it creates one.
 func start(t testing.TB, data string) *server {
 	t.Helper()
 	dir := zinotest.Dir(t)
@@ -92,7 +92,7 @@ func (m *server) ask(request string) string {
 	return string(body)
 }
 
-// want asks and compares the reply byte for byte.
+// want sends a request and compares the reply byte for byte.
 func (m *server) want(request, reply string) {
 	m.t.Helper()
 	if got := m.ask(request); got != reply {
@@ -100,7 +100,8 @@ func (m *server) want(request, reply string) {
 	}
 }
 
-// wantError asks and expects an error of a code whose message has these words.
+// wantError sends a request and expects an error with the code and with these words
+// in its message.
 func (m *server) wantError(request, code string, words ...string) {
 	m.t.Helper()
 	reply := m.ask(request)
@@ -128,7 +129,7 @@ func (m *server) write(name, text string) {
 	zinotest.Must(m.t, os.WriteFile(m.file(name), []byte(text), 0o644)) // as other programs do
 }
 
-// problems are those in stats.
+// problems returns the problems in stats.
 func (m *server) problems() []string {
 	m.t.Helper()
 	var st struct{ Problems []string }
@@ -138,14 +139,14 @@ func (m *server) problems() []string {
 
 const ok = `{"type":"ok"}`
 
-// hist is the reply to get_history with these messages.
+// hist returns the reply to get_history with these messages.
 func hist(messages ...string) string {
 	return `{"type":"history","messages":[` + strings.Join(messages, ",") + `]}`
 }
 
 func msg(content string) string { return `{"role":"user","content":` + quoted(content) + `}` }
 
-// get and put are requests for a channel.
+// get returns a get_history request, put an append_history request.
 func get(id string) string { return fmt.Sprintf(`{"type":"get_history","channel_id":%s}`, quoted(id)) }
 
 func put(id string, messages ...string) string {

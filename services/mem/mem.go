@@ -1,14 +1,14 @@
-// Package mem is the memory: histories of channels, hard memories that are
-// found by their words, the soft memory, a text in the system prompt, and the
-// sessions of the terminal agent. All of it is in files that people can read:
+// Package mem stores the histories of channels, the hard memories, which are
+// searched by their words, the soft memory, which is a text in the system prompt,
+// and the sessions of the terminal agent. All files are human-readable:
 //
 //	channels/ID.json     a JSON array of messages per channel, one a line
 //	hard_memories.json   a JSON array of {"messages","tag",…}, one a line
 //	soft_memory.txt      the text, byte for byte
 //	sessions/ID.jsonl    the events of a terminal session, one a line
 //
-// A request that stores something is acknowledged when it is on disk. Several
-// processes may share a data directory.
+// A write is acknowledged when it is on disk. Several processes may share a data
+// directory.
 package mem
 
 import (
@@ -40,11 +40,12 @@ type Service struct {
 	problems  *problems
 	histories *histories
 	memories  store.Store
-	room      int // bytes of a list in a reply
+	room      int // maximum bytes of a list in a reply
 	sessions  *sessions
 }
 
-// Open makes the data directory if need be and reads the hard memories in it.
+// Open creates the data directory if it does not exist and starts to read the hard
+// memories.
 func Open(cfg config.Mem, log *slog.Logger) (*Service, error) {
 	if cfg.Durability != "fsync" && cfg.Durability != "os" {
 		return nil, fmt.Errorf(`[mem] durability = %q: it must be "fsync" or "os"`, cfg.Durability)
@@ -72,8 +73,9 @@ func Open(cfg config.Mem, log *slog.Logger) (*Service, error) {
 // channelsDir is the directory of the histories in the data directory.
 const channelsDir = "channels"
 
-// openDirs opens the directories. Those of an older version may be open to
-// others. The permissions of the data directory itself are the administrator's.
+// openDirs opens the data directory and channels/. It makes channels/ private, which
+// older versions did not, but keeps the permissions of the data directory, which
+// the administrator chooses.
 func (s *Service) openDirs() (err error) {
 	if err := os.MkdirAll(s.cfg.DataDir, durable.DirMode); err != nil {
 		return err
@@ -97,9 +99,9 @@ func (s *Service) openDirs() (err error) {
 	return nil
 }
 
-// makePrivate takes the permissions of group and others from a directory. One that
-// cannot be changed, because it is on a read-only file system or another user's,
-// is used as it is and reported.
+// makePrivate removes the permissions of group and others from a directory. If that
+// fails because the file system is read-only or another user owns the directory,
+// it reports a problem and returns nil.
 func makePrivate(root *os.Root, p *problems) error {
 	fi, err := root.Stat(".")
 	if err != nil || fi.Mode().Perm()&0o077 == 0 {
@@ -131,7 +133,7 @@ func (s *Service) Register(srv *rpc.Server) {
 	srv.OnStats(s.stats)
 }
 
-// Close closes the files. Everything that was acknowledged is on disk before.
+// Close closes the files.
 func (s *Service) Close() error {
 	s.histories.close()
 	return errors.Join(s.memories.Close(), s.sessions.close(), s.channels.Close(), s.root.Close())
@@ -152,7 +154,7 @@ func (s *Service) stats(st *proto.Stats) {
 	st.Info["hard_memories"] = strconv.Itoa(hard)
 }
 
-// fileError is an error about a file in one line: what it belongs to, the cause,
+// fileError returns a one-line error about a file: its purpose, its path, the cause
 // and what to do about it.
 func fileError(what, file string, err error) error {
 	var path *fs.PathError
@@ -190,11 +192,11 @@ func (s *Service) setSoft(_ context.Context, req proto.SetSoft) (proto.Empty, er
 	return proto.Empty{}, nil
 }
 
-// maxProblems limits the problems in stats; the log has all.
+// maxProblems limits the problems in stats; the log contains all of them.
 const maxProblems = 100
 
-// problems are what a person should repair. Each is logged when it is found and
-// shown in stats until it is repaired.
+// problems are damaged or unusable files that a person should repair. Each problem
+// is logged once and shown in stats until it is repaired.
 type problems struct {
 	log *slog.Logger
 
@@ -210,7 +212,7 @@ type problem struct {
 
 func newProblems(log *slog.Logger) *problems { return &problems{log: log} }
 
-// set makes text the problem under key; an empty text removes it. gone, if given,
+// set sets the problem with this key; an empty text removes it. gone, if not nil,
 // reports whether the problem was repaired.
 func (p *problems) set(key, text string, gone func() bool) {
 	p.mu.Lock()
@@ -243,8 +245,9 @@ func (p *problems) list() []string {
 	return list
 }
 
-// reporter handles the events of the files in root, whose names people see as
-// prefix+name. A damaged file is a problem as long as the quarantined file exists.
+// reporter returns a durable.Options.Report function for the files in root, which
+// messages call prefix+name. A damaged file is a problem as long as the quarantined
+// file exists.
 func (p *problems) reporter(root *os.Root, prefix string) func(durable.Event) {
 	return func(e durable.Event) {
 		name, kept := e.Name, e.Kept
@@ -265,8 +268,8 @@ func (p *problems) reporter(root *os.Root, prefix string) func(durable.Event) {
 	}
 }
 
-// changed returns a function that reports whether the named file has changed since
-// now, or is gone.
+// changed returns a function that reports whether the named file was changed or
+// removed since the call of changed.
 func changed(root *os.Root, name string) func() bool {
 	then, err := root.Lstat(name)
 	return func() bool {

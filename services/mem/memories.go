@@ -18,9 +18,9 @@ import (
 
 const hardFile = "hard_memories.json"
 
-// memories are the hard memories in a file: the embedded store.Store. A request is
-// answered from a catalog that is first updated from the file, so that several
-// processes may share it.
+// memories is the embedded store.Store, with the hard memories in one file. Every
+// request first updates the catalog from the file, so that several processes may
+// share it.
 type memories struct {
 	root     *os.Root
 	entries  *durable.File
@@ -29,35 +29,36 @@ type memories struct {
 	now      func() time.Time
 	changes  durable.Group[*change]
 	work     sync.WaitGroup
-	least    int // the number of elements from which on a snapshot is written
+	least    int // minimum number of elements for a snapshot
 
-	turn   sync.Mutex // locked to update the catalog; before the file's lock
+	turn   sync.Mutex // locked to update the catalog; acquired before the file's lock
 	mark   durable.Mark
 	saving bool // a snapshot is being written
 
-	mu      sync.RWMutex // locked for short; after the file's lock
+	mu      sync.RWMutex // guards what follows; acquired after the file's lock
 	catalog *catalog
-	seen    durable.Version // the file when the catalog was updated
+	seen    durable.Version // of the file when the catalog was updated
 	ready   bool            // the file has been read once
 	closed  bool
 }
 
 var _ store.Store = (*memories)(nil)
 
-// openMemories opens the memories of a directory and starts to read them.
+// openMemories opens the memories of a directory and starts to read them in the
+// background.
 func openMemories(root *os.Root, p *problems, noSync bool) *memories {
 	m := &memories{root: root, problems: p, log: p.log, now: time.Now, least: snapshotLeast, catalog: newCatalog(nil)}
 	m.entries = durable.New(root, hardFile, durable.Options{Framing: durable.Array, KeepOpen: true, NoSync: noSync, Report: p.reporter(root, ""), IsElement: isElement})
 	m.work.Go(func() {
 		if err := m.refresh(); err != nil && !errors.Is(err, errClosed) {
-			m.log.Error(fileError("hard memories", filepath.Join(root.Name(), hardFile), err).Error()) // the histories can be served
+			m.log.Error(fileError("hard memories", filepath.Join(root.Name(), hardFile), err).Error()) // not fatal: histories do not need the memories
 		}
 		m.mu.Lock()
 		m.ready = true
 		many := m.catalog.elements >= snapshotLeast
 		m.mu.Unlock()
 		if many {
-			debug.FreeOSMemory() // reading took more than serving does
+			debug.FreeOSMemory() // reading needs more memory than serving
 		}
 	})
 	return m
@@ -65,7 +66,7 @@ func openMemories(root *os.Root, p *problems, noSync bool) *memories {
 
 var errClosed = errors.New("the memories were closed")
 
-// Close waits for what is under way.
+// Close waits for the background work and closes the files.
 func (m *memories) Close() error {
 	m.mu.Lock()
 	m.closed = true
@@ -84,7 +85,7 @@ func (m *memories) Close() error {
 	return err
 }
 
-// Len is the number of memories.
+// Len returns the number of memories.
 func (m *memories) Len(context.Context) (n int, err error) {
 	err = m.reading(func(c *catalog) { n = c.index.Len() }, nil)
 	return n, err
@@ -108,9 +109,9 @@ func (m *memories) Get(_ context.Context, id int) (found store.Memory, err error
 	return found, err
 }
 
-// reading calls pick with the updated catalog, locked, and then read without the
-// lock. If the file turns out to have been changed by another program, both are
-// called again.
+// reading updates the catalog, calls pick with the catalog locked, and then read
+// without the lock. If read returns errMoved, because another program has changed
+// the file, reading tries again.
 func (m *memories) reading(pick func(*catalog), read func() error) error {
 	for try := 0; ; try++ {
 		if err := m.refresh(); err != nil {
@@ -129,7 +130,7 @@ func (m *memories) reading(pick func(*catalog), read func() error) error {
 	}
 }
 
-// attempts limits how often a file is read again that other programs change.
+// attempts limits the retries while other programs change the file.
 const attempts = 3
 
 // forget makes the next refresh read the whole file.
@@ -159,8 +160,7 @@ func (r ref) memory() (store.Memory, error) {
 	return found, nil
 }
 
-// refresh updates the catalog from the file. It takes no lock on the file if that
-// is unchanged.
+// refresh updates the catalog from the file. It does not lock an unchanged file.
 func (m *memories) refresh() error {
 	m.mu.RLock()
 	seen := m.seen
@@ -170,14 +170,14 @@ func (m *memories) refresh() error {
 	}
 	m.turn.Lock()
 	defer m.turn.Unlock()
-	if m.entries.Unchanged(m.seen) { // another request has read it meanwhile
+	if m.entries.Unchanged(m.seen) { // another request has updated the catalog
 		return nil
 	}
 	return m.catchUp()
 }
 
-// catchUp reads up to the present end of the file. The reading, which takes seconds
-// for a large file, is without the file's lock.
+// catchUp reads up to the present end of the file. It reads without the file's
+// lock, because a large file takes seconds.
 func (m *memories) catchUp() error {
 	for try := 0; ; try++ {
 		var p piece
@@ -197,8 +197,7 @@ func (m *memories) catchUp() error {
 	}
 }
 
-// repair repairs a file of which a piece could not be read, unless it is another
-// file by now.
+// repair repairs the file after ErrLayout, unless it was replaced since p was read.
 func (m *memories) repair(t *durable.Tx, p piece) error {
 	now, err := t.Span(p.Next)
 	if err != nil || now.All {
@@ -223,13 +222,14 @@ func (m *memories) catchUpLocked(t *durable.Tx) error {
 	}
 }
 
-// piece is what is to be read next.
+// piece is a part of the file that is not in the catalog yet.
 type piece struct {
 	durable.Span
 	file *os.File
 }
 
-// piece finds what the catalog lacks. add closes what it opens.
+// piece returns the part of the file that is not in the catalog. add closes the
+// file that it opens.
 func (m *memories) piece(t *durable.Tx) (p piece, err error) {
 	if p.Span, err = t.Span(m.mark); err != nil {
 		return p, err
@@ -240,8 +240,8 @@ func (m *memories) piece(t *durable.Tx) (p piece, err error) {
 	return p, err
 }
 
-// add reads a piece into the catalog, or a whole file into a new one that replaces
-// it.
+// add reads a piece into the catalog, or a whole file into a new catalog that
+// replaces the present one.
 func (m *memories) add(p piece) error {
 	c := m.catalog
 	if p.All {
@@ -261,8 +261,8 @@ func (m *memories) add(p piece) error {
 	return m.install(c, p)
 }
 
-// walk adds the elements of a piece one by one: a search does not wait for all of
-// them.
+// walk adds the elements of a piece. It locks the catalog for each of them, so that
+// a search does not wait for the whole piece.
 func (m *memories) walk(c *catalog, p piece) error {
 	for _, line := range p.Salvaged {
 		c.add(parse(line, -1))
@@ -283,7 +283,7 @@ func (m *memories) walk(c *catalog, p piece) error {
 	})
 }
 
-// install makes c, to which a piece was added, the catalog.
+// install makes c the catalog after piece p was added to it.
 func (m *memories) install(c *catalog, p piece) error {
 	m.mark = p.Next
 	m.mu.Lock()
@@ -304,12 +304,12 @@ func (m *memories) install(c *catalog, p piece) error {
 
 func isBlank(query string) bool { return strings.TrimSpace(query) == "" }
 
-// change is a change that is to be stored, and its result.
+// change is a requested change and its result.
 type change struct {
 	kind kind
 	entry
 	store.Change     // of an update
-	id           int // of an update or a deletion; of a new memory once it is stored
+	id           int // the memory to update or delete, or the id of the stored one
 	err          error
 }
 
@@ -341,7 +341,7 @@ func (m *memories) Delete(_ context.Context, id int) error {
 	return m.do(&change{kind: isDeletion, id: id})
 }
 
-// do stores a change, together with concurrent ones.
+// do stores a change; concurrent changes share a commit.
 func (m *memories) do(c *change) error {
 	err := m.changes.Do(c, m.commit)
 	if err == nil {
@@ -350,7 +350,7 @@ func (m *memories) do(c *change) error {
 	return err
 }
 
-// commit stores several changes. Each gets its own error.
+// commit stores several changes and sets their errors.
 func (m *memories) commit(list []*change) error {
 	m.turn.Lock()
 	defer m.turn.Unlock()
@@ -367,7 +367,7 @@ func (m *memories) commit(list []*change) error {
 				for _, c := range list {
 					c.err = err
 				}
-				return nil // those before are stored
+				return nil // the changes before are stored
 			}
 			list = list[n:]
 		}
@@ -375,8 +375,9 @@ func (m *memories) commit(list []*change) error {
 	})
 }
 
-// together is how many changes from the first on can be written at once: new
-// memories. A change of a memory needs what came before in the catalog.
+// together returns the number of leading changes that can be written at once:
+// consecutive new memories, or one update or deletion, which needs all changes
+// before it in the catalog.
 func together(list []*change) int {
 	n := 0
 	for n < len(list) && list[n].kind == isMemory {
@@ -385,8 +386,8 @@ func together(list []*change) int {
 	return max(n, 1)
 }
 
-// write appends changes. They are read back like those of other processes, so that
-// there is one way into the catalog.
+// write appends changes to the file and reads them back into the catalog, as it
+// does with changes of other processes.
 func (m *memories) write(t *durable.Tx, list []*change) error {
 	var lines [][]byte
 	if list[0].kind == isMemory {
@@ -403,8 +404,8 @@ func (m *memories) write(t *durable.Tx, list []*change) error {
 	return m.catchUpLocked(t)
 }
 
-// number gives ids to new memories, and returns the lines to append. A duplicate, of
-// a stored memory or within the list, is not stored again.
+// number assigns ids to new memories and returns the lines to append. A duplicate
+// of a stored memory, or of one in the list, gets its id and no line.
 func (m *memories) number(list []*change) (lines [][]byte) {
 	added := map[fingerprint]int{}
 	for _, c := range list {
@@ -424,7 +425,7 @@ func (m *memories) number(list []*change) (lines [][]byte) {
 	return lines
 }
 
-// revise returns the line of an update or a deletion, none if nothing changes.
+// revise returns the line of an update or a deletion, or nil if nothing changes.
 func (m *memories) revise(c *change) [][]byte {
 	if !m.catalog.has(c.id) {
 		c.err = store.ErrNotFound
@@ -443,7 +444,7 @@ func (m *memories) revise(c *change) [][]byte {
 	return [][]byte{line}
 }
 
-// updated is the line of an update.
+// updated returns the line of an update, or nil if nothing changes.
 func (m *memories) updated(c *change) ([]byte, error) {
 	old, err := m.catalog.ref(c.id).read()
 	if err != nil {

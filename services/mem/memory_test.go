@@ -22,7 +22,7 @@ func search(query string) string { return `{"type":"search_hard","query":` + quo
 
 func stored(id int) string { return fmt.Sprintf(`{"type":"ok","id":%d}`, id) }
 
-// replyOf is the reply with these results, see result.
+// replyOf returns the reply with these results; see result.
 func replyOf(results ...string) string {
 	return `{"type":"hard_memories","results":[` + strings.Join(results, ",") + `]}`
 }
@@ -103,9 +103,9 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// TestStoresTogether stores the same memories from many connections at once: ids
-// are positions, each is stored once.
-func TestStoresTogether(t *testing.T) {
+// TestConcurrentStores stores the same memories concurrently over two services.
+// Each memory must be stored once, and its id must be its position.
+func TestConcurrentStores(t *testing.T) {
 	servers := []*server{start(t, "")}
 	servers = append(servers, start(t, servers[0].dir))
 	ids := make([][]int, 8)
@@ -137,7 +137,7 @@ func TestStoresTogether(t *testing.T) {
 	}
 }
 
-// TestForeignMemories reads a file as another program left it.
+// TestForeignMemories reads a file that another program has written.
 func TestForeignMemories(t *testing.T) {
 	m := start(t, "")
 	m.write(hardFile, `[
@@ -165,7 +165,7 @@ func TestForeignMemories(t *testing.T) {
 		t.Errorf("the file is now %s", text)
 	}
 
-	// A person repairs it by hand, then removes it.
+	// A person repairs the file by hand, then removes it.
 	m.write(hardFile, `[{"messages":[{"role":"user","content":"pear"}]}]`)
 	m.want(search("pear apple"), replyOf(result(0, "", "0.5085", msg("pear"))))
 	if p := m.problems(); len(p) != 0 {
@@ -193,7 +193,7 @@ func TestDamagedMemories(t *testing.T) {
 	zinotest.Contains(t, "after a restart", again.ask(search("third")), "third")
 }
 
-// TestUnreadableMemories uses histories while the memories cannot be read.
+// TestUnreadableMemories checks that histories work if the memories cannot be read.
 func TestUnreadableMemories(t *testing.T) {
 	dir := zinotest.Dir(t)
 	zinotest.Must(t, os.Mkdir(dir+"/"+hardFile, 0o700))
@@ -219,7 +219,8 @@ func TestSearchTooLarge(t *testing.T) {
 	}
 }
 
-// TestRestart finds the same memories after a restart, with equal scores.
+// TestRestart checks that searches return the same memories and scores after a
+// restart.
 func TestRestart(t *testing.T) {
 	m := start(t, "")
 	for i := range 40 {

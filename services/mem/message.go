@@ -10,14 +10,15 @@ import (
 	"zino/pkg/wire"
 )
 
-// message is what every stored message has; other keys are kept as they are.
+// message has the keys that every stored message needs; other keys are kept
+// unchanged.
 type message struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
 }
 
 // parseMessages parses a list of messages: objects with a string role and a string
-// content. Any other element is an error. The texts are clean copies.
+// content. It fails on any other element. The texts are copies, see clean.
 func parseMessages(raw []byte) (texts [][]byte, parsed []message, err error) {
 	if len(raw) == 0 {
 		return nil, nil, nil
@@ -41,8 +42,8 @@ func parseMessage(text []byte) (m message, err error) {
 	if err := wire.Decode(text, &m); err != nil {
 		return m, err
 	}
-	// A second "content" that is null counts as absent there, but other
-	// readers of the file would see null.
+	// wire.Decode ignores a null in a duplicate key, but other readers of the file
+	// would use the null.
 	if bytes.Contains(text, []byte("null")) {
 		var last map[string]json.RawMessage
 		if err := json.Unmarshal(text, &last); err != nil {
@@ -60,7 +61,7 @@ func isMessage(text []byte) bool { return wire.Valid(text) && hasMessage(text) }
 // hasMessage is isMessage for valid JSON. Unlike parseMessage it does not decode
 // the content.
 func hasMessage(text []byte) bool {
-	var role, content []byte // the last ones, where there are several
+	var role, content []byte // the last value of duplicate keys
 	for key, value := range wire.Members(text) {
 		isRole := string(key) == "role"
 		if !isRole && string(key) != "content" {
@@ -78,11 +79,11 @@ func hasMessage(text []byte) bool {
 	return len(role) > 0 && role[0] == '"' && len(content) > 0 && content[0] == '"'
 }
 
-// clean returns a copy of a JSON text that every reader accepts: see normalize.
+// clean returns a normalized copy of a JSON text.
 func clean(text []byte) []byte { return normalize(bytes.Clone(text)) }
 
-// normalize returns a JSON text in one line, in valid UTF-8, and with U+FFFD in the
-// place of lone surrogates. All else stays as it is. It may write to text.
+// normalize returns a JSON text in one line and in valid UTF-8, with U+FFFD in place
+// of lone surrogates. It may modify text.
 func normalize(text []byte) []byte {
 	if !utf8.Valid(text) {
 		text = bytes.ToValidUTF8(text, []byte("\ufffd"))
@@ -97,7 +98,7 @@ func normalize(text []byte) []byte {
 	return text
 }
 
-// listOf is a JSON list of these elements.
+// listOf returns a JSON list of these elements.
 func listOf(elems [][]byte) []byte {
 	size := len("[]") + len(elems)
 	for _, e := range elems {

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzMessages checks for any text that an accepted message is one valid line, is
-// accepted again unchanged, and means the same, and that parseMessage and
-// hasMessage agree.
+// FuzzMessages checks for any text that an accepted message is one valid line with
+// the same content, that normalizing it again changes nothing, and that
+// parseMessage and isMessage agree.
 func FuzzMessages(f *testing.F) {
 	for _, s := range []string{`[]`, `[{"role":"user","content":"a"}]`, "[{\"role\":\"u\",\n\"content\":\"\\ud800\\\\ud800\"}]", `[{"role":"u","content":"\ud83d\ude00","x":[{}]}]`, `[null]`, `{}`, `[{"role":"u","content":"\\"}]`, `[{"role":"u","content":"\ud83d\`} {
 		f.Add([]byte(s))
@@ -19,7 +19,7 @@ func FuzzMessages(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if _, err := parseMessage(raw); isMessage(raw) != (err == nil) {
-			t.Fatalf("%q: a message is %v, but %v", raw, isMessage(raw), err)
+			t.Fatalf("%q: isMessage returns %v, parseMessage %v", raw, isMessage(raw), err)
 		}
 		texts, parsed, err := parseMessages(raw)
 		if err != nil {
@@ -27,17 +27,17 @@ func FuzzMessages(f *testing.F) {
 		}
 		var want []map[string]any
 		if len(raw) > 0 && json.Unmarshal(raw, &want) != nil || len(want) != len(texts) {
-			t.Fatalf("%q was taken as %q", raw, texts)
+			t.Fatalf("%q was parsed as %q", raw, texts)
 		}
 		for i, text := range texts {
 			if !json.Valid(text) || !utf8.Valid(text) || strings.ContainsAny(string(text), "\r\n") {
-				t.Fatalf("stored would be %q", text)
+				t.Fatalf("%q is not a valid line", text)
 			}
 			if content, ok := want[i]["content"].(string); !ok || content != parsed[i].Content {
 				t.Fatalf("the content of %q is %q", text, parsed[i].Content)
 			}
 			if again := clean(text); string(again) != string(text) {
-				t.Fatalf("%q becomes %q", text, again)
+				t.Fatalf("%q is normalized again to %q", text, again)
 			}
 		}
 	})

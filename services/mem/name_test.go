@@ -30,11 +30,11 @@ func TestChannelFiles(t *testing.T) {
 	} {
 		m.want(put(id, msg("this is "+want)), ok)
 		if got := m.read("channels/" + want); !strings.Contains(got, want) {
-			t.Errorf("%q: the file %s holds %q", id, want, got)
+			t.Errorf("%q: the file %s contains %q", id, want, got)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(m.dir, "..", "x.json")); !os.IsNotExist(err) {
-		t.Errorf("a channel left its directory: %v", err)
+		t.Errorf("a file was created outside of the directory: %v", err)
 	}
 }
 
@@ -62,12 +62,12 @@ func TestDistinctChannels(t *testing.T) {
 		m.want(`{"type":"clear_history","channel_id":`+quoted(id)+`}`, ok)
 	}
 	if left, err := os.ReadDir(m.file("channels")); err != nil || len(left) != 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("remaining files: %v, %v", left, err)
 	}
 }
 
-// TestLongChannelHash uses a long id whose file belongs to another one, as if their
-// hashes were equal.
+// TestLongChannelHash simulates two long ids with the same hash: the id file names
+// another channel.
 func TestLongChannelHash(t *testing.T) {
 	m := start(t, "")
 	id := strings.Repeat("long id ", 100)
@@ -91,7 +91,8 @@ func TestLongChannelHash(t *testing.T) {
 	zinotest.Contains(t, "the other's history", m.read("channels/"+strings.TrimSuffix(filepath.Base(files[0]), ".id")+".json"), "mine")
 }
 
-// TestEarlierLayout reads files named after ids that are not escaped.
+// TestEarlierLayout reads files in the earlier layout, whose names are unescaped
+// ids.
 func TestEarlierLayout(t *testing.T) {
 	m := start(t, "")
 	old := "[\n  {\n    \"role\": \"user\",\n    \"content\": \"old\"\n  }\n]"
@@ -102,7 +103,7 @@ func TestEarlierLayout(t *testing.T) {
 		m.want(put(id, msg("new")), ok)
 		m.want(get(id), hist(msg("old"), msg("new")))
 		if got := m.read("channels/" + id + ".json"); !strings.Contains(got, "new") {
-			t.Errorf("%.20q: the old file holds %q", id, got)
+			t.Errorf("%.20q: the old file contains %q", id, got)
 		}
 		m.want(`{"type":"clear_history","channel_id":`+quoted(id)+`}`, ok)
 		m.want(get(id), hist())
@@ -112,7 +113,7 @@ func TestEarlierLayout(t *testing.T) {
 	m.want(put("a b", msg("x")), ok)
 	m.want(get("a%20b"), hist())
 
-	// If both exist, the new name counts, and clearing deletes both.
+	// If both exist, the new name is used, and clear_history deletes both.
 	m.write("channels/a b.json", old)
 	m.want(get("a b"), hist(msg("x")))
 	m.want(`{"type":"clear_history","channel_id":"a b"}`, ok)

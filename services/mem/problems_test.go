@@ -34,8 +34,8 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestUnrepairedFile shows a file that could not be rewritten until it is
-// repaired, by mem or by hand.
+// TestUnrepairedFile checks that a file that could not be rewritten is a problem
+// until mem or a person repairs or removes it.
 func TestUnrepairedFile(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)

@@ -24,8 +24,8 @@ func TestReadOnlyDisk(t *testing.T) {
 	zinotest.SmallDisk(t, zinotest.Command(t, "readonly", zinotest.Dir(t)))
 }
 
-// readReadOnly reads all kinds of data from a read-only disk, and stores again when
-// it is writable.
+// readReadOnly reads all kinds of data on a read-only file system, and stores data
+// after it was remounted writable.
 func readReadOnly(args []string) error {
 	dir := args[0]
 	if err := zinotest.Mount(dir, "size=128k", 0); err != nil {

@@ -17,19 +17,19 @@ import (
 	"zino/proto"
 )
 
-// say is a request that adds events to a session.
+// say returns a request that appends events to a session.
 func say(id string, events ...string) string {
 	return `{"type":"append_session","session_id":` + quoted(id) + `,"create":true,"events":[` + strings.Join(events, ",") + `]}`
 }
 
-// about is a request of a type about a session, with more fields.
+// about returns a request of a type about a session, with additional fields.
 func about(typ, id, more string) string {
 	return `{"type":"` + typ + `","session_id":` + quoted(id) + more + `}`
 }
 
 const hello = `{"type":"message","role":"user","text":"hello","ts":"t"}`
 
-// events are the events of a session behind its first line.
+// events returns the events of a session without the first one.
 func (m *server) events(id string) string {
 	m.t.Helper()
 	var reply struct {
@@ -87,7 +87,8 @@ func TestSessions(t *testing.T) {
 	zinotest.Contains(t, "stats", m.ask(`{"type":"stats"}`), `"sessions_dir":"`+m.file("sessions")+`"`)
 }
 
-// TestSessionTexts checks that events are stored as valid text.
+// TestSessionTexts checks that events are stored as valid UTF-8 in one line and
+// otherwise unchanged.
 func TestSessionTexts(t *testing.T) {
 	m := start(t, "")
 	for given, want := range map[string]string{
@@ -131,7 +132,8 @@ func TestSessionsInvalid(t *testing.T) {
 	}
 }
 
-// TestSessionProblems shows damaged files in stats until they are repaired.
+// TestSessionProblems checks that stats report damaged files until they are
+// repaired.
 func TestSessionProblems(t *testing.T) {
 	m := start(t, "")
 	m.ask(say("s", hello))
@@ -154,7 +156,8 @@ func TestSessionProblems(t *testing.T) {
 	}
 }
 
-// TestSessionsDir: histories do not depend on it, and it may come later.
+// TestSessionsDir checks that histories work without the directory of the sessions,
+// and that it may be created later.
 func TestSessionsDir(t *testing.T) {
 	m := start(t, "")
 	m.write("sessions", "in the way")
@@ -201,12 +204,12 @@ func (m *server) heldBy(id string, waiting func()) (state proto.SessionHeld, rel
 	return state, func() error { cancel(); return <-done }
 }
 
-// TestHoldSession has turns over two services on one directory follow each
-// other; hanging up is the end of a turn.
+// TestHoldSession checks that turns over two services on one directory exclude each
+// other, and that a closed connection ends a turn.
 func TestHoldSession(t *testing.T) {
 	a := start(t, "")
 	b := start(t, a.dir)
-	state, release := a.heldBy("s", func() { t.Error("the first turn waits") })
+	state, release := a.heldBy("s", func() { t.Error("the first turn had to wait") })
 	if state != (proto.SessionHeld{SessionID: "s"}) {
 		t.Errorf("%+v", state)
 	}
@@ -232,15 +235,15 @@ func TestHoldSession(t *testing.T) {
 	}
 }
 
-// TestHoldAgain locks a session for a turn that had the lock before; next, which
-// older daemons send, refuses nothing.
+// TestHoldAgain locks a session for a turn that had the lock before. next, which
+// older daemons send, has no effect.
 func TestHoldAgain(t *testing.T) {
 	m := start(t, "")
 	m.want(about("hold_session", "s", `,"next":0`), `{"type":"held","session_id":"s","next":0,"mended":0}`)
 }
 
-// TestHoldDeadline checks that the service reports the end of a lock that it ended
-// itself.
+// TestHoldDeadline checks that the service sends released when the deadline ends the
+// lock.
 func TestHoldDeadline(t *testing.T) {
 	m := start(t, "")
 	m.want(about("hold_session", "s", `,"meta":{"deadline_ms":20}`), `{"type":"held","session_id":"s","next":0,"mended":0}`)
@@ -254,11 +257,11 @@ func TestHoldDeadline(t *testing.T) {
 	}
 	m.want(about("remove_session", "s", ""), `{"type":"error","message":"There is no session \"s\". See zino sessions list.","code":"not_found","service":"mem","kind":"session"}`)
 	if entries, err := os.ReadDir(m.file("sessions")); err != nil || len(entries) != 0 {
-		t.Errorf("left behind: %v, %v", entries, err)
+		t.Errorf("remaining files: %v, %v", entries, err)
 	}
 }
 
-// TestSessionFiles checks that problems name the directory.
+// TestSessionFiles checks the directory and the text about skipped lines.
 func TestSessionFiles(t *testing.T) {
 	m := start(t, "")
 	zinotest.Equal(t, "the directory", m.s.sessions.dir, filepath.Join(m.dir, "sessions"))
@@ -269,8 +272,7 @@ func TestSessionFiles(t *testing.T) {
 	}
 }
 
-// TestHoldStopping checks that the service ends locks, and waits for them, as soon
-// as it stops.
+// TestHoldStopping checks that Shutdown ends held and waiting locks.
 func TestHoldStopping(t *testing.T) {
 	m := start(t, "")
 	client := &rpc.Client{Service: "mem", Path: m.path}
@@ -297,7 +299,7 @@ func TestHoldStopping(t *testing.T) {
 			t.Errorf("a hold ends with %v", err)
 		}
 	}
-	for len(packets) > 0 { // the waiting one may have had the lock for a moment
+	for len(packets) > 0 { // the waiting call may have got the lock before it ended
 		if typ := <-packets; typ != "held" {
 			t.Errorf("got %q", typ)
 		}

@@ -16,8 +16,8 @@ import (
 	"zino/services/mem/session"
 )
 
-// sessions opens the store of sessions when it is first needed: histories and
-// memories do not depend on its directory.
+// sessions opens the store of sessions on first use, because histories and memories
+// do not need its directory.
 type sessions struct {
 	dir      string
 	noSync   bool
@@ -38,8 +38,7 @@ func sessionsDir(cfg config.Mem) string {
 	return filepath.Join(cfg.DataDir, "sessions")
 }
 
-// open returns the store. If the directory cannot be used, the next request tries
-// again.
+// open returns the store. After an error the next request tries again.
 func (s *sessions) open() (*session.Store, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +73,7 @@ func skippedLines(file string, n int) string {
 	return fmt.Sprintf("%s: %d lines are skipped, because they are not JSON objects: repair or delete them", file, n)
 }
 
-// openPrivateDir opens a directory for its owner alone, and makes it if need be.
+// openPrivateDir opens a directory, creating it if necessary, and makes it private.
 func openPrivateDir(dir string, p *problems) (*os.Root, error) {
 	if err := os.MkdirAll(dir, durable.DirMode); err != nil {
 		return nil, err
@@ -152,7 +151,7 @@ func (s *sessions) append(ctx context.Context, req proto.AppendSession) (proto.S
 	return store.Append(ctx, req, events)
 }
 
-// cleanHeader is clean for a header that may be invalid JSON.
+// cleanHeader is clean for a header, which may be invalid JSON.
 func cleanHeader(raw proto.Raw) (proto.Raw, error) {
 	if len(raw) > 0 && !wire.Valid(raw) {
 		return nil, invalid(errors.New("header: expected an object"))
@@ -160,8 +159,8 @@ func cleanHeader(raw proto.Raw) (proto.Raw, error) {
 	return clean(raw), nil
 }
 
-// holder keeps the lock until the caller hangs up or the service begins to stop: a
-// turn may last long, and shutdown does not wait for it.
+// holder returns a handler that keeps the lock until the connection is closed or
+// the service begins to stop: shutdown must not wait for a long turn.
 func (s *sessions) holder(stopping <-chan struct{}) func(context.Context, proto.HoldSession, *rpc.Out) (proto.SessionName, error) {
 	return func(ctx context.Context, req proto.HoldSession, out *rpc.Out) (proto.SessionName, error) {
 		holding, cancel := context.WithCancel(ctx)

@@ -15,27 +15,27 @@ import (
 	"zino/services/mem/index"
 )
 
-// A snapshot is the catalog in a file beside the memories, which makes the start
-// fast. It contains nothing that the memories do not: a stale or damaged one, or one
-// of another version, is ignored, and it may be deleted at any time.
+// A snapshot is a cache of the catalog in a file beside the memories, for a fast
+// start. A stale or damaged snapshot, or one of another version, is ignored. It may
+// be deleted at any time.
 const (
 	snapshotFile = "hard_memories.snapshot"
 	snapshotNew  = snapshotFile + ".new"
 	snapshotLock = snapshotFile + ".lock"
 
-	// snapshotLeast is the number of elements from which on a snapshot is written:
-	// reading them all takes a second.
+	// snapshotLeast is the minimum number of elements for a snapshot: reading that
+	// many takes a second.
 	snapshotLeast = 20_000
-	// snapshotGrowth is by how much a catalog has grown since its snapshot when the
-	// next one is written.
+	// snapshotGrowth is the growth of the catalog after which the next snapshot is
+	// written.
 	snapshotGrowth = 1.1
 )
 
 // snapshotMagic begins every snapshot of this version.
 const snapshotMagic = "zino hard memories 1\n"
 
-// restore returns the catalog of the file in p from its snapshot, an empty one if
-// that cannot be used.
+// restore returns the catalog from the snapshot, or an empty one if the snapshot
+// does not match the file in p.
 func (m *memories) restore(p piece) *catalog {
 	c, err := m.readSnapshot(p)
 	if err == nil {
@@ -77,8 +77,8 @@ func (m *memories) readSnapshot(p piece) (*catalog, error) {
 
 var errOtherMemories = errors.New("it is of other memories")
 
-// checkPrefix checks that the file begins with the bytes that the snapshot was made
-// from, and that an element ends there.
+// checkPrefix checks that the first end bytes of the file have the hash print, and
+// that an element ends there.
 func (m *memories) checkPrefix(p piece, end int64, print []byte) error {
 	if end <= 0 || end > p.To {
 		return errOtherMemories
@@ -99,7 +99,8 @@ func (m *memories) checkPrefix(p piece, end int64, print []byte) error {
 	return nil
 }
 
-// save starts to write a snapshot if the catalog has grown enough. turn is locked.
+// save starts to write a snapshot if the catalog has grown enough. The caller has
+// locked turn.
 func (m *memories) save() {
 	c := m.catalog
 	if m.saving || c.file == nil || c.elements < m.least || float64(c.elements) < float64(c.saved)*snapshotGrowth {
@@ -118,21 +119,20 @@ func (m *memories) save() {
 		}
 		m.turn.Lock()
 		defer m.turn.Unlock()
-		m.saving, c.saved = false, n // after an error, too: the next attempt waits as long
-		m.save()                     // it may have grown meanwhile
+		m.saving, c.saved = false, n // also after an error, to delay the next attempt
+		m.save()                     // the catalog may have grown meanwhile
 	})
 }
 
-// writeSnapshot writes the snapshot of a catalog, which may grow meanwhile, and
-// returns the number of elements in it. The catalog is locked while it is copied to
-// the kernel, not while it is synced.
+// writeSnapshot writes the snapshot of a catalog and returns the number of elements
+// in it. It locks the catalog for write(2), but not for fsync(2).
 func (m *memories) writeSnapshot(c *catalog) (elements int, err error) {
 	m.mu.RLock()
 	elements = c.elements
 	m.mu.RUnlock()
 	lock, err := durable.TryLockFile(m.root, snapshotLock)
 	if errors.Is(err, durable.ErrLocked) {
-		return elements, nil // another process is writing one
+		return elements, nil // another process is writing a snapshot
 	}
 	if err != nil {
 		return elements, err
@@ -155,8 +155,8 @@ func (m *memories) writeSnapshot(c *catalog) (elements int, err error) {
 	return elements, err
 }
 
-// copyTo writes a snapshot to a file. Most of the memories are hashed before
-// the catalog is locked.
+// copyTo writes a snapshot to f. It hashes most of the memories before it locks the
+// catalog.
 func (m *memories) copyTo(f io.Writer, c *catalog) (elements int, err error) {
 	m.mu.RLock()
 	end, file := c.end, c.file
@@ -208,8 +208,8 @@ func readHead(r io.Reader, size int64) (head, stamp []byte, err error) {
 
 var errDamagedSnapshot = errors.New("it is damaged")
 
-// appendHead appends a catalog without its index, for parseHead. print is the hash
-// of the memories up to c.end.
+// appendHead appends the encoding of a catalog without its index. print is the hash
+// of the file up to c.end.
 func (c *catalog) appendHead(b, print []byte) []byte {
 	b = append(b, print...)
 	for _, n := range []int{int(c.end), c.elements, c.skipped, len(c.names.list), len(c.docs)} {
@@ -226,7 +226,8 @@ func (c *catalog) appendHead(b, print []byte) []byte {
 	return b
 }
 
-// append appends a memory. Its place is stored as the distance from the one before.
+// append appends the encoding of d. The offset is stored as the difference from that
+// of the previous memory.
 func (d *doc) append(b []byte, before int64) ([]byte, int64) {
 	if !d.occupied {
 		return append(b, 0), before
@@ -245,7 +246,7 @@ func appendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
-// parseHead reads what appendHead wrote.
+// parseHead is the inverse of appendHead.
 func parseHead(head []byte) (c *catalog, print []byte, err error) {
 	c = newCatalog(nil)
 	d := headReader{rest: head}
@@ -301,7 +302,7 @@ func (d *doc) read(r *headReader, at *int64, names uint64) {
 	d.occupied = true
 }
 
-// headReader reads numbers and texts. After a failure it returns zeros.
+// headReader decodes numbers and texts. After a failure it returns zeros.
 type headReader struct {
 	rest   []byte
 	failed bool
@@ -327,7 +328,8 @@ func (d *headReader) varint() int64 {
 	return n
 }
 
-// count is a number of things that have at least so many bytes each.
+// count decodes the number of items that have at least each bytes, and fails if
+// they cannot fit into the rest.
 func (d *headReader) count(each int) int {
 	n := d.uvarint()
 	if n > uint64(len(d.rest)/each) {

@@ -13,7 +13,8 @@ import (
 	"zino/services/mem/store"
 )
 
-// logged opens memories that write a snapshot from one element on, with their log.
+// logged opens memories that write a snapshot after every element, and returns their
+// log.
 func logged(t *testing.T, dir string) (*memories, *zinotest.Buffer) {
 	t.Helper()
 	root, err := os.OpenRoot(dir)
@@ -31,7 +32,7 @@ func logged(t *testing.T, dir string) (*memories, *zinotest.Buffer) {
 	return m, log
 }
 
-// snapped returns a directory with memories and a snapshot of most of them.
+// snapped returns a directory with memories and a snapshot without the last changes.
 func snapped(t *testing.T) string {
 	t.Helper()
 	dir := zinotest.Dir(t)
@@ -54,7 +55,7 @@ func snapped(t *testing.T) string {
 	return dir
 }
 
-// answers are the results of some searches and scans.
+// answers returns the results of several searches and of a scan.
 func answers(t *testing.T, m *memories) string {
 	t.Helper()
 	var b strings.Builder
@@ -98,8 +99,8 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestBadSnapshots starts with snapshots that must not be used: each answer is
-// as without, and the log says why.
+// TestBadSnapshots checks that a damaged or stale snapshot is ignored and logged,
+// and does not change any result.
 func TestBadSnapshots(t *testing.T) {
 	for what, spoil := range map[string]func(snapshot, memories []byte) ([]byte, []byte){
 		"empty":         func(s, m []byte) ([]byte, []byte) { return nil, m },
@@ -139,7 +140,8 @@ func TestBadSnapshots(t *testing.T) {
 	}
 }
 
-// TestSnapshotGrowth writes a snapshot only when there is a tenth more.
+// TestSnapshotGrowth checks that a snapshot is written whenever the catalog has
+// grown by a tenth.
 func TestSnapshotGrowth(t *testing.T) {
 	dir := zinotest.Dir(t)
 	m, _ := logged(t, dir)
@@ -165,9 +167,8 @@ func TestSnapshotGrowth(t *testing.T) {
 	}
 }
 
-// TestSnapshotElsewhere checks that a snapshot that cannot be written is not an
-// error.
-func TestSnapshotElsewhere(t *testing.T) {
+// TestSnapshotUnwritable checks that a failure to write the snapshot is only logged.
+func TestSnapshotUnwritable(t *testing.T) {
 	dir := zinotest.Dir(t)
 	zinotest.Must(t, os.Mkdir(filepath.Join(dir, snapshotNew), 0o700))
 	m, log := logged(t, dir)
@@ -181,8 +182,8 @@ func TestSnapshotElsewhere(t *testing.T) {
 	}
 }
 
-// FuzzHead reads any head of a snapshot. What is accepted is written again as it
-// was.
+// FuzzHead checks that an accepted head of a snapshot survives encoding and
+// decoding.
 func FuzzHead(f *testing.F) {
 	c := newCatalog(nil)
 	for i, line := range []string{`{"messages":[{"role":"user","content":"a"}],"tag":"t","time":"2026-01-01T00:00:00Z"}`, `null`, `7`, `{"messages":[],"channel_id":"c"}`} {
@@ -199,12 +200,12 @@ func FuzzHead(f *testing.F) {
 		}
 		again := c.appendHead(nil, print)
 		if d, _, err := parseHead(again); err != nil || !bytes.Equal(d.appendHead(nil, print), again) {
-			t.Errorf("%x is written as %x, which is read with %v", head, again, err)
+			t.Errorf("%x is encoded as %x, which is decoded with %v", head, again, err)
 		}
 	})
 }
 
-// FuzzElement reads any element; what we write of it is read as the same.
+// FuzzElement checks that an accepted element survives encoding and decoding.
 func FuzzElement(f *testing.F) {
 	for _, s := range []string{
 		`{"messages":[{"role":"user","content":"a"}],"tag":"t","channel_id":"c","session_id":"s","time":"2026-01-01T00:00:00Z","x":1}`,

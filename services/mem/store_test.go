@@ -25,11 +25,11 @@ func openStore(t testing.TB, dir string) *memories {
 	return m
 }
 
-// quiet are problems that are not logged.
+// quiet returns problems that are not logged.
 func quiet() *problems { return newProblems(slog.New(slog.DiscardHandler)) }
 
-// TestStore tests the file as every engine is tested, also while it writes
-// snapshots all the time.
+// TestStore runs the tests for all stores on memories, without snapshots and with a
+// snapshot after every change.
 func TestStore(t *testing.T) {
 	if n := storetest.Checks(); n < 40 {
 		t.Errorf("only %d checks", n)
@@ -47,7 +47,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// openWith is openStore with snapshots from a number of elements on.
+// openWith is openStore with a minimum number of elements for snapshots.
 func openWith(t testing.TB, dir string, least int) *memories {
 	t.Helper()
 	m := openStore(t, dir)

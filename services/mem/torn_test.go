@@ -18,7 +18,7 @@ import (
 
 func said(text string) []byte { return []byte("[" + msg(text) + "]") }
 
-// states are the texts of the memories, in the order of their ids.
+// states returns the ids, messages and tags of the memories.
 func states(t *testing.T, dir string) string {
 	t.Helper()
 	m := openStore(t, dir)
@@ -30,9 +30,9 @@ func states(t *testing.T, dir string) string {
 	return strings.Join(list, "\n")
 }
 
-// TestTornChanges cuts the write of an update and of a deletion at every byte, with
-// nothing, the former bytes, or zeros behind it. The memories must be as before,
-// and the change stored as a whole or not at all.
+// TestTornChanges cuts the write of a change at every byte, followed by nothing, the
+// old bytes, or zeros. The change must be stored completely or not at all, and all
+// other memories must be unchanged.
 func TestTornChanges(t *testing.T) {
 	changes := map[string]func(m *memories) error{
 		"update": func(m *memories) error {
@@ -71,10 +71,10 @@ func tearChange(t *testing.T, change func(m *memories) error) {
 			}
 		}
 	}
-	t.Logf("%d torn writes: %d with the change, %d without it, nothing else lost", cases, whole, cases-whole)
+	t.Logf("%d torn writes: %d with the change, %d without it", cases, whole, cases-whole)
 }
 
-// writtenBy is the file before and after a change.
+// writtenBy returns the file before and after a change.
 func writtenBy(t *testing.T, change func(m *memories) error) (before, after string) {
 	t.Helper()
 	dir := zinotest.Dir(t)
@@ -94,7 +94,7 @@ func fileIn(t *testing.T, dir string) string {
 	return zinotest.Read(t, filepath.Join(dir, hardFile))
 }
 
-// statesOf are the states of a file.
+// statesOf returns the states of a file with this text.
 func statesOf(t *testing.T, text string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "z")
@@ -104,8 +104,8 @@ func statesOf(t *testing.T, text string) string {
 	return states(t, dir)
 }
 
-// changeForever stores, updates and deletes at random and prints each change before
-// it is begun and when it is acknowledged, until it is killed.
+// changeForever makes random changes until it is killed. It prints each change before
+// it starts and when it is acknowledged.
 func changeForever(args []string) error {
 	root, err := os.OpenRoot(args[0])
 	if err != nil {
@@ -113,7 +113,7 @@ func changeForever(args []string) error {
 	}
 	m := openMemories(root, quiet(), true)
 	m.turn.Lock()
-	m.least = 50 // so that snapshots are cut off as well
+	m.least = 50 // so that writes of snapshots are also interrupted
 	m.turn.Unlock()
 	var ours []int
 	for i := 0; ; i++ {
@@ -143,14 +143,14 @@ func changeForever(args []string) error {
 	}
 }
 
-// killRounds is how often TestKilledChanges kills.
+// killRounds is the number of processes that TestKilledChanges kills.
 const killRounds = 200
 
-// ledger is what processes printed before they were killed.
+// ledger collects what the processes printed before they were killed.
 type ledger struct {
 	mu           sync.Mutex
 	known        map[int]string // id to text, "" if it was deleted
-	doubtful     map[int]string // changes that were begun and not acknowledged
+	doubtful     map[int]string // changes that were started and not acknowledged
 	acknowledged int
 }
 
@@ -179,8 +179,8 @@ func (l *ledger) note(t *testing.T, lines []string) {
 	}
 }
 
-// TestKilledChanges kills processes that change one file, again and again. Every
-// acknowledged change must be there.
+// TestKilledChanges repeatedly kills processes that change one file. It must contain
+// every acknowledged change.
 func TestKilledChanges(t *testing.T) {
 	t.Parallel()
 	dir := zinotest.Dir(t)
@@ -207,15 +207,15 @@ func TestKilledChanges(t *testing.T) {
 			continue
 		}
 		lost++
-		t.Errorf("memory %d says %.60q, want %.60q", id, says(got), text)
+		t.Errorf("memory %d is %.60q, want %.60q", id, says(got), text)
 	}
-	t.Logf("%d kills, %d changes acknowledged, %d memories found as they should be, %d lost", killRounds, l.acknowledged, found, lost)
+	t.Logf("%d kills, %d changes acknowledged, %d memories correct, %d lost", killRounds, l.acknowledged, found, lost)
 	if l.acknowledged < killRounds {
 		t.Errorf("only %d changes were acknowledged", l.acknowledged)
 	}
 }
 
-// says is the text of a memory with one message.
+// says returns the text of a memory with one message.
 func says(v store.Memory) string {
 	texts, parsed, err := parseMessages(v.Messages)
 	if err != nil || len(texts) == 0 {
@@ -224,8 +224,8 @@ func says(v store.Memory) string {
 	return parsed[0].Content
 }
 
-// killChanger runs a process, kills it after it has printed n changes and returns
-// the lines that it printed.
+// killChanger runs a process, kills it after n acknowledged changes and returns the
+// lines that it printed.
 func killChanger(t *testing.T, dir string, n int) (lines []string) {
 	t.Helper()
 	cmd := zinotest.Command(t, "changer", dir)

@@ -14,8 +14,8 @@ var sizes = []struct {
 	n    int
 }{{"1k", 1000}, {"10k", 10_000}, {"100k", 100_000}}
 
-// BenchmarkSearch finds the best ten for five words, as frequent as those of the
-// texts are, with the index and with a scan.
+// BenchmarkSearch finds the ten best documents for queries of five words with the
+// frequencies of the corpus, with the index and with a scan.
 func BenchmarkSearch(b *testing.B) {
 	for _, size := range sizes {
 		b.Run(size.name, func(b *testing.B) {
@@ -44,7 +44,7 @@ func duration(f func()) time.Duration {
 	return time.Since(start)
 }
 
-// percentile is in microseconds.
+// percentile returns a percentile in microseconds.
 func percentile(list []time.Duration, p int) float64 {
 	slices.Sort(list)
 	return float64(list[len(list)*p/100].Nanoseconds()) / 1e3
@@ -63,7 +63,7 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
-// BenchmarkReplace puts texts in place of others.
+// BenchmarkReplace replaces documents.
 func BenchmarkReplace(b *testing.B) {
 	for _, size := range sizes {
 		b.Run(size.name, func(b *testing.B) {
@@ -76,7 +76,7 @@ func BenchmarkReplace(b *testing.B) {
 	}
 }
 
-// BenchmarkRebuild puts all texts of an index, and reports its memory.
+// BenchmarkRebuild builds an index and reports its heap size.
 func BenchmarkRebuild(b *testing.B) {
 	for _, size := range sizes {
 		b.Run(size.name, func(b *testing.B) {
@@ -134,9 +134,9 @@ func heapBytes() float64 {
 	return float64(m.HeapAlloc)
 }
 
-// scan is the search that the index is measured against: it looks into every
-// document for the words of the query. It would have to compute all weights and
-// lengths again whenever a document is added; here they are given.
+// scan is the baseline for the index: a search that looks into every document. The
+// weights and lengths are computed before the measurement, although in a real
+// program every added document would change all of them.
 type scan struct {
 	docs    []map[string]float64 // weights
 	lengths []float64

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// corpus makes texts whose words are as frequent as those of a language: a
-// few stand almost everywhere, half of them in one text.
+// corpus generates texts with the word frequencies of a natural language: a few
+// words are in almost every text, half of them in only one.
 type corpus struct {
 	rng   *rand.Rand
 	zipf  *rand.Zipf
@@ -20,7 +20,7 @@ func newCorpus(seed uint64) *corpus {
 	return &corpus{rng, rand.NewZipf(rng, 1.1, 2, 60_000), vocabulary()}
 }
 
-// vocabulary has words that look like English, in several forms each.
+// vocabulary returns words that look like English, in several forms each.
 var vocabulary = sync.OnceValue(func() []string {
 	rng := rand.New(rand.NewPCG(3, 4))
 	onsets := strings.Fields("b br c ch d dr f fl g gr h j k l m n p pl pr qu r s sh sl st t tr v w")
@@ -47,7 +47,7 @@ var vocabulary = sync.OnceValue(func() []string {
 	return words
 })
 
-// text has about n words.
+// text returns a text of about n words.
 func (c *corpus) text(n int) string {
 	var b strings.Builder
 	for i := range n - n/4 + c.rng.IntN(n/2+1) {

@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// pair is an index and the naive one that it must agree with.
+// pair is an index and a naive implementation with the same documents.
 type pair struct {
 	*Index
 	naive naive
 	texts map[int]string
 	rng   *rand.Rand
 	c     *corpus
-	ids   int // the next new one
+	ids   int // the next new id
 }
 
 func newPair(seed uint64) *pair {
@@ -45,9 +45,9 @@ func (p *pair) step() {
 		id := p.rng.IntN(p.ids + 2)
 		_, there := p.naive[id]
 		if p.drop(id) != there {
-			panic(fmt.Sprintf("document %d was deleted, or not, and was there: %t", id, there))
+			panic(fmt.Sprintf("Delete(%d) returned %t, want %t", id, !there, there))
 		}
-	case 2: // leaves a free id, and puts a duplicate
+	case 2: // skips some ids and adds a duplicate
 		p.ids += p.rng.IntN(3)
 		p.put(p.ids, p.texts[p.rng.IntN(p.ids+1)])
 		p.ids++
@@ -117,7 +117,8 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// TestExactMany does so with so many documents that a search skips the long lists.
+// TestExactMany is TestExact with so many documents that a search skips the long
+// posting lists.
 func TestExactMany(t *testing.T) {
 	p := newPair(9)
 	for range 6 {
@@ -140,8 +141,8 @@ func TestExactMany(t *testing.T) {
 	}
 }
 
-// TestCloseScores has documents whose scores differ by less than the error of the
-// cached lengths, so that ranking by those would be wrong.
+// TestCloseScores ranks documents whose scores differ by less than the error of the
+// cached lengths, so that ranking by cached lengths would be wrong.
 func TestCloseScores(t *testing.T) {
 	p := newPair(5)
 	for id := range 400 {
@@ -149,7 +150,7 @@ func TestCloseScores(t *testing.T) {
 	}
 	wrong := 0
 	for round := range 30 {
-		for i := range 10 { // moves the weights of some terms, a little each
+		for i := range 10 { // slightly changes the weights of some terms
 			p.put(400+round*10+i, fmt.Sprintf("mid%d mid%d often%d other%d", round, i, round%3, round))
 		}
 		q := Query{Text: "needle", K: 5}
@@ -160,7 +161,7 @@ func TestCloseScores(t *testing.T) {
 		}
 	}
 	if wrong == 0 {
-		t.Error("the cached lengths alone gave the right hits: choose other documents")
+		t.Error("the cached lengths alone gave the right hits: the test needs other documents")
 	}
 }
 
@@ -183,8 +184,8 @@ func byCachedLength(p *pair, q Query) []Hit {
 	return hits
 }
 
-// TestWorstBounds has terms whose cached part has the largest error that is
-// allowed, one above and one below, and documents whose scores are closer.
+// TestWorstBounds gives the cached weights of two terms the largest allowed error,
+// one above and one below, with documents whose scores differ by less.
 func TestWorstBounds(t *testing.T) {
 	p := newPair(7)
 	heavy := func(id int, word string) string { return strings.Repeat(word+" ", 40+id*7%50) }
@@ -210,8 +211,8 @@ func TestWorstBounds(t *testing.T) {
 	}
 }
 
-// TestRestDecides has few documents with the rare word of a query, so that the
-// lists of the others are not read, and those decide.
+// TestRestDecides searches for a rare word and frequent ones. The posting lists of
+// the frequent words are not read, but these words decide the ranking.
 func TestRestDecides(t *testing.T) {
 	p := newPair(3)
 	for id := range 1500 {
@@ -230,7 +231,8 @@ func TestRestDecides(t *testing.T) {
 	}
 }
 
-// TestTies has scores that are equal but come from sums in another order.
+// TestTies checks that documents with equal scores rank by id, although the sums
+// are computed in different orders.
 func TestTies(t *testing.T) {
 	x := New()
 	rng := rand.New(rand.NewPCG(2, 2))

@@ -10,8 +10,8 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// decompose is a Python program that prints, for the letters of the tables, the
-// small letter and the same without its marks.
+// decompose is a Python program that prints the letters of the tables and their
+// lower-case base letters without marks.
 const decompose = `
 import unicodedata as u
 def small(c):
@@ -44,8 +44,7 @@ func TestAccents(t *testing.T) {
 	}
 }
 
-// TestFoldKeeps checks that letters without accents stay, or become their small
-// form.
+// TestFoldKeeps checks that every letter folds to one letter.
 func TestFoldKeeps(t *testing.T) {
 	for r := rune(0x370); r < 0x2E80; r++ {
 		if !unicode.IsLetter(r) {

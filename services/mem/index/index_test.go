@@ -35,7 +35,7 @@ func TestSearchOrder(t *testing.T) {
 		want  string // documents, best first
 	}{
 		"one memory":            {[]string{"the cat sat on the mat"}, "cat", "0"},
-		"nothing shared":        {[]string{"the cat sat"}, "dog", ""},
+		"no common word":        {[]string{"the cat sat"}, "dog", ""},
 		"no words":              {[]string{"the cat sat"}, "?!", ""},
 		"nothing stored":        {nil, "cat", ""},
 		"without words":         {[]string{"?!", "cat"}, "cat", "1"},
@@ -107,9 +107,8 @@ func TestQueryLimits(t *testing.T) {
 	}
 }
 
-// TestMatchIsAskedRarely limits the calls of Match: one for a document that does
-// not match, and few for those that cannot be hits.
-func TestMatchIsAskedRarely(t *testing.T) {
+// TestMatchCalls checks that Search calls Match at most once per document.
+func TestMatchCalls(t *testing.T) {
 	x := New()
 	const docs = 500
 	for id := range docs {
@@ -119,7 +118,7 @@ func TestMatchIsAskedRarely(t *testing.T) {
 		asked := 0
 		hits := x.Search(Query{Text: "a b c d", K: 3, Match: func(int) bool { asked++; return found > 0 }})
 		if len(hits) != found || asked == 0 || asked > docs {
-			t.Errorf("found %v, asked %d times for %d documents", hits, asked, docs)
+			t.Errorf("found %v, %d calls of Match for %d documents", hits, asked, docs)
 		}
 	}
 }
@@ -133,7 +132,7 @@ func TestPutDelete(t *testing.T) {
 	x.Put(2, "red whale")
 	x.Put(5, "blue fox")
 	if got := ids(x.Search(Query{Text: "red", K: 9})); x.Len() != 2 || got != "2" {
-		t.Errorf("%d documents, of which are red: %s", x.Len(), got)
+		t.Errorf("%d documents, found %s, want 2", x.Len(), got)
 	}
 	if !x.Delete(2) || x.Delete(2) || x.Delete(3) || x.Len() != 1 {
 		t.Errorf("%d documents after a deletion", x.Len())
@@ -160,7 +159,7 @@ func TestPutRefusesIDs(t *testing.T) {
 	}
 }
 
-// TestChurn checks that documents that were deleted leave nothing in memory.
+// TestChurn checks that deleted documents use no memory.
 func TestChurn(t *testing.T) {
 	x := New()
 	for i := range 5000 {
@@ -171,7 +170,7 @@ func TestChurn(t *testing.T) {
 		}
 	}
 	if len(x.terms) > 21 || len(x.numbers) > 21 || len(x.large) > 10 || len(x.docs) != 10 {
-		t.Errorf("%d places for terms, %d terms, %d large counts, %d ids", len(x.terms), len(x.numbers), len(x.large), len(x.docs))
+		t.Errorf("%d term slots, %d terms, %d large counts, %d ids", len(x.terms), len(x.numbers), len(x.large), len(x.docs))
 	}
 	for id := 10; id < 1000; id++ {
 		x.Put(id, "often")
@@ -180,14 +179,15 @@ func TestChurn(t *testing.T) {
 		x.Delete(id)
 	}
 	if n := cap(x.terms[x.numbers["often"]].posts); n > 50 {
-		t.Errorf("room for %d posts of %d", n, x.Len())
+		t.Errorf("capacity of %d posts for %d documents", n, x.Len())
 	}
 	if hits := x.Search(Query{Text: "fox4993 fox4994 fox4995 fox4996 often", K: 20}); len(hits) != x.Len() {
 		t.Errorf("%d documents, found %v", x.Len(), hits)
 	}
 }
 
-// TestManyWords has more words than the cache of words, which is emptied then.
+// TestManyWords indexes more words than the word cache holds; a full cache is
+// cleared.
 func TestManyWords(t *testing.T) {
 	x := New()
 	const words = wordsKept + 2000
@@ -199,7 +199,7 @@ func TestManyWords(t *testing.T) {
 		x.Put(id, b.String())
 	}
 	if len(x.known) == 0 || len(x.known) > wordsKept {
-		t.Errorf("%d words are remembered", len(x.known))
+		t.Errorf("%d words are cached", len(x.known))
 	}
 	for id := range words / 1000 {
 		if got := ids(x.Search(Query{Text: fmt.Sprintf("w%d w%d", id*1000, id*1000+999), K: 2})); got != fmt.Sprint(id) {
@@ -208,9 +208,9 @@ func TestManyWords(t *testing.T) {
 	}
 }
 
-// TestReadsSideBySide is for the race detector: searches, explanations and
-// snapshots change nothing.
-func TestReadsSideBySide(t *testing.T) {
+// TestConcurrentReads runs searches, explanations and snapshots concurrently, for
+// the race detector.
+func TestConcurrentReads(t *testing.T) {
 	c := newCorpus(1)
 	x := indexOf(c.texts(300, 20)...)
 	queries := c.texts(20, 4)
@@ -230,20 +230,20 @@ func TestReadsSideBySide(t *testing.T) {
 				}
 			}
 			if !bytes.Equal(snapshot(t, x, ""), file) {
-				t.Error("the snapshot is another one")
+				t.Error("the snapshot has changed")
 			}
 		})
 	}
 	wg.Wait()
 }
 
-// TestPanicInMatch checks that a panic leaves the index as it was.
+// TestPanicInMatch checks that the index is usable after a panic in Match.
 func TestPanicInMatch(t *testing.T) {
 	x := indexOf("red fox", "blue fox")
 	func() {
 		defer func() {
 			if recover() == nil {
-				t.Error("the panic was lost")
+				t.Error("Search did not panic")
 			}
 		}()
 		x.Search(Query{Text: "fox", K: 1, Match: func(int) bool { panic("no") }})

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// naive computes everything from the formulas for every search. The index must
-// agree with it.
+// naive is the reference implementation: it computes all weights for every search.
 type naive map[int]map[string]float64 // the counts of the documents' terms
 
 func (n naive) put(id int, text string) { n[id] = counts(text) }
@@ -21,7 +20,7 @@ func counts(text string) map[string]float64 {
 	return c
 }
 
-// scores is the score of every document that shares a word with the query.
+// scores returns the score of every document that has a word of the query.
 func (n naive) scores(query string) map[int]float64 {
 	df := map[string]float64{}
 	for _, doc := range n {
@@ -77,7 +76,7 @@ func check(t *testing.T, hits []Hit, scores map[int]float64, q Query) {
 		}
 		want++
 		if last := len(hits) - 1; last >= 0 && !found[id] && score > hits[last].Score+1e-12 {
-			t.Errorf("%+v: %d was not found, with %v more than the last hit", q, id, score-hits[last].Score)
+			t.Errorf("%+v: document %d was not found, its score is %v above the last hit", q, id, score-hits[last].Score)
 		}
 	}
 	if want = min(want, q.K); len(hits) != want {

@@ -13,9 +13,9 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// relevanceSet are memories of an assistant about its host and the people there,
-// and queries with the relevance of each memory: 3 is the answer, 2 belongs to it,
-// 1 is on the same subject.
+// relevanceSet contains memories of an assistant about its host and users, and
+// queries with the relevance of each memory: 3 for the answer, 2 for a part of it,
+// 1 for the same subject.
 type relevanceSet struct {
 	Memories []struct{ ID, Text string }
 	Queries  []struct {
@@ -96,8 +96,8 @@ func gain(grades []int) (sum float64) {
 	return sum
 }
 
-// plainSearch is TF-IDF as it is usually written first: words in small
-// letters as they are, and the counts themselves as weights.
+// plainSearch is plain TF-IDF: lower-case words without stemming, and the counts
+// as weights.
 func plainSearch(texts []string) func(query string) []int {
 	words := func(text string) map[string]float64 {
 		m := map[string]float64{}

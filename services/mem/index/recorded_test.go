@@ -9,10 +9,9 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// TestRecordedScores checks the scores in testdata/nlp.json. They were written
-// by the last version of this package that a test of the same tree compared
-// with the TF-IDF pipeline of github.com/james-bowman/nlp, to 1e-12, over
-// documents of these kinds (oracle/ has that comparison now).
+// TestRecordedScores checks the scores in testdata/nlp.json. They were recorded
+// with a version of this package whose scores agreed to 1e-12 with the TF-IDF
+// pipeline of github.com/james-bowman/nlp (oracle/ has that comparison now).
 func TestRecordedScores(t *testing.T) {
 	var recorded struct {
 		Documents []string

@@ -21,7 +21,8 @@ func snapshot(t testing.TB, x *Index, stamp string) []byte {
 	return b.Bytes()
 }
 
-// worn is an index after all kinds of changes, with documents and terms deleted.
+// worn returns an index after all kinds of changes, with deleted documents and
+// terms.
 func worn() *pair {
 	p := newPair(8)
 	for range 300 {
@@ -33,7 +34,8 @@ func worn() *pair {
 	return p
 }
 
-// TestSnapshot restores the same index, also for further changes.
+// TestSnapshot checks that a restored index equals the original, also after further
+// changes.
 func TestSnapshot(t *testing.T) {
 	p := worn()
 	if len(p.free) == 0 || len(p.large) == 0 {
@@ -43,7 +45,7 @@ func TestSnapshot(t *testing.T) {
 	x, err := Restore(bytes.NewReader(b), []byte("state 1"))
 	zinotest.Must(t, err)
 	if again := snapshot(t, x, "state 1"); !bytes.Equal(again, b) {
-		t.Errorf("the restored index has another snapshot")
+		t.Errorf("the snapshot of the restored index differs")
 	}
 	p.Index = x
 	for range 20 {
@@ -92,7 +94,8 @@ func TestRestoreStale(t *testing.T) {
 	}
 }
 
-// TestRestoreDamaged changes, cuts and omits every byte.
+// TestRestoreDamaged truncates a snapshot at every byte, and changes and removes
+// every byte.
 func TestRestoreDamaged(t *testing.T) {
 	b := snapshot(t, indexOf("red fox", "", strings.Repeat("fox ", 100)), "s")
 	for i := range b {
@@ -106,30 +109,30 @@ func TestRestoreDamaged(t *testing.T) {
 		}
 	}
 	if _, err := Restore(bytes.NewReader(append(bytes.Clone(b), 0)), []byte("s")); err == nil {
-		t.Error("restored with a byte more")
+		t.Error("restored with an additional byte")
 	}
 }
 
-// TestRestoreForeign has contents that pass the checksum.
+// TestRestoreForeign reads invalid contents with a valid checksum.
 func TestRestoreForeign(t *testing.T) {
 	for what, body := range map[string]string{
-		"nothing":                     "",
-		"a term without bytes":        "\x01\x00\x01\x02\x00\x01",
-		"a term that is not text":     "\x01\x01\xff\x01\x02\x00\x01",
-		"a term twice":                "\x02\x01a\x01a\x01\x03\x00\x01\x01\x01",
-		"a term in no document":       "\x02\x01a\x01b\x01\x02\x00\x01",
-		"a term that is cut":          "\x01\x05ab",
-		"more terms than bytes":       "\xff\xff\xff\xff\x0f",
-		"an unknown term":             "\x01\x01a\x01\x02\x01\x01",
-		"an unknown term of none":     "\x00\x01\x02\x00\x01",
-		"terms not in order":          "\x02\x01a\x01b\x02\x02\x01\x01\x03\x00\x01\x00\x01",
-		"a count of 0":                "\x01\x01a\x01\x02\x00\x00",
-		"a count that is too large":   "\x01\x01a\x01\x02\x00\xff\xff\xff\xff\x7f",
-		"more documents than bytes":   "\x01\x01a\xff\xff\xff\xff\x0f",
-		"a document longer than all":  "\x01\x01a\x01\xff\xff\xff\xff\x0f",
-		"more behind the documents":   "\x01\x01a\x01\x02\x00\x01\x00",
-		"a number that never ends":    strings.Repeat("\xff", 20),
-		"documents that are left out": "\x01\x01a\x02\x02\x00\x01",
+		"nothing":                    "",
+		"a term without bytes":       "\x01\x00\x01\x02\x00\x01",
+		"a term that is not text":    "\x01\x01\xff\x01\x02\x00\x01",
+		"a term twice":               "\x02\x01a\x01a\x01\x03\x00\x01\x01\x01",
+		"a term in no document":      "\x02\x01a\x01b\x01\x02\x00\x01",
+		"a term that is cut":         "\x01\x05ab",
+		"more terms than bytes":      "\xff\xff\xff\xff\x0f",
+		"an unknown term":            "\x01\x01a\x01\x02\x01\x01",
+		"a term, but no terms":       "\x00\x01\x02\x00\x01",
+		"terms not in order":         "\x02\x01a\x01b\x02\x02\x01\x01\x03\x00\x01\x00\x01",
+		"a count of 0":               "\x01\x01a\x01\x02\x00\x00",
+		"a count that is too large":  "\x01\x01a\x01\x02\x00\xff\xff\xff\xff\x7f",
+		"more documents than bytes":  "\x01\x01a\xff\xff\xff\xff\x0f",
+		"a document longer than all": "\x01\x01a\x01\xff\xff\xff\xff\x0f",
+		"trailing bytes":             "\x01\x01a\x01\x02\x00\x01\x00",
+		"a number that never ends":   strings.Repeat("\xff", 20),
+		"missing documents":          "\x01\x01a\x02\x02\x00\x01",
 	} {
 		var b bytes.Buffer
 		zinotest.Must(t, writeFrame(&b, nil, []byte(body)))
@@ -164,8 +167,8 @@ func TestSnapshotErrors(t *testing.T) {
 	}
 }
 
-// FuzzRestore reads foreign bytes as a whole snapshot and, with the right checksum,
-// as a body. What is accepted is an index.
+// FuzzRestore reads any bytes as a whole snapshot and, with a valid checksum, as a
+// body. An accepted snapshot must give a usable index.
 func FuzzRestore(f *testing.F) {
 	whole := snapshot(f, worn().Index, "")
 	f.Add(whole)
@@ -194,7 +197,7 @@ func use(t *testing.T, x *Index) {
 	x.Put(len(x.docs), "red fox")
 	hits := x.Search(Query{Text: "red fox", K: 3})
 	if x.Len() != n+1 || len(hits) == 0 {
-		t.Fatalf("%d documents, and one more are %d; found %v", n, x.Len(), hits)
+		t.Fatalf("%d documents after one was added to %d; found %v", x.Len(), n, hits)
 	}
 	for id := range x.docs {
 		x.Delete(id)

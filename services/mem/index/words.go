@@ -16,8 +16,8 @@ func Words(text string) []string {
 	return list
 }
 
-// Tokeniser gives the terms of Words in the form that the vectorisers of
-// github.com/james-bowman/nlp take.
+// Tokeniser implements the Tokeniser interface of github.com/james-bowman/nlp with
+// the terms of Words.
 type Tokeniser struct{}
 
 // ForEachIn calls f for every term of text in its order.
@@ -31,8 +31,8 @@ func (Tokeniser) Tokenise(text string) []string { return Words(text) }
 // word is a folded word of a text.
 type word struct {
 	folded   []byte // valid until the next word
-	plain    bool   // of the letters a to z only
-	from, to int    // where it stands in the text
+	plain    bool   // consists of the letters a to z
+	from, to int    // the offsets in the text
 }
 
 // split calls emit for every word of text.
@@ -41,12 +41,12 @@ func split(text string, emit func(word)) {
 	s.split(text)
 }
 
-// splitter finds words. Its buffers serve one text after another.
+// splitter finds words. Its buffers are reused for the next text.
 type splitter struct {
 	emit   func(word)
-	word   word       // the one under way
-	clitic bool       // an apostrophe stands before it
-	run    []ideogram // those under way
+	word   word       // the present word
+	clitic bool       // an apostrophe precedes it
+	run    []ideogram // the present run of ideograms
 	pair   []byte
 }
 
@@ -70,7 +70,7 @@ func (s *splitter) split(text string) {
 	s.end()
 }
 
-// ascii takes a byte below utf8.RuneSelf at the place i.
+// ascii processes a byte below utf8.RuneSelf at offset i.
 func (s *splitter) ascii(c byte, i int) {
 	switch {
 	case c >= 'a' && c <= 'z':
@@ -89,7 +89,7 @@ func (s *splitter) ascii(c byte, i int) {
 	s.word.folded = append(s.word.folded, c)
 }
 
-// next takes a character that is not ASCII.
+// next processes a character that is not ASCII.
 func (s *splitter) next(r rune, from, to int) {
 	r = narrowed(r)
 	switch {
@@ -117,7 +117,7 @@ func (s *splitter) next(r rune, from, to int) {
 	s.word.to = to
 }
 
-// begin notes that a character at from to to belongs to the word.
+// begin extends the present word, or starts one, with the bytes from..to.
 func (s *splitter) begin(from, to int) {
 	if len(s.run) > 0 {
 		s.endRun()
@@ -136,7 +136,7 @@ func (s *splitter) letter(r rune) {
 	}
 }
 
-// apostrophe parts words; what follows it directly may be a clitic.
+// apostrophe ends a word; the following word may be a clitic.
 func (s *splitter) apostrophe() {
 	within := len(s.word.folded) > 0
 	s.end()
@@ -155,9 +155,9 @@ func (s *splitter) endWord() {
 	s.word.folded, s.word.plain, s.clitic = s.word.folded[:0], true, false
 }
 
-// isClitic reports whether w is what English writes behind an apostrophe in
-// place of "is", "not", "would", "have" and the like. It stands in many texts
-// and says nothing of any.
+// isClitic reports whether w is an English contraction of "is", "not", "would",
+// "have" and the like, written after an apostrophe. Clitics are too frequent to
+// be useful terms.
 func isClitic(w string) bool {
 	switch w {
 	case "s", "t", "d", "m", "ll", "re", "ve":
@@ -166,8 +166,8 @@ func isClitic(w string) bool {
 	return false
 }
 
-// invisible characters may stand within a word without parting it: the soft
-// hyphen, joiners and marks of direction, but not the space of zero width.
+// invisible reports whether r does not end a word: the soft hyphen, joiners,
+// direction marks and variation selectors, but not the zero width space.
 func invisible(r rune) bool {
 	return r != '\u200b' && unicode.Is(unicode.Cf, r) || r >= 0xFE00 && r <= 0xFE0F || r >= 0xE0100 && r <= 0xE01EF
 }

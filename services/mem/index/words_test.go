@@ -50,7 +50,7 @@ func TestWords(t *testing.T) {
 			t.Errorf("%.40q: %.100q, want %.100q", text, got, want)
 		}
 		if !slices.Equal(Tokeniser{}.Tokenise(text), got) {
-			t.Errorf("%.40q: the tokeniser returns other terms", text)
+			t.Errorf("%.40q: the terms of Tokenise differ", text)
 		}
 		Tokeniser{}.ForEachIn(text, func(term string) {
 			if term != got[0] {
@@ -71,8 +71,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestVersion fails when texts have other terms than before: older snapshots must
-// not be read then.
+// TestVersion fails if Words returns other terms than before: then the version must
+// change, so that older snapshots are not read.
 func TestVersion(t *testing.T) {
 	const sample = "The user's preferences: dark roasts, generously brewed; she isn't travelling on 14 March. " +
 		"Die Straße führt nach Süden; Łódź, façade, naïveté. Ο Σίσυφος και η Ιθάκη. Ещё чай, йога. " +
@@ -83,12 +83,12 @@ func TestVersion(t *testing.T) {
 	}
 	got := crc32.ChecksumIEEE([]byte(strings.Join(terms, " ")))
 	if want := uint32(0x339c0c4d); version != 1 || got != want {
-		t.Errorf("version %d: the terms have the checksum %#x, not %#x; raise the version and enter both here", version, got, want)
+		t.Errorf("version %d: the checksum of the terms is %#x, want %#x; raise the version and set both here", version, got, want)
 	}
 }
 
-// FuzzWords checks for any text that folding and splitting its words again changes
-// nothing, and that case makes no difference.
+// FuzzWords checks for any text that folding and splitting are idempotent, and that
+// the case of ASCII letters does not matter.
 func FuzzWords(f *testing.F) {
 	for _, s := range []string{"The cat's 2 mats", "東京タワーに行く", "ΣΊΣΥΦΟΣ", "हिन्दी", "co\u00adop", "a\xff\u0301", "ﾊﾞｰ", "ǅ İ ı ſ ß", "\u0345a", "Ａ’ｓ"} {
 		f.Add(s)
@@ -100,15 +100,15 @@ func FuzzWords(f *testing.F) {
 				t.Fatalf("the word %q", w)
 			}
 			if again := folded(w); !slices.Equal(again, []string{w}) {
-				t.Fatalf("%q falls into %q", w, again)
+				t.Fatalf("%q is split into %q", w, again)
 			}
 		}
 		if upper := folded(asciiUpper(text)); !slices.Equal(upper, list) {
-			t.Fatalf("%q, in capitals %q", list, upper)
+			t.Fatalf("words %q, in upper case %q", list, upper)
 		}
 		split(text, func(w word) {
 			if w.from <= before || w.to <= w.from || w.to > len(text) || !utf8.ValidString(text[w.from:w.to]) {
-				t.Fatalf("the word %q stands from %d to %d", w.folded, w.from, w.to)
+				t.Fatalf("the word %q is at %d to %d", w.folded, w.from, w.to)
 			}
 			before = w.from
 		})

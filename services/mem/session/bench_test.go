@@ -22,8 +22,8 @@ func (b *env) session(id string, n int) {
 	b.write(id, lines...)
 }
 
-// BenchmarkAppend appends an event to sessions of different lengths: the cost
-// must not depend on that.
+// BenchmarkAppend appends an event to sessions of different lengths; the cost must
+// not depend on the length.
 func BenchmarkAppend(b *testing.B) {
 	for _, n := range []int{100, 100_000} {
 		b.Run(fmt.Sprintf("events=%d", n), func(b *testing.B) {
@@ -38,7 +38,7 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkMessages makes the messages of a session of 10,000 events.
+// BenchmarkMessages converts a session of 10,000 events into messages.
 func BenchmarkMessages(b *testing.B) {
 	s := newEnv(b, "")
 	s.session("s", 10_000)
@@ -58,8 +58,8 @@ func BenchmarkHold(b *testing.B) {
 	}
 }
 
-// BenchmarkList lists 1000 sessions of 400 kB: for the first time, with the index
-// that an earlier process left, and once more.
+// BenchmarkList lists 1000 sessions of 400 kB: without an index, with the index of
+// an earlier process, and again in the same process.
 func BenchmarkList(b *testing.B) {
 	s := newEnv(b, "")
 	for i := range 1000 {

@@ -11,7 +11,7 @@ import (
 	"zino/proto"
 )
 
-// export joins the parts of a session's text.
+// export returns the joined parts of an exported session and their number.
 func (b *env) export(id, format string) (text string, parts int) {
 	b.t.Helper()
 	req := proto.ExportSession{SessionID: id, Format: format}
@@ -124,7 +124,8 @@ func TestExportRoom(t *testing.T) {
 	}
 }
 
-// TestExportParts has texts of several parts, some of them of one event.
+// TestExportParts exports a session in several parts, with events that are longer
+// than a part.
 func TestExportParts(t *testing.T) {
 	b := newEnv(t, "")
 	b.part = 4999
@@ -144,7 +145,7 @@ func TestExportParts(t *testing.T) {
 	text, _ = b.export("s", "md")
 	for _, line := range lines[1:] {
 		if e := parse([]byte(line)); !strings.Contains(text, "## User\n\n"+str(e.text)+"\n\n") {
-			t.Errorf("the text lacks an event of %d bytes", len(line))
+			t.Errorf("an event of %d bytes is missing in the text", len(line))
 		}
 	}
 	// Lines before the first event belong to its part.
@@ -165,6 +166,6 @@ func TestExportErrors(t *testing.T) {
 	zinotest.Error(t, err, proto.ErrInvalid, "no line begins")
 	reply, err := b.Export(t.Context(), proto.ExportSession{SessionID: "s", Format: "md", Skip: 1 << 60})
 	if err != nil || reply.Content == "" || strings.HasPrefix(reply.Content, "#  Session") {
-		t.Errorf("more is skipped than there is: %.60q, %v", reply.Content, err)
+		t.Errorf("skip beyond the event: %.60q, %v", reply.Content, err)
 	}
 }

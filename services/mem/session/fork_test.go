@@ -12,7 +12,7 @@ import (
 	"zino/proto"
 )
 
-// forked is the first line of a copy.
+// forked returns the first line of a copy.
 func forked(id string, until int64, more string) string {
 	at := ""
 	if until > 0 {
@@ -88,7 +88,7 @@ func TestForkFails(t *testing.T) {
 	zinotest.Equal(t, "files", b.files(), "dir.jsonl s.jsonl")
 }
 
-// TestForkLong copies more than one piece.
+// TestForkLong copies a session that is longer than forkPiece.
 func TestForkLong(t *testing.T) {
 	b := newEnv(t, "")
 	lines := []string{head}
@@ -101,6 +101,6 @@ func TestForkLong(t *testing.T) {
 	}
 	lines[0] = forked("s", 0, "")
 	if b.file("copy") != strings.Join(lines, "\n")+"\n" {
-		t.Error("the copy is another one")
+		t.Error("the copy differs from the source")
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"zino/proto"
 )
 
-// touch sets the time at which a session changed last, in minutes after now.
+// touch sets the mtime of a session to a number of minutes after now.
 func (b *env) touch(id string, minutes int) {
 	b.t.Helper()
 	at, err := time.Parse(time.RFC3339, now)
@@ -62,7 +62,7 @@ func TestList(t *testing.T) {
 		{SessionID: "second", Created: now, Updated: "2026-11-21T14:04:07Z", Messages: 2, Turns: 1, Text: strings.Repeat("ü", 79) + "…", Title: strings.Repeat("ü", 79) + "…"},
 		{SessionID: "first", Created: now, Updated: now, Messages: 3, Turns: 2, Text: "how long [31mdoes it take?", Title: "how long [31mdoes it take?"},
 	}
-	for range 2 { // the second time nothing is read
+	for range 2 { // the second List reads no file
 		list := b.list(0)
 		for i, got := range list.Sessions {
 			want[i].Bytes = int64(len(b.file(got.SessionID)))
@@ -85,7 +85,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestListOfDirectory filters by the first line's root, and sums the costs.
+// TestListOfDirectory checks that List filters by root and sums the costs.
 func TestListOfDirectory(t *testing.T) {
 	b := newEnv(t, "")
 	const head = `{"type":"meta","schema_version":1,"root":"/a"}`
@@ -97,7 +97,7 @@ func TestListOfDirectory(t *testing.T) {
 	for i, id := range []string{"one", "two", "three"} {
 		b.touch(id, i)
 	}
-	for range 2 { // the second time from the index
+	for range 2 { // the second List uses the index
 		list, err := b.List(t.Context(), proto.ListSessions{Root: "/a"})
 		if err != nil || ids(list) != "three one" || list.Total != 2 || list.Elsewhere != 1 {
 			t.Fatalf("%+v, %v", list, err)
@@ -122,7 +122,8 @@ func TestListOfDirectory(t *testing.T) {
 	}
 }
 
-// TestListProblem lists a file that cannot be read, and the others.
+// TestListProblem checks that an unreadable file does not prevent a list of the
+// others.
 func TestListProblem(t *testing.T) {
 	b := newEnv(t, "")
 	b.put("good", user("x"))
@@ -145,7 +146,7 @@ func TestListProblem(t *testing.T) {
 	}
 }
 
-// TestListFollows lists files after each kind of change.
+// TestListFollows checks the list after each kind of change.
 func TestListFollows(t *testing.T) {
 	b := newEnv(t, "")
 	count := func() string {
@@ -175,7 +176,7 @@ func TestListFollows(t *testing.T) {
 		step.change()
 		for _, id := range []string{"s", "t"} {
 			if _, err := os.Stat(b.path(id)); err == nil {
-				b.touch(id, i) // two changes may have the same time
+				b.touch(id, i) // otherwise two changes could have the same mtime
 			}
 		}
 		if got := count(); got != step.want {
@@ -184,8 +185,7 @@ func TestListFollows(t *testing.T) {
 	}
 }
 
-// TestIndex lists with the index of an earlier process, current or not, and
-// without one.
+// TestIndex lists sessions with a valid, an outdated, an invalid and no index.
 func TestIndex(t *testing.T) {
 	b := newEnv(t, "")
 	for _, id := range []string{"a", "b", "c"} {
@@ -198,7 +198,7 @@ func TestIndex(t *testing.T) {
 	if fi, err := os.Stat(path); err != nil || fi.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", fi.Mode(), err)
 	}
-	// A changed index shows that it is used.
+	// Change a text in the index to see that List uses it.
 	lie := strings.ReplaceAll(string(data), "text of b", "a lie")
 	zinotest.Must(t, os.WriteFile(path, []byte(lie), 0o600))
 	zinotest.Equal(t, "the list with a changed index", fmt.Sprint(newEnv(t, b.dir).list(0)), strings.ReplaceAll(want, "text of b", "a lie"))
@@ -211,7 +211,7 @@ func TestIndex(t *testing.T) {
 		zinotest.Must(t, os.WriteFile(path, []byte(text), 0o600))
 		zinotest.Equal(t, what, fmt.Sprint(newEnv(t, b.dir).list(0)), want)
 	}
-	// A removed session is removed from the index, too.
+	// A removed session is also removed from the index.
 	again := newEnv(t, b.dir)
 	if _, err := again.Remove(t.Context(), proto.RemoveSession{SessionID: "b"}); err != nil {
 		t.Fatal(err)
@@ -224,7 +224,7 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// TestListThousand lists a thousand sessions, and then reads none of them.
+// TestListThousand lists a thousand sessions, the second time without reading them.
 func TestListThousand(t *testing.T) {
 	b := newEnv(t, "")
 	const n = 1000
@@ -236,8 +236,7 @@ func TestListThousand(t *testing.T) {
 	if list.Total != n || len(list.Sessions) != n || list.Sessions[0].SessionID != "s0499" || list.Sessions[1].SessionID != "s0999" || list.Sessions[n-1].SessionID != "s0500" {
 		t.Errorf("%d of %d, first %v", len(list.Sessions), list.Total, list.Sessions[:2])
 	}
-	// Another process opens no file: a change with the same size and time is not
-	// seen.
+	// A new store uses the index: it does not see a change that keeps size and mtime.
 	at, text := "s0042", b.file("s0042")
 	b.writeText(at, strings.Replace(text, "question", "QUESTION", 1))
 	b.touch(at, 42)
@@ -248,11 +247,11 @@ func TestListThousand(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := b.List(ctx, proto.ListSessions{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("the client hung up: %v", err)
+		t.Errorf("List with a canceled context: %v", err)
 	}
 }
 
-// TestListRoom lists more than fits into a packet.
+// TestListRoom checks that a list is truncated to fit into a packet.
 func TestListRoom(t *testing.T) {
 	b := newEnv(t, "")
 	b.digests = map[string]digest{}
@@ -269,8 +268,8 @@ func TestListRoom(t *testing.T) {
 	}
 }
 
-// FuzzIndex reads any file as an index: whatever it contains, no place is outside
-// of a file, and no name is invalid.
+// FuzzIndex reads any file as an index. Every accepted entry must have a valid name
+// and an offset within the file.
 func FuzzIndex(f *testing.F) {
 	f.Add([]byte(`{"version":1,"sessions":{"a":{"size":10,"mtime":1,"end":10,"print":"eA==","schema":1,"events":1,"messages":1,"open":[{"id":"x"}]}}}`))
 	f.Add([]byte(`{"version":1,"sessions":{"../a":{},"b":{"end":-1},"c":{"size":1,"end":2},"d":{"messages":-1},"e":null}}`))

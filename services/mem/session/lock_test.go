@@ -13,13 +13,13 @@ import (
 	"zino/proto"
 )
 
-// held is a session that the test has locked.
+// held is a session locked by the test.
 type held struct {
 	proto.SessionHeld
 	release func() error
 }
 
-// hold locks a session and returns when it has the lock.
+// hold locks a session. waiting is called if another turn has the lock.
 func (b *env) hold(id string, waiting func()) held {
 	b.t.Helper()
 	return b.holds(proto.HoldSession{SessionID: id}, waiting)
@@ -42,12 +42,12 @@ func (b *env) holds(req proto.HoldSession, waiting func()) held {
 	return held{}
 }
 
-// unexpected is for a session that no other turn has locked.
-func (b *env) unexpected() func() { return func() { b.t.Error("another turn has the session") } }
+// unexpected returns a waiting function that fails the test.
+func (b *env) unexpected() func() { return func() { b.t.Error("another turn has locked the session") } }
 
 func TestHold(t *testing.T) {
 	b := newEnv(t, "")
-	h := b.hold("new", b.unexpected()) // a turn may begin a session
+	h := b.hold("new", b.unexpected()) // the session need not exist
 	if h.SessionHeld != (proto.SessionHeld{SessionID: "new"}) || b.files() != "new.lock" {
 		t.Errorf("%+v, files %s", h.SessionHeld, b.files())
 	}
@@ -65,8 +65,8 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestHoldClosesCalls checks the results of calls that a dead turn left open, in
-// the file.
+// TestHoldClosesCalls checks that Hold appends results for the calls that an
+// interrupted turn left open.
 func TestHoldClosesCalls(t *testing.T) {
 	b := newEnv(t, "")
 	closed := func(id string) string {
@@ -88,7 +88,7 @@ func TestHoldClosesCalls(t *testing.T) {
 		if len(open) > 0 {
 			want += strings.Join(open, "\n") + "\n"
 		}
-		for round := range 2 { // the second time nothing is open
+		for round := range 2 { // in the second round no call is open
 			h := b.hold(id, b.unexpected())
 			if got := b.file(id); got != want || h.Next != int64(len(want)) || round == 0 && h.Mended != len(open) || round == 1 && h.Mended != 0 {
 				t.Errorf("%d events: %+v, file\n%s\nwant\n%s", end, h.SessionHeld, got, want)
@@ -101,7 +101,7 @@ func TestHoldClosesCalls(t *testing.T) {
 	}
 }
 
-// TestHoldTurns has a second process wait for the end of the first one's turn.
+// TestHoldTurns checks that a turn waits for the end of a turn of another store.
 func TestHoldTurns(t *testing.T) {
 	a := newEnv(t, "")
 	b := newEnv(t, a.dir)
@@ -116,7 +116,7 @@ func TestHoldTurns(t *testing.T) {
 	zinotest.Must(t, first.release())
 	h := <-second
 	if h.Mended != 0 || h.Next != int64(len(a.file("s"))) {
-		t.Errorf("%+v: a call of a turn under way was closed\n%s", h.SessionHeld, a.file("s"))
+		t.Errorf("%+v: a call of a running turn was closed\n%s", h.SessionHeld, a.file("s"))
 	}
 	if err := h.release(); err != nil {
 		t.Error(err)
@@ -130,19 +130,19 @@ func TestHoldEnds(t *testing.T) {
 	b := newEnv(t, "")
 	h := b.hold("s", b.unexpected())
 	gone := errors.New("gone")
-	never := func(proto.SessionHeld) error { t.Error("two have the session"); return nil }
+	never := func(proto.SessionHeld) error { t.Error("the session was locked twice"); return nil }
 	if err := b.Hold(t.Context(), proto.HoldSession{SessionID: "s"}, func() error { return gone }, never); !errors.Is(err, gone) {
-		t.Errorf("waiting fails: %v", err)
+		t.Errorf("waiting returned an error: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	if err := b.Hold(ctx, proto.HoldSession{SessionID: "s"}, func() error { cancel(); return nil }, never); !errors.Is(err, context.Canceled) {
-		t.Errorf("a caller that left: %v", err)
+		t.Errorf("the context was canceled: %v", err)
 	}
 	if err := h.release(); err != nil {
 		t.Error(err)
 	}
 	if err := b.Hold(t.Context(), proto.HoldSession{SessionID: "s"}, func() error { return nil }, func(proto.SessionHeld) error { return gone }); err != gone {
-		t.Errorf("held fails: %v", err)
+		t.Errorf("held returned an error: %v", err)
 	}
 	b.writeText("notes", "buy milk\n")
 	err := b.Hold(t.Context(), proto.HoldSession{SessionID: "notes"}, func() error { return nil }, never)
@@ -150,7 +150,7 @@ func TestHoldEnds(t *testing.T) {
 	zinotest.Equal(t, "files", b.files(), "notes.jsonl")
 }
 
-// TestRemove checks that nothing of a session is left in any file.
+// TestRemove checks that no file contains data of a removed session.
 func TestRemove(t *testing.T) {
 	b := newEnv(t, "")
 	b.writeText("s", head+"\n"+user("secret")[:30])
@@ -165,7 +165,7 @@ func TestRemove(t *testing.T) {
 	}
 	zinotest.Equal(t, "files", b.files(), "other.jsonl")
 	if data, err := os.ReadFile(b.dir + "/" + indexFile); err != nil || strings.Contains(string(data), "secret") {
-		t.Errorf("the index holds %s, %v", data, err)
+		t.Errorf("the index contains %s, %v", data, err)
 	}
 	zinotest.Must(t, os.Mkdir(b.path("dir"), 0o700))
 	if _, err := b.Remove(t.Context(), proto.RemoveSession{SessionID: "dir"}); err == nil || b.files() != "dir.jsonl other.jsonl" {
@@ -173,7 +173,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestHoldPipe checks that a pipe is an error and is not waited for.
+// TestHoldPipe checks that Hold fails on a FIFO instead of blocking.
 func TestHoldPipe(t *testing.T) {
 	b := newEnv(t, "")
 	zinotest.Must(t, syscall.Mkfifo(b.path("pipe"), 0o600))
@@ -183,8 +183,8 @@ func TestHoldPipe(t *testing.T) {
 	}
 }
 
-// TestHoldAgain: a turn that outlived the service locks the session again. Nothing
-// is written, wherever the session ends.
+// TestHoldAgain checks that Hold with Next set, for a turn that outlived a restart of
+// the service, does not change the session.
 func TestHoldAgain(t *testing.T) {
 	for name, text := range map[string]string{
 		"no session yet": "", "calls are open": head + "\n" + user("q") + "\n" + use("1") + "\n", "a torn line": head + "\n" + user("q") + "\n" + `{"type":"message","role":"ass`,
@@ -204,7 +204,7 @@ func TestHoldAgain(t *testing.T) {
 	}
 }
 
-// TestAppendHeld: older daemons send held, which is ignored.
+// TestAppendHeld checks that Append ignores held, which older daemons send.
 func TestAppendHeld(t *testing.T) {
 	b := newEnv(t, "")
 	if _, err := b.add(proto.AppendSession{SessionID: "s", Create: true, Held: true}, user("yes")); err != nil {

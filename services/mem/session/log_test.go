@@ -15,7 +15,7 @@ func TestAppend(t *testing.T) {
 	b := newEnv(t, "")
 	mine := `{"type":"notice","text":"x","more":[1.50,null,{"a":"\u00e4<&>"}],"ts":"2020-01-01T00:00:00Z"}`
 	if _, err := b.add(proto.AppendSession{SessionID: "s"}, user("x")); err == nil || b.files() != "" {
-		t.Errorf("appended to nothing: %v, files %s", err, b.files())
+		t.Errorf("appended without create: %v, files %s", err, b.files())
 	}
 	b.put("s", user("hello"), use("1"))
 	b.put("s", " "+result("1")+"\n", mine, interrupt)
@@ -100,13 +100,14 @@ func TestCreate(t *testing.T) {
 	_, err = b.Create(t.Context(), proto.CreateSession{SessionID: place.SessionID})
 	zinotest.Error(t, err, proto.ErrInvalid, "There is a session", "already")
 	zinotest.Equal(t, "file", b.file(place.SessionID), head+"\n")
-	b.writeText("empty", "") // what a crash right after its making leaves
+	b.writeText("empty", "") // as after a crash right after open(2)
 	if _, err := b.Create(t.Context(), proto.CreateSession{SessionID: "empty"}); err != nil || b.file("empty") != head+"\n" {
 		t.Errorf("%v, file %s", err, b.file("empty"))
 	}
 }
 
-// TestForeignFiles are what people and other programs put into the directory.
+// TestForeignFiles reads and appends to files that people or other programs have
+// put into the directory.
 func TestForeignFiles(t *testing.T) {
 	for what, c := range map[string]struct {
 		text   string
@@ -156,13 +157,13 @@ func TestForeignFiles(t *testing.T) {
 	}
 }
 
-// given is an event that carries its time, as a caller with at sends it.
+// given returns an event with a ts, which requests with At need.
 func given(i int) string {
 	return strings.TrimSuffix(user(fmt.Sprintf("text %d \u2028", i)), "}") + `,"ts":"2026-11-22T10:00:00Z"}`
 }
 
-// TestAppendAtTorn cuts the write of a request at every byte, as a crash does, and
-// repeats the request: the file is then as after one that succeeded.
+// TestAppendAtTorn cuts the write of a request at every byte, as a crash does. A
+// repeated request must result in the same file as a successful one.
 func TestAppendAtTorn(t *testing.T) {
 	header := proto.Raw(`{"ts":"2026-11-22T09:00:00Z","root":"/a"}`)
 	batch := []string{given(1), given(2), given(3)}
@@ -189,7 +190,7 @@ func TestAppendAtTorn(t *testing.T) {
 				}
 			}
 			for what, text := range map[string]string{
-				"more behind":      whole + given(4) + "\n",
+				"more after it":    whole + given(4) + "\n",
 				"others' events":   whole[:at] + given(9) + "\n",
 				"one more between": whole[:at] + given(1) + "\n" + given(1) + "\n",
 				"a longer line":    whole[:at] + strings.Replace(whole[at:], "text 1", "text 11", 1),
@@ -235,8 +236,8 @@ func TestAppendAt(t *testing.T) {
 	if same, err := b.add(at(next, false)); err != nil || same != next {
 		t.Errorf("no events: %d, %v", same, err)
 	}
-	// In a session of another program the last line has no line break. The repair
-	// adds one, and every answer counts it.
+	// The last line of another program may have no line break. The repair adds it,
+	// and all replies count it.
 	text := head + "\n" + user("x")
 	end := int64(len(text)) + 1
 	for _, n := range []int64{end - 1, end} {
@@ -258,7 +259,8 @@ func TestAppendAt(t *testing.T) {
 	}
 }
 
-// TestAppendAtNeedsTimes: without them a repeat would have other bytes.
+// TestAppendAtNeedsTimes checks that At requires a ts in every event: a repeated
+// request must have the same bytes.
 func TestAppendAtNeedsTimes(t *testing.T) {
 	b := newEnv(t, "")
 	at := int64(0)
@@ -277,7 +279,8 @@ func TestAppendAtNeedsTimes(t *testing.T) {
 	}
 }
 
-// TestAppendAtOnce has eight writers that all know the same end: one of them wins.
+// TestAppendAtOnce checks that one of eight concurrent writers with the same At
+// succeeds.
 func TestAppendAtOnce(t *testing.T) {
 	b := newEnv(t, "")
 	end := b.put("s", user("q"))
@@ -300,7 +303,7 @@ func TestAppendAtOnce(t *testing.T) {
 		}
 		size := int64(len(b.file("s")))
 		if won != 1 || strings.Count(b.file("s"), "\n") != 2+2*(round+1) {
-			t.Fatalf("%d writers won, the file is\n%s", won, b.file("s"))
+			t.Fatalf("%d writers succeeded, the file is\n%s", won, b.file("s"))
 		}
 		end = size
 	}

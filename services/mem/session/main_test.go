@@ -23,7 +23,7 @@ const (
 	head = `{"type":"meta","schema_version":1,"ts":"` + now + `"}`
 )
 
-// env is a store with what a test looks at besides.
+// env is a store in a temporary directory and what it has reported.
 type env struct {
 	*Store
 	t       testing.TB
@@ -33,7 +33,7 @@ type env struct {
 	damaged map[string]int // by file
 }
 
-// newEnv opens the store in dir, or in a fresh directory.
+// newEnv opens the store in dir, or in a new directory if dir is empty.
 func newEnv(t testing.TB, dir string) *env {
 	t.Helper()
 	if dir == "" {
@@ -60,7 +60,7 @@ func newEnv(t testing.TB, dir string) *env {
 
 func (b *env) path(id string) string { return filepath.Join(b.dir, id+fileEnd) }
 
-// write makes a session's file by hand.
+// write writes a session's file without the store.
 func (b *env) write(id string, lines ...string) {
 	b.t.Helper()
 	b.writeText(id, strings.Join(lines, "\n")+"\n")
@@ -76,13 +76,13 @@ func (b *env) file(id string) string {
 	return zinotest.Read(b.t, b.path(id))
 }
 
-// files are the names in the directory, but for the index.
+// files returns the names in the directory except the index.
 func (b *env) files() string {
 	b.t.Helper()
 	return strings.TrimSpace(strings.Replace(" "+zinotest.Names(b.t, b.dir), " "+indexFile, "", 1))
 }
 
-// put appends events, and makes the session if need be.
+// put appends events, and creates the session if it does not exist.
 func (b *env) put(id string, events ...string) int64 {
 	b.t.Helper()
 	next, err := b.add(proto.AppendSession{SessionID: id, Create: true}, events...)
@@ -99,7 +99,7 @@ func (b *env) add(req proto.AppendSession, events ...string) (int64, error) {
 	return place.Next, err
 }
 
-// read are a session's events.
+// read returns a session's events.
 func (b *env) read(id string) string {
 	b.t.Helper()
 	reply, err := b.Read(b.t.Context(), proto.ReadSession{SessionID: id})
@@ -114,7 +114,7 @@ func (b *env) messages(id string) string {
 	return string(reply.Messages)
 }
 
-// Events as they come and, with the time, as they are stored.
+// Events as clients send them; timed adds the ts of a stored event.
 func user(text string) string { return said("user", text) }
 func says(text string) string { return said("assistant", text) }
 

@@ -14,8 +14,8 @@ import (
 	"zino/proto"
 )
 
-// short writes messages as "u text", "a text [call name args] {state}" and
-// "t call content", parted by " | ".
+// short formats messages as "u text", "a text [call name args] {state}" and
+// "t call content", separated by " | ".
 func short(t testing.TB, messages []byte) string {
 	t.Helper()
 	var list []struct {
@@ -48,8 +48,8 @@ func short(t testing.TB, messages []byte) string {
 	return strings.ReplaceAll(strings.ReplaceAll(strings.Join(all, "| "), " |", " |"), interruptedResult, "INT")
 }
 
-// legal checks messages as a provider does, behind a message of the user, which
-// rtr adds where it is missing.
+// legal validates messages as a provider does, after adding a first user message as
+// rtr does.
 func legal(messages []byte) error {
 	messages = message.Close(message.Join(message.Append(nil, "user", "Continue."), messages))
 	r := fakellm.Request{Path: "/v1/chat/completions", Body: []byte(`{"model":"m","messages":` + string(messages) + `}`)}
@@ -158,8 +158,8 @@ func TestConversationForm(t *testing.T) {
 	}
 }
 
-// TestLostResults loses every choice of results of a session with calls in all
-// places. The messages must stay the same when the calls are closed in the log.
+// TestLostResults removes every subset of the results of a session. The messages
+// must stay the same when the open calls are closed in the log.
 func TestLostResults(t *testing.T) {
 	whole := []string{user("q"), says("so"), use("1"), use("2"), result("2"), result("1"), use("3"), result("3"), says("x"), user("r"), use("4"), use("1"), result("4"), result("1"), says("y")}
 	var results []int
@@ -194,7 +194,7 @@ func checkLostResults(t *testing.T, whole []string, gone map[int]bool) {
 		t.Fatalf("%v in %s", err, before)
 	}
 	if n := strings.Count(string(before), "The call was interrupted"); n != len(d.Open) {
-		t.Fatalf("%d results were made up, %d are missing: %v", n, len(d.Open), left)
+		t.Fatalf("%d synthetic results, want %d: %v", n, len(d.Open), left)
 	}
 	for _, o := range d.Open {
 		left = append(left, `{"type":"tool_result","tool_use_id":"`+o.ID+`","output":`+interruptedResult+`,"ok":false}`)
@@ -204,7 +204,7 @@ func checkLostResults(t *testing.T, whole []string, gone map[int]bool) {
 	}
 }
 
-// TestConversationLong checks that memory grows with the session, not faster.
+// TestConversationLong checks that the memory is proportional to the session.
 func TestConversationLong(t *testing.T) {
 	var c conversation
 	for i := range 2_000 {
@@ -269,8 +269,8 @@ func TestMessagesRoom(t *testing.T) {
 	}
 }
 
-// FuzzConversation makes messages of any lines: they must be legal, and stay the
-// same when open calls are closed.
+// FuzzConversation converts any lines into messages: they must be legal, and stay
+// the same when open calls are closed.
 func FuzzConversation(f *testing.F) {
 	f.Add(strings.Join([]string{head, user("q"), says("so"), use("1"), use("2"), result("2"), interrupt, user("r")}, "\n"))
 	f.Add(strings.Join([]string{use("1"), use("1"), result("1"), result("1"), says("x"), use("1")}, "\n"))
@@ -296,7 +296,7 @@ func FuzzConversation(f *testing.F) {
 			t.Fatalf("%v in %s", err, list)
 		}
 		if len(d.Open) != len(c.open) {
-			t.Fatalf("%d calls are open, the digest says %d", len(c.open), len(d.Open))
+			t.Fatalf("%d calls are open, %d in the digest", len(c.open), len(d.Open))
 		}
 		for _, o := range d.Open {
 			lines = append(lines, `{"type":"tool_result","output":`+interruptedResult+`,"ok":false,"tool_use_id":`+quoted(o.ID)+`}`)
@@ -307,7 +307,7 @@ func FuzzConversation(f *testing.F) {
 	})
 }
 
-// TestRandomConversations tries sessions that a fuzzer hardly finds.
+// TestRandomConversations converts random valid events, which a fuzzer hardly finds.
 func TestRandomConversations(t *testing.T) {
 	for seed := range uint64(2000) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
@@ -322,7 +322,7 @@ func TestRandomConversations(t *testing.T) {
 	}
 }
 
-// TestDamagedEvents counts the events that no model is sent.
+// TestDamagedEvents checks the number of events that are left out of the messages.
 func TestDamagedEvents(t *testing.T) {
 	b := newEnv(t, "")
 	b.write("s", user("q"), `{"type":"message","role":"usr","text":"lost"}`, `{"type":"mesage","role":"user","text":"lost"}`,

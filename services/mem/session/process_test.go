@@ -34,8 +34,8 @@ func appendTo(s *Store, id string, events ...string) error {
 	return err
 }
 
-// writeForever appends pairs of events and prints its pid and the number of pairs
-// that are stored.
+// writeForever appends pairs of events and prints its pid and the number of stored
+// pairs.
 func writeForever(args []string) error {
 	s, err := openStore(args[0])
 	if err != nil {
@@ -52,8 +52,8 @@ func writeForever(args []string) error {
 	}
 }
 
-// TestKilledWriters kills processes that append to one session. What they
-// acknowledged must be there, in order and once.
+// TestKilledWriters kills processes that append to one session. It must contain
+// every acknowledged event once and in order.
 func TestKilledWriters(t *testing.T) {
 	dir := t.TempDir()
 	var mu sync.Mutex
@@ -90,7 +90,7 @@ func TestKilledWriters(t *testing.T) {
 	}
 	for pid, pairs := range acked {
 		if seen[pid] < 2*pairs {
-			t.Errorf("process %d: %d pairs were acknowledged, %d events are there", pid, pairs, seen[pid])
+			t.Errorf("process %d: %d pairs were acknowledged, found %d events", pid, pairs, seen[pid])
 		}
 	}
 	if sum := b.list(0); len(acked) != 30 || len(sum.Sessions) != 1 || sum.Sessions[0].Messages != len(events)-1 {
@@ -98,7 +98,7 @@ func TestKilledWriters(t *testing.T) {
 	}
 }
 
-// turnForever begins a turn with a call and hangs in it.
+// turnForever starts a turn with a call and never ends it.
 func turnForever(args []string) error {
 	s, err := openStore(args[0])
 	if err != nil {
@@ -118,8 +118,8 @@ func turnForever(args []string) error {
 		})
 }
 
-// TestKilledTurns has turns of several processes on one session follow each other
-// although each of them is killed, and each find its predecessor's call closed.
+// TestKilledTurns checks that the next waiting turn gets the lock of a killed
+// process, and that the call of the killed turn is closed.
 func TestKilledTurns(t *testing.T) {
 	dir := t.TempDir()
 	first := zinotest.Start(t, zinotest.Command(t, "turn", dir))
@@ -148,8 +148,8 @@ func TestDiskFull(t *testing.T) {
 	zinotest.SmallDisk(t, zinotest.Command(t, "full", t.TempDir()))
 }
 
-// fillDisk appends and copies until the disk is full: each error says so, and
-// nothing that was acknowledged is lost.
+// fillDisk appends and copies until the disk is full. The errors must be ENOSPC, and
+// all acknowledged events must be there.
 func fillDisk(args []string) error {
 	if err := zinotest.Mount(args[0], "size=128k", 0); err != nil {
 		return err
@@ -185,8 +185,8 @@ func TestReadOnly(t *testing.T) {
 	zinotest.SmallDisk(t, zinotest.Command(t, "readonly", t.TempDir()))
 }
 
-// readOnly uses sessions that cannot be written: they can be read, and what would
-// change them is an error that says why.
+// readOnly uses sessions on a read-only file system: reads succeed, and changes fail
+// with EROFS.
 func readOnly(args []string) error {
 	dir := args[0]
 	if err := zinotest.Mount(dir, "size=128k", 0); err != nil {

@@ -14,7 +14,7 @@ import (
 	"zino/proto"
 )
 
-// fill writes a session of n events by hand and returns them.
+// fill writes a session of n events without the store and returns its lines.
 func (b *env) fill(id string, n int) []string {
 	b.t.Helper()
 	lines := make([]string, n)
@@ -64,7 +64,7 @@ func TestReadPages(t *testing.T) {
 	}
 }
 
-// TestReadOn follows a session as it grows: no event is read again.
+// TestReadOn reads a growing session from the end of the last read.
 func TestReadOn(t *testing.T) {
 	b := newEnv(t, "")
 	next := b.put("s", user("0"))
@@ -86,7 +86,7 @@ func TestReadOn(t *testing.T) {
 	}
 }
 
-// TestReadRoom reads pages that are as full as possible.
+// TestReadRoom checks that a page has as many events as fit.
 func TestReadRoom(t *testing.T) {
 	b := newEnv(t, "")
 	long := func(n int) string { return `{"t":"` + strings.Repeat("x", n-len(`{"t":""}`)) + `"}` }
@@ -99,7 +99,8 @@ func TestReadRoom(t *testing.T) {
 	}
 }
 
-// TestPacketRoom checks that full events and the packet around them fit.
+// TestPacketRoom checks that the largest list of events and its envelope fit into a
+// packet.
 func TestPacketRoom(t *testing.T) {
 	for typ, reply := range map[string]any{
 		"session_events": proto.SessionEvents{SessionID: strings.Repeat("ü", proto.SessionIDMax/2), Events: proto.Raw("[]"), Next: 1 << 62, More: true, Skipped: 1 << 62},
@@ -144,6 +145,6 @@ func TestReadErrors(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := b.Read(ctx, proto.ReadSession{SessionID: "s"}); !errors.Is(err, context.Canceled) {
-		t.Errorf("the client hung up: %v", err)
+		t.Errorf("Read with a canceled context: %v", err)
 	}
 }

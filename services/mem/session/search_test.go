@@ -73,7 +73,7 @@ func TestSearchLimit(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := b.Search(ctx, proto.SearchSessions{Query: "nowhere"}); !errors.Is(err, context.Canceled) {
-		t.Errorf("the client hung up: %v", err)
+		t.Errorf("Search with a canceled context: %v", err)
 	}
 }
 
@@ -112,8 +112,8 @@ func FuzzExcerpt(f *testing.F) {
 	})
 }
 
-// FuzzTexts checks for any bytes, deeply nested ones too, that not more text is
-// found than they contain.
+// FuzzTexts checks for any bytes, also deeply nested JSON, that appendTexts returns
+// at most as much text as they contain.
 func FuzzTexts(f *testing.F) {
 	for _, s := range []string{`{"a":["b",{"c":"d\n"}],"e":1}`, `"\ud800x"`, `{"a":`, `["`, strings.Repeat(`{"a":[`, 4000) + `"x"`} {
 		f.Add([]byte(s))

@@ -15,8 +15,8 @@ var goodNames = []string{
 	"a", "A-b_c.d", "550e8400-e29b-41d4-a716-446655440000", "_x", "1", "küche", "日本", "हिन्दी", "a..b", "x.jsonl", "x.lock", strings.Repeat("n", 200),
 }
 
-// badNames leave the directory, are hidden, read as a flag, or break a terminal's
-// line.
+// badNames would leave the directory, be hidden, look like a flag, or contain
+// characters that are unsafe in a terminal.
 var badNames = []string{
 	"", ".", "..", "../x", "../../etc/passwd", "a/b", "/etc/passwd", "a/../b", `a\b`, ".hidden", ".index", "-p", "--session", "a b", "a\nb", "a\x00", "a\x1b[1m",
 	"\xff", "a:b", "a*", "~", "$HOME", "%2e%2e", "..%2f", "a\u202eb", "a\u2028", "\ufeffa", "…", strings.Repeat("n", 201), strings.Repeat("ü", 101),
@@ -27,7 +27,7 @@ func TestNames(t *testing.T) {
 	for _, id := range goodNames {
 		b.put(id, user(id))
 		if got := b.read(id); !strings.Contains(got, id) {
-			t.Errorf("%q holds %s", id, got)
+			t.Errorf("%q contains %s", id, got)
 		}
 	}
 	if list, err := b.List(t.Context(), proto.ListSessions{}); err != nil || list.Total != len(goodNames) {
@@ -48,7 +48,7 @@ func TestNames(t *testing.T) {
 // everything calls every method with an id.
 func (b *env) everything(ctx context.Context, id string) map[string]error {
 	errs := map[string]error{}
-	if id != "" { // without an id the store chooses one
+	if id != "" { // an empty id is valid for these methods
 		_, errs["create"] = b.Create(ctx, proto.CreateSession{SessionID: id})
 		_, errs["find"] = b.Find(ctx, proto.FindSession{SessionID: id})
 		b.write("source", head)
@@ -123,7 +123,7 @@ func TestPrefixes(t *testing.T) {
 	if gone, err := b.Remove(t.Context(), proto.RemoveSession{SessionID: "x"}); err != nil || gone.SessionID != "x-1" {
 		t.Errorf("removed %v, %v", gone, err)
 	}
-	// An append needs the whole id: a new one may be the beginning of another.
+	// An append needs the whole id: a new id may be a prefix of another.
 	b.put("ma", user("new"))
 	_, err = b.Messages(t.Context(), proto.GetMessages{SessionID: "man"})
 	zinotest.Error(t, err, proto.ErrNotFound)

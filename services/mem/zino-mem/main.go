@@ -1,5 +1,5 @@
-// Command zino-mem stores histories, memories and sessions. It needs its data
-// directory only.
+// Command zino-mem stores histories, memories and sessions. It depends on no other
+// service.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package oracle compares the index with github.com/james-bowman/nlp, the
-// field's package for TF-IDF vectors: `make oracle`.
+// Package oracle compares the index with the TF-IDF vectors of
+// github.com/james-bowman/nlp: `make oracle`.
 package oracle
 
 import (
@@ -50,7 +50,7 @@ func TestOracle(t *testing.T) {
 	}
 }
 
-// randomText has up to n different words, of which low numbers are common.
+// randomText returns up to n different words; words with low numbers are common.
 func randomText(rng *rand.Rand, n int) string {
 	seen := map[int]bool{}
 	var words []string
@@ -64,7 +64,7 @@ func randomText(rng *rand.Rand, n int) string {
 	return strings.Join(words, " ")
 }
 
-// cells are the values of a matrix that are not 0, by row and column.
+// cells are the nonzero values of a matrix, by row and column.
 type cells map[[2]int]float64
 
 // cosines returns the cosines above 0 of query and each text. The idf of nlp is
