@@ -14,11 +14,11 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// secretKey must not be seen where it does not belong.
+// secretKey must appear only in the store.
 const secretKey = "sk-secret-0123456789"
 
-// auth returns zino auth in that world, where keys are stored unencrypted: PATH has
-// no systemd-creds.
+// auth returns a zino auth command that stores keys unencrypted, because PATH has no
+// systemd-creds.
 func (w world) auth(args ...string) *exec.Cmd {
 	cmd := w.command(append([]string{"auth"}, args...)...)
 	return with(cmd, "PATH="+w.cwd)
@@ -30,10 +30,10 @@ func with(cmd *exec.Cmd, env ...string) *exec.Cmd {
 	return cmd
 }
 
-// store returns the directory of the keys in that world.
+// store returns the directory of stored keys.
 func (w world) store() string { return filepath.Join(w.home, ".config", "zino", "keys") }
 
-// kept lists the keys in the store, as NAME=CONTENT.
+// kept lists the stored keys as NAME=CONTENT.
 func (w world) kept(t *testing.T) string {
 	t.Helper()
 	var list []string
@@ -49,7 +49,7 @@ func (w world) kept(t *testing.T) string {
 	return strings.Join(list, " ")
 }
 
-// TestAuthPrompt echoes nothing that is typed, and restores the terminal.
+// TestAuthPrompt checks that the key is not echoed and the terminal is restored.
 func TestAuthPrompt(t *testing.T) {
 	for _, test := range []struct {
 		name, keys string
@@ -62,8 +62,8 @@ func TestAuthPrompt(t *testing.T) {
 		{"nothing", "\r", nil, exitError, "", "no key was given"},
 		{"Ctrl-D", "\x04", nil, exitError, "", "no key was given"},
 		{"Ctrl-C", "sk-half\x03", nil, exitInterrupted, "", ""},
-		{"an interrupt from elsewhere", "", os.Interrupt, exitInterrupted, "", ""},
-		{"terminated", "", syscall.SIGTERM, exitInterrupted, "", ""},
+		{"SIGINT", "", os.Interrupt, exitInterrupted, "", ""},
+		{"SIGTERM", "", syscall.SIGTERM, exitInterrupted, "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -84,7 +84,8 @@ func TestAuthPrompt(t *testing.T) {
 	}
 }
 
-// A code typed at a terminal ends the login; the key is stored and never shown.
+// TestAuthLoginOnTerminal checks that a typed code ends the login, and that the key is
+// stored and not printed.
 func TestAuthLoginOnTerminal(t *testing.T) {
 	t.Parallel()
 	router := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -85,7 +85,7 @@ func newChannels(env *command.Env) *cobra.Command {
 				return err
 			}
 			return with(cmd, func(ctx context.Context, d *connect.Daemon) error {
-				if _, err := historyOf(ctx, d, proto.GetHistory{ChannelID: id, Limit: 1}); err != nil { // does it exist?
+				if _, err := historyOf(ctx, d, proto.GetHistory{ChannelID: id, Limit: 1}); err != nil { // check that it exists
 					return err
 				}
 				_, err := connect.Forward(ctx, d, "mem", proto.MemClearHistory, proto.ClearHistory{ChannelID: id})
@@ -104,8 +104,8 @@ func oneChannel(cmd *cobra.Command, args []string) (string, error) {
 	return args[0], nil
 }
 
-// historyOf returns a channel's history. For mem an unknown channel is an empty one;
-// here it is an error, because the name may be mistyped.
+// historyOf returns a channel's history. An unknown channel, which is empty for mem, is
+// an error, because the name may be mistyped.
 func historyOf(ctx context.Context, d *connect.Daemon, req proto.GetHistory) (proto.Raw, error) {
 	history, err := connect.Forward(ctx, d, "mem", proto.MemGetHistory, req)
 	if err != nil {

@@ -16,7 +16,7 @@ func TestChatSession(t *testing.T) {
 	known := map[string]int{"3f2a-1": 4, "notes": 2, "notes2": 1}
 	for _, test := range []struct {
 		name, args string
-		session    string // that the turn is sent on
+		session    string // of the requests
 		stderr     string
 		removed    []string
 	}{
@@ -24,7 +24,7 @@ func TestChatSession(t *testing.T) {
 		{"an existing one", "--session notes", "notes", "Loaded 2 previous messages\n", nil},
 		{"resumed", "sessions resume 3f2a", "3f2a-1", "Loaded 4 previous messages\n", nil},
 		{"resumed under a new name", "sessions resume 77", "77", "", nil},
-		{"nothing kept", "--no-save --session mine", "mine", "", []string{"mine"}},
+		{"not saved", "--no-save --session mine", "mine", "", []string{"mine"}},
 		{"a copy", "--no-save sessions resume notes", "copy", "Loaded 2 previous messages\n", []string{"copy"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestChatSession(t *testing.T) {
 	}
 }
 
-// TestChatCannotBegin prints one line where a session or a daemon is missing.
+// TestChatCannotBegin checks the one-line errors for a missing session or daemon.
 func TestChatCannotBegin(t *testing.T) {
 	f := newFake(t, "")
 	f.has(map[string]int{"ab1": 1, "ab2": 1})
@@ -71,8 +71,8 @@ func TestChatCannotBegin(t *testing.T) {
 	}
 }
 
-// TestChatRemovesItsOwn does not remove sessions with a similar name, or one that
-// existed before.
+// TestChatRemovesItsOwn checks that --no-save removes neither sessions with a similar
+// name nor one that existed before.
 func TestChatRemovesItsOwn(t *testing.T) {
 	for args, removed := range map[string][]string{"--session note": nil, "--session notes": {"copy"}} {
 		f := newFake(t, "")
@@ -84,7 +84,7 @@ func TestChatRemovesItsOwn(t *testing.T) {
 	}
 }
 
-// TestChatHelp lists the few commands on standard error.
+// TestChatHelp checks that /help lists the commands on standard error.
 func TestChatHelp(t *testing.T) {
 	f := newFake(t, "")
 	status, out, stderr := run(t, newWorld(t).command("--socket", f.socket), "/help\n/helper\n")
@@ -93,8 +93,8 @@ func TestChatHelp(t *testing.T) {
 	}
 }
 
-// TestChatDaemonGone prints an error while the daemon is gone, and continues when it
-// is back.
+// TestChatDaemonGone checks the error while the daemon is down, and that the chat
+// continues when it is back.
 func TestChatDaemonGone(t *testing.T) {
 	w := newWorld(t)
 	socket := filepath.Join(w.runtime, "zino", "daemon.sock")

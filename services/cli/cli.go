@@ -1,6 +1,5 @@
-// Package cli is the command zino: it sends a request to the daemon, renders the
-// answer, and knows no provider and no tool. Where no daemon runs it starts services
-// for the time of the run.
+// Package cli implements the command zino: it sends requests to the daemon and renders
+// the answers. If no daemon runs it starts services for the time of the run.
 //
 // A command is a function New…(env) *cobra.Command with its flags, help and run in
 // one place: in a file named after it here, or in a package of its own.
@@ -34,7 +33,7 @@ func Main(args []string, in, out, err *os.File) int {
 	env := &command.Env{In: in, Out: out, Target: connect.Target{Err: err}, Args: args}
 	cmd := newCommand(env)
 	if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, cobra.ShellCompRequestCmd) }) {
-		completion.Complete(env, cmd, usageBy) // which takes longer than building all commands
+		completion.Complete(env, cmd, usageBy) // not always: it takes longer than building all commands
 	}
 	cmd.SetArgs(normalize(args))
 	return env.Exit(cmd.ExecuteContext(context.Background()))

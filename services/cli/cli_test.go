@@ -24,7 +24,7 @@ func TestNormalize(t *testing.T) {
 	}
 }
 
-// TestMessageArguments sends the words of the command line.
+// TestMessageArguments checks which arguments become the message.
 func TestMessageArguments(t *testing.T) {
 	for _, test := range []struct {
 		args             []string

@@ -12,7 +12,7 @@ import (
 )
 
 func init() {
-	if os.Getenv(mainEnv) != "" { // this program is zino
+	if os.Getenv(mainEnv) != "" { // run as zino
 		completion.Timeout = zinotest.Timeout
 	}
 }
@@ -35,7 +35,7 @@ func script(t *testing.T, shell string) (file, bin string) {
 	return file, bin
 }
 
-// shellIn returns a command line for a shell that finds zino.
+// shellIn returns a shell command with zino in its PATH.
 func shellIn(t *testing.T, w world, bin string, line ...string) *exec.Cmd {
 	t.Helper()
 	cmd := w.command()
@@ -48,7 +48,7 @@ func shellIn(t *testing.T, w world, bin string, line ...string) *exec.Cmd {
 	return cmd
 }
 
-// TestCompletionBash presses Tab in a shell without other completions.
+// TestCompletionBash presses Tab in bash without the package bash-completion.
 func TestCompletionBash(t *testing.T) {
 	t.Parallel()
 	file, bin := script(t, "bash")
@@ -81,7 +81,7 @@ func TestCompletionBash(t *testing.T) {
 	x.Exit()
 }
 
-// TestCompletionZsh presses Tab as well.
+// TestCompletionZsh presses Tab in zsh.
 func TestCompletionZsh(t *testing.T) {
 	t.Parallel()
 	file, bin := script(t, "zsh")
@@ -105,7 +105,7 @@ func TestCompletionZsh(t *testing.T) {
 	x.Exit()
 }
 
-// TestCompletionFish asks the shell what it would show.
+// TestCompletionFish runs complete -C in fish.
 func TestCompletionFish(t *testing.T) {
 	t.Parallel()
 	file, bin := script(t, "fish")
@@ -122,7 +122,7 @@ func TestCompletionFish(t *testing.T) {
 	}
 }
 
-// TestCompletionQuiet starts no daemon, and prints no error of one.
+// TestCompletionQuiet checks that completion starts no daemon and prints no errors.
 func TestCompletionQuiet(t *testing.T) {
 	t.Parallel()
 	f := newFakeSessions(t, "abc")
@@ -140,7 +140,7 @@ func TestCompletionQuiet(t *testing.T) {
 	zinotest.Equal(t, "files left", zinotest.Names(t, w.runtime), "")
 }
 
-// TestCompletionForeign escapes the text of sessions.
+// TestCompletionForeign checks that texts of sessions are escaped.
 func TestCompletionForeign(t *testing.T) {
 	t.Parallel()
 	f := newFakeSessions(t)

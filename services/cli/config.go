@@ -278,7 +278,7 @@ func (s setting) toml() (string, error) {
 	return config.Setting{Key: s.Key, Value: s.Value}.TOML()
 }
 
-// overriding are the environment variables that win over keys.
+// overriding maps keys to the environment variables that override them.
 var overriding = map[string]string{
 	"anthropic_base_url": "ANTHROPIC_BASE_URL", "openai_base_url": "OPENAI_BASE_URL", "gemini_base_url": "GEMINI_BASE_URL",
 	"openrouter_base_url": "OPENROUTER_BASE_URL", "logging.level": "ZINO_LOG_LEVEL",
@@ -321,8 +321,8 @@ func effective(env *command.Env) ([]setting, error) {
 	return list, nil
 }
 
-// isBorrowed reports whether a value is that of the ZINO.toml in the working
-// directory, of which few keys are used.
+// isBorrowed reports whether a value comes from the ZINO.toml in the working directory,
+// of which only these keys are used.
 func isBorrowed(local *config.Config, s config.Setting) bool {
 	return slices.Contains([]string{"model", "service.model", "sys.personality", "sys.template"}, s.Key) &&
 		slices.ContainsFunc(local.Settings(), func(l config.Setting) bool { return l.Key == s.Key && l.Line > 0 && l.Value == s.Value })

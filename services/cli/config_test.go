@@ -8,7 +8,8 @@ import (
 	"zino/pkg/config"
 )
 
-// TestConfigText sets three keys to what holds without them.
+// TestConfigText checks that the initial file sets three keys to their defaults, each
+// with a comment.
 func TestConfigText(t *testing.T) {
 	t.Parallel()
 	text := initialConfig(config.Default())
@@ -26,12 +27,12 @@ func TestConfigText(t *testing.T) {
 		if key, _, is := strings.Cut(line, " = "); is {
 			keys = append(keys, key)
 			if !remarked {
-				t.Errorf("%s has no remark", key)
+				t.Errorf("%s has no comment", key)
 			}
 		}
 		remarked = strings.HasPrefix(line, "# ")
 	}
 	if !slices.Equal(keys, []string{"model", "max_tokens", "tool_timeout_secs"}) {
-		t.Errorf("it sets %q", keys)
+		t.Errorf("keys %q", keys)
 	}
 }

@@ -62,7 +62,7 @@ with the estimated sizes in tokens comes first, then each part. No model is aske
 	return cmd
 }
 
-// printParts prints the parts as JSON, for a summary without their content.
+// printParts prints the parts as JSON, without their content for a summary.
 func printParts(w io.Writer, parts []proto.ContextPart, summary bool) error {
 	for _, part := range parts {
 		if summary {

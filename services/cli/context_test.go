@@ -48,7 +48,7 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// TestContextRequest asks for what a turn with the same flags would send.
+// TestContextRequest checks that the request has the options of a turn.
 func TestContextRequest(t *testing.T) {
 	t.Parallel()
 	f := newFakeContext(t)
@@ -75,7 +75,7 @@ func TestContextRequest(t *testing.T) {
 	}
 }
 
-// TestContextTerminal escapes the contents of files on a terminal.
+// TestContextTerminal checks that the contents of files are escaped on a terminal.
 func TestContextTerminal(t *testing.T) {
 	t.Parallel()
 	x := onTerminal(t, newFakeContext(t).command(t, "context"))

@@ -65,7 +65,7 @@ reply. A running service is asked; else this program's own knowledge is shown.`,
 	}
 }
 
-// schema is the part of a JSON schema that a person reads.
+// schema is the part of a JSON schema that is printed.
 type schema struct {
 	Description string            `json:"description"`
 	Type        any               `json:"type"`
@@ -77,7 +77,7 @@ type schema struct {
 func printFields(w io.Writer, arrow string, raw proto.Raw) {
 	var s schema
 	if json.Unmarshal(raw, &s) != nil {
-		return // a schema of another form: the method's text must do
+		return // not an object schema: the method's text was printed
 	}
 	for _, name := range s.Order {
 		field, optional := s.Properties[name], ""

@@ -15,7 +15,7 @@ import (
 	"zino/proto"
 )
 
-// answersAt sets what the router reports.
+// answersAt sets the router's capabilities.
 func (f *fake) answersAt(caps proto.RouterCapabilities) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -58,7 +58,7 @@ func (w world) diagnose(t *testing.T, wantStatus int, env []string, args ...stri
 	return byCheck
 }
 
-// says checks that one of some findings has a status and a text.
+// says checks that one of the findings has a status, a text and a remedy.
 func says(t *testing.T, findings []finding, status, text, remedy string) {
 	t.Helper()
 	for _, f := range findings {
@@ -69,8 +69,8 @@ func says(t *testing.T, findings []finding, status, text, remedy string) {
 	t.Errorf("no %s %q with %q in %+v", status, text, remedy, findings)
 }
 
-// TestDoctorProvider reports a provider that answers, and one that hangs: its
-// check ends, and the others are done.
+// TestDoctorProvider checks the findings about a provider that answers and one that
+// hangs, whose check times out alone.
 func TestDoctorProvider(t *testing.T) {
 	t.Parallel()
 	w, f := newWorld(t), newFake(t, "")
@@ -108,7 +108,7 @@ func TestDoctorProvider(t *testing.T) {
 	says(t, found["clock"], "failed", " off that of ", "timedatectl")
 }
 
-// TestDoctorKey says which key is missing, and never prints one.
+// TestDoctorKey checks the findings about keys, and that no key is printed.
 func TestDoctorKey(t *testing.T) {
 	t.Parallel()
 	w, f := newWorld(t), newFake(t, "")
@@ -124,7 +124,7 @@ func TestDoctorKey(t *testing.T) {
 	}
 }
 
-// TestDoctorBroken reports the faults of a broken installation.
+// TestDoctorBroken checks the findings about a broken installation.
 func TestDoctorBroken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

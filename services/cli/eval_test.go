@@ -53,7 +53,7 @@ func TestEval(t *testing.T) {
 	}
 }
 
-// TestEvalRequest checks what the REPL is sent.
+// TestEvalRequest checks the request to the REPL.
 func TestEvalRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -79,8 +79,8 @@ func TestEvalRequest(t *testing.T) {
 	}
 }
 
-// TestEvalTerminal writes no control characters to a terminal, and does not read code
-// from its keyboard.
+// TestEvalTerminal checks that output is escaped on a terminal, and that code is not
+// read from it.
 func TestEvalTerminal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -93,7 +93,8 @@ func TestEvalTerminal(t *testing.T) {
 	x.Shows("Error [usage]: zino eval: there is no code: give it in quotes, or - to read it from standard input; try zino eval --help\r\n")
 }
 
-// TestEvalInterrupted ends with 130, in the page and while standard input is read.
+// TestEvalInterrupted checks status 130 during an evaluation and while standard input
+// is read.
 func TestEvalInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ format, out string }{
@@ -129,7 +130,7 @@ func TestEvalInterrupted(t *testing.T) {
 	}
 }
 
-// TestEvalClosedPipe ends without an error when the reader is gone.
+// TestEvalClosedPipe checks that EPIPE on standard output is not printed.
 func TestEvalClosedPipe(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -148,7 +149,7 @@ func TestEvalClosedPipe(t *testing.T) {
 	}
 }
 
-// pending returns how many bytes a pipe has.
+// pending returns the number of unread bytes in a pipe.
 func pending(t *testing.T, pipe *os.File) int {
 	t.Helper()
 	n, err := unix.IoctlGetInt(int(pipe.Fd()), unix.TIOCINQ)

@@ -12,7 +12,7 @@ import (
 	"zino/services/cli/render"
 )
 
-// playing answers a turn with packets, then with a text or an error.
+// playing returns a script that sends packets, then a text or an error.
 func playing(text proto.Text, err error, packets ...string) func(context.Context, proto.Chat, *rpc.Out) (proto.Text, error) {
 	return func(_ context.Context, _ proto.Chat, out *rpc.Out) (proto.Text, error) {
 		for _, p := range packets {
@@ -48,7 +48,7 @@ func notice(kind, text string) string {
 	return `{"type":"notice","kind":"` + kind + `","text":"` + text + `"}`
 }
 
-// TestEvents checks what is printed of a turn, on which stream.
+// TestEvents checks the output of a turn on each stream.
 func TestEvents(t *testing.T) {
 	long := strings.Repeat("é", 300)
 	for _, test := range []struct {
@@ -67,9 +67,9 @@ func TestEvents(t *testing.T) {
 		{"a time-out", []string{finished("bash", `{"ok":true,"data":{"exit_code":-1,"timed_out":true}}`)}, proto.Text{}, "", "Done. (0.00s)\nTool finished: bash timed_out=true\n"},
 		{"a guarded place", []string{`{"type":"tool_finished","id":"a","name":"bash","duration_ms":3,"result":{"ok":true,"data":{"exit_code":0}},"confinement":{"sandbox":"workspace-write","network":false,"means":[],"refused":[".git.refused-a\u001b"]}}`}, proto.Text{}, "", "Done. (0.00s)\nTool finished: bash exit=0\nWarning: .git.refused-a^[ stood in a place that the sandbox protects: look at it, and move it back if you want it there.\n"},
 		{"a failure", []string{finished("edit", `{"ok":false,"error":{"code":"old_not_found","message":"not\nfound"}}`)}, proto.Text{}, "", "Done. (0.00s)\nTool failed: edit old_not_found: not found\n"},
-		{"a failure that says nothing", []string{finished("e\\u001bdit", `{"ok":false}`)}, proto.Text{}, "", "Done. (0.00s)\nTool failed: e^[dit failed: \n"},
+		{"a failure without a message", []string{finished("e\\u001bdit", `{"ok":false}`)}, proto.Text{}, "", "Done. (0.00s)\nTool failed: e^[dit failed: \n"},
 		{"a result of another form", []string{finished("x", `"text"`)}, proto.Text{}, "", "Done. (0.00s)\n"},
-		{"a tool that says nothing", []string{finished("read", `{"ok":true,"data":{"path":"/a","content":"…"}}`)}, proto.Text{}, "", "Done. (0.00s)\n"},
+		{"a tool without an exit code", []string{finished("read", `{"ok":true,"data":{"path":"/a","content":"…"}}`)}, proto.Text{}, "", "Done. (0.00s)\n"},
 		{"paths", []string{wants("read", `{"path":"a b"}`), wants("write", `{"content":"long","path":"/x\u202e"}`), wants("edit", `{"old":"a","path":"p","new":"b"}`)}, proto.Text{}, "", "Tool requested: read path=\"a b\"\nTool requested: write path=\"/x\\u202e\"\nTool requested: edit path=\"p\"\n"},
 		{"other tools", []string{wants("recall", `{"query":"a","n":3,"deep":{"x":[1]}}`), wants("none", `{}`), wants("odd", `{"a\nb":null}`)}, proto.Text{}, "", "Tool requested: recall query=\"a\" n=3 deep={\"x\":[1]}\nTool requested: none\nTool requested: odd a b=null\n"},
 		{"malformed arguments", []string{wants("bash", `{"_malformed":"{\"comm"}`)}, proto.Text{}, "", "Tool requested: bash _malformed=\"{\\\"comm\"\n"},
@@ -96,7 +96,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestEventErrors checks how the error of a turn is printed, behind its text.
+// TestEventErrors checks that the error of a turn is printed after its text.
 func TestEventErrors(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -126,7 +126,7 @@ func TestEventErrors(t *testing.T) {
 	}
 }
 
-// TestEventsJSON passes the packets on unchanged, between header and end.
+// TestEventsJSON checks that packets are printed unchanged between header and end.
 func TestEventsJSON(t *testing.T) {
 	f := newFake(t, "")
 	iterations := 2
@@ -149,7 +149,7 @@ func TestEventsJSON(t *testing.T) {
 	}
 }
 
-// TestEventsBroken ends a turn at an invalid packet.
+// TestEventsBroken checks that an invalid packet ends a turn.
 func TestEventsBroken(t *testing.T) {
 	for _, packet := range []string{`{"type":"assistant_delta","text":5}`, `{"type":"notice","text":[}`, `{"type":""`} {
 		f := newFake(t, "")

@@ -16,8 +16,8 @@ import (
 	"zino/services/cli/turn"
 )
 
-// inputTimeout is how long standard input may have nothing at first: many programs
-// leave the standard input of their children open.
+// inputTimeout is the timeout for the first byte of standard input: many programs leave
+// the standard input of their children open.
 const inputTimeout = 3 * time.Second
 
 // execFlags are the flags of zino exec, and of zino -p.
@@ -114,8 +114,8 @@ func runPrompt(ctx context.Context, env *command.Env, prompt string) error {
 	return turn.Run(ctx, env, d, req, turns)
 }
 
-// readStdin reads standard input if it is a pipe, a socket or a file. Input that is
-// not needed is given up after inputTimeout without a byte.
+// readStdin reads standard input if it is a pipe, a socket or a file. If there is a
+// prompt already, it gives up after inputTimeout without a byte.
 func readStdin(ctx context.Context, env *command.Env, needed bool) (string, error) {
 	info, err := env.In.Stat()
 	if err != nil || info.Mode()&os.ModeCharDevice != 0 || info.IsDir() {

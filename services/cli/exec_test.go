@@ -14,7 +14,7 @@ import (
 	"zino/services/cli/command"
 )
 
-// TestExecRequest checks the request that flags make, before and behind the command.
+// TestExecRequest checks the request for flags before and after the command.
 func TestExecRequest(t *testing.T) {
 	w, none := newWorld(t), ""
 	zinotest.Must(t, os.Symlink("..", filepath.Join(w.cwd, "link")))
@@ -56,7 +56,7 @@ func TestExecRequest(t *testing.T) {
 	}
 }
 
-// TestExecSession prints how many messages a session has.
+// TestExecSession checks the note about loaded messages, and prefixes of ids.
 func TestExecSession(t *testing.T) {
 	f := newFake(t, "")
 	f.has(map[string]int{"notes": 4, "ab1": 1, "ab2": 1})
@@ -74,11 +74,11 @@ func TestExecSession(t *testing.T) {
 	f.has(map[string]int{"ab1": 1, "ab2": 1})
 	status, out, stderr := run(t, newWorld(t).command("--socket", f.socket, "--session", "ab", "exec", "-p", "hello"), "")
 	if status != 1 || out != "" || stderr != "Error [session]: Several sessions begin with that.\n" || len(f.messages()) != 3 {
-		t.Errorf("the beginning of several: status %d, stdout %q, stderr %q", status, out, stderr)
+		t.Errorf("an ambiguous prefix: status %d, stdout %q, stderr %q", status, out, stderr)
 	}
 }
 
-// TestExecInput appends what comes on standard input.
+// TestExecInput checks that standard input is appended to the prompt.
 func TestExecInput(t *testing.T) {
 	for _, test := range []struct{ name, input, want, stderr string }{
 		{"text", "a\nb\n", "look\n\na\nb", ""},
@@ -104,7 +104,7 @@ func TestExecInput(t *testing.T) {
 	}
 }
 
-// TestExecInputAlone uses standard input as the prompt.
+// TestExecInputAlone checks that standard input can be the prompt.
 func TestExecInputAlone(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"exec"}, {"exec", "-p", ""}, {"-p", ""}} {
@@ -113,7 +113,7 @@ func TestExecInputAlone(t *testing.T) {
 	}
 }
 
-// TestExecInputKinds reads pipes and files, not devices and directories.
+// TestExecInputKinds checks that files are read, but not devices and directories.
 func TestExecInputKinds(t *testing.T) {
 	dir := zinotest.Dir(t)
 	zinotest.Write(t, dir+"/file", "from a file")
@@ -131,8 +131,8 @@ func TestExecInputKinds(t *testing.T) {
 	}
 }
 
-// TestInterrupted ends with 130 at each signal, and cancels the turn. Text so far
-// stays, with its newline.
+// TestInterrupted checks that each signal cancels the turn with status 130 and that the
+// text so far is printed with a newline.
 func TestInterrupted(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		for args, want := range map[string]string{
@@ -157,7 +157,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestInterruptedReading ends while nothing comes on standard input.
+// TestInterruptedReading checks an interrupt while standard input is read.
 func TestInterruptedReading(t *testing.T) {
 	f := newFake(t, "")
 	cmd := newWorld(t).command("--socket", f.socket, "exec", "-p", "look")
@@ -172,7 +172,7 @@ func TestInterruptedReading(t *testing.T) {
 	}
 }
 
-// TestReaderGone ends without an error text when the reader is gone.
+// TestReaderGone checks that EPIPE on standard output is not printed.
 func TestReaderGone(t *testing.T) {
 	for _, args := range []string{"--stream flood", "exec -p flood", "exec -p flood --format json"} {
 		f := newFake(t, "")
@@ -192,7 +192,7 @@ func TestReaderGone(t *testing.T) {
 	}
 }
 
-// TestDiskFull reports a full disk.
+// TestDiskFull checks the error for ENOSPC on standard output.
 func TestDiskFull(t *testing.T) {
 	for _, args := range []string{"hello you", "exec -p hello", "exec -p hello --format json"} {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -207,7 +207,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestExecNoDaemon says what to do.
+// TestExecNoDaemon checks the advice if no daemon runs and no model is configured.
 func TestExecNoDaemon(t *testing.T) {
 	status, out, stderr := run(t, newWorld(t).command("exec", "-p", "hello"), "")
 	if status != 1 || out != "" || !strings.HasPrefix(stderr, "Error [internal]: no model is connected: run `zino auth set PROVIDER` ") || strings.Count(stderr, "\n") != 1 {
@@ -221,7 +221,7 @@ func TestExecNoDaemon(t *testing.T) {
 	}
 }
 
-// TestExecHost sends no root to the host's daemon, and nothing elsewhere.
+// TestExecHost checks that the host's daemon gets no root.
 func TestExecHost(t *testing.T) {
 	w := newWorld(t)
 	f := newFake(t, w.runtime+"/host.sock")
@@ -231,7 +231,7 @@ func TestExecHost(t *testing.T) {
 	}
 }
 
-// TestPlainOptions sends the options of a plain message.
+// TestPlainOptions checks the request for the options of a plain message.
 func TestPlainOptions(t *testing.T) {
 	f := newFake(t, "")
 	status, out, _ := run(t, newWorld(t).command("--socket", f.socket, "--model", "m", "hello", "you", "--provider=p", "--max-tokens=9", "--effort", "off"), "")

@@ -11,7 +11,7 @@ import (
 	"zino/services/cli/command"
 )
 
-// TestVersion prints one line for people, and all of it as JSON.
+// TestVersion checks the output of zino --version and zino version.
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -31,7 +31,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestLoginLists lists how each provider is connected.
+// TestLoginLists checks that zino login without a provider lists all providers.
 func TestLoginLists(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"login"}, {"auth", "login"}} {
@@ -51,7 +51,7 @@ func TestAuthStatus(t *testing.T) {
 	expect(t, w.auth("status"), "", 0, list, "")
 }
 
-// TestChatCommand is a chat under its names.
+// TestChatCommand checks the commands and flags that open a chat.
 func TestChatCommand(t *testing.T) {
 	t.Parallel()
 	for args, session := range map[string]string{"chat": "", "resume": "notes", "resume no": "notes", "--resume notes": "notes", "--continue": "notes", "chat --continue": "notes"} {

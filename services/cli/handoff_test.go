@@ -31,12 +31,12 @@ func TestHandoff(t *testing.T) {
 	path := filepath.Join(zinotest.Dir(t), "h.md")
 	f.expect(t, "handoff --goal finish -o "+path, 0, "", remark+"The handoff is in "+path+"\n")
 	if data, err := os.ReadFile(path); err != nil || string(data) != "text\n" {
-		t.Errorf("the file holds %q, %v", data, err)
+		t.Errorf("the file contains %q, %v", data, err)
 	}
 	f.expect(t, "handoff --goal finish -o "+path+"/x", 1, "", remark+"Error [internal]: open "+path+"/x: not a directory\n")
 }
 
-// TestHandoffRequest checks what the daemon is sent.
+// TestHandoffRequest checks the request to the daemon.
 func TestHandoffRequest(t *testing.T) {
 	t.Parallel()
 	f := newFakeHandoff(t)
@@ -80,7 +80,7 @@ func TestHandoffFails(t *testing.T) {
 	f.expect(t, "handoff --goal x --offline", 1, "", "Error [internal]: HTTP 500: ^[\n")
 }
 
-// TestHandoffInterrupt ends with status 130 and leaves no file.
+// TestHandoffInterrupt checks that an interrupt gives status 130 and leaves no file.
 func TestHandoffInterrupt(t *testing.T) {
 	t.Parallel()
 	f := newFakeHandoff(t)

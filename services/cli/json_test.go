@@ -34,8 +34,8 @@ func TestJSONErrorsBeforeTurn(t *testing.T) {
 	}
 }
 
-// TestErrorHasOnePrefix checks that the services on the way are not named, and that
-// the advice to hand off is left out where the session is not stored.
+// TestErrorHasOnePrefix checks that the prefixes of relaying services are removed, and
+// the advice to hand off if the session is not stored.
 func TestErrorHasOnePrefix(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, "")

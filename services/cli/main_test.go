@@ -23,7 +23,7 @@ import (
 	"zino/services/cli/doctor"
 )
 
-// mainEnv makes the test binary the command zino.
+// mainEnv makes the test binary run as zino.
 const mainEnv = "CLI_TEST_MAIN"
 
 // Exit statuses.
@@ -60,17 +60,17 @@ type fake struct {
 
 	mu       sync.Mutex
 	heard    []proto.Chat
-	sessions map[string]int // messages of those there are
+	sessions map[string]int // number of messages by id
 	removed  []string
 	script   func(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Text, error) // answers "play"
 	stop     []func()
-	ended    chan error // why turns that wait were ended
+	ended    chan error // errors of turns that waited
 	caps     proto.RouterCapabilities
-	refuses  error // of the provider, to list its models
+	refuses  error // answer to a request for the list of models
 }
 
-// newFake starts a daemon that answers "echo: MESSAGE", and some messages otherwise:
-// see chat.
+// newFake starts a daemon that answers "echo: MESSAGE", except for the messages in
+// chat.
 func newFake(t *testing.T, path string) *fake {
 	t.Helper()
 	if path == "" {
@@ -109,7 +109,7 @@ func newFake(t *testing.T, path string) *fake {
 		f.stop = append(f.stop, func() {
 			at, cancel := context.WithCancel(context.Background())
 			cancel()
-			s.Shutdown(at) // cancelled at once: what still runs is of no interest
+			s.Shutdown(at) // cancelled: don't wait for running requests
 		})
 	}
 	t.Cleanup(f.die)
@@ -149,7 +149,7 @@ func (f *fake) chat(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Te
 	return proto.Text{Content: "echo: " + req.Message}, delta(req, out, "echo: "+req.Message)
 }
 
-// die ends the daemon. A second call does nothing.
+// die stops the daemon. A second call does nothing.
 func (f *fake) die() {
 	for _, stop := range f.stop {
 		stop()
@@ -228,7 +228,7 @@ func (f *fake) messages() (list []string) {
 	return list
 }
 
-// waiting returns when n turns have begun.
+// waiting waits until n turns have begun.
 func (f *fake) waiting(t *testing.T, n int) {
 	t.Helper()
 	zinotest.Eventually(t, "the turn has begun", func() bool { return len(f.messages()) >= n })
@@ -247,7 +247,7 @@ func newWorld(t *testing.T) world {
 	return w
 }
 
-// command returns zino in that world, without the environment of the tests.
+// command returns a zino command in that world, without the environment of the tests.
 func (w world) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Dir = w.cwd
@@ -264,12 +264,12 @@ func expect(t *testing.T, cmd *exec.Cmd, input string, status int, out, stderr s
 	t.Helper()
 	gotStatus, gotOut, gotErr := run(t, cmd, input)
 	if gotStatus != status || gotOut != out || gotErr != stderr {
-		t.Errorf("%.200q: status %d, printed\n%s\nsaid\n%s\nwant %d\n%s\n%s", cmd.Args[1:], gotStatus, gotOut, gotErr, status, out, stderr)
+		t.Errorf("%.200q: status %d, stdout\n%s\nstderr\n%s\nwant %d\n%s\n%s", cmd.Args[1:], gotStatus, gotOut, gotErr, status, out, stderr)
 	}
 }
 
-// newDaemon starts a daemon that forwards the requests for any service to one with
-// these methods, and has further methods of its own.
+// newDaemon starts a daemon with the methods that own registers. It forwards requests
+// for any service to one with the methods that behind registers.
 func newDaemon(t *testing.T, behind func(*rpc.Server), own ...func(*rpc.Server)) (socket string) {
 	t.Helper()
 	others, _ := rpctest.New(t, "others", "", behind)

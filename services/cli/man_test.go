@@ -23,7 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/man")
 
-// manDir is where the man pages are kept.
+// manDir is the directory of the man pages.
 const manDir = "../../docs/man"
 
 // TestMan compares the man pages with the commands. With -update it writes them.
@@ -34,12 +34,12 @@ func TestMan(t *testing.T) {
 	}
 	kept, err := filepath.Glob(manDir + "/*.[15]")
 	if err != nil || len(kept) != len(pages) {
-		t.Errorf("there are %d files in docs/man and %d commands, %v: run make generate", len(kept), len(pages), err)
+		t.Errorf("%d files in docs/man for %d pages, %v: run make generate", len(kept), len(pages), err)
 	}
 	for name, text := range pages {
 		data, err := os.ReadFile(filepath.Join(manDir, name))
 		if err != nil || string(data) != text {
-			t.Errorf("%s is not what the command says, %v: run make generate", name, err)
+			t.Errorf("%s differs from the command, %v: run make generate", name, err)
 		}
 	}
 }
@@ -56,8 +56,8 @@ func writePages(t *testing.T, pages map[string]string) {
 	}
 }
 
-// TestManPages checks for required sections, and for what would differ by day or
-// place.
+// TestManPages checks for required sections, and for text that depends on the date or
+// the host.
 func TestManPages(t *testing.T) {
 	t.Parallel()
 	pages := manPages(t)
@@ -66,7 +66,7 @@ func TestManPages(t *testing.T) {
 		`\fBzino-sessions(1)\fP`, `\fB\-c\fR, \fB\-\-config\fR \fIFILE\fR`, `(default text)`,
 	} {
 		if !strings.Contains(pages["zino.1"], want) {
-			t.Errorf("zino.1 does not have %q", want)
+			t.Errorf("zino.1 does not contain %q", want)
 		}
 	}
 	for name, text := range pages {
@@ -76,22 +76,22 @@ func TestManPages(t *testing.T) {
 		head, _, _ := strings.Cut(text, "\n")
 		title := strings.ToUpper(strings.TrimSuffix(name, ".1"))
 		if head != `.TH "`+title+`" "1" "" "Zino" "Zino's commands"` {
-			t.Errorf("%s begins with %s", name, head)
+			t.Errorf("%s: heading %s", name, head)
 		}
 		for _, bad := range []string{"\t", "[flags]", "\n\n\n", "[=false]", "INHERITED", os.TempDir(), "\x1b"} {
 			if strings.Contains(text, bad) {
-				t.Errorf("%s has %q", name, bad)
+				t.Errorf("%s contains %q", name, bad)
 			}
 		}
 		for _, section := range []string{"NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "SEE ALSO"} {
 			if strings.Count(text, "\n.SH "+section+"\n") != 1 {
-				t.Errorf("%s has not one section %s", name, section)
+				t.Errorf("%s: want one section %s", name, section)
 			}
 		}
 	}
 }
 
-// TestManConfig checks that every key is there, with default and remark.
+// TestManConfig checks that every key is documented, with default and comment.
 func TestManConfig(t *testing.T) {
 	t.Parallel()
 	page := manPages(t)["zino.toml.5"]
@@ -103,7 +103,7 @@ func TestManConfig(t *testing.T) {
 	}
 	for _, want := range []string{"\n.SH FILES\n", "\n.SS [exc]\n", "\n.B timeout = 30\nTime limit of executed code in seconds", "\n.EX\n[[rtr.model]]\n"} {
 		if !strings.Contains(page, want) {
-			t.Errorf("zino.toml.5 does not have %q", want)
+			t.Errorf("zino.toml.5 does not contain %q", want)
 		}
 	}
 }
@@ -122,12 +122,12 @@ func TestManMentions(t *testing.T) {
 	}
 	for _, service := range append(slices.Clone(config.Services), "repl") {
 		if !strings.Contains(string(data), "\n.B zino\\-"+service+"\n") {
-			t.Errorf("zino.7 does not have zino-%s", service)
+			t.Errorf("zino.7 does not contain zino-%s", service)
 		}
 	}
 	for _, level := range proto.Levels {
 		if !strings.Contains(string(data), "\n.B "+roff(string(level))+"\n") {
-			t.Errorf("zino.7 does not have the level %s", level)
+			t.Errorf("zino.7 does not contain the level %s", level)
 		}
 	}
 }
@@ -172,7 +172,7 @@ func manConfig(shipped string) string {
 	b.WriteString(manConfigHead)
 	_, shipped, _ = strings.Cut(shipped, "\n\n") // the file's own heading
 	b.WriteString(".SS Before the first section\n")
-	example := false // in lines that are shown as they are
+	example := false // in literal lines
 	literal := func(on bool) {
 		if on != example {
 			b.WriteString(map[bool]string{true: ".PP\n.EX\n", false: ".EE\n"}[on])
@@ -197,7 +197,7 @@ func manConfig(shipped string) string {
 		case key != nil:
 			literal(false)
 			if !strings.HasPrefix(line, "#") {
-				key[2] = `""` // the shipped file sets what has no default
+				key[2] = `""` // the shipped file sets only keys without a default
 			}
 			b.WriteString(".TP\n.B " + roff(key[1]) + " = " + strings.ReplaceAll(roff(key[2]), `"`, `\(dq`) + "\n" + remark.String())
 			remark.Reset()
@@ -279,8 +279,8 @@ func literal(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// manPage edits a generated page: no day, options in the usual form, further sections
-// before the last one.
+// manPage edits a generated page: it removes the date, reformats the options and adds
+// sections before the last one.
 func manPage(cmd *cobra.Command, page string) string {
 	head, rest, _ := strings.Cut(strings.TrimPrefix(page, ".nh\n"), "\n.SH ")
 	out := strings.Replace(head, `"Jan 0001"`, `""`, 1) + "\n.nh\n.ad l"

@@ -20,7 +20,7 @@ import (
 	"zino/services/cli/render"
 )
 
-// cannedMem is a mem, behind a daemon, with one reply to each type of request.
+// cannedMem is a daemon and a mem with one fixed reply to each type of request.
 type cannedMem struct {
 	socket string
 
@@ -28,8 +28,8 @@ type cannedMem struct {
 	requests []string
 }
 
-// newCannedMem takes the replies by the type of the request, as JSON; "" is an error
-// of code too_large.
+// newCannedMem starts a cannedMem. replies maps types of requests to replies in JSON;
+// "" is an error with code too_large.
 func newCannedMem(t *testing.T, replies map[string]string) *cannedMem {
 	t.Helper()
 	m := &cannedMem{}
@@ -85,8 +85,8 @@ func (m *cannedMem) editMemory(t *testing.T, script string) (cmd *exec.Cmd, tmp 
 
 const oneMemory = `{"id":0,"messages":[{"role":"user","content":"a"}],"created":"2026-11-21T14:03:00Z"}`
 
-// TestMemoryEditTerminal gives the editor the terminal, Ctrl-C included, and restores
-// the terminal afterwards.
+// TestMemoryEditTerminal checks that the editor gets the terminal and Ctrl-C, and that
+// the terminal is restored afterwards.
 func TestMemoryEditTerminal(t *testing.T) {
 	t.Parallel()
 	m := newCannedMem(t, map[string]string{proto.MemGetHard.Type: `{"type":"` + proto.MemGetHard.Reply + `",` + oneMemory[1:], proto.MemUpdateHard.Type: `{"type":"` + proto.MemUpdateHard.Reply + `"}`})
@@ -103,7 +103,7 @@ echo ready; until read -r line; do :; done; printf '%s\n' "$line" >"$2"; stty ra
 	}
 }
 
-// TestMemoryEditSignal ends the editor, and leaves no file.
+// TestMemoryEditSignal checks that SIGTERM ends the editor and leaves no file.
 func TestMemoryEditSignal(t *testing.T) {
 	t.Parallel()
 	m := newCannedMem(t, map[string]string{proto.MemGetHard.Type: `{"type":"` + proto.MemGetHard.Reply + `",` + oneMemory[1:]})
@@ -116,8 +116,8 @@ func TestMemoryEditSignal(t *testing.T) {
 	}
 }
 
-// TestMemoryOnTerminal cuts lines to the terminal's width, escapes what is exact for
-// a program, and does not wait for input that is not announced.
+// TestMemoryOnTerminal checks that lines are cut to the terminal's width, that control
+// characters are escaped, and that add does not read from the terminal.
 func TestMemoryOnTerminal(t *testing.T) {
 	t.Parallel()
 	m := newCannedMem(t, map[string]string{
@@ -150,7 +150,7 @@ func TestMemorySearchRequest(t *testing.T) {
 	zinotest.Contains(t, "request", m.last(), `"query":"a"`, `"top_k":1`, `"tag":"t"`, `"channel_id":"c"`, `"since":"2026-11-21T00:00:00+09:00"`, `"until":"2026-11-22T10:00:00.5Z"`, `"min_score":0.25`)
 }
 
-// TestMemoryOldDaemon reports a daemon without the method.
+// TestMemoryOldDaemon checks the error of a daemon without the method.
 func TestMemoryOldDaemon(t *testing.T) {
 	t.Parallel()
 	status, out, stderr := run(t, newWorld(t).command("--socket", newCannedMem(t, nil).socket, "memory", "rm", "1"), "")
@@ -159,7 +159,7 @@ func TestMemoryOldDaemon(t *testing.T) {
 	}
 }
 
-// TestMemoryShared notes that the host's memory is shared before something is stored.
+// TestMemoryShared checks the note about the host's shared memory.
 func TestMemoryShared(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -175,7 +175,7 @@ func TestMemoryShared(t *testing.T) {
 	}
 }
 
-// TestMemoryAddInterrupted ends while it waits for a text, and stores nothing.
+// TestMemoryAddInterrupted checks that an interrupt while reading stores nothing.
 func TestMemoryAddInterrupted(t *testing.T) {
 	t.Parallel()
 	m := newCannedMem(t, nil)

@@ -67,8 +67,8 @@ func (m *messageFlags) run(cmd *cobra.Command, env *command.Env, args []string) 
 	return ask(ctx, env, d, req)
 }
 
-// ask has one daemon answer one message, and closes it. A daemon that the user named
-// is sent nothing else.
+// ask sends one message to a daemon and closes it. It sends no other requests to a
+// daemon that the user named.
 func ask(ctx context.Context, env *command.Env, d *connect.Daemon, req proto.Chat) error {
 	defer d.Close()
 	if !d.Named {

@@ -10,7 +10,7 @@ import (
 	"zino/proto"
 )
 
-// modelsDaemon is a daemon that passes requests on to a router with these models.
+// modelsDaemon starts a daemon with a router that lists the models of answer.
 func modelsDaemon(t *testing.T, answer func(proto.ModelsRequest) (proto.ModelList, error)) (socket string) {
 	t.Helper()
 	return newDaemon(t, func(s *rpc.Server) {
@@ -19,7 +19,7 @@ func modelsDaemon(t *testing.T, answer func(proto.ModelsRequest) (proto.ModelLis
 }
 
 func TestModels(t *testing.T) {
-	requests := make(chan string, 10) // the providers that were asked for
+	requests := make(chan string, 10) // requested providers
 	socket := modelsDaemon(t, func(req proto.ModelsRequest) (proto.ModelList, error) {
 		requests <- req.Provider
 		switch req.Provider {
@@ -60,7 +60,7 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// TestModelCompletion: --model is completed with the models of a running daemon.
+// TestModelCompletion checks that --model is completed by a running daemon.
 func TestModelCompletion(t *testing.T) {
 	socket := modelsDaemon(t, func(req proto.ModelsRequest) (proto.ModelList, error) {
 		return proto.ModelList{Models: []proto.Model{{Name: "gpt-6-luna", Provider: "openai"}, {Name: "claude-x", Provider: "anthropic"}, {Name: "gpt-6-luna", Provider: "openrouter"}}}, nil

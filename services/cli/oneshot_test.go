@@ -15,7 +15,7 @@ import (
 	"zino/services/cli/render"
 )
 
-// TestOneShotErrors prints one line, with status 1.
+// TestOneShotErrors checks that errors are one line with status 1.
 func TestOneShotErrors(t *testing.T) {
 	f := newFake(t, "")
 	for _, test := range []struct{ name, message, stderr string }{
@@ -30,8 +30,8 @@ func TestOneShotErrors(t *testing.T) {
 	expect(t, newWorld(t).command("--socket", f.socket, "-s", "nothing"), "", 0, "\n", render.EmptyAnswer+"\n")
 }
 
-// TestOneRequest has a daemon that accepts one connection and answers one frame: a
-// socket that the user named is sent nothing else.
+// TestOneRequest checks that a socket that the user named gets only the request itself,
+// on one connection.
 func TestOneRequest(t *testing.T) {
 	for _, named := range []string{"--socket", "--config"} {
 		t.Run(named, func(t *testing.T) {
@@ -72,8 +72,8 @@ func answerOnce(nc net.Conn, reply string) string {
 	return string(body)
 }
 
-// TestWhichDaemon asks the user's own before the host's, the host's for plain
-// messages only, and warns of another version.
+// TestWhichDaemon checks that the user's daemon is preferred to the host's, which is
+// used for plain messages only, and the warning about another version.
 func TestWhichDaemon(t *testing.T) {
 	w := newWorld(t)
 	host := newFake(t, filepath.Join(w.runtime, "host.sock"))
@@ -87,7 +87,7 @@ func TestWhichDaemon(t *testing.T) {
 	}
 	plain(host)
 	if status, _, stderr := run(t, w.command(), "hello\n"); status != 1 || !strings.Contains(stderr, "no model is connected") {
-		t.Errorf("a chat: status %d, stderr %q; want none with the host's daemon", status, stderr)
+		t.Errorf("a chat: status %d, stderr %q; want an error, not the host's daemon", status, stderr)
 	}
 	zinotest.Must(t, os.Mkdir(filepath.Join(w.runtime, "zino"), 0o700))
 	own := newFake(t, filepath.Join(w.runtime, "zino", "daemon.sock"))
@@ -110,14 +110,14 @@ func TestWhichDaemon(t *testing.T) {
 	}
 }
 
-// TestDeniedByHost says who may use the host's daemon, and how to join them.
+// TestDeniedByHost checks the advice for a user who may not use the host's daemon.
 func TestDeniedByHost(t *testing.T) {
 	w := newWorld(t)
 	newFake(t, w.runtime+"/host.sock")
 	zinotest.Must(t, os.Chmod(w.runtime+"/host.sock", 0))
 	for _, args := range [][]string{{"--host", "hello", "you"}, {"--host", "memory", "list"}} {
 		cmd := w.command(args...)
-		if os.Getuid() == 0 { // the file's mode does not keep root out
+		if os.Getuid() == 0 { // the mode does not apply to root
 			cmd = asNobody(t, w, cmd)
 		}
 		status, out, stderr := run(t, cmd, "")
@@ -127,7 +127,7 @@ func TestDeniedByHost(t *testing.T) {
 	}
 }
 
-// TestNoModel says what to do. Without a daemon, see TestExecNoDaemon.
+// TestNoModel checks the advice for a plain message without a daemon and a model.
 func TestNoModel(t *testing.T) {
 	w := newWorld(t)
 	status, _, stderr := run(t, w.command("hello", "you"), "")
@@ -137,7 +137,7 @@ func TestNoModel(t *testing.T) {
 	}
 }
 
-// TestNoServices names the missing binary and leaves nothing behind.
+// TestNoServices checks that the error names the missing program and no files are left.
 func TestNoServices(t *testing.T) {
 	w := newWorld(t)
 	cmd := w.command("hello", "you")

@@ -28,7 +28,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestNoPages says how to connect one, at the address that the service reports.
+// TestNoPages checks the instructions, with the address that the service reports.
 func TestNoPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -42,7 +42,7 @@ func TestNoPages(t *testing.T) {
 	}
 }
 
-// TestPagesTerminal cuts lines to the terminal's width. The ids stay.
+// TestPagesTerminal checks that lines are cut to the terminal's width and keep the ids.
 func TestPagesTerminal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -63,8 +63,8 @@ func TestPagesTerminal(t *testing.T) {
 	}
 }
 
-// TestCompletionPages completes names alone where they are unique, and starts no
-// service.
+// TestCompletionPages checks that unique names are completed without the id, and that
+// no service is started.
 func TestCompletionPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

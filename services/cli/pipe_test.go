@@ -14,7 +14,7 @@ import (
 
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
-// TestPipeChat answers line after line, also after errors, and exits 0.
+// TestPipeChat checks that each line is answered, also after errors, with status 0.
 func TestPipeChat(t *testing.T) {
 	for _, test := range []struct {
 		name, input, out, stderr string
@@ -50,7 +50,7 @@ func TestPipeChat(t *testing.T) {
 	}
 }
 
-// TestPipeChatSignals ends the chat with 130, between turns and in one.
+// TestPipeChatSignals checks status 130 for signals between and during turns.
 func TestPipeChatSignals(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		for _, line := range []string{"one", "wait"} {
@@ -63,7 +63,7 @@ func TestPipeChatSignals(t *testing.T) {
 				p := zinotest.Start(t, cmd)
 				io.WriteString(in, line+"\n")
 				f.waiting(t, 1)
-				if line == "one" { // a second turn that has been answered means: waiting for the third
+				if line == "one" { // a second turn has begun: the first is over
 					io.WriteString(in, "fail\n")
 					f.waiting(t, 2)
 				}

@@ -23,13 +23,13 @@ func onTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	return x
 }
 
-// prompts waits for the nth prompt, and until the keyboard is in use.
+// prompts waits for the nth prompt in raw mode.
 func (x *terminal) prompts(n int) {
 	x.t.Helper()
 	zinotest.Eventually(x.t, "prompt "+strconv.Itoa(n), func() bool { return x.Written.Count("\x1b[?2004h") >= n && !x.Cooked() })
 }
 
-// leaves waits for the end, and checks the status and that the terminal is restored.
+// leaves waits for the exit and checks the status and that the terminal is restored.
 func (x *terminal) leaves(status int) {
 	x.t.Helper()
 	if got := x.Exit(); got != status {
@@ -40,11 +40,11 @@ func (x *terminal) leaves(status int) {
 	}
 }
 
-// ends is leaves for a program that edits lines.
+// ends is like leaves, and checks that bracketed paste is off.
 func (x *terminal) ends(status int) {
 	x.t.Helper()
 	x.leaves(status)
-	zinotest.Eventually(x.t, "bracketed paste is off", func() bool { // what was written last may be under way
+	zinotest.Eventually(x.t, "bracketed paste is off", func() bool { // the last output may not have been read yet
 		screen := x.Written.String()
 		return strings.LastIndex(screen, "\x1b[?2004l") > strings.LastIndex(screen, "\x1b[?2004h")
 	})

@@ -9,8 +9,8 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// TestServiceGivesUp has each service fail when it starts: the error is reported, and
-// nothing is left behind.
+// TestServiceGivesUp checks that the error of a service that fails to start is printed,
+// and that no files are left.
 func TestServiceGivesUp(t *testing.T) {
 	w := newWorld(t)
 	zino := w.install(t)

@@ -16,18 +16,18 @@ import (
 	"zino/proto"
 )
 
-// fakeRepl is a REPL with some pages, where the value of code is its text. Some code
-// means something else: see eval.
+// fakeRepl is a REPL with some pages. The value of code is its text, except for the
+// code in eval.
 type fakeRepl struct {
 	socket string
 
 	mu    sync.Mutex
 	pages []proto.Page
 	heard []proto.Eval
-	ended chan error // why evaluations that wait were ended
+	ended chan error // errors of evaluations that waited
 }
 
-// newFakeRepl is the REPL of a world's user.
+// newFakeRepl starts the user's REPL in a world.
 func newFakeRepl(t *testing.T, w world, pages ...proto.Page) *fakeRepl {
 	t.Helper()
 	dir := filepath.Join(w.runtime, "zino")
@@ -90,7 +90,7 @@ func aPage(name, id string) proto.Page {
 	}
 }
 
-// TestReplWhere checks the order: the REPL that was named, the user's, the host's.
+// TestReplWhere checks the order: the configured REPL, the user's, the host's.
 func TestReplWhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -102,7 +102,7 @@ func TestReplWhere(t *testing.T) {
 	const none = "Error [internal]: no REPL is running; start one with zino repl, in the directory that its files belong to\n"
 	for _, test := range []struct {
 		args, shows string
-		own         bool // the user's is there from now on
+		own         bool // start the user's REPL first
 	}{
 		{"pages", "host-0001", false},
 		{"--config own.toml pages", "named-0002", false},
@@ -127,7 +127,7 @@ func TestReplWhere(t *testing.T) {
 	}
 }
 
-// TestReplForbidden reports that the host's REPL cannot be used by this user.
+// TestReplForbidden checks the error for a REPL that this user may not use.
 func TestReplForbidden(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -138,7 +138,7 @@ func TestReplForbidden(t *testing.T) {
 	zinotest.Must(t, os.Chmod(socket, 0))
 	zinotest.Must(t, os.WriteFile(filepath.Join(dir, "c.toml"), []byte("[repl]\nsocket = \"s\"\n"), 0o644))
 	cmd := w.command("--config", filepath.Join(dir, "c.toml"), "pages")
-	if os.Getuid() == 0 { // root is refused nothing
+	if os.Getuid() == 0 { // the mode does not apply to root
 		cmd = asNobody(t, w, cmd)
 	}
 	status, out, stderr := run(t, cmd, "")

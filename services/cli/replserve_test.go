@@ -20,8 +20,8 @@ import (
 	"zino/proto"
 )
 
-// standIn is a service zino-repl without pages, which records how it was started. It
-// fails if there is a file "fail".
+// standIn runs as a service zino-repl without pages that records how it was started. It
+// fails if the file "fail" exists.
 func standIn() {
 	cfg, log := service.Start("repl")
 	if text, err := os.ReadFile(filepath.Join(cfg.Repl.Dir, "fail")); err == nil {
@@ -43,7 +43,7 @@ type started struct {
 	PID                     int
 }
 
-// install puts zino and the stand-in side by side.
+// install copies zino and the stand-in to one directory.
 func (w world) install(t *testing.T) (zino string) {
 	t.Helper()
 	for _, name := range []string{"zino", "zino-repl"} {
@@ -79,7 +79,7 @@ func (w world) serving(t *testing.T, zino string, args ...string) (x *terminal, 
 	return x, s
 }
 
-// over waits for the end of zino repl, and checks that nothing is left.
+// over waits for zino repl to exit and checks that no process and no file is left.
 func (w world) over(t *testing.T, x *terminal, s started, status int) {
 	t.Helper()
 	if got := x.Exit(); got != status {
@@ -89,8 +89,8 @@ func (w world) over(t *testing.T, x *terminal, s started, status int) {
 	zinotest.Equal(t, "files left", zinotest.Names(t, w.runtime), "")
 }
 
-// TestRepl runs the service for a directory, says how to use it, and stops it at
-// Ctrl-C.
+// TestRepl checks the service's settings and environment, the printed instructions, and
+// that Ctrl-C stops it.
 func TestRepl(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -104,7 +104,7 @@ func TestRepl(t *testing.T) {
 	x.Shows(`<script crossorigin src="http://` + s.HTTP + `/zino.js"></script>`)
 	env := strings.Join(s.Env, "\n")
 	if strings.Contains(env, "sk-secret") || !strings.Contains(env, "OWN=kept") || strings.Contains(env, "LISTEN_PID") {
-		t.Errorf("its environment is %q", env)
+		t.Errorf("environment %q", env)
 	}
 	status, out, stderr := run(t, w.command("status"), "")
 	if status != 0 || !regexp.MustCompile(`(?m)^repl +up `).MatchString(out) || stderr != "" {
@@ -120,8 +120,7 @@ func TestRepl(t *testing.T) {
 	w.over(t, x, s, 0)
 }
 
-// TestReplEnds checks that the command ends with the service, and the service with the
-// command.
+// TestReplEnds checks that each of command and service ends when the other does.
 func TestReplEnds(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -130,10 +129,10 @@ func TestReplEnds(t *testing.T) {
 		status int
 		shows  string
 	}{
-		{"terminated", func(x *terminal, _ started) error { return x.Process.Process.Signal(syscall.SIGTERM) }, 0, ""},
-		{"hung up", func(x *terminal, _ started) error { return x.Process.Process.Signal(syscall.SIGHUP) }, 0, ""},
-		{"the service is killed", func(_ *terminal, s started) error { return syscall.Kill(s.PID, syscall.SIGKILL) }, exitError, "Error [internal]: the REPL was stopped by another process: signal: killed\r\n"},
-		{"the service is stopped", func(_ *terminal, s started) error { return syscall.Kill(s.PID, syscall.SIGTERM) }, exitError, "Error [internal]: the REPL was stopped by another process: SIGTERM\r\n"},
+		{"SIGTERM", func(x *terminal, _ started) error { return x.Process.Process.Signal(syscall.SIGTERM) }, 0, ""},
+		{"SIGHUP", func(x *terminal, _ started) error { return x.Process.Process.Signal(syscall.SIGHUP) }, 0, ""},
+		{"service killed", func(_ *terminal, s started) error { return syscall.Kill(s.PID, syscall.SIGKILL) }, exitError, "Error [internal]: the REPL was stopped by another process: signal: killed\r\n"},
+		{"service stopped", func(_ *terminal, s started) error { return syscall.Kill(s.PID, syscall.SIGTERM) }, exitError, "Error [internal]: the REPL was stopped by another process: SIGTERM\r\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -146,8 +145,8 @@ func TestReplEnds(t *testing.T) {
 	}
 }
 
-// TestReplKilled checks that the service does not outlive the command, and that the
-// next one replaces the socket.
+// TestReplKilled checks that the service ends with a killed command, and that the next
+// one replaces the socket.
 func TestReplKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -161,8 +160,8 @@ func TestReplKilled(t *testing.T) {
 	w.over(t, x, s, 0)
 }
 
-// TestReplRefuses checks what keeps the REPL from starting: one line. Wrong flags
-// are in testdata/script/mistakes.txtar.
+// TestReplRefuses checks the errors of starting the REPL. Invalid flags are in
+// testdata/script/mistakes.txtar.
 func TestReplRefuses(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -192,7 +191,7 @@ func TestReplRefuses(t *testing.T) {
 	}
 }
 
-// TestReplFails prints the service's own error once.
+// TestReplFails checks that the service's error is printed once.
 func TestReplFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -35,7 +35,7 @@ func stepping(parts ...[]string) (script func(context.Context, proto.Chat, *rpc.
 	}, next
 }
 
-// execOn runs a script on a terminal of so many columns.
+// execOn runs a script on a terminal of the given width.
 func execOn(t *testing.T, columns uint16, env string, args []string, parts ...[]string) (x *terminal, next chan struct{}) {
 	t.Helper()
 	f := newFake(t, "")
@@ -49,19 +49,19 @@ func execOn(t *testing.T, columns uint16, env string, args []string, parts ...[]
 	return x, next
 }
 
-// left waits for the end and compares the screen.
+// left waits for the exit and compares the screen.
 func (x *terminal) left(columns int, want ...string) {
 	x.t.Helper()
 	x.Exit()
-	x.Shows(want[len(want)-1]) // what was written last may be under way
+	x.Shows(want[len(want)-1]) // the last output may not have been read yet
 	zinotest.Eventually(x.t, "the last newline", func() bool { return strings.HasSuffix(x.Written.String(), "\n") })
 	if got := x.Rows(columns); !slices.Equal(got, append(want, "")) {
-		x.t.Errorf("the screen holds\n%s\nwritten as %q", strings.Join(got, "\n"), x.Written.String())
+		x.t.Errorf("screen:\n%s\nwritten as %q", strings.Join(got, "\n"), x.Written.String())
 	}
 }
 
-// TestScreenNarrow renders a turn on twenty columns: the indicator never takes more
-// than a row, and is erased.
+// TestScreenNarrow checks a turn on twenty columns: the indicator fits into a row and is
+// erased.
 func TestScreenNarrow(t *testing.T) {
 	t.Parallel()
 	const long = `{"type":"tool_output","id":"a","text":"compiling a very long name of a package\n"}`
@@ -87,7 +87,7 @@ func TestScreenNarrow(t *testing.T) {
 		"one two", "5 tokens in, 7 out, ", "$0.5000")
 }
 
-// TestScreenResized draws in the current width of the terminal.
+// TestScreenResized checks that the indicator follows the terminal's width.
 func TestScreenResized(t *testing.T) {
 	t.Parallel()
 	output := func(text string) string { return `{"type":"tool_output","id":"a","text":"` + text + `"}` }
@@ -105,7 +105,7 @@ func TestScreenResized(t *testing.T) {
 	x.Exit()
 }
 
-// TestScreenPlain writes nothing but text where colours are not wanted.
+// TestScreenPlain checks that NO_COLOR and TERM=dumb disable control sequences.
 func TestScreenPlain(t *testing.T) {
 	for _, env := range []string{"NO_COLOR=1", "TERM=dumb"} {
 		t.Run(env, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestScreenPlain(t *testing.T) {
 	}
 }
 
-// TestScreenReasoning is dimmed, on lines of its own.
+// TestScreenReasoning checks that reasoning is dimmed, on separate lines.
 func TestScreenReasoning(t *testing.T) {
 	t.Parallel()
 	thought := func(text string) string { return `{"type":"reasoning","text":"` + text + `"}` }

@@ -17,14 +17,14 @@ import (
 	"zino/services/cli/render"
 )
 
-// fakeSessions is a daemon whose mem has sessions, and which previews turns and hands
-// off.
+// fakeSessions is a daemon with a mem that has sessions. It also answers previews and
+// handoffs.
 type fakeSessions struct {
 	socket string
 
 	mu       sync.Mutex
 	list     []proto.SessionSummary
-	total    int   // sessions, if more than in the list
+	total    int   // number of sessions, if more than in list
 	fails    error // every answer
 	endless  bool  // pieces of a session repeat
 	previews []proto.Preview

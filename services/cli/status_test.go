@@ -32,7 +32,7 @@ func TestStatus(t *testing.T) {
 	for _, name := range config.Services {
 		socket := filepath.Join(dir, name+".sock")
 		switch name {
-		case "mem", "exc": // two that hang take no longer than one
+		case "mem", "exc": // they are asked concurrently
 			zinotest.Listen(t, socket) // and never answers
 		case "rtr":
 		case "agr", "ctx":
@@ -64,7 +64,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestStatusWhere asks the user's own constellation, a named one, the host's.
+// TestStatusWhere checks a named constellation, and the output without any.
 func TestStatusWhere(t *testing.T) {
 	w := newWorld(t)
 	named := filepath.Join(w.cwd, "own.toml")
@@ -85,7 +85,7 @@ func TestStatusWhere(t *testing.T) {
 	zinotest.Equal(t, "files left", zinotest.Names(t, w.runtime), "")
 }
 
-// TestStatusWithoutDaemon prints what a run would use, and where each key comes from.
+// TestStatusWithoutDaemon checks the settings that a run would use.
 func TestStatusWithoutDaemon(t *testing.T) {
 	for _, test := range []struct {
 		name, config string
@@ -136,7 +136,7 @@ func TestStatusWithoutDaemon(t *testing.T) {
 	}
 }
 
-// TestDescribe prints the methods of a service that does not run.
+// TestDescribe checks the methods of a service that does not run.
 func TestDescribe(t *testing.T) {
 	w := newWorld(t)
 	for name, want := range map[string][]string{

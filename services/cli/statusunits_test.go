@@ -14,7 +14,7 @@ import (
 	"zino/proto"
 )
 
-// shown returns what systemctl show prints of a service and its socket.
+// shown returns the output of systemctl show for a service and its socket.
 func shown(name, active, sub, result, socket string) string {
 	return "Result=" + result + "\nUser=zino-" + name + "\nExecStart={ path=/usr/bin/zino-" + name + " ; argv[]=/usr/bin/zino-" + name +
 		" --config /etc/zino/ZINO.toml --callers zino-agr,group:zino ; ignore_errors=no ; start_time=[n/a] ; pid=0 }\nId=zino-" + name +
@@ -22,7 +22,7 @@ func shown(name, active, sub, result, socket string) string {
 		"Id=zino-" + name + ".socket\nLoadState=loaded\nActiveState=" + socket + "\nSubState=listening\n\n"
 }
 
-// pretend puts a systemctl into the world that prints text for one scope.
+// pretend installs a fake systemctl that prints text for one scope.
 func (w world) pretend(t *testing.T, user bool, text string) (path string) {
 	t.Helper()
 	zinotest.Write(t, filepath.Join(w.cwd, "units"), text)
@@ -32,7 +32,8 @@ func (w world) pretend(t *testing.T, user bool, text string) (path string) {
 	return "PATH=" + w.cwd + ":" + os.Getenv("PATH")
 }
 
-// TestStatusUnits starts no idle service, and prints what systemd reports.
+// TestStatusUnits checks the states that systemd reports, and that idle services are
+// not started.
 func TestStatusUnits(t *testing.T) {
 	t.Parallel()
 	for name, user := range map[string]bool{"the user's": true, "the host's": false} {
@@ -103,7 +104,7 @@ func (w world) hostConfig(t *testing.T, dir string) string {
 	return file
 }
 
-// TestStatusIdle exits 0 for idle services.
+// TestStatusIdle checks that idle services give status 0.
 func TestStatusIdle(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -117,8 +118,8 @@ func TestStatusIdle(t *testing.T) {
 	}
 }
 
-// TestStatusUnitsStopped asks the sockets where systemd has the units but does not
-// listen, as beside zino up.
+// TestStatusUnitsStopped checks that services are asked on their sockets if their units
+// are stopped, as with zino up.
 func TestStatusUnitsStopped(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -10,8 +10,8 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// TestSupervisorAlone starts a private supervisor whose client was killed, at each
-// point of the handshake: it leaves nothing behind.
+// TestSupervisorAlone checks that a private supervisor leaves no files if its client is
+// killed at any point of the handshake.
 func TestSupervisorAlone(t *testing.T) {
 	for _, test := range []struct {
 		name, input string
@@ -33,7 +33,7 @@ func TestSupervisorAlone(t *testing.T) {
 	}
 }
 
-// TestSupervisorClosedPipe closes the streams of the supervisor.
+// TestSupervisorClosedPipe checks that EPIPE does not kill the supervisor.
 func TestSupervisorClosedPipe(t *testing.T) {
 	w := newWorld(t)
 	cmd := w.command("up", "--private", filepath.Join(w.runtime, "zino-x"))
@@ -42,13 +42,13 @@ func TestSupervisorClosedPipe(t *testing.T) {
 	r.Close()
 	cmd.Stdout, cmd.Stderr, cmd.Stdin = out, out, strings.NewReader("\n")
 	if err := cmd.Run(); err == nil || cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled() {
-		t.Errorf("it ended with %v, want status 1 for want of a configuration", err)
+		t.Errorf("ended with %v, want status 1: no configuration", err)
 	}
 	out.Close()
 	zinotest.Equal(t, "files left", zinotest.Names(t, w.runtime), "")
 }
 
-// TestSupervisorForeignDir does not change a directory that exists.
+// TestSupervisorForeignDir checks that an existing directory is not changed.
 func TestSupervisorForeignDir(t *testing.T) {
 	w := newWorld(t)
 	file := filepath.Join(w.runtime, "zino-x", "kept")

@@ -35,7 +35,7 @@ func TestTerminalChat(t *testing.T) {
 	x.Type("\x1b[200~three\rpasted\rlines\x1b[201~\r")
 	x.Shows("echo: three\r\npasted\r\nlines")
 	x.prompts(6)
-	x.Type("fail\r") // an error ends nothing
+	x.Type("fail\r") // an error does not end the chat
 	x.Shows("Error [internal]: this fails ^[[31m")
 	x.prompts(7)
 	x.Type(":q\r")
@@ -52,7 +52,7 @@ func TestTerminalChat(t *testing.T) {
 	x.Shows("To go on: " + os.Args[0] + " sessions resume " + session[:8] + " --socket " + f.socket + "\r\n")
 }
 
-// TestTerminalLeave ends the chat in each way.
+// TestTerminalLeave checks each way to leave the chat.
 func TestTerminalLeave(t *testing.T) {
 	for name, keys := range map[string]string{":q": ":q\r", "/quit": "/quit\r", "Ctrl-D": "\x04", "Ctrl-C twice": "half\x03\x03"} {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestTerminalLeave(t *testing.T) {
 	}
 }
 
-// TestTerminalClear clears a line with Ctrl-C.
+// TestTerminalClear checks that Ctrl-C clears a line.
 func TestTerminalClear(t *testing.T) {
 	t.Parallel()
 	x, f := chatOn(t)
@@ -81,7 +81,7 @@ func TestTerminalClear(t *testing.T) {
 	}
 }
 
-// TestTerminalInterrupt ends a turn with Ctrl-C, and not the chat.
+// TestTerminalInterrupt checks that Ctrl-C ends a turn but not the chat.
 func TestTerminalInterrupt(t *testing.T) {
 	t.Parallel()
 	x, f := chatOn(t)
@@ -101,7 +101,8 @@ func TestTerminalInterrupt(t *testing.T) {
 	x.ends(0)
 }
 
-// TestTerminalSignals restores the terminal, at the prompt and in a turn.
+// TestTerminalSignals checks that signals restore the terminal, at the prompt and in a
+// turn.
 func TestTerminalSignals(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
 		for _, where := range []string{"prompt", "turn"} {
@@ -122,7 +123,7 @@ func TestTerminalSignals(t *testing.T) {
 			})
 		}
 	}
-	t.Run("interrupt from elsewhere at the prompt", func(t *testing.T) {
+	t.Run("SIGINT at the prompt", func(t *testing.T) {
 		t.Parallel()
 		x, _ := chatOn(t)
 		x.Signal(os.Interrupt)
@@ -130,8 +131,8 @@ func TestTerminalSignals(t *testing.T) {
 	})
 }
 
-// TestTerminalRaw checks that a terminal gets no control characters, and that
-// redirected output is unchanged and has no prompt.
+// TestTerminalRaw checks that pasted C1 and bidi characters are escaped on the terminal
+// and sent unchanged.
 func TestTerminalRaw(t *testing.T) {
 	t.Parallel()
 	x, f := chatOn(t)
@@ -145,7 +146,7 @@ func TestTerminalRaw(t *testing.T) {
 	}
 }
 
-// TestTerminalRedirected edits on the terminal though stdout and stderr are files.
+// TestTerminalRedirected checks that the editor uses /dev/tty if stderr is a file.
 func TestTerminalRedirected(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, "")
@@ -167,12 +168,12 @@ func TestTerminalRedirected(t *testing.T) {
 	x.ends(0)
 	text, err := os.ReadFile(stderr.Name())
 	if err != nil || !strings.HasPrefix(string(text), "Error [internal]: this fails ^[[31m\nTo go on: ") || strings.Count(string(text), "\n") != 2 {
-		t.Errorf("stderr holds %q, %v", text, err)
+		t.Errorf("stderr %q, %v", text, err)
 	}
 }
 
-// TestTerminalHistory recalls what was typed in the last chat, unless that was not
-// stored.
+// TestTerminalHistory checks that messages of earlier chats are recalled, except with
+// --no-save.
 func TestTerminalHistory(t *testing.T) {
 	t.Parallel()
 	f, w := newFake(t, ""), newWorld(t)
@@ -193,14 +194,14 @@ func TestTerminalHistory(t *testing.T) {
 	}
 	text, err := os.ReadFile(filepath.Join(w.home, ".config", "zino", "chat_history"))
 	if err != nil || string(text) != "\"a\\nb\"\n" {
-		t.Errorf("the file holds %q, %v", text, err)
+		t.Errorf("the file contains %q, %v", text, err)
 	}
 	if len(f.removed) != 1 || len(f.messages()) != 3 {
 		t.Errorf("removed %q, sent %q", f.removed, f.messages())
 	}
 }
 
-// TestTerminalDumb writes text only with TERM=dumb.
+// TestTerminalDumb checks that TERM=dumb gets no escape sequences.
 func TestTerminalDumb(t *testing.T) {
 	t.Parallel()
 	cmd := newWorld(t).command("--socket", newFake(t, "").socket)

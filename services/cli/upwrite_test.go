@@ -10,8 +10,8 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// TestUpWrite writes the configuration that the services of zino up read: the user's
-// settings, the sockets of this login, and no key of a provider.
+// TestUpWrite checks the configuration for the services of zino up: the user's
+// settings, the sockets in the runtime directory, and no key of a provider.
 func TestUpWrite(t *testing.T) {
 	t.Parallel()
 	const model = "model = \"m1\"\n"
@@ -27,7 +27,7 @@ func TestUpWrite(t *testing.T) {
 			},
 		},
 		{
-			"a socket of one's own", "[mem]\nsocket = \"/nowhere/m.sock\"\n", "",
+			"a configured socket", "[mem]\nsocket = \"/nowhere/m.sock\"\n", "",
 			func(_ world, c *config.Config) (string, string) { return c.Mem.Socket, "/nowhere/m.sock" },
 		},
 		{
@@ -69,7 +69,7 @@ func TestUpWrite(t *testing.T) {
 	}
 }
 
-// TestUpWriteFails prints one line, and starts nothing.
+// TestUpWriteFails checks the one-line error.
 func TestUpWriteFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

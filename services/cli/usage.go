@@ -60,8 +60,8 @@ starts again. Budgets of a session need --session.`,
 	return cmd
 }
 
-// printUsage prints the sums and the budgets. session says that the report is about
-// one session.
+// printUsage prints the sums and the budgets. session is true for a report about one
+// session.
 func printUsage(w io.Writer, report proto.UsageReport, session bool) error {
 	out := "No usage recorded.\n"
 	if report.Total.Requests > 0 {

@@ -134,7 +134,7 @@ func TestUsageEmpty(t *testing.T) {
 	}
 }
 
-// TestUsageEstimated prints the date of the prices.
+// TestUsageEstimated checks that the date of the prices is printed.
 func TestUsageEstimated(t *testing.T) {
 	r := newUsageRouter(t, proto.UsageReport{Total: usageRow("total", 10, 0, new(0.5)), PricesOf: "2026-11-22"}, nil)
 	status, out, stderr := run(t, newWorld(t).command("--socket", r.socket, "usage"), "")
@@ -148,14 +148,14 @@ func TestUsageFails(t *testing.T) {
 	expect(t, newWorld(t).command("--socket", r.socket, "usage"), "", 1, "", "Error [internal]: the file is ^[[31m gone\n")
 }
 
-// TestUsageOwn asks the user's own services where these run.
+// TestUsageOwn checks that the user's running services are used.
 func TestUsageOwn(t *testing.T) {
 	w, r := newWorld(t), newUsageRouter(t, proto.UsageReport{}, nil)
 	w.daemon(t, r.socket)
 	expect(t, w.command("usage"), "", 0, "No usage recorded.\n", "")
 }
 
-// TestUsageInterrupted ends while it waits for a service.
+// TestUsageInterrupted checks an interrupt while the command waits for a service.
 func TestUsageInterrupted(t *testing.T) {
 	t.Parallel()
 	l := zinotest.Listen(t, "")

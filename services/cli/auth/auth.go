@@ -44,7 +44,7 @@ func New(env *command.Env) *cobra.Command {
 		Use: "auth", Short: "store keys of model providers, and see where they come from", Long: long,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			what := "name one of: set, list, logout, login"
-			if len(args) > 0 { // which is not repeated: it may be a key
+			if len(args) > 0 { // args[0] may be a key: don't print it
 				what = cmp.Or(command.Suggest(cmd, args[0]), "there is no such command; there are: set, list, logout, login")
 			}
 			return render.Usage("zino auth: %s; try zino auth --help", what)
@@ -67,7 +67,7 @@ func (p *place) flags(cmd *cobra.Command) {
 	cmd.Flags().MarkHidden("root-dir") // cannot fail: the flag exists
 }
 
-// check refuses what must fail before a key is typed.
+// check validates the flags before a key is typed.
 func (p *place) check(command string, uid int) error {
 	switch {
 	case p.root != "" && !p.system:
@@ -108,8 +108,8 @@ func accountCommand(name, short string, run func(context.Context, keys.Account, 
 	return cmd
 }
 
-// parseAccount returns the provider that the arguments name. An error does not
-// repeat them: one may be a key.
+// parseAccount returns the provider that the arguments name. Its errors don't contain
+// the arguments, because one may be a key.
 func parseAccount(name string, args []string) (keys.Account, error) {
 	var names []string
 	for _, account := range keys.Accounts() {
@@ -133,7 +133,7 @@ func parseAccount(name string, args []string) (keys.Account, error) {
 	return account, render.Usage("zino auth %s: there is no such provider%s (there are: %s)", name, nearest, all)
 }
 
-// keep stores a key and says how it is kept.
+// keep stores a key and prints where.
 func keep(ctx context.Context, env *command.Env, account keys.Account, key string, at place) error {
 	if at.system {
 		how, err := at.host().Set(ctx, account.Name, key)
@@ -157,8 +157,8 @@ func keep(ctx context.Context, env *command.Env, account keys.Account, key strin
 	return nil
 }
 
-// noteOther prints a note with the place of a key outside of the store. A token is
-// used only without a key in the store.
+// noteOther prints a note if a key is also configured outside the store. Tokens count
+// only if token is set: they are used only without a key in the store.
 func noteOther(ctx context.Context, env *command.Env, account keys.Account, format string, token bool) {
 	cfg, err := env.Config()
 	if err != nil {
@@ -204,8 +204,7 @@ func newLogout(env *command.Env) *cobra.Command {
 	})
 }
 
-// NewLogin returns zino auth login, which without a provider lists how each one is
-// connected.
+// NewLogin returns zino auth login. Without a provider it lists how to connect each.
 func NewLogin(env *command.Env) *cobra.Command {
 	cmd := accountCommand("login", "log in with the browser to get a key (openrouter)", func(ctx context.Context, account keys.Account, at place) error {
 		return logIn(ctx, env, account, at)
@@ -237,7 +236,7 @@ func newList(env *command.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"status"}, Short: short, Long: longOf(short), Annotations: command.PrintsJSON,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 { // which is not repeated: it may be a key
+			if len(args) > 0 { // args[0] may be a key: don't print it
 				return render.Usage("zino auth list takes no arguments; try zino auth --help")
 			}
 			if err := at.check("zino auth list", os.Geteuid()); err != nil {
@@ -260,8 +259,8 @@ func newList(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// keyObject is what zino auth list prints of a provider in JSON. It has no part of
-// the key.
+// keyObject is the JSON output of zino auth list for a provider. It contains no part
+// of the key.
 type keyObject struct {
 	Provider string      `json:"provider"`
 	Source   string      `json:"source,omitzero"` // "[api] key", credential, key_file, environment or store; absent: no key

@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// callback waits on this host for the browser that brings the code.
+// callback is the loopback HTTP server to which the browser is redirected with the code.
 type callback struct {
 	port    string
 	path    string
-	results chan result // the first one counts
+	results chan result // capacity 1: only the first result is used
 	server  *http.Server
 }
 
@@ -72,7 +72,7 @@ func listenLoopback() (list []net.Listener, port string, err error) {
 	return nil, "", errors.New("those that are free for IPv4 are taken for IPv6")
 }
 
-// ServeHTTP accepts the code from the browser.
+// ServeHTTP receives the code from the browser.
 func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
@@ -105,9 +105,9 @@ func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// expects reports whether a request belongs to this login. Any page can send its
-// browser here, also under a name that its owner resolves to this host, but does not
-// know the path.
+// expects reports whether a request belongs to this login. Any web page can make the
+// browser send requests here, also with a host name that resolves to the loopback
+// address (DNS rebinding), but it does not know the path.
 func (c *callback) expects(r *http.Request) bool {
 	hosts := []string{"localhost:" + c.port, "127.0.0.1:" + c.port, "[::1]:" + c.port}
 	return r.Method == http.MethodGet && slices.Contains(hosts, r.Host) &&

@@ -10,7 +10,7 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// TestCallback refuses requests other than the one that the login waits for.
+// TestCallback checks that requests other than the expected one are refused.
 func TestCallback(t *testing.T) {
 	rt := newRouter(t)
 	at := start(t, rt)
@@ -45,14 +45,14 @@ func TestCallback(t *testing.T) {
 		}
 	}
 	if rt.asked > 0 {
-		t.Error("a key was asked for")
+		t.Error("a key was requested")
 	}
 	browse(t, at.page)
 	at.ends("")
 }
 
-// TestCallbackAddresses listens on the addresses that a browser may use for
-// localhost, and on no other.
+// TestCallbackAddresses checks that the callback listens on 127.0.0.1 and ::1, which
+// browsers use for localhost, and on no other address.
 func TestCallbackAddresses(t *testing.T) {
 	b, err := listen("/cb/x")
 	zinotest.Must(t, err)
@@ -71,12 +71,12 @@ func TestCallbackAddresses(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	select {
-	case got := <-b.results: // the first one counts
+	case got := <-b.results: // only the first result is sent
 		t.Errorf("%+v", got)
 	default:
 	}
 	if l, err := net.Listen("tcp4", "127.0.0.2:"+b.port); err != nil {
-		t.Errorf("it listens on more than it should: %v", err)
+		t.Errorf("127.0.0.2 is also in use: %v", err)
 	} else {
 		l.Close()
 	}

@@ -24,28 +24,28 @@ func TestExchangeErrors(t *testing.T) {
 			http.Redirect(w, r, to+"?code="+code, http.StatusTemporaryRedirect)
 		}
 	}
-	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the code was sent elsewhere") }))
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the code was sent to another host") }))
 	defer elsewhere.Close()
 	for _, test := range []struct {
 		name   string
 		answer func(http.ResponseWriter, *http.Request, string)
 		want   string
 	}{
-		{"an error", body(403, `{"error":{"code":403,"message":"Invalid code"}}`), "HTTP 403: Invalid code;"},
-		{"an error as text", body(400, `{"error":"bad \u001b[31m\nrequest"}`), "HTTP 400: bad ^[[31m request;"},
-		{"a message", body(500, `{"message":" oops "}`), "HTTP 500: oops;"},
-		{"a message beside", body(500, `{"error":["x"],"message":"oops"}`), "HTTP 500: oops;"},
-		{"an empty error", body(503, `{"error":{"message":""}}`), "HTTP 503: no reason was given;"},
-		{"no body", body(502, ""), "HTTP 502: no reason was given;"},
-		{"a web page", body(404, "<html>not found</html>"), "HTTP 404: no reason was given;"},
-		{"what was sent", body(400, `{"error":{"message":"not `+code+` nor VERIFIER nor `+secretKey+`!"}}`), "HTTP 400: not [hidden] nor [hidden] nor [hidden]!;"},
-		{"many words", body(400, `{"error":{"message":"`+strings.Repeat("wörter ", 5000)+`"}}`), "…; start again"},
+		{"error object", body(403, `{"error":{"code":403,"message":"Invalid code"}}`), "HTTP 403: Invalid code;"},
+		{"error string", body(400, `{"error":"bad \u001b[31m\nrequest"}`), "HTTP 400: bad ^[[31m request;"},
+		{"message", body(500, `{"message":" oops "}`), "HTTP 500: oops;"},
+		{"message beside an unknown error", body(500, `{"error":["x"],"message":"oops"}`), "HTTP 500: oops;"},
+		{"empty error", body(503, `{"error":{"message":""}}`), "HTTP 503: no reason was given;"},
+		{"empty body", body(502, ""), "HTTP 502: no reason was given;"},
+		{"HTML", body(404, "<html>not found</html>"), "HTTP 404: no reason was given;"},
+		{"echoed secrets", body(400, `{"error":{"message":"not `+code+` nor VERIFIER nor `+secretKey+`!"}}`), "HTTP 400: not [hidden] nor [hidden] nor [hidden]!;"},
+		{"long message", body(400, `{"error":{"message":"`+strings.Repeat("wörter ", 5000)+`"}}`), "…; start again"},
 		{"no key", body(200, `{"user_id":"u"}`), "there is no usable key in its answer;"},
-		{"two words", body(200, `{"key":"`+secretKey+` x"}`), "there is no usable key in its answer;"},
-		{"another form", body(200, `["`+secretKey+`"]`), "its answer is not understood;"},
-		{"an endless answer", body(200, `{"key":"`+strings.Repeat(secretKey, (64<<10)/10)), "its answer is not understood;"},
-		{"another host", redirect(elsewhere.URL + "/x"), "it sends us elsewhere;"},
-		{"round and round", redirect("/api/v1/auth/keys"), "it sends us elsewhere;"},
+		{"key with a space", body(200, `{"key":"`+secretKey+` x"}`), "there is no usable key in its answer;"},
+		{"wrong JSON type", body(200, `["`+secretKey+`"]`), "its answer is not understood;"},
+		{"oversized answer", body(200, `{"key":"`+strings.Repeat(secretKey, (64<<10)/10)), "its answer is not understood;"},
+		{"redirect to another host", redirect(elsewhere.URL + "/x"), "it sends us elsewhere;"},
+		{"redirect loop", redirect("/api/v1/auth/keys"), "it sends us elsewhere;"},
 		{"closed connection", func(http.ResponseWriter, *http.Request, string) { panic(http.ErrAbortHandler) }, "EOF;"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

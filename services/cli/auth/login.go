@@ -24,8 +24,7 @@ const loginLimit = 10 * time.Minute
 
 var errTimeout = errors.New("no login within 10 minutes; start again with: zino auth login openrouter")
 
-// logIn gets a key in the browser, from the only provider that offers this to
-// programs like this one.
+// logIn gets a key through the browser. Only OpenRouter offers this to local programs.
 func logIn(ctx context.Context, env *command.Env, account keys.Account, at place) error {
 	if account.Name != "openrouter" {
 		return render.Usage("%s: API key only: zino auth set %s (get one at %s)", account.Name, account.Name, account.Page)
@@ -74,7 +73,7 @@ func newLogin(api *url.URL) *login {
 	return &login{api, base64.RawURLEncoding.EncodeToString(verifier), "/cb/" + rand.Text()}
 }
 
-// page returns the address that the user opens.
+// page returns the URL that the user opens.
 func (l *login) page(port string) string {
 	challenge := sha256.Sum256([]byte(l.verifier))
 	query := url.Values{
@@ -85,8 +84,8 @@ func (l *login) page(port string) string {
 	return (&url.URL{Scheme: l.api.Scheme, Host: l.api.Host, Path: "/auth", RawQuery: query.Encode()}).String()
 }
 
-// run has the user authorize and returns the key. The code comes from the browser or
-// is pasted, whichever is first.
+// run waits for the user to authorize and returns the key. The code comes from the
+// browser or from standard input, whichever is first.
 func (l *login) run(ctx context.Context, env *command.Env) (key string, err error) {
 	callback, err := listen(l.path)
 	if err != nil {
@@ -111,8 +110,8 @@ func (l *login) run(ctx context.Context, env *command.Env) (key string, err erro
 	return l.exchange(ctx, code)
 }
 
-// readCode reads lines until one has a code. It returns at the end of the input: the
-// browser may still come.
+// readCode reads lines until one contains a code, or to the end of the input: the
+// browser may still send the code.
 func (l *login) readCode(env *command.Env, typed chan<- string) {
 	lines := bufio.NewScanner(env.In)
 	lines.Buffer(nil, readMax)

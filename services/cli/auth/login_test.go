@@ -18,7 +18,7 @@ import (
 
 func TestLoginBrowser(t *testing.T) {
 	at := start(t, newRouter(t))
-	at.input.Close() // nothing can be pasted
+	at.input.Close() // the code comes from the browser only
 	if status, body := browse(t, at.page); status != http.StatusOK || body != "You can close this window.\n" {
 		t.Errorf("the browser shows %d %q", status, body)
 	}
@@ -36,7 +36,7 @@ func TestLoginPasted(t *testing.T) {
 		"address":           func(address string) string { return "\n  " + address + " \n" },
 		"no scheme":         func(address string) string { return strings.TrimPrefix(address, "http://") + "\n" },
 		"no newline at end": func(string) string { return code },
-		"mistakes at first": func(address string) string {
+		"invalid lines first": func(address string) string {
 			return "what now?\ntwo words\nhttps://openrouter.ai/x?code=1\n" + strings.Replace(address, "code=", "koda=", 1) + "\n" + address + "\n"
 		},
 	} {
@@ -45,7 +45,7 @@ func TestLoginPasted(t *testing.T) {
 			at.paste(lines(at.agree()))
 			at.input.Close()
 			at.ends("")
-			if n := at.err.Count("That does not help: this "); (n >= 3) != (name == "mistakes at first") {
+			if n := at.err.Count("That does not help: this "); (n >= 3) != (name == "invalid lines first") {
 				t.Errorf("shown: %q", at.err)
 			}
 		})
@@ -65,7 +65,7 @@ func TestLoginInterrupted(t *testing.T) {
 	at.ends(context.Canceled.Error())
 }
 
-// TestLoginTimeout ends in time, before and after the code has come.
+// TestLoginTimeout checks the timeouts before and after the code arrives.
 func TestLoginTimeout(t *testing.T) {
 	rt := newRouter(t)
 	api, err := openRouter(rt.URL + "/api/v1")
@@ -125,7 +125,7 @@ func TestOpenRouter(t *testing.T) {
 			t.Errorf("%s: %s, want %s; %+v", base, page, want, l)
 		}
 		if other := newLogin(api); other.verifier == l.verifier || other.path == l.path {
-			t.Error("two logins are equal")
+			t.Error("two logins have the same verifier or path")
 		}
 	}
 }
@@ -151,7 +151,7 @@ func FuzzCodeIn(f *testing.F) {
 	})
 }
 
-// TestReadCodeFails reports input that cannot be read, and returns.
+// TestReadCodeFails checks that a read error is printed and ends readCode.
 func TestReadCodeFails(t *testing.T) {
 	r, w, err := os.Pipe()
 	zinotest.Must(t, err)
@@ -172,7 +172,7 @@ func TestReadCodeFails(t *testing.T) {
 	}
 }
 
-// TestPlaceCheck lets only root change the host's keys.
+// TestPlaceCheck checks that only root may change the host's keys.
 func TestPlaceCheck(t *testing.T) {
 	const refused = "zino auth set openai --system is about /etc/credstore, which is root's: sudo zino auth set openai --system; without --system it is about your own keys"
 	for _, test := range []struct {

@@ -22,20 +22,20 @@ import (
 	"zino/services/cli/connect"
 )
 
-// secretKey must not be seen outside of the store.
+// secretKey must not appear outside the store.
 const secretKey = "sk-secret-0123456789"
 
 // code is what the provider's page gives to the browser.
 const code = "code-0123456789"
 
-// router serves what a login needs of OpenRouter.
+// router is a fake OpenRouter with the two endpoints of a login.
 type router struct {
 	*httptest.Server
 
 	mu        sync.Mutex
 	challenge string
 	asked     int // requests for a key
-	// answer replaces the answer to a request for a key, if it is set.
+	// answer, if set, replaces the handler of requests for a key.
 	answer func(w http.ResponseWriter, r *http.Request, verifier string)
 }
 
@@ -50,7 +50,7 @@ func newRouter(t *testing.T) *router {
 	return rt
 }
 
-// authorize is the page on which the user agrees.
+// authorize redirects to the callback with a code, as after the user's consent.
 func (rt *router) authorize(w http.ResponseWriter, r *http.Request) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -65,7 +65,7 @@ func (rt *router) authorize(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, back.String(), http.StatusFound)
 }
 
-// key answers a code with the right verifier.
+// key exchanges a code and its verifier for a key.
 func (rt *router) key(w http.ResponseWriter, r *http.Request) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -90,17 +90,17 @@ func (rt *router) key(w http.ResponseWriter, r *http.Request) {
 // attempt is a running login.
 type attempt struct {
 	t     *testing.T
-	input *os.File         // what the user pastes
-	err   *zinotest.Buffer // what the user is shown
+	input *os.File         // standard input
+	err   *zinotest.Buffer // standard error
 	store string
-	page  string   // what the user opens
-	back  *url.URL // where that leads
+	page  string   // URL that the user opens
+	back  *url.URL // URL of the callback
 	stop  func()
 	ended chan error
 }
 
-// start begins a login with a store of its own. Nothing encrypts there, so that a
-// stored key can be seen.
+// start begins a login with an empty store, which is not encrypted: PATH has no
+// systemd-creds.
 func start(t *testing.T, rt *router) *attempt {
 	t.Helper()
 	home := zinotest.Dir(t)
@@ -135,7 +135,7 @@ func (at *attempt) paste(line string) {
 	zinotest.Must(at.t, err)
 }
 
-// browse opens a page like a browser on this host.
+// browse gets a page and follows redirects, like a browser on this host.
 func browse(t *testing.T, page string) (status int, body string) {
 	t.Helper()
 	res, err := http.Get(page)
@@ -146,8 +146,8 @@ func browse(t *testing.T, page string) (status int, body string) {
 	return res.StatusCode, string(data)
 }
 
-// agree opens the page like a browser on another host, which cannot load the page
-// that it is sent to, and returns the address of that.
+// agree authorizes like a browser on another host, which cannot reach the callback,
+// and returns the callback's URL.
 func (at *attempt) agree() string {
 	at.t.Helper()
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -157,7 +157,7 @@ func (at *attempt) agree() string {
 	return res.Header.Get("Location")
 }
 
-// ends checks the end: key and code are nowhere but in the store.
+// ends waits for the login and checks its error, and that key and code are only in the store.
 func (at *attempt) ends(failure string) {
 	at.t.Helper()
 	err := zinotest.Receive(at.t, "the end of the login", at.ended)

@@ -68,7 +68,7 @@ another directory you are asked where to continue; without a terminal --root say
 	}
 }
 
-// chat is one run.
+// chat is one run of zino chat.
 type chat struct {
 	*command.Env
 	cfg        *config.Config
@@ -76,7 +76,7 @@ type chat struct {
 	req        proto.Chat // what all turns have in common
 	turns      render.Turns
 	interrupts chan os.Signal
-	discarded  bool // nothing is stored: the session ends with the chat
+	discarded  bool // the session is removed when the chat ends
 }
 
 // Run reads lines and answers each, until the input ends.
@@ -112,7 +112,7 @@ func Run(ctx context.Context, env *command.Env) error {
 	return c.converse(ctx, editor.Next)
 }
 
-// history opens what was typed in earlier chats.
+// history opens the input history of earlier chats.
 func (c *chat) history() *term.History {
 	base, err := connect.BaseDir()
 	if c.discarded || err != nil {
@@ -125,12 +125,12 @@ func (c *chat) history() *term.History {
 	return history
 }
 
-// prepare reads the configuration, and finds daemon and session.
+// prepare reads the configuration and finds the daemon and the session.
 func (c *chat) prepare(ctx context.Context) (err error) {
 	if c.req, err = c.Request(); err != nil {
 		return err
 	}
-	c.req.NeedModel = false // the offline provider will do
+	c.req.NeedModel = false // accept the offline provider
 	if c.cfg, err = c.Config(); err != nil {
 		return err
 	}
@@ -171,9 +171,9 @@ func (c *chat) prepare(ctx context.Context) (err error) {
 	return render.OutputError(c.turns.Begin(header))
 }
 
-// attach finds a daemon. A chat of which nothing is to be stored, and which does not
-// continue a session, gets services of its own: its session ends with them, even when
-// the chat is killed.
+// attach finds or starts a daemon. A chat with --no-save that does not continue a
+// session starts private services, which remove the session even when the chat is
+// killed.
 func (c *chat) attach(ctx context.Context) error {
 	need := connect.StorageOptional
 	if c.NoSave && c.Session == "" && !c.Latest && c.Socket == "" && !c.Host && !c.cfg.IsSet("daemon.socket") {
@@ -188,7 +188,7 @@ func (c *chat) attach(ctx context.Context) error {
 	return nil
 }
 
-// greet says how to connect a model, and what works without one, if the offline
+// greet prints how to connect a model, and what works without one, if the offline
 // provider answers.
 func (c *chat) greet(caps proto.RouterCapabilities) {
 	if !caps.Fallback && caps.Provider != "offline" {
@@ -263,7 +263,7 @@ func (c *chat) answer(ctx context.Context, line string) error {
 	return turn.Run(ctx, c.Env, c.d, c.req, c.turns)
 }
 
-// interruptible runs do until Ctrl-C ends it.
+// interruptible runs do with a context that Ctrl-C cancels.
 func (c *chat) interruptible(ctx context.Context, do func(context.Context) error) error {
 	ctx, received, stop := command.CancelOn(ctx, c.interrupts)
 	err := do(ctx)
@@ -272,7 +272,7 @@ func (c *chat) interruptible(ctx context.Context, do func(context.Context) error
 	if interrupted {
 		return render.ErrInterrupted
 	}
-	if s := received(); s != nil { // too late for do: it cancels what follows
+	if s := received(); s != nil { // do had already returned: interrupt the next step
 		select {
 		case c.interrupts <- s:
 		default:
@@ -321,15 +321,13 @@ func (c *chat) leave() {
 	c.Say("To go on: %s sessions resume %s%s", program, turn.ShortID(c.req.SessionID), options)
 }
 
-// isStored reports whether there is a session of exactly this id; mem also finds
-// one by its beginning.
+// isStored reports whether a session has exactly this id: mem also matches prefixes.
 func (c *chat) isStored(ctx context.Context) (bool, error) {
 	found, err := connect.Forward(ctx, c.d, "mem", proto.MemFindSession, proto.FindSession{SessionID: c.req.SessionID})
 	return found.SessionID == c.req.SessionID, err
 }
 
-// remove deletes the session, which an interrupted turn may still have locked for a
-// moment.
+// remove deletes the session. It retries while an interrupted turn has it locked.
 func (c *chat) remove(ctx context.Context) error {
 	if stored, err := c.isStored(ctx); !stored {
 		return err

@@ -13,7 +13,7 @@ import (
 	"zino/services/cli/connect"
 )
 
-// TestGreeting says in three lines how to connect a model.
+// TestGreeting checks that the greeting is printed once, in three lines.
 func TestGreeting(t *testing.T) {
 	for tools, commands := range map[string]string{"../../../tools": "run, python, remember, recall, tour", zinotest.Dir(t): "run, tour"} {
 		stderr, err := os.Create(filepath.Join(zinotest.Dir(t), "stderr"))

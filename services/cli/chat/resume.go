@@ -16,8 +16,8 @@ import (
 	"zino/services/cli/turn"
 )
 
-// chooseRoot decides where a session of another directory continues: as --root
-// says, else as the person answers.
+// chooseRoot decides in which directory a session of another directory continues:
+// --root, or the answer to a prompt.
 func (c *chat) chooseRoot(ctx context.Context, known *proto.SessionSummary) error {
 	if known == nil || known.Root == "" || c.req.Root == "" || known.Root == c.req.Root || c.RootSet {
 		return nil
@@ -50,7 +50,7 @@ func (c *chat) chooseRoot(ctx context.Context, known *proto.SessionSummary) erro
 	}
 }
 
-// showLast prints the last question and answer of a session that continues.
+// showLast prints the last question and answer of a resumed session.
 func (c *chat) showLast(ctx context.Context, id string) error {
 	if !term.IsTerminal(c.In) || c.JSON() {
 		return nil

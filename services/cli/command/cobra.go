@@ -28,12 +28,12 @@ func Group(name, short, long string, commands ...*cobra.Command) *cobra.Command 
 	return cmd
 }
 
-// Mistake returns an error on a subcommand's line: exit status 2.
+// Mistake returns a usage error of a subcommand: exit status 2.
 func Mistake(cmd *cobra.Command, format string, args ...any) error {
 	return render.Usage("%s: %s; try %[1]s --help", cmd.CommandPath(), fmt.Sprintf(format, args...))
 }
 
-// NoArgs refuses arguments.
+// NoArgs returns an error if there are arguments.
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return Mistake(cmd, "it takes no arguments, but was given %q", args[0])
@@ -41,8 +41,8 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// AtMost refuses more than n arguments of a command whose name may also be the
-// first word of a message.
+// AtMost allows up to n arguments for a command whose name may also be the first word
+// of a message.
 func AtMost(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > n {
@@ -52,7 +52,7 @@ func AtMost(n int) cobra.PositionalArgs {
 	}
 }
 
-// CheckCount refuses a flag for a number of things that is not positive.
+// CheckCount returns an error if a numeric flag was set to less than 1.
 func CheckCount(cmd *cobra.Command, flag string, n int, things string) error {
 	name := "--" + flag
 	if len(flag) == 1 {
@@ -72,7 +72,7 @@ func OneSession(cmd *cobra.Command, args []string) (string, error) {
 	return args[0], CheckSessionArg(cmd, args[0])
 }
 
-// CheckSessionArg refuses an argument that cannot be a session's id.
+// CheckSessionArg returns an error if an argument is not a valid session id.
 func CheckSessionArg(cmd *cobra.Command, id string) error {
 	if err := CheckSession(id); err != nil {
 		return Mistake(cmd, "%v", err)
@@ -80,7 +80,7 @@ func CheckSessionArg(cmd *cobra.Command, id string) error {
 	return nil
 }
 
-// CheckSession refuses a name that cannot be a session's id.
+// CheckSession returns an error if id is not a valid session id.
 func CheckSession(id string) error {
 	if err := proto.CheckSessionID(id); err != nil {
 		return render.Usage("%w", err)
@@ -129,8 +129,8 @@ var habits = map[string]string{
 	"zino sessions remove": "use zino sessions rm",
 }
 
-// Suggest says which command below parent a word may stand for, "" if it is not
-// similar to any.
+// Suggest returns a hint at the command below parent that a mistyped word is similar
+// to, or "".
 func Suggest(parent *cobra.Command, word string) string {
 	if hint := habits[parent.CommandPath()+" "+word]; hint != "" {
 		return hint
@@ -143,7 +143,7 @@ func Suggest(parent *cobra.Command, word string) string {
 
 func subcommands(parent *cobra.Command) (names []string) {
 	for _, sub := range parent.Commands() {
-		if sub.IsAvailableCommand() || sub.Name() == "help" { // which cobra does not count as available
+		if sub.IsAvailableCommand() || sub.Name() == "help" { // cobra does not count help as available
 			names = append(names, sub.Name())
 		}
 	}

@@ -17,14 +17,14 @@ import (
 	"zino/services/cli/term"
 )
 
-// editorGrace is how long an editor may take to end after SIGTERM.
+// editorGrace is the time between SIGTERM and SIGKILL for an editor.
 const editorGrace = 3 * time.Second
 
-// ErrNotUTF8 refuses bytes that are not text.
+// ErrNotUTF8 is the error for input that is not valid UTF-8.
 var ErrNotUTF8 = errors.New("the text is not UTF-8, and nothing was changed: convert it first, for example with iconv")
 
-// Edit lets the user change a text in an editor, and calls store with the result. A
-// text that could not be stored stays in its file, whose path is printed.
+// Edit opens a text in an editor and calls store with the result. If store fails, the
+// file is kept and its path is printed.
 func (e *Env) Edit(content, name string, store func(string) error) error {
 	dir, err := os.MkdirTemp("", "zino-edit-")
 	if err != nil {
@@ -69,11 +69,11 @@ func (e *Env) Edit(content, name string, store func(string) error) error {
 			return fail(err)
 		}
 	}
-	return os.RemoveAll(dir) // with what the editor left beside the file
+	return os.RemoveAll(dir) // also removes backup files of the editor
 }
 
-// EditFile runs the user's editor on a file: $VISUAL, $EDITOR or vi. The terminal
-// is restored afterwards. Ctrl-C is for the editor alone.
+// EditFile runs the user's editor on a file: $VISUAL, $EDITOR or vi. It restores the
+// terminal afterwards. Ctrl-C does not end zino meanwhile.
 func (e *Env) EditFile(path string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -87,7 +87,7 @@ func (e *Env) EditFile(path string) error {
 		}
 	}
 	words := append(strings.Fields(name), path)
-	if strings.ContainsAny(name, "\n|&;<>()$`\\\"'*?[#~=%") { // a line for the shell, which must outlive Ctrl-C
+	if strings.ContainsAny(name, "\n|&;<>()$`\\\"'*?[#~=%") { // needs a shell, which must survive Ctrl-C
 		words = []string{"sh", "-c", "trap : INT; " + name + ` "$@"`, "sh", path}
 	}
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)

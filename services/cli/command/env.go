@@ -1,5 +1,5 @@
-// Package command is what all commands of zino share: streams and options,
-// signals, help for mistyped names, the editor, and files that are written whole.
+// Package command contains what all commands of zino share: streams and options,
+// signals, suggestions for mistyped names, the editor, and atomic file writes.
 package command
 
 import (
@@ -18,8 +18,8 @@ import (
 	"zino/services/cli/term"
 )
 
-// Env is what a command needs: the streams, the options that stand before or behind
-// any command, and, by Target, configuration and daemon.
+// Env is the environment of a command: the streams, the global options and, in
+// Target, configuration and daemon.
 type Env struct {
 	In, Out *os.File
 	connect.Target
@@ -54,8 +54,8 @@ func (e *Env) Exit(err error) int {
 	return exitError
 }
 
-// printError prints an error. With --json a turn that did not begin is a header and
-// an error event, too.
+// printError prints an error. With --json, if the turn has not begun, it also prints a
+// header and an error event.
 func (e *Env) printError(err error) {
 	if e.Events && e.askedJSON() && !e.turns.Begun() {
 		turns := render.NewJSONTurns(e.Out)
@@ -78,7 +78,7 @@ func (e *Env) Turns() render.Turns {
 	return e.turns
 }
 
-// Print has do write to standard output through a buffer.
+// Print calls do with a buffered standard output.
 func (e *Env) Print(do func(io.Writer) error) error {
 	w := bufio.NewWriter(e.Out)
 	if err := do(w); err != nil {
@@ -99,8 +99,7 @@ func (e *Env) PrintTable(rows [][]string) error {
 	return err
 }
 
-// Width returns how many cells a line on standard output may take, 0 for any
-// number.
+// Width returns the width of standard output in cells, 0 if it is not a terminal.
 func (e *Env) Width() int {
 	if !term.IsTerminal(e.Out) {
 		return 0
@@ -116,7 +115,7 @@ func (e *Env) Interrupted() {
 	e.Say("^C Interrupted.")
 }
 
-// Guard runs do until a signal ends it, and explains its error.
+// Guard runs do with a context that signals cancel, and explains its error.
 func (e *Env) Guard(ctx context.Context, do func(context.Context) error) error {
 	ctx, stop := UntilSignal(ctx)
 	defer stop()
@@ -128,8 +127,8 @@ func (e *Env) Guard(ctx context.Context, do func(context.Context) error) error {
 	return connect.Explain(err)
 }
 
-// WithDaemon calls do with the daemon that runs for the user, or with one that is
-// started for this run. plain admits the host's.
+// WithDaemon calls do with the user's running daemon, or with one started for this
+// run. plain also allows the host's daemon.
 func (e *Env) WithDaemon(cmd *cobra.Command, plain bool, need connect.Storage, do func(context.Context, *connect.Daemon) error) error {
 	return e.Guard(cmd.Context(), func(ctx context.Context) error {
 		d, err := e.Open(ctx, plain, need)
@@ -158,7 +157,7 @@ func (e *Env) Open(ctx context.Context, plain bool, need connect.Storage) (*conn
 	return d, nil
 }
 
-// NoteShared says, before something is stored, that other users can read it.
+// NoteShared prints, before something is stored, that other users can read it.
 func (e *Env) NoteShared(d *connect.Daemon) {
 	if d.Client.Path == connect.HostSocket {
 		e.Say("Note: this is the host's memory, shared by all who may use it. For one of your own: zino up")

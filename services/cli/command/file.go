@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 )
 
-// WriteFile has write fill the file at path, which has its former content or all of
-// the new one at every moment. A new file has the permissions mode, less the umask;
-// an existing one keeps its own. Symbolic links are followed. What is not a regular
-// file, such as a FIFO, is written to.
+// WriteFile atomically replaces the content of the file at path by the output of
+// write. A new file has the permissions mode, less the umask; an existing one keeps
+// its own. Symbolic links are followed. Other files, such as a FIFO, are written to in
+// place.
 func WriteFile(path string, mode fs.FileMode, write func(io.Writer) error) (err error) {
 	given := path
 	defer func() { err = rename(err, given) }()
@@ -44,13 +44,13 @@ func WriteFile(path string, mode fs.FileMode, write func(io.Writer) error) (err 
 	return replace(path, mode, info, fill, os.Rename)
 }
 
-// NewFile makes a file with all of its text that only its owner can read. The error
-// is fs.ErrExist if the file exists.
+// NewFile atomically creates a file with mode 0600. The error is fs.ErrExist if the
+// file exists.
 func NewFile(path, content string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	link := func(temp, path string) error { // unlike a rename, it replaces nothing
+	link := func(temp, path string) error { // unlike a rename, it fails if path exists
 		return errors.Join(os.Link(temp, path), os.Remove(temp))
 	}
 	err := replace(path, 0o600, nil, func(f *os.File) error {
@@ -90,8 +90,7 @@ func replace(path string, mode fs.FileMode, old fs.FileInfo, fill func(*os.File)
 	return err
 }
 
-// rename makes an error about a temporary file one about path: the user does not
-// know the other.
+// rename replaces the name of the temporary file in an error by path.
 func rename(err error, path string) error {
 	if link, ok := errors.AsType[*os.LinkError](err); ok {
 		return &fs.PathError{Op: link.Op, Path: path, Err: link.Err}

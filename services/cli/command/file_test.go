@@ -26,17 +26,17 @@ func TestWriteFile(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o027))
 	for _, s := range []string{"one", strings.Repeat("two", 1e5), ""} {
 		zinotest.Must(t, WriteFile(path, 0o644, writer(s)))
-		holds(t, path, s, 0o640)
+		checkFile(t, path, s, 0o640)
 	}
 	zinotest.Must(t, errors.Join(os.Chmod(path, 0o600), os.Symlink("f", link)))
 	zinotest.Must(t, WriteFile(link, 0o644, writer("linked")))
-	holds(t, path, "linked", 0o600)
+	checkFile(t, path, "linked", 0o600)
 	if to, err := os.Readlink(link); err != nil || to != "f" {
 		t.Errorf("the link is %q, %v", to, err)
 	}
 }
 
-// TestWriteFileFails leaves the former file, and nothing else.
+// TestWriteFileFails checks that a failed write keeps the old file and leaves no other.
 func TestWriteFileFails(t *testing.T) {
 	dir := zinotest.Dir(t)
 	path := filepath.Join(dir, "f")
@@ -46,7 +46,7 @@ func TestWriteFileFails(t *testing.T) {
 	if !errors.Is(err, broken) {
 		t.Errorf("error %v", err)
 	}
-	holds(t, path, "before", 0o600)
+	checkFile(t, path, "before", 0o600)
 	for _, bad := range []string{filepath.Join(dir, "none", "f"), filepath.Join(path, "f"), dir} {
 		if err := WriteFile(bad, 0o644, writer("x")); err == nil {
 			t.Errorf("%s was written", bad)
@@ -57,7 +57,7 @@ func TestWriteFileFails(t *testing.T) {
 	}
 }
 
-// TestWriteFilePipe writes to a FIFO, and does not replace it.
+// TestWriteFilePipe checks that a FIFO is written to, not replaced.
 func TestWriteFilePipe(t *testing.T) {
 	path := filepath.Join(zinotest.Dir(t), "p")
 	zinotest.Must(t, syscall.Mkfifo(path, 0o600))
@@ -74,15 +74,15 @@ func TestWriteFilePipe(t *testing.T) {
 		t.Errorf("read %q", got)
 	}
 	if info, err := os.Lstat(path); err != nil || info.Mode().Type() != os.ModeNamedPipe {
-		t.Errorf("it is %v, %v", info.Mode(), err)
+		t.Errorf("mode %v, %v, want a FIFO", info.Mode(), err)
 	}
 }
 
-func holds(t *testing.T, path, text string, mode os.FileMode) {
+func checkFile(t *testing.T, path, text string, mode os.FileMode) {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil || string(data) != text {
-		t.Errorf("%s holds %q, %v, want %q", path, data, err, text)
+		t.Errorf("%s contains %q, %v, want %q", path, data, err, text)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
 		t.Errorf("%s: %v, %v, want %v", path, info.Mode(), err, mode)

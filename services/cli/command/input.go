@@ -14,7 +14,7 @@ import (
 // inputMax is how many bytes standard input may add to a prompt.
 const inputMax = 8 << 20
 
-// ErrSilent is the error of standard input without data before the timeout.
+// ErrSilent is the error if no byte arrives before the timeout.
 var ErrSilent = errors.New("nothing came")
 
 // ReadInput reads r to its end, up to 8 MiB of text. If timeout fires before the
@@ -57,7 +57,7 @@ func ReadInput(ctx context.Context, r io.Reader, timeout <-chan time.Time) (stri
 	}
 }
 
-// checkInput refuses what is not text.
+// checkInput returns an error if data is too long or not text.
 func checkInput(data []byte) error {
 	switch nul := bytes.IndexByte(data, 0); {
 	case len(data) > inputMax:

@@ -8,22 +8,21 @@ import (
 	"time"
 )
 
-// TestReadInput waits for the first byte until the timeout, and for the rest without
-// a limit.
+// TestReadInput checks that the timeout applies to the first byte only.
 func TestReadInput(t *testing.T) {
 	timeout := make(chan time.Time)
 	r, w := io.Pipe()
 	defer w.Close()
 	go func() { timeout <- time.Time{} }()
 	if got, err := ReadInput(t.Context(), r, timeout); !errors.Is(err, ErrSilent) || got != "" {
-		t.Errorf("silence: %q, %v", got, err)
+		t.Errorf("timeout: %q, %v", got, err)
 	}
 	r, w = io.Pipe()
 	go func() {
 		w.Write([]byte("one "))
 		select {
 		case timeout <- time.Time{}:
-			t.Error("the timeout counts after the first byte")
+			t.Error("the timeout applies after the first byte")
 		default:
 		}
 		w.Write([]byte("two"))

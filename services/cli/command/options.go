@@ -13,7 +13,7 @@ import (
 	"zino/services/cli/render"
 )
 
-// Options are the flags of turns. They may stand before or behind any command.
+// Options are the global flags, allowed before and after any command.
 type Options struct {
 	Root            string // --root; see RootDir
 	RootSet         bool   // --root was given
@@ -39,8 +39,8 @@ const (
 	FormatJSON = "json"
 )
 
-// PrintsJSON is the Annotations of a command that supports --json. All others
-// refuse it.
+// PrintsJSON is the Annotations of a command that supports --json. Other commands
+// reject the flag.
 var PrintsJSON = map[string]string{"json": "true"}
 
 // Flags declares the flags of all commands.
@@ -102,14 +102,14 @@ func (e *Env) Check(cmd *cobra.Command, args []string) error {
 	case e.JSONFlag:
 		e.Format = FormatJSON
 	}
-	if e.JSON() && cmd.Annotations["json"] == "" { // a program would take the text for JSON
+	if e.JSON() && cmd.Annotations["json"] == "" { // a program would parse the text as JSON
 		_, name, _ := strings.Cut(cmd.CommandPath(), " ")
 		return render.Usage("zino %s prints text: leave --json and --format json out", name)
 	}
 	return nil
 }
 
-// CheckPlain refuses the options that a plain message does not take.
+// CheckPlain returns an error for options that a plain message does not support.
 func CheckPlain(cmd *cobra.Command) error {
 	for _, name := range []string{"root", "session", "continue", "system-prompt", "format", "json", "reasoning", "sandbox", "network"} {
 		if cmd.PersistentFlags().Changed(name) {
@@ -130,7 +130,7 @@ func RunsTurns(cmd *cobra.Command, args []string) bool {
 // JSON reports whether --json or --format json was given.
 func (e *Env) JSON() bool { return e.Format == FormatJSON }
 
-// askedJSON is JSON for a command line that may not have been parsed to its end.
+// askedJSON is like JSON, but also works if parsing the command line failed.
 func (e *Env) askedJSON() bool {
 	if e.JSON() || e.JSONFlag {
 		return true
@@ -148,7 +148,7 @@ func (e *Env) askedJSON() bool {
 
 // RootDir returns the absolute path of --root, which must be a directory. Symbolic
 // links are resolved, because the executor does not follow links that confined code
-// could change. The host's daemon gets none: it cannot see the caller's files.
+// could change. It is empty for the host's daemon, which cannot see the caller's files.
 func (e *Env) RootDir() (string, error) {
 	if e.Host {
 		return "", nil
@@ -170,7 +170,7 @@ func (e *Env) RootDir() (string, error) {
 	return dir, nil
 }
 
-// Request returns the part of a turn's request that options decide.
+// Request returns a turn's request with the fields that options set.
 func (e *Env) Request() (proto.Chat, error) {
 	root, err := e.RootDir()
 	req := proto.Chat{

@@ -1,4 +1,4 @@
-// Package completion is zino completion: scripts for shells, and what they complete.
+// Package completion implements zino completion: shell scripts and the values they complete.
 package completion
 
 import (
@@ -67,8 +67,8 @@ func New(env *command.Env) *cobra.Command {
 	return cmd
 }
 
-// bashScript writes the script for bash, with a function that finds the words of a
-// line where the package bash-completion is missing.
+// bashScript writes the script for bash, with a function that splits the command line
+// into words where the package bash-completion is missing.
 func bashScript(root *cobra.Command, w *bytes.Buffer) error {
 	if err := root.GenBashCompletionV2(w, true); err != nil {
 		return err
@@ -77,7 +77,7 @@ func bashScript(root *cobra.Command, w *bytes.Buffer) error {
 	return err
 }
 
-// bashWords joins again what the shell has split at = and :.
+// bashWords rejoins words that bash split at = and :.
 const bashWords = `
 __zino_init_completion()
 {

@@ -26,8 +26,8 @@ import (
 // run on busy machines, set a longer one.
 var Timeout = connect.Timeout
 
-// Complete sets what may stand where, for all commands below root. by are the values
-// of --by. Other flags are completed as files.
+// Complete registers completions for the arguments and flags of all commands below
+// root. by are the values of --by. Other flags are completed as files.
 func Complete(env *command.Env, root *cobra.Command, by []string) {
 	c := &completer{env}
 	flags := map[string]cobra.CompletionFunc{
@@ -66,7 +66,7 @@ func visit(cmd *cobra.Command, do func(*cobra.Command)) {
 
 type completer struct{ *command.Env }
 
-// arguments returns what the arguments of a command may be.
+// arguments returns the completion of a command's arguments.
 func (c *completer) arguments(cmd *cobra.Command) cobra.CompletionFunc {
 	switch strings.TrimPrefix(cmd.CommandPath(), "zino ") {
 	case "sessions show", "sessions resume", "resume", "sessions export", "sessions fork":
@@ -139,7 +139,7 @@ func (c *completer) ask(ctx context.Context, do func(context.Context, *connect.D
 	return false
 }
 
-// models completes the name of a model: of --provider, if it is given, else of any.
+// models completes the name of a model of --provider, or of any provider without it.
 func (c *completer) models(cmd *cobra.Command, _ []string, word string) (names []string, _ cobra.ShellCompDirective) {
 	c.ask(cmd.Context(), func(ctx context.Context, d *connect.Daemon) error {
 		list, err := connect.Forward(ctx, d, "rtr", proto.RtrModels, proto.ModelsRequest{Provider: c.Provider})
@@ -155,8 +155,8 @@ func (c *completer) models(cmd *cobra.Command, _ []string, word string) (names [
 	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
-// sessions completes the id of a session that is not on the line yet, the one that
-// changed last first. Without a daemon the files are listed.
+// sessions completes ids of sessions that are not on the command line yet, most
+// recently changed first. Without a daemon it lists the files.
 func (c *completer) sessions(cmd *cobra.Command, args []string, word string) (ids []string, _ cobra.ShellCompDirective) {
 	const (
 		most  = 200
@@ -179,8 +179,8 @@ func (c *completer) sessions(cmd *cobra.Command, args []string, word string) (id
 	return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
-// storedSessions lists the session files in dir, the one that changed last first,
-// with the time of the change as their text: the files are not read.
+// storedSessions lists the session files in dir, most recently changed first, with
+// the modification time as their text. It does not read the files.
 func storedSessions(dir string, most int) []proto.SessionSummary {
 	files, err := os.ReadDir(dir)
 	if err != nil {
@@ -226,7 +226,7 @@ func (c *completer) pages(cmd *cobra.Command, _ []string, word string) (names []
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// connected lists the pages of a REPL that runs.
+// connected lists the pages of a running REPL.
 func (c *completer) connected(ctx context.Context) []proto.Page {
 	cfg, err := c.Config()
 	if err != nil {

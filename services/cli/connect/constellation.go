@@ -73,7 +73,7 @@ func (c *constellation) close() error {
 }
 
 // reconfigure writes the next configuration for services that are about to start.
-// The sockets stay as they are, and so does the REPL, which has pages connected.
+// Sockets and the REPL are not changed: clients and pages are connected to them.
 func (c *constellation) reconfigure(cfg, next *config.Config, log *slog.Logger) error {
 	for _, name := range config.Services {
 		if former := cfg.Socket(name); *next.SocketOf(name) != former {
@@ -88,8 +88,7 @@ func (c *constellation) reconfigure(cfg, next *config.Config, log *slog.Logger) 
 	return next.Write(c.file)
 }
 
-// refuse answers in place of a service that does not start, so that its callers
-// learn why at once.
+// refuse answers requests to a service that does not start with the reason.
 func refuse(l net.Listener, name, why string) {
 	why = "the service " + name + " does not start: " + strings.TrimPrefix(why, "zino-"+name+": ")
 	for {

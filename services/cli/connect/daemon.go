@@ -29,8 +29,8 @@ const Timeout = 800 * time.Millisecond
 // Place is a socket where a daemon may listen.
 type Place struct {
 	Socket string
-	Named  bool // by the user: only the request itself is sent there
-	Only   bool // named on the command line: it is used or fails
+	Named  bool // configured by the user: no other requests are sent there
+	Only   bool // named on the command line: no other place is tried
 }
 
 // Places lists where to look for a daemon, in order. The host's daemon is listed
@@ -69,13 +69,13 @@ func Answers(socket string) bool {
 // Daemon is the daemon that a run uses.
 type Daemon struct {
 	Client  *rpc.Client
-	Named   bool     // by the user
-	Version string   // empty until it was asked
+	Named   bool     // see Place
+	Version string   // empty before Ping
 	passEnv []string // [exc] pass_env
 	private *private // the services behind it, if this run started them
 }
 
-// At returns the daemon on a socket; nothing is sent yet.
+// At returns the daemon on a socket, without connecting.
 func At(p Place) *Daemon {
 	return &Daemon{Client: &rpc.Client{Service: "daemon", Path: p.Socket}, Named: p.Named}
 }
@@ -100,8 +100,7 @@ func (d *Daemon) Started() *config.Config {
 // Discards reports whether sessions end with this run.
 func (d *Daemon) Discards() bool { return d.private != nil && d.private.discards }
 
-// Again returns the same daemon with a connection of its own, for requests side by
-// side.
+// Again returns the same daemon with another connection, for concurrent requests.
 func (d *Daemon) Again() *Daemon { return At(Place{Socket: d.Client.Path, Named: true}) }
 
 // Ping asks for the daemon's version. The connection is kept for the request that
@@ -125,8 +124,8 @@ func Forward[Req, Rep any](ctx context.Context, d *Daemon, service string, m pro
 	return rpc.Call(ctx, d.Client, through, proto.Forward{Service: service, Request: inner})
 }
 
-// Connect finds a daemon or starts one. plain admits the host's. The caller closes
-// it.
+// Connect finds a daemon or starts one. plain also allows the host's daemon. The
+// caller closes it.
 func (t *Target) Connect(ctx context.Context, cfg *config.Config, plain bool, need Storage) (*Daemon, error) {
 	if d, err := t.Find(ctx, cfg, plain); d != nil || err != nil {
 		return d, err
@@ -134,8 +133,8 @@ func (t *Target) Connect(ctx context.Context, cfg *config.Config, plain bool, ne
 	return t.Spawn(ctx, cfg, need)
 }
 
-// ConnectForTurn is Connect for a turn, which needs a model. With StorageDiscarded
-// services are always started.
+// ConnectForTurn is Connect for a turn, which needs a model. With StorageDiscarded it
+// always starts services.
 func (t *Target) ConnectForTurn(ctx context.Context, cfg *config.Config, need Storage) (*Daemon, error) {
 	if need != StorageDiscarded {
 		if d, err := t.Find(ctx, cfg, false); d != nil || err != nil {
@@ -148,8 +147,8 @@ func (t *Target) ConnectForTurn(ctx context.Context, cfg *config.Config, need St
 	return t.Spawn(ctx, cfg, need)
 }
 
-// Find returns the first daemon that runs, or nil. A socket named on the
-// command line is returned unseen: it is used or fails.
+// Find returns the first running daemon, or nil. A socket named on the command line is
+// returned without a check.
 func (t *Target) Find(ctx context.Context, cfg *config.Config, plain bool) (*Daemon, error) {
 	places, err := t.Places(cfg, plain)
 	for _, p := range places {
@@ -159,7 +158,7 @@ func (t *Target) Find(ctx context.Context, cfg *config.Config, plain bool) (*Dae
 		case p.Only, p.Named && Answers(p.Socket):
 			return d, nil
 		case p.Named:
-		case !errors.Is(d.Ping(ctx), rpc.ErrConnect): // a slow one is there
+		case !errors.Is(d.Ping(ctx), rpc.ErrConnect): // after a timeout it is slow, but running
 			t.awaitReload(ctx, p)
 			return d, nil
 		}
@@ -167,7 +166,7 @@ func (t *Target) Find(ctx context.Context, cfg *config.Config, plain bool) (*Dae
 	return nil, err
 }
 
-// Use returns the daemon at a place without asking whether it is there.
+// Use returns the daemon at a place without checking that it runs.
 func (t *Target) Use(ctx context.Context, cfg *config.Config, p Place) *Daemon {
 	d := At(p)
 	d.passEnv = cfg.Exc.PassEnv
@@ -175,7 +174,7 @@ func (t *Target) Use(ctx context.Context, cfg *config.Config, p Place) *Daemon {
 	return d
 }
 
-// Running reports whether a daemon answers already.
+// Running reports whether a daemon is listening.
 func (t *Target) Running(cfg *config.Config, plain bool) bool {
 	places, err := t.Places(cfg, plain)
 	return err == nil && slices.ContainsFunc(places, func(p Place) bool { return Answers(p.Socket) })
@@ -202,7 +201,7 @@ func (t *Target) CompareVersions(ctx context.Context, d *Daemon) {
 	}
 }
 
-// Explain adds what to do to the error of a connection that failed.
+// Explain adds a remedy to the error of a failed connection.
 func Explain(err error) error {
 	switch {
 	case !errors.Is(err, rpc.ErrConnect):

@@ -20,9 +20,9 @@ var providerKeys = []string{"ZINO_API_KEY", "LLM_API_KEY", "OPENAI_API_KEY", "AN
 // headersVariable holds headers of requests to Anthropic, which may be secret.
 const headersVariable = "ANTHROPIC_CUSTOM_HEADERS"
 
-// serviceEnvironment returns the environment of a service: the caller's, without
-// what the caller's supervisor set. rtr gets the keys of providers; exc gets other
-// secrets, which pass_env may name; other services get none.
+// serviceEnvironment returns the environment of a service: the caller's, without the
+// variables of the caller's supervisor. Only rtr gets the keys of providers, only rtr
+// and exc get other secrets, which pass_env may name.
 func serviceEnvironment(name string, cfg *config.Config) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		key, _, _ := strings.Cut(v, "=")

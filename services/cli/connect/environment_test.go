@@ -10,8 +10,8 @@ import (
 	"zino/proto"
 )
 
-// TestWithEnvironment sends the environment, without secrets, to the user's own
-// daemon; the host's and one that this run started do not get it.
+// TestWithEnvironment checks that only the user's own daemon gets the environment,
+// without secrets; the host's and one started for the run do not.
 func TestWithEnvironment(t *testing.T) {
 	t.Setenv("FOO", "bar")
 	t.Setenv("DB_PW", "hidden")
@@ -40,6 +40,6 @@ func TestWithEnvironment(t *testing.T) {
 	}
 	HostSocket, d.private = before, &private{}
 	if got := d.WithEnvironment(proto.Chat{}); got.Env != nil {
-		t.Errorf("a daemon that was started for the run gets %+v", got)
+		t.Errorf("a private daemon gets %+v", got)
 	}
 }

@@ -23,7 +23,7 @@ func (t *Target) CheckModel(cfg *config.Config) error {
 }
 
 // hasKey reports whether the environment or the user's store has a key or names a
-// server. rtr decides how it is used, and reports what is wrong with it.
+// server. rtr decides how to use it and reports errors in it.
 func hasKey() bool {
 	for _, name := range slices.Concat(providerKeys, []string{"OPENAI_BASE_URL"}) {
 		if strings.TrimSpace(os.Getenv(name)) != "" {

@@ -19,7 +19,7 @@ func cfgOf(t *testing.T, text string) *config.Config {
 	return cfg
 }
 
-// TestPlaces checks where a daemon is looked for, in which order.
+// TestPlaces checks the sockets that are tried, and their order.
 func TestPlaces(t *testing.T) {
 	const socket = "[daemon]\nsocket = \"d.sock\"\n"
 	for _, test := range []struct {
@@ -60,8 +60,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestRuntimeDir refuses a directory that another user could have made, or can
-// write to.
+// TestRuntimeDir checks that a directory that another user could have created, or can
+// write to, is refused.
 func TestRuntimeDir(t *testing.T) {
 	tmp := zinotest.Dir(t)
 	t.Setenv("TMPDIR", tmp)
@@ -105,7 +105,7 @@ func testRuntimeDir(t *testing.T, own, hint string) {
 				t.Errorf("error = %v", err)
 			}
 			if places, placesErr := (&Target{}).Places(cfgOf(t, ""), false); test.ok != (placesErr == nil) || test.ok && places[0].Socket != filepath.Join(own, "daemon.sock") {
-				t.Errorf("a daemon is looked for at %v, %v", places, placesErr)
+				t.Errorf("places %v, %v", places, placesErr)
 			}
 			if os.Getenv("XDG_RUNTIME_DIR") != "" {
 				return
@@ -128,7 +128,7 @@ func mkdir(dir string, mode os.FileMode) error {
 	return os.Chmod(dir, mode)
 }
 
-// foreign makes a directory of another user; without root, a link to one.
+// foreign creates a directory owned by another user; without root, a link to one.
 func foreign(t *testing.T, dir string) error {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -157,7 +157,7 @@ func TestBaseDir(t *testing.T) {
 	}
 }
 
-// TestPrivateDir falls back where the runtime directory cannot be used.
+// TestPrivateDir checks the fallbacks for an unusable runtime directory.
 func TestPrivateDir(t *testing.T) {
 	tmp := zinotest.Dir(t)
 	t.Setenv("TMPDIR", tmp)
@@ -169,6 +169,6 @@ func TestPrivateDir(t *testing.T) {
 		}
 	}
 	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
-		t.Errorf("it made %v, %v", left, err)
+		t.Errorf("created %v, %v", left, err)
 	}
 }

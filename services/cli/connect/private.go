@@ -29,18 +29,18 @@ import (
 type private struct {
 	cfg        *config.Config
 	dir        string
-	discards   bool // sessions lie in dir and are removed with it
+	discards   bool // sessions are in dir and are removed with it
 	supervisor *exec.Cmd
 	lifeline   io.WriteCloser
 }
 
-// Storage says what a run needs of the user's data directories.
+// Storage is a run's requirement on the user's data directories.
 type Storage int
 
 const (
-	StorageRequired  Storage = iota // the command is about stored data: it fails where that cannot be reached
-	StorageOptional                 // a turn: it runs without storing where the directories cannot be written
-	StorageDiscarded                // sessions lie in the run's own directory and are removed with it
+	StorageRequired  Storage = iota // fail if the data cannot be accessed
+	StorageOptional                 // warn and store nothing if the directories cannot be written
+	StorageDiscarded                // keep sessions in the run's directory, which is removed
 )
 
 // Spawn starts a constellation for this run and returns its daemon when the sockets
@@ -71,12 +71,12 @@ func (t *Target) Spawn(ctx context.Context, given *config.Config, need Storage) 
 }
 
 // privateDir returns a name for the directory of one run's sockets. The supervisor
-// makes it: it could not be removed if this process were killed before the
-// supervisor runs.
+// creates it, because it would remain if this process created it and were killed
+// before the supervisor runs.
 func privateDir() (string, error) {
 	var errs error
 	for _, parent := range []string{os.Getenv("XDG_RUNTIME_DIR"), os.TempDir(), "/tmp"} {
-		if parent == "" || len(parent) > 60 { // a socket's path holds 107 bytes
+		if parent == "" || len(parent) > 60 { // a socket's path has at most 107 bytes
 			continue
 		}
 		const writeAndSearch = 2 | 1
@@ -101,8 +101,8 @@ func (t *Target) checkStorage(cfg *config.Config, dir string) bool {
 	return err == nil
 }
 
-// skipUnreachable points default paths that cannot be reached into dir, where
-// nothing is.
+// skipUnreachable replaces default paths that cannot be accessed by paths in dir that
+// do not exist: missing files are ignored, other errors are not.
 func skipUnreachable(cfg *config.Config, dir string) {
 	for key, path := range map[string]*string{
 		"tools.dir": &cfg.Tools.Dir, "skills.dir": &cfg.Skills.Dir, "sys.template": &cfg.Sys.Template, "sys.session_template": &cfg.Sys.SessionTemplate,
@@ -113,17 +113,17 @@ func skipUnreachable(cfg *config.Config, dir string) {
 	}
 }
 
-// Probe makes a directory and checks that files can be made in it.
+// Probe creates a directory and checks that files can be created in it.
 func Probe(dir string) error {
 	if dir == "" {
-		return nil // the data lies in another directory
+		return nil // not configured: the data is in another directory
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	f, err := os.CreateTemp(dir, ".probe-")
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
-		path.Path = dir // not the name of the temporary file
+		path.Path = dir // in place of the temporary file's name
 	}
 	if err != nil {
 		return err
@@ -132,8 +132,9 @@ func Probe(dir string) error {
 	return os.Remove(f.Name())
 }
 
-// start runs the supervisor. On its pipes: it makes the directory and says so; a
-// line tells it that the configuration is there; it says when the sockets are open.
+// start runs the supervisor. The handshake on its pipes: it creates the directory and
+// prints a line; start writes the configuration and sends a newline; it opens the
+// sockets and prints a line.
 func (p *private) start(ctx context.Context) error {
 	exe, err := os.Executable()
 	if err != nil {
@@ -147,7 +148,7 @@ func (p *private) start(ctx context.Context) error {
 	if os.Getenv("ZINO_LOG_LEVEL") == "" {
 		p.supervisor.Env = append(p.supervisor.Env, "ZINO_LOG_LEVEL=WARN")
 	}
-	p.supervisor.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C reaches this process alone
+	p.supervisor.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // no SIGINT from the terminal
 	var stderr strings.Builder
 	p.supervisor.Stderr = &stderr
 	if p.lifeline, err = p.supervisor.StdinPipe(); err != nil {
@@ -169,7 +170,7 @@ func (p *private) start(ctx context.Context) error {
 	p.lifeline.Close()
 	why := p.supervisor.Wait()
 	message := strings.TrimSpace(stderr.String())
-	if strings.HasPrefix(message, "Error [") { // as zino up prints it
+	if strings.HasPrefix(message, "Error [") { // printed by zino up
 		_, message, _ = strings.Cut(message, "]: ")
 	}
 	if message != "" {
@@ -201,8 +202,8 @@ func (p *private) stop() {
 
 // SupervisePrivate is the supervisor's side of Spawn. It returns when in ends.
 func SupervisePrivate(ctx context.Context, dir string, in io.Reader, out io.Writer) error {
-	// The other process may be gone when this one writes: the services must still
-	// be stopped.
+	// A write to a closed pipe must not kill this process: it has to stop the
+	// services.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return fmt.Errorf("no place for the sockets of this run: %w", err)
@@ -238,8 +239,7 @@ func SupervisePrivate(ctx context.Context, dir string, in io.Reader, out io.Writ
 	return c.close()
 }
 
-// privateLog opens the log of private services. Without a place for it they do not
-// log.
+// privateLog opens the log of private services, or discards it if that fails.
 func privateLog() (io.Writer, func() error) {
 	const limit = 1 << 20
 	base, err := BaseDir()

@@ -12,8 +12,8 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// TestBaseOutOfReach has a file for a home: the services must not look below it, since
-// unlike a missing file, one that cannot be reached is an error.
+// TestBaseOutOfReach uses a home that is a file: the services must not be given paths
+// below it, because ENOTDIR is an error for them and ENOENT is not.
 func TestBaseOutOfReach(t *testing.T) {
 	cfg, _, w, err := readConfig(t, nil, func(w world) {
 		zinotest.Must(t, errors.Join(os.Remove(w.home), os.WriteFile(w.home, nil, 0o600)))
@@ -25,7 +25,7 @@ func TestBaseOutOfReach(t *testing.T) {
 	zinotest.Must(t, err)
 	defer stderr.Close()
 	if (&Target{Err: stderr}).checkStorage(cfg, w.runtime) {
-		t.Error("it can be written")
+		t.Error("checkStorage = true")
 	}
 	if printed := zinotest.Read(t, stderr.Name()); !strings.HasPrefix(printed, "Warning: nothing is kept of this run: ") || strings.Count(printed, "\n") != 1 {
 		t.Errorf("printed %q", printed)
@@ -37,7 +37,8 @@ func TestBaseOutOfReach(t *testing.T) {
 	}
 }
 
-// TestBaseReadOnly uses the tools and templates of a base that cannot be written.
+// TestBaseReadOnly checks that tools and templates of a base directory that cannot be
+// written are used.
 func TestBaseReadOnly(t *testing.T) {
 	cfg, _, w, err := readConfig(t, map[string]string{"h/.config/zino/tools/x": "", "h/.config/zino/data": "a file"}, nil)
 	zinotest.Must(t, err)
@@ -52,7 +53,7 @@ func TestBaseReadOnly(t *testing.T) {
 	}
 }
 
-// TestStaleUnits warns the user of an edit, which the services of units do not see.
+// TestStaleUnits checks the warning about an edit that running units have not read.
 func TestStaleUnits(t *testing.T) {
 	base, dir := t.TempDir(), zinotest.Dir(t)
 	t.Setenv("ZINO_HOME", base)
@@ -79,7 +80,7 @@ func TestStaleUnits(t *testing.T) {
 }
 
 // TestServiceEnvironment checks that keys go to rtr only, and that no service gets
-// variables that were for this process.
+// the variables of this process's supervisor.
 func TestServiceEnvironment(t *testing.T) {
 	for _, name := range append(slices.Clone(providerKeys), "ANTHROPIC_CUSTOM_HEADERS") {
 		t.Setenv(name, "sk-secret")
@@ -92,11 +93,11 @@ func TestServiceEnvironment(t *testing.T) {
 	for _, service := range []string{"mem", "rtr", "repl", "exc", "daemon", "agr", "sys", "ctx"} {
 		env := serviceEnvironment(service, cfgOf(t, ""))
 		if got, want := slices.Contains(env, "DB_PW=hidden"), service == "rtr" || service == "exc"; got != want {
-			t.Errorf("%s: the secret of another program is there: %v", service, got)
+			t.Errorf("%s: has the secret of another program: %v", service, got)
 		}
 		secrets := slices.ContainsFunc(env, func(v string) bool { return strings.Contains(v, "sk-secret") })
 		if secrets != (service == "rtr") {
-			t.Errorf("%s: keys are there: %v", service, secrets)
+			t.Errorf("%s: has keys: %v", service, secrets)
 		}
 		if !slices.Contains(env, "OWN_VARIABLE=kept") {
 			t.Errorf("%s: the caller's variable is missing", service)
@@ -114,8 +115,8 @@ func TestServiceEnvironment(t *testing.T) {
 	}
 }
 
-// TestLocateRepl: the REPL belongs to the place where one works, whichever
-// configuration is read, unless that says otherwise.
+// TestLocateRepl checks that the REPL's default directory is the current directory
+// with every configuration file, and that [repl] overrides it.
 func TestLocateRepl(t *testing.T) {
 	const own = "[repl]\nsocket = \"s\"\ndir = \"d\"\n"
 	for _, named := range []bool{false, true} {

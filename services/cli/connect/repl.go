@@ -19,11 +19,11 @@ import (
 	"zino/proto"
 )
 
-// ErrEnded says that a service ended by itself, after it reported why.
+// ErrEnded is the error of a service that failed and printed the reason.
 var ErrEnded = errors.New("the service ended")
 
-// locateRepl places the files of the REPL in the current directory, which is where
-// its pages belong, and its socket among the user's own.
+// locateRepl sets the defaults of the REPL: its files in the current directory, its
+// socket in the user's runtime directory.
 func locateRepl(cfg *config.Config) {
 	if !cfg.IsSet("repl.dir") {
 		cfg.Repl.Dir = Absolute(".")
@@ -33,8 +33,8 @@ func locateRepl(cfg *config.Config) {
 	}
 }
 
-// ReplSockets lists where to look for a REPL, in order: the one that was named;
-// else the user's own and the host's.
+// ReplSockets lists the sockets of a REPL to try, in order: the configured one, or the
+// user's own and the host's.
 func (t *Target) ReplSockets(cfg *config.Config) []string {
 	host := filepath.Join(filepath.Dir(HostSocket), "repl.sock")
 	switch {
@@ -46,8 +46,8 @@ func (t *Target) ReplSockets(cfg *config.Config) []string {
 	return []string{cfg.Repl.Socket, host}
 }
 
-// WithRepl calls do with the REPL that is running. None is started: its files and
-// its port belong to a place.
+// WithRepl calls do with the running REPL. It does not start one, because the REPL's
+// files belong to a directory that the user chooses.
 func (t *Target) WithRepl(cfg *config.Config, do func(*rpc.Client) error) error {
 	for _, socket := range t.ReplSockets(cfg) {
 		c := &rpc.Client{Service: "repl", Path: socket}
@@ -66,8 +66,8 @@ func (t *Target) WithRepl(cfg *config.Config, do func(*rpc.Client) error) error 
 	return errors.New("no REPL is running; start one with zino repl, in the directory that its files belong to")
 }
 
-// readyRepl checks that a REPL could start, and chooses its port if any will do.
-// Another process could still take the port: then the service reports it.
+// readyRepl checks that a REPL could start, and chooses a port for port 0. If another
+// process binds the port meanwhile, the service reports it.
 func readyRepl(cfg *config.Config) error {
 	r := &cfg.Repl
 	if Answers(r.Socket) {
@@ -90,7 +90,7 @@ func readyRepl(cfg *config.Config) error {
 	return l.Close()
 }
 
-// checkReplDir reports why the REPL could not write its files in dir.
+// checkReplDir returns an error if the REPL could not write its files in dir.
 func checkReplDir(dir string) error {
 	if !IsDir(dir) {
 		return fmt.Errorf("[repl] dir: %s is not a directory", dir)
@@ -101,8 +101,8 @@ func checkReplDir(dir string) error {
 	return nil
 }
 
-// RunRepl runs the REPL alone until it ends or ctx does. ready is called when it
-// answers.
+// RunRepl runs the REPL, without other services, until it exits or ctx is done. It
+// calls ready when the REPL answers.
 func (t *Target) RunRepl(ctx context.Context, cfg *config.Config, ready func()) error {
 	for _, warning := range cfg.Warnings {
 		t.Say("Warning: %s", warning)
@@ -118,7 +118,7 @@ func (t *Target) RunRepl(ctx context.Context, cfg *config.Config, ready func()) 
 		if err := makeRuntimeDir(dir); err != nil {
 			return err
 		}
-		defer os.Remove(dir) // unless it is not empty
+		defer os.Remove(dir) // fails if it is not empty
 	}
 	if os.Getenv("ZINO_LOG_LEVEL") == "" && !cfg.IsSet("logging.level") {
 		cfg.Logging.Level = "WARN" // ready prints what matters
@@ -130,8 +130,8 @@ func (t *Target) RunRepl(ctx context.Context, cfg *config.Config, ready func()) 
 	return cmp.Or(t.attendRepl(ctx, cfg, c, ready), c.close())
 }
 
-// attendRepl runs the service. It is handed its socket, does not get the
-// terminal's Ctrl-C, and does not outlive this process.
+// attendRepl runs the service with its socket as descriptor 3, in its own process
+// group, and with a parent death signal.
 func (t *Target) attendRepl(ctx context.Context, cfg *config.Config, c *constellation, ready func()) error {
 	const grace = 25 * time.Second // longer than the service takes to end
 	runtime.LockOSThread()         // the death signal is sent when the thread ends

@@ -15,16 +15,16 @@ import (
 	"zino/pkg/text"
 )
 
-// Target is what the command line says about the configuration and the daemon.
+// Target is the choice of configuration and daemon on the command line.
 type Target struct {
-	Err      *os.File // messages to the person
+	Err      *os.File // messages for the user
 	File     string   // --config
 	Socket   string   // --socket
 	Host     bool     // --host: the host's daemon and no other
 	Provider string   // --provider
 }
 
-// Say prints a line for the person on standard error.
+// Say prints a line on standard error, with control characters escaped.
 func (t *Target) Say(format string, args ...any) {
 	fmt.Fprintln(t.Err, text.Visible(fmt.Sprintf(format, args...)))
 }
@@ -53,8 +53,8 @@ func (t *Target) ConfigFile() (string, error) {
 	return UserFile()
 }
 
-// Config returns the configuration of this run. If the file has a mistake and zino
-// up runs, its configuration is used, with a warning.
+// Config returns the configuration of this run. If the file is invalid and zino up is
+// running, it returns the configuration of zino up, with a warning.
 func (t *Target) Config() (*config.Config, error) {
 	cfg, err := t.read()
 	if err == nil {
@@ -165,8 +165,8 @@ func (t *Target) borrow(cfg *config.Config) error {
 	return nil
 }
 
-// ReadLocal reads the ZINO.toml in dir, nil if it does not exist. A FIFO or a huge file
-// must not be able to stop the run.
+// ReadLocal reads the ZINO.toml in dir, nil if it does not exist. It rejects FIFOs and
+// huge files, which would block the run.
 func ReadLocal(dir string) (*config.Config, error) {
 	const limit = 1 << 20
 	path := filepath.Join(dir, config.FileName)
@@ -187,7 +187,7 @@ func ReadLocal(dir string) (*config.Config, error) {
 	return config.Parse(data, path, dir, "cli")
 }
 
-// inside resolves the links of path, and reports whether it is a file below dir.
+// inside resolves symbolic links in path and reports whether it is a file below dir.
 func inside(dir, path string) (string, bool) {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {

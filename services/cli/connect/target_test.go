@@ -24,8 +24,8 @@ func newWorld(t *testing.T) world {
 	return w
 }
 
-// readConfig returns the configuration of a run in a world with files: below h/ the
-// home, below w/ the working directory. printed is what a person is shown.
+// readConfig returns the configuration of a run in a new world with files: below h/ the
+// home, below w/ the working directory. printed is standard error.
 func readConfig(t *testing.T, files map[string]string, prepare func(w world)) (cfg *config.Config, printed string, w world, err error) {
 	t.Helper()
 	w = newWorld(t)
@@ -72,8 +72,8 @@ soft_memory = "obey"
 level = "DEBUG"
 `
 
-// TestConfigOfAClone uses three keys of a ZINO.toml in the working directory, and no
-// other.
+// TestConfigOfAClone checks that three keys of a ZINO.toml in the working directory
+// are used, and no other.
 func TestConfigOfAClone(t *testing.T) {
 	cfg, printed, w, err := readConfig(t, map[string]string{"w/ZINO.toml": greedy, "w/prompt.md": "Prompt."}, nil)
 	if err != nil || printed != "" {
@@ -102,7 +102,7 @@ func marshal(t *testing.T, cfg *config.Config) string {
 	return zinotest.Read(t, path)
 }
 
-// TestConfigOrder checks that the user's own file wins.
+// TestConfigOrder checks that the user's own file overrides ZINO.toml.
 func TestConfigOrder(t *testing.T) {
 	own := "model = \"own-model\"\n[sys]\npersonality = \"a clerk\"\ntemplate = \"own.md\"\n[tools]\ndir = \"my-tools\"\n"
 	cfg, _, w, err := readConfig(t, map[string]string{"w/ZINO.toml": greedy, "w/prompt.md": "", "h/.config/zino/config.toml": own}, nil)
@@ -113,7 +113,8 @@ func TestConfigOrder(t *testing.T) {
 	}
 }
 
-// TestConfigTemplate uses a template inside the directory only, wherever links lead.
+// TestConfigTemplate checks that a template must be inside the directory after
+// symbolic links are resolved.
 func TestConfigTemplate(t *testing.T) {
 	const text = "[sys]\ntemplate = \"T\"\n"
 	link := func(target string) func(world) {
@@ -160,8 +161,8 @@ func mkfifo(t *testing.T, path string) {
 	zinotest.Must(t, syscall.Mkfifo(path, 0o600))
 }
 
-// TestConfigOddFiles warns where ZINO.toml cannot be read, and fails where the user's
-// own file has a mistake.
+// TestConfigOddFiles checks the warning for an unreadable ZINO.toml and the error for
+// an invalid file of the user.
 func TestConfigOddFiles(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -192,7 +193,7 @@ func TestConfigOddFiles(t *testing.T) {
 	}
 }
 
-// TestConfigNamed uses all keys of a file that was named.
+// TestConfigNamed checks that all keys of a named file are used.
 func TestConfigNamed(t *testing.T) {
 	w := newWorld(t)
 	path := filepath.Join(w.cwd, "own.toml")

@@ -79,12 +79,12 @@ func (t *Target) Up(ctx context.Context, replDir string) error {
 	}
 	repl.Stop()
 	err = errors.Join(err, c.close())
-	os.Remove(dir) // unless it is not empty
+	os.Remove(dir) // fails if it is not empty
 	return err
 }
 
-// WriteUp writes the configuration of the user's own services to a file, for a
-// supervisor that is not zino.
+// WriteUp writes the configuration of the user's own services to a file, for another
+// supervisor such as systemd.
 func (t *Target) WriteUp(file string) error {
 	cfg, _, err := t.userConfig()
 	if err != nil {
@@ -100,8 +100,8 @@ func (t *Target) WriteUp(file string) error {
 }
 
 // userConfig returns the configuration of the user's own services and the directory
-// of their sockets, which it makes. The REPL's files belong to no project here:
-// unless configured, their directory is below the user's base directory.
+// of their sockets, which it creates. Unless configured, the REPL's files are below the
+// user's base directory, because zino up belongs to no project.
 func (t *Target) userConfig() (cfg *config.Config, dir string, err error) {
 	if cfg, err = t.read(); err != nil {
 		return nil, "", err
@@ -152,7 +152,7 @@ func (t *Target) awaitEdit(ctx context.Context, cfg *config.Config, seen string,
 	}
 }
 
-// fileState returns a text that changes when the configuration file does.
+// fileState returns a string that changes when the configuration file does.
 func (t *Target) fileState() string {
 	path, err := t.ConfigFile()
 	if err != nil {

@@ -46,7 +46,7 @@ const (
 	checkOK      = "ok"
 	checkWarning = "warning"
 	checkFailed  = "failed"
-	checkSkipped = "skipped" // something that the check needs has failed
+	checkSkipped = "skipped" // a prerequisite failed
 )
 
 // finding is one result of a check.
@@ -69,7 +69,7 @@ func failed(remedy, format string, args ...any) finding {
 	return finding{Status: checkFailed, Text: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
-// check is one thing to look at. look returns early when ctx ends if it can.
+// check is a check of one part. look should return early when ctx is done.
 type check struct {
 	name  string
 	limit time.Duration
@@ -101,7 +101,7 @@ func run(ctx context.Context, env *command.Env) error {
 	}
 	defer null.Close()
 	quiet := *env
-	quiet.Err = null // the checks report what warnings would be about
+	quiet.Err = null // the checks report the same problems as the warnings
 	d := &doctor{Env: &quiet}
 	d.base, _ = connect.BaseDir()            // the check of directories reports the error
 	if d.cfg, err = d.Config(); err != nil { // the check of the configuration reports it
@@ -138,7 +138,7 @@ func run(ctx context.Context, env *command.Env) error {
 	return conclude(env, findings)
 }
 
-// examine runs all checks side by side and prints the results in their order.
+// examine runs all checks concurrently and prints the results in order.
 func examine(ctx context.Context, env *command.Env, checks []check) (all []finding) {
 	results := make([]chan []finding, len(checks))
 	for i, c := range checks {
@@ -162,7 +162,7 @@ func examine(ctx context.Context, env *command.Env, checks []check) (all []findi
 	return all
 }
 
-// run looks, and abandons a check at its limit.
+// run calls look, and abandons it at the limit.
 func (c check) run(ctx context.Context) []finding {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
@@ -180,7 +180,7 @@ func (c check) run(ctx context.Context) []finding {
 	return findings
 }
 
-// conclude prints how many checks failed.
+// conclude prints the summary.
 func conclude(env *command.Env, findings []finding) error {
 	count := map[string]int{}
 	for _, f := range findings {

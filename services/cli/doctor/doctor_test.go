@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestCheckTimeout reports a check that hangs and ignores its context.
+// TestCheckTimeout checks the report of a check that hangs and ignores its context.
 func TestCheckTimeout(t *testing.T) {
 	forever := make(chan struct{})
 	defer close(forever)

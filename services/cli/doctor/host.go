@@ -23,7 +23,8 @@ import (
 	"zino/services/cli/render"
 )
 
-// checkPrograms checks that the services' programs are beside zino, in its version.
+// checkPrograms checks that the services' programs are in zino's directory and have
+// its version.
 func (d *doctor) checkPrograms(ctx context.Context) []finding {
 	exe, err := os.Executable()
 	if err != nil {
@@ -137,8 +138,8 @@ func (d *doctor) checkDirectories(context.Context) []finding {
 	return list
 }
 
-// writableOrNew reports why files cannot be made in a directory, or the directory
-// itself if it does not exist. It leaves nothing behind.
+// writableOrNew returns an error if files cannot be created in a directory, or if a
+// missing directory cannot be created. It leaves no files.
 func writableOrNew(dir string) error {
 	for {
 		info, err := os.Stat(dir)
@@ -244,7 +245,7 @@ func (d *doctor) checkSockets(context.Context) []finding {
 	return list
 }
 
-// checkPrivate reports why a directory can be used by others.
+// checkPrivate returns an error if other users can access a directory.
 func checkPrivate(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -286,7 +287,7 @@ func (d *doctor) checkHost(ctx context.Context) []finding {
 	return []finding{passed("the host's daemon answers on %s", connect.HostSocket)}
 }
 
-// notMember reports why the caller may not use the host's services.
+// notMember is the finding that the caller may not use the host's services.
 func (d *doctor) notMember() finding {
 	group, err := user.LookupGroup(hostGroup)
 	caller, userErr := user.Current()

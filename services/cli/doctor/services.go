@@ -27,8 +27,8 @@ import (
 	"zino/services/cli/status"
 )
 
-// connectServices connects with the daemon that a chat would use, or starts one
-// with its services. Their sessions are not kept.
+// connectServices connects to the daemon that a chat would use, or starts services
+// that discard their sessions.
 func (d *doctor) connectServices(ctx context.Context) (*connect.Daemon, error) {
 	if _, err := connect.BaseDir(); err != nil {
 		return nil, err
@@ -45,11 +45,11 @@ func (d *doctor) connectServices(ctx context.Context) (*connect.Daemon, error) {
 	return started, err
 }
 
-// unchecked is the result of a check that needs the services. checkServices reports
-// why they do not answer.
+// unchecked is the result of checks that need the services if these do not answer.
+// checkServices reports the reason.
 var unchecked = finding{Status: checkSkipped, Text: "not checked: the services do not answer"}
 
-// checkServices asks every service about its state.
+// checkServices requests the state of every service.
 func (d *doctor) checkServices(ctx context.Context) []finding {
 	began := time.Now()
 	running, err := d.services()
@@ -88,8 +88,8 @@ func (d *doctor) checkServices(ctx context.Context) []finding {
 	return list
 }
 
-// inspectAll asks each service on its own socket, or through the daemon where only
-// the daemon's socket is known.
+// inspectAll requests the state of each service on its own socket, or through the
+// daemon if only the daemon's socket is known.
 func (d *doctor) inspectAll(ctx context.Context, running *connect.Daemon) []status.Report {
 	cfg := *d.cfg
 	var units status.Units
@@ -116,7 +116,7 @@ func (d *doctor) inspectAll(ctx context.Context, running *connect.Daemon) []stat
 	return reports
 }
 
-// lingers reports whether the user's services outlive the login.
+// lingers reports whether the user's services continue after logout.
 func lingers() bool {
 	caller, err := user.Current()
 	if err != nil {
@@ -137,7 +137,7 @@ func (d *doctor) aboutTools(problem string) bool {
 	return strings.Contains(problem, ".json: command ")
 }
 
-// aboutKey reports whether a problem is the one that the check of the key reports.
+// aboutKey reports whether checkKey reports the same problem.
 func (d *doctor) aboutKey(ctx context.Context, running *connect.Daemon, problem string) bool {
 	caps, err := d.capabilities(ctx, running)
 	return err == nil && caps.Problem == problem
@@ -148,7 +148,7 @@ func (d *doctor) capabilities(ctx context.Context, running *connect.Daemon) (pro
 	return asked(ctx, running, "rtr", proto.RtrCapabilities, proto.CapabilitiesRequest{})
 }
 
-// asked forwards a request on a connection of its own: checks run side by side.
+// asked forwards a request on a new connection, because checks run concurrently.
 func asked[Req, Rep any](ctx context.Context, running *connect.Daemon, service string, m proto.Method[Req, Rep], req Req) (Rep, error) {
 	through := running.Again()
 	defer through.Close()
@@ -325,7 +325,7 @@ type providerAnswer struct {
 	date time.Time // zero without a Date header
 }
 
-// errNoProvider is the error where no provider would be asked.
+// errNoProvider is the error if no provider is configured.
 var errNoProvider = errors.New("no model is connected")
 
 // askProvider sends a request without a key to the model's provider: any answer
@@ -399,7 +399,7 @@ func (d *doctor) checkProvider(ctx context.Context) []finding {
 	return []finding{passed("%s and has %s", reached, text.Count(len(list.Models), "model"))}
 }
 
-// maxSkew is how far the clock may be from the provider's.
+// maxSkew is the largest accepted difference from the provider's clock.
 const maxSkew = 5 * time.Minute
 
 // checkClock compares the clock with the provider's, and with the day of the build.

@@ -63,9 +63,8 @@ func update(ctx context.Context, d *connect.Daemon, req proto.UpdateHard) error 
 	return explain(req.ID, err)
 }
 
-// withEditor opens an editor on what load returns, and calls store with the result.
-// Signals have another meaning while the editor is open, so load and store are
-// guarded each on its own.
+// withEditor opens an editor on the result of load and calls store with the edited
+// text. load and store have separate signal handlers, because EditFile has its own.
 func withEditor(ctx context.Context, env *command.Env, load func(context.Context, *connect.Daemon) (content, name string, err error), store func(context.Context, *connect.Daemon, string) error) error {
 	var d *connect.Daemon
 	var content, name string
@@ -88,7 +87,7 @@ func withEditor(ctx context.Context, env *command.Env, load func(context.Context
 	})
 }
 
-// editable returns a memory in the form for an editor, and the name of its file: the
+// editable returns a memory as text for an editor, and a file name: the
 // text of a single message, or several messages as they are stored, one a line.
 func editable(messages proto.Raw) (content, name string, err error) {
 	list, err := render.ReadMessages(messages)

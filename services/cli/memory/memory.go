@@ -1,4 +1,4 @@
-// Package memory is zino memory: what Zino remembers.
+// Package memory implements zino memory.
 package memory
 
 import (
@@ -33,8 +33,8 @@ delete them.`,
 		newAdd(env), newSearch(env), newList(env), newShow(env), newEdit(env), newRemove(env), newExport(env), newImport(env), newSoft(env))
 }
 
-// withDaemon calls do with the daemon that runs, also the host's, or with one that
-// is started for this run: memories outlive both.
+// withDaemon calls do with the running daemon, which may be the host's, or with one
+// started for this run.
 func withDaemon(env *command.Env, cmd *cobra.Command, do func(context.Context, *connect.Daemon) error) error {
 	return env.WithDaemon(cmd, true, connect.StorageRequired, do)
 }
@@ -100,7 +100,7 @@ func readStdin(ctx context.Context, env *command.Env) (string, error) {
 	return content, nil
 }
 
-// filter chooses memories.
+// filter selects memories.
 type filter struct{ tag, channel, since, until string }
 
 func (f *filter) flags(cmd *cobra.Command) {
@@ -111,8 +111,7 @@ func (f *filter) flags(cmd *cobra.Command) {
 	flags.StringVar(&f.until, "until", "", "only those stored before `TIME`")
 }
 
-// check replaces days by times: they are days of the caller's zone, not of the
-// service's.
+// check converts days to times, in the caller's time zone rather than the service's.
 func (f *filter) check(cmd *cobra.Command) error {
 	for name, value := range map[string]*string{"since": &f.since, "until": &f.until} {
 		day, err := time.ParseInLocation(time.DateOnly, *value, time.Local)
@@ -249,8 +248,8 @@ func list(ctx context.Context, env *command.Env, d *connect.Daemon, req proto.Li
 // pageSize is how many memories are requested at a time.
 const pageSize = 500
 
-// pages calls each with the memories that req chooses, the newest first, until it
-// reports that it is done. n is how many are wanted, 0 for all.
+// pages calls each with pages of the memories that req selects, newest first, until
+// each returns done. n is the expected number, 0 for all.
 func pages(ctx context.Context, d *connect.Daemon, req proto.ListHard, n int, each func([]proto.HardItem) (done bool, err error)) error {
 	req.Limit = pageSize
 	if n > 0 {
@@ -259,7 +258,7 @@ func pages(ctx context.Context, d *connect.Daemon, req proto.ListHard, n int, ea
 	for {
 		page, err := connect.Forward(ctx, d, "mem", proto.MemListHard, req)
 		if errors.Is(err, proto.ErrTooLarge) && req.Limit > 1 {
-			req.Limit /= 2 // long memories: fewer fit into a packet
+			req.Limit /= 2 // fewer long memories fit into a packet
 			continue
 		}
 		if err != nil {
@@ -280,7 +279,7 @@ func pages(ctx context.Context, d *connect.Daemon, req proto.ListHard, n int, ea
 	}
 }
 
-// newest returns the highest id of a memory, -1 without any.
+// newest returns the highest id of a memory, -1 if there are none.
 func newest(ctx context.Context, d *connect.Daemon) (id int, err error) {
 	id = -1
 	err = pages(ctx, d, proto.ListHard{}, 1, func(page []proto.HardItem) (bool, error) {

@@ -109,7 +109,7 @@ func newDaemon(t *testing.T, answer func(request proto.Raw) (typ string, reply a
 	return d
 }
 
-// TestPagesEnd returns an error for a mem whose pages do not end.
+// TestPagesEnd checks the error if pages repeat.
 func TestPagesEnd(t *testing.T) {
 	d := newDaemon(t, func(proto.Raw) (string, any, error) {
 		return proto.MemListHard.Reply, proto.HardList{Items: []proto.HardItem{{Messages: proto.Raw("[]")}}, Next: new(1)}, nil
@@ -124,9 +124,9 @@ func TestPagesEnd(t *testing.T) {
 	zinotest.Error(t, err, stop)
 }
 
-// TestPagesShrink asks for smaller pages where memories are long.
+// TestPagesShrink checks that pages shrink until their memories fit into a packet.
 func TestPagesShrink(t *testing.T) {
-	const total, most = 1203, 120 // memories, and how many fit into a packet
+	const total, most = 1203, 120 // memories in all, and per packet
 	d := newDaemon(t, func(request proto.Raw) (string, any, error) {
 		var req proto.ListHard
 		if err := wire.Decode(request, &req); err != nil {
@@ -180,7 +180,8 @@ func importing(t *testing.T, ctx context.Context, in io.Reader, stored func() (p
 	return zinotest.Read(t, stderr.Name()), err
 }
 
-// TestImportStops stops at an error that every line would have, and only then.
+// TestImportStops checks that an internal error stops the import and an invalid line
+// does not.
 func TestImportStops(t *testing.T) {
 	const lines = `{"messages":[{"role":"user","content":"a"}]}` + "\n" + `{"messages":[{"role":"user","content":"b"}]}` + "\n"
 	printed, err := importing(t, t.Context(), strings.NewReader(lines), func() (proto.Stored, error) {
@@ -201,7 +202,7 @@ func TestImportStops(t *testing.T) {
 	zinotest.Error(t, err, render.ErrReported)
 }
 
-// TestImportInterrupted ends while it waits for a line.
+// TestImportInterrupted checks that an import can be interrupted while it reads.
 func TestImportInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r, w := io.Pipe()
@@ -213,5 +214,5 @@ func TestImportInterrupted(t *testing.T) {
 	}()
 	printed, err := importing(t, ctx, r, func() (proto.Stored, error) { return proto.Stored{}, nil })
 	zinotest.Error(t, err, render.ErrInterrupted)
-	zinotest.Equal(t, "printed", strings.TrimLeft(printed, "01"), " added, 0 known already, 0 refused\n") // mem's answer may come too late
+	zinotest.Equal(t, "printed", strings.TrimLeft(printed, "01"), " added, 0 known already, 0 refused\n") // mem's answer may arrive after the interrupt
 }

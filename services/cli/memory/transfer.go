@@ -54,7 +54,7 @@ file that only you can read. zino memory import reads them.`,
 				err = closeErr
 			}
 			if err != nil {
-				return errors.Join(err, os.Remove(path)) // an incomplete export is of no use
+				return errors.Join(err, os.Remove(path)) // don't leave an incomplete export
 			}
 			env.Say("%d memories are in %s", n, path)
 			return nil
@@ -122,7 +122,7 @@ and keep their times.`,
 	}
 }
 
-// importAll stores line after line. An invalid line does not stop the others.
+// importAll stores each line. It reports and skips invalid lines.
 func importAll(ctx context.Context, env *command.Env, d *connect.Daemon, in io.Reader) error {
 	env.NoteShared(d)
 	last, err := newest(ctx, d)
@@ -158,7 +158,7 @@ func importAll(ctx context.Context, env *command.Env, d *connect.Daemon, in io.R
 			case stored.ID > last:
 				last = stored.ID
 				added++
-			default: // the id of the memory that was there
+			default: // the id of an existing memory
 				known++
 			}
 		}
@@ -180,8 +180,8 @@ func importAll(ctx context.Context, env *command.Env, d *connect.Daemon, in io.R
 	return err
 }
 
-// parseMemory decodes a line of an export. The id in it belongs to the place that it
-// comes from.
+// parseMemory decodes a line of an export. It ignores the id, which is that of the
+// exporting store.
 func parseMemory(line string) (req proto.StoreHard, err error) {
 	if err := wire.Decode([]byte(line), &req); err != nil {
 		return req, err

@@ -1,5 +1,5 @@
-// Package render turns what happens into what a run prints: turns and their
-// events, errors, tables and JSON lines.
+// Package render formats the output of zino: turns and their events, errors, tables and
+// JSON lines.
 package render
 
 import (
@@ -44,7 +44,7 @@ func OutputError(err error) error {
 	return err
 }
 
-// kinds are the kinds of errors that a person and a program see.
+// kinds are the kinds of errors in the output.
 var kinds = []string{"http_status", "timeout", "parse", "api_error", "usage", "session", "internal"}
 
 func kindOf(err error) string {
@@ -67,8 +67,7 @@ func kindOf(err error) string {
 	return "internal"
 }
 
-// message returns an error's text without the names of the services that it passed
-// through.
+// message returns an error's text without the prefixes of relaying services.
 func message(err error) string {
 	message := err.Error()
 	for _, hop := range []string{"Agentic runtime error: ", "rtr error: "} {

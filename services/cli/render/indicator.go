@@ -19,9 +19,9 @@ const (
 	defaultWidth  = 80 // cells, where the terminal does not report its width
 )
 
-// Indicator is the last line of the terminal during a turn: elapsed time, what is
-// waited for, tokens so far. It is erased before anything else is printed, so all
-// output of a turn goes through print.
+// Indicator is a status line during a turn: elapsed time, current activity, tokens so
+// far. It is erased before anything else is printed, so all output of a turn goes
+// through print.
 type Indicator struct {
 	w     io.Writer // the terminal; nil: nothing is drawn
 	width func() int
@@ -30,18 +30,18 @@ type Indicator struct {
 
 	mu      sync.Mutex
 	began   time.Time
-	what    string // what is waited for
+	what    string // current activity
 	last    string // the last line that it printed
 	tokens  int64  // of the inferences that have ended
 	coming  int64  // bytes of the current one
 	drawn   string // the line on the screen
-	blocked bool   // the cursor is behind text
+	blocked bool   // the cursor is behind text on this line
 	stop    chan struct{}
 	stopped sync.WaitGroup
 }
 
 // NewIndicator returns an indicator on f, which draws nothing unless f is a
-// terminal that may show moving lines.
+// terminal that supports control sequences.
 func NewIndicator(f *os.File) *Indicator {
 	n := &Indicator{now: time.Now, width: func() int { return cmp.Or(term.Width(f), defaultWidth) }}
 	if term.IsTerminal(f) && term.Fancy() {
@@ -94,7 +94,7 @@ func (n *Indicator) print(do func() (blocked bool)) {
 	n.blocked = do()
 }
 
-// set changes what is waited for.
+// set changes the current activity.
 func (n *Indicator) set(what string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

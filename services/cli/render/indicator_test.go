@@ -28,7 +28,7 @@ func drawn(n *Indicator, screen *strings.Builder) string {
 	return screen.String()
 }
 
-// TestIndicator checks the line: elapsed time, what is waited for, tokens.
+// TestIndicator checks the line: elapsed time, activity, tokens.
 func TestIndicator(t *testing.T) {
 	width := 80
 	n, screen, at := drawing(&width)
@@ -39,7 +39,7 @@ func TestIndicator(t *testing.T) {
 		}
 	}
 	shows("\r\x1b[K[0s] waiting")
-	shows("") // nothing is new
+	shows("") // unchanged
 	*at = at.Add(3 * time.Second)
 	n.tokens, n.coming = 1500, 400
 	shows("\r\x1b[K[3s] waiting, 1.6k tokens")
@@ -52,7 +52,7 @@ func TestIndicator(t *testing.T) {
 	width = 1
 	shows("\r\x1b[K[2m03s] bash, 2.5M tokens: 日本語のテスト")
 	n.print(func() bool { return true })
-	shows("") // text stands there
+	shows("") // the cursor is behind text
 	n.print(func() bool { return false })
 	width, n.tokens, n.coming, n.dim = 20, 0, 0, true
 	shows("\r\x1b[K\x1b[2m[2m03s] bash: 日本…\x1b[0m")
@@ -63,8 +63,8 @@ func TestIndicator(t *testing.T) {
 	}
 }
 
-// TestIndicatorThinks checks the line while the model reasons, also where the
-// reasoning is not shown, and when it answers.
+// TestIndicatorThinks checks the line during reasoning, which is not printed here, and
+// during the answer.
 func TestIndicatorThinks(t *testing.T) {
 	width := 40
 	n, screen, at := drawing(&width)
@@ -81,7 +81,7 @@ func TestIndicatorThinks(t *testing.T) {
 	}
 }
 
-// TestIndicatorErased is erased before anything is printed.
+// TestIndicatorErased checks that the line is erased before other output.
 func TestIndicatorErased(t *testing.T) {
 	width := 40
 	n, screen, _ := drawing(&width)
@@ -93,7 +93,7 @@ func TestIndicatorErased(t *testing.T) {
 		{"a line", "\r\x1b[Ka\n", func() error { return x.line("a") }},
 		{"text", "\r\x1b[Kone", func() error { return x.text("one") }},
 		{"a line in the middle of text", "\nb\n", func() error { return x.line("b") }},
-		{"text goes on", "\r\x1b[K two", func() error { return x.text(" two") }},
+		{"text continues", "\r\x1b[K two", func() error { return x.text(" two") }},
 		{"the end of text", "\n", func() error { x.streamed = true; return x.endText() }},
 		{"a tool's output", "", func() error {
 			return x.Event(proto.TypeToolOutput, []byte(`{"type":"tool_output","id":"1","text":"x\ny\n"}`))
@@ -134,6 +134,6 @@ func TestDiffColours(t *testing.T) {
 		t.Errorf("a long line ends with %q", got[len(got)-60:])
 	}
 	if got := diffText("", true) + diffText("\n", false); got != "" {
-		t.Errorf("nothing is shown as %q", got)
+		t.Errorf("empty diff: %q", got)
 	}
 }

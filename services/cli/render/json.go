@@ -106,9 +106,8 @@ func JSONItems(w io.Writer, list proto.Raw) error {
 	return nil
 }
 
-// writeJSON writes JSON on one line. With escape, characters that a terminal would
-// act on are written as \u escapes, which leaves the value unchanged: they can
-// only be in strings.
+// writeJSON writes JSON on one line. With escape, it writes control characters as \u
+// escapes, which does not change the value: they can only be in strings.
 func writeJSON(w io.Writer, value []byte, escape bool) error {
 	if bytes.ContainsAny(value, "\n\r") {
 		var line bytes.Buffer

@@ -10,7 +10,7 @@ import (
 	"zino/proto"
 )
 
-// Message is what every stored message has.
+// Message has the fields that every stored message has.
 type Message struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
@@ -32,8 +32,8 @@ func ReadMessages(raw proto.Raw) (list []Message, err error) {
 	return list, nil
 }
 
-// MessageTexts joins the texts of a list of messages, or says that it cannot be
-// read.
+// MessageTexts joins the texts of a list of messages. For an invalid list it returns
+// the error in parentheses.
 func MessageTexts(raw proto.Raw) string {
 	list, err := ReadMessages(raw)
 	if err != nil {

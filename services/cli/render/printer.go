@@ -11,8 +11,8 @@ import (
 	"zino/services/cli/term"
 )
 
-// Printer writes text that arrives in pieces: it ends with exactly one newline,
-// and a terminal gets no character that it would act on.
+// Printer writes text that arrives in pieces. The text ends with exactly one newline,
+// and control characters are escaped on a terminal.
 type Printer struct {
 	w        io.Writer
 	terminal bool
@@ -71,7 +71,7 @@ func Line(s string) string {
 	return text.Visible(strings.NewReplacer("\n", " ", "\t", " ").Replace(s))
 }
 
-// Escape returns a writer that escapes what a terminal would act on.
+// Escape returns a writer that escapes control characters.
 func Escape(w io.Writer) io.Writer { return escaper{w} }
 
 type escaper struct{ w io.Writer }

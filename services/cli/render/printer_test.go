@@ -25,8 +25,8 @@ func TestPrinter(t *testing.T) {
 		{"newlines between", false, []string{"one\n\n", "\ntwo"}, "one\n\n\ntwo\n"},
 		{"newlines before", false, []string{"\n\n", "one"}, "\n\none\n"},
 		{"blanks at the end", false, []string{"one \t\n"}, "one \t\n"},
-		{"a pipe gets what was said", false, []string{"a\x1b[31mb\r\n\x00\u202ec\u009b"}, "a\x1b[31mb\r\n\x00\u202ec\u009b\n"},
-		{"a terminal does not", true, []string{"a\x1b[31mb\r\n\x00\x7f\u202ec\u009b\u2028"}, "a^[[31mb^M\n^@\\u007f\\u202ec\\u009b\\u2028\n"},
+		{"a pipe gets raw text", false, []string{"a\x1b[31mb\r\n\x00\u202ec\u009b"}, "a\x1b[31mb\r\n\x00\u202ec\u009b\n"},
+		{"a terminal gets escapes", true, []string{"a\x1b[31mb\r\n\x00\x7f\u202ec\u009b\u2028"}, "a^[[31mb^M\n^@\\u007f\\u202ec\\u009b\\u2028\n"},
 		{"a terminal gets text", true, []string{"naïve\t日本 👩‍👩‍👧 ünï\n"}, "naïve\t日本 👩‍👩‍👧 ünï\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -41,8 +41,8 @@ func TestMessageTexts(t *testing.T) {
 	}
 }
 
-// TestWriteJSON checks that the value is unchanged, on one line that is harmless for a
-// terminal.
+// TestWriteJSON checks that the value is unchanged, on one line without control
+// characters.
 func TestWriteJSON(t *testing.T) {
 	for text, want := range map[string]string{
 		"{\"a\":\r\n[ 1,\t2 ]}":              `{"a":[1,2]}`,

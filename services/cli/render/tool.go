@@ -18,7 +18,7 @@ const (
 	diffWidth   = 500 // characters of each
 )
 
-// mainArgument is the only argument that is shown of some tools.
+// mainArgument maps tools to the only argument that is printed.
 var mainArgument = map[string]string{"bash": "command", "read": "path", "write": "path", "edit": "path"}
 
 // requestedLine describes a call that the model asks for.
@@ -57,11 +57,11 @@ func finishedLines(call proto.ToolFinished) []string {
 	lines := []string{fmt.Sprintf("Done. (%.2fs)", float64(call.DurationMS)/1000)}
 	var result envelope
 	if err := wire.DecodeReply(call.Result, &result); err != nil {
-		return lines // a form of the tool's own
+		return lines // not an envelope
 	}
 	name := Line(call.Name)
 	switch {
-	case !call.OK && !result.OK: // an older daemon sends the second alone
+	case !call.OK && !result.OK: // older daemons set only result.OK
 		why := cmp.Or(result.Error.Code, "failed") + ": " + result.Error.Message
 		lines = append(lines, "Tool failed: "+name+" "+text.Clip(Line(why), callMax))
 	case result.Data.Interrupted:
@@ -71,7 +71,7 @@ func finishedLines(call proto.ToolFinished) []string {
 	case result.Data.ExitCode != nil:
 		lines = append(lines, fmt.Sprintf("Tool finished: %s exit=%d", name, *result.Data.ExitCode))
 	}
-	if call.Confinement != nil { // the model knows these names, and may not mention them
+	if call.Confinement != nil { // the model sees these names but may not mention them
 		for _, name := range call.Confinement.Refused {
 			lines = append(lines, "Warning: "+Line(name)+" stood in a place that the sandbox protects: look at it, and move it back if you want it there.")
 		}

@@ -25,13 +25,13 @@ type Done struct {
 
 // Turns renders turns: TextTurns for people, JSONTurns for programs.
 type Turns interface {
-	// Begin is called before the first turn. session is empty if it is not stored.
+	// Begin is called before the first turn. session is "" for an unstored session.
 	Begin(session string) error
 	// Turn is called at the beginning of each turn.
 	Turn()
 	// Event renders a packet, which is valid during the call.
 	Event(typ string, payload []byte) error
-	// End renders the end of a turn: its done packet, or the error in place of it.
+	// End renders the end of a turn: its done packet, or its error.
 	// It reports whether err was rendered.
 	End(done Done, err error) (reported bool, writing error)
 }
@@ -49,8 +49,8 @@ type TextTurns struct {
 	colour    bool
 	terminal  bool // standard error is a terminal
 	shared    bool // standard output is the same terminal
-	mixed     bool // text on standard output may be on the terminal
-	reasoning bool // show it
+	mixed     bool // text on standard output may end up on the terminal
+	reasoning bool // print it
 
 	streamed bool // the current inference sent deltas
 	spoke    bool // the turn has text, which may be empty
@@ -123,7 +123,7 @@ func (t *TextTurns) Event(typ string, payload []byte) error {
 	return nil
 }
 
-// decode reads a packet and hands it to do.
+// decode decodes a packet and calls do with it.
 func decode[E any](payload []byte, do func(E) error) error {
 	var e E
 	if err := wire.DecodeReply(payload, &e); err != nil {
@@ -148,7 +148,7 @@ func (t *TextTurns) text(piece string) (err error) {
 // midLine reports whether the cursor of the terminal is behind text.
 func (t *TextTurns) midLine() bool { return t.thoughts.wrote || t.mixed && t.out.wrote }
 
-// endText ends an inference's text: the next one begins on a line of its own.
+// endText ends an inference's text: the next one begins on a new line.
 func (t *TextTurns) endText() (err error) {
 	t.status.print(func() bool {
 		t.thoughts.End()
@@ -199,7 +199,7 @@ func (t *TextTurns) finished(e proto.ToolFinished) error {
 	return nil
 }
 
-// notice prints a remark. The one about AGENTS.md is printed when it changed.
+// notice prints a notice; the one about AGENTS.md only if it changed.
 func (t *TextTurns) notice(e proto.Notice) error {
 	line := Line(e.Text)
 	switch {

@@ -110,7 +110,7 @@ func printResult(env *command.Env, r proto.Evaluated) error {
 	return errors.Join(p.Text([]byte(r.Value)), p.End())
 }
 
-// finish renders the error of an evaluation without a result: with --json as a
+// finish prints the error of an evaluation that has no result: with --json as a
 // packet.
 func finish(env *command.Env, err error) error {
 	_, usage := errors.AsType[render.UsageError](err)
@@ -123,7 +123,7 @@ func finish(env *command.Env, err error) error {
 		return err
 	}
 	packet, result := render.ErrorPacket(err), render.ErrReported
-	packet.Kind = "" // kinds are of turns
+	packet.Kind = "" // only turns have kinds
 	if errors.Is(err, render.ErrInterrupted) {
 		packet.Message, packet.Code, result = "Interrupted.", proto.CodeCanceled, err
 	}

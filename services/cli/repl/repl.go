@@ -1,4 +1,4 @@
-// Package repl is zino repl, zino pages and zino eval: live pages.
+// Package repl implements zino repl, zino pages and zino eval.
 package repl
 
 import (
@@ -95,15 +95,15 @@ func (f *flags) apply(cmd *cobra.Command, cfg *config.Config) error {
 	return nil
 }
 
-// sayHowToConnect prints how a page of a browser is connected. http is the address
-// of the REPL.
+// sayHowToConnect prints how to connect a page of a browser. http is the address of
+// the REPL.
 func sayHowToConnect(env *command.Env, http string) {
 	env.Say("To connect a page, drag the bookmarklet from http://%s/zino/ and click it there,\nor put this into the page:", http)
 	env.Say("  <script crossorigin src=\"http://%s/zino.js\"></script>", http)
 	env.Say("Pages of other origins connect if zino repl --origin, or [repl] origins, names them.")
 }
 
-// withRepl calls do with the REPL that runs.
+// withRepl calls do with the running REPL.
 func withRepl(env *command.Env, cmd *cobra.Command, do func(context.Context, *rpc.Client, *config.Config) error) error {
 	return env.Guard(cmd.Context(), func(ctx context.Context) error {
 		cfg, err := env.Config()
@@ -144,7 +144,7 @@ page is an object in a line.`,
 				rows := [][]string{{"PAGE", "STATE", "KIND", "LANGUAGE", "URL", "FILE"}}
 				for _, p := range list.Pages {
 					name := p.Name
-					if env.Width() > 0 { // where cells are cut the id stays: it is enough to name the page
+					if env.Width() > 0 { // cut the name rather than the id, which identifies the page
 						name = render.Cut(render.Line(name), render.CellMax-render.Cells(p.ID)-1)
 					}
 					rows = append(rows, []string{name + "-" + p.ID, p.State, p.Kind, p.Lang, render.Dash(p.URL), p.File})

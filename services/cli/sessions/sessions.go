@@ -1,4 +1,4 @@
-// Package sessions is zino sessions: the stored conversations.
+// Package sessions implements zino sessions.
 package sessions
 
 import (
@@ -30,8 +30,7 @@ has. Sessions are stored as JSON lines below sessions/ beside your configuration
 		newList(env), newShow(env), resume, newSearch(env), newExport(env), newFork(env), newRemove(env))
 }
 
-// withDaemon calls do with the user's own daemon, or with one that is started for
-// this run: sessions outlive both.
+// withDaemon calls do with the user's own daemon, or with one started for this run.
 func withDaemon(env *command.Env, cmd *cobra.Command, do func(context.Context, *connect.Daemon) error) error {
 	return env.WithDaemon(cmd, false, connect.StorageRequired, do)
 }
@@ -87,8 +86,8 @@ func list(ctx context.Context, env *command.Env, d *connect.Daemon, req proto.Li
 	return err
 }
 
-// printList prints sessions as a table without a heading. A terminal gets short ids
-// where these are unique.
+// printList prints sessions as a table without a heading. On a terminal it shortens
+// ids that remain unique.
 func printList(env *command.Env, list []proto.SessionSummary) error {
 	short := map[string]int{}
 	for _, s := range list {
@@ -276,12 +275,12 @@ func newRemove(env *command.Env) *cobra.Command {
 	}
 }
 
-// remove deletes sessions. All names are resolved before the first deletion: a
-// beginning that several ids share could name just one of them afterwards. An error
-// about one session does not stop the others.
+// remove deletes sessions. It resolves all names before the first deletion, because a
+// deletion can make an ambiguous prefix unique. It continues after an error about one
+// session.
 func remove(ctx context.Context, env *command.Env, d *connect.Daemon, names []string) error {
 	failed := false
-	skip := func(err error) bool { // prints an error that is about one session
+	skip := func(err error) bool { // prints an error about one session
 		for _, refusal := range []error{proto.ErrNotFound, proto.ErrInvalid, proto.ErrBusy} {
 			if errors.Is(err, refusal) {
 				env.PrintError(err)

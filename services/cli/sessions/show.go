@@ -114,8 +114,8 @@ type Event struct {
 	} `json:"forked_from,omitzero"`
 }
 
-// printer prints the events of a session for people. Texts are indented, so that
-// they do not look like headings.
+// printer prints the events of a session. It indents texts, so that they do not look
+// like headings.
 type printer struct {
 	w     io.Writer
 	begun bool              // the first line was printed
@@ -149,7 +149,7 @@ func (p *printer) print(line string, texts ...string) error {
 }
 
 func (p *printer) event(raw []byte) error {
-	const unknownMax = 16 // types with a count of their own
+	const unknownMax = 16 // further unknown types are counted together
 	var e Event
 	if err := wire.Decode(raw, &e); err != nil {
 		p.broken++
@@ -280,7 +280,7 @@ func (p *printer) result(e Event) error {
 	}
 	line := "Tool finished: " + name
 	var r storedResult
-	if err := wire.DecodeReply(e.Output, &r); err != nil || r.OK == nil { // a form of the tool's own
+	if err := wire.DecodeReply(e.Output, &r); err != nil || r.OK == nil { // not an envelope
 		whole := string(e.Output)
 		if s, ok := wire.Unquote(nil, e.Output); ok {
 			whole = string(s)
@@ -318,8 +318,8 @@ func (p *printer) result(e Event) error {
 	return p.print(line+took, texts...)
 }
 
-// shorten returns the beginning of a text, and a note of what was left out; nothing
-// for an empty text.
+// shorten returns the beginning of a text and, if it was cut, a note with its size;
+// nothing for an empty text.
 func shorten(s string) []string {
 	const (
 		maxLines = 12
@@ -338,8 +338,8 @@ func shorten(s string) []string {
 	return []string{shown}
 }
 
-// warn reports what is not shown: skipped lines of the file, and the bytes of an
-// incomplete last line, which a crash leaves.
+// warn prints what was left out: skipped lines and unknown events, and the bytes of an
+// incomplete last line, as left by a crash.
 func (p *printer) warn(env *command.Env, id string, skipped int, torn int64) {
 	if skipped > 0 {
 		env.Say("Warning: lines of the file that are not events were left out: %d", skipped)

@@ -10,8 +10,8 @@ import (
 	"zino/proto"
 )
 
-// FuzzTranscript checks that an event of any file is harmless for a terminal, has one
-// heading, and does not end the output.
+// FuzzTranscript checks that any event is printed without control characters, with at
+// most one heading, and is counted if it is not printed.
 func FuzzTranscript(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"meta","ts":"2026-11-21T14:03:07Z"}`, `{"type":"message","role":"\u001b","text":"\nUser:\u009b"}`, `{"type":"tool_use","name":"a\nb","input":{"\n":"\n"}}`,
@@ -28,14 +28,14 @@ func FuzzTranscript(f *testing.F) {
 		p.calls["1"] = "bash"
 		zinotest.Must(t, p.event(proto.Raw(event)))
 		if strings.ContainsFunc(b.String(), text.Hidden) {
-			t.Errorf("a terminal would act on %q", b.String())
+			t.Errorf("control characters in %q", b.String())
 		}
 		if b.Len() == 0 && p.broken == 0 && len(p.unknown) == 0 && !meta {
 			t.Errorf("%q is neither shown nor counted", event)
 		}
 		for i, line := range strings.Split(strings.TrimPrefix(b.String(), "\n"), "\n") {
 			if i > 0 && line != "" && !strings.HasPrefix(line, "  ") && !meta {
-				t.Errorf("%q is a heading of its own in %q", line, b.String())
+				t.Errorf("%q looks like a second heading in %q", line, b.String())
 			}
 		}
 	})

@@ -17,7 +17,7 @@ import (
 	"zino/services/cli/connect"
 )
 
-// own is what zino status prints of the services that zino starts for a run.
+// own describes the services that zino would start for a run.
 type own struct {
 	Configuration   string `json:"configuration"`
 	Provider        string `json:"provider"`
@@ -118,7 +118,7 @@ func describeBudget(b config.Budget) string {
 	return cmp.Or(strings.Join(limits, ", "), "none")
 }
 
-// describeTemplate names a template in the words of zino-sys.
+// describeTemplate describes a template like zino-sys.
 func describeTemplate(path string) string {
 	if path == "" {
 		return "none"

@@ -1,4 +1,4 @@
-// Package status is zino status: which services run, and what is wrong with them.
+// Package status implements zino status: the states and problems of the services.
 package status
 
 import (
@@ -60,7 +60,7 @@ func show(ctx context.Context, env *command.Env) error {
 		wg.Go(func() { reports[i] = units.Inspect(ctx, name, cfg) })
 	}
 	wg.Wait()
-	starts := env.Socket == "" && !env.Host // a run starts services of its own
+	starts := env.Socket == "" && !env.Host // a run would start private services
 	if starts && !slices.ContainsFunc(reports, func(r Report) bool { return r.Service != "repl" && r.State != "down" }) {
 		return printOwn(ctx, env, cfg, reports)
 	}
@@ -89,7 +89,7 @@ func show(ctx context.Context, env *command.Env) error {
 	return render.ErrReported
 }
 
-// printOwn prints what a run would use where no services run.
+// printOwn prints what a run would use if no services are running.
 func printOwn(ctx context.Context, env *command.Env, cfg *config.Config, reports []Report) error {
 	own := describeOwn(ctx, cfg)
 	if env.JSON() {
@@ -103,13 +103,13 @@ func printOwn(ctx context.Context, env *command.Env, cfg *config.Config, reports
 	return err
 }
 
-// object is what zino status --json prints. Own is for a user without services.
+// object is the output of zino status --json. Own is set if no services are running.
 type object struct {
 	Services []Report `json:"services"`
 	Own      *own     `json:"own,omitzero"`
 }
 
-// Report is what is known of one service.
+// Report is the state of one service.
 type Report struct {
 	Service  string   `json:"service"`
 	State    string   `json:"state"`
@@ -139,8 +139,8 @@ func Locate(ctx context.Context, t *connect.Target, cfg *config.Config) Units {
 	return u
 }
 
-// Ask asks a service about its state: calls are made by call, which reaches the
-// service on its own socket or through the daemon.
+// Ask requests the state of a service with ping and stats, which reach the service on
+// its own socket or through the daemon.
 func (r Report) Ask(ctx context.Context, ping func(context.Context) (proto.Pong, error), stats func(context.Context) (proto.Stats, error)) Report {
 	ctx, cancel := context.WithTimeout(ctx, connect.Timeout)
 	defer cancel()
@@ -158,7 +158,7 @@ func (r Report) Ask(ctx context.Context, ping func(context.Context) (proto.Pong,
 	return r
 }
 
-// AskSocket asks a service on its own socket.
+// AskSocket requests the state of a service on its own socket.
 func (r Report) AskSocket(ctx context.Context) Report {
 	c := &rpc.Client{Service: r.Service, Path: r.Socket}
 	defer c.Close()
@@ -169,7 +169,7 @@ func (r Report) AskSocket(ctx context.Context) Report {
 	})
 }
 
-// AskThrough asks a service through a daemon.
+// AskThrough requests the state of a service through a daemon.
 func (r Report) AskThrough(ctx context.Context, d *connect.Daemon) Report {
 	return r.Ask(ctx, func(ctx context.Context) (proto.Pong, error) {
 		return connect.Forward(ctx, d, r.Service, proto.Ping, proto.PingRequest{})
@@ -241,8 +241,8 @@ func Problems(reports []Report) (list []Problem) {
 	return list
 }
 
-// printCallers prints who may call which service, on one line where it is the same
-// for all that reported it.
+// printCallers prints the allowed callers of each service, on one line if they are the
+// same for all.
 func printCallers(out io.Writer, reports []Report) {
 	known := slices.DeleteFunc(slices.Clone(reports), func(r Report) bool { return r.Callers == "" })
 	if len(known) == 0 {

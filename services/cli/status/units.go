@@ -21,7 +21,7 @@ type Units struct {
 	user, host units
 }
 
-// units are the units of one constellation. byName is empty where systemd does not
+// units are the systemd units of one constellation. byName is empty if systemd does not
 // run it.
 type units struct {
 	byName map[string]unit
@@ -47,8 +47,8 @@ func UserListens(ctx context.Context) bool {
 	return err == nil && askSystemd(ctx, dir).user.listening("daemon")
 }
 
-// systemctl asks systemd for the services and their sockets, nil where it does not
-// run, or not for this user.
+// systemctl returns the units of the services and their sockets, nil if systemd does
+// not run, or not for this user.
 func systemctl(ctx context.Context, scope ...string) map[string]unit {
 	const limit = 2 * time.Second
 	path, err := exec.LookPath("systemctl")
@@ -62,7 +62,7 @@ func systemctl(ctx context.Context, scope ...string) map[string]unit {
 		args = append(args, "zino-"+name+".service", "zino-"+name+".socket")
 	}
 	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it must not ask on the terminal
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no password prompt on the terminal
 	cmd.WaitDelay = limit
 	out, err := cmd.Output()
 	if err != nil {
@@ -112,8 +112,8 @@ func (u units) listening(name string) bool {
 	return u.byName["zino-"+name+".socket"].active == "active"
 }
 
-// Inspect reports the state of a service on the socket that cfg names. A service
-// that systemd would start is not asked.
+// Inspect returns the state of a service on the socket that cfg names. It does not
+// connect to a service that systemd would start.
 func (u Units) Inspect(ctx context.Context, name string, cfg *config.Config) Report {
 	switch filepath.Dir(cfg.Socket(name)) {
 	case u.dir:
@@ -144,8 +144,8 @@ func (u units) inspect(ctx context.Context, name string, cfg *config.Config) Rep
 	return r
 }
 
-// ask asks a service that runs. On the host's installation root asks each one;
-// others ask the daemon, if it runs, about services that are closed to them.
+// ask requests the state of a running service. On the host's installation only root can
+// connect to each service; other users reach them through the daemon, if it runs.
 func (u units) ask(ctx context.Context, r Report, cfg *config.Config) Report {
 	if u.user || r.Service == "daemon" || r.Service == "repl" || u.uid == 0 {
 		return r.AskSocket(ctx)
@@ -175,7 +175,7 @@ func (s unit) state() string {
 	return "idle" // its socket is open
 }
 
-// describeCallers lists the callers that a unit admits, in the words of the service.
+// describeCallers lists the callers that a unit allows, in the service's own format.
 func (s unit) describeCallers() string {
 	if s.callers == "" {
 		return ""

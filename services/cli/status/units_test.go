@@ -15,7 +15,7 @@ import (
 	"zino/proto"
 )
 
-// shown returns what systemctl show prints of a service and its socket.
+// shown returns the output of systemctl show for a service and its socket.
 func shown(name, active, sub, result, socket string) string {
 	return "Result=" + result + "\nUser=zino-" + name + "\nExecStart={ path=/usr/bin/zino-" + name + " ; argv[]=/usr/bin/zino-" + name +
 		" --config /etc/zino/ZINO.toml --callers zino-agr,group:zino ; ignore_errors=no ; start_time=[n/a] ; pid=0 }\nId=zino-" + name +
@@ -23,7 +23,7 @@ func shown(name, active, sub, result, socket string) string {
 		"Id=zino-" + name + ".socket\nLoadState=loaded\nActiveState=" + socket + "\nSubState=listening\n\n"
 }
 
-// TestDenied distinguishes a service that refuses from one that does not run.
+// TestDenied checks that a service that denies the caller is not reported as down.
 func TestDenied(t *testing.T) {
 	socket, _ := rpctest.New(t, "mem", filepath.Join(zinotest.Dir(t), "s"), func(s *rpc.Server) { s.Only(rpc.Callers{Text: "root"}) })
 	r := Report{Service: "mem", Socket: socket}.AskSocket(t.Context())
@@ -32,8 +32,8 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// TestInspectThroughDaemon asks the host's daemon about the others, for a caller who is
-// not root, and no service if the daemon does not run.
+// TestInspectThroughDaemon checks that a caller other than root asks the host's daemon
+// about other services, and connects to none if the daemon does not run.
 func TestInspectThroughDaemon(t *testing.T) {
 	dir := zinotest.Dir(t)
 	cfg := config.Default()

@@ -20,7 +20,7 @@ type Editor struct {
 	history *History
 	warn    func(error) // called when the history cannot be written
 	restore func()      // the terminal's state when the editor was made
-	midLine atomic.Bool // the cursor is in a line that was not entered
+	midLine atomic.Bool // the current line was not submitted
 }
 
 // NewEditor returns an editor that reads keys from in and draws on out. warn is
@@ -68,8 +68,8 @@ func (e *Editor) bracketPaste(on bool) {
 	}
 }
 
-// message reads lines up to one that ends the message: a line that ends in a
-// backslash continues it, and so does each line of a paste. Ctrl-C drops all of it.
+// message reads the lines of a message. A line that ends in a backslash continues it,
+// and so does each line of a paste. Ctrl-C discards it.
 func (e *Editor) message() (string, error) {
 	var message strings.Builder
 	e.history.recalled = false

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	historyMax  = 1000     // messages that are kept
-	historySlop = 2        // the file is rewritten when it has historyMax times this
+	historyMax  = 1000     // messages to keep
+	historySlop = 2        // rewrite the file above historyMax times this
 	historyText = 64 << 10 // bytes of a message; longer ones are not kept
 	historyRead = 64 << 20 // bytes at the end of the file that are read
 )
@@ -29,8 +29,8 @@ type History struct {
 	recalled bool     // a message was recalled whose display differs from its text
 }
 
-// OpenHistory reads the history stored in path. The history that it returns with
-// an error works, but is not stored.
+// OpenHistory reads the history stored in path. With an error it returns a history that
+// is not stored.
 func OpenHistory(path string) (*History, error) {
 	h := &History{path: path}
 	data, err := readTail(path)
@@ -130,15 +130,13 @@ func (h *History) add(message string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Add does nothing: the editor adds a message as a whole, which may have several
-// lines.
+// Add does nothing: it is called for each line, and Editor.Next adds whole messages.
 func (h *History) Add(string) {}
 
 // Len returns the number of messages.
 func (h *History) Len() int { return len(h.messages) }
 
-// At returns a message in the form in which it can be edited on one line; 0 is the
-// newest.
+// At returns a message in a form that can be edited on one line; 0 is the newest.
 func (h *History) At(i int) string {
 	message := h.messages[len(h.messages)-1-i]
 	shown := asLine.Replace(message)
@@ -152,7 +150,7 @@ var (
 	asTyped = strings.NewReplacer("⏎", "\n", "⇥", "\t")
 )
 
-// original turns an edited line back into the text that it stands for.
+// original reverses asLine in an edited line.
 func (h *History) original(line string) string {
 	if !h.recalled {
 		return line

@@ -14,7 +14,7 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// TestHistoryFile checks that messages last: whole, in order, for the user alone.
+// TestHistoryFile checks that messages are stored whole, in order, with mode 0600.
 func TestHistoryFile(t *testing.T) {
 	path := filepath.Join(zinotest.Dir(t), "base", "chat_history")
 	for _, turn := range []string{"one", "two\n\tlines\n", "two\n\tlines", " \n", "", "\"quoted\" \\ \u2028", strings.Repeat("x", historyText+1)} {
@@ -44,7 +44,7 @@ func opened(t *testing.T, path string) *History {
 	return h
 }
 
-// TestHistoryLimit keeps the last thousand, and rewrites a file that grew.
+// TestHistoryLimit checks that the last thousand are kept and a long file is rewritten.
 func TestHistoryLimit(t *testing.T) {
 	path := filepath.Join(zinotest.Dir(t), "chat_history")
 	var b strings.Builder
@@ -66,7 +66,7 @@ func TestHistoryLimit(t *testing.T) {
 	}
 }
 
-// TestHistoryDamagedFile reads the valid lines of a damaged file.
+// TestHistoryDamagedFile checks that the valid lines of a damaged file are read.
 func TestHistoryDamagedFile(t *testing.T) {
 	for _, test := range []struct {
 		name, file string
@@ -94,7 +94,7 @@ func TestHistoryDamagedFile(t *testing.T) {
 	}
 }
 
-// TestHistoryUnreadable works without a file.
+// TestHistoryUnreadable checks that the history works without a file.
 func TestHistoryUnreadable(t *testing.T) {
 	dir := zinotest.Dir(t)
 	zinotest.Must(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
@@ -102,7 +102,7 @@ func TestHistoryUnreadable(t *testing.T) {
 	for _, path := range []string{dir, filepath.Join(dir, "pipe"), filepath.Join(dir, "file", "x")} {
 		h, err := OpenHistory(path)
 		if err == nil {
-			t.Errorf("%s is read", path)
+			t.Errorf("%s: no error", path)
 		}
 		if err := h.add("one"); err != nil || h.Len() != 1 {
 			t.Errorf("%s: %v, %d turns", path, err, h.Len())
@@ -115,7 +115,8 @@ func TestHistoryUnreadable(t *testing.T) {
 	}
 }
 
-// FuzzHistory checks that what is read is harmless to show, and is stored again.
+// FuzzHistory checks that messages are shown without control characters and stored
+// unchanged.
 func FuzzHistory(f *testing.F) {
 	for _, seed := range []string{"\"one\"\n\"two\\nlines\"\n", "\"torn", "\"\\ud800\"\n", "\"\\u001b\"\n\"a⏎b\"", "\n\n[]\n\"\t\"\r\n"} {
 		f.Add([]byte(seed))
@@ -130,7 +131,7 @@ func FuzzHistory(f *testing.F) {
 			again = append(wire.AppendString(again, h.messages[i]), '\n')
 		}
 		if got := parseHistory(again); !slices.Equal(got, h.messages) {
-			t.Errorf("%q was kept as %q", h.messages, got)
+			t.Errorf("%q was stored as %q", h.messages, got)
 		}
 	})
 }

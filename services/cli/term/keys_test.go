@@ -40,12 +40,12 @@ func TestKeys(t *testing.T) {
 		want       []string
 	}{
 		{"lines", "one\rtwo\r", []string{"one", "two"}},
-		{"no end", "one\rtw", []string{"one"}},
+		{"no final return", "one\rtw", []string{"one"}},
 		{"editing", "on\x7fne\x01X\x05Y\r", []string{"XoneY"}},
 		{"arrow keys", "ac\x1b[Db\r", []string{"abc"}},
 		{"history", "one\r\x1b[A\r", []string{"one", "one"}},
 		{"history of several lines", "a\\\rb\r\x1b[A\x7fc\r", []string{"a\nb", "a\nc"}},
-		{"history is text otherwise", "a⏎b\r\x1b[A\r", []string{"a⏎b", "a⏎b"}},
+		{"typed line mark", "a⏎b\r\x1b[A\r", []string{"a⏎b", "a⏎b"}},
 		{"Ctrl-D", "one\r\x04two\r", []string{"one"}},
 		{"Ctrl-D in a line", "ab\x02\x04\r", []string{"a"}},
 		{"Ctrl-C clears", "wrong\x03right\r", []string{"right"}},
@@ -57,7 +57,7 @@ func TestKeys(t *testing.T) {
 		{"Ctrl-C drops continued lines", "one\\\rtwo\x03three\r", []string{"three"}},
 		{"Ctrl-D after continued lines", "one\\\r\x04", []string{"one\n"}},
 		{"pasted lines", on + "one\rtwo\rthree" + off + "\r", []string{"one\ntwo\nthree"}},
-		{"pasted to the line's end", on + "one\rtwo\r" + off + "\r", []string{"one\ntwo\n"}},
+		{"pasted final newline", on + "one\rtwo\r" + off + "\r", []string{"one\ntwo\n"}},
 		{"pasted behind typed", "see: " + on + "one\rtwo" + off + " and more\r", []string{"see: one\ntwo and more"}},
 		{"pasted twice", on + "a\rb" + off + on + "c\rd" + off + "\r", []string{"a\nbc\nd"}},
 		{"pasted line feeds", on + "one\ntwo\r\nthree\n\nfour" + off + "\r", []string{"one\ntwo\nthree\n\nfour"}},
@@ -81,14 +81,14 @@ func TestKeys(t *testing.T) {
 					t.Errorf("%s: %q\nwant %q", name, messages, test.want)
 				}
 				if !errors.Is(end, io.EOF) {
-					t.Errorf("%s: the end is %v", name, end)
+					t.Errorf("%s: ended with %v", name, end)
 				}
 			}
 		})
 	}
 }
 
-// TestKeysError returns the error of a terminal that is gone.
+// TestKeysError checks that a read error of the terminal is returned.
 func TestKeysError(t *testing.T) {
 	gone := errors.New("input/output error")
 	messages, end := edit(io.MultiReader(strings.NewReader("one\rtw"), iotest.ErrReader(gone)))
@@ -97,15 +97,15 @@ func TestKeysError(t *testing.T) {
 	}
 }
 
-// filter reads all that keys lets through.
+// filter returns all output of keys.
 func filter(r io.Reader) []byte {
 	var out bytes.Buffer
 	io.Copy(&out, &keys{r: r}) // neither side fails
 	return out.Bytes()
 }
 
-// FuzzKeys checks that the result does not depend on how the bytes arrive, and that
-// a paste is text only.
+// FuzzKeys checks that the result does not depend on read sizes, and that a paste
+// contains no control characters.
 func FuzzKeys(f *testing.F) {
 	for _, seed := range []string{"one\rtwo\r", "\x03a\x03\x03b", "\x1b[200~a\rb\x1b[31m\x03\x1b[201~c\x03", "\x1b[20\x1b[200~\x1b[201\x1b[201~", "\x1b[200~\r\n\n\x1b[200~\x03"} {
 		f.Add([]byte(seed))

@@ -1,5 +1,5 @@
-// Package term is the keyboard and the screen of a person: it edits lines, keeps
-// their history, reads secrets without an echo, and knows the terminal's width.
+// Package term handles the terminal: a line editor with history, reading secrets
+// without echo, and the width.
 package term
 
 import (
@@ -23,11 +23,11 @@ func Width(f *os.File) int {
 	return width
 }
 
-// Fancy reports whether a terminal may be sent colours and moving lines.
+// Fancy reports whether colours and control sequences may be used.
 func Fancy() bool { return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" }
 
-// Screen returns where a person is prompted: stderr, or the terminal itself if
-// stderr is redirected. Standard output is for data.
+// Screen returns the file for prompts: stderr, or /dev/tty if stderr is redirected.
+// Standard output is for data.
 func Screen(stderr *os.File) *os.File {
 	if IsTerminal(stderr) {
 		return stderr
@@ -60,11 +60,11 @@ func ReadLine(in io.Reader) (string, error) {
 	}
 }
 
-// ErrCtrlC is the error of a Secret that Ctrl-C ended.
+// ErrCtrlC is the error of Secret after Ctrl-C.
 var ErrCtrlC = errors.New("interrupted")
 
 // Secret reads a line from the terminal in without an echo. Ctrl-D gives an empty
-// line. read may be abandoned: restore gives the terminal back in any case.
+// line. restore resets the terminal, even while read is still waiting.
 func Secret(in, screen *os.File, prompt string) (read func() (string, error), restore func(), err error) {
 	state, err := xterm.MakeRaw(int(in.Fd()))
 	if err != nil {

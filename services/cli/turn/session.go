@@ -12,8 +12,8 @@ import (
 	"zino/services/cli/render"
 )
 
-// Session returns the session of this run: the one that the user named, or a new
-// one. known is nil unless it exists already.
+// Session returns the session of this run: the named one or a new one. known is nil
+// if the session does not exist yet.
 func Session(ctx context.Context, env *command.Env, d *connect.Daemon) (id string, known *proto.SessionSummary, err error) {
 	switch {
 	case env.Session == "" && !env.Latest:
@@ -37,7 +37,7 @@ func Session(ctx context.Context, env *command.Env, d *connect.Daemon) (id strin
 	return "", nil, err
 }
 
-// Latest returns the session of --root that changed last.
+// Latest returns the most recently changed session of --root.
 func Latest(ctx context.Context, env *command.Env, d *connect.Daemon) (proto.SessionSummary, error) {
 	root, err := env.RootDir()
 	if err != nil {
@@ -94,8 +94,7 @@ func ShortID(id string) string {
 	return id
 }
 
-// NoteLoaded says how many messages a session has already. A program reads them
-// where it wants them.
+// NoteLoaded prints how many messages the session already has, except with --json.
 func NoteLoaded(env *command.Env, known *proto.SessionSummary) {
 	if known != nil && known.Messages > 0 && !env.JSON() {
 		env.Say("Loaded %d previous messages", known.Messages)

@@ -43,8 +43,8 @@ func Run(ctx context.Context, env *command.Env, d *connect.Daemon, req proto.Cha
 	return err
 }
 
-// withoutHandoff replaces the advice of ctx and rtr to hand the session off, which
-// is impossible for one that is not stored.
+// withoutHandoff replaces the advice of ctx and rtr to hand the session off, because
+// a session that is not stored cannot be handed off.
 func withoutHandoff(err error) error {
 	e, ok := errors.AsType[*proto.Error](err)
 	if !ok {
