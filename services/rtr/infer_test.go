@@ -55,8 +55,8 @@ func TestCollected(t *testing.T) {
 	}
 }
 
-// TestStreamingOff checks that stream: true is then answered whole, and that
-// the provider is asked for the whole as well.
+// TestStreamingOff checks that with streaming = false a request with stream: true
+// gets its answer in one chunk, and that the provider is not asked to stream.
 func TestStreamingOff(t *testing.T) {
 	llm := fakellm.New(fakellm.Reply("whole"))
 	defer llm.Close()
@@ -70,12 +70,12 @@ func TestStreamingOff(t *testing.T) {
 		t.Errorf("asked with %s", body)
 	}
 	if r.caps(t).Streaming {
-		t.Error("capabilities promise streaming")
+		t.Error("capabilities report streaming")
 	}
 }
 
-// TestFlushes checks that text reaches the caller before the provider's stream
-// goes on: the gate opens only after the caller has the first part.
+// TestFlushes checks that text reaches the caller before the provider sends more:
+// the provider continues only after the caller has received the first chunk.
 func TestFlushes(t *testing.T) {
 	r, llm := openaiRouter(t, fakellm.Turn{Text: "first", Pause: "seen"})
 	var got chunks
@@ -85,7 +85,7 @@ func TestFlushes(t *testing.T) {
 	}
 }
 
-// TestCancel checks that the caller's hang-up reaches the provider.
+// TestCancel checks that a canceled request closes the connection to the provider.
 func TestCancel(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -103,8 +103,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// hangUp cancels a request that the provider has received, and waits until the
-// provider has lost its connection.
+// hangUp cancels a request after the provider has received it, and waits until the
+// provider's connection is closed.
 func hangUp(t *testing.T, r *router, llm *fakellm.Server, stream bool) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -123,9 +123,8 @@ func hangUp(t *testing.T, r *router, llm *fakellm.Server, stream bool) {
 	}
 }
 
-// TestConnectionKept checks that the connection of a complete answer serves a
-// later request. Its last bytes are read in the background, so the very
-// next request may be too early.
+// TestConnectionKept checks that the connection of a complete answer is reused. Its
+// last bytes are read in the background, so the very next request may be too early.
 func TestConnectionKept(t *testing.T) {
 	r, llm := openaiRouter(t, fakellm.Turn{Text: "x", Times: fakellm.Forever})
 	seen := map[string]bool{}
@@ -143,7 +142,7 @@ func TestConnectionKept(t *testing.T) {
 	t.Error("100 answers took 100 connections")
 }
 
-// TestMessagesVerbatim checks that messages cross socket and router unchanged.
+// TestMessagesVerbatim checks that messages reach the provider unchanged.
 func TestMessagesVerbatim(t *testing.T) {
 	r, llm := openaiRouter(t, fakellm.Reply("x"))
 	messages := `[{"role":"user","content":[{"type":"text","text":"<a> é"}],"name":"n","n":1.0}]`
@@ -173,12 +172,12 @@ func TestInvalidMessages(t *testing.T) {
 	}
 }
 
-// TestRequestFields checks what a request may say beside its messages.
+// TestRequestFields checks the optional fields of a request.
 func TestRequestFields(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		in   proto.Infer
-		want map[string]string // members of the body, as JSON; empty: not there
+		want map[string]string // members of the body, as JSON; "" if absent
 	}{
 		{"nothing", proto.Infer{}, map[string]string{"model": `"m"`, "max_tokens": "77", "tools": ""}},
 		{"system", proto.Infer{System: "be \"kind\""}, map[string]string{"messages": `[{"role":"system","content":"be \"kind\""},{"role":"user","content":"hi"}]`}},
@@ -214,7 +213,8 @@ func TestRequestFields(t *testing.T) {
 	}
 }
 
-// TestRequestRefused checks that a wrong field costs no request.
+// TestRequestRefused checks that an invalid field is rejected without a request to
+// the provider.
 func TestRequestRefused(t *testing.T) {
 	r, llm := openaiRouter(t)
 	for _, tt := range []struct {
@@ -240,14 +240,15 @@ func TestRequestRefused(t *testing.T) {
 	}
 }
 
-// three are an OpenAI, an OpenRouter and a Gemini, to be asked in this order.
+// three is a router with the providers OpenAI, OpenRouter and Gemini, in this order
+// of fallback.
 type three struct {
 	*router
 	llms [3]*fakellm.Server
 }
 
-// startThree has the first asked with a configured key, the second with one in
-// the environment and the third with none.
+// startThree starts a router whose first provider has a configured key, the second
+// one from the environment and the third none.
 func startThree(t *testing.T, change func(*config.Config), scripts ...fakellm.Turn) three {
 	t.Helper()
 	alone(t)
@@ -270,7 +271,7 @@ func startThree(t *testing.T, change func(*config.Config), scripts ...fakellm.Tu
 	return all
 }
 
-// asked returns the number of requests to each.
+// asked returns the number of requests to each provider.
 func (a three) asked() (n [3]int) {
 	for i, llm := range a.llms {
 		n[i] = len(llm.Requests())
@@ -289,12 +290,12 @@ func TestFallback(t *testing.T) {
 		by            string
 	}{
 		{"not needed", fakellm.Reply("1"), fakellm.Reply("2"), [3]int{1, 0, 0}, "openai m"},
-		{"a key that is refused", refused(401), fakellm.Reply("2"), [3]int{1, 1, 0}, "openrouter x/y"},
+		{"a rejected key", refused(401), fakellm.Reply("2"), [3]int{1, 1, 0}, "openrouter x/y"},
 		{"no such model", refused(404), fakellm.Reply("2"), [3]int{1, 1, 0}, "openrouter x/y"},
 		{"a spending limit", refused(402), fakellm.Reply("2"), [3]int{1, 1, 0}, "openrouter x/y"},
 		{"too long a wait", refused(429, "Retry-After: 900"), fakellm.Reply("2"), [3]int{1, 1, 0}, "openrouter x/y"},
-		{"a pause that others have to wait for", refused(429, "Retry-After: 50"), fakellm.Reply("2"), [3]int{1, 1, 0}, "openrouter x/y"},
-		{"down for good", ever(refused(500)), ever(refused(503)), [3]int{5, 5, 1}, "gemini gemini-flash-latest"},
+		{"a long pause", refused(429, "Retry-After: 50"), fakellm.Reply("2"), [3]int{1, 1, 0}, "openrouter x/y"},
+		{"permanently down", ever(refused(500)), ever(refused(503)), [3]int{5, 5, 1}, "gemini gemini-flash-latest"},
 		{"a web page, then a cut", fakellm.Turn{Faults: []fakellm.Fault{fakellm.HTML}}, ever(stream("data: {}\n\n")), [3]int{1, 5, 1}, "gemini gemini-flash-latest"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -342,7 +343,7 @@ func TestNoFallback(t *testing.T) {
 		{"422", refused(422), nil, nil, "HTTP 422: not now", 1},
 		{"a provider is named", refused(401), func(in *proto.Infer) { in.Provider = "openai" }, nil, "HTTP 401: not now", 1},
 		{"a model is named", refused(401), func(in *proto.Infer) { in.Model = "other" }, nil, "HTTP 401: not now", 1},
-		{"a part has gone out", stream(hello), nil, nil, "no end mark", 1},
+		{"text was already sent", stream(hello), nil, nil, "no end mark", 1},
 		{"the request is wrong", fakellm.Reply("x"), func(in *proto.Infer) { in.Messages = proto.Raw(`[7]`) }, nil, "messages must be a list", 0},
 		{"the budget", fakellm.Reply("x"), nil, func(c *config.Config) { c.Budget.TokensPerDay = 1 }, "tokens_per_day", 0},
 		{"no fallback", refused(401), nil, func(c *config.Config) { c.Rtr.Fallback = nil }, "HTTP 401: not now", 1},
@@ -361,8 +362,8 @@ func TestNoFallback(t *testing.T) {
 	}
 }
 
-// TestFallbackUnset checks that a provider which cannot even be asked is skipped,
-// and that the error is that of the last one.
+// TestFallbackUnset checks that a provider without a key is skipped, and that the
+// error is that of the last provider.
 func TestFallbackUnset(t *testing.T) {
 	all := startThree(t, func(c *config.Config) { c.Provider, c.API.Key = "anthropic", "" }, fakellm.Reply("1"), refused(401), fakellm.Reply("3"))
 	in := ask("hi", true)
@@ -382,7 +383,7 @@ func TestFallbackUnset(t *testing.T) {
 	}
 }
 
-// TestFallbackHangUp checks that no provider is asked after the caller has gone.
+// TestFallbackHangUp checks that no provider is asked after the caller has hung up.
 func TestFallbackHangUp(t *testing.T) {
 	all := startThree(t, nil, fakellm.Turn{Silent: true, End: fakellm.Stall}, fakellm.Reply("2"), fakellm.Reply("3"))
 	hangUp(t, all.router, all.llms[0], true)
@@ -392,8 +393,8 @@ func TestFallbackHangUp(t *testing.T) {
 	}
 }
 
-// TestFallbackKeys checks that the ways of giving a key to the first provider
-// give it to no other, even one of the same kind.
+// TestFallbackKeys checks that a key configured for the first provider is sent to
+// no other endpoint, even one of the same kind.
 func TestFallbackKeys(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -424,7 +425,7 @@ func TestFallbackKeys(t *testing.T) {
 			}
 			got := []string{first.Requests()[0].Header.Get("Authorization"), second.Requests()[0].Header.Get("Authorization")}
 			if !slices.Equal(got, []string{"Bearer k-1", ""}) {
-				t.Errorf("they got %q", got)
+				t.Errorf("the providers got %q", got)
 			}
 		})
 	}
@@ -448,8 +449,8 @@ func times(n int, turn fakellm.Turn) fakellm.Turn {
 	return turn
 }
 
-// TestRetried checks what is asked again, and after which pauses: those that the
-// provider asks for, else ones that double, a quarter less at most.
+// TestRetried checks which requests are retried, and after which pauses: those that
+// the provider asks for, else doubling ones with a jitter of at most -25 %.
 func TestRetried(t *testing.T) {
 	own := func(n int) (waits []time.Duration) {
 		for i := range n {
@@ -460,8 +461,8 @@ func TestRetried(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		first  fakellm.Turn
-		pauses []time.Duration // a negative one is a pause of our own, at most that long
-		stream bool            // else collected
+		pauses []time.Duration // negative: a pause of the router's, at most that long
+		stream bool
 	}{
 		{"429 with Retry-After", refused(429, "Retry-After: 2"), []time.Duration{2 * time.Second}, true},
 		{"429 with Retry-After, collected", refused(429, "Retry-After: 2"), []time.Duration{2 * time.Second}, false},
@@ -472,7 +473,7 @@ func TestRetried(t *testing.T) {
 		{"408", refused(408), own(1), true},
 		{"409", refused(409), own(1), true},
 		{"529", refused(529), own(1), true},
-		{"if it says so", refused(418, "X-Should-Retry: true"), own(1), true},
+		{"x-should-retry", refused(418, "X-Should-Retry: true"), own(1), true},
 		{"hangs up", fakellm.Turn{Silent: true, End: fakellm.Hangup}, own(1), true},
 		{"an error before the text", stream(`data: {"error":{"message":"busy","code":503}}` + "\n\n"), own(1), true},
 		{"cut before the text", fakellm.Turn{Reasoning: "hm", Calls: []fakellm.Call{{Name: "f", Args: "{}"}}, End: fakellm.Cut}, own(1), true},
@@ -504,7 +505,7 @@ func TestRetried(t *testing.T) {
 	}
 }
 
-// TestNotRetried checks what is asked once.
+// TestNotRetried checks which requests are not retried.
 func TestNotRetried(t *testing.T) {
 	for _, tt := range []struct {
 		name, want string
@@ -536,7 +537,7 @@ func TestNotRetried(t *testing.T) {
 			}
 			n := 0
 			for _, req := range llm.Requests() {
-				if req.Method == "POST" { // a 404 has the list of models asked for
+				if req.Method == "POST" { // after a 404, the router asks for the list of models
 					n++
 				}
 			}
@@ -579,13 +580,13 @@ func TestNotices(t *testing.T) {
 			t.Errorf("events %v: got %q, %v, %q", events, text, err, got.events)
 		}
 		if !strings.Contains(r.log.String(), "asking again in 2s") {
-			t.Error("the log says nothing")
+			t.Error("the retry is not logged")
 		}
 	}
 }
 
-// TestRefusedThenThere checks that a server which does not listen yet is asked
-// again.
+// TestRefusedThenThere checks that a request to a server which does not listen yet
+// is retried.
 func TestRefusedThenThere(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	zinotest.Must(t, err)
@@ -636,8 +637,8 @@ func TestHangUpInPause(t *testing.T) {
 	}
 }
 
-// TestSampling: a sampling parameter that the model is known to refuse, or that it
-// refuses with HTTP 400, is not sent. If it was set, that is reported once to a
+// TestSampling checks that a sampling parameter is not sent if the model is known to
+// reject it, or rejected it with HTTP 400. If it was set, this is reported once per
 // session.
 func TestSampling(t *testing.T) {
 	for _, tt := range []struct {
@@ -666,7 +667,7 @@ func TestSampling(t *testing.T) {
 			}
 			want := 3
 			if tt.model == "m" {
-				want = 4 // the first was refused
+				want = 4 // the first was rejected
 			}
 			if n := len(llm.Requests()); n != want {
 				t.Errorf("asked %d times, want %d", n, want)
@@ -679,15 +680,15 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// effortOf is what a request asks for, in the words of its wire.
+// effortOf matches the effort in a request's body, by wire.
 var effortOf = map[string]string{
 	"anthropic": `"budget_tokens":`, "openai": `"reasoning_effort":"high"`, "gemini": `"thinkingLevel":"HIGH"`,
 	"openrouter": `"reasoning":{"effort":"high"}`, "ollama": `"think":true`, "responses": `"reasoning":{"effort":"high","summary":"auto"}`,
 }
 
 // TestEffort checks on every wire that an effort reaches the provider, that a
-// model which refuses it is asked again without it at once, and that this is
-// remembered and reported once to a session.
+// model which rejects it is asked again without it at once, and that this is
+// remembered and reported once per session.
 func TestEffort(t *testing.T) {
 	for _, wire := range wireNames {
 		t.Run(wire, func(t *testing.T) {
@@ -748,8 +749,8 @@ func TestEffortTooShort(t *testing.T) {
 	}
 }
 
-// TestEffortUnknown checks that a level which a model is known not to have is
-// not sent, and that one which does not exist is an error.
+// TestEffortUnknown checks that an effort which the model is known not to support is
+// not sent, and that an unknown effort is an error.
 func TestEffortUnknown(t *testing.T) {
 	llm := fakellm.New(fakellm.Reply("1"))
 	defer llm.Close()
@@ -770,7 +771,7 @@ func TestEffortUnknown(t *testing.T) {
 	}
 }
 
-// TestWire checks which of OpenAI's wires a model is asked on.
+// TestWire checks which of OpenAI's two wires is used for a model.
 func TestWire(t *testing.T) {
 	for _, tt := range []struct{ model, wire, path string }{
 		{"gpt-6-luna", "", "/v1/responses"},
@@ -796,9 +797,9 @@ func TestWire(t *testing.T) {
 	}
 }
 
-// TestNoResponses checks that a model is asked on chat completions, at once, where
-// the endpoint has no Responses API, and that this is remembered for the endpoint
-// and reported once to a session.
+// TestNoResponses checks that the router switches to chat completions at once if the
+// endpoint has no Responses API, and that this is remembered for the endpoint and
+// reported once per session.
 func TestNoResponses(t *testing.T) {
 	for _, refusal := range []fakellm.Turn{
 		fakellm.Failure(404, "404 page not found"),
@@ -849,8 +850,8 @@ func TestNoResponses(t *testing.T) {
 	}
 }
 
-// TestNoResponsesAtOnce checks that concurrent requests are all answered by the
-// endpoint of [api] base_url, and that Responses are not asked for after them.
+// TestNoResponsesAtOnce checks that concurrent requests to [api] base_url are all
+// answered, and that later ones do not try the Responses API.
 func TestNoResponsesAtOnce(t *testing.T) {
 	llm := fakellm.New(fakellm.Turn{Text: "x", Times: fakellm.Forever})
 	defer llm.Close()
@@ -880,8 +881,8 @@ func TestNoResponsesAtOnce(t *testing.T) {
 	}
 }
 
-// TestResponsesRefused checks which refusals on the wire of Responses are errors:
-// those that are about the model or an item, and all where the wire is configured.
+// TestResponsesRefused checks which refusals of the Responses API are errors: those
+// about the model or an item, and all of them if the wire is configured.
 func TestResponsesRefused(t *testing.T) {
 	for _, tt := range []struct{ wire, body string }{
 		{"", `{"error":{"message":"The model does not exist or you do not have access to it.","type":"invalid_request_error","param":null,"code":"model_not_found"}}`},
@@ -903,8 +904,7 @@ func TestResponsesRefused(t *testing.T) {
 }
 
 // TestToolsWithReasoning checks that a refusal of tools with reasoning on chat
-// completions is an error with a remedy, and that the model is not asked to stop
-// reasoning.
+// completions is an error with a remedy, and that reasoning is not switched off.
 func TestToolsWithReasoning(t *testing.T) {
 	const refusal = "Function tools with reasoning_effort are not supported for this model in /v1/chat/completions. Please use /v1/responses instead."
 	for model, want := range map[string]string{"gpt-6-luna": `Set tools = "text" in [[rtr.model]], or ask with --effort off. `, "gpt-6-astra": `Set tools = "text" in [[rtr.model]]. `} {
@@ -922,8 +922,8 @@ func TestToolsWithReasoning(t *testing.T) {
 	}
 }
 
-// TestNoSummaries checks that a model whose reasoning is not summarized for this
-// organization still gets the effort, and that the refusal is remembered.
+// TestNoSummaries checks that the effort is still sent if the organization may not
+// request summaries of the reasoning, and that the refusal is remembered.
 func TestNoSummaries(t *testing.T) {
 	llm := fakellm.New(
 		fakellm.Failure(400, `{"error":{"message":"Your organization must be verified to generate reasoning summaries.","param":"reasoning.summary","code":"unsupported_value"}}`),
@@ -952,8 +952,8 @@ func TestNoSummaries(t *testing.T) {
 // oneTool is a list of one tool.
 var oneTool = proto.Raw(`[{"type":"function","function":{"name":"f","description":"does it","parameters":{"type":"object","properties":{"n":{"type":"integer"}}}}}]`)
 
-// toolRouter serves a router that asks a scripted provider of OpenAI's wire
-// which is known to have tools.
+// toolRouter serves a router that asks a scripted provider on OpenAI's wire, with
+// native tools.
 func toolRouter(t *testing.T, change func(*config.Config), script ...fakellm.Turn) (*router, *fakellm.Server) {
 	t.Helper()
 	alone(t)
@@ -974,8 +974,8 @@ func askTools(stream bool) proto.Infer {
 	return in
 }
 
-// TestToolsDropped checks which models get tools in their own form: those of
-// providers that are known by name, and those that the configuration says.
+// TestToolsDropped checks which models get native tools: those of providers named in
+// the configuration, unless an entry of [[rtr.model]] says otherwise.
 func TestToolsDropped(t *testing.T) {
 	const came = `[{"role":"user","content":"hi"},{"role":"assistant","content":"so","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"n\":1}"}}]},{"role":"tool","tool_call_id":"1","content":"42"}]`
 	const asText = `{"role":"user","content":"hi"},{"role":"assistant","content":"so<tool_call>\n{\"name\":\"f\",\"arguments\":{\"n\":1}}\n</tool_call>\n<tool_response>\n42\n</tool_response>\n"}]`
@@ -993,7 +993,7 @@ func TestToolsDropped(t *testing.T) {
 		{"by address, configured", true, tools(config.Model{Name: "m", Tools: "native"}), true},
 		{"by name, configured", false, tools(config.Model{Name: "*", Provider: "openai", Tools: "text"}), false},
 		{"of another provider", false, tools(config.Model{Name: "*", Provider: "gemini", Tools: "text"}), true},
-		{"the first that says it", true, tools(config.Model{Name: "*", Context: 9}, config.Model{Name: "m*", Tools: "native"}, config.Model{Name: "m", Tools: "text"}), true},
+		{"the first entry with tools", true, tools(config.Model{Name: "*", Context: 9}, config.Model{Name: "m*", Tools: "native"}, config.Model{Name: "m", Tools: "text"}), true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r, llm := toolRouter(t, func(c *config.Config) {
@@ -1026,7 +1026,7 @@ func TestToolsDropped(t *testing.T) {
 	}
 }
 
-// withoutLesson takes the description of oneTool off the front of messages.
+// withoutLesson removes the description of oneTool from the front of messages.
 func withoutLesson(t *testing.T, messages string) string {
 	t.Helper()
 	lesson, rest, ok := strings.Cut(messages, `"},`)
@@ -1036,9 +1036,8 @@ func withoutLesson(t *testing.T, messages string) string {
 	return rest
 }
 
-// TestTextTools checks that a model without native tools gets the form of a call after
-// its system prompt, on every wire, and that a request without
-// tools is what it was.
+// TestTextTools checks on every wire that a model without native tools gets the form
+// of a call after its system prompt, and that a request without tools is unchanged.
 func TestTextTools(t *testing.T) {
 	for _, wire := range wireNames {
 		for _, tools := range []proto.Raw{oneTool, nil} {
@@ -1060,8 +1059,8 @@ func TestTextTools(t *testing.T) {
 	}
 }
 
-// TestStateGoesBack checks that a model's state is sent back with its calls, in
-// the same turn and to the same model only.
+// TestStateGoesBack checks that a model's state is sent back with its calls, within
+// the turn and to the same model only.
 func TestStateGoesBack(t *testing.T) {
 	const details = `"reasoning_details":[{"format":"fakellm-v1","index":0,`
 	for _, tt := range []struct{ provider, key, want string }{
@@ -1097,8 +1096,8 @@ func TestStateGoesBack(t *testing.T) {
 	}
 }
 
-// TestManyCalls: all calls of a reply come through, with the state that belongs to
-// them, and go back so that the provider takes them.
+// TestManyCalls checks that all calls of a reply are returned, with their state, and
+// that the provider accepts the next request with them.
 func TestManyCalls(t *testing.T) {
 	const n = 140
 	calls := make([]fakellm.Call, n)
@@ -1136,7 +1135,7 @@ func TestManyCalls(t *testing.T) {
 	}
 }
 
-// compactJSON writes JSON with sorted keys and no blanks; sorted does so for a
+// compactJSON returns JSON with sorted keys and without blanks; sorted does so for a
 // member.
 func compactJSON(t *testing.T, raw string) string {
 	t.Helper()
@@ -1151,13 +1150,13 @@ func compactJSON(t *testing.T, raw string) string {
 
 func sorted(t *testing.T, member string) string {
 	t.Helper()
-	return strings.Trim(compactJSON(t, "{"+member+"}"), "{}") // ends in the braces of the member too
+	return strings.Trim(compactJSON(t, "{"+member+"}"), "{}") // also trims braces at the member's end
 }
 
 const wayOut = `. Go on in a new session: zino handoff --from-session s-1 --goal "…"`
 
-// TestFits checks that a session which cannot fit is not sent, where it is known
-// what the model holds, and that the error says how to go on.
+// TestFits checks that a session longer than a known context window is not sent, and
+// that the error says how to continue.
 func TestFits(t *testing.T) {
 	long := strings.Repeat("word ", 8000) // 10000 tokens
 	for _, tt := range []struct {
@@ -1171,11 +1170,11 @@ func TestFits(t *testing.T) {
 	}{
 		{"it fits", long, 10010, "s-1", true, nil, ""},
 		{"it does not", long, 9999, "s-1", true, nil, "about 10000 tokens, more than the 9999 that m holds"},
-		{"nothing is known", long, 0, "s-1", true, nil, ""},
+		{"unknown window", long, 0, "s-1", true, nil, ""},
 		{"tools count", "hi", 30, "s-1", false, oneTool, ""},
 		{"too many tools", "hi", 13, "s-1", false, oneTool, "more than the 13 that m holds"},
 		{"no session", long, 9999, "", true, nil, "more than the 9999 that m holds"},
-		{"no name that a session has", long, 9999, "../x; rm", true, nil, "more than the 9999 that m holds"},
+		{"an invalid session name", long, 9999, "../x; rm", true, nil, "more than the 9999 that m holds"},
 		{"a plain request", long, 9999, "", false, nil, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -1200,7 +1199,7 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// TestFitsOllama: what Ollama says of its model counts, too.
+// TestFitsOllama checks that the context length reported by Ollama is used.
 func TestFitsOllama(t *testing.T) {
 	alone(t)
 	llm := fakellm.New(fakellm.Reply("x"))
@@ -1218,8 +1217,8 @@ func TestFitsOllama(t *testing.T) {
 	}
 }
 
-// TestTooLong checks that a provider's own refusal is reported with the same way
-// out, on every wire and for a stream that begins well.
+// TestTooLong checks that a provider's refusal of a long conversation is reported
+// with the same remedy, on every wire and in the middle of a stream.
 func TestTooLong(t *testing.T) {
 	const body = `{"error":{"message":"prompt is too long: 9 tokens > 8 maximum.","type":"invalid_request_error"}}`
 	for _, wire := range wireNames {
@@ -1248,11 +1247,12 @@ func TestTooLong(t *testing.T) {
 	var got chunks
 	_, err := r.infer(t.Context(), in, &got)
 	if e := failure(t, err); e.Code != proto.CodeTooLarge || e.Message != "the provider reports: no"+wayOut || got.text() != "hello" {
-		t.Errorf("in the stream: got %+v behind %q", *e, got.text())
+		t.Errorf("in the stream: got %+v after %q", *e, got.text())
 	}
 }
 
-// TestTooLongHasNoFallback: the conversation is as long for the next model.
+// TestTooLongHasNoFallback checks that a too long conversation is not sent to the
+// next provider.
 func TestTooLongHasNoFallback(t *testing.T) {
 	for _, turn := range []fakellm.Turn{
 		fakellm.Failure(400, `{"error":{"code":"context_length_exceeded"}}`),
@@ -1267,14 +1267,14 @@ func TestTooLongHasNoFallback(t *testing.T) {
 	}
 }
 
-// limited serves a router with a limit on how OpenAI is asked.
+// limited serves a router with a rate limit for OpenAI.
 func limited(t *testing.T, l config.Limit, script ...fakellm.Turn) (*router, *fakellm.Server) {
 	t.Helper()
 	l.Provider = "openai"
 	return toolRouter(t, func(c *config.Config) { c.Rtr.Limit = []config.Limit{l} }, script...)
 }
 
-// begin asks in the background.
+// begin sends a request in the background.
 func (r *router) begin(ctx context.Context, in proto.Infer, got *chunks) <-chan error {
 	ended := make(chan error, 1)
 	go func() {
@@ -1284,7 +1284,7 @@ func (r *router) begin(ctx context.Context, in proto.Infer, got *chunks) <-chan 
 	return ended
 }
 
-// queued returns when n requests wait for a provider.
+// queued waits until n requests are queued.
 func (r *router) queued(t *testing.T, n int) {
 	t.Helper()
 	for r.limiters["openai"].Queued() != n {
@@ -1308,7 +1308,7 @@ func TestOneAtATime(t *testing.T) {
 		t.Errorf("another provider: got %q, %v", text, err)
 	}
 	if n := len(llm.Requests()); n != 2 {
-		t.Errorf("%d requests while the first is under way", n)
+		t.Errorf("%d requests while the first is running", n)
 	}
 	llm.Open("go")
 	if err := errors.Join(<-first, <-second); err != nil {
@@ -1349,8 +1349,8 @@ func TestHangUpInQueue(t *testing.T) {
 	}
 }
 
-// TestWaits checks that a wait for a limit is reported at once to callers that asked for
-// events, and that a long one for the provider's sake is an error at once.
+// TestWaits checks that a wait for a limit is reported at once to callers that asked
+// for events, and that a long wait requested by the provider is an error at once.
 func TestWaits(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -1392,15 +1392,15 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// stream is a body that is sent as an event stream.
+// stream is a turn with the given body as an event stream.
 func stream(body string) fakellm.Turn {
 	return fakellm.Turn{Status: 200, Type: "text/event-stream", Text: body, Times: fakellm.Forever}
 }
 
 const hello = `data: {"choices":[{"delta":{"content":"hel"}}]}` + "\n\n" + `data: {"choices":[{"delta":{"content":"lo"}}]}` + "\n\n"
 
-// TestFaults checks that a provider's fault reaches the caller as one error
-// in our own words, after the text before it.
+// TestFaults checks that a provider's fault reaches the caller as one error with the
+// router's message, after the text before it.
 func TestFaults(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -1449,8 +1449,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestOpenArguments passes on a call whose arguments break off in an answer that
-// is complete: agr reports it to the model, like any that are malformed.
+// TestOpenArguments checks that a call with truncated arguments in a complete answer
+// is returned: agr reports it to the model, like other malformed arguments.
 func TestOpenArguments(t *testing.T) {
 	for _, streaming := range []bool{true, false} {
 		r, _ := openaiRouter(t, fakellm.Turn{Text: "x", Faults: []fakellm.Fault{fakellm.OpenArgs}})
@@ -1472,15 +1472,15 @@ func TestUnreachable(t *testing.T) {
 		t.Errorf("got %+v", *e)
 	}
 	if strings.Contains(e.Message+r.log.String(), "s3cret-pass") {
-		t.Error("the password of the URL shows")
+		t.Error("the URL's password is in the error or the log")
 	}
 	if caps := r.caps(t); caps.Endpoint != "http://127.0.0.1:1/v1" {
-		t.Errorf("the endpoint is shown as %s", caps.Endpoint)
+		t.Errorf("the reported endpoint is %s", caps.Endpoint)
 	}
 }
 
-// TestBaseWithoutVersion: a base URL that lacks its /v1 is named as the likely
-// cause of a 404.
+// TestBaseWithoutVersion checks that the error for a 404 names a base URL without
+// /v1 as the likely cause.
 func TestBaseWithoutVersion(t *testing.T) {
 	llm := fakellm.New()
 	defer llm.Close()
@@ -1491,17 +1491,17 @@ func TestBaseWithoutVersion(t *testing.T) {
 	}
 }
 
-// misfortune is something that goes wrong at a provider, and what a caller then
-// sees: all of the text, or the text that had come and one error.
-type misfortune struct {
+// faultCase is a fault of a provider and the result for the caller: the whole text,
+// or the text before the fault and one error.
+type faultCase struct {
 	name string
 	turn fakellm.Turn
-	fine bool   // the whole text comes in spite of it
-	want string // stands in the error
+	fine bool   // the caller still gets the whole text
+	want string // substring of the error
 	text string // streamed before the error
 	code proto.Code
-	only string // wires on which it exists, all if empty
-	slow bool   // nothing comes, and the time limit is to tell
+	only string // wires to test, all if empty
+	slow bool   // the fault is a timeout: set a short one
 }
 
 const bread = "Brot für 🍞 alle"
@@ -1514,8 +1514,8 @@ func refusal(status int, header ...string) fakellm.Turn {
 	return fakellm.Turn{Status: status, Text: `{"error":{"message":"the provider's own words","type":"x"}}`, Header: header, Times: fakellm.Forever}
 }
 
-// misfortunes are tried on each wire.
-var misfortunes = []misfortune{
+// faultCases are tested on each wire.
+var faultCases = []faultCase{
 	{name: "html", turn: faultTurn(fakellm.HTML), want: "web page", code: proto.CodeUnavailable},
 	{name: "json for a stream", turn: faultTurn(fakellm.JSON), want: "JSON", code: proto.CodeUnavailable, only: "anthropic openai responses gemini openrouter"},
 	{name: "error in the stream", turn: faultTurn(fakellm.ErrorEvent), want: "the model failed", text: bread},
@@ -1547,10 +1547,10 @@ var misfortunes = []misfortune{
 	{name: "redirect to another host", turn: fakellm.Turn{Redirect: "http://localhost:1/v1", Times: fakellm.Forever}, want: "redirects to http://localhost:1", code: proto.CodeUnavailable},
 }
 
-// wireNames are the wires, with the setting that leads each to a server.
+// wireNames lists the wires.
 var wireNames = []string{"anthropic", "openai", "responses", "gemini", "openrouter", "ollama"}
 
-// providerOf is the provider of a wire.
+// providerOf returns the provider of a wire.
 func providerOf(wire string) string {
 	if wire == "responses" {
 		return "openai"
@@ -1558,7 +1558,7 @@ func providerOf(wire string) string {
 	return wire
 }
 
-// onWire serves a router that asks a server on a wire.
+// onWire serves a router that asks the server at host on a wire.
 func onWire(t *testing.T, wire, host string, change func(*config.Config)) *router {
 	t.Helper()
 	variable := map[string]string{
@@ -1580,11 +1580,11 @@ func onWire(t *testing.T, wire, host string, change func(*config.Config)) *route
 	})
 }
 
-// TestFaultTable checks what a caller sees of everything that goes wrong, on
-// every wire. With -v it prints the table.
+// TestFaultTable checks the result of every fault on every wire. With -v it prints
+// the table.
 func TestFaultTable(t *testing.T) {
 	for _, wire := range wireNames {
-		for _, m := range misfortunes {
+		for _, m := range faultCases {
 			if m.only != "" && !strings.Contains(m.only, wire) {
 				continue
 			}
@@ -1603,12 +1603,12 @@ func TestFaultTable(t *testing.T) {
 			server.Config.ErrorLog = log.New(io.Discard, "", 0)
 			server.StartTLS()
 			defer server.Close()
-			misfortune{want: "no safe connection", code: proto.CodeUnavailable}.check(t, onWire(t, wire, server.URL, nil))
+			faultCase{want: "no safe connection", code: proto.CodeUnavailable}.check(t, onWire(t, wire, server.URL, nil))
 		})
 	}
 }
 
-func (m misfortune) check(t *testing.T, r *router) {
+func (m faultCase) check(t *testing.T, r *router) {
 	t.Helper()
 	var got chunks
 	text, err := r.infer(t.Context(), ask("hi", true), &got)
@@ -1634,8 +1634,7 @@ func shortened(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// TestKeysOfEachWire checks that a key travels in the header of its wire and
-// nowhere else.
+// TestKeysOfEachWire checks that a key is sent in the header of its wire only.
 func TestKeysOfEachWire(t *testing.T) {
 	header := map[string]string{"anthropic": "X-Api-Key", "openai": "Authorization", "responses": "Authorization", "gemini": "X-Goog-Api-Key", "openrouter": "Authorization"}
 	for _, wire := range wireNames[:5] {
@@ -1661,7 +1660,7 @@ func TestKeysOfEachWire(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce checks that answers do not mix, with their calls and usages.
+// TestManyAtOnce checks that concurrent answers, calls and usages do not mix.
 func TestManyAtOnce(t *testing.T) {
 	const many = 50
 	alone(t)
@@ -1692,16 +1691,16 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	asking.Wait()
 	if n := llm.Unused(); n != 0 {
-		t.Errorf("%d answers were not asked for", n)
+		t.Errorf("%d answers were not requested", n)
 	}
 	report, err := r.report(t, proto.UsageRequest{By: "session"})
 	if err != nil || len(report.Rows) != many || report.Total.Usage.InputTokens != many*100+many*(many-1)/2 || report.Budgets[0].Reserved != 0 {
-		t.Errorf("the ledger holds %d sessions, %+v, %+v, %v", len(report.Rows), report.Total, report.Budgets, err)
+		t.Errorf("the ledger has %d sessions, %+v, %+v, %v", len(report.Rows), report.Total, report.Budgets, err)
 	}
 }
 
-// TestCancelWhileResolving checks that a caller who goes while another request
-// resolves does not wait, and that what failed then is not kept.
+// TestCancelWhileResolving checks that a canceled request does not wait while another
+// one resolves the provider, and that a canceled resolution is not stored.
 func TestCancelWhileResolving(t *testing.T) {
 	r := start(t, func(c *config.Config) { c.Provider = "auto" })
 	<-r.resolving // another request resolves
@@ -1749,8 +1748,8 @@ func TestFirstLine(t *testing.T) {
 	}
 }
 
-// callWords writes calls as "id name arguments"; an id that a provider did not
-// give is "?".
+// callWords formats calls as "id name arguments", with "?" for an id that the router
+// generated.
 func callWords(t *testing.T, raw proto.Raw) (out []string) {
 	t.Helper()
 	var list []struct {
@@ -1766,7 +1765,7 @@ func callWords(t *testing.T, raw proto.Raw) (out []string) {
 	seen := map[string]bool{}
 	for _, c := range list {
 		if c.ID == "" || c.Type != "function" || seen[c.ID] {
-			t.Errorf("no function, or its id is not its own: %s", raw)
+			t.Errorf("not a function, or an empty or duplicate id: %s", raw)
 		}
 		seen[c.ID] = true
 		if strings.HasPrefix(c.ID, "call_") && len(c.ID) > 10 {

@@ -22,20 +22,20 @@ import (
 	"zino/proto"
 )
 
-// testKey holds characters that JSON and URLs write in other ways.
+// testKey contains characters that JSON and URLs escape.
 const testKey = `sk-te"st/0123+45\6789`
 
 // quotedKey is testKey inside a JSON string.
 const quotedKey = `sk-te\"st/0123+45\\6789`
 
-// variables are those of the environment that say something to a router.
+// variables lists the environment variables that configure a router.
 var variables = []string{
 	"ZINO_API_KEY", "LLM_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "OLLAMA_HOST",
 	"ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "GEMINI_BASE_URL", "OPENROUTER_BASE_URL", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS", "CREDENTIALS_DIRECTORY", "ZDX_HOME", "XDG_CONFIG_HOME",
 }
 
-// alone takes away what the host's environment says, once in a test: what the
-// test sets thereafter stays.
+// alone clears variables, once per test: variables that the test sets afterwards are
+// kept.
 func alone(t *testing.T) {
 	t.Helper()
 	if os.Getenv("ZINO_TEST_ALONE") == t.Name() {
@@ -50,20 +50,20 @@ func alone(t *testing.T) {
 	t.Setenv("ZINO_TEST_ALONE", t.Name())
 }
 
-// router is a Service behind a real socket. Its pauses before a request is
-// made again take no time, and its own clock goes on by them.
+// router is a Service behind a real socket. Pauses before a retry take no time;
+// the clock of now advances by them.
 type router struct {
 	*Service
 	client *rpc.Client
 	socket string
 	log    *zinotest.Buffer
-	close  func() // as a test's end does; the socket is served on
+	close  func() // also called by t.Cleanup; does not close the socket
 
 	mu     sync.Mutex
 	pauses []time.Duration
 }
 
-// now is a clock in which the pauses were waited for.
+// now returns the time plus all pauses so far.
 func (r *router) now() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,8 +80,8 @@ func (r *router) paused() []time.Duration {
 	return slices.Clone(r.pauses)
 }
 
-// start serves a router with the given configuration, and with nothing in its
-// environment but what the test has set after calling alone.
+// start serves a router with the given configuration, and without variables except
+// those that the test set after calling alone.
 func start(t *testing.T, change func(*config.Config)) *router {
 	t.Helper()
 	alone(t)
@@ -114,7 +114,8 @@ func start(t *testing.T, change func(*config.Config)) *router {
 	return r
 }
 
-// openaiRouter serves a router that asks a scripted provider with testKey.
+// openaiRouter serves a router that asks a scripted provider on OpenAI's wire with
+// testKey.
 func openaiRouter(t *testing.T, script ...fakellm.Turn) (*router, *fakellm.Server) {
 	t.Helper()
 	llm := fakellm.New(script...)
@@ -126,7 +127,7 @@ func openaiRouter(t *testing.T, script ...fakellm.Turn) (*router, *fakellm.Serve
 	return r, llm
 }
 
-// chunks is a sink that keeps what comes.
+// chunks is a sink that records text and events.
 type chunks struct {
 	list    []string
 	events  []string // other packets
@@ -134,7 +135,6 @@ type chunks struct {
 	onEvent func()
 }
 
-// Text keeps a chunk.
 func (c *chunks) Text(delta []byte) error {
 	c.list = append(c.list, string(delta))
 	if c.onChunk != nil {
@@ -143,7 +143,6 @@ func (c *chunks) Text(delta []byte) error {
 	return nil
 }
 
-// Event keeps another packet.
 func (c *chunks) Event(_ string, payload []byte) error {
 	c.events = append(c.events, string(payload))
 	if c.onEvent != nil {
@@ -152,7 +151,6 @@ func (c *chunks) Event(_ string, payload []byte) error {
 	return nil
 }
 
-// Flush has nothing to do.
 func (c *chunks) Flush() error { return nil }
 
 func (c *chunks) text() string { return strings.Join(c.list, "") }
@@ -161,13 +159,13 @@ func ask(text string, stream bool) proto.Infer {
 	return proto.Infer{Messages: proto.Raw(`[{"role":"user","content":"` + text + `"}]`), Temperature: 0, TopP: 1, Stream: stream}
 }
 
-// infer asks the router over its socket.
+// infer sends a request over the socket and returns the answer's text.
 func (r *router) infer(ctx context.Context, in proto.Infer, sink *chunks) (string, error) {
 	text, err := r.answer(ctx, in, sink)
 	return text.Content, err
 }
 
-// answer is infer with all that belongs to the answer.
+// answer sends a request over the socket and returns the whole answer.
 func (r *router) answer(ctx context.Context, in proto.Infer, sink *chunks) (proto.Text, error) {
 	return rpc.CallText(ctx, r.client, proto.RtrInfer, in, sink)
 }
@@ -184,31 +182,31 @@ func (r *router) report(t *testing.T, req proto.UsageRequest) (proto.UsageReport
 	return rpc.Call(t.Context(), r.client, proto.RtrUsage, req)
 }
 
-// failure returns the error that crossed the socket.
+// failure returns err as a protocol error.
 func failure(t *testing.T, err error) *proto.Error {
 	t.Helper()
 	e, ok := errors.AsType[*proto.Error](err)
 	if !ok {
-		t.Fatalf("got %v, want an error of the protocol", err)
+		t.Fatalf("got %v, want a *proto.Error", err)
 	}
 	return e
 }
 
-// noSecret fails if a form of testKey stands in text.
+// noSecret fails the test if text contains testKey in any encoding.
 func noSecret(t *testing.T, where, text string) {
 	t.Helper()
 	for _, form := range []string{testKey, quotedKey, url.QueryEscape(testKey), url.PathEscape(testKey)} {
 		if strings.Contains(text, form) {
-			t.Errorf("%s holds the key: %s", where, text)
+			t.Errorf("%s contains the key: %s", where, text)
 		}
 	}
 }
 
-// ordinary is the uid that root changes to.
+// ordinary is the uid to which root drops its privileges.
 const ordinary = 65534
 
-// roles of the test binary: a process that holds a secret in its environment, open
-// or protected, and one that wants to read it; both of an ordinary user.
+// roles of the test binary: a process with a secret in its environment, protected or
+// not, and one that tries to read it, both with an unprivileged uid.
 var roles = zinotest.Roles{
 	"open":      func([]string) error { return hold(false) },
 	"protected": func([]string) error { return hold(true) },
@@ -229,8 +227,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// becomeOrdinary gives up root. A change of uid makes a process not dumpable, which
-// is taken back.
+// becomeOrdinary drops root. Changing the uid clears the dumpable flag, which is then
+// set again.
 func becomeOrdinary() error {
 	if os.Getuid() != 0 {
 		return nil
@@ -260,8 +258,8 @@ func hold(protect bool) error {
 	return err
 }
 
-// TestProtectMemory checks that another process of the same uid reads the
-// environment of a process that is not protected, and not of one that is.
+// TestProtectMemory checks that a process with the same uid can read the environment
+// of an unprotected process, but not of a protected one.
 func TestProtectMemory(t *testing.T) {
 	for role, readable := range map[string]bool{"open": true, "protected": false} {
 		holder := zinotest.Command(t, role)
@@ -282,7 +280,7 @@ func TestProtectMemory(t *testing.T) {
 	}
 }
 
-// TestConformance checks what the protocol demands of every service.
+// TestConformance runs the checks that apply to every service.
 func TestConformance(t *testing.T) {
 	r, llm := openaiRouter(t, fakellm.Turn{Silent: true, End: fakellm.Stall, Times: fakellm.Forever})
 	infer := func(fields string) string {
@@ -302,7 +300,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// stalled is work on a request that a provider does not answer.
+// stalled implements rpctest.Blocked with requests that the provider does not answer.
 type stalled struct {
 	llm *fakellm.Server
 	n   int // requests seen
@@ -321,7 +319,7 @@ func (s *stalled) Begun(t testing.TB) {
 	}
 }
 
-// Canceled waits until the provider has lost its caller.
+// Canceled waits until the router closes its connection to the provider.
 func (s *stalled) Canceled(t testing.TB) {
 	zinotest.Receive(t, "the end of the request", s.llm.Requests()[s.n-1].Gone)
 }

@@ -14,7 +14,7 @@ import (
 	"zino/proto"
 )
 
-// list asks the router for its models, and returns each also as "provider name".
+// list asks the router for its models, and also returns them as "provider name".
 func (r *router) list(t *testing.T, of string) (models []proto.Model, names, problems []string, err error) {
 	t.Helper()
 	reply, err := rpc.Call(t.Context(), r.client, proto.RtrModels, proto.ModelsRequest{Provider: of})
@@ -24,8 +24,8 @@ func (r *router) list(t *testing.T, of string) (models []proto.Model, names, pro
 	return reply.Models, names, reply.Problems, err
 }
 
-// TestModels: every wire lists its models, and what is built in or configured by
-// name comes after them.
+// TestModels checks that every wire lists its models, followed by built-in models and
+// those that the configuration names.
 func TestModels(t *testing.T) {
 	alone(t)
 	llm := fakellm.New()
@@ -77,8 +77,8 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// TestModelsUnreachable: a provider that cannot be asked is an error with what to
-// do, or a problem beside the models of the others.
+// TestModelsUnreachable checks that an unreachable provider is an error with a
+// remedy, or a problem in the reply if other providers have models.
 func TestModelsUnreachable(t *testing.T) {
 	alone(t)
 	llm := fakellm.New()
@@ -104,8 +104,8 @@ func TestModelsUnreachable(t *testing.T) {
 	}
 }
 
-// TestModelsNone: without any model the error says how to connect one, and a
-// server on this host is found.
+// TestModelsNone checks that the error without any model says how to connect one, and
+// that a server on this host is found.
 func TestModelsNone(t *testing.T) {
 	r := start(t, func(c *config.Config) {})
 	_, _, _, err := r.list(t, "")
@@ -120,8 +120,8 @@ func TestModelsNone(t *testing.T) {
 	}
 }
 
-// TestModelsCached: a provider that is not on this host is asked once in a while,
-// and again when it failed or when the key has changed.
+// TestModelsCached checks that the list of a remote provider is cached, except after
+// an error or a change of the key.
 func TestModelsCached(t *testing.T) {
 	alone(t)
 	t.Setenv("OPENAI_API_KEY", testKey)
@@ -149,7 +149,6 @@ func TestModelsCached(t *testing.T) {
 	}
 }
 
-// transport is an HTTP transport that is a function.
 type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

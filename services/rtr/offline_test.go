@@ -13,7 +13,7 @@ import (
 	"zino/services/rtr/wire"
 )
 
-// conversation makes messages of role and content in turn.
+// conversation returns messages from alternating roles and contents.
 func conversation(pairs ...string) []wire.Message {
 	var list []wire.Message
 	for i := 0; i < len(pairs); i += 2 {
@@ -22,7 +22,7 @@ func conversation(pairs ...string) []wire.Message {
 	return list
 }
 
-// carryOut plays agr: it puts results behind the closing tags of a reply.
+// carryOut inserts results after the closing tags of a reply, as agr does.
 func carryOut(reply, tool, task string) string {
 	reply = strings.Replace(reply, "</task>", "</task>\n<task_response>\n"+task+"\n</task_response>\n", 1)
 	return strings.Replace(reply, "</tool_call>", "</tool_call>\n<tool_response>\n"+tool+"\n</tool_response>\n", 1)
@@ -64,7 +64,7 @@ func TestOfflineCommands(t *testing.T) {
 				t.Errorf("%q: got %+v", tt.ask, block)
 			}
 			if !strings.Contains(reply, "no AI") {
-				t.Errorf("%q: %q does not say that there is no AI", tt.ask, reply)
+				t.Errorf("%q: %q does not contain \"no AI\"", tt.ask, reply)
 			}
 		}
 	}
@@ -114,7 +114,7 @@ func TestOfflineClosing(t *testing.T) {
 	}
 }
 
-// TestOfflineTour plays the whole tour, both parts of the skill included.
+// TestOfflineTour runs the whole tour, including both parts of the skill.
 func TestOfflineTour(t *testing.T) {
 	list := conversation("user", "tour")
 	reply := offlineReply(list, true)
@@ -127,11 +127,11 @@ func TestOfflineTour(t *testing.T) {
 	}
 	interpreted := offlineReply(conversation("system", "You interpret.", "user", task.Request), false)
 	if !strings.HasPrefix(interpreted, "run ") || strings.Contains(interpreted, "<") {
-		t.Errorf("the interpreter says %q", interpreted)
+		t.Errorf("the interpreter returns %q", interpreted)
 	}
 	code := offlineReply(conversation("system", "You write code.", "user", "example"+kcr+"example", "assistant", "x", "user", task.Request+kcr+interpreted), false)
 	if want := "```\n" + strings.TrimPrefix(interpreted, "run ") + "\n```"; code != want {
-		t.Errorf("the fabricator says %q, want %q", code, want)
+		t.Errorf("the fabricator returns %q, want %q", code, want)
 	}
 	list = append(list, conversation("assistant", carryOut(reply, "This is Linux.\n", "21 entries\n"))...)
 	if got, want := offlineReply(list, false), "This is Linux.\n21 entries\n[offline, no AI]"; got != want {
@@ -160,7 +160,7 @@ func TestFabricate(t *testing.T) {
 	}
 }
 
-// TestOfflineOverSocket checks that both modes give the same text.
+// TestOfflineOverSocket checks that streamed and collected answers have the same text.
 func TestOfflineOverSocket(t *testing.T) {
 	r := start(t, func(c *config.Config) { c.Provider = "offline" })
 	for _, stream := range []bool{false, true} {
@@ -182,8 +182,8 @@ func TestOfflineOverSocket(t *testing.T) {
 	}
 }
 
-// FuzzOffline checks that nothing that a command prints can make the closing
-// text ask for anything, and that no command breaks its block.
+// FuzzOffline checks that the output of a command never puts a call into the closing
+// text, and that every command survives the encoding of its block.
 func FuzzOffline(f *testing.F) {
 	f.Add("date", "Sat\n")
 	f.Add("echo '</tool_call>'", "<tool_call>\n{}\n</tool_call>\n</tool_response>\n\n2. A task: ")
@@ -236,10 +236,10 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// allTools are the names of what a session can offer.
+// allTools lists the tools that a session can offer.
 const allTools = "read write edit bash execute_python3 recall remember task"
 
-// offered makes tools of names.
+// offered returns tools with the given names.
 func offered(names string) (tools []wire.Tool) {
 	for name := range strings.FieldsSeq(names) {
 		tools = append(tools, wire.Tool{Name: name})
@@ -247,7 +247,7 @@ func offered(names string) (tools []wire.Tool) {
 	return tools
 }
 
-// answered is a conversation with results behind a question.
+// answered returns a conversation of a question and tool results.
 func answered(ask string, results ...string) []wire.Message {
 	list := conversation("system", "s", "user", "run old", "assistant", "", "tool", `{"ok":true,"data":{"stdout":"old"}}`, "assistant", "x", "user", ask)
 	if len(results) > 0 {
@@ -259,7 +259,7 @@ func answered(ask string, results ...string) []wire.Message {
 	return list
 }
 
-// String writes a reply as its text and, behind bars, its calls.
+// String formats a reply as its text and, after bars, its calls.
 func (r reply) String() string {
 	var s strings.Builder
 	s.WriteString(r.text)
@@ -313,8 +313,8 @@ func TestSessionHelp(t *testing.T) {
 	}
 }
 
-// TestSessionClosing checks that the results are repeated in full, as no terminal
-// shows them.
+// TestSessionClosing checks that the closing text repeats the results in full, since
+// terminals do not show them.
 func TestSessionClosing(t *testing.T) {
 	for _, tt := range []struct{ ask, result, want string }{
 		{"run date", `{"ok":true,"data":{"stdout":"Sat\n","stderr":"","exit_code":0,"timed_out":false}}`, "[offline, no AI] Result: Sat"},
@@ -363,7 +363,7 @@ func TestSessionTour(t *testing.T) {
 	}
 	interpreted := offlineReply(conversation("user", task.Request), false)
 	if code := offlineReply(conversation("user", task.Request+kcr+interpreted), false); !strings.HasPrefix(code, "```\necho ") {
-		t.Errorf("the skill would run %q", code)
+		t.Errorf("the skill runs %q", code)
 	}
 	end := sessionReply(&wire.Request{Messages: answered("tour", `{"ok":true,"data":{"stdout":"a\n"}}`, `{"ok":false,"error":{"message":"b"}}`), Tools: offered(allTools), Stream: true})
 	if end.text != "a\nb\n[offline, no AI]" {
@@ -371,7 +371,7 @@ func TestSessionTour(t *testing.T) {
 	}
 }
 
-// toolList makes the tools of a request of names.
+// toolList encodes tools with the given names for a request.
 func toolList(names string) proto.Raw {
 	var list []string
 	for name := range strings.FieldsSeq(names) {
@@ -380,8 +380,8 @@ func toolList(names string) proto.Raw {
 	return proto.Raw("[" + strings.Join(list, ",") + "]")
 }
 
-// TestSessionOverSocket plays a turn as agr does: native calls whose ids are
-// their own, their results as messages, and the end.
+// TestSessionOverSocket runs a turn like agr: native calls with unique ids, their
+// results as messages, and the closing text.
 func TestSessionOverSocket(t *testing.T) {
 	r := start(t, func(c *config.Config) { c.Provider = "offline" })
 	ids := map[string]bool{}
@@ -398,7 +398,7 @@ func TestSessionOverSocket(t *testing.T) {
 		}
 		var calls []struct{ ID string }
 		if err := json.Unmarshal(text.ToolCalls, &calls); err != nil || ids[calls[0].ID] {
-			t.Errorf("the id %s is not its own, %v", text.ToolCalls, err)
+			t.Errorf("the id in %s is not unique, %v", text.ToolCalls, err)
 		}
 		ids[calls[0].ID] = true
 		in.Messages = proto.Raw(`[{"role":"user","content":"run date"},{"role":"assistant","content":"x","tool_calls":` + string(text.ToolCalls) +
@@ -410,7 +410,8 @@ func TestSessionOverSocket(t *testing.T) {
 	}
 }
 
-// TestPlainWithTools: tools without bash are not those of a session.
+// TestPlainWithTools checks that a request without the tool bash is not treated as a
+// session.
 func TestPlainWithTools(t *testing.T) {
 	r := start(t, func(c *config.Config) { c.Provider = "offline" })
 	in := ask("read a", true)
@@ -420,8 +421,8 @@ func TestPlainWithTools(t *testing.T) {
 	}
 }
 
-// FuzzOfflineSession checks that no command breaks its call, and that no result
-// makes the end of a turn ask for anything.
+// FuzzOfflineSession checks that every command survives the encoding of its call, and
+// that no result puts a call into the closing text.
 func FuzzOfflineSession(f *testing.F) {
 	f.Add("run date", `{"ok":true,"data":{"stdout":"<tool_call>\n{}\n</tool_call>"}}`)
 	f.Add("write a.txt \"x\"\n</task>", `{"ok":false,"error":{"code":"x","message":"<task>"}}`)

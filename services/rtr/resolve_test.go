@@ -21,7 +21,7 @@ import (
 	"zino/services/rtr/wire"
 )
 
-// choice is what decides on a provider, and the decision.
+// choice is a test case of the choice of a provider: the settings and the result.
 type choice struct {
 	name     string
 	set      func(*config.Config)
@@ -30,16 +30,16 @@ type choice struct {
 	unit     map[string]string // credentials of the unit, by file
 	file     string            // content of the file that key_file names
 	provider string
-	model    string // "m" if empty, none if "-"
+	model    string // "" means "m", "-" means none
 	endpoint string
 	key      string
-	problem  string // part of the problem; empty: no problem
+	problem  string // substring of the problem, "" for no problem
 }
 
 func (c choice) start(t *testing.T) *router {
 	t.Helper()
 	alone(t)
-	t.Setenv("PATH", "") // so that nothing encrypts the store
+	t.Setenv("PATH", "") // so that the store finds no program for encryption
 	for name, value := range c.env {
 		t.Setenv(name, value)
 	}
@@ -89,7 +89,7 @@ func (c choice) check(t *testing.T) {
 	}
 	for _, key := range c.env {
 		if strings.HasPrefix(key, "k-") && strings.Contains(caps.Problem+r.log.String(), key) {
-			t.Errorf("the key %s shows", key)
+			t.Errorf("the key %s is in the problem or the log", key)
 		}
 	}
 	if c.problem == "" {
@@ -127,12 +127,12 @@ var (
 	openAIs = map[string]string{"LLM_API_KEY": "k-l", "OPENAI_API_KEY": "k-o"}
 )
 
-// TestUnnamed checks who is asked where no provider is named.
+// TestUnnamed checks the choice of a provider if the configuration names none.
 func TestUnnamed(t *testing.T) {
 	noModel := func(c *config.Config) { c.Service.Model = "" }
 	for _, tt := range []choice{
 		{name: "nothing", problem: "ANTHROPIC_API_KEY"},
-		{name: "nothing, in other words", problem: "[api] base_url"},
+		{name: "nothing, the base URL", problem: "[api] base_url"},
 		{name: "all keys", env: allKeys, provider: "anthropic", endpoint: anthropicURL, key: "k-a"},
 		{name: "no anthropic", env: map[string]string{"OPENAI_API_KEY": "k-o", "GEMINI_API_KEY": "k-g"}, provider: "openai", endpoint: openAIURL, key: "k-o"},
 		{name: "gemini", env: map[string]string{"GEMINI_API_KEY": "k-g", "OPENROUTER_API_KEY": "k-r"}, provider: "gemini", endpoint: geminiURL, key: "k-g"},
@@ -145,13 +145,13 @@ func TestUnnamed(t *testing.T) {
 		{name: "the order is that of the providers", stored: map[string]string{"gemini": "k-s"}, env: map[string]string{"OPENROUTER_API_KEY": "k-r"}, provider: "gemini", endpoint: geminiURL, key: "k-s"},
 		{name: "a credential", unit: map[string]string{"zino-openrouter": "k-u\n"}, provider: "openrouter", endpoint: openRouterURL, key: "k-u"},
 		{name: "a key without a name", set: apiKey(" k-1 "), env: allKeys, provider: "openai", endpoint: openAIURL, key: "k-1"},
-		{name: "the CLI's word for it", env: map[string]string{"ZINO_API_KEY": "k-z", "OPENAI_API_KEY": "k-o"}, provider: "openai", endpoint: openAIURL, key: "k-z"},
+		{name: "the CLI's variable", env: map[string]string{"ZINO_API_KEY": "k-z", "OPENAI_API_KEY": "k-o"}, provider: "openai", endpoint: openAIURL, key: "k-z"},
 		{name: "a file without a name", file: "k-f\n", env: allKeys, provider: "openai", endpoint: openAIURL, key: "k-f"},
-		{name: "the variable of all", env: map[string]string{"LLM_API_KEY": "k-l", "ANTHROPIC_API_KEY": "k-a"}, provider: "openai", endpoint: openAIURL, key: "k-l"},
+		{name: "the common variable", env: map[string]string{"LLM_API_KEY": "k-l", "ANTHROPIC_API_KEY": "k-a"}, provider: "openai", endpoint: openAIURL, key: "k-l"},
 		{name: "a base URL, no key", set: apiBase("http://u:p@10.0.0.1/v1/"), provider: "openai", endpoint: lanURL},
 		{name: "a base URL before all keys", set: apiBase(lanURL), env: allKeys, provider: "openai", endpoint: lanURL, key: "k-o"},
-		{name: "a stored key is for its own provider", set: apiBase(lanURL), stored: map[string]string{"openai": "k-s"}, provider: "openai", endpoint: lanURL},
-		{name: "unless that is meant", set: apiBase(openAIURL), stored: map[string]string{"openai": "k-s"}, provider: "openai", endpoint: openAIURL, key: "k-s"},
+		{name: "no stored key for another URL", set: apiBase(lanURL), stored: map[string]string{"openai": "k-s"}, provider: "openai", endpoint: lanURL},
+		{name: "a stored key for its own provider's URL", set: apiBase(openAIURL), stored: map[string]string{"openai": "k-s"}, provider: "openai", endpoint: openAIURL, key: "k-s"},
 		{name: "another server's model", set: func(c *config.Config) { c.API.BaseURL, c.Service.Model = "https://gateway.example/v1", "" }, provider: "openai", model: "-", endpoint: "https://gateway.example/v1", problem: "[service] model"},
 		{name: "the variable of a server, no key", env: map[string]string{"OPENAI_BASE_URL": "http://localhost:9/v1"}, provider: "openai", endpoint: "http://localhost:9/v1"},
 		{name: "auto with a key", set: named("auto"), env: allKeys, provider: "anthropic", endpoint: anthropicURL, key: "k-a"},
@@ -164,7 +164,8 @@ func TestUnnamed(t *testing.T) {
 	}
 }
 
-// TestNamed checks where a provider that is named is asked, and with which key.
+// TestNamed checks the endpoint and the key of a provider that the configuration
+// names.
 func TestNamed(t *testing.T) {
 	both := func(name, key string) func(*config.Config) {
 		return func(c *config.Config) { c.Provider, c.API.Key = name, key }
@@ -181,49 +182,49 @@ func TestNamed(t *testing.T) {
 		{name: "anthropic without a key", set: named("anthropic"), env: map[string]string{"OPENAI_API_KEY": "k-o"}, provider: "anthropic", problem: "run `zino auth set anthropic`, or set ANTHROPIC_API_KEY"},
 		{name: "gemini without a key", set: named("gemini"), provider: "gemini", problem: "aistudio.google.com"},
 		{name: "openai without a key", set: named("openai"), env: map[string]string{"ANTHROPIC_API_KEY": "k-a"}, provider: "openai", problem: "OPENAI_API_KEY"},
-		{name: "a key for who is named", set: both("anthropic", "k-1"), provider: "anthropic", endpoint: anthropicURL, key: "k-1"},
-		{name: "an address for OpenAI's wire", set: func(c *config.Config) { c.Provider, c.API.BaseURL = "openai", lanURL }, env: map[string]string{"OPENAI_BASE_URL": "http://10.0.0.2/v1"}, provider: "openai", endpoint: lanURL},
-		{name: "it is not for others", set: func(c *config.Config) { c.Provider, c.API.BaseURL = "anthropic", lanURL }, env: allKeys, provider: "anthropic", endpoint: anthropicURL, key: "k-a"},
-		{name: "the variable of all is OpenAI's", set: named("openrouter"), env: map[string]string{"LLM_API_KEY": "k-l"}, provider: "openrouter", problem: "OPENROUTER_API_KEY"},
-		{name: "no key for one's own server", set: func(c *config.Config) { c.Provider, c.AnthropicBaseURL = "anthropic", "http://127.0.0.1:9" }, provider: "anthropic", endpoint: "http://127.0.0.1:9"},
+		{name: "[api] key for the named provider", set: both("anthropic", "k-1"), provider: "anthropic", endpoint: anthropicURL, key: "k-1"},
+		{name: "[api] base_url for openai", set: func(c *config.Config) { c.Provider, c.API.BaseURL = "openai", lanURL }, env: map[string]string{"OPENAI_BASE_URL": "http://10.0.0.2/v1"}, provider: "openai", endpoint: lanURL},
+		{name: "[api] base_url not for anthropic", set: func(c *config.Config) { c.Provider, c.API.BaseURL = "anthropic", lanURL }, env: allKeys, provider: "anthropic", endpoint: anthropicURL, key: "k-a"},
+		{name: "LLM_API_KEY is for openai only", set: named("openrouter"), env: map[string]string{"LLM_API_KEY": "k-l"}, provider: "openrouter", problem: "OPENROUTER_API_KEY"},
+		{name: "a local server without a key", set: func(c *config.Config) { c.Provider, c.AnthropicBaseURL = "anthropic", "http://127.0.0.1:9" }, provider: "anthropic", endpoint: "http://127.0.0.1:9"},
 		{name: "a file that is not there", set: func(c *config.Config) { c.Provider, c.API.KeyFile = "gemini", "/nowhere/key" }, provider: "gemini", problem: "/nowhere/key"},
 		{name: "an invalid credential", set: named("gemini"), unit: map[string]string{"zino-gemini": "k- u"}, provider: "gemini", problem: "zino-gemini"},
 		{name: "ollama", set: named("ollama"), env: allKeys, provider: "ollama", endpoint: ollamaURL},
 		{name: "ollama elsewhere", set: func(c *config.Config) { c.Provider, c.API.BaseURL = "ollama", "http://10.0.0.9:1" }, provider: "ollama", endpoint: "http://10.0.0.9:1"},
-		{name: "its variable first", set: func(c *config.Config) { c.Provider, c.API.BaseURL = "ollama", "http://10.0.0.9:1" }, env: map[string]string{"OLLAMA_HOST": "10.0.0.8"}, provider: "ollama", endpoint: "http://10.0.0.8:11434"},
+		{name: "OLLAMA_HOST before [api] base_url", set: func(c *config.Config) { c.Provider, c.API.BaseURL = "ollama", "http://10.0.0.9:1" }, env: map[string]string{"OLLAMA_HOST": "10.0.0.8"}, provider: "ollama", endpoint: "http://10.0.0.8:11434"},
 		{name: "an unknown name", set: named("opnai"), provider: "opnai", problem: `there is no provider "opnai"`},
 	} {
 		t.Run(tt.name, tt.check)
 	}
 }
 
-// TestRequestProvider checks whom a request gets that names a provider, beside
-// what is configured: where it is asked, for which model and with which key.
+// TestRequestProvider checks the endpoint, model and key of a request that names a
+// provider, with different configurations.
 func TestRequestProvider(t *testing.T) {
 	configured := func(name, key, base string) func(*config.Config) {
 		return func(c *config.Config) { c.Provider, c.API.Key, c.API.BaseURL = name, key, base }
 	}
 	for _, tt := range []struct {
-		choice // provider, model, endpoint, key, problem: what is to come of it
+		choice // provider, model, endpoint, key and problem are the expected result
 		asks   string
 	}{
-		{choice{name: "another than the configured", set: configured("gemini", "k-1", ""), env: allKeys, provider: "anthropic", model: "claude-sonnet-5-5", endpoint: anthropicURL, key: "k-a"}, "anthropic"},
+		{choice{name: "not the configured provider", set: configured("gemini", "k-1", ""), env: allKeys, provider: "anthropic", model: "claude-sonnet-5-5", endpoint: anthropicURL, key: "k-a"}, "anthropic"},
 		{choice{name: "openai", set: configured("gemini", "k-1", lanURL), env: allKeys, provider: "openai", model: "gpt-6-luna", endpoint: openAIURL, key: "k-o"}, "openai"},
 		{choice{name: "gemini", env: allKeys, provider: "gemini", model: "gemini-flash-latest", endpoint: geminiURL, key: "k-g"}, "gemini"},
 		{choice{name: "openrouter", env: allKeys, provider: "openrouter", model: "openrouter/auto", endpoint: openRouterURL, key: "k-r"}, "openrouter"},
 		{choice{name: "ollama", env: map[string]string{"OLLAMA_HOST": "127.0.0.1:1"}, provider: "ollama", model: "-", endpoint: "http://127.0.0.1:1", problem: "http://127.0.0.1:1"}, "ollama"},
 		{choice{name: "offline", env: allKeys, provider: "offline"}, "offline"},
-		{choice{name: "the configured", set: configured("gemini", "k-1", ""), env: allKeys, provider: "gemini", endpoint: geminiURL, key: "k-1"}, "gemini"},
-		{choice{name: "who is asked anyway", env: allKeys, provider: "anthropic", endpoint: anthropicURL, key: "k-a"}, "anthropic"},
-		{choice{name: "the endpoint that is asked anyway", set: configured("", "k-1", lanURL), env: allKeys, provider: "openai", endpoint: lanURL, key: "k-1"}, "openai"},
-		{choice{name: "the same under auto", set: configured("auto", "k-1", lanURL), provider: "openai", endpoint: lanURL, key: "k-1"}, "openai"},
+		{choice{name: "the configured provider", set: configured("gemini", "k-1", ""), env: allKeys, provider: "gemini", endpoint: geminiURL, key: "k-1"}, "gemini"},
+		{choice{name: "the default provider", env: allKeys, provider: "anthropic", endpoint: anthropicURL, key: "k-a"}, "anthropic"},
+		{choice{name: "the default endpoint", set: configured("", "k-1", lanURL), env: allKeys, provider: "openai", endpoint: lanURL, key: "k-1"}, "openai"},
+		{choice{name: "the default endpoint under auto", set: configured("auto", "k-1", lanURL), provider: "openai", endpoint: lanURL, key: "k-1"}, "openai"},
 		{choice{name: "no key", set: configured("gemini", "k-1", ""), provider: "openai", model: "gpt-6-luna", problem: "openai has no key: run `zino auth set openai`, or set OPENAI_API_KEY"}, "openai"},
-		{choice{name: "auto with the configured", set: configured("gemini", "k-1", ""), env: allKeys, provider: "gemini", endpoint: geminiURL, key: "k-1"}, "auto"},
-		{choice{name: "auto where the configured has no key", set: configured("gemini", "", ""), env: map[string]string{"OPENROUTER_API_KEY": "k-r"}, provider: "openrouter", model: "openrouter/auto", endpoint: openRouterURL, key: "k-r"}, "auto"},
-		{choice{name: "auto with another's file", set: configured("gemini", "", lanURL), file: "k- 1", provider: "offline"}, "auto"},
+		{choice{name: "auto with the configured provider", set: configured("gemini", "k-1", ""), env: allKeys, provider: "gemini", endpoint: geminiURL, key: "k-1"}, "auto"},
+		{choice{name: "auto, no key for the configured provider", set: configured("gemini", "", ""), env: map[string]string{"OPENROUTER_API_KEY": "k-r"}, provider: "openrouter", model: "openrouter/auto", endpoint: openRouterURL, key: "k-r"}, "auto"},
+		{choice{name: "auto with an invalid key file", set: configured("gemini", "", lanURL), file: "k- 1", provider: "offline"}, "auto"},
 		{choice{name: "auto with nothing", provider: "offline"}, "auto"},
 		{choice{name: "auto with a key", env: allKeys, provider: "anthropic", endpoint: anthropicURL, key: "k-a"}, "auto"},
-		{choice{name: "auto where offline is configured", set: configured("offline", "", lanURL), provider: "openai", endpoint: lanURL}, "auto"},
+		{choice{name: "auto, offline configured", set: configured("offline", "", lanURL), provider: "openai", endpoint: lanURL}, "auto"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := tt.start(t)
@@ -245,8 +246,8 @@ func TestRequestProvider(t *testing.T) {
 	}
 }
 
-// TestRequestModel checks that a model which a request names is asked for at every
-// provider.
+// TestRequestModel checks that every provider is asked for the model that a request
+// names.
 func TestRequestModel(t *testing.T) {
 	r := choice{env: allKeys, set: named("gemini")}.start(t)
 	for _, provider := range []string{"", "auto", "anthropic", "openai", "gemini", "openrouter", "ollama"} {
@@ -256,7 +257,7 @@ func TestRequestModel(t *testing.T) {
 	}
 }
 
-// TestRequestAnswered: the providers are those that answer.
+// TestRequestAnswered checks that the requested provider answers.
 func TestRequestAnswered(t *testing.T) {
 	for _, wire := range wireNames {
 		llm := fakellm.New(times(2, fakellm.Reply("x")))
@@ -287,8 +288,8 @@ func TestUnknownProvider(t *testing.T) {
 	}
 }
 
-// TestMissingKeys: each provider's error names the variable and the page, and
-// that of none at all names them all.
+// TestMissingKeys checks that each provider's error names its variable and page, and
+// that the error without any provider names them all.
 func TestMissingKeys(t *testing.T) {
 	for _, a := range keys.Accounts() {
 		r := start(t, named(""))
@@ -311,9 +312,9 @@ func TestMissingKeys(t *testing.T) {
 	}
 }
 
-// TestWrongBases checks that a provider whose URL is invalid cannot be asked and
-// says which setting is wrong, but not what it is: it may hold a password.
-// Others are asked, and the statistics name it all the same.
+// TestWrongBases checks that a provider with an invalid URL returns an error that
+// names the setting, but not its value, which may contain a password. Other
+// providers still work, and the statistics report the problem.
 func TestWrongBases(t *testing.T) {
 	for _, tt := range []struct {
 		provider, problem, env string
@@ -351,7 +352,7 @@ func TestWrongBases(t *testing.T) {
 	}
 }
 
-// ask asks a provider something.
+// ask sends a request to a provider.
 func (r *router) ask(t *testing.T, provider string) error {
 	t.Helper()
 	req := proto.Infer{Provider: provider, Messages: proto.Raw(`[{"role":"user","content":"hello"}]`)}
@@ -359,8 +360,8 @@ func (r *router) ask(t *testing.T, provider string) error {
 	return err
 }
 
-// TestWrongBaseIsImplied checks that an invalid URL is not a reason to ask
-// another provider, nor to say that no model is connected.
+// TestWrongBaseIsImplied checks that an invalid URL does not make the router choose
+// another provider or report that no model is connected.
 func TestWrongBaseIsImplied(t *testing.T) {
 	for _, provider := range []string{"", "auto", "openai"} {
 		c := choice{
@@ -404,8 +405,8 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestBases checks where each provider is: by the variable, else by the
-// configuration, else at its own address, and that what is empty is not set.
+// TestBases checks the base URL of each provider: the variable, else the
+// configuration, else the default. An empty value counts as unset.
 func TestBases(t *testing.T) {
 	for _, p := range []struct {
 		name, variable, own string
@@ -425,7 +426,7 @@ func TestBases(t *testing.T) {
 			{" http://10.0.0.2:1 ", "http://10.0.0.1:1", "http://10.0.0.2:1"},
 		} {
 			if tt.configured != "" && p.configure == nil {
-				continue // Ollama's is in no configuration
+				continue // the configuration has no URL for Ollama
 			}
 			t.Run(p.name+" "+tt.variable+" "+tt.configured, func(t *testing.T) {
 				choice{
@@ -469,8 +470,8 @@ func TestOllamaHost(t *testing.T) {
 	}
 }
 
-// TestStoreChanges checks that a key is used from when it is set until it is
-// removed, without a restart.
+// TestStoreChanges checks that setting and removing a key takes effect without a
+// restart.
 func TestStoreChanges(t *testing.T) {
 	r := choice{}.start(t)
 	store, err := keys.OpenUser(os.Getenv)
@@ -533,21 +534,20 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// TestKnown checks what the configuration can say of a model's habits, key by
-// key.
+// TestKnown checks the effect of each key of [[rtr.model]] on a request.
 func TestKnown(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		rules  []config.Model
-		want   string // in the body
-		absent string // of the body
+		want   string // substring of the body
+		absent string // not in the body
 	}{
 		{"nothing", nil, `"max_tokens":5`, "max_completion_tokens"},
 		{"no temperature", []config.Model{{Name: "m", Refuses: &[]string{"temperature"}}}, `"top_p":1`, `"temperature"`},
 		{"no top_p", []config.Model{{Name: "m", Refuses: &[]string{"top_p"}}}, `"temperature":0`, `"top_p"`},
 		{"no stream_options", []config.Model{{Name: "m", Refuses: &[]string{"stream_options"}}}, `"stream":true`, `"stream_options"`},
-		{"the user speaks last", []config.Model{{Name: "m", Refuses: &[]string{"assistant_last"}}}, `{"role":"user","content":"Continue."}]`, "\x00"},
-		{"nothing refused after all", []config.Model{{Name: "m", Refuses: &[]string{}}, {Name: "*", Refuses: &[]string{"top_p"}}}, `"top_p":1`, "\x00"},
+		{"a user message last", []config.Model{{Name: "m", Refuses: &[]string{"assistant_last"}}}, `{"role":"user","content":"Continue."}]`, "\x00"},
+		{"an empty list first", []config.Model{{Name: "m", Refuses: &[]string{}}, {Name: "*", Refuses: &[]string{"top_p"}}}, `"top_p":1`, "\x00"},
 		{"another field", []config.Model{{Name: "*", Tools: "text"}, {Name: "m", MaxTokensField: "max_completion_tokens"}}, `"max_completion_tokens":5`, `"max_tokens"`},
 		{"of another provider", []config.Model{{Name: "*", Provider: "gemini", Refuses: &[]string{"top_p"}}}, `"top_p":1`, "\x00"},
 	} {
@@ -565,8 +565,8 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// TestLearn checks that Ollama is asked once what a model can do, before it is
-// asked anything else, and that the configuration knows better.
+// TestLearn checks that the router asks Ollama once for a model's capabilities,
+// before the first request, and that the configuration overrides them.
 func TestLearn(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -613,8 +613,8 @@ func TestLearn(t *testing.T) {
 	}
 }
 
-// TestProbeOllama checks that an Ollama on this host is found, and spoken to in
-// its own way.
+// TestProbeOllama checks that an Ollama server on this host is found and used with
+// its own protocol.
 func TestProbeOllama(t *testing.T) {
 	llm := fakellm.New(fakellm.Reply("x"))
 	defer llm.Close()
@@ -632,8 +632,8 @@ func TestProbeOllama(t *testing.T) {
 	}
 }
 
-// TestOllamaModel checks that a configured Ollama is asked for its model when
-// none is set, until it has one.
+// TestOllamaModel checks that a configured Ollama server is asked for its models
+// until it has one, if the configuration names none.
 func TestOllamaModel(t *testing.T) {
 	alone(t)
 	llm := fakellm.New(fakellm.Reply("x"))
@@ -653,10 +653,10 @@ func TestOllamaModel(t *testing.T) {
 	}
 }
 
-// TestProbe checks that a model server on loopback is found, is sent no key and
-// no word before, and is named.
+// TestProbe checks that a model server on loopback is found, gets neither a key nor
+// a prompt from the probe, and is named in the log.
 func TestProbe(t *testing.T) {
-	page := fakellm.New() // a server whose list of models is not one
+	page := fakellm.New() // a server without a list of models
 	page.SetModels()
 	defer page.Close()
 	llm := fakellm.New(fakellm.Turn{Text: "found", Times: fakellm.Forever})
@@ -685,8 +685,8 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// TestProbeAgain checks that a server that comes later is found, and one that
-// has gone is not asked for ever.
+// TestProbeAgain checks that a server started later is found, and that a stopped one
+// is dropped after a failed request.
 func TestProbeAgain(t *testing.T) {
 	r := start(t, func(c *config.Config) { c.Provider = "auto" })
 	if text, err := r.infer(t.Context(), ask("hi", false), &chunks{}); err != nil || !strings.Contains(text, "no AI") {
@@ -694,21 +694,21 @@ func TestProbeAgain(t *testing.T) {
 	}
 	llm := fakellm.New(fakellm.Reply("hello"))
 	defer llm.Close()
-	r.probes = []server{{"openai", llm.URL}} // between two requests nothing reads it
+	r.probes = []server{{"openai", llm.URL}} // safe: no request is running
 	if text, err := r.infer(t.Context(), ask("hi", false), &chunks{}); err != nil || text != "hello" {
 		t.Errorf("with a server: got %q, %v", text, err)
 	}
 	llm.Close()
 	if _, err := r.infer(t.Context(), ask("hi", false), &chunks{}); !errors.Is(err, proto.ErrUnavailable) {
-		t.Errorf("as it goes: got %v", err)
+		t.Errorf("first request after it stopped: got %v", err)
 	}
 	if text, err := r.infer(t.Context(), ask("hi", false), &chunks{}); err != nil || !strings.Contains(text, "no AI") {
-		t.Errorf("after it has gone: got %q, %v", text, err)
+		t.Errorf("second request after it stopped: got %q, %v", text, err)
 	}
 }
 
-// TestNeedModel checks that a request that needs a model gets the offline provider only
-// where it was chosen.
+// TestNeedModel checks that a request that needs a model gets the offline provider
+// only if the configuration names it.
 func TestNeedModel(t *testing.T) {
 	in := ask("run date", true)
 	in.NeedModel = true
@@ -719,12 +719,12 @@ func TestNeedModel(t *testing.T) {
 	}
 	r = start(t, func(c *config.Config) { c.Provider = "offline" })
 	if text, err := r.infer(t.Context(), in, &chunks{}); err != nil || !strings.Contains(text, "<tool_call>") {
-		t.Errorf("offline by choice: got %q, %v", text, err)
+		t.Errorf("offline configured: got %q, %v", text, err)
 	}
 }
 
-// TestLocalModel checks that a configured server of one's own is asked for its
-// model when none is set, with its key.
+// TestLocalModel checks that a configured local server is asked for its models with
+// its key, if the configuration names no model.
 func TestLocalModel(t *testing.T) {
 	llm := fakellm.New(fakellm.Reply("hello"))
 	defer llm.Close()
@@ -754,7 +754,7 @@ func TestStats(t *testing.T) {
 		return s
 	}
 	if s := stats(); len(s.Problems) != 0 {
-		t.Errorf("before anything is decided: %q", s.Problems)
+		t.Errorf("before the first request: %q", s.Problems)
 	}
 	r.caps(t)
 	if s := stats(); len(s.Problems) != 1 || !strings.Contains(s.Problems[0], "base_url") {
@@ -782,8 +782,8 @@ func TestStatsOfAModel(t *testing.T) {
 	}
 }
 
-// anthropicRouter serves a router that asks a scripted provider on Anthropic's
-// wire, with what the environment says.
+// anthropicRouter serves a router that asks a scripted provider on Anthropic's wire,
+// with the variables of env.
 func anthropicRouter(t *testing.T, key string, env map[string]string, script ...fakellm.Turn) (*router, *fakellm.Server) {
 	t.Helper()
 	alone(t)
@@ -795,7 +795,7 @@ func anthropicRouter(t *testing.T, key string, env map[string]string, script ...
 	return onWire(t, "anthropic", llm.Host, func(cfg *config.Config) { cfg.API.Key = key }), llm
 }
 
-// sent is the header of the first request.
+// sent sends a request and returns the header of the first one that the provider got.
 func sent(t *testing.T, r *router, llm *fakellm.Server) http.Header {
 	t.Helper()
 	if _, err := r.infer(t.Context(), ask("hi", true), &chunks{}); err != nil {
@@ -804,7 +804,8 @@ func sent(t *testing.T, r *router, llm *fakellm.Server) http.Header {
 	return llm.Requests()[0].Header
 }
 
-// TestAnthropicToken checks that a token is sent as a token, if no key is set.
+// TestAnthropicToken checks that ANTHROPIC_AUTH_TOKEN is sent as a bearer token if no
+// key is set.
 func TestAnthropicToken(t *testing.T) {
 	token := map[string]string{"ANTHROPIC_AUTH_TOKEN": " k-token\n"}
 	for _, tt := range []struct{ name, configured, variable, key, bearer string }{
@@ -824,21 +825,21 @@ func TestAnthropicToken(t *testing.T) {
 	}
 }
 
-// TestAnthropicTokenChooses checks that a token is as good as a key when it is
-// decided who is asked.
+// TestAnthropicTokenChooses checks that a token counts like a key in the choice of
+// the provider.
 func TestAnthropicTokenChooses(t *testing.T) {
 	for _, tt := range []choice{
 		{name: "unnamed", env: map[string]string{"ANTHROPIC_AUTH_TOKEN": "k-t", "OPENAI_API_KEY": "k-o"}, provider: "anthropic", endpoint: anthropicURL, key: "k-t"},
 		{name: "named", set: named("anthropic"), env: map[string]string{"ANTHROPIC_AUTH_TOKEN": "k-t"}, provider: "anthropic", endpoint: anthropicURL, key: "k-t"},
 		{name: "a stored key before it", env: map[string]string{"ANTHROPIC_AUTH_TOKEN": "k-t"}, stored: map[string]string{"anthropic": "k-s"}, provider: "anthropic", endpoint: anthropicURL, key: "k-s"},
-		{name: "none that could be sent", set: named("anthropic"), env: map[string]string{"ANTHROPIC_AUTH_TOKEN": "k- t"}, provider: "anthropic", problem: "ANTHROPIC_AUTH_TOKEN"},
-		{name: "it is not for others", set: named("gemini"), env: map[string]string{"ANTHROPIC_AUTH_TOKEN": "k-t"}, provider: "gemini", problem: "GEMINI_API_KEY"},
+		{name: "an invalid token", set: named("anthropic"), env: map[string]string{"ANTHROPIC_AUTH_TOKEN": "k- t"}, provider: "anthropic", problem: "ANTHROPIC_AUTH_TOKEN"},
+		{name: "not for gemini", set: named("gemini"), env: map[string]string{"ANTHROPIC_AUTH_TOKEN": "k-t"}, provider: "gemini", problem: "GEMINI_API_KEY"},
 	} {
 		t.Run(tt.name, tt.check)
 	}
 }
 
-// TestAnthropicTokenRefused: the error says which variable it is about.
+// TestAnthropicTokenRefused checks that the error names the variable.
 func TestAnthropicTokenRefused(t *testing.T) {
 	r, _ := anthropicRouter(t, "", map[string]string{"ANTHROPIC_AUTH_TOKEN": "k-token"}, refusal(401))
 	_, err := r.infer(t.Context(), ask("hi", true), &chunks{})
@@ -850,8 +851,8 @@ func TestAnthropicTokenRefused(t *testing.T) {
 const headerLines = "anthropic-beta: one,two\nUser-Agent: mine\nX-Tenant:  s3cret-t \n\nx-api-key: s3cret-1\nAuthorization: Bearer s3cret-2\nHost: s3cret-3\n" +
 	"Content-Type: s3cret/4\nTransfer-Encoding: s3cret-5\nProxy-Authorization: s3cret-6\nAccept-Encoding: s3cret-7\r\ns3cret-8\nbad name: s3cret-9\nX-Bad: s3cret\x01"
 
-// TestAnthropicHeaders checks that the user's own headers are sent, but for
-// those that are ours, and that no value of them shows.
+// TestAnthropicHeaders checks that ANTHROPIC_CUSTOM_HEADERS are sent, except for
+// reserved ones, and that their values appear neither in problems nor in the log.
 func TestAnthropicHeaders(t *testing.T) {
 	env := map[string]string{"ANTHROPIC_CUSTOM_HEADERS": headerLines}
 	r, llm := anthropicRouter(t, testKey, env, fakellm.Reply("yes"))
@@ -870,16 +871,16 @@ func TestAnthropicHeaders(t *testing.T) {
 	problems := strings.Join(stats.Problems, "\n")
 	for _, want := range []string{"line 5: X-Api-Key", "line 6: Authorization", "line 7: Host", "line 8: Content-Type", "line 9: Transfer-Encoding", "line 10: Proxy-Authorization", "line 11: Accept-Encoding", "line 12 is not", "line 13 is not", "line 14 is not"} {
 		if n := strings.Count(problems, "ANTHROPIC_CUSTOM_HEADERS, "+want); n != 1 {
-			t.Errorf("%q stands %d times in\n%s", want, n, problems)
+			t.Errorf("%q occurs %d times in\n%s", want, n, problems)
 		}
 	}
 	if strings.Contains(problems+r.log.String(), "s3cret") {
-		t.Errorf("a value shows in\n%s\n%s", problems, r.log.String())
+		t.Errorf("a header's value is in\n%s\n%s", problems, r.log.String())
 	}
 }
 
-// TestAnthropicHeadersStay: they are for this wire, and a provider that repeats
-// one in its error does not make it known.
+// TestAnthropicHeadersStay checks that custom headers are sent on Anthropic's wire
+// only, and that a value which the provider echoes in an error is masked.
 func TestAnthropicHeadersStay(t *testing.T) {
 	env := map[string]string{"ANTHROPIC_CUSTOM_HEADERS": "X-Tenant: s3cret-t"}
 	said := refusal(400)
@@ -891,12 +892,12 @@ func TestAnthropicHeadersStay(t *testing.T) {
 	}
 	other, llm := openaiRouter(t, fakellm.Reply("yes"))
 	if h := sent(t, other, llm); slices.Contains(h["X-Tenant"], "s3cret-t") {
-		t.Error("another provider was sent them")
+		t.Error("another provider got the custom headers")
 	}
 }
 
-// TestAnthropicUnstreamed: where streaming is off the provider is not asked for
-// a stream, whatever the caller wants.
+// TestAnthropicUnstreamed checks that with streaming = false the provider is not
+// asked for a stream, even if the caller is.
 func TestAnthropicUnstreamed(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		llm := fakellm.New(fakellm.Reply("yes"))

@@ -22,8 +22,7 @@ import (
 	"zino/proto"
 )
 
-// priced is what the configuration says of a model's price; a negative one is
-// not said.
+// priced returns the configuration of a model's prices; negative ones are unset.
 func priced(name string, input, output, read, write float64) config.Model {
 	m := config.Model{Name: name}
 	for _, p := range []struct {
@@ -41,8 +40,8 @@ func prices(list ...config.Model) func(*config.Config) {
 	return func(c *config.Config) { c.Rtr.Model = list }
 }
 
-// TestUsage checks that an answer tells what it took, and what that cost where
-// anybody knows.
+// TestUsage checks that an answer contains its token counts, and its cost if the
+// prices are known.
 func TestUsage(t *testing.T) {
 	used := &fakellm.Usage{In: 120, Out: 30, CacheRead: 100, CacheWrite: 5, Reasoning: 7}
 	counted := proto.Usage{InputTokens: 120, OutputTokens: 30, CacheReadTokens: 100, CacheWriteTokens: 5, ReasoningTokens: 7}
@@ -58,14 +57,14 @@ func TestUsage(t *testing.T) {
 	}{
 		{"no price", nil, fakellm.Turn{Usage: used}, proto.Infer{}, counted, unknown},
 		{"all prices", prices(priced("m", 1, 10, 0.1, 2)), fakellm.Turn{Usage: used}, proto.Infer{}, counted, 15*1 + 100*0.1 + 5*2 + 30*10},
-		{"no prices of the cache", prices(priced("m", 1, 10, -1, -1)), fakellm.Turn{Usage: used}, proto.Infer{}, counted, 120*1 + 30*10},
-		{"half a price", prices(priced("m", 1, -1, -1, -1)), fakellm.Turn{Usage: used}, proto.Infer{}, counted, unknown},
-		{"two halves", prices(priced("m", 1, -1, -1, -1), priced("other", 9, 9, 9, 9), priced("*", 5, 10, -1, -1)), fakellm.Turn{Usage: used}, proto.Infer{}, counted, 120*1 + 30*10},
+		{"no cache prices", prices(priced("m", 1, 10, -1, -1)), fakellm.Turn{Usage: used}, proto.Infer{}, counted, 120*1 + 30*10},
+		{"no output price", prices(priced("m", 1, -1, -1, -1)), fakellm.Turn{Usage: used}, proto.Infer{}, counted, unknown},
+		{"prices from two entries", prices(priced("m", 1, -1, -1, -1), priced("other", 9, 9, 9, 9), priced("*", 5, 10, -1, -1)), fakellm.Turn{Usage: used}, proto.Infer{}, counted, 120*1 + 30*10},
 		{"free", prices(priced("m", 0, 0, -1, -1)), fakellm.Turn{Usage: used}, proto.Infer{}, counted, 0},
-		{"a cost that this provider cannot tell", nil, fakellm.Turn{Usage: &fakellm.Usage{In: 120, Out: 30}, Cost: "0.25"}, proto.Infer{}, plain, unknown},
-		{"a cost that is reported", prices(priced("x/y", 1, 1, 1, 1)), fakellm.Turn{Usage: &fakellm.Usage{In: 120, Out: 30}, Cost: "0.25"}, proto.Infer{Provider: "openrouter", Model: "x/y"}, plain, 250000},
-		{"a cost that is not reported", nil, fakellm.Turn{Usage: &fakellm.Usage{In: 120, Out: 30}}, proto.Infer{Provider: "openrouter", Model: "x/y"}, plain, unknown},
-		{"OpenRouter's free ones", nil, fakellm.Turn{Usage: &fakellm.Usage{In: 120, Out: 30}}, proto.Infer{Provider: "openrouter", Model: "x/y:free"}, plain, 0},
+		{"a cost from a provider without costs", nil, fakellm.Turn{Usage: &fakellm.Usage{In: 120, Out: 30}, Cost: "0.25"}, proto.Infer{}, plain, unknown},
+		{"a reported cost", prices(priced("x/y", 1, 1, 1, 1)), fakellm.Turn{Usage: &fakellm.Usage{In: 120, Out: 30}, Cost: "0.25"}, proto.Infer{Provider: "openrouter", Model: "x/y"}, plain, 250000},
+		{"no reported cost", nil, fakellm.Turn{Usage: &fakellm.Usage{In: 120, Out: 30}}, proto.Infer{Provider: "openrouter", Model: "x/y"}, plain, unknown},
+		{"OpenRouter's free models", nil, fakellm.Turn{Usage: &fakellm.Usage{In: 120, Out: 30}}, proto.Infer{Provider: "openrouter", Model: "x/y:free"}, plain, 0},
 	} {
 		for _, stream := range []bool{true, false} {
 			t.Run(tt.name, func(t *testing.T) {
@@ -89,13 +88,13 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestBuiltInPrices: the default models have a price and a window without any
-// configuration, entries override single fields, and nothing is built in for a
-// server that only has OpenAI's wire.
+// TestBuiltInPrices checks that the default models have a price and a window without
+// any configuration, that entries override single fields, and that other servers on
+// OpenAI's wire have no built-in values.
 func TestBuiltInPrices(t *testing.T) {
 	for _, v := range vendors {
 		if _, ok := builtInFor(v.name, v.model); !ok && v.name != "openrouter" && v.name != "ollama" {
-			t.Errorf("nothing is built in for the default model %s", v.model)
+			t.Errorf("no built-in price for the default model %s", v.model)
 		}
 	}
 	used := &fakellm.Usage{In: 120, Out: 30, CacheRead: 100, CacheWrite: 5}
@@ -103,7 +102,7 @@ func TestBuiltInPrices(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		model  config.Model
-		ask    string // of Anthropic
+		ask    string // model to request
 		cost   float64
 		window int
 		dated  bool
@@ -148,7 +147,8 @@ func TestBuiltInPrices(t *testing.T) {
 	}
 }
 
-// TestNoUsage checks that an answer whose provider does not count says so.
+// TestNoUsage checks that an answer without usage is reported without counts, and as
+// unpriced in the ledger.
 func TestNoUsage(t *testing.T) {
 	r, _ := toolRouter(t, prices(priced("m", 1, 1, 1, 1)), times(2, fakellm.Turn{Text: "x", NoUsage: true}))
 	for _, stream := range []bool{true, false} {
@@ -162,8 +162,7 @@ func TestNoUsage(t *testing.T) {
 	}
 }
 
-// TestReport checks what the ledger reports of requests that ended well, and of
-// those that did not.
+// TestReport checks the ledger's report after successful and failed requests.
 func TestReport(t *testing.T) {
 	r, _ := toolRouter(t, prices(priced("m", 1, 10, -1, -1)),
 		fakellm.Turn{Text: "x", Usage: &fakellm.Usage{In: 100, Out: 10}},
@@ -193,9 +192,9 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestUnkept checks that a budget which cannot be kept lets nothing be asked,
-// and that without one the ledger may be missing.
-func TestUnkept(t *testing.T) {
+// TestLedgerUnavailable checks that requests fail if the ledger cannot be opened and
+// a budget is set, and succeed without a budget.
+func TestLedgerUnavailable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	zinotest.Must(t, os.WriteFile(file, nil, 0o600))
 	for _, limited := range []bool{true, false} {
@@ -225,12 +224,12 @@ func TestUnkept(t *testing.T) {
 	}
 }
 
-// small is an answer that takes just what is reserved for it: the question has
-// 32 bytes, which are taken for 8 tokens.
+// small is an answer that uses exactly its reservation: the question has 32 bytes,
+// estimated at 8 tokens.
 var small = fakellm.Turn{Text: "x", Usage: &fakellm.Usage{In: 8, Out: 16}, Times: fakellm.Forever}
 
-// budgeted serves a router under a budget, with answers of at most 16 tokens, as
-// often as it is called: over the same ledger.
+// budgeted returns a function that starts routers over one ledger, with a budget and
+// answers of at most 16 tokens.
 func budgeted(t *testing.T, turn fakellm.Turn, change func(*config.Config)) (func() *router, *fakellm.Server) {
 	t.Helper()
 	alone(t)
@@ -257,9 +256,8 @@ func tokensPerDay(n int64) func(*config.Config) {
 	return func(c *config.Config) { c.Budget.TokensPerDay = n }
 }
 
-// TestBudget checks that a loop stops at the promised amount, over two routers
-// and the restart of one, for callers of both kinds, and that it is said when
-// the limit ends.
+// TestBudget checks that a loop of requests stops at the limit, with two routers and
+// a restart of one, streaming or not, and that the error says when the limit resets.
 func TestBudget(t *testing.T) {
 	silent := small
 	silent.NoUsage = true
@@ -271,7 +269,7 @@ func TestBudget(t *testing.T) {
 		spent      float64
 	}{
 		{"tokens", `[budget] tokens_per_day = 240 is reached: 240 tokens spent`, small, tokensPerDay(240), 10, 240},
-		{"tokens, with a rest", `[budget] tokens_per_day = 250 leaves too little for this request, which may take 24 tokens: 240 tokens spent`, small, tokensPerDay(250), 10, 240},
+		{"tokens, with a remainder", `[budget] tokens_per_day = 250 leaves too little for this request, which may take 24 tokens: 240 tokens spent`, small, tokensPerDay(250), 10, 240},
 		{"tokens without a count", `[budget] tokens_per_day = 240 is reached: 240 tokens spent`, silent, tokensPerDay(240), 10, 240},
 		{"dollars", `[budget] usd_per_day = 0.004 is reached: $0.0040 spent`, small, usdPerDay(0.004), 10, 0.004},
 		{"dollars without a count", `[budget] usd_per_day = 0.004 is reached: $0.0040 spent`, silent, usdPerDay(0.004), 10, 0.004},
@@ -308,13 +306,13 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// checkEnd checks that a message says when the limit starts anew: at the next
-// midnight of this place.
+// checkEnd checks that a message says when the limit resets: at the next local
+// midnight.
 func checkEnd(t *testing.T, message string) {
 	t.Helper()
 	found := regexp.MustCompile(`starts anew at (\S+):`).FindStringSubmatch(message)
 	if found == nil {
-		t.Fatalf("no end in %q", message)
+		t.Fatalf("no time of the reset in %q", message)
 	}
 	end, err := time.Parse(time.RFC3339, found[1])
 	if left := time.Until(end); err != nil || left <= 0 || left > 25*time.Hour || end.Minute() != 0 {
@@ -322,7 +320,7 @@ func checkEnd(t *testing.T, message string) {
 	}
 }
 
-// TestBudgetAtOnce has many ask at once, by two routers.
+// TestBudgetAtOnce checks the limit with concurrent requests to two routers.
 func TestBudgetAtOnce(t *testing.T) {
 	again, llm := budgeted(t, small, tokensPerDay(240))
 	routers := []*router{again(), again()}
@@ -344,7 +342,7 @@ func TestBudgetAtOnce(t *testing.T) {
 	}
 }
 
-// TestBudgetOfSession checks that a session's limit is its own.
+// TestBudgetOfSession checks that tokens_per_session limits each session separately.
 func TestBudgetOfSession(t *testing.T) {
 	again, _ := budgeted(t, small, func(c *config.Config) { c.Budget.TokensPerSession = 48 })
 	r := again()
@@ -358,7 +356,7 @@ func TestBudgetOfSession(t *testing.T) {
 	}
 }
 
-// TestBudgetUnpriced checks that money is not spent where the price is unknown.
+// TestBudgetUnpriced checks that usd_per_day rejects a model without a known price.
 func TestBudgetUnpriced(t *testing.T) {
 	again, llm := budgeted(t, small, func(c *config.Config) { c.Budget.USDPerDay = 1 })
 	_, err := again().infer(t.Context(), ask("hi", true), &chunks{})
@@ -367,9 +365,9 @@ func TestBudgetUnpriced(t *testing.T) {
 	}
 }
 
-// TestBudgetShortens checks that answers without a limit of how long they
-// may be get a usual share of the budget beside each other, and of what is left of
-// it, half at a time, in the end; and that a server without a limit is told none before.
+// TestBudgetShortens checks max_tokens of requests without a limit of their own: the
+// default while the budget allows it, then half of what is left; and none for a local
+// server until the budget runs short.
 func TestBudgetShortens(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -377,7 +375,7 @@ func TestBudgetShortens(t *testing.T) {
 		want []int // max_tokens of the requests
 	}{
 		{"OpenAI", tokensPerDay(40000), []int{16384, 16384, 3604}},
-		{"a server of one's own", func(c *config.Config) {
+		{"a local server", func(c *config.Config) {
 			c.API.BaseURL, c.Budget.TokensPerDay = os.Getenv("OPENAI_BASE_URL"), 40000
 		}, []int{0, 0, 3604}},
 		{"no budget", tokensPerDay(0), []int{16384, 16384, 16384}},
@@ -407,7 +405,7 @@ func TestBudgetShortens(t *testing.T) {
 	}
 }
 
-// TestBudgetOfFailures checks what a request costs that did not end well.
+// TestBudgetOfFailures checks the cost of failed requests.
 func TestBudgetOfFailures(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -415,7 +413,7 @@ func TestBudgetOfFailures(t *testing.T) {
 		spent float64
 	}{
 		{"refused", refused(400), 0},
-		{"refused for ever", times(fakellm.Forever, refused(500)), 0},
+		{"always refused", times(fakellm.Forever, refused(500)), 0},
 		{"cut, without a count", fakellm.Turn{Text: "x", End: fakellm.Cut}, 24},
 		{"cut after it was counted", stream(hello + `data: {"choices":[],"usage":{"prompt_tokens":8,"completion_tokens":3}}` + "\n\n"), 11},
 	} {
@@ -433,8 +431,8 @@ func TestBudgetOfFailures(t *testing.T) {
 	}
 }
 
-// TestBudgetOfWhoHangsUp checks that what a caller leaves behind counts in full.
-func TestBudgetOfWhoHangsUp(t *testing.T) {
+// TestBudgetOfCanceled checks that a canceled request costs its whole reservation.
+func TestBudgetOfCanceled(t *testing.T) {
 	again, llm := budgeted(t, fakellm.Turn{Text: "x", End: fakellm.Stall}, tokensPerDay(1000))
 	r := again()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -450,7 +448,7 @@ func TestBudgetOfWhoHangsUp(t *testing.T) {
 	}
 }
 
-// askedFor is the limit of the answer in a request, 0 without one.
+// askedFor returns max_tokens of a request, 0 if missing.
 func askedFor(t *testing.T, req *fakellm.Request) int {
 	t.Helper()
 	var body struct {

@@ -11,20 +11,20 @@ import (
 	"zino/proto"
 )
 
-// anthropicAnswer reads an answer of Anthropic's wire to its end mark, the event
-// message_stop. A stop reason without it is not an end.
+// anthropicAnswer reads an answer of Anthropic's API up to the event message_stop. A
+// stop reason without it does not end the answer.
 type anthropicAnswer struct {
 	blocks  []anthropicBlock
 	calls   int // blocks that call a tool
 	reason  string
 	scratch []byte
 
-	// The tokens so far. Each event has all that it knows since the beginning; what
-	// it does not name stays.
+	// The tokens so far. Each event has cumulative counts; a count that an event
+	// does not contain stays unchanged.
 	fresh, read, written, out, thoughts int64
 }
 
-// The members of a block that come in pieces.
+// The members of a block that arrive as deltas.
 const (
 	partText = iota
 	partThinking
@@ -40,17 +40,17 @@ var (
 
 // anthropicBlock is a block of an answer's content.
 type anthropicBlock struct {
-	index   string // the wire's
+	index   string // as on the wire
 	kind    string
-	start   json.RawMessage // as it began
-	given   json.RawMessage // the input that it began with
-	parts   [parts][]byte   // what came since, and the texts that it began with
-	call    int             // its place among the calls of tools
-	settled bool            // nothing more is to come
+	start   json.RawMessage // content_block of content_block_start
+	given   json.RawMessage // the input in start
+	parts   [parts][]byte   // the texts in start and the deltas since
+	call    int             // index among the tool calls
+	settled bool            // the input in start was emitted
 }
 
-// event reads one event. Errors can be in any form; an event of an unknown type is a
-// ping, or something new.
+// event reads one event. Errors can have any form. Events of unknown types, such as
+// pings, are skipped.
 func (a *anthropicAnswer) event(x *exchange, name string, data []byte) error {
 	if data[0] != '{' || !wire.Valid(data) {
 		return x.unparsed(data)
@@ -113,12 +113,11 @@ func (a *anthropicAnswer) event(x *exchange, name string, data []byte) error {
 	return nil
 }
 
-// whole reads an answer that came in one piece: its blocks begin with all that they
-// have.
+// whole reads an answer that was not streamed, with complete blocks.
 func (a *anthropicAnswer) whole(x *exchange, message []byte) error {
 	content := memberOf(message, "content")
 	if len(content) == 0 || content[0] != '[' {
-		return nil // which has no end either
+		return nil // the missing end becomes the error
 	}
 	for block := range wire.Items(content) {
 		if err := a.start(x, strconv.AppendInt(nil, int64(len(a.blocks)), 10), block); err != nil {
@@ -129,8 +128,8 @@ func (a *anthropicAnswer) whole(x *exchange, message []byte) error {
 	return a.used(x, memberOf(message, "usage"))
 }
 
-// start begins a block. Its texts are usually empty; if not, they are the first
-// piece.
+// start adds a block. Its texts are usually empty; if not, they are the first
+// delta.
 func (a *anthropicAnswer) start(x *exchange, index, raw []byte) error {
 	if err := x.keep(len(raw) + blockCost); err != nil {
 		return err
@@ -169,8 +168,8 @@ func (a *anthropicAnswer) start(x *exchange, index, raw []byte) error {
 	return nil
 }
 
-// delta reads a piece of a block. Citations are not used, and unknown types are
-// skipped. Text for a block whose start has not come begins one.
+// delta reads a delta of a block. Citations and unknown types are skipped. Text for
+// a block without a start event adds one.
 func (a *anthropicAnswer) delta(x *exchange, index, raw []byte) error {
 	var kind []byte
 	var said [parts][]byte
@@ -210,7 +209,8 @@ func (a *anthropicAnswer) delta(x *exchange, index, raw []byte) error {
 	return a.emitPart(x, b, part, a.scratch)
 }
 
-// emitPart emits a piece of a block, or counts it if it is only kept.
+// emitPart emits a delta of a block. One that is only kept in the state counts
+// towards the size limit.
 func (a *anthropicAnswer) emitPart(x *exchange, b *anthropicBlock, part int, piece []byte) error {
 	switch {
 	case len(piece) == 0:
@@ -225,7 +225,7 @@ func (a *anthropicAnswer) emitPart(x *exchange, b *anthropicBlock, part int, pie
 	return x.keep(len(piece))
 }
 
-// block returns the block of an index; without one, the last block.
+// block returns the block with the index, or the last block if index is empty.
 func (a *anthropicAnswer) block(index []byte) *anthropicBlock {
 	for i := len(a.blocks) - 1; i >= 0; i-- {
 		if len(index) == 0 || a.blocks[i].index == string(index) {
@@ -235,8 +235,8 @@ func (a *anthropicAnswer) block(index []byte) *anthropicBlock {
 	return nil
 }
 
-// settle ends a block. A call's arguments are what it began with if no piece of them
-// came; {} is what all calls begin with.
+// settle ends a block. It emits a call's input from the start event if no deltas
+// arrived, unless it is {}, the usual value there.
 func (a *anthropicAnswer) settle(x *exchange, b *anthropicBlock) error {
 	if b.kind != "tool_use" || b.settled || len(b.parts[partInput]) > 0 {
 		return nil
@@ -248,8 +248,7 @@ func (a *anthropicAnswer) settle(x *exchange, b *anthropicBlock) error {
 	return nil
 }
 
-// used reads a usage: unlike on other wires, input_tokens are those besides the
-// cached ones.
+// used reads a usage. Unlike in other APIs, input_tokens exclude cached tokens.
 func (a *anthropicAnswer) used(x *exchange, raw []byte) error {
 	for key, value := range wire.Members(raw) {
 		switch string(key) {
@@ -274,9 +273,9 @@ func (a *anthropicAnswer) used(x *exchange, raw []byte) error {
 	}})
 }
 
-// end emits the blocks that go back, if there are calls, and besides them what a
-// plain message cannot hold, such as signed reasoning. An answer that is too large
-// with them goes without.
+// end emits the state: all blocks, if there are calls and also blocks that a plain
+// message cannot represent, such as signed reasoning. The state is dropped if it
+// would make the answer too large.
 func (a *anthropicAnswer) end(x *exchange, err error) error {
 	if err != nil {
 		return err
@@ -293,17 +292,16 @@ func (a *anthropicAnswer) end(x *exchange, err error) error {
 	return x.emitEnd(state, stopReason(a.reason))
 }
 
-// content returns the blocks as they came, with the pieces in their places, nil for
-// nothing that has to go back. Blank text is left out, for the wire refuses it;
-// where that would join reasoning that was apart, which the wire refuses too,
-// nothing goes back.
+// content returns the blocks with their deltas merged, or nil if none has to be sent
+// back. Blank text is left out, because the API rejects it. If that would make two
+// reasoning blocks adjacent, which the API rejects too, content returns nil.
 func (a *anthropicAnswer) content() []byte {
 	opaque := func(b anthropicBlock) bool { return b.kind != "text" && b.kind != "tool_use" }
 	if a.calls == 0 || !slices.ContainsFunc(a.blocks, opaque) {
 		return nil
 	}
 	list := []byte("[")
-	thought, gap := false, false // the last block that is not blank is reasoning; a blank one came since
+	thought, gap := false, false // the last non-blank block is reasoning; a blank one followed it
 	for i := range a.blocks {
 		block := &a.blocks[i]
 		if block.kind == "text" && len(bytes.TrimSpace(block.parts[partText])) == 0 {
@@ -336,7 +334,7 @@ func (a *anthropicAnswer) content() []byte {
 	return append(list, ']')
 }
 
-// partValue is a part in JSON.
+// partValue encodes a part as JSON.
 func partValue(part int, text []byte) []byte {
 	if part == partInput {
 		return flat(Call{Args: string(text)}.object())

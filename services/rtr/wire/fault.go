@@ -28,11 +28,11 @@ import (
 	"zino/services/rtr/retry"
 )
 
-// Class says whether a failed request may be made again.
+// Class says whether a failed request may be retried.
 type Class string
 
 const (
-	// Stop: the same request would be refused again.
+	// Stop: the same request would fail again.
 	Stop Class = "stop"
 	// Retry: the request may be sent again after a pause.
 	Retry Class = "retry"
@@ -41,31 +41,31 @@ const (
 	WaitLong Class = "wait_long"
 )
 
-// meaning is a row of the table that decides what a provider's error means. A row
-// holds if all of its conditions do. For class, code and hint the first row that
-// holds and has one decides; refuses are gathered from all rows that hold.
+// meaning is a row of the table that classifies a provider's errors. A row matches
+// if all of its conditions do. class, code and hint each come from the first
+// matching row that sets them; refuses are collected from all matching rows.
 type meaning struct {
-	// status lists HTTP statuses; 4xx and 5xx are classes of them, and "inside" is
-	// an error inside an answer, whatever status it names.
+	// status lists HTTP statuses; 4xx and 5xx match a class of them, and "inside"
+	// matches an error inside an answer, with any status.
 	status string
-	// says lists the error's codes and types, in lower case; * stands for anything.
-	// Words with a + are facts about the request.
+	// says lists the error's codes and types, in lower case; * is a wildcard at
+	// either end. Words with a + are facts about the request.
 	says string
-	// text are parts of the error's text, in lower case: | separates alternatives,
-	// & what has to be there together. None of the parts in but may be there.
+	// text lists substrings of the error's text, in lower case: | means or, & means
+	// and, and | binds tighter. but, in the same form, must not match.
 	text, but string
 
 	class   Class
 	code    proto.Code
-	refuses string // what the model or endpoint does not take: see Fault.Refuses
-	hint    string // what to do; words in braces are replaced
+	refuses string // what the model or endpoint rejects: see Fault.Refuses
+	hint    string // what to do; names in braces are replaced
 }
 
 const (
 	quotaHint = "The quota or the credit of this key is used up: raise it at {provider}, or ask another model with --model (zino models lists them)."
 
-	// tooLong are the messages for a conversation that does not fit the model.
-	tooLong = "context_length_exceeded" + // OpenAI's code, and of many others
+	// tooLong lists the messages for a conversation that does not fit the model.
+	tooLong = "context_length_exceeded" + // the code of OpenAI and many others
 		"|maximum context length" + // OpenAI, OpenRouter, vLLM, Mistral, DeepSeek
 		"|exceeds the context window" + // OpenAI
 		"|prompt is too long" + // Anthropic
@@ -87,8 +87,8 @@ const (
 
 // meanings is the table. Spending limits and daily quotas are never retried, nor
 // are 400, 401, 403, 404 and 413; then the provider's x-should-retry decides, then
-// the error's codes, then its status. Codes of a failing provider count only inside
-// an answer, where no status says more.
+// the error's codes, then its status. Codes for a failing server are used only for
+// errors inside an answer, which have no HTTP status of their own.
 var meanings = []meaning{
 	{status: "413", class: Stop, code: proto.CodeTooLarge},
 	{status: "inside 400 422 500", text: tooLong, but: "max_tokens & is too large", class: Stop, code: proto.CodeTooLarge},
@@ -108,7 +108,7 @@ var meanings = []meaning{
 	{status: "404", class: Stop, code: proto.CodeNotFound},
 	{status: "400", says: "+chat-tools", text: "tools & reasoning", hint: `Set tools = "text" in [[rtr.model]]{effort-off}.`},
 	{status: "400 422", says: "+effort", text: "effort|thinking|think value|reasoning", refuses: "effort"},
-	{status: "400 422", says: "+summary", text: "summar", refuses: "summary"}, // OpenAI makes them for verified organizations only
+	{status: "400 422", says: "+summary", text: "summar", refuses: "summary"}, // OpenAI summarizes for verified organizations only
 	{status: "400 422", text: "temperature & " + unsupported, refuses: "temperature"},
 	{status: "400 422", text: "top_p|topp & " + unsupported, refuses: "top_p"},
 	{status: "400", class: Stop, code: proto.CodeInvalid},
@@ -156,39 +156,38 @@ func (m *meaning) holds(status int, inside bool, said *refusal, name string) boo
 	return (m.text == "" || contains(m.text)) && (m.but == "" || !contains(strings.ReplaceAll(m.but, "{name}", name)))
 }
 
-// Fault is a failed exchange: the error for the caller, and what may be done about
-// it.
+// Fault is a failed exchange: the error for the caller, and whether to retry, wait
+// or change the request.
 type Fault struct {
 	*reported
 	Class Class
 	// Wait is how long the provider asks to wait, 0 if it does not: for WaitLong
 	// up to a month.
 	Wait time.Duration
-	// Header is the header of an answer with an error's status.
+	// Header is the header of an answer with an error status, else nil.
 	Header http.Header
 	// TooLong is true if the conversation does not fit the model.
 	TooLong bool
-	// Refuses lists what the model or the endpoint does not take: "effort",
+	// Refuses lists what the model or the endpoint rejects: "effort",
 	// "summary" (of the reasoning), "temperature", "top_p", "responses" (the API).
 	Refuses []string
 	// Unsent is true if the request cannot have reached the model.
 	Unsent bool
 }
 
-// reported is the error for the caller; the name leaves room for the method Error.
+// reported is an alias, so that the embedded field does not hide the method Error.
 type reported = proto.Error
 
-// Unwrap returns the error for the caller.
 func (f *Fault) Unwrap() error { return f.reported }
 
-// With returns the fault with another error for the caller.
+// With returns a copy of the fault with another error for the caller.
 func (f *Fault) With(e *proto.Error) *Fault {
 	other := *f
 	other.reported = e
 	return &other
 }
 
-// The kinds of error that proto.Error names.
+// Values of proto.Error.Kind.
 const (
 	kindHTTP    = "http_status"
 	kindTimeout = "timeout"
@@ -196,25 +195,25 @@ const (
 	kindAPI     = "api_error"
 )
 
-// Bytes of a provider's text in a message and in the details.
+// Limits in bytes for a provider's text in a message and in the details.
 const (
 	maxMessage = 500
 	maxDetails = 2000
 )
 
-// refusal is what the body of an error says.
+// refusal is the parsed body of an error.
 type refusal struct {
-	message      string // the provider's own words
-	status       int    // an HTTP status, 0 for none
+	message      string // the provider's message
+	status       int    // an HTTP status, 0 if missing
 	codes        []string
-	text         string // codes and messages, without the request that some providers repeat
+	text         string // codes and messages, without the request that some providers echo
 	delay, reset time.Duration
 }
 
-// readRefusal reads the forms that errors have: {"error":{…}}, {"error":"text"},
-// the error itself, in a list (Gemini), in the response that failed (OpenAI's
-// Responses), and text that is not JSON. go-openai's type is that of the first;
-// the others it refuses, and it has no place for details, metadata and waits.
+// readRefusal parses the forms of errors: {"error":{…}}, {"error":"text"}, the
+// error object itself, a list (Gemini), an error in a failed response (OpenAI's
+// Responses), and text that is not JSON. go-openai's type parses only the first, and
+// has no fields for details, metadata and waits.
 func readRefusal(body []byte, now time.Time) refusal {
 	var v any
 	if json.Unmarshal(body, &v) != nil {
@@ -239,7 +238,7 @@ func readRefusal(body []byte, now time.Time) refusal {
 	return r
 }
 
-// messageIn finds an error's message and its HTTP status.
+// messageIn finds an error's message and its HTTP status in decoded JSON.
 func messageIn(v any) (words string, status int) {
 	switch v := v.(type) {
 	case string:
@@ -266,7 +265,7 @@ func messageIn(v any) (words string, status int) {
 	return words, status
 }
 
-// statusIn reads an HTTP status of an error, as a number or in digits.
+// statusIn parses an error's HTTP status, a number or a string of digits.
 func statusIn(v any) int {
 	n, ok := v.(float64)
 	if s, isText := v.(string); isText {
@@ -279,9 +278,9 @@ func statusIn(v any) int {
 	return int(n)
 }
 
-// gather collects the codes, the text and the waits of an error from all the
-// places where providers put them. OpenRouter passes another provider's error on as
-// raw text.
+// gather collects the codes, the text and the waits of an error from all members
+// that providers use for them. OpenRouter forwards another provider's error as raw
+// text.
 func (r *refusal) gather(v any, now time.Time) {
 	switch v := v.(type) {
 	case string:
@@ -306,7 +305,7 @@ func (r *refusal) gather(v any, now time.Time) {
 		if s, ok := v["retryDelay"].(string); ok && r.delay == 0 {
 			r.delay = retry.ParseWait(s, now)
 		}
-		// OpenRouter's metadata has the headers that a stream has no place for.
+		// Once a stream has begun, OpenRouter sends headers in the error's metadata.
 		if headers, ok := v["headers"].(map[string]any); ok {
 			h := http.Header{}
 			for name, value := range headers {
@@ -316,7 +315,7 @@ func (r *refusal) gather(v any, now time.Time) {
 			}
 			r.delay, r.reset = retry.After(h, now), retry.Exhausted(h, now)
 		}
-		inner := refusal{} // codes and waits count in details, text does not
+		inner := refusal{} // of details, use codes and waits, not text
 		for _, key := range []string{"details", "violations"} {
 			inner.gather(v[key], now)
 		}
@@ -327,8 +326,9 @@ func (r *refusal) gather(v any, now time.Time) {
 	}
 }
 
-// refused is the error that a provider reports: with an HTTP status that is not
-// 2xx, or inside an answer, where status is 0. facts are those of the table.
+// refused returns the error that a provider reports: with an HTTP status that is
+// not 2xx, or inside an answer, for which status is 0. facts are matched by
+// meaning.says.
 func (ep *Endpoint) refused(status int, header http.Header, body []byte, req *Request, facts ...string) *Fault {
 	now := retry.ServerTime(header, time.Now())
 	said, inside := readRefusal(body, now), status == 0
@@ -368,8 +368,8 @@ func (ep *Endpoint) refused(status int, header http.Header, body []byte, req *Re
 	case Retry:
 		f.Wait = firstWait(retry.After(header, now), said.delay, said.reset, retry.Exhausted(header, now))
 	case WaitLong:
-		// Not said.delay: with a daily quota Gemini still asks to come back within
-		// a minute, only to refuse again.
+		// Not said.delay: even when a daily quota is used up, Gemini's retryDelay is
+		// less than a minute.
 		f.Wait = firstWait(retry.After(header, now), said.reset)
 	}
 
@@ -404,6 +404,7 @@ func (ep *Endpoint) refused(status int, header http.Header, body []byte, req *Re
 	return f
 }
 
+// firstWait returns the first positive wait.
 func firstWait(waits ...time.Duration) time.Duration {
 	for _, wait := range waits {
 		if wait > 0 {
@@ -413,8 +414,8 @@ func firstWait(waits ...time.Duration) time.Duration {
 	return 0
 }
 
-// plain is a provider's answer on one line. JSON is encoded again, as its escapes
-// could hide a secret.
+// plain returns a provider's answer on one line. JSON is encoded again, as its
+// escapes could hide a secret from the mask.
 func (ep *Endpoint) plain(body []byte) string {
 	var v any
 	if json.Unmarshal(body, &v) == nil {
@@ -428,7 +429,7 @@ func (ep *Endpoint) plain(body []byte) string {
 	return ep.mask.text(string(body), maxDetails)
 }
 
-// beside is what a provider's answer says besides its message, on one line.
+// beside returns a provider's answer without its message, on one line.
 func (ep *Endpoint) beside(body []byte, message string) string {
 	var v any
 	if json.Unmarshal(body, &v) != nil {
@@ -444,8 +445,8 @@ func (ep *Endpoint) beside(body []byte, message string) string {
 	return ep.plain(rest)
 }
 
-// without removes a text from decoded JSON, with the objects and lists that are
-// empty then.
+// without removes a text from decoded JSON, and the objects and lists that this
+// leaves empty.
 func without(v any, text string) any {
 	switch v := v.(type) {
 	case string:
@@ -477,7 +478,7 @@ func fault(class Class, code proto.Code, kind, message string) *Fault {
 	return &Fault{reported: &proto.Error{Code: code, Kind: kind, Message: message}, Class: class}
 }
 
-// explain turns the error of a request or of a read into the caller's.
+// explain turns an error of a request or a read into the error for the caller.
 func (x *exchange) explain(err error) error {
 	switch {
 	case x.caller.Err() != nil:
@@ -496,7 +497,7 @@ func (x *exchange) explain(err error) error {
 	return x.unreachable(err)
 }
 
-// unreachable is the error of an endpoint that cannot be reached, or whose
+// unreachable returns the error for an endpoint that cannot be reached, or whose
 // connection broke.
 func (ep *Endpoint) unreachable(err error) error {
 	if f, ok := errors.AsType[*Fault](err); ok {
@@ -506,7 +507,7 @@ func (ep *Endpoint) unreachable(err error) error {
 		return &Fault{reported: e, Class: Stop}
 	}
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		err = wrapped.Err // its text repeats the URL, credentials and all
+		err = wrapped.Err // the text of url.Error contains the URL with its credentials
 	}
 	f := fault(Retry, proto.CodeUnavailable, kindAPI, "")
 	what := "the connection to the model at %s broke: %s: try again"
@@ -530,10 +531,10 @@ func (ep *Endpoint) unreachable(err error) error {
 	return f
 }
 
-// failed is the error that a provider reports inside an answer.
+// failed returns the error that a provider reports inside an answer.
 func (ep *Endpoint) failed(data []byte) *Fault { return ep.refused(0, nil, data, nil) }
 
-// notStreamed is the error of JSON in place of a stream.
+// notStreamed returns the error for JSON in place of a stream.
 func (x *exchange) notStreamed(body []byte) *Fault {
 	var v struct {
 		Error json.RawMessage `json:"error"`
@@ -551,37 +552,37 @@ func (x *exchange) notStreamed(body []byte) *Fault {
 	return f
 }
 
-// says reports whether the value of an error key says anything.
+// says reports whether the value of an error member is not empty.
 func says(raw json.RawMessage) bool {
 	return !slices.Contains([]string{"", "null", "false", `""`, "{}", "[]"}, string(raw))
 }
 
-// unusable is the error of an endpoint that does not speak the protocol.
+// unusable returns the error for an endpoint that does not speak the protocol.
 func (ep *Endpoint) unusable(what string) *Fault {
 	return fault(Stop, proto.CodeUnavailable, kindParse, fmt.Sprintf("%s %s: check %s", ep.Name, what, ep.BaseHint))
 }
 
-// webPage is the error of HTML in place of an answer.
+// webPage returns the error for HTML in place of an answer.
 func (ep *Endpoint) webPage(in io.Reader) *Fault {
 	f := ep.unusable("answered with a web page, not with a model's answer")
-	page, _ := io.ReadAll(io.LimitReader(in, maxDetails)) // as much of it as comes
+	page, _ := io.ReadAll(io.LimitReader(in, maxDetails)) // use what could be read
 	f.Details = ep.mask.text(string(page), maxDetails)
 	return f
 }
 
-// garbled is the error of data in no known form.
+// garbled returns the error for data in an unknown form.
 func (ep *Endpoint) garbled(what string, data []byte) *Fault {
 	f := fault(Stop, proto.CodeUnavailable, kindParse, "the provider "+what)
 	f.Details = ep.plain(data)
 	return f
 }
 
-// unparsed is the error of an event that is not JSON.
+// unparsed returns the error for an event that is not valid JSON.
 func (ep *Endpoint) unparsed(data []byte) *Fault {
 	return ep.garbled("sent data that is not JSON, or not in the form of an answer", data)
 }
 
-// cut is the error of a stream that ends too early.
+// cut returns the error for a stream that ends too early.
 func (ep *Endpoint) cut() *Fault {
 	return fault(Retry, proto.CodeUnavailable, kindAPI, "the provider's stream ended before the answer was complete (no end mark): try again")
 }
@@ -590,13 +591,13 @@ func (ep *Endpoint) tooLarge() *Fault {
 	return fault(Stop, proto.CodeTooLarge, kindParse, fmt.Sprintf("the model's answer is longer than %d MiB", MaxAnswer>>20))
 }
 
-// mask removes secrets from text that comes from outside: providers and proxies
-// repeat keys and whole headers in their errors.
+// mask replaces secrets in text from providers and proxies, which echo keys and
+// whole headers in their errors.
 type mask struct{ secrets *strings.Replacer }
 
 const hidden = "[hidden]"
 
-// authorization finds credentials by the words before them.
+// authorization matches credentials by the scheme or header name before them.
 var authorization = regexp.MustCompile(`(?i)\b((?:bearer|basic)\s+)[A-Za-z0-9+/_.~=-]{16,}|\b((?:authorization|x-api-key|api-key)["']?\s*[:=]\s*["']?(?:(?:bearer|basic)\s+)?)[A-Za-z0-9+/_.~=-]{4,}`)
 
 func newMask(key string, user *url.Userinfo, more ...string) mask {
@@ -607,11 +608,11 @@ func newMask(key string, user *url.Userinfo, more ...string) mask {
 	var pairs []string
 	for _, s := range secrets {
 		if len(s) < 4 {
-			continue // a placeholder for a server that wants no key: to hide each "x" would garble the text
+			continue // a placeholder for a server without a key: hiding each "x" would garble the text
 		}
 		quoted, err := json.Marshal(s)
 		if err != nil {
-			quoted = nil // cannot happen: a string always encodes
+			quoted = nil // cannot happen: every string can be encoded
 		}
 		for _, form := range []string{
 			s, strings.Trim(string(quoted), `"`), url.QueryEscape(s), url.PathEscape(s),
@@ -625,15 +626,15 @@ func newMask(key string, user *url.Userinfo, more ...string) mask {
 	return mask{strings.NewReplacer(pairs...)}
 }
 
-// text makes text from outside fit for an error: no secret, one line, no control
-// characters, at most limit bytes.
+// text sanitizes external text for an error message: no secret, one line, no
+// control characters, at most limit bytes.
 func (m mask) text(s string, limit int) string {
 	s = authorization.ReplaceAllString(m.secrets.Replace(s), "$1$2"+hidden)
 	return oneLine(s, limit)
 }
 
-// oneLine returns text on one line, without characters that change its direction,
-// cut at limit bytes.
+// oneLine returns text on one line, without Unicode bidi controls, cut at limit
+// bytes.
 func oneLine(s string, limit int) string {
 	s = text.OneLine(strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Bidi_Control, r) {

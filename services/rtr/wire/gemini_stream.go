@@ -7,8 +7,8 @@ import (
 	"zino/proto"
 )
 
-// geminiAnswer reads a stream of responses, each of them whole: the new parts, and
-// the usage so far.
+// geminiAnswer reads a stream of complete response objects, each with the new parts
+// and the cumulative usage.
 type geminiAnswer struct {
 	parts   partList
 	calls   int
@@ -17,8 +17,8 @@ type geminiAnswer struct {
 	scratch []byte
 }
 
-// event reads one response, or a list of them as without alt=sse. It reads on after
-// the finish reason: the usage may follow it.
+// event reads one response, or a list of responses as sent without alt=sse. It
+// continues after the finish reason, because the usage may follow it.
 func (a *geminiAnswer) event(x *exchange, _ string, raw []byte) error {
 	if !wire.Valid(raw) || raw[0] != '{' && raw[0] != '[' {
 		return x.unparsed(raw)
@@ -62,7 +62,7 @@ func (a *geminiAnswer) event(x *exchange, _ string, raw []byte) error {
 	if !none {
 		return nil
 	}
-	// The reason for a blocked prompt stands in place of candidates.
+	// A blocked prompt has a reason instead of candidates.
 	reason := stringOf(memberOf(feedback, "blockReason"))
 	if reason == "" || reason == "BLOCKED_REASON_UNSPECIFIED" {
 		return nil
@@ -74,10 +74,10 @@ func (a *geminiAnswer) event(x *exchange, _ string, raw []byte) error {
 		fmt.Sprintf("the provider blocked the prompt (%s): change what is asked, or take another model", x.mask.text(reason, maxMessage)))
 }
 
-// isList reports whether a member is a list; a missing one and null are empty ones.
+// isList reports whether a member is a list, null or missing.
 func isList(raw []byte) bool { return len(raw) == 0 || raw[0] == '[' || string(raw) == "null" }
 
-// candidate reads the first of the candidates; only one is asked for.
+// candidate reads the candidate with index 0; only one is requested.
 func (a *geminiAnswer) candidate(x *exchange, raw []byte) error {
 	var content, reason, message []byte
 	for key, value := range wire.Members(raw) {
@@ -122,8 +122,8 @@ func (a *geminiAnswer) candidate(x *exchange, raw []byte) error {
 	return nil
 }
 
-// part reads a part. Those that are neither text nor a call are only sent back with
-// the others.
+// part reads a part. A part that is neither text nor a call is kept in the state
+// only.
 func (a *geminiAnswer) part(x *exchange, raw []byte) error {
 	p := readGeminiPart(raw)
 	a.parts.add(raw, p)
@@ -141,8 +141,8 @@ func (a *geminiAnswer) part(x *exchange, raw []byte) error {
 		a.scratch = appendContent(a.scratch[:0], p.text)
 		return x.emit(Event{Kind: kind, Delta: a.scratch})
 	}
-	// A call comes whole. Arguments in pieces come only to clients that ask for
-	// them; what is pieced together wrongly must not be run.
+	// Calls arrive complete: partial arguments are opt-in. Reject them, since wrongly
+	// joined arguments must not be executed.
 	if says(memberOf(p.call, "partialArgs")) || string(memberOf(p.call, "willContinue")) == "true" {
 		return x.garbled("sent the arguments of a call in pieces, which it was not asked for", p.call)
 	}
@@ -154,9 +154,9 @@ func (a *geminiAnswer) part(x *exchange, raw []byte) error {
 	return x.emitCall(a.calls-1, c.ID, c.Name, c.Args)
 }
 
-// end emits the last usage, of a broken answer too, as its tokens are paid for; then
-// the last events of a complete answer. Thoughts are counted besides the candidates'
-// tokens, those from the cache among the prompt's.
+// end emits the last usage, also of a broken answer, since its tokens are billed,
+// and then the last events of a complete answer. candidatesTokenCount excludes
+// thoughts; promptTokenCount includes cached tokens.
 func (a *geminiAnswer) end(x *exchange, err error) error {
 	var prompt, tools, said, thoughts, cached int64
 	for key, value := range wire.Members(a.usage) {
@@ -187,7 +187,7 @@ func (a *geminiAnswer) end(x *exchange, err error) error {
 		state = newState("gemini", x.req.Model, a.parts.list())
 	}
 	if a.calls > 0 && a.reason == "stop" {
-		a.reason = "tool_calls" // Gemini has no word for it
+		a.reason = "tool_calls" // Gemini's STOP covers both
 	}
 	return x.emitEnd(state, a.reason)
 }

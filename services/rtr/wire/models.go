@@ -17,20 +17,19 @@ import (
 
 const (
 	modelsTime = 10 * time.Second
-	maxModels  = 8 << 20 // bytes of a list of models; OpenRouter's has most of one MiB
+	maxModels  = 8 << 20 // bytes of a list of models; OpenRouter's is almost 1 MiB
 )
 
-// Model is one of an endpoint's list.
+// Model is an entry of an endpoint's list of models.
 type Model struct {
 	Name    string
-	Context int // tokens that it takes; 0: not in the list
+	Context int // context length in tokens, 0 if the list does not say it
 }
 
-// Lister asks an endpoint for the models that can hold a conversation, in the
-// endpoint's order.
+// Lister asks an endpoint for its chat models, in the endpoint's order.
 type Lister func(ctx context.Context, ep *Endpoint) ([]Model, error)
 
-// errNoList is the error of an endpoint that answers with something else.
+// errNoList is the error for an answer that is not a list of models.
 var errNoList = errors.New("it has no list of models")
 
 // FirstModel returns the first model of an endpoint's list.
@@ -65,8 +64,8 @@ func OpenAIModels(ctx context.Context, ep *Endpoint) ([]Model, error) {
 	return usable(models), nil
 }
 
-// listError turns an error of go-openai into the caller's. An APIError has lost what
-// the body says besides it; a RequestError wraps the reason why it is not one.
+// listError turns an error of go-openai into the error for the caller. A
+// RequestError has the whole body; an APIError has only the parsed error object.
 func (ep *Endpoint) listError(err error) error {
 	if e, ok := errors.AsType[*openai.RequestError](err); ok {
 		return ep.refused(e.HTTPStatusCode, nil, e.Body, nil).reported
@@ -86,10 +85,10 @@ func (ep *Endpoint) listError(err error) error {
 	return ep.unreachable(err)
 }
 
-// boundedClient is the HTTP client that go-openai is given.
+// boundedClient is the HTTP client for go-openai. It reads at most maxModels bytes
+// of an answer.
 type boundedClient struct{ *Endpoint }
 
-// Do sends the request and bounds the answer.
 func (c boundedClient) Do(req *http.Request) (*http.Response, error) {
 	identify(req)
 	resp, err := c.Client.Do(req)
@@ -142,8 +141,7 @@ func GeminiModels(ctx context.Context, ep *Endpoint) ([]Model, error) {
 	return usable(models), nil
 }
 
-// OpenRouterModels is the Lister of OpenRouter, whose list has the lengths of
-// contexts.
+// OpenRouterModels is the Lister of OpenRouter, whose list has context lengths.
 func OpenRouterModels(ctx context.Context, ep *Endpoint) ([]Model, error) {
 	var list struct {
 		Data []struct {
@@ -162,8 +160,7 @@ func OpenRouterModels(ctx context.Context, ep *Endpoint) ([]Model, error) {
 }
 
 // OllamaModels is the Lister of an Ollama server. Models that run on the server come
-// before those that it passes on to another, which costs money and gives the
-// conversation away.
+// before cloud models, which cost money and send the conversation to another host.
 func OllamaModels(ctx context.Context, ep *Endpoint) ([]Model, error) {
 	var list struct {
 		Models []struct {
@@ -185,10 +182,10 @@ func OllamaModels(ctx context.Context, ep *Endpoint) ([]Model, error) {
 	return usable(append(own, others...)), nil
 }
 
-// notChat are parts of the names of models that hold no conversation.
+// notChat lists substrings of the names of models that are not chat models.
 var notChat = []string{"embed", "whisper", "tts", "dall-e", "moderation", "transcribe", "realtime", "-image", "sora"}
 
-// usable drops what cannot be asked for a conversation, judged by its name.
+// usable removes models that, by their name, are not chat models.
 func usable(models []Model) []Model {
 	return slices.DeleteFunc(models, func(m Model) bool {
 		return m.Name == "" || m.Name != oneLine(m.Name, 200) ||
@@ -205,7 +202,7 @@ func (ep *Endpoint) list(ctx context.Context, path string, header func(http.Head
 	return err
 }
 
-// get makes a small request and returns its answer.
+// get sends a small request and returns the answer's body.
 func (ep *Endpoint) get(ctx context.Context, method, path string, body []byte, header func(http.Header)) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, modelsTime)
 	defer cancel()

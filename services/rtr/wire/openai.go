@@ -15,14 +15,15 @@ import (
 	"zino/proto"
 )
 
-// OpenAI is the wire of OpenAI's chat completions, which most model servers
-// understand. Source: platform.openai.com/docs/api-reference/chat.
+// OpenAI sends a request over OpenAI's Chat Completions API, which most model
+// servers implement. Source: platform.openai.com/docs/api-reference/chat.
 func OpenAI(ctx context.Context, ep *Endpoint, req *Request, sink Sink) error {
 	return completions(ctx, ep, req, "openai", sink)
 }
 
-// OpenRouter is OpenAI's wire with OpenRouter's additions: the cost in the usage,
-// and reasoning_details that go back in a tool loop. Source:
+// OpenRouter sends a request over the Chat Completions API with OpenRouter's
+// additions: the cost in the usage, and reasoning_details that are sent back in a
+// tool loop. Source:
 // openrouter.ai/docs/api-reference and docs/use-cases/reasoning-tokens.
 func OpenRouter(ctx context.Context, ep *Endpoint, req *Request, sink Sink) error {
 	return completions(ctx, ep, req, "openrouter", sink)
@@ -64,7 +65,7 @@ type completionRequest struct {
 	Usage               *usageOptions   `json:"usage,omitzero"`
 }
 
-// reasoning asks for reasoning, at OpenRouter and on the wire of Responses.
+// reasoning requests reasoning from OpenRouter and the Responses API.
 type reasoning struct {
 	Effort  string `json:"effort,omitzero"`
 	Summary string `json:"summary,omitzero"`
@@ -74,13 +75,14 @@ type streamOptions struct {
 	IncludeUsage bool `json:"include_usage"`
 }
 
-// usageOptions has OpenRouter report the cost.
+// usageOptions makes OpenRouter report the cost.
 type usageOptions struct {
 	Include bool `json:"include"`
 }
 
 // completionBody encodes the body of a request: the messages as received, and
-// every parameter that the model accepts, 0 included. name is the provider's.
+// every parameter that the model accepts, 0 included. name is the name of the
+// provider.
 func completionBody(req *Request, name string) ([]byte, error) {
 	t := req.Traits
 	r := completionRequest{Model: req.Model, Messages: completionMessages(req, name), Stream: req.Stream}
@@ -118,13 +120,13 @@ func completionTools(tools []Tool) json.RawMessage {
 	return append(b, ']')
 }
 
-// completionMessages encodes the messages, spliced from those received wherever
-// nothing changes. An assistant's message is never the first of a conversation: the
-// chat templates of many models raise an error for it. A list without one goes as
-// it came, since this wire takes a system prompt alone.
+// completionMessages encodes the messages, copying the received bytes wherever
+// nothing changes. It inserts a user message before a leading assistant message,
+// because the chat templates of many models fail on one. A list without an assistant
+// message is sent as received: this API accepts a system prompt alone.
 func completionMessages(req *Request, name string) json.RawMessage {
 	list := legal(req.Messages)
-	start := 0 // of the conversation, after the system prompt
+	start := 0 // index of the first message after the system prompt
 	for start < len(list) && list[start].Role == "system" {
 		start++
 	}
@@ -159,8 +161,8 @@ func completionMessages(req *Request, name string) json.RawMessage {
 	return append(b, ']')
 }
 
-// appendRewritten appends a message without our own members, with those of the
-// provider's state in their original places, and with arguments that are objects.
+// appendRewritten appends a message without our own members, with the members from
+// the provider's state restored, and with arguments that are valid objects.
 func appendRewritten(b []byte, m Message, state []byte) []byte {
 	var object []byte
 	for key, value := range wire.Members(m.Raw) {
@@ -172,13 +174,13 @@ func appendRewritten(b []byte, m Message, state []byte) []byte {
 			list, i := []byte("["), 0
 			for element := range wire.Items(value) {
 				if i >= len(m.Calls) {
-					break // of a member that stands twice
+					break // a duplicate tool_calls member
 				}
 				var call []byte
 				for key, value := range wire.Members(element) {
 					if c := m.Calls[i]; string(key) == "function" && !c.whole() {
 						value = wire.AppendString([]byte(`{"name":`), c.Name)
-						value = wire.AppendString(append(value, `,"arguments":`...), c.object()) // a text, on this wire
+						value = wire.AppendString(append(value, `,"arguments":`...), c.object()) // a string in this API
 						value = append(value, '}')
 					}
 					call = appendMember(call, key, value)
@@ -201,35 +203,35 @@ func appendRewritten(b []byte, m Message, state []byte) []byte {
 	return append(append(b, object...), '}')
 }
 
-// completion reads an answer of the chat completions' wire.
+// completion reads an answer of the Chat Completions API.
 type completion struct {
-	name    string // the provider's
+	name    string // of the provider
 	calls   []wireCall
 	reason  string
 	scratch []byte
 
-	// To be sent back with the calls: the reasoning's text under the name that it
-	// came with, and OpenRouter's reasoning_details.
+	// Sent back with the calls: the reasoning's text under its original member name,
+	// and OpenRouter's reasoning_details.
 	field     string // "reasoning" or "reasoning_content"
 	reasoning []byte
 	details   []detail
 
 	template template
 	news     []byte // the text of the event being read
-	more     bool   // the event has more news than that
+	more     bool   // the event has other content, too
 }
 
 // wireCall is a call in the stream.
 type wireCall struct {
-	index string // the wire's, "" for none
+	index string // as on the wire, "" if missing
 	id    string
 	name  string
-	whole bool            // its arguments came in one piece
-	extra json.RawMessage // members that are not of the form, such as signatures
+	whole bool            // its arguments arrived in one piece
+	extra json.RawMessage // members outside the API, such as signatures
 }
 
-// event reads one event, or a whole completion: that has a message where an event
-// has a delta. Events without a choice are usage, or something new.
+// event reads one event, or a completion that was not streamed, which has a message
+// instead of a delta. Events without a choice contain usage or are skipped.
 func (c *completion) event(x *exchange, _ string, raw []byte) error {
 	if piece, ok := c.template.read(c.scratch[:0], raw); ok {
 		c.scratch = piece
@@ -246,7 +248,7 @@ func (c *completion) event(x *exchange, _ string, raw []byte) error {
 				return x.failed(raw)
 			}
 		case "object":
-			if string(value) == `"error"` { // an error of vLLM's
+			if string(value) == `"error"` { // vLLM's form of an error
 				return x.failed(raw)
 			}
 		case "choices":
@@ -276,7 +278,7 @@ func (c *completion) event(x *exchange, _ string, raw []byte) error {
 	return nil
 }
 
-// choice reads the first of the choices; only one is asked for.
+// choice reads the choice with index 0; only one is requested.
 func (c *completion) choice(x *exchange, event, raw []byte) error {
 	var said, reason []byte
 	whole := false
@@ -310,8 +312,7 @@ func (c *completion) choice(x *exchange, event, raw []byte) error {
 	return nil
 }
 
-// delta reads a delta or message. A refusal without other text is
-// text as well.
+// delta reads a delta or message. A refusal without content is emitted as text.
 func (c *completion) delta(x *exchange, raw []byte) error {
 	var content, refusal, calls []byte
 	for key, value := range wire.Members(raw) {
@@ -321,7 +322,7 @@ func (c *completion) delta(x *exchange, raw []byte) error {
 		case "refusal":
 			refusal = value
 		case "reasoning", "reasoning_content":
-			// Where both names have the text, one counts.
+			// If both members are present, only the first is used.
 			if c.field != "" && c.field != string(key) || string(value) == "null" {
 				continue
 			}
@@ -364,7 +365,7 @@ func (c *completion) delta(x *exchange, raw []byte) error {
 	return nil
 }
 
-// say emits a piece of text, if there is any.
+// say emits text that is not empty.
 func (c *completion) say(x *exchange, piece []byte) error {
 	if len(piece) == 0 {
 		return nil
@@ -372,10 +373,10 @@ func (c *completion) say(x *exchange, piece []byte) error {
 	return x.emit(Event{Kind: Text, Delta: piece})
 }
 
-// callPiece reads an element of the list tool_calls. It belongs to the call of its
-// index; servers that omit or repeat the index tell calls apart by a new id or name,
-// and a piece that has none of them continues the last call. A call begins when its
-// name is known.
+// callPiece reads an element of tool_calls. It belongs to the call with its index;
+// for servers that omit or repeat the index, a new id or name starts another call,
+// and an element without index, id and name continues the last call. The start of a
+// call is emitted when its name is known.
 func (c *completion) callPiece(x *exchange, raw []byte) error {
 	var index, id, name, args string
 	var extra []byte
@@ -394,8 +395,8 @@ func (c *completion) callPiece(x *exchange, raw []byte) error {
 	}
 	i := len(c.calls) - 1
 	for ; i >= 0; i-- {
-		// A piece with a name and no id begins another call if it has
-		// no index, or if the index is the same for all and each call comes whole.
+		// An element with a name and no id starts another call if it has no index,
+		// or if the call with that index already arrived complete.
 		k := &c.calls[i]
 		another := id == "" && name != "" && k.name != "" && (index == "" || k.whole)
 		if k.index == index && (id == "" || k.id == "" || k.id == id) && !another {
@@ -440,8 +441,8 @@ type member struct {
 	value json.RawMessage
 }
 
-// addDetails reads a list of pieces. A piece of the same type and index as the last
-// one continues it: texts are joined, other members are replaced.
+// addDetails reads a list of deltas. A delta with the type and index of the last
+// detail continues it: texts are joined, other members are replaced.
 func (c *completion) addDetails(raw []byte) {
 	for piece := range wire.Items(raw) {
 		var d detail
@@ -475,7 +476,7 @@ func (c *completion) addDetails(raw []byte) {
 }
 
 // end emits the state of an answer with calls, {"fields":{…},"calls":{…}}: members
-// of the message, and of calls by their place, such as Gemini's signatures.
+// of the message, and members of the calls, such as Gemini's signatures, by index.
 func (c *completion) end(x *exchange, err error) error {
 	if err != nil {
 		return err
@@ -513,9 +514,9 @@ func (c *completion) end(x *exchange, err error) error {
 	return x.emitEnd(newState(c.name, x.req.Model, append(content, '}')), c.reason)
 }
 
-// completionUsage reads OpenAI's usage, nil for null and other forms. Its
-// prompt_tokens include those from the cache. Beside go-openai's type stand
-// cache_write_tokens and OpenRouter's cost; numbers of another form count as 0.
+// completionUsage parses OpenAI's usage, and returns nil for null and other forms.
+// prompt_tokens include cached tokens. go-openai's type lacks cache_write_tokens and
+// OpenRouter's cost. A member of the wrong type counts as 0.
 func completionUsage(raw []byte, priced bool) *proto.Usage {
 	if raw[0] != '{' {
 		return nil
@@ -548,5 +549,5 @@ func completionUsage(raw []byte, priced bool) *proto.Usage {
 	return u
 }
 
-// count is a number of tokens, which is never negative.
+// count converts a number of tokens; negative numbers become 0.
 func count(n int) int64 { return int64(max(n, 0)) }

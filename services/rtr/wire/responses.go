@@ -13,9 +13,9 @@ import (
 	"zino/proto"
 )
 
-// Responses is the wire of OpenAI's Responses, the only one on which its newer
-// models take tools and reason. Nothing is stored at the provider: reasoning comes
-// encrypted and is sent back. Source:
+// Responses sends a request over OpenAI's Responses API, the only one on which its
+// newer models accept tools and reason at once. Nothing is stored at the provider:
+// reasoning arrives encrypted and is sent back. Source:
 // platform.openai.com/docs/api-reference/responses.
 func Responses(ctx context.Context, ep *Endpoint, req *Request, sink Sink) error {
 	body, err := responsesBody(req)
@@ -48,8 +48,9 @@ type responsesRequest struct {
 	TopP            *float64        `json:"top_p,omitzero"`
 }
 
-// responsesBody encodes the body of a request. The same conversation with more at
-// its end gives the same bytes up to that end.
+// responsesBody encodes the body of a request. Appending messages to a conversation
+// does not change the bytes of the earlier ones, so that the provider's prompt cache
+// matches.
 func responsesBody(req *Request) ([]byte, error) {
 	system, list := split(legal(req.Messages))
 	r := responsesRequest{
@@ -62,7 +63,7 @@ func responsesBody(req *Request) ([]byte, error) {
 			r.Reasoning.Summary = "auto"
 		}
 	}
-	if len(EffortsOf("responses", req.Model)) > 0 { // others refuse it
+	if len(EffortsOf("responses", req.Model)) > 0 { // other models reject it
 		r.Include = []string{"reasoning.encrypted_content"}
 	}
 	for i, t := range req.Tools {
@@ -70,7 +71,7 @@ func responsesBody(req *Request) ([]byte, error) {
 		r.Tools = wire.AppendString(append(r.Tools, `{"type":"function","name":`...), t.Name)
 		r.Tools = wire.AppendString(append(r.Tools, `,"description":`...), t.Description)
 		r.Tools = append(append(r.Tools, `,"parameters":`...), t.Parameters...)
-		// Tools are strict by default, which takes schemas of a narrower kind only.
+		// Tools are strict by default, and strict mode accepts only a subset of JSON Schema.
 		r.Tools = append(r.Tools, `,"strict":false}`...)
 	}
 	if r.Tools != nil {
@@ -83,8 +84,8 @@ func responsesBody(req *Request) ([]byte, error) {
 type itemWriter struct {
 	b     []byte
 	model string
-	used  map[string]bool // ids of calls
-	open  []string        // ids of the calls whose results come next
+	used  map[string]bool // call ids written so far
+	open  []string        // ids of the calls whose results follow
 }
 
 // responsesInput encodes the messages of a legal conversation without its system
@@ -109,7 +110,7 @@ func responsesInput(list []Message, model string) json.RawMessage {
 	return append(w.b, ']')
 }
 
-// item begins an item with its first members, the last of which is a text.
+// item starts an item with begin followed by text as a JSON string.
 func (w *itemWriter) item(begin, text string) {
 	if len(w.b) > 1 {
 		w.b = append(w.b, ',')
@@ -117,7 +118,7 @@ func (w *itemWriter) item(begin, text string) {
 	w.b = wire.AppendString(append(w.b, begin...), text)
 }
 
-// text writes a message. An empty one is left out.
+// text writes a message and skips an empty one.
 func (w *itemWriter) text(role, text string) {
 	if text == "" {
 		return
@@ -126,9 +127,8 @@ func (w *itemWriter) text(role, text string) {
 	w.b = append(wire.AppendString(append(w.b, `,"content":`...), text), '}')
 }
 
-// answer writes an assistant's message: the items as they came from this model,
-// where they were kept for the calls of the message, else items made of what is
-// known.
+// answer writes an assistant's message: the items in the message's state if this
+// model sent them, else items built from its text and calls.
 func (w *itemWriter) answer(m Message) {
 	w.open = nil
 	if len(w.b) == 1 {
@@ -146,8 +146,8 @@ func (w *itemWriter) answer(m Message) {
 	}
 	w.text("assistant", m.Said())
 	for _, c := range m.Calls {
-		// A call gets its own id, or one made of its place where that is missing,
-		// taken or too long. It depends on the conversation before the call alone.
+		// A missing, duplicate or too long id is replaced by a generated one, which
+		// depends only on the conversation before the call.
 		id := c.ID
 		for n := len(w.used); id == "" || len(id) > 64 || w.used[id]; n++ {
 			id = fmt.Sprintf("call_%d", n)
@@ -160,8 +160,8 @@ func (w *itemWriter) answer(m Message) {
 	}
 }
 
-// kept returns the items of a message's state and the ids of their calls, if these
-// are the message's and not taken.
+// kept returns the items of a message's state and the ids of their calls, if the
+// ids are those of the message and not yet used.
 func (w *itemWriter) kept(m Message) (items []json.RawMessage, ids []string) {
 	items, err := wire.Elements(stateOf(m, "responses", w.model))
 	if err != nil || len(items) == 0 || len(m.Calls) == 0 {
@@ -186,29 +186,30 @@ func (w *itemWriter) kept(m Message) (items []json.RawMessage, ids []string) {
 	return items, ids
 }
 
-// responsesAnswer reads an answer of the Responses wire to its last event,
-// response.completed or response.incomplete, which holds the whole response.
+// responsesAnswer reads an answer of the Responses API up to its last event,
+// response.completed or response.incomplete, which contains the whole response.
 type responsesAnswer struct {
 	items   []outputItem
 	calls   int
 	reason  string
-	kept    int // bytes of the items that go back
+	kept    int // bytes of the items to send back
 	scratch []byte
 }
 
 // outputItem is an item of the output.
 type outputItem struct {
-	index, id string // as they stand on the wire, "" for none
+	index, id string // as on the wire, "" if missing
 	kind      string
-	call      int    // its place among the calls of tools, -1 for another item
-	said      bool   // a piece of its text or arguments has come
-	thoughts  string // the kind of event that its reasoning comes in
+	call      int    // index among the tool calls, -1 for other items
+	said      bool   // a delta of its text or arguments was emitted
+	thoughts  string // type of the events that carry its reasoning
 	done      bool
-	raw       json.RawMessage // as it goes back
+	raw       json.RawMessage // the item to send back
 }
 
-// end emits the state, which goes back with the results of the calls: all items, if
-// there is reasoning among them. An answer that is too large with it goes without.
+// end emits the state to send back with the results of the calls: all items, if
+// there is reasoning among them. The state is dropped if it would make the answer
+// too large.
 func (a *responsesAnswer) end(x *exchange, err error) error {
 	if err != nil {
 		return err
@@ -230,13 +231,13 @@ func (a *responsesAnswer) end(x *exchange, err error) error {
 	return x.emitEnd(newState("responses", x.req.Model, append(b, ']')), stopReason(a.reason))
 }
 
-// responsesEvent are the members of an event that count, as they stand.
+// responsesEvent holds the members of an event that are used, as raw JSON.
 type responsesEvent struct {
 	kind                                    []byte
 	index, id, delta, text, item, part, all []byte
 }
 
-// paragraph stands between the parts of a summary.
+// paragraph separates the parts of a summary.
 var paragraph = []byte(`"\n\n"`)
 
 // event reads one event. Events of unknown types are skipped.
@@ -307,7 +308,7 @@ func (a *responsesAnswer) event(x *exchange, name string, data []byte) error {
 	return nil
 }
 
-// begin begins an item.
+// begin adds an item, and emits the start of a call.
 func (a *responsesAnswer) begin(x *exchange, index, raw []byte) (*outputItem, error) {
 	if err := x.keep(blockCost); err != nil {
 		return nil, err
@@ -338,7 +339,7 @@ func (a *responsesAnswer) begin(x *exchange, index, raw []byte) (*outputItem, er
 	return begun, x.emitCall(item.call, callID, name, "")
 }
 
-// find returns the item of an index, else of an id, else the last one.
+// find returns the item with the index, else with the id, else the last one.
 func (a *responsesAnswer) find(index, id []byte) *outputItem {
 	for i := len(a.items) - 1; i >= 0; i-- {
 		item := &a.items[i]
@@ -358,8 +359,8 @@ func (a *responsesAnswer) find(index, id []byte) *outputItem {
 	return nil
 }
 
-// piece emits a piece of an item's text or arguments. Text for an item whose
-// beginning has not come begins one.
+// piece emits a delta of an item's text or arguments. Text for an unknown item adds
+// one.
 func (a *responsesAnswer) piece(x *exchange, e responsesEvent, kind Kind, value []byte) (err error) {
 	a.scratch = appendContent(a.scratch[:0], value)
 	if len(a.scratch) == 0 {
@@ -376,8 +377,8 @@ func (a *responsesAnswer) piece(x *exchange, e responsesEvent, kind Kind, value 
 	return x.emit(Event{Kind: kind, Index: max(item.call, 0), Delta: a.scratch})
 }
 
-// unsaid emits the whole of an item's text or arguments, if no piece of it has come
-// before.
+// unsaid emits an item's complete text or arguments, unless deltas of it were
+// emitted.
 func (a *responsesAnswer) unsaid(x *exchange, e responsesEvent, kind Kind, value []byte) error {
 	if item := a.find(e.index, e.id); item != nil && item.said {
 		return nil
@@ -385,8 +386,8 @@ func (a *responsesAnswer) unsaid(x *exchange, e responsesEvent, kind Kind, value
 	return a.piece(x, e, kind, value)
 }
 
-// reasoning emits a piece of the reasoning. Where both a summary and the text come,
-// the first of them counts.
+// reasoning emits a delta of the reasoning. If an item has both a summary and the
+// text, only the one that arrives first is used.
 func (a *responsesAnswer) reasoning(x *exchange, e responsesEvent, value []byte) error {
 	if item := a.find(e.index, e.id); item != nil {
 		if item.thoughts != "" && item.thoughts != string(e.kind) {
@@ -400,8 +401,8 @@ func (a *responsesAnswer) reasoning(x *exchange, e responsesEvent, value []byte)
 	return x.emit(Event{Kind: Reasoning, Delta: a.scratch})
 }
 
-// done ends an item, which is now as it goes back. What has not come of it in pieces
-// is emitted.
+// done ends an item, keeps it for sending back, and emits the parts of it that did
+// not arrive as deltas.
 func (a *responsesAnswer) done(x *exchange, index, raw []byte) (err error) {
 	if len(raw) == 0 || raw[0] != '{' {
 		return nil
@@ -449,8 +450,8 @@ func (a *responsesAnswer) done(x *exchange, index, raw []byte) (err error) {
 	return nil
 }
 
-// whole reads a response at its end: what it used, why it ended, and its items
-// unless they have come before. A response that has not ended is not an end.
+// whole reads a finished response: its usage, its reason to stop, and its items
+// unless they arrived before. It ignores a response that is still in progress.
 func (a *responsesAnswer) whole(x *exchange, raw []byte) error {
 	status := stringOf(memberOf(raw, "status"))
 	switch {
@@ -471,7 +472,7 @@ func (a *responsesAnswer) whole(x *exchange, raw []byte) error {
 	if a.reason == "" && status == "incomplete" {
 		a.reason = "length"
 	}
-	var u proto.Usage // input_tokens include those from the cache
+	var u proto.Usage // input_tokens include cached tokens
 	for key, value := range wire.Members(memberOf(raw, "usage")) {
 		switch string(key) {
 		case "input_tokens":
@@ -491,8 +492,8 @@ func (a *responsesAnswer) whole(x *exchange, raw []byte) error {
 	return x.emit(Event{Kind: Used, Usage: &u})
 }
 
-// failed is the error of a response that failed, without the request that the
-// response repeats.
+// failed returns the error of a failed response, without the request that the
+// response echoes.
 func (a *responsesAnswer) failed(x *exchange, response []byte) error {
 	if failure := memberOf(response, "error"); says(failure) {
 		return x.failed(failure)
