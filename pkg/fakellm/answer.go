@@ -51,7 +51,7 @@ func (c *chat) answerStatus() {
 	c.end()
 }
 
-// answerWhole sends a collected completion.
+// answerWhole sends an answer that is not streamed.
 func (c *chat) answerWhole() {
 	c.wait(c.Pause)
 	if c.End == Stall || c.End == Hangup {
@@ -101,7 +101,7 @@ func (c *chat) answerStream() {
 	c.end()
 }
 
-// extra returns the events after the text that no model would send.
+// extra returns the additional events of Turn.Event and of faults.
 func (c *chat) extra() (list []event) {
 	if c.Event != "" {
 		list = append(list, c.named(c.Event))
@@ -114,7 +114,7 @@ func (c *chat) extra() (list []event) {
 		if c.wire.failed != nil {
 			failure = c.wire.failed(errorText)
 		}
-		if c.router { // where the error comes with a choice
+		if c.router { // OpenRouter sends the error with a choice
 			failure["choices"] = []object{openaiChoice(object{"content": ""}, "error")}
 		}
 		list = append(list, c.named(encode(failure)))
@@ -122,7 +122,7 @@ func (c *chat) extra() (list []event) {
 	return list
 }
 
-// named makes an event of data, named after its type where the wire does so.
+// named returns an event with data, named after its type on wires with event lines.
 func (c *chat) named(data string) event {
 	var in struct {
 		Type string `json:"type"`
@@ -135,12 +135,12 @@ func (c *chat) named(data string) event {
 
 // flood sends text until the client hangs up.
 func (c *chat) flood(text string) {
-	for text = strings.Repeat(text, 1+1024/len(text)); ; { // in larger writes
+	for text = strings.Repeat(text, 1+1024/len(text)); ; { // at least 1 KiB per write
 		c.write(text)
 	}
 }
 
-// wait waits at a gate; a client that goes ends the handler.
+// wait waits at a gate. It ends the handler if the client hangs up.
 func (c *chat) wait(gate string) {
 	if gate == "" {
 		return
@@ -172,16 +172,16 @@ func (c *chat) end() {
 	}
 }
 
-// abandon ends the handler of a client that is gone. It marks the request itself:
-// the handler may see the end of the context before the function that is
-// registered for it, and removes that function by ending.
+// abandon ends the handler after its client hung up. It calls hungUp, since the
+// handler may see the canceled context before context.AfterFunc runs hungUp, and
+// unregisters that by returning.
 func (c *chat) abandon() {
 	c.hungUp()
 	panic(http.ErrAbortHandler)
 }
 
-// pieces returns the deltas of a reply's text, with those that faults add. A
-// reply with anything else has no empty one.
+// pieces returns the deltas of a reply's text, with those that faults add. Empty
+// text is a delta only if the reply has neither reasoning nor calls.
 func (r reply) pieces() []string {
 	list := r.deltas()
 	if r.text() == "" && (r.Reasoning != "" || len(r.Calls) > 0) {
@@ -207,8 +207,8 @@ func (r reply) fragments(c Call) []string {
 	return r.cut(c.Args)
 }
 
-// tokens returns the usage, and whether to report it. Unless the script
-// says it, bytes are counted, so that numbers are the same in every run.
+// tokens returns the usage, and whether to report it. Without a usage in the script
+// it counts bytes, so that numbers are the same in every run.
 func (r reply) tokens() (Usage, bool) {
 	if r.Usage != nil {
 		return *r.Usage, !r.NoUsage
@@ -220,8 +220,8 @@ func (r reply) tokens() (Usage, bool) {
 	return Usage{In: r.prompt, Out: n, Reasoning: len(r.Reasoning)}, !r.NoUsage
 }
 
-// reason returns the finish reason of a wire with its own words for: complete, a
-// call, the limit of tokens, refused content.
+// reason returns the finish reason, given the wire's names for: complete, a call,
+// the token limit, refused content.
 func (r reply) reason(stop, call, length, refused string) string {
 	switch r.Finish {
 	case "":
@@ -243,8 +243,8 @@ func (r reply) reason(stop, call, length, refused string) string {
 
 const bom = "\xef\xbb\xbf"
 
-// Characters that are replaced in encoded JSON: by a byte that is not UTF-8, which
-// encoders never write, and by a long text, which would take them long.
+// Characters that spoil replaces in encoded JSON: by a byte that is not UTF-8, which
+// encoders never write, and by a long text, which would be slow to encode.
 const (
 	badMark  = "\uf8fe"
 	longMark = "\uf8fd"
@@ -253,18 +253,18 @@ const (
 func encode(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // strings and numbers always encode
+		panic(err) // cannot happen: strings and numbers can be encoded
 	}
 	return string(data)
 }
 
-// encodeLine is encode without escapes for HTML, and a line end.
+// encodeLine is like encode, without HTML escapes and with a newline.
 func encodeLine(v any) string {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		panic(err) // strings and numbers always encode
+		panic(err) // cannot happen: strings and numbers can be encoded
 	}
 	return out.String()
 }
@@ -276,14 +276,14 @@ func (d *dialect) contentType() string {
 	return "text/event-stream"
 }
 
-// send sends events, each in a write.
+// send sends events, one per write.
 func (c *chat) send(events ...event) {
 	for _, e := range events {
 		c.write(c.frame(e))
 	}
 }
 
-// frame encodes an event in its lines.
+// frame encodes an event with the wire's framing.
 func (c *chat) frame(e event) string {
 	data, ok := e.data.(string)
 	if !ok {
@@ -300,7 +300,7 @@ func (c *chat) frame(e event) string {
 	return c.lineEnds(data)
 }
 
-// fields writes an event of an event stream.
+// fields encodes an event of an event stream.
 func (c *chat) fields(name, data string) string {
 	var out strings.Builder
 	if c.has(Unknown) {
@@ -323,7 +323,7 @@ func (c *chat) fields(name, data string) string {
 	return out.String() + "\n"
 }
 
-// frameWhole writes a body that is not streamed.
+// frameWhole encodes a body that is not streamed.
 func (c *chat) frameWhole(body object) string {
 	if c.has(Unknown) {
 		body["future"] = object{"a": 1}
@@ -341,7 +341,7 @@ func (c *chat) frameWhole(body object) string {
 	return c.lineEnds(text)
 }
 
-// spread puts JSON on several lines; other text is returned unchanged.
+// spread indents JSON; other text is returned unchanged.
 func spread(data string) string {
 	var out bytes.Buffer
 	if json.Indent(&out, []byte(data), "", " ") != nil {
@@ -350,7 +350,7 @@ func spread(data string) string {
 	return out.String()
 }
 
-// spoil replaces the marks of faults in a text.
+// spoil replaces badMark and longMark.
 func (c *chat) spoil(text string) string {
 	if c.has(BadUTF8) {
 		text = strings.Replace(text, badMark, "\xff", 1)
@@ -368,7 +368,7 @@ func (c *chat) lineEnds(text string) string {
 	return strings.ReplaceAll(text, "\n", "\r\n")
 }
 
-// comment is a line that a stream can have without end.
+// comment returns lines that clients skip.
 func (c *chat) comment() string {
 	if c.wire.lines {
 		return c.lineEnds("\n")
@@ -376,8 +376,8 @@ func (c *chat) comment() string {
 	return c.lineEnds(": FAKELLM PROCESSING\n\n\n")
 }
 
-// write sends text at once, in writes of the size that the turn sets. If the client
-// is gone, it ends the handler.
+// write sends and flushes text, in writes of the turn's size. It ends the handler if
+// the client has hung up.
 func (c *chat) write(text string) {
 	for text != "" {
 		n := c.step(text)
@@ -392,7 +392,7 @@ func (c *chat) write(text string) {
 	}
 }
 
-// step returns how many bytes of text go into one write.
+// step returns the number of bytes for the next write.
 func (c *chat) step(text string) int {
 	switch {
 	case c.Bytes > 0:

@@ -30,7 +30,7 @@ func readAnthropic(_ *http.Request, raw []byte) (asked, error) {
 	return out, nil
 }
 
-// blockText is the text of a content, also of the tools' results in it.
+// blockText returns the text of a content, including tool results.
 func blockText(content json.RawMessage) string {
 	var blocks []struct {
 		Text    string          `json:"text"`
@@ -76,7 +76,7 @@ func anthropicStream(r reply) flow {
 	var b, finish, mark blocks
 	message := r.anthropicMessage([]object{}, nil)
 	if usage := r.anthropicUsage(); usage != nil {
-		usage["output_tokens"] = 1 // the rest comes with the finish reason
+		usage["output_tokens"] = 1 // the total is in message_delta
 		message["usage"] = usage
 	}
 	b.event("message_start", object{"message": message})
@@ -131,8 +131,8 @@ func (r reply) anthropicMessage(content []object, reason any) object {
 	}
 }
 
-// anthropicUsage returns the usage, nil if the turn reports none. Cached tokens are not among
-// the input tokens on this wire.
+// anthropicUsage returns the usage, nil if the turn reports none. On this wire
+// input_tokens exclude cached tokens.
 func (r reply) anthropicUsage() object {
 	n, ok := r.tokens()
 	if !ok {
@@ -155,7 +155,7 @@ func anthropicWhole(r reply) (int, object) {
 	for _, call := range r.Calls {
 		input, ok := arguments(call)
 		if !ok {
-			input = call.Args // an object is due; this is as near as JSON comes
+			input = call.Args // not an object, but valid JSON
 		}
 		content = append(content, anthropicCall(call, input))
 	}
@@ -166,8 +166,7 @@ func anthropicWhole(r reply) (int, object) {
 	return http.StatusOK, body
 }
 
-// arguments returns a call's arguments for a wire that carries them as JSON;
-// false if they are not.
+// arguments returns a call's arguments as JSON; false if they are not JSON.
 func arguments(call Call) (any, bool) {
 	if call.Args == "" {
 		return object{}, true

@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// TestConcurrent checks that every request gets a turn of its own and that all
-// are recorded.
+// TestConcurrent checks that every request gets a different turn and is recorded.
 func TestConcurrent(t *testing.T) {
 	var script []Turn
 	for i := range 30 {
@@ -45,8 +44,8 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// TestCloseEndsAll checks that Close ends what waits at gates and in stalls,
-// does not count as the client's hang-up, and may be called again.
+// TestCloseEndsAll checks that Close ends requests that wait at gates or stall, does
+// not count as the client's hang-up, and may be called again.
 func TestCloseEndsAll(t *testing.T) {
 	s := New(Turn{Text: "x", End: Stall}, Turn{Text: "x", Pause: "never"})
 	first, second := ask(t, t.Context(), s, true, "a"), ask(t, t.Context(), s, true, "b")

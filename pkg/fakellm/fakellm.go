@@ -27,7 +27,7 @@ type Server struct {
 	models          []string
 	abilities       []string
 	requests        []*Request
-	calls, thoughts int           // sent so far, for their numbers
+	calls, thoughts int           // number sent so far, for ids and signatures
 	arrived         chan struct{} // closed and replaced when a request arrives
 	gates           map[string]chan struct{}
 }
@@ -141,8 +141,8 @@ func (s *Server) gate(name string) chan struct{} {
 	return s.gates[name]
 }
 
-// Unused returns the number of turns that were not used yet. A turn that is used
-// forever counts.
+// Unused returns the number of turns that are not used up, those used forever
+// included.
 func (s *Server) Unused() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,8 +195,8 @@ func (s *Server) take(req *Request, text string) (t Turn, signature string, ok b
 	return Turn{}, "", false
 }
 
-// number gives the turn's calls ids that no other call has, and returns a
-// signature for its reasoning. mu is locked; the calls are the turn's own.
+// number gives the turn's calls unique ids, and returns a signature for its
+// reasoning. mu is locked; t.Calls is not shared with the script.
 func (s *Server) number(t Turn) (signature string) {
 	for i := range t.Calls {
 		s.calls++

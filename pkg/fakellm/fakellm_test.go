@@ -29,7 +29,7 @@ func ask(t *testing.T, ctx context.Context, s *Server, stream bool, text string)
 	return resp
 }
 
-// read returns the body and whether it ended as it should.
+// read returns the body and the error that ended it.
 func read(resp *http.Response) (string, error) {
 	b, err := io.ReadAll(resp.Body)
 	return string(b), err
@@ -74,7 +74,7 @@ func TestStream(t *testing.T) {
 			for _, want := range tt.contains {
 				_, after, ok := strings.Cut(rest, want)
 				if !ok {
-					t.Errorf("no %q in its place in\n%s", want, got)
+					t.Errorf("missing or out of order: %q in\n%s", want, got)
 				}
 				rest = after
 			}
@@ -111,7 +111,7 @@ func TestOrderAndMatch(t *testing.T) {
 		}
 	}
 	if n := s.Unused(); n != 1 {
-		t.Errorf("%d turns unused, want the one that lasts", n)
+		t.Errorf("%d turns unused, want the one that is used forever", n)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestGates(t *testing.T) {
 func TestSilent(t *testing.T) {
 	s := start(t, Turn{Silent: true, End: Hangup}, Turn{Silent: true, End: Stall})
 	if resp, err := http.Post(s.URL+"/chat/completions", "", strings.NewReader("{}")); err == nil {
-		t.Errorf("an answer to a request that is hung up on: %s", resp.Status)
+		t.Errorf("an answer to a request with the end hangup: %s", resp.Status)
 	}
 	failed := make(chan error, 1)
 	go func() {
@@ -197,6 +197,6 @@ func TestSilent(t *testing.T) {
 	}
 	s.Close()
 	if <-failed == nil {
-		t.Error("an answer to a request that stalls until the end")
+		t.Error("an answer to a request with the end stall")
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// TestHarmless checks that faults of the framing change nothing that a patient
-// client hears, alone and together.
+// TestHarmless checks that a robust client gets the same answer with faults of the
+// framing, alone and together.
 func TestHarmless(t *testing.T) {
 	framing := []Fault{CutChar, Unknown, CRLF, NoSpace, BOM, NoEvent, SplitData}
 	sets := [][]Fault{framing}
@@ -30,7 +30,7 @@ func TestHarmless(t *testing.T) {
 	})
 }
 
-// TestFraming checks that the faults of the framing are there at all.
+// TestFraming checks that the faults of the framing are in the stream.
 func TestFraming(t *testing.T) {
 	lines := []string{"Ollama"}
 	unnamed := []string{"OpenAI", "OpenRouter", "Gemini", "Ollama"}
@@ -38,7 +38,7 @@ func TestFraming(t *testing.T) {
 		fault    Fault
 		contains string
 		lacks    string
-		except   []string // wires where it means nothing
+		except   []string // wires without this fault
 	}{
 		{fault: CRLF, contains: "\r\n"},
 		{NoSpace, "data:{", "data: ", lines},
@@ -71,7 +71,7 @@ func TestFraming(t *testing.T) {
 	})
 }
 
-// TestUnknownTypes checks that the unknown is where each wire has types.
+// TestUnknownTypes checks the unknown types in each wire's stream.
 func TestUnknownTypes(t *testing.T) {
 	for name, want := range map[string][]string{
 		"OpenAI":    {"event: future\n", `"delta":{"future"`},
@@ -92,11 +92,11 @@ func TestUnknownTypes(t *testing.T) {
 	}
 }
 
-// TestBroken holds what is heard of answers that are broken.
+// TestBroken checks what a client reads from broken answers.
 func TestBroken(t *testing.T) {
 	for _, tt := range []struct {
 		fault       Fault
-		want, whole heard // reason stands for the wire's own
+		want, whole heard // reason is replaced by the wire's name for it
 	}{
 		{
 			fault: ErrorEvent,
@@ -111,7 +111,7 @@ func TestBroken(t *testing.T) {
 			want:  heard{text: "Grüße", reason: "stop", end: true, junk: 1}, whole: heard{junk: 1},
 		},
 		{
-			fault: BadUTF8, // decoders put U+FFFD in
+			fault: BadUTF8, // decoders replace it by U+FFFD
 			want:  heard{text: "Grüßebad \ufffd", reason: "stop", end: true}, whole: heard{text: "Grüßebad \ufffd", reason: "stop"},
 		},
 		{
@@ -140,8 +140,8 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// TestLongLine checks that the long text is in one event, and nothing after it
-// is missing.
+// TestLongLine checks that the long text is in one event, and that the stream is
+// complete after it.
 func TestLongLine(t *testing.T) {
 	long := strings.Repeat("x", longText) + `"`
 	for _, c := range clients {
@@ -157,7 +157,7 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
-// on puts what is wanted in the words of a wire.
+// on returns the expected answer with the names and limits of a wire.
 func (h heard) on(c client, got heard) heard {
 	if h.reason == "stop" {
 		h.reason = map[string]string{"Anthropic": "end_turn", "Gemini": "STOP", "Responses": "completed"}[c.name]
@@ -166,10 +166,10 @@ func (h heard) on(c client, got heard) heard {
 		}
 	}
 	if c.name == "Gemini" && h.reason == "" {
-		h.end = false // its mark is the reason
+		h.end = false // the end mark is the reason
 	}
 	if c.name == "OpenRouter" && h.failure != "" && h.text != "" {
-		h.reason = "error" // beside the error there
+		h.reason = "error" // sent with the error
 	}
 	return h
 }
@@ -222,8 +222,8 @@ func TestPageAndRedirect(t *testing.T) {
 	})
 }
 
-// TestComments checks that they come without end until the client has gone, or
-// the server is closed.
+// TestComments checks that comments are sent until the client hangs up or the server
+// is closed.
 func TestComments(t *testing.T) {
 	each(t, func(t *testing.T, c client, stream bool) {
 		s := start(t, Turn{Text: "x", Faults: []Fault{Comments}, Times: 2})
@@ -253,14 +253,14 @@ func TestGatesEverywhere(t *testing.T) {
 		if got := c.ask(t, s, stream, "hi"); got.text != "x" {
 			t.Errorf("got %+v", got)
 		}
-		if stream { // else the answer's head would not come either
+		if stream { // a whole answer does not even send its header
 			c.post(t, s, stream, "hi").Body.Close()
 			<-s.Requests()[1].Gone
 		} else {
 			s.hurry(t, c)
 		}
 		if err := broken(t, s, c, stream); err == nil {
-			t.Error("a whole answer to a request that is hung up on")
+			t.Error("a whole answer to a request with the end hangup")
 		}
 		if got := c.ask(t, s, true, "hi"); got.failure != "e" {
 			t.Errorf("got %+v", got)
@@ -268,7 +268,7 @@ func TestGatesEverywhere(t *testing.T) {
 	})
 }
 
-// hurry asks for a whole answer that never comes and hangs up when the request
+// hurry requests a whole answer that never arrives, and hangs up when the request
 // has arrived.
 func (s *Server) hurry(t *testing.T, c client) {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -289,7 +289,7 @@ func (s *Server) hurry(t *testing.T, c client) {
 	<-req.Gone
 }
 
-// broken asks, and returns what went wrong with the connection.
+// broken sends a request and returns the connection's error.
 func broken(t *testing.T, s *Server, c client, stream bool) error {
 	path := c.whole
 	if stream {
@@ -305,7 +305,7 @@ func broken(t *testing.T, s *Server, c client, stream bool) error {
 	return err
 }
 
-// written are the writes that a handler makes.
+// written is a ResponseWriter that records the writes.
 type written struct {
 	http.ResponseWriter
 	list []string
@@ -318,7 +318,7 @@ func (w *written) Write(b []byte) (int, error) {
 
 func (w *written) Flush() {}
 
-// TestWrites holds where writes are cut; a network may join them.
+// TestWrites checks the sizes of writes, without a network, which may join them.
 func TestWrites(t *testing.T) {
 	for _, tt := range []struct {
 		turn Turn
@@ -338,8 +338,8 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// TestFaultsAreAll checks that a script can name every fault, and that the
-// package's comment tells each.
+// TestFaultsAreAll checks that a script can name every fault, and that the package
+// comment documents each.
 func TestFaultsAreAll(t *testing.T) {
 	for _, f := range Faults() {
 		turns, err := Parse("=== reply fault=" + string(f))

@@ -93,7 +93,7 @@ func (r reply) geminiParts(thoughts, texts []string) (parts []object) {
 	for i, call := range r.Calls {
 		args, ok := arguments(call)
 		if !ok {
-			break // such a call is reported by the finish reason only
+			break // reported by the finish reason only
 		}
 		out := object{"name": call.Name, "args": args}
 		if !call.NoID {
@@ -125,7 +125,7 @@ func (r reply) geminiReason() string {
 	return r.reason("STOP", "STOP", "MAX_TOKENS", "SAFETY")
 }
 
-// geminiResponse is a response, or a chunk of one; it has no reason if that is nil.
+// geminiResponse returns a response, or a chunk of one; without a reason if it is nil.
 func (r reply) geminiResponse(reason any, parts ...object) object {
 	candidate := object{"index": 0, "content": object{"role": "model", "parts": parts}}
 	if reason != nil {
@@ -134,8 +134,8 @@ func (r reply) geminiResponse(reason any, parts ...object) object {
 	return object{"candidates": []object{candidate}, "modelVersion": r.model, "responseId": "fake"}
 }
 
-// geminiUsage returns the usage, nil if the turn reports none. Thoughts are not among the
-// candidates' tokens on this wire.
+// geminiUsage returns the usage, nil if the turn reports none. On this wire
+// candidatesTokenCount excludes thoughts.
 func (r reply) geminiUsage() object {
 	n, ok := r.tokens()
 	if !ok {

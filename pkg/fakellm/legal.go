@@ -10,11 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// Legal reports the first thing in a request for a completion that its
-// provider would refuse, or that breaks a rule which some providers of the wire
-// keep: the order of messages, calls without results and results without calls,
-// what must not be empty, what must be there. It is nil for a legal request and
-// for one that asks for no completion.
+// Legal returns an error for the first part of a completion request that its
+// provider rejects, or that breaks a rule which some providers of the wire enforce:
+// the order of messages, calls without results and results without calls, empty and
+// missing members. It returns nil for a legal request and for other requests.
 func (r *Request) Legal() error {
 	var check func(*Request) error
 	switch path := r.Path; {
@@ -48,25 +47,25 @@ const (
 // ref names a call, or the call that a result is for.
 type ref struct {
 	id, name string
-	loose    bool // a result that may go without the id
+	loose    bool // a result whose id is optional
 }
 
-// answers reports whether the result r is one of the call.
+// answers reports whether r is a result of the call.
 func (r ref) answers(call ref) bool {
 	return (r.id == call.id || r.loose && r.id == "") && (r.name == "" || r.name == call.name)
 }
 
 func (r ref) String() string { return strings.TrimSpace(r.id + " " + r.name) }
 
-// said is what a message means for the order.
+// said holds the parts of a message that matter for the order.
 type said struct {
 	role    string
 	calls   []ref
 	results []ref
 }
 
-// ordered checks that the user begins, and that the results of all calls follow
-// at once and answer nothing else.
+// ordered checks that the first message is the user's, that results of all calls
+// follow immediately, and that there are no other results.
 func ordered(list []said) error {
 	var open []ref
 	begun := false
@@ -89,8 +88,7 @@ func ordered(list []said) error {
 	return nil
 }
 
-// settle takes the results of a message from the open calls, and adds its own
-// calls.
+// settle removes the calls answered by a message from open, and adds its calls.
 func settle(open []ref, m said) ([]ref, error) {
 	for _, result := range m.results {
 		i := slices.IndexFunc(open, result.answers)
@@ -125,7 +123,7 @@ func alternating(list []said) error {
 	return nil
 }
 
-// distinct checks that each tool has a name of its own.
+// distinct checks that the names of tools are unique and not empty.
 func distinct(names []string) error {
 	for i, name := range names {
 		if name == "" {

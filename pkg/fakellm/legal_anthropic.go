@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// Bounds of Anthropic's wire.
+// Limits of Anthropic's API.
 const (
 	maxBreakpoints = 4    // cache_control in a request
 	minBudget      = 1024 // tokens of thinking
 )
 
-// plainID is what tools' names and calls' ids are made of.
+// plainID matches valid names of tools and ids of calls.
 var plainID = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
 
 type anthropicRequest struct {
@@ -81,8 +81,8 @@ func legalAnthropic(r *Request) error {
 	return in.messages()
 }
 
-// thinks checks what asks for reasoning, and that no sampling parameter but the
-// default stands beside it.
+// thinks checks the parameters for reasoning, and that sampling parameters have their
+// defaults if it is on.
 func (in *anthropicRequest) thinks() error {
 	budget := in.Thinking.BudgetTokens
 	switch in.Thinking.Type {
@@ -119,7 +119,7 @@ func (in *anthropicRequest) tools() error {
 	return distinct(names)
 }
 
-// messages checks the messages, and what is counted over the whole request.
+// messages checks the messages, and the number of breakpoints in the request.
 func (in *anthropicRequest) messages() error {
 	prompt, err := contentBlocks(in.System)
 	if err != nil {
@@ -170,8 +170,8 @@ func breakpoints(blocks []anthropicBlock) (n int) {
 	return n
 }
 
-// keepsThinking checks that with thinking a turn's reasoning comes back with the
-// results of its calls.
+// keepsThinking checks that, with thinking enabled, the reasoning before the last
+// calls is sent back with their results.
 func (in *anthropicRequest) keepsThinking(list []said, last []anthropicBlock) error {
 	if in.Thinking.Type != "enabled" || len(list) == 0 || len(list[len(list)-1].results) == 0 {
 		return nil
@@ -196,8 +196,8 @@ func distinctCalls(list []said) error {
 	return nil
 }
 
-// contentBlocks reads a content; text counts as a block. No text in it may be
-// blank.
+// contentBlocks parses a content, a string or a list of blocks. Blank text is an
+// error.
 func contentBlocks(raw json.RawMessage) ([]anthropicBlock, error) {
 	if absent(raw) {
 		return nil, nil
@@ -216,7 +216,7 @@ func contentBlocks(raw json.RawMessage) ([]anthropicBlock, error) {
 	return blocks, nil
 }
 
-// said checks a message by itself.
+// said checks a single message.
 func (m anthropicMessage) said() ([]anthropicBlock, said, error) {
 	if m.Role != user && m.Role != assistant {
 		return nil, said{}, fmt.Errorf("unknown role %q", m.Role)
@@ -250,7 +250,7 @@ func saidBlocks(role string, blocks []anthropicBlock) (said, error) {
 	return out, nil
 }
 
-// check checks a block by itself.
+// check checks a single block.
 func (b anthropicBlock) check(role string) error {
 	of := ""
 	switch b.Type {

@@ -78,7 +78,7 @@ func legalGemini(r *Request) error {
 	return cmp.Or(distinct(names), ordered(list), alternating(list))
 }
 
-// said checks a content by itself.
+// said checks a single content.
 func (c geminiContent) said() (said, error) {
 	out := said{role: c.Role}
 	switch c.Role {
@@ -108,7 +108,7 @@ func (c geminiContent) said() (said, error) {
 	return out, nil
 }
 
-// check checks a part by itself.
+// check checks a single part.
 func (p geminiPart) check(role string) error {
 	if _, err := base64.StdEncoding.DecodeString(p.ThoughtSignature); err != nil {
 		return errors.New("thoughtSignature is not base64")

@@ -34,7 +34,7 @@ func legalOllama(r *Request) error {
 	return legalChat[ollamaMessage](r)
 }
 
-// said checks a message by itself.
+// said checks a single message.
 func (m ollamaMessage) said() (said, error) {
 	out := said{role: m.Role}
 	switch m.Role {

@@ -21,7 +21,7 @@ type openaiMessage struct {
 	ToolCallID string `json:"tool_call_id"`
 }
 
-// openaiEfforts are the words for an effort, none included.
+// openaiEfforts lists the values of an effort, "" if missing.
 var openaiEfforts = []string{"", "none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
 func legalOpenAI(r *Request) error {
@@ -46,8 +46,7 @@ func legalOpenAI(r *Request) error {
 	return legalChat[openaiMessage](r)
 }
 
-// legalChat judges a request of a wire with a list of messages that can be
-// looked at one by one.
+// legalChat checks a request with a list of messages that can be checked one by one.
 func legalChat[M interface{ said() (said, error) }](r *Request) error {
 	var in struct {
 		Model    string          `json:"model"`
@@ -73,7 +72,7 @@ func legalChat[M interface{ said() (said, error) }](r *Request) error {
 	return ordered(list)
 }
 
-// functionTool is a tool as OpenAI and Ollama take it.
+// functionTool is a tool in OpenAI's and Ollama's form.
 type functionTool struct {
 	Type     string `json:"type"`
 	Function struct {
@@ -95,7 +94,7 @@ func legalTools(tools *[]functionTool) error {
 	return distinct(names)
 }
 
-// said checks a message by itself.
+// said checks a single message.
 func (m openaiMessage) said() (said, error) {
 	out := said{role: m.Role}
 	switch m.Role {
@@ -130,7 +129,7 @@ func (m openaiMessage) assistant() (said, error) {
 		return out, errors.New("tool_calls: an empty list")
 	}
 	for i, call := range *m.ToolCalls {
-		// Servers that render templates parse the arguments, so they must be JSON.
+		// Servers with chat templates parse the arguments, so they must be JSON.
 		args := json.RawMessage(call.Function.Arguments)
 		if call.ID == "" || call.Type != "function" || call.Function.Name == "" || !json.Valid(args) || !isObject(args) {
 			return out, fmt.Errorf("tool_calls[%d]: needs an id, the type function, a name, and a JSON object as arguments", i)

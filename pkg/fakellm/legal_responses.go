@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// minOutput is the least limit of an answer, in tokens, on the Responses wire.
+// minOutput is the minimum of max_output_tokens.
 const minOutput = 16
 
 // responsesItem is an item of a request's input.
@@ -83,9 +83,9 @@ func legalResponses(r *Request) error {
 	return distinct(names)
 }
 
-// saidItems reads the items of an input. What the assistant says and calls in a
-// row is one message. Reasoning stands before an item of the same answer, and
-// holds its content where the provider stores none.
+// saidItems parses the items of an input. Successive items of the assistant are one
+// message. Reasoning must be followed by another item of the assistant, and must have
+// its encrypted content if the provider does not store it.
 func saidItems(raw json.RawMessage, stored bool) (list []said, err error) {
 	var items []responsesItem
 	if err := json.Unmarshal(raw, &items); err != nil {
@@ -118,7 +118,7 @@ func saidItems(raw json.RawMessage, stored bool) (list []said, err error) {
 	return list, nil
 }
 
-// said checks an item by itself.
+// said checks a single item.
 func (m responsesItem) said() (said, error) {
 	switch m.Type {
 	case "", "message":

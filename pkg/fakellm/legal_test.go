@@ -9,11 +9,11 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// legalCase is a body's changing part, and what stands in the error; empty for
-// none.
+// legalCase has the changing part of a body and a substring of the error, "" for a
+// legal one.
 type legalCase struct{ name, part, want string }
 
-// checkLegal puts each part into the frame, in place of PART.
+// checkLegal checks frame with PART replaced by each case's part.
 func checkLegal(t *testing.T, path, frame string, cases []legalCase) {
 	t.Helper()
 	for _, tt := range cases {
@@ -51,7 +51,7 @@ func TestLegalOpenAI(t *testing.T) {
 		{"system between", oUser + `,` + oSays + `,` + oSystem + `,` + oUser, ""},
 		{"a turn", oUser + `,` + oAsks + `,` + oToolA + `,` + oSays + `,` + oUser, ""},
 		{"two calls", oUser + `,` + oAsks2 + `,` + oToolA + `,` + oToolB, ""},
-		{"two calls turned round", oUser + `,` + oAsks2 + `,` + oToolB + `,` + oToolA, ""},
+		{"two results in reverse order", oUser + `,` + oAsks2 + `,` + oToolB + `,` + oToolA, ""},
 		{"the same id in a later turn", oUser + `,` + oAsks + `,` + oToolA + `,` + oAsks + `,` + oToolA, ""},
 		{"users in a row", oUser + `,` + oUser, ""},
 		{"assistant last", oUser + `,` + oSays, ""},
@@ -118,7 +118,7 @@ const (
 	aSays   = `{"role":"assistant","content":"yes"}`
 )
 
-// aGives is a user message with blocks.
+// aGives returns a user message with blocks.
 func aGives(blocks ...string) string {
 	return `{"role":"user","content":[` + strings.Join(blocks, ",") + `]}`
 }
@@ -209,7 +209,7 @@ const (
 	gSays  = `{"role":"model","parts":[{"text":"yes"}]}`
 )
 
-// gGives is a content of the user with parts.
+// gGives returns a user content with parts.
 func gGives(parts ...string) string {
 	return `{"role":"user","parts":[` + strings.Join(parts, ",") + `]}`
 }
@@ -345,7 +345,7 @@ func TestLegalBodies(t *testing.T) {
 	}
 }
 
-// TestLegalRecorded checks that what is recorded can be judged.
+// TestLegalRecorded checks Legal on recorded requests.
 func TestLegalRecorded(t *testing.T) {
 	each(t, func(t *testing.T, c client, stream bool) {
 		s := start(t, Turn{Text: "x", Times: 2})
@@ -362,8 +362,8 @@ func TestLegalRecorded(t *testing.T) {
 	})
 }
 
-// FuzzRequest checks that no body breaks the reading and judging of requests, on
-// any wire, and that a request judged legal is one that is answered.
+// FuzzRequest checks on every wire that arbitrary bodies can be parsed and checked,
+// and that a legal request is answered.
 func FuzzRequest(f *testing.F) {
 	f.Add(uint8(0), `{"model":"m","messages":[`+oUser+`,`+oAsks2+`,`+oToolA+`,`+oToolB+`]}`)
 	f.Add(uint8(1), `{"model":"m","max_tokens":9,"messages":[`+aUser+`,`+aAsks+`,`+aGives(aResA, aText)+`]}`)

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// ollama is Ollama's own wire.
+// ollama is the wire of Ollama's /api/chat.
 var ollama = dialect{
 	read: readOllama, stream: ollamaStream, whole: ollamaWhole, failure: ollamaFailure, unknown: ollamaUnknown, lines: true,
 }
@@ -62,8 +62,8 @@ func (r reply) ollamaLine(message object) object {
 	return object{"model": r.model, "created_at": "2000-01-01T00:00:00Z", "message": message, "done": false}
 }
 
-// ollamaCalls returns the calls before the first whose arguments are not JSON,
-// and what the server says of that one.
+// ollamaCalls returns the calls before the first whose arguments are not JSON, and
+// the server's error for that one.
 func (r reply) ollamaCalls() (list []object, broken string) {
 	for i, call := range r.Calls {
 		args, ok := arguments(call)
@@ -83,7 +83,7 @@ func (r reply) ollamaCalls() (list []object, broken string) {
 	return list, ""
 }
 
-// ollamaEnd makes a line the last one.
+// ollamaEnd adds done, the reason and the usage to the last line.
 func (r reply) ollamaEnd(line object) {
 	line["done"], line["done_reason"] = true, r.reason("stop", "stop", "length", "stop")
 	n, ok := r.tokens()

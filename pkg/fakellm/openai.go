@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// openai is the wire of OpenAI's chat completions, and of all who follow it.
+// openai is the wire of OpenAI's chat completions and compatible servers.
 var openai = dialect{
 	read: readOpenAI, stream: openaiStream, whole: openaiWhole, failure: openaiFailure, unknown: openaiUnknown,
 }
@@ -36,7 +36,7 @@ func readOpenAI(r *http.Request, raw []byte) (asked, error) {
 	return out, nil
 }
 
-// plain is the text of a content; content in parts counts as its JSON.
+// plain returns the text of a content; for content in parts, its JSON.
 func plain(content json.RawMessage) string {
 	var text string
 	if json.Unmarshal(content, &text) != nil {
@@ -181,7 +181,7 @@ func openaiWhole(r reply) (int, object) {
 	return http.StatusOK, body
 }
 
-// openaiThought puts the reasoning into a whole message.
+// openaiThought adds the reasoning to a whole message.
 func (r reply) openaiThought(message object) {
 	if r.Reasoning == "" {
 		return

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// responses is the wire of OpenAI's Responses.
+// responses is the wire of OpenAI's Responses API.
 var responses = dialect{
 	read: readResponses, stream: responsesStream, whole: responsesWhole, failure: openaiFailure, unknown: responsesUnknown,
 	failed: responsesFailed, named: true,
@@ -35,7 +35,7 @@ func readResponses(_ *http.Request, raw []byte) (asked, error) {
 	return out, nil
 }
 
-// responsesItems returns the items of the output as they are in the end.
+// responsesItems returns the complete items of the output.
 func (r reply) responsesItems(text string) (items []object) {
 	if r.Reasoning != "" {
 		items = append(items, object{
@@ -59,12 +59,12 @@ func (r reply) responsesItems(text string) (items []object) {
 	return items
 }
 
-// responsesFlow writes events, each with its number.
+// responsesFlow collects numbered events.
 type responsesFlow struct {
 	events []event
-	index  int    // of the item
-	item   string // its id
-	loose  bool   // the item's events carry no index
+	index  int    // of the current item
+	item   string // id of the current item
+	loose  bool   // its events have no index
 }
 
 func (f *responsesFlow) add(typ string, members object) {
@@ -72,7 +72,7 @@ func (f *responsesFlow) add(typ string, members object) {
 	f.events = append(f.events, event{typ, members})
 }
 
-// of adds an event of the item.
+// of adds an event of the current item.
 func (f *responsesFlow) of(typ string, members object) {
 	members["item_id"] = f.item
 	if !f.loose {
@@ -81,7 +81,7 @@ func (f *responsesFlow) of(typ string, members object) {
 	f.add(typ, members)
 }
 
-// deltas adds a delta for each of the texts, and the whole.
+// deltas adds a delta event for each of the texts, and the done event with the whole.
 func (f *responsesFlow) deltas(typ, key string, texts []string, whole string, members object) {
 	for _, text := range texts {
 		f.of(typ+".delta", with(members, "delta", text))
@@ -100,7 +100,7 @@ func responsesStream(r reply) flow {
 	var f responsesFlow
 	f.add("response.created", object{"response": r.response("in_progress", []object{})})
 	f.add("response.in_progress", object{"response": r.response("in_progress", []object{})})
-	text := strings.ReplaceAll(r.content(), longMark, "") // which one event has, not all that repeat it
+	text := strings.ReplaceAll(r.content(), longMark, "") // only the delta contains it
 	items := r.responsesItems(text)
 	first := len(items) - len(r.Calls)
 	for i, item := range items {
@@ -133,8 +133,8 @@ func responsesStream(r reply) flow {
 	return flow{body: f.events[:body], finish: f.events[body:], mark: r.responsesMark()}
 }
 
-// responsesMark is [DONE], the end mark of other wires, which means nothing here:
-// the last event is the finish reason and the mark in one.
+// responsesMark returns [DONE] for the end Mark. It is the end mark of other wires and
+// meaningless here, where the last event is finish reason and mark.
 func (r reply) responsesMark() []event {
 	if r.End != Mark {
 		return nil
@@ -165,7 +165,7 @@ func (r reply) responsesEnd(items []object) object {
 	return body
 }
 
-// responsesFailed is an error inside a stream.
+// responsesFailed returns an error inside a stream.
 func responsesFailed(message string) object {
 	return object{"type": "error", "code": "server_error", "message": message, "param": nil}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Prefixes of lines that are not text.
+// Prefixes of headings and calls.
 const (
 	heading = "==="
 	calling = "@call"
@@ -62,8 +62,7 @@ func Parse(text string) ([]Turn, error) {
 	return turns, nil
 }
 
-// unquoteLine drops the backslash of a line of text that looks like a heading
-// or a call.
+// unquoteLine removes the backslash that escapes a heading or a call.
 func unquoteLine(line string) string {
 	rest := strings.TrimLeft(line, `\`)
 	if rest != line && (strings.HasPrefix(rest, heading) || strings.HasPrefix(rest, calling)) {
@@ -94,7 +93,7 @@ func (t *Turn) addCall(rest string) error {
 	}
 }
 
-// set parses one setting of a call; false if the word is not one.
+// set parses an option of a call; false if the word is not an option.
 func (c *Call) set(word string) bool {
 	switch key, value, _ := strings.Cut(word, "="); key {
 	case "id":
@@ -159,7 +158,7 @@ func parseKind(words []string) (Turn, []string, error) {
 	}
 }
 
-// splitWords cuts at spaces, except in a Go string that a word ends with.
+// splitWords splits at spaces, except inside a Go string at the end of a word.
 func splitWords(s string) ([]string, error) {
 	var words []string
 	for {
@@ -223,7 +222,7 @@ func (t *Turn) set(key, value string) (err error) {
 	return err
 }
 
-// setContent parses a setting of the content of a reply besides its text.
+// setContent parses a setting of a reply's reasoning, finish reason and usage.
 func (t *Turn) setContent(key, value string) (err error) {
 	switch key {
 	case "reasoning":

@@ -116,8 +116,8 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that no text breaks the parser, and that a reply's text
-// survives being written into a script.
+// FuzzParse checks that the parser accepts arbitrary text, and that a reply's text
+// can be written into a script and parsed back.
 func FuzzParse(f *testing.F) {
 	f.Add("=== reply size=4 match=\"a b\"\nhello\n=== status 500\n{}\n")
 	f.Add("\\=== x\n\\\\\n===")

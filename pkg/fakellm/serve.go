@@ -10,16 +10,16 @@ import (
 	"sync"
 )
 
-// asked is a request as a wire reads it.
+// asked is a parsed request.
 type asked struct {
 	model  string
 	stream bool
-	counts bool   // the answer has the usage
-	router bool   // OpenRouter's address
+	counts bool   // the stream contains the usage
+	router bool   // sent to OpenRouter's path
 	last   string // text of the last message
 }
 
-// reply is a turn with the data that a wire needs to encode it.
+// reply is a turn and the data for encoding it.
 type reply struct {
 	Turn
 	asked
@@ -29,24 +29,24 @@ type reply struct {
 
 // dialect is one provider's wire.
 type dialect struct {
-	// read parses a request; the error describes the mistake of the client.
+	// read parses a request; an error is the client's.
 	read func(r *http.Request, raw []byte) (asked, error)
 	// stream and whole encode a reply.
 	stream func(reply) flow
 	whole  func(reply) (status int, body object)
 	// failure encodes an error of the provider.
 	failure func(status int, message string) object
-	// failed encodes an error inside a stream, if that has another form than failure.
+	// failed encodes an error inside a stream, if its form differs from failure.
 	failed func(message string) object
 	// unknown returns unknown events that follow the given one.
 	unknown func(reply, event) []event
-	// lines is true for JSON in lines, false for events.
+	// lines is true for JSON lines, false for server-sent events.
 	lines bool
-	// named is true if an event carries its type in a line of its own.
+	// named is true if events have an event line with their type.
 	named bool
 }
 
-// flow is a streamed answer in its parts.
+// flow is a streamed answer.
 type flow struct {
 	body   []event // up to the end of the text and the calls
 	finish []event // the finish reason
@@ -56,7 +56,7 @@ type flow struct {
 
 // event is one event of a streamed answer.
 type event struct {
-	name string // in a line of its own, unless empty
+	name string // of the event line, "" for none
 	data any    // an object, or text that is sent unchanged
 }
 
@@ -67,7 +67,7 @@ type chat struct {
 	ctx    context.Context
 	server *Server
 	w      http.ResponseWriter
-	hungUp func() // marks the request: its client has gone
+	hungUp func() // closes Request.Gone
 }
 
 func (s *Server) routes() http.Handler {
@@ -104,7 +104,7 @@ func (s *Server) count(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// chats answers from the script on a wire.
+// chats returns the handler that answers from the script on a wire.
 func (s *Server) chats(wire *dialect) http.HandlerFunc {
 	return s.count(func(w http.ResponseWriter, r *http.Request) {
 		raw, err := io.ReadAll(r.Body)
@@ -144,8 +144,8 @@ func (s *Server) choose(wire *dialect, r *http.Request, raw []byte, gone <-chan 
 	return reply{Turn: turn, asked: in}
 }
 
-// refused returns the first parameter of a request, valid JSON, that the turn
-// refuses. Gemini and Ollama have the parameters in an object of their own.
+// refused returns the first parameter of a request that the turn refuses. Gemini and
+// Ollama have the parameters in generationConfig and options.
 func (t Turn) refused(raw []byte) string {
 	var body struct {
 		Config  map[string]json.RawMessage `json:"generationConfig"`
@@ -169,7 +169,7 @@ func received(r *http.Request, raw []byte, gone <-chan struct{}) *Request {
 	return &Request{r.Method, r.URL.Path, r.URL.RawQuery, r.RemoteAddr, r.Header, raw, gone}
 }
 
-// serveRequests shows what was recorded, for scripts that run the binary.
+// serveRequests sends the recorded requests, for scripts that run the binary.
 func (s *Server) serveRequests(w http.ResponseWriter, r *http.Request) {
 	type request struct {
 		Method string          `json:"method"`
@@ -217,7 +217,7 @@ func (c *chat) header() {
 // contextTokens is the reported context length of every model.
 const contextTokens = 32768
 
-// lists answers with what list returns, and records the request.
+// lists returns the handler that records the request and answers with list.
 func (s *Server) lists(list func() object) http.HandlerFunc {
 	return s.count(func(w http.ResponseWriter, r *http.Request) {
 		raw, err := io.ReadAll(r.Body)

@@ -14,14 +14,14 @@ type Turn struct {
 	Wait  string // gate before the first byte
 	Pause string // gate after the text and the calls
 
-	Text   string   // the reply, or the body where Status is set
+	Text   string   // the reply, or the body if Status is set
 	Deltas []string // the reply's deltas, instead of Text and Size
 	Size   int      // characters of a delta, or bytes of a write; 0: all in one
-	Bytes  int      // bytes of every write to the connection; 0: an event a write
+	Bytes  int      // bytes of every write to the connection; 0: one event per write
 	Whole  bool     // JSON even if a stream was asked for
 	Event  string   // data of one more event after the text and the calls
 	End    End      // how the answer ends
-	Faults []Fault  // what is wrong with the answer
+	Faults []Fault  // faults of the answer
 
 	Refuses []string // parameters: a request with one of them gets status 400
 
@@ -35,7 +35,7 @@ type Turn struct {
 
 	Status   int      // not 0: answer with this status and Text as the body
 	Type     string   // content type of such a body
-	Header   []string // more header lines, "Name: value"
+	Header   []string // additional header lines, "Name: value"
 	Redirect string   // not empty: answer with status 307 to this URL
 	Silent   bool     // send nothing at all: End says stall or hangup
 }
@@ -117,8 +117,7 @@ func (t Turn) text() string {
 	return t.Text
 }
 
-// Fault is something wrong with an answer. The package's comment says what each
-// does on which wire.
+// Fault is a fault of an answer. The package comment describes them for each wire.
 type Fault string
 
 // The faults.
@@ -130,12 +129,12 @@ const (
 	Comments    Fault = "comments"     // comments and blank lines without end
 	LongLine    Fault = "longline"     // an event of 10 MiB
 	CutChar     Fault = "cutchar"      // characters cut between writes
-	OpenArgs    Fault = "openargs"     // arguments without their end
+	OpenArgs    Fault = "openargs"     // truncated arguments
 	BadJSON     Fault = "badjson"      // an event that is not JSON
 	BadUTF8     Fault = "badutf8"      // a delta that is not UTF-8
 	Unknown     Fault = "unknown"      // unknown events and fields
 	CRLF        Fault = "crlf"         // lines end in CRLF
-	NoSpace     Fault = "nospace"      // no blank behind "data:"
+	NoSpace     Fault = "nospace"      // no blank after "data:"
 	BOM         Fault = "bom"          // a byte order mark first
 	NoEvent     Fault = "noevent"      // no event lines
 	SplitData   Fault = "splitdata"    // data in several lines
@@ -143,8 +142,7 @@ const (
 	EmptyFinish Fault = "emptyfinish"  // the same as the end Mark
 )
 
-// Faults returns all faults, in the order of the package's comment, for tests
-// that go through them.
+// Faults returns all faults, in the order of the package comment.
 func Faults() []Fault {
 	return []Fault{
 		HTML, JSON, ErrorEvent, ErrorBody, Comments, LongLine, CutChar, OpenArgs, BadJSON, BadUTF8,
@@ -159,8 +157,8 @@ const (
 	brokenJSON = `{"broken": "`
 )
 
-// settled returns the turn with those faults replaced that other settings can
-// express on every wire. Its calls are copied.
+// settled returns the turn with faults replaced by other settings where these have
+// the same effect on every wire. Its calls are copied.
 func (t Turn) settled() Turn {
 	t.Calls = slices.Clone(t.Calls)
 	switch {
@@ -183,7 +181,7 @@ func (t Turn) settled() Turn {
 	return t
 }
 
-// openArgs cuts the end of the last call's arguments.
+// openArgs truncates the last call's arguments.
 func (t *Turn) openArgs() {
 	if len(t.Calls) == 0 {
 		t.Calls = []Call{{Name: "execute_bash", Args: `{"code":"ls"}`}}

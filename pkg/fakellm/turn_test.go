@@ -28,7 +28,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestSettled holds what faults become that other settings can express.
+// TestSettled checks which faults are replaced by other settings.
 func TestSettled(t *testing.T) {
 	f := func(list ...Fault) []Fault { return list }
 	for _, tt := range []struct{ in, want Turn }{
@@ -58,7 +58,7 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-// TestSettledAlone checks that a turn that is taken again is as it was.
+// TestSettledAlone checks that settled does not change the script.
 func TestSettledAlone(t *testing.T) {
 	s := start(t, Turn{
 		Times: Forever, Calls: []Call{{Name: "f", Args: "{}"}}, Faults: []Fault{OpenArgs}, Header: make([]string, 0, 9), Redirect: "http://h/",
@@ -76,7 +76,7 @@ func TestEnds(t *testing.T) {
 	const mark, reason, usage, whole = 1, 2, 4, 7
 	for _, tt := range []struct {
 		end  End
-		want int // what a client hears besides the text
+		want int // parts of the answer besides the text
 	}{
 		{Done, whole}, {Finish, reason}, {Mark, mark}, {Cut, 0},
 	} {
@@ -110,8 +110,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestPause checks that the gate is behind the text and the calls, and before
-// the finish reason.
+// TestPause checks that the gate is after the text and the calls, and before the
+// finish reason.
 func TestPause(t *testing.T) {
 	for _, c := range clients {
 		s := start(t, Turn{Text: "x", Calls: []Call{{Name: "f", Args: `{"a":1}`}}, Pause: "gate"})
@@ -152,15 +152,15 @@ func TestRecordsQuery(t *testing.T) {
 	}
 }
 
-// FuzzReply: a client gets every reply, however it is cut, the same on every wire,
-// streamed and whole.
+// FuzzReply checks that a client gets every reply unchanged on every wire, streamed
+// and whole, whatever the size of its deltas.
 func FuzzReply(f *testing.F) {
 	f.Add("Grüße 🌍", "hm\n", "ä\"", uint8(1), uint16(7), false)
 	f.Add("\u2028<tool_call>\r\n", "", "", uint8(0), uint16(0), true)
 	f.Add("data: [DONE]\n\n", "\x00", "{", uint8(3), uint16(1), false)
 	f.Fuzz(func(t *testing.T, text, reasoning, arg string, size uint8, bytes uint16, whole bool) {
 		for _, s := range []*string{&text, &reasoning, &arg} {
-			*s = strings.ToValidUTF8(*s, "?") // JSON carries nothing else
+			*s = strings.ToValidUTF8(*s, "?") // as JSON requires
 		}
 		args := encode(object{"a": arg})
 		turn := Turn{

@@ -13,7 +13,7 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// rich is a turn with all that a model can say.
+// rich is a turn with reasoning, text, calls and usage.
 var rich = Turn{
 	Text: "Grüße, <b> 🌍", Reasoning: "Über das Wetter", Size: 2,
 	Calls: []Call{{Name: "read", Args: `{"path":"ä b"}`}, {ID: "own", Name: "date", Args: `{}`, Whole: true}},
@@ -21,7 +21,7 @@ var rich = Turn{
 	Cost:  "0.25",
 }
 
-// richAs is what a client of a wire hears of it, for the n-th time.
+// richAs returns the answer that a client of a wire reads for rich.
 func richAs(name string) heard {
 	want := heard{
 		text: rich.Text, reasoning: rich.Reasoning, reason: "tool_calls", usage: *rich.Usage, end: true,
@@ -48,7 +48,7 @@ func each(t *testing.T, run func(t *testing.T, c client, stream bool)) {
 	}
 }
 
-// compare compares what was heard; whole answers have no end mark.
+// compare compares answers; whole answers have no end mark.
 func compare(t *testing.T, got, want heard, stream bool) {
 	t.Helper()
 	if !stream {
@@ -59,8 +59,8 @@ func compare(t *testing.T, got, want heard, stream bool) {
 	}
 }
 
-// TestOneScript checks that one turn says the same on every wire, however it is
-// cut.
+// TestOneScript checks that one turn gives the same answer on every wire, whatever
+// the size of its deltas.
 func TestOneScript(t *testing.T) {
 	each(t, func(t *testing.T, c client, stream bool) {
 		for _, change := range []func(*Turn){
@@ -105,7 +105,7 @@ func TestCalls(t *testing.T) {
 		got := c.ask(t, start(t, turn), stream, "hi")
 		want := []Call{{Name: "a", Args: `{"x":1}`}, {ID: "call_2", Name: "b"}, {ID: "call_3", Name: "c", Args: "[1]"}}
 		if strings.HasPrefix(c.name, "Gemini") || c.name == "Ollama" || c.name == "Anthropic" && !stream {
-			want[1].Args = "{}" // these carry JSON
+			want[1].Args = "{}" // arguments are JSON here
 		}
 		if !reflect.DeepEqual(got.calls, want) || got.text != "" || got.failure != "" {
 			t.Errorf("got %+v", got)
@@ -170,7 +170,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestReasoningKeys holds the forms that reasoning has on the OpenAI wire.
+// TestReasoningKeys checks the forms of reasoning on the OpenAI wire.
 func TestReasoningKeys(t *testing.T) {
 	for _, tt := range []struct {
 		key, contains, reasoning, signature string
@@ -240,7 +240,7 @@ func call(t *testing.T, s *Server, method, path string) string {
 	return got
 }
 
-// TestRefuses checks that what the fake itself refuses has the wire's form.
+// TestRefuses checks that the server's own errors have the wire's form.
 func TestRefuses(t *testing.T) {
 	s := start(t)
 	each(t, func(t *testing.T, c client, stream bool) {
@@ -270,7 +270,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// TestLastText checks that results of tools can be matched.
+// TestLastText checks that match sees tool results.
 func TestLastText(t *testing.T) {
 	bodies := map[string][]string{
 		"OpenAI": {`{"messages":[{"role":"tool","content":"the needle"}]}`, `{"messages":[{"role":"user","content":[{"type":"text","text":"the needle"}]}]}`},

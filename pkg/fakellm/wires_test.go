@@ -12,23 +12,23 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// heard is an answer with what differs between the wires taken out.
+// heard is an answer in a form common to all wires.
 type heard struct {
 	text, reasoning, signature, reason string
 	calls                              []Call
 	usage                              Usage
 	failure                            string // the error in the answer
-	end                                bool   // the end mark was there
+	end                                bool   // has the end mark
 	junk                               int    // events that are not JSON
 }
 
-// client asks and listens on one wire.
+// client is a client of one wire.
 type client struct {
 	name, path, whole string // path for a stream, and for a whole answer
-	body              string // STREAM and TEXT stand in it
+	body              string // with the placeholders STREAM and TEXT
 	hear              func(h *heard, name string, data []byte)
 	lines             bool
-	mark              bool // the wire has an end mark apart from the reason
+	mark              bool // the wire has an end mark besides the reason
 }
 
 var clients = []client{
@@ -75,7 +75,7 @@ func (c client) post(t *testing.T, s *Server, stream bool, text string) *http.Re
 	return resp
 }
 
-// ask sends a request and hears the whole answer.
+// ask sends a request and reads the whole answer.
 func (c client) ask(t *testing.T, s *Server, stream bool, text string) heard {
 	t.Helper()
 	resp := c.post(t, s, stream, text)
@@ -96,7 +96,7 @@ func (c client) ask(t *testing.T, s *Server, stream bool, text string) heard {
 	}
 }
 
-// take hears one event.
+// take reads one event.
 func (h *heard) take(c client, name string, data []byte) {
 	if string(data) == "[DONE]" {
 		h.end = true
@@ -134,14 +134,14 @@ func (c client) events(body io.Reader) func() (string, []byte, error) {
 	}
 }
 
-// decodeInto is for data that was seen to be JSON.
+// decodeInto decodes data that is known to be JSON.
 func decodeInto(data []byte, v any) {
 	if err := json.Unmarshal(data, v); err != nil {
 		panic(err)
 	}
 }
 
-// failed hears an error, an object with a message or a text.
+// failed reads an error, an object with a message or a string.
 func (h *heard) failed(raw json.RawMessage) {
 	var e struct{ Message string }
 	if len(raw) == 0 {
@@ -153,7 +153,7 @@ func (h *heard) failed(raw json.RawMessage) {
 	h.failure = e.Message
 }
 
-// addCall adds a call, or to the call of that place.
+// addCall adds a call, or appends to the call with that index.
 func (h *heard) addCall(i int, id, name, args string) {
 	for len(h.calls) <= i {
 		h.calls = append(h.calls, Call{})
@@ -163,7 +163,7 @@ func (h *heard) addCall(i int, id, name, args string) {
 	h.calls[i].Args += args
 }
 
-// compact takes the spaces from the arguments of calls that carry them as JSON.
+// compact removes the spaces from arguments in JSON.
 func compact(raw json.RawMessage) string {
 	var out bytes.Buffer
 	if json.Compact(&out, raw) != nil {
@@ -475,8 +475,8 @@ func hearOllama(h *heard, _ string, data []byte) {
 	}
 }
 
-// TestRefusedParameter: a request with a parameter that the turn refuses gets status 400
-// in the wire's form, one without it the reply.
+// TestRefusedParameter checks that a request with a parameter that the turn refuses
+// gets status 400 in the wire's form, and one without it the reply.
 func TestRefusedParameter(t *testing.T) {
 	for _, c := range clients {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,7 +1,7 @@
 // Command fakellm runs a scripted provider: it prints its base URL as one line
 // and serves until SIGINT or SIGTERM. The script's format is described in
-// package fakellm. Beside the provider's paths, GET /requests shows what it was
-// asked, and POST /open/NAME opens a gate.
+// package fakellm. Besides the provider's paths, GET /requests returns the recorded
+// requests, and POST /open/NAME opens a gate.
 package main
 
 import (
