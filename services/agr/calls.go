@@ -20,28 +20,27 @@ import (
 const (
 	maxCalls   = 1024        // calls of one answer that are carried out
 	sideBySide = 8           // calls that are carried out at once
-	unnamed    = "tool_call" // the name of a call without one: no provider takes such a call back
+	unnamed    = "tool_call" // name for a call without one, which providers would reject
 )
 
 var errNoName = errors.New(`the field "name" is missing`)
 
-// call is a call of a tool: a native one, which stands beside the model's text,
-// or a block of the text.
+// call is a tool call: a native one, or a block in the model's text.
 type call struct {
-	raw       proto.Raw // in OpenAI's form, as it goes back to the model
+	raw       proto.Raw // in OpenAI's form, to be sent back to the model
 	id        string    // unique within the answer
 	name      string
-	arguments proto.Raw  // what the model wrote, an object if all is well; may be empty
+	arguments proto.Raw  // as the model wrote them, normally an object; may be empty
 	input     proto.Raw  // the arguments as an object, for events
 	failure   *toolError // why a malformed call cannot be carried out
 	block     bool
 	result    proto.Raw
 }
 
-// readCalls reads the calls of a session's answer behind those in its text. They
-// alone decide whether the loop continues: the stop reason that comes with them
-// depends on the provider. An answer that was cut at the token limit and has no
-// complete call is its text: asked again, the model would be cut again.
+// readCalls appends the native calls of a session's answer to those in its text. The
+// calls alone decide whether the loop continues, since the stop reason sent with
+// them depends on the provider. The calls of an answer that reached the token limit
+// are dropped if none is complete: the next one would be cut, too.
 func (in *inference) readCalls(answer proto.Text) error {
 	if len(answer.ToolCalls) > 0 {
 		native, err := wire.Elements(answer.ToolCalls)
@@ -74,7 +73,7 @@ func (in *inference) readCalls(answer proto.Text) error {
 	}
 	in.called = len(in.calls) > 0
 	if in.called && len(bytes.TrimSpace(in.text)) == 0 {
-		in.text = nil // white space around blocks
+		in.text = nil // only white space around blocks
 	}
 	return nil
 }
@@ -98,8 +97,8 @@ func nativeCall(raw proto.Raw) (call, error) {
 	return c, err
 }
 
-// blockCall reads a block of the text as a call in the provider's form. A block
-// that cannot be carried out is a call, too: its failure goes back to the model.
+// blockCall parses a block of the text as a call in the provider's form. A malformed
+// block is a call, too: its failure is sent back to the model.
 func blockCall(e Event) call {
 	body := bytes.ToValidUTF8(e.Body, []byte("\ufffd")) // a copy: the parser reuses its buffer
 	c := call{block: true}
@@ -131,7 +130,7 @@ func (c *call) openAI() proto.Raw {
 	return append(wire.AppendString(append(b, `,"arguments":`...), []byte(c.input)), "}}"...)
 }
 
-// identify gives the call a new identifier if it has none, or that of an earlier
+// identify gives the call a new identifier if its own is empty or used by an earlier
 // call. Every provider accepts nine letters and digits.
 func (c *call) identify(used map[string]bool) {
 	for c.id == "" || used[c.id] {
@@ -153,8 +152,8 @@ func withID(raw proto.Raw, id string) proto.Raw {
 	return append(b, '}')
 }
 
-// inputOf returns the arguments of a call as an object on one line. Anything
-// else is kept as a text under the key for malformed input.
+// inputOf returns the arguments of a call as an object on one line. Malformed
+// arguments become a string under the key for malformed input.
 func inputOf(arguments proto.Raw) proto.Raw {
 	if _, err := argumentsOf(arguments); err != nil {
 		return malformedInput(arguments)
@@ -173,7 +172,7 @@ func malformedInput(text []byte) proto.Raw {
 	return append(wire.AppendString(proto.Raw(`{"`+proto.MalformedInput+`":`), text), '}')
 }
 
-// unquoted returns the text of a JSON string. Other values stay as they are: some
+// unquoted returns the text of a JSON string, and other values unchanged: some
 // servers send arguments as an object.
 func unquoted(arguments proto.Raw) proto.Raw {
 	var text string
@@ -230,8 +229,9 @@ func (in *inference) performOne(c *call) error {
 	return nil
 }
 
-// result is the result of a call: the first of these that is set. It has one
-// form for the text of a plain run, and one for sessions and events.
+// result is the result of a call: the first of err, data, ran and text that is set.
+// plain is its form for the text of a plain run, envelope that for sessions and
+// events.
 type result struct {
 	err  *toolError
 	data proto.Raw     // of a tool of exc or for pages: a whole envelope
@@ -242,7 +242,7 @@ type result struct {
 	confined *proto.Confinement // how the call was run
 }
 
-// toolError is why a call was not carried out.
+// toolError is the reason why a call was not carried out.
 type toolError struct {
 	code     string // one of proto.Tool…
 	message  string
@@ -299,7 +299,7 @@ func success(data any) proto.Raw { return encode(proto.Envelope{OK: true, Data: 
 func encode(v any) proto.Raw {
 	b, err := wire.AppendObject(nil, "", v)
 	if err != nil {
-		panic(err) // texts and numbers always encode
+		panic(err) // cannot happen: strings and numbers can be encoded
 	}
 	return b
 }
@@ -367,8 +367,8 @@ func parseCall(body []byte) (name string, arguments proto.Raw, err error) {
 // fields are the members of an object.
 type fields map[string]json.RawMessage
 
-// argumentsOf reads a call's arguments: an object, or a string that holds one,
-// as some models write it. Without arguments there are no fields.
+// argumentsOf parses a call's arguments: an object, or a string that contains one,
+// as some models write it. Missing arguments are an object without fields.
 func argumentsOf(arguments proto.Raw) (fields, error) {
 	if len(arguments) == 0 || string(arguments) == "null" {
 		return nil, nil
@@ -384,7 +384,7 @@ func argumentsOf(arguments proto.Raw) (fields, error) {
 	return f, nil
 }
 
-// object decodes one JSON object; the case of its keys counts.
+// object decodes one JSON object; its keys are case-sensitive.
 func object(body []byte) (f fields, err error) {
 	body = bytes.TrimSpace(body)
 	if len(body) == 0 {
@@ -397,7 +397,7 @@ func object(body []byte) (f fields, err error) {
 	return f, err
 }
 
-// text returns a field that must be a string if it is there.
+// text returns an optional field that must be a string.
 func (f fields) text(name string) (s string, err error) {
 	raw, ok := f[name]
 	if !ok || string(raw) == "null" {
@@ -409,8 +409,8 @@ func (f fields) text(name string) (s string, err error) {
 	return s, nil
 }
 
-// count returns a field that must be a whole number from 1 to most if it is
-// there. Models also write it as a string.
+// count returns an optional field that must be a whole number from 1 to most. Models
+// also write it as a string.
 func (f fields) count(name string, absent, most int) (int, error) {
 	raw, ok := f[name]
 	if !ok || string(raw) == "null" {
@@ -493,8 +493,8 @@ func (t *turn) readOnly(c call) bool {
 	return c.name == readTool || ok && !has(ownTools, c.name) && tool.Builtin == catalog.Recall
 }
 
-// carryOutBlock carries out a block of a plain run. Any error in it is
-// a result that the model reads, and does not end the turn.
+// carryOutBlock carries out a block of a plain run. Errors are results for the model
+// and do not end the turn.
 func (t *turn) carryOutBlock(e Event) result {
 	if e.Kind == Task {
 		f, err := object(e.Body)

@@ -4,10 +4,10 @@
 // mem stores memories, and repl, where one runs, reaches live pages.
 //
 // A plain run finds the calls in the model's text, as <tool_call> and <task>
-// blocks, and carries out each one where it stands. A turn of a session offers
-// tools in the providers' own form; blocks in its text are calls like native
-// ones. Its calls are carried out after the end of the answer, and their results
-// follow it as messages of their own.
+// blocks, and carries out each one as soon as it is complete. A turn of a session
+// offers tools in the providers' own form; blocks in its text are calls like native
+// ones. Its calls are carried out after the end of the answer, and each result is
+// appended as a message.
 package agr
 
 import (
@@ -81,8 +81,8 @@ func (s *Service) tools(ctx context.Context, _ proto.ToolsRequest) (proto.Tools,
 	return proto.Tools{Tools: offer(s.cat.Snapshot(), s.hasPages(ctx))}, nil
 }
 
-// hasPages reports whether repl listens. It is checked once a turn, since repl
-// comes and goes while the agent runs; without one, connect fails at once.
+// hasPages reports whether repl listens. It is checked once per turn, since repl may
+// start and stop while the agent runs; without a listener connect fails at once.
 func (s *Service) hasPages(ctx context.Context) bool {
 	d := net.Dialer{Timeout: time.Second} // for a full queue
 	nc, err := d.DialContext(ctx, "unix", s.repl.Path)
@@ -93,7 +93,7 @@ func (s *Service) hasPages(ctx context.Context) bool {
 	return true
 }
 
-// turn is one request: what all of its inferences share.
+// turn is the state of one request that all of its inferences share.
 type turn struct {
 	*Service
 	ctx context.Context
@@ -105,7 +105,7 @@ type turn struct {
 	pages   bool      // of a session: the tools for live pages are offered
 
 	usage *proto.Usage // of a session: the sum over its inferences, nil while unknown
-	send  sync.Mutex   // events of calls that run side by side go out one after the other
+	send  sync.Mutex   // serializes the events of concurrent calls
 }
 
 // inference is one request to the model with the calls of its answer.
@@ -114,8 +114,8 @@ type inference struct {
 	last   bool // the limit is reached: no further inference can see results
 	parser Parser
 
-	text []byte // what the model wrote; in a plain run with the blocks and their results
-	said []byte // of a plain run with events: what the model wrote besides blocks
+	text []byte // the model's text; in a plain run with the blocks and their results
+	said []byte // of a plain run with events: the model's text without blocks
 
 	answer proto.Text // of a session: the end of the answer as rtr sent it
 	calls  []call     // of a session
@@ -154,7 +154,7 @@ func (s *Service) run(ctx context.Context, req proto.Run, out *rpc.Out) (proto.T
 		case !in.called || in.last:
 			return in.end(n), nil
 		case t.session:
-			// All calls are known and none has begun.
+			// All calls are known and none has started.
 			if err := in.perform(); err != nil {
 				return proto.Text{}, err
 			}
@@ -166,8 +166,8 @@ func (s *Service) run(ctx context.Context, req proto.Run, out *rpc.Out) (proto.T
 	}
 }
 
-// infer has the model continue messages. A plain run carries out the blocks as
-// they are completed.
+// infer sends messages to the model and reads its answer. In a plain run, each block
+// is carried out as soon as it is complete.
 func (in *inference) infer(messages proto.Raw) error {
 	if err := in.out.Flush(); err != nil { // the caller reads the last results while the model works
 		return err
@@ -188,7 +188,7 @@ func (in *inference) infer(messages proto.Raw) error {
 	return in.reportAnswer(answer)
 }
 
-// ask sends a request to rtr, filled with what the main loop and skills have in
+// ask sends a request to rtr, with the options that the main loop and skills have in
 // common, and adds up the usage.
 func (t *turn) ask(req proto.Infer, sink rpc.Sink) (proto.Text, error) {
 	r := t.req
@@ -215,7 +215,7 @@ func (t *turn) ask(req proto.Infer, sink rpc.Sink) (proto.Text, error) {
 	return answer, err
 }
 
-// fail sends the text that was held back and returns the error that follows it.
+// fail sends the text that the parser held back and returns the error for the caller.
 // An error of rtr keeps its code, status and details.
 func (in *inference) fail(err error) error {
 	for _, e := range in.parser.End() {
@@ -253,7 +253,7 @@ func (in *inference) apply(events []Event) error {
 				in.said = append(in.said, e.Body...)
 			}
 			err = in.sendText(e.Body)
-		case in.session: // a call beside the native ones, and not part of the text
+		case in.session: // handled like a native call, and not part of the text
 			in.calls = append(in.calls, blockCall(e))
 		default:
 			err = in.respond(e)
@@ -265,9 +265,9 @@ func (in *inference) apply(events []Event) error {
 	return nil
 }
 
-// respond carries out a block of a plain run where it stands. The block is kept
-// in the text but not streamed; its result is both, except that callers with
-// events get it as an event only.
+// respond carries out a block of a plain run. The block becomes part of the text but
+// is not streamed. The result becomes part of the text and is streamed, except to
+// callers with events, which get it as an event only.
 func (in *inference) respond(e Event) error {
 	in.called = true
 	tag := tags[e.Kind-1]
@@ -292,8 +292,8 @@ func (in *inference) respond(e Event) error {
 	return in.out.Text([]byte(response))
 }
 
-// end returns the terminal packet of a turn. A plain run at its limit has the
-// results of its last blocks in the text.
+// end returns the terminal packet of a turn. For a plain run at its limit, the text
+// ends with the results of the last blocks.
 func (in *inference) end(iterations int) proto.Text {
 	text := proto.Text{Content: string(in.text), Iterations: &iterations}
 	if in.session {
@@ -304,8 +304,8 @@ func (in *inference) end(iterations int) proto.Text {
 }
 
 // limitReached returns the error for a session whose last inference still calls
-// tools. No inference would see their results, so they are neither carried out
-// nor reported. The code says that a retry does not help.
+// tools. No inference would see the results, so the calls are neither carried out
+// nor reported. The error's code is one that callers do not retry.
 func (t *turn) limitReached(limit int) error {
 	notice := proto.Notice{Kind: proto.NoticeLimit, Text: fmt.Sprintf("The limit of %d inferences is reached; what the last answer asked for was not carried out.", limit)}
 	if err := t.report(t.out.Event, proto.TypeNotice, notice); err != nil {
@@ -315,9 +315,9 @@ func (t *turn) limitReached(limit int) error {
 		"The turn has reached its limit of %d inferences and the model still asks for tools: tell it to go on, or raise session_iterations in [agr].", limit)
 }
 
-// appendTo returns messages with the answer at the end: for a plain run its
-// text, for a session the text, the calls with the reasoning state as it came,
-// and a result for each call. The messages are copied, not decoded.
+// appendTo returns messages with the answer appended: for a plain run its text, for
+// a session the text, the calls with the unchanged reasoning state, and a result for
+// each call. The messages are copied, not decoded.
 func (in *inference) appendTo(messages proto.Raw) (proto.Raw, error) {
 	const around = 96 // the names and brackets of a message
 	room := len(in.text) + len(in.answer.State) + around
@@ -375,7 +375,7 @@ func (t *turn) report(send func(string, any) error, typ string, v any) error {
 	return send(typ, v)
 }
 
-// Event implements rpc.EventSink: it passes on rtr's packets between the text.
+// Event implements rpc.EventSink: it forwards rtr's notices and reasoning.
 func (t *turn) Event(typ string, payload []byte) error {
 	if !t.req.Events || typ != proto.TypeNotice && typ != proto.TypeReasoning {
 		return nil
@@ -421,8 +421,8 @@ func (t *turn) reportUsage(answer proto.Text) error {
 	})
 }
 
-// reportCall carries out a call with do, between the events of its start and its
-// end. A call that is cancelled with the turn has no result.
+// reportCall carries out a call with do, and reports its start and its end. A call
+// that is canceled with the turn has no result.
 func (t *turn) reportCall(c call, do func() result) (result, error) {
 	if err := t.ctx.Err(); err != nil {
 		return result{}, err

@@ -49,13 +49,13 @@ type Parser struct {
 	body    []byte // capturing: the block's text so far
 	kept    []byte // text that was held back and is referred to by an event
 	events  []Event
-	plain   [1]Event // for a piece without a '<'
+	plain   [1]Event // returned for a piece without a '<'
 }
 
-// Feed takes the next piece of text and returns what it completes.
+// Feed parses the next piece of text and returns the events that it completes.
 func (p *Parser) Feed(text []byte) []Event {
 	if p.state == forwarding && bytes.IndexByte(text, '<') < 0 && len(text) > 0 {
-		p.plain[0].Body = text // nearly all pieces
+		p.plain[0].Body = text // fast path for nearly all pieces
 		return p.plain[:]
 	}
 	p.events, p.kept = p.events[:0], p.kept[:0]
@@ -72,7 +72,7 @@ func (p *Parser) Feed(text []byte) []Event {
 	return p.events
 }
 
-// End returns the rest when no more text comes: all of it is text.
+// End ends the text. It returns held back characters and an unclosed block as text.
 func (p *Parser) End() []Event {
 	p.events, p.kept = p.events[:0], p.kept[:0]
 	switch p.state {

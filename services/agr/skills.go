@@ -73,8 +73,8 @@ func (t *turn) consult(messages []catalog.Message, user string) (string, error) 
 	return reply.Content, t.reportUsage(reply)
 }
 
-// skillSink receives the answer to a skill's inference. Its text and reasoning
-// are internal to the skill; notices go to the caller, who waits.
+// skillSink receives the answer to a skill's inference. Its text and reasoning are
+// internal to the skill; notices are forwarded to the waiting caller.
 type skillSink struct{ *turn }
 
 func (s skillSink) Text([]byte) error { return s.ctx.Err() }
@@ -89,8 +89,8 @@ func (s skillSink) Event(typ string, payload []byte) error {
 
 var _ rpc.EventSink = skillSink{}
 
-// codeIn returns the content of the only fenced code block of a reply, and a
-// reply without one as it is: some fabricators write no fences.
+// codeIn returns the content of the only fenced code block of a reply, or the whole
+// reply if it has none: some fabricators write no fences.
 func codeIn(reply string) (string, error) {
 	switch blocks := text.Blocks(reply); {
 	case len(blocks) == 0 || len(blocks) == 1 && !blocks[0].Closed:

@@ -28,7 +28,7 @@ const (
 	pageEval  = "page_eval"
 )
 
-// tool is a tool in the form in which providers take its description.
+// tool is a tool's description in the form that providers accept.
 type tool struct {
 	Name        string    `json:"name"`
 	Description string    `json:"description"`
@@ -49,7 +49,7 @@ type property struct {
 	Default     int      `json:"default,omitzero"`
 }
 
-// texts returns the schema of required texts: names and descriptions in turn.
+// texts returns a schema of required strings, given as pairs of name and description.
 func texts(pairs ...string) schema {
 	s := schema{Type: "object", Properties: map[string]property{}, Required: []string{}}
 	for pair := range slices.Chunk(pairs, 2) {
@@ -67,8 +67,8 @@ func (s schema) with(name string, optional property) schema {
 
 const pathParameter = "The file, relative to the working directory or absolute."
 
-// ownTools are the tools that every session has, carried out by exc. Every
-// request sends them, so each word is paid for many times.
+// ownTools are the tools of every session, carried out by exc. They are part of
+// every request, so keep the descriptions short.
 var ownTools = []tool{
 	{
 		readTool, `Reads a text file: its first 50 KiB. Where "truncated" is true there is more, which bash can show.`,
@@ -90,7 +90,7 @@ var ownTools = []tool{
 	},
 }
 
-// pageTools are the tools for live pages, offered where repl runs.
+// pageTools are the tools for live pages, offered while repl runs.
 var pageTools = []tool{
 	{pageList, "Lists the live pages (browser tabs, workers, programs) that code can be run in.", encode(texts())},
 	{
@@ -105,9 +105,9 @@ func has(tools []tool, name string) bool {
 	return slices.ContainsFunc(tools, func(t tool) bool { return t.Name == name })
 }
 
-// validName is what every provider accepts as a tool's name. A tool of another
-// name is not offered, since it would make the whole request invalid, but can be
-// called in the text.
+// validName matches the names that every provider accepts. A tool with another name
+// is not offered, since it would make the whole request invalid, but it can be
+// called from the text.
 var validName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // offered returns the tools of a session's turn: the four of exc, those for
@@ -119,7 +119,7 @@ func offered(snapshot *catalog.Snapshot, pages bool) []tool {
 		list = append(list, pageTools...)
 	}
 	for _, t := range snapshot.Executors() {
-		shell := slices.Contains([]string{"bash", "sh"}, filepath.Base(t.Executor)) // bash does the same
+		shell := slices.Contains([]string{"bash", "sh"}, filepath.Base(t.Executor)) // the tool bash replaces it
 		if validName.MatchString(t.FunctionName()) && !shell {
 			list = append(list, tool{
 				t.FunctionName(), cmp.Or(t.Description, t.Executor+" executor: runs code and returns its output"),
@@ -149,7 +149,7 @@ func offered(snapshot *catalog.Snapshot, pages bool) []tool {
 	return list
 }
 
-// offer encodes the tools of a turn in the form that infer of rtr takes.
+// offer encodes the tools of a turn for rtr's infer.
 func offer(snapshot *catalog.Snapshot, pages bool) proto.Raw {
 	list := proto.Raw{'['}
 	for i, t := range offered(snapshot, pages) {
@@ -168,7 +168,8 @@ func toolNames(snapshot *catalog.Snapshot, pages bool) (names []string) {
 	return names
 }
 
-// callExc passes a call of one of exc's tools on, and its output as it comes.
+// callExc forwards a call of one of exc's tools to exc, and its output to the caller
+// as it arrives.
 func (t *turn) callExc(c *call) result {
 	answer, err := rpc.CallEvents(t.ctx, t.exc, proto.ExcCall, proto.Call{
 		Tool: c.name, Input: c.input, Root: t.req.Root, Sandbox: t.req.Sandbox, Network: t.req.Network,
@@ -193,7 +194,7 @@ func (t *turn) callExc(c *call) result {
 	return result{data: answer.Result, diff: answer.Diff, confined: answer.Confinement}
 }
 
-// use carries out a call of a tool that has a file.
+// use carries out a call of a tool from the catalog.
 func (t *turn) use(tool catalog.Tool, f fields) result {
 	switch tool.Builtin {
 	case catalog.Remember:
@@ -215,7 +216,7 @@ func (t *turn) use(tool catalog.Tool, f fields) result {
 	return result{ran: &r, confined: r.Confinement}
 }
 
-// execute runs code by exc.
+// execute runs code in exc.
 func (t *turn) execute(executor, code string) (proto.Result, error) {
 	return rpc.Call(t.ctx, t.exc, proto.ExcExecute, proto.Execute{
 		Executor: executor, Code: code, Root: t.req.Root, Sandbox: t.req.Sandbox, Network: t.req.Network,
@@ -223,9 +224,9 @@ func (t *turn) execute(executor, code string) (proto.Result, error) {
 	})
 }
 
-// remember stores a text as a hard memory. It becomes a message of the user:
-// later prompts have memories between questions and answers, where a message of
-// the assistant would read as the end of the one before it.
+// remember stores a text as a hard memory, with the role user: later prompts put
+// memories between questions and answers, where a message of the assistant would
+// read as the end of the one before it.
 func (t *turn) remember(f fields) result {
 	content, err := f.text("text")
 	tag, tagErr := f.text("tag")
@@ -235,8 +236,8 @@ func (t *turn) remember(f fields) result {
 	if content = strings.TrimSpace(content); content == "" {
 		return refused("Empty text.")
 	}
-	// Ids only grow: a text that mem has already gets one that is not above the
-	// newest. A mem that cannot list memories counts as empty.
+	// Ids only grow: the id of a text that mem already has is at most the newest id.
+	// A mem without the method for lists counts as empty.
 	newest := -1
 	list, err := rpc.Call(t.ctx, t.mem, proto.MemListHard, proto.ListHard{Limit: 1})
 	if err != nil && !errors.Is(err, proto.ErrUnknown) {
@@ -256,7 +257,7 @@ func (t *turn) remember(f fields) result {
 	return result{text: fmt.Sprintf("Remembered as memory %d.", stored.ID)}
 }
 
-// recall shows the hard memories nearest to a query, one a line.
+// recall returns the hard memories nearest to a query, one per line.
 func (t *turn) recall(f fields) result {
 	const absent, most = 5, 20
 	query, err := f.text("query")
@@ -291,8 +292,8 @@ func (t *turn) recall(f fields) result {
 	return result{text: strings.Join(lines, "\n")}
 }
 
-// contents joins the contents of messages by a blank, as mem does to search
-// them. Anything but messages is shown unchanged.
+// contents joins the contents of messages with blanks, as mem does for its index.
+// Anything but messages is returned unchanged.
 func contents(messages proto.Raw) string {
 	if len(messages) == 0 || messages[0] != '[' || !wire.Valid(messages) {
 		return strings.ToValidUTF8(string(messages), "\ufffd")
@@ -318,8 +319,8 @@ func (t *turn) listPages() result {
 	return result{data: success(pages)}
 }
 
-// evalInPage runs code in a page. The answer to a turn that is cancelled
-// meanwhile is in the page's file.
+// evalInPage runs code in a page. If the turn is canceled meanwhile, the answer is
+// only in the page's file.
 func (t *turn) evalInPage(f fields) result {
 	const day = 86_400_000 // ms: the most that repl accepts
 	page, err := f.text("page")
@@ -342,10 +343,10 @@ func (t *turn) evalInPage(f fields) result {
 	return result{data: evaluated(r, t.outputBytes, level)}
 }
 
-// evaluated returns the envelope of code that ran in a page. Code that failed is
-// a failed call, so that the model does not take its error for an answer. Value
-// and error are shortened to about limit bytes, each text of the background to a
-// part of it. With a sandbox, a note says that pages are outside of it.
+// evaluated returns the envelope of code that ran in a page. If the code failed, the
+// call failed, so that the model does not mistake the error for an answer. Value and
+// error are shortened to about limit bytes, each text of the background to a fraction
+// of it. With a sandbox, a note says that pages are outside of it.
 func evaluated(r proto.Evaluated, limit int, sandbox proto.Level) proto.Raw {
 	shorten := func(s string, limit int) string {
 		return text.Middle(s, limit/4*3, limit/4, "\n... (%d bytes are left out here; the page's file has more) ...\n")

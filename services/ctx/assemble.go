@@ -4,8 +4,7 @@
 //
 // Each part of a channel's context has a token budget. Within the budget mem's
 // lists are joined without decoding: a long history costs a copy, and a scan of its
-// roles and contents if there are memories to compare. A session is passed on
-// whole.
+// roles and contents if there are memories to compare. A session is never shortened.
 package assemble
 
 import (
@@ -24,11 +23,11 @@ import (
 	"zino/proto"
 )
 
-// memTimeout is how long mem may take for a channel's context in all. A context
-// without memories and history is better than a late one.
+// memTimeout limits the time of all requests to mem for a channel's context. A
+// context without memories and history is better than a late one.
 const memTimeout = 4 * time.Second
 
-// replyTime is what a caller's deadline must leave for the rest of the turn.
+// replyTime is the part of the caller's deadline reserved for the rest of the turn.
 const replyTime = time.Second
 
 // errMemTimeout ends the requests to mem before their caller's deadline.
@@ -41,7 +40,7 @@ type Service struct {
 	log          *slog.Logger
 	historyLimit int           // messages; 0 or less: all
 	topK         int           // memories; 0 or less: none
-	timeout      time.Duration // of mem, for a channel
+	timeout      time.Duration // memTimeout, shorter in tests
 	examples     atomic.Pointer[examples]
 
 	exampleBudget, memoryBudget, historyBudget budget
@@ -68,9 +67,9 @@ func (s *Service) Register(server *rpc.Server) {
 // Close does nothing: the caller of New owns catalog and client.
 func (s *Service) Close() error { return nil }
 
-// build joins skill examples, hard memories and history, each within its budget.
-// A part that mem cannot give is left out. Memories are requested first but chosen
-// last, because those that the history repeats are left out.
+// build joins skill examples, hard memories and history, each within its budget. If
+// a request to mem fails, its part is left out. Memories are requested first but
+// chosen last, because those that the history repeats are left out.
 func (s *Service) build(ctx context.Context, req proto.Build) (proto.Context, error) {
 	if req.SessionID != "" {
 		return s.session(ctx, req)
@@ -95,10 +94,10 @@ func memShare(limit, left time.Duration) time.Duration {
 	return min(limit, max(left-replyTime, left/2))
 }
 
-// session returns the messages of a session as mem has them. They are not cut: a
-// call without its result, or a turn without what was agreed before, is worse than
-// an error. Examples and memories are left out, so that the messages before the
-// last turn stay the same and providers can cache them.
+// session returns the messages of a session as stored in mem. They are not cut: a
+// call without its result, or a turn without earlier agreements, is worse than an
+// error. Examples and memories are left out, so that the messages before the last
+// turn stay the same and providers can cache them.
 func (s *Service) session(ctx context.Context, req proto.Build) (proto.Context, error) {
 	reply, err := rpc.Call(ctx, s.mem, proto.MemGetMessages, proto.GetMessages{SessionID: req.SessionID})
 	if errors.Is(err, proto.ErrNotFound) { // a new session
@@ -125,7 +124,7 @@ func (s *Service) session(ctx context.Context, req proto.Build) (proto.Context, 
 	return proto.Context{Messages: list.array()}, ctx.Err()
 }
 
-// without logs that a part of a context is missing, unless the caller has gone.
+// without logs that a part of a context is missing, unless the request was canceled.
 func (s *Service) without(ctx context.Context, part string, err error) {
 	if ctx.Err() == nil || context.Cause(ctx) == errMemTimeout {
 		s.log.Warn("context without "+part, "error", err, "trace", rpc.Trace(ctx))

@@ -9,7 +9,7 @@ import (
 	"zino/proto"
 )
 
-// joined is a list made of messages of other lists. They are gathered first and
+// joined is a list of messages from other lists. The parts are collected first and
 // copied once.
 type joined struct {
 	parts [][]byte // messages with commas between them, none empty
@@ -42,8 +42,8 @@ func (j *joined) array() proto.Raw {
 	return append(list, ']')
 }
 
-// split returns the messages of a list. It checks what is between two messages,
-// not what is in them.
+// split returns the messages of a list. It checks the syntax between messages, not
+// inside them.
 func split(list proto.Raw) ([][]byte, error) {
 	inner, err := message.Inner(list)
 	if err != nil {
@@ -68,8 +68,8 @@ type spoken struct {
 	role, content []byte
 }
 
-// readMessage reads a message. Of duplicate keys the last one counts, as for
-// every reader.
+// readMessage reads a message. The last of duplicate keys is used, as by
+// encoding/json.
 func readMessage(element []byte) (m spoken) {
 	for key, value := range wire.Members(element) {
 		switch string(key) {
@@ -111,7 +111,7 @@ func equalStrings(a, b []byte) bool {
 	if i == len(a) && i == len(b) {
 		return true
 	}
-	// Most strings differ outside of an escape: then they need not be decoded.
+	// Strings that differ outside of an escape need not be decoded.
 	if !inEscape(a, i) && !inEscape(b, i) {
 		return false
 	}

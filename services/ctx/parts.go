@@ -21,8 +21,8 @@ const bytesPerToken = 4
 // tokens estimates the tokens of so many bytes, rounded up.
 func tokens(bytes int) int { return (bytes + bytesPerToken - 1) / bytesPerToken }
 
-// budget is the most tokens of a part, measured as it is sent: its messages as
-// JSON with the commas between them. 0: no limit.
+// budget is the maximum number of tokens of a part, measured as sent: its messages
+// as JSON with the commas between them. 0 means no limit.
 type budget int
 
 // allows reports whether so many bytes are within the budget.
@@ -34,10 +34,10 @@ type examples struct {
 	snapshot *catalog.Snapshot
 	elements []byte   // messages with commas between them
 	count    int      // of messages
-	omitted  []string // skills that the budget had no room for
+	omitted  []string // skills over the budget
 }
 
-// current returns the examples of the skills in their present state.
+// current returns the examples of the current skills.
 func (s *Service) current() *examples {
 	snapshot := s.cat.Snapshot()
 	old := s.examples.Load()
@@ -45,7 +45,7 @@ func (s *Service) current() *examples {
 		return old
 	}
 	e := newExamples(snapshot, s.exampleBudget)
-	// Of several requests that see new skills at once, one logs the problem.
+	// If concurrent requests see new skills, only one logs the problem.
 	if s.examples.CompareAndSwap(old, e) && len(e.omitted) > 0 {
 		s.log.Warn(e.problem(s.exampleBudget))
 	}
@@ -53,8 +53,8 @@ func (s *Service) current() *examples {
 }
 
 // newExamples collects the user and assistant messages of the fabricators, in the
-// order of the skills. A skill's examples go together: if they do not fit, none is
-// used, and a smaller skill behind it may take the room.
+// order of the skills. A skill's examples are used together or not at all; if they do
+// not fit, those of a later, smaller skill may.
 func newExamples(snapshot *catalog.Snapshot, b budget) *examples {
 	e := &examples{snapshot: snapshot}
 	var all joined
@@ -103,14 +103,13 @@ func (s *Service) search(ctx context.Context, query string) []proto.HardMemory {
 // memory is a hard memory found by search.
 type memory struct {
 	elements []byte   // its messages with commas between them
-	messages []spoken // the same, read
-	sent     []bool   // which of them the history repeats
+	messages []spoken // the same, parsed
+	sent     []bool   // for each message: the history contains it
 }
 
 // choose returns the messages of the memories that fit the budget, best first. A
-// memory that adds nothing is left out: all its messages are in the history that
-// is sent, or in a better memory. Memories left out are not replaced by others:
-// those were not among the nearest.
+// memory is left out if all its messages are in the history that is sent, or in a
+// better memory. It is not replaced by others, which were not among the nearest.
 func (s *Service) choose(ctx context.Context, found []proto.HardMemory, history proto.Raw) [][]byte {
 	var memories []memory
 	for _, f := range found {
@@ -155,8 +154,7 @@ type recent struct {
 	elements []byte // between the list's brackets
 }
 
-// history requests the end of a channel's history and cuts what is over the
-// budget.
+// history requests the end of a channel's history and cuts it to the budget.
 func (s *Service) history(ctx context.Context, channel string) recent {
 	if channel == "" {
 		return recent{}
@@ -195,10 +193,10 @@ func (s *Service) fetch(ctx context.Context, channel string) (proto.Raw, error) 
 	}
 }
 
-// newest cuts a history at its old end, between two messages. A history within the
-// budget is returned unread. A cut one begins with a user's message if it has any,
-// so that no answer lacks its question. The last question with its answer, or else
-// the last message, stays whatever its size.
+// newest removes the oldest messages of a history that is over the budget; a history
+// within the budget is not parsed. The rest begins with a user's message if it has
+// any, so that no answer lacks its question. The last question with its answer, or
+// else the last message, is kept whatever its size.
 func newest(list proto.Raw, b budget) (recent, error) {
 	inner, err := message.Inner(list)
 	if err != nil || b.allows(len(inner)) {

@@ -20,7 +20,7 @@ import (
 // a file system that does not answer.
 const gitTimeout = 300 * time.Millisecond
 
-// surroundings returns the values of a session's template that belong to one turn.
+// surroundings returns the values of the session template that depend on the turn.
 // They change rarely within a session, so that the prompt caches of providers
 // stay valid: the date has no time of day, the git state no list of changes.
 func (s *Service) surroundings(ctx context.Context, req proto.GetPrompt) map[string]string {
@@ -54,8 +54,8 @@ func (s *Service) surroundings(ctx context.Context, req proto.GetPrompt) map[str
 	return values
 }
 
-// gitStateInTime returns gitState, or "unknown" after gitTimeout. A read that hangs
-// is abandoned.
+// gitStateInTime returns gitState, or "unknown" after gitTimeout. The goroutine of a
+// read that hangs is abandoned.
 func gitStateInTime(ctx context.Context, dir string) string {
 	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
 	defer cancel()
@@ -163,8 +163,8 @@ func findGitDir(dir string) string {
 }
 
 var (
-	// branchName is stricter than git, which excludes only blanks and a few
-	// signs: the name becomes part of a prompt.
+	// branchName is stricter than git, which excludes only blanks and a few other
+	// characters: the name becomes part of a prompt.
 	branchName = regexp.MustCompile(`^[\pL\pN][\pL\pN._/+#@=-]*$`)
 	commitHash = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
 )

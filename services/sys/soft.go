@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	getTimeout   = 500 * time.Millisecond // for mem to return the soft memory: a prompt waits for it
-	storeTimeout = 2 * time.Second        // for mem to store one: mem waits for the disk
+	getTimeout   = 500 * time.Millisecond // short, since a prompt waits for the soft memory
+	storeTimeout = 2 * time.Second        // longer, since mem syncs the file
 	retryEvery   = time.Second
 )
 
-// softMemory caches the soft memory, which mem owns. Each prompt asks mem, unless
-// mem cannot be reached or a new text is still to be stored there.
+// softMemory caches the soft memory, which mem stores. Each prompt asks mem, and uses
+// the cache if mem cannot be reached or a new text is not stored there yet.
 type softMemory struct {
 	mem     *rpc.Client
 	initial string // used until mem or a caller has set one
 	log     *slog.Logger
 
-	storing sync.Mutex // one store at a time, so that mem ends up with the newest
+	storing sync.Mutex // serializes stores, so that the newest is stored last
 
 	mu      sync.Mutex
 	value   string
@@ -33,7 +33,7 @@ type softMemory struct {
 	pending bool   // value is not stored in mem yet
 	away    bool   // the last request to mem failed
 	asked   uint64 // number of the last request to mem
-	applied uint64 // number of the request that value is from: earlier answers are stale
+	applied uint64 // number of the request that returned value: earlier answers are stale
 
 	once sync.Once
 	wake chan struct{}
@@ -73,7 +73,7 @@ func (s *softMemory) state() string {
 	return "as in mem"
 }
 
-// unsaved reports whether a text is still to be stored in mem.
+// unsaved reports whether a text is not stored in mem yet.
 func (s *softMemory) unsaved() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *softMemory) set(ctx context.Context, text string) error {
 	if s.pending {
 		select {
 		case s.wake <- struct{}{}:
-		default: // run is awake
+		default: // already signaled
 		}
 	}
 	return nil
@@ -116,7 +116,7 @@ func (s *softMemory) refresh(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, getTimeout)
 	defer cancel()
 	reply, err := rpc.Call(limited, s.mem, proto.MemGetSoft, proto.GetSoft{})
-	if ctx.Err() != nil { // the caller hung up: this says nothing about mem
+	if ctx.Err() != nil { // the caller hung up: not a failure of mem
 		return
 	}
 	s.note(err)
@@ -136,14 +136,14 @@ func (s *softMemory) apply(number uint64, reply proto.SoftMemory) {
 	s.value, s.used = reply.Content, s.used || reply.Set || reply.Content != ""
 }
 
-// supersede makes the answers to all earlier requests stale. The caller holds s.mu.
+// supersede makes the answers to all earlier requests stale. s.mu must be locked.
 func (s *softMemory) supersede() {
 	s.asked++
 	s.applied = s.asked
 }
 
-// storePending stores the pending text and reports whether nothing is pending any more. It returns
-// at once if another goroutine is storing.
+// storePending stores the pending text and reports whether no text is pending. It
+// returns false at once if another goroutine is storing.
 func (s *softMemory) storePending(ctx context.Context) bool {
 	if !s.storing.TryLock() {
 		return false
@@ -193,7 +193,7 @@ func (s *softMemory) run() {
 	}
 }
 
-// close ends run and stores a pending text a last time.
+// close ends run and makes a last attempt to store a pending text.
 func (s *softMemory) close() error {
 	lost := false
 	s.once.Do(func() {
@@ -207,7 +207,7 @@ func (s *softMemory) close() error {
 	return nil
 }
 
-// note logs when mem can no longer be reached, and when it can again.
+// note logs when mem becomes unreachable, and when it is reachable again.
 func (s *softMemory) note(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,7 +220,7 @@ func (s *softMemory) note(err error) {
 	s.away = err != nil
 }
 
-// unreachable reports whether mem could not be reached, in contrast to a refusal.
+// unreachable reports whether mem could not be reached, as opposed to a refusal.
 func unreachable(err error) bool {
 	for _, target := range []error{
 		rpc.ErrConnect, context.Canceled, context.DeadlineExceeded,

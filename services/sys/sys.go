@@ -2,7 +2,7 @@
 // one for turns of a session. Placeholders are replaced by the personality, the
 // tools and skills, the soft memory that mem stores and, in a session, by the
 // directory, system, date, git state and confinement (session.go). A configured
-// prompt replaces the template. The AGENTS.md files of a directory follow either.
+// prompt replaces the template. The AGENTS.md files of a directory are appended.
 package sys
 
 import (
@@ -33,7 +33,7 @@ type Service struct {
 	cat           *catalog.Catalog
 	personality   string
 	maxIterations int
-	exc           config.Exc // level and network of turns that name none
+	exc           config.Exc // default level and network
 	configured    string     // system_prompt
 	file          string     // system_prompt_file, which overrides configured
 	soft          *softMemory
@@ -130,7 +130,8 @@ func (s *Service) values(snapshot *catalog.Snapshot, soft string) map[string]str
 	}
 }
 
-// build returns the prompt of plain messages from memory. The caller holds s.mu.
+// build returns the prompt of plain messages, rendered again only if its source
+// changed. s.mu must be locked.
 func (s *Service) build() string {
 	now := source{s.plain.text, s.cat.Snapshot(), s.soft.text()}
 	if now != s.source {
@@ -140,7 +141,7 @@ func (s *Service) build() string {
 	return s.built
 }
 
-// stats adds the templates in use, and the problems that a person has to fix:
+// stats adds the templates in use, and the problems that the user has to fix:
 // skipped definitions and prompts that cannot be read.
 func (s *Service) stats(stats *proto.Stats) {
 	snapshot := s.cat.Snapshot()
@@ -169,9 +170,8 @@ func (s *Service) stats(stats *proto.Stats) {
 }
 
 // override returns the configured prompt; ok is false if the template is used.
-// The file is read on each request, so that edits take effect at once. A file
-// that cannot be read is an error: without it the model would be sent another
-// prompt than the user believes.
+// The file is read on each request, so that edits take effect at once. A file that
+// cannot be read is an error: the user expects the model to get this prompt.
 func (s *Service) override() (content string, ok bool, err error) {
 	if s.file == "" {
 		return s.configured, s.configured != "", nil
@@ -187,13 +187,12 @@ func (s *Service) override() (content string, ok bool, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		remedy = "create it"
 	}
-	// The configuration file is not named: it may be one that was made for this
-	// run.
+	// The configuration file is not named: it may have been generated for this run.
 	return "", false, proto.Errorf(proto.CodeInvalid, "system_prompt_file %s: %v: %s, or change or remove the key system_prompt_file in your configuration",
 		text.VisibleLine(s.file), err, remedy)
 }
 
-// get returns the prompt and, for a root, the AGENTS.md files behind it.
+// get returns the prompt, followed by the AGENTS.md files if there is a root.
 func (s *Service) get(ctx context.Context, req proto.GetPrompt) (proto.SystemPrompt, error) {
 	reply, err := s.prompt(ctx, req)
 	if err != nil || req.Root == "" {
@@ -222,8 +221,8 @@ func (s *Service) get(ctx context.Context, req proto.GetPrompt) (proto.SystemPro
 	return reply, nil
 }
 
-// prompt returns the prompt without the AGENTS.md files: the caller's, else the
-// configured one, else the template's.
+// prompt returns the prompt without the AGENTS.md files: that of the request, else
+// the configured one, else the rendered template.
 func (s *Service) prompt(ctx context.Context, req proto.GetPrompt) (proto.SystemPrompt, error) {
 	if req.SystemPrompt != nil {
 		return proto.SystemPrompt{Content: *req.SystemPrompt}, nil

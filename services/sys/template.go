@@ -21,8 +21,8 @@ const (
 	// saveTime is how long a changed file is not read: editors save in several
 	// steps.
 	saveTime = 100 * time.Millisecond
-	// stampTime is the age from which a modification time is trusted: a younger
-	// file may be written again within the resolution of its time.
+	// stampTime is the age from which a modification time is trusted: a younger file
+	// may be written again within the resolution of timestamps.
 	stampTime = 2 * time.Second
 )
 
@@ -35,7 +35,7 @@ type template struct {
 	info     fs.FileInfo // of the file that was read; nil if it did not exist
 	young    bool        // the file was younger than stampTime
 	failed   error       // of the last attempt to read the file
-	readable bool        // an attempt has succeeded, or found the file missing
+	readable bool        // an attempt succeeded, or found the file missing
 }
 
 // missing reports whether the file does not exist.
@@ -52,8 +52,7 @@ func (t *template) describe() string {
 	return t.path
 }
 
-// read reads the file. If that fails it logs the error once, and the old text
-// stays.
+// read reads the file. If that fails, it logs the error once and keeps the old text.
 func (t *template) read() {
 	info, err := stat(t.path)
 	t.info, t.young = info, info != nil && younger(info, stampTime)
@@ -82,7 +81,7 @@ func (t *template) refresh() {
 	if err == nil && !t.young && same(info, t.info) {
 		return
 	}
-	if err == nil && info == nil { // deleted, perhaps as a step of saving: the directory has the time
+	if err == nil && info == nil { // deleted, perhaps while saving: use the directory's time
 		info, err = stat(filepath.Dir(t.path))
 	}
 	if err == nil && info != nil && t.text != "" && younger(info, saveTime) {
