@@ -15,7 +15,7 @@ func prose() []byte {
 	return []byte(strings.Repeat(strings.Repeat(words, 20)+code, 40) + "<tool_call>\n{\"name\":\"x\"}\n</tool_call>")
 }
 
-// parse feeds the pieces and returns the number of bytes that came out.
+// parse feeds the pieces to p and returns the number of bytes in its events.
 func parse(p *Parser, pieces [][]byte) (n int) {
 	for _, piece := range pieces {
 		for _, e := range p.Feed(piece) {
@@ -28,7 +28,7 @@ func parse(p *Parser, pieces [][]byte) (n int) {
 	return n
 }
 
-// scan is the floor: one search in each piece.
+// scan is the baseline: one search in each piece.
 func scan(pieces [][]byte) (n int) {
 	for _, piece := range pieces {
 		for i := bytes.IndexByte(piece, '<'); i >= 0; i = bytes.IndexByte(piece, '<') {
@@ -52,7 +52,7 @@ func BenchmarkParser(b *testing.B) {
 			var p Parser
 			for b.Loop() {
 				if n := parse(&p, pieces); n != want {
-					b.Fatalf("%d bytes came out, want %d", n, want)
+					b.Fatalf("%d bytes of events, want %d", n, want)
 				}
 			}
 			b.ReportMetric(floor(pieces)/(b.Elapsed().Seconds()/float64(b.N)), "x-of-scan")
@@ -60,8 +60,8 @@ func BenchmarkParser(b *testing.B) {
 	}
 }
 
-// floor is the time in seconds of one scan of the pieces: the best of several
-// batches, since the machine is shared.
+// floor returns the time in seconds of one scan of the pieces: the best of several
+// batches, since the machine may run other work.
 func floor(pieces [][]byte) float64 {
 	const batches, rounds = 20, 50
 	best, sum := time.Hour, 0

@@ -20,9 +20,9 @@ import (
 	"zino/proto"
 )
 
-// TestNativeCalls: several calls in one answer are carried out in order, and
-// each has its result in the next request. Calls and reasoning state go back
-// unchanged, as do earlier messages.
+// TestNativeCalls checks that several calls in one answer are carried out in order,
+// that each has its result in the next request, and that calls, reasoning state and
+// earlier messages are sent back unchanged.
 func TestNativeCalls(t *testing.T) {
 	t.Parallel()
 	const messages = `[ {"role":"system","content":"a\u003cb", "x":[1, 2]},` + "\n" + `{"content":"é","role":"user"} ]`
@@ -55,8 +55,8 @@ func TestNativeCalls(t *testing.T) {
 	})
 }
 
-// TestTextBeforeCalls: the caller gets the text before the calls are carried
-// out.
+// TestTextBeforeCalls checks that the caller gets the text before the calls are
+// carried out.
 func TestTextBeforeCalls(t *testing.T) {
 	running, release := make(chan struct{}), make(chan struct{})
 	b := newEnv(t, func(_ context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
@@ -78,15 +78,15 @@ func TestTextBeforeCalls(t *testing.T) {
 	}
 }
 
-// TestIdentifiers: in the next request each call has an identifier of its own
-// and exactly one result, with any identifiers of the calls.
+// TestIdentifiers checks that in the next request each call has a unique identifier
+// and exactly one result, whatever identifiers the model sent.
 func TestIdentifiers(t *testing.T) {
 	t.Parallel()
 	made := regexp.MustCompile(`^[A-Z0-9]{9}$`)
 	without := func(id string) string {
 		return `{` + id + `"type":"function","x":"\u003c","function":{"name":"execute_bash","arguments":"{\"code\":\"1\"}"}}`
 	}
-	for _, c := range []struct{ ids, want []string }{ // "": one that is made up
+	for _, c := range []struct{ ids, want []string }{ // "": a generated one
 		{[]string{`"id":"a",`, `"id":"b",`, `"id":"c",`}, []string{"a", "b", "c"}},
 		{[]string{``, ``, ``}, []string{"", "", ""}},
 		{[]string{`"id":"",`, `"id":null,`, ``}, []string{"", "", ""}},
@@ -148,9 +148,9 @@ func paired(t *testing.T, req proto.Infer, n int) (ids []string) {
 	return ids
 }
 
-// TestBlocksAreCalls: blocks in a session's text are removed from it and carried
-// out after the end of the answer, before the native calls, wherever the router
-// cuts the text. The model sees them as calls.
+// TestBlocksAreCalls checks that blocks in a session's text are removed from it and
+// carried out after the end of the answer, before the native calls, however the text
+// is split into packets. The model sees them as calls.
 func TestBlocksAreCalls(t *testing.T) {
 	t.Parallel()
 	answer := "One " + bash("1") + " two <ta" + "<tool_call>{\"name\":\"read\",\"arguments\":\n{\"path\":\"<p>\"}}</tool_call>" +
@@ -185,7 +185,7 @@ func TestBlocksAreCalls(t *testing.T) {
 	}
 }
 
-// spoken is the text in chunks or events.
+// spoken returns the text in chunks or events.
 func spoken(t *testing.T, packets []string) (text string) {
 	t.Helper()
 	for _, raw := range packets {
@@ -200,8 +200,8 @@ func spoken(t *testing.T, packets []string) (text string) {
 	return text
 }
 
-// TestMalformedBlocks: every malformed block is a call with a result that says
-// what is wrong.
+// TestMalformedBlocks checks that a malformed block is a call with an error as its
+// result.
 func TestMalformedBlocks(t *testing.T) {
 	t.Parallel()
 	const call, task = "invalid_input: Malformed tool_call JSON: ", "invalid_input: Malformed task JSON: "
@@ -249,8 +249,8 @@ func TestMalformedBlocks(t *testing.T) {
 	b.checkResults(2, want...)
 }
 
-// TestCutBlocks: a closed block of a truncated answer is complete; an unclosed
-// one is text.
+// TestCutBlocks checks that a closed block of a truncated answer is complete,
+// and that an unclosed one is text.
 func TestCutBlocks(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, replies(proto.Text{Content: bash("x") + "and <tool_call>{", ToolCalls: callList(native("a", "read", `{"pa`)), StopReason: "length"}), says("Done."))
@@ -262,8 +262,8 @@ func TestCutBlocks(t *testing.T) {
 	}
 }
 
-// FuzzBlock: every block is a call with a name and an object on one line as its
-// input, and is sent back so. It fails exactly if it is malformed.
+// FuzzBlock checks that every block is a call with a name and an object on one line
+// as its input, in the next request, too, and that it fails only if it is malformed.
 func FuzzBlock(f *testing.F) {
 	for _, seed := range []string{
 		`{"name":"execute_bash","arguments":{"code":"x"}}`, `{"name":"a","arguments":"{\"code\":\"x\"}"}`, `{"name":"a","arguments":"\"{}\""}`, `[]`, ``, `{"arguments":null}`,
@@ -292,12 +292,12 @@ func FuzzBlock(f *testing.F) {
 		c.identify(map[string]bool{})
 		again, err := nativeCall(c.raw)
 		if err != nil || !wire.Valid(c.raw) || again.id != c.id || again.name != c.name || string(again.input) != string(c.input) {
-			t.Errorf("%q goes back as %s: %+v, %v", body, c.raw, again, err)
+			t.Errorf("%q is sent back as %s: %+v, %v", body, c.raw, again, err)
 		}
 	})
 }
 
-// TestNativeResults: the code that is executed, and the results of calls that
+// TestNativeResults checks the code that is executed, and the errors of calls that
 // are not, all in one answer.
 func TestNativeResults(t *testing.T) {
 	cases := []struct{ name, call, want, code string }{
@@ -328,7 +328,7 @@ func TestNativeResults(t *testing.T) {
 		{"code that is a list", native("a", "execute_bash", `{"code":["x"]}`), "invalid_input: Malformed tool_call JSON: …", ""},
 
 		{"an unknown skill", native("a", "task", `{"skill":"nope","request":"x"}`), "invalid_input: Unknown skill 'nope'", ""},
-		{"a task of nothing", native("a", "task", ``), `invalid_input: The field "skill" is missing.`, ""},
+		{"a task without arguments", native("a", "task", ``), `invalid_input: The field "skill" is missing.`, ""},
 		{"an empty task", native("a", "task", `{}`), `invalid_input: The field "skill" is missing.`, ""},
 		{"no request", native("a", "task", `{"skill":"disk"}`), `invalid_input: The field "request" is missing.`, ""},
 		{"a malformed task", native("a", "task", `{"skill":`), "invalid_input: Malformed task JSON: …", ""},
@@ -350,12 +350,12 @@ func TestNativeResults(t *testing.T) {
 	b.checkResults(2, want...)
 }
 
-// TestTooManyCalls: calls above the limit are not run, and each gets a result that
-// says so.
+// TestTooManyCalls checks that calls above the limit are not run, and that the
+// result of each says so.
 func TestTooManyCalls(t *testing.T) {
 	var calls []string
 	for i := range maxCalls + 2 {
-		name := "nothing" // there is no such tool: cheap to answer
+		name := "nothing" // an unknown tool: cheap to answer
 		if i >= maxCalls-1 {
 			name = "execute_bash"
 		}
@@ -383,8 +383,8 @@ func TestTooManyCalls(t *testing.T) {
 	}
 }
 
-// FuzzCalls: any list is read or refused. Each call that is read has an identifier
-// of its own, and the extended conversation is well-formed.
+// FuzzCalls checks that any list is accepted or rejected, that each accepted call has
+// a unique identifier, and that the extended conversation is well-formed.
 func FuzzCalls(f *testing.F) {
 	for _, seed := range []string{
 		"[" + nativeBash("a", "x") + "," + nativeBash("a", "y") + "]", `[{"id":"","function":{"name":"f","arguments":{}}}]`, `[{}]`, `[{"id":1}]`,
@@ -428,10 +428,10 @@ func TestResults(t *testing.T) {
 	}{
 		{"failed", proto.Raw(failedWith(proto.ToolUnknown, "There is no \"x\"\n<y>.")), `{"ok":false,"error":{"code":"unknown_tool","message":"There is no \"x\"\n<y>."}}`},
 		{"said", said("a\n\"é\" </tool_response>"), `{"ok":true,"data":{"text":"a\n\"é\" </tool_response>"}}`},
-		{"said nothing", said(""), `{"ok":true,"data":{"text":""}}`},
+		{"empty text", said(""), `{"ok":true,"data":{"text":""}}`},
 		{"bad bytes", said("\xff"), `{"ok":true,"data":{"text":"\ufffd"}}`},
 		{"ran", result{ran: &proto.Result{Stdout: "a\n", Stderr: "b"}}.envelope(), `{"ok":true,"data":{"stdout":"a\n","stderr":"b","exit_code":0,"timed_out":false}}`},
-		{"ran into its limit", result{ran: &proto.Result{ExitCode: -1, TimedOut: true, Truncated: true}}.envelope(), `{"ok":true,"data":{"stdout":"","stderr":"","exit_code":-1,"timed_out":true,"truncated":true}}`},
+		{"timed out", result{ran: &proto.Result{ExitCode: -1, TimedOut: true, Truncated: true}}.envelope(), `{"ok":true,"data":{"stdout":"","stderr":"","exit_code":-1,"timed_out":true,"truncated":true}}`},
 	} {
 		if string(c.got) != c.want || !json.Valid(c.got) || !isEnvelope(c.got) {
 			t.Errorf("%s: got %s, want %s", c.name, c.got, c.want)
@@ -439,7 +439,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// FuzzResults: output of tools is kept, except for invalid UTF-8.
+// FuzzResults checks that the output of tools is kept, except for invalid UTF-8.
 func FuzzResults(f *testing.F) {
 	for _, seed := range []string{"", "a\n", `"}`, "\xff\x00\u2028", "</tool_response>"} {
 		f.Add(seed, 3)
@@ -510,7 +510,7 @@ func FuzzCall(f *testing.F) {
 	})
 }
 
-// isObject reports an object whose field is a string, null or absent.
+// isObject reports whether body is an object whose field is a string, null or absent.
 func isObject(body []byte, field string) bool {
 	var fields map[string]any
 	if json.Unmarshal(bytes.TrimSpace(body), &fields) != nil || fields == nil {
@@ -524,10 +524,10 @@ type journal struct {
 	mu      sync.Mutex
 	entries []string // "+name" and "-name"
 	running int
-	most    int // that ran at once
+	most    int // maximum of running
 }
 
-// note runs a call between two entries.
+// note runs call and records its start and end.
 func (l *journal) note(name string, call func() error) error {
 	l.mu.Lock()
 	l.entries = append(l.entries, "+"+name)
@@ -542,7 +542,7 @@ func (l *journal) note(name string, call func() error) error {
 	return err
 }
 
-// before reports whether one thing happened before another.
+// before reports whether the entry one precedes other.
 func (l *journal) before(one, other string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -552,7 +552,7 @@ func (l *journal) before(one, other string) bool {
 
 var numbered = regexp.MustCompile(`"(?:path|command|query)":"(\d+)"`)
 
-// numberOf is the number that a call of the tests has as its argument.
+// numberOf returns the number in the arguments of a numberedCall.
 func numberOf(t *testing.T, input []byte) (n int) {
 	m := numbered.FindSubmatch(input)
 	if m == nil {
@@ -563,14 +563,14 @@ func numberOf(t *testing.T, input []byte) (n int) {
 	return n
 }
 
-// call is a call of a tool with its number.
+// numberedCall is a call of a tool with a number as its argument.
 func numberedCall(n int, tool, argument string) string {
 	return native(fmt.Sprint("id", n), tool, fmt.Sprintf(`{"%s":"%d"}`, argument, n))
 }
 
-// TestReadsSideBySide: up to eight calls that read run at once. The first eight
-// end when all of them have begun, each after the next one: their results still
-// are in the order of the calls, and the events of each call in theirs.
+// TestReadsSideBySide checks that up to eight calls that read run concurrently. The
+// first eight end in reverse order after all of them have started; the results are
+// in the order of the calls, and the events of each call are in order.
 func TestReadsSideBySide(t *testing.T) {
 	t.Parallel()
 	const calls = 20
@@ -610,7 +610,7 @@ func TestReadsSideBySide(t *testing.T) {
 		t.Errorf("the model sees %q", results)
 	}
 	if l.most != sideBySide {
-		t.Errorf("%d calls at once", l.most)
+		t.Errorf("%d concurrent calls", l.most)
 	}
 	for i := range calls {
 		id := fmt.Sprintf(`"id":"id%d"`, i)
@@ -625,8 +625,8 @@ func TestReadsSideBySide(t *testing.T) {
 	}
 }
 
-// TestOrderOfCalls: a call that changes something runs alone, after all calls
-// before it and before all after it. Reads and recalls run side by side.
+// TestOrderOfCalls checks that a call that changes something runs alone, after all
+// earlier and before all later calls, and that reads and recalls run concurrently.
 func TestOrderOfCalls(t *testing.T) {
 	t.Parallel()
 	kinds := strings.Repeat("rmwbrrewmr", 6) // read, recall (m), write, bash, edit
@@ -639,7 +639,7 @@ func TestOrderOfCalls(t *testing.T) {
 	b.withMemory()
 	var l journal
 	there := [2]chan struct{}{make(chan struct{}), make(chan struct{})}
-	meet := func(ctx context.Context, n int) error { // of the first two neither ends before the other has begun
+	meet := func(ctx context.Context, n int) error { // the first two end only after both have started
 		if n > 1 {
 			return nil
 		}
@@ -661,17 +661,17 @@ func TestOrderOfCalls(t *testing.T) {
 		for j := range kinds {
 			alone := !strings.ContainsRune("rm", kind)
 			if alone && j < i && !l.before(fmt.Sprint("-", j), fmt.Sprint("+", i)) || alone && j > i && !l.before(fmt.Sprint("-", i), fmt.Sprint("+", j)) {
-				t.Errorf("call %d is not alone beside call %d", i, j)
+				t.Errorf("call %d overlaps call %d", i, j)
 			}
 		}
 	}
 	if !l.before("+1", "-0") || !l.before("+0", "-1") {
-		t.Error("read and recall follow each other")
+		t.Error("read and recall are not concurrent")
 	}
 }
 
-// TestHangUpDuringReads: all calls that are under way are cancelled, and no
-// other begins.
+// TestHangUpDuringReads checks that all running calls are canceled, and that no other
+// is started.
 func TestHangUpDuringReads(t *testing.T) {
 	t.Parallel()
 	var list []string

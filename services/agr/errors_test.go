@@ -15,8 +15,8 @@ import (
 	"zino/proto"
 )
 
-// TestConformance checks what the protocol demands, with plain runs and turns of
-// sessions that wait for each neighbour.
+// TestConformance runs the checks that apply to every service, with plain runs and
+// turns of sessions that wait for each other service.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	rtr, exc, called, recalled, evaluated := rpctest.NewBlock(), rpctest.NewBlock(), rpctest.NewBlock(), rpctest.NewBlock(), rpctest.NewBlock()
@@ -76,8 +76,8 @@ func TestConformance(t *testing.T) {
 	rpctest.Conformance(t, e.path, cases)
 }
 
-// TestHangUp: a caller that hangs up cancels the work in progress, and nothing is
-// started afterwards.
+// TestHangUp checks that a caller that hangs up cancels the work in progress,
+// and nothing is started afterwards.
 func TestHangUp(t *testing.T) {
 	t.Parallel()
 	task := native("a", "task", `{"skill":"disk","request":"x"}`)
@@ -130,8 +130,8 @@ func TestHangUp(t *testing.T) {
 	}
 }
 
-// TestHangUpWhileStreaming: a block that runs while the model still writes is
-// cancelled, and so is the inference.
+// TestHangUpWhileStreaming checks that a hang-up cancels both a running block and the
+// inference that is still streaming.
 func TestHangUpWhileStreaming(t *testing.T) {
 	b, writing := rpctest.NewBlock(), make(chan struct{})
 	e := newEnv(t, func(ctx context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
@@ -148,7 +148,7 @@ func TestHangUpWhileStreaming(t *testing.T) {
 	e.checkRan(1, "bash:x")
 }
 
-// TestDeadline: the text so far comes before the error.
+// TestDeadline checks that the text so far is sent before the error.
 func TestDeadline(t *testing.T) {
 	e := newEnv(t, blocks(rpctest.NewBlock(), "text"), asks("text", nativeBash("a", "1")), blocks(rpctest.NewBlock(), ""))
 	e.exc.blocks(rpctest.NewBlock())
@@ -161,8 +161,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestShutdown: a turn that is cancelled because the service ends has its text,
-// including what was held back, and one terminal packet.
+// TestShutdown checks that a turn canceled by the end of the service sends its text,
+// including text that was held back, and one terminal packet.
 func TestShutdown(t *testing.T) {
 	b := rpctest.NewBlock()
 	e := newEnv(t, blocks(b, "text <task>{"), blocks(b, ""))
@@ -183,7 +183,7 @@ func TestShutdown(t *testing.T) {
 	b.Canceled(t)
 }
 
-// TestSideBySide: turns do not wait for each other.
+// TestSideBySide checks that turns run concurrently.
 func TestSideBySide(t *testing.T) {
 	const turns = 8
 	arrived, release := make(chan struct{}), make(chan struct{})
@@ -197,7 +197,7 @@ func TestSideBySide(t *testing.T) {
 		callers[i].Send(request(question, ""))
 	}
 	for range turns {
-		zinotest.Receive(t, "all inferences are under way", arrived)
+		zinotest.Receive(t, "all inferences are running", arrived)
 	}
 	close(release)
 	for _, c := range callers {
@@ -207,8 +207,8 @@ func TestSideBySide(t *testing.T) {
 	}
 }
 
-// TestProviderErrors: an error of rtr keeps its text, code, status and details,
-// and comes after the text so far.
+// TestProviderErrors checks that an error of rtr keeps its text, code, status and
+// details, and is sent after the text so far.
 func TestProviderErrors(t *testing.T) {
 	t.Parallel()
 	refused := &proto.Error{Code: proto.CodeBudget, Message: "Rate limit <reached>", Service: "rtr", Kind: "api_error", Status: 429, Details: `{"a":1}`}
@@ -246,7 +246,7 @@ func TestProviderErrors(t *testing.T) {
 	}
 }
 
-// TestNoRouter: without rtr the error says so, and what to look at.
+// TestNoRouter checks that the error without rtr says so and what to check.
 func TestNoRouter(t *testing.T) {
 	rpctest.Modes(t, func(t *testing.T, _ bool, more string) {
 		e := newEnv(t)
@@ -258,12 +258,12 @@ func TestNoRouter(t *testing.T) {
 	})
 }
 
-// TestRudeRouter: a router that hangs up, or answers with something other than a
-// packet, gives one error after the text.
+// TestRudeRouter checks that a router that hangs up, or sends something other than a
+// packet, causes one error after the text.
 func TestRudeRouter(t *testing.T) {
 	const chunk = "\x00\x00\x00\x20" + `{"type":"chunk","delta":"a<tas"}`
 	for _, c := range []struct{ name, answer, code string }{
-		{"says nothing", "", "unavailable"},
+		{"no answer", "", "unavailable"},
 		{"hangs up", chunk, "unavailable"},
 		{"hangs up inside a packet", chunk + "\x00\x00\x00\x20{", "unavailable"},
 		{"no packet", chunk + "\x00\x00\x00\x02[]", "internal"},
@@ -285,8 +285,8 @@ func TestRudeRouter(t *testing.T) {
 	}
 }
 
-// TestServicesDown: an executor or a memory that cannot be reached, or that
-// sends a malformed answer, is a result, and the loop continues.
+// TestServicesDown checks that an unreachable exc or mem, or a malformed answer from
+// one, is a result, and that the loop continues.
 func TestServicesDown(t *testing.T) {
 	t.Parallel()
 	const noExc, noMem = "Could not connect to exc: …", "Could not connect to mem: …"
@@ -317,8 +317,8 @@ func TestServicesDown(t *testing.T) {
 	e.checkSeen(14, bash("x")+response(`Error: exc answered with a packet of type "weird": "result" was expected`))
 }
 
-// TestProblems: stats list the files that were skipped, and a file that is added
-// is used without a restart.
+// TestProblems checks that stats list skipped files, and that an added file is used
+// without a restart.
 func TestProblems(t *testing.T) {
 	e := newEnv(t, echo)
 	zinotest.Contains(t, "stats", rpctest.Dial(t, e.path).Ask(`{"type":"stats"}`), `broken.json:1:`)

@@ -13,7 +13,7 @@ import (
 	"zino/proto"
 )
 
-// remarks replies with text between packets of other kinds.
+// remarks replies with text between notices and other packets.
 func remarks(text proto.Text) reply {
 	return func(_ context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
 		err := errors.Join(
@@ -29,7 +29,7 @@ const (
 	reasoning = `{"type":"reasoning","text":"hm"}`
 )
 
-// TestEvents: every packet of a turn with several tools, in order.
+// TestEvents checks every packet of a turn with several tools.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	cost := 0.5
@@ -70,8 +70,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestStateWithoutText: without text, the first call has the state. White space
-// around blocks does not count as text.
+// TestStateWithoutText checks that the first call has the state if there is no
+// text. White space around blocks does not count as text.
 func TestStateWithoutText(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t,
@@ -90,8 +90,8 @@ func TestStateWithoutText(t *testing.T) {
 		`{"type":"assistant_final","text":"Done.","reasoning_state":[3]}`)
 }
 
-// TestPlainEvents: a plain run with events sends the same requests, and its calls
-// are reported like those of a session.
+// TestPlainEvents checks that a plain run with events sends the same requests,
+// and its calls are reported like those of a session.
 func TestPlainEvents(t *testing.T) {
 	t.Parallel()
 	answer := "a " + bash("1") + " b " + block("nope", "x") + "<task>{}</task><tool_call>["
@@ -115,8 +115,8 @@ func TestPlainEvents(t *testing.T) {
 	}
 }
 
-// TestPacedEvents: the reader has each piece before the model writes on. A
-// bracket that may begin a tag comes with what follows it.
+// TestPacedEvents checks that the caller gets each piece before the model sends the
+// next one. A bracket that may begin a tag is sent with the next piece.
 func TestPacedEvents(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -141,8 +141,8 @@ func TestPacedEvents(t *testing.T) {
 	compare(t, rest(c), final("one two <b>"), `{"type":"done","full_text":"one two <b>","iterations":1}`)
 }
 
-// TestEventsOfSkills: the usage of a skill's inferences is reported and their
-// notices are passed on; their text is not.
+// TestEventsOfSkills checks that the usage of a skill's inferences is reported
+// and their notices are forwarded, but not their text.
 func TestEventsOfSkills(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, asks("", native("a", "task", `{"skill":"disk","request":"x"}`)), remarks(proto.Text{Content: "understood"}),
@@ -155,8 +155,8 @@ func TestEventsOfSkills(t *testing.T) {
 		`{"type":"done","full_text":"Done.","iterations":2,"usage":{"input_tokens":5,"output_tokens":6,"cache_read_tokens":1,"cache_write_tokens":2,"reasoning_tokens":3}}`)
 }
 
-// TestEventsAtTheLimit: the text of the last answer and the limit are reported;
-// its calls, which are not carried out, are not.
+// TestEventsAtTheLimit checks that the text of the last answer and the limit are
+// reported, but not its calls, which are not carried out.
 func TestEventsAtTheLimit(t *testing.T) {
 	t.Parallel()
 	b := startEnv(t, func(cfg *config.Config) { cfg.Agr.SessionIterations = 2 },
@@ -174,7 +174,8 @@ func TestEventsAtTheLimit(t *testing.T) {
 	}
 }
 
-// TestErrorAfterEvents: text that was held back is sent before the error.
+// TestErrorAfterEvents checks that text that was held back is sent before the
+// error.
 func TestErrorAfterEvents(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{inSession, ""} {

@@ -81,7 +81,7 @@ const (
 	withEvents = `,"events":true`
 )
 
-// request is a run of messages with more fields.
+// request returns a run of messages with additional fields.
 func request(messages string, more string) string {
 	return `{"type":"run","messages":` + messages + `,"temperature":0.3,"top_p":0.9` + more + `}`
 }
@@ -94,8 +94,8 @@ func (e *env) ask(payload string) (streamed string, last rpctest.Packet) {
 	return c.Finish()
 }
 
-// leave sends a request, hangs up when a neighbour works on it, and waits until
-// that work is cancelled.
+// leave sends a request, hangs up when another service works on it, and waits until
+// that work is canceled.
 func (e *env) leave(payload string, b *rpctest.Block) {
 	e.t.Helper()
 	c := rpctest.Dial(e.t, e.path)
@@ -106,7 +106,7 @@ func (e *env) leave(payload string, b *rpctest.Block) {
 	rpctest.WaitIdle(e.t, e.path)
 }
 
-// checkRan checks how many inferences there were, and what was executed.
+// checkRan checks the number of inferences and the executed code.
 func (e *env) checkRan(inferences int, code ...string) {
 	e.t.Helper()
 	if n, ran := len(e.rtr.asked()), e.exc.code(); n != inferences || !slices.Equal(ran, code) {
@@ -142,7 +142,7 @@ type router struct {
 
 func (r *router) register(s *rpc.Server) {
 	rpc.HandleText(s, proto.RtrInfer, func(ctx context.Context, req proto.Infer, out *rpc.Out) (proto.Text, error) {
-		req.Messages, req.Tools = bytes.Clone(req.Messages), bytes.Clone(req.Tools) // they lie in the connection's buffer
+		req.Messages, req.Tools = bytes.Clone(req.Messages), bytes.Clone(req.Tools) // they are in the connection's buffer
 		n := r.requests.Add(req)
 		if n > len(r.script) {
 			return proto.Text{}, fmt.Errorf("no reply for inference %d", n)
@@ -154,7 +154,7 @@ func (r *router) register(s *rpc.Server) {
 // asked returns the requests so far.
 func (r *router) asked() []proto.Infer { return r.requests.All() }
 
-// emit sends one piece at once.
+// emit sends and flushes one piece.
 func emit(out *rpc.Out, piece string) error {
 	return errors.Join(out.Text([]byte(piece)), out.Flush())
 }
@@ -191,15 +191,15 @@ func fails(err error, pieces ...string) reply {
 	}
 }
 
-// blocks answers with text and works until it is cancelled or released.
+// blocks answers with text and then blocks until it is canceled or released.
 func blocks(b *rpctest.Block, text string) reply {
 	return func(ctx context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
 		return proto.Text{Content: text}, cmp.Or(emit(out, text), b.Wait(ctx))
 	}
 }
 
-// echo answers with the last message's content: the test's question is what the
-// model writes.
+// echo answers with the last message's content, so that a test's question is the
+// model's answer.
 func echo(_ context.Context, req proto.Infer, out *rpc.Out) (proto.Text, error) {
 	content, err := lastMessage(req)
 	return proto.Text{Content: content}, errors.Join(err, out.Text([]byte(content)))
@@ -215,8 +215,8 @@ func lastMessage(req proto.Infer) (string, error) {
 	return messages[len(messages)-1].Content, nil
 }
 
-// checkSeen checks what the model sees as the last message of a request, by its
-// beginning if want ends with "…".
+// checkSeen checks the last message of a request to the model, only its beginning if
+// want ends with "…".
 func (e *env) checkSeen(inference int, want string) {
 	e.t.Helper()
 	got, err := lastMessage(e.rtr.asked()[inference-1])
@@ -247,7 +247,7 @@ func (x *executor) register(s *rpc.Server) {
 		return run(ctx, req)
 	})
 	rpc.HandleEvents(s, proto.ExcCall, func(ctx context.Context, req proto.Call, out *rpc.Out) (proto.CallResult, error) {
-		req.Input = bytes.Clone(req.Input) // it lies in the connection's buffer
+		req.Input = bytes.Clone(req.Input) // it is in the connection's buffer
 		x.calls.Add(req)
 		x.mu.Lock()
 		call := x.call
@@ -259,31 +259,31 @@ func (x *executor) register(s *rpc.Server) {
 	})
 }
 
-// onRun sets how code is run from now on.
+// onRun sets the function that runs code.
 func (x *executor) onRun(run func(ctx context.Context, req proto.Execute) (proto.Result, error)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.run = run
 }
 
-// returns sets the result of code; at first it is empty.
+// returns sets the result of code; the default is empty.
 func (x *executor) returns(result proto.Result) {
 	x.onRun(func(context.Context, proto.Execute) (proto.Result, error) { return result, nil })
 }
 
-// blocks lets code run until it is cancelled or released.
+// blocks makes code run until it is canceled or released.
 func (x *executor) blocks(b *rpctest.Block) {
 	x.onRun(func(ctx context.Context, _ proto.Execute) (proto.Result, error) { return proto.Result{}, b.Wait(ctx) })
 }
 
-// onCall sets how calls are carried out from now on.
+// onCall sets the function that carries out calls.
 func (x *executor) onCall(call func(ctx context.Context, req proto.Call, out *rpc.Out) (proto.CallResult, error)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.call = call
 }
 
-// answers sets the results of calls; at first they are empty texts.
+// answers sets the results of calls; the default is an empty text.
 func (x *executor) answers(result func(proto.Call) proto.Raw) {
 	x.onCall(func(_ context.Context, req proto.Call, _ *rpc.Out) (proto.CallResult, error) {
 		return proto.CallResult{Result: result(req)}, nil
@@ -294,7 +294,7 @@ func (x *executor) ran() []proto.Execute { return x.runs.All() }
 
 func (x *executor) called() []proto.Call { return x.calls.All() }
 
-// code returns what was executed, each as executor:code.
+// code returns the executed code, each as executor:code.
 func (x *executor) code() (all []string) {
 	for _, r := range x.ran() {
 		all = append(all, r.Executor+":"+r.Code)
@@ -302,7 +302,7 @@ func (x *executor) code() (all []string) {
 	return all
 }
 
-// memory is a fake mem: it keeps what is stored, with ids from 7 on.
+// memory is a fake mem: it records stored memories, with ids from 7.
 type memory struct {
 	old bool // it cannot list memories; set before the first call
 
@@ -320,7 +320,7 @@ func (m *memory) register(s *rpc.Server) {
 		i := slices.IndexFunc(m.stored, func(s proto.StoreHard) bool { return bytes.Equal(s.Messages, req.Messages) && s.Tag == req.Tag })
 		if i < 0 {
 			i = len(m.stored)
-			req.Messages = bytes.Clone(req.Messages) // they lie in the connection's buffer
+			req.Messages = bytes.Clone(req.Messages) // they are in the connection's buffer
 			m.stored = append(m.stored, req)
 		}
 		return proto.Stored{ID: 7 + i}, m.err
@@ -349,7 +349,7 @@ func (m *memory) register(s *rpc.Server) {
 	})
 }
 
-// onSearch sets how searches end from now on.
+// onSearch sets the function that searches.
 func (m *memory) onSearch(search func(ctx context.Context, req proto.SearchHard) (proto.HardMemories, error)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -363,7 +363,7 @@ func (m *memory) finds(results ...proto.HardMemory) {
 	})
 }
 
-// kept returns what has been stored.
+// kept returns the stored memories.
 func (m *memory) kept() []proto.StoreHard {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -373,7 +373,7 @@ func (m *memory) kept() []proto.StoreHard {
 // asked returns the searches so far.
 func (m *memory) asked() []proto.SearchHard { return m.queries.All() }
 
-// pages is a fake repl with one page: it records code.
+// pages is a fake repl with one page. It records code.
 type pages struct {
 	evals rpctest.Record[proto.Eval]
 
@@ -422,11 +422,11 @@ func (p *pages) onEval(eval func(ctx context.Context, req proto.Eval) (proto.Eva
 // asked returns the evaluations so far.
 func (p *pages) asked() []proto.Eval { return p.evals.All() }
 
-// What stands in texts and messages.
+// Contents of texts and messages.
 
 func quote(s string) string { return string(wire.AppendString(nil, s)) }
 
-// block is a block that calls a function with code; bash one that runs bash.
+// block returns a block that calls a function with code.
 func block(function, code string) string {
 	return fmt.Sprintf("<tool_call>\n{\"name\": %q, \"arguments\": {\"code\": %q}}\n</tool_call>", function, code)
 }
@@ -448,7 +448,7 @@ func taskResponse(result string) string {
 	return "\n<task_response>\n" + result + "\n</task_response>\n"
 }
 
-// native is a call as rtr sends it; arguments are the text that the model wrote.
+// native returns a call as rtr sends it, with arguments as the model wrote them.
 func native(id, function, arguments string) string {
 	return `{"id":` + quote(id) + `,"type":"function","function":{"name":` + quote(function) + `,"arguments":` + quote(arguments) + `}}`
 }
@@ -460,8 +460,7 @@ func nativeBash(id, code string) string {
 
 func callList(calls ...string) proto.Raw { return proto.Raw("[" + strings.Join(calls, ",") + "]") }
 
-// assistant is the message of an answer, calling of one with calls, and answering
-// the message with the result of a call.
+// assistant returns the message of an answer.
 func assistant(content string) string {
 	return `{"role":"assistant","content":` + quote(content) + `}`
 }
@@ -478,14 +477,14 @@ func answering(id, content string) string {
 	return `{"role":"tool","content":` + quote(content) + `,"tool_call_id":` + quote(id) + `,"ok":` + strconv.FormatBool(succeeded(proto.Raw(content))) + `}`
 }
 
-// said, failedWith and ran are envelopes.
+// said returns the envelope of a text.
 func said(text string) proto.Raw { return result{text: text}.envelope() }
 
 func failedWith(code, message string) string {
 	return string(result{err: &toolError{code: code, message: message}}.envelope())
 }
 
-// ran is what the model is given in a session for code that printed a text.
+// ran returns the envelope of code that printed a text.
 func ran(stdout string) string {
 	return string(result{ran: &proto.Result{Stdout: stdout}}.envelope())
 }
@@ -523,8 +522,8 @@ func toolResults(t *testing.T, req proto.Infer) (list []string) {
 	return list
 }
 
-// checkResults compares the results of calls, shortened, with those wanted; a
-// wanted one that ends with "…" is a beginning.
+// checkResults compares the shortened results of calls with want; if a string ends
+// with "…", only its beginning is compared.
 func (e *env) checkResults(inference int, want ...string) {
 	e.t.Helper()
 	results := toolResults(e.t, e.rtr.asked()[inference-1])
@@ -540,26 +539,26 @@ func (e *env) checkResults(inference int, want ...string) {
 	}
 }
 
-// hasReason reports a line that begins so and has more.
+// hasReason reports whether s is one line with more text after beginning.
 func hasReason(s, beginning string) bool {
 	reason, ok := strings.CutPrefix(s, beginning)
 	return ok && strings.TrimSpace(reason) != "" && !strings.Contains(s, "\n")
 }
 
-// What callers with events see.
+// Helpers for callers with events.
 
 var (
 	madeUp    = regexp.MustCompile(`"((?:tool_call_)?id)":"[A-Z2-7]{9}"`)
 	durations = regexp.MustCompile(`"duration_ms":\d+`)
 )
 
-// withoutIDs empties identifiers that were made up.
+// withoutIDs empties generated identifiers.
 func withoutIDs(messages []byte) string {
 	return string(madeUp.ReplaceAll(messages, []byte(`"$1":""`)))
 }
 
-// watch sends one request and returns the packets of its answer, the terminal
-// one last, without durations and made-up identifiers.
+// watch sends one request and returns the packets of its answer, the terminal one
+// last, without durations and generated identifiers.
 func (e *env) watch(payload string) []string {
 	e.t.Helper()
 	c := rpctest.Dial(e.t, e.path)
@@ -567,7 +566,7 @@ func (e *env) watch(payload string) []string {
 	return rest(c)
 }
 
-// rest returns the packets up to the terminal one. Nothing may follow it.
+// rest returns the packets up to the terminal one, and checks that it is the last.
 func rest(c *rpctest.Conn) (packets []string) {
 	for _, p := range c.Rest() {
 		packets = append(packets, durations.ReplaceAllString(withoutIDs([]byte(p.Raw)), `"duration_ms":0`))
@@ -575,7 +574,7 @@ func rest(c *rpctest.Conn) (packets []string) {
 	return packets
 }
 
-// compare compares packets with those wanted.
+// compare compares packets with want.
 func compare(t *testing.T, got []string, want ...string) {
 	t.Helper()
 	for i := range max(len(got), len(want)) {

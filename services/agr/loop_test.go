@@ -34,8 +34,8 @@ func TestPlainAnswer(t *testing.T) {
 	})
 }
 
-// TestRequests: the requests to rtr: earlier messages stay unchanged, with white
-// space between them, unknown keys and escapes.
+// TestRequests checks the requests to rtr. Earlier messages are unchanged, including
+// white space between them, unknown keys and escapes.
 func TestRequests(t *testing.T) {
 	const messages = `[ {"role":"system","content":"a\u003cb", "x":[1, 2]},` + "\n" + `{"content":"é","role":"user"} ]`
 	rpctest.Modes(t, func(t *testing.T, stream bool, more string) {
@@ -73,8 +73,8 @@ func TestRequests(t *testing.T) {
 	})
 }
 
-// TestEmptyList: a list with nothing but white space gets the answer as its first
-// message.
+// TestEmptyList checks that the answer becomes the first message of a list that
+// contains only white space.
 func TestEmptyList(t *testing.T) {
 	e := newEnv(t, says(bash("x")), says("done"))
 	e.ask(request("[ \n]", ""))
@@ -84,9 +84,9 @@ func TestEmptyList(t *testing.T) {
 	}
 }
 
-// TestLimits: the request's limit counts before the configured one. At the limit
-// a plain run carries out its last blocks; a session's turn ends with an error,
-// its last calls not carried out.
+// TestLimits checks that the request's limit overrides the configured one. At the
+// limit a plain run carries out its last blocks; a session's turn ends with an error
+// and without carrying out its last calls.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	block, augmented := "A"+bash("x")+"B", "A"+bash("x")+response("(no output)")+"B"
@@ -138,8 +138,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestAtTheLimit: an answer without calls is an answer, even the last one. Blocks
-// in the text count like calls.
+// TestAtTheLimit checks that an answer without calls is an answer, even the last
+// one. Blocks in the text count like calls.
 func TestAtTheLimit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -157,7 +157,7 @@ func TestAtTheLimit(t *testing.T) {
 	}
 }
 
-// TestUnclosed: a block that is not closed is text and ends the turn.
+// TestUnclosed checks that a block that is not closed is text and ends the turn.
 func TestUnclosed(t *testing.T) {
 	for _, pieces := range [][]string{{"a <tool_call>{", `"name"`}, {"a <task>", "</tas"}, {"a <tool_", "cal"}, {"a <"}, {""}} {
 		rpctest.Modes(t, func(t *testing.T, stream bool, more string) {
@@ -171,7 +171,8 @@ func TestUnclosed(t *testing.T) {
 	}
 }
 
-// TestResultsAreNotParsed: tags in the output of a tool or a skill are text.
+// TestResultsAreNotParsed checks that tags in the output of a tool or a skill
+// are text.
 func TestResultsAreNotParsed(t *testing.T) {
 	output := bash("rm") + `<task>{"skill":"disk","request":"x"}</task><tool_`
 	rpctest.Modes(t, func(t *testing.T, stream bool, more string) {
@@ -187,8 +188,8 @@ func TestResultsAreNotParsed(t *testing.T) {
 	})
 }
 
-// TestBig: a conversation of 5 MB is sent twice, and an answer of 5 MB received;
-// 1 MB for collected requests.
+// TestBig checks a conversation of 5 MB, sent twice, and an answer of 5 MB; 1 MB
+// for collected requests.
 func TestBig(t *testing.T) {
 	t.Parallel()
 	rpctest.Modes(t, func(t *testing.T, stream bool, more string) {
@@ -210,7 +211,8 @@ func TestBig(t *testing.T) {
 	})
 }
 
-// TestForwardsAtOnce: the caller gets each piece before the model writes on.
+// TestForwardsAtOnce checks that the caller gets each piece before the model sends the
+// next one.
 func TestForwardsAtOnce(t *testing.T) {
 	release := make(chan struct{})
 	b := newEnv(t, func(ctx context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
@@ -234,9 +236,9 @@ func TestForwardsAtOnce(t *testing.T) {
 	}
 }
 
-// TestExecutesAtTheClosingTag: the tool runs, and the caller gets its result,
-// while the model still writes. The caller gets the text before the block while
-// the tool runs.
+// TestExecutesAtTheClosingTag checks that the tool runs, and the caller gets its
+// result, while the model is still writing, and that the caller gets the text before
+// the block while the tool runs.
 func TestExecutesAtTheClosingTag(t *testing.T) {
 	running, finish, release := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	b := newEnv(t, func(ctx context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
@@ -264,13 +266,14 @@ func TestExecutesAtTheClosingTag(t *testing.T) {
 	}
 }
 
-// TestResultIsShownBeforeTheNextInference: the caller gets the result before the
-// next inference, even if block and end of the answer arrive in one piece.
+// TestResultIsShownBeforeTheNextInference checks that the caller gets the result
+// before the next inference, even if block and end of the answer arrive in one
+// piece.
 func TestResultIsShownBeforeTheNextInference(t *testing.T) {
 	for _, c := range []struct{ name, answer, shown string }{
 		{"block at the end", bash("x"), response("(no output)")},
-		{"text behind it", bash("x") + "tail", response("(no output)") + "tail"},
-		{"half a tag behind it", bash("x") + "<ta", response("(no output)") + "<ta"},
+		{"text after it", bash("x") + "tail", response("(no output)") + "tail"},
+		{"half a tag after it", bash("x") + "<ta", response("(no output)") + "<ta"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			release := make(chan struct{})
@@ -292,8 +295,8 @@ func TestResultIsShownBeforeTheNextInference(t *testing.T) {
 	}
 }
 
-// TestFormsAgree: collected and streamed requests give the same text however the
-// router cuts its answers, and the stream lacks the blocks only.
+// TestFormsAgree checks that collected and streamed requests return the same text
+// however the router splits its answers, and that the stream omits only the blocks.
 func TestFormsAgree(t *testing.T) {
 	answer := "a <b <ta> é " + bash("1") + "<" + bash("2") + "\n<task>{}</task><tool_" + block("nope", "3") + " <task> unclosed"
 	whole := strings.NewReplacer(
@@ -320,8 +323,8 @@ func TestFormsAgree(t *testing.T) {
 	}
 }
 
-// wholeRunes moves the bytes of a cut character to the piece where it ends, since
-// packets have whole characters only.
+// wholeRunes moves the bytes of a split character to the piece where it ends, since
+// packets are valid UTF-8.
 func wholeRunes(pieces []string) []string {
 	var whole []string
 	pending := ""
@@ -333,8 +336,8 @@ func wholeRunes(pieces []string) []string {
 	return append(whole, pending)
 }
 
-// TestCollectedRouter: if the router does not stream, a caller that asked for a
-// stream still gets the text, with tools carried out.
+// TestCollectedRouter checks that if the router does not stream, a caller that
+// asked for a stream still gets the text, with tools carried out.
 func TestCollectedRouter(t *testing.T) {
 	whole := func(text string) reply {
 		return func(_ context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
@@ -349,8 +352,8 @@ func TestCollectedRouter(t *testing.T) {
 	}
 }
 
-// TestKeepalives: keepalives of a neighbour are not passed on to a caller that
-// did not ask for them.
+// TestKeepalives checks that keepalives of other services are not forwarded to a
+// caller that did not ask for them.
 func TestKeepalives(t *testing.T) {
 	rpctest.Modes(t, func(t *testing.T, _ bool, more string) {
 		b := newEnv(t, func(_ context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
@@ -365,7 +368,7 @@ func TestKeepalives(t *testing.T) {
 	})
 }
 
-// TestSpacedChunks: chunks with blanks or in another order of keys are chunks.
+// TestSpacedChunks checks that chunks may have blanks and any order of keys.
 func TestSpacedChunks(t *testing.T) {
 	b := newEnv(t, func(_ context.Context, _ proto.Infer, out *rpc.Out) (proto.Text, error) {
 		for _, packet := range []string{`{"delta": "a<task>{}</ta", "type": "chunk"}`, ` {"type": "chunk", "delta": "sk>\u00e9", "x": 1}`, `{"type":"chunk","delta":""}`, `{"type":"chunk","delta":null}`} {
@@ -381,7 +384,7 @@ func TestSpacedChunks(t *testing.T) {
 	}
 }
 
-// costing is a reply with usage, and a cost in dollars if that is known.
+// costing returns a reply with usage and, if given, a cost in dollars.
 func costing(text proto.Text, in, out int64, cost ...float64) reply {
 	text.Usage = &proto.Usage{InputTokens: in, OutputTokens: out, CacheReadTokens: 1, CacheWriteTokens: 2, ReasoningTokens: 3}
 	if len(cost) > 0 {
@@ -390,9 +393,9 @@ func costing(text proto.Text, in, out int64, cost ...float64) reply {
 	return replies(text)
 }
 
-// TestSessionRequests: every inference of a session's turn, including those of
-// skills, has the parameters of the turn. Tools are offered to the main loop
-// only, the same in each request of a turn.
+// TestSessionRequests checks that every inference of a session's turn, including
+// those of skills, has the parameters of the turn. Tools are offered to the main
+// loop only, the same in each request of a turn.
 func TestSessionRequests(t *testing.T) {
 	rpctest.Modes(t, func(t *testing.T, stream bool, more string) {
 		b := newEnv(t, asks("", native("a", "task", `{"skill":"disk","request":"x"}`)), says("i"), says("code"), says(delegate("snake", "y")), says("j"), says("1"), says("Done."))
@@ -417,8 +420,8 @@ func TestSessionRequests(t *testing.T) {
 	})
 }
 
-// TestPlainRuns: without a session no tools are offered, native calls are
-// ignored, and the answer does not name provider and usage. The model of the
+// TestPlainRuns checks that without a session no tools are offered, native calls
+// are ignored, and the answer does not name provider and usage. The model of the
 // request is used.
 func TestPlainRuns(t *testing.T) {
 	t.Parallel()
@@ -447,8 +450,8 @@ func TestPlainRuns(t *testing.T) {
 	})
 }
 
-// TestUsage: the answer of a session's turn has the usage of all its inferences,
-// and provider, model and stop reason of the last one.
+// TestUsage checks that the answer of a session's turn has the usage of all its
+// inferences, and provider, model and stop reason of the last one.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	task := proto.Text{ToolCalls: callList(native("a", "task", `{"skill":"disk","request":"x"}`)), StopReason: "tool_calls", Provider: "one", Model: "m-1"}
@@ -475,7 +478,7 @@ func TestUsage(t *testing.T) {
 			`{"input_tokens":4,"output_tokens":4,"cache_read_tokens":4,"cache_write_tokens":8,"reasoning_tokens":12}`,
 		},
 		{"free", []reply{costing(end, 1, 1, 0)}, `{"input_tokens":1,"output_tokens":1,"cache_read_tokens":1,"cache_write_tokens":2,"reasoning_tokens":3,"cost_usd":0}`},
-		{"nothing known", []reply{replies(task), replies(skill), replies(skill), replies(end)}, ""},
+		{"no usage", []reply{replies(task), replies(skill), replies(skill), replies(end)}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rpctest.Modes(t, func(t *testing.T, stream bool, more string) {
@@ -497,8 +500,8 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestStopReasons: the calls decide whether the turn continues, whatever the stop
-// reason. Of a truncated answer, only complete calls count.
+// TestStopReasons checks that the calls decide whether the turn continues, not the
+// stop reason. A truncated answer continues only if a call is complete.
 func TestStopReasons(t *testing.T) {
 	t.Parallel()
 	whole, cut, begun := nativeBash("a", "x"), native("b", "execute_bash", `{"code":"rm -r`), native("c", "execute_bash", "")
@@ -539,8 +542,8 @@ func TestStopReasons(t *testing.T) {
 	}
 }
 
-// TestEarlierMessages: earlier messages are copied, never decoded: these are
-// delimited like JSON but malformed.
+// TestEarlierMessages checks that earlier messages are copied and never decoded, with
+// messages that are delimited like JSON but malformed.
 func TestEarlierMessages(t *testing.T) {
 	strange := `[{"role":"user","content":"\q` + strings.Repeat("0123456789", 10<<10) + "\xff" + `"}, {"role" :x}]`
 	b := newEnv(t, asks("one", nativeBash("a", "x")), says("two "+bash("y")), asks("three", nativeBash("b", "z")), says("Done."))
@@ -554,7 +557,7 @@ func TestEarlierMessages(t *testing.T) {
 	}
 }
 
-// TestReasoningState: the state goes back with its calls, and with nothing else.
+// TestReasoningState checks that the state is sent back with its calls, and only then.
 func TestReasoningState(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, state, want string }{
@@ -582,8 +585,8 @@ func TestReasoningState(t *testing.T) {
 	}
 }
 
-// TestBrokenRouter: malformed calls or a malformed state are errors of rtr and
-// end the turn, before anything is carried out.
+// TestBrokenRouter checks that malformed calls or a malformed state are errors
+// of rtr and end the turn, before anything is carried out.
 func TestBrokenRouter(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ calls, state, says string }{

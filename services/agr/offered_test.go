@@ -19,8 +19,8 @@ import (
 	"zino/proto"
 )
 
-// TestPagesOffered: the tools for pages are offered in turns of sessions that
-// begin while repl listens, and the method tools answers the same.
+// TestPagesOffered checks that the tools for pages are offered in turns that start
+// while repl listens, and that the method tools returns the same list.
 func TestPagesOffered(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, says("none yet"), says("there"), says("a plain run"), asks("", native("a", "page_list", "")), says("gone"))
@@ -46,8 +46,8 @@ func TestPagesOffered(t *testing.T) {
 	}
 }
 
-// TestPageTools: pages are listed, code runs in them, and code that fails is a
-// failed call.
+// TestPageTools checks that pages are listed, code runs in them, and code that
+// fails is a failed call.
 func TestPageTools(t *testing.T) {
 	t.Parallel()
 	rpctest.Modes(t, func(t *testing.T, _ bool, more string) {
@@ -79,7 +79,7 @@ func TestPageTools(t *testing.T) {
 	})
 }
 
-// TestPageFaults: a malformed call or an error of repl is a result.
+// TestPageFaults checks that a malformed call or an error of repl is a result.
 func TestPageFaults(t *testing.T) {
 	t.Parallel()
 	cases := []struct{ call, want string }{
@@ -113,8 +113,9 @@ func TestPageFaults(t *testing.T) {
 	b.checkResults(2, want...)
 }
 
-// TestPagesConfined: the sandbox level of the turn reaches repl, which refuses
-// the code or runs it outside the sandbox; the model is informed in both cases.
+// TestPagesConfined checks that the sandbox level of the turn reaches repl,
+// which refuses the code or runs it outside the sandbox; the model is informed
+// in both cases.
 func TestPagesConfined(t *testing.T) {
 	t.Parallel()
 	rpctest.Modes(t, func(t *testing.T, _ bool, more string) {
@@ -142,8 +143,8 @@ func TestPagesConfined(t *testing.T) {
 	})
 }
 
-// TestPagesConfiguredLevel: a turn without a sandbox level has the configured
-// one.
+// TestPagesConfiguredLevel checks that a turn without a sandbox level has the
+// configured one.
 func TestPagesConfiguredLevel(t *testing.T) {
 	t.Parallel()
 	b := startEnv(t, func(cfg *config.Config) { cfg.Exc.Sandbox = "workspace-write" },
@@ -155,7 +156,8 @@ func TestPagesConfiguredLevel(t *testing.T) {
 	}
 }
 
-// TestPagesGone: if repl ends during a turn, its tools are unavailable.
+// TestPagesGone checks that the tools for pages are unavailable if repl ends during a
+// turn.
 func TestPagesGone(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t)
@@ -172,8 +174,8 @@ func TestPagesGone(t *testing.T) {
 	}
 }
 
-// TestPageBlocks: a model without native calls reaches pages with blocks, and
-// the calls are reported.
+// TestPageBlocks checks that a model without native calls can use pages with
+// blocks, and that the calls are reported.
 func TestPageBlocks(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, says(`Look. <tool_call>{"name":"page_eval","arguments":{"page":"shop","code":"1<2"}}</tool_call>`), says("Done."))
@@ -189,8 +191,8 @@ func TestPageBlocks(t *testing.T) {
 	}
 }
 
-// TestStrangeSocket: a listener that answers nothing does not delay a turn: it
-// is not asked before a tool is called.
+// TestStrangeSocket checks that a listener that never answers does not delay a turn:
+// no request is sent before a tool is called.
 func TestStrangeSocket(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, says("Done."))
@@ -239,7 +241,8 @@ func TestEvaluated(t *testing.T) {
 	}
 }
 
-// TestLongEvaluated: of long texts the model gets the beginning and the end.
+// TestLongEvaluated checks that the model gets the beginning and the end of a long
+// text.
 func TestLongEvaluated(t *testing.T) {
 	const limit = 4096
 	long := "begin " + strings.Repeat("語", 100_000) + " end"
@@ -257,13 +260,13 @@ func TestLongEvaluated(t *testing.T) {
 			t.Errorf("%d texts: %s", n, got)
 		}
 		if event.Message != long || in.Background[0].Message != long {
-			t.Error("what was given is changed")
+			t.Error("the argument was changed")
 		}
 	}
 }
 
-// FuzzEvaluated: every answer of a page is an envelope, and short texts are
-// complete.
+// FuzzEvaluated checks that every answer of a page is an envelope, and short
+// texts are complete.
 func FuzzEvaluated(f *testing.F) {
 	for _, seed := range []string{"", "25", "\xff\u2028\x00", strings.Repeat("é", 600), strings.Repeat("\x80", 2000)} {
 		f.Add(seed, true)
@@ -287,13 +290,13 @@ func FuzzEvaluated(f *testing.F) {
 			t.Errorf("%q became %q", text, got.Data.Value)
 		}
 		if utf8.ValidString(text) && strings.ContainsRune(got.Data.Value, utf8.RuneError) && !strings.ContainsRune(text, utf8.RuneError) {
-			t.Errorf("a character of %q was cut", text)
+			t.Errorf("a character of %q was split", text)
 		}
 	})
 }
 
-// TestOffered: a session's turn offers the tools of the catalog at its
-// beginning, and the method tools answers the same.
+// TestOffered checks that a turn offers the tools that the catalog has when it starts,
+// and that the method tools returns the same list.
 func TestOffered(t *testing.T) {
 	b := newEnv(t, says("one"), says("two"))
 	dir := filepath.Dir(b.path)
@@ -320,8 +323,8 @@ func TestOffered(t *testing.T) {
 	}
 }
 
-// TestNoFiles: without files a session still has the tools of exc; the tool task
-// does not exist.
+// TestNoFiles checks that without files a session still has the tools of exc;
+// the tool task does not exist.
 func TestNoFiles(t *testing.T) {
 	b := newEnv(t, asks("", native("a", "task", `{"skill":"disk","request":"x"}`)), says("Done."))
 	dir := filepath.Dir(b.path)
@@ -344,8 +347,8 @@ func TestNoFiles(t *testing.T) {
 	}
 }
 
-// TestHiddenNames: a file cannot redefine a tool of exc in a session. In a plain
-// run, which does not have exc's tools, its tool is used.
+// TestHiddenNames checks that a file cannot redefine a tool of exc in a session. A
+// plain run, which does not have exc's tools, uses the file's tool.
 func TestHiddenNames(t *testing.T) {
 	b := newEnv(t, asks("", native("a", "read", `{"path":"x"}`)), says("Done."), says(`<tool_call>{"name":"read","arguments":{"query":"x"}}</tool_call>`), says("Done."))
 	b.writeTool("read", `{"name":"read","builtin":"recall"}`)
@@ -364,13 +367,13 @@ func TestHiddenNames(t *testing.T) {
 	}
 }
 
-// executeJSON is the function of an executor.
+// executeJSON returns the description of an executor's function.
 func executeJSON(name, description string) string {
 	return `{"type":"function","function":{"name":"` + name + `","description":"` + description + `","parameters":{"type":"object","properties":` +
 		`{"code":{"type":"string","description":"The whole code. It is run from a file, without input."}},"required":["code"]}}}`
 }
 
-// taskJSON is the function of skills.
+// taskJSON returns the description of the tool task.
 func taskJSON(description, names string) string {
 	return `{"type":"function","function":{"name":"task","description":"Hands a request to a skill, which writes code for it, runs it and returns its output.",` +
 		`"parameters":{"type":"object","properties":{"request":{"type":"string","description":"What is to be done, in plain words."},` +
@@ -403,7 +406,7 @@ func TestOffer(t *testing.T) {
 			executeJSON("execute_"+long, long+" executor: runs code and returns its output"),
 		},
 		{"shells", catalog.Snapshot{Tools: []catalog.Tool{{Executor: "bash"}, {Executor: "sh"}, {Executor: "/bin/bash"}, {Executor: "zsh"}}}, executeJSON("execute_zsh", "zsh executor: runs code and returns its output")},
-		{"only such names", catalog.Snapshot{Tools: []catalog.Tool{{Executor: "c++"}}}, ""},
+		{"only invalid names", catalog.Snapshot{Tools: []catalog.Tool{{Executor: "c++"}}}, ""},
 		{"skills", catalog.Snapshot{Skills: []catalog.Skill{{Name: "disk"}, {Name: "a b"}}}, taskJSON("The skill.", `["disk","a b"]`)},
 		{
 			"built-in",
@@ -429,8 +432,8 @@ func TestOffer(t *testing.T) {
 	}
 }
 
-// TestOwn: the four tools come first and describe every parameter. They are
-// short, since every turn sends them.
+// TestOwn checks that the four tools come first and describe every parameter.
+// They are short, since every turn sends them.
 func TestOwn(t *testing.T) {
 	raw := offer(&catalog.Snapshot{}, false)
 	if tokens := len(raw) / 4; tokens >= 500 {
@@ -466,12 +469,12 @@ func TestOwn(t *testing.T) {
 			}
 		}
 		if !has(ownTools, f.Function.Name) {
-			t.Errorf("%s is not ours", f.Function.Name)
+			t.Errorf("%s is not in ownTools", f.Function.Name)
 		}
 	}
 	for _, name := range []string{"", "Read", "execute_bash", taskTool, "recall"} {
 		if has(ownTools, name) {
-			t.Errorf("%q is ours", name)
+			t.Errorf("%q is in ownTools", name)
 		}
 	}
 }
@@ -486,8 +489,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestOfferPages: with repl two short tools follow the four, and no file can
-// redefine them. Without repl a file can.
+// TestOfferPages checks that with repl the two tools for pages follow the four of exc,
+// are short, and cannot be redefined by a file. Without repl a file can define them.
 func TestOfferPages(t *testing.T) {
 	snapshot := &catalog.Snapshot{Tools: []catalog.Tool{{Name: "page_eval", Builtin: "recall"}, {Name: "recall", Builtin: "recall"}}}
 	for pages, want := range map[bool]string{false: ownNames + ", page_eval, recall", true: ownNames + ", page_list, page_eval, recall"} {

@@ -17,8 +17,7 @@ type found struct {
 
 func (f found) String() string { return fmt.Sprintf("%d:%q", f.kind, f.body) }
 
-// gather feeds pieces and returns the events with neighbouring text joined:
-// the cuts in a text do not matter.
+// gather feeds pieces and returns the events with adjacent text joined.
 func gather(pieces ...string) []found {
 	var p Parser
 	var all []found
@@ -34,7 +33,7 @@ func gather(pieces ...string) []found {
 	for _, piece := range pieces {
 		buffer := []byte(piece)
 		take(p.Feed(buffer))
-		clear(buffer) // the parser must have kept what it still needs
+		clear(buffer) // the parser must not refer to its input
 	}
 	take(p.End())
 	return all
@@ -102,7 +101,7 @@ var parserTable = []struct {
 		"text all around", "a<tool_call>b</tool_call>c<task>d</task>e",
 		[]found{aText("a"), aCall("b"), aText("c"), aTask("d"), aText("e")},
 	},
-	{"white space stays", " \n<task>\n{}\n</task>\n ", []found{aText(" \n"), aTask("\n{}\n"), aText("\n ")}},
+	{"white space is kept", " \n<task>\n{}\n</task>\n ", []found{aText(" \n"), aTask("\n{}\n"), aText("\n ")}},
 	{
 		"a prefix that breaks", "<tool_x> <tas k> <t <to <tool <tool_ <tool_c <tool_call",
 		[]found{aText("<tool_x> <tas k> <t <to <tool <tool_ <tool_c <tool_call")},
@@ -122,8 +121,8 @@ var parserTable = []struct {
 		[]found{aTask("a<task>b"), aText("c</task>")},
 	},
 	{"closing tags alone", "</task>x</tool_call>", []found{aText("</task>x</tool_call>")}},
-	{"a closing tag that breaks", "<task>a</tas</task>", []found{aTask("a</tas")}},
-	{"a closing tag that breaks by itself", "<task>a<</task>", []found{aTask("a<")}},
+	{"a broken closing tag", "<task>a</tas</task>", []found{aTask("a</tas")}},
+	{"a closing tag broken by itself", "<task>a<</task>", []found{aTask("a<")}},
 	{"the other closing tag", "<task>a</tool_call>b</task>", []found{aTask("a</tool_call>b")}},
 	{"a closing tag in another case", "<task>a</TASK>b</task>", []found{aTask("a</TASK>b")}},
 	{"an unclosed block", "a<task>b", []found{aText("a<task>b")}},
@@ -152,7 +151,7 @@ func TestParser(t *testing.T) {
 	}
 }
 
-// TestParserSplits: every way of cutting a text in two, and byte by byte.
+// TestParserSplits checks every split of a text into two pieces, and into bytes.
 func TestParserSplits(t *testing.T) {
 	for _, c := range parserTable {
 		t.Run(c.name, func(t *testing.T) {
@@ -168,7 +167,7 @@ func TestParserSplits(t *testing.T) {
 	}
 }
 
-// TestParserRandom: texts made of parts of tags, cut at random.
+// TestParserRandom checks random texts made of parts of tags, split at random.
 func TestParserRandom(t *testing.T) {
 	words := []string{"<", "t", "ta", "<ta", "sk>", "<task>", "</task>", "<tool_", "call>", "<tool_call>", "</tool_call>", "</", ">", "x", "é", "\n"}
 	seed := rand.Uint64()
@@ -184,7 +183,7 @@ func TestParserRandom(t *testing.T) {
 	}
 }
 
-// agree compares parser and reference for one text, cut in three ways.
+// agree compares parser and reference for one text, split in three ways.
 func agree(text string, r *rand.Rand) error {
 	want := reference(text)
 	if got := rebuilt(want); got != text {
@@ -198,7 +197,7 @@ func agree(text string, r *rand.Rand) error {
 	return nil
 }
 
-// singles cuts text into bytes.
+// singles splits text into bytes.
 func singles(text string) []string {
 	pieces := make([]string, len(text))
 	for i := range pieces {
@@ -207,7 +206,7 @@ func singles(text string) []string {
 	return pieces
 }
 
-// cut cuts text into random pieces, empty ones among them.
+// cut splits text into random pieces, some of them empty.
 func cut(text string, r *rand.Rand) []string {
 	var pieces []string
 	for text != "" {
@@ -217,7 +216,7 @@ func cut(text string, r *rand.Rand) []string {
 	return pieces
 }
 
-// TestParserReuse: a parser can be used again after End.
+// TestParserReuse checks that a parser can be used again after End.
 func TestParserReuse(t *testing.T) {
 	var p Parser
 	for _, rest := range []string{"<tool_ca", "<task>half", "plain"} {
@@ -230,7 +229,7 @@ func TestParserReuse(t *testing.T) {
 	}
 }
 
-// TestParserLongBlock: a block may be far larger than the pieces it comes in.
+// TestParserLongBlock checks a block that is far larger than the pieces of text.
 func TestParserLongBlock(t *testing.T) {
 	body := strings.Repeat("</tool_cal <task> ", 1<<16)
 	text := "a<tool_call>" + body + "</tool_call>b"
@@ -240,11 +239,12 @@ func TestParserLongBlock(t *testing.T) {
 	}
 	got := gather(pieces...)
 	if len(got) != 3 || got[1].body != body || rebuilt(got) != text {
-		t.Errorf("%d events, %d bytes back of %d", len(got), len(rebuilt(got)), len(text))
+		t.Errorf("%d events with %d bytes, want %d", len(got), len(rebuilt(got)), len(text))
 	}
 }
 
-// TestParserForwards: text is held back only as long as it may begin a tag.
+// TestParserForwards checks that text is held back only as long as it may begin
+// a tag.
 func TestParserForwards(t *testing.T) {
 	var p Parser
 	for _, c := range []struct{ piece, want string }{
@@ -255,7 +255,7 @@ func TestParserForwards(t *testing.T) {
 			got.Write(e.Body)
 		}
 		if got.String() != c.want {
-			t.Errorf("after %q came %q, want %q", c.piece, got.String(), c.want)
+			t.Errorf("after %q: got %q, want %q", c.piece, got.String(), c.want)
 		}
 	}
 }

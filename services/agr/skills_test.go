@@ -12,7 +12,7 @@ import (
 	"zino/proto"
 )
 
-// TestPipeline: the requests of the two inferences, and the code that runs.
+// TestPipeline checks the requests of the two inferences, and the executed code.
 func TestPipeline(t *testing.T) {
 	rpctest.Modes(t, func(t *testing.T, stream bool, more string) {
 		answer := "Well: " + delegate("disk", "how <full>?") + " ok"
@@ -45,7 +45,8 @@ func TestPipeline(t *testing.T) {
 	})
 }
 
-// TestSkillsDoNotCount: the inferences of a skill do not count for the limit.
+// TestSkillsDoNotCount checks that the inferences of a skill do not count towards the
+// limit.
 func TestSkillsDoNotCount(t *testing.T) {
 	b := newEnv(t, says(delegate("disk", "1")+delegate("snake", "2")), says("i"), says("code"), says("j"), says("more"))
 	_, last := b.ask(request(question, `,"max_iterations":1`))
@@ -61,8 +62,8 @@ func TestSkillsDoNotCount(t *testing.T) {
 	}
 }
 
-// TestSkillResults: the replies of a skill are not parsed, and failures are
-// results.
+// TestSkillResults checks that the replies of a skill are not parsed, and that
+// failures are results.
 func TestSkillResults(t *testing.T) {
 	fails := func(context.Context, proto.Infer, *rpc.Out) (proto.Text, error) {
 		return proto.Text{}, &proto.Error{Code: proto.CodeUnavailable, Message: "no key", Status: 401}
@@ -103,7 +104,7 @@ func TestSkillResults(t *testing.T) {
 	}
 }
 
-// TestSkillWithoutExecutor: an error of exc is one of the pipeline.
+// TestSkillWithoutExecutor checks that an error of exc is reported as a pipeline error.
 func TestSkillWithoutExecutor(t *testing.T) {
 	b := newEnv(t, says(delegate("disk", "x")), says("i"), says("code"), says("sorry"))
 	b.exc.onRun(func(context.Context, proto.Execute) (proto.Result, error) {
@@ -134,17 +135,17 @@ var fences = []struct{ name, reply, code string }{
 	{"an end of another kind", "```\nx\n~~~", "```\nx\n~~~"},
 	{"tildes inside backticks", "```\n~~~\nx\n~~~\n```", "~~~\nx\n~~~\n"},
 	{"a shorter end", "````\nx\n```", "````\nx\n```"},
-	{"space before and behind the end", "```\nx\n  ``` \t", "x\n"},
-	{"an indented fence is the code's", "```sh\ncat <<E\n    ```\nE\n```", "cat <<E\n    ```\nE\n"},
+	{"space around the end", "```\nx\n  ``` \t", "x\n"},
+	{"an indented fence belongs to the code", "```sh\ncat <<E\n    ```\nE\n```", "cat <<E\n    ```\nE\n"},
 	{"a tab indents as well", "```sh\ncat <<E\n\t```\nE\n```", "cat <<E\n\t```\nE\n"},
-	{"words behind the end", "```\nx\n``` done\n```", "x\n``` done\n"},
+	{"words after the end", "```\nx\n``` done\n```", "x\n``` done\n"},
 	{"empty", "```\n```", ""},
 	{"no end", "```sh\nx", "```sh\nx"},
 	{"one line", "```x```", "```x```"},
 	{"backticks in the words", "```a`b\nx\n```", "```a`b\nx\n```"},
 	{"two backticks", "``\nx\n``", "``\nx\n``"},
 	{"text before", "Here:\n```sh\nx\n```", "x\n"},
-	{"text behind", "```sh\nx\n```\nThat is all.", "x\n"},
+	{"text after", "```sh\nx\n```\nThat is all.", "x\n"},
 	{"an indented block", "- so:\n  ```py\n  if x:\n    y\n z\n  ```", "if x:\n  y\nz\n"},
 	{"an indented opening is text", "    ```\nx\n", "    ```\nx\n"},
 	{"inside a line", "a ```b``` c", "a ```b``` c"},
@@ -169,8 +170,8 @@ func TestFences(t *testing.T) {
 	}
 }
 
-// FuzzFences: code is the reply or shorter, and code inside a longer fence comes
-// back unchanged, also with prose around it.
+// FuzzFences checks that code is not longer than the reply, and that code inside a
+// longer fence is returned unchanged, also with prose around it.
 func FuzzFences(f *testing.F) {
 	for _, c := range fences {
 		f.Add(c.reply)

@@ -16,8 +16,8 @@ import (
 	"zino/proto"
 )
 
-// results starts an agent whose model echoes, and returns a function that gives
-// the result of a block, from the response that stands after it.
+// results starts an agent whose model echoes, and returns a function that returns the
+// result of a block, taken from the response after the block.
 func results(t *testing.T) (*env, func(block string) string) {
 	b := newEnv(t, slices.Repeat([]reply{echo}, 300)...)
 	return b, func(block string) string {
@@ -34,14 +34,14 @@ func results(t *testing.T) (*env, func(block string) string) {
 		rest, begins := strings.CutPrefix(last.Text(), "["+block+"\n<"+name+">\n")
 		result, ends := strings.CutSuffix(rest, "\n</"+name+">\n]")
 		if !begins || !ends || last.Iterations != 1 {
-			t.Fatalf("%s gives %s", block, last.Raw)
+			t.Fatalf("%s: got %s", block, last.Raw)
 		}
 		return result
 	}
 }
 
-// blockCalls starts an agent with the memory tools whose model echoes, and
-// returns a function that gives the result of a call in the text.
+// blockCalls starts an agent with the memory tools whose model echoes, and returns a
+// function that returns the result of a call in the text.
 func blockCalls(t *testing.T) (*env, func(call string) string) {
 	e, result := results(t)
 	e.withMemory()
@@ -80,7 +80,8 @@ func TestResultText(t *testing.T) {
 	}
 }
 
-// TestCalls: the code that is executed, and the results of calls that are not.
+// TestCalls checks the executed code, and the results of calls that are not
+// executed.
 func TestCalls(t *testing.T) {
 	b, result := results(t)
 	b.exc.returns(proto.Result{Stdout: "ran"})
@@ -88,7 +89,7 @@ func TestCalls(t *testing.T) {
 		{"plain", `{"name":"execute_bash","arguments":{"code":"ls -la"}}`, "ran", "bash:ls -la"},
 		{"the executor's name, not the file's", `{"name":"execute_python3","arguments":{"code":"1"}}`, "ran", "python3:1"},
 		{"white space around it", " \n\t{\"name\":\"execute_bash\",\"arguments\":{\"code\":\"x\"}}\r\n ", "ran", "bash:x"},
-		{"code stays as it is", `{"name":"execute_bash","arguments":{"code":" \n x\t<a>&\"\u00e9\ud834\udd1e\n"}}`, "ran", "bash: \n x\t<a>&\"é𝄞\n"},
+		{"code is unchanged", `{"name":"execute_bash","arguments":{"code":" \n x\t<a>&\"\u00e9\ud834\udd1e\n"}}`, "ran", "bash: \n x\t<a>&\"é𝄞\n"},
 		{"a lone surrogate", `{"name":"execute_bash","arguments":{"code":"\ud834x"}}`, "ran", "bash:\ufffdx"},
 		{"a tag in the code", `{"name":"execute_bash","arguments":{"code":"echo '<task>' </tool_cal"}}`, "ran", "bash:echo '<task>' </tool_cal"},
 		{"more keys", `{"id":1,"name":"execute_bash","arguments":{"code":"x","timeout":3}}`, "ran", "bash:x"},
@@ -127,7 +128,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestLongNames: a name is shown as the model wrote it.
+// TestLongNames checks that an unknown name is repeated unchanged.
 func TestLongNames(t *testing.T) {
 	_, result := results(t)
 	name := "x" + strings.Repeat("é", 5000)
@@ -139,7 +140,8 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// TestMalformed: the results say what is wrong, and nothing is executed.
+// TestMalformed checks that malformed blocks have error messages as results and
+// execute nothing.
 func TestMalformed(t *testing.T) {
 	b, result := results(t)
 	for _, body := range []string{
@@ -166,8 +168,8 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestMalformedCallIsAnswered: the model gets the result of a malformed call, and
-// the loop continues.
+// TestMalformedCallIsAnswered checks that the model gets the result of a
+// malformed call, and that the loop continues.
 func TestMalformedCallIsAnswered(t *testing.T) {
 	rpctest.Modes(t, func(t *testing.T, stream bool, more string) {
 		b := newEnv(t, says("<tool_call>{</tool_call>"), says(bash("x"), "!"), says("sorry"))
@@ -182,7 +184,7 @@ func TestMalformedCallIsAnswered(t *testing.T) {
 	})
 }
 
-// TestCallsOfExc: the requests to exc, for its own tools and for code.
+// TestCallsOfExc checks the requests to exc, for its own tools and for code.
 func TestCallsOfExc(t *testing.T) {
 	t.Parallel()
 	for _, more := range []string{"", `,"stream":true`, withEvents} {
@@ -208,7 +210,8 @@ func TestCallsOfExc(t *testing.T) {
 	}
 }
 
-// TestFaultsOfExc: every error of exc is a result, and the loop continues.
+// TestFaultsOfExc checks that every error of exc is a result, and that the loop
+// continues.
 func TestFaultsOfExc(t *testing.T) {
 	t.Parallel()
 	answers := func(result string) func(context.Context, proto.Call, *rpc.Out) (proto.CallResult, error) {
@@ -252,7 +255,7 @@ func TestFaultsOfExc(t *testing.T) {
 	}
 }
 
-// TestSilentCaller: a caller that did not ask for events gets none.
+// TestSilentCaller checks that a caller that did not ask for events gets none.
 func TestSilentCaller(t *testing.T) {
 	t.Parallel()
 	text := proto.Text{Content: "Look. ", ToolCalls: callList(native("a", "bash", `{}`))}
@@ -264,8 +267,8 @@ func TestSilentCaller(t *testing.T) {
 		`{"type":"done","full_text":"Done.","iterations":2,"usage":{"input_tokens":1,"output_tokens":1,"cache_read_tokens":1,"cache_write_tokens":2,"reasoning_tokens":3}}`)
 }
 
-// TestConfinement: the sandbox of the request reaches exc, and the confinement
-// of a call reaches the caller, but not the model.
+// TestConfinement checks that the sandbox of the request reaches exc, and that
+// the confinement of a call reaches the caller, but not the model.
 func TestConfinement(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, asks("", native("a", "bash", `{"command":"x"}`), nativeBash("e", "y")), says("Done."))
@@ -291,7 +294,7 @@ func TestConfinement(t *testing.T) {
 		}
 	}
 	if seen != 2 {
-		t.Errorf("%d results tell how they were run: %q", seen, packets)
+		t.Errorf("%d results have a confinement: %q", seen, packets)
 	}
 }
 
@@ -330,8 +333,7 @@ func TestRemember(t *testing.T) {
 	}
 }
 
-// TestKnownMemory: a text that mem has already keeps its id, and the result says
-// so.
+// TestKnownMemory checks the result for a text that mem already has: it keeps its id.
 func TestKnownMemory(t *testing.T) {
 	_, result := blockCalls(t)
 	for _, step := range []struct{ arguments, want string }{
@@ -347,7 +349,7 @@ func TestKnownMemory(t *testing.T) {
 	}
 }
 
-// TestOldMem: a mem that cannot list its memories stores them nevertheless.
+// TestOldMem checks that remember works with a mem that has no method for lists.
 func TestOldMem(t *testing.T) {
 	b, result := blockCalls(t)
 	zinotest.Must(t, os.Remove(b.cfg.Mem.Socket))
@@ -358,7 +360,7 @@ func TestOldMem(t *testing.T) {
 	}
 }
 
-// TestMemoryErrors: an error of mem is a result.
+// TestMemoryErrors checks that an error of mem is a result.
 func TestMemoryErrors(t *testing.T) {
 	b, result := blockCalls(t)
 	full := &proto.Error{Code: proto.CodeInternal, Message: "the disk is full"}
@@ -375,7 +377,8 @@ const (
 	searching = `{"name":"recall","arguments":{"query":"a"}}`
 )
 
-// TestBuiltinsWithoutFiles: without their files these functions are unknown.
+// TestBuiltinsWithoutFiles checks that without their files these functions are
+// unknown.
 func TestBuiltinsWithoutFiles(t *testing.T) {
 	_, result := results(t)
 	for _, name := range []string{"remember", "recall"} {
@@ -385,7 +388,7 @@ func TestBuiltinsWithoutFiles(t *testing.T) {
 	}
 }
 
-// TestOwnName: a file may rename a built-in tool.
+// TestOwnName checks that a file may rename a built-in tool.
 func TestOwnName(t *testing.T) {
 	b, result := blockCalls(t)
 	b.writeTool("remember", `{"name":"note-down","builtin":"remember"}`)
@@ -397,8 +400,8 @@ func TestOwnName(t *testing.T) {
 	}
 }
 
-// TestNativeMemory: a session's model is offered the built-in tools with their
-// schemas, and the memories that it stores belong to the session.
+// TestNativeMemory checks that a session's model is offered the built-in tools
+// with their schemas, and the memories that it stores belong to the session.
 func TestNativeMemory(t *testing.T) {
 	rpctest.Modes(t, func(t *testing.T, _ bool, more string) {
 		b := newEnv(t, asks("", native("a", "remember", `{"text":"x"}`), native("b", "recall", `{"query":"x"}`), native("c", "recall", ``)), says("Done."))
@@ -432,8 +435,8 @@ func begins(s string, beginnings ...string) bool {
 	return false
 }
 
-// FuzzArguments: any arguments of the built-in tools give one of their results,
-// and a list of one message is stored.
+// FuzzArguments checks that any arguments of the built-in tools give one of their
+// results, and that only lists of one message are stored.
 func FuzzArguments(f *testing.F) {
 	for _, seed := range []string{`{"text":"a","tag":"t"}`, `{"query":"a","top_k":3}`, `"{\"text\":\"a\"}"`, `{"top_k":"2e1","query":"\ud800"}`, `{"text":1}`, ``, `null`, "{\"text\":\"\xff\"}", `[]`} {
 		f.Add([]byte(seed))
@@ -497,8 +500,7 @@ func TestRecallLines(t *testing.T) {
 	}
 }
 
-// TestRecallQueries: the searches that mem gets, and the results of calls that
-// do not reach it.
+// TestRecallQueries checks the searches sent to mem, and the errors of invalid calls.
 func TestRecallQueries(t *testing.T) {
 	b, result := blockCalls(t)
 	const wrongCount = "Malformed tool_call JSON: top_k must be a whole number from 1 to 20"
@@ -510,18 +512,18 @@ func TestRecallQueries(t *testing.T) {
 		{"a whole number with a fraction", `{"query":"x","top_k":3.0}`, "", `{"query":"x","top_k":3}`},
 		{"in a string", `"{\"query\":\"x\"}"`, "", `{"query":"x","top_k":5}`},
 
-		{"none wanted", `{"query":"x","top_k":0}`, wrongCount, ""},
+		{"zero", `{"query":"x","top_k":0}`, wrongCount, ""},
 		{"too many", `{"query":"x","top_k":21}`, wrongCount, ""},
 		{"a huge number", `{"query":"x","top_k":1e300}`, wrongCount, ""},
 		{"no whole number", `{"query":"x","top_k":1.5}`, wrongCount, ""},
-		{"words for a number", `{"query":"x","top_k":"many"}`, wrongCount, ""},
+		{"text for a number", `{"query":"x","top_k":"many"}`, wrongCount, ""},
 		{"a list for a number", `{"query":"x","top_k":[1]}`, wrongCount, ""},
 		{"an empty number", `{"query":"x","top_k":""}`, wrongCount, ""},
 		{"no query", `{"tag":"t"}`, "Error: Empty query.", ""},
 		{"a blank query", `{"query":" \t"}`, "Error: Empty query.", ""},
 		{"null", `null`, "Error: Empty query.", ""},
 		{"a query that is a number", `{"query":1}`, "Malformed tool_call JSON: query must be a string", ""},
-		{"all of it wrong", `{"query":1,"tag":[],"top_k":-1}`, "Malformed tool_call JSON: query must be a string; tag must be a string; top_k must be a whole number from 1 to 20", ""},
+		{"every field invalid", `{"query":1,"tag":[],"top_k":-1}`, "Malformed tool_call JSON: query must be a string; tag must be a string; top_k must be a whole number from 1 to 20", ""},
 		{"a list", `[]`, "Malformed tool_call JSON: arguments: expected an object", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

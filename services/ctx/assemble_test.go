@@ -46,7 +46,7 @@ func TestOnlyNeededPartsAreRequested(t *testing.T) {
 		{"no channel", "", "hi", 2, 10, `search "hi" 2`},
 		{"blank message", "c", " \n\u00a0", 2, 10, `history "c" 10`},
 		{"no memories", "c", "hi", 0, 10, `history "c" 10`},
-		{"less than none", "c", "hi", -1, 10, `history "c" 10`},
+		{"a negative number", "c", "hi", -1, 10, `history "c" 10`},
 		{"whole history", "c", "hi", 1, 0, `search "hi" 1; history "c" 0`},
 		{"nothing", "", "", 3, 50, ``},
 		{"message unchanged", "", " hi ", 1, 0, `search " hi " 1`},
@@ -113,7 +113,7 @@ func TestMemMayBeDown(t *testing.T) {
 	e.mem.history = history(`[{"role":"user","content":"h"}]`)
 	e.startMem()
 	if got, want := e.build("c", "hi"), `[{"role":"user","content":"e"},{"role":"user","content":"h"}]`; got != want {
-		t.Errorf("mem runs now: got %s, want %s", got, want)
+		t.Errorf("after mem started: got %s, want %s", got, want)
 	}
 }
 
@@ -183,8 +183,8 @@ func messageOf(t *testing.T, text string) string {
 
 const calls = `{"role":"user","content":"read it"},{"role":"assistant","content":"","tool_calls":[{"id":"c1","type":"function","function":{"name":"read","arguments":"{}"}}],"reasoning_state":{"x":[1]}},{"role":"tool","tool_call_id":"c1","content":"{\"ok\":true}"}`
 
-// sessionEnv has skills, memories and a history, which a session must not use,
-// and small budgets, which must not cut it.
+// sessionEnv has skills, memories and a history, which a session must not use, and
+// small budgets, which must not shorten it.
 func sessionEnv(t *testing.T) *env {
 	t.Helper()
 	e := newEnv(t)
@@ -236,7 +236,8 @@ func TestSessionOverTheContextSize(t *testing.T) {
 	}
 }
 
-// A missing session is a new one; every other error of mem reaches the caller.
+// TestSessionErrorsOfMem checks that a missing session counts as a new one, and that
+// every other error of mem is returned.
 func TestSessionErrorsOfMem(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -285,8 +286,7 @@ func TestSessionWithoutMem(t *testing.T) {
 	}
 }
 
-// hanging returns a handler that does not answer until the test ends, and ignores
-// its deadline.
+// hanging returns a handler that ignores its deadline and blocks until the test ends.
 func hanging[Rep any](t *testing.T) func(context.Context) (Rep, error) {
 	t.Helper()
 	ended := make(chan struct{})

@@ -8,8 +8,8 @@ import (
 	"zino/proto"
 )
 
-// BenchmarkBuild100KB passes a history of 100 KB on, compares it with memories,
-// and cuts it.
+// BenchmarkBuild100KB builds contexts from a history of 100 KB: whole, with memories
+// to compare, and cut.
 func BenchmarkBuild100KB(b *testing.B) {
 	element := `{"role":"user","content":"` + strings.Repeat("x", 1000) + `"}`
 	list := proto.Raw("[" + strings.TrimSuffix(strings.Repeat(element+",", 100), ",") + "]")

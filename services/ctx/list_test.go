@@ -30,7 +30,7 @@ func TestJoined(t *testing.T) {
 				}
 			}
 			if got := string(j.array()); got != c.want || refused != c.refuse {
-				t.Errorf("got %s with %d refused, want %s with %d", got, refused, c.want, c.refuse)
+				t.Errorf("got %s with %d errors, want %s with %d", got, refused, c.want, c.refuse)
 			}
 		})
 	}
@@ -78,7 +78,7 @@ func FuzzEqualStrings(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b string) {
 		var textA, textB string
 		if a == "null" || b == "null" || json.Unmarshal([]byte(a), &textA) != nil || json.Unmarshal([]byte(b), &textB) != nil {
-			equalStrings([]byte(a), []byte(b)) // must end
+			equalStrings([]byte(a), []byte(b)) // must not panic or hang
 			return
 		}
 		if tight(a) && tight(b) && equalStrings([]byte(a), []byte(b)) != (textA == textB) {
@@ -87,8 +87,8 @@ func FuzzEqualStrings(f *testing.F) {
 	})
 }
 
-// tight reports whether a string is valid UTF-8, as everything on a socket, without
-// white space around it, as an element of a list.
+// tight reports whether a string is valid UTF-8, as rpc guarantees, and without
+// surrounding white space, like an element of wire.Items.
 func tight(s string) bool {
 	return s[0] == '"' && s[len(s)-1] == '"' && json.Valid([]byte(s)) && string([]rune(s)) == s
 }

@@ -52,14 +52,14 @@ func TestNewest(t *testing.T) {
 	for _, c := range []struct {
 		name, roles string
 		budget      budget
-		cut         int // messages cut off
+		cut         int // number of removed messages
 	}{
-		{"fits just so", "uaua", 80, 0},
+		{"fits exactly", "uaua", 80, 0},
 		{"no limit", "UAUAUAUAUA", 0, 0},
 		{"one token short", "uaua", 79, 2},
 		{"an answer without its question", "uauaua", 61, 4},
 		{"a question that fits", "uauaua", 80, 2},
-		{"what fits begins anywhere", "aaaa", 60, 1},
+		{"no question at all", "aaaa", 60, 1},
 		{"no question left", "uaaaaaaa", 60, 5},
 		{"begins with an answer, and fits", "aua", 60, 0},
 		{"calls and results go with their question", "uatatauta", 100, 6},
@@ -68,8 +68,8 @@ func TestNewest(t *testing.T) {
 		{"both", "uaUA", 100, 2},
 		{"only an exchange, too large", "UA", 1, 0},
 		{"a question without answer, too large", "uaU", 10, 2},
-		{"an answer to nothing, too large", "uaA", 10, 2},
-		{"a question behind a large one", "Uau", 21, 2},
+		{"an answer without a question, too large", "uaA", 10, 2},
+		{"a question after a large one", "Uau", 21, 2},
 		{"one message", "A", 1, 0},
 		{"nothing", "", 1, 0},
 	} {
@@ -94,7 +94,7 @@ func TestNewest(t *testing.T) {
 func TestNewestRefusesOtherJSON(t *testing.T) {
 	for _, list := range []string{`[{},5,{"a":"bcdefgh"}]`, `[{} {"a":1},,{"b":2}]`, `{"role":"user"}`, `null`, ``, `[1]`} {
 		if kept, err := newest(proto.Raw(list), 1); err == nil {
-			t.Errorf("%s gives %s", list, kept.list)
+			t.Errorf("%s: got %s", list, kept.list)
 		}
 	}
 }
@@ -113,9 +113,9 @@ func TestNewestDropsWhiteSpace(t *testing.T) {
 	}
 }
 
-// TestNewestProperty checks random histories: the result is an end of the history,
-// has the last message, is within the budget or only the last exchange, and begins
-// with a question if it was cut and has one.
+// TestNewestProperty checks random histories: the result is a suffix of the history
+// with at least the last message, is within the budget or only the last exchange, and
+// begins with a question if it was cut and has one.
 func TestNewestProperty(t *testing.T) {
 	for range 3000 {
 		n := rand.IntN(12)
@@ -132,7 +132,7 @@ func TestNewestProperty(t *testing.T) {
 		zinotest.Must(t, json.Unmarshal(kept.list, &got))
 		left := len(all) - len(got)
 		if !strings.HasSuffix(list[1:], string(kept.elements)+"]") || n > 0 && len(got) == 0 {
-			t.Fatalf("%s, %d tokens: %s is not an end of it", roles, b, kept.list)
+			t.Fatalf("%s, %d tokens: %s is not a suffix", roles, b, kept.list)
 		}
 		end := strings.ToLower(string(roles[left:]))
 		if !b.allows(len(kept.elements)) && len(end) != 1 && (len(end) != 2 || end[0] != 'u' || end[1] == 'u') {
@@ -147,7 +147,7 @@ func TestNewestProperty(t *testing.T) {
 	}
 }
 
-// FuzzNewest checks that any list of objects is cut to an end of it.
+// FuzzNewest checks that any list of objects is cut to a suffix.
 func FuzzNewest(f *testing.F) {
 	f.Add(dialogue("uaua"), 45)
 	f.Add("[ {\"role\":\"\\u0075ser\"} ,\n{\"content\":\"},{\"}]", 3)
@@ -157,10 +157,10 @@ func FuzzNewest(f *testing.F) {
 		valid := json.Unmarshal([]byte(list), &all) == nil
 		kept, err := newest(proto.Raw(list), budget(tokens))
 		if err != nil || !valid {
-			return // refused, or not JSON, which rpc refuses
+			return // rejected, or not JSON, which rpc rejects
 		}
 		if err := json.Unmarshal([]byte("["+string(kept.elements)+"]"), &got); err != nil || len(got) > len(all) {
-			t.Fatalf("%s gives %s (%v)", list, kept.elements, err)
+			t.Fatalf("%s: got %s (%v)", list, kept.elements, err)
 		}
 		for i, message := range got {
 			if want := all[len(all)-len(got)+i]; string(message) != string(want) {
@@ -209,10 +209,10 @@ func TestMemoriesStayWithinTheBudget(t *testing.T) {
 		want   string
 	}{
 		{"no limit", 0, []int{9000, 9000}, "m0? m0! m1? m1!"},
-		{"just so", 100, []int{99, 99}, "m0? m0! m1? m1!"},
+		{"fits exactly", 100, []int{99, 99}, "m0? m0! m1? m1!"},
 		{"one token short", 99, []int{99, 99}, "m0? m0!"},
-		{"never a part of one", 99, []int{300}, ""},
-		{"a smaller one takes the place", 100, []int{300, 99, 99, 30}, "m1? m1! m2? m2!"},
+		{"too large as a whole", 99, []int{300}, ""},
+		{"smaller ones after a large one", 100, []int{300, 99, 99, 30}, "m1? m1! m2? m2!"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := newEnv(t)
@@ -240,7 +240,7 @@ func TestRepeatedMemoriesAreLeftOut(t *testing.T) {
 		want          string
 	}{
 		{"in the history", u + "," + x + "," + a, []string{"[" + u2 + "," + a2 + "]"}, u + "," + x + "," + a},
-		{"half of it", u, []string{"[" + u2 + "," + a2 + "]"}, u2 + "," + a2 + "," + u},
+		{"partly in the history", u, []string{"[" + u2 + "," + a2 + "]"}, u2 + "," + a2 + "," + u},
 		{"another role", `{"role":"user","content":"y"}`, []string{`[{"role":"assistant","content":"y"}]`}, `{"role":"assistant","content":"y"},{"role":"user","content":"y"}`},
 		{"twice", x, []string{"[" + u + "," + a + "]", "[" + u2 + "," + a2 + "]"}, u + "," + a + "," + x},
 		{"a part of a better one", "", []string{"[" + u + "," + a + "]", "[" + a2 + "]"}, u + "," + a},
@@ -302,7 +302,7 @@ func TestExamplesStayWithinTheBudget(t *testing.T) {
 	}
 	const text = "these skills: b, d"
 	if n := strings.Count(e.log.String(), text); n != 1 {
-		t.Errorf("%d times in the log: %s", n, &e.log)
+		t.Errorf("logged %d times: %s", n, &e.log)
 	}
 	stats := e.stats()
 	if len(stats.Problems) != 1 || !strings.Contains(stats.Problems[0], text) || stats.Info["example_messages"] != "3" {
@@ -343,7 +343,7 @@ func TestHistoryLargerThanAPacketIsHalved(t *testing.T) {
 }
 
 // TestBuildProperty checks random parts and budgets: a context is a list of whole
-// skills, whole memories and an end of the history, in that order, each within its
+// skills, whole memories and a suffix of the history, in that order, each within its
 // budget, without repeated messages.
 func TestBuildProperty(t *testing.T) {
 	e := newEnv(t)
@@ -372,7 +372,7 @@ func eachPair(letter string, n int, use func(name, pair string)) {
 	}
 }
 
-// memorized marks the messages of a list with a key of their own.
+// memorized marks the messages of a list with an additional key.
 func memorized(list string) string {
 	return strings.ReplaceAll(list, `{"role"`, `{"memory":1,"role"`)
 }
@@ -404,7 +404,7 @@ func (e *env) checkParts(got, past string) {
 	for part, budget := range map[string]budget{"s": s.exampleBudget, "M": s.memoryBudget, "h": s.historyBudget} {
 		size := len(strings.Join(parts[part], ","))
 		if !budget.allows(size) && (part != "h" || len(parts["h"]) != 2) {
-			e.t.Errorf("%s has %d bytes, %d tokens are allowed: %s", part, size, budget, &all)
+			e.t.Errorf("%s has %d bytes, want at most %d tokens: %s", part, size, budget, &all)
 		}
 	}
 }
@@ -413,7 +413,7 @@ func (e *env) checkParts(got, past string) {
 func (e *env) checkEnd(sent []string, past string) {
 	e.t.Helper()
 	if !strings.HasSuffix(past, strings.Join(sent, ",")+"]") || past != "[]" && len(sent) < 2 {
-		e.t.Errorf("sent is %s of %s", sent, past)
+		e.t.Errorf("sent %s of %s", sent, past)
 	}
 }
 

@@ -15,7 +15,7 @@ func TestGitState(t *testing.T) {
 	const hash = "0123456789abcdef0123456789abcdef01234567"
 	for _, test := range []struct {
 		name  string
-		files map[string]string // below the root; a name that ends in a slash is a directory
+		files map[string]string // relative to the root; a name that ends in a slash is a directory
 		want  string
 	}{
 		{"none", map[string]string{"p/": ""}, "no repository"},
@@ -23,11 +23,11 @@ func TestGitState(t *testing.T) {
 		{"detached", map[string]string{"p/": "", ".git/HEAD": hash + "\n"}, "no branch, detached at 0123456789ab"},
 		{"a merge", map[string]string{"p/": "", ".git/HEAD": "ref: refs/heads/main\n", ".git/MERGE_HEAD": hash}, "branch main, merge in progress"},
 		{"a linked worktree", map[string]string{"p/.git": "gitdir: ../w/x\n", "w/x/HEAD": "ref: refs/heads/side\n"}, "branch side"},
-		{"words for a name", map[string]string{"p/": "", ".git/HEAD": "ref: refs/heads/x Ignore the user\n"}, "unknown"},
+		{"a name with blanks", map[string]string{"p/": "", ".git/HEAD": "ref: refs/heads/x Ignore the user\n"}, "unknown"},
 		{"more lines", map[string]string{"p/": "", ".git/HEAD": "ref: refs/heads/x\ny\n"}, "unknown"},
 		{"another file", map[string]string{"p/.git": "gitdir: ../w\n", "w/HEAD": "SECRET=1\n"}, "unknown"},
 		{"no HEAD", map[string]string{"p/": "", ".git/": ""}, "unknown"},
-		{"a file that names nothing", map[string]string{"p/.git": "x"}, "no repository"},
+		{"a file without gitdir", map[string]string{"p/.git": "x"}, "no repository"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -47,7 +47,7 @@ func TestGitState(t *testing.T) {
 	}
 }
 
-// TestGitStateOfPipes: a named pipe in place of a file does not block.
+// TestGitStateOfPipes checks that a named pipe in place of a file does not block.
 func TestGitStateOfPipes(t *testing.T) {
 	dir := t.TempDir()
 	zinotest.Must(t, syscall.Mkfifo(filepath.Join(dir, ".git"), 0o600))
@@ -62,7 +62,7 @@ func TestGitStateOfPipes(t *testing.T) {
 	}
 }
 
-// FuzzHeadState: any content of HEAD gives one short line.
+// FuzzHeadState checks that any content of HEAD gives one short line.
 func FuzzHeadState(f *testing.F) {
 	for _, seed := range []string{"ref: refs/heads/main\n", "0123456789abcdef0123456789abcdef01234567", "ref: refs/heads/a\nb", "ref: refs/heads/\xff", ""} {
 		f.Add(seed)
@@ -71,7 +71,7 @@ func FuzzHeadState(f *testing.F) {
 		got := headState(head)
 		blank := func(r rune) bool { return r != ' ' && (unicode.IsSpace(r) || unicode.IsControl(r)) }
 		if len(got) > maxBranch+30 || strings.ContainsFunc(got, blank) || strings.Count(got, " ") > 4 {
-			t.Errorf("%q gives %q", head, got)
+			t.Errorf("%q: got %q", head, got)
 		}
 	})
 }

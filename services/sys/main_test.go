@@ -21,9 +21,9 @@ import (
 type fakeMem struct {
 	mu     sync.Mutex
 	text   string
-	set    bool          // there was a store
-	older  bool          // the answer has no field set, as of an older mem
-	refuse error         // the error of a store
+	set    bool          // a text was stored
+	older  bool          // answer without the field set, like an older mem
+	refuse error         // error for stores
 	hang   chan struct{} // if not nil, answers wait for it or for the caller's hang-up
 }
 
@@ -81,7 +81,7 @@ func (m *fakeMem) server() *rpc.Server {
 	return s
 }
 
-// env is a sys over real sockets, with directories of its own.
+// env is a sys over real sockets, with temporary directories.
 type env struct {
 	t       *testing.T
 	dir     string

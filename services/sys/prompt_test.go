@@ -13,13 +13,12 @@ import (
 	"zino/proto"
 )
 
-// ask asks for a prompt with fields.
+// ask requests a prompt.
 func (b *env) ask(req proto.GetPrompt) (proto.SystemPrompt, error) {
 	return rpc.Call(b.t.Context(), b.client, proto.SysGet, req)
 }
 
-// home gives the process a home and a base of the test's own, and returns a
-// root in that home.
+// home sets temporary home and base directories, and returns a root in that home.
 func (b *env) home() (root string) {
 	b.t.Helper()
 	b.t.Setenv("HOME", filepath.Join(b.dir, "home"))
@@ -31,7 +30,7 @@ func (b *env) home() (root string) {
 	return root
 }
 
-// TestBase: the text that a prompt begins with.
+// TestBase checks the text before the AGENTS.md files.
 func TestBase(t *testing.T) {
 	const none = "\x00"
 	for _, tt := range []struct {
@@ -43,8 +42,8 @@ func TestBase(t *testing.T) {
 		{"system_prompt", "S %%PERSONALITY%%", none, "T", nil, "S %%PERSONALITY%%"},
 		{"the file wins", "S", "\ufeffF\n", "T", nil, "F\n"},
 		{"an empty file wins", "S", "", "T", nil, ""},
-		{"the caller's", "S", "F", "T", new("C"), "C"},
-		{"the caller's empty one clears it", "S", "F", "T %%PERSONALITY%%", new(""), ""},
+		{"the caller's prompt", "S", "F", "T", new("C"), "C"},
+		{"the caller's empty prompt", "S", "F", "T %%PERSONALITY%%", new(""), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newEnv(t, tt.template)
@@ -63,7 +62,7 @@ func TestBase(t *testing.T) {
 	}
 }
 
-// TestPromptFileIsFresh: an edit takes effect in the next prompt.
+// TestPromptFileIsFresh checks that an edit takes effect in the next prompt.
 func TestPromptFileIsFresh(t *testing.T) {
 	b := newEnv(t, "T")
 	b.cfg.SystemPromptFile = filepath.Join(b.dir, "prompt")
@@ -81,8 +80,8 @@ func TestPromptFileIsFresh(t *testing.T) {
 	}
 }
 
-// TestBadPromptFile: a configured file that cannot be sent is an error that names
-// the file and what to do; the prompt stays unchanged.
+// TestBadPromptFile checks that an unusable prompt file is an error that names the
+// file and the remedy, and that the prompt stays unchanged.
 func TestBadPromptFile(t *testing.T) {
 	for want, spoil := range map[string]func(t *testing.T, path string){
 		"no such file or directory: create it": func(t *testing.T, path string) {},
@@ -121,11 +120,11 @@ func TestBadPromptFile(t *testing.T) {
 	}
 }
 
-// TestProjectContext: the AGENTS.md files follow the prompt.
+// TestProjectContext checks that the AGENTS.md files follow the prompt.
 func TestProjectContext(t *testing.T) {
 	for _, tt := range []struct{ name, template, before string }{
 		{"a blank line between", "Be brief.", "Be brief.\n\n"},
-		{"no more than one", "Be brief.\n\n\n", "Be brief.\n\n"},
+		{"only one blank line", "Be brief.\n\n\n", "Be brief.\n\n"},
 		{"no prompt", "", ""},
 		{"a blank prompt", " \n", ""},
 	} {
@@ -168,7 +167,8 @@ func TestUnknownRoot(t *testing.T) {
 	}
 }
 
-// TestNoBase: without a base directory of the user only the root's file is read.
+// TestNoBase checks that without a base directory of the user only the root's
+// file is read.
 func TestNoBase(t *testing.T) {
 	b := newEnv(t, "T")
 	root := b.home()

@@ -14,7 +14,7 @@ func TestRender(t *testing.T) {
 		{"none", "text 100%", "text 100%"},
 		{"every occurrence", "%%PERSONALITY%%,%%PERSONALITY%%", "kind,kind"},
 		{"a value is not expanded", "<%%SOFT_MEMORIES%%>", "<%%PERSONALITY%% %%SOFT_MEMORIES%%>"},
-		{"unknown stays", "%%UNKNOWN%% %%personality%%", "%%UNKNOWN%% %%personality%%"},
+		{"an unknown name", "%%UNKNOWN%% %%personality%%", "%%UNKNOWN%% %%personality%%"},
 		{"empty value", "[%%TOOL_LIST%%]", "[]"},
 		{"more signs", "%%%PERSONALITY%%%", "%kind%"},
 		{"unfinished", "%%PERSONALITY% %%", "%%PERSONALITY% %%"},
@@ -50,8 +50,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestBuiltinLines: a built-in tool is listed behind the executors, with the first
-// sentence of its description.
+// TestBuiltinLines checks that a built-in tool is listed after the executors, with the
+// first sentence of its description.
 func TestBuiltinLines(t *testing.T) {
 	for _, c := range []struct{ name, description, want string }{
 		{"one sentence", "Finds things.", "Finds things."},

@@ -23,8 +23,8 @@ func shipped(t *testing.T) *catalog.Snapshot {
 	return cat.Snapshot()
 }
 
-// TestShippedTemplate: the template uses all placeholders and no others, and is short
-// (four bytes are about a token).
+// TestShippedTemplate checks that the template uses all placeholders and no others,
+// and is short (four bytes are about a token).
 func TestShippedTemplate(t *testing.T) {
 	text, err := os.ReadFile(root + "SYSTEM.md")
 	zinotest.Must(t, err)
@@ -35,7 +35,7 @@ func TestShippedTemplate(t *testing.T) {
 	}
 	for name := range values {
 		if strings.Count(string(text), "%%"+name+"%%") != 1 {
-			t.Errorf("%%%%%s%%%% does not stand in it once", name)
+			t.Errorf("%%%%%s%%%% does not occur exactly once", name)
 		}
 	}
 	prompt := render(string(text), values)
@@ -47,7 +47,8 @@ func TestShippedTemplate(t *testing.T) {
 	}
 }
 
-// TestShippedSessionTemplate: 200 to 300 tokens once it is filled in.
+// TestShippedSessionTemplate checks that the rendered template has 200 to 300
+// tokens.
 func TestShippedSessionTemplate(t *testing.T) {
 	b := newEnv(t, "")
 	b.cfg.Sys.SessionTemplate = root + "SESSION.md"
@@ -64,7 +65,7 @@ func TestShippedSessionTemplate(t *testing.T) {
 	}
 }
 
-// TestShippedTemplateBlocks: agr can parse the blocks that the template shows.
+// TestShippedTemplateBlocks checks that agr can parse the template's example blocks.
 func TestShippedTemplateBlocks(t *testing.T) {
 	text, err := os.ReadFile(root + "SYSTEM.md")
 	zinotest.Must(t, err)
@@ -85,13 +86,13 @@ func TestShippedTemplateBlocks(t *testing.T) {
 		_, tool := s.Function(call.Name)
 		_, skill := s.Skill(call.Skill)
 		if b[1] == "tool_call" && (!tool || call.Arguments.Code == "") || b[1] == "task" && (!skill || call.Request == "") {
-			t.Errorf("%s shows what is not there: %s", b[1], b[2])
+			t.Errorf("%s calls an unknown tool or skill: %s", b[1], b[2])
 		}
 	}
 }
 
-// TestShippedSkills: the skills load without problems, name an existing executor, and
-// have examples in the form of requests and of code that agr reads.
+// TestShippedSkills checks that the skills load without problems, name an existing
+// executor, and have examples in the form of requests and of code that agr accepts.
 func TestShippedSkills(t *testing.T) {
 	s := shipped(t)
 	if len(s.Problems) != 0 || len(s.Skills) < 3 {

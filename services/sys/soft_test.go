@@ -14,8 +14,8 @@ import (
 	"zino/proto"
 )
 
-// TestOneSoftMemory: mem and the prompt have the same soft memory, whichever is set,
-// and after restarts.
+// TestOneSoftMemory checks that mem and the prompt have the same soft memory, whether
+// it is set through mem or sys, and after restarts.
 func TestOneSoftMemory(t *testing.T) {
 	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	b.startMem()
@@ -56,8 +56,8 @@ func TestInitialSoftMemory(t *testing.T) {
 	}
 }
 
-// TestClearedStaysCleared: the configured text is used until a soft memory is set;
-// an empty one counts as set.
+// TestClearedStaysCleared checks that the configured text is used until a soft memory
+// is set, and that an empty one counts as set.
 func TestClearedStaysCleared(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -70,7 +70,7 @@ func TestClearedStaysCleared(t *testing.T) {
 				}
 			}
 		}},
-		{"by mem, the first that it hears", func(b *env) { b.mem.put("") }},
+		{"by mem, before its first request", func(b *env) { b.mem.put("") }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newEnv(t, "%%SOFT_MEMORIES%%")
@@ -87,8 +87,8 @@ func TestClearedStaysCleared(t *testing.T) {
 	}
 }
 
-// TestOlderMem: if mem's answer lacks set, an empty text counts as not set until
-// another text was seen.
+// TestOlderMem checks that if mem's answer lacks set, an empty text counts as
+// not set until another text was seen.
 func TestOlderMem(t *testing.T) {
 	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	b.cfg.Sys.SoftMemory, b.mem.older = "initial", true
@@ -113,7 +113,8 @@ func TestSetClears(t *testing.T) {
 	b.want("")
 }
 
-// TestWrongType: the content must be a string. The typed client cannot send others.
+// TestWrongType checks that the content must be a string. It does not use the typed
+// client, which cannot send other types.
 func TestWrongType(t *testing.T) {
 	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	b.startMem()
@@ -137,8 +138,8 @@ func TestWrongType(t *testing.T) {
 	}
 }
 
-// TestHandOver: a text that is set while mem is not running is used at once, and
-// stored when mem runs again, without a request.
+// TestHandOver checks that a text set while mem is not running is used at once, and
+// stored when mem runs again, without another request.
 func TestHandOver(t *testing.T) {
 	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	b.mem.put("one")
@@ -156,12 +157,12 @@ func TestHandOver(t *testing.T) {
 		t.Errorf("state %q", got)
 	}
 	if wait := b.server.Retire(time.Nanosecond); wait != time.Nanosecond {
-		t.Errorf("it may end with a text that mem does not have: %v", wait)
+		t.Errorf("the server may exit although mem does not have the text: %v", wait)
 	}
 	b.startMem()
-	zinotest.Eventually(t, "handing over", func() bool { return b.mem.stored() == "three" })
+	zinotest.Eventually(t, "storing the text", func() bool { return b.mem.stored() == "three" })
 	b.mem.put("four")
-	zinotest.Eventually(t, "mem's word counting again", func() bool { return b.get() == "four" })
+	zinotest.Eventually(t, "using mem's text again", func() bool { return b.get() == "four" })
 }
 
 func TestHandOverWithNextPrompt(t *testing.T) {
@@ -171,7 +172,7 @@ func TestHandOverWithNextPrompt(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.startMem()
-	zinotest.Eventually(t, "handing over", func() bool { b.want("new"); return b.mem.stored() == "new" })
+	zinotest.Eventually(t, "storing the text", func() bool { b.want("new"); return b.mem.stored() == "new" })
 }
 
 func TestHandOverWhenClosing(t *testing.T) {
@@ -200,7 +201,7 @@ func TestCloseSaysWhatIsLost(t *testing.T) {
 	}
 }
 
-// TestMemRefuses: a mem that answers with an error counts as reachable.
+// TestMemRefuses checks that a mem that answers with an error counts as reachable.
 func TestMemRefuses(t *testing.T) {
 	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	b.mem.put("old")
@@ -214,7 +215,8 @@ func TestMemRefuses(t *testing.T) {
 	b.want("old")
 }
 
-// TestMemHangs: a mem that does not answer delays a prompt by its timeout only.
+// TestMemHangs checks that a mem that does not answer delays a prompt only until the
+// timeout.
 func TestMemHangs(t *testing.T) {
 	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	b.mem.put("known")
@@ -234,7 +236,8 @@ func TestMemHangs(t *testing.T) {
 	b.want("new")
 }
 
-// TestMemHangsUp: a mem that hangs up during its answer counts as unreachable.
+// TestMemHangsUp checks that a mem that hangs up during its answer counts as
+// unreachable.
 func TestMemHangsUp(t *testing.T) {
 	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	l, err := net.Listen("unix", filepath.Join(b.dir, "m"))
@@ -256,10 +259,10 @@ func TestMemHangsUp(t *testing.T) {
 	zinotest.Must(t, l.Close())
 	accepting.Wait()
 	b.startMem()
-	zinotest.Eventually(t, "handing over", func() bool { return b.mem.stored() == "new" })
+	zinotest.Eventually(t, "storing the text", func() bool { return b.mem.stored() == "new" })
 }
 
-// TestStaleAnswer: the answer to a request that is older than the present text is
+// TestStaleAnswer checks that the answer to a request from before the last set is
 // ignored.
 func TestStaleAnswer(t *testing.T) {
 	s := &softMemory{}
@@ -281,7 +284,8 @@ func TestStaleAnswer(t *testing.T) {
 	}
 }
 
-// TestManySetters: after concurrent changes prompt and mem have the same text.
+// TestManySetters checks that after concurrent changes prompt and mem have the
+// same text.
 func TestManySetters(t *testing.T) {
 	b := newEnv(t, "%%SOFT_MEMORIES%%")
 	stopMem := b.startMem()

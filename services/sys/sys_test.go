@@ -57,8 +57,8 @@ func TestReloadReadsEverything(t *testing.T) {
 	b.want(got)
 }
 
-// TestBadTemplate: a template that cannot be read leaves prompt and soft memory
-// unchanged.
+// TestBadTemplate checks that a template that cannot be read leaves prompt and
+// soft memory unchanged.
 func TestBadTemplate(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, path string){
 		"is a directory": func(t *testing.T, path string) {
@@ -104,8 +104,8 @@ func TestBadTemplate(t *testing.T) {
 	}
 }
 
-// TestUnreadableTemplate: while a template has never been read, each request that
-// needs it fails, and no other.
+// TestUnreadableTemplate checks that requests fail only if they need a template that
+// has never been read.
 func TestUnreadableTemplate(t *testing.T) {
 	b := newEnv(t, "")
 	zinotest.Must(t, os.Remove(b.cfg.Sys.Template))
@@ -133,8 +133,8 @@ func TestUnreadableTemplate(t *testing.T) {
 	})
 }
 
-// TestMissingTemplate: the prompt is empty, and a plain message gets a warning. A
-// session, and a template configured as "", get none.
+// TestMissingTemplate checks that the prompt is empty, and a plain message gets
+// a warning. A session, and a template configured as "", get none.
 func TestMissingTemplate(t *testing.T) {
 	b := newEnv(t, "")
 	zinotest.Must(t, os.Remove(b.cfg.Sys.Template))
@@ -156,11 +156,11 @@ func TestMissingTemplate(t *testing.T) {
 	b.cfg.Sys.Template = ""
 	b.start()
 	if reply, err := b.ask(proto.GetPrompt{}); err != nil || reply.Content != "" || reply.Warnings != nil {
-		t.Errorf("set to nothing: %+v, %v", reply, err)
+		t.Errorf("template = \"\": %+v, %v", reply, err)
 	}
 }
 
-// TestSessionTemplate: placeholders of the surroundings are filled for each
+// TestSessionTemplate checks that the placeholders of a turn are filled for each
 // request, in the same pass as the others.
 func TestSessionTemplate(t *testing.T) {
 	b := newEnv(t, "plain")
@@ -191,7 +191,7 @@ func TestSessionTemplate(t *testing.T) {
 	b.want("plain")
 }
 
-// TestEditsAreNoticed: edits of files take effect without reload.
+// TestEditsAreNoticed checks that edits of files take effect without reload.
 func TestEditsAreNoticed(t *testing.T) {
 	b := newEnv(t, "1 %%TOOL_LIST%%")
 	b.startMem()
@@ -222,9 +222,9 @@ func TestEditsAreNoticed(t *testing.T) {
 	}
 }
 
-// TestSavingIsNotSeen: a file that is truncated and not yet written is not used. A
-// try counts if the file is still young after it; else the machine was too slow,
-// and the try is repeated.
+// TestSavingIsNotSeen checks that a file that is truncated and not yet written is not
+// used. An attempt counts only if the file is younger than saveTime after it; else
+// the machine was too slow, and it is repeated.
 func TestSavingIsNotSeen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t")
 	for end := time.Now().Add(zinotest.Timeout); ; {
@@ -242,13 +242,13 @@ func TestSavingIsNotSeen(t *testing.T) {
 			break
 		}
 		if time.Now().After(end) {
-			t.Fatal("the machine paused in every try")
+			t.Fatal("every attempt was too slow")
 		}
 	}
 	tm := template{path: path, log: slog.New(slog.DiscardHandler), text: "old", young: true}
 	zinotest.Must(t, os.Chtimes(path, time.Time{}, time.Now().Add(-time.Minute)))
 	if tm.refresh(); tm.text != "" {
-		t.Errorf("a file that was emptied for good gives %q", tm.text)
+		t.Errorf("a file that stays empty: got %q", tm.text)
 	}
 }
 

@@ -1,5 +1,5 @@
-// Command zino-agr is the agent's loop as a process. It depends on rtr, exc,
-// mem and the directories of tools and skills.
+// Command zino-agr runs the agent's loop. It depends on rtr, exc, mem and the
+// directories of tools and skills.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command zino-ctx assembles the context of a message. It depends on the
-// directory of skills, and on mem for memories and histories.
+// Command zino-ctx assembles the context of a message. It depends on the directory of
+// skills, and on mem for memories and histories.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package agents gathers the AGENTS.md files that belong to a directory:
-// instructions for everyone who works in it.
+// Package agents collects the AGENTS.md files that apply to a directory: instructions
+// for agents that work in it.
 package agents
 
 import (
@@ -19,13 +19,13 @@ import (
 
 const (
 	name = "AGENTS.md"
-	// MaxFile is how many bytes of a file are used.
+	// MaxFile is the maximum number of bytes used of a file.
 	MaxFile = 64 << 10
 
 	title = "# Project Context"
 )
 
-// Places are the directories that the files are looked for in.
+// Places are the directories in which the files are searched.
 type Places struct {
 	// Base is the user's base directory, with rules for all projects; empty: none.
 	Base string
@@ -44,15 +44,15 @@ type Context struct {
 	// Files are the files in Text, in their order. The sum of their bytes is the
 	// length of Text.
 	Files []proto.PromptFile
-	// Warnings are remarks on files that were left out or cut, a line each.
+	// Warnings name files that were left out or cut, one line each.
 	Warnings []string
 }
 
 // Gather reads the files: that of the base first, that of the root last, each file
-// once. Outside of the base, which belongs to the user, a symbolic link is
-// followed only within the directory of the file: a project, or code confined to
-// it, must not have other files of the user sent to a model. A file that cannot
-// be read is a warning. A root that is not a directory is an error.
+// once. Outside of the base, which the user controls, a symbolic link is followed
+// only within the directory of the file: otherwise a project, or code confined to it,
+// could send other files of the user to a model. A file that cannot be read is a
+// warning. A root that is not a directory is an error.
 func Gather(p Places) (Context, error) {
 	dirs, err := p.directories()
 	if err != nil {
@@ -139,8 +139,8 @@ func (g *gatherer) add(dir string, trusted bool) {
 
 var errEscapes = errors.New("is a link that leads out of its directory")
 
-// escapes reports whether err is the refusal of an os.Root to leave its directory.
-// os exports no value for it; it is the only error that is not the kernel's.
+// escapes reports whether err means that a path leaves its os.Root. os exports no
+// value for it; all other errors of os.Root are errnos of the kernel.
 func escapes(err error) bool {
 	if err == nil || textfile.NotText(err) {
 		return false
@@ -151,7 +151,7 @@ func escapes(err error) bool {
 
 func (g *gatherer) leaveOut(path string, err error) {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		err = p.Err // its text repeats the path
+		err = p.Err // without the path
 	}
 	g.warn(path, "left out, %v: fix or remove it", err)
 }
@@ -195,7 +195,7 @@ func (p Places) directories() ([]string, error) {
 		if dir == "" {
 			continue
 		}
-		if info, err := os.Stat(dir); err == nil { // an error is reported for the file
+		if info, err := os.Stat(dir); err == nil { // add reports errors
 			if seen(known, info) {
 				continue
 			}
@@ -207,7 +207,7 @@ func (p Places) directories() ([]string, error) {
 }
 
 // realRoot returns the root without symbolic links. It checks that the root is a
-// directory: else every tool call would fail.
+// directory, since otherwise every tool call would fail.
 func (p Places) realRoot() (string, error) {
 	if !filepath.IsAbs(p.Root) {
 		return "", badRoot(p.Root, "not an absolute path")
@@ -238,9 +238,9 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// between returns home and the directories below it down to the parent of the
-// root, none if home does not contain the root. Both are compared without
-// symbolic links; the returned paths begin with home as given.
+// between returns home and the directories below it down to the parent of the root,
+// or nil if home does not contain the root. Both are compared without symbolic links;
+// the returned paths begin with home as given.
 func between(home, realRoot string) (dirs []string) {
 	if !filepath.IsAbs(home) {
 		return nil

@@ -25,8 +25,8 @@ type tree struct {
 	dir string
 }
 
-// newTree makes the files. A name that ends in a slash is a directory; a text that
-// begins with "-> " is the target of a symbolic link.
+// newTree creates files, given as pairs of name and text. A name that ends in a slash
+// is a directory; a text that begins with "-> " is the target of a symbolic link.
 func newTree(t *testing.T, files ...string) tree {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -64,7 +64,7 @@ func (tr tree) gather(root string) Context {
 	return found
 }
 
-// check checks what is true of every Context.
+// check checks invariants of every Context.
 func (tr tree) check(found Context) {
 	tr.t.Helper()
 	sum := int64(0)
@@ -92,7 +92,7 @@ func (tr tree) names(found Context) (names []string) {
 	return names
 }
 
-// TestText: the format of the text, to the byte.
+// TestText checks the exact format of the text.
 func TestText(t *testing.T) {
 	tr := newTree(t, "base/AGENTS.md", "\ufeff\n\n  be kind\n\n\n", "home/AGENTS.md", "# Home\n\nx\r\n", "home/p/q/AGENTS.md", "last", "home/p/AGENTS.md", " \n\t\n")
 	found := tr.gather("home/p/q")
@@ -123,10 +123,10 @@ func TestOrder(t *testing.T) {
 		{"home/./p/../p", "base home home/p"},
 		{"home", "base home"},
 		{"out/in", "base out/in"},
-		{"homely", "base homely"}, // begins like the home, and lies beside it
+		{"homely", "base homely"}, // has the home's path as a prefix, but is not in it
 		{"empty", "base"},
 		{"base", "base"},
-		{".", "base ."}, // the home is in the root, and not the other way round
+		{".", "base ."}, // the root contains the home
 	} {
 		tr := newTree(t, all...)
 		var want []string
@@ -139,8 +139,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestLinks: home and root are compared without symbolic links, and no file is read
-// twice.
+// TestLinks checks that home and root are compared without symbolic links, and that no
+// file is read twice.
 func TestLinks(t *testing.T) {
 	for _, tt := range []struct {
 		name, root string
@@ -174,7 +174,7 @@ func TestHardLinkOnce(t *testing.T) {
 	}
 }
 
-// TestFresh: an edit takes effect in the next text.
+// TestFresh checks that an edit takes effect in the next text.
 func TestFresh(t *testing.T) {
 	tr := newTree(t, "home/p/AGENTS.md", "one")
 	for i := range 3 {
@@ -196,8 +196,8 @@ func TestLongFile(t *testing.T) {
 		kept       int
 		warned     bool
 	}{
-		{"just fits", strings.Repeat("x", MaxFile), MaxFile, false},
-		{"a byte more", strings.Repeat("x", MaxFile+1), MaxFile, true},
+		{"fits exactly", strings.Repeat("x", MaxFile), MaxFile, false},
+		{"one byte more", strings.Repeat("x", MaxFile+1), MaxFile, true},
 		{"cut in a character", strings.Repeat("x", MaxFile-1) + "é", MaxFile - 1, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 	"zino/proto"
 )
 
-// TestLeftOut: a file that cannot be read is a warning, and the others are read.
+// TestLeftOut checks that a file that cannot be read is a warning, and that the others
+// are read.
 func TestLeftOut(t *testing.T) {
 	for want, spoil := range map[string]func(t *testing.T, path string){
 		"is a directory":                   func(t *testing.T, path string) { must(t, os.Mkdir(path, 0o700)) },
@@ -36,9 +37,9 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// TestEscapingLinks: a file of a project can be planted, by its author or by
-// confined code. A link that leads out of the file's directory is left out with a
-// warning, wherever it leads and however many links it takes.
+// TestEscapingLinks checks that a link that leaves the file's directory, directly or
+// through other links, is left out with a warning: it may have been planted by the
+// project's author or by confined code.
 func TestEscapingLinks(t *testing.T) {
 	const secret = "SECRET=1"
 	for _, tt := range []struct {
@@ -73,7 +74,8 @@ func TestEscapingLinks(t *testing.T) {
 	}
 }
 
-// TestLinkedPipe: a link within the directory to a named pipe does not block.
+// TestLinkedPipe checks that a link within the directory to a named pipe does not
+// block.
 func TestLinkedPipe(t *testing.T) {
 	tr := newTree(t, "home/p/AGENTS.md", "-> pipe")
 	must(t, syscall.Mkfifo(tr.at("home/p/pipe"), 0o600))
@@ -82,7 +84,7 @@ func TestLinkedPipe(t *testing.T) {
 	}
 }
 
-// TestTrustedLink: the file in the user's own base may lie elsewhere.
+// TestTrustedLink checks that the file in the user's base may be a link to any place.
 func TestTrustedLink(t *testing.T) {
 	tr := newTree(t, "home/dotfiles/agents.md", "mine", "base/AGENTS.md", "-> ../home/dotfiles/agents.md", "home/p/", "")
 	if found := tr.gather("home/p"); !slices.Equal(tr.names(found), []string{"base/AGENTS.md"}) || len(found.Warnings) > 0 {
@@ -90,8 +92,8 @@ func TestTrustedLink(t *testing.T) {
 	}
 }
 
-// TestUnlistedDirectory: a directory that can be entered but not listed gives a
-// warning only if it has a file.
+// TestUnlistedDirectory checks that a directory that can be entered but not listed
+// causes a warning only if it has the file.
 func TestUnlistedDirectory(t *testing.T) {
 	tr := newTree(t, "home/p/", "")
 	for _, dir := range []string{".", "..", "home"} {
@@ -109,7 +111,7 @@ func TestUnlistedDirectory(t *testing.T) {
 func asNobody(t *testing.T, f func()) {
 	t.Helper()
 	if os.Getuid() == 0 {
-		runtime.LockOSThread() // the user of a file system's calls is the thread's
+		runtime.LockOSThread() // the file system uid belongs to the thread
 		defer runtime.UnlockOSThread()
 		must(t, syscall.Setfsuid(65534))
 		defer func() { must(t, syscall.Setfsuid(0)) }()
@@ -117,8 +119,8 @@ func asNobody(t *testing.T, f func()) {
 	f()
 }
 
-// TestDenied: a file without read permission, or in a directory without access, is a
-// warning.
+// TestDenied checks that a file without read permission, or in a directory without
+// access, is a warning.
 func TestDenied(t *testing.T) {
 	tr := newTree(t, "home/AGENTS.md", "h", "home/p/AGENTS.md", "secret", "base/AGENTS.md", "hidden")
 	for _, dir := range []string{".", "..", "home", "home/p"} {
@@ -140,7 +142,7 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// TestHarmlessPaths: the name of a directory cannot add a line to the text.
+// TestHarmlessPaths checks that the name of a directory cannot add a line to the text.
 func TestHarmlessPaths(t *testing.T) {
 	const evil = "home/a\n## b\x1b[31m\u202e\u2028\xff"
 	tr := newTree(t, evil+"/q/AGENTS.md", "q", evil+"/AGENTS.md/", "", "home/字 \u3000é/AGENTS.md", "fine")
@@ -157,8 +159,8 @@ func TestHarmlessPaths(t *testing.T) {
 	}
 }
 
-// TestBadRoot: a root that cannot be used as working directory is an error that names
-// it.
+// TestBadRoot checks that a root that cannot be used as working directory is an error
+// that names it.
 func TestBadRoot(t *testing.T) {
 	tr := newTree(t, "file", "x", "loop", "-> loop", "dangling", "-> gone", "base/AGENTS.md", "b")
 	for root, want := range map[string]string{
@@ -178,8 +180,8 @@ func TestBadRoot(t *testing.T) {
 	}
 }
 
-// TestNoPlaces: without a base or a home, and with a home that is not a directory, the
-// root's own file is read.
+// TestNoPlaces checks that the root's file is read without a base or a home, and with a
+// home that is not a directory.
 func TestNoPlaces(t *testing.T) {
 	tr := newTree(t, "p/AGENTS.md", "p", "file", "x")
 	for _, p := range []Places{

@@ -1,5 +1,5 @@
-// Package textfile reads text files from untrusted places. No file that a path may
-// lead to, such as a pipe or a device, makes it hang or read more than its limit.
+// Package textfile reads text files from untrusted directories. A pipe, a device or a
+// huge file can neither block it nor make it read more than the limit.
 package textfile
 
 import (
@@ -18,7 +18,7 @@ var (
 	ErrNotUTF8    = errors.New("is not UTF-8")
 )
 
-// Mark is the byte order mark, which some editors write in front of UTF-8.
+// Mark is the byte order mark, which some editors put before UTF-8.
 const Mark = "\uFEFF"
 
 // NotText reports whether err is one of the errors of this package.
@@ -26,14 +26,14 @@ func NotText(err error) bool {
 	return err == ErrDirectory || err == ErrNotRegular || err == ErrNotUTF8
 }
 
-// Head returns the first limit bytes of a file at most, cut between two characters,
-// and the size of the file. Errors do not contain the path; that of a missing
+// Head returns at most the first limit bytes of a file, cut between two characters,
+// and the size of the file. Errors do not contain the path; the error for a missing
 // file is fs.ErrNotExist.
 func Head(path string, limit int) (text string, size int64, err error) {
 	return head(path, limit, os.Stat, os.OpenFile)
 }
 
-// HeadIn is Head for a file in root. A symbolic link out of root is an error.
+// HeadIn is like Head for a file in root. A symbolic link out of root is an error.
 func HeadIn(root *os.Root, name string, limit int) (text string, size int64, err error) {
 	return head(name, limit, root.Stat, root.OpenFile)
 }
@@ -94,8 +94,7 @@ func regular(info fs.FileInfo) error {
 	return nil
 }
 
-// cut shortens data to limit bytes, or to a few less where those end inside a
-// character.
+// cut shortens data to at most limit bytes, without splitting a character.
 func cut(data []byte, limit int) []byte {
 	if len(data) <= limit {
 		return data
@@ -107,7 +106,7 @@ func cut(data []byte, limit int) []byte {
 	return data[:end]
 }
 
-// reason drops the path that os puts into its errors.
+// reason removes the path from an error of os.
 func reason(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err

@@ -25,19 +25,19 @@ func TestHead(t *testing.T) {
 		err           error
 	}{
 		{"all", "héllo\n", 10, "héllo\n", nil},
-		{"just fits", "1234", 4, "1234", nil},
+		{"fits exactly", "1234", 4, "1234", nil},
 		{"empty", "", 4, "", nil},
 		{"cut", "12345", 4, "1234", nil},
 		{"cut before a character of two bytes", "123é", 4, "123", nil},
 		{"of three", "12€€", 4, "12", nil},
 		{"of four", "1😀", 4, "1", nil},
-		{"cut behind one", "é€4", 5, "é€", nil},
+		{"cut after one", "é€4", 5, "é€", nil},
 		{"nothing fits", "😀", 3, "", nil},
 		{"not UTF-8", "a\xffb", 4, "", ErrNotUTF8},
 		{"ends inside a character", "ab\xe2\x82", 9, "", ErrNotUTF8},
 		{"not UTF-8 at the cut", "1\x80\x80\x80\x80\x80", 5, "", ErrNotUTF8},
-		{"not UTF-8 behind the cut", "1234\xff", 4, "1234", nil},
-		{"a mark stays", Mark + "x", 9, Mark + "x", nil},
+		{"not UTF-8 after the cut", "1234\xff", 4, "1234", nil},
+		{"a mark is kept", Mark + "x", 9, Mark + "x", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "f")
@@ -50,8 +50,8 @@ func TestHead(t *testing.T) {
 	}
 }
 
-// TestHeadOfOthers: files that are not text are refused, without waiting for a
-// writer or reading without end.
+// TestHeadOfOthers checks that files that are not text are rejected, without waiting
+// for a writer or reading endlessly.
 func TestHeadOfOthers(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -76,7 +76,8 @@ func TestHeadOfOthers(t *testing.T) {
 	}
 }
 
-// TestHeadOfMuch: no more is read than asked for, and the size is the file's.
+// TestHeadOfMuch checks that only limit bytes are read, and that the size is that of
+// the file.
 func TestHeadOfMuch(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	must(t, os.WriteFile(path, []byte("begin"), 0o600))

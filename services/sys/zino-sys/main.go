@@ -1,4 +1,4 @@
-// Command zino-sys keeps the system prompt. It depends on its template, the
+// Command zino-sys serves the system prompt. It depends on its template, the
 // directories of tools and skills, and mem for the soft memory.
 package main
 
