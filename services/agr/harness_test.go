@@ -383,7 +383,7 @@ type pages struct {
 
 var shop = proto.Page{ID: "1a2b", Name: "shop", File: "debug/shop-1a2b.md", Lang: "js", Kind: "page", State: "idle", LastSeen: "2026-11-21T14:03:07Z"}
 
-// withPages starts a repl. gone removes its socket.
+// withPages starts a repl. gone removes its socket, so that it counts as stopped.
 func (e *env) withPages() (p *pages, gone func()) {
 	e.t.Helper()
 	p = &pages{}

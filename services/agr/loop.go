@@ -1,6 +1,6 @@
 // Package agr is the agent's loop: it asks the model, carries out the tool calls
 // of the answer, appends the results to the conversation, and asks again until an
-// answer has no calls. It runs no code and holds no keys itself: exc runs code,
+// answer has no calls. It neither runs code nor has keys itself: exc runs code,
 // mem stores memories, and repl, where one runs, reaches live pages.
 //
 // A plain run finds the calls in the model's text, as <tool_call> and <task>
@@ -42,7 +42,7 @@ type Service struct {
 	log          *slog.Logger
 }
 
-// New returns the agent over its neighbours and the catalog.
+// New returns the agent. It owns cat, and connects to the other services when needed.
 func New(cfg *config.Config, cat *catalog.Catalog, log *slog.Logger) *Service {
 	return &Service{
 		limit:        cfg.Agr.MaxIterations,

@@ -47,7 +47,7 @@ type Parser struct {
 	matched int    // holdback: how many characters of a tag have been seen
 	block   int    // holdback and capturing: index into tags
 	body    []byte // capturing: the block's text so far
-	kept    []byte // text that was held back and is referred to by an event
+	kept    []byte // held back text that events refer to
 	events  []Event
 	plain   [1]Event // returned for a piece without a '<'
 }

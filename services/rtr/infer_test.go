@@ -477,7 +477,7 @@ func TestRetried(t *testing.T) {
 		{"hangs up", fakellm.Turn{Silent: true, End: fakellm.Hangup}, own(1), true},
 		{"an error before the text", stream(`data: {"error":{"message":"busy","code":503}}` + "\n\n"), own(1), true},
 		{"cut before the text", fakellm.Turn{Reasoning: "hm", Calls: []fakellm.Call{{Name: "f", Args: "{}"}}, End: fakellm.Cut}, own(1), true},
-		{"cut in a text that was not sent on", stream(hello), own(1), false},
+		{"cut in text that was not sent to the caller", stream(hello), own(1), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.first.Times == fakellm.Forever {
@@ -1362,7 +1362,7 @@ func TestWaits(t *testing.T) {
 		{"the provider's pause", config.Limit{}, refused(429, "Retry-After: 20"), false},
 		{"nothing remains", config.Limit{}, fakellm.Turn{Text: "x", Header: []string{"X-RateLimit-Remaining-Requests: 0", "X-RateLimit-Reset-Requests: 20s"}}, false},
 		{"a long pause", config.Limit{}, refused(429, "Retry-After: 50"), true},
-		{"a long pause beside our own limit", config.Limit{RequestsPerMinute: 9}, refused(429, "Retry-After: 200"), true},
+		{"a long pause and a limit per minute", config.Limit{RequestsPerMinute: 9}, refused(429, "Retry-After: 200"), true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r, llm := limited(t, tt.limit, tt.first)
@@ -1529,21 +1529,21 @@ var faultCases = []faultCase{
 	{name: "bad UTF-8", turn: faultTurn(fakellm.BadUTF8), want: "not JSON", code: proto.CodeUnavailable},
 	{name: "unknown events", turn: faultTurn(fakellm.Unknown), fine: true},
 	{name: "CRLF", turn: faultTurn(fakellm.CRLF), fine: true},
-	{name: "no blank behind data:", turn: faultTurn(fakellm.NoSpace), fine: true},
+	{name: "no blank after data:", turn: faultTurn(fakellm.NoSpace), fine: true},
 	{name: "byte order mark", turn: faultTurn(fakellm.BOM), fine: true},
 	{name: "no event lines", turn: faultTurn(fakellm.NoEvent), fine: true},
 	{name: "data in several lines", turn: faultTurn(fakellm.SplitData), fine: true, only: "anthropic openai responses gemini openrouter"},
-	{name: "ends without its mark", turn: faultTurn(fakellm.NoFinish), want: "ended before the answer was complete", text: bread, code: proto.CodeUnavailable},
+	{name: "no end mark", turn: faultTurn(fakellm.NoFinish), want: "ended before the answer was complete", text: bread, code: proto.CodeUnavailable},
 	{name: "hangs up in the middle", turn: fakellm.Turn{Text: bread, End: fakellm.Hangup, Times: fakellm.Forever}, want: "connection", text: bread, code: proto.CodeUnavailable},
 	{name: "stalls", turn: fakellm.Turn{Text: bread, End: fakellm.Stall, Times: fakellm.Forever}, want: "sent nothing for", text: bread, code: proto.CodeTimeout, slow: true},
 	{name: "stalls at once", turn: fakellm.Turn{Silent: true, End: fakellm.Stall, Times: fakellm.Forever}, want: "sent nothing for", code: proto.CodeTimeout, slow: true},
 	{name: "hangs up at once", turn: fakellm.Turn{Silent: true, End: fakellm.Hangup, Times: fakellm.Forever}, want: "asked 5 times", code: proto.CodeUnavailable},
 	{name: "400", turn: refusal(400), want: "HTTP 400: the provider's own words", code: proto.CodeInvalid},
 	{name: "401", turn: refusal(401), want: "HTTP 401: the provider's own words", code: proto.CodeDenied},
-	{name: "429 for ever", turn: refusal(429, "Retry-After-Ms: 3"), want: "own words (asked 5 times)", code: proto.CodeBusy},
+	{name: "always 429", turn: refusal(429, "Retry-After-Ms: 3"), want: "own words (asked 5 times)", code: proto.CodeBusy},
 	{name: "429 until tomorrow", turn: refusal(429, "Retry-After: 86400"), want: "come back in 24h", code: proto.CodeBusy},
-	{name: "500 for ever", turn: refusal(500), want: "own words (asked 5 times)", code: proto.CodeUnavailable},
-	{name: "529 for ever", turn: refusal(529), want: "own words (asked 5 times)", code: proto.CodeUnavailable},
+	{name: "always 500", turn: refusal(500), want: "own words (asked 5 times)", code: proto.CodeUnavailable},
+	{name: "always 529", turn: refusal(529), want: "own words (asked 5 times)", code: proto.CodeUnavailable},
 	{name: "redirect to another host", turn: fakellm.Turn{Redirect: "http://localhost:1/v1", Times: fakellm.Forever}, want: "redirects to http://localhost:1", code: proto.CodeUnavailable},
 }
 

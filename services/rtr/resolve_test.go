@@ -142,11 +142,11 @@ func TestUnnamed(t *testing.T) {
 		{name: "gemini's model", set: noModel, env: map[string]string{"GEMINI_API_KEY": "k-g"}, provider: "gemini", model: "gemini-flash-latest", endpoint: geminiURL, key: "k-g"},
 		{name: "openrouter's model", set: noModel, env: map[string]string{"OPENROUTER_API_KEY": "k-r"}, provider: "openrouter", model: "openrouter/auto", endpoint: openRouterURL, key: "k-r"},
 		{name: "the store", stored: map[string]string{"gemini": "k-s"}, provider: "gemini", endpoint: geminiURL, key: "k-s"},
-		{name: "the order is that of the providers", stored: map[string]string{"gemini": "k-s"}, env: map[string]string{"OPENROUTER_API_KEY": "k-r"}, provider: "gemini", endpoint: geminiURL, key: "k-s"},
+		{name: "a stored key before another provider's variable", stored: map[string]string{"gemini": "k-s"}, env: map[string]string{"OPENROUTER_API_KEY": "k-r"}, provider: "gemini", endpoint: geminiURL, key: "k-s"},
 		{name: "a credential", unit: map[string]string{"zino-openrouter": "k-u\n"}, provider: "openrouter", endpoint: openRouterURL, key: "k-u"},
-		{name: "a key without a name", set: apiKey(" k-1 "), env: allKeys, provider: "openai", endpoint: openAIURL, key: "k-1"},
+		{name: "[api] key without a provider", set: apiKey(" k-1 "), env: allKeys, provider: "openai", endpoint: openAIURL, key: "k-1"},
 		{name: "the CLI's variable", env: map[string]string{"ZINO_API_KEY": "k-z", "OPENAI_API_KEY": "k-o"}, provider: "openai", endpoint: openAIURL, key: "k-z"},
-		{name: "a file without a name", file: "k-f\n", env: allKeys, provider: "openai", endpoint: openAIURL, key: "k-f"},
+		{name: "key_file without a provider", file: "k-f\n", env: allKeys, provider: "openai", endpoint: openAIURL, key: "k-f"},
 		{name: "the common variable", env: map[string]string{"LLM_API_KEY": "k-l", "ANTHROPIC_API_KEY": "k-a"}, provider: "openai", endpoint: openAIURL, key: "k-l"},
 		{name: "a base URL, no key", set: apiBase("http://u:p@10.0.0.1/v1/"), provider: "openai", endpoint: lanURL},
 		{name: "a base URL before all keys", set: apiBase(lanURL), env: allKeys, provider: "openai", endpoint: lanURL, key: "k-o"},
@@ -157,7 +157,7 @@ func TestUnnamed(t *testing.T) {
 		{name: "auto with a key", set: named("auto"), env: allKeys, provider: "anthropic", endpoint: anthropicURL, key: "k-a"},
 		{name: "auto with a base URL", set: func(c *config.Config) { c.Provider, c.API.BaseURL = "auto", lanURL }, provider: "openai", endpoint: lanURL},
 		{name: "auto with nothing", set: named("auto"), provider: "offline"},
-		{name: "offline in spite of keys", set: named("offline"), env: allKeys, provider: "offline"},
+		{name: "offline, with keys", set: named("offline"), env: allKeys, provider: "offline"},
 		{name: "an invalid key", env: map[string]string{"ANTHROPIC_API_KEY": "k- a", "OPENAI_API_KEY": "k-o"}, provider: "anthropic", problem: "ANTHROPIC_API_KEY"},
 	} {
 		t.Run(tt.name, tt.check)
@@ -172,11 +172,11 @@ func TestNamed(t *testing.T) {
 	}
 	all := choice{env: allKeys, stored: map[string]string{"gemini": "k-s"}, unit: map[string]string{"zino-gemini": "k-u"}, file: "k-f", set: both("gemini", "k-1"), provider: "gemini", endpoint: geminiURL}
 	configured, credential, file, variable, store := all, all, all, all, all
-	configured.name, configured.key = "all five: the configuration's", "k-1"
-	credential.name, credential.set, credential.key = "four: the unit's", named("gemini"), "k-u"
-	file.name, file.set, file.unit, file.key = "three: the file's", named("gemini"), nil, "k-f"
-	variable.name, variable.set, variable.unit, variable.file, variable.key = "two: the environment's", named("gemini"), nil, "", "k-g"
-	store.name, store.set, store.unit, store.file, store.env, store.key = "one: the store's", named("gemini"), nil, "", nil, "k-s"
+	configured.name, configured.key = "first the configuration's key", "k-1"
+	credential.name, credential.set, credential.key = "then the unit's credential", named("gemini"), "k-u"
+	file.name, file.set, file.unit, file.key = "then the key file", named("gemini"), nil, "k-f"
+	variable.name, variable.set, variable.unit, variable.file, variable.key = "then the environment", named("gemini"), nil, "", "k-g"
+	store.name, store.set, store.unit, store.file, store.env, store.key = "then the store", named("gemini"), nil, "", nil, "k-s"
 	for _, tt := range []choice{
 		configured, credential, file, variable, store,
 		{name: "anthropic without a key", set: named("anthropic"), env: map[string]string{"OPENAI_API_KEY": "k-o"}, provider: "anthropic", problem: "run `zino auth set anthropic`, or set ANTHROPIC_API_KEY"},
@@ -187,7 +187,7 @@ func TestNamed(t *testing.T) {
 		{name: "[api] base_url not for anthropic", set: func(c *config.Config) { c.Provider, c.API.BaseURL = "anthropic", lanURL }, env: allKeys, provider: "anthropic", endpoint: anthropicURL, key: "k-a"},
 		{name: "LLM_API_KEY is for openai only", set: named("openrouter"), env: map[string]string{"LLM_API_KEY": "k-l"}, provider: "openrouter", problem: "OPENROUTER_API_KEY"},
 		{name: "a local server without a key", set: func(c *config.Config) { c.Provider, c.AnthropicBaseURL = "anthropic", "http://127.0.0.1:9" }, provider: "anthropic", endpoint: "http://127.0.0.1:9"},
-		{name: "a file that is not there", set: func(c *config.Config) { c.Provider, c.API.KeyFile = "gemini", "/nowhere/key" }, provider: "gemini", problem: "/nowhere/key"},
+		{name: "a missing key file", set: func(c *config.Config) { c.Provider, c.API.KeyFile = "gemini", "/nowhere/key" }, provider: "gemini", problem: "/nowhere/key"},
 		{name: "an invalid credential", set: named("gemini"), unit: map[string]string{"zino-gemini": "k- u"}, provider: "gemini", problem: "zino-gemini"},
 		{name: "ollama", set: named("ollama"), env: allKeys, provider: "ollama", endpoint: ollamaURL},
 		{name: "ollama elsewhere", set: func(c *config.Config) { c.Provider, c.API.BaseURL = "ollama", "http://10.0.0.9:1" }, provider: "ollama", endpoint: "http://10.0.0.9:1"},

@@ -415,7 +415,7 @@ func TestBudgetOfFailures(t *testing.T) {
 		{"refused", refused(400), 0},
 		{"always refused", times(fakellm.Forever, refused(500)), 0},
 		{"cut, without a count", fakellm.Turn{Text: "x", End: fakellm.Cut}, 24},
-		{"cut after it was counted", stream(hello + `data: {"choices":[],"usage":{"prompt_tokens":8,"completion_tokens":3}}` + "\n\n"), 11},
+		{"cut after the usage", stream(hello + `data: {"choices":[],"usage":{"prompt_tokens":8,"completion_tokens":3}}` + "\n\n"), 11},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			again, _ := budgeted(t, tt.turn, tokensPerDay(1000))

@@ -28,7 +28,7 @@ import (
 	"zino/services/sys/textfile"
 )
 
-// Service holds the system prompt.
+// Service builds and caches the system prompt.
 type Service struct {
 	cat           *catalog.Catalog
 	personality   string
