@@ -11,8 +11,7 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// clients are the small clients in other languages, with the program that
-// runs each.
+// clients are the example clients in other languages, with the program that runs each.
 var clients = []struct{ file, program, pkg string }{
 	{"zino.py", "python3", "python3"},
 	{"zino.mjs", "node", "nodejs"},
@@ -36,8 +35,7 @@ func runClient(t *testing.T, file, socket, request string) (stdout, stderr strin
 	return out.String(), errs.String(), err == nil
 }
 
-// TestClients: every client makes the same requests, and prints the packets that it
-// receives.
+// TestClients checks that every client prints the packets that it receives.
 func TestClients(t *testing.T) {
 	cfg := start(t)
 	long := strings.Repeat("äöü <b> ", 10_000)
@@ -87,7 +85,7 @@ func checkStream(t *testing.T, file, socket string) {
 	}
 }
 
-// TestClientsWithoutService: without a service a client fails, and says why.
+// TestClientsWithoutService checks the error of a client if no service is listening.
 func TestClientsWithoutService(t *testing.T) {
 	cfg := newConfig(t)
 	for _, client := range clients {

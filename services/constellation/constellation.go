@@ -1,5 +1,5 @@
-// Package constellation runs all services in one process, over the sockets of a
-// configuration: for tests of the whole, without building and supervising programs.
+// Package constellation runs all services in one process, on the sockets of a
+// configuration, for tests without building and supervising programs.
 package constellation
 
 import (
@@ -31,11 +31,11 @@ type Constellation struct {
 	cfg     *config.Config
 	log     *slog.Logger
 	catalog *catalog.Catalog
-	mem     *rpc.Client // shared by the services that take one
+	mem     *rpc.Client // shared by the services that need one
 	closers []func() error
 }
 
-// member is a service as its main uses it.
+// member is the interface that a service's main uses.
 type member interface {
 	Register(*rpc.Server)
 	Close() error
@@ -64,7 +64,7 @@ func Start(cfg *config.Config, log *slog.Logger) (*Constellation, error) {
 	return c, nil
 }
 
-// open makes the service of that name as its main does.
+// open creates the service of that name like its main.
 func (c *Constellation) open(name string) (member, error) {
 	log := c.logger(name)
 	switch name {
@@ -103,7 +103,7 @@ func (c *Constellation) serve(name string, m member) error {
 	return nil
 }
 
-// shutDown drains a server. That requests were cancelled is not an error of Close.
+// shutDown drains a server. Cancelled requests are not an error.
 func shutDown(s *rpc.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainLimit)
 	defer cancel()

@@ -46,8 +46,8 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-// TestCloseLeavesNothing: Close removes the sockets, and the same directory can be
-// used again, with the stored data.
+// TestCloseLeavesNothing checks that Close removes the sockets, and that the stored data
+// can be used again.
 func TestCloseLeavesNothing(t *testing.T) {
 	cfg := newConfig(t)
 	for round := range 2 {
@@ -66,7 +66,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestStartRefuses: if a service cannot start, those that did are stopped, and the
+// TestStartRefuses checks that if a service cannot start, the others are stopped and the
 // error names it.
 func TestStartRefuses(t *testing.T) {
 	cfg := newConfig(t)

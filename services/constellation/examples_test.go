@@ -12,8 +12,8 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// TestExamples sends the examples of PROTOCOL.md to the real services: the answers
-// have the shape of the printed ones.
+// TestExamples sends the examples of PROTOCOL.md to the real services and compares the
+// types of all values.
 func TestExamples(t *testing.T) {
 	provider := fakellm.New() // for the list of models: the configured provider, offline, has none
 	defer provider.Close()
@@ -36,7 +36,7 @@ func TestExamples(t *testing.T) {
 		case "*":
 			example.Service = "mem"
 		case "repl", "run":
-			continue // outside of a constellation; the tests of repl and exc check them
+			continue // not in a constellation; the tests of repl and exc check them
 		}
 		want := string(example.Replies[len(example.Replies)-1])
 		t.Run(example.Service, func(t *testing.T) { // its connections end with it
@@ -58,10 +58,10 @@ func TestExamples(t *testing.T) {
 
 func lastOf(packets []string) string { return packets[len(packets)-1] }
 
-// mayLack are keys that answers have with some configurations only.
+// mayLack are keys that depend on the configuration.
 var mayLack = map[string]bool{"endpoint": true, "usage": true, "tool_calls": true, "model": true, "problems": true}
 
-// sameShape compares the type and the kinds of all printed values.
+// sameShape compares the type of two packets and the Go types of all values in want.
 func sameShape(want, got string) error {
 	var w, g map[string]any
 	if err := json.Unmarshal([]byte(want), &w); err != nil {

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// files are those of the constellation under test.
+// files are the files of the constellation under test.
 var files = map[string]string{
 	"SYSTEM.md":        "You are Zino. Soft: %%SOFT_MEMORIES%%\nTools:\n%%TOOL_LIST%%",
 	"tools/bash.json":  `{"meta":{"executor":"bash","file_extension":".sh"}}`,
@@ -54,7 +54,7 @@ func start(t testing.TB) *config.Config {
 	return cfg
 }
 
-// ask sends one packet and returns those of the answer up to the terminal one.
+// ask sends one packet and returns the packets of the answer.
 func ask(t testing.TB, path, payload string) (packets []string) {
 	t.Helper()
 	c := rpctest.Dial(t, path)

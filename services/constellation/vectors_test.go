@@ -23,7 +23,7 @@ import (
 
 const vectorsFile = "../../proto/testdata/vectors.jsonl"
 
-// vector is one line of the golden vectors; PROTOCOL.md says what it means.
+// vector is one line of the golden vectors; PROTOCOL.md describes it.
 type vector struct {
 	Name      string           `json:"name"`
 	Service   string           `json:"service"`
@@ -107,7 +107,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// negative reports whether something in the vector must be refused.
+// negative reports whether the vector expects an error or a closed connection.
 func (v vector) negative() bool {
 	return len(v.Expect) == 0 || slices.ContainsFunc(v.Expect, func(e map[string]any) bool { return e["type"] == "error" })
 }

@@ -1,5 +1,5 @@
-// Package bench_test measures the program from outside against its goals: the
-// table that make bench prints. Floors lie in testdata.
+// Package bench_test measures the programs from outside against their goals: the
+// table that make bench prints. testdata contains the floors.
 package bench_test
 
 import (
@@ -14,18 +14,18 @@ import (
 
 var (
 	benchTable = flag.Bool("bench.table", false, "measure everything and print the table (make bench)")
-	benchOnly  = flag.String("bench.only", "", "with -bench.table: only rows whose name holds this")
+	benchOnly  = flag.String("bench.only", "", "with -bench.table: only rows whose name contains this")
 )
 
-// row is a part of the table. Some rows share their measurements, so one may
-// give several lines.
+// row is a part of the table. It may have several lines, which share their
+// measurements.
 type row struct {
-	name  string // what -bench.only looks at
-	cheap bool   // needs no programs but those in testdata and takes milliseconds: part of every test run
+	name  string // matched by -bench.only
+	cheap bool   // takes milliseconds and needs only programs in testdata: part of every test run
 	run   func(*bench) ([]line, error)
 }
 
-// table is all that is measured, in the order in which it is printed.
+// table lists all rows in printing order.
 var table = []row{
 	{"ping", true, benchPing},
 	{"ping allocs", true, benchPingAllocs},
@@ -53,9 +53,8 @@ var table = []row{
 	{"repl pages", false, benchReplPages},
 }
 
-// TestBenchTable prints the table of goals when it is asked for it. In an
-// ordinary test run it measures the cheap rows just long enough to know that
-// they can be measured.
+// TestBenchTable prints the table with -bench.table. In an ordinary test run it
+// checks that the cheap rows can be measured.
 func TestBenchTable(t *testing.T) {
 	b := newBench(t)
 	const layout = "%-52s %12s %12s %8s  %-18s %-8s %s\n"
@@ -95,7 +94,7 @@ func (b *bench) printf(format string, args ...any) {
 	}
 }
 
-// check fails the test for a line that holds no numbers.
+// check fails the test for a line without numbers.
 func (b *bench) check(l line) {
 	if l.missing != nil || l.measured < 0 || l.unit != allocs && l.measured == 0 {
 		b.t.Errorf("%s: not measured: %v, %v", l.name, l.measured, l.missing)
@@ -108,9 +107,9 @@ type line struct {
 	unit            unit
 	measured, floor float64
 	ratio           float64
-	goals           []goal // none: the line explains another
+	goals           []goal // empty: the line is informative
 	note            string // what was measured
-	missing         error  // why nothing was
+	missing         error  // why it was not measured
 }
 
 // goal is one condition of a line.
@@ -128,7 +127,7 @@ func (l line) met() bool {
 	return l.missing == nil && !slices.ContainsFunc(l.goals, func(g goal) bool { return !g.metBy(l) })
 }
 
-// counts is 1 for a line that has a goal, or was to have one.
+// counts returns 1 for a line that has a goal or could not be measured.
 func (l line) counts() int {
 	if l.missing == nil && len(l.goals) == 0 {
 		return 0
@@ -179,7 +178,7 @@ func (l line) columns() []any {
 	return []any{l.name, l.unit.text(l.measured), floor, ratio, strings.Join(goals, ", "), verdict, l.note}
 }
 
-// unit says how numbers are written.
+// unit is the unit of a measurement.
 type unit int
 
 const (
@@ -202,11 +201,11 @@ func (u unit) text(v float64) string {
 	return fmt.Sprintf("%.3g ns", v)
 }
 
-// errNoCompiler is why a floor in C is missing.
+// errNoCompiler is the error for a floor in C without a compiler.
 var errNoCompiler = errors.New("there is no C compiler (gcc) for the floor")
 
-// TestBenchVerdicts holds the table's judgement: what was not measured is
-// never met, and a limit belongs to what meets it.
+// TestBenchVerdicts checks which lines meet their goals: limits are inclusive, and a
+// line that was not measured does not.
 func TestBenchVerdicts(t *testing.T) {
 	for _, c := range []struct {
 		l    line
@@ -224,7 +223,7 @@ func TestBenchVerdicts(t *testing.T) {
 			t.Errorf("%+v: met = %v", c.l, got)
 		}
 		if c.l.counts() != 1 {
-			t.Errorf("%+v does not count", c.l)
+			t.Errorf("%+v: counts = %d, want 1", c.l, c.l.counts())
 		}
 	}
 }

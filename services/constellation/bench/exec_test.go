@@ -16,8 +16,8 @@ import (
 	"zino/proto"
 )
 
-// benchExec runs `true` with sh through exc, and compares the CPU time of
-// everything that takes part with that of vfork, exec and wait in C.
+// benchExec runs `true` with sh through exc, and compares the CPU time of exc and its
+// children with that of vfork, exec and wait in C.
 func benchExec(b *bench) ([]line, error) {
 	vfork, err := b.program("vfork.c")
 	if err != nil {

@@ -1,6 +1,6 @@
 package bench_test
 
-// streamTask and streamResult are testdata/peer's.
+// streamTask and streamResult are those of testdata/peer.
 type streamTask struct {
 	Path          string
 	Daemon        bool
@@ -14,13 +14,12 @@ type streamResult struct {
 	Others                    []float64
 }
 
-// The chain is client, zino-daemon, zino-agr, and a source in the router's
-// place, each a process, with three sockets between them: what a router does
-// with a provider's HTTP is not a hop. No hop is the client at the source.
+// The chain is client, zino-daemon, zino-agr and, in the router's place, a source: four
+// processes and three sockets. "No hop" is the client connected to the source.
 const chain = "client, zino-daemon, zino-agr, source on one core, WARN; no hop: client, source"
 
-// hops starts the chain. What the daemon asks before it asks the agent is not
-// there, so it goes on at once.
+// hops starts the chain without the services that the daemon calls before the agent;
+// it continues without them.
 func (b *bench) hops() (*constellation, error) {
 	peer, err := b.program("peer")
 	if err != nil {
@@ -37,7 +36,7 @@ func (c *constellation) direct(message, warm string) streamTask {
 	return streamTask{c.processes["rtr"].path, false, warm, message, c.pids("rtr")}
 }
 
-// streams runs the chain and no hop by turns and returns what came of both.
+// streams runs the chain and no hop alternately and returns the results of both.
 func (b *bench) streams(c *constellation, pairs int, message string) (through, direct []streamResult, err error) {
 	for range pairs {
 		with, err := ask[streamResult](b, true, "stream", c.through(message, "burst 10"))
@@ -56,7 +55,7 @@ func (b *bench) streams(c *constellation, pairs int, message string) (through, d
 // total is the CPU time of all processes for one chunk.
 func (r streamResult) total() float64 { return (r.CPU + r.relays() + r.source()) / float64(r.Chunks) }
 
-// source is the last process's CPU time, relays that of those before it.
+// source is the CPU time of the last process, relays that of the others.
 func (r streamResult) source() float64 { return r.Others[len(r.Others)-1] }
 
 func (r streamResult) relays() float64 {
@@ -101,8 +100,8 @@ func benchBurst(b *bench) ([]line, error) {
 	}}, nil
 }
 
-// benchPaced sends a chunk a millisecond. The floor is the same way through
-// two relays that copy bytes.
+// benchPaced sends a chunk per millisecond. The floor is the same path through two
+// relays that copy bytes.
 func benchPaced(b *bench) ([]line, error) {
 	c, err := b.hops()
 	defer c.stop()
@@ -158,8 +157,8 @@ func (b *bench) rawRelay(target string) (*process, error) {
 	return b.serve(true, "relay", "env", "TARGET="+target, peer, "relay")
 }
 
-// benchFirstChunk starts new processes for each try: neither their connections
-// nor their code have been used, but for one ping.
+// benchFirstChunk starts new processes for each try, which have answered only one
+// ping.
 func benchFirstChunk(b *bench) ([]line, error) {
 	var through, direct []streamResult
 	for range 15 {

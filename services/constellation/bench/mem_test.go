@@ -12,8 +12,7 @@ import (
 	"zino/pkg/config"
 )
 
-// historyOf is an append_history request for a channel, and a file of n
-// messages for it.
+// historyOf returns an append_history request for a channel.
 func historyOf(channel string) string {
 	return `{"type":"append_history","channel_id":"` + channel + `","messages":[{"role":"user","content":"Where is the walnut bread?"}]}`
 }
@@ -27,7 +26,7 @@ func writeHistory(dir, channel string, n int) error {
 	return os.WriteFile(filepath.Join(dir, "channels", channel+".json"), []byte(text), 0o600)
 }
 
-// benchAppend appends to histories, without and with a sync for each.
+// benchAppend appends to histories, without and with a sync per append.
 func benchAppend(b *bench) ([]line, error) {
 	unsynced, err := appendUnsynced(b)
 	if err != nil {
@@ -69,7 +68,7 @@ func appendUnsynced(b *bench) ([]line, error) {
 	}, err
 }
 
-// appendSynced takes wall time: it is the disk that is waited for.
+// appendSynced measures wall time, because most of it is waiting for the disk.
 func appendSynced(b *bench) ([]line, error) {
 	c, err := b.memory(true, "fsync")
 	defer c.stop()
@@ -98,7 +97,7 @@ func appendSynced(b *bench) ([]line, error) {
 	}, err
 }
 
-// syncs is the time of appending a line to a file and syncing it.
+// syncs returns the time of appending a line to a file and syncing it.
 func (b *bench) syncs(n int) (float64, error) {
 	f, err := os.OpenFile(b.path("synced"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

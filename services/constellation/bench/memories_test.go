@@ -14,7 +14,7 @@ import (
 	"zino/proto"
 )
 
-// words makes texts whose words are as frequent as those of a language.
+// words generates texts whose words have a Zipf distribution, as in natural language.
 type words struct{ zipf *rand.Zipf }
 
 func newWords() words {
@@ -37,7 +37,7 @@ func (w words) texts(count, n int) []string {
 	return list
 }
 
-// scanner finds texts without an index: every score is computed anew.
+// scanner searches texts without an index: it computes every score.
 type scanner struct {
 	docs []map[string]float64
 	df   map[string]float64
@@ -63,7 +63,7 @@ func counts(text string) map[string]float64 {
 	return c
 }
 
-// best is the score of the best text.
+// best returns the score of the best text.
 func (s *scanner) best(query string) float64 {
 	q, best := counts(query), 0.0
 	idf := func(w string) float64 { return math.Log((1+float64(len(s.docs)))/(1+s.df[w])) + 1 }
@@ -86,7 +86,7 @@ func (s *scanner) best(query string) float64 {
 	return best / math.Sqrt(norm)
 }
 
-// memoryOf is a memory as it stands in the file.
+// memoryOf returns a memory as stored in the file.
 func memoryOf(text string) string {
 	return `{"messages":[{"role":"user","content":"` + text + `"}],"tag":"","time":"2026-01-01T00:00:00Z"}`
 }
@@ -138,7 +138,7 @@ func (b *bench) amongMemories(name string, n int, times float64) ([]line, error)
 		}
 		return err
 	}
-	if err := search(0); err != nil { // reads all of them
+	if err := search(0); err != nil { // loads all memories
 		return nil, err
 	}
 	took, err := medianTime(len(queries), search)
@@ -174,8 +174,8 @@ func (b *bench) amongMemories(name string, n int, times float64) ([]line, error)
 	return append(lines, last...), err
 }
 
-// startWithMemories starts another mem on the same memories, of which there is
-// a snapshot as soon as the first one has ended.
+// startWithMemories stops mem, which writes a snapshot of the memories, and starts
+// another one on them.
 func (b *bench) startWithMemories(c *constellation, query string) ([]line, error) {
 	c.stop()
 	began := time.Now()
@@ -198,7 +198,7 @@ func (b *bench) startWithMemories(c *constellation, query string) ([]line, error
 	}, err
 }
 
-// medianTime calls fn n times and returns the median of the times it took.
+// medianTime calls fn n times and returns its median duration.
 func medianTime(n int, fn func(i int) error) (float64, error) {
 	var times []float64
 	for i := range n {

@@ -39,11 +39,11 @@ func piecesOf(text string, size int) (list [][]byte) {
 	return list
 }
 
-// prose is a model's text as it often is: words, some code, now and then a '<'.
+// prose is a typical text of a model: words, some code, few '<'.
 var prose = strings.Repeat(strings.Repeat("The bread is in the oven, and the soup will be ready in a while. ", 8)+
 	"Run it for all i < n:\n\n```go\nfor i := 0; i < n; i++ {\n\tfmt.Println(i)\n}\n```\n", 8)
 
-// benchParse is the CPU time of one text, and its allocations.
+// benchParse returns the CPU time and the allocations of parsing one text.
 func benchParse(b *bench, chunks [][]byte) (cpu, count float64, err error) {
 	var p agr.Parser
 	events := 0

@@ -11,7 +11,7 @@ import (
 
 const pingRequest = `{"type":"ping"}`
 
-// side, pairTask and pairResult are testdata/peer's.
+// side, pairTask and pairResult are those of testdata/peer.
 type side struct {
 	Kind, Path, Request string
 	PIDs                []int
@@ -30,8 +30,8 @@ type pairResult struct {
 	RatioCPU, RatioWall float64
 }
 
-// benchPing compares a service's ping with a raw echo of the same bytes, all
-// on one core, by the CPU time of both ends.
+// benchPing compares the CPU time of a service's ping, at both ends, with that of a raw
+// echo of the same bytes, all on one core.
 func benchPing(b *bench) ([]line, error) {
 	peer, err := b.program("peer")
 	if err != nil {
@@ -80,7 +80,7 @@ func benchPing(b *bench) ([]line, error) {
 	return lines, nil
 }
 
-// idle starts one service of bin on its own, pinned.
+// idle starts one service of bin alone, pinned.
 func (b *bench) idle(name string) (*process, error) {
 	c, err := b.constellation(true, nil, nil, name)
 	if err != nil {
@@ -90,7 +90,7 @@ func (b *bench) idle(name string) (*process, error) {
 	return c.processes[name], nil
 }
 
-// benchPingAllocs counts what a server allocates for a ping, in this process.
+// benchPingAllocs counts a server's allocations for a ping, in this process.
 func benchPingAllocs(b *bench) ([]line, error) {
 	path := b.path("allocs.sock")
 	s := rpc.NewServer("exc", slog.New(slog.DiscardHandler))
@@ -121,8 +121,8 @@ func benchPingAllocs(b *bench) ([]line, error) {
 	return []line{{name: "ping, allocations of the server", unit: allocs, measured: count, goals: []goal{atMost(0)}, note: "steady state, to two decimals"}}, err
 }
 
-// allocations is the number of allocations of one call of f in this process,
-// to two decimals, after some calls to warm up.
+// allocations returns the allocations of this process per call of f, to two decimals,
+// after some calls to warm up.
 func allocations(n int, f func() error) (float64, error) {
 	var before, after runtime.MemStats
 	for range 10 {

@@ -24,12 +24,12 @@ import (
 	"zino/proto"
 )
 
-// bench is what the rows have in common.
+// bench is the state shared by all rows.
 type bench struct {
 	t     *testing.T
 	smoke bool     // measure as little as possible
 	dir   string   // short, for sockets
-	log   *os.File // what the programs say on standard error
+	log   *os.File // standard error of the programs
 	built map[string]error
 	next  int // numbers sockets
 }
@@ -44,7 +44,7 @@ func newBench(t *testing.T) *bench {
 	return &bench{t: t, smoke: !*benchTable, dir: dir, log: log, built: map[string]error{}}
 }
 
-// lastWords is the end of what the programs said, for a row that failed.
+// lastWords returns the end of the programs' log, for a row that failed.
 func (b *bench) lastWords() string {
 	text, err := os.ReadFile(b.log.Name())
 	if err != nil {
@@ -54,7 +54,7 @@ func (b *bench) lastWords() string {
 	return strings.Join(lines[max(0, len(lines)-3):], "; ")
 }
 
-// scale is n, or a hundredth in an ordinary test run.
+// scale returns n, or a hundredth in an ordinary test run.
 func (b *bench) scale(n int) int {
 	if b.smoke {
 		return max(1, n/100)
@@ -84,7 +84,7 @@ func (b *bench) program(name string) (string, error) {
 	return out, err
 }
 
-// binary is one of the programs that make build makes.
+// binary returns the path of a program built by make build.
 func (b *bench) binary(name string) (string, error) {
 	path, err := filepath.Abs(filepath.Join("../../../bin", name))
 	if err != nil {
@@ -104,14 +104,14 @@ type process struct {
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
-// stop ends the process and waits for it.
+// stop sends SIGTERM and waits for the process.
 func (p *process) stop() {
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	p.cmd.Wait()
 }
 
-// serve starts a program with a listening socket handed over, as a supervisor
-// does, and on one core if pin is set.
+// serve starts a program with an inherited listening socket, as a supervisor does, on
+// one core if pin is set.
 func (b *bench) serve(pin bool, name, program string, args ...string) (*process, error) {
 	b.next++
 	path := b.path(fmt.Sprintf("%s%d.sock", name, b.next))
@@ -131,7 +131,7 @@ func (b *bench) serveAt(pin bool, path, name, program string, args ...string) (*
 	return &process{cmd, path}, start(cmd, pin)
 }
 
-// listen opens a listening socket as a file to hand over.
+// listen opens a listening socket as a file for a child process.
 func listen(path string) (*os.File, error) {
 	l, err := net.Listen("unix", path)
 	if err != nil {
@@ -142,8 +142,8 @@ func listen(path string) (*os.File, error) {
 	return l.(*net.UnixListener).File()
 }
 
-// start starts a command that dies with this process, and on the last core
-// only if pin is set: a child inherits the cores of the thread that starts it.
+// start starts a command with a parent death signal, on the last core only if pin is
+// set: a child inherits the affinity of the thread that starts it.
 func start(cmd *exec.Cmd, pin bool) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -191,22 +191,22 @@ func ask[Result any](b *bench, pin bool, command string, task any) (Result, erro
 	return result, json.Unmarshal([]byte(out.String()), &result)
 }
 
-// cpuOf is a process's CPU time in nanoseconds, all its threads together: the
-// kernel's clock for it, as getcpuclockid(3) numbers it.
+// cpuOf returns a process's CPU time in nanoseconds, including all threads, from the
+// clock that getcpuclockid(3) returns.
 func cpuOf(pid int) (float64, error) {
 	var ts unix.Timespec
 	err := unix.ClockGettime(int32(^pid<<3|2), &ts)
 	return float64(ts.Nano()), err
 }
 
-// constellation is a set of real services in a directory of their own.
+// constellation is a set of real services with their own directory.
 type constellation struct {
 	cfg       *config.Config
 	processes map[string]*process
 }
 
-// constellation starts the named services of bin. A service that is replaced
-// comes from replacements, a program with its argument.
+// constellation starts the named services of bin. replaced maps services to a program
+// with its arguments that is started instead.
 func (b *bench) constellation(pin bool, settings func(*config.Config), replaced map[string][]string, names ...string) (*constellation, error) {
 	dir, err := os.MkdirTemp(b.dir, "c")
 	if err != nil {

@@ -18,12 +18,11 @@ import (
 	"zino/services/rtr/wire"
 )
 
-// tokensOfStream is how many pieces of text a measured stream has.
+// tokensOfStream is the number of tokens of a measured stream.
 const tokensOfStream = 2000
 
-// wires are streams in the shape of each provider's, with a piece of text for a
-// token and the end that the wire wants. Gemini puts several tokens into an
-// event.
+// wires are streams in each provider's format: the beginning, the event of a token and
+// the end. Gemini sends several tokens per event.
 var wires = []struct {
 	name            string
 	infer           wire.Func
@@ -55,8 +54,8 @@ var wires = []struct {
 	},
 }
 
-// canned answers every request on a connection of its own with one body, sent
-// as fast as it is taken, and counts the time that this costs.
+// canned answers every request on a new connection with the same body, without pauses,
+// and counts its CPU time.
 type canned struct {
 	net.Listener
 	body []byte
@@ -73,7 +72,7 @@ func (s *canned) serve() {
 		}
 		started := threadCPU()
 		if takeRequest(nc) == nil {
-			nc.Write(append(head[:len(head):len(head)], s.body...)) // the reader sees what is missing
+			nc.Write(append(head[:len(head):len(head)], s.body...)) // the reader reports missing bytes
 		}
 		nc.Close()
 		s.cpu.Add(threadCPU() - started)
@@ -98,14 +97,14 @@ func takeRequest(nc net.Conn) error {
 	}
 }
 
-// processCPU is the CPU time of this process in nanoseconds.
+// processCPU returns the CPU time of this process in nanoseconds.
 func processCPU() int64 {
 	var ts unix.Timespec
 	unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts) // cannot fail: every kernel has it
 	return ts.Nano()
 }
 
-// perToken is the CPU time that f takes for a token, without the server's.
+// perToken returns the CPU time of f per token, without the server's.
 func (s *canned) perToken(rounds int, f func() error) (float64, error) {
 	var list []float64
 	for range rounds {
@@ -119,10 +118,10 @@ func (s *canned) perToken(rounds int, f func() error) (float64, error) {
 	return median(list), nil
 }
 
-// counting is a sink that counts the bytes of text.
+// counting is a sink that counts bytes of text.
 type counting int
 
-// Event counts.
+// Event counts the bytes of text.
 func (c *counting) Event(e wire.Event) error {
 	if e.Kind == wire.Text {
 		*c += counting(len(e.Delta))
@@ -130,11 +129,11 @@ func (c *counting) Event(e wire.Event) error {
 	return nil
 }
 
-// Flush has nothing to do.
+// Flush does nothing.
 func (c *counting) Flush() error { return nil }
 
-// benchProviders compares the reading of each wire with a plain TCP read of the
-// same bytes.
+// benchProviders compares reading each wire format with a plain TCP read of the same
+// bytes.
 func benchProviders(b *bench) (lines []line, err error) {
 	for _, w := range wires {
 		s := &canned{body: []byte(w.begin + strings.Repeat(w.say, tokensOfStream/strings.Count(w.say, " bread")) + w.end)}
@@ -172,7 +171,7 @@ func (b *bench) readWire(s *canned, name string, infer wire.Func) (line, error) 
 	}, err
 }
 
-// readOnce has a provider's reader take the whole stream.
+// readOnce reads the whole stream with a provider's reader.
 func readOnce(ep *wire.Endpoint, infer wire.Func) error {
 	raw := json.RawMessage(`[{"role":"user","content":"hi"}]`)
 	messages, err := wire.ReadMessages(raw)
@@ -190,7 +189,7 @@ func readOnce(ep *wire.Endpoint, infer wire.Func) error {
 	return nil
 }
 
-// rawRead is the floor: the same bytes, read and dropped.
+// rawRead is the floor: it reads and discards the same bytes.
 func rawRead(s *canned) error {
 	nc, err := net.Dial("tcp", s.Addr().String())
 	if err != nil {

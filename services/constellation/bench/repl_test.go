@@ -18,7 +18,7 @@ import (
 	"zino/proto"
 )
 
-// replWorld is zino-repl with realms of this process.
+// replWorld is zino-repl with pages in this process.
 type replWorld struct {
 	dir    string
 	p      *process
@@ -26,7 +26,7 @@ type replWorld struct {
 	leave  context.CancelFunc
 }
 
-// repl starts zino-repl with its defaults, in a directory of its own.
+// repl starts zino-repl with its defaults in a new directory.
 func (b *bench) repl() (*replWorld, error) {
 	program, err := b.binary("zino-repl")
 	if err != nil {
@@ -36,7 +36,7 @@ func (b *bench) repl() (*replWorld, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free
+	l, err := net.Listen("tcp", "127.0.0.1:0") // finds a free port
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (w *replWorld) stop() {
 	w.p.stop()
 }
 
-// attach connects n realms that answer every job with 2, and returns their files.
+// attach connects n pages that answer every job with 2, and returns their files.
 func (w *replWorld) attach(n int) (files []string, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.leave = cancel
@@ -93,14 +93,14 @@ func (w *replWorld) attach(n int) (files []string, err error) {
 		case me := <-attached:
 			files = append(files, filepath.Join(w.dir, me.File))
 		case <-time.After(20 * time.Second):
-			return nil, errors.New("a realm was not attached")
+			return nil, errors.New("a page was not attached")
 		}
 	}
 	return files, nil
 }
 
-// benchRepl takes the time from a save to the reply below it, with an empty log
-// and with a long one, and what many pages take.
+// benchRepl measures the time from a save to the reply in the file, with an empty and
+// with a long log, and the CPU time at rest.
 func benchRepl(b *bench) ([]line, error) {
 	w, err := b.repl()
 	if err != nil {
@@ -134,8 +134,8 @@ func benchRepl(b *bench) ([]line, error) {
 	}, nil
 }
 
-// saves appends requests to a log, one after the other, and takes the time until
-// each is answered.
+// saves appends requests to a log, one after the other, and returns the median time
+// until the reply.
 func saves(file string, n int) (float64, error) {
 	const reply = "```JSON\n2\n```"
 	var times []float64
@@ -173,7 +173,7 @@ func appendTo(file, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// tailOf is the last 64 KiB of a file.
+// tailOf returns the last 64 KiB of a file.
 func tailOf(file string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -188,7 +188,7 @@ func tailOf(file string) (string, error) {
 	return string(text), err
 }
 
-// lengthen puts history in front of what a log's file holds.
+// lengthen inserts history before the content of a log file.
 func lengthen(file string, bytesMore int) error {
 	old, err := os.ReadFile(file)
 	if err != nil {
@@ -198,7 +198,7 @@ func lengthen(file string, bytesMore int) error {
 	return os.WriteFile(file, append(bytes.Repeat(exchange, bytesMore/len(exchange)), old...), 0o600)
 }
 
-// idleCPU is the CPU time that the service takes in a second of rest.
+// idleCPU returns the service's CPU time per idle second.
 func idleCPU(w *replWorld) (float64, error) {
 	before, err := cpuOf(w.p.pid())
 	if err != nil {
@@ -209,7 +209,7 @@ func idleCPU(w *replWorld) (float64, error) {
 	return (after - before) / 5, err
 }
 
-// benchReplPages takes the memory of a service with 200 pages.
+// benchReplPages measures the memory of a service with 200 pages.
 func benchReplPages(b *bench) ([]line, error) {
 	w, err := b.repl()
 	if err != nil {

@@ -18,13 +18,13 @@ import (
 	"zino/proto"
 )
 
-// A turn of a session goes through all services, and its events through
-// zino-rtr, zino-agr, zino-daemon and, where it is told, zino.
+// A turn of a session involves all services. Its events pass through zino-rtr, zino-agr,
+// zino-daemon and, where noted, zino.
 
-// smallDeltas is how many pieces the long answer comes in.
+// smallDeltas is the number of deltas of the long answer.
 const smallDeltas = 5000
 
-// sessionWorld is a constellation with a provider of the given turns.
+// sessionWorld starts a constellation with a provider of the given turns.
 func (b *bench) sessionWorld(turns ...fakellm.Turn) (*constellation, *fakellm.Server, error) {
 	llm := fakellm.New(turns...)
 	c, err := b.constellation(true, func(cfg *config.Config) {
@@ -38,8 +38,8 @@ func leave(c *constellation, llm *fakellm.Server) {
 	llm.Close()
 }
 
-// benchDeltas takes the CPU time of long answers: many small deltas, and one
-// large one.
+// benchDeltas measures the CPU time of long answers: many small deltas, and one large
+// delta.
 func benchDeltas(b *bench) ([]line, error) {
 	many := strings.Repeat("crust", smallDeltas)
 	c, llm, err := b.sessionWorld(
@@ -77,8 +77,8 @@ func shares(parts map[string]float64) string {
 	return strings.Join(list, ", ") + " us"
 }
 
-// sessionCPU has n turns of as many sessions answered and returns the median
-// CPU time of all services, and of each.
+// sessionCPU runs a turn in each of n sessions and returns the median CPU time of all
+// services, and of each.
 func (b *bench) sessionCPU(c *constellation, message string, n int) (float64, map[string]float64, error) {
 	client := &rpc.Client{Service: "daemon", Path: c.cfg.Daemon.Socket}
 	defer client.Close()
@@ -111,11 +111,11 @@ func (b *bench) sessionCPU(c *constellation, message string, n int) (float64, ma
 	return median(sums), parts, nil
 }
 
-// longSession is how many events the session has that is resumed.
+// longSession is the number of events of the resumed session.
 const longSession = 10000
 
-// benchResume takes up a session of 10,000 events: the time until the provider
-// is asked, over reading and decoding its lines once.
+// benchResume resumes a session of 10,000 events and compares the time until the
+// request to the provider with that of decoding the session's lines once.
 func benchResume(b *bench) ([]line, error) {
 	c, llm, err := b.sessionWorld(fakellm.Turn{Text: "yes", Times: fakellm.Forever})
 	defer leave(c, llm)
@@ -187,8 +187,8 @@ func decodeAll(lines []byte) float64 {
 	return float64(time.Since(begin))
 }
 
-// benchFirstToken takes the time from the provider's first token to standard
-// output of zino exec, less what a plain HTTP client needs.
+// benchFirstToken measures the time from the provider's first token to standard output
+// of zino exec, less that of a plain HTTP client.
 func benchFirstToken(b *bench) ([]line, error) {
 	const rounds = 30
 	var turns []fakellm.Turn
@@ -232,8 +232,8 @@ func benchFirstToken(b *bench) ([]line, error) {
 	}}, nil
 }
 
-// firstToken opens the gate of a request that waits and takes the time to the
-// first byte of out, which it reads to its end.
+// firstToken opens the gate of a waiting request and returns the time to the first byte
+// of out, which it reads to the end.
 func firstToken(llm *fakellm.Server, n int, out io.Reader) (float64, error) {
 	if _, err := llm.Wait(context.Background(), n+1); err != nil {
 		return 0, err

@@ -19,8 +19,8 @@ import (
 // started is one start of a program.
 type started struct{ wall, cpu float64 }
 
-// benchCLIStart takes the time from the start of the command line to the first
-// byte of its request, and the CPU time that it has used by then.
+// benchCLIStart measures the time from the start of zino to the first byte of its
+// request, and the CPU time up to then.
 func benchCLIStart(b *bench) ([]line, error) {
 	client, err := b.program("client.c")
 	if err != nil {
@@ -55,8 +55,8 @@ func benchCLIStart(b *bench) ([]line, error) {
 	}}, nil
 }
 
-// firstByte starts cmd and waits for the first byte from it on l. A connection
-// that is closed without one was a look whether anybody is there.
+// firstByte starts cmd and waits for its first byte on l. Connections closed without
+// one are ignored: zino probes whether a daemon is listening.
 func firstByte(l net.Listener, cmd *exec.Cmd) (s started, err error) {
 	begin := time.Now()
 	if err := start(cmd, false); err != nil {
@@ -73,15 +73,15 @@ func firstByte(l net.Listener, cmd *exec.Cmd) (s started, err error) {
 		if err == nil {
 			s.cpu, err = cpuOf(cmd.Process.Pid)
 			cmd.Process.Kill()
-			cmd.Wait() // killed: its status says nothing
+			cmd.Wait() // killed: the status is ignored
 			return s, errors.Join(err, nc.Close())
 		}
 		nc.Close()
 	}
 }
 
-// benchServiceStart takes the time from the start of a service, with its
-// socket handed over, to the pong that a client is waiting for.
+// benchServiceStart measures the time from the start of a service with an inherited
+// socket to its answer to a ping that is already queued.
 func benchServiceStart(b *bench) ([]line, error) {
 	minimal, err := b.program("minimal")
 	if err != nil {
@@ -126,8 +126,8 @@ func benchServiceStart(b *bench) ([]line, error) {
 	}, nil
 }
 
-// launch starts a service, or another program in its place, that finds a ping
-// waiting on its socket.
+// launch starts a service, or program if it is not empty, and sends a ping to its
+// inherited socket.
 func (b *bench) launch(c *constellation, name, program string) (*process, net.Conn, error) {
 	var err error
 	args := []string{}
@@ -185,9 +185,8 @@ func (b *bench) allUntilPong(c *constellation) (float64, error) {
 	return float64(time.Since(began)), nil
 }
 
-// benchIdleMemory is the memory of a constellation that has been started and
-// asked for a sign of life: each process's part of what it shares with others
-// counts in proportion (PSS).
+// benchIdleMemory measures the memory (PSS: shared pages count in proportion) of a
+// constellation that has only answered pings.
 func benchIdleMemory(b *bench) ([]line, error) {
 	minimal, err := b.program("minimal")
 	if err != nil {
@@ -230,7 +229,7 @@ func benchIdleMemory(b *bench) ([]line, error) {
 	}, nil
 }
 
-// pss is a process's proportional share of memory in bytes.
+// pss returns a process's proportional set size in bytes.
 func pss(pid int) (float64, error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {
@@ -243,5 +242,5 @@ func pss(pid int) (float64, error) {
 			return kb * 1024, err
 		}
 	}
-	return 0, errors.New("the kernel does not tell PSS")
+	return 0, errors.New("no Pss in smaps_rollup")
 }

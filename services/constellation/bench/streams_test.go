@@ -13,11 +13,11 @@ import (
 	"zino/proto"
 )
 
-// streamsAtOnce is how many streams one router has open.
+// streamsAtOnce is the number of open streams in one router.
 const streamsAtOnce = 200
 
-// benchStreams opens many streams in one router, each in the middle of its
-// answer, and then lets all go on.
+// benchStreams opens many streams in one router, pauses each in the middle of its
+// answer, and then lets all continue.
 func benchStreams(b *bench) ([]line, error) {
 	n := streamsAtOnce
 	turn := fakellm.Turn{Text: strings.Repeat("The bread is in the oven. ", 40), Size: 30, Pause: "all are open", Times: fakellm.Forever}
@@ -32,7 +32,7 @@ func benchStreams(b *bench) ([]line, error) {
 	}
 	s := &openStreams{client: &rpc.Client{Service: "rtr", Path: c.cfg.Rtr.Socket}, want: turn.Text}
 	defer s.client.Close()
-	// The first stream of all touches the program's pages that every one needs.
+	// The first stream loads the pages of the program that every stream needs.
 	if _, err := rpc.CallText(context.Background(), s.client, proto.RtrInfer, question("Are you warm?"), sinkFunc(func([]byte) {})); err != nil {
 		return nil, err
 	}
@@ -58,11 +58,11 @@ func benchStreams(b *bench) ([]line, error) {
 	}}, nil
 }
 
-// openStreams are requests whose text has come as far as the provider's pause.
+// openStreams are requests that are paused by the provider.
 type openStreams struct {
 	client *rpc.Client
 	want   string
-	open   sync.WaitGroup // until each has all of its text
+	open   sync.WaitGroup // done when all text has arrived
 	ended  sync.WaitGroup
 	mu     sync.Mutex
 	err    error
@@ -90,7 +90,7 @@ func (s *openStreams) start(n int) {
 	}
 }
 
-// question asks for a stream.
+// question returns a request for a stream.
 func question(text string) proto.Infer {
 	return proto.Infer{Messages: proto.Raw(`[{"role":"user","content":"` + text + `"}]`), TopP: 1, Stream: true}
 }
@@ -110,18 +110,18 @@ func (s *openStreams) await(g *sync.WaitGroup) error {
 	select {
 	case <-done:
 	case <-time.After(20 * time.Second):
-		return fmt.Errorf("%d streams at once do not get on", streamsAtOnce)
+		return fmt.Errorf("%d concurrent streams make no progress", streamsAtOnce)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
 }
 
-// sinkFunc takes pieces of text.
+// sinkFunc is an rpc.Sink that calls a function.
 type sinkFunc func(delta []byte)
 
-// Text hands on a piece.
+// Text calls f.
 func (f sinkFunc) Text(delta []byte) error { f(delta); return nil }
 
-// Flush has nothing to do.
+// Flush does nothing.
 func (f sinkFunc) Flush() error { return nil }

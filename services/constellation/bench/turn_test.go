@@ -11,8 +11,8 @@ import (
 	"zino/proto"
 )
 
-// benchTurn has the whole constellation answer in a channel whose last
-// messages take 100 KB, with a provider that answers at once.
+// benchTurn measures a turn through all services in a channel with a history of
+// 100 KB, with a provider that answers at once.
 func benchTurn(b *bench) ([]line, error) {
 	provider := fakellm.New(fakellm.Turn{Text: strings.Repeat("The bread is in the oven. ", 8), Size: 30, Times: fakellm.Forever})
 	defer provider.Close()
@@ -37,8 +37,8 @@ func fillChannel(c *constellation) error {
 	return err
 }
 
-// turns measures turns one by one. Each stores two short messages, so the
-// channel is filled again before the next.
+// turns measures turns one by one and refills the channel before each, because a turn
+// stores two short messages.
 func (b *bench) turns(c *constellation) ([]line, error) {
 	client := &rpc.Client{Service: "daemon", Path: c.cfg.Daemon.Socket}
 	defer client.Close()
@@ -73,7 +73,7 @@ func (b *bench) turns(c *constellation) ([]line, error) {
 	return []line{{name: "a whole turn, 100 KB history, CPU of all services", measured: median(sums), goals: []goal{atMost(1e6)}, note: strings.Join(parts, ", ") + " us"}}, nil
 }
 
-// clocks is the CPU time of each service.
+// clocks returns the CPU time of each service.
 func (c *constellation) clocks() (map[string]float64, error) {
 	times := map[string]float64{}
 	for name, p := range c.processes {

@@ -13,9 +13,8 @@ import (
 	"zino/proto"
 )
 
-// timed is the CPU time of one call of f in nanoseconds: the median of rounds
-// of n calls. The thread's own clock is used, so neither other processes nor
-// other goroutines count.
+// timed returns the CPU time of one call of f in nanoseconds: the median of rounds of n
+// calls. It uses the thread's clock, which excludes other goroutines.
 func timed(rounds, n int, f func()) float64 {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -30,7 +29,7 @@ func timed(rounds, n int, f func()) float64 {
 	return median(list)
 }
 
-// threadCPU is the CPU time of this thread in nanoseconds.
+// threadCPU returns the CPU time of this thread in nanoseconds.
 func threadCPU() int64 {
 	var ts unix.Timespec
 	unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts) // cannot fail: every kernel has it
@@ -63,8 +62,8 @@ func benchChunk(b *bench) ([]line, error) {
 	return append(lines, line{name: "encode and decode a chunk, allocations", unit: allocs, measured: count, goals: []goal{atMost(0)}}), allocErr
 }
 
-// conversation is a list of messages of 2 KB and about size bytes in all: words,
-// and code with quotes and line breaks.
+// conversation returns a list of messages of 2 KB, about size bytes in all: words, and
+// code with quotes and line breaks.
 func conversation(size int) proto.Raw {
 	list := []byte("[")
 	text := strings.Repeat("The bread is in the oven, and the soup will be ready in a while.\n\tfmt.Println(\"ready\", n)\n", 22)
@@ -77,12 +76,11 @@ func conversation(size int) proto.Raw {
 	return append(list, ']')
 }
 
-// relayed is what one service tells the next.
+// relayed is the meta of a relayed request.
 var relayed = proto.Meta{Trace: "0123456789abcdef", Keepalive: true}
 
-// benchForward is a relay's work on a request without its sockets: take it out
-// of its frame, decode it, and frame a request to the next hop with the same
-// messages.
+// benchForward measures a relay's work on a request without sockets: read the frame,
+// decode it, and encode a request to the next hop with the same messages.
 func benchForward(b *bench) ([]line, error) {
 	var err error
 	messages := conversation(100 << 10)
@@ -132,10 +130,9 @@ func forwardOnce(in *wire.Reader, out []byte) ([]byte, error) {
 	return out, wire.End(out, 0)
 }
 
-// benchForwardProcess is the same in the agent's process, sockets included: its
-// CPU time for 100 KB of messages less that for 100 bytes. The goal is about
-// what is ours, which the line above has; the floor here is a relay that copies
-// the same bytes from socket to socket.
+// benchForwardProcess measures the same in the agent's process, including sockets: its
+// CPU time for 100 KB of messages less that for 100 bytes. It has no goal, because most
+// of it is the kernel's. The floor is a relay that copies the same bytes.
 func benchForwardProcess(b *bench) ([]line, error) {
 	peer, err := b.program("peer")
 	if err != nil {
@@ -163,7 +160,7 @@ func benchForwardProcess(b *bench) ([]line, error) {
 	return []line{{name: "  the same in zino-agr, sockets included", measured: agr, floor: floor, ratio: agr / floor, note: "added by 100 KB; floor: a raw relay"}}, err
 }
 
-// added is the CPU time that 100 KB of messages add to a process's request.
+// added returns the CPU time that 100 KB of messages add to a request.
 func (b *bench) added(p *process, request func(proto.Raw) ([]byte, error)) (float64, error) {
 	const order = `{"role":"user","content":"burst 1"}]`
 	big := conversation(100 << 10)

@@ -1,6 +1,6 @@
-// Command minimal is the least that a service in Go can be: it takes the
-// socket handed over as descriptor 3 and answers every frame with a pong. It
-// is the floor under the services' start and memory.
+// Command minimal is a minimal service in Go: it inherits its socket as descriptor 3
+// and answers every frame with a pong. It is the floor of the services' start time and
+// memory.
 package main
 
 import (
@@ -31,7 +31,7 @@ func serve(socket *os.File) error {
 	}
 }
 
-// answer takes each read for a frame: the benchmark sends one at a time.
+// answer treats each read as a frame: the benchmark sends one at a time.
 func answer(nc net.Conn) {
 	defer nc.Close()
 	buf := make([]byte, 4096)

@@ -6,9 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuOf is the CPU time of a process since it began, in nanoseconds and with
-// all its threads: the kernel's clock for it, which getcpuclockid(3) makes of
-// the process's number.
+// cpuOf returns a process's CPU time in nanoseconds, including all threads, from the
+// clock that getcpuclockid(3) returns.
 func cpuOf(pid int) (float64, error) {
 	var ts unix.Timespec
 	err := unix.ClockGettime(int32(^pid<<3|2), &ts)
@@ -18,7 +17,7 @@ func cpuOf(pid int) (float64, error) {
 // ownCPU is cpuOf for this process.
 func ownCPU() (float64, error) { return cpuOf(os.Getpid()) }
 
-// now is a time that all processes of the machine share, in nanoseconds.
+// now returns CLOCK_MONOTONIC in nanoseconds, which all processes share.
 func now() int64 {
 	var ts unix.Timespec
 	unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // cannot fail: every kernel has it

@@ -7,12 +7,12 @@ import (
 	"net"
 )
 
-// pong is as long as a service's answer to a ping.
+// pong has the length of a service's answer to a ping.
 const pong = `{"type":"pong","service":"exc","version":"0123456","proto":1,"uptime_s":0}`
 
 var pongFrame = append([]byte{0, 0, 0, byte(len(pong))}, pong...)
 
-// echo is a raw server in plain Go: a read, a write, and no look at what came.
+// echo is a raw server: it answers each read with a fixed reply.
 func echo() error {
 	l, err := listener()
 	if err != nil {
@@ -35,8 +35,7 @@ func answer(nc net.Conn) {
 		if err != nil {
 			return
 		}
-		// A ping is answered with as many bytes as a service's pong has, any
-		// other request with an ok.
+		// A ping is answered with a pong, any other request with ok.
 		reply := pongFrame
 		if !bytes.HasSuffix(buf[:n], []byte(pingRequest)) {
 			reply = okFrame
@@ -56,7 +55,7 @@ var okFrame = append([]byte{0, 0, 0, byte(len(ok))}, ok...)
 
 var errAnswer = errors.New("the answer is an error")
 
-// exchange writes a frame and reads one, by hand.
+// exchange writes a frame and reads one, without pkg/wire.
 func exchange(nc net.Conn, frame, buf []byte) error {
 	if _, err := nc.Write(frame); err != nil {
 		return err

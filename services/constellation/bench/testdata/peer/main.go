@@ -1,10 +1,10 @@
-// Command peer is the other end in the benchmark table: clients that measure,
-// a raw echo that is the floor under every ping, and a source of chunks in the
-// router's place. It runs as a process of its own so that it can be pinned to
-// a core together with what it measures.
+// Command peer contains the clients and servers of the benchmarks: clients that
+// measure, a raw echo as the floor of pings, and a source of chunks in the router's
+// place. It is a separate process so that it can be pinned to the core of what it
+// measures.
 //
-// The clients read their task as JSON from standard input and print what they
-// found as JSON. The servers take their socket as descriptor 3.
+// The clients read their task as JSON from standard input and print the result as
+// JSON. The servers inherit their socket as descriptor 3.
 package main
 
 import (
@@ -42,5 +42,5 @@ func task(v any) error {
 // found prints the result.
 func found(v any) error { return json.NewEncoder(os.Stdout).Encode(v) }
 
-// listener is the socket handed over.
+// listener returns the inherited socket.
 func listener() (net.Listener, error) { return net.FileListener(os.NewFile(3, "socket")) }

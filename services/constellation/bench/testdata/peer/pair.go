@@ -14,25 +14,25 @@ import (
 	"zino/proto"
 )
 
-// side is one of the two things that a pair compares.
+// side is one of the two sides of a comparison.
 type side struct {
-	Kind    string // "raw": kept connection; "dial": one each; "call", "callnew": the same through pkg/rpc
+	Kind    string // "raw": kept connection; "dial": new connections; "call", "callnew": the same through pkg/rpc
 	Path    string
 	PIDs    []int // the servers behind it
 	Request string
 	Writers int // connections at a time; 0: one
 }
 
-// pairTask has both sides do N operations by turns, Pairs times.
+// pairTask runs N operations of each side alternately, Pairs times.
 type pairTask struct {
 	Pairs, N int
 	A, B     side
 }
 
-// cost is what one operation takes, in nanoseconds.
+// cost is the cost of one operation; times are in nanoseconds.
 type cost struct{ CPU, Server, Wall, Allocs float64 }
 
-// pairResult holds medians: of each side's cost, and of B over A in each pair.
+// pairResult has the medians of each side's cost, and of B over A in each pair.
 type pairResult struct {
 	A, B                cost
 	RatioCPU, RatioWall float64
@@ -94,7 +94,7 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-// batch does n operations by each of the side's writers.
+// batch runs n operations in each of the side's writers.
 func (s side) batch(ops []func() error, n int) (cost, error) {
 	client, server, err := s.clocks()
 	if err != nil {

@@ -8,8 +8,7 @@ import (
 	"os"
 )
 
-// relay passes bytes between its socket and the one that $TARGET names, and
-// looks at none of them: the floor under a hop.
+// relay copies bytes between its socket and $TARGET: the floor of a hop.
 func relay() error {
 	l, err := listener()
 	if err != nil {
@@ -29,7 +28,7 @@ func relay() error {
 	}
 }
 
-// carry copies by hand what io.Copy would hand to the kernel.
+// carry copies in user space: io.Copy would use splice(2).
 func carry(to, from net.Conn) {
 	defer to.Close()
 	buf := make([]byte, 256<<10)

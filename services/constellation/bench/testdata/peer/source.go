@@ -15,9 +15,9 @@ import (
 // delta is a chunk's text of 30 bytes.
 const delta = "a piece of text of thirty byte"
 
-// source answers infer in the router's place, as the last message says:
-// "burst N" sends N chunks as fast as they go, "paced N US" sends one every US
-// microseconds, with the time in it.
+// source answers infer in the router's place. The last message is the order: "burst N"
+// sends N chunks without pauses, "paced N US" one every US microseconds with its time
+// as text.
 func source() error {
 	l, err := listener()
 	if err != nil {

@@ -10,17 +10,16 @@ import (
 	"zino/proto"
 )
 
-// streamTask asks for a stream of chunks: the daemon with a message, or the
-// source itself.
+// streamTask is a request for a stream of chunks to the daemon or to the source.
 type streamTask struct {
 	Path    string
 	Daemon  bool
-	Warm    string // asked before, so that all connections are there; may be empty
+	Warm    string // sent first to open all connections; may be empty
 	Message string
 	PIDs    []int // the processes whose CPU time counts
 }
 
-// streamResult is what came. CPU is this process's, Others the others'.
+// streamResult is the result. CPU is this process's CPU time, Others that of PIDs.
 type streamResult struct {
 	Chunks      int
 	CPU         float64
@@ -63,7 +62,7 @@ func stream() error {
 	})
 }
 
-// ask sends one request and takes its stream.
+// ask sends one request and reads its stream.
 func (t streamTask) ask(c *rpc.Client, message string, s *sink) error {
 	var err error
 	if t.Daemon {
@@ -90,7 +89,7 @@ func (t streamTask) clocks() (own float64, others []float64, err error) {
 	return own, others, err
 }
 
-// sink counts chunks and takes the time of paced ones.
+// sink counts chunks and records the delays of paced ones.
 type sink struct {
 	paced        bool
 	chunks       int
@@ -98,7 +97,7 @@ type sink struct {
 	delays       []float64
 }
 
-// Text takes a chunk.
+// Text receives a chunk.
 func (s *sink) Text(delta []byte) error {
 	if s.chunks++; s.chunks == 1 {
 		s.first = now()
@@ -114,7 +113,7 @@ func (s *sink) Text(delta []byte) error {
 	return nil
 }
 
-// Flush has nothing to do.
+// Flush does nothing.
 func (s *sink) Flush() error { return nil }
 
 func (s *sink) latency() float64 {
