@@ -193,8 +193,8 @@ func (e *events) Event(typ string, payload []byte) error {
 	return e.err
 }
 
-// talkative streams text with other packets between the chunks, some of them as
-// another implementation might send them.
+// talkative streams text with other packets between the chunks, some in the format of
+// other implementations.
 func talkative(_ context.Context, req proto.Infer, out *rpc.Out) (proto.Text, error) {
 	err := errors.Join(
 		out.Event("notice", proto.Notice{Kind: "retry", Text: "again", WaitMS: 5}), out.Text([]byte("a")), out.Text([]byte("b")),

@@ -58,7 +58,7 @@ type refusals struct {
 	skipped int       // refusals since then
 }
 
-// turnAway answers a peer that may not call, and hangs up.
+// turnAway answers a peer that may not call with an error, and hangs up.
 func (s *Server) turnAway(c *conn) {
 	defer c.nc.Close()
 	s.failures.Add(1)

@@ -23,7 +23,7 @@ import (
 	"zino/proto"
 )
 
-// user is the user of a connecting thread; nil is that of this process.
+// user is the user of a connecting thread; nil is the user of this process.
 type user struct {
 	uid, gid int
 	groups   []uint32
@@ -83,8 +83,7 @@ func many(n int) (groups []uint32) {
 	return groups
 }
 
-// TestOnly: only callers are answered. Other users than that of the process are
-// tested as root.
+// TestOnly: only callers are answered. Other users are tested only as root.
 func TestOnly(t *testing.T) {
 	me := os.Geteuid()
 	type test struct {
@@ -148,7 +147,7 @@ func refused(t *testing.T, nc *rpctest.Conn, who *user, path string) {
 	if got := nc.Receive(); got != "" {
 		t.Errorf("after the error: %s", got)
 	}
-	nc.Send(pingPacket) // read, and not answered
+	nc.Send(pingPacket) // is read but not answered
 	if got := nc.Receive(); got != "" {
 		t.Errorf("an answer after the refusal: %s", got)
 	}

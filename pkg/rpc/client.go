@@ -26,7 +26,7 @@ const (
 	silenceLimit = 30 * time.Second       // between two packets of a peer that sends keepalives
 	slowLimit    = 10 * time.Minute       // the same for a peer that does not
 	pongLimit    = 5 * time.Second        // for the pong that shows whether a peer sends keepalives
-	maxMore      = 500 * time.Millisecond // that a deadline may be late
+	maxMore      = 500 * time.Millisecond // tolerance of a deadline
 	maxIdle      = 4                      // idle connections that a client keeps
 )
 
@@ -154,7 +154,7 @@ func (c *Client) checkServer(nc net.Conn) error {
 		c.Path, uid, who, own, host)}
 }
 
-// put keeps a connection whose answer was read completely.
+// put returns a connection to the idle ones after its answer was read completely.
 func (c *Client) put(cc *clientConn) {
 	if cap(cc.out) > 2*coalesce {
 		cc.out = nil
@@ -229,8 +229,8 @@ func (c *Client) hungUp() error {
 	return &proto.Error{Code: proto.CodeUnavailable, Service: c.Service, Message: c.Service + " hung up before its answer was complete"}
 }
 
-// notRead reports an error by which the peer closed before it read anything: Linux
-// sends ECONNRESET if unread data was left.
+// notRead reports whether err shows that the peer closed the connection before it read
+// the request: Linux returns ECONNRESET if unread data was left.
 func notRead(err error) bool {
 	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
@@ -329,8 +329,8 @@ func (c *Client) mayBeSlow(ctx context.Context, cc *clientConn) bool {
 	return c.kind.Load() != keepalivePeer
 }
 
-// isKeepalive reports whether a payload is a keepalive, however it is written. A
-// chunk costs one search.
+// isKeepalive reports whether a payload is a keepalive in any JSON form. For a chunk it
+// costs one search.
 func isKeepalive(payload []byte) bool {
 	if len(payload) > 256 || !bytes.Contains(payload, []byte(`"keepalive"`)) {
 		return false

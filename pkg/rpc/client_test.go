@@ -116,11 +116,11 @@ func TestNotSentAgain(t *testing.T) {
 		"nothing": "", "half a header": "\x00\x00", "half a packet": "\x00\x00\x00\x0f{\"ty", "a chunk": string(rpctest.Frame(`{"type":"keepalive"}`)),
 	} {
 		var mu sync.Mutex
-		taken := 0
+		received := 0
 		path := rpctest.Play(t, "", func(_ int, nc *rpctest.Conn) {
 			if nc.Receive() != "" {
 				mu.Lock()
-				taken++
+				received++
 				mu.Unlock()
 				nc.Write(answer)
 			}
@@ -128,8 +128,8 @@ func TestNotSentAgain(t *testing.T) {
 		c := &rpc.Client{Service: "mem", Path: path}
 		_, err := call(t.Context(), c)
 		mu.Lock()
-		if taken != 1 || !errors.Is(err, proto.ErrUnavailable) || err.Error() != "mem hung up before its answer was complete" {
-			t.Errorf("%s: taken %d times, error %v", name, taken, err)
+		if received != 1 || !errors.Is(err, proto.ErrUnavailable) || err.Error() != "mem hung up before its answer was complete" {
+			t.Errorf("%s: received %d times, error %v", name, received, err)
 		}
 		mu.Unlock()
 		c.Close()
@@ -280,7 +280,7 @@ func TestWrongReply(t *testing.T) {
 // TestKeepaliveBreaksSilence: a peer that sends keepalives may take longer than
 // the idle timeout.
 func TestKeepaliveBreaksSilence(t *testing.T) {
-	t.Parallel() // it lasts longer than the timeout, which is long because hosts are busy
+	t.Parallel() // it takes 2.5 s: a shorter timeout fails on busy hosts
 	b := rpctest.NewBlock()
 	path, _ := rpctest.New(t, "mem", "", func(s *rpc.Server) {
 		s.SetLimits(time.Minute, 5*time.Millisecond)

@@ -32,7 +32,7 @@ const (
 	stateIdle                  // waiting for the next request
 	stateReading               // a request has begun to arrive
 	stateHandling              // a request is being answered
-	stateClosing               // only a request that has arrived already is still answered
+	stateClosing               // ends after the requests that have arrived
 )
 
 // conn is a connection. Its requests are answered one after the other.
@@ -49,7 +49,7 @@ type conn struct {
 
 	mu    sync.Mutex
 	state state
-	last  bool          // closed after the request in flight: the server needs its place
+	last  bool          // close after the request in flight to make room for others
 	since time.Duration // from s.started to the end of the last request, or to the accepting
 }
 
@@ -65,9 +65,9 @@ func newConn(s *Server, nc net.Conn) *conn {
 // locked.
 func (c *conn) ends() bool { return c.last || c.s.draining.Load() }
 
-// wake makes a connection that ends stop waiting for a next request. A request
-// that is being read or expected gets a moment: a client that connects just
-// before a service stops may not be able to send its request again.
+// wake stops the wait for the next request on a connection that ends. A request that is
+// being read, and the first one of a connection, have a short timeout: a client that
+// connects just before a service stops may not retry its request.
 func (c *conn) wake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,8 +82,8 @@ func (c *conn) wake() {
 	}
 }
 
-// begin records that a request has begun to arrive, or is there as a whole. Only
-// the arrival of a frame is limited in time.
+// begin records that a request has begun to arrive or has arrived. Only reading a frame
+// has a timeout.
 func (c *conn) begin(next state) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,8 +176,7 @@ func (c *conn) next() ([]byte, error) {
 	return c.in.Next()
 }
 
-// arrived reports whether a request arrived in the moment in which the wait for
-// it was ended.
+// arrived reports whether a request arrived while the wait for it timed out.
 func (c *conn) arrived(err error) bool {
 	readable := false
 	if timedOut(err) {
@@ -208,8 +207,8 @@ func (c *conn) answer(payload []byte) error {
 	return c.run(typ, meta, h, payload)
 }
 
-// refuseFrame answers a frame that is too large, or for which there is no
-// memory. A broken connection gets no answer.
+// refuseFrame answers a frame that is too large, or exceeds the memory limits. It does
+// not answer other errors.
 func (c *conn) refuseFrame(err error) {
 	e, ok := errors.AsType[*proto.Error](err)
 	if errors.Is(err, wire.ErrTooLarge) {
@@ -220,7 +219,7 @@ func (c *conn) refuseFrame(err error) {
 	}
 }
 
-// refuse answers a request that no handler sees.
+// refuse answers a request with an error without calling a handler.
 func (c *conn) refuse(e *proto.Error) error {
 	c.s.failures.Add(1)
 	c.s.log.Info("request refused", "error", e.Message, "uid", c.peer.uid())
@@ -228,8 +227,8 @@ func (c *conn) refuse(e *proto.Error) error {
 	return out.end("error", packet(c.s.service, "", e))
 }
 
-// run carries out one request and ends it with exactly one terminal packet. The
-// error is that of writing to the caller.
+// run handles one request and sends exactly one terminal packet. It returns the error of
+// writing to the caller.
 func (c *conn) run(typ string, meta proto.Meta, h handler, payload []byte) error {
 	s, started := c.s, time.Now()
 	s.inFlight.Add(1)
@@ -294,11 +293,10 @@ func (s *Server) record(ctx context.Context, typ string, started time.Time, err 
 	s.log.LogAttrs(ctx, level, "request", attrs...)
 }
 
-// quiet are the types that would flood the log.
+// quiet are the types that are logged at level DEBUG only.
 var quiet = map[string]bool{"ping": true, "describe": true, "stats": true, "capabilities": true}
 
-// contentMax is how many bytes of one field of a packet the debug log has, and
-// contentsMax how many of a packet.
+// contentMax and contentsMax limit the logged bytes of a field and of a packet.
 const (
 	contentMax  = 4 << 10
 	contentsMax = 16 << 10
@@ -328,8 +326,8 @@ func shortened(text string, limit int) string {
 	return strings.ToValidUTF8(text, "?")
 }
 
-// nameOf returns the type of a request for the log. That of the daemon's chat
-// requests is empty on the wire.
+// nameOf returns the type of a request for the log. The daemon's chat requests have an
+// empty type on the wire.
 func nameOf(typ string) string {
 	if typ == "" {
 		return "chat"

@@ -47,7 +47,7 @@ func TestHalfCloseStillAnswers(t *testing.T) {
 	nc.Send(getSoft)
 	nc.HalfClose()
 	b.Begun(t)
-	<-time.After(50 * time.Millisecond) // longer than a request runs before its connection is watched
+	<-time.After(50 * time.Millisecond) // longer than watchAfter
 	b.Release()
 	if got := nc.Receive(); got != `{"type":"soft_memory","content":"released"}` {
 		t.Errorf("got %s", got)
@@ -229,7 +229,7 @@ func TestDrainCancelsInTheEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := s.Shutdown(ctx); err == nil {
-		t.Error("Shutdown hides that a request was cancelled")
+		t.Error("no error although a request was cancelled")
 	}
 	if got := nc.Receive(); !strings.Contains(got, `"code":"canceled"`) {
 		t.Errorf("got %s", got)
@@ -291,8 +291,8 @@ func TestDrainHalfBegun(t *testing.T) {
 	zinotest.Receive(t, "the end", done)
 }
 
-// unfinished sends so much of a frame of 2 MiB that the server allocates all of
-// it.
+// unfinished sends half of a frame of 2 MiB, after which the server has allocated memory
+// for all of it.
 func unfinished(t *testing.T, path string) (nc *rpctest.Conn, rest string) {
 	t.Helper()
 	all := rpctest.Frame(`{"type":"ping","x":"` + strings.Repeat("x", 2<<20) + `"}`)
@@ -314,7 +314,7 @@ func TestUnfinishedFrames(t *testing.T) {
 			second, _ := unfinished(t, path)
 			until(t, func() bool { return s.FrameBytes() >= 4<<20 })
 			refused, more := unfinished(t, path)
-			go refused.Write(more) // as a client does before it reads
+			go refused.Write(more) // like a client that writes before it reads
 			if got := refused.Receive(); !strings.Contains(got, "requests that are not complete. Try again later.") || !strings.Contains(got, `"code":"busy"`) {
 				t.Errorf("got %s", got)
 			}

@@ -94,9 +94,8 @@ func requestContext(parent context.Context, p *peer, meta proto.Meta) (context.C
 	return context.WithCancel(ctx)
 }
 
-// metaOf returns the meta of a call that is made under ctx. The deadline is rounded
-// up: the caller's passes before that of the next hop, whose timeout would look
-// like an error of its own.
+// metaOf returns the meta of a call with ctx. The deadline is rounded up, so that the
+// caller's passes first: a timeout of the next hop would look like its own error.
 func metaOf(ctx context.Context) proto.Meta {
 	meta := proto.Meta{Trace: Trace(ctx), Keepalive: true}
 	if deadline, ok := ctx.Deadline(); ok {

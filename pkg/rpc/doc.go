@@ -24,9 +24,9 @@
 // The context of a handler ends when the caller hangs up, when the deadline of
 // the request's meta passes, or when Shutdown runs out of time. It carries the
 // trace, which the next hop gets with the remaining time. Raw fields of a request
-// lie in the connection's buffer: a handler that keeps one copies it.
+// are parts of the connection's buffer: a handler that keeps one copies it.
 //
-// A handler returns a *proto.Error for errors that are worded for users; they
+// A handler returns a *proto.Error for errors with a message for users; they
 // cross all hops unchanged. Any other error gets the names of service and method
 // in front, and the code of the error that it wraps. Exactly one terminal packet
 // ends every request, also after a panic.

@@ -9,8 +9,8 @@ import (
 	"zino/proto"
 )
 
-// ErrConnect marks errors of a service that could not be reached at all. It does
-// not cross sockets: a caller cannot act on what is unreachable two hops away.
+// ErrConnect is wrapped by errors of a service that could not be reached. It is not sent
+// over sockets: it is about the called service, not about one behind it.
 var ErrConnect = errors.New("could not connect")
 
 // connectError is the error of a failed connect.
@@ -69,7 +69,7 @@ func CodeOf(err error) proto.Code {
 	return proto.CodeInternal
 }
 
-// invalid is the answer to a request that cannot be read.
+// invalid returns the answer to a request that cannot be decoded.
 func invalid(err error) *proto.Error {
 	return proto.Errorf(proto.CodeInvalid, "Invalid request: %v", err)
 }

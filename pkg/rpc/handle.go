@@ -7,8 +7,8 @@ import (
 	"zino/proto"
 )
 
-// Handle registers fn for a method that answers with one packet. Raw fields of
-// the request lie in the connection's buffer and are valid until fn returns.
+// Handle registers fn for a method that answers with one packet. Raw fields of the
+// request are parts of the connection's buffer and valid until fn returns.
 func Handle[Req, Rep any](s *Server, m proto.Method[Req, Rep], fn func(context.Context, Req) (Rep, error)) {
 	s.handle(m.Type, func(ctx context.Context, payload []byte, out *Out) error {
 		var req Req

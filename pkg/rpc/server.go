@@ -108,7 +108,7 @@ func (s *Server) Serve(l net.Listener) error {
 		case err == nil:
 		case s.draining.Load():
 			return nil
-		case timedOut(err): // by Retire, which decided against it
+		case timedOut(err): // deadline set by Retire, which did not stop the server
 		case errors.As(err, &temporary) && temporary.Temporary():
 			s.log.Warn("accept failed, trying again", "error", err)
 			select {
@@ -121,8 +121,8 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// accept accepts one connection and starts to serve it. Closing the gate waits
-// for the end of accept, so that every accepted connection is known.
+// accept accepts one connection and starts to serve it. It locks the gate for reading,
+// so that after gate.Lock every accepted connection is in s.conns.
 func (s *Server) accept(l net.Listener) error {
 	if _, ok := l.(retirable); ok {
 		s.gate.RLock()
@@ -173,8 +173,8 @@ func (s *Server) BeforeShutdown(fn func(context.Context)) { s.before = append(s.
 // that connect once Shutdown has begun wait for the next process.
 func (s *Server) KeptOpen() { s.keptOpen = true }
 
-// Draining is closed when Shutdown begins. A handler that only waits for its
-// caller to hang up returns then: a drain would wait for it in vain.
+// Draining returns a channel that is closed when Shutdown begins. Handlers that only
+// wait for their caller to hang up must return then: the drain waits for them.
 func (s *Server) Draining() <-chan struct{} { return s.drained }
 
 // Shutdown calls the functions of BeforeShutdown, stops accepting, lets the
@@ -249,8 +249,8 @@ func (s *Server) Retire(limit time.Duration) (wait time.Duration) {
 	if wait := s.untilIdle(limit); wait > 0 {
 		return wait
 	}
-	// The second look sees what has been accepted before the gate closed. The
-	// rest is in the kernel's queue.
+	// Check again for connections accepted before the gate was locked. Later ones
+	// are in the kernel's queue.
 	stopped := s.acceptUntil(past)
 	s.gate.Lock()
 	defer s.gate.Unlock()
@@ -325,7 +325,7 @@ func (s *Server) untilIdle(limit time.Duration) time.Duration {
 // OnStats registers fn to add to the answer to stats, for example problems.
 func (s *Server) OnStats(fn func(*proto.Stats)) { s.onStats = append(s.onStats, fn) }
 
-// ping answers pings with more than a type: see conn.answer for the others.
+// ping answers pings with more fields than the type; conn.answer handles the others.
 func (s *Server) ping(context.Context, proto.PingRequest) (proto.Pong, error) {
 	return proto.Pong{Service: s.service, Version: Build, Proto: proto.Version, UptimeS: s.uptime()}, nil
 }

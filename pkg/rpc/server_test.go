@@ -88,14 +88,14 @@ func TestPing(t *testing.T) {
 	}
 }
 
-// serveOn serves s on a socket of its own until the test ends.
+// serveOn serves s on a new socket until the test ends.
 func serveOn(t *testing.T, s *rpc.Server) (path string) {
 	t.Helper()
 	path, _ = rpctest.Serve(t, s, "")
 	return path
 }
 
-// blocking registers get_soft, which works as long as b does.
+// blocking registers get_soft, which returns when b is released.
 func blocking(b *rpctest.Block) func(*rpc.Server) {
 	return func(s *rpc.Server) {
 		rpc.Handle(s, proto.MemGetSoft, func(ctx context.Context, _ proto.GetSoft) (proto.SoftMemory, error) {
@@ -239,7 +239,7 @@ func TestRetireNot(t *testing.T) {
 	retires(t, s)
 }
 
-// TestRetireKeepWhile: work that is not a request delays it.
+// TestRetireKeepWhile: work that is not a request delays Retire.
 func TestRetireKeepWhile(t *testing.T) {
 	var working atomic.Bool
 	working.Store(true)
@@ -273,7 +273,7 @@ func TestRetirePartial(t *testing.T) {
 	retires(t, s)
 }
 
-// TestRetireQueue: connections that come after it wait for the next process.
+// TestRetireQueue: connections after Retire wait for the next process.
 func TestRetireQueue(t *testing.T) {
 	socket := zinotest.Listen(t, "")
 	first, second := instance(t, socket), instance(t, socket)
@@ -317,8 +317,8 @@ func instance(t *testing.T, held net.Listener) life {
 	return life{s, l}
 }
 
-// TestRetireUnderUse: servers retire and follow each other while requests come at
-// random moments: each is answered, on new connections and on idle ones.
+// TestRetireUnderUse: servers retire and are replaced while requests arrive at random
+// moments: each is answered, on new connections and on idle ones.
 func TestRetireUnderUse(t *testing.T) {
 	const limit = 2 * time.Millisecond
 	underUse(t, limit, func(l life, done <-chan struct{}) (last bool) {
@@ -333,8 +333,8 @@ func TestRetireUnderUse(t *testing.T) {
 	})
 }
 
-// lives runs one server after the other until done and counts them. run returns
-// when a server has ended its use, and whether it is the last one.
+// lives runs servers one after the other and returns their number. run returns when a
+// server must shut down, and whether it is the last one.
 func lives(t *testing.T, held net.Listener, run func(life) (last bool)) (n int) {
 	for {
 		n++
@@ -386,7 +386,7 @@ func use(t *testing.T, path string, limit time.Duration) {
 	}
 }
 
-// ask makes one request as a program does that never repeats requests.
+// ask makes one request without retries.
 func ask(path string) error {
 	nc, err := net.Dial("unix", path)
 	if err != nil {
@@ -460,8 +460,8 @@ func receivePong(t *testing.T, path string) {
 	nc.Receive()
 }
 
-// TestShutdownUnderUse: servers are shut down at random moments while requests
-// come, some from programs that never repeat them: each is answered.
+// TestShutdownUnderUse: servers are shut down at random moments during requests, some of
+// them without retries: each is answered.
 func TestShutdownUnderUse(t *testing.T) {
 	const limit = 2 * time.Millisecond
 	underUse(t, limit, func(l life, done <-chan struct{}) (last bool) {
@@ -475,8 +475,8 @@ func TestShutdownUnderUse(t *testing.T) {
 	})
 }
 
-// TestRetireShutdown: both at the same time do not deadlock, and the server stays
-// shut down.
+// TestRetireShutdown: concurrent calls of Retire and Shutdown do not deadlock, and the
+// server stays shut down.
 func TestRetireShutdown(t *testing.T) {
 	for range 200 {
 		var working atomic.Bool

@@ -14,8 +14,8 @@ import (
 
 // Decode reads the object payload into the struct that v points to and checks
 // it: well-formed JSON, valid UTF-8, exact keys, values of the right type,
-// every required field there (one without the omitzero option). null counts
-// as absent, a number may stand in a string, unknown keys are ignored. Fields
+// every required field present (one without the omitzero option). null counts
+// as absent, a number may be in a string, unknown keys are ignored. Fields
 // of type json.RawMessage are not checked, only delimited; they are parts of
 // payload.
 func Decode(payload []byte, v any) error {
@@ -197,7 +197,7 @@ func decodeMap(raw []byte, v reflect.Value, strict bool) error {
 	return f.err
 }
 
-// number reads a JSON number, or a string that holds one.
+// number reads a JSON number, or a string that contains one.
 func number(raw []byte) (float64, error) {
 	text := string(raw)
 	if unquoted, ok := Unquote(nil, raw); ok {
@@ -213,7 +213,7 @@ func number(raw []byte) (float64, error) {
 	return n, nil
 }
 
-// integer reads a number without a fraction that an int64 holds exactly.
+// integer reads a number without a fraction that an int64 represents exactly.
 func integer(raw []byte) (int64, error) {
 	text := strings.Trim(string(raw), `" `)
 	n, err := strconv.ParseInt(text, 10, 64)
@@ -380,7 +380,7 @@ func appendMap(b []byte, v reflect.Value) ([]byte, error) {
 	return closeObject(b), nil
 }
 
-// structInfo is what the codec needs of a struct type, computed once.
+// structInfo describes a struct type for the codec, computed once.
 type structInfo struct {
 	fields []fieldInfo
 	index  map[string]int // by JSON name, into fields

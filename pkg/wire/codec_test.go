@@ -327,13 +327,13 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%q: %+v, %v; encoding/json: %+v", payload, got, err, want)
 		}
 		if strict := Decode(bytes.Clone(payload), new(sample)); strict == nil && err != nil {
-			t.Fatalf("%q is a request and no reply: %v", payload, err)
+			t.Fatalf("%q is valid as a request but not as a reply: %v", payload, err)
 		}
 	})
 }
 
-// errIncomparable marks texts about which encoding/json has other rules: keys
-// given twice, and keys of inner objects that differ in case.
+// errIncomparable is the error for texts that encoding/json decodes by other rules:
+// duplicate keys, and keys of inner objects in another case.
 var errIncomparable = errors.New("not comparable")
 
 // reference decodes a sample with encoding/json, matching keys exactly.

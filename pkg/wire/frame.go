@@ -1,8 +1,8 @@
 // Package wire is Zino's packet format: frames of a 4-byte big-endian length and
 // that many bytes of UTF-8 JSON, always an object; a codec for those objects,
 // which reads and writes the structs of proto; and a scanner for JSON text that is
-// passed on undecoded. The few packets that are sent by the thousand are written
-// by hand. The package knows no service and no socket.
+// passed on undecoded. The most frequent packets have hand-written encoders and
+// decoders. The package does not depend on services or sockets.
 package wire
 
 import (
@@ -53,8 +53,8 @@ func AppendFrame(b, payload []byte) ([]byte, error) {
 
 // Reader reads frames. It is not safe for concurrent use.
 type Reader struct {
-	// Reserve is asked before memory above 64 KiB is allocated for a frame, with
-	// all the bytes that the frame will have. Its error is that of Next.
+	// Reserve is called before memory above 64 KiB is allocated for a frame, with the
+	// total size to allocate. Next returns its error.
 	Reserve func(total int) error
 
 	br   *bufio.Reader
@@ -125,8 +125,8 @@ func (r *Reader) small(n int) ([]byte, error) {
 	return frame[headerSize:], nil
 }
 
-// large reads a payload into memory of its own, which grows as bytes arrive:
-// a header alone cannot claim 16 MiB.
+// large reads a payload into separate memory, which grows as bytes arrive: a header
+// alone cannot allocate 16 MiB.
 func (r *Reader) large(n int) ([]byte, error) {
 	if _, err := r.br.Discard(headerSize); err != nil {
 		return nil, err
@@ -177,8 +177,8 @@ func (r *Reader) cut(err error, got int) error {
 	return err
 }
 
-// The packets that are sent by the thousand, written and read by hand. Tests
-// compare the results with those of the codec.
+// Hand-written encoders and decoders of the most frequent packets. Tests compare them
+// with the codec.
 
 const (
 	chunkHead = `{"type":"chunk","delta":"`

@@ -187,7 +187,7 @@ func TestReaderReady(t *testing.T) {
 		}
 		zinotest.Must(t, r.Wait())
 		if !r.Ready() {
-			t.Fatalf("frame %d lies in the buffer and is not ready", i)
+			t.Fatalf("frame %d is in the buffer and not ready", i)
 		}
 		if payload, err := r.Next(); err != nil || string(payload) != "{}" {
 			t.Fatalf("frame %d: %q, %v", i, payload, err)
@@ -224,7 +224,7 @@ func TestDetach(t *testing.T) {
 	}
 }
 
-// TestReaderGivesBack: the memory of one large frame is freed after it.
+// TestReaderGivesBack: the memory of a large frame is freed.
 func TestReaderGivesBack(t *testing.T) {
 	r := NewReader(bytes.NewReader(frames(t, strings.Repeat("x", 4*keepSize), "{}")))
 	for range 2 {
@@ -413,7 +413,7 @@ func TestIsPing(t *testing.T) {
 		`["type","ping"]`:                false,
 		`{}`:                             false,
 		``:                               false,
-		`{"type":"ping"}` + strings.Repeat(" ", maxPing): false, // the general way then
+		`{"type":"ping"}` + strings.Repeat(" ", maxPing): false, // left to the codec
 	} {
 		if got := IsPing([]byte(payload)); got != want {
 			t.Errorf("IsPing(%q) = %v", payload, got)
@@ -421,7 +421,7 @@ func TestIsPing(t *testing.T) {
 	}
 }
 
-// FuzzIsPing: whatever counts as a ping is one for the codec.
+// FuzzIsPing: IsPing accepts only what encoding/json decodes as a ping.
 func FuzzIsPing(f *testing.F) {
 	f.Add([]byte(`{"type":"ping"}`))
 	f.Add([]byte(` {"t\u0079pe" : "ping"}`))

@@ -190,8 +190,8 @@ var delimiter = [256]bool{
 	'"': true, ' ': true, '\n': true, '\t': true, '\r': true,
 }
 
-// ReplaceSurrogates writes U+FFFD over each escaped surrogate of a JSON text that
-// has no partner: other readers fail on them.
+// ReplaceSurrogates replaces escaped lone surrogates in a JSON text by \ufffd, in place:
+// other decoders fail on them.
 func ReplaceSurrogates(text []byte) {
 	// half returns 'h' for the escape of a high surrogate, 'l' for a low one, 0 for
 	// anything else.
@@ -470,7 +470,7 @@ func hex4(s []byte) (rune, bool) {
 }
 
 // maxDepth is how deep lists and objects may be nested: the limit of encoding/json,
-// which readers of passed on text may have.
+// which readers of relayed text may use.
 const maxDepth = 10000
 
 // Valid reports whether b is well-formed JSON in valid UTF-8, like json.Valid and

@@ -170,7 +170,7 @@ func TestTypeStops(t *testing.T) {
 			t.Errorf("ReplyType(%s) = %q, %v", payload, typ, err)
 		}
 		if err := Decode([]byte(payload), &struct{}{}); err == nil {
-			t.Errorf("Decode let %s pass", payload)
+			t.Errorf("Decode accepted %s", payload)
 		}
 	}
 }
