@@ -53,7 +53,8 @@ func TestCallersAreParsed(t *testing.T) {
 	}
 }
 
-// Callers are reported in the log, in the stats, and to a refused user.
+// TestCallersAreReported checks the callers in the log, in the stats, and in the error
+// for a refused user.
 func TestCallersAreReported(t *testing.T) {
 	c := command(t, zinotest.Dir(t), socketOnly)
 	c.Args = append(c.Args, "--callers", "4001,group:4002,zino-nobody")
@@ -111,7 +112,7 @@ func TestUserNameWithoutEntry(t *testing.T) {
 	zinotest.Must(t, err)
 	for uid, want := range map[int]string{0: root.Username, 4001999: "uid 4001999"} {
 		if got := userName(uid); got != want {
-			t.Errorf("%d is called %q, want %q", uid, got, want)
+			t.Errorf("userName(%d) = %q, want %q", uid, got, want)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 type options struct {
 	config   string
 	callers  string        // see [callersOf]
-	idleExit time.Duration // exit after so long without use; 0: never
+	idleExit time.Duration // exit after this time without use; 0: never
 }
 
 // flags are the options that Start read.
@@ -38,8 +38,7 @@ configuration.
   -h, --help            print this
 `
 
-// readFlags parses the arguments. It exits after --help and --version, and on a
-// mistake.
+// readFlags parses the arguments. It exits after --help and --version, and on an error.
 func readFlags(program string, args []string) (o options) {
 	set := flag.NewFlagSet(program, flag.ContinueOnError)
 	set.SetOutput(io.Discard)

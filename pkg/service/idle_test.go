@@ -26,8 +26,8 @@ func (p *parent) idle(t *testing.T, limit string, env ...string) *child {
 	return c
 }
 
-// An idle process exits although clients keep connections and the watchdog pings
-// it. The next client starts the next process.
+// TestIdleExit checks that an idle process exits although clients keep connections and
+// the watchdog pings it, and that the next process answers the next client.
 func TestIdleExit(t *testing.T) {
 	s, p := newSupervisor(t), newParent(t, "mem")
 	c := p.idle(t, "100ms", "NOTIFY_SOCKET="+s.path, "WATCHDOG_USEC=10000")
@@ -66,13 +66,14 @@ func TestBusyProcessDoesNotIdleExit(t *testing.T) {
 	c := p.idle(t, "30ms")
 	h := holdWith(t, p.paths[0], holdRequest{}, func() { c.start() })
 	looks := 0
-	zinotest.Eventually(t, "the limit is over", func() bool { looks++; return looks > 60 })
+	zinotest.Eventually(t, "the limit has passed", func() bool { looks++; return looks > 60 })
 	h.gate.Close()
 	zinotest.Must(t, <-h.answer)
 	c.exits(0)
 }
 
-// Nothing would start another process.
+// TestIdleExitNeedsInheritedSocket checks that --idle-exit is ignored without socket
+// activation: no other process would be started.
 func TestIdleExitNeedsInheritedSocket(t *testing.T) {
 	c := command(t, zinotest.Dir(t), socketOnly)
 	c.Args = append(c.Args, "--idle-exit", "1ms")
@@ -116,7 +117,7 @@ func TestIdleExitUnderUse(t *testing.T) {
 	}
 	close(enough)
 	if n := <-ended; n < 3 {
-		t.Errorf("only %d processes were started: nothing was tested", n)
+		t.Errorf("only %d processes were started: too few for the test", n)
 	}
 }
 
@@ -163,8 +164,7 @@ func (p *parent) activate(t *testing.T, limit time.Duration, enough <-chan struc
 	}
 }
 
-// waits reports whether a client is in the queue of a socket, after some
-// milliseconds at most.
+// waits reports whether a connection is in the queue of a socket, within 5 ms.
 func waits(t *testing.T, socket *os.File) bool {
 	fds := []unix.PollFd{{Fd: int32(socket.Fd()), Events: unix.POLLIN}}
 	n, err := unix.Poll(fds, 5)

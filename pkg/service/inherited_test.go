@@ -14,7 +14,7 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// parent has sockets for its child processes, as systemd or a supervisor.
+// parent opens sockets for its child processes, like systemd.
 type parent struct {
 	dir   string
 	files []*os.File
@@ -55,9 +55,9 @@ func TestInheritedSockets(t *testing.T) {
 		{"by the socket unit's name", []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=zino-mem.socket:zino-rtr.socket"}, 0},
 		{"by the file's name", []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=x:mem.sock"}, 1},
 		{"the only one, no names", []string{"LISTEN_FDS=1"}, 0},
-		{"the only one, called unknown", []string{"LISTEN_FDS=1", "LISTEN_FDNAMES=unknown"}, 0},
-		{"the first of two that have its name", []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=mem:mem"}, 0},
-		{"the second of them", []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=mem:mem.sock"}, 1},
+		{"the only one, named unknown", []string{"LISTEN_FDS=1", "LISTEN_FDNAMES=unknown"}, 0},
+		{"the first of two with its name", []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=mem:mem"}, 0},
+		{"the second by the file's name", []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=mem:mem.sock"}, 1},
 		{"beside a second listener", []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=http:mem"}, 1},
 		{"a second listener", []string{"LISTEN_FDS=2", "LISTEN_FDNAMES=http:mem"}, 0},
 	} {
@@ -74,7 +74,7 @@ func TestInheritedSockets(t *testing.T) {
 				}
 			}
 			if _, err := os.Lstat(c.socket); !os.IsNotExist(err) {
-				t.Errorf("it opened its own socket, too: %v", err)
+				t.Errorf("the configured socket was opened, too: %v", err)
 			}
 		})
 	}
@@ -103,7 +103,8 @@ func TestInheritedSocketsOfOtherNames(t *testing.T) {
 	}
 }
 
-// A file is refused as the service's socket and as a second listener.
+// TestInheritedFileIsRefused checks a file as the service's socket and as a second
+// listener.
 func TestInheritedFileIsRefused(t *testing.T) {
 	for _, name := range []string{"mem", "http"} {
 		p := newParent(t)
@@ -120,7 +121,7 @@ func TestInheritedFileIsRefused(t *testing.T) {
 	}
 }
 
-// Callers over TCP have no uid.
+// TestInheritedTCPSocketIsRefused: callers over TCP have no uid.
 func TestInheritedTCPSocketIsRefused(t *testing.T) {
 	p := newParent(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -137,7 +138,7 @@ func TestInheritedTCPSocketIsRefused(t *testing.T) {
 	}
 }
 
-// systemd sets LISTEN_PID.
+// TestInheritedWithPID sets LISTEN_PID, like systemd.
 func TestInheritedWithPID(t *testing.T) {
 	p := newParent(t, "a")
 	c := p.command(t, "LISTEN_FDS=1", "LISTEN_FDNAMES=mem")
@@ -158,11 +159,11 @@ func TestSocketsOfAnotherPIDAreIgnored(t *testing.T) {
 	p := newParent(t, "a")
 	c := p.command(t, "LISTEN_PID=1", "LISTEN_FDS=1", "LISTEN_FDNAMES=mem").start().listening()
 	if err := call(c.socket, holdRequest{}); err != nil {
-		t.Errorf("it does not listen on its own socket: %v", err)
+		t.Errorf("no answer on the configured socket: %v", err)
 	}
 }
 
-// A child of the service must not take the sockets for its own.
+// TestInheritedVariablesAreUnset: a child of the service must not use the sockets.
 func TestInheritedVariablesAreUnset(t *testing.T) {
 	p := newParent(t, "mem")
 	p.command(t, "LISTEN_FDS=1", "LISTEN_FDNAMES=mem").start().listening()

@@ -18,7 +18,7 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// fakeJournal receives datagrams as the journal.
+// fakeJournal receives datagrams like the journal.
 type fakeJournal struct {
 	t    *testing.T
 	conn *net.UnixConn
@@ -43,7 +43,7 @@ func (j *fakeJournal) next() map[string]string {
 	b := make([]byte, 1<<20)
 	n, err := j.conn.Read(b)
 	if err != nil {
-		j.t.Fatalf("no line arrives: %v", err)
+		j.t.Fatalf("no line received: %v", err)
 	}
 	fields := map[string]string{}
 	for b = b[:n]; len(b) > 0; {
@@ -54,7 +54,7 @@ func (j *fakeJournal) next() map[string]string {
 		size := binary.LittleEndian.Uint64(rest)
 		rest = rest[8:]
 		if uint64(len(rest)) <= size || rest[size] != '\n' {
-			j.t.Fatalf("field %s has not %d bytes", name, size)
+			j.t.Fatalf("field %s: want %d bytes", name, size)
 		}
 		fields[string(name)] = string(rest[:size])
 		b = rest[size+1:]
@@ -62,7 +62,7 @@ func (j *fakeJournal) next() map[string]string {
 	return fields
 }
 
-// stream returns a file in place of the stream to the journal.
+// stream returns a file that JOURNAL_STREAM names.
 func stream(t *testing.T) *os.File {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "stream"))
@@ -94,7 +94,7 @@ func written(t *testing.T, f *os.File) string {
 func TestJournalFields(t *testing.T) {
 	j, f := newFakeJournal(t), stream(t)
 	log := logTo(t, f, j.path)
-	log.Debug("not wanted")
+	log.Debug("below the level")
 	log.LogAttrs(t.Context(), slog.LevelInfo, "request",
 		slog.String("type", "search_hard"), slog.Duration("duration", 1500*time.Microsecond),
 		slog.String("trace", "ab12"), slog.Int("uid", 1000), slog.String("error", "no \"space\"\nleft"))
@@ -224,7 +224,8 @@ func TestTextForLinesLargerThanADatagram(t *testing.T) {
 	}
 }
 
-// A child process inherits JOURNAL_STREAM, but not the stream.
+// TestTextWithInheritedJournalVariable: a child process inherits JOURNAL_STREAM, but its
+// stderr may be another file.
 func TestTextWithInheritedJournalVariable(t *testing.T) {
 	j, f := newFakeJournal(t), stream(t)
 	t.Setenv("JOURNAL_STREAM", "1:2")

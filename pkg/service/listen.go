@@ -19,7 +19,7 @@ import (
 // Listen opens a Unix socket at path, mode 0660, and creates its directory. It
 // removes a stale socket; a socket on which a process listens is an error.
 func Listen(path string) (net.Listener, error) {
-	if len(path) > 107 { // sun_path holds 108 bytes with the final NUL
+	if len(path) > 107 { // sun_path has 108 bytes with the final NUL
 		return nil, fmt.Errorf("socket path longer than the 107 bytes that the system allows: %s", path)
 	}
 	dir := filepath.Dir(path)
@@ -71,7 +71,7 @@ func removeStale(path string) error {
 	return os.Remove(path)
 }
 
-// inherited holds the sockets of the parent process that are not in use yet.
+// inherited contains the inherited sockets that are not in use yet.
 var inherited struct {
 	once sync.Once
 	mu   sync.Mutex

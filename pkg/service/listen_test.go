@@ -73,7 +73,7 @@ func TestListenRefuses(t *testing.T) {
 		})
 	}
 	if text, err := os.ReadFile(file); err != nil || string(text) != "kept" {
-		t.Errorf("the file in the way was touched: %q, %v", text, err)
+		t.Errorf("the existing file was changed: %q, %v", text, err)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestOneListenerReplacesStaleSocket(t *testing.T) {
 		go func() {
 			l, err := Listen(path)
 			if err != nil && !strings.Contains(err.Error(), "another process is listening") {
-				t.Errorf("error of a loser: %v", err)
+				t.Errorf("Listen: %v", err)
 			}
 			got <- l
 		}()
@@ -109,7 +109,7 @@ func TestOneListenerReplacesStaleSocket(t *testing.T) {
 		}
 	}
 	if winners != 1 {
-		t.Errorf("%d listen on one socket", winners)
+		t.Errorf("%d listeners on one socket", winners)
 	}
 }
 

@@ -87,7 +87,7 @@ func wait(ctx context.Context, gate string) error {
 	return cmp.Or(ctx.Err(), err)
 }
 
-// child is a service in a process of its own.
+// child is a service in a separate process.
 type child struct {
 	*exec.Cmd
 	*zinotest.Process // after start
@@ -95,8 +95,8 @@ type child struct {
 	socket            string
 }
 
-// command prepares a service in dir with this configuration. The socket is named
-// by the configuration or inherited.
+// command prepares a service in dir with a configuration. Its socket is configured or
+// inherited.
 func command(t *testing.T, dir, config string, args ...string) *child {
 	t.Helper()
 	file := filepath.Join(dir, "ZINO.toml")
@@ -117,7 +117,7 @@ func (c *child) start() *child {
 	return c
 }
 
-// serve starts a service on mem.sock in a directory of its own.
+// serve starts a service on mem.sock in a new directory.
 func serve(t *testing.T) *child {
 	t.Helper()
 	return command(t, zinotest.Dir(t), socketOnly).start().listening()
@@ -131,7 +131,7 @@ func (c *child) listening() *child {
 	return c
 }
 
-// exits waits for the end of the process and checks its status, -1 after a signal.
+// exits waits for the process to exit and checks its status, -1 after a signal.
 func (c *child) exits(status int) {
 	c.t.Helper()
 	if got := c.Exit(); got != status {
@@ -142,7 +142,7 @@ func (c *child) exits(status int) {
 // output returns what the process has written to its standard error.
 func (c *child) output() string { return c.Process.Err.String() }
 
-// held is a request in flight: closing its gate lets it end.
+// held is a request in flight that ends when its gate is closed.
 type held struct {
 	gate   net.Conn
 	answer chan error

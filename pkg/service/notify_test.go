@@ -39,7 +39,7 @@ func (s *supervisor) next() string {
 	b := make([]byte, 256)
 	n, err := s.conn.Read(b)
 	if err != nil {
-		s.t.Fatalf("no state arrives: %v", err)
+		s.t.Fatalf("no state received: %v", err)
 	}
 	return string(b[:n])
 }
@@ -109,8 +109,8 @@ func TestServesWithoutSupervisor(t *testing.T) {
 	zinotest.Must(t, call(c.socket, holdRequest{}))
 }
 
-// The watchdog is notified while the service answers ping and stats, not while it
-// only accepts connections or answers pings, and again afterwards.
+// TestWatchdogNeedsAnswers checks that the watchdog is notified while the service
+// answers ping and stats, but not while it only accepts connections or answers pings.
 func TestWatchdogNeedsAnswers(t *testing.T) {
 	s := newSupervisor(t)
 	l, err := Listen(filepath.Join(zinotest.Dir(t), "s"))
@@ -131,7 +131,7 @@ func TestWatchdogNeedsAnswers(t *testing.T) {
 		defer nc.Close()
 	}
 	for range 3 {
-		answer(t, l, pong) // and no stats
+		answer(t, l, pong) // but not stats
 	}
 	if state := s.rest(); len(state) > 0 {
 		t.Errorf("a hanging service notifies the watchdog: %q", state)
@@ -171,7 +171,8 @@ func answer(t *testing.T, l net.Listener, packets ...string) {
 	}
 }
 
-// A process with a deadlock in its handlers still answers pings.
+// TestWatchdogNoticesLockedState: a process with a deadlock in its handlers still
+// answers pings.
 func TestWatchdogNoticesLockedState(t *testing.T) {
 	s := newSupervisor(t)
 	c := command(t, zinotest.Dir(t), socketOnly)
@@ -185,13 +186,13 @@ func TestWatchdogNoticesLockedState(t *testing.T) {
 	h := holdWith(t, c.socket, holdRequest{Stuck: true})
 	c.WaitFor("no answer on the service's own socket")
 	s.rest()
-	zinotest.Eventually(t, "it is asked again, in vain", func() bool { return strings.Count(c.output(), "no answer") > 2 })
+	zinotest.Eventually(t, "more checks have failed", func() bool { return strings.Count(c.output(), "no answer") > 2 })
 	if state := s.rest(); len(state) > 0 {
 		t.Errorf("a hanging service notifies the watchdog: %q", state)
 	}
 	h.gate.Close()
 	if state := s.next(); state != "WATCHDOG=1" {
-		t.Errorf("got state %q when it went on", state)
+		t.Errorf("got state %q after the lock was released", state)
 	}
 }
 
@@ -213,7 +214,7 @@ func TestWatchdogIsNotifiedDuringDrain(t *testing.T) {
 	c.exits(0)
 }
 
-// RELOADING is followed by READY, also after an error.
+// TestNotifiesReload checks that RELOADING is followed by READY, also after an error.
 func TestNotifiesReload(t *testing.T) {
 	s := newSupervisor(t)
 	c := command(t, zinotest.Dir(t), socketOnly)

@@ -1,6 +1,6 @@
-// Package service is the life of a service's process: flags, log, sockets,
-// readiness, callers, watchdog, reload, drain and idle exit. It knows nothing of
-// what services do.
+// Package service implements the process of a service: flags, log, sockets, readiness,
+// callers, watchdog, reload, drain and idle exit. It does not depend on what services
+// do.
 package service
 
 import (
@@ -126,7 +126,7 @@ func drain(s *rpc.Server, dog watchdog, stopFirst func(), log *slog.Logger) erro
 		log.Warn("second signal: cancelling requests in flight; a third one kills")
 		cancel()
 	})()
-	stopFirst() // only now: a signal between the two would kill the process
+	stopFirst() // after onSignal: a signal between the two would kill the process
 	notify(log, daemon.SdNotifyStopping)
 	draining, drained := context.WithCancel(context.Background())
 	defer drained()
@@ -138,8 +138,8 @@ func drain(s *rpc.Server, dog watchdog, stopFirst func(), log *slog.Logger) erro
 	return nil
 }
 
-// onSignal calls fn at the next SIGTERM or SIGINT, unless stop is called before. A
-// further signal has its default effect.
+// onSignal calls fn on the next SIGTERM or SIGINT, unless stop is called before. Further
+// signals have their default effect.
 func onSignal(fn func()) (stop func()) {
 	signals, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
@@ -157,9 +157,9 @@ func onSignal(fn func()) (stop func()) {
 	}
 }
 
-// whenIdle returns a channel that is closed when s was unused for limit and accepts
-// no more. It is nil (never) without a limit, and where the process opened its own
-// socket: then no other process would take the next connection.
+// whenIdle returns a channel that is closed when s was unused for limit and has stopped
+// accepting. It is nil (never ready) without a limit, or if the process opened its own
+// socket: then no other process would accept the next connection.
 func whenIdle(ctx context.Context, s *rpc.Server, limit time.Duration, handed bool, log *slog.Logger) <-chan struct{} {
 	if limit == 0 {
 		return nil

@@ -10,8 +10,7 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// startOther starts a supervisor in a process group of its own. Its program
-// listens on socket.
+// startOther starts a supervisor in a new process group. Its program listens on socket.
 func startOther(t *testing.T) (p *zinotest.Process, socket string) {
 	t.Helper()
 	socket = filepath.Join(zinotest.Dir(t), "s")
@@ -23,7 +22,7 @@ func startOther(t *testing.T) (p *zinotest.Process, socket string) {
 	return p, socket
 }
 
-// TestKilledSupervisor leaves nothing behind.
+// TestKilledSupervisor checks that SIGKILL to the supervisor ends the program.
 func TestKilledSupervisor(t *testing.T) {
 	p, socket := startOther(t)
 	pid, _ := who(t, socket)
@@ -31,8 +30,7 @@ func TestKilledSupervisor(t *testing.T) {
 	zinotest.Eventually(t, "the program is gone", func() bool { return zinotest.Gone(pid) })
 }
 
-// TestInterruptedGroup checks that Ctrl-C on the terminal reaches the supervisor
-// alone.
+// TestInterruptedGroup checks that Ctrl-C on the terminal does not signal the program.
 func TestInterruptedGroup(t *testing.T) {
 	p, socket := startOther(t)
 	pid, group := who(t, socket)

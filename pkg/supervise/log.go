@@ -78,15 +78,15 @@ func (l *LogFile) Close() error {
 	return f.Close()
 }
 
-// linger is how long run waits for the rest of a program's output, whose pipe a
-// grandchild may hold open for ever.
+// linger is how long run waits for the rest of a program's output: a grandchild may keep
+// the pipe open.
 const linger = 200 * time.Millisecond
 
-// copyOutput connects the program's standard error to the set's output. Call done
-// when the program has ended or could not be started: it returns the last line,
-// "" if output is a file, which the program writes itself. The pipe is not os/exec's:
-// exec would wait for grandchildren before it reports the end, and close the pipe,
-// which kills the writer, when the log cannot be written.
+// copyOutput connects the program's standard error to the set's output. done must be
+// called when the program has exited or could not be started. It returns the last line,
+// or "" if output is a file, which the program writes directly. The pipe is not that of
+// os/exec, which would wait for grandchildren in Wait, and close the pipe after a write
+// error of the log, so that SIGPIPE would kill the program.
 func (s *Set) copyOutput(cmd *exec.Cmd) (done func() string, err error) {
 	if f, ok := s.output.(*os.File); ok {
 		cmd.Stderr = f
@@ -121,7 +121,7 @@ func pump(w io.Writer, end *tail, r io.Reader) {
 	for {
 		n, err := r.Read(b)
 		if n > 0 {
-			w.Write(b[:n]) // the log itself cannot be written
+			w.Write(b[:n]) // an error cannot be logged
 			end.add(b[:n])
 		}
 		if err != nil {

@@ -25,10 +25,10 @@ func write(t *testing.T, l *LogFile, text string) {
 	}
 }
 
-func holds(t *testing.T, path, want string) {
+func checkFile(t *testing.T, path, want string) {
 	t.Helper()
 	if got, err := os.ReadFile(path); err != nil || string(got) != want {
-		t.Errorf("%s holds %q, %v; want %q", filepath.Base(path), got, err, want)
+		t.Errorf("%s contains %q, %v; want %q", filepath.Base(path), got, err, want)
 	}
 }
 
@@ -43,27 +43,27 @@ func TestLogFile(t *testing.T) {
 	}
 	write(t, l, "12345")
 	write(t, l, "67890") // full to the byte
-	holds(t, path, "1234567890")
+	checkFile(t, path, "1234567890")
 	write(t, l, "a")
-	holds(t, path, "a")
-	holds(t, path+".1", "1234567890")
+	checkFile(t, path, "a")
+	checkFile(t, path+".1", "1234567890")
 	write(t, l, strings.Repeat("b", 30)) // longer than a file may be
-	holds(t, path, strings.Repeat("b", 30))
-	holds(t, path+".1", "a")
+	checkFile(t, path, strings.Repeat("b", 30))
+	checkFile(t, path+".1", "a")
 	zinotest.Must(t, l.Close())
 	if _, err := l.Write([]byte("late")); err == nil {
-		t.Error("a closed log takes text")
+		t.Error("a write to a closed log succeeded")
 	}
 
-	again := openLog(t, path, 40) // appends, and knows how much there is
+	again := openLog(t, path, 40) // appends, and counts the existing size
 	defer again.Close()
 	write(t, again, "0123456789")
-	holds(t, path, strings.Repeat("b", 30)+"0123456789")
+	checkFile(t, path, strings.Repeat("b", 30)+"0123456789")
 	write(t, again, "c")
-	holds(t, path, "c")
+	checkFile(t, path, "c")
 }
 
-// TestLogFileStays continues where a full file cannot be rotated.
+// TestLogFileStays checks that a full file that cannot be rotated grows.
 func TestLogFileStays(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "zino.log")
 	zinotest.Must(t, os.MkdirAll(filepath.Join(path+".1", "in the way"), 0o700))
@@ -71,10 +71,10 @@ func TestLogFileStays(t *testing.T) {
 	defer l.Close()
 	write(t, l, "1234")
 	write(t, l, "5678")
-	holds(t, path, "12345678")
+	checkFile(t, path, "12345678")
 }
 
-// TestLogFileRemoved continues after the directory was removed.
+// TestLogFileRemoved checks that writes succeed after the directory was removed.
 func TestLogFileRemoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log")
 	l := openLog(t, filepath.Join(dir, "zino.log"), 4)
@@ -85,7 +85,7 @@ func TestLogFileRemoved(t *testing.T) {
 	write(t, l, "9")
 }
 
-// TestLogFileCrowd has many write at once: no line is lost or torn.
+// TestLogFileCrowd checks that concurrent writes lose and split no lines.
 func TestLogFileCrowd(t *testing.T) {
 	const writers, lines = 8, 50
 	path := filepath.Join(t.TempDir(), "zino.log")
@@ -109,7 +109,7 @@ func TestLogFileCrowd(t *testing.T) {
 	for w := range writers {
 		for i := range lines {
 			if line := fmt.Sprintf("w%d l%03d\n", w, i); strings.Count(all.String(), line) != 1 {
-				t.Fatalf("%q is there %d times", line, strings.Count(all.String(), line))
+				t.Fatalf("%q occurs %d times", line, strings.Count(all.String(), line))
 			}
 		}
 	}

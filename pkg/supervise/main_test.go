@@ -18,7 +18,7 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// modeEnv makes the test binary one of the processes below.
+// modeEnv makes the test binary run as one of the processes below.
 const modeEnv = "SUPERVISE_TEST_MODE"
 
 func TestMain(m *testing.M) {
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// answer executes commands from the inherited socket, one per connection.
+// answer executes commands read from the inherited socket, one per connection.
 func answer() {
 	l, err := net.FileListener(os.NewFile(3, "socket"))
 	if err != nil {
@@ -61,12 +61,12 @@ func answer() {
 			nc.Close()
 			continue
 		}
-		fmt.Fprint(nc, obey(strings.TrimSpace(command)))
+		fmt.Fprint(nc, execute(strings.TrimSpace(command)))
 		nc.Close()
 	}
 }
 
-// askAtEnd asks its neighbour before it ends, and prints the answer.
+// askAtEnd sends a command to its neighbour after SIGTERM, and prints the answer.
 func askAtEnd(neighbour string) {
 	terms := make(chan os.Signal, 1)
 	signal.Notify(terms, syscall.SIGTERM)
@@ -82,14 +82,14 @@ func askAtEnd(neighbour string) {
 	fmt.Fprintf(os.Stderr, "answered %s, error %v\n", reply, err)
 }
 
-func obey(command string) string {
+func execute(command string) string {
 	word, rest, _ := strings.Cut(command, " ")
 	switch word {
 	case "say":
 		if _, err := fmt.Fprintln(os.Stderr, rest); err != nil {
 			return err.Error()
 		}
-	case "breed": // a child with the same standard error, which lives until rest is closed
+	case "fork": // a child with the same standard error that runs until rest is closed
 		leash, err := os.Open(rest)
 		if err != nil {
 			return err.Error()
@@ -106,7 +106,7 @@ func obey(command string) string {
 	return fmt.Sprintf("%d %d", os.Getpid(), syscall.Getpgrp())
 }
 
-// superviseOne keeps one program running until it is killed, and reports SIGINT.
+// superviseOne runs one program until it is killed, and prints each SIGINT.
 func superviseOne(socket string) {
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, os.Interrupt)
@@ -127,7 +127,7 @@ func program(mode string, l net.Listener) Program {
 	return Program{Name: mode, Path: os.Args[0], Env: append(os.Environ(), modeEnv+"="+mode, "GORACE=atexit_sleep_ms=0"), Socket: l}
 }
 
-// run starts a set of one program, which is stopped with the test.
+// run starts a set of one program, which is stopped when the test ends.
 func run(t *testing.T, p Program, output io.Writer, grace time.Duration) (*Set, *zinotest.Buffer) {
 	t.Helper()
 	log := new(zinotest.Buffer)

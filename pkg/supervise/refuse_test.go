@@ -12,7 +12,7 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// answerAll answers every client with a reason.
+// answerAll sends a reason to every client.
 func answerAll(l net.Listener, why string) {
 	for {
 		nc, err := l.Accept()
@@ -24,8 +24,8 @@ func answerAll(l net.Listener, why string) {
 	}
 }
 
-// TestRefuse answers the clients of a program that fails at its start with its last
-// line, until the set is stopped.
+// TestRefuse checks that clients of a program that fails to start get its last line of
+// output.
 func TestRefuse(t *testing.T) {
 	missing := program("answer", zinotest.Listen(t, ""))
 	missing.Path = "/nowhere/zino-mem"
@@ -50,7 +50,7 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// TestNoRefusal has the clients of a killed program wait.
+// TestNoRefusal checks that clients of a killed program wait for the next process.
 func TestNoRefusal(t *testing.T) {
 	p := program("answer", zinotest.Listen(t, ""))
 	p.Refuse = answerAll

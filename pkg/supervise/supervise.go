@@ -1,6 +1,6 @@
 // Package supervise keeps a set of programs running: it passes each its listening
 // socket, restarts those that die, and stops all of them together. It does for one
-// user's terminal what systemd does for the host, and knows nothing of services.
+// user's terminal what systemd does for the host, and does not depend on services.
 package supervise
 
 import (
@@ -96,7 +96,7 @@ func (s *Set) Stop() {
 	s.stopped.Do(func() { close(s.spawns) })
 }
 
-// keep runs p and restarts it until ctx is done.
+// keep runs p, and restarts it when it exits, until ctx is done.
 func (s *Set) keep(ctx context.Context, p Program) {
 	pause := time.Duration(0)
 	for {
@@ -182,9 +182,9 @@ func (s *Set) spawner() {
 	}
 }
 
-// gaveUp reports whether a program could not be started, or exited with status 1:
-// it found that it cannot work, such as with an invalid configuration. One that was
-// killed or crashed may work after a restart.
+// gaveUp reports whether a program could not be started or exited with status 1, for
+// example because of an invalid configuration. A killed or crashed program may work
+// after a restart.
 func gaveUp(err error) bool {
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	return err != nil && (!ok || exit.ExitCode() == 1)

@@ -16,8 +16,8 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// TestRestart kills a program: its socket stays open, and the request that
-// came meanwhile is answered by the next process.
+// TestRestart checks that the socket of a killed program stays open and that the next
+// process answers.
 func TestRestart(t *testing.T) {
 	l := zinotest.Listen(t, "")
 	socket := l.Addr().String()
@@ -35,8 +35,8 @@ func TestRestart(t *testing.T) {
 	log.WaitFor(t, "signal: killed", "name=answer", "pause=100ms", "pause=200ms")
 }
 
-// TestBackOff starts a program that ends at once again after longer and longer
-// pauses, and one that cannot be started as well.
+// TestBackOff checks the increasing pauses before restarts of a program that exits at
+// once, and of one that cannot be started.
 func TestBackOff(t *testing.T) {
 	missing := program("answer", zinotest.Listen(t, ""))
 	missing.Path = "/nowhere/zino-mem"
@@ -56,13 +56,13 @@ func TestBackOff(t *testing.T) {
 			s.Stop() // in the middle of a pause
 			said := log.String()
 			if s.Stop(); log.String() != said {
-				t.Error("it continues after Stop")
+				t.Error("restarted after Stop")
 			}
 		})
 	}
 }
 
-// TestPause holds the longest pause, and the return to the shortest.
+// TestPause checks the longest pause and the reset to the shortest.
 func TestPause(t *testing.T) {
 	pause := time.Duration(0)
 	for _, want := range []time.Duration{100, 200, 400, 800, 1600, 3200, 5000, 5000} {
@@ -71,11 +71,11 @@ func TestPause(t *testing.T) {
 		}
 	}
 	if pause = nextPause(pause, steady+time.Second); pause != firstPause {
-		t.Errorf("after a long life the pause is %v", pause)
+		t.Errorf("pause after a long run: %v", pause)
 	}
 }
 
-// TestStop ends all programs, also one that does not listen to SIGTERM.
+// TestStop checks that all programs are stopped, also one that ignores SIGTERM.
 func TestStop(t *testing.T) {
 	sockets := []net.Listener{zinotest.Listen(t, ""), zinotest.Listen(t, "")}
 	programs := []Program{program("answer", sockets[0]), program("stubborn", sockets[1])}
@@ -89,12 +89,12 @@ func TestStop(t *testing.T) {
 	s.Stop()
 	for i, pid := range pids {
 		if !zinotest.Gone(pid) {
-			t.Errorf("%s is still there", programs[i].Name)
+			t.Errorf("%s is still running", programs[i].Name)
 		}
 	}
 }
 
-// TestStopOrder stops a program that needs another at its end before that one.
+// TestStopOrder checks that programs with First are stopped before the others.
 func TestStopOrder(t *testing.T) {
 	neighbour := zinotest.Listen(t, "")
 	output := new(zinotest.Buffer)
@@ -107,11 +107,11 @@ func TestStopOrder(t *testing.T) {
 	s.Stop()
 	output.WaitFor(t, fmt.Sprintf("answered %d %d, error <nil>", pid, group))
 	if !zinotest.Gone(pid) {
-		t.Error("the other is still there")
+		t.Error("the other program is still running")
 	}
 }
 
-// TestStopHung ends a program that has been stopped by a signal.
+// TestStopHung checks that Stop kills a program that was stopped by SIGSTOP.
 func TestStopHung(t *testing.T) {
 	l := zinotest.Listen(t, "")
 	s, _ := run(t, program("answer", l), new(zinotest.Buffer), 50*time.Millisecond)
@@ -119,11 +119,11 @@ func TestStopHung(t *testing.T) {
 	zinotest.Must(t, syscall.Kill(pid, syscall.SIGSTOP))
 	s.Stop()
 	if !zinotest.Gone(pid) {
-		t.Error("it is still there")
+		t.Error("the program is still running")
 	}
 }
 
-// TestHandOver holds what a program is given.
+// TestHandOver checks the variables for the inherited socket.
 func TestHandOver(t *testing.T) {
 	l := zinotest.Listen(t, "")
 	run(t, program("answer", l), new(zinotest.Buffer), time.Hour)
@@ -132,8 +132,8 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
-// TestGrandchild holds that a grandchild which keeps the standard error open
-// delays neither the next start nor the end.
+// TestGrandchild checks that a grandchild that keeps the standard error open delays
+// neither the restart nor Stop.
 func TestGrandchild(t *testing.T) {
 	l := zinotest.Listen(t, "")
 	socket := l.Addr().String()
@@ -144,7 +144,7 @@ func TestGrandchild(t *testing.T) {
 	defer leash.Close()
 	s, _ := run(t, program("answer", l), new(zinotest.Buffer), time.Hour)
 	pid, _ := who(t, socket)
-	if reply := ask(t, socket, "breed "+path); !strings.HasPrefix(reply, strconv.Itoa(pid)) {
+	if reply := ask(t, socket, "fork "+path); !strings.HasPrefix(reply, strconv.Itoa(pid)) {
 		t.Fatalf("no grandchild: %s", reply)
 	}
 	zinotest.Must(t, syscall.Kill(pid, syscall.SIGKILL))
@@ -160,7 +160,7 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
-// TestOutput writes what a program says, and lets it live where that fails.
+// TestOutput checks that a program's standard error is copied to the output.
 func TestOutput(t *testing.T) {
 	l := zinotest.Listen(t, "")
 	output := new(zinotest.Buffer)
@@ -181,7 +181,7 @@ func TestOutputFails(t *testing.T) {
 	}
 }
 
-// TestOutputFile hands a file over as it is.
+// TestOutputFile checks that a program writes directly to an output that is a file.
 func TestOutputFile(t *testing.T) {
 	l := zinotest.Listen(t, "")
 	path := filepath.Join(zinotest.Dir(t), "log")
@@ -191,6 +191,6 @@ func TestOutputFile(t *testing.T) {
 	run(t, program("answer", l), f, time.Hour)
 	ask(t, l.Addr().String(), "say into the file")
 	if got, err := os.ReadFile(path); err != nil || string(got) != "into the file\n" {
-		t.Errorf("the file holds %q, %v", got, err)
+		t.Errorf("the file contains %q, %v", got, err)
 	}
 }
