@@ -31,10 +31,10 @@ type Catalog struct {
 	log     *slog.Logger
 	current atomic.Pointer[Snapshot]
 	watch   *watch.Watcher
-	done    chan struct{} // closed when the files are not read any more
+	done    chan struct{} // closed when follow returns
 	once    sync.Once     // for Close
 
-	mu        sync.Mutex // guards what follows while files are read; Snapshot does not lock it
+	mu        sync.Mutex // guards the following fields; Snapshot does not lock it
 	tools     source
 	skills    source
 	logged    map[string]bool

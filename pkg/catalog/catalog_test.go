@@ -35,7 +35,7 @@ func open(t *testing.T, tools, skills string, log *slog.Logger) *Catalog {
 	return c
 }
 
-// unwatched returns a catalog that reads at Reload only.
+// unwatched returns a catalog that reads the files only in Reload.
 func unwatched(tools, skills string, log *slog.Logger) *Catalog {
 	c := &Catalog{log: log, tools: source{dir: tools}, skills: source{dir: skills}}
 	c.current.Store(&Snapshot{})
@@ -207,7 +207,7 @@ func TestCloseTwice(t *testing.T) {
 	}
 }
 
-// TestSaveStyles saves as editors do.
+// TestSaveStyles saves a file like different editors.
 func TestSaveStyles(t *testing.T) {
 	for name, save := range map[string]func(t *testing.T, path string){
 		"truncate and write": func(t *testing.T, path string) { write(t, path, newText) },
@@ -264,8 +264,8 @@ func TestHalfWritten(t *testing.T) {
 	waitFor(t, c, "complete file", func(s *Snapshot) bool { return names(s) == "new" && len(s.Problems) == 0 })
 }
 
-// TestYoungStampIsNotTrusted: a change within the resolution of the time stamp
-// that leaves the size alone is found by reading again.
+// TestYoungStampIsNotTrusted: a change that keeps size and time stamp of a young file is
+// detected by reading again.
 func TestYoungStampIsNotTrusted(t *testing.T) {
 	t.Parallel()
 	tools, _ := dirs(t)
@@ -288,8 +288,8 @@ func TestRemovedFile(t *testing.T) {
 	waitFor(t, c, "removal", isNames(""))
 }
 
-// TestLinkTarget: the target of a link lies outside the watched directory, so polling
-// finds its change.
+// TestLinkTarget: the target of a link is outside the watched directory, so polling
+// detects its change.
 func TestLinkTarget(t *testing.T) {
 	t.Parallel()
 	tools, _ := dirs(t)
@@ -341,7 +341,7 @@ func TestLinkedDirectory(t *testing.T) {
 	waitFor(t, c, "file behind the changed link", isNames("new y"))
 }
 
-// TestWithoutNotification: polling alone finds a change.
+// TestWithoutNotification: polling detects a change without notifications.
 func TestWithoutNotification(t *testing.T) {
 	t.Parallel()
 	tools, _ := dirs(t)

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// fault is what is wrong with a file's content, and where.
+// fault is an error in a file's content, with its position.
 type fault struct {
 	offset int // in bytes from the start of the file
 	reason string
@@ -49,8 +49,8 @@ func badUTF8(data []byte) int {
 	return -1
 }
 
-// locate turns an error of encoding/json, whose offsets stand behind the byte in
-// question, into a fault.
+// locate converts an error of encoding/json, whose offset is after the invalid byte, to
+// a fault.
 func locate(err error) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
@@ -91,7 +91,7 @@ func newProblem(path string, data []byte, err error) problem {
 	return p
 }
 
-// String is the line for people.
+// String returns the line for logs and users.
 func (p problem) String() string {
 	where := oneLine(p.path)
 	if p.line > 0 {

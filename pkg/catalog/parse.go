@@ -44,8 +44,8 @@ type header struct {
 	} `json:"meta"`
 }
 
-// toolFile has raw keys that only built-in tools use: the file of an executor may
-// hold anything under them.
+// toolFile has raw fields for keys that only built-in tools use: in the file of an
+// executor they may have any value.
 type toolFile struct {
 	header
 	Builtin    string          `json:"builtin"`
@@ -180,8 +180,8 @@ func parseSkill(file string, data []byte) (Skill, error) {
 
 func stem(file string) string { return strings.TrimSuffix(file, suffix) }
 
-// checkNames refuses names that would break the lines of the prompt or lead the file
-// of the code out of its directory.
+// checkNames returns an error for names that would break lines of the prompt, or place
+// the file of the code outside its directory.
 func checkNames(name, executor, extension, analysis string) error {
 	for _, n := range []struct{ what, text string }{
 		{"file name", name},

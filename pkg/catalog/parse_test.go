@@ -106,8 +106,8 @@ func TestFaults(t *testing.T) {
 		{"role in capitals", "{\"interpreter\":[\n{\"Role\":\"user\",\"content\":\"x\"}]}", 2, 1, `interpreter[0]: has no text under "role"`},
 		{"content is a list", "{\"fabricator\":[\n{\"role\":\"user\",\"content\":[]}]}", 2, 1, `fabricator[0]: has no text under "content"`},
 		{"content is null", "{\"fabricator\":[\n{\"role\":\"user\",\"content\":null}]}", 2, 1, `fabricator[0]: has no text under "content"`},
-		{"line break in the executor", `{"meta":{"executor":"a\nb"}}`, 0, 0, "has characters that cannot be shown"},
-		{"extension leads elsewhere", `{"meta":{"file_extension":"/../../x"}}`, 0, 0, "must not contain a slash"},
+		{"newline in the executor", `{"meta":{"executor":"a\nb"}}`, 0, 0, "has characters that cannot be shown"},
+		{"extension with a path", `{"meta":{"file_extension":"/../../x"}}`, 0, 0, "must not contain a slash"},
 	} {
 		_, err := parseSkill("x.json", []byte(c.data))
 		check(t, c, err)
@@ -115,8 +115,8 @@ func TestFaults(t *testing.T) {
 	for _, c := range []test{
 		{"unknown", "{\n  \"name\": \"x\",\n  \"builtin\": \"forget\"\n}", 3, 14, `builtin: unknown tool "forget" (want recall or remember)`},
 		{"another case", `{"builtin":"Recall"}`, 1, 12, `builtin: unknown tool "Recall"`},
-		{"behind a byte order mark", "\ufeff{\n\"Builtin\": \"x\"}", 2, 12, `builtin: unknown tool "x"`},
-		{"the key stands in a value as well", "{\"parameters\":{\"builtin\":\"recall\"},\n\"builtin\":\"x\"}", 2, 11, `builtin: unknown tool "x"`},
+		{"after a byte order mark", "\ufeff{\n\"Builtin\": \"x\"}", 2, 12, `builtin: unknown tool "x"`},
+		{"key also in a value", "{\"parameters\":{\"builtin\":\"recall\"},\n\"builtin\":\"x\"}", 2, 11, `builtin: unknown tool "x"`},
 		{"not a string", "{\n\"builtin\":[]}", 2, 11, "builtin: must be a string, not array"},
 		{"name of another type", "{\"builtin\":\"recall\",\n\"name\":5}", 2, 8, "name: must be a string"},
 		{"name that providers refuse", "{\"builtin\":\"recall\",\n\"name\": \"find it\"}", 2, 9, `name: "find it": must be 1 to 64 of`},
@@ -126,7 +126,7 @@ func TestFaults(t *testing.T) {
 		{"a list for a schema", "{\"builtin\":\"recall\",\n\"parameters\":[]}", 2, 14, `parameters: must be a JSON Schema with "type": "object"`},
 		{"a schema of a text", "{\"builtin\":\"recall\",\n\"parameters\":{\"type\":\"string\"}}", 2, 14, "parameters: must be a JSON Schema"},
 		{"a schema in capitals", "{\"builtin\":\"recall\",\n\"parameters\":{\"TYPE\":\"object\"}}", 2, 14, "parameters: must be a JSON Schema"},
-		{"a schema of nothing", `{"builtin":"recall","parameters":{}}`, 1, 34, "parameters: must be a JSON Schema"},
+		{"an empty schema", `{"builtin":"recall","parameters":{}}`, 1, 34, "parameters: must be a JSON Schema"},
 	} {
 		_, err := parseTool("x.json", []byte(c.data))
 		check(t, c, err)

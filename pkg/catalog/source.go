@@ -18,7 +18,7 @@ const (
 	maxFile = 1 << 20
 
 	// settled is the age from which a time stamp is trusted: a younger file may be
-	// written again without a change of its stamp.
+	// written again without a change of the time stamp.
 	settled = 2 * time.Second
 )
 
@@ -120,8 +120,8 @@ func collect[T any](s *source, out *[]T, parse func(string, []byte) (T, error), 
 	}
 }
 
-// gone reports whether a file was deleted since it was listed. A dangling link is not
-// gone.
+// gone reports whether a file was deleted since it was listed. It is false for a
+// dangling link.
 func gone(path string, err error) bool {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return false

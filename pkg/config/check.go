@@ -164,7 +164,7 @@ func areOrigins(list []string) bool {
 }
 
 // IsOrigin reports whether a text is an origin as browsers send it: scheme, host
-// and port, nothing behind.
+// and port, without a path.
 func IsOrigin(origin string) bool {
 	u, err := url.Parse(origin)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && origin == u.Scheme+"://"+u.Host

@@ -1,6 +1,5 @@
-// Package config reads ZINO.toml. Default has every key with its default value; a
-// test compares it with the shipped ZINO.toml. The package knows keys and their
-// positions in the file, not what services do with them.
+// Package config reads ZINO.toml. Default has every key with its default value; a test
+// compares it with the shipped ZINO.toml.
 package config
 
 import (
@@ -16,10 +15,10 @@ type Config struct {
 	// paths.
 	File string `toml:"-"`
 	Dir  string `toml:"-"`
-	// Source is the file that a person edits: File, or, if File was made by Write,
-	// the file it was made from.
+	// Source is the file that the user edits: File or, if Write generated File, the
+	// file that it was generated from.
 	Source string `toml:"-"`
-	// Warnings are lines for the log, each with its place.
+	// Warnings are lines for the log, each with its position.
 	Warnings []string `toml:"-"`
 
 	set keys // the keys in the file

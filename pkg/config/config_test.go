@@ -62,8 +62,8 @@ func TestSettle(t *testing.T) {
 		{"sections win", "model = \"m\"\ntemperature = 1\n[service]\nmodel = \"n\"\n[agent]\ntemperature = 0.5", func(c *Config) bool {
 			return c.Service.Model == "n" && c.Agent.Temperature == 0.5
 		}},
-		{"agent stands for both", "[agent]\nmax_iterations = 9", func(c *Config) bool { return c.Agr.MaxIterations == 9 }},
-		{"agr stands for both", "[agr]\nmax_iterations = 9", func(c *Config) bool { return c.Agent.MaxIterations == 9 }},
+		{"agent sets both", "[agent]\nmax_iterations = 9", func(c *Config) bool { return c.Agr.MaxIterations == 9 }},
+		{"agr sets both", "[agr]\nmax_iterations = 9", func(c *Config) bool { return c.Agent.MaxIterations == 9 }},
 		{"paths", "[mem]\ndata_dir = \"x/../y\"\n[sys]\ntemplate = \"/abs\"", func(c *Config) bool {
 			return c.Mem.DataDir == "/d/y" && c.Sys.Template == "/abs" && c.Tools.Dir == "/d/tools"
 		}},
@@ -76,10 +76,9 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// TestShipped holds the shipped file and the defaults together: as it stands it
-// sets nothing but the provider, and uncommented it shows every key at its
-// default. Keys of arrays of tables stand in examples, indented by two blanks
-// behind the '#'.
+// TestShipped compares the shipped file, uncommented, with the defaults: except for the
+// provider it has every key at its default. Keys of arrays of tables are in examples,
+// indented by two blanks after the '#'.
 func TestShipped(t *testing.T) {
 	data, err := os.ReadFile("../../ZINO.toml")
 	zinotest.Must(t, err)
@@ -111,7 +110,8 @@ func TestShipped(t *testing.T) {
 	}
 }
 
-// examples are the keys of the shipped file's examples, which are valid.
+// examples returns the keys in the shipped file's examples, and checks that these are
+// valid.
 func examples(t *testing.T, data string) keys {
 	t.Helper()
 	var lines []string
@@ -129,7 +129,7 @@ func examples(t *testing.T, data string) keys {
 	return set
 }
 
-// TestTables holds arrays of tables to the same rules as sections.
+// TestTables checks the rules of arrays of tables.
 func TestTables(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"[[rtr.fallback]]\nprovider = \"gemini\"\n[[rtr.fallback]]\nprovider = \"ollama\"\nmodel = \"m\"\n", ""},
@@ -155,10 +155,10 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestWriteReadsBackEqual: the configuration that Write makes for a child process
-// means the same to it. Where absence means "unknown", absent, the zero value and
-// any other value must each survive: an empty list that stands in for an absent
-// one would clear what rtr knows of a model.
+// TestWriteReadsBackEqual checks that a configuration written for a child process is
+// read back equal. Absent keys, zero values and other values must stay distinct where
+// absence means "unknown": an empty list in place of an absent one would clear what rtr
+// knows of a model.
 func TestWriteReadsBackEqual(t *testing.T) {
 	models := []Model{{Name: "absent"}}
 	for field := range reflect.TypeFor[Model]().Fields() {

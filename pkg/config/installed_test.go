@@ -8,8 +8,8 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// TestLocate finds what belongs to the user before what was installed, and keeps
-// what the file sets.
+// TestLocate checks that the first existing path is used, and that paths set in the file
+// are kept.
 func TestLocate(t *testing.T) {
 	own, base := t.TempDir(), t.TempDir()
 	for _, path := range []string{filepath.Join(own, "SYSTEM.md"), filepath.Join(base, "SYSTEM.md"), filepath.Join(base, "tools")} {

@@ -11,7 +11,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// key is a key in a file, with its place.
+// key is a key in a file, with its position.
 type key struct {
 	name         string // dotted: "exc.timeout"
 	line, column int    // from 1; columns count bytes
@@ -29,7 +29,7 @@ func (ks keys) has(name string) bool {
 func keysOf(data []byte) (keys, error) {
 	var set keys
 	if err := toml.Unmarshal(data, &map[string]any{}); err != nil {
-		return nil, err // better text and place than the parser below gives
+		return nil, err // better message and position than those of the parser below
 	}
 	p := unstable.Parser{}
 	p.Reset(data)
@@ -178,9 +178,9 @@ func Nearest(name string, candidates []string) string {
 	return slices.MinFunc(candidates, func(a, b string) int { return distance(name, a) - distance(name, b) })
 }
 
-// Similar returns the candidate that a person who typed word most likely meant, or
-// "". The edit distance is at most 2, and 2 only for words of six letters or more,
-// swapped letters and prefixes: "hello" is not similar to "help".
+// Similar returns the candidate that word is most likely a typo of, or "". The edit
+// distance is at most 2, and 2 only for words of six letters or more, swapped letters
+// and prefixes: "hello" is not similar to "help".
 func Similar(word string, candidates []string) string {
 	similar := slices.DeleteFunc(slices.Clone(candidates), func(name string) bool {
 		d := distance(word, name)

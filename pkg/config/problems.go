@@ -114,8 +114,8 @@ func spansOf(data []byte) (spans []span) {
 	return spans
 }
 
-// decode reads the values. The decoder stops at the first value of a wrong type:
-// decode reports it, blanks it out and starts again.
+// decode reads the values. The decoder stops at the first value of a wrong type: decode
+// reports it, overwrites it with blanks and starts again.
 func (f *faults) decode(data []byte) {
 	data = slices.Clone(data)
 	for range len(f.spans) + 1 {
@@ -165,7 +165,7 @@ func (f *faults) blank(data []byte, line int) {
 // check reports the violated rules.
 func (f *faults) check() {
 	for _, r := range f.c.keyRules() {
-		if !r.ok && f.set.has(r.key) { // else the value comes from another key, which is reported
+		if !r.ok && f.set.has(r.key) { // else the value was set by its twin, which is reported
 			f.add(f.at(r.key, span{}), r.message())
 		}
 	}
@@ -198,8 +198,8 @@ func (f *faults) checkEntry(array string, i int, rtr Rtr) {
 	}
 }
 
-// at returns the place of a key, below header if it has a line; without the key the
-// header's place.
+// at returns the position of a key, below header if it has a line; without the key the
+// header's position.
 func (f *faults) at(name string, header span) key {
 	end := 1 << 62
 	for _, s := range f.spans {
@@ -216,9 +216,9 @@ func (f *faults) at(name string, header span) key {
 	return header.key
 }
 
-// warnOfSampling warns of a sampling parameter that the configured model, or a
-// possible default model, does not take. Entries of [[rtr.model]] with refuses turn
-// the warning off.
+// warnOfSampling warns of a sampling parameter that the configured model, or a possible
+// default model, does not support. Entries of [[rtr.model]] with refuses disable the
+// warning.
 func (f *faults) warnOfSampling() {
 	model, why := cmp.Or(f.c.Service.Model, DefaultModels[f.c.Provider]), "%s takes no sampling parameters"
 	if model == "" && f.c.API.BaseURL == "" && (f.c.Provider == "" || f.c.Provider == "auto") {

@@ -46,7 +46,7 @@ func TestProblems(t *testing.T) {
 			"f:5:11: exc.timeout must be a number", "f:6:14: exc.output_max must be a whole number",
 			`f:7:12: exc.pass_env must be a list of texts, such as ["x", "y"]`, "f:9:13: rtr.streaming must be true or false",
 		}},
-		{"one mistake of two keys", "temperature = 9.0\ntool_timeout_secs = -5\n", []string{
+		{"twins", "temperature = 9.0\ntool_timeout_secs = -5\n", []string{
 			"f:1:1: temperature must be from 0 to 2", "f:2:1: tool_timeout_secs must be a number of seconds, 0 to 86400 (0: no limit)",
 		}},
 		{"one of each", "[exc]\ntimeout = \"x\"\noutput_max = 1\ntimeot = 1\n", []string{
@@ -75,7 +75,7 @@ func TestProblems(t *testing.T) {
 		{"a key that is a section", "exc = 3\nmem = []\n", []string{"f:1:7: exc must be a section", "f:2:7: mem must be a section"}},
 		{"lists of tables", "[rtr]\nfallback = 1\nlimit = [2]\n", []string{"f:2:12: rtr.fallback must be a list of tables", "f:3:10: rtr.limit must be a list of tables"}},
 		{"no prompt", "system_prompt_file = \"none.md\"\n", []string{"f:1:1: system_prompt_file cannot be read: "}},
-		{"no prompt but a directory", "system_prompt_file = \".\"\n", []string{"f:1:1: system_prompt_file cannot be read: "}},
+		{"a directory as prompt", "system_prompt_file = \".\"\n", []string{"f:1:1: system_prompt_file cannot be read: "}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, warnings := found(t, test.text)
@@ -116,8 +116,8 @@ func TestProblemsWarnings(t *testing.T) {
 	}
 }
 
-// FuzzProblems holds that a file without problems loads for every service, and
-// that each problem is one line.
+// FuzzProblems checks that a file without problems loads for every service, and that
+// each problem is one line.
 func FuzzProblems(f *testing.F) {
 	for _, seed := range []string{
 		"", "[exc]\ntimeout = 3", "[exc]\ntimeout = \"x\"\npass_env = [1]\n", "[[rtr.model]]\n[[rtr.model]]\nname = 1\n", "[rtr]\nlimit = [{a=1},2]",
@@ -131,12 +131,12 @@ func FuzzProblems(f *testing.F) {
 		lines := found.lines()
 		for _, line := range lines {
 			if strings.Contains(line, "\n") || !strings.HasPrefix(line, "Z:") {
-				t.Errorf("%q is not one line with its place", line)
+				t.Errorf("%q is not one line with its position", line)
 			}
 		}
 		for _, service := range Services {
 			if _, err := Parse(data, "Z", "/d", service); (err != nil) && len(lines) == 0 {
-				t.Errorf("%s cannot load it, and there are no problems: %v", service, err)
+				t.Errorf("no problems, but %s cannot load it: %v", service, err)
 			}
 		}
 	})

@@ -10,7 +10,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// Setting is a key with its value in force.
+// Setting is a key with its effective value.
 type Setting struct {
 	Key   string // dotted: "exc.timeout"; for an array of tables its name
 	Value any    // a string, a bool, a number, a list of strings, or []map[string]any for tables
@@ -24,7 +24,7 @@ var twins = map[string]string{
 	"agent.max_iterations": "agr.max_iterations", "agr.max_iterations": "agent.max_iterations",
 }
 
-// Settings lists all keys in the order of Config. Twins both have the value in force
+// Settings lists all keys in the order of Config. Both twins have the effective value
 // and the line of the key that set it.
 func (c *Config) Settings() []Setting {
 	list := settingsIn(reflect.ValueOf(c).Elem(), "")

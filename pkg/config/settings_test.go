@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSettings has every key once, as TOML that reads back equal.
+// TestSettings checks that every key is listed once, as TOML that is read back equal.
 func TestSettings(t *testing.T) {
 	c, err := Parse([]byte(`model = "top"
 temperature = 1.5
@@ -62,6 +62,6 @@ input = 0.5
 	c.Model, c.Temperature = again.Model, again.Temperature // now explicit, too
 	c.ToolTimeoutSecs = again.ToolTimeoutSecs
 	if dump(t, again) != dump(t, c) {
-		t.Errorf("it reads back as\n%s\nwant\n%s", dump(t, again), dump(t, c))
+		t.Errorf("read back as\n%s\nwant\n%s", dump(t, again), dump(t, c))
 	}
 }

@@ -2,8 +2,7 @@
 //
 //	[{"role":"user","content":"hello"},{"role":"assistant","content":"good day"}]
 //
-// as JSON text. Messages are copied as they stand and never decoded, however long
-// the list is.
+// as JSON text. Messages are copied unchanged, without decoding them.
 //
 // A list under construction has no closing bracket; nil is an empty one:
 //
@@ -33,8 +32,8 @@ func Begin[T string | []byte](list []byte, role string, content T) []byte {
 	return wire.AppendString(append(list, `,"content":`...), content)
 }
 
-// Join appends the messages of whole lists, of which the outer bytes alone are
-// looked at: nothing is appended for what is not a list.
+// Join appends the messages of whole lists. It checks their edges only, and skips what
+// is not a list.
 func Join(list []byte, whole ...[]byte) []byte {
 	for _, w := range whole {
 		if inner, err := Inner(w); err == nil && len(inner) > 0 {
@@ -52,8 +51,8 @@ func Close(list []byte) []byte {
 	return append(list, ']')
 }
 
-// Reopen copies a whole list into one under construction, with room for so many
-// bytes more.
+// Reopen copies a whole list to one under construction, with capacity for room more
+// bytes.
 func Reopen(whole []byte, room int) ([]byte, error) {
 	inner, err := Inner(whole)
 	if err != nil {
@@ -77,8 +76,8 @@ func next(list []byte) []byte {
 // ErrNotList is the error for JSON that is not a list of objects.
 var ErrNotList = errors.New("expected a list of messages")
 
-// Inner returns what stands between the brackets of a list. It checks the list's
-// edges, not its messages.
+// Inner returns the text between the brackets of a list. It checks the list's edges, not
+// its messages.
 func Inner(whole []byte) ([]byte, error) {
 	whole = trim(whole)
 	if len(whole) < 2 || whole[0] != '[' || whole[len(whole)-1] != ']' {
@@ -105,5 +104,5 @@ func Check(whole []byte) error {
 	return nil
 }
 
-// trim drops JSON's white space and no other.
+// trim removes JSON's white space.
 func trim(b []byte) []byte { return bytes.Trim(b, " \t\r\n") }

@@ -59,8 +59,8 @@ func TestWhatIsNotAListIsRefused(t *testing.T) {
 	}
 }
 
-// FuzzReopen checks that a list which is extended keeps its elements, and that the
-// original is not written to.
+// FuzzReopen checks that an extended list keeps its elements, and that the original is
+// not modified.
 func FuzzReopen(f *testing.F) {
 	for _, seed := range []string{`[]`, "[ \n]", `[{"role":"user","content":"]"} ]`, `[1,[2]]`, `{}`, `[`, ``, `[1}`} {
 		f.Add([]byte(seed), "a\"\n<\xff")
@@ -72,10 +72,10 @@ func FuzzReopen(f *testing.F) {
 			list = message.Close(message.Append(list, "assistant", content))
 		}
 		if string(whole) != before {
-			t.Fatalf("%q has become %q", before, whole)
+			t.Fatalf("%q was modified to %q", before, whole)
 		}
 		if message.Check(whole) != nil {
-			return // Reopen looks at the edges only
+			return // Reopen checks the edges only
 		}
 		var old, extended []json.RawMessage
 		if err := errors.Join(err, json.Unmarshal(whole, &old), json.Unmarshal(list, &extended)); err != nil || len(extended) != len(old)+1 {
@@ -89,7 +89,7 @@ func FuzzReopen(f *testing.F) {
 	})
 }
 
-// FuzzJoin holds a joined list against the lists decoded one by one.
+// FuzzJoin compares a joined list with the lists decoded one by one.
 func FuzzJoin(f *testing.F) {
 	f.Add(`[{"role":"user","content":"]["}]`, " [ ] ")
 	f.Add(`[]`, `[{"a":[{}]},{}]`)

@@ -11,10 +11,10 @@ type Fence struct {
 	Char   byte   // '`' or '~', 0 outside of a block
 	Len    int    // length of the opening fence
 	Indent int    // blanks before the opening fence, at most 3
-	Info   string // text behind the opening fence, trimmed
+	Info   string // text after the opening fence, trimmed
 }
 
-// Part says what a line is to fenced code blocks.
+// Part is the role of a line in fenced code blocks.
 type Part int
 
 // The parts of a text.
@@ -60,7 +60,7 @@ func fenceRun(line []byte) (char byte, length, indent int, rest []byte) {
 
 // A Block is a fenced code block.
 type Block struct {
-	Info   string // text behind the opening fence
+	Info   string // text after the opening fence
 	Text   string // content, without the indent of the fence
 	Closed bool   // false for a last block without closing fence
 }
@@ -92,8 +92,8 @@ func Blocks(s string) []Block {
 // FenceFor returns a fence of backticks that no line of s can close.
 func FenceFor(s string) string { return strings.Repeat("`", max(3, longestRun(s)+1)) }
 
-// Fenced returns s as a fenced code block whose fence no line of s can close,
-// without a newline at the end.
+// Fenced returns s as a fenced code block that no line of s can close, without a newline
+// at the end.
 func Fenced(info, s string) string {
 	fence := FenceFor(s)
 	if s != "" && !strings.HasSuffix(s, "\n") {

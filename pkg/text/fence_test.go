@@ -13,7 +13,7 @@ var (
 	closer = regexp.MustCompile("^ {0,3}(`{3,}|~{3,})[ \t]*$")
 )
 
-// FuzzFence compares Next with a slow and obvious parser.
+// FuzzFence compares Next with a simple parser.
 func FuzzFence(f *testing.F) {
 	for _, s := range []string{
 		"text\n```js\na\n```\n", "````\n", "   ```JavaScript x=1\n", "    ```js\n", "````md\n```js\ntext()\n```\n````\n", "```\n\u00a0```\n```\u00a0\n",

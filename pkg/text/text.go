@@ -1,6 +1,6 @@
-// Package text shortens, quotes and fences text for people: in errors, logs,
-// terminals and Markdown. Text from outside is made harmless by [Visible] before
-// it reaches a terminal.
+// Package text shortens, quotes and fences text for errors, logs, terminals and
+// Markdown. [Visible] must be applied to untrusted text before it is written to a
+// terminal.
 package text
 
 import (
@@ -34,7 +34,7 @@ func Clip(s string, n int) string {
 	return s
 }
 
-// Head returns the first n bytes of s at most, and never cuts a character.
+// Head returns at most the first n bytes of s, without splitting a character.
 func Head[T string | []byte](s T, n int) T {
 	if len(s) <= n {
 		return s
@@ -42,9 +42,8 @@ func Head[T string | []byte](s T, n int) T {
 	return s[:boundary(s, n)]
 }
 
-// Middle shortens s to about head+tail bytes: a longer text loses its middle, in
-// place of which mark stands. mark is a format with %d for the number of bytes
-// left out. No character is cut.
+// Middle shortens s to about head+tail bytes: the middle of a longer text is replaced by
+// mark, a format with %d for the number of bytes left out. No character is split.
 func Middle(s string, head, tail int, mark string) string {
 	if len(s) <= head+tail {
 		return s
@@ -64,12 +63,11 @@ func boundary[T string | []byte](s T, n int) int {
 	return n
 }
 
-// quoteMax is how many bytes of a name Quote shows.
+// quoteMax is the number of bytes of a name that Quote keeps.
 const quoteMax = 80
 
 // Quote returns s in double quotes with Go's escapes, on one line, for names in
-// error messages. Of a name longer than 80 bytes the rest is replaced by "…"
-// behind the quotes.
+// error messages. A name is cut after 80 bytes, with "…" after the quotes.
 func Quote(s string) string {
 	if len(s) <= quoteMax {
 		return strconv.Quote(s)

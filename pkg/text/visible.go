@@ -7,8 +7,8 @@ import (
 	"unicode/utf16"
 )
 
-// Visible escapes the characters of s that a terminal or an editor would act on
-// or hide, as ^[, \u202e or \U000e0041: control characters other than newline and
+// Visible escapes the characters of s that a terminal or an editor would interpret or
+// hide, as ^[, \u202e or \U000e0041: control characters other than newline and
 // tab, bidirectional controls, Unicode line separators and invisible characters.
 // Invalid UTF-8 may become U+FFFD; all other text is returned unchanged.
 func Visible(s string) string {

@@ -36,7 +36,7 @@ func TestVisibleLineEscapesLineEnds(t *testing.T) {
 	}
 }
 
-// FuzzVisible checks that nothing hidden is left and that other text is unchanged.
+// FuzzVisible checks that no hidden character is left and that other text is unchanged.
 func FuzzVisible(f *testing.F) {
 	for _, s := range []string{"", "\x1b]0;title\a", "\u202eabc", "a\xff\x1b", "two\nlines", "\u2028", "a\u200b\U000e0041\u200d"} {
 		f.Add(s)
