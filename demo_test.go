@@ -22,7 +22,7 @@ import (
 // demoRows is the height of the terminal: all of the demo fits into it.
 const demoRows = 42
 
-// demo is what docs/demo.cast and docs/demo.svg show.
+// demo lists the commands in docs/demo.cast and docs/demo.svg.
 var demo = []string{
 	"python3 test_mean.py 2>&1 | tail -1",
 	"zino exec 'The test fails. Find out why, and fix it.'",
@@ -70,9 +70,9 @@ func TestDemo(t *testing.T) {
 
 // tape is the output of a terminal, in pieces.
 type tape struct {
-	pieces chan piece // as they come
+	pieces chan piece // received, not yet in list
 	list   []piece
-	typed  []time.Time // the beginnings of commands
+	typed  []time.Time // when each command was typed
 }
 
 type piece struct {
@@ -86,7 +86,7 @@ func record(t *testing.T, s *zinotest.Screen) *tape {
 	fifo := filepath.Join(s.Dir, "tape")
 	zinotest.Must(t, syscall.Mkfifo(fifo, 0o600))
 	tp := &tape{pieces: make(chan piece, 10_000)}
-	f, err := os.OpenFile(fifo, os.O_RDWR, 0) // for writing too, so that opening does not wait
+	f, err := os.OpenFile(fifo, os.O_RDWR, 0) // O_RDWR: does not wait for a writer
 	zinotest.Must(t, err)
 	t.Cleanup(func() { f.Close() })
 	s.Tmux("pipe-pane", "-o", "exec cat >"+fifo)
@@ -120,9 +120,8 @@ func (tp *tape) collect() {
 	}
 }
 
-// cast returns the tape as an asciicast. The times are those of the run, except
-// that before each command there is a pause to read and that waiting is cut to
-// a second: a scripted model answers at once.
+// cast returns the tape as an asciicast. The times are those of the run, except for a
+// pause to read before each command and a limit of a second between pieces.
 func (tp *tape) cast() string {
 	tp.collect()
 	var b bytes.Buffer
@@ -149,7 +148,7 @@ func (tp *tape) cast() string {
 // colours of the picture by SGR code (ECMA-48 section 8.3.117).
 var colours = map[int]string{30: "#484f58", 31: "#ff7b72", 32: "#7ee787", 33: "#e3b341", 34: "#79c0ff", 35: "#d2a8ff", 36: "#76e3ea", 37: "#e6edf3", 90: "#8b949e"}
 
-// picture draws a screen with its colours as an SVG.
+// picture renders a screen with its colours as an SVG.
 func picture(screen string) string {
 	lines := strings.Split(strings.TrimRight(screen, "\n "), "\n")
 	const width, height, left = 8.4, 19, 14

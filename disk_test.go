@@ -14,14 +14,14 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// TestDisks runs zino on a disk that is full and on one that is read-only, in a
-// mount namespace of its own. The log is on the same disk.
+// TestDisks runs zino on a full disk and on a read-only one, in a new mount namespace.
+// The log is on the same disk.
 func TestDisks(t *testing.T) {
 	zinotest.SmallDisk(t, zinotest.Command(t, "disk", t.TempDir(), zinotest.Dir(t), bin))
 }
 
-// useDisk is the child of TestDisks: its disk, its runtime directory and the
-// binaries under test are the arguments.
+// useDisk is the child of TestDisks. Its arguments are the mount point, the runtime
+// directory and the directory of the binaries under test.
 func useDisk(args []string) error {
 	dir, runtime := args[0], args[1]
 	bin = args[2]
@@ -35,7 +35,7 @@ func useDisk(args []string) error {
 	if err := os.WriteFile(filepath.Join(base, "config.toml"), []byte("provider = \"offline\"\n"), 0o600); err != nil {
 		return err
 	}
-	// zino runs a command, which must end with status and print text on either stream.
+	// zino runs a command and checks its status and that its output contains text.
 	zino := func(status int, text string, args ...string) error {
 		cmd := program([]string{"HOME=" + base, "ZINO_HOME=" + base, "XDG_RUNTIME_DIR=" + runtime}, "zino", args...)
 		cmd.Dir = runtime

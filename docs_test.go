@@ -13,8 +13,8 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// answers lists the questions of commands in the documentation, as the last line
-// of the screen, and the answer to type.
+// answers maps prompts of commands in the documentation, which are the last line of the
+// screen, to the text to type.
 var answers = []struct {
 	asked *regexp.Regexp
 	typed string
@@ -23,9 +23,8 @@ var answers = []struct {
 	{regexp.MustCompile(`^> ?$`), ":q"},
 }
 
-// TestDocCommands types every command of the sh blocks of the README and the
-// quick start into a terminal, in their order, in an empty home. Each must
-// succeed.
+// TestDocCommands types every command of the sh blocks of the README and the quick start
+// into a terminal, in order, with an empty home. Each must succeed.
 func TestDocCommands(t *testing.T) {
 	for name, check := range map[string]func(*testing.T, *zinotest.Screen, *fakellm.Server){
 		"README.md":           checkFirstExample,
@@ -59,7 +58,7 @@ func TestDocCommands(t *testing.T) {
 	}
 }
 
-// goEnv names the caches of go, which are below the home otherwise.
+// goEnv returns the go command's settings, whose defaults are below the home.
 func goEnv(t *testing.T) (env []string) {
 	t.Helper()
 	names := []string{"GOCACHE", "GOMODCACHE", "GOFLAGS", "GOPROXY", "GOTOOLCHAIN"}
@@ -121,8 +120,8 @@ func runLine(t *testing.T, s *zinotest.Screen, line string) {
 	})
 }
 
-// checkFirstExample checks that the plain message of the README had its prompt
-// and tools, that its tool ran, and that exec had the prompt of sessions.
+// checkFirstExample checks that the plain message of the README was sent with its prompt
+// and tools, that its tool ran, and that exec used the prompt of sessions.
 func checkFirstExample(t *testing.T, s *zinotest.Screen, provider *fakellm.Server) {
 	var plain, session, ran bool
 	for _, r := range provider.Requests() {
@@ -151,8 +150,8 @@ func checkMean(t *testing.T, dir string) {
 	}
 }
 
-// TestDocLinks checks that every relative link of the documentation leads to a
-// file, and to a heading of it where it names one.
+// TestDocLinks checks that the file, and the heading, of every relative link of the
+// documentation exists.
 func TestDocLinks(t *testing.T) {
 	pages, err := filepath.Glob("docs/*.md")
 	zinotest.Must(t, err)

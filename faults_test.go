@@ -14,11 +14,11 @@ import (
 
 var applyFaults = flag.Bool("faults", false, "apply the faults of testdata/faults.txt, and check that the tests fail")
 
-// fault is a small mistake in one file, and the tests that must notice it.
+// fault is a small change of one file, and the tests that must fail with it.
 type fault struct{ name, file, old, new, test string }
 
-// TestFaults checks that every fault of the list fits its file. With -faults it
-// also applies each, as an overlay of the build, and runs the tests named.
+// TestFaults checks that the old text of every listed fault occurs once in its file.
+// With -faults it also applies each one, with go build -overlay, and runs its tests.
 func TestFaults(t *testing.T) {
 	var list []fault
 	for line := range strings.Lines(zinotest.Read(t, "testdata/faults.txt")) {
@@ -43,10 +43,10 @@ func TestFaults(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			source, err := os.ReadFile(f.file)
 			if err != nil {
-				t.Fatalf("%v: put the same fault into the file that does this now", err)
+				t.Fatalf("%v: update the fault for the file that does this now", err)
 			}
 			if n := strings.Count(string(source), f.old); n != 1 {
-				t.Fatalf("%q stands %d times in %s, want once: put the same fault into the code that does this now", f.old, n, f.file)
+				t.Fatalf("%q occurs %d times in %s, want once: update the fault for the code that does this now", f.old, n, f.file)
 			}
 			if !*applyFaults {
 				return

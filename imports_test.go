@@ -12,15 +12,15 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// imports is what a package imports, as go list reports it.
+// imports are the imports of a package, as reported by go list.
 type imports struct {
 	ImportPath                         string
 	Imports, TestImports, XTestImports []string
 	Deps                               []string
 }
 
-// A module is imported by these packages, and by the tests of these. "x/..." is
-// a package with all below it.
+// entrance lists the packages that may import a module, in the product and in tests.
+// "x/..." is a package with all below it.
 type entrance struct{ product, tests []string }
 
 // entrances lists every third-party module. No other may be used.
@@ -47,8 +47,7 @@ var entrances = map[string]entrance{
 	"github.com/rogpeppe/go-internal":     {tests: []string{"zino", "zino/pkg/fakellm", "zino/services/repl/page", "zino/services/rtr/..."}},
 }
 
-// neighbours lists the services that the tests of another one run as they are,
-// where a fake does not do.
+// neighbours lists the services that the tests of another one run in place of fakes.
 var neighbours = map[string][]string{
 	"zino/services/daemon": {"zino/services/ctx", "zino/services/mem"},
 }
@@ -71,12 +70,12 @@ var (
 		"zino/services/rtr/zino-rtr":   {"github.com/sashabaranov/go-openai", "golang.org/x/time", "net/http"},
 		"zino/services/sys/zino-sys":   {"github.com/fsnotify/fsnotify"},
 	}
-	// heavy is the standard library that shows in the size or the start of a binary.
+	// heavy lists standard packages that add to the size or start time of a binary.
 	heavy = []string{"net/http", "text/template", "html/template", "encoding/gob", "encoding/xml", "database/sql", "go/ast", "testing"}
 )
 
-// TestImports keeps the layers apart: cli and constellation, services, pkg,
-// rpc, wire and proto. No service imports another.
+// TestImports checks the layers: cli and constellation, services, pkg, rpc, wire and
+// proto. No service imports another.
 func TestImports(t *testing.T) {
 	packages := listImports(t)
 	if len(packages) < 20 {
@@ -96,7 +95,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// TestImportsLinked keeps heavy modules out of binaries that do not need them.
+// TestImportsLinked checks that binaries link no other heavy modules than those listed.
 func TestImportsLinked(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{if .Module}}{{.ImportPath}} {{.Module.Path}}{{end}}", "./...").Output()
 	zinotest.Must(t, err)
@@ -227,7 +226,7 @@ func serviceOf(path string) string {
 	return name
 }
 
-// TestRefused shows that the rules can fail.
+// TestRefused checks the rules of TestImports.
 func TestRefused(t *testing.T) {
 	const product, tests = false, true
 	for _, tt := range []struct {

@@ -26,7 +26,7 @@ const (
 	killedSessions = 4
 )
 
-// killScript answers the turns of TestKilledTurns by their words.
+// killScript answers the turns of TestKilledTurns.
 var killScript = []fakellm.Turn{
 	{Match: "Is all well?", Times: fakellm.Forever, Text: "Very well."},
 	{Match: "tools please", Times: fakellm.Forever, Text: "Let me look.", Calls: []fakellm.Call{
@@ -43,9 +43,9 @@ var killScript = []fakellm.Turn{
 
 var killRequests = []string{"text please", "tools please", "silent tool please", "refuse please", "tools please"}
 
-// TestKilledTurns runs turns while processes are killed at all moments, the
-// client included. Everything that a client was shown is in its session, every
-// request to the provider is legal, and every session can be resumed.
+// TestKilledTurns kills services and clients at random moments of turns. It checks that
+// everything that a client printed is in its session, every request to the provider is
+// valid, and every session can be resumed.
 func TestKilledTurns(t *testing.T) {
 	provider := fakellm.New(killScript...)
 	defer provider.Close()
@@ -86,14 +86,14 @@ func TestKilledTurns(t *testing.T) {
 type killing struct {
 	fleet *fleet
 	root  string
-	shown [][]shown // by session: only its own turns write it
+	shown [][]shown // by session; written by the session's goroutine only
 
 	mu    sync.Mutex
 	kills int
 	ends  map[string]int
 }
 
-// shown is something that a client was shown of a session.
+// shown is an event that a client printed, as it must be in the session.
 type shown struct{ kind, value string }
 
 // event is a line of --format json, or of a session's file.
@@ -116,7 +116,7 @@ func (k *killing) client(s int, message string) *exec.Cmd {
 	return cmd
 }
 
-// turn runs one turn and kills a process at some of the events that it shows.
+// turn runs one turn and kills a process at some of its events.
 func (k *killing) turn(t *testing.T, s int, message string, dice *rand.Rand) {
 	cmd := k.client(s, message)
 	out, err := cmd.StdoutPipe()
@@ -142,7 +142,7 @@ func (k *killing) turn(t *testing.T, s int, message string, dice *rand.Rand) {
 		k.perhapsKill(cmd, dice, 60)
 	}
 	io.Copy(io.Discard, in) // so that the client can write the rest
-	cmd.Wait()              // its status follows from how the turn ended
+	cmd.Wait()              // the status is not checked: the client may have been killed
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.ends[end]++; strings.HasPrefix(end, "error") && why == "" {
@@ -165,7 +165,7 @@ func (k *killing) perhapsKill(client *exec.Cmd, dice *rand.Rand, n int) {
 	}
 }
 
-// note records what the session must contain now.
+// note records what the session must contain after an event.
 func (k *killing) note(s int, message string, e event) {
 	add := func(kind, value string) { k.shown[s] = append(k.shown[s], shown{kind, value}) }
 	switch e.Type {
@@ -182,8 +182,8 @@ func (k *killing) note(s int, message string, e event) {
 	}
 }
 
-// checkSession checks that a session has everything that its clients were
-// shown, in that order, and one result for each call.
+// checkSession checks that a session contains everything that its clients printed, in
+// order, and one result for each call.
 func (k *killing) checkSession(t *testing.T, s int) {
 	data := zinotest.Read(t, filepath.Join(k.fleet.dir, "data", "sessions", sessionName(s)+".jsonl"))
 	want, calls := k.shown[s], map[string]int{}
@@ -208,18 +208,17 @@ func (k *killing) checkSession(t *testing.T, s int) {
 		}
 	}
 	if len(want) > 0 {
-		t.Errorf("session %d lacks %d of %d things that were shown, the first one is %v", s, len(want), len(k.shown[s]), want[0])
+		t.Errorf("session %d lacks %d of %d printed events, first %v", s, len(want), len(k.shown[s]), want[0])
 	}
 	for id, n := range calls {
 		if n != 0 {
-			t.Errorf("session %d: call %s has %d results too few", s, id, n)
+			t.Errorf("session %d: call %s lacks %d results", s, id, n)
 		}
 	}
 }
 
-// fleet is all services as processes that a test may kill: each is started
-// again at once. The fleet keeps the listening sockets, so that no caller is
-// refused meanwhile.
+// fleet runs all services as processes and restarts those that a test kills. It keeps
+// the listening sockets open, so that callers wait during a restart.
 type fleet struct {
 	t           *testing.T
 	dir, config string

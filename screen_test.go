@@ -21,7 +21,7 @@ const (
 
 var update = flag.Bool("update", false, "write the screens of testdata/screens")
 
-// changing lists what differs from run to run, and its replacement.
+// changing lists the parts of screens that differ between runs, with replacements.
 var changing = []struct {
 	what *regexp.Regexp
 	with string
@@ -49,7 +49,7 @@ func checkScreen(t *testing.T, s *zinotest.Screen, name string) {
 	}
 }
 
-// screenScript is the model of TestScreens.
+// screenScript is the provider's script of TestScreens.
 var screenScript = []fakellm.Turn{
 	{Match: "typo", Text: "I look at the file first.", Calls: []fakellm.Call{{Name: "read", Args: `{"path":"greeting.txt"}`}}},
 	{Match: "Helo", Calls: []fakellm.Call{{Name: "edit", Args: `{"path":"greeting.txt","old":"Helo","new":"Hello"}`}}},
@@ -58,8 +58,8 @@ var screenScript = []fakellm.Turn{
 	{Match: "were we", Text: "You had me mend a typo, and then you stopped a long command."},
 }
 
-// TestScreens is what a new user sees: a chat, a tool that edits a file, the
-// diff, Ctrl-C in a long command, the session resumed, and its handoff.
+// TestScreens checks the screens of a chat, a tool that edits a file with its diff,
+// Ctrl-C in a long command, a resumed session, and a handoff.
 func TestScreens(t *testing.T) {
 	provider := fakellm.New(screenScript...)
 	defer provider.Close()
@@ -95,6 +95,6 @@ func TestScreens(t *testing.T) {
 		}
 	}
 	if left := zinotest.Processes("sleep 1000.5"); len(left) > 0 {
-		t.Error(fmt.Sprint("the long command is left: ", left))
+		t.Error(fmt.Sprint("the long command is still running: ", left))
 	}
 }

@@ -74,7 +74,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// world is what a script has besides its files.
+// world is the state of a script besides its files.
 type world struct {
 	runtime  string // XDG_RUNTIME_DIR
 	provider *fakellm.Server
@@ -84,9 +84,9 @@ type worldKey struct{}
 
 func worldOf(ts *testscript.TestScript) *world { return ts.Value(worldKey{}).(*world) }
 
-// setup gives a script an empty home, a runtime directory of its own with a
-// short name, and no key in its environment. When the script has ended, the
-// runtime directory must be empty.
+// setup creates an empty home and a runtime directory with a short name for a script,
+// whose environment has no keys. The runtime directory must be empty when the script
+// ends.
 func setup(env *testscript.Env) error {
 	runtime, err := os.MkdirTemp("", "z")
 	if err != nil {
@@ -124,7 +124,7 @@ func provider(ts *testscript.TestScript, neg bool, args []string) {
 	worldOf(ts).provider = server
 }
 
-// requests writes the bodies that the provider was sent, a line each:
+// requests writes the bodies of the requests to the provider, one per line:
 // requests FILE.
 func requests(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, neg, len(args) == 1, "requests FILE")
@@ -224,7 +224,7 @@ func usage(ts *testscript.TestScript, neg, ok bool, text string) {
 	}
 }
 
-// program returns a command of the binaries under test with this environment.
+// program returns a command that runs a binary under test with the environment env.
 func program(env []string, name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(bin, name), args...)
 	cmd.Env = append(append([]string{"PATH=" + os.Getenv("PATH")}, zinotest.CoverEnv()...), env...)
