@@ -1,5 +1,5 @@
-// Package replfile defines the start of debug.md, the registry file of zino repl.
-// repl writes it, and exc recognizes by it a directory that it must protect.
+// Package replfile defines the start of debug.md, the registry file of zino repl. exc
+// uses it to recognize a directory with logs of repl, which it must protect.
 package replfile
 
 import (
@@ -12,7 +12,7 @@ const (
 	Name = "debug.md"
 	// Logs is the directory of the logs, beside the registry.
 	Logs = "debug"
-	// HeadMax is how many bytes of a file IsRegistry needs.
+	// HeadMax is the number of bytes of a file that IsRegistry needs.
 	HeadMax = 256
 
 	title = "# Connected pages:\n"

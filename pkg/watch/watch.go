@@ -1,6 +1,6 @@
-// Package watch reports changes in directories. It uses inotify where the system
-// offers it, and polls for what inotify does not see: network file systems, the
-// targets of symbolic links, directories that are created or replaced.
+// Package watch reports changes in directories. It uses inotify where it is available,
+// and polls for changes that inotify does not report: on network file systems, of the
+// targets of symbolic links, and of created or replaced directories.
 package watch
 
 import (
@@ -13,19 +13,19 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Watcher watches directories by path: a directory that replaces another one, or
-// that a turned link leads to, is watched in its place. It watches directories and
-// not files, because editors replace files.
+// Watcher watches directories by path: if a directory is replaced, or a symbolic link
+// to it changes, the new directory is watched. It watches directories and not files,
+// because editors replace files.
 type Watcher struct {
-	// C delivers the path of each file or directory that may have changed, and
-	// "" when anything may have: at every poll, and when notifications were lost.
-	// Nothing is coalesced; the receiver debounces. Close closes C.
+	// C delivers the path of each file or directory that may have changed, and "" if
+	// any of them may have changed: at every poll, and after lost notifications.
+	// Notifications are not coalesced; the receiver debounces. Close closes C.
 	C <-chan string
 
 	dirs    []string
 	log     *slog.Logger
-	notify  *fsnotify.Watcher      // nil where the system offers none
-	watched map[string]fs.FileInfo // the directory that each path led to when it was added
+	notify  *fsnotify.Watcher      // nil without notifications
+	watched map[string]fs.FileInfo // the directory of each path when it was added
 	stop    chan struct{}
 }
 
@@ -40,7 +40,8 @@ func New(dirs []string, interval time.Duration, log *slog.Logger) *Watcher {
 	return start(&Watcher{dirs: dirs, log: log, notify: notify, watched: map[string]fs.FileInfo{}}, interval)
 }
 
-// Poll returns a Watcher without notifications: it delivers "" at the given interval.
+// Poll returns a Watcher that uses no notifications and delivers "" at the given
+// interval.
 func Poll(interval time.Duration) *Watcher { return start(&Watcher{}, interval) }
 
 func start(w *Watcher, interval time.Duration) *Watcher {
@@ -53,7 +54,7 @@ func start(w *Watcher, interval time.Duration) *Watcher {
 
 func (w *Watcher) run(c chan<- string, interval time.Duration) {
 	defer close(c)
-	var events <-chan fsnotify.Event // nil, and so never ready, without notifications
+	var events <-chan fsnotify.Event // nil and thus never ready without notifications
 	var errs <-chan error
 	if w.notify != nil {
 		events, errs = w.notify.Events, w.notify.Errors
@@ -82,7 +83,7 @@ func (w *Watcher) run(c chan<- string, interval time.Duration) {
 	}
 }
 
-// follow watches the directories that the paths lead to now.
+// follow adds watches for new directories and for directories that were replaced.
 func (w *Watcher) follow() {
 	if w.notify == nil {
 		return
@@ -100,7 +101,7 @@ func (w *Watcher) follow() {
 			}
 		}
 		if err != nil || !now.IsDir() {
-			continue // the receiver reports it when it reads the directory
+			continue // the receiver gets the error when it reads the directory
 		}
 		if err := w.notify.Add(dir); err != nil {
 			w.log.Debug("cannot watch directory, polling it instead", "dir", dir, "error", err)

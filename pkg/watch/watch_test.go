@@ -50,8 +50,8 @@ func TestNotifiesOfFiles(t *testing.T) {
 	}
 }
 
-// TestFollowsPaths: a directory that appears, is replaced or is reached through a
-// turned link is watched from the next poll on.
+// TestFollowsPaths checks that a directory that is created, replaced, or the target of
+// a changed link is watched from the next poll on.
 func TestFollowsPaths(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
@@ -94,7 +94,7 @@ func TestPoll(t *testing.T) {
 	}
 }
 
-// TestCloseWithoutReader: Close does not wait for a receiver.
+// TestCloseWithoutReader checks that Close does not block if C is not read.
 func TestCloseWithoutReader(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
