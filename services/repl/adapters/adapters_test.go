@@ -29,7 +29,7 @@ var (
 	python = []string{"python3", "-u", "zino_repl.py"}
 )
 
-// each runs a test for each program, beside other tests.
+// each runs a test for each program, in parallel with other tests.
 func each(t *testing.T, test func(t *testing.T, program []string)) {
 	t.Parallel()
 	for _, program := range [][]string{node, python} {
@@ -37,7 +37,7 @@ func each(t *testing.T, test func(t *testing.T, program []string)) {
 	}
 }
 
-// of returns the value for a program.
+// of returns the value for the given program.
 func of[T any](program []string, forNode, forPython T) T {
 	if program[0] == "node" {
 		return forNode
@@ -45,7 +45,7 @@ func of[T any](program []string, forNode, forPython T) T {
 	return forPython
 }
 
-// env is a service on a socket, and a program that is attached to it.
+// env is a service on a socket and an attached program.
 type env struct {
 	t       testing.TB
 	dir     string
@@ -102,7 +102,7 @@ func (b *env) run(program []string, args ...string) {
 	b.program.Err = out
 	b.t.Cleanup(func() {
 		if b.t.Failed() {
-			b.t.Logf("%s writes %s", name, out)
+			b.t.Logf("output of %s: %s", name, out)
 		}
 	})
 }
@@ -120,7 +120,7 @@ func (b *env) until(what string, condition func() bool) {
 	zinotest.Eventually(b.t, what, condition)
 }
 
-// page waits for the one page that is attached.
+// page waits until exactly one page is attached and returns it.
 func (b *env) page() (p proto.Page) {
 	b.t.Helper()
 	b.until("one page", func() bool {
@@ -133,7 +133,7 @@ func (b *env) page() (p proto.Page) {
 	return p
 }
 
-// gone waits until no page is attached any more.
+// gone waits until no page is attached.
 func (b *env) gone() {
 	b.t.Helper()
 	b.until("no page", func() bool { return len(b.pages()) == 0 })
@@ -153,7 +153,7 @@ func (b *env) has(parts ...string) {
 	file := filepath.Join(b.dir, b.page().File)
 	b.until(fmt.Sprintf("%q in the log", parts), func() bool {
 		text, err := os.ReadFile(file)
-		if err != nil && !errors.Is(err, os.ErrNotExist) { // a page is listed a moment before it has its file
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // a page is listed before its file is created
 			b.t.Fatal(err)
 		}
 		for _, part := range parts {
@@ -180,8 +180,8 @@ func (b *env) follow(steps []step) {
 	}
 }
 
-// TestForeignDirectory: a program does not connect to a socket in a directory that other
-// users can write to, because it runs the code of the service.
+// TestForeignDirectory checks that a program does not connect to a socket in a directory
+// that other users can write to, because the service can run code in the program.
 func TestForeignDirectory(t *testing.T) {
 	each(t, func(t *testing.T, program []string) {
 		dir := t.TempDir()
@@ -197,7 +197,7 @@ func TestForeignDirectory(t *testing.T) {
 	})
 }
 
-// TestEarly: a program may start before the service; its events are kept.
+// TestEarly checks that events of a program that starts before the service are kept.
 func TestEarly(t *testing.T) {
 	each(t, func(t *testing.T, program []string) {
 		b := newEnv(t)
@@ -209,14 +209,14 @@ func TestEarly(t *testing.T) {
 	})
 }
 
-// TestAnswerConnection: a program has a connection for its results as soon as it is
-// attached, because a stopping service accepts no connection. Its events may be long.
+// TestAnswerConnection checks that an attached program opens its connection for results
+// at once, because a stopping service accepts no new one, and that it sends long events.
 func TestAnswerConnection(t *testing.T) {
 	each(t, func(t *testing.T, program []string) {
 		b := newEnv(t)
 		b.run(program)
 		b.page()
-		b.until("three connections", func() bool { // with the one of the test
+		b.until("three connections", func() bool { // including the test's own
 			stats, err := rpc.Call(t.Context(), b.client, proto.GetStats, proto.StatsRequest{})
 			must(t, err)
 			return stats.Connections >= 3
@@ -228,7 +228,7 @@ func TestAnswerConnection(t *testing.T) {
 	})
 }
 
-// TestEval: what persists between cells, and how values and errors are shown.
+// TestEval checks which names persist between blocks, and the form of values and errors.
 func TestEval(t *testing.T) {
 	each(t, func(t *testing.T, program []string) {
 		b := newEnv(t)
@@ -310,8 +310,8 @@ var pythonSteps = []step{
 	{"l = []\nl.append(l)\nl", "text", "[[...]]"},
 }
 
-// TestEvents: output, logs and uncaught errors are captured, still reach the output
-// of the program, and do not end it.
+// TestEvents checks that output, logs and uncaught errors are captured and still printed,
+// and that errors do not end the program.
 func TestEvents(t *testing.T) {
 	for _, c := range []struct {
 		program             []string
@@ -358,7 +358,7 @@ raise KeyError("from the script")
 			b.run(c.program, b.script(c.file, c.script))
 			b.has(c.shown...)
 			if p := b.page(); p.Name != c.name {
-				t.Errorf("its name is %q", p.Name)
+				t.Errorf("the name of the page is %q", p.Name)
 			}
 			r := b.eval(c.code)
 			if !r.OK || r.Value != "3" || len(r.Background) != c.count || r.Background[0].Source != c.background.Source || r.Background[0].Message != c.background.Message {
@@ -367,15 +367,15 @@ raise KeyError("from the script")
 			b.has(c.shownAfter...)
 			for _, want := range c.printed {
 				if !strings.Contains(b.program.Err.String(), want) {
-					t.Errorf("%q is not in its output", want)
+					t.Errorf("the output lacks %q", want)
 				}
 			}
 		})
 	}
 }
 
-// TestReconnects: when the service is restarted, a program keeps its file and its
-// state.
+// TestReconnects checks that a program keeps its file and its state over a restart of
+// the service.
 func TestReconnects(t *testing.T) {
 	each(t, func(t *testing.T, program []string) {
 		b := newEnv(t)
@@ -391,8 +391,9 @@ func TestReconnects(t *testing.T) {
 	})
 }
 
-// TestImport: a program that attaches itself chooses its name; attaching does not keep
-// it running. A Python program also chooses its variables and can detach itself.
+// TestImport checks a program that imports the adapter: it chooses its name, and
+// attaching does not keep it running. A Python program also chooses its variables and
+// detaches itself.
 func TestImport(t *testing.T) {
 	here, err := filepath.Abs(".")
 	must(t, err)
@@ -415,7 +416,7 @@ page.close()
 			t.Errorf("%+v", p)
 		}
 		b.follow(of(program, nil, []step{{"answer", "json", "42"}, {"threading", "error", "NameError"}}))
-		b.eval(of(program, "over = true", "over.set()")) // which may end it before it has answered
+		b.eval(of(program, "over = true", "over.set()")) // the program may exit before it sends the result
 		b.gone()
 	})
 }

@@ -30,8 +30,8 @@ const AsyncFunction = (async () => {}).constructor;
 const attempt = (make) => { try { return make(); } catch (e) { if (e?.name !== "SyntaxError") throw e; } };
 const builds = (text) => attempt(() => new AsyncFunction(text));
 
-// lastValue makes the body of an async function return its last statement, if that is an
-// expression: it parses in both kinds of brackets and, unlike a declaration, as the body
+// lastValue changes the body of an async function to return its last statement, if that
+// is an expression: valid in two kinds of brackets and, unlike a declaration, as the body
 // of a loop.
 function lastValue(code) {
   const text = code.trim().replace(/[;\s]+$/, "");
@@ -45,8 +45,8 @@ function lastValue(code) {
   return code;
 }
 
-// compile chooses the form of the code without running it: a script with a completion
-// value, an object literal, or the body of an async function.
+// compile compiles the code as a script with a completion value, an object literal, or
+// the body of an async function. It does not run the code.
 function compile(code) {
   const options = { filename: "zino" };
   if (/\bimport\s*\(/.test(code)) options.importModuleDynamically = vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER; // prints a warning
@@ -59,7 +59,7 @@ function compile(code) {
   return script(`(async () => {\n${lastValue(code)}\n})()`, -1)();
 }
 
-// plain reports whether JSON represents v exactly. It runs no code of v.
+// plain reports whether JSON represents v exactly. It calls no getter or method of v.
 function plain(v, room = { left: 100_000 }, above = []) {
   if (v === null || typeof v === "boolean" || typeof v === "string") return --room.left > 0;
   if (typeof v === "number") return Number.isFinite(v) && !Object.is(v, -0) && --room.left > 0;
@@ -76,7 +76,7 @@ const inspect = (v) => {
   try { return util.inspect(v, { customInspect: false, depth: 4, maxArrayLength: 100, maxStringLength: 10_000 }); } catch { return `[${typeof v}]`; }
 };
 
-// serialise returns a value as the body of a reply: JSON or text.
+// serialise returns the kind and the text of a value: JSON or text.
 function serialise(v) {
   if (typeof v === "string") return { kind: "text", value: cut(v) };
   const json = plain(v) ? JSON.stringify(v) : "";
@@ -116,14 +116,14 @@ function frame(packet) {
   return Buffer.concat([head, payload]);
 }
 
-// attach connects this program, and reconnects it when the connection is lost.
+// attach connects this program, and reconnects after the connection is lost.
 export function attach({ name = path.basename(process.argv[1] ?? "node"), socket = defaultSocket(), keep = false } = {}) {
   let self = {}, live = false, closed = false, jobs, answers, timer, wait = 200, batch = [], dropped = 0, room = ROOM;
   const rest = (connection) => (keep ? connection : connection.unref());
   const answering = () => {
     if (!answers || answers.destroyed) {
-      answers = rest(net.connect(socket)).on("error", () => {}); // the attach connection reports it as well
-      frames(answers, () => {}); // refusals are ignored
+      answers = rest(net.connect(socket)).on("error", () => {}); // the attach connection has the same error
+      frames(answers, () => {}); // error replies are ignored
     }
     return answers;
   };
@@ -131,7 +131,7 @@ export function attach({ name = path.basename(process.argv[1] ?? "node"), socket
     answering().write(frame({ id: self.id, nonce: self.nonce, ...packet }));
   };
   const flush = () => {
-    timer = live ? undefined : rest(setTimeout(flush, 200)); // events are kept until it is live
+    timer = live ? undefined : rest(setTimeout(flush, 200)); // events are kept until the program is attached
     if (!live) return;
     if (dropped) batch.push({ type: "adapter", message: `${dropped} more events were left out` });
     send({ type: "events", events: batch });
@@ -154,7 +154,7 @@ export function attach({ name = path.basename(process.argv[1] ?? "node"), socket
     } catch (e) {
       result = { ok: false, error: trace(e) };
     }
-    if (batch.length) { clearTimeout(timer); flush(); } // events before the result belong to it
+    if (batch.length) { clearTimeout(timer); flush(); } // send the events of the code before its result
     send({ type: "result", job, ...result });
   };
   const take = (packet) => {

@@ -32,7 +32,7 @@ import traceback
 import types
 
 MAX = 2 << 20  # characters of a value; a packet must stay below 16 MiB
-EVENTS = 300  # events that may wait
+EVENTS = 300  # events in the queue
 
 
 def cut(text, limit=MAX):
@@ -40,7 +40,7 @@ def cut(text, limit=MAX):
 
 
 def plain(value, depth=0):
-    """Reports whether JSON represents value exactly. Runs no code of value."""
+    """Reports whether JSON represents value exactly. Calls no method of value."""
     if type(value) is list:
         return depth < 50 and len(value) < 100_000 and all(plain(v, depth + 1) for v in value)
     if type(value) is dict:
@@ -49,7 +49,7 @@ def plain(value, depth=0):
 
 
 def serialise(value):
-    """Returns a value as the body of a reply: JSON or text."""
+    """Returns the kind and the text of a value: JSON or text."""
     try:
         if type(value) is not str and plain(value) and len(text := json.dumps(value, ensure_ascii=False)) <= MAX:
             return {"kind": "json", "value": text}
@@ -88,7 +88,7 @@ def receive(connection):
 
 
 class Tee:
-    """Standard output whose lines are captured, too."""
+    """Standard output whose lines are also captured."""
 
     def __init__(self, page, stream):
         self.page, self.stream, self.line = page, stream, ""
@@ -142,7 +142,7 @@ class Page(logging.Handler):
         return connection
 
     def attach(self):
-        """Runs jobs, and reconnects when the connection is lost."""
+        """Runs jobs, and reconnects after the connection is lost."""
         wait = 0.2
         while not self.closed:
             try:
@@ -210,11 +210,11 @@ class Page(logging.Handler):
         while not self.closed:
             self.news.wait()
             time.sleep(0.05)
-            if self.live:  # events are kept until it is
+            if self.live:  # events are kept until the program is attached
                 self.report()
 
     def report(self, **packet):
-        """Sends the captured events, and a result behind them."""
+        """Sends the captured events, followed by the result, if any."""
         with self.guard:
             if packet:
                 self.tee.rest()
@@ -227,7 +227,7 @@ class Page(logging.Handler):
                 self.send({"id": self.me.get("id", ""), "nonce": self.me.get("nonce", ""), **answer})
 
     def send(self, packet):
-        for _ in range(2):  # a kept connection may be dead: try once more
+        for _ in range(2):  # the open connection may be stale: retry with a new one
             try:
                 self.answers = self.answers or self.connect()
                 send(self.answers, packet)

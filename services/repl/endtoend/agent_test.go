@@ -13,7 +13,7 @@ import (
 	"zino/proto"
 )
 
-// provider is a model that follows a script.
+// provider starts a fake provider whose model follows a script.
 func provider(t *testing.T, script string) *fakellm.Server {
 	t.Helper()
 	text, err := os.ReadFile(script)
@@ -39,8 +39,8 @@ func (w *world) exec(model *fakellm.Server, prompt string) (answer, progress str
 	return out.String(), err.String()
 }
 
-// TestAgent: the agent finds a page, sees what fails in it, repairs it there, checks
-// it and answers. Every step can be read in the page's log.
+// TestAgent checks that the agent finds a page, diagnoses and repairs its error,
+// verifies the repair and answers, and that the page's log shows every step.
 func TestAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
@@ -54,10 +54,10 @@ func TestAgent(t *testing.T) {
 	model := provider(t, "testdata/repair.script")
 	answer, progress := w.exec(model, "The page shop shows no total. Why?")
 	if want := "which shows 13.00 now; fix shop.js, too.\n"; !strings.HasSuffix(answer, want) || model.Unused() != 0 {
-		t.Errorf("it answers %q, with %d turns of the model left", answer, model.Unused())
+		t.Errorf("the answer is %q, %d turns of the model are unused", answer, model.Unused())
 	}
 	if strings.Count(progress, "Tool requested: page_eval ") != 4 || strings.Count(progress, "Tool failed: page_eval page_error: ") != 1 {
-		t.Errorf("it prints\n%s", progress)
+		t.Errorf("the progress is\n%s", progress)
 	}
 	if shown := in[string](v, `document.querySelector("output").textContent`); shown != "13.00" {
 		t.Errorf("the page shows %q", shown)
@@ -72,7 +72,7 @@ func TestAgent(t *testing.T) {
 	keep(t, "log.md", []byte(w.file(p.File)))
 	w.golden(p, "repair.md")
 	if left, err := os.ReadDir(filepath.Join(w.dir, "run")); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("remaining files: %v, %v", left, err)
 	}
 }
 

@@ -12,14 +12,14 @@ type tab struct {
 	w *world
 }
 
-// browse opens an address in a tab. Each test has its own port, and so its own
+// browse opens an address in a tab. Each test has its own port and thus its own
 // origin.
 func (w *world) browse(address string) *tab {
 	w.t.Helper()
 	return &tab{browsertest.Open(w.t, address), w}
 }
 
-// show opens an address in a window: a tab that is not in front is not painted.
+// show opens an address in a window, because background tabs are not painted.
 func (w *world) show(address string) *tab {
 	w.t.Helper()
 	return &tab{browsertest.Open(w.t, address, chromedp.WithNewWindow(true)), w}
@@ -28,7 +28,7 @@ func (w *world) show(address string) *tab {
 // in evaluates an expression in the page, not through the service.
 func in[T any](v *tab, expression string) T { return browsertest.JS[T](v.Tab, expression) }
 
-// picture keeps a screenshot of a window.
+// picture saves a screenshot of a window.
 func (v *tab) picture(name string) {
 	v.w.t.Helper()
 	png, err := chromedp.Run(v.Context, chromedp.FullScreenshot(100))

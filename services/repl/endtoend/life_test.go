@@ -17,7 +17,7 @@ import (
 // forever is code that never ends.
 const forever = "new Promise(() => {})"
 
-// executing appends code that does not end, and waits until the page runs it.
+// executing appends code that never ends, and waits until the page runs it.
 func (w *world) executing(v *tab, p proto.Page) (history string) {
 	w.t.Helper()
 	history = w.history(p.File)
@@ -41,8 +41,8 @@ func (w *world) listed(p proto.Page, state string) {
 	})
 }
 
-// TestReload: the job of a page that is reloaded has failed; the page keeps its file
-// and answers the next request in a new global scope.
+// TestReload checks that the job of a reloaded page fails, and that the page keeps its
+// file and evaluates the next request in a new global scope.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
@@ -64,7 +64,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestClose: a closed tab is listed as gone, and its job has failed.
+// TestClose checks that a closed tab is listed as gone, and that its job fails.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
@@ -86,8 +86,8 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestKilled: the service is killed during a job and started again. The page
-// reconnects with its global scope; the job is not run again.
+// TestKilled kills and restarts the service during a job. The page must reconnect
+// with its global scope, and the job must not run again.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
@@ -107,8 +107,8 @@ func TestKilled(t *testing.T) {
 	w.want(p, "[old, begun]", "JSON", "[1,true]")
 }
 
-// TestLong: while a long job runs, its file shows the time and its background; the
-// reply replaces both.
+// TestLong checks that the file shows the elapsed time and the background events of
+// a running job, and that the reply replaces both.
 func TestLong(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "cadence = 0.2\n")
@@ -144,8 +144,8 @@ func TestLong(t *testing.T) {
 	}
 }
 
-// TestFlood: a job that writes 10,000 lines to the console leaves the first two
-// and the last eight in the file, and a page that can be used.
+// TestFlood checks that the file has the first two and the last eight of 10,000
+// console lines of a job, and that the page stays usable.
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "cadence = 0.2\n")
@@ -165,14 +165,14 @@ func TestFlood(t *testing.T) {
 		t.Errorf("the exchange is\n%s\nwant\n%s", got, want)
 	}
 	w.want(p, "after()", "Text", "usable")
-	// Wait for the browser to deliver the whole flood to chromedp: a tab that is
-	// closed with more of it under way would block all others.
+	// Wait until the browser has delivered all events to chromedp: closing the tab
+	// earlier would block all other tabs.
 	if got := in[string](v, "after()"); got != "usable" {
 		t.Errorf("after() is %q", got)
 	}
 }
 
-// behind opens an address in a background tab and returns what closes it.
+// behind opens an address in a background tab and returns a function that closes it.
 func (v *tab) behind(address string) (closeTab func()) {
 	v.w.t.Helper()
 	background := true
@@ -185,8 +185,8 @@ func (v *tab) behind(address string) (closeTab func()) {
 	}
 }
 
-// TestFiftyTabs: fifty tabs of one browser are connected at once, and each answers a
-// request.
+// TestFiftyTabs checks that fifty tabs of one browser can be connected, and that each
+// evaluates a request.
 func TestFiftyTabs(t *testing.T) {
 	t.Parallel()
 	const tabs = 50

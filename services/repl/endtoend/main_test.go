@@ -1,10 +1,9 @@
-// Package endtoend_test tests the whole file REPL as people use it: the real
-// binaries, a real browser, real editors, and an agent whose model is scripted. What
-// a part does by itself is tested beside that part.
+// Package endtoend_test tests the whole file REPL: the real binaries, a real browser,
+// real editors, and an agent with a scripted model.
 //
 //	go test ./services/repl/endtoend -args -keep DIR
 //
-// leaves the page's log and pictures of the pages in DIR, for a person to look at.
+// saves the page's log and screenshots in DIR.
 package endtoend_test
 
 import (
@@ -38,7 +37,7 @@ var (
 	must = zinotest.Must
 )
 
-// timeout ends a test that hangs; no test depends on its length.
+// timeout limits a wait. No test depends on its length.
 const timeout = 2 * zinotest.Timeout
 
 func TestMain(m *testing.M) {
@@ -51,7 +50,7 @@ func run(m *testing.M) (status int) {
 	if base, err = os.MkdirTemp("", "zr"); err == nil {
 		defer func() {
 			if err := os.RemoveAll(base); err != nil {
-				fmt.Fprintln(os.Stderr, "files were left behind:", err)
+				fmt.Fprintln(os.Stderr, "cannot remove the temporary files:", err)
 				status = 1
 			}
 		}()
@@ -71,13 +70,13 @@ func run(m *testing.M) (status int) {
 		<-time.After(10 * time.Millisecond)
 	}
 	if len(left) > 0 {
-		fmt.Fprintf(os.Stderr, "processes were left behind: %q\n", left)
+		fmt.Fprintf(os.Stderr, "processes are still running: %q\n", left)
 		status = 1
 	}
 	return status
 }
 
-// keep writes what a person may want to look at, if a directory was named.
+// keep writes a file into the directory of -keep, if that is set.
 func keep(t *testing.T, name string, data []byte) {
 	t.Helper()
 	if *keepDir != "" {
@@ -96,7 +95,7 @@ type world struct {
 	repl   *zinotest.Process
 }
 
-// newWorld starts one. settings are lines of [repl].
+// newWorld starts zino-repl. settings are lines of [repl].
 func newWorld(t *testing.T, settings string) *world {
 	t.Helper()
 	dir, err := os.MkdirTemp(base, "")
@@ -111,8 +110,8 @@ func newWorld(t *testing.T, settings string) *world {
 	return w
 }
 
-// start starts the service on an address. It must end by itself when the test ends,
-// and log no error.
+// start starts the service on an address. After the test it must exit with status 0 on
+// SIGTERM, without logged errors.
 func (w *world) start(address, settings string) {
 	w.t.Helper()
 	text := fmt.Sprintf("[repl]\nsocket = \"s\"\nhttp = %q\ndir = \"work\"\nserve = \"site\"\n", address)
@@ -139,13 +138,14 @@ func (w *world) start(address, settings string) {
 	})
 }
 
-// env is an environment without anything of the user's.
+// env returns an environment that is isolated from the user's.
 func (w *world) env(more ...string) []string {
 	return append(more, "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+filepath.Join(w.dir, "home"), "XDG_RUNTIME_DIR="+filepath.Join(w.dir, "run"),
 		"TMPDIR="+filepath.Join(w.dir, "run"), "LC_ALL=C.UTF-8", "TERM=dumb")
 }
 
-// until waits for a condition. If it fails, the log and all files are shown.
+// until waits for a condition. On a timeout it logs the output of the service and all
+// Markdown files.
 func (w *world) until(what string, condition func() bool) {
 	w.t.Helper()
 	met := false
@@ -158,7 +158,7 @@ func (w *world) until(what string, condition func() bool) {
 	met = true
 }
 
-// everything is the end of all Markdown files.
+// everything returns the ends of all Markdown files.
 func (w *world) everything() string {
 	var all strings.Builder
 	files, err := filepath.Glob(w.path("debug/*.md"))
@@ -173,7 +173,8 @@ func (w *world) everything() string {
 // path returns the path of a file in the directory of the REPL.
 func (w *world) path(file string) string { return filepath.Join(w.dir, "work", file) }
 
-// file returns the text of a file, "" while an editor has renamed it.
+// file returns the text of a file, or "" if it does not exist, as while an editor
+// replaces it.
 func (w *world) file(name string) string {
 	w.t.Helper()
 	text, err := os.ReadFile(w.path(name))
@@ -193,7 +194,7 @@ func (w *world) pages() []proto.Page {
 	return list.Pages
 }
 
-// connected waits until n pages have a name and are idle, with files of their own.
+// connected waits for n idle pages with a name and returns them.
 func (w *world) connected(name string, n int) []proto.Page {
 	w.t.Helper()
 	var found []proto.Page
@@ -223,7 +224,7 @@ func (w *world) add(file, text string) {
 	zinotest.Append(w.t, w.path(file), text)
 }
 
-// history returns what stands above the footer of a file whose page is idle.
+// history returns the text above the footer of a file whose page is idle.
 func (w *world) history(file string) string {
 	w.t.Helper()
 	text := w.file(file)
@@ -234,8 +235,8 @@ func (w *world) history(file string) string {
 	return history + "\n"
 }
 
-// since waits until a page is idle and its history longer, and returns what is new.
-// What stood there before must be the same, byte for byte.
+// since waits until a page is idle and its history has grown, and returns the new
+// part. The old part must be unchanged.
 func (w *world) since(file, history string) string {
 	w.t.Helper()
 	var text string
@@ -260,7 +261,7 @@ func (w *world) ask(p proto.Page, code string) string {
 	return w.since(p.File, history)
 }
 
-// want asks and compares the exchange.
+// want appends a block of code and compares the exchange.
 func (w *world) want(p proto.Page, code, label, result string) {
 	w.t.Helper()
 	if got, want := plain(p, w.ask(p, code)), answered(code, label, result); got != want {
@@ -268,7 +269,7 @@ func (w *world) want(p proto.Page, code, label, result string) {
 	}
 }
 
-// answered is an exchange in the form of plain.
+// answered returns an exchange in the form of plain.
 func answered(code, label, result string) string {
 	return "> **agent** to PAGE at TIME\n" + js(code) + replied(label, result)
 }

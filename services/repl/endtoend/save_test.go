@@ -13,7 +13,7 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// style is a way in which programs save a file: it puts text at the file's end.
+// style is a way in which programs append text to a file.
 type style struct {
 	name string
 	save func(w *world, path, text string)
@@ -55,7 +55,7 @@ var styles = []style{
 	{"vim with a backup", func(w *world, path, text string) { // which renames the old file
 		w.run(`vim -N -u NONE -i NONE -es -c "set writebackup backupcopy=no" -c "\$r $1" -c wq "$2"`, w.part(text), path)
 	}},
-	{"vim", func(w *world, path, text string) { // with its defaults and its keys
+	{"vim", func(w *world, path, text string) { // with default settings, driven by keys
 		keys := w.part("G:r " + w.part(text) + "\n:wq\n")
 		w.run(`vim --not-a-term -s "$1" "$2"`, keys, path)
 	}},
@@ -64,7 +64,7 @@ var styles = []style{
 	}},
 }
 
-// part writes a text to a file of its own.
+// part writes a text to a temporary file and returns its path.
 func (w *world) part(text string) string {
 	w.t.Helper()
 	path := filepath.Join(w.t.TempDir(), "part")
@@ -82,14 +82,14 @@ func (w *world) run(command string, arguments ...string) {
 	}
 }
 
-// remarks are texts that an editor or the service could damage.
+// remarks are texts above a request that an editor or the service could damage.
 var remarks = []string{
 	"", "\n", "Why is that?\n\n", "a line with blanks at its end  \n\ttabs, üñí, \u202e and \x01\n\n", "> **page** said (so)\n\n",
 	fence + "text\nexecuting (5s)\n" + fence + "\n\n", "> a quote\n\n# A title\n\n",
 }
 
-// TestSaves saves requests in all styles in random order: the page answers each once,
-// directly below it, and nothing above it changes.
+// TestSaves saves requests in all styles in random order. Each must be evaluated once,
+// with the reply directly below it, and the text above must not change.
 func TestSaves(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
@@ -112,8 +112,8 @@ func TestSaves(t *testing.T) {
 	}
 }
 
-// TestOlderCopy: an editor saves its older copy, in which the last reply is missing.
-// The reply is put back, and the code is not run again.
+// TestOlderCopy checks that a reply is restored, and its code is not run again, when
+// an editor saves an older copy without that reply.
 func TestOlderCopy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
@@ -138,8 +138,8 @@ func TestOlderCopy(t *testing.T) {
 	}
 }
 
-// remarked is an exchange whose request begins with a remark: blank lines stand
-// before its header, and one behind it if text comes next.
+// remarked returns an exchange whose request begins with a remark: blank lines are
+// moved before the header, and one follows it if text comes next.
 func remarked(remark, exchange string) string {
 	text := strings.TrimLeft(remark, "\n")
 	header, rest, _ := strings.Cut(exchange, "\n")

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// browse opens an address in a window that shares nothing with other tests.
+// browse opens an address in a separate browser context.
 func (b *env) browse(address string) *browsertest.Tab {
 	b.t.Helper()
 	return browsertest.Open(b.t, address, chromedp.WithNewBrowserContext())
@@ -69,10 +69,10 @@ func (b *env) want(page, code, want string) {
 	}
 }
 
-// site serves the directory, with an app in it.
+// site configures the service to serve its directory.
 func site(cfg *config.Repl) { cfg.Serve = cfg.Dir }
 
-// newSite is a service that serves pages to a browser.
+// newSite starts a service that serves the given pages.
 func newSite(t *testing.T, pages map[string]string, change ...func(*config.Repl)) *env {
 	b := newEnv(t, append(change, site)...)
 	for name, text := range pages {
@@ -81,7 +81,7 @@ func newSite(t *testing.T, pages map[string]string, change ...func(*config.Repl)
 	return b
 }
 
-// url is the address of a page.
+// url returns the address of a page.
 func (b *env) url(path string) string { return "http://" + b.addr + path }
 
 // elsewhere serves a page from another port.

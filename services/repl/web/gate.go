@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// gate decides which requests are served. A web page anywhere can send requests to
-// this host's loopback address, and a name that it owns can be made to point there
-// (DNS rebinding), so a request is judged by its Host and its Origin.
+// gate decides which requests are served, by their Host and Origin headers: any web
+// page can send requests to the loopback address of this host, and its domain name
+// may resolve to that address (DNS rebinding).
 type gate struct {
 	hosts  []string // of the listener, with the port
 	own    []string // origins of the listener
@@ -57,12 +57,12 @@ func (g *gate) check(r *http.Request) *refusal {
 		return strings.EqualFold(word, "upgrade")
 	})
 	reading := r.Method == http.MethodGet || r.Method == http.MethodHead
-	// No answer to a request of another site can be read by its page, but a script
-	// would be run and an image be measured. Following a link is allowed.
+	// A page of another site cannot read the response, but it could run a script or
+	// measure an image. Following a link is allowed.
 	site := r.Header.Get("Sec-Fetch-Site")
 	foreign := (site == "cross-site" || site == "same-site") && r.Header.Get("Sec-Fetch-Mode") != "navigate"
-	// The token stands in Sec-WebSocket-Protocol, the one header of a handshake that
-	// a page can choose.
+	// The token is in Sec-WebSocket-Protocol, the only header of a handshake that a
+	// page can set.
 	offered := words(r.Header.Values("Sec-WebSocket-Protocol"))
 	hasToken := len(offered) == 2 && offered[0] == protocol && subtle.ConstantTimeCompare([]byte(offered[1]), []byte(g.token)) == 1
 

@@ -13,12 +13,13 @@ import (
 	"zino/pkg/config"
 )
 
-// listed are the origins that the tests' service allows.
+// listed configures the allowed origins.
 func listed(cfg *config.Repl) {
 	cfg.Origins = []string{"http://127.0.0.1:5173", "https://app.example:443", "http://Plain.example"}
 }
 
-// TestHosts: a foreign name that points at this host (DNS rebinding) is refused.
+// TestHosts checks that a foreign name that resolves to this host (DNS rebinding) is
+// refused.
 func TestHosts(t *testing.T) {
 	b := newEnv(t, listed)
 	_, port, _ := strings.Cut(b.addr, ":")
@@ -95,8 +96,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// hardened checks the headers of every answer: only the script may be read by pages
-// of other origins.
+// hardened checks the security headers of a response: pages of other origins may
+// read only the script.
 func (b *env) hardened(what string, res *http.Response) {
 	b.t.Helper()
 	for name, want := range map[string]string{
@@ -168,7 +169,7 @@ func TestUpgrades(t *testing.T) {
 	}
 }
 
-// TestUpgradeElsewhere: an upgrade needs the token at every address.
+// TestUpgradeElsewhere checks that an upgrade needs the token at every path.
 func TestUpgradeElsewhere(t *testing.T) {
 	b := newEnv(t)
 	for _, path := range []string{"/zino.js", "/zino/", "/app.html"} {
@@ -179,7 +180,7 @@ func TestUpgradeElsewhere(t *testing.T) {
 	}
 }
 
-// TestPort80: browsers leave the default port out of Host and Origin.
+// TestPort80 checks Host and Origin without the default port, as browsers send them.
 func TestPort80(t *testing.T) {
 	g := newGate(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}, nil, "token")
 	for _, host := range []string{"localhost", "localhost:80", "127.0.0.1", "[::1]"} {
@@ -205,7 +206,7 @@ func TestRefusalsAreLogged(t *testing.T) {
 	}
 }
 
-// TestMalformed sends a malformed request, and then a proper one.
+// TestMalformed checks that the service still works after malformed requests.
 func TestMalformed(t *testing.T) {
 	b := newEnv(t)
 	host := "Host: " + b.addr + "\r\n"
@@ -231,26 +232,27 @@ func TestMalformed(t *testing.T) {
 			t.Errorf("%s: %.60q, want %s", test.name, got, test.want)
 		}
 		if !strings.Contains(b.get("/zino.js"), b.token) {
-			t.Fatalf("%s: it does not serve any more", test.name)
+			t.Fatalf("%s: the service does not work any more", test.name)
 		}
 	}
 }
 
-// raw sends bytes, closes its side, and returns the first line of the answer.
+// raw sends bytes, half-closes the connection and returns the first line of the
+// response.
 func (b *env) raw(text string) string {
 	b.t.Helper()
 	c, err := net.Dial("tcp", b.addr)
 	must(b.t, err)
 	defer c.Close()
 	go func() {
-		io.WriteString(c, text) // an answer may come before the end
+		io.WriteString(c, text) // fails if the server responds and closes early
 		c.(*net.TCPConn).CloseWrite()
 	}()
-	line, _ := bufio.NewReader(c).ReadString('\n') // "" if it hangs up
+	line, _ := bufio.NewReader(c).ReadString('\n') // "" if the server closes the connection
 	return line
 }
 
-// TestSlowHeader: a connection with an unfinished header is closed.
+// TestSlowHeader checks that a connection with an incomplete header is closed.
 func TestSlowHeader(t *testing.T) {
 	b := newEnv(t)
 	b.stop()

@@ -10,7 +10,7 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// quote returns a text as JavaScript.
+// quote returns a JavaScript string literal.
 func quote(s string) string {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -19,8 +19,8 @@ func quote(s string) string {
 	return string(text)
 }
 
-// attacks are what a page of another origin can try, even if it knows the token, a
-// page and its file. Each is an expression whose value is the result.
+// attacks are the attempts of a page of another origin that knows the token, the id
+// of a page and its file. The value of each expression is the result.
 var attacks = map[string]string{
 	"script":       `new Promise(r => { const s = document.createElement("script"); s.src = base + "/zino.js"; s.onload = () => r("loaded"); s.onerror = () => r("refused"); document.head.append(s) })`,
 	"cors script":  `new Promise(r => { const s = document.createElement("script"); s.crossOrigin = ""; s.src = base + "/zino.js"; s.onload = () => r("loaded"); s.onerror = () => r("refused"); document.head.append(s) })`,
@@ -43,8 +43,8 @@ var attacks = map[string]string{
 	"frame's name": `new Promise(r => { const f = document.createElement("iframe"); f.onload = () => { try { r(f.contentWindow.document.title || "refused") } catch { r("refused") } }; f.src = base + "/app.html"; document.body.append(f) })`,
 }
 
-// TestHostile: a page on another port or another site reads nothing, connects to
-// nothing and runs nothing, and changes no file.
+// TestHostile checks that a page of another origin can neither read a file, connect,
+// run code nor change a file.
 func TestHostile(t *testing.T) {
 	b := newSite(t, map[string]string{"app.html": app, "pixel.svg": `<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"/>`}, func(cfg *config.Repl) {
 		cfg.Origins = []string{"http://127.0.0.1:1"}
@@ -70,7 +70,7 @@ func TestHostile(t *testing.T) {
 		}
 	}
 	for _, page := range b.pages() {
-		if !strings.HasPrefix(page.URL, b.url("/app.html")) { // the frame, which has its own origin
+		if !strings.HasPrefix(page.URL, b.url("/app.html")) { // the frame is a page of our own origin
 			t.Errorf("connected: %+v", page)
 		}
 	}
@@ -85,20 +85,21 @@ func TestHostile(t *testing.T) {
 	b.want(victim.ID, "typeof hostile", "text undefined")
 }
 
-// TestHostileName: a foreign name that points at this host is not served.
+// TestHostileName checks that requests for a foreign name of this host are refused.
 func TestHostileName(t *testing.T) {
 	b := newSite(t, map[string]string{"app.html": app})
 	_, port, _ := strings.Cut(b.addr, ":")
 	v := b.browse("http://evil.localhost:" + port + "/app.html") // browsers resolve it to this host
 	if got := js[string](v, "document.body.textContent"); !strings.Contains(got, "This host is not served here") {
-		t.Errorf("the page says %q", got)
+		t.Errorf("the page shows %q", got)
 	}
 	if len(b.pages()) != 0 {
 		t.Errorf("connected: %+v", b.pages())
 	}
 }
 
-// TestHostileFile: a page of a file has no origin, and does not connect.
+// TestHostileFile checks that a page of a file: URL, which has no origin, cannot
+// connect.
 func TestHostileFile(t *testing.T) {
 	b := newEnv(t)
 	b.write("local.html", `<title>Local</title><script crossorigin src="`+b.url("/zino.js")+`" onerror="refused = true"></script><script src="`+b.url("/zino.js")+`" onerror="refusedToo = true"></script>`)

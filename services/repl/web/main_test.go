@@ -15,7 +15,7 @@ import (
 
 var must = zinotest.Must
 
-// env is a service with its HTTP side in a directory of its own.
+// env is a service with its HTTP server in a temporary directory.
 type env struct {
 	*Server
 	t      testing.TB
@@ -27,7 +27,7 @@ type env struct {
 	tune   func(*Server) // called before it serves
 }
 
-// newEnv starts both on a free port.
+// newEnv starts the service on a free port.
 func newEnv(t testing.TB, change ...func(*config.Repl)) *env {
 	t.Helper()
 	b := &env{t: t, dir: zinotest.Dir(t), cfg: config.Default().Repl}
@@ -41,7 +41,7 @@ func newEnv(t testing.TB, change ...func(*config.Repl)) *env {
 	return b
 }
 
-// start begins to serve, on the same port as before.
+// start starts the service, after stop on the same port.
 func (b *env) start() {
 	b.t.Helper()
 	log := b.out.Logger()
@@ -88,7 +88,7 @@ func (b *env) write(name, text string) {
 	zinotest.Write(b.t, filepath.Join(b.dir, name), text)
 }
 
-// request sends a request with these headers; "Host" is one of them.
+// request sends a request with these headers, which may include "Host".
 func (b *env) request(method, path string, headers map[string]string) *http.Response {
 	b.t.Helper()
 	req, err := http.NewRequestWithContext(b.t.Context(), method, "http://"+b.addr+path, nil)
@@ -126,13 +126,13 @@ func (b *env) get(path string) string {
 	return string(text)
 }
 
-// client follows no redirect and keeps no connection.
+// client does not follow redirects and does not reuse connections.
 var client = &http.Client{
 	Transport:     &http.Transport{DisableKeepAlives: true},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// with returns a set of headers and more.
+// with returns a copy of headers with additional names and values.
 func with(headers map[string]string, more ...string) map[string]string {
 	headers = maps.Clone(headers)
 	for i := 0; i < len(more); i += 2 {

@@ -17,7 +17,8 @@ import (
 const app = `<!doctype html><html><head><title>Index - 7 Zen</title><script>console.log("early", {n: 1}); queueMicrotask(() => { throw new TypeError("boom") })</script></head>
 <body><p id="p" class="a">text</p><p>two</p></body></html>`
 
-// TestPage: a page that the service serves is captured from its first moment.
+// TestPage checks evaluation in a served page, and that events before the connection
+// are captured.
 func TestPage(t *testing.T) {
 	b := newSite(t, map[string]string{"app.html": app})
 	b.browse(b.url("/app.html?secret=1#here"))
@@ -41,13 +42,13 @@ func TestPage(t *testing.T) {
 	if len(logged) == 0 || logged[len(logged)-1] != "console warn during" {
 		t.Errorf("background %q", logged)
 	}
-	b.until("the file has what came before", func() bool {
+	b.until("the file has the early events", func() bool {
 		text, err := os.ReadFile(filepath.Join(b.dir, page.File))
 		return err == nil && strings.Contains(string(text), "Text console.log\nearly {\"n\":1}\n") && strings.Contains(string(text), "Error window.onerror\nTypeError: boom\n")
 	})
 }
 
-// TestShown: objects of the browser print as something useful.
+// TestShown checks the text form of browser objects.
 func TestShown(t *testing.T) {
 	b := newSite(t, map[string]string{"app.html": app, "frame.html": "<iframe src='app.html'></iframe>"})
 	b.browse(b.url("/app.html"))
@@ -82,11 +83,11 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// compact leaves the blanks out.
+// compact removes all white space.
 func compact(s string) string { return strings.Join(strings.Fields(s), "") }
 
-// TestTaken: a page that replaces everything the script uses is connected
-// nevertheless, and reconnects after a restart.
+// TestTaken checks that the script works, and reconnects after a restart, in a page
+// that replaces every built-in that the script uses.
 func TestTaken(t *testing.T) {
 	b := newSite(t, map[string]string{"app.html": `<title>Taken</title><script>const keys = Reflect.ownKeys;
 		const all = [JSON, Promise.prototype, Array.prototype, String.prototype, Map.prototype, Reflect, Object, console, EventTarget.prototype, WebSocket.prototype];
@@ -105,7 +106,7 @@ func TestTaken(t *testing.T) {
 	}
 }
 
-// TestReload: the page keeps its id, and its job has failed.
+// TestReload checks that a reloaded page keeps its id, and that its job fails.
 func TestReload(t *testing.T) {
 	b := newSite(t, map[string]string{"app.html": app, "other.html": "<title>Other</title>"})
 	v := b.browse(b.url("/app.html"))
@@ -128,20 +129,21 @@ func TestReload(t *testing.T) {
 	}
 	v.Do(chromedp.NavigateBack())
 	if back := b.connected("index-7-zen", 1); back.ID != first.ID {
-		t.Errorf("the page that was gone back to is %+v", back)
+		t.Errorf("after going back the page is %+v", back)
 	}
 	v.Close()
-	b.until("it is gone", func() bool { return len(b.pages()) == 0 })
+	b.until("the page is disconnected", func() bool { return len(b.pages()) == 0 })
 }
 
-// answers reports whether a page runs code now.
+// answers reports whether a page evaluates code without an error.
 func (b *env) answers(page, code string) bool {
 	b.t.Helper()
 	got, err := b.service.Eval(b.t.Context(), proto.Eval{Page: page, Code: code})
 	return err == nil && got.OK
 }
 
-// TestTabs: each tab is a page, also a copy of one, and does not wait for others.
+// TestTabs checks that each tab, also a duplicated one, is a separate page that does
+// not wait for the others.
 func TestTabs(t *testing.T) {
 	b := newSite(t, map[string]string{"app.html": app})
 	v := b.browse(b.url("/app.html"))
@@ -176,7 +178,8 @@ func TestTabs(t *testing.T) {
 	}
 }
 
-// TestRestart: pages reconnect by themselves, with their ids and a new token.
+// TestRestart checks that pages reconnect automatically, with their ids and the new
+// token.
 func TestRestart(t *testing.T) {
 	b := newSite(t, map[string]string{"app.html": app})
 	v := b.browse(b.url("/app.html"))
@@ -193,7 +196,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestWorlds: frames and workers of all kinds are pages of their own.
+// TestWorlds checks that frames and workers of all kinds are separate pages.
 func TestWorlds(t *testing.T) {
 	b := newSite(t, map[string]string{
 		"main.html": `<title>Main</title><iframe src=frame.html></iframe><iframe src=frame.html></iframe><script>
@@ -230,7 +233,7 @@ func TestWorlds(t *testing.T) {
 		ids[page.ID] = true
 	}
 	v.Do(chromedp.Reload())
-	b.until("the frames are there again", func() bool {
+	b.until("the frames are connected again", func() bool {
 		kept := 0
 		for _, page := range b.pages() {
 			if ids[page.ID] && (page.Kind == "page" || page.Kind == "frame") {
@@ -243,8 +246,8 @@ func TestWorlds(t *testing.T) {
 	b.connected("worker-js", 0)
 }
 
-// TestListedOrigin: pages of a listed origin load the script with the attribute
-// crossorigin; so do their workers.
+// TestListedOrigin checks that pages of a listed origin, and their workers, can load
+// the script with the attribute crossorigin.
 func TestListedOrigin(t *testing.T) {
 	var b *env
 	script := func() string { return "http://" + b.addr + "/zino.js" }
@@ -252,7 +255,7 @@ func TestListedOrigin(t *testing.T) {
 		switch r.URL.Path {
 		case "/worker.js":
 			w.Header().Set("Content-Type", "text/javascript")
-			_, _ = w.Write([]byte(`import "` + script() + `"`)) // else the worker is missed below
+			_, _ = w.Write([]byte(`import "` + script() + `"`)) // after an error the worker does not connect below
 		default:
 			html(`<title>Listed</title><script crossorigin src="`+script()+`"></script><script>new Worker("worker.js", {type: "module", name: "Elsewhere"})</script>`)(w, r)
 		}
@@ -269,7 +272,7 @@ func TestListedOrigin(t *testing.T) {
 	}
 }
 
-// TestBookmarklet loads the script into a page that is open already.
+// TestBookmarklet loads the script into an open page.
 func TestBookmarklet(t *testing.T) {
 	b := newEnv(t)
 	port := b.elsewhere(html("<title>Open</title><p>"))
@@ -282,7 +285,7 @@ func TestBookmarklet(t *testing.T) {
 	page := b.connected("open", 1)
 	b.want(page.ID, "1 + 1", "json 2")
 	js[bool](v, "location.href = "+quote(link)+", true")
-	b.until("it is there twice", func() bool {
+	b.until("the script is loaded twice", func() bool {
 		return b.answers(page.ID, "if (document.querySelectorAll('script').length < 2) throw 'not yet'")
 	})
 	if n := len(b.pages()); n != 1 {
@@ -290,8 +293,8 @@ func TestBookmarklet(t *testing.T) {
 	}
 }
 
-// TestPolicy: a page that forbids eval reports it, and one that forbids the socket
-// works without it.
+// TestPolicy checks the error in a page whose policy forbids eval, and that a page
+// whose policy forbids the socket is not affected.
 func TestPolicy(t *testing.T) {
 	b := newSite(t, map[string]string{
 		"strict.html": `<meta http-equiv="Content-Security-Policy" content="script-src 'self' 'unsafe-inline'"><title>Strict</title><script>console.log("works")</script>`,

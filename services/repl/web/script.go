@@ -37,9 +37,8 @@ var body = func() string {
 	return out.String()
 }()
 
-// script sends the page script of a listener, which serves it and the socket under the
-// given addresses. Only the script may be loaded by pages of other origins, if they
-// are listed.
+// script sends the page script with the given paths of the script and the socket.
+// Pages of listed origins may load it, but nothing else.
 func (s *Server) script(g *gate, w http.ResponseWriter, r *http.Request, script, socket string) {
 	type parameters struct {
 		Script string `json:"script"`
@@ -62,8 +61,8 @@ func (s *Server) script(g *gate, w http.ResponseWriter, r *http.Request, script,
 // tag is the element that loads the script.
 const tag = `<script src="` + scriptPath + `"></script>`
 
-// inject puts the tag into an HTML document: into its head, before the first other
-// element, so that the script captures everything that the page logs.
+// inject inserts the tag into an HTML document as the first element of its head, so
+// that the script captures everything that the page logs.
 func inject(doc []byte) []byte {
 	if isUTF16(doc) {
 		return doc
@@ -75,8 +74,8 @@ func isUTF16(doc []byte) bool {
 	return bytes.HasPrefix(doc, []byte("\xfe\xff")) || bytes.HasPrefix(doc, []byte("\xff\xfe"))
 }
 
-// headStart returns where the first element of the head stands or would stand. It is
-// behind the doctype: before it, the tag would put the page into quirks mode.
+// headStart returns the offset of the first element of the head, which is never
+// before the doctype: that would put the page into quirks mode.
 func headStart(doc []byte) int {
 	i := 0
 	if bytes.HasPrefix(doc, []byte("\xef\xbb\xbf")) {
@@ -103,7 +102,7 @@ func headStart(doc []byte) int {
 	}
 }
 
-// startsTag reports whether text begins with a tag of that name, in any case.
+// startsTag reports whether text begins with a tag, ignoring case.
 func startsTag(text []byte, name string) bool {
 	if len(text) <= len(name) || !bytes.EqualFold(text[:len(name)], []byte(name)) {
 		return false
@@ -111,8 +110,8 @@ func startsTag(text []byte, name string) bool {
 	return bytes.IndexByte([]byte(" \t\r\n\f/>"), text[len(name)]) >= 0
 }
 
-// tagEnd returns the length of the tag that text begins with, 0 if it does not end.
-// A ">" in quotes does not end it.
+// tagEnd returns the length of the tag that text begins with, or 0 if its end is
+// missing. A ">" in quotes does not end it.
 func tagEnd(text []byte) int {
 	var quote byte
 	for i, c := range text {

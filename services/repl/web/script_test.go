@@ -19,7 +19,7 @@ func TestScriptSize(t *testing.T) {
 	}
 }
 
-// TestScriptPlace: the script finds the service where it was loaded from.
+// TestScriptPlace checks that the script connects to the host that it was loaded from.
 func TestScriptPlace(t *testing.T) {
 	b := newEnv(t, listed)
 	_, port, _ := strings.Cut(b.addr, ":")
@@ -32,8 +32,8 @@ func TestScriptPlace(t *testing.T) {
 	}
 }
 
-// TestScriptOrigins: pages of listed origins may load it, with the attribute
-// crossorigin; no other answer can be read by them.
+// TestScriptOrigins checks that pages of listed origins, and no others, may load the
+// script.
 func TestScriptOrigins(t *testing.T) {
 	b := newEnv(t, listed)
 	for origin, want := range map[string]string{
@@ -59,12 +59,11 @@ func TestToken(t *testing.T) {
 	b.stop()
 	b.start()
 	if b.token == first {
-		t.Error("the token is the same after a new start")
+		t.Error("the token is the same after a restart")
 	}
 }
 
-// TestScript runs the tests of the page script in Node.js, in contexts that have the
-// parts of a browser that the script uses.
+// TestScript runs the tests of the page script in Node.js, with a simulated browser.
 func TestScript(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "zino.js")
 	text := body + `})({"script":"http://127.0.0.1:8302/zino.js","socket":"ws://127.0.0.1:8302/zino/ws","token":"first"})` + "\n"
@@ -82,7 +81,7 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// TestInject: | is where the script belongs.
+// TestInject checks the position of the script, marked by "|".
 func TestInject(t *testing.T) {
 	for _, want := range []string{
 		"|", "|plain text", "|<p>x", "|<script>1</script>", "<!doctype html>|<p>x", "<!DOCTYPE html>\n<html>|\n<body>x",
@@ -94,7 +93,7 @@ func TestInject(t *testing.T) {
 		"<html\n>|<body><head></head>", "<head/>|<p>", "  |  <p>x", "<!doctype html>|  <p>x", "|<!DOCTYPEhtml><head>",
 	} {
 		if strings.HasPrefix(want, "  |") {
-			want = "|" + strings.Replace(want, "|", "", 1) // blanks stay behind it
+			want = "|" + strings.Replace(want, "|", "", 1) // leading blanks follow the tag
 		}
 		doc := strings.Replace(want, "|", "", 1)
 		if got := string(inject([]byte(doc))); got != strings.Replace(want, "|", tag, 1) {
@@ -103,8 +102,8 @@ func TestInject(t *testing.T) {
 	}
 }
 
-// FuzzInject: the page is complete, and the place of the script depends only on what
-// stands before it.
+// FuzzInject checks that the page is otherwise unchanged, and that the position of the
+// script depends only on the text before it.
 func FuzzInject(f *testing.F) {
 	for _, doc := range []string{"", "<!doctype html><html><head><title>x</title>", "<!-- x", "\ufeff<?xml?><html a='>", "\xff\xfe<\x00"} {
 		f.Add([]byte(doc))
@@ -113,7 +112,7 @@ func FuzzInject(f *testing.F) {
 		before := bytes.Clone(doc)
 		got := inject(doc)
 		if !bytes.Equal(doc, before) {
-			t.Fatal("the page itself was changed")
+			t.Fatal("inject modified its argument")
 		}
 		if isUTF16(doc) {
 			if !bytes.Equal(got, doc) {

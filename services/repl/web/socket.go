@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	helloTime  = 10 * time.Second // until a page must have sent its hello
+	helloTime  = 10 * time.Second // limit for the hello of a page
 	helloMax   = 64 << 10         // bytes of a hello
 	packetMax  = 16 << 20         // bytes of any other packet; the script sends less
 	sendTime   = 10 * time.Second // for a packet to a page
-	reasonMax  = 120              // bytes of a reason for closing; the protocol has room for 123
+	reasonMax  = 120              // bytes of a close reason; RFC 6455 allows 123
 	socketsMax = 1000             // open sockets
 )
 
-// upgrade turns a request that passed the gate into a WebSocket, and closes it when
-// serve is done.
+// upgrade accepts a WebSocket, calls serve and closes the socket. The request has
+// passed the gate.
 func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, serve func(context.Context, *websocket.Conn) error) {
 	s.mu.Lock()
 	full := s.closed || s.open >= socketsMax
@@ -46,7 +46,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, serve func(cont
 	// The gate has checked the origin, more strictly than the library would.
 	c, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{protocol}, InsecureSkipVerify: true})
 	if err != nil {
-		s.log.Debug("cannot accept a WebSocket", "path", r.URL.Path, "error", err) // Accept has answered
+		s.log.Debug("cannot accept a WebSocket", "path", r.URL.Path, "error", err) // Accept has sent a response
 		return
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
@@ -54,7 +54,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, serve func(cont
 	closeSocket(c, serve(ctx, c))
 }
 
-// violation is an error that the page has caused.
+// violation is a protocol error of the page.
 type violation string
 
 func (v violation) Error() string { return string(v) }
@@ -69,7 +69,8 @@ func closeSocket(c *websocket.Conn, err error) {
 	case errors.Is(err, proto.ErrBusy), errors.Is(err, proto.ErrUnavailable):
 		code, reason = websocket.StatusTryAgainLater, err.Error()
 	}
-	// The page may be gone, or may not answer: then the library gives up soon.
+	// Ignore the error: the page may be disconnected. The library limits the wait for
+	// the closing handshake.
 	_ = c.Close(code, strings.ToValidUTF8(reason[:min(len(reason), reasonMax)], ""))
 }
 
@@ -94,7 +95,7 @@ func read(ctx context.Context, c *websocket.Conn) ([]byte, error) {
 }
 
 // page is a connected page of a browser. All its packets must have the id and the
-// nonce that it got in its welcome.
+// nonce of its welcome.
 type page struct {
 	*repl.Page
 	conn      *websocket.Conn
@@ -128,13 +129,13 @@ func (s *Server) page(ctx context.Context, c *websocket.Conn) error {
 				err = write(ctx, c, typ, packet)
 			}
 			if err != nil {
-				closeSocket(c, err) // ends the reading, too
+				closeSocket(c, err) // also ends receive
 				return
 			}
 		}
 	}()
 	err = s.receive(ctx, p)
-	closeSocket(c, err) // before ctx ends: that cuts the socket
+	closeSocket(c, err) // before cancel, which would end the socket without a close frame
 	cancel()
 	<-sent
 	return err
@@ -153,8 +154,8 @@ func (s *Server) hello(ctx context.Context, c *websocket.Conn) (*page, error) {
 		return nil, violation("the first packet has to be a hello")
 	}
 	var attach proto.Attach
-	// Besides an attach, a hello may have the nonce of the load before, if that was
-	// left. Otherwise a page that is loaded again and a copy of a tab look the same.
+	// A hello is an attach and, after a reload, the nonce of the unloaded page, which
+	// distinguishes a reload from a duplicated tab.
 	var before struct {
 		Left string `json:"left,omitzero"`
 	}
@@ -166,7 +167,7 @@ func (s *Server) hello(ctx context.Context, c *websocket.Conn) (*page, error) {
 	old := s.pages[attach.ID]
 	s.mu.Unlock()
 	if old != nil && old.nonce == before.Left {
-		old.Close() // its socket may be closed later than the new one is opened
+		old.Close() // the old socket may still be open
 	}
 	connected, err := s.service.Connect(attach)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"zino/proto"
 )
 
-// peer is a page without a browser.
+// peer is a simulated page.
 type peer struct {
 	b     *env
 	conn  *websocket.Conn
@@ -73,7 +73,7 @@ func (p *peer) receive() map[string]any {
 	return packet
 }
 
-// closed waits for the end of the socket and returns its code and reason.
+// closed waits until the socket is closed and returns the code and the reason.
 func (p *peer) closed() (websocket.StatusCode, string) {
 	p.b.t.Helper()
 	ctx, cancel := context.WithTimeout(p.b.t.Context(), 30*time.Second)
@@ -89,7 +89,7 @@ func (p *peer) closed() (websocket.StatusCode, string) {
 	}
 }
 
-// eval runs code in the page, for which answer answers.
+// eval requests an evaluation and calls answer with its job.
 func (p *peer) eval(code string, answer func(job string)) proto.Evaluated {
 	p.b.t.Helper()
 	type answered struct {
@@ -146,7 +146,7 @@ func TestSocket(t *testing.T) {
 	}
 }
 
-// TestSocketText: a string of JavaScript need not be valid Unicode.
+// TestSocketText checks a result that is not valid Unicode, as JavaScript allows.
 func TestSocketText(t *testing.T) {
 	b := newEnv(t)
 	p := b.hello(`"nonce":"n"`)
@@ -154,11 +154,12 @@ func TestSocketText(t *testing.T) {
 		p.sendAs("result", `"job":"`+job+`","ok":true,"kind":"text","value":"a\ud800b\u0000\u001b"`)
 	})
 	if !got.OK || !strings.HasPrefix(got.Value, "a") || !strings.Contains(got.Value, "b") {
-		t.Errorf("evaluated: %+v, heard %v", got, p.receive())
+		t.Errorf("evaluated: %+v, received %v", got, p.receive())
 	}
 }
 
-// TestSocketErrors: a wrong packet is answered with an error, and the page stays.
+// TestSocketErrors checks that an invalid packet gets an error and does not end the
+// connection.
 func TestSocketErrors(t *testing.T) {
 	b := newEnv(t)
 	p := b.hello(`"nonce":"n"`)
@@ -175,11 +176,12 @@ func TestSocketErrors(t *testing.T) {
 		}
 	}
 	if len(b.pages()) != 1 {
-		t.Error("the page is gone")
+		t.Error("the page was disconnected")
 	}
 }
 
-// TestSocketViolations: packets that the script never sends end the socket.
+// TestSocketViolations checks that packets that the script never sends close the
+// socket.
 func TestSocketViolations(t *testing.T) {
 	b := newEnv(t)
 	for _, test := range []struct{ name, text, want string }{
@@ -210,10 +212,10 @@ func TestSocketViolations(t *testing.T) {
 	if code, reason := p.closed(); code != websocket.StatusPolicyViolation || !strings.Contains(reason, "text") {
 		t.Errorf("bytes: closed with %d %q", code, reason)
 	}
-	b.until("all are gone", func() bool { return len(b.pages()) == 0 })
+	b.until("all pages are disconnected", func() bool { return len(b.pages()) == 0 })
 }
 
-// TestSocketLimits: packets that are too large end the socket, not the service.
+// TestSocketLimits checks that too large packets close only the socket.
 func TestSocketLimits(t *testing.T) {
 	b := newEnv(t)
 	p := &peer{b: b, conn: b.dial(socketPath)}
@@ -248,7 +250,7 @@ func TestSocketsMax(t *testing.T) {
 	b.hello(`"nonce":"n"`)
 }
 
-// TestSocketEnd: sockets end with the service.
+// TestSocketEnd checks that the service closes the sockets when it stops.
 func TestSocketEnd(t *testing.T) {
 	b := newEnv(t)
 	p, l := b.hello(`"nonce":"n"`), &peer{b: b, conn: b.dial(livePath)}
@@ -269,7 +271,8 @@ func TestSocketEnd(t *testing.T) {
 	}
 }
 
-// TestConnected: pages and status pages count, requests do not.
+// TestConnected checks that pages and status pages count as connections, but requests
+// do not.
 func TestConnected(t *testing.T) {
 	b := newEnv(t)
 	if b.get("/zino.js"); b.Connected() {
@@ -282,10 +285,10 @@ func TestConnected(t *testing.T) {
 		}
 		must(t, c.conn.CloseNow())
 	}
-	b.until("it has noticed", func() bool { return !b.Connected() })
+	b.until("both are disconnected", func() bool { return !b.Connected() })
 }
 
-// TestSocketGone: the loss of a page fails its job at once.
+// TestSocketGone checks that a job fails at once when its page disconnects.
 func TestSocketGone(t *testing.T) {
 	b := newEnv(t)
 	p := b.hello(`"nonce":"n"`)
@@ -314,7 +317,7 @@ func TestIdentity(t *testing.T) {
 		t.Errorf("the page after a reload is %s, not %s: %s", reloaded.id, first.id, reason)
 	}
 	must(t, reloaded.conn.CloseNow())
-	b.until("it is gone", func() bool { return len(b.pages()) == 2 })
+	b.until("the page is disconnected", func() bool { return len(b.pages()) == 2 })
 	if later := b.hello(ask + `"five"`); later.id != first.id {
 		t.Errorf("a page that comes back is %s, not %s", later.id, first.id)
 	}
@@ -331,10 +334,10 @@ func TestLive(t *testing.T) {
 	must(t, p.conn.CloseNow())
 	b.until("the list is empty", func() bool { return len(l.receive()["pages"].([]any)) == 0 })
 	must(t, l.conn.CloseNow())
-	b.until("nothing is left", func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.open == 0 })
+	b.until("all sockets are closed", func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.open == 0 })
 }
 
-// FuzzHandle: every packet of a page gets a valid answer.
+// FuzzHandle checks that every packet of a page gets a valid reply.
 func FuzzHandle(f *testing.F) {
 	for _, text := range []string{
 		`{"type":"result","id":"1a2b","nonce":"n","job":"1","ok":true,"kind":"json","value":"1"}`, `{"type":"events","id":"1a2b","nonce":"n","events":[{"type":"console","message":"x"}]}`,

@@ -17,8 +17,9 @@ import (
 	"unicode/utf8"
 )
 
-// static serves a directory of files to every user of the host: nothing outside of
-// it, no dotfiles, no logs of the REPL, no configuration, no keys.
+// static serves a directory of files to every user of the host, except dotfiles, logs
+// of the REPL, configuration files and keys. It serves no file outside of the
+// directory.
 type static struct {
 	root *os.Root
 	dir  string // without symbolic links
@@ -49,16 +50,15 @@ func openStatic(dir, repl string) (*static, error) {
 }
 
 var (
-	// errSlash: the address of a directory lacks its slash. The relative links of its
-	// page would be resolved beside it.
+	// errSlash: the path of a directory has no final slash. Without it browsers
+	// resolve relative links against the parent directory.
 	errSlash  = errors.New("a directory")
 	errSecret = errors.New("configuration files and keys are not served")
-	// errLinked: the file may be one from outside of the directory, since nothing
-	// tells which of its names was first.
+	// errLinked: a hard link may be a file from outside of the directory.
 	errLinked = errors.New("a file with several names (hard links) is not served: copy it")
 )
 
-// find opens the file at an address, or the index.html of a directory.
+// find opens the file for a URL path, or the index.html of a directory.
 func (s *static) find(address string) (*os.File, fs.FileInfo, error) {
 	if strings.Contains(address, "//") { // a redirect to it would lead to another host
 		return nil, nil, fs.ErrNotExist
@@ -96,15 +96,15 @@ func (s *static) find(address string) (*os.File, fs.FileInfo, error) {
 	return nil, nil, errors.Join(err, f.Close())
 }
 
-// isInside reports whether the target of a name may be sent. Symbolic links are
-// followed as long as they stay inside, so the name alone does not tell.
+// isInside reports whether the target of a name may be served, after following
+// symbolic links, which may not leave the directory.
 func (s *static) isInside(name string) bool {
 	target, err := filepath.EvalSymlinks(filepath.Join(s.dir, filepath.FromSlash(name)))
 	if err != nil {
 		return false
 	}
 	if target == s.logs || target == s.logs+".md" || strings.HasPrefix(target, s.logs+string(filepath.Separator)) {
-		return false // the REPL's own
+		return false // a log of the REPL
 	}
 	rel, err := filepath.Rel(s.dir, target)
 	return err == nil && (rel == "." || isPublic(filepath.ToSlash(rel)) && !isSecret(rel))
@@ -125,8 +125,8 @@ func isPublic(name string) bool {
 	return first != "debug" && first != "debug.md"
 }
 
-// isSecret reports whether a path is a configuration of Zino, or one that commonly
-// holds a key.
+// isSecret reports whether a path is a configuration file of Zino, or has a name that
+// is common for keys.
 func isSecret(name string) bool {
 	switch base := strings.ToLower(path.Base(name)); path.Ext(base) {
 	case ".key", ".pem", ".p12", ".pfx", ".env":
@@ -136,11 +136,10 @@ func isSecret(name string) bool {
 	}
 }
 
-// htmlMax is the largest page that the script is put into, in bytes.
+// htmlMax is the size in bytes of the largest page that gets the script.
 const htmlMax = 4 << 20
 
-// file answers with a file of the directory that is served, with the script in it if
-// it is a page.
+// file serves a file of the directory. It injects the script into HTML.
 func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	if s.static == nil {
 		s.missing(w, r)
@@ -177,7 +176,7 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, info.Name(), info.ModTime(), content)
 }
 
-// missing answers a request for a file that is not there. The root leads to the
+// missing answers a request for a file that does not exist. It redirects "/" to the
 // status page.
 func (s *Server) missing(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/" {
@@ -187,7 +186,7 @@ func (s *Server) missing(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "There is no such file. Dotfiles, debug/, and links that leave the directory are not served.", http.StatusNotFound)
 }
 
-// fail answers a request on which the service itself failed.
+// fail logs an internal error and answers with status 500.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	s.log.Error("request failed", "path", r.URL.Path, "error", err)
 	http.Error(w, "The service failed; its log says how.", http.StatusInternalServerError)
@@ -199,12 +198,12 @@ func send(w http.ResponseWriter, r *http.Request, kind, text string) {
 	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(text))
 }
 
-// texts are the extensions that are shown as text.
+// texts are the extensions that are served as text/plain.
 var texts = map[string]bool{".txt": true, ".md": true, ".csv": true, ".log": true, ".toml": true, ".yaml": true, ".yml": true, ".ts": true}
 
-// contentType returns the type of a file by its name; for HTML without a charset. A
-// type that the system's list lacks is neither a script nor a page, and nosniff
-// holds browsers to that.
+// contentType returns the type of a file by its extension, for HTML without a charset.
+// Unknown extensions are application/octet-stream, which nosniff prevents browsers
+// from treating as a script or a page.
 func contentType(name string) (kind string, isHTML bool) {
 	extension := strings.ToLower(path.Ext(name))
 	switch {

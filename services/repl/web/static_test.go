@@ -16,8 +16,7 @@ import (
 	"zino/pkg/config"
 )
 
-// serving serves the directory of the REPL, as a project does; servingSite serves a
-// directory in it.
+// serving serves the directory of the REPL, servingSite a directory in it.
 func serving(cfg *config.Repl) { cfg.Serve = cfg.Dir }
 
 func servingSite(cfg *config.Repl) {
@@ -77,7 +76,7 @@ func TestStatic(t *testing.T) {
 	}
 }
 
-// TestStaticLinks: a symbolic link is followed if its target can be requested itself.
+// TestStaticLinks checks that a symbolic link is followed only if its target is served.
 func TestStaticLinks(t *testing.T) {
 	b := newEnv(t, servingSite)
 	b.write("site/lib/x.js", "1")
@@ -117,7 +116,7 @@ func TestStaticHardLinks(t *testing.T) {
 	}
 }
 
-// TestStaticLogs: the logs are not served if they lie deeper in the directory.
+// TestStaticLogs checks that logs in a subdirectory are not served.
 func TestStaticLogs(t *testing.T) {
 	b := newEnv(t, func(cfg *config.Repl) {
 		cfg.Serve, cfg.Dir = cfg.Dir, filepath.Join(cfg.Dir, "project")
@@ -181,7 +180,7 @@ func TestServeMissing(t *testing.T) {
 
 func TestCloseWaits(t *testing.T) {
 	b := newEnv(t, serving)
-	const size = 8 << 20 // more than the kernel keeps
+	const size = 8 << 20 // more than the socket buffers
 	b.write("large.txt", strings.Repeat("x", size))
 	res := b.request("GET", "/large.txt", nil)
 	closed := make(chan error, 1)
@@ -210,10 +209,10 @@ func FuzzAddress(f *testing.F) {
 			return
 		}
 		if !fs.ValidPath(name) || path.Clean("/"+name) != "/"+name || strings.Contains("/"+name, "/.") || strings.ContainsAny(name, "\\\x00") {
-			t.Fatalf("%q may be asked for", name)
+			t.Fatalf("%q is public", name)
 		}
 		if first, _, _ := strings.Cut(name, "/"); strings.EqualFold(first, "debug") || strings.EqualFold(first, "debug.md") {
-			t.Fatalf("%q may be asked for, which is a log", name)
+			t.Fatalf("%q is public, but is a log", name)
 		}
 	})
 }

@@ -25,14 +25,14 @@ const (
 	// framing.
 	policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self' ws:; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-	// bookmarklet loads the script into the page that is open.
+	// bookmarklet loads the script into the open page.
 	bookmarklet = `javascript:void(document.head.append(Object.assign(document.createElement("script"),{crossOrigin:"",src:"SCRIPT"})))`
 
 	listEvery = 5 * time.Second        // longest interval between two lists
 	listPause = 100 * time.Millisecond // shortest interval
 )
 
-// status sends the page that lists what is connected, its script and its style.
+// status sends the status page, its script or its style sheet.
 func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
@@ -84,8 +84,8 @@ func (s *Server) live(ctx context.Context, c *websocket.Conn) error {
 			return nil
 		})
 	}()
-	// The list that is being sent when watching ends is sent to its end: only ctx
-	// cuts the socket.
+	// Send with ctx, not watching: a list in progress is sent completely when
+	// watching ends.
 	err := s.sendLists(ctx, watching, c, changed)
 	cancel()
 	return errors.Join(err, <-watched)

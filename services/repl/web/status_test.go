@@ -12,7 +12,7 @@ import (
 	"zino/pkg/zinotest"
 )
 
-// TestStatusHeaders: no foreign script can run in the page, and no page can frame it.
+// TestStatusHeaders checks that the policy forbids foreign scripts and framing.
 func TestStatusHeaders(t *testing.T) {
 	b := newEnv(t)
 	for path, kind := range map[string]string{"/zino/": "text/html; charset=utf-8", "/zino/status.js": "text/javascript; charset=utf-8", "/zino/status.css": "text/css; charset=utf-8"} {
@@ -25,11 +25,11 @@ func TestStatusHeaders(t *testing.T) {
 		}
 	}
 	if strings.Contains(b.get("/zino.js"), "status") {
-		t.Error("the page script has the script of the status page")
+		t.Error("the page script contains the script of the status page")
 	}
 }
 
-// TestStatusText: the configuration is shown, and cannot be markup.
+// TestStatusText checks that the page shows the configuration, HTML-escaped.
 func TestStatusText(t *testing.T) {
 	b := newEnv(t, func(cfg *config.Repl) {
 		cfg.Origins = []string{"http://a.example", `http://"><script>`}
@@ -42,13 +42,14 @@ func TestStatusText(t *testing.T) {
 	}
 }
 
-// TestStatusLive: the list is updated by itself, also after a restart of the service.
+// TestStatusLive checks that the list is updated automatically, also after a restart
+// of the service.
 func TestStatusLive(t *testing.T) {
 	b := newSite(t, map[string]string{"app.html": app})
 	status := b.browse(b.url("/zino/"))
 	says := func(text string) {
 		t.Helper()
-		b.until("the page says "+text, func() bool { return strings.Contains(js[string](status, "document.body.innerText"), text) })
+		b.until("the page shows "+text, func() bool { return strings.Contains(js[string](status, "document.body.innerText"), text) })
 	}
 	says("No page is connected.")
 	v := b.browse(b.url("/app.html?x=<img>"))
@@ -73,8 +74,8 @@ func TestStatusLive(t *testing.T) {
 	says("One page is connected.")
 }
 
-// TestStatusLayout: the page fits into a narrow window, follows the system's colours, and
-// can be used with the keyboard alone.
+// TestStatusLayout checks that the page fits into a narrow window, follows the colour
+// scheme of the system, and can be used with the keyboard.
 func TestStatusLayout(t *testing.T) {
 	b := newSite(t, map[string]string{"app.html": strings.Replace(app, "Index - 7 Zen", strings.Repeat("long", 20), 1)})
 	b.browse(b.url("/app.html"))
@@ -82,7 +83,7 @@ func TestStatusLayout(t *testing.T) {
 	b.until("the list is there", func() bool { return js[int](v, "document.querySelectorAll('#pages li').length") == 1 })
 	v.Do(chromedp.EmulateViewport(360, 640))
 	if width := js[int](v, "document.documentElement.scrollWidth"); width > 360 {
-		t.Errorf("it is %d pixels wide", width)
+		t.Errorf("the page is %d pixels wide", width)
 	}
 	var focused []string
 	for range 6 {
@@ -93,7 +94,7 @@ func TestStatusLayout(t *testing.T) {
 		t.Errorf("the keyboard reaches %s", got)
 	}
 	if outline := js[string](v, "getComputedStyle(document.activeElement).outlineStyle"); outline != "solid" {
-		t.Errorf("what has the focus has an outline %q", outline)
+		t.Errorf("the focused element has the outline %q", outline)
 	}
 	colours := map[string]bool{}
 	for _, scheme := range []string{"light", "dark"} {
@@ -111,7 +112,7 @@ func TestStatusLayout(t *testing.T) {
 	}
 }
 
-// contrast computes the least contrast of the page's texts to their background.
+// contrast computes the minimum contrast ratio of the texts of the page.
 const contrast = `(() => {
 	const parse = c => c.match(/[\d.]+/g).map(Number);
 	const light = c => { const [r, g, b] = parse(c).map(v => (v /= 255) <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b };

@@ -1,11 +1,11 @@
-// Package web is the side of the file REPL that browsers see: the script that
-// connects a page, the WebSocket that code travels over, static files with the
-// script in them, and a page that lists what is connected. One check, the gate,
-// stands before every route.
+// Package web is the HTTP server of the file REPL: the script that connects a page,
+// the WebSocket for code and results, static files with the script injected into
+// HTML, and a status page that lists the connected pages. Every request is first
+// checked by the gate.
 //
-// The gate keeps other web pages out. It does not keep out other programs of this
-// host, which may send any Origin: they can pose as a page, or request the files
-// that are served; they cannot reach what runs in a page.
+// The gate refuses requests of other web pages. It cannot refuse other programs of
+// this host, which may send any Origin: they can pose as a page or request served
+// files, but cannot run code in a page.
 package web
 
 import (
@@ -28,13 +28,12 @@ const (
 	headerTime  = 10 * time.Second // for the header of a request
 	idleTime    = time.Minute      // for a connection without a request
 	writeTime   = 2 * time.Minute  // for a whole answer
-	headerBytes = 64 << 10         // the cookies of all ports of a host come along
-	closeTime   = time.Second      // for answers that are under way at Close
-	loggedMax   = 50               // different refusals that are logged, each once
+	headerBytes = 64 << 10         // cookies are shared by all ports of a host
+	closeTime   = time.Second      // for responses in progress at Close
+	loggedMax   = 50               // distinct refusals to log, each once
 )
 
-// The addresses of the service's own pages. A directory that is served cannot hide
-// them.
+// The paths of the service's own pages. They take precedence over served files.
 const (
 	scriptPath = "/zino.js"
 	statusPath = "/zino/"
@@ -42,7 +41,7 @@ const (
 	livePath   = "/zino/live"
 )
 
-// Server is the HTTP side of a REPL.
+// Server is the HTTP server of a REPL.
 type Server struct {
 	cfg     config.Repl
 	service *repl.Service
@@ -57,14 +56,13 @@ type Server struct {
 
 	mu      sync.Mutex
 	closed  bool
-	open    int // sockets
+	open    int // number of open sockets
 	sockets sync.WaitGroup
 	pages   map[string]*page // by id
 	logged  map[string]bool  // refusals that were logged
 }
 
-// New opens the directory that is served, if there is one, and creates the token of
-// this start.
+// New opens the directory of [repl] serve, if it is set, and creates a random token.
 func New(cfg config.Repl, service *repl.Service, log *slog.Logger) (*Server, error) {
 	s := &Server{cfg: cfg, service: service, log: log, token: rand.Text(), pages: map[string]*page{}, logged: map[string]bool{}}
 	if cfg.Serve != "" {
@@ -77,14 +75,14 @@ func New(cfg config.Repl, service *repl.Service, log *slog.Logger) (*Server, err
 	s.http = &http.Server{
 		Handler: http.HandlerFunc(s.answer), ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		BaseContext:                  func(net.Listener) context.Context { return s.ctx },
-		DisableGeneralOptionsHandler: true, // it would answer before the gate
+		DisableGeneralOptionsHandler: true, // it would bypass the gate
 		ReadHeaderTimeout:            headerTime, ReadTimeout: headerTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes,
 	}
 	return s, nil
 }
 
-// Serve answers on l until Close, and closes l. A listener that other hosts can reach
-// is refused. Serve is called once.
+// Serve serves requests on l until Close, and closes l. It refuses a listener that is
+// not on a loopback address. Serve may be called once.
 func (s *Server) Serve(l net.Listener) error {
 	addr, ok := l.Addr().(*net.TCPAddr)
 	if !ok || !addr.IP.IsLoopback() {
@@ -104,8 +102,8 @@ func (s *Server) Connected() bool {
 	return s.open > 0
 }
 
-// Close accepts no more requests, gives answers that are under way a second, ends all
-// connections, and waits for their goroutines.
+// Close stops accepting requests, waits up to a second for responses in progress,
+// closes all connections, and waits for their goroutines.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -124,7 +122,7 @@ func (s *Server) Close() error {
 	return err
 }
 
-// answer answers a request that passes the gate.
+// answer routes a request that passes the gate.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	if !s.pass(s.gate, w, r) {
 		return
@@ -145,9 +143,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pass sets the headers of every answer and reports whether a request passes the gate
-// of its listener. Otherwise it answers with the refusal, and logs it once: a page
-// that is left open would fill the log.
+// pass sets the common response headers and reports whether a request passes the
+// gate. Otherwise it sends the refusal. It logs the same refusal only once, because
+// an open page repeats its requests.
 func (s *Server) pass(g *gate, w http.ResponseWriter, r *http.Request) bool {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
@@ -174,5 +172,5 @@ func (s *Server) pass(g *gate, w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// shorten makes a text of a request fit for the log.
+// shorten truncates and escapes a text of a request for the log.
 func shorten(s string) string { return text.VisibleLine(s[:min(len(s), 200)]) }

@@ -1,6 +1,6 @@
-// Command zino-repl keeps a Markdown file for every live page, in which people,
-// editors and models run code in the page. Pages connect to it over HTTP, from this
-// host only; it depends on no other service.
+// Command zino-repl maintains a Markdown file for every connected page. Code that a
+// person, an editor or a model adds to the file is run in the page. Pages connect over
+// HTTP, only from this host. It depends on no other service.
 package main
 
 import (
@@ -19,8 +19,9 @@ import (
 	"zino/services/repl/web"
 )
 
-// drainLimit is how long code may run after SIGTERM. It is less than what requests
-// on the socket have, since those of attached programs end with it.
+// drainLimit limits how long code may run after SIGTERM. It is shorter than the
+// shutdown limit of requests on the socket, because the requests of attached programs
+// end only after draining.
 const drainLimit = 15 * time.Second
 
 func main() {
@@ -36,15 +37,15 @@ func main() {
 	s := rpc.NewServer("repl", log)
 	r.Register(s)
 	s.BeforeShutdown(func(ctx context.Context) { drain(ctx, r, log) })
-	// Pages can start the service again only if its address outlives this process.
+	// With an own listener pages cannot start the service again after it has exited.
 	s.KeepWhile(func() bool { return !inherited || pages.Connected() })
 	s.OnStats(func(stats *proto.Stats) { stats.Info["http"] = l.Addr().String() })
 	err = service.Serve(s, "repl", cfg.Repl.Socket, log)
 	service.Fail("repl", errors.Join(err, pages.Close(), r.Close()))
 }
 
-// listen returns the listener for pages: the inherited one of the name http, or a
-// new one.
+// listen returns the listener for pages: the inherited socket named http, or a new
+// one.
 func listen(address string) (l net.Listener, inherited bool, err error) {
 	if l, err := service.Inherited("http"); l != nil || err != nil {
 		return l, true, err
@@ -56,8 +57,8 @@ func listen(address string) (l net.Listener, inherited bool, err error) {
 	return l, false, err
 }
 
-// drain waits until no code runs any more, and closes the service: attached programs
-// would stay connected as long as they can. Until then their results are accepted.
+// drain waits until no code is running, accepting results meanwhile, and closes the
+// service, which disconnects attached programs.
 func drain(ctx context.Context, r *repl.Service, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, drainLimit)
 	defer cancel()

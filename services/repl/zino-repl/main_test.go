@@ -29,11 +29,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program is a running zino-repl in a directory of its own.
+// program is a running zino-repl in a temporary directory.
 type program struct {
 	*zinotest.Process
 	t      *testing.T
-	dir    string // with work, the directory of the REPL
+	dir    string // contains work, the directory of the REPL
 	client *rpc.Client
 	http   string // address for pages
 }
@@ -107,7 +107,7 @@ func (p *program) script() string {
 	return string(token[1])
 }
 
-// attach connects a page over the socket for as long as the service lets it.
+// attach connects a page over the socket until the service ends the connection.
 func (p *program) attach() (attached proto.Attached, jobs chan proto.Job, ended chan error) {
 	p.t.Helper()
 	client := rpctest.Client(p.t, "repl", p.client.Path)
@@ -136,7 +136,7 @@ func (p *program) request(log string) (file string) {
 	return file
 }
 
-// terminate sends SIGTERM and waits until the program accepts no new code.
+// terminate sends SIGTERM and waits until the program refuses new code.
 func (p *program) terminate(id string) {
 	p.t.Helper()
 	p.Signal(syscall.SIGTERM)
@@ -146,7 +146,7 @@ func (p *program) terminate(id string) {
 	})
 }
 
-// replied waits for the end of the program and checks the reply in the log.
+// replied waits until the program exits and checks the reply in the log.
 func (p *program) replied(file string) {
 	p.t.Helper()
 	zinotest.Equal(p.t, "exit status", p.Exit(), 0)
@@ -156,7 +156,7 @@ func (p *program) replied(file string) {
 	}
 }
 
-// TestProgram starts the service, uses both of its addresses, and ends it while a
+// TestProgram starts the service, uses both of its addresses, and stops it while a
 // page is connected.
 func TestProgram(t *testing.T) {
 	p := start(t, "http = \"127.0.0.1:0\"\nserve = \"work\"\n")
@@ -179,11 +179,11 @@ func TestPortTaken(t *testing.T) {
 	zinotest.Equal(t, "exit status", p.Exit(), 1)
 	if line, rest, _ := strings.Cut(p.Err.String(), "\n"); !strings.HasPrefix(line, "zino-repl: ") || !strings.HasSuffix(line, "; set another port in ZINO.toml under [repl] http") ||
 		strings.Contains(rest, "zino-repl") {
-		t.Errorf("it writes %q", p.Err)
+		t.Errorf("stderr is %q", p.Err)
 	}
 }
 
-// TestDrainPage: code that runs in a page at SIGTERM ends, and its reply is written.
+// TestDrainPage checks that the reply of code that runs during SIGTERM is written.
 func TestDrainPage(t *testing.T) {
 	p := start(t, "http = \"127.0.0.1:0\"\n")
 	p.ready()
@@ -209,8 +209,8 @@ func TestDrainPage(t *testing.T) {
 	p.replied(file)
 }
 
-// TestDrainAttached: the same for a program whose answer arrives over a new
-// connection, and for one that has kept a connection to an inherited socket.
+// TestDrainAttached is TestDrainPage for an attached program that sends its result
+// over a new connection, and for one with an open connection to an inherited socket.
 func TestDrainAttached(t *testing.T) {
 	for name, run := range map[string]func(*testing.T) *program{
 		"own socket": func(t *testing.T) *program { return start(t, "http = \"127.0.0.1:0\"\n") },
@@ -240,12 +240,12 @@ func TestInheritedSockets(t *testing.T) {
 	p.ready()
 	p.script()
 	if _, err := os.Stat(filepath.Join(p.dir, "none")); !os.IsNotExist(err) {
-		t.Errorf("it opened a socket of its own as well: %v", err)
+		t.Errorf("the service also created its own socket: %v", err)
 	}
 }
 
-// TestIdleExit: an unused service ends, and both addresses still accept connections
-// for the next process.
+// TestIdleExit checks that an idle service exits, and that both inherited sockets
+// still accept connections for the next process.
 func TestIdleExit(t *testing.T) {
 	p := startInherited(t, "--idle-exit", "50ms")
 	zinotest.Equal(t, "exit status", p.Exit(), 0)

@@ -1,6 +1,6 @@
-// The page may replace any of these at any time, so they are copied first. For the
-// same reason nothing here uses an iterator (no spread, no for-of), and lists and
-// packets have no prototype: it could have a setter or a toJSON.
+// The page may replace any built-in at any time, so the script uses copies. For the
+// same reason it avoids iterators (no spread, no for-of), and lists and packets have
+// no prototype, which could have a setter or a toJSON.
 const G = globalThis, mark = Symbol.for("zino");
 if (G[mark]) return;
 G[mark] = true;

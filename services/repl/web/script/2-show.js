@@ -1,4 +1,5 @@
-// native reports whether f is built in: calling it runs no code of the page.
+// native reports whether f is a built-in function, so that calling it runs no code of
+// the page.
 const native = f => typeof f === "function" && has(call(source, f), "[native code]");
 
 // read reads a property without calling getters of the page.
@@ -10,7 +11,7 @@ const read = (o, key) => {
 };
 const isError = v => typeof read(v, "stack") === "string" && typeof read(v, "message") === "string";
 
-// These getters and methods throw for objects of any other kind.
+// These getters and methods throw for objects of other classes.
 const nodeType = brand(G.Node, "nodeType"), windowOf = doc && getter(G, "window");
 const mapSize = brand(Map, "size"), setSize = brand(Set, "size"), { forEach: mapEach } = Map.prototype, { forEach: setEach } = Set.prototype;
 const bytes = brand(Uint8Array, Symbol.toStringTag), length = brand(Uint8Array, "length");
@@ -33,8 +34,8 @@ const failure = (e, depth = 0) => tried(() => {
   return stack + (cause && depth < 4 ? "\nCaused by: " + failure(cause, depth + 1) : "");
 }) ?? "[cannot be shown]";
 
-// show serialises a value: as JSON if that is exact, otherwise as similar text (kind).
-// It never throws, and reads a property at most once.
+// show serialises a value as JSON if that is exact, otherwise as similar text; kind
+// says which. It never throws, and reads a property at most once.
 const show = (value, depth = 5, count = 300, size = 1 << 14) => {
   let kind = "json";
   const path = bare();
@@ -45,7 +46,7 @@ const show = (value, depth = 5, count = 300, size = 1 << 14) => {
   };
   const odd = s => { kind = "text"; return cut(s); };
   const guard = f => { try { return f(); } catch (e) { return odd("[throws " + failure(e) + "]"); } };
-  // list joins the parts that each adds, on one line if that is short.
+  // list joins the parts that the callback adds, on one line if they are short.
   const list = (open, close, pad, each) => {
     const parts = bare();
     let all = 0, full;

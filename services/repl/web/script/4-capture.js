@@ -1,6 +1,6 @@
-// Events are sent in batches, after 200 ms or when there are 100. If they cannot be
-// sent, the first two and the last ones are kept, as in the file. The first events of
-// a batch may be long, so that JSON stays whole.
+// Events are sent in batches of up to 100, after at most 200 ms. If they cannot be
+// sent, the first two and the latest are kept, as in the file. The first events of a
+// batch have a higher length limit, so that long JSON is not truncated.
 let queue = bare(), lost = 0, timer, inside;
 const keep = (type, level, message, stack = "") => {
   if (queue[99]) flush();

@@ -2,8 +2,8 @@ const { WebSocket, fetch, location: place } = G, { send, close } = WebSocket.pro
 let live, socket, id, name, left, key = "zino", wait = 100, storage, { token } = zino;
 let nonce = G.crypto.getRandomValues(new Uint32Array(4)).join("");
 
-// The id is stored under a key that names the frame. A duplicated tab has a copy of it;
-// "left" says that the load with that nonce has ended, so this is not a duplicate.
+// The id is stored under a key that identifies the frame. A duplicated tab has a copy
+// of it; "left" means that the page with that nonce was unloaded, so this is a reload.
 tried(() => {
   for (let w = doc && G; w && w !== w.parent; w = w.parent) {
     let i = 0;
@@ -54,7 +54,7 @@ const open = () => {
   listen(socket, "close", () => { live = false, again(); });
 };
 
-// again reconnects, with the current token of the script.
+// again reconnects with the token of the current script.
 const again = () => setTimeout(async () => {
   try {
     const script = await fetch(zino.script, { cache: "no-store" });
@@ -64,6 +64,6 @@ const again = () => setTimeout(async () => {
 }, wait = wait < 5e3 ? wait * 2 : wait);
 
 listen(G, "pagehide", () => { save(" left"), tried(close, socket); });
-// If the script stands first in the page, the title is not parsed yet.
+// Wait for the title: the script may be the first element of the page.
 const begin = () => socket || tried(open);
 if (doc?.readyState === "loading") listen(doc, "DOMContentLoaded", begin), setTimeout(begin, 2e3); else begin();

@@ -3,7 +3,7 @@
 const list = document.getElementById("pages"), summary = document.getElementById("summary");
 let token = document.body.dataset.token, wait = 250;
 
-// put changes a text only if it differs, so that a selection is kept.
+// put changes a text only if it differs, to keep the user's selection.
 const put = (item, name, text) => {
   const part = item.querySelector("." + name);
   if (part.textContent !== text) part.textContent = text;
@@ -53,7 +53,7 @@ const open = () => {
   socket.onclose = () => { summarize("The service does not answer. Trying again…"); setTimeout(again, wait); };
 };
 
-// again reconnects. After a restart of the service the token has changed.
+// again reconnects with a new token, because a restart of the service changes it.
 const again = async () => {
   wait = Math.min(wait * 2, 5000);
   try {

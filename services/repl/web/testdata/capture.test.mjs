@@ -42,7 +42,7 @@ test("uncaught errors", async () => {
   assert.equal(got[3].message, 'Uncaught {"code":3}');
 });
 
-test("events before the connection are kept, within bounds", async () => {
+test("events before the connection are kept up to a limit", async () => {
   const w = new World({ welcome: false });
   w.run(`for (let i = 0; i < 1000; i++) console.log("n" + i)`);
   w.tick();
@@ -59,7 +59,7 @@ test("events before the connection are kept, within bounds", async () => {
   assert.match(long.events[4].message, /^y+… \(980000 more characters\)$/);
 });
 
-test("a flood is sent at once and completely", async () => {
+test("a flood of events is sent completely", async () => {
   const w = new World();
   await w.eval(`for (let i = 0; i < 10000; i++) console.log("n" + i)`);
   assert.deepEqual(events(w).map(e => e.message), Array.from({ length: 10000 }, (_, i) => "n" + i));

@@ -19,7 +19,7 @@ test("the hello of workers", () => {
   assert.equal(new World({ before: "globalThis.SharedWorkerGlobalScope = class {}" }).packets[0].kind, "shared worker");
 });
 
-test("a page that is loading is awaited for its title", () => {
+test("a loading page connects when its title is known", () => {
   const heard = {};
   const document = { readyState: "loading", title: "", addEventListener: 0 };
   const w = new World({ document, welcome: false, before: `EventTarget.prototype.addEventListener = (old => function (type, f) {
@@ -33,7 +33,7 @@ test("a page that is loading is awaited for its title", () => {
   assert.equal(w.packets[0].name, "read");
 });
 
-test("a page that never finishes loading connects, too", () => {
+test("a page that never finishes loading connects", () => {
   const w = new World({ document: { ...page, readyState: "loading" }, welcome: false });
   assert.equal(w.sockets.length, 0);
   assert.equal(w.timers[0].ms, 2000);
@@ -41,7 +41,7 @@ test("a page that never finishes loading connects, too", () => {
   assert.equal(w.sockets.length, 1);
 });
 
-test("the id survives a reload, with the nonce of the load before", () => {
+test("a reloaded page keeps its id and sends its former nonce", () => {
   const kept = storage();
   const first = new World({ document: page, storage: kept });
   const { nonce } = first.packets[0];
@@ -49,7 +49,7 @@ test("the id survives a reload, with the nonce of the load before", () => {
   const copy = new World({ document: page, storage: storage({ ...kept.held }), welcome: false });
   copy.fire("open");
   assert.equal(copy.packets[0].id, "1a2b");
-  assert.equal(copy.packets[0].left, undefined, "a copy of the tab has no word that the page is gone");
+  assert.equal(copy.packets[0].left, undefined, "a copied tab must not look like a reload");
   assert.notEqual(copy.packets[0].nonce, nonce);
   first.run("fire(null, 'pagehide')");
   assert.equal(first.closedBy, "page");
@@ -64,7 +64,7 @@ test("storage that throws or holds invalid values", () => {
   }
 });
 
-test("frames have keys of their own", () => {
+test("frames have separate keys", () => {
   const kept = storage();
   new World({ document: page, storage: kept, before: `
     globalThis.parent = {length: 2, 0: {}, 1: globalThis}; parent.parent = {length: 1, 0: parent}; parent.parent.parent = parent.parent` });
@@ -75,7 +75,7 @@ test("a lost connection is reopened with the new token of the script", async () 
   const w = new World();
   const before = w.packets[0];
   w.fire("close");
-  w.tick(); // no answer
+  w.tick(); // the fetch fails
   await new Promise(setImmediate);
   w.answer = () => Promise.resolve({ text: () => Promise.resolve(script.replace('"token":"first"', '"token":"second"')) });
   w.tick();

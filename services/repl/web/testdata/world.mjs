@@ -1,5 +1,5 @@
-// A world for the page script: a context with the parts of a browser that the script
-// uses, and a socket whose other end the tests control.
+// A simulated browser for the page script: a context with the browser APIs that the
+// script uses, and a socket that the tests control.
 import vm from "node:vm";
 import { readFileSync } from "node:fs";
 import { webcrypto } from "node:crypto";
@@ -27,7 +27,7 @@ globalThis.location = { href: "http://127.0.0.1:8302/app.html?secret", pathname:
 globalThis.name = "";
 `;
 
-// World is a loaded script. Its page is welcomed unless the options differ.
+// World is a context with the loaded script, connected unless welcome is false.
 export class World {
   constructor({ before = "", storage, document, welcome = true } = {}) {
     this.packets = [];
@@ -45,7 +45,7 @@ export class World {
       ...(document && { document }),
       ...(storage && { sessionStorage: storage }),
     }, { codeGeneration: { strings: true, wasm: false } });
-    this.answer = () => Promise.reject(new Error("nobody answers"));
+    this.answer = () => Promise.reject(new Error("connection refused"));
     this.run(browser);
     if (document) this.run("globalThis.window = globalThis.parent = globalThis;");
     this.run(before);
@@ -55,7 +55,7 @@ export class World {
 
   load() { vm.runInContext(script, this.context, { filename: "http://127.0.0.1:8302/zino.js" }); }
   run(code) { return vm.runInContext(code, this.context); }
-  // fire fires an event of the last socket.
+  // fire dispatches an event on the last socket.
   fire(type, event) { this.context.fire(this.sockets.at(-1)[0], type, event); }
   welcome(id = "1a2b") {
     this.fire("open");
@@ -75,7 +75,7 @@ export class World {
     while (this.of(type).length < n) await new Promise(resolve => this.waiting.push(resolve));
     return this.of(type)[n - 1];
   }
-  // tick fires the timers that are set.
+  // tick runs all pending timers.
   tick() { for (const { f } of this.timers.splice(0)) f(); }
   // eval sends a job to the page and returns the result.
   async eval(code) {

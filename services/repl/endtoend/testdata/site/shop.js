@@ -1,4 +1,4 @@
-// A shop with a mistake in it, for an agent to find.
+// A shop with a bug that the agent finds.
 const basket = [
   { fruit: "apples", pieces: 2, price: 2 },
   { fruit: "pears", pieces: 1, price: 3 },
