@@ -9,8 +9,7 @@ import (
 	"zino/proto"
 )
 
-// BenchmarkDelta measures a piece of text on its way from agr through the daemon to
-// a caller.
+// BenchmarkDelta measures a delta sent from agr through the daemon to a caller.
 func BenchmarkDelta(b *testing.B) {
 	agr, _ := rpctest.New(b, "agr", "", func(s *rpc.Server) {
 		rpc.HandleText(s, proto.AgrRun, func(_ context.Context, _ proto.Run, out *rpc.Out) (proto.Text, error) {
@@ -44,7 +43,7 @@ func (c *counter) Text([]byte) error          { return nil }
 func (c *counter) Flush() error               { return nil }
 func (c *counter) Event(string, []byte) error { *c++; return nil }
 
-// BenchmarkRelay measures the daemon's own part of it.
+// BenchmarkRelay measures the daemon's part of BenchmarkDelta.
 func BenchmarkRelay(b *testing.B) {
 	delta := []byte(deltaA)
 	r := &relay{}

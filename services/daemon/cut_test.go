@@ -17,18 +17,18 @@ import (
 	"zino/proto"
 )
 
-// proxy is a socket in front of a service's. It can be cut at any moment, as when
-// the process dies.
+// proxy is a proxy between the daemon and a service. Closing its connections simulates
+// the death of the service.
 type proxy struct {
 	l     net.Listener
 	mu    sync.Mutex
 	ends  []net.Conn
-	drop  func(answer []byte) bool // reports whether the connection breaks before these bytes
+	drop  func(answer []byte) bool // reports whether to close the connection instead of passing on these bytes
 	isCut bool
 	wg    sync.WaitGroup
 }
 
-// newProxy puts a proxy in front of the service at path.
+// newProxy moves the socket of the service and listens at its path.
 func newProxy(t *testing.T, path string, drop func(answer []byte) bool) *proxy {
 	t.Helper()
 	zinotest.Must(t, os.Rename(path, path+"-"))
@@ -47,7 +47,7 @@ func newProxy(t *testing.T, path string, drop func(answer []byte) bool) *proxy {
 	return c
 }
 
-// connect passes bytes on in both directions until one end closes.
+// connect copies bytes in both directions until one end is closed.
 func (c *proxy) connect(near net.Conn, path string) {
 	far, err := net.Dial("unix", path)
 	if err != nil {
@@ -72,14 +72,14 @@ func (c *proxy) connect(near net.Conn, path string) {
 				break
 			}
 		}
-		to.Close() // when one end closes, both do
+		to.Close() // close both ends together
 		from.Close()
 	}
 	c.wg.Go(func() { pass(far, near, nil) })
 	c.wg.Go(func() { pass(near, far, c.drop) })
 }
 
-// cut closes all connections and accepts no new ones.
+// cut closes all connections and the listener.
 func (c *proxy) cut() {
 	c.l.Close()
 	c.mu.Lock()
@@ -91,11 +91,11 @@ func (c *proxy) cut() {
 	c.wg.Wait()
 }
 
-// places is the number of steps of a turn: how many packets agr has sent.
+// places is the number of points in a turn: before and after each packet of agr.
 var places = len(wholeTurn) + 1
 
-// stops is a script that sends place packets of a whole turn, calls happen, and
-// sends the rest.
+// stops returns a script that sends the first place packets of a whole turn, calls
+// happen, and sends the rest.
 func stops(place int, happen func(ctx context.Context)) agentScript {
 	return func(ctx context.Context, say func(...string) error) (proto.Text, error) {
 		if err := say(wholeTurn[:place]...); err != nil {
@@ -109,8 +109,8 @@ func stops(place int, happen func(ctx context.Context)) agentScript {
 	}
 }
 
-// storedBy returns the events of the first n packets, the unfinished text and
-// output included.
+// storedBy returns the events of the first n packets, including unfinished text and
+// output.
 func storedBy(n int) (stored []string) {
 	stored = []string{storedUser}
 	partial, running := "", ""
@@ -144,8 +144,8 @@ func storedBy(n int) (stored []string) {
 	return stored
 }
 
-// visible returns how many of the first n packets a caller of events has: those of
-// an inference that has not ended wait for their append.
+// visible returns how many of the first n packets a caller of events has received:
+// packets of an unfinished inference wait for their append.
 func visible(n int) int {
 	for n > 0 && n < len(wholeTurn) && (wholeTurn[n-1] == finalA || wholeTurn[n-1] == requested) {
 		n--
@@ -156,10 +156,9 @@ func visible(n int) int {
 	return n
 }
 
-// checkStored checks that the events of the first n packets are stored, and end
-// behind them, for an n from visible(place) to place: packets that the caller does
-// not have yet may still be on their way to the daemon.
-// Events with one of the marks are left out.
+// checkStored checks that the events of the first n packets are stored, followed by
+// end, for an n from visible(place) to place: the daemon may not have received the
+// packets that the caller has not received. Events with one of the marks are ignored.
 func checkStored(t *testing.T, got []string, place int, marks []string, end ...string) {
 	t.Helper()
 	for n := visible(place); n <= place; n++ {
@@ -170,9 +169,9 @@ func checkStored(t *testing.T, got []string, place int, marks []string, end ...s
 	equalLists(t, fmt.Sprintf("stored of %d packets", place), got, append(storedBy(place), end...))
 }
 
-// TestNeighbourDies: each neighbour dies at every step of a turn. The caller gets one
-// terminal packet, and all that it saw of the conversation is stored, unless mem
-// died: then what mem had.
+// TestNeighbourDies kills each neighbour after every packet of a turn. The caller must
+// get one terminal packet, and every packet that it received must be stored, unless
+// mem died.
 func TestNeighbourDies(t *testing.T) {
 	for _, name := range []string{"sys", "ctx", "mem", "agr"} {
 		t.Run(name, func(t *testing.T) {
@@ -196,7 +195,7 @@ func dies(t *testing.T, name string, place int) {
 	packets := rpctest.Raws(c.Packets(visible(place)))
 	zinotest.Receive(t, "the step", reached)
 	neighbour.cut()
-	if name != "agr" { // sys and ctx have done their work, mem is needed for the next append
+	if name != "agr" { // sys and ctx are not needed any more; mem is, for the next append
 		close(goOn)
 	}
 	_, last := rest(c)
@@ -224,8 +223,8 @@ func dies(t *testing.T, name string, place int) {
 	}
 }
 
-// TestCallerHangsUp: the caller hangs up at every step. agr is cancelled, the session
-// says how the turn ended, and the lock is released.
+// TestCallerHangsUp closes the caller's connection after every packet of a turn. agr
+// must be cancelled, the interruption stored, and the lock released.
 func TestCallerHangsUp(t *testing.T) {
 	for place := range places {
 		for _, more := range []string{`,"events":true`, `,"stream":true`, ``} {
@@ -252,7 +251,7 @@ func TestCallerHangsUp(t *testing.T) {
 			got := b.trail.stored()
 			if more == `,"events":true` {
 				checkStored(t, got, place, nil, storedBreak)
-			} else { // deltas may still be on their way
+			} else { // the last deltas may not have arrived
 				checkStored(t, without(got, partial...), place, partial, storedBreak)
 			}
 			steps := b.trail.All()
@@ -263,7 +262,7 @@ func TestCallerHangsUp(t *testing.T) {
 	}
 }
 
-// partials returns how many of the events up to a place are unfinished.
+// partials returns the number of unfinished events in storedBy(place).
 func partials(place int) int {
 	all := storedBy(place)
 	return len(all) - len(without(all, partial...))
@@ -272,7 +271,7 @@ func partials(place int) int {
 // partial are the marks of unfinished events.
 var partial = []string{"partial", "interrupted"}
 
-// without returns the events that lack all of the marks.
+// without returns the events that have none of the marks.
 func without(events []string, marks ...string) (rest []string) {
 	for _, event := range events {
 		if !slices.ContainsFunc(marks, func(mark string) bool { return strings.Contains(event, `"`+mark+`":true`) }) {
@@ -282,8 +281,8 @@ func without(events []string, marks ...string) (rest []string) {
 	return rest
 }
 
-// TestServiceStops: a daemon that stops stores the interruption, then tells the
-// caller.
+// TestServiceStops checks that a stopping daemon stores the interruption and then
+// reports it to the caller.
 func TestServiceStops(t *testing.T) {
 	for _, place := range []int{0, 2, 3, 6, len(wholeTurn)} {
 		reached := make(chan struct{})
@@ -314,8 +313,8 @@ func TestServiceStops(t *testing.T) {
 	}
 }
 
-// TestHangUpBeforeTheMessage: of a caller that hangs up before the user's message is
-// stored, nothing is stored.
+// TestHangUpBeforeTheMessage checks that nothing is stored for a caller that
+// disconnects before the user's message is stored.
 func TestHangUpBeforeTheMessage(t *testing.T) {
 	for _, name := range []string{"sys", "ctx", "hold"} {
 		t.Run(name, func(t *testing.T) {
@@ -351,9 +350,9 @@ func TestHangUpBeforeTheMessage(t *testing.T) {
 	}
 }
 
-// TestInterruptedOutput: the output that a running call has printed when the caller
-// hangs up becomes its result. A call that has ended or printed nothing gets no
-// other result.
+// TestInterruptedOutput checks that the output of a running call is stored as its
+// result when the caller disconnects, but not for calls that have ended or printed
+// nothing.
 func TestInterruptedOutput(t *testing.T) {
 	printed := make(chan struct{})
 	b := newSessionEnv(t, all(), func(ctx context.Context, say func(...string) error) (proto.Text, error) {
@@ -390,8 +389,8 @@ func TestInterruptedOutput(t *testing.T) {
 	})
 }
 
-// TestOutputIsBounded: of much output head and tail are kept, and no character is
-// cut.
+// TestOutputIsBounded checks that only head and tail of a long output are kept, and
+// that characters stay whole.
 func TestOutputIsBounded(t *testing.T) {
 	var p callOutput
 	const pieces = 100
@@ -403,6 +402,6 @@ func TestOutputIsBounded(t *testing.T) {
 		t.Errorf("%d bytes: %.40q…", len(text), text)
 	}
 	if !strings.Contains(text, fmt.Sprintf("\n[%d bytes left out]\n", p.omitted)) || p.omitted == 0 {
-		t.Errorf("%d bytes are missing, and the text doesn't say so", p.omitted)
+		t.Errorf("%d bytes are omitted, but the text lacks the marker", p.omitted)
 	}
 }

@@ -1,6 +1,6 @@
-// Package daemon is the entrance for clients. It takes a message, has the prompt
-// assembled and the agent answer, and stores what must last: of a plain message
-// the exchange when it is complete, of a session's turn every step as it happens.
+// Package daemon is the entry point for clients. For every message it assembles the
+// prompt, calls the agent, and stores the result: the exchange of a plain message
+// when it is complete, and every event of a session's turn as it happens.
 package daemon
 
 import (
@@ -25,12 +25,12 @@ import (
 type Service struct {
 	cfg                     *config.Config
 	sys, ctx, mem, agr, rtr *rpc.Client
-	services                map[string]*rpc.Client // those that forward reaches
+	services                map[string]*rpc.Client // by name, for forward
 	log                     *slog.Logger
 	storeTimeout            time.Duration // see the constant
 }
 
-// New returns the daemon over its neighbours' sockets.
+// New returns a daemon that uses the sockets of the other services.
 func New(cfg *config.Config, log *slog.Logger) *Service {
 	s := &Service{cfg: cfg, services: map[string]*rpc.Client{}, log: log, storeTimeout: storeTimeout}
 	for _, name := range config.Services {
@@ -48,7 +48,7 @@ func (s *Service) Register(srv *rpc.Server) {
 	rpc.Handle(srv, proto.DaemonHandoff, s.handoff)
 }
 
-// Close ends the connections to other services.
+// Close closes the connections to other services.
 func (s *Service) Close() error {
 	for _, c := range s.services {
 		c.Close()
@@ -102,9 +102,9 @@ func checkChat(req proto.Chat) error {
 	return nil
 }
 
-// checkPlace validates a session's id and a root; both may be absent. It comes
-// before any request to a neighbour: a turn that stores nothing must not read
-// files beside the sessions either.
+// checkPlace validates a session id and a root; both may be empty. It must be called
+// before any request to another service, also for a turn that stores nothing: an
+// invalid id could name a file outside of the sessions directory.
 func checkPlace(sessionID, root string) error {
 	if sessionID != "" {
 		if err := proto.CheckSessionID(sessionID); err != nil {
@@ -117,8 +117,8 @@ func checkPlace(sessionID, root string) error {
 	return nil
 }
 
-// withoutForeignEnv drops the environment of a caller that is another user than
-// the daemon's own: several users share this constellation then.
+// withoutForeignEnv drops the environment of a caller with another uid than the
+// daemon, which several users may share.
 func withoutForeignEnv(req proto.Chat, uid int) proto.Chat {
 	if uid != os.Geteuid() {
 		req.Env, req.Cwd, req.Umask = nil, "", nil
@@ -126,9 +126,9 @@ func withoutForeignEnv(req proto.Chat, uid int) proto.Chat {
 	return req
 }
 
-// shape returns the part of an answer that the caller asked for. A collected
-// answer has the content alone, a streamed one also the iterations. Usage, model
-// and provider go to callers of events, tool calls to no caller.
+// shape returns the fields of an answer for the requested form. A collected answer
+// has only the content, a streamed one also the iterations. Callers of events also get
+// usage, model and provider. Tool calls are never included.
 func shape(text proto.Text, req proto.Chat) proto.Text {
 	text.ToolCalls, text.State = nil, nil
 	switch {
@@ -146,8 +146,7 @@ func (s *Service) handoff(ctx context.Context, req proto.Handoff) (proto.Handoff
 	return maker.Make(ctx, req)
 }
 
-// forward passes a request on to another service, and its answer back, packet by
-// packet.
+// forward relays a request to another service and the packets of its reply.
 func (s *Service) forward(ctx context.Context, req proto.Forward, out *rpc.Out) error {
 	service := s.services[req.Service]
 	if service == nil {
@@ -167,8 +166,8 @@ func (s *Service) forward(ctx context.Context, req proto.Forward, out *rpc.Out) 
 // caller has hung up.
 var errCallerGone = errors.New("the caller has hung up")
 
-// sent marks err, the result of sending a packet to the caller. A packet that is
-// too large and a deadline that passed are not the caller's hang-up.
+// sent marks err, the result of sending a packet to the caller, with errCallerGone,
+// unless the packet was too large or a deadline was exceeded.
 func sent(err error) error {
 	if err == nil || errors.Is(err, wire.ErrTooLarge) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -176,8 +175,8 @@ func sent(err error) error {
 	return errors.Join(errCallerGone, err)
 }
 
-// turnError returns the error that ends a turn: the one to be stored and to be
-// sent to the caller.
+// turnError returns the error packet of a failed turn, which is stored and sent to the
+// caller.
 func turnError(ctx context.Context, err error) *proto.Error {
 	e := errorPacket(err)
 	if errors.Is(err, errCallerGone) || errors.Is(ctx.Err(), context.Canceled) || interrupted(e) {

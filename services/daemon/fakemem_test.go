@@ -15,10 +15,10 @@ import (
 	"zino/proto"
 )
 
-// trail is what happened, in its order.
+// trail records the steps of a test in their order.
 type trail struct{ rpctest.Record[string] }
 
-// has reports whether a step has been made.
+// has reports whether a step was recorded.
 func (t *trail) has(step string) bool { return slices.Contains(t.All(), step) }
 
 // stored returns the events that mem has stored, in their order.
@@ -34,7 +34,7 @@ func (t *trail) stored() (events []string) {
 	return events
 }
 
-// fakeMem keeps sessions as far as turns see it: the lock and the events.
+// fakeMem implements the locks and the events of sessions.
 type fakeMem struct {
 	trail *trail
 	fail  func(event string) error                      // the error of storing an event
@@ -81,7 +81,7 @@ func (m *fakeMem) of(id string) []string {
 	return slices.Clone(m.events[id])
 }
 
-// next is the offset behind the last event: their number.
+// next returns the offset behind the last event, here the number of events.
 func (m *fakeMem) next(id string) int64 { return int64(len(m.of(id))) }
 
 func (m *fakeMem) holdSession(ctx context.Context, req proto.HoldSession, out *rpc.Out) (proto.SessionName, error) {
@@ -152,7 +152,7 @@ func (m *fakeMem) appendSession(ctx context.Context, req proto.AppendSession) (p
 	return place, nil
 }
 
-// sessionEnv is a daemon with a mem that keeps sessions, and the trail of all.
+// sessionEnv is a daemon with a fakeMem, and the trail of all services.
 type sessionEnv struct {
 	*env
 	trail *trail
@@ -160,7 +160,7 @@ type sessionEnv struct {
 	proxy *proxy // between the daemon and mem
 }
 
-// agentScript is an agr that sends packets of events and then ends.
+// agentScript sends the packets of a fake agr and returns its terminal packet.
 type agentScript func(ctx context.Context, say func(packets ...string) error) (proto.Text, error)
 
 func newSessionEnv(t *testing.T, n neighbours, script agentScript) *sessionEnv {
@@ -194,7 +194,7 @@ func newSessionEnv(t *testing.T, n neighbours, script agentScript) *sessionEnv {
 	return b
 }
 
-// scripted plays a script.
+// scripted returns an agr that plays a script.
 func (b *sessionEnv) scripted(script agentScript) func(context.Context, proto.Run, *rpc.Out) (proto.Text, error) {
 	if script == nil {
 		return nil

@@ -29,7 +29,7 @@ type neighbours struct {
 	more   func(service string, s *rpc.Server) // registers more methods
 	config func(*config.Config)
 
-	storeTimeout time.Duration // that of the service; 0 is 100 ms
+	storeTimeout time.Duration // of the service; 0 means 100 ms
 }
 
 // all returns neighbours that answer with a prompt, one line of history, and text.
@@ -45,7 +45,8 @@ func all() neighbours {
 	}
 }
 
-// answers returns a handler that answers with one packet, or hangs up if it is empty.
+// answers returns a handler that replies with one packet, or closes the connection if
+// packet is empty.
 func answers[Req any](packet string) func(context.Context, Req, *rpc.Out) error {
 	return func(_ context.Context, _ Req, out *rpc.Out) error {
 		return errors.Join(out.Frame([]byte(packet)), out.Flush())
@@ -76,7 +77,7 @@ func say(out *rpc.Out, pieces []string) (proto.Text, error) {
 	return proto.Text{Content: strings.Join(pieces, "")}, nil
 }
 
-// env is a daemon with its neighbours and what they were sent.
+// env is a daemon with fake neighbours, which record their requests.
 type env struct {
 	t       *testing.T
 	cfg     *config.Config
@@ -106,7 +107,7 @@ func newEnv(t *testing.T, n neighbours) *env {
 	return b
 }
 
-// start runs the neighbours. Raw fields are cloned: they lie in the connection's
+// start runs the neighbours. Raw fields are cloned because they alias the connection's
 // buffer.
 func (b *env) start(n neighbours) {
 	b.t.Helper()
@@ -179,13 +180,13 @@ func (b *env) turn(payload string) (packets []string, last rpctest.Packet) {
 	return rest(c)
 }
 
-// rest returns the packets up to the terminal one, and that one.
+// rest returns the packets up to and including the terminal one, and the terminal one.
 func rest(c *rpctest.Conn) (packets []string, last rpctest.Packet) {
 	all := c.Rest()
 	return rpctest.Raws(all), all[len(all)-1]
 }
 
-// checkIdle checks that neither agr, rtr nor a history of mem has had a request.
+// checkIdle checks that agr, rtr and append_history of mem have had no request.
 func (b *env) checkIdle() {
 	b.t.Helper()
 	if runs, infers, stored := len(b.runs.All()), len(b.infers.All()), len(b.stored.All()); runs+infers+stored > 0 {

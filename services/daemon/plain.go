@@ -15,9 +15,9 @@ import (
 // message.
 const historyTimeout = 30 * time.Second
 
-// plain answers a message outside of sessions. A part of the prompt that is not
-// available is left out; a template or system_prompt_file that cannot be read is
-// an error. The terminal packet goes out after the exchange has been stored.
+// plain answers a message without a session. It leaves out a part of the prompt that is
+// not available, but a template or system_prompt_file that cannot be read is an error.
+// The terminal packet is sent after the exchange has been stored.
 func (s *Service) plain(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Text, error) {
 	p := s.prompt(ctx, getPrompt(req), &proto.Build{ChannelID: req.ChannelID, UserMessage: req.Message})
 	if errors.Is(p.sysErr, proto.ErrInvalid) {
@@ -37,7 +37,7 @@ func (s *Service) plain(ctx context.Context, req proto.Chat, out *rpc.Out) (prot
 		return proto.Text{}, err
 	}
 	if req.ChannelID != "" && text.Content != "" && !req.NoSave {
-		if err := out.Flush(); err != nil { // the caller has the text while mem works
+		if err := out.Flush(); err != nil { // send the text before mem stores the exchange
 			s.log.Debug("the caller has hung up before the turn was stored", "error", err, "trace", rpc.Trace(ctx))
 		}
 		text.NotStored = s.store(ctx, req.ChannelID, req.Message, text.Content)
@@ -49,8 +49,7 @@ func (s *Service) plain(ctx context.Context, req proto.Chat, out *rpc.Out) (prot
 	return text, nil
 }
 
-// ask has the agent answer, or the model itself where agr cannot be reached.
-// Once agr was reached its error is the answer.
+// ask calls agr, or rtr if agr cannot be reached. An error of agr itself is returned.
 func (s *Service) ask(ctx context.Context, req proto.Chat, messages proto.Raw, out *rpc.Out) (proto.Text, error) {
 	var sink rpc.Sink = out
 	r := &relay{out: out, events: true}
@@ -83,8 +82,8 @@ func (s *Service) run(req proto.Chat, messages proto.Raw, iterations int) proto.
 	}
 }
 
-// store adds the exchange to the channel, also if the caller hangs up now. The
-// answer does not depend on it: an error is logged, and returned as text for the
+// store appends the exchange to the channel, also if the caller disconnects meanwhile.
+// An error does not fail the request: it is logged and returned as a text for the
 // caller.
 func (s *Service) store(ctx context.Context, channel, user, assistant string) (problem string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), historyTimeout)

@@ -19,7 +19,7 @@ import (
 	"zino/proto"
 )
 
-// TestPlainRequest: agr, sys and rtr get the parameters of the request, and those
+// TestPlainRequest checks that agr, sys and rtr get the parameters of the request and
 // of the configuration.
 func TestPlainRequest(t *testing.T) {
 	n := all()
@@ -53,8 +53,8 @@ func TestPlainRequest(t *testing.T) {
 	}
 }
 
-// TestPlainForms: each form of an answer, to the letter, by agr and by rtr, in one
-// piece and in several. Nothing of what rtr adds reaches the caller.
+// TestPlainForms checks the exact packets of each form of an answer, from agr and from
+// rtr, in one piece and in several, without the fields that rtr adds.
 func TestPlainForms(t *testing.T) {
 	three := 3
 	for _, c := range []struct {
@@ -100,7 +100,7 @@ func TestPlainForms(t *testing.T) {
 	}
 }
 
-// TestNoService: without agr and rtr there is one error, which names rtr.
+// TestNoService checks that without agr and rtr there is one error, which names rtr.
 func TestNoService(t *testing.T) {
 	rpctest.Modes(t, func(t *testing.T, _ bool, more string) {
 		n := all()
@@ -114,8 +114,8 @@ func TestNoService(t *testing.T) {
 	})
 }
 
-// TestErrorOfAgent: once agr was reached its error is the answer, to the letter,
-// even one about a connection. It is not stored.
+// TestErrorOfAgent checks that an error of agr, even one about a connection, reaches
+// the caller unchanged, and is not stored.
 func TestErrorOfAgent(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -153,8 +153,8 @@ func TestErrorOfAgent(t *testing.T) {
 	}
 }
 
-// TestAgentHangsUp: when agr accepts the request and hangs up, the turn ends with
-// an error, and rtr is not asked.
+// TestAgentHangsUp checks that the turn fails without a request to rtr if agr accepts
+// the request and closes the connection.
 func TestAgentHangsUp(t *testing.T) {
 	const chunk = "\x00\x00\x00\x1e" + `{"type":"chunk","delta":"ha<"}`
 	for _, answer := range []string{"", chunk, chunk + "\x00\x00\x00\x02[]", chunk + "\xff\xff\xff\xff"} {
@@ -170,8 +170,8 @@ func TestAgentHangsUp(t *testing.T) {
 	}
 }
 
-// TestStaleSocket: a socket file without a listener counts as an agr that does not
-// run.
+// TestStaleSocket checks that a socket file without a listener is treated like an agr
+// that is not running.
 func TestStaleSocket(t *testing.T) {
 	n := all()
 	n.agr = nil
@@ -186,8 +186,8 @@ func TestStaleSocket(t *testing.T) {
 	zinotest.Equal(t, "the answer", last.Text(), "The model.")
 }
 
-// TestStoredBeforeTheEnd: the exchange is stored before the terminal packet is sent,
-// and after the text.
+// TestStoredBeforeTheEnd checks that the exchange is stored after the text and before
+// the terminal packet is sent.
 func TestStoredBeforeTheEnd(t *testing.T) {
 	var stored atomic.Bool
 	n, block := all(), rpctest.NewBlock()
@@ -218,8 +218,8 @@ func TestStoredBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// TestNotStored: errors, empty answers, turns without a channel and with no_save
-// are not stored.
+// TestNotStored checks that errors, empty answers, and turns without a channel or with
+// no_save are not stored.
 func TestNotStored(t *testing.T) {
 	fails := func(_ context.Context, _ proto.Run, out *rpc.Out) (proto.Text, error) {
 		_, err := say(out, []string{"half"})
@@ -253,8 +253,8 @@ func TestNotStored(t *testing.T) {
 	}
 }
 
-// TestHistoryFails: without mem, or when mem cannot store the exchange, the answer
-// says so; the log does not contain the text.
+// TestHistoryFails checks that the answer has not_stored if mem is not running or
+// cannot store the exchange, and that the log does not contain the text.
 func TestHistoryFails(t *testing.T) {
 	for name, mem := range map[string]func(context.Context, proto.AppendHistory) (proto.Empty, error){
 		"not running": nil,
@@ -280,8 +280,8 @@ func TestHistoryFails(t *testing.T) {
 	}
 }
 
-// TestConcurrentChannel: turns on one channel are stored whole, in the order in
-// which they ended.
+// TestConcurrentChannel checks that concurrent turns on one channel are stored
+// completely, in the order in which they ended.
 func TestConcurrentChannel(t *testing.T) {
 	const turns = 6
 	begun := make(chan struct{})
@@ -304,7 +304,7 @@ func TestConcurrentChannel(t *testing.T) {
 		callers[i].Send(fmt.Sprintf(`{"message":"turn %d","channel_id":"a"}`, i))
 	}
 	for range turns {
-		zinotest.Receive(t, "all turns to be under way", begun)
+		zinotest.Receive(t, "all turns to start", begun)
 	}
 	for i := range turns {
 		last := turns - 1 - i
@@ -319,8 +319,8 @@ func TestConcurrentChannel(t *testing.T) {
 	}
 }
 
-// TestBig: a message of 5 MB and an answer of 5 MB pass through and are stored.
-// Collected, 1 MB is enough: the code is the same.
+// TestBig checks that a message and an answer of 5 MB are passed on and stored. For a
+// collected answer 1 MB is enough, because the code is the same.
 func TestBig(t *testing.T) {
 	rpctest.Modes(t, func(t *testing.T, stream bool, more string) {
 		size := map[bool]int{true: 5 << 20, false: 1 << 20}[stream]
@@ -333,16 +333,16 @@ func TestBig(t *testing.T) {
 			t.Errorf("streamed %d bytes, then %d", len(streamed), len(last.Text()))
 		}
 		if got := string(b.runs.All()[0].Messages); got != "["+system+","+old+`,{"role":"user","content":"`+big+`"}]` {
-			t.Errorf("agr has %d bytes", len(got))
+			t.Errorf("agr got %d bytes", len(got))
 		}
 		if got := string(b.stored.All()[0].Messages); got != `[{"role":"user","content":"`+big+`"},{"role":"assistant","content":"`+big+`!"}]` {
-			t.Errorf("mem has %d bytes", len(got))
+			t.Errorf("mem got %d bytes", len(got))
 		}
 	})
 }
 
-// TestPlainEvents: events without a session pass unchanged, the exchange is stored
-// in the channel, and agr is asked for a plain run.
+// TestPlainEvents checks that events without a session are passed on unchanged, that
+// the exchange is stored in the channel, and that agr gets no session.
 func TestPlainEvents(t *testing.T) {
 	b := newSessionEnv(t, all(), whole)
 	got, _ := b.turn(`{"message":"hi","channel_id":"c","root":"/r","system_prompt":"p","provider":"q","model":"m","max_tokens":5,"events":true}`)
@@ -362,8 +362,8 @@ func TestPlainEvents(t *testing.T) {
 	}
 }
 
-// TestFallbackEvents: without agr the chunks of rtr become events, and the packets
-// between them pass.
+// TestFallbackEvents checks that without agr the chunks of rtr become events, and that
+// the packets between them are passed on.
 func TestFallbackEvents(t *testing.T) {
 	for _, collected := range []bool{false, true} {
 		n := all()
@@ -400,7 +400,7 @@ func TestFallbackEvents(t *testing.T) {
 	}
 }
 
-// TestPlainEventsEnd: errors and interruptions of plain messages with events.
+// TestPlainEventsEnd checks errors and interruptions of plain messages with events.
 func TestPlainEventsEnd(t *testing.T) {
 	budget := &proto.Error{Code: proto.CodeBudget, Message: "rtr error: M", Service: "rtr", Kind: "api_error"}
 	for _, c := range []struct {

@@ -12,14 +12,14 @@ import (
 	"zino/proto"
 )
 
-// promptTimeout is how long sys and ctx may take for their parts of a prompt.
+// promptTimeout limits the requests to sys and ctx for a prompt.
 const promptTimeout = 10 * time.Second
 
-// bytesPerToken is how many bytes are counted as one token.
+// bytesPerToken is the estimated number of bytes of a token.
 const bytesPerToken = 4
 
-// prompt holds what stands before the user's message. A part that failed is
-// empty and has its error.
+// prompt contains the parts before the user's message. A part that failed is empty and
+// its error is set.
 type prompt struct {
 	system  proto.SystemPrompt
 	sysErr  error
@@ -27,7 +27,7 @@ type prompt struct {
 	ctxErr  error
 }
 
-// prompt asks sys and ctx side by side. With a nil build ctx is not asked.
+// prompt calls sys and, unless build is nil, ctx concurrently.
 func (s *Service) prompt(ctx context.Context, get proto.GetPrompt, build *proto.Build) prompt {
 	ctx, cancel := context.WithTimeout(ctx, promptTimeout)
 	defer cancel()
@@ -46,8 +46,8 @@ func (s *Service) prompt(ctx context.Context, get proto.GetPrompt, build *proto.
 	return p
 }
 
-// context asks ctx. Its list is validated before it is joined: a malformed one
-// would spoil the whole prompt.
+// context calls ctx. It validates the list, because a malformed one would invalidate
+// the whole prompt.
 func (s *Service) context(ctx context.Context, build proto.Build) (proto.Raw, error) {
 	reply, err := rpc.Call(ctx, s.ctx, proto.CtxBuild, build)
 	if err != nil || reply.Messages == nil {
@@ -75,8 +75,8 @@ func (p prompt) messages(text string) proto.Raw {
 	return message.Close(message.Append(message.Join(list, p.context), proto.RoleUser, text))
 }
 
-// announce sends the warnings of sys and the names of the AGENTS.md files that it
-// has read to a caller of events.
+// announce sends the warnings of sys and the names of the loaded AGENTS.md files to a
+// caller of events.
 func (p prompt) announce(req proto.Chat, out *rpc.Out) error {
 	if !req.Events {
 		return nil
@@ -100,7 +100,7 @@ func (p prompt) announce(req proto.Chat, out *rpc.Out) error {
 	return sent(out.Flush())
 }
 
-// preview reports what a turn of a session would send, part by part.
+// preview returns the parts of the prompt that a turn of a session would send.
 func (s *Service) preview(ctx context.Context, req proto.Preview) (proto.ContextReport, error) {
 	report := proto.ContextReport{}
 	if err := checkPlace(req.SessionID, req.Root); err != nil {
@@ -137,8 +137,8 @@ func (s *Service) preview(ctx context.Context, req proto.Preview) (proto.Context
 	return report, nil
 }
 
-// addPrompt adds the system prompt and the files at its end, each as a part. If
-// the sizes of the files do not fit the prompt, it is one part.
+// addPrompt adds the system prompt and each of the files at its end as a part. If the
+// sizes of the files exceed the prompt, it adds the prompt as one part.
 func addPrompt(r *proto.ContextReport, p proto.SystemPrompt) {
 	start, whole := len(p.Content), true
 	starts := make([]int, len(p.Files))

@@ -20,7 +20,8 @@ const (
 	hi     = `{"role":"user","content":"hi"}`
 )
 
-// TestAssembly: the prompt is [system?, …context, user], each part unchanged.
+// TestAssembly checks that the prompt is [system?, …context, user], with every part
+// unchanged.
 func TestAssembly(t *testing.T) {
 	for _, c := range []struct{ name, sys, ctx, want string }{
 		{"all", `{"type":"system_prompt","content":"Be <brief>."}`, `{"type":"context","messages":[` + old + `]}`, "[" + system + "," + old + "," + hi + "]"},
@@ -45,8 +46,8 @@ func TestAssembly(t *testing.T) {
 	}
 }
 
-// TestPartsLeftOut: when sys or ctx is not running, fails or sends a malformed
-// answer, its part of the prompt is left out, and the log says so.
+// TestPartsLeftOut checks that a part of the prompt is left out, with a log entry, if
+// sys or ctx is not running, fails or sends a malformed answer.
 func TestPartsLeftOut(t *testing.T) {
 	sysFaults := map[string]func(context.Context, proto.GetPrompt, *rpc.Out) error{
 		"not running": nil,
@@ -89,7 +90,7 @@ func checkLeftOut(t *testing.T, n neighbours, want, logged string) {
 	zinotest.Contains(t, "the log", b.log.String(), logged)
 }
 
-// TestAgentAlone: agr answers without sys, ctx, mem and rtr.
+// TestAgentAlone checks that agr answers without sys, ctx, mem and rtr.
 func TestAgentAlone(t *testing.T) {
 	n := all()
 	n.sys, n.ctx, n.mem, n.rtr = nil, nil, nil, nil
@@ -100,8 +101,8 @@ func TestAgentAlone(t *testing.T) {
 	}
 }
 
-// TestSideBySide: sys and ctx are asked at the same time. Each answers when both have
-// been asked.
+// TestSideBySide checks that sys and ctx are called concurrently: each replies only
+// after both have been called.
 func TestSideBySide(t *testing.T) {
 	sysAsked, ctxAsked := make(chan struct{}), make(chan struct{})
 	n := all()
@@ -119,7 +120,8 @@ func TestSideBySide(t *testing.T) {
 	zinotest.Equal(t, "the messages", string(b.runs.All()[0].Messages), "["+system+","+old+","+hi+"]")
 }
 
-// TestTrimming: ctx, agr and mem get the message trimmed and not escaped.
+// TestTrimming checks that ctx, agr and mem get the trimmed message without unnecessary
+// escapes.
 func TestTrimming(t *testing.T) {
 	for _, c := range []struct{ message, want string }{
 		{"hi", "hi"},
@@ -157,15 +159,15 @@ func contents(t *testing.T, messages string) (all []string) {
 	return all
 }
 
-// TestSurrogate: half of a surrogate pair becomes U+FFFD.
+// TestSurrogate checks that a lone surrogate becomes U+FFFD.
 func TestSurrogate(t *testing.T) {
 	b := newEnv(t, all())
 	b.ask(`{"message":"a\ud800b"}`)
 	zinotest.Equal(t, "the message", b.builds.All()[0].UserMessage, "a\ufffdb")
 }
 
-// TestUnreadablePrompt: a system prompt that the caller named is not left out when
-// sys cannot read it.
+// TestUnreadablePrompt checks that the turn fails if sys cannot read the system prompt
+// that the caller has named.
 func TestUnreadablePrompt(t *testing.T) {
 	rpctest.Modes(t, func(t *testing.T, _ bool, more string) {
 		n := all()
@@ -198,7 +200,7 @@ func FuzzElements(f *testing.F) {
 	})
 }
 
-// previewEnv is a daemon whose agent has tools.
+// previewEnv returns a daemon whose agent has tools.
 func previewEnv(t *testing.T, n neighbours, tools string) *env {
 	t.Helper()
 	n.more = func(service string, s *rpc.Server) {
@@ -209,7 +211,7 @@ func previewEnv(t *testing.T, n neighbours, tools string) *env {
 	return newEnv(t, n)
 }
 
-// TestPreview: the parts in their order, with their sizes.
+// TestPreview checks the parts, their order and their sizes.
 func TestPreview(t *testing.T) {
 	const tools = `{"type":"tools","tools":[ {"type":"function"} ]}`
 	for _, c := range []struct{ name, sys, ctx, tools, more, want string }{
@@ -257,7 +259,7 @@ func TestPreview(t *testing.T) {
 	}
 }
 
-// TestPreviewRequest: the requests to sys and ctx.
+// TestPreviewRequest checks the requests to sys and ctx.
 func TestPreviewRequest(t *testing.T) {
 	b := previewEnv(t, all(), `{"type":"tools","tools":[]}`)
 	b.ask(`{"type":"context","session_id":"s","root":"/r","system_prompt":""}`)
@@ -269,7 +271,7 @@ func TestPreviewRequest(t *testing.T) {
 	}
 }
 
-// TestPreviewFails: a part that is missing is an error.
+// TestPreviewFails checks that a missing part is an error.
 func TestPreviewFails(t *testing.T) {
 	tooLarge := &proto.Error{Code: proto.CodeTooLarge, Message: "zino handoff", Service: "mem"}
 	for _, c := range []struct {
@@ -294,7 +296,7 @@ func TestPreviewFails(t *testing.T) {
 	}
 }
 
-// FuzzPreview: with any sizes of files the parts are the whole prompt.
+// FuzzPreview checks that the parts add up to the whole prompt for any sizes of files.
 func FuzzPreview(f *testing.F) {
 	f.Add("Be brief.AB", int64(1), int64(1))
 	f.Add("é", int64(1), int64(0))

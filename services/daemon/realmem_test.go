@@ -76,7 +76,7 @@ func (b *realEnv) file(id string) (lines []string) {
 	return lines
 }
 
-// wholeFile are the lines of a session with one whole turn.
+// wholeFile returns the lines of a session with one whole turn.
 func wholeFile() []string {
 	return append([]string{`{"type":"meta","schema_version":1,"root":"/r"}`}, storedBy(places-1)...)
 }
@@ -89,8 +89,8 @@ func checkDone(t *testing.T, c *rpctest.Conn) {
 	}
 }
 
-// TestRealSession: a turn whose caller hangs up while a tool runs, and the turn
-// after it, which sends agr all of the first one.
+// TestRealSession checks a turn whose caller disconnects while a tool runs, and the
+// next turn, which sends agr all events of the first one.
 func TestRealSession(t *testing.T) {
 	reached := make(chan struct{}, 1)
 	b := newRealEnv(t, func(ctx context.Context, say func(...string) error) (proto.Text, error) {
@@ -142,8 +142,8 @@ func roles(t *testing.T, messages proto.Raw) (all []string) {
 	return all
 }
 
-// TestForeignFile: a file that is not a session stays unchanged, and the turn ends
-// with an error about it.
+// TestForeignFile checks that a turn fails on a file that is not a session, and leaves
+// it unchanged.
 func TestForeignFile(t *testing.T) {
 	b := newRealEnv(t, whole)
 	path := filepath.Join(b.sessions, "s-1.jsonl")
@@ -154,7 +154,7 @@ func TestForeignFile(t *testing.T) {
 	zinotest.Equal(t, "the file", zinotest.Read(t, path), "my notes\n")
 }
 
-// TestRealTurns: turns of several callers on one session are stored one after the
+// TestRealTurns checks that concurrent turns on one session are stored one after the
 // other.
 func TestRealTurns(t *testing.T) {
 	const callers = 6
@@ -182,7 +182,7 @@ func TestRealTurns(t *testing.T) {
 	equalLists(t, "the session", b.file("s-1"), want)
 }
 
-// during is an env whose turn calls happen after place packets of agr.
+// during returns an env whose turns call happen after place packets of agr.
 func during(t *testing.T, place int, happen func(context.Context, *realEnv)) *realEnv {
 	t.Helper()
 	var b *realEnv
@@ -190,8 +190,8 @@ func during(t *testing.T, place int, happen func(context.Context, *realEnv)) *re
 	return b
 }
 
-// TestMemRestarts: mem is restarted at every step of a turn, once or three times. The
-// turn continues, and all of it is stored.
+// TestMemRestarts restarts mem once or three times after every packet of a turn. The
+// turn must continue and be stored completely.
 func TestMemRestarts(t *testing.T) {
 	for place := range places {
 		b := during(t, place, func(_ context.Context, b *realEnv) {
@@ -207,8 +207,8 @@ func TestMemRestarts(t *testing.T) {
 	}
 }
 
-// TestSessionChanged: another process has changed the session while mem was
-// restarted. The turn ends, and nothing more of it is stored.
+// TestSessionChanged checks that a turn fails, without storing more events, if another
+// process has changed the session during a restart of mem.
 func TestSessionChanged(t *testing.T) {
 	const theirs = `{"type":"message","role":"user","text":"mine","ts":"2026-11-21T10:00:00Z"}` + "\n"
 	for name, change := range map[string]func(file, text string) error{
@@ -240,8 +240,8 @@ func TestSessionChanged(t *testing.T) {
 	}
 }
 
-// TestHangUpWithoutMem: the caller hangs up while mem is not running. The text so far
-// and the interruption are stored when mem runs again.
+// TestHangUpWithoutMem checks that the text so far and the interruption are stored when
+// mem is running again after the caller has disconnected.
 func TestHangUpWithoutMem(t *testing.T) {
 	left := make(chan struct{})
 	b := during(t, 3, func(ctx context.Context, b *realEnv) {
@@ -261,8 +261,8 @@ func TestHangUpWithoutMem(t *testing.T) {
 	rpctest.WaitIdle(t, b.cfg.Daemon.Socket)
 }
 
-// TestAnswerLost: the answer of every append is lost once. The append is repeated and
-// stores its events once.
+// TestAnswerLost drops the first reply of every append. The append must be repeated,
+// and its events stored once.
 func TestAnswerLost(t *testing.T) {
 	b := newRealEnv(t, whole)
 	var mu sync.Mutex
@@ -285,7 +285,7 @@ func TestAnswerLost(t *testing.T) {
 	equalLists(t, "the session", b.file("s-1"), wholeFile())
 }
 
-// TestLockedAgain: after a restart of mem the session is locked again for the turn.
+// TestLockedAgain checks that the turn locks its session again after a restart of mem.
 func TestLockedAgain(t *testing.T) {
 	reached, goOn := make(chan struct{}), make(chan struct{})
 	b := newRealEnv(t, stops(3, func(context.Context) { close(reached); <-goOn }))

@@ -13,20 +13,19 @@ import (
 	"zino/proto"
 )
 
-// record turns what happens in a turn into events of the session log. Events are
-// gathered and stored with one append. The methods of a nil record that the turn
-// calls do nothing.
+// record converts the packets of a turn into events of the session log. It collects
+// events and stores them with one append. begin and stop of a nil record do nothing.
 type record struct {
 	session *session
 	log     *slog.Logger
 
-	events  proto.Raw     // that wait for the next append: a list under construction
-	final   bool          // they hold the text of an inference
-	err     error         // one of them could not be encoded
-	running []*callOutput // the calls that run, in the order of their start
+	events  proto.Raw     // pending events: a JSON list without its closing bracket
+	final   bool          // events contains the text of the inference
+	err     error         // of an event that could not be encoded
+	running []*callOutput // the running calls, in the order of their start
 }
 
-// begin stores the user's message, in a new session if it is the first one.
+// begin stores the user's message, and creates the session for the first one.
 func (r *record) begin(root, message string) error {
 	if r == nil {
 		return nil
@@ -39,7 +38,7 @@ func (r *record) begin(root, message string) error {
 	return r.commit(append(header, '}'))
 }
 
-// add adds the event of a packet that must last.
+// add adds the event of a packet, if packets of this type are stored.
 func (r *record) add(typ string, payload []byte) error {
 	switch typ {
 	case proto.TypeAssistantFinal:
@@ -72,7 +71,7 @@ func (r *record) add(typ string, payload []byte) error {
 	return nil
 }
 
-// follow keeps the output of the calls that run.
+// follow collects the output of the running calls.
 func (r *record) follow(typ string, payload []byte) error {
 	if typ != proto.TypeToolStarted && typ != proto.TypeToolOutput {
 		return nil
@@ -93,8 +92,8 @@ func (r *record) follow(typ string, payload []byte) error {
 	return nil
 }
 
-// commit stores the events that wait. They are dropped if that fails. The header
-// is that of a new session.
+// commit stores the pending events, and drops them if that fails. header is for a new
+// session.
 func (r *record) commit(header proto.Raw) error {
 	list, err := r.events, r.err
 	r.events, r.final, r.err = nil, false, nil
@@ -104,9 +103,9 @@ func (r *record) commit(header proto.Raw) error {
 	return r.session.append(append(list, ']'), header)
 }
 
-// stop stores how a turn ended before its time: the events that wait, the output
-// of the calls that run, and the text so far. A call that has printed nothing
-// gets its result from mem when the session is used again.
+// stop stores the end of a failed or interrupted turn: the pending events, the output
+// of the running calls, the text so far, and the error. mem adds a result for a call
+// without output when the session is locked again.
 func (r *record) stop(text []byte, e *proto.Error) (stored bool) {
 	if r == nil || r.session.failed() {
 		return false
@@ -152,7 +151,7 @@ func (r *record) event(typ string, v any) {
 	r.events = list
 }
 
-// next returns the list, ready for its next event.
+// next returns the pending events, ready to append another one.
 func (r *record) next() proto.Raw {
 	if r.events == nil {
 		return proto.Raw("[")
@@ -160,7 +159,7 @@ func (r *record) next() proto.Raw {
 	return append(r.events, ',')
 }
 
-// timestamp returns the time as events carry it.
+// timestamp returns the present time in the format of events.
 func timestamp() string { return time.Now().UTC().Format(time.RFC3339) }
 
 // decodePacket decodes a packet of agr.
@@ -171,7 +170,7 @@ func decodePacket(payload []byte, v any) error {
 	return nil
 }
 
-// orObject returns raw, or the empty object if there is nothing.
+// orObject returns raw, or an empty object if raw is empty.
 func orObject(raw proto.Raw) proto.Raw {
 	if len(raw) == 0 {
 		return proto.Raw("{}")
@@ -179,12 +178,12 @@ func orObject(raw proto.Raw) proto.Raw {
 	return raw
 }
 
-// outputMax is how many bytes are kept of the start of a running command's
-// output; of its end up to twice as many.
+// outputMax limits the bytes that are kept of the start of a running command's output.
+// Up to twice as many are kept of its end.
 const outputMax = 32 << 10
 
-// callOutput is what a call has printed so far. It becomes the call's result if
-// the turn ends before the call does.
+// callOutput is the output of a running call. It becomes the result of the call if the
+// turn ends first.
 type callOutput struct {
 	id         string
 	started    time.Time
@@ -192,7 +191,7 @@ type callOutput struct {
 	omitted    int64 // bytes dropped between head and tail
 }
 
-// add adds a piece of the output; the leftOut bytes before it are missing.
+// add appends text to the output; leftOut bytes are missing before it.
 func (c *callOutput) add(text string, leftOut int64) {
 	if leftOut > 0 {
 		text = omittedLine(leftOut) + text

@@ -15,7 +15,7 @@ import (
 	"zino/proto"
 )
 
-// kept returns the event of a packet without its time, as a list under construction.
+// kept returns the event of a packet without its ts, preceded by "[".
 func kept(typ, packet string) (proto.Raw, error) {
 	var r record
 	err := r.add(typ, []byte(packet))
@@ -25,7 +25,7 @@ func kept(typ, packet string) (proto.Raw, error) {
 	return stamped.ReplaceAll(r.events, []byte("}")), err
 }
 
-// TestKept: the packets that are stored, and their events.
+// TestKept checks which packets are stored, and their events.
 func TestKept(t *testing.T) {
 	for _, c := range []struct{ packet, want string }{
 		{`{"type":"assistant_final","text":""}`, `{"type":"message","role":"assistant","text":""}`},
@@ -64,7 +64,7 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestEnded: the events of a turn that failed or was interrupted.
+// TestEnded checks the events of a turn that failed or was interrupted.
 func TestEnded(t *testing.T) {
 	failed := &proto.Error{Code: proto.CodeTimeout, Message: "a \"b\"", Kind: "timeout", Service: "rtr"}
 	const failedEvent = `{"type":"error","message":"a \"b\"","kind":"timeout","code":"timeout"}`
@@ -91,8 +91,8 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// FuzzKept: any packet of agr becomes an event that mem can read, or an error, or
-// is not stored.
+// FuzzKept checks that any packet of agr becomes a valid event, is an error, or is not
+// stored.
 func FuzzKept(f *testing.F) {
 	for _, packet := range append([]string{`{"type":"usage"}`, `{"type":"tool_finished","result":{"ok":true,"ok":false},"id":"\ud800"}`}, wholeTurn...) {
 		f.Add([]byte(packet))
@@ -100,7 +100,7 @@ func FuzzKept(f *testing.F) {
 	f.Fuzz(func(t *testing.T, packet []byte) {
 		typ, err := wire.RequestType(packet)
 		if err != nil {
-			return // rpc does not pass it on
+			return // rpc refuses such a packet
 		}
 		list, err := kept(typ, string(packet))
 		if err != nil || list == nil {
@@ -113,8 +113,8 @@ func FuzzKept(f *testing.F) {
 	})
 }
 
-// The appends of a whole turn: the first event of each, how many packets the caller
-// has before it, and how many events it stores.
+// appends are the appends of a whole turn: the first event, the number of packets that
+// the caller has received before, and the number of events.
 var appends = []struct {
 	event   string
 	packets int
@@ -129,8 +129,8 @@ func storedBefore(i int) (n int) {
 	return n
 }
 
-// duringAppend starts a whole turn and calls f while mem works on append i. mem goes
-// on when the block is released.
+// duringAppend starts a whole turn for every append, and calls f while mem is blocked
+// in append i. mem continues when f releases the block.
 func duringAppend(t *testing.T, f func(i int, b *sessionEnv, block *rpctest.Block, c *rpctest.Conn)) {
 	t.Helper()
 	for i, step := range appends {
@@ -149,8 +149,8 @@ func duringAppend(t *testing.T, f func(i int, b *sessionEnv, block *rpctest.Bloc
 	}
 }
 
-// TestStoredBeforePassedOn: while mem works on an append the caller has all packets
-// before its events, and none of its own.
+// TestStoredBeforePassedOn checks that the caller does not receive the packets of an
+// append before it is stored.
 func TestStoredBeforePassedOn(t *testing.T) {
 	duringAppend(t, func(i int, b *sessionEnv, block *rpctest.Block, c *rpctest.Conn) {
 		arrived := make(chan rpctest.Packet, len(wholeTurn)+1)
@@ -180,8 +180,8 @@ func TestStoredBeforePassedOn(t *testing.T) {
 	})
 }
 
-// TestMemDiesDuringAppend: the turn ends at once with an error, and stores nothing
-// more.
+// TestMemDiesDuringAppend checks that the turn fails and stores nothing more if mem
+// dies during an append.
 func TestMemDiesDuringAppend(t *testing.T) {
 	duringAppend(t, func(i int, b *sessionEnv, _ *rpctest.Block, c *rpctest.Conn) {
 		b.proxy.cut()
@@ -196,8 +196,8 @@ func TestMemDiesDuringAppend(t *testing.T) {
 	})
 }
 
-// TestHangUpDuringAppend: the events that mem is storing when the caller hangs up
-// are stored once, and the end of the turn behind them.
+// TestHangUpDuringAppend checks that an append in progress is stored once, followed by
+// the end of the turn, if the caller disconnects.
 func TestHangUpDuringAppend(t *testing.T) {
 	duringAppend(t, func(i int, b *sessionEnv, block *rpctest.Block, c *rpctest.Conn) {
 		c.Close()
@@ -209,16 +209,16 @@ func TestHangUpDuringAppend(t *testing.T) {
 		if len(stored) < storedBefore(i+1) || stored[storedBefore(i)] != appends[i].event {
 			t.Fatalf("stored %s, want append %d", stored, i)
 		}
-		// The daemon may have finished the turn before it noticed the hang-up.
-		// Else the last event says that the turn was interrupted.
+		// The last event is the interruption, unless the daemon has finished the turn
+		// before it noticed that the caller disconnected.
 		if last := stored[len(stored)-1]; last != storedBreak && len(stored) != storedBefore(len(appends)) {
 			t.Errorf("stored %s", stored)
 		}
 	})
 }
 
-// TestStoringFails: each append fails once. The turn ends with the error of mem; what
-// the caller has seen stays stored, and the text so far too.
+// TestStoringFails makes each append fail once. The turn must end with the error of mem,
+// and the events that the caller has received and the text so far must be stored.
 func TestStoringFails(t *testing.T) {
 	full := &proto.Error{Code: proto.CodeInternal, Message: "mem append_session: no space left on device", Service: "mem"}
 	for i, step := range appends {
@@ -245,8 +245,8 @@ func TestStoringFails(t *testing.T) {
 	}
 }
 
-// TestStoringKeepsFailing: on a disk that stays full the end of the turn cannot be
-// stored either. The caller gets the first error, the log the second.
+// TestStoringKeepsFailing makes all appends after the first one fail. The caller must
+// get the first error, and the log the second.
 func TestStoringKeepsFailing(t *testing.T) {
 	b := newSessionEnv(t, all(), whole)
 	b.mem.fail = func(event string) error {
@@ -262,8 +262,8 @@ func TestStoringKeepsFailing(t *testing.T) {
 	}
 }
 
-// TestEventTooLarge: an event that exceeds a request is an error of the session,
-// which is stored.
+// TestEventTooLarge checks that an event that does not fit into a request is an error
+// of the session, which is stored.
 func TestEventTooLarge(t *testing.T) {
 	huge := `{"type":"assistant_final","text":"` + strings.Repeat("x", 1<<24-40) + `"}`
 	b := newSessionEnv(t, all(), func(_ context.Context, say func(...string) error) (proto.Text, error) {

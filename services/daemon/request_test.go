@@ -16,13 +16,13 @@ import (
 	"zino/proto"
 )
 
-// forward is a request for another service.
+// forward returns a request for another service.
 func forward(service, request string) string {
 	return `{"type":"forward","service":"` + service + `","request":` + request + `}`
 }
 
-// TestConformance: invalid requests get one error and reach no neighbour; what may
-// stand in a valid one.
+// TestConformance checks that invalid requests get one error and reach no neighbour,
+// and that unusual valid requests are accepted.
 func TestConformance(t *testing.T) {
 	const empty = "Empty message."
 	var cases []rpctest.Case
@@ -95,8 +95,9 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestHangUp: a caller that hangs up, or whose deadline passes, cancels the work of
-// the neighbour that is at it. Nothing is stored, and rtr is not asked after agr.
+// TestHangUp checks that a disconnect or an exceeded deadline of the caller cancels the
+// request to the neighbour, that nothing is stored, and that rtr is not called after
+// agr.
 func TestHangUp(t *testing.T) {
 	agr := func(n *neighbours, block *rpctest.Block) {
 		n.agr = func(ctx context.Context, _ proto.Run, out *rpc.Out) (proto.Text, error) {
@@ -142,19 +143,19 @@ func TestHangUp(t *testing.T) {
 				t.Errorf("stored %s", stored)
 			}
 			if infers := len(b.infers.All()); strings.HasPrefix(c.name, "agr") && infers > 0 {
-				t.Errorf("%d inferences besides those of agr", infers)
+				t.Errorf("%d requests to rtr", infers)
 			}
 		})
 	}
 }
 
-// blocks returns a handler that works until its request is cancelled.
+// blocks returns a handler that blocks until its request is cancelled.
 func blocks[Req any](b *rpctest.Block) func(context.Context, Req, *rpc.Out) error {
 	return func(ctx context.Context, _ Req, _ *rpc.Out) error { return b.Wait(ctx) }
 }
 
-// TestHangUpWhileStoring: a whole answer is stored even if the caller hangs up at
-// that moment.
+// TestHangUpWhileStoring checks that a complete answer is stored even if the caller
+// disconnects meanwhile.
 func TestHangUpWhileStoring(t *testing.T) {
 	n, block := all(), rpctest.NewBlock()
 	n.mem = func(ctx context.Context, _ proto.AppendHistory) (proto.Empty, error) {
@@ -173,7 +174,7 @@ func TestHangUpWhileStoring(t *testing.T) {
 	}
 }
 
-// TestTrace: all requests of a turn carry the caller's trace.
+// TestTrace checks that all requests of a turn have the caller's trace.
 func TestTrace(t *testing.T) {
 	var mu sync.Mutex
 	traces := map[string]string{}
@@ -207,7 +208,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestKeepalives: keepalives of neighbours are not passed on.
+// TestKeepalives checks that keepalives of neighbours are not passed on.
 func TestKeepalives(t *testing.T) {
 	alive := []byte(`{"type":"keepalive"}`)
 	n := all()
@@ -226,11 +227,11 @@ func TestKeepalives(t *testing.T) {
 	})
 }
 
-// first drops the terminal packet of a turn, which is the last of its packets.
+// first returns the packets of turn, without its second result.
 func first(packets []string, _ rpctest.Packet) []string { return packets }
 
-// TestClientEnvironment: the environment of a caller reaches agr if the caller is
-// the daemon's own user.
+// TestClientEnvironment checks that agr gets the environment of a caller only if the
+// caller has the uid of the daemon.
 func TestClientEnvironment(t *testing.T) {
 	b := newEnv(t, all())
 	b.ask(`{"message":"hi","env":{"FOO":"bar"},"cwd":"/tmp","umask":18}`)
@@ -241,13 +242,13 @@ func TestClientEnvironment(t *testing.T) {
 	req := proto.Chat{Message: "hi", Root: "/r", Env: run.Env, Cwd: run.Cwd, Umask: run.Umask}
 	for _, uid := range []int{os.Geteuid() + 1, -1} {
 		if got := withoutForeignEnv(req, uid); got.Env != nil || got.Cwd != "" || got.Umask != nil || got.Root != "/r" {
-			t.Errorf("of user %d %+v is kept", uid, got)
+			t.Errorf("user %d: %+v", uid, got)
 		}
 	}
 }
 
-// TestForwardList: public methods are passed on, here to services that are not
-// running; all others and unknown ones are refused.
+// TestForwardList checks that only public methods are forwarded, here to services that
+// are not running.
 func TestForwardList(t *testing.T) {
 	b := newEnv(t, neighbours{config: func(*config.Config) {}})
 	for _, service := range config.Services {
@@ -276,7 +277,8 @@ func TestForwardList(t *testing.T) {
 	}
 }
 
-// TestForwardVerbatim: request and answer pass unchanged, errors and 5 MB too.
+// TestForwardVerbatim checks that requests and replies are forwarded unchanged,
+// including errors and 5 MB.
 func TestForwardVerbatim(t *testing.T) {
 	const request = `{ "type" : "get_history", "channel_id":"<\u0061>", "limit":"2", "more":[1, null] }`
 	for _, answer := range []string{
@@ -301,7 +303,8 @@ func TestForwardVerbatim(t *testing.T) {
 	}
 }
 
-// TestForwardCommon: the methods that every service has reach that service.
+// TestForwardCommon checks that the methods of every service are forwarded to the named
+// service.
 func TestForwardCommon(t *testing.T) {
 	b := newEnv(t, all())
 	for _, service := range []string{"daemon", "sys", "ctx", "mem", "agr", "rtr"} {
@@ -313,8 +316,8 @@ func TestForwardCommon(t *testing.T) {
 	}
 }
 
-// TestForwardToBrokenService: a service that hangs up without a whole answer is one
-// error.
+// TestForwardToBrokenService checks that a service that closes the connection without a
+// complete reply results in one error.
 func TestForwardToBrokenService(t *testing.T) {
 	for _, answer := range []string{"", "\x00\x00\x00\x20{", "\x00\x00\x00\x01x"} {
 		b := newEnv(t, neighbours{config: func(*config.Config) {}})
@@ -325,8 +328,8 @@ func TestForwardToBrokenService(t *testing.T) {
 	}
 }
 
-// TestHandoff: the bundle has what the model wrote, the rest from the session; the
-// model is asked with the parameters of the configuration.
+// TestHandoff checks that the bundle has the sections of the model, and the others from
+// the session, and that the request has the parameters of the configuration.
 func TestHandoff(t *testing.T) {
 	n := all()
 	n.rtr = model(`{"goal":"ship","open_tasks":["tag it"]}`, "\n")

@@ -13,41 +13,40 @@ import (
 )
 
 const (
-	// storeTimeout is how long an append may take, and how long it is repeated while
-	// mem cannot be reached.
+	// storeTimeout limits an append, and its repetitions while mem cannot be reached.
 	storeTimeout = 60 * time.Second
-	// stopTimeout is the same for a turn that has ended: the daemon may be
+	// stopTimeout is the limit after the end of the turn, when the daemon may be
 	// stopping.
 	stopTimeout = 10 * time.Second
 	// repeatPause is the first pause before an append is repeated. It doubles up
 	// to relockEvery.
 	repeatPause = 10 * time.Millisecond
-	// relockEvery is how often mem is asked for a lock that broke.
+	// relockEvery is the interval of attempts to lock the session again after the
+	// connection broke.
 	relockEvery = time.Second
 )
 
-// session is a session of mem that is open for a turn: its lock and its only
-// writer. The lock makes turns follow each other, and another process may get it
-// when mem is restarted. What keeps the log correct is the offset of each append:
-// mem refuses an append whose session ends anywhere else, and recognizes one that
-// is repeated after a lost answer.
+// session is a session of mem that is locked for a turn. The lock serializes turns, but
+// another process may get it when mem is restarted. Correctness depends on the offset
+// of each append: mem refuses an append if the session ends at another offset, and
+// recognizes a repeated append after a lost reply.
 type session struct {
 	mem      *rpc.Client
 	id       string
 	ctx      context.Context // of the turn
-	timeout  time.Duration   // of the repeats of an append: storeTimeout, shorter in tests
+	timeout  time.Duration   // limits the repetitions of an append: storeTimeout, shorter in tests
 	unlock   context.CancelFunc
 	unlocked chan struct{} // closed when the lock is released
 
 	mu   sync.Mutex // locked while events are stored
 	next int64      // offset behind the last event
-	err  error      // nothing more is written after it
+	err  error      // if set, all further appends fail with it
 }
 
-// open locks a session and waits for the lock. waiting is called if another turn
-// has it.
+// open locks a session. It calls waiting if another turn has the lock.
 func (s *Service) open(ctx context.Context, id string, waiting func() error) (*session, error) {
-	// A caller who hangs up ends the turn. The lock stays until the rest is stored.
+	// Keep the lock after a disconnect of the caller, until the end of the turn is
+	// stored.
 	lockCtx, unlock := context.WithCancel(context.WithoutCancel(ctx))
 	w := &session{mem: s.mem, id: id, ctx: ctx, timeout: s.storeTimeout, unlock: unlock, unlocked: make(chan struct{})}
 	states, failed := make(chan string), make(chan error, 1)
@@ -78,15 +77,15 @@ func (s *Service) open(ctx context.Context, id string, waiting func() error) (*s
 	}
 }
 
-// lock holds the lock until ctx ends. It sends the types of mem's packets up to
-// held to states, and returns the error of a lock that was never granted. When the
-// connection breaks it asks again: at once, then every second.
+// lock keeps the session locked until ctx ends. It sends the types of mem's packets up
+// to held to states. It returns an error if the lock was never granted; after that it
+// locks the session again when the connection breaks, at most once per relockEvery.
 func (w *session) lock(ctx context.Context, states chan<- string) error {
 	held := false
 	for {
 		asked := time.Now()
 		req := proto.HoldSession{SessionID: w.id}
-		if held { // mem must not settle the calls of this turn
+		if held { // with Next mem does not add results for the open calls of this turn
 			req.Next = new(w.offset())
 		}
 		_, err := rpc.CallEvents(ctx, w.mem, proto.MemHoldSession, req, func(typ string, payload []byte) error {
@@ -133,17 +132,17 @@ func (w *session) offset() int64 {
 	return w.next
 }
 
-// failed reports whether nothing more can be written.
+// failed reports whether appends fail permanently.
 func (w *session) failed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.err != nil
 }
 
-// append stores a list of events and returns when they are on disk. The header is
-// that of a session which does not exist yet. A caller who hangs up does not stop
-// it: the daemon would not know whether the events are stored. While mem cannot
-// be reached the append is repeated.
+// append stores a list of events and returns when they are on disk. header is for a
+// session that does not exist yet. append continues after a disconnect of the caller;
+// otherwise the daemon would not know whether the events are stored. It repeats the
+// request while mem cannot be reached.
 func (w *session) append(events, header proto.Raw) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,7 +156,7 @@ func (w *session) append(events, header proto.Raw) error {
 	if w.next == 0 {
 		req.Create, req.Header = true, header
 	}
-	var last *proto.Error // of the attempt before
+	var last *proto.Error // of the previous attempt
 	for pause := repeatPause; ; pause = min(2*pause, relockEvery) {
 		place, err := rpc.Call(ctx, w.mem, proto.MemAppendSession, req)
 		if err == nil {
@@ -170,13 +169,13 @@ func (w *session) append(events, header proto.Raw) error {
 			return w.err
 		}
 		switch e.Code {
-		case proto.CodeUnavailable, proto.CodeTimeout, proto.CodeCanceled, proto.CodeBusy: // mem is away, stopping or overloaded
+		case proto.CodeUnavailable, proto.CodeTimeout, proto.CodeCanceled, proto.CodeBusy: // mem is not running, stopping or overloaded
 		default:
 			return e
 		}
 		if last == nil {
 			defer time.AfterFunc(w.timeout, cancel).Stop()
-		} else if ctx.Err() != nil { // the earlier error says why mem cannot be reached
+		} else if ctx.Err() != nil { // the previous error is the reason, this one only the timeout
 			e = last
 		}
 		last = e

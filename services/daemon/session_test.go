@@ -16,7 +16,7 @@ import (
 	"zino/proto"
 )
 
-// Packets of a turn with one call. Blanks and escapes have to pass unchanged.
+// Packets of a turn with one call. White space and escapes must be passed on unchanged.
 const (
 	deltaA    = `{"type":"assistant_delta","text":"Let <me> "}`
 	deltaB    = `{"type":"assistant_delta","text":"look\u0021"}`
@@ -54,7 +54,7 @@ const (
 
 var wholeTurn = []string{reasoning, deltaA, deltaB, finalA, requested, usageA, started, output, finished, retry, deltaC, finalC}
 
-// ends is the terminal packet of agr in a whole turn.
+// ends returns the terminal packet of agr in a whole turn.
 func ends() proto.Text {
 	two, cost := 2, 0.01
 	return proto.Text{
@@ -68,8 +68,8 @@ func whole(_ context.Context, say func(...string) error) (proto.Text, error) {
 	return ends(), say(wholeTurn...)
 }
 
-// TestSession: the requests to the neighbours in their order, the stored events and
-// the packets to the caller, to the letter.
+// TestSession checks the order of the requests to the neighbours, and the exact stored
+// events and packets to the caller.
 func TestSession(t *testing.T) {
 	b := newSessionEnv(t, all(), whole)
 	got, _ := b.turn(turnPayload)
@@ -94,7 +94,7 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// TestSessionRequest: agr and sys get the parameters of the request.
+// TestSessionRequest checks that agr and sys get the parameters of the request.
 func TestSessionRequest(t *testing.T) {
 	n := all()
 	n.config = func(cfg *config.Config) {
@@ -127,7 +127,8 @@ func TestSessionRequest(t *testing.T) {
 	}
 }
 
-// TestSessionNotices: the warnings of sys and the files that it read come first.
+// TestSessionNotices checks that the warnings of sys and the names of the loaded files
+// are sent first.
 func TestSessionNotices(t *testing.T) {
 	n := all()
 	n.sys = answers[proto.GetPrompt](`{"type":"system_prompt","content":"x","files":[{"path":"/a/AGENTS.md","bytes":1},{"path":"/b/AGENTS.md","bytes":0}],"warnings":["/c is not a file","d"]}`)
@@ -148,7 +149,7 @@ func TestSessionNotices(t *testing.T) {
 	}
 }
 
-// TestSessionWithoutEvents: the same turn for a caller that asked for text.
+// TestSessionWithoutEvents checks the turn of TestSession for callers without events.
 func TestSessionWithoutEvents(t *testing.T) {
 	stored := []string{`{"type":"message","role":"user","text":"hi"}`, storedA, storedCall, usageA, storedDone, storedC}
 	for _, c := range []struct {
@@ -166,13 +167,13 @@ func TestSessionWithoutEvents(t *testing.T) {
 		equalLists(t, "packets", packets, c.want)
 		equalLists(t, "stored", b.trail.stored(), stored)
 		if head := b.mem.heads[0]; head != "s-1 create {}" {
-			t.Errorf("without a root the session is made with %s", head)
+			t.Errorf("without a root the session is created with %s", head)
 		}
 	}
 }
 
-// TestSessionChunks: chunks of an agr that sends no events are stored and become
-// events.
+// TestSessionChunks checks that chunks of an agr without events become events and are
+// stored.
 func TestSessionChunks(t *testing.T) {
 	n := all()
 	b := newSessionEnv(t, n, func(_ context.Context, say func(...string) error) (proto.Text, error) {
@@ -186,7 +187,8 @@ func TestSessionChunks(t *testing.T) {
 	equalLists(t, "stored", b.trail.stored(), []string{storedUser, `{"type":"message","role":"assistant","text":"one two"}`})
 }
 
-// TestNoSave: nothing is locked or stored; the earlier turns are sent to agr.
+// TestNoSave checks that with no_save nothing is locked or stored, but agr and ctx get
+// the session.
 func TestNoSave(t *testing.T) {
 	b := newSessionEnv(t, all(), whole)
 	packets, _ := b.turn(strings.TrimSuffix(turnPayload, "}") + `,"no_save":true}`)
@@ -199,7 +201,7 @@ func TestNoSave(t *testing.T) {
 	}
 }
 
-// TestSessionRefused: an invalid session name reaches no neighbour.
+// TestSessionRefused checks that an invalid session name reaches no neighbour.
 func TestSessionRefused(t *testing.T) {
 	b := newSessionEnv(t, all(), whole)
 	for _, id := range []string{".x", "..", "../x", "a/b", "/a", "-x", "a b", "a\\u0000b", "a\\nb", "\\ufffd!", strings.Repeat("a", 201), strings.Repeat("é", 101), "~", "a\\\\b"} {
@@ -220,8 +222,8 @@ func TestSessionRefused(t *testing.T) {
 	}
 }
 
-// TestSessionParts: a turn whose prompt lacks a part ends with the error of sys or
-// ctx, and nothing of it is stored.
+// TestSessionParts checks that a turn fails with the error of sys or ctx, and stores
+// nothing, if a part of the prompt is missing.
 func TestSessionParts(t *testing.T) {
 	handoff := &proto.Error{Code: proto.CodeTooLarge, Message: "Go on in a new one: zino handoff", Service: "mem"}
 	fails := func(err error) func(*neighbours) {
@@ -264,7 +266,7 @@ func TestSessionParts(t *testing.T) {
 	}
 }
 
-// TestNoAgent: a turn of a session needs agr; rtr alone has no tools.
+// TestNoAgent checks that a turn of a session fails without agr: rtr has no tools.
 func TestNoAgent(t *testing.T) {
 	b := newSessionEnv(t, all(), nil)
 	packets, last := b.turn(turnPayload)
@@ -277,8 +279,8 @@ func TestNoAgent(t *testing.T) {
 	}
 }
 
-// TestAgentFails: the error of agr reaches the caller unchanged. It is stored behind
-// the text up to there.
+// TestAgentFails checks that an error of agr reaches the caller unchanged, and is stored
+// after the text so far.
 func TestAgentFails(t *testing.T) {
 	failed := &proto.Error{Code: proto.CodeInternal, Message: "rtr error: <M>", Service: "rtr", Kind: "http_status", Status: 500, Details: "d"}
 	for _, c := range []struct {
@@ -337,8 +339,8 @@ func TestAgentFails(t *testing.T) {
 
 const waitNotice = `{"type":"notice","kind":"wait","text":"Another turn is under way on session s-1: waiting for its end."}`
 
-// TestTurnsFollow: the second turn on a session waits, says so, and begins when all
-// of the first one is stored.
+// TestTurnsFollow checks that a second turn on a session sends a notice, waits, and
+// starts when the first one is stored completely.
 func TestTurnsFollow(t *testing.T) {
 	var begun atomic.Int32
 	goOn := make(chan struct{})
@@ -365,14 +367,14 @@ func TestTurnsFollow(t *testing.T) {
 	close(goOn)
 	first.Rest()
 	if packets, last := rest(second); last.Type != "done" {
-		t.Errorf("the second ends with %s", packets)
+		t.Errorf("the second turn ends with %s", packets)
 	}
 	turn := storedBy(places - 1)
 	equalLists(t, "stored", b.mem.of("s-1"), append(slices.Clone(turn), turn...))
 	equalLists(t, "stored elsewhere", b.mem.of("s-2"), turn)
 }
 
-// TestWaitsQuietly: a caller without events gets the answer alone.
+// TestWaitsQuietly checks that a caller without events gets no notice about the wait.
 func TestWaitsQuietly(t *testing.T) {
 	b := newSessionEnv(t, all(), whole)
 	b.mem.lock("s-1") <- struct{}{}
@@ -385,7 +387,7 @@ func TestWaitsQuietly(t *testing.T) {
 	equalLists(t, "packets", packets, []string{`{"type":"response","content":"Done."}`})
 }
 
-// TestStopsWhileWaiting: a daemon that stops interrupts a turn that waits.
+// TestStopsWhileWaiting checks that a stopping daemon interrupts a waiting turn.
 func TestStopsWhileWaiting(t *testing.T) {
 	b := newSessionEnv(t, all(), whole)
 	b.mem.lock("s-1") <- struct{}{}
@@ -403,8 +405,8 @@ func TestStopsWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestNotHeld: the error of mem for a session that it cannot lock ends the turn
-// before any other request.
+// TestNotHeld checks that a turn fails before any other request if mem cannot lock the
+// session.
 func TestNotHeld(t *testing.T) {
 	foreign := &proto.Error{Code: proto.CodeInvalid, Message: "sessions/s-1.jsonl is not a session", Service: "mem"}
 	for _, c := range []struct {
@@ -435,7 +437,7 @@ func TestNotHeld(t *testing.T) {
 	}
 }
 
-// TestReleased: a mem that stops ends the turns that wait for the lock.
+// TestReleased checks that a stopping mem ends the turns that wait for the lock.
 func TestReleased(t *testing.T) {
 	n := all()
 	n.mem = nil
@@ -449,8 +451,8 @@ func TestReleased(t *testing.T) {
 	equalLists(t, "packets", packets, []string{`{"type":"error","message":"mem is stopping","code":"unavailable","service":"mem","kind":"session"}`})
 }
 
-// TestSessionDeadline: a deadline that passes ends the turn with code timeout, in
-// the session too if the turn had begun.
+// TestSessionDeadline checks that an exceeded deadline ends the turn with the code
+// timeout, which is also stored if the turn had started.
 func TestSessionDeadline(t *testing.T) {
 	const payload = `{"message":"hi <you>","session_id":"s-1","events":true,"meta":{"deadline_ms":300}}`
 	b := newSessionEnv(t, all(), func(ctx context.Context, say func(...string) error) (proto.Text, error) {
@@ -461,7 +463,7 @@ func TestSessionDeadline(t *testing.T) {
 		return proto.Text{}, ctx.Err()
 	})
 	_, last := b.turn(payload)
-	if last.Type != "error" || last.Code != "timeout" { // the text is of the process that noticed first
+	if last.Type != "error" || last.Code != "timeout" { // the message depends on which process notices first
 		t.Errorf("the end is %s", last.Raw)
 	}
 	if stored := b.trail.stored(); len(stored) > 0 && !strings.HasSuffix(stored[len(stored)-1], `"code":"timeout"}`) {
@@ -475,13 +477,14 @@ func TestSessionDeadline(t *testing.T) {
 	}
 }
 
-// malformed reports whether an error is about a malformed packet of agr: found by
-// rpc or by the daemon.
+// malformed reports whether an error of rpc or of the daemon is about a malformed packet
+// of agr.
 func malformed(message string) bool {
 	return strings.HasPrefix(message, "agr answered with something that is not a packet: ") || strings.HasPrefix(message, "agr sent a malformed packet: ")
 }
 
-// TestMalformedPackets: a malformed packet of agr ends the turn with an error.
+// TestMalformedPackets checks that a malformed packet of agr ends the turn with an
+// error.
 func TestMalformedPackets(t *testing.T) {
 	for _, packet := range []string{`{"type":"tool_requested","id":5}`, `{"type":"assistant_delta","text":x}`, `{"text":"x"}`, `[]`} {
 		b := newSessionEnv(t, all(), func(_ context.Context, say func(...string) error) (proto.Text, error) {
@@ -496,7 +499,7 @@ func TestMalformedPackets(t *testing.T) {
 			t.Errorf("%s: stored %s", packet, stored)
 		}
 	}
-	// A delta without a text adds no text, and passes.
+	// A delta without a text adds no text and is passed on.
 	odd := []string{`{"type":"assistant_delta"}`, `{"type":"assistant_delta","text":5}`, `{"type":"something_new","x":1}`}
 	b := newSessionEnv(t, all(), func(_ context.Context, say func(...string) error) (proto.Text, error) {
 		return proto.Text{}, say(odd...)
@@ -506,7 +509,7 @@ func TestMalformedPackets(t *testing.T) {
 	equalLists(t, "stored", b.trail.stored(), []string{storedUser})
 }
 
-// TestManyDeltas: thousands of deltas arrive in their order and are one text.
+// TestManyDeltas checks that thousands of deltas arrive in order and form one text.
 func TestManyDeltas(t *testing.T) {
 	const count = 5000
 	var text, all5k []string
@@ -522,7 +525,7 @@ func TestManyDeltas(t *testing.T) {
 			return proto.Text{}, errors.New("cut")
 		})
 		if got, _ := b.turn(turnPayload); len(got) < count || !slices.Equal(got[:count], all5k) {
-			t.Fatalf("%d packets came", len(got))
+			t.Fatalf("received %d packets, want %d deltas in order", len(got), count)
 		}
 		stored := b.trail.stored()[1]
 		if want := strings.ReplaceAll(strings.Join(text, ""), "\n", `\n`); !strings.Contains(stored, `"text":"`+want+`"`) || strings.Contains(stored, "partial") == (ending == "whole") {

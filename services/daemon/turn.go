@@ -11,9 +11,9 @@ import (
 	"zino/proto"
 )
 
-// turn answers a message of a session. Turns of one session follow each other.
-// What must last is stored as it happens, also when the caller hangs up. Of a
-// turn that fails before the user's message is stored, nothing is.
+// turn answers a message of a session. Turns of one session run one after the other.
+// Events are stored as they happen, also after a disconnect of the caller. If a turn
+// fails before the user's message is stored, nothing is stored.
 func (s *Service) turn(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Text, *proto.Error) {
 	var rec *record // nil: nothing is stored, and no lock is needed
 	if !req.NoSave {
@@ -30,8 +30,8 @@ func (s *Service) turn(ctx context.Context, req proto.Chat, out *rpc.Out) (proto
 		defer session.close()
 		rec = &record{session: session, log: s.log}
 	}
-	// Other than in a plain message no part of the prompt may be missing: the
-	// model would not know what was said before, or what it must not do.
+	// Unlike for a plain message no part of the prompt may be missing: the model needs
+	// the earlier messages and its instructions.
 	p := s.prompt(ctx, getPrompt(req), &proto.Build{SessionID: req.SessionID, UserMessage: req.Message})
 	err := p.sysErr
 	if err == nil && p.ctxErr != nil {
@@ -47,7 +47,7 @@ func (s *Service) turn(ctx context.Context, req proto.Chat, out *rpc.Out) (proto
 		return proto.Text{}, offerNoSave(turnError(ctx, err))
 	}
 	run := s.run(req, p.messages(req.Message), s.cfg.Agr.SessionIterations)
-	run.Stream, run.Events = new(true), true // events name what to store; relay gives the caller the form that it asked for
+	run.Stream, run.Events = new(true), true // events are needed for the log; relay converts them into the requested form
 	r := &relay{out: out, events: req.Events, record: rec}
 	text, err := rpc.CallText(ctx, s.agr, proto.AgrRun, run, r)
 	if err == nil {
@@ -65,8 +65,8 @@ func (s *Service) turn(ctx context.Context, req proto.Chat, out *rpc.Out) (proto
 	return text, nil
 }
 
-// offerNoSave adds to an error of the session's file, such as a full disk, how
-// to get an answer all the same.
+// offerNoSave adds a hint about --no-save to an error of the session's file, such as a
+// full disk.
 func offerNoSave(e *proto.Error) *proto.Error {
 	if e.Code == proto.CodeInternal && e.Kind == proto.ErrorKindSession {
 		e.Message += "; --no-save answers without storing anything"
@@ -74,27 +74,25 @@ func offerNoSave(e *proto.Error) *proto.Error {
 	return e
 }
 
-// relay takes the packets of an answer, has stored what must last, and passes
-// them on: whole to a caller of events, else as text. A packet that is stored
-// is passed on after the append that stores it, so that a caller never sees what
-// could still be lost. One append holds the packets of an inference, another one
-// those of a batch of tool calls.
+// relay stores the packets of an answer and passes them on: unchanged to a caller of
+// events, otherwise as text. A packet with an event is passed on after its append, so
+// that a caller never receives a packet that could be lost. The packets of an inference
+// share an append, as do those of a batch of tool calls.
 type relay struct {
 	out    *rpc.Out
-	events bool    // the caller asked for them
+	events bool    // the caller requested events
 	record *record // nil: nothing is stored
 
-	text    []byte      // of the inference in progress
-	typed   bool        // the text comes as events
+	text    []byte      // of the present inference
+	typed   bool        // the text arrives as events, not as chunks
 	waiting []proto.Raw // packets that wait for the next append
 }
 
-// Flush sends the caller what has been gathered.
+// Flush sends the buffered packets to the caller.
 func (r *relay) Flush() error { return sent(r.out.Flush()) }
 
-// Text takes text that comes as chunks: from the model where agr could not be
-// reached. The text of an answer that came as events is skipped when it comes
-// again with the terminal packet.
+// Text handles text that arrives as chunks, from rtr or from an agr without events. It
+// ignores the text of the terminal packet if the text has arrived as events.
 func (r *relay) Text(delta []byte) error {
 	if r.typed || len(delta) == 0 {
 		return nil
@@ -109,9 +107,9 @@ func (r *relay) Text(delta []byte) error {
 	return sent(r.out.Text(delta))
 }
 
-// Event takes a packet of agr, or of rtr.
+// Event handles a packet of agr or rtr.
 func (r *relay) Event(typ string, payload []byte) error {
-	if typ == proto.TypeInterrupted { // the turn sends it itself, when its end is stored
+	if typ == proto.TypeInterrupted { // turn sends its own after it has stored the end
 		return nil
 	}
 	if typ == proto.TypeAssistantDelta {
@@ -137,7 +135,7 @@ func (r *relay) Event(typ string, payload []byte) error {
 		return nil
 	}
 	if len(r.record.running) == 0 {
-		if err := r.commit(); err != nil { // of an inference without usage
+		if err := r.commit(); err != nil { // the inference may have had no usage packet
 			return err
 		}
 	}
@@ -147,7 +145,7 @@ func (r *relay) Event(typ string, payload []byte) error {
 	return r.pass(payload)
 }
 
-// delta takes a piece of text.
+// delta handles an assistant_delta.
 func (r *relay) delta(payload []byte) error {
 	if err := r.commit(); err != nil {
 		return err
@@ -161,8 +159,8 @@ func (r *relay) delta(payload []byte) error {
 	return sent(r.out.Text(r.text[known:]))
 }
 
-// gather adds a piece to the text. It scans the packet without decoding it:
-// there are thousands. A text that is not a string is skipped.
+// gather appends the text of a delta. For speed it scans the packet instead of decoding
+// it. It ignores a text that is not a string.
 func (r *relay) gather(payload []byte) {
 	known := len(r.text)
 	for key, value := range wire.Members(payload) {
@@ -172,9 +170,9 @@ func (r *relay) gather(payload []byte) {
 	}
 }
 
-// commit stores the events of the packets that wait, and passes the packets on.
-// If they cannot be stored they are dropped; the text that the caller has seen of
-// them stays.
+// commit stores the events of the waiting packets and passes the packets on. If they
+// cannot be stored, the packets are dropped, but r.text keeps the text that the caller
+// has already received.
 func (r *relay) commit() error {
 	if len(r.waiting) == 0 {
 		return nil
@@ -209,8 +207,8 @@ func (r *relay) pass(payload []byte) error {
 	return sent(r.out.Frame(payload))
 }
 
-// finish stores what waits and emits assistant_final for text that has no final
-// event, at the end of an answer.
+// finish is called at the end of an answer. It stores the waiting packets and emits
+// assistant_final for text without a final event.
 func (r *relay) finish() error {
 	if err := r.commit(); err != nil || len(r.text) == 0 {
 		return err

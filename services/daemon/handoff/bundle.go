@@ -20,7 +20,7 @@ const (
 // none is the content of an empty section.
 const none = "None known."
 
-// requestClip is how many bytes of a request are quoted.
+// requestClip limits the bytes of a quoted request.
 const requestClip = 400
 
 // bundle is a handoff. Empty fields are unknown.
@@ -30,9 +30,9 @@ type bundle struct {
 	commands      string
 }
 
-// markdown renders a bundle. The goal stands in it as the user wrote it, in a
-// block of code if Markdown would read more than a line of text into it; in all
-// other sections control characters are made visible.
+// markdown renders a bundle. The goal is included verbatim, in a code block if it is
+// not one line of plain text in Markdown; in all other sections control characters
+// are made visible.
 func (b bundle) markdown() string {
 	goal, commands := b.goal, none
 	if strings.TrimSpace(goal) != goal || strings.ContainsAny(goal, "\n\r") || strings.ContainsAny(goal[:1], "#`~>|<-+*=_") {
@@ -67,12 +67,12 @@ func list(mark string, items []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// bundle returns the bundle that the events alone give.
+// bundle returns the bundle of the events, without a model.
 func (f *facts) bundle(goal string) bundle {
 	return bundle{goal, f.starter(goal), f.files(), f.tasks(), f.script()}
 }
 
-// starter returns a prompt for a session that knows nothing of the old one.
+// starter returns a prompt for a new session without access to the old one.
 func (f *facts) starter(goal string) string {
 	var b strings.Builder
 	b.WriteString(f.portable(goal))
@@ -105,8 +105,8 @@ func (f *facts) starter(goal string) string {
 	return b.String()
 }
 
-// tasks returns the last request, if it was not answered, and the calls that
-// failed or were interrupted.
+// tasks returns the last request, if it is unanswered, and the calls that failed or
+// were interrupted.
 func (f *facts) tasks() []string {
 	var list []string
 	request := f.first
@@ -122,8 +122,8 @@ func (f *facts) tasks() []string {
 	return list
 }
 
-// script returns the commands in the order in which they ran, failed ones with a
-// remark.
+// script returns the commands in the order in which they ran, with a comment before
+// failed ones.
 func (f *facts) script() string {
 	var lines []string
 	if f.base != "" && f.base != f.root && len(f.commands.list) > 0 {
@@ -142,14 +142,14 @@ func (f *facts) script() string {
 	return strings.Join(lines, "\n")
 }
 
-// portable returns a text for use elsewhere: visible, and without the root.
+// portable returns a text without control characters and without the path of the root.
 func (f *facts) portable(s string) string { return strings.TrimSpace(f.withoutRoot(printable(s))) }
 
 // quote returns a request on one line.
 func (f *facts) quote(request string) string { return clip(f.portable(oneLine(request)), requestClip) }
 
-// printable makes control characters and invalid UTF-8 visible, with line ends
-// of one kind.
+// printable makes control characters and invalid UTF-8 visible, and normalizes line
+// ends to "\n".
 func printable(s string) string {
 	return text.Visible(strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\r\n", "\n"))
 }
@@ -159,6 +159,6 @@ func exact(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsRune(s, utf8.RuneError) && !strings.ContainsFunc(s, text.Hidden)
 }
 
-// oneLine replaces every run of white space by a blank. Other than text.OneLine
-// it keeps control characters, which printable shows.
+// oneLine replaces every run of white space by a space. Unlike text.OneLine it keeps
+// control characters, which printable makes visible.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

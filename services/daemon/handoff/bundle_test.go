@@ -19,7 +19,7 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// TestGoalIsExact: every goal stands unchanged in its section, and cannot become a
+// TestGoalIsExact checks that every goal is unchanged in its section, and cannot add a
 // section.
 func TestGoalIsExact(t *testing.T) {
 	for goal, block := range map[string]bool{
@@ -38,7 +38,7 @@ func TestGoalIsExact(t *testing.T) {
 	}
 }
 
-// TestOfflineStarter: the prompt of the events alone has what a new session needs.
+// TestOfflineStarter checks the starter prompt that is made without a model.
 func TestOfflineStarter(t *testing.T) {
 	f := factsOf("/w/p",
 		user("first\n\x1b[2J in /w/p"), user("second"), user("third"), user("fourth"), user("fifth "+strings.Repeat("é", requestClip)),

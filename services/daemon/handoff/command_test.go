@@ -19,7 +19,8 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestClosedToShell: what counts as closed does not take in the line behind it.
+// TestClosedToShell checks with sh that a closed command does not include the line
+// after it.
 func TestClosedToShell(t *testing.T) {
 	for _, command := range []string{
 		`true "it's"`, `true 'a"b'`, `true it\'s`, `true "a\"b"`, `true '\'`, `true # don't`, `true $#`, "true `true`", "true <<E\ndon't\nE",

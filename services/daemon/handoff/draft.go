@@ -10,7 +10,7 @@ import (
 	"zino/pkg/text"
 )
 
-// Limits of what is taken from a model.
+// Limits of the texts from a model.
 const (
 	starterBytes = 16 << 10
 	scriptBytes  = 4 << 10
@@ -19,9 +19,9 @@ const (
 	taskBytes    = 400
 )
 
-// draft returns the bundle of a model's answer. Sections that are missing or
-// malformed are those of the facts; filled names them. seen is what the model was
-// sent: it cannot know other files.
+// draft returns the bundle of a model's answer. Missing or malformed sections are
+// replaced by those of the facts; filled names them. seen is the text that the model
+// was sent: files that do not occur in it are not accepted.
 func (f *facts) draft(goal, seen, answer string) (b bundle, filled []string) {
 	keys := answerKeys(answer)
 	b = f.bundle(goal)
@@ -32,7 +32,7 @@ func (f *facts) draft(goal, seen, answer string) (b bundle, filled []string) {
 		return ok
 	}
 	given, _ := stringOf(keys["goal"])
-	use(goalSection, bareGoal(given) == bareGoal(goal)) // the bundle has the user's text in any case
+	use(goalSection, bareGoal(given) == bareGoal(goal)) // the bundle always has the user's text
 	if starter, ok := f.draftStarter(goal, keys["starter_prompt"]); use(starterSection, ok) {
 		b.starter = starter
 	}
@@ -71,8 +71,8 @@ func stringOf(raw json.RawMessage) (s string, ok bool) {
 	return *p, true
 }
 
-// listOf decodes a list of strings, or the lines of a string. Blank elements and
-// those that say "None" are left out.
+// listOf decodes a list of strings, or the lines of a string. It drops blank elements
+// and "None".
 func listOf(raw json.RawMessage) (list []string, ok bool) {
 	if s, isString := stringOf(raw); isString {
 		list = strings.Split(s, "\n")
@@ -82,16 +82,16 @@ func listOf(raw json.RawMessage) (list []string, ok bool) {
 	return slices.DeleteFunc(list, func(s string) bool { return strings.TrimSpace(s) == "" || isNone(s) }), true
 }
 
-// isNone reports whether a text says that there is nothing.
+// isNone reports whether a text means that a section is empty.
 func isNone(s string) bool {
 	s = strings.ToLower(strings.Trim(oneLine(s), "-*_.`[]()# "))
 	return s == "none" || s == "none known"
 }
 
-// bareGoal drops what a model may put around a goal.
+// bareGoal removes quotes and Markdown that a model may put around a goal.
 func bareGoal(s string) string { return strings.Trim(oneLine(s), "\"'`*_ “”") }
 
-// draftStarter returns the prompt, with the goal in front unless it contains it.
+// draftStarter returns the prompt, preceded by the goal unless it contains the goal.
 func (f *facts) draftStarter(goal string, raw json.RawMessage) (starter string, ok bool) {
 	s, ok := stringOf(raw)
 	s = f.portable(s)
@@ -104,8 +104,8 @@ func (f *facts) draftStarter(goal string, raw json.RawMessage) (starter string, 
 	return s, true
 }
 
-// draftFiles returns the files that the model can know. A list of unknown ones
-// alone is malformed.
+// draftFiles returns the files that occur in seen. A list that has only other files is
+// malformed.
 func (f *facts) draftFiles(seen string, raw json.RawMessage) (files []string, ok bool) {
 	list, ok := listOf(raw)
 	if !ok || len(list) == 0 {
@@ -124,7 +124,7 @@ func (f *facts) draftFiles(seen string, raw json.RawMessage) (files []string, ok
 	return files, len(files) > 0
 }
 
-// draftTasks returns the tasks that are not ticked off.
+// draftTasks returns the tasks without a ticked box.
 func (f *facts) draftTasks(raw json.RawMessage) (tasks []string, ok bool) {
 	list, ok := listOf(raw)
 	if !ok || len(list) == 0 {
@@ -164,7 +164,7 @@ var (
 	lineNumber = regexp.MustCompile(`:\d+([-:]\d+)?$`)
 )
 
-// itemOf drops the mark of a list, and a box, in front of an item.
+// itemOf removes a list marker and a box in front of an item.
 func itemOf(s string) string { return strings.TrimSpace(mark.ReplaceAllString(s, "")) }
 
 // pathOf returns the path at the start of an item: a code span, a link, or the
@@ -183,8 +183,8 @@ func pathOf(s string) string {
 	return lineNumber.ReplaceAllString(strings.Trim(s, "*\"' \t,;:"), "")
 }
 
-// codeOf returns the content of the code span at the start of a text, "" if it
-// starts with none.
+// codeOf returns the content of the code span at the start of a text, or "" if it does
+// not start with a code span.
 func codeOf(s string) string {
 	s = strings.TrimLeft(s, "*_")
 	code := strings.TrimLeft(s, "`")
@@ -196,7 +196,7 @@ func codeOf(s string) string {
 	return strings.TrimSpace(code)
 }
 
-// clip shortens s to n bytes, with "…" behind it if something was left out.
+// clip shortens s to n bytes, followed by "…" if it was longer.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return s

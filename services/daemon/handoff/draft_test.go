@@ -39,8 +39,8 @@ func answer(changes ...string) string {
 	return "{" + strings.Join(members, ", ") + "}"
 }
 
-// drafted returns the bundle of an answer in a session that dealt with a.go and
-// /etc/x and ran make.
+// drafted returns the bundle of an answer for a session that used a.go and /etc/x and
+// ran make.
 func drafted(answer string) (bundle, []string) {
 	f := factsOf("/w/p", user("go"), did("edit", "a.go", fine), did("read", "/etc/x", fine), ran("make", fine), assistant("done"))
 	return f.draft("ship it", "ship it; main.go new/b.go a.go /etc/x", answer)
@@ -64,7 +64,7 @@ func TestDraft(t *testing.T) {
 	}
 }
 
-// TestDraftFilled: a section that is missing or malformed comes from the events.
+// TestDraftFilled checks that a missing or malformed section is taken from the events.
 func TestDraftFilled(t *testing.T) {
 	events, _ := drafted("")
 	for _, c := range []struct{ key, section, value string }{
@@ -116,7 +116,7 @@ func TestDraftFilled(t *testing.T) {
 	}
 }
 
-// TestDraftAccepted: values in other forms than the model was asked for.
+// TestDraftAccepted checks values that differ from the requested form but are accepted.
 func TestDraftAccepted(t *testing.T) {
 	var tasks, paths []string
 	for i := range 30 {
@@ -158,7 +158,7 @@ func TestDraftAccepted(t *testing.T) {
 			t.Errorf("%s %.60q: got %.300q, filled %q, want %.300q", c.key, c.value, got, filled, c.want)
 		}
 	}
-	// The goal is the user's, and a model that changed it is named.
+	// The bundle has the user's goal, and reports that the model has changed it.
 	for goal, ok := range map[string]bool{
 		`"ship it"`: true, `"\n ship it"`: true, `"**\"ship  it\"**"`: true, `"Ship it"`: false, `"ship it today"`: false, `""`: false, "": false, "5": false,
 	} {

@@ -11,7 +11,7 @@ import (
 	"zino/proto"
 )
 
-// Limits of what is kept of a session, however long it is.
+// Limits of the facts of a session.
 const (
 	filesMax     = 20   // listed files
 	commandsMax  = 12   // listed commands
@@ -26,13 +26,13 @@ const (
 type facts struct {
 	places
 	first    string   // the user's first request
-	last     []string // the latest ones
+	last     []string // the latest requests
 	end      string   // how the last turn ended, "" if it was answered
-	changed  recent   // files
+	changed  recent   // changed files
 	read     recent   // files that were only read
-	commands recent   // each with how it failed, if it did
-	open     recent   // calls that failed or were interrupted, each with the reason
-	calls    []call   // without a result so far
+	commands recent   // the note says how a command failed
+	open     recent   // calls that failed or were interrupted; the note is the reason
+	calls    []call   // calls without a result so far
 }
 
 // call is a tool call.
@@ -42,8 +42,8 @@ type call struct {
 	label         string // the call on one line
 }
 
-// newFacts returns the facts of a session without events. Paths are relative to
-// root, or if that is empty to the directory that the session was started in.
+// newFacts returns the facts of a session without events. Paths are relative to root,
+// or to the directory in which the session was started if root is empty.
 func newFacts(root string) *facts {
 	f := &facts{
 		changed: recent{max: filesMax}, read: recent{max: filesMax},
@@ -78,7 +78,7 @@ func (f *facts) event(e object) {
 		f.calls = append(f.calls, f.call(e.text("id"), e.text("name"), e.object("input")))
 	case proto.TypeToolResult:
 		id := e.text("tool_use_id")
-		for i, c := range slices.Backward(f.calls) { // of several calls with this id the last
+		for i, c := range slices.Backward(f.calls) { // if several calls have this id, use the last
 			if c.id == id {
 				f.calls = slices.Delete(f.calls, i, i+1)
 				f.result(c, e)
@@ -109,7 +109,7 @@ func (f *facts) request(s string) {
 	f.last = append(f.last, s)
 }
 
-// call returns what is kept of a call. Large inputs are dropped.
+// call returns the facts of a call. Large inputs are dropped.
 func (f *facts) call(id, tool string, input object) call {
 	c := call{id: id, tool: tool, label: clip(printable(oneLine(tool)), labelBytes)}
 	if command := commandOf(tool, input); command != "" {
@@ -154,8 +154,7 @@ func (f *facts) result(c call, e object) {
 		f.touch(c)
 		return
 	}
-	// Other failed calls, such as read of a missing file, the model has handled
-	// itself.
+	// The model has reacted to other failed calls, such as read of a missing file.
 	if c.tool == "bash" || strings.HasPrefix(c.tool, "execute_") {
 		f.open.put(c.label, "run again, it "+failure)
 	}
@@ -184,7 +183,7 @@ func (f *facts) touch(c call) {
 	}
 }
 
-// finish ends the facts: calls without a result count as interrupted.
+// finish is called after the last event. Calls without a result count as interrupted.
 func (f *facts) finish() {
 	for _, c := range f.calls {
 		f.interrupted(c)
@@ -229,13 +228,11 @@ func (r *recent) has(text string) bool {
 	return slices.ContainsFunc(r.list, func(n noted) bool { return n.text == text })
 }
 
-// object holds the members of a JSON object as they stand in its text. Events are
-// read with it, and not into structs, because a field of the wrong type must not
-// cost the whole event.
+// object contains the undecoded members of a JSON object. Events are not decoded into
+// structs because a field of the wrong type would make the whole event unreadable.
 type object map[string]proto.Raw
 
-// members returns the members of a value that is valid JSON, nil if it is not an
-// object.
+// members returns the members of a valid JSON value, or nil if it is not an object.
 func members(raw []byte) object {
 	if len(raw) == 0 || raw[0] != '{' {
 		return nil
@@ -250,7 +247,7 @@ func members(raw []byte) object {
 // keys returns the names of the members in alphabetical order.
 func (o object) keys() []string { return slices.Sorted(maps.Keys(o)) }
 
-// text returns a member that is a string, "" otherwise.
+// text returns a string member, or "" if it is not a string.
 func (o object) text(key string) string {
 	s, ok := wire.Unquote(nil, o[key])
 	if !ok {
@@ -262,5 +259,5 @@ func (o object) text(key string) string {
 // is reports whether a member is true.
 func (o object) is(key string) bool { return string(o[key]) == "true" }
 
-// object returns the members of a member.
+// object returns the members of an object member.
 func (o object) object(key string) object { return members(o[key]) }

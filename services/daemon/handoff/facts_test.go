@@ -130,7 +130,7 @@ func TestOpenTasks(t *testing.T) {
 	}
 }
 
-// TestFactsDoNotGrow: what is kept of a session is bounded.
+// TestFactsDoNotGrow checks that the size of the facts is bounded.
 func TestFactsDoNotGrow(t *testing.T) {
 	f := newFacts("/p")
 	long := strings.Repeat("long ", 1<<10)
@@ -145,7 +145,7 @@ func TestFactsDoNotGrow(t *testing.T) {
 	}
 	for _, c := range f.calls {
 		if len(c.label)+len(c.command) > 2*labelBytes {
-			t.Fatalf("of a call %d bytes are kept", len(c.label)+len(c.command))
+			t.Fatalf("%d bytes of a call are kept", len(c.label)+len(c.command))
 		}
 	}
 	f.finish()

@@ -29,9 +29,8 @@ func sections(markdown string) (names []string, found map[string]string) {
 	return names, found
 }
 
-// checkBundle returns an error unless a rendered bundle has the five sections and
-// no other, none of them empty, the goal as it was given, and nothing that a
-// terminal acts on.
+// checkBundle returns an error unless a rendered bundle has exactly the five sections,
+// none of them empty, the unchanged goal, and no other control characters.
 func checkBundle(markdown, goal string) error {
 	names, found := sections(markdown)
 	if got, want := strings.Join(names, ","), "Handoff,"+strings.Join(sectionNames, ","); got != want {
@@ -43,12 +42,12 @@ func checkBundle(markdown, goal string) error {
 		}
 	}
 	rest, _ := strings.CutPrefix(markdown, "# Handoff\n\n## Goal\n\n")
-	if strings.HasPrefix(rest, "```") { // it stands in a block
+	if strings.HasPrefix(rest, "```") { // the goal is in a code block
 		_, rest, _ = strings.Cut(rest, "\n")
 	}
 	rest, ok := strings.CutPrefix(rest, goal)
 	if !ok {
-		return errors.New("the goal is not the given one")
+		return errors.New("the goal was changed")
 	}
 	if strings.ContainsFunc(rest, text.Hidden) {
 		return errors.New("it contains a control character")
@@ -59,8 +58,8 @@ func checkBundle(markdown, goal string) error {
 	return nil
 }
 
-// FuzzAnswer: with any answer of a model the bundle is complete; and the bundle,
-// answered as JSON, is accepted.
+// FuzzAnswer checks that the bundle is complete for any answer of a model, and that
+// the bundle as a JSON answer is accepted.
 func FuzzAnswer(f *testing.F) {
 	for _, a := range []string{"", "I cannot do that.", answer(), "```json\n" + answer() + "\n```", answer()[:40], answer(filesKey, `"a\n- b"`)} {
 		f.Add(a, "ship it")
@@ -83,12 +82,12 @@ func FuzzAnswer(f *testing.F) {
 		}
 		seen := answer + strings.Join(b.files, " ")
 		if got, filled := facts.draft(goal, seen, string(again)); got.starter != b.starter || len(got.tasks) != len(b.tasks) || got.goal != goal || filled != nil {
-			t.Fatalf("of %s are filled: %q, was %q", again, filled, b)
+			t.Fatalf("%s: filled %q, the first bundle was %q", again, filled, b)
 		}
 	})
 }
 
-// spans quotes paths, which may contain what looks like a remark.
+// spans quotes paths as code spans, because a path may look like one with a remark.
 func spans(paths []string) []string {
 	list := []string{}
 	for _, path := range paths {
@@ -97,7 +96,7 @@ func spans(paths []string) []string {
 	return list
 }
 
-// marked puts a box in front of tasks, which may begin with one.
+// marked puts a box in front of tasks, because a task may begin with one.
 func marked(tasks []string) []string {
 	list := []string{}
 	for _, task := range tasks {
@@ -106,8 +105,8 @@ func marked(tasks []string) []string {
 	return list
 }
 
-// FuzzEvents: with any events in a session the bundle is complete and the request
-// is valid.
+// FuzzEvents checks that the bundle is complete and the request to the model is valid
+// for any events.
 func FuzzEvents(f *testing.F) {
 	f.Add("["+strings.Join(work(), ",")+"]", "/w/p")
 	f.Add("["+strings.Join(join(did("write", "a", lostCall), ran("cd /p && ls", late), user("\x1b[2J")), ",")+"]", "")

@@ -12,7 +12,7 @@ import (
 	"zino/proto"
 )
 
-// work is a session with a bit of everything.
+// work returns a session with all kinds of events.
 func work() []string {
 	return join(begun("/w/p"), user("build it"), did("read", "a.go", fine), did("edit", "/w/p/b.go", fine), ran("make", exit1), interrupted)
 }
@@ -60,7 +60,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestUselessAnswer: the facts replace an answer that is not a bundle.
+// TestUselessAnswer checks that the facts replace an answer that is not a bundle.
 func TestUselessAnswer(t *testing.T) {
 	for _, answer := range []string{"", "No.", "\x1b[2J```"} {
 		b := newEnv(t, answer, work()...).start()
@@ -189,8 +189,8 @@ func TestErrorsOfRtr(t *testing.T) {
 	}
 }
 
-// TestHangUp: a caller that hangs up gets no advice, and the request to the model is
-// cancelled.
+// TestHangUp checks that the request to the model is cancelled when the caller
+// disconnects, and that the error has no advice.
 func TestHangUp(t *testing.T) {
 	b := newEnv(t, answer(), work()...)
 	ctx, cancel := context.WithCancel(t.Context())

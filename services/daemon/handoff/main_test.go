@@ -16,7 +16,7 @@ import (
 	"zino/proto"
 )
 
-// env is a maker with a mem and a rtr on real sockets.
+// env is a Maker with a fake mem and a fake rtr on sockets.
 type env struct {
 	*Maker
 	t *testing.T
@@ -26,12 +26,12 @@ type env struct {
 	infer func(context.Context, proto.Infer, *rpc.Out) (proto.Text, error)
 
 	mu    sync.Mutex
-	asked []proto.Infer // with messages as they came
+	asked []proto.Infer // requests to rtr
 	pages int
 }
 
-// newEnv has a session "session-1" of these events, two to a page, and a model
-// that says answer.
+// newEnv returns an env whose mem has a session "session-1" of these events, two per
+// page, and whose model replies with answer.
 func newEnv(t *testing.T, answer string, events ...string) *env {
 	t.Helper()
 	dir := zinotest.Dir(t)
@@ -56,7 +56,7 @@ func newEnv(t *testing.T, answer string, events ...string) *env {
 	return b
 }
 
-// pagesOf serves events, two at a time; places are their numbers.
+// pagesOf serves pages of two events; offsets are the numbers of the events.
 func pagesOf(events []string) func(context.Context, proto.ReadSession) (proto.SessionEvents, error) {
 	return func(_ context.Context, req proto.ReadSession) (proto.SessionEvents, error) {
 		if req.SessionID != "session-1" {
@@ -94,7 +94,7 @@ func (b *env) start() *env {
 	return b
 }
 
-// quoted is a text as JSON.
+// quoted returns a text as a JSON string.
 func quoted(text string) string {
 	b, err := json.Marshal(text)
 	if err != nil {
@@ -134,12 +134,12 @@ const (
 	interrupted = `{"type":"interrupted","role":"system","text":"Interrupted"}`
 )
 
-// ran is a command of bash and its result.
+// ran returns a call of bash and its result.
 func ran(command, output string) []string {
 	return []string{use("b", "bash", `{"command":`+quoted(command)+`}`), result("b", output)}
 }
 
-// did is a call about a file and its result.
+// did returns a call of a file tool and its result.
 func did(tool, path, output string) []string {
 	return []string{use("f", tool, `{"path":`+quoted(path)+`,"content":"x"}`), result("f", output)}
 }
@@ -157,7 +157,7 @@ func join(parts ...any) (events []string) {
 	return events
 }
 
-// factsOf are the facts of a session with that root.
+// factsOf returns the facts of a session with that root.
 func factsOf(root string, parts ...any) *facts {
 	f := newFacts(root)
 	for _, e := range join(parts...) {

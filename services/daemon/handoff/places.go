@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// pathMax is how long a path may be that a bundle lists, in bytes.
+// pathMax is the maximum length in bytes of a path in a bundle.
 const pathMax = 512
 
-// places are the directories that paths in a session and in its bundle are
-// relative to; "" is unknown. They are not looked up on disk: the session may be
-// from another machine.
+// places are the directories to which the paths in a session and in its bundle are
+// relative; "" is unknown. They need not exist: the session may be from another
+// machine.
 type places struct {
 	root string // of the bundle
-	base string // of the session: where its tools worked
+	base string // of the session: the working directory of its tools
 }
 
-// startedIn sets the directory that the session was started in. The first one
-// counts.
+// startedIn sets the directory in which the session was started. Only the first call
+// has an effect.
 func (p *places) startedIn(dir string) {
 	if !filepath.IsAbs(dir) || p.base != "" {
 		return
@@ -29,8 +29,8 @@ func (p *places) startedIn(dir string) {
 	}
 }
 
-// toolPath returns a path of a tool's input as the bundle lists it, "" if it
-// cannot be listed.
+// toolPath returns the form of a tool's path in the bundle, or "" if it cannot be
+// listed.
 func (p places) toolPath(path string) string {
 	if path != "" && !filepath.IsAbs(path) && p.base != "" {
 		path = filepath.Join(p.base, path)
@@ -61,7 +61,7 @@ func (p places) relative(path string) string {
 
 // withoutRoot replaces the root by "." in a text.
 func (p places) withoutRoot(text string) string {
-	if len(p.root) < 2 { // "/" is everywhere
+	if len(p.root) < 2 { // unknown, or "/", which is part of every path
 		return text
 	}
 	var b strings.Builder
@@ -86,8 +86,8 @@ func (p places) withoutRoot(text string) string {
 	}
 }
 
-// beginsPath reports whether a path can begin behind a text: the text does not
-// end within a path, but may end with a flag, as in -I/usr/include.
+// beginsPath reports whether a path can begin after a text: the text does not end
+// within a path, but may end with a flag, as in -I/usr/include.
 func beginsPath(before string) bool {
 	before = before[max(0, len(before)-pathMax):] // bounds the search
 	word := before[strings.LastIndexFunc(before, func(r rune) bool { return !inPath(r) })+1:]
@@ -111,8 +111,8 @@ func inPath(r rune) bool {
 // changesDir matches commands that change the directory.
 var changesDir = regexp.MustCompile(`(^|[\s;&|(])(cd|pushd)\s`)
 
-// command returns a command with "." for the root, without a cd to the root in
-// front. ok is false if "." would be another directory in it.
+// command replaces the root by "." in a command and removes a leading cd to the root.
+// ok is false if "." would mean another directory, because the command changes it.
 func (p places) command(text string) (command string, ok bool) {
 	text = strings.TrimSpace(text)
 	for _, quote := range []string{"", "'", `"`} {
@@ -130,20 +130,20 @@ func (p places) command(text string) (command string, ok bool) {
 	return command, command == text || !changesDir.MatchString(text)
 }
 
-// Size of a command that is listed for pasting.
+// Limits of a listed command.
 const (
 	commandBytes = 1000
 	commandLines = 12
 )
 
-// interpreters are the commands that run a line of an executor's code.
+// interpreters are the commands that run one line of code, by executor.
 var interpreters = map[string]string{
 	"execute_python3": "python3 -c", "execute_python": "python3 -c", "execute_node": "node -e",
 	"execute_ruby": "ruby -e", "execute_perl": "perl -e",
 }
 
-// commandOf returns the shell command that does what a call did, "" if there is
-// none.
+// commandOf returns the shell command that is equivalent to a call, or "" if there is
+// no such command.
 func commandOf(tool string, input object) string {
 	code := input.text("code")
 	switch tool {
@@ -159,19 +159,19 @@ func commandOf(tool string, input object) string {
 	return run + " '" + strings.ReplaceAll(code, "'", `'\''`) + "'"
 }
 
-// pasteable reports whether a command is complete and short enough to be pasted.
+// pasteable reports whether a command is complete and short enough to paste.
 func pasteable(command string) bool {
 	return command != "" && len(command) <= commandBytes && strings.Count(command, "\n") < commandLines &&
 		exact(command) && closed(command)
 }
 
-// closed reports whether no quote and no backslash at the end of a command
-// affects what is pasted behind it. Here-documents are not scanned.
+// closed reports whether a command has no open quote and no final backslash, which
+// would affect the text pasted after it. Here-documents are not scanned.
 func closed(command string) bool {
 	if strings.Contains(command, "<<") {
 		return true
 	}
-	var quote byte               // the open one, '#' in a comment, 0 for none
+	var quote byte               // the open quote, '#' in a comment, or 0
 	escaped, word := false, true // word: a word may begin here
 	for i := range len(command) {
 		c := command[i]

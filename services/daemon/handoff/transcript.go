@@ -9,7 +9,8 @@ import (
 	"zino/proto"
 )
 
-// Sizes of what a model is sent of a session, in bytes: about four are a token.
+// Maximum sizes in bytes of the parts of a session that a model is sent. A token has
+// about four bytes.
 const (
 	headBytes    = 48 << 10  // of the beginning
 	tailBytes    = 144 << 10 // of the end
@@ -18,8 +19,8 @@ const (
 	outputBytes  = 1536      // of a result
 )
 
-// transcript is a session as a model reads it: its beginning and its end, with
-// long texts shortened. Its size does not depend on the session's.
+// transcript is the text of a session for a model: its beginning and its end, with
+// long texts shortened. Its size is bounded.
 type transcript struct {
 	head    strings.Builder
 	full    bool // head is complete
@@ -55,7 +56,7 @@ func (t *transcript) String() string {
 	return strings.TrimSpace(t.head.String() + gap + strings.Join(t.tail, ""))
 }
 
-// entryOf returns an event as an entry, "" for events that are left out.
+// entryOf returns the entry for an event, or "" if the event is left out.
 func entryOf(e object) string {
 	switch e.text("type") {
 	case proto.TypeMessage:
@@ -84,7 +85,7 @@ func entryOf(e object) string {
 	return ""
 }
 
-// middle shortens a text to about n bytes: two thirds from its beginning, one
+// middle shortens a text to about n bytes: two thirds from its beginning and one third
 // from its end.
 func middle(s string, n int) string {
 	return text.Middle(s, n*2/3, n/3, "\n[… %d bytes left out …]\n")

@@ -43,8 +43,8 @@ func TestTranscript(t *testing.T) {
 	}
 }
 
-// TestTranscriptKeepsBothEnds: of a long session the beginning and the end stay, and
-// the gap between them is marked.
+// TestTranscriptKeepsBothEnds checks that the beginning and the end of a long session
+// are kept, and that the gap is marked.
 func TestTranscriptKeepsBothEnds(t *testing.T) {
 	const entries = 3000
 	tr := &transcript{}
@@ -58,20 +58,20 @@ func TestTranscriptKeepsBothEnds(t *testing.T) {
 		t.Errorf("%d bytes", n)
 	}
 	if got := strings.Count(all, "[user] ") + tr.leftOut; got != entries {
-		t.Errorf("%d entries are there or left out, of %d", got, entries)
+		t.Errorf("%d entries are present or left out, want %d", got, entries)
 	}
 	if mark := fmt.Sprintf("\n\n[… %d entries are left out here …]\n\n[user] ", tr.leftOut); !strings.Contains(all, mark) {
 		t.Errorf("no %q", mark)
 	}
 	for _, i := range []int{0, 1, 100, entries - 100, entries - 1} {
 		if !strings.Contains(all, fmt.Sprintf("<%d>", i)) {
-			t.Errorf("entry %d is not there", i)
+			t.Errorf("entry %d is missing", i)
 		}
 	}
 }
 
-// TestPrompt: the request is valid with any session, whose data stays within its
-// blocks.
+// TestPrompt checks that the request is valid and that data of the session cannot
+// leave its code block.
 func TestPrompt(t *testing.T) {
 	goal := "ship\n```\nit \"now\""
 	f := factsOf("/w/p", user("go"), did("write", "a.go", fine), ran("make", exit1))

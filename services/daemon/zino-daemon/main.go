@@ -1,5 +1,5 @@
-// Command zino-daemon is the entrance to the constellation. It depends on the
-// sockets of sys, ctx, mem, agr and rtr.
+// Command zino-daemon is the entry point for clients. It uses the sockets of sys, ctx,
+// mem, agr and rtr.
 package main
 
 import (
