@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -228,9 +227,4 @@ func (a *harness) hitsSoFar() (hits []string) {
 func intact(path string) bool {
 	text, err := os.ReadFile(path)
 	return err == nil && string(text) == "intact\n"
-}
-
-// unlimited reports whether a limit was reported as not enforced.
-func unlimited(r proto.Result, name string) bool {
-	return r.Confinement != nil && slices.Contains(r.Confinement.Unlimited, name)
 }

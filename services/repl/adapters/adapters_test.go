@@ -330,7 +330,9 @@ func TestEvents(t *testing.T) {
 		Promise.reject(new Error("rejected"));
 	`,
 			[]string{fence + "Text console.log\nopen {\"sold\":3}\n", fence + "Error uncaughtException\nError: from a timer", fence + "Error unhandledrejection\nError: rejected"},
-			"console.warn([1]); console.error('bad'); sold", proto.PageEvent{Source: "console.warn", Message: "[1]"}, 2,
+			"console.warn([1]); console.error('bad'); sold",
+			proto.PageEvent{Source: "console.warn", Message: "[1]"},
+			2,
 			[]string{fence + "JSON console.warn\n[1]\n", fence + "Error console.error\nbad\n"},
 			[]string{"open { sold: 3 }", "from a timer", "rejected", "bad"},
 		},
@@ -347,7 +349,9 @@ sold = 3
 raise KeyError("from the script")
 `,
 			[]string{fence + "Text print\nopen 3\n", fence + "Text logging.till\nlow on change\n", "ValueError: from a thread", "KeyError: 'from the script'"},
-			"print('one'); print('two', end='')\nlogging.error('bad')\nsold", proto.PageEvent{Source: "print", Message: "one"}, 3,
+			"print('one'); print('two', end='')\nlogging.error('bad')\nsold",
+			proto.PageEvent{Source: "print", Message: "one"},
+			3,
 			[]string{fence + "Text print\none\n", fence + "Error logging.root\nbad\n", fence + "Text print\ntwo\n"},
 			[]string{"open 3", "low on change", "from a thread", "from the script", "two"},
 		},
