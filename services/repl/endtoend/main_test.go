@@ -227,11 +227,11 @@ func (w *world) add(file, text string) {
 // history returns the text above the footer of a file whose page is idle.
 func (w *world) history(file string) string {
 	w.t.Helper()
-	text := w.file(file)
-	history, ok := strings.CutSuffix(text, "\n"+footer)
-	if !ok {
-		w.t.Fatalf("the page is not idle:\n%s", text)
-	}
+	var history string
+	w.until(file+" ends with the footer", func() (ok bool) { // a page is listed before its file is written
+		history, ok = strings.CutSuffix(w.file(file), "\n"+footer)
+		return ok
+	})
 	return history + "\n"
 }
 
