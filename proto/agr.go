@@ -68,6 +68,16 @@ type Run struct {
 	// Events asks for typed packets in place of chunks: see Events. It implies
 	// stream.
 	Events bool `json:"events,omitzero"`
+	// Turn is the id of the session's turn. With it agr sends checkpoints and waits
+	// for proceed at each: see Checkpoint.
+	Turn string `json:"turn,omitzero"`
+	// FirstStep is the number of the first inference; absent: 1.
+	FirstStep int `json:"first_step,omitzero"`
+	// Calls are calls of an earlier attempt without results: agr settles them
+	// before it asks the model. They are the last calls of messages.
+	Calls []OpenCall `json:"calls,omitzero"`
+	// Says are messages of the user that follow messages and the results of calls.
+	Says []Say `json:"says,omitzero"`
 }
 
 // Streaming reports whether the caller asked for chunks.

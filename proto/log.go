@@ -31,6 +31,10 @@ var logEvents = []Event{
 	event[LogInterrupted](TypeInterrupted),
 	event[LogError](TypeError),
 	event[LogTitle](TypeTitle),
+	event[LogTurn](TypeTurn),
+	event[LogSay](TypeSay),
+	event[LogUndo](TypeUndo),
+	event[Todo](TypeTodo),
 }
 
 // LogEvents lists the kinds of events in the session log.
@@ -47,6 +51,31 @@ type LogMeta struct {
 	ForkedFrom *LogOrigin `json:"forked_from,omitzero"`
 	// Root is the directory that the session was started in, an absolute path.
 	Root string `json:"root,omitzero"`
+	// Parent is the call of a turn that started this session as a sub-agent.
+	Parent *LogParent `json:"parent,omitzero"`
+	// Continues is the session that this one goes on with, because the model's
+	// context was nearly full.
+	Continues *LogContinues `json:"continues,omitzero"`
+}
+
+// LogParent is the call that started a sub-agent.
+type LogParent struct {
+	// SessionID is the whole id of the session of the call.
+	SessionID string `json:"session_id"`
+	// Turn is the turn of the call.
+	Turn string `json:"turn"`
+	// Call is the call's id.
+	Call string `json:"call"`
+}
+
+// LogContinues is the end of a session that goes on in another one.
+type LogContinues struct {
+	// SessionID is the whole id of the session before.
+	SessionID string `json:"session_id"`
+	// Turn is its last turn.
+	Turn string `json:"turn"`
+	// Until is the offset that the turn had reached.
+	Until int64 `json:"until"`
 }
 
 // LogOrigin is the source of a fork.
@@ -67,6 +96,15 @@ type LogMessage struct {
 	State Raw `json:"reasoning_state,omitzero"`
 	// Partial is true if the text was cut off.
 	Partial bool `json:"partial,omitzero"`
+	// Turn is the turn that the message belongs to.
+	Turn string `json:"turn,omitzero"`
+	// Step is the inference of the turn, from 1; absent in messages of the user.
+	Step int `json:"step,omitzero"`
+	// Say is the id of the turn_say that the message came with.
+	Say string `json:"say,omitzero"`
+	// Via is how a user's message came into the turn: "start", "steer", "queue" or
+	// "job"; absent: "start".
+	Via string `json:"via,omitzero"`
 	// TS is when the event was stored, in RFC 3339, UTC.
 	TS string `json:"ts,omitzero"`
 }
@@ -81,6 +119,10 @@ type LogToolUse struct {
 	Input Raw `json:"input"`
 	// State is opaque: the model's provider needs it back with this call.
 	State Raw `json:"reasoning_state,omitzero"`
+	// Turn is the turn that the call belongs to.
+	Turn string `json:"turn,omitzero"`
+	// Step is the inference of the turn that asked for it, from 1.
+	Step int `json:"step,omitzero"`
 	// TS is when the event was stored, in RFC 3339, UTC.
 	TS string `json:"ts,omitzero"`
 }
@@ -98,6 +140,18 @@ type LogToolResult struct {
 	DurationMS int64 `json:"duration_ms"`
 	// Synthetic is true if the call's own result was lost.
 	Synthetic bool `json:"synthetic,omitzero"`
+	// Recovered is true if the result was found after the turn was resumed.
+	Recovered bool `json:"recovered,omitzero"`
+	// Name is the tool's name.
+	Name string `json:"name,omitzero"`
+	// Diff is what the call changed in a file, as a unified diff.
+	Diff string `json:"diff,omitzero"`
+	// Confinement is how the call was run; absent: unknown.
+	Confinement *Confinement `json:"confinement,omitzero"`
+	// Turn is the turn that the call belongs to.
+	Turn string `json:"turn,omitzero"`
+	// Step is the inference of the turn that asked for it, from 1.
+	Step int `json:"step,omitzero"`
 	// TS is when the event was stored, in RFC 3339, UTC.
 	TS string `json:"ts,omitzero"`
 }
@@ -108,6 +162,8 @@ type LogInterrupted struct {
 	Role string `json:"role"`
 	// Text is "Interrupted".
 	Text string `json:"text"`
+	// Turn is the turn that ended.
+	Turn string `json:"turn,omitzero"`
 	// TS is when the event was stored, in RFC 3339, UTC.
 	TS string `json:"ts,omitzero"`
 }
@@ -120,6 +176,8 @@ type LogError struct {
 	Kind string `json:"kind,omitzero"`
 	// Code is the code of the error.
 	Code Code `json:"code"`
+	// Turn is the turn that ended.
+	Turn string `json:"turn,omitzero"`
 	// TS is when the event was stored, in RFC 3339, UTC.
 	TS string `json:"ts,omitzero"`
 }
