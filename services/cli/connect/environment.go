@@ -20,13 +20,17 @@ var providerKeys = []string{"ZINO_API_KEY", "LLM_API_KEY", "OPENAI_API_KEY", "AN
 // headersVariable holds headers of requests to Anthropic, which may be secret.
 const headersVariable = "ANTHROPIC_CUSTOM_HEADERS"
 
+// lifetimeVariable tells a service that its constellation ends with the run that
+// started it: services of other constellations do not have it.
+const lifetimeVariable = "ZINO_CONSTELLATION"
+
 // serviceEnvironment returns the environment of a service: the caller's, without the
 // variables of the caller's supervisor. Only rtr gets the keys of providers, only rtr
 // and exc get other secrets, which pass_env may name.
 func serviceEnvironment(name string, cfg *config.Config) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		key, _, _ := strings.Cut(v, "=")
-		return key == "ZINO_CONFIG" || key == "NOTIFY_SOCKET" || strings.HasPrefix(key, "LISTEN_") || strings.HasPrefix(key, "WATCHDOG_") ||
+		return key == "ZINO_CONFIG" || key == lifetimeVariable || key == "NOTIFY_SOCKET" || strings.HasPrefix(key, "LISTEN_") || strings.HasPrefix(key, "WATCHDOG_") ||
 			name != "rtr" && (key == headersVariable || slices.Contains(providerKeys, key))
 	})
 	switch {

@@ -224,6 +224,9 @@ func SupervisePrivate(ctx context.Context, dir string, in io.Reader, out io.Writ
 	if err != nil {
 		return err
 	}
+	for i := range c.programs {
+		c.programs[i].Env = append(c.programs[i].Env, lifetimeVariable+"=private")
+	}
 	set := supervise.Start(c.programs, logs, service.Logger(logs, "up", cfg.Logging.Level))
 	fmt.Fprintln(out, "ready")
 	ended := make(chan struct{})

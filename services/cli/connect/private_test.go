@@ -85,7 +85,7 @@ func TestServiceEnvironment(t *testing.T) {
 	for _, name := range append(slices.Clone(providerKeys), "ANTHROPIC_CUSTOM_HEADERS") {
 		t.Setenv(name, "sk-secret")
 	}
-	for _, name := range []string{"NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "WATCHDOG_USEC", "ZINO_CONFIG"} {
+	for _, name := range []string{"NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "WATCHDOG_USEC", "ZINO_CONFIG", "ZINO_CONSTELLATION"} {
 		t.Setenv(name, "1")
 	}
 	t.Setenv("OWN_VARIABLE", "kept")
@@ -103,7 +103,7 @@ func TestServiceEnvironment(t *testing.T) {
 			t.Errorf("%s: the caller's variable is missing", service)
 		}
 		for _, v := range env {
-			for _, prefix := range []string{"NOTIFY_", "LISTEN_", "WATCHDOG_", "ZINO_CONFIG="} {
+			for _, prefix := range []string{"NOTIFY_", "LISTEN_", "WATCHDOG_", "ZINO_CONFIG=", "ZINO_CONSTELLATION="} {
 				if strings.HasPrefix(v, prefix) {
 					t.Errorf("%s: %s", service, v)
 				}
