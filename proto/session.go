@@ -73,6 +73,8 @@ type SessionPlace struct {
 	// Next is the offset behind the session's last event, in bytes: the from of
 	// read_session.
 	Next int64 `json:"next"`
+	// Offsets are the offsets behind the events of append_session, one for each.
+	Offsets []int64 `json:"offsets,omitzero"`
 }
 
 // AppendSession carries events for a session.
@@ -100,11 +102,15 @@ type AppendSession struct {
 type ReadSession struct {
 	// SessionID is the session's id or a prefix of it.
 	SessionID string `json:"session_id"`
-	// From is the offset to start at, the next of an earlier answer; absent or 0:
-	// the start.
+	// From is the offset to start at, the next or one of the offsets of an earlier
+	// answer; absent or 0: the start. An offset behind the end or within a line is an
+	// error of code invalid: from 17 is not the start of an event.
 	From int64 `json:"from,omitzero"`
 	// Limit is the number of events wanted; 0 or less: as many as fit.
 	Limit int `json:"limit,omitzero"`
+	// MaxBytes limits the bytes of the answer's events and offsets. An event that is
+	// longer comes alone. 0 or less: as many as fit into a packet.
+	MaxBytes int `json:"max_bytes,omitzero"`
 }
 
 // SessionEvents is a part of a session.
@@ -113,6 +119,8 @@ type SessionEvents struct {
 	SessionID string `json:"session_id"`
 	// Events are the events as stored.
 	Events Raw `json:"events"`
+	// Offsets are the offsets behind the events, one for each.
+	Offsets []int64 `json:"offsets,omitzero"`
 	// Next is the offset behind the last of them, in bytes.
 	Next int64 `json:"next"`
 	// More is true if further events follow.

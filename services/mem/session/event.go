@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -158,9 +159,15 @@ func isText(raw []byte) bool   { return len(raw) > 0 && raw[0] == '"' }
 func isObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }
 func isTrue(raw []byte) bool   { return string(raw) == "true" }
 
-// inLine is an object without the characters that are line breaks to some readers.
-// Those of JSON are removed when it is appended.
+// inLine is an object without the characters that are line breaks to some readers,
+// as it is stored.
 func inLine(object []byte) []byte {
+	if bytes.ContainsAny(object, "\r\n") {
+		var line bytes.Buffer
+		if json.Compact(&line, object) == nil {
+			object = line.Bytes()
+		}
+	}
 	object = bytes.ReplaceAll(object, []byte("\u2028"), []byte(`\u2028`))
 	return bytes.ReplaceAll(object, []byte("\u2029"), []byte(`\u2029`))
 }

@@ -163,7 +163,7 @@ func TestExportErrors(t *testing.T) {
 		zinotest.Error(t, err, proto.ErrInvalid, `want "md" or "json"`, fmt.Sprintf("%q", format))
 	}
 	_, err := b.Export(t.Context(), proto.ExportSession{SessionID: "s", Format: "md", From: 3})
-	zinotest.Error(t, err, proto.ErrInvalid, "no line begins")
+	zinotest.Error(t, err, proto.ErrInvalid, "from 3 is not the start of an event")
 	reply, err := b.Export(t.Context(), proto.ExportSession{SessionID: "s", Format: "md", Skip: 1 << 60})
 	if err != nil || reply.Content == "" || strings.HasPrefix(reply.Content, "#  Session") {
 		t.Errorf("skip beyond the event: %.60q, %v", reply.Content, err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -75,7 +76,22 @@ func (s *Store) Append(ctx context.Context, req proto.AppendSession, events []pr
 	} else {
 		reply.Next, err = s.appendAt(ctx, req, header, lines)
 	}
-	return reply, err
+	if err != nil {
+		return reply, err
+	}
+	reply.Offsets = offsets(reply.Next, lines)
+	return reply, nil
+}
+
+// offsets returns the offset behind each of the lines, the last of which ends at
+// next.
+func offsets(next int64, lines [][]byte) []int64 {
+	list := make([]int64, len(lines))
+	for i, line := range slices.Backward(lines) {
+		list[i] = next
+		next -= int64(len(line)) + 1
+	}
+	return list
 }
 
 // append writes lines to a session, the header first if it has none yet.
@@ -235,17 +251,25 @@ func (s *Store) header(given []byte, from *origin, at *int64) ([]byte, error) {
 	return line, nil
 }
 
-// readRoom is how many bytes of a packet its events may take: any one of them
-// fits.
+// readRoom is how many bytes of a packet its events and their offsets may take:
+// any one of them fits.
 const readRoom = wire.MaxPayload - 512
 
-// Read returns a session's events from a place on, as many as fit into a packet.
+// offsetRoom is how many bytes an offset and its comma may take.
+const offsetRoom = 20
+
+// Read returns a session's events from a place on, as many as fit into a packet
+// or are asked for.
 func (s *Store) Read(ctx context.Context, req proto.ReadSession) (proto.SessionEvents, error) {
 	id, err := s.resolve(req.SessionID)
 	if err != nil {
 		return proto.SessionEvents{}, err
 	}
 	reply := proto.SessionEvents{SessionID: id, Next: req.From}
+	room := s.room
+	if req.MaxBytes > 0 {
+		room = min(room, req.MaxBytes)
+	}
 	events := []byte{'['}
 	n := 0
 	r := reader{s: s, ctx: ctx, id: id}
@@ -253,13 +277,15 @@ func (s *Store) Read(ctx context.Context, req proto.ReadSession) (proto.SessionE
 		if err != nil {
 			return reply, err
 		}
-		if reply.More = req.Limit > 0 && n == req.Limit || n > 0 && len(events)+1+len(line.Text) > s.room; reply.More {
+		size := len(events) + 1 + len(line.Text) + (n+1)*offsetRoom
+		if reply.More = req.Limit > 0 && n == req.Limit || n > 0 && size > room; reply.More {
 			break
 		}
 		if n > 0 {
 			events = append(events, ',')
 		}
 		events = append(events, line.Text...)
+		reply.Offsets = append(reply.Offsets, line.Next)
 		reply.Next, reply.Skipped = line.Next, r.skipped
 		n++
 	}
@@ -290,6 +316,9 @@ func (r *reader) events(from, until int64) iter.Seq2[durable.Line, error] {
 			if err == nil {
 				err = r.ctx.Err()
 			}
+			if errors.Is(err, durable.ErrPlace) {
+				err = badPlace("from", from)
+			}
 			if err != nil {
 				yield(line, r.s.fileError(r.id, err))
 				return
@@ -310,9 +339,14 @@ func (r *reader) events(from, until int64) iter.Seq2[durable.Line, error] {
 			}
 		}
 		if until > 0 && r.at != until {
-			yield(durable.Line{}, r.s.fileError(r.id, durable.ErrPlace))
+			yield(durable.Line{}, badPlace("until", until))
 		}
 	}
+}
+
+// badPlace is the error of an offset at which no line begins.
+func badPlace(field string, offset int64) error {
+	return invalid("%s %d is not the start of an event", field, offset)
 }
 
 // report reports the number of lines that were skipped. 0 is reported only if all

@@ -31,6 +31,50 @@ func TestAppend(t *testing.T) {
 	zinotest.Equal(t, "files", b.files(), "s.jsonl")
 }
 
+// TestAppendOffsets checks that the answer has the offset behind each event, with and
+// without a header, and the same ones when the request is repeated.
+func TestAppendOffsets(t *testing.T) {
+	b := newEnv(t, "")
+	events := []string{given(1), "\n" + strings.Replace(given(2), ",", " ,\r\n ", 1), given(3)}
+	var list []proto.Raw
+	for _, e := range events {
+		list = append(list, proto.Raw(e))
+	}
+	req := proto.AppendSession{SessionID: "s", Create: true, Header: proto.Raw(`{"ts":"2026-11-22T09:00:00Z"}`)}
+	check := func(what string) int64 {
+		t.Helper()
+		place, err := b.Append(t.Context(), req, list)
+		zinotest.Must(t, err)
+		text := b.file("s")
+		var want []int64
+		end := int64(0)
+		for line := range strings.Lines(text) {
+			end += int64(len(line))
+			want = append(want, end)
+		}
+		zinotest.Equal(t, what, fmt.Sprint(place.Offsets), fmt.Sprint(want[len(want)-3:]))
+		zinotest.Equal(t, "next", place.Next, end)
+		return place.Next
+	}
+	at := int64(0)
+	req.At = &at
+	next := check("with a header")
+	check("the same again")
+	text := b.file("s")
+	for cut := range text {
+		b.writeText("s", text[:cut])
+		check("after a torn write")
+		zinotest.Equal(t, "the file", b.file("s"), text)
+	}
+	req.At = &next
+	check("behind them")
+	req.At = nil
+	check("without a place")
+	if place, err := b.Append(t.Context(), req, nil); err != nil || len(place.Offsets) != 0 {
+		t.Errorf("no events: %+v, %v", place, err)
+	}
+}
+
 func TestAppendTexts(t *testing.T) {
 	b := newEnv(t, "")
 	for given, stored := range map[string]string{

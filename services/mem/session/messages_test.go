@@ -252,7 +252,7 @@ func TestMessages(t *testing.T) {
 	}
 	for _, until := range []int64{1, one - 1, end + 1} {
 		_, err := b.Messages(t.Context(), proto.GetMessages{SessionID: "s", Until: until})
-		zinotest.Error(t, err, proto.ErrInvalid, "no line begins")
+		zinotest.Error(t, err, proto.ErrInvalid, fmt.Sprintf("until %d is not the start of an event", until))
 	}
 	b.write("newer", strings.Replace(head, ":1,", ":2,", 1))
 	_, err = b.Messages(t.Context(), proto.GetMessages{SessionID: "newer"})

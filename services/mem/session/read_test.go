@@ -37,7 +37,11 @@ func (b *env) fill(id string, n int) []string {
 // pages reads a session in pages and returns its events and the number of pages.
 func (b *env) pages(id string, limit int) (events []string, n int) {
 	b.t.Helper()
-	req := proto.ReadSession{SessionID: id, Limit: limit}
+	return b.pagesOf(proto.ReadSession{SessionID: id, Limit: limit})
+}
+
+func (b *env) pagesOf(req proto.ReadSession) (events []string, n int) {
+	b.t.Helper()
 	for {
 		reply, err := b.Read(b.t.Context(), req)
 		zinotest.Must(b.t, err)
@@ -82,7 +86,7 @@ func TestReadOn(t *testing.T) {
 	}
 	for _, place := range []int64{-1, 1, next - 2, next + 1, 1 << 60} {
 		_, err := b.Read(t.Context(), proto.ReadSession{SessionID: "s", From: place})
-		zinotest.Error(t, err, proto.ErrInvalid, `session "s"`, "no line begins at this place")
+		zinotest.Error(t, err, proto.ErrInvalid, fmt.Sprintf("from %d is not the start of an event", place))
 	}
 }
 
@@ -91,11 +95,42 @@ func TestReadRoom(t *testing.T) {
 	b := newEnv(t, "")
 	long := func(n int) string { return `{"t":"` + strings.Repeat("x", n-len(`{"t":""}`)) + `"}` }
 	b.write("s", long(100), long(98), long(100), long(99), long(5000), "{}")
-	b.room = len(`[`) + 100 + len(`,`) + 98
-	got, n := b.pages("s", 0)
+	room := len(`[`) + 100 + len(`,`) + 98 + 2*offsetRoom
 	want := strings.Split(strings.TrimSpace(b.file("s")), "\n")
-	if n != 5 || strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("%d events in %d pages", len(got), n)
+	for what, req := range map[string]proto.ReadSession{"of the packet": {SessionID: "s"}, "that was asked for": {SessionID: "s", MaxBytes: room}} {
+		if req.MaxBytes == 0 {
+			b.room = room
+		} else {
+			b.room = readRoom
+		}
+		if got, n := b.pagesOf(req); n != 5 || strings.Join(got, "\n") != strings.Join(want, "\n") {
+			t.Errorf("room %s: %d events in %d pages", what, len(got), n)
+		}
+	}
+}
+
+// TestReadOffsets checks that each event of a page ends at its offset, and that the
+// page may be read again from there.
+func TestReadOffsets(t *testing.T) {
+	b := newEnv(t, "")
+	b.writeText("s", "rubbish\n"+head+"\r\n\n"+user("a")+"\n{\n"+user("é")+"\n  "+says("b"))
+	text := b.file("s") + "\n" // the next append adds the line break
+	for _, from := range []int64{0, int64(len("rubbish\n"))} {
+		reply, err := b.Read(t.Context(), proto.ReadSession{SessionID: "s", From: from})
+		zinotest.Must(t, err)
+		events, err := wire.Elements(reply.Events)
+		zinotest.Must(t, err)
+		if len(reply.Offsets) != 4 || len(events) != 4 || reply.Offsets[3] != reply.Next {
+			t.Fatalf("from %d: %d offsets of %d events, next %d", from, len(reply.Offsets), len(events), reply.Next)
+		}
+		for i, end := range reply.Offsets {
+			if !strings.HasSuffix(strings.TrimSpace(text[:end]), string(events[i])) || text[end-1] != '\n' {
+				t.Errorf("event %d does not end at %d", i, end)
+			}
+			rest, err := b.Read(t.Context(), proto.ReadSession{SessionID: "s", From: end})
+			zinotest.Must(t, err)
+			zinotest.Equal(t, "the rest", fmt.Sprint(rest.Offsets), fmt.Sprint(reply.Offsets[i+1:]))
+		}
 	}
 }
 

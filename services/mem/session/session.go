@@ -122,9 +122,6 @@ func (s *Store) fileError(id string, err error) error {
 	if _, done := errors.AsType[*proto.Error](err); done || err == nil {
 		return err
 	}
-	if errors.Is(err, durable.ErrPlace) {
-		return invalid("session %s: %v: use a place that read_session returned", text.Quote(id), err)
-	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return unknown(id)
 	}
