@@ -35,9 +35,18 @@ type Pong struct {
 	Version string `json:"version,omitzero"`
 	// Proto is the number of the contract that the service implements.
 	Proto int `json:"proto,omitzero"`
+	// Lifetime is "private" if the service ends with the command that started it,
+	// else "persistent". Only the daemon reports it.
+	Lifetime string `json:"lifetime,omitzero"`
 	// UptimeS is the time since the service started, in whole seconds.
 	UptimeS int64 `json:"uptime_s"`
 }
+
+// Values of Pong.Lifetime.
+const (
+	LifetimePrivate    = "private"    // ends with the command that started it
+	LifetimePersistent = "persistent" // units of systemd, or zino up
+)
 
 // DescribeRequest has no fields.
 type DescribeRequest struct{}

@@ -31,4 +31,5 @@ var Changelog = [...]string{
 	"26 2026-11-22  run of zino-run@: umask, timeout_ms, grace_ms and output_max; hanging up ends the command; time and output among the limits of its end",
 	"27 2026-11-22  held of append_session is ignored; next of hold_session leaves open calls alone, and no more; messages in a row are not joined by get_messages",
 	"28 2026-11-22  offsets of the answers of append_session and read_session; max_bytes of read_session; its error for a from that is not the start of an event names the offset",
+	"29 2026-11-22  lifetime of the daemon's pong",
 }

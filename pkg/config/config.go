@@ -54,7 +54,8 @@ type Config struct {
 
 // Daemon configures the daemon.
 type Daemon struct {
-	Socket string `toml:"socket"`
+	Socket  string `toml:"socket"`
+	DataDir string `toml:"data_dir"` // directory of the environments of open turns
 }
 
 // Agent configures the requests to the model.
@@ -137,7 +138,7 @@ func Default() *Config {
 	return &Config{
 		Temperature:     0.7,
 		ToolTimeoutSecs: 30,
-		Daemon:          Daemon{Socket: "/run/zino/daemon.sock"},
+		Daemon:          Daemon{Socket: "/run/zino/daemon.sock", DataDir: "data/daemon"},
 		Agent:           Agent{Temperature: 0.7, TopP: 1.0, MaxIterations: 5},
 		Rtr:             Rtr{Socket: "/run/zino/rtr.sock", DataDir: "data/rtr", Streaming: true, StallTimeout: 60},
 		Agr:             Agr{Socket: "/run/zino/agr.sock", MaxIterations: 5, SessionIterations: 200, ToolOutputBytes: 256 << 10},

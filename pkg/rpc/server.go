@@ -32,6 +32,7 @@ type Server struct {
 	handlers map[string]handler
 	onStats  []func(*proto.Stats)
 	started  time.Time
+	lifetime string // see SetLifetime
 	pong     []byte
 
 	stall     time.Duration // see stallLimit
@@ -75,7 +76,7 @@ func NewServer(service string, log *slog.Logger) *Server {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
 		service: service, log: log, handlers: map[string]handler{}, started: time.Now(),
-		pong: wire.PongHead(service, Build, proto.Version), ctx: ctx, cancel: cancel,
+		pong: wire.PongHead(service, Build, proto.Version, ""), ctx: ctx, cancel: cancel,
 		stall: stallLimit, half: halfLimit, fresh: freshLimit, keepalive: keepaliveEvery,
 		occupancy: defaultOccupancy, frames: frames{uids: map[int]int{}},
 		listeners: map[net.Listener]bool{}, conns: map[*conn]bool{},
@@ -172,6 +173,13 @@ func (s *Server) BeforeShutdown(fn func(context.Context)) { s.before = append(s.
 // KeptOpen declares that another process has the listeners open, too: clients
 // that connect once Shutdown has begun wait for the next process.
 func (s *Server) KeptOpen() { s.keptOpen = true }
+
+// SetLifetime sets the lifetime in the answer to ping: proto.LifetimePrivate or
+// proto.LifetimePersistent. Call it before Serve.
+func (s *Server) SetLifetime(lifetime string) {
+	s.lifetime = lifetime
+	s.pong = wire.PongHead(s.service, Build, proto.Version, lifetime)
+}
 
 // Draining returns a channel that is closed when Shutdown begins. Handlers that only
 // wait for their caller to hang up must return then: the drain waits for them.
@@ -327,7 +335,7 @@ func (s *Server) OnStats(fn func(*proto.Stats)) { s.onStats = append(s.onStats, 
 
 // ping answers pings with more fields than the type; conn.answer handles the others.
 func (s *Server) ping(context.Context, proto.PingRequest) (proto.Pong, error) {
-	return proto.Pong{Service: s.service, Version: Build, Proto: proto.Version, UptimeS: s.uptime()}, nil
+	return proto.Pong{Service: s.service, Version: Build, Proto: proto.Version, Lifetime: s.lifetime, UptimeS: s.uptime()}, nil
 }
 
 func (s *Server) describe(context.Context, proto.DescribeRequest) (proto.Description, error) {

@@ -70,7 +70,7 @@ func BenchmarkIsPing(b *testing.B) {
 }
 
 func BenchmarkAppendPong(b *testing.B) {
-	head, buf := PongHead("mem", "dev", 1), make([]byte, 0, 256)
+	head, buf := PongHead("mem", "dev", 1, ""), make([]byte, 0, 256)
 	b.ReportAllocs()
 	for b.Loop() {
 		buf = AppendPong(buf[:0], head, 12345)

@@ -254,11 +254,14 @@ func IsPing(payload []byte) bool {
 	return !more && f.err == nil
 }
 
-// PongHead returns the constant part of a pong, for AppendPong.
-func PongHead(service, version string, proto int) []byte {
+// PongHead returns the constant part of a pong, for AppendPong. lifetime may be empty.
+func PongHead(service, version string, proto int, lifetime string) []byte {
 	b := AppendString([]byte(`{"type":"pong","service":`), service)
 	b = AppendString(append(b, `,"version":`...), version)
 	b = strconv.AppendInt(append(b, `,"proto":`...), int64(proto), 10)
+	if lifetime != "" {
+		b = AppendString(append(b, `,"lifetime":`...), lifetime)
+	}
 	return append(b, `,"uptime_s":`...)
 }
 

@@ -286,10 +286,11 @@ type assistantDelta struct {
 }
 
 type pong struct {
-	Service string `json:"service"`
-	Version string `json:"version"`
-	Proto   int    `json:"proto"`
-	Uptime  int64  `json:"uptime_s"`
+	Service  string `json:"service"`
+	Version  string `json:"version"`
+	Proto    int    `json:"proto"`
+	Lifetime string `json:"lifetime,omitzero"`
+	Uptime   int64  `json:"uptime_s"`
 }
 
 func TestAppendChunk(t *testing.T) {
@@ -438,10 +439,10 @@ func FuzzIsPing(f *testing.F) {
 }
 
 func TestAppendPong(t *testing.T) {
-	for _, c := range []pong{{"mem", "dev", 1, 0}, {`a"b`, "v1.2-3\n", 42, 1 << 40}} {
+	for _, c := range []pong{{"mem", "dev", 1, "", 0}, {`a"b`, "v1.2-3\n", 42, "private", 1 << 40}} {
 		want, err := AppendObject(nil, "pong", c)
 		zinotest.Must(t, err)
-		got := AppendPong([]byte("kept"), PongHead(c.Service, c.Version, c.Proto), c.Uptime)
+		got := AppendPong([]byte("kept"), PongHead(c.Service, c.Version, c.Proto, c.Lifetime), c.Uptime)
 		if string(got) != "kept"+string(frames(t, string(want))) {
 			t.Errorf("pong = %q, want %q", got, want)
 		}
@@ -454,7 +455,7 @@ func TestNoAllocations(t *testing.T) {
 	buf, scratch := make([]byte, 0, 1024), make([]byte, 0, 512)
 	plain, escaped := []byte("thirty bytes of a model's text"), []byte("two\n\"lines\" of äöü <b>")
 	quoted, _ := AppendChunk(nil, escaped)
-	ping, head := []byte(`{"type":"ping"}`), PongHead("mem", "dev", 1)
+	ping, head := []byte(`{"type":"ping"}`), PongHead("mem", "dev", 1, "")
 	source := &endless{frame: frames(t, string(ping))}
 	r := NewReader(source)
 	for name, f := range map[string]func(){

@@ -27,12 +27,16 @@ type Service struct {
 	sys, ctx, mem, agr, rtr *rpc.Client
 	services                map[string]*rpc.Client // by name, for forward
 	log                     *slog.Logger
+	lifetime                string        // of the constellation: proto.LifetimePrivate or proto.LifetimePersistent
 	storeTimeout            time.Duration // see the constant
 }
 
 // New returns a daemon that uses the sockets of the other services.
 func New(cfg *config.Config, log *slog.Logger) *Service {
-	s := &Service{cfg: cfg, services: map[string]*rpc.Client{}, log: log, storeTimeout: storeTimeout}
+	s := &Service{cfg: cfg, services: map[string]*rpc.Client{}, log: log, storeTimeout: storeTimeout, lifetime: proto.LifetimePersistent}
+	if os.Getenv("ZINO_CONSTELLATION") == proto.LifetimePrivate {
+		s.lifetime = proto.LifetimePrivate
+	}
 	for _, name := range config.Services {
 		s.services[name] = &rpc.Client{Service: name, Path: cfg.Socket(name)}
 	}
@@ -42,6 +46,7 @@ func New(cfg *config.Config, log *slog.Logger) *Service {
 
 // Register adds the service's methods to srv.
 func (s *Service) Register(srv *rpc.Server) {
+	srv.SetLifetime(s.lifetime)
 	rpc.HandleText(srv, proto.DaemonChat, s.chat)
 	rpc.HandleRelay(srv, proto.DaemonForward, s.forward)
 	rpc.Handle(srv, proto.DaemonContext, s.preview)

@@ -316,6 +316,19 @@ func TestForwardCommon(t *testing.T) {
 	}
 }
 
+// TestLifetime checks that ping, in both of its forms, names how long the
+// constellation lives.
+func TestLifetime(t *testing.T) {
+	for _, c := range []struct{ env, want string }{{"", "persistent"}, {"private", "private"}, {"other", "persistent"}} {
+		t.Setenv("ZINO_CONSTELLATION", c.env)
+		b := newEnv(t, all())
+		for _, request := range []string{`{"type":"ping"}`, `{"type":"ping","meta":{"trace":"a"}}`} {
+			_, last := b.ask(request)
+			zinotest.Contains(t, "the pong", last.Raw, `"lifetime":"`+c.want+`"`)
+		}
+	}
+}
+
 // TestForwardToBrokenService checks that a service that closes the connection without a
 // complete reply results in one error.
 func TestForwardToBrokenService(t *testing.T) {

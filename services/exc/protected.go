@@ -23,7 +23,7 @@ func (s *Service) Protect(paths ...string) {
 func (s *Service) ProtectConfig(c *config.Config) {
 	s.Protect(c.File, c.Tools.Dir, c.Skills.Dir, c.Sys.Template, c.Sys.SessionTemplate, c.SystemPromptFile, c.API.KeyFile)
 	s.host.secrets = append(s.host.secrets, absolutes([]string{c.API.KeyFile})...)
-	s.host.data = append(s.host.data, absolutes([]string{c.Mem.DataDir, c.Mem.SessionsDir, c.Rtr.DataDir})...)
+	s.host.data = append(s.host.data, absolutes([]string{c.Daemon.DataDir, c.Mem.DataDir, c.Mem.SessionsDir, c.Rtr.DataDir})...)
 }
 
 // absolutes returns the absolute paths of those that are not empty.

@@ -121,6 +121,9 @@ func load(path, base string) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !cfg.IsSet("daemon.data_dir") {
+		cfg.Daemon.DataDir = filepath.Join(base, "data", "daemon")
+	}
 	if !cfg.IsSet("mem.data_dir") {
 		cfg.Mem.DataDir = filepath.Join(base, "data", "mem")
 	}
