@@ -41,7 +41,7 @@ forget() {
 
 # purge removes histories, keys, configuration and users.
 purge() {
-	rm -rf /var/lib/zino /var/lib/zino-daemon /etc/zino
+	rm -rf /var/lib/zino /var/lib/zino-daemon /var/lib/zino-exc /etc/zino
 	rm -f /etc/credstore/zino.* /etc/credstore.encrypted/zino-*
 	for name in $services; do
 		if getent passwd "zino-$name" >/dev/null; then userdel "zino-$name"; fi

@@ -99,6 +99,7 @@ type Sys struct {
 // Exc configures the executor.
 type Exc struct {
 	Socket    string      `toml:"socket"`
+	DataDir   string      `toml:"data_dir"`   // directory of recorded calls, jobs and undo
 	Timeout   float64     `toml:"timeout"`    // seconds; 0: none
 	OutputMax int         `toml:"output_max"` // bytes of stdout and of stderr
 	PassEnv   []string    `toml:"pass_env"`   // variables that executed code receives although they look like secrets
@@ -145,7 +146,7 @@ func Default() *Config {
 		Tools:           Catalog{Dir: "tools"},
 		Skills:          Catalog{Dir: "skills"},
 		Sys:             Sys{Socket: "/run/zino/sys.sock", Template: "SYSTEM.md", SessionTemplate: "SESSION.md"},
-		Exc:             Exc{Socket: "/run/zino/exc.sock", Timeout: 30, OutputMax: 1 << 20, PassEnv: []string{}, Sandbox: proto.LevelOff, TasksMax: 4096},
+		Exc:             Exc{Socket: "/run/zino/exc.sock", DataDir: "data/exc", Timeout: 30, OutputMax: 1 << 20, PassEnv: []string{}, Sandbox: proto.LevelOff, TasksMax: 4096},
 		Mem:             Mem{Socket: "/run/zino/mem.sock", DataDir: "data/mem", Durability: "fsync"},
 		Ctx: Ctx{
 			Socket: "/run/zino/ctx.sock", HistoryLimit: 50, HardMemoryTopK: 3,

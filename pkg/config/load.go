@@ -129,7 +129,7 @@ func (c *Config) resolveTwins(set keys) {
 func (c *Config) absolute() {
 	for _, path := range []*string{
 		&c.Daemon.Socket, &c.Daemon.DataDir, &c.Rtr.Socket, &c.Agr.Socket, &c.Sys.Socket, &c.Exc.Socket,
-		&c.Mem.Socket, &c.Ctx.Socket, &c.Tools.Dir, &c.Skills.Dir, &c.Sys.Template, &c.Sys.SessionTemplate, &c.Mem.DataDir, &c.Mem.SessionsDir, &c.Rtr.DataDir, &c.API.KeyFile, &c.SystemPromptFile, &c.Repl.Socket, &c.Repl.Dir, &c.Repl.Serve,
+		&c.Mem.Socket, &c.Ctx.Socket, &c.Tools.Dir, &c.Skills.Dir, &c.Sys.Template, &c.Sys.SessionTemplate, &c.Mem.DataDir, &c.Mem.SessionsDir, &c.Rtr.DataDir, &c.Exc.DataDir, &c.API.KeyFile, &c.SystemPromptFile, &c.Repl.Socket, &c.Repl.Dir, &c.Repl.Serve,
 	} {
 		if *path != "" && !filepath.IsAbs(*path) {
 			*path = filepath.Join(c.Dir, *path)

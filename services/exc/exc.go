@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 
 	"zino/pkg/catalog"
 	"zino/pkg/config"
+	"zino/pkg/durable"
 	"zino/pkg/rpc"
 	"zino/proto"
 	"zino/services/exc/run"
@@ -83,6 +85,10 @@ func newIn(parent string, cfg config.Exc, cat *catalog.Catalog, log *slog.Logger
 	if !run.Hooked() {
 		return nil, fmt.Errorf("exc.Supervise must be the first call of this program's main")
 	}
+	data, err := openData(cfg.DataDir)
+	if err != nil {
+		return nil, fmt.Errorf("[exc] data_dir: %w; set ZINO_HOME, or [exc] data_dir, to a directory that can be written", err)
+	}
 	space, err := openWorkspace(parent, log)
 	if err != nil {
 		return nil, err
@@ -93,11 +99,25 @@ func newIn(parent string, cfg config.Exc, cat *catalog.Catalog, log *slog.Logger
 		outputMax: cfg.OutputMax, ceiling: outputCeiling, passEnv: cfg.PassEnv,
 		reviews: make(chan struct{}, reviewsMax),
 	}
+	s.host.private = []string{data}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if asRoot() {
 		log.Warn(rootWarning)
 	}
 	return s, nil
+}
+
+// openData makes the directory of exc's data, to which only this user has access, and
+// returns its path without symbolic links.
+func openData(dir string) (string, error) {
+	if err := os.MkdirAll(dir, durable.DirMode); err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(real)
 }
 
 // Register adds the methods of exc to s.

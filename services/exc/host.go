@@ -37,6 +37,7 @@ type host struct {
 	protected []string // Zino's own files, whether they exist or not
 	data      []string // directories that Zino writes to, once they exist
 	secrets   []string // where the user's keys are, whether they exist or not
+	private   []string // what exc and the daemon keep of turns, which code must not read, whether it exists or not
 
 	mu     sync.Mutex
 	kernel *sandbox.Kernel // nil: not yet probed
@@ -112,12 +113,18 @@ func (h *host) readable(program, path string) []string {
 	return list
 }
 
-// hidden are the secrets of the host and of the user within dirs, all real paths.
-func (h *host) hidden(dirs []string) []string { return sandbox.Secrets(dirs, h.ownSecrets()...) }
+// hidden are the private data and the secrets of the host and of the user within dirs, all
+// real paths.
+func (h *host) hidden(dirs []string) []string {
+	return sandbox.Secrets(dirs, append(h.ownSecrets(), realPaths(h.private)...)...)
+}
 
 // ownSecrets are the real paths of the user's keys, as far as they exist.
-func (h *host) ownSecrets() (list []string) {
-	for _, path := range h.secrets {
+func (h *host) ownSecrets() []string { return realPaths(h.secrets) }
+
+// realPaths are those of paths that exist, without symbolic links.
+func realPaths(paths []string) (list []string) {
+	for _, path := range paths {
 		if real, err := filepath.EvalSymlinks(path); err == nil {
 			list = append(list, real)
 		}
@@ -142,7 +149,7 @@ func (s *Service) workRoot(root string) (string, error) {
 	if sandbox.Within(s.files.path(), real) {
 		return "", fmt.Errorf("%s contains the directory in which code is put before it runs: work in a directory of the project's own", real)
 	}
-	if secret := sandbox.SecretOver(real, s.host.ownSecrets()...); secret != "" {
+	if secret := sandbox.SecretOver(real, append(s.host.ownSecrets(), realPaths(s.host.private)...)...); secret != "" {
 		return "", fmt.Errorf("%s contains secrets that code must not read: work in a directory of the project's own", secret)
 	}
 	return real, nil

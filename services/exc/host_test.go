@@ -194,6 +194,45 @@ cd $ROOT; cat conf/keys/openai conf/kept/openai my.key; echo ran`)
 	})
 }
 
+// Code can neither read nor write exc's data, and exc makes the directory for itself.
+func TestDataDir(t *testing.T) {
+	t.Parallel()
+	parent := zinotest.Dir(t)
+	a := newHarness(t, func(cfg *config.Exc) { cfg.DataDir = parent + "/data/exc" })
+	data := a.host.private[0]
+	info, err := os.Stat(data)
+	zinotest.Must(t, err)
+	zinotest.Equal(t, "mode", info.Mode().Perm(), 0o700)
+	root := filepath.Dir(filepath.Dir(data))
+	zinotest.Write(t, data+"/calls/today", secret)
+	a.each(t, confinedLevels, func(t *testing.T, level proto.Level) {
+		a.mustRefuseRoot(t, level, data+"/calls", "code must not read")
+		if level == levelLandlock {
+			a.mustRefuseRoot(t, level, root, data)
+		} else {
+			r, err := a.execute(t.Context(), proto.Execute{Executor: "bash", Code: "cd data; cat exc/calls/today; echo x >exc/new; mv exc kept && cat kept/calls/today; echo ran", Sandbox: a.at(level), Root: root})
+			zinotest.Must(t, err)
+			zinotest.Equal(t, "output", r.Stdout, "ran\n")
+		}
+		if r := a.run(t, level, "cat "+data+"/calls/today"); r.Stdout != "" {
+			t.Errorf("read from another root: %+v", r)
+		}
+		if zinotest.Read(t, data+"/calls/today") != secret || exists(data+"/new") {
+			t.Error("the data was changed")
+		}
+	})
+}
+
+// exc does not start without a directory for its data.
+func TestDataDirNotWritable(t *testing.T) {
+	file := filepath.Join(zinotest.Dir(t), "file")
+	zinotest.Write(t, file, "")
+	_, err := newIn(filepath.Dir(file), config.Exc{DataDir: file + "/exc"}, nil, nil)
+	if err == nil || !strings.HasPrefix(err.Error(), "[exc] data_dir: ") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // The host's secrets are hidden in the root, too.
 func TestSecretsOfHost(t *testing.T) {
 	t.Parallel()

@@ -129,6 +129,7 @@ func newService(t testing.TB, change func(*config.Exc), files map[string]string)
 	zinotest.Must(t, err)
 	t.Cleanup(func() { cat.Close() })
 	cfg := config.Default().Exc
+	cfg.DataDir = filepath.Join(dir, "data", "exc")
 	if change != nil {
 		change(&cfg)
 	}

@@ -23,7 +23,8 @@ func (s *Service) Protect(paths ...string) {
 func (s *Service) ProtectConfig(c *config.Config) {
 	s.Protect(c.File, c.Tools.Dir, c.Skills.Dir, c.Sys.Template, c.Sys.SessionTemplate, c.SystemPromptFile, c.API.KeyFile)
 	s.host.secrets = append(s.host.secrets, absolutes([]string{c.API.KeyFile})...)
-	s.host.data = append(s.host.data, absolutes([]string{c.Daemon.DataDir, c.Mem.DataDir, c.Mem.SessionsDir, c.Rtr.DataDir})...)
+	s.host.data = append(s.host.data, absolutes([]string{c.Mem.DataDir, c.Mem.SessionsDir, c.Rtr.DataDir})...)
+	s.host.private = append(s.host.private, absolutes([]string{c.Daemon.DataDir})...)
 }
 
 // absolutes returns the absolute paths of those that are not empty.
@@ -46,8 +47,8 @@ type openRuns struct {
 
 // protectedIn computes what is protected in a root.
 func (h *host) protectedIn(root string, mounts bool, running []*sandbox.Protected) (*sandbox.Protected, error) {
-	own := append(h.hidden([]string{root}), h.protected...) // a secret that was moved would not be hidden
-	return sandbox.Protect(sandbox.ProtectOptions{Root: root, Home: h.home, Own: own, Live: h.data, Mounts: mounts}, running)
+	own := append(sandbox.Secrets([]string{root}, h.ownSecrets()...), h.protected...) // a secret that was moved would not be hidden
+	return sandbox.Protect(sandbox.ProtectOptions{Root: root, Home: h.home, Own: own, Live: slices.Concat(h.data, h.private), Mounts: mounts}, running)
 }
 
 // protect computes what the run must not change, before it starts.

@@ -130,6 +130,9 @@ func load(path, base string) (*config.Config, error) {
 	if !cfg.IsSet("rtr.data_dir") {
 		cfg.Rtr.DataDir = filepath.Join(base, "data", "rtr")
 	}
+	if !cfg.IsSet("exc.data_dir") {
+		cfg.Exc.DataDir = filepath.Join(base, "data", "exc")
+	}
 	if !cfg.IsSet("mem.sessions_dir") {
 		cfg.Mem.SessionsDir = filepath.Join(base, "sessions")
 	}

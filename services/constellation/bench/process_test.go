@@ -219,6 +219,7 @@ func (b *bench) constellation(pin bool, settings func(*config.Config), replaced 
 	c := &constellation{config.Default(), map[string]*process{}}
 	c.cfg.Tools.Dir, c.cfg.Skills.Dir, c.cfg.Sys.Template = filepath.Join(root, "tools"), filepath.Join(root, "skills"), filepath.Join(root, "SYSTEM.md")
 	c.cfg.Mem.DataDir, c.cfg.Rtr.DataDir = filepath.Join(dir, "data"), filepath.Join(dir, "data", "rtr")
+	c.cfg.Exc.DataDir = filepath.Join(dir, "data", "exc")
 	for _, name := range config.Services {
 		*c.cfg.SocketOf(name) = filepath.Join(dir, name+".sock")
 	}
