@@ -60,6 +60,7 @@ func (c *Config) keyRules() []rule {
 		{"budget.tokens_per_day", c.Budget.TokensPerDay >= 0, "0 (no limit) or more"},
 		{"budget.tokens_per_session", c.Budget.TokensPerSession >= 0, "0 (no limit) or more"},
 		{"exc.timeout", within(c.Exc.Timeout, 0, 86400), seconds},
+		{"exc.orphan_timeout", c.Exc.OrphanTimeout.valid(), durations},
 		{"exc.output_max", c.Exc.OutputMax >= 1024 && c.Exc.OutputMax <= 7<<20, "from 1024 to 7340032 bytes"},
 		{"agr.tool_output_bytes", c.Agr.ToolOutputBytes >= 1024 && c.Agr.ToolOutputBytes <= 7<<20, "from 1024 to 7340032 bytes"},
 		{"exc.sandbox", slices.Contains(proto.Levels, c.Exc.Sandbox), quoted(proto.Levels)},
