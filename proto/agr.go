@@ -9,6 +9,11 @@ package proto
 // its result: see Tool results.
 var AgrRun = textMethod[Run]("agr", "run", "result")
 
+// AgrProceed ends the wait of a run at a checkpoint. A repeat of the last one is
+// ok. The error not_found means that the turn does not run here, or does not wait
+// at that step and point.
+var AgrProceed = method[Proceed, Empty]("agr", "proceed", "ok")
+
 // AgrTools returns the tools that a turn of a session offers to the model.
 var AgrTools = method[ToolsRequest, Tools]("agr", "tools", "tools")
 
@@ -69,7 +74,8 @@ type Run struct {
 	// stream.
 	Events bool `json:"events,omitzero"`
 	// Turn is the id of the session's turn. With it agr sends checkpoints and waits
-	// for proceed at each: see Checkpoint.
+	// for proceed at each: see Checkpoint. It requires session_id and events. A
+	// second run of a turn ends the first one, and starts when that has ended.
 	Turn string `json:"turn,omitzero"`
 	// FirstStep is the number of the first inference; absent: 1.
 	FirstStep int `json:"first_step,omitzero"`

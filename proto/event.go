@@ -51,6 +51,7 @@ var events = []Event{
 	event[InferenceUsage](TypeUsage),
 	event[Notice](TypeNotice),
 	event[Interrupted](TypeInterrupted),
+	event[Checkpoint](TypeCheckpoint),
 }
 
 func event[Fields any](typ string) Event { return Event{typ, reflect.TypeFor[Fields]()} }

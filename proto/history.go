@@ -32,4 +32,5 @@ var Changelog = [...]string{
 	"27 2026-11-22  held of append_session is ignored; next of hold_session leaves open calls alone, and no more; messages in a row are not joined by get_messages",
 	"28 2026-11-22  offsets of the answers of append_session and read_session; max_bytes of read_session; its error for a from that is not the start of an event names the offset",
 	"29 2026-11-22  lifetime of the daemon's pong",
+	"30 2026-11-22  turn, first_step and says of run; its packet checkpoint; proceed of agr",
 }

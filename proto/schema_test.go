@@ -36,10 +36,11 @@ var rawSchemas = map[string]schema{
 	"events":   {Type: "array", Items: &schema{Type: "object"}},
 	"header":   {Type: "object"},
 
-	"input":  {},
-	"result": {Type: "object"},
-	"output": {Type: "object"},
-	"data":   {Type: "object"},
+	"input":   {},
+	"result":  {Type: "object"},
+	"results": {Type: "object"}, // each of the calls of a delegate
+	"output":  {Type: "object"},
+	"data":    {Type: "object"},
 
 	"tools":           {Type: "array", Items: &schema{Type: "object"}},
 	"tool_calls":      {Type: "array", Items: &schema{Type: "object"}},

@@ -174,11 +174,13 @@ const TypeCheckpoint = "checkpoint"
 
 // Checkpoint is a packet of agr's run, if the request names a turn: agr waits
 // until a proceed with the same turn, step and point has come, so that nothing
-// runs before what led to it is stored. Keepalives come meanwhile.
+// runs before what led to it is stored. Keepalives come meanwhile. It comes behind
+// the usage of an inference, and behind the last tool_finished of a batch.
 type Checkpoint struct {
 	// Turn is the turn of the request.
 	Turn string `json:"turn"`
-	// Step is the inference that the point belongs to.
+	// Step is the inference that the point belongs to: with infer the one that asked
+	// for the calls before.
 	Step int `json:"step"`
 	// Point is "calls", "infer", "end" or "delegate".
 	Point string `json:"point"`
@@ -194,6 +196,10 @@ type Proceed struct {
 	Step int `json:"step"`
 	// Point is the point.
 	Point string `json:"point"`
+	// Batch are the calls of the checkpoint. A step can have several batches: with
+	// it a repeat, after a lost answer, cannot start the next one. Absent: not
+	// compared.
+	Batch []string `json:"batch,omitzero"`
 	// Says are the user's messages for the next inference.
 	Says []Say `json:"says,omitzero"`
 	// Results are the results of the calls of a delegate, by the call's id: the

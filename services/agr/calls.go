@@ -196,6 +196,9 @@ func (in *inference) perform() error {
 		}
 		batch := rest[:max(n, 1)]
 		rest = rest[len(batch):]
+		if _, err := in.checkpoint(in.step, proto.PointCalls, batch...); err != nil {
+			return err
+		}
 		if len(batch) == 1 {
 			if err := in.performOne(&batch[0]); err != nil {
 				return err

@@ -403,6 +403,9 @@ func FuzzCalls(f *testing.F) {
 			t.Fatalf("%q: %v", list, err)
 		}
 		messages, err := wire.Elements(grown)
+		if len(in.calls) == 0 && len(messages) == 1 { // an empty answer is not appended
+			return
+		}
 		if err != nil || len(messages) != 2+len(in.calls) {
 			t.Fatalf("%q becomes %q: %v", list, grown, err)
 		}

@@ -40,6 +40,9 @@ type Service struct {
 	mem          *rpc.Client
 	repl         *rpc.Client
 	log          *slog.Logger
+
+	mu    sync.Mutex
+	turns map[string]*barrier // the runs of turns, by the turn's id
 }
 
 // New returns the agent. It owns cat, and connects to the other services when needed.
@@ -55,12 +58,14 @@ func New(cfg *config.Config, cat *catalog.Catalog, log *slog.Logger) *Service {
 		mem:          &rpc.Client{Service: "mem", Path: cfg.Mem.Socket},
 		repl:         &rpc.Client{Service: "repl", Path: cfg.Repl.Socket},
 		log:          log,
+		turns:        map[string]*barrier{},
 	}
 }
 
 // Register adds the service's methods to s.
 func (s *Service) Register(srv *rpc.Server) {
 	rpc.HandleText(srv, proto.AgrRun, s.run)
+	rpc.Handle(srv, proto.AgrProceed, s.proceed)
 	rpc.Handle(srv, proto.AgrTools, s.tools)
 	srv.OnStats(func(stats *proto.Stats) {
 		stats.Problems = append(stats.Problems, s.cat.Snapshot().Problems...)
@@ -104,13 +109,16 @@ type turn struct {
 	tools   proto.Raw // of a session: what the model is offered
 	pages   bool      // of a session: the tools for live pages are offered
 
-	usage *proto.Usage // of a session: the sum over its inferences, nil while unknown
-	send  sync.Mutex   // serializes the events of concurrent calls
+	barrier    *barrier     // of a session's turn: where it waits for the caller
+	inferences int          // that were answered
+	usage      *proto.Usage // of a session: the sum over its inferences, nil while unknown
+	send       sync.Mutex   // serializes the events of concurrent calls
 }
 
 // inference is one request to the model with the calls of its answer.
 type inference struct {
 	*turn
+	step   int  // its number in the turn
 	last   bool // the limit is reached: no further inference can see results
 	parser Parser
 
@@ -142,25 +150,57 @@ func (s *Service) run(ctx context.Context, req proto.Run, out *rpc.Out) (proto.T
 		t.pages = s.hasPages(ctx)
 		t.tools = offer(s.cat.Snapshot(), t.pages)
 	}
-	messages := req.Messages
+	if req.Turn == "" {
+		return t.loop(limit)
+	}
+	if !t.session || !req.Events || req.FirstStep < 0 {
+		return proto.Text{}, proto.Errorf(proto.CodeInvalid, "Invalid request: a run with a turn needs a session_id, events, and a first_step from 1")
+	}
+	var err error
+	if t.ctx, t.barrier, err = s.enter(ctx, req.Turn); err != nil {
+		return proto.Text{}, err
+	}
+	defer s.leave(req.Turn, t.barrier)
+	text, err := t.loop(limit)
+	if reason, ok := errors.AsType[stopped](err); ok {
+		return proto.Text{Iterations: &t.inferences, StopReason: string(reason), Usage: t.usage}, nil
+	}
+	return text, err
+}
+
+// loop asks the model until it asks for no tool, at most limit times.
+func (t *turn) loop(limit int) (proto.Text, error) {
+	messages, err := appendSays(t.req.Messages, t.req.Says)
+	if err != nil {
+		return proto.Text{}, err
+	}
 	for n := 1; ; n++ {
-		in := &inference{turn: t, last: n >= limit}
+		in := &inference{turn: t, step: max(t.req.FirstStep, 1) + n - 1, last: n >= limit}
 		if err := in.infer(messages); err != nil {
 			return proto.Text{}, err
 		}
+		t.inferences = n
+		var next proto.Proceed
 		switch {
 		case in.called && in.last && t.session:
 			return proto.Text{}, t.limitReached(n)
 		case !in.called || in.last:
-			return in.end(n), nil
+			if next, err = t.checkpoint(in.step, proto.PointEnd); err == nil && len(next.Says) == 0 {
+				return in.end(n), nil
+			}
 		case t.session:
 			// All calls are known and none has started.
-			if err := in.perform(); err != nil {
-				return proto.Text{}, err
+			if err = in.perform(); err == nil {
+				next, err = t.checkpoint(in.step, proto.PointInfer)
 			}
 		}
-		var err error
+		if err != nil {
+			return proto.Text{}, err
+		}
 		if messages, err = in.appendTo(messages); err != nil {
+			return proto.Text{}, err
+		}
+		if messages, err = appendSays(messages, next.Says); err != nil {
 			return proto.Text{}, err
 		}
 	}
@@ -319,26 +359,32 @@ func (t *turn) limitReached(limit int) error {
 // a session the text, the calls with the unchanged reasoning state, and a result for
 // each call. The messages are copied, not decoded.
 func (in *inference) appendTo(messages proto.Raw) (proto.Raw, error) {
-	const around = 96 // the names and brackets of a message
 	room := len(in.text) + len(in.answer.State) + around
 	for _, c := range in.calls {
 		room += len(c.raw) + len(c.result) + len(c.id) + around
 	}
-	list, err := message.Reopen(messages, room+room/8)
+	list, err := reopen(messages, room+room/8)
 	if err != nil {
-		return nil, proto.Errorf(proto.CodeInvalid, `Invalid request: field "messages": %v`, err)
+		return nil, err
 	}
 	if !in.session {
 		return message.Close(message.Append(list, proto.RoleAssistant, in.text)), nil
 	}
-	list = append(message.Begin(list, proto.RoleAssistant, in.text), `,"tool_calls":[`...)
+	if len(in.calls) == 0 && len(in.text) == 0 {
+		return messages, nil
+	}
+	list = message.Begin(list, proto.RoleAssistant, in.text)
 	for i, c := range in.calls {
-		if i > 0 {
+		if i == 0 {
+			list = append(list, `,"tool_calls":[`...)
+		} else {
 			list = append(list, ',')
 		}
 		list = append(list, c.raw...)
 	}
-	list = append(list, ']')
+	if len(in.calls) > 0 {
+		list = append(list, ']')
+	}
 	if len(in.answer.State) > 0 {
 		list = append(append(list, `,"reasoning_state":`...), in.answer.State...)
 	}
@@ -349,6 +395,17 @@ func (in *inference) appendTo(messages proto.Raw) (proto.Raw, error) {
 		list = append(strconv.AppendBool(list, succeeded(proto.Raw(c.result))), '}')
 	}
 	return message.Close(list), nil
+}
+
+const around = 96 // bytes of the names and brackets of a message
+
+// reopen copies messages to a list under construction, with room for more bytes.
+func reopen(messages proto.Raw, room int) ([]byte, error) {
+	list, err := message.Reopen(messages, room)
+	if err != nil {
+		return nil, proto.Errorf(proto.CodeInvalid, `Invalid request: field "messages": %v`, err)
+	}
+	return list, nil
 }
 
 // Callers that asked for events get an event for every call; those that asked
