@@ -226,7 +226,7 @@ func (c *Client) stopped(err error) error {
 
 // hungUp returns the error of a call whose peer closed the connection.
 func (c *Client) hungUp() error {
-	return &proto.Error{Code: proto.CodeUnavailable, Service: c.Service, Message: c.Service + " hung up before its answer was complete"}
+	return &hungUpError{&proto.Error{Code: proto.CodeUnavailable, Service: c.Service, Message: c.Service + " hung up before its answer was complete"}}
 }
 
 // notRead reports whether err shows that the peer closed the connection before it read

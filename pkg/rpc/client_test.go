@@ -95,6 +95,7 @@ func TestNeverRead(t *testing.T) {
 	path := rpctest.Play(t, "", func(_ int, nc *rpctest.Conn) { io.ReadFull(nc, make([]byte, 1)) })
 	_, err := call(t.Context(), rpctest.Client(t, "mem", path))
 	zinotest.Error(t, err, proto.ErrUnavailable, "mem hung up before its answer was complete")
+	zinotest.Error(t, err, rpc.ErrHungUp)
 }
 
 // TestDeadlineWhileConnecting: a deadline that passes during the dial is a timeout,
@@ -128,7 +129,7 @@ func TestNotSentAgain(t *testing.T) {
 		c := &rpc.Client{Service: "mem", Path: path}
 		_, err := call(t.Context(), c)
 		mu.Lock()
-		if received != 1 || !errors.Is(err, proto.ErrUnavailable) || err.Error() != "mem hung up before its answer was complete" {
+		if received != 1 || !errors.Is(err, proto.ErrUnavailable) || !errors.Is(err, rpc.ErrHungUp) || err.Error() != "mem hung up before its answer was complete" {
 			t.Errorf("%s: received %d times, error %v", name, received, err)
 		}
 		mu.Unlock()

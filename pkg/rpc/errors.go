@@ -28,6 +28,18 @@ func (e *connectError) Unwrap() []error {
 	return []error{ErrConnect, &proto.Error{Code: proto.CodeUnavailable, Message: e.Error()}, e.cause}
 }
 
+// ErrHungUp is wrapped by errors of a service that closed the connection before its
+// answer was complete: it may have carried out the request. It is not sent over
+// sockets.
+var ErrHungUp = errors.New("hung up")
+
+// hungUpError is the error of an answer that was cut off.
+type hungUpError struct{ packet *proto.Error }
+
+func (e *hungUpError) Error() string { return e.packet.Message }
+
+func (e *hungUpError) Unwrap() []error { return []error{ErrHungUp, e.packet} }
+
 // packet returns a handler's error as it crosses the socket. A *proto.Error goes
 // out as it is; any other error gets the names of the service and the method in
 // front, and keeps code and origin of the one that it wraps.
@@ -36,6 +48,8 @@ func packet(service, typ string, err error) *proto.Error {
 	switch e := err.(type) {
 	case *proto.Error:
 		out = *e
+	case *hungUpError:
+		out = *e.packet
 	case *connectError:
 		out = proto.Error{Message: e.Error(), Code: proto.CodeUnavailable}
 	default:
