@@ -33,4 +33,5 @@ var Changelog = [...]string{
 	"28 2026-11-22  offsets of the answers of append_session and read_session; max_bytes of read_session; its error for a from that is not the start of an event names the offset",
 	"29 2026-11-22  lifetime of the daemon's pong",
 	"30 2026-11-22  turn, first_step and says of run; its packet checkpoint; proceed of agr",
+	"31 2026-11-22  mend of hold_session, which leaves a session with an open turn alone; open_turns of mem",
 }

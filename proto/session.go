@@ -52,9 +52,12 @@ var (
 	// a deadline passes, released is the end. Before held, calls without a result
 	// get results of code interrupted in the file. The session need not exist yet.
 	// The lock does not prevent reads and appends: it makes turns follow each other.
-	// A turn whose connection broke asks again with next: then no results are
-	// added.
+	// With mend false, or while a turn of the session is open, no results are added.
 	MemHoldSession = eventsMethod[HoldSession, SessionName]("mem", "hold_session", "released")
+	// MemOpenTurns lists the turns of all sessions that have not ended. Only the
+	// daemon calls it. A turn counts in the session that its events queued and
+	// running name, not in a copy.
+	MemOpenTurns = method[ListOpenTurns, OpenTurns]("mem", "open_turns", "open_turns")
 )
 
 // CreateSession asks for a new session.
@@ -292,8 +295,12 @@ type SessionMessages struct {
 type HoldSession struct {
 	// SessionID is the session's whole id.
 	SessionID string `json:"session_id"`
-	// Next is the offset behind the last event that the caller knows, for a caller
-	// who had the lock when the connection broke; absent: a new turn.
+	// Mend is false if nothing may be written: the caller settles the calls without
+	// a result. Absent or true: they get results of code interrupted, unless the
+	// session's last turn event has the state queued, running, parked or resumed.
+	Mend *bool `json:"mend,omitzero"`
+	// Next has the effect of mend false; older daemons send it for a turn that had
+	// the lock when the connection broke.
 	Next *int64 `json:"next,omitzero"`
 }
 
@@ -312,6 +319,31 @@ type SessionHeld struct {
 	Next int64 `json:"next"`
 	// Mended counts the calls that got results of code interrupted.
 	Mended int `json:"mended"`
+}
+
+// ListOpenTurns asks for the open turns.
+type ListOpenTurns struct{}
+
+// OpenTurns are the open turns of all sessions.
+type OpenTurns struct {
+	// Turns are the turns; those of one session in the order in which they were
+	// stored.
+	Turns []OpenTurn `json:"turns"`
+	// Problems are the sessions that could not be read, and why: up to 20.
+	Problems []string `json:"problems,omitzero"`
+}
+
+// OpenTurn is a turn that has not ended.
+type OpenTurn struct {
+	// SessionID is the whole id of the turn's session.
+	SessionID string `json:"session_id"`
+	// Turn is the turn's id.
+	Turn string `json:"turn"`
+	// State is "queued", "running", "parked" or "resumed".
+	State string `json:"state"`
+	// Updated is the time of the turn's last event, in RFC 3339, UTC; empty: no
+	// event of the turn has a time.
+	Updated string `json:"updated"`
 }
 
 // Types of packets of hold_session.

@@ -113,8 +113,7 @@ func TestNotAFile(t *testing.T) {
 			zinotest.Must(t, create(e.path))
 			_, lastErr := e.Last(0, 0)
 			_, addErr := add(e.File, object(0))
-			_, printErr := e.Print(0)
-			for _, err := range []error{lastErr, addErr, printErr, e.Append(objectsFrom(0, 1)), placeError(e.File, 0), e.Sync()} {
+			for _, err := range []error{lastErr, addErr, e.Append(objectsFrom(0, 1)), placeError(e.File, 0), e.Sync()} {
 				if err == nil || errors.Is(err, fs.ErrNotExist) {
 					t.Errorf("%s: %v", what, err)
 				}
@@ -411,17 +410,6 @@ func TestPlaces(t *testing.T) {
 		break // the iterator must stop without a panic
 	}
 	zinotest.Error(t, placeError(newEnv(t, Lines, "").File, 0), fs.ErrNotExist)
-}
-
-func TestPrint(t *testing.T) {
-	e := newEnv(t, Lines, strings.Repeat("x", 60)+"\n"+strings.Repeat("y", 60)+"\n")
-	for place, want := range map[int64]string{
-		0: "", 2: "xx", 61: strings.Repeat("x", 60) + "\n", 122: "xx\n" + strings.Repeat("y", 60) + "\n", 130: strings.Repeat("y", 55) + "\n",
-	} {
-		got, err := e.Print(place)
-		zinotest.Must(t, err)
-		zinotest.Equal(t, fmt.Sprintf("before %d", place), string(got), want)
-	}
 }
 
 // readSpan returns the objects behind a mark, separated by spaces.

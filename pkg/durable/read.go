@@ -197,21 +197,6 @@ func (r *lineReader) read(most int64) ([]byte, error) {
 	}
 }
 
-// Print returns up to 64 bytes before an offset, a fingerprint of the file: if they
-// are the same later, the file has at most grown since.
-func (f *File) Print(place int64) ([]byte, error) {
-	open, err := openRegular(f.root, f.name, os.O_RDONLY)
-	if err != nil {
-		return nil, err
-	}
-	print := make([]byte, min(place, printSize))
-	n, err := open.ReadAt(print, place-int64(len(print)))
-	if n == len(print) || err == io.EOF {
-		err = nil
-	}
-	return print[:n], errors.Join(err, open.Close())
-}
-
 // Mark is a position in one generation of a file: the bytes before it have been
 // read. The zero Mark is the beginning.
 type Mark struct {

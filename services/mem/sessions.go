@@ -108,6 +108,7 @@ func (s *sessions) register(srv *rpc.Server) {
 	rpc.Handle(srv, proto.MemExportSession, onStore(s, (*session.Store).Export))
 	rpc.Handle(srv, proto.MemRemoveSession, onStore(s, (*session.Store).Remove))
 	rpc.Handle(srv, proto.MemGetMessages, onStore(s, (*session.Store).Messages))
+	rpc.Handle(srv, proto.MemOpenTurns, onStore(s, (*session.Store).OpenTurns))
 	rpc.HandleEvents(srv, proto.MemHoldSession, s.holder(srv.Draining()))
 }
 

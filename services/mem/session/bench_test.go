@@ -89,3 +89,24 @@ func BenchmarkList(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkOpenTurns lists the turns of 10,000 sessions, as the daemon does when it
+// starts: with the index of an earlier process, and again in the same process.
+func BenchmarkOpenTurns(b *testing.B) {
+	s := newEnv(b, "")
+	for i := range 10_000 {
+		id := fmt.Sprint("s", i)
+		s.write(id, head, turnIn(id, "t-1", "running"), user(speech), turnIn(id, "t-1", "parked"))
+	}
+	s.openTurns()
+	b.Run("next process", func(b *testing.B) {
+		for b.Loop() {
+			newEnv(b, s.dir).openTurns()
+		}
+	})
+	b.Run("again", func(b *testing.B) {
+		for b.Loop() {
+			s.openTurns()
+		}
+	})
+}

@@ -15,6 +15,7 @@ type event struct {
 	kind                               string // the type's text
 	typ, ts, version, from, root, cost []byte
 	role, text, partial, state         []byte
+	turn, session, turnState           []byte
 	id, name, input, useID, output, ok []byte
 }
 
@@ -43,6 +44,12 @@ func parse(line []byte) (e event) {
 			e.partial = value
 		case "reasoning_state":
 			e.state = value
+		case "turn":
+			e.turn = value
+		case "session_id":
+			e.session = value
+		case "state":
+			e.turnState = value
 		case "id":
 			e.id = value
 		case "name":

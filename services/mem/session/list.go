@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -11,6 +10,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"syscall"
 
 	"zino/pkg/durable"
 	"zino/pkg/text"
@@ -18,12 +18,13 @@ import (
 )
 
 // digest is what is known of a session's file up to a place: what a list shows,
-// and which calls have no result yet. It is a function of the file alone.
+// which calls have no result yet, and which turns have not ended. It is a function
+// of the file and its name alone.
 type digest struct {
 	Size  int64  `json:"size"`  // of the file when it was read
 	MTime int64  `json:"mtime"` // likewise, in nanoseconds
+	Inode uint64 `json:"inode"` // likewise
 	End   int64  `json:"end"`   // the place up to which it was read
-	Print []byte `json:"print"` // the bytes before that
 
 	Schema   int        `json:"schema"`
 	Created  string     `json:"created,omitempty"`
@@ -37,6 +38,9 @@ type digest struct {
 	CostUSD  *float64   `json:"cost_usd,omitempty"`
 	Unpriced int        `json:"unpriced,omitempty"` // inferences without a cost
 	Open     []openCall `json:"open,omitempty"`
+
+	OpenTurns []openTurn `json:"open_turns,omitempty"`
+	LastTurn  string     `json:"last_turn,omitempty"` // the state in the last turn event
 }
 
 // openCall is a call without a result.
@@ -59,14 +63,18 @@ func (d *digest) checkSchema(id string) error {
 	return nil
 }
 
-// add adds a line. It is not validated: readers skip what is not an event.
-func (d *digest) add(line []byte) {
+// add adds a line of the session id. It is not validated: readers skip what is not
+// an event.
+func (d *digest) add(id string, line []byte) {
 	if !isObject(line) || line[len(line)-1] != '}' {
 		return
 	}
 	e := parse(line)
 	if d.Events++; d.Created == "" {
 		d.Created = timeOf(e.ts)
+	}
+	if len(e.turn) > 0 {
+		d.addTurn(id, &e)
 	}
 	switch {
 	case e.kind == proto.TypeMeta:
@@ -119,48 +127,81 @@ func (s *Store) look(ctx context.Context, id string) (digest, error) {
 	return s.digest(ctx, entry{id, info})
 }
 
-// digest is look for a file that was just found. It costs nothing if the file is
-// as it was, and reads what was appended if it has grown.
+// digest is look for a file that was just found. It reads nothing if the file is
+// as it was when the store read or wrote it last. Of a file that changed in another
+// way the whole is read: it may have been edited anywhere.
 func (s *Store) digest(ctx context.Context, e entry) (digest, error) {
 	s.mu.Lock()
 	s.loadIndex()
 	old, seen := s.digests[e.id]
 	s.mu.Unlock()
-	if seen && old.Size == e.info.Size() && old.MTime == e.info.ModTime().UnixNano() {
+	if seen && old.isOf(e.info) {
 		return old, nil
 	}
-	d, log := digest{Schema: proto.LogSchema}, s.log(e.id)
-	if seen {
-		if print, err := log.Print(old.End); err == nil && len(old.Print) > 0 && bytes.Equal(print, old.Print) {
-			d = old
-			d.Open = slices.Clone(old.Open)
-		}
-	}
-	d.Size, d.MTime = e.info.Size(), e.info.ModTime().UnixNano()
-	for line, err := range log.From(d.End) {
+	d := digest{Schema: proto.LogSchema}
+	d.setFile(e.info)
+	for line, err := range s.log(e.id).From(0) {
 		if err == nil {
 			err = ctx.Err()
 		}
 		if err != nil {
 			return digest{}, s.fileError(e.id, err)
 		}
-		d.add(line.Text)
+		d.add(e.id, line.Text)
 		d.End = line.Next
 	}
-	var err error
-	if d.Print, err = log.Print(d.End); err != nil {
-		return digest{}, s.fileError(e.id, err)
-	}
+	s.keep(e.id, d)
+	return d, nil
+}
+
+// keep stores the digest of a session.
+func (s *Store) keep(id string, d digest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.loadIndex()
-	s.digests[e.id], s.stale = d, true
-	return d, nil
+	s.digests[id], s.stale = d, true
+}
+
+// isOf reports whether a digest is of a file as it is.
+func (d *digest) isOf(info fs.FileInfo) bool {
+	return d.Size == info.Size() && d.MTime == info.ModTime().UnixNano() && d.Inode == inode(info)
+}
+
+func (d *digest) setFile(info fs.FileInfo) {
+	d.Size, d.MTime, d.Inode = info.Size(), info.ModTime().UnixNano(), inode(info)
+}
+
+func inode(info fs.FileInfo) uint64 { return info.Sys().(*syscall.Stat_t).Ino }
+
+// write appends lines to the locked file of a session. A digest of the file that is
+// up to date stays so, so that the next append need not read the file.
+func (s *Store) write(id string, tx *durable.Tx, lines [][]byte) error {
+	s.mu.Lock()
+	s.loadIndex()
+	d, seen := s.digests[id]
+	s.mu.Unlock()
+	before, statErr := s.root.Lstat(id + fileEnd)
+	seen = seen && statErr == nil && d.isOf(before) && d.End == tx.End()
+	if err := tx.Append(lines); err != nil || !seen {
+		return err
+	}
+	after, err := s.root.Lstat(id + fileEnd)
+	if err != nil {
+		return nil // the lines are stored; the next look reads the file
+	}
+	d.Open, d.OpenTurns = slices.Clone(d.Open), slices.Clone(d.OpenTurns)
+	for _, line := range lines {
+		d.add(id, line)
+	}
+	d.End = tx.End()
+	d.setFile(after)
+	s.keep(id, d)
+	return nil
 }
 
 const (
 	indexFile    = ".index.json"
-	indexVersion = 3 // changes with digest
+	indexVersion = 4 // changes with digest
 )
 
 // index is the file of the digests.

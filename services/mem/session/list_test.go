@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -204,9 +205,11 @@ func TestIndex(t *testing.T) {
 	zinotest.Equal(t, "the list with a changed index", fmt.Sprint(newEnv(t, b.dir).list(0)), strings.ReplaceAll(want, "text of b", "a lie"))
 	for what, text := range map[string]string{
 		"none": "", "no JSON": "{", "null": "null", "a list": "[]", "cut": string(data[:len(data)/2]),
-		"another version": strings.Replace(string(data), `"version":2`, `"version":99`, 1),
+		"another version": strings.Replace(lie, fmt.Sprintf(`"version":%d`, indexVersion), `"version":99`, 1),
 		"impossible":      strings.NewReplacer(`"end":`, `"end":9`, "text of", "lie of").Replace(string(data)),
-		"other files":     strings.NewReplacer(`"size":`, `"size":1`, "text of", "lie of", `"print":"`, `"print":"AAAA`).Replace(string(data)),
+		"other files":     strings.NewReplacer(`"inode":`, `"inode":1`, "text of", "lie of").Replace(string(data)),
+		"older files":     strings.NewReplacer(`"mtime":`, `"mtime":1`, "text of", "lie of").Replace(string(data)),
+		"shorter files":   strings.NewReplacer(`"size":`, `"size":1`, "text of", "lie of").Replace(string(data)),
 	} {
 		zinotest.Must(t, os.WriteFile(path, []byte(text), 0o600))
 		zinotest.Equal(t, what, fmt.Sprint(newEnv(t, b.dir).list(0)), want)
@@ -222,6 +225,55 @@ func TestIndex(t *testing.T) {
 	if err != nil || !json.Valid(data) || !strings.Contains(string(data), "text of a") || strings.Contains(string(data), "of b") || strings.Contains(string(data), "of c") {
 		t.Errorf("the index is %s, %v", data, err)
 	}
+}
+
+// TestDigest appends random events in the ways that there are. The digest that the
+// store keeps must be that of the whole file, also where another store or a person has
+// written to it.
+func TestDigest(t *testing.T) {
+	for seed := range uint64(40) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		b := newEnv(t, "")
+		other := newEnv(t, b.dir)
+		for step := range 30 {
+			id := fmt.Sprint(rnd.IntN(3))
+			event := timed([]string{user(id), says(id), use(id), result(id), turn(id, "queued"), turn(id, "running"), turn(id, "parked"), turn(id, "done"),
+				with(says(id), "turn", quoted(id)), `{"type":"usage","cost_usd":0.25}`, `{"type":"title","text":"` + id + `"}`}[rnd.IntN(11)])
+			switch rnd.IntN(8) {
+			case 0:
+				other.put("s", event)
+			case 1:
+				zinotest.Must(t, b.hold("s", b.unexpected()).release())
+			case 2:
+				b.put("s")
+				text := b.file("s")
+				b.writeText("s", text[:len(text)-rnd.IntN(min(len(text), 40))])
+			case 3:
+				end := b.put("s")
+				_, err := b.add(proto.AppendSession{SessionID: "s", At: &end}, event, event)
+				zinotest.Must(t, err)
+			default:
+				b.put("s", event, timed(user("on")))
+			}
+			have, err := b.look(t.Context(), "s")
+			if errors.Is(err, proto.ErrNotFound) {
+				continue
+			}
+			zinotest.Must(t, err)
+			fresh := newEnv(t, b.dir)
+			fresh.digests = map[string]digest{}
+			want, err := fresh.look(t.Context(), "s")
+			zinotest.Must(t, err)
+			zinotest.Equal(t, fmt.Sprintf("seed %d, step %d", seed, step), jsonOf(t, have), jsonOf(t, want))
+		}
+	}
+}
+
+func jsonOf(t *testing.T, v any) string {
+	t.Helper()
+	data, err := json.Marshal(v)
+	zinotest.Must(t, err)
+	return string(data)
 }
 
 // TestListThousand lists a thousand sessions, the second time without reading them.
@@ -261,7 +313,9 @@ func TestListRoom(t *testing.T) {
 		b.put(id)
 		info, err := os.Lstat(b.path(id))
 		zinotest.Must(t, err)
-		b.digests[id] = digest{Size: info.Size(), MTime: info.ModTime().UnixNano(), Text: strings.Repeat("x", listRoom/120)}
+		d := digest{Text: strings.Repeat("x", listRoom/120)}
+		d.setFile(info)
+		b.digests[id] = d
 	}
 	if list := b.list(0); list.Total != 20 || len(list.Sessions) >= 20 || len(list.Sessions) < 5 {
 		t.Errorf("%d of %d", len(list.Sessions), list.Total)
@@ -271,16 +325,19 @@ func TestListRoom(t *testing.T) {
 // FuzzIndex reads any file as an index. Every accepted entry must have a valid name
 // and an offset within the file.
 func FuzzIndex(f *testing.F) {
-	f.Add([]byte(`{"version":1,"sessions":{"a":{"size":10,"mtime":1,"end":10,"print":"eA==","schema":1,"events":1,"messages":1,"open":[{"id":"x"}]}}}`))
-	f.Add([]byte(`{"version":1,"sessions":{"../a":{},"b":{"end":-1},"c":{"size":1,"end":2},"d":{"messages":-1},"e":null}}`))
-	f.Add([]byte(`{"version":1,"sessions":null}`))
+	for _, sessions := range []string{
+		`{"a":{"size":10,"mtime":1,"inode":3,"end":10,"schema":1,"events":1,"messages":1,"open":[{"id":"x"}],"open_turns":[{"turn":"t-1","state":"running"}],"last_turn":"running"}}`,
+		`{"../a":{},"b":{"end":-1},"c":{"size":1,"end":3},"d":{"messages":-1},"e":null}`, `null`,
+	} {
+		f.Add(fmt.Appendf(nil, `{"version":%d,"sessions":%s}`, indexVersion, sessions))
+	}
 	f.Add([]byte(`[]`))
 	b := newEnv(f, "")
 	b.write("a", head, user("x"))
 	want := fmt.Sprint(b.list(0))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for id, d := range parseIndex(data) {
-			if proto.CheckSessionID(id) != nil || d.End < 0 || d.End > d.Size || d.Messages < 0 {
+			if proto.CheckSessionID(id) != nil || d.End < 0 || d.End > d.Size+1 || d.Messages < 0 {
 				t.Fatalf("%q: %+v", id, d)
 			}
 		}

@@ -14,10 +14,10 @@ import (
 const interruptedResult = `{"ok":false,"error":{"code":"interrupted","message":"The call was interrupted and its result was lost."}}`
 
 // Hold locks a session for a turn, and closes the calls that an earlier turn left
-// without a result. waiting is called once if another turn has the lock, held as
-// soon as this one has it. The lock ends with ctx; then Hold returns nil. With
-// req.Next, which older daemons send for a turn that had the lock before, no call
-// is closed.
+// without a result, unless req.Mend is false or a turn is open, which the daemon
+// settles. waiting is called once if another turn has the lock, held as soon as
+// this one has it. The lock ends with ctx; then Hold returns nil. req.Next, which
+// older daemons send, has the effect of Mend false.
 func (s *Store) Hold(ctx context.Context, req proto.HoldSession, waiting func() error, held func(proto.SessionHeld) error) (err error) {
 	id := req.SessionID
 	if err := proto.CheckSessionID(id); err != nil {
@@ -32,7 +32,8 @@ func (s *Store) Hold(ctx context.Context, req proto.HoldSession, waiting func() 
 			err = s.fileError(id, unlocked)
 		}
 	}()
-	state, err := s.closeCalls(ctx, id, req.Next == nil)
+	mend := req.Next == nil && (req.Mend == nil || *req.Mend)
+	state, err := s.closeCalls(ctx, id, mend)
 	if err == nil {
 		err = held(state)
 	}
@@ -58,7 +59,7 @@ func (s *Store) closeCalls(ctx context.Context, id string, write bool) (proto.Se
 		return held, err
 	}
 	held.Next = d.End
-	if len(d.Open) == 0 || !write {
+	if len(d.Open) == 0 || !write || d.hasOpenTurn() {
 		return held, nil
 	}
 	var lines [][]byte

@@ -103,7 +103,7 @@ func (s *Store) append(ctx context.Context, id string, create bool, header []byt
 		if tx.End() == 0 && (create || len(lines) > 0) {
 			lines = append([][]byte{header}, lines...)
 		}
-		err := tx.Append(lines)
+		err := s.write(id, tx, lines)
 		next = tx.End()
 		return err
 	})
@@ -132,7 +132,7 @@ func (s *Store) appendAt(ctx context.Context, req proto.AppendSession, header []
 		if !ok {
 			return changed(tx.End())
 		}
-		err = tx.Append(lines[n:])
+		err = s.write(id, tx, lines[n:])
 		next = tx.End()
 		return err
 	})

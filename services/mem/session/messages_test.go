@@ -186,7 +186,7 @@ func checkLostResults(t *testing.T, whole []string, gone map[int]bool) {
 	for i, e := range whole {
 		if !gone[i] {
 			left = append(left, e)
-			d.add([]byte(e))
+			d.add("s", []byte(e))
 		}
 	}
 	before := converse(left...)
@@ -289,7 +289,7 @@ func FuzzConversation(f *testing.F) {
 			lines = append(lines, line)
 			e := parse([]byte(line))
 			c.add(&e)
-			d.add([]byte(line))
+			d.add("s", []byte(line))
 		}
 		list := c.list()
 		if err := legal(list); err != nil || !wire.Valid(list) {
