@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 
-	"zino/pkg/catalog"
 	"zino/pkg/wire"
 	"zino/proto"
 )
@@ -34,6 +33,7 @@ type call struct {
 	input     proto.Raw  // the arguments as an object, for events
 	failure   *toolError // why a malformed call cannot be carried out
 	block     bool
+	tool      tool // set by perform
 	result    proto.Raw
 }
 
@@ -189,9 +189,10 @@ func (in *inference) perform() error {
 	if err := in.out.Flush(); err != nil { // the caller reads the text while the tools run
 		return err
 	}
+	in.findTools()
 	for rest := in.calls; len(rest) > 0; {
 		n := 0
-		for n < len(rest) && in.readOnly(rest[n]) {
+		for n < len(rest) && rest[n].tool.reads {
 			n++
 		}
 		batch := rest[:max(n, 1)]
@@ -221,6 +222,18 @@ func (in *inference) perform() error {
 		}
 	}
 	return nil
+}
+
+// findTools looks up the tools of the calls.
+func (in *inference) findTools() {
+	snapshot := in.cat.Snapshot()
+	list := offered(snapshot, in.pages)
+	for i := range in.calls {
+		c, known := &in.calls[i], false
+		if c.tool, known = find(snapshot, list, c.name); !known && c.failure == nil {
+			c.failure = &toolError{code: proto.ToolUnknown, message: fmt.Sprintf("There is no tool '%s'. There are: %s.", c.name, strings.Join(toolNames(list), ", "))}
+		}
+	}
 }
 
 func (in *inference) performOne(c *call) error {
@@ -440,60 +453,20 @@ func (f fields) lacks(names ...string) (missing string, ok bool) {
 
 // carryOut carries out a call of a session. The name is checked first.
 func (t *turn) carryOut(c *call) result {
-	snapshot := t.cat.Snapshot()
-	tool, known := snapshot.Function(c.name)
-	task := c.name == taskTool && len(snapshot.Skills) > 0
-	pages := t.pages && has(pageTools, c.name)
-	switch {
-	case c.failure != nil:
+	if c.failure != nil {
 		return result{err: c.failure}
-	case !has(ownTools, c.name) && !pages && !task && !known:
-		return result{err: &toolError{proto.ToolUnknown, fmt.Sprintf("There is no tool '%s'. There are: %s.", c.name, strings.Join(toolNames(snapshot, t.pages), ", ")), false}}
 	}
 	f, err := argumentsOf(c.arguments)
-	if err != nil && task {
+	if err != nil && c.name == taskTool {
 		return malformedTask(err)
 	}
 	if err != nil {
 		return malformedCall(err)
 	}
-	var required []string // nil unless the tool's file lists names
-	switch {
-	case has(ownTools, c.name):
-		return t.callExc(c)
-	case c.name == pageList && pages:
-	case pages:
-		required = []string{"page", "code"}
-	case task:
-		required = []string{"skill", "request"}
-	case tool.Builtin == catalog.Remember:
-		required = []string{"text"}
-	case tool.Builtin == catalog.Recall:
-		required = []string{"query"}
-	default:
-		required = []string{"code"}
-	}
-	if missing, ok := f.lacks(required...); ok {
+	if missing, ok := f.lacks(c.tool.required...); ok {
 		return refused("The field %q is missing.", missing)
 	}
-	switch {
-	case c.name == pageList && pages:
-		return t.listPages()
-	case pages:
-		return t.evalInPage(f)
-	case task:
-		return t.delegate(f)
-	}
-	return t.use(tool, f)
-}
-
-// readOnly reports whether a call changes nothing.
-func (t *turn) readOnly(c call) bool {
-	if t.pages && has(pageTools, c.name) {
-		return c.name == pageList
-	}
-	tool, ok := t.cat.Snapshot().Function(c.name)
-	return c.name == readTool || ok && !has(ownTools, c.name) && tool.Builtin == catalog.Recall
+	return c.tool.call(t, c, f)
 }
 
 // carryOutBlock carries out a block of a plain run. Errors are results for the model

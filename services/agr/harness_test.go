@@ -40,7 +40,7 @@ type env struct {
 }
 
 // ownNames lists the tools of exc, as in the answer to a call of an unknown tool.
-var ownNames = strings.Join(toolNames(&catalog.Snapshot{}, false), ", ")
+var ownNames = strings.Join(toolNames(offered(&catalog.Snapshot{}, false)), ", ")
 
 // newEnv starts an agent. The script answers rtr's inferences in order.
 func newEnv(t *testing.T, script ...reply) *env {

@@ -265,7 +265,7 @@ func (in *inference) fail(err error) error {
 	}
 	origin, ok := errors.AsType[*proto.Error](err)
 	switch {
-	case in.ctx.Err() != nil: // cancelled: not an error of rtr
+	case in.ended() != nil: // not an error of rtr
 		return err
 	case !ok:
 		return fmt.Errorf("rtr: %w", err)
@@ -478,6 +478,16 @@ func (t *turn) reportUsage(answer proto.Text) error {
 	})
 }
 
+// ended returns why the request has ended. A deadline counts as soon as it has passed:
+// the service that was called has the same one, and its answer can come before ctx's
+// timer fires.
+func (t *turn) ended() error {
+	if deadline, ok := t.ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return t.ctx.Err()
+}
+
 // reportCall carries out a call with do, and reports its start and its end. A call
 // that is canceled with the turn has no result.
 func (t *turn) reportCall(c call, do func() result) (result, error) {
@@ -489,7 +499,7 @@ func (t *turn) reportCall(c call, do func() result) (result, error) {
 	}
 	started := time.Now()
 	r := do()
-	if err := t.ctx.Err(); err != nil {
+	if err := t.ended(); err != nil {
 		return result{}, err
 	}
 	envelope := r.envelope()

@@ -468,22 +468,22 @@ func TestOwn(t *testing.T) {
 				t.Errorf("%s of %s: %+v", name, f.Function.Name, property)
 			}
 		}
-		if !has(ownTools, f.Function.Name) {
+		if indexOf(ownTools, f.Function.Name) < 0 {
 			t.Errorf("%s is not in ownTools", f.Function.Name)
 		}
 	}
 	for _, name := range []string{"", "Read", "execute_bash", taskTool, "recall"} {
-		if has(ownTools, name) {
+		if indexOf(ownTools, name) >= 0 {
 			t.Errorf("%q is in ownTools", name)
 		}
 	}
 }
 
 func TestNames(t *testing.T) {
-	got := toolNames(&catalog.Snapshot{
+	got := toolNames(offered(&catalog.Snapshot{
 		Tools:  []catalog.Tool{{Executor: "bash"}, {Executor: "perl"}, {Name: "recall", Builtin: "recall"}},
 		Skills: []catalog.Skill{{Name: "disk"}},
-	}, false)
+	}, false))
 	if want := []string{"read", "write", "edit", "bash", "execute_perl", "recall", "task"}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
@@ -494,7 +494,7 @@ func TestNames(t *testing.T) {
 func TestOfferPages(t *testing.T) {
 	snapshot := &catalog.Snapshot{Tools: []catalog.Tool{{Name: "page_eval", Builtin: "recall"}, {Name: "recall", Builtin: "recall"}}}
 	for pages, want := range map[bool]string{false: ownNames + ", page_eval, recall", true: ownNames + ", page_list, page_eval, recall"} {
-		if got := strings.Join(toolNames(snapshot, pages), ", "); got != want {
+		if got := strings.Join(toolNames(offered(snapshot, pages)), ", "); got != want {
 			t.Errorf("pages %v: %s", pages, got)
 		}
 	}
@@ -517,7 +517,7 @@ func TestOfferPages(t *testing.T) {
 	}
 	for i, required := range []string{"", "page code"} {
 		f := list[len(ownTools)+i].Function
-		if !has(pageTools, f.Name) || f.Description == "" || f.Parameters.Type != "object" || f.Parameters.Required == nil || strings.Join(f.Parameters.Required, " ") != required {
+		if indexOf(pageTools, f.Name) < 0 || f.Description == "" || f.Parameters.Type != "object" || f.Parameters.Required == nil || strings.Join(f.Parameters.Required, " ") != required {
 			t.Errorf("%+v", f)
 		}
 		for name, p := range f.Parameters.Properties {
