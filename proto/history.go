@@ -34,4 +34,5 @@ var Changelog = [...]string{
 	"29 2026-11-22  lifetime of the daemon's pong",
 	"30 2026-11-22  turn, first_step and says of run; its packet checkpoint; proceed of agr",
 	"31 2026-11-22  mend of hold_session, which leaves a session with an open turn alone; open_turns of mem",
+	"32 2026-11-22  open_calls of get_messages; the text of results of code interrupted",
 }

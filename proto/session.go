@@ -278,6 +278,9 @@ type GetMessages struct {
 	SessionID string `json:"session_id"`
 	// Until is the offset to stop at; absent or 0: the end.
 	Until int64 `json:"until,omitzero"`
+	// OpenCalls leaves out the results of code interrupted that the calls of the
+	// last answer would get, for a turn that is resumed.
+	OpenCalls bool `json:"open_calls,omitzero"`
 }
 
 // SessionMessages are a session's messages.

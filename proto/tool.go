@@ -42,6 +42,9 @@ const (
 	ToolCountMismatch = "replacement_count_mismatch" // edit: the text occurs another number of times
 )
 
+// InterruptedResult is the envelope of a call whose own result was not recorded.
+const InterruptedResult = `{"ok":false,"error":{"code":"interrupted","message":"The call was interrupted before its result was recorded. It may have run partly or completely: check before you repeat it."}}`
+
 // MalformedInput is the key under which the arguments of a call stand as a text
 // if the model wrote something other than a JSON object.
 const MalformedInput = "_malformed"

@@ -117,7 +117,7 @@ func TestRealSession(t *testing.T) {
 	next := b.dial()
 	next.Send(strings.Replace(turnPayload, "hi <you>", "go on", 1))
 	checkDone(t, next)
-	lost := `{"type":"tool_result","tool_use_id":"c1","output":{"ok":false,"error":{"code":"interrupted","message":"The call was interrupted and its result was lost."}},"ok":false,"synthetic":true}`
+	lost := `{"type":"tool_result","tool_use_id":"c1","output":` + proto.InterruptedResult + `,"ok":false,"synthetic":true}`
 	equalLists(t, "the session", b.file("s-1"), append(append(head, cut...), lost, `{"type":"message","role":"user","text":"go on"}`, storedC))
 	equalLists(t, "the messages that agr gets", roles(t, b.runs.All()[1].Messages), []string{"system", "user", "assistant c1", "tool c1", "assistant", "user"})
 }

@@ -10,9 +10,6 @@ import (
 	"zino/proto"
 )
 
-// interruptedResult is the result of a call whose turn died before it came.
-const interruptedResult = `{"ok":false,"error":{"code":"interrupted","message":"The call was interrupted and its result was lost."}}`
-
 // Hold locks a session for a turn, and closes the calls that an earlier turn left
 // without a result, unless req.Mend is false or a turn is open, which the daemon
 // settles. waiting is called once if another turn has the lock, held as soon as
@@ -65,7 +62,7 @@ func (s *Store) closeCalls(ctx context.Context, id string, write bool) (proto.Se
 	var lines [][]byte
 	for _, call := range d.Open {
 		line := wire.AppendString([]byte(`{"type":"tool_result","tool_use_id":`), call.ID)
-		line = append(line, `,"output":`+interruptedResult+`,"ok":false,"synthetic":true,"ts":"`...)
+		line = append(line, `,"output":`+proto.InterruptedResult+`,"ok":false,"synthetic":true,"ts":"`...)
 		lines = append(lines, append(append(line, s.now()...), `"}`...))
 	}
 	held.Mended = len(lines)

@@ -70,7 +70,7 @@ func TestHold(t *testing.T) {
 func TestHoldClosesCalls(t *testing.T) {
 	b := newEnv(t, "")
 	closed := func(id string) string {
-		return `{"type":"tool_result","tool_use_id":"` + id + `","output":` + interruptedResult + `,"ok":false,"synthetic":true,"ts":"` + now + `"}`
+		return `{"type":"tool_result","tool_use_id":"` + id + `","output":` + proto.InterruptedResult + `,"ok":false,"synthetic":true,"ts":"` + now + `"}`
 	}
 	whole := []string{user("q"), use("1"), use("2"), result("1"), says("x"), user("r"), use("1"), use("3")}
 	for end := range len(whole) + 1 {

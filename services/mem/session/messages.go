@@ -50,6 +50,9 @@ func (s *Store) Messages(ctx context.Context, req proto.GetMessages) (proto.Sess
 	if s.opt.Damaged != nil && req.Until == 0 {
 		s.opt.Damaged(id+fileEnd, damaged)
 	}
+	if req.OpenCalls {
+		c.leaveOpen()
+	}
 	reply.Messages, reply.Count, reply.Next = c.list(), c.count, r.at
 	if len(reply.Messages) > s.room {
 		return reply, tooLarge
@@ -84,6 +87,7 @@ type call struct {
 	id, name string
 	args     []byte // a JSON object
 	result   []byte // nil: not there yet
+	leave    bool   // open: no result is made up
 	ok       []byte // true or false as JSON; nil: the result does not say
 }
 
@@ -136,11 +140,8 @@ func (c *conversation) add(e *event) {
 // answer is the model's answer that more text or calls belong to, nil if a new
 // one begins: behind the user's message, and behind a result.
 func (c *conversation) answer() *item {
-	if len(c.items) == 0 {
-		return nil
-	}
-	m := c.items[len(c.items)-1]
-	if m.user || m.answered {
+	m := c.last()
+	if m == nil || m.user || m.answered {
 		return nil
 	}
 	return m
@@ -185,6 +186,22 @@ func output(e *event) []byte {
 		return []byte(`{"ok":true}`)
 	}
 	return []byte(`{"ok":false}`)
+}
+
+// leaveOpen keeps the calls of the last answer that have no result without one:
+// they may still run.
+func (c *conversation) leaveOpen() {
+	m := c.last()
+	for _, k := range c.open {
+		k.leave = k.item == m
+	}
+}
+
+func (c *conversation) last() *item {
+	if len(c.items) == 0 {
+		return nil
+	}
+	return c.items[len(c.items)-1]
 }
 
 // list is the conversation in OpenAI's form.
@@ -235,9 +252,12 @@ func (m *item) append(b []byte) []byte {
 	}
 	b = append(b, '}')
 	for _, k := range m.calls {
+		if k.leave {
+			continue
+		}
 		result, ok := k.result, k.ok
 		if result == nil {
-			result, ok = []byte(interruptedResult), []byte("false")
+			result, ok = []byte(proto.InterruptedResult), []byte("false")
 		}
 		b = wire.AppendString(append(b, `,{"role":"tool","tool_call_id":`...), k.id)
 		b = wire.AppendString(append(b, `,"content":`...), result)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,7 +46,7 @@ func short(t testing.TB, messages []byte) string {
 		}
 		all = append(all, strings.Join(append(words, string(m.State)), " "))
 	}
-	return strings.ReplaceAll(strings.ReplaceAll(strings.Join(all, "| "), " |", " |"), interruptedResult, "INT")
+	return strings.ReplaceAll(strings.ReplaceAll(strings.Join(all, "| "), " |", " |"), proto.InterruptedResult, "INT")
 }
 
 // legal validates messages as a provider does, after adding a first user message as
@@ -56,13 +57,43 @@ func legal(messages []byte) error {
 	return r.Legal()
 }
 
-func converse(events ...string) []byte {
-	var c conversation
+func converse(events ...string) []byte { return conversationOf(events...).list() }
+
+func conversationOf(events ...string) *conversation {
+	c := new(conversation)
 	for _, line := range events {
 		e := parse([]byte(line))
 		c.add(&e)
 	}
-	return c.list()
+	return c
+}
+
+// openIn returns the ids of the calls in messages that have no result.
+func openIn(t testing.TB, messages []byte) (open []string) {
+	t.Helper()
+	var list []struct {
+		ToolCalls  []struct{ ID string } `json:"tool_calls"`
+		ToolCallID string                `json:"tool_call_id"`
+	}
+	zinotest.Must(t, json.Unmarshal(messages, &list))
+	for _, m := range list {
+		for _, c := range m.ToolCalls {
+			open = append(open, c.ID)
+		}
+		if i := slices.Index(open, m.ToolCallID); i >= 0 {
+			open = slices.Delete(open, i, i+1)
+		}
+	}
+	return open
+}
+
+// answered appends results for calls to messages.
+func answered(messages []byte, open []string) []byte {
+	messages = message.Join(nil, messages)
+	for _, id := range open {
+		messages = message.Join(messages, []byte(`[{"role":"tool","tool_call_id":`+quoted(id)+`,"content":"x"}]`))
+	}
+	return message.Close(messages)
 }
 
 // with adds a key to an event.
@@ -145,6 +176,74 @@ func TestConversation(t *testing.T) {
 	}
 }
 
+// TestOpenCalls checks that the last calls stay open if that is asked for, that the
+// messages are legal when their results follow, and that all others get one.
+func TestOpenCalls(t *testing.T) {
+	const call = `read {"path":"a"}]`
+	for name, c := range map[string]struct {
+		events []string
+		want   string
+	}{
+		"nothing":               {nil, ""},
+		"none":                  {[]string{user("q"), use("1"), result("1")}, `u q | a [1 ` + call + ` | t 1 {"ok":true} `},
+		"one":                   {[]string{user("q"), says("so"), use("1")}, `u q | a so [1 ` + call + ` `},
+		"two":                   {[]string{user("q"), use("1"), use("2")}, `u q | a [1 ` + call + ` [2 ` + call + ` `},
+		"the second of two":     {[]string{user("q"), use("1"), use("2"), result("1")}, `u q | a [1 ` + call + ` [2 ` + call + ` | t 1 {"ok":true} `},
+		"the first of two":      {[]string{user("q"), use("1"), use("2"), result("2")}, `u q | a [1 ` + call + ` [2 ` + call + ` | t 2 {"ok":true} `},
+		"events of turns after": {[]string{user("q"), use("1"), turn("t-1", "parked"), `{"type":"say","say":"s-1","turn":"t-1","text":"x"}`, `{"type":"usage"}`}, `u q | a [1 ` + call + ` `},
+		"earlier ones":          {[]string{user("q"), use("1"), user("on"), use("2")}, `u q | a [1 ` + call + ` | t 1 INT | u on | a [2 ` + call + ` `},
+		"only earlier ones":     {[]string{user("q"), use("1"), user("on")}, `u q | a [1 ` + call + ` | t 1 INT | u on `},
+		"an id twice":           {[]string{user("q"), use("1"), use("1")}, `u q | a [1 ` + call + ` | t 1 INT | a [1 ` + call + ` `},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newEnv(t, "")
+			b.write("s", append([]string{head}, c.events...)...)
+			reply, err := b.Messages(t.Context(), proto.GetMessages{SessionID: "s", OpenCalls: true})
+			zinotest.Must(t, err)
+			zinotest.Equal(t, "the messages", short(t, reply.Messages), c.want)
+			if whole := answered(reply.Messages, openIn(t, reply.Messages)); legal(whole) != nil {
+				t.Errorf("%v in %s", legal(whole), whole)
+			}
+			zinotest.Equal(t, "without open_calls", len(openIn(t, []byte(b.messages("s")))), 0)
+		})
+	}
+}
+
+// TestEventsOfTurns reads a session with the events of a turn. Their keys, and events
+// of other types, change nothing of what a model is sent, and are not shown.
+func TestEventsOfTurns(t *testing.T) {
+	of := func(event string) string { return with(with(event, "turn", `"t-1"`), "step", "1") }
+	bare := []string{head, user("q"), says("so"), use("1"), result("1"), user("also"), says("done")}
+	full := []string{head, turn("t-1", "running"), with(user("q"), "turn", `"t-1"`), of(says("so")), of(use("1")),
+		`{"type":"say","say":"s-1","turn":"t-1","mode":"steer","text":"also secret"}`,
+		with(with(with(of(result("1")), "name", `"read"`), "diff", `"--- secret"`), "confinement", `{"level":"secret"}`),
+		`{"type":"todo","items":[{"text":"secret","status":"open"}]}`, turn("t-1", "parked"), with(turn("t-1", "resumed"), "discarded", `"secret"`),
+		with(with(of(user("also")), "say", `"s-1"`), "via", `"steer"`), of(says("done")), turn("t-1", "done"),
+		`{"type":"undo","turn":"t-1","restored":["secret.go"]}`, `{"type":"say","say":"s-2","withdrawn":true}`}
+	b := newEnv(t, "")
+	b.write("bare", bare...)
+	b.write("full", full...)
+	zinotest.Equal(t, "the messages", b.messages("full"), b.messages("bare"))
+	zinotest.Equal(t, "damaged", b.damaged["full.jsonl"], 0)
+	text := func(id string) string {
+		reply, err := b.Export(t.Context(), proto.ExportSession{SessionID: id, Format: "md"})
+		zinotest.Must(t, err)
+		return strings.ReplaceAll(reply.Content, id, "ID")
+	}
+	zinotest.Equal(t, "the export", text("full"), text("bare"))
+	summary := func(id string) string {
+		sum, err := b.Find(t.Context(), proto.FindSession{SessionID: id})
+		zinotest.Must(t, err)
+		sum.SessionID, sum.Updated, sum.Bytes = "", "", 0
+		return jsonOf(t, sum)
+	}
+	zinotest.Equal(t, "the summary", summary("full"), summary("bare"))
+	hits, err := b.Search(t.Context(), proto.SearchSessions{Query: "secret"})
+	if err != nil || len(hits.Results) > 0 {
+		t.Errorf("found %+v, %v", hits, err)
+	}
+}
+
 // TestConversationForm checks the exact form of messages.
 func TestConversationForm(t *testing.T) {
 	got := string(converse(user("<q>"), with(says("so"), "reasoning_state", `{"provider":"p"}`), use("1"), use("2"), result("1"), result("2")))
@@ -197,7 +296,7 @@ func checkLostResults(t *testing.T, whole []string, gone map[int]bool) {
 		t.Fatalf("%d synthetic results, want %d: %v", n, len(d.Open), left)
 	}
 	for _, o := range d.Open {
-		left = append(left, `{"type":"tool_result","tool_use_id":"`+o.ID+`","output":`+interruptedResult+`,"ok":false}`)
+		left = append(left, `{"type":"tool_result","tool_use_id":"`+o.ID+`","output":`+proto.InterruptedResult+`,"ok":false}`)
 	}
 	if after := converse(left...); string(after) != string(before) {
 		t.Fatalf("before\n%s\nclosed\n%s", before, after)
@@ -277,6 +376,7 @@ func FuzzConversation(f *testing.F) {
 	f.Add(strings.Join([]string{with(says("half"), "partial", "true"), interrupt, with(use("1"), "reasoning_state", `{"a":[]}`), with(use("1"), "input", `"{"`)}, "\n"))
 	f.Add(`{"type":"tool_use","id":"a","name":"b","input":{"a":1}` + "\n" + `{"type":"tool_result","tool_use_id":"a","output":{"x":}`)
 	f.Add(`{"type":"message","role":"user","text":"\ud800\u2028"}`)
+	f.Add(strings.Join([]string{turn("t-1", "running"), user("q"), use("1"), use("2"), result("2"), turn("t-1", "parked"), turn("t-1", "resumed")}, "\n"))
 	f.Fuzz(func(t *testing.T, text string) {
 		var c conversation
 		var d digest
@@ -299,12 +399,30 @@ func FuzzConversation(f *testing.F) {
 			t.Fatalf("%d calls are open, %d in the digest", len(c.open), len(d.Open))
 		}
 		for _, o := range d.Open {
-			lines = append(lines, `{"type":"tool_result","output":`+interruptedResult+`,"ok":false,"tool_use_id":`+quoted(o.ID)+`}`)
+			lines = append(lines, `{"type":"tool_result","output":`+proto.InterruptedResult+`,"ok":false,"tool_use_id":`+quoted(o.ID)+`}`)
 		}
 		if closed := converse(lines...); string(closed) != string(list) {
 			t.Fatalf("closed\n%s\nbefore\n%s", closed, list)
 		}
+		checkDigest(t, &d)
+		c.leaveOpen()
+		open := c.list()
+		ids := openIn(t, open)
+		if whole := answered(open, ids); len(ids) > len(d.Open) || legal(whole) != nil {
+			t.Fatalf("%d of %d calls are left open, %v in %s", len(ids), len(d.Open), legal(whole), whole)
+		}
 	})
+}
+
+// checkDigest checks the open turns of any session.
+func checkDigest(t *testing.T, d *digest) {
+	seen := map[string]bool{}
+	for _, o := range d.OpenTurns {
+		if o.Turn == "" || seen[o.Turn] || !isOpen(o.State) || o.Updated != "" && timeOf([]byte(quoted(o.Updated))) != o.Updated {
+			t.Fatalf("open turns %+v", d.OpenTurns)
+		}
+		seen[o.Turn] = true
+	}
 }
 
 // TestRandomConversations converts random valid events, which a fuzzer hardly finds.
@@ -316,8 +434,14 @@ func TestRandomConversations(t *testing.T) {
 			id := fmt.Sprint(rnd.IntN(4))
 			lines = append(lines, []string{user("u"), says("a"), use(id), use(id), result(id), result(id), interrupt, user(" "), with(says("p"), "partial", "true"), with(use(id), "reasoning_state", `{"s":`+id+`}`)}[rnd.IntN(10)])
 		}
-		if list := converse(lines...); legal(list) != nil {
+		c := conversationOf(lines...)
+		if list := c.list(); legal(list) != nil {
 			t.Fatalf("seed %d: %v\n%s\n%s", seed, legal(list), list, strings.Join(lines, "\n"))
+		}
+		c.leaveOpen()
+		list := c.list()
+		if whole := answered(list, openIn(t, list)); legal(whole) != nil {
+			t.Fatalf("seed %d: %v\n%s\n%s", seed, legal(whole), whole, strings.Join(lines, "\n"))
 		}
 	}
 }
