@@ -48,6 +48,7 @@ func (c *Config) keyRules() []rule {
 		{"tool_timeout_secs", within(c.ToolTimeoutSecs, 0, 86400), seconds},
 		{"agent.temperature", within(c.Agent.Temperature, 0, 2), "from 0 to 2"},
 		{"agent.top_p", within(c.Agent.TopP, 0, 1), "from 0 to 1"},
+		{"cli.on_hangup", slices.Contains(Hangups, c.CLI.OnHangup), quoted(Hangups)},
 		{"agent.effort", c.Agent.Effort == "" || slices.Contains(Efforts, c.Agent.Effort), quoted(Efforts) + `, or empty (the model's own)`},
 		{"rtr.stall_timeout", within(c.Rtr.StallTimeout, 0, 86400), seconds},
 		{"api.base_url", isURL(c.API.BaseURL), "an http or https URL such as http://127.0.0.1:8080/v1"},

@@ -49,6 +49,7 @@ type Config struct {
 	Mem     Mem     `toml:"mem"`
 	Ctx     Ctx     `toml:"ctx"`
 	Repl    Repl    `toml:"repl"`
+	CLI     CLI     `toml:"cli"`
 	Logging Logging `toml:"logging"`
 }
 
@@ -130,6 +131,20 @@ type Ctx struct {
 	HistoryTokens  int    `toml:"history_tokens"`
 }
 
+// CLI configures zino itself.
+type CLI struct {
+	OnHangup string `toml:"on_hangup"` // one of Hangups
+}
+
+// What happens to a turn whose terminal is closed, in services that keep running.
+const (
+	HangupLeave = "leave" // it goes on
+	HangupStop  = "stop"  // it is interrupted
+)
+
+// Hangups are the values of [cli] on_hangup.
+var Hangups = []string{HangupLeave, HangupStop}
+
 // Logging configures the log.
 type Logging struct {
 	Level string `toml:"level"`
@@ -154,6 +169,7 @@ func Default() *Config {
 			ExamplesTokens: 8000, MemoriesTokens: 8000, HistoryTokens: 32000,
 		},
 		Repl:    defaultRepl(),
+		CLI:     CLI{OnHangup: HangupLeave},
 		Logging: Logging{Level: "INFO"},
 	}
 }

@@ -58,9 +58,9 @@ func (e *execFlags) run(cmd *cobra.Command, env *command.Env, args []string) err
 	defer stop()
 	command.CatchPipe()
 	err := runPrompt(ctx, env, prompt)
-	if err != nil && ctx.Err() != nil && !errors.Is(err, render.ErrInterrupted) {
+	if err != nil && ctx.Err() != nil && !errors.Is(err, render.ErrInterrupted) && !errors.Is(err, render.ErrDetached) {
 		env.Interrupted()
-		return render.ErrInterrupted
+		return command.Interruption(ctx)
 	}
 	return err
 }
@@ -88,6 +88,7 @@ func runPrompt(ctx context.Context, env *command.Env, prompt string) error {
 	if err != nil {
 		return err
 	}
+	env.OnHangup = cfg.CLI.OnHangup
 	d, err := env.ConnectForTurn(ctx, cfg, connect.StorageOptional)
 	if err != nil {
 		return err
@@ -111,7 +112,8 @@ func runPrompt(ctx context.Context, env *command.Env, prompt string) error {
 	if err := turns.Begin(stored); err != nil {
 		return render.OutputError(err)
 	}
-	return turn.Run(ctx, env, d, req, turns)
+	_, err = turn.Run(ctx, env, d, req, turns)
+	return err
 }
 
 // readStdin reads standard input if it is a pipe, a socket or a file. If there is a

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"zino/proto"
 	"zino/services/cli/connect"
 	"zino/services/cli/doctor"
+	"zino/services/cli/turn"
 )
 
 // mainEnv makes the test binary run as zino.
@@ -33,6 +35,14 @@ const (
 	exitUsage       = 2
 	exitInterrupted = 130
 )
+
+// exitAfter returns the exit status of a run that a signal interrupted.
+func exitAfter(s syscall.Signal) int {
+	if s == syscall.SIGHUP {
+		return 129
+	}
+	return exitInterrupted
+}
 
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "zino-repl" {
@@ -48,6 +58,9 @@ func TestMain(m *testing.M) {
 		}
 		if limit, err := time.ParseDuration(os.Getenv("CLI_TEST_LIMIT")); err == nil {
 			doctor.ReachLimit = limit
+		}
+		if limit, err := time.ParseDuration(os.Getenv("CLI_TEST_RECONNECT")); err == nil {
+			turn.ReconnectLimit = limit
 		}
 		os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}

@@ -90,7 +90,7 @@ func ask(ctx context.Context, env *command.Env, d *connect.Daemon, req proto.Cha
 	}
 	if err != nil && ctx.Err() != nil {
 		env.Interrupted()
-		return render.ErrInterrupted
+		return command.Interruption(ctx)
 	}
 	if err == nil && answer.NotStored != "" {
 		env.Say("Warning: this was not stored in the channel %q: %s", req.ChannelID, render.Line(answer.NotStored))

@@ -50,7 +50,7 @@ func TestPipeChat(t *testing.T) {
 	}
 }
 
-// TestPipeChatSignals checks status 130 for signals between and during turns.
+// TestPipeChatSignals checks the status for signals between and during turns.
 func TestPipeChatSignals(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		for _, line := range []string{"one", "wait"} {
@@ -68,8 +68,8 @@ func TestPipeChatSignals(t *testing.T) {
 					f.waiting(t, 2)
 				}
 				p.Signal(signal)
-				if status, stderr := p.Exit(), p.Err.String(); status != exitInterrupted || line == "wait" && stderr != "^C Interrupted.\n" {
-					t.Errorf("status %d, want 130; stderr %q", status, stderr)
+				if status, stderr := p.Exit(), p.Err.String(); status != exitAfter(signal) || line == "wait" && stderr != "^C Interrupted.\n" {
+					t.Errorf("status %d, want %d; stderr %q", status, exitAfter(signal), stderr)
 				}
 			})
 		}

@@ -116,7 +116,7 @@ func TestTerminalSignals(t *testing.T) {
 					f.waiting(t, 1)
 				}
 				x.Signal(signal)
-				x.ends(exitInterrupted)
+				x.ends(exitAfter(signal))
 				if where == "turn" {
 					<-f.ended
 				}

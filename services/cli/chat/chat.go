@@ -82,7 +82,7 @@ type chat struct {
 // Run reads lines and answers each, until the input ends.
 func Run(ctx context.Context, env *command.Env) error {
 	command.CatchPipe()
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := command.UntilSignal(ctx, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	c := &chat{Env: env, turns: env.Turns(), interrupts: make(chan os.Signal, 1), discarded: env.NoSave}
 	signal.Notify(c.interrupts, os.Interrupt)
@@ -137,12 +137,16 @@ func (c *chat) prepare(ctx context.Context) (err error) {
 	if term.IsTerminal(c.In) && c.CheckModel(c.cfg) != nil {
 		c.cfg.Provider = "auto"
 	}
+	c.OnHangup = c.cfg.CLI.OnHangup
 	if err := c.attach(ctx); err != nil {
 		return err
 	}
 	if !c.d.Named {
 		c.greet(c.Introduce(ctx, c.d))
 		c.CompareVersions(ctx, c.d)
+	}
+	if c.d.Started() != nil && !c.d.Discards() && term.IsTerminal(c.In) {
+		c.Say("This chat ends with the terminal; zino up keeps turns running.")
 	}
 	id, known, err := turn.Session(ctx, c.Env, c.d)
 	if err != nil {
@@ -236,7 +240,7 @@ func (c *chat) converse(ctx context.Context, next func() (string, error)) error 
 		}
 		err = c.interruptible(ctx, func(ctx context.Context) error { return c.answer(ctx, line) })
 		switch {
-		case errors.Is(err, render.ErrInterrupted) && (ctx.Err() != nil || !terminal), errors.Is(err, render.ErrOutputClosed):
+		case errors.Is(err, render.ErrInterrupted) && (ctx.Err() != nil || !terminal), errors.Is(err, render.ErrOutputClosed), errors.Is(err, render.ErrDetached):
 			return err
 		case err != nil && !errors.Is(err, render.ErrInterrupted) && !errors.Is(err, render.ErrReported):
 			c.PrintError(err)
@@ -248,7 +252,7 @@ func (c *chat) converse(ctx context.Context, next func() (string, error)) error 
 // another is found or started.
 func (c *chat) answer(ctx context.Context, line string) error {
 	c.req.Message = line
-	err := turn.Run(ctx, c.Env, c.d, c.req, c.turns)
+	err := c.turn(ctx)
 	if !errors.Is(err, rpc.ErrConnect) || c.d.Named {
 		return err
 	}
@@ -260,7 +264,13 @@ func (c *chat) answer(ctx context.Context, line string) error {
 	if old.Started() != nil {
 		c.Say("Warning: the services had ended and were started again%s", map[bool]string{true: ": what was said before is lost"}[old.Discards()])
 	}
-	return turn.Run(ctx, c.Env, c.d, c.req, c.turns)
+	return c.turn(ctx)
+}
+
+// turn runs the turn of c.req. A session that is continued in another one stays there.
+func (c *chat) turn(ctx context.Context) (err error) {
+	c.req.SessionID, err = turn.Run(ctx, c.Env, c.d, c.req, c.turns)
+	return err
 }
 
 // interruptible runs do with a context that Ctrl-C cancels.
@@ -269,8 +279,11 @@ func (c *chat) interruptible(ctx context.Context, do func(context.Context) error
 	err := do(ctx)
 	interrupted := err != nil && ctx.Err() != nil
 	stop()
-	if interrupted {
-		return render.ErrInterrupted
+	switch {
+	case errors.Is(err, render.ErrDetached):
+		return err
+	case interrupted:
+		return command.Interruption(ctx)
 	}
 	if s := received(); s != nil { // do had already returned: interrupt the next step
 		select {

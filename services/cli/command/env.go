@@ -25,9 +25,10 @@ type Env struct {
 	connect.Target
 	Options
 
-	Args   []string // the whole command line
-	Events bool     // the command runs turns: with --json its errors are events
-	turns  *render.JSONTurns
+	Args     []string // the whole command line
+	Events   bool     // the command runs turns: with --json its errors are events
+	OnHangup string   // [cli] on_hangup, for commands that run turns
+	turns    *render.JSONTurns
 }
 
 // Exit statuses.
@@ -35,14 +36,17 @@ const (
 	exitOK          = 0
 	exitError       = 1
 	exitUsage       = 2
+	exitHangup      = 129
 	exitInterrupted = 130
 )
 
 // Exit prints an error, if there is one, and returns the exit status.
 func (e *Env) Exit(err error) int {
 	switch _, usage := errors.AsType[render.UsageError](err); {
-	case err == nil:
+	case err == nil, errors.Is(err, render.ErrDetached):
 		return exitOK
+	case errors.Is(err, render.ErrHangup):
+		return exitHangup
 	case errors.Is(err, render.ErrInterrupted):
 		return exitInterrupted
 	case usage:
@@ -122,7 +126,7 @@ func (e *Env) Guard(ctx context.Context, do func(context.Context) error) error {
 	err := do(ctx)
 	if err != nil && ctx.Err() != nil {
 		e.Interrupted()
-		return render.ErrInterrupted
+		return Interruption(ctx)
 	}
 	return connect.Explain(err)
 }

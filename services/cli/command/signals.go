@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"sync"
@@ -10,45 +11,76 @@ import (
 	"zino/services/cli/render"
 )
 
-// UntilSignal returns a context that ends at SIGINT, SIGTERM or SIGHUP. A second
-// signal ends the process at once.
-func UntilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	ctx, _, stop := CancelOn(ctx, signals)
+// UntilSignal returns a context that ends at SIGINT, SIGTERM or SIGHUP, or at one of
+// signals if some are given. See CancelOn.
+func UntilSignal(ctx context.Context, signals ...os.Signal) (context.Context, context.CancelFunc) {
+	if len(signals) == 0 {
+		signals = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
+	}
+	received := make(chan os.Signal, 2)
+	signal.Notify(received, signals...)
+	ctx, _, stop := CancelOn(ctx, received)
 	return ctx, sync.OnceFunc(func() {
-		signal.Stop(signals)
+		signal.Stop(received)
 		stop()
 	})
 }
 
-// CancelOn returns a context that the first signal from signals cancels. The second
-// ends the process at once, with the exit status of an interrupted run; services
-// that this run started end with it. stop, called once, waits until signals is no
-// longer read; then received returns the first signal, or nil.
+// CancelOn returns a context that the first signal from signals cancels; Signal
+// returns it. The second ends the process at once, with the exit status of an
+// interrupted run; services that this run started end with it. A second SIGHUP does
+// not: shells send it twice. stop, called once, waits until signals is no longer
+// read; then received returns the first signal, or nil.
 func CancelOn(ctx context.Context, signals <-chan os.Signal) (_ context.Context, received func() os.Signal, stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	over := make(chan struct{})
 	var first os.Signal
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		select {
 		case first = <-signals:
-			cancel()
+			cancel(signalError{first})
 		case <-over:
 			return
 		}
-		select {
-		case <-signals:
-			os.Exit(exitInterrupted)
-		case <-over:
+		for {
+			select {
+			case s := <-signals:
+				if s != syscall.SIGHUP {
+					os.Exit(exitInterrupted)
+				}
+			case <-over:
+				return
+			}
 		}
 	})
 	return ctx, func() os.Signal { return first }, func() {
 		close(over)
-		cancel()
+		cancel(nil)
 		watching.Wait()
 	}
+}
+
+// signalError is the cause of a context that a signal canceled.
+type signalError struct{ os.Signal }
+
+func (s signalError) Error() string { return "received the signal " + s.String() }
+
+// Signal returns the signal that canceled ctx, or nil.
+func Signal(ctx context.Context) os.Signal {
+	if s, ok := errors.AsType[signalError](context.Cause(ctx)); ok {
+		return s.Signal
+	}
+	return nil
+}
+
+// Interruption returns the error of a run that ended with ctx: ErrHangup after SIGHUP,
+// else ErrInterrupted.
+func Interruption(ctx context.Context) error {
+	if Signal(ctx) == syscall.SIGHUP {
+		return render.ErrHangup
+	}
+	return render.ErrInterrupted
 }
 
 // Await calls next in the background and returns its result, or ErrInterrupted if
@@ -68,6 +100,7 @@ func Await(ctx context.Context, next func() (string, error), interrupts <-chan o
 		return r.line, r.err
 	case <-interrupts:
 	case <-ctx.Done():
+		return "", Interruption(ctx)
 	}
 	return "", render.ErrInterrupted
 }

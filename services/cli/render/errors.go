@@ -23,6 +23,10 @@ func Usage(format string, args ...any) error { return UsageError{fmt.Errorf(form
 var (
 	// ErrInterrupted ends a run that the user interrupted: exit status 130.
 	ErrInterrupted = errors.New("interrupted")
+	// ErrHangup ends a run that SIGHUP interrupted: exit status 129.
+	ErrHangup = fmt.Errorf("hangup: %w", ErrInterrupted)
+	// ErrDetached ends a run whose turn goes on without it: exit status 0.
+	ErrDetached = errors.New("detached")
 	// ErrReported ends a run with exit status 1 whose error was printed already.
 	ErrReported = errors.New("")
 	// ErrOutputClosed ends a run whose standard output was closed (EPIPE). It is
@@ -34,6 +38,12 @@ var (
 func IsClosed(err error) bool {
 	_, ok := errors.AsType[*fs.PathError](err) // of a file; a socket has another type
 	return ok && errors.Is(err, syscall.EPIPE)
+}
+
+// IsHangup reports whether err comes from a terminal that was closed.
+func IsHangup(err error) bool {
+	_, ok := errors.AsType[*fs.PathError](err)
+	return ok && errors.Is(err, syscall.EIO)
 }
 
 // OutputError returns the error of writing to standard output.

@@ -56,9 +56,14 @@ func (j *JSONTurns) Event(typ string, payload []byte) error {
 	return writeJSON(j.w, payload, j.terminal)
 }
 
-// End writes the terminal packet of a turn.
+// Status does nothing.
+func (j *JSONTurns) Status(string) {}
+
+// End writes the terminal packet of a turn. A turn that goes on has none.
 func (j *JSONTurns) End(done Done, err error) (reported bool, writing error) {
 	switch {
+	case errors.Is(err, ErrDetached):
+		return true, nil
 	case err == nil:
 		return true, j.Packet("done", done)
 	case errors.Is(err, ErrInterrupted):

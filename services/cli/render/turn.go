@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +32,8 @@ type Turns interface {
 	Turn()
 	// Event renders a packet, which is valid during the call.
 	Event(typ string, payload []byte) error
+	// Status shows what the turn waits for, until the next packet.
+	Status(what string)
 	// End renders the end of a turn: its done packet, or its error.
 	// It reports whether err was rendered.
 	End(done Done, err error) (reported bool, writing error)
@@ -79,6 +82,9 @@ func (t *TextTurns) Begin(string) error { return nil }
 // Turn shows the indicator.
 func (t *TextTurns) Turn() { t.status.Begin("waiting") }
 
+// Status changes the indicator.
+func (t *TextTurns) Status(what string) { t.status.set(Line(what)) }
+
 // Event renders one packet. Types of later versions are ignored.
 func (t *TextTurns) Event(typ string, payload []byte) error {
 	switch typ {
@@ -119,6 +125,43 @@ func (t *TextTurns) Event(typ string, payload []byte) error {
 		return decode(payload, t.used)
 	case proto.TypeNotice:
 		return decode(payload, t.notice)
+	case TypeUserMessage:
+		return decode(payload, t.userMessage)
+	case TypeTurnEnded:
+		return decode(payload, func(e TurnEnd) error {
+			for _, say := range e.Returned {
+				t.line("Not delivered: " + Line(say.Text))
+			}
+			return nil
+		})
+	case TypeRetracted: // the answer begins again
+		return t.endText()
+	case proto.TypeTodo:
+		return decode(payload, t.todo)
+	case proto.TypeUndo:
+		return decode(payload, func(e proto.LogUndo) error {
+			return t.line("Taken back: " + Line(strings.Join(e.Restored, ", ")))
+		})
+	case TypeContinued:
+		return decode(payload, func(e Continued) error {
+			return t.line("The session goes on in " + Line(e.SessionID))
+		})
+	}
+	return nil
+}
+
+// userMessage prints a message that came into the turn.
+func (t *TextTurns) userMessage(e UserMessage) error {
+	return t.line("> " + strings.ReplaceAll(strings.TrimSpace(e.Text), "\n", "\n  "))
+}
+
+// todo prints the model's list.
+func (t *TextTurns) todo(e proto.Todo) error {
+	marks := map[string]string{"done": "[x] ", "active": "[>] "}
+	for _, item := range e.Items {
+		if err := t.line(cmp.Or(marks[item.Status], "[ ] ") + Line(item.Text)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -249,7 +292,7 @@ func (t *TextTurns) End(done Done, err error) (reported bool, writing error) {
 	if done.Usage != nil {
 		t.usage = *done.Usage
 	}
-	if t.terminal && t.usage != (proto.Usage{}) && !errors.Is(err, ErrInterrupted) {
+	if t.terminal && t.usage != (proto.Usage{}) && !errors.Is(err, ErrInterrupted) && !errors.Is(err, ErrDetached) {
 		line := fmt.Sprintf("%s tokens in, %s out", Count(t.usage.InputTokens), Count(t.usage.OutputTokens))
 		if t.usage.CostUSD != nil {
 			line += ", " + Dollars(*t.usage.CostUSD)

@@ -1,35 +1,57 @@
-// Package turn runs turns of the agent: it finds the session and has the daemon
-// answer.
+// Package turn runs turns of the agent: it finds the session, has the daemon carry the
+// turn out, and renders it.
 package turn
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"strings"
+	"syscall"
+	"time"
 
+	"zino/pkg/config"
 	"zino/pkg/rpc"
+	"zino/pkg/wire"
 	"zino/proto"
 	"zino/services/cli/command"
 	"zino/services/cli/connect"
 	"zino/services/cli/render"
 )
 
-// Run has the daemon answer one turn and renders it. It returns ErrReported if the
-// error was rendered.
-func Run(ctx context.Context, env *command.Env, d *connect.Daemon, req proto.Chat, turns render.Turns) error {
-	chat := proto.Method[proto.Chat, render.Done]{Service: "daemon", Type: proto.DaemonChat.Type, Reply: "done"} // the answer with events
+// Run has the daemon carry out one turn and renders it. It returns ErrReported if the
+// error was rendered, and ErrDetached if the turn goes on without this run. session is
+// where the turn ended: another session if it was continued there.
+func Run(ctx context.Context, env *command.Env, d *connect.Daemon, req proto.Chat, turns render.Turns) (session string, err error) {
 	turns.Turn()
-	done, err := rpc.CallEvents(ctx, d.Client, chat, d.WithEnvironment(req), turns.Event)
-	if err = d.ExplainKey(err); err != nil && ctx.Err() != nil {
-		err = render.ErrInterrupted
+	var done render.Done
+	f := &follower{d: d, turns: turns, session: req.SessionID, strip: env.JSON(), own: true}
+	if env.NoSave {
+		done, err = chat(ctx, d, req, turns)
+	} else if done, err = f.run(ctx, env, req); isOlder(err) {
+		done, err = chat(ctx, d, req, turns)
 	}
+	return f.session, finish(env, f.session, turns, done, d.ExplainKey(err))
+}
+
+// finish renders the end of a turn.
+func finish(env *command.Env, session string, turns render.Turns, done render.Done, err error) error {
 	if env.NoSave {
 		err = withoutHandoff(err)
+	}
+	if errors.Is(err, errLost) {
+		err = proto.Errorf(proto.CodeUnavailable, "Connection lost. The turn may go on: zino attach %s", ShortID(session))
+		turns.End(done, err) // the line on stderr reports it
+		env.Say("%s", err.Error())
+		return render.ErrReported
 	}
 	reported, writing := turns.End(done, err)
 	switch {
 	case render.IsClosed(err), render.IsClosed(writing):
 		return render.ErrOutputClosed
+	case errors.Is(err, render.ErrDetached):
+		env.Say("Detached. The turn goes on: zino attach %s", ShortID(session))
+		return err
 	case errors.Is(err, render.ErrInterrupted):
 		env.Interrupted()
 		return err
@@ -42,6 +64,131 @@ func Run(ctx context.Context, env *command.Env, d *connect.Daemon, req proto.Cha
 	}
 	return err
 }
+
+// chat has the daemon answer a chat request, which ends with the connection.
+func chat(ctx context.Context, d *connect.Daemon, req proto.Chat, turns render.Turns) (render.Done, error) {
+	method := proto.Method[proto.Chat, render.Done]{Service: "daemon", Type: proto.DaemonChat.Type, Reply: "done"} // the answer with events
+	done, err := rpc.CallEvents(ctx, d.Client, method, d.WithEnvironment(req), turns.Event)
+	if err != nil && ctx.Err() != nil {
+		err = command.Interruption(ctx)
+	}
+	return done, err
+}
+
+// isOlder reports whether a daemon does not know turns.
+func isOlder(err error) bool {
+	e, ok := errors.AsType[*proto.Error](err)
+	return ok && e.Message == "Unknown message type: "+methodStart.Type
+}
+
+// run starts a turn and follows it. If ctx ends first, the turn goes on or is canceled:
+// see leave.
+func (f *follower) run(ctx context.Context, env *command.Env, req proto.Chat) (render.Done, error) {
+	started, err := f.start(ctx, req)
+	if err != nil {
+		return render.Done{}, err
+	}
+	f.session, f.turn, f.next = started.SessionID, started.Turn, started.Next
+	if started.State == proto.TurnQueued || started.State == proto.TurnWaiting {
+		f.turns.Status(started.State)
+	}
+	err = f.follow(ctx)
+	_, writing := errors.AsType[writeError](err)
+	switch {
+	case err == nil:
+		return f.result()
+	case writing || ctx.Err() != nil:
+		return render.Done{}, f.leave(ctx, env, err)
+	}
+	return render.Done{}, err
+}
+
+// leaveLimit is how long a daemon may take to store the start or the end of a turn
+// that is about to be left.
+const leaveLimit = 6 * time.Second
+
+// start starts a turn. Until the daemon has answered, ctx does not cancel it at once:
+// the caller must know the turn to cancel it.
+func (f *follower) start(ctx context.Context, req proto.Chat) (started Started, err error) {
+	call, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(leaveLimit, cancel) })()
+	request, lost := startRequestOf(f.d.WithEnvironment(req), rand.Text()), false
+	for begun := time.Now(); ; {
+		started, err = rpc.Call(call, f.d.Client, methodStart, request)
+		lost = f.d.Started() == nil && (errors.Is(err, rpc.ErrHungUp) || lost && isLost(err, true))
+		if !lost || ctx.Err() != nil || time.Since(begun) >= ReconnectLimit {
+			break
+		}
+		select {
+		case <-time.After(reconnectInterval):
+		case <-ctx.Done():
+		}
+	}
+	if err != nil && ctx.Err() != nil {
+		err = command.Interruption(ctx)
+	}
+	return started, err
+}
+
+func startRequestOf(req proto.Chat, id string) startRequest {
+	return startRequest{
+		Message: req.Message, SessionID: req.SessionID, NeedModel: req.NeedModel, Root: req.Root, SystemPrompt: req.SystemPrompt,
+		Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens, Effort: req.Effort,
+		Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, RequestID: id,
+	}
+}
+
+// leave ends a run before its turn. If the terminal was closed, the turn goes on in
+// services that do not belong to this run; else it is canceled.
+func (f *follower) leave(ctx context.Context, env *command.Env, err error) error {
+	closed := command.Signal(ctx) == syscall.SIGHUP || render.IsHangup(err)
+	if closed && f.d.Started() == nil && env.OnHangup != config.HangupStop {
+		return render.ErrDetached
+	}
+	if err := f.cancel(false); err != nil && f.d.Started() == nil {
+		env.Say("Warning: the turn may go on: %v; try: zino stop %s", err, ShortID(f.session))
+	}
+	switch w, writing := errors.AsType[writeError](err); {
+	case closed:
+		return render.ErrHangup
+	case ctx.Err() != nil:
+		return command.Interruption(ctx)
+	case writing:
+		return w.error
+	}
+	return err
+}
+
+// cancel stops the turn.
+func (f *follower) cancel(jobs bool) error {
+	ctx, stop := context.WithTimeout(context.Background(), leaveLimit)
+	defer stop()
+	_, err := rpc.Call(ctx, f.d.Client, methodCancel, cancelRequest{SessionID: f.session, Turn: f.turn, Jobs: jobs})
+	return err
+}
+
+// result returns how the turn ended.
+func (f *follower) result() (done render.Done, err error) {
+	if len(f.ended.Result) == 0 {
+		f.ended.Result = proto.Raw(`{"type":"error","message":"The turn ended without a result."}`)
+	}
+	typ, err := wire.ReplyType(f.ended.Result)
+	if err == nil && typ == proto.TypeDone {
+		return done, wire.DecodeReply(f.ended.Result, &done)
+	}
+	failure := &proto.Error{}
+	if err := wire.DecodeReply(f.ended.Result, failure); err != nil {
+		return done, err
+	}
+	if f.ended.State == proto.TurnInterrupted && (f.ended.Reason == "" || f.ended.Reason == reasonCanceled) {
+		return done, render.ErrInterrupted
+	}
+	return done, failure
+}
+
+// reasonCanceled is the reason of a turn that a person stopped.
+const reasonCanceled = "canceled"
 
 // withoutHandoff replaces the advice of ctx and rtr to hand the session off, because
 // a session that is not stored cannot be handed off.

@@ -1,0 +1,247 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"zino/pkg/rpc"
+	"zino/pkg/wire"
+	"zino/proto"
+	"zino/services/cli/connect"
+	"zino/services/cli/render"
+)
+
+// ReconnectLimit is how long a lost daemon is waited for. Tests shorten it.
+var ReconnectLimit = time.Minute
+
+const reconnectInterval = 100 * time.Millisecond
+
+// errLost ends the following of a turn whose daemon did not come back.
+var errLost = errors.New("connection lost")
+
+// writeError is an error of the renderer, not of the daemon.
+type writeError struct{ error }
+
+func (w writeError) Unwrap() error { return w.error }
+
+// follower renders a turn while the daemon carries it out.
+type follower struct {
+	d       *connect.Daemon
+	turns   render.Turns
+	session string
+	turn    string // empty: the open turn, else the last one
+	next    *int64 // where to go on after a lost connection; nil: at the start of the turn
+	raw     bool   // pass packets on as they are
+	strip   bool   // remove the fields that packets of a chat do not have
+	own     bool   // this run sent the turn's first message: do not render it
+
+	text     answerText
+	received bool // since the last connection was lost
+	moved    *render.Continued
+	ended    *render.TurnEnd
+}
+
+// follow renders packets until the turn has ended. A lost connection is made again,
+// unless the services belong to this run.
+func (f *follower) follow(ctx context.Context) error {
+	var lost time.Time // zero: connected
+	for {
+		f.received = false
+		end, err := rpc.CallEvents(ctx, f.d.Client, methodFollow, followRequest{SessionID: f.session, Turn: f.turn, From: f.next}, f.packet)
+		if w, ok := errors.AsType[writeError](err); ok {
+			return w
+		}
+		switch {
+		case f.ended != nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil && f.moved != nil:
+			f.session, f.turn, f.next, f.moved, lost = f.moved.SessionID, f.moved.Turn, nil, nil, time.Time{}
+			f.text.reset()
+			continue
+		case err == nil && end.Reason != reasonRestart:
+			return proto.Errorf(proto.CodeInternal, "the daemon ended the turn's events in state %q", end.State)
+		case f.d.Started() != nil && err != nil:
+			return err
+		case f.d.Started() != nil:
+			return proto.Errorf(proto.CodeUnavailable, "the services of this run were stopped")
+		case err != nil && !isLost(err, !lost.IsZero()):
+			return err
+		}
+		if lost.IsZero() || f.received {
+			lost = time.Now()
+		}
+		if time.Since(lost) >= ReconnectLimit {
+			return errLost
+		}
+		f.turns.Status("connecting again")
+		f.text.reconnect()
+		select {
+		case <-time.After(reconnectInterval):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// reasonRestart is the reason of a followed packet of a daemon that was stopped.
+const reasonRestart = "restart"
+
+// isLost reports whether the daemon may be back soon. A supervisor answers unavailable
+// for a service that does not start.
+func isLost(err error, again bool) bool {
+	return errors.Is(err, rpc.ErrHungUp) || errors.Is(err, rpc.ErrConnect) || errors.Is(err, proto.ErrTimeout) || again && errors.Is(err, proto.ErrUnavailable)
+}
+
+// packet renders one packet.
+func (f *follower) packet(typ string, payload []byte) error {
+	f.received = true
+	var place struct {
+		Next *int64 `json:"next,omitzero"`
+	}
+	if err := wire.DecodeReply(payload, &place); err != nil {
+		return err
+	}
+	if place.Next != nil {
+		f.next = place.Next
+	}
+	if f.raw {
+		if err := f.render(typ, payload); err != nil {
+			return err
+		}
+	}
+	switch typ {
+	case render.TypeTurnEnded:
+		var end render.TurnEnd
+		if err := wire.DecodeReply(payload, &end); err != nil {
+			return err
+		}
+		if f.turn == "" || end.Turn == "" || end.Turn == f.turn {
+			end.Result = append(proto.Raw(nil), end.Result...)
+			if end.State != proto.TurnContinued {
+				f.ended = &end
+			}
+		}
+		if f.raw || len(end.Returned) == 0 {
+			return nil
+		}
+	case render.TypeContinued:
+		f.moved = new(render.Continued)
+		if err := wire.DecodeReply(payload, f.moved); err != nil {
+			return err
+		}
+	}
+	if f.raw {
+		return nil
+	}
+	return f.event(typ, payload)
+}
+
+// event renders a packet like an event of a chat.
+func (f *follower) event(typ string, payload []byte) error {
+	switch typ {
+	case render.TypeLive, proto.TypeInterrupted: // the end of the turn reports the interruption
+		return nil
+	case render.TypeUserMessage:
+		var message render.UserMessage
+		if err := wire.DecodeReply(payload, &message); err != nil {
+			return err
+		}
+		if f.own && (message.Via == "" || message.Via == proto.ViaStart) {
+			return nil
+		}
+	case render.TypeTurnState:
+		var state render.TurnState
+		if err := wire.DecodeReply(payload, &state); err != nil {
+			return err
+		}
+		f.turns.Status(describeState(state))
+	case render.TypeRetracted:
+		f.text.reset()
+	case proto.TypeAssistantDelta:
+		var delta proto.AssistantDelta
+		if err := wire.DecodeReply(payload, &delta); err != nil {
+			return err
+		}
+		return f.piece(f.text.delta(delta.Text))
+	case proto.TypeAssistantFinal:
+		var final proto.AssistantFinal
+		if err := wire.DecodeReply(payload, &final); err != nil {
+			return err
+		}
+		if err := f.piece(f.text.final(final.Text)); err != nil {
+			return err
+		}
+	}
+	return f.render(typ, payload)
+}
+
+// describeState describes the state of a turn that does not run.
+func describeState(s render.TurnState) string {
+	switch {
+	case s.State == proto.TurnParked && s.Reason == proto.ParkedApproval:
+		return "waiting for approval " + s.Approval
+	case s.State == proto.TurnParked && s.Until != "":
+		return "parked (" + s.Reason + ") until " + render.LocalTime(s.Until)
+	case s.State == proto.TurnParked:
+		return "parked (" + s.Reason + ")"
+	case s.State == proto.TurnQueued, s.State == proto.TurnWaiting:
+		return s.State
+	}
+	return "waiting"
+}
+
+// piece renders text of the assistant.
+func (f *follower) piece(text string, retracted bool) error {
+	if retracted {
+		if err := f.render(render.TypeRetracted, []byte(`{"type":"retracted"}`)); err != nil {
+			return err
+		}
+	}
+	if text == "" {
+		return nil
+	}
+	packet, err := wire.AppendObject(nil, proto.TypeAssistantDelta, proto.AssistantDelta{Text: text})
+	if err != nil {
+		return err
+	}
+	return f.render(proto.TypeAssistantDelta, packet)
+}
+
+func (f *follower) render(typ string, payload []byte) error {
+	if f.strip && isChatEvent(typ) {
+		payload = chatEvent(payload)
+	}
+	if err := f.turns.Event(typ, payload); err != nil {
+		return writeError{err}
+	}
+	return nil
+}
+
+func isChatEvent(typ string) bool {
+	for _, e := range proto.Events() {
+		if e.Type == typ {
+			return true
+		}
+	}
+	return false
+}
+
+// chatEvent returns a packet without the fields that only turn_follow adds.
+func chatEvent(payload []byte) []byte {
+	out := []byte{'{'}
+	for key, value := range wire.Members(payload) {
+		switch string(key) {
+		case "turn", "next", "replay":
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = wire.AppendString(out, key)
+		out = append(append(out, ':'), value...)
+	}
+	return append(out, '}')
+}
