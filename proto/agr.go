@@ -55,6 +55,8 @@ type Run struct {
 	MaxTokens int `json:"max_tokens,omitzero"`
 	// Effort is how much the model reasons: see infer of rtr.
 	Effort string `json:"effort,omitzero"`
+	// OnLimit is "stop" or "park": see infer of rtr.
+	OnLimit string `json:"on_limit,omitzero"`
 	// Root is the working directory of the tools, an absolute path; absent: the
 	// one that exc was started in.
 	Root string `json:"root,omitzero"`

@@ -17,6 +17,7 @@ const (
 	CodeTooLarge    Code = "too_large"   // over a limit: 16 MiB - 1 for a packet
 	CodeBusy        Code = "busy"        // try again later
 	CodeBudget      Code = "budget"      // a spending limit is reached
+	CodeLimit       Code = "limit"       // a provider asks for a long pause; details is its end, in RFC 3339, UTC
 	CodeInternal    Code = "internal"    // the service failed
 )
 
@@ -77,6 +78,7 @@ var (
 	ErrTooLarge    = &Error{Code: CodeTooLarge}
 	ErrBusy        = &Error{Code: CodeBusy}
 	ErrBudget      = &Error{Code: CodeBudget}
+	ErrLimit       = &Error{Code: CodeLimit}
 	ErrInternal    = &Error{Code: CodeInternal}
 )
 

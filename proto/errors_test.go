@@ -15,7 +15,7 @@ var sentinels = map[proto.Code]error{
 	proto.CodeInvalid: proto.ErrInvalid, proto.CodeUnknown: proto.ErrUnknown, proto.CodeNotFound: proto.ErrNotFound,
 	proto.CodeUnavailable: proto.ErrUnavailable, proto.CodeTimeout: proto.ErrTimeout, proto.CodeCanceled: proto.ErrCanceled,
 	proto.CodeDenied: proto.ErrDenied, proto.CodeTooLarge: proto.ErrTooLarge, proto.CodeBusy: proto.ErrBusy,
-	proto.CodeBudget: proto.ErrBudget, proto.CodeInternal: proto.ErrInternal,
+	proto.CodeBudget: proto.ErrBudget, proto.CodeLimit: proto.ErrLimit, proto.CodeInternal: proto.ErrInternal,
 }
 
 // TestEveryCodeHasASentinel also holds the list above against the source.

@@ -35,4 +35,5 @@ var Changelog = [...]string{
 	"30 2026-11-22  turn, first_step and says of run; its packet checkpoint; proceed of agr",
 	"31 2026-11-22  mend of hold_session, which leaves a session with an open turn alone; open_turns of mem",
 	"32 2026-11-22  open_calls of get_messages; the text of results of code interrupted",
+	"33 2026-11-22  on_limit of run and infer, with the error limit; details of the error budget",
 }

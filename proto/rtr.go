@@ -81,6 +81,10 @@ type Infer struct {
 	SessionID string `json:"session_id,omitzero"`
 	// NoSave is true if the session is not stored. It changes the advice in errors.
 	NoSave bool `json:"no_save,omitzero"`
+	// OnLimit is "stop" (the default) or "park". With park a pause of more than 30 s
+	// that a provider asks for is not waited for: the answer is the error limit, or
+	// budget, with the end of the pause in details, in RFC 3339, UTC.
+	OnLimit string `json:"on_limit,omitzero"`
 	// Events asks for packets of type reasoning (a Reasoning) and notice (a Notice)
 	// between the chunks. It implies stream.
 	Events bool `json:"events,omitzero"`

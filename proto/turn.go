@@ -37,6 +37,13 @@ const (
 	ParkedRestart  = "restart"  // the daemon was stopped
 )
 
+// Values of on_limit: what happens when a provider or the budget names the time at
+// which it can be asked again.
+const (
+	OnLimitStop = "stop" // a short pause is waited for, else the turn ends
+	OnLimitPark = "park" // the turn is parked until then
+)
+
 // By is the user whose request an event goes back to.
 type By struct {
 	// UID is the user's number.

@@ -234,7 +234,7 @@ func (t *turn) ask(req proto.Infer, sink rpc.Sink) (proto.Text, error) {
 	r := t.req
 	req.Temperature, req.TopP, req.NeedModel = r.Temperature, r.TopP, r.NeedModel
 	req.Provider, req.Model, req.MaxTokens, req.SessionID, req.Effort = r.Provider, r.Model, r.MaxTokens, r.SessionID, r.Effort
-	req.NoSave = r.NoSave
+	req.NoSave, req.OnLimit = r.NoSave, r.OnLimit
 	answer, err := rpc.CallText(t.ctx, t.rtr, proto.RtrInfer, req, sink)
 	if u := answer.Usage; u != nil && t.session {
 		if t.usage == nil {

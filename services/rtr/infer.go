@@ -30,6 +30,7 @@ type request struct {
 	answer *wire.Answer // of the present attempt
 	asked  *target      // the last one, nil before the first
 	passed bool         // a part of an answer went to the caller: no attempt may follow
+	limit  *proto.Error // of a model that asks for a long pause, for a caller that parks
 }
 
 func (s *Service) infer(ctx context.Context, in proto.Infer, out *rpc.Out) (proto.Text, error) {
@@ -61,6 +62,12 @@ func (s *Service) infer(ctx context.Context, in proto.Infer, out *rpc.Out) (prot
 	if !ok {
 		return text, err
 	}
+	if r.limit != nil { // no other model answered
+		e = r.limit
+	}
+	if e.Code == proto.CodeBudget && !r.parks() {
+		e = proto.Errorf(e.Code, "%s", e.Message) // without details
+	}
 	all := *e // without a chain
 	all.Message = strings.Join(append(before, e.Message), "; then ")
 	return text, &all
@@ -81,6 +88,8 @@ func (r *request) read() (err error) {
 	r.req.Raw, r.req.Temperature, r.req.TopP = raw, r.in.Temperature, r.in.TopP
 	r.req.Tools, err = wire.ReadTools(r.in.Tools)
 	switch {
+	case r.in.OnLimit != "" && r.in.OnLimit != proto.OnLimitStop && !r.parks():
+		return &proto.Error{Code: proto.CodeInvalid, Message: `Invalid request: field "on_limit": expected "stop" or "park"`}
 	case r.in.MaxTokens < 0:
 		return &proto.Error{Code: proto.CodeInvalid, Message: `Invalid request: field "max_tokens": expected 0 or more`}
 	case r.in.Effort != "" && !slices.Contains(config.Efforts, r.in.Effort):
@@ -100,7 +109,7 @@ func (r *request) mayFallBack(err error) bool {
 	if f, ok := errors.AsType[*wire.Fault](err); ok {
 		return !f.TooLong && f.Status != 400 && f.Status != 413 && f.Status != 422
 	}
-	return errors.Is(err, proto.ErrUnavailable) || errors.Is(err, proto.ErrBusy)
+	return errors.Is(err, proto.ErrUnavailable) || errors.Is(err, proto.ErrBusy) || errors.Is(err, proto.ErrLimit)
 }
 
 // ask asks one target, with retries.
@@ -140,6 +149,9 @@ func (r *request) ask(sel selector) (proto.Text, error) {
 			attempt--
 			continue
 		}
+		if f.Wait > longestPause && f.Class != wire.Stop && r.parks() {
+			return text, f.With(r.limited(errors.Unwrap(f).(*proto.Error), f.Wait))
+		}
 		if f.Class != wire.Retry {
 			return text, err
 		}
@@ -162,6 +174,21 @@ func (r *request) ask(sel selector) (proto.Text, error) {
 			return text, err
 		}
 	}
+}
+
+// parks reports whether the caller wants to know when a long pause ends, to wait for it.
+func (r *request) parks() bool { return r.in.OnLimit == proto.OnLimitPark }
+
+// limited returns the error limit for a pause, and keeps it: it is the answer unless
+// another model answers.
+func (r *request) limited(cause *proto.Error, pause time.Duration) *proto.Error {
+	e := *cause
+	// Details has whole seconds: round up.
+	e.Code, e.Details = proto.CodeLimit, time.Now().Add(pause+time.Second).UTC().Format(time.RFC3339)
+	if r.limit == nil || e.Details < r.limit.Details {
+		r.limit = &e
+	}
+	return &e
 }
 
 // longestPause is the longest pause of a provider that a request waits for. A longer
@@ -204,8 +231,12 @@ func (r *request) attempt(t *target) (proto.Text, error) {
 			tokens, t.context, t.caps.Model))}
 	}
 	if pause := t.limiter.Paused(); pause > longestPause {
-		return proto.Text{}, &proto.Error{Code: proto.CodeBusy, Message: fmt.Sprintf(
+		e := &proto.Error{Code: proto.CodeBusy, Message: fmt.Sprintf(
 			"%s asks not to be asked before %s: try again then", t.caps.Provider, time.Now().Add(pause).Local().Format("15:04:05"))}
+		if r.parks() {
+			e = r.limited(e, pause)
+		}
+		return proto.Text{}, e
 	}
 	release, err := t.limiter.Acquire(r.ctx, func(wait time.Duration) {
 		about := ""

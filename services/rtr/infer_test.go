@@ -548,6 +548,53 @@ func TestNotRetried(t *testing.T) {
 	}
 }
 
+// TestParkAnswersLimitAtOnce checks that a caller that parks gets the end of a long pause
+// in place of a wait, and that other models are asked first.
+func TestParkAnswersLimitAtOnce(t *testing.T) {
+	const spent = `{"error":{"type":"insufficient_quota","message":"spent"}}`
+	for _, tt := range []struct {
+		name   string
+		turn   fakellm.Turn
+		code   proto.Code
+		pause  time.Duration // until details; 0: none
+		paused int           // waits before the answer
+	}{
+		{"a short pause is waited for", refused(429, "Retry-After: 30"), proto.CodeBusy, 0, retry.MaxRetries},
+		{"a long pause", refused(429, "Retry-After: 60"), proto.CodeLimit, time.Minute, 0},
+		{"a day", refused(503, "Retry-After: 86400"), proto.CodeLimit, 24 * time.Hour, 0},
+		{"a quota with a reset", fakellm.Turn{Status: 429, Text: spent, Header: []string{"Retry-After: 3600"}}, proto.CodeLimit, time.Hour, 0},
+		{"a quota without one", fakellm.Failure(429, spent), proto.CodeBusy, 0, 0},
+		{"an error that no pause helps", refused(401, "Retry-After: 60"), proto.CodeDenied, 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r, _ := patient(t, times(fakellm.Forever, tt.turn))
+			in := ask("hi", true)
+			in.OnLimit = proto.OnLimitPark
+			before := time.Now()
+			_, err := r.infer(t.Context(), in, &chunks{})
+			e := failure(t, err)
+			zinotest.Equal(t, "code", e.Code, tt.code)
+			zinotest.Equal(t, "waits", len(r.paused()), tt.paused)
+			if tt.pause == 0 {
+				return
+			}
+			end, err := time.Parse(time.RFC3339, e.Details)
+			if err != nil || end.Before(before.Add(tt.pause)) || end.After(time.Now().Add(tt.pause+time.Second)) {
+				t.Errorf("details = %q, %v; asked at %v", e.Details, err, before)
+			}
+			if _, err = r.infer(t.Context(), in, &chunks{}); failure(t, err).Code != proto.CodeLimit {
+				t.Errorf("the next request got %v", err)
+			}
+		})
+	}
+	r, _ := patient(t)
+	in := ask("hi", true)
+	in.OnLimit = "maybe"
+	if _, err := r.infer(t.Context(), in, &chunks{}); !errors.Is(err, proto.ErrInvalid) {
+		t.Errorf("on_limit maybe: %v", err)
+	}
+}
+
 // TestReasoningCountsAsPassed checks that a request is not retried after a piece of
 // the reasoning was sent to the caller.
 func TestReasoningCountsAsPassed(t *testing.T) {

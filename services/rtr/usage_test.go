@@ -291,6 +291,13 @@ func TestBudget(t *testing.T) {
 				t.Errorf("got %+v after %d answers, %d requests", *e, answers-1, len(llm.Requests()))
 			}
 			checkEnd(t, err.Error())
+			zinotest.Equal(t, "details", failure(t, err).Details, "")
+			parking := ask("hi", false)
+			parking.OnLimit = proto.OnLimitPark
+			_, err = routers[0].infer(t.Context(), parking, &chunks{})
+			if end, bad := time.Parse(time.RFC3339, failure(t, err).Details); bad != nil || !end.After(time.Now()) {
+				t.Errorf("details with park: %v, %v", failure(t, err).Details, bad)
+			}
 			for _, r := range append(routers, again()) {
 				for _, stream := range []bool{true, false} {
 					if _, err := r.infer(t.Context(), ask("hi", stream), &chunks{}); !errors.Is(err, proto.ErrBudget) {

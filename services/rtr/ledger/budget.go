@@ -138,7 +138,7 @@ func grant(limits []limit, a *Ask, known bool) (int64, error) {
 }
 
 // refusal says which limit is reached, how it stands, when it ends and what to
-// do. need is what the request would use at the least.
+// do; details is when it ends. need is what the request would use at the least.
 func (l *limit) refusal(need sum) error {
 	what := "is reached"
 	if l.left() > 0 {
@@ -148,13 +148,14 @@ func (l *limit) refusal(need sum) error {
 		}
 		what = fmt.Sprintf("leaves too little for this request, which may take %s", l.amount(n))
 	}
-	remedy := fmt.Sprintf("raise [budget] %s%s", l.key, l.in)
+	remedy, ends := fmt.Sprintf("raise [budget] %s%s", l.key, l.in), ""
 	if l.ends.IsZero() {
 		remedy = "start a new session, or " + remedy
 	} else {
+		ends = l.ends.UTC().Format(time.RFC3339)
 		remedy = fmt.Sprintf("the limit starts anew at %s: wait until then, or %s", l.ends.Format(time.RFC3339), remedy)
 	}
-	return &proto.Error{Code: proto.CodeBudget, Message: fmt.Sprintf(
+	return &proto.Error{Code: proto.CodeBudget, Details: ends, Message: fmt.Sprintf(
 		"[budget] %s = %s %s: %s spent and %s reserved for requests under way or lost; %s",
 		l.key, strconv.FormatFloat(l.value, 'f', -1, 64), what, l.amount(l.spent), l.amount(l.reserved), remedy)}
 }
