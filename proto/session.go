@@ -22,17 +22,20 @@ var (
 	// objects are left out. Of a session that does not fit into one packet, ask for
 	// the rest with the next of the answer as from.
 	MemReadSession = method[ReadSession, SessionEvents]("mem", "read_session", "session_events", public)
-	// MemListSessions lists the sessions, the one that changed last first.
+	// MemListSessions lists the sessions, the one that changed last first, without
+	// those of sub-agents.
 	MemListSessions = method[ListSessions, SessionList]("mem", "list_sessions", "sessions", public)
 	// MemFindSession finds one session: by its id, by a prefix of it or, without
-	// either, the one that changed last.
+	// either, the one that changed last and is not of a sub-agent.
 	MemFindSession = method[FindSession, SessionSummary]("mem", "find_session", "session_summary", public)
 	// MemSearchSessions finds the sessions whose messages, tool calls and results
 	// contain all words of a query, ignoring case, also within longer words. Those
 	// that changed last come first.
 	MemSearchSessions = method[SearchSessions, SessionHits]("mem", "search_sessions", "session_hits", public)
 	// MemForkSession copies a session, up to an offset if one is given, into a new
-	// one. forked_from in its first line names the original.
+	// one. forked_from in its first line names the original. Events of types turn and
+	// say, and a parent in the first line, are not copied; calls without a result get
+	// results of code interrupted in the copy.
 	MemForkSession = method[ForkSession, SessionPlace]("mem", "fork_session", "session", public)
 	// MemExportSession returns a session as a text for use elsewhere. Of a long
 	// session each answer has a part; joined they are the text.
@@ -139,6 +142,8 @@ type ListSessions struct {
 	// Root selects the sessions of this directory, an absolute path; absent: those
 	// of all directories.
 	Root string `json:"root,omitzero"`
+	// All adds the sessions of sub-agents, which have a parent.
+	All bool `json:"all,omitzero"`
 }
 
 // SessionList is a list of sessions.
@@ -190,6 +195,8 @@ type SessionSummary struct {
 	Bytes int64 `json:"bytes"`
 	// ForkedFrom is the id of the original of a copy.
 	ForkedFrom string `json:"forked_from,omitzero"`
+	// Parent is the call that started the session as a sub-agent.
+	Parent *LogParent `json:"parent,omitzero"`
 	// Problem says why the file cannot be read; absent: it can.
 	Problem string `json:"problem,omitzero"`
 }

@@ -48,7 +48,7 @@ of the id, which is enough to name the session. With --json each line is an obje
 			if err := command.CheckCount(cmd, "limit", limit, "sessions"); err != nil {
 				return err
 			}
-			req := proto.ListSessions{Limit: limit}
+			req := proto.ListSessions{Limit: limit, All: all}
 			if !all {
 				if req.Root, err = env.RootDir(); err != nil {
 					return err
@@ -58,7 +58,7 @@ of the id, which is enough to name the session. With --json each line is an obje
 		},
 	}
 	cmd.Flags().IntVarP(&limit, "limit", "n", 0, "at most `N` of them (default all)")
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "those of all directories")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "those of all directories, and of sub-agents")
 	return cmd
 }
 

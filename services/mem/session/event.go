@@ -14,6 +14,7 @@ import (
 type event struct {
 	kind                               string // the type's text
 	typ, ts, version, from, root, cost []byte
+	parent                             []byte
 	role, text, partial, state         []byte
 	turn, session, turnState           []byte
 	id, name, input, useID, output, ok []byte
@@ -34,6 +35,8 @@ func parse(line []byte) (e event) {
 			e.from = value
 		case "root":
 			e.root = value
+		case "parent":
+			e.parent = value
 		case "cost_usd":
 			e.cost = value
 		case "role":
@@ -137,6 +140,26 @@ func (e *event) forkedFrom() (id string) {
 		}
 	}
 	return id
+}
+
+// parentCall is the call that a meta line says started the session, nil if there
+// is none.
+func (e *event) parentCall() *proto.LogParent {
+	var p proto.LogParent
+	for key, value := range wire.Members(e.parent) {
+		switch string(key) {
+		case "session_id":
+			p.SessionID = str(value)
+		case "turn":
+			p.Turn = str(value)
+		case "call":
+			p.Call = str(value)
+		}
+	}
+	if p.SessionID == "" {
+		return nil
+	}
+	return &p
 }
 
 // timeOf is an event's time in the form of lists, empty if it is not a time.

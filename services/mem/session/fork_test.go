@@ -29,8 +29,8 @@ func TestFork(t *testing.T) {
 	one := int64(len(first) + len(raw) + 2)
 	two := one + int64(len("rubbish")+len(use("1"))+2)
 	before := b.file("source")
-	all := []string{user("one\u2028"), use("1"), user("a\ufffd")}
-	for until, events := range map[int64][]string{0: all, int64(len(before)): all, one: all[:1], two: all[:2], int64(len(first)) + 1: {}} {
+	all := []string{user("one\u2028"), use("1"), user("a\ufffd"), closed("1")}
+	for until, events := range map[int64][]string{0: all, int64(len(before)): all, one: all[:1], two: {all[0], all[1], all[3]}, int64(len(first)) + 1: {}} {
 		place, err := b.Fork(t.Context(), proto.ForkSession{SessionID: "sou", Until: until})
 		want := strings.Join(append([]string{forked("source", until, `,"root":"/a"`)}, events...), "\n") + "\n"
 		if err != nil || proto.CheckSessionID(place.SessionID) != nil || place.Next != int64(len(want)) {
@@ -44,6 +44,42 @@ func TestFork(t *testing.T) {
 		}
 	}
 	zinotest.Equal(t, "the source", b.file("source"), before)
+}
+
+// TestForkTurns checks that turns and says stay with the original, and that calls whose
+// results the copy lacks are closed in it.
+func TestForkTurns(t *testing.T) {
+	b := newEnv(t, "")
+	meta := `{"type":"meta","schema_version":1,"parent":{"session_id":"p","turn":"t-0","call":"c"},"continues":{"session_id":"o","turn":"t-9","until":7},"generation":2}`
+	of := func(event string) string { return with(event, "turn", `"t-1"`) }
+	lines := []string{meta, turn("t-1", "running"), of(user("q")), of(use("1")), of(use("2")), `{"type":"say","say":"s-1","turn":"t-1","text":"x"}`,
+		of(result("1")), turn("t-1", "parked"), `{"type":"todo","items":[]}`, of(result("2")), turn("t-1", "done")}
+	b.write("s", lines...)
+	header := forked("s", 0, `,"continues":{"session_id":"o","turn":"t-9","until":7},"generation":2`)
+	until := int64(0)
+	var copied []string
+	for i, line := range lines {
+		until += int64(len(line)) + 1
+		if i > 0 && !strings.HasPrefix(line, `{"type":"turn"`) && !strings.HasPrefix(line, `{"type":"say"`) {
+			copied = append(copied, line)
+		}
+		want := append([]string{strings.Replace(header, `"s"}`, fmt.Sprintf(`"s","until":%d}`, until), 1)}, copied...)
+		if i >= 3 && i < 6 {
+			want = append(want, closed("1"))
+		}
+		if i >= 4 && i < 9 {
+			want = append(want, closed("2"))
+		}
+		id := fmt.Sprint("copy", i)
+		place, err := b.Fork(t.Context(), proto.ForkSession{SessionID: "s", Until: until, NewID: id})
+		zinotest.Must(t, err)
+		zinotest.Equal(t, fmt.Sprintf("up to line %d", i), b.file(id), strings.Join(want, "\n")+"\n")
+		zinotest.Equal(t, "next", place.Next, int64(len(b.file(id))))
+		h := b.hold(id, b.unexpected())
+		zinotest.Equal(t, "calls closed by hold", h.Mended, 0)
+		zinotest.Must(t, h.release())
+	}
+	zinotest.Equal(t, "open turns", b.openTurns(), "")
 }
 
 func TestForkNames(t *testing.T) {

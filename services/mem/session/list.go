@@ -39,6 +39,8 @@ type digest struct {
 	Unpriced int        `json:"unpriced,omitempty"` // inferences without a cost
 	Open     []openCall `json:"open,omitempty"`
 
+	Parent *proto.LogParent `json:"parent,omitempty"` // the call that started a sub-agent
+
 	OpenTurns []openTurn `json:"open_turns,omitempty"`
 	LastTurn  string     `json:"last_turn,omitempty"` // the state in the last turn event
 }
@@ -84,7 +86,7 @@ func (d *digest) add(id string, line []byte) {
 		if version, err := strconv.Atoi(string(e.version)); err == nil {
 			d.Schema = version
 		}
-		d.From, d.Root = e.forkedFrom(), str(e.root)
+		d.From, d.Root, d.Parent = e.forkedFrom(), str(e.root), e.parentCall()
 	case e.isMessage():
 		d.Messages++
 		if !e.isUser() {
@@ -286,12 +288,8 @@ func (s *Store) List(ctx context.Context, req proto.ListSessions) (proto.Session
 	if err != nil {
 		return reply, err
 	}
-	reply.Total = len(all)
 	size := 0
-	for i, e := range all {
-		if req.Root == "" && req.Limit > 0 && i == req.Limit {
-			break
-		}
+	for _, e := range all {
 		sum, err := s.summary(ctx, e)
 		if isGone(err) {
 			continue
@@ -299,23 +297,26 @@ func (s *Store) List(ctx context.Context, req proto.ListSessions) (proto.Session
 		if err != nil {
 			return reply, err
 		}
+		if sum.Parent != nil && !req.All {
+			continue
+		}
 		if req.Root != "" && sum.Root != req.Root && sum.Problem == "" {
 			reply.Elsewhere++
 			continue
 		}
-		if req.Limit > 0 && len(reply.Sessions) == req.Limit {
+		reply.Total++
+		if req.Limit > 0 && len(reply.Sessions) == req.Limit || size > listRoom {
 			continue // only counted
 		}
 		// No character takes more than six bytes.
-		if size += 6*(len(sum.SessionID)+len(sum.Text)+len(sum.Title)+len(sum.Root)+len(sum.ForkedFrom)+len(sum.Problem)) + 384; size > listRoom {
-			if req.Root == "" {
-				break
-			}
-			continue // only counted
+		size += 6*(len(sum.SessionID)+len(sum.Text)+len(sum.Title)+len(sum.Root)+len(sum.ForkedFrom)+len(sum.Problem)) + 384
+		if p := sum.Parent; p != nil {
+			size += 6 * (len(p.SessionID) + len(p.Turn) + len(p.Call))
 		}
-		reply.Sessions = append(reply.Sessions, sum)
+		if size <= listRoom {
+			reply.Sessions = append(reply.Sessions, sum)
+		}
 	}
-	reply.Total -= reply.Elsewhere
 	_ = s.saveIndex(all) // a directory that cannot be written can be listed
 	return reply, nil
 }
@@ -334,7 +335,7 @@ func (s *Store) summary(ctx context.Context, e entry) (proto.SessionSummary, err
 	sum := proto.SessionSummary{
 		SessionID: e.id, Updated: updated, Bytes: e.info.Size(),
 		Created: cmp.Or(d.Created, updated), Messages: d.Messages, Turns: d.Turns, Text: d.Text, ForkedFrom: d.From,
-		Root: d.Root, Title: cmp.Or(d.Title, d.Text), CostUSD: d.CostUSD, Unpriced: d.Unpriced,
+		Parent: d.Parent, Root: d.Root, Title: cmp.Or(d.Title, d.Text), CostUSD: d.CostUSD, Unpriced: d.Unpriced,
 	}
 	if err != nil {
 		sum.Problem = err.Error()
@@ -371,7 +372,7 @@ func (s *Store) latest(ctx context.Context, root string) (proto.SessionSummary, 
 		if isGone(err) {
 			continue
 		}
-		if err != nil || root == "" || sum.Root == root {
+		if err != nil || sum.Parent == nil && (root == "" || sum.Root == root) {
 			return sum, err
 		}
 	}

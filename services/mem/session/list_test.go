@@ -123,6 +123,57 @@ func TestListOfDirectory(t *testing.T) {
 	}
 }
 
+// TestListParents checks that the sessions of sub-agents are listed only on request,
+// and are not the latest session.
+func TestListParents(t *testing.T) {
+	b := newEnv(t, "")
+	parent := func(value string) string {
+		return with(`{"type":"meta","schema_version":1,"root":"/a"}`, "parent", value)
+	}
+	b.write("mine", `{"type":"meta","schema_version":1,"root":"/a"}`, user("x"))
+	b.write("child", parent(`{"session_id":"mine","turn":"t-1","call":"c1"}`), user("find it"))
+	b.write("odd1", parent(`{"turn":"t-1"}`))
+	b.write("odd2", parent(`"mine"`))
+	b.write("late", `{"type":"meta","schema_version":1,"root":"/a"}`, parent(`{"session_id":"mine"}`))
+	for i, id := range []string{"odd1", "odd2", "late", "mine", "child"} {
+		b.touch(id, i)
+	}
+	for range 2 { // the second time from the index
+		for what, c := range map[string]struct {
+			req   proto.ListSessions
+			want  string
+			total int
+		}{
+			"a list":           {proto.ListSessions{}, "mine late odd2 odd1", 4},
+			"all":              {proto.ListSessions{All: true}, "child mine late odd2 odd1", 5},
+			"a short one":      {proto.ListSessions{Limit: 1}, "mine", 4},
+			"all, short":       {proto.ListSessions{Limit: 1, All: true}, "child", 5},
+			"of a directory":   {proto.ListSessions{Root: "/a"}, "mine late odd2 odd1", 4},
+			"all of it":        {proto.ListSessions{Root: "/a", All: true}, "child mine late odd2 odd1", 5},
+			"of another place": {proto.ListSessions{Root: "/b"}, "", 0},
+		} {
+			list, err := b.List(t.Context(), c.req)
+			if err != nil || ids(list) != c.want || list.Total != c.total || list.Elsewhere != 0 && c.req.Root != "/b" || c.req.Root == "/b" && list.Elsewhere != 4 {
+				t.Errorf("%s: %s, %d of %d elsewhere, %v", what, ids(list), list.Elsewhere, list.Total, err)
+			}
+			for _, s := range list.Sessions {
+				if child := s.SessionID == "child"; child != (s.Parent != nil) || child && *s.Parent != (proto.LogParent{SessionID: "mine", Turn: "t-1", Call: "c1"}) {
+					t.Errorf("%s: %s has the parent %+v", what, s.SessionID, s.Parent)
+				}
+			}
+		}
+		for what, req := range map[string]proto.FindSession{"mine": {}, "child": {SessionID: "chi"}, "late": {SessionID: "late"}} {
+			if sum, err := b.Find(t.Context(), req); err != nil || sum.SessionID != what {
+				t.Errorf("%+v: %s, %v", req, sum.SessionID, err)
+			}
+		}
+		if sum, err := b.Find(t.Context(), proto.FindSession{Root: "/a"}); err != nil || sum.SessionID != "mine" {
+			t.Errorf("the latest of a directory: %s, %v", sum.SessionID, err)
+		}
+		b = newEnv(t, b.dir)
+	}
+}
+
 // TestListProblem checks that an unreadable file does not prevent a list of the
 // others.
 func TestListProblem(t *testing.T) {

@@ -59,15 +59,19 @@ func (s *Store) closeCalls(ctx context.Context, id string, write bool) (proto.Se
 	if len(d.Open) == 0 || !write || d.hasOpenTurn() {
 		return held, nil
 	}
-	var lines [][]byte
-	for _, call := range d.Open {
+	held.Mended = len(d.Open)
+	held.Next, err = s.append(ctx, id, false, nil, s.results(d.Open))
+	return held, err
+}
+
+// results are results that close calls.
+func (s *Store) results(open []openCall) (lines [][]byte) {
+	for _, call := range open {
 		line := wire.AppendString([]byte(`{"type":"tool_result","tool_use_id":`), call.ID)
 		line = append(line, `,"output":`+proto.InterruptedResult+`,"ok":false,"synthetic":true,"ts":"`...)
 		lines = append(lines, append(append(line, s.now()...), `"}`...))
 	}
-	held.Mended = len(lines)
-	held.Next, err = s.append(ctx, id, false, nil, lines)
-	return held, err
+	return lines
 }
 
 // Remove deletes the session that an id or the beginning of one names, unless a

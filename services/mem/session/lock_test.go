@@ -69,9 +69,6 @@ func TestHold(t *testing.T) {
 // interrupted turn left open.
 func TestHoldClosesCalls(t *testing.T) {
 	b := newEnv(t, "")
-	closed := func(id string) string {
-		return `{"type":"tool_result","tool_use_id":"` + id + `","output":` + proto.InterruptedResult + `,"ok":false,"synthetic":true,"ts":"` + now + `"}`
-	}
 	whole := []string{user("q"), use("1"), use("2"), result("1"), says("x"), user("r"), use("1"), use("3")}
 	for end := range len(whole) + 1 {
 		id := fmt.Sprint("s", end)

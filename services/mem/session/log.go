@@ -241,9 +241,13 @@ func (s *Store) header(given []byte, from *origin, at *int64) ([]byte, error) {
 	for key, value := range wire.Members(given) {
 		switch string(key) {
 		case "type", "schema_version", "ts", "forked_from": // ours
-		default:
-			line = append(append(wire.AppendString(append(line, ','), key), ':'), value...)
+			continue
+		case "parent":
+			if from != nil {
+				continue
+			}
 		}
+		line = append(append(wire.AppendString(append(line, ','), key), ':'), value...)
 	}
 	if line = inLine(append(line, '}')); len(line) > durable.MaxLine {
 		return nil, invalid("header: %d bytes are too many", len(line))
@@ -361,7 +365,8 @@ func (r *reader) report(all bool) {
 const forkPiece = 1 << 20
 
 // Fork copies a session up to a place into a new one. The copy's first line has
-// the keys of the original's.
+// the keys of the original's, except parent: a copy is a session of the user's own.
+// Turns stay with the original; calls without a result are closed in the copy.
 func (s *Store) Fork(ctx context.Context, req proto.ForkSession) (proto.SessionPlace, error) {
 	reply := proto.SessionPlace{SessionID: req.NewID}
 	id, err := s.resolve(req.SessionID)
@@ -380,6 +385,7 @@ func (s *Store) Fork(ctx context.Context, req proto.ForkSession) (proto.SessionP
 	from := &origin{id, req.Until}
 	reply.Next, err = s.create(reply.SessionID, func(tx *durable.Tx) error {
 		var lines [][]byte
+		var d digest
 		size := 0
 		r := reader{s: s, ctx: ctx, id: id}
 		for line, err := range r.events(0, req.Until) {
@@ -399,9 +405,10 @@ func (s *Store) Fork(ctx context.Context, req proto.ForkSession) (proto.SessionP
 				}
 				lines, size = append(lines, header), size+len(header)
 			}
-			if isMeta {
+			if isMeta || e.kind == proto.TypeTurn || e.kind == proto.TypeSay {
 				continue
 			}
+			d.add(reply.SessionID, line.Text)
 			event := inLine(bytes.Clone(line.Text))
 			if lines, size = append(lines, event), size+len(event); size >= forkPiece {
 				if err := tx.Append(lines); err != nil {
@@ -417,7 +424,7 @@ func (s *Store) Fork(ctx context.Context, req proto.ForkSession) (proto.SessionP
 			}
 			lines = append(lines, header)
 		}
-		return tx.Append(lines)
+		return tx.Append(append(lines, s.results(d.Open)...))
 	})
 	return reply, err
 }

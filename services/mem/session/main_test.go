@@ -130,6 +130,11 @@ func result(id string) string {
 	return `{"type":"tool_result","tool_use_id":` + quoted(id) + `,"output":{"ok":true},"ok":true}`
 }
 
+// closed returns the result that closes a call.
+func closed(id string) string {
+	return `{"type":"tool_result","tool_use_id":"` + id + `","output":` + proto.InterruptedResult + `,"ok":false,"synthetic":true,"ts":"` + now + `"}`
+}
+
 func quoted(text string) string { return string(wire.AppendString(nil, text)) }
 
 func timed(event string) string { return strings.TrimSuffix(event, "}") + `,"ts":"` + now + `"}` }
