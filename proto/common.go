@@ -161,4 +161,5 @@ const (
 	NoticeWarning  = "warning"  // something a person should know or repair
 	NoticeAgents   = "agents"   // the AGENTS.md files that were loaded
 	NoticeLimit    = "limit"    // a limit of the turn is reached
+	NoticeLoop     = "loop"     // the model repeats a call
 )

@@ -18,6 +18,7 @@ const (
 	CodeBusy        Code = "busy"        // try again later
 	CodeBudget      Code = "budget"      // a spending limit is reached
 	CodeLimit       Code = "limit"       // a provider asks for a long pause; details is its end, in RFC 3339, UTC
+	CodeLoop        Code = "loop"        // the model repeated a call too often
 	CodeInternal    Code = "internal"    // the service failed
 )
 
@@ -79,6 +80,7 @@ var (
 	ErrBusy        = &Error{Code: CodeBusy}
 	ErrBudget      = &Error{Code: CodeBudget}
 	ErrLimit       = &Error{Code: CodeLimit}
+	ErrLoop        = &Error{Code: CodeLoop}
 	ErrInternal    = &Error{Code: CodeInternal}
 )
 

@@ -37,4 +37,5 @@ var Changelog = [...]string{
 	"32 2026-11-22  open_calls of get_messages; the text of results of code interrupted",
 	"33 2026-11-22  on_limit of run and infer, with the error limit; details of the error budget",
 	"34 2026-11-22  all of list_sessions, which leaves out the sessions of sub-agents; parent of a session summary; fork_session copies no events of types turn and say, and closes calls",
+	"35 2026-11-22  error code loop, notice loop, note of tool results: a session's turn that repeats a call",
 }

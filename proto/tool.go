@@ -10,6 +10,8 @@ type Envelope struct {
 	Data Raw `json:"data,omitzero"`
 	// Error says why the call was not carried out.
 	Error *ToolError `json:"error,omitzero"`
+	// Note is a remark for the model.
+	Note string `json:"note,omitzero"`
 }
 
 // ToolError is the error of an envelope.

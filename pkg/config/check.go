@@ -64,6 +64,8 @@ func (c *Config) keyRules() []rule {
 		{"exc.orphan_timeout", c.Exc.OrphanTimeout.valid(), durations},
 		{"exc.output_max", c.Exc.OutputMax >= 1024 && c.Exc.OutputMax <= 7<<20, "from 1024 to 7340032 bytes"},
 		{"agr.tool_output_bytes", c.Agr.ToolOutputBytes >= 1024 && c.Agr.ToolOutputBytes <= 7<<20, "from 1024 to 7340032 bytes"},
+		{"agr.loop_warn", c.Agr.LoopWarn >= 0 && c.Agr.LoopWarn <= 40, "from 1 to 40, or 0 (off)"},
+		{"agr.loop_stop", c.Agr.LoopStop >= 0 && c.Agr.LoopStop <= 40, "from 1 to 40, or 0 (off)"},
 		{"exc.sandbox", slices.Contains(proto.Levels, c.Exc.Sandbox), quoted(proto.Levels)},
 		{"exc.memory_max", c.Exc.MemoryMax == 0 || c.Exc.MemoryMax >= 1<<20, "bytes, 1048576 or more, or 0 (no limit)"},
 		{"exc.tasks_max", c.Exc.TasksMax >= 0, "0 (no limit) or more"},

@@ -237,12 +237,20 @@ func (in *inference) findTools() {
 }
 
 func (in *inference) performOne(c *call) error {
-	r, err := in.reportCall(*c, func() result { return in.carryOut(c) })
+	n := 0
+	r, err := in.reportCall(*c, func() result {
+		r := in.carryOut(c)
+		envelope := r.envelope()
+		if n = in.loops.count(c, envelope); n == in.loopWarn && n > 0 {
+			envelope = withNote(envelope, fmt.Sprintf("This exact call has now returned the same result %d times.", n))
+		}
+		return result{data: envelope, diff: r.diff, confined: r.confined}
+	})
 	if err != nil {
 		return err
 	}
-	c.result = r.envelope()
-	return nil
+	c.result = r.data
+	return in.warnOfLoop(c, n)
 }
 
 // result is the result of a call: the first of err, data, ran and text that is set.
@@ -250,7 +258,7 @@ func (in *inference) performOne(c *call) error {
 // events.
 type result struct {
 	err  *toolError
-	data proto.Raw     // of a tool of exc or for pages: a whole envelope
+	data proto.Raw     // a whole envelope
 	ran  *proto.Result // of code
 	text string        // of any other tool
 

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"zino/pkg/config"
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
 	"zino/pkg/zinotest"
@@ -361,7 +362,7 @@ func TestTooManyCalls(t *testing.T) {
 		}
 		calls = append(calls, native(fmt.Sprint(i), name, `{"code":"x"}`))
 	}
-	b := newEnv(t, asks("", calls...), says("Done."))
+	b := startEnv(t, func(cfg *config.Config) { cfg.Agr.LoopWarn, cfg.Agr.LoopStop = 0, 0 }, asks("", calls...), says("Done."))
 	b.exc.returns(proto.Result{Stdout: "ran"})
 	if _, last := b.ask(request(question, inSession)); last.Text() != "Done." {
 		t.Fatalf("last packet %s", last.Raw)

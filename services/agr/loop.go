@@ -32,6 +32,8 @@ import (
 type Service struct {
 	limit        int         // inferences of a plain run
 	sessionLimit int         // inferences of a session's turn
+	loopWarn     int         // equal calls until the model is warned, 0: never
+	loopStop     int         // equal calls until the turn is stopped, 0: never
 	outputBytes  int         // limit for the output of bash in a result of a session
 	sandbox      proto.Level // the level of a turn that names none
 	cat          *catalog.Catalog
@@ -50,6 +52,8 @@ func New(cfg *config.Config, cat *catalog.Catalog, log *slog.Logger) *Service {
 	return &Service{
 		limit:        cfg.Agr.MaxIterations,
 		sessionLimit: cfg.Agr.SessionIterations,
+		loopWarn:     cfg.Agr.LoopWarn,
+		loopStop:     cfg.Agr.LoopStop,
 		outputBytes:  cfg.Agr.ToolOutputBytes,
 		sandbox:      cfg.Exc.Sandbox,
 		cat:          cat,
@@ -112,6 +116,7 @@ type turn struct {
 	barrier    *barrier     // of a session's turn: where it waits for the caller
 	inferences int          // that were answered
 	usage      *proto.Usage // of a session: the sum over its inferences, nil while unknown
+	loops      loops        // of a session: the last calls
 	send       sync.Mutex   // serializes the events of concurrent calls
 }
 
