@@ -124,7 +124,8 @@ func (s *Store) appendAt(ctx context.Context, req proto.AppendSession, header []
 	changed := func(end int64) error {
 		return &proto.Error{Code: proto.CodeBusy, Kind: "session", Message: fmt.Sprintf("session %s ends at %d, expected %d", text.Quote(id), end, at)}
 	}
-	err = s.log(id).Update(ctx, req.Create && at == 0, func(tx *durable.Tx) error {
+	log, repeated := s.log(id), false
+	err = log.Update(ctx, req.Create && at == 0, func(tx *durable.Tx) error {
 		n, ok, err := stored(tx, at, lines)
 		if err != nil {
 			return err
@@ -133,9 +134,12 @@ func (s *Store) appendAt(ctx context.Context, req proto.AppendSession, header []
 			return changed(tx.End())
 		}
 		err = s.write(id, tx, lines[n:])
-		next = tx.End()
+		next, repeated = tx.End(), n > 0
 		return err
 	})
+	if err == nil && repeated && !s.opt.NoSync { // mem may have died before it synced them
+		err = log.Sync()
+	}
 	if at > 0 && errors.Is(err, fs.ErrNotExist) {
 		err = changed(0)
 	}

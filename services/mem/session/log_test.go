@@ -324,15 +324,22 @@ func TestAppendAtNeedsTimes(t *testing.T) {
 }
 
 // TestAppendAtOnce checks that one of eight concurrent writers with the same At
-// succeeds.
+// succeeds, in one store and in eight.
 func TestAppendAtOnce(t *testing.T) {
 	b := newEnv(t, "")
 	end := b.put("s", user("q"))
+	writers := make([]*env, 8)
+	for w := range writers {
+		writers[w] = newEnv(t, b.dir)
+	}
 	for round := range 20 {
 		errs, next := make(chan error), make(chan int64, 8)
-		for w := range 8 {
+		for w, writer := range writers {
+			if round%2 == 0 {
+				writer = b
+			}
 			go func() {
-				n, err := b.add(proto.AppendSession{SessionID: "s", At: &end}, given(w), given(round))
+				n, err := writer.add(proto.AppendSession{SessionID: "s", At: &end}, given(w), given(round))
 				next <- n
 				errs <- err
 			}()

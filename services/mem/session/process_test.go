@@ -98,6 +98,66 @@ func TestKilledWriters(t *testing.T) {
 	}
 }
 
+// batch returns the events of an append, the same ones for the same number.
+func batch(n int) (events []proto.Raw) {
+	for i := range 3 {
+		events = append(events, proto.Raw(given(10*n+i)))
+	}
+	return events
+}
+
+// appendAtForever appends batches from a number and an offset on, as a daemon does that
+// repeats the append whose answer was lost. It prints each number and the offset
+// behind the batch.
+func appendAtForever(args []string) error {
+	s, err := openStore(args[0])
+	if err != nil {
+		return err
+	}
+	n, _ := strconv.Atoi(args[1])
+	at, _ := strconv.ParseInt(args[2], 10, 64)
+	for ; ; n++ {
+		req := proto.AppendSession{SessionID: "s", Create: true, At: &at, Header: proto.Raw(`{"ts":"2026-11-22T09:00:00Z"}`)}
+		place, err := s.Append(context.Background(), req, batch(n))
+		if err != nil {
+			return err
+		}
+		if at = place.Next; len(place.Offsets) != 3 || place.Offsets[2] != at {
+			return fmt.Errorf("%+v", place)
+		}
+		if _, err := fmt.Println(n, at); err != nil {
+			return err
+		}
+	}
+}
+
+// TestKilledAppendAt kills a writer again and again, which then repeats what was not
+// acknowledged: the session contains each event once.
+func TestKilledAppendAt(t *testing.T) {
+	dir := t.TempDir()
+	next, at := 0, "0"
+	for range 20 {
+		lines := zinotest.KillAfter(t, zinotest.Command(t, "daemon", dir, fmt.Sprint(next), at), 1+rand.IntN(4))
+		n, end, _ := strings.Cut(lines[len(lines)-1], " ")
+		last, err := strconv.Atoi(n)
+		zinotest.Must(t, err)
+		next, at = last+1, end
+	}
+	want := `{"type":"meta","schema_version":1,"ts":"2026-11-22T09:00:00Z"}` + "\n"
+	for n := range next + 1 { // the last append may not have been acknowledged
+		for _, event := range batch(n) {
+			want += strings.ReplaceAll(string(event), "\u2028", `\u2028`) + "\n"
+		}
+	}
+	b := newEnv(t, dir)
+	end, err := strconv.Atoi(at)
+	zinotest.Must(t, err)
+	if got := b.file("s"); len(got) < end || !strings.HasPrefix(want, got) {
+		t.Errorf("acknowledged up to %s, the file is\n%s\nwant\n%s", at, got, want)
+	}
+	zinotest.Equal(t, "files", b.files(), "s.jsonl")
+}
+
 // turnForever starts a turn with a call and never ends it.
 func turnForever(args []string) error {
 	s, err := openStore(args[0])
