@@ -80,13 +80,31 @@ func (t *Tree) New(l Limits) (*Group, error) {
 		return nil, err
 	}
 	t.next++
-	dir := filepath.Join(t.dir, strconv.Itoa(t.next))
+	return create(filepath.Join(t.dir, strconv.Itoa(t.next)), l, t.enforced)
+}
+
+// NewNamed is New for a group that outlives this process: it lies beside the tree,
+// and Named finds it again.
+func (t *Tree) NewNamed(name string, l Limits) (*Group, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.ensure(); err != nil {
+		return nil, err
+	}
+	return create(filepath.Join(t.home, name), l, t.enforced)
+}
+
+// Named opens the group of that name. The error is fs.ErrNotExist if there is none.
+func (t *Tree) Named(name string) (*Group, error) { return open(filepath.Join(t.home, name)) }
+
+// create makes the group dir with those limits.
+func create(dir string, l Limits, enforced map[string]bool) (*Group, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
 	g, err := open(dir)
 	if err == nil {
-		err = g.limit(l, t.enforced)
+		err = g.limit(l, enforced)
 	}
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(dir))

@@ -55,7 +55,15 @@ func (u Usage) PeakBytes() *int64 {
 
 func open(dir string) (*Group, error) {
 	f, err := os.Open(dir)
-	return &Group{dir, f}, err
+	if err != nil {
+		return nil, err
+	}
+	return &Group{dir, f}, nil
+}
+
+// At is the group whose directory is open as f. It must not be removed.
+func At(f *os.File) *Group {
+	return &Group{"/proc/self/fd/" + strconv.Itoa(int(f.Fd())), f}
 }
 
 // File is the group's directory, for SysProcAttr.CgroupFD, with which a process
@@ -126,6 +134,16 @@ func (g *Group) Usage() Usage {
 		}
 	}
 	return u
+}
+
+// MemoryBytes is the memory that the group uses now; nil: unknown.
+func (g *Group) MemoryBytes() *int64 {
+	if now := words(g.dir, "memory.current"); len(now) == 1 {
+		if n, err := strconv.ParseInt(now[0], 10, 64); err == nil {
+			return &n
+		}
+	}
+	return nil
 }
 
 // numbers reads a file of the group; empty if it does not exist.

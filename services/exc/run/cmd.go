@@ -48,6 +48,7 @@ type Cmd struct {
 	Umask  *int   // nil: that of this process
 	Grace  time.Duration
 	Limit  time.Duration // after which it is stopped; 0: none
+	Stay   bool          // processes that it leaves run on, and count as the command
 	Output *Output
 
 	Plan  *sandbox.Plan // confines it; nil: not confined
@@ -134,6 +135,8 @@ type Process struct {
 	kill func() // ends a supervisor that does not stop
 	done chan ended
 
+	remaining chan struct{} // closed when a command that may Stay has ended and others run on
+
 	killAfter time.Duration // killAfter, or what a test sets
 }
 
@@ -145,6 +148,10 @@ type ended struct {
 
 // Stop ends the command with all that it started.
 func (p *Process) Stop() { p.stop() }
+
+// Remaining is closed when the command itself has ended and processes that it
+// started run on (Cmd.Stay).
+func (p *Process) Remaining() <-chan struct{} { return p.remaining }
 
 // Wait waits until the command and all that it started are gone: by themselves,
 // at the limit, or because ctx was cancelled. The deadline of ctx is an error.

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"os"
@@ -31,7 +32,7 @@ func Start(c *Cmd) (*Process, error) {
 		return nil, err
 	}
 	p := &Process{
-		cmd: c, done: make(chan ended, 1), killAfter: killAfter,
+		cmd: c, done: make(chan ended, 1), killAfter: killAfter, remaining: make(chan struct{}),
 		stop: func() { _ = ends.lifelineW.Close() }, // closed twice does no harm
 		kill: func() { _ = supervisor.Process.Kill() },
 	}
@@ -39,6 +40,8 @@ func Start(c *Cmd) (*Process, error) {
 	var drained sync.WaitGroup
 	drained.Go(func() { drain(&c.Output.stdout, ends.stdoutR) })
 	drained.Go(func() { drain(&c.Output.stderr, ends.stderrR) })
+	report := make(chan string, 1)
+	go func() { report <- readReport(ends.statusR, p.remaining) }()
 	go func() {
 		// The supervisor ends when no process of the command is left. With a status
 		// other than 0 it was killed, and its report does not count.
@@ -47,8 +50,7 @@ func Start(c *Cmd) (*Process, error) {
 			_ = c.Group.Kill() // removing the group reports what is left
 		}
 		ends.limitReads(time.Now().Add(drainLimit))
-		report, _ := io.ReadAll(io.LimitReader(ends.statusR, reportMax)) // parsed as far as it came
-		r := parseReport(string(report))
+		r := parseReport(<-report)
 		if killed {
 			r = Result{}
 		}
@@ -80,7 +82,11 @@ func supervisorOf(c *Cmd, ends *pipes) (*exec.Cmd, error) {
 	if c.Umask != nil {
 		umask = strconv.Itoa(*c.Umask)
 	}
-	args := []string{superviseName, superviseArg, strconv.FormatInt(c.Grace.Milliseconds(), 10), grouped, plan, umask, c.Path}
+	stay := ""
+	if c.Stay {
+		stay = "stay"
+	}
+	args := []string{superviseName, superviseArg, strconv.FormatInt(c.Grace.Milliseconds(), 10), grouped, plan, umask, stay, c.Path}
 	return &exec.Cmd{
 		Path:        ownProgram,
 		Args:        append(args, c.argv()...),
@@ -104,6 +110,26 @@ func supervisorEnv(env []string) []string {
 
 // reportMax is the size in bytes of the longest report.
 const reportMax = 4 << 10
+
+// readReport reads the supervisor's lines up to their end, or as far as they came.
+// It closes remaining at the line that says that the command has ended and others
+// have not.
+func readReport(r io.Reader, remaining chan struct{}) string {
+	var text []byte
+	chunk := make([]byte, 512)
+	for seen := false; len(text) < reportMax; {
+		n, err := r.Read(chunk)
+		text = append(text, chunk[:n]...)
+		if !seen && bytes.HasPrefix(text, []byte(remainingLine)) {
+			seen = true
+			close(remaining)
+		}
+		if err != nil {
+			break
+		}
+	}
+	return string(text)
+}
 
 // parseReport parses a supervisor's lines, "END NUMBER" or "confine REASON". Other
 // lines are skipped: without a good one the Result is Lost. The first line of a

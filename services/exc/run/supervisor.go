@@ -42,9 +42,9 @@ const (
 	restrictFD = 3 // takes the report in the process that becomes a confined command
 
 	// How many arguments stand before the command's: the grace in milliseconds,
-	// "group" if there is one, the plan as JSON, the umask and the program; and for
-	// restrict: plan, program.
-	superviseArgs = 5
+	// "group" if there is one, the plan as JSON, the umask, "stay" if processes that
+	// it leaves run on, and the program; and for restrict: plan, program.
+	superviseArgs = 6
 	restrictArgs  = 2
 )
 
@@ -80,8 +80,8 @@ func Supervise() {
 // all descendants (child subreaper): when it has no child left, none is alive.
 func supervise(args []string) {
 	runtime.LockOSThread() // the death signal of the command is tied to this thread
-	milliseconds, umask, path := args[0], args[3], args[4]
-	grouped, plan := args[1] != "", args[2]
+	milliseconds, umask, path := args[0], args[3], args[5]
+	grouped, plan, stay := args[1] != "", args[2], args[4] != ""
 	grace := time.Duration(0)
 	if n, err := strconv.Atoi(milliseconds); err == nil {
 		grace = time.Duration(n) * time.Millisecond
@@ -153,13 +153,19 @@ func supervise(args []string) {
 			time.Sleep(pause)
 		}
 	}()
-	report(statusFD, endOf(reap(pid, ended)))
+	left := func() { close(ended) }
+	if stay {
+		left = func() { report(statusFD, remainingLine) }
+	}
+	report(statusFD, endOf(reap(pid, left)))
 }
 
+// remainingLine reports that the command has ended and others have not.
+const remainingLine = "remaining\n"
+
 // reap waits for every process below this one until none is left, and returns the
-// command's status. When the command has ended and others have not, it closes
-// ended.
-func reap(command int, ended chan struct{}) (status syscall.WaitStatus) {
+// command's status. It calls left when the command has ended and others have not.
+func reap(command int, left func()) (status syscall.WaitStatus) {
 	var ws syscall.WaitStatus
 	options := unix.WALL
 	for over := false; ; {
@@ -174,7 +180,7 @@ func reap(command int, ended chan struct{}) (status syscall.WaitStatus) {
 		case pid == 0 && over:
 			over = false
 			options &^= unix.WNOHANG
-			close(ended)
+			left()
 		}
 	}
 }

@@ -267,7 +267,7 @@ func runHere(ending, request context.Context, req proto.RunCommand, out *rpc.Out
 			log.Warn("cannot remove the directory of a command", "error", err)
 		}
 	}()
-	c, err := unitCmd(req, dir)
+	c, err := UnitCmd(req, dir)
 	if err != nil {
 		return Result{}, err
 	}
@@ -290,9 +290,9 @@ func runHere(ending, request context.Context, req proto.RunCommand, out *rpc.Out
 	return p.Wait(request)
 }
 
-// unitCmd is the command of a request, with a home below dir. The code is not in
+// UnitCmd is the command of a request, with a home below dir. The code is not in
 // the home: an analyser that starts there would load it as a module.
-func unitCmd(req proto.RunCommand, dir string) (*Cmd, error) {
+func UnitCmd(req proto.RunCommand, dir string) (*Cmd, error) {
 	home, code := filepath.Join(dir, "home"), filepath.Join(dir, "code")
 	if err := errors.Join(os.Mkdir(home, 0o700), os.Mkdir(code, 0o700)); err != nil {
 		return nil, err

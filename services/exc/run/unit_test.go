@@ -110,7 +110,7 @@ func FuzzReadRun(f *testing.F) {
 			return
 		}
 		dir := t.TempDir()
-		c, err := unitCmd(req, dir)
+		c, err := UnitCmd(req, dir)
 		if err == nil && c.Script != nil && filepath.Dir(c.Script.File) != filepath.Join(dir, "code") {
 			t.Errorf("%q: the code is in %s", payload, c.Script.File)
 		}
