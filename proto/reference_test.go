@@ -25,6 +25,7 @@ var roles = map[string]string{
 	"rtr":    "Routes inferences to a language model. It alone holds the provider's key.",
 	"exc":    "Runs code.",
 	"run":    "Runs one command in a systemd unit of its own, for exc. Its socket is `/run/zino-run/run.sock`.",
+	"job":    "The supervisor of one job, for exc. Its socket is `j/ID` in exc's runtime directory.",
 	"repl":   "The file REPL: live pages and programs, each with a Markdown file of what was run in it.",
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // services are in the order in which a message meets them.
-var services = []string{"daemon", "sys", "ctx", "mem", "agr", "rtr", "exc", "run", "repl"}
+var services = []string{"daemon", "sys", "ctx", "mem", "agr", "rtr", "exc", "run", "job", "repl"}
 
 // schema is the part of JSON Schema that the contract needs. propertyOrder is
 // an addition for those who print it.
@@ -42,6 +42,7 @@ var rawSchemas = map[string]schema{
 	"output":  {Type: "object"},
 	"data":    {Type: "object"},
 
+	"plan":            {Type: "object"},
 	"tools":           {Type: "array", Items: &schema{Type: "object"}},
 	"tool_calls":      {Type: "array", Items: &schema{Type: "object"}},
 	"reasoning_state": {Type: "object"},

@@ -101,17 +101,21 @@ type Sys struct {
 
 // Exc configures the executor.
 type Exc struct {
-	Socket        string      `toml:"socket"`
-	DataDir       string      `toml:"data_dir"`       // directory of recorded calls, jobs and undo
-	Timeout       float64     `toml:"timeout"`        // seconds; 0: none
-	OrphanTimeout Duration    `toml:"orphan_timeout"` // how long a call of a turn goes on without its caller
-	OutputMax     int         `toml:"output_max"`     // bytes of stdout and of stderr
-	PassEnv       []string    `toml:"pass_env"`       // variables that executed code receives although they look like secrets
-	Sandbox       proto.Level `toml:"sandbox"`        // one of proto.Levels
-	Network       bool        `toml:"network"`        // whether confined code may use the network
-	MemoryMax     int64       `toml:"memory_max"`     // bytes of a run, where the host can limit them; 0: no limit
-	TasksMax      int         `toml:"tasks_max"`      // processes and threads of a run; 0: no limit
-	CPUMax        float64     `toml:"cpu_max"`        // cores that a run may keep busy; 0: no limit
+	Socket         string      `toml:"socket"`
+	DataDir        string      `toml:"data_dir"`        // directory of recorded calls, jobs and undo
+	Timeout        float64     `toml:"timeout"`         // seconds; 0: none
+	OrphanTimeout  Duration    `toml:"orphan_timeout"`  // how long a call of a turn goes on without its caller
+	SessionTimeout float64     `toml:"session_timeout"` // seconds until a command of a session goes to the background; 0: none
+	JobLinger      Duration    `toml:"job_linger"`      // how long a job outlives the lease of its session
+	JobMaxAge      Duration    `toml:"job_max_age"`     // of a job that is kept; "0": none
+	JobOutputMax   int64       `toml:"job_output_max"`  // bytes of each output file of a job
+	OutputMax      int         `toml:"output_max"`      // bytes of stdout and of stderr
+	PassEnv        []string    `toml:"pass_env"`        // variables that executed code receives although they look like secrets
+	Sandbox        proto.Level `toml:"sandbox"`         // one of proto.Levels
+	Network        bool        `toml:"network"`         // whether confined code may use the network
+	MemoryMax      int64       `toml:"memory_max"`      // bytes of a run, where the host can limit them; 0: no limit
+	TasksMax       int         `toml:"tasks_max"`       // processes and threads of a run; 0: no limit
+	CPUMax         float64     `toml:"cpu_max"`         // cores that a run may keep busy; 0: no limit
 }
 
 // Mem configures the memory.
@@ -164,7 +168,7 @@ func Default() *Config {
 		Tools:           Catalog{Dir: "tools"},
 		Skills:          Catalog{Dir: "skills"},
 		Sys:             Sys{Socket: "/run/zino/sys.sock", Template: "SYSTEM.md", SessionTemplate: "SESSION.md"},
-		Exc:             Exc{Socket: "/run/zino/exc.sock", DataDir: "data/exc", OrphanTimeout: "10m", Timeout: 30, OutputMax: 1 << 20, PassEnv: []string{}, Sandbox: proto.LevelOff, TasksMax: 4096},
+		Exc:             Exc{Socket: "/run/zino/exc.sock", DataDir: "data/exc", OrphanTimeout: "10m", Timeout: 30, SessionTimeout: 120, JobLinger: "15m", JobMaxAge: "24h", JobOutputMax: 64 << 20, OutputMax: 1 << 20, PassEnv: []string{}, Sandbox: proto.LevelOff, TasksMax: 4096},
 		Mem:             Mem{Socket: "/run/zino/mem.sock", DataDir: "data/mem", Durability: "fsync"},
 		Ctx: Ctx{
 			Socket: "/run/zino/ctx.sock", HistoryLimit: 50, HardMemoryTopK: 3,

@@ -23,6 +23,7 @@ import (
 	"zino/pkg/durable"
 	"zino/pkg/rpc"
 	"zino/proto"
+	"zino/services/exc/jobs"
 	"zino/services/exc/run"
 )
 
@@ -50,7 +51,9 @@ type Service struct {
 	passEnv       []string
 	files         *workspace
 	host          *host
-	outputs       *run.Files    // of commands, where they are too long for a result
+	outputs       *run.Files // of commands, where they are too long for a result
+	jobs          *jobs.Jobs
+	sessionLimit  time.Duration // after which a command of a session goes to the background; 0: none
 	helpers       helpers       // for read, write and edit in the sandbox
 	reviews       chan struct{} // a token for each running review
 
@@ -69,6 +72,9 @@ type Service struct {
 // exc starts as supervisors, for what comes before a command, and for files.
 func Supervise() {
 	run.Supervise()
+	if len(os.Args) == 2 && os.Args[1] == jobs.Flag {
+		jobs.Main()
+	}
 	if len(os.Args) == 2+filesArgs && os.Args[1] == filesArg {
 		serveFiles(os.Args[2:])
 		os.Exit(0)
@@ -100,6 +106,10 @@ func newIn(parent string, cfg config.Exc, cat *catalog.Catalog, log *slog.Logger
 		reviews: make(chan struct{}, reviewsMax),
 	}
 	s.host.private = []string{data}
+	if s.jobs, err = s.openJobs(cfg, data); err != nil {
+		space.close()
+		return nil, err
+	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if asRoot() {
 		log.Warn(rootWarning)
@@ -126,10 +136,11 @@ func (s *Service) Register(r *rpc.Server) {
 	rpc.Handle(r, proto.ExcValidate, s.validate)
 	rpc.Handle(r, proto.ExcCapabilities, s.capabilities)
 	rpc.HandleEvents(r, proto.ExcCall, s.call)
+	s.jobs.Register(r)
 	r.OnStats(s.stats)
 }
 
-// Close stops all runs, waits until they are gone, and removes all files.
+// Close stops all runs but jobs, waits until they are gone, and removes their files.
 func (s *Service) Close() error {
 	s.mu.Lock()
 	first := !s.closed
@@ -138,6 +149,7 @@ func (s *Service) Close() error {
 	s.cancel()
 	s.running.Wait()
 	if first {
+		s.jobs.Close()
 		s.closeHelpers()
 		s.files.close()
 		return s.host.close()

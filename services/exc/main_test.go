@@ -38,7 +38,9 @@ func serve(args []string) error {
 	if err != nil {
 		return err
 	}
-	s, err := New(config.Default().Exc, cat, log)
+	cfg := config.Default().Exc
+	cfg.Socket, cfg.DataDir = filepath.Join(dir, "s"), filepath.Join(dir, "data", "exc")
+	s, err := New(cfg, cat, log)
 	if err != nil {
 		return err
 	}
@@ -129,12 +131,15 @@ func newService(t testing.TB, change func(*config.Exc), files map[string]string)
 	zinotest.Must(t, err)
 	t.Cleanup(func() { cat.Close() })
 	cfg := config.Default().Exc
-	cfg.DataDir = filepath.Join(dir, "data", "exc")
+	cfg.Socket, cfg.DataDir = filepath.Join(dir, "s"), filepath.Join(dir, "data", "exc")
 	if change != nil {
 		change(&cfg)
 	}
 	s, err := newIn(dir, cfg, cat, log)
 	zinotest.Must(t, err)
-	t.Cleanup(func() { s.Close() })
+	lifeline, end, err := os.Pipe()
+	zinotest.Must(t, err)
+	s.EndWith(lifeline)
+	t.Cleanup(func() { end.Close(); s.Close(); lifeline.Close() })
 	return &service{s, dir, lines}
 }
