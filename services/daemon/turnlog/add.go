@@ -137,7 +137,7 @@ func (l *Log) setState(c *change, raw []byte, start int64) {
 	case proto.TurnRunning:
 		l.active, t.Start, l.failed = t, start, proto.Error{}
 	case proto.TurnParked:
-		l.active = t
+		l.active, t.Parked = t, l.Next
 		if s.Reason == proto.ParkedLimit || s.Reason == proto.ParkedBudget {
 			t.Tries++
 		}
@@ -186,7 +186,7 @@ func (l *Log) message(c *change, start int64) {
 		}
 		return
 	}
-	l.user = start
+	l.user, l.asked = start, l.byID[str(c.turnID)]
 	say := str(c.say)
 	if t == nil {
 		return
@@ -261,6 +261,9 @@ func (t *Turn) use(e *event) {
 	in, out := number(e.in), number(e.out)
 	t.Usage.InputTokens += in
 	t.Usage.OutputTokens += out
+	t.Usage.CacheReadTokens += number(e.cacheRead)
+	t.Usage.CacheWriteTokens += number(e.cacheWrite)
+	t.Usage.ReasoningTokens += number(e.reasoning)
 	t.Tokens = in + out
 	if cost, err := strconv.ParseFloat(string(e.cost), 64); err == nil && !math.IsNaN(cost) && !math.IsInf(cost, 0) {
 		if t.Usage.CostUSD == nil {

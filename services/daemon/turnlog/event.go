@@ -14,6 +14,7 @@ type event struct {
 	role, text, partial, say, via     []byte
 	id, name, input, useID, synthetic []byte
 	in, out, cost, provider, model    []byte
+	cacheRead, cacheWrite, reasoning  []byte
 }
 
 // parse splits an event. Of one that is not a JSON object it may find a part.
@@ -53,6 +54,12 @@ func parse(raw []byte) (e event) {
 			e.in = value
 		case "output_tokens":
 			e.out = value
+		case "cache_read_tokens":
+			e.cacheRead = value
+		case "cache_write_tokens":
+			e.cacheWrite = value
+		case "reasoning_tokens":
+			e.reasoning = value
 		case "cost_usd":
 			e.cost = value
 		case "provider":

@@ -42,6 +42,7 @@ type Log struct {
 	calls  []openCall  // without a result, of all turns and of none
 	says   []Say       // the last ones, delivered or not
 	user   int64       // offset of the last message of the user, -1 if there is none
+	asked  *Turn       // its turn
 	failed proto.Error // of the last error event
 }
 
@@ -81,7 +82,7 @@ type Turn struct {
 	Tries int
 	// Step is the number of the last inference that was stored.
 	Step int
-	// Usage is the sum over its inferences; its CostUSD is nil while unknown.
+	// Usage is the sum over its inferences; CostUSD is nil while unknown.
 	Usage proto.Usage
 	// Tokens are those of the last inference, input and output.
 	Tokens int64
@@ -89,6 +90,8 @@ type Turn struct {
 	// or of the queued one until then, and End the one behind its last turn event, 0
 	// while it is open.
 	First, Start, End int64
+	// Parked is the offset behind the last parked event.
+	Parked int64
 	// Started and Updated are the times of its first and its last event.
 	Started, Updated string
 	// To and ToTurn are where a continued turn goes on.
@@ -192,6 +195,12 @@ func (l *Log) Calls(t *Turn) []proto.OpenCall {
 		calls = append(calls, c.OpenCall)
 	}
 	return calls
+}
+
+// Superseded reports whether the user's last message came after a turn was parked and
+// belongs to another turn.
+func (l *Log) Superseded(t *Turn) bool {
+	return t.State == proto.TurnParked && l.user >= t.Parked && l.asked != t
 }
 
 // OpenTodo returns the entries of the last list that are not done.

@@ -276,6 +276,26 @@ func TestRequested(t *testing.T) {
 	}
 }
 
+func TestSuperseded(t *testing.T) {
+	other := `{"type":"message","role":"user","text":"x"}`
+	for _, c := range []struct {
+		name  string
+		lines []string
+		want  bool
+	}{
+		{"parked", []string{started, asked, limited}, false},
+		{"a message of turn_say", []string{started, asked, limited, steer}, false},
+		{"a turn queued behind it", []string{started, asked, limited, queued2}, false},
+		{"another turn", []string{started, asked, limited, start2, asked2}, true},
+		{"an older program's turn", []string{started, asked, limited, other}, true},
+		{"before it was parked", []string{other, started, asked, limited}, false},
+		{"running", []string{started, asked, other}, false},
+	} {
+		l := logOf(c.lines...).read()
+		zinotest.Equal(t, c.name, l.Superseded(l.Turn("t-1")), c.want)
+	}
+}
+
 func TestTodo(t *testing.T) {
 	l := logOf(`{"type":"todo","items":[{"text":"a","status":"done"},{"text":"b","status":"active"},{"text":"c","status":"open"}]}`).read()
 	zinotest.Equal(t, "open", fmt.Sprint(l.OpenTodo()), "[{b active} {c open}]")
