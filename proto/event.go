@@ -51,6 +51,7 @@ var events = []Event{
 	event[InferenceUsage](TypeUsage),
 	event[Notice](TypeNotice),
 	event[Interrupted](TypeInterrupted),
+	event[Todo](TypeTodo),
 	event[Checkpoint](TypeCheckpoint),
 }
 

@@ -39,4 +39,5 @@ var Changelog = [...]string{
 	"34 2026-11-22  all of list_sessions, which leaves out the sessions of sub-agents; parent of a session summary; fork_session copies no events of types turn and say, and closes calls",
 	"35 2026-11-22  error code loop, notice loop, note of tool results: a session's turn that repeats a call",
 	"36 2026-11-22  jobs, job_output, job_wait, job_stop, job_keep and job_lease of exc; the methods of a job's supervisor",
+	"37 2026-11-22  tool todo and its packet",
 }

@@ -168,6 +168,13 @@ type TodoItem struct {
 	Status string `json:"status"`
 }
 
+// Values of TodoItem.Status.
+const (
+	TodoOpen   = "open"
+	TodoActive = "active"
+	TodoDone   = "done"
+)
+
 // Points at which agr waits for proceed.
 const (
 	PointCalls    = "calls"    // the inference and the last batch must be stored; then this batch starts

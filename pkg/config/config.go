@@ -76,6 +76,7 @@ type Agr struct {
 	MaxIterations     int    `toml:"max_iterations"`
 	SessionIterations int    `toml:"session_iterations"`
 	ToolOutputBytes   int    `toml:"tool_output_bytes"` // of each output of a command, for the model
+	Todo              bool   `toml:"todo"`              // the tool todo is offered
 	LoopWarn          int    `toml:"loop_warn"`         // equal calls until the model is warned, 0: never
 	LoopStop          int    `toml:"loop_stop"`         // equal calls until the turn is stopped, 0: never
 }
@@ -164,7 +165,7 @@ func Default() *Config {
 		Daemon:          Daemon{Socket: "/run/zino/daemon.sock", DataDir: "data/daemon"},
 		Agent:           Agent{Temperature: 0.7, TopP: 1.0, MaxIterations: 5},
 		Rtr:             Rtr{Socket: "/run/zino/rtr.sock", DataDir: "data/rtr", Streaming: true, StallTimeout: 60},
-		Agr:             Agr{Socket: "/run/zino/agr.sock", MaxIterations: 5, SessionIterations: 200, ToolOutputBytes: 256 << 10, LoopWarn: 5, LoopStop: 10},
+		Agr:             Agr{Socket: "/run/zino/agr.sock", MaxIterations: 5, SessionIterations: 200, ToolOutputBytes: 256 << 10, Todo: true, LoopWarn: 5, LoopStop: 10},
 		Tools:           Catalog{Dir: "tools"},
 		Skills:          Catalog{Dir: "skills"},
 		Sys:             Sys{Socket: "/run/zino/sys.sock", Template: "SYSTEM.md", SessionTemplate: "SESSION.md"},

@@ -227,7 +227,7 @@ func (in *inference) perform() error {
 // findTools looks up the tools of the calls.
 func (in *inference) findTools() {
 	snapshot := in.cat.Snapshot()
-	list := offered(snapshot, in.pages)
+	list := offered(snapshot, in.kit)
 	for i := range in.calls {
 		c, known := &in.calls[i], false
 		if c.tool, known = find(snapshot, list, c.name); !known && c.failure == nil {

@@ -46,7 +46,7 @@ func TestConformance(t *testing.T) {
 	recall := `<tool_call>{"name":"recall","arguments":{"query":"x"}}</tool_call>`
 	eval := `<tool_call>{"name":"page_eval","arguments":{"page":"shop","code":"x"}}</tool_call>`
 	cases := []rpctest.Case{
-		{Name: "tools", Request: `{"type":"tools"}`, Reply: `{"type":"tools","tools":` + string(offer(e.cat.Snapshot(), true)) + `}`},
+		{Name: "tools", Request: `{"type":"tools"}`, Reply: `{"type":"tools","tools":` + string(offer(e.cat.Snapshot(), withPages)) + `}`},
 		{Name: "plain", Request: user("hi", ""), Reply: `{"type":"result","content":"hi","iterations":1}`},
 		{Name: "stream", Request: user("hi", `,"stream":true`), Reply: `{"type":"done","full_text":"hi","iterations":1}`},
 		{Name: "inference", Request: user("block", ""), Block: rtr},

@@ -39,8 +39,12 @@ type env struct {
 	mem    *memory
 }
 
-// ownNames lists the tools of exc, as in the answer to a call of an unknown tool.
-var ownNames = strings.Join(toolNames(offered(&catalog.Snapshot{}, false)), ", ")
+// withTodo is the kit of a turn as configured by default, withPages the same while repl
+// listens.
+var withTodo, withPages = kit{todo: true}, kit{todo: true, pages: true}
+
+// ownNames lists the tools of every session, as in the answer to a call of an unknown tool.
+var ownNames = strings.Join(toolNames(offered(&catalog.Snapshot{}, withTodo)), ", ")
 
 // newEnv starts an agent. The script answers rtr's inferences in order.
 func newEnv(t *testing.T, script ...reply) *env {

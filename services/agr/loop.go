@@ -32,6 +32,7 @@ import (
 type Service struct {
 	limit        int         // inferences of a plain run
 	sessionLimit int         // inferences of a session's turn
+	todo         bool        // offer the tool todo
 	loopWarn     int         // equal calls until the model is warned, 0: never
 	loopStop     int         // equal calls until the turn is stopped, 0: never
 	outputBytes  int         // limit for the output of bash in a result of a session
@@ -52,6 +53,7 @@ func New(cfg *config.Config, cat *catalog.Catalog, log *slog.Logger) *Service {
 	return &Service{
 		limit:        cfg.Agr.MaxIterations,
 		sessionLimit: cfg.Agr.SessionIterations,
+		todo:         cfg.Agr.Todo,
 		loopWarn:     cfg.Agr.LoopWarn,
 		loopStop:     cfg.Agr.LoopStop,
 		outputBytes:  cfg.Agr.ToolOutputBytes,
@@ -87,7 +89,12 @@ func (s *Service) Close() error {
 
 // tools answers with the tools that a session's turn would offer now.
 func (s *Service) tools(ctx context.Context, _ proto.ToolsRequest) (proto.Tools, error) {
-	return proto.Tools{Tools: offer(s.cat.Snapshot(), s.hasPages(ctx))}, nil
+	return proto.Tools{Tools: offer(s.cat.Snapshot(), s.kitOf(ctx))}, nil
+}
+
+// kitOf returns the kit of a turn that starts now.
+func (s *Service) kitOf(ctx context.Context) kit {
+	return kit{todo: s.todo, pages: s.hasPages(ctx)}
 }
 
 // hasPages reports whether repl listens. It is checked once per turn, since repl may
@@ -111,7 +118,7 @@ type turn struct {
 
 	session bool
 	tools   proto.Raw // of a session: what the model is offered
-	pages   bool      // of a session: the tools for live pages are offered
+	kit     kit       // of a session
 
 	barrier    *barrier     // of a session's turn: where it waits for the caller
 	inferences int          // that were answered
@@ -152,8 +159,8 @@ func (s *Service) run(ctx context.Context, req proto.Run, out *rpc.Out) (proto.T
 		return proto.Text{Iterations: new(int)}, nil
 	}
 	if t.session {
-		t.pages = s.hasPages(ctx)
-		t.tools = offer(s.cat.Snapshot(), t.pages)
+		t.kit = s.kitOf(ctx)
+		t.tools = offer(s.cat.Snapshot(), t.kit)
 	}
 	if req.Turn == "" {
 		return t.loop(limit)

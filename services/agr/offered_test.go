@@ -24,7 +24,7 @@ import (
 func TestPagesOffered(t *testing.T) {
 	t.Parallel()
 	b := newEnv(t, says("none yet"), says("there"), says("a plain run"), asks("", native("a", "page_list", "")), says("gone"))
-	plain, paged := string(offer(b.cat.Snapshot(), false)), string(offer(b.cat.Snapshot(), true))
+	plain, paged := string(offer(b.cat.Snapshot(), withTodo)), string(offer(b.cat.Snapshot(), withPages))
 	b.ask(request(question, inSession))
 	_, gone := b.withPages()
 	b.ask(request(question, inSession))
@@ -204,7 +204,7 @@ func TestStrangeSocket(t *testing.T) {
 	if _, last := b.ask(request(question, inSession)); last.Text() != "Done." {
 		t.Errorf("last packet %s", last.Raw)
 	}
-	if got, want := string(b.rtr.asked()[0].Tools), string(offer(b.cat.Snapshot(), true)); got != want {
+	if got, want := string(b.rtr.asked()[0].Tools), string(offer(b.cat.Snapshot(), withPages)); got != want {
 		t.Errorf("offered %s", got)
 	}
 }
@@ -300,7 +300,7 @@ func FuzzEvaluated(f *testing.F) {
 func TestOffered(t *testing.T) {
 	b := newEnv(t, says("one"), says("two"))
 	dir := filepath.Dir(b.path)
-	wants := []string{string(offer(b.cat.Snapshot(), false))}
+	wants := []string{string(offer(b.cat.Snapshot(), withTodo))}
 	b.ask(request(question, inSession))
 	if err := os.WriteFile(filepath.Join(dir, "tools", "perl.json"), []byte(`{"description":"the \"pearl\""}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -308,7 +308,7 @@ func TestOffered(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "skills")); err != nil {
 		t.Fatal(err)
 	}
-	wants = append(wants, string(offer(b.cat.Reload(), false)))
+	wants = append(wants, string(offer(b.cat.Reload(), withTodo)))
 	if wants[0] == wants[1] {
 		t.Fatal("nothing has changed")
 	}
@@ -339,7 +339,7 @@ func TestNoFiles(t *testing.T) {
 	}
 	asked := b.rtr.asked()
 	var offered []proto.Raw
-	if err := json.Unmarshal(asked[0].Tools, &offered); err != nil || len(offered) != len(ownTools) {
+	if err := json.Unmarshal(asked[0].Tools, &offered); err != nil || len(offered) != len(ownTools)+1 {
 		t.Errorf("offered %s", asked[0].Tools)
 	}
 	if got, err := lastMessage(asked[1]); brief(t, got) != "unknown_tool: There is no tool 'task'. There are: "+ownNames+"." || err != nil {
@@ -359,7 +359,7 @@ func TestHiddenNames(t *testing.T) {
 	if got := toolResults(t, asked[1]); len(got) != 1 || brief(t, got[0]) != "from exc" {
 		t.Errorf("the session's model sees %q", got)
 	}
-	if got := string(asked[0].Tools); got != string(offer(b.cat.Snapshot(), false)) {
+	if got := string(asked[0].Tools); got != string(offer(b.cat.Snapshot(), withTodo)) {
 		t.Errorf("offered %s", got)
 	}
 	if got, err := lastMessage(asked[3]); err != nil || got != `<tool_call>{"name":"read","arguments":{"query":"x"}}</tool_call>`+response("No memories found.") {
@@ -420,8 +420,8 @@ func TestOffer(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := string(offer(&c.snapshot, false))
-			rest, ok := strings.CutPrefix(got, strings.TrimSuffix(string(offer(&catalog.Snapshot{}, false)), "]"))
+			got := string(offer(&c.snapshot, withTodo))
+			rest, ok := strings.CutPrefix(got, strings.TrimSuffix(string(offer(&catalog.Snapshot{}, withTodo)), "]"))
 			if want := strings.TrimSuffix(","+c.want, ","); !ok || strings.TrimSuffix(rest, "]") != want {
 				t.Errorf("got  %s\nwant the four, %s", got, want)
 			}
@@ -432,12 +432,15 @@ func TestOffer(t *testing.T) {
 	}
 }
 
-// TestOwn checks that the four tools come first and describe every parameter.
+// TestOwn checks that the tools of every session come first and describe every parameter.
 // They are short, since every turn sends them.
 func TestOwn(t *testing.T) {
-	raw := offer(&catalog.Snapshot{}, false)
+	raw := offer(&catalog.Snapshot{}, kit{})
 	if tokens := len(raw) / 4; tokens >= 500 {
 		t.Errorf("%d tokens", tokens)
+	}
+	if tokens := (len(offer(&catalog.Snapshot{}, withTodo)) - len(raw)) / 4; tokens > 100 {
+		t.Errorf("todo has %d tokens", tokens)
 	}
 	var list []struct {
 		Type     string
@@ -468,9 +471,6 @@ func TestOwn(t *testing.T) {
 				t.Errorf("%s of %s: %+v", name, f.Function.Name, property)
 			}
 		}
-		if indexOf(ownTools, f.Function.Name) < 0 {
-			t.Errorf("%s is not in ownTools", f.Function.Name)
-		}
 	}
 	for _, name := range []string{"", "Read", "execute_bash", taskTool, "recall"} {
 		if indexOf(ownTools, name) >= 0 {
@@ -483,8 +483,8 @@ func TestNames(t *testing.T) {
 	got := toolNames(offered(&catalog.Snapshot{
 		Tools:  []catalog.Tool{{Executor: "bash"}, {Executor: "perl"}, {Name: "recall", Builtin: "recall"}},
 		Skills: []catalog.Skill{{Name: "disk"}},
-	}, false))
-	if want := []string{"read", "write", "edit", "bash", "execute_perl", "recall", "task"}; !slices.Equal(got, want) {
+	}, withTodo))
+	if want := []string{"read", "write", "edit", "bash", "todo", "execute_perl", "recall", "task"}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
 }
@@ -493,12 +493,12 @@ func TestNames(t *testing.T) {
 // are short, and cannot be redefined by a file. Without repl a file can define them.
 func TestOfferPages(t *testing.T) {
 	snapshot := &catalog.Snapshot{Tools: []catalog.Tool{{Name: "page_eval", Builtin: "recall"}, {Name: "recall", Builtin: "recall"}}}
-	for pages, want := range map[bool]string{false: ownNames + ", page_eval, recall", true: ownNames + ", page_list, page_eval, recall"} {
-		if got := strings.Join(toolNames(offered(snapshot, pages)), ", "); got != want {
-			t.Errorf("pages %v: %s", pages, got)
+	for k, want := range map[kit]string{withTodo: ownNames + ", page_eval, recall", withPages: ownNames + ", page_list, page_eval, recall"} {
+		if got := strings.Join(toolNames(offered(snapshot, k)), ", "); got != want {
+			t.Errorf("%+v: %s", k, got)
 		}
 	}
-	without, with := offer(&catalog.Snapshot{}, false), offer(&catalog.Snapshot{}, true)
+	without, with := offer(&catalog.Snapshot{}, withTodo), offer(&catalog.Snapshot{}, withPages)
 	if tokens := (len(with) - len(without)) / 4; tokens > 250 {
 		t.Errorf("%d tokens", tokens)
 	}
@@ -512,11 +512,11 @@ func TestOfferPages(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(with, &list); err != nil || len(list) != len(ownTools)+2 {
+	if err := json.Unmarshal(with, &list); err != nil || len(list) != len(ownTools)+3 {
 		t.Fatalf("%s: %v", with, err)
 	}
 	for i, required := range []string{"", "page code"} {
-		f := list[len(ownTools)+i].Function
+		f := list[len(ownTools)+1+i].Function
 		if indexOf(pageTools, f.Name) < 0 || f.Description == "" || f.Parameters.Type != "object" || f.Parameters.Required == nil || strings.Join(f.Parameters.Required, " ") != required {
 			t.Errorf("%+v", f)
 		}

@@ -180,12 +180,21 @@ func indexOf(tools []tool, name string) int {
 // called from the text.
 var validName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// offered returns the tools of a session's turn: its own, those for pages if pages is
-// set, executors and built-in tools of the catalog, and one for all skills. Files
-// cannot redefine the names of the first two.
-func offered(snapshot *catalog.Snapshot, pages bool) []tool {
+// kit says which tools a turn has besides those of every session and of files.
+type kit struct {
+	todo  bool // configured
+	pages bool // repl listens
+}
+
+// offered returns the tools of a session's turn: its own, those of its kit, executors
+// and built-in tools of the catalog, and one for all skills. Files cannot redefine the
+// names of the first two.
+func offered(snapshot *catalog.Snapshot, k kit) []tool {
 	list := slices.Clone(ownTools)
-	if pages {
+	if k.todo {
+		list = append(list, todoTool)
+	}
+	if k.pages {
 		list = append(list, pageTools...)
 	}
 	for _, t := range snapshot.Executors() {
@@ -218,9 +227,9 @@ func find(snapshot *catalog.Snapshot, list []tool, name string) (tool, bool) {
 }
 
 // offer encodes the tools of a turn for rtr's infer.
-func offer(snapshot *catalog.Snapshot, pages bool) proto.Raw {
+func offer(snapshot *catalog.Snapshot, k kit) proto.Raw {
 	list := proto.Raw{'['}
-	for i, t := range offered(snapshot, pages) {
+	for i, t := range offered(snapshot, k) {
 		if i > 0 {
 			list = append(list, ',')
 		}

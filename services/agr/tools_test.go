@@ -411,7 +411,7 @@ func TestNativeMemory(t *testing.T) {
 			t.Fatalf("last packet %s", last.Raw)
 		}
 		asked := b.rtr.asked()
-		if got, want := string(asked[0].Tools), string(offer(b.cat.Snapshot(), false)); got != want || !strings.Contains(got, `"name":"recall"`) || !strings.Contains(got, "keeps <it>") {
+		if got, want := string(asked[0].Tools), string(offer(b.cat.Snapshot(), withTodo)); got != want || !strings.Contains(got, `"name":"recall"`) || !strings.Contains(got, "keeps <it>") {
 			t.Errorf("offered %s\nwant %s", got, want)
 		}
 		for i, got := range toolResults(t, asked[1]) {
