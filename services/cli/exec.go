@@ -4,15 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"zino/pkg/config"
+	"zino/pkg/rpc"
+	"zino/proto"
 	"zino/services/cli/command"
 	"zino/services/cli/connect"
+	"zino/services/cli/doctor"
 	"zino/services/cli/render"
+	"zino/services/cli/status"
 	"zino/services/cli/turn"
 )
 
@@ -21,10 +27,16 @@ import (
 const inputTimeout = 3 * time.Second
 
 // execFlags are the flags of zino exec, and of zino -p.
-type execFlags struct{ prompt string }
+type execFlags struct {
+	prompt string
+	detach bool
+	input  string
+}
 
 func (e *execFlags) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&e.prompt, "prompt", "p", "", "the `PROMPT` to run")
+	cmd.Flags().BoolVar(&e.detach, "detach", false, "start the turn of a prompt and leave; see zino attach")
+	cmd.Flags().StringVar(&e.input, "input", command.FormatText, "what standard input is: `FORM` text, part of the prompt, or json, commands for the turn")
 }
 
 func newExec(env *command.Env) *cobra.Command {
@@ -35,7 +47,15 @@ func newExec(env *command.Env) *cobra.Command {
 
 The prompt is the text of -p, or the words of the command. What a pipe or a file
 gives on standard input is appended to it, or is the prompt if there is no other.
-The turn is kept as a session, see zino sessions, unless --no-save is given.`,
+The turn is kept as a session, see zino sessions, unless --no-save is given.
+
+Where services keep running (zino up, or units) the turn goes on when the terminal is
+closed; zino attach shows it again. Ctrl-C, SIGTERM and a closed standard output
+interrupt it. --detach only starts it: the session's id goes to standard output.
+
+With --input json --format json each line of standard input is a command for the turn:
+{"type":"say","text":"…"} adds a message, {"type":"cancel"} interrupts. The answers are
+packets among the events.`,
 		Example: "  zino exec 'find the flaky test'\n  zino exec -p 'what does this do?' <main.go\n" +
 			"  git diff | zino exec -p 'write a commit message' --no-save\n  zino exec <prompt.txt",
 		RunE: func(cmd *cobra.Command, args []string) error { return e.run(cmd, env, args) },
@@ -57,7 +77,7 @@ func (e *execFlags) run(cmd *cobra.Command, env *command.Env, args []string) err
 	ctx, stop := command.UntilSignal(cmd.Context())
 	defer stop()
 	command.CatchPipe()
-	err := runPrompt(ctx, env, prompt)
+	err := e.runPrompt(ctx, env, prompt)
 	if err != nil && ctx.Err() != nil && !errors.Is(err, render.ErrInterrupted) && !errors.Is(err, render.ErrDetached) {
 		env.Interrupted()
 		return command.Interruption(ctx)
@@ -65,14 +85,34 @@ func (e *execFlags) run(cmd *cobra.Command, env *command.Env, args []string) err
 	return err
 }
 
-func runPrompt(ctx context.Context, env *command.Env, prompt string) error {
+// check refuses flags that exclude each other.
+func (e *execFlags) check(env *command.Env) error {
+	switch commands := e.input == command.FormatJSON; {
+	case !commands && e.input != command.FormatText:
+		return render.Usage("--input %q is neither text nor json", e.input)
+	case commands && !env.JSON():
+		return render.Usage("--input json needs --format json, for the answers")
+	case commands && (e.detach || env.NoSave):
+		return render.Usage("--input json is for a turn that is stored and followed: leave --detach and --no-save out")
+	case e.detach && env.NoSave:
+		return render.Usage("a detached turn is stored: leave --no-save or --detach out")
+	}
+	return nil
+}
+
+func (e *execFlags) runPrompt(ctx context.Context, env *command.Env, prompt string) error {
+	if err := e.check(env); err != nil {
+		return err
+	}
 	req, err := env.Request()
 	if err != nil {
 		return err
 	}
-	input, err := readStdin(ctx, env, strings.TrimSpace(prompt) == "")
-	if err != nil {
-		return err
+	input := ""
+	if e.input == command.FormatText {
+		if input, err = readStdin(ctx, env, strings.TrimSpace(prompt) == ""); err != nil {
+			return err
+		}
 	}
 	switch req.Message = prompt; {
 	case strings.TrimSpace(input) == "":
@@ -89,7 +129,7 @@ func runPrompt(ctx context.Context, env *command.Env, prompt string) error {
 		return err
 	}
 	env.OnHangup = cfg.CLI.OnHangup
-	d, err := env.ConnectForTurn(ctx, cfg, connect.StorageOptional)
+	d, err := e.connect(ctx, env, cfg)
 	if err != nil {
 		return err
 	}
@@ -102,8 +142,11 @@ func runPrompt(ctx context.Context, env *command.Env, prompt string) error {
 	if err != nil {
 		return connect.Explain(err)
 	}
-	turn.NoteLoaded(env, known)
 	req.SessionID, req.NoSave = id, env.NoSave
+	if e.detach {
+		return detach(ctx, env, d, req)
+	}
+	turn.NoteLoaded(env, known)
 	stored := id
 	if env.NoSave {
 		stored = ""
@@ -112,8 +155,52 @@ func runPrompt(ctx context.Context, env *command.Env, prompt string) error {
 	if err := turns.Begin(stored); err != nil {
 		return render.OutputError(err)
 	}
-	_, err = turn.Run(ctx, env, d, req, turns)
+	var commands io.Reader
+	if e.input == command.FormatJSON {
+		commands = env.In
+	}
+	_, err = turn.RunInput(ctx, env, d, req, turns, commands)
 	return err
+}
+
+// connect returns a daemon for the turn. A detached turn needs one that stays.
+func (e *execFlags) connect(ctx context.Context, env *command.Env, cfg *config.Config) (*connect.Daemon, error) {
+	if !e.detach {
+		return env.ConnectForTurn(ctx, cfg, connect.StorageOptional)
+	}
+	d, err := env.Find(ctx, cfg, false)
+	if err != nil {
+		return nil, err
+	}
+	if d != nil {
+		if err := d.Ping(ctx); errors.Is(err, rpc.ErrConnect) {
+			d.Close()
+			return nil, connect.Explain(err)
+		}
+	}
+	if d == nil || d.Private {
+		return nil, errors.New("--detach needs a running constellation: start zino up, or the service")
+	}
+	return d, nil
+}
+
+// detach starts a turn and prints where to find it.
+func detach(ctx context.Context, env *command.Env, d *connect.Daemon, req proto.Chat) error {
+	started, err := turn.Start(ctx, d, req)
+	if err != nil {
+		return connect.Explain(d.ExplainKey(err))
+	}
+	if env.JSON() {
+		turns := render.NewJSONTurns(env.Out)
+		err = errors.Join(turns.Begin(started.SessionID), turns.Packet("turn", started))
+	} else {
+		err = env.PrintLine(started.SessionID)
+	}
+	env.Say("Turn %s started. Follow it: zino attach %s", started.Turn, turn.ShortID(started.SessionID))
+	if status.UserListens(ctx) && connect.IsUserSocket(d.Client.Path) && !doctor.Lingers() {
+		env.Say("Note: this turn pauses when you log out: loginctl enable-linger")
+	}
+	return render.OutputError(err)
 }
 
 // readStdin reads standard input if it is a pipe, a socket or a file. If there is a

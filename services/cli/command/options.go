@@ -124,7 +124,7 @@ func RunsTurns(cmd *cobra.Command, args []string) bool {
 	if !cmd.HasParent() {
 		return len(args) == 0
 	}
-	return slices.Contains([]string{"exec", "resume", "chat"}, cmd.Name())
+	return slices.Contains([]string{"exec", "resume", "chat", "attach"}, cmd.Name())
 }
 
 // JSON reports whether --json or --format json was given.

@@ -20,6 +20,7 @@ import (
 	"zino/services/cli/connect"
 	"zino/services/cli/render"
 	"zino/services/cli/sessions"
+	"zino/services/cli/turn"
 )
 
 // Timeout is how long the Tab key waits for the answer of a service. Tests, which
@@ -33,9 +34,9 @@ func Complete(env *command.Env, root *cobra.Command, by []string) {
 	flags := map[string]cobra.CompletionFunc{
 		"model": c.models, "session": c.sessions, "from-session": c.sessions, "root": directories, "dir": directories, "serve": directories,
 		"sandbox": fixed(proto.LevelNames()), "provider": fixed(append([]string{"auto", "offline"}, config.Providers...)),
-		"format": fixed([]string{command.FormatText, command.FormatJSON}), "by": fixed(by), "effort": fixed(config.Efforts),
+		"format": fixed([]string{command.FormatText, command.FormatJSON}), "input": fixed([]string{command.FormatText, command.FormatJSON}), "by": fixed(by), "effort": fixed(config.Efforts),
 	}
-	for _, name := range []string{"goal", "prompt", "system-prompt", "channel", "max-tokens", "tag", "timeout", "agent", "http", "since", "until", "limit"} {
+	for _, name := range []string{"goal", "prompt", "system-prompt", "channel", "max-tokens", "tag", "timeout", "agent", "http", "since", "until", "limit", "from"} {
 		flags[name] = cobra.NoFileCompletions
 	}
 	visit(root, func(cmd *cobra.Command) {
@@ -71,6 +72,8 @@ func (c *completer) arguments(cmd *cobra.Command) cobra.CompletionFunc {
 	switch strings.TrimPrefix(cmd.CommandPath(), "zino ") {
 	case "sessions show", "sessions resume", "resume", "sessions export", "sessions fork":
 		return first(c.sessions)
+	case "attach", "say", "stop":
+		return first(c.openTurns)
 	case "sessions rm":
 		return c.sessions
 	case "describe":
@@ -176,6 +179,23 @@ func (c *completer) sessions(cmd *cobra.Command, args []string, word string) (id
 			ids = append(ids, cobra.CompletionWithDesc(s.SessionID, render.Cut(render.Line(s.Text), width)))
 		}
 	}
+	return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+}
+
+// openTurns completes ids of sessions with an open turn.
+func (c *completer) openTurns(cmd *cobra.Command, _ []string, word string) (ids []string, _ cobra.ShellCompDirective) {
+	const width = 40 // cells of the message
+	c.ask(cmd.Context(), func(ctx context.Context, d *connect.Daemon) error {
+		open, err := turn.Open(ctx, d, false)
+		seen := map[string]bool{}
+		for _, t := range open {
+			if strings.HasPrefix(t.SessionID, word) && !seen[t.SessionID] {
+				seen[t.SessionID] = true
+				ids = append(ids, cobra.CompletionWithDesc(t.SessionID, render.Cut(render.Line(t.Text), width)))
+			}
+		}
+		return err
+	})
 	return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 

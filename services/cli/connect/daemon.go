@@ -71,6 +71,7 @@ type Daemon struct {
 	Client  *rpc.Client
 	Named   bool     // see Place
 	Version string   // empty before Ping
+	Private bool     // the daemon ends with the run that started it; known after Ping
 	passEnv []string // [exc] pass_env
 	private *private // the services behind it, if this run started them
 }
@@ -109,7 +110,7 @@ func (d *Daemon) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	pong, err := rpc.Call(ctx, d.Client, proto.Ping, proto.PingRequest{})
-	d.Version = pong.Version
+	d.Version, d.Private = pong.Version, pong.Lifetime == proto.LifetimePrivate
 	return err
 }
 

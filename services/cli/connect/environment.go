@@ -66,6 +66,12 @@ func (d *Daemon) WithEnvironment(req proto.Chat) proto.Chat {
 	return req
 }
 
+// IsUserSocket reports whether a socket is that of the caller's own daemon.
+func IsUserSocket(path string) bool {
+	dir, err := RuntimeDir()
+	return err == nil && path == filepath.Join(dir, "daemon.sock")
+}
+
 // isOwnSocket reports whether a socket belongs to services of the caller.
 func isOwnSocket(path string) bool {
 	info, err := os.Stat(path)

@@ -79,8 +79,8 @@ func (d *doctor) checkServices(ctx context.Context) []finding {
 		}
 		list = append(list, warned(restart, "the services are version %s and zino is version %s", version, rpc.Build))
 	}
-	if units && !lingers() {
-		list = append(list, warned("loginctl enable-linger", "your services stop when you log out"))
+	if units && !Lingers() {
+		list = append(list, warned("loginctl enable-linger", "your services stop when you log out: turns pause until you log in again, and jobs end"))
 	}
 	if list == nil {
 		list = append(list, passed("%d services answer, the daemon on %s", len(reports), running.Client.Path))
@@ -116,8 +116,8 @@ func (d *doctor) inspectAll(ctx context.Context, running *connect.Daemon) []stat
 	return reports
 }
 
-// lingers reports whether the user's services continue after logout.
-func lingers() bool {
+// Lingers reports whether the user's services continue after logout.
+func Lingers() bool {
 	caller, err := user.Current()
 	if err != nil {
 		return true // not known

@@ -1,8 +1,11 @@
 package turn
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"io"
 	"time"
 
 	"zino/pkg/rpc"
@@ -30,13 +33,16 @@ type follower struct {
 	d       *connect.Daemon
 	turns   render.Turns
 	session string
-	turn    string // empty: the open turn, else the last one
-	next    *int64 // where to go on after a lost connection; nil: at the start of the turn
-	raw     bool   // pass packets on as they are
-	strip   bool   // remove the fields that packets of a chat do not have
-	own     bool   // this run sent the turn's first message: do not render it
+	turn    string    // empty: the open turn, else the last one
+	next    *int64    // where to go on after a lost connection; nil: at the start of the turn
+	raw     bool      // pass packets on as they are
+	strip   bool      // remove the fields that packets of a chat do not have
+	own     bool      // this run sent the turn's first message: do not render it
+	input   io.Reader // commands for the turn; nil: none
 
 	text     answerText
+	paused   bool // the renderer was ended and began again
+	live     bool // the replay has ended
 	received bool // since the last connection was lost
 	moved    *render.Continued
 	ended    *render.TurnEnd
@@ -99,6 +105,7 @@ func isLost(err error, again bool) bool {
 func (f *follower) packet(typ string, payload []byte) error {
 	f.received = true
 	var place struct {
+		Turn string `json:"turn,omitzero"`
 		Next *int64 `json:"next,omitzero"`
 	}
 	if err := wire.DecodeReply(payload, &place); err != nil {
@@ -106,6 +113,13 @@ func (f *follower) packet(typ string, payload []byte) error {
 	}
 	if place.Next != nil {
 		f.next = place.Next
+	}
+	if f.ended != nil && place.Turn != "" && place.Turn != f.ended.Turn { // a replay of several turns
+		f.ended = nil
+	}
+	if typ == render.TypeLive {
+		f.live = true
+		f.turn = cmp.Or(f.turn, place.Turn)
 	}
 	if f.raw {
 		if err := f.render(typ, payload); err != nil {
@@ -119,7 +133,7 @@ func (f *follower) packet(typ string, payload []byte) error {
 			return err
 		}
 		if f.turn == "" || end.Turn == "" || end.Turn == f.turn {
-			end.Result = append(proto.Raw(nil), end.Result...)
+			end.Result = bytes.Clone(end.Result)
 			if end.State != proto.TurnContinued {
 				f.ended = &end
 			}
@@ -171,7 +185,14 @@ func (f *follower) event(typ string, payload []byte) error {
 		if err := wire.DecodeReply(payload, &final); err != nil {
 			return err
 		}
-		if err := f.piece(f.text.final(final.Text)); err != nil {
+		shown := len(f.text.shown) > 0
+		rest, retracted := f.text.final(final.Text)
+		if shown && f.paused && rest == "" { // or else the renderer prints all of it again
+			if err := f.render(proto.TypeAssistantDelta, []byte(`{"type":"assistant_delta","text":""}`)); err != nil {
+				return err
+			}
+		}
+		if err := f.piece(rest, retracted); err != nil {
 			return err
 		}
 	}

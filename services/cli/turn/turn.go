@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io"
 	"strings"
 	"syscall"
 	"time"
@@ -23,9 +24,19 @@ import (
 // error was rendered, and ErrDetached if the turn goes on without this run. session is
 // where the turn ended: another session if it was continued there.
 func Run(ctx context.Context, env *command.Env, d *connect.Daemon, req proto.Chat, turns render.Turns) (session string, err error) {
+	return RunInput(ctx, env, d, req, turns, nil)
+}
+
+// RunInput is Run, with commands for the turn from in, which may be nil: see Input.
+func RunInput(ctx context.Context, env *command.Env, d *connect.Daemon, req proto.Chat, turns render.Turns, in io.Reader) (session string, err error) {
 	turns.Turn()
 	var done render.Done
 	f := &follower{d: d, turns: turns, session: req.SessionID, strip: env.JSON(), own: true}
+	if in != nil {
+		f.turns = &lockedTurns{Turns: turns}
+		f.input = in
+	}
+	turns = f.turns
 	if env.NoSave {
 		done, err = chat(ctx, d, req, turns)
 	} else if done, err = f.run(ctx, env, req); isOlder(err) {
@@ -84,13 +95,16 @@ func isOlder(err error) bool {
 // run starts a turn and follows it. If ctx ends first, the turn goes on or is canceled:
 // see leave.
 func (f *follower) run(ctx context.Context, env *command.Env, req proto.Chat) (render.Done, error) {
-	started, err := f.start(ctx, req)
+	started, err := start(ctx, f.d, req)
 	if err != nil {
 		return render.Done{}, err
 	}
 	f.session, f.turn, f.next = started.SessionID, started.Turn, started.Next
 	if started.State == proto.TurnQueued || started.State == proto.TurnWaiting {
 		f.turns.Status(started.State)
+	}
+	if f.input != nil {
+		go f.commands(f.input)
 	}
 	err = f.follow(ctx)
 	_, writing := errors.AsType[writeError](err)
@@ -109,14 +123,14 @@ const leaveLimit = 6 * time.Second
 
 // start starts a turn. Until the daemon has answered, ctx does not cancel it at once:
 // the caller must know the turn to cancel it.
-func (f *follower) start(ctx context.Context, req proto.Chat) (started Started, err error) {
+func start(ctx context.Context, d *connect.Daemon, req proto.Chat) (started Started, err error) {
 	call, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(leaveLimit, cancel) })()
-	request, lost := startRequestOf(f.d.WithEnvironment(req), rand.Text()), false
+	request, lost := startRequestOf(d.WithEnvironment(req), rand.Text()), false
 	for begun := time.Now(); ; {
-		started, err = rpc.Call(call, f.d.Client, methodStart, request)
-		lost = f.d.Started() == nil && (errors.Is(err, rpc.ErrHungUp) || lost && isLost(err, true))
+		started, err = rpc.Call(call, d.Client, methodStart, request)
+		lost = d.Started() == nil && (errors.Is(err, rpc.ErrHungUp) || lost && isLost(err, true))
 		if !lost || ctx.Err() != nil || time.Since(begun) >= ReconnectLimit {
 			break
 		}

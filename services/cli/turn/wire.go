@@ -59,6 +59,7 @@ type SayRequest struct {
 	Mode      string `json:"mode,omitzero"`
 	Turn      string `json:"turn,omitzero"`
 	RequestID string `json:"request_id,omitzero"`
+	Say       string `json:"say,omitzero"`
 }
 
 // Said is the answer to a SayRequest.

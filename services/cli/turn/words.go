@@ -50,3 +50,27 @@ func shellWords(name string, words []string) string {
 	}
 	return strings.Join(line, " ")
 }
+
+// Find is Named for commands about turns: the first word may also be the id of a turn or
+// the beginning of it. turn is empty if it names a session.
+func Find(ctx context.Context, cmd *cobra.Command, d *connect.Daemon, words []string) (session, turn string, err error) {
+	if len(words) > 0 && len(words[0]) > len("t-") && strings.HasPrefix(words[0], "t-") {
+		list, err := Open(ctx, d, true)
+		if err != nil {
+			return "", "", err
+		}
+		for _, t := range list {
+			if strings.HasPrefix(t.Turn, words[0]) && turn != "" {
+				return "", "", sessionError(proto.CodeInvalid, "several turns begin with %q", words[0])
+			}
+			if strings.HasPrefix(t.Turn, words[0]) {
+				session, turn = t.SessionID, t.Turn
+			}
+		}
+	}
+	if turn != "" {
+		return session, turn, nil
+	}
+	found, err := Named(ctx, cmd, d, words)
+	return found.SessionID, "", err
+}

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"zino/services/cli/command"
+	"zino/services/cli/connect"
+	"zino/services/cli/render"
+	"zino/services/cli/turn"
+)
+
+func newSay(env *command.Env) *cobra.Command {
+	queue := false
+	cmd := &cobra.Command{
+		Use: "say ID TEXT...", Short: "send a message to a turn that is running", Annotations: command.PrintsJSON,
+		Long: `Send a message to the open turn of a session: the model reads it with its next
+inference. With --queue it becomes a turn of its own, behind the open one.`,
+		Example: "  zino say 5b0c use the staging database\n  zino say 5b0c --queue 'now write the changelog'",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return env.WithDaemon(cmd, false, connect.StorageRequired, func(ctx context.Context, d *connect.Daemon) error {
+				session, id, err := turn.Find(ctx, cmd, d, args)
+				if err != nil {
+					return err
+				}
+				text := strings.Join(args[1:], " ")
+				if strings.TrimSpace(text) == "" {
+					return command.Mistake(cmd, "name the text behind the id")
+				}
+				return say(ctx, env, d, turn.SayRequest{SessionID: session, Turn: id, Text: text, Mode: mode(queue)})
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&queue, "queue", false, "send it as a turn of its own, behind the open one")
+	return cmd
+}
+
+func mode(queue bool) string {
+	if queue {
+		return "queue"
+	}
+	return ""
+}
+
+func say(ctx context.Context, env *command.Env, d *connect.Daemon, req turn.SayRequest) error {
+	said, err := turn.Say(ctx, d, req)
+	switch {
+	case err != nil:
+		return err
+	case env.JSON():
+		return render.JSON(env.Out, said)
+	case said.Mode == "queue":
+		return env.PrintLine("Queued as the next turn.")
+	}
+	return env.PrintLine("Queued for the next inference.")
+}

@@ -1,0 +1,116 @@
+package turn
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"sync"
+
+	"zino/pkg/rpc"
+	"zino/pkg/wire"
+	"zino/proto"
+	"zino/services/cli/render"
+)
+
+// lockedTurns is a renderer for packets of a turn and answers to commands, which come
+// from different goroutines. What comes after the end is dropped.
+type lockedTurns struct {
+	render.Turns
+	mu    sync.Mutex
+	ended bool
+}
+
+func (l *lockedTurns) Event(typ string, payload []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return nil
+	}
+	return l.Turns.Event(typ, payload)
+}
+
+func (l *lockedTurns) End(done render.Done, err error) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	return l.Turns.End(done, err)
+}
+
+// inputLineMax is the longest line of Input in bytes.
+const inputLineMax = 1 << 20
+
+// Input is a line of `zino exec --input json`: a command for the turn.
+type Input struct {
+	// Type is "say" or "cancel".
+	Type string `json:"type"`
+	// Text is the message, with say.
+	Text string `json:"text,omitzero"`
+	// Mode is "steer" or "queue", with say; absent: steer.
+	Mode string `json:"mode,omitzero"`
+	// Say is a message that was not delivered yet: an empty text withdraws it.
+	Say string `json:"say,omitzero"`
+}
+
+// parseInput reads one line of input.
+func parseInput(line []byte) (in Input, err error) {
+	if err := wire.DecodeReply(line, &in); err != nil {
+		return in, err
+	}
+	if in.Type != "say" && in.Type != "cancel" {
+		return in, fmt.Errorf("unknown type %q (want say or cancel)", in.Type)
+	}
+	return in, nil
+}
+
+// commands carries out the lines of input and renders the answers. A line that fails is
+// a notice: error is the packet that ends a turn.
+func (f *follower) commands(input io.Reader) {
+	lines := bufio.NewScanner(input)
+	lines.Buffer(nil, inputLineMax)
+	for lines.Scan() {
+		line := bytes.TrimSpace(lines.Bytes())
+		if len(line) == 0 {
+			continue
+		}
+		in, err := parseInput(line)
+		if err == nil {
+			err = f.command(in)
+		}
+		if err != nil {
+			f.notice("standard input: " + err.Error())
+		}
+	}
+	if err := lines.Err(); err != nil {
+		f.notice("standard input is not read any more: " + err.Error())
+	}
+}
+
+func (f *follower) command(in Input) error {
+	ctx, stop := context.WithTimeout(context.Background(), leaveLimit)
+	defer stop()
+	if in.Type == "cancel" {
+		canceled, err := rpc.Call(ctx, f.d.Client, methodCancel, cancelRequest{SessionID: f.session, Turn: f.turn})
+		return f.answer(err, methodCancel.Reply, canceled)
+	}
+	said, err := rpc.Call(ctx, f.d.Client, methodSay, SayRequest{SessionID: f.session, Text: in.Text, Mode: in.Mode, Say: in.Say})
+	return f.answer(err, methodSay.Reply, said)
+}
+
+// answer renders the answer to a command. An error of the renderer ends the turn with
+// the next packet.
+func (f *follower) answer(err error, typ string, v any) error {
+	if err != nil {
+		return err
+	}
+	packet, err := wire.AppendObject(nil, typ, v)
+	if err == nil {
+		f.turns.Event(typ, packet)
+	}
+	return err
+}
+
+func (f *follower) notice(text string) {
+	f.answer(nil, proto.TypeNotice, proto.Notice{Kind: proto.NoticeWarning, Text: text}) // cannot fail: it is valid
+}
