@@ -57,17 +57,7 @@ func stop(ctx context.Context, env *command.Env, d *connect.Daemon, session, id 
 // runningJobs lists the background jobs of a session. If they cannot be asked for, there
 // is nothing to hint at.
 func runningJobs(ctx context.Context, d *connect.Daemon, session string) (ids []string) {
-	type request struct {
-		SessionID string `json:"session_id"`
-	}
-	type job struct {
-		ID    string `json:"id"`
-		State string `json:"state"`
-	}
-	type reply struct {
-		Jobs []job `json:"jobs"`
-	}
-	list, err := connect.Forward(ctx, d, "exc", proto.Method[request, reply]{Service: "exc", Type: "jobs", Reply: "job_list"}, request{session})
+	list, err := connect.Forward(ctx, d, "exc", proto.ExcJobs, proto.ListJobs{SessionID: session})
 	if err != nil {
 		return nil
 	}

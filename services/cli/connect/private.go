@@ -92,10 +92,10 @@ func privateDir() (string, error) {
 // checkStorage reports whether the data directories can be written. If not, it warns
 // and points cfg to dir.
 func (t *Target) checkStorage(cfg *config.Config, dir string) bool {
-	err := cmp.Or(Probe(cfg.Mem.DataDir), Probe(cfg.Mem.SessionsDir), Probe(cfg.Exc.DataDir))
+	err := cmp.Or(Probe(cfg.Mem.DataDir), Probe(cfg.Mem.SessionsDir), Probe(cfg.Exc.DataDir), Probe(cfg.Daemon.DataDir))
 	if err != nil {
 		t.Say("Warning: nothing is kept of this run: %v", err)
-		cfg.Mem.DataDir, cfg.Exc.DataDir = filepath.Join(dir, "data"), filepath.Join(dir, "data", "exc")
+		cfg.Mem.DataDir, cfg.Exc.DataDir, cfg.Daemon.DataDir = filepath.Join(dir, "data"), filepath.Join(dir, "data", "exc"), filepath.Join(dir, "data", "daemon")
 		skipUnreachable(cfg, dir)
 	}
 	return err == nil

@@ -30,7 +30,7 @@ func TestBaseOutOfReach(t *testing.T) {
 	if printed := zinotest.Read(t, stderr.Name()); !strings.HasPrefix(printed, "Warning: nothing is kept of this run: ") || strings.Count(printed, "\n") != 1 {
 		t.Errorf("printed %q", printed)
 	}
-	for name, path := range map[string]string{"data": cfg.Mem.DataDir, "data/exc": cfg.Exc.DataDir, "tools": cfg.Tools.Dir, "skills": cfg.Skills.Dir, "SYSTEM.md": cfg.Sys.Template} {
+	for name, path := range map[string]string{"data": cfg.Mem.DataDir, "data/exc": cfg.Exc.DataDir, "data/daemon": cfg.Daemon.DataDir, "tools": cfg.Tools.Dir, "skills": cfg.Skills.Dir, "SYSTEM.md": cfg.Sys.Template} {
 		if path != filepath.Join(w.runtime, name) {
 			t.Errorf("%s is at %s", name, path)
 		}

@@ -112,7 +112,7 @@ func (d *doctor) checkDirectories(context.Context) []finding {
 		return []finding{failed("export HOME=~", "there is no directory for your files: %v", err)}
 	}
 	var list []finding
-	dirs := []string{d.base, d.cfg.Mem.DataDir, d.cfg.Rtr.DataDir, d.cfg.Exc.DataDir, cmp.Or(d.cfg.Mem.SessionsDir, d.cfg.Mem.DataDir), filepath.Join(d.base, "log")}
+	dirs := []string{d.base, d.cfg.Mem.DataDir, d.cfg.Rtr.DataDir, d.cfg.Exc.DataDir, d.cfg.Daemon.DataDir, cmp.Or(d.cfg.Mem.SessionsDir, d.cfg.Mem.DataDir), filepath.Join(d.base, "log")}
 	if store, err := keys.OpenUser(os.Getenv); err == nil {
 		dirs = append(dirs, store.Dir())
 	}

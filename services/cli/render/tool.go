@@ -45,9 +45,11 @@ func requestedLine(call proto.ToolRequested) string {
 type envelope struct {
 	OK   bool `json:"ok"`
 	Data struct {
-		ExitCode    *int `json:"exit_code,omitzero"`
-		TimedOut    bool `json:"timed_out,omitzero"`
-		Interrupted bool `json:"interrupted,omitzero"`
+		ExitCode    *int   `json:"exit_code,omitzero"`
+		TimedOut    bool   `json:"timed_out,omitzero"`
+		Interrupted bool   `json:"interrupted,omitzero"`
+		Job         string `json:"job,omitzero"`
+		Running     bool   `json:"running,omitzero"` // the job goes on in the background
 	} `json:"data,omitzero"`
 	Error proto.ToolError `json:"error,omitzero"`
 }
@@ -64,6 +66,8 @@ func finishedLines(call proto.ToolFinished) []string {
 	case !call.OK && !result.OK: // older daemons set only result.OK
 		why := cmp.Or(result.Error.Code, "failed") + ": " + result.Error.Message
 		lines = append(lines, "Tool failed: "+name+" "+text.Clip(Line(why), callMax))
+	case result.Data.Job != "" && result.Data.Running:
+		lines = append(lines, "Tool finished: "+name+" job="+Line(result.Data.Job)+" running")
 	case result.Data.Interrupted:
 		lines = append(lines, "Tool finished: "+name+" interrupted=true")
 	case result.Data.TimedOut:

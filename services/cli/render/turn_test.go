@@ -20,6 +20,12 @@ func FuzzEvents(f *testing.F) {
 		`{"type":"tool_finished","id":"a","name":"bash","ok":true,"result":{"ok":true,"data":{"stdout":"","exit_code":3}},"duration_ms":120}`,
 		`{"type":"usage","input_tokens":5,"output_tokens":7,"cost_usd":0.5}`,
 		`{"type":"notice","kind":"warning","text":"x"}`,
+		`{"type":"user_message","turn":"t-1","text":"a\u001b[31m\nb","via":"steer"}`,
+		`{"type":"turn_ended","turn":"t-1","state":"interrupted","returned":[{"say":"s-1","text":"a\u001b[2J"}]}`,
+		`{"type":"retracted","turn":"t-1"}`,
+		`{"type":"todo","items":[{"text":"\u001b]0;x\u0007","status":"active"}]}`,
+		`{"type":"undo","turn":"t-1","restored":["a\u001b[31m.go"]}`,
+		`{"type":"continued","session_id":"\u009b31m","turn":"t-2"}`,
 		`{"type":"tool_requested","id":"a","name":"x","input":[1,"\u001b"]}`,
 		`{"type":"tool_finished","id":"a","name":"x","duration_ms":3,"result":{"ok":false,"error":{"code":"\u0007"}}}`,
 	} {
