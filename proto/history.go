@@ -40,4 +40,5 @@ var Changelog = [...]string{
 	"35 2026-11-22  error code loop, notice loop, note of tool results: a session's turn that repeats a call",
 	"36 2026-11-22  jobs, job_output, job_wait, job_stop, job_keep and job_lease of exc; the methods of a job's supervisor",
 	"37 2026-11-22  tool todo and its packet",
+	"38 2026-11-22  open_turns of held, a packet of hold_session",
 }

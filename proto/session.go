@@ -329,6 +329,9 @@ type SessionHeld struct {
 	Next int64 `json:"next"`
 	// Mended counts the calls that got results of code interrupted.
 	Mended int `json:"mended"`
+	// OpenTurns are the turns of the session that have not ended, in the order in
+	// which they were stored.
+	OpenTurns []OpenTurn `json:"open_turns,omitzero"`
 }
 
 // ListOpenTurns asks for the open turns.

@@ -50,6 +50,7 @@ func (c *Config) keyRules() []rule {
 		{"agent.top_p", within(c.Agent.TopP, 0, 1), "from 0 to 1"},
 		{"cli.on_hangup", slices.Contains(Hangups, c.CLI.OnHangup), quoted(Hangups)},
 		{"agent.effort", c.Agent.Effort == "" || slices.Contains(Efforts, c.Agent.Effort), quoted(Efforts) + `, or empty (the model's own)`},
+		{"daemon.running_max", c.Daemon.RunningMax >= 1, "1 or more"},
 		{"rtr.stall_timeout", within(c.Rtr.StallTimeout, 0, 86400), seconds},
 		{"api.base_url", isURL(c.API.BaseURL), "an http or https URL such as http://127.0.0.1:8080/v1"},
 		{"anthropic_base_url", isURL(c.AnthropicBaseURL), "an http or https URL such as https://api.anthropic.com"},

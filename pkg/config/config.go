@@ -55,8 +55,9 @@ type Config struct {
 
 // Daemon configures the daemon.
 type Daemon struct {
-	Socket  string `toml:"socket"`
-	DataDir string `toml:"data_dir"` // directory of the environments of open turns
+	Socket     string `toml:"socket"`
+	DataDir    string `toml:"data_dir"`    // directory of the environments of open turns
+	RunningMax int    `toml:"running_max"` // turns that run at a time
 }
 
 // Agent configures the requests to the model.
@@ -162,7 +163,7 @@ func Default() *Config {
 	return &Config{
 		Temperature:     0.7,
 		ToolTimeoutSecs: 30,
-		Daemon:          Daemon{Socket: "/run/zino/daemon.sock", DataDir: "data/daemon"},
+		Daemon:          Daemon{Socket: "/run/zino/daemon.sock", DataDir: "data/daemon", RunningMax: 16},
 		Agent:           Agent{Temperature: 0.7, TopP: 1.0, MaxIterations: 5},
 		Rtr:             Rtr{Socket: "/run/zino/rtr.sock", DataDir: "data/rtr", Streaming: true, StallTimeout: 60},
 		Agr:             Agr{Socket: "/run/zino/agr.sock", MaxIterations: 5, SessionIterations: 200, ToolOutputBytes: 256 << 10, Todo: true, LoopWarn: 5, LoopStop: 10},

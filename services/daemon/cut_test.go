@@ -112,12 +112,12 @@ func stops(place int, happen func(ctx context.Context)) agentScript {
 // storedBy returns the events of the first n packets, including unfinished text and
 // output.
 func storedBy(n int) (stored []string) {
-	stored = []string{storedUser}
-	partial, running := "", ""
+	stored = []string{storedBegin, storedUser}
+	partial, open := "", ""
 	for _, p := range wholeTurn[:n] {
 		switch p {
 		case output:
-			running = storedRun
+			open = storedRun
 		case deltaA:
 			partial += "Let <me> "
 		case deltaB:
@@ -128,40 +128,35 @@ func storedBy(n int) (stored []string) {
 			partial = ""
 			stored = append(stored, map[string]string{finalA: storedA, finalC: storedC}[p])
 		case requested:
-			stored = append(stored, storedCall)
+			open, stored = storedLost, append(stored, storedCall)
 		case usageA:
-			stored = append(stored, usageA)
+			stored = append(stored, storedUsage)
 		case finished:
-			running, stored = "", append(stored, storedDone)
+			open, stored = "", append(stored, storedDone)
 		}
 	}
-	if running != "" {
-		stored = append(stored, running)
+	if open != "" {
+		stored = append(stored, open)
 	}
 	if partial != "" {
-		stored = append(stored, `{"type":"message","role":"assistant","text":"`+partial+`","partial":true}`)
+		step := `,"step":1}`
+		if partial == "Done." {
+			step = `,"step":2}`
+		}
+		stored = append(stored, `{"type":"message","role":"assistant","text":"`+partial+`","partial":true,"turn":"t"`+step)
 	}
 	return stored
 }
 
-// visible returns how many of the first n packets a caller of events has received:
-// packets of an unfinished inference wait for their append.
-func visible(n int) int {
-	for n > 0 && n < len(wholeTurn) && (wholeTurn[n-1] == finalA || wholeTurn[n-1] == requested) {
-		n--
-	}
-	if n == len(wholeTurn) {
-		n-- // finalC waits for the usage, or for the end of the answer
-	}
-	return n
-}
+// wholeStored returns the events of a whole turn.
+func wholeStored() []string { return append(storedBy(len(wholeTurn)), storedEnd) }
 
 // checkStored checks that the events of the first n packets are stored, followed by
-// end, for an n from visible(place) to place: the daemon may not have received the
-// packets that the caller has not received. Events with one of the marks are ignored.
+// end, for an n up to place: the daemon may not have received the packets that the caller
+// has not received. Events with one of the marks are ignored.
 func checkStored(t *testing.T, got []string, place int, marks []string, end ...string) {
 	t.Helper()
-	for n := visible(place); n <= place; n++ {
+	for n := place; n >= 0 && len(sentBy(n)) == len(sentBy(place)); n-- {
 		if slices.Equal(got, append(without(storedBy(n), marks...), end...)) {
 			return
 		}
@@ -192,7 +187,7 @@ func dies(t *testing.T, name string, place int) {
 	}
 	c := b.dial()
 	c.Send(turnPayload)
-	packets := rpctest.Raws(c.Packets(visible(place)))
+	packets := rpctest.Raws(c.Packets(len(sentBy(place))))
 	zinotest.Receive(t, "the step", reached)
 	neighbour.cut()
 	if name != "agr" { // sys and ctx are not needed any more; mem is, for the next append
@@ -202,21 +197,21 @@ func dies(t *testing.T, name string, place int) {
 	if name == "agr" {
 		close(goOn)
 	}
-	equalLists(t, "packets", packets, wholeTurn[:visible(place)])
+	equalLists(t, "packets", packets, sentBy(place))
 	stored := b.trail.stored()
 	switch name {
 	case "agr":
-		checkStored(t, stored, place, nil, `{"type":"error","message":"agr hung up before its answer was complete","code":"unavailable"}`)
+		checkStored(t, stored, place, nil, storedError(`"message":"agr hung up before its answer was complete",`, "unavailable")...)
 		if last.Raw != `{"type":"error","message":"agr hung up before its answer was complete","code":"unavailable","service":"agr"}` {
 			t.Errorf("the end is %s", last.Raw)
 		}
 	case "mem":
-		equalLists(t, "stored", stored, without(storedBy(visible(place)), partial...))
+		equalLists(t, "stored", stored, durableBy(place))
 		if last.Type != "error" || !strings.Contains(last.Raw, `"kind":"session"`) || !strings.Contains(last.Message, "Could not connect to mem") && !strings.Contains(last.Message, "mem hung up") {
 			t.Errorf("the end is %s", last.Raw)
 		}
 	default:
-		equalLists(t, "stored", stored, storedBy(places-1))
+		equalLists(t, "stored", stored, wholeStored())
 		if last.Type != "done" {
 			t.Errorf("the end is %s", last.Raw)
 		}
@@ -239,10 +234,10 @@ func TestCallerHangsUp(t *testing.T) {
 			c.Send(`{"message":"hi <you>","session_id":"s-1"` + more + `}`)
 			zinotest.Receive(t, "the step", reached)
 			zinotest.Eventually(t, "everything to arrive", func() bool {
-				return len(b.trail.stored()) >= len(storedBy(visible(place)))-partials(visible(place))
+				return len(b.trail.stored()) >= len(durableBy(place))
 			})
 			if more == `,"events":true` {
-				c.Packets(visible(place))
+				c.Packets(len(sentBy(place)))
 			}
 			c.Close()
 			zinotest.Receive(t, "the agent to be cancelled", cancelled)
@@ -250,9 +245,9 @@ func TestCallerHangsUp(t *testing.T) {
 			zinotest.Eventually(t, "the lock", func() bool { return b.trail.has("released") })
 			got := b.trail.stored()
 			if more == `,"events":true` {
-				checkStored(t, got, place, nil, storedBreak)
+				checkStored(t, got, place, nil, storedBreak, storedStop)
 			} else { // the last deltas may not have arrived
-				checkStored(t, without(got, partial...), place, partial, storedBreak)
+				checkStored(t, without(got, partial...), place, partial, storedBreak, storedStop)
 			}
 			steps := b.trail.All()
 			if last := steps[len(steps)-1]; last != "released" && last != "agr cancelled" {
@@ -262,14 +257,16 @@ func TestCallerHangsUp(t *testing.T) {
 	}
 }
 
-// partials returns the number of unfinished events in storedBy(place).
-func partials(place int) int {
-	all := storedBy(place)
-	return len(all) - len(without(all, partial...))
+// durableBy returns the events that are stored when the first n packets have arrived.
+func durableBy(n int) []string {
+	for n > 0 && wholeTurn[n-1] != checkCalls && wholeTurn[n-1] != checkInfer {
+		n--
+	}
+	return without(storedBy(n), partial...)
 }
 
 // partial are the marks of unfinished events.
-var partial = []string{"partial", "interrupted"}
+var partial = []string{"partial", "interrupted", "synthetic"}
 
 // without returns the events that have none of the marks.
 func without(events []string, marks ...string) (rest []string) {
@@ -290,14 +287,14 @@ func TestServiceStops(t *testing.T) {
 		c := b.dial()
 		c.Send(turnPayload)
 		zinotest.Receive(t, "the step", reached)
-		c.Packets(visible(place))
+		c.Packets(len(sentBy(place)))
 		now, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := b.server.Shutdown(now); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("shutdown: %v", err)
 		}
 		p := c.Next()
-		if p.Raw == finalC { // it was stored with the end
+		for p.Raw == finalA || p.Raw == requested || p.Raw == usageA || p.Raw == finalC { // stored with the end
 			p = c.Next()
 		}
 		if p.Raw != `{"type":"interrupted"}` {
@@ -309,7 +306,7 @@ func TestServiceStops(t *testing.T) {
 		if p := c.Next(); p.Type != "" {
 			t.Errorf("after the end: %s", p.Raw)
 		}
-		checkStored(t, b.trail.stored(), place, nil, storedBreak)
+		checkStored(t, b.trail.stored(), place, nil, storedBreak, storedStop)
 	}
 }
 
@@ -350,15 +347,15 @@ func TestHangUpBeforeTheMessage(t *testing.T) {
 	}
 }
 
-// TestInterruptedOutput checks that the output of a running call is stored as its
-// result when the caller disconnects, but not for calls that have ended or printed
-// nothing.
+// TestInterruptedOutput checks that every call has a result when the caller has
+// disconnected: its own one, its output so far, or one of code interrupted.
 func TestInterruptedOutput(t *testing.T) {
 	printed := make(chan struct{})
 	b := newSessionEnv(t, all(), func(ctx context.Context, say func(...string) error) (proto.Text, error) {
 		err := say(
 			`{"type":"tool_requested","id":"1","name":"bash","input":{}}`, `{"type":"tool_requested","id":"2","name":"bash","input":{}}`,
-			`{"type":"tool_requested","id":"3","name":"read","input":{}}`,
+			`{"type":"tool_requested","id":"3","name":"read","input":{}}`, `{"type":"tool_requested","id":"4","name":"read","input":{}}`,
+			`{"type":"checkpoint","turn":"t","step":1,"point":"calls","batch":["1","2","3"]}`,
 			`{"type":"tool_started","id":"1","name":"bash"}`, `{"type":"tool_output","id":"1","text":"whole"}`,
 			`{"type":"tool_finished","id":"1","name":"bash","ok":true,"result":{"ok":true},"duration_ms":0}`,
 			`{"type":"tool_started","id":"2","name":"bash"}`, `{"type":"tool_started","id":"3","name":"read"}`,
@@ -374,9 +371,9 @@ func TestInterruptedOutput(t *testing.T) {
 	c := b.dial()
 	c.Send(turnPayload)
 	c.Packets(10)
-	<-printed
+	zinotest.Receive(t, "the output", printed)
 	c.Close()
-	zinotest.Eventually(t, "the end is stored", func() bool { return slices.Contains(b.trail.stored(), storedBreak) })
+	zinotest.Eventually(t, "the end is stored", func() bool { return slices.Contains(b.trail.stored(), storedStop) })
 	var results []string
 	for _, event := range b.trail.stored() {
 		if strings.Contains(event, "tool_result") {
@@ -384,13 +381,14 @@ func TestInterruptedOutput(t *testing.T) {
 		}
 	}
 	equalLists(t, "the results", results, []string{
-		`{"type":"tool_result","tool_use_id":"1","output":{"ok":true},"ok":true,"duration_ms":0}`,
-		`{"type":"tool_result","tool_use_id":"2","output":{"ok":true,"data":{"stdout":"a\n\n[7 bytes left out]\n<é>\n","stderr":"","exit_code":-1,"timed_out":false,"interrupted":true}},"ok":true,"duration_ms":0}`,
+		`{"type":"tool_result","tool_use_id":"1","output":{"ok":true},"ok":true,"duration_ms":0,"name":"bash","turn":"t","step":1}`,
+		`{"type":"tool_result","tool_use_id":"2","output":{"ok":true,"data":{"stdout":"a\n\n[7 bytes left out]\n<é>\n","stderr":"","exit_code":-1,"timed_out":false,"interrupted":true}},"ok":true,"duration_ms":0,"name":"bash","turn":"t","step":1}`,
+		strings.Replace(storedLost, `"c1"`, `"3"`, 1), strings.Replace(storedLost, `"c1"`, `"4"`, 1),
 	})
 }
 
-// TestOutputIsBounded checks that only head and tail of a long output are kept, and
-// that characters stay whole.
+// TestOutputIsBounded checks that only the end of a long output is kept, and that
+// characters stay whole.
 func TestOutputIsBounded(t *testing.T) {
 	var p callOutput
 	const pieces = 100
@@ -398,10 +396,10 @@ func TestOutputIsBounded(t *testing.T) {
 		p.add(fmt.Sprintf("%03d", i)+strings.Repeat("é", 2000), 0)
 	}
 	text := p.text()
-	if len(text) > 4*outputMax || !strings.HasPrefix(text, "000é") || !strings.HasSuffix(text, "é") || !strings.Contains(text, "099é") || !utf8.ValidString(text) {
+	if len(text) > 3*outputMax || len(text) < outputMax || !strings.HasSuffix(text, "é") || !strings.Contains(text, "099é") || !utf8.ValidString(text) {
 		t.Errorf("%d bytes: %.40q…", len(text), text)
 	}
-	if !strings.Contains(text, fmt.Sprintf("\n[%d bytes left out]\n", p.omitted)) || p.omitted == 0 {
+	if !strings.HasPrefix(text, fmt.Sprintf("\n[%d bytes left out]\n", p.omitted)) || p.omitted == 0 {
 		t.Errorf("%d bytes are omitted, but the text lacks the marker", p.omitted)
 	}
 }

@@ -29,11 +29,14 @@ type Service struct {
 	log                     *slog.Logger
 	lifetime                string        // of the constellation: proto.LifetimePrivate or proto.LifetimePersistent
 	storeTimeout            time.Duration // see the constant
+	promptPause             time.Duration // likewise
+	table                   table
 }
 
 // New returns a daemon that uses the sockets of the other services.
 func New(cfg *config.Config, log *slog.Logger) *Service {
-	s := &Service{cfg: cfg, services: map[string]*rpc.Client{}, log: log, storeTimeout: storeTimeout, lifetime: proto.LifetimePersistent}
+	s := &Service{cfg: cfg, services: map[string]*rpc.Client{}, log: log, storeTimeout: storeTimeout, promptPause: promptPause, lifetime: proto.LifetimePersistent}
+	s.table.sessions = map[string]*session{}
 	if os.Getenv("ZINO_CONSTELLATION") == proto.LifetimePrivate {
 		s.lifetime = proto.LifetimePrivate
 	}

@@ -1,9 +1,11 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -48,6 +50,8 @@ type fakeMem struct {
 }
 
 var (
+	turnID   = regexp.MustCompile(`"t-[a-z2-7]{12}"`)
+	request  = regexp.MustCompile(`"by":{"uid":\d+},("request":{[^}]*},)?`)    // of a turn event
 	stamped  = regexp.MustCompile(`,"ts":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"}$`) // the time at the end of an event
 	timed    = regexp.MustCompile(`"ts":"[^"]*",?`)                            // the time in a header
 	duration = regexp.MustCompile(`"duration_ms":\d+`)
@@ -123,7 +127,11 @@ func (m *fakeMem) appendSession(ctx context.Context, req proto.AppendSession) (p
 		if !stamped.Match(event) {
 			return place, proto.Errorf(proto.CodeInvalid, "no time in %s", event)
 		}
-		events[i] = stamped.ReplaceAll(event, []byte("}"))
+		event = stamped.ReplaceAll(event, []byte("}"))
+		if bytes.HasPrefix(event, []byte(`{"type":"turn"`)) {
+			event = request.ReplaceAll(event, nil)
+		}
+		events[i] = turnID.ReplaceAll(event, []byte(`"t"`))
 		err = errors.Join(err, m.fail(string(events[i])))
 	}
 	if err != nil {
@@ -148,6 +156,7 @@ func (m *fakeMem) appendSession(ctx context.Context, req proto.AppendSession) (p
 	for _, event := range events {
 		m.events[req.SessionID] = append(m.events[req.SessionID], string(event))
 		m.trail.Add("store " + string(event))
+		place.Offsets = append(place.Offsets, int64(len(m.events[req.SessionID])))
 	}
 	return place, nil
 }
@@ -155,6 +164,7 @@ func (m *fakeMem) appendSession(ctx context.Context, req proto.AppendSession) (p
 // sessionEnv is a daemon with a fakeMem, and the trail of all services.
 type sessionEnv struct {
 	*env
+	barrier
 	trail *trail
 	mem   *fakeMem
 	proxy *proxy // between the daemon and mem
@@ -165,13 +175,16 @@ type agentScript func(ctx context.Context, say func(packets ...string) error) (p
 
 func newSessionEnv(t *testing.T, n neighbours, script agentScript) *sessionEnv {
 	t.Helper()
-	b := &sessionEnv{trail: &trail{}}
+	b := &sessionEnv{trail: &trail{}, barrier: newBarrier()}
 	b.mem = newFakeMem(b.trail)
 	more := n.more
 	n.more = func(service string, s *rpc.Server) {
 		more(service, s)
-		if service == "mem" {
+		switch service {
+		case "mem":
 			b.mem.register(s)
+		case "agr":
+			b.barrier.register(s)
 		}
 	}
 	n.agr = b.scripted(script)
@@ -199,12 +212,16 @@ func (b *sessionEnv) scripted(script agentScript) func(context.Context, proto.Ru
 	if script == nil {
 		return nil
 	}
-	return func(ctx context.Context, _ proto.Run, out *rpc.Out) (proto.Text, error) {
+	return func(ctx context.Context, req proto.Run, out *rpc.Out) (proto.Text, error) {
 		b.trail.Add("agr")
 		text, err := script(ctx, func(packets ...string) error {
 			var errs []error
 			for _, p := range packets {
-				errs = append(errs, out.Frame([]byte(p)))
+				if strings.Contains(p, `"checkpoint"`) {
+					errs = append(errs, b.wait(ctx, out, req.Turn, p))
+				} else {
+					errs = append(errs, out.Frame([]byte(p)))
+				}
 			}
 			return errors.Join(append(errs, out.Flush())...)
 		})
@@ -212,5 +229,39 @@ func (b *sessionEnv) scripted(script agentScript) func(context.Context, proto.Ru
 			b.trail.Add("agr cancelled")
 		}
 		return text, err
+	}
+}
+
+// barrier is the part of a fake agr that waits at checkpoints.
+type barrier struct{ proceeds chan proto.Proceed }
+
+func newBarrier() barrier { return barrier{make(chan proto.Proceed, 1)} }
+
+func (b barrier) register(s *rpc.Server) {
+	rpc.Handle(s, proto.AgrProceed, func(_ context.Context, req proto.Proceed) (proto.Empty, error) {
+		b.proceeds <- req
+		return proto.Empty{}, nil
+	})
+}
+
+// wait sends a checkpoint of a turn, and waits until the daemon lets it go on. Without a
+// turn it does nothing.
+func (b barrier) wait(ctx context.Context, out *rpc.Out, turn, checkpoint string) error {
+	if turn == "" {
+		return nil
+	}
+	var at proto.Checkpoint
+	checkpoint = strings.Replace(checkpoint, `"turn":"t"`, `"turn":"`+turn+`"`, 1)
+	if err := errors.Join(json.Unmarshal([]byte(checkpoint), &at), out.Frame([]byte(checkpoint)), out.Flush()); err != nil {
+		return err
+	}
+	select {
+	case p := <-b.proceeds:
+		if p.Turn != at.Turn || p.Step != at.Step || p.Point != at.Point || !slices.Equal(p.Batch, at.Batch) {
+			return fmt.Errorf("%+v is the answer to %+v", p, at)
+		}
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

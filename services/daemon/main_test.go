@@ -101,6 +101,7 @@ func newEnv(t *testing.T, n neighbours) *env {
 	n.config(b.cfg)
 	b.start(n)
 	b.service = New(b.cfg, b.log.Logger())
+	b.service.promptPause = time.Millisecond
 	b.service.storeTimeout = cmp.Or(n.storeTimeout, 100*time.Millisecond)
 	t.Cleanup(func() { zinotest.Must(t, b.service.Close()) })
 	_, b.server = rpctest.New(t, "daemon", b.cfg.Daemon.Socket, b.service.Register)

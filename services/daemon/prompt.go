@@ -15,6 +15,12 @@ import (
 // promptTimeout limits the requests to sys and ctx for a prompt.
 const promptTimeout = 10 * time.Second
 
+// A turn asks promptTries times for its prompt, with promptPause between two tries.
+const (
+	promptTries = 3
+	promptPause = 3 * time.Second
+)
+
 // bytesPerToken is the estimated number of bytes of a token.
 const bytesPerToken = 4
 
@@ -44,6 +50,27 @@ func (s *Service) prompt(ctx context.Context, get proto.GetPrompt, build *proto.
 	}
 	<-sysAnswered
 	return p
+}
+
+// assemble returns the prompt of a session's turn. Unlike for a plain message no part of
+// it may be missing: the model needs the earlier messages and its instructions. A service
+// that cannot be reached is asked promptTries times.
+func (s *Service) assemble(ctx context.Context, req proto.Chat) (prompt, error) {
+	for n := 1; ; n++ {
+		p := s.prompt(ctx, getPrompt(req), &proto.Build{SessionID: req.SessionID, UserMessage: req.Message})
+		err := p.sysErr
+		if err == nil && p.ctxErr != nil {
+			err = sessionError(p.ctxErr)
+		}
+		if err == nil || n == promptTries || errorPacket(err).Code != proto.CodeUnavailable {
+			return p, err
+		}
+		select {
+		case <-time.After(s.promptPause):
+		case <-ctx.Done():
+			return p, err
+		}
+	}
 }
 
 // context calls ctx. It validates the list, because a malformed one would invalidate

@@ -34,7 +34,13 @@ func newRealEnv(t *testing.T, script agentScript) *realEnv {
 	dir := zinotest.Dir(t)
 	n := all()
 	n.mem, n.ctx, n.storeTimeout = nil, nil, zinotest.Timeout
-	n.agr = (&sessionEnv{trail: &trail{}}).scripted(script)
+	agr := &sessionEnv{trail: &trail{}, barrier: newBarrier()}
+	n.agr = agr.scripted(script)
+	n.more = func(service string, s *rpc.Server) {
+		if service == "agr" {
+			agr.register(s)
+		}
+	}
 	n.config = func(cfg *config.Config) { cfg.Mem.DataDir = dir }
 	b := &realEnv{env: newEnv(t, n), sessions: filepath.Join(dir, "sessions")}
 	b.startMem()
@@ -71,14 +77,15 @@ func (b *realEnv) file(id string) (lines []string) {
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			b.t.Fatalf("%s: %v", line, err)
 		}
-		lines = append(lines, strings.Replace(strings.TrimSpace(line), `,"ts":"`+e.TS+`"`, "", 1))
+		line = strings.Replace(strings.TrimSpace(line), `,"ts":"`+e.TS+`"`, "", 1)
+		lines = append(lines, turnID.ReplaceAllString(request.ReplaceAllString(line, ""), `"t"`))
 	}
 	return lines
 }
 
 // wholeFile returns the lines of a session with one whole turn.
 func wholeFile() []string {
-	return append([]string{`{"type":"meta","schema_version":1,"root":"/r"}`}, storedBy(places-1)...)
+	return append([]string{`{"type":"meta","schema_version":1,"root":"/r"}`}, wholeStored()...)
 }
 
 // checkDone checks that a turn ends with done.
@@ -96,13 +103,13 @@ func TestRealSession(t *testing.T) {
 	b := newRealEnv(t, func(ctx context.Context, say func(...string) error) (proto.Text, error) {
 		select {
 		case reached <- struct{}{}: // the first turn
-			err := say(append(slices.Clone(wholeTurn[:7]), `{"type":"assistant_delta","text":"and"}`)...)
+			err := say(append(slices.Clone(wholeTurn[:8]), `{"type":"assistant_delta","text":"and"}`)...)
 			if err == nil {
 				<-ctx.Done()
 			}
 			return proto.Text{}, err
 		default:
-			return ends(), say(deltaC, finalC)
+			return ends(), say(deltaC, finalC, strings.Replace(checkEnd, "2", "1", 1))
 		}
 	})
 	c := b.dial()
@@ -110,15 +117,14 @@ func TestRealSession(t *testing.T) {
 	c.Packets(8)
 	c.Close()
 	rpctest.WaitIdle(t, b.cfg.Daemon.Socket)
-	head := []string{`{"type":"meta","schema_version":1,"root":"/r"}`, storedUser, storedA, storedCall, usageA}
-	cut := []string{`{"type":"message","role":"assistant","text":"and","partial":true}`, storedBreak}
-	equalLists(t, "the session", b.file("s-1"), append(slices.Clone(head), cut...))
+	first := append(wholeFile()[:6], storedLost, `{"type":"message","role":"assistant","text":"and","partial":true,"turn":"t","step":1}`, storedBreak, storedStop)
+	equalLists(t, "the session", b.file("s-1"), first)
 
 	next := b.dial()
 	next.Send(strings.Replace(turnPayload, "hi <you>", "go on", 1))
 	checkDone(t, next)
-	lost := `{"type":"tool_result","tool_use_id":"c1","output":` + proto.InterruptedResult + `,"ok":false,"synthetic":true}`
-	equalLists(t, "the session", b.file("s-1"), append(append(head, cut...), lost, `{"type":"message","role":"user","text":"go on"}`, storedC))
+	second := []string{storedBegin, strings.Replace(storedUser, "hi <you>", "go on", 1), strings.Replace(storedC, `"step":2`, `"step":1`, 1), storedEnd}
+	equalLists(t, "the session", b.file("s-1"), append(first, second...))
 	equalLists(t, "the messages that agr gets", roles(t, b.runs.All()[1].Messages), []string{"system", "user", "assistant c1", "tool c1", "assistant", "user"})
 }
 
@@ -177,7 +183,7 @@ func TestRealTurns(t *testing.T) {
 		if p := <-ended; p.Type != "done" {
 			t.Errorf("a turn ends with %s", p.Raw)
 		}
-		want = append(want, storedBy(places-1)...)
+		want = append(want, wholeStored()...)
 	}
 	equalLists(t, "the session", b.file("s-1"), want)
 }
@@ -201,7 +207,7 @@ func TestMemRestarts(t *testing.T) {
 			}
 		})
 		packets, _ := b.turn(turnPayload)
-		equalLists(t, fmt.Sprintf("packets, mem restarted after %d of them", place), packets, append(slices.Clone(wholeTurn), wholeDone))
+		equalLists(t, fmt.Sprintf("packets, mem restarted after %d of them", place), packets, append(slices.Clone(wholeAnswer), wholeDone))
 		equalLists(t, "the session", b.file("s-1"), wholeFile())
 		rpctest.WaitIdle(t, b.cfg.Daemon.Socket)
 	}
@@ -255,7 +261,7 @@ func TestHangUpWithoutMem(t *testing.T) {
 	c.Packets(3)
 	c.Close()
 	b.startMem()
-	want := append(wholeFile()[:2], storedPart, storedBreak)
+	want := append(wholeFile()[:3], storedPart, storedBreak, storedStop)
 	zinotest.Eventually(t, "all of it to be stored", func() bool { return len(b.file("s-1")) == len(want) })
 	equalLists(t, "the session", b.file("s-1"), want)
 	rpctest.WaitIdle(t, b.cfg.Daemon.Socket)

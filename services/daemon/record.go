@@ -3,143 +3,152 @@ package daemon
 import (
 	"bytes"
 	"fmt"
-	"log/slog"
 	"slices"
-	"strings"
-	"time"
 
-	"zino/pkg/rpc"
 	"zino/pkg/wire"
 	"zino/proto"
 )
 
-// record converts the packets of a turn into events of the session log. It collects
-// events and stores them with one append. begin and stop of a nil record do nothing.
+// record converts the packets of agr into events of the session log. They are collected
+// for one append.
 type record struct {
-	session *session
-	log     *slog.Logger
-
-	events  proto.Raw     // pending events: a JSON list without its closing bracket
-	final   bool          // events contains the text of the inference
-	err     error         // of an event that could not be encoded
-	running []*callOutput // the running calls, in the order of their start
+	turnID  string
+	pending proto.Raw // events: a JSON list without its closing bracket
+	final   bool      // pending contains the text of the inference
+	err     error     // of an event that could not be encoded
+	calls   []openCall
 }
 
-// begin stores the user's message, and creates the session for the first one.
-func (r *record) begin(root, message string) error {
-	if r == nil {
-		return nil
-	}
-	header := wire.AppendString([]byte(`{"ts":`), timestamp())
-	if root != "" {
-		header = wire.AppendString(append(header, `,"root":`...), root)
-	}
-	r.event(proto.TypeMessage, proto.LogMessage{Role: proto.RoleUser, Text: message, TS: timestamp()})
-	return r.commit(append(header, '}'))
+// openCall is a call without a stored result.
+type openCall struct {
+	id, name string
+	step     int
+	stored   bool // its request
+	settled  bool // its result is pending
 }
 
-// add adds the event of a packet, if packets of this type are stored.
-func (r *record) add(typ string, payload []byte) error {
+// add adds the event of a packet of a step, if packets of this type are stored.
+func (r *record) add(typ string, payload []byte, step int) error {
 	switch typ {
 	case proto.TypeAssistantFinal:
 		var f proto.AssistantFinal
 		if err := decodePacket(payload, &f); err != nil {
 			return err
 		}
-		r.final = true
-		r.message(f.Text, f.State, false)
+		r.message(f.Text, f.State, false, step)
 	case proto.TypeToolRequested:
 		var q proto.ToolRequested
 		if err := decodePacket(payload, &q); err != nil {
 			return err
 		}
-		r.event(proto.TypeToolUse, proto.LogToolUse{ID: q.ID, Name: q.Name, Input: orObject(q.Input), State: q.State, TS: timestamp()})
+		r.calls = append(r.calls, openCall{id: q.ID, name: q.Name, step: step})
+		r.event(proto.TypeToolUse, proto.LogToolUse{
+			ID: q.ID, Name: q.Name, Input: orObject(q.Input), State: q.State, Turn: r.turnID, Step: step, TS: timestamp(),
+		})
 	case proto.TypeToolFinished:
 		var f proto.ToolFinished
 		if err := decodePacket(payload, &f); err != nil {
 			return err
 		}
-		r.running = slices.DeleteFunc(r.running, func(c *callOutput) bool { return c.id == f.ID })
+		if call, ok := r.settle(f.ID); ok {
+			step = call.step
+		}
 		r.event(proto.TypeToolResult, proto.LogToolResult{
-			ToolUseID: f.ID, Output: orObject(f.Result), OK: f.OK, DurationMS: f.DurationMS, TS: timestamp(),
+			ToolUseID: f.ID, Output: orObject(f.Result), OK: f.OK, DurationMS: f.DurationMS,
+			Name: f.Name, Diff: f.Diff, Confinement: f.Confinement, Turn: r.turnID, Step: step, TS: timestamp(),
 		})
 	case proto.TypeUsage: // the packet is the event: unknown keys are kept
 		payload = bytes.TrimRight(payload, " \t\r\n")
-		r.events = append(r.next(), payload[:len(payload)-1]...)
-		r.events = append(r.events, `,"ts":"`+timestamp()+`"}`...)
+		r.pending = append(r.next(), payload[:len(payload)-1]...)
+		if r.turnID != "" {
+			r.pending = wire.AppendString(append(r.pending, `,"turn":`...), r.turnID)
+			r.pending = fmt.Appendf(r.pending, `,"step":%d`, step)
+		}
+		r.pending = append(r.pending, `,"ts":"`+timestamp()+`"}`...)
 	}
 	return nil
 }
 
-// follow collects the output of the running calls.
-func (r *record) follow(typ string, payload []byte) error {
-	if typ != proto.TypeToolStarted && typ != proto.TypeToolOutput {
-		return nil
-	}
-	var o proto.ToolOutput // tool_started has its id
-	if err := decodePacket(payload, &o); err != nil {
-		return err
-	}
-	if typ == proto.TypeToolStarted {
-		r.running = append(r.running, &callOutput{id: o.ID, started: time.Now()})
-		return nil
-	}
-	for _, c := range r.running {
-		if c.id == o.ID {
-			c.add(o.Text, o.LeftOut)
+// settle marks the call of a result.
+func (r *record) settle(id string) (openCall, bool) {
+	for i := range r.calls {
+		if call := &r.calls[i]; call.id == id && !call.settled {
+			call.settled = true
+			return *call, true
 		}
 	}
-	return nil
+	return openCall{}, false
 }
 
-// commit stores the pending events, and drops them if that fails. header is for a new
-// session.
-func (r *record) commit(header proto.Raw) error {
-	list, err := r.events, r.err
-	r.events, r.final, r.err = nil, false, nil
+// kept updates the calls when the events that were taken are stored.
+func (r *record) kept() {
+	r.calls = slices.DeleteFunc(r.calls, func(c openCall) bool { return c.settled })
+	for i := range r.calls {
+		r.calls[i].stored = true
+	}
+}
+
+// dropped updates the calls when the events that were taken are lost.
+func (r *record) dropped() {
+	r.calls = slices.DeleteFunc(r.calls, func(c openCall) bool { return !c.stored })
+	for i := range r.calls {
+		r.calls[i].settled = false
+	}
+}
+
+// isOpen reports whether a call has no result yet.
+func (r *record) isOpen(id string) bool {
+	return slices.ContainsFunc(r.calls, func(c openCall) bool { return c.id == id && !c.settled })
+}
+
+// take returns the pending events as a list, nil if there are none.
+func (r *record) take() (proto.Raw, error) {
+	list, err := r.pending, r.err
+	r.pending, r.final, r.err = nil, false, nil
 	if err != nil || list == nil {
-		return err
+		return nil, err
 	}
-	return r.session.append(append(list, ']'), header)
+	return append(list, ']'), nil
 }
 
-// stop stores the end of a failed or interrupted turn: the pending events, the output
-// of the running calls, the text so far, and the error. mem adds a result for a call
-// without output when the session is locked again.
-func (r *record) stop(text []byte, e *proto.Error) (stored bool) {
-	if r == nil || r.session.failed() {
-		return false
+// interruptedResult is the result of a call of which it is not known how far it went.
+const interruptedResult = `{"ok":false,"error":{"code":"interrupted","message":"The call was interrupted before its result was recorded. It may have run partly or completely: check before you repeat it."}}`
+
+// interrupt adds the result of a call that the end of the turn interrupts.
+func (r *record) interrupt(call openCall, c *callOutput) {
+	result := proto.LogToolResult{ToolUseID: call.id, Output: proto.Raw(interruptedResult), Synthetic: true, Name: call.name, Turn: r.turnID, Step: call.step, TS: timestamp()}
+	if c != nil && len(c.tail) > 0 {
+		result.Output, result.OK, result.Synthetic, result.DurationMS = c.envelope(), true, false, c.duration()
 	}
-	r.end(text, e)
-	err := r.commit(nil)
-	if err != nil {
-		r.log.Error("the end of a turn could not be stored", "session", r.session.id, "error", err, "trace", rpc.Trace(r.session.ctx))
-	}
-	return err == nil
+	r.event(proto.TypeToolResult, result)
 }
 
-// end adds the events of stop.
-func (r *record) end(text []byte, e *proto.Error) {
-	for _, c := range r.running {
-		if len(c.head) > 0 {
-			r.event(proto.TypeToolResult, proto.LogToolResult{
-				ToolUseID: c.id, Output: c.envelope(), OK: true, DurationMS: time.Since(c.started).Milliseconds(), TS: timestamp(),
-			})
-		}
-	}
-	if !r.final && len(bytes.TrimSpace(text)) > 0 {
-		r.message(string(text), nil, true)
-	}
+// fail adds the events of the end of a turn that was interrupted or failed.
+func (r *record) fail(sessionID string, e *proto.Error, reason string) {
+	end := proto.LogTurn{Turn: r.turnID, SessionID: sessionID, State: proto.TurnError, Reason: reason, TS: timestamp()}
 	if interrupted(e) {
-		r.event(proto.TypeInterrupted, proto.LogInterrupted{Role: proto.RoleSystem, Text: "Interrupted", TS: timestamp()})
-		return
+		end.State = proto.TurnInterrupted
+		r.event(proto.TypeInterrupted, proto.LogInterrupted{Role: proto.RoleSystem, Text: "Interrupted", Turn: r.turnID, TS: timestamp()})
+	} else {
+		r.event(proto.TypeError, proto.LogError{Message: e.Message, Kind: e.Kind, Code: e.Code, Turn: r.turnID, TS: timestamp()})
 	}
-	r.event(proto.TypeError, proto.LogError{Message: e.Message, Kind: e.Kind, Code: e.Code, TS: timestamp()})
+	r.event(proto.TypeTurn, end)
+}
+
+// withdraw adds the events of messages and of queued turns that go back to the user.
+func (r *record) withdraw(sessionID string, says []proto.LogSay, queued []*turn) {
+	for _, say := range says {
+		r.event(proto.TypeSay, proto.LogSay{Say: say.Say, Turn: say.Turn, Withdrawn: true, TS: timestamp()})
+	}
+	for _, q := range queued {
+		r.event(proto.TypeTurn, proto.LogTurn{Turn: q.id, SessionID: sessionID, State: proto.TurnInterrupted, Reason: reasonWithdrawn, TS: timestamp()})
+	}
 }
 
 // message adds a text of the assistant.
-func (r *record) message(text string, state proto.Raw, partial bool) {
-	r.event(proto.TypeMessage, proto.LogMessage{Role: proto.RoleAssistant, Text: text, State: state, Partial: partial, TS: timestamp()})
+func (r *record) message(text string, state proto.Raw, partial bool, step int) {
+	r.final = r.final || !partial
+	r.event(proto.TypeMessage, proto.LogMessage{Role: proto.RoleAssistant, Text: text, State: state, Partial: partial, Turn: r.turnID, Step: step, TS: timestamp()})
 }
 
 // event adds an event to the list.
@@ -148,19 +157,16 @@ func (r *record) event(typ string, v any) {
 	if err != nil {
 		r.err = err
 	}
-	r.events = list
+	r.pending = list
 }
 
 // next returns the pending events, ready to append another one.
 func (r *record) next() proto.Raw {
-	if r.events == nil {
+	if r.pending == nil {
 		return proto.Raw("[")
 	}
-	return append(r.events, ',')
+	return append(r.pending, ',')
 }
-
-// timestamp returns the present time in the format of events.
-func timestamp() string { return time.Now().UTC().Format(time.RFC3339) }
 
 // decodePacket decodes a packet of agr.
 func decodePacket(payload []byte, v any) error {
@@ -176,48 +182,4 @@ func orObject(raw proto.Raw) proto.Raw {
 		return proto.Raw("{}")
 	}
 	return raw
-}
-
-// outputMax limits the bytes that are kept of the start of a running command's output.
-// Up to twice as many are kept of its end.
-const outputMax = 32 << 10
-
-// callOutput is the output of a running call. It becomes the result of the call if the
-// turn ends first.
-type callOutput struct {
-	id         string
-	started    time.Time
-	head, tail []byte
-	omitted    int64 // bytes dropped between head and tail
-}
-
-// add appends text to the output; leftOut bytes are missing before it.
-func (c *callOutput) add(text string, leftOut int64) {
-	if leftOut > 0 {
-		text = omittedLine(leftOut) + text
-	}
-	n := min(outputMax-len(c.head), len(text))
-	c.head = append(c.head, text[:n]...)
-	c.tail = append(c.tail, text[n:]...)
-	if drop := len(c.tail) - outputMax; drop > outputMax {
-		c.omitted += int64(drop)
-		c.tail = append(c.tail[:0], c.tail[drop:]...)
-	}
-}
-
-func (c *callOutput) text() string {
-	gap := ""
-	if c.omitted > 0 {
-		gap = omittedLine(c.omitted)
-	}
-	return strings.ToValidUTF8(string(c.head)+gap+string(c.tail), "")
-}
-
-func omittedLine(n int64) string { return fmt.Sprintf("\n[%d bytes left out]\n", n) }
-
-// envelope returns the result of an interrupted command. agr sends standard
-// output and standard error as one stream.
-func (c *callOutput) envelope() proto.Raw {
-	b := wire.AppendString([]byte(`{"ok":true,"data":{"stdout":`), c.text())
-	return append(b, `,"stderr":"","exit_code":-1,"timed_out":false,"interrupted":true}}`...)
 }

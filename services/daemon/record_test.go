@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,12 +18,12 @@ import (
 
 // kept returns the event of a packet without its ts, preceded by "[".
 func kept(typ, packet string) (proto.Raw, error) {
-	var r record
-	err := r.add(typ, []byte(packet))
-	if r.events == nil {
+	r := record{turnID: "t"}
+	err := r.add(typ, []byte(packet), 1)
+	if r.pending == nil {
 		return nil, err
 	}
-	return stamped.ReplaceAll(r.events, []byte("}")), err
+	return bytes.Replace(stamped.ReplaceAll(r.pending, []byte("}")), []byte(`,"turn":"t","step":1}`), []byte("}"), 1), err
 }
 
 // TestKept checks which packets are stored, and their events.
@@ -35,7 +36,7 @@ func TestKept(t *testing.T) {
 		{`{"type":"tool_requested","id":"1","name":"bash","input":{"_malformed":"{"},"reasoning_state":"s"}`, `{"type":"tool_use","id":"1","name":"bash","input":{"_malformed":"{"},"reasoning_state":"s"}`},
 		{`{"type":"tool_requested","id":"1","name":"bash"}`, `{"type":"tool_use","id":"1","name":"bash","input":{}}`},
 		{`{"type":"tool_requested","id":"1","name":"bash","input":null}`, `{"type":"tool_use","id":"1","name":"bash","input":{}}`},
-		{`{"type":"tool_finished","id":"1","name":"x","ok":false,"result":{"ok":false,"error":{"code":"c","message":"ok: true"}},"duration_ms":0}`, `{"type":"tool_result","tool_use_id":"1","output":{"ok":false,"error":{"code":"c","message":"ok: true"}},"ok":false,"duration_ms":0}`},
+		{`{"type":"tool_finished","id":"1","name":"x","ok":false,"result":{"ok":false,"error":{"code":"c","message":"ok: true"}},"duration_ms":0}`, `{"type":"tool_result","tool_use_id":"1","output":{"ok":false,"error":{"code":"c","message":"ok: true"}},"ok":false,"duration_ms":0,"name":"x"}`},
 		{`{"type":"tool_finished","id":"1","result":{"data":{"ok":true}},"duration_ms":5}`, `{"type":"tool_result","tool_use_id":"1","output":{"data":{"ok":true}},"ok":false,"duration_ms":5}`},
 		{`{"type":"tool_finished","id":"1","result":"text"}`, `{"type":"tool_result","tool_use_id":"1","output":"text","ok":false,"duration_ms":0}`},
 		{`{"type":"tool_finished","id":"1"}`, `{"type":"tool_result","tool_use_id":"1","output":{},"ok":false,"duration_ms":0}`},
@@ -66,27 +67,20 @@ func TestKept(t *testing.T) {
 
 // TestEnded checks the events of a turn that failed or was interrupted.
 func TestEnded(t *testing.T) {
-	failed := &proto.Error{Code: proto.CodeTimeout, Message: "a \"b\"", Kind: "timeout", Service: "rtr"}
-	const failedEvent = `{"type":"error","message":"a \"b\"","kind":"timeout","code":"timeout"}`
-	const partial = `{"type":"message","role":"assistant","text":" é\n","partial":true},`
 	for _, c := range []struct {
-		text string
 		e    *proto.Error
-		want string
+		want []string
 	}{
-		{"", failed, failedEvent},
-		{" \t\n\u00a0", failed, failedEvent},
-		{" é\n", failed, partial + failedEvent},
-		{" é\n", proto.ErrCanceled, partial + storedBreak},
-		{"", proto.ErrCanceled, storedBreak},
-		{"", sessionError(proto.ErrCanceled), `{"type":"error","message":"canceled","kind":"session","code":"canceled"}`},
-		{"", &proto.Error{Code: proto.CodeInternal, Message: "m"}, `{"type":"error","message":"m","code":"internal"}`},
+		{&proto.Error{Code: proto.CodeTimeout, Message: "a \"b\"", Kind: "timeout", Service: "rtr"}, storedError(`"message":"a \"b\"","kind":"timeout",`, "timeout")},
+		{proto.ErrCanceled, []string{storedBreak, storedStop}},
+		{sessionError(proto.ErrCanceled), storedError(`"message":"canceled","kind":"session",`, "canceled")},
+		{&proto.Error{Code: proto.CodeInternal, Message: "m"}, storedError(`"message":"m",`, "internal")},
 	} {
-		var r record
-		r.end([]byte(c.text), c.e)
-		got := strings.ReplaceAll(string(r.events), `,"ts":"`+timestamp()+`"`, "")
-		if r.err != nil || got != "["+c.want {
-			t.Errorf("%q, %v:\n got %s, %v\nwant %s", c.text, c.e, got, r.err, c.want)
+		r := record{turnID: "t"}
+		r.fail("s-1", c.e, reasonOf(c.e))
+		got := strings.ReplaceAll(string(r.pending), `,"ts":"`+timestamp()+`"`, "")
+		if want := "[" + strings.Join(c.want, ","); r.err != nil || got != want {
+			t.Errorf("%v:\n got %s, %v\nwant %s", c.e, got, r.err, want)
 		}
 	}
 }
@@ -119,7 +113,7 @@ var appends = []struct {
 	event   string
 	packets int
 	events  int
-}{{storedUser, 0, 1}, {storedA, 3, 3}, {storedDone, 8, 1}, {storedC, 11, 1}}
+}{{storedBegin, 0, 2}, {storedA, 3, 3}, {storedDone, 8, 1}, {storedC, 11, 2}}
 
 // storedBefore returns how many events are stored before append i.
 func storedBefore(i int) (n int) {
@@ -186,7 +180,7 @@ func TestMemDiesDuringAppend(t *testing.T) {
 	duringAppend(t, func(i int, b *sessionEnv, _ *rpctest.Block, c *rpctest.Conn) {
 		b.proxy.cut()
 		packets, last := rest(c)
-		equalLists(t, "packets", packets[:len(packets)-1], wholeTurn[:appends[i].packets])
+		equalLists(t, "packets", packets[:len(packets)-1], wholeAnswer[:appends[i].packets])
 		if last.Type != "error" || !strings.Contains(last.Raw, `"kind":"session"`) || !strings.Contains(last.Message, "mem hung up before its answer was complete") && !strings.Contains(last.Message, "Could not connect to mem: ") {
 			t.Errorf("the end is %s", last.Raw)
 		}
@@ -211,7 +205,7 @@ func TestHangUpDuringAppend(t *testing.T) {
 		}
 		// The last event is the interruption, unless the daemon has finished the turn
 		// before it noticed that the caller disconnected.
-		if last := stored[len(stored)-1]; last != storedBreak && len(stored) != storedBefore(len(appends)) {
+		if last := stored[len(stored)-1]; last != storedStop && len(stored) != storedBefore(len(appends)) {
 			t.Errorf("stored %s", stored)
 		}
 	})
@@ -236,13 +230,24 @@ func TestStoringFails(t *testing.T) {
 			hint = "; --no-save answers without storing anything"
 		}
 		want := `{"type":"error","message":"mem append_session: no space left on device` + hint + `","code":"internal","service":"mem","kind":"session"}`
-		equalLists(t, "packets", packets, append(slices.Clone(wholeTurn[:step.packets]), want))
+		equalLists(t, "packets", packets, append(slices.Clone(wholeAnswer[:step.packets]), want))
 		var stored []string
 		if i > 0 {
-			stored = append(without(storedBy(step.packets), "interrupted"), `{"type":"error","message":"mem append_session: no space left on device","kind":"session","code":"internal"}`)
+			stored = failedAppend(i)
 		}
 		equalLists(t, "stored", b.trail.stored(), stored)
 	}
+}
+
+// failedAppend returns the events of a turn whose append i fails once: those before, the
+// text so far, and the error.
+func failedAppend(i int) []string {
+	place := []int{0, slices.Index(wholeTurn, finalA), slices.Index(wholeTurn, finished), slices.Index(wholeTurn, finalC)}[i]
+	stored := without(storedBy(place), "interrupted")
+	if i == 2 { // its result is lost
+		stored = append(stored, storedLost)
+	}
+	return append(stored, storedError(`"message":"mem append_session: no space left on device","kind":"session",`, "internal")...)
 }
 
 // TestStoringKeepsFailing makes all appends after the first one fail. The caller must
@@ -250,7 +255,7 @@ func TestStoringFails(t *testing.T) {
 func TestStoringKeepsFailing(t *testing.T) {
 	b := newSessionEnv(t, all(), whole)
 	b.mem.fail = func(event string) error {
-		if event == storedUser {
+		if event == storedBegin || event == storedUser {
 			return nil
 		}
 		return &proto.Error{Code: proto.CodeInternal, Message: fmt.Sprintf("cannot store %d bytes", len(event))}
@@ -274,7 +279,7 @@ func TestEventTooLarge(t *testing.T) {
 		t.Errorf("the end is %.200s", last.Raw)
 	}
 	stored := b.trail.stored()
-	if len(stored) != 3 || !strings.Contains(stored[1], `"partial":true`) || !strings.Contains(stored[2], `"code":"too_large"`) {
+	if len(stored) != 5 || !strings.Contains(stored[2], `"partial":true`) || !strings.Contains(stored[3], `"code":"too_large"`) {
 		t.Errorf("stored %.300s", stored)
 	}
 }

@@ -32,17 +32,37 @@ const (
 	retry     = `{"type":"notice","kind":"retry","text":"again","wait_ms":5}`
 )
 
-// Their events in the session log.
+// What agr waits at.
 const (
-	storedUser  = `{"type":"message","role":"user","text":"hi <you>"}`
-	storedA     = `{"type":"message","role":"assistant","text":"Let <me> look!","reasoning_state":{"b":[1, 2]}}`
-	storedCall  = `{"type":"tool_use","id":"c1","name":"read","input":{ "path": "a\u003cb" }}`
-	storedDone  = `{"type":"tool_result","tool_use_id":"c1","output":{"ok":true,"data":{ "n":1e3 }},"ok":true,"duration_ms":12}`
-	storedRun   = `{"type":"tool_result","tool_use_id":"c1","output":{"ok":true,"data":{"stdout":"…","stderr":"","exit_code":-1,"timed_out":false,"interrupted":true}},"ok":true,"duration_ms":0}`
-	storedC     = `{"type":"message","role":"assistant","text":"Done."}`
-	storedPart  = `{"type":"message","role":"assistant","text":"Let <me> look!","partial":true}`
-	storedBreak = `{"type":"interrupted","role":"system","text":"Interrupted"}`
+	checkCalls = `{"type":"checkpoint","turn":"t","step":1,"point":"calls","batch":["c1"]}`
+	checkInfer = `{"type":"checkpoint","turn":"t","step":1,"point":"infer"}`
+	checkEnd   = `{"type":"checkpoint","turn":"t","step":2,"point":"end"}`
 )
+
+// Their events in the session log, as fakeMem records them.
+const (
+	storedBegin = `{"type":"turn","turn":"t","session_id":"s-1","state":"running","lifetime":"persistent","attached":true}`
+	storedUser  = `{"type":"message","role":"user","text":"hi <you>","turn":"t"}`
+	storedA     = `{"type":"message","role":"assistant","text":"Let <me> look!","reasoning_state":{"b":[1, 2]},"turn":"t","step":1}`
+	storedCall  = `{"type":"tool_use","id":"c1","name":"read","input":{ "path": "a\u003cb" },"turn":"t","step":1}`
+	storedUsage = `{"type":"usage","input_tokens":5,"output_tokens":7,"cost_usd":0.01,"turn":"t","step":1}`
+	storedDone  = `{"type":"tool_result","tool_use_id":"c1","output":{"ok":true,"data":{ "n":1e3 }},"ok":true,"duration_ms":12,"name":"read","diff":"-a","turn":"t","step":1}`
+	storedRun   = `{"type":"tool_result","tool_use_id":"c1","output":{"ok":true,"data":{"stdout":"…","stderr":"","exit_code":-1,"timed_out":false,"interrupted":true}},"ok":true,"duration_ms":0,"name":"read","turn":"t","step":1}`
+	storedLost  = `{"type":"tool_result","tool_use_id":"c1","output":` + interruptedResult + `,"ok":false,"duration_ms":0,"synthetic":true,"name":"read","turn":"t","step":1}`
+	storedC     = `{"type":"message","role":"assistant","text":"Done.","turn":"t","step":2}`
+	storedPart  = `{"type":"message","role":"assistant","text":"Let <me> look!","partial":true,"turn":"t","step":1}`
+	storedEnd   = `{"type":"turn","turn":"t","session_id":"s-1","state":"done","stop_reason":"stop","iterations":2,"usage":{"input_tokens":5,"output_tokens":7,"cost_usd":0.01}}`
+	storedBreak = `{"type":"interrupted","role":"system","text":"Interrupted","turn":"t"}`
+	storedStop  = `{"type":"turn","turn":"t","session_id":"s-1","state":"interrupted","reason":"canceled"}`
+)
+
+// storedError is the end of a turn that failed.
+func storedError(rest, code string) []string {
+	return []string{
+		`{"type":"error",` + rest + `"code":"` + code + `","turn":"t"}`,
+		`{"type":"turn","turn":"t","session_id":"s-1","state":"error","reason":"` + code + `"}`,
+	}
+}
 
 // wholeDone is the terminal packet of a whole turn.
 const wholeDone = `{"type":"done","full_text":"Done.","iterations":2,"stop_reason":"stop","usage":{"input_tokens":5,"output_tokens":7,"cost_usd":0.01},"provider":"p","model":"m"}`
@@ -52,7 +72,31 @@ const (
 	interruptedLast = `{"type":"error","message":"The turn was interrupted.","code":"canceled","service":"daemon"}`
 )
 
-var wholeTurn = []string{reasoning, deltaA, deltaB, finalA, requested, usageA, started, output, finished, retry, deltaC, finalC}
+// wholeTurn is what agr sends, wholeAnswer what a caller of events gets of it.
+var (
+	wholeTurn   = []string{reasoning, deltaA, deltaB, finalA, requested, usageA, checkCalls, started, output, finished, checkInfer, retry, deltaC, finalC, checkEnd}
+	wholeAnswer = append(sentBy(len(wholeTurn)), finalC)
+)
+
+func isCheckpoint(p string) bool { return strings.Contains(p, `"checkpoint"`) }
+
+// sentBy returns the packets that a caller of events gets of the first n packets of agr:
+// those of an inference, and the results of a batch, wait for their append.
+func sentBy(n int) (packets []string) {
+	var waiting []string
+	for _, p := range wholeTurn[:n] {
+		switch p {
+		case finalA, requested, usageA, finished, finalC:
+			waiting = append(waiting, p)
+		case checkCalls, checkInfer:
+			packets, waiting = append(packets, waiting...), nil
+		case checkEnd:
+		default:
+			packets = append(packets, p)
+		}
+	}
+	return packets
+}
 
 // ends returns the terminal packet of agr in a whole turn.
 func ends() proto.Text {
@@ -73,13 +117,13 @@ func whole(_ context.Context, say func(...string) error) (proto.Text, error) {
 func TestSession(t *testing.T) {
 	b := newSessionEnv(t, all(), whole)
 	got, _ := b.turn(turnPayload)
-	equalLists(t, "packets", got, append(slices.Clone(wholeTurn), wholeDone))
+	equalLists(t, "packets", got, append(slices.Clone(wholeAnswer), wholeDone))
 	zinotest.Eventually(t, "the lock to be released", func() bool { return b.trail.has("released") })
 	steps := b.trail.All()
 	slices.Sort(steps[2:4])
 	equalLists(t, "steps", steps, []string{
-		"hold", "held", "ctx", "sys", "store " + storedUser, "agr", "store " + storedA, "store " + storedCall,
-		"store " + usageA, "store " + storedDone, "store " + storedC, "released",
+		"hold", "held", "ctx", "sys", "store " + storedBegin, "store " + storedUser, "agr", "store " + storedA, "store " + storedCall,
+		"store " + storedUsage, "store " + storedDone, "store " + storedC, "store " + storedEnd, "released",
 	})
 	equalLists(t, "requests to mem", b.mem.heads[:2], []string{`s-1 create {"root":"/r"}`, "s-1"})
 	run := b.runs.All()[0]
@@ -151,7 +195,7 @@ func TestSessionNotices(t *testing.T) {
 
 // TestSessionWithoutEvents checks the turn of TestSession for callers without events.
 func TestSessionWithoutEvents(t *testing.T) {
-	stored := []string{`{"type":"message","role":"user","text":"hi"}`, storedA, storedCall, usageA, storedDone, storedC}
+	stored := []string{storedBegin, `{"type":"message","role":"user","text":"hi","turn":"t"}`, storedA, storedCall, storedUsage, storedDone, storedC, storedEnd}
 	for _, c := range []struct {
 		more string
 		want []string
@@ -184,7 +228,7 @@ func TestSessionChunks(t *testing.T) {
 		`{"type":"assistant_delta","text":"one "}`, `{"type":"assistant_delta","text":"two"}`,
 		`{"type":"assistant_final","text":"one two"}`, `{"type":"done","full_text":"one two"}`,
 	})
-	equalLists(t, "stored", b.trail.stored(), []string{storedUser, `{"type":"message","role":"assistant","text":"one two"}`})
+	equalLists(t, "stored", b.trail.stored(), []string{storedBegin, storedUser, `{"type":"message","role":"assistant","text":"one two","turn":"t","step":1}`, `{"type":"turn","turn":"t","session_id":"s-1","state":"done"}`})
 }
 
 // TestNoSave checks that with no_save nothing is locked or stored, but agr and ctx get
@@ -192,7 +236,7 @@ func TestSessionChunks(t *testing.T) {
 func TestNoSave(t *testing.T) {
 	b := newSessionEnv(t, all(), whole)
 	packets, _ := b.turn(strings.TrimSuffix(turnPayload, "}") + `,"no_save":true}`)
-	equalLists(t, "packets", packets, append(slices.Clone(wholeTurn), wholeDone))
+	equalLists(t, "packets", packets, append(slices.Clone(wholeAnswer), wholeDone))
 	steps := b.trail.All()
 	slices.Sort(steps)
 	equalLists(t, "steps", steps, []string{"agr", "ctx", "sys"})
@@ -274,7 +318,7 @@ func TestNoAgent(t *testing.T) {
 		t.Errorf("packets %s, %d inferences", packets, len(b.infers.All()))
 	}
 	stored := b.trail.stored()
-	if len(stored) != 2 || stored[0] != storedUser || !strings.HasPrefix(stored[1], `{"type":"error","message":"Could not connect to agr: `) || !strings.HasSuffix(stored[1], `,"code":"unavailable"}`) {
+	if len(stored) != 4 || stored[1] != storedUser || !strings.HasPrefix(stored[2], `{"type":"error","message":"Could not connect to agr: `) || !strings.HasSuffix(stored[2], `,"code":"unavailable","turn":"t"}`) {
 		t.Errorf("stored %s", stored)
 	}
 }
@@ -294,28 +338,28 @@ func TestAgentFails(t *testing.T) {
 			"in the text",
 			[]string{deltaA, deltaB},
 			failed,
-			[]string{storedPart, `{"type":"error","message":"rtr error: <M>","kind":"http_status","code":"internal"}`},
+			append([]string{storedPart}, storedError(`"message":"rtr error: <M>","kind":"http_status",`, "internal")...),
 			`{"type":"error","message":"rtr error: <M>","code":"internal","service":"rtr","kind":"http_status","status":500,"details":"d"}`,
 		},
 		{
 			"blank text",
 			[]string{`{"type":"assistant_delta","text":" \n"}`},
 			failed,
-			[]string{`{"type":"error","message":"rtr error: <M>","kind":"http_status","code":"internal"}`},
+			storedError(`"message":"rtr error: <M>","kind":"http_status",`, "internal"),
 			`{"type":"error","message":"rtr error: <M>","code":"internal","service":"rtr","kind":"http_status","status":500,"details":"d"}`,
 		},
 		{
 			"after a text",
 			[]string{deltaA, deltaB, finalA},
 			errors.New("it broke"),
-			[]string{storedA, `{"type":"error","message":"agr run: it broke","code":"internal"}`},
+			append([]string{storedA}, storedError(`"message":"agr run: it broke",`, "internal")...),
 			`{"type":"error","message":"agr run: it broke","code":"internal","service":"agr"}`,
 		},
 		{
 			"it stops",
 			[]string{deltaA, deltaB, `{"type":"interrupted"}`},
 			context.Canceled,
-			[]string{storedPart, storedBreak},
+			[]string{storedPart, storedBreak, storedStop},
 			interruptedLast,
 		},
 	} {
@@ -332,7 +376,7 @@ func TestAgentFails(t *testing.T) {
 				want = append(want, `{"type":"interrupted"}`)
 			}
 			equalLists(t, "packets", got, append(want, c.last))
-			equalLists(t, "stored", b.trail.stored(), append([]string{storedUser}, c.stored...))
+			equalLists(t, "stored", b.trail.stored(), append([]string{storedBegin, storedUser}, c.stored...))
 		})
 	}
 }
@@ -369,8 +413,11 @@ func TestTurnsFollow(t *testing.T) {
 	if packets, last := rest(second); last.Type != "done" {
 		t.Errorf("the second turn ends with %s", packets)
 	}
-	turn := storedBy(places - 1)
+	turn := wholeStored()
 	equalLists(t, "stored", b.mem.of("s-1"), append(slices.Clone(turn), turn...))
+	for i := range turn {
+		turn[i] = strings.Replace(turn[i], "s-1", "s-2", 1)
+	}
 	equalLists(t, "stored elsewhere", b.mem.of("s-2"), turn)
 }
 
@@ -466,7 +513,7 @@ func TestSessionDeadline(t *testing.T) {
 	if last.Type != "error" || last.Code != "timeout" { // the message depends on which process notices first
 		t.Errorf("the end is %s", last.Raw)
 	}
-	if stored := b.trail.stored(); len(stored) > 0 && !strings.HasSuffix(stored[len(stored)-1], `"code":"timeout"}`) {
+	if stored := b.trail.stored(); len(stored) > 0 && !strings.HasSuffix(stored[len(stored)-1], `"state":"error","reason":"timeout"}`) {
 		t.Errorf("stored %s", stored)
 	}
 	zinotest.Eventually(t, "the lock to be released", func() bool { return len(b.mem.lock("s-1")) == 0 })
@@ -495,7 +542,7 @@ func TestMalformedPackets(t *testing.T) {
 			t.Errorf("%s: %s", packet, last.Raw)
 		}
 		stored := b.trail.stored()
-		if len(stored) != 3 || stored[1] != storedPart || !malformed(strings.TrimPrefix(stored[2], `{"type":"error","message":"`)) {
+		if len(stored) != 5 || stored[2] != storedPart || !malformed(strings.TrimPrefix(stored[3], `{"type":"error","message":"`)) {
 			t.Errorf("%s: stored %s", packet, stored)
 		}
 	}
@@ -506,7 +553,7 @@ func TestMalformedPackets(t *testing.T) {
 	})
 	packets, _ := b.turn(turnPayload)
 	equalLists(t, "packets", packets, append(slices.Clone(odd), `{"type":"done","full_text":""}`))
-	equalLists(t, "stored", b.trail.stored(), []string{storedUser})
+	equalLists(t, "stored", b.trail.stored(), []string{storedBegin, storedUser, `{"type":"turn","turn":"t","session_id":"s-1","state":"done"}`})
 }
 
 // TestManyDeltas checks that thousands of deltas arrive in order and form one text.
@@ -527,7 +574,7 @@ func TestManyDeltas(t *testing.T) {
 		if got, _ := b.turn(turnPayload); len(got) < count || !slices.Equal(got[:count], all5k) {
 			t.Fatalf("received %d packets, want %d deltas in order", len(got), count)
 		}
-		stored := b.trail.stored()[1]
+		stored := b.trail.stored()[2]
 		if want := strings.ReplaceAll(strings.Join(text, ""), "\n", `\n`); !strings.Contains(stored, `"text":"`+want+`"`) || strings.Contains(stored, "partial") == (ending == "whole") {
 			t.Errorf("%s: stored %.200s", ending, stored)
 		}

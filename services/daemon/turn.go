@@ -1,9 +1,9 @@
 package daemon
 
 import (
-	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"zino/pkg/rpc"
@@ -11,58 +11,290 @@ import (
 	"zino/proto"
 )
 
+// turn is an open turn of a session. While it is queued, waiting or parked it has
+// neither a goroutine nor a buffer.
+type turn struct {
+	*session
+	id        string
+	message   string
+	req       proto.Chat // its options
+	requestID string
+	uid       int
+	attached  bool   // a chat request: it ends with the caller's connection
+	say       string // of the turn_say that queued it
+
+	ctx    context.Context // of a running turn; cancel ends it
+	cancel context.CancelFunc
+	launch func()        // starts it when it is its turn
+	done   chan struct{} // closed when it has ended
+
+	counted bool // among the running ones of the table; set before it is launched
+
+	// Guarded by session.mu:
+	state    string
+	launched bool
+	durable  bool // an event of it is stored
+	err      *proto.Error
+	refused  chan struct{} // closed when err says why it cannot run
+	relay    *relay        // of a running turn
+	says     []proto.LogSay
+	saying   int  // turn_say requests whose append is under way
+	ending   bool // no more says are accepted
+}
+
+// newTurn returns a turn that is not in the table yet.
+func (sess *session) newTurn(ctx context.Context, req proto.Chat) *turn {
+	t := &turn{
+		session: sess, id: proto.NewTurnID(), message: req.Message, req: req, uid: rpc.PeerUID(ctx),
+		state: proto.TurnQueued, done: make(chan struct{}), refused: make(chan struct{}),
+	}
+	t.ctx, t.cancel = context.WithCancel(ctx)
+	return t
+}
+
+// refuse says why a turn cannot run. session.mu is locked.
+func (t *turn) refuse(e *proto.Error) {
+	if t.err == nil {
+		t.err = e
+		close(t.refused)
+	}
+}
+
 // turn answers a message of a session. Turns of one session run one after the other.
 // Events are stored as they happen, also after a disconnect of the caller. If a turn
 // fails before the user's message is stored, nothing is stored.
 func (s *Service) turn(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Text, *proto.Error) {
-	var rec *record // nil: nothing is stored, and no lock is needed
-	if !req.NoSave {
-		session, err := s.open(ctx, req.SessionID, func() error {
-			if !req.Events {
-				return nil
-			}
-			text := fmt.Sprintf("Another turn is under way on session %s: waiting for its end.", req.SessionID)
-			return sent(out.Event(proto.TypeNotice, proto.Notice{Kind: proto.NoticeWait, Text: text}))
-		})
-		if err != nil {
-			return proto.Text{}, offerNoSave(turnError(ctx, err))
-		}
-		defer session.close()
-		rec = &record{session: session, log: s.log}
+	if req.NoSave {
+		return s.unsaved(ctx, req, out)
 	}
-	// Unlike for a plain message no part of the prompt may be missing: the model needs
-	// the earlier messages and its instructions.
-	p := s.prompt(ctx, getPrompt(req), &proto.Build{SessionID: req.SessionID, UserMessage: req.Message})
-	err := p.sysErr
-	if err == nil && p.ctxErr != nil {
-		err = sessionError(p.ctxErr)
-	}
-	if err == nil {
-		err = cmp.Or(p.announce(req, out), ctx.Err())
-	}
-	if err != nil {
-		return proto.Text{}, turnError(ctx, err)
-	}
-	if err := rec.begin(req.Root, req.Message); err != nil {
+	sess := s.enter(req.SessionID)
+	defer sess.leave()
+	t := sess.newTurn(ctx, req)
+	defer t.cancel()
+	t.attached = true
+	launched := make(chan struct{})
+	t.launch = func() { close(launched) }
+	sess.add(t)
+	if err := t.await(ctx, launched, out); err != nil {
+		sess.remove(t)
 		return proto.Text{}, offerNoSave(turnError(ctx, err))
 	}
-	run := s.run(req, p.messages(req.Message), s.cfg.Agr.SessionIterations)
-	run.Stream, run.Events = new(true), true // events are needed for the log; relay converts them into the requested form
-	r := &relay{out: out, events: req.Events, record: rec}
-	text, err := rpc.CallText(ctx, s.agr, proto.AgrRun, run, r)
+	return t.run(out)
+}
+
+// await waits until a chat request is launched.
+func (t *turn) await(ctx context.Context, launched <-chan struct{}, out *rpc.Out) error {
+	t.mu.Lock()
+	var waits <-chan struct{}
+	if first := t.first() == t; t.w != nil && first {
+		waits = t.w.waits
+	} else if !first { // behind another turn of this daemon
+		now := make(chan struct{})
+		close(now)
+		waits = now
+	}
+	t.mu.Unlock()
+	for {
+		select {
+		case <-launched:
+			return nil
+		case <-waits:
+			waits = nil
+			if !t.req.Events {
+				continue
+			}
+			text := fmt.Sprintf("Another turn is under way on session %s: waiting for its end.", t.session.id)
+			if err := sent(out.Event(proto.TypeNotice, proto.Notice{Kind: proto.NoticeWait, Text: text})); err != nil {
+				return err
+			}
+		case <-t.refused:
+			return t.err
+		case <-ctx.Done():
+			err := ctx.Err()
+			if errors.Is(err, context.DeadlineExceeded) {
+				err = fmt.Errorf("timed out waiting for the lock on session %q: %w", t.session.id, err)
+			}
+			return err
+		}
+	}
+}
+
+// unsaved answers a message of a session without storing anything. No lock is needed.
+func (s *Service) unsaved(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Text, *proto.Error) {
+	p, err := s.assemble(ctx, req)
+	if err == nil {
+		err = p.announce(req, out)
+	}
+	if err = cmp.Or(err, ctx.Err()); err != nil {
+		return proto.Text{}, turnError(ctx, err)
+	}
+	r := &relay{out: out, events: req.Events}
+	text, err := rpc.CallText(ctx, s.agr, proto.AgrRun, s.sessionRun(req, p.messages(req.Message)), r)
 	if err == nil {
 		err = r.finish()
 	}
 	if err != nil {
-		e := turnError(ctx, err)
-		if rec.stop(r.text, e) {
-			if err := r.release(); err != nil {
-				s.log.Debug("the caller has hung up during the turn", "error", err, "trace", rpc.Trace(ctx))
-			}
-		}
-		return proto.Text{}, e
+		return proto.Text{}, turnError(ctx, err)
 	}
 	return text, nil
+}
+
+// run carries out a turn from its prompt to its end. out is the caller of a chat
+// request, else nil.
+func (t *turn) run(out *rpc.Out) (proto.Text, *proto.Error) {
+	defer func() {
+		t.remove(t)
+		t.cancel()
+		close(t.done)
+	}()
+	p, err := t.assemble(t.ctx, t.req)
+	if err == nil && out != nil {
+		err = p.announce(t.req, out)
+	}
+	if err = cmp.Or(err, t.ctx.Err()); err != nil {
+		return proto.Text{}, t.failed(turnError(t.ctx, err))
+	}
+	r := &relay{out: out, events: t.req.Events, turn: t, step: 1, record: record{turnID: t.id}}
+	if err := t.begin(r); err != nil {
+		return proto.Text{}, t.failed(offerNoSave(turnError(t.ctx, err)))
+	}
+	run := t.sessionRun(t.req, p.messages(t.message))
+	run.Turn = t.id
+	return t.follow(r, run)
+}
+
+// failed ends a turn that could not begin. Only one that was queued has an event that
+// needs an end.
+func (t *turn) failed(e *proto.Error) *proto.Error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.refuse(e)
+	return e
+}
+
+// begin stores the start of the turn and the user's message.
+func (t *turn) begin(r *relay) error {
+	r.event(proto.TypeTurn, t.logTurn(proto.TurnRunning))
+	via := ""
+	if t.say != "" {
+		via = proto.ViaQueue
+	}
+	r.event(proto.TypeMessage, proto.LogMessage{Role: proto.RoleUser, Text: t.message, Turn: t.id, Say: t.say, Via: via, TS: timestamp()})
+	return r.store(sessionHeader(t.req.Root), func() {
+		t.state, t.durable, t.relay = proto.TurnRunning, true, r
+	})
+}
+
+// logTurn is the turn event of a turn that is queued or begins.
+func (t *turn) logTurn(state string) proto.LogTurn {
+	e := proto.LogTurn{
+		Turn: t.id, SessionID: t.session.id, State: state, Request: requestOf(t.req), RequestID: t.requestID,
+		Lifetime: t.lifetime, Attached: t.attached, Say: t.say, TS: timestamp(),
+	}
+	if t.uid >= 0 {
+		e.By = &proto.By{UID: t.uid}
+	}
+	return e
+}
+
+// logRequest is what is needed to run a turn again.
+type logRequest struct {
+	Root         string      `json:"root,omitzero"`
+	Sandbox      proto.Level `json:"sandbox,omitzero"`
+	Network      *bool       `json:"network,omitzero"`
+	Provider     string      `json:"provider,omitzero"`
+	Model        string      `json:"model,omitzero"`
+	Effort       string      `json:"effort,omitzero"`
+	MaxTokens    int         `json:"max_tokens,omitzero"`
+	SystemPrompt *string     `json:"system_prompt,omitzero"`
+	NeedModel    bool        `json:"need_model,omitzero"`
+}
+
+func requestOf(req proto.Chat) proto.Raw {
+	b, err := wire.AppendObject(nil, "", logRequest{
+		Root: req.Root, Sandbox: req.Sandbox, Network: req.Network, Provider: req.Provider, Model: req.Model,
+		Effort: req.Effort, MaxTokens: req.MaxTokens, SystemPrompt: req.SystemPrompt, NeedModel: req.NeedModel,
+	})
+	if err != nil { // cannot happen: it has strings, numbers and truth values
+		return proto.Raw("{}")
+	}
+	return b
+}
+
+// follow has agr run the turn, and stores its end.
+func (t *turn) follow(r *relay, run proto.Run) (proto.Text, *proto.Error) {
+	text, err := rpc.CallText(t.ctx, t.agr, proto.AgrRun, run, r)
+	if err == nil {
+		err = r.done(text)
+	}
+	if err == nil {
+		return text, nil
+	}
+	e := turnError(t.ctx, err)
+	if r.stop(e) {
+		if err := r.release(); err != nil {
+			t.Service.log.Debug("the caller has hung up during the turn", "error", err, "trace", rpc.Trace(t.ctx))
+		}
+	}
+	return proto.Text{}, e
+}
+
+// end marks the turn as ended; its end is stored. session.mu is locked.
+func (t *turn) end(state string, e *proto.Error) {
+	t.state = state
+	if e != nil {
+		t.err = e
+	}
+}
+
+// Reasons of turns that were interrupted.
+const (
+	reasonCanceled  = "canceled"  // turn_cancel, or the caller of a chat request hung up
+	reasonWithdrawn = "withdrawn" // queued by turn_say, and the turn before failed
+	reasonCrashed   = "crashed"   // no process carries it out any more
+)
+
+// reasonOf is the reason of a turn that ends with an error.
+func reasonOf(e *proto.Error) string {
+	if interrupted(e) {
+		return reasonCanceled
+	}
+	return string(e.Code)
+}
+
+// withdrawn returns what goes back to the user when the turn fails: undelivered messages,
+// and the turns that turn_say has queued.
+func (t *turn) withdrawn() (says []proto.LogSay, queued []*turn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ending = true
+	says, t.says = t.says, nil
+	for _, q := range t.turns {
+		if q.say != "" && q.state == proto.TurnQueued && q.durable && !q.launched {
+			q.launched = true // not any more
+			queued = append(queued, q)
+		}
+	}
+	return says, queued
+}
+
+// takeSays returns the messages for the next inference, which count as delivered. With
+// last the answer has no calls: without messages the turn accepts no more.
+func (t *turn) takeSays(last bool) []proto.LogSay {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	says := t.says
+	t.says = nil
+	t.ending = last && len(says) == 0
+	return says
+}
+
+// sessionRun returns the request to agr for a message of a session. Its events are
+// needed for the log; relay converts them into the requested form.
+func (s *Service) sessionRun(req proto.Chat, messages proto.Raw) proto.Run {
+	run := s.run(req, messages, s.cfg.Agr.SessionIterations)
+	run.Stream, run.Events = new(true), true
+	return run
 }
 
 // offerNoSave adds a hint about --no-save to an error of the session's file, such as a
@@ -72,157 +304,4 @@ func offerNoSave(e *proto.Error) *proto.Error {
 		e.Message += "; --no-save answers without storing anything"
 	}
 	return e
-}
-
-// relay stores the packets of an answer and passes them on: unchanged to a caller of
-// events, otherwise as text. A packet with an event is passed on after its append, so
-// that a caller never receives a packet that could be lost. The packets of an inference
-// share an append, as do those of a batch of tool calls.
-type relay struct {
-	out    *rpc.Out
-	events bool    // the caller requested events
-	record *record // nil: nothing is stored
-
-	text    []byte      // of the present inference
-	typed   bool        // the text arrives as events, not as chunks
-	waiting []proto.Raw // packets that wait for the next append
-}
-
-// Flush sends the buffered packets to the caller.
-func (r *relay) Flush() error { return sent(r.out.Flush()) }
-
-// Text handles text that arrives as chunks, from rtr or from an agr without events. It
-// ignores the text of the terminal packet if the text has arrived as events.
-func (r *relay) Text(delta []byte) error {
-	if r.typed || len(delta) == 0 {
-		return nil
-	}
-	if err := r.commit(); err != nil {
-		return err
-	}
-	r.text = append(r.text, delta...)
-	if r.events {
-		return sent(r.out.Delta(delta))
-	}
-	return sent(r.out.Text(delta))
-}
-
-// Event handles a packet of agr or rtr.
-func (r *relay) Event(typ string, payload []byte) error {
-	if typ == proto.TypeInterrupted { // turn sends its own after it has stored the end
-		return nil
-	}
-	if typ == proto.TypeAssistantDelta {
-		return r.delta(payload)
-	}
-	r.typed = r.typed || typ == proto.TypeAssistantFinal
-	if r.record == nil {
-		if typ == proto.TypeAssistantFinal {
-			r.text = r.text[:0]
-		}
-		return r.pass(payload)
-	}
-	switch typ {
-	case proto.TypeAssistantFinal, proto.TypeToolRequested, proto.TypeUsage, proto.TypeToolFinished:
-		if err := r.record.add(typ, payload); err != nil {
-			return err
-		}
-		r.waiting = append(r.waiting, bytes.Clone(payload))
-		// usage is the last packet of an inference. A batch ends when no call runs.
-		if typ == proto.TypeUsage || typ == proto.TypeToolFinished && len(r.record.running) == 0 {
-			return r.commit()
-		}
-		return nil
-	}
-	if len(r.record.running) == 0 {
-		if err := r.commit(); err != nil { // the inference may have had no usage packet
-			return err
-		}
-	}
-	if err := r.record.follow(typ, payload); err != nil {
-		return err
-	}
-	return r.pass(payload)
-}
-
-// delta handles an assistant_delta.
-func (r *relay) delta(payload []byte) error {
-	if err := r.commit(); err != nil {
-		return err
-	}
-	r.typed = true
-	known := len(r.text)
-	r.gather(payload)
-	if r.events {
-		return sent(r.out.Frame(payload))
-	}
-	return sent(r.out.Text(r.text[known:]))
-}
-
-// gather appends the text of a delta. For speed it scans the packet instead of decoding
-// it. It ignores a text that is not a string.
-func (r *relay) gather(payload []byte) {
-	known := len(r.text)
-	for key, value := range wire.Members(payload) {
-		if string(key) == "text" {
-			r.text, _ = wire.Unquote(r.text[:known], value)
-		}
-	}
-}
-
-// commit stores the events of the waiting packets and passes the packets on. If they
-// cannot be stored, the packets are dropped, but r.text keeps the text that the caller
-// has already received.
-func (r *relay) commit() error {
-	if len(r.waiting) == 0 {
-		return nil
-	}
-	final := r.record.final
-	if err := r.record.commit(nil); err != nil {
-		r.waiting = nil
-		return err
-	}
-	if final {
-		r.text = r.text[:0]
-	}
-	return r.release()
-}
-
-// release passes on the packets whose events are stored.
-func (r *relay) release() error {
-	waiting := r.waiting
-	r.waiting = nil
-	for _, payload := range waiting {
-		if err := r.pass(payload); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *relay) pass(payload []byte) error {
-	if !r.events {
-		return nil
-	}
-	return sent(r.out.Frame(payload))
-}
-
-// finish is called at the end of an answer. It stores the waiting packets and emits
-// assistant_final for text without a final event.
-func (r *relay) finish() error {
-	if err := r.commit(); err != nil || len(r.text) == 0 {
-		return err
-	}
-	final := proto.AssistantFinal{Text: string(r.text)}
-	if r.record != nil {
-		r.record.message(final.Text, nil, false)
-		if err := r.record.commit(nil); err != nil {
-			return err
-		}
-	}
-	r.text = r.text[:0]
-	if !r.events {
-		return nil
-	}
-	return sent(r.out.Packet(proto.TypeAssistantFinal, final))
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -210,7 +211,7 @@ func TestHoldSession(t *testing.T) {
 	a := start(t, "")
 	b := start(t, a.dir)
 	state, release := a.heldBy("s", func() { t.Error("the first turn had to wait") })
-	if state != (proto.SessionHeld{SessionID: "s"}) {
+	if !reflect.DeepEqual(state, proto.SessionHeld{SessionID: "s"}) {
 		t.Errorf("%+v", state)
 	}
 	a.ask(say("s", hello, `{"type":"tool_use","id":"1","name":"x","input":{},"ts":"t"}`))

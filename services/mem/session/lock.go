@@ -55,7 +55,7 @@ func (s *Store) closeCalls(ctx context.Context, id string, write bool) (proto.Se
 	if err != nil {
 		return held, err
 	}
-	held.Next = d.End
+	held.Next, held.OpenTurns = d.End, d.openTurns(id)
 	if len(d.Open) == 0 || !write || d.hasOpenTurn() {
 		return held, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -48,7 +49,7 @@ func (b *env) unexpected() func() { return func() { b.t.Error("another turn has 
 func TestHold(t *testing.T) {
 	b := newEnv(t, "")
 	h := b.hold("new", b.unexpected()) // the session need not exist
-	if h.SessionHeld != (proto.SessionHeld{SessionID: "new"}) || b.files() != "new.lock" {
+	if !reflect.DeepEqual(h.SessionHeld, proto.SessionHeld{SessionID: "new"}) || b.files() != "new.lock" {
 		t.Errorf("%+v, files %s", h.SessionHeld, b.files())
 	}
 	next := b.put("new", user("q"))

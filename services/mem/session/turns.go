@@ -53,6 +53,14 @@ func (d *digest) addTurn(id string, e *event) {
 // resumes or ends the turn.
 func (d *digest) hasOpenTurn() bool { return len(d.OpenTurns) > 0 || isOpen(d.LastTurn) }
 
+// openTurns returns the open turns of the session id.
+func (d *digest) openTurns(id string) (list []proto.OpenTurn) {
+	for _, t := range d.OpenTurns {
+		list = append(list, proto.OpenTurn{SessionID: id, Turn: t.Turn, State: t.State, Updated: t.Updated})
+	}
+	return list
+}
+
 // OpenTurns lists the turns that have not ended, those of the session that changed
 // last in front, and those of one session in the order in which they were opened.
 func (s *Store) OpenTurns(ctx context.Context, _ proto.ListOpenTurns) (proto.OpenTurns, error) {
@@ -69,9 +77,7 @@ func (s *Store) OpenTurns(ctx context.Context, _ proto.ListOpenTurns) (proto.Ope
 		if err != nil && !isGone(err) && len(reply.Problems) < problemsMax {
 			reply.Problems = append(reply.Problems, err.Error())
 		}
-		for _, t := range d.OpenTurns {
-			reply.Turns = append(reply.Turns, proto.OpenTurn{SessionID: e.id, Turn: t.Turn, State: t.State, Updated: t.Updated})
-		}
+		reply.Turns = append(reply.Turns, d.openTurns(e.id)...)
 	}
 	_ = s.saveIndex(all) // a directory that cannot be written can be listed
 	return reply, nil

@@ -1,0 +1,344 @@
+package daemon
+
+import (
+	"bytes"
+	"slices"
+
+	"zino/pkg/rpc"
+	"zino/pkg/wire"
+	"zino/proto"
+)
+
+// relay stores the packets of an answer and passes them on: to the followers of the
+// turn, and to the caller of a chat request, unchanged if it asked for events, otherwise
+// as text. A packet with an event is passed on after its append, so that nobody receives
+// a packet that could be lost. The packets of an inference share an append, as do those
+// of a batch of tool calls.
+type relay struct {
+	out    *rpc.Out // the caller; nil: none
+	events bool     // the caller requested events
+	turn   *turn    // nil: nothing is stored
+	step   int      // the present inference
+
+	record
+	typed   bool        // the text arrives as events, not as chunks
+	waiting []proto.Raw // packets for the caller that wait for the next append
+
+	// Written with turn.mu locked, so that followers can read them.
+	text    []byte        // of the present inference
+	running []*callOutput // the running calls, in the order of their start
+}
+
+// lock locks what followers read.
+func (r *relay) lock() (unlock func()) {
+	if r.turn == nil {
+		return func() {}
+	}
+	r.turn.mu.Lock()
+	return r.turn.mu.Unlock
+}
+
+// Flush sends the buffered packets to the caller.
+func (r *relay) Flush() error {
+	if r.out == nil {
+		return nil
+	}
+	return sent(r.out.Flush())
+}
+
+// Text handles text that arrives as chunks, from rtr or from an agr without events. It
+// ignores the text of the terminal packet if the text has arrived as events.
+func (r *relay) Text(delta []byte) error {
+	if r.typed || len(delta) == 0 {
+		return nil
+	}
+	r.gather(wire.AppendString(nil, delta))
+	switch {
+	case r.out == nil:
+		return nil
+	case r.events:
+		return sent(r.out.Delta(delta))
+	}
+	return sent(r.out.Text(delta))
+}
+
+// Event handles a packet of agr or rtr.
+func (r *relay) Event(typ string, payload []byte) error {
+	switch typ {
+	case proto.TypeInterrupted: // turn sends its own after it has stored the end
+		return nil
+	case proto.TypeCheckpoint:
+		return r.checkpoint(payload)
+	case proto.TypeAssistantDelta:
+		return r.delta(payload)
+	}
+	r.typed = r.typed || typ == proto.TypeAssistantFinal
+	if r.turn == nil {
+		if typ == proto.TypeAssistantFinal {
+			r.text = r.text[:0]
+		}
+		return r.pass(payload)
+	}
+	switch typ {
+	case proto.TypeAssistantFinal, proto.TypeToolRequested, proto.TypeUsage, proto.TypeToolFinished:
+		if err := r.add(typ, payload, r.step); err != nil {
+			return err
+		}
+		r.forget()
+		if r.out != nil && r.events {
+			r.waiting = append(r.waiting, bytes.Clone(payload))
+		}
+		return nil
+	}
+	if err := r.watch(typ, payload); err != nil {
+		return err
+	}
+	r.turn.broadcast(payload)
+	return r.pass(payload)
+}
+
+// delta handles an assistant_delta.
+func (r *relay) delta(payload []byte) error {
+	r.typed = true
+	known := len(r.text)
+	for key, value := range wire.Members(payload) { // scanned, not decoded, for speed
+		if string(key) == "text" {
+			r.gather(value)
+		}
+	}
+	switch {
+	case r.out == nil:
+		return nil
+	case r.events:
+		return sent(r.out.Frame(payload))
+	}
+	return sent(r.out.Text(r.text[known:]))
+}
+
+// gather appends a piece of text, a JSON string, and sends it to the followers. It
+// ignores anything else.
+func (r *relay) gather(value []byte) {
+	defer r.lock()()
+	known := len(r.text)
+	text, ok := wire.Unquote(r.text, value)
+	if !ok {
+		r.text = r.text[:known]
+		return
+	}
+	r.text = text
+	if r.turn != nil {
+		r.turn.delta(value)
+	}
+}
+
+// checkpoint stores what came before, and lets agr go on.
+func (r *relay) checkpoint(payload []byte) error {
+	var at proto.Checkpoint
+	if err := decodePacket(payload, &at); err != nil || r.turn == nil {
+		return err
+	}
+	t := r.turn
+	proceed := proto.Proceed{Turn: at.Turn, Step: at.Step, Point: at.Point, Batch: at.Batch}
+	var says []proto.LogSay
+	if at.Point == proto.PointEnd {
+		// Without messages the last inference is stored together with the turn's end.
+		if says = t.takeSays(true); len(says) > 0 {
+			if err := r.commit(); err != nil {
+				return err
+			}
+		}
+	} else {
+		if err := r.commit(); err != nil {
+			return err
+		}
+		if at.Point == proto.PointInfer {
+			says = t.takeSays(false)
+		}
+	}
+	if at.Point == proto.PointInfer || len(says) > 0 {
+		r.step = at.Step + 1
+	}
+	for _, say := range says {
+		proceed.Says = append(proceed.Says, proto.Say{Say: say.Say, Text: say.Text})
+		r.event(proto.TypeMessage, proto.LogMessage{Role: proto.RoleUser, Text: say.Text, Turn: t.id, Say: say.Say, Via: say.Mode, TS: timestamp()})
+	}
+	_, err := rpc.Call(t.ctx, t.agr, proto.AgrProceed, proceed)
+	return err
+}
+
+// commit stores the pending events and passes their packets on. If they cannot be
+// stored, the packets are dropped, but r.text keeps the text that the caller has already
+// received.
+func (r *relay) commit() error {
+	if r.turn == nil || r.pending == nil {
+		return nil
+	}
+	if err := r.store(nil, func() {}); err != nil {
+		r.waiting = nil
+		return err
+	}
+	return r.release()
+}
+
+// store stores the pending events, and drops them if that fails. header is for a new
+// session. then is called with turn.mu locked before the followers get the events.
+func (r *relay) store(header proto.Raw, then func()) error {
+	final := r.final
+	list, err := r.take()
+	if err != nil || list == nil {
+		r.dropped()
+		return err
+	}
+	t := r.turn
+	if err := t.append(t.ctx, t.w, list, header, func() {
+		if final {
+			r.text = r.text[:0]
+		}
+		then()
+	}); err != nil {
+		r.dropped()
+		return err
+	}
+	r.kept()
+	return nil
+}
+
+// release passes on the packets whose events are stored.
+func (r *relay) release() error {
+	waiting := r.waiting
+	r.waiting = nil
+	for _, payload := range waiting {
+		if err := r.pass(payload); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *relay) pass(payload []byte) error {
+	if r.out == nil || !r.events {
+		return nil
+	}
+	return sent(r.out.Frame(payload))
+}
+
+// finish is called at the end of an answer. It emits assistant_final for text without a
+// final event.
+func (r *relay) finish() error {
+	if len(r.text) == 0 || r.final {
+		return nil
+	}
+	text := string(r.text)
+	if r.turn != nil {
+		r.message(text, nil, false, r.step)
+	} else {
+		r.text = r.text[:0]
+	}
+	if r.out == nil || !r.events {
+		return nil
+	}
+	final, err := wire.AppendObject(nil, proto.TypeAssistantFinal, proto.AssistantFinal{Text: text})
+	if err != nil {
+		return err
+	}
+	r.waiting = append(r.waiting, final)
+	if r.turn == nil {
+		return r.release()
+	}
+	return nil
+}
+
+// done stores the end of an answer, with the last inference.
+func (r *relay) done(text proto.Text) error {
+	if err := r.finish(); err != nil {
+		return err
+	}
+	t := r.turn
+	end := proto.LogTurn{Turn: t.id, SessionID: t.session.id, State: proto.TurnDone, StopReason: text.StopReason, Usage: text.Usage, TS: timestamp()}
+	if text.Iterations != nil {
+		end.Iterations = *text.Iterations
+	}
+	r.event(proto.TypeTurn, end)
+	if err := r.store(nil, func() { t.end(proto.TurnDone, nil) }); err != nil {
+		r.waiting = nil
+		return err
+	}
+	return r.release()
+}
+
+// watch collects the output of the running calls.
+func (r *relay) watch(typ string, payload []byte) error {
+	if typ != proto.TypeToolStarted && typ != proto.TypeToolOutput {
+		return nil
+	}
+	var o proto.ToolOutput // tool_started has its id
+	if err := decodePacket(payload, &o); err != nil {
+		return err
+	}
+	defer r.lock()()
+	if typ == proto.TypeToolStarted {
+		r.running = append(r.running, newCallOutput(o.ID, payload))
+		return nil
+	}
+	for _, c := range r.running {
+		if c.id == o.ID {
+			c.add(o.Text, o.LeftOut)
+		}
+	}
+	return nil
+}
+
+// forget removes the calls that have a result from the running ones.
+func (r *relay) forget() {
+	if len(r.running) == 0 {
+		return
+	}
+	defer r.lock()()
+	r.running = slices.DeleteFunc(r.running, func(c *callOutput) bool {
+		return !r.isOpen(c.id)
+	})
+}
+
+// stop stores the end of a failed or interrupted turn: the pending events, the results
+// of the open calls, the text so far, the error, and what goes back to the user.
+func (r *relay) stop(e *proto.Error) (stored bool) {
+	t := r.turn
+	if t.w.failed() {
+		return false
+	}
+	says, queued := t.withdrawn()
+	for _, call := range r.calls {
+		if call.settled {
+			continue
+		}
+		i := slices.IndexFunc(r.running, func(c *callOutput) bool { return c.id == call.id })
+		if i < 0 {
+			r.interrupt(call, nil)
+		} else {
+			r.interrupt(call, r.running[i])
+		}
+	}
+	if !r.final && len(bytes.TrimSpace(r.text)) > 0 {
+		r.message(string(r.text), nil, true, r.step)
+	}
+	r.fail(t.session.id, e, reasonOf(e))
+	r.withdraw(t.session.id, says, queued)
+	state := proto.TurnError
+	if interrupted(e) {
+		state = proto.TurnInterrupted
+	}
+	err := r.store(nil, func() {
+		t.end(state, e)
+		for _, q := range queued {
+			q.end(proto.TurnInterrupted, e)
+		}
+	})
+	if err != nil {
+		t.Service.log.Error("the end of a turn could not be stored", "session", t.session.id, "error", err, "trace", rpc.Trace(t.ctx))
+	}
+	for _, q := range queued {
+		t.remove(q)
+		close(q.done)
+	}
+	return err == nil
+}

@@ -1,0 +1,122 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"zino/pkg/rpc"
+	"zino/proto"
+	"zino/services/daemon/turnlog"
+)
+
+// pageBytes is how much of a session log is read at a time.
+const pageBytes = 1 << 20
+
+// settleTimeout limits what is done about crashed turns when a session is locked.
+const settleTimeout = 60 * time.Second
+
+// settle prepares a session that has just been locked: it ends the turns that have
+// crashed, since no process had the lock.
+func (sess *session) settle(w *writer, held proto.SessionHeld) error {
+	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
+	defer cancel()
+	log := turnlog.New(sess.id, held.Next)
+	var crashed []*turnlog.Turn
+	if len(held.OpenTurns) > 0 {
+		var err error
+		if log, err = sess.readLog(ctx, sess.id, 0); err != nil {
+			return err
+		}
+		crashed = sess.crashed(log)
+	}
+	sess.mu.Lock()
+	sess.log = log
+	sess.mu.Unlock()
+	for _, t := range crashed {
+		if !t.Attached && t.Lifetime != proto.LifetimePrivate {
+			return proto.SessionErrorf(proto.CodeBusy, "session %s has an open turn %s of another constellation: zino attach %[1]s, or zino stop %[1]s", sess.id, t.ID)
+		}
+	}
+	for _, t := range crashed {
+		if err := sess.endCrashed(ctx, w, t, reasonCrashed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// crashed returns the open turns that no process carries out, except parked ones and
+// what is queued behind them.
+func (sess *session) crashed(log *turnlog.Log) (list []*turnlog.Turn) {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
+	for _, t := range log.Open() {
+		if t.State == proto.TurnParked {
+			return nil
+		}
+		if !slices.ContainsFunc(sess.turns, func(own *turn) bool { return own.id == t.ID }) {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// endCrashed stores the end of a turn that this daemon has not carried out, with results
+// for its open calls. Its undelivered messages end with it.
+func (sess *session) endCrashed(ctx context.Context, w *writer, t *turnlog.Turn, reason string) error {
+	sess.stopCommands(ctx, t.ID)
+	sess.mu.Lock()
+	r := record{turnID: t.ID}
+	for _, call := range sess.log.Calls(t) {
+		r.interrupt(openCall{id: call.ID, name: call.Name, step: call.Step}, nil)
+	}
+	var says []proto.LogSay
+	for _, say := range t.Says {
+		says = append(says, proto.LogSay{Say: say.ID, Turn: t.ID})
+	}
+	sess.mu.Unlock()
+	r.fail(sess.id, proto.ErrCanceled, reason)
+	r.withdraw(sess.id, says, nil)
+	list, err := r.take()
+	if err != nil {
+		return err
+	}
+	return sess.append(ctx, w, list, nil, func() {})
+}
+
+// stopCommands ends the foreground commands of a turn. Nothing is left of them when the
+// turn's end is stored.
+func (s *Service) stopCommands(ctx context.Context, turnID string) {}
+
+// readLog reads a session log from the start of an event on. Errors are about the
+// session.
+func (s *Service) readLog(ctx context.Context, id string, from int64) (*turnlog.Log, error) {
+	log := turnlog.New(id, from)
+	for more := true; more; {
+		page, err := s.readPage(ctx, id, log.Next)
+		if err != nil {
+			return nil, err
+		}
+		for event, next := range turnlog.Events(page.Events, page.Offsets) {
+			log.Add(event, next)
+		}
+		log.Next, more = page.Next, page.More
+	}
+	return log, nil
+}
+
+// readPage reads about 1 MiB of a session log.
+func (s *Service) readPage(ctx context.Context, id string, from int64) (proto.SessionEvents, error) {
+	page, err := rpc.Call(ctx, s.mem, proto.MemReadSession, proto.ReadSession{SessionID: id, From: from, MaxBytes: pageBytes})
+	if err != nil {
+		return page, sessionError(err)
+	}
+	if page.SessionID != id {
+		return page, proto.Errorf(proto.CodeNotFound, "no session %q", id)
+	}
+	return page, nil
+}
+
+var _ = fmt.Sprint

@@ -1,0 +1,211 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"zino/pkg/wire"
+	"zino/proto"
+	"zino/services/daemon/turnlog"
+)
+
+// table has the sessions with open turns, followers or requests in progress.
+type table struct {
+	mu       sync.Mutex
+	sessions map[string]*session
+	running  int        // turns that running_max counts
+	waiting  []*session // whose next turn waits for its place among the running ones
+	open     int        // running and queued turns
+}
+
+// session is a session in the table. Its open turns run one after the other.
+type session struct {
+	*Service
+	id   string
+	refs int // guarded by table.mu
+
+	mu    sync.Mutex
+	w     *writer      // of the lock; nil: none was asked for
+	ready bool         // w has the lock
+	log   *turnlog.Log // what the log says since the lock was granted
+	turns []*turn      // open ones in their order
+	live  []*follower  // those that get packets as they come
+}
+
+// enter returns the session of that id, which stays in the table until leave.
+func (s *Service) enter(id string) *session {
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	sess := s.table.sessions[id]
+	if sess == nil {
+		sess = &session{Service: s, id: id}
+		s.table.sessions[id] = sess
+	}
+	sess.refs++
+	return sess
+}
+
+// leave undoes enter.
+func (sess *session) leave() {
+	sess.table.mu.Lock()
+	defer sess.table.mu.Unlock()
+	if sess.refs--; sess.refs == 0 {
+		delete(sess.table.sessions, sess.id)
+	}
+}
+
+// add appends a turn. It is launched at once if no other turn is before it.
+func (sess *session) add(t *turn) {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
+	sess.turns = append(sess.turns, t)
+	sess.count(1)
+	sess.advance()
+}
+
+func (sess *session) count(n int) {
+	sess.table.mu.Lock()
+	sess.table.open += n
+	sess.table.mu.Unlock()
+}
+
+// openTurns reports whether the daemon has open turns: it must not exit when idle.
+func (s *Service) openTurns() bool {
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	return s.table.open > 0
+}
+
+// remove removes a turn that has ended or was given up. It launches the next one, or
+// releases the lock.
+func (sess *session) remove(t *turn) {
+	if t.counted {
+		t.counted = false
+		sess.freePlace()
+	}
+	sess.mu.Lock()
+	if i := slices.Index(sess.turns, t); i >= 0 {
+		sess.turns = slices.Delete(sess.turns, i, i+1)
+		sess.count(-1)
+	}
+	var idle *writer
+	if !slices.ContainsFunc(sess.turns, func(t *turn) bool { return t.state != proto.TurnParked }) {
+		idle, sess.w, sess.ready = sess.w, nil, false
+	}
+	sess.advance()
+	sess.mu.Unlock()
+	if idle != nil {
+		idle.close()
+	}
+}
+
+// first returns the turn that runs, or that runs next. What was queued behind a parked
+// turn waits for its end; chat requests do not.
+func (sess *session) first() *turn {
+	parked := false
+	for _, t := range sess.turns {
+		if t.state == proto.TurnParked {
+			parked = true
+		} else if !parked || t.attached {
+			return t
+		}
+	}
+	return nil
+}
+
+// advance launches the next turn if it can run now, and locks the session if it is not
+// locked. sess.mu is locked.
+func (sess *session) advance() {
+	t := sess.first()
+	switch {
+	case t == nil || t.launched:
+	case sess.w == nil:
+		sess.w = sess.lock(context.WithoutCancel(t.ctx), sess.id, sess.settle, sess.locked)
+	case sess.ready && sess.takePlace(t):
+		t.launched = true
+		t.launch()
+	}
+}
+
+// takePlace counts a turn among the running ones. If there are too many, the session is
+// advanced again when one has ended. Chat requests are not limited.
+func (sess *session) takePlace(t *turn) bool {
+	if t.attached {
+		return true
+	}
+	tab := &sess.table
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	if tab.running >= sess.cfg.Daemon.RunningMax {
+		if !slices.Contains(tab.waiting, sess) {
+			tab.waiting = append(tab.waiting, sess)
+		}
+		return false
+	}
+	tab.running++
+	t.counted = true
+	return true
+}
+
+// freePlace advances the session that has waited longest for the end of a running turn.
+func (s *Service) freePlace() {
+	s.table.mu.Lock()
+	s.table.running--
+	var next *session
+	if len(s.table.waiting) > 0 {
+		next = s.table.waiting[0]
+		s.table.waiting = slices.Delete(s.table.waiting, 0, 1)
+	}
+	s.table.mu.Unlock()
+	if next != nil {
+		next.mu.Lock()
+		next.advance()
+		next.mu.Unlock()
+	}
+}
+
+// locked is called when the lock was granted or refused. Without it no turn that waits
+// for it can run.
+func (sess *session) locked(w *writer, err error) {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
+	if sess.w != w { // it was released meanwhile
+		return
+	}
+	if err == nil {
+		sess.ready = true
+		sess.advance()
+		return
+	}
+	sess.w = nil
+	for _, t := range sess.turns {
+		if !t.launched {
+			t.refuse(sessionError(err))
+		}
+	}
+}
+
+// append stores events, and gives them to the followers. then is called together with
+// that.
+func (sess *session) append(ctx context.Context, w *writer, events, header proto.Raw, then func()) error {
+	return w.append(ctx, events, header, func(offsets []int64) {
+		sess.mu.Lock()
+		defer sess.mu.Unlock()
+		sess.publish(events, offsets)
+		then()
+	})
+}
+
+// sessionHeader is the first line of a new session.
+func sessionHeader(root string) proto.Raw {
+	header := wire.AppendString([]byte(`{"ts":`), timestamp())
+	if root != "" {
+		header = wire.AppendString(append(header, `,"root":`...), root)
+	}
+	return append(header, '}')
+}
+
+// timestamp returns the present time in the format of events.
+func timestamp() string { return time.Now().UTC().Format(time.RFC3339) }

@@ -1,0 +1,191 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"zino/pkg/rpc"
+	"zino/pkg/wire"
+	"zino/proto"
+)
+
+const (
+	// storeTimeout limits an append, and its repetitions while mem cannot be reached.
+	storeTimeout = 60 * time.Second
+	// stopTimeout is the limit after the end of the turn, when the daemon may be
+	// stopping.
+	stopTimeout = 10 * time.Second
+	// repeatPause is the first pause before an append is repeated. It doubles up
+	// to relockEvery.
+	repeatPause = 10 * time.Millisecond
+	// relockEvery is the interval of attempts to lock the session again after the
+	// connection broke.
+	relockEvery = time.Second
+	// waitGrace is how long a lock may be delayed until it counts as that of another
+	// process: mem may not have noticed yet that this one has released it.
+	waitGrace = 100 * time.Millisecond
+)
+
+// writer appends to a session of mem that is locked. The lock serializes turns, but
+// another process may get it when mem is restarted. Correctness depends on the offset
+// of each append: mem refuses an append if the session ends at another offset, and
+// recognizes a repeated append after a lost reply.
+type writer struct {
+	mem     *rpc.Client
+	id      string
+	timeout time.Duration // limits the repetitions of an append: storeTimeout, shorter in tests
+	unlock  context.CancelFunc
+	waits   chan struct{} // closed when another process turns out to have the lock
+	granted chan struct{} // closed when the session is locked and settled
+	ended   chan struct{} // closed when the session is not locked any more
+	refused error         // why the session could not be locked; set before ended is closed
+
+	mu   sync.Mutex // locked while events are stored
+	next int64      // offset behind the last event
+	err  error      // if set, all further appends fail with it
+}
+
+// lock locks a session. settle is called with the lock, before granted is closed; an
+// error of it releases the lock. done is called when granted or ended is closed.
+func (s *Service) lock(ctx context.Context, id string, settle func(*writer, proto.SessionHeld) error, done func(*writer, error)) *writer {
+	ctx, unlock := context.WithCancel(ctx)
+	w := &writer{
+		mem: s.mem, id: id, timeout: s.storeTimeout, unlock: unlock,
+		waits: make(chan struct{}), granted: make(chan struct{}), ended: make(chan struct{}),
+	}
+	go func() {
+		defer unlock()
+		err := w.hold(ctx, func(held proto.SessionHeld) error {
+			if err := settle(w, held); err != nil {
+				return err
+			}
+			close(w.granted)
+			done(w, nil)
+			return nil
+		})
+		w.refused = err
+		close(w.ended)
+		if err != nil {
+			done(w, err)
+		}
+	}()
+	return w
+}
+
+// hold keeps the session locked until ctx ends. It returns an error if the lock was
+// never granted; after that it locks the session again when the connection breaks, at
+// most once per relockEvery.
+func (w *writer) hold(ctx context.Context, granted func(proto.SessionHeld) error) error {
+	held, refused := false, error(nil)
+	waits := sync.OnceFunc(func() { close(w.waits) })
+	for {
+		asked := time.Now()
+		_, err := rpc.CallEvents(ctx, w.mem, proto.MemHoldSession, proto.HoldSession{SessionID: w.id, Mend: new(false)}, func(typ string, payload []byte) error {
+			switch {
+			case held:
+			case typ == proto.TypeWaiting:
+				time.AfterFunc(waitGrace, waits)
+			case typ == proto.TypeHeld:
+				var state proto.SessionHeld
+				if err := wire.DecodeReply(payload, &state); err != nil {
+					return err
+				}
+				w.mu.Lock()
+				w.next = state.Next
+				w.mu.Unlock()
+				if refused = granted(state); refused != nil {
+					return refused
+				}
+				held = true
+			}
+			return nil
+		})
+		if refused != nil {
+			return refused
+		}
+		if !held {
+			if err == nil {
+				err = &proto.Error{Code: proto.CodeUnavailable, Service: "mem", Message: "mem is stopping"}
+			}
+			return err
+		}
+		select {
+		case <-time.After(time.Until(asked.Add(relockEvery))):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// close releases the lock.
+func (w *writer) close() {
+	w.unlock()
+	<-w.ended
+}
+
+func (w *writer) offset() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.next
+}
+
+// failed reports whether appends fail permanently.
+func (w *writer) failed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err != nil
+}
+
+// append stores a list of events and returns when they are on disk. header is for a
+// session that does not exist yet. append continues after the end of ctx; otherwise the
+// daemon would not know whether the events are stored. It repeats the request while mem
+// cannot be reached. stored is called with the offset behind each event before the next
+// append.
+func (w *writer) append(ctx context.Context, events, header proto.Raw, stored func(offsets []int64)) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return w.err
+	}
+	turn := ctx
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	defer context.AfterFunc(turn, func() { time.AfterFunc(stopTimeout, cancel) })()
+	req := proto.AppendSession{SessionID: w.id, Events: events, At: &w.next}
+	if w.next == 0 {
+		req.Create, req.Header = true, header
+	}
+	var last *proto.Error // of the previous attempt
+	for pause := repeatPause; ; pause = min(2*pause, relockEvery) {
+		place, err := rpc.Call(ctx, w.mem, proto.MemAppendSession, req)
+		if err == nil {
+			w.next = place.Next
+			stored(place.Offsets)
+			return nil
+		}
+		e := sessionError(err)
+		if refusal, ok := errors.AsType[*proto.Error](err); ok && e.Code == proto.CodeBusy && refusal.Kind == proto.ErrorKindSession {
+			w.err = proto.SessionErrorf(proto.CodeBusy, "session %q was changed by another process during the turn", w.id)
+			return w.err
+		}
+		switch e.Code {
+		case proto.CodeUnavailable, proto.CodeTimeout, proto.CodeCanceled, proto.CodeBusy: // mem is not running, stopping or overloaded
+		default:
+			return e
+		}
+		if last == nil {
+			defer time.AfterFunc(w.timeout, cancel).Stop()
+		} else if ctx.Err() != nil { // the previous error is the reason, this one only the timeout
+			e = last
+		}
+		last = e
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			w.err = e
+			return e
+		}
+	}
+}
