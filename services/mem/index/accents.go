@@ -1,7 +1,7 @@
 package index
 
-// latin has the base letter of each character from U+00C0 to U+024F, and a point
-// where there is not one. A row has 64.
+// latin contains the base letter of each character from U+00C0 to U+024F, or a point if
+// it has no other base. A row is 64 characters.
 const latin = "" +
 	"aaaaaa.ceeeeiiiidnooooo.ouuuuy..aaaaaa.ceeeeiiiidnooooo.ouuuuy.y" +
 	"aaaaaaccccccccddddeeeeeeeeeegggggggghhhhiiiiiiii.i..jjkk.lllllll" +
@@ -18,7 +18,7 @@ const latinAdditional = "" +
 	"wwwwwwwwwwxxxxyyzzzzzzhtwy......aaaaaaaaaaaaaaaaaaaaaaaaeeeeeeee" +
 	"eeeeeeeeiiiioooooooooooooooooooooooouuuuuuuuuuuuuuyyyyyyyy......"
 
-// accented has the base letters of accented small letters in Greek, Cyrillic
+// accented contains the base letters of accented lower-case letters in Greek, Cyrillic
 // and Arabic, in the order of Unicode.
 var accented = [...]struct{ first, last, base rune }{
 	{0x390, 0x390, 'ι'},

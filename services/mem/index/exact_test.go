@@ -87,8 +87,8 @@ func (p *pair) bounds(t *testing.T) {
 	level := p.level()
 	for id, doc := range p.docs {
 		exact := 0.0
-		for _, post := range doc {
-			exact += math.Pow(p.weight(uint32(id), post.key(), post.count())*(level-p.terms[post.key()].log), 2)
+		for _, posting := range doc {
+			exact += math.Pow(p.weight(uint32(id), posting.key(), posting.count())*(level-p.terms[posting.key()].log), 2)
 		}
 		cached := math.Sqrt(p.norms[id].square(level))
 		if math.Abs(cached-math.Sqrt(exact)) > drift*math.Sqrt(exact)*(1+1e-9) {

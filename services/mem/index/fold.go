@@ -6,9 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// appendFolded appends a letter in the form that all its cases share, the
-// lower case of its upper case (so that both forms of the Greek sigma are one
-// letter), and without its accents.
+// appendFolded appends a letter without case and accents. The case folding is the
+// lower case of the upper case, which maps both forms of the Greek sigma to one letter.
 func appendFolded(b []byte, r rune) []byte {
 	r = unicode.ToLower(unicode.ToUpper(r))
 	if letters := spelled(r); letters != "" {
@@ -17,7 +16,8 @@ func appendFolded(b []byte, r rune) []byte {
 	return utf8.AppendRune(b, unaccented(r))
 }
 
-// spelled returns the letters that one character stands for.
+// spelled returns the letters of a ligature or a letter that is also written as two,
+// empty for other characters.
 func spelled(r rune) string {
 	switch r {
 	case 'ß':
@@ -45,10 +45,9 @@ func spelled(r rune) string {
 	return ""
 }
 
-// isAccent reports whether r is a mark that folding removes: accents of Latin,
-// Greek and Cyrillic, and the vowel points of Hebrew and Arabic, which one
-// writer sets and another does not. Marks of other scripts are part of their
-// words.
+// isAccent reports whether folding removes r: the accents of Latin, Greek and Cyrillic,
+// and the vowel points of Hebrew and Arabic, which are optional. Marks of other scripts
+// are part of their words.
 func isAccent(r rune) bool {
 	switch {
 	case r < 0x300:
@@ -60,10 +59,10 @@ func isAccent(r rune) bool {
 	case r >= 0x610 && r <= 0x61A, r >= 0x64B && r <= 0x65F, r == 0x670, r >= 0x6D6 && r <= 0x6ED:
 		return unicode.IsMark(r)
 	}
-	return r == 0x640 // the line that makes Arabic words longer
+	return r == 0x640 // tatweel, which stretches Arabic words
 }
 
-// unaccented is a small letter without its accents.
+// unaccented returns a lower-case letter without its accents.
 func unaccented(r rune) rune {
 	switch {
 	case r < 0xC0:

@@ -1,27 +1,29 @@
-// Package index finds texts by their words: an exact TF-IDF index in which adding
-// or deleting a document costs as much as its own words.
+// Package index ranks texts by the words of a query: an exact TF-IDF index in which
+// adding or deleting a document takes time in proportion to its own words.
 //
-// The score of a document is the cosine of its vector and the query's. A term
-// that stands tf times in a text weighs (1 + ln tf) · (ln((1+N)/(1+df)) + 1)
-// there, where N counts the documents and df those that have the term. So every
-// term counts, a rare one counts more, and one that stands everywhere does not
-// dominate. Words of the query that no document has make
-// the query's vector longer; a score is 1 only where both vectors point the
-// same way.
+// The score of a document is the cosine of its vector and the query's. The weight
+// of a term that occurs tf times in a text is
 //
-// Every score is as if all weights were computed again, although adding or
-// deleting a document changes the weights of all others. That is
-// affordable because the second factor above is a number for N, the same for
-// all terms, less a number for the term, ln(1+df), which moves little where
-// it would be expensive to follow. What is cached of a document's length (see
-// norm) lets N move freely and is refreshed when a term's number has moved
-// by more than drift. Bounds from cached lengths then choose candidates, and
-// only the scores of the best candidates are computed, from exact weights.
+//	(1 + ln tf) · (ln((1+N)/(1+df)) + 1)
 //
-// github.com/james-bowman/nlp, the field's package for such vectors, is the
-// oracle of the nested module in oracle/ (make oracle): its pipeline must be
-// fitted again for every document that is added, its weight is not a number
-// when there is only one, and it is 20 times the size of this package.
+// where N is the number of documents and df the number of those that contain the
+// term. Every term counts, a rare one more, and a term that occurs everywhere does
+// not dominate. Words that occur only in the query make its vector longer: a score
+// is 1 only if both vectors have the same direction.
+//
+// Scores are exact, although adding or deleting a document changes N and df and so
+// the weights of all other documents. The second factor, the idf, is 1 + ln(1+N),
+// which is the same for all terms, less ln(1+df), which changes slowly for the terms
+// of many documents. The cached length of a document is a polynomial in the first
+// part (see norm), and is refreshed when the second part of one of its terms has
+// changed by more than drift. The cached lengths give bounds of the scores, which
+// select candidates; the scores of the best candidates are computed from exact
+// weights.
+//
+// The nested module in oracle/ (make oracle) compares the scores with those of
+// github.com/james-bowman/nlp. That package is not used here because its pipeline
+// must be fitted again for every added document, its weight of a single document is
+// NaN, and it is 20 times the size of this one.
 package index
 
 import (
@@ -30,26 +32,26 @@ import (
 	"sync"
 )
 
-// Index holds documents by id. It is not safe for concurrent writes; methods
-// that only read may run side by side with each other.
+// Index is a set of documents with ids. Put and Delete must not run concurrently
+// with any other method; methods that only read may run concurrently.
 type Index struct {
-	numbers map[string]uint32 // of the terms
+	numbers map[string]uint32 // terms to their numbers
 	terms   []term            // by number
-	free    []uint32          // numbers of terms that are not in use any more
-	docs    [][]post          // by id: the terms, by number; nil where there is no document
+	free    []uint32          // numbers of deleted terms, for new ones
+	docs    [][]posting       // by id: the terms, sorted by number; nil if there is no document
 	norms   []norm            // by id
-	live    int               // documents, the N of the formula
-	large   map[place]int     // counts of many and more
+	live    int               // number of documents, the N of the formula
+	large   map[docTerm]int   // counts that do not fit into a posting
 
-	known known
+	cache wordCache
 	split splitter
-	found []uint32  // numbers of the terms of the text that is put
-	pool  sync.Pool // of *scratch, for searches
+	found []uint32  // scratch of Put: the numbers of the text's terms
+	pool  sync.Pool // of *scratch
 }
 
 // New returns an index without documents.
 func New() *Index {
-	x := &Index{numbers: map[string]uint32{}, known: known{}}
+	x := &Index{numbers: map[string]uint32{}, cache: wordCache{}}
 	x.split.emit = func(w word) { x.found = append(x.found, x.term(w)) }
 	x.pool.New = func() any { return new(scratch) }
 	return x
@@ -58,30 +60,30 @@ func New() *Index {
 // Len is the number of documents.
 func (x *Index) Len() int { return x.live }
 
-// Put stores a text as the document id, in place of the one that had the id.
-// The space that the index takes grows with the largest id, so ids should
-// follow each other. It panics if id is below 0 or above MaxID.
+// Put adds a text as document id, or replaces that document. The memory of the index
+// grows with the largest id, so ids should be consecutive. Put panics if id is
+// negative or above MaxID.
 func (x *Index) Put(id int, text string) {
 	if id < 0 || id > MaxID {
-		panic(fmt.Sprintf("index: document id %d is not within 0 and %d", id, MaxID))
+		panic(fmt.Sprintf("index: document id %d is not between 0 and %d", id, MaxID))
 	}
 	x.Delete(id)
 	x.found = x.found[:0]
 	x.split.split(text)
 	if missing := id + 1 - len(x.docs); missing > 0 {
-		x.docs = append(x.docs, make([][]post, missing)...)
+		x.docs = append(x.docs, make([][]posting, missing)...)
 		x.norms = append(x.norms, make([]norm, missing)...)
 	}
 	x.docs[id] = x.document(uint32(id), x.found)
 	x.live++
 	for _, p := range x.docs[id] {
-		x.terms[p.key()].insert(post(id)<<countBits | p.count())
+		x.terms[p.key()].insert(posting(id)<<countBits | p.count())
 		x.moved(p.key())
 	}
 	x.norms[id] = x.norm(uint32(id))
 }
 
-// Delete removes the document id and reports whether there was one.
+// Delete removes a document and reports whether it existed.
 func (x *Index) Delete(id int) bool {
 	if id < 0 || id >= len(x.docs) || x.docs[id] == nil {
 		return false
@@ -97,8 +99,9 @@ func (x *Index) Delete(id int) bool {
 	return true
 }
 
-// document counts terms, which it sorts. The result is never nil.
-func (x *Index) document(id uint32, numbers []uint32) []post {
+// document sorts the numbers of a text's terms and returns them with their counts,
+// never nil.
+func (x *Index) document(id uint32, numbers []uint32) []posting {
 	slices.Sort(numbers)
 	distinct := 0
 	for i, n := range numbers {
@@ -106,13 +109,13 @@ func (x *Index) document(id uint32, numbers []uint32) []post {
 			distinct++
 		}
 	}
-	doc := make([]post, 0, distinct)
+	doc := make([]posting, 0, distinct)
 	for i := 0; i < len(numbers); {
 		n, from := numbers[i], i
 		for i < len(numbers) && numbers[i] == n {
 			i++
 		}
-		doc = append(doc, post(n)<<countBits|x.keepCount(id, n, i-from))
+		doc = append(doc, posting(n)<<countBits|x.keepCount(id, n, i-from))
 	}
 	return doc
 }

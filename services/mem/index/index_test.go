@@ -178,8 +178,8 @@ func TestChurn(t *testing.T) {
 	for id := 10; id < 1000; id++ {
 		x.Delete(id)
 	}
-	if n := cap(x.terms[x.numbers["often"]].posts); n > 50 {
-		t.Errorf("capacity of %d posts for %d documents", n, x.Len())
+	if n := cap(x.terms[x.numbers["often"]].postings); n > 50 {
+		t.Errorf("capacity of %d postings for %d documents", n, x.Len())
 	}
 	if hits := x.Search(Query{Text: "fox4993 fox4994 fox4995 fox4996 often", K: 20}); len(hits) != x.Len() {
 		t.Errorf("%d documents, found %v", x.Len(), hits)
@@ -190,7 +190,7 @@ func TestChurn(t *testing.T) {
 // cleared.
 func TestManyWords(t *testing.T) {
 	x := New()
-	const words = wordsKept + 2000
+	const words = cacheMax + 2000
 	for id := range words / 1000 {
 		var b strings.Builder
 		for i := range 1000 {
@@ -198,8 +198,8 @@ func TestManyWords(t *testing.T) {
 		}
 		x.Put(id, b.String())
 	}
-	if len(x.known) == 0 || len(x.known) > wordsKept {
-		t.Errorf("%d words are cached", len(x.known))
+	if len(x.cache) == 0 || len(x.cache) > cacheMax {
+		t.Errorf("%d words are cached", len(x.cache))
 	}
 	for id := range words / 1000 {
 		if got := ids(x.Search(Query{Text: fmt.Sprintf("w%d w%d", id*1000, id*1000+999), K: 2})); got != fmt.Sprint(id) {

@@ -6,14 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// The marks of voiced sounds, as characters that follow another.
+// The combining marks of voiced sounds.
 const (
 	voicedMark     = '\u3099'
 	halfVoicedMark = '\u309a'
 )
 
-// ideographic reports whether r belongs to Chinese or Japanese. The marks for
-// long vowels and voiced sounds are shared by scripts and have no script of their own.
+// ideographic reports whether r is a character of Chinese or Japanese. Unicode counts
+// the marks for long vowels and voiced sounds among the characters common to all
+// scripts.
 func ideographic(r rune) bool {
 	switch r {
 	case 'ー', voicedMark, halfVoicedMark:
@@ -34,7 +35,7 @@ func (s *splitter) ideogram(r rune, from, to int) {
 	}
 }
 
-// endRun emits the pairs of a run.
+// endRun emits the overlapping pairs of the current sequence, or its single character.
 func (s *splitter) endRun() {
 	if len(s.run) == 1 {
 		s.emitRun(s.run)
@@ -53,7 +54,7 @@ func (s *splitter) emitRun(run []ideogram) {
 	s.emit(word{folded: s.pair, from: run[0].from, to: run[len(run)-1].to})
 }
 
-// voiced is the one character for r with a mark behind it, or r itself.
+// voiced returns the composed form of r and a mark, or r if there is none.
 func voiced(r, mark rune) rune {
 	const (
 		katakana   = 'ア' - 'あ'
@@ -75,11 +76,11 @@ func voiced(r, mark rune) rune {
 	return r
 }
 
-// halfWidth are the katakana of which U+FF66 to U+FF9D are narrow forms.
+// halfWidth are the katakana whose halfwidth forms are U+FF66 to U+FF9D.
 var halfWidth = []rune("ヲァィゥェォャュョッーアイウエオカキクケコサシスセソタチツテトナニヌネノハヒフヘホマミムメモヤユヨラリルレロワン")
 
-// narrowed maps the wide forms of ASCII and the narrow forms of katakana to
-// the usual ones.
+// narrowed maps the fullwidth forms of ASCII and the halfwidth forms of katakana to the
+// usual characters.
 func narrowed(r rune) rune {
 	switch {
 	case r < 0xFF01 || r > 0xFF9F:

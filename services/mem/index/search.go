@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// Query is what to search for.
+// Query are the parameters of a search.
 type Query struct {
 	Text     string
-	K        int     // the most hits; 0 or less: nothing is found
-	MinScore float64 // results with a lower score are left out
-	// Match, if set, selects the documents that may be hits. It may be called more
-	// than once for an id, and is not called for those that cannot be hits.
+	K        int     // maximum number of hits; with 0 or less there are none
+	MinScore float64 // hits with a lower score are left out
+	// Match, if set, selects the documents that may be hits. It may be called several
+	// times for an id, and only for documents that share a word with the query.
 	Match func(id int) bool
 }
 
@@ -22,8 +22,8 @@ type Hit struct {
 	Score float64 // above 0 to 1
 }
 
-// Search returns the best documents, best first, of those with equal scores
-// the one with the largest id first. A query without words finds nothing.
+// Search returns the best documents, best first, and among equal scores the largest id
+// first. A query without words has no hits.
 func (x *Index) Search(q Query) []Hit {
 	v := x.vector(q.Text)
 	if q.K <= 0 || len(v.parts) == 0 {
@@ -36,35 +36,37 @@ func (x *Index) Search(q Query) []Hit {
 	return hits
 }
 
-// search is a search under way. It walks the lists of the query's terms, from
-// the shortest to the longest, adds up what each gives to the documents in
-// it, and stops as soon as the long lists cannot change which the best are.
+// search is the state of a search. It goes through the posting lists of the query's
+// terms, from the shortest to the longest, and adds the products of each term to the
+// documents in its list. It stops when the remaining lists cannot change which
+// documents are the best.
 type search struct {
 	x *Index
 	q Query
 	vector
 	*scratch
-	floor float64 // the K-th best document has this score or a better one
-	read  int     // posts since the floor was raised
+	floor float64 // lower bound of the K-th best score
+	read  int     // postings read since the floor was raised
 }
 
-// scratch is what a search needs in memory. All of dots is 0 between searches.
+// scratch are the buffers of a search, which are reused. Between searches all dots are
+// 0.
 type scratch struct {
-	dots    []float64 // by id: the score as far as it is known, times the length of the document
-	reached []uint32  // documents whose dots are not 0
-	order   []part
-	rests   []float64 // by place in order: what the terms from there on can at most add to a score
+	dots    []float64 // by id: the dot product with the terms so far
+	reached []uint32  // the ids of the dots that are not 0
+	order   []part    // the terms, those with the shortest lists first
+	rests   []float64 // by index in order: upper bound of what the terms from there add
 	best    top
 	bounds  []bound
 }
 
-// bound is the best score that a document can have.
+// bound is an upper bound of a document's score.
 type bound struct {
 	id    uint32
 	score float64
 }
 
-// slack is added where a bound is compared: for rounding.
+// slack is added to bounds, for rounding errors.
 const slack = 1e-9
 
 func (s *search) begin() {
@@ -77,10 +79,10 @@ func (s *search) begin() {
 	s.floor, s.read = max(s.q.MinScore, 0), 0
 }
 
-func (s *search) df(p part) int { return len(s.x.terms[p.number].posts) }
+func (s *search) df(p part) int { return len(s.x.terms[p.number].postings) }
 
-// limit finds the rests: the length of that part of the query, because the
-// vector of a document has the length 1.
+// limit computes rests. The vector of a document has length 1, so the bound is the
+// length of this part of the query.
 func (s *search) limit() {
 	s.rests = slices.Grow(s.rests[:0], len(s.order))[:len(s.order)]
 	sum := 0.0
@@ -90,10 +92,10 @@ func (s *search) limit() {
 	}
 }
 
-// gather leaves the documents that can be hits in reached. It returns what
-// the terms that it did not need can at most add to their scores.
+// gather collects the documents that can be hits in reached. It returns an upper bound
+// of what the terms that it skipped add to their scores.
 func (s *search) gather() (rest float64) {
-	closed := false // no document can be a hit that was not reached
+	closed := false // documents that are not in reached cannot be hits
 	for i, p := range s.order {
 		if rest = s.rests[i]; s.read+s.df(p) >= len(s.reached) {
 			s.raise()
@@ -116,48 +118,47 @@ func (s *search) gather() (rest float64) {
 	return 0
 }
 
-// costOfScore is how many posts can be read in the time that one exact score
-// takes.
+// costOfScore is the number of postings that are read in the time of one exact score.
 const costOfScore = 50
 
-// reach adds a term's part to the documents that have it.
+// reach adds the products of a term to all documents in its list.
 func (s *search) reach(p part) {
 	factor := p.size * p.idf
 	s.read += s.df(p)
-	for _, post := range s.x.terms[p.number].posts {
-		id := post.key()
+	for _, posting := range s.x.terms[p.number].postings {
+		id := posting.key()
 		if s.dots[id] == 0 {
 			s.reached = append(s.reached, id)
 		}
-		s.dots[id] += factor * s.x.weight(id, p.number, post.count())
+		s.dots[id] += factor * s.x.weight(id, p.number, posting.count())
 	}
 }
 
-// deepen does so for documents that were reached before.
+// deepen adds the products of a term to the documents in reached alone.
 func (s *search) deepen(p part) {
 	factor := p.size * p.idf
 	s.read += s.df(p)
-	for _, post := range s.x.terms[p.number].posts {
-		if id := post.key(); s.dots[id] != 0 {
-			s.dots[id] += factor * s.x.weight(id, p.number, post.count())
+	for _, posting := range s.x.terms[p.number].postings {
+		if id := posting.key(); s.dots[id] != 0 {
+			s.dots[id] += factor * s.x.weight(id, p.number, posting.count())
 		}
 	}
 }
 
-// cosine is the part of a document's score that is known, within 1-drift and
-// 1+drift of it.
+// cosine returns the score of a document from the terms so far, with a relative error
+// of up to drift.
 func (s *search) cosine(id uint32) float64 {
 	return s.dots[id] / math.Sqrt(s.x.norms[id].square(s.level))
 }
 
-// above reports whether cosine is above a score, which is not below 0. It is
-// cheaper.
+// above reports whether cosine is above a score of at least 0, without computing a
+// square root.
 func (s *search) above(id uint32, score float64) bool {
 	dot := s.dots[id]
 	return dot > 0 && dot*dot > score*score*s.x.norms[id].square(s.level)
 }
 
-// matches reports whether a document may be a hit. It removes one that may not.
+// matches reports whether Match accepts a document. It excludes other documents.
 func (s *search) matches(id uint32) bool {
 	if s.q.Match == nil || s.q.Match(int(id)) {
 		return true
@@ -166,7 +167,7 @@ func (s *search) matches(id uint32) bool {
 	return false
 }
 
-// raise raises the floor to the K-th best known score.
+// raise raises the floor to the K-th best score from the terms so far.
 func (s *search) raise() {
 	s.best, s.read = s.best[:0], 0
 	if len(s.reached) < s.q.K {
@@ -185,8 +186,8 @@ func (s *search) raise() {
 	}
 }
 
-// prune drops the documents that cannot be hits. Terms that are not added yet
-// add rest at most.
+// prune removes the documents that cannot be hits. rest is the upper bound of what the
+// remaining terms add.
 func (s *search) prune(rest float64) {
 	least := (s.floor - rest - slack) / (1 + drift)
 	if least <= 0 {
@@ -203,8 +204,8 @@ func (s *search) prune(rest float64) {
 	s.reached = kept
 }
 
-// rank computes the scores of the documents that were reached, those with the
-// best bounds first, until no other can be among the best.
+// rank computes the exact scores of the documents in reached, in the order of their
+// bounds, until the bounds of the others are below the K-th best score.
 func (s *search) rank(rest float64) []Hit {
 	s.bounds = s.bounds[:0]
 	for _, id := range s.reached {
@@ -236,27 +237,26 @@ func compareHits(a, b Hit) int {
 	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.ID, a.ID))
 }
 
-// top holds the best hits. When there are as many as are wanted it is a heap
-// with the worst of them in front.
+// top contains the k best hits. With k hits it is a heap with the worst hit first.
 type top []Hit
 
-// offer keeps h if it is among the k best so far.
+// offer adds h if it is among the k best so far.
 func (t *top) offer(h Hit, k int) {
 	switch {
 	case len(*t) < k:
 		if *t = append(*t, h); len(*t) == k {
 			for i := k/2 - 1; i >= 0; i-- {
-				t.sink(i)
+				t.siftDown(i)
 			}
 		}
 	case compareHits(h, (*t)[0]) < 0:
 		(*t)[0] = h
-		t.sink(0)
+		t.siftDown(0)
 	}
 }
 
-// sink moves the hit at i below those that are worse.
-func (t top) sink(i int) {
+// siftDown restores the order of the heap below i.
+func (t top) siftDown(i int) {
 	for {
 		worst := i
 		for child := 2*i + 1; child <= 2*i+2 && child < len(t); child++ {
@@ -272,15 +272,15 @@ func (t top) sink(i int) {
 	}
 }
 
-// Explanation is what one word of a query adds to a score.
+// Explanation is the share of one word of a query in a score.
 type Explanation struct {
-	Word   string  // as it stands in the query, where it stands first
+	Word   string  // as in the query, where it occurs first
 	Weight float64 // above 0; the sum of all is the score
 }
 
-// Explain returns which words of a query make the score of the document id, those
-// that add most first. The result is empty if there is no such document, or if it
-// shares no word with the query.
+// Explain returns the shares of the query's words in the score of a document, largest
+// first. The result is empty if the document does not exist or shares no word with the
+// query.
 func (x *Index) Explain(text string, id int) []Explanation {
 	if id < 0 || id >= len(x.docs) {
 		return nil
@@ -298,7 +298,7 @@ func (x *Index) Explain(text string, id int) []Explanation {
 	return list
 }
 
-// shares is what each term of a query adds to the score of a document.
+// shares returns what each term of a query adds to the score of a document.
 func (x *Index) shares(text string, id uint32) map[uint32]float64 {
 	v := x.vector(text)
 	sum, shares := 0.0, map[uint32]float64{}

@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// Snapshot writes the index in a form that Restore reads much faster than the
-// texts could be put again. The stamp, up to 4096 bytes, identifies the texts.
+// Snapshot writes the index for Restore, which is much faster than adding the texts
+// again. The stamp, up to 4096 bytes, identifies the texts.
 func (x *Index) Snapshot(w io.Writer, stamp []byte) error {
 	return writeFrame(w, stamp, x.appendDocs(x.appendTerms(nil)))
 }
@@ -28,7 +28,7 @@ func (x *Index) appendTerms(b []byte) []byte {
 	return b
 }
 
-// appendDocs appends the documents. Terms are numbered again, without free numbers.
+// appendDocs appends the documents, with the terms renumbered without gaps.
 func (x *Index) appendDocs(b []byte) []byte {
 	numbers, next := make([]uint32, len(x.terms)), uint32(0)
 	for i, t := range x.terms {
@@ -55,45 +55,45 @@ func (x *Index) appendDocs(b []byte) []byte {
 	return b
 }
 
-// count is how often the term of a document's post stands in it.
-func (x *Index) count(id uint32, p post) int {
-	if p.count() < many {
+// count returns the count of a posting of a document.
+func (x *Index) count(id uint32, p posting) int {
+	if p.count() < countMax {
 		return int(p.count())
 	}
-	return x.large[place{id, p.key()}]
+	return x.large[docTerm{id, p.key()}]
 }
 
 func appendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// A snapshot is the following, all numbers but the last as encoding/binary's
-// uvarints:
+// The format of a snapshot. All numbers except the last are uvarints of
+// encoding/binary.
 //
 //	magic
 //	version
 //	length of the stamp, the stamp
 //	length of the body, the body:
-//	  number of terms; of each its length, its bytes
-//	  number of ids; of each 0 if it has no document, else 1 and the number of
-//	  its terms; of each the difference to the number of the term before, the
-//	  count
-//	CRC-32C of all before, four bytes, the lowest first
+//	  number of terms; for each its length and its bytes
+//	  number of ids; for each 0 if there is no document, else 1 + the number of
+//	  its terms; for each the difference to the number of the previous term, and
+//	  the count
+//	CRC-32C of everything above, four bytes, little-endian
 const magic = "zino index\n"
 
-// version must be raised with every change of the format, and of Words: an index
-// cannot be used with terms that queries do not have.
+// version must be raised with every change of the format and of Words, whose terms the
+// index contains.
 const version = 1
 
-// longestStamp is in bytes.
-const longestStamp = 4096
+// stampMax is the maximum length of a stamp in bytes.
+const stampMax = 4096
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// writeFrame writes a body with what is before and behind it.
+// writeFrame writes a body with its header and checksum.
 func writeFrame(w io.Writer, stamp, body []byte) error {
-	if len(stamp) > longestStamp {
-		return fmt.Errorf("index snapshot: a stamp of %d bytes is longer than %d", len(stamp), longestStamp)
+	if len(stamp) > stampMax {
+		return fmt.Errorf("index snapshot: a stamp of %d bytes is longer than %d", len(stamp), stampMax)
 	}
 	head := binary.AppendUvarint([]byte(magic), version)
 	head = appendString(head, string(stamp))
@@ -107,11 +107,12 @@ func writeFrame(w io.Writer, stamp, body []byte) error {
 	return nil
 }
 
-// readBody reads a whole snapshot and checks all but what the body means.
+// readBody reads a whole snapshot and checks everything except the content of the
+// body.
 func readBody(r io.Reader, stamp []byte) ([]byte, error) {
 	f := frame{r: bufio.NewReader(r)}
 	if m := f.bytes(uint64(len(magic))); f.err == nil && string(m) != magic {
-		return nil, damaged("it does not begin as one")
+		return nil, damaged("it has another beginning")
 	}
 	if v := f.number(); f.err == nil && v != version {
 		return nil, fmt.Errorf("%w (version %d, not %d)", ErrStale, v, version)
@@ -130,10 +131,10 @@ func readBody(r io.Reader, stamp []byte) ([]byte, error) {
 	return body, nil
 }
 
-// frame reads the parts of a snapshot. After an error it returns zeros.
+// frame reads the parts of a snapshot. After an error its methods return zero values.
 type frame struct {
 	r   *bufio.Reader
-	sum uint32 // of what was read
+	sum uint32 // CRC-32C of the bytes read so far
 	err error
 }
 
@@ -155,8 +156,7 @@ func (f *frame) number() uint64 {
 	return n
 }
 
-// bytes reads n bytes. What it allocates grows with what there is to read, not
-// with n.
+// bytes reads n bytes. It allocates in proportion to the available bytes, not to n.
 func (f *frame) bytes(n uint64) []byte {
 	if f.err != nil {
 		return nil
@@ -170,7 +170,7 @@ func (f *frame) bytes(n uint64) []byte {
 	return b.Bytes()
 }
 
-// close checks that the snapshot ends here, and returns the first error.
+// close returns the first error, or an error if bytes follow the snapshot.
 func (f *frame) close() error {
 	switch {
 	case errors.Is(f.err, io.EOF), errors.Is(f.err, io.ErrUnexpectedEOF):
@@ -187,13 +187,11 @@ func (f *frame) close() error {
 	return nil
 }
 
-// ErrStale is the error of a snapshot of another version of this package, or with
-// another stamp.
+// ErrStale is the error of a snapshot with another version or stamp.
 var ErrStale = errors.New("the index snapshot is of another version or of other texts; rebuild the index")
 
-// Restore reads what Snapshot wrote with the same stamp, up to the end of r. It
-// takes memory in proportion to what it reads. An error means that the texts
-// must be put again.
+// Restore reads a snapshot with the given stamp, up to the end of r. Its memory is
+// proportional to the bytes read. After an error the texts must be added again.
 func Restore(r io.Reader, stamp []byte) (*Index, error) {
 	body, err := readBody(r, stamp)
 	if err != nil {
@@ -212,13 +210,14 @@ func damaged(why string) error {
 	return fmt.Errorf("the index snapshot is damaged: %s; rebuild the index", why)
 }
 
-// decoder reads the body of a snapshot. After a failure it returns zeros.
+// decoder reads the body of a snapshot. After a failure its methods return zero
+// values.
 type decoder struct {
 	rest   []byte
 	failed bool
 }
 
-// number reads a number up to the largest that is possible.
+// number reads a number of at most largest.
 func (d *decoder) number(largest int) int {
 	n, size := binary.Uvarint(d.rest)
 	if size <= 0 || n > uint64(max(largest, 0)) {
@@ -253,7 +252,7 @@ func (x *Index) restoreTerms(d *decoder) {
 
 func (x *Index) restoreDocs(d *decoder) {
 	count := d.number(min(len(d.rest), MaxID+1))
-	x.docs, x.norms = make([][]post, count), make([]norm, count)
+	x.docs, x.norms = make([][]posting, count), make([]norm, count)
 	for id := range count {
 		if terms := d.number(len(d.rest)/2 + 1); terms > 0 && !d.failed {
 			x.docs[id] = x.restoreDoc(d, uint32(id), terms-1)
@@ -262,11 +261,11 @@ func (x *Index) restoreDocs(d *decoder) {
 	}
 }
 
-func (x *Index) restoreDoc(d *decoder, id uint32, terms int) []post {
+func (x *Index) restoreDoc(d *decoder, id uint32, terms int) []posting {
 	if d.failed = terms > len(x.terms); d.failed {
 		return nil
 	}
-	doc, number := make([]post, 0, terms), 0
+	doc, number := make([]posting, 0, terms), 0
 	for i := range terms {
 		step := d.number(len(x.terms) - 1 - number)
 		count := d.number(math.MaxInt32)
@@ -275,13 +274,13 @@ func (x *Index) restoreDoc(d *decoder, id uint32, terms int) []post {
 			return nil
 		}
 		number += step
-		doc = append(doc, post(number)<<countBits|x.keepCount(id, uint32(number), count))
+		doc = append(doc, posting(number)<<countBits|x.keepCount(id, uint32(number), count))
 	}
 	return doc
 }
 
-// link builds from the documents what the snapshot does not contain. It reports
-// whether every term is in use.
+// link builds the posting lists and norms from the documents. It returns false if a
+// term is not in use.
 func (x *Index) link() bool {
 	df := make([]int, len(x.terms))
 	for _, doc := range x.docs {
@@ -294,13 +293,13 @@ func (x *Index) link() bool {
 			return false
 		}
 		t := &x.terms[i]
-		t.posts, t.log = make([]post, 0, n), logOf(1+n)
+		t.postings, t.log = make([]posting, 0, n), logOf(1+n)
 		t.cached = t.log
 	}
 	for id, doc := range x.docs {
 		for _, p := range doc {
 			t := &x.terms[p.key()]
-			t.posts = append(t.posts, post(id)<<countBits|p.count())
+			t.postings = append(t.postings, posting(id)<<countBits|p.count())
 		}
 		x.norms[id] = x.norm(uint32(id))
 	}

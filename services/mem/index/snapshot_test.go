@@ -144,7 +144,7 @@ func TestRestoreForeign(t *testing.T) {
 
 func TestSnapshotErrors(t *testing.T) {
 	x := indexOf("red fox")
-	if err := x.Snapshot(io.Discard, make([]byte, longestStamp+1)); err == nil {
+	if err := x.Snapshot(io.Discard, make([]byte, stampMax+1)); err == nil {
 		t.Error("a stamp that is too long was accepted")
 	}
 	for name := range map[string]bool{"no such file": true} {

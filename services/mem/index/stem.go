@@ -5,13 +5,14 @@ import (
 	"github.com/blevesearch/snowballstem/english"
 )
 
-// longestStemmed is in letters; a longer word is not English.
-const longestStemmed = 40
+// stemMax is the number of letters above which a word is not English.
+const stemMax = 40
 
-// stem is the term of a word: its stem if it may be English.
+// stem returns the term of a word: the stem of a word that may be English, else the
+// word itself.
 func (w word) stem() string {
 	term := string(w.folded)
-	if !w.plain || len(term) < 3 || len(term) > longestStemmed {
+	if !w.plain || len(term) < 3 || len(term) > stemMax {
 		return term
 	}
 	env := snowballstem.NewEnv(term)

@@ -5,79 +5,78 @@ import (
 	"slices"
 )
 
-// term is a term with the documents that have it.
+// term is a term with the documents that contain it.
 type term struct {
-	name   string
-	posts  []post  // by id
-	log    float64 // ln(1+df)
-	cached float64 // the log that the cached norms were computed with
-	uses   uint32  // how many terms had the number before
+	name     string
+	postings []posting // sorted by id
+	log      float64   // ln(1+df)
+	cached   float64   // the log that the cached norms were computed with
+	uses     uint32    // number of earlier terms with this number
 }
 
-// find is the place of document id in the list, or the one where it belongs.
+// find returns the index of a document's posting, or where to insert it.
 func (t *term) find(id uint32) (int, bool) {
-	return slices.BinarySearchFunc(t.posts, id, func(p post, id uint32) int { return cmp.Compare(p.key(), id) })
+	return slices.BinarySearchFunc(t.postings, id, func(p posting, id uint32) int { return cmp.Compare(p.key(), id) })
 }
 
-func (t *term) insert(p post) {
-	if last := len(t.posts) - 1; last < 0 || t.posts[last].key() < p.key() {
-		t.posts = append(t.posts, p)
+func (t *term) insert(p posting) {
+	if last := len(t.postings) - 1; last < 0 || t.postings[last].key() < p.key() {
+		t.postings = append(t.postings, p)
 		return
 	}
 	at, _ := t.find(p.key())
-	t.posts = slices.Insert(t.posts, at, p)
+	t.postings = slices.Insert(t.postings, at, p)
 }
 
 func (t *term) remove(id uint32) {
 	at, _ := t.find(id)
-	t.posts = slices.Delete(t.posts, at, at+1)
-	if cap(t.posts) > 4*len(t.posts) {
-		t.posts = slices.Clone(t.posts)
+	t.postings = slices.Delete(t.postings, at, at+1)
+	if cap(t.postings) > 4*len(t.postings) {
+		t.postings = slices.Clone(t.postings)
 	}
 }
 
-// known is a cache of words and their terms: most words of a
-// text are frequent ones, for which finding the stem would take ten times as
-// long as all else.
-type known map[key]seen
+// wordCache maps words to their terms. Most words of a text are frequent, and
+// stemming one takes ten times as long as everything else.
+type wordCache map[key]cachedTerm
 
-// key is a word of up to 16 bytes, none of which is 0. Longer ones are rare,
-// and a cache of strings would be twice as slow.
+// key is a word of up to 16 bytes, padded with zeros. Longer words are rare, and a
+// map with string keys would be twice as slow.
 type key [16]byte
 
-// seen is the term of a word, valid as long as the uses of the term's number are
-// the same.
-type seen struct{ number, uses uint32 }
+// cachedTerm is the number of a word's term. It is valid while uses equals that of the
+// term.
+type cachedTerm struct{ number, uses uint32 }
 
-// wordsKept is how many words a cache contains before it is emptied.
-const wordsKept = 1 << 16
+// cacheMax is the number of words at which the cache is cleared.
+const cacheMax = 1 << 16
 
 func keyOf(word []byte) (k key, short bool) {
 	short = copy(k[:], word) == len(word)
 	return k, short
 }
 
-// term is the number of a word's term, a new one if no document has it.
+// term returns the number of a word's term. It adds a missing term.
 func (x *Index) term(w word) uint32 {
 	k, short := keyOf(w.folded)
-	if s, there := x.known[k]; there && short && x.terms[s.number].uses == s.uses {
+	if s, there := x.cache[k]; there && short && x.terms[s.number].uses == s.uses {
 		return s.number
 	}
 	n := x.number(w.stem())
-	if len(x.known) >= wordsKept {
-		clear(x.known)
+	if len(x.cache) >= cacheMax {
+		clear(x.cache)
 	}
 	if short {
-		x.known[k] = seen{n, x.terms[n].uses}
+		x.cache[k] = cachedTerm{n, x.terms[n].uses}
 	}
 	return n
 }
 
-// lookup is the number of a word's term, or the term if no document has it. It
-// changes nothing, for searches that run side by side.
+// lookup returns the number of a word's term, or the term itself if no document
+// contains it. It does not change the index: searches run concurrently.
 func (x *Index) lookup(w word) (number uint32, there bool, name string) {
 	k, short := keyOf(w.folded)
-	if s, there := x.known[k]; there && short && x.terms[s.number].uses == s.uses {
+	if s, there := x.cache[k]; there && short && x.terms[s.number].uses == s.uses {
 		return s.number, true, ""
 	}
 	name = w.stem()
@@ -85,7 +84,7 @@ func (x *Index) lookup(w word) (number uint32, there bool, name string) {
 	return number, there, name
 }
 
-// number is the number of a term, a new one if it is not known.
+// number returns the number of a term. It adds a missing term.
 func (x *Index) number(name string) uint32 {
 	n, known := x.numbers[name]
 	if known {
@@ -102,16 +101,16 @@ func (x *Index) number(name string) uint32 {
 	return n
 }
 
-// moved records that the number of documents with a term has changed.
+// moved updates a term after its df has changed, and removes it at 0.
 func (x *Index) moved(number uint32) {
 	t := &x.terms[number]
-	if len(t.posts) == 0 {
+	if len(t.postings) == 0 {
 		delete(x.numbers, t.name)
 		x.free = append(x.free, number)
 		*t = term{uses: t.uses + 1}
 		return
 	}
-	t.log = logOf(1 + len(t.posts))
+	t.log = logOf(1 + len(t.postings))
 	if diff := t.log - t.cached; diff > drift || diff < -drift {
 		x.refresh(number, t)
 	}

@@ -6,21 +6,21 @@ import (
 	"slices"
 )
 
-// vector is a query. Its length is 1.
+// vector is a query as a vector of length 1.
 type vector struct {
-	parts []part  // of the terms that documents have, by number
-	level float64 // of the index
+	parts []part  // the terms that documents contain, sorted by number
+	level float64 // Index.level at the time of the query
 }
 
 // part is a term of a query.
 type part struct {
 	number uint32
 	count  int
-	size   float64 // weight times idf, divided by the length of all
+	size   float64 // weight times idf, normalized
 	idf    float64
 }
 
-// vector turns a text into a query.
+// vector returns the vector of a query.
 func (x *Index) vector(text string) vector {
 	v := vector{parts: x.parts(text), level: x.level()}
 	sum, known := 0.0, 0
@@ -42,8 +42,8 @@ func (x *Index) vector(text string) vector {
 	return v
 }
 
-// parts counts the terms of a text. Those that no document has get numbers
-// behind all others.
+// parts counts the terms of a text. Terms that no document contains get numbers
+// above all others.
 func (x *Index) parts(text string) []part {
 	var parts []part
 	unknown := map[string]uint32{}
@@ -70,12 +70,12 @@ func (x *Index) parts(text string) []part {
 	return merged
 }
 
-// grain is the difference below which two scores are equal: rounding errors must
-// not decide their order.
+// grain is the unit that scores are rounded to, so that rounding errors do not decide
+// the order of equal scores.
 const grain = 1.0 / (1 << 40)
 
-// score is the exact score of a document that shares a term with the query, a
-// multiple of grain: above 0, and 1 only if the vectors point the same way.
+// score returns the exact score of a document that shares a term with the query, a
+// multiple of grain: above 0, and 1 only if the vectors have the same direction.
 func (x *Index) score(v *vector, id uint32) float64 {
 	sum, dot, i := 0.0, 0.0, 0
 	for _, p := range x.docs[id] {
@@ -97,8 +97,9 @@ func (x *Index) score(v *vector, id uint32) float64 {
 	return max(grain, min(s, 1))
 }
 
-// matches reports whether query and document have the same known terms in the
-// same proportion. An unknown one keeps a score well below 1.
+// matches reports whether query and document have the same terms in the same
+// proportion. Terms that only the query has are not compared: with one of them the
+// score is well below 1.
 func (x *Index) matches(v *vector, id uint32) bool {
 	doc := x.docs[id]
 	if len(doc) != len(v.parts) {

@@ -5,11 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// Words returns the terms of a text in their order. A term is a run of letters
-// and digits, folded to one case and without accents; English ones are reduced
-// to their stem. What follows the apostrophe in "it's" or "we've" is not a term.
-// Chinese and Japanese are written without spaces: a run of their characters
-// gives its overlapping pairs, a single one itself.
+// Words returns the terms of a text in their order. A term is a sequence of letters
+// and digits, folded to one case and without accents; an English one is reduced to its
+// stem. The letters behind the apostrophe in "it's" or "we've" are not a term. Chinese
+// and Japanese are written without spaces: the terms of a sequence of their characters
+// are its overlapping pairs, or a single character itself.
 func Words(text string) []string {
 	var list []string
 	split(text, func(w word) { list = append(list, w.stem()) })
@@ -30,12 +30,12 @@ func (Tokeniser) Tokenise(text string) []string { return Words(text) }
 
 // word is a folded word of a text.
 type word struct {
-	folded   []byte // valid until the next word
-	plain    bool   // consists of the letters a to z
+	folded   []byte // valid until emit returns
+	plain    bool   // only letters a to z
 	from, to int    // the offsets in the text
 }
 
-// split calls emit for every word of text.
+// split calls emit for each word of text.
 func split(text string, emit func(word)) {
 	s := splitter{emit: emit}
 	s.split(text)
@@ -44,9 +44,9 @@ func split(text string, emit func(word)) {
 // splitter finds words. Its buffers are reused for the next text.
 type splitter struct {
 	emit   func(word)
-	word   word       // the present word
-	clitic bool       // an apostrophe precedes it
-	run    []ideogram // the present run of ideograms
+	word   word       // the current word
+	clitic bool       // word follows an apostrophe
+	run    []ideogram // the current sequence of ideograms
 	pair   []byte
 }
 
@@ -117,7 +117,7 @@ func (s *splitter) next(r rune, from, to int) {
 	s.word.to = to
 }
 
-// begin extends the present word, or starts one, with the bytes from..to.
+// begin starts a word, or extends the current one, with the bytes from..to.
 func (s *splitter) begin(from, to int) {
 	if len(s.run) > 0 {
 		s.endRun()
@@ -155,9 +155,9 @@ func (s *splitter) endWord() {
 	s.word.folded, s.word.plain, s.clitic = s.word.folded[:0], true, false
 }
 
-// isClitic reports whether w is an English contraction of "is", "not", "would",
-// "have" and the like, written after an apostrophe. Clitics are too frequent to
-// be useful terms.
+// isClitic reports whether w is the part of an English contraction behind the
+// apostrophe, as of "is", "not", "would" and "have". These are too frequent to be
+// useful terms.
 func isClitic(w string) bool {
 	switch w {
 	case "s", "t", "d", "m", "ll", "re", "ve":
@@ -166,8 +166,9 @@ func isClitic(w string) bool {
 	return false
 }
 
-// invisible reports whether r does not end a word: the soft hyphen, joiners,
-// direction marks and variation selectors, but not the zero width space.
+// invisible reports whether r is a format character that does not end a word: the soft
+// hyphen, joiners, direction marks and variation selectors, but not the zero width
+// space.
 func invisible(r rune) bool {
 	return r != '\u200b' && unicode.Is(unicode.Cf, r) || r >= 0xFE00 && r <= 0xFE0F || r >= 0xE0100 && r <= 0xE01EF
 }
