@@ -41,4 +41,5 @@ var Changelog = [...]string{
 	"36 2026-11-22  jobs, job_output, job_wait, job_stop, job_keep and job_lease of exc; the methods of a job's supervisor",
 	"37 2026-11-22  tool todo and its packet",
 	"38 2026-11-22  open_turns of held, a packet of hold_session",
+	"39 2026-11-22  undo, redo, diff and undo_remove of exc",
 }

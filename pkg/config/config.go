@@ -46,6 +46,7 @@ type Config struct {
 	Skills  Catalog `toml:"skills"`
 	Sys     Sys     `toml:"sys"`
 	Exc     Exc     `toml:"exc"`
+	Undo    Undo    `toml:"undo"`
 	Mem     Mem     `toml:"mem"`
 	Ctx     Ctx     `toml:"ctx"`
 	Repl    Repl    `toml:"repl"`
@@ -120,6 +121,21 @@ type Exc struct {
 	CPUMax         float64     `toml:"cpu_max"`         // cores that a run may keep busy; 0: no limit
 }
 
+// Undo configures what exc records of the file changes of turns.
+type Undo struct {
+	Enabled   bool     `toml:"enabled"`
+	Files     int      `toml:"files"`      // files of a root that a scan covers
+	FileBytes int64    `toml:"file_bytes"` // size of the largest file that a scan keeps
+	Bytes     int64    `toml:"bytes"`      // of the files of a root that scans keep
+	ScanMS    int      `toml:"scan_ms"`    // milliseconds that a scan may take
+	MaxBytes  int64    `toml:"max_bytes"`  // of all that is kept, over all roots
+	MaxAge    Duration `toml:"max_age"`    // of what is kept of a turn; "0": no limit
+	Exclude   []string `toml:"exclude"`    // names of directories that scans skip
+}
+
+// undoExclude are the directories that scans skip by default.
+var undoExclude = []string{".git", "node_modules", ".venv", "venv", "__pycache__", "target", ".tox", ".gradle", ".next", ".cache"}
+
 // Mem configures the memory.
 type Mem struct {
 	Socket      string `toml:"socket"`
@@ -171,6 +187,7 @@ func Default() *Config {
 		Skills:          Catalog{Dir: "skills"},
 		Sys:             Sys{Socket: "/run/zino/sys.sock", Template: "SYSTEM.md", SessionTemplate: "SESSION.md"},
 		Exc:             Exc{Socket: "/run/zino/exc.sock", DataDir: "data/exc", OrphanTimeout: "10m", Timeout: 30, SessionTimeout: 120, JobLinger: "15m", JobMaxAge: "24h", JobOutputMax: 64 << 20, OutputMax: 1 << 20, PassEnv: []string{}, Sandbox: proto.LevelOff, TasksMax: 4096},
+		Undo:            Undo{Enabled: true, Files: 20000, FileBytes: 16 << 20, Bytes: 64 << 20, ScanMS: 2000, MaxBytes: 2 << 30, MaxAge: "336h", Exclude: undoExclude},
 		Mem:             Mem{Socket: "/run/zino/mem.sock", DataDir: "data/mem", Durability: "fsync"},
 		Ctx: Ctx{
 			Socket: "/run/zino/ctx.sock", HistoryLimit: 50, HardMemoryTopK: 3,

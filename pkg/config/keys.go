@@ -123,7 +123,7 @@ var owned = map[string][]string{
 	"rtr":    {"api", "service", "budget"},
 	"agr":    {"tools", "skills"},
 	"sys":    {"tools", "skills"},
-	"exc":    {"tools"},
+	"exc":    {"tools", "undo"},
 	"ctx":    {"skills"},
 }
 

@@ -76,6 +76,9 @@ func (c *Constellation) open(name string) (member, error) {
 			return nil, err
 		}
 		x.ProtectConfig(c.cfg)
+		if err := x.OpenUndo(c.cfg.Undo); err != nil {
+			return nil, errors.Join(err, x.Close())
+		}
 		return x, nil
 	case "rtr":
 		return rtr.New(c.cfg, log)

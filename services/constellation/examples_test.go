@@ -2,12 +2,15 @@ package constellation_test
 
 import (
 	"bufio"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"zino/pkg/config"
 	"zino/pkg/fakellm"
 	"zino/pkg/zinotest"
 )
@@ -21,6 +24,7 @@ func TestExamples(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "key")
 	t.Setenv("ANTHROPIC_BASE_URL", provider.Host)
 	cfg := start(t)
+	recordTurn(t, cfg)
 	f, err := os.Open("../../proto/testdata/examples.jsonl")
 	zinotest.Must(t, err)
 	defer f.Close()
@@ -54,6 +58,18 @@ func TestExamples(t *testing.T) {
 		})
 	}
 	zinotest.Must(t, lines.Err())
+}
+
+// recordTurn records the turn of the examples of undo: it has created a file.
+func recordTurn(t *testing.T, cfg *config.Config) {
+	root, err := filepath.EvalSymlinks(zinotest.Dir(t))
+	zinotest.Must(t, err)
+	zinotest.Write(t, filepath.Join(root, "a.go"), "new\n")
+	line := fmt.Sprintf(`{"root":%q,"path":"a.go","kind":"file","before":null,"after":{"kind":"file","sha256":"%x","mode":384,"uid":%d,"gid":%d}}`,
+		root, sha256.Sum256([]byte("new\n")), os.Geteuid(), os.Getegid())
+	turns := filepath.Join(cfg.Exc.DataDir, "undo", "turns", "bread")
+	zinotest.Must(t, os.MkdirAll(turns, 0o700))
+	zinotest.Write(t, filepath.Join(turns, "t-k3v9q2m7xd4a.jsonl"), line+"\n")
 }
 
 func lastOf(packets []string) string { return packets[len(packets)-1] }

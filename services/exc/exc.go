@@ -25,6 +25,7 @@ import (
 	"zino/proto"
 	"zino/services/exc/jobs"
 	"zino/services/exc/run"
+	"zino/services/exc/undo"
 )
 
 const (
@@ -53,6 +54,7 @@ type Service struct {
 	host          *host
 	outputs       *run.Files // of commands, where they are too long for a result
 	jobs          *jobs.Jobs
+	undo          *undo.Store   // nil: switched off
 	sessionLimit  time.Duration // after which a command of a session goes to the background; 0: none
 	helpers       helpers       // for read, write and edit in the sandbox
 	reviews       chan struct{} // a token for each running review
@@ -137,6 +139,10 @@ func (s *Service) Register(r *rpc.Server) {
 	rpc.Handle(r, proto.ExcCapabilities, s.capabilities)
 	rpc.HandleEvents(r, proto.ExcCall, s.call)
 	s.jobs.Register(r)
+	rpc.Handle(r, proto.ExcUndo, s.undoTurn)
+	rpc.Handle(r, proto.ExcRedo, s.redoTurn)
+	rpc.Handle(r, proto.ExcDiff, s.diffTurn)
+	rpc.Handle(r, proto.ExcUndoRemove, s.removeUndo)
 	r.OnStats(s.stats)
 }
 

@@ -37,7 +37,7 @@ func (t *target) label(root string) string {
 
 // compare is the diff of a file whose content is replaced.
 func compare(label string, before former, after string) string {
-	if !before.known || len(after) > compareMax || !isText(before.text) || !isText(after) {
+	if !before.known || len(after) > compareMax || !IsText(before.text) || !IsText(after) {
 		return ""
 	}
 	from := label
@@ -48,12 +48,12 @@ func compare(label string, before former, after string) string {
 }
 
 // isText reports whether text is UTF-8 without NUL bytes.
-func isText(text string) bool { return badByte(text) < 0 && strings.IndexByte(text, 0) < 0 }
+func IsText(text string) bool { return badByte(text) < 0 && strings.IndexByte(text, 0) < 0 }
 
 // compareEdit is the diff of a file in which a text is replaced. Only the part with
 // the changes is compared.
 func compareEdit(label, before string, in editInput) string {
-	if in.Old == in.New || !isText(before) || !isText(in.New) {
+	if in.Old == in.New || !IsText(before) || !IsText(in.New) {
 		return ""
 	}
 	if *in.Expected > changesMax {
@@ -106,28 +106,39 @@ func linesOn(text string, i, n int) int {
 	return i
 }
 
-// render is the unified diff of edits to text, which begins skipped lines into its
+// Unified is the unified diff of two texts, and the number of lines that were added
+// and removed. from and to are the names in its head.
+func Unified(from, to, before, after string) (diff string, added, removed int) {
+	return unified(from, to, before, udiff.Lines(before, after), 0)
+}
+
+// render is the unified diff of edits to text, shortened.
+func render(from, to, text string, edits []udiff.Edit, skipped int) string {
+	diff, _, _ := unified(from, to, text, edits, skipped)
+	return shorten(diff)
+}
+
+// unified is the unified diff of edits to text, which begins skipped lines into its
 // file. The line numbers after a change are counted here: those of udiff are wrong
 // between two changes in one hunk.
-func render(from, to, text string, edits []udiff.Edit, skipped int) string {
+func unified(from, to, text string, edits []udiff.Edit, skipped int) (diff string, added, removed int) {
 	u, err := udiff.ToUnifiedDiff(from, to, text, edits, contextLines)
 	if err != nil || len(u.Hunks) == 0 {
-		return "" // sorted edits cannot fail, and a call does not fail for its diff
+		return "", 0, 0 // sorted edits cannot fail, and a call does not fail for its diff
 	}
-	grown := 0
 	for _, h := range u.Hunks {
 		h.FromLine += skipped
-		h.ToLine = h.FromLine + grown
+		h.ToLine = h.FromLine + added - removed
 		for _, line := range h.Lines {
 			switch line.Kind {
 			case udiff.Insert:
-				grown++
+				added++
 			case udiff.Delete:
-				grown--
+				removed++
 			}
 		}
 	}
-	return shorten(u.String())
+	return u.String(), added, removed
 }
 
 // shorten cuts a long diff at the end of a line.

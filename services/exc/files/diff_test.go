@@ -206,7 +206,7 @@ func FuzzDiff(f *testing.F) {
 	f.Add("x\r\ny", "\n", "\n\n")
 	f.Add("", "", "new\n")
 	f.Fuzz(func(t *testing.T, before, old, new string) {
-		if !isText(before) || !isText(old) || !isText(new) || len(before)+len(new) > 1000 {
+		if !IsText(before) || !IsText(old) || !IsText(new) || len(before)+len(new) > 1000 {
 			return
 		}
 		checkDiff(t, compare("file", former{text: before, known: true}, new), before, new)

@@ -144,7 +144,7 @@ func FuzzEdit(f *testing.F) {
 		if (err == nil) != possible || zinotest.Read(t, path) != want || zinotest.Names(t, dir) != "file" {
 			t.Errorf("%q: got %+v, %v, the file holds %q, want %q", before, reply, err, zinotest.Read(t, path), want)
 		}
-		if isText(before) && isText(want) && len(before) < 2000 {
+		if IsText(before) && IsText(want) && len(before) < 2000 {
 			checkDiff(t, reply.Diff, before, want)
 		}
 	})

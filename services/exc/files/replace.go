@@ -136,16 +136,16 @@ func (t *target) imitate(f *os.File) error {
 			return err
 		}
 	}
-	if err := copyAttributes(t.at(), throughFD(f)); err != nil {
+	if err := CopyAttributes(t.at(), throughFD(f)); err != nil {
 		return err
 	}
 	const all = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 	return f.Chmod(t.info.Mode() & all)
 }
 
-// copyAttributes copies the extended attributes that users set, and the access
+// CopyAttributes copies the extended attributes that users set, and the access
 // control list. Those of the system come with the directory.
-func copyAttributes(from, to string) error {
+func CopyAttributes(from, to string) error {
 	was, err := attributes(from)
 	if err != nil {
 		return err

@@ -23,6 +23,7 @@ func main() {
 	x, err := exc.New(cfg.Exc, cat, log)
 	service.Fail("exc", err)
 	x.ProtectConfig(cfg)
+	service.Fail("exc", x.OpenUndo(cfg.Undo))
 	s := rpc.NewServer("exc", log)
 	x.Register(s)
 	err = service.Serve(s, "exc", cfg.Exc.Socket, log)
