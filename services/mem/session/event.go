@@ -10,9 +10,9 @@ import (
 	"zino/proto"
 )
 
-// event is an event's values as they are in its line; nil if they are absent.
+// event contains the values of an event as raw JSON; nil if a key is absent.
 type event struct {
-	kind                               string // the type's text
+	kind                               string // the value of typ
 	typ, ts, version, from, root, cost []byte
 	parent                             []byte
 	role, text, partial, state         []byte
@@ -20,8 +20,8 @@ type event struct {
 	id, name, input, useID, output, ok []byte
 }
 
-// parse splits a line. The line begins and ends as an object does; of one that is
-// not JSON it may find a part.
+// parse returns the values of a line, which begins and ends with braces. If it is not
+// valid JSON, some values may be missing.
 func parse(line []byte) (e event) {
 	for key, value := range wire.Members(line) {
 		switch string(key) {
@@ -67,7 +67,7 @@ func parse(line []byte) (e event) {
 			e.ok = value
 		}
 	}
-	switch string(e.typ) { // without an allocation for those of a turn
+	switch string(e.typ) { // no allocation for the frequent types
 	case `"message"`:
 		e.kind = proto.TypeMessage
 	case `"tool_use"`:
@@ -82,7 +82,7 @@ func parse(line []byte) (e event) {
 	return e
 }
 
-// check checks that an event of a known type has what it needs.
+// check checks the required keys of an event of a known type.
 func (e *event) check() error {
 	if !isText(e.typ) || string(e.typ) == `""` {
 		return errors.New("an event is an object with a string type")
@@ -106,8 +106,8 @@ func (e *event) check() error {
 	return nil
 }
 
-// isMessage reports whether the event is a message of the user or the assistant,
-// the only roles in a session.
+// isMessage reports whether the event is a message of the user or the assistant.
+// Sessions have no other roles.
 func (e *event) isMessage() bool {
 	return e.kind == proto.TypeMessage && (e.isUser() || is(e.role, proto.RoleAssistant))
 }
@@ -119,8 +119,8 @@ func (e *event) isCall() bool {
 	return e.kind == proto.TypeToolUse && str(e.id) != "" && str(e.name) != ""
 }
 
-// isDamaged reports whether the event lacks what an event of its type needs, or
-// looks like a message of another type.
+// isDamaged reports whether the event lacks a required key, or looks like a message but
+// has another type.
 func (e *event) isDamaged() bool {
 	if err := e.check(); err != nil {
 		return e.kind != proto.TypeMeta
@@ -132,7 +132,7 @@ func (e *event) isDamaged() bool {
 	return len(e.role) > 0 && isText(e.text)
 }
 
-// forkedFrom is the session that a meta line says it is a copy of.
+// forkedFrom returns the id in forked_from of a meta line, or an empty string.
 func (e *event) forkedFrom() (id string) {
 	for key, value := range wire.Members(e.from) {
 		if string(key) == "session_id" {
@@ -142,8 +142,7 @@ func (e *event) forkedFrom() (id string) {
 	return id
 }
 
-// parentCall is the call that a meta line says started the session, nil if there
-// is none.
+// parentCall returns parent of a meta line, or nil.
 func (e *event) parentCall() *proto.LogParent {
 	var p proto.LogParent
 	for key, value := range wire.Members(e.parent) {
@@ -162,7 +161,7 @@ func (e *event) parentCall() *proto.LogParent {
 	return &p
 }
 
-// timeOf is an event's time in the form of lists, empty if it is not a time.
+// timeOf returns a ts in UTC, or an empty string if it is not in RFC 3339.
 func timeOf(ts []byte) string {
 	t, err := time.Parse(time.RFC3339, str(ts))
 	if err != nil {
@@ -171,12 +170,12 @@ func timeOf(ts []byte) string {
 	return stamp(t)
 }
 
-// is reports whether raw is the JSON string of a word.
+// is reports whether raw is a JSON string with the value word.
 func is(raw []byte, word string) bool {
 	return len(raw) == len(word)+2 && string(raw[1:len(raw)-1]) == word || str(raw) == word
 }
 
-// str is a JSON string's value, empty for anything else.
+// str returns the value of a JSON string, empty for anything else.
 func str(raw []byte) string {
 	value, ok := wire.Unquote(nil, raw)
 	if !ok {
@@ -189,8 +188,8 @@ func isText(raw []byte) bool   { return len(raw) > 0 && raw[0] == '"' }
 func isObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }
 func isTrue(raw []byte) bool   { return string(raw) == "true" }
 
-// inLine is an object without the characters that are line breaks to some readers,
-// as it is stored.
+// inLine returns an object as it is stored: on one line, with U+2028 and U+2029 escaped,
+// which some readers take for line breaks.
 func inLine(object []byte) []byte {
 	if bytes.ContainsAny(object, "\r\n") {
 		var line bytes.Buffer

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// exportRoom is how many bytes of text an answer contains. In a packet each of
-	// them takes six at most.
+	// exportRoom is the maximum number of bytes of text in an answer. In JSON a byte
+	// takes up to six.
 	exportRoom = 2 << 20
-	// unsplit is the length up to which a piece of text stays in one answer.
+	// unsplit is the number of bytes up to which a piece of text is not split.
 	unsplit = 1 << 10
 )
 
-// Export returns a part of a session as text, as Markdown or as an object with
-// all events. The parts joined are the whole.
+// Export returns a part of a session as text: Markdown, or a JSON object with all
+// events. The whole text is the concatenation of the parts.
 func (s *Store) Export(ctx context.Context, req proto.ExportSession) (proto.SessionText, error) {
 	if req.Format != "md" && req.Format != "json" {
 		return proto.SessionText{}, invalid(`format: want "md" or "json", not %s`, text.Quote(req.Format))
@@ -40,7 +40,7 @@ func (s *Store) Export(ctx context.Context, req proto.ExportSession) (proto.Sess
 			return ",\n" + string(line)
 		}
 	}
-	p := part{room: s.part, skip: req.Skip, place: req.From}
+	p := part{room: s.part, skip: req.Skip, offset: req.From}
 	if req.From == 0 {
 		p.add(head, 0)
 	}
@@ -51,11 +51,11 @@ func (s *Store) Export(ctx context.Context, req proto.ExportSession) (proto.Sess
 			return proto.SessionText{}, err
 		}
 		e := parse(line.Text)
-		place := line.Start
+		offset := line.Start
 		if first { // lines before it were skipped
-			place = 0
+			offset = 0
 		}
-		p.add(format(&e, line.Text, first), place)
+		p.add(format(&e, line.Text, first), offset)
 		if first = false; p.full {
 			break
 		}
@@ -64,29 +64,29 @@ func (s *Store) Export(ctx context.Context, req proto.ExportSession) (proto.Sess
 	r.report(req.From == 0 && !p.full)
 	reply := proto.SessionText{SessionID: id, Content: p.text.String(), More: p.full}
 	if p.full {
-		reply.Next, reply.Skip = p.place, p.given
+		reply.Next, reply.Skip = p.offset, p.given
 	}
 	return reply, nil
 }
 
-// part is an answer that is being filled. When it is full, place and given say
-// where the next one begins.
+// part builds an answer. When it is full, offset and given tell where the next one
+// begins.
 type part struct {
-	room  int // bytes that the text may have
-	text  strings.Builder
-	skip  int64 // bytes that earlier answers contain of what is at the first place
-	place int64 // of what was added last
-	given int64 // bytes of what is at that place, those skipped included
-	full  bool
+	room   int // maximum bytes of text
+	text   strings.Builder
+	skip   int64 // bytes at the first offset that earlier answers contain
+	offset int64 // of the last piece
+	given  int64 // bytes at this offset so far, including the skipped ones
+	full   bool
 }
 
-// add adds a piece of text that belongs to a place, as far as there is room.
-func (p *part) add(piece string, place int64) {
+// add adds a piece of text that belongs to an offset, as far as it fits.
+func (p *part) add(piece string, offset int64) {
 	if p.full {
 		return
 	}
-	if place != p.place {
-		p.place, p.given, p.skip = place, 0, 0
+	if offset != p.offset {
+		p.offset, p.given, p.skip = offset, 0, 0
 	}
 	skipped := min(max(p.skip, 0), int64(len(piece)))
 	p.skip -= skipped
@@ -104,7 +104,7 @@ func (p *part) add(piece string, place int64) {
 	p.given += skipped + int64(n)
 }
 
-// markdown is an event for people to read, empty for types that they need not.
+// markdown formats an event for people; the result is empty for types that are not shown.
 func markdown(e *event, _ []byte, _ bool) string {
 	switch {
 	case e.kind == proto.TypeMeta:
@@ -138,7 +138,7 @@ func markdown(e *event, _ []byte, _ bool) string {
 	return ""
 }
 
-// fenced is a JSON value as a block of code: a text as it is, anything else
+// fenced formats a JSON value as a block of code: a string as its value, anything else
 // indented.
 func fenced(raw []byte) string {
 	if isText(raw) {

@@ -41,8 +41,8 @@ func (s *Store) Hold(ctx context.Context, req proto.HoldSession, waiting func() 
 	return nil
 }
 
-// closeCalls gives the open calls of a session, whose turn is dead, results that
-// say so. Without write it only looks where the session ends.
+// closeCalls appends results of code interrupted for the open calls of a session, if
+// write is set and no turn is open. It returns the end of the session.
 func (s *Store) closeCalls(ctx context.Context, id string, write bool) (proto.SessionHeld, error) {
 	held := proto.SessionHeld{SessionID: id}
 	if err := s.checkWritable(ctx, id, true); err != nil {
@@ -64,7 +64,7 @@ func (s *Store) closeCalls(ctx context.Context, id string, write bool) (proto.Se
 	return held, err
 }
 
-// results are results that close calls.
+// results returns results of code interrupted for calls.
 func (s *Store) results(open []openCall) (lines [][]byte) {
 	for _, call := range open {
 		line := wire.AppendString([]byte(`{"type":"tool_result","tool_use_id":`), call.ID)
@@ -74,8 +74,8 @@ func (s *Store) results(open []openCall) (lines [][]byte) {
 	return lines
 }
 
-// Remove deletes the session that an id or the beginning of one names, unless a
-// turn has it locked.
+// Remove deletes a session, named by its id or a prefix of it, unless a turn has locked
+// it.
 func (s *Store) Remove(_ context.Context, req proto.RemoveSession) (proto.SessionName, error) {
 	id, err := s.resolve(req.SessionID)
 	if err != nil {

@@ -60,9 +60,9 @@ func (s *Store) Messages(ctx context.Context, req proto.GetMessages) (proto.Sess
 	return reply, nil
 }
 
-// conversation turns events into messages. Each call is followed by its result,
-// a result without a call and a blank text are left out. What a provider demands
-// besides, such as the user's message at the beginning, is added by rtr.
+// conversation converts events into messages. Each call is followed by its result;
+// results without a call and blank texts are left out. Further requirements of
+// providers, such as a user's message at the beginning, are met by rtr.
 type conversation struct {
 	items []*item
 	open  []*call // calls without a result
@@ -70,25 +70,24 @@ type conversation struct {
 	size  int     // roughly, in bytes
 }
 
-// item is a message of one side, with the calls of the same answer and their
-// results.
+// item is a message of the user, or an answer with its calls and their results.
 type item struct {
 	user     bool
 	text     []byte
 	cut      bool // the text was cut off
 	calls    []*call
 	answered bool   // one of its calls has a result
-	state    []byte // what the model's provider wants back with the answer
-	states   int    // how many different ones there were
+	state    []byte // reasoning_state of the answer
+	states   int    // number of different states in the events of the answer
 }
 
 type call struct {
 	item     *item
 	id, name string
 	args     []byte // a JSON object
-	result   []byte // nil: not there yet
-	leave    bool   // open: no result is made up
-	ok       []byte // true or false as JSON; nil: the result does not say
+	result   []byte // nil: no result yet
+	leave    bool   // omit the synthetic result
+	ok       []byte // true or false as JSON; nil: not in the event
 }
 
 func (c *conversation) add(e *event) {
@@ -109,7 +108,8 @@ func (c *conversation) add(e *event) {
 	case e.isCall():
 		k := &call{id: str(e.id), name: str(e.name), args: arguments(e.input)}
 		m := c.answer()
-		// Two calls of one answer have different ids, and nothing follows a cut.
+		// The calls of one answer have different ids, and none follows text that was
+		// cut off.
 		if m == nil || m.cut || slices.ContainsFunc(m.calls, func(other *call) bool { return other.id == k.id }) {
 			m = c.begin(false)
 		}
@@ -119,7 +119,7 @@ func (c *conversation) add(e *event) {
 		c.keepState(m, e)
 	case e.kind == proto.TypeToolResult:
 		id := str(e.useID)
-		for i, k := range slices.Backward(c.open) { // of several calls with this id the last one
+		for i, k := range slices.Backward(c.open) { // the last of several calls with this id
 			if k.id == id {
 				k.result, k.item.answered = output(e), true
 				if isTrue(e.ok) || string(e.ok) == "false" {
@@ -137,8 +137,8 @@ func (c *conversation) add(e *event) {
 	}
 }
 
-// answer is the model's answer that more text or calls belong to, nil if a new
-// one begins: behind the user's message, and behind a result.
+// answer returns the answer that further text or calls belong to, or nil after a
+// message of the user or a result.
 func (c *conversation) answer() *item {
 	m := c.last()
 	if m == nil || m.user || m.answered {
@@ -153,7 +153,7 @@ func (c *conversation) begin(user bool) *item {
 	return m
 }
 
-// keepState keeps the state of an answer. Every event of it may carry it.
+// keepState stores the state of an answer, which any of its events may contain.
 func (c *conversation) keepState(m *item, e *event) {
 	if m.user || !isObject(e.state) || bytes.Equal(e.state, m.state) {
 		return
@@ -163,7 +163,7 @@ func (c *conversation) keepState(m *item, e *event) {
 	m.states++
 }
 
-// arguments are a call's input as an object, the only form that providers take.
+// arguments returns the input of a call as an object, which providers require.
 func arguments(input []byte) []byte {
 	switch {
 	case isObject(input):
@@ -174,7 +174,7 @@ func arguments(input []byte) []byte {
 	return append(append([]byte(`{"_malformed":`), input...), '}')
 }
 
-// output is a result as the model reads it: the envelope, or a text as it is.
+// output returns the content of a result: the envelope, or the value of a string.
 func output(e *event) []byte {
 	switch {
 	case isText(e.output):
@@ -188,8 +188,8 @@ func output(e *event) []byte {
 	return []byte(`{"ok":false}`)
 }
 
-// leaveOpen keeps the calls of the last answer that have no result without one:
-// they may still run.
+// leaveOpen omits the synthetic results of the last answer's calls, which may still
+// run.
 func (c *conversation) leaveOpen() {
 	m := c.last()
 	for _, k := range c.open {
@@ -204,7 +204,7 @@ func (c *conversation) last() *item {
 	return c.items[len(c.items)-1]
 }
 
-// list is the conversation in OpenAI's form.
+// list returns the conversation in OpenAI's form.
 func (c *conversation) list() []byte {
 	b := make([]byte, 0, c.size+c.size/4+64*len(c.items)+64)
 	for _, m := range c.items {
@@ -245,8 +245,8 @@ func (m *item) append(b []byte) []byte {
 	if len(m.calls) > 0 {
 		b = append(b, ']')
 	}
-	// A state contains a whole answer: of one that was cut off, or of two that
-	// look like one, it would hide the rest.
+	// The state represents a complete answer. Providers prefer it to the content, so
+	// it is left out if the answer was cut off, or if the events have several states.
 	if m.states == 1 && !m.cut {
 		b = append(append(b, `,"reasoning_state":`...), m.state...)
 	}

@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	hitsDefault = 20 // sessions that a search without a limit returns
+	hitsDefault = 20 // maximum number of sessions without a limit in the request
 	hitsMax     = 1000
 	wordsMax    = 64 // of a query
 	problemsMax = 20
-	depthMax    = 32 // levels of a call's input or result whose texts are searched
-	around      = 60 // characters of an excerpt before and behind a word
+	depthMax    = 32 // levels of nested JSON values that are searched
+	around      = 60 // characters of an excerpt before a word; twice as many follow
 )
 
-// Search finds the sessions in whose messages, calls and results all words of a
-// query occur. It reads one file after the other, the one that changed last
-// first, until it has enough of them or the caller hangs up.
+// Search returns the sessions whose messages, calls and results contain all words of a
+// query. It reads the files in the order of their last change, latest first, until the
+// limit is reached or ctx ends.
 func (s *Store) Search(ctx context.Context, req proto.SearchSessions) (proto.SessionHits, error) {
 	reply := proto.SessionHits{Results: []proto.SessionHit{}}
 	words := bytes.Fields(fold(nil, req.Query))
@@ -60,8 +60,8 @@ func (s *Store) Search(ctx context.Context, req proto.SearchSessions) (proto.Ses
 	return reply, nil
 }
 
-// searchIn searches one session. The excerpt is from the text that has most of
-// the words.
+// searchIn searches one session. The excerpt is from the text with the most words of the
+// query.
 func (s *Store) searchIn(ctx context.Context, e entry, words [][]byte) (hit proto.SessionHit, found bool, err error) {
 	hit = proto.SessionHit{SessionID: e.id, Updated: stamp(e.info.ModTime())}
 	occurs, best := make([]bool, len(words)), 0
@@ -102,15 +102,15 @@ func (s *Store) searchIn(ctx context.Context, e entry, words [][]byte) (hit prot
 	return hit, !slices.Contains(occurs, false), nil
 }
 
-// appendTexts appends the strings in a JSON value, each with a line break: names
-// of members, numbers and what is deeper than depth are left out.
+// appendTexts appends the strings in a JSON value, each with a line break. It leaves out
+// names of members, numbers, and values that are nested deeper than depth.
 func appendTexts(b, raw []byte, depth int) []byte {
 	if len(raw) == 0 || depth == 0 {
 		return b
 	}
 	switch raw[0] {
 	case '"':
-		b, _ = wire.Unquote(b, raw) // the valid part of a damaged one
+		b, _ = wire.Unquote(b, raw) // of an invalid string the valid part
 		b = append(b, '\n')
 	case '{':
 		for _, value := range wire.Members(raw) {
@@ -124,7 +124,7 @@ func appendTexts(b, raw []byte, depth int) []byte {
 	return b
 }
 
-// excerpt is the part of a text around an offset in its folded form, in one line.
+// excerpt returns one line of the text around an offset of its folded form.
 func excerpt(s string, folded int) string {
 	at := len(s)
 	var b [8]byte
@@ -153,8 +153,7 @@ func excerpt(s string, folded int) string {
 	return part
 }
 
-// fold appends a text in the form that all its cases share: the lower case of its
-// upper case.
+// fold appends a text with its case folded: the lower case of the upper case.
 func fold(b []byte, s string) []byte {
 	for _, r := range s {
 		b = foldRune(b, r)

@@ -1,5 +1,5 @@
-// Package session keeps the sessions of the terminal agent. A session is a file
-// ID.jsonl of events, the session log, one JSON object a line, that only grows:
+// Package session stores the sessions of the terminal agent. A session is an
+// append-only file ID.jsonl of events, the session log, one JSON object a line:
 //
 //	{"type":"meta","schema_version":1,"ts":"2026-11-21T14:03:07Z"}
 //	{"type":"message","role":"user","text":"hello","ts":"…"}
@@ -8,19 +8,19 @@
 //	{"type":"tool_result","tool_use_id":"1","output":{"ok":true},"ok":true,"ts":"…"}
 //	{"type":"interrupted","role":"system","text":"Interrupted","ts":"…"}
 //
-// A file without a first line of type meta has schema 1. Other types and keys are
-// kept and served. The files are for people and other programs too: they may be
-// edited, copied in and removed at any time.
+// A file whose first line is not of type meta has schema 1. Other types and keys are
+// stored and returned as they are. People and other programs may edit, add and remove
+// files at any time.
 //
 // Several processes may share the directory. An append is one write under a lock
-// on the file, and is acknowledged when it is on disk; with at it also says where
-// the session must end, so that a writer notices another one, and may repeat a
-// request whose answer was lost. A turn has another lock for as long as it lasts,
-// the file ID.lock: turns on one session follow each other, and a call without a
-// result belongs to a turn that died.
+// on the file, and is acknowledged when it is on disk. With at it names the offset at
+// which the session must end: a writer notices another one, and can repeat a request
+// whose answer was lost. A turn holds another lock until its end, the file ID.lock:
+// turns on one session follow each other, and a call without a result belongs to a
+// turn that crashed, or that is parked or queued (see turns.go).
 //
-// .index.json caches what lists show of each file, so that a list need not read
-// the files. It may be deleted.
+// .index.json caches a digest of each file, so that lists do not read the files. It
+// may be deleted.
 package session
 
 import (
@@ -48,16 +48,16 @@ const (
 
 // Options of a Store.
 type Options struct {
-	// NoSync acknowledges an event when the kernel has it: it then survives the
-	// process, but not a power failure.
+	// NoSync acknowledges an append after write(2), without fdatasync: it survives
+	// the process, but not a power failure.
 	NoSync bool
 	// Report, if set, is called with every repair of a file.
 	Report func(durable.Event)
 	// Skipped, if set, is called with the number of lines of a file that are not
 	// events; 0 if all of them are.
 	Skipped func(file string, lines int)
-	// Damaged, if set, is called with the number of events of a file that no model
-	// is sent, because what makes them messages, calls or results is damaged.
+	// Damaged, if set, is called with the number of events of a file that are left
+	// out of the messages, because their type, role or content is damaged.
 	Damaged func(file string, events int)
 	// Now is the clock, time.Now if nil.
 	Now func() time.Time
@@ -67,15 +67,15 @@ type Options struct {
 type Store struct {
 	root *os.Root
 	opt  Options
-	room int // bytes of the events in a packet
-	part int // bytes of the text in one
+	room int // maximum bytes of the events in a packet
+	part int // maximum bytes of an exported text in a packet
 
 	mu      sync.Mutex
 	digests map[string]digest // by id; nil until the index has been read
-	stale   bool              // the index lacks some of them
+	stale   bool              // the index file is older than the digests
 }
 
-// New returns the sessions in root, which Close closes.
+// New returns the sessions in root. Close closes root.
 func New(root *os.Root, opt Options) *Store {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -83,18 +83,18 @@ func New(root *os.Root, opt Options) *Store {
 	return &Store{root: root, opt: opt, room: readRoom, part: exportRoom}
 }
 
-// Close closes the directory. Everything that was acknowledged is on disk before.
+// Close closes the directory. Acknowledged events are on disk already.
 func (s *Store) Close() error { return s.root.Close() }
 
-// log is the file of a session whose id has been checked.
+// log returns the file of a session with a valid id.
 func (s *Store) log(id string) *durable.File {
 	return durable.New(s.root, id+fileEnd, durable.Options{NoSync: s.opt.NoSync, Report: s.opt.Report})
 }
 
-// path is the path of a session's file, for people.
+// path returns the path of a session's file, for messages.
 func (s *Store) path(id string) string { return filepath.Join(s.root.Name(), id+fileEnd) }
 
-// now is the time as events have it.
+// now returns the current time in the format of events.
 func (s *Store) now() string { return stamp(s.opt.Now()) }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
@@ -111,13 +111,13 @@ func exists(id string) error {
 	return invalid("There is a session %s already. Choose another name.", text.Quote(id))
 }
 
-// isGone reports an error of a file that does not exist any more.
+// isGone reports whether err is that of a file that was removed.
 func isGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, proto.ErrNotFound)
 }
 
-// fileError adds to an error of a session's file the session, the path, and what
-// to do about it.
+// fileError adds the session, the path and the remedy to an error of a session's
+// file.
 func (s *Store) fileError(id string, err error) error {
 	if _, done := errors.AsType[*proto.Error](err); done || err == nil {
 		return err
@@ -147,7 +147,7 @@ type entry struct {
 	info fs.FileInfo
 }
 
-// entries are all sessions, the one that changed last in front.
+// entries returns all sessions, the last changed first.
 func (s *Store) entries(ctx context.Context) ([]entry, error) {
 	ids, err := s.ids()
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *Store) entries(ctx context.Context) ([]entry, error) {
 	return list, nil
 }
 
-// ids are the names in the directory that a session could have.
+// ids returns the file names in the directory that are ids of sessions.
 func (s *Store) ids() (ids []string, err error) {
 	dir, err := s.root.Open(".")
 	if err != nil {
@@ -190,10 +190,10 @@ func (s *Store) ids() (ids []string, err error) {
 	return ids, errors.Join(err, dir.Close())
 }
 
-// candidatesMax is how many candidates the answer to an ambiguous id names.
+// candidatesMax is the number of candidates in the error of an ambiguous prefix.
 const candidatesMax = 4
 
-// resolve finds the session that an id or the beginning of one names.
+// resolve returns the id of the session with this id or the only one with this prefix.
 func (s *Store) resolve(id string) (string, error) {
 	if err := proto.CheckSessionID(id); err != nil {
 		return "", err

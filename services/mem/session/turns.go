@@ -14,7 +14,7 @@ type openTurn struct {
 	Updated string `json:"updated,omitempty"` // the time of its last event
 }
 
-// isOpen reports whether a turn in that state goes on.
+// isOpen reports whether a turn in this state has not ended.
 func isOpen(state string) bool {
 	switch state {
 	case proto.TurnQueued, proto.TurnRunning, proto.TurnParked, proto.TurnResumed:
@@ -23,8 +23,8 @@ func isOpen(state string) bool {
 	return false
 }
 
-// addTurn adds an event of a turn. A turn event that names another session has been
-// copied from there, and does not count.
+// addTurn updates the open turns for an event with a turn. A turn event that names
+// another session was copied from there, and is ignored.
 func (d *digest) addTurn(id string, e *event) {
 	at := slices.IndexFunc(d.OpenTurns, func(t openTurn) bool { return is(e.turn, t.Turn) })
 	if e.kind == proto.TypeTurn {
@@ -49,8 +49,8 @@ func (d *digest) addTurn(id string, e *event) {
 	}
 }
 
-// hasOpenTurn reports whether the session's calls are left to the daemon, which
-// resumes or ends the turn.
+// hasOpenTurn reports whether the daemon has to settle the calls without a result,
+// because it will resume or end their turn.
 func (d *digest) hasOpenTurn() bool { return len(d.OpenTurns) > 0 || isOpen(d.LastTurn) }
 
 // openTurns returns the open turns of the session id.
@@ -61,8 +61,8 @@ func (d *digest) openTurns(id string) (list []proto.OpenTurn) {
 	return list
 }
 
-// OpenTurns lists the turns that have not ended, those of the session that changed
-// last in front, and those of one session in the order in which they were opened.
+// OpenTurns lists the turns that have not ended: sessions in the order of their last
+// change, latest first, and turns of one session in the order of their first events.
 func (s *Store) OpenTurns(ctx context.Context, _ proto.ListOpenTurns) (proto.OpenTurns, error) {
 	reply := proto.OpenTurns{Turns: []proto.OpenTurn{}}
 	all, err := s.entries(ctx)
