@@ -130,6 +130,21 @@ func Inherited(name string) (net.Listener, error) {
 	return nil, inherited.err
 }
 
+// InheritedFile returns an inherited descriptor that is not a socket, by its name, or
+// nil. Call it before Serve.
+func InheritedFile(name string) *os.File {
+	inherit()
+	inherited.mu.Lock()
+	defer inherited.mu.Unlock()
+	for i, f := range inherited.list {
+		if f.Name() == name {
+			inherited.list = append(inherited.list[:i:i], inherited.list[i+1:]...)
+			return f
+		}
+	}
+	return nil
+}
+
 // listenerOf returns a listener on a descriptor. Closing it does not remove the
 // socket's file.
 func listenerOf(f *os.File, name string) (net.Listener, error) {

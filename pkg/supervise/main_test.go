@@ -100,6 +100,11 @@ func execute(command string) string {
 		if err := cmd.Start(); err != nil {
 			return err.Error()
 		}
+	case "lifeline": // until its end
+		if _, err := os.NewFile(4, "lifeline").Read(make([]byte, 1)); err != nil {
+			return err.Error()
+		}
+		return "data"
 	case "env":
 		return os.Getenv("LISTEN_FDS") + " " + os.Getenv("LISTEN_FDNAMES")
 	}

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -34,6 +35,11 @@ type Program struct {
 	Env    []string     // the whole environment
 	Socket net.Listener // stays open while the program is down: clients wait
 	First  bool         // is stopped before the others, which it needs while it ends
+
+	// Lifeline, if not nil, is one more descriptor of the program, named "lifeline":
+	// the read end of a pipe whose only write end this process has. What the program
+	// leaves running ends at its end of file, also after SIGKILL of this process.
+	Lifeline *os.File
 
 	// Refuse, if set, answers clients while the program cannot start, until l is
 	// closed. why is the program's last line of output. If nil, clients wait.
@@ -140,8 +146,13 @@ func (s *Set) run(ctx context.Context, p Program) (lastLine string, err error) {
 	}
 	defer socket.Close()
 	cmd := exec.CommandContext(ctx, p.Path, p.Args...)
-	cmd.Env = append(p.Env[:len(p.Env):len(p.Env)], "LISTEN_FDS=1", "LISTEN_FDNAMES="+p.Name)
+	names := p.Name
 	cmd.ExtraFiles = []*os.File{socket} // descriptor 3, as sd_listen_fds(3) expects
+	if p.Lifeline != nil {
+		names += ":lifeline"
+		cmd.ExtraFiles = append(cmd.ExtraFiles, p.Lifeline)
+	}
+	cmd.Env = append(p.Env[:len(p.Env):len(p.Env)], "LISTEN_FDS="+strconv.Itoa(len(cmd.ExtraFiles)), "LISTEN_FDNAMES="+names)
 	last, err := s.copyOutput(cmd)
 	if err != nil {
 		return "", err

@@ -132,6 +132,26 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
+// TestLifeline checks that a program sees the end of its lifeline when the only write
+// end is closed: no program inherits that one.
+func TestLifeline(t *testing.T) {
+	r, w, err := os.Pipe()
+	zinotest.Must(t, err)
+	defer r.Close()
+	p := program("answer", zinotest.Listen(t, ""))
+	p.Lifeline = r
+	_, _ = run(t, p, new(zinotest.Buffer), time.Hour)
+	if got := ask(t, p.Socket.Addr().String(), "env"); got != "2 answer:lifeline" {
+		t.Errorf("LISTEN_FDS and LISTEN_FDNAMES are %q", got)
+	}
+	ended := make(chan string, 1)
+	go func() { ended <- ask(t, p.Socket.Addr().String(), "lifeline") }()
+	zinotest.Must(t, w.Close())
+	if got := zinotest.Receive(t, "the end of the lifeline", ended); got != "EOF" {
+		t.Errorf("read %q", got)
+	}
+}
+
 // TestGrandchild checks that a grandchild that keeps the standard error open delays
 // neither the restart nor Stop.
 func TestGrandchild(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"time"
 
@@ -33,6 +34,8 @@ type Constellation struct {
 	catalog *catalog.Catalog
 	mem     *rpc.Client // shared by the services that need one
 	closers []func() error
+
+	lifeline, jobs *os.File // the ends of the pipe that exc's jobs live by
 }
 
 // member is the interface that a service's main uses.
@@ -57,6 +60,9 @@ func Start(cfg *config.Config, log *slog.Logger) (*Constellation, error) {
 		if err == nil {
 			err = c.serve(name, m)
 		}
+		if err == nil && name == "exc" {
+			c.onClose(func() error { return errors.Join(c.jobs.Close(), c.lifeline.Close()) })
+		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", name, err), c.Close())
 		}
@@ -79,6 +85,10 @@ func (c *Constellation) open(name string) (member, error) {
 		if err := x.OpenUndo(c.cfg.Undo); err != nil {
 			return nil, errors.Join(err, x.Close())
 		}
+		if c.lifeline, c.jobs, err = os.Pipe(); err != nil {
+			return nil, errors.Join(err, x.Close())
+		}
+		x.EndWith(c.lifeline)
 		return x, nil
 	case "rtr":
 		return rtr.New(c.cfg, log)

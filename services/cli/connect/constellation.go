@@ -22,6 +22,7 @@ type constellation struct {
 	file     string // the configuration of the services
 	sockets  []net.Listener
 	programs []supervise.Program
+	lifeline *os.File // the write end of the pipe that jobs live by; nil: none, or closed
 }
 
 // open listens on the sockets of services and prepares their programs, which read
@@ -47,12 +48,18 @@ func open(cfg *config.Config, file string, services []string) (_ *constellation,
 			return nil, err
 		}
 		c.sockets = append(c.sockets, l)
-		c.programs = append(c.programs, supervise.Program{
+		p := supervise.Program{
 			Name: name, Path: path, Args: []string{"--config", file},
 			Env: serviceEnvironment(name, cfg), Socket: l,
 			First:  name == "daemon", // mem stores the end of its turns
 			Refuse: func(l net.Listener, why string) { refuse(l, name, why) },
-		})
+		}
+		if name == "exc" { // its jobs outlive it, and end with the constellation
+			if p.Lifeline, c.lifeline, err = os.Pipe(); err != nil {
+				return nil, err
+			}
+		}
+		c.programs = append(c.programs, p)
 	}
 	c.file = file
 	return c, cfg.Write(file)
@@ -60,9 +67,15 @@ func open(cfg *config.Config, file string, services []string) (_ *constellation,
 
 // close closes the sockets and removes the configuration of the services.
 func (c *constellation) close() error {
+	c.endJobs()
 	var errs []error
 	for _, l := range c.sockets {
 		errs = append(errs, l.Close())
+	}
+	for _, p := range c.programs {
+		if p.Lifeline != nil {
+			errs = append(errs, p.Lifeline.Close())
+		}
 	}
 	if c.file != "" {
 		if err := os.Remove(c.file); !errors.Is(err, os.ErrNotExist) {
@@ -70,6 +83,14 @@ func (c *constellation) close() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// endJobs stops the jobs of exc. They end in 100 ms.
+func (c *constellation) endJobs() {
+	if c.lifeline != nil {
+		c.lifeline.Close() // nothing was written
+		c.lifeline = nil
+	}
 }
 
 // reconfigure writes the next configuration for services that are about to start.

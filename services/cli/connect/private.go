@@ -238,6 +238,7 @@ func SupervisePrivate(ctx context.Context, dir string, in io.Reader, out io.Writ
 	case <-ended:
 	case <-ctx.Done():
 	}
+	c.endJobs()
 	set.Stop()
 	return c.close()
 }

@@ -64,6 +64,9 @@ func (t *Target) Up(ctx context.Context, replDir string) error {
 	for err == nil {
 		var next *config.Config
 		next, state = t.awaitEdit(ctx, cfg, state, log)
+		if next == nil {
+			c.endJobs()
+		}
 		set.Stop()
 		if next == nil {
 			break

@@ -154,6 +154,9 @@ func (job *Job) open() (*descriptors, error) {
 	if job.group != nil {
 		d.group = job.group.File()
 	}
+	if err := os.MkdirAll(filepath.Dir(job.client.Path), durable.DirMode); err != nil {
+		return d, err
+	}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: job.client.Path, Net: "unix"})
 	if err != nil {
 		return d, err

@@ -103,6 +103,7 @@ func (j *Jobs) EndWith(lifeline *os.File) { j.cfg.Lifeline = lifeline }
 func (j *Jobs) Close() {
 	j.cancel()
 	j.wg.Wait()
+	_ = os.Remove(filepath.Join(j.cfg.Runtime, socketDir)) // unless jobs run on
 }
 
 // find reads the job in dir.

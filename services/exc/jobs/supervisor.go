@@ -122,6 +122,7 @@ func supervise(d *descriptors, conn *net.UnixConn, log *slog.Logger) error {
 	if shut := server.Shutdown(ctx); !errors.Is(shut, context.DeadlineExceeded) {
 		err = errors.Join(err, shut)
 	}
+	_ = os.Remove(listener.Addr().String()) // if exc has not, or is gone; in a unit the path is not visible
 	return err
 }
 

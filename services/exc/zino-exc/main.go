@@ -24,6 +24,7 @@ func main() {
 	service.Fail("exc", err)
 	x.ProtectConfig(cfg)
 	service.Fail("exc", x.OpenUndo(cfg.Undo))
+	x.EndWith(service.InheritedFile("lifeline"))
 	s := rpc.NewServer("exc", log)
 	x.Register(s)
 	err = service.Serve(s, "exc", cfg.Exc.Socket, log)
