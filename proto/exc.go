@@ -17,7 +17,19 @@ var (
 	// Every failure is a result: an unknown tool, malformed input, a missing file.
 	// Packets of type tool_output come before the answer if the request has
 	// events: true. Calls that change the same file follow each other.
+	//
+	// A call or execute with a key is carried out once, also if it is repeated after
+	// a crash of the caller or of exc: the same key while it runs attaches to it, and
+	// later gets the recorded result. Results are kept for 48 hours, and of 64 MiB
+	// the newest. The same key with other input is the error invalid. When the
+	// connection of such a call breaks, it goes on for [exc] orphan_timeout; every
+	// other call is cancelled. Before it starts it is recorded on disk: if that
+	// fails, it is not carried out, and the result has the code "not_recorded".
 	ExcCall = eventsMethod[Call, CallResult]("exc", "call", "call_result")
+	// ExcStopTurn stops the calls and executes of a turn, also those whose caller is
+	// gone, and answers when their processes are gone. Later ones of the turn are
+	// refused (canceled).
+	ExcStopTurn = method[StopTurn, Empty]("exc", "stop_turn", "ok")
 )
 
 // Call is a call of a tool.
@@ -54,6 +66,32 @@ type Call struct {
 	Cwd string `json:"cwd,omitzero"`
 	// Umask is the file mode creation mask.
 	Umask *int `json:"umask,omitzero"`
+	// SessionID is the session of the turn.
+	SessionID string `json:"session_id,omitzero"`
+	// Turn is the turn that the call belongs to.
+	Turn string `json:"turn,omitzero"`
+	// Key identifies the call: SESSION/TURN/STEP/CALL, none of them empty. It is for
+	// calls that change something: read ignores it.
+	Key string `json:"key,omitzero"`
+	// Recover asks for the result of a call that may have been carried out. It needs
+	// a key. A call that ended has its recorded result, and one that runs is waited
+	// for. One that was never begun is the error not_found. One that began and has no
+	// result is decided by the file for write and edit: it succeeded, or is carried
+	// out now. Everything else is a result with the error code "interrupted". read is
+	// carried out again.
+	Recover bool `json:"recover,omitzero"`
+	// Since is when the model asked for the call, in RFC 3339, with recover. Without
+	// it, or if exc's records do not go back that far or are damaged, a call of which
+	// there is no record counts as interrupted, not as never begun.
+	Since string `json:"since,omitzero"`
+}
+
+// StopTurn names a turn.
+type StopTurn struct {
+	// SessionID is the turn's session.
+	SessionID string `json:"session_id"`
+	// Turn is the turn.
+	Turn string `json:"turn"`
 }
 
 // CallResult is the result of a call.
@@ -65,6 +103,9 @@ type CallResult struct {
 	Diff string `json:"diff,omitzero"`
 	// Confinement is how it was run.
 	Confinement *Confinement `json:"confinement,omitzero"`
+	// Recovered is true if the result was recorded, or concluded, after an earlier
+	// request with the key.
+	Recovered bool `json:"recovered,omitzero"`
 }
 
 // Execute is code to run.
@@ -92,6 +133,17 @@ type Execute struct {
 	// Umask is the file mode creation mask of the tools, as a number: 18 is 022.
 	// Absent: exc's own.
 	Umask *int `json:"umask,omitzero"`
+	// SessionID is the session of the turn.
+	SessionID string `json:"session_id,omitzero"`
+	// Turn is the turn that the code belongs to.
+	Turn string `json:"turn,omitzero"`
+	// Key identifies the run, as that of a call.
+	Key string `json:"key,omitzero"`
+	// Recover asks for the result of a run that may have taken place, as that of a
+	// call. A run without a result is interrupted: exit_code is -1.
+	Recover bool `json:"recover,omitzero"`
+	// Since is when the model asked for it, as in call.
+	Since string `json:"since,omitzero"`
 }
 
 // Result is the result of a run. A program that failed is a result, not an error.
@@ -113,6 +165,9 @@ type Result struct {
 	Interrupted bool `json:"interrupted,omitzero"`
 	// Confinement is how the code was run; absent if it was not run.
 	Confinement *Confinement `json:"confinement,omitzero"`
+	// Recovered is true if the result was recorded, or concluded, after an earlier
+	// request with the key.
+	Recovered bool `json:"recovered,omitzero"`
 }
 
 // Confinement is how code was run, and what it consumed, as far as the host

@@ -34,6 +34,7 @@ const (
 	ToolTooManyCalls  = "too_many_calls"             // more calls in one answer than are carried out
 	ToolPageError     = "page_error"                 // page_eval: the code threw or did not end in time; data has what is known
 	ToolInterrupted   = "interrupted"                // the call was stopped, or its result was lost
+	ToolNotRecorded   = "not_recorded"               // the call was not started, because that could not be recorded
 	ToolPathError     = "path_error"                 // no such file (edit), no such directory to work in
 	ToolReadError     = "read_error"                 // the file cannot be read
 	ToolWriteError    = "write_error"                // the file cannot be written
@@ -44,8 +45,11 @@ const (
 	ToolCountMismatch = "replacement_count_mismatch" // edit: the text occurs another number of times
 )
 
+// InterruptedCall is the message of ToolInterrupted for a call that may have run.
+const InterruptedCall = "The call was interrupted before its result was recorded. It may have run partly or completely: check before you repeat it."
+
 // InterruptedResult is the envelope of a call whose own result was not recorded.
-const InterruptedResult = `{"ok":false,"error":{"code":"interrupted","message":"The call was interrupted before its result was recorded. It may have run partly or completely: check before you repeat it."}}`
+const InterruptedResult = `{"ok":false,"error":{"code":"interrupted","message":"` + InterruptedCall + `"}}`
 
 // MalformedInput is the key under which the arguments of a call stand as a text
 // if the model wrote something other than a JSON object.

@@ -1,6 +1,8 @@
 package exc
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +11,7 @@ import (
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
 	"zino/proto"
+	"zino/services/exc/calls"
 	"zino/services/exc/files"
 	"zino/services/exc/run"
 )
@@ -20,23 +23,53 @@ const (
 	codeSandbox     = "sandbox"    // it cannot be confined as asked
 )
 
-// call carries out a call of a tool. Only a caller that hung up, and a service that
-// stops, are errors; everything else is a result.
+// call carries out a call of a tool. A caller that hung up, a service that stops and
+// an invalid key are errors; everything else is a result.
 func (s *Service) call(ctx context.Context, req proto.Call, out *rpc.Out) (proto.CallResult, error) {
+	key, recovers := req.Key, req.Recover
+	if req.Tool == files.Read { // it changes nothing: it is carried out again
+		key, recovers = "", false
+	}
+	c, err := newTurnCall(req.SessionID, req.Turn, key, recovers, req.Since, []byte(req.Tool), []byte(cmp.Or(req.Root, req.Cwd)), stored(req.Input))
+	if err != nil {
+		return proto.CallResult{}, err
+	}
+	if c.key != "" {
+		req.Input = bytes.Clone(req.Input) // the call outlives the request
+	}
 	var live *run.Live
 	if req.Events && req.Tool == toolBash {
 		live = run.NewLive(func(o proto.ToolOutput) error { return out.Event(proto.TypeToolOutput, o) })
 		defer live.Stop()
 	}
-	reply, err := s.carryOut(ctx, req, live)
+	return once(ctx, s, c, live, steps[proto.CallResult]{
+		run: func(ctx context.Context) (proto.CallResult, error) {
+			return callResult(s.carryOut(ctx, req, c))
+		},
+		settle: func(ctx context.Context, begun calls.Call) (proto.CallResult, bool, error) {
+			reply, settled, err := s.settle(ctx, req, begun)
+			if !settled {
+				return proto.CallResult{}, false, err
+			}
+			result, err := callResult(reply, err)
+			return result, true, err
+		},
+		failed: func(e *files.Error) proto.CallResult { return proto.CallResult{Result: failure(e)} },
+		mark:   func(r *proto.CallResult) { r.Recovered = true },
+	})
+}
+
+// callResult is the result of a call that has ended. Errors that the model can read
+// are results.
+func callResult(r reply, err error) (proto.CallResult, error) {
 	if e, ok := errors.AsType[*files.Error](asResult(err)); ok {
-		return proto.CallResult{Result: failure(e), Confinement: reply.confinement}, nil
+		return proto.CallResult{Result: failure(e), Confinement: r.confinement}, nil
 	}
 	if err != nil {
 		return proto.CallResult{}, err
 	}
-	result, err := success(reply.Data)
-	return proto.CallResult{Result: result, Diff: reply.Diff, Confinement: reply.confinement}, err
+	result, err := success(r.Data)
+	return proto.CallResult{Result: result, Diff: r.Diff, Confinement: r.confinement}, err
 }
 
 // reply is the result of a call.
@@ -48,22 +81,43 @@ type reply struct {
 const toolBash = "bash"
 
 // carryOut runs the tool. An error of type *files.Error is the call's result.
-func (s *Service) carryOut(ctx context.Context, req proto.Call, live *run.Live) (reply, error) {
-	ctx, leave, err := s.enter(ctx)
-	if err != nil {
-		return reply{}, err
-	}
-	defer leave()
+func (s *Service) carryOut(ctx context.Context, req proto.Call, c *turnCall) (reply, error) {
 	switch req.Tool {
 	case files.Read, files.Write, files.Edit:
-		return s.onFile(ctx, req)
+		return s.onFile(ctx, req, func(ctx context.Context, st start) error { return s.begin(ctx, c, st) })
 	case toolBash:
-		return s.bash(ctx, req, live)
+		return s.bash(ctx, req, c)
 	}
 	return reply{}, &files.Error{
 		Code:    codeUnknownTool,
 		Message: fmt.Sprintf("Unknown tool %q: there are read, write, edit and bash.", req.Tool),
 	}
+}
+
+// settle decides a call that has begun, and whose end is not recorded. A change of a
+// file was made if the file has the planned content, and is made now if the file is
+// as it was.
+func (s *Service) settle(ctx context.Context, req proto.Call, begun calls.Call) (r reply, settled bool, err error) {
+	if begun.After == "" { // a command, which ended with the exc before this one
+		return reply{}, true, interrupted
+	}
+	var now *files.Plan
+	look := req
+	look.Tool, look.Input = files.Write, files.Looks(req.Input)
+	r, err = s.onFile(ctx, look, func(_ context.Context, st start) error {
+		now = st.plan
+		return context.Canceled
+	})
+	switch {
+	case ctx.Err() != nil:
+		return reply{}, false, ctx.Err()
+	case now != nil && now.Before == begun.After:
+		r.Reply.Data, err = files.Made(req.Tool, req.Input, now.Path, begun.Before == "")
+		return r, true, err
+	case now != nil && now.Before == begun.Before:
+		return reply{}, false, nil
+	}
+	return r, true, interrupted
 }
 
 // success is the envelope of data, a struct.
@@ -94,7 +148,7 @@ type bashData struct {
 }
 
 // bash carries out a call of bash, {command}.
-func (s *Service) bash(ctx context.Context, req proto.Call, live *run.Live) (reply, error) {
+func (s *Service) bash(ctx context.Context, req proto.Call, call *turnCall) (reply, error) {
 	command, err := commandOf(req.Input)
 	if err != nil {
 		return reply{}, err
@@ -116,14 +170,15 @@ func (s *Service) bash(ctx context.Context, req proto.Call, live *run.Live) (rep
 	if req.OutputBytes > 0 {
 		cmd.Output.Max = min(req.OutputBytes, run.PacketRoom)
 	}
-	if live != nil {
-		cmd.Output.Tap = live.Tap
-	}
+	cmd.Output.Tap = call.tap
 	b, err := s.sandboxFor(ctx, req.Sandbox, req.Network, c.root, cmd)
 	if err != nil {
 		return reply{}, err
 	}
 	defer b.close()
+	if err := s.begin(ctx, call, start{root: dir, level: b.level}); err != nil {
+		return reply{}, err
+	}
 	p, err := run.Start(cmd)
 	if err != nil {
 		return reply{}, noShell(err)

@@ -8,6 +8,7 @@ package exc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -23,6 +24,7 @@ import (
 	"zino/pkg/durable"
 	"zino/pkg/rpc"
 	"zino/proto"
+	"zino/services/exc/calls"
 	"zino/services/exc/jobs"
 	"zino/services/exc/run"
 	"zino/services/exc/undo"
@@ -58,6 +60,9 @@ type Service struct {
 	sessionLimit  time.Duration // after which a command of a session goes to the background; 0: none
 	helpers       helpers       // for read, write and edit in the sandbox
 	reviews       chan struct{} // a token for each running review
+	journal       *calls.Journal
+	turns         turns
+	at            func(step string) // what a test does between the steps of a call with a key
 
 	reviewWarnings atomic.Int64
 
@@ -105,12 +110,17 @@ func newIn(parent string, cfg config.Exc, cat *catalog.Catalog, log *slog.Logger
 		catalog: cat, log: log, files: space, host: newHost(cfg), outputs: run.NewFiles(space.newDir, space.remove),
 		timeout: cfg.Timeout, limit: time.Duration(cfg.Timeout * float64(time.Second)), validateLimit: validateLimit, reviewGrace: reviewGrace,
 		outputMax: cfg.OutputMax, ceiling: outputCeiling, passEnv: cfg.PassEnv,
-		reviews: make(chan struct{}, reviewsMax),
+		reviews: make(chan struct{}, reviewsMax), at: func(string) {},
 	}
 	s.host.private = []string{data}
+	s.turns = turns{orphanTimeout: cfg.OrphanTimeout.Value(), running: map[*turnCall]bool{}, keys: map[string]*turnCall{}, stopped: map[turnID]time.Time{}}
+	if s.journal, err = calls.Open(filepath.Join(data, "calls"), log); err != nil {
+		space.close()
+		return nil, fmt.Errorf("[exc] data_dir: %w", err)
+	}
 	if s.jobs, err = s.openJobs(cfg, data); err != nil {
 		space.close()
-		return nil, err
+		return nil, errors.Join(err, s.journal.Close())
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if asRoot() {
@@ -138,6 +148,8 @@ func (s *Service) Register(r *rpc.Server) {
 	rpc.Handle(r, proto.ExcValidate, s.validate)
 	rpc.Handle(r, proto.ExcCapabilities, s.capabilities)
 	rpc.HandleEvents(r, proto.ExcCall, s.call)
+	rpc.Handle(r, proto.ExcStopTurn, s.stopTurn)
+	r.KeepWhile(s.turns.busy)
 	s.jobs.Register(r)
 	rpc.Handle(r, proto.ExcUndo, s.undoTurn)
 	rpc.Handle(r, proto.ExcRedo, s.redoTurn)
@@ -158,7 +170,7 @@ func (s *Service) Close() error {
 		s.jobs.Close()
 		s.closeHelpers()
 		s.files.close()
-		return s.host.close()
+		return errors.Join(s.host.close(), s.journal.Close())
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package exc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,12 +9,39 @@ import (
 	"strings"
 
 	"zino/proto"
+	"zino/services/exc/calls"
+	"zino/services/exc/files"
 	"zino/services/exc/run"
 )
 
-// execute runs code. Only a caller that hung up, and a host that cannot start
-// anything, are errors; everything else is a result.
+// execute runs code. A caller that hung up, a host that cannot start anything and an
+// invalid key are errors; everything else is a result.
 func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result, error) {
+	c, err := newTurnCall(req.SessionID, req.Turn, req.Key, req.Recover, req.Since, []byte("execute_"+req.Executor), []byte(cmp.Or(req.Root, req.Cwd)), []byte(req.Code))
+	if err != nil {
+		return proto.Result{}, err
+	}
+	failed := func(e *files.Error) proto.Result {
+		r := refused(e.Message)
+		r.Interrupted = e == interrupted
+		return r
+	}
+	return once(ctx, s, c, nil, steps[proto.Result]{
+		run: func(ctx context.Context) (proto.Result, error) {
+			result, err := s.runCode(ctx, req, c)
+			if e, ok := errors.AsType[*files.Error](err); ok && e.Code == proto.ToolNotRecorded {
+				return failed(e), nil
+			}
+			return result, err
+		},
+		settle: func(context.Context, calls.Call) (proto.Result, bool, error) { return failed(interrupted), true, nil }, // it ended with the exc before this one
+		failed: failed,
+		mark:   func(r *proto.Result) { r.Recovered = true },
+	})
+}
+
+// runCode runs the code of a request.
+func (s *Service) runCode(ctx context.Context, req proto.Execute, call *turnCall) (proto.Result, error) {
 	tool, ok := s.catalog.Snapshot().Executor(req.Executor)
 	if !ok {
 		return refused(unknownExecutor(req.Executor)), nil
@@ -26,11 +54,6 @@ func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result,
 	if err != nil {
 		return refused("Command not found: " + tool.Executor), nil
 	}
-	ctx, leave, err := s.enter(ctx)
-	if err != nil {
-		return proto.Result{}, err
-	}
-	defer leave()
 	cmd := s.command(c, tool.Executor)
 	cmd.Path = path
 	if c.root != "" {
@@ -50,6 +73,9 @@ func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result,
 		return proto.Result{}, asError(err)
 	}
 	defer b.close()
+	if err := s.begin(ctx, call, start{root: c.root, level: b.level}); err != nil {
+		return proto.Result{}, err
+	}
 	p, err := run.Start(cmd)
 	if err != nil {
 		return proto.Result{}, asError(cannotStart(err))

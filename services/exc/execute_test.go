@@ -107,7 +107,7 @@ func TestExecuteTimeout(t *testing.T) {
 		})
 	}
 	all.Go(func() {
-		got, err := s.carryOut(context.Background(), call("bash", s.dir, in{"command": "echo so far; setsid sleep 1000 & sleep 1000"}), nil)
+		got, err := s.carryOut(context.Background(), call("bash", s.dir, in{"command": "echo so far; setsid sleep 1000 & sleep 1000"}), new(turnCall))
 		want := bashData{ExitCode: -1, TimedOut: true, Stdout: "so far\n", Stderr: "Execution timed out after 3s."}
 		if err != nil || got.Data != want {
 			t.Errorf("bash: got %+v, %v", got, err)

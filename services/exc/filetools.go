@@ -23,8 +23,9 @@ import (
 )
 
 // onFile carries out read, write or edit: at the level off in this process, at
-// the others in a helper in the sandbox.
-func (s *Service) onFile(ctx context.Context, req proto.Call) (reply, error) {
+// the others in a helper in the sandbox. It calls begin for a change that is allowed,
+// before it is made.
+func (s *Service) onFile(ctx context.Context, req proto.Call, begin func(context.Context, start) error) (reply, error) {
 	c, err := s.clientOf(req.Env, req.Root, req.Cwd, req.Umask)
 	if err != nil {
 		return reply{}, err
@@ -42,22 +43,28 @@ func (s *Service) onFile(ctx context.Context, req proto.Call) (reply, error) {
 	}
 	how := &proto.Confinement{Sandbox: level, Network: network, Means: []string{}}
 	call := files.Call{Tool: req.Tool, Root: root, Input: append([]byte(nil), req.Input...)} // it outlives the request's buffer
+	allowed := func(ctx context.Context, p files.Plan) error {
+		if call.Tool == files.Read {
+			return nil
+		}
+		return begin(ctx, start{root: root, level: level, plan: &p})
+	}
 	if level.Confined() {
-		r, err := s.onConfinedFile(ctx, level, c, call, how)
+		r, err := s.onConfinedFile(ctx, level, c, call, how, allowed)
 		return reply{r, how}, err
 	}
 	r, err := await(ctx, s.limit, func(ctx context.Context) (files.Reply, error) {
 		if err := withUmask(c.umask); err != nil {
 			return files.Reply{}, err
 		}
-		return files.Do(ctx, call, nil, func(files.Plan) error { return nil })
+		return files.Do(ctx, call, nil, func(p files.Plan) error { return allowed(ctx, p) })
 	})
 	return reply{r, how}, err
 }
 
 // onConfinedFile carries out a call in a helper. The level unit has no access to
 // the caller's files: they are worked on as with workspace-write.
-func (s *Service) onConfinedFile(ctx context.Context, level proto.Level, c client, call files.Call, how *proto.Confinement) (files.Reply, error) {
+func (s *Service) onConfinedFile(ctx context.Context, level proto.Level, c client, call files.Call, how *proto.Confinement, allowed func(context.Context, files.Plan) error) (files.Reply, error) {
 	kernel := s.kernel(ctx)
 	if err := kernel.Unable(); err != nil {
 		return files.Reply{}, &refusal{level, err}
@@ -87,8 +94,10 @@ func (s *Service) onConfinedFile(ctx context.Context, level proto.Level, c clien
 		if !sandbox.Within(p.Path, root) {
 			return view.Outside(p.Path)
 		}
-		_, err := await(ctx, s.limit, func(context.Context) (any, error) { return nil, s.writable(root, p) })
-		return err
+		if _, err := await(ctx, s.limit, func(context.Context) (any, error) { return nil, s.writable(root, p) }); err != nil {
+			return err
+		}
+		return allowed(ctx, p)
 	}
 	for attempt := 0; ; attempt++ {
 		h, err := s.acquireHelper(kernel, level, root, c)

@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
+// killEnv names the step of a call with a key at which a peer kills itself.
+const killEnv = "EXC_TEST_KILL"
+
 // serve runs a service until SIGTERM. Its argument is a directory with tools/, in
 // which the socket is made.
 func serve(args []string) error {
@@ -44,8 +47,15 @@ func serve(args []string) error {
 	if err != nil {
 		return err
 	}
+	s.at = func(step string) {
+		if step == os.Getenv(killEnv) {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+	}
 	server := rpc.NewServer("exc", log)
 	s.Register(server)
+	_ = os.Remove(filepath.Join(dir, "s")) // of a service that was killed
 	l, err := net.Listen("unix", filepath.Join(dir, "s"))
 	if err != nil {
 		return err

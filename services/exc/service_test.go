@@ -30,9 +30,16 @@ func startPeer(t *testing.T) *peer {
 	t.Helper()
 	dir := zinotest.Dir(t)
 	writeTools(t, dir, tools)
+	return startPeerIn(t, dir)
+}
+
+// startPeerIn starts a service in a directory, perhaps one of a service that was
+// killed.
+func startPeerIn(t *testing.T, dir string, env ...string) *peer {
+	t.Helper()
 	marked := mark(t)
 	cmd := zinotest.Command(t, "serve", dir)
-	cmd.Env = append(cmd.Env, "RUNTIME_DIRECTORY="+dir)
+	cmd.Env = append(append(cmd.Env, "RUNTIME_DIRECTORY="+dir), env...)
 	p := &peer{zinotest.Start(t, cmd), dir, rpctest.Client(t, "exc", filepath.Join(dir, "s")), marked}
 	p.Eventually("the service answers", func() bool {
 		_, err := rpc.Call(t.Context(), p.client, proto.Ping, proto.PingRequest{})
@@ -123,6 +130,10 @@ func TestConformance(t *testing.T) {
 		{Name: "unknown executor", Request: `{"type":"validate","executor":"cobol","code":""}`, Reply: `{"type":"validation","ok":false,"errors":"Unknown executor: cobol"}`},
 		{Name: "run", Request: `{"type":"execute","executor":"bash","code":"echo hi"}`},
 		{Name: "level", Request: `{"type":"execute","executor":"bash","code":"","sandbox":"tight"}`, Code: "invalid", Message: "unknown sandbox…"},
+		{Name: "key", Request: `{"type":"call","tool":"bash","input":{"command":""},"key":"s/t/1/c/d"}`, Code: "invalid", Message: "invalid key…"},
+		{Name: "recover", Request: `{"type":"execute","executor":"bash","code":"","key":"s/t/1/c","recover":true,"since":"2026-11-22T10:31:07Z"}`},
+		{Name: "stop of a turn", Request: `{"type":"stop_turn","session_id":"s","turn":"t"}`, Reply: `{"type":"ok"}`},
+		{Name: "stop of no turn", Request: `{"type":"stop_turn","session_id":"","turn":"t"}`, Code: "invalid", Message: "stop_turn needs session_id and turn"},
 		{Name: "canceled run", Request: `{"type":"execute","executor":"bash","code":` + string(quoted) + `}`, Block: block},
 		{Name: "canceled call", Request: `{"type":"call","tool":"bash","root":"` + block.s.dir + `","output_bytes":1000,"input":{"command":` + string(quoted) + `}}`, Block: block},
 	})

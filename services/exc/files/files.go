@@ -295,3 +295,32 @@ func Decode(input []byte, v any) error {
 	}
 	return fail(InvalidInput, "The arguments cannot be used: %v.", err)
 }
+
+// Looks is the input of a write to the file of another call: its plan says what the
+// file has now.
+func Looks(input []byte) []byte {
+	var in struct {
+		Path string `json:"path"`
+	}
+	_ = wire.DecodeReply(input, &in) // a plan was made of it: it has a path
+	b := wire.AppendString([]byte(`{"path":`), in.Path)
+	return append(b, `,"content":""}`...)
+}
+
+// Made is the result of a change of the file at path that was made by an earlier call
+// with that input. Input that no call could have had is an error.
+func Made(tool string, input []byte, path string, created bool) (any, error) {
+	if tool == Write {
+		var in struct {
+			Content string `json:"content"`
+		}
+		err := Decode(input, &in)
+		return Written{path, int64(len(in.Content)), created}, err
+	}
+	var in editInput
+	if err := Decode(input, &in); err != nil {
+		return nil, err
+	}
+	err := in.check()
+	return Edited{path, *in.Expected}, err
+}
