@@ -67,6 +67,9 @@ func ask(t testing.TB, path, payload string) (packets []string) {
 		if packets = append(packets, packet); !between(packet) {
 			return packets
 		}
+		if rest, ok := strings.CutPrefix(packet, `{"type":"checkpoint"`); ok { // a proceed has the same fields
+			zinotest.Equal(t, "the answer to proceed", lastOf(ask(t, path, `{"type":"proceed"`+rest)), `{"type":"ok"}`)
+		}
 	}
 }
 
