@@ -52,8 +52,10 @@ func TestForkTurns(t *testing.T) {
 	b := newEnv(t, "")
 	meta := `{"type":"meta","schema_version":1,"parent":{"session_id":"p","turn":"t-0","call":"c"},"continues":{"session_id":"o","turn":"t-9","until":7},"generation":2}`
 	of := func(event string) string { return with(event, "turn", `"t-1"`) }
-	lines := []string{meta, turn("t-1", "running"), of(user("q")), of(use("1")), of(use("2")), `{"type":"say","say":"s-1","turn":"t-1","text":"x"}`,
-		of(result("1")), turn("t-1", "parked"), `{"type":"todo","items":[]}`, of(result("2")), turn("t-1", "done")}
+	lines := []string{
+		meta, turn("t-1", "running"), of(user("q")), of(use("1")), of(use("2")), `{"type":"say","say":"s-1","turn":"t-1","text":"x"}`,
+		of(result("1")), turn("t-1", "parked"), `{"type":"todo","items":[]}`, of(result("2")), turn("t-1", "done"),
+	}
 	b.write("s", lines...)
 	header := forked("s", 0, `,"continues":{"session_id":"o","turn":"t-9","until":7},"generation":2`)
 	until := int64(0)

@@ -65,8 +65,10 @@ func TestDigest(t *testing.T) {
 		other := newEnv(t, b.dir)
 		for step := range 30 {
 			id := fmt.Sprint(rnd.IntN(3))
-			event := timed([]string{user(id), says(id), use(id), result(id), turn(id, "queued"), turn(id, "running"), turn(id, "parked"), turn(id, "done"),
-				with(says(id), "turn", quoted(id)), `{"type":"usage","cost_usd":0.25}`, `{"type":"title","text":"` + id + `"}`}[rnd.IntN(11)])
+			event := timed([]string{
+				user(id), says(id), use(id), result(id), turn(id, "queued"), turn(id, "running"), turn(id, "parked"), turn(id, "done"),
+				with(says(id), "turn", quoted(id)), `{"type":"usage","cost_usd":0.25}`, `{"type":"title","text":"` + id + `"}`,
+			}[rnd.IntN(11)])
 			switch rnd.IntN(8) {
 			case 0:
 				other.put("s", event)

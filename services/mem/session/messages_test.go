@@ -214,12 +214,14 @@ func TestOpenCalls(t *testing.T) {
 func TestEventsOfTurns(t *testing.T) {
 	of := func(event string) string { return with(with(event, "turn", `"t-1"`), "step", "1") }
 	bare := []string{head, user("q"), says("so"), use("1"), result("1"), user("also"), says("done")}
-	full := []string{head, turn("t-1", "running"), with(user("q"), "turn", `"t-1"`), of(says("so")), of(use("1")),
+	full := []string{
+		head, turn("t-1", "running"), with(user("q"), "turn", `"t-1"`), of(says("so")), of(use("1")),
 		`{"type":"say","say":"s-1","turn":"t-1","mode":"steer","text":"also secret"}`,
 		with(with(with(of(result("1")), "name", `"read"`), "diff", `"--- secret"`), "confinement", `{"level":"secret"}`),
 		`{"type":"todo","items":[{"text":"secret","status":"open"}]}`, turn("t-1", "parked"), with(turn("t-1", "resumed"), "discarded", `"secret"`),
 		with(with(of(user("also")), "say", `"s-1"`), "via", `"steer"`), of(says("done")), turn("t-1", "done"),
-		`{"type":"undo","turn":"t-1","restored":["secret.go"]}`, `{"type":"say","say":"s-2","withdrawn":true}`}
+		`{"type":"undo","turn":"t-1","restored":["secret.go"]}`, `{"type":"say","say":"s-2","withdrawn":true}`,
+	}
 	b := newEnv(t, "")
 	b.write("bare", bare...)
 	b.write("full", full...)

@@ -143,17 +143,18 @@ func TestKilledAppendAt(t *testing.T) {
 		zinotest.Must(t, err)
 		next, at = last+1, end
 	}
-	want := `{"type":"meta","schema_version":1,"ts":"2026-11-22T09:00:00Z"}` + "\n"
+	var want strings.Builder
+	want.WriteString(`{"type":"meta","schema_version":1,"ts":"2026-11-22T09:00:00Z"}` + "\n")
 	for n := range next + 1 { // the last append may not have been acknowledged
 		for _, event := range batch(n) {
-			want += strings.ReplaceAll(string(event), "\u2028", `\u2028`) + "\n"
+			want.WriteString(strings.ReplaceAll(string(event), "\u2028", `\u2028`) + "\n")
 		}
 	}
 	b := newEnv(t, dir)
 	end, err := strconv.Atoi(at)
 	zinotest.Must(t, err)
-	if got := b.file("s"); len(got) < end || !strings.HasPrefix(want, got) {
-		t.Errorf("acknowledged up to %s, the file is\n%s\nwant\n%s", at, got, want)
+	if got := b.file("s"); len(got) < end || !strings.HasPrefix(want.String(), got) {
+		t.Errorf("acknowledged up to %s, the file is\n%s\nwant\n%s", at, got, want.String())
 	}
 	zinotest.Equal(t, "files", b.files(), "s.jsonl")
 }

@@ -15,9 +15,9 @@
 // Several processes may share the directory. An append is one write under a lock
 // on the file, and is acknowledged when it is on disk. With at it names the offset at
 // which the session must end: a writer notices another one, and can repeat a request
-// whose answer was lost. A turn holds another lock until its end, the file ID.lock:
-// turns on one session follow each other, and a call without a result belongs to a
-// turn that crashed, or that is parked or queued (see turns.go).
+// whose answer was lost. Until its end a turn locks another file, ID.lock: turns on one
+// session follow each other. A call without a result belongs to the turn that has the
+// lock, to one that crashed, or to one that is parked.
 //
 // .index.json caches a digest of each file, so that lists do not read the files. It
 // may be deleted.

@@ -24,11 +24,14 @@ func (b *env) openTurns() string {
 	b.t.Helper()
 	reply, err := b.OpenTurns(b.t.Context(), proto.ListOpenTurns{})
 	zinotest.Must(b.t, err)
-	var list []string
-	for _, o := range reply.Turns {
+	return strings.Join(append(turnsOf(reply.Turns), reply.Problems...), ", ")
+}
+
+func turnsOf(turns []proto.OpenTurn) (list []string) {
+	for _, o := range turns {
 		list = append(list, strings.Join([]string{o.SessionID, o.Turn, o.State}, " "))
 	}
-	return strings.Join(append(list, reply.Problems...), ", ")
+	return list
 }
 
 func TestOpenTurns(t *testing.T) {
@@ -66,6 +69,9 @@ func TestOpenTurns(t *testing.T) {
 				zinotest.Equal(t, "open turns", b.openTurns(), c.want)
 				b = newEnv(t, b.dir)
 			}
+			h := b.holds(proto.HoldSession{SessionID: "s", Mend: new(false)}, b.unexpected())
+			zinotest.Equal(t, "open turns of the locked session", strings.Join(turnsOf(h.OpenTurns), ", "), c.want)
+			zinotest.Must(t, h.release())
 		})
 	}
 }
@@ -127,7 +133,7 @@ func TestOpenTurnsFollows(t *testing.T) {
 		{func() { other.put("s", turn("t-1", "done")) }, ""},
 	} {
 		step.change()
-		for _, id := range strings.Fields(b.files()) {
+		for id := range strings.FieldsSeq(b.files()) {
 			if name, ok := strings.CutSuffix(id, fileEnd); ok {
 				b.touch(name, i) // otherwise two changes could have the same mtime
 			}
