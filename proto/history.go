@@ -43,4 +43,5 @@ var Changelog = [...]string{
 	"38 2026-11-22  open_turns of held, a packet of hold_session",
 	"39 2026-11-22  undo, redo, diff and undo_remove of exc",
 	"40 2026-11-22  session_id, turn, key, recover and since of call and execute, recovered of their results; stop_turn of exc; results of code not_recorded",
+	"41 2026-11-22  undo, redo and diff of the daemon; the events undo of a session log are messages of the user in get_messages; redo of the event",
 }

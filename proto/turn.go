@@ -146,8 +146,11 @@ type LogSay struct {
 type LogUndo struct {
 	// Turn is the turn whose changes were taken back.
 	Turn string `json:"turn"`
-	// Restored are the paths of the files, relative to the root of the turn.
+	// Restored are the paths of the files, relative to the root of the turn; those
+	// that were removed too.
 	Restored []string `json:"restored"`
+	// Redo is true if an undo was taken back: the changes are there again.
+	Redo bool `json:"redo,omitzero"`
 	// TS is when the event was stored, in RFC 3339, UTC.
 	TS string `json:"ts,omitzero"`
 }

@@ -16,6 +16,18 @@ var (
 	ExcUndoRemove = method[UndoRemove, Empty]("exc", "undo_remove", "ok", public)
 )
 
+// Methods of the daemon for the same, while the session is locked: a session with an
+// open turn is the error busy. What was changed is stored as the event undo.
+var (
+	// DaemonUndo takes back the file changes of a turn. The next turn's message is
+	// preceded by a line that names the files.
+	DaemonUndo = method[Undo, Undone]("daemon", "undo", "undone")
+	// DaemonRedo takes back an undo.
+	DaemonRedo = method[Undo, Undone]("daemon", "redo", "undone")
+	// DaemonDiff returns the file changes of a turn that were not taken back.
+	DaemonDiff = method[Undo, TurnDiff]("daemon", "diff", "turn_diff")
+)
+
 // Undo selects the file changes of a turn, for undo, redo and diff.
 type Undo struct {
 	// SessionID is the session's whole id.

@@ -54,6 +54,9 @@ func (s *Service) Register(srv *rpc.Server) {
 	rpc.HandleRelay(srv, proto.DaemonForward, s.forward)
 	rpc.Handle(srv, proto.DaemonContext, s.preview)
 	rpc.Handle(srv, proto.DaemonHandoff, s.handoff)
+	rpc.Handle(srv, proto.DaemonUndo, s.undo)
+	rpc.Handle(srv, proto.DaemonRedo, s.redo)
+	rpc.Handle(srv, proto.DaemonDiff, s.diff)
 }
 
 // Close closes the connections to other services.

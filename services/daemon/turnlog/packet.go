@@ -41,7 +41,7 @@ func (l *Log) Packet(b, raw []byte, next int64, replay bool) []byte {
 		if isText(c.useID) {
 			p.result()
 		}
-	case proto.TypeUsage, proto.TypeTodo, proto.TypeInterrupted:
+	case proto.TypeUsage, proto.TypeTodo, proto.TypeUndo, proto.TypeInterrupted:
 		p.copy(c.kind, nil)
 	case proto.TypeTurn:
 		switch {

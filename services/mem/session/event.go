@@ -18,6 +18,7 @@ type event struct {
 	role, text, partial, state         []byte
 	turn, session, turnState           []byte
 	id, name, input, useID, output, ok []byte
+	restored, redo                     []byte
 }
 
 // parse returns the values of a line, which begins and ends with braces. If it is not
@@ -49,6 +50,10 @@ func parse(line []byte) (e event) {
 			e.state = value
 		case "turn":
 			e.turn = value
+		case "restored":
+			e.restored = value
+		case "redo":
+			e.redo = value
 		case "session_id":
 			e.session = value
 		case "state":

@@ -3,8 +3,10 @@ package session
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"zino/pkg/durable"
 	"zino/pkg/message"
@@ -130,11 +132,30 @@ func (c *conversation) add(e *event) {
 				return
 			}
 		}
+	case e.kind == proto.TypeUndo:
+		if said := undone(e); said != "" {
+			m := c.begin(true)
+			m.text = []byte(said)
+			c.size += len(said)
+		}
 	case e.kind == proto.TypeInterrupted:
 		if m := c.answer(); m != nil && len(m.calls) == 0 {
 			m.cut = true
 		}
 	}
+}
+
+// undone tells the model that its file changes were taken back, or made again.
+func undone(e *event) string {
+	var paths []string
+	if json.Unmarshal(e.restored, &paths) != nil || len(paths) == 0 || !isText(e.turn) {
+		return ""
+	}
+	verb := "took back"
+	if isTrue(e.redo) {
+		verb = "restored"
+	}
+	return fmt.Sprintf("[The user %s the file changes of turn %s: %s]", verb, str(e.turn), strings.Join(paths, ", "))
 }
 
 // answer returns the answer that further text or calls belong to, or nil after a

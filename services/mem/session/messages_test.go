@@ -210,7 +210,8 @@ func TestOpenCalls(t *testing.T) {
 }
 
 // TestEventsOfTurns reads a session with the events of a turn. Their keys, and events
-// of other types, change nothing of what a model is sent, and are not shown.
+// of other types, change nothing of what a model is sent, and are not shown. An undo is
+// a message of the user.
 func TestEventsOfTurns(t *testing.T) {
 	of := func(event string) string { return with(with(event, "turn", `"t-1"`), "step", "1") }
 	bare := []string{head, user("q"), says("so"), use("1"), result("1"), user("also"), says("done")}
@@ -220,12 +221,16 @@ func TestEventsOfTurns(t *testing.T) {
 		with(with(with(of(result("1")), "name", `"read"`), "diff", `"--- secret"`), "confinement", `{"level":"secret"}`),
 		`{"type":"todo","items":[{"text":"secret","status":"open"}]}`, turn("t-1", "parked"), with(turn("t-1", "resumed"), "discarded", `"secret"`),
 		with(with(of(user("also")), "say", `"s-1"`), "via", `"steer"`), of(says("done")), turn("t-1", "done"),
-		`{"type":"undo","turn":"t-1","restored":["secret.go"]}`, `{"type":"say","say":"s-2","withdrawn":true}`,
+		`{"type":"undo","turn":"t-1","restored":["a.go","d/b.go"]}`, `{"type":"say","say":"s-2","withdrawn":true}`,
 	}
 	b := newEnv(t, "")
 	b.write("bare", bare...)
 	b.write("full", full...)
-	zinotest.Equal(t, "the messages", b.messages("full"), b.messages("bare"))
+	undone := strings.TrimSuffix(b.messages("bare"), "]") + `,{"role":"user","content":"[The user took back the file changes of turn t-1: a.go, d/b.go]"}]`
+	zinotest.Equal(t, "the messages", b.messages("full"), undone)
+	b.write("redone", append(full, `{"type":"undo","turn":"t-1","restored":["a.go"],"redo":true}`, `{"type":"undo","turn":"t-1","restored":[]}`, `{"type":"undo"}`)...)
+	undone = strings.TrimSuffix(undone, "]") + `,{"role":"user","content":"[The user restored the file changes of turn t-1: a.go]"}]`
+	zinotest.Equal(t, "the messages after a redo", b.messages("redone"), undone)
 	zinotest.Equal(t, "damaged", b.damaged["full.jsonl"], 0)
 	text := func(id string) string {
 		reply, err := b.Export(t.Context(), proto.ExportSession{SessionID: id, Format: "md"})
