@@ -132,6 +132,10 @@ type ToolFinished struct {
 	// Diff is what the call changed in a file, as a unified diff. It is not sent to
 	// the model.
 	Diff string `json:"diff,omitzero"`
+	// Recovered is true if the result is that of an earlier attempt of the turn.
+	Recovered bool `json:"recovered,omitzero"`
+	// Synthetic is true if the call's own result was lost.
+	Synthetic bool `json:"synthetic,omitzero"`
 }
 
 // InferenceUsage is what one inference consumed.

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"zino/pkg/wire"
 	"zino/proto"
@@ -35,6 +34,10 @@ type call struct {
 	block     bool
 	tool      tool // set by perform
 	result    proto.Raw
+
+	step     int    // the inference of the turn that asked for it
+	recovers bool   // it is one of an earlier attempt and may have run
+	since    string // when it was asked for, of one that recovers
 }
 
 // readCalls appends the native calls of a session's answer to those in its text. The
@@ -131,9 +134,10 @@ func (c *call) openAI() proto.Raw {
 }
 
 // identify gives the call a new identifier if its own is empty or used by an earlier
-// call. Every provider accepts nine letters and digits.
+// call, or cannot be part of a key of exc. Every provider accepts nine letters and
+// digits.
 func (c *call) identify(used map[string]bool) {
-	for c.id == "" || used[c.id] {
+	for c.id == "" || used[c.id] || strings.Contains(c.id, "/") {
 		c.id = rand.Text()[:9]
 		c.raw = withID(c.raw, c.id)
 	}
@@ -180,202 +184,6 @@ func unquoted(arguments proto.Raw) proto.Raw {
 		return arguments
 	}
 	return proto.Raw(strings.TrimSpace(text))
-}
-
-// perform carries out the calls of a session's answer. Successive calls that
-// change nothing run side by side; all others run one after the other, since
-// each may rely on what the one before changed.
-func (in *inference) perform() error {
-	if err := in.out.Flush(); err != nil { // the caller reads the text while the tools run
-		return err
-	}
-	in.findTools()
-	for rest := in.calls; len(rest) > 0; {
-		n := 0
-		for n < len(rest) && rest[n].tool.reads {
-			n++
-		}
-		batch := rest[:max(n, 1)]
-		rest = rest[len(batch):]
-		if _, err := in.checkpoint(in.step, proto.PointCalls, batch...); err != nil {
-			return err
-		}
-		if len(batch) == 1 {
-			if err := in.performOne(&batch[0]); err != nil {
-				return err
-			}
-			continue
-		}
-		errs := make([]error, len(batch))
-		var all sync.WaitGroup
-		slots := make(chan struct{}, sideBySide)
-		for i := range batch {
-			slots <- struct{}{}
-			all.Go(func() {
-				errs[i] = in.performOne(&batch[i])
-				<-slots
-			})
-		}
-		all.Wait()
-		if err := cmp.Or(errs...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// findTools looks up the tools of the calls.
-func (in *inference) findTools() {
-	snapshot := in.cat.Snapshot()
-	list := offered(snapshot, in.kit)
-	for i := range in.calls {
-		c, known := &in.calls[i], false
-		if c.tool, known = find(snapshot, list, c.name); !known && c.failure == nil {
-			c.failure = &toolError{code: proto.ToolUnknown, message: fmt.Sprintf("There is no tool '%s'. There are: %s.", c.name, strings.Join(toolNames(list), ", "))}
-		}
-	}
-}
-
-func (in *inference) performOne(c *call) error {
-	n := 0
-	r, err := in.reportCall(*c, func() result {
-		r := in.carryOut(c)
-		envelope := r.envelope()
-		if n = in.loops.count(c, envelope); n == in.loopWarn && n > 0 {
-			envelope = withNote(envelope, fmt.Sprintf("This exact call has now returned the same result %d times.", n))
-		}
-		return result{data: envelope, diff: r.diff, confined: r.confined}
-	})
-	if err != nil {
-		return err
-	}
-	c.result = r.data
-	return in.warnOfLoop(c, n)
-}
-
-// result is the result of a call: the first of err, data, ran and text that is set.
-// plain is its form for the text of a plain run, envelope that for sessions and
-// events.
-type result struct {
-	err  *toolError
-	data proto.Raw     // a whole envelope
-	ran  *proto.Result // of code
-	text string        // of any other tool
-
-	diff     string             // what was changed in a file
-	confined *proto.Confinement // how the call was run
-}
-
-// toolError is the reason why a call was not carried out.
-type toolError struct {
-	code     string // one of proto.Tool…
-	message  string
-	verbatim bool // the text of a plain run has no "Error: " before the message
-}
-
-// plain returns the form for the text of a plain run.
-func (r result) plain() string {
-	switch {
-	case r.err != nil && r.err.verbatim:
-		return r.err.message
-	case r.err != nil:
-		return "Error: " + r.err.message
-	case r.ran == nil:
-		return r.text
-	}
-	var parts []string
-	if r.ran.Stdout != "" {
-		parts = append(parts, r.ran.Stdout)
-	}
-	if r.ran.Stderr != "" {
-		parts = append(parts, "[stderr]\n"+r.ran.Stderr)
-	}
-	if r.ran.ExitCode != 0 {
-		parts = append(parts, fmt.Sprintf("[exit code: %d]", r.ran.ExitCode))
-	}
-	if len(parts) == 0 {
-		return "(no output)"
-	}
-	return strings.Join(parts, "\n")
-}
-
-// envelope returns the form for sessions and events.
-func (r result) envelope() proto.Raw {
-	switch {
-	case r.err != nil:
-		return encode(proto.Envelope{Error: &proto.ToolError{Code: r.err.code, Message: r.err.message}})
-	case r.data != nil:
-		return r.data
-	case r.ran != nil:
-		return success(proto.CommandOutput{
-			Stdout: r.ran.Stdout, Stderr: r.ran.Stderr, ExitCode: r.ran.ExitCode,
-			TimedOut: r.ran.TimedOut, Truncated: r.ran.Truncated, Interrupted: r.ran.Interrupted,
-		})
-	}
-	return success(struct {
-		Text string `json:"text"`
-	}{r.text})
-}
-
-func success(data any) proto.Raw { return encode(proto.Envelope{OK: true, Data: encode(data)}) }
-
-// encode encodes a struct of ours as JSON.
-func encode(v any) proto.Raw {
-	b, err := wire.AppendObject(nil, "", v)
-	if err != nil {
-		panic(err) // cannot happen: strings and numbers can be encoded
-	}
-	return b
-}
-
-// okOf returns the member ok of an envelope; valid is false without it.
-func okOf(envelope proto.Raw) (ok, valid bool) {
-	for key, value := range wire.Members(envelope) {
-		if string(key) == "ok" {
-			return string(value) == "true", string(value) == "true" || string(value) == "false"
-		}
-	}
-	return false, false
-}
-
-func succeeded(envelope proto.Raw) bool {
-	ok, _ := okOf(envelope)
-	return ok
-}
-
-// isEnvelope checks a result that another service sent.
-func isEnvelope(raw proto.Raw) bool {
-	_, valid := okOf(raw)
-	return valid && wire.Valid(raw)
-}
-
-// malformedCall reports malformed arguments, on one line.
-func malformedCall(err error) result {
-	return result{err: &toolError{proto.ToolInvalidInput, "Malformed tool_call JSON: " + strings.ReplaceAll(err.Error(), "\n", "; "), true}}
-}
-
-func malformedTask(err error) result {
-	return result{err: &toolError{proto.ToolInvalidInput, "Malformed task JSON: " + err.Error(), true}}
-}
-
-// refused reports arguments that are well-formed but invalid.
-func refused(format string, args ...any) result {
-	return result{err: &toolError{proto.ToolInvalidInput, fmt.Sprintf(format, args...), false}}
-}
-
-// failed reports an error of the service that carries out the call.
-func failed(err error) result { return result{err: &toolError{toolCode(err), err.Error(), false}} }
-
-func toolCode(err error) string {
-	switch {
-	case errors.Is(err, proto.ErrUnavailable):
-		return proto.ToolUnavailable
-	case errors.Is(err, proto.ErrTimeout):
-		return proto.ToolTimeout
-	case errors.Is(err, proto.ErrDenied):
-		return proto.ToolDenied
-	}
-	return proto.ToolFailed
 }
 
 // parseCall reads {"name": …, "arguments": …}.
@@ -457,47 +265,4 @@ func (f fields) lacks(names ...string) (missing string, ok bool) {
 		}
 	}
 	return "", false
-}
-
-// carryOut carries out a call of a session. The name is checked first.
-func (t *turn) carryOut(c *call) result {
-	if c.failure != nil {
-		return result{err: c.failure}
-	}
-	f, err := argumentsOf(c.arguments)
-	if err != nil && c.name == taskTool {
-		return malformedTask(err)
-	}
-	if err != nil {
-		return malformedCall(err)
-	}
-	if missing, ok := f.lacks(c.tool.required...); ok {
-		return refused("The field %q is missing.", missing)
-	}
-	return c.tool.call(t, c, f)
-}
-
-// carryOutBlock carries out a block of a plain run. Errors are results for the model
-// and do not end the turn.
-func (t *turn) carryOutBlock(e Event) result {
-	if e.Kind == Task {
-		f, err := object(e.Body)
-		if err != nil {
-			return malformedTask(err)
-		}
-		return t.delegate(f)
-	}
-	name, arguments, err := parseCall(e.Body)
-	if err != nil {
-		return malformedCall(err)
-	}
-	tool, ok := t.cat.Snapshot().Function(name)
-	if !ok {
-		return result{err: &toolError{proto.ToolUnknown, fmt.Sprintf("Unknown tool function '%s'", name), false}}
-	}
-	f, err := argumentsOf(arguments)
-	if err != nil {
-		return malformedCall(err)
-	}
-	return t.use(tool, f)
 }

@@ -69,9 +69,9 @@ func TestConformance(t *testing.T) {
 		request(question, `,"max_iterations":1.5`):                   `Invalid request: field "max_iterations": expected a whole number, found a number`,
 		`{"type":"run","messages":[],"temperature":"hot","top_p":1}`: `Invalid request: field "temperature": expected a number, found a string`,
 		request(`[x]`, `,"max_iterations":0`):                        `Invalid request: field "messages": malformed JSON`,
-		request(question, inSession+`,"turn":"t-1"`):                 "Invalid request: a run with a turn needs a session_id, events, and a first_step from 1",
-		request(question, withEvents+`,"turn":"t-1"`):                "Invalid request: a run with a turn needs a session_id, events, and a first_step from 1",
-		request(question, inTurn+`,"first_step":-1`):                 "Invalid request: a run with a turn needs a session_id, events, and a first_step from 1",
+		request(question, inSession+`,"turn":"t-1"`):                 "Invalid request: a run with a turn or calls needs turn, session_id, events, and a first_step from 1",
+		request(question, withEvents+`,"turn":"t-1"`):                "Invalid request: a run with a turn or calls needs turn, session_id, events, and a first_step from 1",
+		request(question, inTurn+`,"first_step":-1`):                 "Invalid request: a run with a turn or calls needs turn, session_id, events, and a first_step from 1",
 		request("[\"\xff\"]", `,"max_iterations":0`):                 `Invalid request: field "messages": not valid UTF-8`,
 	} {
 		cases = append(cases, rpctest.Case{Name: message, Request: payload, Code: "invalid", Message: message})

@@ -3,42 +3,113 @@ package agr
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
 	"zino/proto"
 )
 
+// errLost is the error of a call that may have run, and that exc cannot be asked about.
+var errLost = errors.New(proto.InterruptedCall)
+
+// key identifies a call for exc, which carries out each key once. It is empty for
+// calls that change nothing, are not exc's, or do not belong to a turn.
+func (t *turn) key(c *call) string {
+	if t.barrier == nil || c.tool.recover != askExc {
+		return ""
+	}
+	return fmt.Sprintf("%s/%s/%d/%s", t.req.SessionID, t.req.Turn, c.step, c.id)
+}
+
+// once has exc carry out a call with a key. If exc ends meanwhile, which may have
+// begun it or not, it is asked for the result until excGone has passed. Without a key
+// there is one try.
+func (t *turn) once(c *call, try func(key string, recover bool, since string) error) error {
+	key, recover, since := t.key(c), c.recovers, c.since
+	if key == "" {
+		return try("", false, "")
+	}
+	if !recover {
+		since = time.Now().UTC().Format(time.RFC3339Nano) // exc's record of it is younger
+	}
+	var until time.Time // of the tries since exc ended
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		err := try(key, recover, since)
+		switch {
+		case err == nil || t.ended() != nil:
+			return err
+		case recover && errors.Is(err, proto.ErrNotFound): // it has never begun
+			recover, until = false, time.Time{}
+			continue
+		case recover && errors.Is(err, proto.ErrUnavailable), errors.Is(err, rpc.ErrHungUp), errors.Is(err, proto.ErrCanceled):
+		default:
+			return err
+		}
+		recover = true
+		if until.IsZero() {
+			until = time.Now().Add(t.excGone)
+		}
+		if time.Now().After(until) {
+			return errLost
+		}
+		select {
+		case <-time.After(pause):
+		case <-t.ctx.Done():
+			return t.ctx.Err()
+		}
+	}
+}
+
 // callExc forwards a call of one of exc's tools to exc, and its output to the caller
 // as it arrives.
 func (t *turn) callExc(c *call, _ fields) result {
-	answer, err := rpc.CallEvents(t.ctx, t.exc, proto.ExcCall, proto.Call{
+	req := proto.Call{
 		Tool: c.name, Input: c.input, Root: t.req.Root, Sandbox: t.req.Sandbox, Network: t.req.Network,
 		Env: t.req.Env, Cwd: t.req.Cwd, Umask: t.req.Umask, OutputBytes: t.outputBytes, Events: t.req.Events,
-	}, func(typ string, payload []byte) error {
-		if typ != proto.TypeToolOutput {
-			return nil
-		}
-		var output proto.ToolOutput
-		if err := wire.DecodeReply(payload, &output); err != nil {
-			return fmt.Errorf("exc answered with a malformed packet: %w", err)
-		}
-		output.ID = c.id
-		return t.report(t.out.Event, typ, output)
+		SessionID: t.req.SessionID, Turn: t.req.Turn,
+	}
+	var answer proto.CallResult
+	err := t.once(c, func(key string, recover bool, since string) (err error) {
+		req.Key, req.Recover, req.Since = key, recover, since
+		answer, err = rpc.CallEvents(t.ctx, t.exc, proto.ExcCall, req, func(typ string, payload []byte) error { return t.passOutput(c, typ, payload) })
+		return err
 	})
 	if err == nil && !isEnvelope(answer.Result) {
 		err = errors.New("exc answered with something that is not a result")
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errLost), err == nil && string(answer.Result) == proto.InterruptedResult:
+		return interrupted()
+	case err != nil:
 		return failed(err)
 	}
-	return result{data: answer.Result, diff: answer.Diff, confined: answer.Confinement}
+	return result{data: answer.Result, diff: answer.Diff, confined: answer.Confinement, recovered: answer.Recovered}
+}
+
+// passOutput passes on output of a call of exc.
+func (t *turn) passOutput(c *call, typ string, payload []byte) error {
+	if typ != proto.TypeToolOutput {
+		return nil
+	}
+	var output proto.ToolOutput
+	if err := wire.DecodeReply(payload, &output); err != nil {
+		return fmt.Errorf("exc answered with a malformed packet: %w", err)
+	}
+	output.ID = c.id
+	return t.report(t.out.Event, typ, output)
 }
 
 // execute runs code in exc.
-func (t *turn) execute(executor, code string) (proto.Result, error) {
-	return rpc.Call(t.ctx, t.exc, proto.ExcExecute, proto.Execute{
+func (t *turn) execute(c *call, executor, code string) (r proto.Result, err error) {
+	req := proto.Execute{
 		Executor: executor, Code: code, Root: t.req.Root, Sandbox: t.req.Sandbox, Network: t.req.Network,
-		Env: t.req.Env, Cwd: t.req.Cwd, Umask: t.req.Umask,
+		Env: t.req.Env, Cwd: t.req.Cwd, Umask: t.req.Umask, SessionID: t.req.SessionID, Turn: t.req.Turn,
+	}
+	err = t.once(c, func(key string, recover bool, since string) (err error) {
+		req.Key, req.Recover, req.Since = key, recover, since
+		r, err = rpc.Call(t.ctx, t.exc, proto.ExcExecute, req)
+		return err
 	})
+	return r, err
 }

@@ -28,15 +28,16 @@ import (
 
 // env is an agent over a fake rtr, exc and mem, all on real sockets.
 type env struct {
-	t      *testing.T
-	dir    string
-	cfg    *config.Config
-	path   string // the agent's socket
-	server *rpc.Server
-	cat    *catalog.Catalog
-	rtr    *router
-	exc    *executor
-	mem    *memory
+	t       *testing.T
+	dir     string
+	cfg     *config.Config
+	path    string // the agent's socket
+	service *Service
+	server  *rpc.Server
+	cat     *catalog.Catalog
+	rtr     *router
+	exc     *executor
+	mem     *memory
 }
 
 // withTodo is the kit of a turn as configured by default, withPages the same while repl
@@ -74,6 +75,7 @@ func startEnv(t *testing.T, adjust func(*config.Config), script ...reply) *env {
 	e.cat, err = catalog.Open(filepath.Join(e.dir, "tools"), filepath.Join(e.dir, "skills"), log)
 	zinotest.Must(t, err)
 	s := New(e.cfg, e.cat, log)
+	e.service = s
 	t.Cleanup(func() { zinotest.Must(t, s.Close()) })
 	e.path, e.server = rpctest.New(t, "agr", filepath.Join(e.dir, "agr"), s.Register)
 	return e

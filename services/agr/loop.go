@@ -42,6 +42,7 @@ type Service struct {
 	exc          *rpc.Client
 	mem          *rpc.Client
 	repl         *rpc.Client
+	excGone      time.Duration // how long exc may be gone during a call of a turn
 	log          *slog.Logger
 
 	mu    sync.Mutex
@@ -63,6 +64,7 @@ func New(cfg *config.Config, cat *catalog.Catalog, log *slog.Logger) *Service {
 		exc:          &rpc.Client{Service: "exc", Path: cfg.Exc.Socket},
 		mem:          &rpc.Client{Service: "mem", Path: cfg.Mem.Socket},
 		repl:         &rpc.Client{Service: "repl", Path: cfg.Repl.Socket},
+		excGone:      30 * time.Second,
 		log:          log,
 		turns:        map[string]*barrier{},
 	}
@@ -121,6 +123,7 @@ type turn struct {
 	kit     kit       // of a session
 
 	barrier    *barrier     // of a session's turn: where it waits for the caller
+	open       []call       // of a session's turn: those of an earlier attempt
 	inferences int          // that were answered
 	usage      *proto.Usage // of a session: the sum over its inferences, nil while unknown
 	loops      loops        // of a session: the last calls
@@ -162,13 +165,17 @@ func (s *Service) run(ctx context.Context, req proto.Run, out *rpc.Out) (proto.T
 		t.kit = s.kitOf(ctx)
 		t.tools = offer(s.cat.Snapshot(), t.kit)
 	}
-	if req.Turn == "" {
+	if req.Turn == "" && len(req.Calls) == 0 {
 		return t.loop(limit)
 	}
-	if !t.session || !req.Events || req.FirstStep < 0 {
-		return proto.Text{}, proto.Errorf(proto.CodeInvalid, "Invalid request: a run with a turn needs a session_id, events, and a first_step from 1")
+	if req.Turn == "" || !t.session || !req.Events || req.FirstStep < 0 {
+		return proto.Text{}, proto.Errorf(proto.CodeInvalid, "Invalid request: a run with a turn or calls needs turn, session_id, events, and a first_step from 1")
 	}
-	var err error
+	calls, err := openCalls(req.Calls)
+	if err != nil {
+		return proto.Text{}, proto.Errorf(proto.CodeInvalid, "Invalid request: field %q: %v", "calls", err)
+	}
+	t.open = calls
 	if t.ctx, t.barrier, err = s.enter(ctx, req.Turn); err != nil {
 		return proto.Text{}, err
 	}
@@ -182,7 +189,7 @@ func (s *Service) run(ctx context.Context, req proto.Run, out *rpc.Out) (proto.T
 
 // loop asks the model until it asks for no tool, at most limit times.
 func (t *turn) loop(limit int) (proto.Text, error) {
-	messages, err := appendSays(t.req.Messages, t.req.Says)
+	messages, err := t.settle()
 	if err != nil {
 		return proto.Text{}, err
 	}
@@ -202,7 +209,7 @@ func (t *turn) loop(limit int) (proto.Text, error) {
 			}
 		case t.session:
 			// All calls are known and none has started.
-			if err = in.perform(); err == nil {
+			if err = in.perform(in.calls); err == nil {
 				next, err = t.checkpoint(in.step, proto.PointInfer)
 			}
 		}
@@ -236,6 +243,9 @@ func (in *inference) infer(messages proto.Raw) error {
 	}
 	if err != nil {
 		return in.fail(err)
+	}
+	for i := range in.calls {
+		in.calls[i].step = in.step
 	}
 	return in.reportAnswer(answer)
 }
@@ -400,13 +410,17 @@ func (in *inference) appendTo(messages proto.Raw) (proto.Raw, error) {
 	if len(in.answer.State) > 0 {
 		list = append(append(list, `,"reasoning_state":`...), in.answer.State...)
 	}
-	list = append(list, '}')
-	for _, c := range in.calls {
+	return message.Close(appendResults(append(list, '}'), in.calls)), nil
+}
+
+// appendResults appends the results of calls to a list under construction.
+func appendResults(list []byte, calls []call) []byte {
+	for _, c := range calls {
 		list = append(message.Begin(list, proto.RoleTool, []byte(c.result)), `,"tool_call_id":`...)
 		list = append(wire.AppendString(list, c.id), `,"ok":`...) // rtr strips it
 		list = append(strconv.AppendBool(list, succeeded(proto.Raw(c.result))), '}')
 	}
-	return message.Close(list), nil
+	return list
 }
 
 const around = 96 // bytes of the names and brackets of a message
@@ -518,5 +532,6 @@ func (t *turn) reportCall(c call, do func() result) (result, error) {
 	return r, t.report(t.out.Event, proto.TypeToolFinished, proto.ToolFinished{
 		ID: c.id, Name: c.name, OK: succeeded(envelope), Result: envelope,
 		DurationMS: time.Since(started).Milliseconds(), Diff: r.diff, Confinement: r.confined,
+		Recovered: r.recovered, Synthetic: r.lost,
 	})
 }

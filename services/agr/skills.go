@@ -53,7 +53,7 @@ func (t *turn) runSkill(skill catalog.Skill, request string) (proto.Result, erro
 	if strings.TrimSpace(code) == "" {
 		return proto.Result{}, errors.New("the fabricator wrote no code")
 	}
-	return t.execute(skill.Executor, code)
+	return t.execute(&call{}, skill.Executor, code)
 }
 
 // consult sends the messages of a skill and one of the user to the model.

@@ -2,6 +2,7 @@ package agr
 
 import (
 	"cmp"
+	"errors"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -133,7 +134,7 @@ var pageTools = []tool{
 
 // fileTool returns a tool of the catalog.
 func fileTool(file catalog.Tool) tool {
-	t := tool{call: func(t *turn, c *call, f fields) result { return t.use(file, f) }}
+	t := tool{call: func(t *turn, c *call, f fields) result { return t.use(file, c, f) }}
 	switch file.Builtin {
 	case catalog.Remember: // mem stores an exact duplicate once
 		t.required, t.recover = []string{"text"}, repeat
@@ -246,7 +247,7 @@ func toolNames(list []tool) (names []string) {
 }
 
 // use carries out a call of a tool from the catalog.
-func (t *turn) use(tool catalog.Tool, f fields) result {
+func (t *turn) use(tool catalog.Tool, c *call, f fields) result {
 	switch tool.Builtin {
 	case catalog.Remember:
 		return t.remember(f)
@@ -260,9 +261,12 @@ func (t *turn) use(tool catalog.Tool, f fields) result {
 	if strings.TrimSpace(code) == "" {
 		return refused("Empty code block.")
 	}
-	r, err := t.execute(tool.Executor, code)
+	r, err := t.execute(c, tool.Executor, code)
+	if errors.Is(err, errLost) || r.Interrupted && r.Stderr == proto.InterruptedCall {
+		return interrupted()
+	}
 	if err != nil {
 		return failed(err)
 	}
-	return result{ran: &r, confined: r.Confinement}
+	return result{ran: &r, confined: r.Confinement, recovered: r.Recovered}
 }

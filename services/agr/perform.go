@@ -1,0 +1,131 @@
+package agr
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"sync"
+
+	"zino/proto"
+)
+
+// perform carries out calls of a session. Successive calls that change nothing run
+// side by side; all others run one after the other, since each may rely on what the
+// one before changed. Before a batch that may not have been started before, the
+// caller stores what led to it.
+func (t *turn) perform(calls []call) error {
+	if err := t.out.Flush(); err != nil { // the caller reads the text while the tools run
+		return err
+	}
+	t.findTools(calls)
+	for rest := calls; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && rest[0].tool.reads && rest[n].tool.reads && rest[n].recovers == rest[0].recovers {
+			n++
+		}
+		batch := rest[:n]
+		rest = rest[n:]
+		if !batch[0].recovers {
+			if _, err := t.checkpoint(batch[0].step, proto.PointCalls, batch...); err != nil {
+				return err
+			}
+		}
+		if len(batch) == 1 {
+			if err := t.performOne(&batch[0]); err != nil {
+				return err
+			}
+			continue
+		}
+		errs := make([]error, len(batch))
+		var all sync.WaitGroup
+		slots := make(chan struct{}, sideBySide)
+		for i := range batch {
+			slots <- struct{}{}
+			all.Go(func() {
+				errs[i] = t.performOne(&batch[i])
+				<-slots
+			})
+		}
+		all.Wait()
+		if err := cmp.Or(errs...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findTools looks up the tools of the calls.
+func (t *turn) findTools(calls []call) {
+	snapshot := t.cat.Snapshot()
+	list := offered(snapshot, t.kit)
+	for i := range calls {
+		c, known := &calls[i], false
+		if c.tool, known = find(snapshot, list, c.name); !known && !c.recovers && c.failure == nil {
+			c.failure = &toolError{code: proto.ToolUnknown, message: fmt.Sprintf("There is no tool '%s'. There are: %s.", c.name, strings.Join(toolNames(list), ", "))}
+		}
+	}
+}
+
+func (t *turn) performOne(c *call) error {
+	n := 0
+	r, err := t.reportCall(*c, func() result {
+		r := t.carryOut(c)
+		envelope := r.envelope()
+		if n = t.loops.count(c, envelope); n == t.loopWarn && n > 0 {
+			envelope = withNote(envelope, fmt.Sprintf("This exact call has now returned the same result %d times.", n))
+		}
+		r.err, r.data = nil, envelope
+		return r
+	})
+	if err != nil {
+		return err
+	}
+	c.result = r.data
+	return t.warnOfLoop(c, n)
+}
+
+// carryOut carries out a call of a session. The name is checked first.
+func (t *turn) carryOut(c *call) result {
+	if c.failure != nil {
+		return result{err: c.failure}
+	}
+	if c.recovers && c.tool.recover == interrupt {
+		return interrupted()
+	}
+	f, err := argumentsOf(c.arguments)
+	if err != nil && c.name == taskTool {
+		return malformedTask(err)
+	}
+	if err != nil {
+		return malformedCall(err)
+	}
+	if missing, ok := f.lacks(c.tool.required...); ok {
+		return refused("The field %q is missing.", missing)
+	}
+	return c.tool.call(t, c, f)
+}
+
+// carryOutBlock carries out a block of a plain run. Errors are results for the model
+// and do not end the turn.
+func (t *turn) carryOutBlock(e Event) result {
+	if e.Kind == Task {
+		f, err := object(e.Body)
+		if err != nil {
+			return malformedTask(err)
+		}
+		return t.delegate(f)
+	}
+	name, arguments, err := parseCall(e.Body)
+	if err != nil {
+		return malformedCall(err)
+	}
+	tool, ok := t.cat.Snapshot().Function(name)
+	if !ok {
+		return result{err: &toolError{proto.ToolUnknown, fmt.Sprintf("Unknown tool function '%s'", name), false}}
+	}
+	f, err := argumentsOf(arguments)
+	if err != nil {
+		return malformedCall(err)
+	}
+	return t.use(tool, &call{}, f)
+}
