@@ -275,5 +275,5 @@ func (s *Service) stopTurn(ctx context.Context, req proto.StopTurn) (proto.Empty
 			return proto.Empty{}, ctx.Err()
 		}
 	}
-	return proto.Empty{}, nil
+	return proto.Empty{}, s.jobs.StopTurn(ctx, req.SessionID, req.Turn) // also those of an exc before this one
 }

@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -87,7 +88,7 @@ func (j *Journal) add(d *day, text durable.Line) {
 	if d.first.IsZero() {
 		d.first = when
 	}
-	at := place{day: d, at: text.Start, size: len(text.Text)}
+	at := place{day: d, at: text.Start, size: text.Next - text.Start}
 	switch e, begun := j.index[l.Key]; {
 	case l.Begin != "":
 		j.index[l.Key] = entry{begin: at}
@@ -96,25 +97,25 @@ func (j *Journal) add(d *day, text durable.Line) {
 		j.index[l.Key] = e
 	}
 	if len(l.Result) > 0 {
-		d.results += int64(at.size)
+		d.results += int64(len(text.Text))
 	}
 }
 
 // read reads the line of a call again.
 func (p place) read(key string) (l line, err error) {
-	text := make([]byte, p.size)
 	err = p.day.file.View(func(tx *durable.Tx) error {
-		_, err := tx.ReadAt(text, p.at)
-		return err
+		for text, err := range durable.ReadLines(tx, p.at, p.at+p.size) {
+			if err != nil {
+				return err
+			}
+			l, _, _ = parse(bytes.Clone(text.Text))
+		}
+		return nil
 	})
-	if err != nil && !errors.Is(err, io.EOF) {
-		return line{}, err
+	if err == nil && l.Key != key {
+		err = errRewritten
 	}
-	l, _, ok := parse(text)
-	if !ok || l.Key != key {
-		return line{}, errRewritten
-	}
-	return l, nil
+	return l, err
 }
 
 // trim drops the oldest results if there are too many: a quarter more than are kept,

@@ -101,7 +101,7 @@ type entry struct{ begin, end place }
 type place struct {
 	day  *day
 	at   int64
-	size int
+	size int64
 }
 
 // Open opens the journal in a directory, which it makes.
