@@ -161,5 +161,7 @@ const (
 	NoticeWarning  = "warning"  // something a person should know or repair
 	NoticeAgents   = "agents"   // the AGENTS.md files that were loaded
 	NoticeLimit    = "limit"    // a limit of the turn is reached
+	NoticeResumed  = "resumed"  // a turn goes on whose run was lost
+	NoticeStorage  = "storage"  // the turn waits until its events can be stored
 	NoticeLoop     = "loop"     // the model repeats a call
 )

@@ -36,7 +36,7 @@ type Error struct {
 	// Kind says what failed. At a provider: "http_status" (Status has the
 	// number), "timeout", "parse" (malformed data) or "api_error" (it reports an
 	// error, or cannot be reached). A session that cannot be read or stored:
-	// "session".
+	// "session". A service that a turn's run needs and that went away: "transport".
 	Kind string `json:"kind,omitzero"`
 	// Status is the HTTP status of a provider's answer, where there was one.
 	Status int `json:"status,omitzero"`
@@ -52,6 +52,7 @@ const (
 	ErrorKindParse      = "parse"       // a provider's data is malformed
 	ErrorKindAPIError   = "api_error"   // a provider reports an error, or cannot be reached
 	ErrorKindSession    = "session"     // a session cannot be read or stored
+	ErrorKindTransport  = "transport"   // a service that the agent needs went away: the turn can be resumed
 	ErrorKindUsage      = "usage"       // the command line is wrong
 	ErrorKindInternal   = "internal"    // everything else
 )

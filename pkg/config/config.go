@@ -59,6 +59,11 @@ type Daemon struct {
 	Socket     string `toml:"socket"`
 	DataDir    string `toml:"data_dir"`    // directory of the environments of open turns
 	RunningMax int    `toml:"running_max"` // turns that run at a time
+
+	ResumeAttempts int      `toml:"resume_attempts"` // attempts to resume a turn since its last stored step
+	ResumeWindow   Duration `toml:"resume_window"`   // age of the last event of a turn that is resumed; 0: none is
+	OnLimit        string   `toml:"on_limit"`        // "stop" or "park"
+	LimitWait      Duration `toml:"limit_wait"`      // the longest time that a turn is parked for a limit
 }
 
 // Agent configures the requests to the model.
@@ -179,7 +184,7 @@ func Default() *Config {
 	return &Config{
 		Temperature:     0.7,
 		ToolTimeoutSecs: 30,
-		Daemon:          Daemon{Socket: "/run/zino/daemon.sock", DataDir: "data/daemon", RunningMax: 16},
+		Daemon:          Daemon{Socket: "/run/zino/daemon.sock", DataDir: "data/daemon", RunningMax: 16, ResumeAttempts: 3, ResumeWindow: "24h", OnLimit: "stop", LimitWait: "24h"},
 		Agent:           Agent{Temperature: 0.7, TopP: 1.0, MaxIterations: 5},
 		Rtr:             Rtr{Socket: "/run/zino/rtr.sock", DataDir: "data/rtr", Streaming: true, StallTimeout: 60},
 		Agr:             Agr{Socket: "/run/zino/agr.sock", MaxIterations: 5, SessionIterations: 200, ToolOutputBytes: 256 << 10, Todo: true, LoopWarn: 5, LoopStop: 10},

@@ -296,6 +296,9 @@ func (in *inference) fail(err error) error {
 	if e.Message = "Agentic runtime error: rtr error: " + err.Error(); errors.Is(err, rpc.ErrConnect) {
 		e.Message = "Agentic runtime error: " + err.Error()
 	}
+	if in.barrier != nil && (errors.Is(err, rpc.ErrConnect) || errors.Is(err, rpc.ErrHungUp) || e.Code == proto.CodeCanceled) {
+		e.Kind = proto.ErrorKindTransport // rtr went away, or stops: the daemon resumes the turn
+	}
 	return &e
 }
 

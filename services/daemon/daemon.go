@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"zino/pkg/config"
@@ -30,13 +31,21 @@ type Service struct {
 	lifetime                string        // of the constellation: proto.LifetimePrivate or proto.LifetimePersistent
 	storeTimeout            time.Duration // see the constant
 	promptPause             time.Duration // likewise
+	resumePauses            []time.Duration
 	table                   table
+	lot                     *lot
+	stopping                atomic.Bool     // no turn is launched any more
+	life                    context.Context // ends with Close
+	end                     context.CancelFunc
 }
 
 // New returns a daemon that uses the sockets of the other services.
 func New(cfg *config.Config, log *slog.Logger) *Service {
 	s := &Service{cfg: cfg, services: map[string]*rpc.Client{}, log: log, storeTimeout: storeTimeout, promptPause: promptPause, lifetime: proto.LifetimePersistent}
 	s.table.sessions = map[string]*session{}
+	s.resumePauses = resumePauses
+	s.life, s.end = context.WithCancel(context.Background())
+	s.lot = newLot(cfg.Daemon.RunningMax, s.wake)
 	if os.Getenv("ZINO_CONSTELLATION") == proto.LifetimePrivate {
 		s.lifetime = proto.LifetimePrivate
 	}
@@ -50,6 +59,7 @@ func New(cfg *config.Config, log *slog.Logger) *Service {
 // Register adds the service's methods to srv.
 func (s *Service) Register(srv *rpc.Server) {
 	srv.SetLifetime(s.lifetime)
+	srv.BeforeShutdown(s.parkAll)
 	rpc.HandleText(srv, proto.DaemonChat, s.chat)
 	rpc.HandleRelay(srv, proto.DaemonForward, s.forward)
 	rpc.Handle(srv, proto.DaemonContext, s.preview)
@@ -61,6 +71,8 @@ func (s *Service) Register(srv *rpc.Server) {
 
 // Close closes the connections to other services.
 func (s *Service) Close() error {
+	s.end()
+	s.lot.close()
 	for _, c := range s.services {
 		c.Close()
 	}
@@ -190,6 +202,9 @@ func sent(err error) error {
 // caller.
 func turnError(ctx context.Context, err error) *proto.Error {
 	e := errorPacket(err)
+	if e.Kind == proto.ErrorKindTransport { // it was for resumes
+		e.Kind = ""
+	}
 	if errors.Is(err, errCallerGone) || errors.Is(ctx.Err(), context.Canceled) || interrupted(e) {
 		return proto.Errorf(proto.CodeCanceled, "The turn was interrupted.")
 	}

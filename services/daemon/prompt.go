@@ -53,11 +53,12 @@ func (s *Service) prompt(ctx context.Context, get proto.GetPrompt, build *proto.
 }
 
 // assemble returns the prompt of a session's turn. Unlike for a plain message no part of
-// it may be missing: the model needs the earlier messages and its instructions. A service
+// it may be missing: the model needs the earlier messages, unless build is nil, and its
+// instructions. A service
 // that cannot be reached is asked promptTries times.
-func (s *Service) assemble(ctx context.Context, req proto.Chat) (prompt, error) {
+func (s *Service) assemble(ctx context.Context, req proto.Chat, build *proto.Build) (prompt, error) {
 	for n := 1; ; n++ {
-		p := s.prompt(ctx, getPrompt(req), &proto.Build{SessionID: req.SessionID, UserMessage: req.Message})
+		p := s.prompt(ctx, getPrompt(req), build)
 		err := p.sysErr
 		if err == nil && p.ctxErr != nil {
 			err = sessionError(p.ctxErr)

@@ -15,6 +15,7 @@ type record struct {
 	turnID  string
 	pending proto.Raw // events: a JSON list without its closing bracket
 	final   bool      // pending contains the text of the inference
+	asked   bool      // pending contains a part of an inference
 	err     error     // of an event that could not be encoded
 	calls   []openCall
 }
@@ -29,6 +30,7 @@ type openCall struct {
 
 // add adds the event of a packet of a step, if packets of this type are stored.
 func (r *record) add(typ string, payload []byte, step int) error {
+	r.asked = r.asked || typ != proto.TypeToolFinished
 	switch typ {
 	case proto.TypeAssistantFinal:
 		var f proto.AssistantFinal
@@ -104,7 +106,7 @@ func (r *record) isOpen(id string) bool {
 // take returns the pending events as a list, nil if there are none.
 func (r *record) take() (proto.Raw, error) {
 	list, err := r.pending, r.err
-	r.pending, r.final, r.err = nil, false, nil
+	r.pending, r.final, r.asked, r.err = nil, false, false, nil
 	if err != nil || list == nil {
 		return nil, err
 	}

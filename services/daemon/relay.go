@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
 	"zino/pkg/rpc"
@@ -19,6 +20,7 @@ type relay struct {
 	events bool     // the caller requested events
 	turn   *turn    // nil: nothing is stored
 	step   int      // the present inference
+	before spent    // of earlier runs of the turn
 
 	record
 	typed   bool        // the text arrives as events, not as chunks
@@ -140,6 +142,16 @@ func (r *relay) checkpoint(payload []byte) error {
 	t := r.turn
 	proceed := proto.Proceed{Turn: at.Turn, Step: at.Step, Point: at.Point, Batch: at.Batch}
 	var says []proto.LogSay
+	if at.Point != proto.PointEnd && t.parksForStop() {
+		if err := r.commit(); err != nil {
+			return err
+		}
+		for _, call := range r.calls { // the earlier batches have results
+			t.notStarted = append(t.notStarted, call.id)
+		}
+		proceed.Stop = proto.StopParked
+		return r.proceed(proceed)
+	}
 	if at.Point == proto.PointEnd {
 		// Without messages the last inference is stored together with the turn's end.
 		if says = t.takeSays(true); len(says) > 0 {
@@ -158,12 +170,25 @@ func (r *relay) checkpoint(payload []byte) error {
 	if at.Point == proto.PointInfer || len(says) > 0 {
 		r.step = at.Step + 1
 	}
-	for _, say := range says {
-		proceed.Says = append(proceed.Says, proto.Say{Say: say.Say, Text: say.Text})
-		r.event(proto.TypeMessage, proto.LogMessage{Role: proto.RoleUser, Text: say.Text, Turn: t.id, Say: say.Say, Via: say.Mode, TS: timestamp()})
+	proceed.Says = r.deliver(says)
+	return r.proceed(proceed)
+}
+
+// proceed lets agr go on.
+func (r *relay) proceed(p proto.Proceed) error {
+	if _, err := rpc.Call(r.turn.runCtx, r.turn.agr, proto.AgrProceed, p); err != nil {
+		return lostError{err}
 	}
-	_, err := rpc.Call(t.ctx, t.agr, proto.AgrProceed, proceed)
-	return err
+	return nil
+}
+
+// deliver adds the events of messages that go into the next inference.
+func (r *relay) deliver(says []proto.LogSay) (list []proto.Say) {
+	for _, say := range says {
+		list = append(list, proto.Say{Say: say.Say, Text: say.Text})
+		r.event(proto.TypeMessage, proto.LogMessage{Role: proto.RoleUser, Text: say.Text, Turn: r.turn.id, Say: say.Say, Via: say.Mode, TS: timestamp()})
+	}
+	return list
 }
 
 // commit stores the pending events and passes their packets on. If they cannot be
@@ -254,9 +279,10 @@ func (r *relay) done(text proto.Text) error {
 		return err
 	}
 	t := r.turn
-	end := proto.LogTurn{Turn: t.id, SessionID: t.session.id, State: proto.TurnDone, StopReason: text.StopReason, Usage: text.Usage, TS: timestamp()}
+	end := proto.LogTurn{Turn: t.id, SessionID: t.session.id, State: proto.TurnDone, StopReason: text.StopReason, TS: timestamp()}
+	end.Usage, end.Iterations = r.before.with(text.Usage), r.before.inferences
 	if text.Iterations != nil {
-		end.Iterations = *text.Iterations
+		end.Iterations += *text.Iterations
 	}
 	r.event(proto.TypeTurn, end)
 	if err := r.store(nil, func() { t.end(proto.TurnDone, nil) }); err != nil {
@@ -321,7 +347,7 @@ func (r *relay) stop(e *proto.Error) (stored bool) {
 	if !r.final && len(bytes.TrimSpace(r.text)) > 0 {
 		r.message(string(r.text), nil, true, r.step)
 	}
-	r.fail(t.session.id, e, reasonOf(e))
+	r.fail(t.session.id, e, cmp.Or(t.endReason, reasonOf(e)))
 	r.withdraw(t.session.id, says, queued)
 	state := proto.TurnError
 	if interrupted(e) {

@@ -34,13 +34,17 @@ func (sess *session) settle(w *writer, held proto.SessionHeld) error {
 	sess.mu.Lock()
 	sess.log = log
 	sess.mu.Unlock()
+	if sess.lifetime == proto.LifetimePersistent {
+		sess.lot.take(sess.id)
+		return sess.adopt(ctx, w, crashed)
+	}
 	for _, t := range crashed {
 		if !t.Attached && t.Lifetime != proto.LifetimePrivate {
 			return proto.SessionErrorf(proto.CodeBusy, "session %s has an open turn %s of another constellation: zino attach %[1]s, or zino stop %[1]s", sess.id, t.ID)
 		}
 	}
 	for _, t := range crashed {
-		if err := sess.endCrashed(ctx, w, t, reasonCrashed); err != nil {
+		if err := sess.endCrashed(ctx, w, t, reasonCrashed, nil); err != nil {
 			return err
 		}
 	}
@@ -53,7 +57,7 @@ func (sess *session) crashed(log *turnlog.Log) (list []*turnlog.Turn) {
 	sess.mu.Lock()
 	defer sess.mu.Unlock()
 	for _, t := range log.Open() {
-		if t.State == proto.TurnParked {
+		if t.State == proto.TurnParked && sess.lifetime == proto.LifetimePrivate {
 			return nil
 		}
 		if !slices.ContainsFunc(sess.turns, func(own *turn) bool { return own.id == t.ID }) {
@@ -64,8 +68,8 @@ func (sess *session) crashed(log *turnlog.Log) (list []*turnlog.Turn) {
 }
 
 // endCrashed stores the end of a turn that this daemon has not carried out, with results
-// for its open calls. Its undelivered messages end with it.
-func (sess *session) endCrashed(ctx context.Context, w *writer, t *turnlog.Turn, reason string) error {
+// for its open calls. Its undelivered messages, and the queued turns, end with it.
+func (sess *session) endCrashed(ctx context.Context, w *writer, t *turnlog.Turn, reason string, queued []*turn) error {
 	sess.stopCommands(ctx, t.ID)
 	sess.mu.Lock()
 	r := record{turnID: t.ID}
@@ -78,7 +82,7 @@ func (sess *session) endCrashed(ctx context.Context, w *writer, t *turnlog.Turn,
 	}
 	sess.mu.Unlock()
 	r.fail(sess.id, proto.ErrCanceled, reason)
-	r.withdraw(sess.id, says, nil)
+	r.withdraw(sess.id, says, queued)
 	list, err := r.take()
 	if err != nil {
 		return err

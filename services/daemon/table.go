@@ -75,7 +75,7 @@ func (sess *session) count(n int) {
 func (s *Service) openTurns() bool {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
-	return s.table.open > 0
+	return s.table.open > 0 || s.lot.size() > 0
 }
 
 // remove removes a turn that has ended or was given up. It launches the next one, or
@@ -90,14 +90,42 @@ func (sess *session) remove(t *turn) {
 		sess.turns = slices.Delete(sess.turns, i, i+1)
 		sess.count(-1)
 	}
-	var idle *writer
-	if !slices.ContainsFunc(sess.turns, func(t *turn) bool { return t.state != proto.TurnParked }) {
-		idle, sess.w, sess.ready = sess.w, nil, false
+	if t.state == proto.TurnParked {
+		sess.enter(sess.id)
+		sess.turns = slices.Insert(sess.turns, 0, sess.adopted(sess.log.Turn(t.id)))
+		sess.count(1)
 	}
 	sess.advance()
 	sess.mu.Unlock()
+	if t.adopted {
+		sess.leave()
+	}
+	sess.rest()
+}
+
+// rest releases the lock of a session that has no turn to run. Turns that wait for a
+// parked one leave the memory with it.
+func (sess *session) rest() {
+	sess.mu.Lock()
+	if sess.first() != nil {
+		sess.mu.Unlock()
+		return
+	}
+	idle, resting := sess.w, sess.turns
+	sess.w, sess.ready, sess.turns = nil, false, nil
+	sess.count(-len(resting))
+	if len(resting) > 0 {
+		sess.lot.put(parkedOf(sess.log.Turn(resting[0].id), sess.id))
+	}
+	sess.mu.Unlock()
 	if idle != nil {
 		idle.close()
+	}
+	for _, t := range resting {
+		t.cancel()
+		if t.adopted {
+			sess.leave()
+		}
 	}
 }
 
@@ -120,7 +148,7 @@ func (sess *session) first() *turn {
 func (sess *session) advance() {
 	t := sess.first()
 	switch {
-	case t == nil || t.launched:
+	case t == nil || t.launched || !t.attached && sess.stopping.Load():
 	case sess.w == nil:
 		sess.w = sess.lock(context.WithoutCancel(t.ctx), sess.id, sess.settle, sess.locked)
 	case sess.ready && sess.takePlace(t):

@@ -23,8 +23,16 @@ type turn struct {
 	attached  bool   // a chat request: it ends with the caller's connection
 	say       string // of the turn_say that queued it
 
+	onLimit   string // proto.OnLimitPark: it is parked until a limit ends
+	endReason string // of a turn that was given up
+	envGone   string // the notice of a turn that was resumed without its environment
+
+	notStarted []string // calls that a stop at a checkpoint left
+
 	ctx    context.Context // of a running turn; cancel ends it
 	cancel context.CancelFunc
+	runCtx context.Context // of its run in agr, which cut ends when the daemon stops
+	cut    context.CancelCauseFunc
 	launch func()        // starts it when it is its turn
 	done   chan struct{} // closed when it has ended
 
@@ -32,6 +40,8 @@ type turn struct {
 
 	// Guarded by session.mu:
 	state    string
+	reason   string // of a parked turn
+	adopted  bool   // made from the log: it keeps its session in the table
 	launched bool
 	durable  bool // an event of it is stored
 	err      *proto.Error
@@ -48,8 +58,14 @@ func (sess *session) newTurn(ctx context.Context, req proto.Chat) *turn {
 		session: sess, id: proto.NewTurnID(), message: req.Message, req: req, uid: rpc.PeerUID(ctx),
 		state: proto.TurnQueued, done: make(chan struct{}), refused: make(chan struct{}),
 	}
-	t.ctx, t.cancel = context.WithCancel(ctx)
+	t.prepare(ctx)
 	return t
+}
+
+// prepare makes the contexts of a turn.
+func (t *turn) prepare(ctx context.Context) {
+	t.ctx, t.cancel = context.WithCancel(ctx)
+	t.runCtx, t.cut = context.WithCancelCause(t.ctx)
 }
 
 // refuse says why a turn cannot run. session.mu is locked.
@@ -121,7 +137,7 @@ func (t *turn) await(ctx context.Context, launched <-chan struct{}, out *rpc.Out
 
 // unsaved answers a message of a session without storing anything. No lock is needed.
 func (s *Service) unsaved(ctx context.Context, req proto.Chat, out *rpc.Out) (proto.Text, *proto.Error) {
-	p, err := s.assemble(ctx, req)
+	p, err := s.assemble(ctx, req, &proto.Build{SessionID: req.SessionID, UserMessage: req.Message})
 	if err == nil {
 		err = p.announce(req, out)
 	}
@@ -142,12 +158,8 @@ func (s *Service) unsaved(ctx context.Context, req proto.Chat, out *rpc.Out) (pr
 // run carries out a turn from its prompt to its end. out is the caller of a chat
 // request, else nil.
 func (t *turn) run(out *rpc.Out) (proto.Text, *proto.Error) {
-	defer func() {
-		t.remove(t)
-		t.cancel()
-		close(t.done)
-	}()
-	p, err := t.assemble(t.ctx, t.req)
+	defer t.finish()
+	p, err := t.assemble(t.ctx, t.req, &proto.Build{SessionID: t.req.SessionID, UserMessage: t.message})
 	if err == nil && out != nil {
 		err = p.announce(t.req, out)
 	}
@@ -208,6 +220,8 @@ type logRequest struct {
 	MaxTokens    int         `json:"max_tokens,omitzero"`
 	SystemPrompt *string     `json:"system_prompt,omitzero"`
 	NeedModel    bool        `json:"need_model,omitzero"`
+	OnLimit      string      `json:"on_limit,omitzero"`
+	HasEnv       bool        `json:"has_env,omitzero"` // in a file: see keepEnv
 }
 
 func requestOf(req proto.Chat) proto.Raw {
@@ -221,22 +235,56 @@ func requestOf(req proto.Chat) proto.Raw {
 	return b
 }
 
-// follow has agr run the turn, and stores its end.
+// follow has agr run the turn, and stores its end. A run that was lost is followed by
+// another one.
 func (t *turn) follow(r *relay, run proto.Run) (proto.Text, *proto.Error) {
-	text, err := rpc.CallText(t.ctx, t.agr, proto.AgrRun, run, r)
-	if err == nil {
-		err = r.done(text)
+	for {
+		run.OnLimit = t.onLimit
+		text, err := rpc.CallText(t.runCtx, t.agr, proto.AgrRun, run, r)
+		if err == nil && text.StopReason != proto.StopParked {
+			if err = r.done(text); err == nil {
+				return text, nil
+			}
+		}
+		reason, until := t.parksFor(text, err)
+		if reason == "" && t.resumes(err) {
+			r, run, err = t.again(r, reasonLost, err)
+			if err == nil {
+				continue
+			}
+			reason, until = t.parksFor(proto.Text{}, err)
+		}
+		if reason != "" {
+			if err = t.park(r, reason, until); err == nil {
+				return text, nil
+			}
+		}
+		return proto.Text{}, t.fail(r, err)
 	}
-	if err == nil {
-		return text, nil
-	}
+}
+
+// fail stores the end of a turn whose run failed.
+func (t *turn) fail(r *relay, err error) *proto.Error {
 	e := turnError(t.ctx, err)
 	if r.stop(e) {
 		if err := r.release(); err != nil {
 			t.Service.log.Debug("the caller has hung up during the turn", "error", err, "trace", rpc.Trace(t.ctx))
 		}
 	}
-	return proto.Text{}, e
+	return e
+}
+
+// finish removes a turn that has ended, was given up or is parked.
+func (t *turn) finish() {
+	t.mu.Lock()
+	ended := proto.TurnEnded(t.state)
+	t.mu.Unlock()
+	if ended && !t.attached {
+		t.dropEnv(t.id)
+	}
+	t.remove(t)
+	t.cancel()
+	close(t.done)
 }
 
 // end marks the turn as ended; its end is stored. session.mu is locked.

@@ -13,6 +13,7 @@ func main() {
 	s := rpc.NewServer("daemon", log)
 	d := daemon.New(cfg, log)
 	d.Register(s)
+	d.Resume()
 	err := service.Serve(s, "daemon", cfg.Daemon.Socket, log)
 	service.Fail("daemon", err)
 	service.Fail("daemon", d.Close())

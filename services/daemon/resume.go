@@ -1,0 +1,423 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"zino/pkg/message"
+	"zino/pkg/rpc"
+	"zino/pkg/text"
+	"zino/pkg/wire"
+	"zino/proto"
+	"zino/services/daemon/turnlog"
+)
+
+// storageEvery is the interval of attempts to reach mem when the daemon starts, and to
+// store the events of a turn that waits for it.
+const storageEvery = 10 * time.Second
+
+// discardedMax is how many bytes of a lost inference a resumed turn keeps.
+const discardedMax = 64 << 10
+
+// resumePauses are the pauses before the attempts to resume a turn; the last one counts
+// for all further ones.
+var resumePauses = []time.Duration{time.Second, 5 * time.Second, 25 * time.Second}
+
+// Reasons of turns that were resumed or given up.
+const (
+	reasonLost       = "the run was lost" // agr or rtr went away
+	reasonTooOld     = "too old"          // its last event is older than resume_window
+	reasonSuperseded = "superseded"       // another turn was written while it was parked
+	reasonExpired    = "approval expired"
+)
+
+// lostError marks an error of the connection to agr: the turn can be resumed.
+type lostError struct{ error }
+
+func (e lostError) Unwrap() error { return e.error }
+
+// errRestart is the cause of a run that ends because the daemon stops.
+var errRestart = errors.New("the daemon stops")
+
+// resumes reports whether a turn whose run ended with err goes on with another attempt.
+func (t *turn) resumes(err error) bool {
+	if t.attached || t.lifetime == proto.LifetimePrivate || t.ctx.Err() != nil || t.w.failed() {
+		return false
+	}
+	e, ok := errors.AsType[*proto.Error](err)
+	_, lost := errors.AsType[lostError](err)
+	return lost || errors.Is(err, rpc.ErrConnect) || errors.Is(err, rpc.ErrHungUp) ||
+		ok && (e.Kind == proto.ErrorKindTransport || interrupted(e)) // agr or rtr was asked to stop
+}
+
+// again begins another attempt of a turn whose run ended with cause, or whose process
+// did: then old is empty, and reason is not an error. It stores what the lost run left,
+// and returns the request to agr.
+func (t *turn) again(old *relay, reason string, cause error) (*relay, proto.Run, error) {
+	t.mu.Lock()
+	attempts, pending := t.log.Turn(t.id).Attempts, t.log.Turn(t.id).Pending
+	t.mu.Unlock()
+	resumed := proto.LogTurn{Turn: t.id, SessionID: t.session.id, State: proto.TurnResumed, Reason: reason}
+	if counted := reason == reasonCrashed || cause != nil; counted {
+		if most := t.cfg.Daemon.ResumeAttempts; attempts >= most {
+			why := "the daemon stopped each time"
+			if cause != nil {
+				why = cause.Error()
+			}
+			t.endReason = fmt.Sprintf("gave up after %s: %s", text.Count(most, "attempt"), text.OneLine(why))
+			return old, proto.Run{}, proto.Errorf(proto.CodeCanceled, "The turn was interrupted: %s", t.endReason)
+		}
+		resumed.Attempt = attempts + 1
+		wait := t.resumePauses[min(attempts, len(t.resumePauses)-1)]
+		if cause == nil && attempts == 0 {
+			wait = 0 // the daemon was started anew
+		}
+		t.retract(old)
+		select {
+		case <-time.After(wait):
+		case <-t.runCtx.Done():
+			return old, proto.Run{}, context.Cause(t.runCtx)
+		}
+	}
+	resumed.Discarded = text.Head(string(old.text), discardedMax)
+	r := &relay{turn: t, record: record{turnID: t.id}}
+	if !old.asked { // results of the batch; anything else is asked again
+		r.pending = old.pending
+	}
+	resumed.TS = timestamp()
+	r.event(proto.TypeTurn, resumed)
+	err := r.store(nil, func() { t.state, t.relay = proto.TurnResumed, r })
+	if err != nil {
+		return r, proto.Run{}, err
+	}
+	run, err := t.resumedRun(r, pending)
+	return r, run, err
+}
+
+// resumedRun returns the request to agr for what is left of the turn. The calls in
+// pending were not started before the turn was parked.
+func (t *turn) resumedRun(r *relay, pending []string) (proto.Run, error) {
+	p, err := t.assemble(t.runCtx, t.req, nil)
+	if err != nil {
+		return proto.Run{}, err
+	}
+	stored, err := rpc.Call(t.runCtx, t.mem, proto.MemGetMessages, proto.GetMessages{SessionID: t.session.id, OpenCalls: true})
+	if err != nil {
+		return proto.Run{}, sessionError(err)
+	}
+	var list []byte
+	if p.system.Content != "" {
+		list = message.Append(list, proto.RoleSystem, p.system.Content)
+	}
+	run := t.sessionRun(t.req, message.Close(message.Join(list, stored.Messages)))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	lt := t.log.Turn(t.id)
+	run.Turn, run.FirstStep, run.Calls = t.id, lt.Step+1, t.log.Calls(lt)
+	run.MaxIterations = new(max(*run.MaxIterations-lt.Step, 1))
+	r.step, r.before = lt.Step+1, spent{lt.Step, lt.Usage}
+	for i, call := range run.Calls {
+		if slices.Contains(pending, call.ID) {
+			run.Calls[i].Action = proto.ActionRun
+		}
+		r.calls = append(r.calls, openCall{id: call.ID, name: call.Name, step: call.Step, stored: true})
+	}
+	t.says = nil
+	for _, say := range lt.Says {
+		t.says = append(t.says, proto.LogSay{Say: say.ID, Turn: t.id, Mode: say.Mode, Text: say.Text, RequestID: say.RequestID, By: say.By})
+	}
+	if len(run.Calls) == 0 { // else they follow the results, at the next checkpoint
+		run.Says = r.deliver(t.says)
+		t.says = nil
+	}
+	return run, nil
+}
+
+// retract tells the followers that the text since the last stored inference is void.
+func (t *turn) retract(old *relay) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(old.text) > 0 {
+		t.send(packet{payload: t.mark([]byte(`{"type":"retracted"}`)), turn: t.id})
+	}
+	t.notice(proto.NoticeResumed, "The run was lost; the turn goes on.")
+}
+
+// notice sends a notice to the followers. session.mu is locked.
+func (t *turn) notice(kind, text string) {
+	b, err := wire.AppendObject(nil, proto.TypeNotice, proto.Notice{Kind: kind, Text: text})
+	if err == nil { // always: these are strings
+		t.send(packet{payload: t.mark(b), turn: t.id})
+	}
+}
+
+// carryOn carries out a turn of an earlier process from its last stored step.
+func (t *turn) carryOn(reason string) {
+	defer t.finish()
+	if t.envGone != "" {
+		t.mu.Lock()
+		t.notice(proto.NoticeWarning, t.envGone)
+		t.mu.Unlock()
+	}
+	r, run, err := t.again(&relay{turn: t, record: record{turnID: t.id}}, reason, nil)
+	if err == nil {
+		t.follow(r, run)
+		return
+	}
+	if reason, until := t.parksFor(proto.Text{}, err); reason == "" || t.park(r, reason, until) != nil {
+		t.fail(r, err)
+	}
+}
+
+// spent is what earlier runs of a turn have used.
+type spent struct {
+	inferences int
+	usage      proto.Usage
+}
+
+// with returns the sum with the usage of a run, nil if nothing is known.
+func (s spent) with(u *proto.Usage) *proto.Usage {
+	if s.usage == (proto.Usage{}) {
+		return u
+	}
+	sum := s.usage
+	if u == nil {
+		return &sum
+	}
+	sum.InputTokens += u.InputTokens
+	sum.OutputTokens += u.OutputTokens
+	sum.CacheReadTokens += u.CacheReadTokens
+	sum.CacheWriteTokens += u.CacheWriteTokens
+	sum.ReasoningTokens += u.ReasoningTokens
+	if u.CostUSD != nil {
+		cost := *u.CostUSD
+		if sum.CostUSD != nil {
+			cost += *sum.CostUSD
+		}
+		sum.CostUSD = &cost
+	}
+	return &sum
+}
+
+// adopt makes turns of the log's open ones, which no process carries out any more, and
+// ends those that are not resumed. They come before those that are in memory already.
+func (sess *session) adopt(ctx context.Context, w *writer, open []*turnlog.Turn) error {
+	var adopted []*turn
+	withdrawn := false // a turn failed: those that turn_say has queued end with it
+	for _, lt := range open {
+		if withdrawn && lt.Say != "" {
+			continue
+		}
+		reason := sess.notResumed(lt)
+		if reason == "" {
+			adopted = append(adopted, sess.adopted(lt))
+			continue
+		}
+		var queued []*turn
+		if lt.State != proto.TurnQueued {
+			withdrawn = true
+			for _, q := range open {
+				if q.State == proto.TurnQueued && q.Say != "" {
+					queued = append(queued, &turn{id: q.ID})
+				}
+			}
+		}
+		if err := sess.endCrashed(ctx, w, lt, reason, queued); err != nil {
+			return err
+		}
+		for _, q := range append(queued, &turn{id: lt.ID}) {
+			sess.dropEnv(q.id)
+		}
+	}
+	for range adopted {
+		sess.enter(sess.id)
+	}
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
+	sess.turns = append(adopted, sess.turns...)
+	sess.count(len(adopted))
+	return nil
+}
+
+// notResumed returns why an open turn of the log is ended; empty: it goes on.
+func (sess *session) notResumed(t *turnlog.Turn) string {
+	switch {
+	case t.State == proto.TurnParked && sess.log.Superseded(t):
+		return reasonSuperseded
+	case t.State == proto.TurnParked:
+	case t.Attached, t.Lifetime == proto.LifetimePrivate, t.State != proto.TurnQueued && t.Text == "":
+		return reasonCrashed
+	case sess.tooOld(t.Updated):
+		return reasonTooOld
+	}
+	return ""
+}
+
+// tooOld reports whether an event is too old for its turn to be resumed.
+func (s *Service) tooOld(updated string) bool {
+	window := s.cfg.Daemon.ResumeWindow.Value()
+	at, err := time.Parse(time.RFC3339, updated)
+	return err == nil && time.Since(at) > window
+}
+
+// adopted returns a turn of the log.
+func (sess *session) adopted(lt *turnlog.Turn) *turn {
+	var q logRequest
+	if err := wire.DecodeReply(lt.Request, &q); err != nil {
+		sess.Service.log.Warn("the request of an open turn is damaged", "session", sess.id, "turn", lt.ID, "error", err)
+	}
+	t := &turn{
+		session: sess, id: lt.ID, message: lt.Message, requestID: lt.RequestID, uid: -1, say: lt.Say, onLimit: q.OnLimit,
+		req:   proto.Chat{SessionID: sess.id, Root: q.Root, Sandbox: q.Sandbox, Network: q.Network, Provider: q.Provider, Model: q.Model, Effort: q.Effort, MaxTokens: q.MaxTokens, SystemPrompt: q.SystemPrompt, NeedModel: q.NeedModel},
+		state: lt.State, reason: lt.Reason, adopted: true, durable: true, done: make(chan struct{}), refused: make(chan struct{}),
+	}
+	if lt.By != nil {
+		t.uid = lt.By.UID
+	}
+	t.prepare(context.Background())
+	reason := reasonCrashed
+	if lt.State == proto.TurnParked {
+		reason = lt.Reason
+	}
+	t.launch = func() {
+		if q.HasEnv {
+			t.envGone = sess.restoreEnv(t.id, &t.req)
+		}
+		if lt.State == proto.TurnQueued {
+			go t.run(nil)
+		} else {
+			go t.carryOn(reason)
+		}
+	}
+	return t
+}
+
+// Resume takes up the open turns of earlier processes. A private constellation has none.
+func (s *Service) Resume() {
+	if s.lifetime == proto.LifetimePrivate {
+		return
+	}
+	go s.resumeAll()
+}
+
+func (s *Service) resumeAll() {
+	var open proto.OpenTurns
+	for {
+		var err error
+		if open, err = rpc.Call(s.life, s.mem, proto.MemOpenTurns, proto.ListOpenTurns{}); err == nil {
+			break
+		}
+		if s.life.Err() != nil {
+			return
+		}
+		s.log.Warn("open turns are not known", "error", err)
+		select {
+		case <-time.After(storageEvery):
+		case <-s.life.Done():
+			return
+		}
+	}
+	seen := map[string]bool{}
+	for _, o := range open.Turns {
+		if seen[o.SessionID] {
+			continue
+		}
+		seen[o.SessionID] = true
+		p := parked{session: o.SessionID, turn: o.Turn, until: 1}
+		if o.State == proto.TurnParked {
+			log, err := s.readLog(s.life, o.SessionID, 0)
+			if err != nil {
+				s.log.Warn("a parked turn is not resumed", "session", o.SessionID, "error", err)
+				continue
+			}
+			if t := log.Active(); t != nil {
+				p = parkedOf(t, o.SessionID)
+			}
+		}
+		s.lot.put(p)
+	}
+}
+
+// errElsewhere is the error of a session that another process has locked.
+var errElsewhere = errors.New("another process has the lock")
+
+// load locks a session and adopts its open turns.
+func (sess *session) load() error {
+	for {
+		sess.mu.Lock()
+		if sess.w == nil {
+			sess.w = sess.lock(sess.life, sess.id, sess.settle, sess.locked)
+		}
+		w := sess.w
+		sess.mu.Unlock()
+		select {
+		case <-w.granted:
+			return nil
+		case <-w.ended:
+			if err := w.refused; sess.life.Err() != nil || !errors.Is(err, context.Canceled) {
+				return err
+			}
+			continue // it was released meanwhile
+		case <-w.waits:
+		}
+		sess.mu.Lock()
+		unused := sess.w == w && len(sess.turns) == 0
+		if unused {
+			sess.w = nil
+		}
+		sess.mu.Unlock()
+		if unused {
+			w.close()
+		}
+		return errElsewhere
+	}
+}
+
+// wake carries on with the open turn of a session that waited in the lot. If another
+// process has the lock, it carries out the turn.
+func (s *Service) wake(p parked) {
+	sess := s.enter(p.session)
+	defer sess.leave()
+	if err := sess.load(); err != nil {
+		s.log.Warn("an open turn is left alone", "session", p.session, "turn", p.turn, "error", err)
+		return
+	}
+	sess.mu.Lock()
+	var t *turn
+	if len(sess.turns) > 0 {
+		t = sess.turns[0]
+	}
+	if t != nil && t.state == proto.TurnParked && t.reason == proto.ParkedApproval {
+		w, lt := sess.w, sess.log.Turn(t.id)
+		sess.mu.Unlock()
+		s.expire(sess, w, lt, t)
+		return
+	}
+	if t != nil && t.state == proto.TurnParked {
+		t.state = proto.TurnRunning
+	}
+	sess.advance()
+	sess.mu.Unlock()
+	if t == nil {
+		sess.rest()
+		return
+	}
+	select {
+	case <-t.done:
+	case <-s.life.Done():
+	}
+}
+
+// expire ends a turn whose approval did not come.
+func (s *Service) expire(sess *session, w *writer, lt *turnlog.Turn, t *turn) {
+	if err := sess.endCrashed(s.life, w, lt, reasonExpired, nil); err != nil {
+		s.log.Error("the end of a turn could not be stored", "session", sess.id, "turn", t.id, "error", err)
+	}
+	sess.mu.Lock()
+	t.state = proto.TurnInterrupted
+	sess.mu.Unlock()
+	t.finish()
+}
