@@ -45,4 +45,5 @@ var Changelog = [...]string{
 	"40 2026-11-22  session_id, turn, key, recover and since of call and execute, recovered of their results; stop_turn of exc; results of code not_recorded",
 	"41 2026-11-22  undo, redo and diff of the daemon; the events undo of a session log are messages of the user in get_messages; redo of the event",
 	"42 2026-11-22  calls of run: calls of an earlier attempt; recovered and synthetic of the tool_finished event",
+	"43 2026-11-22  tool job; code not_found of tool results",
 }

@@ -30,6 +30,7 @@ const (
 	ToolUnavailable   = "unavailable"                // the service that carries out the call cannot be reached
 	ToolTimeout       = "timeout"                    // no answer in time
 	ToolDenied        = "denied"                     // not allowed here
+	ToolNotFound      = "not_found"                  // no such job in this session
 	ToolFailed        = "tool_error"                 // the call was tried and failed
 	ToolTooManyCalls  = "too_many_calls"             // more calls in one answer than are carried out
 	ToolPageError     = "page_error"                 // page_eval: the code threw or did not end in time; data has what is known

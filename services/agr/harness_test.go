@@ -100,6 +100,13 @@ func (e *env) ask(payload string) (streamed string, last rpctest.Packet) {
 	return c.Finish()
 }
 
+// excServes replaces exc.
+func (e *env) excServes(register func(*rpc.Server)) {
+	e.t.Helper()
+	zinotest.Must(e.t, os.Remove(e.cfg.Exc.Socket))
+	rpctest.New(e.t, "exc", e.cfg.Exc.Socket, register)
+}
+
 // leave sends a request, hangs up when another service works on it, and waits until
 // that work is canceled.
 func (e *env) leave(payload string, b *rpctest.Block) {

@@ -339,7 +339,7 @@ func TestNoFiles(t *testing.T) {
 	}
 	asked := b.rtr.asked()
 	var offered []proto.Raw
-	if err := json.Unmarshal(asked[0].Tools, &offered); err != nil || len(offered) != len(ownTools)+1 {
+	if err := json.Unmarshal(asked[0].Tools, &offered); err != nil || len(offered) != len(ownTools)+2 {
 		t.Errorf("offered %s", asked[0].Tools)
 	}
 	if got, err := lastMessage(asked[1]); brief(t, got) != "unknown_tool: There is no tool 'task'. There are: "+ownNames+"." || err != nil {
@@ -436,8 +436,9 @@ func TestOffer(t *testing.T) {
 // They are short, since every turn sends them.
 func TestOwn(t *testing.T) {
 	raw := offer(&catalog.Snapshot{}, kit{})
-	if tokens := len(raw) / 4; tokens >= 500 {
-		t.Errorf("%d tokens", tokens)
+	job := (len(encode(jobTool.function)) + len(`,{"type":"function","function":}`)) / 4
+	if tokens := len(raw)/4 - job; tokens >= 500 || job > 80 {
+		t.Errorf("%d tokens, and %d of job", tokens, job)
 	}
 	if tokens := (len(offer(&catalog.Snapshot{}, withTodo)) - len(raw)) / 4; tokens > 100 {
 		t.Errorf("todo has %d tokens", tokens)
@@ -456,7 +457,7 @@ func TestOwn(t *testing.T) {
 	if err := json.Unmarshal(raw, &list); err != nil {
 		t.Fatal(err)
 	}
-	wants := map[string]string{readTool: "path", writeTool: "path content", editTool: "path old new", bashTool: "command"}
+	wants := map[string]string{readTool: "path", writeTool: "path content", editTool: "path old new", bashTool: "command", "job": "action job"}
 	if len(list) != len(wants) {
 		t.Fatalf("the tools are %s, want those of %q", raw, wants)
 	}
@@ -464,6 +465,9 @@ func TestOwn(t *testing.T) {
 		p := f.Function.Parameters
 		if f.Type != "function" || f.Function.Description == "" || p.Type != "object" || strings.Join(p.Required, " ") != wants[f.Function.Name] {
 			t.Errorf("%+v", f)
+		}
+		if f.Function.Name == jobTool.Name { // the names say it
+			continue
 		}
 		for name, property := range p.Properties {
 			optional := name == "expected_replacements"
@@ -484,7 +488,7 @@ func TestNames(t *testing.T) {
 		Tools:  []catalog.Tool{{Executor: "bash"}, {Executor: "perl"}, {Name: "recall", Builtin: "recall"}},
 		Skills: []catalog.Skill{{Name: "disk"}},
 	}, withTodo))
-	if want := []string{"read", "write", "edit", "bash", "todo", "execute_perl", "recall", "task"}; !slices.Equal(got, want) {
+	if want := []string{"read", "write", "edit", "bash", "job", "todo", "execute_perl", "recall", "task"}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
 }
@@ -512,11 +516,11 @@ func TestOfferPages(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(with, &list); err != nil || len(list) != len(ownTools)+3 {
+	if err := json.Unmarshal(with, &list); err != nil || len(list) != len(ownTools)+4 {
 		t.Fatalf("%s: %v", with, err)
 	}
 	for i, required := range []string{"", "page code"} {
-		f := list[len(ownTools)+1+i].Function
+		f := list[len(ownTools)+2+i].Function
 		if indexOf(pageTools, f.Name) < 0 || f.Description == "" || f.Parameters.Type != "object" || f.Parameters.Required == nil || strings.Join(f.Parameters.Required, " ") != required {
 			t.Errorf("%+v", f)
 		}

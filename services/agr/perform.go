@@ -60,7 +60,7 @@ func (t *turn) findTools(calls []call) {
 	list := offered(snapshot, t.kit)
 	for i := range calls {
 		c, known := &calls[i], false
-		if c.tool, known = find(snapshot, list, c.name); !known && !c.recovers && c.failure == nil {
+		if c.tool, known = find(snapshot, t.kit, list, c.name); !known && !c.recovers && c.failure == nil {
 			c.failure = &toolError{code: proto.ToolUnknown, message: fmt.Sprintf("There is no tool '%s'. There are: %s.", c.name, strings.Join(toolNames(list), ", "))}
 		}
 	}
@@ -71,7 +71,10 @@ func (t *turn) performOne(c *call) error {
 	r, err := t.reportCall(*c, func() result {
 		r := t.carryOut(c)
 		envelope := r.envelope()
-		if n = t.loops.count(c, envelope); n == t.loopWarn && n > 0 {
+		if !c.waitsForJob() {
+			n = t.loops.count(c, envelope)
+		}
+		if n == t.loopWarn && n > 0 {
 			envelope = withNote(envelope, fmt.Sprintf("This exact call has now returned the same result %d times.", n))
 		}
 		r.err, r.data = nil, envelope

@@ -135,6 +135,8 @@ func toolCode(err error) string {
 		return proto.ToolTimeout
 	case errors.Is(err, proto.ErrDenied):
 		return proto.ToolDenied
+	case errors.Is(err, proto.ErrNotFound):
+		return proto.ToolNotFound
 	}
 	return proto.ToolFailed
 }

@@ -183,15 +183,19 @@ var validName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // kit says which tools a turn has besides those of every session and of files.
 type kit struct {
-	todo  bool // configured
-	pages bool // repl listens
+	todo     bool // configured
+	pages    bool // repl listens
+	readOnly bool // only what changes nothing
 }
 
 // offered returns the tools of a session's turn: its own, those of its kit, executors
 // and built-in tools of the catalog, and one for all skills. Files cannot redefine the
 // names of the first two.
 func offered(snapshot *catalog.Snapshot, k kit) []tool {
-	list := slices.Clone(ownTools)
+	if k.readOnly {
+		return readOnly(snapshot)
+	}
+	list := append(slices.Clone(ownTools), jobTool)
 	if k.todo {
 		list = append(list, todoTool)
 	}
@@ -215,13 +219,24 @@ func offered(snapshot *catalog.Snapshot, k kit) []tool {
 	return list
 }
 
+// readOnly returns the tools of a turn that may not change anything.
+func readOnly(snapshot *catalog.Snapshot) []tool {
+	list := []tool{ownTools[indexOf(ownTools, readTool)], jobOutputTool}
+	for _, t := range snapshot.Builtins() {
+		if t.Builtin == catalog.Recall && indexOf(list, t.FunctionName()) < 0 {
+			list = append(list, fileTool(t))
+		}
+	}
+	return list
+}
+
 // find returns the tool of a call: one that is offered, or one of the catalog with a
 // name that is not offered.
-func find(snapshot *catalog.Snapshot, list []tool, name string) (tool, bool) {
+func find(snapshot *catalog.Snapshot, k kit, list []tool, name string) (tool, bool) {
 	if i := indexOf(list, name); i >= 0 {
 		return list[i], true
 	}
-	if file, ok := snapshot.Function(name); ok {
+	if file, ok := snapshot.Function(name); ok && !k.readOnly {
 		return fileTool(file), true
 	}
 	return tool{}, false
