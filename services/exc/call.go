@@ -47,7 +47,7 @@ func (s *Service) call(ctx context.Context, req proto.Call, out *rpc.Out) (proto
 			return callResult(s.carryOut(ctx, req, c))
 		},
 		settle: func(ctx context.Context, begun calls.Call) (proto.CallResult, bool, error) {
-			reply, settled, err := s.settle(ctx, req, begun)
+			reply, settled, err := s.settle(ctx, req, begun, c)
 			if !settled {
 				return proto.CallResult{}, false, err
 			}
@@ -97,7 +97,10 @@ func (s *Service) carryOut(ctx context.Context, req proto.Call, c *turnCall) (re
 // settle decides a call that has begun, and whose end is not recorded. A change of a
 // file was made if the file has the planned content, and is made now if the file is
 // as it was.
-func (s *Service) settle(ctx context.Context, req proto.Call, begun calls.Call) (r reply, settled bool, err error) {
+func (s *Service) settle(ctx context.Context, req proto.Call, begun calls.Call, call *turnCall) (r reply, settled bool, err error) {
+	if begun.Job != "" {
+		return s.recoverJob(ctx, req, begun.Job, call)
+	}
 	if begun.After == "" { // a command, which ended with the exc before this one
 		return reply{}, true, interrupted
 	}
@@ -145,11 +148,14 @@ type bashData struct {
 	Truncated bool   `json:"truncated,omitzero"` // the middle of an output was left out
 	// Interrupted says that the command was ended with the turn, or with exc.
 	Interrupted bool `json:"interrupted,omitzero"`
+	// Job is the job that goes on in the background, with Running until it has ended.
+	Job     string `json:"job,omitzero"`
+	Running bool   `json:"running,omitzero"`
 }
 
 // bash carries out a call of bash, {command}.
 func (s *Service) bash(ctx context.Context, req proto.Call, call *turnCall) (reply, error) {
-	command, err := commandOf(req.Input)
+	in, err := bashInputOf(req.Input)
 	if err != nil {
 		return reply{}, err
 	}
@@ -161,7 +167,10 @@ func (s *Service) bash(ctx context.Context, req proto.Call, call *turnCall) (rep
 	if err != nil {
 		return reply{}, err
 	}
-	cmd := s.command(c, shell, "-c", command)
+	if req.SessionID != "" {
+		return s.bashJob(ctx, req, in, c, dir, call)
+	}
+	cmd := s.command(c, shell, "-c", in.Command)
 	if cmd.Path, err = c.locate(shell); err != nil {
 		return reply{}, noShell(err)
 	}
@@ -171,7 +180,7 @@ func (s *Service) bash(ctx context.Context, req proto.Call, call *turnCall) (rep
 		cmd.Output.Max = min(req.OutputBytes, run.PacketRoom)
 	}
 	cmd.Output.Tap = call.tap
-	b, err := s.sandboxFor(ctx, req.Sandbox, req.Network, c.root, cmd)
+	b, err := s.sandboxFor(ctx, req.Sandbox, req.Network, c.root, cmd, "")
 	if err != nil {
 		return reply{}, err
 	}
@@ -194,22 +203,33 @@ func (s *Service) bash(ctx context.Context, req proto.Call, call *turnCall) (rep
 		return reply{}, &files.Error{Code: codeExec, Message: r.Failure(shell)}
 	}
 	v := s.result(r, shell)
-	data := bashData{v.Stdout, v.Stderr, v.ExitCode, v.TimedOut, v.Truncated, v.Interrupted}
+	data := bashData{Stdout: v.Stdout, Stderr: v.Stderr, ExitCode: v.ExitCode, TimedOut: v.TimedOut, Truncated: v.Truncated, Interrupted: v.Interrupted}
 	return reply{files.Reply{Data: data}, b.report(r)}, nil
 }
 
-// commandOf reads the input of bash.
-func commandOf(input []byte) (string, error) {
-	var in struct {
-		Command string `json:"command"`
-	}
+// bashInput is the input of bash. Without a session only Command counts.
+type bashInput struct {
+	Command    string `json:"command"`
+	TimeoutS   *int   `json:"timeout_s,omitzero"`
+	Background bool   `json:"background,omitzero"`
+	Wake       bool   `json:"wake,omitzero"`
+}
+
+// timeoutMax is the longest timeout_s of bash, in seconds.
+const timeoutMax = 86400
+
+// bashInputOf reads the input of bash.
+func bashInputOf(input []byte) (in bashInput, err error) {
 	if err := files.Decode(input, &in); err != nil {
-		return "", err
+		return in, err
 	}
 	if strings.ContainsRune(in.Command, 0) {
-		return "", &files.Error{Code: files.InvalidInput, Message: "The command holds a NUL character."}
+		return in, &files.Error{Code: files.InvalidInput, Message: "The command holds a NUL character."}
 	}
-	return in.Command, nil
+	if in.TimeoutS != nil && (*in.TimeoutS < 0 || *in.TimeoutS > timeoutMax) {
+		return in, &files.Error{Code: files.InvalidInput, Message: fmt.Sprintf("timeout_s is %d: use 0 (no limit) to %d seconds.", *in.TimeoutS, timeoutMax)}
+	}
+	return in, nil
 }
 
 // noShell is the error of a shell that cannot be started.

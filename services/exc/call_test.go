@@ -349,15 +349,18 @@ func TestBashSlowCaller(t *testing.T) {
 	}
 }
 
-func FuzzCommandOf(f *testing.F) {
-	for _, seed := range []string{`{"command":"ls"}`, `{"command":""}`, `{}`, `[]`, ``, `{"command":5}`, `{"command":"\u0000"}`, `{"_malformed":""}`, "{\"command\":\"\xff\"}"} {
+func FuzzBashInput(f *testing.F) {
+	for _, seed := range []string{`{"command":"ls"}`, `{"command":""}`, `{}`, `[]`, ``, `{"command":5}`, `{"command":"\u0000"}`, `{"_malformed":""}`, "{\"command\":\"\xff\"}", `{"command":"ls","timeout_s":5,"background":true,"wake":true}`, `{"command":"ls","timeout_s":-1}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {
-		command, err := commandOf(input)
+		got, err := bashInputOf(input)
 		e, ok := errors.AsType[*files.Error](err)
-		if err != nil && (!ok || e.Code != files.InvalidInput || command != "") || strings.ContainsRune(command, 0) {
-			t.Errorf("%q: got %q, %v", input, command, err)
+		if err != nil && (!ok || e.Code != files.InvalidInput) {
+			t.Errorf("%q: %v", input, err)
+		}
+		if err == nil && (strings.ContainsRune(got.Command, 0) || got.TimeoutS != nil && (*got.TimeoutS < 0 || *got.TimeoutS > timeoutMax)) {
+			t.Errorf("%q: got %+v", input, got)
 		}
 		if ok && !json.Valid(failure(e)) {
 			t.Errorf("%q: the envelope is %s", input, failure(e))

@@ -56,10 +56,11 @@ type Service struct {
 	host          *host
 	outputs       *run.Files // of commands, where they are too long for a result
 	jobs          *jobs.Jobs
-	undo          *undo.Store   // nil: switched off
-	sessionLimit  time.Duration // after which a command of a session goes to the background; 0: none
-	helpers       helpers       // for read, write and edit in the sandbox
-	reviews       chan struct{} // a token for each running review
+	undo          *undo.Store     // nil: switched off
+	draining      <-chan struct{} // closed when exc begins to stop; nil: it does not serve
+	sessionLimit  time.Duration   // after which a command of a session goes to the background; 0: none
+	helpers       helpers         // for read, write and edit in the sandbox
+	reviews       chan struct{}   // a token for each running review
 	journal       *calls.Journal
 	turns         turns
 	at            func(step string) // what a test does between the steps of a call with a key
@@ -113,6 +114,7 @@ func newIn(parent string, cfg config.Exc, cat *catalog.Catalog, log *slog.Logger
 		reviews: make(chan struct{}, reviewsMax), at: func(string) {},
 	}
 	s.host.private = []string{data}
+	s.sessionLimit = time.Duration(cfg.SessionTimeout * float64(time.Second))
 	s.turns = turns{orphanTimeout: cfg.OrphanTimeout.Value(), running: map[*turnCall]bool{}, keys: map[string]*turnCall{}, stopped: map[turnID]time.Time{}}
 	if s.journal, err = calls.Open(filepath.Join(data, "calls"), log); err != nil {
 		space.close()
@@ -123,6 +125,7 @@ func newIn(parent string, cfg config.Exc, cat *catalog.Catalog, log *slog.Logger
 		return nil, errors.Join(err, s.journal.Close())
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.finishJobs()
 	if asRoot() {
 		log.Warn(rootWarning)
 	}
@@ -148,6 +151,7 @@ func (s *Service) Register(r *rpc.Server) {
 	rpc.Handle(r, proto.ExcValidate, s.validate)
 	rpc.Handle(r, proto.ExcCapabilities, s.capabilities)
 	rpc.HandleEvents(r, proto.ExcCall, s.call)
+	s.draining = r.Draining()
 	rpc.Handle(r, proto.ExcStopTurn, s.stopTurn)
 	r.KeepWhile(s.turns.busy)
 	s.jobs.Register(r)

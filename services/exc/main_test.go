@@ -75,6 +75,7 @@ type service struct {
 	*Service
 	dir string // a directory of the test's own, with tools/ in it
 	log *zinotest.Buffer
+	cfg config.Exc
 }
 
 // markEnv marks the processes of executed code.
@@ -145,11 +146,38 @@ func newService(t testing.TB, change func(*config.Exc), files map[string]string)
 	if change != nil {
 		change(&cfg)
 	}
-	s, err := newIn(dir, cfg, cat, log)
+	s := &service{dir: dir, log: lines, cfg: cfg}
+	s.open(t, cat)
+	return s
+}
+
+// open opens the service. When the test ends its jobs end, then it closes.
+func (s *service) open(t testing.TB, cat *catalog.Catalog) {
+	t.Helper()
+	opened, err := newIn(s.dir, s.cfg, cat, s.log.Logger())
 	zinotest.Must(t, err)
 	lifeline, end, err := os.Pipe()
 	zinotest.Must(t, err)
-	s.EndWith(lifeline)
-	t.Cleanup(func() { end.Close(); s.Close(); lifeline.Close() })
-	return &service{s, dir, lines}
+	opened.EndWith(lifeline)
+	t.Cleanup(func() {
+		end.Close()
+		for _, job := range opened.jobs.All() {
+			if opened.ctx.Err() == nil {
+				zinotest.Receive(t, "the end of a job", job.Done())
+			}
+		}
+		opened.Close()
+		lifeline.Close()
+	})
+	s.Service = opened
+}
+
+// restart closes the service and opens another one in its place.
+func (s *service) restart(t testing.TB) *service {
+	t.Helper()
+	cat := s.catalog
+	zinotest.Must(t, s.Close())
+	next := &service{dir: s.dir, log: s.log, cfg: s.cfg}
+	next.open(t, cat)
+	return next
 }

@@ -92,6 +92,7 @@ func carry[T any](ctx context.Context, s *Service, c *turnCall, do steps[T]) (re
 	}
 	result, err = do.run(ctx)
 	if !s.finish(c) || c.key == "" || err != nil {
+		c.recorded()
 		return result, err
 	}
 	s.at("done")
@@ -103,6 +104,9 @@ func carry[T any](ctx context.Context, s *Service, c *turnCall, do steps[T]) (re
 		s.log.Warn("the result of a call was not recorded: a repeat of it counts as interrupted", "key", c.key, "error", err)
 	}
 	s.at("recorded")
+	if err == nil {
+		c.recorded()
+	}
 	return result, nil
 }
 

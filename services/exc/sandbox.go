@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"zino/pkg/durable"
 	"zino/pkg/environ"
 	"zino/proto"
 	"zino/services/exc/cgroup"
@@ -27,6 +29,7 @@ type Sandbox struct {
 	group     *cgroup.Group
 	plan      *sandbox.Plan // nil: at the levels off and unit
 	tmp       string        // the run's own directory; empty: not needed
+	job       string        // the job's directory, which outlives this process; empty: no job
 
 	protected  *sandbox.Protected
 	violations []sandbox.Violation
@@ -64,8 +67,9 @@ func asResult(err error) error {
 }
 
 // sandboxFor confines cmd as a request asks. Below root the command may work;
-// without one, where the service was started.
-func (s *Service) sandboxFor(ctx context.Context, level proto.Level, network *bool, root string, cmd *run.Cmd) (*Sandbox, error) {
+// without one, where the service was started. job is the directory of the job that
+// runs it; empty: none.
+func (s *Service) sandboxFor(ctx context.Context, level proto.Level, network *bool, root string, cmd *run.Cmd, job string) (*Sandbox, error) {
 	level, allowed, err := s.host.settle(level, network)
 	if err != nil {
 		return nil, err
@@ -75,13 +79,13 @@ func (s *Service) sandboxFor(ctx context.Context, level proto.Level, network *bo
 			return nil, &refusal{level, err}
 		}
 	}
-	return s.newSandbox(ctx, level, allowed, root, cmd)
+	return s.newSandbox(ctx, level, allowed, root, cmd, job)
 }
 
 // newSandbox confines cmd at a level to a root, or to a directory of its own if
 // that is empty. The error is a *refusal if that is not possible.
-func (s *Service) newSandbox(ctx context.Context, level proto.Level, network bool, root string, cmd *run.Cmd) (*Sandbox, error) {
-	b := &Sandbox{s: s, level: level, network: network, means: []string{}}
+func (s *Service) newSandbox(ctx context.Context, level proto.Level, network bool, root string, cmd *run.Cmd, job string) (*Sandbox, error) {
+	b := &Sandbox{s: s, level: level, network: network, means: []string{}, job: job}
 	if level == proto.LevelUnit {
 		b.network, b.means = false, []string{"unit"}
 		cmd.Unit, cmd.UnitLimits = s.host.unit, s.host.limits.Names()
@@ -96,8 +100,10 @@ func (s *Service) newSandbox(ctx context.Context, level proto.Level, network boo
 			return nil, err
 		}
 	}
-	b.unlimited = s.host.limits.Names()
-	if s.host.tree != nil {
+	if job == "" { // a job makes its own group
+		b.unlimited = s.host.limits.Names()
+	}
+	if s.host.tree != nil && job == "" {
 		group, err := s.host.tree.New(s.host.limits)
 		if err == nil {
 			b.group, b.unlimited = group, s.host.tree.Unlimited(s.host.limits)
@@ -129,7 +135,7 @@ func (b *Sandbox) confine(ctx context.Context, root string, cmd *run.Cmd) (err e
 	if err := kernel.Unable(); err != nil {
 		return &refusal{b.level, err}
 	}
-	if b.tmp, err = s.files.newDir(); err != nil {
+	if b.tmp, err = b.newDir(); err != nil {
 		return cannotStart(err)
 	}
 	b.means = kernel.Means()
@@ -160,6 +166,15 @@ func (b *Sandbox) confine(ctx context.Context, root string, cmd *run.Cmd) (err e
 	return nil
 }
 
+// newDir makes the run's own directory.
+func (b *Sandbox) newDir() (string, error) {
+	if b.job == "" {
+		return b.s.files.newDir()
+	}
+	dir := filepath.Join(b.job, tmpName)
+	return dir, os.MkdirAll(dir, durable.DirMode)
+}
+
 // plan is what a program may do at a level, without limits, a directory of its own
 // and protected paths. It may read the system, itself, the outputs of earlier
 // commands, and how to find hosts. The error is a *refusal.
@@ -168,7 +183,7 @@ func (s *Service) plan(kernel sandbox.Kernel, level proto.Level, network bool, r
 		Root: root, Writable: level != proto.LevelReadOnly && root != "", Dir: root, Network: network,
 		Namespaces: kernel.NoNamespaces == nil, Landlock: kernel.Landlock,
 	}
-	read := append(s.host.readable(program, path), s.outputs.Dirs()...)
+	read := append(s.host.readable(program, path), append(s.outputs.Dirs(), s.jobs.Outputs()...)...)
 	if file, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil && network {
 		read = append(read, file)
 	}

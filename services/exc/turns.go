@@ -54,6 +54,7 @@ type turnCall struct {
 	lives map[*run.Live]bool // of callers that want the output
 	start *start             // nil: it has changed nothing
 	over  bool               // it may not start any more
+	later func()             // what is left to do when the result is recorded; nil: nothing
 }
 
 // start is what is known of a call right before it changes anything.
@@ -145,6 +146,22 @@ func (s *Service) finish(c *turnCall) bool {
 // cannot be written or read.
 func notRecorded(err error) *files.Error {
 	return &files.Error{Code: proto.ToolNotRecorded, Message: "The call was not started, because it cannot be recorded: " + err.Error() + ". Free some disk space or correct the directory, then try again."}
+}
+
+// after has f called when the result is recorded, or needs no record.
+func (c *turnCall) after(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.later = f
+}
+
+// recorded does what is left to do when the result is recorded.
+func (c *turnCall) recorded() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.later != nil {
+		c.later()
+	}
 }
 
 // tap shows output to the callers that want it.

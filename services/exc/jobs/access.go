@@ -240,17 +240,52 @@ func kept(stored *int64, total int64) int64 {
 	return *stored
 }
 
+// Begun is when the job was started.
+func (job *Job) Begun() time.Time { return timeOf(job.rec.Started) }
+
+// Shown has the next job_output begin behind the output so far.
+func (job *Job) Shown() {
+	job.mu.Lock()
+	defer job.mu.Unlock()
+	job.read = place{job.state.StdoutBytes, job.state.StderrBytes}
+}
+
+// tapMax is how much output is shown at a time: of more that has come, the newest.
+const tapMax = 32 << 10
+
+// Tap returns a function that passes what is new of the output to tap. It is not
+// safe for concurrent use.
+func (job *Job) Tap(tap func(stream string, p []byte)) (show func()) {
+	var at place
+	buf := make([]byte, tapMax)
+	return func() {
+		out, errs, close, err := job.streams()
+		if err != nil {
+			return // the result says why
+		}
+		defer close()
+		for _, s := range []struct {
+			name string
+			run.Stored
+			at *int64
+		}{{"stdout", out, &at.stdout}, {"stderr", errs, &at.stderr}} {
+			*s.at = max(*s.at, s.Kept-tapMax)
+			if n, _, err := s.Read(buf[:min(tapMax, s.Kept-*s.at)], *s.at); err == nil && n > 0 {
+				tap(s.name, buf[:n])
+			}
+			*s.at = s.Kept
+		}
+	}
+}
+
 // Texts are the outputs so far, each of up to limit bytes, and truncated if the
-// middle of one was left out. The next job_output begins behind them.
+// middle of one was left out.
 func (job *Job) Texts(limit int) (stdout, stderr string, truncated bool, err error) {
 	out, errs, close, err := job.streams()
 	if err != nil {
 		return "", "", false, err
 	}
 	defer close()
-	job.mu.Lock()
-	job.read = place{out.Total, errs.Total}
-	job.mu.Unlock()
 	return run.StoredTexts(limit, out, errs)
 }
 

@@ -172,6 +172,12 @@ func (j *Jobs) list(session string) (list []*Job) {
 	return list
 }
 
+// All are all jobs, the oldest first.
+func (j *Jobs) All() []*Job { return j.list("") }
+
+// Units reports whether each job has a unit of the host.
+func (j *Jobs) Units() bool { return j.cfg.Socket != "" }
+
 // Running reports whether a job has not ended.
 func (j *Jobs) Running() bool {
 	return slices.ContainsFunc(j.list(""), func(job *Job) bool { return !job.Ended() })
