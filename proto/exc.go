@@ -37,7 +37,12 @@ var (
 //   - read {path}: returns the file's text, up to 51200 bytes of it
 //   - write {path, content}: creates the file, or replaces its content
 //   - edit {path, old, new, expected_replacements = 1}: replaces a text
-//   - bash {command}: runs it with sh -c, without input
+//   - bash {command, timeout_s, background, wake}: runs it with sh -c, without input.
+//     Of a session it is a job (ExcJobs). After timeout_s, 0 to 86400 seconds, or else
+//     [exc] session_timeout, it goes on in the background, and the data has its job
+//     and running; 0 is no limit. With background it does so within a second. An [exc]
+//     timeout other than the default kills it instead, and timeout_s may only lower
+//     it. wake has its end start a turn.
 //
 // A relative path is relative to the root.
 type Call struct {

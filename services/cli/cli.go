@@ -21,6 +21,7 @@ import (
 	"zino/services/cli/completion"
 	"zino/services/cli/connect"
 	"zino/services/cli/doctor"
+	"zino/services/cli/jobs"
 	"zino/services/cli/memory"
 	"zino/services/cli/render"
 	"zino/services/cli/repl"
@@ -104,7 +105,7 @@ func newCommand(env *command.Env) *cobra.Command {
 		commands  []*cobra.Command
 	}{
 		{"everyday", "Everyday:", []*cobra.Command{chat.New(env), newExec(env), short(chat.NewResume(env)), newModels(env), newUsage(env), doctor.New(env)}},
-		{"turns", "Turns:", []*cobra.Command{newPs(env), newAttach(env), newSay(env), newStop(env)}},
+		{"turns", "Turns:", []*cobra.Command{newPs(env), newAttach(env), newSay(env), newStop(env), jobs.New(env)}},
 		{"sessions", "Sessions:", []*cobra.Command{sessions.New(env, chat.NewResume(env)), newHandoff(env), newContext(env)}},
 		{"memory", "Memory:", []*cobra.Command{memory.New(env), newChannels(env)}},
 		{"pages", "Live pages:", []*cobra.Command{repl.New(env), repl.NewPages(env), repl.NewEval(env)}},

@@ -3,9 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -79,27 +77,8 @@ func turnRows(list []turn.Info) [][]string {
 			activity += " until " + render.LocalTime(t.Until)
 		}
 		rows = append(rows, []string{
-			turn.ShortID(t.SessionID), t.Turn, t.State, age(t.Started), step, render.Count(t.InputTokens + t.OutputTokens), cost, render.Dash(activity),
+			turn.ShortID(t.SessionID), t.Turn, t.State, render.Elapsed(t.Started), step, render.Count(t.InputTokens + t.OutputTokens), cost, render.Dash(activity),
 		})
 	}
 	return rows
-}
-
-// age formats the time since an RFC 3339 time in its largest unit.
-func age(since string) string {
-	at, err := time.Parse(time.RFC3339, since)
-	if err != nil {
-		return "-"
-	}
-	const day = 24 * time.Hour
-	switch age := max(0, time.Since(at)); {
-	case age < time.Minute:
-		return fmt.Sprintf("%ds", age/time.Second)
-	case age < time.Hour:
-		return fmt.Sprintf("%dm", age/time.Minute)
-	case age < day:
-		return fmt.Sprintf("%dh", age/time.Hour)
-	default:
-		return fmt.Sprintf("%dd", age/day)
-	}
 }

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// defaultTimeout is [exec] timeout, in seconds, where it is not set. Commands of
+	// defaultTimeout is [exc] timeout, in seconds, where it is not set. Commands of
 	// sessions have it as a limit only if it was changed: else they go to the
 	// background.
 	defaultTimeout = 30
@@ -70,7 +70,7 @@ func (s *Service) startJob(ctx context.Context, req proto.Call, in bashInput, b 
 	}
 	job, err := s.jobs.Start(ctx, jobs.Spec{
 		Record: jobs.Record{
-			ID: id, Session: req.SessionID, Turn: req.Turn, Key: req.Key, Command: in.Command, Root: dir, Sandbox: b.level, Network: b.network,
+			ID: id, Session: call.session, Turn: call.turn, Key: call.key, Command: in.Command, Root: dir, Sandbox: b.level, Network: b.network,
 			Means: b.means, Unlimited: b.unlimited, Wake: in.Wake,
 		},
 		Cmd: cmd, Memory: s.host.limits.Memory, Tasks: s.host.limits.Tasks, CPU: s.host.limits.CPU,

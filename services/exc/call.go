@@ -167,7 +167,7 @@ func (s *Service) bash(ctx context.Context, req proto.Call, call *turnCall) (rep
 	if err != nil {
 		return reply{}, err
 	}
-	if req.SessionID != "" {
+	if call.session != "" {
 		return s.bashJob(ctx, req, in, c, dir, call)
 	}
 	cmd := s.command(c, shell, "-c", in.Command)

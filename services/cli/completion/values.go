@@ -72,6 +72,10 @@ func (c *completer) arguments(cmd *cobra.Command) cobra.CompletionFunc {
 	switch strings.TrimPrefix(cmd.CommandPath(), "zino ") {
 	case "sessions show", "sessions resume", "resume", "sessions export", "sessions fork":
 		return first(c.sessions)
+	case "jobs output", "jobs keep":
+		return first(c.jobs)
+	case "jobs stop":
+		return c.jobs
 	case "attach", "say", "stop":
 		return first(c.openTurns)
 	case "sessions rm":
@@ -261,4 +265,19 @@ func (c *completer) connected(ctx context.Context) []proto.Page {
 		}
 	}
 	return nil
+}
+
+// jobs completes the id of a job, with its command as description.
+func (c *completer) jobs(cmd *cobra.Command, given []string, word string) (ids []string, _ cobra.ShellCompDirective) {
+	const width = 40 // cells of the command
+	c.ask(cmd.Context(), func(ctx context.Context, d *connect.Daemon) error {
+		list, err := connect.Forward(ctx, d, "exc", proto.ExcJobs, proto.ListJobs{})
+		for _, j := range list.Jobs {
+			if strings.HasPrefix(j.ID, word) && !slices.Contains(given, j.ID) {
+				ids = append(ids, cobra.CompletionWithDesc(j.ID, render.Cut(render.Line(j.Command), width)))
+			}
+		}
+		return err
+	})
+	return ids, cobra.ShellCompDirectiveNoFileComp
 }

@@ -158,6 +158,25 @@ func Age(s string) string {
 	return at.Local().Format(time.DateOnly)
 }
 
+// Elapsed formats the time since an RFC 3339 time in its largest unit.
+func Elapsed(since string) string {
+	at, err := time.Parse(time.RFC3339, since)
+	if err != nil {
+		return "-"
+	}
+	const day = 24 * time.Hour
+	switch age := max(0, time.Since(at)); {
+	case age < time.Minute:
+		return fmt.Sprintf("%ds", age/time.Second)
+	case age < time.Hour:
+		return fmt.Sprintf("%dm", age/time.Minute)
+	case age < day:
+		return fmt.Sprintf("%dh", age/time.Hour)
+	default:
+		return fmt.Sprintf("%dd", age/day)
+	}
+}
+
 // Home abbreviates the home directory in a path to ~.
 func Home(path string) string {
 	home, err := os.UserHomeDir()
