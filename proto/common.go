@@ -164,4 +164,5 @@ const (
 	NoticeResumed  = "resumed"  // a turn goes on whose run was lost
 	NoticeStorage  = "storage"  // the turn waits until its events can be stored
 	NoticeLoop     = "loop"     // the model repeats a call
+	NoticeUndo     = "undo"     // undo does not cover the file changes of commands
 )

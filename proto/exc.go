@@ -16,7 +16,8 @@ var (
 	// ExcCall carries out a call of one of the tools read, write, edit and bash.
 	// Every failure is a result: an unknown tool, malformed input, a missing file.
 	// Packets of type tool_output come before the answer if the request has
-	// events: true. Calls that change the same file follow each other.
+	// events: true, and one of type notice in a turn whose file changes undo does not
+	// cover. Calls that change the same file follow each other.
 	//
 	// A call or execute with a key is carried out once, also if it is repeated after
 	// a crash of the caller or of exc: the same key while it runs attaches to it, and
@@ -111,6 +112,9 @@ type CallResult struct {
 	// Recovered is true if the result was recorded, or concluded, after an earlier
 	// request with the key.
 	Recovered bool `json:"recovered,omitzero"`
+	// Undo is why undo does not cover the file changes; absent if it does. It is
+	// "too_large" for write and edit of a file of more than 64 MiB, else a text.
+	Undo string `json:"undo,omitzero"`
 }
 
 // Execute is code to run.
@@ -173,6 +177,9 @@ type Result struct {
 	// Recovered is true if the result was recorded, or concluded, after an earlier
 	// request with the key.
 	Recovered bool `json:"recovered,omitzero"`
+	// Undo is why undo does not cover the file changes; absent if it does. It is
+	// "too_large" for write and edit of a file of more than 64 MiB, else a text.
+	Undo string `json:"undo,omitzero"`
 }
 
 // Confinement is how code was run, and what it consumed, as far as the host

@@ -46,4 +46,5 @@ var Changelog = [...]string{
 	"41 2026-11-22  undo, redo and diff of the daemon; the events undo of a session log are messages of the user in get_messages; redo of the event",
 	"42 2026-11-22  calls of run: calls of an earlier attempt; recovered and synthetic of the tool_finished event",
 	"43 2026-11-22  tool job; code not_found of tool results",
+	"44 2026-11-22  undo of the results of call and execute, notice undo: file changes that undo does not cover",
 }

@@ -14,6 +14,7 @@ import (
 	"zino/services/exc/calls"
 	"zino/services/exc/files"
 	"zino/services/exc/run"
+	"zino/services/exc/undo"
 )
 
 // Codes of errors beside those of package files.
@@ -34,6 +35,7 @@ func (s *Service) call(ctx context.Context, req proto.Call, out *rpc.Out) (proto
 	if err != nil {
 		return proto.CallResult{}, err
 	}
+	c.tool = req.Tool
 	if c.key != "" {
 		req.Input = bytes.Clone(req.Input) // the call outlives the request
 	}
@@ -42,7 +44,7 @@ func (s *Service) call(ctx context.Context, req proto.Call, out *rpc.Out) (proto
 		live = run.NewLive(func(o proto.ToolOutput) error { return out.Event(proto.TypeToolOutput, o) })
 		defer live.Stop()
 	}
-	return once(ctx, s, c, live, steps[proto.CallResult]{
+	result, err := once(ctx, s, c, live, steps[proto.CallResult]{
 		run: func(ctx context.Context) (proto.CallResult, error) {
 			return callResult(s.carryOut(ctx, req, c))
 		},
@@ -54,9 +56,14 @@ func (s *Service) call(ctx context.Context, req proto.Call, out *rpc.Out) (proto
 			result, err := callResult(reply, err)
 			return result, true, err
 		},
-		failed: func(e *files.Error) proto.CallResult { return proto.CallResult{Result: failure(e)} },
-		mark:   func(r *proto.CallResult) { r.Recovered = true },
+		failed:    func(e *files.Error) proto.CallResult { return proto.CallResult{Result: failure(e)} },
+		mark:      func(r *proto.CallResult) { r.Recovered = true },
+		uncovered: func(r *proto.CallResult, why string) { r.Undo = why },
 	})
+	if err == nil && req.Events && result.Undo != "" && result.Undo != undo.TooLarge && s.undo.FirstNotice(c.at("")) {
+		err = out.Event(proto.TypeNotice, proto.Notice{Kind: proto.NoticeUndo, Text: result.Undo})
+	}
+	return result, err
 }
 
 // callResult is the result of a call that has ended. Errors that the model can read

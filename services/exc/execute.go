@@ -21,6 +21,7 @@ func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result,
 	if err != nil {
 		return proto.Result{}, err
 	}
+	c.tool = "execute_" + req.Executor
 	failed := func(e *files.Error) proto.Result {
 		r := refused(e.Message)
 		r.Interrupted = e == interrupted
@@ -34,9 +35,10 @@ func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result,
 			}
 			return result, err
 		},
-		settle: func(context.Context, calls.Call) (proto.Result, bool, error) { return failed(interrupted), true, nil }, // it ended with the exc before this one
-		failed: failed,
-		mark:   func(r *proto.Result) { r.Recovered = true },
+		settle:    func(context.Context, calls.Call) (proto.Result, bool, error) { return failed(interrupted), true, nil }, // it ended with the exc before this one
+		failed:    failed,
+		mark:      func(r *proto.Result) { r.Recovered = true },
+		uncovered: func(r *proto.Result, why string) { r.Undo = why },
 	})
 }
 

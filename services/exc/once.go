@@ -21,6 +21,8 @@ type steps[T any] struct {
 	failed func(*files.Error) T
 	// mark makes a result a recovered one.
 	mark func(*T)
+	// uncovered says in a result why undo does not cover its changes.
+	uncovered func(*T, string)
 }
 
 // interrupted is the error of a call that may have run, and whose result is lost.
@@ -91,6 +93,9 @@ func carry[T any](ctx context.Context, s *Service, c *turnCall, do steps[T]) (re
 		return result, err
 	}
 	result, err = do.run(ctx)
+	if why := s.captureAfter(ctx, c); why != "" {
+		do.uncovered(&result, why)
+	}
 	if !s.finish(c) || c.key == "" || err != nil {
 		c.recorded()
 		return result, err

@@ -50,11 +50,12 @@ type turnCall struct {
 	callers int // that wait for it; guarded by turns.mu
 	orphan  *time.Timer
 
-	mu    sync.Mutex
-	lives map[*run.Live]bool // of callers that want the output
-	start *start             // nil: it has changed nothing
-	over  bool               // it may not start any more
-	later func()             // what is left to do when the result is recorded; nil: nothing
+	mu      sync.Mutex
+	lives   map[*run.Live]bool // of callers that want the output
+	start   *start             // nil: it has changed nothing
+	capture                    // of its file changes
+	over    bool               // it may not start any more
+	later   func()             // what is left to do when the result is recorded; nil: nothing
 }
 
 // start is what is known of a call right before it changes anything.
@@ -118,6 +119,7 @@ func (s *Service) begin(ctx context.Context, c *turnCall, st start) error {
 	if ctx.Err() != nil || c.over {
 		return context.Canceled
 	}
+	s.captureBefore(ctx, c, st)
 	if c.key != "" {
 		call := calls.Call{Key: c.key, Sum: c.sum, Job: st.job}
 		if st.plan != nil {

@@ -63,3 +63,65 @@ func (s *Service) removeUndo(_ context.Context, req proto.UndoRemove) (proto.Emp
 	}
 	return proto.Empty{}, s.undo.Remove(req.SessionID)
 }
+
+// capture is what is known of the files before a call changes them.
+type capture struct {
+	tool string
+	root string
+	snap *undo.Snapshot // before a command
+	file *undo.File     // before write and edit
+	why  string         // why nothing is known
+}
+
+// at says where a call makes changes.
+func (c *turnCall) at(root string) undo.At {
+	return undo.At{Root: root, Session: c.session, Turn: c.turn}
+}
+
+// captureBefore keeps what undo needs of the state before a call. Commands at the
+// levels read-only and unit change no files that this process can read.
+func (s *Service) captureBefore(ctx context.Context, c *turnCall, st start) {
+	had := capture{tool: c.tool, root: st.root}
+	var err error
+	switch {
+	case st.plan != nil:
+		had.file, err = await(ctx, s.limit, func(context.Context) (*undo.File, error) {
+			return s.undo.BeforeFile(c.at(st.root), st.plan.Path, st.plan.Before), nil
+		})
+	case st.level != proto.LevelReadOnly && st.level != proto.LevelUnit:
+		had.snap, err = await(ctx, s.limit, func(ctx context.Context) (*undo.Snapshot, error) {
+			return s.undo.Before(ctx, c.at(st.root)), nil
+		})
+	}
+	if err != nil {
+		had.why = notCaptured(err)
+	}
+	c.capture = had
+}
+
+// captureAfter records what a call has changed, also one that was cancelled. It
+// returns why undo does not cover the changes, or "".
+func (s *Service) captureAfter(ctx context.Context, c *turnCall) string {
+	c.mu.Lock()
+	st, had := c.start, c.capture
+	c.mu.Unlock()
+	if st == nil || had.why != "" {
+		return had.why
+	}
+	by := undo.By{Tool: had.tool, Call: c.key}
+	why, err := await(context.WithoutCancel(ctx), s.limit, func(ctx context.Context) (string, error) {
+		switch {
+		case had.file != nil:
+			return had.file.After(by, st.plan.After), nil
+		case had.snap != nil:
+			return s.undo.After(ctx, c.at(had.root), had.snap, by), nil
+		}
+		return "", nil
+	})
+	if err != nil {
+		return notCaptured(err)
+	}
+	return why
+}
+
+func notCaptured(err error) string { return "undo does not cover this change: " + err.Error() }

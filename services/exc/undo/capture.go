@@ -366,13 +366,14 @@ func (f *File) record(by By, sum string) error {
 		}
 	}
 	after, err := f.s.stateOf(root, f.path, FileMax)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the call has failed
+	}
 	if err != nil {
 		return err
 	}
-	if after.SHA256 != sum { // another program has changed it since: undo finds that
-		after.SHA256 = sum
-	}
 	if !f.before.same(after) {
+		after.SHA256 = sum // if another program has changed it since, undo refuses
 		add(f.path, f.before, after)
 	}
 	return f.s.append(f.at, changes)

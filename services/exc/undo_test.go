@@ -1,0 +1,136 @@
+package exc
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"zino/pkg/config"
+	"zino/pkg/rpc"
+	"zino/pkg/zinotest"
+	"zino/pkg/zinotest/rpctest"
+	"zino/proto"
+)
+
+// undoEnv is a service that records file changes, and a root.
+type undoEnv struct {
+	*service
+	client *rpc.Client
+	root   string
+	calls  int
+}
+
+func newUndoEnv(t *testing.T, change ...func(*config.Undo)) *undoEnv {
+	t.Helper()
+	e := &undoEnv{service: newService(t, nil, tools)}
+	cfg := config.Default().Undo
+	for _, c := range change {
+		c(&cfg)
+	}
+	zinotest.Must(t, e.OpenUndo(cfg))
+	root, err := filepath.EvalSymlinks(zinotest.Dir(t))
+	zinotest.Must(t, err)
+	e.root = root
+	socket := filepath.Join(zinotest.Dir(t), "exc")
+	rpctest.New(t, "exc", socket, e.Register)
+	e.client = rpctest.Client(t, "exc", socket)
+	return e
+}
+
+// tool calls a tool in a turn, and returns its result and the notices.
+func (e *undoEnv) tool(t *testing.T, turn string, level proto.Level, name string, input map[string]any) (proto.CallResult, []string) {
+	t.Helper()
+	b, err := json.Marshal(input)
+	zinotest.Must(t, err)
+	e.calls++
+	var notices []string
+	reply, err := rpc.CallEvents(t.Context(), e.client, proto.ExcCall, proto.Call{
+		Tool: name, Input: b, Root: e.root, SessionID: "s", Turn: turn, Key: "s/" + turn + "/1/c" + strings.Repeat("x", e.calls), Sandbox: level, Events: true,
+	}, func(typ string, payload []byte) error {
+		if typ == proto.TypeNotice {
+			var n proto.Notice
+			if err := json.Unmarshal(payload, &n); err != nil {
+				return err
+			}
+			notices = append(notices, n.Kind+": "+n.Text)
+		}
+		return nil
+	})
+	zinotest.Must(t, err)
+	zinotest.Contains(t, "the result of "+name, string(reply.Result), `"ok":true`)
+	return reply, notices
+}
+
+// TestUndoOfCalls takes back what write, edit and commands of a turn have changed.
+func TestUndoOfCalls(t *testing.T) {
+	for _, level := range []proto.Level{proto.LevelOff, proto.LevelWorkspaceWrite} {
+		t.Run(string(level), func(t *testing.T) {
+			e := newUndoEnv(t)
+			if err := e.levelProblem(t.Context(), level); err != nil {
+				t.Skip(err)
+			}
+			zinotest.WriteFiles(t, e.root, map[string]string{"a": "a\n", "b": "b\n", "gone": "gone\n"})
+			for _, call := range []struct {
+				tool  string
+				input map[string]any
+			}{
+				{"write", map[string]any{"path": "new/file", "content": "new\n"}},
+				{"edit", map[string]any{"path": "a", "old": "a", "new": "changed"}},
+				{"bash", map[string]any{"command": "echo more >> b; rm gone"}},
+				{"read", map[string]any{"path": "a"}},
+			} {
+				reply, notices := e.tool(t, "t-1", level, call.tool, call.input)
+				zinotest.Equal(t, "why", reply.Undo, "")
+				zinotest.Equal(t, "notices", len(notices), 0)
+			}
+			diff, err := rpc.Call(t.Context(), e.client, proto.ExcDiff, proto.Undo{SessionID: "s"})
+			zinotest.Must(t, err)
+			zinotest.Contains(t, "the diff", diff.Diff, "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-a\n+changed\n", "deleted file mode", "+++ b/new/file\n")
+			reply, err := rpc.Call(t.Context(), e.client, proto.ExcUndo, proto.Undo{SessionID: "s"})
+			zinotest.Must(t, err)
+			zinotest.Equal(t, "undone", strings.Join(append(reply.Restored, reply.Removed...), " "), "a b gone new/ new/file")
+			zinotest.Equal(t, "files", zinotest.Names(t, e.root), "a b gone")
+			zinotest.Equal(t, "contents", zinotest.Read(t, e.root+"/a")+zinotest.Read(t, e.root+"/b"), "a\nb\n")
+			_, err = rpc.Call(t.Context(), e.client, proto.ExcRedo, proto.Undo{SessionID: "s"})
+			zinotest.Must(t, err)
+			zinotest.Equal(t, "content", zinotest.Read(t, e.root+"/new/file"), "new\n")
+			_, err = rpc.Call(t.Context(), e.client, proto.ExcUndoRemove, proto.UndoRemove{SessionID: "s"})
+			zinotest.Must(t, err)
+			_, err = rpc.Call(t.Context(), e.client, proto.ExcUndo, proto.Undo{SessionID: "s"})
+			zinotest.Error(t, err, proto.ErrNotFound)
+		})
+	}
+}
+
+// TestUndoNotice says once a turn that commands are not covered, and in every result.
+func TestUndoNotice(t *testing.T) {
+	e := newUndoEnv(t, func(c *config.Undo) { c.Files = 2 })
+	zinotest.WriteFiles(t, e.root, map[string]string{"a": "", "b": "", "c": ""})
+	const why = "undo does not cover shell commands here: more than 2 files"
+	for i, turn := range []string{"t-1", "t-1", "t-2", "t-2", "t-2"} {
+		reply, notices := e.tool(t, turn, "", "bash", map[string]any{"command": "echo x > a"})
+		zinotest.Equal(t, "why", reply.Undo, why)
+		want := ""
+		if i == 0 || i == 2 {
+			want = "undo: " + why
+		}
+		zinotest.Equal(t, "notices", strings.Join(notices, ", "), want)
+	}
+	reply, _ := e.tool(t, "t-2", "", "write", map[string]any{"path": "a", "content": "y"})
+	zinotest.Equal(t, "why of write", reply.Undo, "")
+}
+
+// TestUndoOfLargeFile changes a file that is too large to be kept.
+func TestUndoOfLargeFile(t *testing.T) {
+	e := newUndoEnv(t)
+	f, err := os.Create(e.root + "/large")
+	zinotest.Must(t, err)
+	zinotest.Must(t, f.Truncate(64<<20+1))
+	zinotest.Must(t, f.Close())
+	reply, notices := e.tool(t, "t-1", "", "write", map[string]any{"path": "large", "content": "small"})
+	zinotest.Equal(t, "why", reply.Undo, "too_large")
+	zinotest.Equal(t, "notices", len(notices), 0)
+	zinotest.Equal(t, "content", zinotest.Read(t, e.root+"/large"), "small")
+}
