@@ -87,17 +87,27 @@ func (t *turn) callExc(c *call, _ fields) result {
 	return result{data: answer.Result, diff: answer.Diff, confined: answer.Confinement, recovered: answer.Recovered}
 }
 
-// passOutput passes on output of a call of exc.
+// passOutput passes on output and notices of a call of exc.
 func (t *turn) passOutput(c *call, typ string, payload []byte) error {
-	if typ != proto.TypeToolOutput {
+	var packet any
+	var err error
+	switch typ {
+	case proto.TypeToolOutput:
+		var output proto.ToolOutput
+		err = wire.DecodeReply(payload, &output)
+		output.ID = c.id
+		packet = output
+	case proto.TypeNotice:
+		var notice proto.Notice
+		err = wire.DecodeReply(payload, &notice)
+		packet = notice
+	default:
 		return nil
 	}
-	var output proto.ToolOutput
-	if err := wire.DecodeReply(payload, &output); err != nil {
+	if err != nil {
 		return fmt.Errorf("exc answered with a malformed packet: %w", err)
 	}
-	output.ID = c.id
-	return t.report(t.out.Event, typ, output)
+	return t.report(t.out.Event, typ, packet)
 }
 
 // execute runs code in exc.
