@@ -192,6 +192,9 @@ func (s *Service) leaveJob(ctx context.Context, req proto.Call, r *jobRun, timed
 		return reply{}, err
 	}
 	r.Leave()
+	if !r.Ended() {
+		s.captureLate(r.Job, r.checked)
+	}
 	data, err := s.jobData(req, r)
 	if err != nil {
 		return reply{}, err

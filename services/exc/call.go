@@ -54,6 +54,9 @@ func (s *Service) call(ctx context.Context, req proto.Call, out *rpc.Out) (proto
 				return proto.CallResult{}, false, err
 			}
 			result, err := callResult(reply, err)
+			if begun.Job != "" {
+				result.Undo = s.captureJob(ctx, begun.Job)
+			}
 			return result, true, err
 		},
 		failed:    func(e *files.Error) proto.CallResult { return proto.CallResult{Result: failure(e)} },

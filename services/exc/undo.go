@@ -6,6 +6,7 @@ import (
 
 	"zino/pkg/config"
 	"zino/proto"
+	"zino/services/exc/jobs"
 	"zino/services/exc/undo"
 )
 
@@ -23,6 +24,11 @@ func (s *Service) OpenUndo(cfg config.Undo) error {
 	}
 	s.undo = store
 	s.running.Go(func() { store.Run(s.ctx) })
+	for _, job := range s.jobs.All() {
+		if !job.Ended() {
+			s.captureLate(job, job.Done())
+		}
+	}
 	return nil
 }
 
@@ -117,6 +123,42 @@ func (s *Service) captureAfter(ctx context.Context, c *turnCall) string {
 			return s.undo.After(ctx, c.at(had.root), had.snap, by), nil
 		}
 		return "", nil
+	})
+	if err != nil {
+		return notCaptured(err)
+	}
+	return why
+}
+
+// captureJob records what a job has changed that another process has started.
+func (s *Service) captureJob(ctx context.Context, id string) string {
+	job, err := s.jobs.Get(id, "")
+	if err != nil {
+		return ""
+	}
+	return s.captureSince(ctx, job.Record(), false)
+}
+
+// captureLate records what a job changes after the result of its call, when ended is
+// closed.
+func (s *Service) captureLate(job *jobs.Job, ended <-chan struct{}) {
+	s.running.Go(func() {
+		select {
+		case <-ended:
+			s.captureSince(s.ctx, job.Record(), true)
+		case <-s.ctx.Done():
+		}
+	})
+}
+
+// captureSince records what has changed in the root of a job since the last scan.
+func (s *Service) captureSince(ctx context.Context, job jobs.Record, late bool) string {
+	if job.Sandbox == proto.LevelReadOnly || job.Sandbox == proto.LevelUnit {
+		return ""
+	}
+	why, err := await(context.WithoutCancel(ctx), s.limit, func(ctx context.Context) (string, error) {
+		at := undo.At{Root: job.Root, Session: job.Session, Turn: job.Turn}
+		return s.undo.After(ctx, at, nil, undo.By{Tool: toolBash, Call: job.Key, Late: late}), nil
 	})
 	if err != nil {
 		return notCaptured(err)

@@ -134,3 +134,22 @@ func TestUndoOfLargeFile(t *testing.T) {
 	zinotest.Equal(t, "notices", len(notices), 0)
 	zinotest.Equal(t, "content", zinotest.Read(t, e.root+"/large"), "small")
 }
+
+// TestUndoOfJob takes back what a command changed before and after it went to the
+// background.
+func TestUndoOfJob(t *testing.T) {
+	e := newUndoEnv(t)
+	zinotest.WriteFiles(t, e.root, map[string]string{"a": "a", "b": "b"})
+	reply, _ := e.tool(t, "t-1", "", "bash", map[string]any{"command": "echo early > a; while ! [ -e ../go" + filepath.Base(e.root) + " ]; do read x < /dev/null; done; echo late > b", "background": true})
+	zinotest.Contains(t, "the result", string(reply.Result), `"running":true`)
+	file := filepath.Join(filepath.Dir(e.root), "go"+filepath.Base(e.root))
+	zinotest.Write(t, file, "")
+	t.Cleanup(func() { os.Remove(file) })
+	zinotest.Eventually(t, "the late change is recorded", func() bool {
+		diff, err := rpc.Call(t.Context(), e.client, proto.ExcDiff, proto.Undo{SessionID: "s"})
+		return err == nil && len(diff.Files) == 2 && diff.Files[1].Late
+	})
+	_, err := rpc.Call(t.Context(), e.client, proto.ExcUndo, proto.Undo{SessionID: "s"})
+	zinotest.Must(t, err)
+	zinotest.Equal(t, "contents", zinotest.Read(t, e.root+"/a")+zinotest.Read(t, e.root+"/b"), "ab")
+}
