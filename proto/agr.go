@@ -81,6 +81,12 @@ type Run struct {
 	Turn string `json:"turn,omitzero"`
 	// FirstStep is the number of the first inference; absent: 1.
 	FirstStep int `json:"first_step,omitzero"`
+	// Agents is true if the caller starts sub-agents: it carries out the calls of the
+	// checkpoint delegate. It needs a turn.
+	Agents bool `json:"agents,omitzero"`
+	// ReadOnly restricts the tools to read, recall, and job with the action output:
+	// for a sub-agent that no sandbox confines.
+	ReadOnly bool `json:"read_only,omitzero"`
 	// Calls are calls of an earlier attempt without results: agr settles them
 	// before it asks the model. They are the last calls of messages.
 	Calls []OpenCall `json:"calls,omitzero"`

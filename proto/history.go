@@ -47,4 +47,5 @@ var Changelog = [...]string{
 	"42 2026-11-22  calls of run: calls of an earlier attempt; recovered and synthetic of the tool_finished event",
 	"43 2026-11-22  tool job; code not_found of tool results",
 	"44 2026-11-22  undo of the results of call and execute, notice undo: file changes that undo does not cover",
+	"45 2026-11-22  agents and read_only of run; the skill agent of the tool task",
 }

@@ -183,7 +183,7 @@ const (
 	PointCalls    = "calls"    // the inference and the last batch must be stored; then this batch starts
 	PointInfer    = "infer"    // the last batch must be stored; then the next inference starts
 	PointEnd      = "end"      // the answer has no calls; without says the run ends
-	PointDelegate = "delegate" // the caller carries out these calls and sends their results
+	PointDelegate = "delegate" // behind calls: the caller carries out this batch and sends its results
 )
 
 // TypeCheckpoint is the type of the packet with a Checkpoint.

@@ -100,6 +100,7 @@ func TestBrokenFilesAreSkipped(t *testing.T) {
 	tools, skills := dirs(t)
 	write(t, filepath.Join(tools, "bash.json"), `{}`)
 	write(t, filepath.Join(tools, "large.json"), `{}`+strings.Repeat(" ", maxFile))
+	write(t, filepath.Join(skills, "agent.json"), `{}`)
 	write(t, filepath.Join(skills, "broken.json"), "{\n  \"meta\": {,}\n}")
 	write(t, filepath.Join(skills, "good.json"), `{}`)
 	must(t, os.Symlink("nowhere", filepath.Join(skills, "link.json")))
@@ -110,6 +111,7 @@ func TestBrokenFilesAreSkipped(t *testing.T) {
 	}
 	want := []string{
 		tools + "/large.json: is larger than 1048576 bytes (skipped; repair or remove it)",
+		skills + `/agent.json:1:1: the name "agent" is taken by sub-agents (skipped; repair or remove it)`,
 		skills + "/broken.json:2:12: invalid character ',' looking for beginning of object key string (skipped; repair or remove it)",
 		skills + "/link.json: no such file or directory (skipped; repair or remove it)",
 		skills + "/pipe.json: is not a regular file (skipped; repair or remove it)",

@@ -24,6 +24,10 @@ var builtins = []string{Recall, Remember}
 // taskFunction is the function that runs skills.
 const taskFunction = "task"
 
+// AgentSkill is the name by which a model starts a sub-agent, where a skill stands
+// otherwise.
+const AgentSkill = "agent"
+
 // builtinName matches the function names that every provider accepts. It is compiled
 // on first use: that takes 0.2 ms, and every supervisor of exc would pay it.
 var builtinName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`) })
@@ -158,6 +162,9 @@ func members(text []byte) func(yield func(string, int) bool) {
 
 // parseSkill parses a file of skills/.
 func parseSkill(file string, data []byte) (Skill, error) {
+	if stem(file) == AgentSkill {
+		return Skill{}, &fault{0, fmt.Sprintf("the name %q is taken by sub-agents", AgentSkill)}
+	}
 	var f skillFile
 	if err := decode(data, &f); err != nil {
 		return Skill{}, err

@@ -33,6 +33,7 @@ type call struct {
 	failure   *toolError // why a malformed call cannot be carried out
 	block     bool
 	tool      tool // set by perform
+	delegated bool // the caller carries it out, as a sub-agent: set by perform
 	result    proto.Raw
 
 	step     int    // the inference of the turn that asked for it

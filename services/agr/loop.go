@@ -163,6 +163,7 @@ func (s *Service) run(ctx context.Context, req proto.Run, out *rpc.Out) (proto.T
 	}
 	if t.session {
 		t.kit = s.kitOf(ctx)
+		t.kit.agents, t.kit.readOnly = req.Agents && req.Turn != "", req.ReadOnly
 		t.tools = offer(s.cat.Snapshot(), t.kit)
 	}
 	if req.Turn == "" && len(req.Calls) == 0 {
@@ -345,8 +346,15 @@ func (in *inference) respond(e Event) error {
 	if err := in.report(in.out.Packet, proto.TypeToolRequested, proto.ToolRequested{ID: c.id, Name: c.name, Input: c.input}); err != nil {
 		return err
 	}
-	r, err := in.reportCall(c, func() result { return in.carryOutBlock(e) })
-	if err != nil {
+	started := time.Now()
+	if err := in.reportStart(&c); err != nil {
+		return err
+	}
+	r := in.carryOutBlock(e)
+	if err := in.ended(); err != nil {
+		return err
+	}
+	if err := in.reportEnd(&c, r, started); err != nil {
 		return err
 	}
 	response := "\n<" + tag.response + ">\n" + r.plain() + "\n</" + tag.response + ">\n"
@@ -517,22 +525,18 @@ func (t *turn) ended() error {
 	return t.ctx.Err()
 }
 
-// reportCall carries out a call with do, and reports its start and its end. A call
-// that is canceled with the turn has no result.
-func (t *turn) reportCall(c call, do func() result) (result, error) {
+// reportStart reports the start of a call.
+func (t *turn) reportStart(c *call) error {
 	if err := t.ctx.Err(); err != nil {
-		return result{}, err
+		return err
 	}
-	if err := t.report(t.out.Event, proto.TypeToolStarted, proto.ToolStarted{ID: c.id, Name: c.name}); err != nil {
-		return result{}, err
-	}
-	started := time.Now()
-	r := do()
-	if err := t.ended(); err != nil {
-		return result{}, err
-	}
+	return t.report(t.out.Event, proto.TypeToolStarted, proto.ToolStarted{ID: c.id, Name: c.name})
+}
+
+// reportEnd reports the result of a call.
+func (t *turn) reportEnd(c *call, r result, started time.Time) error {
 	envelope := r.envelope()
-	return r, t.report(t.out.Event, proto.TypeToolFinished, proto.ToolFinished{
+	return t.report(t.out.Event, proto.TypeToolFinished, proto.ToolFinished{
 		ID: c.id, Name: c.name, OK: succeeded(envelope), Result: envelope,
 		DurationMS: time.Since(started).Milliseconds(), Diff: r.diff, Confinement: r.confined,
 		Recovered: r.recovered, Synthetic: r.lost,

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"zino/proto"
 )
 
-// perform carries out calls of a session. Successive calls that change nothing run
-// side by side; all others run one after the other, since each may rely on what the
+// perform carries out calls of a session. Successive calls that change nothing, or
+// that start sub-agents, run side by side; all others run one after the other, since each may rely on what the
 // one before changed. Before a batch that may not have been started before, the
 // caller stores what led to it.
 func (t *turn) perform(calls []call) error {
@@ -20,7 +21,7 @@ func (t *turn) perform(calls []call) error {
 	t.findTools(calls)
 	for rest := calls; len(rest) > 0; {
 		n := 1
-		for n < len(rest) && rest[0].tool.reads && rest[n].tool.reads && rest[n].recovers == rest[0].recovers {
+		for n < len(rest) && rest[0].joins(&rest[n]) {
 			n++
 		}
 		batch := rest[:n]
@@ -29,6 +30,12 @@ func (t *turn) perform(calls []call) error {
 			if _, err := t.checkpoint(batch[0].step, proto.PointCalls, batch...); err != nil {
 				return err
 			}
+		}
+		if batch[0].delegated {
+			if err := t.startAgents(batch); err != nil {
+				return err
+			}
+			continue
 		}
 		if len(batch) == 1 {
 			if err := t.performOne(&batch[0]); err != nil {
@@ -54,6 +61,11 @@ func (t *turn) perform(calls []call) error {
 	return nil
 }
 
+// joins reports whether another call is part of the same batch.
+func (c *call) joins(other *call) bool {
+	return c.recovers == other.recovers && (c.tool.reads && other.tool.reads || c.delegated && other.delegated)
+}
+
 // findTools looks up the tools of the calls.
 func (t *turn) findTools(calls []call) {
 	snapshot := t.cat.Snapshot()
@@ -63,27 +75,36 @@ func (t *turn) findTools(calls []call) {
 		if c.tool, known = find(snapshot, t.kit, list, c.name); !known && !c.recovers && c.failure == nil {
 			c.failure = &toolError{code: proto.ToolUnknown, message: fmt.Sprintf("There is no tool '%s'. There are: %s.", c.name, strings.Join(toolNames(list), ", "))}
 		}
+		c.delegated = t.delegates(c)
 	}
 }
 
 func (t *turn) performOne(c *call) error {
-	n := 0
-	r, err := t.reportCall(*c, func() result {
-		r := t.carryOut(c)
-		envelope := r.envelope()
-		if !c.waitsForJob() {
-			n = t.loops.count(c, envelope)
-		}
-		if n == t.loopWarn && n > 0 {
-			envelope = withNote(envelope, fmt.Sprintf("This exact call has now returned the same result %d times.", n))
-		}
-		r.err, r.data = nil, envelope
-		return r
-	})
-	if err != nil {
+	started := time.Now()
+	if err := t.reportStart(c); err != nil {
 		return err
 	}
+	return t.conclude(c, t.carryOut(c), started)
+}
+
+// conclude keeps and reports the result of a call. A call that is canceled with the
+// turn has none.
+func (t *turn) conclude(c *call, r result, started time.Time) error {
+	if err := t.ended(); err != nil {
+		return err
+	}
+	n := 0
+	r.data, r.err = r.envelope(), nil
+	if !c.waitsForJob() {
+		n = t.loops.count(c, r.data)
+	}
+	if n == t.loopWarn && n > 0 {
+		r.data = withNote(r.data, fmt.Sprintf("This exact call has now returned the same result %d times.", n))
+	}
 	c.result = r.data
+	if err := t.reportEnd(c, r, started); err != nil {
+		return err
+	}
 	return t.warnOfLoop(c, n)
 }
 
@@ -116,7 +137,7 @@ func (t *turn) carryOutBlock(e Event) result {
 		if err != nil {
 			return malformedTask(err)
 		}
-		return t.delegate(f)
+		return t.runTask(f)
 	}
 	name, arguments, err := parseCall(e.Body)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"zino/proto"
 )
 
-// delegate hands a request to a skill: the interpreter restates it, the
+// runTask hands a request to a skill: the interpreter restates it, the
 // fabricator writes the code, and exc runs it.
-func (t *turn) delegate(f fields) result {
+func (t *turn) runTask(f fields) result {
 	name, err := f.text("skill")
 	if err != nil {
 		return malformedTask(err)

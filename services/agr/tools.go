@@ -152,23 +152,31 @@ func fileTool(file catalog.Tool) tool {
 	return t
 }
 
-// skillsTool returns the tool for all skills.
-func skillsTool(skills []catalog.Skill) tool {
-	var description strings.Builder
-	description.WriteString("The skill.")
-	names := make([]string, len(skills))
-	for i, skill := range skills {
-		names[i] = skill.Name
-		if skill.Description != "" {
-			description.WriteString("\n" + skill.Name + ": " + strings.TrimSpace(skill.Description))
+// taskOf returns the tool for all skills, and for sub-agents if the caller starts them.
+func taskOf(skills []catalog.Skill, agents bool) tool {
+	about, skill := "Hands a request to a skill, which writes code for it, runs it and returns its output.", "The skill."
+	var names []string
+	if agents {
+		names = append(names, catalog.AgentSkill)
+		if about += " The skill agent is another agent, which works on its own and returns its last answer."; len(skills) == 0 {
+			about = "Hands a request to another agent, which works on its own and returns its last answer."
+		}
+		skill += "\nagent: knows nothing but the request, and only reads unless write is true."
+	}
+	for _, s := range skills {
+		names = append(names, s.Name)
+		if s.Description != "" {
+			skill += "\n" + s.Name + ": " + strings.TrimSpace(s.Description)
 		}
 	}
 	s := texts("skill", "", "request", "What is to be done, in plain words.")
-	s.Properties["skill"] = property{Type: "string", Description: description.String(), Enum: names}
+	s.Properties["skill"] = property{Type: "string", Description: skill, Enum: names}
+	if agents {
+		s = s.with("write", property{Type: "boolean", Description: "Whether the agent may change files."})
+	}
 	return tool{
-		function: function{taskTool, "Hands a request to a skill, which writes code for it, runs it and returns its output.", encode(s)},
-		required: []string{"skill", "request"},
-		call:     func(t *turn, _ *call, f fields) result { return t.delegate(f) },
+		function: function{taskTool, about, encode(s)}, required: []string{"skill", "request"},
+		call: func(t *turn, _ *call, f fields) result { return t.runTask(f) },
 	}
 }
 
@@ -185,6 +193,7 @@ var validName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 type kit struct {
 	todo     bool // configured
 	pages    bool // repl listens
+	agents   bool // the caller starts sub-agents
 	readOnly bool // only what changes nothing
 }
 
@@ -213,8 +222,8 @@ func offered(snapshot *catalog.Snapshot, k kit) []tool {
 			list = append(list, fileTool(t))
 		}
 	}
-	if len(snapshot.Skills) > 0 {
-		list = append(list, skillsTool(snapshot.Skills))
+	if len(snapshot.Skills) > 0 || k.agents {
+		list = append(list, taskOf(snapshot.Skills, k.agents))
 	}
 	return list
 }
