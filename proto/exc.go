@@ -29,7 +29,7 @@ var (
 	ExcCall = eventsMethod[Call, CallResult]("exc", "call", "call_result")
 	// ExcStopTurn stops the calls and executes of a turn, also those whose caller is
 	// gone, and answers when their processes are gone. Later ones of the turn are
-	// refused (canceled).
+	// refused (denied).
 	ExcStopTurn = method[StopTurn, Empty]("exc", "stop_turn", "ok")
 )
 

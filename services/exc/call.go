@@ -117,7 +117,7 @@ func (s *Service) settle(ctx context.Context, req proto.Call, begun calls.Call, 
 	var now *files.Plan
 	look := req
 	look.Tool, look.Input = files.Write, files.Looks(req.Input)
-	r, err = s.onFile(ctx, look, func(_ context.Context, st start) error {
+	r, _ = s.onFile(ctx, look, func(_ context.Context, st start) error {
 		now = st.plan
 		return context.Canceled
 	})

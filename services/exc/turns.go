@@ -273,7 +273,7 @@ func (t *turns) refused(c *turnCall) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, ok := t.stopped[c.turnID]; ok {
-		return proto.Errorf(proto.CodeCanceled, "turn %s was stopped", c.turn)
+		return proto.Errorf(proto.CodeDenied, "turn %s was stopped", c.turn)
 	}
 	return nil
 }

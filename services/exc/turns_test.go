@@ -234,7 +234,7 @@ func TestStopTurn(t *testing.T) {
 	zinotest.Contains(t, "without a key", zinotest.Receive(t, "its result", second), `"exit_code":-15`, `"interrupted":true`)
 	zinotest.Contains(t, "with a key", do(t, c, recovering(req)), `recovered: {"ok":true,"data":{"stdout":"so far\n"`, `"interrupted":true`)
 	late := keyed(call("write", s.dir, in{"path": "late", "content": ""}), "d")
-	zinotest.Equal(t, "a later call", do(t, c, late), "error canceled: turn t-1 was stopped")
+	zinotest.Equal(t, "a later call", do(t, c, late), "error denied: turn t-1 was stopped")
 	zinotest.Equal(t, "its file exists", exists(s.dir+"/late"), false)
 	zinotest.Write(t, up+".go", "")
 	zinotest.Contains(t, "another turn", zinotest.Receive(t, "its result", third), `"stdout":"on\n"`)
