@@ -470,8 +470,8 @@ func TestOwn(t *testing.T) {
 			continue
 		}
 		for name, property := range p.Properties {
-			optional := name == "expected_replacements"
-			if property.Description == "" || optional != (property.Type == "integer") || optional == slices.Contains(p.Required, name) {
+			optional := property.Type != "string"
+			if property.Description == "" || optional == slices.Contains(p.Required, name) {
 				t.Errorf("%s of %s: %+v", name, f.Function.Name, property)
 			}
 		}

@@ -108,8 +108,11 @@ var ownTools = []tool{
 	},
 	{
 		function: function{
-			bashTool, "Runs a command with sh -c in the working directory, to list, search, build, test and all else. Each call is a new shell without input, under a time limit; nothing goes on in the background after it. The answer is stdout, stderr and exit_code.",
-			encode(texts("command", "The command; it can have several lines.")),
+			bashTool, "Runs a command with sh -c in the working directory, to list, search, build, test and all else: each in a new shell, without input. One that exceeds its time limit goes on as a job.",
+			encode(texts("command", "The command; it can have several lines.").
+				with("timeout_s", property{Type: "integer", Description: "The limit."}).
+				with("background", property{Type: "boolean", Description: "A job at once."}).
+				with("wake", property{Type: "boolean", Description: "Report its end."})),
 		},
 		recover: askExc, call: (*turn).callExc,
 	},
