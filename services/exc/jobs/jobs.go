@@ -22,6 +22,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"zino/pkg/durable"
 	"zino/proto"
 	"zino/services/exc/cgroup"
@@ -99,11 +101,31 @@ func Open(cfg Config, tree *cgroup.Tree, log *slog.Logger) (*Jobs, error) {
 // pipe.
 func (j *Jobs) EndWith(lifeline *os.File) { j.cfg.Lifeline = lifeline }
 
-// Close stops following jobs; they run on.
+// Close stops following jobs; they run on. Those that end with the lifeline are
+// waited for.
 func (j *Jobs) Close() {
+	if hungUp(j.cfg.Lifeline) {
+		ctx, cancel := context.WithTimeout(j.ctx, callLimit)
+		defer cancel()
+		for _, job := range j.list("") {
+			if err := job.Wait(ctx); err != nil {
+				j.log.Warn("a job does not end", "job", job.rec.ID, "error", err)
+			}
+		}
+	}
 	j.cancel()
 	j.wg.Wait()
 	_ = os.Remove(filepath.Join(j.cfg.Runtime, socketDir)) // unless jobs run on
+}
+
+// hungUp reports whether the other end of a pipe is closed.
+func hungUp(pipe *os.File) bool {
+	if pipe == nil {
+		return false
+	}
+	fds := []unix.PollFd{{Fd: int32(pipe.Fd())}}
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n == 1 && fds[0].Revents&unix.POLLHUP != 0
 }
 
 // find reads the job in dir.

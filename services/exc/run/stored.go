@@ -12,7 +12,7 @@ import (
 // second half as a ring. A Write never fails and never waits for a reader. After an
 // error of the file, such as a full disk, output is only counted.
 type Recorder struct {
-	file *os.File
+	file io.WriterAt
 	ring ring
 
 	mu     sync.Mutex
