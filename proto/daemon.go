@@ -17,6 +17,25 @@ var (
 	// drafts it; what it leaves out, and everything if offline is set, is taken
 	// from the session's events. Nothing is stored.
 	DaemonHandoff = method[Handoff, HandoffBundle]("daemon", "handoff", "handoff_bundle")
+	// DaemonTurnStart starts a turn of a session that goes on without its caller: see
+	// turn_follow. The answer comes when the turn and the user's message are on disk.
+	// A session has up to 16 queued turns, a daemon 256 running and queued ones and
+	// 10000 parked ones; beyond that it is the error busy.
+	DaemonTurnStart = method[TurnStart, TurnStarted]("daemon", "turn_start", "turn")
+	// DaemonTurnFollow sends the packets of a session's turns: those of the past from
+	// the session log, then those that come. It never delays a turn: a follower that
+	// is slow gets the stored packets from the log, and no piece of text twice. A
+	// turn has up to 256 followers, a daemon 1024; beyond that it is the error busy.
+	DaemonTurnFollow = eventsMethod[TurnFollow, Followed]("daemon", "turn_follow", "followed")
+	// DaemonTurnSay adds a message of the user to the open turn of a session. Up to
+	// 32 of them, and 256 KiB in all, may wait; beyond that it is the error busy.
+	DaemonTurnSay = method[TurnSay, Said]("daemon", "turn_say", "said")
+	// DaemonTurnCancel ends a turn and its foreground commands. The answer comes when
+	// the end is stored: after 5 s it is the error timeout, and the turn ends
+	// nevertheless. A turn that has ended stays as it is.
+	DaemonTurnCancel = method[TurnCancel, TurnStarted]("daemon", "turn_cancel", "turn")
+	// DaemonTurns lists turns, the one that was started last first.
+	DaemonTurns = method[ListTurns, TurnList]("daemon", "turns", "turn_list")
 )
 
 // Chat is a message to the assistant.
@@ -157,4 +176,306 @@ type Forward struct {
 	Service string `json:"service"`
 	// Request is the whole request for it, an object with its "type".
 	Request Raw `json:"request"`
+}
+
+// TurnStart is a message that starts a turn. The fields up to umask are those of a
+// chat request.
+type TurnStart struct {
+	// Message is the user's text.
+	Message string `json:"message,omitzero"`
+	// SessionID is the session, which need not exist yet; absent: a new UUID. With
+	// request_id it is made of the caller's uid and the request_id, so that a repeat
+	// names the same session.
+	SessionID string `json:"session_id,omitzero"`
+	// NeedModel makes it an error if no model is available.
+	NeedModel bool `json:"need_model,omitzero"`
+	// Root is the working directory of the tools, an absolute path.
+	Root string `json:"root,omitzero"`
+	// SystemPrompt replaces the configured prompt and the template.
+	SystemPrompt *string `json:"system_prompt,omitzero"`
+	// Provider replaces the configured one.
+	Provider string `json:"provider,omitzero"`
+	// Model replaces the configured one.
+	Model string `json:"model,omitzero"`
+	// MaxTokens limits each answer, in tokens.
+	MaxTokens int `json:"max_tokens,omitzero"`
+	// Effort is how much the model reasons.
+	Effort string `json:"effort,omitzero"`
+	// NoSave must be absent or false: the turn is stored.
+	NoSave bool `json:"no_save,omitzero"`
+	// Sandbox is the level of confinement.
+	Sandbox Level `json:"sandbox,omitzero"`
+	// Network is whether confined code may use the network.
+	Network *bool `json:"network,omitzero"`
+	// Env is the caller's environment. It is kept outside of the session log as long
+	// as the turn is open.
+	Env map[string]string `json:"env,omitzero"`
+	// Cwd is the caller's working directory, an absolute path.
+	Cwd string `json:"cwd,omitzero"`
+	// Umask is the caller's file mode creation mask.
+	Umask *int `json:"umask,omitzero"`
+	// RequestID identifies the message: up to 64 of the characters A-Z, a-z, 0-9, _
+	// and -, made at random. A repeat returns the turn that the first one started, if
+	// that is open or among the last 20 of the session.
+	RequestID string `json:"request_id,omitzero"`
+	// OnBusy is "queue" (the default): the turn follows those that are open; or
+	// "error": while a turn is open, the answer is the error busy.
+	OnBusy string `json:"on_busy,omitzero"`
+	// OnLimit is "stop" or "park": whether the turn waits for the reset that a
+	// provider or the budget names; absent: as configured.
+	OnLimit string `json:"on_limit,omitzero"`
+}
+
+// Values of TurnStart.OnBusy.
+const (
+	OnBusyQueue = "queue"
+	OnBusyError = "error"
+)
+
+// TurnStarted is a turn and its state.
+type TurnStarted struct {
+	// SessionID is the session's whole id.
+	SessionID string `json:"session_id"`
+	// Turn is the turn's id.
+	Turn string `json:"turn"`
+	// State is the turn's state: see the turn event of the session log; or "waiting":
+	// another constellation has the session locked.
+	State string `json:"state"`
+	// Next is the offset behind the events of the start; absent: nothing is stored.
+	Next int64 `json:"next,omitzero"`
+	// Durable is false if the turn is lost when the daemon ends; absent: it is stored.
+	Durable *bool `json:"durable,omitzero"`
+}
+
+// TurnFollow selects packets of a session.
+type TurnFollow struct {
+	// SessionID is the session's whole id.
+	SessionID string `json:"session_id"`
+	// Turn is the turn; absent: the open one, else the last one.
+	Turn string `json:"turn,omitzero"`
+	// From is the offset to begin at, a next of an earlier packet; 0: the whole
+	// session; absent: the start of the turn.
+	From *int64 `json:"from,omitzero"`
+	// Until is "turn" (the default): the packets end with the turn; or "close": they
+	// go on over later turns until either side hangs up.
+	Until string `json:"until,omitzero"`
+}
+
+// Values of TurnFollow.Until.
+const (
+	UntilTurn  = "turn"
+	UntilClose = "close"
+)
+
+// Followed ends the packets of turn_follow.
+type Followed struct {
+	// SessionID is the session's id.
+	SessionID string `json:"session_id"`
+	// Turn is the turn that was followed; absent: the session has no turn events.
+	Turn string `json:"turn,omitzero"`
+	// State is its state.
+	State string `json:"state"`
+	// Next is the offset behind the last event that was sent.
+	Next int64 `json:"next"`
+	// Reason is "restart" if the daemon stops: ask again.
+	Reason string `json:"reason,omitzero"`
+}
+
+// TurnSay is a message for the open turn.
+type TurnSay struct {
+	// SessionID is the session's whole id.
+	SessionID string `json:"session_id"`
+	// Text is the message. With say it is empty.
+	Text string `json:"text"`
+	// Mode is "steer" (the default): the message joins the next inference; or
+	// "queue": it becomes a turn of its own behind the open one, with its options.
+	Mode string `json:"mode,omitzero"`
+	// Turn is the turn that must be open; absent: any.
+	Turn string `json:"turn,omitzero"`
+	// RequestID identifies the message, as of turn_start: a repeat returns the first
+	// answer.
+	RequestID string `json:"request_id,omitzero"`
+	// Say is a message that was not delivered yet, which is withdrawn.
+	Say string `json:"say,omitzero"`
+}
+
+// Said is a message that was stored.
+type Said struct {
+	// SessionID is the session's id.
+	SessionID string `json:"session_id"`
+	// Turn is the turn that gets the message: the open one, or that of the message.
+	Turn string `json:"turn"`
+	// Say is the message's id.
+	Say string `json:"say"`
+	// Mode is "steer" or "queue": a message that comes behind the end of the answer
+	// is queued.
+	Mode string `json:"mode"`
+	// Position is its place among the messages that wait, from 1; 0: it was withdrawn.
+	Position int `json:"position"`
+}
+
+// TurnCancel names a turn to end.
+type TurnCancel struct {
+	// SessionID is the session's whole id.
+	SessionID string `json:"session_id"`
+	// Turn is the turn; absent: the open one, else the last one.
+	Turn string `json:"turn,omitzero"`
+	// Jobs stops the session's background jobs, too.
+	Jobs bool `json:"jobs,omitzero"`
+}
+
+// ListTurns selects turns.
+type ListTurns struct {
+	// All adds turns that have ended.
+	All bool `json:"all,omitzero"`
+	// SessionID selects the turns of this session; absent: those of all sessions.
+	SessionID string `json:"session_id,omitzero"`
+	// Limit is the number of turns wanted; 0 or less: 100.
+	Limit int `json:"limit,omitzero"`
+}
+
+// TurnList is a list of turns.
+type TurnList struct {
+	// Turns are the turns, the one that was started last first.
+	Turns []TurnInfo `json:"turns"`
+}
+
+// TurnInfo describes a turn in a list.
+type TurnInfo struct {
+	// SessionID is the turn's session.
+	SessionID string `json:"session_id"`
+	// Turn is the turn's id.
+	Turn string `json:"turn"`
+	// State is its state.
+	State string `json:"state"`
+	// Reason is why it is parked or how it ended.
+	Reason string `json:"reason,omitzero"`
+	// Until is when a parked turn wakes up, in RFC 3339, UTC.
+	Until string `json:"until,omitzero"`
+	// Text is the start of the user's message, on one line of up to 80 characters.
+	Text string `json:"text"`
+	// Root is the working directory of its tools.
+	Root string `json:"root"`
+	// Started is the time of its first event, in RFC 3339, UTC.
+	Started string `json:"started"`
+	// Updated is the time of its last event, in RFC 3339, UTC.
+	Updated string `json:"updated"`
+	// Step is the present or last inference; 0: none yet.
+	Step int `json:"step"`
+	// Activity is what it does or waits for: "inference", a tool and its input,
+	// "approval" and its id, "provider limit"; empty: nothing.
+	Activity string `json:"activity"`
+	// Attempts is the number of attempts to resume it since the last stored step.
+	Attempts int `json:"attempts"`
+	// InputTokens and OutputTokens are those of its inferences.
+	InputTokens int64 `json:"input_tokens"`
+	// OutputTokens are the tokens of the answers.
+	OutputTokens int64 `json:"output_tokens"`
+	// CostUSD is the cost of its inferences with known prices.
+	CostUSD *float64 `json:"cost_usd,omitzero"`
+	// Followers is the number of turn_follow requests of its session.
+	Followers int `json:"followers"`
+	// Queued is the number of turns behind it.
+	Queued int `json:"queued"`
+	// Jobs is the number of running background jobs of its session.
+	Jobs int `json:"jobs"`
+	// By is the user who started it.
+	By *By `json:"by,omitzero"`
+}
+
+// Types of packets that only turn_follow sends.
+const (
+	TypeUserMessage = "user_message" // a UserMessage
+	TypeLive        = "live"         // a Live
+	TypeTurnState   = "turn_state"   // a TurnState
+	TypeTurnEnded   = "turn_ended"   // a TurnEnd
+	TypeContinued   = "continued"    // a Continued
+	TypeRetracted   = "retracted"    // a Retracted
+)
+
+var followEvents = []Event{
+	event[UserMessage](TypeUserMessage),
+	event[Live](TypeLive),
+	event[TurnState](TypeTurnState),
+	event[TurnEnd](TypeTurnEnded),
+	event[Continued](TypeContinued),
+	event[Retracted](TypeRetracted),
+}
+
+// FollowEvents lists the kinds of packets that only turn_follow sends.
+func FollowEvents() []Event { return followEvents }
+
+// UserMessage is a message of the user.
+type UserMessage struct {
+	// Turn is the turn that it belongs to.
+	Turn string `json:"turn,omitzero"`
+	// Text is the message.
+	Text string `json:"text"`
+	// Via is "start", "steer", "queue" or "job".
+	Via string `json:"via"`
+	// Say is the id of the turn_say that it came with.
+	Say string `json:"say,omitzero"`
+	// By is the user who sent it.
+	By *By `json:"by,omitzero"`
+}
+
+// Live is the end of the replay: what follows happens now. The text of the present
+// inference so far comes next as one assistant_delta, and tool_started of the calls
+// that run.
+type Live struct {
+	// Turn is the open turn; absent: none is.
+	Turn string `json:"turn,omitzero"`
+	// State is its state, or that of the last turn.
+	State string `json:"state"`
+	// Next is the offset that was reached.
+	Next int64 `json:"next"`
+}
+
+// TurnState is a change of the state of a turn that has not ended.
+type TurnState struct {
+	// Turn is the turn.
+	Turn string `json:"turn"`
+	// State is its state now.
+	State string `json:"state"`
+	// Reason says why it is parked or was resumed.
+	Reason string `json:"reason,omitzero"`
+	// Approval is the request that a parked turn waits for.
+	Approval string `json:"approval,omitzero"`
+	// Until is when a parked turn wakes up, in RFC 3339, UTC.
+	Until string `json:"until,omitzero"`
+	// Attempt counts the attempts to resume since the last stored step.
+	Attempt int `json:"attempt,omitzero"`
+	// Discarded is text of an inference that was lost, up to 64 KiB.
+	Discarded string `json:"discarded,omitzero"`
+}
+
+// TurnEnd is the end of a turn.
+type TurnEnd struct {
+	// Turn is the turn.
+	Turn string `json:"turn"`
+	// State is its last state.
+	State string `json:"state"`
+	// Reason says why it was interrupted or failed.
+	Reason string `json:"reason,omitzero"`
+	// Result is the packet done or error that a chat request would have ended with.
+	Result Raw `json:"result,omitzero"`
+	// Returned are the messages of the user that were not delivered.
+	Returned []Say `json:"returned,omitzero"`
+}
+
+// Continued says that the turn goes on in another session.
+type Continued struct {
+	// SessionID is the session that the turn goes on in.
+	SessionID string `json:"session_id"`
+	// Turn is the turn there.
+	Turn string `json:"turn"`
+	// FromSessionID is the session before.
+	FromSessionID string `json:"from_session_id,omitzero"`
+}
+
+// Retracted voids the pieces of text since the last assistant_final: the inference was
+// lost and is repeated.
+type Retracted struct {
+	// Turn is the turn.
+	Turn string `json:"turn"`
 }

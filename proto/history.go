@@ -48,4 +48,5 @@ var Changelog = [...]string{
 	"43 2026-11-22  tool job; code not_found of tool results",
 	"44 2026-11-22  undo of the results of call and execute, notice undo: file changes that undo does not cover",
 	"45 2026-11-22  agents and read_only of run; the skill agent of the tool task",
+	"46 2026-11-22  turn_start, turn_follow, turn_say, turn_cancel and turns of the daemon",
 }

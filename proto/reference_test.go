@@ -64,8 +64,8 @@ func (s *source) reference(t *testing.T, list []proto.Description) []byte {
 		"Version": proto.Version, "Changelog": proto.Changelog, "Codes": s.codes, "Sections": sections(t, list),
 		"EventsVersion": proto.EventsVersion, "LogSchema": proto.LogSchema,
 		"Events":    s.events(t, append([]proto.Event{{Type: proto.TypeHeader, Fields: reflect.TypeFor[proto.EventsHeader]()}}, proto.Events()...)),
-		"LogEvents": s.events(t, proto.LogEvents()),
-		"Envelope":  rows(s.schemaOf(t, reflect.TypeFor[proto.Envelope]()), "", true), "ToolCodes": s.toolCodes,
+		"LogEvents": s.events(t, proto.LogEvents()), "FollowEvents": s.events(t, proto.FollowEvents()),
+		"Envelope": rows(s.schemaOf(t, reflect.TypeFor[proto.Envelope]()), "", true), "ToolCodes": s.toolCodes,
 		"Meta": rows(s.schemaOf(t, metaType), "", false), "Error": rows(s.schemaOf(t, errorType), "", true),
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -45,7 +46,8 @@ type conn struct {
 	peer peer
 	own  bool // the peer is this process
 
-	reserved int // bytes for the frame that is being read
+	passive  atomic.Bool // the request in flight does not count as use of the service
+	reserved int         // bytes for the frame that is being read
 
 	mu    sync.Mutex
 	state state
@@ -124,7 +126,7 @@ func (c *conn) idle() (since time.Duration, ok bool) {
 func (c *conn) working() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return (c.state == stateReading || c.state == stateHandling) && !c.own
+	return c.state == stateReading && !c.own || c.state == stateHandling && !c.own && !c.passive.Load()
 }
 
 // used records that the service is in use, for Retire.
@@ -233,7 +235,7 @@ func (c *conn) run(typ string, meta proto.Meta, h handler, payload []byte) error
 	s, started := c.s, time.Now()
 	s.inFlight.Add(1)
 	ctx, cancel := requestContext(s.ctx, &c.peer, meta)
-	added := new(notes)
+	added := &notes{passive: &c.passive}
 	ctx = context.WithValue(ctx, notesKey{}, added)
 	stopWatch := c.hup.watch(cancel)
 	out := &Out{nc: c.nc, ctx: ctx, buf: c.out[:0], sent: func(packet []byte) { s.logContent(ctx, "reply", typ, packet) }}
@@ -249,9 +251,13 @@ func (c *conn) run(typ string, meta proto.Meta, h handler, payload []byte) error
 			err = e
 		}
 	}
+	c.passive.Store(false)
 	stopKeepalive()
 	stopWatch()
 	cancel()
+	if out.limit.Load() > 0 {
+		c.nc.SetWriteDeadline(time.Time{})
+	}
 	c.out = out.buf[:0]
 	s.inFlight.Add(-1)
 	s.record(ctx, typ, started, err, &c.peer, added.attrs)

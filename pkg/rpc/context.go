@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"zino/pkg/wire"
@@ -37,8 +38,17 @@ func PeerUID(ctx context.Context) int {
 
 // notes are attributes that a handler adds to the log line of its request.
 type notes struct {
-	mu    sync.Mutex
-	attrs []slog.Attr
+	passive *atomic.Bool // see Passive
+	mu      sync.Mutex
+	attrs   []slog.Attr
+}
+
+// Passive marks a request that only waits for what others do: it does not keep the
+// service from retiring when idle. Its handler must return when Shutdown begins.
+func Passive(ctx context.Context) {
+	if n, ok := ctx.Value(notesKey{}).(*notes); ok {
+		n.passive.Store(true)
+	}
 }
 
 // Note adds attributes to the line that is logged at the end of this request.

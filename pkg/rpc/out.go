@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"zino/pkg/wire"
@@ -29,6 +30,7 @@ type Out struct {
 	sent   func(packet []byte) // nil, or called with the terminal packet
 
 	mu    sync.Mutex
+	limit atomic.Int64 // see SetWriteTimeout
 	buf   []byte
 	ended bool
 	err   error // the first failed write: the caller is gone
@@ -109,11 +111,37 @@ func (o *Out) write() error {
 	if o.err != nil || len(o.buf) == 0 {
 		return o.err
 	}
-	_, o.err = o.nc.Write(o.buf)
+	if o.limit.Load() > 0 {
+		o.err = o.writeSlowly()
+	} else {
+		_, o.err = o.nc.Write(o.buf)
+	}
 	if o.buf = o.buf[:0]; cap(o.buf) > 2*coalesce {
 		o.buf = nil
 	}
 	return o.err
+}
+
+// SetWriteTimeout limits how long the caller may accept no byte; 0 means no limit. A
+// shorter limit also holds for a write in progress. It may be called at any time.
+func (o *Out) SetWriteTimeout(d time.Duration) {
+	o.limit.Store(int64(d))
+	o.nc.SetWriteDeadline(time.Now().Add(d))
+}
+
+// writeSlowly writes the buffer in pieces, each within the limit. mu is locked.
+func (o *Out) writeSlowly() error {
+	for b := o.buf; len(b) > 0; {
+		n := min(len(b), coalesce)
+		if err := o.nc.SetWriteDeadline(time.Now().Add(time.Duration(o.limit.Load()))); err != nil {
+			return err
+		}
+		if _, err := o.nc.Write(b[:n]); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
 }
 
 // end sends the terminal packet. Nothing follows it, not even keepalives.

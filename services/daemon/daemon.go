@@ -37,11 +37,18 @@ type Service struct {
 	stopping                atomic.Bool     // no turn is launched any more
 	life                    context.Context // ends with Close
 	end                     context.CancelFunc
+	cancelTimeout           time.Duration   // likewise
+	parting                 context.Context // ends when the followers have to go
+	part                    context.CancelFunc
+	known                   chan struct{} // closed when the open turns of earlier processes are known
 }
 
 // New returns a daemon that uses the sockets of the other services.
 func New(cfg *config.Config, log *slog.Logger) *Service {
-	s := &Service{cfg: cfg, services: map[string]*rpc.Client{}, log: log, storeTimeout: storeTimeout, promptPause: promptPause, lifetime: proto.LifetimePersistent}
+	s := &Service{cfg: cfg, services: map[string]*rpc.Client{}, log: log, storeTimeout: storeTimeout, promptPause: promptPause, cancelTimeout: cancelTimeout, lifetime: proto.LifetimePersistent}
+	s.parting, s.part = context.WithCancel(context.Background())
+	s.known = make(chan struct{})
+	close(s.known)
 	s.table.sessions = map[string]*session{}
 	s.resumePauses = resumePauses
 	s.life, s.end = context.WithCancel(context.Background())
@@ -67,6 +74,13 @@ func (s *Service) Register(srv *rpc.Server) {
 	rpc.Handle(srv, proto.DaemonUndo, s.undo)
 	rpc.Handle(srv, proto.DaemonRedo, s.redo)
 	rpc.Handle(srv, proto.DaemonDiff, s.diff)
+	rpc.Handle(srv, proto.DaemonTurnStart, s.turnStart)
+	rpc.HandleEvents(srv, proto.DaemonTurnFollow, s.turnFollow)
+	rpc.Handle(srv, proto.DaemonTurnSay, s.turnSay)
+	rpc.Handle(srv, proto.DaemonTurnCancel, s.turnCancel)
+	rpc.Handle(srv, proto.DaemonTurns, s.turns)
+	srv.KeepWhile(s.openTurns)
+	srv.BeforeShutdown(s.shutdown)
 }
 
 // Close closes the connections to other services.
@@ -224,6 +238,14 @@ func (s *Service) ended(ctx context.Context, req proto.Chat, out *rpc.Out, e *pr
 		}
 	}
 	return e
+}
+
+// codeOf returns the code of an error, empty for nil.
+func codeOf(err error) proto.Code {
+	if err == nil {
+		return ""
+	}
+	return errorPacket(err).Code
 }
 
 // errorPacket returns err as a packet with the whole chain as its message.

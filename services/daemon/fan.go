@@ -25,8 +25,10 @@ type packet struct {
 // guarded by session.mu.
 type follower struct {
 	turn  string // only its packets are wanted; empty: those of all turns
+	until string // ends with this turn; empty: goes on
 	queue []packet
 	size  int           // bytes in queue
+	at    int64         // offset behind the last event that was queued or sent
 	wake  chan struct{} // has room for one: the queue, or one of the following has changed
 	lost  bool          // the queue was full: packets are missing
 	ended bool          // nothing follows behind the queue
@@ -66,6 +68,19 @@ func (f *follower) notify() {
 	}
 }
 
+// expire sends the live followers that have not reached an offset back to the log: another
+// constellation has written meanwhile. session.mu is locked.
+func (sess *session) expire(next int64) {
+	sess.live = slices.DeleteFunc(sess.live, func(f *follower) bool {
+		if f.at == next {
+			return false
+		}
+		f.lost = true
+		f.notify()
+		return true
+	})
+}
+
 // publish adds stored events to the log, and sends their packets to the followers.
 // session.mu is locked.
 func (sess *session) publish(events proto.Raw, offsets []int64) {
@@ -78,6 +93,14 @@ func (sess *session) publish(events proto.Raw, offsets []int64) {
 			sess.send(packet{payload: payload, turn: turnOf(payload), next: next})
 		}
 	}
+	for _, f := range sess.live {
+		f.at = sess.log.Next
+		if t := sess.log.Turn(f.until); t != nil && t.End > 0 {
+			f.ended = true
+			f.notify()
+		}
+	}
+	sess.live = slices.DeleteFunc(sess.live, func(f *follower) bool { return f.ended })
 }
 
 // broadcast sends a packet of agr that is not stored to the followers.
@@ -109,9 +132,14 @@ func (t *turn) delta(text []byte) {
 	if len(t.live) == 0 {
 		return
 	}
+	t.send(t.deltaPacket(text))
+}
+
+// deltaPacket returns an assistant_delta with a text, a JSON string.
+func (t *turn) deltaPacket(text []byte) packet {
 	b := append(make([]byte, 0, len(text)+64), deltaHead...)
 	b = append(append(append(b, t.id...), deltaText...), text[1:]...)
-	t.send(packet{payload: append(b, '}'), turn: t.id, delta: true})
+	return packet{payload: append(b, '}'), turn: t.id, delta: true}
 }
 
 // turnOf returns the turn of a packet.

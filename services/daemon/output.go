@@ -18,14 +18,16 @@ const outputMax = 4 << 10
 // call if the turn ends first.
 type callOutput struct {
 	id      string
+	name    string
+	subject string    // the start of its input, for people
 	begun   proto.Raw // its tool_started, for followers
 	started time.Time
 	tail    []byte
 	omitted int64 // bytes dropped before tail
 }
 
-func newCallOutput(id string, begun []byte) *callOutput {
-	return &callOutput{id: id, begun: bytes.Clone(begun), started: time.Now()}
+func newCallOutput(call openCall, begun []byte) *callOutput {
+	return &callOutput{id: call.id, name: call.name, subject: call.subject, begun: bytes.Clone(begun), started: time.Now()}
 }
 
 // add appends text to the output; leftOut bytes are missing before it.

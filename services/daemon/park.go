@@ -87,6 +87,13 @@ func (l *lot) size() int {
 	return len(l.turns)
 }
 
+// has reports whether the turn of a session is in the lot.
+func (l *lot) has(session string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.turns[session] != nil
+}
+
 func (l *lot) drop(session string) *parked {
 	p := l.turns[session]
 	if p == nil {
@@ -247,13 +254,7 @@ func (s *Service) parkAll(ctx context.Context) {
 	s.stopping.Store(true)
 	s.lot.stop()
 	var running []*turn
-	s.table.mu.Lock()
-	var sessions []*session
-	for _, sess := range s.table.sessions {
-		sessions = append(sessions, sess)
-	}
-	s.table.mu.Unlock()
-	for _, sess := range sessions {
+	for _, sess := range s.allSessions() {
 		sess.mu.Lock()
 		for _, t := range sess.turns {
 			if t.launched && t.parksForStop() {

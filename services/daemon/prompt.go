@@ -103,13 +103,21 @@ func (p prompt) messages(text string) proto.Raw {
 	return message.Close(message.Append(message.Join(list, p.context), proto.RoleUser, text))
 }
 
-// announce sends the warnings of sys and the names of the loaded AGENTS.md files to a
-// caller of events.
+// announce sends the notices to a caller of events.
 func (p prompt) announce(req proto.Chat, out *rpc.Out) error {
 	if !req.Events {
 		return nil
 	}
-	var notices []proto.Notice
+	for _, notice := range p.notices() {
+		if err := out.Packet(proto.TypeNotice, notice); err != nil {
+			return sent(err)
+		}
+	}
+	return sent(out.Flush())
+}
+
+// notices returns the warnings of sys and the names of the loaded AGENTS.md files.
+func (p prompt) notices() (notices []proto.Notice) {
 	for _, warning := range p.system.Warnings {
 		notices = append(notices, proto.Notice{Kind: proto.NoticeWarning, Text: warning})
 	}
@@ -120,12 +128,7 @@ func (p prompt) announce(req proto.Chat, out *rpc.Out) error {
 	if len(paths) > 0 {
 		notices = append(notices, proto.Notice{Kind: proto.NoticeAgents, Text: "Loaded AGENTS.md from: " + strings.Join(paths, ", ")})
 	}
-	for _, notice := range notices {
-		if err := out.Packet(proto.TypeNotice, notice); err != nil {
-			return sent(err)
-		}
-	}
-	return sent(out.Flush())
+	return notices
 }
 
 // preview returns the parts of the prompt that a turn of a session would send.

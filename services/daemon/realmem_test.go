@@ -160,6 +160,25 @@ func TestForeignFile(t *testing.T) {
 	zinotest.Equal(t, "the file", zinotest.Read(t, path), "my notes\n")
 }
 
+// lockSession locks a session as another constellation would.
+func (b *realEnv) lockSession(id string) (release func()) {
+	b.t.Helper()
+	ctx, cancel := context.WithCancel(b.t.Context())
+	client := rpctest.Client(b.t, "mem", b.cfg.Mem.Socket)
+	held, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		rpc.CallEvents(ctx, client, proto.MemHoldSession, proto.HoldSession{SessionID: id, Mend: new(false)}, func(typ string, _ []byte) error {
+			if typ == proto.TypeHeld {
+				close(held)
+			}
+			return nil
+		})
+	}()
+	zinotest.Receive(b.t, "the lock", held)
+	return func() { cancel(); <-ended }
+}
+
 // TestRealTurns checks that concurrent turns on one session are stored one after the
 // other.
 func TestRealTurns(t *testing.T) {

@@ -23,6 +23,7 @@ type record struct {
 // openCall is a call without a stored result.
 type openCall struct {
 	id, name string
+	subject  string // see callOutput
 	step     int
 	stored   bool // its request
 	settled  bool // its result is pending
@@ -43,7 +44,7 @@ func (r *record) add(typ string, payload []byte, step int) error {
 		if err := decodePacket(payload, &q); err != nil {
 			return err
 		}
-		r.calls = append(r.calls, openCall{id: q.ID, name: q.Name, step: step})
+		r.calls = append(r.calls, openCall{id: q.ID, name: q.Name, subject: subject(q.Input), step: step})
 		r.event(proto.TypeToolUse, proto.LogToolUse{
 			ID: q.ID, Name: q.Name, Input: orObject(q.Input), State: q.State, Turn: r.turnID, Step: step, TS: timestamp(),
 		})

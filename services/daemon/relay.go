@@ -19,7 +19,6 @@ type relay struct {
 	out    *rpc.Out // the caller; nil: none
 	events bool     // the caller requested events
 	turn   *turn    // nil: nothing is stored
-	step   int      // the present inference
 	before spent    // of earlier runs of the turn
 
 	record
@@ -27,7 +26,8 @@ type relay struct {
 	waiting []proto.Raw // packets for the caller that wait for the next append
 
 	// Written with turn.mu locked, so that followers can read them.
-	text    []byte        // of the present inference
+	step    int           // the present inference
+	text    []byte        // of it
 	running []*callOutput // the running calls, in the order of their start
 }
 
@@ -168,7 +168,9 @@ func (r *relay) checkpoint(payload []byte) error {
 		}
 	}
 	if at.Point == proto.PointInfer || len(says) > 0 {
+		unlock := r.lock()
 		r.step = at.Step + 1
+		unlock()
 	}
 	proceed.Says = r.deliver(says)
 	return r.proceed(proceed)
@@ -285,7 +287,7 @@ func (r *relay) done(text proto.Text) error {
 		end.Iterations += *text.Iterations
 	}
 	r.event(proto.TypeTurn, end)
-	if err := r.store(nil, func() { t.end(proto.TurnDone, nil) }); err != nil {
+	if err := r.store(nil, func() { t.end(proto.TurnDone, "") }); err != nil {
 		r.waiting = nil
 		return err
 	}
@@ -303,7 +305,11 @@ func (r *relay) watch(typ string, payload []byte) error {
 	}
 	defer r.lock()()
 	if typ == proto.TypeToolStarted {
-		r.running = append(r.running, newCallOutput(o.ID, payload))
+		call := openCall{id: o.ID}
+		if i := slices.IndexFunc(r.calls, func(c openCall) bool { return c.id == o.ID }); i >= 0 {
+			call = r.calls[i]
+		}
+		r.running = append(r.running, newCallOutput(call, payload))
 		return nil
 	}
 	for _, c := range r.running {
@@ -327,11 +333,12 @@ func (r *relay) forget() {
 
 // stop stores the end of a failed or interrupted turn: the pending events, the results
 // of the open calls, the text so far, the error, and what goes back to the user.
-func (r *relay) stop(e *proto.Error) (stored bool) {
+func (r *relay) stop(e *proto.Error) error {
 	t := r.turn
-	if t.w.failed() {
-		return false
+	if err := t.w.failure(); err != nil {
+		return err
 	}
+	t.stopCommands(t.ctx, t.session.id, t.id)
 	says, queued := t.withdrawn()
 	for _, call := range r.calls {
 		if call.settled {
@@ -354,17 +361,13 @@ func (r *relay) stop(e *proto.Error) (stored bool) {
 		state = proto.TurnInterrupted
 	}
 	err := r.store(nil, func() {
-		t.end(state, e)
+		t.end(state, reasonOf(e))
 		for _, q := range queued {
-			q.end(proto.TurnInterrupted, e)
+			q.end(proto.TurnInterrupted, reasonWithdrawn)
 		}
 	})
-	if err != nil {
-		t.Service.log.Error("the end of a turn could not be stored", "session", t.session.id, "error", err, "trace", rpc.Trace(t.ctx))
-	}
 	for _, q := range queued {
-		t.remove(q)
-		close(q.done)
+		q.finish()
 	}
-	return err == nil
+	return err
 }

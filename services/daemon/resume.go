@@ -44,7 +44,7 @@ var errRestart = errors.New("the daemon stops")
 
 // resumes reports whether a turn whose run ended with err goes on with another attempt.
 func (t *turn) resumes(err error) bool {
-	if t.attached || t.lifetime == proto.LifetimePrivate || t.ctx.Err() != nil || t.w.failed() {
+	if t.attached || t.lifetime == proto.LifetimePrivate || t.ctx.Err() != nil || t.w.failure() != nil {
 		return false
 	}
 	e, ok := errors.AsType[*proto.Error](err)
@@ -272,11 +272,12 @@ func (sess *session) adopted(lt *turnlog.Turn) *turn {
 	t := &turn{
 		session: sess, id: lt.ID, message: lt.Message, requestID: lt.RequestID, uid: -1, say: lt.Say, onLimit: q.OnLimit,
 		req:   proto.Chat{SessionID: sess.id, Root: q.Root, Sandbox: q.Sandbox, Network: q.Network, Provider: q.Provider, Model: q.Model, Effort: q.Effort, MaxTokens: q.MaxTokens, SystemPrompt: q.SystemPrompt, NeedModel: q.NeedModel},
-		state: lt.State, reason: lt.Reason, adopted: true, durable: true, done: make(chan struct{}), refused: make(chan struct{}),
+		state: lt.State, reason: lt.Reason, keeps: true, durable: true, created: lt.Started, stored: make(chan struct{}), done: make(chan struct{}), refused: make(chan struct{}),
 	}
 	if lt.By != nil {
 		t.uid = lt.By.UID
 	}
+	close(t.stored)
 	t.prepare(context.Background())
 	reason := reasonCrashed
 	if lt.State == proto.TurnParked {
@@ -296,14 +297,17 @@ func (sess *session) adopted(lt *turnlog.Turn) *turn {
 }
 
 // Resume takes up the open turns of earlier processes. A private constellation has none.
+// It must be called before the daemon serves requests.
 func (s *Service) Resume() {
 	if s.lifetime == proto.LifetimePrivate {
 		return
 	}
+	s.known = make(chan struct{})
 	go s.resumeAll()
 }
 
 func (s *Service) resumeAll() {
+	defer close(s.known)
 	var open proto.OpenTurns
 	for {
 		var err error

@@ -200,7 +200,7 @@ func TestResume(t *testing.T) {
 func (e *resumeEnv) idle() bool {
 	e.service.table.mu.Lock()
 	defer e.service.table.mu.Unlock()
-	return len(e.service.table.sessions) == 0 && e.service.table.open == 0 && e.service.table.running == 0
+	return len(e.service.table.sessions) == len(e.service.table.idle) && e.service.table.open == 0 && e.service.table.running == 0
 }
 
 // TestNotResumed checks which open turns are ended, and what goes back to the user.

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -32,7 +31,11 @@ func (sess *session) settle(w *writer, held proto.SessionHeld) error {
 		crashed = sess.crashed(log)
 	}
 	sess.mu.Lock()
-	sess.log = log
+	sess.log, sess.logFrom = log, log.Next
+	if len(held.OpenTurns) > 0 {
+		sess.logFrom = 0
+	}
+	sess.expire(held.Next)
 	sess.mu.Unlock()
 	if sess.lifetime == proto.LifetimePersistent {
 		sess.lot.take(sess.id)
@@ -70,7 +73,7 @@ func (sess *session) crashed(log *turnlog.Log) (list []*turnlog.Turn) {
 // endCrashed stores the end of a turn that this daemon has not carried out, with results
 // for its open calls. Its undelivered messages, and the queued turns, end with it.
 func (sess *session) endCrashed(ctx context.Context, w *writer, t *turnlog.Turn, reason string, queued []*turn) error {
-	sess.stopCommands(ctx, t.ID)
+	sess.stopCommands(ctx, sess.id, t.ID)
 	sess.mu.Lock()
 	r := record{turnID: t.ID}
 	for _, call := range sess.log.Calls(t) {
@@ -92,7 +95,8 @@ func (sess *session) endCrashed(ctx context.Context, w *writer, t *turnlog.Turn,
 
 // stopCommands ends the foreground commands of a turn. Nothing is left of them when the
 // turn's end is stored.
-func (s *Service) stopCommands(ctx context.Context, turnID string) {}
+func (s *Service) stopCommands(ctx context.Context, sessionID, turnID string) {
+}
 
 // readLog reads a session log from the start of an event on. Errors are about the
 // session.
@@ -122,5 +126,3 @@ func (s *Service) readPage(ctx context.Context, id string, from int64) (proto.Se
 	}
 	return page, nil
 }
-
-var _ = fmt.Sprint

@@ -18,6 +18,9 @@ type table struct {
 	running  int        // turns that running_max counts
 	waiting  []*session // whose next turn waits for its place among the running ones
 	open     int        // running and queued turns
+
+	idle      []*session // that nothing refers to, the last ones
+	followers int        // turn_follow requests
 }
 
 // session is a session in the table. Its open turns run one after the other.
@@ -26,12 +29,17 @@ type session struct {
 	id   string
 	refs int // guarded by table.mu
 
-	mu    sync.Mutex
-	w     *writer      // of the lock; nil: none was asked for
-	ready bool         // w has the lock
-	log   *turnlog.Log // what the log says since the lock was granted
-	turns []*turn      // open ones in their order
-	live  []*follower  // those that get packets as they come
+	mu      sync.Mutex
+	w       *writer      // of the lock; nil: none was asked for
+	ready   bool         // w has the lock
+	log     *turnlog.Log // what the log says from logFrom on; set with the lock
+	logFrom int64
+	turns   []*turn     // open ones in their order
+	live    []*follower // those that get packets as they come
+
+	stopped   sync.Cond // a turn_say has been stored
+	recent    []*turn   // of turn_start that have ended, the last recentMax
+	followers int
 }
 
 // enter returns the session of that id, which stays in the table until leave.
@@ -41,18 +49,52 @@ func (s *Service) enter(id string) *session {
 	sess := s.table.sessions[id]
 	if sess == nil {
 		sess = &session{Service: s, id: id}
+		sess.stopped.L = &sess.mu
 		s.table.sessions[id] = sess
+	}
+	if sess.refs == 0 {
+		s.table.idle = slices.DeleteFunc(s.table.idle, func(idle *session) bool { return idle == sess })
 	}
 	sess.refs++
 	return sess
 }
 
+// enterKnown is enter for a request about open turns: after a start of the daemon it
+// waits until those of earlier processes are known.
+func (s *Service) enterKnown(ctx context.Context, id string) (*session, error) {
+	select {
+	case <-s.known:
+		return s.enter(id), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// keep keeps the session in the table until another leave.
+func (sess *session) keep() {
+	sess.table.mu.Lock()
+	sess.refs++
+	sess.table.mu.Unlock()
+}
+
+// idleMax is how many sessions without references are remembered: a follower often comes
+// just after the end of a short turn.
+const idleMax = 32
+
+// recentMax is how many ended turns of a session are remembered.
+const recentMax = 20
+
 // leave undoes enter.
 func (sess *session) leave() {
 	sess.table.mu.Lock()
 	defer sess.table.mu.Unlock()
-	if sess.refs--; sess.refs == 0 {
-		delete(sess.table.sessions, sess.id)
+	if sess.refs--; sess.refs > 0 {
+		return
+	}
+	tab := &sess.table
+	if tab.idle = append(tab.idle, sess); len(tab.idle) > idleMax {
+		delete(tab.sessions, tab.idle[0].id)
+		tab.idle = slices.Delete(tab.idle, 0, 1)
 	}
 }
 
@@ -69,6 +111,16 @@ func (sess *session) count(n int) {
 	sess.table.mu.Lock()
 	sess.table.open += n
 	sess.table.mu.Unlock()
+}
+
+// allSessions returns the sessions in the table.
+func (s *Service) allSessions() (list []*session) {
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	for _, sess := range s.table.sessions {
+		list = append(list, sess)
+	}
+	return list
 }
 
 // openTurns reports whether the daemon has open turns: it must not exit when idle.
@@ -89,6 +141,11 @@ func (sess *session) remove(t *turn) {
 	if i := slices.Index(sess.turns, t); i >= 0 {
 		sess.turns = slices.Delete(sess.turns, i, i+1)
 		sess.count(-1)
+		if !t.attached && t.durable {
+			if sess.recent = append(sess.recent, t); len(sess.recent) > recentMax {
+				sess.recent = slices.Delete(sess.recent, 0, 1)
+			}
+		}
 	}
 	if t.state == proto.TurnParked {
 		sess.enter(sess.id)
@@ -97,7 +154,7 @@ func (sess *session) remove(t *turn) {
 	}
 	sess.advance()
 	sess.mu.Unlock()
-	if t.adopted {
+	if t.keeps {
 		sess.leave()
 	}
 	sess.rest()
@@ -123,7 +180,7 @@ func (sess *session) rest() {
 	}
 	for _, t := range resting {
 		t.cancel()
-		if t.adopted {
+		if t.keeps {
 			sess.leave()
 		}
 	}
@@ -205,19 +262,45 @@ func (sess *session) locked(w *writer, err error) {
 	if err == nil {
 		sess.ready = true
 		sess.advance()
+		for _, t := range sess.turns {
+			if !t.launched {
+				go t.queue()
+			}
+		}
 		return
 	}
 	sess.w = nil
 	for _, t := range sess.turns {
-		if !t.launched {
-			t.refuse(sessionError(err))
+		if t.launched {
+			continue
+		}
+		t.refuse(sessionError(err))
+		if !t.attached {
+			go t.finish()
 		}
 	}
+}
+
+// active returns the open turn that messages and requests without a turn are for.
+// sess.mu is locked.
+func (sess *session) active() *turn {
+	for _, t := range sess.turns {
+		if t.launched {
+			return t
+		}
+	}
+	if len(sess.turns) > 0 {
+		return sess.turns[0]
+	}
+	return nil
 }
 
 // append stores events, and gives them to the followers. then is called together with
 // that.
 func (sess *session) append(ctx context.Context, w *writer, events, header proto.Raw, then func()) error {
+	if w == nil {
+		return proto.SessionErrorf(proto.CodeUnavailable, "session %q is not locked", sess.id)
+	}
 	return w.append(ctx, events, header, func(offsets []int64) {
 		sess.mu.Lock()
 		defer sess.mu.Unlock()

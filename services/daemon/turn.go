@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
@@ -16,6 +17,7 @@ import (
 type turn struct {
 	*session
 	id        string
+	created   string // when it was added, in RFC 3339, UTC
 	message   string
 	req       proto.Chat // its options
 	requestID string
@@ -34,29 +36,36 @@ type turn struct {
 	runCtx context.Context // of its run in agr, which cut ends when the daemon stops
 	cut    context.CancelCauseFunc
 	launch func()        // starts it when it is its turn
+	stored chan struct{} // closed when an event of it is stored
 	done   chan struct{} // closed when it has ended
+	once   sync.Once     // for finish
 
 	counted bool // among the running ones of the table; set before it is launched
 
 	// Guarded by session.mu:
 	state    string
-	reason   string // of a parked turn
-	adopted  bool   // made from the log: it keeps its session in the table
+	reason   string // of state
+	next     int64  // offset behind its last turn event
+	keeps    bool   // its session in the table
 	launched bool
-	durable  bool // an event of it is stored
+	queueing chan struct{} // closed when the attempt to store it as queued has ended
+	durable  bool          // an event of it is stored
 	err      *proto.Error
-	refused  chan struct{} // closed when err says why it cannot run
-	relay    *relay        // of a running turn
-	says     []proto.LogSay
-	saying   int  // turn_say requests whose append is under way
-	ending   bool // no more says are accepted
+	refused  chan struct{}  // closed when err says why it cannot run
+	notices  []proto.Raw    // packets about its prompt
+	relay    *relay         // of a running turn
+	says     []proto.LogSay // undelivered messages
+	saying   int            // turn_say requests whose append is under way
+	said     []saidBefore
+	ending   bool // the answer is complete: messages are queued
+	failing  bool // no more messages are accepted
 }
 
 // newTurn returns a turn that is not in the table yet.
 func (sess *session) newTurn(ctx context.Context, req proto.Chat) *turn {
 	t := &turn{
-		session: sess, id: proto.NewTurnID(), message: req.Message, req: req, uid: rpc.PeerUID(ctx),
-		state: proto.TurnQueued, done: make(chan struct{}), refused: make(chan struct{}),
+		session: sess, id: proto.NewTurnID(), created: timestamp(), message: req.Message, req: req, uid: rpc.PeerUID(ctx),
+		state: proto.TurnQueued, stored: make(chan struct{}), done: make(chan struct{}), refused: make(chan struct{}),
 	}
 	t.prepare(ctx)
 	return t
@@ -163,6 +172,13 @@ func (t *turn) run(out *rpc.Out) (proto.Text, *proto.Error) {
 	if err == nil && out != nil {
 		err = p.announce(t.req, out)
 	}
+	t.mu.Lock()
+	for _, notice := range p.notices() {
+		if payload, err := wire.AppendObject(nil, proto.TypeNotice, notice); err == nil {
+			t.notices = append(t.notices, t.mark(payload))
+		}
+	}
+	t.mu.Unlock()
 	if err = cmp.Or(err, t.ctx.Err()); err != nil {
 		return proto.Text{}, t.failed(turnError(t.ctx, err))
 	}
@@ -172,6 +188,7 @@ func (t *turn) run(out *rpc.Out) (proto.Text, *proto.Error) {
 	}
 	run := t.sessionRun(t.req, p.messages(t.message))
 	run.Turn = t.id
+	run.Says = r.deliver(t.takeSays(false))
 	return t.follow(r, run)
 }
 
@@ -179,9 +196,22 @@ func (t *turn) run(out *rpc.Out) (proto.Text, *proto.Error) {
 // needs an end.
 func (t *turn) failed(e *proto.Error) *proto.Error {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.refuse(e)
+	durable := t.durable
+	t.mu.Unlock()
+	if durable {
+		t.stop(&relay{turn: t, record: record{turnID: t.id}}, e)
+	}
 	return e
+}
+
+// stop stores the end of a turn that failed, and logs if that fails.
+func (t *turn) stop(r *relay, e *proto.Error) (stored bool) {
+	err := r.stop(e)
+	if err != nil {
+		t.Service.log.Error("the end of a turn could not be stored", "session", t.session.id, "turn", t.id, "error", err, "trace", rpc.Trace(t.ctx))
+	}
+	return err == nil
 }
 
 // begin stores the start of the turn and the user's message.
@@ -193,14 +223,16 @@ func (t *turn) begin(r *relay) error {
 	}
 	r.event(proto.TypeMessage, proto.LogMessage{Role: proto.RoleUser, Text: t.message, Turn: t.id, Say: t.say, Via: via, TS: timestamp()})
 	return r.store(sessionHeader(t.req.Root), func() {
-		t.state, t.durable, t.relay = proto.TurnRunning, true, r
+		t.state, t.relay = proto.TurnRunning, r
+		t.isStored()
+		t.announce()
 	})
 }
 
 // logTurn is the turn event of a turn that is queued or begins.
 func (t *turn) logTurn(state string) proto.LogTurn {
 	e := proto.LogTurn{
-		Turn: t.id, SessionID: t.session.id, State: state, Request: requestOf(t.req), RequestID: t.requestID,
+		Turn: t.id, SessionID: t.session.id, State: state, Request: requestOf(t.req, t.onLimit, t.keepsEnv()), RequestID: t.requestID,
 		Lifetime: t.lifetime, Attached: t.attached, Say: t.say, TS: timestamp(),
 	}
 	if t.uid >= 0 {
@@ -224,10 +256,10 @@ type logRequest struct {
 	HasEnv       bool        `json:"has_env,omitzero"` // in a file: see keepEnv
 }
 
-func requestOf(req proto.Chat) proto.Raw {
+func requestOf(req proto.Chat, onLimit string, hasEnv bool) proto.Raw {
 	b, err := wire.AppendObject(nil, "", logRequest{
 		Root: req.Root, Sandbox: req.Sandbox, Network: req.Network, Provider: req.Provider, Model: req.Model,
-		Effort: req.Effort, MaxTokens: req.MaxTokens, SystemPrompt: req.SystemPrompt, NeedModel: req.NeedModel,
+		Effort: req.Effort, MaxTokens: req.MaxTokens, SystemPrompt: req.SystemPrompt, OnLimit: onLimit, NeedModel: req.NeedModel, HasEnv: hasEnv,
 	})
 	if err != nil { // cannot happen: it has strings, numbers and truth values
 		return proto.Raw("{}")
@@ -266,7 +298,7 @@ func (t *turn) follow(r *relay, run proto.Run) (proto.Text, *proto.Error) {
 // fail stores the end of a turn whose run failed.
 func (t *turn) fail(r *relay, err error) *proto.Error {
 	e := turnError(t.ctx, err)
-	if r.stop(e) {
+	if t.stop(r, e) {
 		if err := r.release(); err != nil {
 			t.Service.log.Debug("the caller has hung up during the turn", "error", err, "trace", rpc.Trace(t.ctx))
 		}
@@ -276,23 +308,28 @@ func (t *turn) fail(r *relay, err error) *proto.Error {
 
 // finish removes a turn that has ended, was given up or is parked.
 func (t *turn) finish() {
-	t.mu.Lock()
-	ended := proto.TurnEnded(t.state)
-	t.mu.Unlock()
-	if ended && !t.attached {
-		t.dropEnv(t.id)
-	}
-	t.remove(t)
-	t.cancel()
-	close(t.done)
+	t.once.Do(func() {
+		t.mu.Lock()
+		open := t.durable && !proto.TurnEnded(t.state)
+		t.mu.Unlock()
+		if !open && !t.attached {
+			t.dropEnv(t.id)
+		}
+		t.remove(t)
+		t.cancel()
+		close(t.done)
+	})
+}
+
+// keepsEnv reports whether the environment of the caller is kept for a resume.
+func (t *turn) keepsEnv() bool {
+	_, has := envOf(t.req)
+	return has && !t.attached && t.lifetime == proto.LifetimePersistent
 }
 
 // end marks the turn as ended; its end is stored. session.mu is locked.
-func (t *turn) end(state string, e *proto.Error) {
-	t.state = state
-	if e != nil {
-		t.err = e
-	}
+func (t *turn) end(state, reason string) {
+	t.state, t.reason, t.next = state, reason, t.log.Next
 }
 
 // Reasons of turns that were interrupted.
@@ -315,7 +352,10 @@ func reasonOf(e *proto.Error) string {
 func (t *turn) withdrawn() (says []proto.LogSay, queued []*turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.ending = true
+	t.failing = true
+	for t.saying > 0 {
+		t.stopped.Wait()
+	}
 	says, t.says = t.says, nil
 	for _, q := range t.turns {
 		if q.say != "" && q.state == proto.TurnQueued && q.durable && !q.launched {
@@ -326,11 +366,29 @@ func (t *turn) withdrawn() (says []proto.LogSay, queued []*turn) {
 	return says, queued
 }
 
+// shown returns the state for people. session.mu is locked.
+func (t *turn) shown() string {
+	if !t.durable && !t.launched {
+		return proto.TurnWaiting
+	}
+	return t.state
+}
+
+// announce sends the notices about the prompt to the live followers. session.mu is locked.
+func (t *turn) announce() {
+	for _, notice := range t.notices {
+		t.send(packet{payload: notice, turn: t.id})
+	}
+}
+
 // takeSays returns the messages for the next inference, which count as delivered. With
 // last the answer has no calls: without messages the turn accepts no more.
 func (t *turn) takeSays(last bool) []proto.LogSay {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	for last && t.saying > 0 { // those that are being stored were accepted
+		t.stopped.Wait()
+	}
 	says := t.says
 	t.says = nil
 	t.ending = last && len(says) == 0

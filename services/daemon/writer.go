@@ -61,8 +61,8 @@ func (s *Service) lock(ctx context.Context, id string, settle func(*writer, prot
 			if err := settle(w, held); err != nil {
 				return err
 			}
-			close(w.granted)
 			done(w, nil)
+			close(w.granted)
 			return nil
 		})
 		w.refused = err
@@ -131,11 +131,11 @@ func (w *writer) offset() int64 {
 	return w.next
 }
 
-// failed reports whether appends fail permanently.
-func (w *writer) failed() bool {
+// failure returns the error of all further appends; nil: they may succeed.
+func (w *writer) failure() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.err != nil
+	return w.err
 }
 
 // append stores a list of events and returns when they are on disk. header is for a

@@ -1,0 +1,134 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"zino/proto"
+)
+
+// cancelTimeout is how long turn_cancel waits for the end of the turn.
+const cancelTimeout = 5 * time.Second
+
+// turnCancel ends a turn. One that has ended stays as it is.
+func (s *Service) turnCancel(ctx context.Context, req proto.TurnCancel) (proto.TurnStarted, error) {
+	if err := proto.CheckSessionID(req.SessionID); err != nil {
+		return proto.TurnStarted{}, err
+	}
+	sess, err := s.enterKnown(ctx, req.SessionID)
+	if err != nil {
+		return proto.TurnStarted{}, err
+	}
+	defer sess.leave()
+	if sess.lot.has(sess.id) {
+		if err := sess.load(); err != nil {
+			return proto.TurnStarted{}, err
+		}
+		defer sess.rest()
+	}
+	sess.mu.Lock()
+	t := sess.active()
+	if req.Turn != "" {
+		t = sess.find(req.Turn)
+	}
+	if t == nil {
+		sess.mu.Unlock()
+		return sess.past(ctx, req.Turn)
+	}
+	launched, parked := t.launched, t.state == proto.TurnParked
+	sess.mu.Unlock()
+	if launched {
+		t.cancel()
+	} else if parked {
+		if err := t.cancelParked(ctx); err != nil {
+			return proto.TurnStarted{}, err
+		}
+	} else if err := t.withdrawQueued(ctx, reasonCanceled); codeOf(err) == proto.CodeNotFound { // it has begun meanwhile
+		t.cancel()
+	} else if err != nil {
+		return proto.TurnStarted{}, err
+	}
+	select {
+	case <-t.done:
+	case <-time.After(s.cancelTimeout):
+		return proto.TurnStarted{}, proto.Errorf(proto.CodeTimeout, "the end of turn %s is not stored yet: it is being canceled", t.id)
+	case <-ctx.Done():
+		return proto.TurnStarted{}, ctx.Err()
+	}
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
+	if !proto.TurnEnded(t.state) { // its end could not be stored
+		return proto.TurnStarted{}, fmt.Errorf("turn %s was stopped, but its end is not stored", t.id)
+	}
+	return proto.TurnStarted{SessionID: sess.id, Turn: t.id, State: t.state, Next: t.next}, nil
+}
+
+// cancelParked ends a parked turn whose session is locked.
+func (t *turn) cancelParked(ctx context.Context) error {
+	_, queued := t.withdrawn() // the messages are in the log
+	t.mu.Lock()
+	w, lt := t.w, t.log.Turn(t.id)
+	t.launched = true // it does not wake up any more
+	t.mu.Unlock()
+	err := t.endCrashed(context.WithoutCancel(ctx), w, lt, reasonCanceled, queued)
+	if err == nil {
+		t.mu.Lock()
+		t.end(proto.TurnInterrupted, reasonCanceled)
+		t.mu.Unlock()
+	}
+	for _, q := range queued {
+		q.finish()
+	}
+	t.finish()
+	return err
+}
+
+// past returns a turn that has ended; without id the last one.
+func (sess *session) past(ctx context.Context, id string) (proto.TurnStarted, error) {
+	log, err := sess.readLog(ctx, sess.id, 0)
+	if err != nil {
+		return proto.TurnStarted{}, err
+	}
+	t := log.Turn(id)
+	if n := len(log.Turns); id == "" && n > 0 {
+		t = log.Turns[n-1]
+	}
+	switch {
+	case t == nil && id == "":
+		return proto.TurnStarted{}, noTurn(sess.id)
+	case t == nil:
+		return proto.TurnStarted{}, proto.Errorf(proto.CodeNotFound, "no turn %s in session %s", id, sess.id)
+	case t.End == 0:
+		return proto.TurnStarted{}, proto.Errorf(proto.CodeBusy, "turn %s of session %s is carried out by another constellation", t.ID, sess.id)
+	}
+	return proto.TurnStarted{SessionID: sess.id, Turn: t.ID, State: t.State, Next: t.End}, nil
+}
+
+// shutdown ends the turns of a private constellation before the daemon stops, and then all
+// followers. Chat requests end as requests do.
+func (s *Service) shutdown(ctx context.Context) {
+	defer s.part()
+	if s.lifetime != proto.LifetimePrivate {
+		return // see parkAll
+	}
+	s.stopping.Store(true)
+	var running []*turn
+	for _, sess := range s.allSessions() {
+		sess.mu.Lock()
+		for _, t := range sess.turns {
+			if t.launched && !t.attached {
+				t.cancel()
+				running = append(running, t)
+			}
+		}
+		sess.mu.Unlock()
+	}
+	for _, t := range running {
+		select {
+		case <-t.done:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
