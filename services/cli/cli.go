@@ -27,6 +27,7 @@ import (
 	"zino/services/cli/repl"
 	"zino/services/cli/sessions"
 	"zino/services/cli/status"
+	"zino/services/cli/undo"
 )
 
 // Main runs the command and returns its exit status.
@@ -105,7 +106,7 @@ func newCommand(env *command.Env) *cobra.Command {
 		commands  []*cobra.Command
 	}{
 		{"everyday", "Everyday:", []*cobra.Command{chat.New(env), newExec(env), short(chat.NewResume(env)), newModels(env), newUsage(env), doctor.New(env)}},
-		{"turns", "Turns:", []*cobra.Command{newPs(env), newAttach(env), newSay(env), newStop(env), jobs.New(env)}},
+		{"turns", "Turns:", []*cobra.Command{newPs(env), newAttach(env), newSay(env), newStop(env), jobs.New(env), undo.New(env), undo.NewRedo(env), undo.NewDiff(env)}},
 		{"sessions", "Sessions:", []*cobra.Command{sessions.New(env, chat.NewResume(env)), newHandoff(env), newContext(env)}},
 		{"memory", "Memory:", []*cobra.Command{memory.New(env), newChannels(env)}},
 		{"pages", "Live pages:", []*cobra.Command{repl.New(env), repl.NewPages(env), repl.NewEval(env)}},

@@ -70,6 +70,8 @@ type completer struct{ *command.Env }
 // arguments returns the completion of a command's arguments.
 func (c *completer) arguments(cmd *cobra.Command) cobra.CompletionFunc {
 	switch strings.TrimPrefix(cmd.CommandPath(), "zino ") {
+	case "undo", "redo", "diff":
+		return c.undone
 	case "sessions show", "sessions resume", "resume", "sessions export", "sessions fork":
 		return first(c.sessions)
 	case "jobs output", "jobs keep":
@@ -110,6 +112,14 @@ func fixed(values []string) cobra.CompletionFunc {
 
 func directories(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveFilterDirs
+}
+
+// undone completes a session, and files behind --.
+func (c *completer) undone(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	if cmd.ArgsLenAtDash() >= 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return first(c.sessions)(cmd, args, word)
 }
 
 // first completes the first argument only.

@@ -309,6 +309,10 @@ func remove(ctx context.Context, env *command.Env, d *connect.Daemon, names []st
 		if err != nil {
 			return err
 		}
+		// A record that cannot be removed now goes after [undo] max_age.
+		if _, err := connect.Forward(ctx, d, "exc", proto.ExcUndoRemove, proto.UndoRemove{SessionID: id}); err != nil {
+			env.Say("Warning: what undo keeps of session %s was not removed: %v", id, err)
+		}
 		if err := printID(env, id); err != nil {
 			return err
 		}
