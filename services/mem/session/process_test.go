@@ -136,7 +136,7 @@ func appendAtForever(args []string) error {
 func TestKilledAppendAt(t *testing.T) {
 	dir := t.TempDir()
 	next, at := 0, "0"
-	for range 20 {
+	for range 8 {
 		lines := zinotest.KillAfter(t, zinotest.Command(t, "daemon", dir, fmt.Sprint(next), at), 1+rand.IntN(4))
 		n, end, _ := strings.Cut(lines[len(lines)-1], " ")
 		last, err := strconv.Atoi(n)

@@ -150,7 +150,7 @@ func TestOpenTurnsFollows(t *testing.T) {
 // The second answer of a process reads no file, also after a restart.
 func TestOpenTurnsMany(t *testing.T) {
 	b := newEnv(t, "")
-	const n = 1000
+	const n = 300
 	var want []string
 	for i := range n {
 		id := fmt.Sprintf("s%04d", i)
