@@ -11,7 +11,7 @@ import (
 )
 
 // errLost is the error of a call that may have run, and that exc cannot be asked about.
-var errLost = errors.New(proto.InterruptedCall)
+var errLost = errors.New("the result of the call is lost")
 
 // key identifies a call for exc, which carries out each key once. It is empty for
 // calls that change nothing, are not exc's, or do not belong to a turn.
