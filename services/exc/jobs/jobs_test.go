@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -12,6 +13,7 @@ import (
 
 	"zino/pkg/zinotest"
 	"zino/proto"
+	"zino/services/exc/cgroup"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -41,7 +43,7 @@ func TestJobEnds(t *testing.T) {
 }
 
 // TestJobStops checks that nothing of a command is left after a stop, however it has
-// started its processes.
+// started its processes, with a control group and without.
 func TestJobStops(t *testing.T) {
 	for name, command := range map[string]string{
 		"plain":       "echo up; sleep MARK",
@@ -50,21 +52,28 @@ func TestJobStops(t *testing.T) {
 		"deaf":        "trap '' TERM HUP; echo up; while :; do sleep MARK; done",
 		"fork bomb":   "for i in 1 2 3 4 5 6 7 8; do (while :; do sleep MARK & sleep 0.01; done) & done; echo up; wait",
 	} {
-		t.Run(name, func(t *testing.T) {
-			e := open(t, nil)
-			mark := "1000." + strings.TrimPrefix(strings.ReplaceAll(t.TempDir(), "/", ""), "tmp")
-			mark = "1" + strconv.Itoa(os.Getpid()) + strconv.Itoa(len(mark)) + itoa(int(name[0])) + itoa(len(name))
-			job := e.start(t, strings.ReplaceAll(command, "MARK", mark), func(s *Spec) { s.Tasks = 200 })
-			zinotest.Eventually(t, "the command is up", func() bool { return strings.HasPrefix(texts(t, job), "up") })
-			zinotest.Eventually(t, "its processes are up", func() bool { return len(processes(mark)) > 0 })
-			zinotest.Must(t, job.Stop(t.Context()))
-			if left := processes(mark); len(left) > 0 {
-				t.Errorf("left: %q", left)
-			}
-			if state := job.State(); state.State != proto.JobExited || !state.Stopped {
-				t.Errorf("state %+v", state)
-			}
-		})
+		for _, grouped := range []bool{true, false} {
+			t.Run(name+" "+strconv.FormatBool(grouped), func(t *testing.T) {
+				e := open(t, nil)
+				if !grouped && e.tree != nil {
+					zinotest.Must(t, e.tree.Close())
+					e.tree = nil
+				}
+				mark := "1" + itoa(os.Getpid()) + itoa(int(name[0])) + itoa(len(name)) // seconds: no other process sleeps so long
+				job := e.start(t, strings.ReplaceAll(command, "MARK", mark), func(s *Spec) { s.Tasks = 200 })
+				zinotest.Eventually(t, "the command is up", func() bool { return strings.HasPrefix(texts(t, job), "up") && len(processes(mark)) > 0 })
+				zinotest.Must(t, job.Stop(t.Context()))
+				if left := processes(mark); len(left) > 0 {
+					t.Errorf("left: %q", left)
+				}
+				if state := job.State(); state.State != proto.JobExited || !state.Stopped {
+					t.Errorf("state %+v", state)
+				}
+				if unlimited := slices.Contains(job.Record().Unlimited, cgroup.Tasks); !grouped && !unlimited {
+					t.Error("it does not say that nothing enforces the limit")
+				}
+			})
+		}
 	}
 }
 

@@ -39,10 +39,6 @@ const (
 // standard input, runs the command that exc asks for on the control socket, and
 // returns when nothing of the command is left.
 func Serve(log *slog.Logger) error {
-	// Keep the command from looking into this process.
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return os.NewSyscallError("prctl(PR_SET_DUMPABLE)", err)
-	}
 	c, err := net.FileConn(os.NewFile(0, "standard input"))
 	if err != nil {
 		return fmt.Errorf("%s: standard input must be a connection: %w", Flag, err)
@@ -213,8 +209,23 @@ func (s *supervisor) run(req proto.JobStart) (p *run.Process, remove func(), err
 	}
 	c.Group, c.Stay = s.groupOf(), true
 	c.Output = &run.Output{Tap: s.record}
-	p, err = run.Start(c)
+	if c.Plan == nil || !c.Plan.Namespaces {
+		if err := hide(); err != nil {
+			return nil, remove, err
+		}
+	}
+	if p, err = run.Start(c); err == nil {
+		// Not before: only a process that is not hidden may map users into a namespace.
+		if err = hide(); err != nil {
+			p.Stop()
+		}
+	}
 	return p, remove, err
+}
+
+// hide keeps the command from looking into this process.
+func hide() error {
+	return os.NewSyscallError("prctl(PR_SET_DUMPABLE)", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
 }
 
 // ownGroup makes a control group, or finds the one that this process is in, as in a
