@@ -54,7 +54,7 @@ func (s *Service) call(ctx context.Context, req proto.Call, out *rpc.Out) (proto
 				return proto.CallResult{}, false, err
 			}
 			result, err := callResult(reply, err)
-			if begun.Job != "" {
+			if result.Undo = c.why; begun.Job != "" {
 				result.Undo = s.captureJob(ctx, begun.Job)
 			}
 			return result, true, err
@@ -114,20 +114,21 @@ func (s *Service) settle(ctx context.Context, req proto.Call, begun calls.Call, 
 	if begun.After == "" { // a command, which ended with the exc before this one
 		return reply{}, true, interrupted
 	}
-	var now *files.Plan
+	var now *start
 	look := req
 	look.Tool, look.Input = files.Write, files.Looks(req.Input)
 	r, _ = s.onFile(ctx, look, func(_ context.Context, st start) error {
-		now = st.plan
+		now = &st
 		return context.Canceled
 	})
 	switch {
 	case ctx.Err() != nil:
 		return reply{}, false, ctx.Err()
-	case now != nil && now.Before == begun.After:
-		r.Reply.Data, err = files.Made(req.Tool, req.Input, now.Path, begun.Before == "")
+	case now != nil && now.plan.Before == begun.After:
+		call.why = s.captureMade(ctx, call, *now, begun)
+		r.Reply.Data, err = files.Made(req.Tool, req.Input, now.plan.Path, begun.Before == "")
 		return r, true, err
-	case now != nil && now.Before == begun.Before:
+	case now != nil && now.plan.Before == begun.Before:
 		return reply{}, false, nil
 	}
 	return r, true, interrupted

@@ -41,7 +41,7 @@ func program(t *testing.T, bin, dir string) (*zinotest.Process, *rpc.Client) {
 // append to counters, and asks the next one for the results: each counter is 1, or the
 // call is interrupted.
 func TestKilledProgram(t *testing.T) {
-	const rounds, callsMax = 12, 16
+	const rounds, callsMax = 6, 12
 	dir, root := zinotest.Dir(t), zinotest.Dir(t)
 	writeTools(t, dir, tools)
 	zinotest.Must(t, zinotest.Build(dir, "./zino-exc"))

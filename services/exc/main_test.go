@@ -47,6 +47,9 @@ func serve(args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := s.OpenUndo(config.Default().Undo); err != nil {
+		return err
+	}
 	s.at = func(step string) {
 		if step == os.Getenv(killEnv) {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)

@@ -93,6 +93,7 @@ func carry[T any](ctx context.Context, s *Service, c *turnCall, do steps[T]) (re
 		return result, err
 	}
 	result, err = do.run(ctx)
+	s.at("changed")
 	if why := s.captureAfter(ctx, c); why != "" {
 		do.uncovered(&result, why)
 	}
@@ -101,18 +102,22 @@ func carry[T any](ctx context.Context, s *Service, c *turnCall, do steps[T]) (re
 		return result, err
 	}
 	s.at("done")
+	record(s, c, result)
+	s.at("recorded")
+	return result, nil
+}
+
+// record records the result of c, and then does what is left to do.
+func record[T any](s *Service, c *turnCall, result T) {
 	text, err := wire.AppendObject(nil, "", result)
 	if err == nil {
 		err = s.journal.End(c.key, text)
 	}
 	if err != nil {
 		s.log.Warn("the result of a call was not recorded: a repeat of it counts as interrupted", "key", c.key, "error", err)
+		return
 	}
-	s.at("recorded")
-	if err == nil {
-		c.recorded()
-	}
-	return result, nil
+	c.recorded()
 }
 
 // recorded is the result of c as far as earlier requests with its key decide it.
@@ -144,6 +149,7 @@ func recorded[T any](ctx context.Context, s *Service, c *turnCall, do steps[T]) 
 		if result, settled, err = do.settle(ctx, r.Call); err != nil || !settled {
 			return result, false, err
 		}
+		record(s, c, result)
 	case calls.Finished:
 		err = wire.DecodeReply(r.Result, &result)
 		lost = err != nil

@@ -313,7 +313,7 @@ func crashes(dir string) []crash {
 // for the result. Each call is carried out once, or is interrupted.
 func TestCrash(t *testing.T) {
 	for _, level := range []proto.Level{proto.LevelOff, proto.LevelWorkspaceWrite} {
-		for _, step := range []string{"decided", "begun", "done", "recorded"} {
+		for _, step := range []string{"decided", "begun", "changed", "done", "recorded"} {
 			t.Run(fmt.Sprintf("%s %s", level, step), func(t *testing.T) { crashAt(t, level, step) })
 		}
 	}
@@ -362,10 +362,41 @@ func crashAt(t *testing.T, level proto.Level, step string) {
 		}
 		zinotest.Equal(t, test.name+": the file", string(is), content)
 		if step != "decided" {
+			zinotest.Write(t, filepath.Join(root, test.file), "the user's") // what was decided stays
 			zinotest.Equal(t, test.name+" again", strings.TrimPrefix(do(t, p.client, recovering(req)), "recovered: "), strings.TrimPrefix(got, "recovered: "))
 		}
 		p.Kill()
 	}
+}
+
+// Undo takes back a change after which the service was killed, before it had recorded
+// that.
+func TestCrashUndo(t *testing.T) {
+	home := zinotest.Dir(t)
+	root, err := filepath.EvalSymlinks(zinotest.Dir(t))
+	zinotest.Must(t, err)
+	writeTools(t, home, tools)
+	zinotest.Write(t, root+"/old", "before")
+	reqs := []proto.Call{
+		keyed(call("write", root, in{"path": "new", "content": "text"}), "n"), keyed(call("edit", root, in{"path": "old", "old": "before", "new": "after"}), "o"),
+	}
+	for _, req := range reqs {
+		p := startPeerIn(t, home, killEnv+"=changed")
+		if _, err := rpc.Call(t.Context(), p.client, proto.ExcCall, req); err == nil {
+			t.Fatal("an answer from a dead service")
+		}
+		p.Exit()
+	}
+	p := startPeerIn(t, home)
+	for _, req := range reqs {
+		zinotest.Contains(t, req.Key, do(t, p.client, recovering(req)), `recovered: {"ok":true`)
+	}
+	undone, err := rpc.Call(t.Context(), p.client, proto.ExcUndo, proto.Undo{SessionID: "S", Turn: "t-1"})
+	if err != nil || len(undone.Refused) > 0 {
+		t.Errorf("%+v, %v", undone, err)
+	}
+	zinotest.Equal(t, "files", zinotest.Names(t, root), "old")
+	zinotest.Equal(t, "old", zinotest.Read(t, root+"/old"), "before")
 }
 
 // After a crash a change of a file is interrupted if another program has changed the

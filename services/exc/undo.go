@@ -6,6 +6,7 @@ import (
 
 	"zino/pkg/config"
 	"zino/proto"
+	"zino/services/exc/calls"
 	"zino/services/exc/jobs"
 	"zino/services/exc/undo"
 )
@@ -123,6 +124,19 @@ func (s *Service) captureAfter(ctx context.Context, c *turnCall) string {
 			return s.undo.After(ctx, c.at(had.root), had.snap, by), nil
 		}
 		return "", nil
+	})
+	if err != nil {
+		return notCaptured(err)
+	}
+	return why
+}
+
+// captureMade records a change of a file that an earlier process has made, and has
+// perhaps not recorded.
+func (s *Service) captureMade(ctx context.Context, c *turnCall, now start, made calls.Call) string {
+	why, err := await(ctx, s.limit, func(context.Context) (string, error) {
+		file := s.undo.MadeFile(c.at(now.root), now.plan.Path, made.Before)
+		return file.After(undo.By{Tool: c.tool, Call: c.key}, made.After), nil
 	})
 	if err != nil {
 		return notCaptured(err)

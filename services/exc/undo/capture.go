@@ -233,12 +233,8 @@ func (s *Store) BeforeFile(at At, path, sum string) *File {
 	if !s.covered(at) {
 		return nil
 	}
-	f := &File{s: s, at: at, path: strings.TrimPrefix(path, "/"), mustHave: sum}
-	if real, err := filepath.EvalSymlinks(at.Root); err == nil {
-		if rel, err := filepath.Rel(real, path); err == nil && filepath.IsLocal(rel) {
-			f.root, f.path = real, rel
-		}
-	}
+	f := s.fileAt(at, path)
+	f.mustHave = sum
 	err := f.keep()
 	switch {
 	case errors.Is(err, errTooLarge):
@@ -246,6 +242,40 @@ func (s *Store) BeforeFile(at At, path, sum string) *File {
 	case err != nil:
 		f.why = fmt.Sprintf("undo does not cover this change: %v", err)
 		s.log.Warn("undo: the change of a file is not recorded", "path", path, "error", err)
+	}
+	return f
+}
+
+// MadeFile returns a file that write or edit has changed before a crash, as BeforeFile
+// did then: sum is the SHA-256 of its content before, of which there is an image, or
+// "". Owner and mode were kept by the change. Directories that it made are not known.
+func (s *Store) MadeFile(at At, path, sum string) *File {
+	if !s.covered(at) {
+		return nil
+	}
+	f := s.fileAt(at, path)
+	if sum == "" {
+		return f
+	}
+	root, err := f.open()
+	if err == nil {
+		f.before, err = s.stateOf(root, f.path, FileMax)
+		root.close()
+	}
+	if err != nil {
+		f.why = fmt.Sprintf("undo does not cover this change: %v", err)
+		return f
+	}
+	f.before.SHA256 = sum
+	return f
+}
+
+func (s *Store) fileAt(at At, path string) *File {
+	f := &File{s: s, at: at, path: strings.TrimPrefix(path, "/")}
+	if real, err := filepath.EvalSymlinks(at.Root); err == nil {
+		if rel, err := filepath.Rel(real, path); err == nil && filepath.IsLocal(rel) {
+			f.root, f.path = real, rel
+		}
 	}
 	return f
 }
