@@ -565,6 +565,9 @@ func (u *undo) apply(p *plan) error {
 // step makes one change.
 func (u *undo) step(t step) error {
 	now, err := u.look(t.Root, t.Path, true)
+	if errors.Is(err, fs.ErrNotExist) && t.To == nil {
+		return nil // an earlier attempt has removed the directory as well
+	}
 	if err != nil {
 		return err
 	}
