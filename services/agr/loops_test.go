@@ -128,3 +128,22 @@ func TestLoopSideBySide(t *testing.T) {
 	}
 	e.checkRan(1)
 }
+
+// FuzzNote checks that an envelope with a note is an envelope with the same ok, and
+// that counting does not change it.
+func FuzzNote(f *testing.F) {
+	for _, seed := range []string{`{"ok":true}`, " {\"ok\":false,\"error\":{\"code\":\"x\"} }\n", `{"ok":true,"data":{"job":"j-k3v9q2mx","duration_ms":5},"note":"x"}`, `{"ok":true,"ok":false}`} {
+		f.Add([]byte(seed), "five \"times\"\xff")
+	}
+	f.Fuzz(func(t *testing.T, raw []byte, note string) {
+		if !isEnvelope(raw) {
+			return
+		}
+		before := string(raw)
+		(&loops{}).count(&call{name: "bash"}, raw)
+		noted := withNote(raw, note)
+		if !isEnvelope(noted) || succeeded(noted) != succeeded(raw) || string(raw) != before {
+			t.Errorf("%q becomes %q", before, noted)
+		}
+	})
+}
