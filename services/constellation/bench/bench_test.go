@@ -49,6 +49,11 @@ var table = []row{
 	{"session deltas", false, benchDeltas},
 	{"session resumed", false, benchResume},
 	{"session first token", false, benchFirstToken},
+	{"detach", false, benchDetach},
+	{"followers", false, benchFollowers},
+	{"attach", false, benchAttach},
+	{"parked turns", false, benchParked},
+	{"undo scan", false, benchUndoScan},
 	{"repl", false, benchRepl},
 	{"repl pages", false, benchReplPages},
 }
