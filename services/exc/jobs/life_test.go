@@ -328,11 +328,12 @@ func TestOtherProtocol(t *testing.T) {
 		return
 	}
 	job := e.start(t, "sleep 1000")
-	job.client.Close()
-	job.client.Path = rpctest.Raw(t, "", rpctest.Frame(`{"type":"error","message":"Unknown message type: stop","code":"unknown_type"}`))
-	ctx, cancel := context.WithTimeout(t.Context(), zinotest.Timeout)
-	defer cancel()
-	zinotest.Must(t, job.Stop(ctx))
+	other := newJob(e.Jobs, job.Record())
+	other.group = job.group
+	other.client.Path = rpctest.Raw(t, "", rpctest.Frame(`{"type":"error","message":"Unknown message type: stop","code":"unknown_type"}`))
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-job.Done(); cancel() }()
+	zinotest.Error(t, other.Stop(ctx), context.Canceled) // it saw no end: job did
 	if state := job.State(); state.State != proto.JobExited || state.Signal != 9 {
 		t.Errorf("state %+v", state)
 	}
