@@ -49,6 +49,7 @@ var entrances = map[string]entrance{
 
 // neighbours lists the services that the tests of another one run in place of fakes.
 var neighbours = map[string][]string{
+	"zino":                 {"zino/services/daemon/turnlog"},
 	"zino/services/daemon": {"zino/services/ctx", "zino/services/mem"},
 }
 

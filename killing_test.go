@@ -251,12 +251,19 @@ func startFleet(t *testing.T, text string, env ...string) *fleet {
 		t.Cleanup(func() { f.files[name].Close() })
 	}
 	zinotest.Write(t, f.config, text)
+	lifeline, end, err := os.Pipe()
+	zinotest.Must(t, err)
+	t.Cleanup(func() { end.Close(); lifeline.Close() })
 	for _, name := range config.Services {
 		f.restarts.Go(func() {
 			for {
 				cmd := program(f.env, "zino-"+name, "--config", f.config)
-				cmd.Env = append(cmd.Env, "LISTEN_FDS=1", "LISTEN_FDNAMES="+name)
 				cmd.ExtraFiles = []*os.File{f.files[name]}
+				cmd.Env = append(cmd.Env, "LISTEN_FDS=1", "LISTEN_FDNAMES="+name)
+				if name == "exc" { // its jobs outlive it
+					cmd.ExtraFiles = append(cmd.ExtraFiles, lifeline)
+					cmd.Env = append(cmd.Env, "LISTEN_FDS=2", "LISTEN_FDNAMES=exc:lifeline")
+				}
 				if !f.start(name, cmd) {
 					return
 				}

@@ -21,7 +21,7 @@ type parked struct {
 	session, turn string
 	reason        string // one of proto.Parked…; empty: to be resumed now
 	until         int64  // when it wakes up, as Unix seconds; 0: only a request wakes it
-	next          int64  // offset at which the session ended; 0: unknown
+	elsewhere     int    // how often another process had the lock
 	index         int    // in the heap
 }
 

@@ -74,8 +74,8 @@ func TestLotIsSmall(t *testing.T) {
 	before, goroutines := heapBytes(), runtime.NumGoroutine()
 	l := newLot(1, func(parked) {})
 	until := time.Now().Add(time.Hour).Unix()
-	for i := range int64(parkedMax) {
-		l.put(parked{session: proto.NewSessionID(), turn: proto.NewTurnID(), reason: proto.ParkedLimit, until: until + rand.Int64N(1000), next: i})
+	for range parkedMax {
+		l.put(parked{session: proto.NewSessionID(), turn: proto.NewTurnID(), reason: proto.ParkedLimit, until: until + rand.Int64N(1000)})
 	}
 	if used := (heapBytes() - before) / parkedMax; used > 512 {
 		t.Errorf("a parked turn takes %d bytes", used)

@@ -58,7 +58,7 @@ func (r *record) add(typ string, payload []byte, step int) error {
 		}
 		r.event(proto.TypeToolResult, proto.LogToolResult{
 			ToolUseID: f.ID, Output: orObject(f.Result), OK: f.OK, DurationMS: f.DurationMS,
-			Name: f.Name, Diff: f.Diff, Confinement: f.Confinement, Turn: r.turnID, Step: step, TS: timestamp(),
+			Recovered: f.Recovered, Synthetic: f.Synthetic, Name: f.Name, Diff: f.Diff, Confinement: f.Confinement, Turn: r.turnID, Step: step, TS: timestamp(),
 		})
 	case proto.TypeUsage: // the packet is the event: unknown keys are kept
 		payload = bytes.TrimRight(payload, " \t\r\n")

@@ -19,6 +19,14 @@ import (
 // store the events of a turn that waits for it.
 const storageEvery = 10 * time.Second
 
+// loadEvery is the interval of attempts to lock a session with an open turn: mem may be
+// starting, or not have noticed yet that an earlier daemon was killed.
+const loadEvery = 2 * time.Second
+
+// elsewhereMax is how often that is tried while another process has the lock: it carries
+// out the turn.
+const elsewhereMax = 3
+
 // discardedMax is how many bytes of a lost inference a resumed turn keeps.
 const discardedMax = 64 << 10
 
@@ -58,7 +66,8 @@ func (t *turn) resumes(err error) bool {
 // and returns the request to agr.
 func (t *turn) again(old *relay, reason string, cause error) (*relay, proto.Run, error) {
 	t.mu.Lock()
-	attempts, pending := t.log.Turn(t.id).Attempts, t.log.Turn(t.id).Pending
+	lt := t.log.Turn(t.id)
+	attempts, pending, last := lt.Attempts, lt.Pending, lt.Updated
 	t.mu.Unlock()
 	resumed := proto.LogTurn{Turn: t.id, SessionID: t.session.id, State: proto.TurnResumed, Reason: reason}
 	if counted := reason == reasonCrashed || cause != nil; counted {
@@ -71,9 +80,11 @@ func (t *turn) again(old *relay, reason string, cause error) (*relay, proto.Run,
 			return old, proto.Run{}, proto.Errorf(proto.CodeCanceled, "The turn was interrupted: %s", t.endReason)
 		}
 		resumed.Attempt = attempts + 1
+		// The pause begins with the last stored event, so that each start of the daemon
+		// does not begin it anew.
 		wait := t.resumePauses[min(attempts, len(t.resumePauses)-1)]
-		if cause == nil && attempts == 0 {
-			wait = 0 // the daemon was started anew
+		if at, err := time.Parse(time.RFC3339, last); err == nil {
+			wait -= max(time.Since(at), 0)
 		}
 		t.retract(old)
 		select {
@@ -319,7 +330,7 @@ func (s *Service) resumeAll() {
 		}
 		s.log.Warn("open turns are not known", "error", err)
 		select {
-		case <-time.After(storageEvery):
+		case <-time.After(loadEvery):
 		case <-s.life.Done():
 			return
 		}
@@ -386,7 +397,14 @@ func (s *Service) wake(p parked) {
 	sess := s.enter(p.session)
 	defer sess.leave()
 	if err := sess.load(); err != nil {
-		s.log.Warn("an open turn is left alone", "session", p.session, "turn", p.turn, "error", err)
+		s.log.Warn("an open turn cannot be resumed now", "session", p.session, "turn", p.turn, "error", err)
+		if errors.Is(err, errElsewhere) {
+			p.elsewhere++
+		}
+		if s.life.Err() == nil && !errors.Is(err, proto.ErrNotFound) && p.elsewhere < elsewhereMax {
+			p.until = time.Now().Add(loadEvery).Unix()
+			s.lot.put(p)
+		}
 		return
 	}
 	sess.mu.Lock()

@@ -486,3 +486,21 @@ func TestEnvOfTurn(t *testing.T) {
 
 // values returns the values with a blank between them.
 func values(list ...any) string { return strings.TrimSuffix(fmt.Sprintln(list...), "\n") }
+
+// TestStartIsIdempotentAcrossDaemons checks that a repeated turn_start finds the turn of a
+// daemon that was killed, and that a session whose id begins like others is a new one.
+func TestStartIsIdempotentAcrossDaemons(t *testing.T) {
+	e := newResumeEnv(t, answer)
+	e.write("s-1", strings.Replace(openTurn, `"by"`, `"request_id":"r1","by"`, 1), openAsked)
+	e.write("s-21")
+	e.write("s-22")
+	daemon := rpctest.Client(t, "daemon", e.cfg.Daemon.Socket)
+	start := proto.TurnStart{SessionID: "s-1", Message: "count", RequestID: "r1"}
+	turn, err := rpc.Call(t.Context(), daemon, proto.DaemonTurnStart, start)
+	zinotest.Must(t, err)
+	zinotest.Equal(t, "the first turn", values(turn.Turn, turn.State), "t-1 running")
+	start.SessionID = "s-2"
+	turn, err = rpc.Call(t.Context(), daemon, proto.DaemonTurnStart, start)
+	zinotest.Must(t, err)
+	zinotest.Equal(t, "state", e.ended("s-2", turn.Turn).State, proto.TurnDone)
+}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -118,6 +119,9 @@ func (s *Service) readLog(ctx context.Context, id string, from int64) (*turnlog.
 // readPage reads about 1 MiB of a session log.
 func (s *Service) readPage(ctx context.Context, id string, from int64) (proto.SessionEvents, error) {
 	page, err := rpc.Call(ctx, s.mem, proto.MemReadSession, proto.ReadSession{SessionID: id, From: from, MaxBytes: pageBytes})
+	if from == 0 && errors.Is(err, proto.ErrInvalid) { // the id is the prefix of several others
+		return page, proto.Errorf(proto.CodeNotFound, "no session %q", id)
+	}
 	if err != nil {
 		return page, sessionError(err)
 	}

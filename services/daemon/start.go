@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -41,7 +42,7 @@ func (s *Service) turnStart(ctx context.Context, req proto.TurnStart) (proto.Tur
 		return answered(known, err)
 	}
 	t := sess.newTurn(context.WithoutCancel(ctx), chat)
-	t.requestID, t.onLimit = req.RequestID, req.OnLimit
+	t.requestID, t.onLimit = req.RequestID, cmp.Or(req.OnLimit, s.cfg.Daemon.OnLimit)
 	if t.keepsEnv() {
 		if err := s.keepEnv(t.id, chat); err != nil {
 			return proto.TurnStarted{}, err
@@ -109,8 +110,8 @@ func sessionOf(uid int, requestID string) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// requested returns the turn that a turn_start with the same request_id started before, if
-// it has ended. Open ones are found by start.
+// requested returns the turn that a turn_start with the same request_id started before. One
+// of an earlier process is in the log only until the session is locked.
 func (sess *session) requested(ctx context.Context, requestID string) (*proto.TurnStarted, error) {
 	if requestID == "" {
 		return nil, nil
@@ -123,10 +124,14 @@ func (sess *session) requested(ctx context.Context, requestID string) (*proto.Tu
 		return nil, err
 	}
 	t := log.Requested(requestID)
-	if t == nil || t.End == 0 {
+	if t == nil || t.End == 0 && sess.lifetime == proto.LifetimePrivate {
 		return nil, nil
 	}
-	return &proto.TurnStarted{SessionID: sess.id, Turn: t.ID, State: t.State, Next: t.End}, nil
+	state := t.State
+	if state == proto.TurnResumed {
+		state = proto.TurnRunning
+	}
+	return &proto.TurnStarted{SessionID: sess.id, Turn: t.ID, State: state, Next: log.Next}, nil
 }
 
 // start adds a turn to the session. It returns another turn of the same request_id if
