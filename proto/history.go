@@ -49,4 +49,5 @@ var Changelog = [...]string{
 	"44 2026-11-22  undo of the results of call and execute, notice undo: file changes that undo does not cover",
 	"45 2026-11-22  agents and read_only of run; the skill agent of the tool task",
 	"46 2026-11-22  turn_start, turn_follow, turn_say, turn_cancel and turns of the daemon",
+	"47 2026-11-23  service, status and details of the error event of a session log",
 }

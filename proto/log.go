@@ -176,6 +176,12 @@ type LogError struct {
 	Kind string `json:"kind,omitzero"`
 	// Code is the code of the error.
 	Code Code `json:"code"`
+	// Service is where the error arose.
+	Service string `json:"service,omitzero"`
+	// Status is the HTTP status of a provider's answer.
+	Status int `json:"status,omitzero"`
+	// Details is the provider's own text.
+	Details string `json:"details,omitzero"`
 	// Turn is the turn that ended.
 	Turn string `json:"turn,omitzero"`
 	// TS is when the event was stored, in RFC 3339, UTC.

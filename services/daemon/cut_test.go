@@ -201,7 +201,7 @@ func dies(t *testing.T, name string, place int) {
 	stored := b.trail.stored()
 	switch name {
 	case "agr":
-		checkStored(t, stored, place, nil, storedError(`"message":"agr hung up before its answer was complete",`, "unavailable")...)
+		checkStored(t, stored, place, nil, storedError(`"message":"agr hung up before its answer was complete",`, "unavailable", `"service":"agr",`)...)
 		if last.Raw != `{"type":"error","message":"agr hung up before its answer was complete","code":"unavailable","service":"agr"}` {
 			t.Errorf("the end is %s", last.Raw)
 		}

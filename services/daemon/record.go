@@ -133,7 +133,7 @@ func (r *record) fail(sessionID string, e *proto.Error, reason string) {
 		end.State = proto.TurnInterrupted
 		r.event(proto.TypeInterrupted, proto.LogInterrupted{Role: proto.RoleSystem, Text: "Interrupted", Turn: r.turnID, TS: timestamp()})
 	} else {
-		r.event(proto.TypeError, proto.LogError{Message: e.Message, Kind: e.Kind, Code: e.Code, Turn: r.turnID, TS: timestamp()})
+		r.event(proto.TypeError, proto.LogError{Message: e.Message, Kind: e.Kind, Code: e.Code, Service: e.Service, Status: e.Status, Details: e.Details, Turn: r.turnID, TS: timestamp()})
 	}
 	r.event(proto.TypeTurn, end)
 }

@@ -71,10 +71,10 @@ func TestEnded(t *testing.T) {
 		e    *proto.Error
 		want []string
 	}{
-		{&proto.Error{Code: proto.CodeTimeout, Message: "a \"b\"", Kind: "timeout", Service: "rtr"}, storedError(`"message":"a \"b\"","kind":"timeout",`, "timeout")},
+		{&proto.Error{Code: proto.CodeTimeout, Message: "a \"b\"", Kind: "timeout", Service: "rtr"}, storedError(`"message":"a \"b\"","kind":"timeout",`, "timeout", `"service":"rtr",`)},
 		{proto.ErrCanceled, []string{storedBreak, storedStop}},
-		{sessionError(proto.ErrCanceled), storedError(`"message":"canceled","kind":"session",`, "canceled")},
-		{&proto.Error{Code: proto.CodeInternal, Message: "m"}, storedError(`"message":"m",`, "internal")},
+		{sessionError(proto.ErrCanceled), storedError(`"message":"canceled","kind":"session",`, "canceled", "")},
+		{&proto.Error{Code: proto.CodeInternal, Message: "m"}, storedError(`"message":"m",`, "internal", "")},
 	} {
 		r := record{turnID: "t"}
 		r.fail("s-1", c.e, reasonOf(c.e))
@@ -247,7 +247,7 @@ func failedAppend(i int) []string {
 	if i == 2 { // its result is lost
 		stored = append(stored, storedLost)
 	}
-	return append(stored, storedError(`"message":"mem append_session: no space left on device","kind":"session",`, "internal")...)
+	return append(stored, storedError(`"message":"mem append_session: no space left on device","kind":"session",`, "internal", `"service":"mem",`)...)
 }
 
 // TestStoringKeepsFailing makes all appends after the first one fail. The caller must

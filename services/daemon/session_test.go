@@ -56,10 +56,10 @@ const (
 	storedStop  = `{"type":"turn","turn":"t","session_id":"s-1","state":"interrupted","reason":"canceled"}`
 )
 
-// storedError is the end of a turn that failed.
-func storedError(rest, code string) []string {
+// storedError is the end of a turn that failed; origin are the fields behind the code.
+func storedError(rest, code, origin string) []string {
 	return []string{
-		`{"type":"error",` + rest + `"code":"` + code + `","turn":"t"}`,
+		`{"type":"error",` + rest + `"code":"` + code + `",` + origin + `"turn":"t"}`,
 		`{"type":"turn","turn":"t","session_id":"s-1","state":"error","reason":"` + code + `"}`,
 	}
 }
@@ -338,21 +338,21 @@ func TestAgentFails(t *testing.T) {
 			"in the text",
 			[]string{deltaA, deltaB},
 			failed,
-			append([]string{storedPart}, storedError(`"message":"rtr error: <M>","kind":"http_status",`, "internal")...),
+			append([]string{storedPart}, storedError(`"message":"rtr error: <M>","kind":"http_status",`, "internal", `"service":"rtr","status":500,"details":"d",`)...),
 			`{"type":"error","message":"rtr error: <M>","code":"internal","service":"rtr","kind":"http_status","status":500,"details":"d"}`,
 		},
 		{
 			"blank text",
 			[]string{`{"type":"assistant_delta","text":" \n"}`},
 			failed,
-			storedError(`"message":"rtr error: <M>","kind":"http_status",`, "internal"),
+			storedError(`"message":"rtr error: <M>","kind":"http_status",`, "internal", `"service":"rtr","status":500,"details":"d",`),
 			`{"type":"error","message":"rtr error: <M>","code":"internal","service":"rtr","kind":"http_status","status":500,"details":"d"}`,
 		},
 		{
 			"after a text",
 			[]string{deltaA, deltaB, finalA},
 			errors.New("it broke"),
-			append([]string{storedA}, storedError(`"message":"agr run: it broke",`, "internal")...),
+			append([]string{storedA}, storedError(`"message":"agr run: it broke",`, "internal", `"service":"agr",`)...),
 			`{"type":"error","message":"agr run: it broke","code":"internal","service":"agr"}`,
 		},
 		{

@@ -94,9 +94,18 @@ func (sess *session) endCrashed(ctx context.Context, w *writer, t *turnlog.Turn,
 	return sess.append(ctx, w, list, nil, func() {})
 }
 
+// commandsTimeout is how long exc may take to stop the commands of a turn.
+const commandsTimeout = 3 * time.Second
+
 // stopCommands ends the foreground commands of a turn. Nothing is left of them when the
-// turn's end is stored.
+// turn's end is stored, unless exc cannot be reached.
 func (s *Service) stopCommands(ctx context.Context, sessionID, turnID string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandsTimeout)
+	defer cancel()
+	_, err := rpc.Call(ctx, s.services["exc"], proto.ExcStopTurn, proto.StopTurn{SessionID: sessionID, Turn: turnID})
+	if err != nil && !errors.Is(err, rpc.ErrConnect) {
+		s.log.Warn("the commands of a turn could not be stopped", "session", sessionID, "turn", turnID, "error", err)
+	}
 }
 
 // readLog reads a session log from the start of an event on. Errors are about the

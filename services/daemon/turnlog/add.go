@@ -90,7 +90,7 @@ func (l *Log) add(raw []byte, next int64) change {
 	case proto.TypeError:
 		var e proto.LogError
 		if wire.DecodeReply(raw, &e) == nil {
-			l.failed = proto.Error{Message: e.Message, Kind: e.Kind, Code: e.Code}
+			l.failed = proto.Error{Message: e.Message, Kind: e.Kind, Code: e.Code, Service: e.Service, Status: e.Status, Details: e.Details}
 		}
 	}
 	return c
