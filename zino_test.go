@@ -198,7 +198,7 @@ func await(ts *testscript.TestScript, what string, condition func() bool) {
 	}
 }
 
-var signals = map[string]syscall.Signal{"KILL": syscall.SIGKILL, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT, "TERM": syscall.SIGTERM, "INT": syscall.SIGINT}
+var signals = map[string]syscall.Signal{"KILL": syscall.SIGKILL, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT, "TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "HUP": syscall.SIGHUP}
 
 // signalService sends a signal to a process of this script and waits, after
 // KILL, until it is gone: service KILL zino-mem, or: service KILL "zino up".

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -59,6 +60,7 @@ func TestMain(m *testing.M) {
 		if limit, err := time.ParseDuration(os.Getenv("CLI_TEST_LIMIT")); err == nil {
 			doctor.ReachLimit = limit
 		}
+		doctor.LingerDir = cmp.Or(os.Getenv("CLI_TEST_LINGER"), doctor.LingerDir)
 		if limit, err := time.ParseDuration(os.Getenv("CLI_TEST_RECONNECT")); err == nil {
 			turn.ReconnectLimit = limit
 		}

@@ -42,7 +42,7 @@ func ps(ctx context.Context, env *command.Env, all bool) error {
 	if err != nil {
 		return err
 	}
-	var list []turn.Info
+	var list []proto.TurnInfo
 	if d != nil { // without services no turn runs
 		defer d.Close()
 		if list, err = turn.Open(ctx, d, all); err != nil {
@@ -63,7 +63,7 @@ func ps(ctx context.Context, env *command.Env, all bool) error {
 }
 
 // turnRows returns the table of zino ps.
-func turnRows(list []turn.Info) [][]string {
+func turnRows(list []proto.TurnInfo) [][]string {
 	rows := [][]string{{"SESSION", "TURN", "STATE", "AGE", "STEP", "TOKENS", "COST", "ACTIVITY"}}
 	for _, t := range list {
 		step, cost, activity := "-", "-", cmp.Or(t.Activity, t.Reason)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"zino/proto"
 	"zino/services/cli/command"
 	"zino/services/cli/connect"
 	"zino/services/cli/render"
@@ -29,7 +30,11 @@ inference. With --queue it becomes a turn of its own, behind the open one.`,
 				if strings.TrimSpace(text) == "" {
 					return command.Mistake(cmd, "name the text behind the id")
 				}
-				return say(ctx, env, d, turn.SayRequest{SessionID: session, Turn: id, Text: text, Mode: mode(queue)})
+				mode := ""
+				if queue {
+					mode = proto.ViaQueue
+				}
+				return say(ctx, env, d, proto.TurnSay{SessionID: session, Turn: id, Text: text, Mode: mode})
 			})
 		},
 	}
@@ -37,21 +42,14 @@ inference. With --queue it becomes a turn of its own, behind the open one.`,
 	return cmd
 }
 
-func mode(queue bool) string {
-	if queue {
-		return "queue"
-	}
-	return ""
-}
-
-func say(ctx context.Context, env *command.Env, d *connect.Daemon, req turn.SayRequest) error {
+func say(ctx context.Context, env *command.Env, d *connect.Daemon, req proto.TurnSay) error {
 	said, err := turn.Say(ctx, d, req)
 	switch {
 	case err != nil:
 		return err
 	case env.JSON():
 		return render.JSON(env.Out, said)
-	case said.Mode == "queue":
+	case said.Mode == proto.ViaQueue:
 		return env.PrintLine("Queued as the next turn.")
 	}
 	return env.PrintLine("Queued for the next inference.")

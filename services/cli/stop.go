@@ -62,7 +62,7 @@ func runningJobs(ctx context.Context, d *connect.Daemon, session string) (ids []
 		return nil
 	}
 	for _, j := range list.Jobs {
-		if j.State == "running" {
+		if j.State == "running" && j.Background {
 			ids = append(ids, j.ID)
 		}
 	}

@@ -159,7 +159,8 @@ func TestExecFollows(t *testing.T) {
 		json          string // lines between header and end
 		end           string // the last line
 	}{
-		{"streamed", `
+		{
+			"streamed", `
 			{"type":"assistant_delta","turn":"t-k3v9q2m7xd4a","text":"Hello "}
 			{"type":"assistant_delta","turn":"t-k3v9q2m7xd4a","text":"there."}
 			{"type":"assistant_final","turn":"t-k3v9q2m7xd4a","text":"Hello there.","next":800}
@@ -168,12 +169,16 @@ func TestExecFollows(t *testing.T) {
 {"type":"assistant_delta","text":"there."}
 {"type":"assistant_final","text":"Hello there."}
 {"type":"usage","input_tokens":7,"output_tokens":3}
-`, done},
-		{"stored before it was followed", `
+`, done,
+		},
+		{
+			"stored before it was followed", `
 			{"type":"user_message","turn":"t-k3v9q2m7xd4a","text":"hi","via":"start","by":{"uid":0},"replay":true,"next":500}
 			{"type":"assistant_final","turn":"t-k3v9q2m7xd4a","text":"Hello there.","replay":true,"next":800}` + "\n" + endedLine + "\n" + followLine,
-			0, "Hello there.\n", "", `{"type":"assistant_final","text":"Hello there."}` + "\n", done},
-		{"a tool and a message on the way", `
+			0, "Hello there.\n", "", `{"type":"assistant_final","text":"Hello there."}` + "\n", done,
+		},
+		{
+			"a tool and a message on the way", `
 			{"type":"tool_requested","turn":"t-k3v9q2m7xd4a","id":"c1","name":"bash","input":{"command":"make"},"next":600}
 			{"type":"tool_finished","turn":"t-k3v9q2m7xd4a","id":"c1","name":"bash","ok":true,"result":{"ok":true,"data":{"exit_code":0}},"duration_ms":120,"next":700}
 			{"type":"user_message","turn":"t-k3v9q2m7xd4a","text":"use \u001b[31mred\nor not","via":"steer","by":{"uid":0},"next":750}
@@ -183,8 +188,10 @@ func TestExecFollows(t *testing.T) {
 {"type":"tool_finished","id":"c1","name":"bash","ok":true,"result":{"ok":true,"data":{"exit_code":0}},"duration_ms":120}
 {"type":"user_message","turn":"t-k3v9q2m7xd4a","text":"use \u001b[31mred\nor not","via":"steer","by":{"uid":0},"next":750}
 {"type":"assistant_final","text":"Hello there."}
-`, done},
-		{"an inference that began again", `
+`, done,
+		},
+		{
+			"an inference that began again", `
 			{"type":"assistant_delta","turn":"t-k3v9q2m7xd4a","text":"Hello wor"}
 			{"type":"retracted","turn":"t-k3v9q2m7xd4a"}
 			{"type":"assistant_delta","turn":"t-k3v9q2m7xd4a","text":"Hello there."}
@@ -193,27 +200,36 @@ func TestExecFollows(t *testing.T) {
 {"type":"retracted","turn":"t-k3v9q2m7xd4a"}
 {"type":"assistant_delta","text":"Hello there."}
 {"type":"assistant_final","text":"Hello there."}
-`, done},
-		{"failed", `
+`, done,
+		},
+		{
+			"failed", `
 			{"type":"turn_ended","turn":"t-k3v9q2m7xd4a","state":"error","next":900,"result":{"type":"error","message":"HTTP 401: bad key","code":"unavailable","kind":"http_status","status":401}}` + "\n" + followLine,
-			1, "", "Error [http_status]: HTTP 401: bad key\n", "", `{"type":"error","message":"HTTP 401: bad key","code":"unavailable","kind":"http_status","status":401}`},
-		{"stopped by another", `
+			1, "", "Error [http_status]: HTTP 401: bad key\n", "", `{"type":"error","message":"HTTP 401: bad key","code":"unavailable","kind":"http_status","status":401}`,
+		},
+		{
+			"stopped by another", `
 			{"type":"assistant_delta","turn":"t-k3v9q2m7xd4a","text":"Hello"}
 			{"type":"interrupted","turn":"t-k3v9q2m7xd4a","next":850}
 			{"type":"turn_ended","turn":"t-k3v9q2m7xd4a","state":"interrupted","reason":"canceled","next":900,"result":{"type":"error","message":"Interrupted.","code":"canceled"},"returned":[{"say":"s-1","text":"and then?"}]}` + "\n" + followLine,
 			130, "Hello\n", "Not delivered: and then?\n^C Interrupted.\n", `{"type":"assistant_delta","text":"Hello"}
 {"type":"turn_ended","turn":"t-k3v9q2m7xd4a","state":"interrupted","reason":"canceled","next":900,"result":{"type":"error","message":"Interrupted.","code":"canceled"},"returned":[{"say":"s-1","text":"and then?"}]}
 {"type":"interrupted"}
-`, `{"type":"error","message":"Interrupted.","code":"canceled","kind":"internal"}`},
-		{"given up", `
+`, `{"type":"error","message":"Interrupted.","code":"canceled","kind":"internal"}`,
+		},
+		{
+			"given up", `
 			{"type":"turn_ended","turn":"t-k3v9q2m7xd4a","state":"interrupted","reason":"gave up after 3 attempts: no route","next":900,"result":{"type":"error","message":"gave up after 3 attempts: no route","code":"internal"}}` + "\n" + followLine,
-			1, "", "Error [internal]: gave up after 3 attempts: no route\n", "", `{"type":"error","message":"gave up after 3 attempts: no route","code":"internal","kind":"internal"}`},
-		{"a list of what is to be done", `
+			1, "", "Error [internal]: gave up after 3 attempts: no route\n", "", `{"type":"error","message":"gave up after 3 attempts: no route","code":"internal","kind":"internal"}`,
+		},
+		{
+			"a list of what is to be done", `
 			{"type":"todo","turn":"t-k3v9q2m7xd4a","items":[{"text":"look","status":"done"},{"text":"repair","status":"active"},{"text":"test","status":"open"}],"next":700}
 			{"type":"assistant_final","turn":"t-k3v9q2m7xd4a","text":"Hello there.","next":800}` + "\n" + endedLine + "\n" + followLine,
-			0, "Hello there.\n", "[x] look\n[>] repair\n[ ] test\n", `{"type":"todo","turn":"t-k3v9q2m7xd4a","items":[{"text":"look","status":"done"},{"text":"repair","status":"active"},{"text":"test","status":"open"}],"next":700}
+			0, "Hello there.\n", "[x] look\n[>] repair\n[ ] test\n", `{"type":"todo","items":[{"text":"look","status":"done"},{"text":"repair","status":"active"},{"text":"test","status":"open"}]}
 {"type":"assistant_final","text":"Hello there."}
-`, done},
+`, done,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

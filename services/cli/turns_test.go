@@ -262,6 +262,19 @@ func TestDetach(t *testing.T) {
 	}
 }
 
+// TestDetachLingering checks the note about units that stop at logout.
+func TestDetachLingering(t *testing.T) {
+	s := newScripted(t, func(c *call) { c.send(startedLine) })
+	w := newWorld(t)
+	w.daemon(t, s.socket)
+	const detached = "Turn t-k3v9q2m7xd4a started. Follow it: zino attach 5b0c1e52\n"
+	for state, note := range map[string]string{"active": "Note: this turn pauses when you log out: loginctl enable-linger\n", "inactive": ""} {
+		cmd := w.command("exec", "--detach", "-p", "hi")
+		cmd.Env = append(cmd.Env, w.pretend(t, true, shown("daemon", "active", "running", "success", state)), "CLI_TEST_LINGER="+w.home)
+		expect(t, cmd, "", 0, session+"\n", detached+note)
+	}
+}
+
 // TestExecInputJSON checks commands for the turn on standard input.
 func TestExecInputJSON(t *testing.T) {
 	said := `{"type":"said","session_id":"` + session + `","turn":"` + turnID + `","say":"s-abcdefgh","mode":"steer","position":1}`

@@ -22,13 +22,14 @@ type constellation struct {
 	file     string // the configuration of the services
 	sockets  []net.Listener
 	programs []supervise.Program
+	jobs     string   // the directory of the sockets of jobs
 	lifeline *os.File // the write end of the pipe that jobs live by; nil: none, or closed
 }
 
 // open listens on the sockets of services and prepares their programs, which read
 // file.
 func open(cfg *config.Config, file string, services []string) (_ *constellation, err error) {
-	c := &constellation{}
+	c := &constellation{jobs: filepath.Join(filepath.Dir(cfg.Exc.Socket), "j")} // as exc names it
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.close())
@@ -85,11 +86,19 @@ func (c *constellation) close() error {
 	return errors.Join(errs...)
 }
 
-// endJobs stops the jobs of exc. They end in 100 ms.
+// endJobs stops the jobs of exc and waits until their sockets are gone, which takes
+// 100 ms, so that exc can remove the directory.
 func (c *constellation) endJobs() {
-	if c.lifeline != nil {
-		c.lifeline.Close() // nothing was written
-		c.lifeline = nil
+	const limit = time.Second
+	if c.lifeline == nil {
+		return
+	}
+	c.lifeline.Close() // nothing was written
+	c.lifeline = nil
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(limit / 100) {
+		if left, err := os.ReadDir(c.jobs); err != nil || len(left) == 0 {
+			return
+		}
 	}
 }
 

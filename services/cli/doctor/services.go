@@ -116,13 +116,17 @@ func (d *doctor) inspectAll(ctx context.Context, running *connect.Daemon) []stat
 	return reports
 }
 
+// LingerDir has a file for each user whose services continue after logout. Tests
+// replace it.
+var LingerDir = "/var/lib/systemd/linger"
+
 // Lingers reports whether the user's services continue after logout.
 func Lingers() bool {
 	caller, err := user.Current()
 	if err != nil {
 		return true // not known
 	}
-	_, err = os.Stat(filepath.Join("/var/lib/systemd/linger", caller.Username))
+	_, err = os.Stat(filepath.Join(LingerDir, caller.Username))
 	return err == nil
 }
 

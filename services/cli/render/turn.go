@@ -125,16 +125,16 @@ func (t *TextTurns) Event(typ string, payload []byte) error {
 		return decode(payload, t.used)
 	case proto.TypeNotice:
 		return decode(payload, t.notice)
-	case TypeUserMessage:
+	case proto.TypeUserMessage:
 		return decode(payload, t.userMessage)
-	case TypeTurnEnded:
-		return decode(payload, func(e TurnEnd) error {
+	case proto.TypeTurnEnded:
+		return decode(payload, func(e proto.TurnEnd) error {
 			for _, say := range e.Returned {
 				t.line("Not delivered: " + Line(say.Text))
 			}
 			return nil
 		})
-	case TypeRetracted: // the answer begins again
+	case proto.TypeRetracted: // the answer begins again
 		return t.endText()
 	case proto.TypeTodo:
 		return decode(payload, t.todo)
@@ -142,8 +142,8 @@ func (t *TextTurns) Event(typ string, payload []byte) error {
 		return decode(payload, func(e proto.LogUndo) error {
 			return t.line("Taken back: " + Line(strings.Join(e.Restored, ", ")))
 		})
-	case TypeContinued:
-		return decode(payload, func(e Continued) error {
+	case proto.TypeContinued:
+		return decode(payload, func(e proto.Continued) error {
 			return t.line("The session goes on in " + Line(e.SessionID))
 		})
 	}
@@ -151,7 +151,7 @@ func (t *TextTurns) Event(typ string, payload []byte) error {
 }
 
 // userMessage prints a message that came into the turn.
-func (t *TextTurns) userMessage(e UserMessage) error {
+func (t *TextTurns) userMessage(e proto.UserMessage) error {
 	return t.line("> " + strings.ReplaceAll(strings.TrimSpace(e.Text), "\n", "\n  "))
 }
 

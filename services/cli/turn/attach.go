@@ -130,25 +130,25 @@ func (f *follower) ask(ctx context.Context, env *command.Env, interrupts <-chan 
 
 // Open returns the turns of the daemon that have not ended, or, with all, the last ones
 // too.
-func Open(ctx context.Context, d *connect.Daemon, all bool) ([]Info, error) {
-	list, err := rpc.Call(ctx, d.Client, methodTurns, ListRequest{All: all})
+func Open(ctx context.Context, d *connect.Daemon, all bool) ([]proto.TurnInfo, error) {
+	list, err := rpc.Call(ctx, d.Client, proto.DaemonTurns, proto.ListTurns{All: all})
 	return list.Turns, ExplainOlder(err)
 }
 
 // Cancel stops the open turn of a session, or the named one.
-func Cancel(ctx context.Context, d *connect.Daemon, session, turn string, jobs bool) (Started, error) {
-	canceled, err := rpc.Call(ctx, d.Client, methodCancel, cancelRequest{SessionID: session, Turn: turn, Jobs: jobs})
+func Cancel(ctx context.Context, d *connect.Daemon, session, turn string, jobs bool) (proto.TurnStarted, error) {
+	canceled, err := rpc.Call(ctx, d.Client, proto.DaemonTurnCancel, proto.TurnCancel{SessionID: session, Turn: turn, Jobs: jobs})
 	return canceled, ExplainOlder(err)
 }
 
 // Say sends a message to the open turn of a session.
-func Say(ctx context.Context, d *connect.Daemon, req SayRequest) (Said, error) {
-	said, err := rpc.Call(ctx, d.Client, methodSay, req)
+func Say(ctx context.Context, d *connect.Daemon, req proto.TurnSay) (proto.Said, error) {
+	said, err := rpc.Call(ctx, d.Client, proto.DaemonTurnSay, req)
 	return said, ExplainOlder(err)
 }
 
 // Start starts a turn that goes on without this run.
-func Start(ctx context.Context, d *connect.Daemon, req proto.Chat) (Started, error) {
+func Start(ctx context.Context, d *connect.Daemon, req proto.Chat) (proto.TurnStarted, error) {
 	started, err := start(ctx, d, req)
 	return started, ExplainOlder(err)
 }

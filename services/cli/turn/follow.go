@@ -5,7 +5,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"reflect"
+	"sync"
 	"time"
 
 	"zino/pkg/rpc"
@@ -33,19 +36,20 @@ type follower struct {
 	d       *connect.Daemon
 	turns   render.Turns
 	session string
-	turn    string    // empty: the open turn, else the last one
-	next    *int64    // where to go on after a lost connection; nil: at the start of the turn
-	raw     bool      // pass packets on as they are
-	strip   bool      // remove the fields that packets of a chat do not have
-	own     bool      // this run sent the turn's first message: do not render it
-	input   io.Reader // commands for the turn; nil: none
+	turn    string     // empty: the open turn, else the last one
+	next    *int64     // where to go on after a lost connection; nil: at the start of the turn
+	raw     bool       // pass packets on as they are
+	strip   bool       // remove the fields that packets of a chat do not have
+	own     bool       // this run sent the turn's first message: do not render it
+	input   io.Reader  // commands for the turn; nil: none
+	busy    sync.Mutex // locked while a command is carried out
 
 	text     answerText
 	paused   bool // the renderer was ended and began again
 	live     bool // the replay has ended
 	received bool // since the last connection was lost
-	moved    *render.Continued
-	ended    *render.TurnEnd
+	moved    *proto.Continued
+	ended    *proto.TurnEnd
 }
 
 // follow renders packets until the turn has ended. A lost connection is made again,
@@ -54,7 +58,7 @@ func (f *follower) follow(ctx context.Context) error {
 	var lost time.Time // zero: connected
 	for {
 		f.received = false
-		end, err := rpc.CallEvents(ctx, f.d.Client, methodFollow, followRequest{SessionID: f.session, Turn: f.turn, From: f.next}, f.packet)
+		end, err := rpc.CallEvents(ctx, f.d.Client, proto.DaemonTurnFollow, proto.TurnFollow{SessionID: f.session, Turn: f.turn, From: f.next}, f.packet)
 		if w, ok := errors.AsType[writeError](err); ok {
 			return w
 		}
@@ -117,7 +121,7 @@ func (f *follower) packet(typ string, payload []byte) error {
 	if f.ended != nil && place.Turn != "" && place.Turn != f.ended.Turn { // a replay of several turns
 		f.ended = nil
 	}
-	if typ == render.TypeLive {
+	if typ == proto.TypeLive {
 		f.live = true
 		f.turn = cmp.Or(f.turn, place.Turn)
 	}
@@ -127,8 +131,8 @@ func (f *follower) packet(typ string, payload []byte) error {
 		}
 	}
 	switch typ {
-	case render.TypeTurnEnded:
-		var end render.TurnEnd
+	case proto.TypeTurnEnded:
+		var end proto.TurnEnd
 		if err := wire.DecodeReply(payload, &end); err != nil {
 			return err
 		}
@@ -141,8 +145,8 @@ func (f *follower) packet(typ string, payload []byte) error {
 		if f.raw || len(end.Returned) == 0 {
 			return nil
 		}
-	case render.TypeContinued:
-		f.moved = new(render.Continued)
+	case proto.TypeContinued:
+		f.moved = new(proto.Continued)
 		if err := wire.DecodeReply(payload, f.moved); err != nil {
 			return err
 		}
@@ -156,23 +160,26 @@ func (f *follower) packet(typ string, payload []byte) error {
 // event renders a packet like an event of a chat.
 func (f *follower) event(typ string, payload []byte) error {
 	switch typ {
-	case render.TypeLive, proto.TypeInterrupted: // the end of the turn reports the interruption
+	case proto.TypeLive, proto.TypeInterrupted: // the end of the turn reports the interruption
 		return nil
-	case render.TypeUserMessage:
-		var message render.UserMessage
+	case proto.TypeUserMessage:
+		var message proto.UserMessage
 		if err := wire.DecodeReply(payload, &message); err != nil {
 			return err
 		}
 		if f.own && (message.Via == "" || message.Via == proto.ViaStart) {
 			return nil
 		}
-	case render.TypeTurnState:
-		var state render.TurnState
+	case proto.TypeTurnState:
+		var state proto.TurnState
 		if err := wire.DecodeReply(payload, &state); err != nil {
 			return err
 		}
 		f.turns.Status(describeState(state))
-	case render.TypeRetracted:
+		if state.State == proto.TurnRunning {
+			return nil
+		}
+	case proto.TypeRetracted:
 		f.text.reset()
 	case proto.TypeAssistantDelta:
 		var delta proto.AssistantDelta
@@ -200,7 +207,7 @@ func (f *follower) event(typ string, payload []byte) error {
 }
 
 // describeState describes the state of a turn that does not run.
-func describeState(s render.TurnState) string {
+func describeState(s proto.TurnState) string {
 	switch {
 	case s.State == proto.TurnParked && s.Reason == proto.ParkedApproval:
 		return "waiting for approval " + s.Approval
@@ -217,7 +224,7 @@ func describeState(s render.TurnState) string {
 // piece renders text of the assistant.
 func (f *follower) piece(text string, retracted bool) error {
 	if retracted {
-		if err := f.render(render.TypeRetracted, []byte(`{"type":"retracted"}`)); err != nil {
+		if err := f.render(proto.TypeRetracted, []byte(`{"type":"retracted"}`)); err != nil {
 			return err
 		}
 	}
@@ -232,8 +239,11 @@ func (f *follower) piece(text string, retracted bool) error {
 }
 
 func (f *follower) render(typ string, payload []byte) error {
-	if f.strip && isChatEvent(typ) {
-		payload = chatEvent(payload)
+	if f.strip {
+		var err error
+		if payload, err = chatEvent(typ, payload); err != nil {
+			return err
+		}
 	}
 	if err := f.turns.Event(typ, payload); err != nil {
 		return writeError{err}
@@ -241,28 +251,19 @@ func (f *follower) render(typ string, payload []byte) error {
 	return nil
 }
 
-func isChatEvent(typ string) bool {
+// chatEvent returns a packet as a chat request has it: without turn, next, replay and the
+// fields of the session log, and with the fields in the order of the contract. Packets
+// of other types are returned as they are.
+func chatEvent(typ string, payload []byte) ([]byte, error) {
 	for _, e := range proto.Events() {
-		if e.Type == typ {
-			return true
-		}
-	}
-	return false
-}
-
-// chatEvent returns a packet without the fields that only turn_follow adds.
-func chatEvent(payload []byte) []byte {
-	out := []byte{'{'}
-	for key, value := range wire.Members(payload) {
-		switch string(key) {
-		case "turn", "next", "replay":
+		if e.Type != typ {
 			continue
 		}
-		if len(out) > 1 {
-			out = append(out, ',')
+		fields := reflect.New(e.Fields)
+		if err := wire.DecodeReply(payload, fields.Interface()); err != nil {
+			return nil, fmt.Errorf("the daemon sent something that is not an event: %w", err)
 		}
-		out = wire.AppendString(out, key)
-		out = append(append(out, ':'), value...)
+		return wire.AppendObject(nil, typ, fields.Elem().Interface())
 	}
-	return append(out, '}')
+	return payload, nil
 }

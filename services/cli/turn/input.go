@@ -79,27 +79,29 @@ func (f *follower) commands(input io.Reader) {
 			err = f.command(in)
 		}
 		if err != nil {
-			f.notice("standard input: " + err.Error())
+			f.notice(proto.NoticeWarning, "standard input: "+err.Error())
 		}
 	}
 	if err := lines.Err(); err != nil {
-		f.notice("standard input is not read any more: " + err.Error())
+		f.notice(proto.NoticeWarning, "standard input is not read any more: "+err.Error())
 	}
 }
 
 func (f *follower) command(in Input) error {
+	f.busy.Lock()
+	defer f.busy.Unlock()
 	ctx, stop := context.WithTimeout(context.Background(), leaveLimit)
 	defer stop()
 	if in.Type == "cancel" {
-		canceled, err := rpc.Call(ctx, f.d.Client, methodCancel, cancelRequest{SessionID: f.session, Turn: f.turn})
-		return f.answer(err, methodCancel.Reply, canceled)
+		canceled, err := rpc.Call(ctx, f.d.Client, proto.DaemonTurnCancel, proto.TurnCancel{SessionID: f.session, Turn: f.turn})
+		return f.answer(err, proto.DaemonTurnCancel.Reply, canceled)
 	}
-	said, err := rpc.Call(ctx, f.d.Client, methodSay, SayRequest{SessionID: f.session, Text: in.Text, Mode: in.Mode, Say: in.Say})
-	return f.answer(err, methodSay.Reply, said)
+	said, err := rpc.Call(ctx, f.d.Client, proto.DaemonTurnSay, proto.TurnSay{SessionID: f.session, Text: in.Text, Mode: in.Mode, Say: in.Say})
+	return f.answer(err, proto.DaemonTurnSay.Reply, said)
 }
 
 // answer renders the answer to a command. An error of the renderer ends the turn with
-// the next packet.
+// the next packet of the daemon.
 func (f *follower) answer(err error, typ string, v any) error {
 	if err != nil {
 		return err
@@ -111,6 +113,11 @@ func (f *follower) answer(err error, typ string, v any) error {
 	return err
 }
 
-func (f *follower) notice(text string) {
-	f.answer(nil, proto.TypeNotice, proto.Notice{Kind: proto.NoticeWarning, Text: text}) // cannot fail: it is valid
+// notice renders a remark of this run.
+func (f *follower) notice(kind, text string) error {
+	packet, err := wire.AppendObject(nil, proto.TypeNotice, proto.Notice{Kind: kind, Text: text})
+	if err != nil {
+		return err
+	}
+	return f.render(proto.TypeNotice, packet)
 }

@@ -89,7 +89,7 @@ func chat(ctx context.Context, d *connect.Daemon, req proto.Chat, turns render.T
 // isOlder reports whether a daemon does not know turns.
 func isOlder(err error) bool {
 	e, ok := errors.AsType[*proto.Error](err)
-	return ok && e.Message == "Unknown message type: "+methodStart.Type
+	return ok && e.Message == "Unknown message type: "+proto.DaemonTurnStart.Type
 }
 
 // run starts a turn and follows it. If ctx ends first, the turn goes on or is canceled:
@@ -99,14 +99,20 @@ func (f *follower) run(ctx context.Context, env *command.Env, req proto.Chat) (r
 	if err != nil {
 		return render.Done{}, err
 	}
-	f.session, f.turn, f.next = started.SessionID, started.Turn, started.Next
+	f.session, f.turn = started.SessionID, started.Turn
+	if started.Next > 0 { // it is stored
+		f.next = &started.Next
+	}
 	if started.State == proto.TurnQueued || started.State == proto.TurnWaiting {
-		f.turns.Status(started.State)
+		if err := f.notice(proto.NoticeWait, "Another turn is under way on session "+f.session+": waiting for its end."); err != nil {
+			return render.Done{}, f.leave(ctx, env, err)
+		}
 	}
 	if f.input != nil {
 		go f.commands(f.input)
 	}
 	err = f.follow(ctx)
+	f.busy.Lock() // the answer to a command comes before the end
 	_, writing := errors.AsType[writeError](err)
 	switch {
 	case err == nil:
@@ -123,13 +129,13 @@ const leaveLimit = 6 * time.Second
 
 // start starts a turn. Until the daemon has answered, ctx does not cancel it at once:
 // the caller must know the turn to cancel it.
-func start(ctx context.Context, d *connect.Daemon, req proto.Chat) (started Started, err error) {
+func start(ctx context.Context, d *connect.Daemon, req proto.Chat) (started proto.TurnStarted, err error) {
 	call, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(leaveLimit, cancel) })()
-	request, lost := startRequestOf(d.WithEnvironment(req), rand.Text()), false
+	request, lost := turnStart(d.WithEnvironment(req), rand.Text()), false
 	for begun := time.Now(); ; {
-		started, err = rpc.Call(call, d.Client, methodStart, request)
+		started, err = rpc.Call(call, d.Client, proto.DaemonTurnStart, request)
 		lost = d.Started() == nil && (errors.Is(err, rpc.ErrHungUp) || lost && isLost(err, true))
 		if !lost || ctx.Err() != nil || time.Since(begun) >= ReconnectLimit {
 			break
@@ -145,8 +151,8 @@ func start(ctx context.Context, d *connect.Daemon, req proto.Chat) (started Star
 	return started, err
 }
 
-func startRequestOf(req proto.Chat, id string) startRequest {
-	return startRequest{
+func turnStart(req proto.Chat, id string) proto.TurnStart {
+	return proto.TurnStart{
 		Message: req.Message, SessionID: req.SessionID, NeedModel: req.NeedModel, Root: req.Root, SystemPrompt: req.SystemPrompt,
 		Provider: req.Provider, Model: req.Model, MaxTokens: req.MaxTokens, Effort: req.Effort,
 		Sandbox: req.Sandbox, Network: req.Network, Env: req.Env, Cwd: req.Cwd, Umask: req.Umask, RequestID: id,
@@ -178,7 +184,7 @@ func (f *follower) leave(ctx context.Context, env *command.Env, err error) error
 func (f *follower) cancel(jobs bool) error {
 	ctx, stop := context.WithTimeout(context.Background(), leaveLimit)
 	defer stop()
-	_, err := rpc.Call(ctx, f.d.Client, methodCancel, cancelRequest{SessionID: f.session, Turn: f.turn, Jobs: jobs})
+	_, err := rpc.Call(ctx, f.d.Client, proto.DaemonTurnCancel, proto.TurnCancel{SessionID: f.session, Turn: f.turn, Jobs: jobs})
 	return err
 }
 
