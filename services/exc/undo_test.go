@@ -153,3 +153,17 @@ func TestUndoOfJob(t *testing.T) {
 	zinotest.Must(t, err)
 	zinotest.Equal(t, "contents", zinotest.Read(t, e.root+"/a")+zinotest.Read(t, e.root+"/b"), "ab")
 }
+
+func TestUndoConformance(t *testing.T) {
+	e := newUndoEnv(t)
+	const session = `"session_id":"s"`
+	rpctest.Conformance(t, e.client.Path, []rpctest.Case{
+		{Name: "undo", Request: `{"type":"undo",` + session + `}`, Code: "not_found", Message: "no file changes to take back in session s"},
+		{Name: "undo of a turn", Request: `{"type":"undo",` + session + `,"turn":"t-1"}`, Code: "not_found", Message: "no file changes of turn t-1 are recorded in session s"},
+		{Name: "invalid turn", Request: `{"type":"undo",` + session + `,"turn":"../1"}`, Code: "invalid", Message: `invalid turn "../1": want t- and letters and digits`},
+		{Name: "redo", Request: `{"type":"redo",` + session + `}`, Code: "not_found", Message: "no undo to take back in session s"},
+		{Name: "diff", Request: `{"type":"diff",` + session + `}`, Code: "not_found", Message: "no file changes to take back in session s"},
+		{Name: "remove", Request: `{"type":"undo_remove",` + session + `}`, Reply: `{"type":"ok"}`},
+		{Name: "invalid session", Request: `{"type":"undo_remove","session_id":"a/b"}`, Code: "invalid", Message: "invalid session name…"},
+	})
+}

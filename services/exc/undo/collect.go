@@ -39,15 +39,25 @@ func (s *Store) added() func(int64) {
 	}
 }
 
-// Run collects now and daily, until ctx is done.
+// collectedName is the file whose time is that of the last collection.
+const collectedName = "collected"
+
+// Run collects daily, over all processes, until ctx is done.
 func (s *Store) Run(ctx context.Context) {
-	for timer := time.NewTicker(collectEvery); ; {
-		s.collectLogged()
+	for {
+		wait := time.Duration(0)
+		if info, err := os.Stat(filepath.Join(s.dir, collectedName)); err == nil {
+			wait = min(time.Until(info.ModTime().Add(collectEvery)), collectEvery)
+		}
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
-		case <-timer.C:
+		case <-time.After(wait):
+		}
+		s.collectLogged()
+		if err := os.WriteFile(filepath.Join(s.dir, collectedName), []byte("\n"), durable.FileMode); err != nil {
+			s.log.Warn("undo: cannot record the time of a collection", "error", err)
+			return
 		}
 	}
 }

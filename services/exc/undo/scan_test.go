@@ -223,3 +223,23 @@ func BenchmarkScan(b *testing.B) {
 		}
 	}
 }
+
+// TestRun collects once a day, over all processes.
+func TestRun(t *testing.T) {
+	e := newEnv(t)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { e.s.Run(ctx); close(ended) }()
+	marker := filepath.Join(e.s.dir, collectedName)
+	zinotest.Eventually(t, "the collection is recorded", func() bool { _, err := os.Stat(marker); return err == nil })
+	stop()
+	zinotest.Receive(t, "the end of Run", ended)
+	noon := time.Now().Add(-12 * time.Hour).Truncate(time.Second)
+	zinotest.Must(t, os.Chtimes(marker, noon, noon))
+	ctx, stop = context.WithCancel(t.Context())
+	stop()
+	e.s.Run(ctx) // which is not due
+	info, err := os.Stat(marker)
+	zinotest.Must(t, err)
+	zinotest.Equal(t, "time", info.ModTime().Unix(), noon.Unix())
+}
