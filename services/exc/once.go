@@ -30,8 +30,8 @@ var interrupted = &files.Error{Code: proto.ToolInterrupted, Message: proto.Inter
 
 // once carries out c. Without a key the end of ctx cancels it. With a key it is
 // carried out once: a call that runs with that key is joined, what is recorded of an
-// earlier one decides whether it is carried out at all, and when the last caller has
-// gone it goes on for [exc] orphan_timeout. live, if not nil, shows its output.
+// earlier one decides whether it is carried out at all, and after the last caller has
+// disconnected it continues for [exc] orphan_timeout. live, if not nil, shows its output.
 func once[T any](ctx context.Context, s *Service, c *turnCall, live *run.Live, do steps[T]) (result T, err error) {
 	base := ctx
 	if c.key != "" {

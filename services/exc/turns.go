@@ -17,11 +17,11 @@ import (
 	"zino/services/exc/run"
 )
 
-// stoppedFor is how long calls of a turn that was stopped are refused: those that
-// its agent had sent before it heard of the stop.
+// stoppedFor is how long calls of a stopped turn are refused: agr may have sent them
+// before its run was closed.
 const stoppedFor = 10 * time.Minute
 
-// turns are the running calls, with those of turns that nobody waits for.
+// turns tracks the running calls, including calls of turns without a waiting caller.
 type turns struct {
 	orphanTimeout time.Duration
 
@@ -31,7 +31,7 @@ type turns struct {
 	stopped map[turnID]time.Time
 }
 
-// turnID names a turn. The zero value is none.
+// turnID names a turn. The zero value means no turn.
 type turnID struct{ session, turn string }
 
 // turnCall is a call or execute, and the turn that it belongs to.
@@ -47,8 +47,8 @@ type turnCall struct {
 	done   chan struct{} // closed when answer is set
 	answer any           // an answer[T]
 
-	callers int // that wait for it; guarded by turns.mu
-	orphan  *time.Timer
+	callers int         // requests that wait for the answer; guarded by turns.mu
+	orphan  *time.Timer // cancels it when no caller has come back; guarded by turns.mu
 
 	mu      sync.Mutex
 	lives   map[*run.Live]bool // of callers that want the output
@@ -66,8 +66,8 @@ type start struct {
 	job   string      // the job that runs it; empty: none
 }
 
-// newTurnCall checks the identity of a request. Input is what a repeat of it must
-// have in common with it.
+// newTurnCall checks the fields that identify a call. A repeat of the call must have
+// the same input: tool, root and arguments.
 func newTurnCall(session, turn, key string, recovers bool, since string, input ...[]byte) (*turnCall, error) {
 	c := &turnCall{turnID: turnID{session, turn}, key: key, recover: recovers, done: make(chan struct{}), lives: map[*run.Live]bool{}}
 	if key == "" {

@@ -88,7 +88,7 @@ type day struct {
 	name    string
 	file    *durable.File
 	mark    durable.Mark
-	first   time.Time // of its first line; zero: it has none
+	first   time.Time // of its first line; zero: no line is indexed
 	damaged bool
 	scanned bool  // lines of it are in the index
 	results int64 // bytes of the lines with results
@@ -97,7 +97,7 @@ type day struct {
 // entry is where the lines of a call are.
 type entry struct{ begin, end place }
 
-// place is a line of a day. The zero place is none.
+// place is the position of a line. The zero value means no line.
 type place struct {
 	day  *day
 	at   int64
@@ -133,7 +133,8 @@ func (j *Journal) Close() error {
 // Dir is the directory.
 func (j *Journal) Dir() string { return j.dir }
 
-// Find returns what is known of a call that was asked for at a time; zero: unknown.
+// Find returns what is recorded of a call. since is when the call was asked for: it
+// cannot have begun before. The zero time means unknown.
 func (j *Journal) Find(key string, since time.Time) (Record, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -174,7 +175,7 @@ func (j *Journal) find(key string, since time.Time) (Record, error) {
 	return r, nil
 }
 
-// complete reports whether the journal has every call that began since then.
+// complete reports whether the journal has every call that began at since or later.
 func (j *Journal) complete(since time.Time) bool {
 	var first time.Time
 	for _, d := range j.days {

@@ -72,8 +72,8 @@ func TestShared(t *testing.T) {
 	wg.Wait()
 }
 
-// A call of which there is no line counts as not begun only if the journal has all
-// lines since it was asked for.
+// A call without a line counts as not begun only if the journal is complete since the
+// call was asked for.
 func TestComplete(t *testing.T) {
 	now := time.Now().UTC()
 	today := now.Format(dayLayout) + ext
@@ -189,7 +189,8 @@ func TestResultTooLarge(t *testing.T) {
 	mustBe(t, j, "s/t/1/a", Dropped)
 }
 
-// On a full disk Begin fails and leaves nothing, and the journal goes on afterwards.
+// On a full disk Begin fails and leaves the file unchanged. The journal works again
+// when there is room.
 func TestFullDisk(t *testing.T) {
 	if zinotest.Alone(t) {
 		return
