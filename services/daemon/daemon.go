@@ -80,6 +80,7 @@ func (s *Service) Register(srv *rpc.Server) {
 	rpc.Handle(srv, proto.DaemonTurnCancel, s.turnCancel)
 	rpc.Handle(srv, proto.DaemonTurns, s.turns)
 	srv.KeepWhile(s.openTurns)
+	go s.renewLeases()
 	srv.BeforeShutdown(s.shutdown)
 }
 

@@ -309,6 +309,9 @@ func remove(ctx context.Context, env *command.Env, d *connect.Daemon, names []st
 		if err != nil {
 			return err
 		}
+		if err := stopJobs(ctx, d, id); err != nil {
+			env.Say("Warning: the jobs of session %s were not stopped: %v", id, err)
+		}
 		// A record that cannot be removed now goes after [undo] max_age.
 		if _, err := connect.Forward(ctx, d, "exc", proto.ExcUndoRemove, proto.UndoRemove{SessionID: id}); err != nil {
 			env.Say("Warning: what undo keeps of session %s was not removed: %v", id, err)
@@ -321,6 +324,22 @@ func remove(ctx context.Context, env *command.Env, d *connect.Daemon, names []st
 		return render.ErrReported
 	}
 	return nil
+}
+
+// stopJobs stops the jobs of a session.
+func stopJobs(ctx context.Context, d *connect.Daemon, session string) error {
+	list, err := connect.Forward(ctx, d, "exc", proto.ExcJobs, proto.ListJobs{SessionID: session})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, j := range list.Jobs {
+		if j.State == proto.JobRunning {
+			_, err := connect.Forward(ctx, d, "exc", proto.ExcJobStop, proto.JobID{Job: j.ID})
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // printID prints an id, in JSON as an object.
