@@ -18,7 +18,6 @@ import (
 	"zino/services/cli/connect"
 	"zino/services/cli/doctor"
 	"zino/services/cli/render"
-	"zino/services/cli/status"
 	"zino/services/cli/turn"
 )
 
@@ -197,7 +196,7 @@ func detach(ctx context.Context, env *command.Env, d *connect.Daemon, req proto.
 		err = env.PrintLine(started.SessionID)
 	}
 	env.Say("Turn %s started. Follow it: zino attach %s", started.Turn, turn.ShortID(started.SessionID))
-	if status.UserListens(ctx) && connect.IsUserSocket(d.Client.Path) && !doctor.Lingers() {
+	if d.InUnits() && !doctor.Lingers() {
 		env.Say("Note: this turn pauses when you log out: loginctl enable-linger")
 	}
 	return render.OutputError(err)

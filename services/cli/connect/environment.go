@@ -66,10 +66,11 @@ func (d *Daemon) WithEnvironment(req proto.Chat) proto.Chat {
 	return req
 }
 
-// IsUserSocket reports whether a socket is that of the caller's own daemon.
-func IsUserSocket(path string) bool {
+// InUnits reports whether units of the caller's systemd run the daemon. Each of them has
+// a configuration file beside its socket, which zino up has not.
+func (d *Daemon) InUnits() bool {
 	dir, err := RuntimeDir()
-	return err == nil && path == filepath.Join(dir, "daemon.sock")
+	return err == nil && d.Client.Path == filepath.Join(dir, "daemon.sock") && isFile(filepath.Join(dir, "daemon.toml")) && !isFile(filepath.Join(dir, upFile))
 }
 
 // isOwnSocket reports whether a socket belongs to services of the caller.

@@ -172,7 +172,11 @@ func isIdle(ctx context.Context, daemon *rpc.Client) bool {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	stats, err := rpc.Call(ctx, daemon, proto.GetStats, proto.StatsRequest{})
-	return err == nil && stats.InFlight == 0
+	if err != nil || stats.InFlight > 0 {
+		return false
+	}
+	open, err := rpc.Call(ctx, daemon, proto.DaemonTurns, proto.ListTurns{})
+	return err == nil && !slices.ContainsFunc(open.Turns, func(t proto.TurnInfo) bool { return t.State != proto.TurnParked })
 }
 
 // awaitReload waits until zino up has read the configuration file as it is now, and
