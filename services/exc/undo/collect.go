@@ -76,8 +76,8 @@ type kept struct {
 	bytes         int64 // its own size
 }
 
-// Collect removes records that are older than max_age, the oldest others until
-// max_bytes hold, and the images that nothing refers to any more. Another process
+// Collect removes records that are older than max_age, the oldest others beyond
+// max_bytes, and the images that nothing refers to any more. Another process
 // that collects makes it return at once.
 func (s *Store) Collect(now time.Time) error {
 	s.collecting.Lock()

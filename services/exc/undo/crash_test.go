@@ -176,7 +176,7 @@ func fullDisk(args []string) error {
 	if e, ok := errors.AsType[*proto.Error](err); !ok || e.Code != proto.CodeUnavailable || !strings.Contains(e.Message, "no file was changed") || !strings.Contains(e.Message, "free some disk space") {
 		return fmt.Errorf("the undo on a full disk: %w", err)
 	}
-	if err := holds(root, map[string]string{"large": "small", "a": "changed", "filler": strings.Repeat("f", 60<<10)}); err != nil {
+	if err := expectFiles(root, map[string]string{"large": "small", "a": "changed", "filler": strings.Repeat("f", 60<<10)}); err != nil {
 		return err
 	}
 	if err := os.Remove(filepath.Join(root, "filler")); err != nil {
@@ -185,7 +185,7 @@ func fullDisk(args []string) error {
 	if _, err = s.Undo(context.Background(), proto.Undo{SessionID: session}, false); err != nil {
 		return err
 	}
-	if err := holds(root, map[string]string{"large": large, "a": "a"}); err != nil {
+	if err := expectFiles(root, map[string]string{"large": large, "a": "a"}); err != nil {
 		return err
 	}
 	full, err := open(small)
@@ -198,11 +198,11 @@ func fullDisk(args []string) error {
 	if _, err = s.Undo(context.Background(), proto.Undo{SessionID: session}, true); err != nil {
 		return err
 	}
-	return holds(root, map[string]string{"large": "small", "a": "changed"})
+	return expectFiles(root, map[string]string{"large": "small", "a": "changed"})
 }
 
-// holds expects exactly these files in a directory.
-func holds(dir string, want map[string]string) error {
+// expectFiles expects exactly these files in a directory.
+func expectFiles(dir string, want map[string]string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != len(want) {
 		return fmt.Errorf("left: %v, %w", entries, err)
