@@ -28,7 +28,7 @@ var jobOutputTool = tool{
 	required: []string{"action", "job"}, recover: repeat, call: (*turn).onJob,
 }
 
-// jobEnd is what the model is told of a job.
+// jobEnd is the result of the actions wait and stop.
 type jobEnd struct {
 	Job         string `json:"job"`
 	State       string `json:"state"`

@@ -11,9 +11,9 @@ import (
 )
 
 // perform carries out calls of a session. Successive calls that change nothing, or
-// that start sub-agents, run side by side; all others run one after the other, since each may rely on what the
-// one before changed. Before a batch that may not have been started before, the
-// caller stores what led to it.
+// that start sub-agents, run side by side; all others run one after the other, since
+// each may rely on what the one before changed. A checkpoint precedes each batch,
+// except those of calls that may have run already.
 func (t *turn) perform(calls []call) error {
 	if err := t.out.Flush(); err != nil { // the caller reads the text while the tools run
 		return err
@@ -87,8 +87,8 @@ func (t *turn) performOne(c *call) error {
 	return t.conclude(c, t.carryOut(c), started)
 }
 
-// conclude keeps and reports the result of a call. A call that is canceled with the
-// turn has none.
+// conclude keeps and reports the result of a call, except of one that is canceled
+// with the turn.
 func (t *turn) conclude(c *call, r result, started time.Time) error {
 	if err := t.ended(); err != nil {
 		return err
