@@ -140,7 +140,11 @@ func (t *TextTurns) Event(typ string, payload []byte) error {
 		return decode(payload, t.todo)
 	case proto.TypeUndo:
 		return decode(payload, func(e proto.LogUndo) error {
-			return t.line("Taken back: " + Line(strings.Join(e.Restored, ", ")))
+			what := "Taken back: "
+			if e.Redo {
+				what = "Made again: "
+			}
+			return t.line(what + Line(strings.Join(e.Restored, ", ")))
 		})
 	case proto.TypeContinued:
 		return decode(payload, func(e proto.Continued) error {
