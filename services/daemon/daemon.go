@@ -32,6 +32,8 @@ type Service struct {
 	storeTimeout            time.Duration // see the constant
 	promptPause             time.Duration // likewise
 	resumePauses            []time.Duration
+	storageEvery            time.Duration // see the constant
+	storageFor              time.Duration // likewise
 	table                   table
 	lot                     *lot
 	stopping                atomic.Bool     // no turn is launched any more
@@ -50,7 +52,7 @@ func New(cfg *config.Config, log *slog.Logger) *Service {
 	s.known = make(chan struct{})
 	close(s.known)
 	s.table.sessions = map[string]*session{}
-	s.resumePauses = resumePauses
+	s.resumePauses, s.storageEvery, s.storageFor = resumePauses, storageEvery, storageFor
 	s.life, s.end = context.WithCancel(context.Background())
 	s.lot = newLot(cfg.Daemon.RunningMax, s.wake)
 	if os.Getenv("ZINO_CONSTELLATION") == proto.LifetimePrivate {

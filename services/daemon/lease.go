@@ -27,6 +27,9 @@ func (s *Service) renewLeases() {
 			return
 		}
 		sessions := s.table.used()
+		for _, p := range s.lot.list() {
+			sessions = append(sessions, p.session)
+		}
 		if len(sessions) == 0 {
 			continue
 		}

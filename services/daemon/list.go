@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"runtime/debug"
 	"slices"
+	"time"
 
 	"zino/pkg/rpc"
 	"zino/pkg/text"
@@ -14,8 +16,9 @@ import (
 )
 
 const (
-	turnsLimit  = 100 // turns of a list, unless the request says more
-	activityMax = 80  // characters
+	turnsLimit  = 100  // turns of a list, unless the request says more
+	activityMax = 80   // characters
+	manyTurns   = 1000 // of a list whose memory is returned to the system: parked ones are read from their logs
 )
 
 // turns lists the open turns of this daemon, and with all those that have ended.
@@ -41,8 +44,12 @@ func (s *Service) turns(ctx context.Context, req proto.ListTurns) (proto.TurnLis
 			}
 		}
 	}
+	inMemory := map[string]bool{}
+	for _, open := range list {
+		inMemory[open.Turn] = true
+	}
 	for _, p := range s.lot.list() {
-		if req.All || req.SessionID != "" && p.session != req.SessionID || slices.ContainsFunc(list, func(open proto.TurnInfo) bool { return open.Turn == p.turn }) {
+		if req.All || req.SessionID != "" && p.session != req.SessionID || inMemory[p.turn] {
 			continue
 		}
 		log, err := s.readLog(ctx, p.session, 0)
@@ -55,6 +62,9 @@ func (s *Service) turns(ctx context.Context, req proto.ListTurns) (proto.TurnLis
 		if len(list) >= limit {
 			break
 		}
+	}
+	if len(list) > manyTurns {
+		time.AfterFunc(time.Second, debug.FreeOSMemory)
 	}
 	slices.SortStableFunc(list, func(a, b proto.TurnInfo) int { return cmp.Compare(b.Started, a.Started) })
 	return proto.TurnList{Turns: append([]proto.TurnInfo{}, list[:min(len(list), limit)]...)}, nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -182,7 +183,12 @@ func (t *timeline) Pop() any {
 // parkedOf returns the record of a turn. One that was parked because the daemon stopped
 // wakes up at once.
 func parkedOf(t *turnlog.Turn, session string) parked {
-	p := parked{session: session, turn: t.ID, reason: t.Reason}
+	p := parked{session: session, turn: strings.Clone(t.ID)}
+	for _, reason := range []string{proto.ParkedApproval, proto.ParkedLimit, proto.ParkedBudget, proto.ParkedRestart} {
+		if t.Reason == reason { // a constant, of which nothing is kept
+			p.reason = reason
+		}
+	}
 	if at, err := time.Parse(time.RFC3339, t.Until); err == nil {
 		p.until = max(at.Unix(), 1)
 	} else if t.State != proto.TurnParked || t.Reason == proto.ParkedRestart {

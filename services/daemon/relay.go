@@ -217,7 +217,7 @@ func (r *relay) store(header proto.Raw, then func()) error {
 		return err
 	}
 	t := r.turn
-	if err := t.append(t.ctx, t.w, list, header, func() {
+	if err := t.append(t.stalls(), t.w, list, header, func() {
 		if final {
 			r.text = r.text[:0]
 		}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"zino/pkg/message"
@@ -15,9 +17,12 @@ import (
 	"zino/services/daemon/turnlog"
 )
 
-// storageEvery is the interval of attempts to reach mem when the daemon starts, and to
-// store the events of a turn that waits for it.
-const storageEvery = 10 * time.Second
+// The events of a turn are tried to be stored every storageEvery for storageFor, after
+// storeTimeout, or at once if the disk is full.
+const (
+	storageEvery = 10 * time.Second
+	storageFor   = 10 * time.Minute
+)
 
 // loadEvery is the interval of attempts to lock a session with an open turn: mem may be
 // starting, or not have noticed yet that an earlier daemon was killed.
@@ -145,6 +150,21 @@ func (t *turn) resumedRun(r *relay, pending []string) (proto.Run, error) {
 		t.says = nil
 	}
 	return run, nil
+}
+
+// stalls returns the context of an append. A turn whose start is stored waits in memory
+// until its events can be stored; a chat request fails.
+func (t *turn) stalls() context.Context {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.attached || !t.durable || t.lifetime == proto.LifetimePrivate {
+		return t.ctx
+	}
+	return context.WithValue(t.ctx, stallKey{}, &stalling{every: t.storageEvery, limit: t.storageFor, report: func(e *proto.Error) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.notice(proto.NoticeStorage, e.Message)
+	}})
 }
 
 // retract tells the followers that the text since the last stored inference is void.
@@ -310,15 +330,16 @@ func (sess *session) adopted(lt *turnlog.Turn) *turn {
 // Resume takes up the open turns of earlier processes. A private constellation has none.
 // It must be called before the daemon serves requests.
 func (s *Service) Resume() {
-	if s.lifetime == proto.LifetimePrivate {
-		return
+	if s.lifetime == proto.LifetimePersistent {
+		s.known = make(chan struct{})
+		go s.resumeAll()
 	}
-	s.known = make(chan struct{})
-	go s.resumeAll()
 }
 
+// resumeAll puts the sessions with open turns into the lot.
 func (s *Service) resumeAll() {
 	defer close(s.known)
+	defer debug.FreeOSMemory() // what was read may be much more than what is kept
 	var open proto.OpenTurns
 	for {
 		var err error
@@ -341,7 +362,8 @@ func (s *Service) resumeAll() {
 			continue
 		}
 		seen[o.SessionID] = true
-		p := parked{session: o.SessionID, turn: o.Turn, until: 1}
+		// Copies: the answer of mem is not kept.
+		p := parked{session: strings.Clone(o.SessionID), turn: strings.Clone(o.Turn), until: 1}
 		if o.State == proto.TurnParked {
 			log, err := s.readLog(s.life, o.SessionID, 0)
 			if err != nil {
@@ -349,7 +371,7 @@ func (s *Service) resumeAll() {
 				continue
 			}
 			if t := log.Active(); t != nil {
-				p = parkedOf(t, o.SessionID)
+				p = parkedOf(t, p.session)
 			}
 		}
 		s.lot.put(p)

@@ -504,3 +504,46 @@ func TestStartIsIdempotentAcrossDaemons(t *testing.T) {
 	zinotest.Must(t, err)
 	zinotest.Equal(t, "state", e.ended("s-2", turn.Turn).State, proto.TurnDone)
 }
+
+// TestStorage checks that a turn waits in memory while mem cannot be reached, and that the
+// next daemon resumes it if that lasts too long.
+func TestStorage(t *testing.T) {
+	for _, back := range []bool{true, false} {
+		stopped := make(chan struct{})
+		var e *resumeEnv
+		e = newResumeEnv(t, func(r *run) (proto.Text, error) {
+			err := r.send(`{"type":"tool_requested","id":"b","name":"read","input":{}}`)
+			if err == nil {
+				e.stop()
+				close(stopped)
+				_, err = r.at(1, proto.PointCalls, "b")
+			}
+			if err != nil {
+				return proto.Text{}, err
+			}
+			r.FirstStep = 2
+			return settles(r)
+		})
+		e.service.storeTimeout, e.service.storageEvery, e.service.storageFor = time.Millisecond, time.Millisecond, zinotest.Timeout
+		if !back {
+			e.service.storageFor = time.Millisecond
+		}
+		e.write("s-1", openTurn, openAsked)
+		e.service.lot.put(parkedOf(&turnlog.Turn{}, "s-1"))
+		zinotest.Receive(t, "the stop of mem", stopped)
+		if !back {
+			zinotest.Eventually(t, "the turn is given up", func() bool {
+				e.service.table.mu.Lock()
+				defer e.service.table.mu.Unlock()
+				return e.service.table.open == 0
+			})
+		}
+		e.startMem()
+		if back {
+			zinotest.Equal(t, "state", e.ended("s-1", "t-1").State, proto.TurnDone)
+			continue
+		}
+		turn := e.read("s-1").Turn("t-1")
+		zinotest.Equal(t, "state", values(turn.State, turn.End), "resumed 0")
+	}
+}

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -138,6 +139,24 @@ func (w *writer) failure() error {
 	return w.err
 }
 
+// diskFull is the text of ENOSPC in an error of mem.
+const diskFull = "no space left on device"
+
+// stalling is what an append does that a turn waits for, when mem cannot be reached for
+// the writer's timeout or its disk is full: it tries again every so often.
+type stalling struct {
+	report       func(*proto.Error)
+	every, limit time.Duration
+}
+
+type stallKey struct{}
+
+// stallOf returns the stalling of an append; nil: it fails instead.
+func stallOf(ctx context.Context) *stalling {
+	s, _ := ctx.Value(stallKey{}).(*stalling)
+	return s
+}
+
 // append stores a list of events and returns when they are on disk. header is for a
 // session that does not exist yet. append continues after the end of ctx; otherwise the
 // daemon would not know whether the events are stored. It repeats the request while mem
@@ -150,7 +169,11 @@ func (w *writer) append(ctx context.Context, events, header proto.Raw, stored fu
 		return w.err
 	}
 	turn := ctx
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	stall, limit := stallOf(ctx), storeTimeout
+	if stall != nil {
+		limit += stall.limit
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	defer context.AfterFunc(turn, func() { time.AfterFunc(stopTimeout, cancel) })()
 	req := proto.AppendSession{SessionID: w.id, Events: events, At: &w.next}
@@ -158,6 +181,7 @@ func (w *writer) append(ctx context.Context, events, header proto.Raw, stored fu
 		req.Create, req.Header = true, header
 	}
 	var last *proto.Error // of the previous attempt
+	var first time.Time   // of the first failure
 	for pause := repeatPause; ; pause = min(2*pause, relockEvery) {
 		place, err := rpc.Call(ctx, w.mem, proto.MemAppendSession, req)
 		if err == nil {
@@ -170,14 +194,31 @@ func (w *writer) append(ctx context.Context, events, header proto.Raw, stored fu
 			w.err = proto.SessionErrorf(proto.CodeBusy, "session %q was changed by another process during the turn", w.id)
 			return w.err
 		}
+		full := strings.Contains(e.Message, diskFull)
 		switch e.Code {
 		case proto.CodeUnavailable, proto.CodeTimeout, proto.CodeCanceled, proto.CodeBusy: // mem is not running, stopping or overloaded
 		default:
-			return e
+			if stall == nil || !full {
+				return e
+			}
 		}
-		if last == nil {
+		switch {
+		case stall != nil:
+			if last == nil {
+				first = time.Now()
+			}
+			if full || time.Since(first) >= w.timeout {
+				stall.report(e)
+				pause = stall.every
+			}
+			if time.Since(first) >= w.timeout+stall.limit {
+				w.err = e
+				return e
+			}
+		case last == nil:
 			defer time.AfterFunc(w.timeout, cancel).Stop()
-		} else if ctx.Err() != nil { // the previous error is the reason, this one only the timeout
+		}
+		if last != nil && ctx.Err() != nil { // the previous error is the reason, this one only the timeout
 			e = last
 		}
 		last = e
