@@ -189,3 +189,13 @@ func TestErrorAfterEvents(t *testing.T) {
 			`{"type":"error","message":"Agentic runtime error: rtr error: cut","code":"busy","service":"rtr","kind":"http_status","status":529}`)
 	}
 }
+
+// TestNoticesOfExc checks that notices of a call reach the caller, in their order.
+func TestNoticesOfExc(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, asks("", native("a", "bash", `{"command":"x"}`)), says("Done."))
+	e.exc.onCall(func(_ context.Context, _ proto.Call, out *rpc.Out) (proto.CallResult, error) {
+		return proto.CallResult{Result: said("")}, out.Event(proto.TypeNotice, proto.Notice{Kind: proto.NoticeWarning, Text: "undo does not cover this"})
+	})
+	compare(t, e.watch(request(question, inSession+withEvents))[1:4], begun("a", "bash"), `{"type":"notice","kind":"warning","text":"undo does not cover this"}`, finished("a", "bash", string(said(""))))
+}
