@@ -131,7 +131,7 @@ func (s *Service) followJob(ctx context.Context, req proto.Call, in bashInput, r
 	_, limit := s.bashLimits(in)
 	first := limit
 	if in.Background {
-		first = firstWait
+		first = s.firstWait
 	}
 	var expired, left <-chan time.Time
 	if first > 0 {
@@ -142,7 +142,7 @@ func (s *Service) followJob(ctx context.Context, req proto.Call, in bashInput, r
 		changed := r.Changed()
 		shown()
 		if r.State().Remaining && left == nil && limit > 0 {
-			left = time.After(firstWait)
+			left = time.After(s.firstWait)
 		}
 		select {
 		case <-r.Done():

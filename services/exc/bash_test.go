@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"zino/pkg/config"
 
@@ -43,50 +44,53 @@ func (s *service) bashIn(t testing.TB, input in) bashData {
 
 // TestBashJobs checks the data of calls of sessions, as the model reads it.
 func TestBashJobs(t *testing.T) {
+	const long = time.Hour // for what happens before
 	for _, tt := range []struct {
 		name, input string
 		change      func(*config.Exc)
+		firstWait   time.Duration
 		want        string // JOB stands for the job's id
 		left        bool   // a directory of a job is left
 	}{
-		{"ends", `{"command":"echo out; echo err >&2; exit 7"}`, nil, `{"stdout":"out\n","stderr":"err\n","exit_code":7,"timed_out":false}`, false},
-		{"signal", `{"command":"kill -9 $$"}`, nil, `{"stdout":"","stderr":"","exit_code":-9,"timed_out":false}`, false},
+		{"ends", `{"command":"echo out; echo err >&2; exit 7"}`, nil, long, `{"stdout":"out\n","stderr":"err\n","exit_code":7,"timed_out":false}`, false},
+		{"signal", `{"command":"kill -9 $$"}`, nil, long, `{"stdout":"","stderr":"","exit_code":-9,"timed_out":false}`, false},
 		{
-			"session_timeout", `{"command":"echo up; sleep 1000"}`, func(c *config.Exc) { c.SessionTimeout = 0.2 },
-			`{"stdout":"up\n","stderr":"Still running after 0.2s: it continues as job JOB.","exit_code":-1,"timed_out":true,"job":"JOB","running":true}`, true,
+			"session_timeout", `{"command":"sleep 1000"}`, func(c *config.Exc) { c.SessionTimeout = 0.2 }, long,
+			`{"stdout":"","stderr":"Still running after 0.2s: it continues as job JOB.","exit_code":-1,"timed_out":true,"job":"JOB","running":true}`, true,
 		},
 		{
-			"timeout_s", `{"command":"echo up; sleep 1000","timeout_s":1}`, nil,
-			`{"stdout":"up\n","stderr":"Still running after 1s: it continues as job JOB.","exit_code":-1,"timed_out":true,"job":"JOB","running":true}`, true,
+			"timeout_s", `{"command":"sleep 1000","timeout_s":1}`, nil, long,
+			`{"stdout":"","stderr":"Still running after 1s: it continues as job JOB.","exit_code":-1,"timed_out":true,"job":"JOB","running":true}`, true,
 		},
 		{
-			"background", `{"command":"echo up; sleep 1000","background":true}`, nil,
-			`{"stdout":"up\n","stderr":"","exit_code":-1,"timed_out":false,"job":"JOB","running":true}`, true,
+			"background", `{"command":"sleep 1000","background":true}`, nil, time.Millisecond,
+			`{"stdout":"","stderr":"","exit_code":-1,"timed_out":false,"job":"JOB","running":true}`, true,
 		},
 		{
-			"background, ended", `{"command":"echo up","background":true}`, nil,
+			"background, ended", `{"command":"echo up","background":true}`, nil, long,
 			`{"stdout":"up\n","stderr":"","exit_code":0,"timed_out":false,"job":"JOB"}`, true,
 		},
 		{
-			"leaves a process", `{"command":"sleep 1000 & echo up"}`, nil,
+			"leaves a process", `{"command":"sleep 1000 & echo up"}`, nil, time.Millisecond,
 			`{"stdout":"up\n","stderr":"The command has ended, and what it started runs on as job JOB.","exit_code":-1,"timed_out":false,"job":"JOB","running":true}`, true,
 		},
 		{
-			"hard limit", `{"command":"echo up; sleep 1000"}`, func(c *config.Exc) { c.Timeout = 0.2 },
-			`{"stdout":"up\n","stderr":"Execution timed out after 0.2s.","exit_code":-1,"timed_out":true}`, false,
+			"hard limit", `{"command":"sleep 1000"}`, func(c *config.Exc) { c.Timeout = 0.2 }, long,
+			`{"stdout":"","stderr":"Execution timed out after 0.2s.","exit_code":-1,"timed_out":true}`, false,
 		},
 		{
-			"hard limit, lowered", `{"command":"echo up; sleep 1000","timeout_s":1}`, func(c *config.Exc) { c.Timeout = 20 },
-			`{"stdout":"up\n","stderr":"Execution timed out after 1s.","exit_code":-1,"timed_out":true}`, false,
+			"hard limit, lowered", `{"command":"sleep 1000","timeout_s":1}`, func(c *config.Exc) { c.Timeout = 20 }, long,
+			`{"stdout":"","stderr":"Execution timed out after 1s.","exit_code":-1,"timed_out":true}`, false,
 		},
 		{
-			"hard limit, not raised", `{"command":"echo up; sleep 1000","timeout_s":500}`, func(c *config.Exc) { c.Timeout = 0.2 },
-			`{"stdout":"up\n","stderr":"Execution timed out after 0.2s.","exit_code":-1,"timed_out":true}`, false,
+			"hard limit, not raised", `{"command":"sleep 1000","timeout_s":500}`, func(c *config.Exc) { c.Timeout = 0.2 }, long,
+			`{"stdout":"","stderr":"Execution timed out after 0.2s.","exit_code":-1,"timed_out":true}`, false,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := newService(t, tt.change, nil)
+			s.firstWait = tt.firstWait
 			req := sessionCall(s.dir, nil)
 			req.Input = proto.Raw(tt.input)
 			r, err := s.call(t.Context(), req, nil)

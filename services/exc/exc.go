@@ -58,6 +58,7 @@ type Service struct {
 	jobs          *jobs.Jobs
 	undo          *undo.Store     // nil: switched off
 	draining      <-chan struct{} // closed when exc begins to stop; nil: it does not serve
+	firstWait     time.Duration   // see the constant
 	sessionLimit  time.Duration   // after which a command of a session goes to the background; 0: none
 	helpers       helpers         // for read, write and edit in the sandbox
 	reviews       chan struct{}   // a token for each running review
@@ -114,6 +115,7 @@ func newIn(parent string, cfg config.Exc, cat *catalog.Catalog, log *slog.Logger
 		reviews: make(chan struct{}, reviewsMax), at: func(string) {},
 	}
 	s.host.private = []string{data}
+	s.firstWait = firstWait
 	s.sessionLimit = time.Duration(cfg.SessionTimeout * float64(time.Second))
 	s.turns = turns{orphanTimeout: cfg.OrphanTimeout.Value(), running: map[*turnCall]bool{}, keys: map[string]*turnCall{}, stopped: map[turnID]time.Time{}}
 	if s.journal, err = calls.Open(filepath.Join(data, "calls"), log); err != nil {
