@@ -2,9 +2,11 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"zino/pkg/rpc"
 	"zino/proto"
 )
 
@@ -31,6 +33,9 @@ func (s *Service) turnCancel(ctx context.Context, req proto.TurnCancel) (proto.T
 	t := sess.active()
 	if req.Turn != "" {
 		t = sess.find(req.Turn)
+	}
+	if req.Jobs {
+		defer s.stopJobs(ctx, req.SessionID)
 	}
 	if t == nil {
 		sess.mu.Unlock()
@@ -62,6 +67,34 @@ func (s *Service) turnCancel(ctx context.Context, req proto.TurnCancel) (proto.T
 		return proto.TurnStarted{}, fmt.Errorf("turn %s was stopped, but its end is not stored", t.id)
 	}
 	return proto.TurnStarted{SessionID: sess.id, Turn: t.id, State: t.state, Next: t.next}, nil
+}
+
+// stopJobs stops the background jobs of a session.
+func (s *Service) stopJobs(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commandsTimeout)
+	defer cancel()
+	for _, job := range s.runningJobs(ctx, id) {
+		if _, err := rpc.Call(ctx, s.services["exc"], proto.ExcJobStop, proto.JobID{Job: job.ID, SessionID: id}); err != nil {
+			s.log.Warn("a job could not be stopped", "session", id, "job", job.ID, "error", err)
+		}
+	}
+}
+
+// runningJobs lists the running jobs of a session, or of all. Without exc there are none.
+func (s *Service) runningJobs(ctx context.Context, id string) (running []proto.JobInfo) {
+	list, err := rpc.Call(ctx, s.services["exc"], proto.ExcJobs, proto.ListJobs{SessionID: id})
+	if err != nil {
+		if !errors.Is(err, rpc.ErrConnect) {
+			s.log.Warn("jobs are not known", "session", id, "error", err)
+		}
+		return nil
+	}
+	for _, job := range list.Jobs {
+		if job.State == proto.JobRunning {
+			running = append(running, job)
+		}
+	}
+	return running
 }
 
 // cancelParked ends a parked turn whose session is locked.

@@ -50,6 +50,7 @@ type fakeMem struct {
 }
 
 var (
+	sayID    = regexp.MustCompile(`"s-[a-z2-7]{8}"`)
 	turnID   = regexp.MustCompile(`"t-[a-z2-7]{12}"`)
 	request  = regexp.MustCompile(`"by":{"uid":\d+},("request":{[^}]*},)?`)    // of a turn event
 	stamped  = regexp.MustCompile(`,"ts":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"}$`) // the time at the end of an event

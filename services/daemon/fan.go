@@ -3,6 +3,7 @@ package daemon
 import (
 	"bytes"
 	"slices"
+	"sync"
 
 	"zino/pkg/wire"
 	"zino/proto"
@@ -21,43 +22,72 @@ type packet struct {
 	own     bool  // the payload belongs to the follower's queue alone
 }
 
-// follower is a turn_follow request that gets packets as they come. Its fields are
-// guarded by session.mu.
+// follower is a turn_follow request that gets packets as they come.
 type follower struct {
-	turn  string // only its packets are wanted; empty: those of all turns
-	until string // ends with this turn; empty: goes on
+	turn  string        // only its packets are wanted; empty: those of all turns
+	until string        // ends with this turn; empty: goes on
+	wake  chan struct{} // has room for one: what mu guards has changed
+
+	at int64 // offset behind the last event that was queued or sent; guarded by session.mu
+
+	// Locked for moments only: a turn that sends does not wait for followers that
+	// take their packets.
+	mu    sync.Mutex
 	queue []packet
-	size  int           // bytes in queue
-	at    int64         // offset behind the last event that was queued or sent
-	wake  chan struct{} // has room for one: the queue, or one of the following has changed
-	lost  bool          // the queue was full: packets are missing
-	ended bool          // nothing follows behind the queue
+	size  int  // bytes in queue
+	lost  bool // the queue was full: packets are missing
+	ended bool // nothing follows behind the queue
 }
 
 // send queues a packet for the live followers. session.mu is locked. It never waits: a
 // follower whose queue is full goes back to the log.
 func (sess *session) send(p packet) {
+	full := false
 	for _, f := range sess.live {
 		if f.turn == "" || f.turn == p.turn {
-			f.add(p)
+			full = !f.add(p) || full
 		}
 	}
-	sess.live = slices.DeleteFunc(sess.live, func(f *follower) bool { return f.lost })
+	if full {
+		sess.live = slices.DeleteFunc(sess.live, (*follower).gone)
+	}
 }
 
-// add queues a packet. Deltas that wait are joined into one.
-func (f *follower) add(p packet) {
+// gone reports whether nothing more is sent to the follower.
+func (f *follower) gone() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lost || f.ended
+}
+
+// add queues a packet, and reports whether there was room for it. Deltas that wait are
+// joined into one.
+func (f *follower) add(p packet) bool {
+	defer f.notify()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.size += len(p.payload); f.size > queueMax {
 		f.queue, f.size, f.lost = nil, 0, true
-	} else if n := len(f.queue) - 1; n >= 0 && p.delta && f.queue[n].delta && f.queue[n].turn == p.turn {
-		last := &f.queue[n]
-		if !last.own {
-			last.payload, last.own = append(make([]byte, 0, 2*len(last.payload)+len(p.payload)), last.payload...), true
-		}
-		last.payload = append(last.payload[:len(last.payload)-len(deltaEnd)], p.payload[len(deltaHead)+len(p.turn)+len(deltaText):]...)
-	} else {
-		f.queue = append(f.queue, p)
+		return false
 	}
+	n := len(f.queue) - 1
+	if n < 0 || !p.delta || !f.queue[n].delta || f.queue[n].turn != p.turn {
+		f.queue = append(f.queue, p)
+		return true
+	}
+	last := &f.queue[n]
+	if !last.own {
+		last.payload, last.own = append(make([]byte, 0, 2*len(last.payload)+len(p.payload)), last.payload...), true
+	}
+	last.payload = append(last.payload[:len(last.payload)-len(deltaEnd)], p.payload[len(deltaHead)+len(p.turn)+len(deltaText):]...)
+	return true
+}
+
+// leave marks a follower that has to go back to the log, or that has got all.
+func (f *follower) leave(lost bool) {
+	f.mu.Lock()
+	f.lost, f.ended = lost, !lost
+	f.mu.Unlock()
 	f.notify()
 }
 
@@ -75,8 +105,7 @@ func (sess *session) expire(next int64) {
 		if f.at == next {
 			return false
 		}
-		f.lost = true
-		f.notify()
+		f.leave(true)
 		return true
 	})
 }
@@ -93,14 +122,15 @@ func (sess *session) publish(events proto.Raw, offsets []int64) {
 			sess.send(packet{payload: payload, turn: turnOf(payload), next: next})
 		}
 	}
-	for _, f := range sess.live {
+	sess.live = slices.DeleteFunc(sess.live, func(f *follower) bool {
 		f.at = sess.log.Next
-		if t := sess.log.Turn(f.until); t != nil && t.End > 0 {
-			f.ended = true
-			f.notify()
+		t := sess.log.Turn(f.until)
+		if t == nil || t.End == 0 {
+			return false
 		}
-	}
-	sess.live = slices.DeleteFunc(sess.live, func(f *follower) bool { return f.ended })
+		f.leave(false)
+		return true
+	})
 }
 
 // broadcast sends a packet of agr that is not stored to the followers.

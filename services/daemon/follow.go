@@ -86,13 +86,13 @@ func (sess *session) uncountFollower() {
 
 // begin finds the turn and the offset to begin at.
 func (f *following) begin(ctx context.Context) error {
-	f.mu.Lock()
+	f.session.mu.Lock()
 	if f.covered(f.req.Turn, f.req.From) {
-		defer f.mu.Unlock()
+		defer f.session.mu.Unlock()
 		return f.resolve(f.session.log)
 	}
 	waiting := len(f.turns) > 0
-	f.mu.Unlock()
+	f.session.mu.Unlock()
 	log, err := f.readLog(ctx, f.session.id, 0)
 	if codeOf(err) == proto.CodeNotFound && waiting { // nothing is stored yet
 		log, err = turnlog.New(f.session.id, 0), nil
@@ -100,8 +100,8 @@ func (f *following) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.session.mu.Lock()
+	defer f.session.mu.Unlock()
 	return f.resolve(log)
 }
 
@@ -199,13 +199,12 @@ func (f *following) run(ctx context.Context) (proto.Followed, error) {
 // again goes back to the log, from the last event that was sent.
 func (f *following) again(ctx context.Context) error {
 	f.from = f.sent
-	f.mu.Lock()
-	f.lost = false
+	f.session.mu.Lock()
 	covered := f.covered("", &f.from)
 	if covered {
 		f.rewind(f.session.log)
 	}
-	f.mu.Unlock()
+	f.session.mu.Unlock()
 	if covered {
 		return nil
 	}
@@ -220,8 +219,8 @@ func (f *following) again(ctx context.Context) error {
 // end returns the terminal packet.
 func (f *following) end(reason string) proto.Followed {
 	reply := proto.Followed{SessionID: f.session.id, Turn: f.until, State: proto.TurnDone, Next: f.sent, Reason: reason}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.session.mu.Lock()
+	defer f.session.mu.Unlock()
 	if t := f.log.Turn(f.until); t != nil {
 		reply.State = t.State
 	}
@@ -278,14 +277,14 @@ func (f *following) replay(ctx context.Context) (ended bool, err error) {
 // announce sends the notices about the prompt of a turn behind its user's message.
 func (f *following) announce(payload []byte) error {
 	id := f.announced
-	f.mu.Lock()
+	f.session.mu.Lock()
 	var notices []proto.Raw
 	for _, t := range append(f.turns[:len(f.turns):len(f.turns)], f.recent...) {
 		if t.id != id && len(t.notices) > 0 && t.id == turnOf(payload) {
 			id, notices = t.id, t.notices
 		}
 	}
-	f.mu.Unlock()
+	f.session.mu.Unlock()
 	f.announced = id
 	for _, notice := range notices {
 		if err := f.out.Frame(notice); err != nil {
@@ -304,8 +303,8 @@ const (
 
 // join makes the follower a live one if it has reached the end of the log.
 func (f *following) join() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.session.mu.Lock()
+	defer f.session.mu.Unlock()
 	own := f.find(f.until)
 	switch {
 	case f.ready && f.session.log.Next > f.sent:
@@ -322,7 +321,10 @@ func (f *following) join() int {
 	if own == nil {
 		own = f.active()
 	}
-	f.at, f.queue, f.size = f.sent, nil, 0
+	f.at = f.sent
+	f.follower.mu.Lock()
+	f.queue, f.size, f.lost, f.ended = nil, 0, false, false
+	f.follower.mu.Unlock()
 	f.live = append(f.live, f.follower)
 	f.sendLive(own)
 	return joined
@@ -345,6 +347,9 @@ func (f *following) sendLive(t *turn) {
 	f.follower.add(packet{payload: payload, turn: live.Turn})
 	if t == nil {
 		return
+	}
+	if !t.launched && t.state != proto.TurnParked {
+		f.follower.add(t.noticePacket(proto.NoticeWait, waitText(f.session.id)))
 	}
 	if len(t.notices) > 0 && f.announced != t.id && t.state == proto.TurnRunning {
 		f.announced = t.id
@@ -374,11 +379,11 @@ func (f *following) watch(ctx context.Context) (again bool, reason string, err e
 		case <-ctx.Done():
 			return false, "", ctx.Err()
 		}
-		f.mu.Lock()
+		f.follower.mu.Lock()
 		batch, f.queue = f.queue, batch[:0]
 		f.size = 0
 		lost, ended := f.lost, f.ended
-		f.mu.Unlock()
+		f.follower.mu.Unlock()
 		for _, p := range batch {
 			if err := f.out.Frame(p.payload); err != nil {
 				return false, "", err
@@ -397,7 +402,7 @@ func (f *following) watch(ctx context.Context) (again bool, reason string, err e
 
 // detach ends the follower.
 func (f *following) detach() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.session.mu.Lock()
+	defer f.session.mu.Unlock()
 	f.live = slices.DeleteFunc(f.live, func(other *follower) bool { return other == f.follower })
 }

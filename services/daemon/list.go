@@ -66,6 +66,15 @@ func (s *Service) turns(ctx context.Context, req proto.ListTurns) (proto.TurnLis
 	if len(list) > manyTurns {
 		time.AfterFunc(time.Second, debug.FreeOSMemory)
 	}
+	jobs := map[string]int{}
+	if len(list) > 0 {
+		for _, job := range s.runningJobs(ctx, req.SessionID) {
+			jobs[job.SessionID]++
+		}
+	}
+	for i := range list {
+		list[i].Jobs = jobs[list[i].SessionID]
+	}
 	slices.SortStableFunc(list, func(a, b proto.TurnInfo) int { return cmp.Compare(b.Started, a.Started) })
 	return proto.TurnList{Turns: append([]proto.TurnInfo{}, list[:min(len(list), limit)]...)}, nil
 }

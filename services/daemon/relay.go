@@ -82,7 +82,7 @@ func (r *relay) Event(typ string, payload []byte) error {
 		return r.pass(payload)
 	}
 	switch typ {
-	case proto.TypeAssistantFinal, proto.TypeToolRequested, proto.TypeUsage, proto.TypeToolFinished:
+	case proto.TypeAssistantFinal, proto.TypeToolRequested, proto.TypeUsage, proto.TypeToolFinished, proto.TypeTodo:
 		if err := r.add(typ, payload, r.step); err != nil {
 			return err
 		}

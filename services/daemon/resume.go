@@ -179,10 +179,15 @@ func (t *turn) retract(old *relay) {
 
 // notice sends a notice to the followers. session.mu is locked.
 func (t *turn) notice(kind, text string) {
+	t.send(t.noticePacket(kind, text))
+}
+
+func (t *turn) noticePacket(kind, text string) packet {
 	b, err := wire.AppendObject(nil, proto.TypeNotice, proto.Notice{Kind: kind, Text: text})
-	if err == nil { // always: these are strings
-		t.send(packet{payload: t.mark(b), turn: t.id})
+	if err != nil { // cannot happen: these are strings
+		b = []byte(`{"type":"notice"}`)
 	}
+	return packet{payload: t.mark(b), turn: t.id}
 }
 
 // carryOn carries out a turn of an earlier process from its last stored step.

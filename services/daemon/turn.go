@@ -128,8 +128,7 @@ func (t *turn) await(ctx context.Context, launched <-chan struct{}, out *rpc.Out
 			if !t.req.Events {
 				continue
 			}
-			text := fmt.Sprintf("Another turn is under way on session %s: waiting for its end.", t.session.id)
-			if err := sent(out.Event(proto.TypeNotice, proto.Notice{Kind: proto.NoticeWait, Text: text})); err != nil {
+			if err := sent(out.Event(proto.TypeNotice, proto.Notice{Kind: proto.NoticeWait, Text: waitText(t.session.id)})); err != nil {
 				return err
 			}
 		case <-t.refused:
@@ -142,6 +141,10 @@ func (t *turn) await(ctx context.Context, launched <-chan struct{}, out *rpc.Out
 			return err
 		}
 	}
+}
+
+func waitText(id string) string {
+	return fmt.Sprintf("Another turn is under way on session %s: waiting for its end.", id)
 }
 
 // unsaved answers a message of a session without storing anything. No lock is needed.
@@ -329,7 +332,10 @@ func (t *turn) keepsEnv() bool {
 
 // end marks the turn as ended; its end is stored. session.mu is locked.
 func (t *turn) end(state, reason string) {
-	t.state, t.reason, t.next = state, reason, t.log.Next
+	t.state, t.reason = state, reason
+	if known := t.log.Turn(t.id); known != nil {
+		t.next = known.End
+	}
 }
 
 // Reasons of turns that were interrupted.

@@ -213,7 +213,7 @@ func (p *packet) ended() {
 		}
 		p.object("result", proto.TypeError, e)
 	default:
-		p.object("result", proto.TypeError, proto.Error{Code: proto.CodeCanceled, Message: interruptedText(s.Reason)})
+		p.object("result", proto.TypeError, proto.Error{Code: proto.CodeCanceled, Message: interruptedText(s.Reason), Service: "daemon"})
 	}
 	if len(p.returned) > 0 {
 		p.b = append(p.b, `,"returned":[`...)

@@ -149,8 +149,8 @@ func TestPackets(t *testing.T) {
 			`type="tool_finished" turn="t-1" name="bash" id="c1" result={"ok":false,"error":{"code":"interrupted","message":"…"}} ok=false duration_ms=0 synthetic=true step=1`,
 			`type="assistant_final" turn="t-1" text="I thi" partial=true step=2`,
 			`type="interrupted" turn="t-1" role="system" text="Interrupted"`,
-			`type="turn_ended" turn="t-1" state="interrupted" result={"type":"error","message":"The turn was interrupted.","code":"canceled"} returned=[{"say":"s-1","text":"and b"},{"say":"s-2","text":"then c"}]`,
-			`type="turn_ended" turn="t-2" state="interrupted" reason="withdrawn" result={"type":"error","message":"The turn was interrupted: withdrawn.","code":"canceled"}`,
+			`type="turn_ended" turn="t-1" state="interrupted" result={"type":"error","message":"The turn was interrupted.","code":"canceled","service":"daemon"} returned=[{"say":"s-1","text":"and b"},{"say":"s-2","text":"then c"}]`,
+			`type="turn_ended" turn="t-2" state="interrupted" reason="withdrawn" result={"type":"error","message":"The turn was interrupted: withdrawn.","code":"canceled","service":"daemon"}`,
 		}},
 		{"a failed turn", logOf(started, asked, failure, failed1), []string{
 			started1, user1,
