@@ -126,12 +126,6 @@ func (w *writer) close() {
 	<-w.ended
 }
 
-func (w *writer) offset() int64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.next
-}
-
 // failure returns the error of all further appends; nil: they may succeed.
 func (w *writer) failure() error {
 	w.mu.Lock()
