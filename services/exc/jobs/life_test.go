@@ -153,12 +153,12 @@ func TestFound(t *testing.T) {
 		"notes/job.json":     "no job",
 	})
 	e := openAt(t, dir, nil)
-	got := ""
+	var got strings.Builder
 	for _, job := range e.list("") {
-		got += job.ID() + " " + job.State().State + "\n"
+		got.WriteString(job.ID() + " " + job.State().State + "\n")
 		zinotest.Equal(t, job.ID()+" has ended", job.Ended(), true)
 	}
-	zinotest.Equal(t, "jobs", got, "j-early lost\nj-exited exited\nj-lost lost\nj-other lost\nj-torn lost\n")
+	zinotest.Equal(t, "jobs", got.String(), "j-early lost\nj-exited exited\nj-lost lost\nj-other lost\nj-torn lost\n")
 	zinotest.Contains(t, "the log", e.log.String(), "j-damaged", "j-renamed")
 	lost, err := e.Get("j-lost", "")
 	zinotest.Must(t, err)
