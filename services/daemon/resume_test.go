@@ -108,12 +108,13 @@ func newResumeEnv(t *testing.T, scripts ...runScript) *resumeEnv {
 // write writes a session with the present time in its events.
 func (e *resumeEnv) write(id string, lines ...string) {
 	e.t.Helper()
-	all := `{"type":"meta","schema_version":1,"ts":"2026-11-22T10:00:00Z","root":"/r"}` + "\n"
+	var all strings.Builder
+	all.WriteString(`{"type":"meta","schema_version":1,"ts":"2026-11-22T10:00:00Z","root":"/r"}` + "\n")
 	for _, line := range lines {
 		line = strings.ReplaceAll(line, "NOW", timestamp())
-		all += strings.TrimSuffix(line, "}") + `,"ts":"` + timestamp() + `"}` + "\n"
+		all.WriteString(strings.TrimSuffix(line, "}") + `,"ts":"` + timestamp() + `"}` + "\n")
 	}
-	zinotest.Write(e.t, filepath.Join(e.sessions, id+".jsonl"), all)
+	zinotest.Write(e.t, filepath.Join(e.sessions, id+".jsonl"), all.String())
 }
 
 // read returns the log of a session, which must be legal.
