@@ -137,7 +137,7 @@ func TestHandOver(t *testing.T) {
 func TestLifeline(t *testing.T) {
 	r, w, err := os.Pipe()
 	zinotest.Must(t, err)
-	defer r.Close()
+	t.Cleanup(func() { r.Close() }) // after run's: a restart passes it on
 	p := program("answer", zinotest.Listen(t, ""))
 	p.Lifeline = r
 	_, _ = run(t, p, new(zinotest.Buffer), time.Hour)

@@ -138,15 +138,7 @@ func (sess *session) remove(t *turn) {
 		sess.freePlace()
 	}
 	sess.mu.Lock()
-	if i := slices.Index(sess.turns, t); i >= 0 {
-		sess.turns = slices.Delete(sess.turns, i, i+1)
-		sess.count(-1)
-		if !t.attached && t.durable {
-			if sess.recent = append(sess.recent, t); len(sess.recent) > recentMax {
-				sess.recent = slices.Delete(sess.recent, 0, 1)
-			}
-		}
-	}
+	sess.drop(t)
 	if t.state == proto.TurnParked {
 		sess.enter(sess.id)
 		sess.turns = slices.Insert(sess.turns, 0, sess.adopted(sess.log.Turn(t.id)))
@@ -158,6 +150,23 @@ func (sess *session) remove(t *turn) {
 		sess.leave()
 	}
 	sess.rest()
+}
+
+// drop takes a turn out of the table: a turn_start that follows its end finds no open
+// turn. sess.mu is locked.
+func (sess *session) drop(t *turn) {
+	i := slices.Index(sess.turns, t)
+	if i < 0 {
+		return
+	}
+	sess.turns = slices.Delete(sess.turns, i, i+1)
+	sess.count(-1)
+	if t.attached || !t.durable {
+		return
+	}
+	if sess.recent = append(sess.recent, t); len(sess.recent) > recentMax {
+		sess.recent = slices.Delete(sess.recent, 0, 1)
+	}
 }
 
 // rest releases the lock of a session that has no turn to run. Turns that wait for a

@@ -336,6 +336,7 @@ func (t *turn) end(state, reason string) {
 	if known := t.log.Turn(t.id); known != nil {
 		t.next = known.End
 	}
+	t.drop(t)
 }
 
 // Reasons of turns that were interrupted.
