@@ -57,6 +57,26 @@ func (s *Service) leave(turn string, b *barrier) {
 	close(b.ended)
 }
 
+// finishTurns waits for the end of all turns: a server that drains accepts no proceed.
+func (s *Service) finishTurns(ctx context.Context) {
+	for {
+		var one *barrier
+		s.mu.Lock()
+		for _, b := range s.turns {
+			one = b
+		}
+		s.mu.Unlock()
+		if one == nil {
+			return
+		}
+		select {
+		case <-one.ended:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // proceed answers the daemon's method.
 func (s *Service) proceed(_ context.Context, req proto.Proceed) (proto.Empty, error) {
 	s.mu.Lock()

@@ -74,6 +74,7 @@ func New(cfg *config.Config, cat *catalog.Catalog, log *slog.Logger) *Service {
 func (s *Service) Register(srv *rpc.Server) {
 	rpc.HandleText(srv, proto.AgrRun, s.run)
 	rpc.Handle(srv, proto.AgrProceed, s.proceed)
+	srv.BeforeShutdown(s.finishTurns)
 	rpc.Handle(srv, proto.AgrTools, s.tools)
 	srv.OnStats(func(stats *proto.Stats) {
 		stats.Problems = append(stats.Problems, s.cat.Snapshot().Problems...)
