@@ -25,11 +25,21 @@ func SmallDisk(t testing.TB, cmd *exec.Cmd) {
 	out, err := cmd.CombinedOutput()
 	switch {
 	case err == nil:
-	case os.Getenv("CI") == "" && (errors.Is(err, syscall.EPERM) || strings.Contains(string(out), "mount: operation not permitted")):
-		t.Skipf("NOT TESTED: a full disk. This host permits no mounts (%v): run the test as root, or where user namespaces are allowed", err)
+	case errors.Is(err, syscall.EPERM) || strings.Contains(string(out), "mount: operation not permitted"):
+		NotTested(t, "a full disk. This host permits no mounts (%v): run the test as root, or where user namespaces are allowed", err)
 	default:
 		t.Fatalf("%v: %s", err, out)
 	}
+}
+
+// NotTested skips the test and says what this host does not allow it to check. Where CI
+// is set in the environment it fails the test.
+func NotTested(t testing.TB, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatalf(format, args...)
+	}
+	t.Skipf("NOT TESTED: "+format, args...)
 }
 
 // Mount mounts a tmpfs on dir with its options, such as "size=64k", and the

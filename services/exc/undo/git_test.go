@@ -16,7 +16,7 @@ import (
 func newRepo(t *testing.T, files map[string]string) *env {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip(err)
+		zinotest.NotTested(t, "repositories: install git (%v)", err)
 	}
 	e := newEnv(t)
 	e.write(files)

@@ -109,7 +109,7 @@ func TestRefusals(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			if test.root && os.Geteuid() != 0 {
-				t.Skip("needs root")
+				zinotest.NotTested(t, "a file of another owner: run the test as root")
 			}
 			e := newEnv(t)
 			e.write(map[string]string{"f": "f", "g": "g", "d/f": "df", "rest": "rest"})
@@ -201,7 +201,7 @@ func TestAttributes(t *testing.T) {
 	e := newEnv(t)
 	e.write(map[string]string{"f": "f"})
 	if err := syscall.Setxattr(e.path("f"), "user.note", []byte("mine"), 0); err != nil {
-		t.Skip("the file system has no attributes: ", err)
+		zinotest.NotTested(t, "extended attributes: the file system has none (%v)", err)
 	}
 	e.covered("t-1", "echo x > f")
 	e.undo(proto.Undo{})
