@@ -166,11 +166,11 @@ func inputOf(arguments proto.Raw) proto.Raw {
 	if len(arguments) == 0 || string(arguments) == "null" {
 		return proto.Raw("{}")
 	}
-	var line bytes.Buffer
-	if err := json.Compact(&line, bytes.TrimSpace(unquoted(arguments))); err != nil {
+	line, err := wire.Line(unquoted(arguments))
+	if err != nil {
 		return malformedInput(arguments)
 	}
-	return line.Bytes()
+	return line
 }
 
 func malformedInput(text []byte) proto.Raw {

@@ -31,7 +31,11 @@ func (s *Service) call(ctx context.Context, req proto.Call, out *rpc.Out) (proto
 	if req.Tool == files.Read { // it changes nothing: it is carried out again
 		key, recovers = "", false
 	}
-	c, err := newTurnCall(req.SessionID, req.Turn, key, recovers, req.Since, []byte(req.Tool), []byte(cmp.Or(req.Root, req.Cwd)), stored(req.Input))
+	input, err := wire.Line(req.Input)
+	if err != nil {
+		input = req.Input
+	}
+	c, err := newTurnCall(req.SessionID, req.Turn, key, recovers, req.Since, []byte(req.Tool), []byte(cmp.Or(req.Root, req.Cwd)), input)
 	if err != nil {
 		return proto.CallResult{}, err
 	}

@@ -1,11 +1,9 @@
 package exc
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -97,17 +95,6 @@ func newTurnCall(session, turn, key string, recovers bool, since string, input .
 	}
 	c.sum = hex.EncodeToString(hash.Sum(nil))
 	return c, nil
-}
-
-// stored returns JSON text as the session log has it: without insignificant blanks,
-// and with U+2028 and U+2029 escaped. Other text is returned as it is.
-func stored(input []byte) []byte {
-	var line bytes.Buffer
-	if json.Compact(&line, input) != nil {
-		return bytes.Clone(input)
-	}
-	text := bytes.ReplaceAll(line.Bytes(), []byte("\u2028"), []byte(`\u2028`))
-	return bytes.ReplaceAll(text, []byte("\u2029"), []byte(`\u2029`))
 }
 
 // begin is called when everything about a call is decided, right before it changes

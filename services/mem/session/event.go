@@ -2,7 +2,6 @@ package session
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -193,15 +192,15 @@ func isText(raw []byte) bool   { return len(raw) > 0 && raw[0] == '"' }
 func isObject(raw []byte) bool { return len(raw) > 0 && raw[0] == '{' }
 func isTrue(raw []byte) bool   { return string(raw) == "true" }
 
-// inLine returns an object as it is stored: on one line, with U+2028 and U+2029 escaped,
-// which some readers take for line breaks.
+// inLine returns an object as it is stored, on one line: see wire.Line. One that is on
+// one line already is returned itself.
 func inLine(object []byte) []byte {
-	if bytes.ContainsAny(object, "\r\n") {
-		var line bytes.Buffer
-		if json.Compact(&line, object) == nil {
-			object = line.Bytes()
-		}
+	if !bytes.ContainsAny(object, "\r\n") && !bytes.Contains(object, []byte("\u2028")) && !bytes.Contains(object, []byte("\u2029")) {
+		return object
 	}
-	object = bytes.ReplaceAll(object, []byte("\u2028"), []byte(`\u2028`))
-	return bytes.ReplaceAll(object, []byte("\u2029"), []byte(`\u2029`))
+	line, err := wire.Line(object)
+	if err != nil {
+		return object
+	}
+	return line
 }
