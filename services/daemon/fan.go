@@ -118,8 +118,8 @@ func (sess *session) publish(events proto.Raw, offsets []int64) {
 			sess.log.Add(event, next)
 			continue
 		}
-		if payload := sess.log.Packet(nil, event, next, false); payload != nil {
-			sess.send(packet{payload: payload, turn: turnOf(payload), next: next})
+		if payload, turn := sess.log.Packet(nil, event, next, false); payload != nil {
+			sess.send(packet{payload: payload, turn: turn, next: next})
 		}
 	}
 	sess.live = slices.DeleteFunc(sess.live, func(f *follower) bool {

@@ -252,8 +252,9 @@ func (f *following) replay(ctx context.Context) (ended bool, err error) {
 			if f.sent == f.from && f.log.Next != f.from && f.log.Next < f.from {
 				return false, badFrom(f.from)
 			}
-			b = f.log.Packet(b[:0], event, next, true)
-			if len(b) > 0 && (f.turn == "" || f.turn == turnOf(b)) {
+			var turn string
+			b, turn = f.log.Packet(b[:0], event, next, true)
+			if len(b) > 0 && (f.turn == "" || f.turn == turn) {
 				if err := f.out.Frame(b); err != nil {
 					return false, err
 				}

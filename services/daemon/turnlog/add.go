@@ -76,6 +76,7 @@ func (l *Log) add(raw []byte, next int64) change {
 		}
 		if c.turn != nil {
 			c.turn.text = c.turn.text[:0]
+			c.turn.Results += int64(len(c.output))
 		}
 	case proto.TypeUsage:
 		c.turn.progress(&c.event)
@@ -264,7 +265,7 @@ func (t *Turn) use(e *event) {
 	t.Usage.CacheReadTokens += number(e.cacheRead)
 	t.Usage.CacheWriteTokens += number(e.cacheWrite)
 	t.Usage.ReasoningTokens += number(e.reasoning)
-	t.Tokens = in + out
+	t.Tokens, t.Window, t.Results = in+out, number(e.window), 0
 	if cost, err := strconv.ParseFloat(string(e.cost), 64); err == nil && !math.IsNaN(cost) && !math.IsInf(cost, 0) {
 		if t.Usage.CostUSD == nil {
 			t.Usage.CostUSD = new(float64)

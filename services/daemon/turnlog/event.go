@@ -14,6 +14,7 @@ type event struct {
 	role, text, partial, say, via     []byte
 	id, name, input, useID, synthetic []byte
 	in, out, cost, provider, model    []byte
+	window, output                    []byte
 	cacheRead, cacheWrite, reasoning  []byte
 }
 
@@ -60,6 +61,10 @@ func parse(raw []byte) (e event) {
 			e.cacheWrite = value
 		case "reasoning_tokens":
 			e.reasoning = value
+		case "context_window":
+			e.window = value
+		case "output":
+			e.output = value
 		case "cost_usd":
 			e.cost = value
 		case "provider":

@@ -30,7 +30,7 @@ func FuzzLog(f *testing.F) {
 		}
 		l := New("s", 0)
 		for raw, next := range w.events() {
-			p := l.Packet(nil, raw, next, true)
+			p, _ := l.Packet(nil, raw, next, true)
 			if p == nil {
 				continue
 			}

@@ -21,8 +21,14 @@ const sayQueue = "queue"
 
 // Packet adds the next event, and appends the payload of its packet of turn_follow to b,
 // if it has one. next is the offset behind the event. replay marks a packet of the past.
-func (l *Log) Packet(b, raw []byte, next int64, replay bool) []byte {
+// turn is the turn of the event; the packet continued names the turn that follows it.
+func (l *Log) Packet(b, raw []byte, next int64, replay bool) (payload []byte, turn string) {
 	c := l.add(raw, next)
+	if c.turn != nil {
+		turn = c.turn.ID
+	} else {
+		turn = str(c.turnID)
+	}
 	p := packet{b: b, change: &c, raw: raw, next: next, replay: replay}
 	switch c.kind {
 	case proto.TypeMessage:
@@ -54,7 +60,7 @@ func (l *Log) Packet(b, raw []byte, next int64, replay bool) []byte {
 			p.state()
 		}
 	}
-	return p.b
+	return p.b, turn
 }
 
 // packet is a packet under construction.

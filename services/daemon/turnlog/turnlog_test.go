@@ -62,7 +62,7 @@ func (w *written) packets(from int64, drop ...string) (list []string) {
 			l.Add(raw, next)
 			continue
 		}
-		if p := l.Packet(nil, raw, next, true); p != nil {
+		if p, _ := l.Packet(nil, raw, next, true); p != nil {
 			list = append(list, without(p, drop...))
 		}
 	}
@@ -199,7 +199,8 @@ func TestPacketHasOffsetAndReplay(t *testing.T) {
 	l := New("s", 0)
 	var got []string
 	for raw, next := range w.events() {
-		got = append(got, string(l.Packet(nil, raw, next, len(got) == 0)))
+		p, _ := l.Packet(nil, raw, next, len(got) == 0)
+		got = append(got, string(p))
 	}
 	want := []string{
 		fmt.Sprintf(`{"type":"turn_state","turn":"t-1","state":"running","ts":"2026-11-22T10:00:01Z","next":%d,"replay":true}`, w.offsets[0]),
@@ -241,6 +242,21 @@ func TestTurns(t *testing.T) {
 	zinotest.Equal(t, "the open one", ids(l.Open()), "t-2")
 	zinotest.Equal(t, "its start", l.Turn("t-2").Start, w.offsets[len(w.offsets)-2])
 	zinotest.Equal(t, "its root", l.Turn("t-2").Root, "/q")
+}
+
+// TestContext checks what a turn says of the context of its last inference.
+func TestContext(t *testing.T) {
+	w := logOf(started, asked, used)
+	for i, c := range []struct{ event, want string }{
+		{`{"type":"usage","turn":"t-1","step":1,"input_tokens":700,"output_tokens":20,"context_window":1000}`, "720 1000 0"},
+		{`{"type":"tool_result","turn":"t-1","step":1,"tool_use_id":"c1","output":{"ok":true},"ok":true}`, "720 1000 11"},
+		{`{"type":"tool_result","turn":"t-1","step":1,"tool_use_id":"c2","output":{"ok":true},"ok":true}`, "720 1000 22"},
+		{`{"type":"usage","turn":"t-1","step":2,"input_tokens":800,"output_tokens":1}`, "801 0 0"},
+	} {
+		w.add(c.event)
+		turn := w.read().Turn("t-1")
+		zinotest.Equal(t, fmt.Sprint("context ", i), values(turn.Tokens, turn.Window, turn.Results), c.want)
+	}
 }
 
 // values returns the values with a blank between them.
@@ -341,7 +357,7 @@ func BenchmarkReplay(b *testing.B) {
 	for b.Loop() {
 		l := New("s", 0)
 		for raw, next := range Events(list, w.offsets) {
-			buf = l.Packet(buf[:0], raw, next, true)
+			buf, _ = l.Packet(buf[:0], raw, next, true)
 		}
 	}
 }
