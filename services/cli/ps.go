@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -23,43 +22,12 @@ are at, tokens and cost so far, and what they do. --all lists turns that have en
 as well. With --json each line is an object.`,
 		Example: "  zino ps\n  zino ps --json | jq -r .session_id",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return env.Guard(cmd.Context(), func(ctx context.Context) error { return ps(ctx, env, all) })
+			list := func(ctx context.Context, d *connect.Daemon) ([]proto.TurnInfo, error) { return turn.Open(ctx, d, all) }
+			return command.List(cmd.Context(), env, all, "No turns are running.", list, turnRows)
 		},
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "those that have ended too")
 	return cmd
-}
-
-func ps(ctx context.Context, env *command.Env, all bool) error {
-	cfg, err := env.Config()
-	if err != nil {
-		return err
-	}
-	d, err := env.Find(ctx, cfg, false)
-	if d == nil && err == nil && all {
-		d, err = env.Spawn(ctx, cfg, connect.StorageRequired)
-	}
-	if err != nil {
-		return err
-	}
-	var list []proto.TurnInfo
-	if d != nil { // without services no turn runs
-		defer d.Close()
-		if list, err = turn.Open(ctx, d, all); err != nil {
-			return err
-		}
-	}
-	const none = "No turns are running."
-	switch {
-	case len(list) > 0 && env.JSON():
-		return env.Print(func(w io.Writer) error { return render.JSONList(w, list) })
-	case len(list) > 0:
-		return env.PrintTable(turnRows(list))
-	case env.JSON():
-		env.Say(none)
-		return nil
-	}
-	return env.PrintLine(none)
 }
 
 // turnRows returns the table of zino ps.

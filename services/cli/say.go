@@ -21,36 +21,27 @@ func newSay(env *command.Env) *cobra.Command {
 inference. With --queue it becomes a turn of its own, behind the open one.`,
 		Example: "  zino say 5b0c use the staging database\n  zino say 5b0c --queue 'now write the changelog'",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return env.WithDaemon(cmd, false, connect.StorageRequired, func(ctx context.Context, d *connect.Daemon) error {
-				session, id, err := turn.Find(ctx, cmd, d, args)
-				if err != nil {
-					return err
-				}
-				text := strings.Join(args[1:], " ")
-				if strings.TrimSpace(text) == "" {
+			return withTurn(cmd, env, args, func(ctx context.Context, d *connect.Daemon, session, id string) error {
+				req := proto.TurnSay{SessionID: session, Turn: id, Text: strings.Join(args[1:], " ")}
+				if strings.TrimSpace(req.Text) == "" {
 					return command.Mistake(cmd, "name the text behind the id")
 				}
-				mode := ""
 				if queue {
-					mode = proto.ViaQueue
+					req.Mode = proto.ViaQueue
 				}
-				return say(ctx, env, d, proto.TurnSay{SessionID: session, Turn: id, Text: text, Mode: mode})
+				said, err := turn.Call(ctx, d, proto.DaemonTurnSay, req)
+				switch {
+				case err != nil:
+					return err
+				case env.JSON():
+					return render.JSON(env.Out, said)
+				case said.Mode == proto.ViaQueue:
+					return env.PrintLine("Queued as the next turn.")
+				}
+				return env.PrintLine("Queued for the next inference.")
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&queue, "queue", false, "send it as a turn of its own, behind the open one")
 	return cmd
-}
-
-func say(ctx context.Context, env *command.Env, d *connect.Daemon, req proto.TurnSay) error {
-	said, err := turn.Say(ctx, d, req)
-	switch {
-	case err != nil:
-		return err
-	case env.JSON():
-		return render.JSON(env.Out, said)
-	case said.Mode == proto.ViaQueue:
-		return env.PrintLine("Queued as the next turn.")
-	}
-	return env.PrintLine("Queued for the next inference.")
 }

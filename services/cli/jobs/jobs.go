@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,7 +38,8 @@ job_linger, unless it is kept: see zino jobs keep.`,
 		Example: "  zino jobs\n  zino jobs output j-k3v9q2mx -f\n  zino jobs stop j-k3v9q2mx",
 		Args:    command.AtMost(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return env.Guard(cmd.Context(), func(ctx context.Context) error { return list(ctx, env, all) })
+			list := func(ctx context.Context, d *connect.Daemon) ([]proto.JobInfo, error) { return list(ctx, d, all) }
+			return command.List(cmd.Context(), env, all, "No jobs are running.", list, rows)
 		},
 	}
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "those that have ended too")
@@ -45,42 +47,13 @@ job_linger, unless it is kept: see zino jobs keep.`,
 	return cmd
 }
 
-func list(ctx context.Context, env *command.Env, all bool) error {
-	cfg, err := env.Config()
-	if err != nil {
-		return err
+// list returns the jobs that are running, with all those that have ended too.
+func list(ctx context.Context, d *connect.Daemon, all bool) ([]proto.JobInfo, error) {
+	reply, err := connect.Forward(ctx, d, "exc", proto.ExcJobs, proto.ListJobs{})
+	if !all {
+		reply.Jobs = slices.DeleteFunc(reply.Jobs, func(j proto.JobInfo) bool { return j.State != proto.JobRunning })
 	}
-	d, err := env.Find(ctx, cfg, false)
-	if d == nil && err == nil && all {
-		d, err = env.Spawn(ctx, cfg, connect.StorageRequired)
-	}
-	if err != nil {
-		return err
-	}
-	var jobs []proto.JobInfo
-	if d != nil { // without services no job runs
-		defer d.Close()
-		reply, err := connect.Forward(ctx, d, "exc", proto.ExcJobs, proto.ListJobs{})
-		if err != nil {
-			return err
-		}
-		for _, j := range reply.Jobs {
-			if all || j.State == proto.JobRunning {
-				jobs = append(jobs, j)
-			}
-		}
-	}
-	const none = "No jobs are running."
-	switch {
-	case len(jobs) > 0 && env.JSON():
-		return env.Print(func(w io.Writer) error { return render.JSONList(w, jobs) })
-	case len(jobs) > 0:
-		return env.PrintTable(rows(jobs))
-	case env.JSON():
-		env.Say(none)
-		return nil
-	}
-	return env.PrintLine(none)
+	return reply.Jobs, err
 }
 
 // rows returns the table of zino jobs.

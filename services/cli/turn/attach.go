@@ -131,30 +131,24 @@ func (f *follower) ask(ctx context.Context, env *command.Env, interrupts <-chan 
 // Open returns the turns of the daemon that have not ended, or, with all, the last ones
 // too.
 func Open(ctx context.Context, d *connect.Daemon, all bool) ([]proto.TurnInfo, error) {
-	list, err := rpc.Call(ctx, d.Client, proto.DaemonTurns, proto.ListTurns{All: all})
-	return list.Turns, ExplainOlder(err)
-}
-
-// Cancel stops the open turn of a session, or the named one.
-func Cancel(ctx context.Context, d *connect.Daemon, session, turn string, jobs bool) (proto.TurnStarted, error) {
-	canceled, err := rpc.Call(ctx, d.Client, proto.DaemonTurnCancel, proto.TurnCancel{SessionID: session, Turn: turn, Jobs: jobs})
-	return canceled, ExplainOlder(err)
-}
-
-// Say sends a message to the open turn of a session.
-func Say(ctx context.Context, d *connect.Daemon, req proto.TurnSay) (proto.Said, error) {
-	said, err := rpc.Call(ctx, d.Client, proto.DaemonTurnSay, req)
-	return said, ExplainOlder(err)
+	list, err := Call(ctx, d, proto.DaemonTurns, proto.ListTurns{All: all})
+	return list.Turns, err
 }
 
 // Start starts a turn that goes on without this run.
 func Start(ctx context.Context, d *connect.Daemon, req proto.Chat) (proto.TurnStarted, error) {
 	started, err := start(ctx, d, req)
-	return started, ExplainOlder(err)
+	return started, explainOlder(err)
 }
 
-// ExplainOlder replaces the error of a daemon that does not know turns.
-func ExplainOlder(err error) error {
+// Call calls a method of the daemon that came with turns.
+func Call[Req, Rep any](ctx context.Context, d *connect.Daemon, m proto.Method[Req, Rep], req Req) (Rep, error) {
+	reply, err := rpc.Call(ctx, d.Client, m, req)
+	return reply, explainOlder(err)
+}
+
+// explainOlder replaces the error of a daemon that does not know turns.
+func explainOlder(err error) error {
 	if e, ok := errors.AsType[*proto.Error](err); ok && e.Code == proto.CodeUnknown {
 		return proto.Errorf(proto.CodeUnknown, "the daemon is of an older version, which has no turns of its own: restart the services (zino up, or systemctl restart 'zino-*.service')")
 	}

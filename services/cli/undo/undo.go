@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"zino/pkg/rpc"
 	"zino/pkg/text"
 	"zino/proto"
 	"zino/services/cli/command"
@@ -152,9 +151,9 @@ func absolute(path string) (string, error) {
 // takeBack has the daemon take back changes, and prints what was done: on standard
 // error what was not.
 func takeBack(ctx context.Context, env *command.Env, d *connect.Daemon, m proto.Method[proto.Undo, proto.Undone], req proto.Undo) error {
-	reply, err := rpc.Call(ctx, d.Client, m, req)
+	reply, err := turn.Call(ctx, d, m, req)
 	if err != nil {
-		return turn.ExplainOlder(err)
+		return err
 	}
 	changed := len(reply.Restored)+len(reply.Removed) > 0
 	if env.JSON() {
@@ -220,10 +219,10 @@ func explain(reason string) string {
 
 // diff prints what a turn changed.
 func diff(ctx context.Context, env *command.Env, d *connect.Daemon, req proto.Undo, stat bool) error {
-	reply, err := rpc.Call(ctx, d.Client, proto.DaemonDiff, req)
+	reply, err := turn.Call(ctx, d, proto.DaemonDiff, req)
 	switch {
 	case err != nil:
-		return turn.ExplainOlder(err)
+		return err
 	case env.JSON():
 		return render.JSON(env.Out, reply)
 	case stat:

@@ -226,7 +226,7 @@ func (l *Log) say(c *change, raw []byte) {
 	t := c.turn
 	if t != nil {
 		said.Turn = t.ID
-		if t.End == 0 && s.Mode != sayQueue {
+		if t.End == 0 && s.Mode != proto.ViaQueue {
 			t.Says = append(t.Says, said)
 		}
 	}

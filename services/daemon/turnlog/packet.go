@@ -8,17 +8,6 @@ import (
 	"zino/proto"
 )
 
-// Types of packets of turn_follow that this package makes of stored events.
-const (
-	typeUserMessage = "user_message"
-	typeTurnState   = "turn_state"
-	typeTurnEnded   = "turn_ended"
-	typeContinued   = "continued"
-)
-
-// sayQueue is the mode of a turn_say that became a turn.
-const sayQueue = "queue"
-
 // Packet adds the next event, and appends the payload of its packet of turn_follow to b,
 // if it has one. next is the offset behind the event. replay marks a packet of the past.
 // turn is the turn of the event; the packet continued names the turn that follows it.
@@ -142,7 +131,7 @@ members:
 }
 
 func (p *packet) user() {
-	p.begin(typeUserMessage)
+	p.begin(proto.TypeUserMessage)
 	p.members(nil, "role", "by", "reasoning_state")
 	if len(p.via) == 0 {
 		p.string("via", proto.ViaStart)
@@ -168,7 +157,7 @@ func (p *packet) result() {
 
 func (p *packet) state() {
 	s := p.log
-	p.begin(typeTurnState)
+	p.begin(proto.TypeTurnState)
 	p.string("state", s.State)
 	p.string("reason", s.Reason)
 	p.string("approval", s.Approval)
@@ -185,7 +174,7 @@ func (p *packet) state() {
 // continued appends the packet that names the new session and the turn there.
 func (p *packet) continued(l *Log) {
 	s := p.log
-	p.b = append(append(append(p.b, `{"type":"`...), typeContinued...), '"')
+	p.b = append(append(append(p.b, `{"type":"`...), proto.TypeContinued...), '"')
 	p.string("session_id", s.To)
 	p.string("turn", s.ToTurn)
 	p.string("from_session_id", l.ID)
@@ -205,7 +194,7 @@ type done struct {
 
 func (p *packet) ended() {
 	s, t := p.log, p.turn
-	p.begin(typeTurnEnded)
+	p.begin(proto.TypeTurnEnded)
 	p.string("state", s.State)
 	p.string("reason", s.Reason)
 	p.string("ts", s.TS)
