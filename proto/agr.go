@@ -17,8 +17,11 @@ var AgrProceed = method[Proceed, Empty]("agr", "proceed", "ok")
 // AgrTools returns the tools that a turn of a session offers to the model.
 var AgrTools = method[ToolsRequest, Tools]("agr", "tools", "tools")
 
-// ToolsRequest has no fields.
-type ToolsRequest struct{}
+// ToolsRequest selects tools.
+type ToolsRequest struct {
+	// Agents is as of run.
+	Agents bool `json:"agents,omitzero"`
+}
 
 // Tools are functions that a model may call.
 type Tools struct {
@@ -87,6 +90,8 @@ type Run struct {
 	// ReadOnly restricts the tools to read, recall, and job with the action output:
 	// for a sub-agent that no sandbox confines.
 	ReadOnly bool `json:"read_only,omitzero"`
+	// UsageSession is the session that the usage is counted for; absent: session_id.
+	UsageSession string `json:"usage_session,omitzero"`
 	// Calls are calls of an earlier attempt without results: agr settles them
 	// before it asks the model. They are the last calls of messages.
 	Calls []OpenCall `json:"calls,omitzero"`

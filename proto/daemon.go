@@ -324,9 +324,9 @@ type TurnCancel struct {
 	Jobs bool `json:"jobs,omitzero"`
 }
 
-// ListTurns selects turns.
+// ListTurns selects turns. Those of sub-agents are listed with all or session_id.
 type ListTurns struct {
-	// All adds turns that have ended.
+	// All adds turns that have ended, and those of sub-agents.
 	All bool `json:"all,omitzero"`
 	// SessionID selects the turns of this session; absent: those of all sessions.
 	SessionID string `json:"session_id,omitzero"`
@@ -367,11 +367,11 @@ type TurnInfo struct {
 	Activity string `json:"activity"`
 	// Attempts is the number of attempts to resume it since the last stored step.
 	Attempts int `json:"attempts"`
-	// InputTokens and OutputTokens are those of its inferences.
+	// InputTokens and OutputTokens are those of its inferences and its sub-agents.
 	InputTokens int64 `json:"input_tokens"`
 	// OutputTokens are the tokens of the answers.
 	OutputTokens int64 `json:"output_tokens"`
-	// CostUSD is the cost of its inferences with known prices.
+	// CostUSD is the cost of these inferences, as far as prices are known.
 	CostUSD *float64 `json:"cost_usd,omitzero"`
 	// Followers is the number of turn_follow requests of its session.
 	Followers int `json:"followers"`
@@ -381,6 +381,8 @@ type TurnInfo struct {
 	Jobs int `json:"jobs"`
 	// By is the user who started it.
 	By *By `json:"by,omitzero"`
+	// Parent is the call that started it as a sub-agent.
+	Parent *LogParent `json:"parent,omitzero"`
 }
 
 // Types of packets that only turn_follow sends.

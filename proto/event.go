@@ -136,6 +136,9 @@ type ToolFinished struct {
 	Recovered bool `json:"recovered,omitzero"`
 	// Synthetic is true if the call's own result was lost.
 	Synthetic bool `json:"synthetic,omitzero"`
+	// Usage is what a sub-agent that carried out the call has used. It counts for the
+	// turn.
+	Usage *Usage `json:"usage,omitzero"`
 }
 
 // InferenceUsage is what one inference consumed.

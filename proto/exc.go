@@ -236,6 +236,8 @@ type ExecutorCapabilities struct {
 	Executors map[string]Executor `json:"executors"`
 	// Timeout is the time limit of a run in seconds, 0 for none.
 	Timeout float64 `json:"timeout"`
+	// Sandboxes are the levels of confinement that this host offers.
+	Sandboxes []Level `json:"sandboxes,omitzero"`
 }
 
 // Executor is one way to run code.

@@ -148,6 +148,9 @@ type LogToolResult struct {
 	Diff string `json:"diff,omitzero"`
 	// Confinement is how the call was run; absent: unknown.
 	Confinement *Confinement `json:"confinement,omitzero"`
+	// Usage is what a sub-agent that carried out the call has used. It counts for the
+	// turn.
+	Usage *Usage `json:"usage,omitzero"`
 	// Turn is the turn that the call belongs to.
 	Turn string `json:"turn,omitzero"`
 	// Step is the inference of the turn that asked for it, from 1.

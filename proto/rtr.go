@@ -118,6 +118,22 @@ type Usage struct {
 	CostUSD *float64 `json:"cost_usd,omitzero"`
 }
 
+// Add adds what another answer consumed. The cost is the sum of the known ones.
+func (u *Usage) Add(more Usage) {
+	u.InputTokens += more.InputTokens
+	u.OutputTokens += more.OutputTokens
+	u.CacheReadTokens += more.CacheReadTokens
+	u.CacheWriteTokens += more.CacheWriteTokens
+	u.ReasoningTokens += more.ReasoningTokens
+	if more.CostUSD != nil {
+		cost := *more.CostUSD
+		if u.CostUSD != nil {
+			cost += *u.CostUSD
+		}
+		u.CostUSD = &cost
+	}
+}
+
 // UsageRequest selects what is totalled.
 type UsageRequest struct {
 	// By is what a row is for: "day" (the default), "model" or "session".

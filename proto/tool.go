@@ -52,6 +52,12 @@ const InterruptedCall = "The call was interrupted before its result was recorded
 // InterruptedResult is the envelope of a call whose own result was not recorded.
 const InterruptedResult = `{"ok":false,"error":{"code":"interrupted","message":"` + InterruptedCall + `"}}`
 
+// A call of TaskTool with AgentSkill as its skill starts a sub-agent.
+const (
+	TaskTool   = "task"
+	AgentSkill = "agent"
+)
+
 // MalformedInput is the key under which the arguments of a call stand as a text
 // if the model wrote something other than a JSON object.
 const MalformedInput = "_malformed"

@@ -222,6 +222,9 @@ type Proceed struct {
 	// Results are the results of the calls of a delegate, by the call's id: the
 	// envelopes that the model reads.
 	Results map[string]Raw `json:"results,omitzero"`
+	// Usage is what the sub-agents of a delegate have used, by the call's id. It counts
+	// for the turn.
+	Usage map[string]Usage `json:"usage,omitzero"`
 	// Stop ends the run with this stop_reason: StopParked or StopContext.
 	Stop string `json:"stop,omitzero"`
 }

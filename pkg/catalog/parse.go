@@ -11,6 +11,8 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"zino/proto"
 )
 
 // Builtins that a file in tools/ can name.
@@ -20,13 +22,6 @@ const (
 )
 
 var builtins = []string{Recall, Remember}
-
-// taskFunction is the function that runs skills.
-const taskFunction = "task"
-
-// AgentSkill is the name by which a model starts a sub-agent, where a skill stands
-// otherwise.
-const AgentSkill = "agent"
 
 // builtinName matches the function names that every provider accepts. It is compiled
 // on first use: that takes 0.2 ms, and every supervisor of exc would pay it.
@@ -109,7 +104,7 @@ func functionName(file string, raw json.RawMessage) (string, error) {
 	if !builtinName().MatchString(name) {
 		return "", fmt.Errorf("%q: must be 1 to 64 of A-Z, a-z, 0-9, _ and -", name)
 	}
-	if name == taskFunction || strings.HasPrefix(name, functionPrefix) {
+	if name == proto.TaskTool || strings.HasPrefix(name, functionPrefix) {
 		return "", fmt.Errorf("%q: is taken by skills and executors", name)
 	}
 	return name, nil
@@ -162,8 +157,8 @@ func members(text []byte) func(yield func(string, int) bool) {
 
 // parseSkill parses a file of skills/.
 func parseSkill(file string, data []byte) (Skill, error) {
-	if stem(file) == AgentSkill {
-		return Skill{}, &fault{0, fmt.Sprintf("the name %q is taken by sub-agents", AgentSkill)}
+	if stem(file) == proto.AgentSkill {
+		return Skill{}, &fault{0, fmt.Sprintf("the name %q is taken by sub-agents", proto.AgentSkill)}
 	}
 	var f skillFile
 	if err := decode(data, &f); err != nil {

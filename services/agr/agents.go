@@ -5,20 +5,19 @@ import (
 	"strings"
 	"time"
 
-	"zino/pkg/catalog"
 	"zino/proto"
 )
 
 // delegates reports whether a call starts a sub-agent, and checks its arguments.
 func (t *turn) delegates(c *call) bool {
-	if !t.kit.agents || c.name != taskTool || c.failure != nil {
+	if !t.kit.agents || c.name != proto.TaskTool || c.failure != nil {
 		return false
 	}
 	f, err := argumentsOf(c.arguments)
 	if err != nil {
 		return false
 	}
-	if name, err := f.text("skill"); err != nil || name != catalog.AgentSkill {
+	if name, err := f.text("skill"); err != nil || name != proto.AgentSkill {
 		return false
 	}
 	request, err := f.text("request")
@@ -49,6 +48,10 @@ func (t *turn) startAgents(batch []call) error {
 	}
 	for i := range batch {
 		c := &batch[i]
+		if u, ok := next.Usage[c.id]; ok {
+			t.spend(u)
+			c.usage = &u
+		}
 		r := result{data: next.Results[c.id]}
 		if !isEnvelope(r.data) {
 			r = result{err: &toolError{code: proto.ToolFailed, message: "The sub-agent has no result."}}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"zino/pkg/zinotest"
+	"zino/pkg/zinotest/rpctest"
 	"zino/proto"
 )
 
@@ -29,14 +30,14 @@ func TestAgents(t *testing.T) {
 	}{
 		{"", []string{requested("a", "bash", `{"command":"x"}`), requested("b", "task", inputs[0]), requested("c", "task", inputs[1]), checkpoint(1, "calls", "a")}},
 		{"", []string{begun("a", "bash"), finished("a", "bash", string(said(""))), checkpoint(1, "calls", "b", "c")}},
-		{`,"results":{"c":` + repair + `,"b":` + look + `}`, []string{begun("b", "task"), begun("c", "task"), checkpoint(1, "delegate", "b", "c")}},
-		{"", []string{finished("b", "task", look), finished("c", "task", repair), checkpoint(1, "infer")}},
+		{`,"results":{"c":` + repair + `,"b":` + look + `},"usage":{"b":{"input_tokens":7,"output_tokens":2,"cost_usd":0.5}}`, []string{begun("b", "task"), begun("c", "task"), checkpoint(1, "delegate", "b", "c")}},
+		{"", []string{strings.TrimSuffix(finished("b", "task", look), "}") + `,"usage":{"input_tokens":7,"output_tokens":2,"cost_usd":0.5}}`, finished("c", "task", repair), checkpoint(1, "infer")}},
 	} {
 		packets, at := f.until()
 		compare(t, packets, stage.packets...)
 		f.ok(at, stage.more)
 	}
-	f.finish()
+	zinotest.Contains(t, "terminal packet", f.finish(), `"usage":{"input_tokens":7,"output_tokens":2,"cost_usd":0.5}`)
 	results := toolResults(t, e.rtr.asked()[1])
 	if len(results) != 3 || results[1] != look || results[2] != repair {
 		t.Errorf("the model sees %q", results)
@@ -103,6 +104,8 @@ func TestAgentsOffered(t *testing.T) {
 		zinotest.Equal(t, fmt.Sprint("turn ", i), strings.Contains(offered, `"enum":["agent","disk","snake"]`), i == 2)
 		zinotest.Equal(t, "result", brief(t, toolResults(t, e.rtr.asked()[2*i+1])[0]), want)
 	}
+	preview := rpctest.Dial(t, e.path).Ask(`{"type":"tools","agents":true}`)
+	zinotest.Contains(t, "tools of a preview", preview, `"enum":["agent","disk","snake"]`)
 	list := offered(e.cat.Snapshot(), kit{agents: true})
 	task := list[len(list)-1]
 	without := offered(e.cat.Snapshot(), kit{})

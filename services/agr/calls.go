@@ -35,6 +35,7 @@ type call struct {
 	tool      tool // set by perform
 	delegated bool // the caller carries it out, as a sub-agent: set by perform
 	result    proto.Raw
+	usage     *proto.Usage // of the sub-agent
 
 	step     int    // the inference of the turn that asked for it
 	recovers bool   // it is one of an earlier attempt and may have run
@@ -107,7 +108,7 @@ func blockCall(e Event) call {
 	body := bytes.ToValidUTF8(e.Body, []byte("\ufffd")) // a copy: the parser reuses its buffer
 	c := call{block: true}
 	if e.Kind == Task {
-		c.name, c.arguments = taskTool, body
+		c.name, c.arguments = proto.TaskTool, body
 		if _, err := object(body); err != nil {
 			c.failure = malformedTask(err).err
 		}

@@ -11,6 +11,7 @@
 package agr
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,8 +92,10 @@ func (s *Service) Close() error {
 }
 
 // tools answers with the tools that a session's turn would offer now.
-func (s *Service) tools(ctx context.Context, _ proto.ToolsRequest) (proto.Tools, error) {
-	return proto.Tools{Tools: offer(s.cat.Snapshot(), s.kitOf(ctx))}, nil
+func (s *Service) tools(ctx context.Context, req proto.ToolsRequest) (proto.Tools, error) {
+	k := s.kitOf(ctx)
+	k.agents = req.Agents
+	return proto.Tools{Tools: offer(s.cat.Snapshot(), k)}, nil
 }
 
 // kitOf returns the kit of a turn that starts now.
@@ -257,26 +260,21 @@ func (in *inference) infer(messages proto.Raw) error {
 func (t *turn) ask(req proto.Infer, sink rpc.Sink) (proto.Text, error) {
 	r := t.req
 	req.Temperature, req.TopP, req.NeedModel = r.Temperature, r.TopP, r.NeedModel
-	req.Provider, req.Model, req.MaxTokens, req.SessionID, req.Effort = r.Provider, r.Model, r.MaxTokens, r.SessionID, r.Effort
+	req.Provider, req.Model, req.MaxTokens, req.SessionID, req.Effort = r.Provider, r.Model, r.MaxTokens, cmp.Or(r.UsageSession, r.SessionID), r.Effort
 	req.NoSave, req.OnLimit = r.NoSave, r.OnLimit
 	answer, err := rpc.CallText(t.ctx, t.rtr, proto.RtrInfer, req, sink)
-	if u := answer.Usage; u != nil && t.session {
-		if t.usage == nil {
-			t.usage = &proto.Usage{}
-		}
-		t.usage.InputTokens += u.InputTokens
-		t.usage.OutputTokens += u.OutputTokens
-		t.usage.CacheReadTokens += u.CacheReadTokens
-		t.usage.CacheWriteTokens += u.CacheWriteTokens
-		t.usage.ReasoningTokens += u.ReasoningTokens
-		if u.CostUSD != nil { // the sum of the known ones
-			if t.usage.CostUSD == nil {
-				t.usage.CostUSD = new(float64)
-			}
-			*t.usage.CostUSD += *u.CostUSD
-		}
+	if answer.Usage != nil && t.session {
+		t.spend(*answer.Usage)
 	}
 	return answer, err
+}
+
+// spend counts usage for the turn.
+func (t *turn) spend(u proto.Usage) {
+	if t.usage == nil {
+		t.usage = &proto.Usage{}
+	}
+	t.usage.Add(u)
 }
 
 // fail sends the text that the parser held back and returns the error for the caller.
@@ -540,6 +538,6 @@ func (t *turn) reportEnd(c *call, r result, started time.Time) error {
 	return t.report(t.out.Event, proto.TypeToolFinished, proto.ToolFinished{
 		ID: c.id, Name: c.name, OK: succeeded(envelope), Result: envelope,
 		DurationMS: time.Since(started).Milliseconds(), Diff: r.diff, Confinement: r.confined,
-		Recovered: r.recovered, Synthetic: r.lost,
+		Recovered: r.recovered, Synthetic: r.lost, Usage: c.usage,
 	})
 }

@@ -476,7 +476,7 @@ func TestOwn(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"", "Read", "execute_bash", taskTool, "recall"} {
+	for _, name := range []string{"", "Read", "execute_bash", proto.TaskTool, "recall"} {
 		if indexOf(ownTools, name) >= 0 {
 			t.Errorf("%q is in ownTools", name)
 		}

@@ -117,7 +117,7 @@ func (t *turn) carryOut(c *call) result {
 		return interrupted()
 	}
 	f, err := argumentsOf(c.arguments)
-	if err != nil && c.name == taskTool {
+	if err != nil && c.name == proto.TaskTool {
 		return malformedTask(err)
 	}
 	if err != nil {

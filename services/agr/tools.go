@@ -18,7 +18,6 @@ const (
 	writeTool = "write"
 	editTool  = "edit"
 	bashTool  = "bash"
-	taskTool  = "task" // hands a request to a skill, as a <task> block does
 	pageList  = "page_list"
 	pageEval  = "page_eval"
 )
@@ -160,9 +159,9 @@ func taskOf(skills []catalog.Skill, agents bool) tool {
 	about, skill := "Hands a request to a skill, which writes code for it, runs it and returns its output.", "The skill."
 	var names []string
 	if agents {
-		names = append(names, catalog.AgentSkill)
-		if about += " The skill agent is another agent, which works on its own and returns its last answer."; len(skills) == 0 {
-			about = "Hands a request to another agent, which works on its own and returns its last answer."
+		names = append(names, proto.AgentSkill)
+		if about += " The skill agent is another agent, which works on its own and returns its last answer; several run side by side."; len(skills) == 0 {
+			about = "Hands a request to another agent, which works on its own and returns its last answer; several run side by side."
 		}
 		skill += "\nagent: knows nothing but the request, and only reads unless write is true."
 	}
@@ -178,7 +177,7 @@ func taskOf(skills []catalog.Skill, agents bool) tool {
 		s = s.with("write", property{Type: "boolean", Description: "Whether the agent may change files."})
 	}
 	return tool{
-		function: function{taskTool, about, encode(s)}, required: []string{"skill", "request"},
+		function: function{proto.TaskTool, about, encode(s)}, required: []string{"skill", "request"},
 		call: func(t *turn, _ *call, f fields) result { return t.runTask(f) },
 	}
 }

@@ -150,7 +150,7 @@ func (s *Service) preview(ctx context.Context, req proto.Preview) (proto.Context
 	if p.ctxErr != nil {
 		return report, sessionError(p.ctxErr)
 	}
-	tools, err := rpc.Call(ctx, s.agr, proto.AgrTools, proto.ToolsRequest{})
+	tools, err := rpc.Call(ctx, s.agr, proto.AgrTools, proto.ToolsRequest{Agents: true})
 	if err != nil {
 		return report, err
 	}

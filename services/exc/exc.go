@@ -196,7 +196,7 @@ func (s *Service) enter(ctx context.Context) (working context.Context, leave fun
 }
 
 // capabilities lists the executors.
-func (s *Service) capabilities(context.Context, proto.CapabilitiesRequest) (proto.ExecutorCapabilities, error) {
+func (s *Service) capabilities(ctx context.Context, _ proto.CapabilitiesRequest) (proto.ExecutorCapabilities, error) {
 	reply := proto.ExecutorCapabilities{Executors: map[string]proto.Executor{}, Timeout: s.timeout}
 	for _, tool := range s.catalog.Snapshot().Executors() {
 		e := proto.Executor{Command: tool.Executor, FileExtension: tool.FileExtension}
@@ -205,6 +205,11 @@ func (s *Service) capabilities(context.Context, proto.CapabilitiesRequest) (prot
 			_, _, e.HasValidator = analyser(tool)
 		}
 		reply.Executors[tool.Executor] = e
+	}
+	for _, level := range proto.Levels {
+		if s.levelProblem(ctx, level) == nil {
+			reply.Sandboxes = append(reply.Sandboxes, level)
+		}
 	}
 	return reply, nil
 }

@@ -69,6 +69,7 @@ func (l *Log) add(raw []byte, next int64) change {
 		}
 		l.calls = append(l.calls, call)
 		c.turn.progress(&c.event)
+		c.turn.delegate(call.OpenCall)
 	case proto.TypeToolResult:
 		c.tool = l.settle(str(c.useID))
 		if !isTrue(c.synthetic) {
@@ -77,6 +78,10 @@ func (l *Log) add(raw []byte, next int64) change {
 		if c.turn != nil {
 			c.turn.text = c.turn.text[:0]
 			c.turn.Results += int64(len(c.output))
+		}
+		var used proto.Usage
+		if len(c.usage) > 0 && c.turn != nil && c.turn.End == 0 && wire.DecodeReply(c.usage, &used) == nil {
+			c.turn.Usage.Add(used)
 		}
 	case proto.TypeUsage:
 		c.turn.progress(&c.event)
@@ -123,6 +128,7 @@ func (l *Log) setState(c *change, raw []byte, start int64) {
 	c.turn, c.log = t, &s
 	if len(s.Request) > 0 {
 		t.Request, t.Root = bytes.Clone(s.Request), rootOf(s.Request)
+		t.Parent = parentOf(s.Request)
 	}
 	if proto.TurnEnded(s.State) && l.active == t && (s.State == proto.TurnError || s.State == proto.TurnInterrupted) {
 		c.returned = l.toReturn(t)
@@ -275,6 +281,16 @@ func (t *Turn) use(e *event) {
 	t.provider, t.model = str(e.provider), str(e.model)
 }
 
+// delegate counts a call that starts a sub-agent.
+func (t *Turn) delegate(call proto.OpenCall) {
+	if t == nil || t.End > 0 || len(t.Agents) == AgentsMax {
+		return
+	}
+	if _, ok := AgentOf(call); ok {
+		t.Agents = append(t.Agents, AgentCall{call.Step, call.ID})
+	}
+}
+
 // title is the start of a text on one line.
 func title(s string) string { return text.Clip(text.OneLine(text.Head(s, 64*textMax)), textMax) }
 
@@ -286,4 +302,18 @@ func rootOf(request proto.Raw) (root string) {
 		}
 	}
 	return root
+}
+
+// parentOf returns the call that started the turn of a request as a sub-agent.
+func parentOf(request proto.Raw) *proto.LogParent {
+	if !bytes.Contains(request, []byte(`"parent"`)) { // most requests
+		return nil
+	}
+	var q struct {
+		Parent *proto.LogParent `json:"parent"`
+	}
+	if wire.DecodeReply(request, &q) != nil {
+		return nil
+	}
+	return q.Parent
 }

@@ -16,6 +16,7 @@ type event struct {
 	in, out, cost, provider, model    []byte
 	window, output                    []byte
 	cacheRead, cacheWrite, reasoning  []byte
+	usage                             []byte
 }
 
 // parse splits an event. Of one that is not a JSON object it may find a part.
@@ -67,6 +68,8 @@ func parse(raw []byte) (e event) {
 			e.output = value
 		case "cost_usd":
 			e.cost = value
+		case "usage":
+			e.usage = value
 		case "provider":
 			e.provider = value
 		case "model":

@@ -82,13 +82,18 @@ type Turn struct {
 	Tries int
 	// Step is the number of the last inference that was stored.
 	Step int
-	// Usage is the sum over its inferences; CostUSD is nil while unknown.
+	// Usage is the sum over its inferences and its sub-agents; CostUSD is nil while
+	// unknown.
 	Usage proto.Usage
 	// Tokens are those of the last inference, input and output. Window is the size of
 	// its model's context in tokens, 0 if unknown.
 	Tokens, Window int64
 	// Results are the bytes of the calls' results since the last inference.
 	Results int64
+	// Parent is the call that started it as a sub-agent; nil: none did.
+	Parent *proto.LogParent
+	// Agents are the first AgentsMax of its calls that start sub-agents.
+	Agents []AgentCall
 	// First is the offset of the turn's first event, Start that of its running event,
 	// or of the queued one until then, and End the one behind its last turn event, 0
 	// while it is open.

@@ -86,18 +86,13 @@ func (d *digest) add(id string, line []byte) {
 	case e.kind == proto.TypeTitle:
 		d.Title = title(str(e.text))
 	case e.kind == proto.TypeUsage:
-		usd, err := strconv.ParseFloat(string(e.cost), 64)
-		if err != nil || usd < 0 || math.IsNaN(usd) || math.IsInf(usd, 0) {
-			d.Unpriced++
-			return
-		}
-		if d.CostUSD != nil {
-			usd += *d.CostUSD
-		}
-		d.CostUSD = &usd
+		d.spend(e.cost)
 	case e.isCall():
 		d.Open = append(d.Open, openCall{str(e.id)})
 	case e.kind == proto.TypeToolResult:
+		if len(e.usage) > 0 { // of a sub-agent
+			d.spend(costOf(e.usage))
+		}
 		id := str(e.useID)
 		for i, call := range slices.Backward(d.Open) { // the last of several calls with this id
 			if call.ID == id {
@@ -106,6 +101,19 @@ func (d *digest) add(id string, line []byte) {
 			}
 		}
 	}
+}
+
+// spend adds a cost in US dollars, a number.
+func (d *digest) spend(cost []byte) {
+	usd, err := strconv.ParseFloat(string(cost), 64)
+	if err != nil || usd < 0 || math.IsNaN(usd) || math.IsInf(usd, 0) {
+		d.Unpriced++
+		return
+	}
+	if d.CostUSD != nil {
+		usd += *d.CostUSD
+	}
+	d.CostUSD = &usd
 }
 
 // look returns the digest of a session's present file.

@@ -13,6 +13,7 @@ import (
 type event struct {
 	kind                               string // the value of typ
 	typ, ts, version, from, root, cost []byte
+	usage                              []byte
 	parent                             []byte
 	role, text, partial, state         []byte
 	turn, session, turnState           []byte
@@ -39,6 +40,8 @@ func parse(line []byte) (e event) {
 			e.parent = value
 		case "cost_usd":
 			e.cost = value
+		case "usage":
+			e.usage = value
 		case "role":
 			e.role = value
 		case "text":
@@ -163,6 +166,16 @@ func (e *event) parentCall() *proto.LogParent {
 		return nil
 	}
 	return &p
+}
+
+// costOf returns cost_usd of a usage, nil if it has none.
+func costOf(usage []byte) (cost []byte) {
+	for key, value := range wire.Members(usage) {
+		if string(key) == "cost_usd" {
+			cost = value
+		}
+	}
+	return cost
 }
 
 // timeOf returns a ts in UTC, or an empty string if it is not in RFC 3339.

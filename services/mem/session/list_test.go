@@ -89,10 +89,10 @@ func TestListOfDirectory(t *testing.T) {
 	b := newEnv(t, "")
 	const head = `{"type":"meta","schema_version":1,"root":"/a"}`
 	b.write("one", head, `{"type":"message","role":"user","text":"x"}`,
-		`{"type":"usage","input_tokens":1,"cost_usd":0.25}`, `{"type":"usage","input_tokens":1,"cost_usd":0.5}`, `{"type":"usage"}`,
+		`{"type":"usage","input_tokens":1,"cost_usd":0.25}`, `{"type":"tool_result","tool_use_id":"a","output":{},"usage":{"input_tokens":1,"cost_usd":0.5}}`, `{"type":"usage"}`,
 		`{"type":"title","text":"first"}`, `{"type":"title","text":"fix\nmean"}`)
 	b.write("two", `{"type":"meta","schema_version":1,"root":"/b"}`, `{"type":"meta","root":"/a"}`)
-	b.write("three", head, `{"type":"usage","cost_usd":-1}`, `{"type":"usage","cost_usd":"1e999"}`)
+	b.write("three", head, `{"type":"usage","cost_usd":-1}`, `{"type":"tool_result","tool_use_id":"a","output":{},"usage":{"input_tokens":1}}`)
 	for i, id := range []string{"one", "two", "three"} {
 		b.touch(id, i)
 	}
