@@ -37,7 +37,7 @@ func (j *Journal) refresh() error {
 // scanDays indexes the new lines of all days. It reports whether a file was rewritten
 // or removed.
 func (j *Journal) scanDays() (rewritten bool, err error) {
-	names, damaged, err := j.names()
+	names, err := j.names()
 	if err != nil {
 		return false, err
 	}
@@ -48,7 +48,6 @@ func (j *Journal) scanDays() (rewritten bool, err error) {
 		if rewritten, err = j.scan(d); err != nil || rewritten {
 			return rewritten, err
 		}
-		d.damaged = d.damaged || damaged[d.name]
 	}
 	return false, nil
 }

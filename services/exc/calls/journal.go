@@ -89,9 +89,9 @@ type day struct {
 	file    *durable.File
 	mark    durable.Mark
 	first   time.Time // of its first line; zero: no line is indexed
-	damaged bool
-	scanned bool  // lines of it are in the index
-	results int64 // bytes of the lines with results
+	damaged bool      // a line is not one of the journal
+	scanned bool      // lines of it are in the index
+	results int64     // bytes of the lines with results
 }
 
 // entry is where the lines of a call are.
@@ -176,6 +176,7 @@ func (j *Journal) find(key string, since time.Time) (Record, error) {
 }
 
 // complete reports whether the journal has every call that began at since or later.
+// The times of a session log are whole seconds.
 func (j *Journal) complete(since time.Time) bool {
 	var first time.Time
 	for _, d := range j.days {
@@ -186,7 +187,7 @@ func (j *Journal) complete(since time.Time) bool {
 			first = d.first
 		}
 	}
-	return !since.IsZero() && !first.IsZero() && !first.After(since)
+	return !since.IsZero() && !first.IsZero() && !first.Truncate(time.Second).After(since)
 }
 
 // Begin records that a call is about to change something, and returns when that is
@@ -239,8 +240,6 @@ func (j *Journal) append(text []byte) (*durable.File, error) {
 const (
 	dayLayout = "2006-01-02"
 	ext       = ".jsonl"
-	// damagedMark is in the names of files with the torn end of another.
-	damagedMark = ".damaged-"
 )
 
 // day returns the day of a name, which it adds.
@@ -248,40 +247,31 @@ func (j *Journal) day(name string) *day {
 	i, ok := slices.BinarySearchFunc(j.days, name, func(d *day, name string) int { return strings.Compare(d.name, name) })
 	if !ok {
 		d := &day{name: name}
+		// A torn last line is repaired like that of a session: the call was not started
+		// before its line was whole, and a torn result counts as lost.
 		d.file = durable.New(j.root, name+ext, durable.Options{NoSync: true, KeepOpen: true, Report: func(e durable.Event) {
-			d.damaged = true
-			j.log.Warn("the journal of calls was damaged: open calls of which it has nothing count as interrupted", "dir", j.dir, "what", e.String())
+			j.log.Warn("the journal of calls was repaired", "dir", j.dir, "what", e.String())
 		}})
 		j.days = slices.Insert(j.days, i, d)
 	}
 	return j.days[i]
 }
 
-// names lists the days that have files, and those with a damaged one, in order.
-func (j *Journal) names() (names []string, damaged map[string]bool, err error) {
+// names lists the days that have files, in order.
+func (j *Journal) names() (names []string, err error) {
 	dir, err := j.root.Open(".")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	list, err := dir.Readdirnames(-1)
-	if err := errors.Join(err, dir.Close()); err != nil {
-		return nil, nil, err
-	}
-	damaged = map[string]bool{}
-	for _, name := range list {
-		day, rest, ok := strings.Cut(name, ext)
-		if _, err := time.Parse(dayLayout, day); err != nil || !ok {
-			continue
-		}
-		switch {
-		case rest == "":
+	for _, file := range list {
+		day, ok := strings.CutSuffix(file, ext)
+		if _, err := time.Parse(dayLayout, day); ok && err == nil {
 			names = append(names, day)
-		case strings.HasPrefix(rest, damagedMark):
-			damaged[day] = true
 		}
 	}
 	slices.Sort(names)
-	return names, damaged, nil
+	return names, errors.Join(err, dir.Close())
 }
 
 // rotate removes the files of days that are over for longer than Keep, once a day.
@@ -293,7 +283,7 @@ func (j *Journal) rotate() error {
 	if j.today == now.Format(dayLayout) {
 		return nil
 	}
-	names, _, err := j.names()
+	names, err := j.names()
 	if err != nil {
 		return err
 	}

@@ -101,11 +101,11 @@ func TestComplete(t *testing.T) {
 		"bad time":              {today, old + strings.Replace(old, "T", " ", 1), now, Unknown},
 		"begin and end":         {today, old + strings.Replace(old, "{", `{"end":"2026-11-22T10:00:00Z",`, 1), now, Unknown},
 		"bad UTF-8":             {today, old + strings.Replace(old, "other", "\xff", 1), now, Unknown},
-		"torn":                  {today, old + strings.TrimSuffix(old, "}\n"), now, Unknown},
-		"torn before":           {today + ".damaged-1", "{", now, Unknown},
+		"torn":                  {today, old + strings.TrimSuffix(old, "}\n"), now, NotBegun},
+		"the same second":       {today, fmt.Sprintf(`{"start":%q}`+"\n", now.Truncate(time.Second).Add(time.Second-1).Format(time.RFC3339Nano)), now.Truncate(time.Second), NotBegun},
 		"without line break":    {today, old + strings.TrimSuffix(old, "\n"), now, NotBegun},
 		"blank lines":           {today, old + "\n\n", now, NotBegun},
-		"another file":          {"2026.jsonl", "{", now, Unknown},
+		"another file":          {"2026.jsonl", "{", now.Add(-time.Second), Unknown},
 		"yesterday's":           {now.AddDate(0, 0, -1).Format(dayLayout) + ext, begin(now.AddDate(0, 0, -1)), now, NotBegun},
 		"yesterday's, damaged":  {now.AddDate(0, 0, -1).Format(dayLayout) + ext, begin(now.AddDate(0, 0, -1)) + "x\n", now, Unknown},
 		"too old to be kept":    {now.AddDate(0, 0, -9).Format(dayLayout) + ext, begin(now.AddDate(0, 0, -9)), now, NotBegun},
@@ -119,6 +119,8 @@ func TestComplete(t *testing.T) {
 			}
 			j := open(t, dir)
 			zinotest.Equal(t, "a call without a line", states[find(t, j, "s/t/1/c", test.since).State], states[test.want])
+			j = open(t, dir) // after a repair
+			zinotest.Equal(t, "in the next process", states[find(t, j, "s/t/1/c", test.since).State], states[test.want])
 			zinotest.Must(t, j.Begin(Call{Key: "s/t/1/c", Sum: "s"}))
 			zinotest.Equal(t, "with one", states[find(t, j, "s/t/1/c", test.since).State], "begun")
 		})
@@ -260,6 +262,9 @@ func FuzzJournal(f *testing.F) {
 		j := open(t, dir)
 		sound := true
 		for line := range strings.Lines(strings.TrimPrefix(string(data), "\ufeff")) {
+			if !strings.HasSuffix(line, "\n") {
+				continue // torn
+			}
 			line = strings.Trim(line, " \t\r\n\x00")
 			if _, _, ok := parse([]byte(line)); !ok && line != "" {
 				sound = false
