@@ -34,6 +34,6 @@ func (s *Service) openJobs(cfg config.Exc, data string) (*jobs.Jobs, error) {
 	}, s.host.tree, s.log)
 }
 
-// EndWith has all jobs stop when the other end of a pipe is closed. It must be
-// called before the first request.
-func (s *Service) EndWith(lifeline *os.File) { s.jobs.EndWith(lifeline) }
+// EndWith has all jobs stop when the other end of a pipe is closed; nil: when this
+// process ends, unless they run in units. It must be called before the first request.
+func (s *Service) EndWith(lifeline *os.File) error { return s.jobs.EndWith(lifeline) }

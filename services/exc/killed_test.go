@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,8 +20,9 @@ import (
 	"zino/proto"
 )
 
-// program starts zino-exc with the data of earlier rounds.
-func program(t *testing.T, bin, dir string) (*zinotest.Process, *rpc.Client) {
+// program starts zino-exc with the data of earlier rounds, and with a lifeline of its
+// jobs if that is not nil.
+func program(t *testing.T, bin, dir string, lifeline *os.File) (*zinotest.Process, *rpc.Client) {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Exc.Socket, cfg.Exc.DataDir = filepath.Join(dir, "s"), filepath.Join(dir, "data")
@@ -28,6 +30,10 @@ func program(t *testing.T, bin, dir string) (*zinotest.Process, *rpc.Client) {
 	zinotest.Must(t, cfg.Write(filepath.Join(dir, "config.toml")))
 	cmd := exec.Command(bin, "--config", filepath.Join(dir, "config.toml"))
 	cmd.Env = append(zinotest.CoverEnv(), "PATH="+os.Getenv("PATH"), "HOME="+dir, "TMPDIR="+dir)
+	if lifeline != nil {
+		cmd.ExtraFiles = []*os.File{lifeline}
+		cmd.Env = append(cmd.Env, "LISTEN_FDS=1", "LISTEN_FDNAMES=lifeline")
+	}
 	p := zinotest.Start(t, cmd)
 	c := rpctest.Client(t, "exc", cfg.Exc.Socket)
 	p.Eventually("the service answers", func() bool {
@@ -46,7 +52,10 @@ func TestKilledProgram(t *testing.T) {
 	writeTools(t, dir, tools)
 	zinotest.Must(t, zinotest.Build(dir, "./zino-exc"))
 	bin := filepath.Join(dir, "zino-exc")
-	p, c := program(t, bin, dir)
+	lifeline, end, err := os.Pipe()
+	zinotest.Must(t, err)
+	t.Cleanup(func() { end.Close(); lifeline.Close() })
+	p, c := program(t, bin, dir, lifeline)
 	for round := range rounds {
 		var reqs []proto.Call
 		for n := range callsMax {
@@ -82,7 +91,7 @@ func TestKilledProgram(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		p, c = program(t, bin, dir)
+		p, c = program(t, bin, dir, lifeline)
 		for n, req := range reqs {
 			req.Recover, req.Since = true, since
 			got := do(t, c, req)
@@ -103,5 +112,38 @@ func TestKilledProgram(t *testing.T) {
 				t.Errorf("%s: counter %d (%v), result %s", req.Key, count, err, got)
 			}
 		}
+	}
+}
+
+// TestStartedByHand kills zino-exc without a lifeline and without units: its job ends
+// with it, and the next one knows that.
+func TestStartedByHand(t *testing.T) {
+	up, marked := upFile(t), mark(t)
+	dir := zinotest.Dir(t)
+	writeTools(t, dir, tools)
+	zinotest.Must(t, zinotest.Build(dir, "./zino-exc"))
+	bin := filepath.Join(dir, "zino-exc")
+	for _, signal := range []os.Signal{os.Kill, syscall.SIGTERM} {
+		p, c := program(t, bin, dir, nil)
+		req := keyed(call("bash", dir, in{"command": "touch " + up + "; setsid sleep 1000", "background": true}), signal.String())
+		req.Env = map[string]string{"PATH": os.Getenv("PATH"), markEnv: os.Getenv(markEnv)}
+		zinotest.Contains(t, "the result", do(t, c, req), `"running":true`)
+		p.Eventually("the command is up", func() bool { return exists(up) })
+		list, err := rpc.Call(t.Context(), c, proto.ExcJobs, proto.ListJobs{})
+		zinotest.Must(t, err)
+		id := list.Jobs[len(list.Jobs)-1].ID
+		_, err = rpc.Call(t.Context(), c, proto.ExcJobKeep, proto.JobID{Job: id})
+		zinotest.Error(t, err, proto.ErrInvalid, "ends with the run that started its services")
+		zinotest.Must(t, p.Process.Signal(signal))
+		p.Exit()
+		zinotest.Eventually(t, "no process is left", func() bool { return len(marked()) == 0 })
+		p, c = program(t, bin, dir, nil)
+		list, err = rpc.Call(t.Context(), c, proto.ExcJobs, proto.ListJobs{})
+		zinotest.Must(t, err)
+		if job := list.Jobs[len(list.Jobs)-1]; job.ID != id || job.State != proto.JobExited || !job.Stopped {
+			t.Errorf("%v: %+v", signal, job)
+		}
+		p.Kill()
+		zinotest.Must(t, os.Remove(up))
 	}
 }

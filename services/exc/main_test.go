@@ -161,7 +161,7 @@ func (s *service) open(t testing.TB, cat *catalog.Catalog) {
 	zinotest.Must(t, err)
 	lifeline, end, err := os.Pipe()
 	zinotest.Must(t, err)
-	opened.EndWith(lifeline)
+	zinotest.Must(t, opened.EndWith(lifeline))
 	t.Cleanup(func() {
 		end.Close()
 		for _, job := range opened.jobs.All() {

@@ -117,7 +117,7 @@ func (job *Job) Background(ctx context.Context) error {
 
 // Keep lets the job outlive the leases of its session.
 func (job *Job) Keep() error {
-	if job.jobs.cfg.Private {
+	if job.jobs.cfg.Private || job.jobs.own != nil {
 		return proto.Errorf(proto.CodeInvalid, "this job ends with the run that started its services: keep services running with zino up, or with the units, to keep jobs")
 	}
 	return job.change(func(r *Record) { r.Kept = true })

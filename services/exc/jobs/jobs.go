@@ -69,6 +69,7 @@ type Jobs struct {
 	jobs   map[string]*Job
 	leases map[string]time.Time // by session, when it was renewed
 	opened time.Time
+	own    *os.File // write end of the lifeline if it is this process's own; else nil
 }
 
 // Open finds the jobs in cfg.Dir: it follows those that run, and finishes those
@@ -98,12 +99,22 @@ func Open(cfg Config, tree *cgroup.Tree, log *slog.Logger) (*Jobs, error) {
 }
 
 // EndWith has all jobs that are started from now on stop at the end of file of a
-// pipe.
-func (j *Jobs) EndWith(lifeline *os.File) { j.cfg.Lifeline = lifeline }
+// pipe. With nil they outlive this process only as units: nothing else would stop
+// the jobs of an exc that was started by hand.
+func (j *Jobs) EndWith(lifeline *os.File) (err error) {
+	if lifeline == nil && !j.Units() {
+		lifeline, j.own, err = os.Pipe()
+	}
+	j.cfg.Lifeline = lifeline
+	return err
+}
 
 // Close stops following jobs; they run on. Those that end with the lifeline are
 // waited for.
 func (j *Jobs) Close() {
+	if j.own != nil {
+		closeAll(j.own)
+	}
 	if hungUp(j.cfg.Lifeline) {
 		ctx, cancel := context.WithTimeout(j.ctx, callLimit)
 		defer cancel()

@@ -1,5 +1,9 @@
 // Command zino-exc is the executor as a process. Copies of it are the supervisors of
 // commands. With --run it runs one command, in the unit that was started for it.
+//
+// Jobs outlive it where something else ends them: systemd, of which each job is a unit
+// (ZINO_JOB_SOCKET), or zino up, which holds the other end of the inherited pipe
+// "lifeline". The jobs of a zino-exc that is started without either end with it.
 package main
 
 import (
@@ -24,7 +28,7 @@ func main() {
 	service.Fail("exc", err)
 	x.ProtectConfig(cfg)
 	service.Fail("exc", x.OpenUndo(cfg.Undo))
-	x.EndWith(service.InheritedFile("lifeline"))
+	service.Fail("exc", x.EndWith(service.InheritedFile("lifeline")))
 	s := rpc.NewServer("exc", log)
 	x.Register(s)
 	err = service.Serve(s, "exc", cfg.Exc.Socket, log)
