@@ -193,6 +193,7 @@ func (s *Service) leaveJob(ctx context.Context, req proto.Call, r *jobRun, timed
 	}
 	r.Leave()
 	if !r.Ended() {
+		s.setLate(r.Job, true)
 		s.captureLate(r.Job, r.checked)
 	}
 	data, err := s.jobData(req, r)

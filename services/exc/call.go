@@ -130,7 +130,8 @@ func (s *Service) settle(ctx context.Context, req proto.Call, begun calls.Call, 
 		return reply{}, false, ctx.Err()
 	case now != nil && now.plan.Before == begun.After:
 		call.why = s.captureMade(ctx, call, *now, begun)
-		r.Reply.Data, err = files.Made(req.Tool, req.Input, now.plan.Path, begun.Before == "")
+		made := files.Call{Tool: req.Tool, Root: now.root, Input: req.Input}
+		r.Reply, err = files.Made(made, now.plan.Path, begun.Before == "", s.undo.Image(begun.Before))
 		return r, true, err
 	case now != nil && now.plan.Before == begun.Before:
 		return reply{}, false, nil

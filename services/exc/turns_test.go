@@ -369,34 +369,46 @@ func crashAt(t *testing.T, level proto.Level, step string) {
 	}
 }
 
-// Undo takes back a change after which the service was killed, before it had recorded
-// that.
+// TestCrashUndo kills the service after a change, before and after it has recorded that
+// for undo: the recovered result has its diff, and undo takes the change back.
 func TestCrashUndo(t *testing.T) {
-	home := zinotest.Dir(t)
-	root, err := filepath.EvalSymlinks(zinotest.Dir(t))
-	zinotest.Must(t, err)
-	writeTools(t, home, tools)
-	zinotest.Write(t, root+"/old", "before")
-	reqs := []proto.Call{
-		keyed(call("write", root, in{"path": "new", "content": "text"}), "n"), keyed(call("edit", root, in{"path": "old", "old": "before", "new": "after"}), "o"),
+	for _, step := range []string{"changed", "done"} {
+		t.Run(step, func(t *testing.T) {
+			home := zinotest.Dir(t)
+			root, err := filepath.EvalSymlinks(zinotest.Dir(t))
+			zinotest.Must(t, err)
+			writeTools(t, home, tools)
+			zinotest.WriteFiles(t, root, map[string]string{"old": "before\n", "replaced": "one\n", "ran": "a\n"})
+			diffs := map[string]string{
+				"n": "--- /dev/null\n+++ new\n@@ -0,0 +1 @@\n+text\n", "r": "--- replaced\n+++ replaced\n@@ -1 +1 @@\n-one\n+two\n",
+				"o": "--- old\n+++ old\n@@ -1 +1 @@\n-before\n+after\n", "b": "",
+			}
+			reqs := []proto.Call{
+				keyed(call("write", root, in{"path": "new", "content": "text\n"}), "n"), keyed(call("write", root, in{"path": "replaced", "content": "two\n"}), "r"),
+				keyed(call("edit", root, in{"path": "old", "old": "before", "new": "after"}), "o"), keyed(call("bash", root, in{"command": "echo b >>ran"}), "b"),
+			}
+			for _, req := range reqs {
+				p := startPeerIn(t, home, killEnv+"="+step)
+				if _, err := rpc.Call(t.Context(), p.client, proto.ExcCall, req); err == nil {
+					t.Fatal("an answer from a dead service")
+				}
+				p.Exit()
+			}
+			p := startPeerIn(t, home)
+			for _, req := range reqs {
+				got, err := rpc.Call(t.Context(), p.client, proto.ExcCall, recovering(req))
+				zinotest.Contains(t, req.Key, oneLine(got, err), `recovered: {"ok":true`)
+				zinotest.Equal(t, "the diff of "+req.Key, got.Diff, diffs[strings.TrimPrefix(req.Key, "S/t-1/1/")])
+				zinotest.Equal(t, "why", got.Undo, "")
+			}
+			undone, err := rpc.Call(t.Context(), p.client, proto.ExcUndo, proto.Undo{SessionID: "S", Turn: "t-1"})
+			if err != nil || len(undone.Refused) > 0 {
+				t.Errorf("%+v, %v", undone, err)
+			}
+			zinotest.Equal(t, "files", zinotest.Names(t, root), "old ran replaced")
+			zinotest.Equal(t, "contents", zinotest.Read(t, root+"/old")+zinotest.Read(t, root+"/ran")+zinotest.Read(t, root+"/replaced"), "before\na\none\n")
+		})
 	}
-	for _, req := range reqs {
-		p := startPeerIn(t, home, killEnv+"=changed")
-		if _, err := rpc.Call(t.Context(), p.client, proto.ExcCall, req); err == nil {
-			t.Fatal("an answer from a dead service")
-		}
-		p.Exit()
-	}
-	p := startPeerIn(t, home)
-	for _, req := range reqs {
-		zinotest.Contains(t, req.Key, do(t, p.client, recovering(req)), `recovered: {"ok":true`)
-	}
-	undone, err := rpc.Call(t.Context(), p.client, proto.ExcUndo, proto.Undo{SessionID: "S", Turn: "t-1"})
-	if err != nil || len(undone.Refused) > 0 {
-		t.Errorf("%+v, %v", undone, err)
-	}
-	zinotest.Equal(t, "files", zinotest.Names(t, root), "old")
-	zinotest.Equal(t, "old", zinotest.Read(t, root+"/old"), "before")
 }
 
 // After a crash a change of a file is interrupted if another program has changed the

@@ -26,7 +26,7 @@ func (s *Service) OpenUndo(cfg config.Undo) error {
 	s.undo = store
 	s.running.Go(func() { store.Run(s.ctx) })
 	for _, job := range s.jobs.All() {
-		if !job.Ended() {
+		if !job.Ended() || job.Record().Late {
 			s.captureLate(job, job.Done())
 		}
 	}
@@ -154,15 +154,26 @@ func (s *Service) captureJob(ctx context.Context, id string) string {
 }
 
 // captureLate records what a job changes after the result of its call, when ended is
-// closed.
+// closed. If this process ends before, the next one does it.
 func (s *Service) captureLate(job *jobs.Job, ended <-chan struct{}) {
 	s.running.Go(func() {
 		select {
 		case <-ended:
-			s.captureSince(s.ctx, job.Record(), true)
 		case <-s.ctx.Done():
+			return
+		}
+		s.captureSince(s.ctx, job.Record(), true)
+		if job.Record().Late {
+			s.setLate(job, false)
 		}
 	})
+}
+
+// setLate records whether late changes of a job are still to be captured.
+func (s *Service) setLate(job *jobs.Job, late bool) {
+	if err := job.SetLate(late); err != nil {
+		s.log.Warn("cannot record that late changes of a job are to be captured, or were", "job", job.ID(), "error", err)
+	}
 }
 
 // captureSince records what has changed in the root of a job since the last scan.

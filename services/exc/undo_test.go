@@ -154,6 +154,29 @@ func TestUndoOfJob(t *testing.T) {
 	zinotest.Equal(t, "contents", zinotest.Read(t, e.root+"/a")+zinotest.Read(t, e.root+"/b"), "ab")
 }
 
+// TestUndoOfJobWithoutExc takes back what a command in the background changed while no
+// exc was running, before its end and after it.
+func TestUndoOfJobWithoutExc(t *testing.T) {
+	e := newUndoEnv(t)
+	zinotest.WriteFiles(t, e.root, map[string]string{"a": "a", "b": "b"})
+	reply, _ := e.tool(t, "t-1", "", "bash", map[string]any{"command": "echo early > a; while ! [ -e " + e.dir + "/go ]; do sleep 0.01; done; echo late > b", "background": true})
+	zinotest.Contains(t, "the result", string(reply.Result), `"running":true`)
+	state := filepath.Join(e.jobs.All()[0].Dir(), "state.json")
+	zinotest.Must(t, e.Close())
+	zinotest.Write(t, e.dir+"/go", "")
+	zinotest.Eventually(t, "the command has ended", func() bool { return strings.Contains(zinotest.Read(t, state), `"exited"`) })
+	next := &service{dir: e.dir, log: e.log, cfg: e.cfg}
+	next.open(t, e.catalog)
+	zinotest.Must(t, next.OpenUndo(config.Default().Undo))
+	zinotest.Eventually(t, "the late change is recorded", func() bool {
+		diff, err := next.undo.Diff(t.Context(), proto.Undo{SessionID: "s"})
+		return err == nil && len(diff.Files) == 2 && diff.Files[1].Late
+	})
+	_, err := next.undo.Undo(t.Context(), proto.Undo{SessionID: "s"}, false)
+	zinotest.Must(t, err)
+	zinotest.Equal(t, "contents", zinotest.Read(t, e.root+"/a")+zinotest.Read(t, e.root+"/b"), "ab")
+}
+
 func TestUndoConformance(t *testing.T) {
 	e := newUndoEnv(t)
 	const session = `"session_id":"s"`

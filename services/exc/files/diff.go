@@ -20,12 +20,11 @@ const (
 // nowhere is the name of an absent file in a diff.
 const nowhere = "/dev/null"
 
-// label is the name of the file in a diff: its path from the root if it is below
-// that.
-func (t *target) label(root string) string {
-	name := t.path
+// label is the name of a file in a diff: its path from the root if it is below that.
+func label(root, path string) string {
+	name := path
 	if real, err := filepath.EvalSymlinks(root); err == nil {
-		if rel, err := filepath.Rel(real, t.path); err == nil && filepath.IsLocal(rel) {
+		if rel, err := filepath.Rel(real, path); err == nil && filepath.IsLocal(rel) {
 			name = rel
 		}
 	}

@@ -56,7 +56,7 @@ func (o *operation) edit(path string, in editInput) (Reply, error) {
 	if err := t.writable(); err != nil {
 		return Reply{}, asError(err, WriteError, t.path)
 	}
-	diff := compareEdit(t.label(o.root), before, in)
+	diff := compareEdit(label(o.root, t.path), before, in)
 	if err := o.change(t, sum([]byte(before)), after, diff); err != nil {
 		return Reply{}, err
 	}

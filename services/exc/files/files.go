@@ -110,8 +110,8 @@ type Sandbox struct {
 // begun is completed. Errors are of type *Error, except for those of approve.
 func Do(ctx context.Context, c Call, sandbox *Sandbox, approve func(Plan) error) (Reply, error) {
 	o := &operation{ctx: ctx, root: c.Root, sandbox: sandbox, approve: approve}
+	var path string
 	var attempt func(path string) (Reply, error)
-	var in struct{ path, content string }
 	switch c.Tool {
 	case Read:
 		var input struct {
@@ -120,16 +120,13 @@ func Do(ctx context.Context, c Call, sandbox *Sandbox, approve func(Plan) error)
 		if err := Decode(c.Input, &input); err != nil {
 			return Reply{}, err
 		}
-		in.path, attempt = input.Path, o.read
+		path, attempt = input.Path, o.read
 	case Write:
-		var input struct {
-			Path    string `json:"path"`
-			Content string `json:"content"`
-		}
+		var input writeInput
 		if err := Decode(c.Input, &input); err != nil {
 			return Reply{}, err
 		}
-		in.path, attempt = input.Path, func(path string) (Reply, error) { return o.write(path, input.Content) }
+		path, attempt = input.Path, func(path string) (Reply, error) { return o.write(path, input.Content) }
 	case Edit:
 		var input editInput
 		if err := Decode(c.Input, &input); err != nil {
@@ -138,11 +135,10 @@ func Do(ctx context.Context, c Call, sandbox *Sandbox, approve func(Plan) error)
 		if err := input.check(); err != nil {
 			return Reply{}, err
 		}
-		in.path, attempt = input.Path, func(path string) (Reply, error) { return o.edit(path, input) }
+		path, attempt = input.Path, func(path string) (Reply, error) { return o.edit(path, input) }
 	default:
 		return Reply{}, fail(InvalidInput, "unknown tool %q: use read, write or edit", c.Tool)
 	}
-	path := in.path
 	switch {
 	case path == "":
 		return Reply{}, fail(InvalidInput, "The path is empty.")
@@ -307,20 +303,26 @@ func Looks(input []byte) []byte {
 	return append(b, `,"content":""}`...)
 }
 
-// Made is the result of a change of the file at path that was made by an earlier call
-// with that input. Input that no call could have had is an error.
-func Made(tool string, input []byte, path string, created bool) (any, error) {
-	if tool == Write {
-		var in struct {
-			Content string `json:"content"`
-		}
-		err := Decode(input, &in)
-		return Written{path, int64(len(in.Content)), created}, err
+// Made is the result of a change of the file at path that an earlier call with that
+// input made. before is the content before, nil if it is not known: then the result has
+// no diff. Input that no call could have had is an error.
+func Made(call Call, path string, created bool, before []byte) (Reply, error) {
+	old := former{text: string(before), absent: created, known: created || before != nil && len(before) <= compareMax}
+	if call.Tool == Write {
+		var in writeInput
+		err := Decode(call.Input, &in)
+		return Reply{Written{path, int64(len(in.Content)), created}, compare(label(call.Root, path), old, in.Content)}, err
 	}
 	var in editInput
-	if err := Decode(input, &in); err != nil {
-		return nil, err
+	if err := Decode(call.Input, &in); err != nil {
+		return Reply{}, err
 	}
-	err := in.check()
-	return Edited{path, *in.Expected}, err
+	if err := in.check(); err != nil {
+		return Reply{}, err
+	}
+	r := Reply{Data: Edited{path, *in.Expected}}
+	if strings.Contains(old.text, in.Old) {
+		r.Diff = compareEdit(label(call.Root, path), old.text, in)
+	}
+	return r, nil
 }

@@ -21,6 +21,12 @@ var (
 	errTooLarge = errors.New("the file is too large")
 )
 
+// writeInput is the input of write.
+type writeInput struct {
+	Path    string `json:"path"`
+	Content string `json:"content"`
+}
+
 // write makes the file and the directories above it, or replaces its content.
 func (o *operation) write(path, content string) (Reply, error) {
 	if strings.HasSuffix(path, "/") {
@@ -38,7 +44,7 @@ func (o *operation) write(path, content string) (Reply, error) {
 		return Reply{}, asError(err, WriteError, t.path)
 	}
 	before := t.former()
-	diff := compare(t.label(o.root), before, content)
+	diff := compare(label(o.root, t.path), before, content)
 	if err := o.change(t, before.sum, content, diff); err != nil {
 		return Reply{}, err
 	}

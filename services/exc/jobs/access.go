@@ -127,7 +127,11 @@ func (job *Job) Keep() error {
 // those of a job in the background.
 func (job *Job) Name() error { return job.change(func(r *Record) { r.Named = true }) }
 
-// change changes job.json.
+// SetLate records whether file changes after the result of the call are still to be
+// recorded for undo.
+func (job *Job) SetLate(late bool) error { return job.change(func(r *Record) { r.Late = late }) }
+
+// change changes job.json. The other fields of the record are read without a lock.
 func (job *Job) change(f func(*Record)) error {
 	job.mu.Lock()
 	defer job.mu.Unlock()
@@ -136,7 +140,7 @@ func (job *Job) change(f func(*Record)) error {
 	if err := rec.write(job.dir); err != nil {
 		return err
 	}
-	job.rec = rec
+	f(&job.rec)
 	return nil
 }
 

@@ -35,7 +35,7 @@ type Job struct {
 	done   chan struct{} // closed when it has ended
 
 	mu      sync.Mutex
-	rec     Record // Kept and Named change
+	rec     Record // Kept, Named and Late change
 	state   proto.JobState
 	changed chan struct{} // closed at new output
 	waiting int           // calls of bash that wait for it

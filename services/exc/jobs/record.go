@@ -40,6 +40,7 @@ type Record struct {
 	Wake    bool        `json:"wake,omitempty"`
 	Kept    bool        `json:"kept,omitempty"`
 	Named   bool        `json:"named,omitempty"` // a result names its output files
+	Late    bool        `json:"late,omitempty"`  // its file changes since the result of the call are not recorded yet
 
 	Unlimited []string `json:"unlimited,omitempty"` // limits that nothing enforces
 }

@@ -50,8 +50,9 @@ func (s *Store) reason(at At, root string, err error) string {
 	return uncovered("%v", err)
 }
 
-// scanned scans a root, and calls use with what the index had and what was found.
-// No other scan of the root runs meanwhile.
+// scanned scans a root, and calls use with what the index had and what was found
+// before it updates the index: after a crash between the two use is called again with
+// the same changes. No other scan of the root runs meanwhile.
 func (s *Store) scanned(ctx context.Context, path string, use func(old, now map[string]*entry, root *root) error) error {
 	s.objects.exclude.RLock()
 	defer s.objects.exclude.RUnlock()
@@ -65,12 +66,18 @@ func (s *Store) scanned(ctx context.Context, path string, use func(old, now map[
 		return err
 	}
 	defer x.close()
-	old := x.entries
-	now, err := s.scan(ctx, root, x)
-	if err != nil {
+	w, err := s.scan(ctx, root, x.entries)
+	if w == nil {
 		return err
 	}
-	return use(old, now, root)
+	complete := err == nil
+	if complete {
+		if err := use(w.old, w.now, root); err != nil {
+			return err
+		}
+	}
+	s.at("recorded")
+	return errors.Join(err, w.save(x, complete))
 }
 
 // After scans the root of a command again and records its changes. With a nil
@@ -94,13 +101,13 @@ func (s *Store) After(ctx context.Context, at At, snap *Snapshot, by By) (why st
 	err := s.scanned(ctx, snap.root, func(old, now map[string]*entry, root *root) error {
 		before := snap.entries
 		if before == nil {
-			before = old
+			before, by.again = old, true
 		}
 		changes, err := changesOf(ctx, root, before, now, by)
 		if err != nil {
 			return err
 		}
-		return s.append(at, changes)
+		return s.append(at, changes, by)
 	})
 	return s.reason(at, snap.root, err)
 }
@@ -113,6 +120,7 @@ func (s *Store) MadeFile(at At, path, sum string) *File {
 		return nil
 	}
 	f := s.fileAt(at, path)
+	f.again = true
 	if sum == "" {
 		return f
 	}
@@ -127,6 +135,19 @@ func (s *Store) MadeFile(at At, path, sum string) *File {
 	}
 	f.before.SHA256 = sum
 	return f
+}
+
+// Image returns the content with that SHA-256, or nil if there is no image of it, as of
+// a content above FileMax.
+func (s *Store) Image(sum string) []byte {
+	if s == nil || sum == "" {
+		return nil
+	}
+	data, err := s.objects.read(sum, FileMax)
+	if err != nil {
+		s.log.Warn("undo: cannot read an image", "error", err)
+	}
+	return data
 }
 
 func (s *Store) fileAt(at At, path string) *File {

@@ -149,13 +149,8 @@ func (u *undo) text(c Change, state *State) (content, error) {
 // image reads a content, up to one byte more than is compared. An error ErrNotExist
 // means that it was not kept.
 func (u *undo) image(c Change, state *State) (data []byte, err error) {
-	f, err := os.Open(u.s.objects.path(state.SHA256))
-	if err == nil {
-		defer f.Close()
-		return io.ReadAll(io.LimitReader(f, diffFileMax+1))
-	}
-	if !errors.Is(err, os.ErrNotExist) {
-		return nil, err
+	if data, err := u.s.objects.read(state.SHA256, diffFileMax+1); data != nil || err != nil {
+		return data, err
 	}
 	if state.Blob != "" {
 		err := blobs(u.ctx, state.Git, []string{state.Blob}, func(_ int, content io.Reader) error {

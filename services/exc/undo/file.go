@@ -20,6 +20,7 @@ type File struct {
 	dirs     []string // above it, to be made, relative to the root
 	why      string
 	mustHave string // the hash of the content at the plan; empty: unknown
+	again    bool   // an earlier process may have recorded the change
 }
 
 // BeforeFile keeps the content of a file that write or edit is about to change. path
@@ -169,5 +170,6 @@ func (f *File) record(by By, sum string) error {
 		after.SHA256 = sum // if another program has changed it since, undo refuses
 		add(f.path, f.before, after)
 	}
-	return f.s.append(f.at, changes)
+	by.again = f.again
+	return f.s.append(f.at, changes, by)
 }

@@ -99,6 +99,23 @@ func transfer(to, from *os.File) error {
 	return err
 }
 
+// read returns the content of an image of up to limit bytes; nil if there is none.
+func (o objects) read(sum string, limit int64) ([]byte, error) {
+	f, err := os.Open(o.path(sum))
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit))
+	if err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
 // restore makes the content of to the image, whose hash it checks.
 func (o objects) restore(to *os.File, sum string) error {
 	f, err := os.Open(o.path(sum))

@@ -118,6 +118,11 @@ func (c Change) id() string {
 	return filepath.Join(c.Root, c.Path)
 }
 
+// repeats reports whether o is the same change by the same call.
+func (c Change) repeats(o Change) bool {
+	return c.Call == o.Call && c.id() == o.id() && c.Before.same(o.Before) && c.After.same(o.After)
+}
+
 // record is what a turn has changed.
 type record struct {
 	turn    string
@@ -153,7 +158,15 @@ func (s *Store) sessionDir(session string) string { return filepath.Join(s.turns
 
 // append adds changes to the record of a turn, with their images, and returns when
 // they are on disk.
-func (s *Store) append(at At, changes []Change) error {
+func (s *Store) append(at At, changes []Change, by By) error {
+	if by.again {
+		recorded, err := os.ReadFile(filepath.Join(s.sessionDir(at.Session), at.Turn+recordSuffix))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		list, _ := parseRecord(recorded) // records reports what is damaged
+		changes = slices.DeleteFunc(changes, func(c Change) bool { return slices.ContainsFunc(list, c.repeats) })
+	}
 	if len(changes) == 0 {
 		return nil
 	}

@@ -56,38 +56,45 @@ type limitError struct{ why string }
 
 func (e *limitError) Error() string { return e.why }
 
-// scan reads what is below the root, as far as the limits allow, and updates the
-// index. After a *limitError the index has what was found until then.
-func (s *Store) scan(ctx context.Context, root *root, x *index) (map[string]*entry, error) {
+// scan reads what is below the root, as far as the limits allow. old is what the
+// index has. The error is a *limitError if a limit was reached.
+func (s *Store) scan(ctx context.Context, root *root, old map[string]*entry) (*scan, error) {
 	st, err := fstat(root.dir)
 	if err != nil {
 		return nil, err
 	}
 	w := &scan{
-		s: s, ctx: ctx, root: root, dev: st.Dev, old: x.entries, now: make(map[string]*entry, len(x.entries)+64),
+		s: s, ctx: ctx, root: root, dev: st.Dev, old: old, now: make(map[string]*entry, len(old)+64),
 		own: s.ownBelow(root.path), exclude: map[string]bool{}, deadline: time.Now().Add(time.Duration(s.cfg.ScanMS) * time.Millisecond),
 	}
 	for _, name := range s.cfg.Exclude {
 		w.exclude[name] = true
 	}
 	if w.own["."] {
-		return nil, &limitError{uncovered("the directory is Zino's own")}
+		return w, &limitError{uncovered("the directory is Zino's own")}
 	}
-	err = w.run()
-	switch {
-	case err == nil && (w.changed || len(w.now) != len(w.old)):
-		x.entries, err = w.now, x.save(root.path, w.now)
-	case err != nil && w.changed:
-		all := maps.Clone(w.old)
-		maps.Copy(all, w.now)
-		for path, e := range all { // content that was not read is found again
-			if e.kind == kindFile && e.sum == "" && e.blob == "" && e.size <= s.cfg.FileBytes {
-				delete(all, path)
-			}
+	return w, w.run()
+}
+
+// save updates the index. With an incomplete scan it keeps what is known of the rest.
+func (w *scan) save(x *index, complete bool) error {
+	if complete {
+		if !w.changed && len(w.now) == len(w.old) {
+			return nil
 		}
-		err = errors.Join(err, x.save(root.path, all))
+		return x.save(w.root.path, w.now)
 	}
-	return w.now, err
+	if !w.changed {
+		return nil
+	}
+	all := maps.Clone(w.old)
+	maps.Copy(all, w.now)
+	for path, e := range all { // content that was not read is found again
+		if e.kind == kindFile && e.sum == "" && e.blob == "" && e.size <= w.s.cfg.FileBytes {
+			delete(all, path)
+		}
+	}
+	return x.save(w.root.path, all)
 }
 
 func (w *scan) run() error {

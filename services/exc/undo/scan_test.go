@@ -71,7 +71,8 @@ func TestScanContinues(t *testing.T) {
 				stop()
 			}
 		}
-		_, err = e.s.scan(ctx, root, x)
+		w, err := e.s.scan(ctx, root, x.entries)
+		zinotest.Must(t, w.save(x, err == nil))
 		return n, err
 	}
 	for _, want := range []int{15, 15, 10, 0} {

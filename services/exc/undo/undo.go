@@ -60,6 +60,8 @@ type By struct {
 	Tool string // such as "bash"
 	Call string // the call's key
 	Late bool   // by a command that went on after its result
+
+	again bool // an earlier process may have recorded its changes
 }
 
 // Store keeps the changes of turns in a directory. It is safe for concurrent use,

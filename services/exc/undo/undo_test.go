@@ -211,6 +211,22 @@ func TestAttributes(t *testing.T) {
 	zinotest.Equal(t, "attribute", string(value[:n]), "mine")
 }
 
+// TestRecordedAgain records a command again, as a process does that finds the index
+// older than the record: undo takes its changes back once.
+func TestRecordedAgain(t *testing.T) {
+	e := newEnv(t)
+	e.write(map[string]string{"f": "f", "g": "g"})
+	e.covered("t-0", "true")
+	index := filepath.Join(e.s.indexDir(), indexName(e.root))
+	before := zinotest.Read(t, index)
+	e.covered("t-1", "echo x > f; rm g; mkdir d")
+	zinotest.Write(t, index, before)
+	zinotest.Equal(t, "why", e.s.After(t.Context(), e.at("t-1"), nil, By{Tool: "bash", Call: "c1"}), "")
+	e.undo(proto.Undo{})
+	zinotest.Equal(t, "files", zinotest.Names(t, e.root), "f g")
+	zinotest.Equal(t, "f", zinotest.Read(t, e.path("f")), "f")
+}
+
 // TestLate records what a command changes after its result, also for a process that
 // has not seen its start.
 func TestLate(t *testing.T) {
