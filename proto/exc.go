@@ -43,7 +43,7 @@ var (
 //     [exc] session_timeout, it goes on in the background, and the data has its job
 //     and running; 0 is no limit. With background it does so within a second. An [exc]
 //     timeout other than the default kills it instead, and timeout_s may only lower
-//     it. wake has its end start a turn.
+//     it. The end of a job with wake is reported to the model.
 //
 // A relative path is relative to the root.
 type Call struct {

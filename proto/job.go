@@ -69,7 +69,8 @@ type JobInfo struct {
 	Background bool `json:"background,omitzero"`
 	// Kept is true if it outlives the lease of its session.
 	Kept bool `json:"kept,omitzero"`
-	// Wake is true if its end starts a turn.
+	// Wake is true if its end is reported to the model: in the open turn, or with
+	// [daemon] job_wake in a turn that it starts, else in the session's next turn.
 	Wake bool `json:"wake,omitzero"`
 	// CPUMS is the CPU time of all its processes in milliseconds; absent: unknown.
 	CPUMS *int64 `json:"cpu_ms,omitzero"`

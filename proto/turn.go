@@ -93,6 +93,8 @@ type LogTurn struct {
 	Attached bool `json:"attached,omitzero"`
 	// Say is the id of the turn_say that queued the turn.
 	Say string `json:"say,omitzero"`
+	// Job is the job whose end started or queued the turn.
+	Job string `json:"job,omitzero"`
 	// Reason says why the turn is parked, was resumed or interrupted, or failed.
 	Reason string `json:"reason,omitzero"`
 	// Until is when a parked turn wakes up, in RFC 3339, UTC.
@@ -121,15 +123,17 @@ type LogTurn struct {
 	TS string `json:"ts,omitzero"`
 }
 
-// LogSay is a message that turn_say added to an open turn. It is delivered when a
-// message with its id follows, or withdrawn.
+// LogSay is a message that turn_say, or the end of a job, added to an open turn. It is
+// delivered when a message with its id follows, or withdrawn.
 type LogSay struct {
 	// Say is the message's id.
 	Say string `json:"say"`
 	// Turn is the open turn.
 	Turn string `json:"turn,omitzero"`
-	// Mode is "steer" or "queue"; absent with withdrawn.
+	// Mode is "steer", "queue" or "job"; absent with withdrawn.
 	Mode string `json:"mode,omitzero"`
+	// Job is the job that has ended, with mode "job".
+	Job string `json:"job,omitzero"`
 	// Text is the message; absent with withdrawn.
 	Text string `json:"text,omitzero"`
 	// RequestID is the request_id of turn_say.

@@ -64,6 +64,7 @@ type Daemon struct {
 	ResumeWindow   Duration `toml:"resume_window"`   // age of the last event of a turn that is resumed; 0: none is
 	OnLimit        string   `toml:"on_limit"`        // "stop" or "park"
 	LimitWait      Duration `toml:"limit_wait"`      // the longest time that a turn is parked for a limit
+	JobWake        bool     `toml:"job_wake"`        // the end of a job with wake starts a turn
 }
 
 // Agent configures the requests to the model.

@@ -43,6 +43,7 @@ type Service struct {
 	parting                 context.Context // ends when the followers have to go
 	part                    context.CancelFunc
 	known                   chan struct{} // closed when the open turns of earlier processes are known
+	wakes                   wakes
 }
 
 // New returns a daemon that uses the sockets of the other services.
@@ -82,6 +83,7 @@ func (s *Service) Register(srv *rpc.Server) {
 	rpc.Handle(srv, proto.DaemonTurnCancel, s.turnCancel)
 	rpc.Handle(srv, proto.DaemonTurns, s.turns)
 	srv.KeepWhile(s.openTurns)
+	srv.KeepWhile(s.wakes.any)
 	go s.renewLeases()
 	srv.BeforeShutdown(s.shutdown)
 }

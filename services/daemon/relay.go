@@ -29,6 +29,8 @@ type relay struct {
 	step    int           // the present inference
 	text    []byte        // of it
 	running []*callOutput // the running calls, in the order of their start
+
+	reported []string // jobs whose end is among the messages so far
 }
 
 // lock locks what followers read.
@@ -154,7 +156,7 @@ func (r *relay) checkpoint(payload []byte) error {
 	}
 	if at.Point == proto.PointEnd {
 		// Without messages the last inference is stored together with the turn's end.
-		if says = t.takeSays(true); len(says) > 0 {
+		if says = t.takeSays(true, t.endedJobs(r)); len(says) > 0 {
 			if err := r.commit(); err != nil {
 				return err
 			}
@@ -164,7 +166,7 @@ func (r *relay) checkpoint(payload []byte) error {
 			return err
 		}
 		if at.Point == proto.PointInfer {
-			says = t.takeSays(false)
+			says = t.takeSays(false, t.endedJobs(r))
 		}
 	}
 	if at.Point == proto.PointInfer || len(says) > 0 {
@@ -188,6 +190,9 @@ func (r *relay) proceed(p proto.Proceed) error {
 func (r *relay) deliver(says []proto.LogSay) (list []proto.Say) {
 	for _, say := range says {
 		list = append(list, proto.Say{Say: say.Say, Text: say.Text})
+		if say.Job != "" {
+			r.event(proto.TypeSay, say)
+		}
 		r.event(proto.TypeMessage, proto.LogMessage{Role: proto.RoleUser, Text: say.Text, Turn: r.turn.id, Say: say.Say, Via: say.Mode, TS: timestamp()})
 	}
 	return list

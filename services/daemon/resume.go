@@ -130,6 +130,13 @@ func (t *turn) resumedRun(r *relay, pending []string) (proto.Run, error) {
 	}
 	run := t.sessionRun(t.req, message.Close(message.Join(list, stored.Messages)))
 	t.mu.Lock()
+	settles := len(t.log.Calls(t.log.Turn(t.id))) > 0
+	t.mu.Unlock()
+	var ended []proto.LogSay
+	if !settles {
+		ended = t.endedJobs(r)
+	}
+	t.mu.Lock()
 	defer t.mu.Unlock()
 	lt := t.log.Turn(t.id)
 	run.Turn, run.FirstStep, run.Calls = t.id, lt.Step+1, t.log.Calls(lt)
@@ -145,8 +152,8 @@ func (t *turn) resumedRun(r *relay, pending []string) (proto.Run, error) {
 	for _, say := range lt.Says {
 		t.says = append(t.says, proto.LogSay{Say: say.ID, Turn: t.id, Mode: say.Mode, Text: say.Text, RequestID: say.RequestID, By: say.By})
 	}
-	if len(run.Calls) == 0 { // else they follow the results, at the next checkpoint
-		run.Says = r.deliver(t.says)
+	if !settles { // else they follow the results, at the next checkpoint
+		run.Says = r.deliver(append(t.says, ended...))
 		t.says = nil
 	}
 	return run, nil
@@ -306,8 +313,8 @@ func (sess *session) adopted(lt *turnlog.Turn) *turn {
 		sess.Service.log.Warn("the request of an open turn is damaged", "session", sess.id, "turn", lt.ID, "error", err)
 	}
 	t := &turn{
-		session: sess, id: lt.ID, message: lt.Message, requestID: lt.RequestID, uid: -1, say: lt.Say, onLimit: q.OnLimit,
-		req:   proto.Chat{SessionID: sess.id, Root: q.Root, Sandbox: q.Sandbox, Network: q.Network, Provider: q.Provider, Model: q.Model, Effort: q.Effort, MaxTokens: q.MaxTokens, SystemPrompt: q.SystemPrompt, NeedModel: q.NeedModel},
+		session: sess, id: lt.ID, message: lt.Message, requestID: lt.RequestID, uid: -1, say: lt.Say, job: lt.Job, onLimit: q.OnLimit,
+		req:   q.chat(sess.id),
 		state: lt.State, reason: lt.Reason, keeps: true, durable: true, created: lt.Started, stored: make(chan struct{}), done: make(chan struct{}), refused: make(chan struct{}),
 	}
 	if lt.By != nil {
@@ -338,6 +345,7 @@ func (s *Service) Resume() {
 	if s.lifetime == proto.LifetimePersistent {
 		s.known = make(chan struct{})
 		go s.resumeAll()
+		go s.awaitMarked()
 	}
 }
 

@@ -23,8 +23,10 @@ func (sess *session) settle(w *writer, held proto.SessionHeld) error {
 	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 	defer cancel()
 	log := turnlog.New(sess.id, held.Next)
+	marked := sess.jobsMarked(sess.id)
+	whole := len(held.OpenTurns) > 0 || marked
 	var crashed []*turnlog.Turn
-	if len(held.OpenTurns) > 0 {
+	if whole {
 		var err error
 		if log, err = sess.readLog(ctx, sess.id, 0); err != nil {
 			return err
@@ -33,9 +35,11 @@ func (sess *session) settle(w *writer, held proto.SessionHeld) error {
 	}
 	sess.mu.Lock()
 	sess.log, sess.logFrom = log, log.Next
-	if len(held.OpenTurns) > 0 {
+	if whole {
 		sess.logFrom = 0
 	}
+	sess.marked = marked
+	sess.noteJobs()
 	sess.expire(held.Next)
 	sess.mu.Unlock()
 	if sess.lifetime == proto.LifetimePersistent {

@@ -146,6 +146,10 @@ func (sess *session) start(t *turn, onlyIdle bool) (*turn, error) {
 			}
 		}
 	}
+	if t.job != "" && !slices.Contains(sess.log.Jobs, t.job) {
+		sess.mu.Unlock()
+		return nil, errNotDue
+	}
 	if err := sess.room(onlyIdle); err != nil {
 		sess.mu.Unlock()
 		return nil, err

@@ -37,6 +37,7 @@ type session struct {
 	turns   []*turn     // open ones in their order
 	live    []*follower // those that get packets as they come
 
+	marked    bool      // see noteJobs
 	stopped   sync.Cond // a turn_say has been stored
 	recent    []*turn   // of turn_start that have ended, the last recentMax
 	followers int
@@ -179,6 +180,9 @@ func (sess *session) rest() {
 	}
 	idle, resting := sess.w, sess.turns
 	sess.w, sess.ready, sess.turns = nil, false, nil
+	if len(resting) == 0 {
+		sess.awaitJobs()
+	}
 	sess.count(-len(resting))
 	if len(resting) > 0 {
 		sess.lot.put(parkedOf(sess.log.Turn(resting[0].id), sess.id))
@@ -314,6 +318,7 @@ func (sess *session) append(ctx context.Context, w *writer, events, header proto
 		sess.mu.Lock()
 		defer sess.mu.Unlock()
 		sess.publish(events, offsets)
+		sess.noteJobs()
 		then()
 	})
 }

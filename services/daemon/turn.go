@@ -24,6 +24,7 @@ type turn struct {
 	uid       int
 	attached  bool   // a chat request: it ends with the caller's connection
 	say       string // of the turn_say that queued it
+	job       string // whose end started it
 
 	onLimit   string // proto.OnLimitPark: it is parked until a limit ends
 	endReason string // of a turn that was given up
@@ -191,7 +192,7 @@ func (t *turn) run(out *rpc.Out) (proto.Text, *proto.Error) {
 	}
 	run := t.sessionRun(t.req, p.messages(t.message))
 	run.Turn = t.id
-	run.Says = r.deliver(t.takeSays(false))
+	run.Says = r.deliver(t.takeSays(false, t.endedJobs(r)))
 	return t.follow(r, run)
 }
 
@@ -221,7 +222,10 @@ func (t *turn) stop(r *relay, e *proto.Error) (stored bool) {
 func (t *turn) begin(r *relay) error {
 	r.event(proto.TypeTurn, t.logTurn(proto.TurnRunning))
 	via := ""
-	if t.say != "" {
+	switch {
+	case t.job != "":
+		via = proto.ViaJob
+	case t.say != "":
 		via = proto.ViaQueue
 	}
 	r.event(proto.TypeMessage, proto.LogMessage{Role: proto.RoleUser, Text: t.message, Turn: t.id, Say: t.say, Via: via, TS: timestamp()})
@@ -236,7 +240,7 @@ func (t *turn) begin(r *relay) error {
 func (t *turn) logTurn(state string) proto.LogTurn {
 	e := proto.LogTurn{
 		Turn: t.id, SessionID: t.session.id, State: state, Request: requestOf(t.req, t.onLimit, t.keepsEnv()), RequestID: t.requestID,
-		Lifetime: t.lifetime, Attached: t.attached, Say: t.say, TS: timestamp(),
+		Lifetime: t.lifetime, Attached: t.attached, Say: t.say, Job: t.job, TS: timestamp(),
 	}
 	if t.uid >= 0 {
 		e.By = &proto.By{UID: t.uid}
@@ -268,6 +272,14 @@ func requestOf(req proto.Chat, onLimit string, hasEnv bool) proto.Raw {
 		return proto.Raw("{}")
 	}
 	return b
+}
+
+// chat returns the request of a turn of a session, without its message.
+func (q *logRequest) chat(sessionID string) proto.Chat {
+	return proto.Chat{
+		SessionID: sessionID, Root: q.Root, Sandbox: q.Sandbox, Network: q.Network, Provider: q.Provider, Model: q.Model,
+		Effort: q.Effort, MaxTokens: q.MaxTokens, SystemPrompt: q.SystemPrompt, NeedModel: q.NeedModel,
+	}
 }
 
 // follow has agr run the turn, and stores its end. A run that was lost is followed by
@@ -388,15 +400,16 @@ func (t *turn) announce() {
 	}
 }
 
-// takeSays returns the messages for the next inference, which count as delivered. With
-// last the answer has no calls: without messages the turn accepts no more.
-func (t *turn) takeSays(last bool) []proto.LogSay {
+// takeSays returns the messages for the next inference, with those of jobs that have
+// ended; they count as delivered. With last the answer has no calls: without messages
+// the turn accepts no more.
+func (t *turn) takeSays(last bool, jobs []proto.LogSay) []proto.LogSay {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for last && t.saying > 0 { // those that are being stored were accepted
 		t.stopped.Wait()
 	}
-	says := t.says
+	says := append(t.says, jobs...)
 	t.says = nil
 	t.ending = last && len(says) == 0
 	return says

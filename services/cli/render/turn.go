@@ -154,8 +154,12 @@ func (t *TextTurns) Event(typ string, payload []byte) error {
 	return nil
 }
 
-// userMessage prints a message that came into the turn.
+// userMessage prints a message that came into the turn. The one about a job's end is not
+// the user's.
 func (t *TextTurns) userMessage(e proto.UserMessage) error {
+	if e.Via == proto.ViaJob {
+		return t.line(Line(e.Text))
+	}
 	return t.line("> " + strings.ReplaceAll(strings.TrimSpace(e.Text), "\n", "\n  "))
 }
 

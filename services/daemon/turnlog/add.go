@@ -71,7 +71,9 @@ func (l *Log) add(raw []byte, next int64) change {
 		c.turn.progress(&c.event)
 		c.turn.delegate(call.OpenCall)
 	case proto.TypeToolResult:
-		c.tool = l.settle(str(c.useID))
+		call := l.settle(str(c.useID))
+		c.tool = call.Name
+		l.setJob(call, c.output)
 		if !isTrue(c.synthetic) {
 			c.turn.progress(&c.event)
 		}
@@ -119,16 +121,18 @@ func (l *Log) setState(c *change, raw []byte, start int64) {
 	case t == nil:
 		t = &Turn{
 			ID: s.Turn, By: s.By, Message: s.Message, RequestID: s.RequestID, Lifetime: s.Lifetime, Attached: s.Attached,
-			Say: s.Say, Text: title(s.Message), First: start, Started: s.TS,
+			Say: s.Say, Job: s.Job, Text: title(s.Message), First: start, Started: s.TS,
 		}
 		l.byID[s.Turn] = t
 		l.Turns = append(l.Turns, t)
 		l.withdraw(s.Say)
+		l.jobEnded(s.Job)
 	}
 	c.turn, c.log = t, &s
 	if len(s.Request) > 0 {
 		t.Request, t.Root = bytes.Clone(s.Request), rootOf(s.Request)
 		t.Parent = parentOf(s.Request)
+		l.Request = t.Request
 	}
 	if proto.TurnEnded(s.State) && l.active == t && (s.State == proto.TurnError || s.State == proto.TurnInterrupted) {
 		c.returned = l.toReturn(t)
@@ -207,15 +211,52 @@ func (l *Log) message(c *change, start int64) {
 	}
 }
 
-// settle removes the last call with that id and returns its name.
-func (l *Log) settle(id string) string {
+// settle removes the last call with that id and returns it.
+func (l *Log) settle(id string) openCall {
 	for i, call := range slices.Backward(l.calls) {
 		if call.ID == id {
 			l.calls = slices.Delete(l.calls, i, i+1)
-			return call.Name
+			return call
 		}
 	}
-	return ""
+	return openCall{}
+}
+
+// Tools whose results name a job.
+const (
+	bashTool = "bash"
+	jobTool  = "job"
+)
+
+// setJob updates Jobs for the result of a call.
+func (l *Log) setJob(call openCall, output []byte) {
+	starts := call.Name == bashTool && bytes.Contains(call.Input, []byte(`"wake"`))
+	if !starts && (call.Name != jobTool || len(l.Jobs) == 0) {
+		return
+	}
+	var input struct {
+		Wake bool `json:"wake,omitzero"`
+	}
+	var result struct {
+		Data struct {
+			Job     string `json:"job,omitzero"`
+			Running bool   `json:"running,omitzero"`
+		} `json:"data,omitzero"`
+	}
+	if wire.DecodeReply(output, &result) != nil || result.Data.Job == "" {
+		return
+	}
+	switch job := result.Data.Job; {
+	case !result.Data.Running:
+		l.jobEnded(job)
+	case starts && wire.DecodeReply(call.Input, &input) == nil && input.Wake && !slices.Contains(l.Jobs, job):
+		l.Jobs = append(l.Jobs, job)
+	}
+}
+
+// jobEnded removes a job whose end the log has.
+func (l *Log) jobEnded(job string) {
+	l.Jobs = slices.DeleteFunc(l.Jobs, func(id string) bool { return id == job })
 }
 
 // say applies a say event. A message of mode queue is a turn: see Turn.Say.
@@ -228,6 +269,7 @@ func (l *Log) say(c *change, raw []byte) {
 		l.withdraw(s.Say)
 		return
 	}
+	l.jobEnded(s.Job)
 	said := Say{ID: s.Say, Mode: s.Mode, Text: s.Text, RequestID: s.RequestID, By: s.By}
 	t := c.turn
 	if t != nil {

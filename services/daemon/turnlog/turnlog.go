@@ -36,6 +36,11 @@ type Log struct {
 	Turns []*Turn
 	// Todo is the last list of what is to be done.
 	Todo []proto.TodoItem
+	// Request is the request of the last turn that has one.
+	Request proto.Raw
+	// Jobs are the background jobs with wake whose end the log does not have, neither
+	// in a result nor as a message.
+	Jobs []string
 
 	byID   map[string]*Turn
 	active *Turn       // running, resumed or parked
@@ -60,11 +65,12 @@ type Turn struct {
 	// Message is empty unless the turn was queued.
 	Request proto.Raw
 	Message string
-	// RequestID, Lifetime, Attached and Say are those of the first turn event.
+	// RequestID, Lifetime, Attached, Say and Job are those of the first turn event.
 	RequestID string
 	Lifetime  string
 	Attached  bool
 	Say       string
+	Job       string
 	// Text is the start of the user's message, on one line of up to 80 characters.
 	Text string
 	// Root is the root of the request.
