@@ -10,6 +10,7 @@ import (
 	"zino/services/cli/command"
 	"zino/services/cli/connect"
 	"zino/services/cli/render"
+	"zino/services/cli/term"
 	"zino/services/cli/turn"
 )
 
@@ -68,7 +69,7 @@ func attached(cmd *cobra.Command, env *command.Env, d *connect.Daemon, args []st
 	case len(open) == 0:
 		return "", "", &proto.Error{Code: proto.CodeNotFound, Message: "No turns are running. To show the last turn of a session: zino attach ID"}
 	case len(open) > 1:
-		_, err := io.WriteString(env.Err, render.Columns(turnRows(open), 0))
+		_, err := io.WriteString(env.Err, render.Columns(turnRows(open), term.Width(env.Err)))
 		return "", "", errors.Join(err, command.Mistake(cmd, "%d turns are open: name one by its session", len(open)))
 	}
 	return open[0].SessionID, open[0].Turn, nil

@@ -320,6 +320,8 @@ func TestExecReconnects(t *testing.T) {
 		{"a planned restart", `{"type":"followed","session_id":"5b0c1e52-9f1c-4f0e-8f5b-1f6e1d2c3b4a","turn":"t-k3v9q2m7xd4a","state":"parked","reason":"restart","next":500}`, `
 			{"type":"retracted","turn":"t-k3v9q2m7xd4a"}
 			{"type":"assistant_final","turn":"t-k3v9q2m7xd4a","text":"Again.","next":800}`, "I look.\nHello th\nAgain.\n"},
+		{"a stop that does not wait", `{"type":"error","code":"canceled","message":"context canceled"}`, `
+			{"type":"assistant_final","turn":"t-k3v9q2m7xd4a","text":"Hello there.","replay":true,"next":800}`, "I look.\nHello there.\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

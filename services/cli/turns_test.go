@@ -51,13 +51,15 @@ func TestPs(t *testing.T) {
 	if status != 0 || stderr != "" || strings.Count(out, "\n") != 3 || field(s.sent("turns")[1], "all") != "true" || field(strings.SplitAfter(out, "\n")[0], "turn") != `"`+turnID+`"` {
 		t.Errorf("status %d, stdout %q, stderr %q", status, out, stderr)
 	}
-	x := &terminal{zinotest.NewTerminal(t), t}
-	x.Resize(80)
-	x.Start(s.command(t, "ps"))
-	x.leaves(0)
-	for line := range strings.Lines(x.Written.String()) {
-		if row := strings.TrimRight(line, "\r\n"); strings.HasPrefix(row, "5b0c") && (!strings.HasSuffix(row, "…") || render.Cells(row) > 80) {
-			t.Errorf("%d cells: %q", render.Cells(row), row)
+	for args, status := range map[string]int{"ps": 0, "attach": 2} { // attach lists them on standard error
+		x := &terminal{zinotest.NewTerminal(t), t}
+		x.Resize(80)
+		x.Start(s.command(t, args))
+		x.leaves(status)
+		for line := range strings.Lines(x.Written.String()) {
+			if row := strings.TrimRight(line, "\r\n"); strings.HasPrefix(row, "5b0c") && (!strings.HasSuffix(row, "…") || render.Cells(row) > 80) {
+				t.Errorf("%s: %d cells: %q", args, render.Cells(row), row)
+			}
 		}
 	}
 }

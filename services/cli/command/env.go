@@ -104,12 +104,7 @@ func (e *Env) PrintTable(rows [][]string) error {
 }
 
 // Width returns the width of standard output in cells, 0 if it is not a terminal.
-func (e *Env) Width() int {
-	if !term.IsTerminal(e.Out) {
-		return 0
-	}
-	return term.Width(e.Out)
-}
+func (e *Env) Width() int { return term.Width(e.Out) }
 
 // Interrupted prints that the run was interrupted, over the ^C of the terminal.
 func (e *Env) Interrupted() {

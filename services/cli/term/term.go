@@ -14,7 +14,8 @@ import (
 // IsTerminal reports whether f is a terminal.
 func IsTerminal(f *os.File) bool { return xterm.IsTerminal(int(f.Fd())) }
 
-// Width returns the width of a terminal in cells, 0 if it is not known.
+// Width returns the width of a terminal in cells, 0 for another file and if it is not
+// known.
 func Width(f *os.File) int {
 	width, _, err := xterm.GetSize(int(f.Fd()))
 	if err != nil || width < 0 {

@@ -99,10 +99,12 @@ func (f *follower) follow(ctx context.Context) error {
 // reasonRestart is the reason of a followed packet of a daemon that was stopped.
 const reasonRestart = "restart"
 
-// isLost reports whether the daemon may be back soon. A supervisor answers unavailable
-// for a service that does not start.
+// isLost reports whether the daemon may be back soon. One that is stopped without a wait
+// cancels what it does. A supervisor answers unavailable for a service that does not
+// start.
 func isLost(err error, again bool) bool {
-	return errors.Is(err, rpc.ErrHungUp) || errors.Is(err, rpc.ErrConnect) || errors.Is(err, proto.ErrTimeout) || again && errors.Is(err, proto.ErrUnavailable)
+	return errors.Is(err, rpc.ErrHungUp) || errors.Is(err, rpc.ErrConnect) || errors.Is(err, proto.ErrTimeout) || errors.Is(err, proto.ErrCanceled) ||
+		again && errors.Is(err, proto.ErrUnavailable)
 }
 
 // packet renders one packet.

@@ -88,7 +88,7 @@ func FuzzParseInput(f *testing.F) {
 }
 
 // TestParseInput checks that a line without text is left to the daemon to refuse.
-func TestPollInput(t *testing.T) {
+func TestParseInput(t *testing.T) {
 	in, err := parseInput([]byte(`{"type":"say","say":"s-abcdefgh","text":"","later":1}`))
 	if err != nil || in.Say != "s-abcdefgh" {
 		t.Errorf("got %+v, %v", in, err)
