@@ -3,8 +3,10 @@ package zinotest
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -30,6 +32,36 @@ func SmallDisk(t testing.TB, cmd *exec.Cmd) {
 	default:
 		t.Fatalf("%v: %s", err, out)
 	}
+}
+
+const diskEnv = "ZINOTEST_DISK"
+
+// OnSmallDisk runs the test again in a process of its own, which has mounted a tmpfs with
+// these options at dir. It returns done in the process that started it, like Alone.
+func OnSmallDisk(t *testing.T, options string) (dir string, done bool) {
+	t.Helper()
+	if dir = os.Getenv(diskEnv); dir != "" {
+		Must(t, Mount(dir, options, 0))
+		return dir, false
+	}
+	exe, err := os.Executable()
+	Must(t, err)
+	cmd := exec.Command(exe, "-test.v", "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), diskEnv+"="+Dir(t), "GORACE=atexit_sleep_ms=0")
+	SmallDisk(t, cmd)
+	return "", true
+}
+
+// Fill writes a file into dir until the disk is full.
+func Fill(t testing.TB, dir string) (free func()) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(dir, "fill"))
+	Must(t, err)
+	if _, err := io.Copy(f, Endless{}); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("the disk does not get full: %v", err)
+	}
+	Must(t, f.Close())
+	return func() { Must(t, os.Remove(f.Name())) }
 }
 
 // NotTested skips the test and says what this host does not allow it to check. Where CI

@@ -40,6 +40,12 @@
 //
 //	zinotest.SmallDisk(t, zinotest.Command(t, "full", dir))
 //
+// or the test runs again with it:
+//
+//	dir, done := zinotest.OnSmallDisk(t, "size=1m")
+//	if done { return }
+//	free := zinotest.Fill(t, dir)
+//
 // Comparing. These report and go on; the text says what was compared:
 //
 //	zinotest.Equal(t, "stats", got, want)

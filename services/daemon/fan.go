@@ -34,9 +34,10 @@ type follower struct {
 	// take their packets.
 	mu    sync.Mutex
 	queue []packet
-	size  int  // bytes in queue
-	lost  bool // the queue was full: packets are missing
-	ended bool // nothing follows behind the queue
+	size  int          // bytes in queue
+	lost  bool         // the queue was full: packets are missing
+	ended bool         // nothing follows behind the queue
+	err   *proto.Error // with ended: why the turn is not followed to its end
 }
 
 // send queues a packet for the live followers. session.mu is locked. It never waits: a

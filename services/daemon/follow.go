@@ -184,11 +184,22 @@ func (f *following) run(ctx context.Context) (proto.Followed, error) {
 		case joinAgain:
 			continue
 		case joinNever:
+			f.session.mu.Lock()
+			unsaved := f.unsavedEnd(f.until)
+			f.session.mu.Unlock()
+			if unsaved != nil {
+				if err := f.out.Frame(unsaved); err != nil {
+					return proto.Followed{}, err
+				}
+			}
 			return f.end(""), nil
 		}
 		again, reason, err := f.watch(ctx)
-		if err != nil || !again {
-			return f.end(reason), err
+		if err != nil {
+			return proto.Followed{}, err
+		}
+		if !again {
+			return f.end(reason), nil
 		}
 		if err := f.again(ctx); err != nil {
 			return proto.Followed{}, err
@@ -229,6 +240,9 @@ func (f *following) end(reason string) proto.Followed {
 	}
 	if own := f.find(f.until); own != nil {
 		reply.State = own.shown()
+	}
+	if f.unsavedEnd(f.until) != nil {
+		reply.State = proto.TurnError
 	}
 	return reply
 }
@@ -352,6 +366,9 @@ func (f *following) sendLive(t *turn) {
 	if !t.launched && t.state != proto.TurnParked {
 		f.follower.add(t.noticePacket(proto.NoticeWait, waitText(f.session.id)))
 	}
+	if t.stalled != "" {
+		f.follower.add(t.noticePacket(proto.NoticeStorage, t.stalled))
+	}
 	if len(t.notices) > 0 && f.announced != t.id && t.state == proto.TurnRunning {
 		f.announced = t.id
 		for _, notice := range t.notices {
@@ -383,7 +400,7 @@ func (f *following) watch(ctx context.Context) (again bool, reason string, err e
 		f.follower.mu.Lock()
 		batch, f.queue = f.queue, batch[:0]
 		f.size = 0
-		lost, ended := f.lost, f.ended
+		lost, ended, failed := f.lost, f.ended, f.err
 		f.follower.mu.Unlock()
 		for _, p := range batch {
 			if err := f.out.Frame(p.payload); err != nil {
@@ -394,6 +411,9 @@ func (f *following) watch(ctx context.Context) (again bool, reason string, err e
 		clear(batch)
 		if err := f.out.Flush(); err != nil {
 			return false, "", err
+		}
+		if failed != nil {
+			return false, "", failed
 		}
 		if lost || ended || reason != "" {
 			return lost && reason == "", reason, nil

@@ -235,6 +235,7 @@ func (t *turn) park(r *relay, reason string, until time.Time) error {
 		}
 		r.dropped()
 	}
+	r.settled()
 	e := proto.LogTurn{Turn: t.id, SessionID: t.session.id, State: proto.TurnParked, Reason: reason, Pending: t.notStarted, TS: timestamp()}
 	if !until.IsZero() {
 		e.Until = until.UTC().Format(time.RFC3339)

@@ -31,7 +31,12 @@ type realEnv struct {
 
 func newRealEnv(t *testing.T, script agentScript) *realEnv {
 	t.Helper()
-	dir := zinotest.Dir(t)
+	return newRealEnvIn(t, zinotest.Dir(t), script)
+}
+
+// newRealEnvIn is newRealEnv with the data directory of mem.
+func newRealEnvIn(t *testing.T, dir string, script agentScript) *realEnv {
+	t.Helper()
 	n := all()
 	n.mem, n.ctx, n.storeTimeout = nil, nil, zinotest.Timeout
 	agr := &sessionEnv{trail: &trail{}, barrier: newBarrier()}

@@ -21,6 +21,8 @@ type relay struct {
 	turn   *turn    // nil: nothing is stored
 	before spent    // of earlier runs of the turn
 
+	resumed *proto.LogTurn // the event of an attempt, until it is stored
+
 	record
 	typed   bool        // the text arrives as events, not as chunks
 	waiting []proto.Raw // packets for the caller that wait for the next append
@@ -85,6 +87,9 @@ func (r *relay) Event(typ string, payload []byte) error {
 	}
 	switch typ {
 	case proto.TypeAssistantFinal, proto.TypeToolRequested, proto.TypeUsage, proto.TypeToolFinished, proto.TypeTodo:
+		if typ == proto.TypeAssistantFinal || typ == proto.TypeToolRequested {
+			r.settled()
+		}
 		if err := r.add(typ, payload, r.step); err != nil {
 			return err
 		}
@@ -142,6 +147,7 @@ func (r *relay) checkpoint(payload []byte) error {
 		return err
 	}
 	t := r.turn
+	r.settled()
 	proceed := proto.Proceed{Turn: at.Turn, Step: at.Step, Point: at.Point, Batch: at.Batch}
 	var says []proto.LogSay
 	if at.Point != proto.PointEnd && t.parksForStop() {
@@ -232,7 +238,16 @@ func (r *relay) store(header proto.Raw, then func()) error {
 		return err
 	}
 	r.kept()
+	r.resumed = nil
 	return nil
+}
+
+// dropped undoes what the pending events changed, which are not stored.
+func (r *relay) dropped() {
+	r.record.dropped()
+	if r.resumed != nil {
+		r.resumed.TS = ""
+	}
 }
 
 // release passes on the packets whose events are stored.
@@ -282,6 +297,7 @@ func (r *relay) finish() error {
 
 // done stores the end of an answer, with the last inference.
 func (r *relay) done(text proto.Text) error {
+	r.settled()
 	if err := r.finish(); err != nil {
 		return err
 	}
@@ -344,6 +360,7 @@ func (r *relay) stop(e *proto.Error) error {
 		return err
 	}
 	t.stopCommands(t.ctx, t.session.id, t.id)
+	r.settled()
 	says, queued := t.withdrawn()
 	for _, call := range r.calls {
 		if call.settled {

@@ -17,8 +17,8 @@ import (
 	"zino/services/daemon/turnlog"
 )
 
-// The events of a turn are tried to be stored every storageEvery for storageFor, after
-// storeTimeout, or at once if the disk is full.
+// The events of a turn that could not be stored for storeTimeout are tried to be stored
+// every storageEvery for storageFor.
 const (
 	storageEvery = 10 * time.Second
 	storageFor   = 10 * time.Minute
@@ -68,12 +68,16 @@ func (t *turn) resumes(err error) bool {
 
 // again begins another attempt of a turn whose run ended with cause, or whose process
 // did: then old is empty, and reason is not an error. It stores what the lost run left,
-// and returns the request to agr.
+// and returns the request to agr. The attempt is stored when the open calls are settled,
+// with their results: until then another daemon does the same again.
 func (t *turn) again(old *relay, reason string, cause error) (*relay, proto.Run, error) {
 	t.mu.Lock()
 	lt := t.log.Turn(t.id)
 	attempts, pending, last := lt.Attempts, lt.Pending, lt.Updated
 	t.mu.Unlock()
+	if old.resumed != nil { // lost before its calls were settled
+		attempts = old.resumed.Attempt
+	}
 	resumed := proto.LogTurn{Turn: t.id, SessionID: t.session.id, State: proto.TurnResumed, Reason: reason}
 	if counted := reason == reasonCrashed || cause != nil; counted {
 		if most := t.cfg.Daemon.ResumeAttempts; attempts >= most {
@@ -85,10 +89,10 @@ func (t *turn) again(old *relay, reason string, cause error) (*relay, proto.Run,
 			return old, proto.Run{}, proto.Errorf(proto.CodeCanceled, "The turn was interrupted: %s", t.endReason)
 		}
 		resumed.Attempt = attempts + 1
-		// The pause begins with the last stored event, so that each start of the daemon
-		// does not begin it anew.
 		wait := t.resumePauses[min(attempts, len(t.resumePauses)-1)]
-		if at, err := time.Parse(time.RFC3339, last); err == nil {
+		if at, err := time.Parse(time.RFC3339, last); err == nil && cause == nil {
+			// The pause begins with the last stored event, so that each start of the
+			// daemon does not begin it anew.
 			wait -= max(time.Since(at), 0)
 		}
 		t.retract(old)
@@ -99,18 +103,31 @@ func (t *turn) again(old *relay, reason string, cause error) (*relay, proto.Run,
 		}
 	}
 	resumed.Discarded = text.Head(string(old.text), discardedMax)
-	r := &relay{turn: t, record: record{turnID: t.id}}
-	if !old.asked { // results of the batch; anything else is asked again
-		r.pending = old.pending
+	if !old.asked && old.pending != nil { // results of the batch; anything else is asked again
+		old.settled()
+		if err := old.store(nil, func() {}); err != nil {
+			return old, proto.Run{}, err
+		}
 	}
-	resumed.TS = timestamp()
-	r.event(proto.TypeTurn, resumed)
-	err := r.store(nil, func() { t.state, t.relay = proto.TurnResumed, r })
-	if err != nil {
-		return r, proto.Run{}, err
-	}
+	r := &relay{turn: t, record: record{turnID: t.id}, resumed: &resumed}
+	t.mu.Lock()
+	t.state, t.relay = proto.TurnResumed, r
+	t.mu.Unlock()
 	run, err := t.resumedRun(r, pending)
+	if err == nil && len(run.Calls) == 0 {
+		r.settled()
+		err = r.store(nil, func() {})
+	}
 	return r, run, err
+}
+
+// settled adds the event of an attempt behind the results of the calls that it found
+// open.
+func (r *relay) settled() {
+	if r.resumed != nil && r.resumed.TS == "" {
+		r.resumed.TS = timestamp()
+		r.event(proto.TypeTurn, *r.resumed)
+	}
 }
 
 // resumedRun returns the request to agr for what is left of the turn. The calls in
@@ -164,13 +181,17 @@ func (t *turn) resumedRun(r *relay, pending []string) (proto.Run, error) {
 func (t *turn) stalls() context.Context {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.attached || !t.durable || t.lifetime == proto.LifetimePrivate {
+	if t.attached || !t.durable {
 		return t.ctx
 	}
 	return context.WithValue(t.ctx, stallKey{}, &stalling{every: t.storageEvery, limit: t.storageFor, report: func(e *proto.Error) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.notice(proto.NoticeStorage, e.Message)
+		t.stalled = ""
+		if e != nil {
+			t.stalled = e.Message
+			t.notice(proto.NoticeStorage, e.Message)
+		}
 	}})
 }
 
@@ -287,7 +308,11 @@ func (sess *session) adopt(ctx context.Context, w *writer, open []*turnlog.Turn)
 
 // notResumed returns why an open turn of the log is ended; empty: it goes on.
 func (sess *session) notResumed(t *turnlog.Turn) string {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
 	switch {
+	case sess.unsavedEnd(t.ID) != nil:
+		return reasonCrashed
 	case t.State == proto.TurnParked && sess.log.Superseded(t):
 		return reasonSuperseded
 	case t.State == proto.TurnParked:

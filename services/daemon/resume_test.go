@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -70,17 +71,25 @@ func answer(r *run) (proto.Text, error) {
 type resumeEnv struct {
 	*realEnv
 	scripts  chan runScript
+	each     runScript // of every run, instead of scripts
 	requests rpctest.Record[proto.Run]
-	proceed  chan proto.Proceed
+	proceeds rpctest.Record[proto.Proceed]
+	waiting  sync.Map // by turn: the channel of its last run for proceeds
 }
 
 func newResumeEnv(t *testing.T, scripts ...runScript) *resumeEnv {
 	t.Helper()
-	e := &resumeEnv{scripts: make(chan runScript, 10), proceed: make(chan proto.Proceed, 1)}
+	return newResumeEnvIn(t, zinotest.Dir(t), scripts...)
+}
+
+// newResumeEnvIn is newResumeEnv with the data directory of mem.
+func newResumeEnvIn(t *testing.T, dir string, scripts ...runScript) *resumeEnv {
+	t.Helper()
+	e := &resumeEnv{scripts: make(chan runScript, 10)}
 	for _, s := range scripts {
 		e.scripts <- s
 	}
-	e.realEnv = newRealEnv(t, nil)
+	e.realEnv = newRealEnvIn(t, dir, nil)
 	e.service.resumePauses = []time.Duration{time.Millisecond}
 	rpctest.New(t, "agr", e.cfg.Agr.Socket, func(s *rpc.Server) {
 		rpc.HandleText(s, proto.AgrRun, func(ctx context.Context, req proto.Run, out *rpc.Out) (proto.Text, error) {
@@ -89,16 +98,26 @@ func newResumeEnv(t *testing.T, scripts ...runScript) *resumeEnv {
 				req.Calls[i].Input = bytes.Clone(req.Calls[i].Input)
 			}
 			e.requests.Add(req)
+			proceed := make(chan proto.Proceed, 1)
+			e.waiting.Store(req.Turn, proceed)
+			if e.each != nil {
+				return e.each(&run{req, t, ctx, out, proceed})
+			}
 			select {
 			case script := <-e.scripts:
-				return script(&run{req, t, ctx, out, e.proceed})
+				return script(&run{req, t, ctx, out, proceed})
 			default:
 				t.Error("an unexpected run")
 				return proto.Text{}, errors.New("no script")
 			}
 		})
 		rpc.Handle(s, proto.AgrProceed, func(_ context.Context, req proto.Proceed) (proto.Empty, error) {
-			e.proceed <- req
+			e.proceeds.Add(req)
+			run, ok := e.waiting.Load(req.Turn)
+			if !ok {
+				return proto.Empty{}, proto.Errorf(proto.CodeNotFound, "no run of turn %s", req.Turn)
+			}
+			run.(chan proto.Proceed) <- req
 			return proto.Empty{}, nil
 		})
 	})
@@ -185,8 +204,8 @@ func TestResume(t *testing.T) {
 		`{"role":"assistant","content":"I count.","tool_calls":[{"id":"a","type":"function","function":{"name":"bash","arguments":"{\"command\":\"x\"}"}},`+
 		`{"id":"b","type":"function","function":{"name":"read","arguments":"{\"path\":\"y\"}"}}]},{"role":"tool","tool_call_id":"a","content":"{\"ok\":true}","ok":true}]`)
 	equalLists(t, "the session", e.file("s-1")[11:19], []string{
-		`{"type":"turn","turn":"t-1","session_id":"s-1","state":"resumed","reason":"crashed","attempt":1}`,
 		`{"type":"tool_result","tool_use_id":"b","output":{"ok":true,"data":{}},"ok":true,"duration_ms":2,"name":"read","turn":"t-1","step":1}`,
+		`{"type":"turn","turn":"t-1","session_id":"s-1","state":"resumed","reason":"crashed","attempt":1}`,
 		`{"type":"message","role":"user","text":"quick","turn":"t-1","say":"s-1","via":"steer"}`,
 		`{"type":"message","role":"assistant","text":"all done","turn":"t-1","step":2}`,
 		`{"type":"usage","input_tokens":7,"output_tokens":3,"turn":"t-1","step":2}`,
@@ -305,9 +324,8 @@ func TestResumeAfterAgr(t *testing.T) {
 		`{"tool_use","id":"b","name":"bash","input":{},"step":1}`,
 		`{"usage","input_tokens":1,"output_tokens":1,"step":1}`,
 		`{"tool_result","tool_use_id":"a","output":{"ok":true},"ok":true,"duration_ms":2,"name":"bash","step":1}`,
-		`{"turn","state":"resumed","reason":"the run was lost","attempt":1}`,
-		`{"turn","state":"resumed","reason":"the run was lost","attempt":2,"discarded":"I thi"}`,
 		`{"tool_result","tool_use_id":"b","output":{"ok":true,"data":{}},"ok":true,"duration_ms":2,"name":"read","step":1}`,
+		`{"turn","state":"resumed","reason":"the run was lost","attempt":2,"discarded":"I thi"}`,
 		`{"message","role":"assistant","text":"all done","step":2}`,
 		`{"usage","input_tokens":7,"output_tokens":3,"step":2}`,
 		`{"turn","state":"done","stop_reason":"stop","iterations":2,"usage":{"input_tokens":8,"output_tokens":4}}`,

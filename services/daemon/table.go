@@ -145,6 +145,12 @@ func (sess *session) remove(t *turn) {
 		sess.turns = slices.Insert(sess.turns, 0, sess.adopted(sess.log.Turn(t.id)))
 		sess.count(1)
 	}
+	if w := sess.w; w != nil && w.failure() != nil { // the next turn needs the log as it is now
+		sess.w, sess.ready = nil, false
+		sess.mu.Unlock()
+		w.close()
+		sess.mu.Lock()
+	}
 	sess.advance()
 	sess.mu.Unlock()
 	if t.keeps {

@@ -58,8 +58,10 @@ type turn struct {
 	says     []proto.LogSay // undelivered messages
 	saying   int            // turn_say requests whose append is under way
 	said     []saidBefore
-	ending   bool // the answer is complete: messages are queued
-	failing  bool // no more messages are accepted
+	ending   bool   // the answer is complete: messages are queued
+	failing  bool   // no more messages are accepted
+	stalled  string // why its events cannot be stored now
+	unsaved  []byte // turn_ended of an end that could not be stored
 }
 
 // newTurn returns a turn that is not in the table yet.
@@ -317,6 +319,8 @@ func (t *turn) fail(r *relay, err error) *proto.Error {
 		if err := r.release(); err != nil {
 			t.Service.log.Debug("the caller has hung up during the turn", "error", err, "trace", rpc.Trace(t.ctx))
 		}
+	} else {
+		t.abandon(e)
 	}
 	return e
 }

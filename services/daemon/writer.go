@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"zino/pkg/rpc"
@@ -43,9 +45,10 @@ type writer struct {
 	ended   chan struct{} // closed when the session is not locked any more
 	refused error         // why the session could not be locked; set before ended is closed
 
-	mu   sync.Mutex // locked while events are stored
-	next int64      // offset behind the last event
-	err  error      // if set, all further appends fail with it
+	mu     sync.Mutex                  // locked while events are stored
+	next   int64                       // offset behind the last event
+	failed atomic.Pointer[proto.Error] // if set, all further appends fail with it
+	edited atomic.Bool                 // another process has changed the log
 }
 
 // lock locks a session. settle is called with the lock, before granted is closed; an
@@ -128,18 +131,29 @@ func (w *writer) close() {
 
 // failure returns the error of all further appends; nil: they may succeed.
 func (w *writer) failure() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.err
+	if e := w.failed.Load(); e != nil {
+		return e
+	}
+	return nil
 }
 
-// diskFull is the text of ENOSPC in an error of mem.
-const diskFull = "no space left on device"
+// fullTexts are the errors of mem of a disk without room, as in its messages.
+var fullTexts = []string{syscall.ENOSPC.Error(), syscall.EDQUOT.Error()}
+
+// diskFull returns the error of a full disk for people; nil: e is another one.
+func (w *writer) diskFull(e *proto.Error) *proto.Error {
+	for _, text := range fullTexts {
+		if strings.Contains(e.Message, text) {
+			return proto.SessionErrorf(e.Code, "session %q: %s", w.id, text)
+		}
+	}
+	return nil
+}
 
 // stalling is what an append does that a turn waits for, when mem cannot be reached for
 // the writer's timeout or its disk is full: it tries again every so often.
 type stalling struct {
-	report       func(*proto.Error)
+	report       func(*proto.Error) // called with the reason when that begins, and with nil when it ends
 	every, limit time.Duration
 }
 
@@ -159,8 +173,8 @@ func stallOf(ctx context.Context) *stalling {
 func (w *writer) append(ctx context.Context, events, header proto.Raw, stored func(offsets []int64)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err != nil {
-		return w.err
+	if err := w.failure(); err != nil {
+		return err
 	}
 	turn := ctx
 	stall, limit := stallOf(ctx), storeTimeout
@@ -176,37 +190,52 @@ func (w *writer) append(ctx context.Context, events, header proto.Raw, stored fu
 	}
 	var last *proto.Error // of the previous attempt
 	var first time.Time   // of the first failure
+	reported := ""
+	report := func(e *proto.Error) {
+		if e.Message != reported {
+			reported = e.Message
+			stall.report(e)
+		}
+	}
 	for pause := repeatPause; ; pause = min(2*pause, relockEvery) {
 		place, err := rpc.Call(ctx, w.mem, proto.MemAppendSession, req)
 		if err == nil {
 			w.next = place.Next
+			if reported != "" {
+				stall.report(nil)
+			}
 			stored(place.Offsets)
 			return nil
 		}
 		e := sessionError(err)
 		if refusal, ok := errors.AsType[*proto.Error](err); ok && e.Code == proto.CodeBusy && refusal.Kind == proto.ErrorKindSession {
-			w.err = proto.SessionErrorf(proto.CodeBusy, "session %q was changed by another process during the turn", w.id)
-			return w.err
+			w.edited.Store(true)
+			w.failed.Store(proto.SessionErrorf(proto.CodeBusy, "session %q was changed by another process during the turn", w.id))
+			return w.failure()
 		}
-		full := strings.Contains(e.Message, diskFull)
+		full := w.diskFull(e)
 		switch e.Code {
 		case proto.CodeUnavailable, proto.CodeTimeout, proto.CodeCanceled, proto.CodeBusy: // mem is not running, stopping or overloaded
 		default:
-			if stall == nil || !full {
+			if stall == nil || full == nil {
 				return e
 			}
+			e = full
 		}
 		switch {
 		case stall != nil:
 			if last == nil {
 				first = time.Now()
 			}
-			if full || time.Since(first) >= w.timeout {
-				stall.report(e)
+			long := time.Since(first) >= w.timeout
+			if full != nil || long {
+				report(e)
+			}
+			if long {
 				pause = stall.every
 			}
 			if time.Since(first) >= w.timeout+stall.limit {
-				w.err = e
+				w.failed.Store(e)
 				return e
 			}
 		case last == nil:
@@ -219,7 +248,7 @@ func (w *writer) append(ctx context.Context, events, header proto.Raw, stored fu
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			w.err = e
+			w.failed.Store(e)
 			return e
 		}
 	}

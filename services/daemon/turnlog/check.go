@@ -69,8 +69,9 @@ func (c *checker) event(raw []byte) (problems []string) {
 	if t == nil {
 		return nil // of no turn, or of a turn of another session
 	}
-	ends := e.kind == proto.TypeToolResult && isTrue(e.synthetic) || e.kind == proto.TypeInterrupted || e.kind == proto.TypeError
-	if t.State != proto.TurnRunning && t.State != proto.TurnResumed && !(t.State == proto.TurnParked && ends) {
+	// Results come before the resumed event of the attempt that settles their calls.
+	whileParked := e.kind == proto.TypeToolResult || e.kind == proto.TypeInterrupted || e.kind == proto.TypeError
+	if t.State != proto.TurnRunning && t.State != proto.TurnResumed && !(t.State == proto.TurnParked && whileParked) {
 		report("%s of turn %s, which is %s", e.kind, t.ID, t.State)
 		return problems
 	}
