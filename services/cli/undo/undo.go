@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -169,8 +170,10 @@ func takeBack(ctx context.Context, env *command.Env, d *connect.Daemon, m proto.
 			env.Say("%s: %s", render.Line(r.Path), explain(r.Reason))
 		}
 		switch {
-		case len(reply.Refused) > 0 && !changed && !req.Partial:
-			env.Say("Nothing was changed. To change the rest: --partial")
+		case len(reply.Refused) > 0 && !changed && !req.Partial && m.Type == proto.DaemonUndo.Type:
+			env.Say("Nothing was changed. To take back the rest: zino undo --partial")
+		case len(reply.Refused) > 0 && !changed:
+			env.Say("Nothing was changed.")
 		case !changed && len(reply.Refused) == 0:
 			env.Say("Nothing to do.")
 		}
@@ -202,10 +205,10 @@ func list(w io.Writer, reply proto.Undone, dry bool) error {
 
 // explanations are the reasons in words.
 var explanations = map[string]string{
-	proto.UndoChanged:  "was changed since",
-	proto.UndoOwner:    "has another owner, or had one that cannot be restored",
-	proto.UndoHardLink: "has more than one name",
-	proto.UndoMissing:  "was moved or deleted since",
+	proto.UndoChanged:  "it is not what the turn left",
+	proto.UndoOwner:    "it has another owner, or had one that cannot be restored",
+	proto.UndoHardLink: "it has more than one name",
+	proto.UndoMissing:  "it was moved or deleted since",
 	proto.UndoParent:   "a directory above is a symbolic link now, or gone",
 	proto.UndoNoImage:  "its content was not kept",
 }
@@ -226,7 +229,7 @@ func diff(ctx context.Context, env *command.Env, d *connect.Daemon, req proto.Un
 	case env.JSON():
 		return render.JSON(env.Out, reply)
 	case stat:
-		return env.Print(func(w io.Writer) error { return printStat(w, reply.Files) })
+		return env.Print(func(w io.Writer) error { return printStat(w, reply.Files, env.Width()) })
 	}
 	return env.Print(func(w io.Writer) error {
 		out := reply.Diff
@@ -241,20 +244,33 @@ func diff(ctx context.Context, env *command.Env, d *connect.Daemon, req proto.Un
 // statWidth is how many signs stand for the lines of a file at most.
 const statWidth = 40
 
-// printStat prints the changed files as git diff --stat does.
-func printStat(w io.Writer, files []proto.DiffFile) error {
-	width, added, removed := 0, 0, 0
+// printStat prints the changed files as git diff --stat does. Names are cut at the left
+// to fit into width cells if that is positive.
+func printStat(w io.Writer, files []proto.DiffFile, width int) error {
+	names, most, added, removed := 0, 0, 0, 0
 	for _, f := range files {
-		width = max(width, len([]rune(render.Line(f.Path))))
+		names, most = max(names, render.Cells(render.Line(f.Path))), max(most, f.Added+f.Removed)
+		added, removed = added+f.Added, removed+f.Removed
+	}
+	digits, graph := len(strconv.Itoa(most)), min(most, statWidth)
+	if room := width - len("  |   ") - digits; width > 0 && names+graph > room {
+		graph = max(min(graph, room-names), min(graph, room*3/8), 1)
+		names = max(min(names, room-graph), 1)
+	}
+	scale := func(n int) int {
+		if n == 0 || most <= graph {
+			return n
+		}
+		return 1 + n*(graph-1)/most
 	}
 	for _, f := range files {
-		n := f.Added + f.Removed
-		plus := f.Added
-		if n > statWidth {
-			plus = f.Added * statWidth / n
-			n = statWidth
+		plus, minus := scale(f.Added), scale(f.Removed)
+		if plus > minus {
+			plus = max(scale(f.Added+f.Removed)-minus, 1)
+		} else if minus > 0 {
+			minus = max(scale(f.Added+f.Removed)-plus, 1)
 		}
-		change := fmt.Sprintf("%d %s%s", f.Added+f.Removed, strings.Repeat("+", plus), strings.Repeat("-", n-plus))
+		change := fmt.Sprintf("%*d %s%s", digits, f.Added+f.Removed, strings.Repeat("+", plus), strings.Repeat("-", minus))
 		switch {
 		case f.NotCovered:
 			change = "not covered"
@@ -264,11 +280,31 @@ func printStat(w io.Writer, files []proto.DiffFile) error {
 		if f.Late {
 			change += " (late)"
 		}
-		if _, err := fmt.Fprintf(w, " %-*s | %s\n", width, render.Line(f.Path), strings.TrimRight(change, " ")); err != nil {
+		name := cutLeft(render.Line(f.Path), names)
+		if _, err := fmt.Fprintf(w, " %s%*s | %s\n", name, names-render.Cells(name), "", strings.TrimRight(change, " ")); err != nil {
 			return err
 		}
-		added, removed = added+f.Added, removed+f.Removed
 	}
-	_, err := fmt.Fprintf(w, " %s changed, %s(+), %s(-)\n", text.Count(len(files), "file"), text.Count(added, "insertion"), text.Count(removed, "deletion"))
+	sum := text.Count(len(files), "file") + " changed"
+	if added > 0 || removed == 0 {
+		sum += ", " + text.Count(added, "insertion") + "(+)"
+	}
+	if removed > 0 || added == 0 {
+		sum += ", " + text.Count(removed, "deletion") + "(-)"
+	}
+	_, err := fmt.Fprintf(w, " %s\n", sum)
 	return err
+}
+
+// cutLeft shortens a name to limit cells at its beginning.
+func cutLeft(name string, limit int) string {
+	if render.Cells(name) <= limit {
+		return name
+	}
+	for i := range name {
+		if render.Cells(name[i:]) < limit {
+			return "…" + name[i:]
+		}
+	}
+	return ""
 }
