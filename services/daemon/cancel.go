@@ -35,7 +35,11 @@ func (s *Service) turnCancel(ctx context.Context, req proto.TurnCancel) (proto.T
 		t = sess.find(req.Turn)
 	}
 	if req.Jobs {
-		defer s.stopJobs(ctx, req.SessionID)
+		defer func() {
+			for _, id := range append(s.agentSessions(ctx, req.SessionID), req.SessionID) {
+				s.stopJobs(ctx, id)
+			}
+		}()
 	}
 	if t == nil {
 		sess.mu.Unlock()

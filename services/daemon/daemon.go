@@ -34,6 +34,7 @@ type Service struct {
 	resumePauses            []time.Duration
 	storageEvery            time.Duration // see the constant
 	storageFor              time.Duration // likewise
+	agentPause              time.Duration // between two attempts to reach a sub-agent
 	table                   table
 	lot                     *lot
 	stopping                atomic.Bool     // no turn is launched any more
@@ -54,6 +55,7 @@ func New(cfg *config.Config, log *slog.Logger) *Service {
 	close(s.known)
 	s.table.sessions = map[string]*session{}
 	s.resumePauses, s.storageEvery, s.storageFor = resumePauses, storageEvery, storageFor
+	s.agentPause = loadEvery
 	s.life, s.end = context.WithCancel(context.Background())
 	s.lot = newLot(cfg.Daemon.RunningMax, s.wake)
 	if os.Getenv("ZINO_CONSTELLATION") == proto.LifetimePrivate {

@@ -63,6 +63,9 @@ func (s *Service) turns(ctx context.Context, req proto.ListTurns) (proto.TurnLis
 			break
 		}
 	}
+	if !req.All && req.SessionID == "" {
+		list = slices.DeleteFunc(list, func(t proto.TurnInfo) bool { return t.Parent != nil })
+	}
 	if len(list) > manyTurns {
 		time.AfterFunc(time.Second, debug.FreeOSMemory)
 	}
@@ -116,8 +119,14 @@ func (t *turn) info() proto.TurnInfo {
 	if t.uid >= 0 {
 		info.By = &proto.By{UID: t.uid}
 	}
+	info.Parent = t.parent
 	if t.relay != nil {
 		info.Step, info.Activity = t.relay.step, t.relay.activity()
+		used := proto.Usage{InputTokens: info.InputTokens, OutputTokens: info.OutputTokens, CostUSD: info.CostUSD}
+		for _, a := range t.relay.agents {
+			used.Add(a.spent())
+		}
+		info.InputTokens, info.OutputTokens, info.CostUSD = used.InputTokens, used.OutputTokens, used.CostUSD
 	}
 	return info
 }
@@ -132,7 +141,7 @@ func infoOf(id string, t *turnlog.Turn) proto.TurnInfo {
 	return proto.TurnInfo{
 		SessionID: id, Turn: t.ID, State: t.State, Reason: t.Reason, Until: t.Until, Text: t.Text, Root: t.Root,
 		Started: t.Started, Updated: t.Updated, Step: t.Step, Attempts: t.Attempts,
-		InputTokens: t.Usage.InputTokens, OutputTokens: t.Usage.OutputTokens, CostUSD: t.Usage.CostUSD, By: t.By,
+		InputTokens: t.Usage.InputTokens, OutputTokens: t.Usage.OutputTokens, CostUSD: t.Usage.CostUSD, By: t.By, Parent: t.Parent,
 	}
 }
 
@@ -145,22 +154,25 @@ func (r *relay) activity() string {
 	return text.Clip(text.OneLine(c.name+": "+c.subject), activityMax)
 }
 
-// subject is the part of a call's input that tells it from others: the first member that
-// is a text.
-func subject(input proto.Raw) string {
-	for _, value := range wire.Members(input) {
+// subject is the part of a call's input that tells it from others: the request of a task,
+// else the first member that is a text.
+func subject(input proto.Raw) (first string) {
+	for key, value := range wire.Members(input) {
+		if first != "" && string(key) != "request" {
+			continue
+		}
 		if value, ok := wire.Unquote(nil, bytes.TrimSpace(value)); ok {
-			return string(text.Head(value, 4*activityMax))
+			first = string(text.Head(value, 4*activityMax))
 		}
 	}
-	return ""
+	return first
 }
 
 // listEnded lists turns from the logs, of one session or of those that changed last.
 func (s *Service) listEnded(ctx context.Context, id string, limit int) (list []proto.TurnInfo, err error) {
 	ids := []string{id}
 	if id == "" {
-		sessions, err := rpc.Call(ctx, s.mem, proto.MemListSessions, proto.ListSessions{Limit: limit})
+		sessions, err := rpc.Call(ctx, s.mem, proto.MemListSessions, proto.ListSessions{Limit: limit, All: true})
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"errors"
@@ -203,7 +204,12 @@ const limitTries = 5
 // parksFor returns the reason for which a turn is parked whose run ended so, and when it
 // wakes up; the reason is empty if it is not parked.
 func (t *turn) parksFor(end proto.Text, err error) (reason string, until time.Time) {
-	if end.StopReason == proto.StopParked || errors.Is(err, errRestart) || context.Cause(t.runCtx) == errRestart && t.ctx.Err() == nil && err != nil {
+	if end.StopReason == proto.StopParked {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return cmp.Or(t.parkReason, proto.ParkedRestart), t.parkUntil
+	}
+	if errors.Is(err, errRestart) || context.Cause(t.runCtx) == errRestart && t.ctx.Err() == nil && err != nil {
 		return proto.ParkedRestart, until
 	}
 	e, ok := errors.AsType[*proto.Error](err)

@@ -25,8 +25,9 @@ type openCall struct {
 	id, name string
 	subject  string // see callOutput
 	step     int
-	stored   bool // its request
-	settled  bool // its result is pending
+	stored   bool         // its request
+	settled  bool         // its result is pending
+	usage    *proto.Usage // of a sub-agent that was canceled
 }
 
 // add adds the event of a packet of a step, if packets of this type are stored.
@@ -58,7 +59,7 @@ func (r *record) add(typ string, payload []byte, step int) error {
 		}
 		r.event(proto.TypeToolResult, proto.LogToolResult{
 			ToolUseID: f.ID, Output: orObject(f.Result), OK: f.OK, DurationMS: f.DurationMS,
-			Recovered: f.Recovered, Synthetic: f.Synthetic, Name: f.Name, Diff: f.Diff, Confinement: f.Confinement, Turn: r.turnID, Step: step, TS: timestamp(),
+			Recovered: f.Recovered, Synthetic: f.Synthetic, Name: f.Name, Diff: f.Diff, Confinement: f.Confinement, Usage: f.Usage, Turn: r.turnID, Step: step, TS: timestamp(),
 		})
 	case proto.TypeUsage, proto.TypeTodo: // the packet is the event: unknown keys are kept
 		payload = bytes.TrimRight(payload, " \t\r\n")
@@ -119,7 +120,7 @@ const interruptedResult = `{"ok":false,"error":{"code":"interrupted","message":"
 
 // interrupt adds the result of a call that the end of the turn interrupts.
 func (r *record) interrupt(call openCall, c *callOutput) {
-	result := proto.LogToolResult{ToolUseID: call.id, Output: proto.Raw(interruptedResult), Synthetic: true, Name: call.name, Turn: r.turnID, Step: call.step, TS: timestamp()}
+	result := proto.LogToolResult{ToolUseID: call.id, Output: proto.Raw(interruptedResult), Synthetic: true, Name: call.name, Usage: call.usage, Turn: r.turnID, Step: call.step, TS: timestamp()}
 	if c != nil && len(c.tail) > 0 {
 		result.Output, result.OK, result.Synthetic, result.DurationMS = c.envelope(), true, false, c.duration()
 	}

@@ -3,7 +3,9 @@ package daemon
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"slices"
+	"sync"
 
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
@@ -21,7 +23,10 @@ type relay struct {
 	turn   *turn    // nil: nothing is stored
 	before spent    // of earlier runs of the turn
 
-	resumed *proto.LogTurn // the event of an attempt, until it is stored
+	resumed   *proto.LogTurn          // the event of an attempt, until it is stored
+	ctx       context.Context         // of the run in agr
+	cut       context.CancelCauseFunc // ends it
+	delegated sync.WaitGroup          // for sub-agents
 
 	record
 	typed   bool        // the text arrives as events, not as chunks
@@ -32,7 +37,8 @@ type relay struct {
 	text    []byte        // of it
 	running []*callOutput // the running calls, in the order of their start
 
-	reported []string // jobs whose end is among the messages so far
+	reported []string    // jobs whose end is among the messages so far
+	agents   []*subAgent // of the present batch
 }
 
 // lock locks what followers read.
@@ -171,6 +177,10 @@ func (r *relay) checkpoint(payload []byte) error {
 		if err := r.commit(); err != nil {
 			return err
 		}
+		if at.Point == proto.PointDelegate {
+			r.delegate(proceed)
+			return nil
+		}
 		if at.Point == proto.PointInfer {
 			says = t.takeSays(false, t.endedJobs(r))
 		}
@@ -232,6 +242,7 @@ func (r *relay) store(header proto.Raw, then func()) error {
 		if final {
 			r.text = r.text[:0]
 		}
+		r.agents = nil // their usage is in the log now
 		then()
 	}); err != nil {
 		r.dropped()
@@ -356,6 +367,13 @@ func (r *relay) forget() {
 // of the open calls, the text so far, the error, and what goes back to the user.
 func (r *relay) stop(e *proto.Error) error {
 	t := r.turn
+	var open []proto.OpenCall
+	t.mu.Lock()
+	if lt := t.log.Turn(t.id); lt != nil {
+		open = t.log.Calls(lt)
+	}
+	t.mu.Unlock()
+	used := t.cancelAgents(t.ctx, t.id, open)
 	if err := t.w.failure(); err != nil {
 		return err
 	}
@@ -366,6 +384,7 @@ func (r *relay) stop(e *proto.Error) error {
 		if call.settled {
 			continue
 		}
+		call.usage = used[call.id]
 		i := slices.IndexFunc(r.running, func(c *callOutput) bool { return c.id == call.id })
 		if i < 0 {
 			r.interrupt(call, nil)

@@ -145,7 +145,7 @@ func (t *turn) resumedRun(r *relay, pending []string) (proto.Run, error) {
 	if p.system.Content != "" {
 		list = message.Append(list, proto.RoleSystem, p.system.Content)
 	}
-	run := t.sessionRun(t.req, message.Close(message.Join(list, stored.Messages)))
+	run := t.request(message.Close(message.Join(list, stored.Messages)))
 	t.mu.Lock()
 	settles := len(t.log.Calls(t.log.Turn(t.id))) > 0
 	t.mu.Unlock()
@@ -156,7 +156,7 @@ func (t *turn) resumedRun(r *relay, pending []string) (proto.Run, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	lt := t.log.Turn(t.id)
-	run.Turn, run.FirstStep, run.Calls = t.id, lt.Step+1, t.log.Calls(lt)
+	run.FirstStep, run.Calls = lt.Step+1, t.log.Calls(lt)
 	run.MaxIterations = new(max(*run.MaxIterations-lt.Step, 1))
 	r.step, r.before = lt.Step+1, spent{lt.Step, lt.Usage}
 	for i, call := range run.Calls {
@@ -251,18 +251,7 @@ func (s spent) with(u *proto.Usage) *proto.Usage {
 	if u == nil {
 		return &sum
 	}
-	sum.InputTokens += u.InputTokens
-	sum.OutputTokens += u.OutputTokens
-	sum.CacheReadTokens += u.CacheReadTokens
-	sum.CacheWriteTokens += u.CacheWriteTokens
-	sum.ReasoningTokens += u.ReasoningTokens
-	if u.CostUSD != nil {
-		cost := *u.CostUSD
-		if sum.CostUSD != nil {
-			cost += *sum.CostUSD
-		}
-		sum.CostUSD = &cost
-	}
+	sum.Add(*u)
 	return &sum
 }
 
@@ -338,7 +327,7 @@ func (sess *session) adopted(lt *turnlog.Turn) *turn {
 		sess.Service.log.Warn("the request of an open turn is damaged", "session", sess.id, "turn", lt.ID, "error", err)
 	}
 	t := &turn{
-		session: sess, id: lt.ID, message: lt.Message, requestID: lt.RequestID, uid: -1, say: lt.Say, job: lt.Job, onLimit: q.OnLimit,
+		session: sess, id: lt.ID, parent: lt.Parent, readOnly: q.ReadOnly, message: lt.Message, requestID: lt.RequestID, uid: -1, say: lt.Say, job: lt.Job, onLimit: q.OnLimit,
 		req:   q.chat(sess.id),
 		state: lt.State, reason: lt.Reason, keeps: true, durable: true, created: lt.Started, stored: make(chan struct{}), done: make(chan struct{}), refused: make(chan struct{}),
 	}

@@ -133,6 +133,7 @@ func (sess *session) sayQueued(ctx context.Context, open *turn, text, requestID 
 	req.Message = text
 	t := sess.newTurn(context.WithoutCancel(ctx), req)
 	t.requestID, t.onLimit, t.say = requestID, open.onLimit, proto.NewSayID()
+	t.parent, t.readOnly = open.parent, open.readOnly
 	t.keeps = true
 	t.launch = func() { go t.detached() }
 	sess.turns = append(sess.turns, t)

@@ -78,12 +78,16 @@ func (sess *session) crashed(log *turnlog.Log) (list []*turnlog.Turn) {
 // endCrashed stores the end of a turn that this daemon has not carried out, with results
 // for its open calls. Its undelivered messages, and the queued turns, end with it.
 func (sess *session) endCrashed(ctx context.Context, w *writer, t *turnlog.Turn, reason string, queued []*turn) error {
-	sess.stopCommands(ctx, sess.id, t.ID)
 	sess.mu.Lock()
+	open := sess.log.Calls(t)
+	sess.mu.Unlock()
+	used := sess.cancelAgents(ctx, t.ID, open)
+	sess.stopCommands(ctx, sess.id, t.ID)
 	r := record{turnID: t.ID}
-	for _, call := range sess.log.Calls(t) {
-		r.interrupt(openCall{id: call.ID, name: call.Name, step: call.Step}, nil)
+	for _, call := range open {
+		r.interrupt(openCall{id: call.ID, name: call.Name, step: call.Step, usage: used[call.ID]}, nil)
 	}
+	sess.mu.Lock()
 	var says []proto.LogSay
 	for _, say := range t.Says {
 		says = append(says, proto.LogSay{Say: say.ID, Turn: t.ID})

@@ -43,21 +43,26 @@ func (s *Service) turnStart(ctx context.Context, req proto.TurnStart) (proto.Tur
 	}
 	t := sess.newTurn(context.WithoutCancel(ctx), chat)
 	t.requestID, t.onLimit = req.RequestID, cmp.Or(req.OnLimit, s.cfg.Daemon.OnLimit)
-	if t.keepsEnv() {
-		if err := s.keepEnv(t.id, chat); err != nil {
-			return proto.TurnStarted{}, err
-		}
-	}
-	first, err := sess.start(t, req.OnBusy == proto.OnBusyError)
-	if first != t && t.keepsEnv() {
-		s.dropEnv(t.id)
-	}
-	if err != nil {
+	if t, err = t.submit(req.OnBusy == proto.OnBusyError); err != nil {
 		return proto.TurnStarted{}, err
 	}
-	t = first
 	rpc.Note(ctx, slog.String("turn", t.id))
 	return t.started()
+}
+
+// submit adds a turn to its session, with its environment in a file. It returns another
+// turn of the same request_id if there is one.
+func (t *turn) submit(onlyIdle bool) (*turn, error) {
+	if t.keepsEnv() {
+		if err := t.keepEnv(t.id, t.req); err != nil {
+			return nil, err
+		}
+	}
+	first, err := t.start(t, onlyIdle)
+	if first != t && t.keepsEnv() {
+		t.dropEnv(t.id)
+	}
+	return first, err
 }
 
 func answered(known *proto.TurnStarted, err error) (proto.TurnStarted, error) {
@@ -103,7 +108,12 @@ func checkRequestID(id string) error {
 // sessionOf returns the session of a turn_start without a session_id: the same for each
 // repeat, and one that no other user can guess.
 func sessionOf(uid int, requestID string) string {
-	sum := sha256.Sum256([]byte(strconv.Itoa(uid) + "\x00" + requestID))
+	return uuidOf(strconv.Itoa(uid), requestID)
+}
+
+// uuidOf returns a UUID with version and variant of v4 that is made of texts.
+func uuidOf(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	b := sum[:16]
 	b[6] = b[6]&0x0f | 0x40
 	b[8] = b[8]&0x3f | 0x80
@@ -238,7 +248,7 @@ func (t *turn) queue() {
 	r.event(proto.TypeTurn, e)
 	list, err := r.take()
 	if err == nil {
-		err = t.append(t.ctx, w, list, sessionHeader(t.req.Root), t.isStored)
+		err = t.append(t.ctx, w, list, sessionHeader(t.req.Root, t.parent), t.isStored)
 	}
 	if err == nil {
 		return

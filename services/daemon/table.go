@@ -234,9 +234,10 @@ func (sess *session) advance() {
 }
 
 // takePlace counts a turn among the running ones. If there are too many, the session is
-// advanced again when one has ended. Chat requests are not limited.
+// advanced again when one has ended. Chat requests are not limited, nor are sub-agents,
+// whose turns would wait for their parents, which wait for them.
 func (sess *session) takePlace(t *turn) bool {
-	if t.attached {
+	if t.attached || t.parent != nil {
 		return true
 	}
 	tab := &sess.table
@@ -294,7 +295,7 @@ func (sess *session) locked(w *writer, err error) {
 			continue
 		}
 		t.refuse(sessionError(err))
-		if !t.attached {
+		if !t.attached || t.parent != nil {
 			go t.finish()
 		}
 	}
@@ -330,10 +331,13 @@ func (sess *session) append(ctx context.Context, w *writer, events, header proto
 }
 
 // sessionHeader is the first line of a new session.
-func sessionHeader(root string) proto.Raw {
+func sessionHeader(root string, parent *proto.LogParent) proto.Raw {
 	header := wire.AppendString([]byte(`{"ts":`), timestamp())
 	if root != "" {
 		header = wire.AppendString(append(header, `,"root":`...), root)
+	}
+	if parent != nil {
+		header = append(append(header, `,"parent":`...), envelopeOf(*parent)...)
 	}
 	return append(header, '}')
 }

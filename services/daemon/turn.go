@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
@@ -22,9 +23,11 @@ type turn struct {
 	req       proto.Chat // its options
 	requestID string
 	uid       int
-	attached  bool   // a chat request: it ends with the caller's connection
-	say       string // of the turn_say that queued it
-	job       string // whose end started it
+	attached  bool             // a chat request: it ends with the caller's connection
+	say       string           // of the turn_say that queued it
+	job       string           // whose end started it
+	parent    *proto.LogParent // the call that started it as a sub-agent; nil: none did
+	readOnly  bool             // of a sub-agent that no sandbox confines: it has only tools that read
 
 	onLimit   string // proto.OnLimitPark: it is parked until a limit ends
 	endReason string // of a turn that was given up
@@ -44,24 +47,26 @@ type turn struct {
 	counted bool // among the running ones of the table; set before it is launched
 
 	// Guarded by session.mu:
-	state    string
-	reason   string // of state
-	next     int64  // offset behind its last turn event
-	keeps    bool   // its session in the table
-	launched bool
-	queueing chan struct{} // closed when the attempt to store it as queued has ended
-	durable  bool          // an event of it is stored
-	err      *proto.Error
-	refused  chan struct{}  // closed when err says why it cannot run
-	notices  []proto.Raw    // packets about its prompt
-	relay    *relay         // of a running turn
-	says     []proto.LogSay // undelivered messages
-	saying   int            // turn_say requests whose append is under way
-	said     []saidBefore
-	ending   bool   // the answer is complete: messages are queued
-	failing  bool   // no more messages are accepted
-	stalled  string // why its events cannot be stored now
-	unsaved  []byte // turn_ended of an end that could not be stored
+	state      string
+	reason     string // of state
+	next       int64  // offset behind its last turn event
+	keeps      bool   // its session in the table
+	launched   bool
+	queueing   chan struct{} // closed when the attempt to store it as queued has ended
+	durable    bool          // an event of it is stored
+	err        *proto.Error
+	refused    chan struct{}  // closed when err says why it cannot run
+	notices    []proto.Raw    // packets about its prompt
+	relay      *relay         // of a running turn
+	says       []proto.LogSay // undelivered messages
+	saying     int            // turn_say requests whose append is under way
+	said       []saidBefore
+	ending     bool      // the answer is complete: messages are queued
+	failing    bool      // no more messages are accepted
+	stalled    string    // why its events cannot be stored now
+	unsaved    []byte    // turn_ended of an end that could not be stored
+	parkReason string    // of a sub-agent that is parked
+	parkUntil  time.Time // likewise
 }
 
 // newTurn returns a turn that is not in the table yet.
@@ -192,8 +197,7 @@ func (t *turn) run(out *rpc.Out) (proto.Text, *proto.Error) {
 	if err := t.begin(r); err != nil {
 		return proto.Text{}, t.failed(offerNoSave(turnError(t.ctx, err)))
 	}
-	run := t.sessionRun(t.req, p.messages(t.message))
-	run.Turn = t.id
+	run := t.request(p.messages(t.message))
 	run.Says = r.deliver(t.takeSays(false, t.endedJobs(r)))
 	return t.follow(r, run)
 }
@@ -231,7 +235,7 @@ func (t *turn) begin(r *relay) error {
 		via = proto.ViaQueue
 	}
 	r.event(proto.TypeMessage, proto.LogMessage{Role: proto.RoleUser, Text: t.message, Turn: t.id, Say: t.say, Via: via, TS: timestamp()})
-	return r.store(sessionHeader(t.req.Root), func() {
+	return r.store(sessionHeader(t.req.Root, t.parent), func() {
 		t.state, t.relay = proto.TurnRunning, r
 		t.isStored()
 		t.announce()
@@ -241,7 +245,7 @@ func (t *turn) begin(r *relay) error {
 // logTurn is the turn event of a turn that is queued or begins.
 func (t *turn) logTurn(state string) proto.LogTurn {
 	e := proto.LogTurn{
-		Turn: t.id, SessionID: t.session.id, State: state, Request: requestOf(t.req, t.onLimit, t.keepsEnv()), RequestID: t.requestID,
+		Turn: t.id, SessionID: t.session.id, State: state, Request: t.logRequest(), RequestID: t.requestID,
 		Lifetime: t.lifetime, Attached: t.attached, Say: t.say, Job: t.job, TS: timestamp(),
 	}
 	if t.uid >= 0 {
@@ -263,12 +267,16 @@ type logRequest struct {
 	NeedModel    bool        `json:"need_model,omitzero"`
 	OnLimit      string      `json:"on_limit,omitzero"`
 	HasEnv       bool        `json:"has_env,omitzero"` // in a file: see keepEnv
+	ReadOnly     bool        `json:"read_only,omitzero"`
+
+	Parent *proto.LogParent `json:"parent,omitzero"`
 }
 
-func requestOf(req proto.Chat, onLimit string, hasEnv bool) proto.Raw {
+func (t *turn) logRequest() proto.Raw {
+	req := t.req
 	b, err := wire.AppendObject(nil, "", logRequest{
 		Root: req.Root, Sandbox: req.Sandbox, Network: req.Network, Provider: req.Provider, Model: req.Model,
-		Effort: req.Effort, MaxTokens: req.MaxTokens, SystemPrompt: req.SystemPrompt, OnLimit: onLimit, NeedModel: req.NeedModel, HasEnv: hasEnv,
+		Effort: req.Effort, MaxTokens: req.MaxTokens, SystemPrompt: req.SystemPrompt, OnLimit: t.onLimit, NeedModel: req.NeedModel, HasEnv: t.keepsEnv(), ReadOnly: t.readOnly, Parent: t.parent,
 	})
 	if err != nil { // cannot happen: it has strings, numbers and truth values
 		return proto.Raw("{}")
@@ -289,7 +297,7 @@ func (q *logRequest) chat(sessionID string) proto.Chat {
 func (t *turn) follow(r *relay, run proto.Run) (proto.Text, *proto.Error) {
 	for {
 		run.OnLimit = t.onLimit
-		text, err := rpc.CallText(t.runCtx, t.agr, proto.AgrRun, run, r)
+		text, err := r.run(run)
 		if err == nil && text.StopReason != proto.StopParked {
 			if err = r.done(text); err == nil {
 				return text, nil
@@ -310,6 +318,18 @@ func (t *turn) follow(r *relay, run proto.Run) (proto.Text, *proto.Error) {
 		}
 		return proto.Text{}, t.fail(r, err)
 	}
+}
+
+// run has agr run the turn. What its checkpoints have started has ended when it returns.
+func (r *relay) run(run proto.Run) (proto.Text, error) {
+	r.ctx, r.cut = context.WithCancelCause(r.turn.runCtx)
+	text, err := rpc.CallText(r.ctx, r.turn.agr, proto.AgrRun, run, r)
+	if cause, lost := errors.AsType[lostError](context.Cause(r.ctx)); lost {
+		err = cause
+	}
+	r.cut(nil)
+	r.delegated.Wait()
+	return text, err
 }
 
 // fail stores the end of a turn whose run failed.
@@ -424,6 +444,17 @@ func (t *turn) takeSays(last bool, jobs []proto.LogSay) []proto.LogSay {
 func (s *Service) sessionRun(req proto.Chat, messages proto.Raw) proto.Run {
 	run := s.run(req, messages, s.cfg.Agr.SessionIterations)
 	run.Stream, run.Events = new(true), true
+	return run
+}
+
+// request returns the request to agr for the turn. A sub-agent starts no others, and its
+// usage counts for the session of its parent.
+func (t *turn) request(messages proto.Raw) proto.Run {
+	run := t.sessionRun(t.req, messages)
+	run.Turn, run.ReadOnly, run.Agents = t.id, t.readOnly, t.parent == nil
+	if t.parent != nil {
+		run.UsageSession, run.MaxIterations = t.parent.SessionID, new(agentSteps)
+	}
 	return run
 }
 

@@ -50,6 +50,7 @@ type envelope struct {
 		Interrupted bool   `json:"interrupted,omitzero"`
 		Job         string `json:"job,omitzero"`
 		Running     bool   `json:"running,omitzero"` // the job goes on in the background
+		SessionID   string `json:"session_id,omitzero"`
 	} `json:"data,omitzero"`
 	Error proto.ToolError `json:"error,omitzero"`
 }
@@ -68,6 +69,8 @@ func finishedLines(call proto.ToolFinished) []string {
 		lines = append(lines, "Tool failed: "+name+" "+text.Clip(Line(why), callMax))
 	case result.Data.Job != "" && result.Data.Running:
 		lines = append(lines, "Tool finished: "+name+" job="+Line(result.Data.Job)+" running")
+	case call.Name == proto.TaskTool && result.Data.SessionID != "": // of a sub-agent
+		lines = append(lines, "Tool finished: "+name+" session="+Line(result.Data.SessionID))
 	case result.Data.Interrupted:
 		lines = append(lines, "Tool finished: "+name+" interrupted=true")
 	case result.Data.TimedOut:
