@@ -22,9 +22,9 @@ var (
 	// A session has up to 16 queued turns, a daemon 256 running and queued ones and
 	// 10000 parked ones; beyond that it is the error busy.
 	DaemonTurnStart = method[TurnStart, TurnStarted]("daemon", "turn_start", "turn")
-	// DaemonTurnFollow sends the packets of a session's turns: those of the past from
-	// the session log, then those that come. It never delays a turn: a follower that
-	// is slow gets the stored packets from the log, and no piece of text twice. A
+	// DaemonTurnFollow sends the packets of a session's turns: stored ones from the
+	// session log, then new ones as they happen. It never delays a turn: a slow
+	// follower gets the stored packets from the log, and no piece of text twice. A
 	// turn has up to 256 followers, a daemon 1024; beyond that it is the error busy.
 	DaemonTurnFollow = eventsMethod[TurnFollow, Followed]("daemon", "turn_follow", "followed")
 	// DaemonTurnSay adds a message of the user to the open turn of a session. Up to
@@ -34,7 +34,7 @@ var (
 	// the end is stored: after 5 s it is the error timeout, and the turn ends
 	// nevertheless. A turn that has ended stays as it is.
 	DaemonTurnCancel = method[TurnCancel, TurnStarted]("daemon", "turn_cancel", "turn")
-	// DaemonTurns lists turns, the one that was started last first.
+	// DaemonTurns lists turns, the newest first.
 	DaemonTurns = method[ListTurns, TurnList]("daemon", "turns", "turn_list")
 )
 
@@ -257,7 +257,7 @@ type TurnFollow struct {
 	// session; absent: the start of the turn.
 	From *int64 `json:"from,omitzero"`
 	// Until is "turn" (the default): the packets end with the turn; or "close": they
-	// go on over later turns until either side hangs up.
+	// go on over later turns until the connection is closed.
 	Until string `json:"until,omitzero"`
 }
 
@@ -336,7 +336,7 @@ type ListTurns struct {
 
 // TurnList is a list of turns.
 type TurnList struct {
-	// Turns are the turns, the one that was started last first.
+	// Turns are the turns, the newest first.
 	Turns []TurnInfo `json:"turns"`
 }
 
@@ -425,7 +425,7 @@ type UserMessage struct {
 // inference so far comes next as one assistant_delta, and tool_started of the calls
 // that run.
 type Live struct {
-	// Turn is the open turn; absent: none is.
+	// Turn is the open turn; absent: no turn is open.
 	Turn string `json:"turn,omitzero"`
 	// State is its state, or that of the last turn.
 	State string `json:"state"`

@@ -87,8 +87,8 @@ type Call struct {
 	// carried out again.
 	Recover bool `json:"recover,omitzero"`
 	// Since is when the model asked for the call, in RFC 3339, with recover. Without
-	// it, or if exc's records do not go back that far or are damaged, a call of which
-	// there is no record counts as interrupted, not as never begun.
+	// it, or if exc's records do not go back that far or are damaged, a call without
+	// a record counts as interrupted, not as never begun.
 	Since string `json:"since,omitzero"`
 }
 

@@ -49,13 +49,13 @@ var (
 	// that does not fit into one packet is the error too_large.
 	MemGetMessages = method[GetMessages, SessionMessages]("mem", "get_messages", "messages")
 	// MemHoldSession locks a session for a turn, among all processes that share the
-	// directory, until the connection is closed or either side dies. If another
-	// process has the lock, a packet waiting (a SessionWaiting) comes at once. With
-	// the lock comes held (a SessionHeld), and nothing more. If the service stops or
-	// a deadline passes, released is the end. Before held, calls without a result
-	// get results of code interrupted in the file. The session need not exist yet.
-	// The lock does not prevent reads and appends: it makes turns follow each other.
-	// With mend false, or while a turn of the session is open, no results are added.
+	// directory, as long as the connection stands. If another process has the lock, a
+	// packet waiting (a SessionWaiting) comes at once. With the lock comes held (a
+	// SessionHeld), and nothing more. If the service stops or a deadline passes,
+	// released is the end. Before held, calls without a result get results of code
+	// interrupted in the file, unless mend is false or a turn of the session is open.
+	// The session need not exist yet. The lock does not prevent reads and appends: it
+	// makes turns follow each other.
 	MemHoldSession = eventsMethod[HoldSession, SessionName]("mem", "hold_session", "released")
 	// MemOpenTurns lists the turns of all sessions that have not ended. Only the
 	// daemon calls it. A turn counts in the session that its events queued and
@@ -305,9 +305,9 @@ type SessionMessages struct {
 type HoldSession struct {
 	// SessionID is the session's whole id.
 	SessionID string `json:"session_id"`
-	// Mend is false if nothing may be written: the caller settles the calls without
-	// a result. Absent or true: they get results of code interrupted, unless the
-	// session's last turn event has the state queued, running, parked or resumed.
+	// Mend adds results of code interrupted for calls without a result, unless the
+	// session's last turn event has the state queued, running, parked or resumed;
+	// absent: true. The daemon sends false, and settles the calls itself.
 	Mend *bool `json:"mend,omitzero"`
 	// Next has the effect of mend false; older daemons send it for a turn that had
 	// the lock when the connection broke.

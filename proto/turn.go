@@ -44,7 +44,7 @@ const (
 	OnLimitPark = "park" // the turn is parked until then
 )
 
-// By is the user whose request an event goes back to.
+// By is the user whose request caused an event.
 type By struct {
 	// UID is the user's number.
 	UID int `json:"uid"`

@@ -11,8 +11,8 @@ var (
 	ExcRedo = method[Undo, Undone]("exc", "redo", "undone")
 	// ExcDiff returns the file changes of a turn that were not taken back.
 	ExcDiff = method[Undo, TurnDiff]("exc", "diff", "turn_diff")
-	// ExcUndoRemove removes what is recorded of the file changes of a session. One
-	// without records is no error.
+	// ExcUndoRemove removes the records of the file changes of a session, if there are
+	// any.
 	ExcUndoRemove = method[UndoRemove, Empty]("exc", "undo_remove", "ok", public)
 )
 

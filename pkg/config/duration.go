@@ -2,7 +2,7 @@ package config
 
 import "time"
 
-// Duration is a length of time in the file, such as "10m" or "24h"; "0" is none.
+// Duration is a length of time in the file, such as "0", "10m" or "24h".
 type Duration string
 
 // Value is the duration. It is 0 for a text that is not one, which no checked

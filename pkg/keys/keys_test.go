@@ -121,8 +121,8 @@ func refused(t *testing.T, what string, err error, want string) {
 func checkSet(t *testing.T, s keyStore) {
 	t.Helper()
 	for _, test := range []struct{ name, key, want string }{
-		{"openai", "", "there is no key to keep: it is empty"},
-		{"openai", " \n", "there is no key to keep: it is empty"},
+		{"openai", "", "the key is empty"},
+		{"openai", " \n", "the key is empty"},
 		{"openai", secret + " " + secret, "invalid key: it has a blank"},
 		{"../openai", secret, `no account can be called "../openai"`},
 		{"", secret, `no account can be called ""`},

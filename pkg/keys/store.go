@@ -83,7 +83,7 @@ func checked(name, key string) (string, error) {
 		return "", fmt.Errorf("invalid key: %w", err)
 	}
 	if key == "" {
-		return "", errors.New("there is no key to keep: it is empty")
+		return "", errors.New("the key is empty")
 	}
 	return key, nil
 }

@@ -18,7 +18,7 @@ type barrier struct {
 	answer chan proto.Proceed // has room for the one answer that the run waits for
 
 	mu     sync.Mutex
-	at     *proto.Checkpoint // what the run waits at; nil: it works
+	at     *proto.Checkpoint // the checkpoint that it waits at; nil: it is running
 	passed *proto.Checkpoint // the last one before
 }
 
@@ -108,7 +108,7 @@ func (b *barrier) accept(req proto.Proceed) error {
 	case names(b.passed):
 		return nil
 	case b.at == nil:
-		return proto.Errorf(proto.CodeNotFound, "turn %q does not wait at step %d, point %q: it works", req.Turn, req.Step, req.Point)
+		return proto.Errorf(proto.CodeNotFound, "turn %q does not wait at step %d, point %q: it is running", req.Turn, req.Step, req.Point)
 	}
 	return proto.Errorf(proto.CodeNotFound, "turn %q waits at step %d, point %q, not at step %d, point %q", req.Turn, b.at.Step, b.at.Point, req.Step, req.Point)
 }

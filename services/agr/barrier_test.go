@@ -196,8 +196,8 @@ func TestProceedIsChecked(t *testing.T) {
 	ask(first, ok)
 	block.Begun(t)
 	ask(first, ok) // a repeat
-	refuse(`,"turn":"t-1","step":4,"point":"infer"`, `turn "t-1" does not wait at step 4, point "infer": it works`)
-	refuse(second, `turn "t-1" does not wait at step 4, point "calls": it works`)
+	refuse(`,"turn":"t-1","step":4,"point":"infer"`, `turn "t-1" does not wait at step 4, point "infer": it is running`)
+	refuse(second, `turn "t-1" does not wait at step 4, point "calls": it is running`)
 	block.Release()
 	f.until()
 	ask(first, ok) // a repeat: the second batch does not start

@@ -10,7 +10,7 @@ import (
 	"zino/proto"
 )
 
-// errLost is the error of a call that may have run, and that exc cannot be asked about.
+// errLost is the error of a call that may have run, and whose result exc does not send.
 var errLost = errors.New("the result of the call is lost")
 
 // key identifies a call for exc, which carries out each key once. It is empty for
@@ -22,9 +22,9 @@ func (t *turn) key(c *call) string {
 	return fmt.Sprintf("%s/%s/%d/%s", t.req.SessionID, t.req.Turn, c.step, c.id)
 }
 
-// once has exc carry out a call with a key. If exc ends meanwhile, which may have
-// begun it or not, it is asked for the result until excGone has passed. Without a key
-// there is one try.
+// once has exc carry out a call with a key. If the connection breaks, the call may have
+// begun: exc is asked for its result until excGone has passed. A call without a key is
+// tried once.
 func (t *turn) once(c *call, try func(key string, recover bool, since string) error) error {
 	key, recover, since := t.key(c), c.recovers, c.since
 	if key == "" {

@@ -27,7 +27,7 @@ func openCalls(list []proto.OpenCall) ([]call, error) {
 }
 
 // settle carries out or recovers the calls of an earlier attempt. It returns the
-// messages of the request with their results, and with what the user has said since.
+// messages of the request with their results and the user's messages since.
 func (t *turn) settle() (proto.Raw, error) {
 	messages, says := t.req.Messages, t.req.Says
 	if len(t.open) > 0 {

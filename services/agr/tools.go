@@ -22,7 +22,7 @@ const (
 	pageEval  = "page_eval"
 )
 
-// tool is all that agr knows of a tool.
+// tool is a tool that agr offers and carries out.
 type tool struct {
 	function
 	required []string // arguments that agr checks

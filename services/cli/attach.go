@@ -25,7 +25,7 @@ turn.
 
 Ctrl-C asks whether to detach, to interrupt the turn or to continue; a second one
 detaches, as do a closed terminal, SIGTERM and a closed standard output. A turn goes
-on when nobody shows it. With --json each line is a packet of turn_follow, and the
+on when no terminal shows it. With --json each line is a packet of turn_follow, and the
 last line is that of zino exec.`,
 		Example: "  zino attach\n  zino attach 5b0c",
 		RunE: func(cmd *cobra.Command, args []string) error {

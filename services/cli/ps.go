@@ -26,7 +26,7 @@ as well. With --json each line is an object.`,
 			return command.List(cmd.Context(), env, all, "No turns are running.", list, turnRows)
 		},
 	}
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "those that have ended too")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "list turns that have ended too")
 	return cmd
 }
 

@@ -20,7 +20,7 @@ var providerKeys = []string{"ZINO_API_KEY", "LLM_API_KEY", "OPENAI_API_KEY", "AN
 // headersVariable holds headers of requests to Anthropic, which may be secret.
 const headersVariable = "ANTHROPIC_CUSTOM_HEADERS"
 
-// lifetimeVariable tells a service that its constellation ends with the run that
+// lifetimeVariable is set for services whose constellation ends with the run that
 // started it: services of other constellations do not have it.
 const lifetimeVariable = "ZINO_CONSTELLATION"
 

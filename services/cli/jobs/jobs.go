@@ -42,7 +42,7 @@ job_linger, unless it is kept: see zino jobs keep.`,
 			return command.List(cmd.Context(), env, all, "No jobs are running.", list, rows)
 		},
 	}
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "those that have ended too")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "list jobs that have ended too")
 	cmd.AddCommand(newOutput(env), newStop(env), newKeep(env))
 	return cmd
 }
@@ -168,7 +168,7 @@ has ended stays as it is. With --json each line is an object.`,
 	}
 }
 
-// ended says how a job has ended.
+// ended describes the end of a job.
 func ended(j proto.JobInfo) string {
 	switch {
 	case j.Stopped:

@@ -11,8 +11,8 @@ import (
 )
 
 // Hold locks a session for a turn, and closes the calls that an earlier turn left
-// without a result, unless req.Mend is false or a turn is open, which the daemon
-// settles. waiting is called once if another turn has the lock, held as soon as
+// without a result, unless req.Mend is false or a turn is open: the daemon settles its
+// calls. waiting is called once if another turn has the lock, held as soon as
 // this one has it. The lock ends with ctx; then Hold returns nil. req.Next, which
 // older daemons send, has the effect of Mend false.
 func (s *Store) Hold(ctx context.Context, req proto.HoldSession, waiting func() error, held func(proto.SessionHeld) error) (err error) {

@@ -145,7 +145,8 @@ func (c *conversation) add(e *event) {
 	}
 }
 
-// undone tells the model that its file changes were taken back, or made again.
+// undone returns the text for the model about file changes that the user took back, or
+// made again.
 func undone(e *event) string {
 	var paths []string
 	if json.Unmarshal(e.restored, &paths) != nil || len(paths) == 0 || !isText(e.turn) {
