@@ -2,12 +2,14 @@ package zino_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -116,8 +118,9 @@ func (o *once) round(t *testing.T, n int, dice *rand.Rand) {
 		t.Errorf("round %d (%s killed after %v): turn_start: %v", n, victim, delay, err)
 		return
 	}
+	var seen []int64
 	err = again(ctx, func() error {
-		end, err := rpc.CallEvents(ctx, daemon, proto.DaemonTurnFollow, proto.TurnFollow{SessionID: session}, func(string, []byte) error { return nil })
+		end, err := follow(ctx, daemon, session, &seen)
 		if err == nil && !proto.TurnEnded(end.State) {
 			err = errors.New("turn is " + end.State)
 		}
@@ -127,7 +130,29 @@ func (o *once) round(t *testing.T, n int, dice *rand.Rand) {
 	if err != nil {
 		t.Errorf("round %d (%s killed after %v): turn_follow: %v", n, victim, delay, err)
 	}
+	var all []int64
+	if _, err := follow(ctx, daemon, session, &all); err != nil || !slices.Equal(seen, all) {
+		t.Errorf("round %d (%s killed after %v): a follower that connected again got %v, the log has %v, %v", n, victim, delay, seen, all, err)
+	}
 	o.check(t, n, session, fmt.Sprintf("%s killed after %v", victim, delay))
+}
+
+// follow follows a turn from the last of the offsets on, and adds those of the packets.
+func follow(ctx context.Context, daemon *rpc.Client, session string, offsets *[]int64) (proto.Followed, error) {
+	from := int64(0)
+	if n := len(*offsets); n > 0 {
+		from = (*offsets)[n-1]
+	}
+	return rpc.CallEvents(ctx, daemon, proto.DaemonTurnFollow, proto.TurnFollow{SessionID: session, From: &from}, func(typ string, payload []byte) error {
+		var place struct{ Next int64 }
+		if err := json.Unmarshal(payload, &place); err != nil {
+			return err
+		}
+		if place.Next > 0 && typ != proto.TypeLive {
+			*offsets = append(*offsets, place.Next)
+		}
+		return nil
+	})
 }
 
 // again repeats a request until it succeeds or ctx ends.

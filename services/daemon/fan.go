@@ -45,7 +45,7 @@ type follower struct {
 func (sess *session) send(p packet) {
 	full := false
 	for _, f := range sess.live {
-		if f.turn == "" || f.turn == p.turn {
+		if (f.turn == "" || f.turn == p.turn) && (p.next == 0 || p.next > f.at) {
 			full = !f.add(p) || full
 		}
 	}
@@ -124,7 +124,7 @@ func (sess *session) publish(events proto.Raw, offsets []int64) {
 		}
 	}
 	sess.live = slices.DeleteFunc(sess.live, func(f *follower) bool {
-		f.at = sess.log.Next
+		f.at = max(f.at, sess.log.Next)
 		t := sess.log.Turn(f.until)
 		if t == nil || t.End == 0 {
 			return false

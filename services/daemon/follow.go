@@ -319,6 +319,11 @@ const (
 // join makes the follower a live one if it has reached the end of the log.
 func (f *following) join() int {
 	f.session.mu.Lock()
+	if w := f.w; f.ready && f.session.log.Next < f.sent && w.isAppending() {
+		f.session.mu.Unlock()
+		w.wait() // the log was read before the daemon has got the answer to its append
+		return joinAgain
+	}
 	defer f.session.mu.Unlock()
 	own := f.find(f.until)
 	switch {

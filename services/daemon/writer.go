@@ -137,6 +137,21 @@ func (w *writer) failure() error {
 	return nil
 }
 
+// isAppending reports whether an append is in progress.
+func (w *writer) isAppending() bool {
+	if w.mu.TryLock() {
+		w.mu.Unlock()
+		return false
+	}
+	return true
+}
+
+// wait waits for the end of an append in progress.
+func (w *writer) wait() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+}
+
 // fullTexts are the errors of mem of a disk without room, as in its messages.
 var fullTexts = []string{syscall.ENOSPC.Error(), syscall.EDQUOT.Error()}
 
