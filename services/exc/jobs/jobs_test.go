@@ -118,6 +118,35 @@ func TestSupervisorKilled(t *testing.T) {
 	}
 }
 
+// TestUnitStops checks that a job was stopped if its command gets the signal of the host
+// first, and was not if only the command gets one.
+func TestUnitStops(t *testing.T) {
+	e := open(t, nil)
+	mark := "sleep 2" + itoa(os.Getpid()) // no other process sleeps so long
+	for _, host := range []bool{true, false} {
+		job := e.start(t, "exec "+mark)
+		command := 0
+		zinotest.Eventually(t, "the command is up", func() bool {
+			for pid, line := range zinotest.CommandLines() {
+				if strings.HasPrefix(line, mark) {
+					command = pid
+				}
+			}
+			return command > 0
+		})
+		supervisor := supervisorOf(t, job)
+		zinotest.Must(t, syscall.Kill(supervisor, syscall.SIGSTOP))
+		zinotest.Must(t, syscall.Kill(command, syscall.SIGTERM))
+		if host {
+			zinotest.Must(t, syscall.Kill(supervisor, syscall.SIGTERM))
+		}
+		zinotest.Must(t, syscall.Kill(supervisor, syscall.SIGCONT))
+		if state := wait(t, job); *state.ExitCode != -15 || state.Stopped != host {
+			t.Errorf("host %v: %+v", host, state)
+		}
+	}
+}
+
 // TestLifeline checks that all jobs end when the other end of the lifeline is closed.
 func TestLifeline(t *testing.T) {
 	e := open(t, nil)

@@ -32,6 +32,7 @@ const (
 	progressPace  = 100 * time.Millisecond // between two packets of progress
 	countPause    = time.Second            // between two writes of the numbers of bytes
 	shutdownLimit = 2 * time.Second        // for the last answers
+	signalDelay   = 300 * time.Millisecond // between the signals of systemd to a command and to its supervisor, at most
 	stateSize     = 2048                   // bytes of state.json: constant, so that each write replaces the one before
 )
 
@@ -158,6 +159,7 @@ func (s *supervisor) start(_ context.Context, req proto.JobStart) (proto.JobStat
 		if err != nil {
 			r = run.Result{Reason: err.Error()}
 		}
+		r.Interrupted = r.Interrupted || s.stopsWith(r)
 		remove()
 		s.finish(r)
 	}()
@@ -169,6 +171,19 @@ func (s *supervisor) start(_ context.Context, req proto.JobStart) (proto.JobStat
 		}
 	}()
 	return s.snapshot(), nil
+}
+
+// stopsWith reports whether a command that ended by SIGTERM ended because the job must
+// stop: systemd signals all processes of a unit, and the command may be faster.
+func (s *supervisor) stopsWith(r run.Result) bool {
+	if r.End != run.Signaled || r.Number != int(syscall.SIGTERM) {
+		return false
+	}
+	select {
+	case <-s.ctx.Done():
+	case <-time.After(signalDelay):
+	}
+	return s.ctx.Err() != nil
 }
 
 // begin reports whether it is called for the first time.
