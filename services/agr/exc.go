@@ -22,35 +22,37 @@ func (t *turn) key(c *call) string {
 	return fmt.Sprintf("%s/%s/%d/%s", t.req.SessionID, t.req.Turn, c.step, c.id)
 }
 
-// once has exc carry out a call with a key. If the connection breaks, the call may have
-// begun: exc is asked for its result until excGone has passed. A call without a key is
-// tried once.
+// once has exc carry out a call. If the connection breaks or exc stops, the call may
+// have begun: until excGone has passed, exc is asked for the result of a call with a
+// key, and to repeat one that changes nothing. Other calls are tried once.
 func (t *turn) once(c *call, try func(key string, recover bool, since string) error) error {
 	key, recover, since := t.key(c), c.recovers, c.since
 	if key == "" {
-		return try("", false, "")
-	}
-	if !recover {
+		recover, since = false, ""
+	} else if !recover {
 		since = time.Now().UTC().Format(time.RFC3339Nano) // exc's record of it is younger
 	}
 	var until time.Time // of the tries since exc ended
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		err := try(key, recover, since)
 		switch {
-		case err == nil || t.ended() != nil:
+		case err == nil || t.ended() != nil || key == "" && (t.barrier == nil || c.tool.recover != repeat):
 			return err
 		case recover && errors.Is(err, proto.ErrNotFound): // it has never begun
 			recover, until = false, time.Time{}
 			continue
-		case recover && errors.Is(err, proto.ErrUnavailable), errors.Is(err, rpc.ErrHungUp), errors.Is(err, proto.ErrCanceled):
+		case recover && errors.Is(err, proto.ErrUnavailable), errors.Is(err, rpc.ErrHungUp), errors.Is(err, proto.ErrCanceled), stops(err):
 		default:
 			return err
 		}
-		recover = true
+		recover = key != ""
 		if until.IsZero() {
 			until = time.Now().Add(t.excGone)
 		}
 		if time.Now().After(until) {
+			if key == "" {
+				return err
+			}
 			return errLost
 		}
 		select {
@@ -59,6 +61,12 @@ func (t *turn) once(c *call, try func(key string, recover bool, since string) er
 			return t.ctx.Err()
 		}
 	}
+}
+
+// stops reports whether exc answers that it is about to end.
+func stops(err error) bool {
+	e, ok := errors.AsType[*proto.Error](err)
+	return ok && e.Kind == proto.ErrorKindTransport
 }
 
 // callExc forwards a call of one of exc's tools to exc, and its output to the caller

@@ -41,7 +41,7 @@ type jobEnd struct {
 }
 
 // onJob reads the output of a job of the session, waits for its end, or stops it.
-func (t *turn) onJob(_ *call, f fields) result {
+func (t *turn) onJob(c *call, f fields) result {
 	action, err := f.text("action")
 	job, jobErr := f.text("job")
 	from, fromErr := f.text("from")
@@ -55,7 +55,7 @@ func (t *turn) onJob(_ *call, f fields) result {
 	var info proto.JobInfo
 	switch {
 	case action == "output":
-		text, err := rpc.Call(t.ctx, t.exc, proto.ExcJobOutput, proto.ReadJob{Job: job, SessionID: t.req.SessionID, From: from, OutputBytes: t.outputBytes})
+		text, err := askJobs(t, c, proto.ExcJobOutput, proto.ReadJob{Job: job, SessionID: t.req.SessionID, From: from, OutputBytes: t.outputBytes})
 		if err != nil {
 			return failed(err)
 		}
@@ -63,9 +63,9 @@ func (t *turn) onJob(_ *call, f fields) result {
 	case t.kit.readOnly:
 		return refused("action must be output")
 	case action == "wait":
-		info, err = rpc.Call(t.ctx, t.exc, proto.ExcJobWait, proto.WaitJob{Job: job, SessionID: t.req.SessionID, TimeoutS: &wait})
+		info, err = askJobs(t, c, proto.ExcJobWait, proto.WaitJob{Job: job, SessionID: t.req.SessionID, TimeoutS: &wait})
 	case action == "stop":
-		info, err = rpc.Call(t.ctx, t.exc, proto.ExcJobStop, proto.JobID{Job: job, SessionID: t.req.SessionID})
+		info, err = askJobs(t, c, proto.ExcJobStop, proto.JobID{Job: job, SessionID: t.req.SessionID})
 	default:
 		return refused("action must be output, wait or stop")
 	}
@@ -76,6 +76,15 @@ func (t *turn) onJob(_ *call, f fields) result {
 		Job: info.ID, State: info.State, Running: info.State == proto.JobRunning, ExitCode: info.ExitCode,
 		Limit: info.Limit, Stopped: info.Stopped, StdoutBytes: info.StdoutBytes, StderrBytes: info.StderrBytes,
 	})}
+}
+
+// askJobs asks exc, again if it is restarted meanwhile: jobs run on.
+func askJobs[Q, R any](t *turn, c *call, method proto.Method[Q, R], req Q) (answer R, err error) {
+	err = t.once(c, func(string, bool, string) (err error) {
+		answer, err = rpc.Call(t.ctx, t.exc, method, req)
+		return err
+	})
+	return answer, err
 }
 
 // waitsForJob reports whether a call waits for a job: a loop of waits is not an error.

@@ -81,7 +81,8 @@ const (
 	undecided = `{"type":"call_result","result":` + proto.InterruptedResult + `,"recovered":true}`
 	codeRan   = `{"type":"result","exit_code":0,"stdout":"x","stderr":"","recovered":true}`
 	codeLost  = `{"type":"result","exit_code":-1,"stdout":"","stderr":"` + proto.InterruptedCall + `","interrupted":true,"recovered":true}`
-	stopping  = `{"type":"error","message":"exc stops","code":"canceled","service":"exc"}`
+	stopping  = `{"type":"error","message":"exc is stopping: try again","code":"unavailable","service":"exc","kind":"transport"}`
+	canceled  = `{"type":"error","message":"exc stops","code":"canceled","service":"exc"}`
 	tooMany   = `{"type":"error","message":"too many jobs","code":"busy","service":"exc"}`
 )
 
@@ -112,7 +113,7 @@ func TestRecover(t *testing.T) {
 		{"skill", "task", `{"skill":"disk","request":"x"}`, nil, nil, marked(finished("a", "task", proto.InterruptedResult), "synthetic")},
 		{"unknown tool", "mcp_x", `{}`, nil, nil, marked(finished("a", "mcp_x", proto.InterruptedResult), "synthetic")},
 		{"malformed", "write", `{"_malformed":"{\"path"}`, nil, nil, finished("a", "write", failedWith("invalid_input", "Malformed tool_call JSON: arguments: unexpected end of JSON input"))},
-		{"exc comes back", "bash", `{"command":"x"}`, []string{"", stopping, "", recorded}, []string{key + " recover since tool_use", key + " recover since tool_use", key + " recover since tool_use", key + " recover since tool_use"}, marked(finished("a", "bash", first), "recovered")},
+		{"exc comes back", "bash", `{"command":"x"}`, []string{"", stopping, canceled, recorded}, []string{key + " recover since tool_use", key + " recover since tool_use", key + " recover since tool_use", key + " recover since tool_use"}, marked(finished("a", "bash", first), "recovered")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := newEnv(t, says("Done.")).withMemory()
@@ -181,6 +182,8 @@ func TestExcEnds(t *testing.T) {
 		{"it was never begun", []string{"", "", notBegun, fresh}, "s-1/t-1/1/a since, " + again + ", " + again + ", s-1/t-1/1/a since", `{"ok":true,"data":{"n":2}}`},
 		{"it ends twice", []string{"", notBegun, "", recorded}, "s-1/t-1/1/a since, " + again + ", s-1/t-1/1/a since, " + again, `{"ok":true,"data":{"n":1}}`},
 		{"a planned stop", []string{stopping, recorded}, "s-1/t-1/1/a since, " + again, `{"ok":true,"data":{"n":1}}`},
+		{"the end of a planned stop", []string{canceled, recorded}, "s-1/t-1/1/a since, " + again, `{"ok":true,"data":{"n":1}}`},
+		{"another level", []string{strings.Replace(stopping, `,"kind":"transport"`, "", 1)}, "s-1/t-1/1/a since", failedWith("unavailable", "exc is stopping: try again")},
 		{"an error", []string{tooMany}, "s-1/t-1/1/a since", failedWith("tool_error", "too many jobs")},
 		{"an error later", []string{"", tooMany}, "s-1/t-1/1/a since, " + again, failedWith("tool_error", "too many jobs")},
 	} {
@@ -191,6 +194,25 @@ func TestExcEnds(t *testing.T) {
 			zinotest.Equal(t, "asked", strings.Join(x.asked(t), ", "), c.asked)
 			zinotest.Equal(t, "result", toolResults(t, e.rtr.asked()[1])[0], c.result)
 		})
+	}
+}
+
+// TestExcEndsWhileItReads checks that calls that change nothing are repeated, without a
+// key, if exc ends in their middle.
+func TestExcEndsWhileItReads(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ tool, input, answer, result string }{
+		{"read", `{"path":"p"}`, fresh, `{"ok":true,"data":{"n":2}}`},
+		{"job", `{"action":"wait","job":"j-1"}`, `{"type":"job","id":"j-1","state":"exited","exit_code":0}`, `{"ok":true,"data":{"job":"j-1","state":"exited","exit_code":0,"stdout_bytes":0,"stderr_bytes":0}}`},
+	} {
+		e := newEnv(t, asks("", native("a", c.tool, c.input)), says("Done."))
+		x := e.playExc("", stopping, c.answer)
+		zinotest.Equal(t, "terminal packet", e.follow(question, "").finish(), `{"type":"done","full_text":"Done.","iterations":2}`)
+		zinotest.Equal(t, "requests", len(x.requests.All()), 3)
+		zinotest.Equal(t, "result", toolResults(t, e.rtr.asked()[1])[0], c.result)
+		if all := strings.Join(x.requests.All(), ""); strings.Contains(all, `"key"`) || strings.Contains(all, `"recover"`) {
+			t.Errorf("requests %s", all)
+		}
 	}
 }
 

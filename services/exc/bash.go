@@ -170,8 +170,9 @@ func (s *Service) followJob(ctx context.Context, req proto.Call, in bashInput, r
 	}
 }
 
-// errStopping is the error of calls whose jobs outlive this process.
-var errStopping = &proto.Error{Code: proto.CodeUnavailable, Message: "exc is stopping: try again"}
+// errStopping is the error of calls whose jobs outlive this process, and of requests that
+// come too late.
+var errStopping = &proto.Error{Code: proto.CodeUnavailable, Kind: proto.ErrorKindTransport, Message: "exc is stopping: try again"}
 
 // stopping is closed when exc begins to stop, for calls that find their job again.
 func (s *Service) stopping(call *turnCall) <-chan struct{} {

@@ -187,7 +187,7 @@ func (s *Service) enter(ctx context.Context) (working context.Context, leave fun
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, nil, &proto.Error{Code: proto.CodeUnavailable, Message: "exc is stopping: try again"}
+		return nil, nil, errStopping
 	}
 	s.running.Add(1)
 	working, cancel := context.WithCancel(ctx)

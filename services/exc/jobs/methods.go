@@ -92,7 +92,7 @@ func (j *Jobs) waitFor(ctx context.Context, req proto.WaitJob) (proto.JobInfo, e
 }
 
 // errStopping is the error of requests that wait while exc stops: jobs run on.
-var errStopping = proto.Errorf(proto.CodeUnavailable, "exc is stopping: try again")
+var errStopping = &proto.Error{Code: proto.CodeUnavailable, Kind: proto.ErrorKindTransport, Message: "exc is stopping: try again"}
 
 func (j *Jobs) stop(ctx context.Context, req proto.JobID) (proto.JobInfo, error) {
 	job, err := j.Get(req.Job, req.SessionID)
