@@ -180,6 +180,9 @@ type Result struct {
 	// Undo is why undo does not cover the file changes; absent if it does. It is
 	// "too_large" for write and edit of a file of more than 64 MiB, else a text.
 	Undo string `json:"undo,omitzero"`
+	// UndoNotice is true for the first result of a turn with undo: the caller shows
+	// that text as the notice undo.
+	UndoNotice bool `json:"undo_notice,omitzero"`
 }
 
 // Confinement is how code was run, and what it consumed, as far as the host

@@ -190,7 +190,8 @@ func TestErrorAfterEvents(t *testing.T) {
 	}
 }
 
-// TestNoticesOfExc checks that notices of a call reach the caller, in their order.
+// TestNoticesOfExc checks that notices of a call and of code reach the caller, in their
+// order.
 func TestNoticesOfExc(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, asks("", native("a", "bash", `{"command":"x"}`)), says("Done."))
@@ -198,4 +199,8 @@ func TestNoticesOfExc(t *testing.T) {
 		return proto.CallResult{Result: said("")}, out.Event(proto.TypeNotice, proto.Notice{Kind: proto.NoticeWarning, Text: "undo does not cover this"})
 	})
 	compare(t, e.watch(request(question, inSession+withEvents))[1:4], begun("a", "bash"), `{"type":"notice","kind":"warning","text":"undo does not cover this"}`, finished("a", "bash", string(said(""))))
+
+	e = newEnv(t, asks("", native("a", "execute_bash", `{"code":"x"}`)), says("Done."))
+	e.exc.returns(proto.Result{Undo: "undo does not cover shell commands here", UndoNotice: true})
+	compare(t, e.watch(request(question, inSession+withEvents))[1:4], begun("a", "execute_bash"), `{"type":"notice","kind":"undo","text":"undo does not cover shell commands here"}`, finished("a", "execute_bash", ran("")))
 }

@@ -129,5 +129,8 @@ func (t *turn) execute(c *call, executor, code string) (r proto.Result, err erro
 		r, err = rpc.Call(t.ctx, t.exc, proto.ExcExecute, req)
 		return err
 	})
+	if err == nil && r.UndoNotice {
+		err = t.report(t.out.Event, proto.TypeNotice, proto.Notice{Kind: proto.NoticeUndo, Text: r.Undo})
+	}
 	return r, err
 }

@@ -14,7 +14,6 @@ import (
 	"zino/services/exc/calls"
 	"zino/services/exc/files"
 	"zino/services/exc/run"
-	"zino/services/exc/undo"
 )
 
 // Codes of errors beside those of package files.
@@ -67,7 +66,7 @@ func (s *Service) call(ctx context.Context, req proto.Call, out *rpc.Out) (proto
 		mark:      func(r *proto.CallResult) { r.Recovered = true },
 		uncovered: func(r *proto.CallResult, why string) { r.Undo = why },
 	})
-	if err == nil && req.Events && result.Undo != "" && result.Undo != undo.TooLarge && s.undo.FirstNotice(c.at("")) {
+	if err == nil && req.Events && s.firstNotice(c, result.Undo) {
 		err = out.Event(proto.TypeNotice, proto.Notice{Kind: proto.NoticeUndo, Text: result.Undo})
 	}
 	return result, err

@@ -27,7 +27,7 @@ func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result,
 		r.Interrupted = e == interrupted
 		return r
 	}
-	return once(ctx, s, c, nil, steps[proto.Result]{
+	result, err := once(ctx, s, c, nil, steps[proto.Result]{
 		run: func(ctx context.Context) (proto.Result, error) {
 			result, err := s.runCode(ctx, req, c)
 			if e, ok := errors.AsType[*files.Error](err); ok && e.Code == proto.ToolNotRecorded {
@@ -40,6 +40,8 @@ func (s *Service) execute(ctx context.Context, req proto.Execute) (proto.Result,
 		mark:      func(r *proto.Result) { r.Recovered = true },
 		uncovered: func(r *proto.Result, why string) { r.Undo = why },
 	})
+	result.UndoNotice = err == nil && s.firstNotice(c, result.Undo)
+	return result, err
 }
 
 // runCode runs the code of a request.

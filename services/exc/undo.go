@@ -191,4 +191,10 @@ func (s *Service) captureSince(ctx context.Context, job jobs.Record, late bool) 
 	return why
 }
 
+// firstNotice reports whether a notice of the turn is to say why undo does not cover the changes
+// of a call: once. A file that is too large is named in its result alone.
+func (s *Service) firstNotice(c *turnCall, why string) bool {
+	return why != "" && why != undo.TooLarge && s.undo.FirstNotice(c.at(""))
+}
+
 func notCaptured(err error) string { return "undo does not cover this change: " + err.Error() }

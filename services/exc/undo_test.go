@@ -120,6 +120,12 @@ func TestUndoNotice(t *testing.T) {
 	}
 	reply, _ := e.tool(t, "t-2", "", "write", map[string]any{"path": "a", "content": "y"})
 	zinotest.Equal(t, "why of write", reply.Undo, "")
+	for i, turn := range []string{"t-2", "t-3", "t-3"} {
+		result, err := rpc.Call(t.Context(), e.client, proto.ExcExecute, proto.Execute{Executor: "bash", Code: "echo x > a", Root: e.root, SessionID: "s", Turn: turn})
+		zinotest.Must(t, err)
+		zinotest.Equal(t, "why of code", result.Undo, why)
+		zinotest.Equal(t, "the notice is due in "+turn, result.UndoNotice, i == 1)
+	}
 }
 
 // TestUndoOfLargeFile changes a file that is too large to be kept.
