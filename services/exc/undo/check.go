@@ -113,6 +113,9 @@ func (u *undo) lookIn(dir *os.File, root *root, path string, hashed bool) (p *pr
 
 // refusal returns why a change cannot be taken back, or "".
 func (u *undo) refusal(c Change) (string, error) {
+	if c.Why != "" {
+		return proto.UndoNoImage, nil
+	}
 	now, err := u.look(c.Root, c.Path, c.After != nil && c.After.SHA256 != "")
 	switch {
 	case errors.Is(err, errParent):

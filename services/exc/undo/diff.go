@@ -54,7 +54,10 @@ func (s *Store) Diff(ctx context.Context, req proto.Undo) (proto.TurnDiff, error
 
 // diff is the diff of one change.
 func (u *undo) diff(c Change) (string, proto.DiffFile, error) {
-	file := proto.DiffFile{Path: c.name(), Late: c.Late}
+	file := proto.DiffFile{Path: c.name(), Late: c.Late, NotCovered: c.Why != ""}
+	if c.Why != "" {
+		return fmt.Sprintf("# %s: not covered: %s\n", c.Path, c.Why), file, nil
+	}
 	if c.Before != nil && c.After != nil && c.Before.Kind != c.After.Kind { // as git: removed, and made anew
 		removed, made := c, c
 		removed.After, made.Before = nil, nil

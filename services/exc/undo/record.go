@@ -46,6 +46,7 @@ type Change struct {
 	By     string `json:"by,omitempty"`
 	Call   string `json:"call,omitempty"`
 	Late   bool   `json:"late,omitempty"` // after the result of its call
+	Why    string `json:"why,omitempty"`  // why it is not covered: Path, or the text of a link, is escaped; empty: it is
 	TS     string `json:"ts,omitempty"`
 }
 
@@ -56,7 +57,29 @@ const timeFormat = "2006-01-02T15:04:05.000000000Z07:00"
 func newChange(root, path string, before, after *State, by By) Change {
 	c := Change{Root: root, Path: path, Before: before, After: after, By: by.Tool, Call: by.Call, Late: by.Late, TS: time.Now().UTC().Format(timeFormat)}
 	c.Kind = cmp.Or(after, before).Kind
+	if !utf8.ValidString(path) {
+		c.Path, c.Why = escaped(path), "its name is not UTF-8"
+	}
+	for _, state := range []*State{before, after} {
+		if state != nil && !utf8.ValidString(state.Text) {
+			state.Text, c.Why = escaped(state.Text), cmp.Or(c.Why, "the text of the link is not UTF-8")
+		}
+	}
 	return c
+}
+
+// escaped writes the bytes of a name that are not UTF-8 as git does: \351. Records are
+// JSON.
+func escaped(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		if _, size := utf8.DecodeRuneInString(name[i:]); r == utf8.RuneError && size == 1 {
+			fmt.Fprintf(&b, `\%03o`, name[i])
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 // check checks a Change that was read from a file.
@@ -112,7 +135,10 @@ func (s *State) sameContent(other *State) bool {
 
 // id identifies the path of a change over all roots.
 func (c Change) id() string {
-	if c.Root == "" {
+	switch {
+	case c.Why != "": // another file may have the escaped name
+		return filepath.Join(c.Root, c.Path) + "\x00"
+	case c.Root == "":
 		return c.Path
 	}
 	return filepath.Join(c.Root, c.Path)

@@ -11,7 +11,6 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -169,9 +168,6 @@ func (w *scan) walk(dir *os.File, path string, above *repo, attr bool, depth int
 				return err
 			}
 		}
-		if !utf8.ValidString(name) {
-			continue
-		}
 		st, err := lstat(dir, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -212,8 +208,8 @@ func (w *scan) add(dir *os.File, path, name string, e *entry, st *unix.Stat_t, i
 		return w.walk(os.NewFile(uintptr(fd), path), path+"/", in, attr, depth+1)
 	case kindSymlink:
 		text, err := readLink(dir, name)
-		if err != nil || !utf8.ValidString(text) {
-			return nil // replaced meanwhile, or not covered
+		if err != nil {
+			return nil // replaced meanwhile
 		}
 		e.text = text
 	}

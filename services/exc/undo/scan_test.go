@@ -3,6 +3,7 @@ package undo
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -105,6 +106,32 @@ func TestUncovered(t *testing.T) {
 	zinotest.Contains(t, "the diff", diff.Diff, "# large: not covered")
 	reply := e.try(proto.Undo{Partial: true}, false)
 	zinotest.Equal(t, "restored", strings.Join(reply.Restored, " "), "small target")
+}
+
+// TestNames lists what a command did to names and links that are not UTF-8 as not
+// covered, with the reason, and touches no file of a similar name.
+func TestNames(t *testing.T) {
+	e := newEnv(t)
+	e.write(map[string]string{"caf\xe9": "old", "gone\xff": "gone", "d\xe9/in": "in", `caf\351`: "mine", "a": "a"})
+	zinotest.Must(t, os.Symlink("to\xe9", e.path("link")))
+	e.covered("t-1", `echo new > "$(printf 'caf\351')"; rm gone*; cd d*; echo x > in; echo x > new; cd ..; ln -sfn "$(printf 'of\351')" link; echo x > a`)
+	const name, text = "its name is not UTF-8", "the text of the link is not UTF-8"
+	why := map[string]string{}
+	for path, c := range e.records("t-1") {
+		why[path] = c.Why
+	}
+	want := map[string]string{`caf\351`: name, `gone\377`: name, `d\351/in`: name, `d\351/new`: name, "link": text, "a": ""}
+	if !maps.Equal(why, want) {
+		t.Errorf("recorded %q, want %q", why, want)
+	}
+	diff, err := e.s.Diff(t.Context(), proto.Undo{SessionID: session})
+	zinotest.Must(t, err)
+	zinotest.Contains(t, "the diff", diff.Diff, "# caf\\351: not covered: "+name+"\n", "# link: not covered: "+text+"\n")
+	zinotest.Equal(t, "refused", names(e.try(proto.Undo{}, false).Refused), `caf\351: no_image, d\351/in: no_image, d\351/new: no_image, gone\377: no_image, link: no_image`)
+	zinotest.Equal(t, "restored", strings.Join(e.try(proto.Undo{Partial: true}, false).Restored, " "), "a")
+	zinotest.Equal(t, "contents", zinotest.Read(t, e.path("caf\xe9"))+zinotest.Read(t, e.path(`caf\351`)), "new\nmine")
+	e.covered("t-2", "true")
+	zinotest.Equal(t, "records of nothing", len(e.records("t-2")), 0)
 }
 
 // TestLargeDirectory scans a directory with a gigabyte that is excluded, and one with
