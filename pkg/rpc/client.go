@@ -126,6 +126,7 @@ func (c *Client) dial(ctx context.Context) (*clientConn, error) {
 		nc.Close()
 		return nil, err
 	}
+	nc = newSocket(nc)
 	return &clientConn{nc: nc, in: wire.NewReader(nc), quiet: probe(nc)}, nil
 }
 

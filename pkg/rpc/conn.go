@@ -56,6 +56,7 @@ type conn struct {
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
+	nc = newSocket(nc)
 	c := &conn{s: s, nc: nc, in: wire.NewReader(nc), hup: newHangup(nc), peer: peer{nc: nc}}
 	c.own = c.peer.pid() == s.pid
 	c.in.Reserve = c.reserve

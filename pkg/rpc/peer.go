@@ -126,10 +126,11 @@ func hungUp(fd int) bool { return polled(fd, 0)&(unix.POLLHUP|unix.POLLERR|unix.
 
 // polled returns the state of fd without waiting.
 func polled(fd int, events int16) int16 {
-	fds := []unix.PollFd{{Fd: int32(fd), Events: events}}
+	poll, now := unix.PollFd{Fd: int32(fd), Events: events}, unix.Timespec{}
 	for {
-		if _, err := unix.Poll(fds, 0); err != unix.EINTR {
-			return fds[0].Revents
+		_, _, errno := syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&poll)), 1, uintptr(unsafe.Pointer(&now)), 0, 0, 0)
+		if errno != unix.EINTR {
+			return poll.Revents
 		}
 	}
 }
