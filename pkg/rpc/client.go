@@ -130,6 +130,18 @@ func (c *Client) dial(ctx context.Context) (*clientConn, error) {
 	return &clientConn{nc: nc, in: wire.NewReader(nc), quiet: probe(nc)}, nil
 }
 
+// Bound reports whether a process has bound the service's socket, without waking it:
+// connect(2) with another type of socket fails with EPROTOTYPE then, and with
+// ECONNREFUSED if the process is gone.
+func (c *Client) Bound() bool {
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer syscall.Close(fd)
+	return syscall.Connect(fd, &syscall.SockaddrUnix{Name: c.Path}) == syscall.EPROTOTYPE
+}
+
 // checkServer refuses a server that another user runs, before anything is sent to
 // it. The kernel reports the user that created the socket: root for systemd, the
 // caller for zino up, or the host's user for this service.

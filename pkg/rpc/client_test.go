@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -377,5 +379,29 @@ func TestTwoHops(t *testing.T) {
 	nc.Send(`{"type":"get","meta":{"deadline_ms":20}}`)
 	if got := nc.Receive(); !strings.Contains(got, `"code":"timeout"`) {
 		t.Errorf("got %s", got)
+	}
+}
+
+// TestBound asks for a socket that is bound, one whose process is gone, and none, and
+// checks that the server accepts no connection for that.
+func TestBound(t *testing.T) {
+	path, _ := rpctest.New(t, "repl", "", func(*rpc.Server) {})
+	c := rpctest.Client(t, "repl", path)
+	if !c.Bound() {
+		t.Error("a socket with a server is not bound")
+	}
+	if stats, err := rpc.Call(t.Context(), c, proto.GetStats, proto.StatsRequest{}); err != nil || stats.Connections != 1 {
+		t.Errorf("%d connections, %v; want that of stats", stats.Connections, err)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(zinotest.Dir(t), "old")})
+	zinotest.Must(t, err)
+	l.SetUnlinkOnClose(false)
+	old := rpctest.Client(t, "repl", l.Addr().String())
+	zinotest.Must(t, l.Close())
+	if old.Bound() {
+		t.Error("a socket without a process is bound")
+	}
+	if (&rpc.Client{Service: "repl", Path: path + ".none"}).Bound() {
+		t.Error("a path without a file is bound")
 	}
 }

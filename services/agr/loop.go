@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"strconv"
 	"sync"
 	"time"
@@ -93,26 +92,15 @@ func (s *Service) Close() error {
 
 // tools answers with the tools that a session's turn would offer now.
 func (s *Service) tools(ctx context.Context, req proto.ToolsRequest) (proto.Tools, error) {
-	k := s.kitOf(ctx)
+	k := s.kitOf()
 	k.agents = req.Agents
 	return proto.Tools{Tools: offer(s.cat.Snapshot(), k)}, nil
 }
 
-// kitOf returns the kit of a turn that starts now.
-func (s *Service) kitOf(ctx context.Context) kit {
-	return kit{todo: s.todo, pages: s.hasPages(ctx)}
-}
-
-// hasPages reports whether repl listens. It is checked once per turn, since repl may
-// start and stop while the agent runs; without a listener connect fails at once.
-func (s *Service) hasPages(ctx context.Context) bool {
-	d := net.Dialer{Timeout: time.Second} // for a full queue
-	nc, err := d.DialContext(ctx, "unix", s.repl.Path)
-	if err != nil {
-		return false
-	}
-	nc.Close()
-	return true
+// kitOf returns the kit of a turn that starts now. repl may start and stop while agr
+// runs.
+func (s *Service) kitOf() kit {
+	return kit{todo: s.todo, pages: s.repl.Bound()}
 }
 
 // turn is the state of one request that all of its inferences share.
@@ -166,7 +154,7 @@ func (s *Service) run(ctx context.Context, req proto.Run, out *rpc.Out) (proto.T
 		return proto.Text{Iterations: new(int)}, nil
 	}
 	if t.session {
-		t.kit = s.kitOf(ctx)
+		t.kit = s.kitOf()
 		t.kit.agents, t.kit.readOnly = req.Agents && req.Turn != "", req.ReadOnly
 		t.tools = offer(s.cat.Snapshot(), t.kit)
 	}
