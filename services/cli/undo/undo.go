@@ -41,7 +41,7 @@ would be taken back, and zino redo makes the changes again.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&req.Turn, "turn", "", "the turn, by its id")
+	cmd.Flags().StringVar(&req.Turn, "turn", "", "the turn with this `ID`")
 	cmd.Flags().BoolVar(&req.Partial, "partial", false, "take back what can be, and leave the rest")
 	cmd.Flags().BoolVarP(&req.DryRun, "dry-run", "n", false, "change nothing, show what would be done")
 	return cmd
@@ -79,7 +79,7 @@ turn ran is among them. With --json the answer is an object.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&req.Turn, "turn", "", "the turn, by its id")
+	cmd.Flags().StringVar(&req.Turn, "turn", "", "the turn with this `ID`")
 	cmd.Flags().BoolVar(&stat, "stat", false, "the changed files and the number of lines")
 	return cmd
 }
