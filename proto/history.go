@@ -53,4 +53,5 @@ var Changelog = [...]string{
 	"48 2026-11-23  sub-agents: usage of proceed, of the tool_finished event and of the tool_result of a session log, usage_session of run, agents of tools, sandboxes of exc's capabilities, parent of the turns of a turn_list",
 	"49 2026-11-23  the end of a job with wake as a message of a turn, via job; job of the turn and say events of a session log, their mode job",
 	"50 2026-11-23  undo_notice of execute: the first result of a turn that undo does not cover",
+	"51 2026-11-23  discarded of parked turns of a session log",
 }

@@ -106,8 +106,8 @@ type LogTurn struct {
 	// Attempt counts the attempts to resume since the last step that was stored,
 	// from 1.
 	Attempt int `json:"attempt,omitzero"`
-	// Discarded is text of an inference that was lost, up to 64 KiB. It is not
-	// sent to the model.
+	// Discarded is text of an inference that was lost, up to 64 KiB, with resumed,
+	// and with parked for the resumed event that follows. It is not sent to the model.
 	Discarded string `json:"discarded,omitzero"`
 	// StopReason is why the model stopped, with done.
 	StopReason string `json:"stop_reason,omitzero"`

@@ -45,6 +45,7 @@ type Service struct {
 	part                    context.CancelFunc
 	known                   chan struct{} // closed when the open turns of earlier processes are known
 	wakes                   wakes
+	allBytes                int64 // see the constant
 }
 
 // New returns a daemon that uses the sockets of the other services.
@@ -53,7 +54,7 @@ func New(cfg *config.Config, log *slog.Logger) *Service {
 	s.parting, s.part = context.WithCancel(context.Background())
 	s.known = make(chan struct{})
 	close(s.known)
-	s.table.sessions = map[string]*session{}
+	s.table.sessions, s.allBytes = map[string]*session{}, allBytes
 	s.resumePauses, s.storageEvery, s.storageFor = resumePauses, storageEvery, storageFor
 	s.agentPause = loadEvery
 	s.life, s.end = context.WithCancel(context.Background())

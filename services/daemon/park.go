@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"zino/pkg/text"
 	"zino/proto"
 	"zino/services/daemon/turnlog"
 )
@@ -23,6 +24,8 @@ type parked struct {
 	session, turn string
 	reason        string // one of proto.Parked…; empty: to be resumed now
 	until         int64  // when it wakes up, as Unix seconds; 0: only a request wakes it
+	started       int64  // when it began, as Unix seconds; 0: unknown
+	first         int64  // offset of its first event
 	elsewhere     int    // how often another process had the lock
 	index         int    // in the heap
 }
@@ -184,7 +187,10 @@ func (t *timeline) Pop() any {
 // parkedOf returns the record of a turn. One that was parked because the daemon stopped
 // wakes up at once.
 func parkedOf(t *turnlog.Turn, session string) parked {
-	p := parked{session: session, turn: strings.Clone(t.ID)}
+	p := parked{session: session, turn: strings.Clone(t.ID), first: t.First}
+	if at, err := time.Parse(time.RFC3339, t.Started); err == nil {
+		p.started = at.Unix()
+	}
 	for _, reason := range []string{proto.ParkedApproval, proto.ParkedLimit, proto.ParkedBudget, proto.ParkedRestart} {
 		if t.Reason == reason { // a constant, of which nothing is kept
 			p.reason = reason
@@ -243,6 +249,7 @@ func (t *turn) park(r *relay, reason string, until time.Time) error {
 	}
 	r.settled()
 	e := proto.LogTurn{Turn: t.id, SessionID: t.session.id, State: proto.TurnParked, Reason: reason, Pending: t.notStarted, TS: timestamp()}
+	e.Discarded = text.Head(string(r.text), discardedMax)
 	if !until.IsZero() {
 		e.Until = until.UTC().Format(time.RFC3339)
 	}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,7 +74,7 @@ func (t *turn) resumes(err error) bool {
 func (t *turn) again(old *relay, reason string, cause error) (*relay, proto.Run, error) {
 	t.mu.Lock()
 	lt := t.log.Turn(t.id)
-	attempts, pending, last := lt.Attempts, lt.Pending, lt.Updated
+	attempts, pending, last, discarded := lt.Attempts, lt.Pending, lt.Updated, lt.Discarded
 	t.mu.Unlock()
 	if old.resumed != nil { // lost before its calls were settled
 		attempts = old.resumed.Attempt
@@ -102,7 +103,7 @@ func (t *turn) again(old *relay, reason string, cause error) (*relay, proto.Run,
 			return old, proto.Run{}, context.Cause(t.runCtx)
 		}
 	}
-	resumed.Discarded = text.Head(string(old.text), discardedMax)
+	resumed.Discarded = cmp.Or(text.Head(string(old.text), discardedMax), discarded)
 	if !old.asked && old.pending != nil { // results of the batch; anything else is asked again
 		old.settled()
 		if err := old.store(nil, func() {}); err != nil {
@@ -115,7 +116,6 @@ func (t *turn) again(old *relay, reason string, cause error) (*relay, proto.Run,
 	t.mu.Unlock()
 	run, err := t.resumedRun(r, pending)
 	if err == nil && len(run.Calls) == 0 {
-		r.settled()
 		err = r.store(nil, func() {})
 	}
 	return r, run, err
@@ -170,6 +170,7 @@ func (t *turn) resumedRun(r *relay, pending []string) (proto.Run, error) {
 		t.says = append(t.says, proto.LogSay{Say: say.ID, Turn: t.id, Mode: say.Mode, Text: say.Text, RequestID: say.RequestID, By: say.By})
 	}
 	if !settles { // else they follow the results, at the next checkpoint
+		r.settled()
 		run.Says = r.deliver(append(t.says, ended...))
 		t.says = nil
 	}

@@ -138,7 +138,7 @@ func (l *Log) setState(c *change, raw []byte, start int64) {
 		c.returned = l.toReturn(t)
 	}
 	t.State, t.Reason = s.State, s.Reason
-	t.Until, t.Approval, t.Pending = s.Until, s.Approval, s.Pending
+	t.Until, t.Approval, t.Pending, t.Discarded = s.Until, s.Approval, s.Pending, ""
 	if s.TS != "" {
 		t.Updated = s.TS
 	}
@@ -148,7 +148,7 @@ func (l *Log) setState(c *change, raw []byte, start int64) {
 	case proto.TurnRunning:
 		l.active, t.Start, l.failed = t, start, proto.Error{}
 	case proto.TurnParked:
-		l.active, t.Parked = t, l.Next
+		l.active, t.Parked, t.Discarded = t, l.Next, s.Discarded
 		if s.Reason == proto.ParkedLimit || s.Reason == proto.ParkedBudget {
 			t.Tries++
 		}

@@ -166,7 +166,9 @@ func (p *packet) state() {
 		p.key("attempt")
 		p.b = strconv.AppendInt(p.b, int64(s.Attempt), 10)
 	}
-	p.string("discarded", s.Discarded)
+	if s.State == proto.TurnResumed { // a parked event has it for the resumed one
+		p.string("discarded", s.Discarded)
+	}
 	p.string("ts", s.TS)
 	p.end()
 }

@@ -79,6 +79,8 @@ type Turn struct {
 	Until    string
 	Approval string
 	Pending  []string
+	// Discarded is that of the parked event, while parked.
+	Discarded string
 	// Says are the messages of turn_say that were neither delivered nor withdrawn.
 	Says []Say
 	// Attempts is the number of the last attempt to resume, 0 after a step that was
