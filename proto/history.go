@@ -54,4 +54,5 @@ var Changelog = [...]string{
 	"49 2026-11-23  the end of a job with wake as a message of a turn, via job; job of the turn and say events of a session log, their mode job",
 	"50 2026-11-23  undo_notice of execute: the first result of a turn that undo does not cover",
 	"51 2026-11-23  discarded of parked turns of a session log",
+	"52 2026-11-23  a turn that goes on in a new session: continues of its first line, the state continued with to and to_turn in the old one",
 }

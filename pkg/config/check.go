@@ -50,6 +50,8 @@ func (c *Config) keyRules() []rule {
 		{"agent.top_p", within(c.Agent.TopP, 0, 1), "from 0 to 1"},
 		{"cli.on_hangup", slices.Contains(Hangups, c.CLI.OnHangup), quoted(Hangups)},
 		{"agent.effort", c.Agent.Effort == "" || slices.Contains(Efforts, c.Agent.Effort), quoted(Efforts) + `, or empty (the model's own)`},
+		{"agent.continue_at", c.Agent.ContinueAt == 0 || within(c.Agent.ContinueAt, 0.5, 0.95), "0 (off), or from 0.5 to 0.95 of the model's context"},
+		{"agent.continue_max", c.Agent.ContinueMax >= 0 && c.Agent.ContinueMax <= 1000, "from 0 to 1000"},
 		{"daemon.running_max", c.Daemon.RunningMax >= 1, "1 or more"},
 		{"daemon.resume_attempts", c.Daemon.ResumeAttempts >= 0, "0 or more"},
 		{"daemon.resume_window", c.Daemon.ResumeWindow.valid(), durations},

@@ -72,7 +72,9 @@ type Agent struct {
 	Temperature   float64 `toml:"temperature"`
 	TopP          float64 `toml:"top_p"`
 	MaxIterations int     `toml:"max_iterations"`
-	Effort        string  `toml:"effort"` // one of Efforts; empty: the model's own
+	Effort        string  `toml:"effort"`       // one of Efforts; empty: the model's own
+	ContinueAt    float64 `toml:"continue_at"`  // part of the model's context at which a turn goes on in a new session; 0: never
+	ContinueMax   int     `toml:"continue_max"` // new sessions of a turn in a row
 }
 
 // Efforts are the levels of reasoning that a model can be asked for.
@@ -186,7 +188,7 @@ func Default() *Config {
 		Temperature:     0.7,
 		ToolTimeoutSecs: 30,
 		Daemon:          Daemon{Socket: "/run/zino/daemon.sock", DataDir: "data/daemon", RunningMax: 16, ResumeAttempts: 3, ResumeWindow: "24h", OnLimit: "stop", LimitWait: "24h"},
-		Agent:           Agent{Temperature: 0.7, TopP: 1.0, MaxIterations: 5},
+		Agent:           Agent{Temperature: 0.7, TopP: 1.0, MaxIterations: 5, ContinueMax: 5},
 		Rtr:             Rtr{Socket: "/run/zino/rtr.sock", DataDir: "data/rtr", Streaming: true, StallTimeout: 60},
 		Agr:             Agr{Socket: "/run/zino/agr.sock", MaxIterations: 5, SessionIterations: 200, ToolOutputBytes: 256 << 10, Todo: true, LoopWarn: 5, LoopStop: 10},
 		Tools:           Catalog{Dir: "tools"},

@@ -31,6 +31,8 @@ session go on, and are listed, unless --jobs is given.`,
 					return err
 				case env.JSON():
 					return render.JSON(env.Out, stopped)
+				case stopped.State == proto.TurnContinued:
+					return env.PrintLine("The turn goes on in a new session: zino ps")
 				case stopped.State != proto.TurnInterrupted && proto.TurnEnded(stopped.State):
 					return env.PrintLine("The turn had ended: " + stopped.State + ".")
 				}

@@ -182,6 +182,10 @@ func (r *relay) checkpoint(payload []byte) error {
 			return nil
 		}
 		if at.Point == proto.PointInfer {
+			if t.isFull() {
+				proceed.Stop = proto.StopContext
+				return r.proceed(proceed)
+			}
 			says = t.takeSays(false, t.endedJobs(r))
 		}
 	}

@@ -260,9 +260,21 @@ func (s spent) with(u *proto.Usage) *proto.Usage {
 // ends those that are not resumed. They come before those that are in memory already.
 func (sess *session) adopt(ctx context.Context, w *writer, open []*turnlog.Turn) error {
 	var adopted []*turn
+	var gone []string  // turns that go on in another session
 	withdrawn := false // a turn failed: those that turn_say has queued end with it
 	for _, lt := range open {
-		if withdrawn && lt.Say != "" {
+		if withdrawn && lt.Say != "" || slices.Contains(gone, lt.ID) {
+			continue
+		}
+		moved, continued, err := sess.endContinued(ctx, w, lt, open)
+		if err != nil {
+			return err
+		}
+		if continued {
+			for _, q := range append(moved, &turn{id: lt.ID}) {
+				gone = append(gone, q.id)
+				sess.dropEnv(q.id)
+			}
 			continue
 		}
 		reason := sess.notResumed(lt)

@@ -119,6 +119,11 @@ func (s *Service) stopCommands(ctx context.Context, sessionID, turnID string) {
 // readLog reads a session log from the start of an event on. Errors are about the
 // session.
 func (s *Service) readLog(ctx context.Context, id string, from int64) (*turnlog.Log, error) {
+	return s.readEvents(ctx, id, from, func([]byte) {})
+}
+
+// readEvents is readLog, and calls each for every event.
+func (s *Service) readEvents(ctx context.Context, id string, from int64, each func(event []byte)) (*turnlog.Log, error) {
 	log := turnlog.New(id, from)
 	for more := true; more; {
 		page, err := s.readPage(ctx, id, log.Next)
@@ -127,6 +132,7 @@ func (s *Service) readLog(ctx context.Context, id string, from int64) (*turnlog.
 		}
 		for event, next := range turnlog.Events(page.Events, page.Offsets) {
 			log.Add(event, next)
+			each(event)
 		}
 		log.Next, more = page.Next, page.More
 	}

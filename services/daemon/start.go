@@ -243,12 +243,10 @@ func (t *turn) queue() {
 	t.mu.Unlock()
 	defer close(queueing)
 	r := record{turnID: t.id}
-	e := t.logTurn(proto.TurnQueued)
-	e.Message = t.message
-	r.event(proto.TypeTurn, e)
+	r.event(proto.TypeTurn, t.logTurn(proto.TurnQueued))
 	list, err := r.take()
 	if err == nil {
-		err = t.append(t.ctx, w, list, sessionHeader(t.req.Root, t.parent), t.isStored)
+		err = t.append(t.ctx, w, list, t.header(), t.isStored)
 	}
 	if err == nil {
 		return

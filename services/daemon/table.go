@@ -237,7 +237,7 @@ func (sess *session) advance() {
 // advanced again when one has ended. Chat requests are not limited, nor are sub-agents,
 // whose turns would wait for their parents, which wait for them.
 func (sess *session) takePlace(t *turn) bool {
-	if t.attached || t.parent != nil {
+	if t.attached || t.parent != nil || t.counted {
 		return true
 	}
 	tab := &sess.table
@@ -330,14 +330,17 @@ func (sess *session) append(ctx context.Context, w *writer, events, header proto
 	})
 }
 
-// sessionHeader is the first line of a new session.
-func sessionHeader(root string, parent *proto.LogParent) proto.Raw {
+// header is the first line of the turn's session, if that is new.
+func (t *turn) header() proto.Raw {
 	header := wire.AppendString([]byte(`{"ts":`), timestamp())
-	if root != "" {
-		header = wire.AppendString(append(header, `,"root":`...), root)
+	if t.req.Root != "" {
+		header = wire.AppendString(append(header, `,"root":`...), t.req.Root)
 	}
-	if parent != nil {
-		header = append(append(header, `,"parent":`...), envelopeOf(*parent)...)
+	if t.parent != nil {
+		header = append(append(header, `,"parent":`...), envelopeOf(*t.parent)...)
+	}
+	if t.continues != nil {
+		header = append(append(header, `,"continues":`...), envelopeOf(*t.continues)...)
 	}
 	return append(header, '}')
 }

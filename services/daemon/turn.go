@@ -29,6 +29,10 @@ type turn struct {
 	parent    *proto.LogParent // the call that started it as a sub-agent; nil: none did
 	readOnly  bool             // of a sub-agent that no sandbox confines: it has only tools that read
 
+	continues *proto.LogContinues // where it comes from: see goOn
+	title     string              // of the session then
+	behind    []*turn             // queued behind it when it begins
+
 	onLimit   string // proto.OnLimitPark: it is parked until a limit ends
 	endReason string // of a turn that was given up
 	envGone   string // the notice of a turn that was resumed without its environment
@@ -179,6 +183,15 @@ func (s *Service) unsaved(ctx context.Context, req proto.Chat, out *rpc.Out) (pr
 // request, else nil.
 func (t *turn) run(out *rpc.Out) (proto.Text, *proto.Error) {
 	defer t.finish()
+	r, run, e := t.open(out)
+	if e != nil {
+		return proto.Text{}, t.failed(e)
+	}
+	return t.follow(r, run)
+}
+
+// open assembles the prompt, stores the start of the turn, and returns the request to agr.
+func (t *turn) open(out *rpc.Out) (*relay, proto.Run, *proto.Error) {
 	p, err := t.assemble(t.ctx, t.req, &proto.Build{SessionID: t.req.SessionID, UserMessage: t.message})
 	if err == nil && out != nil {
 		err = p.announce(t.req, out)
@@ -191,15 +204,15 @@ func (t *turn) run(out *rpc.Out) (proto.Text, *proto.Error) {
 	}
 	t.mu.Unlock()
 	if err = cmp.Or(err, t.ctx.Err()); err != nil {
-		return proto.Text{}, t.failed(turnError(t.ctx, err))
+		return nil, proto.Run{}, turnError(t.ctx, err)
 	}
 	r := &relay{out: out, events: t.req.Events, turn: t, step: 1, record: record{turnID: t.id}}
 	if err := t.begin(r); err != nil {
-		return proto.Text{}, t.failed(offerNoSave(turnError(t.ctx, err)))
+		return nil, proto.Run{}, offerNoSave(turnError(t.ctx, err))
 	}
 	run := t.request(p.messages(t.message))
 	run.Says = r.deliver(t.takeSays(false, t.endedJobs(r)))
-	return t.follow(r, run)
+	return r, run, nil
 }
 
 // failed ends a turn that could not begin. Only one that was queued has an event that
@@ -235,9 +248,21 @@ func (t *turn) begin(r *relay) error {
 		via = proto.ViaQueue
 	}
 	r.event(proto.TypeMessage, proto.LogMessage{Role: proto.RoleUser, Text: t.message, Turn: t.id, Say: t.say, Via: via, TS: timestamp()})
-	return r.store(sessionHeader(t.req.Root, t.parent), func() {
+	if t.title != "" {
+		r.event(proto.TypeTitle, proto.LogTitle{Text: t.title, TS: timestamp()})
+	}
+	for _, q := range t.behind {
+		r.event(proto.TypeTurn, q.logTurn(proto.TurnQueued))
+	}
+	return r.store(t.header(), func() {
 		t.state, t.relay = proto.TurnRunning, r
 		t.isStored()
+		for _, q := range t.behind {
+			t.keep()
+			t.session.turns = append(t.session.turns, q)
+			t.count(1)
+			q.isStored()
+		}
 		t.announce()
 	})
 }
@@ -247,6 +272,9 @@ func (t *turn) logTurn(state string) proto.LogTurn {
 	e := proto.LogTurn{
 		Turn: t.id, SessionID: t.session.id, State: state, Request: t.logRequest(), RequestID: t.requestID,
 		Lifetime: t.lifetime, Attached: t.attached, Say: t.say, Job: t.job, TS: timestamp(),
+	}
+	if state == proto.TurnQueued {
+		e.Message = t.message
 	}
 	if t.uid >= 0 {
 		e.By = &proto.By{UID: t.uid}
@@ -297,9 +325,17 @@ func (q *logRequest) chat(sessionID string) proto.Chat {
 func (t *turn) follow(r *relay, run proto.Run) (proto.Text, *proto.Error) {
 	for {
 		run.OnLimit = t.onLimit
-		text, err := r.run(run)
+		text, err := proto.Text{StopReason: proto.StopContext}, error(nil)
+		if len(run.Calls) > 0 || !t.isFull() { // a resumed turn can be full already
+			text, err = r.run(run)
+		}
 		if err == nil && text.StopReason != proto.StopParked {
-			if err = r.done(text); err == nil {
+			if text.StopReason == proto.StopContext {
+				err = t.goOn(r)
+			} else {
+				err = r.done(text)
+			}
+			if err == nil {
 				return text, nil
 			}
 		}

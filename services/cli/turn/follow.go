@@ -40,7 +40,7 @@ type follower struct {
 	next    *int64     // where to go on after a lost connection; nil: at the start of the turn
 	raw     bool       // pass packets on as they are
 	strip   bool       // remove the fields that packets of a chat do not have
-	own     bool       // this run sent the turn's first message: do not render it
+	own     bool       // the turn's first message is known: do not render it
 	input   io.Reader  // commands for the turn; nil: none
 	busy    sync.Mutex // locked while a command is carried out
 
@@ -69,6 +69,7 @@ func (f *follower) follow(ctx context.Context) error {
 			return ctx.Err()
 		case err == nil && f.moved != nil:
 			f.session, f.turn, f.next, f.moved, lost = f.moved.SessionID, f.moved.Turn, nil, nil, time.Time{}
+			f.own = true // the handoff repeats what was shown
 			f.text.reset()
 			continue
 		case err == nil && end.Reason != reasonRestart:

@@ -163,7 +163,10 @@ func (l *Log) setState(c *change, raw []byte, start int64) {
 		}
 		c.answer, c.failed = t.text, l.failed
 		t.End, t.To, t.ToTurn = l.Next, s.To, s.ToTurn
-		t.Request, t.Message, t.Says, t.text = nil, "", nil, nil
+		t.Request, t.Message, t.text = nil, "", nil
+		if s.State != proto.TurnContinued { // those go on with it
+			t.Says = nil
+		}
 		l.calls = slices.DeleteFunc(l.calls, func(call openCall) bool { return call.turn == t.ID })
 	}
 }

@@ -18,7 +18,7 @@ var follows = map[string][]string{
 	proto.TurnQueued:    {proto.TurnRunning, proto.TurnInterrupted},
 	proto.TurnRunning:   afterRunning,
 	proto.TurnResumed:   afterRunning,
-	proto.TurnParked:    {proto.TurnResumed, proto.TurnInterrupted},
+	proto.TurnParked:    {proto.TurnResumed, proto.TurnInterrupted, proto.TurnContinued},
 	proto.TurnDone:      nil,
 	proto.TurnContinued: nil,
 }

@@ -81,7 +81,8 @@ type Turn struct {
 	Pending  []string
 	// Discarded is that of the parked event, while parked.
 	Discarded string
-	// Says are the messages of turn_say that were neither delivered nor withdrawn.
+	// Says are the messages of turn_say that were neither delivered nor withdrawn; of a
+	// continued turn those that it took along.
 	Says []Say
 	// Attempts is the number of the last attempt to resume, 0 after a step that was
 	// stored.
