@@ -43,6 +43,12 @@ type Undo struct {
 	Partial bool `json:"partial,omitzero"`
 	// DryRun changes nothing: the answer says what would be changed. diff ignores it.
 	DryRun bool `json:"dry_run,omitzero"`
+	// ID names an undo or redo for exc: up to 64 characters. It is set by the daemon.
+	ID string `json:"id,omitzero"`
+	// Recover asks exc for the answer of the undo or redo ID, which may have been
+	// carried out, or is finished now after a crash. The error not_found means that
+	// it has changed nothing.
+	Recover bool `json:"recover,omitzero"`
 }
 
 // Undone says what an undo or a redo changed. Paths are relative to the root of the

@@ -95,6 +95,7 @@ func newEnv(t *testing.T, n neighbours) *env {
 	t.Helper()
 	dir := zinotest.Dir(t)
 	b := &env{t: t, cfg: config.Default()}
+	b.cfg.Daemon.DataDir = zinotest.Dir(t)
 	for _, name := range config.Services {
 		*b.cfg.SocketOf(name) = filepath.Join(dir, name)
 	}

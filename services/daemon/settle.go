@@ -42,6 +42,9 @@ func (sess *session) settle(w *writer, held proto.SessionHeld) error {
 	sess.noteJobs()
 	sess.expire(held.Next)
 	sess.mu.Unlock()
+	if err := sess.finishUndo(ctx, w); err != nil {
+		return err
+	}
 	if sess.lifetime == proto.LifetimePersistent {
 		sess.lot.take(sess.id)
 		return sess.adopt(ctx, w, crashed)

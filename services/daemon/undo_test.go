@@ -3,6 +3,9 @@ package daemon
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -68,6 +71,49 @@ func TestUndo(t *testing.T) {
 	zinotest.Contains(t, "the messages", messages,
 		`{"role":"user","content":"[The user took back the file changes of turn t-1: a.go, b.go]"},`+
 			`{"role":"user","content":"[The user restored the file changes of turn t-1: a.go, b.go]"},{"role":"user","content":"on"}]`)
+}
+
+// TestUndoFinished stores the event of an undo although exc is killed before its answer,
+// or the daemon before it has stored that.
+func TestUndoFinished(t *testing.T) {
+	b := newRealEnv(t, whole)
+	b.turn(`{"message":"go","session_id":"s-1","root":"/r"}`)
+	stored := len(b.file("s-1"))
+	asked := make(chan string, 10)
+	rpctest.Play(t, b.cfg.Exc.Socket, func(n int, c *rpctest.Conn) {
+		asked <- c.Receive()
+		switch n {
+		case 1:
+			c.Send(`{"type":"undone","turn":"t-1","restored":["a.go"],"removed":[],"refused":[]}`)
+		case 2:
+			c.Send(`{"type":"error","message":"none","code":"not_found"}`)
+		case 3:
+			c.Send(`{"type":"undone","turn":"t-1","restored":["b.go"],"removed":[],"refused":[]}`)
+		}
+	})
+	daemon := rpctest.Client(t, "daemon", b.cfg.Daemon.Socket)
+	reply, err := rpc.Call(t.Context(), daemon, proto.DaemonUndo, proto.Undo{SessionID: "s-1"})
+	if err != nil || reply.Turn != "t-1" {
+		t.Errorf("%+v, %v", reply, err)
+	}
+	zinotest.Contains(t, "the request", <-asked, `"type":"undo"`, `"id":"`)
+	zinotest.Contains(t, "the next", <-asked, `"recover":true`)
+	mark := filepath.Join(b.cfg.Daemon.DataDir, "undo", "s-1.json")
+	for _, redo := range []string{"undo", "redo"} { // exc does not know the first one
+		zinotest.Write(t, mark, `{"id":"u1","redo":`+strconv.FormatBool(redo == "redo")+`}`)
+		b.turn(`{"message":"on","session_id":"s-1","root":"/r"}`)
+		zinotest.Contains(t, "exc is asked", <-asked, `{"type":"`+redo+`",`, `"session_id":"s-1","id":"u1","recover":true}`)
+		if _, err := os.Stat(mark); !os.IsNotExist(err) {
+			t.Errorf("the mark is left: %v", err)
+		}
+	}
+	var events []string
+	for _, event := range b.file("s-1")[stored:] {
+		if strings.HasPrefix(event, `{"type":"undo"`) {
+			events = append(events, event)
+		}
+	}
+	equalLists(t, "events", events, []string{`{"type":"undo","turn":"t-1","restored":["a.go"]}`, `{"type":"undo","turn":"t-1","restored":["b.go"],"redo":true}`})
 }
 
 // TestUndoDuringTurn answers busy while a turn of the session is open.

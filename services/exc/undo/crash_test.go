@@ -44,7 +44,7 @@ func killed(args []string) error {
 			select {}
 		}
 	}
-	reply, err := s.Undo(context.Background(), proto.Undo{SessionID: session}, args[1] == "redo")
+	reply, err := s.Undo(context.Background(), proto.Undo{SessionID: session, ID: "u1"}, args[1] == "redo")
 	if err == nil && len(reply.Refused) > 0 {
 		err = fmt.Errorf("refused: %v", reply.Refused)
 	}
@@ -83,11 +83,16 @@ func TestKilledUndo(t *testing.T) {
 				next, err := open(e.s.dir)
 				zinotest.Must(t, err)
 				zinotest.Must(t, next.Recover(t.Context()))
+				reply, err := next.Undo(t.Context(), proto.Undo{SessionID: session, ID: "u1", Recover: true}, way == "redo")
 				switch tree(t, e.root) {
 				case trees[0]:
+					zinotest.Error(t, err, proto.ErrNotFound, "no undo u1 was carried out")
 					dropped++
 					e.all(proto.Undo{}, way == "redo")
 				case trees[1]:
+					if err != nil || reply.Turn != "t-1" || len(reply.Restored)+len(reply.Removed) != 8 {
+						t.Errorf("point %d: recovered %+v, %v", point, reply, err)
+					}
 					whole++
 				default:
 					t.Fatalf("point %d left\n%s", point, tree(t, e.root))

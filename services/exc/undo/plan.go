@@ -32,6 +32,9 @@ type plan struct {
 	TS    string `json:"ts"`
 	Steps []step `json:"steps"`
 
+	ID      string              `json:"id,omitempty"`      // of the request
+	Refused []proto.UndoRefused `json:"refused,omitempty"` // before the first step
+
 	n int // the number in its name
 }
 

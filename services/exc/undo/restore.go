@@ -44,13 +44,18 @@ func (s *Store) Undo(ctx context.Context, req proto.Undo, redo bool) (proto.Undo
 	if err := u.finish(); err != nil {
 		return proto.Undone{}, err
 	}
+	if req.Recover {
+		return s.finished(req)
+	}
 	sel, err := s.find(req, redo)
 	if err != nil {
 		return proto.Undone{}, err
 	}
 	u.restoring = sel.changes
-	reply := proto.Undone{Turn: sel.turn, Restored: []string{}, Removed: []string{}, Refused: []proto.UndoRefused{}}
-	p := &plan{Turn: sel.turn, Redo: redo, Whole: len(req.Paths) == 0, State: planPrepare, TS: time.Now().UTC().Format(timeFormat), n: sel.next}
+	p := &plan{
+		Turn: sel.turn, Redo: redo, Whole: len(req.Paths) == 0, State: planPrepare, TS: time.Now().UTC().Format(timeFormat),
+		ID: req.ID, Refused: []proto.UndoRefused{}, n: sel.next,
+	}
 	for _, c := range sel.changes {
 		reason := proto.UndoChanged
 		if !sel.gaps[c.id()] {
@@ -59,25 +64,39 @@ func (s *Store) Undo(ctx context.Context, req proto.Undo, redo bool) (proto.Undo
 			}
 		}
 		if reason != "" {
-			reply.Refused = append(reply.Refused, proto.UndoRefused{Path: c.name(), Reason: reason})
+			p.Refused = append(p.Refused, proto.UndoRefused{Path: c.name(), Reason: reason})
 			continue
 		}
 		p.add(c)
 	}
-	if len(reply.Refused) > 0 && !req.Partial {
-		return reply, nil
+	if len(p.Refused) > 0 && !req.Partial {
+		p.Steps = nil
 	}
 	if !req.DryRun && len(p.Steps) > 0 {
 		if err := u.carryOut(p); err != nil {
 			return proto.Undone{}, err
 		}
 	}
-	p.report(&reply)
-	return reply, nil
+	return p.report(), nil
 }
 
-// report adds what a plan has changed to a reply.
-func (p *plan) report(reply *proto.Undone) {
+// finished returns the answer of an undo that was carried out.
+func (s *Store) finished(req proto.Undo) (proto.Undone, error) {
+	_, plans, err := s.records(req.SessionID)
+	if err != nil {
+		return proto.Undone{}, err
+	}
+	for _, p := range plans {
+		if p.ID == req.ID && p.State == planDone {
+			return p.report(), nil
+		}
+	}
+	return proto.Undone{}, proto.Errorf(proto.CodeNotFound, "no undo %.64s was carried out in session %s", req.ID, req.SessionID)
+}
+
+// report is what a plan has changed.
+func (p *plan) report() proto.Undone {
+	reply := proto.Undone{Turn: p.Turn, Restored: []string{}, Removed: []string{}, Refused: slices.Clone(p.Refused)}
 	for i, t := range p.Steps {
 		c := t.change()
 		c.Kind = cmp.Or(t.To, t.From).Kind
@@ -93,6 +112,7 @@ func (p *plan) report(reply *proto.Undone) {
 	slices.Sort(reply.Restored)
 	slices.Sort(reply.Removed)
 	reply.Restored = slices.Compact(reply.Restored) // a directory that gets its mode in a second step
+	return reply
 }
 
 // add adds the steps that take back a change. Removals come first, what is below
