@@ -99,7 +99,9 @@ func (c *Constellation) open(name string) (member, error) {
 	case "agr":
 		return agr.New(c.cfg, c.catalog, log), nil
 	}
-	return daemon.New(c.cfg, log), nil
+	d := daemon.New(c.cfg, log)
+	d.Resume()
+	return d, nil
 }
 
 func (c *Constellation) logger(name string) *slog.Logger { return c.log.With("service", name) }

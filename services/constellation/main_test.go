@@ -32,10 +32,16 @@ var files = map[string]string{
 // sockets are in a directory of the test.
 func newConfig(t testing.TB) *config.Config {
 	t.Helper()
+	return configWith(t, `provider = "offline"`)
+}
+
+// configWith is newConfig with a configuration that begins with text.
+func configWith(t testing.TB, begin string) *config.Config {
+	t.Helper()
 	dir := zinotest.Dir(t)
 	t.Setenv("RUNTIME_DIRECTORY", dir) // for the code that exc runs
 	zinotest.WriteFiles(t, dir, files)
-	text := []byte("provider = \"offline\"\n")
+	text := []byte(begin + "\n")
 	for _, name := range config.Services {
 		text = fmt.Appendf(text, "[%s]\nsocket = %q\n", name, name+".sock")
 	}

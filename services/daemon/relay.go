@@ -377,6 +377,11 @@ func (r *relay) stop(e *proto.Error) error {
 		open = t.log.Calls(lt)
 	}
 	t.mu.Unlock()
+	for _, call := range open { // of an attempt that ended before it asked agr to settle them
+		if !slices.ContainsFunc(r.calls, func(c openCall) bool { return c.id == call.ID }) {
+			r.calls = append(r.calls, openCall{id: call.ID, name: call.Name, step: call.Step, stored: true})
+		}
+	}
 	used := t.cancelAgents(t.ctx, t.id, open)
 	if err := t.w.failure(); err != nil {
 		return err
