@@ -19,14 +19,14 @@ func newPs(env *command.Env) *cobra.Command {
 		Use: "ps", Short: "list the turns that are running, queued or parked", Args: command.AtMost(0), Annotations: command.PrintsJSON,
 		Long: `List the turns that have not ended, of all sessions: state, age, the step that they
 are at, tokens and cost so far, and what they do. --all lists turns that have ended
-as well. With --json each line is an object.`,
+as well, and those of sub-agents. With --json each line is an object.`,
 		Example: "  zino ps\n  zino ps --json | jq -r .session_id",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list := func(ctx context.Context, d *connect.Daemon) ([]proto.TurnInfo, error) { return turn.Open(ctx, d, all) }
 			return command.List(cmd.Context(), env, all, "No turns are running.", list, turnRows)
 		},
 	}
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "list turns that have ended too")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "list turns that have ended too, and those of sub-agents")
 	return cmd
 }
 
