@@ -38,6 +38,7 @@ func serveKilled(args []string) error {
 		return err
 	}
 	cfg := config.Default()
+	cfg.Agent.ContinueAt = 0.5 // of a context that only TestContinueKilledAtEachWrite has
 	for _, name := range config.Services {
 		*cfg.SocketOf(name) = filepath.Join(args[0], name)
 	}
