@@ -22,8 +22,8 @@ const (
 
 	headerSize = 4
 	bufferSize = 4 << 10   // memory of an idle connection
-	keepSize   = 256 << 10 // larger bodies are freed after their request
-	firstAlloc = 64 << 10  // allocated at most before any byte of a body has arrived
+	keepSize   = 256 << 10 // larger bodies are freed after their request, and are not allocated at once
+	freeSize   = 64 << 10  // allocated without asking Reserve
 )
 
 // ErrTooLarge is wrapped by errors about frames above MaxPayload.
@@ -134,8 +134,8 @@ func (r *Reader) large(n int) ([]byte, error) {
 	body := r.big[:0]
 	for len(body) < n {
 		if len(body) == cap(body) {
-			size := min(n, max(firstAlloc, 16*len(body)))
-			if r.Reserve != nil && size > firstAlloc {
+			size := min(n, max(keepSize, 16*len(body)))
+			if r.Reserve != nil && size > freeSize {
 				if err := r.Reserve(size); err != nil {
 					return nil, err
 				}

@@ -42,7 +42,7 @@ func readAll(r *Reader) (payloads []string, err error) {
 // sizes are payload lengths around every limit inside the reader.
 var sizes = []int{
 	0, 1, 4, bufferSize - headerSize - 1, bufferSize - headerSize, bufferSize - headerSize + 1,
-	bufferSize, 3 * bufferSize, keepSize - 1, keepSize + 1, firstAlloc, firstAlloc + 1,
+	bufferSize, 3 * bufferSize, keepSize - 1, keepSize + 1, freeSize, freeSize + 1,
 }
 
 func payloadsOf(sizes []int) (payloads []string) {
@@ -146,7 +146,7 @@ func TestReaderAnnounced(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
-	if allocated > 2*firstAlloc {
+	if allocated > 2*keepSize {
 		t.Errorf("%d bytes were allocated for 6 that arrived", allocated)
 	}
 }

@@ -119,9 +119,7 @@ func (s *Service) session(ctx context.Context, req proto.Build) (proto.Context, 
 			req.SessionID, size, req.ContextTokens, req.SessionID,
 		)}
 	}
-	var list joined
-	list.add(inner)
-	return proto.Context{Messages: list.array()}, ctx.Err()
+	return proto.Context{Messages: reply.Messages}, ctx.Err()
 }
 
 // without logs that a part of a context is missing, unless the request was canceled.

@@ -96,7 +96,8 @@ func getPrompt(req proto.Chat) proto.GetPrompt {
 
 // messages returns the whole prompt [system?, …context, user].
 func (p prompt) messages(text string) proto.Raw {
-	var list []byte
+	// The context can be long: it is copied once. Escapes make texts longer.
+	list := make([]byte, 0, len(p.context)+(len(p.system.Content)+len(text))*5/4+256)
 	if p.system.Content != "" {
 		list = message.Append(list, proto.RoleSystem, p.system.Content)
 	}
