@@ -14,6 +14,7 @@ import (
 const (
 	keepaliveEvery = 10 * time.Second
 	coalesce       = 32 << 10 // bytes that are buffered at most before they are written
+	largeFrame     = 8 << 10  // bytes of a packet that is not buffered
 )
 
 // keepalivePacket shows a waiting caller that the service is alive.
@@ -61,9 +62,20 @@ func (o *Out) Delta(text []byte) error {
 	return o.add(func(b []byte) ([]byte, error) { return wire.AppendDelta(b, text) })
 }
 
-// Frame passes on a packet as another service sent it.
+// Frame passes on a packet as another service sent it. A large one is written at once,
+// without a copy: many callers may get the same.
 func (o *Out) Frame(payload []byte) error {
-	return o.add(func(b []byte) ([]byte, error) { return wire.AppendFrame(b, payload) })
+	if len(payload) < largeFrame || len(payload) > wire.MaxPayload {
+		return o.add(func(b []byte) ([]byte, error) { return wire.AppendFrame(b, payload) })
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.buf = wire.AppendHeader(o.buf, len(payload))
+	if err := o.write(); err != nil {
+		return err
+	}
+	o.err = o.send(payload)
+	return o.err
 }
 
 // Packet sends one typed packet with the next Flush. See Event.
@@ -111,11 +123,7 @@ func (o *Out) write() error {
 	if o.err != nil || len(o.buf) == 0 {
 		return o.err
 	}
-	if o.limit.Load() > 0 {
-		o.err = o.writeSlowly()
-	} else {
-		_, o.err = o.nc.Write(o.buf)
-	}
+	o.err = o.send(o.buf)
 	if o.buf = o.buf[:0]; cap(o.buf) > 2*coalesce {
 		o.buf = nil
 	}
@@ -129,9 +137,9 @@ func (o *Out) SetWriteTimeout(d time.Duration) {
 	o.nc.SetWriteDeadline(time.Now().Add(d))
 }
 
-// writeSlowly writes the buffer in pieces, each within the limit. mu is locked.
-func (o *Out) writeSlowly() error {
-	for b := o.buf; len(b) > 0; {
+// send writes b; with a limit in pieces, each within it. mu is locked.
+func (o *Out) send(b []byte) error {
+	for len(b) > 0 && o.limit.Load() > 0 {
 		n := min(len(b), coalesce)
 		if err := o.nc.SetWriteDeadline(time.Now().Add(time.Duration(o.limit.Load()))); err != nil {
 			return err
@@ -141,7 +149,11 @@ func (o *Out) writeSlowly() error {
 		}
 		b = b[n:]
 	}
-	return nil
+	if len(b) == 0 {
+		return nil
+	}
+	_, err := o.nc.Write(b)
+	return err
 }
 
 // end sends the terminal packet. Nothing follows it, not even keepalives.

@@ -44,6 +44,9 @@ func End(b []byte, start int) error {
 	return nil
 }
 
+// AppendHeader appends the header of a frame of n bytes, at most MaxPayload.
+func AppendHeader(b []byte, n int) []byte { return binary.BigEndian.AppendUint32(b, uint32(n)) }
+
 // AppendFrame appends payload as one frame.
 func AppendFrame(b, payload []byte) ([]byte, error) {
 	start := len(b)

@@ -10,8 +10,14 @@ import (
 	"zino/services/daemon/turnlog"
 )
 
-// queueMax is how many bytes of packets may wait for a follower.
-const queueMax = 256 << 10
+const (
+	// queueMax is how many bytes of packets may wait for a follower.
+	queueMax = 256 << 10
+	// sharedMax is the same for packets from largePacket bytes on. Their payloads are
+	// shared by all followers of the session, and written without a copy.
+	sharedMax   = 1 << 20
+	largePacket = 8 << 10
+)
 
 // packet is a packet for followers. Its payload is made once, and shared.
 type packet struct {
@@ -32,12 +38,13 @@ type follower struct {
 
 	// Locked for moments only: a turn that sends does not wait for followers that
 	// take their packets.
-	mu    sync.Mutex
-	queue []packet
-	size  int          // bytes in queue
-	lost  bool         // the queue was full: packets are missing
-	ended bool         // nothing follows behind the queue
-	err   *proto.Error // with ended: why the turn is not followed to its end
+	mu     sync.Mutex
+	queue  []packet
+	size   int          // bytes in queue
+	shared int          // bytes of large packets in queue
+	lost   bool         // the queue was full: packets are missing
+	ended  bool         // nothing follows behind the queue
+	err    *proto.Error // with ended: why the turn is not followed to its end
 }
 
 // send queues a packet for the live followers. session.mu is locked. It never waits: a
@@ -67,8 +74,12 @@ func (f *follower) add(p packet) bool {
 	defer f.notify()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.size += len(p.payload); f.size > queueMax {
-		f.queue, f.size, f.lost = nil, 0, true
+	size := &f.size
+	if len(p.payload) >= largePacket && !p.delta {
+		size = &f.shared
+	}
+	if *size += len(p.payload); f.size > queueMax || f.shared > sharedMax && len(f.queue) > 0 {
+		f.queue, f.size, f.shared, f.lost = nil, 0, 0, true
 		return false
 	}
 	n := len(f.queue) - 1

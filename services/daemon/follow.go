@@ -122,8 +122,8 @@ func (f *following) resolve(log *turnlog.Log) error {
 		turn = open[0].ID
 	} else if own != nil {
 		turn = own.id
-	} else if last := log.Last(); last != nil {
-		turn = last.ID
+	} else if n := len(log.Turns); n > 0 {
+		turn = log.Turns[n-1].ID
 	}
 	switch t := log.Turn(turn); {
 	case t != nil:
@@ -343,7 +343,7 @@ func (f *following) join() int {
 	}
 	f.at = f.sent
 	f.follower.mu.Lock()
-	f.queue, f.size, f.lost, f.ended = nil, 0, false, false
+	f.queue, f.size, f.shared, f.lost, f.ended = nil, 0, 0, false, false
 	f.follower.mu.Unlock()
 	f.live = append(f.live, f.follower)
 	f.sendLive(own)
@@ -404,7 +404,7 @@ func (f *following) watch(ctx context.Context) (again bool, reason string, err e
 		}
 		f.follower.mu.Lock()
 		batch, f.queue = f.queue, batch[:0]
-		f.size = 0
+		f.size, f.shared = 0, 0
 		lost, ended, failed := f.lost, f.ended, f.err
 		f.follower.mu.Unlock()
 		for _, p := range batch {
