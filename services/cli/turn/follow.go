@@ -2,6 +2,7 @@ package turn
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,7 +42,7 @@ type follower struct {
 	strip   bool       // remove the fields that packets of a chat do not have
 	own     bool       // the turn's first message is known: do not render it
 	input   io.Reader  // commands for the turn; nil: none
-	busy    sync.Mutex // locked while a command is carried out; guards session and turn
+	busy    sync.Mutex // locked while a command is carried out
 
 	text     answerText
 	paused   bool // the renderer was ended and began again
@@ -67,10 +68,7 @@ func (f *follower) follow(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil && f.moved != nil:
-			f.busy.Lock()
-			f.session, f.turn = f.moved.SessionID, f.moved.Turn
-			f.busy.Unlock()
-			f.next, f.moved, lost = nil, nil, time.Time{}
+			f.session, f.turn, f.next, f.moved, lost = f.moved.SessionID, f.moved.Turn, nil, nil, time.Time{}
 			f.own = true // the handoff repeats what was shown
 			f.text.reset()
 			continue
@@ -114,8 +112,9 @@ func isLost(err error, again bool) bool {
 func (f *follower) packet(typ string, payload []byte) error {
 	f.received = true
 	var place struct {
-		Turn string `json:"turn,omitzero"`
-		Next *int64 `json:"next,omitzero"`
+		Turn   string `json:"turn,omitzero"`
+		Next   *int64 `json:"next,omitzero"`
+		Replay bool   `json:"replay,omitzero"`
 	}
 	if err := wire.DecodeReply(payload, &place); err != nil {
 		return err
@@ -126,11 +125,12 @@ func (f *follower) packet(typ string, payload []byte) error {
 	if f.ended != nil && place.Turn != "" && place.Turn != f.ended.Turn { // a replay of several turns
 		f.ended = nil
 	}
+	if f.live && (place.Replay || typ == proto.TypeLive) { // too slow: the daemon has left out packets
+		f.text.reconnect()
+	}
 	if typ == proto.TypeLive {
 		f.live = true
-		if f.turn == "" {
-			f.turn = place.Turn
-		}
+		f.turn = cmp.Or(f.turn, place.Turn)
 	}
 	if f.raw {
 		if err := f.render(typ, payload); err != nil {
