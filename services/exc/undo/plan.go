@@ -46,6 +46,7 @@ type step struct {
 	To      *State `json:"to"`             // nil: it is removed
 	Temp    string `json:"temp,omitempty"` // the new file, below the root (or "/") like the path
 	Skipped string `json:"skipped,omitempty"`
+	Kept    bool   `json:"kept,omitempty"` // a directory that is not empty, which is not removed
 }
 
 func (t step) change() Change {

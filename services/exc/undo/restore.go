@@ -103,6 +103,7 @@ func (p *plan) report() proto.Undone {
 		switch {
 		case t.Skipped != "":
 			reply.Refused = append(reply.Refused, proto.UndoRefused{Path: c.name(), Reason: t.Skipped})
+		case t.Kept:
 		case t.To != nil:
 			reply.Restored = append(reply.Restored, c.name())
 		case !slices.ContainsFunc(p.Steps[i+1:], func(o step) bool { return o.Root == t.Root && o.Path == t.Path }): // not replaced by another kind
@@ -221,7 +222,9 @@ func (u *undo) apply(p *plan) error {
 		if t.Skipped != "" {
 			continue
 		}
-		if err := u.step(*t); errors.Is(err, errParent) {
+		if err := u.step(*t); errorIs(err, unix.ENOTEMPTY, unix.EEXIST) {
+			t.Kept = true
+		} else if errors.Is(err, errParent) {
 			t.Skipped = proto.UndoParent
 		} else if errors.Is(err, errChanging) {
 			t.Skipped = proto.UndoChanged
@@ -266,7 +269,7 @@ func (u *undo) step(t step) error {
 	name := filepath.Base(t.Path)
 	switch {
 	case t.To == nil && t.From.Kind == kindDir:
-		if err := unix.Unlinkat(int(now.dir.Fd()), name, unix.AT_REMOVEDIR); err != nil && !errorIs(err, unix.ENOTEMPTY, unix.EEXIST) {
+		if err := unix.Unlinkat(int(now.dir.Fd()), name, unix.AT_REMOVEDIR); err != nil {
 			return &os.PathError{Op: "rmdir", Path: t.Path, Err: err}
 		}
 	case t.To == nil:
