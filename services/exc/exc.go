@@ -157,10 +157,7 @@ func (s *Service) Register(r *rpc.Server) {
 	rpc.Handle(r, proto.ExcStopTurn, s.stopTurn)
 	r.KeepWhile(s.turns.busy)
 	s.jobs.Register(r)
-	rpc.Handle(r, proto.ExcUndo, s.undoTurn)
-	rpc.Handle(r, proto.ExcRedo, s.redoTurn)
-	rpc.Handle(r, proto.ExcDiff, s.diffTurn)
-	rpc.Handle(r, proto.ExcUndoRemove, s.removeUndo)
+	s.registerUndo(r)
 	r.OnStats(s.stats)
 }
 

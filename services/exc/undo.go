@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"zino/pkg/config"
+	"zino/pkg/rpc"
 	"zino/proto"
 	"zino/services/exc/calls"
 	"zino/services/exc/jobs"
@@ -33,34 +34,25 @@ func (s *Service) OpenUndo(cfg config.Undo) error {
 	return nil
 }
 
-// undoTurn takes back the file changes of a turn.
-func (s *Service) undoTurn(ctx context.Context, req proto.Undo) (proto.Undone, error) {
-	ctx, leave, err := s.enter(ctx)
-	if err != nil {
-		return proto.Undone{}, err
-	}
-	defer leave()
-	return s.undo.Undo(ctx, req, false)
+// registerUndo adds the methods for file changes of turns to r.
+func (s *Service) registerUndo(r *rpc.Server) {
+	rpc.Handle(r, proto.ExcUndo, within(s, func(ctx context.Context, req proto.Undo) (proto.Undone, error) { return s.undo.Undo(ctx, req, false) }))
+	rpc.Handle(r, proto.ExcRedo, within(s, func(ctx context.Context, req proto.Undo) (proto.Undone, error) { return s.undo.Undo(ctx, req, true) }))
+	rpc.Handle(r, proto.ExcDiff, within(s, func(ctx context.Context, req proto.Undo) (proto.TurnDiff, error) { return s.undo.Diff(ctx, req) }))
+	rpc.Handle(r, proto.ExcUndoRemove, s.removeUndo)
 }
 
-// redoTurn takes back an undo.
-func (s *Service) redoTurn(ctx context.Context, req proto.Undo) (proto.Undone, error) {
-	ctx, leave, err := s.enter(ctx)
-	if err != nil {
-		return proto.Undone{}, err
+// within counts the requests of f as running, so that the service waits for them when it
+// closes.
+func within[Req, Rep any](s *Service, f func(context.Context, Req) (Rep, error)) func(context.Context, Req) (Rep, error) {
+	return func(ctx context.Context, req Req) (reply Rep, err error) {
+		ctx, leave, err := s.enter(ctx)
+		if err != nil {
+			return reply, err
+		}
+		defer leave()
+		return f(ctx, req)
 	}
-	defer leave()
-	return s.undo.Undo(ctx, req, true)
-}
-
-// diffTurn shows the file changes of a turn.
-func (s *Service) diffTurn(ctx context.Context, req proto.Undo) (proto.TurnDiff, error) {
-	ctx, leave, err := s.enter(ctx)
-	if err != nil {
-		return proto.TurnDiff{}, err
-	}
-	defer leave()
-	return s.undo.Diff(ctx, req)
 }
 
 // removeUndo removes the records of a session.

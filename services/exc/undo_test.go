@@ -108,7 +108,7 @@ func TestUndoOfCalls(t *testing.T) {
 func TestUndoNotice(t *testing.T) {
 	e := newUndoEnv(t, func(c *config.Undo) { c.Files = 2 })
 	zinotest.WriteFiles(t, e.root, map[string]string{"a": "", "b": "", "c": ""})
-	const why = "undo does not cover shell commands here: more than 2 files"
+	const why = "undo does not cover shell commands here: more than 2 files (limit 2)"
 	for i, turn := range []string{"t-1", "t-1", "t-2", "t-2", "t-2"} {
 		reply, notices := e.tool(t, turn, "", "bash", map[string]any{"command": "echo x > a"})
 		zinotest.Equal(t, "why", reply.Undo, why)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -14,8 +13,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"zino/pkg/rpc"
 	"zino/proto"
@@ -40,13 +37,9 @@ const (
 // standard input, runs the command that exc asks for on the control socket, and
 // returns when nothing of the command is left.
 func Serve(log *slog.Logger) error {
-	c, err := net.FileConn(os.NewFile(0, "standard input"))
+	conn, err := run.StdinConn(Flag)
 	if err != nil {
-		return fmt.Errorf("%s: standard input must be a connection: %w", Flag, err)
-	}
-	conn, ok := c.(*net.UnixConn)
-	if !ok {
-		return errors.Join(fmt.Errorf("%s: standard input is not a Unix socket", Flag), c.Close())
+		return err
 	}
 	d, err := receive(conn)
 	if err != nil {
@@ -225,22 +218,17 @@ func (s *supervisor) run(req proto.JobStart) (p *run.Process, remove func(), err
 	c.Group, c.Stay = s.groupOf(), true
 	c.Output = &run.Output{Tap: s.record}
 	if c.Plan == nil || !c.Plan.Namespaces {
-		if err := hide(); err != nil {
+		if err := run.Hide(); err != nil {
 			return nil, remove, err
 		}
 	}
 	if p, err = run.Start(c); err == nil {
 		// Not before: only a process that is not hidden may map users into a namespace.
-		if err = hide(); err != nil {
+		if err = run.Hide(); err != nil {
 			p.Stop()
 		}
 	}
 	return p, remove, err
-}
-
-// hide keeps the command from looking into this process.
-func hide() error {
-	return os.NewSyscallError("prctl(PR_SET_DUMPABLE)", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
 }
 
 // ownGroup makes a control group, or finds the one that this process is in, as in a
@@ -282,7 +270,7 @@ func (s *supervisor) record(stream string, p []byte) {
 	}
 }
 
-// change changes the state and wakes those who are attached.
+// change changes the state and wakes the attached callers.
 func (s *supervisor) change(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -345,7 +333,7 @@ func (s *supervisor) finish(r run.Result) {
 	}
 	s.state = state
 	s.mu.Unlock()
-	_ = s.store(true) // exc takes a job without an end for lost
+	_ = s.store(true) // exc counts a job without an end as lost
 	close(s.done)
 }
 

@@ -58,11 +58,11 @@ func startUnit(c *Cmd) *Process {
 		req.Script = &proto.RunScript{Text: c.Script.Text, Extension: c.Script.Ext}
 	}
 	c.Output.Ceiling = 0
-	patient := *c
+	slower := *c
 	if c.Limit > 0 {
-		patient.Limit += StopLimit
+		slower.Limit += StopLimit
 	}
-	p := &Process{cmd: &patient, stop: cancel, kill: cancel, done: make(chan ended, 1), killAfter: killAfter}
+	p := &Process{cmd: &slower, stop: cancel, kill: cancel, done: make(chan ended, 1), killAfter: killAfter}
 	c.Output.begin(p.Stop)
 	go func() {
 		defer cancel()
@@ -133,23 +133,37 @@ func TakeUnitFlag() bool {
 // ServeUnit runs the one command that is asked for on the connection that is
 // standard input, in this process's unit.
 func ServeUnit(log *slog.Logger) error {
-	c, err := net.FileConn(os.NewFile(0, "standard input"))
+	conn, err := StdinConn(unitFlag)
 	if err != nil {
-		return fmt.Errorf("%s: standard input must be a connection (StandardInput=socket): %w", unitFlag, err)
+		return err
 	}
-	conn, ok := c.(*net.UnixConn)
-	if !ok {
-		return errors.Join(fmt.Errorf("%s: standard input is not a Unix socket", unitFlag), c.Close())
-	}
-	// Keep the command from looking into this process.
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return errors.Join(os.NewSyscallError("prctl(PR_SET_DUMPABLE)", err), conn.Close())
+	if err := Hide(); err != nil {
+		return errors.Join(err, conn.Close())
 	}
 	// The host ends a unit with SIGTERM for all of its processes. This one has
 	// still to report how the command ended.
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
 	defer stop()
 	return ServeConn(ctx, conn, log)
+}
+
+// StdinConn returns the connection that a program with that flag has as its standard
+// input.
+func StdinConn(flag string) (*net.UnixConn, error) {
+	c, err := net.FileConn(os.NewFile(0, "standard input"))
+	if err != nil {
+		return nil, fmt.Errorf("%s: standard input must be a connection (StandardInput=socket): %w", flag, err)
+	}
+	conn, ok := c.(*net.UnixConn)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("%s: standard input is not a Unix socket", flag), c.Close())
+	}
+	return conn, nil
+}
+
+// Hide keeps a command from looking into this process.
+func Hide() error {
+	return os.NewSyscallError("prctl(PR_SET_DUMPABLE)", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
 }
 
 // ServeConn answers the one request on a connection. The command is ended early

@@ -68,7 +68,7 @@ func hidden(entries map[string]*entry, path string) bool {
 }
 
 // hashBlobs fills in the hashes of files whose images git has. A blob that git does
-// not have any more is no image.
+// not have any more is left out.
 func hashBlobs(ctx context.Context, paths []string, entries map[string]*entry) error {
 	byRepo := map[string][]*entry{}
 	for _, path := range paths {

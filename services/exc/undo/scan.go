@@ -214,7 +214,7 @@ func (w *scan) add(dir *os.File, path, name string, e *entry, st *unix.Stat_t, i
 		e.text = text
 	}
 	if w.files++; w.files > w.s.cfg.Files {
-		return &limitError{uncovered("more than %d files", w.s.cfg.Files)}
+		return &limitError{uncovered("more than %d files (limit %[1]d)", w.s.cfg.Files)}
 	}
 	if old != nil && old.sameStat(e) && !old.racy {
 		e.sum, e.blob, e.git = old.sum, old.blob, old.git

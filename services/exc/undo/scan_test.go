@@ -24,7 +24,7 @@ func TestLimits(t *testing.T) {
 		change func(*config.Undo)
 		want   string
 	}{
-		{"files", func(c *config.Undo) { c.Files = 3 }, "undo does not cover shell commands here: more than 3 files"},
+		{"files", func(c *config.Undo) { c.Files = 3 }, "undo does not cover shell commands here: more than 3 files (limit 3)"},
 		{"bytes", func(c *config.Undo) { c.Bytes = 2048 }, "undo does not cover shell commands here: more than 2 KiB of files"},
 	}
 	for _, test := range tests {
@@ -49,7 +49,7 @@ func TestLimits(t *testing.T) {
 func TestLimitAfter(t *testing.T) {
 	e := newEnv(t, func(c *config.Undo) { c.Files = 3 })
 	e.write(map[string]string{"a": "a"})
-	zinotest.Equal(t, "why", e.command("t-1", "touch 1 2 3 4"), "undo does not cover shell commands here: more than 3 files")
+	zinotest.Equal(t, "why", e.command("t-1", "touch 1 2 3 4"), "undo does not cover shell commands here: more than 3 files (limit 3)")
 	zinotest.Equal(t, "records", len(e.records("t-1")), 0)
 }
 
