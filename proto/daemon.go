@@ -245,6 +245,8 @@ type TurnStarted struct {
 	Next int64 `json:"next,omitzero"`
 	// Durable is false if the turn is lost when the daemon ends; absent: it is stored.
 	Durable *bool `json:"durable,omitzero"`
+	// Ended is true in the answer to turn_cancel if the turn had ended before.
+	Ended bool `json:"ended,omitzero"`
 }
 
 // TurnFollow selects packets of a session.
@@ -310,7 +312,8 @@ type Said struct {
 	// Mode is "steer" or "queue": a message that comes behind the end of the answer
 	// is queued.
 	Mode string `json:"mode"`
-	// Position is its place among the messages that wait, from 1; 0: it was withdrawn.
+	// Position is its place among the messages that wait, from 1; 0: it was withdrawn,
+	// or the answer is that to a repeat after a restart of the daemon.
 	Position int `json:"position"`
 }
 

@@ -56,4 +56,5 @@ var Changelog = [...]string{
 	"51 2026-11-23  discarded of parked turns of a session log",
 	"52 2026-11-23  a turn that goes on in a new session: continues of its first line, the state continued with to and to_turn in the old one",
 	"53 2026-11-23  id and recover of undo and redo of exc",
+	"54 2026-11-23  ended of the answer of turn_cancel",
 }

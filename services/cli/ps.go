@@ -42,7 +42,7 @@ func turnRows(list []proto.TurnInfo) [][]string {
 			cost = render.Dollars(*t.CostUSD)
 		}
 		if t.Until != "" && !proto.TurnEnded(t.State) {
-			activity += " until " + render.LocalTime(t.Until)
+			activity = "until " + render.Clock(t.Until) + ": " + activity // a narrow terminal cuts the end
 		}
 		rows = append(rows, []string{
 			turn.ShortID(t.SessionID), t.Turn, t.State, render.Elapsed(t.Started), step, render.Count(t.InputTokens + t.OutputTokens), cost, render.Dash(activity),

@@ -33,7 +33,7 @@ session go on, and are listed, unless --jobs is given.`,
 					return render.JSON(env.Out, stopped)
 				case stopped.State == proto.TurnContinued:
 					return env.PrintLine("The turn goes on in a new session: zino ps")
-				case stopped.State != proto.TurnInterrupted && proto.TurnEnded(stopped.State):
+				case stopped.Ended || stopped.State != proto.TurnInterrupted && proto.TurnEnded(stopped.State):
 					return env.PrintLine("The turn had ended: " + stopped.State + ".")
 				}
 				line := "Stopped."

@@ -42,7 +42,7 @@ func TestPs(t *testing.T) {
 	expect(t, s.command(t, "ps"), "", 0, ""+
 		"SESSION   TURN            STATE    AGE  STEP  TOKENS  COST     ACTIVITY\n"+
 		"5b0c1e52  t-k3v9q2m7xd4a  running  3m   4     12345   $0.0421  bash: echo ^[[31m日本語日本語日本語日本語日本語 && go test ./... -run 'TestOne|TestTwo'\n"+
-		"notes     t-bbbbbbbbbbbb  parked   1d   1     0       -        provider limit until "+until.Local().Format("2006-01-02 15:04")+"\n"+
+		"notes     t-bbbbbbbbbbbb  parked   1d   1     0       -        until "+until.Local().Format("2006-01-02 15:04")+": provider limit\n"+
 		"notes     t-cccccccccccc  queued   2h   -     0       -        -\n", "")
 	if got := s.sent("turns"); len(got) != 1 || field(got[0], "all") != "" {
 		t.Errorf("sent %q", got)
@@ -95,9 +95,11 @@ func TestStopAndSay(t *testing.T) {
 	answer := func(c *call) {
 		switch {
 		case c.typ == "turns":
-			c.send(turnList(aTurn(session, turnID, "running", "", time.Minute)))
+			c.send(turnList(aTurn(session, turnID, "running", "", time.Minute), aTurn(session, "t-zzzzzzzzzzzz", "interrupted", "", time.Hour)))
 		case c.typ == "turn_cancel" && strings.Contains(c.request, "t-k3"):
 			c.send(strings.Replace(startedLine, "running", "done", 1))
+		case c.typ == "turn_cancel" && strings.Contains(c.request, "t-zz"):
+			c.send(strings.Replace(startedLine, `"state":"running"`, `"state":"interrupted","ended":true`, 1))
 		case c.typ == "turn_cancel":
 			c.send(strings.Replace(startedLine, "running", "interrupted", 1))
 		case strings.Contains(c.request, `"queue"`):
@@ -118,6 +120,7 @@ func TestStopAndSay(t *testing.T) {
 		{"stop 5b0c", 0, "Stopped.\n", "", "turn_cancel", "session_id", `"` + session + `"`},
 		{"stop 5b0c --jobs", 0, "Stopped.\n", "", "turn_cancel", "jobs", "true"},
 		{"stop t-k3v9", 0, "The turn had ended: done.\n", "", "turn_cancel", "turn", `"` + turnID + `"`},
+		{"stop t-zzzz", 0, "The turn had ended: interrupted.\n", "", "turn_cancel", "turn", `"t-zzzzzzzzzzzz"`},
 		{"stop 5b0c --json", 0, `{"session_id":"` + session + `","turn":"` + turnID + `","state":"interrupted","next":412}` + "\n", "", "", "", ""},
 		{"stop nginx", 1, "", "Error [session]: No session \"nginx\".\n", "", "", ""},
 		{"stop the nginx service", 2, "", "Error [usage]: No session \"the\". To send this as a message: zino -- stop the nginx service\n", "", "", ""},

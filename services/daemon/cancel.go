@@ -139,7 +139,7 @@ func (sess *session) past(ctx context.Context, id string) (proto.TurnStarted, er
 	case t.End == 0:
 		return proto.TurnStarted{}, proto.Errorf(proto.CodeBusy, "turn %s of session %s is carried out by another constellation", t.ID, sess.id)
 	}
-	return proto.TurnStarted{SessionID: sess.id, Turn: t.ID, State: t.State, Next: t.End}, nil
+	return proto.TurnStarted{SessionID: sess.id, Turn: t.ID, State: t.State, Next: t.End, Ended: true}, nil
 }
 
 // shutdown ends the turns of a private constellation before the daemon stops, and then all

@@ -58,11 +58,15 @@ func TestTurnConformance(t *testing.T) {
 		}
 	}
 	log := e.read("s-1")
-	ended, err := json.Marshal(struct {
-		Type string `json:"type"`
-		proto.TurnStarted
-	}{"turn", proto.TurnStarted{SessionID: "s-1", Turn: first.Turn, State: proto.TurnDone, Next: log.Turns[0].End}})
-	zinotest.Must(t, err)
+	reply := func(next int64, ended bool) string {
+		b, err := json.Marshal(struct {
+			Type string `json:"type"`
+			proto.TurnStarted
+		}{"turn", proto.TurnStarted{SessionID: "s-1", Turn: first.Turn, State: proto.TurnDone, Next: next, Ended: ended}})
+		zinotest.Must(t, err)
+		return string(b)
+	}
+	again, ended := reply(first.Next, false), reply(log.Turns[0].End, true)
 	const unknownTurn = "t-aaaaaaaaaaaa"
 	on := func(typ, session, more string) string {
 		return fmt.Sprintf(`{"type":%q,"session_id":%q%s}`, typ, session, more)
@@ -73,7 +77,7 @@ func TestTurnConformance(t *testing.T) {
 	badName := `invalid session name "../x"…`
 	noTurn := func(turn string) string { return "no turn " + turn + " in session s-1" }
 	cases := []rpctest.Case{
-		{Name: "start again", Request: on("turn_start", "s-1", `,"message":"hi","request_id":"r1"`), Reply: string(ended)},
+		{Name: "start again", Request: on("turn_start", "s-1", `,"message":"hi","request_id":"r1"`), Reply: again},
 		{Name: "start of a running turn again", Request: on("turn_start", "s-2", `,"message":"other","request_id":"r2"`)},
 		{Name: "start, busy", Request: on("turn_start", "s-2", `,"message":"hi","on_busy":"error"`), Code: "busy", Message: "session s-2 has an open turn " + open.Turn + " (running)"},
 		{Name: "start without storing", Request: on("turn_start", "s-1", `,"message":"hi","no_save":true`), Code: "invalid", Message: "turn_start stores the turn: no_save is not possible"},
@@ -101,8 +105,8 @@ func TestTurnConformance(t *testing.T) {
 		{Name: "withdraw an unknown message", Request: on("turn_say", "s-2", `,"text":"","say":"s-aaaaaaaa"`), Code: "not_found", Message: "no undelivered message s-aaaaaaaa in session s-2"},
 		{Name: "say outside", Request: on("turn_say", "../x", `,"text":"x"`), Code: "invalid", Message: badName},
 
-		{Name: "cancel an ended turn", Request: on("turn_cancel", "s-1", `,"turn":"`+first.Turn+`"`), Reply: string(ended)},
-		{Name: "cancel the last turn", Request: on("turn_cancel", "s-1", ""), Reply: string(ended)},
+		{Name: "cancel an ended turn", Request: on("turn_cancel", "s-1", `,"turn":"`+first.Turn+`"`), Reply: ended},
+		{Name: "cancel the last turn", Request: on("turn_cancel", "s-1", ""), Reply: ended},
 		{Name: "cancel an unknown turn", Request: on("turn_cancel", "s-1", `,"turn":"`+unknownTurn+`"`), Code: "not_found", Message: noTurn(unknownTurn)},
 		{Name: "cancel a turn of another session", Request: on("turn_cancel", "s-1", `,"turn":"`+open.Turn+`"`), Code: "not_found", Message: noTurn(open.Turn)},
 		{Name: "cancel in no session", Request: on("turn_cancel", "none", ""), Code: "not_found", Message: `There is no session "none". See zino sessions list.`},

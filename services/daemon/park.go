@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -254,8 +255,16 @@ func (t *turn) park(r *relay, reason string, until time.Time) error {
 		e.Until = until.UTC().Format(time.RFC3339)
 	}
 	r.event(proto.TypeTurn, e)
-	return r.store(nil, func() { t.state, t.reason, t.relay = proto.TurnParked, reason, nil })
+	return r.store(nil, func() {
+		t.state, t.reason, t.relay = proto.TurnParked, reason, nil
+		if e.Until != "" {
+			t.notice(proto.NoticeWait, fmt.Sprintf("The turn waits until %s: %s.", e.Until, limitText[reason]))
+		}
+	})
 }
+
+// limitText says what a parked turn waits for.
+var limitText = map[string]string{proto.ParkedLimit: "a limit of the provider", proto.ParkedBudget: "the budget is used up"}
 
 // parksForStop reports whether the turn ends at its next checkpoint, as the daemon stops.
 func (t *turn) parksForStop() bool {

@@ -65,10 +65,29 @@ func (s *Service) turnSay(ctx context.Context, req proto.TurnSay) (proto.Said, e
 			return before.reply, nil
 		}
 	}
+	if said, known := sess.saidBefore(req.RequestID); known {
+		sess.mu.Unlock()
+		return said, nil
+	}
 	if req.Mode == proto.ViaQueue || t.ending {
 		return sess.sayQueued(ctx, t, text, req.RequestID) // unlocks
 	}
 	return sess.steer(ctx, t, text, req.RequestID) // unlocks
+}
+
+// saidBefore returns the message of a request_id that the log has: an earlier process may
+// have stored it. session.mu is locked.
+func (sess *session) saidBefore(requestID string) (proto.Said, bool) {
+	if requestID == "" || sess.log == nil {
+		return proto.Said{}, false
+	}
+	if s, ok := sess.log.Said(requestID); ok {
+		return proto.Said{SessionID: sess.id, Turn: s.Turn, Say: s.ID, Mode: proto.ViaSteer}, true
+	}
+	if t := sess.log.Requested(requestID); t != nil && t.Say != "" {
+		return proto.Said{SessionID: sess.id, Turn: t.ID, Say: t.Say, Mode: proto.ViaQueue}, true
+	}
+	return proto.Said{}, false
 }
 
 func noTurn(id string) error {

@@ -185,7 +185,7 @@ func TestCancel(t *testing.T) {
 	if e := b.call(`{"type":"turn_cancel","session_id":"s-1"}`, &ended); e != nil || ended.State != "interrupted" || ended.Turn != first.Turn {
 		t.Fatalf("%+v, %v", ended, e)
 	}
-	if e := b.call(`{"type":"turn_cancel","session_id":"s-1","turn":"`+ended.Turn+`"}`, &again); e != nil || again != ended {
+	if e := b.call(`{"type":"turn_cancel","session_id":"s-1","turn":"`+ended.Turn+`"}`, &again); e != nil || !again.Ended || again.Turn != ended.Turn || again.State != ended.State || again.Next != ended.Next {
 		t.Errorf("again: %+v, want %+v, %v", again, ended, e)
 	}
 	packets := plainPackets(b.followed(c))

@@ -41,6 +41,19 @@ func (s *Service) turnStart(ctx context.Context, req proto.TurnStart) (proto.Tur
 	if known, err := sess.requested(ctx, req.RequestID); err != nil || known != nil {
 		return answered(known, err)
 	}
+	if req.OnBusy == proto.OnBusyError {
+		select {
+		case <-s.known: // else a turn of an earlier process would not count
+		case <-ctx.Done():
+			return proto.TurnStarted{}, ctx.Err()
+		}
+	}
+	if s.lot.has(sess.id) { // a parked turn is open, and what is queued behind it counts
+		if err := sess.load(); err != nil && !errors.Is(err, errElsewhere) {
+			return proto.TurnStarted{}, err
+		}
+		defer sess.rest()
+	}
 	t := sess.newTurn(context.WithoutCancel(ctx), chat)
 	t.requestID, t.onLimit = req.RequestID, cmp.Or(req.OnLimit, s.cfg.Daemon.OnLimit)
 	if t, err = t.submit(req.OnBusy == proto.OnBusyError); err != nil {
@@ -141,7 +154,7 @@ func (sess *session) requested(ctx context.Context, requestID string) (*proto.Tu
 	if state == proto.TurnResumed {
 		state = proto.TurnRunning
 	}
-	return &proto.TurnStarted{SessionID: sess.id, Turn: t.ID, State: state, Next: log.Next}, nil
+	return &proto.TurnStarted{SessionID: sess.id, Turn: t.ID, State: state, Next: t.Begun}, nil
 }
 
 // start adds a turn to the session. It returns another turn of the same request_id if

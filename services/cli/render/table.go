@@ -137,6 +137,15 @@ func LocalTime(s string) string {
 	return at.Local().Format(Minute)
 }
 
+// Clock formats an RFC 3339 time in the local zone, without the date if it is today.
+func Clock(s string) string {
+	at, err := time.Parse(time.RFC3339, s)
+	if err == nil && at.Local().Format(time.DateOnly) == time.Now().Format(time.DateOnly) {
+		return at.Local().Format("15:04")
+	}
+	return LocalTime(s)
+}
+
 // Age formats how long ago a time was in its largest unit, or its day if that was
 // more than two months ago.
 func Age(s string) string {

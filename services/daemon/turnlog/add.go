@@ -144,7 +144,7 @@ func (l *Log) setState(c *change, raw []byte, start int64) {
 	}
 	switch s.State {
 	case proto.TurnQueued:
-		t.Start = start
+		t.Start, t.Begun = start, l.Next
 	case proto.TurnRunning:
 		l.active, t.Start, l.failed = t, start, proto.Error{}
 	case proto.TurnParked:
@@ -204,6 +204,9 @@ func (l *Log) message(c *change, start int64) {
 	say := str(c.say)
 	if t == nil {
 		return
+	}
+	if t.Begun == 0 {
+		t.Begun = l.Next
 	}
 	c.by, t.text = t.By, t.text[:0]
 	if i := slices.IndexFunc(t.Says, func(s Say) bool { return s.ID == say }); i >= 0 {

@@ -103,6 +103,9 @@ type Turn struct {
 	Parent *proto.LogParent
 	// Agents are the first AgentsMax of its calls that start sub-agents.
 	Agents []AgentCall
+	// Begun is the offset behind the events of its start: the user's message, or the
+	// queued event.
+	Begun int64
 	// First is the offset of the turn's first event, Start that of its running event,
 	// or of the queued one until then, and End the one behind its last turn event, 0
 	// while it is open.
