@@ -29,25 +29,22 @@ func envOf(req proto.Chat) (e callerEnv, ok bool) {
 func (s *Service) envDir() string { return filepath.Join(s.cfg.Daemon.DataDir, "env") }
 
 // keepEnv stores the environment of a turn that has one. It must be called before the
-// turn is stored.
+// turn is stored. The file is not synced: after a power failure it may be gone, which a
+// resumed turn reports.
 func (s *Service) keepEnv(turn string, req proto.Chat) error {
 	e, ok := envOf(req)
 	if !ok {
 		return nil
 	}
-	if err := os.MkdirAll(s.envDir(), durable.DirMode); err != nil {
-		return fmt.Errorf("cannot store the environment of turn %s: %w", turn, err)
-	}
-	root, err := os.OpenRoot(s.envDir())
-	if err != nil {
-		return fmt.Errorf("cannot store the environment of turn %s: %w", turn, err)
-	}
-	defer root.Close()
 	data, err := json.Marshal(e)
 	if err == nil {
-		err = durable.Replace(root, turn+".json", data)
+		err = os.MkdirAll(s.envDir(), durable.DirMode)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(s.envDir(), turn+".json"), data, durable.FileMode)
 	}
 	if err != nil {
+		s.dropEnv(turn)
 		return fmt.Errorf("cannot store the environment of turn %s: %w", turn, err)
 	}
 	return nil
