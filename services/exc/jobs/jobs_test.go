@@ -136,6 +136,7 @@ func TestUnitStops(t *testing.T) {
 		})
 		supervisor := supervisorOf(t, job)
 		zinotest.Must(t, syscall.Kill(supervisor, syscall.SIGSTOP))
+		defer syscall.Kill(supervisor, syscall.SIGCONT) // also if the test fails here
 		zinotest.Must(t, syscall.Kill(command, syscall.SIGTERM))
 		if host {
 			zinotest.Must(t, syscall.Kill(supervisor, syscall.SIGTERM))
