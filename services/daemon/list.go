@@ -202,17 +202,23 @@ func (r *relay) activity() string {
 }
 
 // subject is the part of a call's input that tells it from others: the request of a task,
-// else the first member that is a text.
+// else the first member that is a text, with the job that it is about.
 func subject(input proto.Raw) (first string) {
+	job := ""
 	for key, value := range wire.Members(input) {
-		if first != "" && string(key) != "request" {
+		if first != "" && string(key) != "request" && string(key) != "job" {
 			continue
 		}
-		if value, ok := wire.Unquote(nil, bytes.TrimSpace(value)); ok {
+		value, ok := wire.Unquote(nil, bytes.TrimSpace(value))
+		switch {
+		case !ok:
+		case string(key) == "job":
+			job = " " + string(text.Head(value, activityMax))
+		default:
 			first = string(text.Head(value, 4*activityMax))
 		}
 	}
-	return first
+	return first + job
 }
 
 // listEnded lists turns from the logs, of one session or of those that changed last. Of

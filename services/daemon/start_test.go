@@ -360,3 +360,18 @@ func TestForeignLock(t *testing.T) {
 		t.Errorf("packets %s", got)
 	}
 }
+
+// TestSubject checks what names a call among others in zino ps.
+func TestSubject(t *testing.T) {
+	for input, want := range map[string]string{
+		`{"command":"make test","background":true}`:     "make test",
+		`{"action":"wait","job":"j-1","timeout_s":400}`: "wait j-1",
+		`{"job":"j-1","action":"stop"}`:                 "stop j-1",
+		`{"skill":"agent","request":"look around"}`:     "look around",
+		`{"path":"a\u002fb","old":"x"}`:                 "a/b",
+		`{"count":1,"items":[],"text":"t"}`:             "t",
+		`{}`:                                            "",
+	} {
+		zinotest.Equal(t, input, subject(proto.Raw(input)), want)
+	}
+}
