@@ -162,8 +162,7 @@ func (t *turn) startNext(task task, message string, queued []*turn) (next *turn,
 		}
 	}
 	if err != nil {
-		t.counted, next.counted = next.counted, false
-		next.finish()
+		next.finish() // frees the place
 		return nil, nil, err
 	}
 	return next, func() { defer next.finish(); next.follow(r, run) }, nil
@@ -200,8 +199,13 @@ func (s *Service) continuation(ctx context.Context, session, turn string) (to, t
 // continuationIDs derives the ids of a session and of a turn.
 func continuationIDs(session, turn string, n int) (to, toTurn string) {
 	to = uuidOf("continue", session, turn, strconv.Itoa(n))
-	sum := sha256.Sum256([]byte(to))
-	return to, "t-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:12])
+	return to, firstTurn(to)
+}
+
+// firstTurn derives the id of the turn that goes on in a session. A fork has another.
+func firstTurn(session string) string {
+	sum := sha256.Sum256([]byte(session))
+	return "t-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:12])
 }
 
 // endContinued stores the end of a turn of an earlier process, if it goes on in another
@@ -265,7 +269,7 @@ func (s *Service) taskOf(ctx context.Context, session, turn string, most int) (t
 	}
 	now.todo = log.OpenTodo()
 	before := log.Meta.Continues
-	if before == nil || log.Turns[0] != lt {
+	if before == nil || turn != firstTurn(session) {
 		return now, nil
 	}
 	all, err := s.taskOf(ctx, before.SessionID, before.Turn, most-1)
