@@ -39,7 +39,7 @@ lint: ## staticcheck, gofumpt, dead code, go fix
 	@.ci/clean gofumpt $(LINT) gofumpt -l .
 	@.ci/clean 'go fix' go fix -diff ./...
 	shellcheck .ci/run .ci/need .ci/clean .ci/cover .ci/fuzz .ci/modules proto/clients/*.sh
-	shellcheck -x deploy/install deploy/uninstall deploy/deb deploy/hostconfig deploy/*.sh deploy/box/root deploy/box/boot deploy/box/init deploy/box/inside deploy/box/prepare deploy/box/uml deploy/box/uml-init deploy/box/test deploy/box/checks/*
+	shellcheck -x deploy/install deploy/uninstall deploy/deb deploy/hostconfig deploy/*.sh deploy/box/root deploy/box/boot deploy/box/disk deploy/box/init deploy/box/inside deploy/box/prepare deploy/box/uml deploy/box/uml-init deploy/box/test deploy/box/checks/*
 
 fmt: ## format all Go files
 	$(LINT) gofumpt -w .

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"net"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"zino/pkg/config"
 	"zino/pkg/zinotest"
 	"zino/proto"
 )
@@ -164,4 +166,25 @@ func TestDoctorBroken(t *testing.T) {
 func (w world) in(t *testing.T, env []string, args ...string) (status int, out, stderr string) {
 	t.Helper()
 	return run(t, with(w.command(args...), env...), "")
+}
+
+// TestDoctorUnits checks that a unit that starts or stops is not a failure, and one that
+// failed is.
+func TestDoctorUnits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	dir := filepath.Join(w.runtime, "zino")
+	zinotest.Must(t, os.Mkdir(dir, 0o700))
+	var text strings.Builder
+	for _, name := range config.Services {
+		state := map[string]string{"daemon": "active running success", "mem": "activating start success", "sys": "deactivating stop-sigterm success", "rtr": "failed failed watchdog"}[name]
+		words := strings.Fields(cmp.Or(state, "inactive dead success"))
+		text.WriteString(shown(name, words[0], words[1], words[2], "active"))
+	}
+	serveAs(t, "daemon", filepath.Join(dir, "daemon.sock"))
+	cmd := with(w.command("doctor"), w.pretend(t, true, text.String()))
+	_, out, _ := run(t, cmd, "")
+	if strings.Contains(out, " mem is ") || strings.Contains(out, " sys is ") || strings.Count(out, "the last run ended with watchdog") != 1 {
+		t.Errorf("printed:\n%s", out)
+	}
 }

@@ -284,17 +284,22 @@ func TestDetachLingering(t *testing.T) {
 // TestExecInputJSON checks commands for the turn on standard input.
 func TestExecInputJSON(t *testing.T) {
 	said := `{"type":"said","session_id":"` + session + `","turn":"` + turnID + `","say":"s-abcdefgh","mode":"steer","position":1}`
-	canceled := make(chan bool)
+	steered, canceled := make(chan bool), make(chan bool)
 	s := newScripted(t, func(c *call) {
-		switch c.typ {
-		case "turn_start":
+		switch {
+		case c.typ == "turn_start":
 			c.send(startedLine)
-		case "turn_say":
+		case c.typ == "turn_say":
 			c.send(said)
-		case "turn_cancel":
+			close(steered)
+		case c.typ == "turn_cancel":
 			c.send(strings.Replace(startedLine, "running", "interrupted", 1))
 			close(canceled)
-		case "turn_follow":
+		case c.nth == 1: // the turn goes on in another session
+			c.send(liveLine)
+			<-steered
+			c.send(`{"type":"continued","session_id":"notes","turn":"t-k3v9q2m7xd4a"}` + "\n" + strings.Replace(followLine, "done", "continued", 1))
+		default:
 			c.send(liveLine)
 			<-canceled
 			c.send(`{"type":"turn_ended","turn":"t-k3v9q2m7xd4a","state":"interrupted","reason":"canceled","next":900,"result":{"type":"error","message":"Interrupted.","code":"canceled"}}` + "\n" + followLine)
@@ -305,9 +310,10 @@ func TestExecInputJSON(t *testing.T) {
 	zinotest.Must(t, err)
 	p := zinotest.Start(t, cmd)
 	io.WriteString(in, "{\"type\":\"say\",\"text\":\"faster\",\"mode\":\"steer\"}\n\nnothing\n{\"type\":\"approve\"}\n")
-	zinotest.Eventually(t, "the lines are answered", func() bool { return strings.Count(p.Out.String(), "\n") == 4 })
+	zinotest.Eventually(t, "the lines are answered", func() bool { return strings.Count(p.Out.String(), "\n") == 5 && len(s.sent("turn_follow")) == 2 })
 	io.WriteString(in, "{\"type\":\"cancel\"}\n")
 	zinotest.Equal(t, "status", p.Exit(), 130)
+	zinotest.Equal(t, "canceled in", field(s.sent("turn_cancel")[0], "session_id"), `"notes"`)
 	for _, want := range []string{said + "\n", `{"type":"notice","kind":"warning","text":"standard input: `, `unknown type \"approve\" (want say or cancel)`, `"code":"canceled","kind":"internal"}` + "\n"} {
 		zinotest.Contains(t, "stdout", p.Out.String(), want)
 	}

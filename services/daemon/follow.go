@@ -122,8 +122,8 @@ func (f *following) resolve(log *turnlog.Log) error {
 		turn = open[0].ID
 	} else if own != nil {
 		turn = own.id
-	} else if n := len(log.Turns); n > 0 {
-		turn = log.Turns[n-1].ID
+	} else if last := log.Last(); last != nil {
+		turn = last.ID
 	}
 	switch t := log.Turn(turn); {
 	case t != nil:

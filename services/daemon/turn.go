@@ -11,6 +11,7 @@ import (
 	"zino/pkg/rpc"
 	"zino/pkg/wire"
 	"zino/proto"
+	"zino/services/daemon/turnlog"
 )
 
 // turn is an open turn of a session. While it is queued, waiting or parked it has
@@ -413,9 +414,9 @@ func (t *turn) end(state, reason string) {
 
 // Reasons of turns that were interrupted.
 const (
-	reasonCanceled  = "canceled"  // turn_cancel, or the caller of a chat request hung up
-	reasonWithdrawn = "withdrawn" // queued by turn_say, and the turn before failed
-	reasonCrashed   = "crashed"   // no process carries it out any more
+	reasonCanceled  = "canceled"              // turn_cancel, or the caller of a chat request hung up
+	reasonWithdrawn = turnlog.ReasonWithdrawn // queued by turn_say, and the turn before failed
+	reasonCrashed   = "crashed"               // no process carries it out any more
 )
 
 // reasonOf is the reason of a turn that ends with an error.

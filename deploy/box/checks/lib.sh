@@ -51,3 +51,19 @@ millis() {
 	took=$(((${EPOCHREALTIME/./} - ${begin/./}) / 1000))
 	return $status
 }
+
+# field EXPRESSION prints a part of the last packet of stdin.
+field() { python3 -c 'import json, sys; print(json.loads(sys.stdin.readlines()[-1])'"$1"')'; }
+
+# counted NAME prints how often commands wrote NAME to the FIFO /box/count, which those
+# of every level can do.
+counted() { grep -cx "$1" /box/counted; }
+ran() { [ "$(counted "$1")" = "$2" ]; }
+
+# states LOG prints the states of the turns of a session, with their reasons.
+states() { python3 -c 'import json, sys
+print(*(" ".join(filter(None, (e["state"], e.get("reason")))) for e in map(json.loads, sys.stdin) if e["type"] == "turn"), sep=", ")' <"$1"; }
+ended() { grep -qs '"state":"done"' "$1"; }
+
+# hosts COMMAND… runs zino as alice, with the services of the host.
+hosts() { (cd /home/alice && as alice zino --host "$@"); }

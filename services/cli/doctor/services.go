@@ -58,12 +58,16 @@ func (d *doctor) checkServices(ctx context.Context) []finding {
 	}
 	reports := d.inspectAll(ctx, running)
 	var list []finding
+	var healthy []status.Report
 	for _, r := range reports {
-		if r.State != "up" && r.State != "idle" {
+		switch r.State {
+		case "up", "idle", "starting", "stopping": // the next caller waits for a moment at most
+			healthy = append(healthy, r)
+		default:
 			list = append(list, failed("zino status", "%s is %s: %s", r.Service, r.State, strings.Join(r.Problems, "; ")))
 		}
 	}
-	for _, p := range status.Problems(reports) {
+	for _, p := range status.Problems(healthy) {
 		if !d.aboutTools(p.Text) && !d.aboutKey(ctx, running, p.Text) {
 			list = append(list, warned("", "%s", p))
 		}

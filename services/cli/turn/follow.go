@@ -2,7 +2,6 @@ package turn
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +41,7 @@ type follower struct {
 	strip   bool       // remove the fields that packets of a chat do not have
 	own     bool       // the turn's first message is known: do not render it
 	input   io.Reader  // commands for the turn; nil: none
-	busy    sync.Mutex // locked while a command is carried out
+	busy    sync.Mutex // locked while a command is carried out; guards session and turn
 
 	text     answerText
 	paused   bool // the renderer was ended and began again
@@ -68,7 +67,10 @@ func (f *follower) follow(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil && f.moved != nil:
-			f.session, f.turn, f.next, f.moved, lost = f.moved.SessionID, f.moved.Turn, nil, nil, time.Time{}
+			f.busy.Lock()
+			f.session, f.turn = f.moved.SessionID, f.moved.Turn
+			f.busy.Unlock()
+			f.next, f.moved, lost = nil, nil, time.Time{}
 			f.own = true // the handoff repeats what was shown
 			f.text.reset()
 			continue
@@ -130,7 +132,9 @@ func (f *follower) packet(typ string, payload []byte) error {
 	}
 	if typ == proto.TypeLive {
 		f.live = true
-		f.turn = cmp.Or(f.turn, place.Turn)
+		if f.turn == "" {
+			f.turn = place.Turn
+		}
 	}
 	if f.raw {
 		if err := f.render(typ, payload); err != nil {

@@ -228,14 +228,29 @@ func (l *Log) OpenTodo() []proto.TodoItem {
 	return slices.DeleteFunc(slices.Clone(l.Todo), func(i proto.TodoItem) bool { return i.Status == "done" })
 }
 
+// ReasonWithdrawn is the reason of a turn that turn_say queued, and that ended with the
+// turn before it.
+const ReasonWithdrawn = "withdrawn"
+
+// Last returns the last turn, without those that were withdrawn before they ran; nil if
+// there is none.
+func (l *Log) Last() *Turn {
+	for _, t := range slices.Backward(l.Turns) {
+		if t.Reason != ReasonWithdrawn {
+			return t
+		}
+	}
+	return nil
+}
+
 // Start returns the offset at which a follower of the session begins: at the open turn,
 // else at the last one, else at the last message of the user, else at the end.
 func (l *Log) Start() int64 {
 	if open := l.Open(); len(open) > 0 {
 		return open[0].Start
 	}
-	if n := len(l.Turns); n > 0 {
-		return l.Turns[n-1].Start
+	if t := l.Last(); t != nil {
+		return t.Start
 	}
 	if l.user >= 0 {
 		return l.user

@@ -330,6 +330,7 @@ func TestStart(t *testing.T) {
 		{"an ended turn", []string{meta, started, asked, final, done1}, 1},
 		{"an open turn before a queued one", []string{started, asked, queued2, final}, 0},
 		{"a queued turn that runs", []string{started, asked, queued2, done1, start2, asked2}, 4},
+		{"a turn before a withdrawn one", []string{meta, started, asked, queued2, ended1, `{"type":"turn","turn":"t-2","session_id":"s","state":"interrupted","reason":"withdrawn"}`}, 1},
 	} {
 		w := logOf(c.lines...)
 		zinotest.Equal(t, c.name, w.read().Start(), append([]int64{0}, w.offsets...)[c.want])
