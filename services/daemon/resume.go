@@ -130,6 +130,22 @@ func (r *relay) settled() {
 	}
 }
 
+// messages returns those of the session with its open calls. mem is asked promptTries
+// times, as sys and ctx are for a prompt.
+func (t *turn) messages() (proto.SessionMessages, error) {
+	for n := 1; ; n++ {
+		stored, err := rpc.Call(t.runCtx, t.mem, proto.MemGetMessages, proto.GetMessages{SessionID: t.session.id, OpenCalls: true})
+		if err == nil || n == promptTries || codeOf(err) != proto.CodeUnavailable {
+			return stored, err
+		}
+		select {
+		case <-time.After(t.promptPause):
+		case <-t.runCtx.Done():
+			return stored, err
+		}
+	}
+}
+
 // resumedRun returns the request to agr for what is left of the turn. The calls in
 // pending were not started before the turn was parked.
 func (t *turn) resumedRun(r *relay, pending []string) (proto.Run, error) {
@@ -137,7 +153,7 @@ func (t *turn) resumedRun(r *relay, pending []string) (proto.Run, error) {
 	if err != nil {
 		return proto.Run{}, err
 	}
-	stored, err := rpc.Call(t.runCtx, t.mem, proto.MemGetMessages, proto.GetMessages{SessionID: t.session.id, OpenCalls: true})
+	stored, err := t.messages()
 	if err != nil {
 		return proto.Run{}, sessionError(err)
 	}
