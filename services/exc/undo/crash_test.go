@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zino/pkg/config"
+	"zino/pkg/durable"
 	"zino/pkg/zinotest"
 	"zino/proto"
 )
@@ -148,16 +149,16 @@ func fullDisk(args []string) error {
 	if err != nil {
 		return err
 	}
-	for _, sub := range []string{"root", "store", "small"} {
+	for _, sub := range []string{"root", "data", "small"} {
 		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
 			return err
 		}
 	}
-	root, small := filepath.Join(dir, "root"), filepath.Join(dir, "small")
-	if err := errors.Join(zinotest.Mount(root, "size=96k", 0), zinotest.Mount(small, "size=64k", 0)); err != nil {
+	root, small, data := filepath.Join(dir, "root"), filepath.Join(dir, "small"), filepath.Join(dir, "data")
+	if err := errors.Join(zinotest.Mount(root, "size=96k", 0), zinotest.Mount(small, "size=64k", 0), zinotest.Mount(data, "size=256k", 0)); err != nil {
 		return err
 	}
-	s, err := open(filepath.Join(dir, "store"))
+	s, err := open(filepath.Join(data, "store"))
 	if err != nil {
 		return err
 	}
@@ -203,7 +204,60 @@ func fullDisk(args []string) error {
 	if _, err = s.Undo(context.Background(), proto.Undo{SessionID: session}, true); err != nil {
 		return err
 	}
-	return expectFiles(root, map[string]string{"large": "small", "a": "changed"})
+	if err := expectFiles(root, map[string]string{"large": "small", "a": "changed"}); err != nil {
+		return err
+	}
+	return fullStore(s, root, filepath.Join(data, "filler"))
+}
+
+// fullStore takes back a change where the store has no room for the plan, and where its
+// disk is full when the changes have been made: the next process ends that undo.
+func fullStore(s *Store, root, filler string) error {
+	before, after := map[string]string{"large": strings.Repeat("o", 60<<10), "a": "a"}, map[string]string{"large": "small", "a": "changed"}
+	fill := func() error {
+		for size := 64 << 10; size >= 1; {
+			f, err := os.OpenFile(filler, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+			if err == nil {
+				_, err = f.Write(make([]byte, size))
+				err = errors.Join(err, f.Close())
+			}
+			if err != nil && !durable.IsFull(err) {
+				return err
+			}
+			if err != nil {
+				size /= 2
+			}
+		}
+		return nil
+	}
+	if err := fill(); err != nil {
+		return err
+	}
+	_, err := s.Undo(context.Background(), proto.Undo{SessionID: session}, false)
+	if err == nil || !strings.Contains(err.Error(), "no file was changed") {
+		return fmt.Errorf("without room for the plan: %w", err)
+	}
+	if err := errors.Join(expectFiles(root, after), os.Remove(filler)); err != nil {
+		return err
+	}
+	var filled error
+	s.at = func(point string) {
+		if point == "planned" {
+			filled = fill()
+		}
+	}
+	_, err = s.Undo(context.Background(), proto.Undo{SessionID: session, ID: "u2"}, false)
+	if err == nil || filled != nil || !strings.Contains(err.Error(), "the changes were made") {
+		return fmt.Errorf("without room for the end of the plan: %w, %w", err, filled)
+	}
+	if err := errors.Join(expectFiles(root, before), os.Remove(filler), s.Recover(context.Background())); err != nil {
+		return err
+	}
+	reply, err := s.Undo(context.Background(), proto.Undo{SessionID: session, ID: "u2", Recover: true}, false)
+	if err != nil || len(reply.Restored) != 2 {
+		return fmt.Errorf("the finished undo is %+v, %w", reply, err)
+	}
+	return expectFiles(root, before)
 }
 
 // expectFiles expects exactly these files in a directory.
