@@ -157,7 +157,9 @@ func TestShippedTools(t *testing.T) {
 	zinotest.Must(t, err)
 	defer cat.Close()
 	t.Setenv("RUNTIME_DIRECTORY", zinotest.Dir(t))
-	s, err := New(config.Default().Exc, cat, log)
+	cfg := config.Default().Exc
+	cfg.DataDir = filepath.Join(zinotest.Dir(t), "data")
+	s, err := New(cfg, cat, log)
 	zinotest.Must(t, err)
 	defer s.Close()
 	tests := []struct{ executor, analyser, good, bad string }{
