@@ -154,6 +154,13 @@ func (e *jobEnv) viaJob() (lines []string) {
 	return lines
 }
 
+// forgotten waits until no session is remembered for its jobs: the file goes right behind
+// the packets of the event.
+func (e *jobEnv) forgotten() {
+	e.t.Helper()
+	zinotest.Eventually(e.t, "no file is left", func() bool { return zinotest.Names(e.t, e.service.wakeDir()) == "" })
+}
+
 const endOf1 = "[job j-1 ended: exit 0 after 812s]"
 
 // TestJobEndsInTurn checks that the end of a job joins the next inference, once, and
@@ -197,7 +204,7 @@ func TestJobEndsInTurn(t *testing.T) {
 	})
 	at := slices.IndexFunc(packets, func(p string) bool { return strings.Contains(p, `"via":"job"`) })
 	zinotest.Equal(t, "the packet", sayID.ReplaceAllString(strings.Replace(packets[at], `,"replay":true`, "", 1), `"s"`), `{"type":"user_message","turn":"t","text":"`+endOf1+`","say":"s","via":"job"}`)
-	zinotest.Equal(t, "left behind", zinotest.Names(t, e.service.wakeDir()), "")
+	e.forgotten()
 	e.read("s-1")
 }
 
@@ -233,7 +240,7 @@ func TestJobEndsLater(t *testing.T) {
 	e.startTurn("and?", "")
 	e.follow("")
 	zinotest.Equal(t, "messages about it", len(e.viaJob()), 2)
-	zinotest.Equal(t, "left behind", zinotest.Names(t, e.service.wakeDir()), "")
+	e.forgotten()
 }
 
 // TestJobEndsWhileDaemonIsDown checks that a resumed turn reports the end of its job once:
@@ -313,7 +320,7 @@ func TestJobWakes(t *testing.T) {
 	turn := e.read("s-1").Turns[1]
 	zinotest.Equal(t, "turn", values(turn.State, turn.Job, turn.Root, turn.By), "done j-1 /r <nil>")
 	equalLists(t, "the log", e.viaJob(), []string{`{"type":"message","role":"user","text":"` + endOf1 + `","turn":"t","via":"job"}`})
-	zinotest.Equal(t, "left behind", zinotest.Names(t, e.service.wakeDir()), "")
+	e.forgotten()
 }
 
 // TestJobWakesAfterItsTurn checks that a job that ends after its turn starts another one,
