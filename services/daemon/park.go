@@ -38,6 +38,7 @@ type lot struct {
 
 	mu      sync.Mutex
 	turns   map[string]*parked // by session
+	loading map[string]bool    // sessions that wake up and whose turns are not in memory yet
 	byTime  timeline
 	timer   *time.Timer
 	waking  int
@@ -46,7 +47,7 @@ type lot struct {
 }
 
 func newLot(limit int, wake func(parked)) *lot {
-	return &lot{wake: wake, max: limit, turns: map[string]*parked{}}
+	return &lot{wake: wake, max: limit, turns: map[string]*parked{}, loading: map[string]bool{}}
 }
 
 // put adds a turn, or replaces that of the same session. Its time may be in the past.
@@ -93,11 +94,18 @@ func (l *lot) size() int {
 	return len(l.turns)
 }
 
-// has reports whether the turn of a session is in the lot.
+// has reports whether the turn of a session is in the lot, or wakes up.
 func (l *lot) has(session string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.turns[session] != nil
+	return l.turns[session] != nil || l.loading[session]
+}
+
+// loaded ends the waking up of a session: its turns are in memory, or cannot be.
+func (l *lot) loaded(session string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.loading, session)
 }
 
 func (l *lot) drop(session string) *parked {
@@ -126,11 +134,13 @@ func (l *lot) schedule() {
 			return
 		}
 		l.drop(p.session)
+		l.loading[p.session] = true
 		l.waking++
 		l.waiting.Go(func() {
 			l.wake(*p)
 			l.mu.Lock()
 			defer l.mu.Unlock()
+			delete(l.loading, p.session)
 			l.waking--
 			l.schedule()
 		})

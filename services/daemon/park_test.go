@@ -99,3 +99,25 @@ func heapBytes() int64 {
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
+
+// TestLotHasWakingSession checks that a session is in the lot until its turns are in
+// memory: a follower that comes meanwhile waits for them.
+func TestLotHasWakingSession(t *testing.T) {
+	begun, load, end := make(chan bool), make(chan bool), make(chan bool)
+	var l *lot
+	l = newLot(1, func(p parked) {
+		begun <- true
+		<-load
+		l.loaded(p.session)
+		begun <- true
+		<-end
+	})
+	l.put(parked{session: "s", turn: "t", until: 1})
+	zinotest.Receive(t, "the call of wake", begun)
+	zinotest.Equal(t, "while it is loaded", l.has("s"), true)
+	close(load)
+	zinotest.Receive(t, "the end of loading", begun)
+	zinotest.Equal(t, "afterwards", l.has("s"), false)
+	close(end)
+	l.close()
+}

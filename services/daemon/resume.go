@@ -485,6 +485,7 @@ func (s *Service) wake(p parked) {
 		}
 		return
 	}
+	s.lot.loaded(p.session)
 	sess.mu.Lock()
 	var t *turn
 	if len(sess.turns) > 0 {
