@@ -75,8 +75,11 @@ func (s *Service) startJob(ctx context.Context, req proto.Call, in bashInput, b 
 		},
 		Cmd: cmd, Memory: s.host.limits.Memory, Tasks: s.host.limits.Tasks, CPU: s.host.limits.CPU,
 	})
-	if err == nil || ctx.Err() != nil {
-		return job, errors.Join(err, ctx.Err())
+	switch {
+	case err == nil: // followJob stops it if the call was cancelled meanwhile
+		return job, nil
+	case ctx.Err() != nil:
+		return nil, errors.Join(err, ctx.Err())
 	}
 	if e, ok := errors.AsType[*proto.Error](err); ok && e.Code == proto.CodeBusy {
 		return nil, &files.Error{Code: string(e.Code), Message: e.Message}
