@@ -331,7 +331,7 @@ func (f *following) join() int {
 		return joinAgain
 	case f.until == "" && f.req.Until != proto.UntilClose:
 		return joinNever // a session without turns
-	case f.until != "" && own == nil && f.lot.has(f.session.id): // it is parked, or resumed soon
+	case f.until != "" && own == nil && (f.settling || f.lot.has(f.session.id)): // it is parked, or resumed soon
 	case f.until != "" && own == nil && f.waited:
 		return joinNever
 	case f.until != "" && own == nil: // its end may have been stored since the log was read

@@ -41,13 +41,20 @@ func (sess *session) settle(w *writer, held proto.SessionHeld) error {
 	sess.marked = marked
 	sess.noteJobs()
 	sess.expire(held.Next)
+	sess.settling = sess.lifetime == proto.LifetimePersistent
 	sess.mu.Unlock()
 	if err := sess.finishUndo(ctx, w); err != nil {
 		return err
 	}
 	if sess.lifetime == proto.LifetimePersistent {
 		sess.lot.take(sess.id)
-		return sess.adopt(ctx, w, crashed)
+		err := sess.adopt(ctx, w, crashed)
+		sess.mu.Lock()
+		if sess.settling = false; err != nil {
+			sess.expire(-1)
+		}
+		sess.mu.Unlock()
+		return err
 	}
 	for _, t := range crashed {
 		if !t.Attached && t.Lifetime != proto.LifetimePrivate {

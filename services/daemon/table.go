@@ -37,6 +37,8 @@ type session struct {
 	turns   []*turn     // open ones in their order
 	live    []*follower // those that get packets as they come
 
+	settling bool // it is locked, and its open turns are being adopted or ended
+
 	marked    bool      // see noteJobs
 	stopped   sync.Cond // a turn_say has been stored
 	recent    []*turn   // of turn_start that have ended, the last recentMax
