@@ -88,8 +88,10 @@ func TestListResumed(t *testing.T) {
 	rpctest.New(t, "exc", e.cfg.Exc.Socket, func(s *rpc.Server) {
 		rpc.Handle(s, proto.ExcJobs, func(context.Context, proto.ListJobs) (proto.JobList, error) {
 			return proto.JobList{Jobs: []proto.JobInfo{
-				{ID: "j-1", SessionID: "s-1", State: proto.JobRunning, Background: true}, {ID: "j-2", SessionID: "s-1", State: proto.JobRunning},
-				{ID: "j-3", SessionID: "s-1", State: proto.JobExited, Background: true}, {ID: "j-4", SessionID: "s-2", State: proto.JobRunning, Background: true},
+				{ID: "j-1", SessionID: "s-1", State: proto.JobRunning, Background: true},
+				{ID: "j-2", SessionID: "s-1", State: proto.JobRunning},
+				{ID: "j-3", SessionID: "s-1", State: proto.JobExited, Background: true},
+				{ID: "j-4", SessionID: "s-2", State: proto.JobRunning, Background: true},
 			}}, nil
 		})
 	})
