@@ -81,8 +81,14 @@ func sorted(list []string) []string {
 func TestListResumed(t *testing.T) {
 	reached, release := make(chan struct{}), make(chan struct{})
 	e := newResumeEnv(t, func(r *run) (proto.Text, error) {
+		if err := r.send(`{"type":"tool_started","id":"b","name":"read"}`); err != nil {
+			return proto.Text{}, err
+		}
 		close(reached)
 		<-release
+		if err := r.send(finishedB); err != nil {
+			return proto.Text{}, err
+		}
 		return answer(r)
 	})
 	rpctest.New(t, "exc", e.cfg.Exc.Socket, func(s *rpc.Server) {
@@ -95,13 +101,17 @@ func TestListResumed(t *testing.T) {
 			}}, nil
 		})
 	})
-	e.write("s-1", openTurn, openAsked)
+	e.write("s-1", openTurn, openAsked, openText, openCallB, openUsage)
 	e.service.Resume()
 	zinotest.Receive(t, "the run", reached)
-	list, err := e.service.turns(t.Context(), proto.ListTurns{})
-	zinotest.Must(t, err)
-	i := list.Turns[0]
-	zinotest.Equal(t, "listed", values(i.State, i.Text, i.Activity, i.Root, i.Jobs, i.By.UID), "running count inference /r 1 7")
+	var i proto.TurnInfo
+	zinotest.Eventually(t, "the start of the call", func() bool {
+		list, err := e.service.turns(t.Context(), proto.ListTurns{})
+		zinotest.Must(t, err)
+		i = list.Turns[0]
+		return i.Activity != "inference"
+	})
+	zinotest.Equal(t, "listed", values(i.State, i.Text, i.Activity, i.Root, i.Jobs, i.By.UID), "running count read: y /r 1 7")
 	close(release)
 	e.ended("s-1", "t-1")
 }

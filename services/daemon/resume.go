@@ -179,7 +179,7 @@ func (t *turn) resumedRun(r *relay, pending []string) (proto.Run, error) {
 		if slices.Contains(pending, call.ID) {
 			run.Calls[i].Action = proto.ActionRun
 		}
-		r.calls = append(r.calls, openCall{id: call.ID, name: call.Name, step: call.Step, stored: true})
+		r.calls = append(r.calls, openCall{id: call.ID, name: call.Name, subject: subject(call.Input), step: call.Step, stored: true})
 	}
 	t.says = nil
 	for _, say := range lt.Says {
