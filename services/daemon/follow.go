@@ -408,6 +408,9 @@ func (f *following) watch(ctx context.Context) (again bool, reason string, err e
 		lost, ended, failed := f.lost, f.ended, f.err
 		f.follower.mu.Unlock()
 		for _, p := range batch {
+			if p.next > 0 && p.next <= f.sent { // the replay has sent it
+				continue
+			}
 			if err := f.out.Frame(p.payload); err != nil {
 				return false, "", err
 			}
