@@ -25,19 +25,23 @@ type entrance struct{ product, tests []string }
 
 // entrances lists every third-party module. No other may be used.
 var entrances = map[string]entrance{
-	"github.com/pelletier/go-toml":        {product: []string{"zino/pkg/config"}},
-	"github.com/fsnotify/fsnotify":        {product: []string{"zino/pkg/watch"}},
-	"github.com/sashabaranov/go-openai":   {product: []string{"zino/services/rtr/wire/..."}},
-	"github.com/blevesearch/snowballstem": {product: []string{"zino/services/mem/index"}},
-	"github.com/coreos/go-systemd":        {product: []string{"zino/pkg/service"}},
-	"github.com/google/renameio":          {product: []string{"zino/pkg/durable"}},
-	"github.com/spf13/cobra":              {product: []string{"zino/services/cli/..."}},
-	"github.com/spf13/pflag":              {product: []string{"zino/services/cli/..."}}, // a part of cobra
-	"github.com/aymanbagabas/go-udiff":    {product: []string{"zino/services/exc/files"}},
-	"golang.org/x/term":                   {product: []string{"zino/services/cli/..."}},
-	"golang.org/x/time":                   {product: []string{"zino/services/rtr/..."}},
+	"github.com/pelletier/go-toml":         {product: []string{"zino/pkg/config"}},
+	"github.com/fsnotify/fsnotify":         {product: []string{"zino/pkg/watch"}},
+	"github.com/sashabaranov/go-openai":    {product: []string{"zino/services/rtr/wire/..."}},
+	"github.com/blevesearch/snowballstem":  {product: []string{"zino/services/mem/index"}},
+	"github.com/coreos/go-systemd":         {product: []string{"zino/pkg/service"}},
+	"github.com/google/renameio":           {product: []string{"zino/pkg/durable"}},
+	"github.com/spf13/cobra":               {product: []string{"zino/services/cli/..."}},
+	"github.com/spf13/pflag":               {product: []string{"zino/services/cli/..."}}, // a part of cobra
+	"github.com/aymanbagabas/go-udiff":     {product: []string{"zino/services/exc/files"}},
+	"golang.org/x/term":                    {product: []string{"zino/services/cli/...", "zino/services/chat/screen"}},
+	"github.com/charmbracelet/ultraviolet": {product: []string{"zino/services/chat/input"}},    // keys of a terminal
+	"github.com/charmbracelet/x":           {product: []string{"zino/services/chat/screen"}},   // widths of text
+	"github.com/yuin/goldmark":             {product: []string{"zino/services/chat/markdown"}}, // Markdown to a tree
+	"github.com/alecthomas/chroma":         {product: []string{"zino/services/chat/markdown"}}, // tokens of code
+	"golang.org/x/time":                    {product: []string{"zino/services/rtr/..."}},
 	"golang.org/x/sys": {
-		product: []string{"zino/pkg/durable", "zino/pkg/rpc", "zino/services/exc/...", "zino/services/repl/tail"},
+		product: []string{"zino/pkg/durable", "zino/pkg/rpc", "zino/services/exc/...", "zino/services/repl/tail", "zino/services/chat/input"},
 		tests:   []string{"zino/pkg/service", "zino/services/cli/...", "zino/services/constellation/bench"},
 	},
 	"github.com/landlock-lsm/go-landlock": {product: []string{"zino/services/exc/..."}},
@@ -58,7 +62,15 @@ var neighbours = map[string][]string{
 var (
 	all    = []string{"github.com/coreos/go-systemd/v22", "github.com/google/renameio/v2", "github.com/pelletier/go-toml/v2", "golang.org/x/sys"}
 	linked = map[string][]string{
-		"zino/services/agr/zino-agr":       {"github.com/fsnotify/fsnotify"},
+		"zino/services/agr/zino-agr": {"github.com/fsnotify/fsnotify"},
+		"zino/services/chat/zino-chat": {
+			"github.com/alecthomas/chroma/v2", "github.com/dlclark/regexp2/v2", "encoding/xml",
+			"github.com/charmbracelet/ultraviolet", "github.com/charmbracelet/colorprofile", "github.com/charmbracelet/x/ansi",
+			"github.com/charmbracelet/x/term", "github.com/charmbracelet/x/termios", "github.com/charmbracelet/x/windows",
+			"github.com/clipperhouse/displaywidth", "github.com/clipperhouse/uax29/v2", "github.com/lucasb-eyer/go-colorful",
+			"github.com/mattn/go-runewidth", "github.com/muesli/cancelreader", "github.com/rivo/uniseg", "github.com/xo/terminfo",
+			"github.com/yuin/goldmark", "golang.org/x/sync", "golang.org/x/term",
+		},
 		"zino/services/cli/zino":           {"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "net/http", "text/template"},
 		"zino/services/ctx/zino-ctx":       {"github.com/fsnotify/fsnotify"},
 		"zino/services/daemon/zino-daemon": {},

@@ -36,7 +36,12 @@ var changing = []struct {
 // checkScreen compares the screen with testdata/screens/NAME.txt.
 func checkScreen(t *testing.T, s *zinotest.Screen, name string) {
 	t.Helper()
-	text := strings.ReplaceAll(s.Text(), s.Dir, "$DIR") + "\n"
+	checkText(t, s, name, s.Text())
+}
+
+func checkText(t *testing.T, s *zinotest.Screen, name, text string) {
+	t.Helper()
+	text = strings.ReplaceAll(text, s.Dir, "$DIR") + "\n"
 	for _, c := range changing {
 		text = c.what.ReplaceAllString(text, c.with)
 	}

@@ -51,6 +51,7 @@ type Config struct {
 	Ctx     Ctx     `toml:"ctx"`
 	Repl    Repl    `toml:"repl"`
 	CLI     CLI     `toml:"cli"`
+	Chat    Chat    `toml:"chat"`
 	Logging Logging `toml:"logging"`
 }
 
@@ -168,6 +169,27 @@ type CLI struct {
 	OnHangup string `toml:"on_hangup"` // one of Hangups
 }
 
+// Chat configures the interactive chat.
+type Chat struct {
+	Plain        bool   `toml:"plain"`         // lines in place of the interactive chat
+	PreviewLines int    `toml:"preview_lines"` // of the output of a command
+	Reasoning    string `toml:"reasoning"`     // one of ReasoningViews
+	Width        int    `toml:"width"`         // of prose, in cells
+	WidthMethod  string `toml:"width_method"`  // one of WidthMethods
+	Notify       string `toml:"notify"`        // one of Notifications
+	Title        bool   `toml:"title"`         // set the terminal's title
+	Theme        string `toml:"theme"`         // one of Themes
+	ScreenReader bool   `toml:"screen_reader"` // print each state as a line
+}
+
+// Values of the keys of [chat].
+var (
+	ReasoningViews = []string{"fold", "show", "hide"}
+	WidthMethods   = []string{"grapheme", "wc"}
+	Notifications  = []string{"auto", "bell", "off"}
+	Themes         = []string{"auto", "mono"}
+)
+
 // What happens to a turn whose terminal is closed, in services that keep running.
 const (
 	HangupLeave = "leave" // it goes on
@@ -203,6 +225,7 @@ func Default() *Config {
 		},
 		Repl:    defaultRepl(),
 		CLI:     CLI{OnHangup: HangupLeave},
+		Chat:    Chat{Plain: true, PreviewLines: 5, Reasoning: "fold", Width: 100, WidthMethod: "grapheme", Notify: "auto", Title: true, Theme: "auto"},
 		Logging: Logging{Level: "INFO"},
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"zino/pkg/config"
+	"zino/pkg/history"
 	"zino/pkg/rpc"
 	"zino/proto"
 	"zino/services/cli/command"
@@ -87,7 +88,19 @@ func Run(ctx context.Context, env *command.Env) error {
 	c := &chat{Env: env, turns: env.Turns(), interrupts: make(chan os.Signal, 1), discarded: env.NoSave}
 	signal.Notify(c.interrupts, os.Interrupt)
 	defer signal.Stop(c.interrupts)
-	err := c.interruptible(ctx, c.prepare)
+	err := c.options()
+	if err == nil && c.isInteractive() {
+		if err = c.interactive(ctx); !errors.Is(err, errPlain) {
+			if c.d != nil {
+				c.d.Close()
+			}
+			return err
+		}
+		err = nil
+	}
+	if err == nil {
+		err = c.interruptible(ctx, c.prepare)
+	}
 	if c.d != nil {
 		defer func() { c.d.Close() }()
 	}
@@ -113,20 +126,20 @@ func Run(ctx context.Context, env *command.Env) error {
 }
 
 // history opens the input history of earlier chats.
-func (c *chat) history() *term.History {
+func (c *chat) history() *history.History {
 	base, err := connect.BaseDir()
 	if c.discarded || err != nil {
-		return &term.History{}
+		return &history.History{}
 	}
-	history, err := term.OpenHistory(filepath.Join(base, "chat_history"))
+	h, err := history.Open(filepath.Join(base, "chat_history"))
 	if err != nil {
 		c.Say("Warning: what was typed in earlier chats is not there: %v", err)
 	}
-	return history
+	return h
 }
 
-// prepare reads the configuration and finds the daemon and the session.
-func (c *chat) prepare(ctx context.Context) (err error) {
+// options reads the configuration.
+func (c *chat) options() (err error) {
 	if c.req, err = c.Request(); err != nil {
 		return err
 	}
@@ -138,6 +151,11 @@ func (c *chat) prepare(ctx context.Context) (err error) {
 		c.cfg.Provider = "auto"
 	}
 	c.OnHangup = c.cfg.CLI.OnHangup
+	return nil
+}
+
+// prepare finds the daemon and the session.
+func (c *chat) prepare(ctx context.Context) error {
 	if err := c.attach(ctx); err != nil {
 		return err
 	}
@@ -318,20 +336,24 @@ func (c *chat) leave() {
 	if strings.Contains(os.Args[0], "/") { // not in PATH
 		program = render.ShellWord(os.Args[0])
 	}
-	options := ""
+	c.Say("To go on: %s sessions resume %s%s", program, turn.ShortID(c.req.SessionID), strings.Join(c.resumeOptions(), ""))
+}
+
+// resumeOptions returns the options that are needed to come back.
+func (c *chat) resumeOptions() (options []string) {
 	if c.File != "" {
-		options += render.ShellFlag("--config", connect.Absolute(c.File))
+		options = append(options, render.ShellFlag("--config", connect.Absolute(c.File)))
 	}
 	if c.Socket != "" {
-		options += render.ShellFlag("--socket", connect.Absolute(c.Socket))
+		options = append(options, render.ShellFlag("--socket", connect.Absolute(c.Socket)))
 	}
 	if c.Host {
-		options += " --host"
+		options = append(options, " --host")
 	}
 	if c.RootSet {
-		options += render.ShellFlag("--root", c.req.Root)
+		options = append(options, render.ShellFlag("--root", c.req.Root))
 	}
-	c.Say("To go on: %s sessions resume %s%s", program, turn.ShortID(c.req.SessionID), options)
+	return options
 }
 
 // isStored reports whether a session has exactly this id: mem also matches prefixes.

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 
 	xterm "golang.org/x/term"
+
+	"zino/pkg/history"
 )
 
 // Editor reads messages from a terminal. The terminal is in raw mode only while a
@@ -17,7 +19,7 @@ type Editor struct {
 	in, out *os.File
 	keys    keys
 	t       *xterm.Terminal
-	history *History
+	history *recalled
 	warn    func(error) // called when the history cannot be written
 	restore func()      // the terminal's state when the editor was made
 	midLine atomic.Bool // the current line was not submitted
@@ -25,22 +27,21 @@ type Editor struct {
 
 // NewEditor returns an editor that reads keys from in and draws on out. warn is
 // called once if messages cannot be stored in the history.
-func NewEditor(in, out *os.File, history *History, warn func(error)) *Editor {
-	e := &Editor{in: in, out: out, keys: keys{r: in}, history: history, warn: warn, restore: Preserve(in)}
+func NewEditor(in, out *os.File, h *history.History, warn func(error)) *Editor {
+	e := &Editor{in: in, out: out, keys: keys{r: in}, history: &recalled{History: h}, warn: warn, restore: Preserve(in)}
 	e.t = xterm.NewTerminal(struct {
 		io.Reader
 		io.Writer
 	}{&e.keys, out}, "> ")
-	e.t.History = history
+	e.t.History = e.history
 	return e
 }
 
 // Next reads the next message and adds it to the history.
 func (e *Editor) Next() (string, error) {
 	message, err := e.read()
-	if err := e.history.add(message); err != nil {
+	if err := e.history.History.Add(message); err != nil {
 		e.warn(err)
-		e.history.path = ""
 	}
 	return message, err
 }
@@ -72,7 +73,7 @@ func (e *Editor) bracketPaste(on bool) {
 // and so does each line of a paste. Ctrl-C discards it.
 func (e *Editor) message() (string, error) {
 	var message strings.Builder
-	e.history.recalled = false
+	e.history.changed = false
 	for {
 		line, err := e.t.ReadLine()
 		if e.keys.cleared {

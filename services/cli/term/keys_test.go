@@ -10,11 +10,13 @@ import (
 	"testing/iotest"
 
 	xterm "golang.org/x/term"
+
+	"zino/pkg/history"
 )
 
 // edit runs an editor over keys and returns the messages and the error at the end.
 func edit(r io.Reader) (messages []string, end error) {
-	e := &Editor{keys: keys{r: r}, history: &History{}}
+	e := &Editor{keys: keys{r: r}, history: &recalled{History: &history.History{}}}
 	e.t = xterm.NewTerminal(struct {
 		io.Reader
 		io.Writer
@@ -22,7 +24,7 @@ func edit(r io.Reader) (messages []string, end error) {
 	e.t.History = e.history
 	for {
 		message, err := e.message()
-		e.history.add(message) // has no file: it cannot fail
+		e.history.History.Add(message) // has no file: it cannot fail
 		if err != nil {
 			if message != "" {
 				messages = append(messages, message)

@@ -1,4 +1,6 @@
-package term
+// Package history keeps the messages that were typed in chats, in this run and in earlier
+// ones. The plain chat and the interactive one share the file.
+package history
 
 import (
 	"bytes"
@@ -9,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"zino/pkg/text"
 	"zino/pkg/wire"
 )
 
@@ -26,12 +27,11 @@ type History struct {
 	path     string   // a file of JSON strings, one a line; "": not stored
 	messages []string // oldest first
 	torn     bool     // the file does not end in a newline
-	recalled bool     // a message was recalled whose display differs from its text
 }
 
-// OpenHistory reads the history stored in path. With an error it returns a history that
+// Open reads the history stored in path. With an error it returns a history that
 // is not stored.
-func OpenHistory(path string) (*History, error) {
+func Open(path string) (*History, error) {
 	h := &History{path: path}
 	data, err := readTail(path)
 	if err != nil {
@@ -103,9 +103,9 @@ func (h *History) rewrite() error {
 	return nil
 }
 
-// add appends a message to the history and its file, unless it repeats the last
-// one.
-func (h *History) add(message string) error {
+// Add appends a message to the history and its file, unless it repeats the last
+// one. After an error messages are no longer stored.
+func (h *History) Add(message string) error {
 	message = strings.TrimRight(message, "\n")
 	if strings.TrimSpace(message) == "" || len(message) > historyText || len(h.messages) > 0 && h.messages[len(h.messages)-1] == message {
 		return nil
@@ -114,6 +114,14 @@ func (h *History) add(message string) error {
 	if h.path == "" {
 		return nil
 	}
+	err := h.write(message)
+	if err != nil {
+		h.path = ""
+	}
+	return err
+}
+
+func (h *History) write(message string) error {
 	if err := os.MkdirAll(filepath.Dir(h.path), 0o700); err != nil {
 		return err
 	}
@@ -130,30 +138,8 @@ func (h *History) add(message string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Add does nothing: it is called for each line, and Editor.Next adds whole messages.
-func (h *History) Add(string) {}
-
 // Len returns the number of messages.
 func (h *History) Len() int { return len(h.messages) }
 
-// At returns a message in a form that can be edited on one line; 0 is the newest.
-func (h *History) At(i int) string {
-	message := h.messages[len(h.messages)-1-i]
-	shown := asLine.Replace(message)
-	h.recalled = h.recalled || shown != message
-	return text.Visible(shown)
-}
-
-// A recalled message shows its newlines and tabs as characters of one cell.
-var (
-	asLine  = strings.NewReplacer("\n", "⏎", "\t", "⇥")
-	asTyped = strings.NewReplacer("⏎", "\n", "⇥", "\t")
-)
-
-// original reverses asLine in an edited line.
-func (h *History) original(line string) string {
-	if !h.recalled {
-		return line
-	}
-	return asTyped.Replace(line)
-}
+// At returns a message; 0 is the newest.
+func (h *History) At(i int) string { return h.messages[len(h.messages)-1-i] }

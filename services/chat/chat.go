@@ -1,0 +1,276 @@
+// Package chat is the interactive terminal of Zino: an editor below what the agent
+// answers. Text that is finished is printed once and belongs to the terminal then; what
+// still changes stands in a region above the editor.
+//
+// One goroutine owns the state and writes to the terminal. Everything that happens
+// reaches it over channels: keys, packets of the daemon, results of requests, signals,
+// and the lines of zino.
+package chat
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"zino/pkg/history"
+	"zino/pkg/rpc"
+	"zino/proto"
+	"zino/services/chat/input"
+	"zino/services/chat/screen"
+)
+
+// Exit statuses besides those of all programs.
+const (
+	exitFailed  = 1
+	exitVersion = 3
+	exitHangup  = 129
+	exitTerm    = 130 // ended by SIGTERM, as for zino exec
+)
+
+// chat is a run of zino-chat.
+type chat struct {
+	start    proto.ChatStart
+	request  proto.Chat // what all messages have in common
+	client   *rpc.Client
+	methods  map[string]bool // of the daemon; nil: not known yet
+	version  string          // of the daemon
+	persists bool            // the daemon outlives this program
+
+	terminal *screen.Terminal
+	screen   *screen.Screen
+	palette  screen.Palette
+	widths   screen.Widths
+	keys     *input.Reader
+	name     string // of the terminal, as it answered
+
+	ctx     context.Context
+	cancel  context.CancelFunc
+	typed   chan input.Event
+	packets chan packet
+	results chan func() // of requests to the daemon, run by the loop
+	tick    *time.Ticker
+
+	ready     bool   // the daemon can be reached
+	session   string // the session's id; "": the first message makes one
+	title     string
+	root      string
+	model     string // that answers, as far as is known
+	sandbox   string
+	usage     usage
+	turn      *turn    // the open turn; nil: none
+	queued    []queued // messages that wait
+	editor    *input.Editor
+	past      past
+	search    *search
+	menu      *menu
+	picker    *picker
+	approvals approvals
+	items     items
+	printed   kind // of what was printed last
+	focused   bool
+	focusing  bool      // the terminal reports its focus
+	leaving   time.Time // the first Ctrl-C at an empty prompt
+	escaped   time.Time // the first Esc at an empty prompt
+	reason    string    // how reasoning is shown
+	prefixed  bool      // the last key was Ctrl-X
+	answer    string    // the last one
+	firstItem int       // of the last turn
+	files     []string  // below the root, for completion
+	listed    time.Time // when files was made
+	exit      *int      // the exit status, when the chat is to end
+}
+
+// Run runs the chat and returns its exit status. The start line comes from pipe.
+func Run(pipe *os.File) int {
+	lines := readLines(pipe)
+	start, err := readStart(lines)
+	if err != nil {
+		os.Stderr.WriteString("zino-chat is started by zino\n")
+		return exitFailed
+	}
+	if start.Version != rpc.Version {
+		return exitVersion
+	}
+	c := newChat(start)
+	defer c.cancel()
+	if err := c.open(); err != nil {
+		os.Stderr.WriteString("Error [internal]: " + err.Error() + "\n")
+		return exitFailed
+	}
+	status := c.loop(lines)
+	c.close()
+	return status
+}
+
+func newChat(start proto.ChatStart) *chat {
+	c := &chat{start: start, request: start.Request, root: start.Root, reason: start.Chat.Reasoning}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.terminal = screen.NewTerminal(os.Stdin, os.Stdout, start.Chat.Title)
+	c.widths = screen.NewWidths(start.Chat.WidthMethod == "wc")
+	c.palette = screen.Palette{Mono: start.Chat.Theme == "mono" || os.Getenv("NO_COLOR") != ""}
+	c.screen = screen.New(os.Stdout, c.terminal.Size, time.Now)
+	c.screen.Widths, c.screen.Reflows = c.widths, reflows()
+	c.editor = input.NewEditor(c.widths)
+	c.typed, c.packets, c.results = make(chan input.Event), make(chan packet), make(chan func())
+	c.tick = time.NewTicker(time.Hour)
+	c.tick.Stop()
+	c.past.History = &history.History{}
+	c.sandbox = string(start.Request.Sandbox)
+	c.model = start.Request.Model
+	c.items.limit()
+	return c
+}
+
+// reflows reports whether the terminal wraps lines again when its width changes.
+func reflows() bool {
+	term := os.Getenv("TERM")
+	switch {
+	case os.Getenv("XTERM_VERSION") != "", term == "linux", strings.HasPrefix(term, "rxvt"):
+		return false
+	case strings.HasPrefix(term, "screen"):
+		return os.Getenv("TMUX") != ""
+	}
+	return true
+}
+
+// open takes the terminal over.
+func (c *chat) open() error {
+	keys, err := input.NewReader(int(os.Stdin.Fd()), os.Getenv("TERM"))
+	if err != nil {
+		return err
+	}
+	c.keys = keys
+	if err := c.terminal.Enter(); err != nil {
+		return err
+	}
+	go func() {
+		keys.Run(c.ctx, c.typed)
+		close(c.typed)
+	}()
+	if !c.start.Request.NoSave {
+		h, err := history.Open(filepath.Join(c.start.Base, "chat_history"))
+		c.past.History = h
+		if err != nil {
+			c.warn("what was typed in earlier chats is not there: " + err.Error())
+		}
+	}
+	return nil
+}
+
+// close gives the terminal back.
+func (c *chat) close() {
+	c.screen.Leave()
+	c.terminal.Leave()
+	if c.session != "" && !c.request.NoSave {
+		os.Stderr.WriteString("Go on with: zino " + strings.Join(append(c.start.Resume, "sessions", "resume", shortID(c.session)), " ") + "\n")
+	}
+}
+
+// loop handles what happens until the chat ends.
+func (c *chat) loop(lines <-chan []byte) int {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGWINCH, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGCONT, syscall.SIGINT, syscall.SIGQUIT)
+	defer signal.Stop(signals)
+	frame := time.NewTimer(0)
+	for c.exit == nil {
+		select {
+		case event, ok := <-c.typed:
+			if !ok { // the terminal is gone
+				c.hangup()
+				continue
+			}
+			c.input(event)
+		case p := <-c.packets:
+			c.packet(p)
+		case f := <-c.results:
+			f()
+		case line, ok := <-lines:
+			if !ok { // zino has died
+				signal.Ignore(syscall.SIGTTOU)
+				c.stop(exitFailed)
+				continue
+			}
+			c.line(line)
+		case s := <-signals:
+			c.signal(s)
+		case <-c.tick.C:
+		case <-frame.C:
+		}
+		if c.exit != nil {
+			break
+		}
+		wait, err := c.screen.Update(c.region)
+		if err != nil {
+			c.hangup()
+			continue
+		}
+		frame.Stop()
+		if wait > 0 {
+			frame.Reset(wait)
+		}
+	}
+	return *c.exit
+}
+
+// stop ends the loop.
+func (c *chat) stop(status int) {
+	if c.exit == nil {
+		c.exit = &status
+	}
+}
+
+// leave ends the chat. A turn of this chat is canceled.
+func (c *chat) leave(status int) {
+	c.cancelTurn()
+	c.stop(status)
+}
+
+// hangup ends the chat because its terminal is gone. The turn goes on if the daemon
+// does.
+func (c *chat) hangup() {
+	if c.turn != nil && c.persists && c.start.OnHangup != "stop" {
+		c.stop(0)
+		return
+	}
+	c.leave(exitHangup)
+}
+
+func (c *chat) signal(s os.Signal) {
+	switch s {
+	case syscall.SIGWINCH:
+		c.screen.Resized()
+	case syscall.SIGTERM:
+		c.leave(exitTerm)
+	case syscall.SIGHUP:
+		c.hangup()
+	}
+}
+
+// suspend stops the process group, as Ctrl-Z does, until it is continued.
+func (c *chat) suspend() {
+	c.away(func() {
+		continued := make(chan os.Signal, 1)
+		signal.Notify(continued, syscall.SIGCONT)
+		defer signal.Stop(continued)
+		syscall.Kill(0, syscall.SIGTSTP)
+		<-continued
+	})
+}
+
+// away gives the terminal to another program while do runs.
+func (c *chat) away(do func()) {
+	c.screen.Leave()
+	c.keys.Suspend()
+	c.terminal.Leave()
+	do()
+	if err := c.terminal.Enter(); err != nil {
+		c.hangup()
+		return
+	}
+	c.keys.Resume()
+	c.screen.Resized()
+}

@@ -1,0 +1,365 @@
+package chat
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"zino/pkg/text"
+	"zino/proto"
+	"zino/services/chat/screen"
+)
+
+// command is a slash command.
+type command struct {
+	name, args, does string
+	idle             bool     // not during a turn
+	needs            string   // a method of the daemon; "": none
+	complete         []string // values of its argument
+	run              func(c *chat, args string)
+}
+
+var levels = []string{"off", "landlock", "read-only", "workspace-write", "unit"}
+
+var efforts = []string{"off", "low", "medium", "high", "max"}
+
+// commands are the commands in the order of /help. It is filled by init, since /help
+// lists it.
+var commands []*command
+
+func init() {
+	commands = []*command{
+		{name: "help", args: "[keys]", does: "list the commands, or the keys", complete: []string{"keys"}, run: (*chat).help},
+		{name: "exit", does: "leave; also /quit, Ctrl-D", run: func(c *chat, _ string) { c.leave(0) }},
+		{name: "quit", does: "leave", run: func(c *chat, _ string) { c.leave(0) }},
+		{name: "detach", does: "leave, the turn goes on", run: (*chat).detach},
+		{name: "model", args: "[NAME]", does: "show or set the model of the next turns", run: (*chat).setModel},
+		{name: "provider", args: "[NAME]", does: "show or set the provider", complete: []string{"anthropic", "gemini", "ollama", "offline", "openai", "openrouter"}, run: (*chat).setProvider},
+		{name: "effort", args: "[LEVEL]", does: "how much the model reasons", complete: efforts, run: (*chat).setEffort},
+		{name: "new", does: "begin a new session", idle: true, run: (*chat).newSession},
+		{name: "clear", does: "begin a new session", idle: true, run: (*chat).newSession},
+		{name: "resume", args: "[ID]", does: "continue another session", idle: true, run: (*chat).resume},
+		{name: "sessions", args: "[WORDS]", does: "find sessions", run: (*chat).findSessions},
+		{name: "fork", does: "go on with a copy of the session", idle: true, run: (*chat).fork},
+		{name: "export", args: "[PATH]", does: "write the session as Markdown", run: (*chat).export},
+		{name: "context", does: "what the model is sent, with sizes", run: (*chat).showContext},
+		{name: "cost", does: "what this session has cost", run: (*chat).showCost},
+		{name: "usage", does: "tokens and cost by day", run: func(c *chat, _ string) { c.zino("usage") }},
+		{name: "undo", args: "[N]", does: "take back the file changes of the last turns", idle: true, needs: proto.DaemonUndo.Type, run: (*chat).undo},
+		{name: "redo", does: "bring the file changes back", idle: true, needs: proto.DaemonRedo.Type, run: (*chat).redo},
+		{name: "diff", does: "all file changes of the session", needs: proto.DaemonDiff.Type, run: (*chat).showDiff},
+		{name: "sandbox", args: "[LEVEL]", does: "show or set the confinement of commands", complete: levels, run: (*chat).setSandbox},
+		{name: "memory", args: "[WORDS|add TEXT]", does: "find or add a memory", run: (*chat).memory},
+		{name: "tools", does: "the tools of the agent", run: func(c *chat, _ string) { c.zino("describe", "agr") }},
+		{name: "show", args: "N|history", does: "print a folded item whole", run: (*chat).show},
+		{name: "copy", args: "[N]", does: "copy the last answer, or a block of code of it", run: (*chat).copy},
+		{name: "doctor", does: "check the installation", run: func(c *chat, _ string) { c.zino("doctor") }},
+	}
+}
+
+var commandWord = regexp.MustCompile(`^/[a-z][A-Za-z0-9_:-]*$`)
+
+// commandOf returns the command that a message is; ok is false for text.
+func commandOf(message string) (line string, ok bool) {
+	trimmed := strings.TrimRight(message, " \n")
+	switch trimmed {
+	case "exit", "quit", ":q":
+		return "/exit", true
+	case "?":
+		return "/help", true
+	}
+	if strings.HasPrefix(message, "!") {
+		return trimmed, true
+	}
+	first, _, _ := strings.Cut(trimmed, " ")
+	first, _, _ = strings.Cut(first, "\n")
+	return trimmed, commandWord.MatchString(first)
+}
+
+// run carries out a command. It reports whether the editor may be emptied.
+func (c *chat) run(line, typed string) bool {
+	c.print(kindUser, c.quote(typed)...)
+	if strings.HasPrefix(line, "!") {
+		c.say("Not available: this daemon has no run_command (version %s).", cmp.Or(c.version, "unknown"))
+		return true
+	}
+	word, args, _ := strings.Cut(line[1:], " ")
+	i := slices.IndexFunc(commands, func(k *command) bool { return k.name == word })
+	if i < 0 {
+		hint := ""
+		if near := nearest(word); near != "" {
+			hint = " Did you mean /" + near + "?"
+		}
+		c.print(kindUser, c.wrap("Unknown command /"+safe(word)+"."+hint+" Nothing was sent.")...)
+		return true
+	}
+	k := commands[i]
+	switch {
+	case k.idle && c.turn != nil:
+		c.say("Wait for the turn to end, or press Esc.")
+		return false
+	case k.needs != "" && !c.can(k.needs):
+		c.say("Not available: this daemon has no %s (version %s).", k.needs, cmp.Or(c.version, "unknown"))
+		return true
+	}
+	k.run(c, strings.TrimSpace(args))
+	return true
+}
+
+// refuse says why a command does nothing.
+func (c *chat) refuse(format string, args ...any) {
+	c.say("%s", safe(fmt.Sprintf(format, args...)))
+}
+
+// nearest returns the command at an edit distance of at most 2; "": none.
+func nearest(word string) string {
+	best, at := "", 3
+	for _, k := range commands {
+		if d := distance(word, k.name); d < at {
+			best, at = k.name, d
+		}
+	}
+	return best
+}
+
+// distance returns the Levenshtein distance of two words.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		left := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := left
+			if a[i] != b[j] {
+				cost++
+			}
+			left = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+func (c *chat) help(args string) {
+	var lines []string
+	if args == "keys" {
+		for _, k := range keyHelp {
+			lines = append(lines, fmt.Sprintf("  %-34s %s", k[0], k[1]))
+		}
+	} else {
+		for _, k := range commands {
+			lines = append(lines, fmt.Sprintf("  %-26s %s", "/"+strings.TrimSpace(k.name+" "+k.args), k.does))
+		}
+		lines = append(lines, "  //text sends /text; /help keys lists the keys")
+	}
+	c.print(kindLine, lines...)
+}
+
+// keyHelp is the table of keys.
+var keyHelp = [][2]string{
+	{"Enter", "send; during a turn: steer it"},
+	{"Tab", "complete; during a turn: queue the message"},
+	{"Alt-Enter, Ctrl-J, \\ Enter", "new line"},
+	{"Esc · Esc Esc", "stop the turn · edit the last message"},
+	{"Ctrl-C", "clear, stop, twice: leave"},
+	{"Ctrl-D · Ctrl-Z", "leave if empty · suspend"},
+	{"Up/Down · Ctrl-P/N · Ctrl-R", "row, then history · history · search it"},
+	{"Ctrl-A/E · Ctrl-B/F · Alt-B/F", "row start and end · character · word"},
+	{"Ctrl-W · Alt-D · Ctrl-K · Ctrl-U", "delete word back, on, to the end, to the start"},
+	{"Ctrl-Y · Alt-Y · Ctrl-_", "yank · older · undo"},
+	{"Ctrl-X Ctrl-E, Ctrl-G", "edit in $VISUAL or $EDITOR"},
+	{"Ctrl-T · Ctrl-O", "reasoning · the turn in the pager"},
+	{"Ctrl-L", "clear the screen"},
+}
+
+func (c *chat) detach(string) {
+	switch {
+	case c.turn == nil:
+		c.stop(0)
+	case c.persists:
+		c.stop(0)
+	default:
+		c.leave(0)
+	}
+}
+
+func (c *chat) setModel(args string) {
+	if args == "" {
+		c.say("%s", cmp.Or(c.model, "no model: /provider"))
+		return
+	}
+	c.request.Model, c.model = args, args
+	c.say("The next turns use %s.", safe(args))
+}
+
+func (c *chat) setProvider(args string) {
+	if args == "" {
+		c.say("provider %s", cmp.Or(c.request.Provider, "as configured"))
+		return
+	}
+	c.request.Provider, c.request.Model, c.model = args, "", ""
+	c.say("The next turns use %s.", safe(args))
+}
+
+func (c *chat) setEffort(args string) {
+	switch {
+	case args == "":
+		c.say("effort %s", cmp.Or(c.request.Effort, "as configured"))
+	case !slices.Contains(efforts, args):
+		c.refuse("unknown effort %q: use %s", args, strings.Join(efforts, ", "))
+		return
+	default:
+		c.request.Effort = args
+		c.say("The next turns use effort %s.", args)
+	}
+}
+
+func (c *chat) setSandbox(args string) {
+	switch {
+	case args == "":
+		c.say("sandbox %s", cmp.Or(c.sandbox, "as configured"))
+	case !slices.Contains(levels, args):
+		c.refuse("unknown level %q: use %s", args, strings.Join(levels, ", "))
+		return
+	default:
+		c.request.Sandbox, c.sandbox = proto.Level(args), args
+		c.say("The next turns run commands at level %s.", args)
+	}
+}
+
+func (c *chat) newSession(string) {
+	if c.session != "" {
+		c.say("New session. The old one: /resume %s", shortID(c.session))
+	}
+	c.session, c.usage = "", usage{}
+	c.retitle("")
+}
+
+func (c *chat) showCost(string) {
+	parts := []string{c.usage.cost(), tokens(c.usage.tokens) + " tokens"}
+	if s := c.usage.context(); s != "" {
+		parts = append(parts, "context "+s)
+	}
+	c.say("%s", strings.Join(parts, " · "))
+}
+
+// zino prints what the command line prints.
+func (c *chat) zino(args ...string) {
+	full := []string{"--socket", c.start.Socket}
+	cmd := exec.CommandContext(c.ctx, c.start.Zino, append(full, args...)...)
+	go func() {
+		out, err := cmd.CombinedOutput()
+		c.after(func() {
+			lines := outputLines(string(bytes.TrimSpace(out)))
+			c.print(kindLine, lines...)
+			if err != nil && len(lines) == 0 {
+				c.say("zino %s: %v", strings.Join(args, " "), err)
+			}
+		})
+	}()
+}
+
+func (c *chat) show(args string) {
+	n, err := strconv.Atoi(strings.TrimSpace(args))
+	if args == "history" {
+		c.zino("sessions", "show", c.session)
+		return
+	}
+	if err != nil {
+		c.refuse("/show takes the number of an item, or history")
+		return
+	}
+	it, ok, gone := c.items.get(n)
+	switch {
+	case gone:
+		c.refuse("Item %d is no longer kept: see /export", n)
+		return
+	case !ok:
+		c.refuse("There is no item %d.", n)
+		return
+	}
+	lines := []string{c.paint(screen.Style{Bold: true}, it.title)}
+	for _, line := range it.lines {
+		lines = append(lines, "    "+line)
+	}
+	c.print(kindLine, lines...)
+}
+
+func (c *chat) export(args string) {
+	if c.session == "" {
+		c.refuse("There is nothing to export yet.")
+		return
+	}
+	path := cmp.Or(args, "zino-"+shortID(c.session)+".md")
+	c.zino("sessions", "export", c.session, "--format", "md", "--output", path)
+}
+
+func (c *chat) fork(string) {
+	if c.session == "" {
+		c.refuse("There is nothing to copy yet.")
+		return
+	}
+	old := c.session
+	forward(c, "mem", proto.MemForkSession, proto.ForkSession{SessionID: old}, func(s proto.SessionPlace, err error) {
+		if err != nil {
+			c.fail(errorOf(err))
+			return
+		}
+		c.session = s.SessionID
+		c.say("Going on with a copy. The original: /resume %s", shortID(old))
+	})
+}
+
+func (c *chat) showContext(string) {
+	req := proto.Preview{SessionID: c.session, Root: c.root, SystemPrompt: c.request.SystemPrompt, Sandbox: c.request.Sandbox, Network: c.request.Network}
+	call(c, proto.DaemonContext, req, func(r proto.ContextReport, err error) {
+		if err != nil {
+			c.fail(errorOf(err))
+			return
+		}
+		var lines []string
+		for _, part := range r.Parts {
+			lines = append(lines, fmt.Sprintf("  %7d  %s", part.Tokens, safe(part.Name)))
+		}
+		lines = append(lines, fmt.Sprintf("  %7d  tokens in all · %s", r.Tokens, c.usage.context()))
+		c.print(kindLine, lines...)
+	})
+}
+
+func (c *chat) memory(args string) {
+	if rest, ok := strings.CutPrefix(args, "add "); ok {
+		c.zino("memory", "add", rest)
+		return
+	}
+	if args == "" {
+		c.zino("memory", "list")
+		return
+	}
+	c.zino("memory", "search", args)
+}
+
+func (c *chat) findSessions(args string) {
+	if args == "" {
+		c.zino("sessions", "list")
+		return
+	}
+	c.zino("sessions", "search", args)
+}
+
+// cycleReasoning changes how reasoning is shown.
+func (c *chat) cycleReasoning() {
+	next := map[string]string{"fold": "show", "show": "hide", "hide": "fold"}
+	c.reason = cmp.Or(next[c.reason], "show")
+	c.say("reasoning: %s", c.reason)
+}
+
+// visibleText makes a text of several lines harmless.
+func visibleText(s string) string { return text.Visible(strings.ToValidUTF8(s, "\ufffd")) }

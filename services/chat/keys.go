@@ -1,0 +1,280 @@
+package chat
+
+import (
+	"strings"
+	"time"
+
+	"zino/pkg/text"
+	"zino/proto"
+	"zino/services/chat/input"
+)
+
+const (
+	// messageMax is the largest message, in bytes.
+	messageMax = 8 << 20
+	// twice is how soon a second Ctrl-C leaves.
+	twice = 2 * time.Second
+	// doubleEsc is how soon a second Esc counts as a double one.
+	doubleEsc = 500 * time.Millisecond
+	// queuedMax is how many messages wait.
+	queuedMax = 16
+)
+
+// visible makes a line of a message harmless.
+func visible(s string) string { return text.Visible(strings.ReplaceAll(s, "\t", "    ")) }
+
+// input handles what the terminal sends.
+func (c *chat) input(event input.Event) {
+	switch e := event.(type) {
+	case input.Key:
+		c.key(e)
+	case input.Paste:
+		if len(c.approvals.list) > 0 { // a paste answers nothing
+			return
+		}
+		if c.picker != nil {
+			c.picker.filterBy(c, strings.Join(strings.Fields(string(e)), " "))
+			return
+		}
+		c.closeMenu()
+		c.editor.Paste(string(e))
+	case input.Focus:
+		c.focusing, c.focused = true, bool(e)
+	case input.Position:
+		if err := c.screen.Position(e.Row, e.Col, c.region); err != nil {
+			c.hangup()
+		}
+	case input.TerminalName:
+		c.name = string(e)
+		if strings.HasPrefix(c.name, "XTerm") {
+			c.screen.Reflows = false
+		}
+	}
+}
+
+// key handles a key.
+func (c *chat) key(key input.Key) {
+	if key.Name != "ctrl+c" {
+		c.leaving = time.Time{}
+	}
+	escaped := c.escaped
+	c.escaped = time.Time{}
+	switch {
+	case len(c.approvals.list) > 0:
+		c.approvalKey(key)
+		return
+	case c.picker != nil:
+		c.picker.key(c, key)
+		return
+	case c.search != nil && c.searchKey(key):
+		return
+	case c.menu != nil && c.menuKey(key):
+		return
+	}
+	width, _ := c.screen.Size()
+	switch key.Name {
+	case "enter":
+		c.enter()
+	case "tab":
+		c.tab()
+	case "esc":
+		c.escape(escaped)
+	case "ctrl+c":
+		c.ctrlC()
+	case "ctrl+d":
+		if c.editor.Empty() {
+			c.leave(0)
+			return
+		}
+		c.editor.Apply(key, width-1-len(prompt))
+	case "ctrl+z":
+		c.suspend()
+	case "ctrl+l":
+		if c.screen.Clear() != nil {
+			c.hangup()
+		}
+	case "ctrl+r":
+		c.search = c.newSearch()
+	case "ctrl+p":
+		c.older()
+	case "ctrl+n":
+		c.newer()
+	case "ctrl+t":
+		c.cycleReasoning()
+	case "ctrl+o":
+		c.pageTurn()
+	case "ctrl+g":
+		c.editText()
+	case "ctrl+x":
+		// the first key of Ctrl-X Ctrl-E, which Ctrl-E completes below
+		c.prefixed = true
+		return
+	case "ctrl+e":
+		if c.prefixed {
+			c.editText()
+			break
+		}
+		c.editor.Apply(key, width-1-len(prompt))
+	case "up":
+		if c.editor.Empty() && len(c.queued) > 0 {
+			c.takeBack()
+		} else if !c.editor.Apply(key, width-1-len(prompt)) {
+			c.older()
+		}
+	case "down":
+		if !c.editor.Apply(key, width-1-len(prompt)) {
+			c.newer()
+		}
+	default:
+		if c.editor.Apply(key, width-1-len(prompt)) {
+			c.complete(false)
+		}
+	}
+	c.prefixed = false
+}
+
+// enter sends the message, or goes on with it after a backslash.
+func (c *chat) enter() {
+	if before := c.editor.BeforeCursor(); before == c.editor.Text() && strings.HasSuffix(before, `\`) {
+		c.editor.Apply(input.Key{Name: "backspace"}, 80)
+		c.editor.Insert("\n")
+		return
+	}
+	c.submit(proto.ViaSteer)
+}
+
+// submit carries out what is in the editor: a command, or a message. During a turn the
+// message waits, to steer the turn or to be a turn of its own.
+func (c *chat) submit(mode string) {
+	message := strings.TrimRight(c.editor.Text(), "\n")
+	if strings.TrimSpace(message) == "" {
+		return
+	}
+	if len(message) > messageMax {
+		c.say("The message has %d MB; at most 8 MB fit. Name the file with @path.", (len(message)+999_999)/1_000_000)
+		return
+	}
+	c.closeMenu()
+	if command, ok := commandOf(message); ok {
+		if !c.run(command, message) {
+			return
+		}
+		c.keep(message)
+		c.editor.Reset()
+		return
+	}
+	message = strings.TrimSpace(strings.TrimPrefix(message, "/"+strings.TrimPrefix(message, "//")))
+	if strings.HasPrefix(c.editor.Text(), "//") {
+		message = strings.TrimRight(c.editor.Text()[1:], "\n")
+	}
+	c.keep(c.editor.Text())
+	c.editor.Reset()
+	message = c.attach(message)
+	if c.turn == nil {
+		c.send(message)
+		return
+	}
+	c.wait(message, mode)
+}
+
+// wait queues a message during a turn.
+func (c *chat) wait(message, mode string) {
+	if len(c.queued) >= queuedMax {
+		c.editor.Set(message)
+		c.say("%d messages wait: wait for the turn to end, or press Esc.", queuedMax)
+		return
+	}
+	t := c.turn
+	if t.id == "" || c.request.NoSave || !c.can(proto.DaemonTurnSay.Type) {
+		c.queued = append(c.queued, queued{text: message, mode: proto.ViaQueue})
+		return
+	}
+	c.queued = append(c.queued, queued{text: message, mode: mode})
+	call(c, proto.DaemonTurnSay, proto.TurnSay{SessionID: t.session, Text: message, Mode: mode, RequestID: requestID()}, func(said proto.Said, err error) {
+		for i := range c.queued {
+			if q := &c.queued[i]; q.text == message && q.say == "" {
+				if err == nil {
+					q.say, q.mode = said.Say, said.Mode
+					return
+				}
+				c.dequeue(i)
+				break
+			}
+		}
+		if err == nil {
+			return // it was delivered before the answer
+		}
+		if c.turn == nil { // the turn ended meanwhile
+			c.echo(message)
+			c.begin(message)
+			return
+		}
+		c.fail(errorOf(err))
+		c.editor.Set(message)
+	})
+}
+
+// findQueued returns the index of a message that waits.
+func (c *chat) findQueued(say, message string) int {
+	for i, q := range c.queued {
+		if say != "" && q.say == say || q.say == "" && q.text == message {
+			return i
+		}
+	}
+	return -1
+}
+
+func (c *chat) dequeue(i int) { c.queued = append(c.queued[:i:i], c.queued[i+1:]...) }
+
+// takeBack brings the newest message that waits back into the editor.
+func (c *chat) takeBack() {
+	i := len(c.queued) - 1
+	q := c.queued[i]
+	if q.say == "" && c.turn != nil && c.turn.id != "" && c.can(proto.DaemonTurnSay.Type) && !c.request.NoSave {
+		return // on its way
+	}
+	c.dequeue(i)
+	c.editor.Set(q.text)
+	if q.say == "" {
+		return
+	}
+	call(c, proto.DaemonTurnSay, proto.TurnSay{SessionID: c.session, Say: q.say}, func(_ proto.Said, err error) {
+		if err != nil && c.editor.Text() == q.text { // it was delivered meanwhile
+			c.editor.Reset()
+		}
+	})
+}
+
+// tab completes a word, or queues the message during a turn.
+func (c *chat) tab() {
+	if c.complete(true) || c.turn == nil {
+		return
+	}
+	c.submit(proto.ViaQueue)
+}
+
+// escape interrupts the turn. Twice at an empty prompt it brings the last message back.
+func (c *chat) escape(before time.Time) {
+	switch {
+	case c.turn != nil:
+		c.cancelTurn()
+	case c.editor.Empty() && time.Since(before) < doubleEsc:
+		c.editLast()
+	default:
+		c.escaped = time.Now()
+	}
+}
+
+func (c *chat) ctrlC() {
+	switch {
+	case c.turn != nil && c.editor.Empty():
+		c.cancelTurn()
+	case !c.editor.Empty():
+		c.editor.Clear()
+	case time.Since(c.leaving) < twice:
+		c.leave(0)
+	default:
+		c.leaving = time.Now()
+		c.say("Press Ctrl-C again to leave")
+	}
+}

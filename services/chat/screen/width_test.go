@@ -1,0 +1,55 @@
+package screen
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestWrap(t *testing.T) {
+	w := NewWidths(false)
+	for _, c := range []struct {
+		text string
+		n    int
+		want []string
+	}{
+		{"one two three", 8, []string{"one two", "three"}},
+		{"one  two", 8, []string{"one  two"}},
+		{"one two", 3, []string{"one", "two"}},
+		{"  indented", 20, []string{"  indented"}},
+		{"abcdefghij", 4, []string{"abcd", "efgh", "ij"}},
+		{"x abcdefghij", 4, []string{"x", "abcd", "efgh", "ij"}},
+		{"see 漢字漢字", 8, []string{"see 漢字", "漢字"}},
+		{"use --flag now", 10, []string{"use --flag", "now"}},
+		{"a\nb", 5, []string{"a", "b"}},
+		{"", 5, []string{""}},
+		{"\x1b[1mone two\x1b[m x", 4, []string{"\x1b[1mone\x1b[m", "\x1b[1mtwo\x1b[m", "x"}},
+	} {
+		if got := w.Wrap(c.text, c.n); !slices.Equal(got, c.want) {
+			t.Errorf("Wrap(%q, %d) = %q, want %q", c.text, c.n, got, c.want)
+		}
+	}
+}
+
+// FuzzWrap checks that lines fit and that only blanks are lost.
+func FuzzWrap(f *testing.F) {
+	f.Add("one two 漢字 👨‍👩‍👧 e\u0301", uint8(5))
+	f.Fuzz(func(t *testing.T, s string, n uint8) {
+		if !utf8.ValidString(s) || strings.ContainsAny(s, "\x1b\r\t") || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\n' || r >= 0x7f && r < 0xa0 }) {
+			return
+		}
+		w := NewWidths(false)
+		width := max(int(n), 2)
+		lines := w.Wrap(s, width)
+		for _, line := range lines {
+			if got := w.Of(line); got > width {
+				t.Fatalf("%q has %d cells, more than %d", line, got, width)
+			}
+		}
+		squeeze := strings.NewReplacer(" ", "", "\n", "")
+		if got := squeeze.Replace(strings.Join(lines, "")); got != squeeze.Replace(s) {
+			t.Fatalf("%q became %q", s, lines)
+		}
+	})
+}
