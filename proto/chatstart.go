@@ -24,6 +24,9 @@ type ChatStart struct {
 	OnHangup string `json:"on_hangup"`
 	// Resume is the options that are needed to come back, for the last line.
 	Resume []string `json:"resume,omitzero"`
+	// Mode is the approval mode that the user chose: plan, ask, auto or yolo; empty: the
+	// one that the sandbox level derives.
+	Mode string `json:"mode,omitzero"`
 	// Request holds the fields that all messages have in common.
 	Request Chat `json:"request"`
 	// Chat is the section [chat] of the configuration.

@@ -225,7 +225,7 @@ func Default() *Config {
 		},
 		Repl:    defaultRepl(),
 		CLI:     CLI{OnHangup: HangupLeave},
-		Chat:    Chat{Plain: true, PreviewLines: 5, Reasoning: "fold", Width: 100, WidthMethod: "grapheme", Notify: "auto", Title: true, Theme: "auto"},
+		Chat:    Chat{PreviewLines: 5, Reasoning: "fold", Width: 100, WidthMethod: "grapheme", Notify: "auto", Title: true, Theme: "auto"},
 		Logging: Logging{Level: "INFO"},
 	}
 }

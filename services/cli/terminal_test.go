@@ -15,7 +15,7 @@ import (
 func chatOn(t *testing.T) (*terminal, *fake) {
 	t.Helper()
 	f := newFake(t, "")
-	x := onTerminal(t, newWorld(t).command("--socket", f.socket))
+	x := onTerminal(t, newWorld(t).command("--plain", "--socket", f.socket))
 	x.prompts(1)
 	return x, f
 }
@@ -150,7 +150,7 @@ func TestTerminalRaw(t *testing.T) {
 func TestTerminalRedirected(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, "")
-	cmd := newWorld(t).command("--socket", f.socket)
+	cmd := newWorld(t).command("--plain", "--socket", f.socket)
 	dir := zinotest.Dir(t)
 	stderr, err := os.Create(filepath.Join(dir, "stderr"))
 	zinotest.Must(t, err)
@@ -184,7 +184,7 @@ func TestTerminalHistory(t *testing.T) {
 		{"--no-save", "secret\r", "echo: secret"},
 		{"", "\x1b[A\r", "echo: a\r\nb"},
 	} {
-		x := onTerminal(t, w.command(append(strings.Fields(chat.args), "--socket", f.socket)...))
+		x := onTerminal(t, w.command(append(strings.Fields(chat.args), "--plain", "--socket", f.socket)...))
 		x.prompts(1)
 		x.Type(chat.keys)
 		x.Shows(chat.shows)

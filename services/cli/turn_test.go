@@ -505,7 +505,7 @@ func runTo(t *testing.T, cmd *exec.Cmd) (status int, out, stderr string) {
 // goes on, and that it leaves the turn running when the terminal is closed.
 func TestLeaveTerminal(t *testing.T) {
 	s := newEndless(t)
-	x := onTerminal(t, s.command(t, "--session", "new"))
+	x := onTerminal(t, s.command(t, "--plain", "--session", "new"))
 	x.prompts(1)
 	x.Type("hi\r")
 	x.Shows("so far")
