@@ -81,6 +81,7 @@ type chat struct {
 	firstItem int       // of the last turn
 	files     []string  // below the root, for completion
 	listed    time.Time // when files was made
+	program   *program  // that has the terminal; nil: the chat has it
 	exit      *int      // the exit status, when the chat is to end
 }
 
@@ -163,6 +164,7 @@ func (c *chat) open() error {
 
 // close gives the terminal back.
 func (c *chat) close() {
+	c.endProgram()
 	c.screen.Leave()
 	c.terminal.Leave()
 	if c.session != "" && !c.request.NoSave {
@@ -177,14 +179,20 @@ func (c *chat) loop(lines <-chan []byte) int {
 	defer signal.Stop(signals)
 	frame := time.NewTimer(0)
 	for c.exit == nil {
+		typed, packets := c.typed, c.packets
+		if c.program != nil {
+			if typed = nil; c.screen.Waiting() >= printedMax {
+				packets = nil
+			}
+		}
 		select {
-		case event, ok := <-c.typed:
+		case event, ok := <-typed:
 			if !ok { // the terminal is gone
 				c.hangup()
 				continue
 			}
 			c.input(event)
-		case p := <-c.packets:
+		case p := <-packets:
 			c.packet(p)
 		case f := <-c.results:
 			f()
@@ -200,8 +208,8 @@ func (c *chat) loop(lines <-chan []byte) int {
 		case <-c.tick.C:
 		case <-frame.C:
 		}
-		if c.exit != nil {
-			break
+		if c.exit != nil || c.program != nil {
+			continue
 		}
 		wait, err := c.screen.Update(c.region)
 		if err != nil {
@@ -263,14 +271,7 @@ func (c *chat) suspend() {
 
 // away gives the terminal to another program while do runs.
 func (c *chat) away(do func()) {
-	c.screen.Leave()
-	c.keys.Suspend()
-	c.terminal.Leave()
+	c.leaveTerminal()
 	do()
-	if err := c.terminal.Enter(); err != nil {
-		c.hangup()
-		return
-	}
-	c.keys.Resume()
-	c.screen.Resized()
+	c.enterTerminal()
 }

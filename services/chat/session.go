@@ -1,14 +1,12 @@
 package chat
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -291,43 +289,6 @@ func codeBlocks(s string) (blocks []string) {
 	return blocks
 }
 
-// editText edits the message in the user's editor.
-func (c *chat) editText() {
-	edited, err := c.edit(c.editor.Text())
-	if err != nil {
-		c.say("The message is unchanged: %v", err)
-		return
-	}
-	c.editor.Set(strings.TrimRight(edited, "\n"))
-}
-
-// edit has the user edit a text in $VISUAL or $EDITOR.
-func (c *chat) edit(s string) (edited string, err error) {
-	dir, err := os.MkdirTemp("", "zino-")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "message.md")
-	if err := os.WriteFile(path, []byte(s), 0o600); err != nil {
-		return "", err
-	}
-	program := cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi")
-	c.away(func() { err = terminalCommand("sh", "-c", program+` "$1"`, "sh", path).Run() })
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", program, err)
-	}
-	data, err := os.ReadFile(path)
-	return string(bytes.ToValidUTF8(data, []byte("\ufffd"))), err
-}
-
-// terminalCommand returns a command that uses the terminal.
-func terminalCommand(name string, args ...string) *exec.Cmd {
-	cmd := exec.Command(name, args...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	return cmd
-}
-
 // pageTurn shows the folded items of the last turn in the pager.
 func (c *chat) pageTurn() {
 	var b strings.Builder
@@ -348,12 +309,7 @@ func (c *chat) pageTurn() {
 		c.say("There is nothing to show yet.")
 		return
 	}
-	pager := cmp.Or(os.Getenv("PAGER"), "less -R")
-	c.away(func() {
-		cmd := terminalCommand("sh", "-c", pager)
-		cmd.Stdin = strings.NewReader(b.String())
-		cmd.Run() // it prints its own errors
-	})
+	c.page(b.String())
 }
 
 // editLast brings the last message back: sending it goes on from a copy of the session

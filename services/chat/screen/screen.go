@@ -81,6 +81,9 @@ func (s *Screen) Print(text string) {
 	s.changed = true
 }
 
+// Waiting returns how many bytes of finished text wait for the next frame.
+func (s *Screen) Waiting() int { return s.done.Len() }
+
 // Resized is called when the terminal's size has changed.
 func (s *Screen) Resized() {
 	if s.phase == steady {

@@ -1,6 +1,7 @@
 package screen
 
 import (
+	"errors"
 	"io"
 	"os"
 
@@ -11,7 +12,9 @@ import (
 type Terminal struct {
 	in, out *os.File
 	title   bool
+	name    string // the title
 	before  *xterm.State
+	left    *xterm.State // the modes that Leave has restored
 }
 
 // Sequences of xterm's ctlseqs and kitty's keyboard protocol.
@@ -43,7 +46,7 @@ func (t *Terminal) Enter() error {
 		seq = saveTitle + seq
 	}
 	_, err = io.WriteString(t.out, seq)
-	return err
+	return errors.Join(err, t.SetTitle(t.name))
 }
 
 // Leave restores everything that Enter changed. It may be called again.
@@ -57,16 +60,30 @@ func (t *Terminal) Leave() error {
 	}
 	_, err := io.WriteString(t.out, seq)
 	restored := xterm.Restore(int(t.in.Fd()), t.before)
-	t.before = nil
+	t.before, t.left = nil, t.before
 	if err == nil {
 		err = restored
 	}
 	return err
 }
 
-// SetTitle sets the title of the terminal's window.
+// Reset undoes what a program has done to the terminal that was killed: alternate screen,
+// mouse reports, bracketed paste, application keys, autowrap, cursor and style.
+const Reset = "\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?1l\x1b>\x1b[?7h\x1b[?25h\x1b[m\r"
+
+// Restore sets the modes again that Leave has restored: a program may have changed them
+// since.
+func (t *Terminal) Restore() error {
+	if t.left == nil {
+		return nil
+	}
+	return xterm.Restore(int(t.in.Fd()), t.left)
+}
+
+// SetTitle sets the title of the terminal's window, while the terminal is the chat's.
 func (t *Terminal) SetTitle(title string) error {
-	if !t.title {
+	t.name = title
+	if !t.title || t.before == nil || title == "" {
 		return nil
 	}
 	_, err := io.WriteString(t.out, "\x1b]2;"+title+"\x1b\\")
