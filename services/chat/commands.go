@@ -1,10 +1,8 @@
 package chat
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
@@ -148,38 +146,6 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-func (c *chat) help(args string) {
-	var lines []string
-	if args == "keys" {
-		for _, k := range keyHelp {
-			lines = append(lines, fmt.Sprintf("  %-34s %s", k[0], k[1]))
-		}
-	} else {
-		for _, k := range commands {
-			lines = append(lines, fmt.Sprintf("  %-26s %s", "/"+strings.TrimSpace(k.name+" "+k.args), k.does))
-		}
-		lines = append(lines, "  //text sends /text; /help keys lists the keys")
-	}
-	c.print(kindLine, lines...)
-}
-
-// keyHelp is the table of keys.
-var keyHelp = [][2]string{
-	{"Enter", "send; during a turn: steer it"},
-	{"Tab", "complete; during a turn: queue the message"},
-	{"Alt-Enter, Ctrl-J, \\ Enter", "new line"},
-	{"Esc · Esc Esc", "stop the turn · edit the last message"},
-	{"Ctrl-C", "clear, stop, twice: leave"},
-	{"Ctrl-D · Ctrl-Z", "leave if empty · suspend"},
-	{"Up/Down · Ctrl-P/N · Ctrl-R", "row, then history · history · search it"},
-	{"Ctrl-A/E · Ctrl-B/F · Alt-B/F", "row start and end · character · word"},
-	{"Ctrl-W · Alt-D · Ctrl-K · Ctrl-U", "delete word back, on, to the end, to the start"},
-	{"Ctrl-Y · Alt-Y · Ctrl-_", "yank · older · undo"},
-	{"Ctrl-X Ctrl-E, Ctrl-G", "edit in $VISUAL or $EDITOR"},
-	{"Ctrl-T · Ctrl-O", "reasoning · the turn in the pager"},
-	{"Ctrl-L", "clear the screen"},
-}
-
 func (c *chat) detach(string) {
 	switch {
 	case c.turn == nil:
@@ -191,80 +157,12 @@ func (c *chat) detach(string) {
 	}
 }
 
-func (c *chat) setModel(args string) {
-	if args == "" {
-		c.say("%s", cmp.Or(c.model, "no model: /provider"))
-		return
-	}
-	c.request.Model, c.model = args, args
-	c.say("The next turns use %s.", safe(args))
-}
-
-func (c *chat) setProvider(args string) {
-	if args == "" {
-		c.say("provider %s", cmp.Or(c.request.Provider, "as configured"))
-		return
-	}
-	c.request.Provider, c.request.Model, c.model = args, "", ""
-	c.say("The next turns use %s.", safe(args))
-}
-
-func (c *chat) setEffort(args string) {
-	switch {
-	case args == "":
-		c.say("effort %s", cmp.Or(c.request.Effort, "as configured"))
-	case !slices.Contains(efforts, args):
-		c.refuse("unknown effort %q: use %s", args, strings.Join(efforts, ", "))
-		return
-	default:
-		c.request.Effort = args
-		c.say("The next turns use effort %s.", args)
-	}
-}
-
-func (c *chat) setSandbox(args string) {
-	switch {
-	case args == "":
-		c.say("sandbox %s", cmp.Or(c.sandbox, "as configured"))
-	case !slices.Contains(levels, args):
-		c.refuse("unknown level %q: use %s", args, strings.Join(levels, ", "))
-		return
-	default:
-		c.request.Sandbox, c.sandbox = proto.Level(args), args
-		c.say("The next turns run commands at level %s.", args)
-	}
-}
-
 func (c *chat) newSession(string) {
 	if c.session != "" {
 		c.say("New session. The old one: /resume %s", shortID(c.session))
 	}
 	c.session, c.usage = "", usage{}
 	c.retitle("")
-}
-
-func (c *chat) showCost(string) {
-	parts := []string{c.usage.cost(), tokens(c.usage.tokens) + " tokens"}
-	if s := c.usage.context(); s != "" {
-		parts = append(parts, "context "+s)
-	}
-	c.say("%s", strings.Join(parts, " · "))
-}
-
-// zino prints what the command line prints.
-func (c *chat) zino(args ...string) {
-	full := []string{"--socket", c.start.Socket}
-	cmd := exec.CommandContext(c.ctx, c.start.Zino, append(full, args...)...)
-	go func() {
-		out, err := cmd.CombinedOutput()
-		c.after(func() {
-			lines := outputLines(string(bytes.TrimSpace(out)))
-			c.print(kindLine, lines...)
-			if err != nil && len(lines) == 0 {
-				c.say("zino %s: %v", strings.Join(args, " "), err)
-			}
-		})
-	}()
 }
 
 func (c *chat) show(args string) {
@@ -316,42 +214,6 @@ func (c *chat) fork(string) {
 		c.session = s.SessionID
 		c.say("Going on with a copy. The original: /resume %s", shortID(old))
 	})
-}
-
-func (c *chat) showContext(string) {
-	req := proto.Preview{SessionID: c.session, Root: c.root, SystemPrompt: c.request.SystemPrompt, Sandbox: c.request.Sandbox, Network: c.request.Network}
-	call(c, proto.DaemonContext, req, func(r proto.ContextReport, err error) {
-		if err != nil {
-			c.fail(errorOf(err))
-			return
-		}
-		var lines []string
-		for _, part := range r.Parts {
-			lines = append(lines, fmt.Sprintf("  %7d  %s", part.Tokens, safe(part.Name)))
-		}
-		lines = append(lines, fmt.Sprintf("  %7d  tokens in all · %s", r.Tokens, c.usage.context()))
-		c.print(kindLine, lines...)
-	})
-}
-
-func (c *chat) memory(args string) {
-	if rest, ok := strings.CutPrefix(args, "add "); ok {
-		c.zino("memory", "add", rest)
-		return
-	}
-	if args == "" {
-		c.zino("memory", "list")
-		return
-	}
-	c.zino("memory", "search", args)
-}
-
-func (c *chat) findSessions(args string) {
-	if args == "" {
-		c.zino("sessions", "list")
-		return
-	}
-	c.zino("sessions", "search", args)
 }
 
 // cycleReasoning changes how reasoning is shown.

@@ -2,19 +2,13 @@ package chat
 
 import (
 	"cmp"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"strconv"
 	"strings"
 
 	"zino/pkg/rpc"
-	"zino/pkg/text"
 	"zino/pkg/wire"
 	"zino/proto"
-	"zino/services/chat/screen"
 )
 
 // can reports whether the daemon has a method.
@@ -171,145 +165,6 @@ func (c *chat) resume(args string) {
 		return
 	}
 	c.pickSession(false)
-}
-
-func (c *chat) undo(args string) {
-	n := 1
-	if args != "" {
-		var err error
-		if n, err = strconv.Atoi(args); err != nil || n < 1 {
-			c.refuse("/undo takes the number of turns")
-			return
-		}
-	}
-	c.undoTurns(proto.DaemonUndo, n)
-}
-
-func (c *chat) redo(string) {
-	c.undoTurns(proto.DaemonRedo, 1)
-}
-
-// undoTurns takes the file changes of turns back, one turn after the other.
-func (c *chat) undoTurns(method proto.Method[proto.Undo, proto.Undone], n int) {
-	if c.session == "" {
-		c.say("There is nothing to take back yet.")
-		return
-	}
-	call(c, method, proto.Undo{SessionID: c.session}, func(u proto.Undone, err error) {
-		if err != nil {
-			c.fail(errorOf(err))
-			return
-		}
-		var lines []string
-		for _, path := range u.Restored {
-			lines = append(lines, "  restored "+safe(path))
-		}
-		for _, path := range u.Removed {
-			lines = append(lines, "  removed "+safe(path))
-		}
-		for _, r := range u.Refused {
-			lines = append(lines, "  refused "+safe(r.Path)+": "+safe(r.Reason))
-		}
-		if len(u.Refused) > 0 {
-			lines = append(lines, "Nothing was changed: zino undo --partial restores the rest.")
-		}
-		if len(lines) == 0 {
-			lines = append(lines, "There is nothing to take back.")
-		}
-		c.print(kindLine, lines...)
-		if n > 1 && len(u.Refused) == 0 {
-			c.undoTurns(method, n-1)
-		}
-	})
-}
-
-func (c *chat) showDiff(string) {
-	if c.session == "" {
-		c.refuse("There are no changes yet.")
-		return
-	}
-	call(c, proto.DaemonDiff, proto.Undo{SessionID: c.session}, func(d proto.TurnDiff, err error) {
-		if err != nil {
-			c.fail(errorOf(err))
-			return
-		}
-		var lines []string
-		for _, line := range outputLines(d.Diff) {
-			color := screen.Default
-			switch {
-			case strings.HasPrefix(line, "@@"):
-				color = screen.Cyan
-			case strings.HasPrefix(line, "+") && !strings.HasPrefix(line, "+++"):
-				color = screen.Green
-			case strings.HasPrefix(line, "-") && !strings.HasPrefix(line, "---"):
-				color = screen.Red
-			}
-			lines = append(lines, c.paint(screen.Style{Color: color}, c.widths.ExpandTabs(line, 0)))
-		}
-		if len(lines) == 0 {
-			lines = []string{"There are no changes."}
-		}
-		c.print(kindLine, lines...)
-	})
-}
-
-// copy copies the last answer, or a block of code of it, to the clipboard.
-func (c *chat) copy(args string) {
-	what := c.answer
-	if args != "" {
-		n, err := strconv.Atoi(args)
-		blocks := codeBlocks(c.answer)
-		if err != nil || n < 1 || n > len(blocks) {
-			c.refuse("The last answer has %s.", text.Count(len(blocks), "block of code"))
-			return
-		}
-		what = blocks[n-1]
-	}
-	if what == "" {
-		c.refuse("There is no answer yet.")
-		return
-	}
-	os.Stdout.WriteString("\x1b]52;c;" + base64.StdEncoding.EncodeToString([]byte(what)) + "\x1b\\")
-	for _, tool := range [][]string{{"wl-copy"}, {"xclip", "-selection", "clipboard"}, {"pbcopy"}} {
-		if path, err := exec.LookPath(tool[0]); err == nil {
-			cmd := exec.CommandContext(c.ctx, path, tool[1:]...)
-			cmd.Stdin = strings.NewReader(what)
-			go cmd.Run() // the terminal may have it already
-			break
-		}
-	}
-	c.say("Copied %s.", text.Count(strings.Count(strings.TrimSuffix(what, "\n"), "\n")+1, "line"))
-}
-
-// codeBlocks returns the contents of the fenced blocks of a text.
-func codeBlocks(s string) (blocks []string) {
-	for _, b := range text.Blocks(s) {
-		blocks = append(blocks, b.Text)
-	}
-	return blocks
-}
-
-// pageTurn shows the folded items of the last turn in the pager.
-func (c *chat) pageTurn() {
-	var b strings.Builder
-	for i, it := range c.items.list {
-		if c.items.first+i < c.firstItem {
-			continue
-		}
-		b.WriteString(it.title + "\n")
-		for _, line := range it.lines {
-			b.WriteString("    " + line + "\n")
-		}
-		b.WriteString("\n")
-	}
-	if c.answer != "" {
-		b.WriteString(visibleText(c.answer) + "\n")
-	}
-	if b.Len() == 0 {
-		c.say("There is nothing to show yet.")
-		return
-	}
-	c.page(b.String())
 }
 
 // editLast brings the last message back: sending it goes on from a copy of the session
