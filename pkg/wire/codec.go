@@ -93,7 +93,7 @@ func decodeObject(raw []byte, v reflect.Value, strict bool) error {
 			continue
 		}
 		seen |= 1 << i
-		if err := decodeInto(value, v.Field(info.fields[i].index), strict); err != nil {
+		if err := decodeInto(value, v.FieldByIndex(info.fields[i].index), strict); err != nil {
 			return fmt.Errorf("field %q: %w", key, err)
 		}
 	}
@@ -302,7 +302,7 @@ func closeObject(b []byte) []byte {
 
 func appendFields(b []byte, v reflect.Value) ([]byte, error) {
 	for _, field := range structOf(v.Type()).fields {
-		value := v.Field(field.index)
+		value := v.FieldByIndex(field.index)
 		if field.optional && value.IsZero() {
 			continue
 		}
@@ -388,7 +388,7 @@ type structInfo struct {
 
 type fieldInfo struct {
 	name     string
-	index    int
+	index    []int // of the field, through embedded structs
 	optional bool
 }
 
@@ -399,14 +399,22 @@ func structOf(t reflect.Type) *structInfo {
 		return info.(*structInfo)
 	}
 	info := &structInfo{index: map[string]int{}}
-	for i := range t.NumField() {
-		name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		if name == "" || name == "-" {
-			continue
-		}
-		info.index[name] = len(info.fields)
-		info.fields = append(info.fields, fieldInfo{name, i, options == "omitzero"})
-	}
+	info.add(t, nil)
 	structs.Store(t, info)
 	return info
+}
+
+// add adds the fields of a struct. Those of embedded structs count as its own.
+func (info *structInfo) add(t reflect.Type, path []int) {
+	for i := range t.NumField() {
+		f, at := t.Field(i), append(slices.Clone(path), i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct:
+			info.add(f.Type, at)
+		case name != "" && name != "-":
+			info.index[name] = len(info.fields)
+			info.fields = append(info.fields, fieldInfo{name, at, options == "omitzero"})
+		}
+	}
 }

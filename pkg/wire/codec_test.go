@@ -228,6 +228,26 @@ func TestAppendObject(t *testing.T) {
 	}
 }
 
+// TestEmbeddedStruct checks that the fields of an embedded struct count as those of the
+// struct around it, in both directions.
+func TestEmbeddedStruct(t *testing.T) {
+	type Common struct {
+		Name string `json:"name"`
+		Size int    `json:"size,omitzero"`
+	}
+	type outer struct {
+		Common
+		Mode string `json:"mode,omitzero"`
+	}
+	b, err := AppendObject(nil, "x", outer{Common{Name: "a", Size: 3}, "ask"})
+	zinotest.Must(t, err)
+	zinotest.Equal(t, "the object", string(b), `{"type":"x","name":"a","size":3,"mode":"ask"}`)
+	var back outer
+	zinotest.Must(t, Decode(b, &back))
+	zinotest.Equal(t, "the struct", back, outer{Common{Name: "a", Size: 3}, "ask"})
+	zinotest.Error(t, Decode([]byte(`{"mode":"ask"}`), &back), nil, `missing field "name"`)
+}
+
 // TestAppendObjectAgrees: the encoder writes what encoding/json writes, except
 // for nil lists and maps.
 func TestAppendObjectAgrees(t *testing.T) {
@@ -351,7 +371,7 @@ func reference(payload []byte) (sample, error) {
 		if !ok || string(raw) == "null" {
 			continue
 		}
-		if err := json.Unmarshal(raw, reflect.ValueOf(&v).Elem().Field(field.index).Addr().Interface()); err != nil {
+		if err := json.Unmarshal(raw, reflect.ValueOf(&v).Elem().FieldByIndex(field.index).Addr().Interface()); err != nil {
 			return v, err
 		}
 	}
