@@ -2,6 +2,7 @@ package input
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"sync"
@@ -27,7 +28,13 @@ type keyboard struct {
 	suspended bool
 	reading   bool // Read uses the terminal
 	closed    bool
+	wanted    int // the last mark that was asked for
+	passed    int // the last one that was passed on
 
+	marks chan int      // to Reader.Run
+	done  chan struct{} // closed by close
+
+	empty bool   // the last Read returned nothing, for a mark
 	first bool   // nothing has been read yet
 	cr    bool   // the last byte was a CR that became a newline
 	rest  []byte // the start of a character
@@ -38,7 +45,7 @@ func newKeyboard(tty int) (*keyboard, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &keyboard{tty: tty, wake: r, ring: w, first: true}
+	k := &keyboard{tty: tty, wake: r, ring: w, first: true, marks: make(chan int), done: make(chan struct{})}
 	k.changed.L = &k.mu
 	return k, nil
 }
@@ -58,19 +65,53 @@ func (k *keyboard) set(suspended bool) {
 	}
 }
 
-// close ends Read with io.EOF.
+// mark asks for a mark behind all that was typed so far, and returns its number.
+func (k *keyboard) mark() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.wanted++
+	k.ring.Write([]byte{0})
+	return k.wanted
+}
+
+// passMark sends the mark for which Read has returned nothing. That it is called again
+// means that the reader of events has passed on all events before.
+func (k *keyboard) passMark() {
+	k.mu.Lock()
+	k.passed = k.wanted
+	n := k.passed
+	k.mu.Unlock()
+	select {
+	case k.marks <- n:
+	case <-k.done:
+	}
+}
+
+// errMark: nothing more was typed, and a mark is wanted.
+var errMark = errors.New("mark")
+
+// close ends Read with io.EOF. It is called once.
 func (k *keyboard) close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.closed = true
+	close(k.done)
 	k.changed.Broadcast()
 	k.ring.Write([]byte{0})
 }
 
 // Read reads what was typed. p must have room for a line.
 func (k *keyboard) Read(p []byte) (int, error) {
+	if k.empty {
+		k.empty = false
+		k.passMark()
+	}
 	for {
 		n, err := k.read(p)
+		if err == errMark {
+			k.empty = true
+			return 0, nil
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -160,19 +201,26 @@ func (k *keyboard) wait() error {
 			k.changed.Wait()
 		}
 		k.reading = true
-		closed := k.closed
+		closed, timeout := k.closed, -1
+		if k.wanted > k.passed {
+			timeout = 0
+		}
 		k.mu.Unlock()
 		if closed {
 			return io.EOF
 		}
-		if _, err := unix.Poll(fds, -1); err != nil && err != unix.EINTR {
+		n, err := unix.Poll(fds, timeout)
+		if n == 0 && err == nil {
+			return errMark
+		}
+		if err != nil && err != unix.EINTR {
 			return os.NewSyscallError("poll", err)
 		}
-		if fds[1].Revents != 0 {
+		if n > 0 && fds[1].Revents != 0 {
 			k.wake.Read(make([]byte, 64)) // there is something to read
 			continue
 		}
-		if fds[0].Revents != 0 {
+		if n > 0 && fds[0].Revents != 0 {
 			return nil
 		}
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // Event is something that the terminal sends: a Key, a Paste, Focus, Position, or
-// TerminalName.
+// TerminalName; or a Mark.
 type Event any
 
 type (
@@ -25,6 +25,8 @@ type (
 	Position struct{ Row, Col int }
 	// TerminalName is the terminal's answer about its name and version (XTVERSION).
 	TerminalName string
+	// Mark stands behind everything that was typed before Reader.Mark returned it.
+	Mark int
 )
 
 // Reader reads the events of a terminal in raw mode.
@@ -48,6 +50,10 @@ func (r *Reader) Suspend() { r.keys.set(true) }
 // Resume goes on reading.
 func (r *Reader) Resume() { r.keys.set(false) }
 
+// Mark asks for a mark among the events, behind all that was typed so far, and returns it.
+// A mark of a higher number stands for those before it, too.
+func (r *Reader) Mark() Mark { return Mark(r.keys.mark()) }
+
 // Run sends the terminal's events until ctx ends or the terminal is gone.
 func (r *Reader) Run(ctx context.Context, events chan<- Event) error {
 	stop := context.AfterFunc(ctx, r.keys.close)
@@ -58,8 +64,17 @@ func (r *Reader) Run(ctx context.Context, events chan<- Event) error {
 		ended <- r.uv.StreamEvents(ctx, raw)
 		close(raw)
 	}()
-	for e := range raw {
-		event := convert(e)
+	for {
+		var event Event
+		select {
+		case e, ok := <-raw:
+			if !ok {
+				return <-ended
+			}
+			event = convert(e)
+		case n := <-r.keys.marks:
+			event = Mark(n)
+		}
 		if event == nil {
 			continue
 		}
@@ -68,9 +83,9 @@ func (r *Reader) Run(ctx context.Context, events chan<- Event) error {
 		case <-ctx.Done():
 			for range raw { // until the reader has noticed
 			}
+			return <-ended
 		}
 	}
-	return <-ended
 }
 
 // convert returns nil for what the chat has no use for.
