@@ -169,18 +169,21 @@ func (c *chat) submit(mode string) {
 	}
 	c.keep(c.editor.Text())
 	c.editor.Reset()
-	message = c.attach(message)
+	message, notes := c.attach(message)
 	if c.turn == nil {
 		c.send(message)
-		return
+	} else {
+		c.wait(message, mode)
 	}
-	c.wait(message, mode)
+	for _, note := range notes {
+		c.print(kindUserNote, c.dim("  "+note))
+	}
 }
 
 // wait queues a message during a turn.
 func (c *chat) wait(message, mode string) {
 	if len(c.queued) >= queuedMax {
-		c.editor.Set(message)
+		c.editor.Set(typedOf(message))
 		c.say("%d messages wait: wait for the turn to end, or press Esc.", queuedMax)
 		return
 	}
@@ -210,7 +213,7 @@ func (c *chat) wait(message, mode string) {
 			return
 		}
 		c.fail(errorOf(err))
-		c.editor.Set(message)
+		c.editor.Set(typedOf(message))
 	})
 }
 
@@ -234,12 +237,12 @@ func (c *chat) takeBack() {
 		return // on its way
 	}
 	c.dequeue(i)
-	c.editor.Set(q.text)
+	c.editor.Set(typedOf(q.text))
 	if q.say == "" {
 		return
 	}
 	call(c, proto.DaemonTurnSay, proto.TurnSay{SessionID: c.session, Say: q.say}, func(_ proto.Said, err error) {
-		if err != nil && c.editor.Text() == q.text { // it was delivered meanwhile
+		if err != nil && c.editor.Text() == typedOf(q.text) { // it was delivered meanwhile
 			c.editor.Reset()
 		}
 	})

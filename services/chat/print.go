@@ -18,6 +18,7 @@ const (
 	kindNone kind = iota
 	kindLine      // the chat's own lines
 	kindUser
+	kindUserNote // below a line of the user's, without a blank line
 	kindText
 	kindAnswer // the end of a text: the next one is another
 	kindTool
@@ -29,7 +30,8 @@ func (c *chat) print(k kind, lines ...string) {
 	if len(lines) == 0 {
 		return
 	}
-	if c.printed != kindNone && (c.printed != k || k == kindUser) {
+	below := k == kindUserNote && (c.printed == kindUser || c.printed == k)
+	if c.printed != kindNone && !below && (c.printed != k || k == kindUser) {
 		c.screen.Print("\n")
 	}
 	c.printed = k

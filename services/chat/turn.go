@@ -93,12 +93,12 @@ func (c *chat) begin(message string) {
 		}
 		if err != nil {
 			c.turnFailed(errorOf(err))
-			c.editor.Set(message) // it was refused: nothing is stored
+			c.editor.Set(typedOf(message)) // it was refused: nothing is stored
 			return
 		}
 		c.session, t.session, t.id = started.SessionID, started.SessionID, started.Turn
 		if c.title == "" {
-			c.retitle(text.Clip(text.OneLine(message), 60))
+			c.retitle(text.Clip(text.OneLine(typedOf(message)), 60))
 		}
 		if t.canceled {
 			c.cancelTurn()
@@ -399,13 +399,13 @@ func (c *chat) turnOver(failed bool, returned []proto.Say) {
 	}
 	var back []string
 	for _, say := range returned {
-		back = append(back, say.Text)
+		back = append(back, typedOf(say.Text))
 		if i := c.findQueued(say.Say, say.Text); i >= 0 {
 			c.dequeue(i)
 		}
 	}
 	for _, q := range c.queued {
-		back = append(back, q.text)
+		back = append(back, typedOf(q.text))
 	}
 	c.queued = nil
 	if len(back) > 0 {

@@ -41,7 +41,7 @@ func (c *chat) region(width, height int) screen.Region {
 			if q.mode == proto.ViaQueue {
 				label = "then: "
 			}
-			rows = append(rows, c.dim(label+c.widths.Clip(safe(strings.ReplaceAll(q.text, "\n", " ")), width-1-len(label))))
+			rows = append(rows, c.dim(label+c.widths.Clip(safe(strings.ReplaceAll(typedOf(q.text), "\n", " ")), width-1-len(label))))
 		}
 	}
 	if len(c.approvals.list) > 0 {
@@ -193,6 +193,7 @@ func homeDir() string {
 
 // quote returns the rows of the user's message as it is printed.
 func (c *chat) quote(message string) (rows []string) {
+	message, files := unattached(message)
 	for i, line := range strings.Split(strings.TrimRight(message, "\n"), "\n") {
 		for j, row := range c.wrap(visible(line)) {
 			lead := prompt
@@ -201,6 +202,9 @@ func (c *chat) quote(message string) (rows []string) {
 			}
 			rows = append(rows, c.paint(screen.Style{Bold: true}, lead+row))
 		}
+	}
+	for _, file := range files {
+		rows = append(rows, c.dim("  "+file))
 	}
 	return rows
 }
