@@ -31,6 +31,8 @@ type ChatStart struct {
 	Request Chat `json:"request"`
 	// Chat is the section [chat] of the configuration.
 	Chat ChatOptions `json:"chat"`
+	// NoModel are the lines to print at the start if no model is connected.
+	NoModel []string `json:"no_model,omitzero"`
 	// Notes are lines to print at the start.
 	Notes []string `json:"notes,omitzero"`
 }

@@ -151,6 +151,8 @@ type Notice struct {
 	Text string `json:"text"`
 	// WaitMS is the length of the pause in milliseconds.
 	WaitMS int64 `json:"wait_ms,omitzero"`
+	// Provider is the kind of provider that is waited for, with "retry" and "wait".
+	Provider string `json:"provider,omitzero"`
 }
 
 // Kinds of notices. The list only grows.

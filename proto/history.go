@@ -57,4 +57,5 @@ var Changelog = [...]string{
 	"52 2026-11-23  a turn that goes on in a new session: continues of its first line, the state continued with to and to_turn in the old one",
 	"53 2026-11-23  id and recover of undo and redo of exc",
 	"54 2026-11-23  ended of the answer of turn_cancel",
+	"55 2026-11-23  context_window of rtr's capabilities; provider of notices of the kinds retry and wait",
 }

@@ -26,6 +26,8 @@ type RouterCapabilities struct {
 	Streaming bool `json:"streaming"`
 	// Model is the configured model, or the one that was found.
 	Model string `json:"model"`
+	// ContextWindow is the size of the model's context in tokens; absent: unknown.
+	ContextWindow int `json:"context_window,omitzero"`
 	// Provider is the kind of provider: "anthropic", "openai" (OpenAI and
 	// OpenAI-compatible endpoints), "gemini", "openrouter", "ollama", or "offline"
 	// for none.

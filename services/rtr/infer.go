@@ -167,7 +167,7 @@ func (r *request) ask(sel selector) (proto.Text, error) {
 			return text, f.With(&e)
 		}
 		r.notice(proto.Notice{
-			Kind: "retry", WaitMS: wait.Milliseconds(),
+			Kind: "retry", WaitMS: wait.Milliseconds(), Provider: t.caps.Provider,
 			Text: fmt.Sprintf("%s; asking again in %s (%d of %d)", firstLine(f), seconds(wait), attempt, retry.MaxRetries),
 		})
 		if err := r.s.pause(r.ctx, wait); err != nil {
@@ -243,7 +243,7 @@ func (r *request) attempt(t *target) (proto.Text, error) {
 		if wait > 0 {
 			about = ", in about " + seconds(wait)
 		}
-		r.notice(proto.Notice{Kind: "wait", WaitMS: wait.Milliseconds(), Text: "waiting until " + t.caps.Provider + " may be asked" + about})
+		r.notice(proto.Notice{Kind: "wait", WaitMS: wait.Milliseconds(), Provider: t.caps.Provider, Text: "waiting until " + t.caps.Provider + " may be asked" + about})
 	})
 	if err != nil {
 		return proto.Text{}, err

@@ -122,8 +122,9 @@ func (s *Service) capabilities(ctx context.Context, _ proto.CapabilitiesRequest)
 	if err != nil {
 		return proto.RouterCapabilities{}, err
 	}
-	caps := s.learn(ctx, t).caps // whether its tools are native has to be asked
-	caps.Streaming = s.set.streaming
+	learned := s.learn(ctx, t) // whether its tools are native has to be asked
+	caps := learned.caps
+	caps.Streaming, caps.ContextWindow = s.set.streaming, learned.window
 	return caps, nil
 }
 

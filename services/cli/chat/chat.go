@@ -216,6 +216,13 @@ func (c *chat) greet(caps proto.RouterCapabilities) {
 	if !caps.Fallback && caps.Provider != "offline" {
 		return
 	}
+	for _, line := range c.noModel() {
+		c.Say("%s", line)
+	}
+}
+
+// noModel returns how to connect a model, and what works without one.
+func (c *chat) noModel() []string {
 	commands := []string{"run"} // of the offline provider
 	for _, tool := range []struct{ command, file string }{{"python", "python3.json"}, {"remember", "remember.json"}, {"recall", "recall.json"}} {
 		if _, err := os.Stat(filepath.Join(c.cfg.Tools.Dir, tool.file)); err == nil {
@@ -223,9 +230,11 @@ func (c *chat) greet(caps proto.RouterCapabilities) {
 		}
 	}
 	commands = append(commands, "tour")
-	c.Say("No model is connected: the offline provider answers (no AI). To connect one:")
-	c.Say("  zino auth login openrouter; zino auth set PROVIDER; ANTHROPIC_API_KEY (or OPENAI_, GEMINI_, OPENROUTER_API_KEY) in the environment;")
-	c.Say("  [api] base_url; or a model server on this host (Ollama, llama.cpp, LM Studio, vLLM). For now: %s.", strings.Join(commands, ", "))
+	return []string{
+		"No model is connected: the offline provider answers (no AI). To connect one:",
+		"  zino auth login openrouter; zino auth set PROVIDER; ANTHROPIC_API_KEY (or OPENAI_, GEMINI_, OPENROUTER_API_KEY) in the environment;",
+		"  [api] base_url; or a model server on this host (Ollama, llama.cpp, LM Studio, vLLM). For now: " + strings.Join(commands, ", ") + ".",
+	}
 }
 
 const help = `  a line ending in \ goes on in the next; a paste of several lines is one message

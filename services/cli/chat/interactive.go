@@ -111,7 +111,7 @@ func (c *chat) startLine() proto.ChatStart {
 	o := c.cfg.Chat
 	return proto.ChatStart{
 		Type: proto.TypeChatStart, Version: rpc.Version, Zino: self, Base: base, Root: c.req.Root,
-		SessionID: c.Session, Latest: c.Latest, OnHangup: c.OnHangup, Resume: c.resumeOptions(), Request: c.req,
+		SessionID: c.Session, Latest: c.Latest, OnHangup: c.OnHangup, Resume: c.resumeOptions(), Request: c.req, NoModel: c.noModel(),
 		Chat: proto.ChatOptions{
 			PreviewLines: o.PreviewLines, Reasoning: o.Reasoning, Width: o.Width, WidthMethod: o.WidthMethod,
 			Notify: o.Notify, Title: o.Title, Theme: o.Theme, ScreenReader: o.ScreenReader || os.Getenv("ZINO_SCREEN_READER") == "1",
