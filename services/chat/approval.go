@@ -198,10 +198,10 @@ func (p *approvals) rows(c *chat, width, height int) (rows []string, row, column
 	}
 	rows = append(rows, c.paint(screen.Style{Bold: true}, c.widths.Clip(head, width-1)))
 	var body []string
-	isDiff := a.Preview.Diff != ""
 	switch {
-	case isDiff:
-		body = append([]string{argumentOf(a.Call.Tool, a.Call.Input)}, diffLines(a.Preview.Diff)...)
+	case a.Preview.Diff != "":
+		rows, _, _ := c.diffRows(a.Preview.Diff)
+		body = append([]string{argumentOf(a.Call.Tool, a.Call.Input)}, rows...)
 	case len(a.Preview.Commands) > 0:
 		for _, command := range a.Preview.Commands {
 			body = append(body, outputLines(command)...)
@@ -215,7 +215,7 @@ func (p *approvals) rows(c *chat, width, height int) (rows []string, row, column
 			rows = append(rows, c.dim(fmt.Sprintf("    … %d more lines", len(body)-room)))
 			break
 		}
-		rows = append(rows, "    "+c.diffPaint(c.widths.Clip(c.widths.ExpandTabs(line, 0), width-5), isDiff && i > 0))
+		rows = append(rows, "    "+c.widths.Clip(c.widths.ExpandTabs(line, 0), width-5))
 	}
 	if p.entry != nil {
 		edit, at, column := p.entry.editor.Layout(width-1-c.widths.Of(p.entry.label), 1)

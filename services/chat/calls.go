@@ -2,6 +2,7 @@ package chat
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,11 +14,10 @@ import (
 )
 
 const (
-	diffMax      = 40   // lines of a diff that are printed
-	outputKept   = 4096 // bytes of the output of a running call
-	failedLines  = 10   // lines of the output of a failed command
-	lineMax      = 2000 // characters of a line that is printed
-	previewLimit = 1 << 20
+	outputKept  = 4096 // bytes of the output of a running call
+	failedLines = 10   // lines of the output of a failed call
+	argumentMin = 16   // cells that a long result leaves for the argument
+	wordsMax    = 60   // characters of a text that is shown as the result itself
 )
 
 // toolCall is a call of a tool that has no result yet.
@@ -27,37 +27,54 @@ type toolCall struct {
 	output             string    // its last bytes
 }
 
-// mainArgument names the argument of a tool that tells what it does.
-var mainArgument = map[string]string{"bash": "command", "read": "path", "write": "path", "edit": "path", "recall": "query", "remember": "text", "task": "request", "job": "job"}
+// mainArgument names the arguments of a tool that tell what it does.
+var mainArgument = map[string][]string{
+	"bash": {"command"}, "read": {"path"}, "write": {"path"}, "edit": {"path"}, "recall": {"query"}, "remember": {"text"},
+	"task": {"request"}, "job": {"action", "job"}, "skill": {"name"}, "todo": {},
+}
 
 // argumentOf returns the main argument of a call, or all, on one line.
 func argumentOf(name string, input proto.Raw) string {
+	keys, known := mainArgument[name]
+	found := make([]string, len(keys))
 	var all []string
 	for key, value := range wire.Members(input) {
 		s, ok := wire.Unquote(nil, value)
 		if !ok {
 			s = value
 		}
-		if string(key) == mainArgument[name] {
-			return safe(string(s))
-		}
 		all = append(all, string(key)+"="+string(s))
+		if i := slices.Index(keys, string(key)); i >= 0 {
+			found[i] = string(s)
+		}
 	}
-	return safe(text.Clip(strings.Join(all, " "), 400))
+	if s := strings.TrimSpace(strings.Join(found, " ")); s != "" || known && len(keys) == 0 {
+		return safe(text.OneLine(s))
+	}
+	return safe(text.Clip(text.OneLine(strings.Join(all, " ")), 400))
 }
 
 func (c *chat) requested(t *turn, r proto.ToolRequested) {
+	c.endThought(t)
 	c.endText(t)
+	t.waiting = wait{}
 	t.calls = append(t.calls, &toolCall{id: r.ID, name: safe(r.Name), argument: argumentOf(r.Name, r.Input)})
 }
 
 func (c *chat) started(t *turn, s proto.ToolStarted) {
-	c.thought(t)
-	if call := t.call(s.ID); call != nil {
-		call.began = time.Now()
-		return
+	c.endThought(t)
+	t.waiting = wait{}
+	call := t.call(s.ID)
+	if call == nil {
+		call = &toolCall{id: s.ID, name: safe(s.Name)}
+		t.calls = append(t.calls, call)
 	}
-	t.calls = append(t.calls, &toolCall{id: s.ID, name: safe(s.Name), began: time.Now()})
+	call.began = c.now()
+	line := "Tool " + call.name + " started."
+	if call.argument != "" {
+		line = "Tool " + call.name + " started: " + call.argument
+	}
+	c.tell(line)
 }
 
 func (t *turn) call(id string) *toolCall {
@@ -67,6 +84,16 @@ func (t *turn) call(id string) *toolCall {
 		}
 	}
 	return nil
+}
+
+// running counts the calls that have begun.
+func (t *turn) running() (n int) {
+	for _, call := range t.calls {
+		if !call.began.IsZero() {
+			n++
+		}
+	}
+	return n
 }
 
 func (c *chat) output(t *turn, o proto.ToolOutput) {
@@ -82,10 +109,10 @@ func (c *chat) output(t *turn, o proto.ToolOutput) {
 func (call *toolCall) lastLine() string {
 	lines := strings.Split(strings.TrimRight(call.output, "\r\n \t"), "\n")
 	line := lines[len(lines)-1]
-	if i := strings.LastIndexByte(strings.TrimRight(line, "\r"), '\r'); i >= 0 { // a progress bar
+	if i := strings.LastIndexByte(line, '\r'); i >= 0 { // a progress bar
 		line = line[i+1:]
 	}
-	return safe(strings.TrimRight(line, "\r"))
+	return safe(strings.ReplaceAll(line, "\t", "    "))
 }
 
 // result is a proto.Envelope with what is shown of its data.
@@ -95,6 +122,7 @@ type result struct {
 		Stdout      string `json:"stdout,omitzero"`
 		Stderr      string `json:"stderr,omitzero"`
 		Content     string `json:"content,omitzero"`
+		Text        string `json:"text,omitzero"`
 		ExitCode    *int   `json:"exit_code,omitzero"`
 		TimedOut    bool   `json:"timed_out,omitzero"`
 		Interrupted bool   `json:"interrupted,omitzero"`
@@ -102,7 +130,17 @@ type result struct {
 		Running     bool   `json:"running,omitzero"`
 	} `json:"data,omitzero"`
 	Error proto.ToolError `json:"error,omitzero"`
-	Note  string          `json:"note,omitzero"`
+}
+
+// finishedCall is a call with its result as it is shown.
+type finishedCall struct {
+	*toolCall
+	ok      bool
+	summary string // how it ended, in a few words
+	took    time.Duration
+	body    []string // the lines of its result
+	isDiff  bool
+	others  bool // calls run beside it
 }
 
 // finished prints a call that has its result.
@@ -111,199 +149,171 @@ func (c *chat) finished(t *turn, f proto.ToolFinished) {
 	if call == nil {
 		call = &toolCall{id: f.ID, name: safe(f.Name)}
 	}
-	for i, other := range t.calls {
-		if other == call {
-			t.calls = append(t.calls[:i], t.calls[i+1:]...)
-			break
-		}
+	others := t.running() > 1
+	t.calls = slices.DeleteFunc(t.calls, func(other *toolCall) bool { return other == call })
+	if f.Usage != nil {
+		c.usage.addAgent(*f.Usage)
 	}
 	var r result
 	if err := wire.DecodeReply(f.Result, &r); err != nil {
-		r.OK = f.OK
+		r = result{OK: f.OK}
 	}
-	ok := (f.OK || r.OK) && (r.Data.ExitCode == nil || *r.Data.ExitCode == 0 || r.Data.Running) && !r.Data.TimedOut && !r.Data.Interrupted
-	body, isDiff := c.body(call.name, f, r)
-	summary := c.summary(call.name, f, r, len(body))
-	shown, from := preview(body, isDiff, ok, c.start.Chat.PreviewLines)
-	folded := len(body) - len(shown)
-	if call.name == "read" {
-		shown, folded = nil, 0
-	}
-	number := 0
-	if folded > 0 || call.name == "read" && len(body) > 0 {
-		number = c.items.add(call.name+"  "+call.argument, body)
-	}
-	head := c.callLine(call, ok, summary, time.Duration(f.DurationMS)*time.Millisecond, number, folded > 0)
-	lines := []string{head}
-	width, _ := c.screen.Size()
-	fold := ""
-	if folded > 0 {
-		fold = c.dim(fmt.Sprintf("    … %d more lines · /show %d", folded, number))
-	}
-	if fold != "" && from > 0 {
-		lines = append(lines, fold)
-	}
-	for _, line := range shown {
-		line = c.widths.Clip(c.widths.ExpandTabs(line, 0), width-5)
-		lines = append(lines, "    "+c.diffPaint(line, isDiff))
-	}
-	if fold != "" && from == 0 {
-		lines = append(lines, fold)
-	}
-	c.print(kindTool, lines...)
+	done := c.describe(call, f, r)
+	done.others = others
+	c.printCall(done)
 }
 
-// callLine returns the line of a finished call.
-func (c *chat) callLine(call *toolCall, ok bool, summary string, took time.Duration, number int, folded bool) string {
-	sign := c.paint(screen.Style{Color: screen.Green}, c.sign("✓", "ok"))
-	if !ok {
-		sign = c.paint(screen.Style{Color: screen.Red}, c.sign("✗", "failed"))
-	}
-	tail := fmt.Sprintf("  %.2fs", took.Seconds())
-	if summary != "" {
-		tail = "  " + summary + tail
-	}
-	if folded {
-		tail += fmt.Sprintf("  [%d]", number)
-	}
-	width, _ := c.screen.Size()
-	head := sign + " " + c.paint(screen.Style{Bold: true}, call.name)
-	if call.argument != "" {
-		room := max(8, width-1-c.widths.Of(head)-2-c.widths.Of(tail))
-		head += "  " + c.widths.Clip(call.argument, room)
-	}
-	return head + tail
-}
-
-// summary returns how a call ended, in a few words.
-func (c *chat) summary(name string, f proto.ToolFinished, r result, lines int) string {
-	switch {
-	case !f.OK && !r.OK:
-		return safe(strings.TrimSpace(r.Error.Code + ": " + text.Clip(text.OneLine(r.Error.Message), 200)))
-	case r.Data.Job != "" && r.Data.Running:
-		return safe(r.Data.Job) + " running"
-	case r.Data.Interrupted:
-		return "interrupted"
-	case r.Data.TimedOut:
-		return "timed out"
-	case r.Data.ExitCode != nil && *r.Data.ExitCode != 0:
-		return "exit " + strconv.Itoa(*r.Data.ExitCode)
-	case f.Diff != "":
-		added, removed := countDiff(f.Diff)
-		return fmt.Sprintf("+%d −%d", added, removed)
-	case lines > 0:
-		return text.Count(lines, "line")
-	}
-	return ""
-}
-
-// body returns the lines that a result can be shown as.
-func (c *chat) body(name string, f proto.ToolFinished, r result) (lines []string, isDiff bool) {
-	if f.Diff != "" {
-		return diffLines(f.Diff), true
-	}
-	out := r.Data.Content
-	if r.Data.ExitCode != nil {
+// describe says how a call ended.
+func (c *chat) describe(call *toolCall, f proto.ToolFinished, r result) finishedCall {
+	done := finishedCall{toolCall: call, took: time.Duration(f.DurationMS) * time.Millisecond, ok: true}
+	out := r.Data.Content + r.Data.Text
+	if r.Data.Stdout != "" || r.Data.Stderr != "" {
 		out = r.Data.Stdout
-		if r.Data.Stderr != "" {
-			if out != "" && !strings.HasSuffix(out, "\n") {
-				out += "\n"
-			}
-			out += r.Data.Stderr
+		if out != "" && r.Data.Stderr != "" && !strings.HasSuffix(out, "\n") {
+			out += "\n"
 		}
+		out += r.Data.Stderr
 	}
-	return outputLines(out), false
+	done.body = c.outputRows(out)
+	switch code := r.Data.ExitCode; {
+	case !r.OK && r.Error.Code == proto.ToolInterrupted:
+		done.ok, done.summary = false, "interrupted"
+	case !r.OK:
+		first, rest, _ := strings.Cut(strings.TrimSpace(r.Error.Message), "\n")
+		done.ok, done.summary, done.body = false, safe(strings.Trim(r.Error.Code+": "+strings.TrimSpace(first), ": ")), c.outputRows(rest)
+	case r.Data.Job != "" && r.Data.Running:
+		done.summary = safe(r.Data.Job) + " running"
+	case r.Data.Interrupted:
+		done.ok, done.summary = false, "interrupted"
+	case r.Data.TimedOut:
+		done.ok, done.summary = false, "timed out"
+	case code != nil && *code < 0:
+		done.ok, done.summary = false, "signal "+strconv.Itoa(-*code)
+	case code != nil && *code > 0:
+		done.ok, done.summary = false, "exit "+strconv.Itoa(*code)
+	case f.Diff != "":
+		rows, added, removed := c.diffRows(f.Diff)
+		done.body, done.isDiff = rows, true
+		done.summary = fmt.Sprintf("+%d −%d", added, removed)
+	case r.Data.Text != "" && len(done.body) == 1 && len(done.body[0]) <= wordsMax:
+		done.summary, done.body = strings.TrimSuffix(done.body[0], "."), nil
+	case len(done.body) > 0:
+		done.summary = text.Count(len(done.body), "line")
+	}
+	return done
 }
 
-// outputLines returns the lines of an output, harmless.
-func outputLines(out string) (lines []string) {
-	out = strings.TrimRight(text.Head(out, previewLimit), "\n")
-	if out == "" {
-		return nil
+// printCall prints the line of a call and a part of its result.
+func (c *chat) printCall(done finishedCall) {
+	shown, from := c.preview(done)
+	folded, number, tail := len(done.body)-len(shown), 0, ""
+	if len(done.body) > 0 {
+		number = c.items.add(strings.TrimSpace(done.name+"  "+done.argument), done.body)
 	}
-	for line := range strings.SplitSeq(out, "\n") {
-		line = strings.TrimSuffix(line, "\r")
-		lines = append(lines, text.Visible(strings.ToValidUTF8(text.Clip(line, lineMax), "\ufffd")))
+	if done.name == "read" && done.ok {
+		folded = 0 // its file can be read
 	}
-	return lines
+	if folded > 0 {
+		tail = fmt.Sprintf("  [%d]", number)
+	}
+	head, cut := c.callLine(done, tail)
+	rows := indented(shown)
+	if cut { // the line has no room for the whole message
+		message := indented(c.widths.Wrap(done.summary, c.proseWidth()-4))
+		rows = append(message, rows...)
+	}
+	whole := append([]string{head}, indented(done.body)...)
+	if folded == 0 {
+		c.printFolded(kindTool, append([]string{head}, rows...), whole)
+		return
+	}
+	fold := fmt.Sprintf("… %s · /show %d", text.Count(folded, "more line"), number)
+	if c.start.Chat.ScreenReader {
+		fold = fmt.Sprintf("%s: /show %d", text.Count(folded, "more line"), number)
+	}
+	if fold = "    " + c.dim(fold); from > 0 {
+		rows = append([]string{fold}, rows...)
+	} else {
+		rows = append(rows, fold)
+	}
+	c.printFolded(kindTool, append([]string{head}, rows...), whole)
 }
 
 // preview returns the lines of a result that are printed, and where they begin.
-func preview(body []string, isDiff, ok bool, lines int) (shown []string, from int) {
-	n := lines
-	switch {
-	case isDiff:
-		n = diffMax
-		return body[:min(n, len(body))], 0
-	case !ok:
-		n = max(n, failedLines)
+func (c *chat) preview(done finishedCall) (shown []string, from int) {
+	switch n := c.start.Chat.PreviewLines; {
+	case done.name == "read" && done.ok:
+		return nil, 0
+	case done.isDiff: // its lines stay whole: the terminal wraps them, and a copy is whole
+		return done.body[:min(diffMax, len(done.body))], 0
+	default:
+		if !done.ok {
+			n = max(n, failedLines)
+		}
+		from = max(0, len(done.body)-n)
 	}
-	from = max(0, len(body)-n)
-	return body[from:], from
+	width, _ := c.screen.Size()
+	for _, line := range done.body[from:] {
+		shown = append(shown, c.widths.Clip(line, width-5))
+	}
+	return shown, from
 }
 
-// diffLines returns the lines of a unified diff with the numbers of the new lines, three
-// lines of context each.
-func diffLines(diff string) (lines []string) {
-	next := 0
-	for _, line := range outputLines(diff) {
-		switch {
-		case strings.HasPrefix(line, "---"), strings.HasPrefix(line, "+++"):
-		case strings.HasPrefix(line, "@@"):
-			next = hunkStart(line)
-			lines = append(lines, line)
-		case strings.HasPrefix(line, "-"):
-			lines = append(lines, fmt.Sprintf("%-3s - %s", "", line[1:]))
-		case strings.HasPrefix(line, "\\"):
-			lines = append(lines, line)
-		default:
-			mark, rest := " ", ""
-			if line != "" {
-				mark, rest = line[:1], line[1:]
-			}
-			lines = append(lines, fmt.Sprintf("%-3d %s %s", next, mark, rest))
-			next++
+// indented indents lines as the result of a call.
+func indented(lines []string) []string {
+	rows := make([]string, len(lines))
+	for i, line := range lines {
+		if line != "" {
+			rows[i] = "    " + line
 		}
 	}
-	return lines
+	return rows
 }
 
-// hunkStart returns the number of the first new line of a hunk: of "@@ -2,3 +2,6 @@" 2.
-func hunkStart(line string) int {
-	_, rest, _ := strings.Cut(line, "+")
-	digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
-	n, _ := strconv.Atoi(rest[:digits])
-	return n
-}
-
-func countDiff(diff string) (added, removed int) {
-	for line := range strings.Lines(diff) {
-		switch {
-		case strings.HasPrefix(line, "+++"), strings.HasPrefix(line, "---"):
-		case strings.HasPrefix(line, "+"):
-			added++
-		case strings.HasPrefix(line, "-"):
-			removed++
+// callLine returns the line of a finished call. cut says that its summary was cut.
+func (c *chat) callLine(done finishedCall, tail string) (line string, cut bool) {
+	if c.start.Chat.ScreenReader {
+		return c.spokenCall(done), false
+	}
+	sign := c.paint(screen.Style{Color: screen.Green}, c.sign("✓", "ok"))
+	if !done.ok {
+		sign = c.paint(screen.Style{Color: screen.Red}, c.sign("✗", "failed"))
+	}
+	head := sign + " " + c.paint(screen.Style{Bold: true}, done.name)
+	tail = fmt.Sprintf("  %.2fs", done.took.Seconds()) + tail
+	width, _ := c.screen.Size()
+	room := width - 1 - c.widths.Of(head) - len(tail)
+	summary := done.summary
+	if summary != "" {
+		least := 0
+		if done.argument != "" {
+			least = 2 + min(argumentMin, c.widths.Of(done.argument))
 		}
+		clipped := c.widths.Clip(summary, max(8, room-2-least))
+		cut = clipped != summary
+		summary = "  " + clipped
+		room -= c.widths.Of(summary)
 	}
-	return added, removed
+	argument := ""
+	if done.argument != "" {
+		argument = "  " + c.widths.Clip(done.argument, max(8, room-2))
+	}
+	return head + argument + summary + tail, cut
 }
 
-// diffPaint colours a line of diffLines.
-func (c *chat) diffPaint(line string, isDiff bool) string {
-	if !isDiff {
-		return line
+// spokenCall returns the line of a finished call in words.
+func (c *chat) spokenCall(done finishedCall) string {
+	line := "Tool " + done.name + " done"
+	if !done.ok {
+		line = "Tool " + done.name + " failed"
 	}
-	color := screen.Default
-	switch {
-	case strings.HasPrefix(line, "@@"):
-		color = screen.Cyan
-	case len(line) > 4 && line[4] == '+':
-		color = screen.Green
-	case len(line) > 4 && line[4] == '-':
-		color = screen.Red
+	if done.summary != "" {
+		line += ", " + strings.ReplaceAll(done.summary, "−", "-")
 	}
-	return c.paint(screen.Style{Color: color}, line)
+	if done.others && done.argument != "" { // which of them
+		return line + ": " + done.argument
+	}
+	return strings.TrimSuffix(line, ".") + "."
 }
 
 // unfinished prints a call whose turn has ended without its result.
@@ -311,63 +321,27 @@ func (c *chat) unfinished(call *toolCall) {
 	if call.began.IsZero() {
 		return
 	}
-	c.print(kindTool, c.callLine(call, false, "interrupted", time.Since(call.began), 0, false))
+	c.printCall(finishedCall{toolCall: call, summary: "interrupted", took: c.now().Sub(call.began), body: c.outputRows(call.output)})
 }
 
-// reasoning handles a piece of the model's reasoning.
-func (c *chat) reasoning(t *turn, piece string) {
-	if t.thinking.IsZero() {
-		t.thinking = time.Now()
+// outputLines returns the lines of an output, harmless.
+func outputLines(out string) (lines []string) {
+	out = strings.TrimRight(out, "\r\n")
+	if out == "" {
+		return nil
 	}
-	t.waiting = ""
-	if t.reasoning.Len() < previewLimit {
-		t.reasoning.WriteString(piece)
+	for line := range strings.SplitSeq(out, "\n") {
+		line = strings.TrimSuffix(line, "\r")
+		lines = append(lines, text.Visible(strings.ToValidUTF8(line, "\ufffd")))
 	}
+	return lines
 }
 
-// thought ends the reasoning: it is printed, folded or not.
-func (c *chat) thought(t *turn) {
-	if t.thinking.IsZero() {
-		return
+// outputRows is outputLines with tabs expanded.
+func (c *chat) outputRows(out string) []string {
+	lines := outputLines(out)
+	for i, line := range lines {
+		lines[i] = c.widths.ExpandTabs(line, 0)
 	}
-	took := time.Since(t.thinking)
-	t.thinking = time.Time{}
-	whole := strings.TrimSpace(t.reasoning.String())
-	t.reasoning.Reset()
-	switch {
-	case whole == "" || c.reason == "hide":
-	case c.reason == "show":
-		var lines []string
-		for _, line := range c.wrap(text.Visible(whole)) {
-			lines = append(lines, c.dim(line))
-		}
-		c.print(kindThought, lines...)
-	default:
-		n := c.items.add("reasoning", outputLines(whole))
-		c.print(kindThought, c.dim(fmt.Sprintf("· thought for %s  [%d]", elapsed(took), n)))
-	}
-}
-
-// todo prints the list of tasks when it has changed.
-func (c *chat) todo(t *turn, l proto.Todo) {
-	done := 0
-	t.todoNow = ""
-	lines := []string{""}
-	for _, item := range l.Items {
-		box := "[ ]"
-		switch item.Status {
-		case "done":
-			box = "[x]"
-			done++
-		case "active":
-			box = "[>]"
-			t.todoNow = safe(item.Text)
-		}
-		lines = append(lines, "  "+box+" "+safe(item.Text))
-	}
-	lines[0] = fmt.Sprintf("Tasks %d/%d", done, len(l.Items))
-	if all := strings.Join(lines, "\n"); all != t.todo && len(l.Items) > 0 {
-		t.todo = all
-		c.print(kindLine, lines...)
-	}
+	return lines
 }

@@ -51,14 +51,19 @@ type chat struct {
 	cancel  context.CancelFunc
 	typed   chan input.Event
 	packets chan packet
-	results chan func() // of requests to the daemon, run by the loop
-	tick    *time.Ticker
+	results chan func()  // of requests to the daemon, run by the loop
+	tick    *time.Ticker // each second during a turn
+	now     func() time.Time
+	write   func(seq string) // sends a sequence to the terminal at once
+	still   bool             // nothing moves: NO_COLOR
 
 	ready     bool   // the daemon can be reached
 	session   string // the session's id; "": the first message makes one
 	title     string
 	root      string
-	model     string // that answers, as far as is known
+	model     string           // that answers, as far as is known
+	provider  string           // likewise
+	windows   map[string]int64 // context of models, in tokens, as far as is known
 	sandbox   string
 	usage     usage
 	turn      *turn    // the open turn; nil: none
@@ -70,7 +75,10 @@ type chat struct {
 	picker    *picker
 	approvals approvals
 	items     items
-	printed   kind // of what was printed last
+	unfolded  unfolded
+	agents    string           // the notice about AGENTS.md that was printed last
+	printed   kind             // of what was printed last
+	held      *strings.Builder // finished text that is not printed yet; nil: it is printed
 	focused   bool
 	focusing  bool      // the terminal reports its focus
 	leaving   time.Time // the first Ctrl-C at an empty prompt
@@ -78,7 +86,6 @@ type chat struct {
 	reason    string    // how reasoning is shown
 	prefixed  bool      // the last key was Ctrl-X
 	answer    string    // the last one
-	firstItem int       // of the last turn
 	files     []string  // below the root, for completion
 	listed    time.Time // when files was made
 	program   *program  // that has the terminal; nil: the chat has it
@@ -117,6 +124,8 @@ func newChat(start proto.ChatStart) *chat {
 	c.screen.Widths, c.screen.Reflows = c.widths, reflows()
 	c.editor = input.NewEditor(c.widths)
 	c.typed, c.packets, c.results = make(chan input.Event), make(chan packet), make(chan func())
+	c.now, c.still, c.windows = time.Now, os.Getenv("NO_COLOR") != "", map[string]int64{}
+	c.write = func(seq string) { os.Stdout.WriteString(seq) }
 	c.tick = time.NewTicker(time.Hour)
 	c.tick.Stop()
 	c.past.History = &history.History{}
@@ -206,6 +215,7 @@ func (c *chat) loop(lines <-chan []byte) int {
 		case s := <-signals:
 			c.signal(s)
 		case <-c.tick.C:
+			c.ticked()
 		case <-frame.C:
 		}
 		if c.exit != nil || c.program != nil {

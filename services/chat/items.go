@@ -1,5 +1,7 @@
 package chat
 
+import "strings"
+
 // items are what was printed folded: /show prints it whole.
 type items struct {
 	list  []item
@@ -14,8 +16,9 @@ type item struct {
 }
 
 const (
-	itemsMax = 200
-	itemsMiB = 16 << 20
+	itemsMax    = 200
+	itemBytes   = 16 << 20
+	unfoldedMax = 16 << 20
 )
 
 func (i *items) limit() { i.first = 1 }
@@ -31,8 +34,9 @@ func (i *items) add(title string, lines []string) int {
 	}
 	i.list = append(i.list, it)
 	i.bytes += it.bytes
-	for len(i.list) > itemsMax || i.bytes > itemsMiB && len(i.list) > 1 {
+	for len(i.list) > itemsMax || i.bytes > itemBytes && len(i.list) > 1 {
 		i.bytes -= i.list[0].bytes
+		i.list[0] = item{}
 		i.list = i.list[1:]
 		i.first++
 	}
@@ -50,3 +54,34 @@ func (i *items) get(number int) (it item, ok, gone bool) {
 	}
 	return i.list[n], true, false
 }
+
+// unfolded is the last turn with nothing folded, for the pager.
+type unfolded struct {
+	text    strings.Builder
+	open    bool // the turn has not ended
+	partial bool // more came than is kept
+}
+
+// restart begins a turn.
+func (u *unfolded) restart() {
+	u.text.Reset()
+	u.open, u.partial = true, false
+}
+
+// finish ends the turn: what is printed after the turn is not part of it.
+func (u *unfolded) finish() { u.open = false }
+
+// add adds printed text, with a newline at its end.
+func (u *unfolded) add(s string) {
+	switch {
+	case !u.open || u.partial:
+	case u.text.Len()+len(s) > unfoldedMax:
+		u.partial = true
+		u.text.WriteString("\n… the rest is too long for the pager: see /export\n")
+	default:
+		u.text.WriteString(s)
+	}
+}
+
+// String returns the text; "": there was no turn yet.
+func (u *unfolded) String() string { return strings.TrimLeft(u.text.String(), "\n") }

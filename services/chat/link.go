@@ -86,13 +86,19 @@ func call[Req, Rep any](c *chat, m proto.Method[Req, Rep], req Req, then func(Re
 
 // forward is call for a method of another service.
 func forward[Req, Rep any](c *chat, service string, m proto.Method[Req, Rep], req Req, then func(Rep, error)) {
-	inner, err := wire.AppendObject(nil, m.Type, req)
+	method, wrapped, err := forwarding(service, m, req)
 	if err != nil {
 		var none Rep
 		then(none, err)
 		return
 	}
-	call(c, proto.Method[proto.Forward, Rep]{Service: "daemon", Type: proto.DaemonForward.Type, Reply: m.Reply}, proto.Forward{Service: service, Request: inner}, then)
+	call(c, method, wrapped, then)
+}
+
+// forwarding wraps a request for another service.
+func forwarding[Req, Rep any](service string, m proto.Method[Req, Rep], req Req) (method proto.Method[proto.Forward, Rep], wrapped proto.Forward, err error) {
+	inner, err := wire.AppendObject(nil, m.Type, req)
+	return proto.Method[proto.Forward, Rep]{Service: "daemon", Type: proto.DaemonForward.Type, Reply: m.Reply}, proto.Forward{Service: service, Request: inner}, err
 }
 
 // after runs f in the loop.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"zino/pkg/text"
 	"zino/proto"
@@ -19,23 +20,60 @@ const (
 	kindLine      // the chat's own lines
 	kindUser
 	kindUserNote // below a line of the user's, without a blank line
+	kindCommand  // what the user typed for the chat: its reply follows without a blank line
 	kindText
 	kindAnswer // the end of a text: the next one is another
 	kindTool
 	kindThought
+	kindThoughtEnd
+	kindTasks
 )
 
+// separated reports whether a blank line stands between two pieces of finished text.
+// Screen readers would read it.
+func (c *chat) separated(k kind) bool {
+	switch {
+	case k == kindUserNote && (c.printed == kindUser || c.printed == k):
+		return false
+	case c.printed == kindNone, c.start.Chat.ScreenReader, c.printed == kindCommand && k == kindLine:
+		return false
+	case k == kindUser, k == kindCommand, k == kindTasks:
+		return true
+	}
+	return c.printed != k
+}
+
 // print prints finished lines.
-func (c *chat) print(k kind, lines ...string) {
+func (c *chat) print(k kind, lines ...string) { c.printFolded(k, lines, lines) }
+
+// printFolded prints finished lines, which stand for whole ones.
+func (c *chat) printFolded(k kind, lines, whole []string) {
 	if len(lines) == 0 {
 		return
 	}
-	below := k == kindUserNote && (c.printed == kindUser || c.printed == k)
-	if c.printed != kindNone && !below && (c.printed != k || k == kindUser) {
-		c.screen.Print("\n")
+	gap := ""
+	if c.separated(k) {
+		gap = "\n"
 	}
 	c.printed = k
-	c.screen.Print(strings.Join(lines, "\n") + "\n")
+	c.put(gap + strings.Join(lines, "\n") + "\n")
+	c.unfolded.add(gap + strings.Join(whole, "\n") + "\n")
+}
+
+// put prints finished text.
+func (c *chat) put(s string) {
+	if c.held != nil {
+		c.held.WriteString(s)
+		return
+	}
+	c.screen.Print(s)
+}
+
+// tell prints a state for screen readers, which have no activity line.
+func (c *chat) tell(state string) {
+	if c.start.Chat.ScreenReader && c.held == nil {
+		c.say("%s", state)
+	}
 }
 
 // say prints a line of the chat's own, wrapped.
@@ -91,37 +129,73 @@ func shortID(id string) string {
 	return id
 }
 
-// greet prints the first line.
-func (c *chat) greet() {
-	model := cmp.Or(c.model, "no model: /provider")
-	parts := []string{"zino " + c.start.Version, safe(model), safe(home(c.root))}
-	if c.sandbox != "" {
-		parts = append(parts, "sandbox "+c.sandbox)
+// kindOf returns the kind of an error as it is printed.
+func kindOf(e *proto.Error) string {
+	switch e.Kind {
+	case proto.ErrorKindHTTPStatus, proto.ErrorKindTimeout, proto.ErrorKindParse, proto.ErrorKindAPIError, proto.ErrorKindSession, proto.ErrorKindUsage:
+		return e.Kind
 	}
-	c.print(kindLine, strings.Join(append(parts, "/help"), " · "))
-	for _, note := range c.start.Notes {
-		c.print(kindLine, safe(note))
+	switch e.Code {
+	case proto.CodeInvalid:
+		return proto.ErrorKindUsage
+	case proto.CodeNotFound:
+		return proto.ErrorKindSession
+	case proto.CodeTimeout:
+		return proto.ErrorKindTimeout
 	}
+	return proto.ErrorKindInternal
 }
 
 // fail prints an error and what to do about it.
 func (c *chat) fail(e *proto.Error) {
-	line := fmt.Sprintf("Error [%s]: %s", cmp.Or(e.Kind, "internal"), safe(strings.TrimSpace(e.Message)))
-	lines := c.wrap(line)
+	message := e.Message
+	for _, hop := range []string{"Agentic runtime error: ", "rtr error: "} { // relaying services
+		message = strings.TrimPrefix(message, hop)
+	}
+	lines := c.wrap(fmt.Sprintf("Error [%s]: %s", kindOf(e), safe(strings.TrimSpace(message))))
 	for i := range lines {
 		lines[i] = c.paint(screen.Style{Color: screen.Red}, lines[i])
 	}
-	if details := strings.TrimSpace(e.Details); details != "" && !strings.Contains(e.Message, details) {
+	if details := strings.TrimSpace(e.Details); details != "" && !strings.Contains(text.OneLine(e.Message), text.OneLine(details)) {
 		for i, line := range strings.Split(details, "\n") {
 			label := "  Details: "
 			if i > 0 {
 				label = "           "
 			}
-			lines = append(lines, label+safe(line))
+			lines = append(lines, c.widths.Wrap(label+safe(line), c.proseWidth())...)
 		}
 	}
 	if try := remedy(e, c.request.Provider); try != "" {
 		lines = append(lines, "  Try: "+try)
 	}
 	c.print(kindLine, lines...)
+}
+
+// elapsed formats a duration in whole seconds.
+func elapsed(d time.Duration) string {
+	if d < time.Minute {
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	}
+	if d < time.Hour {
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+}
+
+// quote returns the rows of the user's message as it is printed.
+func (c *chat) quote(message string) (rows []string) {
+	message, files := unattached(message)
+	for i, line := range strings.Split(strings.TrimRight(message, "\n"), "\n") {
+		for j, row := range c.widths.Wrap(visible(line), c.proseWidth()-len(prompt)) {
+			lead := prompt
+			if i > 0 || j > 0 {
+				lead = "  "
+			}
+			rows = append(rows, c.paint(screen.Style{Bold: true}, strings.TrimRight(lead+row, " ")))
+		}
+	}
+	for _, file := range files {
+		rows = append(rows, c.dim("  "+file))
+	}
+	return rows
 }

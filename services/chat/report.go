@@ -11,7 +11,7 @@ import (
 
 func (c *chat) showCost(string) {
 	parts := []string{c.usage.cost(), tokens(c.usage.tokens) + " tokens"}
-	if s := c.usage.context(); s != "" {
+	if s := c.contextText(); s != "" {
 		parts = append(parts, "context "+s)
 	}
 	c.say("%s", strings.Join(parts, " · "))
@@ -44,7 +44,7 @@ func (c *chat) showContext(string) {
 		for _, part := range r.Parts {
 			lines = append(lines, fmt.Sprintf("  %7d  %s", part.Tokens, safe(part.Name)))
 		}
-		lines = append(lines, fmt.Sprintf("  %7d  tokens in all · %s", r.Tokens, c.usage.context()))
+		lines = append(lines, fmt.Sprintf("  %7d  tokens in all · %s", r.Tokens, c.contextText()))
 		c.print(kindLine, lines...)
 	})
 }
@@ -69,25 +69,12 @@ func (c *chat) findSessions(args string) {
 	c.zino("sessions", "search", args)
 }
 
-// pageTurn shows the folded items of the last turn in the pager.
+// pageTurn shows the last turn in the pager, with nothing folded.
 func (c *chat) pageTurn() {
-	var b strings.Builder
-	for i, it := range c.items.list {
-		if c.items.first+i < c.firstItem {
-			continue
-		}
-		b.WriteString(it.title + "\n")
-		for _, line := range it.lines {
-			b.WriteString("    " + line + "\n")
-		}
-		b.WriteString("\n")
-	}
-	if c.answer != "" {
-		b.WriteString(visibleText(c.answer) + "\n")
-	}
-	if b.Len() == 0 {
+	whole := c.unfolded.String()
+	if whole == "" {
 		c.say("There is nothing to show yet.")
 		return
 	}
-	c.page(b.String())
+	c.page(whole)
 }

@@ -3,11 +3,8 @@ package chat
 import (
 	"cmp"
 	"errors"
-	"fmt"
-	"strings"
 
 	"zino/pkg/rpc"
-	"zino/pkg/wire"
 	"zino/proto"
 )
 
@@ -35,25 +32,6 @@ func (c *chat) connected() {
 	}()
 }
 
-// identify learns which model answers, and prints the first line.
-func (c *chat) identify() {
-	forward(c, "rtr", proto.RtrCapabilities, proto.CapabilitiesRequest{}, func(caps proto.RouterCapabilities, err error) {
-		if err == nil && c.model == "" && !caps.Fallback {
-			c.model = caps.Model
-		}
-		c.greet()
-		if c.start.SessionID == "" && !c.start.Latest {
-			c.begun()
-			return
-		}
-		req := proto.FindSession{SessionID: c.start.SessionID}
-		if c.start.Latest {
-			req.Root = c.root
-		}
-		c.find(req)
-	})
-}
-
 // begun sends what was typed before the services were there.
 func (c *chat) begun() {
 	c.ready = true
@@ -76,73 +54,27 @@ func (c *chat) find(req proto.FindSession) {
 	})
 }
 
-const (
-	resumedTurns = 2
-	resumedLines = 40
-)
-
 // goOn shows the last turns of a session and goes on with it.
 func (c *chat) goOn(s proto.SessionSummary) {
 	c.session = s.SessionID
 	c.retitle(cmp.Or(s.Title, s.Text))
+	c.usage = usage{unknown: s.Unpriced > 0}
 	if s.CostUSD != nil {
-		c.usage = usage{cents: *s.CostUSD, known: true, unknown: s.Unpriced > 0}
+		c.usage.dollars, c.usage.known = *s.CostUSD, true
 	}
-	forward(c, "mem", proto.MemReadSession, proto.ReadSession{SessionID: s.SessionID}, func(events proto.SessionEvents, err error) {
-		if err != nil {
-			c.fail(errorOf(err))
+	go func() {
+		last, err := c.readLast(s.SessionID)
+		c.after(func() {
+			if err != nil {
+				c.fail(errorOf(err))
+				c.begun()
+				return
+			}
+			c.showLast(last)
 			c.begun()
-			return
-		}
-		c.showLast(events.Events, s.Messages)
-		c.begun()
-		c.joinOpenTurn()
-	})
-}
-
-// showLast prints the last turns of a log.
-func (c *chat) showLast(events proto.Raw, messages int) {
-	type message struct{ role, text string }
-	var list []message
-	elements, err := wire.Elements(events)
-	if err != nil {
-		return
-	}
-	for _, event := range elements {
-		var m proto.LogMessage
-		typ, err := wire.ReplyType(event)
-		if err != nil || typ != proto.TypeMessage || wire.DecodeReply(event, &m) != nil {
-			continue
-		}
-		list = append(list, message{m.Role, m.Text})
-	}
-	from, turns := len(list), 0
-	for from > 0 && turns < resumedTurns {
-		from--
-		if list[from].role == proto.RoleUser {
-			turns++
-		}
-	}
-	if from > 0 {
-		c.print(kindLine, c.dim(fmt.Sprintf("── %d earlier messages · /show history ──", from)))
-	}
-	var lines []string
-	for _, m := range list[from:] {
-		if m.role == proto.RoleUser {
-			lines = append(lines, c.quote(m.text)...)
-		} else {
-			stream := c.newStream()
-			lines = append(lines, strings.Split(strings.TrimSuffix(stream.Write(m.text)+stream.End(), "\n"), "\n")...)
-		}
-		lines = append(lines, "")
-	}
-	if over := len(lines) - resumedLines; over > 0 {
-		lines = append([]string{c.dim(fmt.Sprintf("… %d more lines", over))}, lines[over:]...)
-	}
-	if len(lines) > 0 {
-		c.print(kindText, lines[:len(lines)-1]...)
-		c.printed = kindAnswer
-	}
+			c.joinOpenTurn()
+		})
+	}()
 }
 
 // joinOpenTurn follows a turn that is under way on the session.
@@ -155,7 +87,7 @@ func (c *chat) joinOpenTurn() {
 		if err != nil || len(list.Turns) == 0 || c.turn != nil || c.session != session {
 			return
 		}
-		c.followOpen(list.Turns[0].Turn, true)
+		c.followOpen(list.Turns[0], true)
 	})
 }
 

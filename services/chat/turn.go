@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -21,19 +20,21 @@ type turn struct {
 	session, id string
 	cancel      context.CancelFunc
 	began       time.Time
-	elsewhere   bool // it was started by another client
+	changed     time.Time // of the last packet that changed what it does
+	elsewhere   bool      // it was started by another client
 
 	stream    *markdown.Stream // the text of the inference
 	received  strings.Builder  // of it, for assistant_final
+	rejoined  bool             // the next piece of text is all of it so far
 	thinking  time.Time        // when the reasoning began; zero: it does not reason
 	reasoning strings.Builder
+	thought   string      // the last line of the reasoning, which is not printed yet
 	calls     []*toolCall // that run or wait
-	waiting   string      // what it waits for, in place of Working
+	waiting   wait        // what it waits for, in place of Working
 	canceled  bool        // an interruption was asked for
 	lost      bool        // the connection is being made again
-	todo      string      // the list that was printed last
-	todoNow   string      // the item in progress
-	replay    bool        // packets are from the log
+	todo      todo
+	replay    bool // packets are from the log
 }
 
 // queued is a message that waits.
@@ -44,7 +45,7 @@ type queued struct {
 }
 
 func (c *chat) newTurn(session, id string) *turn {
-	t := &turn{session: session, id: id, began: time.Now()}
+	t := &turn{session: session, id: id, began: c.now(), changed: c.now()}
 	t.stream = c.newStream()
 	return t
 }
@@ -59,25 +60,45 @@ func (c *chat) newStream() *markdown.Stream {
 // send sends a message as a turn.
 func (c *chat) send(message string) {
 	if !c.ready {
-		c.queued = append(c.queued, queued{text: message, mode: proto.ViaQueue})
+		c.enqueue(queued{text: message, mode: proto.ViaQueue})
 		return
 	}
 	c.echo(message)
 	c.begin(message)
 }
 
+// enqueue shows that a message waits. Rows of the region show it; a screen reader gets a
+// line.
+func (c *chat) enqueue(q queued) {
+	c.queued = append(c.queued, q)
+	if c.start.Chat.ScreenReader {
+		label := "Next: "
+		if q.mode == proto.ViaQueue {
+			label = "Then: "
+		}
+		c.say("%s", label+safe(text.OneLine(typedOf(q.text))))
+	}
+}
+
 // echo prints the user's message.
 func (c *chat) echo(message string) {
+	c.unfolded.restart()
 	c.print(kindUser, c.quote(message)...)
+}
+
+// openTurn makes t the open turn.
+func (c *chat) openTurn(t *turn) (ctx context.Context) {
+	ctx, t.cancel = context.WithCancel(c.ctx)
+	c.turn = t
+	c.tick.Reset(time.Second)
+	return ctx
 }
 
 // begin starts a turn.
 func (c *chat) begin(message string) {
 	t := c.newTurn(c.session, "")
-	ctx, cancel := context.WithCancel(c.ctx)
-	t.cancel = cancel
-	c.turn, c.firstItem = t, c.items.next()
-	c.tick.Reset(time.Second)
+	ctx := c.openTurn(t)
+	c.tell("Working.")
 	if !c.can(proto.DaemonTurnStart.Type) || c.request.NoSave {
 		go c.ask(ctx, t, message)
 		return
@@ -100,6 +121,7 @@ func (c *chat) begin(message string) {
 		if c.title == "" {
 			c.retitle(text.Clip(text.OneLine(typedOf(message)), 60))
 		}
+		c.state(t, proto.TurnState{State: started.State})
 		if t.canceled {
 			c.cancelTurn()
 		}
@@ -147,7 +169,10 @@ func (c *chat) cancelTurn() {
 	if t == nil {
 		return
 	}
-	t.canceled = true
+	if !t.canceled {
+		t.canceled = true
+		c.tell("Stopping.")
+	}
 	switch {
 	case t.id == "" && (c.request.NoSave || !c.can(proto.DaemonTurnStart.Type)):
 		t.cancel()
@@ -167,193 +192,33 @@ func (c *chat) cancelTurn() {
 	}
 }
 
-// packet handles a packet of a turn.
-func (c *chat) packet(p packet) {
-	t := c.turn
-	if p.turn != t || t == nil {
-		return
-	}
-	switch {
-	case p.err != nil:
-		c.turnFailed(errorOf(p.err))
-		return
-	case p.end != nil:
-		if c.turn == t { // without turn_ended
-			c.ended(proto.TurnEnd{Turn: t.id, State: p.end.State})
-		}
-		return
-	case p.typ == typeLost:
-		t.lost = true
-		return
-	}
-	t.lost = false
-	switch p.typ {
-	case proto.TypeUserMessage:
-		decode(p, func(m proto.UserMessage) { c.userMessage(t, m) })
-	case proto.TypeLive:
-		t.replay = false
-		c.retract(t) // the text so far comes again
-	case proto.TypeAssistantDelta:
-		decode(p, func(d proto.AssistantDelta) { c.delta(t, d.Text) })
-	case proto.TypeAssistantFinal:
-		decode(p, func(f proto.AssistantFinal) { c.final(t, f.Text) })
-	case proto.TypeReasoning:
-		decode(p, func(r proto.Reasoning) { c.reasoning(t, r.Text) })
-	case proto.TypeRetracted:
-		c.retract(t)
-	case proto.TypeToolRequested:
-		decode(p, func(r proto.ToolRequested) { c.requested(t, r) })
-	case proto.TypeToolStarted:
-		decode(p, func(s proto.ToolStarted) { c.started(t, s) })
-	case proto.TypeToolOutput:
-		decode(p, func(o proto.ToolOutput) { c.output(t, o) })
-	case proto.TypeToolFinished:
-		decode(p, func(f proto.ToolFinished) { c.finished(t, f) })
-	case proto.TypeUsage:
-		decode(p, func(u proto.InferenceUsage) {
-			c.usage.add(u)
-			c.model = cmp.Or(u.Model, c.model)
-		})
-	case proto.TypeNotice:
-		decode(p, func(n proto.Notice) { c.notice(t, n) })
-	case proto.TypeTodo:
-		decode(p, func(l proto.Todo) { c.todo(t, l) })
-	case proto.TypeTurnState:
-		decode(p, func(s proto.TurnState) { c.state(t, s) })
-	case proto.TypeContinued:
-		decode(p, func(m proto.Continued) { c.continued(t, m) })
-	case "approval_requested":
-		c.requestedApproval(p.payload)
-	case "approval_closed":
-		c.closedApproval(p.payload)
-	case proto.TypeTurnEnded:
-		decode(p, func(e proto.TurnEnd) {
-			if e.Turn == "" || e.Turn == t.id {
-				c.ended(e)
-			}
-		})
-	}
-}
-
-// decode calls f with the fields of a packet. A packet of another shape is of a later
-// version, and skipped.
-func decode[T any](p packet, f func(T)) {
-	var v T
-	if wire.DecodeReply(p.payload, &v) == nil {
-		f(v)
-	}
-}
-
-// delta adds a piece of the answer.
-func (c *chat) delta(t *turn, piece string) {
-	c.thought(t)
-	t.waiting = ""
-	t.received.WriteString(piece)
-	c.text(t.stream.Write(piece))
-}
-
-// text prints final text of the answer.
-func (c *chat) text(out string) {
-	if out == "" {
-		return
-	}
-	if c.printed == kindText { // the stream separates its blocks
-		c.screen.Print(out)
-		return
-	}
-	c.print(kindText, strings.Split(strings.TrimSuffix(strings.TrimPrefix(out, "\n"), "\n"), "\n")...)
-}
-
-// final ends the text of an inference. What was missed in the pieces is added.
-func (c *chat) final(t *turn, whole string) {
-	c.thought(t)
-	if rest, ok := strings.CutPrefix(whole, t.received.String()); ok {
-		c.text(t.stream.Write(rest))
-	} else if strings.TrimSpace(whole) != strings.TrimSpace(t.received.String()) {
-		c.retract(t)
-		c.text(t.stream.Write(whole))
-	}
-	c.answer = whole
-	c.endText(t)
-}
-
-// endText prints the rest of a text.
-func (c *chat) endText(t *turn) {
-	c.text(t.stream.End())
-	t.received.Reset()
-	if c.printed == kindText {
-		c.printed = kindAnswer
-	}
-}
-
-// retract voids the text since the last final one. What is printed stays.
-func (c *chat) retract(t *turn) {
-	printed := c.printed == kindText
-	if !printed { // nothing of it is printed: it is dropped
-		t.stream = c.newStream()
-	}
-	c.endText(t)
-	if printed {
-		c.say("The answer was interrupted and begins again.")
-	}
-}
-
-// userMessage shows a message that came from the log or from another client.
-func (c *chat) userMessage(t *turn, m proto.UserMessage) {
-	if i := c.findQueued(m.Say, m.Text); m.Via != proto.ViaStart && i >= 0 {
-		c.dequeue(i)
-	} else if m.Via == proto.ViaStart && !t.elsewhere && !t.replay {
-		return // it was printed when it was sent
-	}
-	c.echo(m.Text)
-}
-
-// notice prints a remark. One about a wait is shown in the activity line.
-func (c *chat) notice(t *turn, n proto.Notice) {
-	switch n.Kind {
-	case proto.NoticeRetry, proto.NoticeWait:
-		t.waiting = safe(n.Text)
-		return
-	}
-	c.say("%s", safe(n.Text))
-}
-
-// state shows what a turn waits for that does not run.
-func (c *chat) state(t *turn, s proto.TurnState) {
-	switch s.State {
-	case proto.TurnRunning, proto.TurnResumed:
-		t.waiting = ""
-	case proto.TurnParked:
-		t.waiting = "Parked: " + safe(s.Reason)
-		if s.Until != "" {
-			t.waiting += " until " + localTime(s.Until)
-		}
-		c.say("%s", t.waiting)
-	default:
-		t.waiting = "Waiting for another turn of this session"
-	}
-}
-
 // continued goes on with the session in which the turn goes on.
 func (c *chat) continued(t *turn, m proto.Continued) {
 	t.cancel()
 	c.flush(t)
-	c.say("The context is nearly full: going on in session %s.", shortID(m.SessionID))
+	c.say("The context is nearly full: going on in session %s.", safe(shortID(m.SessionID)))
 	next := c.newTurn(m.SessionID, m.Turn)
-	ctx, cancel := context.WithCancel(c.ctx)
-	next.cancel, next.began = cancel, t.began
-	c.session, c.turn = m.SessionID, next
-	go c.follow(ctx, next, nil)
+	next.began, next.elsewhere = t.began, t.elsewhere
+	c.session = m.SessionID
+	go c.follow(c.openTurn(next), next, nil)
 }
 
 // flush prints what is pending of a turn.
 func (c *chat) flush(t *turn) {
-	c.thought(t)
+	c.endThought(t)
 	c.endText(t)
 	for _, call := range t.calls {
 		c.unfinished(call)
 	}
 	t.calls = nil
+	c.printTodo(t)
+}
+
+// ticked is called each second during a turn.
+func (c *chat) ticked() {
+	if c.turn != nil {
+		c.todoDue(c.turn)
+	}
 }
 
 // ended ends the turn.
@@ -374,6 +239,7 @@ func (c *chat) ended(end proto.TurnEnd) {
 		if wire.DecodeReply(end.Result, &done) == nil && done.StopReason == "length" {
 			c.warn("the answer was cut at max_tokens")
 		}
+		c.tell("Done.")
 	}
 	c.turnOver(end.State != proto.TurnDone, end.Returned)
 }
@@ -392,6 +258,7 @@ func (c *chat) turnOver(failed bool, returned []proto.Say) {
 	t.cancel()
 	c.turn, c.approvals = nil, approvals{}
 	c.tick.Stop()
+	c.unfolded.finish()
 	c.notify(t, failed)
 	if !failed {
 		c.next()
@@ -429,17 +296,18 @@ func (c *chat) next() {
 		c.begin(q.text)
 		return
 	}
-	c.followOpen("", false)
+	c.followOpen(proto.TurnInfo{}, false)
 }
 
-// followOpen follows a turn that this chat has not begun; "": the open one.
-func (c *chat) followOpen(id string, elsewhere bool) {
-	t := c.newTurn(c.session, id)
-	ctx, cancel := context.WithCancel(c.ctx)
-	t.cancel, t.replay, t.elsewhere = cancel, true, elsewhere
-	c.turn = t
-	c.tick.Reset(time.Second)
-	go c.follow(ctx, t, nil)
+// followOpen follows a turn that this chat has not begun: that of info, or without an id
+// the open one.
+func (c *chat) followOpen(info proto.TurnInfo, elsewhere bool) {
+	t := c.newTurn(c.session, info.Turn)
+	t.replay, t.elsewhere = true, elsewhere
+	if started, err := time.Parse(time.RFC3339, info.Started); err == nil && started.Before(t.began) {
+		t.began = started
+	}
+	go c.follow(c.openTurn(t), t, nil)
 }
 
 // errorOf returns an error as the daemon sends it.
@@ -448,27 +316,4 @@ func errorOf(err error) *proto.Error {
 		return e
 	}
 	return &proto.Error{Kind: "internal", Message: err.Error()}
-}
-
-// localTime formats a time of the wire for a person.
-func localTime(s string) string {
-	t, err := time.Parse(time.RFC3339, s)
-	if err != nil {
-		return safe(s)
-	}
-	if t = t.Local(); time.Until(t) < 12*time.Hour {
-		return t.Format("15:04")
-	}
-	return t.Format("2006-01-02 15:04")
-}
-
-// elapsed formats a duration in whole seconds.
-func elapsed(d time.Duration) string {
-	if d < time.Minute {
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	}
-	if d < time.Hour {
-		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
-	}
-	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 }

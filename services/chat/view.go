@@ -1,11 +1,11 @@
 package chat
 
 import (
-	"fmt"
 	"os"
 	"strings"
 	"time"
 
+	"zino/pkg/text"
 	"zino/proto"
 	"zino/services/chat/screen"
 )
@@ -21,28 +21,12 @@ func (c *chat) liveRows() int {
 // small reports whether the terminal has room for editor and activity only.
 func small(width, height int) bool { return height < 5 || width < 20 }
 
-// region returns what stands below the finished text.
+// region returns what stands below the finished text. For screen readers that is the
+// editor alone: they read each row that changes.
 func (c *chat) region(width, height int) screen.Region {
 	var rows []string
-	if t := c.turn; t != nil {
-		if !small(width, height) && !c.start.Chat.ScreenReader {
-			rows = append(rows, c.live(t)...)
-		}
-		if !c.start.Chat.ScreenReader {
-			rows = append(rows, c.activity(t, width)...)
-		}
-	}
-	if !small(width, height) {
-		if len(c.queued) == 0 {
-			rows = append(rows, "")
-		}
-		for _, q := range c.queued {
-			label := "next: "
-			if q.mode == proto.ViaQueue {
-				label = "then: "
-			}
-			rows = append(rows, c.dim(label+c.widths.Clip(safe(strings.ReplaceAll(typedOf(q.text), "\n", " ")), width-1-len(label))))
-		}
+	if !c.start.Chat.ScreenReader {
+		rows = c.above(width, height)
 	}
 	if len(c.approvals.list) > 0 {
 		dialog, row, column := c.approvals.rows(c, width, height)
@@ -73,14 +57,58 @@ func (c *chat) region(width, height int) screen.Region {
 	return r
 }
 
-// live returns the rows of the live block.
+// above returns the rows above the editor: the live block, what the turn does, and the
+// messages that wait.
+func (c *chat) above(width, height int) (rows []string) {
+	if t := c.turn; t != nil {
+		calls := c.callRows(t, width)
+		var live []string
+		if !small(width, height) {
+			live = c.live(t)
+			if c.gap(t, len(live) > 0, len(calls) > 0) {
+				rows = append(rows, "")
+			}
+		}
+		rows = append(append(append(rows, live...), calls...), c.activity(t, width))
+	}
+	if small(width, height) {
+		return rows
+	}
+	if len(c.queued) == 0 {
+		return append(rows, "")
+	}
+	for _, q := range c.queued {
+		label := "next: "
+		if q.mode == proto.ViaQueue {
+			label = "then: "
+		}
+		rows = append(rows, c.dim(label+c.widths.Clip(safe(text.OneLine(typedOf(q.text))), width-1-len(label))))
+	}
+	return rows
+}
+
+// gap reports whether a blank row stands between the finished text and the rows of a turn:
+// where there will be a blank line when they are printed, so that nothing moves then.
+func (c *chat) gap(t *turn, live, calls bool) bool {
+	switch {
+	case c.printed == kindNone:
+		return false
+	case live:
+		return c.printed != kindText && t.thought == ""
+	case calls:
+		return c.printed != kindTool
+	}
+	return c.printed == kindUser
+}
+
+// live returns the rows of the live block: the last of what is not final.
 func (c *chat) live(t *turn) []string {
 	var rows []string
 	lines := t.stream.Live(c.liveRows())
-	if len(lines) > 0 && c.printed != kindText && c.printed != kindNone {
-		rows = append(rows, "")
+	if t.thought != "" {
+		lines = []string{c.dim(safe(t.thought))}
 	}
-	for len(lines) > 0 && lines[0] == "" && len(rows) > 0 {
+	for len(lines) > 0 && lines[0] == "" && c.printed != kindText {
 		lines = lines[1:]
 	}
 	width, _ := c.screen.Size()
@@ -94,8 +122,22 @@ func (c *chat) live(t *turn) []string {
 	return rows[max(0, len(rows)-c.liveRows()):]
 }
 
-// activity returns the rows that say what the turn does.
-func (c *chat) activity(t *turn, width int) (rows []string) {
+// since returns how long something lasts that began at a time. With NO_COLOR nothing
+// moves: it is the time up to the last packet that changed something, so rows change only
+// when the turn does something: a call begins, prints a line or ends, text arrives.
+func (c *chat) since(t *turn, began time.Time) string { return elapsed(c.shownTime(t).Sub(began)) }
+
+// shownTime returns the time for which rows are drawn.
+func (c *chat) shownTime(t *turn) time.Time {
+	if c.still {
+		return t.changed
+	}
+	return c.now()
+}
+
+// callRows returns a row for each call that runs: name, argument, time, last line of
+// output.
+func (c *chat) callRows(t *turn, width int) (rows []string) {
 	for _, call := range t.calls {
 		if call.began.IsZero() {
 			continue
@@ -104,80 +146,38 @@ func (c *chat) activity(t *turn, width int) (rows []string) {
 		if call.argument != "" {
 			row += "  " + c.widths.Clip(call.argument, max(10, width/2))
 		}
-		row += "  " + elapsed(time.Since(call.began))
+		row += "  " + c.since(t, call.began)
 		if last := call.lastLine(); last != "" {
 			row += "  " + last
 		}
-		rows = append(rows, c.widths.Clip(c.widths.ExpandTabs(row, 0), width-1))
+		rows = append(rows, c.widths.Clip(row, width-1))
 	}
-	what := "Working " + elapsed(time.Since(t.began))
-	switch {
-	case t.canceled:
-		what = "Stopping"
-	case t.lost:
-		what = "Connecting again"
-	case t.waiting != "":
-		what = t.waiting
-	case !t.thinking.IsZero():
-		what = "Thinking " + elapsed(time.Since(t.thinking))
+	if over := len(rows) - c.liveRows(); over > 0 { // the newest ones stay
+		rows = rows[over:]
 	}
-	if t.todoNow != "" {
-		what += " · " + t.todoNow
-	}
-	const hint = " · Esc stops"
-	return append(rows, c.dim(c.widths.Clip(what, width-1-len(hint))+hint))
+	return rows
 }
 
-// status returns the status line, with what the width has room for.
-func (c *chat) status(width int) string {
-	type part struct {
-		name, text string
+// activity returns the row that says what the turn does.
+func (c *chat) activity(t *turn, width int) string {
+	what, hint := "Working "+c.since(t, t.began), " · Esc stops"
+	switch {
+	case t.canceled:
+		what, hint = "Stopping", ""
+	case t.lost:
+		what = "Connection lost, connecting again"
+	case t.waiting.text != "":
+		what, hint = t.waiting.show(c.shownTime(t)), ""
+	case !t.thinking.IsZero():
+		what, hint = "Thinking "+c.since(t, t.thinking), ""
 	}
-	var parts []part
-	add := func(name, s string) {
-		if s != "" {
-			parts = append(parts, part{name, s})
-		}
+	if t.elsewhere {
+		hint = ""
 	}
-	model := safe(c.model)
-	if model == "" && c.ready {
-		model = "no model: /provider"
+	if t.todo.active != "" {
+		what += " · " + t.todo.active
 	}
-	add("model", model)
-	add("directory", safe(home(c.root)))
-	add("title", c.title)
-	if c.request.NoSave {
-		add("title", "not saved")
-	}
-	level := c.sandbox
-	if level == "off" {
-		level = "sandbox off"
-	}
-	add("sandbox", level)
-	add("cost", c.usage.cost())
-	add("context", c.usage.context())
-	if n := len(c.queued); n > 0 {
-		add("queue", fmt.Sprintf("%d queued", n))
-	}
-	join := func() string {
-		var list []string
-		for _, p := range parts {
-			list = append(list, p.text)
-		}
-		return strings.Join(list, " · ")
-	}
-	for _, drop := range []string{"queue", "cost", "sandbox", "title", "directory", "model"} {
-		if c.widths.Of(join()) <= width {
-			break
-		}
-		for i, p := range parts {
-			if p.name == drop {
-				parts = append(parts[:i], parts[i+1:]...)
-				break
-			}
-		}
-	}
-	return c.dim(c.widths.Clip(join(), width))
+	return c.dim(c.widths.Clip(what, max(8, width-1-c.widths.Of(hint))) + hint)
 }
 
 // plainSigns reports whether the terminal's font lacks the signs.
@@ -189,22 +189,4 @@ func homeDir() string {
 		return ""
 	}
 	return dir
-}
-
-// quote returns the rows of the user's message as it is printed.
-func (c *chat) quote(message string) (rows []string) {
-	message, files := unattached(message)
-	for i, line := range strings.Split(strings.TrimRight(message, "\n"), "\n") {
-		for j, row := range c.wrap(visible(line)) {
-			lead := prompt
-			if i > 0 || j > 0 {
-				lead = "  "
-			}
-			rows = append(rows, c.paint(screen.Style{Bold: true}, lead+row))
-		}
-	}
-	for _, file := range files {
-		rows = append(rows, c.dim("  "+file))
-	}
-	return rows
 }

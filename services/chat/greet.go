@@ -1,0 +1,93 @@
+package chat
+
+import (
+	"cmp"
+	"strings"
+	"sync"
+
+	"zino/pkg/rpc"
+	"zino/proto"
+)
+
+// noModel stands in the place of the model's name where no model is connected.
+const noModel = "no model: /provider"
+
+// identify learns which model answers and how commands are confined, and prints the first
+// line.
+func (c *chat) identify() {
+	go func() {
+		var caps proto.RouterCapabilities
+		var stats proto.Stats
+		var routerErr, execErr error
+		var both sync.WaitGroup
+		both.Go(func() {
+			caps, routerErr = forwarded(c, "rtr", proto.RtrCapabilities, proto.CapabilitiesRequest{})
+		})
+		both.Go(func() { stats, execErr = forwarded(c, "exc", proto.GetStats, proto.StatsRequest{}) })
+		both.Wait()
+		c.after(func() {
+			if routerErr == nil {
+				c.connectedTo(caps)
+			}
+			if execErr == nil && c.sandbox == "" {
+				c.sandbox = stats.Info["sandbox"] // the level of requests that name none
+			}
+			c.greet(routerErr == nil && caps.Provider == offline)
+			c.continueSession()
+		})
+	}()
+}
+
+// offline is the provider that answers where no model is connected.
+const offline = "offline"
+
+// connectedTo keeps what the router says about its model.
+func (c *chat) connectedTo(caps proto.RouterCapabilities) {
+	c.provider = caps.Provider
+	if c.request.Model != "" || c.request.Provider != "" || caps.Provider == offline {
+		return // another one answers, or none
+	}
+	c.model = caps.Model
+	if caps.ContextWindow > 0 {
+		c.windows[c.model] = int64(caps.ContextWindow)
+	}
+}
+
+// greet prints the first line, how to connect a model where there is none, and warnings.
+func (c *chat) greet(unconnected bool) {
+	parts := []string{"zino " + c.start.Version, cmp.Or(safe(c.model), noModel), safe(home(c.root))}
+	if c.sandbox != "" {
+		parts = append(parts, "sandbox "+safe(c.sandbox))
+	}
+	c.say("%s", strings.Join(append(parts, "/help"), " · "))
+	if unconnected && c.model == "" {
+		for _, line := range c.start.NoModel {
+			c.say("%s", safe(line))
+		}
+	}
+	for _, note := range c.start.Notes {
+		c.say("%s", safe(note))
+	}
+}
+
+// continueSession continues the session that was named, if any.
+func (c *chat) continueSession() {
+	if c.start.SessionID == "" && !c.start.Latest {
+		c.begun()
+		return
+	}
+	req := proto.FindSession{SessionID: c.start.SessionID}
+	if c.start.Latest {
+		req.Root = c.root
+	}
+	c.find(req)
+}
+
+// forwarded calls a method of another service through the daemon.
+func forwarded[Req, Rep any](c *chat, service string, m proto.Method[Req, Rep], req Req) (reply Rep, err error) {
+	method, wrapped, err := forwarding(service, m, req)
+	if err != nil {
+		return reply, err
+	}
+	return rpc.Call(c.ctx, c.client, method, wrapped)
+}
