@@ -77,7 +77,7 @@ func benchDetach(b *bench) ([]line, error) {
 }
 
 // deltasOfRun is the number of deltas of a paced turn, one each millisecond.
-const deltasOfRun = 2000
+const deltasOfRun = 3000
 
 // paced is a constellation without agr, whose place a handler of this process takes.
 type paced struct {
@@ -86,6 +86,7 @@ type paced struct {
 	sent   [deltasOfRun]time.Time // when the deltas of the last turn were sent
 	took   time.Duration          // from the first to the last of them
 	begin  chan struct{}          // receives when the deltas may begin
+	text   func(i int) string     // a delta
 }
 
 func newPaced(b *bench) (*paced, error) {
@@ -94,7 +95,7 @@ func newPaced(b *bench) (*paced, error) {
 		c.stop()
 		return nil, err
 	}
-	p := &paced{constellation: c, client: &rpc.Client{Service: "daemon", Path: c.cfg.Daemon.Socket}, begin: make(chan struct{})}
+	p := &paced{constellation: c, client: &rpc.Client{Service: "daemon", Path: c.cfg.Daemon.Socket}, begin: make(chan struct{}), text: number}
 	rpctest.New(b.t, "agr", c.cfg.Agr.Socket, func(s *rpc.Server) {
 		rpc.HandleText(s, proto.AgrRun, p.run)
 		rpc.Handle(s, proto.AgrProceed, func(context.Context, proto.Proceed) (proto.Empty, error) { return proto.Empty{}, nil })
@@ -102,7 +103,10 @@ func newPaced(b *bench) (*paced, error) {
 	return p, nil
 }
 
-// run sends an answer. The text of a delta is its number in five digits.
+// number is a delta that followers can count.
+func number(i int) string { return fmt.Sprintf("%05d", i) }
+
+// run sends an answer.
 func (p *paced) run(ctx context.Context, _ proto.Run, out *rpc.Out) (proto.Text, error) {
 	select {
 	case <-p.begin:
@@ -113,7 +117,7 @@ func (p *paced) run(ctx context.Context, _ proto.Run, out *rpc.Out) (proto.Text,
 	for i := range p.sent {
 		time.Sleep(time.Until(begin.Add(time.Duration(i) * time.Millisecond)))
 		p.sent[i] = time.Now()
-		if err := errors.Join(out.Delta(fmt.Appendf(nil, "%05d", i)), out.Flush()); err != nil {
+		if err := errors.Join(out.Delta([]byte(p.text(i))), out.Flush()); err != nil {
 			return proto.Text{}, err
 		}
 	}
