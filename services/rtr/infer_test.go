@@ -619,8 +619,8 @@ func TestNotices(t *testing.T) {
 		var want []string
 		if events {
 			want = []string{
-				`{"type":"notice","kind":"retry","text":"HTTP 429: not now; asking again in 2s (1 of 4)","wait_ms":2000}`,
-				`{"type":"notice","kind":"retry","text":"HTTP 429: not now; asking again in 2s (2 of 4)","wait_ms":2000}`,
+				`{"type":"notice","kind":"retry","text":"HTTP 429: not now; asking again in 2s (1 of 4)","wait_ms":2000,"provider":"openai"}`,
+				`{"type":"notice","kind":"retry","text":"HTTP 429: not now; asking again in 2s (2 of 4)","wait_ms":2000,"provider":"openai"}`,
 			}
 		}
 		if err != nil || text != "answer" || !slices.Equal(got.events, want) {
