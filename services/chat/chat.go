@@ -149,7 +149,7 @@ func reflows() bool {
 
 // open takes the terminal over.
 func (c *chat) open() error {
-	keys, err := input.NewReader(int(os.Stdin.Fd()), os.Getenv("TERM"))
+	keys, err := input.NewReader(int(os.Stdin.Fd()))
 	if err != nil {
 		return err
 	}
