@@ -213,7 +213,7 @@ func FuzzDiff(f *testing.F) {
 	for _, s := range []string{"", "@@ -2,3 +2,6 @@\n a\n+b\n-c\n", "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n\\ No newline\n", "@@ -9223372036854775807,2 +1 @@\n x\n", "@@ -1,2 +3,4 @@", "@@ -,+ @@\n"} {
 		f.Add(s)
 	}
-	c := newChat(proto.ChatStart{})
+	c := newChat(proto.ChatStart{}, nil)
 	defer c.cancel()
 	f.Fuzz(func(t *testing.T, s string) {
 		rows, added, removed := c.diffRows(s)

@@ -29,7 +29,7 @@ func newTestChat(t *testing.T, change ...func(*proto.ChatStart)) *testChat {
 	for _, f := range change {
 		f(&start)
 	}
-	x := &testChat{chat: newChat(start), t: t, clock: time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC), width: 80, height: 24}
+	x := &testChat{chat: newChat(start, nil), t: t, clock: time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC), width: 80, height: 24}
 	t.Cleanup(x.cancel)
 	x.now = func() time.Time { return x.clock }
 	x.screen = screen.New(&x.drawn, func() (int, int) { return x.width, x.height }, x.now)

@@ -43,6 +43,6 @@ func TestStatus(t *testing.T) {
 	zinotest.Contains(t, "the styles", x.status(120), "\x1b[1msandbox off\x1b[m", "\x1b[1m80 % · /handoff\x1b[m")
 	x.model, x.ready = "", true
 	zinotest.Contains(t, "without a model", x.status(120), "no model: /provider", "160k")
-	x.request.NoSave = true
+	x.noSave = true
 	zinotest.Contains(t, "without storage", x.status(120), "not saved")
 }
