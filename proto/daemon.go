@@ -34,6 +34,15 @@ var (
 	// the end is stored: after 5 s it is the error timeout, and the turn ends
 	// nevertheless. A turn that has ended stays as it is.
 	DaemonTurnCancel = method[TurnCancel, TurnStarted]("daemon", "turn_cancel", "turn")
+	// DaemonRunCommand runs a command of the user with the tool bash, as a turn of its
+	// own that asks no model: tool_started, tool_output and tool_finished, with the turn
+	// in each, come before the answer. The session is locked until the end; with an open
+	// turn it is the error busy. Closing the connection, or turn_cancel, ends the command
+	// and all that it started. A command that fails is a result, not an error.
+	DaemonRunCommand = eventsMethod[SessionCommand, CommandDone]("daemon", "run_command", "done")
+	// DaemonRenameSession gives a session a title: the event title, of which the last
+	// one counts. It is stored also while a turn is open.
+	DaemonRenameSession = method[RenameSession, Empty]("daemon", "rename_session", "ok")
 	// DaemonTurns lists turns, the newest first.
 	DaemonTurns = method[ListTurns, TurnList]("daemon", "turns", "turn_list")
 )
@@ -325,6 +334,52 @@ type TurnCancel struct {
 	Turn string `json:"turn,omitzero"`
 	// Jobs stops the session's background jobs, too.
 	Jobs bool `json:"jobs,omitzero"`
+}
+
+// SessionCommand is a command that the user runs in a session.
+type SessionCommand struct {
+	// SessionID is the session, which need not exist yet; absent: a new UUID.
+	SessionID string `json:"session_id,omitzero"`
+	// Command is the command, for sh -c. A blank one is the error invalid.
+	Command string `json:"command"`
+	// Root is the working directory, an absolute path.
+	Root string `json:"root,omitzero"`
+	// Sandbox is the level of confinement: see execute of exc.
+	Sandbox Level `json:"sandbox,omitzero"`
+	// Network is whether confined code may use the network; absent: as configured.
+	Network *bool `json:"network,omitzero"`
+	// Keep stores the command, its exit status, and head and tail of its output, 16 KiB
+	// in all, as a message of the user, which the next turn sends along. Without it
+	// nothing is stored but the turn events.
+	Keep bool `json:"keep,omitzero"`
+	// Env is the caller's environment, as of chat.
+	Env map[string]string `json:"env,omitzero"`
+	// Cwd is the caller's working directory, an absolute path, as of chat.
+	Cwd string `json:"cwd,omitzero"`
+	// Umask is the caller's file mode creation mask, as of chat.
+	Umask *int `json:"umask,omitzero"`
+}
+
+// CommandDone ends the packets of run_command.
+type CommandDone struct {
+	// SessionID is the session's whole id.
+	SessionID string `json:"session_id"`
+	// Turn is the turn of the command.
+	Turn string `json:"turn"`
+	// Next is the offset behind its last event.
+	Next int64 `json:"next"`
+}
+
+// TitleMax is the longest title of rename_session, in characters.
+const TitleMax = 80
+
+// RenameSession is a new title for a session.
+type RenameSession struct {
+	// SessionID is the session's whole id.
+	SessionID string `json:"session_id"`
+	// Title is the title: 1 to 80 characters on one line, none of them a control
+	// character. White space around it is dropped.
+	Title string `json:"title"`
 }
 
 // ListTurns selects turns. Those of sub-agents are listed with all or session_id.

@@ -33,6 +33,9 @@ var (
 	ExcStopTurn = method[StopTurn, Empty]("exc", "stop_turn", "ok")
 )
 
+// CapabilitiesRequest has no fields.
+type CapabilitiesRequest struct{}
+
 // Call is a call of a tool.
 //
 //   - read {path}: returns the file's text, up to 51200 bytes of it
@@ -239,8 +242,6 @@ type ExecutorCapabilities struct {
 	Executors map[string]Executor `json:"executors"`
 	// Timeout is the time limit of a run in seconds, 0 for none.
 	Timeout float64 `json:"timeout"`
-	// Sandbox is the level of confinement of requests that name none.
-	Sandbox Level `json:"sandbox,omitzero"`
 	// Sandboxes are the levels of confinement that this host offers.
 	Sandboxes []Level `json:"sandboxes,omitzero"`
 }

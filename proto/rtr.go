@@ -2,8 +2,9 @@ package proto
 
 // Methods of rtr, the router to language models.
 var (
-	// RtrCapabilities returns what the router is connected to.
-	RtrCapabilities = method[CapabilitiesRequest, RouterCapabilities]("rtr", "capabilities", "capabilities", public)
+	// RtrCapabilities returns what the router is connected to, and the model that would
+	// answer.
+	RtrCapabilities = method[ModelSelector, RouterCapabilities]("rtr", "capabilities", "capabilities", public)
 	// RtrInfer asks a model to continue a conversation. The error unavailable says
 	// what to set if no model is available.
 	// Text comes as chunks; with events: true packets of type reasoning and notice
@@ -17,8 +18,13 @@ var (
 	RtrModels = method[ModelsRequest, ModelList]("rtr", "models", "models", public)
 )
 
-// CapabilitiesRequest has no fields.
-type CapabilitiesRequest struct{}
+// ModelSelector names a model in place of the configured one, as infer does.
+type ModelSelector struct {
+	// Provider is a kind of provider; absent: the configured one.
+	Provider string `json:"provider,omitzero"`
+	// Model is a model of the provider; absent: the configured one.
+	Model string `json:"model,omitzero"`
+}
 
 // RouterCapabilities are the capabilities of the router and of its model.
 type RouterCapabilities struct {

@@ -28,8 +28,8 @@ var (
 	// MemFindSession finds one session: by its id, by a prefix of it or, without
 	// either, the one that changed last and is not of a sub-agent.
 	MemFindSession = method[FindSession, SessionSummary]("mem", "find_session", "session_summary", public)
-	// MemSearchSessions finds the sessions whose messages, tool calls and results
-	// contain all words of a query, ignoring case, also within longer words. Those
+	// MemSearchSessions finds the sessions whose messages, tool calls, results and
+	// titles contain all words of a query, ignoring case, also within longer words. Those
 	// that changed last come first.
 	MemSearchSessions = method[SearchSessions, SessionHits]("mem", "search_sessions", "session_hits", public)
 	// MemForkSession copies a session, up to an offset if one is given, into a new
@@ -224,8 +224,10 @@ type SessionHit struct {
 	SessionID string `json:"session_id"`
 	// Updated is when its file changed last, in RFC 3339, UTC.
 	Updated string `json:"updated"`
-	// Role is the role of the excerpt: "user", "assistant", or "tool" for a call or
-	// its result.
+	// Title is the session's name, else the start of the user's first message.
+	Title string `json:"title,omitzero"`
+	// Role is the role of the excerpt: "user", "assistant", "tool" for a call or its
+	// result, or "title".
 	Role string `json:"role"`
 	// Excerpt is a part of the text with most of the words, on one line.
 	Excerpt string `json:"excerpt"`

@@ -89,8 +89,11 @@ type LogTurn struct {
 	// started the turn.
 	Lifetime string `json:"lifetime,omitzero"`
 	// Attached is true if the turn ends with the caller's connection: a chat
-	// request.
+	// request, or run_command.
 	Attached bool `json:"attached,omitzero"`
+	// Command is true for the turn of run_command. It has no events but those of type
+	// turn and, with keep, the message of the user before its end.
+	Command bool `json:"command,omitzero"`
 	// Say is the id of the turn_say that queued the turn.
 	Say string `json:"say,omitzero"`
 	// Job is the job whose end started or queued the turn.

@@ -105,7 +105,7 @@ func newFake(t *testing.T, path string) *fake {
 				return rpc.Relay(ctx, c, req.Request, out)
 			})
 		}
-		rpc.Handle(s, proto.RtrCapabilities, func(context.Context, proto.CapabilitiesRequest) (proto.RouterCapabilities, error) {
+		rpc.Handle(s, proto.RtrCapabilities, func(context.Context, proto.ModelSelector) (proto.RouterCapabilities, error) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			return f.caps, nil

@@ -95,7 +95,7 @@ func recordTurn(t *testing.T, cfg *config.Config) {
 func lastOf(packets []string) string { return packets[len(packets)-1] }
 
 // mayLack are keys that depend on the configuration.
-var mayLack = map[string]bool{"endpoint": true, "usage": true, "tool_calls": true, "model": true, "problems": true}
+var mayLack = map[string]bool{"endpoint": true, "usage": true, "tool_calls": true, "model": true, "context": true, "problems": true}
 
 // sameShape compares the type of two packets and the Go types of all values in want.
 func sameShape(want, got string) error {

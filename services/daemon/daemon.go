@@ -84,6 +84,8 @@ func (s *Service) Register(srv *rpc.Server) {
 	rpc.HandleEvents(srv, proto.DaemonTurnFollow, s.turnFollow)
 	rpc.Handle(srv, proto.DaemonTurnSay, s.turnSay)
 	rpc.Handle(srv, proto.DaemonTurnCancel, s.turnCancel)
+	rpc.HandleEvents(srv, proto.DaemonRunCommand, s.runCommand)
+	rpc.Handle(srv, proto.DaemonRenameSession, s.renameSession)
 	rpc.Handle(srv, proto.DaemonTurns, s.turns)
 	srv.KeepWhile(s.openTurns)
 	srv.KeepWhile(s.wakes.any)

@@ -13,6 +13,7 @@ import (
 // for one append.
 type record struct {
 	turnID  string
+	command bool      // of run_command: no events but turn events, and the kept message
 	pending proto.Raw // events: a JSON list without its closing bracket
 	final   bool      // pending contains the text of the inference
 	asked   bool      // pending contains a part of an inference
@@ -132,8 +133,12 @@ func (r *record) fail(sessionID string, e *proto.Error, reason string) {
 	end := proto.LogTurn{Turn: r.turnID, SessionID: sessionID, State: proto.TurnError, Reason: reason, TS: timestamp()}
 	if interrupted(e) {
 		end.State = proto.TurnInterrupted
+	}
+	switch {
+	case r.command: // interrupted would say that the answer before was cut off
+	case interrupted(e):
 		r.event(proto.TypeInterrupted, proto.LogInterrupted{Role: proto.RoleSystem, Text: "Interrupted", Turn: r.turnID, TS: timestamp()})
-	} else {
+	default:
 		r.event(proto.TypeError, proto.LogError{Message: e.Message, Kind: e.Kind, Code: e.Code, Service: e.Service, Status: e.Status, Details: e.Details, Turn: r.turnID, TS: timestamp()})
 	}
 	r.event(proto.TypeTurn, end)

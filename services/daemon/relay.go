@@ -388,7 +388,6 @@ func (r *relay) stop(e *proto.Error) error {
 	}
 	t.stopCommands(t.ctx, t.session.id, t.id)
 	r.settled()
-	says, queued := t.withdrawn()
 	for _, call := range r.calls {
 		if call.settled {
 			continue
@@ -404,6 +403,13 @@ func (r *relay) stop(e *proto.Error) error {
 	if !r.final && len(bytes.TrimSpace(r.text)) > 0 {
 		r.message(string(r.text), nil, true, r.step)
 	}
+	return r.storeFailure(e)
+}
+
+// storeFailure stores the pending events, the error, and what goes back to the user.
+func (r *relay) storeFailure(e *proto.Error) error {
+	t := r.turn
+	says, queued := t.withdrawn()
 	r.fail(t.session.id, e, cmp.Or(t.endReason, reasonOf(e)))
 	r.withdraw(t.session.id, says, queued)
 	state := proto.TurnError

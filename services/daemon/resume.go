@@ -437,6 +437,14 @@ func (s *Service) resumeAll() {
 // errElsewhere is the error of a session that another process has locked.
 var errElsewhere = errors.New("another process has the lock")
 
+// elsewhere returns the error of a request that does not wait for another constellation.
+func (sess *session) elsewhere(err error) error {
+	if errors.Is(err, errElsewhere) {
+		return proto.SessionErrorf(proto.CodeBusy, "another turn is under way on session %s: try again after its end", sess.id)
+	}
+	return sessionError(err)
+}
+
 // load locks a session and adopts its open turns.
 func (sess *session) load() error {
 	for {

@@ -93,7 +93,7 @@ func (sess *session) endCrashed(ctx context.Context, w *writer, t *turnlog.Turn,
 	sess.mu.Unlock()
 	used := sess.cancelAgents(ctx, t.ID, open)
 	sess.stopCommands(ctx, sess.id, t.ID)
-	r := record{turnID: t.ID}
+	r := record{turnID: t.ID, command: t.Command}
 	for _, call := range open {
 		r.interrupt(openCall{id: call.ID, name: call.Name, step: call.Step, usage: used[call.ID]}, nil)
 	}

@@ -37,6 +37,7 @@ type session struct {
 	turns   []*turn     // open ones in their order
 	live    []*follower // those that get packets as they come
 
+	writing  int  // requests that append without a turn: the lock is not released
 	settling bool // it is locked, and its open turns are being adopted or ended
 
 	marked    bool      // see noteJobs
@@ -182,7 +183,7 @@ func (sess *session) drop(t *turn) {
 // parked one leave the memory with it.
 func (sess *session) rest() {
 	sess.mu.Lock()
-	if sess.first() != nil {
+	if sess.first() != nil || sess.writing > 0 {
 		sess.mu.Unlock()
 		return
 	}

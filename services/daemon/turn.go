@@ -24,7 +24,8 @@ type turn struct {
 	req       proto.Chat // its options
 	requestID string
 	uid       int
-	attached  bool             // a chat request: it ends with the caller's connection
+	attached  bool             // a chat request or a command: it ends with the caller's connection
+	command   bool             // of run_command
 	say       string           // of the turn_say that queued it
 	job       string           // whose end started it
 	parent    *proto.LogParent // the call that started it as a sub-agent; nil: none did
@@ -272,7 +273,7 @@ func (t *turn) begin(r *relay) error {
 func (t *turn) logTurn(state string) proto.LogTurn {
 	e := proto.LogTurn{
 		Turn: t.id, SessionID: t.session.id, State: state, Request: t.logRequest(), RequestID: t.requestID,
-		Lifetime: t.lifetime, Attached: t.attached, Say: t.say, Job: t.job, TS: timestamp(),
+		Lifetime: t.lifetime, Attached: t.attached, Command: t.command, Say: t.say, Job: t.job, TS: timestamp(),
 	}
 	if state == proto.TurnQueued {
 		e.Message = t.message

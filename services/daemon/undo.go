@@ -185,7 +185,7 @@ func (s *Service) betweenTurns(ctx context.Context, id string, do func(context.C
 	case <-w.ended:
 		return sessionError(w.refused)
 	case <-w.waits:
-		return proto.SessionErrorf(proto.CodeBusy, "another turn is under way on session %s: try again after its end", id)
+		return sess.elsewhere(errElsewhere)
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -172,7 +172,7 @@ func (r *router) answer(ctx context.Context, in proto.Infer, sink *chunks) (prot
 
 func (r *router) caps(t *testing.T) proto.RouterCapabilities {
 	t.Helper()
-	caps, err := rpc.Call(t.Context(), r.client, proto.RtrCapabilities, proto.CapabilitiesRequest{})
+	caps, err := rpc.Call(t.Context(), r.client, proto.RtrCapabilities, proto.ModelSelector{})
 	zinotest.Must(t, err)
 	return caps
 }

@@ -117,8 +117,11 @@ func (s *Service) Close() error {
 	return nil
 }
 
-func (s *Service) capabilities(ctx context.Context, _ proto.CapabilitiesRequest) (proto.RouterCapabilities, error) {
-	t, err := s.target(ctx, selector{})
+func (s *Service) capabilities(ctx context.Context, req proto.ModelSelector) (proto.RouterCapabilities, error) {
+	if !isProvider(req.Provider) {
+		return proto.RouterCapabilities{}, &proto.Error{Code: proto.CodeInvalid, Message: unknownProvider(req.Provider)}
+	}
+	t, err := s.target(ctx, selector{provider: req.Provider, model: req.Model})
 	if err != nil {
 		return proto.RouterCapabilities{}, err
 	}

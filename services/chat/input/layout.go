@@ -1,31 +1,9 @@
 package input
 
-import (
-	"strings"
-
-	"zino/pkg/text"
-)
-
-// row is a row of the editor: a range of elements, without the newline at its end.
-type row struct{ from, to int }
-
-// cells returns the width of an element in a column.
-func (e *Editor) cells(el element, column int) int {
-	if c := el.text; el.label == "" && len(c) == 1 && c[0] >= ' ' && c[0] < 0x7f {
-		return 1
-	}
-	return e.widths.Of(e.shown(el, column))
-}
-
-// shown returns how an element looks in a column.
-func (e *Editor) shown(el element, column int) string {
-	switch {
-	case el.label != "":
-		return el.label
-	case el.text == "\t":
-		return e.widths.ExpandTabs("\t", column)
-	}
-	return text.Visible(el.text)
+// row is a row of the editor: a range of elements.
+type row struct {
+	from, to int // without the newline at its end
+	text     string
 }
 
 // rows breaks the message into rows of a width.
@@ -35,42 +13,45 @@ func (e *Editor) rows(width int) []row {
 	for i, el := range e.elements {
 		r := &rows[len(rows)-1]
 		if el.text == "\n" && el.label == "" {
-			rows = append(rows, row{i + 1, i + 1})
+			r.to = i
+			rows = append(rows, row{from: i + 1, to: i + 1})
 			column = 0
 			continue
 		}
-		cells := e.cells(el, column)
+		shown := e.shown(el, column)
+		cells := e.widths.Of(shown)
 		if column > 0 && column+cells > width {
-			rows = append(rows, row{i, i})
-			r, cells, column = &rows[len(rows)-1], e.cells(el, 0), 0
+			r.to = i
+			rows = append(rows, row{from: i, to: i})
+			r = &rows[len(rows)-1]
+			shown, column = e.shown(el, 0), 0
+			cells = e.widths.Of(shown)
 		}
+		r.text += shown
 		r.to = i + 1
 		column += cells
 	}
 	return rows
 }
 
-// at returns the row of the cursor, and its column. Behind a row that is broken, the cursor
-// stands at the start of the next one, unless End moved it there.
-func (e *Editor) at(rows []row, width int) (r, column int) {
+// at returns the row of the cursor, and its column. Where a row is full, the cursor
+// stands at the start of the next one.
+func (e *Editor) at(rows []row) (r, column int) {
 	for r = len(rows) - 1; r > 0 && rows[r].from > e.cursor; r-- {
 	}
-	if e.rowEnded && r > 0 && rows[r].from == e.cursor && rows[r-1].to == e.cursor {
-		r--
-	}
 	for _, el := range e.elements[rows[r].from:e.cursor] {
-		column += e.cells(el, column)
+		column += e.widths.Of(e.shown(el, column))
 	}
-	return r, min(column, width)
+	return r, column
 }
 
 // Layout returns at most height rows of a width, those around the cursor, and the place
 // of the cursor in them.
 func (e *Editor) Layout(width, height int) (list []string, r, column int) {
 	rows := e.rows(width)
-	r, column = e.at(rows, width)
-	if column >= width && r == len(rows)-1 && !e.rowEnded { // behind a full row
-		rows = append(rows, row{len(e.elements), len(e.elements)})
+	r, column = e.at(rows)
+	if column >= width && r == len(rows)-1 { // behind a full row
+		rows = append(rows, row{from: len(e.elements), to: len(e.elements)})
 		r, column = r+1, 0
 	}
 	first := 0
@@ -78,34 +59,31 @@ func (e *Editor) Layout(width, height int) (list []string, r, column int) {
 		first = min(max(0, r-height/2), len(rows)-height)
 	}
 	for _, row := range rows[first:min(len(rows), first+height)] {
-		var b strings.Builder
-		cells := 0
-		for _, el := range e.elements[row.from:row.to] {
-			b.WriteString(e.shown(el, cells))
-			cells += e.cells(el, cells)
-		}
-		list = append(list, b.String())
+		list = append(list, row.text)
 	}
 	return list, r - first, column
 }
 
 func (e *Editor) rowStart(width int) int {
 	rows := e.rows(width)
-	r, _ := e.at(rows, width)
+	r, _ := e.at(rows)
 	return rows[r].from
 }
 
-func (e *Editor) moveToRowEnd(width int) {
+func (e *Editor) rowEnd(width int) int {
 	rows := e.rows(width)
-	r, _ := e.at(rows, width)
-	e.move(rows[r].to)
-	e.rowEnded = true
+	r, _ := e.at(rows)
+	end := rows[r].to
+	if r+1 < len(rows) && rows[r+1].from == end { // a broken row: its end is the start of the next one
+		end = max(rows[r].from, end-1)
+	}
+	return end
 }
 
 // vertical moves the cursor by a row, and reports whether there is one.
 func (e *Editor) vertical(by, width int) bool {
 	rows := e.rows(width)
-	r, column := e.at(rows, width)
+	r, column := e.at(rows)
 	to := r + by
 	if to < 0 || to >= len(rows) {
 		return false
@@ -116,13 +94,16 @@ func (e *Editor) vertical(by, width int) bool {
 	}
 	i, column := rows[to].from, 0
 	for ; i < rows[to].to; i++ {
-		cells := e.cells(e.elements[i], column)
+		cells := e.widths.Of(e.shown(e.elements[i], column))
 		if column+cells > goal {
 			break
 		}
 		column += cells
 	}
+	if i == rows[to].to && to+1 < len(rows) && rows[to+1].from == i && i > rows[to].from {
+		i-- // the end of a broken row is the start of the next one
+	}
 	e.move(i)
-	e.goal, e.rowEnded = goal, i == rows[to].to
+	e.goal = goal
 	return true
 }

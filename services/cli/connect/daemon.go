@@ -184,7 +184,7 @@ func (t *Target) Running(cfg *config.Config, plain bool) bool {
 // Introduce names a model server that was found rather than configured, before the
 // first prompt goes there, and returns what the router reports.
 func (t *Target) Introduce(ctx context.Context, d *Daemon) proto.RouterCapabilities {
-	c, err := Forward(ctx, d, "rtr", proto.RtrCapabilities, proto.CapabilitiesRequest{})
+	c, err := Forward(ctx, d, "rtr", proto.RtrCapabilities, proto.ModelSelector{})
 	if err == nil && c.Found { // else the turn reports the error
 		t.Say("Using %s at %s, found on this host.", c.Model, c.Endpoint)
 	}

@@ -153,7 +153,7 @@ func (d *doctor) aboutKey(ctx context.Context, running *connect.Daemon, problem 
 
 // capabilities asks the router for the provider and the model in use.
 func (d *doctor) capabilities(ctx context.Context, running *connect.Daemon) (proto.RouterCapabilities, error) {
-	return asked(ctx, running, "rtr", proto.RtrCapabilities, proto.CapabilitiesRequest{})
+	return asked(ctx, running, "rtr", proto.RtrCapabilities, proto.ModelSelector{})
 }
 
 // asked forwards a request on a new connection, because checks run concurrently.

@@ -120,7 +120,7 @@ func (l *Log) setState(c *change, raw []byte, start int64) {
 		return
 	case t == nil:
 		t = &Turn{
-			ID: s.Turn, By: s.By, Message: s.Message, RequestID: s.RequestID, Lifetime: s.Lifetime, Attached: s.Attached,
+			ID: s.Turn, By: s.By, Message: s.Message, RequestID: s.RequestID, Lifetime: s.Lifetime, Attached: s.Attached, Command: s.Command,
 			Say: s.Say, Job: s.Job, Text: title(s.Message), First: start, Started: s.TS,
 		}
 		l.byID[s.Turn] = t
@@ -132,7 +132,9 @@ func (l *Log) setState(c *change, raw []byte, start int64) {
 	if len(s.Request) > 0 {
 		t.Request, t.Root = bytes.Clone(s.Request), rootOf(s.Request)
 		t.Parent = parentOf(s.Request)
-		l.Request = t.Request
+		if !t.Command {
+			l.Request = t.Request
+		}
 	}
 	if proto.TurnEnded(s.State) && l.active == t && (s.State == proto.TurnError || s.State == proto.TurnInterrupted) {
 		c.returned = l.toReturn(t)

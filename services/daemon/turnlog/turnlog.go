@@ -36,7 +36,7 @@ type Log struct {
 	Turns []*Turn
 	// Todo is the last list of what is to be done.
 	Todo []proto.TodoItem
-	// Request is the request of the last turn that has one.
+	// Request is the request of the last turn that has one, those of commands left out.
 	Request proto.Raw
 	// Jobs are the background jobs with wake whose end the log does not have, neither
 	// in a result nor as a message.
@@ -65,10 +65,12 @@ type Turn struct {
 	// Message is empty unless the turn was queued.
 	Request proto.Raw
 	Message string
-	// RequestID, Lifetime, Attached, Say and Job are those of the first turn event.
+	// RequestID, Lifetime, Attached, Command, Say and Job are those of the first turn
+	// event.
 	RequestID string
 	Lifetime  string
 	Attached  bool
+	Command   bool
 	Say       string
 	Job       string
 	// Text is the start of the user's message, on one line of up to 80 characters.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"slices"
 	"unicode"
@@ -21,8 +22,8 @@ const (
 	around      = 60 // characters of an excerpt before a word; twice as many follow
 )
 
-// Search returns the sessions whose messages, calls and results contain all words of a
-// query. It reads the files in the order of their last change, latest first, until the
+// Search returns the sessions whose messages, calls, results and titles contain all words
+// of a query. It reads the files in the order of their last change, latest first, until the
 // limit is reached or ctx ends.
 func (s *Store) Search(ctx context.Context, req proto.SearchSessions) (proto.SessionHits, error) {
 	reply := proto.SessionHits{Results: []proto.SessionHit{}}
@@ -94,12 +95,19 @@ func (s *Store) searchIn(ctx context.Context, e entry, words [][]byte) (hit prot
 			search("tool", string(appendTexts([]byte(str(ev.name)+" "), ev.input, depthMax)))
 		case ev.kind == proto.TypeToolResult:
 			search("tool", string(appendTexts(nil, ev.output, depthMax)))
+		case ev.kind == proto.TypeTitle:
+			search("title", str(ev.text))
 		}
 		if best == len(words) {
 			break
 		}
 	}
-	return hit, !slices.Contains(occurs, false), nil
+	if slices.Contains(occurs, false) {
+		return hit, false, nil
+	}
+	d, err := s.digest(ctx, e)
+	hit.Title = cmp.Or(d.Title, d.Text)
+	return hit, true, err
 }
 
 // appendTexts appends the strings in a JSON value, each with a line break. It leaves out

@@ -45,7 +45,7 @@ func TestSearch(t *testing.T) {
 			t.Errorf("%q finds %v, want %s", query, got, want)
 		}
 	}
-	want := proto.SessionHit{SessionID: "bread", Updated: now, Role: "user", Excerpt: "How long does Bread rise?"}
+	want := proto.SessionHit{SessionID: "bread", Updated: now, Title: "How long does Bread rise?", Role: "user", Excerpt: "How long does Bread rise?"}
 	if got := b.search("long rise two", 0); len(got) != 1 || got[0] != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
