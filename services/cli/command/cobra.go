@@ -127,8 +127,10 @@ var habits = map[string]string{
 	"zino sessions delete": "use zino sessions rm",
 	"zino sessions find":   "use zino sessions search",
 	"zino sessions ls":     "use zino sessions list",
+	"zino sessions name":   "use zino sessions rename",
 	"zino sessions open":   "use zino sessions resume",
 	"zino sessions remove": "use zino sessions rm",
+	"zino sessions title":  "use zino sessions rename",
 }
 
 // Suggest returns a hint at the command below parent that a mistyped word is similar

@@ -72,7 +72,7 @@ func (c *completer) arguments(cmd *cobra.Command) cobra.CompletionFunc {
 	switch strings.TrimPrefix(cmd.CommandPath(), "zino ") {
 	case "undo", "redo", "diff":
 		return c.undone
-	case "sessions show", "sessions resume", "resume", "sessions export", "sessions fork":
+	case "sessions show", "sessions resume", "resume", "sessions export", "sessions fork", "sessions rename":
 		return first(c.sessions)
 	case "jobs output", "jobs keep":
 		return first(c.jobs)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"zino/pkg/rpc"
 	"zino/pkg/text"
 	"zino/proto"
 	"zino/services/cli/command"
@@ -22,12 +23,12 @@ import (
 
 // New returns zino sessions; resume is its subcommand of that name.
 func New(env *command.Env, resume *cobra.Command) *cobra.Command {
-	return command.Group("sessions", "earlier conversations: list, show, resume, search, export, fork, rm", `Find, read and continue earlier conversations.
+	return command.Group("sessions", "earlier conversations: list, show, resume, search, export, fork, rename, rm", `Find, read and continue earlier conversations.
 
 A session is what was said and done in a chat or with zino exec, over one run or
 several. Each has an id, which may be shortened to a beginning that no other id
 has. Sessions are stored as JSON lines below sessions/ beside your configuration.`,
-		newList(env), newShow(env), resume, newSearch(env), newExport(env), newFork(env), newRemove(env))
+		newList(env), newShow(env), resume, newSearch(env), newExport(env), newFork(env), newRename(env), newRemove(env))
 }
 
 // withDaemon calls do with the user's own daemon, or with one started for this run.
@@ -252,6 +253,33 @@ func newFork(env *command.Env) *cobra.Command {
 					return err
 				}
 				return printID(env, forked.SessionID)
+			})
+		},
+	}
+}
+
+func newRename(env *command.Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "rename ID TITLE", Short: "give a session another title", Annotations: command.PrintsJSON,
+		Long:    "Give a session another title, of at most 80 characters, in place of how it begins.\nIts id is printed.",
+		Example: "  zino sessions rename 550e fix the mean",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return command.Mistake(cmd, "name a session by its id, or by the beginning of it, and give its title")
+			}
+			if err := command.CheckSessionArg(cmd, args[0]); err != nil {
+				return err
+			}
+			return withDaemon(env, cmd, func(ctx context.Context, d *connect.Daemon) error {
+				found, err := connect.Forward(ctx, d, "mem", proto.MemFindSession, proto.FindSession{SessionID: args[0]})
+				if err != nil {
+					return err
+				}
+				title := strings.Join(args[1:], " ")
+				if _, err := rpc.Call(ctx, d.Client, proto.DaemonRenameSession, proto.RenameSession{SessionID: found.SessionID, Title: title}); err != nil {
+					return err
+				}
+				return printID(env, found.SessionID)
 			})
 		},
 	}
